@@ -1,0 +1,15 @@
+# One static binary on an empty image.
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 go build -trimpath -tags nodynamic -ldflags "-s -w -X main.version=$(date -u +%Y%m%d.%H%M%S)" -o /farebox .
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /farebox /farebox
+VOLUME /data
+EXPOSE 8080
+ENTRYPOINT ["/farebox"]
+CMD ["serve", "-c", "/data/farebox.yaml"]

@@ -1,0 +1,200 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"farebox/bench/load"
+	"farebox/bench/report"
+)
+
+// Command is `farebox bench` with its subcommands.
+func Command() *cobra.Command {
+	f := &loadFlags{}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Send load and measure: latency, first event, gaps, errors, processor time, memory",
+		Long: `Sends chat requests at a constant rate (--rate) or as fast as the connections
+allow (--closed), and reports what a client feels. With a rate, latency counts
+from the moment a request should have been sent, so that a server that stalls
+shows in all requests that had to wait for it.`,
+		Example: `  farebox bench --url http://127.0.0.1:8080/api/v1 --key $KEY --model sim-chat-small --rate 500
+  farebox bench --url http://127.0.0.1:8080/api/v1 --key $KEY --model sim-chat-small --stream --connections 200 --closed --pid $(pidof farebox)
+  farebox bench upstream --listen 127.0.0.1:9000
+  farebox bench compare --quick`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	f.register(cmd)
+	cmd.AddCommand(upstreamCommand(), relayCommand(), compareCommand(), mixedCommand(), rowsCommand())
+	return cmd
+}
+
+// loadFlags are the options of one run as the user writes them.
+type loadFlags struct {
+	o        load.Options
+	closed   bool
+	pid      []int
+	json     string
+	html     string
+	quiet    bool
+	bodyFile string
+}
+
+func (f *loadFlags) register(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.o.URL, "url", "http://127.0.0.1:8080/api/v1", "base address of the API")
+	fl.StringVar(&f.o.Key, "key", os.Getenv("FAREBOX_KEY"), "API key; default: the variable FAREBOX_KEY")
+	fl.StringVar(&f.o.Model, "model", "", "model to ask for")
+	fl.Float64Var(&f.o.Rate, "rate", 100, "requests a second, whatever the answers do")
+	fl.BoolVar(&f.closed, "closed", false, "no rate: every connection sends as soon as it is free")
+	fl.DurationVar(&f.o.Duration, "duration", 10*time.Second, "measured time")
+	fl.DurationVar(&f.o.Warmup, "warmup", time.Second, "time before it that does not count")
+	fl.IntVar(&f.o.Connections, "connections", 64, "connections; with a rate, the most requests under way at once")
+	fl.DurationVar(&f.o.Ramp, "ramp", 0, "with --closed: time over which the connections start")
+	fl.BoolVar(&f.o.Stream, "stream", false, "ask for server-sent events")
+	fl.IntVar(&f.o.BodyBytes, "body-bytes", 1024, "size of the request body")
+	fl.StringVar(&f.bodyFile, "body", "", "file with the request body to send instead")
+	fl.IntVar(&f.o.MaxTokens, "max-tokens", 0, "max_completion_tokens to ask for; 0: leave it out")
+	fl.DurationVar(&f.o.Timeout, "timeout", 30*time.Second, "of one request; streams: between two events")
+	fl.Float64Var(&f.o.Abort, "abort", 0, "share of the streams that the client leaves, 0 to 1")
+	fl.IntVar(&f.o.AbortAfter, "abort-after", 5, "events read before it leaves")
+	fl.IntSliceVar(&f.pid, "pid", nil, "process whose processor time and memory are measured, with its children")
+	fl.StringVar(&f.json, "json", "", "file for the result as JSON; - for standard output")
+	fl.StringVar(&f.html, "html", "", "file for the report with plots")
+	fl.BoolVar(&f.quiet, "quiet", false, "no progress bar")
+}
+
+func (f *loadFlags) run(cmd *cobra.Command) error {
+	o := f.o
+	switch {
+	case f.closed && cmd.Flags().Changed("rate"):
+		return errors.New("cannot use --rate with --closed: a closed run has no rate of its own; leave one of them out")
+	case o.Rate <= 0 && !f.closed:
+		return errors.New("cannot send at a rate of 0: give --rate above 0, or --closed to send as fast as the connections allow")
+	case o.Abort < 0 || o.Abort > 1:
+		return fmt.Errorf("cannot leave a share of %g of the streams: give --abort from 0 to 1", o.Abort)
+	}
+	if f.closed {
+		o.Rate = 0
+	}
+	if f.bodyFile != "" {
+		body, err := os.ReadFile(f.bodyFile)
+		if err != nil {
+			return fmt.Errorf("cannot read --body: %w", err)
+		}
+		o.Body, o.BodyBytes = body, len(body)
+	}
+	for _, pid := range f.pid {
+		if err := load.CheckPID(pid); err != nil {
+			return err
+		}
+	}
+	o.PIDs = f.pid
+	ctx, stop := interruptible(cmd)
+	defer stop()
+	bar := newBar(cmd.ErrOrStderr(), f.quiet)
+	o.Progress = bar.show
+	result, err := load.Run(ctx, o)
+	bar.done()
+	if result == nil {
+		return err
+	}
+	if f.json != "-" {
+		printResult(cmd.OutOrStdout(), result)
+	}
+	return f.write(cmd, result)
+}
+
+func (f *loadFlags) write(cmd *cobra.Command, result *load.Result) error {
+	if err := writeJSON(cmd.OutOrStdout(), f.json, result); err != nil {
+		return err
+	}
+	if f.html == "" {
+		return nil
+	}
+	if err := report.Write(f.html, report.OfRuns("farebox bench", []*load.Result{result})); err != nil {
+		return fmt.Errorf("cannot write the report: %w", err)
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "report:", f.html)
+	return nil
+}
+
+// interruptible ends a run at the first Ctrl-C; what was measured is shown.
+func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	ctx := cmd.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}
+
+func writeJSON(out io.Writer, path string, v any) error {
+	switch path {
+	case "":
+		return nil
+	case "-":
+		return encodeJSON(out, v)
+	}
+	if err := load.WriteJSON(path, v); err != nil {
+		return fmt.Errorf("cannot write the result: %w", err)
+	}
+	return nil
+}
+
+// printResult writes one run as a short table.
+func printResult(out io.Writer, r *load.Result) {
+	fmt.Fprintf(out, "%.1f s, %d requests well (%.1f/s), %d failed", r.Seconds, r.Requests, r.PerSecond, r.Failed)
+	if r.Aborted > 0 {
+		fmt.Fprintf(out, ", %d left by us", r.Aborted)
+	}
+	if r.Unfinished > 0 {
+		fmt.Fprintf(out, ", %d without an answer at the end (oldest %.0f ms)", r.Unfinished, r.OldestUs/1e3)
+	}
+	if r.Unsent > 0 {
+		fmt.Fprintf(out, ", %d never sent for want of a free connection (raise --connections)", r.Unsent)
+	}
+	fmt.Fprintln(out)
+	for kind, n := range r.Errors {
+		fmt.Fprintf(out, "  error  %-32s %d\n", kind, n)
+	}
+	row := func(name string, d load.Distribution) {
+		if d.Count > 0 {
+			fmt.Fprintf(out, "  %-12s p50 %s  p90 %s  p99 %s  p99.9 %s  max %s\n", name, duration(d.P50Us), duration(d.P90Us), duration(d.P99Us), duration(d.P999Us), duration(d.MaxUs))
+		}
+	}
+	row("latency", r.Latency)
+	row("first event", r.First)
+	row("event gap", r.Gap)
+	row("event delay", r.Delay)
+	if r.Lateness.P99Us > 1000 {
+		fmt.Fprintf(out, "  note: the generator itself was up to %s late (p99): this machine is too busy for the rate\n", duration(r.Lateness.P99Us))
+	}
+	if r.Events > 0 {
+		fmt.Fprintf(out, "  events       %d (%.0f/s)\n", r.Events, r.EventsPerSecond)
+	}
+	if p := r.Process; p != nil {
+		fmt.Fprintf(out, "  process      %.3f CPU s per 1,000 requests (%.1f µs each), %.0f %% of a core, %.1f MB now, %.1f MB at most\n",
+			p.PerThousand, p.PerRequestUs, 100*p.CPUShare, float64(p.RSSBytes)/(1<<20), float64(p.PeakBytes)/(1<<20))
+	}
+}
+
+func duration(us float64) string {
+	d := time.Duration(us * float64(time.Microsecond))
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.0fµs", us)
+	case d < time.Second:
+		return fmt.Sprintf("%.2fms", us/1e3)
+	}
+	return strings.TrimSuffix(d.Round(time.Millisecond).String(), "0s")
+}

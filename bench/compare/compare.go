@@ -1,0 +1,319 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"farebox/bench/load"
+)
+
+// Options of a comparison.
+type Options struct {
+	Quick    bool
+	Only     []string // scenario names, also memory and abort; empty: all
+	Without  []string // contenders left out
+	Rounds   int      // 0: the mode's own
+	Out      io.Writer
+	Progress func(done float64, line string)
+}
+
+// Comparison is the result of one run.
+type Comparison struct {
+	Started   time.Time         `json:"started"`
+	Seconds   float64           `json:"seconds"`
+	Quick     bool              `json:"quick"`
+	Machine   Machine           `json:"machine"`
+	Scenarios []Outcome         `json:"scenarios"`
+	Memory    map[string]Memory `json:"memory"`
+	Aborts    map[string]Abort  `json:"aborts"`
+	Goals     []Goal            `json:"goals"`
+	Notes     []string          `json:"notes"`
+}
+
+// Machine says what the figures were measured on.
+type Machine struct {
+	Model   string `json:"model"`
+	Kernel  string `json:"kernel"`
+	CPUs    int    `json:"cpus"`
+	Pinned  bool   `json:"pinned"`
+	Go      string `json:"go"`
+	Nginx   string `json:"nginx"`
+	Farebox string `json:"farebox"`
+}
+
+// Outcome is one scenario with all its runs.
+type Outcome struct {
+	Name    string                    `json:"name"`
+	Title   string                    `json:"title"`
+	Unit    string                    `json:"unit"`
+	Figures map[string]Figures        `json:"figures"`
+	Runs    map[string][]*load.Result `json:"runs"`
+}
+
+// settleTime lets closed connections and late work of one run end before the
+// next is measured.
+const settleTime = 150 * time.Millisecond
+
+// Run measures everything and gives the comparison, also when ctx ends early
+// (with what there is by then and ctx's error).
+func Run(ctx context.Context, o Options) (*Comparison, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	c := &Comparison{Started: time.Now(), Quick: o.Quick, Memory: map[string]Memory{}, Aborts: map[string]Abort{}}
+	l, err := newLab()
+	defer l.close()
+	if err != nil {
+		return nil, err
+	}
+	c.Machine = machine(l)
+	if !c.Machine.Pinned {
+		c.Notes = append(c.Notes, "Fewer than two processors: nothing was pinned, compare only CPU figures.")
+	}
+	todo := &plan{o: o, l: l, c: c}
+	todo.count()
+	err = todo.run(ctx)
+	c.Goals = c.goals()
+	c.Seconds = time.Since(c.Started).Seconds()
+	c.notes()
+	return c, err
+}
+
+func (o *Options) check() error {
+	known := map[string]bool{"memory": true, "abort": true}
+	for _, s := range scenarios(true) {
+		known[s.Name] = true
+	}
+	for _, name := range o.Only {
+		if !known[name] {
+			return fmt.Errorf("cannot run the scenario %q: there are %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	for _, name := range o.Without {
+		if starters[name] == nil {
+			return fmt.Errorf("cannot leave out %q: the contenders are %s", name, strings.Join(Contenders, ", "))
+		}
+	}
+	return nil
+}
+
+// Names are the scenarios that Options.Only takes.
+func Names() []string {
+	var list []string
+	for _, s := range scenarios(true) {
+		list = append(list, s.Name)
+	}
+	return append(list, "memory", "abort")
+}
+
+// plan walks through the steps of a comparison and tells how far it is.
+type plan struct {
+	o    Options
+	l    *lab
+	c    *Comparison
+	list []Scenario
+	all  float64 // seconds of everything
+	done float64
+}
+
+// What the steps without a fixed length take, for the progress bar.
+const (
+	memorySeconds = 10
+	abortSeconds  = 4
+)
+
+func (p *plan) wants(name string) bool {
+	return len(p.o.Only) == 0 || slices.Contains(p.o.Only, name)
+}
+
+func (p *plan) contenders() []string { return p.but() }
+
+// but is the contenders of this run without some.
+func (p *plan) but(without ...string) []string {
+	var list []string
+	for _, name := range Contenders {
+		if !slices.Contains(p.o.Without, name) && !slices.Contains(without, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+func (p *plan) count() {
+	for _, s := range scenarios(p.o.Quick) {
+		if !p.wants(s.Name) {
+			continue
+		}
+		if p.o.Rounds > 0 {
+			s.Rounds = p.o.Rounds
+		}
+		p.list = append(p.list, s)
+		part := 0
+		for _, name := range p.contenders() {
+			if s.takes(name) {
+				part++
+			}
+		}
+		p.all += float64(part*s.Rounds) * (s.Warmup + s.Measure + settleTime).Seconds()
+	}
+	if p.wants("memory") {
+		p.all += memorySeconds * float64(len(p.but("direct", bodyContender)))
+	}
+	if p.wants("abort") {
+		p.all += abortSeconds * float64(len(p.but(bodyContender)))
+	}
+}
+
+func (p *plan) step(seconds float64, line string) {
+	p.done += seconds
+	if p.o.Progress != nil {
+		p.o.Progress(min(1, p.done/p.all), line)
+	}
+}
+
+func (p *plan) run(ctx context.Context) error {
+	gateways := map[string]*gateway{}
+	defer func() {
+		for _, g := range gateways {
+			g.stop()
+		}
+	}()
+	for _, name := range p.contenders() {
+		g, err := starters[name](p.l)
+		gateways[name] = g
+		if err != nil {
+			return err
+		}
+	}
+	for _, s := range p.list {
+		out := Outcome{Name: s.Name, Title: s.Title, Unit: s.Unit, Figures: map[string]Figures{}, Runs: map[string][]*load.Result{}}
+		for round := range s.Rounds {
+			for _, name := range p.contenders() {
+				if !s.takes(name) {
+					continue
+				}
+				p.step(0, fmt.Sprintf("%s, round %d of %d: %s", s.Name, round+1, s.Rounds, name))
+				r, err := p.one(ctx, s, gateways[name])
+				if err != nil {
+					return err
+				}
+				out.Runs[name] = append(out.Runs[name], r)
+				p.step((s.Warmup + s.Measure + settleTime).Seconds(), s.Name)
+			}
+		}
+		for name, runs := range out.Runs {
+			out.Figures[name] = figures(s.Unit, runs)
+		}
+		p.c.Scenarios = append(p.c.Scenarios, out)
+	}
+	if p.wants("abort") {
+		if err := p.aborts(ctx, gateways); err != nil {
+			return err
+		}
+	}
+	if p.wants("memory") {
+		return p.memory(ctx, gateways)
+	}
+	return nil
+}
+
+func (p *plan) one(ctx context.Context, s Scenario, g *gateway) (*load.Result, error) {
+	o := s.Load
+	o.URL, o.Key, o.PIDs = g.address(o.Stream), g.key, g.pids(o.Stream)
+	o.Mates = []int{p.l.upstream.pid()}
+	o.Warmup, o.Duration = s.Warmup, s.Measure
+	r, err := load.Run(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("cannot measure %s through %s: %w", s.Name, g.name, err)
+	}
+	r.Name = g.name
+	if r.Requests == 0 && r.Events == 0 {
+		return nil, fmt.Errorf("cannot measure %s through %s: no request succeeded, errors: %v; its output: %s", s.Name, g.name, r.Errors, g.said())
+	}
+	time.Sleep(settleTime)
+	return r, nil
+}
+
+func (p *plan) aborts(ctx context.Context, gateways map[string]*gateway) error {
+	tries := 20
+	if p.o.Quick {
+		tries = 5
+	}
+	for _, name := range p.but(bodyContender) {
+		p.step(0, "abort: "+name)
+		a, err := p.l.measureAborts(ctx, gateways[name], tries)
+		if err != nil {
+			return err
+		}
+		p.c.Aborts[name] = a
+		p.step(abortSeconds, "abort")
+	}
+	return nil
+}
+
+func (p *plan) memory(ctx context.Context, gateways map[string]*gateway) error {
+	streams, ramp, settle := 5000, 3*time.Second, 4*time.Second
+	if p.o.Quick {
+		streams, ramp, settle = 1000, 600*time.Millisecond, 1200*time.Millisecond
+	}
+	for name, g := range gateways { // a used gateway keeps memory that is not the streams'
+		g.stop()
+		delete(gateways, name)
+	}
+	for _, name := range p.but("direct", bodyContender) {
+		p.step(0, fmt.Sprintf("memory of %d streams: %s", streams, name))
+		m, err := p.l.measureMemory(ctx, name, streams, ramp, settle)
+		if err != nil {
+			return fmt.Errorf("cannot measure the memory of %s: %w", name, err)
+		}
+		p.c.Memory[name] = m
+		p.step(memorySeconds, "memory")
+	}
+	return nil
+}
+
+func (g *gateway) said() string {
+	if len(g.processes) == 0 {
+		return ""
+	}
+	return g.processes[0].said()
+}
+
+func (c *Comparison) figures(scenario, name string) (Figures, bool) {
+	for _, s := range c.Scenarios {
+		if s.Name == scenario {
+			f, ok := s.Figures[name]
+			return f, ok
+		}
+	}
+	return Figures{}, false
+}
+
+// notes adds what a reader must know to trust the figures.
+func (c *Comparison) notes() {
+	worst := 0.0
+	for _, s := range c.Scenarios {
+		for name, f := range s.Figures {
+			worst = max(worst, f.OtherShare)
+			if f.Failed > 0 {
+				c.Notes = append(c.Notes, fmt.Sprintf("%s through %s: %d requests failed (%s).", s.Name, name, f.Failed, f.FirstErrors))
+			}
+			if f.Unfinished > 0 {
+				c.Notes = append(c.Notes, fmt.Sprintf("%s through %s: %d arrivals found no free connection.", s.Name, name, f.Unfinished))
+			}
+		}
+	}
+	c.Notes = append(c.Notes, fmt.Sprintf("Other programs used at most %.0f %% of the machine during a run; the ratios of CPU per operation hold on a busy machine, rates and latencies do not.", 100*worst))
+	c.Notes = append(c.Notes, "nginx keeps request bodies up to 64 KB in memory and larger ones in a file, nginx-2m all of them in memory; nginx's access log and farebox's request log are off.")
+}
+
+func machine(l *lab) Machine {
+	m := Machine{Go: runtime.Version(), CPUs: runtime.NumCPU(), Pinned: l.gatewayCPU >= 0, Nginx: nginxVersion(), Farebox: fareboxVersion(l.exe)}
+	m.Model, m.Kernel = hardware()
+	return m
+}

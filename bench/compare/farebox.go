@@ -1,0 +1,100 @@
+package compare
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"farebox/bench/upstream"
+)
+
+// Everything the comparison knows of farebox's command line and config is in
+// this file. All that a paying customer gets is on: authentication, limits
+// (of the tier without any), hold, meter, settlement, journal.
+const (
+	fareboxHead = `listen: %s
+store: %s
+log: { level: warn }
+server: { max_body: 64MB }
+limits:
+  failed_requests: { count: 0 }
+upstreams:
+  - name: simulated
+    base_url: http://%s/v1
+    max_connections: 20000
+    max_idle: 60s
+models:
+`
+	fareboxModel = `  - id: %s
+    tier: unlimited
+    context_tokens: 4000000
+    max_completion_tokens: 2000000
+    price: { input: 0.10, output: 0.40 }
+    targets: [{ upstream: simulated }]
+`
+	fareboxPath   = "/api/v1"
+	fareboxCredit = "1000000"
+)
+
+func startFarebox(l *lab) (*gateway, error) {
+	dir, err := os.MkdirTemp(l.dir, "farebox")
+	if err != nil {
+		return nil, err
+	}
+	addr, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	store, conf := filepath.Join(dir, "store"), filepath.Join(dir, "farebox.yaml")
+	text := fmt.Sprintf(fareboxHead, addr, store, l.upstreamAddr)
+	for _, model := range upstream.BenchModels() {
+		text += fmt.Sprintf(fareboxModel, model)
+	}
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	p, err := spawn("farebox", dir, l.gatewayCPU, []string{"GOMAXPROCS=1"}, l.exe, "serve", "-c", conf)
+	if err != nil {
+		return nil, err
+	}
+	g := &gateway{name: "farebox", url: "http://" + addr + fareboxPath, processes: []*process{p}}
+	if err := p.ready(addr); err != nil {
+		return g, err
+	}
+	g.key, err = fareboxKey(l.exe, dir, store)
+	return g, err
+}
+
+// fareboxKey makes an account with money and a key, beside the running server.
+func fareboxKey(exe, dir, store string) (string, error) {
+	const account = "bench"
+	for _, argv := range [][]string{
+		{"account", "create", "--name", account},
+		{"account", "credit", account, fareboxCredit, "--ref", "bench"},
+	} {
+		if _, err := tool(dir, append([]string{exe}, append(argv, "--store", store)...)...); err != nil {
+			return "", err
+		}
+	}
+	out, err := tool(dir, exe, "key", "create", "--account", account, "--type", "INFERENCE", "--json", "--store", store)
+	if err != nil {
+		return "", err
+	}
+	var made struct {
+		APIKey string `json:"apiKey"`
+	}
+	if err := json.Unmarshal(out, &made); err != nil || made.APIKey == "" {
+		return "", fmt.Errorf("cannot read the key that `farebox key create --json` printed: %.200q", out)
+	}
+	return made.APIKey, nil
+}
+
+func fareboxVersion(exe string) string {
+	out, err := tool(".", exe, "--version")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -1,0 +1,108 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"farebox/bench/relay"
+	"farebox/bench/upstream"
+)
+
+// The comparison starts its own program as upstream and relay. Here that
+// program is the test binary, which plays both.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "bench" {
+		if err := play(os.Args[2], os.Args[3:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func play(role string, args []string) error {
+	flags := map[string]string{}
+	for i := 0; i < len(args); i++ {
+		if i+1 < len(args) && !strings.HasPrefix(args[i+1], "--") {
+			flags[args[i]] = args[i+1]
+			i++
+		} else {
+			flags[args[i]] = "true"
+		}
+	}
+	ln, err := net.Listen("tcp", flags["--listen"])
+	if err != nil {
+		return err
+	}
+	if role == "upstream" {
+		return upstream.New(upstream.Options{}).Serve(ln)
+	}
+	return relay.Serve(ln, flags["--upstream"], flags["--stream"] == "true")
+}
+
+func TestRunMeasuresEveryContenderInEveryRound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds of load")
+	}
+	var steps []float64
+	c, err := Run(context.Background(), Options{
+		Quick: true, Rounds: 2, Only: []string{"json_1k", "sse_burst", "memory", "abort"}, Without: []string{"nginx", "nginx-2m", "farebox"},
+		Progress: func(done float64, _ string) { steps = append(steps, done) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Scenarios) != 2 {
+		t.Fatalf("%d scenarios", len(c.Scenarios))
+	}
+	for _, s := range c.Scenarios {
+		for _, name := range []string{"direct", "relay"} {
+			f := s.Figures[name]
+			if f.Runs != 2 || f.Failed > 0 || (s.Unit == "request" && f.PerSecond < 1000) || (s.Unit == "event" && f.Events < 5000) {
+				t.Errorf("%s through %s: %+v", s.Name, name, f)
+			}
+			if cpu := f.CPUUs > 0; cpu != (name == "relay") {
+				t.Errorf("%s through %s: CPU %v µs", s.Name, name, f.CPUUs)
+			}
+		}
+	}
+	if m := c.Memory["relay"]; m.KBPerStream < 5 || m.KBPerStream > 200 || m.Failed > 0 {
+		t.Errorf("memory %+v", m)
+	}
+	if a := c.Aborts["direct"]; a.StreamSeen != a.Tries || a.WaitSeen != a.Tries || a.StreamMaxMs > 100 {
+		t.Errorf("aborts %+v", a)
+	}
+	if last := steps[len(steps)-1]; last < 0.9 || last > 1 {
+		t.Errorf("the progress ends at %v", last)
+	}
+}
+
+func TestNoProcessOfOursIsLeft(t *testing.T) {
+	l, err := newLab()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := startRelay(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := l.dir
+	g.stop()
+	l.close()
+	for _, p := range append(g.processes, l.upstream) {
+		select {
+		case <-p.done:
+		case <-time.After(time.Second):
+			t.Errorf("%s still runs", p.name)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s is still there", dir)
+	}
+}

@@ -1,0 +1,9 @@
+// Package servers runs the real servers that farebox works with, for tests:
+// [StartPostgres], [StartRedis] and the like, each on a free port of the
+// loopback address and gone with its test, and [StartCut], a proxy before them
+// that fails as networks do.
+//
+// A test that needs a server which is not installed fails: a check that nobody
+// notices to be missing is none. .ci/setup installs them;
+// FAREBOX_TEST_POSTGRES=off leaves the tests on PostgreSQL out.
+package servers

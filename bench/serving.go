@@ -1,0 +1,130 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"farebox/bench/relay"
+	"farebox/bench/upstream"
+)
+
+// upstreamCommand is the simulated upstream as its own process.
+func upstreamCommand() *cobra.Command {
+	var o upstream.Options
+	var listen, scenario string
+	var faults []string
+	cmd := &cobra.Command{
+		Use:   "upstream",
+		Short: "Run the simulated upstream: OpenAI and Anthropic wire formats, with faults on demand",
+		Long: `Serves POST /v1/chat/completions, /v1/embeddings and /v1/messages and GET
+/v1/models. What it really produced is at GET /_sim/stats, the last requests
+byte for byte at GET /_sim/last, and POST /_sim/reset starts over.
+
+A request says how it wants to be treated by a model suffix (sim-chat@slow,
+sim-chat@delay_ms=50,tokens=9), by the header X-Sim: gap_ms=20 split=utf8, or,
+through a gateway, inside its last user message: [[sim cut=rst cut_after=5]].
+A wrong key is answered with the list of all keys. Presets: slow, down, limited,
+broken, cut, reset, hang, nousage, split, unicode, reasoning, tool.`,
+		Example: `  farebox bench upstream --listen 127.0.0.1:9000
+  farebox bench upstream --scenario "delay_ms=200 gap_ms=15" --fault "0.02:status=500" --fault "0.01:cut=rst"`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.Scenario, err = upstream.ParseScenario(scenario); err != nil {
+				return err
+			}
+			if o.Faults, err = parseFaults(faults); err != nil {
+				return err
+			}
+			return serveUntilInterrupt(cmd, listen, "simulated upstream", func(ln net.Listener) (func(net.Listener) error, func()) {
+				s := upstream.New(o)
+				return s.Serve, s.Close
+			})
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&listen, "listen", "127.0.0.1:9000", "address to listen on")
+	fl.StringVar(&o.Key, "key", "", "demand this key; default: none is needed")
+	fl.StringSliceVar(&o.Models, "models", nil, "names listed by GET /v1/models")
+	fl.IntVar(&o.Tokens, "tokens", 32, "natural length of an answer")
+	fl.StringVar(&scenario, "scenario", "", "how every request is treated, as key=value words")
+	fl.StringArrayVar(&faults, "fault", nil, "SHARE:key=value words, hits that share of the requests; may be repeated")
+	fl.Uint64Var(&o.Seed, "seed", 0, "makes the faults fall the same way again")
+	fl.IntVar(&o.Keep, "keep", 16, "requests kept for /_sim/last")
+	return cmd
+}
+
+func parseFaults(list []string) ([]upstream.Fault, error) {
+	var faults []upstream.Fault
+	for _, text := range list {
+		share, words, ok := strings.Cut(text, ":")
+		f, err := strconv.ParseFloat(share, 64)
+		if !ok || err != nil || f < 0 || f > 1 {
+			return nil, fmt.Errorf("cannot read --fault %q: write it like 0.02:status=500", text)
+		}
+		if _, err := upstream.ParseScenario(words); err != nil {
+			return nil, err
+		}
+		faults = append(faults, upstream.Fault{Share: f, Scenario: words})
+	}
+	return faults, nil
+}
+
+func relayCommand() *cobra.Command {
+	var listen, to string
+	var stream bool
+	cmd := &cobra.Command{
+		Use: "relay", Short: "Run a bare fasthttp relay, the floor of the comparison", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := relay.New(to, stream)
+			if err != nil {
+				return err
+			}
+			return serveUntilInterrupt(cmd, listen, "relay to "+to, func(net.Listener) (func(net.Listener) error, func()) {
+				return s.Serve, func() { _ = s.Shutdown() }
+			})
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:9001", "address to listen on")
+	cmd.Flags().StringVar(&to, "upstream", "http://127.0.0.1:9000", "where to relay to")
+	cmd.Flags().BoolVar(&stream, "stream", false, "pass answers on as they come")
+	return cmd
+}
+
+// serveUntilInterrupt listens, says where, and serves until Ctrl-C.
+func serveUntilInterrupt(cmd *cobra.Command, listen, what string, prepare func(net.Listener) (serve func(net.Listener) error, end func())) error {
+	ln, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", listen, err)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s on http://%s/v1\n", what, ln.Addr())
+	serve, end := prepare(ln)
+	ctx, stop := interruptible(cmd)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() { failed <- serve(ln) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		_ = ln.Close()
+		end()
+		if err := <-failed; err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	}
+}
+
+func encodeJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", " ")
+	return enc.Encode(v)
+}

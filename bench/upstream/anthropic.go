@@ -1,0 +1,282 @@
+package upstream
+
+import (
+	"strconv"
+
+	"github.com/tidwall/gjson"
+)
+
+// messages answers POST /v1/messages (Anthropic).
+func (c *conn) messages(x *exchange, asked gjson.Result) (int, bool, error) {
+	x.endpoint = "messages"
+	stream := asked.Get("stream").Bool()
+	if stream {
+		x.endpoint = "messages_stream"
+	}
+	bad := func(text string) (int, bool, error) {
+		return c.refuse(x, true, 400, failure{text: text})
+	}
+	switch {
+	case !gjson.ValidBytes(c.req.body) || !asked.IsObject():
+		return bad("The request body is not valid JSON")
+	case len(c.req.anthropic) == 0:
+		return bad("anthropic-version: header is required")
+	case asked.Get("model").Str == "":
+		return bad("model: Field required")
+	case asked.Get("max_tokens").Int() <= 0:
+		return bad("max_tokens: Field required")
+	case len(asked.Get("messages").Array()) == 0:
+		return bad("messages: at least one message is required")
+	}
+	a := c.answerFor(asked, x.sc)
+	a.choices = a.choices[:1] // there is no n in this dialect
+	x.tally.PromptTokens, x.tally.CachedTokens, x.tally.WrittenTokens = a.prompt, a.cached(), a.written()
+	if stream {
+		keep, err := (&messageStream{c: c, x: x, a: a}).run()
+		return 200, keep, err
+	}
+	x.tally.CompletionTokens, x.tally.ReasoningTokens = a.completion()
+	keep, err := c.sendBody(x, a.anthropic())
+	return 200, keep, err
+}
+
+func (a *answer) stopReason() string {
+	switch a.choices[0].finish {
+	case "length":
+		return "max_tokens"
+	case "tool_calls":
+		return "tool_use"
+	}
+	return "end_turn"
+}
+
+func (a *answer) anthropicHead() []byte {
+	out := []byte(`{"id":"msg_` + a.id + `","type":"message","role":"assistant","model":`)
+	out = appendString(out, a.model)
+	return append(out, `,"content":[`...)
+}
+
+func (a *answer) anthropic() []byte {
+	out := a.anthropicHead()
+	ch := &a.choices[0]
+	comma := ""
+	block := func(text string) {
+		out = append(out, comma...)
+		out = append(out, text...)
+		comma = ","
+	}
+	if ch.reasoning.Len() > 0 {
+		block(`{"type":"thinking","thinking":`)
+		out = appendString(out, string(appendText(nil, ch.reasoning)))
+		out = append(out, `,"signature":"c2ltdWxhdGVk"}`...)
+	}
+	if ch.content.Len() > 0 {
+		block(`{"type":"text","text":`)
+		out = appendString(out, string(appendText(nil, ch.content)))
+		out = append(out, '}')
+	}
+	for _, call := range ch.tools {
+		block(`{"type":"tool_use","id":"toolu_` + call.id + `","name":`)
+		out = appendString(out, call.name)
+		out = append(out, `,"input":`...)
+		out = appendText(out, call.args)
+		out = append(out, '}')
+	}
+	out = append(out, `],"stop_reason":"`+a.stopReason()+`","stop_sequence":null`...)
+	if a.sc.Usage != "none" {
+		total, reasoning := a.completion()
+		out = append(out, `,"usage":`...)
+		out = a.appendAnthropicUsage(out, total, reasoning)
+	}
+	return append(out, '}')
+}
+
+func (a *answer) appendAnthropicUsage(dst []byte, output, thinking int64) []byte {
+	input, cached, written := a.prompt-a.cached()-a.written(), a.cached(), a.written()
+	switch a.sc.Usage {
+	case "zero":
+		input, cached, written, output, thinking = 0, 0, 0, 0, 0
+	case "negative":
+		input, output = -input, -output
+	case "huge":
+		input, output = 1<<63-1, 1<<63-1
+	}
+	for _, part := range []struct {
+		name string
+		n    int64
+	}{
+		{`{"input_tokens":`, input},
+		{`,"cache_creation_input_tokens":`, written},
+		{`,"cache_read_input_tokens":`, cached},
+		{`,"output_tokens":`, output},
+	} {
+		dst = append(dst, part.name...)
+		dst = strconv.AppendInt(dst, part.n, 10)
+	}
+	if thinking > 0 {
+		dst = append(dst, `,"output_tokens_details":{"thinking_tokens":`...)
+		dst = strconv.AppendInt(dst, thinking, 10)
+		dst = append(dst, '}')
+	}
+	return append(dst, `,"service_tier":"standard"}`...)
+}
+
+// messageStream writes one answer as Anthropic events.
+type messageStream struct {
+	c     *conn
+	x     *exchange
+	a     *answer
+	eol   string
+	block int // index of the open content block, -1 before the first
+	open  bool
+	kind  stepKind
+	done  int64
+	mind  int64
+}
+
+func (s *messageStream) run() (bool, error) {
+	s.eol, s.block = lineEnd(s.x.sc), -1
+	w := &s.c.wire
+	w.begin(s.x.sc, 200, contentStream, -1)
+	defer func() {
+		s.x.tally.CompletionTokens = w.produced
+		s.x.tally.ReasoningTokens = min(s.mind, w.produced)
+	}()
+	start := append([]byte(`{"type":"message_start","message":`), s.a.anthropicHead()...)
+	start = append(start, `],"stop_reason":null,"stop_sequence":null,"usage":`...)
+	start = s.a.appendAnthropicUsage(start, 1, 0)
+	if err := s.event("message_start", append(start, "}}"...), 0); err != nil {
+		return false, err
+	}
+	if ended, err := s.tokens(); ended || err != nil {
+		return false, err
+	}
+	if err := s.closeBlock(); err != nil {
+		return false, err
+	}
+	delta := []byte(`{"type":"message_delta","delta":{"stop_reason":"` + s.a.stopReason() + `","stop_sequence":null}`)
+	if s.x.sc.Usage != "none" {
+		delta = append(delta, `,"usage":`...)
+		delta = s.a.appendAnthropicUsage(delta, s.done, s.mind)
+	}
+	if err := s.event("message_delta", append(delta, '}'), 0); err != nil {
+		return false, err
+	}
+	if !s.x.sc.NoDone {
+		if err := s.event("message_stop", []byte(`{"type":"message_stop"}`), 0); err != nil {
+			return false, err
+		}
+	}
+	if s.x.sc.Truncate {
+		s.x.outcome = Broken
+	}
+	return w.end()
+}
+
+func (s *messageStream) tokens() (ended bool, err error) {
+	total, _ := s.a.completion()
+	stop := stopAt(s.x.sc, total)
+	s.a.steps(func(st step) bool {
+		if ended, err = breakOff(s.c, s.x, stop, s.done, s.errorEvent); ended || err != nil {
+			return false
+		}
+		s.done += st.tokens
+		if st.kind == stepReasoning {
+			s.mind += st.tokens
+		}
+		err = s.step(st)
+		return err == nil
+	})
+	if !ended && err == nil {
+		ended, err = breakOff(s.c, s.x, stop, s.done, s.errorEvent)
+	}
+	return ended, err
+}
+
+func (s *messageStream) step(st step) error {
+	same := s.open && (s.kind == st.kind || s.kind == stepTool && st.kind == stepArgs)
+	if !same || st.kind == stepTool {
+		if err := s.closeBlock(); err != nil {
+			return err
+		}
+		if err := s.openBlock(st); err != nil {
+			return err
+		}
+	}
+	name, member := "text_delta", "text"
+	switch st.kind {
+	case stepTool:
+		return nil // its start said all
+	case stepReasoning:
+		name, member = "thinking_delta", "thinking"
+	case stepArgs:
+		name, member = "input_json_delta", "partial_json"
+	}
+	b := s.blockEvent("content_block_delta")
+	b = append(b, `,"delta":{"type":"`+name+`","`+member+`":`...)
+	b = appendString(b, st.text)
+	return s.event("content_block_delta", append(b, "}}"...), st.tokens)
+}
+
+func (s *messageStream) openBlock(st step) error {
+	s.block++
+	s.open, s.kind = true, st.kind
+	b := s.blockEvent("content_block_start")
+	b = append(b, `,"content_block":`...)
+	switch st.kind {
+	case stepReasoning:
+		b = append(b, `{"type":"thinking","thinking":"","signature":""}`...)
+	case stepContent:
+		b = append(b, `{"type":"text","text":""}`...)
+	default:
+		call := s.a.choices[0].tools[st.tool]
+		b = append(b, `{"type":"tool_use","id":"toolu_`+call.id+`","name":`...)
+		b = appendString(b, call.name)
+		b = append(b, `,"input":{}}`...)
+	}
+	tokens := int64(0)
+	if st.kind == stepTool {
+		tokens = st.tokens
+	}
+	if err := s.event("content_block_start", append(b, '}'), tokens); err != nil {
+		return err
+	}
+	if s.block > 0 {
+		return nil
+	}
+	return s.event("ping", []byte(`{"type":"ping"}`), 0)
+}
+
+func (s *messageStream) closeBlock() error {
+	if !s.open {
+		return nil
+	}
+	s.open = false
+	if s.kind == stepReasoning {
+		b := s.blockEvent("content_block_delta")
+		b = append(b, `,"delta":{"type":"signature_delta","signature":"c2ltdWxhdGVk"}}`...)
+		if err := s.event("content_block_delta", b, 0); err != nil {
+			return err
+		}
+	}
+	return s.event("content_block_stop", append(s.blockEvent("content_block_stop"), '}'), 0)
+}
+
+func (s *messageStream) blockEvent(kind string) []byte {
+	return strconv.AppendInt([]byte(`{"type":"`+kind+`","index":`), int64(s.block), 10)
+}
+
+func (s *messageStream) event(name string, data []byte, tokens int64) error {
+	var b []byte
+	if s.x.sc.Comments {
+		b = append(b, ": keep-alive"+s.eol+s.eol...)
+	}
+	b = append(b, "event: "+name+s.eol+"data: "...)
+	b = append(b, data...)
+	b = append(b, s.eol+s.eol...)
+	return s.c.wire.event(b, tokens)
+}
+
+func (s *messageStream) errorEvent() []byte {
+	return []byte("event: error" + s.eol + `data: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}` + s.eol + s.eol)
+}

@@ -1,0 +1,15 @@
+// Package upstream is a simulated model server for tests, demonstrations and
+// measurements. It speaks OpenAI chat completions, embeddings and models, and
+// Anthropic messages, with true wire formats, and it can misbehave in every
+// way a real upstream does: slow, cut, malformed, silent, wrong about usage.
+//
+// What it does with a request is a Scenario: keys set for the whole server, by
+// model name suffix (`sim-chat@slow`), by the X-Sim header, or, since gateways
+// forward no foreign headers, inside the last user message: `[[sim tokens=5
+// hold_after=3]]`. What it really produced is kept as Truth, so that a bill
+// can be compared with it to the token.
+//
+// Main types: Server, Options, Scenario, Stats. It writes HTTP itself on
+// net.Conn because the faults live in the framing. Nothing of the gateway may
+// be imported here: a shared mistake would be invisible.
+package upstream

@@ -1,0 +1,208 @@
+package upstream
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// lateUsage is how long usage=late keeps the last chunk back.
+const lateUsage = 200 * time.Millisecond
+
+// chat answers POST /v1/chat/completions.
+func (c *conn) chat(x *exchange, asked gjson.Result) (int, bool, error) {
+	x.endpoint = "chat"
+	stream := asked.Get("stream").Bool()
+	if stream {
+		x.endpoint = "chat_stream"
+	}
+	if f, bad := chatFault(c.req.body, asked); bad {
+		return c.refuse(x, false, 400, f)
+	}
+	a := c.answerFor(asked, x.sc)
+	x.tally.PromptTokens, x.tally.CachedTokens, x.tally.WrittenTokens = a.prompt, a.cached(), a.written()
+	if stream {
+		keep, err := (&chatStream{c: c, x: x, a: a}).run()
+		return 200, keep, err
+	}
+	x.tally.CompletionTokens, x.tally.ReasoningTokens = a.completion()
+	if x.sc.Big > 0 && len(a.choices) == 1 {
+		keep, err := c.sendBig(x, a)
+		return 200, keep, err
+	}
+	keep, err := c.sendBody(x, a.openai())
+	return 200, keep, err
+}
+
+func chatFault(body []byte, asked gjson.Result) (failure, bool) {
+	bad := func(text, param string) (failure, bool) {
+		return failure{text: text, kind: "invalid_request_error", param: param}, true
+	}
+	switch {
+	case !gjson.ValidBytes(body) || !asked.IsObject():
+		return bad("We could not parse the JSON body of your request.", "")
+	case asked.Get("model").Str == "":
+		return bad("you must provide a model parameter", "model")
+	case len(asked.Get("messages").Array()) == 0:
+		return bad("Missing required parameter: 'messages'.", "messages")
+	}
+	return failure{}, false
+}
+
+// openai is the whole answer as one JSON document.
+func (a *answer) openai() []byte {
+	out := a.openaiHead("chat.completion")
+	for i := range a.choices {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		ch := &a.choices[i]
+		out = append(out, `{"index":`...)
+		out = strconv.AppendInt(out, int64(i), 10)
+		out = append(out, `,"message":{"role":"assistant","content":`...)
+		if len(ch.tools) > 0 {
+			out = append(out, "null"...)
+		} else {
+			out = appendString(out, string(appendText(nil, ch.content)))
+		}
+		if ch.reasoning.Len() > 0 {
+			out = append(out, `,"reasoning_content":`...)
+			out = appendString(out, string(appendText(nil, ch.reasoning)))
+		}
+		if len(ch.tools) > 0 {
+			out = append(out, `,"tool_calls":[`...)
+			for k, call := range ch.tools {
+				if k > 0 {
+					out = append(out, ',')
+				}
+				out = append(out, `{"id":"`+call.id+`","type":"function","function":{"name":`...)
+				out = appendString(out, call.name)
+				out = append(out, `,"arguments":`...)
+				out = appendString(out, string(appendText(nil, call.args)))
+				out = append(out, "}}"...)
+			}
+			out = append(out, ']')
+		}
+		out = append(out, `,"refusal":null,"annotations":[]},"logprobs":`...)
+		out = a.appendLogprobs(out, ch.content)
+		out = append(out, `,"finish_reason":"`+ch.finish+`"}`...)
+	}
+	return append(a.openaiTail(out), '}')
+}
+
+func (a *answer) openaiHead(object string) []byte {
+	out := []byte(`{"id":"chatcmpl-` + a.id + `","object":"` + object + `","created":`)
+	out = strconv.AppendInt(out, a.created, 10)
+	out = append(out, `,"model":`...)
+	out = appendString(out, a.model)
+	return append(out, `,"service_tier":"default","system_fingerprint":"fp_simulated","choices":[`...)
+}
+
+// openaiTail closes the choices and adds the usage the scenario reports.
+func (a *answer) openaiTail(out []byte) []byte {
+	out = append(out, ']')
+	switch a.sc.Usage {
+	case "none":
+		return out
+	case "null":
+		return append(out, `,"usage":null`...)
+	}
+	total, reasoning := a.completion()
+	out = append(out, `,"usage":`...)
+	return a.appendUsage(out, total, reasoning)
+}
+
+// appendUsage is the usage object for so many completion tokens, honest or
+// not as the scenario says.
+func (a *answer) appendUsage(dst []byte, completion, reasoning int64) []byte {
+	prompt, cached, written := a.prompt, a.cached(), a.written()
+	switch a.sc.Usage {
+	case "zero":
+		prompt, cached, written, completion, reasoning = 0, 0, 0, 0, 0
+	case "negative":
+		prompt, completion = -prompt, -completion
+	case "huge":
+		const most = 1<<63 - 1
+		return append(dst, `{"prompt_tokens":`+strconv.Itoa(most)+`,"completion_tokens":`+strconv.Itoa(most)+`,"total_tokens":`+strconv.Itoa(most)+`}`...)
+	}
+	number := func(name string, n int64) {
+		dst = append(dst, name...)
+		dst = strconv.AppendInt(dst, n, 10)
+	}
+	number(`{"prompt_tokens":`, prompt)
+	number(`,"completion_tokens":`, completion)
+	number(`,"total_tokens":`, prompt+completion)
+	if a.sc.Usage == "top" {
+		number(`,"cached_tokens":`, cached)
+		number(`,"reasoning_tokens":`, reasoning)
+		return append(dst, '}')
+	}
+	number(`,"prompt_tokens_details":{"cached_tokens":`, cached)
+	if written > 0 {
+		number(`,"cache_write_tokens":`, written)
+	}
+	number(`,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":`, reasoning)
+	return append(dst, `,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
+}
+
+func (a *answer) appendLogprobs(dst []byte, t text) []byte {
+	if !a.asked.Get("logprobs").Bool() || t.Len() == 0 {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, `{"content":[`...)
+	for i := range t.Len() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		token := t.At(i)
+		dst = append(dst, `{"token":`...)
+		dst = appendString(dst, token)
+		dst = append(dst, `,"logprob":-0.25,"bytes":[`...)
+		for k := range len(token) {
+			if k > 0 {
+				dst = append(dst, ',')
+			}
+			dst = strconv.AppendInt(dst, int64(token[k]), 10)
+		}
+		dst = append(dst, `],"top_logprobs":[]}`...)
+	}
+	return append(dst, `],"refusal":null}`...)
+}
+
+// sendBig sends an answer of any size from a small buffer.
+func (c *conn) sendBig(x *exchange, a *answer) (bool, error) {
+	content := a.choices[0].content
+	size := int64(content.Len())*tokenBytes - 1
+	head := append(a.openaiHead("chat.completion"), `{"index":0,"message":{"role":"assistant","content":"`...)
+	tail := append([]byte(nil), `","refusal":null},"logprobs":null,"finish_reason":"`+a.choices[0].finish+`"}`...)
+	tail = append(a.openaiTail(tail), '}')
+	c.wire.begin(x.sc, 200, contentJSON, len(head)+int(size)+len(tail))
+	stop := int64(content.Len())
+	if x.sc.Cut != "" || x.sc.Truncate {
+		x.outcome = Broken
+		stop = int64(x.sc.CutAfter.Or(int(stop / 2)))
+	}
+	if err := c.wire.event(head, 0); err != nil {
+		return false, err
+	}
+	const wordsPerWrite = 16 << 10
+	block := make([]byte, 0, wordsPerWrite*tokenBytes)
+	for sent := int64(0); sent < stop; {
+		block = block[:0]
+		for n := min(wordsPerWrite, stop-sent); n > 0; n-- {
+			block = append(block, content.At(int(sent))...)
+			sent++
+		}
+		if err := c.wire.event(block, 0); err != nil {
+			return false, err
+		}
+	}
+	if x.outcome == Broken {
+		return false, c.wire.flush()
+	}
+	if err := c.wire.event(tail, 0); err != nil {
+		return false, err
+	}
+	return c.wire.end()
+}

@@ -1,0 +1,277 @@
+package upstream
+
+import (
+	"bytes"
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Scenario says how one request is answered. The zero value is the well-behaved
+// answer. Counts that may be 0 on purpose are Count.
+type Scenario struct {
+	ID string // tag for fail_first and for finding a request in Stats
+
+	Tokens    Count // completion tokens wanted; the request's cap still holds
+	Reasoning Count // reasoning tokens before the content
+	Tool      string
+	Unicode   bool
+	Cached    int64 // part of the prompt reported as read from the cache
+	Written   int64 // part of the prompt reported as written to the cache
+	Big       int64 // bytes of content, produced without holding them
+	Dims      int
+
+	Delay          time.Duration // before the first byte
+	Gap            time.Duration // between writes of a stream
+	EventsPerWrite int
+	Chunk          int    // payload bytes a write
+	Split          string // utf8, crlf, byte, frame
+	CRLF           bool   // \r\n line ends in SSE
+	Comments       bool
+	Usage          string
+	SlowBody       time.Duration // between pieces of a body that is not a stream
+	Encoding       string        // gzip
+	DupHeaders     int           // 1: repeated alike, 2: two different lengths
+	Interim        int           // 100 or 103 before the answer
+	Close          bool          // body ends with the connection, no length
+	NoDone         bool          // stream ends properly but without [DONE]
+	HTML           bool          // error bodies are an HTML page
+	Garbage        bool          // not HTTP at all
+	Empty          bool          // 200 without a body
+
+	Status     int
+	Kind       string // which error: context, policy, quota
+	RetryAfter string
+	FailFirst  int
+	Cut        string // fin, rst
+	CutAfter   Count  // tokens of a stream, bytes of a body
+	Truncate   bool
+	ErrorEvent bool
+	ErrorAfter Count
+	Hang       bool
+	HoldAfter  Count
+}
+
+// Count is a number that may be absent.
+type Count struct {
+	N   int
+	Set bool
+}
+
+// Or is the number, or other when absent.
+func (c Count) Or(other int) int {
+	if c.Set {
+		return c.N
+	}
+	return other
+}
+
+var presets = map[string]string{
+	"slow":      "delay_ms=300 gap_ms=40",
+	"down":      "status=503",
+	"limited":   "status=429 retry_after=1",
+	"broken":    "status=500",
+	"cut":       "cut=fin",
+	"reset":     "cut=rst",
+	"hang":      "hang=1",
+	"nousage":   "usage=none",
+	"split":     "split=byte crlf=1 comments=1",
+	"unicode":   "unicode=1 split=utf8",
+	"reasoning": "reasoning=8",
+	"tool":      "tool=1",
+}
+
+var usageModes = map[string]bool{
+	"none": true, "null": true, "late": true, "choices0": true, "top": true, "zero": true,
+	"zerofirst": true, "negative": true, "huge": true, "every": true,
+}
+
+// fields maps every key to its setter; the error texts list the keys.
+var fields = map[string]func(s *Scenario, v string) error{
+	"id":               func(s *Scenario, v string) error { s.ID = v; return nil },
+	"tokens":           count(func(s *Scenario) *Count { return &s.Tokens }),
+	"reasoning":        count(func(s *Scenario) *Count { return &s.Reasoning }),
+	"tool":             func(s *Scenario, v string) error { s.Tool = v; return nil },
+	"unicode":          flag(func(s *Scenario) *bool { return &s.Unicode }),
+	"cached":           whole(func(s *Scenario) *int64 { return &s.Cached }),
+	"cache_write":      whole(func(s *Scenario) *int64 { return &s.Written }),
+	"big":              whole(func(s *Scenario) *int64 { return &s.Big }),
+	"dims":             number(func(s *Scenario) *int { return &s.Dims }),
+	"delay_ms":         millis(func(s *Scenario) *time.Duration { return &s.Delay }),
+	"gap_ms":           millis(func(s *Scenario) *time.Duration { return &s.Gap }),
+	"events_per_write": number(func(s *Scenario) *int { return &s.EventsPerWrite }),
+	"chunk":            number(func(s *Scenario) *int { return &s.Chunk }),
+	"split":            oneOf(func(s *Scenario) *string { return &s.Split }, "utf8", "crlf", "byte", "frame"),
+	"crlf":             flag(func(s *Scenario) *bool { return &s.CRLF }),
+	"comments":         flag(func(s *Scenario) *bool { return &s.Comments }),
+	"usage":            oneOf(func(s *Scenario) *string { return &s.Usage }, keys(usageModes)...),
+	"slow_body":        millis(func(s *Scenario) *time.Duration { return &s.SlowBody }),
+	"encoding":         oneOf(func(s *Scenario) *string { return &s.Encoding }, "gzip"),
+	"dup_headers":      number(func(s *Scenario) *int { return &s.DupHeaders }),
+	"interim":          number(func(s *Scenario) *int { return &s.Interim }),
+	"close":            flag(func(s *Scenario) *bool { return &s.Close }),
+	"no_done":          flag(func(s *Scenario) *bool { return &s.NoDone }),
+	"html":             flag(func(s *Scenario) *bool { return &s.HTML }),
+	"garbage":          flag(func(s *Scenario) *bool { return &s.Garbage }),
+	"empty":            flag(func(s *Scenario) *bool { return &s.Empty }),
+	"status":           number(func(s *Scenario) *int { return &s.Status }),
+	"kind":             oneOf(func(s *Scenario) *string { return &s.Kind }, "context", "policy", "quota"),
+	"retry_after":      func(s *Scenario, v string) error { s.RetryAfter = v; return nil },
+	"fail_first":       number(func(s *Scenario) *int { return &s.FailFirst }),
+	"cut":              oneOf(func(s *Scenario) *string { return &s.Cut }, "fin", "rst"),
+	"cut_after":        count(func(s *Scenario) *Count { return &s.CutAfter }),
+	"truncate":         flag(func(s *Scenario) *bool { return &s.Truncate }),
+	"error_event":      flag(func(s *Scenario) *bool { return &s.ErrorEvent }),
+	"error_after":      count(func(s *Scenario) *Count { return &s.ErrorAfter }),
+	"hang":             flag(func(s *Scenario) *bool { return &s.Hang }),
+	"hold_after":       count(func(s *Scenario) *Count { return &s.HoldAfter }),
+}
+
+// Apply sets the keys of text (separated by spaces, commas or &) on s. A word
+// without `=` names a preset.
+func (s *Scenario) Apply(text string) error {
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '&' }) {
+		key, value, ok := strings.Cut(part, "=")
+		if !ok {
+			preset, known := presets[part]
+			if !known {
+				return fmt.Errorf("cannot read the scenario word %q: write key=value or one of %s", part, strings.Join(keys(presets), ", "))
+			}
+			if err := s.Apply(preset); err != nil {
+				return err
+			}
+			continue
+		}
+		set, known := fields[key]
+		if !known {
+			return fmt.Errorf("cannot use the scenario key %q: known keys are %s", key, strings.Join(keys(fields), ", "))
+		}
+		if err := set(s, value); err != nil {
+			return fmt.Errorf("cannot use the scenario value %s=%s: %w", key, value, err)
+		}
+	}
+	return nil
+}
+
+// ParseScenario reads the key=value form.
+func ParseScenario(text string) (Scenario, error) {
+	var s Scenario
+	err := s.Apply(text)
+	return s, err
+}
+
+// fault names the misbehaviour for the statistics; "" when there is none.
+func (s *Scenario) fault() string {
+	switch {
+	case s.Hang:
+		return "hang"
+	case s.Status >= 400:
+		return "status=" + strconv.Itoa(s.Status)
+	case s.Cut != "":
+		return "cut=" + s.Cut
+	case s.Truncate:
+		return "truncate"
+	case s.ErrorEvent:
+		return "error_event"
+	case s.HoldAfter.Set:
+		return "hold"
+	case s.Usage != "":
+		return "usage=" + s.Usage
+	case s.Garbage:
+		return "garbage"
+	}
+	return ""
+}
+
+var (
+	simOpen  = []byte("[[sim ")
+	simClose = []byte("]]")
+)
+
+// directive finds `[[sim …]]` in a text.
+func directive(text []byte) (string, bool) {
+	_, rest, ok := bytes.Cut(text, simOpen)
+	if !ok {
+		return "", false
+	}
+	inside, _, ok := bytes.Cut(rest, simClose)
+	return string(inside), ok
+}
+
+func keys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	sort.Strings(out)
+	return out
+}
+
+func count(at func(*Scenario) *Count) func(*Scenario, string) error {
+	return func(s *Scenario, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 0 {
+			return fmt.Errorf("a whole number from 0 is needed")
+		}
+		*at(s) = Count{N: n, Set: true}
+		return nil
+	}
+}
+
+func number(at func(*Scenario) *int) func(*Scenario, string) error {
+	return func(s *Scenario, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 0 {
+			return fmt.Errorf("a whole number from 0 is needed")
+		}
+		*at(s) = n
+		return nil
+	}
+}
+
+func whole(at func(*Scenario) *int64) func(*Scenario, string) error {
+	return func(s *Scenario, v string) error {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n < 0 {
+			return fmt.Errorf("a whole number from 0 is needed")
+		}
+		*at(s) = n
+		return nil
+	}
+}
+
+func millis(at func(*Scenario) *time.Duration) func(*Scenario, string) error {
+	return func(s *Scenario, v string) error {
+		f, err := strconv.ParseFloat(v, 64)
+		if err != nil || !(f >= 0 && f < 1e9) {
+			return fmt.Errorf("milliseconds from 0 are needed")
+		}
+		*at(s) = time.Duration(f * float64(time.Millisecond))
+		return nil
+	}
+}
+
+func flag(at func(*Scenario) *bool) func(*Scenario, string) error {
+	return func(s *Scenario, v string) error {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return fmt.Errorf("1 or 0 is needed")
+		}
+		*at(s) = b
+		return nil
+	}
+}
+
+func oneOf(at func(*Scenario) *string, allowed ...string) func(*Scenario, string) error {
+	return func(s *Scenario, v string) error {
+		for _, a := range allowed {
+			if v == a {
+				*at(s) = v
+				return nil
+			}
+		}
+		return fmt.Errorf("one of %s is needed", strings.Join(allowed, ", "))
+	}
+}

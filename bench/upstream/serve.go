@@ -1,0 +1,177 @@
+package upstream
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// serveModel answers the model endpoints under the request's scenario.
+func (c *conn) serveModel(path string) bool {
+	x := &exchange{endpoint: "other", opened: time.Now(), outcome: Complete, sc: &Scenario{}}
+	c.srv.truth.open.Add(1)
+	c.watch()
+	status, keep, err := c.answer(path, x)
+	c.unwatch()
+	c.srv.truth.received(&c.req, path, status)
+	c.settle(x, err != nil) // a peer that left after the last byte lost nothing
+	if err != nil {
+		return false
+	}
+	if x.outcome == Broken && x.sc.Cut != "" {
+		c.cut(x.sc.Cut)
+		return false
+	}
+	return keep
+}
+
+func (c *conn) answer(path string, x *exchange) (status int, keep bool, err error) {
+	asked := gjson.ParseBytes(c.req.body)
+	sc, err := c.scenario(asked)
+	anthropic := strings.HasSuffix(path, "/messages")
+	if err != nil {
+		return c.refuse(x, anthropic, 400, failure{kind: "invalid_request_error", text: err.Error()})
+	}
+	x.sc = sc
+	if !c.authorized() {
+		return c.refuse(x, anthropic, 401, badKey(c.req.key))
+	}
+	if sc.Hang {
+		x.endpoint, x.tally.PromptTokens = "hang", 0
+		return 0, false, c.waitGone()
+	}
+	if err := c.pause(sc.Delay); err != nil {
+		return 0, false, err
+	}
+	switch {
+	case sc.Garbage:
+		x.outcome = Broken
+		return 0, false, c.write([]byte("\x00\x01 this is not HTTP\r\n\r\n"))
+	case sc.Cut != "" && sc.CutAfter.Set && sc.CutAfter.N == 0:
+		x.outcome = Broken
+		return 0, false, nil
+	case sc.Status >= 400:
+		return c.refuse(x, anthropic, sc.Status, failureFor(sc, asked.Get("model").Str))
+	}
+	switch {
+	case strings.HasSuffix(path, "/models") && string(c.req.method) == "GET":
+		x.endpoint = "models"
+		keep, err = c.sendBody(x, c.modelList())
+	case string(c.req.method) != "POST":
+		return c.refuse(x, anthropic, 404, unknownURL(string(c.req.method), path))
+	case strings.HasSuffix(path, "/chat/completions"):
+		return c.chat(x, asked)
+	case anthropic:
+		return c.messages(x, asked)
+	case strings.HasSuffix(path, "/embeddings"):
+		return c.embeddings(x, asked)
+	default:
+		return c.refuse(x, anthropic, 404, unknownURL(string(c.req.method), path))
+	}
+	return 200, keep, err
+}
+
+// scenario collects the keys: server, drawn fault, model suffix, header,
+// message. Later ones win.
+func (c *conn) scenario(asked gjson.Result) (*Scenario, error) {
+	sc := c.srv.options.Scenario
+	for _, text := range []string{c.srv.draw(), suffix(asked.Get("model").Str), string(c.req.sim), c.written(asked)} {
+		if text == "" {
+			continue
+		}
+		if err := sc.Apply(text); err != nil {
+			return nil, err
+		}
+	}
+	if sc.FailFirst > 0 {
+		if !c.srv.failFirst(sc.ID, sc.FailFirst) {
+			sc.Status = 0
+		} else if sc.Status == 0 {
+			sc.Status = 500
+		}
+	}
+	return &sc, nil
+}
+
+func suffix(model string) string {
+	_, after, _ := strings.Cut(model, "@")
+	return after
+}
+
+// written finds a directive in the last user message, or in the input of an
+// embeddings request.
+func (c *conn) written(asked gjson.Result) string {
+	if !bytes.Contains(c.req.body, simOpen) {
+		return ""
+	}
+	found := ""
+	asked.Get("messages").ForEach(func(_, m gjson.Result) bool {
+		if m.Get("role").Str != "user" {
+			return true
+		}
+		found = ""
+		content := m.Get("content")
+		if text, ok := directive([]byte(content.String())); ok && !content.IsArray() {
+			found = text
+		}
+		content.ForEach(func(_, part gjson.Result) bool {
+			if text, ok := directive([]byte(part.Get("text").Str)); ok {
+				found = text
+			}
+			return true
+		})
+		return true
+	})
+	if input := asked.Get("input"); input.Exists() {
+		found, _ = directive([]byte(input.String()))
+	}
+	return found
+}
+
+// sendBody answers 200 with a JSON body; cut and truncate end it half way.
+func (c *conn) sendBody(x *exchange, body []byte) (bool, error) {
+	if x.sc.Empty {
+		body = nil
+	}
+	if x.sc.Cut != "" || x.sc.Truncate {
+		x.outcome = Broken
+	}
+	c.wire.begin(x.sc, 200, contentJSON, len(body))
+	return c.wire.body(body)
+}
+
+// refuse answers with an error in the endpoint's own shape.
+func (c *conn) refuse(x *exchange, anthropic bool, status int, f failure) (int, bool, error) {
+	x.outcome = Refused
+	x.tally = Tally{}
+	content, body := contentJSON, f.openai()
+	switch {
+	case anthropic:
+		body = f.anthropic(status)
+	case x.sc.HTML || (status == 502 && f.kind == ""):
+		content = contentHTML
+		body = []byte("<html>\r\n<head><title>" + strconv.Itoa(status) + " " + reason(status) + "</title></head>\r\n<body>\r\n<center><h1>" +
+			strconv.Itoa(status) + " " + reason(status) + "</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n")
+	}
+	sc := *x.sc
+	sc.Cut, sc.Truncate = "", false
+	c.wire.begin(&sc, status, content, len(body))
+	keep, err := c.wire.body(body)
+	return status, keep, err
+}
+
+func (c *conn) modelList() []byte {
+	out := []byte(`{"object":"list","data":[`)
+	for i, id := range c.srv.options.Models {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, `{"id":`...)
+		out = appendString(out, id)
+		out = append(out, `,"object":"model","created":1700000000,"owned_by":"simulated"}`...)
+	}
+	return append(out, "]}"...)
+}

@@ -1,0 +1,208 @@
+package upstream
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options of a Server; the zero value is a well-behaved server without a key.
+type Options struct {
+	// Models are listed by GET /v1/models. Any model name is answered.
+	Models []string
+	// Key, when set, is demanded as bearer token or x-api-key.
+	Key string
+	// Scenario is what every request starts from.
+	Scenario Scenario
+	// Faults are drawn for every request, the first hit wins.
+	Faults []Fault
+	// Seed makes the draws repeatable.
+	Seed uint64
+	// Tokens is the natural length of an answer; default 32.
+	Tokens int
+	// Keep is how many requests GET /_sim/last shows; default 16.
+	Keep int
+}
+
+// Fault is a scenario that hits a share of all requests.
+type Fault struct {
+	Share    float64 // 0 to 1
+	Scenario string  // in the key=value form
+}
+
+const (
+	defaultTokens = 32
+	defaultKeep   = 16
+)
+
+// Server is the simulated upstream. It may serve several listeners.
+type Server struct {
+	options Options
+	faults  []parsedFault
+	truth   truth
+	ids     atomic.Uint64
+	draws   atomic.Uint64
+	cache   sync.Map // model suffix -> *Scenario
+
+	mu        sync.Mutex
+	closed    bool
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+	failed    map[string]int // fail_first: failures given so far, by scenario id
+	running   sync.WaitGroup
+}
+
+type parsedFault struct {
+	share float64
+	text  string
+}
+
+// New makes a Server; Serve starts it.
+func New(o Options) *Server {
+	if o.Tokens <= 0 {
+		o.Tokens = defaultTokens
+	}
+	if o.Keep <= 0 {
+		o.Keep = defaultKeep
+	}
+	if len(o.Models) == 0 {
+		o.Models = []string{"sim-chat", "sim-chat-unicode", "sim-reasoning", "sim-embedding"}
+		o.Models = append(o.Models, BenchModels()...)
+	}
+	s := &Server{
+		options:   o,
+		listeners: map[net.Listener]struct{}{},
+		conns:     map[*conn]struct{}{},
+		failed:    map[string]int{},
+	}
+	for _, f := range o.Faults {
+		s.faults = append(s.faults, parsedFault{share: f.Share, text: f.Scenario})
+	}
+	s.truth.init(o.Keep)
+	return s
+}
+
+// Serve answers on ln until Close; it then returns nil.
+func (s *Server) Serve(ln net.Listener) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		_ = ln.Close()
+		return nil
+	}
+	s.listeners[ln] = struct{}{}
+	s.mu.Unlock()
+	for {
+		nc, err := ln.Accept()
+		if err != nil {
+			s.mu.Lock()
+			closed := s.closed
+			delete(s.listeners, ln)
+			s.mu.Unlock()
+			if closed || errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			var ne net.Error
+			if errors.As(err, &ne) && ne.Timeout() {
+				continue
+			}
+			return err
+		}
+		s.serveConn(nc)
+	}
+}
+
+func (s *Server) serveConn(nc net.Conn) {
+	c := newConn(s, nc)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		_ = nc.Close()
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.running.Add(1)
+	s.mu.Unlock()
+	s.truth.accepted.Add(1)
+	go func() {
+		defer s.running.Done()
+		defer func() {
+			_ = nc.Close()
+			s.mu.Lock()
+			delete(s.conns, c)
+			s.mu.Unlock()
+		}()
+		c.run()
+	}()
+}
+
+// Start serves on a free loopback port and gives its base URL with /v1.
+func (s *Server) Start() (baseURL string, err error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	go func() { _ = s.Serve(ln) }()
+	return "http://" + ln.Addr().String() + "/v1", nil
+}
+
+// Close ends all listeners and connections and waits for them.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for ln := range s.listeners {
+		_ = ln.Close()
+	}
+	for c := range s.conns {
+		_ = c.nc.Close()
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+// CloseConnections cuts every open connection, as a restart would.
+func (s *Server) CloseConnections() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		_ = c.nc.Close()
+	}
+}
+
+// failFirst says whether this request is among the first n of its scenario.
+func (s *Server) failFirst(id string, n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed[id] >= n {
+		return false
+	}
+	s.failed[id]++
+	return true
+}
+
+// draw picks the fault, if any, of the next request.
+func (s *Server) draw() string {
+	if len(s.faults) == 0 {
+		return ""
+	}
+	at := float64(mix(s.options.Seed+s.draws.Add(1))>>11) / (1 << 53)
+	for _, f := range s.faults {
+		if at < f.share {
+			return f.text
+		}
+		at -= f.share
+	}
+	return ""
+}
+
+// mix is splitmix64: one step turns a counter into well spread bits.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+var past = time.Unix(1, 0)

@@ -1,0 +1,235 @@
+package upstream
+
+import "strconv"
+
+// chatStream writes one answer as chat.completion.chunk events.
+type chatStream struct {
+	c    *conn
+	x    *exchange
+	a    *answer
+	eol  string
+	head []byte // of every chunk, up to its choices
+	buf  []byte
+	done int64 // tokens in events handed to the wire
+	mind int64 // the reasoning part of done
+}
+
+func (s *chatStream) run() (bool, error) {
+	w := &s.c.wire
+	s.eol = lineEnd(s.x.sc)
+	s.head = append([]byte("data: "), s.a.openaiHead("chat.completion.chunk")...)
+	w.begin(s.x.sc, 200, contentStream, -1)
+	defer s.book()
+	for i := range s.a.choices {
+		if err := s.chunk(i, `{"role":"assistant","content":"","refusal":null}`, "", nil, 0); err != nil {
+			return false, err
+		}
+	}
+	if ended, err := s.tokens(); ended || err != nil {
+		return false, err
+	}
+	for i := range s.a.choices {
+		if err := s.chunk(i, "{}", s.a.choices[i].finish, nil, 0); err != nil {
+			return false, err
+		}
+	}
+	if err := s.usage(); err != nil {
+		return false, err
+	}
+	if !s.x.sc.NoDone {
+		if err := w.event([]byte("data: [DONE]"+s.eol+s.eol), 0); err != nil {
+			return false, err
+		}
+	}
+	if s.x.sc.Truncate {
+		s.x.outcome = Broken
+	}
+	return w.end()
+}
+
+// book copies what was really written; tokens whose write failed do not count.
+func (s *chatStream) book() {
+	s.x.tally.CompletionTokens = s.c.wire.produced
+	s.x.tally.ReasoningTokens = min(s.mind, s.c.wire.produced)
+}
+
+// tokens writes the answer's tokens up to its end or to where the scenario
+// breaks it off (ended).
+func (s *chatStream) tokens() (ended bool, err error) {
+	sc := s.x.sc
+	total, _ := s.a.completion()
+	stop := stopAt(sc, total)
+	s.a.steps(func(st step) bool {
+		if ended, err = breakOff(s.c, s.x, stop, s.done, s.errorEvent); ended || err != nil {
+			return false
+		}
+		s.done += st.tokens
+		if st.kind == stepReasoning {
+			s.mind += st.tokens
+		}
+		err = s.step(st)
+		return err == nil
+	})
+	if !ended && err == nil {
+		ended, err = breakOff(s.c, s.x, stop, s.done, s.errorEvent)
+	}
+	return ended, err
+}
+
+func (s *chatStream) step(st step) error {
+	b := s.buf[:0]
+	switch st.kind {
+	case stepReasoning:
+		b = append(b, `{"reasoning_content":`...)
+		b = appendString(b, st.text)
+		b = append(b, '}')
+	case stepContent:
+		b = append(b, `{"content":`...)
+		b = appendString(b, st.text)
+		b = append(b, '}')
+	case stepTool:
+		call := s.a.choices[st.choice].tools[st.tool]
+		b = append(b, `{"tool_calls":[{"index":`...)
+		b = strconv.AppendInt(b, int64(st.tool), 10)
+		b = append(b, `,"id":"`+call.id+`","type":"function","function":{"name":`...)
+		b = appendString(b, call.name)
+		b = append(b, `,"arguments":""}}]}`...)
+	case stepArgs:
+		b = append(b, `{"tool_calls":[{"index":`...)
+		b = strconv.AppendInt(b, int64(st.tool), 10)
+		b = append(b, `,"function":{"arguments":`...)
+		b = appendString(b, st.text)
+		b = append(b, `}}]}`...)
+	}
+	s.buf = b
+	var said text
+	if st.kind == stepContent {
+		said = pieces{st.text}
+	}
+	return s.chunk(st.choice, string(b), "", said, st.tokens)
+}
+
+// chunk writes one event with one choice.
+func (s *chatStream) chunk(choice int, delta, finish string, said text, tokens int64) error {
+	var b []byte
+	if s.x.sc.Comments {
+		b = append(b, ": keep-alive"+s.eol+s.eol...)
+	}
+	b = append(b, s.head...)
+	b = append(b, `{"index":`...)
+	b = strconv.AppendInt(b, int64(choice), 10)
+	b = append(b, `,"delta":`...)
+	b = append(b, delta...)
+	b = append(b, `,"logprobs":`...)
+	if said == nil {
+		said = pieces(nil)
+	}
+	b = s.a.appendLogprobs(b, said)
+	b = append(b, `,"finish_reason":`...)
+	b = appendStringOrNull(b, finish)
+	if finish != "" && s.x.sc.Usage == "choices0" && choice == 0 {
+		b = append(b, `,"usage":`...)
+		b = s.a.appendUsage(b, s.done, s.mind)
+	}
+	b = append(b, "}]"...)
+	b = s.runningUsage(b, finish != "")
+	b = append(b, "}"+s.eol+s.eol...)
+	return s.c.wire.event(b, tokens)
+}
+
+// runningUsage is the usage member of chunks before the last.
+func (s *chatStream) runningUsage(b []byte, finish bool) []byte {
+	switch s.x.sc.Usage {
+	case "":
+		if s.a.usage {
+			return append(b, `,"usage":null`...) // as OpenAI does when asked for usage
+		}
+	case "null":
+		return append(b, `,"usage":null`...)
+	case "zero", "zerofirst":
+		return append(b, `,"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`...)
+	case "every":
+		b = append(b, `,"usage":`...)
+		return s.a.appendUsage(b, s.done, s.mind)
+	case "top":
+		if finish {
+			b = append(b, `,"usage":`...)
+			return s.a.appendUsage(b, s.done, s.mind)
+		}
+	}
+	return b
+}
+
+// usage writes the chunk without choices, when there is one.
+func (s *chatStream) usage() error {
+	switch s.x.sc.Usage {
+	case "none", "null", "choices0", "top":
+		return nil
+	case "":
+		if !s.a.usage {
+			return nil
+		}
+	case "late":
+		if err := s.c.wire.flush(); err != nil {
+			return err
+		}
+		if err := s.c.pause(lateUsage); err != nil {
+			return err
+		}
+	}
+	b := append([]byte(nil), s.head...)
+	b = append(b, `],"usage":`...)
+	b = s.a.appendUsage(b, s.done, s.mind)
+	b = append(b, "}"+s.eol+s.eol...)
+	return s.c.wire.event(b, 0)
+}
+
+func (s *chatStream) errorEvent() []byte {
+	return []byte(`data: {"error":{"message":"The model backend-7.internal.simulated is overloaded","type":"server_error","param":null,"code":"model_overloaded"}}` + s.eol + s.eol)
+}
+
+func lineEnd(sc *Scenario) string {
+	if sc.CRLF {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// stops are the token counts at which a stream is broken off; -1: never.
+type stops struct{ cut, hold, fail int64 }
+
+func stopAt(sc *Scenario, total int64) stops {
+	at := stops{-1, -1, -1}
+	if sc.Cut != "" {
+		at.cut = int64(sc.CutAfter.Or(int(total / 2)))
+	}
+	if sc.HoldAfter.Set {
+		at.hold = int64(sc.HoldAfter.N)
+	}
+	if sc.ErrorEvent {
+		at.fail = int64(sc.ErrorAfter.Or(int(total / 2)))
+	}
+	return at
+}
+
+// breakOff ends a stream early once done tokens reach the scenario's mark.
+func breakOff(c *conn, x *exchange, at stops, done int64, errorEvent func() []byte) (ended bool, err error) {
+	switch {
+	case at.hold >= 0 && done >= at.hold:
+		if err := c.wire.flush(); err != nil {
+			return true, err
+		}
+		return true, c.waitGone()
+	case at.cut >= 0 && done >= at.cut:
+		x.outcome = Broken
+		return true, c.wire.flush()
+	case at.fail >= 0 && done >= at.fail:
+		x.outcome = Broken
+		if err := c.wire.event(errorEvent(), 0); err != nil {
+			return true, err
+		}
+		_, err := c.wire.end()
+		return true, err
+	}
+	return false, nil
+}

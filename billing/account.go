@@ -1,0 +1,218 @@
+package billing
+
+import (
+	"encoding/json"
+	"sync"
+	"time"
+)
+
+// AccountState is an account in memory: its balances, what is held of them and
+// its rate windows. There is exactly one for each account that has been used
+// since the start, and it never leaves memory, so nothing that is decided here
+// can be decided on an old copy. Its mutex guards its keys' counters, too: all
+// limits of a request are checked and committed under this one lock.
+type AccountState struct {
+	ID   string
+	Name string
+
+	ledger *Ledger
+	no     uint32
+
+	// What follows is touched by every request and lies together: with many
+	// accounts a request mostly waits for these cache lines.
+	day     int32 // the UTC day that avail[inDIEM] belongs to; never goes back
+	mu      sync.Mutex
+	avail   parts             // spendable now
+	refill  Nano              // DIEM that a new day begins with
+	later   map[int32]dayDIEM // days that have begun before, when the clock was ahead; mostly nil
+	held    parts             // by open holds
+	spent   parts             // since the account exists
+	stale   Nano              // what open holds still hold of DIEM of past days
+	lastSeq uint64            // of its last settlement in the journal
+	open    *Hold             // ring of open holds, see link
+	opened  int
+	lease   *lease // on a shared store: where the rest of the money is
+	slot    int32  // of the first model that it used, whose window stands here
+	first   window
+	slots   []int32 // of the further ones, same index as windows
+	windows []window
+}
+
+// balance is what the account has, what is held included.
+func (a *AccountState) balance() Nano {
+	n := a.avail.total() + a.held.total()
+	if a.lease != nil {
+		n += a.lease.unleased.total() + a.lease.others.total()
+	}
+	return n
+}
+
+// roll begins a new UTC day: the DIEM of the old one are gone, its allowance
+// comes (addendum 19.1).
+// Open holds keep theirs.
+func (a *AccountState) roll(day int32) {
+	if day <= a.day {
+		return
+	}
+	diem := a.refill
+	if a.lease != nil {
+		a.lease.begin(a)
+		diem = 0
+	} else if d, begun := a.later[day]; begun {
+		diem = d.left(a.refill)
+	}
+	a.day = day
+	a.avail[inDIEM] = diem
+	a.stale += a.held[inDIEM]
+	a.held[inDIEM] = 0
+}
+
+// window gives the account's window of a model; nil for a slot below 0. It is
+// valid until the next call.
+func (a *AccountState) window(slot int) *window {
+	if slot < 0 {
+		return nil
+	}
+	if a.slot == int32(slot) {
+		return &a.first
+	}
+	if a.slot == noSlot {
+		a.slot = int32(slot)
+		return &a.first
+	}
+	for i, s := range a.slots {
+		if s == int32(slot) {
+			return &a.windows[i]
+		}
+	}
+	a.slots = append(a.slots, int32(slot))
+	a.windows = append(a.windows, window{})
+	return &a.windows[len(a.windows)-1]
+}
+
+const noSlot = -1
+
+// give moves the held amounts of h from the balance, or back with take.
+func (a *AccountState) give(h *Hold, p *parts) {
+	a.avail.sub(p)
+	a.held.add(p)
+	h.parts.add(p)
+	h.key.use.count(p, 1, h)
+}
+
+// giveBack returns what h still holds. DIEM of a past day are not spendable any
+// more and expire.
+func (a *AccountState) giveBack(h *Hold) {
+	p := h.parts
+	h.key.use.count(&p, -1, h)
+	h.parts = parts{}
+	if h.day != a.day {
+		a.stale -= p[inDIEM]
+		if a.lease != nil {
+			a.lease.rest(want{account: a.no, day: h.day, amounts: parts{inDIEM: p[inDIEM]}})
+		}
+		p[inDIEM] = 0
+	}
+	a.held.sub(&p)
+	a.avail.add(&p)
+}
+
+// charge takes cost out of what h holds, and what it holds too little from the
+// balance. What neither covers is the shortfall.
+func (a *AccountState) charge(h *Hold, cost Nano) (charged parts, shortfall Nano) {
+	charged = h.parts.take(cost)
+	if h.day == a.day {
+		a.held.sub(&charged)
+	} else {
+		a.stale -= charged[inDIEM]
+		a.held[inBundled] -= charged[inBundled]
+		a.held[inUSD] -= charged[inUSD]
+	}
+	rest := cost - charged.total()
+	if rest <= 0 {
+		a.spent.add(&charged)
+		return charged, 0
+	}
+	// The request that crosses a key's limit completes (addendum 19.2), so only
+	// the balance bounds what it overran. The charge is booked in the day of
+	// the hold; the DIEM of another day have nothing to do with it.
+	free := a.avail
+	if h.day != a.day {
+		free[inDIEM] = 0
+	}
+	more := free.take(rest)
+	a.avail.sub(&more)
+	h.key.use.count(&more, 1, h)
+	charged.add(&more)
+	a.spent.add(&charged)
+	return charged, cost - charged.total()
+}
+
+// link puts h into the ring of open holds, which is how a recount finds them
+// and how one that was forgotten is noticed.
+func (a *AccountState) link(h *Hold) {
+	if a.open == nil {
+		h.next, h.prev = h, h
+		a.open = h
+	} else {
+		h.next, h.prev = a.open, a.open.prev
+		h.prev.next, h.next.prev = h, h
+	}
+	a.opened++
+}
+
+func (a *AccountState) unlink(h *Hold) {
+	a.opened--
+	if h.next == h {
+		a.open = nil
+	} else {
+		h.next.prev, h.prev.next = h.prev, h.next
+		if a.open == h {
+			a.open = h.next
+		}
+	}
+	h.next, h.prev = nil, nil
+}
+
+// Account is an account as an operator creates it.
+type Account struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// AccountInfo is an account with its money. Balances are what is spendable
+// now, Held what open holds have set aside, Spent what was charged since the
+// account exists, in all currencies together.
+type AccountInfo struct {
+	Account
+	CreatedAt          time.Time
+	Allowance          Nano // DIEM of each UTC day
+	USD, DIEM, Bundled Nano
+	Held, Spent        Nano
+}
+
+type accountInfoJSON struct {
+	Account
+	CreatedAt time.Time `json:"createdAt"`
+	Allowance amount    `json:"diemDaily"`
+	USD       amount    `json:"usd"`
+	DIEM      amount    `json:"diem"`
+	Bundled   amount    `json:"bundled"`
+	Held      amount    `json:"held"`
+	Spent     amount    `json:"spent"`
+}
+
+// MarshalJSON writes amounts as decimal strings.
+func (a AccountInfo) MarshalJSON() ([]byte, error) {
+	return json.Marshal(accountInfoJSON{
+		a.Account, a.CreatedAt, amount(a.Allowance), amount(a.USD), amount(a.DIEM), amount(a.Bundled), amount(a.Held), amount(a.Spent),
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (a *AccountInfo) UnmarshalJSON(b []byte) error {
+	var v accountInfoJSON
+	err := json.Unmarshal(b, &v)
+	*a = AccountInfo{v.Account, v.CreatedAt, Nano(v.Allowance), Nano(v.USD), Nano(v.DIEM), Nano(v.Bundled), Nano(v.Held), Nano(v.Spent)}
+	return err
+}

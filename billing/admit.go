@@ -1,0 +1,282 @@
+package billing
+
+import (
+	"time"
+
+	"farebox/config"
+)
+
+// Admission is what a request asks for before it may be sent upstream.
+type Admission struct {
+	Key       *Key
+	Slot      int          // of the model, from Ledger.Slot
+	Rate      *config.Rate // of the model's tier; nil: none
+	Hold      Nano         // what the request may cost
+	Min       Nano         // the smallest hold that is still of use; equal to Hold: all or nothing
+	Tokens    int64        // estimate for the limit of tokens a minute
+	NowNs     int64        // Unix ns
+	RequestID [16]byte
+	Stream    bool
+}
+
+// DenialCode is why a request is not admitted.
+type DenialCode uint8
+
+// The ways a request can be denied.
+const (
+	Admitted            DenialCode = iota
+	RateRequests                   // too many requests
+	RateTokens                     // too many tokens
+	InsufficientBalance            // the account cannot pay
+	KeyLimitUSD                    // the key's USD limit of this period is used up
+	KeyLimitDIEM                   // the key's DIEM limit of this period is used up
+	FailedBudget                   // too many failed requests
+	UnsupportedBudget              // too many refused features
+	JournalFull                    // nothing can be recorded, so nothing may be sold
+	LimitsAway                     // Redis is away, and the policy is to let nothing through
+	StoreAway                      // the shared store does not answer, and this node has leased too little
+	NodeFenced                     // another process goes on as this node
+)
+
+// Denial is the answer of Admit; its zero value means admitted.
+type Denial struct {
+	Code       DenialCode
+	Limit      string // RPM RPH RPD RPMON TPM
+	Scope      string // user (the account) or api_key
+	RetryAfter time.Duration
+	Allowed    int64 // units of the limit a window
+	Remaining  int64
+	Reset      time.Time
+}
+
+// Scopes of a limit (addendum 3.6, x-ratelimit-type).
+const (
+	scopeAccount = "user"
+	scopeKey     = "api_key"
+)
+
+// Admit checks rate windows, key limits and balance together, and when all of
+// them let the request through takes from all of them and opens h. A denied
+// request has used nothing.
+func (l *Ledger) Admit(h *Hold, a *Admission) Denial {
+	if l.shared != nil {
+		return l.shared.admit(h, a)
+	}
+	return l.admit(h, a)
+}
+
+// admit is Admit with what this node knows.
+func (l *Ledger) admit(h *Hold, a *Admission) Denial {
+	if h.state.Load() == holdOpen {
+		l.leak(h)
+	}
+	d, short := l.admitHere(h, a, false)
+	if short {
+		return l.node.admit(h, a)
+	}
+	return d
+}
+
+// admitHere is admit with what is in memory. On a shared store it may be short of
+// money that is elsewhere, and has then done nothing, unless it is final.
+func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short bool) {
+	k := a.Key
+	acct := k.Account
+	if l.node != nil {
+		if code := l.node.closed(); code != Admitted {
+			return Denial{Code: code, RetryAfter: time.Second}, false
+		}
+	}
+	day := l.day(a.NowNs)
+	keyRate := l.keyRate.Load()
+
+	acct.mu.Lock()
+	acct.roll(day)
+	day = acct.day
+	k.use.roll(day)
+	var model *window
+	if a.Rate != nil {
+		model = acct.window(a.Slot)
+	}
+	var no refusal
+	if model != nil && !model.check(a.Rate, a.NowNs, day, a.Tokens, &no) {
+		acct.mu.Unlock()
+		return no.denial(scopeAccount), false
+	}
+	if keyRate != nil && !k.use.window.check(keyRate, a.NowNs, day, a.Tokens, &no) {
+		acct.mu.Unlock()
+		return no.denial(scopeKey), false
+	}
+	var take parts
+	if a.Hold > 0 {
+		var code DenialCode
+		take, code = acct.allot(k, a.Hold, a.Min, Nano(l.floor.Load()))
+		if acct.lease != nil && !final && acct.short(k, &take, a.Hold) {
+			acct.mu.Unlock()
+			return Denial{Code: code}, true
+		}
+		if code != Admitted {
+			acct.mu.Unlock()
+			return Denial{Code: code}, false
+		}
+	}
+	rec := record{kind: recHold, timeNs: a.NowNs, account: acct.no, key: uint32(k.No), held: take.total()}
+	if err := l.journal.append(&rec, rec.held); err != nil {
+		acct.mu.Unlock()
+		return Denial{Code: JournalFull}, false
+	}
+	if model != nil {
+		model.commit(a.Rate, a.NowNs, day, a.Tokens)
+	}
+	if keyRate != nil {
+		k.use.window.commit(keyRate, a.NowNs, day, a.Tokens)
+	}
+	k.use.tally.add(a.NowNs)
+	h.ledger, h.key, h.id, h.day, h.openedNs, h.regime = l, k, rec.hold, day, a.NowNs, k.use.regime
+	h.slot, h.rate, h.keyRate, h.tokens, h.requestID = a.Slot, a.Rate, keyRate, a.Tokens, a.RequestID
+	h.shared = [2]*sharedWindow{}
+	h.parts, h.period = parts{}, k.use.quota.period
+	acct.give(h, &take)
+	acct.link(h)
+	h.state.Store(holdOpen)
+	if acct.lease != nil {
+		acct.lease.took(acct, a.Hold)
+	}
+	acct.mu.Unlock()
+	return Denial{}, false
+}
+
+// allot finds what a hold of up to want can take, in spend order. It changes
+// nothing. A key's limit never makes a request change its currency: money that
+// the limit keeps back ends the hold there (design.md 7), unless the operator
+// lets DIEM fall through to the others.
+func (a *AccountState) allot(k *Key, want, least, floor Nano) (take parts, code DenialCode) {
+	if a.balance() < floor {
+		return take, InsufficientBalance
+	}
+	diem, usd := k.use.room()
+	return a.divide(&a.avail, diem, usd, want, least)
+}
+
+// divide is allot for given money and what the key's limits leave.
+func (a *AccountState) divide(money *parts, diem, usd, want, least Nano) (take parts, code DenialCode) {
+	least = min(max(least, 1), want)
+	code = InsufficientBalance
+	rest := want
+	for i := range take {
+		can, limit := money[i], KeyLimitUSD
+		room := &usd
+		if i == inDIEM {
+			limit, room = KeyLimitDIEM, &diem
+		}
+		take[i] = min(rest, can, *room)
+		rest -= take[i]
+		*room -= take[i]
+		if rest > 0 && take[i] < can && (i != inDIEM || !a.ledger.keyFallthrough.Load()) {
+			code = limit
+			break
+		}
+	}
+	if want-rest < least {
+		return parts{}, code
+	}
+	return take, Admitted
+}
+
+func (no *refusal) denial(scope string) Denial {
+	code := RateRequests
+	if no.limit == "TPM" {
+		code = RateTokens
+	}
+	return Denial{
+		Code: code, Limit: no.limit, Scope: scope, Allowed: no.allowed,
+		RetryAfter: no.retryAfter, Reset: time.Unix(0, no.resetNs),
+	}
+}
+
+// Balance is what the key's account can spend now. On a shared store it has
+// what is elsewhere as of a second ago at most while the account is in use.
+func (k *Key) Balance() (usd, diem, bundled Nano) { return k.balanceOn(k.Account.ledger.today()) }
+
+// BalanceAt is Balance for a request that began at a time (Unix ns).
+func (k *Key) BalanceAt(nowNs int64) (usd, diem, bundled Nano) {
+	return k.balanceOn(k.Account.ledger.day(nowNs))
+}
+
+func (k *Key) balanceOn(day int32) (usd, diem, bundled Nano) {
+	a := k.Account
+	a.mu.Lock()
+	a.roll(day)
+	usd, diem, bundled = a.avail[inUSD], a.avail[inDIEM], a.avail[inBundled]
+	if a.lease != nil {
+		p := a.elsewhere()
+		usd, diem, bundled = usd+p[inUSD], diem+p[inDIEM], bundled+p[inBundled]
+	}
+	a.mu.Unlock()
+	return usd, diem, bundled
+}
+
+// Quota is the state of the limits that a request ran under, for its answer's
+// headers. A limit of -1 is none.
+type Quota struct {
+	LimitRequests, RemainingRequests, ResetRequestsUnix int64
+	LimitTokens, RemainingTokens, ResetTokensSeconds    int64
+}
+
+// Quota fills q for a model: of its limits and those of the key over all
+// models, whichever has less left.
+func (k *Key) Quota(slot int, r *config.Rate, nowNs int64, q *Quota) {
+	*q = Quota{LimitRequests: -1, LimitTokens: -1}
+	a := k.Account
+	day := a.ledger.day(nowNs)
+	a.mu.Lock()
+	if r != nil && slot >= 0 {
+		a.window(slot).quota(r, nowNs, day, q)
+	}
+	keyRate := a.ledger.keyRate.Load()
+	if keyRate != nil {
+		k.use.window.quota(keyRate, nowNs, day, q)
+	}
+	a.mu.Unlock()
+	if s := a.ledger.shared; s != nil {
+		s.quota(k, slot, r, keyRate, nowNs, q)
+	}
+}
+
+// quota narrows q to this window where it has less left.
+func (w *window) quota(r *config.Rate, now int64, day int32, q *Quota) {
+	requests := func(limit, remaining, resetNs int64) {
+		if q.LimitRequests < 0 || remaining < q.RemainingRequests {
+			q.LimitRequests, q.RemainingRequests = limit, remaining
+			q.ResetRequestsUnix = ceilDiv(max(resetNs, now), int64(time.Second))
+		}
+	}
+	if r.RPM > 0 {
+		requests(r.RPM, left(w.minute, now, r.RPM, minuteNs), w.minute)
+	}
+	if r.RPH > 0 {
+		requests(r.RPH, left(w.hour, now, r.RPH, hourNs), w.hour)
+	}
+	if r.RPD > 0 {
+		used := int64(0)
+		if w.day == day {
+			used = w.inDay
+		}
+		requests(r.RPD, max(0, r.RPD-used), int64(day+1)*dayNs)
+	}
+	if r.RPMon > 0 {
+		used, month := int64(0), monthOf(day)
+		if w.month == month {
+			used = w.inMonth
+		}
+		requests(r.RPMon, max(0, r.RPMon-used), int64(firstDay(month+1))*dayNs)
+	}
+	if r.TPM > 0 {
+		if remaining := left(w.tokens, now, r.TPM, minuteNs); q.LimitTokens < 0 || remaining < q.RemainingTokens {
+			q.LimitTokens, q.RemainingTokens = r.TPM, remaining
+			q.ResetTokensSeconds = ceilDiv(max(0, w.tokens-now), int64(time.Second))
+		}
+	}
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

@@ -1,0 +1,80 @@
+//go:build !race
+
+package billing
+
+import (
+	"testing"
+	"time"
+
+	"farebox/config"
+)
+
+// gate fails when a hot path allocates.
+func gate(t *testing.T, name string, do func()) {
+	t.Helper()
+	if n := testing.AllocsPerRun(500, do); n != 0 {
+		t.Errorf("%s allocates %v times", name, n)
+	}
+}
+
+func TestHotPathsDoNotAllocate(t *testing.T) {
+	f := openLedger(t, func(o *Options) { o.segmentSize = 4 << 20 })
+	f.Configure(&config.Config{
+		Billing: config.Billing{MinimumBalance: 1},
+		Limits: config.Limits{
+			Key:            config.Rate{RPM: 1 << 40, RPH: 1 << 40, RPD: 1 << 40, RPMon: 1 << 40, TPM: 1 << 50},
+			FailedRequests: config.Budget{Count: 1 << 20, Window: time.Hour, Block: time.Second},
+		},
+	})
+	f.account("a", 1_000_000*usd)
+	f.credit("a", DIEM, usd)
+	k, secret := f.key("a", func(n *NewKey) { n.LimitUSD, n.LimitDIEM = nano(1_000_000*usd), nano(1_000_000*usd) })
+	text := []byte(secret)
+	rate := &config.Rate{RPM: 1 << 40, RPH: 1 << 40, RPD: 1 << 40, RPMon: 1 << 40, TPM: 1 << 50}
+	price := &config.Price{Input: 1_540_000, Output: 4_840_000}
+	u := Usage{Prompt: 900, Cached: 100, Completion: 100}
+	var h Hold
+	ask := f.ask(k, usd/1000)
+	ask.Rate, ask.Tokens = rate, 1000
+
+	gate(t, "Lookup", func() {
+		if _, err := f.Lookup(text); err != nil {
+			t.Fatal(err)
+		}
+	})
+	gate(t, "Admit and Settle", func() {
+		if d := f.Admit(&h, ask); d.Code != Admitted {
+			t.Fatal(d)
+		}
+		h.Settle(Settlement{Cost: Cost(price, u), Usage: u, Price: price, Model: "model", Status: 200, NowNs: f.clock.nano(), Tokens: 1000})
+		h.Reset()
+	})
+	gate(t, "Admit, Extend, Progress and Void", func() {
+		f.Admit(&h, ask)
+		h.Extend(usd / 1000)
+		h.Progress(usd/1000, u)
+		h.Void(f.clock.nano())
+		h.Reset()
+	})
+	var q Quota
+	gate(t, "Quota and Balance", func() {
+		k.Quota(ask.Slot, rate, f.clock.nano(), &q)
+		k.Balance()
+	})
+	f.NoteFailure(k, 1, 1, false, f.clock.nano())
+	gate(t, "NoteFailure and FailureBlock", func() {
+		f.NoteFailure(k, 1, 1, false, f.clock.nano())
+		f.FailureBlock(k, 1, 1, f.clock.nano())
+	})
+	gate(t, "Worst and Affords", func() {
+		if Worst(price, 1000, 1000) == 0 || Affords(price, usd) == 0 {
+			t.Fatal("nothing")
+		}
+	})
+	denied := f.ask(k, maxCredit)
+	gate(t, "a denial", func() {
+		if d := f.Admit(&h, denied); d.Code != InsufficientBalance {
+			t.Fatal(d)
+		}
+	})
+}

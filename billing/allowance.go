@@ -1,0 +1,115 @@
+package billing
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The daily allowance of DIEM (addendum 19.1): an account has so many each UTC
+// day, from 00:00, and what it does not use of them is lost. In memory a new
+// day begins with the allowance (AccountState.roll). In the store the bucket of
+// a day is made at its first charge, once, under a reference that names the
+// day: after a restart it is found made, with what is left in it. So it is
+// when the clock was ahead and is not any more (AccountState.later).
+
+// leastAllowance is the smallest allowance but none (addendum 19.1).
+const leastAllowance = Nano(100_000_000)
+
+// left is what can be spent on a day that has begun before.
+func (d dayDIEM) left(refill Nano) Nano {
+	if d.allowed {
+		return d.avail
+	}
+	return d.avail + refill
+}
+
+// SetAllowance gives an account so many DIEM a day from the next day on, and,
+// if it had no allowance today, at once. 0 ends it.
+func (l *Ledger) SetAllowance(account string, daily Nano) (Account, error) {
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	if daily != 0 && (daily < leastAllowance || daily > maxCredit/2) {
+		return Account{}, fmt.Errorf("cannot give %s DIEM a day: expected 0 for none, or %s to %s", daily, leastAllowance, maxCredit/2)
+	}
+	a, err := l.findAccount(account)
+	if err != nil {
+		return Account{}, err
+	}
+	if _, shared := l.store.(sharedStore); shared {
+		err = l.setSharedAllowance(a, daily)
+	} else {
+		err = l.setAllowance(a, daily)
+	}
+	if err != nil {
+		return Account{}, fmt.Errorf("cannot set the allowance of the account %q: %w", account, err)
+	}
+	return Account{ID: a.ID, Name: a.Name}, nil
+}
+
+// setAllowance changes the allowance while the account stands still. Days that
+// have begun in memory had the old one, so they are booked with it first: what
+// was charged to them, and those that open holds will still be charged to.
+func (l *Ledger) setAllowance(a *AccountState, daily Nano) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.roll(l.today())
+	if err := l.project.catchUp(); err != nil {
+		return err
+	}
+	nowUs := l.now() / 1000
+	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
+		if h.day == a.day {
+			continue
+		}
+		if err := l.store.SetAllowance(a.no, a.refill, h.day, nowUs); err != nil {
+			return err
+		}
+	}
+	before, err := l.store.Account(a.no, a.day)
+	if err != nil {
+		return err
+	}
+	if err := l.store.SetAllowance(a.no, daily, a.day, nowUs); err != nil {
+		return err
+	}
+	after, err := l.store.Account(a.no, a.day)
+	if err != nil {
+		return err
+	}
+	a.refill = daily
+	a.avail[inDIEM] += after.avail[inDIEM] - before.avail[inDIEM]
+	return nil
+}
+
+// setSharedAllowance does it where allowances come by lease: a day's is booked
+// with the first lease of it.
+func (l *Ledger) setSharedAllowance(a *AccountState, daily Nano) error {
+	if err := l.store.SetAllowance(a.no, daily, l.today(), l.now()/1000); err != nil {
+		return err
+	}
+	if l.node == nil {
+		return nil // an operator's; the nodes hear of it
+	}
+	a.mu.Lock()
+	a.refill, a.lease.newDay = daily, true
+	a.mu.Unlock()
+	l.node.see(a)
+	return nil
+}
+
+// Allowance is what the account gets each UTC day, in DIEM; 0 is none.
+func (a *AccountState) Allowance() Nano {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refill
+}
+
+// Refund gives back what a request cost, in the currency that it was charged
+// in (addendum 19). It is a credit with a reference of its own: the same
+// refund is given once. Refunded DIEM are today's.
+func (l *Ledger) Refund(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool, err error) {
+	if ref == "" {
+		return 0, false, errors.New("cannot refund without a reference: name the request or the case, so that it is refunded once")
+	}
+	return l.credit(&credit{currency: currency, amount: amount, ref: ref, memo: memo, refund: true}, account)
+}

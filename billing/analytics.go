@@ -1,0 +1,203 @@
+package billing
+
+import (
+	"cmp"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Analytics is an account's usage of some UTC days, added up in the ways that
+// charts need (addendum 17.4). USD include BUNDLED_CREDITS.
+type Analytics struct {
+	First, Last int32 // days counted from 1970-01-01
+	Days        []Spend
+	Models      []ModelSpend // the dearest first
+	Keys        []KeySpend   // the dearest first
+}
+
+// Spend is what was taken and used.
+type Spend struct {
+	USD, DIEM Nano
+	Units     int64
+}
+
+func (s *Spend) add(n Spend) {
+	s.USD += n.USD
+	s.DIEM += n.DIEM
+	s.Units += n.Units
+}
+
+// ModelSpend is the usage of one model.
+type ModelSpend struct {
+	Name, Type string
+	Spend
+	Lines [lineCount]Spend // by Line
+	Daily []Spend          // of each day; only of the top
+}
+
+// KeySpend is the usage of one key. One that is not known has no ID.
+type KeySpend struct {
+	ID, Description, Last6 string
+	Spend
+	Daily []Spend // of each day; only of the top
+}
+
+const (
+	// TopSeries is how many models and keys have daily figures.
+	TopSeries = 8
+	// MostAnalyticsDays is the longest range.
+	MostAnalyticsDays = 90
+)
+
+// Analytics adds up the days first to last. Answers are kept for a while, so
+// that a dashboard costs nothing.
+func (l *Ledger) Analytics(k *Key, first, last int32) (*Analytics, error) {
+	a := k.Account
+	return l.analytics.get(analyticsKey{a.no, first, last}, func() (sum *Analytics, keep bool, err error) {
+		keep = l.showDays(a)
+		err = l.report(func(r *query) (err error) {
+			sum, err = l.addUp(r, a.no, first, last)
+			return err
+		})
+		if err != nil {
+			return nil, false, fmt.Errorf("cannot add up the usage of account %s: %w", a.ID, err)
+		}
+		return sum, keep, nil
+	})
+}
+
+// Today is the UTC day, counted from 1970-01-01.
+func (l *Ledger) Today() int32 { return l.today() }
+
+func (l *Ledger) addUp(q *query, account uint32, first, last int32) (*Analytics, error) {
+	sum := &Analytics{First: first, Last: last, Days: make([]Spend, last-first+1)}
+	models, keys, err := sum.read(q, account)
+	if err != nil {
+		return nil, err
+	}
+	name, err := l.names(q, maps.Keys(models))
+	if err != nil {
+		return nil, err
+	}
+	for no, m := range models {
+		n := name(no)
+		m.Name, m.Type = n.id, n.typ
+		sum.Models = append(sum.Models, *m)
+	}
+	if err := nameKeys(q, account, keys); err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		sum.Keys = append(sum.Keys, *k)
+	}
+	slices.SortFunc(sum.Models, func(a, b ModelSpend) int { return cmp.Or(dearer(a.Spend, b.Spend), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(sum.Keys, func(a, b KeySpend) int { return cmp.Or(dearer(a.Spend, b.Spend), cmp.Compare(a.ID, b.ID)) })
+	for i := TopSeries; i < len(sum.Models); i++ {
+		sum.Models[i].Daily = nil
+	}
+	for i := TopSeries; i < len(sum.Keys); i++ {
+		sum.Keys[i].Daily = nil
+	}
+	return sum, nil
+}
+
+// dearer orders by what was spent, a DIEM counting as a USD.
+func dearer(a, b Spend) int {
+	return cmp.Or(cmp.Compare(b.USD+b.DIEM, a.USD+a.DIEM), cmp.Compare(b.Units, a.Units))
+}
+
+// read adds up by day, model and key in one pass: about 2 µs a row, where two
+// queries that group take 4.
+func (s *Analytics) read(q *query, account uint32) (models map[uint32]*ModelSpend, keys map[int64]*KeySpend, err error) {
+	at := make(map[int64]int, len(s.Days))
+	for i := range s.Days {
+		at[dateNumber(s.First+int32(i))] = i
+	}
+	models, keys = map[uint32]*ModelSpend{}, map[int64]*KeySpend{}
+	var u rollupRow
+	err = q.each(func(rows *sql.Rows) error {
+		if err := u.scan(rows); err != nil {
+			return err
+		}
+		day := at[u.date]
+		m, k := models[u.model], keys[u.key]
+		if m == nil {
+			m = &ModelSpend{Daily: make([]Spend, len(s.Days))}
+			models[u.model] = m
+		}
+		if k == nil {
+			k = &KeySpend{Daily: make([]Spend, len(s.Days))}
+			keys[u.key] = k
+		}
+		var all Spend
+		for line := range u.tokens {
+			n := spend(u.currency, Nano(u.amounts[line]), u.tokens[line])
+			m.Lines[line].add(n)
+			all.add(n)
+		}
+		for _, sum := range []*Spend{&m.Spend, &m.Daily[day], &k.Spend, &k.Daily[day], &s.Days[day]} {
+			sum.add(all)
+		}
+		return nil
+	}, s.statement(q, account), account, dateNumber(s.First), dateNumber(s.Last))
+	return models, keys, err
+}
+
+// statement keeps the database from looking up each row by the index on days
+// (2.5 µs) when reading through all days of the account is faster (1.1 µs a
+// row that counts, 0.1 of the others): the plus hides the column from it.
+func (s *Analytics) statement(q *query, account uint32) string {
+	first := dateNumber(s.First)
+	err := q.row("SELECT coalesce(min(day), $2) FROM usage_day WHERE account = $1", account, first).Scan(&first)
+	if err != nil || int(s.Last-dayOfDate(first)) > 5*len(s.Days) {
+		return sqlDays
+	}
+	return strings.Replace(sqlDays, "AND day", "AND +day", 1)
+}
+
+func spend(c Currency, amount Nano, units int64) Spend {
+	if c == DIEM {
+		return Spend{DIEM: amount, Units: units}
+	}
+	return Spend{USD: amount, Units: units}
+}
+
+const sqlDays = `SELECT day, api_key, model, currency, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
+	input_amount, cache_read_amount, cache_write_amount, output_amount FROM usage_day WHERE account = $1 AND day BETWEEN $2 AND $3`
+
+// rollupRow is a row of usage_day.
+type rollupRow struct {
+	date, key       int64
+	model           uint32
+	currency        Currency
+	tokens, amounts lines
+}
+
+func (u *rollupRow) scan(rows *sql.Rows) error {
+	t, a := &u.tokens, &u.amounts
+	return rows.Scan(&u.date, &u.key, &u.model, &u.currency,
+		&t[lineInput], &t[lineCacheRead], &t[lineCacheWrite], &t[lineOutput],
+		&a[lineInput], &a[lineCacheRead], &a[lineCacheWrite], &a[lineOutput])
+}
+
+// nameKeys fills in what the account's keys are called, deleted ones too.
+func nameKeys(q *query, account uint32, keys map[int64]*KeySpend) error {
+	return q.each(func(rows *sql.Rows) error {
+		var no int64
+		var id, description, last6 string
+		if err := rows.Scan(&no, &id, &description, &last6); err != nil {
+			return err
+		}
+		if k := keys[no]; k != nil {
+			k.ID, k.Description, k.Last6 = id, description, last6
+		}
+		return nil
+	}, "SELECT no, id, description, last6 FROM api_key WHERE account = $1", account)
+}
+
+// Date is a day of the range.
+func (s *Analytics) Date(i int) time.Time { return time.Unix(int64(s.First+int32(i))*86400, 0).UTC() }

@@ -1,0 +1,191 @@
+package billing
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// archive is a store that can be written to a file and read from one; both
+// engines are.
+type archive interface {
+	Store
+	// Dump writes everything as it is at one moment, and calls pinned when that
+	// moment is past.
+	Dump(w io.Writer, head dumpHead, pinned func()) (lines int64, err error)
+	// Load reads a dump into this store, which must be empty.
+	Load(r io.Reader) (dumpHead, error)
+	engine() string // for people
+}
+
+// BackupInfo says what a backup holds.
+type BackupInfo struct {
+	Path      string    `json:"path"`
+	CreatedAt time.Time `json:"createdAt"`
+	Engine    string    `json:"engine"` // that it was made from; any engine can take it
+	Schema    int       `json:"schema"`
+	Rows      int64     `json:"rows"`
+	Bytes     int64     `json:"bytes"`
+}
+
+// Backup writes the store as it is now to a new file, compressed, beside the
+// traffic: accounts, keys with what their secrets are checked with, money,
+// double entry and usage. The file is as secret as the store. Charges of this
+// process are all in it up to the moment of the call; those that other nodes
+// have not applied yet are not.
+func (l *Ledger) Backup(path string) (info BackupInfo, err error) {
+	store, ok := l.store.(archive)
+	if !ok {
+		return info, errors.New("this store cannot be written to a file")
+	}
+	pepper, err := l.pepper()
+	if err != nil {
+		return info, err
+	}
+	next := path + ".part"
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return info, fmt.Errorf("cannot write the backup: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(next)
+		}
+	}()
+	if _, err := os.Lstat(path); err == nil {
+		return info, fmt.Errorf("cannot write the backup: %s exists already, give a new name", path)
+	}
+	zip, err := gzip.NewWriterLevel(f, gzip.BestSpeed)
+	if err != nil {
+		return info, err
+	}
+	head := dumpHead{Engine: store.engine(), CreatedUs: l.now() / 1000, Pepper: pepper}
+	rows, err := l.dump(store, zip, head)
+	if err = errors.Join(err, zip.Close(), f.Sync()); err != nil {
+		return info, fmt.Errorf("cannot write the backup: %w", err)
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return info, err
+	}
+	if err = errors.Join(os.Rename(next, path), syncDir(filepath.Dir(path))); err != nil {
+		return info, err
+	}
+	return BackupInfo{path, fromMicro(head.CreatedUs), head.Engine, schemaVersion, rows, size}, nil
+}
+
+// dump brings the store up to date and writes it while both cursors are at the
+// same record, so that the copy needs no journal.
+func (l *Ledger) dump(store archive, w io.Writer, head dumpHead) (rows int64, err error) {
+	if l.project == nil {
+		return store.Dump(w, head, func() {}) // an operator's, without a journal
+	}
+	if err := l.project.drain(); err != nil {
+		return 0, err
+	}
+	p := l.project
+	p.mu.Lock()
+	if err := p.level(); err != nil {
+		p.mu.Unlock()
+		return 0, err
+	}
+	return store.Dump(w, head, p.mu.Unlock)
+}
+
+// pepper is what this store's keys are hashed with.
+func (l *Ledger) pepper() ([]byte, error) {
+	fresh := newPepper()
+	if _, shared := l.store.(sharedStore); !shared {
+		var err error
+		if fresh, err = loadPepper(l.dir); err != nil {
+			return nil, err
+		}
+	}
+	return l.store.Pepper(fresh)
+}
+
+// Restore fills an empty store, of whichever engine, from a backup, recounts it
+// and gives what the backup held. A directory must not have a ledger yet.
+func Restore(path string, o Options) (info BackupInfo, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return info, fmt.Errorf("cannot read the backup: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	zip, err := gzip.NewReader(f)
+	if err != nil {
+		return info, fmt.Errorf("cannot read the backup %s: %w", path, errDump)
+	}
+	store, undo, err := emptyStore(&o)
+	if err != nil {
+		return info, err
+	}
+	head, err := store.Load(zip)
+	if err == nil {
+		err = keepPepper(store, &o, head.Pepper)
+	}
+	if err == nil {
+		err = recounted(store)
+	}
+	if err = errors.Join(err, store.Close()); err != nil {
+		undo()
+		return info, fmt.Errorf("cannot restore %s: %w", path, err)
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	return BackupInfo{Path: path, CreatedAt: fromMicro(head.CreatedUs), Engine: head.Engine, Schema: head.Schema, Bytes: size}, err
+}
+
+// emptyStore opens the store to restore into. undo removes what it made.
+func emptyStore(o *Options) (_ archive, undo func(), err error) {
+	if o.Shared != "" {
+		store, err := openPostgres(o.Shared)
+		return store, func() {}, err
+	}
+	for _, name := range []string{databaseFile, pepperFile, journalSub} {
+		if _, err := os.Lstat(filepath.Join(o.Dir, name)); err == nil {
+			return nil, nil, fmt.Errorf("cannot restore into %s: it has a ledger already, give an empty directory", o.Dir)
+		}
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	store, err := openSQLite(o.Dir)
+	return store, func() {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			_ = os.Remove(filepath.Join(o.Dir, databaseFile+suffix))
+		}
+		_ = os.Remove(filepath.Join(o.Dir, pepperFile))
+	}, err
+}
+
+// keepPepper puts the backup's pepper where the restored store looks for it.
+func keepPepper(store Store, o *Options, pepper []byte) error {
+	kept, err := store.Pepper(pepper)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(kept, pepper) {
+		return errors.New("the store hashes keys in another way already: restore into a new database")
+	}
+	if o.Shared != "" {
+		return nil
+	}
+	return writePepper(filepath.Join(o.Dir, pepperFile), pepper)
+}
+
+func recounted(store Store) error {
+	count, err := store.Recount()
+	if err != nil {
+		return err
+	}
+	if report := count.report(); len(report.Faults) > 0 {
+		return fmt.Errorf("its books do not add up: %s", report.Faults[0])
+	}
+	return nil
+}

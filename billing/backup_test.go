@@ -1,0 +1,354 @@
+package billing
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"farebox/bench/servers"
+)
+
+// filled is a ledger with money of all kinds, keys and charges.
+func filled(t testing.TB) (f *fixture, secret string) {
+	t.Helper()
+	f = openLedger(t)
+	f.account("rich", 1000*usd)
+	f.account("poor", 0)
+	f.credit("rich", Bundled, 3*usd)
+	f.credit("rich", DIEM, 2*usd)
+	if _, err := f.SetAllowance("poor", 5*usd); err != nil {
+		t.Fatal(err)
+	}
+	limit := 50 * usd
+	_, secret, err := f.CreateKey(NewKey{Account: "rich", Type: Inference, Period: Month, LimitUSD: &limit, Description: "kept"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.CreateKey(NewKey{Account: "poor", Type: Admin})
+	k, err := f.Lookup([]byte(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.spend(k, 700, usd/100)
+	return f, secret
+}
+
+func backupFile(t testing.TB, f *fixture) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "backup")
+	info, err := f.Backup(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := os.Stat(path)
+	if err != nil || st.Size() != info.Bytes || info.Rows == 0 || st.Mode().Perm() != 0o600 {
+		t.Fatalf("%+v, %v, %v", info, st, err)
+	}
+	return path
+}
+
+// "The backup could be restored, but the keys were gone."
+func TestRestoredLedgerIsTheSame(t *testing.T) {
+	t.Parallel()
+	f, secret := filled(t)
+	path := backupFile(t, f)
+	before, err := f.Accounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, _ := f.Lookup([]byte(secret))
+	f.spend(k, 10, usd) // after the backup
+
+	o := f.options
+	o.Dir = filepath.Join(t.TempDir(), "restored")
+	info, err := Restore(path, o)
+	if err != nil || info.Engine != "SQLite" || info.Schema != schemaVersion {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	g := &fixture{t: t, clock: f.clock, options: o}
+	g.open()
+	defer g.Close()
+	after, err := g.Accounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(before, after) {
+		t.Errorf("before %+v\nafter %+v", before, after)
+	}
+	r, err := g.Audit()
+	if err != nil || len(r.Faults) > 0 || r.Requests != 700 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	again, err := g.Lookup([]byte(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.use.quota.usd != 7*usd-2*usd || again.Description != "kept" {
+		t.Errorf("the key has used %s of its limit", again.use.quota.usd)
+	}
+	// It goes on: new accounts, keys and charges do not collide with the old ones.
+	g.account("new", usd)
+	g.spend(again, 5, usd/100)
+	if r, err := g.Audit(); err != nil || len(r.Faults) > 0 {
+		t.Errorf("after going on: %+v, %v", r, err)
+	}
+}
+
+// A ledger moves from the embedded store to PostgreSQL and back, whole.
+func TestBackupMovesBetweenEngines(t *testing.T) {
+	t.Parallel()
+	f, secret := filled(t)
+	path := backupFile(t, f)
+	want, err := f.Accounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := servers.Database(t)
+	if info, err := Restore(path, Options{Shared: shared}); err != nil || info.Engine != "SQLite" {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if _, err := Restore(path, Options{Shared: shared}); err == nil {
+		t.Error("restored over a ledger")
+	}
+	o := f.options
+	o.Dir, o.Shared = t.TempDir(), shared
+	g := &fixture{t: t, clock: f.clock, options: o}
+	g.open()
+	k, err := g.Lookup([]byte(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.spend(k, 50, usd/100)
+	g.recount()
+	again := backupFile(t, g)
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	back := f.options
+	back.Dir = filepath.Join(t.TempDir(), "back")
+	if info, err := Restore(again, back); err != nil || info.Engine != "PostgreSQL" {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	h := &fixture{t: t, clock: f.clock, options: back}
+	h.open()
+	defer h.Close()
+	if r := h.recount(); r.Requests != 750 {
+		t.Errorf("%d requests came back", r.Requests)
+	}
+	got, err := h.Accounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		if w, g := want[i], got[i]; w.ID != g.ID || w.USD+w.Bundled+w.DIEM+w.Spent != g.USD+g.Bundled+g.DIEM+g.Spent {
+			t.Errorf("was %+v, is %+v", w, g)
+		}
+	}
+}
+
+// "The backup was taken while charges were being written and did not add up."
+func TestBackupBesideTrafficAddsUp(t *testing.T) {
+	t.Parallel()
+	f, secret := filled(t)
+	k, _ := f.Lookup([]byte(secret))
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				var h Hold
+				if d := f.Admit(&h, f.ask(k, usd/1000)); d.Code == Admitted {
+					h.Settle(Settlement{Cost: usd / 1000, NowNs: f.clock.nano()})
+				}
+			}
+		})
+	}
+	for range 3 {
+		path := backupFile(t, f)
+		o := f.options
+		o.Dir = filepath.Join(t.TempDir(), "restored")
+		if _, err := Restore(path, o); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// "Half a backup was restored without a word."
+func TestDamagedBackupIsRefusedAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	f, _ := filled(t)
+	path := backupFile(t, f)
+	raw := unzipped(t, path)
+	for name, damage := range map[string]func([]byte) []byte{
+		"cut":            func(b []byte) []byte { return b[:len(b)/2] },
+		"without an end": func(b []byte) []byte { return b[:bytes.LastIndex(b[:len(b)-1], []byte("\n"))+1] },
+		"changed":        func(b []byte) []byte { return bytes.Replace(b, []byte("TOP_UP"), []byte("TOP_OP"), 1) },
+		"another table": func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`{"table":"house"`), []byte(`{"table":"house; DROP TABLE entry"`), 1)
+		},
+		"newer": func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`"farebox_backup":1`), []byte(`"farebox_backup":9`), 1)
+		},
+		"nothing": func([]byte) []byte { return nil },
+	} {
+		bad := filepath.Join(t.TempDir(), "bad")
+		if err := os.WriteFile(bad, zipped(t, damage(bytes.Clone(raw))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := f.options
+		o.Dir = filepath.Join(t.TempDir(), "restored")
+		if _, err := Restore(bad, o); err == nil {
+			t.Errorf("a backup that was %s was restored", name)
+		}
+		if left, _ := filepath.Glob(filepath.Join(o.Dir, "*")); len(left) > 0 {
+			t.Errorf("%s: left %v", name, left)
+		}
+	}
+	if _, err := Restore(path, f.options); err == nil || !strings.Contains(err.Error(), "has a ledger already") {
+		t.Errorf("restored over a ledger: %v", err)
+	}
+	if _, err := f.Backup(path); err == nil {
+		t.Error("a backup was overwritten")
+	}
+}
+
+func unzipped(t testing.TB, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func zipped(t testing.TB, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// A table or column that is added to the schema must get into the backup, or
+// be named here as one that belongs to processes.
+func TestBackupHasEveryTableAndColumn(t *testing.T) {
+	t.Parallel()
+	f := openLedger(t)
+	left := []string{"node", "lease", "quota", "change", "counter", "setting"}
+	err := f.store.(*sqliteStore).read(func(q *query) error {
+		rows, err := q.rows("SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var table, column string
+			if err := rows.Scan(&table, &column); err != nil {
+				return err
+			}
+			known := slices.Contains(left, table)
+			for _, d := range dumped {
+				known = known || d.Table == table && slices.Contains(d.Columns, column)
+			}
+			if !known {
+				t.Errorf("%s.%s is in no backup", table, column)
+			}
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each kind of corruption of the books is found by the recount.
+func TestVerifyFindsPlantedCorruption(t *testing.T) {
+	t.Parallel()
+	planted := map[string]string{
+		"money from nowhere":        "UPDATE bucket SET avail = avail + 1, granted = granted + 1 WHERE currency = 1 AND account = 1",
+		"spent less than charged":   "UPDATE bucket SET spent = spent - 1, avail = avail + 1 WHERE currency = 1 AND account = 1",
+		"changed posting":           "UPDATE posting SET amount = amount - 1 WHERE book = 'customer' AND entry = (SELECT max(entry) FROM posting WHERE book = 'customer')",
+		"missing posting":           "DELETE FROM posting WHERE book = 'revenue'",
+		"missing entry":             "DELETE FROM entry WHERE kind = 'TOP_UP' AND id = (SELECT min(id) FROM entry WHERE kind = 'TOP_UP')",
+		"changed daily usage":       "UPDATE usage_day SET output_amount = output_amount + 1",
+		"daily usage counts less":   "UPDATE usage_day SET requests = requests - 1",
+		"missing page":              "DELETE FROM usage_page WHERE seq_first = (SELECT min(seq_first) FROM usage_page)",
+		"page twice":                "INSERT INTO usage_page SELECT account, node, seq_first + 1, seq_last, first_us, last_us, requests, data, entries_diem, entries_bundled, entries_usd FROM usage_page LIMIT 1",
+		"flipped bit in a page":     "UPDATE usage_page SET data = CAST(substr(data, 1, 40) || X'ff' || substr(data, 42) AS BLOB) WHERE seq_first = (SELECT min(seq_first) FROM usage_page)",
+		"house balance":             "UPDATE house SET balance = balance + 1 WHERE book = 'revenue'",
+		"account gone":              "PRAGMA foreign_keys = OFF; DELETE FROM account WHERE name = 'rich'",
+		"cursor ahead":              "UPDATE applied SET seq = seq - 1 WHERE sink = 'ledger'",
+		"bucket of nobody":          "INSERT INTO bucket(account, currency, day, granted, avail) VALUES(77, 1, 0, 5, 5)",
+		"hours count other entries": "UPDATE usage_hour SET entries_usd = entries_usd + 1",
+	}
+	for name, statement := range planted {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, _ := filled(t)
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db, err := openSQLite(f.options.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := db.writer.Exec(statement)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, _ := res.RowsAffected(); n == 0 {
+				t.Fatal("nothing was planted")
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			defer f.open() // for the fixture's end
+			defer os.RemoveAll(f.options.Dir)
+			o := f.options
+			o.idle = true
+			l, err := Open(o)
+			if err != nil {
+				t.Logf("found at the start: %v", err)
+				return
+			}
+			defer l.Close()
+			r, err := l.Verify()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Faults) == 0 {
+				t.Error("not found")
+			}
+			for _, fault := range r.Faults {
+				t.Log(fault)
+			}
+		})
+	}
+}

@@ -1,0 +1,421 @@
+package billing
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// The control socket lets the command line work on the ledger of a running
+// server: one JSON object a line and direction, answers in order. It lies in
+// the data directory with mode 0600; who can open it can also read the
+// database, so it asks for no credential of its own.
+const (
+	controlName  = "control.sock"
+	controlMost  = 16               // connections at a time
+	controlLine  = 64 << 10         // bytes of a request
+	controlReply = 256 << 20        // bytes of an answer, a list of a million keys
+	controlIdle  = 30 * time.Second // between requests
+	controlLong  = 6 * time.Hour    // of a recount or backup of a large store
+	// unixPathMost is less than the shortest limit of a socket's path (104 bytes).
+	unixPathMost = 100
+)
+
+// controlRequest is a call of an Operator's method.
+type controlRequest struct {
+	Op       string   `json:"op"`
+	Name     string   `json:"name,omitempty"`
+	Account  string   `json:"account,omitempty"`
+	Currency Currency `json:"currency,omitzero"`
+	Amount   amount   `json:"amount,omitzero"`
+	Ref      string   `json:"ref,omitempty"`
+	Memo     string   `json:"memo,omitempty"`
+	Key      *NewKey  `json:"key,omitempty"`
+	ID       string   `json:"id,omitempty"`
+	Path     string   `json:"path,omitempty"` // absolute
+}
+
+type controlResponse struct {
+	Error    string        `json:"error,omitempty"`
+	Cause    string        `json:"cause,omitempty"` // which known error it is
+	Account  *Account      `json:"account,omitempty"`
+	Accounts []AccountInfo `json:"accounts,omitempty"`
+	Balance  amount        `json:"balance,omitzero"`
+	Applied  bool          `json:"applied,omitempty"`
+	Key      *KeyInfo      `json:"key,omitempty"`
+	Keys     []KeyInfo     `json:"keys,omitempty"`
+	Secret   string        `json:"secret,omitempty"`
+	Report   *Report       `json:"report,omitempty"`
+	Backup   *BackupInfo   `json:"backup,omitempty"`
+}
+
+// knownErrors keep their identity across the socket.
+var knownErrors = map[string]error{"no_account": ErrNoAccount, "no_key": ErrNoKey, "name_taken": ErrNameTaken}
+
+// controlServer serves operators on the control socket.
+type controlServer struct {
+	op       Operator
+	listener net.Listener
+	path     string
+	places   chan struct{}
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+	closed   bool
+	done     sync.WaitGroup
+}
+
+// ServeControl opens the control socket, until Close.
+func (l *Ledger) ServeControl() error {
+	path := filepath.Join(l.dir, controlName)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	short, release, err := socketPath(path)
+	if err != nil {
+		return err
+	}
+	defer release()
+	listener, err := net.Listen("unix", short)
+	if err != nil {
+		return err
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := os.Chmod(path, 0o600); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	l.control = &controlServer{op: l, listener: listener, path: path, places: make(chan struct{}, controlMost), conns: map[net.Conn]bool{}}
+	l.control.done.Go(l.control.accept)
+	return nil
+}
+
+// socketPath gives a name of path that is short enough for a socket.
+func socketPath(path string) (short string, release func(), err error) {
+	if len(path) <= unixPathMost || runtime.GOOS != "linux" {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	short = "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + filepath.Base(path)
+	return short, func() { _ = dir.Close() }, nil
+}
+
+func (s *controlServer) accept() {
+	for {
+		s.places <- struct{}{}
+		conn, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			_ = conn.Close()
+			return
+		}
+		s.conns[conn] = true
+		s.mu.Unlock()
+		s.done.Go(func() { s.serve(conn) })
+	}
+}
+
+func (s *controlServer) serve(conn net.Conn) {
+	defer func() {
+		_ = conn.Close()
+		s.mu.Lock()
+		delete(s.conns, conn)
+		s.mu.Unlock()
+		<-s.places
+	}()
+	in := bufio.NewReaderSize(conn, controlLine)
+	out := bufio.NewWriter(conn)
+	for {
+		if conn.SetDeadline(time.Now().Add(controlIdle)) != nil {
+			return
+		}
+		line, err := in.ReadSlice('\n')
+		if err == bufio.ErrBufferFull {
+			_ = writeLine(out, &controlResponse{Error: fmt.Sprintf("cannot take a request of more than %d bytes", controlLine)})
+			return
+		}
+		if err != nil {
+			return
+		}
+		answer := answerControl(s.op, line)
+		if conn.SetDeadline(time.Now().Add(controlIdle)) != nil || writeLine(out, answer) != nil {
+			return
+		}
+	}
+}
+
+func writeLine(w *bufio.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, _ = w.Write(append(b, '\n'))
+	return w.Flush()
+}
+
+// answerControl carries out one request.
+func answerControl(op Operator, line []byte) *controlResponse {
+	var q controlRequest
+	res := &controlResponse{}
+	err := json.Unmarshal(line, &q)
+	if err != nil {
+		err = fmt.Errorf("cannot read the request: %w", err)
+	} else {
+		err = q.do(op, res)
+	}
+	if err != nil {
+		res = &controlResponse{Error: err.Error()}
+		for cause, known := range knownErrors {
+			if errors.Is(err, known) {
+				res.Cause = cause
+			}
+		}
+	}
+	return res
+}
+
+func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
+	switch q.Op {
+	case "create_account":
+		var a Account
+		a, err = op.CreateAccount(q.Name)
+		res.Account = &a
+	case "accounts":
+		res.Accounts, err = op.Accounts()
+	case "credit":
+		var balance Nano
+		balance, res.Applied, err = op.Credit(q.Account, q.Currency, Nano(q.Amount), q.Ref, q.Memo)
+		res.Balance = amount(balance)
+	case "refund":
+		var balance Nano
+		balance, res.Applied, err = op.Refund(q.Account, q.Currency, Nano(q.Amount), q.Ref, q.Memo)
+		res.Balance = amount(balance)
+	case "set_allowance":
+		var a Account
+		a, err = op.SetAllowance(q.Account, Nano(q.Amount))
+		res.Account = &a
+	case "create_key":
+		if q.Key == nil {
+			return errors.New("cannot create a key: the request has none")
+		}
+		var k KeyInfo
+		k, res.Secret, err = op.CreateKey(*q.Key)
+		res.Key = &k
+	case "keys":
+		res.Keys, err = op.Keys(q.Account)
+	case "revoke_key":
+		err = op.RevokeKey(q.ID)
+	case "verify":
+		var r Report
+		r, err = op.Verify()
+		res.Report = &r
+	case "backup":
+		var b BackupInfo
+		b, err = op.Backup(q.Path)
+		res.Backup = &b
+	default:
+		return fmt.Errorf("cannot do %q: the running farebox does not know it; it may be of another version", q.Op)
+	}
+	return err
+}
+
+func (s *controlServer) close() {
+	s.mu.Lock()
+	s.closed = true
+	for conn := range s.conns {
+		_ = conn.Close()
+	}
+	s.mu.Unlock()
+	_ = s.listener.Close()
+	select {
+	case <-s.places: // accept may wait for a place
+	default:
+	}
+	s.done.Wait()
+	_ = os.Remove(s.path)
+}
+
+// controlClient is an Operator on the ledger of a running server.
+type controlClient struct {
+	mu   sync.Mutex
+	conn net.Conn
+	in   *bufio.Reader
+	out  *bufio.Writer
+}
+
+const (
+	// operateTries x operatePause is how long a command waits for a server that
+	// is starting or stopping.
+	operateTries = 100
+	operatePause = 50 * time.Millisecond
+)
+
+// Operate opens the ledger in dir for an operator: the ledger itself, or, when
+// a server has it open (via), a client of that server.
+func Operate(dir, brand string) (op Operator, via bool, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	for range operateTries {
+		l, err := Open(Options{Dir: dir, Brand: brand, idle: true})
+		if err == nil {
+			return l, false, nil
+		}
+		if !errors.Is(err, ErrInUse) {
+			return nil, false, err
+		}
+		if c, err := dialControl(dir); err == nil {
+			return c, true, nil
+		}
+		time.Sleep(operatePause)
+	}
+	return nil, false, fmt.Errorf("%w, but it does not answer on %s", ErrInUse, filepath.Join(dir, controlName))
+}
+
+func dialControl(dir string) (*controlClient, error) {
+	short, release, err := socketPath(filepath.Join(dir, controlName))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	conn, err := net.Dial("unix", short)
+	if err != nil {
+		return nil, err
+	}
+	in := bufio.NewReader(io.LimitReader(conn, controlReply))
+	return &controlClient{conn: conn, in: in, out: bufio.NewWriter(conn)}, nil
+}
+
+func (c *controlClient) call(q *controlRequest) (*controlResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limit := controlIdle
+	if q.Op == "verify" || q.Op == "backup" {
+		limit = controlLong
+	}
+	if err := c.conn.SetDeadline(time.Now().Add(limit)); err != nil {
+		return nil, err
+	}
+	if err := writeLine(c.out, q); err != nil {
+		return nil, fmt.Errorf("cannot reach the running farebox: %w", err)
+	}
+	line, err := c.in.ReadBytes('\n')
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the running farebox's answer: %w", err)
+	}
+	res := &controlResponse{}
+	if err := json.Unmarshal(line, res); err != nil {
+		return nil, fmt.Errorf("cannot read the running farebox's answer: %w", err)
+	}
+	if res.Error != "" {
+		return nil, &controlError{res.Error, knownErrors[res.Cause]}
+	}
+	return res, nil
+}
+
+// controlError is the server's error with its text and identity.
+type controlError struct {
+	text  string
+	cause error
+}
+
+func (e *controlError) Error() string { return e.text }
+func (e *controlError) Unwrap() error { return e.cause }
+
+func (c *controlClient) CreateAccount(name string) (Account, error) {
+	res, err := c.call(&controlRequest{Op: "create_account", Name: name})
+	if err != nil || res.Account == nil {
+		return Account{}, err
+	}
+	return *res.Account, nil
+}
+
+func (c *controlClient) Accounts() ([]AccountInfo, error) {
+	res, err := c.call(&controlRequest{Op: "accounts"})
+	if err != nil {
+		return nil, err
+	}
+	return res.Accounts, nil
+}
+
+func (c *controlClient) Credit(account string, currency Currency, n Nano, ref, memo string) (Nano, bool, error) {
+	res, err := c.call(&controlRequest{Op: "credit", Account: account, Currency: currency, Amount: amount(n), Ref: ref, Memo: memo})
+	if err != nil {
+		return 0, false, err
+	}
+	return Nano(res.Balance), res.Applied, nil
+}
+
+func (c *controlClient) Refund(account string, currency Currency, n Nano, ref, memo string) (Nano, bool, error) {
+	res, err := c.call(&controlRequest{Op: "refund", Account: account, Currency: currency, Amount: amount(n), Ref: ref, Memo: memo})
+	if err != nil {
+		return 0, false, err
+	}
+	return Nano(res.Balance), res.Applied, nil
+}
+
+func (c *controlClient) SetAllowance(account string, daily Nano) (Account, error) {
+	res, err := c.call(&controlRequest{Op: "set_allowance", Account: account, Amount: amount(daily)})
+	if err != nil || res.Account == nil {
+		return Account{}, err
+	}
+	return *res.Account, nil
+}
+
+func (c *controlClient) CreateKey(n NewKey) (KeyInfo, string, error) {
+	res, err := c.call(&controlRequest{Op: "create_key", Key: &n})
+	if err != nil || res.Key == nil {
+		return KeyInfo{}, "", err
+	}
+	return *res.Key, res.Secret, nil
+}
+
+func (c *controlClient) Keys(account string) ([]KeyInfo, error) {
+	res, err := c.call(&controlRequest{Op: "keys", Account: account})
+	if err != nil {
+		return nil, err
+	}
+	return res.Keys, nil
+}
+
+func (c *controlClient) RevokeKey(id string) error {
+	_, err := c.call(&controlRequest{Op: "revoke_key", ID: id})
+	return err
+}
+
+func (c *controlClient) Close() error { return c.conn.Close() }
+
+func (c *controlClient) Verify() (Report, error) {
+	res, err := c.call(&controlRequest{Op: "verify"})
+	if err != nil || res.Report == nil {
+		return Report{}, err
+	}
+	return *res.Report, nil
+}
+
+func (c *controlClient) Backup(path string) (BackupInfo, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return BackupInfo{}, err
+	}
+	res, err := c.call(&controlRequest{Op: "backup", Path: path})
+	if err != nil || res.Backup == nil {
+		return BackupInfo{}, err
+	}
+	return *res.Backup, nil
+}

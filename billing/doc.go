@@ -1,0 +1,21 @@
+// Package billing is money and limits: who may send a request, what is held
+// for it, what it cost in the end, and where that is written down.
+//
+// [Ledger] owns everything. [Ledger.Lookup] finds a [Key] by its secret,
+// [Ledger.Admit] checks rate windows, key limits and balance together and
+// opens a [Hold]; the hold is extended, and settled or voided exactly once.
+// Prices become amounts in [Cost], [Worst] and [Affords]. Operators change
+// accounts, keys and credit through [Operator], in the process or through the
+// control socket.
+//
+// The hot path touches memory and one append to the journal (journal.go), a
+// shared mapping that survives kill -9. The projector (projector.go) applies
+// the synced part of the journal to the [Store] in batches under a cursor, so
+// that every record counts exactly once. [Ledger.Audit] recounts it all.
+//
+// With a Redis in the config the rate limits hold over all nodes together
+// (shared.go, redis_limits.lua); it never has money.
+//
+// What may not enter: endpoints, HTTP, the form of requests and answers, and
+// anything about upstreams. This room imports config and nothing else of ours.
+package billing

@@ -1,0 +1,126 @@
+package billing
+
+import "errors"
+
+// feed follows what other nodes and operators change in the shared store. The
+// store numbers changes in the order in which they are committed, so a reader
+// that goes on after the last number misses none.
+type feed struct {
+	last uint64
+}
+
+// poll takes over what changed since the last time.
+func (n *node) poll() {
+	list, err := n.store.Changes(n.feed.last)
+	if errors.Is(err, errFeedGap) {
+		err = n.reload()
+	}
+	n.heard(err)
+	if err != nil {
+		return
+	}
+	for i := range list {
+		c := &list[i]
+		if err := n.changed(c); err != nil {
+			n.heard(err)
+			return // the same change again at the next look
+		}
+		n.feed.last = c.no
+	}
+}
+
+func (n *node) changed(c *change) error {
+	switch c.kind {
+	case changeKey:
+		return n.reloadKey(c.key)
+	case changeRecall:
+		n.recalled(c.account)
+	case changeAccount, changeCredit, changeAllowance:
+		a := n.l.loaded(c.account)
+		if a == nil {
+			return nil
+		}
+		row, err := n.l.store.Account(c.account, n.day.Load())
+		if err != nil {
+			return err
+		}
+		a.mu.Lock()
+		a.refill = row.diemDaily
+		n.desk.look(a)
+		a.mu.Unlock()
+	}
+	return nil
+}
+
+// reloadKey makes the store's version of a key current here. A read of the key
+// that began before the change holds loading until the key is in memory, so
+// this one finds it.
+func (n *node) reloadKey(no int64) error {
+	r := n.l.registry
+	r.loading.Lock()
+	defer r.loading.Unlock()
+	k := r.byNo[no]
+	if k == nil {
+		r.forgetUnknown() // it may have been asked for before it was made
+		return nil
+	}
+	row, err := n.l.store.KeyByID(k.ID)
+	if errors.Is(err, errNoRow) {
+		k.use.revoked.Store(true)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = n.l.replaceKey(row)
+	return err
+}
+
+// reload reads all keys in memory again, when changes are gone that this node
+// has not read.
+func (n *node) reload() error {
+	b, err := n.beat()
+	if err != nil {
+		return err
+	}
+	r := n.l.registry
+	r.loading.Lock()
+	var list []int64
+	for no := range r.byNo {
+		list = append(list, no)
+	}
+	r.loading.Unlock()
+	r.forgetUnknown()
+	for _, no := range list {
+		if err := n.reloadKey(no); err != nil {
+			return err
+		}
+	}
+	n.feed.last = b.feed
+	return nil
+}
+
+// recalled gives back what is free here of an account that another node is
+// short of. Requests that wait here for the same money do not keep it: too
+// little on each of two nodes would help neither; together it goes to the first
+// that asks.
+func (n *node) recalled(account uint32) {
+	a := n.l.loaded(account)
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.lease.ownRecalls > 0 {
+		a.lease.ownRecalls--
+		return
+	}
+	a.lease.give(a, giveAll)
+}
+
+// loaded gives an account that is in memory.
+func (l *Ledger) loaded(no uint32) *AccountState {
+	l.registry.loading.Lock()
+	defer l.registry.loading.Unlock()
+	return l.registry.accounts[no]
+}

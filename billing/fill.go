@@ -1,0 +1,205 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"farebox/config"
+)
+
+// FillOptions say what usage to make up.
+type FillOptions struct {
+	Entries int64 // about so many
+	Keys    int
+	Models  int
+	Days    int // up to now, over which the requests are spread
+	Seed    uint64
+	Show    func(entries int64) // told of the progress
+}
+
+// Filled is what Fill has written.
+type Filled struct {
+	Account           string
+	Secret            string `json:"-"` // of an ADMIN key of the account
+	Requests, Entries int64
+	Charged           Nano
+	Took              time.Duration
+}
+
+// Limits of what is made up.
+const (
+	fillKeysMost   = 500
+	fillModelsMost = 1000
+	fillDaysMost   = 3650
+	// fillChunk is how many requests are booked in one transaction.
+	fillChunk = 1 << 17
+)
+
+// Fill makes up an account with many requests of the past, for measuring how
+// reports do. It books them as the projector does, in its pages, daily usage,
+// balances and double entry, so that a recount adds up. Nothing else may use
+// the ledger meanwhile; it is to be closed afterwards.
+func (l *Ledger) Fill(ctx context.Context, o FillOptions) (*Filled, error) {
+	switch {
+	case o.Entries < 1:
+		return nil, errors.New("cannot make up less than 1 entry")
+	case o.Keys < 1 || o.Keys > fillKeysMost:
+		return nil, fmt.Errorf("cannot make up %d keys: expected 1 to %d", o.Keys, fillKeysMost)
+	case o.Models < 1 || o.Models > fillModelsMost:
+		return nil, fmt.Errorf("cannot make up %d models: expected 1 to %d", o.Models, fillModelsMost)
+	case o.Days < 1 || o.Days > fillDaysMost:
+		return nil, fmt.Errorf("cannot spread requests over %d days: expected 1 to %d", o.Days, fillDaysMost)
+	}
+	if err := l.project.drain(); err != nil {
+		return nil, err
+	}
+	f := &filler{l: l, o: &o, random: rand.New(rand.NewPCG(o.Seed, 1)), seq: l.journal.flush()}
+	if err := f.open(); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	err := f.run(ctx)
+	f.done.Took = time.Since(began)
+	return &f.done, err
+}
+
+type filler struct {
+	l       *Ledger
+	o       *FillOptions
+	random  *rand.Rand
+	seq     uint64
+	account uint32
+	keys    []uint32
+	models  []uint32
+	done    Filled
+}
+
+// open makes the account with its keys and more money than can be spent.
+func (f *filler) open() error {
+	l := f.l
+	f.done.Account = fmt.Sprintf("rows-%d-%d", f.o.Entries, l.now()/int64(time.Millisecond))
+	if _, err := l.CreateAccount(f.done.Account); err != nil {
+		return err
+	}
+	row, err := l.findAccount(f.done.Account)
+	if err != nil {
+		return err
+	}
+	f.account = row.no
+	for i := range f.o.Keys {
+		k := NewKey{Account: f.done.Account, Type: Inference, Description: fmt.Sprintf("made up %d", i+1), Period: Epoch}
+		if i == 0 {
+			k.Type = Admin
+		}
+		_, secret, err := l.CreateKey(k)
+		if err != nil {
+			return err
+		}
+		key, err := l.Lookup([]byte(secret))
+		if err != nil {
+			return err
+		}
+		if f.keys = append(f.keys, uint32(key.No)); i == 0 {
+			f.done.Secret = secret
+		}
+	}
+	for i := range f.o.Models {
+		f.models = append(f.models, modelNo(l.Slot(fmt.Sprintf("made-up-%d", i+1))))
+	}
+	return f.credit()
+}
+
+// fillRich is what each currency gets, DIEM each day.
+const fillRich = Nano(1_000_000_000_000_000)
+
+func (f *filler) credit() error {
+	now := f.l.now()
+	today := dayOf(now)
+	credits := []credit{{currency: USD}, {currency: Bundled}}
+	for day := today - int32(f.o.Days); day <= today; day++ {
+		credits = append(credits, credit{currency: DIEM, day: day})
+	}
+	for i := range credits {
+		c := &credits[i]
+		c.account, c.amount, c.nowUs, c.memo = f.account, fillRich, now/1000, "made up"
+		c.ref = fmt.Sprintf("%s:%s:%d", f.done.Account, c.currency, c.day)
+		if _, err := f.l.store.Credit(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run books chunk after chunk, in the order of time.
+func (f *filler) run(ctx context.Context) error {
+	l, o := f.l, f.o
+	end := l.now()
+	span := int64(o.Days) * dayNs
+	begin := end - span
+	b, pages := newBatch(), pageSet{}
+	for f.done.Entries < o.Entries {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("stopped: %w", err)
+		}
+		b.begin(f.seq)
+		pages.begin(f.seq)
+		for n := 0; n < fillChunk && f.done.Entries < o.Entries; n++ {
+			// As far through the time as through the entries.
+			at := begin + int64(float64(span)*(float64(f.done.Entries)/float64(o.Entries)))
+			r := f.request(at)
+			b.add(r)
+			pages.add(r)
+			count := r.entryCount()
+			f.done.Entries += count.of(anyPlace)
+			f.done.Requests++
+			f.done.Charged += r.amounts.total()
+		}
+		b.sealed, b.nowUs, pages.sealed = true, l.now()/1000, true
+		if err := l.store.Apply(b); err != nil {
+			return err
+		}
+		if err := l.store.AddPages(pages.list(), pages.first, pages.last); err != nil {
+			return err
+		}
+		b.applied()
+		if o.Show != nil {
+			o.Show(f.done.Entries)
+		}
+	}
+	return nil
+}
+
+// request makes up one settled request: mostly paid in USD, some in DIEM, some
+// by two currencies; a third read from the cache.
+func (f *filler) request(atNs int64) *record {
+	x := f.random
+	f.seq += 2 // a hold, and this
+	model := x.IntN(len(f.models))
+	u := Usage{Prompt: 200 + x.Int64N(4000), Completion: 20 + x.Int64N(1000), Seen: true}
+	if x.IntN(3) == 0 {
+		u.Cached = x.Int64N(u.Prompt)
+	}
+	price := config.Price{Input: config.Pico(100_000 * (1 + model%40)), Output: config.Pico(400_000 * (1 + model%40))}
+	r := &record{
+		kind: recSettle, seq: f.seq, hold: f.seq - 1, timeNs: atNs, account: f.account, key: f.keys[x.IntN(len(f.keys))],
+		model: f.models[model], day: dayOf(atNs), usage: u, status: 200, tookMs: uint32(100 + x.IntN(20_000)), prices: pricesFor(&price, u.Prompt),
+	}
+	for i := range 16 {
+		r.requestID[i] = byte(x.Uint32())
+	}
+	cost := Cost(&price, u)
+	switch n := x.IntN(20); {
+	case n == 0:
+		r.amounts = parts{inDIEM: cost / 2, inUSD: cost - cost/2}
+	case n < 3:
+		r.amounts[inDIEM] = cost
+	case n == 3:
+		r.amounts[inBundled] = cost
+	default:
+		r.amounts[inUSD] = cost
+	}
+	return r
+}

@@ -1,0 +1,250 @@
+package billing
+
+import (
+	"sync/atomic"
+	"time"
+
+	"farebox/config"
+)
+
+// Hold is money set aside for one request, from Admit until it is settled or
+// voided, exactly once: a second resolve changes nothing and is counted. The
+// zero value holds nothing. A Hold may be part of a pooled value, but must not
+// be copied or reused (Reset) before it is resolved.
+type Hold struct {
+	state atomic.Uint32
+
+	ledger    *Ledger
+	key       *Key
+	id        uint64 // sequence of its record in the journal
+	parts     parts  // what it holds; guarded by the account's mutex
+	day       int32  // whose DIEM and period it draws on
+	regime    uint32 // of the key when it was admitted
+	period    int32  // of the key's limits then
+	slot      int
+	openedNs  int64
+	rate      *config.Rate // of the model, as admitted
+	keyRate   *config.Rate
+	tokens    int64
+	requestID [16]byte
+	shared    [2]*sharedWindow // whose tokens are corrected; nil: none
+
+	next, prev *Hold // ring of the account's open holds
+}
+
+// States of a hold.
+const (
+	holdNone uint32 = iota
+	holdOpen
+	holdSettled
+	holdVoided
+)
+
+// Settlement is how a request ended.
+type Settlement struct {
+	Cost   Nano
+	Usage  Usage
+	Price  *config.Price // what Cost was made of
+	Model  string
+	Flags  Flags
+	Status int
+	Took   time.Duration
+	NowNs  int64
+	Tokens int64 // used, replaces the estimate in the limit of tokens a minute
+}
+
+// Open says whether the hold waits to be settled or voided.
+func (h *Hold) Open() bool { return h.state.Load() == holdOpen }
+
+// Granted is what is held.
+func (h *Hold) Granted() Nano {
+	if !h.Open() {
+		return 0
+	}
+	a := h.key.Account
+	a.mu.Lock()
+	n := h.parts.total()
+	a.mu.Unlock()
+	return n
+}
+
+// Extend holds more for the same request, all or nothing.
+func (h *Hold) Extend(more Nano) bool {
+	if !h.Open() || more < 0 {
+		return false
+	}
+	if more == 0 {
+		return true
+	}
+	if n := h.ledger.node; n != nil && !n.mayExtend() {
+		return false
+	}
+	if h.extend(more) {
+		return true
+	}
+	if n := h.ledger.node; n != nil {
+		return n.extend(h, more)
+	}
+	return false
+}
+
+func (h *Hold) extend(more Nano) bool {
+	a := h.key.Account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h.state.Load() != holdOpen {
+		return false
+	}
+	now := h.ledger.now()
+	a.roll(h.ledger.day(now))
+	h.key.use.roll(a.day)
+	take, ok := a.allotMore(h, more)
+	if !ok {
+		return false
+	}
+	rec := record{kind: recExtend, timeNs: now, hold: h.id, account: a.no, held: more}
+	if err := h.ledger.journal.append(&rec, more); err != nil {
+		return false
+	}
+	a.give(h, &take)
+	if a.lease != nil {
+		a.lease.took(a, more)
+	}
+	return true
+}
+
+// allotMore is allot for a hold that is open already. Across midnight the DIEM
+// of the new day and the key's new period stay out of it: the hold belongs to
+// the day in which it was opened.
+func (a *AccountState) allotMore(h *Hold, more Nano) (parts, bool) {
+	if h.day == a.day {
+		take, code := a.allot(h.key, more, more, 0)
+		return take, code == Admitted
+	}
+	free := a.avail
+	free[inDIEM] = 0
+	take := free.take(more)
+	if take.total() < more {
+		return parts{}, false
+	}
+	u := h.key.use
+	if _, usd := u.room(); u.kind.number(h.day) == u.quota.period && h.regime == u.regime && usd < more {
+		return parts{}, false
+	}
+	return take, true
+}
+
+// Progress records what to charge should this process die before the request
+// is settled. Nothing is charged now.
+func (h *Hold) Progress(cost Nano, u Usage) {
+	if !h.Open() {
+		return
+	}
+	a := h.key.Account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h.state.Load() != holdOpen {
+		return
+	}
+	held := h.parts
+	rec := h.record(recProgress, &Settlement{Usage: u, NowNs: h.ledger.now(), Flags: FlagIncomplete | FlagEstimated})
+	rec.amounts = held.take(cost)
+	rec.shortfall = max(0, cost-rec.amounts.total())
+	// Without room in the journal the request is voided after a crash instead.
+	_ = h.ledger.journal.append(&rec, 0)
+}
+
+// Settle charges the request. What it cost beyond its hold comes from the
+// account's balance; what that does not cover is not charged and returned as
+// the shortfall. A hold that is resolved already stays as it is.
+func (h *Hold) Settle(s Settlement) (charged, shortfall Nano) {
+	if !h.state.CompareAndSwap(holdOpen, holdSettled) {
+		h.again()
+		return 0, 0
+	}
+	l, a := h.ledger, h.key.Account
+	if l.node != nil {
+		l.node.cover(h, s.Cost)
+	}
+	a.mu.Lock()
+	a.roll(l.day(s.NowNs))
+	held := h.parts.total()
+	rec := h.record(recSettle, &s)
+	rec.amounts, rec.shortfall = a.charge(h, max(0, s.Cost))
+	a.giveBack(h)
+	h.resolve(a, s.NowNs, s.Tokens)
+	err := l.journal.append(&rec, -held)
+	a.lastSeq = rec.seq
+	a.mu.Unlock()
+	if err != nil {
+		l.unrecorded(err)
+	}
+	if l.journal.power {
+		l.journal.wait(rec.seq)
+	}
+	if rec.shortfall > 0 {
+		l.shortfall.Add(int64(rec.shortfall))
+	}
+	return rec.amounts.total(), rec.shortfall
+}
+
+// Void ends the hold without a charge.
+func (h *Hold) Void(nowNs int64) {
+	if !h.state.CompareAndSwap(holdOpen, holdVoided) {
+		h.again()
+		return
+	}
+	l, a := h.ledger, h.key.Account
+	a.mu.Lock()
+	a.roll(l.day(nowNs))
+	held := h.parts.total()
+	a.giveBack(h)
+	h.resolve(a, nowNs, 0)
+	rec := record{kind: recVoid, timeNs: nowNs, hold: h.id, account: a.no}
+	err := l.journal.append(&rec, -held)
+	a.mu.Unlock()
+	if err != nil {
+		l.unrecorded(err)
+	}
+}
+
+// Reset makes the hold ready for its next use. One that is still open was
+// forgotten: it is voided, so that its money comes back, and counted.
+func (h *Hold) Reset() {
+	if h.Open() {
+		h.ledger.leak(h)
+	}
+	h.state.Store(holdNone)
+	h.ledger, h.key, h.rate, h.keyRate = nil, nil, nil, nil
+}
+
+// resolve takes the hold off its account and corrects the windows.
+func (h *Hold) resolve(a *AccountState, nowNs, tokens int64) {
+	if h.rate != nil {
+		if w := a.window(h.slot); w != nil {
+			w.correct(h.rate, nowNs, h.tokens, tokens)
+		}
+	}
+	if h.keyRate != nil {
+		h.key.use.window.correct(h.keyRate, nowNs, h.tokens, tokens)
+	}
+	if h.shared != ([2]*sharedWindow{}) {
+		h.ledger.shared.correct(h, nowNs, tokens)
+	}
+	a.unlink(h)
+}
+
+// record is a settlement or progress of this hold, without amounts.
+func (h *Hold) record(kind uint8, s *Settlement) record {
+	return record{
+		kind: kind, flags: s.Flags, timeNs: s.NowNs, hold: h.id, account: h.key.Account.no, key: uint32(h.key.No),
+		model: modelNo(h.slot), day: h.day, requestID: h.requestID, usage: s.Usage,
+		status: uint16(s.Status), tookMs: uint32(s.Took / time.Millisecond), prices: pricesFor(s.Price, s.Usage.Prompt),
+	}
+}
+
+func (h *Hold) again() {
+	if h.ledger != nil && h.state.Load() != holdNone {
+		h.ledger.twice.Add(1)
+	}
+}

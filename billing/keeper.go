@@ -1,0 +1,60 @@
+package billing
+
+import (
+	"sync"
+	"time"
+)
+
+// keeper writes at its own pace what may wait and may be lost: when keys were
+// last used, and refusals by limits.
+type keeper struct {
+	l       *Ledger
+	stop    chan struct{}
+	stopped sync.WaitGroup
+	failing bool
+}
+
+const (
+	keepEvery = time.Second
+	// touchEvery is how many rounds last uses wait: with 100,000 keys in use a
+	// write of them all takes about half a second.
+	touchEvery = 20
+)
+
+func startKeeper(l *Ledger) *keeper {
+	k := &keeper{l: l, stop: make(chan struct{})}
+	k.stopped.Go(k.run)
+	return k
+}
+
+func (k *keeper) run() {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for round := 1; ; round++ {
+		select {
+		case <-k.stop:
+			return
+		case <-tick.C:
+		}
+		k.note(k.l.violations.flush(k.l.store))
+		if round%touchEvery == 0 {
+			k.note(k.l.touched.flush(k.l.store))
+		}
+	}
+}
+
+// note logs the first of a row of failures.
+func (k *keeper) note(err error) {
+	if err != nil && !k.failing {
+		k.l.log.Warn().Err(err).Msg("cannot write when keys were used and what limits refused; it is tried again")
+	}
+	k.failing = err != nil
+}
+
+// close writes what is left.
+func (k *keeper) close() {
+	close(k.stop)
+	k.stopped.Wait()
+	k.note(k.l.violations.flush(k.l.store))
+	k.note(k.l.touched.flush(k.l.store))
+}

@@ -1,0 +1,328 @@
+package billing
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// KeyType says what a key may do. The numbers are stored.
+type KeyType uint8
+
+// The types of keys (addendum 3.2).
+const (
+	Inference KeyType = 1
+	Admin     KeyType = 2
+)
+
+// ParseKeyType reads INFERENCE or ADMIN in any case.
+func ParseKeyType(s string) (KeyType, error) {
+	for _, t := range []KeyType{Inference, Admin} {
+		if strings.EqualFold(s, t.String()) {
+			return t, nil
+		}
+	}
+	return 0, fmt.Errorf("cannot use the key type %q: expected INFERENCE or ADMIN", s)
+}
+
+func (t KeyType) String() string {
+	if t == Admin {
+		return "ADMIN"
+	}
+	return "INFERENCE"
+}
+
+// MarshalText writes the type's name.
+func (t KeyType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads the type's name.
+func (t *KeyType) UnmarshalText(b []byte) (err error) {
+	*t, err = ParseKeyType(string(b))
+	return err
+}
+
+// Period is how long a key's consumption limits hold (addendum 16.1). The
+// numbers are stored.
+type Period uint8
+
+// The periods of consumption limits.
+const (
+	Epoch    Period = 1 // a UTC day
+	Month    Period = 2 // a UTC month
+	Lifetime Period = 3
+)
+
+var periodNames = map[Period]string{Epoch: "EPOCH", Month: "MONTH", Lifetime: "LIFETIME"}
+
+// ParsePeriod reads EPOCH, MONTH or LIFETIME in any case; empty is EPOCH.
+func ParsePeriod(s string) (Period, error) {
+	if s == "" {
+		return Epoch, nil
+	}
+	for p, name := range periodNames {
+		if strings.EqualFold(s, name) {
+			return p, nil
+		}
+	}
+	return 0, fmt.Errorf("cannot use the limit period %q: expected EPOCH, MONTH or LIFETIME", s)
+}
+
+func (p Period) String() string { return periodNames[p] }
+
+// MarshalText writes the period's name.
+func (p Period) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads the period's name.
+func (p *Period) UnmarshalText(b []byte) (err error) {
+	*p, err = ParsePeriod(string(b))
+	return err
+}
+
+// number is the period that a day lies in.
+func (p Period) number(day int32) int32 {
+	switch p {
+	case Epoch:
+		return day
+	case Month:
+		return monthOf(day)
+	}
+	return 0
+}
+
+// days is the range of days of the period that day lies in.
+func (p Period) days(day int32) (first, last int32) {
+	switch p {
+	case Epoch:
+		return day, day
+	case Month:
+		m := monthOf(day)
+		return firstDay(m), firstDay(m+1) - 1
+	}
+	return 0, 1<<31 - 1
+}
+
+// Limits of what an operator may write.
+const (
+	maxDescription = 64  // addendum 16.1
+	maxActiveKeys  = 500 // of one account, addendum 3.6
+	maxName        = 128
+	maxMemo        = 256
+)
+
+// Key is one version of a key's record and never changes, but for outdated,
+// which says that there is a newer one: a key that is
+// updated gets a new Key (registry.replaceKey), while requests that found the
+// old one go on. What does change, and what limits are enforced on, stands in
+// the one keyUse that all versions share.
+type Key struct {
+	ID          string // UUID
+	Type        KeyType
+	Last6       string
+	Description string
+	CreatedAt   time.Time
+	ExpiresAt   time.Time // zero: never
+
+	Privacy   ModelPrivacy
+	Period    Period
+	LimitUSD  *Nano // of USD and BUNDLED_CREDITS together in a period; nil: none
+	LimitDIEM *Nano
+
+	// What follows is touched by every request and lies together.
+	expiresNs int64
+	No        int64 // dense number, used in rows
+	Account   *AccountState
+	use       *keyUse
+	first     keyUse // what use points to in this and all later versions
+	outdated  atomic.Bool
+}
+
+// keyUse is the state of a key: one for all versions of its record, so that a
+// new limit finds what was used before. Guarded by Account.mu but for revoked.
+type keyUse struct {
+	revoked           atomic.Bool
+	kind              Period // of the limits that are enforced now
+	regime            uint32 // counts changes after which older holds do not count any more
+	quota             quota
+	tally             tally
+	touch             touch       // not guarded
+	lease             *quotaLease // on a shared store
+	mostUSD, mostDIEM Nano        // what quota may reach in its period; maxCredit: no limit
+	window            window      // of all models together
+}
+
+// quota is what a key has used of its limits in the current period, what is
+// held included: a limit that only counted charges would let concurrent
+// requests through together.
+type quota struct {
+	period int32
+	usd    Nano
+	diem   Nano
+}
+
+// limitOf is how far the use of a key may go in a period.
+func limitOf(n *Nano) Nano {
+	if n == nil {
+		return maxCredit
+	}
+	return *n
+}
+
+// roll begins a new period. A period never comes back, whatever the clock does.
+func (u *keyUse) roll(day int32) {
+	if n := u.kind.number(day); n > u.quota.period {
+		if u.lease != nil {
+			u.begin(n)
+			return
+		}
+		u.quota = quota{period: n}
+	}
+}
+
+// count adds what h now uses, or with a negative sign uses no longer. Amounts
+// of a hold from an earlier period belong to that one.
+func (u *keyUse) count(p *parts, sign Nano, h *Hold) {
+	if u.kind.number(h.day) != u.quota.period || h.regime != u.regime {
+		if u.lease != nil && sign < 0 {
+			u.lease.late(p, h)
+		}
+		return
+	}
+	u.quota.diem += sign * p[inDIEM]
+	u.quota.usd += sign * (p[inBundled] + p[inUSD])
+}
+
+// room is what the limits leave in this period.
+func (u *keyUse) room() (diem, usd Nano) {
+	return max(0, u.mostDIEM-u.quota.diem), max(0, u.mostUSD-u.quota.usd)
+}
+
+// NewKey is what an operator asks for.
+type NewKey struct {
+	Account     string    `json:"account"` // id or name
+	Type        KeyType   `json:"type,omitzero"`
+	Description string    `json:"description,omitempty"`
+	ExpiresAt   time.Time `json:"expiresAt,omitzero"`
+	Period      Period    `json:"period"`
+	LimitUSD    *Nano     `json:"limitUSD,omitempty"`
+	LimitDIEM   *Nano     `json:"limitDIEM,omitempty"`
+	// The limits as written, where they are beyond the integer range.
+	TextUSD  string       `json:"limitTextUSD,omitempty"`
+	TextDIEM string       `json:"limitTextDIEM,omitempty"`
+	Privacy  ModelPrivacy `json:"modelPrivacy,omitzero"`
+}
+
+// SetLimits takes over limits; what is not set is none.
+func (n *NewKey) SetLimits(usd, diem Limit) {
+	n.LimitUSD, n.TextUSD = usd.amount(), usd.Text
+	n.LimitDIEM, n.TextDIEM = diem.amount(), diem.Text
+}
+
+// MarshalJSON writes limits as decimal strings.
+func (n NewKey) MarshalJSON() ([]byte, error) {
+	type plain NewKey
+	return json.Marshal(struct {
+		plain
+		LimitUSD  *amount `json:"limitUSD,omitempty"`
+		LimitDIEM *amount `json:"limitDIEM,omitempty"`
+	}{plain(n), (*amount)(n.LimitUSD), (*amount)(n.LimitDIEM)})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (n *NewKey) UnmarshalJSON(b []byte) error {
+	type plain NewKey
+	var v struct {
+		plain
+		LimitUSD  *amount `json:"limitUSD"`
+		LimitDIEM *amount `json:"limitDIEM"`
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*n = NewKey(v.plain)
+	n.LimitUSD, n.LimitDIEM = (*Nano)(v.LimitUSD), (*Nano)(v.LimitDIEM)
+	return nil
+}
+
+func (n *NewKey) check() error {
+	switch {
+	case n.Type != Inference && n.Type != Admin:
+		return errors.New("cannot create a key without a type: expected INFERENCE or ADMIN")
+	case periodNames[n.Period] == "":
+		return errors.New("cannot create a key without a limit period: expected EPOCH, MONTH or LIFETIME")
+	case len([]rune(n.Description)) > maxDescription:
+		return fmt.Errorf("cannot create a key: its description has more than %d characters", maxDescription)
+	}
+	for _, limit := range []*Nano{n.LimitUSD, n.LimitDIEM} {
+		if limit != nil && *limit < 0 {
+			return errors.New("cannot create a key with a negative limit; leave the limit out for none")
+		}
+	}
+	return nil
+}
+
+// KeyInfo describes a key to an operator. The secret is not in it.
+type KeyInfo struct {
+	ID          string       `json:"id"`
+	AccountID   string       `json:"accountId"`
+	AccountName string       `json:"account"`
+	Type        KeyType      `json:"type"`
+	Last6       string       `json:"last6Chars"`
+	Description string       `json:"description"`
+	Period      Period       `json:"limitPeriod"`
+	LimitUSD    *Nano        `json:"limitUSD"`
+	LimitDIEM   *Nano        `json:"limitDIEM"`
+	TextUSD     string       `json:"limitTextUSD,omitempty"`
+	TextDIEM    string       `json:"limitTextDIEM,omitempty"`
+	Privacy     ModelPrivacy `json:"modelPrivacy"`
+	LastUsedAt  time.Time    `json:"lastUsedAt,omitzero"`
+	CreatedAt   time.Time    `json:"createdAt"`
+	ExpiresAt   time.Time    `json:"expiresAt,omitzero"`
+	RevokedAt   time.Time    `json:"revokedAt,omitzero"`
+}
+
+// USD is the limit of USD and bundled credits, DIEM that of DIEM.
+func (k *KeyInfo) USD() Limit { return limitFrom(k.LimitUSD, k.TextUSD) }
+
+// DIEM is the limit of DIEM.
+func (k *KeyInfo) DIEM() Limit { return limitFrom(k.LimitDIEM, k.TextDIEM) }
+
+// State is live, expired or revoked.
+func (k KeyInfo) State() string {
+	switch {
+	case !k.RevokedAt.IsZero():
+		return "revoked"
+	case !k.ExpiresAt.IsZero() && !time.Now().Before(k.ExpiresAt):
+		return "expired"
+	}
+	return "live"
+}
+
+// MarshalJSON writes limits as decimal strings and adds the state.
+func (k KeyInfo) MarshalJSON() ([]byte, error) {
+	type plain KeyInfo
+	return json.Marshal(struct {
+		plain
+		LimitUSD  *amount `json:"limitUSD"`
+		LimitDIEM *amount `json:"limitDIEM"`
+		State     string  `json:"state"`
+	}{plain(k), (*amount)(k.LimitUSD), (*amount)(k.LimitDIEM), k.State()})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (k *KeyInfo) UnmarshalJSON(b []byte) error {
+	type plain KeyInfo
+	var v struct {
+		plain
+		LimitUSD  *amount `json:"limitUSD"`
+		LimitDIEM *amount `json:"limitDIEM"`
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*k = KeyInfo(v.plain)
+	k.LimitUSD, k.LimitDIEM = (*Nano)(v.LimitUSD), (*Nano)(v.LimitDIEM)
+	return nil
+}

@@ -1,0 +1,301 @@
+package billing
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// What the owner of an account does with its keys (addendum 16). An operator's
+// calls take any account; these see the keys of one account alone: of others
+// they know as little as of keys that do not exist.
+
+const (
+	keysPerMinute = 20 // of one account, addendum 3.6
+	// updateTries is how often an update begins again because another node
+	// changed the key in between, each time after a random pause of up to twice
+	// as long: two nodes in a loop would otherwise starve each other.
+	updateTries = 10
+	updatePause = 2 * time.Millisecond
+)
+
+// KeyUsage is what a key has used.
+type KeyUsage struct{ USD, DIEM Nano } // USD with bundled credits
+
+// KeyRecord is a key with its use.
+type KeyRecord struct {
+	KeyInfo
+	Week    KeyUsage  // today and the six UTC days before
+	Current *KeyUsage // of the current period; nil for a key without limits
+}
+
+// KeyChange is an update of a key; what is nil stays as it is.
+type KeyChange struct {
+	Description *string
+	ExpiresAt   *time.Time // zero: never
+	USD, DIEM   *Limit     // a Limit that is not set: none
+	Period      *Period
+	Privacy     *ModelPrivacy
+}
+
+// TooSoon is a refusal to make another key so soon.
+type TooSoon struct{ After time.Duration }
+
+func (e *TooSoon) Error() string {
+	return fmt.Sprintf("cannot make more than %d keys of an account a minute", keysPerMinute)
+}
+
+// Keyring lists the live keys of an account in the order in which they were
+// made, page by page from 1.
+func (l *Ledger) Keyring(a *AccountState, page, limit int) ([]KeyRecord, error) {
+	rows, err := l.store.ActiveKeys(a.no, l.now()/1000, limit, (page-1)*limit)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the keys of the account %q: %w", a.Name, err)
+	}
+	return l.keyRecords(a, rows)
+}
+
+// KeyOf gives a key of the account that is not revoked.
+func (l *Ledger) KeyOf(a *AccountState, id string) (KeyRecord, error) {
+	row, err := l.ownKey(a, id)
+	if err != nil {
+		return KeyRecord{}, err
+	}
+	list, err := l.keyRecords(a, []*keyRow{row})
+	if err != nil {
+		return KeyRecord{}, err
+	}
+	return list[0], nil
+}
+
+// keyRecords adds what the keys used. It reads the daily usage, which is behind
+// by one projection.
+func (l *Ledger) keyRecords(a *AccountState, rows []*keyRow) ([]KeyRecord, error) {
+	list := make([]KeyRecord, len(rows))
+	if len(rows) == 0 {
+		return list, nil
+	}
+	day := l.today()
+	week, err := l.store.KeySums(a.no, day-6, day)
+	if err != nil {
+		return nil, fmt.Errorf("cannot add up what the keys of the account %q used: %w", a.Name, err)
+	}
+	periods := map[Period]map[int64]keySum{}
+	for i, row := range rows {
+		l.useOf(row)
+		list[i] = KeyRecord{KeyInfo: row.info(), Week: usageOf(week[row.no].spent)}
+		if row.limitUSD == nil && row.limitDIEM == nil {
+			continue
+		}
+		used, err := l.periodUse(a, row, day, periods)
+		if err != nil {
+			return nil, fmt.Errorf("cannot add up what key %s used: %w", row.id, err)
+		}
+		list[i].Current = &used
+	}
+	return list, nil
+}
+
+// periodUse is what a key used in its current period. Days and months are read
+// once for all keys of the account.
+func (l *Ledger) periodUse(a *AccountState, row *keyRow, day int32, read map[Period]map[int64]keySum) (KeyUsage, error) {
+	if row.period == Lifetime {
+		used, err := l.store.KeyUsed(a.no, row.no, Lifetime, day)
+		return usageOf(used), err
+	}
+	sums, done := read[row.period]
+	if !done {
+		first, last := row.period.days(day)
+		var err error
+		if sums, err = l.store.KeySums(a.no, first, last); err != nil {
+			return KeyUsage{}, err
+		}
+		read[row.period] = sums
+	}
+	return usageOf(sums[row.no].spent), nil
+}
+
+func usageOf(p parts) KeyUsage { return KeyUsage{USD: p[inBundled] + p[inUSD], DIEM: p[inDIEM]} }
+
+// useOf brings the time of a key's last use up to date.
+func (l *Ledger) useOf(row *keyRow) {
+	l.registry.loading.Lock()
+	k := l.registry.byNo[row.no]
+	l.registry.loading.Unlock()
+	if k != nil {
+		row.lastUsedUs = max(row.lastUsedUs, k.use.lastUsed())
+	}
+}
+
+// ownKey reads a key of the account that is not revoked.
+func (l *Ledger) ownKey(a *AccountState, id string) (*keyRow, error) {
+	row, err := l.store.KeyByID(id)
+	if errors.Is(err, errNoRow) || err == nil && (row.account != a.no || row.revokedUs != 0) {
+		return nil, fmt.Errorf("cannot find the key %q: %w", id, ErrNoKey)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the key %q: %w", id, err)
+	}
+	return row, nil
+}
+
+// MakeKey makes a key for the owner of its account, who has a bounded number a
+// minute (TooSoon) and in all (ErrManyKeys).
+func (l *Ledger) MakeKey(n NewKey) (KeyInfo, string, error) {
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	return l.createKey(n, keysPerMinute)
+}
+
+// mayMakeKey counts the keys that were made in the last minute, in the store:
+// so it holds for all nodes together and after a restart.
+func (l *Ledger) mayMakeKey(a *AccountState, perMinute int) error {
+	if perMinute == 0 {
+		return nil
+	}
+	now := l.clock()
+	n, firstUs, err := l.store.KeysMade(a.no, now.Add(-time.Minute).UnixMicro())
+	if err != nil {
+		return fmt.Errorf("cannot count the keys of the account %q: %w", a.Name, err)
+	}
+	if n >= perMinute {
+		return &TooSoon{After: time.UnixMicro(firstUs).Add(time.Minute).Sub(now)}
+	}
+	return nil
+}
+
+// UpdateKey changes a key of the account. When it returns, the change is in the
+// store and in force in this process; what the key has used so far stays.
+func (l *Ledger) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, error) {
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	for try := range updateTries {
+		row, err := l.ownKey(a, id)
+		if err != nil {
+			return KeyInfo{}, err
+		}
+		if err := c.apply(row); err != nil {
+			return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", id, err)
+		}
+		err = l.store.UpdateKey(row)
+		if errors.Is(err, errStale) {
+			time.Sleep(rand.N(updatePause << try))
+			continue
+		}
+		if err != nil {
+			return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", id, err)
+		}
+		l.registry.loading.Lock()
+		_, err = l.replaceKey(row)
+		l.registry.loading.Unlock()
+		if err != nil {
+			return KeyInfo{}, err
+		}
+		l.useOf(row)
+		return row.info(), nil
+	}
+	return KeyInfo{}, fmt.Errorf("cannot change the key %q: somebody else keeps changing it", id)
+}
+
+// apply changes the row, after the checks of a new key.
+func (c *KeyChange) apply(row *keyRow) error {
+	n := NewKey{Type: row.typ, Description: row.description, Period: row.period, LimitUSD: row.limitUSD, LimitDIEM: row.limitDIEM, TextUSD: row.limitTextUSD, TextDIEM: row.limitTextDIEM}
+	if c.Description != nil {
+		n.Description = *c.Description
+	}
+	if c.Period != nil {
+		n.Period = *c.Period
+	}
+	if c.USD != nil {
+		n.LimitUSD, n.TextUSD = c.USD.amount(), c.USD.Text
+	}
+	if c.DIEM != nil {
+		n.LimitDIEM, n.TextDIEM = c.DIEM.amount(), c.DIEM.Text
+	}
+	if err := errors.Join(n.check(), checkText("description", n.Description)); err != nil {
+		return err
+	}
+	row.description, row.period = n.Description, n.Period
+	row.limitUSD, row.limitTextUSD, row.limitDIEM, row.limitTextDIEM = n.LimitUSD, n.TextUSD, n.LimitDIEM, n.TextDIEM
+	if c.ExpiresAt != nil {
+		row.expiresUs = toMicro(*c.ExpiresAt)
+	}
+	if c.Privacy != nil {
+		row.privacy = *c.Privacy
+	}
+	return nil
+}
+
+// DeleteKey revokes a key of the account: from its return on nobody gets in
+// with it.
+func (l *Ledger) DeleteKey(a *AccountState, id string) error {
+	if _, err := l.ownKey(a, id); err != nil {
+		return err
+	}
+	return l.RevokeKey(id)
+}
+
+// WindowUse is how much of a limit was used. Limit is -1 where there is none.
+type WindowUse struct {
+	Limit, Used, Remaining int64
+	Resets                 time.Time
+}
+
+// KeyWindows are the requests of a key over all models, by minute, hour, day
+// and month, and what its limits leave.
+func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
+	a, day := k.Account, k.Account.ledger.day(nowNs)
+	month := monthOf(day)
+	ends := [4]int64{nowNs - nowNs%minuteNs + minuteNs, nowNs - nowNs%hourNs + hourNs, int64(day+1) * dayNs, int64(firstDay(month+1)) * dayNs}
+	for i := range w {
+		w[i] = WindowUse{Limit: -1, Resets: time.Unix(0, ends[i]).UTC()}
+	}
+	// Days and months are those of the store: all nodes, and before the start.
+	for i, first := range map[int]int32{2: day, 3: firstDay(month)} {
+		sums, err := l.store.KeySums(a.no, first, day)
+		if err != nil {
+			return w, fmt.Errorf("cannot add up the requests of key %s: %w", k.ID, err)
+		}
+		w[i].Used = sums[k.No].requests
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w[0].Used, w[1].Used = k.use.tally.at(nowNs)
+	if rate := l.keyRate.Load(); rate != nil {
+		u := &k.use.window
+		gcra := func(w *WindowUse, tat, limit, period int64) {
+			if limit > 0 {
+				remaining := left(tat, nowNs, limit, period)
+				*w = WindowUse{Limit: limit, Used: limit - remaining, Remaining: remaining, Resets: time.Unix(0, max(tat, nowNs)).UTC()}
+			}
+		}
+		gcra(&w[0], u.minute, rate.RPM, minuteNs)
+		gcra(&w[1], u.hour, rate.RPH, hourNs)
+		counted := func(w *WindowUse, limit, used int64) {
+			if limit > 0 {
+				w.Limit, w.Used, w.Remaining = limit, used, max(0, limit-used)
+			}
+		}
+		inDay, inMonth := int64(0), int64(0)
+		if u.day == day {
+			inDay = u.inDay
+		}
+		if u.month == month {
+			inMonth = u.inMonth
+		}
+		counted(&w[2], rate.RPD, inDay)
+		counted(&w[3], rate.RPMon, inMonth)
+	}
+	return w, nil
+}
+
+// CanSpend says whether the account has what a paid request needs to begin
+// (addendum 19.2).
+func (k *Key) CanSpend() bool {
+	a := k.Account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.roll(a.ledger.today())
+	return a.balance() > 0 && a.balance() >= Nano(a.ledger.floor.Load())
+}

@@ -1,0 +1,203 @@
+package billing
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"farebox/bench/servers"
+)
+
+// childDir says that this process is a ledger to be killed.
+const childDir = "FAREBOX_BILLING_CHILD"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		beKilled(dir, os.Getenv(childDir+"_SEED"))
+		return
+	}
+	code := m.Run()
+	servers.End()
+	os.Exit(code)
+}
+
+const childWriters = 16
+
+// beKilled serves requests until somebody kills it. It tells on standard output
+// what it acknowledged: P when a progress is recorded, S when a settlement is.
+func beKilled(dir, seed string) {
+	l, err := Open(Options{Dir: dir, Brand: "svc", segmentSize: 32 << 10, detailNow: seed[len(seed)-1]%2 == 0})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot open:", err)
+		os.Exit(1)
+	}
+	keys, err := l.store.Keys(0)
+	if err != nil || len(keys) == 0 {
+		fmt.Fprintln(os.Stderr, "no keys:", err)
+		os.Exit(1)
+	}
+	slot := l.Slot("model")
+	fmt.Println("R 0 0")
+	for w := range childWriters {
+		k, err := l.adoptForTest(keys[w%len(keys)])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		go func() {
+			rnd := rand.New(rand.NewPCG(uint64(w), uint64(time.Now().UnixNano())))
+			for {
+				id := rnd.Uint64()
+				a := Admission{Key: k, Slot: slot, Hold: 1000, Min: 1000, NowNs: time.Now().UnixNano()}
+				binary.LittleEndian.PutUint64(a.RequestID[:], id)
+				var h Hold
+				if d := l.Admit(&h, &a); d.Code != Admitted {
+					fmt.Fprintln(os.Stderr, "denied:", d.Code)
+					os.Exit(1)
+				}
+				progress := Nano(0)
+				for rnd.IntN(3) == 0 {
+					progress += Nano(rnd.IntN(300))
+					h.Progress(progress, Usage{Prompt: 1, Completion: int64(progress)})
+					fmt.Printf("P %d %d\n", id, min(progress, 1000))
+					time.Sleep(time.Duration(rnd.IntN(1000)) * time.Microsecond)
+				}
+				charged, _ := h.Settle(Settlement{Cost: progress + Nano(rnd.IntN(600)), NowNs: time.Now().UnixNano()})
+				fmt.Printf("S %d %d\n", id, charged)
+			}
+		}()
+	}
+	select {}
+}
+
+// "The process was killed under load": no settled request is lost or charged
+// twice, and what was under way is charged at its last recorded progress
+// (design.md, promise P1). 20 rounds on one ledger.
+func TestKilledProcessLosesNothing(t *testing.T) {
+	rounds := 20
+	if testing.Short() {
+		rounds = 5
+	}
+	f := openLedger(t, func(o *Options) { o.Clock = time.Now })
+	for i := range 4 {
+		name := fmt.Sprint("account-", i)
+		f.account(name, 1_000_000*usd)
+		f.credit(name, Bundled, 5000)
+		f.key(name)
+	}
+	type ack struct {
+		progress, settled Nano
+		told, done        bool
+	}
+	acks := map[uint64]*ack{}
+	for round := range rounds {
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childDir+"="+f.options.Dir, fmt.Sprintf("%s_SEED=%d", childDir, round))
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var once sync.Once
+		kill := func() { once.Do(func() { _ = cmd.Process.Kill() }) }
+		limit := time.AfterFunc(20*time.Second, kill)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			var kind string
+			var id uint64
+			var n Nano
+			if _, err := fmt.Sscan(lines.Text(), &kind, &id, &n); err != nil {
+				break // the last line may be torn, too
+			}
+			if kind == "R" {
+				time.AfterFunc(time.Duration(20+rand.IntN(150))*time.Millisecond, kill)
+				continue
+			}
+			a := acks[id]
+			if a == nil {
+				a = &ack{}
+				acks[id] = a
+			}
+			if kind == "P" {
+				a.progress, a.told = n, true
+			} else {
+				a.settled, a.done = n, true
+			}
+		}
+		limit.Stop()
+		kill()
+		_ = cmd.Wait()
+		f.open()
+		f.recount()
+	}
+	kept := map[uint64]Nano{}
+	for _, r := range f.allUsage(t) {
+		id := binary.LittleEndian.Uint64(r.requestID[:])
+		if _, twice := kept[id]; twice {
+			t.Errorf("request %d is charged twice", id)
+		}
+		kept[id] = r.amounts.total()
+	}
+	settled, cut := 0, 0
+	for id, a := range acks {
+		charged, ok := kept[id]
+		switch {
+		case a.done:
+			settled++
+			if !ok || charged != a.settled {
+				t.Errorf("request %d was settled at %d, the store has %d (%v)", id, a.settled, charged, ok)
+			}
+		case a.told:
+			cut++
+			if !ok || charged < a.progress {
+				t.Errorf("request %d had come to %d, the store has %d (%v)", id, a.progress, charged, ok)
+			}
+		}
+	}
+	if settled < 100*rounds {
+		t.Errorf("only %d requests were settled in %d rounds: the test tests little", settled, rounds)
+	}
+	extra := len(kept) - settled - cut
+	if extra < 0 || extra > rounds*childWriters {
+		t.Errorf("%d requests in the store that nobody was told of; at most %d can have been between settlement and answer", extra, rounds*childWriters)
+	}
+	t.Logf("%d rounds: %d settled and acknowledged, %d cut in a stream, %d settled but not yet acknowledged", rounds, settled, cut, extra)
+}
+
+// allUsage unpacks every page.
+func (f *fixture) allUsage(t *testing.T) (list []record) {
+	t.Helper()
+	if err := f.project.drain(); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := f.store.(*sqliteStore).reader.Query("SELECT account, seq_first, seq_last, requests, data FROM usage_page ORDER BY account, seq_first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var p usagePage
+		if err := rows.Scan(&p.account, &p.first, &p.last, &p.requests, &p.data); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.each(func(r *record) error {
+			list = append(list, *r)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return list
+}

@@ -1,0 +1,387 @@
+package billing
+
+// lease is what a node knows about the money of one account on a shared store:
+// AccountState.avail and held are what it has leased and may spend without
+// asking, less what is charged; the rest is elsewhere. Guarded by the account's
+// mutex. Accounts of an embedded store have none.
+//
+// The row of the lease in the store is avail + held + rests + charges that are
+// not applied yet, at any time but within a lease operation.
+type lease struct {
+	node     *node
+	unleased parts // left in the store, as last heard
+	others   parts // leased to other nodes
+	heardNs  int64 // when, by the monotonic clock
+	newDay   bool  // nothing is known about the DIEM of this day
+	rests    []want
+	limited  []*keyUse // keys whose limits have been asked for here
+
+	need       Nano // of requests that wait
+	asking     bool // in the desk's queue for a grant
+	giving     bool // in the desk's queue for a return
+	giveAmount Nano // how much goes back; giveAll: what is free
+	looking    bool // in the desk's queue for a look
+	recalledNs int64
+	ownRecalls int // not yet seen in the feed
+
+	listed   bool // in node.desk.active
+	touched  bool // since windowNs
+	windowNs int64
+	low      Nano // least that was free since windowNs
+	largest  Nano // hold of late
+	spent    Nano // of the account at the last look
+	rate     Nano // charged a second, smoothed
+	target   Nano // what should be free here
+}
+
+// quotaLease is the same about the limits of a key. keyUse.mostUSD and
+// mostDIEM are what was leased of them in this period.
+type quotaLease struct {
+	account          *AccountState
+	key              int64
+	usd, diem        bool // is limited
+	unleased, others parts
+	need             Nano
+	listed           bool
+}
+
+// begin is called before the account goes on to a new day: what is free of the
+// old day's DIEM goes back, so that the store can let it expire.
+func (s *lease) begin(a *AccountState) {
+	s.rest(want{account: a.no, day: a.day, amounts: parts{inDIEM: a.avail[inDIEM]}})
+	s.unleased[inDIEM], s.others[inDIEM], s.newDay = 0, 0, true
+}
+
+// enforce brings the limits of a key into force that nothing was used of here.
+func (u *keyUse) enforce(k *Key, day int32) {
+	u.kind, u.quota = k.Period, quota{period: k.Period.number(day)}
+	u.lease.usd, u.lease.diem = k.LimitUSD != nil, k.LimitDIEM != nil
+	u.empty()
+}
+
+// empty is the room of a period of which nothing is leased yet.
+func (u *keyUse) empty() {
+	u.mostUSD, u.mostDIEM = maxCredit, maxCredit
+	if u.lease.usd {
+		u.mostUSD = 0
+	}
+	if u.lease.diem {
+		u.mostDIEM = 0
+	}
+	u.lease.unleased, u.lease.others = parts{}, parts{}
+}
+
+// begin goes on to another period. What was leased of the old one goes back.
+func (u *keyUse) begin(period int32) {
+	u.lease.account.lease.rest(u.giveRoom())
+	u.quota = quota{period: period}
+	u.empty()
+}
+
+// relimit brings changed limits into force. What is free of the old ones goes
+// back, so that a lower limit holds for all nodes together at once. Holds from
+// before count on as long as the limits are of the same kind.
+func (u *keyUse) relimit(k *Key) {
+	a := u.lease.account
+	a.lease.rest(u.giveRoom())
+	a.lease.give(a, 0)
+	if q := u.lease; k.Period != u.kind || q.usd != (k.LimitUSD != nil) || q.diem != (k.LimitDIEM != nil) {
+		u.regime++
+		u.enforce(k, a.day)
+	}
+	u.lease.unleased = parts{}
+}
+
+// late gives back what a hold of another period or of former limits did not use.
+func (q *quotaLease) late(p *parts, h *Hold) {
+	w := want{account: q.account.no, key: q.key, period: h.period}
+	if q.usd {
+		w.amounts[inUSD] = p[inBundled] + p[inUSD]
+	}
+	if q.diem {
+		w.amounts[inDIEM] = p[inDIEM]
+	}
+	q.account.lease.rest(w)
+}
+
+const giveAll = maxCredit
+
+// Slices of money that a node leases ahead (notes: ledger 2.4).
+const (
+	// sliceLeast is the smallest slice where there is plenty.
+	sliceLeast = Nano(100_000_000)
+	// sliceSeconds is how long a slice lasts at the rate of late.
+	sliceSeconds = 10
+	// sliceHolds is how many of the largest holds of late a slice covers.
+	sliceHolds = 4
+	// wantMost bounds what one request counts for, so that sums stay in int64.
+	wantMost = Nano(1_000_000_000_000_000)
+)
+
+// elsewhere is what the account has besides this node's lease.
+func (a *AccountState) elsewhere() (p parts) {
+	if a.lease != nil {
+		p = a.lease.unleased
+		p.add(&a.lease.others)
+	}
+	return p
+}
+
+// short says whether the store should be asked before a hold of want takes
+// what is here: there is too little, or more of a currency that comes first.
+func (a *AccountState) short(k *Key, take *parts, want Nano) bool {
+	rest := want
+	for i := range take {
+		rest -= take[i]
+		switch {
+		case rest <= 0:
+			return false
+		case i == inDIEM && a.lease.newDay:
+			return true
+		case take[i] == a.avail[i] && a.lease.unleased[i] > 0:
+			return true
+		case take[i] < a.avail[i] && k.use.lease != nil && k.use.lease.unleased[quotaPlace(i)] > 0:
+			return true
+		}
+	}
+	return true
+}
+
+// quotaPlace is where the limit on a currency stands in amounts of a quota.
+func quotaPlace(i int) int {
+	if i == inBundled {
+		return inUSD
+	}
+	return i
+}
+
+// took notes a hold of up to want.
+func (s *lease) took(a *AccountState, want Nano) {
+	free := a.avail.total()
+	s.low, s.touched, s.largest = min(s.low, free), true, max(s.largest, min(want, wantMost))
+	if !s.listed {
+		s.listed, s.windowNs, s.low = true, s.node.t.mono(), free
+		s.node.desk.list(a)
+	}
+	if free < s.aim(free)/2 && !s.asking {
+		s.node.desk.ask(a)
+	}
+}
+
+// aim is how much should be free here: what the account's requests of late
+// need, but no more than this node's share of what is free at all.
+func (s *lease) aim(free Nano) Nano {
+	return min(s.target, (free+s.unleased.total())/Nano(2*max(1, s.node.live.Load())))
+}
+
+// wants is what the account should lease now: what requests wait for, and a
+// slice to go on with. Earlier currencies first, as they are spent.
+func (s *lease) wants(a *AccountState, list []want) []want {
+	w := want{account: a.no, day: a.day}
+	share := Nano(2 * max(1, s.node.live.Load()))
+	need, ahead := s.need, s.target
+	for i := range w.amounts {
+		if i == inDIEM && s.newDay {
+			w.amounts[i] = need + ahead // the answer tells what there is
+			continue
+		}
+		here, known := a.avail[i], s.unleased[i]
+		use := min(need, here)
+		need, here = need-use, here-use
+		get := min(need, known)
+		need, known = need-get, known-get
+		ahead -= min(ahead, here)
+		if need == 0 && ahead > 0 {
+			more := min(ahead, known, max(0, (here+s.unleased[i])/share-here))
+			ahead -= more
+			get += more
+		}
+		w.amounts[i] = get
+	}
+	if need > 0 {
+		// What is known does not suffice; there may be more by now.
+		for i := range w.amounts {
+			w.amounts[i] += need
+		}
+	}
+	if w.amounts != (parts{}) {
+		list = append(list, w)
+	}
+	for _, u := range s.limited {
+		q := u.lease
+		diem, usd := u.room()
+		w := want{account: a.no, key: q.key, period: u.quota.period}
+		if q.usd && usd < q.need {
+			w.amounts[inUSD] = q.need - usd + min(q.unleased[inUSD]/share, sliceHolds*q.need)
+		}
+		if q.diem && diem < q.need {
+			w.amounts[inDIEM] = q.need - diem + min(q.unleased[inDIEM]/share, sliceHolds*q.need)
+		}
+		if w.amounts != (parts{}) {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// gives takes what goes back off the account.
+func (s *lease) gives(a *AccountState, list []want) []want {
+	list = append(list, s.rests...)
+	s.rests = nil
+	w := want{account: a.no, day: a.day}
+	left := s.giveAmount
+	for i := len(w.amounts) - 1; i >= 0; i-- {
+		w.amounts[i] = min(left, a.avail[i])
+		left -= w.amounts[i]
+	}
+	a.avail.sub(&w.amounts)
+	if w.amounts != (parts{}) {
+		list = append(list, w)
+	}
+	if s.giveAmount == giveAll {
+		for _, u := range s.limited {
+			if w := u.giveRoom(); w.amounts != (parts{}) {
+				list = append(list, w)
+			}
+		}
+	}
+	s.low = min(s.low, a.avail.total())
+	return list
+}
+
+// giveRoom takes back what of the key's leased limits is not used.
+func (u *keyUse) giveRoom() want {
+	diem, usd := u.room()
+	w := want{account: u.lease.account.no, key: u.lease.key, period: u.quota.period}
+	if u.lease.usd {
+		w.amounts[inUSD] = usd
+		u.mostUSD -= usd
+	}
+	if u.lease.diem {
+		w.amounts[inDIEM] = diem
+		u.mostDIEM -= diem
+	}
+	return w
+}
+
+// granted puts what the store leased where it can be spent. What it leased for
+// a day or period that is over goes back.
+func (s *lease) granted(a *AccountState, w *want, f *funds) {
+	if w.key != 0 {
+		for _, u := range s.limited {
+			if u.lease.key == w.key {
+				u.granted(f)
+			}
+		}
+		return
+	}
+	got := f.granted
+	if f.day != a.day && got[inDIEM] > 0 {
+		s.rest(want{account: a.no, day: f.day, amounts: parts{inDIEM: got[inDIEM]}})
+		got[inDIEM] = 0
+	}
+	if w.day == a.day && w.amounts[inDIEM] > 0 {
+		s.newDay = false
+	}
+	a.avail.add(&got)
+	s.know(a, f)
+}
+
+func (u *keyUse) granted(f *funds) {
+	q := u.lease
+	if f.period != u.quota.period {
+		q.account.lease.rest(want{account: q.account.no, key: q.key, period: f.period, amounts: f.granted})
+		return
+	}
+	q.unleased, q.others = f.avail, f.others
+	if q.usd {
+		u.mostUSD += f.granted[inUSD]
+	}
+	if q.diem {
+		u.mostDIEM += f.granted[inDIEM]
+	}
+}
+
+// know takes over what the store says about the rest.
+func (s *lease) know(a *AccountState, f *funds) {
+	if f.key != 0 {
+		for _, u := range s.limited {
+			if u.lease.key == f.key && f.period == u.quota.period {
+				u.lease.unleased, u.lease.others = f.avail, f.others
+			}
+		}
+		return
+	}
+	unleased, others := f.avail, f.others
+	switch diem := f.lease[inDIEM] + unleased[inDIEM] + others[inDIEM]; {
+	case f.day != a.day:
+		unleased[inDIEM], others[inDIEM] = s.unleased[inDIEM], s.others[inDIEM]
+	case diem > 0 || a.refill == 0:
+		s.newDay = false
+	case s.newDay:
+		unleased[inDIEM] = a.refill // the first grant of the day makes it
+	}
+	s.unleased, s.others, s.heardNs = unleased, others, s.node.t.mono()
+}
+
+// rest notes something to be given back that is not part of avail any more.
+func (s *lease) rest(w want) {
+	if w.amounts == (parts{}) {
+		return
+	}
+	s.rests = append(s.rests, w)
+}
+
+// limit makes the key known as one whose limits are leased.
+func (s *lease) limit(u *keyUse) {
+	if !u.lease.listed {
+		u.lease.listed = true
+		s.limited = append(s.limited, u)
+	}
+}
+
+// look is the keeper's visit: it learns the rate, gives back what was not
+// needed for a while, and fetches what will be.
+func (s *lease) look(a *AccountState, now int64) (idle bool) {
+	t := &s.node.t
+	spent := a.spent.total()
+	perSecond := (spent - s.spent) * 1000 / Nano(max(1, t.keep.Milliseconds()))
+	s.spent = spent
+	s.rate += (perSecond - s.rate) / 4
+	s.target = max(s.rate*sliceSeconds, sliceLeast, s.largest*sliceHolds)
+	free := a.avail.total()
+	if now-s.windowNs >= int64(t.idle) {
+		switch {
+		case !s.touched:
+			s.rate, s.largest, s.target = 0, 0, 0
+			idle = a.opened == 0 && free == 0 && len(s.rests) == 0
+			s.give(a, giveAll)
+		case s.low > s.aim(free):
+			s.give(a, s.low-s.aim(free))
+		}
+		s.touched, s.windowNs, s.low = false, now, free
+		s.largest /= 2
+	}
+	if len(s.rests) > 0 {
+		s.give(a, 0)
+	}
+	if s.touched && free < s.aim(free)/2 {
+		s.node.desk.ask(a)
+	}
+	if now-s.heardNs >= int64(t.keep) {
+		s.node.desk.look(a)
+	}
+	return idle
+}
+
+// give sends amount back, or what is free if that is less.
+func (s *lease) give(a *AccountState, amount Nano) {
+	if amount == 0 && len(s.rests) == 0 {
+		return
+	}
+	if !s.giving {
+		s.giveAmount = 0
+	}
+	s.giveAmount = max(s.giveAmount, amount)
+	s.node.desk.give(a)
+}

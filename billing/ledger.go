@@ -1,0 +1,435 @@
+package billing
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/config"
+)
+
+// Ledger is the whole of billing in one process: the data directory is its
+// alone while it is open.
+type Ledger struct {
+	dir      string
+	brand    string
+	log      zerolog.Logger
+	clock    func() time.Time
+	lock     *os.File
+	hasher   *hasher
+	store    Store
+	registry *registry
+	journal  *journal
+	project  *projector
+	control  *controlServer
+	shared   *sharedLimits // nil: limits are this node's own
+	node     *node         // on a shared store
+
+	detailNow bool // write detail at once instead of off peak
+	idle      bool // opened for an operator's command
+
+	// Of the config; swapped by Configure.
+	floor atomic.Int64
+	// keyFallthrough: a key's DIEM limit sends requests on to its other money.
+	keyFallthrough atomic.Bool
+	keyRate        atomic.Pointer[config.Rate]
+	limits         atomic.Pointer[config.Limits]
+
+	models struct {
+		sync.Mutex
+		byID map[string]int
+	}
+	touched    touched
+	violations violations
+	keeper     *keeper
+
+	modelNames atomic.Pointer[map[uint32]modelName] // for reports
+	anchors    usageAnchors
+	analytics  analyticsCache
+	fresh      freshener
+	reportFor  time.Duration // how long a report may take
+
+	budgets   budgets
+	failures  atomic.Bool  // some failure has been noted; until then no budget needs a look
+	shortfall atomic.Int64 // Nano, since the ledger exists
+	twice     atomic.Int64 // holds that were resolved a second time
+	leaked    atomic.Int64 // holds that were forgotten and voided
+	lost      atomic.Int64 // settlements that could not be written
+	operating sync.Mutex   // one change by an operator at a time
+	closing   atomic.Bool
+}
+
+// Options are what a Ledger needs.
+type Options struct {
+	Dir        string // of this process alone; made if missing
+	Shared     string // postgres://… of a store that several nodes share; empty: the store is in Dir
+	Brand      string // first word of secrets
+	Durability string // process (default) or power
+	Log        zerolog.Logger
+	Clock      func() time.Time // nil: time.Now
+	Redis      config.Redis     // shares limits among the nodes of a store; no addresses: limits are per node
+	NodeName   string           // on a shared store; empty: the host's name
+	Leases     config.Leases    // on a shared store
+
+	segmentSize int  // of the journal; 0: defaultSegment
+	idle        bool // only for an operator's command: prepare nothing for traffic
+	detailNow   bool
+	reportFor   time.Duration // of a report; 0: reportLimit
+	wrapStore   func(Store) Store
+	limits      func(*sharedLimits)   // adjusts them before the first call
+	openShared  func() (Store, error) // instead of Shared
+	times       nodeTimes
+}
+
+// ErrInUse is a data directory that another process has open.
+var ErrInUse = errors.New("another farebox has this ledger open")
+
+const (
+	lockName   = "lock"
+	journalSub = "journal"
+	lockTries  = 40 // x operatePause
+)
+
+// Open takes the directory for this process, brings it to the state of the
+// last recorded charge, and starts writing. The order matters: the lock before
+// anything is read, the schema before the cursors, the journal's tail cut
+// before anything is applied, everything applied before a balance is believed,
+// and holds of the dead process resolved before new ones (notes: 2.6).
+func Open(o Options) (*Ledger, error) {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.segmentSize == 0 {
+		o.segmentSize = defaultSegment
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	l := &Ledger{
+		dir: dir, brand: o.Brand, log: o.Log, clock: o.Clock, detailNow: o.detailNow, idle: o.idle,
+		reportFor: cmp.Or(o.reportFor, reportLimit), fresh: freshener{turn: make(chan struct{}, 1)},
+	}
+	l.Configure(&config.Config{})
+	if o.idle && (o.Shared != "" || o.openShared != nil) {
+		return l.openOperator(&o)
+	}
+	if err := l.open(&o); err != nil {
+		return nil, errors.Join(err, l.abandon())
+	}
+	l.journal.start()
+	err = l.recoverHolds()
+	l.fresh.recovered = l.project.ledgerSeq.Load()
+	if err == nil && l.node != nil {
+		err = l.node.adopt()
+	}
+	if err = errors.Join(err, l.project.expire()); err != nil {
+		_ = l.journal.close(false)
+		return nil, errors.Join(err, l.abandon())
+	}
+	if !o.idle {
+		l.journal.ready()
+	}
+	if !o.times.manual {
+		l.project.start()
+	}
+	l.keeper = startKeeper(l)
+	if o.Redis.Used() && !o.idle {
+		if l.shared, err = newSharedLimits(l, &o); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	if l.node != nil {
+		l.SetNodes(int(l.node.live.Load()))
+		l.node.start()
+	}
+	return l, nil
+}
+
+func (l *Ledger) open(o *Options) error {
+	if err := os.MkdirAll(l.journalDir(), 0o700); err != nil {
+		return err
+	}
+	tries := lockTries
+	if o.idle {
+		tries = 0
+	}
+	if err := l.takeLock(tries); err != nil {
+		return err
+	}
+	if err := l.openStore(o); err != nil {
+		return err
+	}
+	if shared, ok := l.store.(sharedStore); ok {
+		var err error
+		if l.node, err = newNode(l, shared, o); err != nil {
+			return err
+		}
+	}
+	if o.wrapStore != nil {
+		l.store = o.wrapStore(l.store)
+	}
+	var err error
+	if l.registry, err = newRegistry(); err != nil {
+		return err
+	}
+	if err := l.loadModels(); err != nil {
+		return err
+	}
+	return l.openJournal(o)
+}
+
+// openStore opens the store and what keys are hashed with.
+func (l *Ledger) openStore(o *Options) (err error) {
+	var pepper []byte
+	if o.openShared == nil && o.Shared == "" {
+		if pepper, err = loadPepper(l.dir); err != nil {
+			return err
+		}
+		l.hasher = newHasher(pepper)
+		db, err := openSQLite(l.dir)
+		if err == nil {
+			l.store = db
+		}
+		return err
+	}
+	open := o.openShared
+	if open == nil {
+		open = func() (Store, error) { return openPostgres(o.Shared) }
+	}
+	db, err := open()
+	if err != nil {
+		return err
+	}
+	l.store = db
+	if pepper, err = l.store.Pepper(newPepper()); err != nil {
+		return fmt.Errorf("cannot read what keys are hashed with: %w", err)
+	}
+	l.hasher = newHasher(pepper)
+	return nil
+}
+
+// takeLock waits a little for an operator's command that has the directory.
+func (l *Ledger) takeLock(tries int) (err error) {
+	if l.lock, err = os.OpenFile(filepath.Join(l.dir, lockName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		taken, err := lockFile(l.lock)
+		if err != nil {
+			return fmt.Errorf("cannot lock %s: %w", l.lock.Name(), err)
+		}
+		if taken {
+			return nil
+		}
+		if try >= tries {
+			return ErrInUse
+		}
+		time.Sleep(operatePause)
+	}
+}
+
+// abandon closes what open has opened.
+func (l *Ledger) abandon() (err error) {
+	if l.project != nil {
+		l.project.closeReaders()
+	}
+	if l.registry != nil {
+		l.registry.unknown.Close()
+	}
+	if l.store != nil {
+		err = l.store.Close()
+	}
+	if l.lock != nil {
+		err = errors.Join(err, l.lock.Close())
+	}
+	return err
+}
+
+// Close writes and projects everything and unlocks the directory. Requests
+// must have ended; a hold that is still open is settled at its last progress
+// by the next Open.
+func (l *Ledger) Close() error {
+	if l.closing.Swap(true) {
+		return nil
+	}
+	if l.journal == nil {
+		return l.abandon() // an operator's
+	}
+	if l.control != nil {
+		l.control.close()
+	}
+	l.keeper.close()
+	if l.shared != nil {
+		l.shared.close()
+	}
+	if l.node != nil {
+		l.node.close()
+	}
+	// Sealed before the last projection: a settlement that came between that
+	// and the removal of the segments would be lost without a trace.
+	l.journal.seal()
+	l.project.close()
+	err := l.project.drain()
+	applied := err == nil
+	switch {
+	case err != nil:
+		err = fmt.Errorf("cannot bring the store up to date, the journal keeps what is missing: %w", err)
+	case l.node != nil:
+		err = l.node.leave()
+	}
+	return errors.Join(err, l.journal.close(applied), l.abandon())
+}
+
+func (l *Ledger) journalDir() string { return filepath.Join(l.dir, journalSub) }
+
+func (l *Ledger) now() int64 { return l.clock().UnixNano() }
+
+// day is the UTC day of a request at ns: by the local clock, or on a shared
+// store by its clock, so that all nodes begin a day together.
+func (l *Ledger) day(ns int64) int32 {
+	if l.node != nil {
+		return l.node.day.Load()
+	}
+	return dayOf(ns)
+}
+
+func (l *Ledger) today() int32 { return l.day(l.now()) }
+
+// Configure takes over limits; holds that are open keep theirs.
+func (l *Ledger) Configure(c *config.Config) {
+	l.floor.Store(int64(c.Billing.MinimumBalance))
+	l.keyFallthrough.Store(c.Billing.KeyLimitFallthrough)
+	limits := c.Limits
+	l.limits.Store(&limits)
+	var keyRate *config.Rate
+	if limits.Key != (config.Rate{}) {
+		keyRate = &limits.Key
+	}
+	l.keyRate.Store(keyRate)
+}
+
+func (l *Ledger) loadModels() error {
+	list, err := l.store.Models()
+	if err != nil {
+		return err
+	}
+	l.models.byID = make(map[string]int, len(list))
+	for no, id := range list {
+		l.models.byID[id] = int(no) - 1
+	}
+	return nil
+}
+
+// unknownSlot is where the slots of models begin that the store does not know.
+const unknownSlot = 1 << 24
+
+// Slot is the number of a model for its rate windows and usage rows: the same
+// for as long as the store exists, and on all nodes.
+func (l *Ledger) Slot(modelID string) int {
+	l.models.Lock()
+	defer l.models.Unlock()
+	if slot, ok := l.models.byID[modelID]; ok {
+		return slot
+	}
+	no, err := l.store.AddModel(modelID)
+	slot := int(no) - 1
+	if err != nil {
+		slot = unknownSlot + len(l.models.byID)
+		l.log.Error().Err(err).Str("model", modelID).Msg("cannot register a model; its usage is recorded by number only")
+	}
+	l.models.byID[modelID] = slot
+	return slot
+}
+
+// modelNo is the number of a slot in records and rows; 0 is no model.
+func modelNo(slot int) uint32 { return uint32(max(slot, -1) + 1) }
+
+// Stats are figures for dashboards and alarms.
+type Stats struct {
+	OpenHolds  int
+	Held       Nano  // by open holds
+	Shortfall  Nano  // delivered but not paid for, since the ledger exists
+	JournalLag int64 // records that balances in the store do not have yet
+	UsageLag   int64 // records whose detail is not written yet
+	Twice      int64 // second resolves of a hold, which changed nothing
+	Leaked     int64 // holds that were forgotten and voided
+	Lost       int64 // settlements that could not be written; must stay 0
+}
+
+// Stats reads the figures.
+func (l *Ledger) Stats() Stats {
+	j := l.journal
+	j.mu.Lock()
+	s := Stats{OpenHolds: j.open, Held: j.held}
+	seq := j.seq
+	j.mu.Unlock()
+	s.JournalLag = int64(seq - l.project.ledgerSeq.Load())
+	s.UsageLag = int64(seq - l.project.usageSeq.Load())
+	s.Shortfall, s.Twice, s.Leaked, s.Lost = Nano(l.shortfall.Load()), l.twice.Load(), l.leaked.Load(), l.lost.Load()
+	return s
+}
+
+// Healthy says why new paid requests cannot be taken or charges not be booked.
+func (l *Ledger) Healthy() error {
+	l.journal.mu.Lock()
+	err := l.journal.failed
+	l.journal.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if l.node != nil {
+		// While the store is away a node serves from its leases.
+		return l.node.healthy()
+	}
+	if failed := l.project.failed.Load(); failed != nil {
+		return *failed
+	}
+	return nil
+}
+
+// leak voids a hold that its owner forgot.
+func (l *Ledger) leak(h *Hold) {
+	l.leaked.Add(1)
+	l.log.Error().Uint64("hold", h.id).Str("key", h.key.ID).Msg("a hold was neither settled nor voided; it is voided now")
+	h.Void(l.now())
+}
+
+// unrecorded is a resolve that the journal did not take: only after Close.
+func (l *Ledger) unrecorded(err error) {
+	l.lost.Add(1)
+	l.log.Error().Err(err).Msg("a charge could not be recorded")
+}
+
+// pastDay says whether no charge to a day's DIEM can come any more beyond the
+// records up to seq.
+func (l *Ledger) pastDay(account uint32, day int32, seq uint64) bool {
+	if l.node != nil {
+		return true // what is left in a shared store is held by nobody
+	}
+	l.registry.loading.Lock()
+	a := l.registry.accounts[account]
+	l.registry.loading.Unlock()
+	if a == nil {
+		return true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.roll(l.today())
+	if a.day <= day {
+		return false
+	}
+	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
+		if h.day <= day {
+			return false
+		}
+	}
+	return a.lastSeq <= seq
+}

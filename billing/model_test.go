@@ -1,0 +1,334 @@
+package billing
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// ledgerModel is what a ledger must do, written down as plainly as possible:
+// no buckets, no records, one map of holds and sums over all that happened.
+type ledgerModel struct {
+	usd, bundled Nano
+	diem         map[int32]Nano // by day
+	holds        map[*Hold]*modelHold
+	used         map[*modelKey]map[string]Nano // charges and holds, by currency group and period
+	spent, short Nano
+}
+
+type modelHold struct {
+	key  *modelKey
+	day  int32
+	part parts
+	mark parts // of its last progress
+	rest Nano  // of that, beyond what was held
+	told bool
+}
+
+type modelKey struct {
+	*Key
+	secret string
+}
+
+func (m *ledgerModel) purse(day int32) parts { return parts{m.diem[day], m.bundled, m.usd} }
+
+func (m *ledgerModel) move(day int32, p parts, sign Nano) {
+	m.diem[day] += sign * p[inDIEM]
+	m.bundled += sign * p[inBundled]
+	m.usd += sign * p[inUSD]
+}
+
+func (m *ledgerModel) count(h *modelHold, p parts, sign Nano) {
+	if m.used[h.key] == nil {
+		m.used[h.key] = map[string]Nano{}
+	}
+	period := fmt.Sprint(h.key.Period.number(h.day))
+	m.used[h.key]["diem "+period] += sign * p[inDIEM]
+	m.used[h.key]["usd "+period] += sign * (p[inBundled] + p[inUSD])
+}
+
+// room is what a key's limits leave.
+func (m *ledgerModel) room(k *modelKey, day int32) (diem, usd Nano) {
+	period := fmt.Sprint(k.Period.number(day))
+	diem, usd = 1<<60, 1<<60
+	if k.LimitDIEM != nil {
+		diem = max(0, *k.LimitDIEM-m.used[k]["diem "+period])
+	}
+	if k.LimitUSD != nil {
+		usd = max(0, *k.LimitUSD-m.used[k]["usd "+period])
+	}
+	return diem, usd
+}
+
+// hold decides on a hold as the specification has it: in spend order, each
+// currency as far as it goes; a key's limit ends it where it is.
+func (m *ledgerModel) hold(k *modelKey, day int32, want, least Nano) (p parts, code DenialCode) {
+	purse := m.purse(day)
+	diem, usd := m.room(k, day)
+	rest := want
+	p[inDIEM] = min(rest, purse[inDIEM], diem)
+	rest -= p[inDIEM]
+	code = InsufficientBalance
+	if rest > 0 && p[inDIEM] < purse[inDIEM] {
+		code = KeyLimitDIEM
+	} else {
+		p[inBundled] = min(rest, purse[inBundled], usd)
+		rest -= p[inBundled]
+		p[inUSD] = min(rest, purse[inUSD], usd-p[inBundled])
+		if p[inBundled] < min(rest+p[inBundled], purse[inBundled]) {
+			p[inUSD] = 0
+		}
+		rest -= p[inUSD]
+		if rest > 0 && (p[inBundled] < purse[inBundled] || p[inUSD] < purse[inUSD]) {
+			code = KeyLimitUSD
+		}
+	}
+	if want-rest < max(1, least) {
+		return parts{}, code
+	}
+	return p, Admitted
+}
+
+// ledgerMachine runs random commands on a ledger and on its model.
+type ledgerMachine struct {
+	f    *fixture
+	m    ledgerModel
+	keys []*modelKey
+	open []*Hold // in the order in which they were opened
+}
+
+func (s *ledgerMachine) day() int32 { return dayOf(s.f.clock.nano()) }
+
+func (s *ledgerMachine) drawHold(t *rapid.T) *Hold {
+	if len(s.open) == 0 {
+		t.Skip("no open hold")
+	}
+	return rapid.SampledFrom(s.open).Draw(t, "hold")
+}
+
+func amountUpTo(most Nano) *rapid.Generator[Nano] {
+	return rapid.Map(rapid.Int64Range(0, int64(most)), func(v int64) Nano { return Nano(v) })
+}
+
+func (s *ledgerMachine) Credit(t *rapid.T) {
+	c := rapid.SampledFrom(spendOrder[:]).Draw(t, "currency")
+	n := amountUpTo(20).Draw(t, "amount") + 1
+	s.f.credit("a", c, n)
+	var p parts
+	p[c.place()] = n
+	s.m.move(s.day(), p, 1)
+}
+
+func (s *ledgerMachine) Admit(t *rapid.T) {
+	k := rapid.SampledFrom(s.keys).Draw(t, "key")
+	want := amountUpTo(12).Draw(t, "want") + 1
+	least := amountUpTo(want).Draw(t, "least")
+	h := &Hold{}
+	a := s.f.ask(k.Key, want)
+	a.Min = least
+	d := s.f.Admit(h, a)
+	p, code := s.m.hold(k, s.day(), want, least)
+	if d.Code != code {
+		t.Fatalf("a hold of %d (at least %d) is answered with %d, expected %d", want, least, d.Code, code)
+	}
+	if code != Admitted {
+		return
+	}
+	if h.parts != p {
+		t.Fatalf("a hold of %d took %v, expected %v", want, h.parts, p)
+	}
+	mh := &modelHold{key: k, day: s.day(), part: p}
+	s.m.holds[h] = mh
+	s.m.move(mh.day, p, -1)
+	s.m.count(mh, p, 1)
+	s.open = append(s.open, h)
+}
+
+func (s *ledgerMachine) Extend(t *rapid.T) {
+	h := s.drawHold(t)
+	more := amountUpTo(5).Draw(t, "more") + 1
+	mh := s.m.holds[h]
+	day := s.day()
+	var p parts
+	var code DenialCode
+	if mh.day == day {
+		p, code = s.m.hold(mh.key, day, more, more)
+	} else {
+		purse := s.m.purse(day)
+		purse[inDIEM] = 0
+		p = purse.take(more)
+		if _, room := s.m.room(mh.key, mh.day); p.total() < more || mh.key.Period.number(mh.day) == mh.key.Period.number(day) && room < more {
+			code = InsufficientBalance
+		}
+	}
+	if got := h.Extend(more); got != (code == Admitted) {
+		t.Fatalf("an extension by %d is answered with %v", more, got)
+	}
+	if code == Admitted {
+		s.m.move(day, p, -1)
+		s.m.count(mh, p, 1)
+		mh.part.add(&p)
+	}
+}
+
+func (s *ledgerMachine) Progress(t *rapid.T) {
+	h := s.drawHold(t)
+	cost := amountUpTo(15).Draw(t, "cost")
+	h.Progress(cost, Usage{Prompt: 1, Completion: int64(cost)})
+	mh := s.m.holds[h]
+	held := mh.part
+	mh.mark, mh.told = held.take(cost), true
+	mh.rest = cost - mh.mark.total()
+}
+
+// resolve ends a hold in the model with a charge.
+func (s *ledgerMachine) resolve(h *Hold, charged parts, short Nano) {
+	mh := s.m.holds[h]
+	delete(s.m.holds, h)
+	s.open = slices.DeleteFunc(s.open, func(o *Hold) bool { return o == h })
+	s.m.count(mh, mh.part, -1)
+	s.m.count(mh, charged, 1)
+	s.m.spent += charged.total()
+	s.m.short += short
+	s.m.move(mh.day, mh.part, 1)
+	s.m.move(mh.day, charged, -1)
+}
+
+func (s *ledgerMachine) Settle(t *rapid.T) {
+	h := s.drawHold(t)
+	cost := amountUpTo(20).Draw(t, "cost")
+	mh := s.m.holds[h]
+	held := mh.part
+	charged := held.take(cost)
+	purse := s.m.purse(mh.day)
+	if mh.day != s.day() {
+		purse[inDIEM] = 0
+	}
+	more := purse.take(cost - charged.total())
+	charged.add(&more)
+	c, short := s.f.settle(h, cost)
+	if c != charged.total() || short != cost-c {
+		t.Fatalf("a cost of %d on %v is charged %d with shortfall %d, expected %d", cost, mh.part, c, short, charged.total())
+	}
+	s.resolve(h, charged, short)
+}
+
+func (s *ledgerMachine) Void(t *rapid.T) {
+	h := s.drawHold(t)
+	h.Void(s.f.clock.nano())
+	s.resolve(h, parts{}, 0)
+}
+
+func (s *ledgerMachine) Pass(t *rapid.T) {
+	s.f.clock.advance(rapid.SampledFrom([]time.Duration{time.Second, 6 * time.Hour, 24 * time.Hour, 20 * 24 * time.Hour}).Draw(t, "time"))
+}
+
+func (s *ledgerMachine) Project(t *rapid.T) {
+	if err := s.f.project.drain(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.f.project.expire(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Reopen ends the process in order, with requests under way.
+func (s *ledgerMachine) Reopen(t *rapid.T) {
+	s.seldom(t)
+	if err := s.f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.restart(t)
+}
+
+// seldom keeps commands that take long from being most of the test.
+func (s *ledgerMachine) seldom(t *rapid.T) {
+	if rapid.IntRange(0, 5).Draw(t, "seldom") != 0 {
+		t.Skip("not now")
+	}
+}
+
+// Crash is a kill -9: another process finds the directory as it is.
+func (s *ledgerMachine) Crash(t *rapid.T) {
+	s.seldom(t)
+	s.f.journal.flush()
+	c := s.f.crash(func([]byte) {})
+	if err := s.f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.f = c
+	s.restart(t)
+}
+
+// restart is the next process: what was under way is charged at its last progress.
+func (s *ledgerMachine) restart(t *rapid.T) {
+	for len(s.open) > 0 {
+		h := s.open[0]
+		mh := s.m.holds[h]
+		if mh.told {
+			s.resolve(h, mh.mark, mh.rest)
+		} else {
+			s.resolve(h, parts{}, 0)
+		}
+	}
+	s.f.open()
+	for _, k := range s.keys {
+		found, err := s.f.Lookup([]byte(k.secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Key = found
+	}
+}
+
+// Check compares after every command.
+func (s *ledgerMachine) Check(t *rapid.T) {
+	want := s.m.purse(s.day())
+	usd, diem, bundled := s.keys[0].Balance()
+	// The account notices midnight with its next command.
+	if s.keys[0].Account.day != s.day() {
+		diem = want[inDIEM]
+	}
+	if got := (parts{diem, bundled, usd}); got != want {
+		t.Fatalf("spendable is %v, expected %v", got, want)
+	}
+	held := Nano(0)
+	for _, mh := range s.m.holds {
+		held += mh.part.total()
+	}
+	if got := s.f.Stats(); got.Held != held || got.OpenHolds != len(s.open) || got.Shortfall != s.m.short || got.Lost != 0 || got.Leaked != 0 {
+		t.Fatalf("figures are %+v, expected %d holds of %d and shortfall %d", got, len(s.open), held, s.m.short)
+	}
+}
+
+// TestLedgerDoesWhatItsModelDoes is the one test that covers what nobody
+// thought of: any order of commands, midnights, restarts and crashes.
+func TestLedgerDoesWhatItsModelDoes(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := &ledgerMachine{f: &fixture{t: t, clock: newTestClock()}}
+		s.f.options = Options{Dir: t.TempDir(), Brand: "svc", Clock: s.f.clock.now, segmentSize: 4 << 10}
+		s.f.open()
+		defer func() { _ = s.f.Close() }()
+		s.f.account("a", 0)
+		s.m = ledgerModel{diem: map[int32]Nano{}, holds: map[*Hold]*modelHold{}, used: map[*modelKey]map[string]Nano{}}
+		for _, period := range []Period{Epoch, Month, Lifetime} {
+			k := &modelKey{}
+			k.Key, k.secret = s.f.key("a", func(n *NewKey) {
+				n.Period = period
+				n.LimitUSD = rapid.SampledFrom([]*Nano{nil, nano(0), nano(15), nano(40)}).Draw(rt, "usd limit")
+				n.LimitDIEM = rapid.SampledFrom([]*Nano{nil, nano(0), nano(15), nano(40)}).Draw(rt, "diem limit")
+			})
+			s.keys = append(s.keys, k)
+		}
+		rt.Repeat(rapid.StateMachineActions(s))
+		if r := s.f.recount(); r.Charged != s.m.spent || r.Shortfall != s.m.short {
+			rt.Fatalf("recounted %d charged and %d short, expected %d and %d", r.Charged, r.Shortfall, s.m.spent, s.m.short)
+		}
+		if t.Failed() {
+			rt.Fatal("the recount found faults")
+		}
+	})
+}

@@ -1,0 +1,319 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// node is this process as one of several on a shared store. It spends from
+// leases (lease.go), which its desk fetches and gives back (desk.go); it keeps
+// its session alive, follows the store's clock and what other nodes change
+// (feed.go), and stops selling when it may not be this node any more.
+type node struct {
+	l        *Ledger
+	store    sharedStore
+	id, name string
+	no, inc  uint32
+	t        nodeTimes
+	relaxed  bool
+	grace    time.Duration
+
+	state atomic.Uint32
+	until atomic.Int64 // relaxed: no hold is opened after this time of the monotonic clock
+	live  atomic.Int64 // nodes with a session
+	day   atomic.Int32 // UTC day by the store's clock; never goes back
+	clock atomic.Pointer[clockReading]
+	away  atomic.Bool // the store did not answer the last time
+
+	desk desk
+	feed feed
+
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+// States of a node.
+const (
+	nodeOpen      uint32 = iota
+	nodeSuspended        // leases were taken back; they are counted anew
+	nodeFenced           // another process goes on as this node
+)
+
+// nodeTimes are the paces of a node; tests set their own.
+type nodeTimes struct {
+	beat   time.Duration // between heartbeats
+	ttl    time.Duration // of the session
+	poll   time.Duration // between looks at the feed
+	keep   time.Duration // between looks at the leases in use
+	idle   time.Duration // what was not needed for so long goes back
+	ask    time.Duration // how long a request waits for the store's answer
+	recall time.Duration // how long a request waits for what other nodes give back
+	mono   func() int64  // monotonic clock, ns
+
+	// A manual node has no goroutines; pause runs the others while it waits.
+	manual bool
+	pause  func()
+}
+
+var defaultTimes = nodeTimes{
+	beat: 5 * time.Second, ttl: 30 * time.Second, poll: 100 * time.Millisecond, keep: 500 * time.Millisecond,
+	idle: 5 * time.Second, ask: 3 * time.Second, recall: 350 * time.Millisecond,
+}
+
+// relaxedShare of the session's time is how long a relaxed node opens holds
+// after its last heartbeat was sent: the rest is for clocks that run apart.
+const relaxedShare = 0.9
+
+// skewMost is how far the local clock may be from the store's without a word.
+const skewMost = 2 * time.Second
+
+// clockReading is the store's clock at a point of the monotonic one.
+type clockReading struct{ storeNs, monoNs int64 }
+
+var processStart = time.Now()
+
+// newNode joins the store. Nothing may have been read of it before: what
+// changes from here on comes through the feed.
+func newNode(l *Ledger, store sharedStore, o *Options) (*node, error) {
+	n := &node{l: l, store: store, name: o.NodeName, t: o.times, relaxed: o.Leases.Reclaim == "relaxed", grace: o.Leases.Grace, stop: make(chan struct{})}
+	if n.t.ttl == 0 {
+		n.t = defaultTimes
+	}
+	if n.t.mono == nil {
+		n.t.mono = func() int64 { return int64(time.Since(processStart)) }
+	}
+	if n.grace == 0 {
+		n.grace = 15 * time.Minute
+	}
+	if n.name == "" {
+		n.name, _ = os.Hostname()
+	}
+	n.desk.init(n)
+	var err error
+	if n.id, err = loadIdentity(l.dir); err != nil {
+		return nil, err
+	}
+	if n.no, n.inc, err = store.Join(n.id, n.name, n.t.ttl); err != nil {
+		return nil, fmt.Errorf("cannot join the shared store: %w", err)
+	}
+	if n.desk.op, err = store.LastOp(); err != nil {
+		return nil, fmt.Errorf("cannot join the shared store: %w", err)
+	}
+	b, err := n.beat()
+	if err != nil {
+		return nil, fmt.Errorf("cannot join the shared store: %w", err)
+	}
+	n.feed.last = b.feed
+	return n, nil
+}
+
+// adopt takes over what an earlier process of this node had leased, after its
+// charges are applied and its holds are resolved. It is all free then, and
+// goes back: accounts that are used again fetch what they need.
+func (n *node) adopt() error {
+	list, err := n.store.Funds(nil, n.day.Load())
+	if err != nil {
+		return fmt.Errorf("cannot read the leases of this node: %w", err)
+	}
+	var rests []want
+	for i := range list {
+		f := &list[i]
+		rests = append(rests, want{account: f.account, key: f.key, day: f.day, period: f.period, amounts: f.lease})
+	}
+	for len(rests) > 0 {
+		some := rests[:min(len(rests), deskBatch)]
+		rests = rests[len(some):]
+		n.desk.op++
+		if _, err := n.store.Return(n.desk.op, some); err != nil {
+			return fmt.Errorf("cannot give back the leases of the last process: %w", err)
+		}
+	}
+	return nil
+}
+
+func (n *node) start() {
+	n.l.log.Info().Str("node", n.name).Uint32("number", n.no).Uint32("incarnation", n.inc).Msg("joined the shared store")
+	if n.t.manual {
+		return
+	}
+	every := func(pace time.Duration, do func()) {
+		n.stopped.Go(func() {
+			tick := time.NewTicker(pace)
+			defer tick.Stop()
+			for {
+				select {
+				case <-n.stop:
+					return
+				case <-tick.C:
+					do()
+				}
+			}
+		})
+	}
+	every(n.t.beat, func() { _, _ = n.beat() })
+	every(n.t.poll, func() { n.tick(); n.poll() })
+	every(n.t.keep, n.keep)
+	if n.relaxed {
+		every(n.t.ttl, n.reclaim)
+	}
+	n.stopped.Go(n.desk.run)
+}
+
+func (n *node) close() {
+	close(n.stop)
+	n.stopped.Wait()
+}
+
+// leave ends the node in order. What it had leased goes back.
+func (n *node) leave() error {
+	if n.state.Load() == nodeFenced {
+		return errFenced
+	}
+	if err := n.store.Leave(); err != nil {
+		return fmt.Errorf("cannot give the leases back; they return with the next start of this node: %w", err)
+	}
+	return nil
+}
+
+// beat renews the session.
+func (n *node) beat() (beat, error) {
+	sent := n.t.mono()
+	b, err := n.store.Beat(n.t.ttl)
+	n.heard(err)
+	if err != nil {
+		return b, err
+	}
+	if b.reclaimed && n.state.CompareAndSwap(nodeOpen, nodeSuspended) {
+		n.l.log.Warn().Msg("the leases of this node were taken back while it was away; new requests wait until they are counted anew")
+		n.desk.knock()
+	}
+	n.clock.Store(&clockReading{storeNs: b.nowUs * 1000, monoNs: sent + (n.t.mono()-sent)/2})
+	n.live.Store(int64(max(1, b.live)))
+	n.l.SetNodes(b.live)
+	n.tick()
+	n.until.Store(sent + int64(float64(n.t.ttl)*relaxedShare))
+	if skew := time.Duration(n.l.now() - n.now()); !n.t.manual && (skew > skewMost || skew < -skewMost) {
+		n.l.log.Error().Dur("skew_ms", skew).Msg("the clock of this machine is wrong; days and periods follow the store's clock")
+	}
+	return b, nil
+}
+
+// now is the store's time, which the local clock cannot move.
+func (n *node) now() int64 {
+	c := n.clock.Load()
+	return c.storeNs + n.t.mono() - c.monoNs
+}
+
+// tick moves on to the day that it is by the store's clock.
+func (n *node) tick() {
+	if day := dayOf(n.now()); day > n.day.Load() {
+		n.day.Store(day)
+	}
+}
+
+// heard notes whether the store answered.
+func (n *node) heard(err error) {
+	switch {
+	case errors.Is(err, errReclaimed):
+	case err == nil:
+		if n.away.Swap(false) {
+			n.l.log.Info().Msg("the shared store answers again")
+		}
+	case errors.Is(err, errFenced):
+		if n.state.Swap(nodeFenced) != nodeFenced {
+			n.l.log.Error().Str("dir", n.l.dir).Msg("another farebox has taken over this node: its directory was copied or restored while it ran. This process admits nothing any more; stop it")
+		}
+	default:
+		if !n.away.Swap(true) {
+			n.l.log.Error().Err(err).Msg("the shared store does not answer; requests are served from what this node has leased")
+		}
+	}
+}
+
+// closed says why no hold may be opened now.
+func (n *node) closed() DenialCode {
+	switch n.state.Load() {
+	case nodeFenced:
+		return NodeFenced
+	case nodeSuspended:
+		return StoreAway
+	}
+	if n.relaxed && n.t.mono() >= n.until.Load() {
+		return StoreAway
+	}
+	return Admitted
+}
+
+// mayExtend says whether the leases are still this node's: others take them
+// only after the grace time.
+func (n *node) mayExtend() bool {
+	return n.state.Load() == nodeOpen && (!n.relaxed || n.t.mono() < n.until.Load()+int64(float64(n.grace)*relaxedShare))
+}
+
+// healthy says why the node is of no use to new requests.
+func (n *node) healthy() error {
+	switch n.closed() {
+	case NodeFenced:
+		return errFenced
+	case StoreAway:
+		return errors.New("the shared store does not answer and the session of this node has ended")
+	}
+	return nil
+}
+
+// reclaim takes back what nodes have that are gone for long.
+func (n *node) reclaim() {
+	if n.t.mono() >= n.until.Load() {
+		return // its own session may have ended; it would take its own leases back
+	}
+	list, err := n.store.Reclaim(n.grace)
+	if err != nil {
+		n.heard(err)
+		return
+	}
+	for _, r := range list {
+		n.l.log.Warn().Str("node", r.name).Uint32("number", r.no).Str("amount", r.amount.total().String()).Msg("the leases of a node that is gone were taken back")
+	}
+}
+
+// sleep waits for d, or until the node ends.
+func (n *node) sleep(d time.Duration) {
+	if n.t.manual {
+		n.t.pause()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	select {
+	case <-n.stop:
+	case <-ctx.Done():
+	}
+}
+
+// lease begins the lease of an account that comes into memory. What this node
+// has of it in the store is free: it was given back or never used since.
+func (n *node) lease(a *AccountState) error {
+	list, err := n.store.Funds([]uint32{a.no}, a.day)
+	n.heard(err)
+	if err != nil {
+		return err
+	}
+	a.avail = parts{}
+	a.lease = &lease{node: n, newDay: true}
+	for i := range list {
+		f := &list[i]
+		switch {
+		case f.key == 0 && f.day == a.day:
+			a.avail = f.lease
+			a.lease.know(a, f)
+		default:
+			a.lease.rest(want{account: f.account, key: f.key, day: f.day, period: f.period, amounts: f.lease})
+		}
+	}
+	return nil
+}

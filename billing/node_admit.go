@@ -1,0 +1,242 @@
+package billing
+
+import (
+	"errors"
+	"time"
+)
+
+// What a request does when this node has too little for it. Nothing here runs
+// while a node has enough.
+
+const (
+	// recallApart is how often a node asks the others for one account.
+	recallApart = 100 * time.Millisecond
+	// lookApart is how often it looks whether they gave something back.
+	lookApart = 20 * time.Millisecond
+)
+
+// admit fetches what is missing for a hold, first from what is leased to
+// nobody, then from what other nodes do not need.
+func (n *node) admit(h *Hold, a *Admission) (d Denial) {
+	answered := n.seek(a.Key, a.Hold, a.Min, func(final bool) bool {
+		var short bool
+		d, short = n.l.admitHere(h, a, final)
+		return !short
+	})
+	if !answered && d.Code >= InsufficientBalance && d.Code <= KeyLimitDIEM {
+		// There may be money, but nobody can say.
+		return Denial{Code: StoreAway, RetryAfter: time.Second}
+	}
+	if d.Code == InsufficientBalance {
+		d.Code = a.Key.Account.sources(a.Key, min(a.Hold, wantMost)).reason
+	}
+	return d
+}
+
+// extend is admit for more of a hold that is open.
+func (n *node) extend(h *Hold, more Nano) (ok bool) {
+	if !n.mayExtend() {
+		return false
+	}
+	n.seek(h.key, more, more, func(bool) bool {
+		ok = h.extend(more)
+		return ok || !h.Open()
+	})
+	return ok
+}
+
+// cover fetches what a request cost beyond its hold, before it is charged.
+func (n *node) cover(h *Hold, cost Nano) {
+	a := h.key.Account
+	missing := func() Nano {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return h.missing(cost)
+	}
+	if rest := missing(); rest > 0 {
+		n.seek(h.key, rest, rest, func(bool) bool { return missing() == 0 })
+	}
+}
+
+// missing is what neither the hold nor what is free here pays of cost.
+func (h *Hold) missing(cost Nano) Nano {
+	a, u := h.key.Account, h.key.use
+	over := cost - h.parts.total()
+	short := max(0, over-a.avail.total())
+	if u.lease != nil && over > 0 {
+		if _, usd := u.room(); u.lease.usd && u.lease.unleased[inUSD] > 0 {
+			short = max(short, over-usd)
+		}
+	}
+	return short
+}
+
+// seek tries again after each answer of the store until try says that it is
+// done, for as long as more can come. The last try is final: it takes what is
+// there. false: the store did not answer.
+func (n *node) seek(k *Key, want, least Nano, try func(final bool) (done bool)) (answered bool) {
+	a := k.Account
+	want = min(want, wantMost)
+	least = min(max(least, 1), want)
+	a.wait(k, want)
+	defer a.wait(k, -want)
+	end := n.t.mono() + int64(n.t.recall)
+	for {
+		if !n.ask(a) {
+			try(true)
+			return false
+		}
+		if try(false) {
+			return true
+		}
+		for {
+			from := a.sources(k, want)
+			if from.reach < least || !from.left && !from.others || n.t.mono() >= end {
+				try(true)
+				return true
+			}
+			if from.left {
+				break
+			}
+			if from.here >= least {
+				// A smaller hold is possible; the whole is worth half the wait.
+				end = min(end, n.t.mono()+int64(n.t.recall)/2)
+				least = from.here + 1
+			}
+			n.recall(a)
+			n.sleep(lookApart)
+			if !n.see(a) {
+				try(true)
+				return false
+			}
+		}
+	}
+}
+
+// sources says where more for a hold could come from.
+type sources struct {
+	left   bool       // leased to nobody
+	others bool       // leased to other nodes
+	here   Nano       // what a hold could take at once
+	reach  Nano       // the most it could take if everything free came here
+	reason DenialCode // why it could not even then; InsufficientBalance when it could
+}
+
+func (a *AccountState) sources(k *Key, want Nano) (f sources) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s, u := a.lease, k.use
+	take, _ := a.allot(k, want, 1, 0)
+	f.here = take.total()
+	rest := want
+	for i := range take {
+		if rest -= take[i]; rest <= 0 {
+			break
+		}
+		if take[i] == a.avail[i] {
+			f.left = f.left || s.unleased[i] > 0 || i == inDIEM && s.newDay
+			f.others = f.others || s.others[i] > 0
+			continue
+		}
+		if q := u.lease; q != nil {
+			f.left = f.left || q.unleased[quotaPlace(i)] > 0
+			f.others = f.others || q.others[quotaPlace(i)] > 0
+		}
+		if i != inDIEM || !a.ledger.keyFallthrough.Load() {
+			break
+		}
+	}
+	money := a.avail
+	money.add(&s.unleased)
+	money.add(&s.others)
+	diem, usd := u.room()
+	if q := u.lease; q != nil {
+		diem = addNano(diem, q.unleased[inDIEM]+q.others[inDIEM])
+		usd = addNano(usd, q.unleased[inUSD]+q.others[inUSD])
+	}
+	f.reach = min(money[inDIEM], diem) + min(money[inBundled]+money[inUSD], usd)
+	if _, f.reason = a.divide(&money, diem, usd, want, want); f.reason == Admitted {
+		f.reason = InsufficientBalance // others need it themselves
+	}
+	return f
+}
+
+// recall asks the other nodes for what they do not need of an account.
+func (n *node) recall(a *AccountState) {
+	a.mu.Lock()
+	s, now := a.lease, n.t.mono()
+	due := now-s.recalledNs >= int64(recallApart) || s.recalledNs == 0
+	if due {
+		s.recalledNs = now
+		s.ownRecalls++
+	}
+	a.mu.Unlock()
+	if !due {
+		return
+	}
+	if err := n.store.Recall(a.no); err != nil {
+		n.heard(err)
+	}
+}
+
+// wait counts what requests wait for.
+func (a *AccountState) wait(k *Key, want Nano) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lease.need += want
+	if u := k.use; u.lease != nil {
+		u.lease.need += want
+		a.lease.limit(u)
+	}
+}
+
+// errNoAnswer is a store that takes longer than a request should wait. Others do
+// not wait until it has answered.
+var errNoAnswer = errors.New("no answer in time")
+
+// ask waits for a grant; false when the store does not answer.
+func (n *node) ask(a *AccountState) bool {
+	return n.await(func() {
+		if n.t.mono()-a.lease.heardNs >= int64(n.t.poll) {
+			n.desk.look(a) // what is known decides what is asked for
+		}
+		n.desk.ask(a)
+	}, a)
+}
+
+// see waits for a look.
+func (n *node) see(a *AccountState) bool {
+	return n.await(func() { n.desk.look(a) }, a)
+}
+
+// await queues something and waits for the round that has it.
+func (n *node) await(queue func(), a *AccountState) bool {
+	if n.away.Load() {
+		a.mu.Lock()
+		queue() // for when it answers again
+		a.mu.Unlock()
+		return false
+	}
+	a.mu.Lock()
+	queue()
+	a.mu.Unlock()
+	n.desk.mu.Lock()
+	round := n.desk.round
+	n.desk.mu.Unlock()
+	n.desk.knock()
+	if n.t.manual {
+		n.desk.step()
+		return !n.away.Load()
+	}
+	timeout := time.NewTimer(n.t.ask)
+	defer timeout.Stop()
+	select {
+	case <-round:
+		return !n.away.Load() && n.state.Load() == nodeOpen
+	case <-timeout.C:
+		n.heard(errNoAnswer)
+		return false
+	case <-n.stop:
+		return false
+	}
+}

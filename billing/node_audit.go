@@ -1,0 +1,110 @@
+package billing
+
+// audit compares what this node has in memory with its leases: every nano is
+// free, held, on its way back, or charged. The caller holds all accounts, and
+// everything is applied.
+func (n *node) audit(loaded []*AccountState, count *recount) (Report, error) {
+	report := count.report()
+	report.Loaded = len(loaded)
+	rows := map[uint32][]funds{}
+	list, err := n.store.Funds(nil, n.day.Load())
+	if err != nil {
+		return report, err
+	}
+	for _, f := range list {
+		rows[f.account] = append(rows[f.account], f)
+	}
+	held := Nano(0)
+	for _, a := range loaded {
+		report.OpenHolds += a.opened
+		held += a.auditLease(rows[a.no], &report)
+		delete(rows, a.no)
+	}
+	for no, list := range rows {
+		report.fault("account %d: this node has leases on it, %v and others, but does not know it", no, list[0])
+	}
+	if s := n.l.Stats(); s.OpenHolds != report.OpenHolds || s.Held != held {
+		report.fault("figures: %d open holds with %s, counted %d with %s", s.OpenHolds, s.Held, report.OpenHolds, held)
+	}
+	return report, nil
+}
+
+// leaseID tells the leases of an account apart.
+type leaseID struct {
+	key         int64
+	day, period int32
+	place       int
+}
+
+func (a *AccountState) auditLease(rows []funds, r *Report) (held Nano) {
+	want, have := map[leaseID]Nano{}, map[leaseID]Nano{}
+	add := func(m map[leaseID]Nano, key int64, day, period int32, p parts) {
+		for place, n := range p {
+			if n == 0 {
+				continue
+			}
+			id := leaseID{key, 0, period, place}
+			if key == 0 && place == inDIEM {
+				id.day = day
+			}
+			if m[id] += n; m[id] == 0 {
+				delete(m, id)
+			}
+		}
+	}
+	for _, f := range rows {
+		add(have, f.key, f.day, f.period, f.lease)
+	}
+	add(want, 0, a.day, 0, a.avail)
+	for _, w := range a.lease.rests {
+		add(want, w.key, w.day, w.period, w.amounts)
+	}
+	var current parts
+	stale := Nano(0)
+	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
+		held += h.parts.total()
+		add(want, 0, h.day, 0, h.parts)
+		p := h.parts
+		if h.day != a.day {
+			stale += p[inDIEM]
+			p[inDIEM] = 0
+		}
+		current.add(&p)
+	}
+	if current != a.held || stale != a.stale {
+		r.fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current, stale, a.held, a.stale)
+	}
+	for i, n := range a.avail {
+		if n < 0 || a.held[i] < 0 {
+			r.fault("account %d: %s %s are free and %s held", a.no, spendOrder[i], n, a.held[i])
+		}
+	}
+	for _, w := range a.lease.heldQuotas(a) {
+		add(want, w.key, 0, w.period, w.amounts)
+	}
+	for _, u := range a.lease.limited {
+		diem, usd := u.room()
+		var p parts
+		if u.lease.usd {
+			p[inUSD] = usd
+		}
+		if u.lease.diem {
+			p[inDIEM] = diem
+		}
+		add(want, u.lease.key, 0, u.quota.period, p)
+	}
+	for id, n := range want {
+		if have[id] != n && id.key == 0 {
+			r.fault("account %d: %s of lease %+v in memory, %s in the store", a.no, n, id, have[id])
+		}
+	}
+	for id, n := range have {
+		if _, known := want[id]; !known && id.key == 0 {
+			r.fault("account %d: %s of lease %+v in the store, nothing in memory", a.no, n, id)
+		}
+		if id.key != 0 && want[id] > n {
+			r.fault("account %d: %s of limit %+v in memory, %s in the store", a.no, want[id], id, n)
+		}
+	}
+	return held
+}

@@ -1,0 +1,114 @@
+package billing
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// OperateShared opens a shared store for an operator. It needs no server and
+// disturbs none: what is changed reaches the nodes through their feed. The
+// Ledger is no node; it admits nothing.
+func OperateShared(address, brand string) (*Ledger, error) {
+	return Open(Options{Shared: address, Brand: brand, idle: true})
+}
+
+// openOperator is Open without a journal and without leases.
+func (l *Ledger) openOperator(o *Options) (*Ledger, error) {
+	err := l.openStore(o)
+	if err == nil {
+		l.registry, err = newRegistry()
+	}
+	if err == nil {
+		err = l.loadModels()
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.abandon())
+	}
+	return l, nil
+}
+
+// NodeInfo is a node of a shared store.
+type NodeInfo struct {
+	Number, Incarnation uint32
+	ID, Name            string
+	Expires             time.Time // end of its session, by the store's clock
+	State               string    // live, gone or ended
+	USD, DIEM, Bundled  Nano      // leased to it
+}
+
+// MarshalJSON writes amounts as decimal strings.
+func (n NodeInfo) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Number      uint32    `json:"number"`
+		Incarnation uint32    `json:"incarnation"`
+		ID          string    `json:"id"`
+		Name        string    `json:"name"`
+		State       string    `json:"state"`
+		Expires     time.Time `json:"sessionEnds,omitzero"`
+		USD         amount    `json:"usd"`
+		DIEM        amount    `json:"diem"`
+		Bundled     amount    `json:"bundled"`
+	}{n.Number, n.Incarnation, n.ID, n.Name, n.State, n.Expires, amount(n.USD), amount(n.DIEM), amount(n.Bundled)})
+}
+
+// ErrNotShared is a question about nodes to an embedded store.
+var ErrNotShared = errors.New("the store is embedded and has no nodes; set store to postgres://… to share it")
+
+func (l *Ledger) sharedStore() (sharedStore, error) {
+	s, ok := l.store.(sharedStore)
+	if !ok {
+		return nil, ErrNotShared
+	}
+	return s, nil
+}
+
+// Nodes lists the nodes of the shared store.
+func (l *Ledger) Nodes() ([]NodeInfo, error) {
+	s, err := l.sharedStore()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.Nodes()
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the nodes: %w", err)
+	}
+	list := make([]NodeInfo, len(rows))
+	for i, r := range rows {
+		n := NodeInfo{
+			Number: r.no, Incarnation: r.inc, ID: r.id, Name: r.name, Expires: fromMicro(r.expiresUs), State: "live",
+			USD: r.leased[inUSD], DIEM: r.leased[inDIEM], Bundled: r.leased[inBundled],
+		}
+		switch {
+		case r.left:
+			n.State = "ended"
+		case n.Expires.Before(l.clock()):
+			n.State = "gone"
+		}
+		list[i] = n
+	}
+	return list, nil
+}
+
+// ReleaseNode takes back what a node has leased that does not run any more and
+// will not come back. What it still has to charge is booked when it does.
+func (l *Ledger) ReleaseNode(nameOrID string) error {
+	s, err := l.sharedStore()
+	if err != nil {
+		return err
+	}
+	if err := s.ReleaseNode(nameOrID); err != nil {
+		return fmt.Errorf("cannot release the node %q: %w", nameOrID, err)
+	}
+	return nil
+}
+
+// NodeLabel names this process among the nodes of a shared store; empty on an
+// embedded one.
+func (l *Ledger) NodeLabel() string {
+	if l.node == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s (number %d)", l.node.name, l.node.no)
+}

@@ -1,0 +1,388 @@
+package billing
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"farebox/config"
+)
+
+var simulationSeed = flag.Uint64("simulation.seed", 0, "run this seed of the simulation only")
+
+// simulation runs nodes on a shared store in one goroutine, with one clock:
+// what happens, in which order and what fails follows from the seed alone.
+type simulation struct {
+	t        *testing.T
+	seed     uint64
+	rnd      *rand.Rand
+	db       *fakeStore
+	now      int64 // of the store, Unix ns
+	nodes    []*simNode
+	secrets  [][]byte
+	granted  Nano // credited so far
+	expected Nano // charges that were recorded
+	short    Nano
+	released bool // some leases were taken back
+	trace    []string
+}
+
+type simNode struct {
+	*Ledger
+	dir   string
+	conn  *fakeConn
+	drift int64 // of its monotonic clock, in millionths
+	lost  int   // calls in a hundred that are cut
+	holds []*simHold
+}
+
+type simHold struct {
+	Hold
+	told Nano // charge of its last progress
+	rest Nano // shortfall of it
+}
+
+func (s *simulation) mono(n *simNode) int64 {
+	began := int64(1_700_000_000) * int64(time.Second)
+	return (s.now - began) + (s.now-began)/1_000_000*n.drift
+}
+
+func newSimulation(t *testing.T, seed uint64) *simulation {
+	s := &simulation{t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 11, 21, 23, 0, 0, 0, time.UTC).UnixNano()}
+	s.db = newFakeStore(func() int64 { return s.now })
+	for range 2 + s.rnd.IntN(2) {
+		s.nodes = append(s.nodes, &simNode{dir: t.TempDir(), drift: s.rnd.Int64N(40_001) - 20_000})
+	}
+	for i := range s.nodes {
+		s.open(i)
+	}
+	for i := range 2 {
+		a, err := s.nodes[0].CreateAccount(fmt.Sprint("a", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			s.db.daily[1] = 50
+		}
+		for j := range 2 {
+			k := NewKey{Account: a.ID, Type: Inference, Period: []Period{Epoch, Lifetime}[j]}
+			if s.rnd.IntN(2) == 0 {
+				k.LimitUSD = nano(Nano(s.rnd.IntN(400)))
+			}
+			if s.rnd.IntN(3) == 0 {
+				k.LimitDIEM = nano(Nano(s.rnd.IntN(60)))
+			}
+			_, secret, err := s.nodes[0].CreateKey(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.secrets = append(s.secrets, []byte(secret))
+		}
+		s.credit(i)
+	}
+	return s
+}
+
+func (s *simulation) open(i int) {
+	n := s.nodes[i]
+	n.conn, n.lost = s.db.connect(), 0
+	times := defaultTimes
+	times.manual, times.mono = true, func() int64 { return s.mono(n) }
+	times.pause = func() { s.others(n) }
+	reclaim := []string{"strict", "relaxed"}[s.seed%2]
+	l, err := Open(Options{
+		Dir: n.dir, Brand: "svc", NodeName: fmt.Sprint("n", i), segmentSize: 64 << 10, Durability: "power", times: times,
+		Clock: func() time.Time { return time.Unix(0, s.now) }, Leases: config.Leases{Reclaim: reclaim, Grace: 15 * time.Minute},
+		openShared: func() (Store, error) { return n.conn, nil },
+	})
+	if err != nil {
+		s.t.Fatalf("seed %d: cannot open node %d: %v", s.seed, i, err)
+	}
+	n.Ledger = l
+	n.conn.cut.Store(&[]func(string) (bool, bool){func(string) (bool, bool) {
+		x := s.rnd.IntN(100)
+		return x < n.lost, x >= n.lost && x < n.lost*3/2
+	}}[0])
+}
+
+// others is what the other nodes do while one waits.
+func (s *simulation) others(n *simNode) {
+	s.now += int64(20 * time.Millisecond)
+	for _, o := range s.nodes {
+		if o != n && o.Ledger != nil {
+			o.node.tick()
+			o.node.poll()
+			o.node.desk.step()
+		}
+	}
+}
+
+func (s *simulation) credit(account int) {
+	n := Nano(s.rnd.IntN(300) + 1)
+	currency := []Currency{USD, USD, Bundled, DIEM}[s.rnd.IntN(4)]
+	conn := s.db.connect()
+	if _, err := conn.Credit(&credit{account: uint32(account + 1), currency: currency, day: dayOf(s.now), amount: n, ref: newUUID()}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.granted += n
+}
+
+// pick gives a node that runs.
+func (s *simulation) pick() *simNode {
+	var up []*simNode
+	for _, n := range s.nodes {
+		if n.Ledger != nil {
+			up = append(up, n)
+		}
+	}
+	if len(up) == 0 {
+		return nil
+	}
+	return up[s.rnd.IntN(len(up))]
+}
+
+func (s *simulation) step() {
+	n := s.pick()
+	if n == nil {
+		s.open(s.rnd.IntN(len(s.nodes)))
+		return
+	}
+	s.now += s.rnd.Int64N(int64(50 * time.Millisecond))
+	x := s.rnd.IntN(1000)
+	s.trace = append(s.trace, fmt.Sprint(slices.Index(s.nodes, n), ":", x))
+	switch {
+	case x < 300:
+		s.admit(n)
+	case x < 520:
+		s.resolve(n)
+	case x < 560:
+		if h := s.hold(n); h != nil {
+			h.Extend(Nano(s.rnd.IntN(30) + 1))
+		}
+	case x < 600:
+		if h := s.hold(n); h != nil {
+			cost, held := Nano(s.rnd.IntN(60)), h.Granted()
+			h.Progress(cost, Usage{Prompt: 1, Completion: 1})
+			h.told, h.rest = min(cost, held), max(0, cost-held)
+		}
+	case x < 700:
+		n.node.desk.step()
+	case x < 760:
+		n.node.poll()
+		n.node.tick()
+	case x < 800:
+		n.node.keep()
+	case x < 850:
+		_, _ = n.node.beat()
+	case x < 900:
+		_ = n.project.catchUp()
+	case x < 915:
+		_ = n.project.drain()
+	case x < 930:
+		_ = n.project.expire()
+	case x < 945:
+		s.credit(s.rnd.IntN(2))
+	case x < 955:
+		n.lost = []int{0, 0, 20, 100}[s.rnd.IntN(4)]
+	case x < 960:
+		s.db.setLimit(int64(s.rnd.IntN(len(s.secrets))+1), func(k *keyRow) {
+			if k.limitUSD != nil {
+				k.limitUSD = nano(Nano(s.rnd.IntN(600)))
+			}
+		})
+	case x < 970:
+		s.now += []int64{int64(time.Second), int64(10 * time.Second), int64(time.Minute), int64(20 * time.Minute), 3 * hourNs}[s.rnd.IntN(5)]
+		for _, o := range s.nodes {
+			if o.Ledger != nil && s.rnd.IntN(3) > 0 {
+				o.node.tick()
+			}
+		}
+	case x < 978:
+		s.kill(n)
+	case x < 984:
+		for i, o := range s.nodes {
+			if o.Ledger == nil {
+				s.open(i)
+			}
+		}
+	case x < 990 && s.seed%4 >= 2:
+		before := s.leased()
+		if n.node.relaxed {
+			n.node.reclaim()
+		} else {
+			_ = s.db.connect().ReleaseNode(fmt.Sprint("n", s.rnd.IntN(len(s.nodes))))
+		}
+		s.released = s.released || s.leased() < before
+	}
+}
+
+func (s *simulation) leased() (sum Nano) {
+	for _, n := range s.db.leases {
+		sum += n
+	}
+	return sum
+}
+
+func (s *simulation) admit(n *simNode) {
+	k, err := n.Lookup(s.secrets[s.rnd.IntN(len(s.secrets))])
+	if err != nil {
+		return
+	}
+	h := &simHold{}
+	want := Nano(s.rnd.IntN(60) + 1)
+	if d := n.Admit(&h.Hold, &Admission{Key: k, Slot: -1, Hold: want, Min: Nano(s.rnd.Int64N(int64(want))) + 1, NowNs: s.now}); d.Code == Admitted {
+		n.holds = append(n.holds, h)
+	}
+}
+
+func (s *simulation) hold(n *simNode) *simHold {
+	if len(n.holds) == 0 {
+		return nil
+	}
+	return n.holds[s.rnd.IntN(len(n.holds))]
+}
+
+func (s *simulation) resolve(n *simNode) {
+	h := s.hold(n)
+	if h == nil {
+		return
+	}
+	n.holds = slices.DeleteFunc(n.holds, func(o *simHold) bool { return o == h })
+	if s.rnd.IntN(5) == 0 {
+		h.Void(s.now)
+		return
+	}
+	charged, short := h.Settle(Settlement{Cost: Nano(s.rnd.IntN(70)), Status: 200, NowNs: s.now})
+	s.expected += charged
+	s.short += short
+}
+
+// kill ends a node; what it had under way is charged at its last progress when
+// it comes back.
+func (s *simulation) kill(n *simNode) {
+	n.journal.flush()
+	n.node.close()
+	n.keeper.close()
+	n.project.close()
+	n.journal.seal()
+	close(n.journal.stop)
+	n.journal.stopped.Wait()
+	if err := n.lock.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	n.registry.unknown.Close()
+	n.project.closeReaders()
+	for _, h := range n.holds {
+		s.expected += h.told
+		s.short += h.rest
+	}
+	n.holds, n.Ledger = nil, nil
+}
+
+// check compares after every step what holds at any time.
+func (s *simulation) check() {
+	for _, fault := range s.db.check() {
+		s.fail("%s", fault)
+	}
+	for i, n := range s.nodes {
+		if n.Ledger == nil {
+			continue
+		}
+		for _, a := range n.registry.accounts {
+			for place := range a.avail {
+				if a.avail[place] < 0 || a.held[place] < 0 {
+					s.fail("node %d: account %d has %v free and %v held", i, a.no, a.avail, a.held)
+				}
+			}
+		}
+	}
+}
+
+func (s *simulation) fail(format string, args ...any) {
+	s.t.Fatalf("seed %d: %s\nafter %v", s.seed, fmt.Sprintf(format, args...), s.trace[max(0, len(s.trace)-40):])
+}
+
+// finish brings everything to rest and recounts it.
+func (s *simulation) finish() {
+	for i, n := range s.nodes {
+		if n.Ledger == nil {
+			s.open(i)
+		}
+		n.lost = 0
+	}
+	for _, n := range s.nodes {
+		for len(n.holds) > 0 {
+			s.resolve(n)
+		}
+	}
+	for range 3 {
+		for i, n := range s.nodes {
+			if _, err := n.node.beat(); err != nil {
+				s.fail("node %d has no session: %v", i, err)
+			}
+			n.node.poll()
+			if !n.node.desk.step() {
+				s.fail("node %d: the desk does not come to an end", i)
+			}
+			if err := n.project.drain(); err != nil {
+				s.fail("node %d: %v", i, err)
+			}
+		}
+	}
+	for i, n := range s.nodes {
+		r, err := n.Audit()
+		if err != nil {
+			s.fail("node %d: %v", i, err)
+		}
+		for _, fault := range r.Faults {
+			s.fail("node %d: %s", i, fault)
+		}
+	}
+	if booked := s.db.charged.total() + s.db.late; booked != s.expected {
+		s.fail("%d is booked, %d of it late; %d was charged", booked, s.db.late, s.expected)
+	}
+	if s.db.short != s.short+s.db.late {
+		s.fail("the shortfall is %d, expected %d and %d late", s.db.short, s.short, s.db.late)
+	}
+	if !s.released && s.db.late != 0 {
+		s.fail("%d came late although no lease was taken back", s.db.late)
+	}
+	for i, n := range s.nodes {
+		if err := n.Close(); err != nil {
+			s.fail("cannot close node %d: %v", i, err)
+		}
+	}
+	s.check()
+	if left := s.leased(); left != 0 {
+		s.fail("%d is leased to nobody", left)
+	}
+}
+
+// TestSimulatedNodes lets everything go wrong at once, in orders nobody thought
+// of: lost calls and answers, clocks that run apart, midnights, kills, releases.
+func TestSimulatedNodes(t *testing.T) {
+	run := func(seed uint64) {
+		s := newSimulation(t, seed)
+		for range 400 {
+			s.step()
+			s.check()
+		}
+		s.finish()
+	}
+	if *simulationSeed != 0 {
+		run(*simulationSeed)
+		return
+	}
+	length := 15 * time.Second
+	if testing.Short() {
+		length = 3 * time.Second
+	}
+	seed := uint64(1)
+	for end := time.Now().Add(length); time.Now().Before(end) && seed < 2000; seed++ {
+		run(seed)
+	}
+	t.Logf("%d seeds", seed-1)
+}

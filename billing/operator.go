@@ -1,0 +1,280 @@
+package billing
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Operator is what the command line does to a ledger: [Ledger] itself, or a
+// client of the control socket of the process that has it open.
+type Operator interface {
+	CreateAccount(name string) (Account, error)
+	Accounts() ([]AccountInfo, error)
+	// Credit adds money. A ref that was used before for the same credit changes
+	// nothing (applied is false); an empty ref is always a new credit. DIEM are
+	// for the current UTC day.
+	Credit(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool, err error)
+	// Refund is a credit of what a request cost; it needs a ref.
+	Refund(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool, err error)
+	// SetAllowance gives an account DIEM for each UTC day.
+	SetAllowance(account string, daily Nano) (Account, error)
+	// CreateKey makes a key; its secret is never shown again.
+	CreateKey(NewKey) (KeyInfo, string, error)
+	Keys(account string) ([]KeyInfo, error) // of one account (id or name), or of all with ""
+	RevokeKey(id string) error
+	// Verify recounts the books.
+	Verify() (Report, error)
+	// Backup writes the store to a new file.
+	Backup(path string) (BackupInfo, error)
+	Close() error
+}
+
+// Mistakes of an operator that a caller may want to tell apart.
+var (
+	ErrNoAccount = errors.New("there is no such account")
+	ErrNoKey     = errors.New("there is no such key")
+	ErrNameTaken = errors.New("there is an account of this name")
+	// ErrManyKeys is an account with the most live keys that it may have.
+	ErrManyKeys = fmt.Errorf("the account has %d live keys, which is the most allowed: revoke one first", maxActiveKeys)
+)
+
+// CreateAccount makes an account without money.
+func (l *Ledger) CreateAccount(name string) (Account, error) {
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	if err := checkName(name); err != nil {
+		return Account{}, err
+	}
+	row := &accountRow{id: newUUID(), name: name, createdUs: l.now() / 1000}
+	switch err := l.store.AddAccount(row); {
+	case errors.Is(err, errExists):
+		return Account{}, fmt.Errorf("cannot create the account %q: %w", name, ErrNameTaken)
+	case err != nil:
+		return Account{}, fmt.Errorf("cannot create the account %q: %w", name, err)
+	}
+	return Account{ID: row.id, Name: name}, nil
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > maxName || strings.TrimSpace(name) != name {
+		return fmt.Errorf("cannot use the account name %q: expected 1 to %d bytes without space around", name, maxName)
+	}
+	return checkText("account name", name)
+}
+
+// checkText keeps control characters out of what is printed to terminals.
+func checkText(what, text string) error {
+	if strings.ContainsFunc(text, unicode.IsControl) || strings.ToValidUTF8(text, "") != text {
+		return fmt.Errorf("cannot use the %s %q: control characters are not allowed", what, text)
+	}
+	return nil
+}
+
+// Accounts lists all accounts with their money as it is now.
+func (l *Ledger) Accounts() ([]AccountInfo, error) {
+	rows, err := l.store.Accounts(l.today())
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the accounts: %w", err)
+	}
+	list := make([]AccountInfo, len(rows))
+	for i, row := range rows {
+		list[i] = l.describe(row)
+	}
+	return list, nil
+}
+
+// describe prefers memory: the store is behind by up to a projection.
+func (l *Ledger) describe(row *accountRow) AccountInfo {
+	avail, spent, held := row.avail, row.spent, Nano(0)
+	l.registry.loading.Lock()
+	a := l.registry.accounts[row.no]
+	l.registry.loading.Unlock()
+	if a != nil {
+		a.mu.Lock()
+		a.roll(l.today())
+		avail, held = a.avail, a.held.total()+a.stale
+		if a.lease == nil {
+			spent = a.spent
+		}
+		p := a.elsewhere()
+		avail.add(&p)
+		a.mu.Unlock()
+	}
+	return AccountInfo{
+		Account: Account{ID: row.id, Name: row.name}, CreatedAt: fromMicro(row.createdUs),
+		Allowance: row.diemDaily, USD: avail[inUSD], DIEM: avail[inDIEM], Bundled: avail[inBundled], Held: held, Spent: spent.total(),
+	}
+}
+
+// Credit adds money to an account.
+func (l *Ledger) Credit(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool, err error) {
+	if ref == "" {
+		ref = "credit-" + rand.Text()
+	}
+	return l.credit(&credit{currency: currency, amount: amount, ref: ref, memo: memo}, account)
+}
+
+func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, err error) {
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	currency, amount := c.currency, c.amount
+	if amount <= 0 || amount > maxCredit {
+		return 0, false, fmt.Errorf("cannot credit %s %s: expected more than 0 and at most %s", amount, currency, maxCredit)
+	}
+	if _, err := ParseCurrency(currency.String()); err != nil {
+		return 0, false, err
+	}
+	if len(c.ref) > maxMemo || len(c.memo) > maxMemo {
+		return 0, false, fmt.Errorf("cannot credit: reference and memo may have at most %d bytes", maxMemo)
+	}
+	if err := errors.Join(checkText("reference", c.ref), checkText("memo", c.memo)); err != nil {
+		return 0, false, err
+	}
+	a, err := l.findAccount(account)
+	if err != nil {
+		return 0, false, err
+	}
+	place := currency.place()
+	a.mu.Lock()
+	a.roll(l.today())
+	day, room := a.day, maxCredit-a.balance()-a.spent.total()-a.stale
+	a.mu.Unlock()
+	if amount > room {
+		return 0, false, fmt.Errorf("cannot credit %s %s: the account would have had more than %s", amount, currency, maxCredit)
+	}
+	c.account, c.day, c.nowUs = a.no, day, l.now()/1000
+	applied, err = l.store.Credit(c)
+	if err != nil {
+		return 0, false, fmt.Errorf("cannot credit the account %q: %w", account, err)
+	}
+	if a.lease != nil {
+		l.node.see(a)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		p := a.elsewhere()
+		return a.avail[place] + a.held[place] + p[place], applied, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	// DIEM that midnight overtook on their way are gone, here as in the store.
+	if applied && (currency != DIEM || a.day == day) {
+		a.avail[place] += amount
+	}
+	return a.avail[place] + a.held[place], applied, nil
+}
+
+// findAccount gives an account by id or name, in memory.
+func (l *Ledger) findAccount(nameOrID string) (*AccountState, error) {
+	row, err := l.store.FindAccount(nameOrID, l.today())
+	if errors.Is(err, errNoRow) {
+		return nil, fmt.Errorf("cannot find the account %q: %w", nameOrID, ErrNoAccount)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the account %q: %w", nameOrID, err)
+	}
+	l.registry.loading.Lock()
+	defer l.registry.loading.Unlock()
+	return l.account(row.no)
+}
+
+// CreateKey makes a key. It is valid when CreateKey returns.
+func (l *Ledger) CreateKey(n NewKey) (KeyInfo, string, error) {
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	return l.createKey(n, 0)
+}
+
+// createKey makes at most perMinute keys of an account a minute; 0: any number.
+func (l *Ledger) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
+	if n.Privacy == 0 {
+		n.Privacy = AnyModel
+	}
+	if n.Period == 0 {
+		n.Period = Epoch
+	}
+	if err := errors.Join(n.check(), checkText("description", n.Description)); err != nil {
+		return KeyInfo{}, "", err
+	}
+	now := l.clock()
+	if !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(now) {
+		return KeyInfo{}, "", fmt.Errorf("cannot create a key that expired at %s", n.ExpiresAt.Format(time.RFC3339))
+	}
+	a, err := l.findAccount(n.Account)
+	if err != nil {
+		return KeyInfo{}, "", err
+	}
+	if err := l.mayMakeKey(a, perMinute); err != nil {
+		return KeyInfo{}, "", err
+	}
+	secret := newSecret(l.brand, n.Type)
+	row := &keyRow{
+		id: newUUID(), account: a.no, accountID: a.ID, accountName: a.Name, typ: n.Type,
+		digest: l.hasher.digest([]byte(secret)), last6: secret[len(secret)-6:], description: n.Description, period: n.Period,
+		limitUSD: n.LimitUSD, limitDIEM: n.LimitDIEM, limitTextUSD: n.TextUSD, limitTextDIEM: n.TextDIEM, privacy: n.Privacy, createdUs: now.UnixMicro(), expiresUs: toMicro(n.ExpiresAt),
+	}
+	if err := l.store.AddKey(row, maxActiveKeys); err != nil {
+		return KeyInfo{}, "", fmt.Errorf("cannot create a key for the account %q: %w", n.Account, err)
+	}
+	return row.info(), secret, nil
+}
+
+func (r *keyRow) info() KeyInfo {
+	return KeyInfo{
+		ID: r.id, AccountID: r.accountID, AccountName: r.accountName, Type: r.typ, Last6: r.last6, Description: r.description,
+		Period: r.period, LimitUSD: r.limitUSD, LimitDIEM: r.limitDIEM, TextUSD: r.limitTextUSD, TextDIEM: r.limitTextDIEM, Privacy: r.privacy,
+		CreatedAt: fromMicro(r.createdUs), ExpiresAt: fromMicro(r.expiresUs), RevokedAt: fromMicro(r.revokedUs), LastUsedAt: fromMicro(r.lastUsedUs),
+	}
+}
+
+// Keys lists the keys of an account, or of all, revoked ones included.
+func (l *Ledger) Keys(account string) ([]KeyInfo, error) {
+	no := uint32(0)
+	if account != "" {
+		row, err := l.store.FindAccount(account, l.today())
+		if errors.Is(err, errNoRow) {
+			return nil, fmt.Errorf("cannot list the keys of %q: %w", account, ErrNoAccount)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot list the keys of %q: %w", account, err)
+		}
+		no = row.no
+	}
+	rows, err := l.store.Keys(no)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the keys: %w", err)
+	}
+	list := make([]KeyInfo, len(rows))
+	for i, row := range rows {
+		list[i] = row.info()
+	}
+	return list, nil
+}
+
+// RevokeKey makes a key invalid, for good. When it returns, the key is refused;
+// requests that were admitted before run on.
+func (l *Ledger) RevokeKey(id string) error {
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	row, err := l.store.KeyByID(id)
+	if errors.Is(err, errNoRow) {
+		return fmt.Errorf("cannot revoke the key %q: %w", id, ErrNoKey)
+	}
+	if err == nil {
+		err = l.store.RevokeKey(row.no, l.now()/1000)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot revoke the key %q: %w", id, err)
+	}
+	// A lookup that read the row before it was revoked holds this lock until the
+	// key is in memory; one that comes later reads it as revoked.
+	l.registry.loading.Lock()
+	defer l.registry.loading.Unlock()
+	if k := l.registry.byNo[row.no]; k != nil {
+		k.use.revoked.Store(true)
+	}
+	return nil
+}

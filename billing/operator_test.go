@@ -1,0 +1,311 @@
+package billing
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// operators runs a test on the ledger itself and through the control socket.
+func operators(t *testing.T, test func(t *testing.T, f *fixture, op Operator)) {
+	t.Run("direct", func(t *testing.T) {
+		f := openLedger(t)
+		test(t, f, f.Ledger)
+	})
+	t.Run("socket", func(t *testing.T) {
+		f := openLedger(t)
+		if err := f.ServeControl(); err != nil {
+			t.Fatal(err)
+		}
+		op, via, err := Operate(f.options.Dir, "svc")
+		if err != nil || !via {
+			t.Fatalf("operate: via %v, %v", via, err)
+		}
+		test(t, f, op)
+		if err := op.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// "The payment hook was delivered twice and the customer got the money twice."
+func TestCreditIsAppliedOnceByReference(t *testing.T) {
+	operators(t, func(t *testing.T, f *fixture, op Operator) {
+		a, err := op.CreateAccount("shop")
+		if err != nil || a.Name != "shop" || a.ID == "" {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		applied := 0
+		for range 20 {
+			wg.Go(func() {
+				balance, did, err := op.Credit("shop", USD, 5*usd, "pay-1", "first")
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil || balance != 5*usd {
+					t.Errorf("balance %s, %v", balance, err)
+				}
+				if did {
+					applied++
+				}
+			})
+		}
+		wg.Wait()
+		if applied != 1 {
+			t.Errorf("applied %d times", applied)
+		}
+		if _, _, err := op.Credit("shop", USD, 6*usd, "pay-1", ""); err == nil {
+			t.Error("the same reference was taken for another amount")
+		}
+		if _, _, err := op.Credit("shop", DIEM, 5*usd, "pay-1", ""); err == nil {
+			t.Error("the same reference was taken for another currency")
+		}
+		for range 2 {
+			if _, did, err := op.Credit(a.ID, Bundled, usd/2, "", ""); err != nil || !did {
+				t.Errorf("without a reference: applied %v, %v", did, err)
+			}
+		}
+		list, err := op.Accounts()
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%v, %v", list, err)
+		}
+		if got := list[0]; got.Account != a || got.USD != 5*usd || got.Bundled != usd || got.DIEM != 0 || got.Spent != 0 || !got.CreatedAt.Equal(f.clock.now()) {
+			t.Errorf("listed as %+v", got)
+		}
+		f.recount()
+	})
+}
+
+func TestOperatorsMistakesAreNamed(t *testing.T) {
+	operators(t, func(t *testing.T, f *fixture, op Operator) {
+		if _, err := op.CreateAccount("a"); err != nil {
+			t.Fatal(err)
+		}
+		long := strings.Repeat("x", maxName+1)
+		for name, c := range map[string]struct {
+			err  error
+			is   error
+			says string
+		}{
+			"name twice":      {errOf2(op.CreateAccount("a")), ErrNameTaken, `"a"`},
+			"no name":         {errOf2(op.CreateAccount("")), nil, "name"},
+			"long name":       {errOf2(op.CreateAccount(long)), nil, "name"},
+			"escape in name":  {errOf2(op.CreateAccount("a\x1b[2J")), nil, "control characters"},
+			"no such account": {errOf3(op.Credit("b", USD, 1, "", "")), ErrNoAccount, `"b"`},
+			"nothing":         {errOf3(op.Credit("a", USD, 0, "", "")), nil, "more than 0"},
+			"too much":        {errOf3(op.Credit("a", USD, maxCredit+1, "", "")), nil, "at most"},
+			"no currency":     {errOf3(op.Credit("a", 0, 1, "", "")), nil, "currency"},
+			"key of nobody":   {errOf3(op.CreateKey(NewKey{Account: "b", Type: Admin})), ErrNoAccount, `"b"`},
+			"key of no type":  {errOf3(op.CreateKey(NewKey{Account: "a"})), nil, "type"},
+			"negative limit":  {errOf3(op.CreateKey(NewKey{Account: "a", Type: Admin, LimitUSD: nano(-1)})), nil, ""},
+			"long text":       {errOf3(op.CreateKey(NewKey{Account: "a", Type: Admin, Description: long})), nil, "64"},
+			"keys of nobody":  {errOf2(op.Keys("b")), ErrNoAccount, `"b"`},
+			"no such key":     {op.RevokeKey("nokey"), ErrNoKey, "nokey"},
+		} {
+			if c.err == nil || c.is != nil && !errors.Is(c.err, c.is) || !strings.Contains(c.err.Error(), c.says) {
+				t.Errorf("%s: %v", name, c.err)
+			}
+		}
+		if _, _, err := op.Credit("a", USD, maxCredit, "", ""); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := op.Credit("a", USD, 1, "", ""); err == nil {
+			t.Error("a balance went beyond the most")
+		}
+	})
+}
+
+func errOf2[A any](_ A, err error) error         { return err }
+func errOf3[A, B any](_ A, _ B, err error) error { return err }
+
+func TestKeysThroughAnOperator(t *testing.T) {
+	operators(t, func(t *testing.T, f *fixture, op Operator) {
+		for _, name := range []string{"a", "b"} {
+			if _, err := op.CreateAccount(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := NewKey{
+			Account: "a", Type: Admin, Description: "für alle", ExpiresAt: f.clock.now().Add(time.Hour).UTC(),
+			Period: Month, LimitUSD: nano(25*usd + 1), LimitDIEM: nano(0),
+		}
+		info, secret, err := op.CreateKey(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := f.Lookup([]byte(secret))
+		if err != nil || k.ID != info.ID || k.Type != Admin || *k.LimitUSD != 25*usd+1 || *k.LimitDIEM != 0 || k.Period != Month || !k.ExpiresAt.Equal(n.ExpiresAt) {
+			t.Fatalf("found %+v, %v", k, err)
+		}
+		other, _, err := op.CreateKey(NewKey{Account: "b", Type: Inference})
+		if err != nil || other.Period != Epoch || other.LimitUSD != nil {
+			t.Fatalf("%+v, %v", other, err)
+		}
+		if err := op.RevokeKey(info.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Lookup([]byte(secret)); !errors.Is(err, ErrUnknownKey) {
+			t.Errorf("the revoked key gives %v", err)
+		}
+		all, err := op.Keys("")
+		if err != nil || len(all) != 2 {
+			t.Fatalf("%v, %v", all, err)
+		}
+		mine, err := op.Keys("a")
+		if err != nil || len(mine) != 1 {
+			t.Fatalf("%v, %v", mine, err)
+		}
+		got := mine[0]
+		if got.ID != info.ID || got.AccountName != "a" || got.State() != "revoked" || *got.LimitUSD != 25*usd+1 || got.Last6 != secret[len(secret)-6:] || got.Description != "für alle" {
+			t.Errorf("listed as %+v", got)
+		}
+	})
+}
+
+func TestAnAccountHasABoundedNumberOfKeys(t *testing.T) {
+	f := openLedger(t)
+	f.account("a", 0)
+	var first string
+	for i := range maxActiveKeys {
+		info, _, err := f.CreateKey(NewKey{Account: "a", Type: Inference})
+		if err != nil {
+			t.Fatalf("key %d: %v", i, err)
+		}
+		if i == 0 {
+			first = info.ID
+		}
+	}
+	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: Inference}); err == nil {
+		t.Error("one key more than allowed was made")
+	}
+	if err := f.RevokeKey(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: Inference}); err != nil {
+		t.Errorf("a revoked key still counts: %v", err)
+	}
+}
+
+// Without a server the command line opens the ledger itself.
+func TestOperateWithoutAServer(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "store")
+	op, via, err := Operate(dir, "svc")
+	if err != nil || via {
+		t.Fatalf("via %v, %v", via, err)
+	}
+	if _, err := op.CreateAccount("a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := op.Close(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory has mode %v, %v", info.Mode(), err)
+	}
+	op, _, err = Operate(dir, "svc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := op.Accounts(); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if err := op.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// "A script held the control socket and nobody else got through", "a huge line
+// filled the memory".
+func TestControlSocketIsBounded(t *testing.T) {
+	f := openLedger(t, func(o *Options) { o.Dir = filepath.Join(o.Dir, strings.Repeat("long", 30)) })
+	if err := f.ServeControl(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(f.dir, controlName))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the socket has mode %v, %v", info.Mode(), err)
+	}
+	dial := func() net.Conn {
+		c, err := dialControl(f.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.conn
+	}
+	c := dial()
+	go func() { _, _ = c.Write(bytes.Repeat([]byte("x"), 2*controlLine)) }()
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil || !strings.Contains(line, "cannot take a request of more than") {
+		t.Errorf("a line without end is answered with %q, %v", line, err)
+	}
+	_ = c.Close()
+	for _, bad := range []string{"\n", "{}\n", "[1]\n", `{"op":"explode"}` + "\n", `{"op":"credit","account":"a","currency":"USD","amount":"-1"}` + "\n", `{"op":"create_key"}` + "\n"} {
+		c := dial()
+		_, _ = c.Write([]byte(bad))
+		line, err := bufio.NewReader(c).ReadString('\n')
+		var res controlResponse
+		if err != nil || json.Unmarshal([]byte(line), &res) != nil || res.Error == "" {
+			t.Errorf("%q is answered with %q, %v", bad, line, err)
+		}
+		_ = c.Close()
+	}
+	var open []net.Conn
+	for range controlMost + 5 {
+		open = append(open, dial())
+	}
+	for _, c := range open[:8] {
+		_ = c.Close()
+	}
+	op, _, err := Operate(f.dir, "svc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := op.Accounts(); err != nil {
+		t.Errorf("after connections were given back: %v", err)
+	}
+	done := make(chan error)
+	go func() { done <- f.Close() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("open connections keep the ledger from closing")
+	}
+	for _, c := range open {
+		_ = c.Close()
+	}
+	f.open()
+}
+
+// FuzzControl: whatever stands in a line, it is answered and nothing breaks.
+func FuzzControl(f *testing.F) {
+	l, err := Open(Options{Dir: f.TempDir(), Brand: "svc", idle: true})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = l.Close() })
+	for _, seed := range []string{
+		`{"op":"create_account","name":"a"}`, `{"op":"accounts"}`, `{"op":"credit","account":"a","currency":"USD","amount":"1.5","ref":"r"}`,
+		`{"op":"create_key","key":{"account":"a","type":"ADMIN","period":"MONTH","limitUSD":"3"}}`, `{"op":"keys"}`, `{"op":"revoke_key","id":"x"}`, `{`, ``,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		res := answerControl(l, line)
+		if _, err := json.Marshal(res); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

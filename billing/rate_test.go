@@ -1,0 +1,149 @@
+package billing
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"farebox/config"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).UnixNano()
+
+// tryWindow asks a window for one request and takes it when it is let through.
+func tryWindow(w *window, r *config.Rate, now, tokens int64) (refusal, bool) {
+	var no refusal
+	ok := w.check(r, now, dayOf(now), tokens, &no)
+	if ok {
+		w.commit(r, now, dayOf(now), tokens)
+	}
+	return no, ok
+}
+
+// "The documentation says 20 requests a minute, I got 19", "or 21 at once."
+func TestExactlyTheLimitPassesAtOnce(t *testing.T) {
+	for _, limit := range []int64{1, 7, 20, 60, 500, 99_991} {
+		for _, r := range []config.Rate{{RPM: limit}, {RPH: limit}, {RPD: limit}, {RPMon: limit}} {
+			var w window
+			passed := int64(0)
+			for range limit + 5 {
+				if _, ok := tryWindow(&w, &r, noon, 0); ok {
+					passed++
+				}
+			}
+			if passed != limit {
+				t.Errorf("%d of %d requests passed under %+v", passed, limit, r)
+			}
+		}
+	}
+}
+
+// "I waited as long as Retry-After said and was refused again."
+func TestRetryAfterIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := config.Rate{
+			RPM: rapid.Int64Range(0, 50).Draw(t, "rpm"), RPH: rapid.Int64Range(0, 80).Draw(t, "rph"),
+			RPD: rapid.Int64Range(0, 90).Draw(t, "rpd"), RPMon: rapid.Int64Range(0, 99).Draw(t, "rpmon"),
+			TPM: rapid.Int64Range(0, 5000).Draw(t, "tpm"),
+		}
+		now := noon
+		var w window
+		for range 200 {
+			tokens := rapid.Int64Range(0, 900).Draw(t, "tokens")
+			no, ok := tryWindow(&w, &r, now, tokens)
+			if ok {
+				now += rapid.Int64Range(0, int64(time.Second)).Draw(t, "pause")
+				continue
+			}
+			if no.retryAfter <= 0 {
+				t.Fatalf("refused by %s with retry after %s", no.limit, no.retryAfter)
+			}
+			early := now + int64(no.retryAfter) - 1
+			if w.check(&r, early, dayOf(early), tokens, &refusal{}) {
+				t.Fatalf("%s: a request passes before the %s that it was told to wait", no.limit, no.retryAfter)
+			}
+			now += int64(no.retryAfter)
+			var again refusal
+			if !w.check(&r, now, dayOf(now), tokens, &again) && again.limit == no.limit {
+				t.Fatalf("%s refuses for another %s after the %s that it named", no.limit, again.retryAfter, no.retryAfter)
+			}
+		}
+	})
+}
+
+func TestMonthlyAndDailyCountersBeginAgainWithTheCalendar(t *testing.T) {
+	var w window
+	r := config.Rate{RPD: 2, RPMon: 3}
+	last := time.Date(2026, 11, 30, 23, 59, 59, 0, time.UTC).UnixNano()
+	for range 2 {
+		if no, ok := tryWindow(&w, &r, last, 0); !ok {
+			t.Fatalf("refused by %s", no.limit)
+		}
+	}
+	no, ok := tryWindow(&w, &r, last, 0)
+	if ok || no.limit != "RPD" || no.retryAfter != time.Second {
+		t.Fatalf("third request of the day: passed %v, %s, retry after %s", ok, no.limit, no.retryAfter)
+	}
+	next := last + int64(time.Second)
+	for i := range 2 {
+		if no, ok := tryWindow(&w, &r, next, 0); !ok {
+			t.Fatalf("request %d of the new day and month refused by %s", i+1, no.limit)
+		}
+	}
+	next += 24 * hourNs
+	if no, ok := tryWindow(&w, &r, next, 0); !ok {
+		t.Fatalf("third request of the month refused by %s", no.limit)
+	}
+	if no, ok := tryWindow(&w, &r, next, 0); ok || no.limit != "RPMON" || time.Unix(0, no.resetNs).UTC().Format(time.DateOnly) != "2027-01-01" {
+		t.Fatalf("fourth request of the month: passed %v, %s until %s", ok, no.limit, time.Unix(0, no.resetNs).UTC())
+	}
+}
+
+// "My request is larger than the limit, so it is refused for ever."
+func TestARequestBeyondTheTokenLimitPassesAlone(t *testing.T) {
+	var w window
+	r := config.Rate{TPM: 1000}
+	if _, ok := tryWindow(&w, &r, noon, 5000); !ok {
+		t.Fatal("refused although nothing else is in the window")
+	}
+	no, ok := tryWindow(&w, &r, noon, 1)
+	if ok || no.limit != "TPM" || no.retryAfter < 4*time.Minute {
+		t.Errorf("one token more: passed %v, retry after %s; the window owes 4 minutes", ok, no.retryAfter)
+	}
+}
+
+func TestTokensAreCorrectedToWhatWasUsed(t *testing.T) {
+	r := config.Rate{TPM: 1000}
+	var w window
+	tryWindow(&w, &r, noon, 800)
+	w.correct(&r, noon, 800, 300)
+	if got := left(w.tokens, noon, r.TPM, minuteNs); got != 700 {
+		t.Errorf("%d tokens left after 300 of 1000 were used", got)
+	}
+	w.correct(&r, noon, 300, 1500)
+	if got := left(w.tokens, noon, r.TPM, minuteNs); got != 0 {
+		t.Errorf("%d tokens left after 1500 of 1000 were used", got)
+	}
+	w.correct(&r, noon, 1_000_000, 0)
+	if w.tokens != noon {
+		t.Errorf("giving back more than was taken leaves the window at %d, now is %d", w.tokens, noon)
+	}
+	w.correct(&r, noon, 0, 1<<62)
+	if owed := w.tokens - noon; owed <= 0 || owed > maxDebtNs {
+		t.Errorf("an absurd count leaves a debt of %s", time.Duration(owed))
+	}
+}
+
+func TestCalendarAgreesWithTheStandardLibrary(t *testing.T) {
+	for day := int32(0); day < 80_000; day++ {
+		want := time.Unix(int64(day)*86400, 0).UTC()
+		y, m, d := civil(day)
+		if int(y) != want.Year() || time.Month(m) != want.Month() || int(d) != want.Day() {
+			t.Fatalf("day %d is %s, not %d-%d-%d", day, want.Format(time.DateOnly), y, m, d)
+		}
+		if d == 1 && firstDay(monthOf(day)) != day {
+			t.Fatalf("the month of %s begins on day %d, not %d", want.Format(time.DateOnly), day, firstDay(monthOf(day)))
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package billing
+
+import "fmt"
+
+// openJournal surveys what the last process left and goes on behind it.
+func (l *Ledger) openJournal(o *Options) error {
+	refs, last, err := surveyJournal(l.journalDir())
+	if err != nil {
+		return err
+	}
+	ledgerSeq, err := l.store.Applied(sinkLedger)
+	if err != nil {
+		return err
+	}
+	usageSeq, err := l.store.Applied(sinkUsage)
+	if err != nil {
+		return err
+	}
+	applied := min(ledgerSeq, usageSeq)
+	if len(refs) > 0 && refs[0].first > applied+1 || len(refs) == 0 && ledgerSeq != usageSeq {
+		return fmt.Errorf("%w: the store has records up to %d, what follows it is missing in %s", ErrDamaged, applied, l.journalDir())
+	}
+	// A journal that ends below the cursor lost only what is in the store. Its
+	// numbers must not come again.
+	end := max(last, ledgerSeq, usageSeq)
+	l.journal = newJournal(l.journalDir(), o.segmentSize, o.Durability == "power", end, refs, l.log)
+	l.project, err = newProjector(l, refs, ledgerSeq, usageSeq)
+	return err
+}
+
+// recoverHolds applies what the last process recorded and then settles the
+// requests that were under way when it died: at their last progress, or, when
+// they had made none, not at all.
+func (l *Ledger) recoverHolds() error {
+	p := l.project
+	open, err := l.store.OpenProgress()
+	if err != nil {
+		return err
+	}
+	for _, r := range open {
+		p.batch.known[r.hold] = true
+	}
+	if err := p.project(); err != nil {
+		return fmt.Errorf("cannot apply the journal: %w", err)
+	}
+	if open, err = l.store.OpenProgress(); err != nil {
+		return err
+	}
+	j := l.journal
+	j.mu.Lock()
+	j.open += len(open)
+	j.reserved += len(open) * sizeMost
+	j.mu.Unlock()
+	for i := range open {
+		r := &open[i]
+		r.kind, r.flags = recSettle, r.flags|FlagRecovered
+		if err := j.append(r, 0); err != nil {
+			return fmt.Errorf("cannot settle a request of the last process: %w", err)
+		}
+	}
+	if len(open) > 0 {
+		l.log.Warn().Int("requests", len(open)).Msg("requests were under way when the last process died; they are charged at their last progress")
+		j.flush()
+		if err := p.project(); err != nil {
+			return fmt.Errorf("cannot apply the journal: %w", err)
+		}
+	}
+	shortfall, err := l.store.Shortfall()
+	l.shortfall.Store(int64(shortfall))
+	return err
+}

@@ -1,0 +1,236 @@
+package billing
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"farebox/bench/servers"
+	"farebox/config"
+)
+
+// limitsOf connects to a server for one test.
+func limitsOf(t testing.TB, r *servers.Redis, adjust ...func(*config.Redis)) *limitsClient {
+	t.Helper()
+	// Patient: the machine is shared, and these tests are not about time.
+	c := &config.Redis{Addresses: []string{r.Addr}, Timeout: 5 * time.Second}
+	for _, a := range adjust {
+		a(c)
+	}
+	client, err := newLimitsClient(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.close() })
+	return client
+}
+
+// clocked is the script with a clock that the test sets: "now" in Redis.
+func clocked(t testing.TB) *limitsCode {
+	const clock = "local clock = call('TIME')"
+	if !strings.Contains(limitsSource, clock) {
+		t.Fatal("the script reads its clock in another way")
+	}
+	return newLimitsCode(strings.Replace(limitsSource, clock,
+		"local now = call('GET', (string.gsub(keys[1], 'epoch$', 'now'))); local clock = { string.sub(now, 1, -7), string.sub(now, -6) }", 1))
+}
+
+// The limits must not depend on where they are counted: one node with Redis
+// and one without refuse the same requests of any history.
+func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	client, code := limitsOf(t, server), clocked(t)
+	direct := server.Client()
+	defer func() { _ = direct.Close() }()
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		draw := func(name string, most int64) int64 {
+			if rapid.IntRange(0, 2).Draw(t, name+"?") == 0 {
+				return 0
+			}
+			return rapid.Int64Range(1, most).Draw(t, name)
+		}
+		rate := config.Rate{RPM: draw("rpm", 50), RPH: draw("rph", 80), RPD: draw("rpd", 90), RPMon: draw("rpmon", 99), TPM: draw("tpm", 1_000_000)}
+		keyRate := config.Rate{RPM: draw("key rpm", 60), RPD: draw("key rpd", 60), TPM: draw("key tpm", 5000)}
+		rates := []*config.Rate{&rate, &keyRate}
+		var windows [2]window
+		nowUs := noon/1000 + rapid.Int64Range(0, 40*86_400).Draw(t, "day")*1_000_000 + rapid.Int64Range(0, 999_999).Draw(t, "µs")
+		keys := []any{fmt.Sprintf("t%d:{0}:epoch", n), fmt.Sprintf("t%d:{0}:a", n), fmt.Sprintf("t%d:{0}:b", n)}
+		clockKey := fmt.Sprintf("t%d:{0}:now", n)
+		for range rapid.IntRange(1, 60).Draw(t, "requests") {
+			nowUs += rapid.OneOf(rapid.Int64Range(0, 3_000_000), rapid.Int64Range(0, 9*3_600_000_000)).Draw(t, "pause")
+			if err := direct.Set(t.Context(), clockKey, nowUs, 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			now, day := nowUs*1000, dayOf(nowUs*1000)
+			tokens := rapid.Int64Range(0, 2000).Draw(t, "tokens")
+			blob := appendDoubles(nil, 0)
+			correct := rapid.IntRange(0, 5).Draw(t, "correct") == 0
+			var used int64
+			if correct {
+				used = rapid.Int64Range(0, 4000).Draw(t, "used")
+			}
+			for i, r := range rates {
+				a := askFor(r, 0, tokens, 0)
+				if counts(r) {
+					a = askFor(r, 1, tokens, 0)
+				}
+				if correct && r.TPM > 0 {
+					// The correction of an earlier request comes along.
+					windows[i].correct(r, now, tokens, used)
+					var w sharedWindow
+					w.owe(r, 0, used-tokens, day)
+					a.corrects, a.owed = true, w.owed
+				}
+				blob = a.append(blob)
+			}
+			want, no := 0, refusal{}
+			for i, r := range rates {
+				if !windows[i].check(r, now, day, tokens, &no) {
+					want = i + 1
+					break
+				}
+			}
+			if want == 0 {
+				for i, r := range rates {
+					windows[i].commit(r, now, day, tokens)
+				}
+			}
+			var got answer
+			if err := client.call(code, keys, blob, &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.status != want || got.nowUs != nowUs {
+				t.Fatalf("Redis says %d, memory says %d (%s)", got.status, want, no.limit)
+			}
+			for i, r := range rates {
+				var there, here Quota
+				there.LimitRequests, there.LimitTokens, here.LimitRequests, here.LimitTokens = -1, -1, -1, -1
+				got.windows[i].state.quota(r, now, day, &there)
+				windows[i].quota(r, now, day, &here)
+				if there != here {
+					t.Fatalf("window %d: Redis has %+v left, memory %+v", i, there, here)
+				}
+				var again refusal
+				if want == i+1 && (got.windows[i].state.check(r, now, day, tokens, &again) || again != no) {
+					t.Fatalf("Redis refuses with %+v, memory with %+v", again, no)
+				}
+			}
+		}
+	})
+}
+
+// A lease is as many permits as there are, and the next one is refused.
+func TestALeaseTakesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	client := limitsOf(t, servers.StartRedis(t))
+	r := &config.Rate{RPM: 6000, RPH: 100_000, RPD: 5050, TPM: 600_000}
+	keys := []any{"{0}:epoch", "{0}:w"}
+	total := int64(0)
+	for _, want := range []int64{5000, 45, 10, 10} {
+		a := askFor(r, want, 0, 0)
+		var got answer
+		if err := client.call(productionCode, keys, a.append(appendDoubles(nil, 0)), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.status == statusTaken {
+			total += got.windows[0].granted
+		} else if total < 5050 {
+			t.Errorf("refused after %d of 5050", total)
+		}
+		if got.windows[0].granted > want {
+			t.Errorf("%d permits for %d", got.windows[0].granted, want)
+		}
+	}
+	if total != 5050 {
+		t.Errorf("%d permits were leased of a limit of 5050", total)
+	}
+}
+
+// "After the restart of Redis every request failed with NOSCRIPT."
+func TestTheScriptComesBackAfterARestart(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	client := limitsOf(t, server)
+	for _, how := range []int32{callFunction, callScript} {
+		client.how.Store(how)
+		for range 2 {
+			a := askFor(&config.Rate{RPM: 10}, 1, 0, 0)
+			var got answer
+			var err error
+			for range 3 { // connections of before the restart are broken
+				if err = client.call(productionCode, []any{"{0}:epoch", "{0}:w"}, a.append(appendDoubles(nil, 0)), &got); err == nil {
+					break
+				}
+			}
+			if err != nil || got.status != statusTaken {
+				t.Fatalf("how %d: %v, status %d", how, err, got.status)
+			}
+			server.Stop()
+			server.Start()
+		}
+		client.how.Store(callUnknown)
+	}
+}
+
+// An older Redis has no Functions, and some services forbid them.
+func TestScriptsServeWhereThereAreNoFunctions(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t, "--rename-command", "FUNCTION", "")
+	client := limitsOf(t, server)
+	var got answer
+	a := askFor(&config.Rate{RPM: 10}, 1, 0, 0)
+	if err := client.call(productionCode, []any{"{0}:epoch", "{0}:w"}, a.append(appendDoubles(nil, 0)), &got); err != nil {
+		t.Fatal(err)
+	}
+	if how := client.how.Load(); how != callScript || got.windows[0].granted != 1 {
+		t.Errorf("called by %d, granted %d", how, got.windows[0].granted)
+	}
+	server.Do("SCRIPT", "FLUSH")
+	if err := client.call(productionCode, []any{"{0}:epoch", "{0}:w"}, a.append(appendDoubles(nil, 0)), &got); err != nil {
+		t.Errorf("after SCRIPT FLUSH: %v", err)
+	}
+}
+
+func TestClusterAndSentinelAnswer(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("eight servers")
+	}
+	ask := func(c *limitsClient, slot int) error {
+		a := askFor(&config.Rate{RPM: 10}, 1, 0, 0)
+		var got answer
+		err := c.call(productionCode, []any{fmt.Sprintf("{%d}:epoch", slot), fmt.Sprintf("{%d}:w", slot)}, a.append(appendDoubles(nil, 0)), &got)
+		if err == nil && got.windows[0].granted != 1 {
+			err = fmt.Errorf("granted %d", got.windows[0].granted)
+		}
+		return err
+	}
+	cluster := servers.StartCluster(t)
+	c := limitsOf(t, cluster.Nodes[0], func(c *config.Redis) { c.Cluster, c.Addresses = true, cluster.Addrs })
+	for slot := range 50 {
+		if err := ask(c, slot); err != nil {
+			t.Errorf("slot %d: %v", slot, err)
+		}
+	}
+	s := servers.StartSentinels(t)
+	c = limitsOf(t, s.Master, func(c *config.Redis) { c.SentinelMaster, c.Addresses = s.Name, s.Addrs })
+	if err := ask(c, 1); err != nil {
+		t.Fatal(err)
+	}
+	s.Master.Kill()
+	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		err := ask(c, 2)
+		if err == nil {
+			break
+		}
+		if time.Since(begin) > 30*time.Second {
+			t.Fatalf("30 s after the master was killed: %v", err)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package billing
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"farebox/config"
+)
+
+// ask is what one window is asked in a call: permits and tokens to take, and
+// corrections that come along. The zero value only reads.
+type ask struct {
+	want                  int64 // permits, as many as there are, but one at least; 0: none needed
+	minuteOne, hourOne    int64 // ns of the first permit; 0: no such limit
+	minuteUnit, hourUnit  float64
+	dayLimit, monthLimit  int64
+	tokenFit              int64 // ns that must be free
+	tokenTake             int64 // ns taken then
+	tokenMore             int64 // ns taken beyond, if there are
+	owed                  owed
+	known                 known
+	corrects              bool // owed or known is worth sending
+	epochBefore           int64
+	permit, tokens, lease bool // what of it this request needs; is a lease
+}
+
+// owed is what Redis has not been told yet, positive for more use.
+type owed struct {
+	minute, hour, tokens int64 // ns
+	day                  int32 // whose counters the next two are for
+	inDay, inMonth       int64
+}
+
+// known is what a node remembers of a window, to restore it after a loss of
+// data: the times of arrival of all nodes together as last seen, and the
+// node's own part of the counters.
+type known struct {
+	minuteUs, hourUs, tokensUs int64 // Redis's clock
+	day                        int32
+	inDay                      int64
+	month                      int32
+	inMonth                    int64
+}
+
+// answer is what a call gives.
+type answer struct {
+	status  int // 0 taken, -1 data lost, else the number of the window that refuses
+	epoch   int64
+	nowUs   int64
+	windows [2]windowAnswer
+}
+
+type windowAnswer struct {
+	state   window // in Redis's time
+	granted int64
+	moreNs  int64 // of tokens
+}
+
+const (
+	headDoubles   = 3 // numbers in front of an answer, of a window in it, and of an ask
+	windowDoubles = 9
+	askDoubles    = 11 + 13
+	statusTaken   = 0
+	statusLost    = -1
+)
+
+// askFor is the part of an ask that the limits decide.
+func askFor(r *config.Rate, want, tokens, moreTokens int64) (a ask) {
+	a.want = want
+	unit := func(limit, period int64) (int64, float64) {
+		if limit <= 0 {
+			return 0, 1
+		}
+		one := cost(1, limit, period)
+		if want <= 1 {
+			return one, float64(max(one, 1))
+		}
+		return one, float64(period) / float64(limit)
+	}
+	a.minuteOne, a.minuteUnit = unit(r.RPM, minuteNs)
+	a.hourOne, a.hourUnit = unit(r.RPH, hourNs)
+	a.dayLimit, a.monthLimit = r.RPD, r.RPMon
+	if r.TPM > 0 && tokens > 0 {
+		a.tokenFit, a.tokenTake = cost(min(tokens, r.TPM), r.TPM, minuteNs), cost(tokens, r.TPM, minuteNs)
+	}
+	if r.TPM > 0 && moreTokens > 0 {
+		a.tokenMore = cost(moreTokens, r.TPM, minuteNs)
+	}
+	return a
+}
+
+// append packs a in the order in which redis_limits.lua reads.
+func (a *ask) append(b []byte) []byte {
+	extra := 0.0
+	if a.corrects {
+		extra = 1
+	}
+	b = appendDoubles(b, extra, float64(a.want), float64(a.minuteOne), a.minuteUnit, float64(a.hourOne), a.hourUnit,
+		float64(a.dayLimit), float64(a.monthLimit), float64(a.tokenFit), float64(a.tokenTake), float64(a.tokenMore))
+	if a.corrects {
+		o, k := &a.owed, &a.known
+		b = appendDoubles(b, float64(o.minute), float64(o.hour), float64(o.tokens), float64(o.day), float64(o.inDay), float64(o.inMonth),
+			float64(k.minuteUs), float64(k.hourUs), float64(k.tokensUs), float64(k.day), float64(k.inDay), float64(k.month), float64(k.inMonth))
+	}
+	return b
+}
+
+func appendDoubles(b []byte, list ...float64) []byte {
+	for _, v := range list {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return b
+}
+
+// readAnswer unpacks the answer for n windows.
+func readAnswer(s string, n int, a *answer) error {
+	if len(s) < headDoubles*8 {
+		return fmt.Errorf("an answer of %d bytes", len(s))
+	}
+	at := 0
+	next := func() int64 {
+		v := math.Float64frombits(uint64(s[at]) | uint64(s[at+1])<<8 | uint64(s[at+2])<<16 | uint64(s[at+3])<<24 |
+			uint64(s[at+4])<<32 | uint64(s[at+5])<<40 | uint64(s[at+6])<<48 | uint64(s[at+7])<<56)
+		at += 8
+		return int64(v)
+	}
+	a.status, a.epoch, a.nowUs = int(next()), next(), next()
+	if a.status == statusLost {
+		return nil
+	}
+	if len(s) != (headDoubles+n*windowDoubles)*8 || a.status > n {
+		return fmt.Errorf("an answer of %d bytes with status %d to a question about %d windows", len(s), a.status, n)
+	}
+	now := a.nowUs * 1000
+	for i := range n {
+		w := &a.windows[i]
+		w.state.minute, w.state.hour, w.state.tokens = now+next(), now+next(), now+next()
+		w.state.day, w.state.inDay, w.state.month, w.state.inMonth = int32(next()), next(), int32(next()), next()
+		w.granted, w.moreNs = next(), next()
+	}
+	return nil
+}

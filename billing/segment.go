@@ -1,0 +1,185 @@
+package billing
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+)
+
+// A segment is one file of the journal: a head, then records with ascending
+// sequence numbers. Its blocks are allocated before its first use, since a hole
+// in a mapping that meets a full disk is a SIGBUS. A segment whose records are
+// all applied is used again; what is left in it from before has lower sequence
+// numbers and is recognised by them.
+type segment struct {
+	path string
+	file *os.File
+	mem  mapping
+	off  int  // where the next record goes
+	seen bool // its name is on disk
+}
+
+// Head of a segment: magic, first sequence, crc of both; the watermark stands
+// in a cache line of its own and is not covered, since it changes all the time.
+const (
+	segmentHead   = 128
+	segmentMagic  = 0x316a786f62657266 // "frebxj1" and a version
+	headFirst     = 8
+	headCRC       = 16
+	headWatermark = 64
+	segmentSuffix = ".seg"
+	spareSuffix   = ".spare"
+)
+
+// createSegment makes a file of size bytes that will never be short of disk,
+// from a spare one when there is one.
+func createSegment(dir string, size int) (*segment, error) {
+	path, fresh, err := sparePath(dir, size)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if fresh {
+		err = reserve(file, size)
+	}
+	var mem mapping
+	if err == nil {
+		mem, err = openMapping(file, size)
+	}
+	if err != nil {
+		_ = file.Close()
+		_ = os.Remove(path)
+		return nil, fmt.Errorf("cannot prepare a journal segment: %w", err)
+	}
+	return &segment{path: path, file: file, mem: mem, off: segmentHead}, nil
+}
+
+// sparePath takes a used segment of the right size, or names a new one. Two
+// callers never get the same file.
+func sparePath(dir string, size int) (path string, fresh bool, err error) {
+	next := filepath.Join(dir, fmt.Sprintf("%d-%d.next", os.Getpid(), prepared.Add(1)))
+	spares, err := filepath.Glob(filepath.Join(dir, "*"+spareSuffix))
+	if err != nil {
+		return "", false, err
+	}
+	for _, p := range spares {
+		if info, err := os.Stat(p); err != nil || info.Size() != int64(size) {
+			_ = os.Remove(p)
+			continue
+		}
+		if os.Rename(p, next) == nil {
+			return next, false, nil
+		}
+	}
+	return next, true, nil
+}
+
+// prepared numbers the files of this process.
+var prepared atomic.Int64
+
+// fill writes zeros, so that every block of the file is allocated and written.
+func fill(file *os.File, size int) error {
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	zeros := make([]byte, 256<<10)
+	for at := 0; at < size; at += len(zeros) {
+		if _, err := file.WriteAt(zeros[:min(len(zeros), size-at)], int64(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin gives the prepared segment its place in the journal.
+func (s *segment) begin(dir string, first uint64) error {
+	le := binary.LittleEndian
+	head := s.mem.bytes()[:segmentHead]
+	clear(head)
+	le.PutUint64(head, segmentMagic)
+	le.PutUint64(head[headFirst:], first)
+	le.PutUint32(head[headCRC:], crc32.Checksum(head[:headCRC], castagnoli))
+	if err := s.mem.wrote(0, segmentHead); err != nil {
+		return err
+	}
+	path := segmentPath(dir, first)
+	if err := os.Rename(s.path, path); err != nil {
+		return err
+	}
+	s.path = path
+	return nil
+}
+
+// mark notes up to which sequence the journal was on disk when it was synced.
+// A damaged record below it is not a torn tail but a broken disk.
+func (s *segment) mark(seq uint64) error {
+	word := (*uint64)(unsafe.Pointer(&s.mem.bytes()[headWatermark]))
+	atomic.StoreUint64(word, seq)
+	return s.mem.wrote(headWatermark, 8)
+}
+
+func (s *segment) close() error { return errors.Join(s.mem.close(), s.file.Close()) }
+
+func segmentPath(dir string, first uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%020d%s", first, segmentSuffix))
+}
+
+// segmentRef is a segment on disk.
+type segmentRef struct {
+	first uint64
+	path  string
+}
+
+// listSegments finds the segments in order. What was prepared but never begun
+// is removed.
+func listSegments(dir string) ([]segmentRef, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var list []segmentRef
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if strings.HasSuffix(e.Name(), ".next") {
+			_ = os.Remove(path)
+			continue
+		}
+		name, ok := strings.CutSuffix(e.Name(), segmentSuffix)
+		if !ok {
+			continue
+		}
+		first, err := strconv.ParseUint(name, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the journal: %s is no segment", path)
+		}
+		list = append(list, segmentRef{first, path})
+	}
+	slices.SortFunc(list, func(a, b segmentRef) int {
+		if a.first < b.first {
+			return -1
+		}
+		return 1
+	})
+	return list, nil
+}
+
+// readHead checks the head of a segment and gives its watermark.
+func readHead(head []byte, first uint64) (watermark uint64, ok bool) {
+	le := binary.LittleEndian
+	if len(head) < segmentHead || le.Uint64(head) != segmentMagic || le.Uint64(head[headFirst:]) != first ||
+		le.Uint32(head[headCRC:]) != crc32.Checksum(head[:headCRC], castagnoli) {
+		return 0, false
+	}
+	return le.Uint64(head[headWatermark:]), true
+}

@@ -1,0 +1,286 @@
+package billing
+
+import (
+	"errors"
+	"time"
+
+	"farebox/config"
+)
+
+// What happens beside the requests: leases are renewed before they run out and
+// returned when nobody wants them, Redis is told what it does not know, asked
+// for when it is away, and given back what it lost.
+
+const (
+	flushEvery = 100 * time.Millisecond
+	// flushMost bounds one round of calls; the rest follows in the next.
+	flushMost = 2000
+)
+
+func (s *sharedLimits) run() {
+	defer s.work.Done()
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	looked := time.Now()
+	for {
+		select {
+		case <-s.stop:
+			s.tell(true)
+			return
+		case <-tick.C:
+		}
+		if time.Since(looked) >= breakerProbe {
+			looked = time.Now()
+			s.look()
+		}
+		if !s.breaker.open.Load() {
+			s.tell(false)
+		}
+	}
+}
+
+// close returns what is leased and ends the connections.
+func (s *sharedLimits) close() {
+	close(s.stop)
+	s.work.Wait()
+	_ = s.client.close() // nothing is lost with it
+}
+
+// look asks for the epochs of all data, which shows at once whether Redis is
+// there and whether it still has what it had.
+func (s *sharedLimits) look() {
+	away := s.breaker.open.Load()
+	err := s.greet()
+	switch {
+	case err == nil && away:
+		s.breaker.close()
+		s.ledger.log.Warn().Int64("nodes", s.nodes.Load()).Dur("away_ms", time.Duration(s.ledger.now()-s.lostNs.Load())).
+			Msg("Redis is back: limits are shared again")
+	case err != nil && !away:
+		now := time.Now()
+		s.breaker.done(now, s.client.timeout, err)
+	}
+}
+
+// lost is called when the breaker opens.
+func (s *sharedLimits) lost(why error) {
+	s.lostNs.Store(s.ledger.now())
+	s.stats.away.Add(1)
+	s.ledger.log.Error().Err(why).Str("policy", s.away).Int64("nodes", s.nodes.Load()).
+		Msg("cannot reach Redis: limits are not shared until it is back; see redis.away in the config")
+}
+
+var errSlow = errors.New("more than one call in a hundred is slow")
+
+// greet asks for all epochs and writes once, which a replica would refuse.
+func (s *sharedLimits) greet() error {
+	probe := ask{want: 1, minuteOne: 1, minuteUnit: 1, hourUnit: 1}
+	calls := make([]limitsCall, len(s.buckets)+1)
+	for i := range s.buckets {
+		b := &s.buckets[i]
+		calls[i] = limitsCall{keys: []any{b.epochKey}, blob: appendDoubles(nil, float64(b.known()))}
+	}
+	calls[len(s.buckets)] = limitsCall{
+		keys: []any{s.buckets[0].epochKey, s.prefix + "{0}:probe"},
+		blob: probe.append(appendDoubles(nil, 0)),
+	}
+	s.client.callAll(s.code, calls)
+	for i := range calls {
+		c := &calls[i]
+		if c.err != nil {
+			return c.err
+		}
+		if i == len(s.buckets) {
+			break
+		}
+		b := &s.buckets[i]
+		if c.answer.status == statusLost {
+			s.dataLost(b, c.answer.epoch, s.ledger.now())
+		} else {
+			b.learn(c.answer.epoch)
+		}
+	}
+	return nil
+}
+
+// dataLost notes that Redis lost the data of a bucket, and has every window
+// restored in it that this node knows something of.
+func (s *sharedLimits) dataLost(b *bucket, epoch, nowNs int64) {
+	old := b.epoch.Load()
+	if old == epoch || !b.epoch.CompareAndSwap(old, epoch) {
+		return
+	}
+	b.lostNs.Store(nowNs)
+	if logged := s.lossLogged.Load(); nowNs-logged > lossSettles && s.lossLogged.CompareAndSwap(logged, nowNs) {
+		s.ledger.log.Warn().Msg("Redis lost limits (emptied, or restarted without its data): this node restores what it knows")
+	}
+	s.work.Add(1)
+	go func() {
+		defer s.work.Done()
+		for i := range s.shards {
+			shard := &s.shards[i]
+			shard.mu.RLock()
+			for _, w := range shard.m {
+				if w.bucket == b {
+					w.mu.Lock()
+					if w.epoch != 0 {
+						s.later(w)
+					}
+					w.mu.Unlock()
+				}
+			}
+			shard.mu.RUnlock()
+		}
+	}()
+}
+
+// later puts a window on the list of those that Redis must hear of; the window
+// is locked.
+func (s *sharedLimits) later(w *sharedWindow) {
+	if w.listed {
+		return
+	}
+	w.listed = true
+	s.flush.Lock()
+	s.flush.list = append(s.flush.list, w)
+	s.flush.Unlock()
+}
+
+// limitsCall is one of several calls that are sent together.
+type limitsCall struct {
+	keys   []any
+	blob   []byte
+	answer answer
+	err    error
+}
+
+// tell sends what Redis does not know; at the end all leases go back.
+func (s *sharedLimits) tell(end bool) {
+	s.flush.Lock()
+	list := s.flush.list
+	if len(list) > flushMost && !end {
+		s.flush.list = append([]*sharedWindow(nil), list[flushMost:]...)
+		list = list[:flushMost]
+	} else {
+		s.flush.list = nil
+	}
+	s.flush.Unlock()
+	if len(list) == 0 || end && s.breaker.open.Load() {
+		return
+	}
+	now := s.ledger.now()
+	windows := make([]*sharedWindow, 0, len(list))
+	asks := make([]ask, 0, len(list))
+	calls := make([]limitsCall, 0, len(list))
+	for _, w := range list {
+		w.mu.Lock()
+		w.listed = false
+		w.expire(now, end)
+		if w.permits > 0 || w.tokens > 0 {
+			s.later(w)
+		}
+		var a ask
+		w.correct(&a)
+		w.mu.Unlock()
+		if !a.corrects {
+			continue
+		}
+		a.minuteUnit, a.hourUnit = 1, 1
+		windows, asks = append(windows, w), append(asks, a)
+		calls = append(calls, limitsCall{
+			keys: []any{w.bucket.epochKey, w.key},
+			blob: a.append(appendDoubles(make([]byte, 0, (1+askDoubles)*8), float64(w.bucket.known()))),
+		})
+	}
+	begin := time.Now()
+	s.client.callAll(s.code, calls)
+	var failed error
+	for i := range calls {
+		c, w := &calls[i], windows[i]
+		s.stats.calls.Add(1)
+		if c.err != nil {
+			s.stats.errors.Add(1)
+			failed = c.err
+		}
+		w.mu.Lock()
+		switch {
+		case c.err == nil && c.answer.status != statusLost:
+			w.saw(&config.Rate{}, &c.answer, 0, now)
+		case c.err == nil:
+			w.uncorrect(&asks[i])
+			s.dataLost(w.bucket, c.answer.epoch, now)
+			s.later(w)
+		case errors.Is(c.err, errNotSent):
+			w.uncorrect(&asks[i])
+			s.later(w)
+		}
+		w.mu.Unlock()
+	}
+	if len(calls) > 0 {
+		// One round is one observation: its calls shared their fate.
+		s.breaker.done(time.Now(), time.Since(begin)/time.Duration(1+len(calls)/300), failed)
+	}
+}
+
+// ahead asks for the next lease before the last one is spent; the windows come
+// locked.
+func (s *sharedLimits) ahead(p *permit) {
+	if s.breaker.open.Load() {
+		return
+	}
+	for i := range p.n {
+		w, r := p.windows[i], p.rates[i]
+		permits, tokens := leaseOf(r)
+		few := counts(r) && w.permits < permits/2 || r.TPM > 0 && p.tokens > 0 && w.tokens < tokens/2
+		if permits == 1 || !few || w.refill != nil || p.nowNs < w.again || w.bucket.settling(p.nowNs) {
+			continue
+		}
+		w.refill = make(chan struct{})
+		s.work.Add(1)
+		go s.renew(w, r, p.nowNs)
+	}
+}
+
+// renew takes a lease.
+func (s *sharedLimits) renew(w *sharedWindow, r *config.Rate, nowNs int64) {
+	defer s.work.Done()
+	p := permit{n: 1, nowNs: nowNs}
+	p.windows[0], p.rates[0] = w, r
+	permits, tokens := leaseOf(r)
+	if !counts(r) {
+		permits = 0
+	}
+	w.mu.Lock()
+	a := &p.asks[0]
+	*a = askFor(r, permits, 0, max(0, tokens-w.tokens))
+	w.correct(a)
+	mine := w.refill
+	w.mu.Unlock()
+
+	var got answer
+	err := s.call(&p, []int{0}, &got)
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refilled(mine)
+	switch {
+	case err != nil:
+		if errors.Is(err, errNotSent) {
+			w.uncorrect(a)
+		}
+		w.again = nowNs + fullFor
+		s.later(w)
+	case got.status == statusLost:
+		w.uncorrect(a)
+		s.dataLost(w.bucket, got.epoch, nowNs)
+	default:
+		w.saw(r, &got, 0, nowNs)
+		if got.status != statusTaken {
+			w.again = nowNs + fullFor
+			return
+		}
+		s.stats.leases.Add(1)
+		w.store(r, &got, 0, 0, nowNs)
+		s.later(w)
+	}
+}

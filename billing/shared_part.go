@@ -1,0 +1,100 @@
+package billing
+
+import (
+	"math/bits"
+
+	"farebox/config"
+)
+
+// part is what a node lets through of a window by itself while it cannot ask
+// Redis: the limit divided by the nodes that live.
+//
+// It begins with no more than 1/nodes of that part, whatever was used before:
+// all nodes together then go at most limit/nodes beyond what Redis would have
+// let through (nodes x limit/nodes²), however unevenly they used the limit so
+// far. From there on it refills at limit/nodes a period. Days and months refill
+// the same way, evenly over their length.
+type part struct {
+	at [partLimits]int64 // theoretical arrival times, Unix ns
+}
+
+// The limits of a part.
+const (
+	partMinute = iota
+	partHour
+	partDay
+	partMonth
+	partTokens
+	partLimits
+)
+
+type partLimit struct {
+	index    int
+	name     string
+	limit    int64
+	n        int64 // units that a request takes
+	periodNs int64
+}
+
+func partsOf(r *config.Rate, tokens int64) [partLimits]partLimit {
+	return [partLimits]partLimit{
+		{partMinute, "RPM", r.RPM, 1, minuteNs},
+		{partHour, "RPH", r.RPH, 1, hourNs},
+		{partDay, "RPD", r.RPD, 1, dayNs},
+		{partMonth, "RPMON", r.RPMon, 1, 30 * dayNs},
+		{partTokens, "TPM", r.TPM, tokens, minuteNs},
+	}
+}
+
+// check says whether a request passes; enteredNs is when Redis was lost.
+func (p *part) check(r *config.Rate, now, enteredNs, nodes, tokens int64, no *refusal) bool {
+	for _, l := range partsOf(r, tokens) {
+		if l.limit <= 0 || l.n <= 0 {
+			continue
+		}
+		// What is larger than the whole part passes alone, or it never would.
+		take := min(partCost(l.n, l.limit, l.periodNs, nodes), l.periodNs)
+		if at := max(p.from(l, enteredNs, nodes), now); at+take-now > l.periodNs {
+			return no.until(l.name, l.limit, now, at+take-l.periodNs, at)
+		}
+	}
+	return true
+}
+
+// commit takes what check allowed.
+func (p *part) commit(r *config.Rate, now, enteredNs, nodes, tokens int64) {
+	for _, l := range partsOf(r, tokens) {
+		if l.limit > 0 && l.n > 0 {
+			p.at[l.index] = max(p.from(l, enteredNs, nodes), now) + partCost(l.n, l.limit, l.periodNs, nodes)
+		}
+	}
+}
+
+// correct replaces an estimate of tokens by what was used.
+func (p *part) correct(r *config.Rate, now, nodes, tokens int64) {
+	if r.TPM <= 0 || p.at[partTokens] <= now {
+		return
+	}
+	if tokens >= 0 {
+		p.at[partTokens] += partCost(tokens, r.TPM, minuteNs, nodes)
+		return
+	}
+	p.at[partTokens] = max(now, p.at[partTokens]-partCost(-tokens, r.TPM, minuteNs, nodes))
+}
+
+// from is the time of arrival, not below what leaves 1/nodes of the part when
+// Redis was lost.
+func (p *part) from(l partLimit, enteredNs, nodes int64) int64 {
+	return max(p.at[l.index], enteredNs+l.periodNs-l.periodNs/nodes)
+}
+
+// partCost is the time that n units of limit/nodes a period stand for.
+func partCost(n, limit, period, nodes int64) int64 {
+	most := 4 * period
+	hi, lo := bits.Mul64(uint64(n)*uint64(nodes), uint64(period))
+	if hi >= uint64(limit) {
+		return most
+	}
+	q, _ := bits.Div64(hi, lo, uint64(limit))
+	return int64(min(q, uint64(most)))
+}

@@ -1,0 +1,478 @@
+package billing
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"farebox/bench/servers"
+	"farebox/config"
+)
+
+// testNode is a process with its own ledger; its accounts and keys have the
+// same numbers as those of the others, as on a shared store.
+type testNode struct {
+	*fixture
+	key  *Key
+	slot int
+}
+
+// startNodes starts nodes that share the limits in the Redis at an address.
+func startNodes(t testing.TB, n int, address string, limits config.Limits, adjust ...func(*config.Redis)) []*testNode {
+	t.Helper()
+	nodes := make([]*testNode, n)
+	for i := range nodes {
+		c := config.Redis{Addresses: []string{address}, Timeout: time.Second, Away: awayShare}
+		for _, a := range adjust {
+			a(&c)
+		}
+		f := openLedger(t, func(o *Options) {
+			o.Clock, o.Redis, o.segmentSize = time.Now, c, 4<<20
+			o.limits = func(s *sharedLimits) { s.prefix = "test:" }
+		})
+		f.Configure(&config.Config{Limits: limits})
+		f.account("a", usd)
+		k, _ := f.key("a")
+		nodes[i] = &testNode{f, k, f.Slot("model")}
+		f.SetNodes(n)
+	}
+	return nodes
+}
+
+// try makes one request.
+func (n *testNode) try(h *Hold, rate *config.Rate, tokens int64) Denial {
+	return n.Admit(h, &Admission{Key: n.key, Slot: n.slot, Rate: rate, Tokens: tokens, NowNs: time.Now().UnixNano()})
+}
+
+// storm has all nodes try for a time and counts what came of it.
+type storm struct {
+	admitted, refused, other atomic.Int64
+	slowest                  atomic.Int64 // ns
+	pause                    time.Duration
+}
+
+func (s *storm) run(t testing.TB, nodes []*testNode, rate *config.Rate, clients int, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, n := range nodes {
+		for range clients {
+			all.Go(func() {
+				var h Hold
+				for ctx.Err() == nil {
+					begin := time.Now()
+					denial := n.try(&h, rate, 0)
+					took := int64(time.Since(begin))
+					for old := s.slowest.Load(); took > old && !s.slowest.CompareAndSwap(old, took); old = s.slowest.Load() {
+					}
+					switch denial.Code {
+					case Admitted:
+						s.admitted.Add(1)
+						h.Void(time.Now().UnixNano())
+						h.Reset()
+						time.Sleep(s.pause)
+					case RateRequests:
+						s.refused.Add(1)
+						time.Sleep(min(denial.RetryAfter, time.Millisecond))
+					default:
+						s.other.Add(1)
+						t.Errorf("a request ends with code %d", denial.Code)
+						return
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// inRedis reads a counter of the window of the model and the day.
+func inRedis(t testing.TB, r *servers.Redis, n *testNode) (day, month int64) {
+	t.Helper()
+	state, _ := r.Do("GET", n.shared.find(windowID{account: n.key.Account.no, slot: int32(n.slot)}).key).(string)
+	if len(state) != 64 {
+		return 0, 0
+	}
+	at := func(i int) int64 {
+		return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(state[i*8 : i*8+8]))))
+	}
+	return at(5), at(7)
+}
+
+func eventually(t testing.TB, what string, within time.Duration, met func() bool) {
+	t.Helper()
+	for begin := time.Now(); time.Since(begin) < within; time.Sleep(10 * time.Millisecond) {
+		if met() {
+			return
+		}
+	}
+	t.Fatalf("not within %s: %s", within, what)
+}
+
+// "Two nodes, a limit of 200: 400 requests passed." Small limits, one call a
+// request; counted in a day, which does not refill, they come out exactly.
+func TestNodesTogetherAdmitExactlyTheLimit(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	nodes := startNodes(t, 3, server.Addr, config.Limits{Key: config.Rate{RPMon: 450}})
+	rate := &config.Rate{RPD: 300}
+	var s storm
+	s.run(t, nodes[:2], rate, 8, time.Second)
+	if got := s.admitted.Load(); got != 300 {
+		t.Errorf("%d of 300 a day of a model passed through two nodes", got)
+	}
+	other := &config.Rate{RPD: 1000}
+	for _, n := range nodes {
+		n.slot = n.Slot("another model")
+	}
+	s.run(t, nodes, other, 8, time.Second)
+	if got := s.admitted.Load(); got != 450 {
+		t.Errorf("%d of 450 a month of a key passed through three nodes", got)
+	}
+}
+
+// In a cluster the windows of a request lie in one slot, those of different
+// accounts in different ones.
+func TestNodesShareLimitsThroughACluster(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("three servers")
+	}
+	cluster := servers.StartCluster(t)
+	nodes := startNodes(t, 2, cluster.Addrs[0], config.Limits{Key: config.Rate{RPMon: 250}}, func(c *config.Redis) { c.Cluster = true })
+	rate := &config.Rate{RPD: 100}
+	for i := range 4 {
+		name := string(rune('b' + i))
+		for _, n := range nodes {
+			n.account(name, usd)
+			n.key, _ = n.fixture.key(name)
+		}
+		var s storm
+		s.run(t, nodes, rate, 4, 500*time.Millisecond)
+		for _, n := range nodes {
+			n.slot++
+		}
+		s.run(t, nodes, &config.Rate{RPD: 1000}, 4, 500*time.Millisecond)
+		if got := s.admitted.Load(); got != 250 {
+			t.Errorf("account %s: %d of 100 of a model and 250 of a key passed through two nodes", name, got)
+		}
+	}
+	// One of three masters is emptied; the others' accounts do not care.
+	cluster.Nodes[1].Flush()
+	eventually(t, "its loss is noticed", 5*time.Second, func() bool {
+		return nodes[0].shared.lostBuckets() > 0 && nodes[1].shared.lostBuckets() > 0
+	})
+	if lost := nodes[0].shared.lostBuckets(); lost == clusterBuckets {
+		t.Error("all data counts as lost after one of three masters was emptied")
+	}
+}
+
+func (s *sharedLimits) lostBuckets() (n int) {
+	for i := range s.buckets {
+		if s.buckets[i].lostNs.Load() != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Large limits are leased: what a node leased and did not spend must come back,
+// or the last permits of a limit are never sold.
+func TestLeasesAddUpToTheLimit(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	nodes := startNodes(t, 3, server.Addr, config.Limits{})
+	const limit = 100_000
+	rate := &config.Rate{RPD: limit}
+	var s storm
+	for range 20 {
+		s.run(t, nodes, rate, 4, time.Second)
+		if s.admitted.Load() >= limit {
+			break
+		}
+	}
+	time.Sleep(1500 * time.Millisecond) // leases go back after a second
+	s.run(t, nodes, rate, 2, time.Second)
+	if got := s.admitted.Load(); got != limit {
+		t.Errorf("%d of %d passed", got, limit)
+	}
+	calls := int64(0)
+	for _, n := range nodes {
+		calls += n.SharedStats().Calls
+	}
+	if calls > limit/5 {
+		t.Errorf("%d calls for %d requests: permits were not leased", calls, limit)
+	}
+}
+
+// "The request was refused for lack of money and counted against my limit."
+func TestARequestWithoutMoneyGivesItsPermitBack(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	n := startNodes(t, 1, server.Addr, config.Limits{})[0]
+	rate := &config.Rate{RPD: 50, TPM: 1000}
+	var h Hold
+	for range 60 {
+		a := &Admission{Key: n.key, Slot: n.slot, Rate: rate, Tokens: 10, Hold: 100 * usd, Min: 100 * usd, NowNs: time.Now().UnixNano()}
+		if d := n.Admit(&h, a); d.Code != InsufficientBalance {
+			t.Fatalf("code %d, %s", d.Code, d.Limit)
+		}
+	}
+	eventually(t, "Redis counts no request", 5*time.Second, func() bool { day, _ := inRedis(t, server, n); return day == 0 })
+}
+
+// The estimate of tokens is far too high; what was not used must be free again
+// for the other node.
+func TestTokensAreCorrectedForAllNodes(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	nodes := startNodes(t, 2, server.Addr, config.Limits{})
+	rate := &config.Rate{TPM: 10_000}
+	var h Hold
+	if d := nodes[0].try(&h, rate, 10_000); d.Code != Admitted {
+		t.Fatal(d)
+	}
+	var other Hold
+	if d := nodes[1].try(&other, rate, 9000); d.Code != RateTokens {
+		t.Fatalf("the other node admits beyond the limit: %+v", d)
+	}
+	h.Settle(Settlement{Model: "model", Status: 200, NowNs: time.Now().UnixNano(), Tokens: 100})
+	eventually(t, "the other node may use what was not used", 5*time.Second, func() bool {
+		return nodes[1].try(&other, rate, 9000).Code == Admitted
+	})
+	var q Quota
+	nodes[1].key.Quota(nodes[1].slot, rate, time.Now().UnixNano(), &q)
+	if q.LimitTokens != 10_000 || q.RemainingTokens < 900 || q.RemainingTokens > 2500 {
+		t.Errorf("the other node reports %d of %d tokens left, about 900 are", q.RemainingTokens, q.LimitTokens)
+	}
+	other.Void(time.Now().UnixNano())
+}
+
+// "One node says 499 requests are left, the next one 100."
+func TestHeadersTellWhatAllNodesHaveLeft(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	nodes := startNodes(t, 2, server.Addr, config.Limits{})
+	rate := &config.Rate{RPD: 500}
+	var h Hold
+	for i := range 400 {
+		if d := nodes[i%8/7].try(&h, rate, 0); d.Code != Admitted {
+			t.Fatal(d)
+		}
+		h.Void(time.Now().UnixNano())
+	}
+	var q Quota
+	nodes[1].key.Quota(nodes[1].slot, rate, time.Now().UnixNano(), &q)
+	if q.RemainingRequests != 100 {
+		t.Errorf("%d requests left of 500 after 400", q.RemainingRequests)
+	}
+}
+
+// What a lost Redis may cost: limit x (1 + 1/nodes), however it is lost and
+// whoever used the limit before.
+func TestALossOfRedisAdmitsLittleMore(t *testing.T) {
+	t.Parallel()
+	const limit, nodesN = 900, 3
+	losses := map[string]func(*servers.Redis, *servers.Cut){
+		"flushed":   func(r *servers.Redis, _ *servers.Cut) { r.Flush() },
+		"killed":    func(r *servers.Redis, _ *servers.Cut) { r.Kill() },
+		"restarted": func(r *servers.Redis, _ *servers.Cut) { r.Kill(); r.Start() },
+		"frozen":    func(r *servers.Redis, _ *servers.Cut) { r.Freeze() },
+		"cut off":   func(_ *servers.Redis, c *servers.Cut) { c.Refuse(true) },
+		"swallowed": func(_ *servers.Redis, c *servers.Cut) { c.Hole(true) },
+	}
+	for name, lose := range losses {
+		if testing.Short() && name != "flushed" && name != "cut off" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := servers.StartRedis(t)
+			cut := servers.StartCut(t, server.Addr)
+			nodes := startNodes(t, nodesN, cut.Addr, config.Limits{}, func(c *config.Redis) { c.Timeout = 100 * time.Millisecond })
+			rate := &config.Rate{RPH: limit}
+			var s storm
+			begin := time.Now()
+			s.run(t, nodes[:1], rate, 4, 2*time.Second) // one node uses all
+			used := s.admitted.Load()
+			if used < limit {
+				t.Fatalf("%d of %d passed before", used, limit)
+			}
+			lose(server, cut)
+			s.run(t, nodes, rate, 4, 3*time.Second)
+			alone := s.admitted.Load() - used
+			most := int64(limit+limit/nodesN) + int64(time.Since(begin).Seconds()*limit/3600) + 1
+			if got := s.admitted.Load(); got > most {
+				t.Errorf("%d requests passed, at most %d may", got, most)
+			}
+			// Redis comes back, and it must not start anew.
+			switch name {
+			case "killed":
+				server.Start()
+			case "frozen":
+				server.Thaw()
+			case "cut off":
+				cut.Refuse(false)
+			case "swallowed":
+				cut.Hole(false)
+			}
+			eventually(t, "limits are shared again", 20*time.Second, func() bool {
+				for _, n := range nodes {
+					if n.Degraded() {
+						return false
+					}
+				}
+				return true
+			})
+			s.run(t, nodes, rate, 4, 7*time.Second) // beyond the caution after a loss
+			most = int64(limit+limit/nodesN) + int64(time.Since(begin).Seconds()*limit/3600) + 1
+			if got := s.admitted.Load(); got > most {
+				t.Errorf("%d requests passed in the end, at most %d may", got, most)
+			}
+			t.Logf("%d of %d before, %d alone, %d in the end, at most %d", used, limit, alone, s.admitted.Load(), most)
+		})
+	}
+}
+
+// What a day has counted survives an emptied Redis: every node adds its own
+// part again, once.
+func TestTheDaysCountSurvivesAFlush(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	nodes := startNodes(t, 2, server.Addr, config.Limits{})
+	rate := &config.Rate{RPD: 900, RPMon: 100_000}
+	var h Hold
+	for i := range 600 {
+		if d := nodes[i%3/2].try(&h, rate, 0); d.Code != Admitted {
+			t.Fatal(d)
+		}
+		h.Void(time.Now().UnixNano())
+	}
+	for range 3 {
+		server.Flush()
+		eventually(t, "both nodes have restored their part", 8*time.Second, func() bool {
+			day, month := inRedis(t, server, nodes[0])
+			return day == 600 && month == 600
+		})
+	}
+	time.Sleep(2 * time.Second)
+	if day, month := inRedis(t, server, nodes[0]); day != 600 || month != 600 {
+		t.Errorf("Redis counts %d a day and %d a month after three losses; 600 passed", day, month)
+	}
+}
+
+// "Redis answered after 200 ms, and so did we." Its slowness must not become
+// the gateway's.
+func TestASlowRedisDoesNotSlowRequests(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	cut := servers.StartCut(t, server.Addr)
+	const timeout = 30 * time.Millisecond
+	nodes := startNodes(t, 1, cut.Addr, config.Limits{}, func(c *config.Redis) { c.Timeout = timeout })
+	rate := &config.Rate{RPH: 300_000}
+	cut.Delay(200 * time.Millisecond)
+	s := storm{pause: time.Millisecond}
+	s.run(t, nodes, rate, 4, time.Second)
+	if !nodes[0].Degraded() {
+		t.Fatal("a Redis that takes 400 ms is in use")
+	}
+	if slowest := time.Duration(s.slowest.Load()); slowest > 10*timeout {
+		t.Errorf("a request waited %s; the timeout is %s", slowest, timeout)
+	}
+	s.slowest.Store(0)
+	admitted := s.admitted.Load()
+	s.run(t, nodes, rate, 4, time.Second)
+	if s.admitted.Load() == admitted {
+		t.Error("nothing is admitted while Redis is slow")
+	}
+	cut.Delay(0)
+	eventually(t, "the breaker closes again", 20*time.Second, func() bool { return !nodes[0].Degraded() })
+}
+
+// What a node let through alone is told to Redis once it is back, once.
+func TestRecoveryCountsNothingTwice(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	cut := servers.StartCut(t, server.Addr)
+	nodes := startNodes(t, 2, cut.Addr, config.Limits{}, func(c *config.Redis) { c.Timeout = 100 * time.Millisecond })
+	small := &config.Rate{RPD: 99_999}
+	s := storm{pause: time.Millisecond}
+	for range 3 {
+		s.run(t, nodes, small, 2, 300*time.Millisecond)
+		cut.Refuse(true)
+		s.run(t, nodes, small, 2, time.Second)
+		cut.Refuse(false)
+		eventually(t, "both nodes are back", 20*time.Second, func() bool { return !nodes[0].Degraded() && !nodes[1].Degraded() })
+	}
+	unknown := nodes[0].SharedStats().Errors + nodes[1].SharedStats().Errors
+	var day int64
+	admitted := s.admitted.Load()
+	eventually(t, "Redis knows of all that passed", 5*time.Second, func() bool {
+		day, _ = inRedis(t, server, nodes[0])
+		return day >= admitted-unknown && day <= admitted+unknown
+	})
+	if unknown > 100 {
+		t.Errorf("%d calls have an unknown end; that proves nothing", unknown)
+	}
+	t.Logf("%d passed, Redis counts %d, %d calls without an answer", admitted, day, unknown)
+}
+
+func TestThePolicyDecidesWithoutRedis(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	rate := &config.Rate{RPD: 30}
+	f := func(away string, wantAdmitted int64, wantCode DenialCode) {
+		n := startNodes(t, 1, server.Addr, config.Limits{}, func(c *config.Redis) { c.Away = away })[0]
+		n.SetNodes(3)
+		n.shared.breaker.trip(errSlow)
+		n.shared.lostNs.Store(time.Now().UnixNano())
+		admitted := int64(0)
+		var h Hold
+		var d Denial
+		for range 40 {
+			if d = n.try(&h, rate, 0); d.Code == Admitted {
+				admitted++
+				h.Void(time.Now().UnixNano())
+			}
+		}
+		if admitted != wantAdmitted || d.Code != wantCode || d.RetryAfter <= 0 {
+			t.Errorf("%s: %d admitted, then code %d, retry after %s", away, admitted, d.Code, d.RetryAfter)
+		}
+	}
+	f(awayShare, 3, RateRequests) // 30/3² at once
+	f(awayOpen, 30, RateRequests) // the node's own limit
+	f(awayClosed, 0, LimitsAway)
+}
+
+// "The gateway did not start because Redis was down."
+func TestStartsWithoutRedisAndFindsItLater(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	server.Stop()
+	n := startNodes(t, 1, server.Addr, config.Limits{})[0]
+	var h Hold
+	if d := n.try(&h, &config.Rate{RPM: 100}, 0); d.Code != Admitted || !n.Degraded() {
+		t.Errorf("code %d, degraded %v", d.Code, n.Degraded())
+	}
+	h.Void(time.Now().UnixNano())
+	server.Start()
+	eventually(t, "limits are shared", 20*time.Second, func() bool { return !n.Degraded() })
+}
+
+// Limits of different ledgers must not meet in one Redis: their account
+// numbers are the same.
+func TestLedgersDoNotMeetInRedis(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	c := config.Redis{Addresses: []string{server.Addr}, Timeout: time.Second, Away: awayShare}
+	a := openLedger(t, func(o *Options) { o.Redis = c })
+	b := openLedger(t, func(o *Options) { o.Redis = c })
+	if a.shared.prefix == b.shared.prefix {
+		t.Errorf("both use %s", a.shared.prefix)
+	}
+}

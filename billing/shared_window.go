@@ -1,0 +1,370 @@
+package billing
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"farebox/config"
+)
+
+// sharedWindow is this node's side of a window that all nodes share: permits
+// taken in advance, what Redis has yet to be told, and what it said last. One
+// of an account and model, or of a key. Its mutex is never held while Redis is
+// asked.
+type sharedWindow struct {
+	id     windowID
+	key    any // its name in Redis
+	bucket *bucket
+
+	mu      sync.Mutex
+	rate    config.Rate // of the last lease
+	permits int64       // leased and not spent
+	tokens  int64
+	leased  int64         // when, ns; of the last lease
+	refill  chan struct{} // closed when the lease that is under way has come; nil: none is
+	again   int64         // ns; before then no lease is worth asking for
+
+	owed  owed
+	own   known // only the counters: what this node took since the epoch
+	seen  window
+	seenN int64 // when seen was true, in this node's clock, ns
+	seenU int64 // the same in Redis's clock, µs; 0: nothing seen
+	epoch int64 // of the bucket that has all of own; 0: none
+
+	full      refusal // the last one, which holds until fullUntil
+	fullScope int64   // tokens it was asked for
+	fullUntil int64
+
+	part part // while Redis is away
+
+	listed bool // in the flush list
+}
+
+type windowID struct {
+	account uint32
+	slot    int32 // of a model; -1: of a key
+	key     int64
+}
+
+// bucket is a slot's worth of windows: Redis loses all of it or nothing.
+type bucket struct {
+	epochKey any
+
+	epoch  atomic.Int64 // of Redis's data, as last seen; 0: not asked yet
+	lostNs atomic.Int64 // when data was found lost; 0: never
+}
+
+func (b *bucket) known() int64 { return b.epoch.Load() }
+
+// settling says whether data has been lost a moment ago.
+func (b *bucket) settling(now int64) bool {
+	lost := b.lostNs.Load()
+	return lost != 0 && now-lost <= lossSettles
+}
+
+// learn takes the first epoch that Redis names.
+func (b *bucket) learn(epoch int64) { b.epoch.CompareAndSwap(0, epoch) }
+
+const (
+	// leaseLife is how long permits wait for requests before they go back.
+	leaseLife = int64(time.Second)
+	// leaseLeast is the smallest lease worth a call of its own: limits that
+	// give less in leasePart of a minute are asked for request by request.
+	leaseLeast = 10
+	leasesHour = 36_000 // leases of 100 ms in an hour
+	leasesMin  = 600    // in a minute
+	// leasesLong bounds what lies idle of a limit of a day or a month.
+	leasesLong = 10_000
+	// fullFor is how long a refusal is believed without asking again. Permits
+	// and tokens that others give back are found that much later.
+	fullFor = int64(100 * time.Millisecond)
+)
+
+// leaseOf is how many permits and tokens a lease of these limits has; 1 and 0
+// when every request asks.
+func leaseOf(r *config.Rate) (permits, tokens int64) {
+	permits = int64(1) << 40
+	for _, l := range [...]struct{ limit, leases int64 }{{r.RPM, leasesMin}, {r.RPH, leasesHour}, {r.RPD, leasesLong}, {r.RPMon, leasesLong}} {
+		if l.limit > 0 {
+			permits = min(permits, l.limit/l.leases)
+		}
+	}
+	if permits < leaseLeast {
+		return 1, 0
+	}
+	tokens = r.TPM / leasesMin
+	if r.TPM > 0 && tokens < leaseLeast {
+		return 1, 0
+	}
+	return permits, tokens
+}
+
+func counts(r *config.Rate) bool { return r.RPM|r.RPH|r.RPD|r.RPMon > 0 }
+
+// prepare finds what a request needs of Redis and takes the rest from the
+// lease. A zero need is a request that passes without a call.
+func (w *sharedWindow) prepare(r *config.Rate, tokens int64) (need ask) {
+	permits, more := leaseOf(r)
+	needPermit, needTokens := counts(r), r.TPM > 0 && tokens > 0
+	if needPermit && w.permits > 0 {
+		w.permits--
+		need.permit, needPermit = true, false
+	}
+	if needTokens && w.tokens >= tokens {
+		w.tokens -= tokens
+		need.tokens, needTokens = true, false
+	}
+	if !needPermit && !needTokens {
+		return need
+	}
+	took, tookTokens := need.permit, need.tokens
+	want, askTokens := int64(0), int64(0)
+	if needPermit {
+		want = permits
+	}
+	if needTokens {
+		askTokens = tokens
+	}
+	need = askFor(r, want, askTokens, max(0, more-w.tokens))
+	// A request that needs more tokens than a lease has asks for itself.
+	need.permit, need.tokens, need.lease = took, tookTokens, permits > 1 && askTokens <= more
+	return need
+}
+
+// asks says whether Redis has to be asked.
+func (a *ask) asks() bool { return a.want > 0 || a.tokenTake > 0 || a.tokenMore > 0 }
+
+// undo gives back what prepare took from the lease.
+func (w *sharedWindow) undo(a *ask, tokens int64) {
+	if a.permit {
+		w.permits++
+	}
+	if a.tokens {
+		w.tokens += tokens
+	}
+}
+
+// correct adds to an ask what Redis does not know yet. From here on it counts
+// as told, whatever becomes of the call: told twice is worse than not at all.
+func (w *sharedWindow) correct(a *ask) {
+	epoch := w.bucket.known()
+	lost := w.epoch != 0 && epoch != w.epoch
+	if w.owed == (owed{}) && !lost {
+		return
+	}
+	a.corrects, a.owed, a.epochBefore = true, w.owed, w.epoch
+	if lost {
+		a.known = w.memory()
+		w.epoch = epoch
+	}
+	w.count(&w.owed, 1)
+	w.owed = owed{}
+}
+
+// uncorrect takes back correct after a call that Redis did not execute.
+func (w *sharedWindow) uncorrect(a *ask) {
+	if !a.corrects {
+		return
+	}
+	w.count(&a.owed, -1)
+	w.epoch = a.epochBefore
+	o := &w.owed
+	if o.day == 0 || o.day == a.owed.day {
+		o.day, o.inDay, o.inMonth = a.owed.day, o.inDay+a.owed.inDay, o.inMonth+a.owed.inMonth
+	}
+	o.minute, o.hour, o.tokens = o.minute+a.owed.minute, o.hour+a.owed.hour, o.tokens+a.owed.tokens
+	a.corrects, a.owed, a.known = false, owed{}, known{}
+}
+
+// refilled ends the lease that mine stands for; nil: none.
+func (w *sharedWindow) refilled(mine chan struct{}) {
+	if mine == nil {
+		return
+	}
+	close(mine)
+	if w.refill == mine {
+		w.refill = nil
+	}
+}
+
+// memory is what restores the window in a Redis that lost it.
+func (w *sharedWindow) memory() known {
+	k := w.own
+	at := func(ns int64) int64 {
+		if ns <= w.seenN {
+			return 0
+		}
+		return w.seenU + (ns-w.seenN)/1000
+	}
+	k.minuteUs, k.hourUs, k.tokensUs = at(w.seen.minute), at(w.seen.hour), at(w.seen.tokens)
+	return k
+}
+
+// count adds counters to what this node took in the epoch.
+func (w *sharedWindow) count(o *owed, sign int64) {
+	if o.inDay == 0 && o.inMonth == 0 {
+		return
+	}
+	if w.own.day != o.day {
+		w.own.day, w.own.inDay = o.day, 0
+	}
+	if month := monthOf(o.day); w.own.month != month {
+		w.own.month, w.own.inMonth = month, 0
+	}
+	w.own.inDay = max(0, w.own.inDay+sign*o.inDay)
+	w.own.inMonth = max(0, w.own.inMonth+sign*o.inMonth)
+}
+
+// saw takes over what Redis answered. Answers may overtake each other; the
+// latest state stays.
+func (w *sharedWindow) saw(r *config.Rate, a *answer, i int, nowNs int64) {
+	got := &a.windows[i]
+	if w.epoch == 0 {
+		w.epoch = a.epoch
+	}
+	if a.nowUs >= w.seenU {
+		shift := nowNs - a.nowUs*1000
+		w.seen = got.state
+		w.seen.minute += shift
+		w.seen.hour += shift
+		w.seen.tokens += shift
+		w.seenN, w.seenU = nowNs, a.nowUs
+	}
+	if a.status == statusTaken && got.granted > 0 {
+		took := owed{day: got.state.day}
+		if r.RPD > 0 {
+			took.inDay = got.granted
+		}
+		if r.RPMon > 0 {
+			took.inMonth = got.granted
+		}
+		w.count(&took, 1)
+	}
+}
+
+// store puts what a lease brought beyond the request's own need.
+func (w *sharedWindow) store(r *config.Rate, a *answer, i int, spent, nowNs int64) {
+	got := &a.windows[i]
+	w.rate = *r
+	if rest := got.granted - spent; rest > 0 {
+		w.permits += rest
+		w.leased = nowNs
+	}
+	if got.moreNs > 0 {
+		w.tokens += unitsIn(got.moreNs, r.TPM, minuteNs)
+		w.leased = nowNs
+	}
+}
+
+// expire turns a lease that waited too long into something owed: less use.
+func (w *sharedWindow) expire(now int64, end bool) {
+	if w.permits == 0 && w.tokens == 0 || now-w.leased < leaseLife && !end {
+		return
+	}
+	w.giveBack(&w.rate, w.permits, w.tokens)
+	w.permits, w.tokens = 0, 0
+}
+
+// giveBack adds permits and tokens to what is owed to Redis, negative.
+func (w *sharedWindow) giveBack(r *config.Rate, permits, tokens int64) {
+	w.owe(r, -permits, -tokens, w.seen.day)
+}
+
+// owe adds use that Redis does not know yet, or with negative numbers what it
+// knows too much.
+func (w *sharedWindow) owe(r *config.Rate, permits, tokens int64, day int32) {
+	signed := func(n, limit, period int64) int64 {
+		switch {
+		case limit <= 0 || n == 0:
+			return 0
+		case n < 0:
+			return -cost(-n, limit, period)
+		}
+		return cost(n, limit, period)
+	}
+	w.owed.minute += signed(permits, r.RPM, minuteNs)
+	w.owed.hour += signed(permits, r.RPH, hourNs)
+	w.owed.tokens += signed(tokens, r.TPM, minuteNs)
+	if permits == 0 || r.RPD|r.RPMon <= 0 {
+		return
+	}
+	if w.owed.day != day {
+		if monthOf(w.owed.day) != monthOf(day) {
+			w.owed.inMonth = 0
+		}
+		w.owed.day, w.owed.inDay = day, 0
+	}
+	if r.RPD > 0 {
+		w.owed.inDay += permits
+	}
+	if r.RPMon > 0 {
+		w.owed.inMonth += permits
+	}
+}
+
+// refuses says whether the last refusal still holds for such a request.
+func (w *sharedWindow) refuses(now, tokens int64, no *refusal) bool {
+	if now >= w.fullUntil || w.full.limit == "TPM" && tokens < w.fullScope {
+		return false
+	}
+	*no = w.full
+	no.retryAfter = time.Duration(max(1, int64(w.full.retryAfter)-(now-w.fullUntil+fullLasts(&w.full))))
+	return true
+}
+
+// fullLasts is how long a refusal is believed.
+func fullLasts(no *refusal) int64 { return min(int64(no.retryAfter), fullFor) }
+
+// refused works out which limit it was and remembers it.
+func (w *sharedWindow) refused(r *config.Rate, a *answer, i int, tokens, nowNs int64, no *refusal) {
+	at := a.nowUs * 1000
+	s := a.windows[i].state
+	if s.check(r, at, dayOf(at), tokens, no) {
+		// Only its lease did not fit, by less than a permit.
+		no.until("RPM", r.RPM, at, at+int64(time.Millisecond), at+int64(time.Millisecond))
+	}
+	no.resetNs += nowNs - at
+	w.full, w.fullScope, w.fullUntil = *no, tokens, nowNs+fullLasts(no)
+}
+
+// state is the window of all nodes as far as this one knows, in its own clock:
+// with what Redis has yet to be told, without what is leased and not spent.
+func (w *sharedWindow) state(r *config.Rate, now int64, day int32) window {
+	s := w.seen
+	move := func(tat, owed, idle, limit, period int64) int64 {
+		return max(tat, now) + owed - cost(idle, max(limit, 1), period)
+	}
+	if r.RPM > 0 {
+		s.minute = move(s.minute, w.owed.minute, w.permits, r.RPM, minuteNs)
+	}
+	if r.RPH > 0 {
+		s.hour = move(s.hour, w.owed.hour, w.permits, r.RPH, hourNs)
+	}
+	if r.TPM > 0 {
+		s.tokens = move(s.tokens, w.owed.tokens, w.tokens, r.TPM, minuteNs)
+	}
+	if s.day != day {
+		s.day, s.inDay = day, 0
+	}
+	if month := monthOf(day); s.month != month {
+		s.month, s.inMonth = month, 0
+	}
+	if w.owed.day == day {
+		s.inDay += w.owed.inDay
+		s.inMonth += w.owed.inMonth
+	}
+	s.inDay, s.inMonth = max(0, s.inDay-w.permits), max(0, s.inMonth-w.permits)
+	return s
+}
+
+// unitsIn is how many units of a limit a time stands for.
+func unitsIn(ns, limit, period int64) int64 {
+	hi, lo := bits.Mul64(uint64(ns), uint64(limit))
+	if hi >= uint64(period) {
+		return 0
+	}
+	q, _ := bits.Div64(hi, lo, uint64(period))
+	return int64(q)
+}

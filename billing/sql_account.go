@@ -1,0 +1,279 @@
+package billing
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// AddAccount makes an account. One with the same id is this one: the answer to
+// an earlier try was lost.
+func (s *sqlStore) AddAccount(row *accountRow) error {
+	return s.write(func(t *tx) error {
+		err := t.row("SELECT no FROM account WHERE id = $1", row.id).Scan(&row.no)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		err = t.row(`INSERT INTO account(id, name, created_us) VALUES($1, $2, $3)
+			ON CONFLICT(name) DO NOTHING RETURNING no`, row.id, row.name, row.createdUs).Scan(&row.no)
+		if errors.Is(err, sql.ErrNoRows) {
+			return errExists
+		}
+		t.change(changeAccount, row.no, 0)
+		return s.unique(err)
+	})
+}
+
+// selectAccounts gives an account with its balances, DIEM of one day, and what
+// it spent. The allowance of that day counts where it is not booked yet.
+const selectAccounts = `SELECT a.no, a.id, a.name, a.created_us, a.diem_daily,
+  CASE WHEN a.diem_daily = 0 THEN 1 ELSE (SELECT count(*) FROM entry e WHERE e.ref = 'diem:' || a.id || ':' || CAST($2 AS TEXT)) END,
+  CAST(coalesce(max(CASE WHEN currency = 2 THEN day END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 2 AND day = $1 THEN avail END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 4 THEN avail END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 1 THEN avail END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 2 THEN spent END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 4 THEN spent END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 1 THEN spent END), 0) AS {I64})
+  FROM account a LEFT JOIN bucket b ON b.account = a.no `
+
+const (
+	sqlAccount   = selectAccounts + "WHERE a.no = $3 GROUP BY a.no"
+	groupAccount = " GROUP BY a.no"
+)
+
+func scanAccount(scan func(...any) error) (*accountRow, error) {
+	r := &accountRow{}
+	booked, last := 0, int64(0)
+	err := scan(&r.no, &r.id, &r.name, &r.createdUs, &r.diemDaily, &booked, &last,
+		&r.avail[inDIEM], &r.avail[inBundled], &r.avail[inUSD], &r.spent[inDIEM], &r.spent[inBundled], &r.spent[inUSD])
+	if err == nil && booked == 0 {
+		r.avail[inDIEM] += r.diemDaily
+	}
+	if last > 0 {
+		r.lastDIEM = dayOfDate(last)
+	}
+	return r, noRow(err)
+}
+
+func (s *sqlStore) Account(no uint32, day int32) (r *accountRow, err error) {
+	err = s.read(func(q *query) error {
+		r, err = scanAccount(q.row(sqlAccount, dateNumber(day), dateText(day), no).Scan)
+		return err
+	})
+	return r, err
+}
+
+func (s *sqlStore) FindAccount(nameOrID string, day int32) (r *accountRow, err error) {
+	err = s.read(func(q *query) error {
+		r, err = scanAccount(q.row(selectAccounts+"WHERE a.id = $3 OR a.name = $3"+groupAccount+
+			" ORDER BY CASE WHEN a.id = $3 THEN 0 ELSE 1 END LIMIT 1", dateNumber(day), dateText(day), nameOrID).Scan)
+		return err
+	})
+	return r, err
+}
+
+func (s *sqlStore) Accounts(day int32) (list []*accountRow, err error) {
+	err = s.read(func(q *query) error {
+		list = nil
+		return q.each(func(rows *sql.Rows) error {
+			r, err := scanAccount(rows.Scan)
+			list = append(list, r)
+			return err
+		}, selectAccounts+groupAccount+" ORDER BY a.no", dateNumber(day), dateText(day))
+	})
+	return list, err
+}
+
+// dateText is a day as people write it: 2026-11-21.
+func dateText(day int32) string {
+	return time.Unix(int64(day)*86400, 0).UTC().Format(time.DateOnly)
+}
+
+// dayOfDate is the day of a number such as 20261121.
+func dayOfDate(n int64) int32 {
+	return int32(time.Date(int(n/10000), time.Month(n/100%100), int(n%100), 0, 0, 0, 0, time.UTC).Unix() / 86400)
+}
+
+// Credit books money from outside: an entry with two postings and the bucket.
+// A ref that was used before changes nothing when it was for the same credit.
+func (s *sqlStore) Credit(c *credit) (applied bool, err error) {
+	err = s.write(func(t *tx) error {
+		applied = false
+		day, kind, book := int64(0), "TOP_UP", "cash"
+		switch {
+		case c.refund:
+			kind, book = "REFUND", "refunds"
+		case c.currency != USD:
+			book = "grants"
+		}
+		if c.currency == DIEM {
+			day = dateNumber(c.day)
+			if err := t.allow(c.account, c.day, c.nowUs); err != nil {
+				return err
+			}
+		}
+		id, err := t.entry(&bookEntry{kind: kind, ref: c.ref, memo: c.memo, nowUs: c.nowUs})
+		if err != nil {
+			return err
+		}
+		if id == 0 {
+			return t.sameCredit(c, kind)
+		}
+		applied = true
+		t.change(changeCredit, c.account, 0)
+		return t.grant(id, book, c.account, c.currency, day, c.amount)
+	})
+	return applied && err == nil, err
+}
+
+// sameCredit refuses a ref that belongs to another credit.
+func (t *tx) sameCredit(c *credit, kind string) error {
+	var booked string
+	var account uint32
+	var currency Currency
+	var amount Nano
+	err := t.row("SELECT kind, account, currency, amount FROM entry JOIN posting ON entry = id WHERE ref = $1 AND book = 'customer'", c.ref).Scan(&booked, &account, &currency, &amount)
+	if err == nil && (booked != kind || account != c.account || currency != c.currency || amount != c.amount) {
+		return fmt.Errorf("the reference %q belongs to another entry, %s of %s %s: use a new one", c.ref, booked, amount, currency)
+	}
+	return err
+}
+
+type bookEntry struct {
+	kind, ref, memo string
+	nowUs           int64
+}
+
+// entry begins an entry; 0 when its ref was used before.
+func (t *tx) entry(e *bookEntry) (id int64, err error) {
+	ref := sql.NullString{String: e.ref, Valid: e.ref != ""}
+	err = t.row("INSERT INTO entry(ts_us, kind, ref, memo) VALUES($1, $2, $3, $4) ON CONFLICT(ref) DO NOTHING RETURNING id", e.nowUs, e.kind, ref, e.memo).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return id, err
+}
+
+// grant books an entry that gives an account money from a book of the house.
+func (t *tx) grant(entry int64, house string, account uint32, c Currency, day int64, amount Nano) error {
+	var balance Nano
+	err := t.row(`INSERT INTO bucket(account, currency, day, granted, avail) VALUES($1, $2, $3, $4, $4)
+		ON CONFLICT(account, currency, day) DO UPDATE SET granted = bucket.granted + excluded.granted, avail = bucket.avail + excluded.avail
+		RETURNING avail + escrow`, account, int64(c), day, int64(amount)).Scan(&balance)
+	if err != nil {
+		return err
+	}
+	return t.post(entry, house, account, c, amount, balance)
+}
+
+// post writes the two postings of an entry that moves amount from a book of the
+// house to a customer.
+func (t *tx) post(entry int64, house string, account uint32, c Currency, amount, balance Nano) error {
+	_, err := t.exec(`INSERT INTO posting(entry, book, account, currency, amount, balance_after)
+		VALUES($1, 'customer', $2, $3, $4, $5), ($1, $6, 0, $3, $7, NULL)`,
+		entry, account, int64(c), int64(amount), int64(balance), house, -int64(amount))
+	t.pay(house, c, -amount)
+	return err
+}
+
+// allow books the DIEM allowance of an account for a day, once.
+func (t *tx) allow(account uint32, day int32, nowUs int64) error {
+	var daily Nano
+	var id string
+	err := t.row("SELECT diem_daily, id FROM account WHERE no = $1", account).Scan(&daily, &id)
+	if err != nil || daily == 0 {
+		return noRow(err)
+	}
+	entry, err := t.entry(&bookEntry{kind: "GRANT", ref: "diem:" + id + ":" + dateText(day), nowUs: nowUs})
+	if err != nil || entry == 0 {
+		return err
+	}
+	return t.grant(entry, "grants", account, DIEM, dateNumber(day), daily)
+}
+
+// SetAllowance changes the daily DIEM of an account, see keyStore.
+func (s *sqlStore) SetAllowance(account uint32, daily Nano, day int32, nowUs int64) error {
+	return s.write(func(t *tx) error {
+		if err := t.allow(account, day, nowUs); err != nil {
+			return err
+		}
+		if _, err := t.exec("UPDATE account SET diem_daily = $2 WHERE no = $1", account, int64(daily)); err != nil {
+			return err
+		}
+		t.change(changeAllowance, account, 0)
+		return t.allow(account, day, nowUs)
+	})
+}
+
+// LaterDIEM gives the DIEM of days after day, see keyStore.
+func (s *sqlStore) LaterDIEM(account uint32, day int32) (days map[int32]dayDIEM, err error) {
+	err = s.read(func(q *query) error {
+		days = map[int32]dayDIEM{}
+		err := q.each(func(rows *sql.Rows) error {
+			var date int64
+			var d dayDIEM
+			err := rows.Scan(&date, &d.avail)
+			days[dayOfDate(date)] = d
+			return err
+		}, "SELECT day, avail FROM bucket WHERE account = $1 AND currency = 2 AND day > $2", account, dateNumber(day))
+		if err != nil {
+			return err
+		}
+		for day, d := range days {
+			var n int
+			if err := q.row("SELECT count(*) FROM entry JOIN account a ON a.no = $1 WHERE ref = 'diem:' || a.id || ':' || CAST($2 AS TEXT)", account, dateText(day)).Scan(&n); err != nil {
+				return err
+			}
+			d.allowed = n > 0
+			days[day] = d
+		}
+		return nil
+	})
+	return days, err
+}
+
+// Shortfall is what the house paid for its customers so far.
+func (s *sqlStore) Shortfall() (n Nano, err error) {
+	err = s.read(func(q *query) error {
+		return q.row("SELECT CAST(coalesce(sum(-balance), 0) AS {I64}) FROM house WHERE book IN ('shortfall', 'late')").Scan(&n)
+	})
+	return n, err
+}
+
+// StaleDIEM finds allowances of days before a day that have not expired yet.
+func (s *sqlStore) StaleDIEM(before int32) (list []staleDIEM, err error) {
+	err = s.read(func(q *query) error {
+		list = nil
+		return q.each(func(rows *sql.Rows) error {
+			var d staleDIEM
+			var date int64
+			err := rows.Scan(&d.account, &date)
+			d.day = dayOfDate(date)
+			list = append(list, d)
+			return err
+		}, "SELECT account, day FROM bucket WHERE currency = 2 AND avail > 0 AND day < $1", dateNumber(before))
+	})
+	return list, err
+}
+
+// ExpireDIEM books what is left of a day's allowance, and leased to nobody, as
+// breakage.
+func (s *sqlStore) ExpireDIEM(account uint32, day int32, nowUs int64) error {
+	return s.write(func(t *tx) error {
+		var left, escrow Nano
+		err := t.row("SELECT avail, escrow FROM bucket WHERE account = $1 AND currency = 2 AND day = $2 {LOCK}", account, dateNumber(day)).Scan(&left, &escrow)
+		if err != nil || left == 0 {
+			return noRow(err)
+		}
+		if _, err := t.exec("UPDATE bucket SET avail = 0, expired = expired + $3 WHERE account = $1 AND currency = 2 AND day = $2", account, dateNumber(day), int64(left)); err != nil {
+			return err
+		}
+		id, err := t.entry(&bookEntry{kind: "EXPIRE", nowUs: nowUs})
+		if err != nil {
+			return err
+		}
+		return t.post(id, "breakage", account, DIEM, -left, escrow)
+	})
+}

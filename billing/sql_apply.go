@@ -1,0 +1,337 @@
+package billing
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Statements of the projection.
+const (
+	sqlCharge  = "UPDATE bucket SET avail = avail - $4, spent = spent + $4 WHERE account = $1 AND currency = $2 AND day = $3"
+	sqlPosting = `INSERT INTO posting(entry, book, account, currency, amount, balance_after)
+		SELECT u.entry, 'customer', u.account, u.currency, u.amount,
+		(SELECT b.avail + b.escrow FROM bucket b WHERE b.account = u.account AND b.currency = u.currency AND b.day = u.day)
+		FROM {FROM entry i, account i, currency i, amount i, day i}`
+	sqlHousePosting = "INSERT INTO posting(entry, book, account, currency, amount) {ROWS itiii}"
+	sqlUsageDay     = `INSERT INTO usage_day(account, api_key, day, model, currency, requests,
+		input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
+		input_amount, cache_read_amount, cache_write_amount, output_amount, last_us) {ROWS iiiiiiiiiiiiiii}
+		ON CONFLICT(account, api_key, day, model, currency) DO UPDATE SET requests = usage_day.requests + excluded.requests,
+		input_tokens = usage_day.input_tokens + excluded.input_tokens,
+		cache_read_tokens = usage_day.cache_read_tokens + excluded.cache_read_tokens,
+		cache_write_tokens = usage_day.cache_write_tokens + excluded.cache_write_tokens,
+		output_tokens = usage_day.output_tokens + excluded.output_tokens,
+		input_amount = usage_day.input_amount + excluded.input_amount,
+		cache_read_amount = usage_day.cache_read_amount + excluded.cache_read_amount,
+		cache_write_amount = usage_day.cache_write_amount + excluded.cache_write_amount,
+		output_amount = usage_day.output_amount + excluded.output_amount,
+		last_us = CASE WHEN excluded.last_us > usage_day.last_us THEN excluded.last_us ELSE usage_day.last_us END`
+	sqlProgress = `INSERT INTO open_progress(node, hold, seq, record) {ROWS iiib}
+		ON CONFLICT(node, hold) DO UPDATE SET seq = excluded.seq, record = excluded.record`
+	sqlResolved = "DELETE FROM open_progress WHERE node = $1 AND hold = $2"
+)
+
+// Applied is how far this node's journal has been applied.
+func (s *sqlStore) Applied(k sink) (seq uint64, err error) {
+	err = s.read(func(q *query) error {
+		return noRow(q.row("SELECT seq FROM applied WHERE node = $1 AND sink = $2", s.node, string(k)).Scan(&seq))
+	})
+	return seq, err
+}
+
+// Apply books a batch in one transaction, unless its cursor says that an
+// earlier try did, whose answer was lost.
+func (s *sqlStore) Apply(b *batch) error {
+	b.sort()
+	return s.write(func(t *tx) error {
+		if done, err := t.advance(sinkLedger, b.first, b.last); done || err != nil {
+			return err
+		}
+		if err := t.applyProgress(b); err != nil {
+			return err
+		}
+		return t.applyCharges(b)
+	})
+}
+
+// advance moves the cursor of a sink over the records first to last. done says
+// that it is there already.
+func (t *tx) advance(k sink, first, last uint64) (done bool, err error) {
+	var seq uint64
+	var inc uint32
+	err = t.row("SELECT seq, inc FROM applied WHERE node = $1 AND sink = $2 {LOCK}", t.s.node, string(k)).Scan(&seq, &inc)
+	switch {
+	case err != nil:
+		return false, noRow(err)
+	case inc != t.s.inc:
+		return false, errFenced
+	case seq >= last:
+		return true, nil
+	case seq != first-1:
+		return false, fmt.Errorf("the cursor %s is at record %d, the batch is %d to %d", k, seq, first, last)
+	}
+	_, err = t.exec("UPDATE applied SET seq = $3 WHERE node = $1 AND sink = $2", t.s.node, string(k), last)
+	return false, err
+}
+
+// applyCharges writes daily usage, balances and double entry of the batch.
+func (t *tx) applyCharges(b *batch) error {
+	if len(b.rollups) == 0 {
+		return nil
+	}
+	c, err := t.applyDays(b)
+	if err != nil {
+		return err
+	}
+	var entry int64
+	err = t.row("INSERT INTO entry(ts_us, kind, seq_first, seq_last, node) VALUES($1, 'CHARGE', $2, $3, $4) RETURNING id", b.nowUs, b.first, b.last, t.s.node).Scan(&entry)
+	if err != nil {
+		return err
+	}
+	spend := t.spend
+	if t.s.shared {
+		spend = t.spendLeases
+	}
+	if err := spend(c, b.nowUs); err != nil {
+		return err
+	}
+	if err := t.postCharges(entry, c); err != nil {
+		return err
+	}
+	return t.postHouse(entry, b, c)
+}
+
+// charge is what a batch takes out of one bucket.
+type charge struct {
+	account uint32
+	place   int
+	day     int32 // of DIEM
+	amount  Nano
+	late    Nano // of it, what neither a lease nor the bucket had
+}
+
+func (c *charge) date() int64 {
+	if c.place != inDIEM {
+		return 0
+	}
+	return dateNumber(c.day)
+}
+
+// keyCharge is what a batch takes out of a key's limits on one day.
+type keyCharge struct {
+	key       uint32
+	day       int32
+	usd, diem Nano
+}
+
+// charged is what a batch takes, in the order of the buckets.
+type charged struct {
+	list    []charge
+	keys    []keyCharge
+	revenue parts
+}
+
+// applyDays writes the daily usage and gives what it cost.
+func (t *tx) applyDays(b *batch) (*charged, error) {
+	c := &charged{}
+	days := t.bulk(sqlUsageDay)
+	from := 0 // first charge of the account
+	for i := range b.rollups {
+		u := &b.rollups[i]
+		if len(c.list) > from && c.list[from].account != u.account {
+			from = len(c.list)
+		}
+		var total parts
+		for place := range u.cells {
+			cell := &u.cells[place]
+			if cell.requests == 0 && cell.amounts == (lines{}) {
+				continue
+			}
+			n, a := &cell.tokens, &cell.amounts
+			if err := days.add(u.account, u.key, dateNumber(u.day), u.model, int64(spendOrder[place]), cell.requests,
+				n[lineInput], n[lineCacheRead], n[lineCacheWrite], n[lineOutput],
+				a[lineInput], a[lineCacheRead], a[lineCacheWrite], a[lineOutput], u.lastUs); err != nil {
+				return nil, err
+			}
+			total[place] = Nano(a[0] + a[1] + a[2] + a[3])
+			c.add(from, u.account, place, u.day, total[place])
+		}
+		c.addKey(u, &total)
+	}
+	return c, days.flush()
+}
+
+func (c *charged) add(from int, account uint32, place int, day int32, n Nano) {
+	if n == 0 {
+		return
+	}
+	if place != inDIEM {
+		day = 0
+	}
+	c.revenue[place] += n
+	for i := from; i < len(c.list); i++ {
+		if e := &c.list[i]; e.place == place && e.day == day {
+			e.amount += n
+			return
+		}
+	}
+	c.list = append(c.list, charge{account: account, place: place, day: day, amount: n})
+}
+
+func (c *charged) addKey(u *rollup, total *parts) {
+	usd, diem := total[inBundled]+total[inUSD], total[inDIEM]
+	if n := len(c.keys); n > 0 && c.keys[n-1].key == u.key && c.keys[n-1].day == u.day {
+		c.keys[n-1].usd += usd
+		c.keys[n-1].diem += diem
+		return
+	}
+	c.keys = append(c.keys, keyCharge{u.key, u.day, usd, diem})
+}
+
+// spend takes charges from balances: all of them are this process's own.
+func (t *tx) spend(c *charged, nowUs int64) error {
+	for i := range c.list {
+		e := &c.list[i]
+		currency, allowed := spendOrder[e.place], false
+		for {
+			res, err := t.exec(sqlCharge, e.account, int64(currency), e.date(), int64(e.amount))
+			if err != nil {
+				return fmt.Errorf("cannot charge %s %s to account %d: %w", e.amount, currency, e.account, err)
+			}
+			if rows, _ := res.RowsAffected(); rows == 1 {
+				break
+			}
+			if e.place != inDIEM || allowed {
+				return fmt.Errorf("cannot charge %s %s to account %d: it has no such balance", e.amount, currency, e.account)
+			}
+			// The first charge to this day's allowance.
+			allowed = true
+			if err := t.allow(e.account, e.day, nowUs); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// postCharges books the customers' side: one posting an account and currency.
+// Its balance is that of the latest day.
+func (t *tx) postCharges(entry int64, c *charged) error {
+	b := t.bulk(sqlPosting)
+	for i := 0; i < len(c.list); {
+		account := c.list[i].account
+		var paid parts
+		var latest int32
+		for ; i < len(c.list) && c.list[i].account == account; i++ {
+			e := &c.list[i]
+			paid[e.place] += e.amount - e.late
+			if e.place == inDIEM {
+				latest = max(latest, e.day)
+			}
+		}
+		for place, n := range paid {
+			if n == 0 {
+				continue
+			}
+			date := int64(0)
+			if place == inDIEM {
+				date = dateNumber(latest)
+			}
+			if err := b.add(entry, account, int64(spendOrder[place]), -int64(n), date); err != nil {
+				return err
+			}
+		}
+	}
+	return b.flush()
+}
+
+// postHouse books the other side: revenue, and what shortfalls and late charges
+// cost the house.
+func (t *tx) postHouse(entry int64, b *batch, c *charged) error {
+	bulk := t.bulk(sqlHousePosting)
+	revenue := c.revenue
+	lost := func(book string, account uint32, currency Currency, n Nano) error {
+		t.pay(book, currency, -n)
+		return bulk.add(entry, book, account, int64(currency), -int64(n))
+	}
+	for _, account := range slices.Sorted(maps.Keys(b.shortfall)) {
+		n := b.shortfall[account]
+		revenue[inUSD] += n
+		if err := lost("shortfall", account, USD, n); err != nil {
+			return err
+		}
+	}
+	late := map[uint32]*parts{}
+	for i := range c.list {
+		if e := &c.list[i]; e.late > 0 {
+			if late[e.account] == nil {
+				late[e.account] = &parts{}
+			}
+			late[e.account][e.place] += e.late
+		}
+	}
+	for _, account := range slices.Sorted(maps.Keys(late)) {
+		for place, n := range late[account] {
+			if n == 0 {
+				continue
+			}
+			if err := lost("late", account, spendOrder[place], n); err != nil {
+				return err
+			}
+		}
+	}
+	for place, n := range revenue {
+		if n == 0 {
+			continue
+		}
+		t.pay("revenue", spendOrder[place], n)
+		if err := bulk.add(entry, "revenue", uint32(0), int64(spendOrder[place]), int64(n)); err != nil {
+			return err
+		}
+	}
+	return bulk.flush()
+}
+
+func (t *tx) applyProgress(b *batch) error {
+	rows := t.bulk(sqlProgress)
+	for _, hold := range slices.Sorted(maps.Keys(b.progress)) {
+		r := b.progress[hold]
+		data := make([]byte, sizeMost)
+		if err := rows.add(t.s.node, hold, r.seq, data[:r.put(data)]); err != nil {
+			return err
+		}
+	}
+	if err := rows.flush(); err != nil {
+		return err
+	}
+	for _, hold := range b.resolved {
+		if _, err := t.exec(sqlResolved, t.s.node, hold); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OpenProgress gives the progress of this node's holds that are not resolved.
+func (s *sqlStore) OpenProgress() (list []record, err error) {
+	err = s.read(func(q *query) error {
+		list = nil
+		return q.each(func(rows *sql.Rows) error {
+			var seq uint64
+			var data []byte
+			if err := rows.Scan(&seq, &data); err != nil {
+				return err
+			}
+			var r record
+			if r.get(data, seq) == 0 {
+				return errors.New("a row of open_progress is damaged")
+			}
+			list = append(list, r)
+			return nil
+		}, "SELECT seq, record FROM open_progress WHERE node = $1 ORDER BY hold", s.node)
+	})
+	return list, err
+}

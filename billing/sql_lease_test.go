@@ -1,0 +1,658 @@
+package billing
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"farebox/bench/servers"
+)
+
+// leaseTest is a shared store with some nodes on it, driven by hand.
+type leaseTest struct {
+	t       *testing.T
+	address string
+	nodes   []*peer
+}
+
+// peer is a node as its own memory sees it.
+type peer struct {
+	*postgresStore
+	t  *testing.T
+	op uint64
+	b  *batch
+}
+
+func newLeaseTest(t *testing.T, nodes int) *leaseTest {
+	t.Helper()
+	l := &leaseTest{t: t, address: servers.Database(t)}
+	for i := range nodes {
+		l.nodes = append(l.nodes, l.join(fmt.Sprint("n", i)))
+	}
+	return l
+}
+
+// join opens another connection as a node of that name.
+func (l *leaseTest) join(name string) *peer {
+	l.t.Helper()
+	return newPeer(l.t, openNode(l.t, l.address, name))
+}
+
+func newPeer(t *testing.T, s *postgresStore) *peer {
+	t.Helper()
+	n := &peer{postgresStore: s, t: t, b: newBatch()}
+	var err error
+	if n.op, err = s.LastOp(); err != nil {
+		t.Fatal(err)
+	}
+	at, err := s.Applied(sinkLedger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.b.begin(at)
+	return n
+}
+
+func (n *peer) grant(wants ...want) []funds {
+	n.t.Helper()
+	n.op++
+	list, err := n.Grant(n.op, wants)
+	if err != nil {
+		n.t.Fatalf("grant %+v: %v", wants, err)
+	}
+	return list
+}
+
+func (n *peer) giveBack(rests ...want) []funds {
+	n.t.Helper()
+	n.op++
+	list, err := n.Return(n.op, rests)
+	if err != nil {
+		n.t.Fatalf("return %+v: %v", rests, err)
+	}
+	return list
+}
+
+// charge settles a request in the next batch.
+func (n *peer) charge(account uint32, key int64, day int32, amounts parts) {
+	c := conform{b: n.b}
+	c.settle(account, key, day, amounts)
+}
+
+func (n *peer) apply() {
+	n.t.Helper()
+	if err := n.applyErr(); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *peer) applyErr() error {
+	n.b.sealed, n.b.nowUs = true, conformUs
+	if err := n.Apply(n.b); err != nil {
+		return err
+	}
+	n.b.applied()
+	n.b.begin(n.b.last)
+	return nil
+}
+
+func (l *leaseTest) recount() *recount {
+	l.t.Helper()
+	c := conform{Store: l.nodes[0], t: l.t}
+	return c.recount()
+}
+
+func money(account uint32, n Nano) want {
+	return want{account: account, day: conformDay, amounts: parts{0, 0, n}}
+}
+
+func limit(account uint32, key int64, p Period, n Nano) want {
+	return want{account: account, key: key, day: conformDay, period: p.number(conformDay), amounts: parts{0, 0, n}}
+}
+
+// expect compares where money is.
+func (l *leaseTest) expect(f funds, granted, lease, avail, others Nano) {
+	l.t.Helper()
+	if f.granted[inUSD] != granted || f.lease[inUSD] != lease || f.avail[inUSD] != avail || f.others[inUSD] != others {
+		l.t.Errorf("granted %d, leased %d, left %d, others %d; expected %d, %d, %d, %d",
+			f.granted[inUSD], f.lease[inUSD], f.avail[inUSD], f.others[inUSD], granted, lease, avail, others)
+	}
+}
+
+// "The answer was lost, the node asked again, and had the money twice."
+func TestLeaseOperationsCountOnce(t *testing.T) {
+	t.Parallel()
+	l := newLeaseTest(t, 2)
+	a, b := l.nodes[0], l.nodes[1]
+	x, y := addAccount(t, a, "x", parts{0, 0, 100}), addAccount(t, a, "y", parts{0, 0, 5})
+	first := []want{money(x, 60), money(y, 60), money(99, 1), money(x, 10)}
+	for range 3 {
+		list, err := a.Grant(1, first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.expect(list[0], 60, 70, 30, 0)
+		l.expect(list[1], 5, 5, 0, 0)
+		l.expect(list[2], 0, 0, 0, 0)
+		l.expect(list[3], 10, 70, 30, 0)
+	}
+	a.op = 1
+	l.expect(b.grant(money(x, 60))[0], 30, 30, 0, 70)
+	// A denied operation stays denied, although there is money by now.
+	b.op++
+	if list, err := b.Grant(b.op, []want{money(x, 5)}); err != nil || list[0].granted[inUSD] != 0 {
+		t.Fatalf("%+v %v", list, err)
+	}
+	l.expect(a.giveBack(money(x, 50))[0], 50, 20, 50, 30)
+	list, err := b.Grant(b.op, []want{money(x, 5)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.expect(list[0], 0, 30, 50, 20)
+	if list, err := a.Return(a.op, []want{money(x, 50)}); err != nil || list[0].granted[inUSD] != 50 || list[0].lease[inUSD] != 20 {
+		t.Errorf("the return again: %+v %v", list, err)
+	}
+	for name, call := range map[string]func() error{
+		"another under the same number": func() error { _, err := a.Return(a.op, []want{money(x, 51)}); return err },
+		"more under the same number":    func() error { _, err := a.Return(a.op, []want{money(x, 50), money(y, 1)}); return err },
+		"one that was long ago":         func() error { _, err := a.Grant(a.op-1, []want{money(x, 1)}); return err },
+		"one too early":                 func() error { _, err := a.Grant(a.op+2, []want{money(x, 1)}); return err },
+	} {
+		if call() == nil {
+			t.Errorf("%s was done", name)
+		}
+	}
+	// More than there is goes back as far as it goes.
+	l.expect(a.giveBack(money(x, 1000))[0], 20, 0, 70, 30)
+	if op, err := a.LastOp(); op != a.op || err != nil {
+		t.Errorf("the last operation is %d, expected %d (%v)", op, a.op, err)
+	}
+	l.recount()
+}
+
+// The last dollar: nodes that all want everything get no nano more than there is.
+func TestNodesCannotGetMoreThanThereIs(t *testing.T) {
+	t.Parallel()
+	l := newLeaseTest(t, 6)
+	x := addAccount(t, l.nodes[0], "x", parts{0, 0, usd})
+	k := &keyRow{id: "k", account: x, typ: Inference, period: Epoch, limitUSD: nano(usd / 2), createdUs: 1}
+	if err := l.nodes[0].AddKey(k, 10); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var granted, limited atomic.Int64
+	for i, n := range l.nodes {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(1, uint64(i)))
+			lease, quota := Nano(0), Nano(0)
+			for range 60 {
+				list := n.grant(limit(x, k.no, Epoch, usd/50), money(x, usd/37))
+				quota += list[0].granted[inUSD]
+				lease += list[1].granted[inUSD]
+				spend := min(lease, quota, Nano(rnd.Int64N(int64(usd/100))))
+				if spend > 0 {
+					n.charge(x, k.no, conformDay, parts{0, 0, spend})
+					lease, quota = lease-spend, quota-spend
+					granted.Add(int64(spend))
+					limited.Add(int64(spend))
+				}
+				if rnd.IntN(3) == 0 {
+					n.apply()
+				}
+				if rnd.IntN(4) == 0 {
+					list = n.giveBack(limit(x, k.no, Epoch, quota/2), money(x, lease/2))
+					quota -= list[0].granted[inUSD]
+					lease -= list[1].granted[inUSD]
+				}
+			}
+			n.apply()
+			f, err := n.Funds([]uint32{x}, conformDay)
+			if err != nil || f[0].lease[inUSD] != lease || quota > 0 && (len(f) != 2 || f[1].lease[inUSD] != quota) {
+				t.Errorf("node %d has %s and %s of the limit in memory, %+v in the store (%v)", i, lease, quota, f, err)
+			}
+			granted.Add(int64(lease))
+			limited.Add(int64(quota))
+		})
+	}
+	wg.Wait()
+	if n := Nano(granted.Load()); n > usd {
+		t.Errorf("%s of a dollar were spent or leased", n)
+	}
+	if n := Nano(limited.Load()); n > usd/2 {
+		t.Errorf("%s of a limit of 0.5 were spent or leased", n)
+	}
+	r := l.recount()
+	if late := r.accounts[x].late; late != (parts{}) {
+		t.Errorf("%v were late though every charge had a lease", late)
+	}
+}
+
+// "A key with a limit of $10 on five nodes spent $50."
+func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
+	t.Parallel()
+	l := newLeaseTest(t, 2)
+	a, b := l.nodes[0], l.nodes[1]
+	x := addAccount(t, a, "x", parts{100, 0, 1000})
+	add := func(id string, p Period, limitUSD, limitDIEM *Nano) int64 {
+		k := &keyRow{id: id, account: x, typ: Inference, digest: digest{id[0]}, period: p, limitUSD: limitUSD, limitDIEM: limitDIEM, createdUs: 1}
+		if err := a.AddKey(k, 10); err != nil {
+			t.Fatal(err)
+		}
+		return k.no
+	}
+	for i, p := range []Period{Epoch, Month, Lifetime} {
+		k := add(fmt.Sprintf("%ckey", 'a'+i), p, nano(100), nil)
+		a.grant(money(x, 300))
+		// What was spent before there was any lease of the limit counts.
+		a.charge(x, k, conformDay, parts{0, 0, 30})
+		a.charge(x, k, conformDay-400, parts{0, 0, 7}) // long ago
+		a.apply()
+		before := Nano(0)
+		if p == Lifetime {
+			before = 7
+		}
+		l.expect(a.grant(limit(x, k, p, 20))[0], 20, 20, 50-before, 0)
+		l.expect(b.grant(limit(x, k, p, 200))[0], 50-before, 50-before, 0, 20)
+		a.charge(x, k, conformDay, parts{0, 5, 10}) // bundled credits count as USD
+		a.apply()
+		f := a.grant(limit(x, k, p, 1))[0]
+		l.expect(f, 0, 5, 0, 50-before)
+		l.expect(b.giveBack(limit(x, k, p, 30))[0], 30, 20-before, 30, 5)
+		l.expect(a.grant(limit(x, k, p, 100))[0], 30, 35, 0, 20-before)
+		// Without a lease, as when the limit was new: counted all the same.
+		a.charge(x, k, conformDay, parts{0, 0, 40})
+		a.apply()
+		l.expect(a.grant(limit(x, k, p, 100))[0], 0, 0, 0, 20-before)
+		row, err := a.KeyByID(fmt.Sprintf("%ckey", 'a'+i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		row.limitUSD = nano(200)
+		if err := a.UpdateKey(row); err != nil {
+			t.Fatal(err)
+		}
+		// 85 and what was before are spent, 20 less that are with b.
+		l.expect(a.grant(limit(x, k, p, 1000))[0], 95, 95, 0, 20-before)
+		row.limitUSD = nano(1)
+		if err := a.UpdateKey(row); err != nil {
+			t.Fatal(err)
+		}
+		l.expect(a.giveBack(limit(x, k, p, 95))[0], 95, 0, 0, 20-before)
+		a.giveBack(money(x, 1000))
+	}
+	// Each limit by itself, and none where there is none.
+	k := add("d", Epoch, nil, nano(10))
+	f := a.grant(want{account: x, key: k, day: conformDay, period: Epoch.number(conformDay), amounts: parts{25, 0, 25}})[0]
+	if f.granted != (parts{10, 0, 0}) || f.avail[inUSD] != maxCredit {
+		t.Errorf("granted %v with %v left; only DIEM have a limit", f.granted, f.avail)
+	}
+	// A period of a kind that the key does not have any more.
+	if f := a.grant(limit(x, k, Month, 5))[0]; f.granted != (parts{}) {
+		t.Errorf("%v of a limit a month were granted of one a day", f.granted)
+	}
+	list, err := a.Funds([]uint32{x}, conformDay)
+	if err != nil || len(list) != 2 || list[1].key != k || list[1].lease != (parts{10, 0, 0}) {
+		t.Errorf("funds %+v (%v)", list, err)
+	}
+	l.recount()
+}
+
+// "It died, its money was given to others, it came back and spent it again."
+func TestLeasesOfADeadNodeComeBackOnce(t *testing.T) {
+	t.Parallel()
+	l := newLeaseTest(t, 2)
+	dead, other := l.nodes[0], l.nodes[1]
+	x := addAccount(t, other, "x", parts{40, 30, 100})
+	all := want{account: x, day: conformDay, amounts: parts{40, 30, 100}}
+	dead.grant(all)
+	if _, err := dead.Beat(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := other.Reclaim(0); err != nil || len(list) != 0 {
+		t.Fatalf("%v of a live node was taken back (%v)", list, err)
+	}
+	if err := other.ReleaseNode("n0"); err == nil {
+		t.Error("a live node was released")
+	}
+	if err := other.ReleaseNode("nobody"); err == nil {
+		t.Error("a node that does not exist was released")
+	}
+	if _, err := dead.Beat(time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if list, err := other.Reclaim(time.Hour); err != nil || len(list) != 0 {
+		t.Fatalf("%v was taken back within the grace time (%v)", list, err)
+	}
+	list, err := other.Reclaim(0)
+	if err != nil || len(list) != 1 || list[0] != (reclaimed{dead.node, "n0", all.amounts}) {
+		t.Fatalf("taken back: %+v (%v)", list, err)
+	}
+	if list, err := other.Reclaim(0); err != nil || len(list) != 0 {
+		t.Fatalf("%v was taken back twice (%v)", list, err)
+	}
+	// Nothing before it has been told, then all as usual.
+	if _, err := dead.Grant(dead.op+1, []want{money(x, 1)}); !errors.Is(err, errReclaimed) {
+		t.Errorf("before it was told, a grant gives %v", err)
+	}
+	other.grant(money(x, 95))
+	for i := range 2 {
+		b, err := dead.Beat(time.Minute)
+		if err != nil || b.reclaimed != (i == 0) || b.live != 2 {
+			t.Errorf("beat %d: %+v %v", i, b, err)
+		}
+	}
+	// What it had charged meanwhile: from what is left, then late.
+	dead.charge(x, 1, conformDay, parts{50, 30, 7})
+	dead.apply()
+	c := l.recount().accounts[x]
+	if c.spent != (parts{40, 30, 5}) || c.late != (parts{10, 0, 2}) {
+		t.Errorf("spent %v and late %v, expected 40 30 5 and 10 0 2", c.spent, c.late)
+	}
+	if n, err := other.Shortfall(); n != 12 || err != nil {
+		t.Errorf("the shortfall is %d (%v)", n, err)
+	}
+	l.expect(dead.grant(money(x, 3))[0], 0, 0, 0, 95)
+	l.expect(other.giveBack(money(x, 95))[0], 95, 0, 95, 0)
+	l.expect(dead.grant(money(x, 3))[0], 3, 3, 92, 0)
+
+	// Leaving gives back, too, and is the end.
+	for range 2 {
+		if err := dead.Leave(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := dead.Grant(dead.op+1, []want{money(x, 1)}); !errors.Is(err, errFenced) {
+		t.Errorf("after it left, a grant gives %v", err)
+	}
+	if _, err := dead.Beat(time.Minute); !errors.Is(err, errFenced) {
+		t.Errorf("after it left, a beat gives %v", err)
+	}
+	nodes, err := other.Nodes()
+	if err != nil || len(nodes) != 2 || !nodes[0].left || nodes[1].left || nodes[0].leased != (parts{}) {
+		t.Errorf("nodes %+v (%v)", nodes, err)
+	}
+	again := l.join("n0")
+	if again.node != dead.node || again.inc != dead.inc+1 {
+		t.Errorf("it came back as %d, incarnation %d", again.node, again.inc)
+	}
+	l.expect(again.grant(money(x, 95))[0], 95, 95, 0, 0)
+	l.recount()
+}
+
+// "The old process was not dead after all, and both booked."
+func TestOlderProcessCanWriteNothing(t *testing.T) {
+	t.Parallel()
+	l := newLeaseTest(t, 1)
+	old := l.nodes[0]
+	x := addAccount(t, old, "x", parts{0, 0, 1_000_000})
+	old.grant(money(x, 1_000_000))
+	// It writes as fast as it can while the new one joins.
+	var booked atomic.Uint64
+	end := make(chan error)
+	go func() {
+		for {
+			for range 20 {
+				old.charge(x, 1, conformDay, parts{0, 0, 1})
+			}
+			if err := old.applyErr(); err != nil {
+				end <- err
+				return
+			}
+			booked.Store(old.b.last)
+		}
+	}()
+	time.Sleep(50 * time.Millisecond)
+	young := l.join("n0")
+	if err := <-end; !errors.Is(err, errFenced) {
+		t.Errorf("the older process ended with %v", err)
+	}
+	at, err := young.Applied(sinkLedger)
+	if err != nil || at != booked.Load() || at == 0 {
+		t.Errorf("the older process booked %d records, the new one finds %d (%v)", booked.Load(), at, err)
+	}
+	for name, call := range map[string]func() error{
+		"Apply":    old.applyErr,
+		"AddPages": func() error { return old.AddPages(nil, 1, 2) },
+		"Grant":    func() error { _, err := old.Grant(old.op+1, []want{money(x, 1)}); return err },
+		"Return":   func() error { _, err := old.Return(old.op+1, []want{money(x, 1)}); return err },
+		"Replay":   func() error { _, err := old.Grant(old.op, []want{money(x, 1_000_000)}); return err },
+		"Beat":     func() error { _, err := old.Beat(time.Minute); return err },
+		"Leave":    old.Leave,
+	} {
+		if err := call(); !errors.Is(err, errFenced) {
+			t.Errorf("%s of the older process gives %v", name, err)
+		}
+	}
+	// The lease is the new one's.
+	f, err := young.Funds(nil, conformDay)
+	if err != nil || len(f) != 1 || f[0].lease[inUSD] != 1_000_000-Nano(at) {
+		t.Errorf("funds %+v (%v)", f, err)
+	}
+	young.charge(x, 1, conformDay, parts{0, 0, f[0].lease[inUSD]})
+	young.apply()
+	if c := l.recount().accounts[x]; c.spent[inUSD] != 1_000_000 || c.late != (parts{}) {
+		t.Errorf("spent %v, late %v", c.spent, c.late)
+	}
+}
+
+// "A key was revoked, and one node never heard of it."
+func TestNoChangeIsMissed(t *testing.T) {
+	t.Parallel()
+	l := newLeaseTest(t, 3)
+	const each = 60
+	accounts := make([]uint32, 8)
+	for i := range accounts {
+		accounts[i] = addAccount(t, l.nodes[0], fmt.Sprint("a", i), parts{})
+	}
+	start, err := l.nodes[0].Beat(time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	read := make(chan []change)
+	go func() {
+		var all []change
+		at := start.feed
+		for last := false; ; {
+			list, err := l.nodes[2].Changes(at)
+			if err != nil {
+				t.Errorf("changes: %v", err)
+				break
+			}
+			for _, c := range list {
+				if c.no != at+1 {
+					t.Errorf("change %d comes after %d", c.no, at)
+				}
+				at = c.no
+			}
+			all = append(all, list...)
+			if last {
+				break
+			}
+			select {
+			case <-stop:
+				last = true
+			default:
+			}
+		}
+		read <- all
+	}()
+	var wg sync.WaitGroup
+	for w := range 6 {
+		wg.Go(func() {
+			n := l.nodes[w%2]
+			for i := range each {
+				account := accounts[(w+i)%len(accounts)]
+				var err error
+				if i%2 == 0 {
+					err = n.Recall(account)
+				} else {
+					_, err = n.Credit(&credit{account: account, currency: USD, amount: 1, ref: fmt.Sprint(w, "-", i), nowUs: 1})
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	kinds := map[changeKind]int{}
+	for _, c := range <-read {
+		kinds[c.kind]++
+	}
+	if kinds[changeRecall] != 6*each/2 || kinds[changeCredit] != 6*each/2 {
+		t.Errorf("of %d changes %v were read", 6*each, kinds)
+	}
+	if _, err := l.nodes[0].writer.Exec("DELETE FROM change WHERE no <= $1", int64(start.feed)+3); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.nodes[0].Changes(start.feed); !errors.Is(err, errFeedGap) {
+		t.Errorf("changes that are gone give %v", err)
+	}
+	l.recount()
+}
+
+// DIEM of a day come into being once, whoever touches them first.
+func TestAllowanceOfADayIsGrantedOnce(t *testing.T) {
+	t.Parallel()
+	l := newLeaseTest(t, 4)
+	x := addAccount(t, l.nodes[0], "x", parts{})
+	if err := l.nodes[0].SetAllowance(x, 1000, conformDay, conformUs); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var granted atomic.Int64
+	for i := range 16 {
+		wg.Go(func() {
+			s := openNode(t, l.address, fmt.Sprint("m", i))
+			for day := range int32(4) {
+				list, err := s.Grant(uint64(day+1), []want{{account: x, day: conformDay + day, amounts: parts{300, 0, 0}}})
+				if err != nil {
+					t.Errorf("grant: %v", err)
+					return
+				}
+				granted.Add(int64(list[0].granted[inDIEM]))
+			}
+		})
+	}
+	wg.Wait()
+	if granted.Load() != 4000 {
+		t.Errorf("%d were granted of 1000 on each of four days", granted.Load())
+	}
+	// A batch may be the first to touch a day, too: late, but booked.
+	l.nodes[0].charge(x, 1, conformDay+9, parts{600, 0, 0})
+	l.nodes[0].apply()
+	if c := l.recount().accounts[x]; c.spent[inDIEM] != 600 || c.credited[inDIEM] != 5000 {
+		t.Errorf("spent %v of %v", c.spent, c.credited)
+	}
+	f, err := l.nodes[0].Funds([]uint32{x}, conformDay)
+	if err != nil || f[0].others[inDIEM] != 1000 {
+		t.Errorf("funds %+v (%v)", f, err)
+	}
+}
+
+// "Under load the database reported deadlocks, and requests waited for them."
+func TestWritersNeverWaitInACircle(t *testing.T) {
+	t.Parallel()
+	p := servers.StartPostgres(t, "log_min_messages=log")
+	l := &leaseTest{t: t, address: p.Database(t)}
+	for i := range 4 {
+		l.nodes = append(l.nodes, l.join(fmt.Sprint("n", i)))
+	}
+	const accounts, keys = 40, 80
+	var nos []uint32
+	var keyNos []int64
+	for i := range accounts {
+		no := addAccount(t, l.nodes[0], fmt.Sprint("a", i), parts{1000, 1000, 1 << 40})
+		if err := l.nodes[0].SetAllowance(no, 50, conformDay, conformUs); err != nil {
+			t.Fatal(err)
+		}
+		nos = append(nos, no)
+	}
+	for i := range keys {
+		k := &keyRow{id: fmt.Sprint("k", i), account: nos[i%accounts], typ: Inference, digest: digest{byte(i)}, period: Epoch, limitUSD: nano(1 << 39), createdUs: 1}
+		if err := l.nodes[0].AddKey(k, 10); err != nil {
+			t.Fatal(err)
+		}
+		keyNos = append(keyNos, k.no)
+	}
+	deadline := time.Now().Add(4 * time.Second)
+	var wg sync.WaitGroup
+	work := func(do func(rnd *rand.Rand)) {
+		seed := rand.Uint64()
+		wg.Go(func() {
+			for rnd := rand.New(rand.NewPCG(seed, 1)); time.Now().Before(deadline) && !t.Failed(); {
+				do(rnd)
+			}
+		})
+	}
+	for _, n := range l.nodes {
+		work(func(rnd *rand.Rand) { // leases
+			var wants []want
+			for range 1 + rnd.IntN(40) {
+				i := rnd.IntN(keys)
+				wants = append(wants, want{account: nos[rnd.IntN(accounts)], day: conformDay + int32(rnd.IntN(3)), amounts: parts{Nano(rnd.IntN(5)), Nano(rnd.IntN(5)), 1000}},
+					limit(nos[i%accounts], keyNos[i], Epoch, 1000))
+			}
+			if rnd.IntN(3) == 0 {
+				n.giveBack(wants...)
+			} else {
+				n.grant(wants...)
+			}
+		})
+		work(func(rnd *rand.Rand) { // charges
+			for range 1 + rnd.IntN(60) {
+				i := rnd.IntN(keys)
+				n.charge(nos[i%accounts], keyNos[i], conformDay+int32(rnd.IntN(3)), parts{Nano(rnd.IntN(3)), Nano(rnd.IntN(3)), Nano(rnd.IntN(50))})
+			}
+			n.apply()
+		})
+		work(func(*rand.Rand) { // sessions
+			if _, err := n.Beat(time.Minute); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(5 * time.Millisecond)
+		})
+	}
+	work(func(rnd *rand.Rand) { // operators
+		n, no := l.nodes[0], nos[rnd.IntN(accounts)]
+		c := &credit{account: no, currency: spendOrder[rnd.IntN(currencies)], day: conformDay + int32(rnd.IntN(3)), amount: 5, ref: fmt.Sprint(rnd.Uint64()), nowUs: 1}
+		if _, err := n.Credit(c); err != nil {
+			t.Error(err)
+		}
+		if err := n.SetAllowance(no, Nano(40+rnd.IntN(20)), conformDay+int32(rnd.IntN(3)), 1); err != nil {
+			t.Error(err)
+		}
+		if err := n.ExpireDIEM(no, conformDay+int32(rnd.IntN(3)), 1); err != nil && !errors.Is(err, errNoRow) {
+			t.Error(err)
+		}
+	})
+	work(func(*rand.Rand) { // a node that comes and goes
+		n := openNode(t, l.address, "guest")
+		var wants []want
+		for _, no := range nos {
+			wants = append(wants, money(no, 10))
+		}
+		g := newPeer(t, n)
+		g.grant(wants...)
+		if _, err := n.Beat(0); err != nil {
+			t.Error(err)
+		}
+		if _, err := l.nodes[1].Reclaim(0); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	})
+	wg.Wait()
+	l.recount()
+	if n := strings.Count(p.Log(), "deadlock detected"); n > 0 {
+		t.Errorf("%d deadlocks", n)
+	}
+}

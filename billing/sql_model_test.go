@@ -1,0 +1,242 @@
+package billing
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"farebox/bench/servers"
+)
+
+// modelStore is what a shared store comes to, written down as plainly as
+// possible: one account in USD and DIEM, one key with a limit, some nodes.
+type modelStore struct {
+	free, spent, late, expired [currencies]Nano
+	lease                      []parts // by node
+	limit, used                Nano
+	quota                      []Nano
+	granted                    Nano
+}
+
+func (m *modelStore) leased(place int) (n Nano) {
+	for i := range m.lease {
+		n += m.lease[i][place]
+	}
+	return n
+}
+
+func (m *modelStore) quotas() (n Nano) {
+	for _, q := range m.quota {
+		n += q
+	}
+	return n
+}
+
+// TestLeasesAgainstAModel does arbitrary things in arbitrary order on a real
+// store and on the model, and compares all there is after each.
+func TestLeasesAgainstAModel(t *testing.T) {
+	t.Parallel()
+	address := servers.Database(t)
+	const nodes = 3
+	stores := make([]*postgresStore, nodes)
+	for i := range stores {
+		stores[i] = openNode(t, address, fmt.Sprint("n", i))
+	}
+	deadline := time.Now().Add(8 * time.Second)
+	if testing.Short() {
+		deadline = time.Now().Add(2 * time.Second)
+	}
+	runs := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		if time.Now().After(deadline) && runs > 5 {
+			return
+		}
+		runs++
+		name := rand.Text()
+		must := func(err error) {
+			rt.Helper()
+			if err != nil {
+				rt.Fatal(err)
+			}
+		}
+		a := &accountRow{id: name, name: name, createdUs: 1}
+		must(stores[0].AddAccount(a))
+		m := &modelStore{lease: make([]parts, nodes), quota: make([]Nano, nodes), limit: 500}
+		k := &keyRow{id: name, account: a.no, typ: Inference, period: Epoch, limitUSD: nano(m.limit), createdUs: 1}
+		copy(k.digest[:], name)
+		must(stores[0].AddKey(k, 5))
+		peers := make([]*peer, nodes)
+		for i, s := range stores {
+			peers[i] = newPeer(t, s)
+		}
+		credits := 0
+		amount := rapid.Int64Range(0, 400)
+		node := rapid.IntRange(0, nodes-1)
+		place := rapid.SampledFrom([]int{inDIEM, inUSD})
+		check := func() {
+			for i, p := range peers {
+				list, err := p.Funds([]uint32{a.no}, conformDay)
+				must(err)
+				f := list[0]
+				for _, at := range []int{inDIEM, inBundled, inUSD} {
+					if f.lease[at] != m.lease[i][at] || f.avail[at] != m.free[at] || f.others[at] != m.leased(at)-m.lease[i][at] {
+						rt.Fatalf("node %d: %+v in the store, the model has %v of %v free and %+v", i, f, m.lease[i], m.free, m.lease)
+					}
+				}
+				quota := Nano(0)
+				if len(list) > 1 {
+					quota = list[1].lease[inUSD]
+				}
+				if quota != m.quota[i] {
+					rt.Fatalf("node %d: %d of the limit in the store, the model has %d", i, quota, m.quota[i])
+				}
+			}
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"": func(*rapid.T) { check() },
+			"credit": func(rt *rapid.T) {
+				at, n := place.Draw(rt, "place"), Nano(1+amount.Draw(rt, "amount"))
+				ref := fmt.Sprint(name, credits)
+				credits++
+				for i := range 2 {
+					ok, err := stores[i].Credit(&credit{account: a.no, currency: spendOrder[at], day: conformDay, amount: n, ref: ref, nowUs: 1})
+					must(err)
+					if ok != (i == 0) {
+						rt.Fatalf("credit %d of a reference: applied %v", i+1, ok)
+					}
+				}
+				m.free[at] += n
+			},
+			"grant": func(rt *rapid.T) {
+				i := node.Draw(rt, "node")
+				p := peers[i]
+				w := []want{
+					{account: a.no, day: conformDay, amounts: parts{Nano(amount.Draw(rt, "diem")), 0, Nano(amount.Draw(rt, "usd"))}},
+					limit(a.no, k.no, Epoch, Nano(amount.Draw(rt, "limit"))),
+				}
+				p.op++
+				var got parts
+				for at := range got {
+					got[at] = min(w[0].amounts[at], m.free[at])
+				}
+				room := min(w[1].amounts[inUSD], max(0, m.limit-m.used-m.quotas()))
+				for range 2 { // the answer to the first was lost
+					list, err := p.Grant(p.op, w)
+					must(err)
+					if list[0].granted != got || list[1].granted[inUSD] != room {
+						rt.Fatalf("granted %v and %v, the model %v and %d", list[0].granted, list[1].granted, got, room)
+					}
+				}
+				for at := range got {
+					m.free[at] -= got[at]
+				}
+				m.lease[i].add(&got)
+				m.quota[i] += room
+			},
+			"return": func(rt *rapid.T) {
+				i := node.Draw(rt, "node")
+				p := peers[i]
+				w := []want{
+					{account: a.no, day: conformDay, amounts: parts{Nano(amount.Draw(rt, "diem")), 0, Nano(amount.Draw(rt, "usd"))}},
+					limit(a.no, k.no, Epoch, Nano(amount.Draw(rt, "limit"))),
+				}
+				p.giveBack(w...)
+				for at, n := range w[0].amounts {
+					n = min(n, m.lease[i][at])
+					m.lease[i][at] -= n
+					m.free[at] += n
+				}
+				m.quota[i] -= min(m.quota[i], w[1].amounts[inUSD])
+			},
+			"charge": func(rt *rapid.T) {
+				i := node.Draw(rt, "node")
+				p := peers[i]
+				var total parts
+				for range rapid.IntRange(1, 4).Draw(rt, "requests") {
+					c := parts{Nano(amount.Draw(rt, "diem")), 0, Nano(amount.Draw(rt, "usd"))}
+					p.charge(a.no, k.no, conformDay, c)
+					total.add(&c)
+				}
+				p.apply()
+				for at, n := range total {
+					leased := min(n, m.lease[i][at])
+					free := min(n-leased, m.free[at])
+					m.lease[i][at] -= leased
+					m.free[at] -= free
+					m.spent[at] += leased + free
+					m.late[at] += n - leased - free
+				}
+				m.used += total[inUSD]
+				m.quota[i] -= min(m.quota[i], total[inUSD])
+			},
+			"limit": func(rt *rapid.T) {
+				row, err := stores[0].KeyByID(name)
+				must(err)
+				m.limit = Nano(rapid.Int64Range(0, 3000).Draw(rt, "limit"))
+				row.limitUSD = nano(m.limit)
+				must(stores[0].UpdateKey(row))
+			},
+			"die and be reclaimed": func(rt *rapid.T) {
+				i := node.Draw(rt, "node")
+				other := stores[(i+1)%nodes]
+				_, err := stores[i].Beat(0)
+				must(err)
+				for range 50 { // until the clock has moved on
+					list, err := other.Reclaim(0)
+					must(err)
+					if len(list) > 0 || m.lease[i] == (parts{}) && m.quota[i] == 0 {
+						break
+					}
+				}
+				_, err = stores[i].Beat(time.Minute)
+				must(err)
+				for at, n := range m.lease[i] {
+					m.free[at] += n
+				}
+				m.lease[i], m.quota[i] = parts{}, 0
+			},
+			"restart": func(rt *rapid.T) {
+				i := node.Draw(rt, "node")
+				_, _, err := stores[i].Join(fmt.Sprint("ID-n", i), fmt.Sprint("n", i), time.Minute)
+				must(err)
+				peers[i] = newPeer(t, stores[i])
+			},
+			"leave": func(rt *rapid.T) {
+				i := node.Draw(rt, "node")
+				must(stores[i].Leave())
+				_, _, err := stores[i].Join(fmt.Sprint("ID-n", i), fmt.Sprint("n", i), time.Minute)
+				must(err)
+				for at, n := range m.lease[i] {
+					m.free[at] += n
+				}
+				m.lease[i], m.quota[i] = parts{}, 0
+			},
+			"expire": func(*rapid.T) {
+				if err := stores[0].ExpireDIEM(a.no, conformDay, 1); !errors.Is(err, errNoRow) {
+					must(err)
+				}
+				m.expired[inDIEM] += m.free[inDIEM]
+				m.free[inDIEM] = 0
+			},
+		})
+		for i, s := range stores { // nothing stays for the next run
+			must(s.Leave())
+			_, _, err := s.Join(fmt.Sprint("ID-n", i), fmt.Sprint("n", i), time.Minute)
+			must(err)
+		}
+		r, err := stores[0].Recount()
+		must(err)
+		c := r.accounts[a.no]
+		if c.spent != parts(m.spent) || c.late != parts(m.late) {
+			rt.Fatalf("spent %v and late %v, the model %v and %v", c.spent, c.late, m.spent, m.late)
+		}
+		for _, f := range r.report().Faults {
+			rt.Errorf("recount: %s", f)
+		}
+	})
+	t.Logf("%d runs", runs)
+}

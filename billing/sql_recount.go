@@ -1,0 +1,203 @@
+package billing
+
+import (
+	"database/sql"
+	"fmt"
+)
+
+// Recount adds up the store's books, each by itself.
+func (s *sqlStore) Recount() (r *recount, err error) {
+	err = s.snapshot(s.dialect.long, func(q *query) error {
+		r = &recount{accounts: map[uint32]*accountCount{}}
+		for _, count := range []func(*query) error{r.countAccounts, r.countBuckets, r.countPostings, r.countDays, r.countPages, r.countSums, r.countLeases, r.countCursors, r.countFeed} {
+			if err := count(q); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return r, err
+}
+
+func (r *recount) fault(format string, args ...any) {
+	r.faults = append(r.faults, fmt.Sprintf(format, args...))
+}
+
+func (r *recount) countAccounts(q *query) error {
+	return q.each(func(rows *sql.Rows) error {
+		var no uint32
+		err := rows.Scan(&no)
+		r.accounts[no] = &accountCount{avail: map[bucketID]Nano{}}
+		return err
+	}, "SELECT no FROM account")
+}
+
+// countBuckets also checks I1 and I2, which the schema promises.
+func (r *recount) countBuckets(q *query) error {
+	return q.each(func(rows *sql.Rows) error {
+		var no uint32
+		var id bucketID
+		var granted, avail, escrow, spent, expired Nano
+		if err := rows.Scan(&no, &id.currency, &id.day, &granted, &avail, &escrow, &spent, &expired); err != nil {
+			return err
+		}
+		if granted != avail+escrow+spent+expired || min(avail, escrow, spent, expired) < 0 {
+			r.fault("bucket %d %s %d: granted %d, available %d, escrow %d, spent %d, expired %d", no, id.currency, id.day, granted, avail, escrow, spent, expired)
+		}
+		c := r.accounts[no]
+		if c == nil {
+			r.fault("bucket %d %s %d belongs to no account", no, id.currency, id.day)
+			return nil
+		}
+		c.avail[id] = avail
+		c.granted[id.currency.place()] += granted - expired
+		c.spent[id.currency.place()] += spent
+		return nil
+	}, "SELECT account, currency, day, granted, avail, escrow, spent, expired FROM bucket")
+}
+
+func (r *recount) countPostings(q *query) error {
+	return q.each(func(rows *sql.Rows) error {
+		var book, kind string
+		var no uint32
+		var currency Currency
+		var sum Nano
+		if err := rows.Scan(&book, &no, &currency, &kind, &sum); err != nil {
+			return err
+		}
+		c := r.accounts[no]
+		switch {
+		case c == nil:
+			r.fault("postings to account %d, which does not exist", no)
+		case book == "shortfall":
+			c.short -= sum
+		case book == "late":
+			c.late[currency.place()] -= sum
+		case kind == "CHARGE":
+			c.posted[currency.place()] -= sum
+			r.charged -= sum
+		default:
+			c.credited[currency.place()] += sum
+		}
+		return nil
+	}, `SELECT book, account, currency, kind, CAST(sum(amount) AS {I64}) FROM posting JOIN entry ON id = entry
+		WHERE book IN ('customer', 'shortfall', 'late') GROUP BY book, account, currency, kind`)
+}
+
+func (r *recount) countDays(q *query) error {
+	return q.each(func(rows *sql.Rows) error {
+		var no uint32
+		var currency Currency
+		var n int64
+		var sum Nano
+		if err := rows.Scan(&no, &currency, &n, &sum); err != nil {
+			return err
+		}
+		c := r.accounts[no]
+		if c == nil {
+			r.fault("daily usage of account %d, which does not exist", no)
+			return nil
+		}
+		c.daily[currency.place()] += sum
+		c.dailyCount += n
+		return nil
+	}, `SELECT account, currency, CAST(sum(requests) AS {I64}), `+sumAmounts+`
+		FROM usage_day GROUP BY account, currency`)
+}
+
+// countPages opens every page and checks that no record is there twice (I8),
+// and what listings go by: times and numbers of entries of pages and hours.
+func (r *recount) countPages(q *query) error {
+	type journal struct{ account, node uint32 }
+	type hour struct {
+		journal
+		hour int64
+	}
+	last := map[journal]uint64{}
+	hours := map[hour]entryCount{}
+	err := q.each(func(rows *sql.Rows) error {
+		p := usagePage{}
+		n := &p.entries
+		if err := rows.Scan(&p.account, &p.node, &p.first, &p.last, &p.firstUs, &p.lastUs, &p.requests, &n[inDIEM], &n[inBundled], &n[inUSD], &p.data); err != nil {
+			return err
+		}
+		c := r.accounts[p.account]
+		if c == nil {
+			r.fault("usage of account %d, which does not exist", p.account)
+			return nil
+		}
+		at := journal{p.account, p.node}
+		found := usagePage{}
+		err := p.each(func(rec *record) error {
+			if rec.seq <= last[at] {
+				r.fault("account %d: record %d of node %d is in the usage twice", p.account, rec.seq, p.node)
+			}
+			last[at] = rec.seq
+			found.note(rec)
+			c.detail.add(&rec.amounts)
+			c.detailShort += rec.shortfall
+			c.detailCount++
+			r.requests++
+			return nil
+		})
+		if found.entries != p.entries || found.firstUs != p.firstUs || found.lastUs != p.lastUs || hourOf(p.firstUs) != hourOf(p.lastUs) {
+			r.fault("account %d: the page of node %d at record %d has %v entries from %d to %d, its row says %v from %d to %d",
+				p.account, p.node, p.first, found.entries, found.firstUs, found.lastUs, p.entries, p.firstUs, p.lastUs)
+		}
+		if err != nil {
+			r.fault("account %d: the page of node %d at record %d cannot be read: %v", p.account, p.node, p.first, err)
+		}
+		id := hour{at, hourOf(p.firstUs)}
+		sum := hours[id]
+		sum.add(&p.entries)
+		hours[id] = sum
+		return nil
+	}, `SELECT account, node, seq_first, seq_last, first_us, last_us, requests, entries_diem, entries_bundled, entries_usd, data
+		FROM usage_page ORDER BY account, node, seq_first`)
+	if err != nil {
+		return err
+	}
+	err = q.each(func(rows *sql.Rows) error {
+		var id hour
+		var n entryCount
+		if err := rows.Scan(&id.account, &id.hour, &id.node, &n[inDIEM], &n[inBundled], &n[inUSD]); err != nil {
+			return err
+		}
+		if n != hours[id] {
+			r.fault("account %d: hour %d of node %d has %v entries by its row, %v by its pages", id.account, id.hour, id.node, n, hours[id])
+		}
+		delete(hours, id)
+		return nil
+	}, "SELECT account, hour, node, entries_diem, entries_bundled, entries_usd FROM usage_hour")
+	for id, n := range hours {
+		r.fault("account %d: hour %d of node %d has %v entries by its pages and no row", id.account, id.hour, id.node, n)
+	}
+	return err
+}
+
+// countSums checks that every entry balances (I6) and that the running sums of
+// the house are those of its postings.
+func (r *recount) countSums(q *query) error {
+	err := q.each(func(rows *sql.Rows) error {
+		var entry int64
+		var currency Currency
+		var sum Nano
+		err := rows.Scan(&entry, &currency, &sum)
+		r.fault("entry %d does not balance: %s %s are over", entry, sum, currency)
+		return err
+	}, "SELECT entry, currency, CAST(sum(amount) AS {I64}) FROM posting GROUP BY entry, currency HAVING sum(amount) <> 0")
+	if err != nil {
+		return err
+	}
+	return q.each(func(rows *sql.Rows) error {
+		var book string
+		var currency Currency
+		var balance, posted Nano
+		err := rows.Scan(&book, &currency, &balance, &posted)
+		r.fault("book %s: balance %s %s, postings add up to %s", book, balance, currency, posted)
+		return err
+	}, `SELECT book, currency, CAST(sum(balance) AS {I64}), CAST(sum(posted) AS {I64}) FROM (
+		SELECT book, currency, balance, 0 AS posted FROM house
+		UNION ALL SELECT book, currency, 0, amount FROM posting WHERE book <> 'customer')
+		AS b GROUP BY book, currency HAVING sum(balance) <> sum(posted)`)
+}

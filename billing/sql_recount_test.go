@@ -1,0 +1,82 @@
+package billing
+
+import (
+	"strings"
+	"testing"
+)
+
+// An auditor that cannot fail proves nothing: every kind of damage that can be
+// done to the rows is found, on either engine.
+func TestRecountFindsDamage(t *testing.T) {
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			for name, damage := range map[string]struct {
+				statement, found string
+				sharedOnly       bool
+			}{
+				"escrow without a lease":       {"UPDATE bucket SET escrow = escrow + 1, granted = granted + 1 WHERE currency = 4", "in escrow", false},
+				"lease lost":                   {"DELETE FROM lease WHERE currency = 1", "in escrow", true},
+				"lease grown":                  {"UPDATE lease SET amount = amount + 1 WHERE currency = 1", "in escrow", true},
+				"lease of nobody":              {"INSERT INTO lease(node, account, currency, day, amount) VALUES(77, 1, 1, 0, 0)", "its node has ended", false},
+				"lease of a node that left":    {"UPDATE node SET ended = 1", "its node has ended", true},
+				"limit of a key that is gone":  {"INSERT INTO quota(node, api_key, currency, period, amount) VALUES(1, 777, 1, 0, 5)", "does not exist", false},
+				"cursor lost":                  {"DELETE FROM applied WHERE sink = 'usage'", "cursors", false},
+				"cursor of another process":    {"UPDATE applied SET inc = inc + 1 WHERE sink = 'usage'", "cursors", false},
+				"detail ahead of balances":     {"UPDATE applied SET seq = seq + 1000 WHERE sink = 'usage'", "cursors", false},
+				"cursor set back":              {"UPDATE applied SET seq = 1", "charges of the records", false},
+				"batch booked twice":           {"INSERT INTO entry(id, ts_us, kind, seq_first, seq_last, node) SELECT 9999, ts_us, kind, seq_first, seq_last, node FROM entry WHERE kind = 'CHARGE'", "charges of the records", false},
+				"progress damaged":             {"UPDATE open_progress SET hold = hold + 1", "progress of hold", false},
+				"change lost":                  {"DELETE FROM change WHERE no = 2", "the feed", true},
+				"change uncounted":             {"UPDATE counter SET value = 1 WHERE name = 'change'", "the feed", true},
+				"money from nowhere":           {"UPDATE bucket SET avail = avail + 1, granted = granted + 1 WHERE currency = 4", "credited by entries", false},
+				"charge taken back":            {"UPDATE bucket SET avail = avail + 1, spent = spent - 1 WHERE spent > 0", "by postings", false},
+				"usage of nobody":              {"UPDATE usage_day SET account = 99", "does not exist", false},
+				"usage changed":                {"UPDATE usage_day SET input_amount = input_amount + 1", "by days", false},
+				"bucket of nobody":             {"INSERT INTO bucket(account, currency, day, granted, avail) VALUES(99, 1, 0, 1, 1)", "belongs to no account", false},
+				"posting changed":              {"UPDATE posting SET amount = amount - 1 WHERE book = 'customer'", "does not balance", false},
+				"posting moved to another":     {"UPDATE posting SET account = 2 WHERE book = 'customer' AND amount < 0", "by postings", false},
+				"running sum of a house book":  {"UPDATE house SET balance = balance + 1 WHERE book = 'revenue'", "postings add up", false},
+				"shortfall taken off the book": {"UPDATE house SET balance = 0 WHERE book = 'shortfall'", "postings add up", false},
+			} {
+				t.Run(name, func(t *testing.T) {
+					c := e.open(t)
+					db := c.shared
+					if db == nil {
+						t.Cleanup(func() { _ = c.Close() })
+						if damage.sharedOnly {
+							t.Skip("one node has no leases")
+						}
+					} else {
+						c.Store = db
+					}
+					c.t, c.b = t, newBatch()
+					c.b.begin(0)
+					a := c.account("a", parts{0, 20, 100})
+					c.account("b", parts{0, 0, 1})
+					c.b.add(&record{kind: recHold, seq: 1, account: a})
+					c.b.add(&record{kind: recProgress, seq: 2, hold: 1, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 3}})
+					c.b.add(&record{kind: recSettle, seq: 3, hold: 3, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 30}, shortfall: 4})
+					c.apply()
+					c.recount()
+					var err error
+					if db != nil {
+						_, err = db.writer.Exec(damage.statement)
+					} else {
+						_, err = c.Store.(*sqliteStore).writer.Exec(damage.statement)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					r, err := c.Recount()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if all := strings.Join(r.report().Faults, "\n"); !strings.Contains(all, damage.found) {
+						t.Errorf("found: %q", all)
+					}
+				})
+			}
+		})
+	}
+}

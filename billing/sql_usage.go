@@ -1,0 +1,136 @@
+package billing
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+)
+
+const (
+	sqlPage = `INSERT INTO usage_page(account, node, seq_first, seq_last, first_us, last_us, requests, entries_diem, entries_bundled, entries_usd, data)
+		{ROWS iiiiiiiiiib}`
+	sqlHour = `INSERT INTO usage_hour(account, hour, node, entries_diem, entries_bundled, entries_usd) {ROWS iiiiii}
+		ON CONFLICT(account, hour, node) DO UPDATE SET entries_diem = usage_hour.entries_diem + excluded.entries_diem,
+		entries_bundled = usage_hour.entries_bundled + excluded.entries_bundled, entries_usd = usage_hour.entries_usd + excluded.entries_usd`
+)
+
+// AddPages writes the detail of the requests among records first to last,
+// unless an earlier try did.
+func (s *sqlStore) AddPages(pages []*usagePage, first, last uint64) error {
+	return s.write(func(t *tx) error {
+		if done, err := t.advance(sinkUsage, first, last); done || err != nil {
+			return err
+		}
+		return t.addPages(s.node, pages)
+	})
+}
+
+type usageHourID struct {
+	account uint32
+	hour    int64
+}
+
+// addPages writes pages of a node and counts them by hour.
+func (t *tx) addPages(node uint32, pages []*usagePage) error {
+	hours := map[usageHourID]*entryCount{}
+	b := t.bulk(sqlPage)
+	for _, p := range pages {
+		n := &p.entries
+		if err := b.add(p.account, node, p.first, p.last, p.firstUs, p.lastUs, p.requests, n[inDIEM], n[inBundled], n[inUSD], p.data); err != nil {
+			return err
+		}
+		id := usageHourID{p.account, hourOf(p.firstUs)}
+		if hours[id] == nil {
+			hours[id] = &entryCount{}
+		}
+		hours[id].add(n)
+	}
+	if err := b.flush(); err != nil {
+		return err
+	}
+	ids := make([]usageHourID, 0, len(hours))
+	for id := range hours {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b usageHourID) int {
+		if a.account != b.account {
+			return compare(a.account, b.account)
+		}
+		return int(a.hour - b.hour)
+	})
+	b = t.bulk(sqlHour)
+	for _, id := range ids {
+		n := hours[id]
+		if err := b.add(id.account, id.hour, node, n[inDIEM], n[inBundled], n[inUSD]); err != nil {
+			return err
+		}
+	}
+	return b.flush()
+}
+
+// repackPages counts the entries of pages from before version 3, and divides
+// those that go over the end of an hour.
+func (t *tx) repackPages() error {
+	type pageID struct {
+		account, node uint32
+		first         uint64
+	}
+	var ids []pageID
+	err := t.each(func(rows *sql.Rows) error {
+		var id pageID
+		err := rows.Scan(&id.account, &id.node, &id.first)
+		ids = append(ids, id)
+		return err
+	}, "SELECT account, node, seq_first FROM usage_page")
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		old := usagePage{account: id.account, first: id.first}
+		err := t.row("SELECT seq_last, requests, data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", id.account, id.node, id.first).
+			Scan(&old.last, &old.requests, &old.data)
+		if err != nil {
+			return err
+		}
+		var set pageSet
+		set.begin(id.first - 1)
+		if err := old.each(func(r *record) error { set.add(r); return nil }); err != nil {
+			return err
+		}
+		if _, err := t.exec("DELETE FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", id.account, id.node, id.first); err != nil {
+			return err
+		}
+		if err := t.addPages(id.node, set.list()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Report runs do on one consistent state of the store, until ctx ends.
+func (s *sqlStore) Report(ctx context.Context, do func(*query) error) error {
+	db := s.reports
+	if db == nil {
+		db = s.reader
+	}
+	err := func() error {
+		t, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: s.dialect.arrays, Isolation: s.snapshotLevel()})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = t.Rollback() }()
+		return do(&query{s: s, ctx: ctx, db: db, tx: t})
+	}()
+	if err != nil && s.dialect.clean != nil {
+		err = s.dialect.clean(err)
+	}
+	return err
+}
+
+// SetModelType writes the type of a model.
+func (s *sqlStore) SetModelType(no uint32, typ string) error {
+	return s.write(func(t *tx) error {
+		_, err := t.exec("UPDATE model SET type = $2 WHERE no = $1", no, typ)
+		return err
+	})
+}

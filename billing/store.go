@@ -1,0 +1,112 @@
+package billing
+
+import (
+	"context"
+	"errors"
+)
+
+// Store keeps what must outlive the process and is not on the hot path:
+// accounts, keys, balances, double entry, usage. The ledger writes charges to
+// it in batches, each exactly once under the cursor that the store keeps for
+// this node; all else commits before the call returns. There are two: SQLite,
+// embedded (sqlite.go), and PostgreSQL, which several nodes can share and which
+// is a [sharedStore] besides (postgres.go). They have one schema and one set
+// of queries (sql.go).
+type Store interface {
+	AddAccount(row *accountRow) error
+	// Account gives an account; its DIEM are those of day, with the allowance of
+	// that day also where nothing has drawn on it yet. So do the next two.
+	Account(no uint32, day int32) (*accountRow, error)
+	FindAccount(nameOrID string, day int32) (*accountRow, error)
+	Accounts(day int32) ([]*accountRow, error)
+	Credit(c *credit) (applied bool, err error)
+
+	AddKey(row *keyRow, mostActive int) error
+	KeyByDigest(d digest) (*keyRow, error)
+	KeyByID(id string) (*keyRow, error)
+	Keys(account uint32) ([]*keyRow, error) // 0: of all accounts
+	RevokeKey(no int64, nowUs int64) error
+	KeyUsed(account uint32, key int64, p Period, day int32) (parts, error)
+	keyStore
+
+	// AddModel gives the number of a model, the same on all nodes; a new one gets
+	// the next.
+	AddModel(id string) (no uint32, err error)
+	Models() (map[uint32]string, error)
+
+	// Pepper gives the pepper of a shared store: made by the first node that asks.
+	// The embedded store keeps it in a file beside it and gives back fresh.
+	Pepper(fresh []byte) ([]byte, error)
+
+	Applied(s sink) (seq uint64, err error)
+	Apply(b *batch) error
+	AddPages(pages []*usagePage, first, last uint64) error
+	OpenProgress() ([]record, error)
+	ExpireDIEM(account uint32, day int32, nowUs int64) error
+	StaleDIEM(before int32) ([]staleDIEM, error)
+	Shortfall() (Nano, error)
+	Recount() (*recount, error)
+
+	// Report runs do on one consistent state of the store, until ctx ends.
+	Report(ctx context.Context, do func(*query) error) error
+	SetModelType(no uint32, typ string) error
+
+	Close() error
+}
+
+// sink is one reader of the journal that keeps its own cursor.
+type sink string
+
+const (
+	sinkLedger sink = "ledger" // balances, double entry, daily usage
+	sinkUsage  sink = "usage"  // the detail of each request
+)
+
+var (
+	errNoRow  = errors.New("not found")
+	errExists = errors.New("exists already")
+)
+
+type accountRow struct {
+	no        uint32
+	id, name  string
+	createdUs int64
+	diemDaily Nano  // allowance of each UTC day
+	lastDIEM  int32 // the latest day that has DIEM in the store; 0: none
+	avail     parts // leased to nobody; DIEM: of the asked day
+	spent     parts // since the account exists
+}
+
+type keyRow struct {
+	no                              int64
+	id                              string
+	account                         uint32
+	accountID, accountName          string
+	typ                             KeyType
+	digest                          digest
+	last6, description              string
+	period                          Period
+	limitUSD, limitDIEM             *Nano
+	limitTextUSD, limitTextDIEM     string // as written, where it had to be clamped
+	privacy                         ModelPrivacy
+	version                         uint64 // counts changes, from 1
+	createdUs, expiresUs, revokedUs int64
+	lastUsedUs                      int64
+}
+
+// credit is money that comes in from outside.
+type credit struct {
+	account   uint32
+	currency  Currency
+	day       int32 // whose DIEM
+	amount    Nano
+	ref, memo string
+	refund    bool // of what a request cost: kind REFUND, from the book refunds
+	nowUs     int64
+}
+
+// staleDIEM are allowances of a day that is over.
+type staleDIEM struct {
+	account uint32
+	day     int32
+}

@@ -1,0 +1,597 @@
+package billing
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"farebox/bench/servers"
+	"farebox/config"
+)
+
+// madeUp is a random settlement, whose charge need not be the sum of its lines.
+func madeUp(x *rand.Rand, account uint32, seq uint64, us int64) *record {
+	r := &record{
+		kind: recSettle, seq: seq, hold: seq - 1, timeNs: us * 1000, account: account, key: 1, model: 1 + x.Uint32N(3), day: dayOf(us * 1000),
+		usage: Usage{Prompt: x.Int64N(3000), Completion: x.Int64N(500), Seen: true}, status: 200, tookMs: x.Uint32N(5000),
+		prices: lines{lineInput: 1 + x.Int64N(5_000_000), lineCacheRead: x.Int64N(1_000_000), lineCacheWrite: 7, lineOutput: x.Int64N(9_000_000)},
+	}
+	switch x.IntN(6) {
+	case 0:
+		r.usage.Cached, r.usage.CacheWrite = x.Int64N(r.usage.Prompt+1), x.Int64N(r.usage.Prompt+1)
+	case 1:
+		r.usage = Usage{}
+	}
+	units := r.usage.lines()
+	var cost Nano
+	for i := range units {
+		cost += lineCost(units[i], r.prices[i])
+	}
+	if x.IntN(8) == 0 {
+		cost /= 2 // the money ran out
+	}
+	switch x.IntN(5) {
+	case 0:
+		r.amounts[inDIEM] = cost
+	case 1:
+		r.amounts[inDIEM], r.amounts[inUSD] = cost/3, cost-cost/3
+	case 2:
+		r.amounts[inBundled], r.amounts[inUSD] = cost/5, cost-cost/5
+	default:
+		r.amounts[inUSD] = cost
+	}
+	return r
+}
+
+// "The list did not add up to what I was charged."
+func TestEntriesOfARequestAreItsCharge(t *testing.T) {
+	x := rand.New(rand.NewPCG(1, 1))
+	for i := range 20_000 {
+		r := madeUp(x, 1, uint64(i+2), 1_800_000_000_000_000)
+		list := r.appendEntries(nil, 1, anyPlace)
+		var sum parts
+		var tokens int64
+		for _, e := range list {
+			sum[e.Currency.place()] += e.Amount
+			tokens += e.Units
+			if e.Amount < 0 || e.Units < 0 || e.Amount == 0 && e.Units == 0 {
+				t.Fatalf("%+v has the entry %+v", r, e)
+			}
+		}
+		if sum != r.amounts || tokens != max(0, r.usage.Prompt)+r.usage.Completion {
+			t.Fatalf("%+v: the entries are %v and %d tokens", r, sum, tokens)
+		}
+		if !slices.IsSortedFunc(list, byPosition) {
+			t.Fatalf("the entries are in no order: %+v", list)
+		}
+		count := r.entryCount()
+		if count.of(anyPlace) != int64(len(list)) {
+			t.Fatalf("%d entries, counted as %v", len(list), count)
+		}
+		for place := range currencies {
+			if got := r.appendEntries(nil, 1, place); int64(len(got)) != count.of(place) {
+				t.Fatalf("%d entries of %s, counted as %v", len(got), spendOrder[place], count)
+			}
+		}
+	}
+}
+
+// onEngines runs a test on a ledger of each engine.
+func onEngines(t *testing.T, run func(t *testing.T, f *fixture), adjust ...func(*Options)) {
+	for _, engine := range []string{"sqlite", "postgres"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			shared := ""
+			if engine == "postgres" {
+				shared = servers.Database(t)
+			}
+			run(t, openLedger(t, append(adjust, func(o *Options) { o.Shared = shared })...))
+		})
+	}
+}
+
+func sqlOf(s Store) *sqlStore {
+	if p, ok := s.(*postgresStore); ok {
+		return p.sqlStore
+	}
+	return s.(*sqliteStore).sqlStore
+}
+
+// usageModel is the plain truth: all entries of one account in order.
+type usageModel []UsageEntry
+
+func (m usageModel) filter(c Currency, fromUs, toUs int64) (list []usagePosition) {
+	for _, e := range m {
+		if (c == 0 || e.Currency == c) && e.AtUs >= fromUs && (toUs == 0 || e.AtUs < toUs) {
+			list = append(list, e.at)
+		}
+	}
+	return list
+}
+
+func positions(entries []UsageEntry) []usagePosition {
+	list := make([]usagePosition, len(entries))
+	for i := range entries {
+		list[i] = entries[i].at
+	}
+	return list
+}
+
+// listAll reads every page of a listing.
+func listAll(l *Ledger, k *Key, q UsageQuery) (all []UsageEntry, err error) {
+	total := int64(0)
+	for q.Page = 1; q.Page == 1 || (q.Page-1)*q.Limit < total; q.Page++ {
+		list, err := l.Usage(k, q)
+		if err != nil {
+			return nil, err
+		}
+		if q.Page > 1 && list.Total != total {
+			return nil, fmt.Errorf("%d entries in total on page 1, %d on page %d", total, list.Total, q.Page)
+		}
+		total = list.Total
+		all = append(all, list.Entries...)
+	}
+	if int64(len(all)) != total {
+		err = fmt.Errorf("%d entries on all pages, %d in total", len(all), total)
+	}
+	return all, err
+}
+
+// historyAll reads every page of a history.
+func historyAll(l *Ledger, k *Key, q HistoryQuery) (all []UsageEntry, err error) {
+	h, err := l.UsageHistory(k, q)
+	for {
+		all = append(all, h.Entries...)
+		if err != nil || h.Next == "" {
+			return all, err
+		}
+		h, err = l.UsageHistoryAfter(k, h.Next)
+	}
+}
+
+// fillNodes writes pages of several nodes whose requests overlap in time, with
+// clocks that jump, in chunks of any size.
+func fillNodes(t *rapid.T, f *fixture, account uint32) (model usageModel) {
+	x := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	end := f.clock.nano() / 1000
+	nodes := rapid.IntRange(1, 4).Draw(t, "nodes")
+	span := rapid.SampledFrom([]int64{1000, hourUs / 60, 3 * hourUs, 200 * hourUs}).Draw(t, "span")
+	most := rapid.IntRange(0, 120).Draw(t, "requests")
+	for node := uint32(101); node <= uint32(100+nodes); node++ {
+		us, seq := end-span, uint64(10)
+		var set pageSet
+		set.begin(seq - 1)
+		var pages []*usagePage
+		for range most {
+			us += x.Int64N(2*span/int64(most) + 2)
+			at := us
+			switch x.IntN(30) {
+			case 0:
+				at -= x.Int64N(hourUs) // the clock was wrong
+			case 1:
+				at = end - span // many in one moment
+			}
+			seq += 1 + x.Uint64N(3)
+			r := madeUp(x, account, seq, max(0, min(at, end)))
+			model = r.appendEntries(model, node, anyPlace)
+			set.add(r)
+			if x.IntN(40) == 0 {
+				pages = append(pages, set.list()...)
+				set = pageSet{}
+				set.begin(seq)
+			}
+		}
+		pages = append(pages, set.list()...)
+		err := sqlOf(f.store).write(func(t *tx) error {
+			if _, err := t.exec("INSERT INTO applied(node, sink, inc, seq) VALUES($1, 'usage', 0, $2) ON CONFLICT(node, sink) DO UPDATE SET seq = excluded.seq", node, seq); err != nil {
+				return err
+			}
+			return t.addPages(node, pages)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.SortFunc(model, byPosition)
+	return model
+}
+
+// "Page 7 repeated what was on page 6", with several nodes writing, clocks that
+// jump, and pages that overlap.
+func TestPagesOfSeveralNodesAreListedInOneOrder(t *testing.T) {
+	onEngines(t, func(t *testing.T, f *fixture) {
+		round := 0
+		rapid.Check(t, func(t *rapid.T) {
+			round++
+			name := fmt.Sprint("a", round)
+			f.account(name, 0)
+			k, _ := f.key(name)
+			model := fillNodes(t, f, k.Account.no)
+			currency := rapid.SampledFrom([]Currency{0, 0, USD, DIEM, Bundled}).Draw(t, "currency")
+			from, to := int64(0), int64(0)
+			if len(model) > 0 && rapid.Bool().Draw(t, "range") {
+				from = model[rapid.IntRange(0, len(model)-1).Draw(t, "from")].AtUs + rapid.Int64Range(-1, 1).Draw(t, "after")
+				to = max(1, model[rapid.IntRange(0, len(model)-1).Draw(t, "to")].AtUs+rapid.Int64Range(-1, 1).Draw(t, "before"))
+			}
+			want := model.filter(currency, from, to)
+
+			ascending := rapid.Bool().Draw(t, "ascending")
+			q := UsageQuery{Currency: currency, FromUs: from, ToUs: to, Ascending: ascending, Limit: rapid.Int64Range(1, 90).Draw(t, "limit")}
+			list, err := listAll(f.Ledger, k, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := positions(list)
+			if !ascending {
+				slices.Reverse(got)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d entries are listed, %d are right, or their order is wrong", len(got), len(want))
+			}
+			h, err := historyAll(f.Ledger, k, HistoryQuery{Currency: currency, FromUs: from, ToUs: to, PageSize: rapid.IntRange(1, 90).Draw(t, "size")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(positions(h), want) {
+				t.Fatalf("the history has %d entries, %d are right, or their order is wrong", len(h), len(want))
+			}
+		})
+	})
+}
+
+// Whatever was settled, in whatever currencies, listing, history, analytics
+// and the books have the same sums.
+func TestListingHistoryAndAnalyticsAreWhatWasCharged(t *testing.T) {
+	onEngines(t, func(t *testing.T, f *fixture) {
+		round := 0
+		rapid.Check(t, func(t *rapid.T) {
+			round++
+			account := fmt.Sprint("a", round)
+			f.account(account, 2*usd)
+			f.credit(account, Bundled, usd)
+			k1, _ := f.key(account)
+			k2, _ := f.key(account)
+			price := &config.Price{Input: 1_500_000, Output: 4_840_333}
+			var charged parts
+			for range rapid.IntRange(1, 60).Draw(t, "requests") {
+				switch rapid.IntRange(0, 9).Draw(t, "what") {
+				case 0:
+					f.clock.advance(time.Duration(rapid.Int64Range(0, int64(30*time.Hour)).Draw(t, "later")))
+					f.credit(account, DIEM, usd/10)
+				case 1:
+					if err := f.project.drain(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				k := rapid.SampledFrom([]*Key{k1, k2}).Draw(t, "key")
+				u := Usage{Prompt: rapid.Int64Range(0, 40_000).Draw(t, "prompt"), Completion: rapid.Int64Range(0, 9_000).Draw(t, "completion"), Seen: true}
+				u.Cached = rapid.Int64Range(0, u.Prompt).Draw(t, "cached")
+				cost := Cost(price, u)
+				var h Hold
+				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "model")), Hold: cost / 2, NowNs: f.clock.nano()}); d.Code != Admitted {
+					continue
+				}
+				before := k.Account.spent
+				h.Settle(Settlement{Cost: cost, Usage: u, Price: price, NowNs: f.clock.nano()})
+				after := k.Account.spent
+				after.sub(&before)
+				charged.add(&after)
+			}
+			if rapid.IntRange(0, 4).Draw(t, "behind") > 0 { // else it is written when it is asked for
+				if err := f.project.drain(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			list, err := listAll(f.Ledger, k1, UsageQuery{Limit: 37})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := historyAll(f.Ledger, k1, HistoryQuery{PageSize: 11})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var listed, told parts
+			var tokens int64
+			for _, e := range list {
+				listed[e.Currency.place()] += e.Amount
+				tokens += e.Units
+			}
+			for _, e := range h {
+				told[e.Currency.place()] += e.Amount
+			}
+			if listed != charged || told != charged {
+				t.Fatalf("charged %v, listed %v, in the history %v", charged, listed, told)
+			}
+			var days, models, keys Spend
+			for first := f.Today() - 89; ; first -= 90 {
+				sum, err := f.Analytics(k1, first, first+89)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range sum.Days {
+					days.add(d)
+				}
+				for _, m := range sum.Models {
+					models.add(m.Spend)
+					var lines Spend
+					for _, n := range m.Lines {
+						lines.add(n)
+					}
+					if lines != m.Spend {
+						t.Fatalf("model %s has %+v, its lines add up to %+v", m.Name, m.Spend, lines)
+					}
+				}
+				for _, k := range sum.Keys {
+					keys.add(k.Spend)
+				}
+				if len(sum.Models) == 0 {
+					break
+				}
+			}
+			want := Spend{USD: charged[inUSD] + charged[inBundled], DIEM: charged[inDIEM], Units: tokens}
+			if days != want || models != want || keys != want {
+				t.Fatalf("want %+v; by day %+v, by model %+v, by key %+v", want, days, models, keys)
+			}
+			if b, err := f.Balance(k1); err != nil || b.USD != 2*usd-charged[inUSD] || b.Bundled != usd-charged[inBundled] {
+				t.Fatalf("the balance is %+v, %v after %v", b, err, charged)
+			}
+		})
+		f.recount()
+	})
+}
+
+// "While requests kept coming, the pages repeated some of them and left out others."
+func TestPagingVisitsEachEntryOnceWhileRequestsArrive(t *testing.T) {
+	for _, ascending := range []bool{true, false} {
+		t.Run(fmt.Sprintf("ascending=%v", ascending), func(t *testing.T) {
+			t.Parallel()
+			f := openLedger(t, func(o *Options) { o.Clock, o.segmentSize = time.Now, 1<<20 })
+			f.account("a", 1000*usd)
+			k, _ := f.key("a")
+			price := &config.Price{Input: 1_000_000, Output: 1_000_000}
+			spend := func() {
+				var h Hold
+				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot("m"), Hold: 1000, NowNs: time.Now().UnixNano()}); d.Code != Admitted {
+					t.Errorf("denied with %d", d.Code)
+				}
+				h.Settle(Settlement{Cost: 1000, Usage: Usage{Prompt: 1, Completion: 1}, Price: price, NowNs: time.Now().UnixNano()})
+			}
+			for range 500 {
+				spend()
+			}
+			var stop atomic.Bool
+			var arriving sync.WaitGroup
+			for range 3 {
+				arriving.Go(func() {
+					for !stop.Load() {
+						spend()
+						time.Sleep(2 * time.Millisecond)
+					}
+				})
+			}
+			defer func() { stop.Store(true); arriving.Wait() }()
+			for range 2 {
+				list, err := listAll(f.Ledger, k, UsageQuery{Limit: 50, Ascending: ascending})
+				if err != nil {
+					t.Fatal(err)
+				}
+				order := func(a, b UsageEntry) int {
+					if ascending {
+						return a.at.compare(b.at)
+					}
+					return b.at.compare(a.at)
+				}
+				if len(list) < 1000 || !slices.IsSortedFunc(list, order) {
+					t.Errorf("%d entries, in order: %v", len(list), slices.IsSortedFunc(list, order))
+				}
+				for i := 1; i < len(list); i++ {
+					if list[i].at == list[i-1].at {
+						t.Fatalf("%+v is listed twice", list[i])
+					}
+				}
+				h, err := historyAll(f.Ledger, k, HistoryQuery{PageSize: 500})
+				if err != nil || len(h) < len(list) || !slices.IsSortedFunc(h, byPosition) {
+					t.Errorf("a history after the list of %d has %d entries, %v", len(list), len(h), err)
+				}
+			}
+		})
+	}
+}
+
+// "I looked right after my request and it was not there", although detail waits
+// for quieter times.
+func TestListingShowsTheRequestBeforeIt(t *testing.T) {
+	onEngines(t, func(t *testing.T, f *fixture) {
+		f.account("a", usd)
+		k, _ := f.key("a")
+		for i := range 5 {
+			f.spend(k, 1, 1000)
+			began := time.Now()
+			list, err := f.Usage(k, UsageQuery{Limit: 10, Page: 1})
+			if err != nil || list.Behind || list.Total != int64(i+1) {
+				t.Fatalf("after %d requests: %d entries, behind %v, %v", i+1, list.Total, list.Behind, err)
+			}
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("the list took %s", took)
+			}
+			h, err := f.UsageHistory(k, HistoryQuery{PageSize: 10})
+			if err != nil || len(h.Entries) != i+1 {
+				t.Fatalf("after %d requests the history has %d entries, %v", i+1, len(h.Entries), err)
+			}
+		}
+	})
+}
+
+// With the store refusing writes a list shows what is there, and says so.
+func TestListingSaysThatItIsBehind(t *testing.T) {
+	var store *faultyStore
+	f := openLedger(t, withFaults(&store))
+	f.account("a", usd)
+	k, _ := f.key("a")
+	f.spend(k, 2, 1000)
+	if _, err := f.Usage(k, UsageQuery{Limit: 10, Page: 1}); err != nil {
+		t.Fatal(err)
+	}
+	store.before.Store(true)
+	f.spend(k, 1, 1000)
+	list, err := f.Usage(k, UsageQuery{Limit: 10, Page: 1})
+	if err != nil || !list.Behind || list.Total != 2 {
+		t.Errorf("%d entries, behind %v, %v", list.Total, list.Behind, err)
+	}
+	store.before.Store(false)
+	list, err = f.Usage(k, UsageQuery{Limit: 10, Page: 1})
+	if err != nil || list.Behind || list.Total != 3 {
+		t.Errorf("with the store back: %d entries, behind %v, %v", list.Total, list.Behind, err)
+	}
+}
+
+// A page deep inside must not need what lies before it: with ten million
+// entries that would be gigabytes. Here everything else is damaged.
+func TestListingOpensOnlyWhatItShows(t *testing.T) {
+	onEngines(t, func(t *testing.T, f *fixture) {
+		o := FillOptions{Entries: 60_000, Keys: 3, Models: 3, Days: 40, Seed: 1}
+		filled, err := f.Fill(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := f.Lookup([]byte(filled.Secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		middle := f.clock.nano()/1000 - 20*24*hourUs
+		db := sqlOf(f.store).writer
+		if _, err := db.Exec("UPDATE usage_page SET data = $3 WHERE last_us < $1 OR first_us > $2", middle-24*hourUs, middle+24*hourUs, []byte{0}); err != nil {
+			t.Fatal(err)
+		}
+		list, err := f.Usage(k, UsageQuery{Limit: 500, Page: 60})
+		if err != nil || len(list.Entries) != 500 || list.Total != filled.Entries {
+			t.Errorf("page 60 has %d of %d entries, %v", len(list.Entries), list.Total, err)
+		}
+		for _, q := range []UsageQuery{{Limit: 1, Page: 1}, {Limit: 500, Page: 1, Ascending: true}} {
+			if _, err := f.Usage(k, q); !errors.Is(err, errPage) {
+				t.Errorf("%+v: a damaged page gives %v", q, err)
+			}
+		}
+		h, err := f.UsageHistory(k, HistoryQuery{FromUs: middle, PageSize: 1000})
+		if err != nil || len(h.Entries) != 1000 || h.Entries[0].AtUs < middle {
+			t.Errorf("the history has %d entries, %v", len(h.Entries), err)
+		}
+	})
+}
+
+// What Fill makes up is in all books alike.
+func TestFilledLedgerAddsUp(t *testing.T) {
+	onEngines(t, func(t *testing.T, f *fixture) {
+		f.account("a", usd)
+		k, _ := f.key("a")
+		f.spend(k, 3, 1000)
+		filled, err := f.Fill(context.Background(), FillOptions{Entries: 20_000, Keys: 2, Models: 4, Days: 100, Seed: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.reopen()
+		if r := f.recount(); r.Requests != filled.Requests+3 || r.Charged != filled.Charged+3000 {
+			t.Errorf("%d requests for %s; made up were %d for %s", r.Requests, r.Charged, filled.Requests, filled.Charged)
+		}
+		k, err = f.Lookup([]byte(filled.Secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.spend(k, 1, 1000)
+		list, err := f.Usage(k, UsageQuery{Limit: 1, Page: 1})
+		if err != nil || list.Total != filled.Entries+1 {
+			t.Errorf("%d entries after one more request, %v; made up were %d", list.Total, err, filled.Entries)
+		}
+	})
+}
+
+// "The report hung and with it my dashboard."
+func TestSlowReportEndsInTime(t *testing.T) {
+	onEngines(t, func(t *testing.T, f *fixture) {
+		f.account("a", usd)
+		k, _ := f.key("a")
+		f.reportFor = 100 * time.Millisecond
+		began := time.Now()
+		err := f.report(func(q *query) error {
+			var n int64
+			return q.row("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 2000000000) SELECT count(*) FROM c").Scan(&n)
+		})
+		if took := time.Since(began); !errors.Is(err, ErrReportTimeout) || took > 5*time.Second {
+			t.Errorf("a query without end gave %v after %s", err, took)
+		}
+		f.reportFor = reportLimit
+		if _, err := f.Usage(k, UsageQuery{Limit: 1, Page: 1}); err != nil {
+			t.Errorf("the next report fails: %v", err)
+		}
+	})
+}
+
+// A ledger of schema 2 has pages that nobody counted, some over the end of an hour.
+func TestPagesOfSchema2AreCounted(t *testing.T) {
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, databaseFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := strings.TrimSuffix(schema, schema3)
+	if old == schema {
+		t.Fatal("the schema does not end with that of version 3")
+	}
+	if _, err := db.Exec(sqliteDialect.words.Replace(old) + "; PRAGMA user_version = 2; INSERT INTO account(id, name, created_us) VALUES('u', 'a', 1)"); err != nil {
+		t.Fatal(err)
+	}
+	x := rand.New(rand.NewPCG(3, 3))
+	var model usageModel
+	us, seq := 1_790_000_000_000_000-10*hourUs, uint64(1)
+	for range 20 {
+		p := usagePage{}
+		for range 1 + x.IntN(100) {
+			us += x.Int64N(hourUs / 50)
+			seq += 1 + x.Uint64N(2)
+			r := madeUp(x, 1, seq, us)
+			p.add(r)
+			model = r.appendEntries(model, 1, anyPlace)
+		}
+		if _, err := db.Exec("INSERT INTO usage_page VALUES($1, 1, $2, $3, $4, $5, $6, $7)", p.account, p.first, p.last, p.firstUs, p.lastUs, p.requests, p.data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := openSQLite(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	err = s.Report(context.Background(), func(q *query) error {
+		i, err := newUsageIndex(q, 1, anyPlace, nil)
+		if err != nil {
+			return err
+		}
+		var got []usagePosition
+		err = i.walk(usagePosition{}, forever, func(e *UsageEntry) bool { got = append(got, e.at); return true })
+		if i.total() != int64(len(model)) || !slices.Equal(got, positions(model)) {
+			t.Errorf("%d entries, counted as %d; %d are right", len(got), i.total(), len(model))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count, err := s.Recount()
+	if err != nil || len(count.faults) > 0 {
+		t.Errorf("the recount finds %v, %v", count, err)
+	}
+}

@@ -1,0 +1,154 @@
+package billing
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// violations are the refusals by limits that the store does not have yet: a
+// short ring for each account, since only the last ones are ever shown. Memory
+// and writes stay bounded however hard somebody knocks: an account has at most
+// maxViolations in a flush, and a flush at most flushViolations.
+type violations struct {
+	writing  sync.RWMutex // held while a flush moves refusals to the store; before mu
+	mu       sync.Mutex
+	accounts map[uint32]*violationRing
+}
+
+const (
+	// violationAccounts is how many accounts may wait for a flush; further ones
+	// are not logged.
+	violationAccounts = 4096
+	// flushViolations is how many rows a flush writes; what is beyond waits.
+	flushViolations = 2000
+)
+
+type violationRing struct {
+	list [maxViolations]violation
+	n    int // ever put in
+}
+
+func (r *violationRing) put(v violation) {
+	r.list[r.n%maxViolations] = v
+	r.n++
+}
+
+// all gives what is in the ring, oldest first.
+func (r *violationRing) all() []violation {
+	if r.n <= maxViolations {
+		return slices.Clone(r.list[:r.n])
+	}
+	at := r.n % maxViolations
+	return append(slices.Clone(r.list[at:]), r.list[:at]...)
+}
+
+// Violation is a refusal by a limit, as the owner of the account sees it.
+type Violation struct {
+	KeyID string
+	Model string // or what the limit is for
+	Tier  string
+	Kind  string // RPM RPH RPD RPMON TPM FAILED_REQUESTS UNSUPPORTED_FEATURE_REQUESTS
+	At    time.Time
+}
+
+// Kinds of refusals that are no rate limits (addendum 16.5).
+const (
+	FailedRequests      = "FAILED_REQUESTS"
+	UnsupportedRequests = "UNSUPPORTED_FEATURE_REQUESTS"
+)
+
+// NoteViolation puts a refusal into the log of the key's account.
+func (l *Ledger) NoteViolation(k *Key, model, tier, kind string, nowNs int64) {
+	v := &l.violations
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r := v.accounts[k.Account.no]
+	if r == nil {
+		if len(v.accounts) >= violationAccounts {
+			return
+		}
+		if v.accounts == nil {
+			v.accounts = map[uint32]*violationRing{}
+		}
+		r = &violationRing{}
+		v.accounts[k.Account.no] = r
+	}
+	r.put(violation{account: k.Account.no, timeUs: nowNs / 1000, key: k.No, keyID: k.ID, model: model, tier: tier, kind: kind})
+}
+
+// Violations are the last refusals of an account, newest first.
+func (l *Ledger) Violations(a *AccountState) ([]Violation, error) {
+	v := &l.violations
+	v.writing.RLock() // a refusal is either in memory or in the store
+	defer v.writing.RUnlock()
+	list, err := l.store.Violations(a.no)
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(list)
+	v.mu.Lock()
+	if r := v.accounts[a.no]; r != nil {
+		list = append(list, r.all()...)
+	}
+	v.mu.Unlock()
+	slices.SortStableFunc(list, earlier)
+	out := make([]Violation, 0, maxViolations)
+	for i := len(list) - 1; i >= 0 && len(out) < maxViolations; i-- {
+		v := &list[i]
+		out = append(out, Violation{KeyID: v.keyID, Model: v.model, Tier: v.tier, Kind: v.kind, At: fromMicro(v.timeUs)})
+	}
+	return out, nil
+}
+
+func earlier(x, y violation) int { return cmp.Compare(x.timeUs, y.timeUs) }
+
+// flush writes what has come in. What cannot be written stays, unless newer
+// refusals of the account take its place.
+func (v *violations) flush(store Store) error {
+	v.writing.Lock()
+	defer v.writing.Unlock()
+	var batch []violation
+	v.mu.Lock()
+	for no, r := range v.accounts {
+		if list := r.all(); len(batch)+len(list) <= flushViolations {
+			batch = append(batch, list...)
+			delete(v.accounts, no)
+		}
+	}
+	v.mu.Unlock()
+	if len(batch) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(batch, earlier)
+	err := store.AddViolations(batch)
+	if err != nil {
+		v.putBack(batch)
+	}
+	return err
+}
+
+// putBack returns what was not written, before what has come in since.
+func (v *violations) putBack(batch []violation) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	since := v.accounts
+	v.accounts = map[uint32]*violationRing{}
+	put := func(x violation) {
+		r := v.accounts[x.account]
+		if r == nil {
+			r = &violationRing{}
+			v.accounts[x.account] = r
+		}
+		r.put(x)
+	}
+	for _, x := range batch {
+		put(x)
+	}
+	for _, r := range since {
+		for _, x := range r.all() {
+			put(x)
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxVisits bounds what aliases can multiply: a list of 100,000 aliases of a
+// model with 100,000 keys is 4 MB of text.
+const maxVisits = 1_000_000
+
+// decoder fills a Config from a tree and remembers where each value stood, so
+// that the rules checked later can point at it.
+type decoder struct {
+	*report
+	expander
+	at     map[string]written
+	keys   map[string]place // where the operator's own names stand: tiers, headers
+	bad    map[string]bool  // paths that were reported; rules leave them alone
+	visits int
+}
+
+// written is what stands in the file under a path.
+type written struct {
+	place
+	node   *node
+	secret bool
+}
+
+func newDecoder(r *report, env func(string) (string, bool)) *decoder {
+	return &decoder{report: r, expander: expander{env: env}, at: map[string]written{}, keys: map[string]place{}, bad: map[string]bool{}}
+}
+
+// fail reports a path once; what is wrong about it later follows from that.
+func (d *decoder) fail(at place, path, format string, args ...any) {
+	if d.bad[path] {
+		return
+	}
+	d.bad[path] = true
+	d.add(at, path, format, args...)
+}
+
+// value fills v, which already holds its defaults, from n.
+func (d *decoder) value(path string, at place, n *node, v reflect.Value) {
+	if d.visits++; d.visits > maxVisits {
+		d.fail(at, path, "aliases make more than %d values of this file; write the values out", maxVisits)
+		return
+	}
+	switch n.kind {
+	case nullNode:
+		return // a key with nothing behind it is as good as no key
+	case badNode:
+		d.bad[path] = true
+		return
+	}
+	where := n.at()
+	_, secret := v.Interface().(Secret)
+	d.at[path] = written{where, n, secret}
+	if secret {
+		d.src.hide(n)
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		d.pointer(path, at, n, v)
+	case reflect.Struct:
+		if v.Type() != reflect.TypeFor[time.Time]() {
+			d.group(path, n, v)
+			return
+		}
+		d.scalar(path, n, v)
+	case reflect.Slice:
+		d.list(path, n, v)
+	case reflect.Map:
+		d.table(path, n, v)
+	default:
+		d.scalar(path, n, v)
+	}
+}
+
+func (d *decoder) pointer(path string, at place, n *node, v reflect.Value) {
+	fresh := reflect.New(v.Type().Elem())
+	v.Set(fresh)
+	if price, ok := v.Interface().(*Price); ok && n.kind == scalarNode {
+		if n.text != "free" {
+			d.fail(n.at(), path, "%s is not a price; expected input: and output: in USD per 1,000,000 tokens, or free", quote(n.text))
+			return
+		}
+		price.Free = true
+		return
+	}
+	d.value(path, at, n, fresh.Elem())
+}
+
+// group fills a struct by its yaml tags.
+func (d *decoder) group(path string, n *node, v reflect.Value) {
+	if n.kind != mappingNode {
+		d.fail(n.at(), path, "%s stands here; expected the keys %s", n.describe(), strings.Join(keysOf(v.Type()), ", "))
+		return
+	}
+	for _, k := range n.pairs {
+		field, ok := fieldOf(v, k.name)
+		if !ok {
+			d.unknown(path, k, v.Type())
+			continue
+		}
+		if k.value.kind == nullNode {
+			d.at[join(path, k.name)] = written{k.at, k.value, false}
+		}
+		d.value(join(path, k.name), k.at, k.value, field)
+	}
+}
+
+func (d *decoder) unknown(path string, k pair, in reflect.Type) {
+	if strings.HasPrefix(path, "upstreams") || len(k.value.text) > 20 {
+		d.src.hide(k.value) // a mistyped `kye: sk-…` is a secret too
+	}
+	keys := keysOf(in)
+	expected := "expected one of " + strings.Join(keys, ", ")
+	if near := suggest(k.name, keys); near != "" {
+		expected = fmt.Sprintf("did you mean %s?", near)
+	}
+	d.add(k.at, join(path, k.name), "unknown key %s; %s", quote(k.name), expected)
+}
+
+func (d *decoder) list(path string, n *node, v reflect.Value) {
+	if n.kind != sequenceNode {
+		d.fail(n.at(), path, "%s stands here; expected a list: write each entry on a line of its own after \"- \"", n.describe())
+		return
+	}
+	items := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
+	for i, item := range n.items {
+		one := fmt.Sprintf("%s[%d]", path, i)
+		fillDefaults(items.Index(i).Addr().Interface())
+		if item.kind == nullNode {
+			d.fail(item.at(), one, "the entry is empty; fill it in or remove the line")
+			continue
+		}
+		d.value(one, item.at(), item, items.Index(i))
+	}
+	v.Set(items)
+}
+
+// table fills a map whose keys the operator chooses.
+func (d *decoder) table(path string, n *node, v reflect.Value) {
+	if n.kind != mappingNode {
+		d.fail(n.at(), path, "%s stands here; expected keys with values", n.describe())
+		return
+	}
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	for _, k := range n.pairs {
+		value := reflect.New(v.Type().Elem()).Elem()
+		if old := v.MapIndex(reflect.ValueOf(k.name)); old.IsValid() {
+			value.Set(old) // a built-in tier keeps what is not written
+		}
+		d.keys[join(path, k.name)] = k.at
+		d.value(join(path, k.name), k.at, k.value, value)
+		v.SetMapIndex(reflect.ValueOf(k.name), value)
+	}
+}
+
+// scalar reads one value from its text.
+func (d *decoder) scalar(path string, n *node, v reflect.Value) {
+	secret := d.at[path].secret
+	if n.kind != scalarNode {
+		d.fail(n.at(), path, "%s stands here; expected %s", n.describe(), expected(v))
+		return
+	}
+	plain := !n.quoted && !n.block
+	if v.Kind() == reflect.String && !secret && v.Type() != reflect.TypeFor[Decimal]() && plain && (looksBool(n.text) || looksNumber(n.text)) {
+		d.fail(n.at(), path, "%s is %s; expected text: put it in quotes", quote(n.text), n.describe())
+		return
+	}
+	text, err := d.expand(n.text)
+	if err != nil {
+		d.fail(n.at(), path, "%v", err)
+		return
+	}
+	if whole := v.Kind() == reflect.Int || v.Kind() == reflect.Int64 && v.Type() == reflect.TypeFor[int64](); (whole || v.Kind() == reflect.Bool) && !plain && text == n.text {
+		d.fail(n.at(), path, "%s is text; expected %s without quotes", quote(n.text), expected(v))
+		return
+	}
+	if err := d.read(text, v); err != nil {
+		d.fail(n.at(), path, "%s %v", d.shown(path), err)
+	}
+}
+
+// read parses text into v by its type.
+func (d *decoder) read(text string, v reflect.Value) (err error) {
+	switch p := v.Addr().Interface().(type) {
+	case *Secret:
+		*p = Secret(text)
+	case *string:
+		*p = text
+	case *bool:
+		*p, err = readBool(text)
+	case *int:
+		var n int64
+		if n, err = readInt(text); err == nil && int64(int(n)) != n {
+			err = errors.New("is too large; expected a smaller whole number")
+		}
+		*p = int(n)
+	case *int64:
+		*p, err = readInt(text)
+	case *time.Duration:
+		*p, err = readDuration(text)
+	case *time.Time:
+		*p, err = readTime(text)
+	case *Size:
+		*p, err = readSize(text)
+	case *Nano:
+		*p, err = readNano(text)
+	case *Pico:
+		*p, err = readPrice(text)
+	case *Decimal:
+		*p, err = readDecimal(text)
+	default:
+		panic(fmt.Sprintf("config: no reader for %s", v.Type()))
+	}
+	return err
+}
+
+// expected names the type of v for an operator.
+func expected(v reflect.Value) string {
+	switch v.Interface().(type) {
+	case bool:
+		return "true or false"
+	case int, int64:
+		return "a whole number"
+	case time.Duration:
+		return "a duration such as 30s"
+	case time.Time:
+		return "a date such as 2026-08-31"
+	case Size:
+		return "a size such as 35MB"
+	case Nano, Pico, Decimal:
+		return "a decimal number such as 0.25"
+	}
+	return "text"
+}
+
+// shown is a value for messages: as it is in the file. What came out of the
+// environment or a file, and secrets, are named only.
+func (d *decoder) shown(path string) string {
+	w, ok := d.at[path]
+	switch {
+	case !ok || w.node == nil:
+		return "the default"
+	case w.secret:
+		return "the secret"
+	case strings.Contains(w.node.text, "${"):
+		return "the value of " + clip(w.node.text)
+	}
+	return quote(w.node.text)
+}
+
+func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
+	for i := range v.NumField() {
+		if tag := v.Type().Field(i).Tag.Get("yaml"); tag == name && tag != "-" && tag != "" {
+			return v.Field(i), true
+		}
+	}
+	return reflect.Value{}, false
+}
+
+// keysOf are the keys of a group in alphabetical order.
+func keysOf(t reflect.Type) []string {
+	var keys []string
+	for i := range t.NumField() {
+		if tag := t.Field(i).Tag.Get("yaml"); tag != "-" && tag != "" {
+			keys = append(keys, tag)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,60}$`)
+
+func join(path, key string) string {
+	switch {
+	case !plainKey.MatchString(key):
+		return fmt.Sprintf("%s[%s]", path, quote(key))
+	case path == "":
+		return key
+	}
+	return path + "." + key
+}

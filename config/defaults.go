@@ -1,0 +1,115 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// What holds when a key is not written. The comments of config.go and
+// examples/full.yaml name the same values; a test compares them.
+
+const (
+	defaultContextCompletion = 16384 // max_completion_tokens, when the context is larger
+	// Unlimited is the tier without limits.
+	Unlimited = "unlimited"
+)
+
+// builtinTiers are the paid limits of addendum 3.6 (rate-limits.yaml).
+var builtinTiers = map[string]Rate{
+	"XS":        {RPM: 500, TPM: 1_000_000},
+	"S":         {RPM: 75, TPM: 750_000},
+	"M":         {RPM: 50, TPM: 750_000},
+	"L":         {RPM: 20, TPM: 500_000},
+	"embedding": {RPM: 500},
+	Unlimited:   {},
+}
+
+// newConfig is a Config in which nothing has been written yet.
+func newConfig() *Config {
+	halfCloseGone := true
+	return &Config{
+		Brand:      "svc",
+		Listen:     "127.0.0.1:8080",
+		Store:      "./farebox-data",
+		Node:       Node{Dir: "./farebox-data"},
+		Durability: "process",
+		Server: Server{
+			MaxBody:        35 << 20,
+			MaxInFlight:    1 << 30,
+			MaxConnections: 100_000,
+			ReadTimeout:    30 * time.Second,
+			IdleTimeout:    75 * time.Second,
+			ClientStall:    30 * time.Second,
+			DrainTimeout:   30 * time.Second,
+			HalfCloseGone:  &halfCloseGone,
+		},
+		Compat: Compat{ErrorShape: "auto", APIKeyList: "array"},
+		Log:    Log{Level: "info", Format: "auto", SampleAbove: 100},
+		Billing: Billing{
+			MinimumBalance: 100_000_000, // 0.10 USD
+			SliceTokens:    1024,
+			OnClientGone:   "abort",
+			Drain:          Drain{Streams: 100, Bytes: 1 << 20, Time: 30 * time.Second},
+			Leases:         Leases{Reclaim: "strict", Grace: 15 * time.Minute},
+			ImageTokens:    1600,
+		},
+		Web3Keys: Web3Keys{Require: "ledger", PerIP: 30},
+		Redis:    Redis{Timeout: 30 * time.Millisecond, Away: "local_share"},
+		Limits: Limits{
+			Tiers:               maps.Clone(builtinTiers),
+			FailedRequests:      Budget{Count: 20, Window: 30 * time.Second, Block: 30 * time.Second},
+			UnsupportedFeatures: Budget{Count: 200, Window: 30 * time.Second, Block: 30 * time.Second},
+		},
+	}
+}
+
+// fillDefaults prepares an entry of a list before it is read.
+func fillDefaults(entry any) {
+	switch e := entry.(type) {
+	case *Upstream:
+		e.Dialect = "openai"
+		e.Timeouts = Timeouts{Connect: 5 * time.Second, FirstByte: 120 * time.Second, Idle: 120 * time.Second}
+		e.MaxConnections = 1024
+		e.MaxIdle = 4 * time.Second
+		e.Breaker = Breaker{Failures: 5, OpenFor: 10 * time.Second}
+		e.RetrySafe = true
+	case *Model:
+		e.Type = "text"
+		e.Privacy = "private"
+		e.Tokenizer = "o200k_base"
+		e.Capabilities.Quantization = "not-available"
+	case *Target:
+		e.Weight = 1
+	}
+}
+
+// complete fills what depends on other values.
+func (c *Config) complete() {
+	for i := range c.Models {
+		m := &c.Models[i]
+		if m.Tier == "" {
+			m.Tier = "M"
+			if m.Type == "embedding" {
+				m.Tier = "embedding"
+			}
+		}
+		if m.Name == "" {
+			m.Name = m.ID
+		}
+		if m.MaxCompletionTokens == 0 && m.Type == "text" {
+			m.MaxCompletionTokens = min(m.ContextTokens, defaultContextCompletion)
+		}
+		for j := range m.Targets {
+			if m.Targets[j].Model == "" {
+				m.Targets[j].Model = m.ID
+			}
+		}
+		if caps := &m.Capabilities; caps.Vision && caps.MaxImages == 0 {
+			caps.MaxImages = 1
+		}
+	}
+}
+
+// TierNames are the tiers in alphabetical order.
+func (c *Config) TierNames() []string { return slices.Sorted(maps.Keys(c.Limits.Tiers)) }

@@ -1,0 +1,16 @@
+// Package config turns what the operator wrote into one checked, immutable
+// [Config].
+//
+// [Load] reads a YAML file and reports every mistake in it at once as
+// [*Problems], each with its line, column, an excerpt and what was expected.
+// [Watcher] reads the file again when it changed and hands the new value on;
+// a bad file keeps the old value. [Demo] is the built-in config of a first run.
+//
+// The order inside: bytes (source.go) -> tree with positions (tree.go) ->
+// struct (decode.go, scalar.go, expand.go) -> rules (validate*.go). Defaults
+// are in defaults.go. Money is read as written text, never through a float.
+//
+// What may not enter: anything that acts on a config. Connections, catalogs,
+// counters and prices of single requests belong to the rooms that own them;
+// this package imports none of them.
+package config

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the .bad.want files from what is reported now")
+
+// testEnv is the environment of all files in testdata and examples.
+func testEnv(name string) (string, bool) {
+	v, ok := map[string]string{
+		"UPSTREAM_KEY":      "sk-from-the-environment",
+		"OPENAI_API_KEY":    "sk-openai",
+		"ANTHROPIC_API_KEY": "sk-ant",
+		"AZURE_API_KEY":     "azure",
+		"EMPTY":             "",
+		"TEXT":              "hello-from-the-environment",
+		"NUMBER":            "4096",
+		"POSTGRES_PASSWORD": "postgres",
+		"REDIS_PASSWORD":    "redis",
+	}[name]
+	return v, ok
+}
+
+func files(t *testing.T, pattern string) []string {
+	t.Helper()
+	list, err := filepath.Glob(pattern)
+	if err != nil || len(list) == 0 {
+		t.Fatalf("no files %s: %v", pattern, err)
+	}
+	return list
+}
+
+func TestGoodFilesLoad(t *testing.T) {
+	for _, name := range append(files(t, "testdata/*.good.yaml"), files(t, "examples/*.yaml")...) {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse(name, data, testEnv); err != nil {
+			t.Errorf("a good file is refused: %v", err)
+		}
+	}
+}
+
+// Every bad file breaks one rule and must get exactly the message beside it.
+func TestBadFilesSayWhatIsWrong(t *testing.T) {
+	list := files(t, "testdata/*.bad.yaml")
+	if len(list) < 40 {
+		t.Fatalf("only %d bad files", len(list))
+	}
+	for _, name := range list {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".bad.yaml"), func(t *testing.T) {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Parse(filepath.Base(name), data, testEnv)
+			var problems *Problems
+			if !errors.As(err, &problems) {
+				t.Fatalf("a bad file is accepted: %v", err)
+			}
+			got := err.Error() + "\n"
+			wantName := strings.TrimSuffix(name, ".yaml") + ".want"
+			if *update {
+				if err := os.WriteFile(wantName, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(wantName)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, want)
+			}
+			for _, secret := range []string{"sk-live", "hunter2", "sk-from-the-environment", "hello-from-the-environment"} {
+				if strings.Contains(got, secret) {
+					t.Errorf("the message shows a secret (%s)", secret)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,50 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Summary is what `farebox check` says about a good file, in one line.
+func Summary(c *Config) string {
+	name := "the built-in config"
+	if c.Source != "" {
+		name = filepath.Base(c.Source)
+	}
+	types, free, aliases := map[string]int{}, 0, 0
+	for i := range c.Models {
+		m := &c.Models[i]
+		types[m.Type]++
+		aliases += len(m.Aliases)
+		if m.Price != nil && m.Price.Free {
+			free++
+		}
+	}
+	var parts []string
+	for _, t := range []string{"text", "embedding"} {
+		if n := types[t]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, t))
+		}
+	}
+	if free > 0 {
+		parts = append(parts, fmt.Sprintf("%d of them free", free))
+	}
+	scheme := "http"
+	if c.TLS.Cert != "" {
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s is good: %s, %s (%s), %s, %s; %s on %s, ledger in %s",
+		name, count(len(c.Upstreams), "upstream"), count(len(c.Models), "model"), strings.Join(parts, ", "),
+		count(aliases, "alias"), count(len(c.Limits.Tiers), "tier"), scheme, c.Listen, c.StoreName())
+}
+
+func count(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case strings.HasSuffix(what, "s"):
+		return fmt.Sprintf("%d %ses", n, what)
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

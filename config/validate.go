@@ -1,0 +1,320 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// validator checks the rules that a well-formed file may still break. Every
+// rule has a file in testdata that breaks it.
+type validator struct {
+	*decoder
+	c   *Config
+	ids map[string]int // of models
+}
+
+func (v *validator) run() {
+	v.identity()
+	v.listening()
+	v.server()
+	v.log()
+	v.billing()
+	v.limits()
+	v.redis()
+	v.web3Keys()
+	v.texts()
+	v.upstreams()
+	v.models()
+}
+
+var brandWord = regexp.MustCompile(`^[a-z][a-z0-9]{1,19}$`)
+
+const brandExpected = "expected 2 to 20 lower-case letters and digits, a letter first, such as svc"
+
+func (v *validator) identity() {
+	if !brandWord.MatchString(v.c.Brand) {
+		v.wrong("brand", "%s cannot be part of identifiers; "+brandExpected, v.shown("brand"))
+	}
+	if n := len(v.c.BrandAliases); n > 4 {
+		v.wrong("brand_aliases", "%d aliases are listed; expected at most 4", n)
+	}
+	for i, alias := range v.c.BrandAliases {
+		path := fmt.Sprintf("brand_aliases[%d]", i)
+		switch {
+		case !brandWord.MatchString(alias):
+			v.wrong(path, "%s cannot be part of identifiers; "+brandExpected, v.shown(path))
+		case alias == v.c.Brand || slices.Contains(v.c.BrandAliases[:i], alias):
+			v.wrong(path, "%s is listed already; expected another word than the brand and the other aliases", quote(alias))
+		}
+	}
+	v.store()
+	v.oneOf("durability", v.c.Durability, "process", "power")
+}
+
+var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`)
+
+func (v *validator) store() {
+	v.src.hide(v.at["store"].node) // it may have a password
+	switch u, err := url.Parse(v.c.Store); {
+	case v.c.SharedStore() && (err != nil || u.Host == "" && u.Query().Get("host") == "" || strings.Trim(u.Path, "/") == ""):
+		v.wrong("store", "this names no database; expected postgres://user:password@host:5432/database")
+	case !v.c.SharedStore() && (v.c.Store == "" || strings.Contains(v.c.Store, "://")):
+		v.wrong("store", "this is no store; expected a directory such as ./farebox-data, or postgres://user:password@host:5432/database")
+	}
+	if v.c.Node.Name != "" && !nodeName.MatchString(v.c.Node.Name) {
+		v.wrong("node.name", "%s cannot name a node; expected 1 to 64 letters, digits, dots, _ or -, the first and last a letter or digit", v.shown("node.name"))
+	}
+	if v.c.Node.Dir == "" || strings.Contains(v.c.Node.Dir, "://") {
+		v.wrong("node.dir", "%s is not a directory; expected a path such as ./farebox-data", v.shown("node.dir"))
+	}
+}
+
+func (v *validator) listening() {
+	v.address("listen", v.c.Listen, true)
+	if m := v.c.Server.MetricsListen; m != "" {
+		v.address("server.metrics_listen", m, false)
+		if m == v.c.Listen {
+			v.wrong("server.metrics_listen", "this is the address of listen; expected another one, or leave it out to serve /metrics on listen")
+		}
+	}
+	t := v.c.TLS
+	switch {
+	case t.Cert == "" && t.Key == "":
+	case t.Cert == "":
+		v.wrong("tls", "key is set without cert; expected both or neither")
+	case t.Key == "":
+		v.wrong("tls", "cert is set without key; expected both or neither")
+	default:
+		v.certificate(t)
+	}
+}
+
+// address checks host:port or, where allowed, unix:/path.
+func (v *validator) address(path, text string, unix bool) {
+	want := "expected host:port such as 127.0.0.1:8080 or :8080"
+	if unix {
+		want += ", or unix:/path/to.sock"
+		if file, ok := strings.CutPrefix(text, "unix:"); ok {
+			if !filepath.IsAbs(file) || len(file) > 100 {
+				v.wrong(path, "%s is not a usable socket path; expected unix: and an absolute path of at most 100 characters", v.shown(path))
+			}
+			return
+		}
+	}
+	host, port, err := net.SplitHostPort(text)
+	number, numErr := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err != nil || numErr != nil:
+		v.wrong(path, "%s is not an address; %s", v.shown(path), want)
+	case number == 0:
+		v.wrong(path, "port 0 would be another one at every start; expected a port from 1 to 65535")
+	case host != "" && net.ParseIP(host) == nil && !hostName.MatchString(host):
+		v.wrong(path, "%s has no usable host; %s", v.shown(path), want)
+	}
+}
+
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?$`)
+
+func (v *validator) server() {
+	s := v.c.Server
+	size(v, "server.max_body", s.MaxBody, 1<<10, 512<<20)
+	size(v, "server.max_in_flight", s.MaxInFlight, 1<<10, 1<<40)
+	if s.MaxInFlight < s.MaxBody && !v.bad["server.max_body"] {
+		v.wrong("server.max_in_flight", "%s is less than max_body (%s), so that the largest request could never be taken; expected at least as much", s.MaxInFlight, s.MaxBody)
+	}
+	whole(v, "server.max_connections", s.MaxConnections, 1, 10_000_000)
+	v.duration("server.read_timeout", s.ReadTimeout, 100*time.Millisecond, time.Hour)
+	v.duration("server.idle_timeout", s.IdleTimeout, 100*time.Millisecond, time.Hour)
+	v.duration("server.client_stall", s.ClientStall, 100*time.Millisecond, time.Hour)
+	v.duration("server.drain_timeout", s.DrainTimeout, 0, time.Hour)
+}
+
+func (v *validator) log() {
+	v.oneOf("log.level", v.c.Log.Level, "debug", "info", "warn", "error")
+	v.oneOf("log.format", v.c.Log.Format, "auto", "json", "console")
+	v.oneOf("compat.error_shape", v.c.Compat.ErrorShape, "auto", "string", "openai")
+	v.oneOf("compat.api_key_list", v.c.Compat.APIKeyList, "array", "envelope")
+	whole(v, "log.sample_above", v.c.Log.SampleAbove, 0, 1_000_000)
+}
+
+func (v *validator) billing() {
+	b := v.c.Billing
+	const most = 1_000_000 * 1_000_000_000
+	if b.MinimumBalance > most {
+		v.wrong("billing.minimum_balance", "%s is out of range; expected 0 to %s USD", v.shown("billing.minimum_balance"), Nano(most))
+	}
+	whole(v, "billing.stream_slice_tokens", b.SliceTokens, 16, 1_000_000)
+	v.oneOf("billing.on_client_gone", b.OnClientGone, "abort", "drain")
+	whole(v, "billing.drain.streams", b.Drain.Streams, 1, 100_000)
+	size(v, "billing.drain.bytes", b.Drain.Bytes, 1<<10, 1<<30)
+	v.duration("billing.drain.time", b.Drain.Time, 100*time.Millisecond, time.Hour)
+	v.oneOf("billing.leases.reclaim", b.Leases.Reclaim, "strict", "relaxed")
+	v.duration("billing.leases.grace", b.Leases.Grace, time.Minute, 24*time.Hour)
+	whole(v, "billing.image_tokens", b.ImageTokens, 1, 1_000_000)
+}
+
+var tierName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+
+func (v *validator) limits() {
+	l := v.c.Limits
+	for _, name := range slices.Sorted(maps.Keys(l.Tiers)) {
+		path := join("limits.tiers", name)
+		if !tierName.MatchString(name) {
+			v.wrongKey(path, "%s is not a tier name; expected 1 to 32 letters, digits, _ or -", quote(name))
+		}
+		if _, ok := v.keys[path]; ok && name == Unlimited {
+			v.wrongKey(path, "the tier unlimited has no limits by definition; expected another name for a tier of your own")
+		}
+		v.rate(path, l.Tiers[name])
+	}
+	v.rate("limits.key", l.Key)
+	v.budget("limits.failed_requests", l.FailedRequests)
+	v.budget("limits.unsupported_features", l.UnsupportedFeatures)
+}
+
+func (v *validator) rate(path string, r Rate) {
+	const most = 1_000_000_000_000
+	whole(v, path+".rpm", r.RPM, 0, most)
+	whole(v, path+".rph", r.RPH, 0, most)
+	whole(v, path+".rpd", r.RPD, 0, most)
+	whole(v, path+".rpmonth", r.RPMon, 0, most)
+	whole(v, path+".tpm", r.TPM, 0, most)
+}
+
+func (v *validator) budget(path string, b Budget) {
+	whole(v, path+".count", b.Count, 0, 1_000_000)
+	v.duration(path+".window", b.Window, time.Second, time.Hour)
+	v.duration(path+".block", b.Block, time.Second, 24*time.Hour)
+}
+
+var walletAddress = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
+
+func (v *validator) web3Keys() {
+	w := v.c.Web3Keys
+	v.oneOf("web3_keys.require", w.Require, "none", "ledger", "allowlist", "deny")
+	if n := len(w.Allow); n > 100_000 {
+		v.wrong("web3_keys.allow", "%d addresses are listed; expected at most 100000", n)
+	}
+	for i, address := range w.Allow {
+		path := fmt.Sprintf("web3_keys.allow[%d]", i)
+		if !walletAddress.MatchString(address) {
+			v.wrong(path, "%s is not a wallet address; expected 0x and 40 hexadecimal digits, in quotes", v.shown(path))
+		}
+	}
+	if w.Require == "allowlist" && len(w.Allow) == 0 {
+		v.wrong("web3_keys.require", "allowlist with nothing in allow lets nobody in; expected addresses in web3_keys.allow, or deny")
+	}
+	whole(v, "web3_keys.per_ip", w.PerIP, 0, 1_000_000)
+}
+
+func (v *validator) texts() {
+	for path, text := range map[string]string{"top_up_url": v.c.TopUpURL, "docs_url": v.c.DocsURL} {
+		if text == "" {
+			continue
+		}
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
+			v.wrong(path, "%s cannot be shown to clients as a link; expected an http:// or https:// address without credentials", v.shown(path))
+		}
+	}
+	const most = 64 << 10
+	if len(v.c.SystemPrompt) > most {
+		v.wrong("system_prompt", "the text has %d bytes; expected at most %d, since every request carries it", len(v.c.SystemPrompt), most)
+	}
+}
+
+// wrong reports a broken rule at the value, or at the nearest group above it
+// when the key is not written. It is silent below what was reported already.
+func (v *validator) wrong(path, format string, args ...any) {
+	for up := path; up != ""; up = parent(up) {
+		if v.bad[up] {
+			return
+		}
+	}
+	v.fail(v.placeOf(path), path, format, args...)
+}
+
+// wrongKey is wrong for a name that the operator chose, and points at it.
+func (v *validator) wrongKey(path, format string, args ...any) {
+	at, ok := v.keys[path]
+	if !ok {
+		at = v.placeOf(path)
+	}
+	v.fail(at, path, format, args...)
+}
+
+func (v *validator) placeOf(path string) place {
+	for up := path; up != ""; up = parent(up) {
+		if w, ok := v.at[up]; ok {
+			return w.place
+		}
+	}
+	return place{1, 1}
+}
+
+// has says whether the key is written and has a value.
+func (v *validator) has(path string) bool {
+	w, ok := v.at[path]
+	return ok && w.node != nil && !w.node.isNull()
+}
+
+// parent of a.b[2].c is a.b[2], then a.b, then a.
+func parent(path string) string {
+	if i := strings.LastIndexAny(path, ".["); i > 0 {
+		return path[:i]
+	}
+	return ""
+}
+
+func (v *validator) oneOf(path, got string, allowed ...string) {
+	if !slices.Contains(allowed, got) {
+		v.wrong(path, "%s is not known; expected %s", v.shown(path), choice(allowed))
+	}
+}
+
+// whole checks a range of whole numbers.
+func whole[T int | int64](v *validator, path string, got, least, most T) {
+	if got < least || got > most {
+		v.wrong(path, "%s is out of range; expected %d to %d", v.shown(path), least, most)
+	}
+}
+
+func size(v *validator, path string, got, least, most Size) {
+	if got < least || got > most {
+		v.wrong(path, "%s is out of range; expected %s to %s", v.shown(path), least, most)
+	}
+}
+
+func (v *validator) duration(path string, got, least, most time.Duration) {
+	if got < least || got > most {
+		v.wrong(path, "%s is out of range; expected %s to %s", v.shown(path), short(least), short(most))
+	}
+}
+
+// short is a duration without Go's trailing 0m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if d >= time.Minute {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if d >= time.Hour {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// choice lists words as "a, b or c".
+func choice(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}

@@ -1,0 +1,206 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	maxUpstreams = 1000
+	maxHeaders   = 32
+	maxSecret    = 8 << 10 // more does not fit into the head of a request
+	maxPEM       = 1 << 20
+)
+
+var (
+	upstreamName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$")
+)
+
+// ownHeaders are written by the proxy itself on every upstream request.
+var ownHeaders = []string{
+	"accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "expect",
+	"host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "x-request-id",
+}
+
+func (v *validator) upstreams() {
+	switch n := len(v.c.Upstreams); {
+	case n == 0:
+		v.wrong("upstreams", "no upstream is configured; expected a list with name and base_url of each server that runs models")
+	case n > maxUpstreams:
+		v.wrong("upstreams", "%d upstreams are listed; expected at most %d", n, maxUpstreams)
+		return
+	}
+	names := map[string]int{}
+	for i := range v.c.Upstreams {
+		u := &v.c.Upstreams[i]
+		path := fmt.Sprintf("upstreams[%d]", i)
+		switch first, taken := names[u.Name]; {
+		case u.Name == "":
+			v.wrong(path+".name", "the upstream has no name; expected one, by which targets refer to it")
+		case !upstreamName.MatchString(u.Name):
+			v.wrong(path+".name", "%s cannot be a name; expected 1 to 64 letters, digits, . _ or -", v.shown(path+".name"))
+		case taken:
+			v.wrong(path+".name", "%s is the name of upstreams[%d] too; expected every name once", v.shown(path+".name"), first)
+		default:
+			names[u.Name] = i
+		}
+		v.upstream(path, u)
+	}
+}
+
+func (v *validator) upstream(path string, u *Upstream) {
+	v.oneOf(path+".dialect", u.Dialect, "openai", "anthropic")
+	v.baseURL(path+".base_url", u.BaseURL)
+	v.headerValue(path+".key", u.Key)
+	v.headers(path, u)
+	if u.CAFile != "" {
+		v.authority(path+".ca_file", u)
+	}
+
+	t := path + ".timeouts"
+	v.duration(t+".connect", u.Timeouts.Connect, time.Millisecond, 10*time.Minute)
+	v.duration(t+".first_byte", u.Timeouts.FirstByte, time.Millisecond, 24*time.Hour)
+	v.duration(t+".idle", u.Timeouts.Idle, time.Millisecond, 24*time.Hour)
+	if u.Timeouts.Total != 0 { // 0: no cap
+		v.duration(t+".total", u.Timeouts.Total, time.Millisecond, 24*time.Hour)
+		if u.Timeouts.Total < u.Timeouts.FirstByte && u.Timeouts.Total >= time.Millisecond && v.has(t+".first_byte") {
+			v.wrong(t+".total", "%s is less than first_byte (%s), which could never run out; expected at least as much, or 0 for no cap", v.shown(t+".total"), short(u.Timeouts.FirstByte))
+		}
+	}
+	whole(v, path+".max_connections", u.MaxConnections, 1, 1_000_000)
+	v.duration(path+".max_idle", u.MaxIdle, time.Millisecond, time.Hour)
+	whole(v, path+".breaker.failures", u.Breaker.Failures, 0, 10_000)
+	v.duration(path+".breaker.open_for", u.Breaker.OpenFor, time.Millisecond, time.Hour)
+
+	if q := u.Quirks; u.Dialect == "anthropic" && (q.MaxTokens || q.NoStreamOptions || q.NoReasoningEffort || q.NoDeveloperRole) {
+		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers stand at an upstream of dialect anthropic; expected api_key_header only")
+	}
+}
+
+const baseURLExpected = "expected http://host[:port]/v1, https://host[:port]/v1 or unix:/path/to.sock"
+
+func (v *validator) baseURL(path, text string) {
+	if text == "" {
+		v.wrong(path, "the upstream has no address; "+baseURLExpected)
+		return
+	}
+	if file, ok := strings.CutPrefix(text, "unix:"); ok {
+		if !filepath.IsAbs(file) || len(file) > 100 {
+			v.wrong(path, "%s is not a usable socket path; expected unix: and an absolute path of at most 100 characters", v.shown(path))
+		}
+		return
+	}
+	u, err := url.Parse(text)
+	switch {
+	case strings.Contains(text, "@"):
+		v.src.hide(v.at[path].node)
+		v.wrong(path, "credentials stand in the URL, from where they get into logs; expected them in key: or headers:")
+	case err != nil:
+		v.src.hide(v.at[path].node)
+		v.wrong(path, "this is not a URL; "+baseURLExpected)
+	case u.Scheme != "http" && u.Scheme != "https":
+		v.wrong(path, "%s does not start with http://, https:// or unix:/; "+baseURLExpected, v.shown(path))
+	case u.Hostname() == "" || (!hostName.MatchString(u.Hostname()) && !strings.Contains(u.Hostname(), ":")) || badPort(u.Port()):
+		v.wrong(path, "%s has no usable host and port; "+baseURLExpected, v.shown(path))
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		v.src.hide(v.at[path].node)
+		v.wrong(path, "the URL has a query or fragment; expected only host and path, secrets belong in key: or headers:")
+	case strings.HasSuffix(u.Path, "/chat/completions") || strings.HasSuffix(u.Path, "/messages") || strings.HasSuffix(u.Path, "/embeddings"):
+		v.wrong(path, "%s is the address of one endpoint; expected what stands before it, such as https://host/v1", v.shown(path))
+	}
+}
+
+func badPort(port string) bool {
+	return len(port) > 5 || port == "0" || len(port) == 5 && port > "65535"
+}
+
+func (v *validator) headers(path string, u *Upstream) {
+	if len(u.Headers) > maxHeaders {
+		v.wrong(path+".headers", "%d headers are listed; expected at most %d", len(u.Headers), maxHeaders)
+		return
+	}
+	carrier := "authorization"
+	if u.Dialect == "anthropic" {
+		carrier = "x-api-key"
+	}
+	if h := u.Quirks.APIKeyHeader; h != "" {
+		carrier = strings.ToLower(h)
+		at := path + ".quirks.api_key_header"
+		if !headerName.MatchString(h) || slices.Contains(ownHeaders, carrier) {
+			v.wrong(at, "%s cannot carry the key; expected a header name such as api-key", v.shown(at))
+		}
+	}
+	seen := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(u.Headers)) {
+		at := join(path+".headers", name)
+		lower := strings.ToLower(name)
+		switch {
+		case !headerName.MatchString(name):
+			v.wrongKey(at, "%s is not a header name; expected letters, digits and -", quote(name))
+		case slices.Contains(ownHeaders, lower):
+			v.wrongKey(at, "%s is set by the gateway itself; expected another header", quote(name))
+		case u.Key != "" && lower == carrier:
+			v.wrongKey(at, "%s carries key: already; expected it in one of the two", quote(name))
+		case seen[lower] != "":
+			v.wrongKey(at, "%s stands here as %s too; expected every header once", quote(name), quote(seen[lower]))
+		}
+		seen[lower] = name
+		v.headerValue(at, u.Headers[name])
+	}
+}
+
+// headerValue refuses what could end a header and begin another one.
+func (v *validator) headerValue(path string, s Secret) {
+	text := s.Reveal()
+	if len(text) > maxSecret {
+		v.wrong(path, "the secret has more than %d bytes; expected a key or token", maxSecret)
+		return
+	}
+	if text != strings.TrimSpace(text) {
+		v.wrong(path, "the secret begins or ends with white space; expected it without")
+		return
+	}
+	for _, c := range []byte(text) {
+		if c < ' ' || c > '~' {
+			v.wrong(path, "the secret has a line break or another character that no header can carry; expected printable ASCII")
+			return
+		}
+	}
+}
+
+// certificate reads the pair now, so that `farebox check` finds a wrong one.
+func (v *validator) certificate(t TLS) {
+	cert, err := readRegular(t.Cert, maxPEM)
+	if err != nil {
+		v.wrong("tls.cert", "cannot read %s: %v; expected a PEM file with the certificate chain", v.shown("tls.cert"), err)
+		return
+	}
+	key, err := readRegular(t.Key, maxPEM)
+	if err != nil {
+		v.wrong("tls.key", "cannot read %s: %v; expected a PEM file with the private key", v.shown("tls.key"), err)
+		return
+	}
+	if _, err := tls.X509KeyPair(cert, key); err != nil {
+		v.wrong("tls", "cert and key cannot be used together (%v); expected a PEM certificate chain and its private key", err)
+	}
+}
+
+func (v *validator) authority(path string, u *Upstream) {
+	pem, err := readRegular(u.CAFile, maxPEM)
+	if err != nil {
+		v.wrong(path, "cannot read %s: %v; expected a PEM file with certificates of authorities", v.shown(path), err)
+		return
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		v.wrong(path, "%s holds no certificate; expected a PEM file with certificates of authorities", v.shown(path))
+	}
+}

@@ -1,0 +1,33 @@
+//go:build !race
+
+package providers
+
+import "testing"
+
+// Finding and choosing happen for every request.
+func TestChoosingDoesNotAllocate(t *testing.T) {
+	c := catalogOf(t, pickText+`  - { id: old, context_tokens: 1000, price: { input: 5, output: 5 }, aliases: [gpt-3], traits: [default], targets: [{ upstream: a }],
+      deprecation: { date: 2026-11-01, removes_at: 2026-11-20, replacement: m, auto_remap: true } }
+`, nil, today)
+	f := func(name string, run func()) {
+		t.Helper()
+		if n := testing.AllocsPerRun(1000, run); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	for _, name := range []string{"m", "gpt-3", "default", "nobody"} {
+		text := []byte(name)
+		f("resolve "+name, func() { c.Resolve(text, "text") })
+	}
+	suffixed := []byte("m:enable_web_search=on")
+	f("suffix", func() { SplitSuffix(suffixed) })
+	now := today.UnixNano()
+	var p Plan
+	f("pick", func() {
+		p.Begin(c.names["m"])
+		for t := p.Next(now); t != nil; t = p.Next(now) {
+			p.Succeeded(t)
+		}
+	})
+	f("list", func() { c.List("all", today) })
+}

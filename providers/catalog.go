@@ -1,0 +1,204 @@
+package providers
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"farebox/config"
+	"farebox/providers/anthropic"
+	"farebox/providers/dialect"
+	"farebox/providers/health"
+	"farebox/providers/openai"
+	"farebox/proxy"
+)
+
+// Catalog is an immutable snapshot of the models and of what serves them.
+type Catalog struct {
+	brand     string
+	models    []*Model
+	upstreams map[string]*endpoint
+	names     map[string]*Model            // ids and aliases
+	traits    map[string]map[string]*Model // by type of model
+	clock     func() time.Time
+
+	listing atomic.Pointer[listing]
+	relist  sync.Mutex
+}
+
+// endpoint is an Upstream with what decides whether a reload keeps it.
+type endpoint struct {
+	Upstream
+	options proxy.TargetOptions
+	ca      [sha256.Size]byte // of the CA file
+}
+
+// NewCatalog builds the catalog of a checked config. Connections and health of
+// targets whose settings are those of prev (nil: there is none) are taken over.
+func NewCatalog(cfg *config.Config, prev *Catalog, now time.Time) (*Catalog, error) {
+	c := &Catalog{brand: cfg.Brand, upstreams: map[string]*endpoint{}, clock: time.Now}
+	for i := range cfg.Upstreams {
+		u, err := newUpstream(&cfg.Upstreams[i], prev)
+		if err != nil {
+			c.Close(prev)
+			return nil, err
+		}
+		c.upstreams[u.Name] = u
+	}
+	breakers := prev.breakers()
+	for i := range cfg.Models {
+		m, err := c.newModel(cfg, &cfg.Models[i], breakers)
+		if err != nil {
+			c.Close(prev)
+			return nil, err
+		}
+		m.Index = len(c.models)
+		c.models = append(c.models, m)
+	}
+	c.name()
+	c.listing.Store(c.list(now))
+	return c, nil
+}
+
+// Models are all models, by Index.
+func (c *Catalog) Models() []*Model { return c.models }
+
+// Close closes the connections of targets that next (nil: nobody) does not use
+// any more.
+func (c *Catalog) Close(next *Catalog) {
+	for name, u := range c.upstreams {
+		if next != nil && next.upstreams[name] != nil && next.upstreams[name].Proxy == u.Proxy {
+			continue
+		}
+		u.Proxy.Close()
+	}
+}
+
+func newUpstream(cfg *config.Upstream, prev *Catalog) (*endpoint, error) {
+	u := &endpoint{Upstream: Upstream{Name: cfg.Name, Config: cfg}, options: targetOptions(cfg)}
+	switch cfg.Dialect {
+	case "openai":
+		u.Dialect = openai.Dialect{}
+	case "anthropic":
+		u.Dialect = anthropic.Dialect{}
+	default:
+		return nil, fmt.Errorf("cannot speak dialect %q to upstream %s: expected openai or anthropic", cfg.Dialect, cfg.Name)
+	}
+	if cfg.CAFile != "" {
+		// Certificates are renewed in place, so the path alone tells nothing.
+		pem, err := os.ReadFile(cfg.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the ca_file of upstream %s: %w", cfg.Name, err)
+		}
+		u.ca = sha256.Sum256(pem)
+	}
+	if prev != nil {
+		if old := prev.upstreams[cfg.Name]; old != nil && old.ca == u.ca && reflect.DeepEqual(old.options, u.options) {
+			u.Proxy = old.Proxy
+			return u, nil
+		}
+	}
+	t, err := proxy.NewTarget(u.options)
+	if err != nil {
+		return nil, err
+	}
+	u.Proxy = t
+	return u, nil
+}
+
+// targetOptions are the connection settings of an upstream, with the headers
+// that its dialect wants.
+func targetOptions(u *config.Upstream) proxy.TargetOptions {
+	o := proxy.TargetOptions{
+		Name: u.Name, BaseURL: u.BaseURL, CAFile: u.CAFile,
+		Connect: u.Timeouts.Connect, FirstByte: u.Timeouts.FirstByte, Idle: u.Timeouts.Idle, Total: u.Timeouts.Total,
+		MaxConns: u.MaxConnections, MaxIdle: u.MaxIdle, RetrySafe: u.RetrySafe,
+	}
+	carrier, prefix := "Authorization", "Bearer "
+	if u.Dialect == "anthropic" {
+		carrier, prefix = "x-api-key", ""
+	}
+	if u.Quirks.APIKeyHeader != "" {
+		carrier, prefix = u.Quirks.APIKeyHeader, ""
+	}
+	if u.Key != "" {
+		o.Headers = append(o.Headers, [2]string{carrier, prefix + u.Key.Reveal()})
+	}
+	versioned := false
+	for _, name := range slices.Sorted(maps.Keys(u.Headers)) {
+		o.Headers = append(o.Headers, [2]string{name, u.Headers[name].Reveal()})
+		versioned = versioned || strings.EqualFold(name, anthropic.VersionHeader)
+	}
+	if u.Dialect == "anthropic" && !versioned {
+		o.Headers = append(o.Headers, [2]string{anthropic.VersionHeader, anthropic.Version})
+	}
+	return o
+}
+
+// breakers are the healths to take over, by upstream and model name there.
+func (c *Catalog) breakers() map[[2]string]*Target {
+	list := map[[2]string]*Target{}
+	if c == nil {
+		return list
+	}
+	for _, m := range c.models {
+		for _, t := range m.Targets {
+			list[[2]string{t.Upstream.Name, t.Name}] = t
+		}
+	}
+	return list
+}
+
+func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]string]*Target) (*Model, error) {
+	rate := cfg.Limits.Tiers[m.Tier]
+	model := &Model{
+		ID: m.ID, Config: m, Price: m.Price, Rate: &rate, HeaderName: headerText(m.Name),
+		SystemPrompt: cfg.SystemPrompt, ImageTokens: cfg.Billing.ImageTokens,
+	}
+	if cfg.SystemPrompt != "" {
+		model.SystemMessage = dialect.AppendSystemMessage(nil, cfg.SystemPrompt)
+	}
+	for i := range m.Targets {
+		t := &m.Targets[i]
+		u := c.upstreams[t.Upstream]
+		if u == nil {
+			return nil, fmt.Errorf("cannot serve model %s: there is no upstream %q", m.ID, t.Upstream)
+		}
+		target := &Target{
+			Upstream: &u.Upstream, Model: model, Name: cmp.Or(t.Model, m.ID), Weight: max(t.Weight, 1), Priority: t.Priority,
+			QuotedID: dialect.AppendString(nil, m.ID),
+		}
+		target.Quoted = dialect.AppendString(nil, target.Name)
+		target.Renames = target.Name != m.ID
+		b := u.Config.Breaker
+		if was := old[[2]string{u.Name, target.Name}]; was != nil && was.Upstream.Proxy == u.Proxy && was.Breaker.Like(b.Failures, b.OpenFor) {
+			target.Breaker = was.Breaker
+		} else {
+			target.Breaker = health.NewBreaker(b.Failures, b.OpenFor)
+			// Two models may use the same model of an upstream: they share its health.
+			old[[2]string{u.Name, target.Name}] = target
+		}
+		model.Targets = append(model.Targets, target)
+	}
+	slices.SortStableFunc(model.Targets, func(a, b *Target) int { return cmp.Compare(a.Priority, b.Priority) })
+	return model, nil
+}
+
+// headerText is a text that a header can carry; empty when it has other
+// characters.
+func headerText(s string) string {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return ""
+		}
+	}
+	return s
+}

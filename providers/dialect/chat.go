@@ -1,0 +1,124 @@
+package dialect
+
+import (
+	"slices"
+
+	"farebox/proxy/scan"
+)
+
+// Chat is what routes has learnt of a chat or embeddings request; a dialect
+// makes the upstream's request of it. Body and what points into it are valid
+// until the request ends.
+type Chat struct {
+	Body  []byte
+	Doc   *scan.Document // of Body, with ChatShape or EmbedShape
+	Model *Model
+	// Suffix is the feature suffix that was cut from the model name (addendum 5.4).
+	Suffix []byte
+
+	Embedding bool
+	Stream    bool
+	// IncludeUsage is what the client said in stream_options; nil: nothing.
+	IncludeUsage *bool
+	// Choices is n, at least 1.
+	Choices int64
+
+	// AskedCompletion is the client's own cap on completion tokens of a choice, 0: none.
+	AskedCompletion int64
+	// MaxCompletion is the cap to send, 0: the client's own or none.
+	MaxCompletion int64
+	// ClientMaxTokens says that the body has max_tokens, which we let pass for
+	// max_completion_tokens.
+	ClientMaxTokens bool
+
+	// ReasoningEffort is the effort to send instead of the body's; nil: the body's.
+	ReasoningEffort []byte
+	// DropThinking removes <think> blocks from the answer.
+	DropThinking bool
+	// SystemPrompt goes before the messages; nil: none.
+	SystemPrompt []byte
+}
+
+var effortNone = []byte("none")
+
+// Prepare applies strip_thinking_response and disable_thinking (addendum 5.3):
+// strip removes <think> blocks from the answer, disable turns reasoning off
+// where the model has an effort for that.
+func (c *Chat) Prepare(strip, disable bool) {
+	c.DropThinking = strip || disable
+	if disable && c.Model != nil && slices.Contains(c.Model.Config.Capabilities.ReasoningEffort, "none") {
+		c.ReasoningEffort = effortNone
+	}
+}
+
+// Effort is the reasoning effort that holds: ours, the body's
+// reasoning_effort, or its reasoning.effort (interface.md, Chat). nil: none.
+func (c *Chat) Effort() []byte {
+	if c.ReasoningEffort != nil {
+		return c.ReasoningEffort
+	}
+	if c.Embedding {
+		return nil
+	}
+	if text := c.Text(c.Doc.TopIndex(ChatReasoningEffort)); text != nil {
+		return text
+	}
+	if i := c.Doc.TopIndex(ChatReasoning); i >= 0 {
+		return c.Text(c.Doc.Member(i, ReasoningEffort))
+	}
+	return nil
+}
+
+// Text is what stands between the quotes of a string field, escapes as
+// written; nil when there is no such field (i < 0) or it is no string.
+func (c *Chat) Text(i int32) []byte {
+	if i < 0 || c.Doc.Fields[i].Kind != scan.String {
+		return nil
+	}
+	f := &c.Doc.Fields[i]
+	return c.Body[f.From+1 : f.To-1]
+}
+
+// Raw is the text of a field's value; nil when there is none or it is null.
+func (c *Chat) Raw(i int32) []byte {
+	if i < 0 || c.Doc.Fields[i].Kind == scan.Null {
+		return nil
+	}
+	return c.Doc.Fields[i].Raw(c.Body)
+}
+
+// True says that a field is there and true.
+func (c *Chat) True(i int32) bool { return i >= 0 && c.Doc.Fields[i].Kind == scan.True }
+
+// HidesUsage says that the client asked not to see usage in the stream. Without
+// a word of the client it is shown (addendum 5.7).
+func (c *Chat) HidesUsage() bool { return c.IncludeUsage != nil && !*c.IncludeUsage }
+
+// keepScratch is the most memory that a reused Scratch keeps.
+const keepScratch = 64 << 10
+
+// Scratch is memory that one request's translation uses and the next one
+// reuses. The zero value is ready.
+type Scratch struct {
+	// Buf holds what patches insert or the body that was written anew.
+	Buf []byte
+	// Cuts and Picks are working lists of request patches.
+	Cuts  []scan.Span
+	Picks []int32
+	// Doc is a scan of the answer.
+	Doc scan.Document
+	// Out holds the answer when it is not the upstream's own bytes.
+	Out []byte
+}
+
+// Reset readies s for the next request and gives back what grew large.
+func (s *Scratch) Reset() {
+	if cap(s.Buf) > keepScratch {
+		s.Buf = nil
+	}
+	if cap(s.Out) > keepScratch {
+		s.Out = nil
+	}
+	s.Buf, s.Out, s.Cuts, s.Picks = s.Buf[:0], s.Out[:0], s.Cuts[:0], s.Picks[:0]
+	s.Doc.Reset()
+}

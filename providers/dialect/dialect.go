@@ -1,0 +1,69 @@
+package dialect
+
+import (
+	"time"
+
+	"farebox/proxy"
+)
+
+// Dialect translates between chat completions and what an upstream speaks.
+// Implementations hold no state.
+type Dialect interface {
+	// Request fills path, body and patches of r for the model's name at t. s is
+	// memory that r then points into.
+	Request(r *proxy.Request, c *Chat, t *Target, s *Scratch) error
+	// Answer turns a complete 2xx body into the client's; out may be body itself
+	// and is valid until s is reused.
+	Answer(body []byte, c *Chat, t *Target, s *Scratch) (out []byte, u Usage, err error)
+	// Error reads an upstream's error answer.
+	Error(status int, body []byte) Failure
+	// Stream starts reading one streaming answer.
+	Stream(c *Chat, t *Target) Stream
+	// Translates says that an answer must be whole to be turned into the
+	// client's; otherwise a BodyMeter can relay it.
+	Translates() bool
+}
+
+// Stream reads an answer on its way to the client. One goroutine owns it.
+type Stream interface {
+	// Pass is given the next bytes of the upstream's answer and returns those
+	// for the client: whole events, or p itself. They are valid until the next call.
+	Pass(p []byte) []byte
+	// Finish ends the answer and returns the client's last bytes. complete says
+	// that the upstream ended it properly, as far as transport goes.
+	Finish(complete bool) []byte
+	// Usage is what the answer used; to be asked after Finish. Seen is false
+	// and Estimated true when the upstream did not say and we counted.
+	Usage() Usage
+	// Produced is about how many completion tokens there were so far.
+	Produced() int64
+	// AtBoundary says that an event may be written after what Pass returned.
+	AtBoundary() bool
+	// Done says that the answer came to its end: [DONE] went out, or will with Finish.
+	Done() bool
+	// Failed says that the upstream reported a failure inside the answer.
+	Failed() bool
+	// Release gives the Stream back; it must not be used afterwards.
+	Release()
+}
+
+// Failure is an upstream's error answer as the client may see it: it names no
+// host, key or organisation.
+type Failure struct {
+	Status     int    // the client's status
+	Code       string // machine code of addendum 3.5, or context_length_exceeded
+	Type       string // OpenAI's kind of error
+	Message    string
+	Param      string // only with context_length_exceeded
+	RetryAfter time.Duration
+	// Retryable: another target may do better.
+	Retryable bool
+	// CountsAgainstHealth: the target, not the request, is at fault.
+	CountsAgainstHealth bool
+}
+
+// Unsupported is a request that a dialect cannot express. Its text is for the
+// client.
+type Unsupported struct{ Text string }
+
+func (u *Unsupported) Error() string { return u.Text }

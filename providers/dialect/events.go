@@ -1,0 +1,283 @@
+package dialect
+
+import "bytes"
+
+const (
+	// MaxEvent is the largest event that is held until it is whole. A larger
+	// one goes out as it comes.
+	MaxEvent = 64 << 10
+	// keepHeld is how much memory for held bytes a reused Events keeps.
+	keepHeld = 4 << 10
+)
+
+var bom = []byte("\xef\xbb\xbf")
+
+// Events cuts a byte stream into server-sent events, wherever it was split on
+// its way. Lines end in LF, CR LF or CR; an event ends with an empty line. The
+// zero value is ready.
+//
+// What was not yet a whole event is held and comes in front of the next bytes;
+// in between nothing is copied.
+type Events struct {
+	// From and To enclose, in what Feed returned, the event that Next found,
+	// with its lines' ends and the empty line.
+	From, To int
+	// Data is its data: without the field name, several lines joined by LF.
+	Data []byte
+	// DataFrom is where Data begins in what Feed returned; -1 when it was joined.
+	DataFrom int
+	// Name is its event field.
+	Name []byte
+
+	src    []byte // p itself, or held
+	line   int    // where the first unread line of the event begins
+	lines  int    // lines read of the event
+	carry  bool   // src is held
+	odd    bool   // src has a CR
+	skipLF bool   // the last event ended in a CR at the end of src: an LF belongs to it
+	begun  bool   // the first bytes are over, where a byte order mark may be
+	held   []byte
+	joined []byte
+
+	large bool // the rest of an event above MaxEvent is going by
+	blank bool // …and nothing of its current line has been seen
+	cr    bool // …and its last byte was a CR
+}
+
+// Feed takes the next bytes and returns those that From and To refer to: p
+// itself if nothing was held.
+func (e *Events) Feed(p []byte) []byte {
+	if e.To == len(e.src) {
+		e.held = e.held[:0]
+		e.src, e.carry, e.line = p, false, 0
+	} else {
+		n := copy(e.held, e.held[e.To:])
+		e.held = append(e.held[:n], p...)
+		e.line -= e.To
+		e.src = e.held
+	}
+	e.From, e.To = 0, 0
+	e.odd = bytes.IndexByte(e.src, '\r') >= 0
+	return e.src
+}
+
+// Keep must be called after the last Next of every Feed: it copies what must
+// outlive p.
+func (e *Events) Keep() {
+	if e.carry || e.To == len(e.src) {
+		return
+	}
+	e.held = append(e.held[:0], e.src[e.To:]...)
+	e.line -= e.To
+	e.src, e.carry = e.held, true
+	e.From, e.To = 0, 0
+}
+
+// Source is what From and To refer to.
+func (e *Events) Source() []byte { return e.src }
+
+// Next finds the next whole event. An event can be without data: a comment, an
+// empty line, or the LF that belongs to the event before (Continues).
+func (e *Events) Next() bool {
+	src, at := e.src, e.To
+	if e.skipLF && at < len(src) {
+		e.skipLF = false
+		if src[at] == '\n' {
+			e.From, e.To, e.line = at, at+1, at+1
+			e.Data, e.Name, e.DataFrom = nil, nil, -1
+			return true
+		}
+	}
+	// The usual event: one data line and an empty one, with equal ends.
+	if e.lines == 0 {
+		if n := bytes.IndexByte(src[e.line:], '\n'); n > 0 {
+			end, next := e.line+n, e.line+n+1
+			switch {
+			case !e.odd && next < len(src) && src[next] == '\n':
+				e.From, e.To, e.line = at, next+1, next+1
+				e.readLine(end)
+				return true
+			case e.odd && next+1 < len(src) && src[next] == '\r' && src[next+1] == '\n' && src[end-1] == '\r' && bytes.IndexByte(src[e.line:end], '\r') == n-1:
+				e.From, e.To, e.line = at, next+2, next+2
+				e.readLine(end - 1)
+				return true
+			}
+		}
+	}
+	return e.nextOfLines()
+}
+
+// nextOfLines is Next for events of any shape.
+func (e *Events) nextOfLines() bool {
+	src := e.src
+	for {
+		rest := src[e.line:]
+		n := bytes.IndexByte(rest, '\n')
+		if e.odd {
+			if cr := bytes.IndexByte(rest, '\r'); cr >= 0 && (n < 0 || cr < n) {
+				n = cr
+			}
+		}
+		if n < 0 {
+			return false
+		}
+		end, next := e.line+n, e.line+n+1
+		if src[end] == '\r' {
+			switch {
+			case next < len(src) && src[next] == '\n':
+				next++
+			case next == len(src) && n > 0:
+				return false // an LF may follow
+			case next == len(src):
+				e.skipLF = true
+			}
+		}
+		if n > 0 {
+			e.line = next
+			e.lines++
+			continue
+		}
+		e.From, e.To, e.line = e.To, next, next
+		e.lines = 0
+		e.read(end)
+		return true
+	}
+}
+
+// readLine takes the field out of an event of one line.
+func (e *Events) readLine(end int) {
+	ev := e.src[e.From:end]
+	if !e.begun || len(ev) <= 5 || ev[0] != 'd' || string(ev[:5]) != "data:" {
+		e.read(end)
+		return
+	}
+	skip := 5
+	if ev[5] == ' ' {
+		skip = 6
+	}
+	e.Data, e.Name, e.DataFrom = ev[skip:], nil, e.From+skip
+}
+
+// read takes the fields out of the event that ends, but for its empty line,
+// at end.
+func (e *Events) read(end int) {
+	ev, from := e.src[e.From:end], e.From
+	if !e.begun {
+		e.begun = true
+		if bytes.HasPrefix(ev, bom) {
+			ev, from = ev[len(bom):], from+len(bom)
+		}
+	}
+	e.Data, e.Name, e.DataFrom, e.lines = nil, nil, -1, 0
+	e.readLines(ev, from)
+}
+
+func (e *Events) readLines(ev []byte, from int) {
+	count := 0
+	for at := 0; at < len(ev); {
+		end := at
+		for end < len(ev) && ev[end] != '\n' && ev[end] != '\r' {
+			end++
+		}
+		line := ev[at:end]
+		value := line
+		skip := -1
+		switch {
+		case bytes.HasPrefix(line, []byte("data:")):
+			skip = 5
+		case bytes.HasPrefix(line, []byte("event:")):
+			skip = 6
+		case string(line) == "data":
+			skip = 4
+		}
+		if skip > 0 {
+			if skip < len(line) && line[skip] == ' ' {
+				skip++
+			}
+			value = line[skip:]
+		}
+		switch {
+		case skip < 0:
+		case line[0] == 'e':
+			e.Name = value
+		case count == 0:
+			e.Data, e.DataFrom, count = value, from+at+skip, 1
+		default:
+			if count == 1 {
+				e.joined = append(e.joined[:0], e.Data...)
+			}
+			e.joined = append(append(e.joined, '\n'), value...)
+			e.Data, e.DataFrom = e.joined, -1
+			count++
+		}
+		at = end + 1 // the LF of a CR LF makes an empty line here, which is no field
+	}
+}
+
+// TooLarge says that the event that is being held has grown above MaxEvent.
+func (e *Events) TooLarge() bool { return len(e.src)-e.To > MaxEvent }
+
+// Let gives up the event that is being held: its bytes so far are returned, to
+// go out, and LetOn finds where it ends.
+func (e *Events) Let() []byte {
+	tail := e.src[e.To:]
+	e.large = true
+	e.cr = tail[len(tail)-1] == '\r'
+	e.blank = e.line == len(e.src) || e.cr
+	e.To, e.line, e.lines = len(e.src), len(e.src), 0
+	e.begun = true
+	return tail
+}
+
+// Large says that an event that was let go has not ended.
+func (e *Events) Large() bool { return e.large }
+
+// LetOn is how many bytes of p belong to the event that was let go; it has
+// ended if that is not all of p, or if Large is now false.
+func (e *Events) LetOn(p []byte) int {
+	for i, c := range p {
+		switch c {
+		case '\n':
+			if e.cr {
+				e.cr = false // of a CR LF
+				continue
+			}
+		case '\r':
+		default:
+			e.blank, e.cr = false, false
+			continue
+		}
+		e.cr = c == '\r'
+		if e.blank {
+			e.large, e.blank = false, false
+			e.skipLF, e.cr = e.cr, false
+			return i + 1
+		}
+		e.blank = true
+	}
+	return len(p)
+}
+
+// AtEnd reads what is held as a last event, which lacks its empty line, as
+// some servers end theirs. It reports false when nothing is held.
+func (e *Events) AtEnd() bool {
+	if e.large || e.To == len(e.src) {
+		return false
+	}
+	e.odd = true
+	e.From, e.To = e.To, len(e.src)
+	e.read(len(e.src))
+	return true
+}
+
+// Reset readies e for the next answer.
+func (e *Events) Reset() {
+	held, joined := e.held[:0], e.joined[:0]
+	if cap(held) > keepHeld {
+		held = nil
+	}
+	if cap(joined) > keepHeld {
+		joined = nil
+	}
+	*e = Events{held: held, joined: joined}
+}

@@ -1,0 +1,180 @@
+package dialect
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// Codes of failures (addendum 3.5, error-codes) and their texts. Texts of
+// upstreams are shown for rejected requests only: those of failures speak of
+// the upstream's hosts, limits and accounts.
+const (
+	codeContext = "context_length_exceeded"
+
+	textOffline    = "The model is not available right now; please retry later."
+	textOverloaded = "The model is overloaded; please retry."
+	textCapacity   = "The model has no capacity left right now; please retry."
+	textFailed     = "The model failed to answer; please retry."
+	textTimeout    = "The model took too long to answer. Stream long answers, or retry."
+	textPolicy     = "The request was refused by the model's content policy."
+	textContext    = "The prompt is longer than the model's context."
+	textRejected   = "The model rejected the request."
+	textTooLarge   = "The request is larger than the model accepts."
+)
+
+// overloadRest is how long a client is asked to wait when nobody said.
+const overloadRest = 30 * time.Second
+
+// FailureOf judges an upstream's error answer by its status and text.
+func FailureOf(status int, body []byte) Failure {
+	e := readError(body)
+	switch {
+	case status == 401 || status == 402 || status == 404 || status == 405 || status >= 300 && status < 400:
+		// The operator's key, account, path or model name is wrong there, not
+		// the client's request.
+		if e.policy() {
+			break
+		}
+		return Failure{Status: 503, Code: "MODEL_OFFLINE", Type: "server_error", Message: textOffline, Retryable: true, CountsAgainstHealth: true}
+	case status == 403 && !e.policy():
+		return Failure{Status: 503, Code: "MODEL_OFFLINE", Type: "server_error", Message: textOffline, Retryable: true, CountsAgainstHealth: true}
+	case status == 429 || status == 529:
+		return Failure{Status: 429, Code: "MODEL_OVERLOADED", Type: "rate_limit_error", Message: textOverloaded, Retryable: true, CountsAgainstHealth: true}
+	case status == 408 || status == 504 || status == 524:
+		return Failure{Status: 504, Code: "REQUEST_TIMEOUT", Type: "server_error", Message: textTimeout, Retryable: true, CountsAgainstHealth: true}
+	case status == 409 || status == 425 || status == 503:
+		return Failure{Status: 503, Code: "MODEL_AT_CAPACITY", Type: "server_error", Message: textCapacity, Retryable: true, CountsAgainstHealth: true}
+	case status < 400 || status >= 500:
+		return Failure{Status: 500, Code: "INFERENCE_FAILED", Type: "server_error", Message: textFailed, Retryable: true, CountsAgainstHealth: true}
+	}
+	switch {
+	case e.context():
+		return Failure{Status: 400, Code: codeContext, Type: "invalid_request_error", Param: "messages", Message: e.safe(textContext)}
+	case e.policy():
+		return Failure{Status: 422, Code: "CONTENT_POLICY_VIOLATION", Type: "invalid_request_error", Message: e.safe(textPolicy)}
+	case status == 413:
+		return Failure{Status: 413, Code: "PAYLOAD_TOO_LARGE", Type: "invalid_request_error", Message: textTooLarge}
+	}
+	return Failure{Status: 400, Code: "INVALID_REQUEST", Type: "invalid_request_error", Message: e.safe(textRejected)}
+}
+
+// upstreamError is what the field's error bodies have in common.
+type upstreamError struct{ message, kind, code string }
+
+// readError knows {"error":{message,type,code}} (OpenAI, Anthropic, vLLM),
+// {"error":"…"}, {"object":"error","message":…} and {"detail":…} (FastAPI).
+func readError(body []byte) (e upstreamError) {
+	if !gjson.ValidBytes(clip(body)) {
+		return e
+	}
+	root := gjson.ParseBytes(body)
+	at := root.Get("error")
+	switch {
+	case at.IsObject():
+	case at.Type == gjson.String:
+		return upstreamError{message: at.Str, code: root.Get("code").String()}
+	default:
+		at = root
+	}
+	e = upstreamError{message: at.Get("message").String(), kind: at.Get("type").String(), code: at.Get("code").String()}
+	if e.message != "" {
+		return e
+	}
+	detail := root.Get("detail")
+	if detail.IsArray() {
+		var texts []string
+		for i, d := range detail.Array() {
+			if text := d.Get("msg").String(); text != "" && i < 4 {
+				texts = append(texts, text)
+			}
+		}
+		e.message = strings.Join(texts, "; ")
+	} else {
+		e.message = detail.String()
+	}
+	return e
+}
+
+// maxErrorBody bounds what is parsed of an error body; gjson's check recurses.
+const maxErrorBody = 64 << 10
+
+func clip(body []byte) []byte {
+	if len(body) > maxErrorBody || bytes.Count(body, []byte("[")) > 1000 || bytes.Count(body, []byte("{")) > 1000 {
+		return nil
+	}
+	return body
+}
+
+func (e *upstreamError) mentions(words ...string) bool {
+	text := strings.ToLower(e.message + "\n" + e.kind + "\n" + e.code)
+	for _, w := range words {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *upstreamError) context() bool {
+	return e.mentions("context_length", "context length", "context window", "maximum context", "prompt is too long",
+		"prompt too long", "too many tokens", "input is too long", "input tokens exceed", "token limit", "string_above_max_length")
+}
+
+func (e *upstreamError) policy() bool {
+	return e.mentions("content_policy", "content policy", "content_filter", "content filter", "content management policy",
+		"safety system", "responsible ai", "responsibleai", "moderation", "flagged", "prohibited_content", "data_inspection_failed")
+}
+
+func (e *upstreamError) overloaded() bool {
+	return e.mentions("overloaded", "rate_limit", "rate limit", "too many requests", "capacity") || e.code == "429" || e.code == "529" || e.code == "503"
+}
+
+func (e *upstreamError) safe(otherwise string) string {
+	if text := SafeText(e.message); text != "" {
+		return text
+	}
+	return otherwise
+}
+
+// ErrorEvent appends the event that ends a failed stream, and [DONE]
+// (addendum 5.7). retryAfter is in seconds, 0 leaves it out.
+func ErrorEvent(dst []byte, code, kind, message string, retryAfter int) []byte {
+	dst = appendErrorEvent(dst, code, kind, message, retryAfter)
+	return append(dst, DoneEvent...)
+}
+
+// DoneEvent is the last event of a stream.
+const DoneEvent = "data: [DONE]\n\n"
+
+func appendErrorEvent(dst []byte, code, kind, message string, retryAfter int) []byte {
+	dst = append(dst, `data: {"error":{"message":`...)
+	dst = AppendString(dst, message)
+	dst = append(dst, `,"type":`...)
+	dst = AppendString(dst, kind)
+	dst = append(dst, `,"code":`...)
+	dst = AppendString(dst, code)
+	if retryAfter > 0 {
+		dst = append(dst, `,"retry_after":`...)
+		dst = strconv.AppendInt(dst, int64(retryAfter), 10)
+	}
+	return append(dst, "}}\n\n"...)
+}
+
+// StreamFailure appends the client's form of an error that an upstream reports
+// inside a stream, without [DONE]. data is the event's JSON.
+func StreamFailure(dst, data []byte) []byte {
+	e := readError(data)
+	switch {
+	case e.policy():
+		return appendErrorEvent(dst, "content_blocked_by_provider", "content_filter_error", textPolicy, 0)
+	case e.context():
+		return appendErrorEvent(dst, codeContext, "invalid_request_error", textContext, 0)
+	case e.overloaded():
+		return appendErrorEvent(dst, "model_overloaded", "server_error", textOverloaded, int(overloadRest/time.Second))
+	}
+	return appendErrorEvent(dst, "upstream_error", "server_error", textFailed, 0)
+}

@@ -1,0 +1,273 @@
+package dialect
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// The functions of this file walk JSON that an upstream has sent, in place.
+// They are lax about what they skip; broken text ends a walk, never a process.
+
+// SkipSpace is the offset of the first byte at or after i that is no white space.
+func SkipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// SkipString is the offset after the closing quote of the string whose opening
+// quote is at i; -1 when it does not end.
+func SkipString(b []byte, i int) int {
+	for i++; i <= len(b); {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return -1
+		}
+		quote := i + n
+		slash := quote
+		for slash > i && b[slash-1] == '\\' {
+			slash--
+		}
+		i = quote + 1
+		if (quote-slash)&1 == 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// SkipValue is the offset after the value that begins at i; -1 when it does
+// not end.
+func SkipValue(b []byte, i int) int {
+	if i >= len(b) {
+		return -1
+	}
+	switch b[i] {
+	case '"':
+		return SkipString(b, i)
+	case '{', '[':
+		depth := 0
+		for i < len(b) {
+			switch b[i] {
+			case '"':
+				if i = SkipString(b, i); i < 0 {
+					return -1
+				}
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+			i++
+		}
+		return -1
+	}
+	start := i
+	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
+		i++
+	}
+	if i == start {
+		return -1
+	}
+	return i
+}
+
+// Member is one member of an object that is being walked.
+type Member struct {
+	Key      []byte // between its quotes
+	From, To int    // of the value
+}
+
+// NextMember reads the member of an object at or after i, which stands behind
+// the opening brace or behind the previous member. ok is false at the object's
+// end and where the text is broken; next is then where the walk stopped, just
+// after the closing brace if there was one.
+func NextMember(b []byte, i int, m *Member) (next int, ok bool) {
+	i = SkipSpace(b, i)
+	if i < len(b) && b[i] == ',' {
+		i = SkipSpace(b, i+1)
+	}
+	if i >= len(b) || b[i] != '"' {
+		if i < len(b) && b[i] == '}' {
+			i++
+		}
+		return i, false
+	}
+	end := SkipString(b, i)
+	if end < 0 {
+		return len(b), false
+	}
+	m.Key = b[i+1 : end-1]
+	i = SkipSpace(b, end)
+	if i >= len(b) || b[i] != ':' {
+		return i, false
+	}
+	m.From = SkipSpace(b, i+1)
+	if m.To = SkipValue(b, m.From); m.To < 0 {
+		return len(b), false
+	}
+	return m.To, true
+}
+
+// NextElement reads the element of an array at or after i, which stands behind
+// the opening bracket or behind the previous element.
+func NextElement(b []byte, i int) (from, to int, ok bool) {
+	i = SkipSpace(b, i)
+	if i < len(b) && b[i] == ',' {
+		i = SkipSpace(b, i+1)
+	}
+	if i >= len(b) || b[i] == ']' {
+		return i, i, false
+	}
+	to = SkipValue(b, i)
+	return i, to, to > 0
+}
+
+// maxCount bounds every count an upstream reports: far above any real one, low
+// enough that sums of them cannot overflow.
+const maxCount = 1 << 40
+
+// ReadCount is a JSON number as a count: negative becomes 0, huge becomes
+// maxCount, fractions are cut. ok is false for anything but a number.
+func ReadCount(raw []byte) (n int64, ok bool) {
+	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
+		return 0, false
+	}
+	for _, c := range raw {
+		if c < '0' || c > '9' {
+			return readCountSlowly(raw)
+		}
+		if n < maxCount {
+			n = n*10 + int64(c-'0')
+		}
+	}
+	return min(n, maxCount), true
+}
+
+func readCountSlowly(raw []byte) (int64, bool) {
+	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(raw), len(raw)), 64)
+	switch {
+	case math.IsInf(f, 1) || f > maxCount:
+		return maxCount, true
+	case err != nil && !math.IsInf(f, -1):
+		return 0, false
+	case f < 0:
+		return 0, true
+	}
+	return int64(f), true
+}
+
+const hexDigits = "0123456789abcdef"
+
+// AppendString appends text as a JSON string. What is not UTF-8 becomes U+FFFD.
+func AppendString[T string | []byte](dst []byte, text T) []byte {
+	dst = append(dst, '"')
+	dst = AppendEscaped(dst, text)
+	return append(dst, '"')
+}
+
+// AppendEscaped is AppendString without the quotes.
+func AppendEscaped[T string | []byte](dst []byte, text T) []byte {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c == '\n':
+			dst = append(dst, '\\', 'n')
+		case c == '\r':
+			dst = append(dst, '\\', 'r')
+		case c == '\t':
+			dst = append(dst, '\\', 't')
+		case c < ' ':
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		case c < utf8.RuneSelf:
+			dst = append(dst, c)
+		default:
+			r, n := decodeRune(text, i)
+			dst = utf8.AppendRune(dst, r)
+			i += n - 1
+		}
+	}
+	return dst
+}
+
+func decodeRune[T string | []byte](text T, i int) (rune, int) {
+	var b [utf8.UTFMax]byte
+	n := copy(b[:], text[i:min(len(text), i+utf8.UTFMax)])
+	return utf8.DecodeRune(b[:n])
+}
+
+// AppendUnescaped appends the text that stands escaped between the quotes of a
+// JSON string.
+func AppendUnescaped(dst, escaped []byte) []byte {
+	for {
+		n := bytes.IndexByte(escaped, '\\')
+		if n < 0 || n+1 == len(escaped) {
+			return append(dst, escaped...)
+		}
+		dst = append(dst, escaped[:n]...)
+		c := escaped[n+1]
+		escaped = escaped[n+2:]
+		switch c {
+		case 'n':
+			dst = append(dst, '\n')
+		case 't':
+			dst = append(dst, '\t')
+		case 'r':
+			dst = append(dst, '\r')
+		case 'b':
+			dst = append(dst, '\b')
+		case 'f':
+			dst = append(dst, '\f')
+		case 'u':
+			r := hex4(escaped)
+			if r < 0 {
+				dst = append(dst, '\\', 'u')
+				continue
+			}
+			escaped = escaped[4:]
+			if utf16.IsSurrogate(r) {
+				low := rune(-1)
+				if len(escaped) >= 6 && escaped[0] == '\\' && escaped[1] == 'u' {
+					low = hex4(escaped[2:])
+				}
+				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+					escaped = escaped[6:]
+				}
+			}
+			dst = utf8.AppendRune(dst, r)
+		default:
+			dst = append(dst, c)
+		}
+	}
+}
+
+// hex4 reads four hexadecimal digits; -1 when they are not there.
+func hex4(p []byte) rune {
+	if len(p) < 4 {
+		return -1
+	}
+	var r rune
+	for _, c := range p[:4] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}
+
+func bytesString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -1,0 +1,60 @@
+package dialect
+
+import (
+	"farebox/config"
+	"farebox/providers/health"
+	"farebox/proxy"
+)
+
+// Model is one model of the catalog, immutable but for Slot.
+type Model struct {
+	ID     string
+	Config *config.Model
+	Price  *config.Price
+	Rate   *config.Rate // of its tier
+	// Index is the model's place in the catalog, Slot the ledger's dense index,
+	// which the caller sets before the catalog is used.
+	Index, Slot int
+	// HeaderName is the display name as a header can carry it; empty: it cannot.
+	HeaderName string
+	// Targets in the order of their priority.
+	Targets []*Target
+
+	// SystemPrompt is the operator's, SystemMessage the message it makes, with
+	// a comma after it.
+	SystemPrompt  string
+	SystemMessage []byte
+	// ImageTokens is what an attachment counts as in a prompt.
+	ImageTokens int64
+}
+
+// Target is one upstream that serves a model. Immutable but for Breaker.
+type Target struct {
+	Upstream *Upstream
+	Model    *Model
+	// Name is the upstream's name of the model; Quoted as a JSON string.
+	Name   string
+	Quoted []byte
+	// Renames says that answers carry another model name than the client must
+	// see; QuotedID is the one to write.
+	Renames  bool
+	QuotedID []byte
+
+	Weight, Priority int
+	Breaker          *health.Breaker
+}
+
+// Upstream is one endpoint with its connections.
+type Upstream struct {
+	Name    string // the operator's label, for logs and metrics only
+	Config  *config.Upstream
+	Dialect Dialect
+	Proxy   *proxy.Target
+}
+
+// AppendSystemMessage appends a system message with a comma after it.
+func AppendSystemMessage[T string | []byte](dst []byte, prompt T) []byte {
+	dst = append(dst, `{"role":"system","content":`...)
+	dst = AppendString(dst, prompt)
+	return append(dst, "},"...)
+}

@@ -1,0 +1,211 @@
+package dialect
+
+import (
+	"bytes"
+
+	"farebox/proxy/scan"
+)
+
+const (
+	// What a chat prompt has beside its text (OpenAI cookbook).
+	messageTokens = 3
+	roleTokens    = 1
+	nameTokens    = 1
+	replyTokens   = 3
+
+	// maxPromptText is how much of a prompt is tokenised (5 ms); the rest has
+	// as many tokens a byte. Without a bound, clients that send long prompts
+	// and leave would cost more time than they pay for.
+	maxPromptText = 64 << 10
+)
+
+// EstimatePrompt bounds the prompt's tokens without tokenising. upper holds
+// for every text: a token has at least one byte. Images count as imageTokens
+// each, whatever the size of their data. Files, audio and video are read by the
+// upstream at a length nobody knows here: inline ones count a token a byte,
+// linked ones as the model's whole context. likely is the usual number, for
+// token rate limits.
+func EstimatePrompt(c *Chat, imageTokens int64) (upper, likely int64) {
+	text, attachments, more := int64(len(c.Body)+len(c.SystemPrompt)), int64(0), int64(0)
+	eachPart(c, func(kind int16, data []byte) {
+		text -= int64(len(data))
+		attachments++
+		switch {
+		case kind == PartImage:
+		case bytes.HasPrefix(data, httpPrefix) && c.Model != nil:
+			more += max(0, c.Model.Config.ContextTokens-imageTokens)
+		default:
+			more += max(0, int64(len(data))-imageTokens)
+		}
+	})
+	return text + attachments*imageTokens + more, text/tokenBytes + attachments*imageTokens
+}
+
+var httpPrefix = []byte("http")
+
+// BoundPrompt is EstimatePrompt's upper bound, made tighter by tokenising the
+// messages: what was counted exactly replaces its bytes, with a quarter on top
+// for upstreams that use another tokenizer. All else, such as tools and what
+// lies beyond maxPromptText, stays at one token a byte, so that nothing a
+// client writes can lower the bound below what it will use.
+func BoundPrompt(c *Chat, imageTokens int64) int64 {
+	upper, _ := EstimatePrompt(c, imageTokens)
+	n := count(c)
+	return upper - n.raw + n.tokens + (n.tokens+3)/4
+}
+
+// eachPart calls f for every content part that is not text, with the data or
+// URL it carries.
+func eachPart(c *Chat, f func(kind int16, data []byte)) {
+	if c.Embedding {
+		return
+	}
+	doc := c.Doc
+	messages := doc.TopIndex(ChatMessages)
+	if messages < 0 {
+		return
+	}
+	for m := messages + 1; m < doc.Fields[messages].Next; m = doc.Fields[m].Next {
+		content := doc.Member(m, MessageContent)
+		if content < 0 || doc.Fields[content].Kind != scan.Array {
+			continue
+		}
+		for p := content + 1; p < doc.Fields[content].Next; p = doc.Fields[p].Next {
+			for i := p + 1; i < doc.Fields[p].Next; i = doc.Fields[i].Next {
+				if name := doc.Fields[i].Name; name >= PartImage && name <= PartFile {
+					// The data is the first member of each carrier's shape.
+					f(name, c.Text(doc.Member(i, LinkURL)))
+				}
+			}
+		}
+	}
+}
+
+// CountPrompt counts the prompt's tokens with the model's tokenizer: 3 a
+// message, 1 a role, its text, 1 and its text for a name, and 3 for the reply.
+// Long prompts are counted in part, see maxPromptText. Tool descriptions are
+// written into the prompt in ways that differ by model and are not counted.
+func CountPrompt(c *Chat) int64 {
+	n := count(c)
+	return n.total()
+}
+
+func count(c *Chat) (n counter) {
+	n.c = c
+	if c.Model != nil {
+		n.vocabulary, n.attachment = c.Model.Config.Tokenizer, c.Model.ImageTokens
+	}
+	if c.Embedding {
+		n.value(c.Doc.TopIndex(EmbedInput))
+		return n
+	}
+	n.fixed = replyTokens
+	if len(c.SystemPrompt) > 0 {
+		n.fixed += messageTokens + roleTokens
+		n.text(c.SystemPrompt)
+	}
+	messages := c.Doc.TopIndex(ChatMessages)
+	if messages < 0 {
+		return n
+	}
+	fields := c.Doc.Fields
+	for m := messages + 1; m < fields[messages].Next; m = fields[m].Next {
+		n.fixed += messageTokens + roleTokens
+		n.value(c.Doc.Member(m, MessageContent))
+		if name := c.Text(c.Doc.Member(m, MessageName)); name != nil {
+			n.fixed += nameTokens
+			n.escaped(name)
+		}
+	}
+	return n
+}
+
+// counter adds up a prompt.
+type counter struct {
+	c           *Chat
+	vocabulary  string
+	attachment  int64
+	fixed       int64
+	tokens      int64 // of text
+	bytes, rest int64 // tokenised, and left
+	raw         int64 // bytes of the body that were tokenised, as written there
+}
+
+func (n *counter) total() int64 {
+	if n.rest == 0 {
+		return n.fixed + n.tokens
+	}
+	return n.fixed + n.tokens + (n.rest*max(n.tokens, 1)+n.bytes-1)/max(n.bytes, 1)
+}
+
+// value adds a message's content or an embedding's input.
+func (n *counter) value(i int32) {
+	if i < 0 {
+		return
+	}
+	doc := n.c.Doc
+	switch f := &doc.Fields[i]; f.Kind {
+	case scan.String:
+		n.escaped(n.c.Text(i))
+	case scan.Array:
+		if n.c.Embedding {
+			n.list(f.Raw(n.c.Body))
+			return
+		}
+		for p := i + 1; p < f.Next; p = doc.Fields[p].Next {
+			if text := n.c.Text(doc.Member(p, PartText)); text != nil {
+				n.escaped(text)
+				continue
+			}
+			n.fixed += n.attachment
+		}
+	}
+}
+
+// list adds the strings of an embedding's input array.
+func (n *counter) list(raw []byte) {
+	for at := 1; ; {
+		from, to, ok := NextElement(raw, at)
+		if !ok {
+			return
+		}
+		if raw[from] == '"' {
+			n.escaped(raw[from+1 : to-1])
+		} else {
+			n.fixed++ // a token id
+		}
+		at = to
+	}
+}
+
+func (n *counter) escaped(text []byte) {
+	if bytes.IndexByte(text, '\\') < 0 || n.bytes >= maxPromptText {
+		n.text(text)
+		return
+	}
+	buf := textBuffers.Get().(*textBuffer)
+	keep := min(len(text), 6*maxPromptText) // \u0041 is 6 bytes for one
+	buf.text = AppendUnescaped(buf.text[:0], text[:keep])
+	before := n.rest
+	n.text(buf.text)
+	if n.rest == before { // all of it was; else its bytes stay in the bound
+		n.raw += int64(keep - len(buf.text))
+	} else {
+		n.raw -= int64(len(buf.text)) - (n.rest - before)
+	}
+	n.rest += int64(len(text) - keep)
+	if cap(buf.text) <= keepScratch {
+		textBuffers.Put(buf)
+	}
+}
+
+func (n *counter) text(text []byte) {
+	take := int(min(int64(len(text)), max(maxPromptText-n.bytes, 0)))
+	for take > 0 && take < len(text) && text[take]&0xc0 == 0x80 {
+		take--
+	}
+	n.tokens += CountTokens(n.vocabulary, text[:take])
+	n.bytes += int64(take)
+	n.raw += int64(take)
+	n.rest += int64(len(text) - take)
+}

@@ -1,0 +1,157 @@
+package dialect
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"farebox/bench/upstream"
+	"farebox/config"
+	"farebox/proxy/scan"
+)
+
+func chatOf(t testing.TB, body string) *Chat {
+	t.Helper()
+	c := &Chat{Body: []byte(body), Doc: &scan.Document{}, Choices: 1}
+	if err := c.Doc.Skim(c.Body, ChatShape("svc", nil)); err != nil {
+		t.Fatal(err)
+	}
+	c.Model = &Model{ID: "m", Config: &config.Model{Tokenizer: "o200k_base"}, ImageTokens: 85}
+	return c
+}
+
+func message(role, content string) string {
+	raw, _ := json.Marshal(content)
+	return fmt.Sprintf(`{"role":%q,"content":%s}`, role, raw)
+}
+
+func body(messages ...string) string {
+	return `{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`
+}
+
+// Our count of a prompt must be the one of the upstream that reported none.
+func TestPromptIsCountedAsTheUpstreamCountsIt(t *testing.T) {
+	for _, b := range []string{
+		body(message("user", "hi")),
+		body(message("system", "Be brief."), message("user", "Wie heißt die Straße?\n\t\"東京\" 😀"), message("assistant", "")),
+		body(`{"role":"user","name":"anna maria","content":"hi"}`, `{"role":"tool","tool_call_id":"c","content":"42"}`, `{"role":"assistant","content":null,"tool_calls":[{"id":"c"}]}`),
+		body(`{"role":"user","content":[{"type":"text","text":"look \u0061t"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"text","text":"this"}]}`),
+		body(message("user", strings.Repeat("the small river moves past old stone houses ", 900))),
+		body(),
+	} {
+		c := chatOf(t, b)
+		want := upstream.CountPrompt([]byte(b))
+		if got := CountPrompt(c); got != want {
+			t.Errorf("%.80s: %d tokens, the upstream counts %d", b, got, want)
+		}
+		upper, likely := EstimatePrompt(c, 85)
+		if upper < want || likely > upper {
+			t.Errorf("%.80s: bound %d, likely %d, count %d", b, upper, likely, want)
+		}
+	}
+	c := chatOf(t, body(message("user", "hi")))
+	plain := CountPrompt(c)
+	c.SystemPrompt = []byte("Be brief.")
+	if got := CountPrompt(c); got != plain+messageTokens+roleTokens+CountTokens("", c.SystemPrompt) {
+		t.Errorf("with a system prompt: %d", got)
+	}
+}
+
+// The bytes of an image are not text. Those of a file, a sound or a video may
+// become any number of tokens, so the bound counts them, and a link to one the
+// whole context.
+func TestAttachmentsInTheBound(t *testing.T) {
+	data := strings.Repeat("QUJD", 50_000)
+	f := func(part string, least, most int64) {
+		t.Helper()
+		c := chatOf(t, body(`{"role":"user","content":[`+part+`]}`))
+		c.Model = &Model{Config: &config.Model{ContextTokens: 100_000}, ImageTokens: 85}
+		upper, likely := EstimatePrompt(c, 1600)
+		if upper < least || upper > most || likely > 1600+200 {
+			t.Errorf("%.40s: upper %d, likely %d; want %d to %d", part, upper, likely, least, most)
+		}
+		if n := CountPrompt(c); n != 3+4+85 {
+			t.Errorf("%.40s: counted %d", part, n)
+		}
+		if bound := BoundPrompt(c, 1600); bound < least || bound > most {
+			t.Errorf("%.40s: tight bound %d; want %d to %d", part, bound, least, most)
+		}
+	}
+	f(`{"type":"image_url","image_url":{"url":"data:image/png;base64,`+data+`"}}`, 1600, 1800)
+	f(`{"type":"input_audio","input_audio":{"data":"`+data+`","format":"wav"}}`, 200_000, 200_400)
+	f(`{"type":"file","file":{"filename":"x","file_data":"data:application/pdf;base64,`+data+`"}}`, 200_000, 200_400)
+	f(`{"type":"video_url","video_url":{"url":"https://example.org/v.mp4"}}`, 100_000, 100_400)
+}
+
+// Nothing a client writes outside the counted text, or far behind its
+// beginning, may lower the tight bound below what an upstream will count.
+func TestTightBoundCannotBeTalkedDown(t *testing.T) {
+	f := func(name, b string, least int64) {
+		t.Helper()
+		c := chatOf(t, b)
+		if bound := BoundPrompt(c, 1600); bound < least {
+			t.Errorf("%s: bound %d, the upstream may count %d", name, bound, least)
+		}
+		if upper, _ := EstimatePrompt(c, 1600); BoundPrompt(c, 1600) > upper+upper/4+16 {
+			t.Errorf("%s: tight bound %d is looser than %d", name, BoundPrompt(c, 1600), upper)
+		}
+	}
+	dense := strings.Repeat("q7#", 100_000)
+	f("tools", `{"model":"m","messages":[`+message("user", "hi")+`],"tools":[{"type":"function","function":{"name":"f","description":"`+dense+`"}}]}`, 300_000)
+	f("unknown member", `{"model":"m","x":"`+dense+`","messages":[`+message("user", "hi")+`]}`, 300_000)
+	f("light beginning", body(message("user", strings.Repeat(" ", 66<<10)+dense)), 300_000)
+	f("escapes", body(message("user", strings.Repeat(`\u0041`, 100_000))), 1000)
+
+	plain := chatOf(t, body(message("user", strings.Repeat("the small river moves past old stone houses ", 100))))
+	upper, _ := EstimatePrompt(plain, 1600)
+	if bound := BoundPrompt(plain, 1600); bound > upper/3 || bound < CountPrompt(plain) {
+		t.Errorf("plain text: bound %d of %d bytes, count %d", bound, upper, CountPrompt(plain))
+	}
+}
+
+// A client that sends much and leaves must not cost seconds of counting.
+func TestHostilePromptsAreCountedInTime(t *testing.T) {
+	for name, text := range map[string]string{
+		"words":       strings.Repeat("the small river ", 1<<20),
+		"white space": strings.Repeat("\n \n", 1<<20),
+		"spaces":      strings.Repeat(" ", 4<<20),
+		"one letter":  strings.Repeat("a", 4<<20),
+		"marks":       strings.Repeat("=-=!", 1<<20),
+		"emoji":       strings.Repeat("😀", 1<<20),
+	} {
+		c := chatOf(t, body(message("user", text)))
+		began := time.Now()
+		n := CountPrompt(c)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("%s: %v", name, took)
+		}
+		if n < int64(len(text))/600 || n > int64(len(text)) {
+			t.Errorf("%s: %d tokens in %d bytes", name, n, len(text))
+		}
+	}
+	// By ratio, and near the truth.
+	c := chatOf(t, body(message("user", strings.Repeat("the small river ", 100_000))))
+	if n := CountPrompt(c); n < 299_000 || n > 301_000 {
+		t.Errorf("%d tokens, of 300000", n)
+	}
+}
+
+func TestTokensAreThoseOfTheVocabulary(t *testing.T) {
+	text := strings.Repeat("The quick brown fox, über 東京! It's 12345 dollars.\n\nAnd so it goes on and on. ", 500)
+	if got, want := CountTokens("o200k_base", []byte(text)), upstream.CountText(text); got != want {
+		t.Errorf("%d tokens in pieces, %d at once", got, want)
+	}
+	if a, b := CountTokens("cl100k_base", []byte("東京東京東京")), CountTokens("o200k_base", []byte("東京東京東京")); a == b {
+		t.Errorf("both vocabularies count %d", a)
+	}
+	if CountTokens("", nil) != 0 {
+		t.Error("no text has no tokens")
+	}
+	// Text that cannot be cut well costs at most one token a piece.
+	blob := strings.Repeat("QUJDRA==", 2000)
+	if got, want := CountTokens("", []byte(blob)), upstream.CountText(blob); got < want || got > want+int64(len(blob))/pieceBytes+1 {
+		t.Errorf("%d tokens in pieces, %d at once", got, want)
+	}
+}

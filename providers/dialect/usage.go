@@ -1,0 +1,130 @@
+package dialect
+
+import (
+	"sync"
+
+	"farebox/proxy/scan"
+)
+
+// Usage is what one answer used, in tokens. Cached and CacheWrite are parts of
+// Prompt, Reasoning is a part of Completion.
+type Usage struct {
+	Prompt, Cached, CacheWrite, Completion, Reasoning int64
+	Seen                                              bool // the upstream reported it
+	Estimated                                         bool // we counted, wholly or in part
+}
+
+// Bound makes every count at least 0 and no part larger than its whole.
+func (u *Usage) Bound() {
+	u.Prompt = min(max(u.Prompt, 0), maxCount)
+	u.Completion = min(max(u.Completion, 0), maxCount)
+	u.Cached = min(max(u.Cached, 0), u.Prompt)
+	u.CacheWrite = min(max(u.CacheWrite, 0), u.Prompt-u.Cached)
+	u.Reasoning = min(max(u.Reasoning, 0), u.Completion)
+}
+
+// UsageShape is the usage object of chat completions and embeddings, with the
+// spellings that are met in the field.
+var UsageShape = scan.NewShape(
+	scan.Member{Name: "prompt_tokens"},
+	scan.Member{Name: "completion_tokens"},
+	scan.Member{Name: "total_tokens"},
+	scan.Member{Name: "prompt_tokens_details", Child: promptDetails},
+	scan.Member{Name: "completion_tokens_details", Child: completionDetails},
+	scan.Member{Name: "cached_tokens"},           // Moonshot
+	scan.Member{Name: "prompt_cache_hit_tokens"}, // DeepSeek
+	scan.Member{Name: "cache_read_input_tokens"}, // proxies before Anthropic
+	scan.Member{Name: "cache_write_tokens"},
+	scan.Member{Name: "cache_creation_input_tokens"},
+	scan.Member{Name: "reasoning_tokens"},
+)
+
+var (
+	promptDetails     = names("cached_tokens", "cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
+	completionDetails = names("reasoning_tokens")
+)
+
+const (
+	usagePrompt = iota
+	usageCompletion
+	usageTotal
+	_ // prompt_tokens_details
+	_ // completion_tokens_details
+	usageCached
+	usageCacheHit
+	usageCacheRead
+	usageCacheWrite
+	usageCacheCreation
+	usageReasoning
+)
+
+var usageDocs = sync.Pool{New: func() any { return new(scan.Document) }}
+
+// ReadUsage reads a usage object. It reports false, and leaves u alone, when
+// raw is none: null, not an object, or without any count.
+func ReadUsage(raw []byte, u *Usage) bool {
+	doc := usageDocs.Get().(*scan.Document)
+	defer usageDocs.Put(doc)
+	return doc.Skim(raw, UsageShape) == nil && UsageIn(raw, doc, -1, u)
+}
+
+// UsageIn is ReadUsage for the object Fields[at] of a scan in which it stands
+// under UsageShape; at is -1 when it is the whole body.
+func UsageIn(body []byte, doc *scan.Document, at int32, u *Usage) bool {
+	var n Usage
+	total, seen := int64(-1), false
+	from, to := int32(0), int32(len(doc.Fields))
+	if at >= 0 {
+		from, to = at+1, doc.Fields[at].Next
+	}
+	for i := from; i < to; i++ {
+		f := &doc.Fields[i]
+		if f.Kind != scan.Number {
+			continue
+		}
+		v, ok := ReadCount(f.Raw(body))
+		if !ok {
+			continue
+		}
+		switch f.Shape {
+		case promptDetails:
+			if f.Name == 0 {
+				n.Cached = max(n.Cached, v)
+			} else {
+				n.CacheWrite = max(n.CacheWrite, v)
+			}
+			continue
+		case completionDetails:
+			n.Reasoning = max(n.Reasoning, v)
+			continue
+		}
+		switch f.Name {
+		case usagePrompt:
+			n.Prompt, seen = v, true
+		case usageCompletion:
+			n.Completion, seen = v, true
+		case usageTotal:
+			total = v
+		case usageCached, usageCacheHit, usageCacheRead:
+			n.Cached = max(n.Cached, v)
+		case usageCacheWrite, usageCacheCreation:
+			n.CacheWrite = max(n.CacheWrite, v)
+		case usageReasoning:
+			n.Reasoning = max(n.Reasoning, v)
+		}
+	}
+	if !seen && total < 0 {
+		return false
+	}
+	if !seen {
+		n.Prompt = total
+	}
+	// xAI reports reasoning beside the completion instead of inside it.
+	if n.Reasoning > 0 && total == n.Prompt+n.Completion+n.Reasoning {
+		n.Completion += n.Reasoning
+	}
+	n.Seen = true
+	n.Bound()
+	*u = n
+	return true
+}

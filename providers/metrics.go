@@ -1,0 +1,38 @@
+package providers
+
+import (
+	"fmt"
+	"io"
+)
+
+// WriteMetrics writes the health of every target in the Prometheus text format.
+func (c *Catalog) WriteMetrics(w io.Writer) {
+	now := c.clock().UnixNano()
+	each := func(f func(labels string, t *Target)) {
+		for _, m := range c.models {
+			for _, t := range m.Targets {
+				f(fmt.Sprintf("{gen_ai_request_model=%q,upstream=%q,upstream_model=%q}", m.ID, t.Upstream.Name, t.Name), t)
+			}
+		}
+	}
+	fmt.Fprint(w, "# HELP farebox_target_state 0 in use, 1 resting, 2 to be tried again.\n# TYPE farebox_target_state gauge\n")
+	each(func(labels string, t *Target) {
+		fmt.Fprintf(w, "farebox_target_state%s %d\n", labels, t.Breaker.State(now))
+	})
+	fmt.Fprint(w, "# TYPE farebox_target_failures_total counter\n")
+	each(func(labels string, t *Target) {
+		failures, _ := t.Breaker.Counts()
+		fmt.Fprintf(w, "farebox_target_failures_total%s %d\n", labels, failures)
+	})
+	fmt.Fprint(w, "# TYPE farebox_target_rests_total counter\n")
+	each(func(labels string, t *Target) {
+		_, rests := t.Breaker.Counts()
+		fmt.Fprintf(w, "farebox_target_rests_total%s %d\n", labels, rests)
+	})
+	fmt.Fprint(w, "# TYPE farebox_upstream_connections gauge\n")
+	for name, u := range c.upstreams {
+		open, idle := u.Proxy.Conns()
+		fmt.Fprintf(w, "farebox_upstream_connections{upstream=%q,state=\"idle\"} %d\n", name, idle)
+		fmt.Fprintf(w, "farebox_upstream_connections{upstream=%q,state=\"used\"} %d\n", name, open-idle)
+	}
+}

@@ -1,0 +1,19 @@
+package providers
+
+import (
+	"farebox/providers/dialect"
+	"farebox/providers/openai"
+)
+
+// The catalog's own words for what package dialect defines.
+type (
+	// Model is one model of the catalog.
+	Model = dialect.Model
+	// Target is one upstream that serves a model.
+	Target = dialect.Target
+	// Upstream is one endpoint with its connections.
+	Upstream = dialect.Upstream
+)
+
+// NewBodyMeter reads a large answer that is relayed as it comes.
+func NewBodyMeter(c *dialect.Chat, t *Target) dialect.Stream { return openai.NewBodyMeter(c, t) }

@@ -1,0 +1,17 @@
+package openai
+
+import "runtime"
+
+// heapPer is what n calls of f leave on the heap, each.
+func heapPer(n int, f func(i int)) uint64 {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range n {
+		f(i)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	return (after.HeapAlloc - before.HeapAlloc) / uint64(n)
+}

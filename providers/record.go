@@ -1,0 +1,221 @@
+package providers
+
+import (
+	"strconv"
+	"time"
+
+	"farebox/config"
+	"farebox/providers/dialect"
+)
+
+// appendRecord appends a model's catalog record (addendum 7.2 to 7.4), in the
+// order of the published sample.
+func appendRecord(b []byte, m *Model, brand string) []byte {
+	c := m.Config
+	w := &writer{b: b}
+	w.open("")
+	w.text("id", m.ID)
+	w.text("object", "model")
+	w.number("created", c.Created)
+	w.text("owned_by", brand)
+	w.text("type", c.Type)
+	if c.Type == "text" {
+		w.number("context_length", c.ContextTokens)
+	}
+	w.open("model_spec")
+	w.text("name", c.Name)
+	w.text("description", c.Description)
+	w.text("modelSource", c.Source)
+	w.text("privacy", c.Privacy)
+	w.flag("offline", c.Offline)
+	// beta would close the model to all but beta users, whom we do not know.
+	w.flag("beta", false)
+	w.flag("betaModel", c.Beta)
+	if c.Uncensored {
+		w.flag("uncensored", true)
+	}
+	switch c.Type {
+	case "text":
+		w.number("availableContextTokens", c.ContextTokens)
+		w.number("maxCompletionTokens", c.MaxCompletionTokens)
+		w.capabilities(&c.Capabilities)
+		w.constraints(&c.Constraints)
+	case "embedding":
+		if c.EmbeddingDimensions > 0 {
+			w.number("embeddingDimensions", c.EmbeddingDimensions)
+		}
+		if c.MaxInputTokens > 0 {
+			w.number("maxInputTokens", c.MaxInputTokens)
+		}
+		w.flag("supportsCustomDimensions", c.CustomDimensions)
+	}
+	w.pricing(c.Price)
+	if c.Deprecation != nil {
+		w.deprecation(c.Deprecation)
+	}
+	w.texts("traits", c.Traits)
+	w.close()
+	w.close()
+	return w.b
+}
+
+func (w *writer) capabilities(c *config.Capabilities) {
+	w.open("capabilities")
+	w.flag("optimizedForCode", c.Code)
+	w.text("quantization", c.Quantization)
+	w.flag("supportsFunctionCalling", c.Tools)
+	w.flag("supportsAudioInput", c.Audio)
+	w.flag("supportsReasoning", c.Reasoning)
+	w.flag("supportsReasoningEffort", len(c.ReasoningEffort) > 0)
+	w.flag("supportsResponseSchema", c.ResponseSchema)
+	w.flag("supportsMultipleImages", c.Vision && c.MaxImages > 1)
+	w.flag("supportsVision", c.Vision)
+	w.flag("supportsVideoInput", c.Video)
+	w.flag("supportsWebSearch", false)
+	w.flag("supportsLogProbs", c.LogProbs)
+	w.flag("supportsTeeAttestation", false)
+	w.flag("supportsE2EE", false)
+	w.flag("supportsXSearch", false)
+	if c.Vision && c.MaxImages > 1 {
+		w.number("maxImages", int64(c.MaxImages))
+	}
+	if c.Video && c.MaxVideos > 0 {
+		w.number("maxVideos", int64(c.MaxVideos))
+	}
+	if len(c.ReasoningEffort) > 0 {
+		w.texts("reasoningEffortOptions", c.ReasoningEffort)
+	}
+	if c.DefaultEffort != "" {
+		w.text("defaultReasoningEffort", c.DefaultEffort)
+	}
+	w.close()
+}
+
+func (w *writer) constraints(c *config.Constraints) {
+	if *c == (config.Constraints{}) {
+		return
+	}
+	w.open("constraints")
+	for _, v := range [...]struct {
+		name  string
+		value *config.Decimal
+	}{
+		{"temperature", c.Temperature},
+		{"top_p", c.TopP},
+		{"frequency_penalty", c.FrequencyPenalty},
+		{"presence_penalty", c.PresencePenalty},
+		{"repetition_penalty", c.RepetitionPenalty},
+	} {
+		if v.value == nil || *v.value == "" {
+			continue
+		}
+		w.open(v.name)
+		w.raw("default", string(*v.value))
+		w.close()
+	}
+	w.close()
+}
+
+// pricing writes USD per 1,000,000 tokens from the integers, exactly.
+func (w *writer) pricing(p *config.Price) {
+	w.open("pricing")
+	w.price("input", p.Input)
+	w.optional("cache_input", p.CacheRead)
+	w.optional("cache_write", p.CacheWrite)
+	w.price("output", p.Output)
+	if e := p.Extended; e != nil {
+		w.open("extended")
+		w.number("context_token_threshold", e.Above)
+		w.price("input", e.Input)
+		w.price("output", e.Output)
+		w.optional("cache_input", e.CacheRead)
+		w.optional("cache_write", e.CacheWrite)
+		w.close()
+	}
+	w.close()
+}
+
+func (w *writer) optional(name string, p *config.Pico) {
+	if p != nil {
+		w.price(name, *p)
+	}
+}
+
+// price writes one leaf; a DIEM is worth a USD.
+func (w *writer) price(name string, p config.Pico) {
+	w.open(name)
+	w.raw("usd", p.PerMillion())
+	w.raw("diem", p.PerMillion())
+	w.close()
+}
+
+const recordTime = "2006-01-02T15:04:05.000Z"
+
+func (w *writer) deprecation(d *config.Deprecation) {
+	w.open("deprecation")
+	w.flag("autoRemap", d.AutoRemap)
+	w.time("date", d.Date)
+	w.time("startsAt", d.StartsAt)
+	w.time("removesAt", d.RemovesAt)
+	if d.Replacement != "" {
+		w.text("replacementModelId", d.Replacement)
+	}
+	w.close()
+}
+
+// writer appends JSON members, with the commas between them.
+type writer struct{ b []byte }
+
+func (w *writer) key(name string) {
+	if n := len(w.b); n > 0 && w.b[n-1] != '{' && w.b[n-1] != '[' {
+		w.b = append(w.b, ',')
+	}
+	if name != "" {
+		w.b = append(dialect.AppendString(w.b, name), ':')
+	}
+}
+
+func (w *writer) open(name string) {
+	w.key(name)
+	w.b = append(w.b, '{')
+}
+
+func (w *writer) close() { w.b = append(w.b, '}') }
+
+func (w *writer) text(name, value string) {
+	w.key(name)
+	w.b = dialect.AppendString(w.b, value)
+}
+
+func (w *writer) raw(name, value string) {
+	w.key(name)
+	w.b = append(w.b, value...)
+}
+
+func (w *writer) number(name string, n int64) {
+	w.key(name)
+	w.b = strconv.AppendInt(w.b, n, 10)
+}
+
+func (w *writer) flag(name string, on bool) {
+	w.key(name)
+	w.b = strconv.AppendBool(w.b, on)
+}
+
+func (w *writer) time(name string, t time.Time) {
+	if !t.IsZero() {
+		w.text(name, t.UTC().Format(recordTime))
+	}
+}
+
+func (w *writer) texts(name string, list []string) {
+	w.key(name)
+	w.b = append(w.b, '[')
+	for i, s := range list {
+		if i > 0 {
+			w.b = append(w.b, ',')
+		}
+		w.b = dialect.AppendString(w.b, s)
+	}
+	w.b = append(w.b, ']')
+}

@@ -1,0 +1,144 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// ClientConn is a client's connection. The server sets three deadlines a
+// request, and each takes the runtime's timer lock, though nearly none is ever
+// waited for. Here a deadline is only remembered; the connection gets it when
+// it is the first, or earlier than the one it has. One that comes too early
+// for what is wanted by then is put off when it goes by.
+//
+// The server's goroutine owns it. The watcher alone may use it meanwhile, and
+// only to expire it: a deadline in the distant past takes effect at once.
+type ClientConn struct {
+	// Kept is the handler's: what it wants to find again in the next request of
+	// this connection.
+	Kept any
+
+	net.Conn
+	read, write deadline
+	cut         atomic.Bool // the watcher has expired writing
+}
+
+// deadline is what was asked for and what the connection has.
+type deadline struct{ want, armed time.Time }
+
+// due says whether the connection must get the wanted deadline before it waits.
+func (d *deadline) due() bool {
+	return !d.want.IsZero() && (d.armed.IsZero() || d.want.Before(d.armed))
+}
+
+// early says that the one that went by is not the wanted one.
+func (d *deadline) early() bool { return d.want.IsZero() || time.Now().Before(d.want) }
+
+// ClientOf is the client's connection below c, nil when it came from elsewhere
+// than Listen.
+func ClientOf(c net.Conn) *ClientConn {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	client, _ := c.(*ClientConn)
+	return client
+}
+
+// Read reads until the wanted deadline.
+func (c *ClientConn) Read(p []byte) (int, error) {
+	if c.read.due() {
+		if err := c.armRead(); err != nil {
+			return 0, err
+		}
+	}
+	for {
+		n, err := c.Conn.Read(p)
+		if err == nil || n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !c.read.early() {
+			return n, err
+		}
+		if err := c.armRead(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (c *ClientConn) armRead() error {
+	c.read.armed = c.read.want
+	return c.Conn.SetReadDeadline(c.read.want)
+}
+
+// Write writes until the wanted deadline, or until the watcher ends it.
+func (c *ClientConn) Write(p []byte) (n int, err error) {
+	if c.write.due() {
+		if err := c.armWrite(); err != nil {
+			return 0, err
+		}
+	}
+	for {
+		k, err := c.Conn.Write(p[n:])
+		n += k
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || c.cut.Load() || !c.write.early() {
+			return n, err
+		}
+		if err := c.armWrite(); err != nil {
+			return n, err
+		}
+	}
+}
+
+func (c *ClientConn) armWrite() error {
+	c.write.armed = c.write.want
+	err := c.Conn.SetWriteDeadline(c.write.want)
+	if c.cut.Load() {
+		// The watcher was a moment earlier, and its word stands.
+		return c.Conn.SetWriteDeadline(past)
+	}
+	return err
+}
+
+// SetReadDeadline is for the connection's own goroutine.
+func (c *ClientConn) SetReadDeadline(t time.Time) error {
+	c.read.want = t
+	return nil
+}
+
+// SetWriteDeadline remembers t; past, the watcher's word, takes effect at once.
+func (c *ClientConn) SetWriteDeadline(t time.Time) error {
+	if t.Equal(past) {
+		c.cut.Store(true)
+		return c.Conn.SetWriteDeadline(past)
+	}
+	c.write.want = t
+	if c.cut.Swap(false) {
+		return c.armWrite()
+	}
+	return nil
+}
+
+// SetDeadline is SetReadDeadline and SetWriteDeadline.
+func (c *ClientConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// CloseWrite shuts the sending side.
+func (c *ClientConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// clientListener gives ClientConns.
+type clientListener struct{ net.Listener }
+
+func (l clientListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &ClientConn{Conn: c}, nil
+}

@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// dial connects and, for https, completes the handshake: a lazy one would run
+// without a limit inside the first write. No proxy of the environment is asked.
+func (t *Target) dial(ctx context.Context) (*link, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, t.network, t.address)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{Conn: conn, fd: rawFD(conn), vec: true}
+	if t.tls == nil {
+		return l, nil
+	}
+	c := tls.Client(conn, t.tls)
+	if err := c.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	l.Conn, l.vec = c, false
+	return l, nil
+}
+
+// connect finds a connection for the exchange, an idle one or a new one.
+func (x *Exchange) connect(t *Target, nowNs int64, fresh bool) (Cause, error) {
+	l, cause := t.take(nowNs, fresh)
+	if cause != None {
+		return cause, errNoFreeConn
+	}
+	if l == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), t.o.Connect)
+		defer cancel()
+		if cause := x.attach(nil, cancel); cause != None {
+			t.release()
+			return cause, nil
+		}
+		var err error
+		if l, err = t.dial(ctx); err != nil {
+			t.release()
+			if cause := x.why(); cause != None {
+				return cause, nil
+			}
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+				return ConnectTimeout, errConnectTimeout
+			}
+			return ConnectFailed, plainError(err)
+		}
+	}
+	x.target, x.link = t, l
+	return x.attach(l, nil), nil
+}
+
+var (
+	errNoFreeConn     = errors.New("all connections are in use (max_connections)")
+	errConnectTimeout = errors.New("no connection in time (timeouts.connect)")
+	errName           = errors.New("the host name cannot be resolved")
+	errCertificate    = errors.New("the upstream's certificate is not trusted (ca_file)")
+	errHandshake      = errors.New("the TLS handshake failed")
+	errBroken         = errors.New("the connection broke")
+	errClosed         = errors.New("the upstream closed the connection")
+)
+
+// plainError says what went wrong without addresses, names or certificates:
+// those of upstreams may not reach clients, and logs know the target by its label.
+func plainError(err error) error {
+	var (
+		no      syscall.Errno
+		dns     *net.DNSError
+		cert    *tls.CertificateVerificationError
+		unknown x509.UnknownAuthorityError
+		record  tls.RecordHeaderError
+		alert   tls.AlertError
+	)
+	switch {
+	case errors.As(err, &no):
+		return no
+	case errors.As(err, &dns):
+		return errName
+	case errors.As(err, &cert), errors.As(err, &unknown):
+		return errCertificate
+	case errors.As(err, &record), errors.As(err, &alert):
+		return errHandshake
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errClosed
+	}
+	return errBroken
+}
+
+func readCertificates(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no PEM certificate", file)
+	}
+	return pool, nil
+}

@@ -1,0 +1,59 @@
+// Package proxy moves bytes between clients and upstreams.
+//
+// # What is here
+//
+// Server settings and limits (server.go, inflight.go, listen.go, drain.go),
+// upstream endpoints with their connections (target.go, dial.go), one request's
+// conversation with them (exchange.go, forward.go, send.go, head.go, framing.go,
+// chunk.go), the relay of its answer (relay.go), patches of its body (patch.go),
+// and the one goroutine that watches all of it (watch.go). Package scan, below,
+// reads request bodies. Money, endpoints and dialects may not enter: what this
+// package needs of them comes in as a Plan, a Lens and plain options.
+//
+// # The life of a request
+//
+//	bytes in ─► identify ─► read ─► choose ─► admit ─► patch ─► send ─► relay+meter ─► settle ─► bytes out
+//	            routes      proxy   providers  billing  proxy    proxy   proxy          billing
+//
+// One goroutine, the connection's, carries a request from its first byte to its
+// last. Nothing of fasthttp's RequestCtx is kept after that.
+//
+//  1. The server reads head and body into memory, within MaxBody and MaxInFlight.
+//     What cannot be read is refused by inFlight.refuse, in routes' words.
+//  2. routes finds the key behind the Authorization header (billing.Lookup) and
+//     the row of its table for the path: handler, right, limits.
+//  3. scan.Document.Skim goes over the body once. It finds every member that will
+//     be priced, checked, routed by or changed, and refuses what two JSON parsers
+//     could read differently.
+//  4. providers resolves the model to a price, capabilities and targets.
+//  5. billing.Admit checks balance and all limits together and opens the hold.
+//     Nothing goes upstream without one.
+//  6. Proxy.Open registers the exchange with the watcher, then asks the plan for a
+//     target and its request. A dialect has written the request as patches: byte
+//     ranges of the client's body that change. An untouched body leaves as it came.
+//  7. Exchange.once takes the most recently used idle connection that is still
+//     quiet, or dials; writes head and body; reads the answer's head. The plan's
+//     Verdict feeds the breaker and says accept, retry or fail. Until a byte has
+//     gone to the client, another target may be tried.
+//  8. A small answer is read whole (Body), metered, settled and sent. A stream or a
+//     large answer is attached to the response (Relay): after the handler returned,
+//     the server calls relay.WriteTo, which reads what the upstream has, takes the
+//     chunk framing off in place, shows it to the Lens (the meter, which extends
+//     the hold as tokens are produced), and writes it out as one chunk and one
+//     flush. When the upstream pauses everything it sent is with the client.
+//  9. Lens.End settles before the client's last byte, exactly once whatever
+//     happened; done gives the pooled values back.
+//
+// # How it can end early
+//
+// Each way is one Cause. A client that leaves is seen by the watcher's poll within
+// a tick, also before the first byte, and its upstream is closed (or read on, when
+// the operator wants exact usage). Each phase has its limit: connect, first byte,
+// pause between bytes, client that does not read, total. The watcher only expires
+// sockets; the request's own goroutine wakes, sees the cause, and cleans up.
+//
+// An upstream's connection is used again only when its answer was read to the last
+// byte and nothing followed it. An answer that breaks off never looks complete to
+// the client: its connection closes without a terminator, unless the lens ended
+// the body itself with an error event.
+package proxy

@@ -1,0 +1,261 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"time"
+)
+
+// ErrTooLarge is Body's answer to more than it may hold; Relay can still
+// deliver all of it.
+var ErrTooLarge = errors.New("the answer is larger than the buffer for it")
+
+// ErrNotOpen is Body's answer when there is no answer to read.
+var ErrNotOpen = errors.New("there is no open answer")
+
+// Exchange is one client request's conversation with upstreams: opened by
+// Proxy.Open, ended by exactly one of Body, Relay's done, or Close. It is meant
+// to be part of a pooled value; one goroutine owns it, the watcher only sees
+// its guard. The zero value is ready.
+type Exchange struct {
+	guard
+	p      *Proxy
+	state  exchangeState
+	target *Target
+	link   *link
+	head   head
+	body   framing
+
+	in      []byte             // smallBuffer bytes, kept for life
+	large   *[largeBuffer]byte // lent
+	payload []byte             // decoded bytes in one of the buffers, not yet passed on
+	pending []byte             // what Body had read before it found the answer too large
+	failed  Cause              // why the answer cannot be read on after payload
+
+	vec     [][]byte // pieces of a large request
+	bufs    net.Buffers
+	unsent  bool // the upstream answered before it had the whole request
+	gotByte bool // of an answer, in this attempt
+
+	began   time.Time
+	headNs  int64 // Unix ns at which the last attempt had its answer's head
+	firstNs int64 // from began to the first payload byte
+	bytesIn int64
+	lastRaw int // bytes of the last read, framing included
+	reads   int // of the answer, behind those that brought its head
+
+	relay relay
+}
+
+type exchangeState uint8
+
+const (
+	stateIdle  exchangeState = iota
+	stateOpen                // registered with the watcher
+	stateRelay               // owned by the server's response writer
+)
+
+// Status of the accepted answer, 0 before.
+func (x *Exchange) Status() int { return x.head.status }
+
+// ContentType of the answer; valid until Reset.
+func (x *Exchange) ContentType() []byte {
+	s := x.head.contentType
+	return x.head.lines[s.from:s.to]
+}
+
+// ContentLength of the answer, -1 when it is unknown.
+func (x *Exchange) ContentLength() int64 {
+	if x.head.status == 0 || x.head.chunked {
+		return -1
+	}
+	return x.head.length
+}
+
+// Header is the value of the answer's first field of that name, nil when there
+// is none; valid until Reset. Nothing of the head goes to the client by itself.
+func (x *Exchange) Header(name string) []byte { return x.head.get(name) }
+
+// RetryAfter is what the answer asked for, as seconds or date; 0 for nothing.
+func (x *Exchange) RetryAfter() time.Duration { return x.head.retryAfter }
+
+// begin registers the exchange with its client.
+func (x *Exchange) begin(p *Proxy, client net.Conn) {
+	if x.state != stateIdle {
+		panic("proxy: an exchange was opened twice")
+	}
+	if x.in == nil {
+		x.in = make([]byte, smallBuffer)
+	}
+	x.p, x.state = p, stateOpen
+	x.began = time.Now()
+	p.watch.add(&x.guard, client)
+}
+
+// end ends the exchange.
+func (x *Exchange) end() Cause {
+	cause := x.leaveWatch()
+	x.giveBuffers()
+	return cause
+}
+
+// leaveWatch unregisters the exchange and hands its connection on: back to the
+// pool when the answer was read to its last byte and nothing went wrong, else
+// closed.
+func (x *Exchange) leaveWatch() Cause {
+	cause := x.p.watch.remove(&x.guard)
+	x.dropLink(cause == None && x.clean())
+	x.state = stateIdle
+	return cause
+}
+
+// giveBuffers gives back what the last bytes may still have been in.
+func (x *Exchange) giveBuffers() {
+	x.shrink()
+	x.payload, x.pending = nil, nil
+}
+
+// clean says that the connection stands exactly between two answers.
+func (x *Exchange) clean() bool {
+	return x.body.done && !x.body.extra && !x.unsent && x.failed == None && x.head.keepAlive && x.body.kind != framedClose
+}
+
+func (x *Exchange) dropLink(reuse bool) {
+	if x.link == nil {
+		return
+	}
+	if reuse {
+		now := x.headNs
+		if x.reads > 0 {
+			now = time.Now().UnixNano()
+		}
+		x.target.give(x.link, now)
+	} else {
+		x.target.drop(x.link)
+	}
+	x.link = nil
+}
+
+// Close gives everything back when the answer is not wanted. After Relay it
+// does nothing: the server's response writer ends the exchange then.
+func (x *Exchange) Close() {
+	if x.state == stateOpen {
+		x.end()
+	}
+}
+
+// Reset clears the exchange for the next request; its buffer stays.
+func (x *Exchange) Reset() {
+	x.Close()
+	x.target, x.failed, x.unsent, x.gotByte = nil, None, false, false
+	x.body = framing{}
+	lines := x.head.lines[:0]
+	if cap(lines) > keepLines {
+		lines = nil
+	}
+	x.head = head{length: -1, lines: lines}
+	x.firstNs, x.bytesIn, x.headNs, x.reads = 0, 0, 0, 0
+	x.mu.Lock()
+	x.drain = drainOption{}
+	x.mu.Unlock()
+	x.relay = relay{}
+}
+
+// keepLines is the most room for head lines that a pooled exchange keeps.
+const keepLines = 1 << 10
+
+// Body appends the whole answer to dst when it has at most most bytes, and ends
+// the exchange. With ErrTooLarge the exchange stays open for Relay, and what
+// was appended must stay untouched until that is done. Any other error means
+// that the answer is not complete; cause says why.
+func (x *Exchange) Body(dst []byte, most int) ([]byte, Cause, error) {
+	if x.state != stateOpen || x.link == nil || x.pending != nil {
+		return dst, None, ErrNotOpen
+	}
+	base := len(dst)
+	if x.body.kind == framedLength && int64(len(x.payload))+x.body.left > int64(most) || len(x.payload) > most {
+		return dst, None, ErrTooLarge
+	}
+	dst = append(dst, x.payload...)
+	x.payload = nil
+	for !x.body.done && x.failed == None {
+		if len(dst)-base > most {
+			x.pending = dst[base:]
+			return dst, None, ErrTooLarge
+		}
+		want := smallBuffer / 2
+		if x.body.kind == framedLength {
+			want = int(x.body.left) + 1 // one more than belongs there shows what should not be there
+		}
+		dst = slices.Grow(dst, want)
+		n := x.fill(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+	}
+	if len(dst)-base > most && x.failed == None {
+		x.pending = dst[base:]
+		return dst, None, ErrTooLarge
+	}
+	failed := x.failed
+	cause := x.end()
+	if failed != None {
+		if cause == None {
+			cause = failed
+		}
+		return dst, cause, &causeError{cause}
+	}
+	return dst, None, nil
+}
+
+// fill reads once and puts the payload at the front of p. What ends the answer
+// early is left in x.failed.
+func (x *Exchange) fill(p []byte) (n int) {
+	x.enter(IdleTimeout, x.target.o.Idle)
+	raw, err := x.link.Read(p)
+	x.lastRaw = raw
+	x.reads++
+	if raw > 0 {
+		n = x.decode(p[:raw])
+	}
+	if err != nil && !x.body.done && x.failed == None {
+		x.failed = x.readFailure(err)
+	}
+	return n
+}
+
+func (x *Exchange) decode(p []byte) int {
+	x.bytesIn += int64(len(p))
+	n, err := x.body.decode(p)
+	if err != nil {
+		x.failed = UpstreamMalformed
+	}
+	if n > 0 && x.firstNs == 0 {
+		x.firstNs = int64(time.Since(x.began))
+	}
+	return n
+}
+
+// readFailure is the cause of a failed read within an answer's body. The end
+// of the connection is the end of the answer only when nothing else marks it.
+func (x *Exchange) readFailure(err error) Cause {
+	if c := x.why(); c != None {
+		return c
+	}
+	if err == io.EOF {
+		if x.body.kind == framedClose {
+			x.body.done = true
+			return None
+		}
+		return UpstreamTruncated
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return UpstreamTruncated // within a TLS record
+	}
+	return UpstreamReset
+}
+
+// causeError is the error of an answer that ended early.
+type causeError struct{ cause Cause }
+
+func (e *causeError) Error() string { return "the answer ended early: " + e.cause.String() }

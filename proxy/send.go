@@ -1,0 +1,173 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"time"
+)
+
+// earlyAnswerWait is how long an upstream that broke off our request may take
+// to say why.
+const earlyAnswerWait = time.Second
+
+// Request is what one upstream is asked. Path, Accept and ID are ours, never
+// copied from a client.
+type Request struct {
+	Method  string // empty: POST with a body, GET without
+	Path    []byte // appended to the target's base path, e.g. "/chat/completions"
+	Body    []byte
+	Patches []Patch
+	Accept  string // empty: */*
+	Type    string // Content-Type of the body; empty: application/json
+	ID      []byte // X-Request-ID, empty for none
+}
+
+var errRequest = errors.New("the request has an unsendable path, Accept or ID")
+
+// send writes the request: one write up to 8 KiB, above that the pieces of the
+// body where they are (writev on TCP and unix sockets). n counts the bytes that
+// the kernel took.
+func (x *Exchange) send(t *Target, r *Request) (n int64, err error) {
+	size := PatchedLen(r.Body, r.Patches)
+	buf := x.in[:0]
+	whole := size <= oneWrite
+	if whole && size+len(t.fields)+len(t.prefix)+len(r.Path)+512 > smallBuffer {
+		x.grow()
+		buf = x.large[:0]
+	}
+	buf, ok := t.appendHead(buf, r, size)
+	if !ok {
+		return 0, errRequest
+	}
+	if whole {
+		buf = AppendPatched(buf, r.Body, r.Patches)
+		k, err := x.link.Write(buf)
+		x.shrink()
+		return int64(k), err
+	}
+	x.vec = appendSegments(append(x.vec[:0], buf), r.Body, r.Patches)
+	x.sending(true)
+	defer func() {
+		x.sending(false)
+		clear(x.vec)
+		x.vec, x.bufs = x.vec[:0], nil
+	}()
+	if x.link.vec {
+		x.bufs = x.vec
+		return x.bufs.WriteTo(x.link.Conn)
+	}
+	for _, p := range x.vec {
+		k, err := x.link.Write(p)
+		n += int64(k)
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// appendHead appends the request head. Everything in it is ours; the checks
+// are against our own mistakes.
+func (t *Target) appendHead(buf []byte, r *Request, size int) (_ []byte, ok bool) {
+	method := r.Method
+	if method == "" {
+		method = "POST"
+		if r.Body == nil && len(r.Patches) == 0 {
+			method = "GET"
+		}
+	}
+	for _, c := range r.Path {
+		if c <= ' ' || c >= 0x7f {
+			return buf, false
+		}
+	}
+	if !fieldValue(r.ID) || !fieldValue([]byte(r.Accept)) || !fieldValue([]byte(r.Type)) || !token([]byte(method)) {
+		return buf, false
+	}
+	buf = append(buf, method...)
+	buf = append(buf, ' ')
+	buf = append(buf, t.prefix...)
+	if len(t.prefix)+len(r.Path) == 0 {
+		buf = append(buf, '/')
+	}
+	buf = append(buf, r.Path...)
+	buf = append(buf, t.fields...)
+	buf = append(buf, "Accept: "...)
+	buf = append(buf, orString(r.Accept, "*/*")...)
+	if len(r.ID) > 0 {
+		buf = append(buf, "\r\nX-Request-ID: "...)
+		buf = append(buf, r.ID...)
+	}
+	if method != "GET" && method != "HEAD" || size > 0 {
+		buf = append(buf, "\r\nContent-Type: "...)
+		buf = append(buf, orString(r.Type, "application/json")...)
+		buf = append(buf, "\r\nContent-Length: "...)
+		buf = strconv.AppendInt(buf, int64(size), 10)
+	}
+	return append(buf, "\r\n\r\n"...), true
+}
+
+// receive reads the head of the answer, and as much of its body as came along.
+func (x *Exchange) receive(now time.Time) (Cause, error) {
+	buf := x.in
+	for filled, from, interim := 0, 0, 0; ; {
+		n, err := x.link.Read(buf[filled:])
+		filled += n
+		x.gotByte = x.gotByte || n > 0
+		for {
+			end := bytes.Index(buf[from:filled], []byte("\r\n\r\n"))
+			if end < 0 {
+				from = max(0, filled-3)
+				break
+			}
+			end += from + 4
+			if x.head.parse(buf[:end], now) != nil || x.head.status == 101 || interim > maxInterim {
+				return UpstreamMalformed, errHead
+			}
+			if x.head.status >= 200 {
+				return x.received(buf[end:filled])
+			}
+			interim++
+			filled = copy(buf, buf[end:filled])
+			from = 0
+		}
+		if filled >= maxHead {
+			return UpstreamMalformed, errHeadLarge
+		}
+		if filled == len(buf) {
+			x.grow()
+			copy(x.large[:maxHead], buf[:filled])
+			buf = x.large[:maxHead]
+		}
+		if err != nil {
+			return x.headFailure(err)
+		}
+	}
+}
+
+var (
+	errHeadLarge = errors.New("the answer's head is larger than 16 KiB")
+	errEncoded   = errors.New("the answer is compressed though we asked for identity")
+)
+
+// received begins the body with what was read behind the head.
+func (x *Exchange) received(rest []byte) (Cause, error) {
+	if x.head.encoded {
+		return UpstreamMalformed, errEncoded
+	}
+	x.body.begin(&x.head)
+	x.payload = rest[:x.decode(rest)]
+	return None, nil
+}
+
+func (x *Exchange) headFailure(err error) (Cause, error) {
+	if c := x.why(); c != None {
+		return c, errBroken
+	}
+	if x.gotByte && (err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)) {
+		return UpstreamTruncated, errClosed
+	}
+	return UpstreamReset, plainError(err)
+}

@@ -1,0 +1,179 @@
+package routes
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"farebox/billing"
+)
+
+// Pages of GET /api_keys (addendum 16.2).
+const (
+	keysPage     = 100
+	mostKeysPage = 500
+)
+
+// serveKeys answers GET /api_keys?page=&limit=.
+func serveKeys(g *Gateway, c *Call) *Error {
+	page, e := c.queryInteger("page", 1, 1_000_000, 1)
+	if e != nil {
+		return e
+	}
+	limit, e := c.queryInteger("limit", 1, mostKeysPage, keysPage)
+	if e != nil {
+		return e
+	}
+	list, err := g.ledger.Keyring(c.key.Account, page, limit)
+	if err != nil {
+		return c.keyError(err)
+	}
+	b, end := []byte("["), "]"
+	if c.snap.cfg.Compat.APIKeyList == "envelope" {
+		b, end = []byte(`{"object":"list","data":[`), "]}"
+	}
+	for i := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendKey(b, &list[i].KeyInfo, &list[i])
+	}
+	return c.writeJSON(append(b, end...))
+}
+
+// queryInteger reads a query parameter in its range.
+func (c *Call) queryInteger(name string, least, most, absent int) (int, *Error) {
+	args := c.ctx.QueryArgs()
+	if !args.Has(name) {
+		return absent, nil
+	}
+	text := args.Peek(name)
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n < least || n > most || text[0] == '+' {
+		low, high := strconv.Itoa(least), strconv.Itoa(most)
+		issue := Issue{Code: "invalid_type", Path: name, Expected: "integer", Received: excerpt(text), Message: name + ": must be a whole number between " + low + " and " + high + ", is " + strconv.Quote(excerpt(text)) + "."}
+		switch {
+		case err == nil && n < least:
+			issue.Code, issue.Minimum = "too_small", low
+		case err == nil && n > most:
+			issue.Code, issue.Maximum = "too_big", high
+		}
+		return 0, errInvalid(issue)
+	}
+	return n, nil
+}
+
+// serveKey answers GET /api_keys/{id}.
+func serveKey(g *Gateway, c *Call) *Error {
+	id, _ := c.ctx.UserValue("id").(string)
+	k, err := g.ledger.KeyOf(c.key.Account, id)
+	if err != nil {
+		return c.keyError(err)
+	}
+	return c.writeJSON(append(appendKey([]byte(`{"data":`), &k.KeyInfo, &k), '}'))
+}
+
+// createKey answers POST /api_keys; its answer is the only place where the
+// secret is ever shown.
+func createKey(g *Gateway, c *Call) *Error {
+	op := &keyCreation
+	if c.snap.cfg.Compat.StrictAPIKeys {
+		op = &strictCreation
+	}
+	b, e := c.readKeyBody(op)
+	if e != nil {
+		return e
+	}
+	return c.makeKey(c.key.Account.ID, b, "")
+}
+
+// makeKey makes the key that a body asks for.
+func (c *Call) makeKey(account string, b *keyBody, description string) *Error {
+	n := billing.NewKey{Account: account, Type: b.typ, Description: description}
+	if n.Type == 0 {
+		n.Type = billing.Inference
+	}
+	change := &b.change
+	if change.Description != nil {
+		n.Description = *change.Description
+	}
+	if change.ExpiresAt != nil {
+		n.ExpiresAt = *change.ExpiresAt
+	}
+	if change.Period != nil {
+		n.Period = *change.Period
+	}
+	if change.Privacy != nil {
+		n.Privacy = *change.Privacy
+	}
+	var usd, diem billing.Limit
+	if change.USD != nil {
+		usd = *change.USD
+	}
+	if change.DIEM != nil {
+		diem = *change.DIEM
+	}
+	n.SetLimits(usd, diem)
+	info, secret, err := c.g.ledger.MakeKey(n)
+	if err != nil {
+		return c.keyError(err)
+	}
+	c.ctx.Response.Header.Set("Cache-Control", "no-store")
+	return c.writeJSON(appendNewKey(nil, &info, secret))
+}
+
+// updateKey answers PATCH /api_keys.
+func updateKey(g *Gateway, c *Call) *Error {
+	b, e := c.readKeyBody(&keyUpdate)
+	if e != nil {
+		return e
+	}
+	info, err := g.ledger.UpdateKey(c.key.Account, b.id, b.change)
+	if err != nil {
+		return c.keyError(err)
+	}
+	return c.writeJSON(append(appendKey([]byte(`{"success":true,"data":`), &info, nil), '}'))
+}
+
+// deleteKey answers DELETE /api_keys?id=; the id may stand in the body instead.
+func deleteKey(g *Gateway, c *Call) *Error {
+	id := string(c.ctx.QueryArgs().Peek("id"))
+	if len(c.ctx.Request.Body()) > 0 {
+		b, e := c.readKeyBody(&keyDeletion)
+		if e != nil {
+			return e
+		}
+		if id != "" && id != b.id {
+			return errInvalid(Issue{Code: "custom", Path: "id", Message: "id: the query and the body name different keys; give one of them."})
+		}
+		id = b.id
+	}
+	if id == "" {
+		return errInvalid(Issue{Code: "invalid_type", Path: "id", Expected: "string", Received: "undefined", Message: "id: is required, as ?id= or in the body."})
+	}
+	if err := g.ledger.DeleteKey(c.key.Account, id); err != nil {
+		return c.keyError(err)
+	}
+	return c.writeJSON([]byte(`{"success":true}`))
+}
+
+// keyError is the answer to what the ledger could not do with a key.
+func (c *Call) keyError(err error) *Error {
+	var soon *billing.TooSoon
+	switch {
+	case errors.Is(err, billing.ErrNoKey):
+		return &Error{Status: 404, Code: "NOT_FOUND", Message: "This account has no API key with that id."}
+	case errors.Is(err, billing.ErrManyKeys):
+		return &Error{Status: 400, Code: "INVALID_REQUEST", Message: "The account has 500 active API keys, the most allowed; delete one first."}
+	case errors.As(err, &soon):
+		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: at most 20 API keys of an account can be made a minute.", RetryAfter: max(retrySoon, soon.After)}
+	}
+	c.g.log.Error().Err(err).Bytes("request_id", c.id[:]).Msg("cannot read or write API keys")
+	return &Error{Status: 503, Message: "The key store cannot be used right now; please retry.", RetryAfter: 5 * time.Second}
+}
+
+func (c *Call) writeJSON(body []byte) *Error {
+	c.ctx.Response.Header.SetContentType("application/json; charset=utf-8")
+	c.ctx.Response.SetBodyRaw(body)
+	return nil
+}

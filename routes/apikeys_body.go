@@ -1,0 +1,326 @@
+package routes
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/billing"
+	"farebox/proxy/scan"
+)
+
+// Members of the bodies about keys, as ids of keyShape. Every name that has
+// two spellings (addendum D23) takes two ids, the documentation's first.
+const (
+	keyID = iota
+	keyType
+	keyTypeSnake
+	keyDescription
+	keyExpires
+	keyExpiresSnake
+	keyLimit
+	keyLimitSnake
+	keyPeriod
+	keyPeriodSnake
+	keyPrivacy
+	keyPrivacySnake
+	keyAddress
+	keySignature
+	keyToken
+	keyMembers
+)
+
+var keyNames = [keyMembers]string{
+	"id", "apiKeyType", "api_key_type", "description", "expiresAt", "expires_at", "consumptionLimit", "consumption_limit",
+	"limitPeriod", "limit_period", "modelPrivacy", "model_privacy", "address", "signature", "token",
+}
+
+// Members of consumptionLimit.
+const (
+	limitUSD = iota
+	limitDIEM
+	limitVCU
+)
+
+const (
+	// maxKeyBody is far more than any body about a key needs.
+	maxKeyBody = 16 << 10
+	// maxKeyText bounds each text in it; a token has about 300 bytes.
+	maxKeyText = 4 << 10
+	// maxKeyDescription is in characters (addendum 16.1).
+	maxKeyDescription = 64
+)
+
+var (
+	keyTypes     = []string{"INFERENCE", "ADMIN"}
+	keyPeriods   = []string{"EPOCH", "MONTH", "LIFETIME"}
+	keyPrivacies = []string{"ALL", "PRIVATE_TEXT", "PRIVATE_ONLY"}
+)
+
+// keyBook is what a body about a key must be. One Shape serves all operations,
+// so that a member of another operation is refused by its name like any other.
+var keyBook = newKeyBook()
+
+func newKeyBook() *rulebook {
+	limits := scan.NewShape(scan.Member{Name: "usd"}, scan.Member{Name: "diem"}, scan.Member{Name: "vcu"})
+	members := make([]scan.Member, keyMembers)
+	rules := map[string]*rule{}
+	text := &rule{kinds: kString, length: maxKeyText}
+	for id, name := range keyNames {
+		members[id].Name = name
+		switch id {
+		case keyType, keyTypeSnake:
+			rules[name] = &rule{kinds: kString, enum: keyTypes}
+		case keyPeriod, keyPeriodSnake:
+			rules[name] = &rule{kinds: kString, enum: keyPeriods}
+		case keyPrivacy, keyPrivacySnake:
+			rules[name] = &rule{kinds: kString, enum: keyPrivacies}
+		case keyLimit, keyLimitSnake:
+			members[id].Child = limits
+			rules[name] = &rule{kinds: kObject}
+			for i := range limits.Len() {
+				rules[name+"."+limits.Name(i)] = &rule{kinds: kNumber}
+			}
+		default:
+			rules[name] = text
+		}
+	}
+	return newRulebook(scan.NewShape(members...), rules)
+}
+
+// keyBody is a body about a key.
+type keyBody struct {
+	id, address, signature, token string
+	typ                           billing.KeyType // 0: not given
+	change                        billing.KeyChange
+}
+
+// keyOperation says which members a body may and must have.
+type keyOperation struct {
+	takes, needs []int
+}
+
+var (
+	keyCreation = keyOperation{takes: []int{
+		keyType, keyTypeSnake, keyDescription, keyExpires, keyExpiresSnake, keyLimit, keyLimitSnake, keyPeriod, keyPeriodSnake, keyPrivacy, keyPrivacySnake,
+	}}
+	// strictCreation is the documentation's reading (addendum D55).
+	strictCreation = keyOperation{takes: keyCreation.takes, needs: []int{keyType, keyDescription}}
+	keyUpdate      = keyOperation{needs: []int{keyID}, takes: []int{
+		keyID, keyDescription, keyExpires, keyExpiresSnake, keyLimit, keyLimitSnake, keyPeriod, keyPeriodSnake, keyPrivacy, keyPrivacySnake,
+	}}
+	keyDeletion  = keyOperation{takes: []int{keyID}, needs: []int{keyID}}
+	web3Creation = keyOperation{takes: append([]int{keyAddress, keySignature, keyToken}, keyCreation.takes...), needs: []int{keyType, keyAddress, keySignature, keyToken}}
+)
+
+// snake is the other spelling of a member, or the member itself.
+func snake(id int) int {
+	switch id {
+	case keyType, keyExpires, keyLimit, keyPeriod, keyPrivacy:
+		return id + 1
+	}
+	return id
+}
+
+// readKeyBody reads a strict body about a key: every member is one that the
+// operation takes, once, in one of its spellings.
+func (c *Call) readKeyBody(op *keyOperation) (*keyBody, *Error) {
+	if n := len(c.ctx.Request.Body()); n > maxKeyBody {
+		return nil, &Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large: at most " + strconv.Itoa(maxKeyBody) + " bytes are taken here, it has " + strconv.Itoa(n) + "."}
+	}
+	if e := c.readJSON(keyBook.root); e != nil {
+		return nil, e
+	}
+	v := validator{body: c.chat.Body, doc: &c.doc, book: keyBook}
+	b := &keyBody{}
+	v.checkAll()
+	if v.checkTakes(op); len(v.issues) == 0 {
+		b.read(&v, op, c.began)
+	}
+	if len(v.issues) > 0 {
+		return nil, errInvalid(v.issues...)
+	}
+	return b, nil
+}
+
+// checkTakes refuses what the operation does not take and asks for what it needs.
+func (v *validator) checkTakes(op *keyOperation) {
+	taken := [keyMembers]bool{}
+	for _, id := range op.takes {
+		taken[id] = true
+	}
+	known := 0
+	for id, name := range keyNames {
+		at := v.doc.TopIndex(id)
+		if at < 0 {
+			continue
+		}
+		known++
+		if !taken[id] {
+			v.unknown("", name)
+		}
+		if other := snake(id); other != id && v.doc.TopIndex(other) >= 0 {
+			v.add(Issue{Code: "custom", Path: name, Message: name + ": is given as " + keyNames[other] + " too; give one of them."})
+		}
+		if limits := keyBook.root.Child(id); limits != nil && v.doc.Fields[at].Kind == scan.Object {
+			v.checkStrangers(v.doc.Fields[at].Raw(v.body), limits, name+".")
+		}
+	}
+	if v.doc.Members > known {
+		v.checkStrangers(v.body, keyBook.root, "")
+	}
+	for _, id := range op.needs {
+		if v.member(-1, id) == nil && v.member(-1, snake(id)) == nil {
+			v.add(Issue{Code: "invalid_type", Path: keyNames[id], Expected: "string", Received: "undefined", Message: keyNames[id] + ": is required."})
+		}
+	}
+}
+
+// checkStrangers names the members of an object that its Shape does not list.
+func (v *validator) checkStrangers(object []byte, known *scan.Shape, path string) {
+	gjson.Parse(bytesString(object)).ForEach(func(key, _ gjson.Result) bool {
+		if known.ID(key.Str) < 0 {
+			v.unknown(path, excerpt([]byte(key.Str)))
+		}
+		return len(v.issues) < maxIssues
+	})
+}
+
+func (v *validator) unknown(path, name string) {
+	// The path of what is unknown is its object, as validators of schemas have it.
+	v.add(Issue{Code: "unrecognized_keys", Path: strings.TrimSuffix(path, "."), Message: path + name + ": is not a parameter of this operation."})
+}
+
+// read takes the values over. Kinds and enumerations are checked already.
+func (b *keyBody) read(v *validator, op *keyOperation, now time.Time) {
+	b.id, b.address, b.signature, b.token = v.decoded(keyID), v.decoded(keyAddress), v.decoded(keySignature), v.decoded(keyToken)
+	if text := v.either(keyType); text != nil {
+		b.typ, _ = billing.ParseKeyType(string(text))
+	}
+	if f := v.member(-1, keyDescription); f != nil {
+		text := v.decoded(keyDescription)
+		b.change.Description = &text
+		switch n := utf8.RuneCountInString(text); {
+		case n > maxKeyDescription:
+			v.add(Issue{Code: "too_big", Path: "description", Maximum: strconv.Itoa(maxKeyDescription), Message: "description: must be at most " + strconv.Itoa(maxKeyDescription) + " characters, has " + strconv.Itoa(n) + "."})
+		case strings.ContainsFunc(text, unicode.IsControl):
+			v.add(Issue{Code: "invalid_string", Path: "description", Message: "description: must not contain control characters."})
+		}
+	}
+	if text := v.either(keyPeriod); text != nil {
+		p, _ := billing.ParsePeriod(string(text))
+		b.change.Period = &p
+	}
+	if text := v.either(keyPrivacy); text != nil {
+		p, _ := billing.ParseModelPrivacy(string(text))
+		b.change.Privacy = &p
+	}
+	b.readExpiry(v, now)
+	b.readLimits(v)
+}
+
+// either is the text of a member in whichever spelling it has.
+func (v *validator) either(id int) []byte {
+	if text := v.text(-1, id); text != nil {
+		return text
+	}
+	return v.text(-1, snake(id))
+}
+
+// decoded is the string of a member without its escapes.
+func (v *validator) decoded(id int) (text string) {
+	f := v.member(-1, id)
+	if f == nil {
+		return ""
+	}
+	raw := f.Raw(v.body)
+	if !utf8.Valid(raw) || json.Unmarshal(raw, &text) != nil {
+		v.add(Issue{Code: "invalid_string", Path: keyNames[id], Message: keyNames[id] + ": is not valid UTF-8 text."})
+	}
+	return text
+}
+
+// given finds a member in whichever spelling it is written, null included; -1
+// when it is absent, which leaves a key's value as it is.
+func (v *validator) given(id int) (at int32, name string) {
+	if at = v.doc.TopIndex(id); at >= 0 {
+		return at, keyNames[id]
+	}
+	return v.doc.TopIndex(snake(id)), keyNames[snake(id)]
+}
+
+// expiryForm is what addendum 16.2 lists, and RFC 3339 offsets.
+var expiryForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d))?$`)
+
+// readExpiry reads expiresAt: a moment, a UTC day (its beginning), or "" or
+// null for never.
+func (b *keyBody) readExpiry(v *validator, now time.Time) {
+	at, name := v.given(keyExpires)
+	if at < 0 {
+		return
+	}
+	var when time.Time
+	raw := v.doc.Fields[at].Raw(v.body)
+	if text := string(raw); text != "null" && text != `""` {
+		text = text[1 : len(text)-1]
+		layout := time.RFC3339Nano
+		if len(text) == len(time.DateOnly) {
+			layout = time.DateOnly
+		}
+		parsed, err := time.Parse(layout, text)
+		if err != nil || !expiryForm.MatchString(text) {
+			v.add(Issue{Code: "invalid_string", Path: name, Received: excerpt([]byte(text)), Message: name + ": " + excerpt([]byte(text)) + " is not a date; expected YYYY-MM-DD, YYYY-MM-DDThh:mm:ss(.mmm)Z, or empty for never."})
+			return
+		}
+		if when = parsed.UTC(); !when.After(now) {
+			v.add(Issue{Code: "too_small", Path: name, Message: name + ": " + excerpt([]byte(text)) + " is over; expected a time to come."})
+			return
+		}
+	}
+	b.change.ExpiresAt = &when
+}
+
+// readLimits reads consumptionLimit. null means no limit, for all of it or for
+// one currency; vcu is the legacy label of diem and yields to it.
+func (b *keyBody) readLimits(v *validator) {
+	at, name := v.given(keyLimit)
+	if at < 0 {
+		return
+	}
+	if v.doc.Fields[at].Kind == scan.Null {
+		b.change.USD, b.change.DIEM = &billing.Limit{}, &billing.Limit{}
+		return
+	}
+	read := func(id int, parse func(string) (billing.Limit, error)) *billing.Limit {
+		i := v.doc.Member(at, id)
+		if i < 0 {
+			return nil
+		}
+		f := &v.doc.Fields[i]
+		if f.Kind == scan.Null {
+			return &billing.Limit{}
+		}
+		limit, err := parse(string(f.Raw(v.body)))
+		if err != nil {
+			path := name + "." + f.Shape.Name(id)
+			issue := Issue{Code: "too_big", Path: path, Maximum: "9999999999", Message: path + ": " + err.Error() + ", is " + excerpt(f.Raw(v.body)) + "; expected 0 to 9999999999, or null for no limit."}
+			if errors.Is(err, billing.ErrLimitNegative) {
+				issue.Code, issue.Minimum, issue.Maximum = "too_small", "0", ""
+			}
+			v.add(issue)
+		}
+		return &limit
+	}
+	b.change.USD = read(limitUSD, billing.ParseLimit)
+	b.change.DIEM = read(limitDIEM, billing.ParseLimit)
+	if vcu := read(limitVCU, billing.ParseVCULimit); b.change.DIEM == nil {
+		b.change.DIEM = vcu
+	}
+}

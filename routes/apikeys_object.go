@@ -1,0 +1,137 @@
+package routes
+
+import (
+	"time"
+
+	"farebox/billing"
+	"farebox/config"
+)
+
+// The key object of addendum 16.1. Every number is written from its integer.
+
+// appendKey appends a key, with its use where use is not nil.
+func appendKey(b []byte, k *billing.KeyInfo, use *billing.KeyRecord) []byte {
+	b = append(b, `{"id":`...)
+	b = appendString(b, k.ID)
+	b = append(b, `,"apiKeyType":"`...)
+	b = append(b, k.Type.String()...)
+	b = append(b, `","description":`...)
+	b = appendString(b, k.Description)
+	b = append(b, `,"last6Chars":`...)
+	b = appendString(b, k.Last6)
+	b = append(b, `,"createdAt":`...)
+	b = appendTime(b, k.CreatedAt)
+	b = append(b, `,"expiresAt":`...)
+	b = appendTime(b, k.ExpiresAt)
+	b = append(b, `,"lastUsedAt":`...)
+	b = appendTime(b, k.LastUsedAt)
+	b = append(b, `,"consumptionLimits":`...)
+	b = appendLimits(b, k)
+	b = appendRules(b, k)
+	if use != nil {
+		week := &use.Week
+		b = append(b, `,"usage":{"trailingSevenDays":{"usd":"`...)
+		b = appendFixed(b, week.USD, fixedPlaces)
+		b = append(b, `","diem":"`...)
+		b = appendFixed(b, week.DIEM, fixedPlaces)
+		b = append(b, `","vcu":"`...)
+		b = appendScaled(b, int64(week.DIEM), nanoPlaces-1, fixedPlaces)
+		b = append(b, `"}}`...)
+		if now := use.Current; now != nil {
+			b = append(b, `,"currentPeriodUsage":{"usd":"`...)
+			b = appendFixed(b, now.USD, fixedPlaces)
+			b = append(b, `","diem":"`...)
+			b = appendFixed(b, now.DIEM, fixedPlaces)
+			b = append(b, `"}`...)
+		}
+	}
+	return append(b, '}')
+}
+
+// appendNewKey appends the answer to a creation (addendum 16.2).
+func appendNewKey(b []byte, k *billing.KeyInfo, secret string) []byte {
+	b = append(b, `{"success":true,"data":{"id":`...)
+	b = appendString(b, k.ID)
+	b = append(b, `,"apiKey":`...)
+	b = appendString(b, secret)
+	b = append(b, `,"apiKeyType":"`...)
+	b = append(b, k.Type.String()...)
+	b = append(b, `","description":`...)
+	b = appendString(b, k.Description)
+	b = append(b, `,"expiresAt":`...)
+	b = appendTime(b, k.ExpiresAt)
+	b = append(b, `,"consumptionLimit":`...)
+	b = appendLimits(b, k)
+	b = appendRules(b, k)
+	return append(b, `}}`...)
+}
+
+func appendLimits(b []byte, k *billing.KeyInfo) []byte {
+	usd, diem := k.USD(), k.DIEM()
+	b = usd.AppendJSON(append(b, `{"usd":`...))
+	b = diem.AppendJSON(append(b, `,"diem":`...))
+	b = diem.AppendVCU(append(b, `,"vcu":`...))
+	return append(b, '}')
+}
+
+func appendRules(b []byte, k *billing.KeyInfo) []byte {
+	b = append(b, `,"limitPeriod":"`...)
+	b = append(b, k.Period.String()...)
+	b = append(b, `","modelPrivacy":"`...)
+	b = append(b, k.Privacy.String()...)
+	return append(b, '"')
+}
+
+const (
+	nanoPlaces  = 9
+	fixedPlaces = 4 // of decimal strings (addendum 16.1)
+	isoTime     = "2006-01-02T15:04:05.000Z"
+)
+
+// appendTime appends a time in UTC with milliseconds, or null for none.
+func appendTime(b []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return append(b, "null"...)
+	}
+	b = append(b, '"')
+	b = t.UTC().AppendFormat(b, isoTime)
+	return append(b, '"')
+}
+
+// appendAmount appends an amount as the shortest exact JSON number.
+func appendAmount(b []byte, n billing.Nano) []byte {
+	return config.AppendDecimal(b, int64(n), nanoPlaces)
+}
+
+// appendFixed appends an amount with so many decimals, the last one rounded
+// half away from zero.
+func appendFixed(b []byte, n billing.Nano, places int) []byte {
+	return appendScaled(b, int64(n), nanoPlaces, places)
+}
+
+// appendScaled is appendFixed for v / 10^scale.
+func appendScaled(b []byte, v int64, scale, places int) []byte {
+	u := uint64(v)
+	if v < 0 {
+		u = -u
+	}
+	unit := uint64(1)
+	for range scale - places {
+		unit *= 10
+	}
+	u = (u + unit/2) / unit
+	if v < 0 && u > 0 {
+		b = append(b, '-')
+	}
+	pow := uint64(1)
+	for range places {
+		pow *= 10
+	}
+	b = config.AppendDecimal(b, int64(u/pow), 0)
+	b = append(b, '.')
+	for rest := u % pow; pow > 1; rest %= pow {
+		pow /= 10
+		b = append(b, byte('0'+rest/pow))
+	}
+	return b
+}

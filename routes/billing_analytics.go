@@ -1,0 +1,273 @@
+package routes
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"farebox/billing"
+)
+
+// analyticsDays is the range when none is asked for (interface.md, Limits).
+const analyticsDays = 7
+
+// serveAnalytics answers GET /billing/usage-analytics (addendum 17.4).
+func serveAnalytics(g *Gateway, c *Call) *Error {
+	q := c.query()
+	r := q.analyticsRange(g.ledger.Today())
+	if e := q.refusal(); e != nil {
+		return e
+	}
+	sum, err := g.ledger.Analytics(c.key, r.first, r.last)
+	if err != nil {
+		return c.reportFailed(err)
+	}
+	return c.writeReport(appendAnalytics(nil, r.label, sum))
+}
+
+// analyticsRange is a range of UTC days and how the answer names it.
+type analyticsRange struct {
+	first, last int32
+	label       string
+}
+
+func (q *query) analyticsRange(today int32) analyticsRange {
+	lookback, back := q.text("lookback")
+	start, from := q.date("startDate")
+	end, to := q.date("endDate")
+	from, to = from || q.args.Has("startDate"), to || q.args.Has("endDate")
+	switch {
+	case back && (from || to):
+		q.wrong(Issue{Code: "custom", Path: "lookback", Message: "lookback cannot be combined with startDate and endDate; give either."})
+	case from != to:
+		given, missing := "startDate", "endDate"
+		if to {
+			given, missing = missing, given
+		}
+		q.wrong(Issue{Code: "custom", Path: missing, Message: given + " needs " + missing + ": give both or neither."})
+	case from:
+		return q.dates(start, end)
+	}
+	days := int64(analyticsDays)
+	if back {
+		days = q.lookback(lookback)
+	}
+	return analyticsRange{today - int32(days) + 1, today, strconv.FormatInt(days, 10) + "d"}
+}
+
+// lookback reads a number of days, today included: 1d to 90d.
+func (q *query) lookback(text string) int64 {
+	digits, unit := strings.CutSuffix(text, "d")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	const expected = "lookback must be a number of days from 1d to 90d, such as 7d; got "
+	switch {
+	case !unit || !allDigits(digits):
+		q.wrong(Issue{Code: "invalid_string", Path: "lookback", Expected: "1d to 90d", Received: excerpt(stringBytes(text)), Message: expected + quoted(text) + "."})
+	case err != nil || n > billing.MostAnalyticsDays:
+		q.wrong(Issue{Code: "too_big", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(billing.MostAnalyticsDays), Message: expected + quoted(text) + "."})
+	case n < 1:
+		q.wrong(Issue{Code: "too_small", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(billing.MostAnalyticsDays), Message: expected + quoted(text) + "."})
+	default:
+		return n
+	}
+	return analyticsDays
+}
+
+// dates takes startDate and endDate, both included.
+func (q *query) dates(start, end time.Time) analyticsRange {
+	days := end.Sub(start)/(24*time.Hour) + 1
+	switch {
+	case len(q.issues) > 0:
+	case days < 1:
+		q.wrong(Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
+	case days > billing.MostAnalyticsDays:
+		q.wrong(Issue{Code: "too_big", Path: "endDate", Maximum: strconv.Itoa(billing.MostAnalyticsDays), Message: "startDate to endDate may be at most 90 days, both included; these are " + strconv.FormatInt(int64(days), 10) + "."})
+	}
+	return analyticsRange{
+		int32(start.Unix() / 86400), int32(end.Unix() / 86400), start.Format(time.DateOnly) + ":" + end.Format(time.DateOnly),
+	}
+}
+
+// modelTypes of analytics by the catalog's; those of no other have null.
+var analyticsTypes = map[string]string{
+	"text": `"LLM"`, "image": `"IMAGE"`, "inpaint": `"IMAGE"`, "upscale": `"IMAGE"`, "tts": `"TTS"`, "asr": `"ASR"`, "video": `"VIDEO"`,
+}
+
+// breakdownTypes name the lines of a charge.
+var breakdownTypes = []struct {
+	line billing.Line
+	name string
+}{{billing.LineInput, "Input"}, {billing.LineOutput, "Output"}, {billing.LineCacheRead, "Cache Read"}, {billing.LineCacheWrite, "Cache Write"}}
+
+func appendAnalytics(b []byte, label string, s *billing.Analytics) []byte {
+	b = append(b, `{"lookback":`...)
+	b = appendString(b, label)
+	b = append(b, `,"byDate":[`...)
+	for i, day := range s.Days {
+		b = comma(b, i)
+		b = append(b, `{"date":"`...)
+		b = s.Date(i).AppendFormat(b, time.DateOnly)
+		b = append(b, `","USD":`...)
+		b = appendAmount(b, day.USD)
+		b = append(b, `,"DIEM":`...)
+		b = append(appendAmount(b, day.DIEM), '}')
+	}
+	b = append(b, `],"byModel":[`...)
+	for i := range s.Models {
+		b = comma(b, i)
+		b = appendModelUsage(b, &s.Models[i])
+	}
+	b = append(b, ']')
+	models := modelSeries(s)
+	b = models.append(b, s, "byModelDaily", "topModels", "byModelDailyUsd")
+	b = append(b, `,"byKey":[`...)
+	for i := range s.Keys {
+		b = comma(b, i)
+		b = appendKeyUsage(b, &s.Keys[i])
+	}
+	b = append(b, ']')
+	keys := keySeries(s)
+	b = keys.append(b, s, "byKeyDaily", "topKeyNames", "byKeyDailyUsd")
+	return append(b, '}')
+}
+
+func comma(b []byte, i int) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	return b
+}
+
+func appendModelUsage(b []byte, m *billing.ModelSpend) []byte {
+	b = append(b, `{"modelName":`...)
+	b = appendString(b, m.Name)
+	b = append(b, `,"unitType":"tokens","modelType":`...)
+	if t := analyticsTypes[m.Type]; t != "" {
+		b = append(b, t...)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = appendTotals(b, m.Spend)
+	b = append(b, `,"breakdown":[`...)
+	n := 0
+	for _, t := range breakdownTypes {
+		l := m.Lines[t.line]
+		if l == (billing.Spend{}) {
+			continue
+		}
+		b = comma(b, n)
+		n++
+		b = append(b, `{"type":`...)
+		b = appendString(b, t.name)
+		b = append(b, `,"usd":`...)
+		b = appendAmount(b, l.USD)
+		b = append(b, `,"diem":`...)
+		b = appendAmount(b, l.DIEM)
+		b = append(b, `,"units":`...)
+		b = append(strconv.AppendInt(b, l.Units, 10), '}')
+	}
+	return append(b, "]}"...)
+}
+
+func appendTotals(b []byte, s billing.Spend) []byte {
+	b = append(b, `,"totalUsd":`...)
+	b = appendAmount(b, s.USD)
+	b = append(b, `,"totalDiem":`...)
+	b = appendAmount(b, s.DIEM)
+	b = append(b, `,"totalUnits":`...)
+	return strconv.AppendInt(b, s.Units, 10)
+}
+
+// keyName is how a key is called; usage without a known key is the web app's.
+func keyName(k *billing.KeySpend) string {
+	switch {
+	case k.ID == "":
+		return "Web App"
+	case k.Description != "":
+		return k.Description
+	}
+	return "Key …" + k.Last6
+}
+
+func appendKeyUsage(b []byte, k *billing.KeySpend) []byte {
+	b = append(b, `{"apiKeyId":`...)
+	if k.ID == "" {
+		b = append(b, "null"...)
+	} else {
+		b = appendString(b, k.ID)
+	}
+	b = append(b, `,"description":`...)
+	if k.ID == "" {
+		b = appendString(b, keyName(k))
+	} else {
+		b = appendString(b, k.Description)
+	}
+	return append(appendTotals(b, k.Spend), '}')
+}
+
+// series are the daily figures of the dearest models or keys under names that
+// are members of one JSON object, and so differ from each other and from date.
+type series struct {
+	names []string
+	daily [][]billing.Spend
+}
+
+func (s *series) add(name, id string, daily []billing.Spend) {
+	taken := map[string]bool{"date": true}
+	for _, n := range s.names {
+		taken[n] = true
+	}
+	for tries := 1; taken[name]; tries++ {
+		if tries == 1 && id != "" {
+			name += " (" + id + ")"
+		} else {
+			name += " " + strconv.Itoa(tries)
+		}
+	}
+	s.names, s.daily = append(s.names, name), append(s.daily, daily)
+}
+
+func modelSeries(s *billing.Analytics) *series {
+	top := &series{}
+	for i := range min(len(s.Models), billing.TopSeries) {
+		top.add(s.Models[i].Name, "", s.Models[i].Daily)
+	}
+	return top
+}
+
+func keySeries(s *billing.Analytics) *series {
+	top := &series{}
+	for i := range min(len(s.Keys), billing.TopSeries) {
+		top.add(keyName(&s.Keys[i]), s.Keys[i].Last6, s.Keys[i].Daily)
+	}
+	return top
+}
+
+// append writes the units of each day, the names, and the USD of each day.
+func (s *series) append(b []byte, a *billing.Analytics, units, names, usd string) []byte {
+	b = s.appendDays(b, a, units, func(b []byte, n billing.Spend) []byte { return strconv.AppendInt(b, n.Units, 10) })
+	b = append(b, `,"`+names+`":[`...)
+	for i, name := range s.names {
+		b = comma(b, i)
+		b = appendString(b, name)
+	}
+	b = append(b, ']')
+	return s.appendDays(b, a, usd, func(b []byte, n billing.Spend) []byte { return appendAmount(b, n.USD) })
+}
+
+func (s *series) appendDays(b []byte, a *billing.Analytics, member string, value func([]byte, billing.Spend) []byte) []byte {
+	b = append(b, `,"`+member+`":[`...)
+	for day := range a.Days {
+		b = comma(b, day)
+		b = append(b, `{"date":`...)
+		b = strconv.AppendInt(b, a.Date(day).UnixMilli(), 10)
+		for i, name := range s.names {
+			b = append(b, ',')
+			b = appendString(b, name)
+			b = append(b, ':')
+			b = value(b, s.daily[i][day])
+		}
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}

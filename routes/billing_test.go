@@ -1,0 +1,186 @@
+package routes
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp"
+
+	"farebox/billing"
+)
+
+func queryOf(text string) *query {
+	args := &fasthttp.Args{}
+	args.Parse(text)
+	return &query{args: args}
+}
+
+// A cell that begins like a formula runs in the spreadsheet of whoever opens
+// the file; a number that is negative must stay one.
+func TestCSVRunsNoFormulas(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain-model": "plain-model", "": "",
+		"=HYPERLINK(1)": "'=HYPERLINK(1)", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\tx": "'\tx",
+		`a,b`: `a,b`, `say "hi"`: `say "hi"`, "two\nlines": "two\nlines", `="x",1`: `'="x",1`,
+	} {
+		rows, err := csv.NewReader(strings.NewReader("a," + string(appendCSV(nil, text)) + ",b\r\n")).ReadAll()
+		if err != nil || len(rows) != 1 || len(rows[0]) != 3 || rows[0][1] != want {
+			t.Errorf("%q is read as %q, %v", text, rows, err)
+		}
+	}
+	list := []billing.UsageEntry{{Model: "=cmd", ModelType: "text", Amount: 1_500_000, Currency: billing.USD, Units: 7, Price: 2_500_000}}
+	rows, err := csv.NewReader(strings.NewReader(string(entriesCSV(list)))).ReadAll()
+	if err != nil || len(rows) != 2 || rows[1][1] != "'=cmd-llm-input-mtoken" || rows[1][2] != "2.5" || rows[1][3] != "0.000007" || rows[1][4] != "-0.0015" {
+		t.Errorf("the row is %q, %v", rows, err)
+	}
+}
+
+// What a client prefers decides; what it does not name is JSON.
+func TestFormatFollowsWhatTheClientPrefers(t *testing.T) {
+	for _, c := range []struct {
+		accept, query string
+		csv           bool
+	}{
+		{"", "", false}, {"*/*", "", false}, {"text/csv", "", true}, {"TEXT/CSV; charset=utf-8", "", true},
+		{"text/csv, application/json", "", true}, {"application/json, text/csv", "", false}, {"application/json;q=0.5, text/csv", "", true},
+		{"text/csv;q=0.1, */*", "", true}, {"text/csv;q=0", "", false}, {"text/csv; q=0.4, application/json; q=0.45", "", false},
+		{"text/csv", "format=json", false}, {"application/json", "format=csv", true}, {"", "format=CSV", true},
+	} {
+		ctx := &fasthttp.RequestCtx{}
+		ctx.Request.SetRequestURI("/?" + c.query)
+		ctx.Request.Header.Set("Accept", c.accept)
+		call := &Call{ctx: ctx}
+		q := call.query()
+		if got := call.wantsCSV(q); got != c.csv || len(q.issues) > 0 {
+			t.Errorf("Accept %q and %q: CSV %v, %v", c.accept, c.query, got, q.issues)
+		}
+	}
+}
+
+// A report that takes too long is the billing timeout, not an internal error;
+// neither tells what the store said.
+func TestSlowReportIsTheBillingTimeout(t *testing.T) {
+	c := &Call{g: &Gateway{log: zerolog.Nop()}}
+	for err, status := range map[error]int{
+		fmt.Errorf("cannot list: %w: interrupted secret", billing.ErrReportTimeout): 504,
+		errors.New("disk secret"): 503,
+	} {
+		if e := c.reportFailed(err); e.Status != status || e.Message == "" || strings.Contains(e.Message, "secret") {
+			t.Errorf("%v is answered %+v", err, e)
+		}
+	}
+	if e := c.historyFailed(fmt.Errorf("%w: it has expired", billing.ErrCursor)); e.Status != 400 || e.Issues[0].Path != "cursor" {
+		t.Errorf("a bad cursor is answered %+v", e)
+	}
+}
+
+// Names of keys are members of an object: two of the same name, or one called
+// date, must not overwrite each other.
+func TestDailySeriesHaveNamesOfTheirOwn(t *testing.T) {
+	day := []billing.Spend{{USD: 1, Units: 2}}
+	sum := &billing.Analytics{First: 20_000, Last: 20_000, Days: day}
+	for _, name := range []string{"date", "same", "same", "same", ""} {
+		sum.Keys = append(sum.Keys, billing.KeySpend{ID: "id", Description: name, Last6: "abcdef", Daily: day})
+	}
+	sum.Keys = append(sum.Keys, billing.KeySpend{Daily: day})
+	sum.Models = []billing.ModelSpend{{Name: "date", Daily: day}, {Name: `"`, Daily: day}}
+	var got struct {
+		TopModels, TopKeyNames                                   []string
+		ByKeyDaily, ByKeyDailyUsd, ByModelDaily, ByModelDailyUsd []map[string]json.Number
+	}
+	if err := json.Unmarshal(appendAnalytics(nil, "1d", sum), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"date (abcdef)", "same", "same (abcdef)", "same (abcdef) 2", "Key …abcdef", "Web App"}
+	if !slices.Equal(got.TopKeyNames, want) || !slices.Equal(got.TopModels, []string{"date 1", `"`}) {
+		t.Errorf("the names are %q and %q", got.TopKeyNames, got.TopModels)
+	}
+	for _, name := range want {
+		if got.ByKeyDaily[0][name] != "2" || got.ByKeyDailyUsd[0][name] != "0.000000001" {
+			t.Errorf("%s has %q units and %q USD", name, got.ByKeyDaily[0][name], got.ByKeyDailyUsd[0][name])
+		}
+	}
+	if got.ByModelDaily[0]["date"] != "1728000000000" {
+		t.Errorf("the date is %q", got.ByModelDaily[0]["date"])
+	}
+}
+
+// Dates and times in the forms that clients send.
+func TestListingReadsDates(t *testing.T) {
+	at := func(text string) int64 {
+		when, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return when.UnixMicro()
+	}
+	for _, c := range []struct {
+		query    string
+		from, to int64
+	}{
+		{"", 0, 0},
+		{"startDate=2026-11-01", at("2026-11-01T00:00:00Z"), 0},
+		{"endDate=2026-11-01", 0, at("2026-11-02T00:00:00Z")},
+		{"startDate=2026-11-01&endDate=2026-11-01", at("2026-11-01T00:00:00Z"), at("2026-11-02T00:00:00Z")},
+		{"startDate=2026-11-01T12:00:00Z&endDate=2026-11-01", at("2026-11-01T12:00:00Z"), at("2026-11-02T00:00:00Z")},
+		{"startDate=2026-11-01T10:00:00%2B02:00&endDate=2026-11-01T10:00:00.500Z", at("2026-11-01T08:00:00Z"), at("2026-11-01T10:00:00.501Z")},
+		{"startDate=2026-11-01T10:00:00+02:00", at("2026-11-01T08:00:00Z"), 0},
+		{"startDate=2026-11-01T10:00:00", at("2026-11-01T10:00:00Z"), 0},
+		{"startDate=2026-11-01T10:00Z", at("2026-11-01T10:00:00Z"), 0},
+		{"startDate=0001-01-01&endDate=1960-01-01", 0, 1},
+	} {
+		q := queryOf(c.query)
+		if from, to := q.days(); from != c.from || to != c.to || len(q.issues) > 0 {
+			t.Errorf("%s: %d to %d, want %d to %d; %v", c.query, from, to, c.from, c.to, q.issues)
+		}
+	}
+}
+
+// Whatever a query says, it is read within the limits or refused with the
+// field, and the refusal is JSON.
+func FuzzBillingQuery(f *testing.F) {
+	for _, seed := range []string{
+		"", "limit=500&page=1&sortOrder=asc&currency=VCU", "limit=0", "limit=99999999999999999999", "limit=-1&page=-99999999999999999999", "limit=1&limit=2",
+		"startDate=2026-11-01&endDate=2026-10-01T00:00:00+01:00", "startDate=9999-12-31T23:59:59.999999999Z&endDate=9999-12-31", "lookback=90d", "lookback=0d", "lookback=7d&startDate=",
+		"startTimestamp=2026-11-01T00:00:00Z&endTimestamp=2026-11-01T00:00:00.000001Z&pageSize=10", "cursor=_&pageSize=10", "cursor=%00", "format=csv", "limit", "currency=%ff%fe",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		q := queryOf(text)
+		limit, page := q.integer("limit", 200, 1, 500), q.integer("page", 1, 1, 1<<62)
+		from, to := q.days()
+		r := q.analyticsRange(20_000)
+		cursor, follows := q.text("cursor")
+		h := q.history(cursor, follows)
+		_ = q.choice("currency", "", "USD", "DIEM")
+		e := q.refusal()
+		if e != nil {
+			if e.Status != 400 || !json.Valid(appendError(nil, e, shapeString, nil)) || !json.Valid(appendError(nil, e, shapeObject, nil)) {
+				t.Errorf("%q is refused with %+v", text, e)
+			}
+			for _, i := range e.Issues {
+				if i.Path == "" || i.Message == "" || i.Code == "" {
+					t.Errorf("%q: the issue %+v does not say where and why", text, i)
+				}
+			}
+			return
+		}
+		if limit < 1 || limit > 500 || page < 1 || from < 0 || to < 0 || to != 0 && from >= to {
+			t.Errorf("%q: limit %d, page %d, %d to %d", text, limit, page, from, to)
+		}
+		if days := r.last - r.first + 1; days < 1 || days > billing.MostAnalyticsDays {
+			t.Errorf("%q: %d days", text, days)
+		}
+		if !follows && (h.PageSize < 10 || h.PageSize > 1000 || h.FromUs < 0 || h.ToUs < 0 || h.ToUs != 0 && h.FromUs > h.ToUs) {
+			t.Errorf("%q: %+v", text, h)
+		}
+	})
+}

@@ -1,0 +1,194 @@
+package routes
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"farebox/billing"
+)
+
+// Limits of the listing (interface.md, Limits).
+const (
+	usageLimit     = 200
+	usageLimitMost = 500
+)
+
+// serveUsage answers GET /billing/usage (addendum 17.2).
+func serveUsage(g *Gateway, c *Call) *Error {
+	q := c.query()
+	csv := c.wantsCSV(q)
+	ask := billing.UsageQuery{
+		Currency:  usageCurrencies[q.choice("currency", "", "USD", "DIEM", "VCU", "BUNDLED_CREDITS")],
+		Limit:     q.integer("limit", usageLimit, 1, usageLimitMost),
+		Page:      q.integer("page", 1, 1, math.MaxInt64),
+		Ascending: q.choice("sortOrder", "desc", "asc", "desc") == "asc",
+	}
+	ask.FromUs, ask.ToUs = q.days()
+	if e := q.refusal(); e != nil {
+		return e
+	}
+	list, err := g.ledger.Usage(c.key, ask)
+	if err != nil {
+		return c.reportFailed(err)
+	}
+	pages := (list.Total + ask.Limit - 1) / ask.Limit
+	h := &c.ctx.Response.Header
+	for _, v := range []struct {
+		name string
+		n    int64
+	}{{"limit", ask.Limit}, {"page", ask.Page}, {"total", list.Total}, {"total-pages", pages}} {
+		h.Set("x-pagination-"+v.name, strconv.FormatInt(v.n, 10))
+	}
+	if csv {
+		return c.writeCSV("billing_usage.csv", entriesCSV(list.Entries))
+	}
+	b := []byte{'{'}
+	if list.Behind {
+		b = append(b, `"warningMessage":"The newest requests are not listed yet; ask again in a moment.",`...)
+	}
+	b = append(b, `"data":`...)
+	b = appendEntries(b, list.Entries)
+	b = append(b, `,"pagination":{"limit":`...)
+	b = strconv.AppendInt(b, ask.Limit, 10)
+	b = append(b, `,"page":`...)
+	b = strconv.AppendInt(b, ask.Page, 10)
+	b = append(b, `,"total":`...)
+	b = strconv.AppendInt(b, list.Total, 10)
+	b = append(b, `,"totalPages":`...)
+	b = strconv.AppendInt(b, pages, 10)
+	return c.writeList(append(b, "}}"...))
+}
+
+var usageCurrencies = map[string]billing.Currency{
+	"": 0, "USD": billing.USD, "DIEM": billing.DIEM, "VCU": billing.VCU, "BUNDLED_CREDITS": billing.Bundled,
+}
+
+// days reads startDate and endDate. Both are included: a date as a whole day, a
+// time as the millisecond that entries show.
+func (q *query) days() (fromUs, toUs int64) {
+	start, _, from := q.moment("startDate")
+	end, day, to := q.moment("endDate")
+	if from {
+		fromUs = max(0, start.UnixMicro())
+	}
+	if !to {
+		return fromUs, 0
+	}
+	if from && end.Before(start) && !(day && end.Add(24*time.Hour).After(start)) {
+		q.wrong(Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
+	}
+	if day {
+		end = end.AddDate(0, 0, 1)
+	} else {
+		end = end.Truncate(time.Millisecond).Add(time.Millisecond)
+	}
+	return fromUs, max(1, end.UnixMicro())
+}
+
+// writeCSV makes b an answer that browsers save under a name.
+func (c *Call) writeCSV(name string, b []byte) *Error {
+	h := &c.ctx.Response.Header
+	h.SetContentType("text/csv")
+	h.Set("Content-Disposition", "attachment; filename="+name)
+	c.ctx.Response.SetBodyRaw(b)
+	c.compress()
+	h.Add("Vary", "Accept")
+	return nil
+}
+
+// writeList is writeReport for what can also be had as CSV.
+func (c *Call) writeList(b []byte) *Error {
+	e := c.writeReport(b)
+	c.ctx.Response.Header.Add("Vary", "Accept")
+	return e
+}
+
+// Sizes of a page of the history (addendum 17.3).
+const (
+	historySizeLeast = 10
+	historySizeMost  = 1000
+)
+
+// serveHistory answers GET /billing/usage-history (addendum 17.3).
+func serveHistory(g *Gateway, c *Call) *Error {
+	q := c.query()
+	csv := c.wantsCSV(q)
+	cursor, follows := q.text("cursor")
+	ask := q.history(cursor, follows)
+	if e := q.refusal(); e != nil {
+		return e
+	}
+	var h billing.UsageHistory
+	var err error
+	if follows {
+		h, err = g.ledger.UsageHistoryAfter(c.key, cursor)
+	} else {
+		h, err = g.ledger.UsageHistory(c.key, ask)
+	}
+	if err != nil {
+		return c.historyFailed(err)
+	}
+	if csv {
+		if h.Next != "" {
+			c.ctx.Response.Header.Set("x-next-cursor", h.Next)
+		}
+		now := c.began.UTC()
+		name := "billing-usage-history-" + now.Format("20060102T150405") + now.Format(".000")[1:] + "Z.csv"
+		return c.writeCSV(name, entriesCSV(h.Entries))
+	}
+	b := append([]byte(nil), `{"data":`...)
+	b = appendEntries(b, h.Entries)
+	b = append(b, `,"nextCursor":`...)
+	if h.Next == "" {
+		b = append(b, "null"...)
+	} else {
+		b = appendString(b, h.Next)
+	}
+	return c.writeList(append(b, '}'))
+}
+
+// history reads the filters of a first page. A cursor has them in it and comes
+// alone.
+func (q *query) history(cursor string, follows bool) billing.HistoryQuery {
+	if follows {
+		for _, name := range []string{"currency", "startTimestamp", "endTimestamp", "pageSize"} {
+			if q.args.Has(name) {
+				q.wrong(Issue{Code: "custom", Path: name, Message: name + " cannot come with cursor: the filters and the page size are in the cursor."})
+			}
+		}
+		if !isCursor(cursor) {
+			q.wrong(Issue{Code: "invalid_string", Path: "cursor", Message: "cursor must be 1 to " + strconv.Itoa(billing.MaxCursor) + " characters of A-Z, a-z, 0-9, - and _, as nextCursor gave it."})
+		}
+		return billing.HistoryQuery{}
+	}
+	ask := billing.HistoryQuery{
+		Currency: usageCurrencies[q.choice("currency", "", "USD", "DIEM", "BUNDLED_CREDITS")],
+		PageSize: int(q.integer("pageSize", historySizeMost, historySizeLeast, historySizeMost)),
+	}
+	start, from := q.instant("startTimestamp")
+	end, to := q.instant("endTimestamp")
+	if from {
+		ask.FromUs = max(0, ceilMicro(start))
+	}
+	if to {
+		ask.ToUs = max(1, ceilMicro(end))
+	}
+	if from && to && !end.After(start) {
+		q.wrong(Issue{Code: "custom", Path: "endTimestamp", Message: "endTimestamp must be later than startTimestamp."})
+	}
+	return ask
+}
+
+// ceilMicro is the first microsecond that is not before t.
+func ceilMicro(t time.Time) int64 { return t.Add(time.Microsecond - 1).UnixMicro() }
+
+func isCursor(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= billing.MaxCursor
+}

@@ -1,0 +1,214 @@
+package routes
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"farebox/billing"
+	"farebox/providers"
+	"farebox/providers/dialect"
+	"farebox/proxy"
+	"farebox/proxy/scan"
+)
+
+// retrySoon is the Retry-After of conditions that usually pass within a second.
+const retrySoon = time.Second
+
+// Call is one request on its way through the rooms. It is pooled and cleared
+// as a whole; one goroutine owns it from begin to end.
+type Call struct {
+	g    *Gateway
+	snap *snapshot
+	ctx  *fasthttp.RequestCtx // valid until the handler returns
+	row  *route
+
+	began   time.Time
+	startNs int64
+	raw     [16]byte
+	id      requestID
+	number  [24]byte
+
+	key   *billing.Key
+	model *dialect.Model
+	user  uint64 // hash of the OpenAI user string, 0 for none
+
+	doc       scan.Document
+	chat      dialect.Chat
+	scratch   *dialect.Scratch // until a stream begins
+	request   proxy.Request
+	admission billing.Admission
+	hold      billing.Hold
+	quota     billing.Quota
+	x         proxy.Exchange
+	answer    []byte // non-stream answer, at most maxBuffered
+
+	// Choice of targets (forward.go).
+	targets     providers.Plan
+	target      *dialect.Target
+	attempts    int
+	unsupported *dialect.Unsupported // why the target cannot take the request
+
+	// Stream (relay.go).
+	stream     dialect.Stream
+	covered    int64 // completion tokens that the hold pays for
+	cut        bool  // the money ran out
+	likely     int64 // prompt tokens by estimate
+	progressNs int64
+	nextMark   int64
+	tail       []byte
+	onDone     func(proxy.Outcome)
+	onGone     func() bool
+	drains     atomic.Bool // it holds a place in Gateway.drains
+	relaying   bool
+
+	// What is logged and counted.
+	status    int
+	errCode   string
+	cause     string
+	upstream  string
+	usage     dialect.Usage
+	charged   billing.Nano
+	shortfall billing.Nano
+	settled   bool
+	took      time.Duration // until the charge
+	firstByte time.Duration
+}
+
+func newCall(g *Gateway) *Call {
+	c := &Call{g: g}
+	c.onDone, c.onGone = c.finishRelay, c.mayDrain
+	return c
+}
+
+func (c *Call) begin(ctx *fasthttp.RequestCtx, row *route) {
+	c.ctx, c.row = ctx, row
+	c.snap = c.g.live.Load()
+	c.began = time.Now()
+	c.startNs = c.began.UnixNano()
+	c.raw, c.id = newRequestID()
+	c.g.metrics.active.Add(1)
+	c.setCommon()
+}
+
+// fail makes e the answer, and counts it where the specification says so.
+func (c *Call) fail(e *Error) {
+	c.errCode = e.Code
+	if c.key != nil && e.Status >= 400 && e.Status < 500 && e.Status != 429 && !e.Uncounted {
+		c.g.ledger.NoteFailure(c.key, c.slot(), c.user, e.Unsupported, c.startNs)
+	}
+	shape := shapeFor(c.snap.cfg.Compat.ErrorShape, c.ctx.Request.Header.UserAgent())
+	writeError(c.ctx, e, shape, c.id[:])
+	if c.key != nil {
+		c.setQuotaHeaders()
+	}
+}
+
+func (c *Call) slot() int {
+	if c.model == nil {
+		return -1
+	}
+	return c.model.Slot
+}
+
+func (c *Call) setQuotaHeaders() {
+	if c.model == nil {
+		return
+	}
+	c.key.Quota(c.model.Slot, c.model.Rate, c.startNs, &c.quota)
+	setQuota(&c.ctx.Response.Header, &c.quota, &c.number)
+}
+
+// end observes the request and gives the Call back. A hold that is still open
+// here belongs to a request that failed: nothing of it is charged.
+func (c *Call) end() {
+	if c.hold.Open() {
+		c.hold.Void(time.Now().UnixNano())
+	}
+	c.x.Close()
+	if c.drains.Swap(false) {
+		c.g.drains.Add(-1)
+	}
+	if !c.relaying {
+		c.status = c.ctx.Response.StatusCode()
+	}
+	c.observe()
+	g := c.g
+	g.metrics.active.Add(-1)
+	c.reset()
+	g.calls.Put(c)
+}
+
+func (c *Call) observe() {
+	took := c.took
+	if took == 0 || c.relaying {
+		took = time.Since(c.began)
+	}
+	m := c.g.metrics
+	m.status(c.status)
+	if c.cause != "" {
+		m.cause(c.cause)
+	}
+	if c.model != nil && c.model.Index < len(c.snap.models) {
+		mm := c.snap.models[c.model.Index]
+		streamed := 0
+		if c.chat.Stream {
+			streamed = 1
+		}
+		if c.settled {
+			mm.duration[streamed].Update(took.Seconds())
+			if c.firstByte > 0 && c.chat.Stream {
+				mm.firstToken.Update(c.firstByte.Seconds())
+			}
+			mm.input.AddInt64(c.usage.Prompt)
+			mm.output.AddInt64(c.usage.Completion)
+			mm.cached.AddInt64(c.usage.Cached)
+			mm.chargedUSD.Add(float64(c.charged) / 1e9)
+			if c.usage.Estimated {
+				mm.estimated.Inc()
+			}
+		}
+		if c.attempts > 1 {
+			mm.retries.Add(c.attempts - 1)
+		}
+	}
+	c.log(took)
+}
+
+// giveScratch gives back what only the way to the answer needed: thousands of
+// open streams need not hold it.
+func (c *Call) giveScratch() {
+	if c.scratch != nil {
+		c.scratch.Reset()
+		c.g.scratches.Put(c.scratch)
+		c.scratch = nil
+	}
+}
+
+// reset clears everything that belonged to the request; buffers and parts with
+// state of their own are reset, not dropped.
+func (c *Call) reset() {
+	if c.stream != nil {
+		c.stream.Release()
+	}
+	c.hold.Reset()
+	c.doc.Reset()
+	c.giveScratch()
+	c.x.Reset()
+	c.snap, c.ctx, c.row = nil, nil, nil
+	c.key, c.model, c.user = nil, nil, 0
+	c.chat = dialect.Chat{}
+	c.request = proxy.Request{Patches: c.request.Patches[:0]}
+	c.admission = billing.Admission{}
+	c.quota = billing.Quota{}
+	c.targets = providers.Plan{}
+	c.target, c.attempts, c.unsupported = nil, 0, nil
+	c.stream, c.covered, c.likely, c.cut, c.progressNs, c.nextMark, c.relaying = nil, 0, 0, false, 0, 0, false
+	c.tail = c.tail[:0]
+	if cap(c.answer) > maxBuffered {
+		c.answer = nil
+	}
+	c.status, c.errCode, c.cause, c.upstream = 0, "", "", ""
+	c.usage, c.charged, c.shortfall, c.settled, c.took, c.firstByte = dialect.Usage{}, 0, 0, false, 0, 0
+}

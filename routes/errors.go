@@ -1,0 +1,298 @@
+package routes
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Error is a refusal or failure on its way to the client. It is the only thing
+// that handlers return for one, and writeError is the only place that turns it
+// into bytes (addendum 3.4, 3.5).
+type Error struct {
+	Status  int
+	Code    string // machine code of the addendum's error-codes list; may be empty
+	Message string
+	// Issues make the body the detailed validation shape.
+	Issues []Issue
+	// Param makes the body the nested OpenAI shape (context overflow).
+	Param string
+	// RequestID puts the request id into the body (upstream rejection).
+	RequestID bool
+	// RetryAfter is sent as whole seconds, at least 1, when positive.
+	RetryAfter time.Duration
+	// Uncounted errors do not count into the failed-request budget
+	// (addendum 3.6: no credential, wrong content type, invalid JSON, oversize).
+	Uncounted bool
+	// Unsupported counts into the unsupported-feature budget instead.
+	Unsupported bool
+	// Close ends the client's connection after the answer.
+	Close bool
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Issue is one entry of the flat validation list.
+type Issue struct {
+	Code     string // invalid_type, too_small, too_big, invalid_enum_value, unrecognized_keys, invalid_string, invalid_union, custom
+	Path     string // dotted: messages.0.content
+	Message  string
+	Expected string
+	Received string
+	Minimum  string // JSON number text
+	Maximum  string
+	Options  []string
+}
+
+func errAuthentication(text string) *Error {
+	return &Error{Status: 401, Code: "AUTHENTICATION_FAILED", Message: text, Uncounted: true}
+}
+
+func errInvalid(issues ...Issue) *Error {
+	// The first issue stands in the text, too: SDKs show their users no more.
+	return &Error{Status: 400, Code: "INVALID_REQUEST", Message: "Invalid request parameters: " + issues[0].Message, Issues: issues}
+}
+
+func errBody(path, text string) *Error {
+	return &Error{
+		Status: 400, Code: "INVALID_REQUEST", Message: "Invalid request body: " + text,
+		Issues: []Issue{{Code: "custom", Path: path, Message: text}}, Uncounted: true,
+	}
+}
+
+func errUnsupported(path, text string) *Error {
+	return &Error{
+		Status: 400, Code: "INVALID_REQUEST", Message: text,
+		Issues: []Issue{{Code: "custom", Path: path, Message: text}}, Unsupported: true,
+	}
+}
+
+// errorShape is how the `error` member is written.
+type errorShape uint8
+
+const (
+	// shapeString is the specification's: error text plus top-level code.
+	shapeString errorShape = iota
+	// shapeObject is OpenAI's {"error":{message,type,param,code}}; some typed
+	// clients cannot decode anything else.
+	shapeObject
+)
+
+// shapeFor picks the shape for one request. OpenAI's own packages expect an
+// object: openai-go fails to decode a string at all, openai-python drops its
+// text, openai-node the code. They name themselves, so they get the object
+// unless the operator decided otherwise.
+func shapeFor(setting string, userAgent []byte) errorShape {
+	switch setting {
+	case "openai":
+		return shapeObject
+	case "string":
+		return shapeString
+	}
+	if bytes.HasPrefix(userAgent, []byte("OpenAI/")) || bytes.HasPrefix(userAgent, []byte("AsyncOpenAI/")) {
+		return shapeObject
+	}
+	return shapeString
+}
+
+// writeError makes e the response. It keeps the headers that are already set.
+func writeError(ctx *fasthttp.RequestCtx, e *Error, shape errorShape, requestID []byte) {
+	r := &ctx.Response
+	r.ResetBody()
+	r.SetStatusCode(e.Status)
+	r.Header.SetContentType("application/json; charset=utf-8")
+	if e.RetryAfter > 0 {
+		secs := int64((e.RetryAfter + time.Second - 1) / time.Second)
+		r.Header.Set("Retry-After", strconv.FormatInt(secs, 10))
+	}
+	if e.Close {
+		r.SetConnectionClose()
+	}
+	r.SetBodyRaw(appendError(nil, e, shape, requestID))
+}
+
+func appendError(b []byte, e *Error, shape errorShape, requestID []byte) []byte {
+	b = append(b, `{"error":`...)
+	if shape == shapeObject || e.Param != "" {
+		b = append(b, `{"message":`...)
+		b = appendString(b, e.Message)
+		b = append(b, `,"type":`...)
+		b = appendString(b, openAIType(e.Status))
+		b = append(b, `,"param":`...)
+		switch {
+		case e.Param != "":
+			b = appendString(b, e.Param)
+		case len(e.Issues) > 0:
+			b = appendString(b, e.Issues[0].Path)
+		default:
+			b = append(b, `""`...)
+		}
+		b = append(b, `,"code":`...)
+		b = appendString(b, e.Code)
+		b = append(b, '}')
+	} else {
+		b = appendString(b, e.Message)
+	}
+	if e.Code != "" && e.Param == "" {
+		b = append(b, `,"code":`...)
+		b = appendString(b, e.Code)
+	}
+	if len(e.Issues) > 0 {
+		b = append(b, `,"details":`...)
+		b = appendDetails(b, e.Issues)
+		b = append(b, `,"issues":[`...)
+		for i := range e.Issues {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendIssue(b, &e.Issues[i])
+		}
+		b = append(b, ']')
+	}
+	if e.RequestID && len(requestID) > 0 {
+		b = append(b, `,"request_id":`...)
+		b = appendString(b, string(requestID))
+	}
+	return append(b, '}')
+}
+
+func openAIType(status int) string {
+	switch {
+	case status == 401:
+		return "authentication_error"
+	case status == 402:
+		return "insufficient_quota"
+	case status == 403:
+		return "permission_error"
+	case status == 404:
+		return "not_found_error"
+	case status == 429:
+		return "rate_limit_error"
+	case status >= 500:
+		return "server_error"
+	}
+	return "invalid_request_error"
+}
+
+func appendIssue(b []byte, s *Issue) []byte {
+	b = append(b, `{"code":`...)
+	b = appendString(b, s.Code)
+	b = append(b, `,"path":[`...)
+	for i, part := range pathParts(s.Path) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if isIndex(part) {
+			b = append(b, part...)
+		} else {
+			b = appendString(b, part)
+		}
+	}
+	b = append(b, `],"message":`...)
+	b = appendString(b, s.Message)
+	for _, kv := range [...]struct{ k, v string }{{"expected", s.Expected}, {"received", s.Received}} {
+		if kv.v != "" {
+			b = append(b, `,"`+kv.k+`":`...)
+			b = appendString(b, kv.v)
+		}
+	}
+	if s.Minimum != "" {
+		b = append(b, `,"minimum":`...)
+		b = append(b, s.Minimum...)
+	}
+	if s.Maximum != "" {
+		b = append(b, `,"maximum":`...)
+		b = append(b, s.Maximum...)
+	}
+	if len(s.Options) > 0 {
+		b = append(b, `,"options":[`...)
+		for i, o := range s.Options {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, o)
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+// appendDetails writes the nested form of the issues: an object keyed by
+// field, each level with its `_errors`.
+func appendDetails(b []byte, issues []Issue) []byte {
+	root := &detail{}
+	for i := range issues {
+		at := root
+		for _, part := range pathParts(issues[i].Path) {
+			at = at.child(part)
+		}
+		at.errors = append(at.errors, issues[i].Message)
+	}
+	return root.append(b)
+}
+
+type detail struct {
+	name     string
+	errors   []string
+	children []*detail
+}
+
+func (d *detail) child(name string) *detail {
+	for _, c := range d.children {
+		if c.name == name {
+			return c
+		}
+	}
+	c := &detail{name: name}
+	d.children = append(d.children, c)
+	return c
+}
+
+func (d *detail) append(b []byte) []byte {
+	b = append(b, `{"_errors":[`...)
+	for i, text := range d.errors {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, text)
+	}
+	b = append(b, ']')
+	for _, c := range d.children {
+		b = append(b, ',')
+		b = appendString(b, c.name)
+		b = append(b, ':')
+		b = c.append(b)
+	}
+	return append(b, '}')
+}
+
+// pathParts splits messages.0.content; an empty path has no parts.
+func pathParts(path string) []string {
+	if path == "" {
+		return nil
+	}
+	var parts []string
+	for {
+		i := strings.IndexByte(path, '.')
+		if i < 0 {
+			return append(parts, path)
+		}
+		parts = append(parts, path[:i])
+		path = path[i+1:]
+	}
+}
+
+func isIndex(s string) bool {
+	if s == "" || len(s) > 9 {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}

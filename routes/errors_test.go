@@ -1,0 +1,139 @@
+package routes
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Both generations of clients read an error: text plus top-level code; the
+// nested and the flat list of what is wrong name the same places.
+func TestErrorShapes(t *testing.T) {
+	e := errInvalid(
+		Issue{Code: "too_big", Path: "temperature", Message: "too hot", Maximum: "2"},
+		Issue{Code: "invalid_type", Path: "messages.0.content", Message: "no <text>", Expected: "string", Received: "number"},
+	)
+	var body struct {
+		Error   string
+		Code    string
+		Details struct {
+			Errors      []string `json:"_errors"`
+			Temperature struct {
+				Errors []string `json:"_errors"`
+			}
+			Messages map[string]json.RawMessage
+		}
+		Issues []struct {
+			Code, Message, Expected, Received string
+			Path                              []any
+			Maximum                           float64
+		}
+	}
+	raw := appendError(nil, e, shapeString, nil)
+	if err := json.Unmarshal(raw, &body); err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	if body.Error == "" || body.Code != "INVALID_REQUEST" || len(body.Issues) != 2 || body.Issues[0].Maximum != 2 {
+		t.Errorf("the body is %s", raw)
+	}
+	if len(body.Details.Temperature.Errors) != 1 || len(body.Details.Messages) != 2 {
+		t.Errorf("the details are %s", raw)
+	}
+	if p := body.Issues[1].Path; len(p) != 3 || p[0] != "messages" || p[1] != 0.0 || p[2] != "content" {
+		t.Errorf("the path is %v", p)
+	}
+
+	var nested struct {
+		Error struct{ Message, Type, Param, Code string }
+		Code  string
+	}
+	raw = appendError(nil, e, shapeObject, nil)
+	if err := json.Unmarshal(raw, &nested); err != nil || nested.Error.Message == "" || nested.Error.Param != "temperature" || nested.Error.Code != nested.Code {
+		t.Errorf("%v in %s", err, raw)
+	}
+	overflow := &Error{Status: 400, Code: "context_length_exceeded", Message: "too long", Param: "messages"}
+	raw = appendError(nil, overflow, shapeString, nil)
+	if err := json.Unmarshal(raw, &nested); err != nil || nested.Error.Type != "invalid_request_error" || nested.Error.Param != "messages" || nested.Error.Code != "context_length_exceeded" {
+		t.Errorf("the context overflow is %s", raw)
+	}
+}
+
+// What a client sent is echoed as text, whatever bytes it has.
+func TestEchoedBytesCannotBreakTheBody(t *testing.T) {
+	for _, s := range []string{"\x00\x1f\"\\", "\xff\xfe\xed\xa0\x80", "</script>", "\u2028", string([]byte{0xf0, 0x9f})} {
+		raw := appendString(nil, s)
+		var back string
+		if err := json.Unmarshal(raw, &back); err != nil {
+			t.Errorf("%q became %s: %v", s, raw, err)
+		}
+	}
+}
+
+func TestShapeFollowsSettingAndClient(t *testing.T) {
+	for _, c := range []struct {
+		setting, agent string
+		want           errorShape
+	}{
+		{"auto", "OpenAI/Go 3.95.0", shapeObject}, {"auto", "OpenAI/JS 7.57.0", shapeObject}, {"auto", "AsyncOpenAI/Python 3.54.0", shapeObject}, {"auto", "curl/8", shapeString}, {"auto", "", shapeString},
+		{"string", "OpenAI/Go 3.95.0", shapeString}, {"openai", "curl", shapeObject},
+	} {
+		if got := shapeFor(c.setting, []byte(c.agent)); got != c.want {
+			t.Errorf("%s for %q: shape %d", c.setting, c.agent, got)
+		}
+	}
+}
+
+func TestRetryAfterIsWholeSecondsAndAtLeastOne(t *testing.T) {
+	for _, c := range []struct {
+		after time.Duration
+		want  string
+	}{{0, ""}, {time.Millisecond, "1"}, {1500 * time.Millisecond, "2"}, {30 * time.Second, "30"}} {
+		var ctx fasthttp.RequestCtx
+		writeError(&ctx, &Error{Status: 429, Message: "x", RetryAfter: c.after}, shapeString, nil)
+		if got := string(ctx.Response.Header.Peek("Retry-After")); got != c.want {
+			t.Errorf("%s gives %q", c.after, got)
+		}
+	}
+}
+
+func TestAcceptEncoding(t *testing.T) {
+	for _, c := range []struct {
+		header, coding string
+		want           bool
+	}{
+		{"gzip, deflate, br", "gzip", true}, {"gzip, deflate, br", "br", true}, {"GZIP", "gzip", true}, {"br;q=1.0, gzip;q=0", "gzip", false},
+		{"gzip; q=0.0", "gzip", false}, {"identity", "gzip", false}, {"xgzip", "gzip", false}, {"gzip;q=0.5", "gzip", true},
+	} {
+		if got := accepts([]byte(c.header), c.coding); got != c.want {
+			t.Errorf("%q accepts %s: %v", c.header, c.coding, got)
+		}
+	}
+}
+
+// At high rates a bounded number of lines a second is written, and the first
+// line after the silence says how many were not.
+func TestSamplerBoundsLines(t *testing.T) {
+	var s sampler
+	s.limit.Store(10)
+	written := 0
+	second := int64(time.Second)
+	for range 1000 {
+		if ok, _ := s.take(5 * second); ok {
+			written++
+		}
+	}
+	if written != 10 {
+		t.Errorf("%d of 1000 lines in a second were written, limit 10", written)
+	}
+	if ok, skipped := s.take(6 * second); !ok || skipped != 990 {
+		t.Errorf("the next second's first line: %v, %d skipped", ok, skipped)
+	}
+	s.limit.Store(0)
+	for range 100 {
+		if ok, _ := s.take(6 * second); !ok {
+			t.Fatal("without a limit a line was dropped")
+		}
+	}
+}

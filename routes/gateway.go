@@ -1,0 +1,145 @@
+package routes
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp"
+
+	"farebox/billing"
+	"farebox/config"
+	"farebox/providers"
+	"farebox/providers/dialect"
+	"farebox/proxy"
+)
+
+// Options are the parts a Gateway connects.
+type Options struct {
+	Ledger  *billing.Ledger
+	Proxy   *proxy.Proxy
+	Log     zerolog.Logger
+	Version string // build stamp, YYYYMMDD.HHMMSS (addendum 3.7)
+}
+
+// Gateway answers requests. Its parts live as long as the process; what the
+// operator may change at run time is in a snapshot that Reload swaps whole.
+type Gateway struct {
+	ledger  *billing.Ledger
+	proxy   *proxy.Proxy
+	log     zerolog.Logger
+	version []byte
+	started time.Time
+
+	live   atomic.Pointer[snapshot]
+	router fasthttp.RequestHandler
+	calls  sync.Pool
+	// scratches are dialect.Scratch.
+	scratches sync.Pool
+	reloads   sync.Mutex
+	draining  atomic.Bool
+	drains    atomic.Int64 // answers being read on after their client left
+
+	web3        *web3Desk
+	metricsHere bool
+	metrics     *meters
+	sampler     sampler
+}
+
+// snapshot is one immutable view of the config and what was built from it.
+type snapshot struct {
+	cfg     *config.Config
+	catalog *providers.Catalog
+	chat    *chatRules
+	embed   *embedRules
+	names   headerNames
+	models  []*modelMeters // by catalog index of the model
+}
+
+// New builds a gateway that serves cfg.
+func New(o Options, cfg *config.Config) (*Gateway, error) {
+	g := &Gateway{
+		ledger: o.Ledger, proxy: o.Proxy, log: o.Log, version: []byte(o.Version),
+		started: time.Now(), metricsHere: cfg.Server.MetricsListen == "",
+	}
+	g.calls.New = func() any { return newCall(g) }
+	g.scratches.New = func() any { return new(dialect.Scratch) }
+	g.web3 = newWeb3Desk(o.Ledger)
+	g.metrics = newMeters(g)
+	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
+	if err := g.Reload(cfg); err != nil {
+		return nil, err
+	}
+	g.router = g.newRouter()
+	return g, nil
+}
+
+// Reload swaps models, prices, upstreams and limits. Requests that are under
+// way keep the snapshot they began with.
+func (g *Gateway) Reload(cfg *config.Config) error {
+	g.reloads.Lock()
+	defer g.reloads.Unlock()
+	old := g.live.Load()
+	var prev *providers.Catalog
+	if old != nil {
+		prev = old.catalog
+	}
+	catalog, err := providers.NewCatalog(cfg, prev, time.Now())
+	if err != nil {
+		return fmt.Errorf("cannot build the model catalog: %w", err)
+	}
+	next := &snapshot{cfg: cfg, catalog: catalog, names: newHeaderNames(cfg.Brand)}
+	next.chat = newChatRules(cfg)
+	next.embed = newEmbedRules()
+	types := map[int]string{}
+	for _, m := range catalog.Models() {
+		m.Slot = g.ledger.Slot(m.ID)
+		types[m.Slot] = m.Config.Type
+		next.models = append(next.models, g.metrics.model(m.ID))
+	}
+	g.ledger.SetModelTypes(types)
+	g.ledger.Configure(cfg)
+	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
+	g.live.Store(next)
+	if prev != nil {
+		prev.Close(catalog)
+	}
+	return nil
+}
+
+// Handler is the whole API for a fasthttp server.
+func (g *Gateway) Handler() fasthttp.RequestHandler { return g.router }
+
+// SetDraining makes /readyz answer 503 so that load balancers look away.
+func (g *Gateway) SetDraining() { g.draining.Store(true) }
+
+// serve runs one table row: identify, handle, answer, observe.
+func (g *Gateway) serve(ctx *fasthttp.RequestCtx, row *route) {
+	c := g.calls.Get().(*Call)
+	c.begin(ctx, row)
+	panicking := true
+	defer func() {
+		if panicking {
+			c.abandon()
+		}
+	}()
+	if err := c.identify(row.access); err != nil {
+		c.fail(err)
+	} else if err := row.serve(g, c); err != nil {
+		c.fail(err)
+	}
+	panicking = false
+	if !c.relaying {
+		c.end()
+	}
+}
+
+// refuse answers a request that matched no row.
+func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, e *Error) {
+	c := g.calls.Get().(*Call)
+	c.begin(ctx, nil)
+	c.fail(e)
+	c.end()
+}

@@ -1,0 +1,124 @@
+package routes
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"farebox/billing"
+	"farebox/config"
+)
+
+// headerNames are the headers that carry the brand word (addendum 3.7), in
+// canonical form and built once a snapshot, so that setting one is a copy.
+type headerNames struct {
+	version, modelID, modelName                               []byte
+	deprecationWarning, deprecationDate, deprecated, replaced []byte
+	balanceUSD, balanceDIEM                                   []byte
+
+	e2eeKey string // request header of end-to-end encryption
+}
+
+func newHeaderNames(brand string) headerNames {
+	name := func(rest string) []byte { return canonical("x-" + brand + "-" + rest) }
+	return headerNames{
+		version: name("version"), modelID: name("model-id"), modelName: name("model-name"),
+		deprecationWarning: name("model-deprecation-warning"), deprecationDate: name("model-deprecation-date"),
+		deprecated: name("deprecated"), replaced: name("deprecated-replacement"),
+		balanceUSD: name("balance-usd"), balanceDIEM: name("balance-diem"),
+		e2eeKey: string(name("tee-client-pub-key")),
+	}
+}
+
+func canonical(name string) []byte { return fasthttp.AppendNormalizedHeaderKey(nil, name) }
+
+// Headers whose names do not depend on the brand.
+var (
+	headerRequestID         = canonical("x-request-id")
+	headerRay               = canonical("cf-ray")
+	headerLimitRequests     = canonical("x-ratelimit-limit-requests")
+	headerRemainingRequests = canonical("x-ratelimit-remaining-requests")
+	headerResetRequests     = canonical("x-ratelimit-reset-requests")
+	headerLimitTokens       = canonical("x-ratelimit-limit-tokens")
+	headerRemainingTokens   = canonical("x-ratelimit-remaining-tokens")
+	headerResetTokens       = canonical("x-ratelimit-reset-tokens")
+)
+
+// requestID is 32 lower-case hex characters (addendum 3.7).
+type requestID [32]byte
+
+func newRequestID() (raw [16]byte, id requestID) {
+	const hex = "0123456789abcdef"
+	a, b := rand.Uint64(), rand.Uint64()
+	for i := range 8 {
+		raw[i], raw[8+i] = byte(a>>(8*i)), byte(b>>(8*i))
+	}
+	for i, v := range raw {
+		id[2*i], id[2*i+1] = hex[v>>4], hex[v&15]
+	}
+	return raw, id
+}
+
+// setCommon puts the headers of every answer.
+func (c *Call) setCommon() {
+	h := &c.ctx.Response.Header
+	h.SetCanonical(headerRequestID, c.id[:])
+	h.SetCanonical(headerRay, c.id[:])
+	h.SetCanonical(c.snap.names.version, c.g.version)
+}
+
+// setModel names what serves the request and whether it is about to go.
+func (c *Call) setModel() {
+	h, n := &c.ctx.Response.Header, &c.snap.names
+	m := c.model
+	h.SetCanonical(n.modelID, stringBytes(m.ID))
+	if m.HeaderName != "" {
+		h.SetCanonical(n.modelName, stringBytes(m.HeaderName))
+	}
+	d := m.Config.Deprecation
+	if d == nil {
+		return
+	}
+	if now := time.Now(); !d.StartsAt.IsZero() && now.Before(d.StartsAt) {
+		return
+	} else if !d.Date.IsZero() && !now.Before(d.Date) {
+		h.SetCanonical(n.deprecated, []byte("true"))
+	}
+	h.SetCanonical(n.deprecationWarning, []byte("Model "+m.ID+" is scheduled for retirement."))
+	if !d.Date.IsZero() {
+		h.SetCanonical(n.deprecationDate, []byte(d.Date.UTC().Format("2006-01-02T15:04:05.000Z")))
+	}
+	if d.Replacement != "" {
+		h.SetCanonical(n.replaced, []byte(d.Replacement))
+	}
+}
+
+// setQuota puts the x-ratelimit-* headers (addendum 3.6: requests reset as
+// Unix seconds, tokens as seconds left). Unlimited windows have no header.
+func setQuota(h *fasthttp.ResponseHeader, q *billing.Quota, scratch *[24]byte) {
+	set := func(name []byte, v int64) { h.SetCanonical(name, strconv.AppendInt(scratch[:0], v, 10)) }
+	if q.LimitRequests >= 0 {
+		set(headerLimitRequests, q.LimitRequests)
+		set(headerRemainingRequests, q.RemainingRequests)
+		set(headerResetRequests, q.ResetRequestsUnix)
+	}
+	if q.LimitTokens >= 0 {
+		set(headerLimitTokens, q.LimitTokens)
+		set(headerRemainingTokens, q.RemainingTokens)
+		set(headerResetTokens, q.ResetTokensSeconds)
+	}
+}
+
+// setBalance puts the balances before this request, when not zero (addendum 3.7).
+func (c *Call) setBalance(usd, diem config.Nano) {
+	h, n := &c.ctx.Response.Header, &c.snap.names
+	const nanoDigits = 9
+	if usd > 0 {
+		h.SetCanonical(n.balanceUSD, config.AppendDecimal(c.number[:0], int64(usd), nanoDigits))
+	}
+	if diem > 0 {
+		h.SetCanonical(n.balanceDIEM, config.AppendDecimal(c.number[:0], int64(diem), nanoDigits))
+	}
+}

@@ -1,0 +1,89 @@
+package routes
+
+import (
+	"bytes"
+	"crypto/subtle"
+	"errors"
+
+	"github.com/valyala/fasthttp"
+
+	"farebox/billing"
+	"farebox/proxy"
+)
+
+// maxSecret bounds what is hashed for a credential; real secrets have about 62 bytes.
+const maxSecret = 256
+
+// identify finds the key behind the request's credential (design.md 2, step 1).
+func (c *Call) identify(need access) *Error {
+	if need == public || (need == catalog && c.snap.cfg.Compat.PublicCatalog) {
+		return nil
+	}
+	key, e := c.g.lookup(c.ctx)
+	c.key = key
+	if e == nil {
+		key.Touch(c.startNs)
+	}
+	if e == nil && need == admin && key.Type != billing.Admin {
+		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "This API key may not do this: it is of type " + key.Type.String() + ", and the operation needs an ADMIN key."}
+	}
+	return e
+}
+
+// remembered is what a connection's last request was let in with. Clients keep
+// their connections and their keys, so the next request mostly needs no digest.
+type remembered struct {
+	header []byte
+	key    *billing.Key
+}
+
+// lookup finds the live key that a request's Authorization names.
+func (g *Gateway) lookup(ctx *fasthttp.RequestCtx) (*billing.Key, *Error) {
+	header := ctx.Request.Header.Peek("Authorization")
+	client := proxy.ClientOf(ctx.Conn())
+	if client == nil {
+		return g.lookupHeader(header)
+	}
+	last, _ := client.Kept.(*remembered)
+	// A proxy in front may put several callers on one connection; how long the
+	// comparison takes tells none of them about another.
+	if last != nil && subtle.ConstantTimeCompare(last.header, header) == 1 && g.ledger.Live(last.key) {
+		return last.key, nil
+	}
+	key, e := g.lookupHeader(header)
+	if e == nil {
+		client.Kept = &remembered{bytes.Clone(header), key}
+	}
+	return key, e
+}
+
+func (g *Gateway) lookupHeader(header []byte) (*billing.Key, *Error) {
+	secret, e := bearerSecret(header)
+	if e != nil {
+		return nil, e
+	}
+	key, err := g.ledger.Lookup(secret)
+	switch {
+	case err == nil:
+		return key, nil
+	case errors.Is(err, billing.ErrUnknownKey):
+		return nil, errAuthentication("Authentication failed: the API key is unknown, expired or revoked.")
+	}
+	g.log.Error().Err(err).Msg("cannot look up a key")
+	return nil, &Error{Status: 503, Message: "The key store cannot be read right now; please retry.", RetryAfter: retrySoon}
+}
+
+func bearerSecret(header []byte) ([]byte, *Error) {
+	if len(header) == 0 {
+		return nil, errAuthentication("Authentication required: send the header Authorization: Bearer <API key>.")
+	}
+	scheme, secret, found := bytes.Cut(header, []byte(" "))
+	secret = bytes.TrimSpace(secret)
+	if !found || !bytes.EqualFold(scheme, []byte("Bearer")) || len(secret) == 0 {
+		return nil, errAuthentication("Authentication failed: the Authorization header must be of the form Bearer <API key>.")
+	}
+	if len(secret) > maxSecret {
+		return nil, errAuthentication("Authentication failed: the API key is unknown, expired or revoked.")
+	}
+	return secret, nil
+}

@@ -1,0 +1,213 @@
+package routes
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valyala/fasthttp"
+)
+
+// meters are the gateway's metrics. Names follow the OpenTelemetry GenAI
+// conventions, in Prometheus spelling, where those exist.
+type meters struct {
+	set      *metrics.Set
+	active   atomic.Int64
+	statuses [600]atomic.Pointer[metrics.Counter]
+	causes   sync.Map // cause text -> *metrics.Counter
+	mu       sync.Mutex
+	models   map[string]*modelMeters
+}
+
+// modelMeters are the series of one model, found once a snapshot.
+type modelMeters struct {
+	duration   [2]*metrics.PrometheusHistogram // not streamed, streamed; seconds
+	firstToken *metrics.PrometheusHistogram    // seconds, streams
+	input      *metrics.Counter                // tokens
+	output     *metrics.Counter                // tokens
+	cached     *metrics.Counter                // tokens
+	chargedUSD *metrics.FloatCounter           // for dashboards; the ledger holds the integers
+	estimated  *metrics.Counter                // requests whose usage we counted ourselves
+	retries    *metrics.Counter                // attempts after the first
+}
+
+var (
+	durationBounds   = []float64{0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300}
+	firstTokenBounds = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 30}
+)
+
+func newMeters(g *Gateway) *meters {
+	m := &meters{set: metrics.NewSet(), models: map[string]*modelMeters{}}
+	gauge := func(name string, f func() float64) { m.set.NewGauge(name, f) }
+	gauge("http_server_active_requests", func() float64 { return float64(m.active.Load()) })
+	gauge("farebox_draining_answers", func() float64 { return float64(g.drains.Load()) })
+	gauge("farebox_holds_open", func() float64 { return float64(g.ledger.Stats().OpenHolds) })
+	gauge("farebox_held_nano", func() float64 { return float64(g.ledger.Stats().Held) })
+	gauge("farebox_shortfall_nano_total", func() float64 { return float64(g.ledger.Stats().Shortfall) })
+	gauge("farebox_journal_unprojected_records", func() float64 { return float64(g.ledger.Stats().JournalLag) })
+	gauge("farebox_redis_degraded", func() float64 {
+		if g.ledger.Degraded() {
+			return 1
+		}
+		return 0
+	})
+	gauge("farebox_redis_away_total", func() float64 { return float64(g.ledger.SharedStats().Away) })
+	gauge("farebox_redis_calls_total", func() float64 { return float64(g.ledger.SharedStats().Calls) })
+	gauge("farebox_redis_errors_total", func() float64 { return float64(g.ledger.SharedStats().Errors) })
+	gauge("farebox_redis_leases_total", func() float64 { return float64(g.ledger.SharedStats().Leases) })
+	gauge("farebox_shared_limit_refusals_total", func() float64 { return float64(g.ledger.SharedStats().Refused) })
+	gauge("farebox_shared_limit_alone_total", func() float64 { return float64(g.ledger.SharedStats().Alone) })
+	gauge("farebox_start_time_seconds", func() float64 { return float64(g.started.Unix()) })
+	return m
+}
+
+func (m *meters) model(id string) *modelMeters {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if mm := m.models[id]; mm != nil {
+		return mm
+	}
+	label := func(extra string) string { return fmt.Sprintf("{gen_ai_request_model=%q%s}", id, extra) }
+	mm := &modelMeters{
+		firstToken: m.set.NewPrometheusHistogramExt("gen_ai_server_time_to_first_token_seconds"+label(""), firstTokenBounds),
+		input:      m.set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="input"`)),
+		output:     m.set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="output"`)),
+		cached:     m.set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="cache_read"`)),
+		chargedUSD: m.set.NewFloatCounter("farebox_charged_usd_total" + label("")),
+		estimated:  m.set.NewCounter("farebox_usage_estimated_total" + label("")),
+		retries:    m.set.NewCounter("farebox_upstream_retries_total" + label("")),
+	}
+	for i, streamed := range []string{"false", "true"} {
+		mm.duration[i] = m.set.NewPrometheusHistogramExt("gen_ai_server_request_duration_seconds"+label(`,streamed="`+streamed+`"`), durationBounds)
+	}
+	m.models[id] = mm
+	return mm
+}
+
+func (m *meters) status(code int) {
+	if code < 0 || code >= len(m.statuses) {
+		code = 0
+	}
+	counter := m.statuses[code].Load()
+	if counter == nil {
+		counter = m.set.GetOrCreateCounter(`farebox_http_requests_total{http_response_status_code="` + strconv.Itoa(code) + `"}`)
+		m.statuses[code].Store(counter)
+	}
+	counter.Inc()
+}
+
+func (m *meters) cause(text string) {
+	if v, ok := m.causes.Load(text); ok {
+		v.(*metrics.Counter).Inc()
+		return
+	}
+	counter := m.set.GetOrCreateCounter(`farebox_ended_early_total{cause="` + text + `"}`)
+	m.causes.Store(text, counter)
+	counter.Inc()
+}
+
+// ServeMetrics answers /metrics in the Prometheus text format.
+func (g *Gateway) ServeMetrics(ctx *fasthttp.RequestCtx) {
+	ctx.SetContentType("text/plain; version=0.0.4; charset=utf-8")
+	w := ctx.Response.BodyWriter()
+	g.metrics.set.WritePrometheus(w)
+	g.live.Load().catalog.WriteMetrics(w)
+	metrics.WriteProcessMetrics(w)
+}
+
+// serveHealth says that the process runs.
+func (g *Gateway) serveHealth(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("ok\n") }
+
+// serveReady says whether new work is welcome.
+func (g *Gateway) serveReady(ctx *fasthttp.RequestCtx) {
+	if g.draining.Load() {
+		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
+		ctx.SetBodyString("draining\n")
+		return
+	}
+	if err := g.ledger.Healthy(); err != nil {
+		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
+		// The reason names paths; it is for the log, not for whoever asks.
+		g.log.Error().Err(err).Msg("not ready: the ledger cannot record")
+		ctx.SetBodyString("ledger\n")
+		return
+	}
+	ctx.SetBodyString("ready\n")
+}
+
+// sampler lets through every line while the rate is low and a bounded number a
+// second when it is high, so that logging never decides the cost of a request.
+type sampler struct {
+	limit   atomic.Int64
+	second  atomic.Int64
+	seen    atomic.Int64
+	skipped atomic.Int64
+}
+
+// take reports whether this line is to be written and how many were not since the last one.
+func (s *sampler) take(now int64) (ok bool, skipped int64) {
+	limit := s.limit.Load()
+	if limit <= 0 {
+		return true, 0
+	}
+	sec := now / int64(time.Second)
+	if old := s.second.Load(); old != sec && s.second.CompareAndSwap(old, sec) {
+		s.seen.Store(0)
+	}
+	if s.seen.Add(1) > limit {
+		s.skipped.Add(1)
+		return false, 0
+	}
+	return true, s.skipped.Swap(0)
+}
+
+// log writes the request's one line: no header, no body, no secret.
+func (c *Call) log(took time.Duration) {
+	ok, skipped := c.g.sampler.take(c.startNs + int64(took))
+	if !ok {
+		return
+	}
+	e := c.g.log.Info()
+	if c.status >= 500 {
+		e = c.g.log.Warn()
+	}
+	if e == nil {
+		return
+	}
+	e = e.Bytes("request_id", c.id[:]).Int("status", c.status).Dur("took_ms", took)
+	if c.row != nil {
+		e = e.Str("method", c.row.method).Str("path", c.row.path)
+	}
+	if c.key != nil {
+		e = e.Str("key", c.key.ID).Str("account", c.key.Account.ID)
+	}
+	if c.model != nil {
+		e = e.Str("model", c.model.ID).Bool("stream", c.chat.Stream)
+	}
+	if c.upstream != "" {
+		e = e.Str("upstream", c.upstream).Int("attempts", c.attempts)
+	}
+	if c.settled {
+		e = e.Int64("prompt_tokens", c.usage.Prompt).Int64("completion_tokens", c.usage.Completion).
+			Str("charged_usd", c.charged.String()).Bool("estimated", c.usage.Estimated)
+		if c.firstByte > 0 {
+			e = e.Dur("first_byte_ms", c.firstByte)
+		}
+	}
+	if c.shortfall > 0 {
+		e = e.Str("shortfall_usd", c.shortfall.String())
+	}
+	if c.cause != "" {
+		e = e.Str("cause", c.cause)
+	}
+	if c.errCode != "" {
+		e = e.Str("code", c.errCode)
+	}
+	if skipped > 0 {
+		e = e.Int64("skipped_lines", skipped)
+	}
+	e.Msg("request")
+}

@@ -1,0 +1,166 @@
+package routes
+
+import (
+	"time"
+
+	"farebox/billing"
+	"farebox/providers"
+	"farebox/providers/dialect"
+	"farebox/proxy"
+)
+
+// progressEvery is how often a stream's cost so far goes into the journal, so
+// that a crash charges what was produced.
+const progressEvery = int64(5 * time.Second)
+
+// progressStep is how many tokens pass between two looks at the clock.
+const progressStep = 64
+
+// relayStream attaches the upstream's SSE answer to the response.
+func (c *Call) relayStream() {
+	r := &c.ctx.Response
+	r.SetStatusCode(200)
+	r.Header.SetContentType("text/event-stream")
+	r.Header.Set("Cache-Control", "no-cache")
+	r.Header.Set("X-Accel-Buffering", "no")
+	c.stream = c.target.Upstream.Dialect.Stream(&c.chat, c.target)
+	c.giveScratch()
+	c.attach()
+}
+
+// relayLarge relays a non-stream answer that is too large to hold, metered on
+// the way: memory stays flat whatever its size.
+func (c *Call) relayLarge() *Error {
+	c.ctx.Response.Header.SetContentType("application/json")
+	c.stream = providers.NewBodyMeter(&c.chat, c.target)
+	c.attach()
+	return nil
+}
+
+func (c *Call) attach() {
+	c.relaying = true
+	c.status = 200
+	c.progressNs = c.startNs
+	c.x.Relay(c.ctx, c, c.onDone)
+	c.ctx = nil
+}
+
+// allowDrain lets the answer be read on when the client leaves, where the
+// operator wants that, to charge its exact usage.
+func (c *Call) allowDrain() {
+	if b := &c.snap.cfg.Billing; b.OnClientGone == "drain" {
+		c.x.DrainOnGone(int64(b.Drain.Bytes), b.Drain.Time, c.onGone)
+	}
+}
+
+// mayDrain takes one of the places for answers that are read on. The watcher
+// asks it, from its own goroutine.
+func (c *Call) mayDrain() bool {
+	most := int64(c.g.live.Load().cfg.Billing.Drain.Streams)
+	if c.g.drains.Add(1) > most {
+		c.g.drains.Add(-1)
+		return false
+	}
+	c.drains.Store(true)
+	return true
+}
+
+// Pass is proxy.Lens: bytes of the answer on their way to the client. It
+// extends the hold slice by slice and stops the stream when that is refused.
+func (c *Call) Pass(p []byte) (out []byte, stop bool) {
+	out = c.stream.Pass(p)
+	if produced := c.stream.Produced(); produced >= c.covered && !c.extend(produced) {
+		c.cut = true
+		return out, true
+	} else if produced >= c.nextMark {
+		c.nextMark = produced + progressStep
+		c.progress(produced)
+	}
+	return out, false
+}
+
+// progress journals the cost so far, at most every progressEvery.
+func (c *Call) progress(produced int64) {
+	now := time.Now().UnixNano()
+	if now-c.progressNs < progressEvery || c.chat.Embedding {
+		return
+	}
+	c.progressNs = now
+	u := billing.Usage{Prompt: c.likely, Completion: produced, Estimated: true}
+	c.hold.Progress(billing.Cost(c.model.Price, u), u)
+}
+
+// extend makes the hold pay for more than produced tokens, or reports that the
+// account cannot.
+func (c *Call) extend(produced int64) bool {
+	price := c.model.Price
+	if price.Free || !c.chat.Stream {
+		// A whole answer was held for up to its cap before it was asked for.
+		c.covered = int64(1) << 62
+		return true
+	}
+	behind := produced - c.covered
+	for step := c.snap.cfg.Billing.SliceTokens; step >= leastCompletion; step /= 4 {
+		if c.hold.Extend(billing.Worst(price, 0, behind+step)) {
+			c.covered += behind + step
+			return true
+		}
+	}
+	// The prompt was held at a generous bound; what it did not use still pays
+	// for output.
+	prompt := billing.Worst(price, dialect.BoundPrompt(&c.chat, c.snap.cfg.Billing.ImageTokens), 0)
+	if more := billing.Affords(price, c.hold.Granted()-prompt); more > c.covered {
+		c.covered = more
+		return c.covered > produced
+	}
+	return false
+}
+
+// End is proxy.Lens: the answer is over. The charge is in the journal before
+// the client's last byte leaves.
+func (c *Call) End(cause proxy.Cause) (out []byte, clean bool) {
+	complete := cause == proxy.None
+	c.tail = append(c.tail[:0], c.stream.Finish(complete)...)
+	var flags billing.Flags
+	switch {
+	case c.cut:
+		flags, c.cause = billing.FlagCut, "insufficient_balance"
+	case cause == proxy.ClientGone || cause == proxy.ClientStalled:
+		flags, c.cause, c.status = billing.FlagAborted, cause.String(), 499
+	case !complete:
+		flags, c.cause = billing.FlagIncomplete, cause.String()
+	case c.chat.Stream && !c.stream.Done():
+		flags, c.cause, complete = billing.FlagIncomplete, proxy.UpstreamTruncated.String(), false
+	}
+	if !c.chat.Stream && flags == billing.FlagIncomplete {
+		// Half a JSON document is of no use to anybody (addendum 19.2: errors
+		// are not billed).
+		c.hold.Void(time.Now().UnixNano())
+		return nil, false
+	}
+	c.settle(c.stream.Usage(), c.status, flags)
+	switch {
+	case c.cut:
+		return dialect.ErrorEvent(c.tail, "insufficient_balance", "insufficient_quota", "The balance of this account is used up; the answer was ended here and charged to this point.", 0), true
+	case complete:
+		return c.tail, true
+	case cause == proxy.ClientGone || cause == proxy.ClientStalled:
+		return nil, false
+	case c.chat.Stream && c.stream.AtBoundary():
+		return dialect.ErrorEvent(c.tail, "upstream_error", "server_error", "The model's answer was cut off before its end.", 0), true
+	}
+	return nil, false
+}
+
+// finishRelay runs when the last byte of a relayed answer is gone or given up.
+func (c *Call) finishRelay(o proxy.Outcome) {
+	c.firstByte = o.FirstByte
+	if c.cause == "" && o.Cause != proxy.None {
+		c.cause = o.Cause.String()
+	}
+	if c.hold.Open() {
+		// The response was dropped before it began: nothing was delivered.
+		c.hold.Void(time.Now().UnixNano())
+	}
+	c.end()
+}

@@ -1,0 +1,77 @@
+package routes
+
+import (
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"farebox/config"
+	"farebox/proxy"
+)
+
+// ServerOptions are the limits of cfg towards clients, with refusals in the
+// error shape of the API.
+func (g *Gateway) ServerOptions(cfg *config.Config) proxy.ServerOptions {
+	return proxy.ServerOptions{
+		MaxBody: int(cfg.Server.MaxBody), MaxInFlight: int64(cfg.Server.MaxInFlight),
+		MaxConnections: cfg.Server.MaxConnections,
+		ReadTimeout:    cfg.Server.ReadTimeout, IdleTimeout: cfg.Server.IdleTimeout, WriteTimeout: cfg.Server.ClientStall,
+		Expect: g.expect, Refuse: g.unread, OnPanic: g.panicked,
+	}
+}
+
+// unread answers a request that could not be read (addendum 3.1, 3.5).
+func (g *Gateway) unread(ctx *fasthttp.RequestCtx, r proxy.Refusal) {
+	e := &Error{Status: r.Status(), Message: r.String(), Close: true}
+	switch r {
+	case proxy.LargeBody:
+		e.Code = "PAYLOAD_TOO_LARGE"
+		e.Message = "The request body is too large; at most " + g.live.Load().cfg.Server.MaxBody.String() + " are taken."
+	case proxy.ServerIsFull:
+		e.RetryAfter = retrySoon
+	default:
+		e.Code = "INVALID_REQUEST"
+	}
+	g.refuse(ctx, e)
+}
+
+// expect answers "Expect: 100-continue" before the body is sent: a request
+// that would be refused anyway is refused here.
+func (g *Gateway) expect(ctx *fasthttp.RequestCtx) int {
+	cfg := g.live.Load().cfg
+	if n := ctx.Request.Header.ContentLength(); n > int(cfg.Server.MaxBody) {
+		g.unread(ctx, proxy.LargeBody)
+		return fasthttp.StatusRequestEntityTooLarge
+	}
+	if !strings.HasPrefix(string(ctx.Path()), prefix+"/") || isPublic(ctx) {
+		return fasthttp.StatusContinue
+	}
+	_, e := g.lookup(ctx)
+	if e != nil {
+		g.refuse(ctx, e)
+		return e.Status
+	}
+	return fasthttp.StatusContinue
+}
+
+// panicked answers a request whose handler panicked. The stack goes to the log,
+// the request does not.
+func (g *Gateway) panicked(ctx *fasthttp.RequestCtx, v any) {
+	g.log.Error().Interface("panic", v).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+	g.refuse(ctx, &Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "An unexpected error occurred; nothing was charged.", Close: true})
+}
+
+// abandon ends a request whose handler is panicking: its hold is voided and
+// its upstream closed. The Call is not reused.
+func (c *Call) abandon() {
+	if c.hold.Open() {
+		c.hold.Void(time.Now().UnixNano())
+	}
+	c.x.Close()
+	if c.drains.Swap(false) {
+		c.g.drains.Add(-1)
+	}
+	c.g.metrics.active.Add(-1)
+}

@@ -1,0 +1,171 @@
+package routes
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"farebox/billing"
+	"farebox/config"
+)
+
+// web3Description is that of a wallet's key which gives none (addendum 16.6).
+const web3Description = "Web3 API Key"
+
+// web3Desk is where wallets make keys for themselves.
+type web3Desk struct {
+	tokens *web3Tokens
+	tries  tries
+}
+
+func newWeb3Desk(l *billing.Ledger) *web3Desk {
+	return &web3Desk{tokens: newWeb3Tokens(l.DeriveSecret("web3 tokens"), time.Now)}
+}
+
+// serveWeb3Token answers GET /api_keys/generate_web3_key: a text for a wallet
+// to sign.
+func serveWeb3Token(g *Gateway, c *Call) *Error {
+	if e := c.mayTryWeb3(); e != nil {
+		return e
+	}
+	token, err := g.web3.tokens.issue(c.began)
+	if err != nil {
+		g.log.Error().Err(err).Msg("cannot make a web3 token")
+		return &Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "The token could not be made; please retry."}
+	}
+	c.ctx.Response.Header.Set("Cache-Control", "no-store")
+	return c.writeJSON(append(appendString([]byte(`{"success":true,"data":{"token":`), token), `}}`...))
+}
+
+// createWeb3Key answers POST /api_keys/generate_web3_key. Whoever signed the
+// token with a wallet gets a key of that wallet's account. The use of the token
+// is recorded last, so that nobody can use up the token of another.
+func createWeb3Key(g *Gateway, c *Call) *Error {
+	if e := c.mayTryWeb3(); e != nil {
+		return e
+	}
+	b, e := c.readKeyBody(&web3Creation)
+	if e != nil {
+		return e
+	}
+	wallet, err := parseAddress(b.address)
+	if err != nil {
+		return errWeb3("address", "Invalid wallet address: it "+err.Error()+".")
+	}
+	id, expires, err := g.web3.tokens.check(b.token)
+	if err != nil {
+		return errWeb3("token", err.Error()+"; get a new token with GET "+prefix+c.row.path+".")
+	}
+	signer, err := recoverSigner(b.signature, personalHash(b.token))
+	if err != nil {
+		return errWeb3("signature", "Could not verify wallet signature: it "+err.Error()+".")
+	}
+	if signer != wallet {
+		return errWeb3("signature", "Wallet signature does not match: another wallet than address has signed, or another text than the token.")
+	}
+	account, e := c.walletAccount(wallet)
+	if e != nil {
+		return e
+	}
+	switch fresh, err := g.ledger.UseToken(id, expires); {
+	case err != nil:
+		return c.keyError(err)
+	case !fresh:
+		return errWeb3("token", errTokenClaims.Error()+": the token was used before; get a new token with GET "+prefix+c.row.path+".")
+	}
+	if account.ID == "" {
+		if account, err = g.ledger.WalletAccount(wallet.String(), true); err != nil {
+			return c.keyError(err)
+		}
+	}
+	return c.makeKey(account.ID, b, web3Description)
+}
+
+// walletAccount finds the account of a wallet that may make keys. Its id is
+// empty where any wallet may and this one has none yet.
+func (c *Call) walletAccount(wallet address) (billing.Account, *Error) {
+	rules := &c.snap.cfg.Web3Keys
+	if rules.Require == "allowlist" && !slices.ContainsFunc(rules.Allow, func(a string) bool { return strings.EqualFold(a, wallet.String()) }) {
+		return billing.Account{}, errWeb3("address", "This wallet may not create API keys here.")
+	}
+	account, err := c.g.ledger.WalletAccount(wallet.String(), false)
+	switch {
+	case err == nil:
+		return account, nil
+	case !errors.Is(err, billing.ErrNoAccount):
+		return account, c.keyError(err)
+	case rules.Require == "ledger":
+		text := "This wallet has no account here, so it cannot create API keys."
+		if url := c.snap.cfg.TopUpURL; url != "" {
+			text += " Top up at " + url + "."
+		}
+		return account, errWeb3("address", text)
+	}
+	return account, nil
+}
+
+func errWeb3(path, text string) *Error {
+	return errInvalid(Issue{Code: "custom", Path: path, Message: text})
+}
+
+// mayTryWeb3 refuses where wallets make no keys, and an address that tries too
+// often: these requests carry no credential.
+func (c *Call) mayTryWeb3() *Error {
+	rules := &c.snap.cfg.Web3Keys
+	if rules.Require == "deny" {
+		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "Wallets cannot create API keys here."}
+	}
+	if wait := c.g.web3.tries.take(c.ctx.RemoteAddr(), rules, c.began); wait > 0 {
+		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: too many requests for wallet keys from this address.", RetryAfter: max(retrySoon, wait)}
+	}
+	return nil
+}
+
+// tries count the requests of each client address in the last minute, GCRA with
+// a burst of the whole limit. Memory is bounded: when there are too many
+// addresses those go first that have nothing used.
+type tries struct {
+	mu sync.Mutex
+	at map[netip.Addr]int64 // theoretical arrival time, Unix ns
+}
+
+// maxTries is how many addresses are counted at a time.
+const maxTries = 1 << 14
+
+// take counts a request, or says how long to wait. What comes over a Unix
+// socket has no address and is not counted: the proxy in front must do that.
+func (t *tries) take(from net.Addr, rules *config.Web3Keys, now time.Time) (wait time.Duration) {
+	tcp, ok := from.(*net.TCPAddr)
+	if !ok || rules.PerIP == 0 {
+		return 0
+	}
+	addr := tcp.AddrPort().Addr().Unmap()
+	if addr.Is6() {
+		// One customer has a whole /64.
+		p, _ := addr.WithZone("").Prefix(64)
+		addr = p.Addr()
+	}
+	ns, step := now.UnixNano(), int64(time.Minute)/rules.PerIP
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := max(t.at[addr], ns)
+	if over := at + step - ns - int64(time.Minute); over > 0 {
+		return time.Duration(over)
+	}
+	if t.at == nil {
+		t.at = map[netip.Addr]int64{}
+	}
+	if len(t.at) >= maxTries {
+		for a, at := range t.at {
+			if at <= ns || len(t.at) >= maxTries {
+				delete(t.at, a)
+			}
+		}
+	}
+	t.at[addr] = at + step
+	return 0
+}
