@@ -1,0 +1,107 @@
+package image
+
+import (
+	"time"
+
+	"farebox/providers/dialect"
+	"farebox/proxy"
+)
+
+// Dialect puts jobs to one kind of upstream. Implementations hold no state.
+type Dialect interface {
+	// Reach says what the upstream can do with j at t.
+	Reach(j *Job, t *Target) Reach
+	// Begin starts a run that makes n images, 1 to Reach.PerCall.
+	Begin(j *Job, t *Target, n int) Run
+}
+
+// Reach is what an upstream can do with a job.
+type Reach struct {
+	// No is why it cannot do it at all; the target is passed over then, and
+	// the text is the client's when no other target can.
+	No *dialect.Unsupported
+	// PerCall is how many images one run can make, at least 1. A job that wants
+	// more takes several runs.
+	PerCall int
+	// Formats says that the images come in Job.Format already. Otherwise the
+	// engine converts what comes in another one.
+	Formats bool
+	// Metadata says that the upstream itself embeds metadata when asked to.
+	Metadata bool
+}
+
+// Run is one conversation with a target: one request, or several with waits in
+// between. One goroutine owns it.
+type Run interface {
+	// Next is given the answer to the last step, nil at first, and does one of
+	// three things: it fills s with the next step, returns the outcome, or
+	// returns why there is none. Answers of 300 and above come here, too.
+	Next(s *Step, last *Reply) (*Outcome, *dialect.Failure)
+	// Cancel fills s with the request that tells the upstream to stop, after
+	// the client left or a limit ran out; false: there is none to send.
+	Cancel(s *Step) bool
+}
+
+// Step is what a Run wants done next.
+type Step struct {
+	// Wait is how long to wait first; a client that leaves ends the wait.
+	Wait time.Duration
+	// Request goes to the run's target, unless URL is set.
+	Request proxy.Request
+	// URL is fetched through the guard instead: it is the upstream's word, and
+	// as hostile as a client's.
+	URL string
+	// Most bounds the answer, 0: DefaultAnswer.
+	Most int
+	// Repeats says that the step may be sent again at the same target when it
+	// failed on the way: it starts no work.
+	Repeats bool
+}
+
+// Reply is a complete answer to a step. Body stays valid until the Result is
+// released: images are slices of it.
+type Reply struct {
+	Status      int
+	ContentType string
+	Header      func(name string) []byte // nil after a fetch; valid during Next
+	Body        []byte
+	RetryAfter  time.Duration
+}
+
+// Outcome is what a run came to: at least one image. Formats, sizes and base64
+// need not be checked by the dialect; the engine does it for all.
+type Outcome struct {
+	Images                                    []Image
+	Blurred, Violation, AdultViolation, Minor bool
+	EnhancedPrompt                            string
+	Usage                                     Usage
+	Queued                                    time.Duration
+}
+
+// Target is one upstream that serves an image model. Immutable.
+type Target struct {
+	Upstream string // the operator's label, for logs and metrics only
+	Model    string // the model's name there
+	Dialect  Dialect
+	Proxy    *proxy.Target
+	// Options are the dialect's own settings as the operator wrote them, e.g.
+	// sampler for AUTOMATIC1111; each dialect lists its keys.
+	Options map[string]string
+	// Place is the caller's: what it wants to find again in a Plan's calls.
+	Place any
+}
+
+// Plan chooses the targets of one run, one after the other, and learns how each
+// did, as providers.Plan does. One goroutine uses it. Every target that Next gave
+// is reported on exactly once.
+type Plan interface {
+	// Next is the next target to try; nil when there is no further one.
+	Next() *Target
+	// Succeeded: the target did its work, or refused a request that deserved it.
+	Succeeded(t *Target)
+	// Failed: the target is at fault; rest is how long it asked to be left
+	// alone, 0: it did not.
+	Failed(t *Target, rest time.Duration)
+	// Release: the target was not asked, or nothing was learnt of its health.
+	Release(t *Target)
+}

@@ -1,0 +1,11 @@
+// Package picture knows image files without looking at their pixels: which
+// format the first bytes say, how large the header says the image is, and
+// where metadata goes. Pixels are decoded in one place only, to convert an
+// answer into a format that its upstream cannot make.
+//
+// Everything here is bounded: headers are read from a short prefix, also of
+// base64 text, and what is decoded has passed the limits of the specification
+// (addendum 8) before.
+//
+// What may not enter: requests, upstreams, and fetching.
+package picture

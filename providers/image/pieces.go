@@ -1,0 +1,147 @@
+package image
+
+import (
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/emmansun/base64"
+)
+
+const (
+	// rawStep is how many raw bytes are turned into base64 at a time; a multiple
+	// of 3, so that no padding falls inside. textStep is the text they make.
+	rawStep  = 48 << 10
+	textStep = rawStep / 3 * 4
+)
+
+// Pieces is a body made of pieces that stand elsewhere: they are turned into
+// base64, or back into raw bytes, while the body is written, 48 KiB at a time.
+// So an image stands in memory once, whatever form it came in and leaves in.
+//
+// It is a proxy.Source for requests, which can be written again for another
+// target, and a stream for fasthttp's responses. The zero value is empty.
+type Pieces struct {
+	list []piece
+	size int64
+	end  func()
+}
+
+type piece struct {
+	p  []byte
+	as form
+}
+
+type form uint8
+
+const (
+	asIs    form = iota
+	encoded      // raw bytes, to be written as base64
+	decoded      // base64, to be written as raw bytes
+)
+
+// Add appends p as it is.
+func (b *Pieces) Add(p []byte) { b.add(p, asIs, int64(len(p))) }
+
+// AddString appends s.
+func (b *Pieces) AddString(s string) { b.Add([]byte(s)) }
+
+// AddText appends a file as base64: of Image and Input one of text and raw is set.
+func (b *Pieces) AddText(text, raw []byte) {
+	if text != nil {
+		b.Add(text)
+		return
+	}
+	b.add(raw, encoded, int64(base64.StdEncoding.EncodedLen(len(raw))))
+}
+
+// AddRaw appends a file as raw bytes: of Image and Input one of text and raw is set.
+func (b *Pieces) AddRaw(text, raw []byte) {
+	if text == nil {
+		b.Add(raw)
+		return
+	}
+	b.add(text, decoded, contentSize(text, nil))
+}
+
+func (b *Pieces) add(p []byte, as form, size int64) {
+	if size == 0 {
+		return
+	}
+	b.size += size
+	if last := len(b.list) - 1; as == asIs && last >= 0 && b.list[last].as == asIs && len(p) < 4<<10 && len(b.list[last].p) < 4<<10 {
+		// Small pieces are joined, in memory of our own.
+		own := &b.list[last]
+		own.p = append(own.p[:len(own.p):len(own.p)], p...)
+		return
+	}
+	b.list = append(b.list, piece{p, as})
+}
+
+// Len is the exact length of what WriteTo writes.
+func (b *Pieces) Len() int64 { return b.size }
+
+// OnClose sets what is called, once, when the body is not needed any more.
+func (b *Pieces) OnClose(end func()) { b.end = end }
+
+// Close calls what OnClose set. fasthttp closes a response's body stream.
+func (b *Pieces) Close() error {
+	if end := b.end; end != nil {
+		b.end = nil
+		end()
+	}
+	b.list, b.size = nil, 0
+	return nil
+}
+
+// SupportsBodyWriteTo tells fasthttp to use WriteTo.
+func (*Pieces) SupportsBodyWriteTo() bool { return true }
+
+// Read is for io.Reader's sake; bodies are written with WriteTo.
+func (*Pieces) Read([]byte) (int, error) { return 0, io.ErrNoProgress }
+
+// errText is broken base64; inputs and images were checked before.
+var errText = errors.New("an image's base64 text is broken")
+
+// steps are the buffers of conversions under way.
+var steps = sync.Pool{New: func() any { return new([textStep]byte) }}
+
+// WriteTo writes the whole body; it may be called again.
+func (b *Pieces) WriteTo(w io.Writer) (n int64, err error) {
+	var step *[textStep]byte
+	defer func() {
+		if step != nil {
+			steps.Put(step)
+		}
+	}()
+	for i := range b.list {
+		p, as := b.list[i].p, b.list[i].as
+		if as != asIs && step == nil {
+			step = steps.Get().(*[textStep]byte)
+		}
+		for len(p) > 0 {
+			var out []byte
+			switch as {
+			case asIs:
+				out, p = p, nil
+			case encoded:
+				k := min(len(p), rawStep)
+				out = step[:base64.StdEncoding.EncodedLen(k)]
+				base64.StdEncoding.Encode(out, p[:k])
+				p = p[k:]
+			case decoded:
+				k, err := base64.StdEncoding.Decode(step[:], p[:min(len(p), textStep)])
+				if err != nil {
+					return n, errText
+				}
+				out, p = step[:k], p[min(len(p), textStep):]
+			}
+			k, err := w.Write(out)
+			n += int64(k)
+			if err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,84 @@
+package image
+
+import (
+	"time"
+
+	"farebox/providers/dialect"
+	"farebox/providers/image/picture"
+	"farebox/proxy"
+)
+
+// Image is one image of an answer; exactly one of Text and Raw is set, as the
+// upstream sent it. Format, Width and Height are what its header says.
+type Image struct {
+	Text []byte // padded standard base64 without line ends
+	Raw  []byte
+
+	Format        picture.Format
+	Width, Height int
+
+	Seed          Maybe[int64]
+	RevisedPrompt string
+	// Blocked: the upstream withheld the image for its content. What stands
+	// here is a black image in its place, which costs nothing (addendum 3.7).
+	Blocked bool
+	Blurred bool // safe mode blurred it
+}
+
+// Size is the length of the file in bytes.
+func (m *Image) Size() int64 { return contentSize(m.Text, m.Raw) }
+
+// Result is what a Job came to: 1 to Job.Count images. When upstreams failed for
+// some of them only, there are fewer than asked for, and Missing says why.
+type Result struct {
+	Images  []Image
+	Missing *Failed
+	// Target made the first of the images.
+	Target *Target
+	// Flags of the whole answer (addendum 3.7): x-svc-is-blurred,
+	// is-content-violation, is-adult-model-content-violation, contains-minor.
+	Blurred, Violation, AdultViolation, Minor bool
+	// EnhancedPrompt is the prompt that an upstream of our own kind rewrote.
+	EnhancedPrompt string
+	Usage          Usage
+
+	// Queued is how long the upstream said or was seen to let the job wait,
+	// Working the rest of the time at upstreams, Converting what we spent
+	// ourselves on formats.
+	Queued, Working, Converting time.Duration
+	Calls                       int // upstream calls that made images
+	Attempts                    int // targets asked, the failed ones among them
+}
+
+// Delivered counts the images that are not Blocked: the ones to be paid for.
+func (r *Result) Delivered() (n int) {
+	for i := range r.Images {
+		if !r.Images[i].Blocked {
+			n++
+		}
+	}
+	return n
+}
+
+// Usage is what an upstream that bills by tokens reported, summed over its
+// calls; all zero when it did not.
+type Usage struct{ Input, InputText, InputImage, Output int64 }
+
+// Failed is why a Job has no images. Exactly one of Cause and Failure says it:
+// with Cause None an upstream answered, and Failure is its answer as the client
+// may see it.
+type Failed struct {
+	Cause      proxy.Cause // transport: no target, client gone, a limit ran out …
+	Failure    dialect.Failure
+	Err        error   // for the operator; names no hosts and no secrets
+	Target     *Target // the last one asked, nil for none
+	RetryAfter time.Duration
+	Attempts   int
+}
+
+func (f *Failed) Error() string {
+	if f.Cause != proxy.None {
+		return "no image: " + f.Cause.String()
+	}
+	return "no image: " + f.Failure.Message
+}
