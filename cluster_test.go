@@ -311,7 +311,7 @@ func (c *cluster) settle(credit money) {
 		}
 	}
 	first := c.nodes[0]
-	if a := first.accounts()["a"]; a.Spent != produced || a.USD+a.Spent != credit || a.USD < 0 || a.Held != 0 {
+	if a := first.accounts()["a"]; a.Spent != produced || a.USD+a.Spent != credit || a.USD < 0 || a.Held != 0 || a.Leased.USD != 0 {
 		c.t.Errorf("produced %s, the account is %+v", produced, a)
 	}
 	first.cli("verify")
@@ -345,9 +345,19 @@ func TestStoreThatIsAwayLosesAndDoublesNothing(t *testing.T) {
 	if l.whole.Load() == during {
 		t.Error("with the store away nothing was answered on what the nodes hold")
 	}
-	time.Sleep(3 * time.Second) // long enough for the leases to run dry
+	for _, g := range c.nodes {
+		g.metricIs("farebox_store_up", func(v float64) bool { return v == 0 })
+		// Heartbeats are 5 s apart.
+		g.metricIs("farebox_node_session_age_seconds", func(v float64) bool { return v > 5.5 })
+	}
 	cut.Refuse(false)
-	time.Sleep(time.Second)
+	for _, g := range c.nodes {
+		g.metricIs("farebox_store_up", func(v float64) bool { return v == 1 })
+		g.metricIs("farebox_node_session_age_seconds", func(v float64) bool { return v < 5.5 })
+	}
+	if a := first.accounts()["a"]; a.Leased.USD <= 0 || a.USD+a.Leased.USD+a.Spent != 1_000_000_000_000 {
+		t.Errorf("while nodes spend it, the account is listed as %+v", a)
+	}
 	pg.Kill()
 	time.Sleep(500 * time.Millisecond)
 	pg.Start(t)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -348,6 +349,41 @@ func (g *gateway) open(method, path, key, body string) *http.Response {
 		g.t.Fatalf("cannot call %s %s: %v", method, path, err)
 	}
 	return res
+}
+
+// metric reads one value of /metrics; ok is false when it is not there.
+func (g *gateway) metric(name string) (value float64, ok bool) {
+	g.t.Helper()
+	res, err := client.Get(g.Origin + "/metrics")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	page, err := io.ReadAll(res.Body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) {
+		if text, found := strings.CutPrefix(line, name+" "); found {
+			value, err = strconv.ParseFloat(strings.TrimSpace(text), 64)
+			return value, err == nil
+		}
+	}
+	return 0, false
+}
+
+// metricIs waits for a value of /metrics.
+func (g *gateway) metricIs(name string, is func(float64) bool) {
+	g.t.Helper()
+	for end := time.Now().Add(callLimit); ; time.Sleep(20 * time.Millisecond) {
+		value, ok := g.metric(name)
+		if ok && is(value) {
+			return
+		}
+		if time.Now().After(end) {
+			g.t.Fatalf("%s is %v (there: %v) after %s", name, value, ok, callLimit)
+		}
+	}
 }
 
 // output collects what a process writes while a test reads it.

@@ -531,6 +531,9 @@ func accountCommand() *cobra.Command {
 
 	list := &cobra.Command{
 		Use: "list", Short: "List accounts with their balances", Args: cobra.NoArgs,
+		Long: `Lists accounts with what they can spend, what open requests have set aside (HELD) and what they have spent.
+On a shared store LEASED is what nodes have taken to spend from, what they set aside included, in all currencies together;
+the columns before it are what is left beside that. --json has it by currency.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.with(func(op billing.Operator) error {
 				accounts, err := op.Accounts()
@@ -539,9 +542,9 @@ func accountCommand() *cobra.Command {
 				}
 				rows := make([][]string, len(accounts))
 				for i, a := range accounts {
-					rows[i] = []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(), a.Bundled.String(), a.Held.String(), a.Spent.String()}
+					rows[i] = []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(), a.Bundled.String(), a.Leased.Total().String(), a.Held.String(), a.Spent.String()}
 				}
-				return f.print(cmd, accounts, "NAME ID USD DIEM DAILY BUNDLED HELD SPENT", rows)
+				return f.print(cmd, accounts, "NAME ID USD DIEM DAILY BUNDLED LEASED HELD SPENT", rows)
 			})
 		},
 	}

@@ -106,6 +106,7 @@ func (g *gateway) NewKey(account string, args ...string) (id, secret string) {
 type account struct {
 	ID, Name                        string
 	USD, DIEM, Bundled, Held, Spent money
+	Leased                          struct{ USD, DIEM, Bundled money }
 }
 
 // money is an amount in 1e-9 of its currency, in JSON a decimal string.

@@ -183,29 +183,48 @@ type Account struct {
 // AccountInfo is an account with its money. Balances are what is spendable
 // now, Held what open holds have set aside, Spent what was charged since the
 // account exists, in all currencies together.
+//
+// On a shared store balances are what is leased to no node, and Leased is what
+// nodes have taken to spend from: what their open holds set aside and what they
+// have charged but not yet reported stands in it. Held is 0 then.
 type AccountInfo struct {
 	Account
 	CreatedAt          time.Time
 	Allowance          Nano // DIEM of each UTC day
 	USD, DIEM, Bundled Nano
+	Leased             Leased
 	Held, Spent        Nano
+}
+
+// Leased is the money of an account that is at the nodes of a shared store.
+type Leased struct{ USD, DIEM, Bundled Nano }
+
+// Total is all of it, whatever the currency.
+func (l Leased) Total() Nano { return l.USD + l.DIEM + l.Bundled }
+
+type leasedJSON struct {
+	USD     amount `json:"usd"`
+	DIEM    amount `json:"diem"`
+	Bundled amount `json:"bundled"`
 }
 
 type accountInfoJSON struct {
 	Account
-	CreatedAt time.Time `json:"createdAt"`
-	Allowance amount    `json:"diemDaily"`
-	USD       amount    `json:"usd"`
-	DIEM      amount    `json:"diem"`
-	Bundled   amount    `json:"bundled"`
-	Held      amount    `json:"held"`
-	Spent     amount    `json:"spent"`
+	CreatedAt time.Time  `json:"createdAt"`
+	Allowance amount     `json:"diemDaily"`
+	USD       amount     `json:"usd"`
+	DIEM      amount     `json:"diem"`
+	Bundled   amount     `json:"bundled"`
+	Leased    leasedJSON `json:"leased"`
+	Held      amount     `json:"held"`
+	Spent     amount     `json:"spent"`
 }
 
 // MarshalJSON writes amounts as decimal strings.
 func (a AccountInfo) MarshalJSON() ([]byte, error) {
 	return json.Marshal(accountInfoJSON{
-		a.Account, a.CreatedAt, amount(a.Allowance), amount(a.USD), amount(a.DIEM), amount(a.Bundled), amount(a.Held), amount(a.Spent),
+		a.Account, a.CreatedAt, amount(a.Allowance), amount(a.USD), amount(a.DIEM), amount(a.Bundled),
+		leasedJSON{amount(a.Leased.USD), amount(a.Leased.DIEM), amount(a.Leased.Bundled)}, amount(a.Held), amount(a.Spent),
 	})
 }
 
@@ -213,6 +232,7 @@ func (a AccountInfo) MarshalJSON() ([]byte, error) {
 func (a *AccountInfo) UnmarshalJSON(b []byte) error {
 	var v accountInfoJSON
 	err := json.Unmarshal(b, &v)
-	*a = AccountInfo{v.Account, v.CreatedAt, Nano(v.Allowance), Nano(v.USD), Nano(v.DIEM), Nano(v.Bundled), Nano(v.Held), Nano(v.Spent)}
+	*a = AccountInfo{v.Account, v.CreatedAt, Nano(v.Allowance), Nano(v.USD), Nano(v.DIEM), Nano(v.Bundled),
+		Leased{Nano(v.Leased.USD), Nano(v.Leased.DIEM), Nano(v.Leased.Bundled)}, Nano(v.Held), Nano(v.Spent)}
 	return err
 }

@@ -170,7 +170,8 @@ func (c *fakeConn) AddAccount(row *accountRow) error {
 func (db *fakeStore) account(no uint32, day int32) *accountRow {
 	row := *db.accounts[no-1]
 	for i := range row.avail {
-		row.avail[i] = db.bucket(no, i, day).avail
+		b := db.bucket(no, i, day)
+		row.avail[i], row.leased[i] = b.avail, b.escrow
 	}
 	for id, b := range db.buckets {
 		if id.account == no {

@@ -362,6 +362,10 @@ type Stats struct {
 	Twice      int64 // second resolves of a hold, which changed nothing
 	Leaked     int64 // holds that were forgotten and voided
 	Lost       int64 // settlements that could not be written; must stay 0
+	StoreAway  bool  // the store did not answer the last time, or could not be written
+	// SessionAge is how long ago the shared store confirmed the session of this
+	// node; 0 on an embedded store.
+	SessionAge time.Duration
 }
 
 // Stats reads the figures.
@@ -373,6 +377,11 @@ func (l *Ledger) Stats() Stats {
 	j.mu.Unlock()
 	s.JournalLag = int64(seq - l.project.ledgerSeq.Load())
 	s.UsageLag = int64(seq - l.project.usageSeq.Load())
+	s.StoreAway = l.project.failed.Load() != nil
+	if n := l.node; n != nil {
+		s.StoreAway = n.away.Load()
+		s.SessionAge = time.Duration(n.t.mono() - n.confirmedNs.Load())
+	}
 	s.Shortfall, s.Twice, s.Leaked, s.Lost = Nano(l.shortfall.Load()), l.twice.Load(), l.leaked.Load(), l.lost.Load()
 	return s
 }

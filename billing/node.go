@@ -23,12 +23,13 @@ type node struct {
 	relaxed  bool
 	grace    time.Duration
 
-	state atomic.Uint32
-	until atomic.Int64 // relaxed: no hold is opened after this time of the monotonic clock
-	live  atomic.Int64 // nodes with a session
-	day   atomic.Int32 // UTC day by the store's clock; never goes back
-	clock atomic.Pointer[clockReading]
-	away  atomic.Bool // the store did not answer the last time
+	state       atomic.Uint32
+	until       atomic.Int64 // relaxed: no hold is opened after this time of the monotonic clock
+	live        atomic.Int64 // nodes with a session
+	day         atomic.Int32 // UTC day by the store's clock; never goes back
+	clock       atomic.Pointer[clockReading]
+	away        atomic.Bool  // the store did not answer the last time
+	confirmedNs atomic.Int64 // monotonic clock: when the heartbeat was sent that confirmed the session last
 
 	desk desk
 	feed feed
@@ -196,6 +197,7 @@ func (n *node) beat() (beat, error) {
 	n.live.Store(int64(max(1, b.live)))
 	n.l.SetNodes(b.live)
 	n.tick()
+	n.confirmedNs.Store(sent)
 	n.until.Store(sent + int64(float64(n.t.ttl)*relaxedShare))
 	if skew := time.Duration(n.l.now() - n.now()); !n.t.manual && (skew > skewMost || skew < -skewMost) {
 		n.l.log.Error().Dur("skew_ms", skew).Msg("the clock of this machine is wrong; days and periods follow the store's clock")

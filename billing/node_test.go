@@ -200,6 +200,37 @@ func (c *cluster) money(account uint32) (m fakeMoney) {
 	return m
 }
 
+// "The database was gone for ten minutes before anybody noticed."
+func TestOperatorSeesThatTheStoreIsAway(t *testing.T) {
+	c := newCluster(t, 1)
+	l := c.nodes[0]
+	id, secret := c.account(10 * usd)
+	k := c.lookup(0, secret)
+	var h Hold
+	admitOn(k, &h, 2*usd, 2*usd)
+	list, err := l.Accounts()
+	if err != nil || len(list) != 1 || list[0].ID != id {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if a := list[0]; a.Leased.USD < 2*usd || a.USD+a.Leased.USD != 10*usd || a.Leased.Total() != a.Leased.USD {
+		t.Errorf("with 2 of 10 USD held here the account is %+v", a)
+	}
+	if s := l.Stats(); s.StoreAway {
+		t.Error("the store is there and called away")
+	}
+	c.cut(0)
+	c.eventually("the figures say that the store is away", func() bool {
+		s := l.Stats()
+		return s.StoreAway && s.SessionAge > 3*c.times.beat
+	})
+	c.heal(0)
+	c.eventually("the figures say that the store is back", func() bool {
+		s := l.Stats()
+		return !s.StoreAway && s.SessionAge < c.times.ttl
+	})
+	settleNow(&h, usd)
+}
+
 // "Two nodes spent the same last dollar", "the last cents were on the other
 // node and my request was refused": as many holds are admitted as there is
 // money for, on whichever node it was.

@@ -87,26 +87,22 @@ func (l *Ledger) Accounts() ([]AccountInfo, error) {
 	return list, nil
 }
 
-// describe prefers memory: the store is behind by up to a projection.
+// describe prefers memory: the store is behind by up to a projection. Of a
+// shared store no process has the whole in memory.
 func (l *Ledger) describe(row *accountRow) AccountInfo {
 	avail, spent, held := row.avail, row.spent, Nano(0)
-	l.registry.loading.Lock()
-	a := l.registry.accounts[row.no]
-	l.registry.loading.Unlock()
-	if a != nil {
-		a.mu.Lock()
-		a.roll(l.today())
-		avail, held = a.avail, a.held.total()+a.stale
-		if a.lease == nil {
-			spent = a.spent
+	if _, shared := l.store.(sharedStore); !shared {
+		if a := l.loaded(row.no); a != nil {
+			a.mu.Lock()
+			a.roll(l.today())
+			avail, held, spent = a.avail, a.held.total()+a.stale, a.spent
+			a.mu.Unlock()
 		}
-		p := a.elsewhere()
-		avail.add(&p)
-		a.mu.Unlock()
 	}
 	return AccountInfo{
 		Account: Account{ID: row.id, Name: row.name}, CreatedAt: fromMicro(row.createdUs),
-		Allowance: row.diemDaily, USD: avail[inUSD], DIEM: avail[inDIEM], Bundled: avail[inBundled], Held: held, Spent: spent.total(),
+		Allowance: row.diemDaily, USD: avail[inUSD], DIEM: avail[inDIEM], Bundled: avail[inBundled],
+		Leased: Leased{row.leased[inUSD], row.leased[inDIEM], row.leased[inBundled]}, Held: held, Spent: spent.total(),
 	}
 }
 

@@ -33,6 +33,9 @@ const selectAccounts = `SELECT a.no, a.id, a.name, a.created_us, a.diem_daily,
   CAST(coalesce(sum(CASE WHEN currency = 2 AND day = $1 THEN avail END), 0) AS {I64}),
   CAST(coalesce(sum(CASE WHEN currency = 4 THEN avail END), 0) AS {I64}),
   CAST(coalesce(sum(CASE WHEN currency = 1 THEN avail END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 2 AND day = $1 THEN escrow END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 4 THEN escrow END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 1 THEN escrow END), 0) AS {I64}),
   CAST(coalesce(sum(CASE WHEN currency = 2 THEN spent END), 0) AS {I64}),
   CAST(coalesce(sum(CASE WHEN currency = 4 THEN spent END), 0) AS {I64}),
   CAST(coalesce(sum(CASE WHEN currency = 1 THEN spent END), 0) AS {I64})
@@ -47,7 +50,8 @@ func scanAccount(scan func(...any) error) (*accountRow, error) {
 	r := &accountRow{}
 	booked, last := 0, int64(0)
 	err := scan(&r.no, &r.id, &r.name, &r.createdUs, &r.diemDaily, &booked, &last,
-		&r.avail[inDIEM], &r.avail[inBundled], &r.avail[inUSD], &r.spent[inDIEM], &r.spent[inBundled], &r.spent[inUSD])
+		&r.avail[inDIEM], &r.avail[inBundled], &r.avail[inUSD],
+		&r.leased[inDIEM], &r.leased[inBundled], &r.leased[inUSD], &r.spent[inDIEM], &r.spent[inBundled], &r.spent[inUSD])
 	if err == nil && booked == 0 {
 		r.avail[inDIEM] += r.diemDaily
 	}

@@ -74,6 +74,7 @@ type accountRow struct {
 	diemDaily Nano  // allowance of each UTC day
 	lastDIEM  int32 // the latest day that has DIEM in the store; 0: none
 	avail     parts // leased to nobody; DIEM: of the asked day
+	leased    parts // to nodes, what their open holds set aside included; DIEM: of the asked day
 	spent     parts // since the account exists
 }
 

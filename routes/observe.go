@@ -48,12 +48,11 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_held_nano", func() float64 { return float64(g.ledger.Stats().Held) })
 	gauge("farebox_shortfall_nano_total", func() float64 { return float64(g.ledger.Stats().Shortfall) })
 	gauge("farebox_journal_unprojected_records", func() float64 { return float64(g.ledger.Stats().JournalLag) })
-	gauge("farebox_redis_degraded", func() float64 {
-		if g.ledger.Degraded() {
-			return 1
-		}
-		return 0
-	})
+	gauge("farebox_store_up", func() float64 { return oneIf(!g.ledger.Stats().StoreAway) })
+	if g.ledger.NodeLabel() != "" {
+		gauge("farebox_node_session_age_seconds", func() float64 { return g.ledger.Stats().SessionAge.Seconds() })
+	}
+	gauge("farebox_redis_degraded", func() float64 { return oneIf(g.ledger.Degraded()) })
 	gauge("farebox_redis_away_total", func() float64 { return float64(g.ledger.SharedStats().Away) })
 	gauge("farebox_redis_calls_total", func() float64 { return float64(g.ledger.SharedStats().Calls) })
 	gauge("farebox_redis_errors_total", func() float64 { return float64(g.ledger.SharedStats().Errors) })
@@ -62,6 +61,13 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_shared_limit_alone_total", func() float64 { return float64(g.ledger.SharedStats().Alone) })
 	gauge("farebox_start_time_seconds", func() float64 { return float64(g.started.Unix()) })
 	return m
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 func (m *meters) model(id string) *modelMeters {
