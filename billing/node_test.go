@@ -160,12 +160,13 @@ func settleNow(h *Hold, cost Nano) (Nano, Nano) {
 // eventually waits for what the nodes do by themselves.
 func (c *cluster) eventually(what string, is func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	const limit = 60 * time.Second
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if is() {
 			return
 		}
 	}
-	c.t.Fatalf("not within 10 s: %s", what)
+	c.t.Fatalf("not within %s: %s", limit, what)
 }
 
 // audit recounts every node that runs.
@@ -398,21 +399,26 @@ func TestReleasedNodeBooksItsChargesLate(t *testing.T) {
 	}
 	c.eventually("the session ends", func() bool { return c.nodes[1].ReleaseNode("a") == nil })
 	var h Hold
-	if d := admitOn(c.lookup(1, secret), &h, 6*usd, 6*usd); d.Code != Admitted {
+	other := c.lookup(1, secret)
+	if d := admitOn(other, &h, 6*usd, 6*usd); d.Code != Admitted {
 		t.Fatalf("what was released cannot be spent: %d", d.Code)
 	}
-	c.eventually("node b keeps no more than it holds", func() bool { return c.money(1).avail == 4*usd })
+	c.eventually("node b keeps no more than it holds", func() bool {
+		a := other.Account
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		// While the account is in use the node fetches a slice in advance.
+		inUse := a.lease.touched || a.lease.asking || a.lease.giving
+		return !inUse && c.money(1).avail == 4*usd
+	})
 	c.heal(0)
 	c.eventually("node a counts its leases anew", func() bool {
 		c.db.mu.Lock()
 		defer c.db.mu.Unlock()
-		return c.db.charged.total() == 3*usd && c.nodes[0].node.state.Load() == nodeOpen
+		// 1 USD is left for the hold of 2 that node a still has open.
+		return c.db.charged.total() == 3*usd && open.Granted() == usd && c.nodes[0].node.state.Load() == nodeOpen
 	})
 	c.audit()
-	// 1 USD is left for the hold of 2 that node a still has open.
-	if n := open.Granted(); n > usd {
-		t.Errorf("the open hold has %s, which is not there", n)
-	}
 	if n, short := settleNow(&open, 2*usd); n != usd || short != usd {
 		t.Errorf("charged %s, short of %s", n, short)
 	}
