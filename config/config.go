@@ -42,6 +42,7 @@ type Config struct {
 	Redis Redis `yaml:"redis"`
 	// Web3Keys are the rules for API keys that a wallet makes for itself.
 	Web3Keys Web3Keys `yaml:"web3_keys"`
+	Images   Images   `yaml:"images"`
 
 	// SystemPrompt is put before the messages of every chat request unless the
 	// client says include_<brand>_system_prompt: false. Empty: none.
@@ -165,7 +166,7 @@ type Drain struct {
 // Limits are the throughput limits by tier (addendum 3.6) and the failed-request budget.
 type Limits struct {
 	// Tiers by letter or any other name that models refer to. Built-in:
-	// XS, S, M, L, embedding as in the addendum (paid column); the operator may
+	// XS, S, M, L, embedding, image as in the addendum (paid column); the operator may
 	// override them (what is not written keeps its built-in value) or add more.
 	// The tier `unlimited` has no limits.
 	Tiers map[string]Rate `yaml:"tiers"`
@@ -242,7 +243,7 @@ type Quirks struct {
 // Model is one catalog record with its price and where it is served.
 type Model struct {
 	ID          string `yaml:"id"`
-	Type        string `yaml:"type"` // text (default), embedding
+	Type        string `yaml:"type"` // text (default), embedding, or one of ImageTypes
 	Name        string `yaml:"name"`
 	Description string `yaml:"description"`
 	Source      string `yaml:"source"`  // modelSource
@@ -251,7 +252,7 @@ type Model struct {
 	Beta        bool   `yaml:"beta"`
 	Uncensored  bool   `yaml:"uncensored"`
 	Offline     bool   `yaml:"offline"`
-	Tier        string `yaml:"tier"`      // limits tier; default M for text, embedding for embeddings
+	Tier        string `yaml:"tier"`      // limits tier; default M for text, embedding for embeddings, image for images
 	Tokenizer   string `yaml:"tokenizer"` // o200k_base (default), cl100k_base
 
 	ContextTokens       int64 `yaml:"context_tokens"`        // required for text
@@ -293,11 +294,16 @@ type Capabilities struct {
 	Video           bool     `yaml:"video"`
 	MaxVideos       int      `yaml:"max_videos"`
 	LogProbs        bool     `yaml:"logprobs"`
+	// WebSearch (image models): the upstream searches the web for the picture.
+	WebSearch bool `yaml:"web_search"`
 }
 
-// Constraints are the model's default sampling values, decimal text kept as
-// written; empty leaves a field out of the record.
+// Constraints of a text model are its default sampling values, decimal text
+// kept as written; empty leaves a field out of the record. Those of image
+// models are in ImageConstraints.
 type Constraints struct {
+	ImageConstraints `yaml:",inline"`
+
 	Temperature       *Decimal `yaml:"temperature"`
 	TopP              *Decimal `yaml:"top_p"`
 	FrequencyPenalty  *Decimal `yaml:"frequency_penalty"`
@@ -316,7 +322,10 @@ type Deprecation struct {
 
 // Price of a text or embedding model in USD per 1,000,000 tokens as written,
 // held as Pico (1e-12 USD) per token. A missing cache price is the input price.
+// Models of pictures have an ImagePrice instead.
 type Price struct {
+	ImagePrice `yaml:",inline"`
+
 	Free       bool           `yaml:"-"`
 	Input      Pico           `yaml:"input"`
 	Output     Pico           `yaml:"output"`

@@ -87,7 +87,7 @@ func (d *decoder) pointer(path string, at place, n *node, v reflect.Value) {
 	v.Set(fresh)
 	if price, ok := v.Interface().(*Price); ok && n.kind == scalarNode {
 		if n.text != "free" {
-			d.fail(n.at(), path, "%s is not a price; expected input: and output: in USD per 1,000,000 tokens, or free", quote(n.text))
+			d.fail(n.at(), path, "%s is not a price; expected the keys of a price below it, such as input: and output:, or free", quote(n.text))
 			return
 		}
 		price.Free = true
@@ -218,6 +218,8 @@ func (d *decoder) read(text string, v reflect.Value) (err error) {
 		*p, err = readNano(text)
 	case *Pico:
 		*p, err = readPrice(text)
+	case *Each:
+		*p, err = readEach(text)
 	case *Decimal:
 		*p, err = readDecimal(text)
 	default:
@@ -239,7 +241,7 @@ func expected(v reflect.Value) string {
 		return "a date such as 2026-08-31"
 	case Size:
 		return "a size such as 35MB"
-	case Nano, Pico, Decimal:
+	case Nano, Pico, Each, Decimal:
 		return "a decimal number such as 0.25"
 	}
 	return "text"
@@ -262,18 +264,30 @@ func (d *decoder) shown(path string) string {
 
 func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 	for i := range v.NumField() {
-		if tag := v.Type().Field(i).Tag.Get("yaml"); tag == name && tag != "-" && tag != "" {
-			return v.Field(i), true
+		switch tag := v.Type().Field(i).Tag.Get("yaml"); tag {
+		case inlineTag:
+			if field, ok := fieldOf(v.Field(i), name); ok {
+				return field, true
+			}
+		case name:
+			return v.Field(i), tag != "-" && tag != ""
 		}
 	}
 	return reflect.Value{}, false
 }
 
+// inlineTag marks a group whose keys stand beside those of the group it is in.
+const inlineTag = ",inline"
+
 // keysOf are the keys of a group in alphabetical order.
 func keysOf(t reflect.Type) []string {
 	var keys []string
 	for i := range t.NumField() {
-		if tag := t.Field(i).Tag.Get("yaml"); tag != "-" && tag != "" {
+		switch tag := t.Field(i).Tag.Get("yaml"); tag {
+		case "-", "":
+		case inlineTag:
+			keys = append(keys, keysOf(t.Field(i).Type)...)
+		default:
 			keys = append(keys, tag)
 		}
 	}

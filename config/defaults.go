@@ -22,6 +22,7 @@ var builtinTiers = map[string]Rate{
 	"M":         {RPM: 50, TPM: 750_000},
 	"L":         {RPM: 20, TPM: 500_000},
 	"embedding": {RPM: 500},
+	"image":     {RPM: 20},
 	Unlimited:   {},
 }
 
@@ -86,12 +87,21 @@ func fillDefaults(entry any) {
 
 // complete fills what depends on other values.
 func (c *Config) complete() {
+	if c.Images.Styles == nil {
+		c.Images.Styles = slices.Clone(builtinStyles)
+	}
+	if c.Images.BrandedStyles {
+		c.Images.Styles = append(c.Images.Styles, brandedStyles...)
+	}
 	for i := range c.Models {
 		m := &c.Models[i]
 		if m.Tier == "" {
 			m.Tier = "M"
-			if m.Type == "embedding" {
+			switch {
+			case m.Type == "embedding":
 				m.Tier = "embedding"
+			case m.IsImage():
+				m.Tier = "image"
 			}
 		}
 		if m.Name == "" {
@@ -104,6 +114,9 @@ func (c *Config) complete() {
 			if m.Targets[j].Model == "" {
 				m.Targets[j].Model = m.ID
 			}
+		}
+		if m.IsImage() {
+			m.completeImage()
 		}
 		if caps := &m.Capabilities; caps.Vision && caps.MaxImages == 0 {
 			caps.MaxImages = 1

@@ -105,6 +105,15 @@ func FuzzParse(f *testing.F) {
 			if m.ID == "" || m.Price == nil || len(m.Targets) == 0 || !tier || (m.Type == "text" && m.MaxCompletionTokens < 1) {
 				t.Fatalf("accepted a model that cannot be served: %+v", m)
 			}
+			if m.IsImage() {
+				for _, choice := range m.Constraints.combinations() {
+					each, ok := m.Price.Base(choice[0], choice[1])
+					if each < 0 || !m.Price.Free && !ok && m.Type != "upscale" {
+						t.Fatalf("accepted %s without a price for %q: %+v", m.Type, choice, m.Price)
+					}
+				}
+				continue
+			}
 			if p := m.Price; p.Input < 0 || p.Output < 0 || (!p.Free && p.Input == 0 && p.Output == 0) {
 				t.Fatalf("accepted a price that charges nothing: %+v", p)
 			}

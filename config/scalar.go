@@ -93,6 +93,11 @@ func readPrice(s string) (Pico, error) {
 	return v, moneyError(err, s, "expected USD per 1,000,000 tokens such as 0.15, with at most 6 decimals")
 }
 
+func readEach(s string) (Each, error) {
+	v, err := ParseEach(s)
+	return v, moneyError(err, s, "expected USD such as 0.04, with at most 12 decimals")
+}
+
 func moneyError(err error, s, expected string) error {
 	switch {
 	case err == nil:

@@ -16,6 +16,10 @@ type Nano int64
 // tokens is 1,000,000 Pico a token.
 type Pico int64
 
+// Each is the price of one thing in 1e-12 USD, written in USD: 0.04 is
+// 40,000,000,000.
+type Each int64
+
 // Size is a number of bytes, written as 512, 64KB, 35MB or 1GB (1024-based).
 type Size int64
 
@@ -28,6 +32,7 @@ type Decimal string
 const (
 	nanoDigits           = 9
 	picoPerUSDPerMillion = 6 // 1 USD/1M tokens = 10^6 pico a token
+	picoDigits           = 12
 )
 
 func (Secret) String() string               { return "[secret]" }
@@ -49,6 +54,15 @@ func ParsePrice(s string) (Pico, error) {
 	v, err := parseDecimal(s, picoPerUSDPerMillion)
 	return Pico(v), err
 }
+
+// ParseEach reads USD with up to 12 decimals.
+func ParseEach(s string) (Each, error) {
+	v, err := parseDecimal(s, picoDigits)
+	return Each(v), err
+}
+
+// String is the shortest decimal of the price in USD.
+func (e Each) String() string { return string(AppendDecimal(nil, int64(e), picoDigits)) }
 
 // String is the shortest decimal of the amount, e.g. "0.1", "100", "-3.5".
 func (n Nano) String() string { return string(AppendDecimal(nil, int64(n), nanoDigits)) }

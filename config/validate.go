@@ -30,6 +30,7 @@ func (v *validator) run() {
 	v.limits()
 	v.redis()
 	v.web3Keys()
+	v.images()
 	v.texts()
 	v.upstreams()
 	v.models()

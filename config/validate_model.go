@@ -20,7 +20,8 @@ var ReasoningEfforts = []string{"none", "minimal", "low", "medium", "high", "xhi
 
 var (
 	quantizations = []string{"fp4", "fp8", "fp16", "bf16", "int8", "int4", "not-available"}
-	laterTypes    = []string{"asr", "image", "music", "tts", "upscale", "inpaint", "video"}
+	laterTypes    = []string{"asr", "music", "tts", "video"}
+	servedTypes   = append([]string{"text", "embedding"}, ImageTypes...)
 
 	// A colon starts a feature suffix only before key=, so ids may have one.
 	modelID   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$`)
@@ -50,7 +51,11 @@ func (v *validator) models() {
 		}
 		v.record(path, m)
 		v.capabilities(path+".capabilities", &m.Capabilities)
-		v.constraints(path+".constraints", &m.Constraints)
+		if m.IsImage() {
+			v.imageConstraints(path+".constraints", m)
+		} else {
+			v.constraints(path+".constraints", &m.Constraints)
+		}
 		v.price(path+".price", m)
 		v.targets(path, m, upstreams)
 		v.deprecation(path+".deprecation", m)
@@ -129,22 +134,26 @@ func (v *validator) traits(taken map[string]string) {
 // kind checks the type and the keys that only one type has.
 func (v *validator) kind(path string, m *Model) bool {
 	if slices.Contains(laterTypes, m.Type) {
-		v.wrong(path+".type", "models of type %s are not served by this version; expected text or embedding", m.Type)
+		v.wrong(path+".type", "models of type %s are not served by this version; expected %s", m.Type, choice(servedTypes))
 		return false
 	}
-	if m.Type != "text" && m.Type != "embedding" {
-		v.oneOf(path+".type", m.Type, "text", "embedding")
+	if !slices.Contains(servedTypes, m.Type) {
+		v.oneOf(path+".type", m.Type, servedTypes...)
 		return false
 	}
 	foreign := []string{"embedding_dimensions", "max_input_tokens", "custom_dimensions"}
-	if m.Type == "embedding" {
+	switch {
+	case m.Type == "embedding":
 		foreign = []string{"context_tokens", "max_completion_tokens", "capabilities", "constraints"}
+	case m.IsImage():
+		foreign = append(foreign, "context_tokens", "max_completion_tokens", "tokenizer")
 	}
 	for _, key := range foreign {
 		if v.has(path + "." + key) {
 			v.wrong(path+"."+key, "%s has no meaning for a model of type %s; expected it to be left out", key, m.Type)
 		}
 	}
+	v.ownKeys(path, m)
 	return true
 }
 
@@ -163,6 +172,9 @@ func (v *validator) record(path string, m *Model) {
 	if m.Type == "embedding" {
 		whole(v, path+".embedding_dimensions", m.EmbeddingDimensions, 0, 1_000_000)
 		whole(v, path+".max_input_tokens", m.MaxInputTokens, 0, maxTokenSpan)
+		return
+	}
+	if m.IsImage() {
 		return
 	}
 	context := path + ".context_tokens"
@@ -236,11 +248,19 @@ func (v *validator) decimal(path string, d *Decimal, least, most int64) {
 
 func (v *validator) price(path string, m *Model) {
 	p := m.Price
+	if p == nil && m.IsImage() {
+		v.wrong(path, "a model without a price is not offered; expected what a picture costs in USD, such as generation: 0.04, or price: free if it is free")
+		return
+	}
 	if p == nil {
 		v.wrong(path, "a model without a price is not offered; expected input: and output: in USD per 1,000,000 tokens, or price: free if it is free")
 		return
 	}
 	if p.Free {
+		return
+	}
+	if m.IsImage() {
+		v.imagePrice(path, m)
 		return
 	}
 	output := m.Type == "text" // embeddings have none
@@ -300,6 +320,9 @@ func (v *validator) targets(path string, m *Model, upstreams map[string]*Upstrea
 		if !ok {
 			v.missingUpstream(at+".upstream", t.Upstream)
 			continue
+		}
+		if m.IsImage() && u.Dialect == "anthropic" {
+			v.wrong(at+".upstream", "upstream %s speaks anthropic, which makes no pictures; expected an upstream of a dialect that does", quote(t.Upstream))
 		}
 		if m.Type == "embedding" && u.Dialect == "anthropic" {
 			v.wrong(at+".upstream", "upstream %s speaks anthropic, which has no embeddings; expected an upstream of dialect openai", quote(t.Upstream))
@@ -374,9 +397,20 @@ func (v *validator) replacement(path string, m *Model) {
 		v.wrong(path, "%s is of type %s; expected a model of type %s", quote(d.Replacement), v.c.Models[i].Type, m.Type)
 	case v.c.Models[i].Deprecation != nil:
 		v.wrong(path, "%s is deprecated itself; expected a model that stays", quote(d.Replacement))
-	case dearer(v.c.Models[i].Price, m.Price):
+	case costsMore(&v.c.Models[i], m):
 		v.wrong(path, "%s costs more, which clients who did not choose it would pay; expected a model of the same or a lower price", quote(d.Replacement))
 	}
+}
+
+// costsMore says whether clients of b could pay more with a.
+func costsMore(a, b *Model) bool {
+	if a.Price == nil || b.Price == nil || a.Price.Free {
+		return false
+	}
+	if a.IsImage() {
+		return b.Price.Free || dearerImage(a, b)
+	}
+	return dearer(a.Price, b.Price)
 }
 
 // dearer says whether any token of a costs more than with b.

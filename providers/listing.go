@@ -3,6 +3,7 @@ package providers
 import (
 	"time"
 
+	"farebox/config"
 	"farebox/providers/dialect"
 )
 
@@ -78,17 +79,21 @@ func isOfType(m *Model, typ string) bool {
 	case "code":
 		return m.Config.Type == "text" && m.Config.Capabilities.Code
 	}
-	return m.Config.Type == typ
+	return recordType(m.Config.Type) == typ
 }
 
 func (c *Catalog) listModels(typ string, now time.Time) []byte {
 	w := envelope(typ)
 	w.b = append(w.b, '[')
+	var upscale *config.Price
+	if m := c.Default("upscale"); m != nil {
+		upscale = m.Price
+	}
 	for _, m := range c.models {
 		if !isOfType(m, typ) || removed(m, now) {
 			continue
 		}
-		w.b = appendRecord(w.b, m, c.brand)
+		w.b = appendRecord(w.b, m, c.brand, upscale)
 	}
 	w.b = append(w.b, ']', '}')
 	return w.b
@@ -101,8 +106,8 @@ func (c *Catalog) listNames(typ string, now time.Time, names func(*Model) []stri
 	w.b = append(w.b, '{')
 	seen := map[string]bool{}
 	for _, m := range c.models {
-		if !isOfType(m, typ) {
-			continue
+		if !isOfType(m, typ) || recordType(m.Config.Type) != m.Config.Type {
+			continue // a name of background removal cannot stand for a model that generates
 		}
 		id := m.ID
 		if removed(m, now) {

@@ -10,7 +10,9 @@ import (
 
 // appendRecord appends a model's catalog record (addendum 7.2 to 7.4), in the
 // order of the published sample.
-func appendRecord(b []byte, m *Model, brand string) []byte {
+// upscale is the price of the model that enlarges what image models make; nil:
+// there is none.
+func appendRecord(b []byte, m *Model, brand string, upscale *config.Price) []byte {
 	c := m.Config
 	w := &writer{b: b}
 	w.open("")
@@ -18,7 +20,7 @@ func appendRecord(b []byte, m *Model, brand string) []byte {
 	w.text("object", "model")
 	w.number("created", c.Created)
 	w.text("owned_by", brand)
-	w.text("type", c.Type)
+	w.text("type", recordType(c.Type))
 	if c.Type == "text" {
 		w.number("context_length", c.ContextTokens)
 	}
@@ -49,7 +51,11 @@ func appendRecord(b []byte, m *Model, brand string) []byte {
 		}
 		w.flag("supportsCustomDimensions", c.CustomDimensions)
 	}
-	w.pricing(c.Price)
+	if c.IsImage() {
+		w.image(c, upscale)
+	} else {
+		w.pricing(c.Price)
+	}
 	if c.Deprecation != nil {
 		w.deprecation(c.Deprecation)
 	}
@@ -92,10 +98,7 @@ func (w *writer) capabilities(c *config.Capabilities) {
 }
 
 func (w *writer) constraints(c *config.Constraints) {
-	if *c == (config.Constraints{}) {
-		return
-	}
-	w.open("constraints")
+	opened := false
 	for _, v := range [...]struct {
 		name  string
 		value *config.Decimal
@@ -109,11 +112,17 @@ func (w *writer) constraints(c *config.Constraints) {
 		if v.value == nil || *v.value == "" {
 			continue
 		}
+		if !opened {
+			w.open("constraints")
+			opened = true
+		}
 		w.open(v.name)
 		w.raw("default", string(*v.value))
 		w.close()
 	}
-	w.close()
+	if opened {
+		w.close()
+	}
 }
 
 // pricing writes USD per 1,000,000 tokens from the integers, exactly.

@@ -32,7 +32,7 @@ func recordsOf(t testing.TB, body []byte) []record {
 	return list.Data
 }
 
-// sampleConfig is the text and embedding records of the published sample,
+// sampleConfig is the text, embedding and image records of the published sample,
 // written as an operator would.
 const sampleConfig = upstreamsText + `
 models:
@@ -99,6 +99,70 @@ models:
     custom_dimensions: true
     price: { input: 0.15, output: 0.6 }
     targets: [{ upstream: a }]
+  - id: example-image-pixel
+    type: image
+    name: Example Image (pixel sizing)
+    description: width/height model, flat price.
+    created: 1764758779
+    constraints: { prompt_characters: 2048, steps: { default: 25, max: 50 }, size_divisor: 8 }
+    price: { generation: 0.01 }
+    traits: [default, fastest]
+    targets: [{ upstream: a }]
+  - id: example-image-tiered-quality
+    type: image
+    name: Example Image (resolution and quality tiers)
+    description: aspect_ratio + resolution + quality model.
+    privacy: anonymized
+    uncensored: true
+    created: 1776729600
+    capabilities: { web_search: true }
+    constraints:
+      prompt_characters: 2048
+      steps: { default: 25, max: 50 }
+      size_divisor: 8
+      aspect_ratios: ["1:1", "16:9", "9:16", "3:2", "2:3"]
+      resolutions: [1K, 2K, 4K]
+      qualities: [low, medium, high]
+      default_quality: high
+      max_style_references: 3
+      style_reference_strength: true
+    price:
+      resolutions: { 1K: 0.27, 2K: 0.51, 4K: 0.84 }
+      quality:
+        1K: { low: 0.02, medium: 0.07, high: 0.26 }
+        2K: { low: 0.03, medium: 0.13, high: 0.5 }
+        4K: { low: 0.05, medium: 0.21, high: 0.83 }
+      web_search: 0.01
+    traits: [highest_quality]
+    targets: [{ upstream: a }]
+  - id: example-image-edit
+    type: inpaint
+    name: Example Image Edit
+    description: Prompt-driven edit; extra input images priced.
+    privacy: anonymized
+    created: 1776729600
+    constraints:
+      aspect_ratios: [auto, "1:1", "16:9", "9:16"]
+      max_input_images: 14
+      resolutions: [1K, 2K, 4K]
+      qualities: [low, medium, high]
+      default_quality: high
+    price:
+      inpaint: 0.34
+      resolutions: { 1K: 0.34, 2K: 0.52, 4K: 0.84 }
+      input_images: { included: 1, additional: 0.0092 }
+      quality:
+        1K: { low: 0.03, medium: 0.08, high: 0.34 }
+        2K: { low: 0.03, medium: 0.14, high: 0.52 }
+        4K: { low: 0.04, medium: 0.22, high: 0.84 }
+    targets: [{ upstream: a }]
+  - id: example-upscaler
+    type: upscale
+    name: Example Upscaler
+    description: Priced per factor.
+    created: 1744453050
+    price: { generation: 0.01, upscale: { 2x: 0.02, 4x: 0.08 } }
+    targets: [{ upstream: a }]
 `
 
 // notOurs are the fields of the sample that say what this service cannot do:
@@ -106,7 +170,7 @@ models:
 var notOurs = map[string]bool{
 	"model_spec.capabilities.supportsWebSearch": true, "model_spec.capabilities.supportsXSearch": true,
 	"model_spec.capabilities.supportsTeeAttestation": true, "model_spec.capabilities.supportsE2EE": true,
-	"model_spec.regionRestrictions": true,
+	"model_spec.regionRestrictions": true, "model_spec.supportsOptimizePromptThinking": true,
 }
 
 // Clients read these records by the letter, so they are those of the published
@@ -118,7 +182,7 @@ func TestRecordsAreThoseOfTheSample(t *testing.T) {
 	}
 	want := map[string]record{}
 	for _, r := range recordsOf(t, raw) {
-		if typ := r["type"]; typ == "text" || typ == "embedding" {
+		if typ := r["type"]; typ == "text" || typ == "embedding" || typ == "image" || typ == "inpaint" || typ == "upscale" {
 			want[r["id"].(string)] = r
 		}
 	}
@@ -135,6 +199,9 @@ func TestRecordsAreThoseOfTheSample(t *testing.T) {
 			spec["maxCompletionTokens"] = 16384.0 // our default, which the sample leaves out
 		}
 		compare(t, r["id"].(string), "", map[string]any(sample), map[string]any(r))
+	}
+	if text := string(body); !strings.Contains(text, `"quality":{"1K":{"low":{"usd":0.02,"diem":0.02},"medium":`) || !strings.Contains(text, `"upscale":{"2x":{"usd":0.02,"diem":0.02},"4x":{`) {
+		t.Errorf("prices out of order: %s", text)
 	}
 	if text := string(body); !strings.Contains(text, `"cache_input":{"usd":0.286,"diem":0.286}`) || !strings.Contains(text, `"date":"2026-12-31T00:00:00.000Z"`) {
 		t.Errorf("%s", text)
@@ -188,5 +255,30 @@ models:
 	}
 	if m := c.Models()[0]; m.HeaderName != "" || c.Models()[1].HeaderName != "v" {
 		t.Errorf("%q cannot stand in a header", m.HeaderName)
+	}
+}
+
+// Background removal is no type of the specification: its record is an image's,
+// and its names never stand for a model that generates.
+func TestBackgroundRemovalIsListedAsImage(t *testing.T) {
+	c := catalogOf(t, upstreamsText+`
+models:
+  - { id: cut, type: background_removal, price: { generation: 0.03 }, traits: [default], targets: [{ upstream: a }] }
+  - { id: paint, type: image, price: free, traits: [default], targets: [{ upstream: a }] }
+`, nil, today)
+	body, _ := c.List("image", today)
+	for _, r := range recordsOf(t, body) {
+		price, _ := json.Marshal(r["model_spec"].(map[string]any)["pricing"])
+		want := map[any]string{"cut": `{"generation":{"diem":0.03,"usd":0.03}}`, "paint": `{"generation":{"diem":0,"usd":0}}`}[r["id"]]
+		if string(price) != want || r["type"] != "image" {
+			t.Errorf("%v is of type %v and costs %s, want %s", r["id"], r["type"], price, want)
+		}
+	}
+	traits, _ := c.Traits("image")
+	if want := `{"object":"list","type":"image","data":{"default":"paint"}}`; string(traits) != want {
+		t.Errorf("traits are %s", traits)
+	}
+	if c.Default("background_removal").ID != "cut" || c.Default("image").ID != "paint" || c.Default("upscale") != nil {
+		t.Error("the default models are wrong")
 	}
 }

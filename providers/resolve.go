@@ -69,6 +69,20 @@ func (c *Catalog) Resolve(name []byte, typ string) (*Model, Match) {
 	return nil, Gone
 }
 
+// Default is the model of a type that serves requests which name none: the one
+// with the trait `default`, else the first that is there; nil: there is none.
+func (c *Catalog) Default(typ string) *Model {
+	if m := c.traits[typ]["default"]; m != nil && !removed(m, c.clock()) {
+		return m
+	}
+	for _, m := range c.models {
+		if m.Config.Type == typ && !removed(m, c.clock()) {
+			return m
+		}
+	}
+	return nil
+}
+
 // removed says that a model's time is over (addendum 20).
 func removed(m *Model, now time.Time) bool {
 	d := m.Config.Deprecation
