@@ -120,7 +120,7 @@ func (x *Exchange) once(t *Target, r *Request, start time.Time, fresh bool) (a A
 	x.enter(FirstByteTimeout, t.o.FirstByte)
 	n, err := x.send(t, r)
 	a.Sent = n > 0
-	if err == errRequest {
+	if err == errRequest || err == errSource {
 		a.Cause, a.Err = UpstreamMalformed, err
 		return a
 	}

@@ -38,7 +38,7 @@ func TestRequestHeadsCannotBeInjected(t *testing.T) {
 	defer tg.Close()
 	f := func(r Request, size int, want string) {
 		t.Helper()
-		b, ok := tg.appendHead(nil, &r, size)
+		b, ok := tg.appendHead(nil, &r, int64(size))
 		if ok != (want != "") || ok && string(b) != want {
 			t.Errorf("%+v: %v %q", r, ok, b)
 		}

@@ -19,6 +19,7 @@ type Request struct {
 	Path    []byte // appended to the target's base path, e.g. "/chat/completions"
 	Body    []byte
 	Patches []Patch
+	Source  Source // instead of Body: it is written piece by piece
 	Accept  string // empty: */*
 	Type    string // Content-Type of the body; empty: application/json
 	ID      []byte // X-Request-ID, empty for none
@@ -30,6 +31,9 @@ var errRequest = errors.New("the request has an unsendable path, Accept or ID")
 // body where they are (writev on TCP and unix sockets). n counts the bytes that
 // the kernel took.
 func (x *Exchange) send(t *Target, r *Request) (n int64, err error) {
+	if r.Source != nil {
+		return x.sendSource(t, r)
+	}
 	size := PatchedLen(r.Body, r.Patches)
 	buf := x.in[:0]
 	whole := size <= oneWrite
@@ -37,7 +41,7 @@ func (x *Exchange) send(t *Target, r *Request) (n int64, err error) {
 		x.grow()
 		buf = x.large[:0]
 	}
-	buf, ok := t.appendHead(buf, r, size)
+	buf, ok := t.appendHead(buf, r, int64(size))
 	if !ok {
 		return 0, errRequest
 	}
@@ -70,11 +74,11 @@ func (x *Exchange) send(t *Target, r *Request) (n int64, err error) {
 
 // appendHead appends the request head. Everything in it is ours; the checks
 // are against our own mistakes.
-func (t *Target) appendHead(buf []byte, r *Request, size int) (_ []byte, ok bool) {
+func (t *Target) appendHead(buf []byte, r *Request, size int64) (_ []byte, ok bool) {
 	method := r.Method
 	if method == "" {
 		method = "POST"
-		if r.Body == nil && len(r.Patches) == 0 {
+		if r.Body == nil && len(r.Patches) == 0 && r.Source == nil {
 			method = "GET"
 		}
 	}
@@ -104,7 +108,7 @@ func (t *Target) appendHead(buf []byte, r *Request, size int) (_ []byte, ok bool
 		buf = append(buf, "\r\nContent-Type: "...)
 		buf = append(buf, orString(r.Type, "application/json")...)
 		buf = append(buf, "\r\nContent-Length: "...)
-		buf = strconv.AppendInt(buf, int64(size), 10)
+		buf = strconv.AppendInt(buf, size, 10)
 	}
 	return append(buf, "\r\n\r\n"...), true
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/emmansun/base64"
+
+	"farebox/proxy"
 )
 
 const (
@@ -19,13 +21,14 @@ const (
 // base64, or back into raw bytes, while the body is written, 48 KiB at a time.
 // So an image stands in memory once, whatever form it came in and leaves in.
 //
-// It is a proxy.Source for requests, which can be written again for another
-// target, and a stream for fasthttp's responses. The zero value is empty.
+// It is a proxy.Source: the body of a request, which can be written again for
+// another target, or of a response (proxy.Deliver). The zero value is empty.
 type Pieces struct {
 	list []piece
 	size int64
-	end  func()
 }
+
+var _ proxy.Source = (*Pieces)(nil)
 
 type piece struct {
 	p  []byte
@@ -80,25 +83,6 @@ func (b *Pieces) add(p []byte, as form, size int64) {
 
 // Len is the exact length of what WriteTo writes.
 func (b *Pieces) Len() int64 { return b.size }
-
-// OnClose sets what is called, once, when the body is not needed any more.
-func (b *Pieces) OnClose(end func()) { b.end = end }
-
-// Close calls what OnClose set. fasthttp closes a response's body stream.
-func (b *Pieces) Close() error {
-	if end := b.end; end != nil {
-		b.end = nil
-		end()
-	}
-	b.list, b.size = nil, 0
-	return nil
-}
-
-// SupportsBodyWriteTo tells fasthttp to use WriteTo.
-func (*Pieces) SupportsBodyWriteTo() bool { return true }
-
-// Read is for io.Reader's sake; bodies are written with WriteTo.
-func (*Pieces) Read([]byte) (int, error) { return 0, io.ErrNoProgress }
 
 // errText is broken base64; inputs and images were checked before.
 var errText = errors.New("an image's base64 text is broken")

@@ -75,19 +75,6 @@ func TestPiecesRefuseBrokenText(t *testing.T) {
 	}
 }
 
-func TestPiecesCloseOnce(t *testing.T) {
-	t.Parallel()
-	var b Pieces
-	n := 0
-	b.AddString("x")
-	b.OnClose(func() { n++ })
-	_ = b.Close()
-	_ = b.Close()
-	if n != 1 || b.Len() != 0 {
-		t.Fatal(n, b.Len())
-	}
-}
-
 type fullWriter struct {
 	room int
 	err  error
