@@ -14,6 +14,7 @@ type Admission struct {
 	Hold      Nano         // what the request may cost
 	Min       Nano         // the smallest hold that is still of use; equal to Hold: all or nothing
 	Tokens    int64        // estimate for the limit of tokens a minute
+	Requests  int64        // how many requests it counts as, at most 8; 0: 1
 	NowNs     int64        // Unix ns
 	RequestID [16]byte
 	Stream    bool
@@ -65,6 +66,11 @@ func (l *Ledger) Admit(h *Hold, a *Admission) Denial {
 	return l.admit(h, a)
 }
 
+// mostRequests is how many requests one can count as: one for each picture.
+const mostRequests = 8
+
+func (a *Admission) requests() int64 { return min(max(a.Requests, 1), mostRequests) }
+
 // admit is Admit with what this node knows.
 func (l *Ledger) admit(h *Hold, a *Admission) Denial {
 	if h.state.Load() == holdOpen {
@@ -99,11 +105,11 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 		model = acct.window(a.Slot)
 	}
 	var no refusal
-	if model != nil && !model.check(a.Rate, a.NowNs, day, a.Tokens, &no) {
+	if model != nil && !model.check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
 		acct.mu.Unlock()
 		return no.denial(scopeAccount), false
 	}
-	if keyRate != nil && !k.use.window.check(keyRate, a.NowNs, day, a.Tokens, &no) {
+	if keyRate != nil && !k.use.window.check(keyRate, a.NowNs, day, a.requests(), a.Tokens, &no) {
 		acct.mu.Unlock()
 		return no.denial(scopeKey), false
 	}
@@ -126,10 +132,10 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 		return Denial{Code: JournalFull}, false
 	}
 	if model != nil {
-		model.commit(a.Rate, a.NowNs, day, a.Tokens)
+		model.commit(a.Rate, a.NowNs, day, a.requests(), a.Tokens)
 	}
 	if keyRate != nil {
-		k.use.window.commit(keyRate, a.NowNs, day, a.Tokens)
+		k.use.window.commit(keyRate, a.NowNs, day, a.requests(), a.Tokens)
 	}
 	k.use.tally.add(a.NowNs)
 	h.ledger, h.key, h.id, h.day, h.openedNs, h.regime = l, k, rec.hold, day, a.NowNs, k.use.regime

@@ -37,6 +37,20 @@ type ModelSpend struct {
 	Spend
 	Lines [lineCount]Spend // by Line
 	Daily []Spend          // of each day; only of the top
+
+	outputs []int64 // units of output of each day
+}
+
+// OfTokens says whether units are tokens, and not pictures.
+func (m *ModelSpend) OfTokens() bool { return !soldByImage(m.Type) }
+
+// countImages makes pictures the only units: what else was sold with them is
+// neither pictures nor tokens.
+func (m *ModelSpend) countImages() {
+	m.Units = m.Lines[lineOutput].Units
+	for day := range m.Daily {
+		m.Daily[day].Units = m.outputs[day]
+	}
 }
 
 // KeySpend is the usage of one key. One that is not known has no ID.
@@ -86,6 +100,9 @@ func (l *Ledger) addUp(q *query, account uint32, first, last int32) (*Analytics,
 	for no, m := range models {
 		n := name(no)
 		m.Name, m.Type = n.id, n.typ
+		if !m.OfTokens() {
+			m.countImages()
+		}
 		sum.Models = append(sum.Models, *m)
 	}
 	if err := nameKeys(q, account, keys); err != nil {
@@ -126,7 +143,7 @@ func (s *Analytics) read(q *query, account uint32) (models map[uint32]*ModelSpen
 		day := at[u.date]
 		m, k := models[u.model], keys[u.key]
 		if m == nil {
-			m = &ModelSpend{Daily: make([]Spend, len(s.Days))}
+			m = &ModelSpend{Daily: make([]Spend, len(s.Days)), outputs: make([]int64, len(s.Days))}
 			models[u.model] = m
 		}
 		if k == nil {
@@ -139,6 +156,7 @@ func (s *Analytics) read(q *query, account uint32) (models map[uint32]*ModelSpen
 			m.Lines[line].add(n)
 			all.add(n)
 		}
+		m.outputs[day] += u.tokens[lineOutput]
 		for _, sum := range []*Spend{&m.Spend, &m.Daily[day], &k.Spend, &k.Daily[day], &s.Days[day]} {
 			sum.add(all)
 		}

@@ -37,27 +37,27 @@ type refusal struct {
 	resetNs    int64
 }
 
-// check says whether a request may pass; it changes nothing.
-func (w *window) check(r *config.Rate, now int64, day int32, tokens int64, no *refusal) bool {
-	if r.RPM > 0 && !fits(w.minute, now, 1, r.RPM, minuteNs) {
-		return no.until("RPM", r.RPM, now, w.minute+cost(1, r.RPM, minuteNs)-minuteNs, w.minute)
+// check says whether something that counts as n requests may pass; it changes
+// nothing. Like tokens, what counts as more than the whole limit passes when
+// nothing else is in the window: refusing it would refuse it for ever.
+func (w *window) check(r *config.Rate, now int64, day int32, n, tokens int64, no *refusal) bool {
+	if ask := min(n, r.RPM); ask > 0 && !fits(w.minute, now, ask, r.RPM, minuteNs) {
+		return no.until("RPM", r.RPM, now, w.minute+cost(ask, r.RPM, minuteNs)-minuteNs, w.minute)
 	}
-	if r.RPH > 0 && !fits(w.hour, now, 1, r.RPH, hourNs) {
-		return no.until("RPH", r.RPH, now, w.hour+cost(1, r.RPH, hourNs)-hourNs, w.hour)
+	if ask := min(n, r.RPH); ask > 0 && !fits(w.hour, now, ask, r.RPH, hourNs) {
+		return no.until("RPH", r.RPH, now, w.hour+cost(ask, r.RPH, hourNs)-hourNs, w.hour)
 	}
-	if r.RPD > 0 && w.day == day && w.inDay >= r.RPD {
+	if r.RPD > 0 && w.day == day && w.inDay+min(n, r.RPD) > r.RPD {
 		end := int64(day+1) * dayNs
 		return no.until("RPD", r.RPD, now, end, end)
 	}
 	if r.RPMon > 0 {
-		if month := monthOf(day); w.month == month && w.inMonth >= r.RPMon {
+		if month := monthOf(day); w.month == month && w.inMonth+min(n, r.RPMon) > r.RPMon {
 			end := int64(firstDay(month+1)) * dayNs
 			return no.until("RPMON", r.RPMon, now, end, end)
 		}
 	}
 	if r.TPM > 0 && tokens > 0 {
-		// A request larger than the whole limit passes when nothing else is in
-		// the window; refusing it would refuse it for ever.
 		if ask := min(tokens, r.TPM); !fits(w.tokens, now, ask, r.TPM, minuteNs) {
 			return no.until("TPM", r.TPM, now, w.tokens+cost(ask, r.TPM, minuteNs)-minuteNs, w.tokens)
 		}
@@ -66,24 +66,24 @@ func (w *window) check(r *config.Rate, now int64, day int32, tokens int64, no *r
 }
 
 // commit takes what check allowed.
-func (w *window) commit(r *config.Rate, now int64, day int32, tokens int64) {
+func (w *window) commit(r *config.Rate, now int64, day int32, n, tokens int64) {
 	if r.RPM > 0 {
-		w.minute = max(w.minute, now) + cost(1, r.RPM, minuteNs)
+		w.minute = max(w.minute, now) + cost(n, r.RPM, minuteNs)
 	}
 	if r.RPH > 0 {
-		w.hour = max(w.hour, now) + cost(1, r.RPH, hourNs)
+		w.hour = max(w.hour, now) + cost(n, r.RPH, hourNs)
 	}
 	if r.RPD > 0 {
 		if w.day != day {
 			w.day, w.inDay = day, 0
 		}
-		w.inDay++
+		w.inDay += n
 	}
 	if r.RPMon > 0 {
 		if month := monthOf(day); w.month != month {
 			w.month, w.inMonth = month, 0
 		}
-		w.inMonth++
+		w.inMonth += n
 	}
 	if r.TPM > 0 && tokens > 0 {
 		w.tokens = max(w.tokens, now) + cost(tokens, r.TPM, minuteNs)

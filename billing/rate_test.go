@@ -14,9 +14,9 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).UnixNano()
 // tryWindow asks a window for one request and takes it when it is let through.
 func tryWindow(w *window, r *config.Rate, now, tokens int64) (refusal, bool) {
 	var no refusal
-	ok := w.check(r, now, dayOf(now), tokens, &no)
+	ok := w.check(r, now, dayOf(now), 1, tokens, &no)
 	if ok {
-		w.commit(r, now, dayOf(now), tokens)
+		w.commit(r, now, dayOf(now), 1, tokens)
 	}
 	return no, ok
 }
@@ -36,6 +36,36 @@ func TestExactlyTheLimitPassesAtOnce(t *testing.T) {
 				t.Errorf("%d of %d requests passed under %+v", passed, limit, r)
 			}
 		}
+	}
+}
+
+// A request for four pictures counts as four (addendum 3.6): six of them do not
+// fit into a limit of 20, and the ones that are left still serve single pictures.
+func TestARequestForSeveralPicturesCountsAsSeveral(t *testing.T) {
+	for name, r := range map[string]config.Rate{"RPM": {RPM: 20}, "RPH": {RPH: 20}, "RPD": {RPD: 20}, "RPMON": {RPMon: 20}} {
+		var w window
+		var no refusal
+		ask := func(n int64) bool {
+			ok := w.check(&r, noon, dayOf(noon), n, 0, &no)
+			if ok {
+				w.commit(&r, noon, dayOf(noon), n, 0)
+			}
+			return ok
+		}
+		for i := range 4 {
+			if !ask(4) {
+				t.Fatalf("%s: request %d for four is refused", name, i)
+			}
+		}
+		if !ask(1) || ask(4) || no.limit != name || !ask(3) || ask(1) {
+			t.Errorf("%s: 20 a period do not divide into 4, 4, 4, 4, 1 and 3", name)
+		}
+	}
+	// One that is larger than the limit passes when there is nothing else.
+	var w window
+	r := config.Rate{RPM: 2, RPD: 3}
+	if !w.check(&r, noon, dayOf(noon), 4, 0, &refusal{}) {
+		t.Error("four pictures never pass a limit of two")
 	}
 }
 
@@ -60,12 +90,12 @@ func TestRetryAfterIsExact(t *testing.T) {
 				t.Fatalf("refused by %s with retry after %s", no.limit, no.retryAfter)
 			}
 			early := now + int64(no.retryAfter) - 1
-			if w.check(&r, early, dayOf(early), tokens, &refusal{}) {
+			if w.check(&r, early, dayOf(early), 1, tokens, &refusal{}) {
 				t.Fatalf("%s: a request passes before the %s that it was told to wait", no.limit, no.retryAfter)
 			}
 			now += int64(no.retryAfter)
 			var again refusal
-			if !w.check(&r, now, dayOf(now), tokens, &again) && again.limit == no.limit {
+			if !w.check(&r, now, dayOf(now), 1, tokens, &again) && again.limit == no.limit {
 				t.Fatalf("%s refuses for another %s after the %s that it named", no.limit, again.retryAfter, no.retryAfter)
 			}
 		}

@@ -91,14 +91,14 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 			}
 			want, no := 0, refusal{}
 			for i, r := range rates {
-				if !windows[i].check(r, now, day, tokens, &no) {
+				if !windows[i].check(r, now, day, 1, tokens, &no) {
 					want = i + 1
 					break
 				}
 			}
 			if want == 0 {
 				for i, r := range rates {
-					windows[i].commit(r, now, day, tokens)
+					windows[i].commit(r, now, day, 1, tokens)
 				}
 			}
 			var got answer
@@ -117,7 +117,7 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 					t.Fatalf("window %d: Redis has %+v left, memory %+v", i, there, here)
 				}
 				var again refusal
-				if want == i+1 && (got.windows[i].state.check(r, now, day, tokens, &again) || again != no) {
+				if want == i+1 && (got.windows[i].state.check(r, now, day, 1, tokens, &again) || again != no) {
 					t.Fatalf("Redis refuses with %+v, memory with %+v", again, no)
 				}
 			}

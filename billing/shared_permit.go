@@ -54,6 +54,9 @@ func (s *sharedLimits) admit(h *Hold, a *Admission) Denial {
 	if d := l.refusesHere(a, keyRate); d.Code != Admitted {
 		return d
 	}
+	if a.requests() > 1 {
+		return s.admitSeveral(h, a, keyRate)
+	}
 	var p permit
 	if d := s.take(&p, a, keyRate); d.Code != Admitted {
 		s.stats.refused.Add(1)
@@ -68,6 +71,41 @@ func (s *sharedLimits) admit(h *Hold, a *Admission) Denial {
 	return d
 }
 
+// admitSeveral is admit for a request that counts as several: it takes that
+// many permits, or none. The tokens are all the first one's.
+func (s *sharedLimits) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate) (d Denial) {
+	var list [mostRequests]permit
+	taken, want := 0, a.requests()
+	for _, r := range []*config.Rate{a.Rate, keyRate} {
+		if r == nil {
+			continue
+		}
+		for _, limit := range []int64{r.RPM, r.RPH, r.RPD, r.RPMon} {
+			if limit > 0 {
+				want = min(want, limit) // more than that would never pass
+			}
+		}
+	}
+	for one := *a; taken < int(want); taken++ {
+		if d = s.take(&list[taken], &one, keyRate); d.Code != Admitted {
+			s.stats.refused.Add(1)
+			break
+		}
+		one.Tokens = 0
+	}
+	if d.Code == Admitted {
+		d = s.ledger.admit(h, a)
+	}
+	if d.Code != Admitted {
+		for i := range taken {
+			s.giveBack(&list[i])
+		}
+		return d
+	}
+	h.shared = list[0].windows
+	return d
+}
+
 // refusesHere asks only the windows of this node.
 func (l *Ledger) refusesHere(a *Admission, keyRate *config.Rate) Denial {
 	acct := a.Key.Account
@@ -76,11 +114,11 @@ func (l *Ledger) refusesHere(a *Admission, keyRate *config.Rate) Denial {
 	day := max(acct.day, dayOf(a.NowNs))
 	var no refusal
 	if a.Rate != nil {
-		if w := acct.window(a.Slot); w != nil && !w.check(a.Rate, a.NowNs, day, a.Tokens, &no) {
+		if w := acct.window(a.Slot); w != nil && !w.check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
 			return no.denial(scopeAccount)
 		}
 	}
-	if keyRate != nil && !a.Key.use.window.check(keyRate, a.NowNs, day, a.Tokens, &no) {
+	if keyRate != nil && !a.Key.use.window.check(keyRate, a.NowNs, day, a.requests(), a.Tokens, &no) {
 		return no.denial(scopeKey)
 	}
 	return Denial{}
@@ -282,7 +320,7 @@ func (s *sharedLimits) alone(p *permit, enteredNs int64, sent bool) Denial {
 				continue
 			}
 			all := w.state(r, p.nowNs, p.day)
-			if !all.check(r, p.nowNs, p.day, p.tokens, &no) || !w.part.check(r, p.nowNs, enteredNs, nodes, p.tokens, &no) {
+			if !all.check(r, p.nowNs, p.day, 1, p.tokens, &no) || !w.part.check(r, p.nowNs, enteredNs, nodes, p.tokens, &no) {
 				p.undo()
 				return no.denial(p.scopes[i])
 			}

@@ -226,6 +226,42 @@ func TestARequestWithoutMoneyGivesItsPermitBack(t *testing.T) {
 	eventually(t, "Redis counts no request", 5*time.Second, func() bool { day, _ := inRedis(t, server, n); return day == 0 })
 }
 
+// A request that counts as four takes four permits of what all nodes share, or none.
+func TestSeveralPermitsAreTakenTogether(t *testing.T) {
+	t.Parallel()
+	redis := servers.StartRedis(t)
+	nodes := startNodes(t, 2, redis.Addr, config.Limits{})
+	rate := &config.Rate{RPD: 10}
+	four := func(n *testNode) Denial {
+		var h Hold
+		d := n.Admit(&h, &Admission{Key: n.key, Slot: n.slot, Rate: rate, Requests: 4, NowNs: time.Now().UnixNano()})
+		if d.Code == Admitted {
+			h.Void(time.Now().UnixNano())
+		}
+		return d
+	}
+	if d := four(nodes[0]); d.Code != Admitted {
+		t.Fatalf("%+v", d)
+	}
+	if d := four(nodes[1]); d.Code != Admitted {
+		t.Fatalf("%+v", d)
+	}
+	if d := four(nodes[0]); d.Code != RateRequests {
+		t.Fatalf("12 of 10 passed: %+v", d)
+	}
+	var h Hold
+	for i := range 2 {
+		eventually(t, "what a refused request had taken is back", 60*time.Second, func() bool {
+			return nodes[i].try(&h, rate, 0).Code == Admitted
+		})
+		h.Void(time.Now().UnixNano())
+		h.Reset()
+	}
+	if d := nodes[1].try(&h, rate, 0); d.Code != RateRequests {
+		t.Errorf("11 of 10 passed: %+v", d)
+	}
+}
+
 // The estimate of tokens is far too high; what was not used must be free again
 // for the other node.
 func TestTokensAreCorrectedForAllNodes(t *testing.T) {

@@ -321,7 +321,7 @@ func fullLasts(no *refusal) int64 { return min(int64(no.retryAfter), fullFor) }
 func (w *sharedWindow) refused(r *config.Rate, a *answer, i int, tokens, nowNs int64, no *refusal) {
 	at := a.nowUs * 1000
 	s := a.windows[i].state
-	if s.check(r, at, dayOf(at), tokens, no) {
+	if s.check(r, at, dayOf(at), 1, tokens, no) {
 		// Only its lease did not fit, by less than a permit.
 		no.until("RPM", r.RPM, at, at+int64(time.Millisecond), at+int64(time.Millisecond))
 	}

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// UsageEntry is one line of a bill: what one class of tokens of one request
-// cost in one currency (addendum 17.2).
+// UsageEntry is one line of a bill: what one class of tokens, or the pictures,
+// of one request cost in one currency (addendum 17.2).
 type UsageEntry struct {
 	AtUs      int64 // when the request ended, Unix µs
 	Model     string
-	ModelType string // as in the catalog: text, embedding
+	ModelType string // as in the config: text, embedding, image, …
 	Line      Line
-	Units     int64 // tokens
-	Price     int64 // pico-USD a token
+	Units     int64 // tokens or pictures
+	Price     int64 // pico-USD a unit
 	Amount    Nano  // what was taken, not negative
 	Currency  Currency
 
 	RequestID          [16]byte
 	TookMs             uint32
-	Prompt, Completion int64 // tokens of the whole request
+	Prompt, Completion int64 // tokens of the whole request, where OfTokens
 
 	model uint32
 	at    usagePosition

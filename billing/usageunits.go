@@ -2,6 +2,8 @@ package billing
 
 import (
 	"encoding/hex"
+	"slices"
+	"strconv"
 	"time"
 
 	"farebox/config"
@@ -11,14 +13,24 @@ import (
 
 var lineWords = [lineCount]string{lineInput: "input", lineCacheRead: "cache-read", lineCacheWrite: "cache-write", lineOutput: "output"}
 
-// skuKinds are the words for what a model does.
+// skuKinds are the words for what a model does; of all others it is llm.
 var skuKinds = map[string]string{"text": "llm", "embedding": "embedding"}
 
-// tokenDigits is how many decimals millions of tokens have.
-const tokenDigits = 6
+// imageSKUs are how the lines of a sale of pictures end (ImageSale).
+var imageSKUs = [lineCount]string{lineInput: "-image-input-unit", lineCacheRead: "-image-search-unit", lineCacheWrite: "-image-unit", lineOutput: "-image-unit"}
+
+// Prices and units are written with so many decimals: tokens by the million,
+// pictures one by one.
+const (
+	tokenDigits = 6
+	picoDigits  = 12
+)
 
 // SKU is the name of what was sold: <model>-<what>-<unit>.
 func (e *UsageEntry) SKU() string {
+	if !e.OfTokens() {
+		return e.Model + imageSKUs[e.Line]
+	}
 	kind := skuKinds[e.ModelType]
 	if kind == "" {
 		kind = "llm"
@@ -26,13 +38,25 @@ func (e *UsageEntry) SKU() string {
 	return e.Model + "-" + kind + "-" + lineWords[e.Line] + "-mtoken"
 }
 
-// AppendPrice appends the price in USD of a million tokens.
+// OfTokens says whether tokens were sold, and not pictures.
+func (e *UsageEntry) OfTokens() bool { return !soldByImage(e.ModelType) }
+
+// soldByImage says that models of a type are sold by the picture.
+func soldByImage(typ string) bool { return slices.Contains(config.ImageTypes, typ) }
+
+// AppendPrice appends the price in USD of a million tokens, or of one picture.
 func (e *UsageEntry) AppendPrice(b []byte) []byte {
+	if !e.OfTokens() {
+		return config.AppendDecimal(b, e.Price, picoDigits)
+	}
 	return config.AppendDecimal(b, e.Price, tokenDigits)
 }
 
-// AppendUnits appends how many millions of tokens.
+// AppendUnits appends how many millions of tokens, or how many pictures.
 func (e *UsageEntry) AppendUnits(b []byte) []byte {
+	if !e.OfTokens() {
+		return strconv.AppendInt(b, e.Units, 10)
+	}
 	return config.AppendDecimal(b, e.Units, tokenDigits)
 }
 

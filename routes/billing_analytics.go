@@ -90,7 +90,7 @@ func (q *query) dates(start, end time.Time) analyticsRange {
 
 // modelTypes of analytics by the catalog's; those of no other have null.
 var analyticsTypes = map[string]string{
-	"text": `"LLM"`, "image": `"IMAGE"`, "inpaint": `"IMAGE"`, "upscale": `"IMAGE"`, "tts": `"TTS"`, "asr": `"ASR"`, "video": `"VIDEO"`,
+	"text": `"LLM"`, "image": `"IMAGE"`, "inpaint": `"IMAGE"`, "upscale": `"IMAGE"`, "background_removal": `"IMAGE"`, "tts": `"TTS"`, "asr": `"ASR"`, "video": `"VIDEO"`,
 }
 
 // breakdownTypes name the lines of a charge.
@@ -141,13 +141,20 @@ func comma(b []byte, i int) []byte {
 func appendModelUsage(b []byte, m *billing.ModelSpend) []byte {
 	b = append(b, `{"modelName":`...)
 	b = appendString(b, m.Name)
-	b = append(b, `,"unitType":"tokens","modelType":`...)
+	unit := "images"
+	if m.OfTokens() {
+		unit = "tokens"
+	}
+	b = append(b, `,"unitType":"`+unit+`","modelType":`...)
 	if t := analyticsTypes[m.Type]; t != "" {
 		b = append(b, t...)
 	} else {
 		b = append(b, "null"...)
 	}
 	b = appendTotals(b, m.Spend)
+	if !m.OfTokens() {
+		return append(b, '}')
+	}
 	b = append(b, `,"breakdown":[`...)
 	n := 0
 	for _, t := range breakdownTypes {

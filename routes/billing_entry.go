@@ -42,6 +42,9 @@ func appendEntry(b []byte, e *billing.UsageEntry) []byte {
 	b = e.AppendRequestID(b)
 	b = append(b, `","inferenceExecutionTime":`...)
 	b = strconv.AppendUint(b, uint64(e.TookMs), 10)
+	if !e.OfTokens() {
+		return append(b, `,"promptTokens":null,"completionTokens":null}}`...)
+	}
 	b = append(b, `,"promptTokens":`...)
 	b = strconv.AppendInt(b, e.Prompt, 10)
 	b = append(b, `,"completionTokens":`...)
@@ -70,6 +73,10 @@ func entriesCSV(entries []billing.UsageEntry) []byte {
 		b = append(append(b, usageNote...), ',')
 		b = append(e.AppendRequestID(b), ',')
 		b = append(strconv.AppendUint(b, uint64(e.TookMs), 10), ',')
+		if !e.OfTokens() {
+			b = append(b, ",\r\n"...)
+			continue
+		}
 		b = append(strconv.AppendInt(b, e.Prompt, 10), ',')
 		b = append(strconv.AppendInt(b, e.Completion, 10), '\r', '\n')
 	}

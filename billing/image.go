@@ -1,0 +1,64 @@
+package billing
+
+import "farebox/config"
+
+// ImageSale is what one request buys of a model of pictures (addendum 19.2):
+// pictures at one price, input pictures beyond the included ones, and a search
+// of the web. It is charged like tokens, with the price of this sale as the
+// price: pictures stand in the line of output, further inputs in that of
+// input, searches in that of cache reads.
+type ImageSale struct {
+	Model *config.Model
+	// Resolution and Quality are the chosen ones, empty where the model has
+	// none; Scale is for models that enlarge.
+	Resolution, Quality string
+	Scale               float64
+	Images              int64 // asked for
+	Inputs              int64
+	WebSearch           bool
+}
+
+// Price is what the sale is charged by: pico-USD a unit.
+func (s *ImageSale) Price() *config.Price {
+	p := s.Model.Price
+	if p.Free {
+		return p
+	}
+	sale := &config.Price{}
+	if s.Model.Type == "upscale" {
+		sale.Output = config.Pico(p.Factor(s.Scale))
+	} else {
+		// The config has made sure that everything has a price.
+		each, _ := p.Base(s.Resolution, s.Quality)
+		sale.Output = config.Pico(each)
+	}
+	if in := p.InputImages; in != nil {
+		sale.Input = config.Pico(in.Additional)
+	}
+	search := config.Pico(0)
+	if p.WebSearch != nil {
+		search = config.Pico(*p.WebSearch)
+	}
+	sale.CacheRead = &search
+	return sale
+}
+
+// Usage is what delivered pictures use. None delivered is nothing used: blocked
+// and failed ones are free.
+func (s *ImageSale) Usage(delivered int64) Usage {
+	if delivered <= 0 {
+		return Usage{}
+	}
+	u := Usage{Completion: delivered, Seen: true}
+	if in := s.Model.Price.InputImages; in != nil {
+		u.Prompt = max(0, s.Inputs-in.Included)
+	}
+	if s.WebSearch {
+		u.Prompt++
+		u.Cached = 1
+	}
+	return u
+}
+
+// Cost is the price of delivered pictures.
+func (s *ImageSale) Cost(delivered int64) Nano { return Cost(s.Price(), s.Usage(delivered)) }
