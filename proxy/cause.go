@@ -39,5 +39,5 @@ func (c Cause) String() string {
 // ofClient says that nobody is left to answer.
 func (c Cause) ofClient() bool { return c == ClientGone || c == ClientStalled }
 
-// final causes end the exchange, not only the attempt.
-func (c Cause) final() bool { return c.ofClient() || c == Shutdown }
+// Final causes end the request, whatever it still could try.
+func (c Cause) Final() bool { return c.ofClient() || c == Shutdown }

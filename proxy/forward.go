@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -58,7 +59,15 @@ type Result struct {
 // upstream off, also before the first byte. An answer with an error status is
 // open, too, for Body to read.
 func (p *Proxy) Open(ctx *fasthttp.RequestCtx, x *Exchange, plan Plan) Result {
-	x.begin(p, ctx.Conn())
+	return p.open(ctx.Conn(), x, plan)
+}
+
+// OpenAlone is Open for a conversation that no client waits for: to tell an
+// upstream to stop after its client left.
+func (p *Proxy) OpenAlone(x *Exchange, plan Plan) Result { return p.open(nil, x, plan) }
+
+func (p *Proxy) open(client net.Conn, x *Exchange, plan Plan) Result {
+	x.begin(p, client)
 	panicking := true
 	defer func() {
 		if panicking { // in the plan: nothing may stay registered
@@ -81,7 +90,7 @@ func (p *Proxy) Open(ctx *fasthttp.RequestCtx, x *Exchange, plan Plan) Result {
 			RetryAfter: a.RetryAfter, Took: ended.Sub(x.began), Attempts: res.Attempts + 1,
 		}
 		action := plan.Verdict(t, a)
-		if action != Retry || x.why().final() {
+		if action != Retry || x.why().Final() {
 			break
 		}
 		t, r = plan.Next(res.Attempts)

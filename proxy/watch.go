@@ -316,7 +316,7 @@ func (g *guard) detach() Cause {
 	g.total.Store(0)
 	g.last = 0
 	c := g.why()
-	if !c.final() {
+	if !c.Final() {
 		g.cause.Store(uint32(None))
 	}
 	return c

@@ -39,6 +39,7 @@ type Run interface {
 	Next(s *Step, last *Reply) (*Outcome, *dialect.Failure)
 	// Cancel fills s with the request that tells the upstream to stop, after
 	// the client left or a limit ran out; false: there is none to send.
+	// Its answer is read and forgotten.
 	Cancel(s *Step) bool
 }
 
@@ -51,10 +52,10 @@ type Step struct {
 	// URL is fetched through the guard instead: it is the upstream's word, and
 	// as hostile as a client's.
 	URL string
-	// Most bounds the answer, 0: DefaultAnswer.
+	// Most bounds the answer in bytes, 0: maxAnswer.
 	Most int
-	// Repeats says that the step may be sent again at the same target when it
-	// failed on the way: it starts no work.
+	// Repeats says that the step may be sent again at the same target when its
+	// answer was lost on the way: it starts no work.
 	Repeats bool
 }
 

@@ -30,6 +30,7 @@ func (m *Image) Size() int64 { return contentSize(m.Text, m.Raw) }
 
 // Result is what a Job came to: 1 to Job.Count images. When upstreams failed for
 // some of them only, there are fewer than asked for, and Missing says why.
+// Release must be called when they are with the client.
 type Result struct {
 	Images  []Image
 	Missing *Failed
@@ -46,8 +47,20 @@ type Result struct {
 	// Working the rest of the time at upstreams, Converting what we spent
 	// ourselves on formats.
 	Queued, Working, Converting time.Duration
-	Calls                       int // upstream calls that made images
+	Calls                       int // runs that made images
 	Attempts                    int // targets asked, the failed ones among them
+
+	engine *Engine
+	held   int64 // of the engine's room
+}
+
+// Release gives the memory of the images back; none of them may be used after
+// it. It may be called more than once.
+func (r *Result) Release() {
+	if r.engine != nil {
+		r.engine.held.Add(-r.held)
+		r.engine, r.held, r.Images = nil, 0, nil
+	}
 }
 
 // Delivered counts the images that are not Blocked: the ones to be paid for.

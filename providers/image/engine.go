@@ -1,0 +1,231 @@
+package image
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"farebox/providers/dialect"
+	"farebox/providers/image/picture"
+	"farebox/proxy"
+)
+
+const (
+	// defaultRoom is what the answers of all jobs together may take in memory.
+	defaultRoom = 1 << 30
+	// defaultParallel is how many runs of one job go on side by side.
+	defaultParallel = 4
+	// defaultLimit is how long a job may take.
+	defaultLimit = 5 * time.Minute
+	// maxAttempts bounds how many targets one run may try.
+	maxAttempts = 4
+)
+
+// Fetcher gets what a URL points to, through a guard.
+type Fetcher interface {
+	// Get reads at most most bytes. Its error names no hosts.
+	Get(ctx context.Context, url string, most int64) ([]byte, error)
+}
+
+// Options of an Engine.
+type Options struct {
+	Proxy *proxy.Proxy
+	Fetch Fetcher
+	// Room is how many bytes the answers of all jobs may take together; a job
+	// that finds no room is told that there is no capacity. 0: 1 GiB.
+	Room int64
+	// Parallel is how many runs of one job go on side by side; 0: 4.
+	Parallel int
+	// Limit is how long a job may take; 0: 5 minutes.
+	Limit time.Duration
+	// OnPanic is told of a panic in a run that has a goroutine of its own.
+	OnPanic func(v any)
+}
+
+// Engine carries jobs to their images. Safe for concurrent use.
+type Engine struct {
+	o         Options
+	held      atomic.Int64 // of Room
+	exchanges sync.Pool
+}
+
+// New makes an Engine; there is nothing to close.
+func New(o Options) *Engine {
+	if o.Room <= 0 {
+		o.Room = defaultRoom
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = defaultParallel
+	}
+	if o.Limit <= 0 {
+		o.Limit = defaultLimit
+	}
+	if o.OnPanic == nil {
+		o.OnPanic = func(any) {}
+	}
+	e := &Engine{o: o}
+	e.exchanges.New = func() any { return new(proxy.Exchange) }
+	return e
+}
+
+// Held is how many bytes of answers are in memory.
+func (e *Engine) Held() int64 { return e.held.Load() }
+
+// Do carries j to its images, or says why there are none. ctx's client is
+// watched all the while; when it leaves, upstreams are told to stop. plan makes
+// the Plan of each run, from several goroutines: a job takes one run, or several
+// when it wants more images than its target makes in one. The Result's images are complete, of
+// Job.Format, and must be released.
+func (e *Engine) Do(ctx *fasthttp.RequestCtx, j *Job, plan func() Plan) (*Result, *Failed) {
+	began := time.Now()
+	w := &work{e: e, ctx: ctx, job: j, plan: plan, ends: began.Add(e.o.Limit)}
+	first := w.begin()
+	wants := split(max(1, j.Count), first.reach.PerCall)
+	lines := make([]*line, len(wants))
+	lines[0] = first
+	var others sync.WaitGroup
+	seats := make(chan struct{}, e.o.Parallel)
+	for i := 1; i < len(wants); i++ {
+		lines[i] = w.begin()
+		others.Add(1)
+		go func() {
+			defer others.Done()
+			seats <- struct{}{}
+			defer func() { <-seats }()
+			lines[i].safely(wants[i])
+		}()
+	}
+	lines[0].safely(wants[0])
+	others.Wait()
+	return w.collect(lines, time.Since(began))
+}
+
+// split shares n images out over runs of at most most each.
+func split(n, most int) (wants []int) {
+	for most = max(1, most); n > 0; n -= most {
+		wants = append(wants, min(n, most))
+	}
+	return wants
+}
+
+// work is one job on its way.
+type work struct {
+	e    *Engine
+	ctx  *fasthttp.RequestCtx
+	job  *Job
+	plan func() Plan
+	ends time.Time
+}
+
+func (w *work) begin() *line {
+	l := &line{work: w, plan: w.plan()}
+	l.choose()
+	return l
+}
+
+// collect makes one Result of what the lines came to.
+func (w *work) collect(lines []*line, took time.Duration) (*Result, *Failed) {
+	r := &Result{engine: w.e}
+	var missing *Failed
+	for _, l := range lines {
+		r.held += l.held
+		r.Attempts += l.attempts
+		r.Calls += l.calls
+		r.Converting += l.converting
+		r.Queued = max(r.Queued, l.queued)
+		if missing == nil || l.failed != nil && l.failed.Cause.Final() {
+			missing = pick(l.failed, missing)
+		}
+		if len(l.images) == 0 {
+			continue
+		}
+		if r.Target == nil {
+			r.Target = l.made
+		}
+		r.Images = append(r.Images, l.images...)
+		r.Blurred = r.Blurred || l.Blurred
+		r.Violation = r.Violation || l.Violation
+		r.AdultViolation = r.AdultViolation || l.AdultViolation
+		r.Minor = r.Minor || l.Minor
+		if r.EnhancedPrompt == "" {
+			r.EnhancedPrompt = l.EnhancedPrompt
+		}
+		r.Usage.add(l.Usage)
+	}
+	r.Missing = missing
+	r.Working = max(0, took-r.Queued-r.Converting)
+	if len(r.Images) == 0 || missing != nil && missing.Cause.Final() {
+		r.Release()
+		missing.Attempts = r.Attempts
+		return nil, missing
+	}
+	return r, nil
+}
+
+func pick(f, other *Failed) *Failed {
+	if f != nil {
+		return f
+	}
+	return other
+}
+
+func (u *Usage) add(o Usage) {
+	u.Input += o.Input
+	u.InputText += o.InputText
+	u.InputImage += o.InputImage
+	u.Output += o.Output
+}
+
+// failure is a failed run whose target is to blame.
+func failure(text string) *dialect.Failure {
+	return &dialect.Failure{
+		Status: 502, Code: "INFERENCE_FAILED", Type: "server_error", Message: text,
+		Retryable: true, CountsAgainstHealth: true,
+	}
+}
+
+// check reads the header of an image that an upstream sent, cleans its text and
+// cuts off what lies behind it. Upstreams are not believed: what is no complete
+// image of a known format is a failure.
+func check(m *Image) *dialect.Failure {
+	if len(m.Text)+len(m.Raw) == 0 {
+		return failure(textMissing)
+	}
+	if m.Text != nil {
+		text, ok := cleanText(m.Text)
+		if !ok {
+			return failure(textBroken)
+		}
+		m.Text = padded(text)
+	}
+	h, err := picture.Read(m.Text, m.Raw)
+	if err != nil || h.Size >= maxImage {
+		return failure(textBroken)
+	}
+	if m.Text != nil {
+		m.Text = cutText(m.Text, h.Size)
+	} else {
+		m.Raw = m.Raw[:h.Size:h.Size]
+	}
+	m.Format, m.Width, m.Height = h.Format, h.Width, h.Height
+	return nil
+}
+
+// padded adds the padding that some encoders leave out.
+func padded(text []byte) []byte {
+	if n := len(text) % 4; n > 1 {
+		return append(text[:len(text):len(text)], "=="[:4-n]...)
+	}
+	return text
+}
+
+const (
+	textBroken  = "The model's answer holds no readable image; nothing was charged. Please retry."
+	textMissing = "The model's answer holds fewer images than it should; nothing was charged. Please retry."
+	textFetch   = "The model's image could not be fetched; nothing was charged. Please retry."
+	textLarge   = "The model's answer is too large; nothing was charged. Please retry."
+	textRoom    = "The service is holding as many images as it may right now; please retry."
+)

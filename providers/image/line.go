@@ -1,0 +1,387 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"farebox/providers/dialect"
+	"farebox/providers/image/picture"
+	"farebox/proxy"
+)
+
+const (
+	// maxAnswer is the largest answer to one step: four images of the largest
+	// size as base64.
+	maxAnswer = 4 * maxImage / 3 * 4
+	// maxImage is the first size of an image in bytes that is too large.
+	maxImage = 32 << 20
+	// guessedAnswer is what an answer of unknown length is counted as until it
+	// is there.
+	guessedAnswer = 4 << 20
+	// leastHeld is the smallest answer that counts.
+	leastHeld = 16 << 10
+	// maxErrorBody bounds what is read of an upstream's error answer.
+	maxErrorBody = 64 << 10
+	// maxSteps bounds a run; the job's limit ends it long before.
+	maxSteps = 10_000
+	// repeats is how often a step that starts no work is sent again, each time
+	// after repeatPause more.
+	repeats     = 3
+	repeatPause = 250 * time.Millisecond
+)
+
+// line is one sequence of runs that makes images one goroutine's way: it fails
+// over from target to target until it has one run's images.
+type line struct {
+	*work
+	plan   Plan
+	target *Target // chosen and not yet reported on
+	reach  Reach
+	made   *Target // what made the images
+	asked  *Target // the last one asked
+
+	Outcome  // flags and usage of all its runs
+	images   []Image
+	failed   *Failed
+	attempts int
+	tries    int // attempts of this run
+	calls    int
+	held     int64
+
+	queued, converting time.Duration
+	x                  *proxy.Exchange
+	reply              Reply
+}
+
+// choose finds the next target that can do the job at all.
+func (l *line) choose() {
+	for l.tries < maxAttempts {
+		t := l.plan.Next()
+		if t == nil {
+			break
+		}
+		l.reach = t.Dialect.Reach(l.job, t)
+		if l.reach.No == nil {
+			l.reach.PerCall = max(1, l.reach.PerCall)
+			l.target = t
+			return
+		}
+		l.plan.Release(t)
+		if l.failed == nil {
+			l.failed = &Failed{Target: t, Failure: dialect.Failure{Status: 400, Code: "INVALID_REQUEST", Type: "invalid_request_error", Message: l.reach.No.Text}}
+		}
+	}
+	l.target = nil
+	if l.failed == nil {
+		l.failed = &Failed{Cause: proxy.NoTarget, Err: errors.New("no target is available")}
+	}
+}
+
+// safely is run in a goroutine of its own: a panic must not end the process.
+func (l *line) safely(want int) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.e.o.OnPanic(v)
+			l.failed = &Failed{Cause: proxy.Panic, Target: l.asked}
+			if l.target != nil {
+				l.plan.Release(l.target)
+			}
+		}
+		if l.x != nil {
+			l.x.Reset()
+			l.e.exchanges.Put(l.x)
+			l.x = nil
+		}
+	}()
+	l.fill(want)
+}
+
+// fill makes want images: one run at the target that was chosen, then more when
+// another target makes fewer at once.
+func (l *line) fill(want int) {
+	for len(l.images) < want {
+		if l.target == nil && l.calls > 0 {
+			l.plan, l.failed, l.tries = l.work.plan(), nil, 0
+			l.choose()
+		}
+		if l.target == nil {
+			return // with failed
+		}
+		if !l.attempt(min(want-len(l.images), l.reach.PerCall)) {
+			return
+		}
+	}
+}
+
+// attempt has n images made at the chosen target, and reports how that went.
+// False: there is no point in going on.
+func (l *line) attempt(n int) bool {
+	t := l.target
+	l.asked = t
+	l.attempts++
+	l.tries++
+	out, failed := l.converse(t, n)
+	if failed == nil {
+		failed = l.accept(out, t)
+	}
+	l.target = nil
+	if failed == nil {
+		l.plan.Succeeded(t)
+		l.made, l.failed = t, nil
+		l.calls++
+		return true
+	}
+	failed.Target = t
+	l.failed = failed
+	again := failed.Failure.Retryable
+	switch c := failed.Cause; {
+	case c.Final() || c == proxy.NoFreeConn || c == proxy.TotalTimeout && !time.Now().Before(l.ends):
+		l.plan.Release(t)
+		again = c == proxy.NoFreeConn
+	case c != proxy.None:
+		l.plan.Failed(t, 0)
+		again = true
+	case failed.Failure.CountsAgainstHealth:
+		l.plan.Failed(t, failed.RetryAfter)
+	default:
+		l.plan.Succeeded(t)
+	}
+	if again {
+		l.choose()
+		if l.target != nil {
+			return true
+		}
+		l.failed = failed
+	}
+	return false
+}
+
+// converse drives one run to its end.
+func (l *line) converse(t *Target, n int) (*Outcome, *Failed) {
+	run := t.Dialect.Begin(l.job, t, n)
+	var last *Reply
+	for range maxSteps {
+		s := Step{}
+		out, no := run.Next(&s, last)
+		if no != nil {
+			failed := &Failed{Failure: *no, RetryAfter: no.RetryAfter}
+			if last != nil {
+				failed.RetryAfter = max(failed.RetryAfter, last.RetryAfter)
+			}
+			return nil, failed
+		}
+		if out != nil {
+			if len(out.Images) == 0 {
+				return nil, &Failed{Failure: *failure(textMissing)}
+			}
+			return out, nil
+		}
+		var failed *Failed
+		if last, failed = l.step(t, &s); failed != nil {
+			l.cancel(t, run, failed)
+			return nil, failed
+		}
+	}
+	failed := &Failed{Cause: proxy.TotalTimeout}
+	l.cancel(t, run, failed)
+	return nil, failed
+}
+
+// step waits, then asks, again where that is safe.
+func (l *line) step(t *Target, s *Step) (*Reply, *Failed) {
+	wait := s.Wait
+	for try := 0; ; try++ {
+		left := time.Until(l.ends)
+		if wait > 0 {
+			if c := l.e.o.Proxy.Pause(l.ctx, min(wait, max(0, left))); c != proxy.None {
+				return nil, &Failed{Cause: c}
+			}
+			left = time.Until(l.ends)
+		}
+		if left <= 0 {
+			return nil, &Failed{Cause: proxy.TotalTimeout, Err: errors.New("the job took too long")}
+		}
+		var failed *Failed
+		if s.URL != "" {
+			failed = l.fetch(s, left)
+		} else {
+			failed = l.ask(t, s)
+		}
+		if failed == nil {
+			return &l.reply, nil
+		}
+		if !s.Repeats || try == repeats || failed.Cause == proxy.None || failed.Cause.Final() {
+			return nil, failed
+		}
+		wait = time.Duration(try+1) * repeatPause
+	}
+}
+
+// fetch gets a URL that the upstream named.
+func (l *line) fetch(s *Step, limit time.Duration) *Failed {
+	if l.e.o.Fetch == nil {
+		return &Failed{Failure: *failure(textFetch), Err: errors.New("there is no fetcher")}
+	}
+	most := s.Most
+	if most <= 0 {
+		most = maxImage
+	}
+	room, failed := l.reserve(guessedAnswer)
+	if failed != nil {
+		return failed
+	}
+	var body []byte
+	cause, err := l.e.o.Proxy.Await(l.ctx, limit, func(c context.Context) (err error) {
+		body, err = l.e.o.Fetch.Get(c, s.URL, int64(most))
+		return err
+	})
+	if cause != proxy.None {
+		l.unreserve(room)
+		return &Failed{Cause: cause}
+	}
+	if err != nil {
+		l.unreserve(room)
+		return &Failed{Failure: *failure(textFetch), Err: err}
+	}
+	l.settle(room, cap(body))
+	l.reply = Reply{Status: 200, Body: body}
+	return nil
+}
+
+// ask sends the step's request and reads the whole answer.
+func (l *line) ask(t *Target, s *Step) *Failed {
+	if l.x == nil {
+		l.x = l.e.exchanges.Get().(*proxy.Exchange)
+	}
+	l.x.Reset()
+	if s.Request.ID == nil {
+		s.Request.ID = l.job.ID
+	}
+	res := l.e.o.Proxy.Open(l.ctx, l.x, &only{t.Proxy, &s.Request})
+	if res.Cause != proxy.None {
+		return &Failed{Cause: res.Cause, Err: res.Err}
+	}
+	defer l.x.Close()
+	most := s.Most
+	if most <= 0 {
+		most = maxAnswer
+	}
+	if res.Status < 200 || res.Status >= 300 {
+		most = maxErrorBody
+	}
+	size := l.x.ContentLength()
+	if size > int64(most) && res.Status < 300 {
+		return &Failed{Failure: *failure(textLarge)}
+	}
+	if size < 0 {
+		size = min(guessedAnswer, int64(most))
+	}
+	room, failed := l.reserve(size)
+	if failed != nil {
+		return failed
+	}
+	body, cause, err := l.x.Body(nil, most)
+	l.settle(room, cap(body))
+	switch {
+	case err == proxy.ErrTooLarge && res.Status >= 300:
+		body = nil // an error that long is told by its status alone
+	case err == proxy.ErrTooLarge:
+		return &Failed{Failure: *failure(textLarge)}
+	case err != nil:
+		return &Failed{Cause: cause, Err: err}
+	}
+	l.reply = Reply{
+		Status: res.Status, ContentType: string(l.x.ContentType()), Header: l.x.Header, Body: body, RetryAfter: res.RetryAfter,
+	}
+	return nil
+}
+
+// cancel tells the upstream to stop, when it may still be at work.
+func (l *line) cancel(t *Target, run Run, f *Failed) {
+	if f.Cause == proxy.Shutdown {
+		return // nothing can be sent any more
+	}
+	s := Step{}
+	if !run.Cancel(&s) {
+		return
+	}
+	if s.Request.ID == nil {
+		s.Request.ID = l.job.ID
+	}
+	if l.x == nil {
+		l.x = l.e.exchanges.Get().(*proxy.Exchange)
+	}
+	l.x.Reset()
+	if l.e.o.Proxy.OpenAlone(l.x, &only{t.Proxy, &s.Request}).Cause == proxy.None {
+		_, _, _ = l.x.Body(nil, maxErrorBody)
+		l.x.Close()
+	}
+}
+
+// accept checks what a run made and brings it into the job's format.
+func (l *line) accept(out *Outcome, t *Target) *Failed {
+	before := len(l.images)
+	l.Blurred = l.Blurred || out.Blurred
+	l.Violation = l.Violation || out.Violation
+	l.AdultViolation = l.AdultViolation || out.AdultViolation
+	l.Minor = l.Minor || out.Minor
+	for i := range out.Images {
+		m := &out.Images[i]
+		no := l.finish(m)
+		if no != nil {
+			l.images = l.images[:before]
+			return &Failed{Failure: *no}
+		}
+		l.Blurred = l.Blurred || m.Blurred
+		l.Violation = l.Violation || m.Blocked
+		l.images = append(l.images, *m)
+	}
+	l.Usage.add(out.Usage)
+	l.EnhancedPrompt = out.EnhancedPrompt
+	l.queued += out.Queued
+	return nil
+}
+
+// finish makes an image what the job asks for.
+func (l *line) finish(m *Image) *dialect.Failure {
+	return check(m)
+}
+
+// reserve takes room for an answer.
+func (l *line) reserve(size int64) (int64, *Failed) {
+	if l.e.held.Add(size) > l.e.o.Room {
+		l.e.held.Add(-size)
+		return 0, &Failed{Failure: dialect.Failure{Status: 503, Code: "MODEL_AT_CAPACITY", Type: "server_error", Message: textRoom, RetryAfter: 5 * time.Second}, RetryAfter: 5 * time.Second}
+	}
+	return size, nil
+}
+
+func (l *line) unreserve(room int64) { l.e.held.Add(-room) }
+
+// settle counts what the answer really took, until the Result is released.
+// Words about a job's state are not worth it.
+func (l *line) settle(room int64, size int) {
+	if size < leastHeld {
+		size = 0
+	}
+	l.e.held.Add(int64(size) - room)
+	l.held += int64(size)
+}
+
+// only is the plan of one request to one target.
+type only struct {
+	t *proxy.Target
+	r *proxy.Request
+}
+
+func (o *only) Next(attempt int) (*proxy.Target, *proxy.Request) {
+	if attempt > 0 {
+		return nil, nil
+	}
+	return o.t, o.r
+}
+
+func (*only) Verdict(*proxy.Target, proxy.Attempt) proxy.Action { return proxy.Accept }
+
+var _ = picture.Unknown

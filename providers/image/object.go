@@ -1,0 +1,137 @@
+package image
+
+import (
+	"strconv"
+
+	"farebox/providers/dialect"
+)
+
+// Object writes a JSON object into Pieces: images join as base64 while the body
+// is sent. A zero value is an empty object; End must follow.
+type Object struct {
+	Pieces
+	begun bool
+}
+
+func (o *Object) name(name string) []byte {
+	b := append(make([]byte, 0, len(name)+24), '{')
+	if o.begun {
+		b[0] = ','
+	}
+	o.begun = true
+	return append(dialect.AppendString(b, name), ':')
+}
+
+// Text adds a string.
+func (o *Object) Text(name, text string) { o.Add(dialect.AppendString(o.name(name), text)) }
+
+// TextUnless adds a string that is not empty.
+func (o *Object) TextUnless(name, text string) {
+	if text != "" {
+		o.Text(name, text)
+	}
+}
+
+// Int adds a whole number.
+func (o *Object) Int(name string, n int64) { o.Add(strconv.AppendInt(o.name(name), n, 10)) }
+
+// Float adds a number as short as it can be written.
+func (o *Object) Float(name string, f float64) {
+	o.Add(strconv.AppendFloat(o.name(name), f, 'f', -1, 64))
+}
+
+// Bool adds true or false.
+func (o *Object) Bool(name string, v bool) { o.Add(strconv.AppendBool(o.name(name), v)) }
+
+// Raw adds JSON text.
+func (o *Object) Raw(name, json string) { o.Add(append(o.name(name), json...)) }
+
+// Image adds a file as a string of base64; prefix stands before it.
+func (o *Object) Image(name, prefix string, in *Input) {
+	o.Add(append(append(o.name(name), '"'), prefix...))
+	o.AddText(in.Text, in.Raw)
+	o.AddString(`"`)
+}
+
+// Images adds an array of files as strings of base64.
+func (o *Object) Images(name string, ins []Input) {
+	o.Add(append(o.name(name), '['))
+	for i := range ins {
+		if i > 0 {
+			o.AddString(`,`)
+		}
+		o.AddString(`"`)
+		o.AddText(ins[i].Text, ins[i].Raw)
+		o.AddString(`"`)
+	}
+	o.AddString(`]`)
+}
+
+// End closes the object.
+func (o *Object) End() *Pieces {
+	if !o.begun {
+		o.AddString(`{`)
+	}
+	o.AddString(`}`)
+	return &o.Pieces
+}
+
+// Walk calls f with each member of a JSON object that an upstream sent, until f
+// says false. Both slices stand in b; nothing is copied. What is no object, or
+// broken, ends the walk.
+func Walk(b []byte, f func(key, value []byte) bool) {
+	at := dialect.SkipSpace(b, 0)
+	if at >= len(b) || b[at] != '{' {
+		return
+	}
+	at++
+	for {
+		var m dialect.Member
+		var ok bool
+		if at, ok = dialect.NextMember(b, at, &m); !ok || !f(m.Key, b[m.From:m.To]) {
+			return
+		}
+	}
+}
+
+// Each is Walk for the elements of an array.
+func Each(b []byte, f func(value []byte) bool) {
+	at := dialect.SkipSpace(b, 0)
+	if at >= len(b) || b[at] != '[' {
+		return
+	}
+	at++
+	for {
+		from, to, ok := dialect.NextElement(b, at)
+		if !ok || !f(b[from:to]) {
+			return
+		}
+		at = to
+	}
+}
+
+// Quoted is what stands between the quotes of a JSON string, escapes as
+// written; nil for any other value.
+func Quoted(value []byte) []byte {
+	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
+		return nil
+	}
+	return value[1 : len(value)-1]
+}
+
+// Unquoted is the text of a JSON string; empty for any other value.
+func Unquoted(value []byte) string {
+	return string(dialect.AppendUnescaped(nil, Quoted(value)))
+}
+
+// Whole is a JSON number, or its text in a string, as a whole number.
+func Whole(value []byte) (n Maybe[int64]) {
+	if q := Quoted(value); q != nil {
+		value = q
+	}
+	if len(value) == 0 || len(value) > 20 {
+		return n
+	}
+	v, err := strconv.ParseInt(string(value), 10, 64)
+	return Maybe[int64]{v, err == nil}
+}

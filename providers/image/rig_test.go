@@ -1,0 +1,210 @@
+package image_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	stdimage "image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"farebox/providers/image"
+	"farebox/proxy"
+)
+
+// rig is an Engine behind a real server, so that clients can leave.
+type rig struct {
+	t      testing.TB
+	engine *image.Engine
+	proxy  *proxy.Proxy
+	addr   string
+
+	mu   sync.Mutex
+	job  *image.Job
+	plan func() image.Plan
+	ends chan end
+}
+
+// end is what a job came to.
+type end struct {
+	r *image.Result
+	f *image.Failed
+}
+
+func newRig(t testing.TB, change ...func(o *image.Options)) *rig {
+	g := &rig{t: t, ends: make(chan end, 16)}
+	g.proxy = proxy.New(proxy.Options{Tick: 20 * time.Millisecond, HalfCloseGone: true})
+	o := image.Options{Proxy: g.proxy, Limit: 30 * time.Second, OnPanic: func(v any) { t.Error("panic:", v) }}
+	for _, f := range change {
+		f(&o)
+	}
+	g.engine = image.New(o)
+	s := proxy.NewServer(func(ctx *fasthttp.RequestCtx) {
+		g.mu.Lock()
+		j, plan := g.job, g.plan
+		g.mu.Unlock()
+		r, f := g.engine.Do(ctx, j, plan)
+		g.ends <- end{r, f}
+	}, proxy.ServerOptions{MaxBody: 1 << 20})
+	ln, err := proxy.Listen("127.0.0.1:0", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.addr = ln.Addr().String()
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(ln) }()
+	t.Cleanup(func() {
+		_ = s.Shutdown()
+		<-done
+		g.proxy.Close()
+	})
+	return g
+}
+
+// ask begins a job for a client that waits; leave makes it go away.
+func (g *rig) ask(j *image.Job, targets ...*image.Target) (ends <-chan end, leave func()) {
+	g.t.Helper()
+	g.mu.Lock()
+	g.job, g.plan = j, func() image.Plan { return &list{targets: targets} }
+	g.mu.Unlock()
+	c, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { c.Close() })
+	if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"); err != nil {
+		g.t.Fatal(err)
+	}
+	return g.ends, func() { c.Close() }
+}
+
+// do runs a job to its end.
+func (g *rig) do(j *image.Job, targets ...*image.Target) (*image.Result, *image.Failed) {
+	g.t.Helper()
+	ends, leave := g.ask(j, targets...)
+	defer leave()
+	select {
+	case e := <-ends:
+		return e.r, e.f
+	case <-time.After(60 * time.Second):
+		g.t.Fatal("the job did not end")
+	}
+	panic("unreachable")
+}
+
+// list is a Plan that goes through targets in order and notes the reports.
+type list struct {
+	targets []*image.Target
+	next    int
+	reports []string
+}
+
+func (l *list) Next() *image.Target {
+	if l.next == len(l.targets) {
+		return nil
+	}
+	l.next++
+	return l.targets[l.next-1]
+}
+
+func (l *list) Succeeded(*image.Target)             { l.reports = append(l.reports, "succeeded") }
+func (l *list) Failed(*image.Target, time.Duration) { l.reports = append(l.reports, "failed") }
+func (l *list) Release(*image.Target)               { l.reports = append(l.reports, "released") }
+
+// target is one at a base URL.
+func target(t testing.TB, d image.Dialect, base string, change ...func(o *proxy.TargetOptions)) *image.Target {
+	t.Helper()
+	o := proxy.TargetOptions{Name: "test", BaseURL: base, FirstByte: 20 * time.Second, Idle: 20 * time.Second}
+	for _, f := range change {
+		f(&o)
+	}
+	pt, err := proxy.NewTarget(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pt.Close)
+	return &image.Target{Upstream: "test", Model: "sim-image", Dialect: d, Proxy: pt, Options: map[string]string{}}
+}
+
+// server answers with handler.
+func server(t testing.TB, handler http.HandlerFunc) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.Serve(ln) }()
+	t.Cleanup(func() { _ = s.Close() })
+	return "http://" + ln.Addr().String()
+}
+
+// photo is a picture with some noise.
+func photo(w, h int) stdimage.Image {
+	m := stdimage.NewNRGBA(stdimage.Rect(0, 0, w, h))
+	r := rand.New(rand.NewPCG(1, uint64(w*h)))
+	for y := range h {
+		for x := range w {
+			m.SetNRGBA(x, y, color.NRGBA{uint8(x), uint8(y), uint8(r.IntN(32)), 255})
+		}
+	}
+	return m
+}
+
+func pngOf(w, h int) []byte {
+	var b bytes.Buffer
+	e := png.Encoder{CompressionLevel: png.BestSpeed}
+	_ = e.Encode(&b, photo(w, h))
+	return b.Bytes()
+}
+
+func jpegOf(w, h int) []byte {
+	var b bytes.Buffer
+	_ = jpeg.Encode(&b, photo(w, h), nil)
+	return b.Bytes()
+}
+
+func text(raw []byte) string { return base64.StdEncoding.EncodeToString(raw) }
+
+func input(t testing.TB, raw []byte) image.Input {
+	t.Helper()
+	in, err := image.ReadText([]byte(text(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// bytesOf is the file of an image, whatever form it is in.
+func bytesOf(m *image.Image) []byte {
+	var p image.Pieces
+	p.AddRaw(m.Text, m.Raw)
+	var b bytes.Buffer
+	_, _ = p.WriteTo(&b)
+	return b.Bytes()
+}
+
+// eventually waits for a condition that another goroutine brings about.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(60 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+func jsonAnswer(w http.ResponseWriter, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.Copy(w, strings.NewReader(body))
+}
