@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -119,6 +120,7 @@ type gateway struct {
 	t    testing.TB
 	addr string
 	args []string
+	wrap []string // the command that runs farebox; empty: none
 	cmd  *exec.Cmd
 	out  *output
 	log  *output
@@ -132,13 +134,20 @@ type gateway struct {
 // fails when it does not stop or when it panicked meanwhile.
 func startGateway(t testing.TB, configText string, args ...string) *gateway {
 	t.Helper()
+	g := newGateway(t, configText, args...)
+	g.listenAndStart()
+	return g
+}
+
+// newGateway is startGateway without the start.
+func newGateway(t testing.TB, configText string, args ...string) *gateway {
+	t.Helper()
 	dir := t.TempDir()
 	g := &gateway{
 		Dir: dir, Config: filepath.Join(dir, "farebox.yaml"), Store: filepath.Join(dir, "store"),
 		t: t, args: args, out: &output{}, log: &output{},
 	}
 	g.WriteConfig(configText)
-	g.listenAndStart()
 	return g
 }
 
@@ -188,7 +197,9 @@ func (g *gateway) WriteConfig(text string) {
 }
 
 func (g *gateway) start() error {
-	cmd := exec.Command(fareboxBinary(g.t), append([]string{"serve", "-c", g.Config, "--listen", g.addr, "--store", g.Store}, g.args...)...)
+	line := append(slices.Clone(g.wrap), fareboxBinary(g.t), "serve", "-c", g.Config, "--listen", g.addr, "--store", g.Store)
+	line = append(line, g.args...)
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Dir = g.Dir
 	cmd.Stdout, cmd.Stderr = g.out, g.log
 	if err := cmd.Start(); err != nil {

@@ -176,7 +176,7 @@ func keepPepper(store Store, o *Options, pepper []byte) error {
 	if o.Shared != "" {
 		return nil
 	}
-	return writePepper(filepath.Join(o.Dir, pepperFile), pepper)
+	return writeSecret(filepath.Join(o.Dir, pepperFile), pepper)
 }
 
 func recounted(store Store) error {

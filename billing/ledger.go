@@ -122,7 +122,7 @@ func Open(o Options) (*Ledger, error) {
 		return l.openOperator(&o)
 	}
 	if err := l.open(&o); err != nil {
-		return nil, errors.Join(err, l.abandon())
+		return nil, advise(dir, errors.Join(err, l.abandon()))
 	}
 	l.journal.start()
 	err = l.recoverHolds()
@@ -132,7 +132,7 @@ func Open(o Options) (*Ledger, error) {
 	}
 	if err = errors.Join(err, l.project.expire()); err != nil {
 		_ = l.journal.close(false)
-		return nil, errors.Join(err, l.abandon())
+		return nil, advise(dir, errors.Join(err, l.abandon()))
 	}
 	if !o.idle {
 		l.journal.ready()
@@ -285,7 +285,7 @@ func (l *Ledger) Close() error {
 	case l.node != nil:
 		err = l.node.leave()
 	}
-	return errors.Join(err, l.journal.close(applied), l.abandon())
+	return advise(l.dir, errors.Join(err, l.journal.close(applied), l.abandon()))
 }
 
 func (l *Ledger) journalDir() string { return filepath.Join(l.dir, journalSub) }

@@ -34,10 +34,5 @@ func loadIdentity(dir string) (string, error) {
 		return "", fmt.Errorf("cannot use %s as node.dir: it holds an embedded ledger; choose an empty directory", dir)
 	}
 	id = rand.Text()
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return "", err
-	}
-	_, err = f.WriteString(id + "\n")
-	return id, errors.Join(err, f.Sync(), f.Close(), syncDir(dir))
+	return id, writeSecret(path, []byte(id+"\n"))
 }

@@ -66,16 +66,7 @@ func loadPepper(dir string) ([]byte, error) {
 		return nil, fmt.Errorf("cannot find %s although there is a ledger: restore it from a backup, without it no key is valid", path)
 	}
 	b = newPepper()
-	return b, writePepper(path, b)
-}
-
-func writePepper(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	return errors.Join(err, f.Sync(), f.Close(), syncDir(filepath.Dir(path)))
+	return b, writeSecret(path, b)
 }
 
 func newPepper() []byte {

@@ -40,6 +40,7 @@ type Gateway struct {
 	scratches sync.Pool
 	reloads   sync.Mutex
 	draining  atomic.Bool
+	unready   atomic.Bool  // the last answer of /readyz was that the ledger cannot record
 	drains    atomic.Int64 // answers being read on after their client left
 
 	web3        *web3Desk

@@ -134,10 +134,14 @@ func (g *Gateway) serveReady(ctx *fasthttp.RequestCtx) {
 		ctx.SetBodyString("draining\n")
 		return
 	}
-	if err := g.ledger.Healthy(); err != nil {
-		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
-		// The reason names paths; it is for the log, not for whoever asks.
+	err := g.ledger.Healthy()
+	if unready := err != nil; g.unready.Swap(unready) != unready && unready {
+		// The reason names paths; it is for the log, not for whoever asks, and
+		// whoever asks may ask often.
 		g.log.Error().Err(err).Msg("not ready: the ledger cannot record")
+	}
+	if err != nil {
+		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
 		ctx.SetBodyString("ledger\n")
 		return
 	}

@@ -1,0 +1,60 @@
+package billing
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// advise adds to an error of a data directory what an operator can do about
+// it. SQLite's own words for a full disk are "disk I/O error (4874)".
+func advise(dir string, err error) error {
+	is := func(list ...error) bool {
+		for _, one := range list {
+			if errors.Is(err, one) {
+				return true
+			}
+		}
+		return false
+	}
+	code := 0
+	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
+		code = e.Code() & 0xff
+	}
+	switch {
+	case err == nil:
+		return nil
+	case is(syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG) || code == sqlite3.SQLITE_FULL:
+		return fmt.Errorf("%w; make room on the disk of %s and start again: what was charged is in the journal and not lost", err, dir)
+	case is(syscall.EROFS, fs.ErrPermission) || code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN || code == sqlite3.SQLITE_PERM:
+		return fmt.Errorf("%w; farebox must be able to write to %s and everything in it: mount it writable, give it to the user that farebox runs as, or choose another directory", err, dir)
+	case code == sqlite3.SQLITE_IOERR:
+		return fmt.Errorf("%w; the disk of %s is full or broken: look at its free space, then at the system's log", err, dir)
+	}
+	return err
+}
+
+// writeSecret makes a file that must be whole or not there at all: a half one,
+// from a full disk or a power cut, would keep every later start from making it.
+func writeSecret(path string, content []byte) error {
+	next := path + ".next"
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		_ = os.Remove(next)
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
