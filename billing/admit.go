@@ -139,7 +139,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	}
 	k.use.tally.add(a.NowNs)
 	h.ledger, h.key, h.id, h.day, h.openedNs, h.regime = l, k, rec.hold, day, a.NowNs, k.use.regime
-	h.slot, h.rate, h.keyRate, h.tokens, h.requestID = a.Slot, a.Rate, keyRate, a.Tokens, a.RequestID
+	h.slot, h.booked, h.rate, h.keyRate, h.tokens, h.requestID = a.Slot, a.Slot, a.Rate, keyRate, a.Tokens, a.RequestID
 	h.shared = [2]*sharedWindow{}
 	h.parts, h.period = parts{}, k.use.quota.period
 	acct.give(h, &take)

@@ -41,8 +41,8 @@ type ModelSpend struct {
 	outputs []int64 // units of output of each day
 }
 
-// OfTokens says whether units are tokens, and not pictures.
-func (m *ModelSpend) OfTokens() bool { return !soldByImage(m.Type) }
+// OfTokens says whether units are tokens, and not pictures or credits.
+func (m *ModelSpend) OfTokens() bool { return !soldSingly(m.Type) }
 
 // countImages makes pictures the only units: what else was sold with them is
 // neither pictures nor tokens.
@@ -100,7 +100,7 @@ func (l *Ledger) addUp(q *query, account uint32, first, last int32) (*Analytics,
 	for no, m := range models {
 		n := name(no)
 		m.Name, m.Type = n.id, n.typ
-		if !m.OfTokens() {
+		if !m.OfTokens() && m.Type != RPCType {
 			m.countImages()
 		}
 		sum.Models = append(sum.Models, *m)

@@ -21,7 +21,8 @@ type Hold struct {
 	day       int32  // whose DIEM and period it draws on
 	regime    uint32 // of the key when it was admitted
 	period    int32  // of the key's limits then
-	slot      int
+	slot      int    // of the rate windows
+	booked    int    // whose usage it becomes
 	openedNs  int64
 	rate      *config.Rate // of the model, as admitted
 	keyRate   *config.Rate
@@ -55,6 +56,10 @@ type Settlement struct {
 
 // Open says whether the hold waits to be settled or voided.
 func (h *Hold) Open() bool { return h.state.Load() == holdOpen }
+
+// Book says whose usage the charge becomes, where that is not the model whose
+// limits count.
+func (h *Hold) Book(slot int) { h.booked = slot }
 
 // Granted is what is held.
 func (h *Hold) Granted() Nano {
@@ -238,7 +243,7 @@ func (h *Hold) resolve(a *AccountState, nowNs, tokens int64) {
 func (h *Hold) record(kind uint8, s *Settlement) record {
 	return record{
 		kind: kind, flags: s.Flags, timeNs: s.NowNs, hold: h.id, account: h.key.Account.no, key: uint32(h.key.No),
-		model: modelNo(h.slot), day: h.day, requestID: h.requestID, usage: s.Usage,
+		model: modelNo(h.booked), day: h.day, requestID: h.requestID, usage: s.Usage,
 		status: uint16(s.Status), tookMs: uint32(s.Took / time.Millisecond), prices: pricesFor(s.Price, s.Usage.Prompt),
 	}
 }

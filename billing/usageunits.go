@@ -20,7 +20,7 @@ var skuKinds = map[string]string{"text": "llm", "embedding": "embedding"}
 var imageSKUs = [lineCount]string{lineInput: "-image-input-unit", lineCacheRead: "-image-search-unit", lineCacheWrite: "-image-unit", lineOutput: "-image-unit"}
 
 // Prices and units are written with so many decimals: tokens by the million,
-// pictures one by one.
+// pictures and credits one by one.
 const (
 	tokenDigits = 6
 	picoDigits  = 12
@@ -28,6 +28,9 @@ const (
 
 // SKU is the name of what was sold: <model>-<what>-<unit>.
 func (e *UsageEntry) SKU() string {
+	if e.ModelType == RPCType {
+		return e.Model
+	}
 	if !e.OfTokens() {
 		return e.Model + imageSKUs[e.Line]
 	}
@@ -38,13 +41,18 @@ func (e *UsageEntry) SKU() string {
 	return e.Model + "-" + kind + "-" + lineWords[e.Line] + "-mtoken"
 }
 
-// OfTokens says whether tokens were sold, and not pictures.
-func (e *UsageEntry) OfTokens() bool { return !soldByImage(e.ModelType) }
+// RPCType is the type of what is sold by the credit: blockchain calls. The name
+// of such a model is its SKU (addendum 13).
+const RPCType = "rpc"
 
-// soldByImage says that models of a type are sold by the picture.
-func soldByImage(typ string) bool { return slices.Contains(config.ImageTypes, typ) }
+// OfTokens says whether tokens were sold, and not pictures or credits.
+func (e *UsageEntry) OfTokens() bool { return !soldSingly(e.ModelType) }
 
-// AppendPrice appends the price in USD of a million tokens, or of one picture.
+// soldSingly says that models of a type are sold by the picture or the credit.
+func soldSingly(typ string) bool { return typ == RPCType || slices.Contains(config.ImageTypes, typ) }
+
+// AppendPrice appends the price in USD of a million tokens, or of one picture
+// or credit.
 func (e *UsageEntry) AppendPrice(b []byte) []byte {
 	if !e.OfTokens() {
 		return config.AppendDecimal(b, e.Price, picoDigits)
@@ -52,7 +60,8 @@ func (e *UsageEntry) AppendPrice(b []byte) []byte {
 	return config.AppendDecimal(b, e.Price, tokenDigits)
 }
 
-// AppendUnits appends how many millions of tokens, or how many pictures.
+// AppendUnits appends how many millions of tokens, or how many pictures or
+// credits.
 func (e *UsageEntry) AppendUnits(b []byte) []byte {
 	if !e.OfTokens() {
 		return strconv.AppendInt(b, e.Units, 10)

@@ -42,7 +42,9 @@ type Config struct {
 	Redis Redis `yaml:"redis"`
 	// Web3Keys are the rules for API keys that a wallet makes for itself.
 	Web3Keys Web3Keys `yaml:"web3_keys"`
-	Images   Images   `yaml:"images"`
+	// RPC are the blockchain networks (rpc.go).
+	RPC    RPC    `yaml:"rpc"`
+	Images Images `yaml:"images"`
 
 	// SystemPrompt is put before the messages of every chat request unless the
 	// client says include_<brand>_system_prompt: false. Empty: none.
@@ -113,6 +115,9 @@ type Compat struct {
 	APIKeyList string `yaml:"api_key_list"`
 	// StrictAPIKeys refuses a POST /api_keys without apiKeyType or description (D55).
 	StrictAPIKeys bool `yaml:"strict_api_keys"`
+	// RPCNetworks is the body of GET /crypto/rpc/networks: object (default) for
+	// {"networks":[…]}, or bare for the array alone (D56).
+	RPCNetworks string `yaml:"rpc_networks"`
 }
 
 // Billing holds the money rules. Amounts are Nano (1e-9 of the currency).

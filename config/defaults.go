@@ -45,7 +45,7 @@ func newConfig() *Config {
 			DrainTimeout:   30 * time.Second,
 			HalfCloseGone:  &halfCloseGone,
 		},
-		Compat: Compat{ErrorShape: "auto", APIKeyList: "array"},
+		Compat: Compat{ErrorShape: "auto", APIKeyList: "array", RPCNetworks: "object"},
 		Log:    Log{Level: "info", Format: "auto", SampleAbove: 100},
 		Billing: Billing{
 			MinimumBalance: 100_000_000, // 0.10 USD
@@ -56,7 +56,11 @@ func newConfig() *Config {
 			ImageTokens:    1600,
 		},
 		Web3Keys: Web3Keys{Require: "ledger", PerIP: 30},
-		Redis:    Redis{Timeout: 30 * time.Millisecond, Away: "local_share"},
+		RPC: RPC{
+			CreditPrice: 700_000, ErrorCredits: 5, Rate: Rate{RPM: 100}, MaxBody: 10 << 20,
+			BatchMemory: 32 << 20, BatchAnswer: 1 << 30, Pin: 30 * time.Second,
+		},
+		Redis: Redis{Timeout: 30 * time.Millisecond, Away: "local_share"},
 		Limits: Limits{
 			Tiers:               maps.Clone(builtinTiers),
 			FailedRequests:      Budget{Count: 20, Window: 30 * time.Second, Block: 30 * time.Second},
@@ -75,6 +79,13 @@ func fillDefaults(entry any) {
 		e.MaxIdle = 4 * time.Second
 		e.Breaker = Breaker{Failures: 5, OpenFor: 10 * time.Second}
 		e.RetrySafe = true
+	case *RPCNetwork:
+		e.Credits, e.MaxLag, e.HeadEvery = unwritten, 5, 2*time.Second
+		e.Timeouts = RPCTimeouts{Read: 10 * time.Second, Heavy: 60 * time.Second, Write: 15 * time.Second, Idle: 30 * time.Second}
+	case *RPCUpstream:
+		e.Weight, e.Batch, e.MaxBatch, e.MaxParallel = 1, "auto", 100, 16
+		e.MaxConnections, e.MaxIdle = 1024, 4*time.Second
+		e.Breaker = Breaker{Failures: 5, OpenFor: 10 * time.Second}
 	case *Model:
 		e.Type = "text"
 		e.Privacy = "private"
@@ -87,6 +98,7 @@ func fillDefaults(entry any) {
 
 // complete fills what depends on other values.
 func (c *Config) complete() {
+	c.completeRPC()
 	if c.Images.Styles == nil {
 		c.Images.Styles = slices.Clone(builtinStyles)
 	}

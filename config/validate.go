@@ -34,6 +34,7 @@ func (v *validator) run() {
 	v.texts()
 	v.upstreams()
 	v.models()
+	v.rpc()
 }
 
 var brandWord = regexp.MustCompile(`^[a-z][a-z0-9]{1,19}$`)
@@ -143,6 +144,7 @@ func (v *validator) log() {
 	v.oneOf("log.format", v.c.Log.Format, "auto", "json", "console")
 	v.oneOf("compat.error_shape", v.c.Compat.ErrorShape, "auto", "string", "openai")
 	v.oneOf("compat.api_key_list", v.c.Compat.APIKeyList, "array", "envelope")
+	v.oneOf("compat.rpc_networks", v.c.Compat.RPCNetworks, "object", "bare")
 	whole(v, "log.sample_above", v.c.Log.SampleAbove, 0, 1_000_000)
 }
 

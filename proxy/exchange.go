@@ -208,6 +208,37 @@ func (x *Exchange) Body(dst []byte, most int) ([]byte, Cause, error) {
 	return dst, None, nil
 }
 
+// More appends what one read gives of the answer to dst, for what must be known
+// of it before it is relayed. It may be called again; Relay gives out first all
+// that was appended, which must stay untouched until then. done says that the
+// answer has come to its end, or to what ends it early.
+func (x *Exchange) More(dst []byte) (_ []byte, done bool) {
+	if x.state != stateOpen || x.link == nil {
+		return dst, true
+	}
+	from := len(dst) - len(x.pending)
+	if x.payload != nil {
+		dst = append(dst, x.payload...)
+		x.payload = nil
+	} else if !x.body.done && x.failed == None {
+		dst = slices.Grow(dst, smallBuffer)
+		n := x.fill(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+	}
+	x.pending = dst[from:]
+	return dst, x.body.done || x.failed != None
+}
+
+// Cut ends the conversation from another goroutine: the one that owns the
+// exchange sees it fail with Cut.
+func (x *Exchange) Cut() {
+	x.mu.Lock()
+	if x.on {
+		x.cut(Cut)
+	}
+	x.mu.Unlock()
+}
+
 // fill reads once and puts the payload at the front of p. What ends the answer
 // early is left in x.failed.
 func (x *Exchange) fill(p []byte) (n int) {

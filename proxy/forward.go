@@ -126,7 +126,11 @@ func (x *Exchange) once(t *Target, r *Request, start time.Time, fresh bool) (a A
 	}
 	a.Reused = x.link.reused
 	x.limit(t.o.Total)
-	x.enter(FirstByteTimeout, t.o.FirstByte)
+	wait := t.o.FirstByte
+	if r.FirstByte > 0 {
+		wait = r.FirstByte
+	}
+	x.enter(FirstByteTimeout, wait)
 	n, err := x.send(t, r)
 	a.Sent = n > 0
 	if err == errRequest || err == errSource {

@@ -23,6 +23,8 @@ type Request struct {
 	Accept  string // empty: */*
 	Type    string // Content-Type of the body; empty: application/json
 	ID      []byte // X-Request-ID, empty for none
+	// FirstByte is how long the answer's head may take; 0: as the target says.
+	FirstByte time.Duration
 }
 
 var errRequest = errors.New("the request has an unsendable path, Accept or ID")

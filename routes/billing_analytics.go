@@ -142,8 +142,11 @@ func appendModelUsage(b []byte, m *billing.ModelSpend) []byte {
 	b = append(b, `{"modelName":`...)
 	b = appendString(b, m.Name)
 	unit := "images"
-	if m.OfTokens() {
+	switch {
+	case m.OfTokens():
 		unit = "tokens"
+	case m.Type == billing.RPCType:
+		unit = "credits"
 	}
 	b = append(b, `,"unitType":"`+unit+`","modelType":`...)
 	if t := analyticsTypes[m.Type]; t != "" {

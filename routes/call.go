@@ -50,6 +50,8 @@ type Call struct {
 	attempts    int
 	unsupported *dialect.Unsupported // why the target cannot take the request
 
+	rpc *rpcCall // of blockchain calls (crypto.go), else nil
+
 	// Stream (relay.go).
 	stream     dialect.Stream
 	covered    int64 // completion tokens that the hold pays for
@@ -134,6 +136,7 @@ func (c *Call) end() {
 		c.status = c.ctx.Response.StatusCode()
 	}
 	c.observe()
+	c.giveRPC()
 	g := c.g
 	g.metrics.active.Add(-1)
 	c.reset()

@@ -22,6 +22,8 @@ type Error struct {
 	Param string
 	// RequestID puts the request id into the body (upstream rejection).
 	RequestID bool
+	// Custom is sent as customMessage (addendum 13, 429).
+	Custom string
 	// RetryAfter is sent as whole seconds, at least 1, when positive.
 	RetryAfter time.Duration
 	// Uncounted errors do not count into the failed-request budget
@@ -139,6 +141,10 @@ func appendError(b []byte, e *Error, shape errorShape, requestID []byte) []byte 
 	if e.Code != "" && e.Param == "" {
 		b = append(b, `,"code":`...)
 		b = appendString(b, e.Code)
+	}
+	if e.Custom != "" {
+		b = append(b, `,"customMessage":`...)
+		b = appendString(b, e.Custom)
 	}
 	if len(e.Issues) > 0 {
 		b = append(b, `,"details":`...)

@@ -13,6 +13,7 @@ import (
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/dialect"
+	"farebox/providers/jsonrpc"
 	"farebox/proxy"
 )
 
@@ -38,6 +39,7 @@ type Gateway struct {
 	calls  sync.Pool
 	// scratches are dialect.Scratch.
 	scratches sync.Pool
+	rpcCalls  sync.Pool // of rpcCall
 	reloads   sync.Mutex
 	draining  atomic.Bool
 	unready   atomic.Bool  // the last answer of /readyz was that the ledger cannot record
@@ -56,6 +58,7 @@ type snapshot struct {
 	chat    *chatRules
 	embed   *embedRules
 	names   headerNames
+	rpc     *rpcOffer
 	models  []*modelMeters // by catalog index of the model
 }
 
@@ -66,6 +69,7 @@ func New(o Options, cfg *config.Config) (*Gateway, error) {
 		started: time.Now(), metricsHere: cfg.Server.MetricsListen == "",
 	}
 	g.calls.New = func() any { return newCall(g) }
+	g.rpcCalls.New = func() any { return new(rpcCall) }
 	g.scratches.New = func() any { return new(dialect.Scratch) }
 	g.web3 = newWeb3Desk(o.Ledger)
 	g.metrics = newMeters(g)
@@ -91,7 +95,16 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("cannot build the model catalog: %w", err)
 	}
-	next := &snapshot{cfg: cfg, catalog: catalog, names: newHeaderNames(cfg.Brand)}
+	var networks *jsonrpc.Networks
+	if old != nil {
+		networks = old.rpc.networks
+	}
+	rpc, err := newRPCOffer(cfg, networks, g.ledger)
+	if err != nil {
+		catalog.Close(prev)
+		return fmt.Errorf("cannot build the RPC networks: %w", err)
+	}
+	next := &snapshot{cfg: cfg, rpc: rpc, catalog: catalog, names: newHeaderNames(cfg.Brand)}
 	next.chat = newChatRules(cfg)
 	next.embed = newEmbedRules()
 	types := map[int]string{}
@@ -100,12 +113,16 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		types[m.Slot] = m.Config.Type
 		next.models = append(next.models, g.metrics.model(m.ID))
 	}
+	for _, slot := range rpc.slots {
+		types[slot] = billing.RPCType
+	}
 	g.ledger.SetModelTypes(types)
 	g.ledger.Configure(cfg)
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
 	g.live.Store(next)
 	if prev != nil {
 		prev.Close(catalog)
+		networks.Close(rpc.networks)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ type headerNames struct {
 	version, modelID, modelName                               []byte
 	deprecationWarning, deprecationDate, deprecated, replaced []byte
 	balanceUSD, balanceDIEM                                   []byte
+	rpcCredits, rpcCost                                       []byte
 
 	e2eeKey string // request header of end-to-end encryption
 }
@@ -28,6 +29,7 @@ func newHeaderNames(brand string) headerNames {
 		deprecationWarning: name("model-deprecation-warning"), deprecationDate: name("model-deprecation-date"),
 		deprecated: name("deprecated"), replaced: name("deprecated-replacement"),
 		balanceUSD: name("balance-usd"), balanceDIEM: name("balance-diem"),
+		rpcCredits: name("rpc-credits"), rpcCost: name("rpc-cost-usd"),
 		e2eeKey: string(name("tee-client-pub-key")),
 	}
 }

@@ -197,10 +197,13 @@ func (c *Call) log(took time.Duration) {
 	if c.model != nil {
 		e = e.Str("model", c.model.ID).Bool("stream", c.chat.Stream)
 	}
+	if c.rpc != nil {
+		e = c.rpc.log(e)
+	}
 	if c.upstream != "" {
 		e = e.Str("upstream", c.upstream).Int("attempts", c.attempts)
 	}
-	if c.settled {
+	if c.settled && c.rpc == nil {
 		e = e.Int64("prompt_tokens", c.usage.Prompt).Int64("completion_tokens", c.usage.Completion).
 			Str("charged_usd", c.charged.String()).Bool("estimated", c.usage.Estimated)
 		if c.firstByte > 0 {

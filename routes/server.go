@@ -70,6 +70,9 @@ func (c *Call) abandon() {
 		c.hold.Void(time.Now().UnixNano())
 	}
 	c.x.Close()
+	if c.rpc != nil {
+		c.rpc.job.Close()
+	}
 	if c.drains.Swap(false) {
 		c.g.drains.Add(-1)
 	}

@@ -52,6 +52,8 @@ var table = []route{
 	{"GET", "/billing/usage", admin, "", serveUsage},
 	{"GET", "/billing/usage-history", admin, "", serveHistory},
 	{"GET", "/billing/usage-analytics", admin, "", serveAnalytics},
+	{"GET", "/crypto/rpc/networks", public, "", serveNetworks},
+	{"POST", "/crypto/rpc/{network}", bearer, "", serveRPC},
 }
 
 // isPublic says whether a request needs no credential.

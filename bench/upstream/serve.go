@@ -62,6 +62,9 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		keep, err = c.sendBody(x, c.modelList())
 	case string(c.req.method) != "POST":
 		return c.refuse(x, anthropic, 404, unknownURL(string(c.req.method), path))
+	case strings.HasPrefix(path, "/rpc/"):
+		x.endpoint, x.tally.PromptTokens = "rpc", 0
+		keep, err = c.sendBody(x, c.srv.node(strings.TrimPrefix(path, "/rpc/")).Answer(c.req.body, &NodeFaults{}))
 	case strings.HasSuffix(path, "/chat/completions"):
 		return c.chat(x, asked)
 	case anthropic:

@@ -3,6 +3,7 @@ package upstream
 import (
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	failed    map[string]int // fail_first: failures given so far, by scenario id
+	nodes     map[string]*Node
 	running   sync.WaitGroup
 }
 
@@ -169,6 +171,20 @@ func (s *Server) CloseConnections() {
 	for c := range s.conns {
 		_ = c.nc.Close()
 	}
+}
+
+// node is the simulated blockchain node at a path below /rpc/: one whose name
+// begins with solana is one of those.
+func (s *Server) node(name string) *Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes[name] == nil {
+		if s.nodes == nil || len(s.nodes) > 100 {
+			s.nodes = map[string]*Node{}
+		}
+		s.nodes[name] = NewNode(NodeOptions{Solana: strings.HasPrefix(name, "solana")})
+	}
+	return s.nodes[name]
 }
 
 // failFirst says whether this request is among the first n of its scenario.

@@ -1,0 +1,226 @@
+package jsonrpc
+
+import (
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"farebox/proxy"
+)
+
+// maxAttempts bounds how many nodes one call may be sent to.
+const maxAttempts = 4
+
+// Verdict is how one call ended, which decides what it costs.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Unanswered calls got an error of our own: no node answered.
+	Unanswered Verdict = iota
+	// Succeeded calls have a result.
+	Succeeded
+	// NodeError is a call that a node answered with an error.
+	NodeError
+)
+
+// Job is one admitted request on its way to the nodes and back. It is pooled:
+// Reset before it is used again, and only after Result.Large was relayed.
+type Job struct {
+	Request
+	// Verdicts of the calls, after Run.
+	Verdicts []Verdict
+	Attempts int    // nodes asked, over all calls
+	Node     string // that gave the answer, or the last that was asked
+
+	main attempt
+	body []byte // as sent, when it was rebuilt
+	out  []byte // the answer, when it was put together
+	lens lens
+	from Trip
+}
+
+// Trip is what a job needs to know of the request it belongs to.
+type Trip struct {
+	Proxy   *proxy.Proxy
+	Ctx     *fasthttp.RequestCtx
+	Network *Network
+	Account string // whose reads follow its writes
+	ID      []byte // sent to nodes as X-Request-ID
+}
+
+// Result is what a job came to.
+type Result struct {
+	// Cause is why there is no answer at all, None when there is one.
+	Cause      proxy.Cause
+	RetryAfter time.Duration
+	// Body is the answer, valid until Reset. With Large it is the beginning of
+	// one, and Relay sends it all.
+	Body  []byte
+	Large bool
+
+	attempts int
+}
+
+// Run asks nodes until every call is answered or given up.
+func (j *Job) Run(t Trip) Result {
+	j.from = t
+	j.Verdicts = append(j.Verdicts[:0], make([]Verdict, len(j.Calls))...)
+	now := time.Now().UnixNano()
+	t.Network.heads.touch(t.Proxy, now)
+	if j.Batch {
+		return j.batch(now)
+	}
+	return j.single(now)
+}
+
+// Reset makes the job ready for another request.
+func (j *Job) Reset() {
+	j.Request.Reset()
+	j.main.reset()
+	if cap(j.body) > keptBuffer {
+		j.body = nil
+	}
+	if cap(j.out) > keptBuffer {
+		j.out = nil
+	}
+	j.Verdicts, j.body, j.out = j.Verdicts[:0], j.body[:0], j.out[:0]
+	j.Attempts, j.Node, j.from = 0, "", Trip{}
+	j.lens = lens{buf: j.lens.buf[:0]}
+}
+
+// pinned is the node that the account reads from after a transaction.
+func (j *Job) pinned(nowNs int64) *Node {
+	n := j.from.Network
+	if name := n.pins.get(j.from.Account, nowNs); name != "" {
+		return n.node(name)
+	}
+	return nil
+}
+
+// single asks one call.
+func (j *Job) single(now int64) Result {
+	body := j.Body
+	if !j.Untouched {
+		j.body = j.appendSingle(j.body[:0], 0)
+		body = j.body
+	}
+	r := j.call(&j.main, 0, body, nil, now)
+	j.Attempts = r.attempts
+	if j.main.node != nil {
+		j.Node = j.main.node.Name
+	}
+	if r.Cause != proxy.None {
+		return r
+	}
+	a := &j.main
+	if a.large {
+		return r
+	}
+	r.Body = a.buf
+	if id := j.ID(0); string(a.judge.ID(0)) != string(id) || a.judge.Answers[0].From != 0 {
+		j.out = appendAnswer(j.out[:0], a.buf, &a.judge.Answers[0], id)
+		r.Body = j.out
+	}
+	return r
+}
+
+// call asks nodes for call i until one answers, and leaves the answer in a. not
+// is a node that had its turn. Calls of a batch that is split run side by side.
+func (j *Job) call(a *attempt, i int, body []byte, not *Node, now int64) (res Result) {
+	t := &j.from
+	m := j.Calls[i].Method
+	pick := Pick{network: t.Network}
+	pick.leaveOut(not)
+	asked := 0
+	defer func() { res.attempts = asked }()
+	w := want{method: m, pinned: j.pinned(now)}
+	var last reply
+	lacks := false
+	for n := 0; n < maxAttempts; n++ {
+		if n > 0 {
+			now = time.Now().UnixNano()
+		}
+		u := pick.next(&w, now)
+		if u == nil {
+			break
+		}
+		asked++
+		r := a.ask(t.Proxy, t.Ctx, u, body, t.Network.timeout(m.Class), t.ID)
+		now = time.Now().UnixNano()
+		u.report(r, now)
+		switch r.kind {
+		case answered, known, spent, unbatched:
+			return j.settleCall(a, i, u, now)
+		case gone:
+			return Result{Cause: r.cause}
+		case lacking:
+			u.lacks[m.Index].Store(now + int64(learntFor))
+			lacks = true
+		case failed:
+			if m.Class == Write && r.maybe {
+				return Result{Cause: r.cause}
+			}
+		}
+		last = r
+	}
+	return j.noAnswer(a, i, last, lacks, now)
+}
+
+// settleCall notes how call i ended.
+func (j *Job) settleCall(a *attempt, i int, u *Node, now int64) Result {
+	if a.judge.Answers[0].Failed() {
+		j.Verdicts[i] = NodeError
+		return Result{Large: a.large}
+	}
+	j.Verdicts[i] = Succeeded
+	if j.Calls[i].Method.Class == Write {
+		j.pin(u, now)
+	}
+	return Result{Large: a.large}
+}
+
+// pin makes the account read from the node that took its transaction.
+func (j *Job) pin(u *Node, now int64) {
+	if n := j.from.Network; n.pinFor > 0 && len(n.Nodes) > 1 {
+		n.pins.set(j.from.Account, u.Name, now+int64(n.pinFor), now)
+	}
+}
+
+// noAnswer is what is left when no node answered call i.
+func (j *Job) noAnswer(a *attempt, i int, last reply, lacks bool, now int64) Result {
+	switch {
+	case last.kind == refused:
+		j.Verdicts[i] = NodeError
+		j.ownAnswer(a, -32603, "the node refused the request")
+		return Result{}
+	case lacks || last.kind == 0 && !j.from.Network.anyServes(j.Calls[i].Method, now):
+		j.Verdicts[i] = NodeError
+		j.ownAnswer(a, -32601, "the method is not supported by the nodes of this network")
+		return Result{}
+	}
+	cause := last.cause
+	if cause == proxy.None {
+		cause = proxy.NoTarget
+	}
+	return Result{Cause: cause, RetryAfter: max(last.retryAfter, j.from.Network.restsFor(now))}
+}
+
+// ownAnswer puts an error of ours where a node's answer would be.
+func (j *Job) ownAnswer(a *attempt, code int, text string) {
+	a.x.Close()
+	a.large = false
+	a.buf = appendError(a.buf[:0], defaultID, code, text)
+	a.judge.Reset()
+	a.judge.Write(a.buf)
+}
+
+// anyServes says whether some node is not known to lack a method.
+func (n *Network) anyServes(m *Method, now int64) bool {
+	for _, u := range n.Nodes {
+		if u.serves(m, now) {
+			return true
+		}
+	}
+	return false
+}

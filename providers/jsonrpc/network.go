@@ -1,0 +1,253 @@
+package jsonrpc
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"farebox/config"
+	"farebox/providers/health"
+	"farebox/proxy"
+)
+
+// learntFor is how long what a node refused is remembered: a method it does not
+// serve, a batch it does not take.
+const learntFor = 10 * time.Minute
+
+// Network is one chain with the nodes that serve it. Immutable but for what is
+// learnt of the nodes.
+type Network struct {
+	Name   string
+	Family *Family
+	Base   int64 // credits of a standard call
+	Config *config.RPCNetwork
+	Nodes  []*Node
+
+	pinFor    time.Duration
+	batchMost int64
+	pins      *pins
+	heads     *heads
+}
+
+// Node is one upstream of a network.
+type Node struct {
+	Name   string
+	Config *config.RPCUpstream
+	Proxy  *proxy.Target
+	of     *Network
+
+	Breaker *health.Breaker
+	path    []byte // of the URL, with its query
+	denied  []bool // by method
+	learnt
+
+	options proxy.TargetOptions
+	ca      [sha256.Size]byte
+}
+
+// learnt is what a node has told by refusing, and its head.
+type learnt struct {
+	lacks   []atomic.Int64 // by method: until when it is not asked, Unix ns
+	single  atomic.Int64   // until when it gets no batches
+	head    atomic.Int64   // number of its newest block; 0: not known
+	headNs  atomic.Int64   // when that was
+	busy    atomic.Int64   // answers that hid a refusal
+	answers atomic.Int64
+}
+
+// Networks are all networks of a config.
+type Networks struct {
+	Sorted []*Network
+	byName map[string]*Network
+}
+
+// NewNetworks builds the networks of a checked config. Connections, healths and
+// what was learnt are taken over from prev (nil: there is none) where a node's
+// settings did not change.
+func NewNetworks(cfg *config.Config, prev *Networks) (*Networks, error) {
+	all := &Networks{byName: map[string]*Network{}}
+	for i := range cfg.RPC.Networks {
+		c := &cfg.RPC.Networks[i]
+		n := &Network{Name: c.Name, Family: FamilyOf(c.Family), Base: c.Credits, Config: c, pinFor: cfg.RPC.Pin, batchMost: int64(cfg.RPC.BatchMemory)}
+		if n.Family == nil {
+			all.Close(prev)
+			return nil, fmt.Errorf("cannot serve network %s: there is no family %q", c.Name, c.Family)
+		}
+		old := prev.Find(c.Name)
+		if old != nil {
+			n.pins = old.pins
+		} else {
+			n.pins = newPins()
+		}
+		for j := range c.Upstreams {
+			u, err := newNode(n, &c.Upstreams[j], old)
+			if err != nil {
+				all.Close(prev)
+				return nil, err
+			}
+			n.Nodes = append(n.Nodes, u)
+		}
+		n.heads = newHeads(n)
+		all.Sorted = append(all.Sorted, n)
+		all.byName[n.Name] = n
+	}
+	slices.SortFunc(all.Sorted, func(a, b *Network) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// Find is the network of that name, nil when there is none.
+func (all *Networks) Find(name string) *Network {
+	if all == nil {
+		return nil
+	}
+	return all.byName[name]
+}
+
+// Close closes the connections of nodes that next (nil: nobody) does not use
+// any more.
+func (all *Networks) Close(next *Networks) {
+	kept := map[*proxy.Target]bool{}
+	if next != nil {
+		for _, n := range next.byName {
+			for _, u := range n.Nodes {
+				kept[u.Proxy] = true
+			}
+		}
+	}
+	for _, n := range all.byName {
+		for _, u := range n.Nodes {
+			if !kept[u.Proxy] {
+				u.Proxy.Close()
+			}
+		}
+	}
+}
+
+func newNode(n *Network, c *config.RPCUpstream, old *Network) (*Node, error) {
+	u := &Node{Name: c.Name, Config: c, of: n}
+	base, path, err := splitURL(c.URL.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the url of upstream %s of network %s: %w", c.Name, n.Name, err)
+	}
+	u.path = []byte(path)
+	t := n.Config.Timeouts
+	u.options = proxy.TargetOptions{
+		Name: n.Name + "/" + c.Name, BaseURL: base, CAFile: c.CAFile, FirstByte: t.Read, Idle: t.Idle,
+		MaxConns: c.MaxConnections, MaxIdle: c.MaxIdle,
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		u.options.Headers = append(u.options.Headers, [2]string{name, c.Headers[name].Reveal()})
+	}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the ca_file of upstream %s of network %s: %w", c.Name, n.Name, err)
+		}
+		u.ca = sha256.Sum256(pem)
+	}
+	u.denied = make([]bool, len(n.Family.Methods))
+	for _, pattern := range c.Without {
+		for _, m := range n.Family.Match(pattern) {
+			u.denied[m.Index] = true
+		}
+	}
+	u.Breaker = health.NewBreaker(c.Breaker.Failures, c.Breaker.OpenFor)
+	u.lacks = make([]atomic.Int64, len(n.Family.Methods))
+	if was := old.node(c.Name); was != nil && old.Family == n.Family && was.ca == u.ca && reflect.DeepEqual(was.options, u.options) {
+		u.Proxy = was.Proxy
+		if was.Breaker.Like(c.Breaker.Failures, c.Breaker.OpenFor) {
+			u.Breaker = was.Breaker
+		}
+		u.head.Store(was.head.Load())
+		u.headNs.Store(was.headNs.Load())
+		u.single.Store(was.single.Load())
+		for i := range was.lacks {
+			u.lacks[i].Store(was.lacks[i].Load())
+		}
+		return u, nil
+	}
+	u.Proxy, err = proxy.NewTarget(u.options)
+	return u, err
+}
+
+func (n *Network) node(name string) *Node {
+	if n == nil {
+		return nil
+	}
+	for _, u := range n.Nodes {
+		if u.Name == name {
+			return u
+		}
+	}
+	return nil
+}
+
+// splitURL separates what names the server from the path and query, in which
+// services have their keys.
+func splitURL(text string) (base, path string, err error) {
+	if strings.HasPrefix(text, "unix:") {
+		return text, "/", nil
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", "", fmt.Errorf("it is not a URL") // whose text may be a secret
+	}
+	if path = u.EscapedPath(); path == "" {
+		path = "/"
+	}
+	if u.RawQuery != "" {
+		path += "?" + u.RawQuery
+	}
+	return u.Scheme + "://" + u.Host, path, nil
+}
+
+// serves says whether a node may be asked for a method.
+func (u *Node) serves(m *Method, nowNs int64) bool {
+	if u.denied[m.Index] {
+		return false
+	}
+	until := u.lacks[m.Index].Load()
+	return until == 0 || nowNs >= until
+}
+
+// servesAll is serves for every call of a request.
+func (u *Node) servesAll(r *Request, nowNs int64) bool {
+	for i := range r.Calls {
+		if !u.serves(r.Calls[i].Method, nowNs) {
+			return false
+		}
+	}
+	return true
+}
+
+// batches says whether a node is given so many calls at once.
+func (u *Node) batches(calls int, nowNs int64) bool {
+	switch u.Config.Batch {
+	case "split":
+		return false
+	case "auto":
+		if until := u.single.Load(); until != 0 && nowNs < until {
+			return false
+		}
+	}
+	return calls <= u.Config.MaxBatch
+}
+
+// timeout is how long a node may take to begin its answer.
+func (n *Network) timeout(c Class) time.Duration {
+	switch c {
+	case Heavy:
+		return n.Config.Timeouts.Heavy
+	case Write:
+		return n.Config.Timeouts.Write
+	}
+	return n.Config.Timeouts.Read
+}

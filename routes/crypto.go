@@ -1,0 +1,322 @@
+package routes
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/config"
+	"farebox/providers/jsonrpc"
+	"farebox/proxy"
+)
+
+// rpcOffer is what a snapshot sells of blockchain calls.
+type rpcOffer struct {
+	networks *jsonrpc.Networks
+	listing  []byte         // body of GET /crypto/rpc/networks
+	slots    map[string]int // of each network's usage
+	names    []string       // sorted
+	limits   int            // slot of the rate windows, common to all networks
+	rate     *config.Rate   // nil: no limits
+	price    *config.Price  // of a credit
+	error    int64          // credits of a call that a node answered with an error
+	maxBody  int
+}
+
+// rpcLimit is the name under which refusals by the rate limit are logged.
+const rpcLimit = "crypto-rpc"
+
+func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, l *billing.Ledger) (*rpcOffer, error) {
+	networks, err := jsonrpc.NewNetworks(cfg, prev)
+	if err != nil {
+		return nil, err
+	}
+	o := &rpcOffer{
+		networks: networks, slots: map[string]int{}, error: cfg.RPC.ErrorCredits,
+		price: &config.Price{Output: cfg.RPC.CreditPrice}, maxBody: int(cfg.RPC.MaxBody),
+	}
+	if len(networks.Sorted) > 0 {
+		o.limits = l.Slot(rpcLimit)
+	}
+	if cfg.RPC.Rate != (config.Rate{}) {
+		rate := cfg.RPC.Rate
+		o.rate = &rate
+	}
+	list := []byte{'['}
+	for i, n := range networks.Sorted {
+		o.slots[n.Name] = l.Slot(rpcLimit + "-" + n.Name)
+		o.names = append(o.names, n.Name)
+		list = appendString(comma(list, i), n.Name)
+	}
+	list = append(list, ']')
+	if cfg.Compat.RPCNetworks == "object" {
+		list = append(append([]byte(`{"networks":`), list...), '}')
+	}
+	o.listing = list
+	return o, nil
+}
+
+// serveNetworks answers GET /crypto/rpc/networks (interface.md, Crypto proxy).
+func serveNetworks(_ *Gateway, c *Call) *Error { return c.writeJSON(c.snap.rpc.listing) }
+
+// rpcCall is what a blockchain request has beside its Call. It is pooled.
+type rpcCall struct {
+	job     jsonrpc.Job
+	network *jsonrpc.Network
+	credits int64 // charged
+}
+
+// giveRPC gives the pooled part back.
+func (c *Call) giveRPC() {
+	if r := c.rpc; r != nil {
+		r.job.Reset()
+		r.network, r.credits = nil, 0
+		c.rpc = nil
+		c.g.rpcCalls.Put(r)
+	}
+}
+
+func (r *rpcCall) log(e *zerolog.Event) *zerolog.Event {
+	e = e.Str("network", r.network.Name).Int("calls", len(r.job.Calls)).Int64("credits", r.credits)
+	if r.job.Node != "" {
+		e = e.Str("upstream", r.job.Node).Int("attempts", r.job.Attempts)
+	}
+	return e
+}
+
+// serveRPC answers POST /crypto/rpc/{network}: one JSON-RPC request or a batch
+// (interface.md, Crypto proxy; addendum 13).
+func serveRPC(g *Gateway, c *Call) *Error {
+	offer := c.snap.rpc
+	name, _ := c.ctx.UserValue("network").(string)
+	network := offer.networks.Find(name)
+	if network == nil {
+		return &Error{
+			Status: 400, Message: "Unsupported RPC network",
+			Issues: []Issue{{Code: "invalid_enum_value", Path: "network", Received: excerpt(stringBytes(name)), Options: offer.names,
+				Message: "There is no network " + quoted(name) + " here; GET " + prefix + "/crypto/rpc/networks lists those there are."}},
+		}
+	}
+	c.rpc = g.rpcCalls.Get().(*rpcCall)
+	c.rpc.network = network
+	if until, unsupported := g.ledger.FailureBlock(c.key, c.slot(), c.user, c.startNs); until > 0 {
+		return c.blocked(until, unsupported)
+	}
+	if e := c.readRPC(network); e != nil {
+		return e
+	}
+	if e := c.admitRPC(); e != nil {
+		return e
+	}
+	out, e := c.runRPC()
+	if e != nil {
+		return e
+	}
+	c.answerRPC(&out)
+	return nil
+}
+
+// readRPC checks the envelope and finds the methods of all calls.
+func (c *Call) readRPC(n *jsonrpc.Network) *Error {
+	if !jsonListed(c.ctx.Request.Header.ContentType()) {
+		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Type must be application/json, is " + strconv.Quote(excerpt(c.ctx.Request.Header.ContentType())) + ".", Uncounted: true}
+	}
+	if coding := c.ctx.Request.Header.ContentEncoding(); len(coding) > 0 {
+		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Encoding " + strconv.Quote(excerpt(coding)) + " is not accepted on requests; send the JSON as it is.", Uncounted: true}
+	}
+	body := c.ctx.Request.Body()
+	if most := c.snap.rpc.maxBody; len(body) > most {
+		return &Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large; at most " + config.Size(most).String() + " are taken here.", Uncounted: true}
+	}
+	job := &c.rpc.job
+	if fault := job.Scan(body); fault != nil {
+		e := errInvalid(Issue{Code: fault.Code, Path: fault.Path, Message: fault.Error()})
+		e.Message = "Invalid request body: " + fault.Error()
+		return e
+	}
+	if unknown := job.Resolve(n.Family); unknown != nil {
+		return unsupportedMethods(job, n, unknown)
+	}
+	return nil
+}
+
+// jsonListed takes a type that is there twice, too: a client library adds its
+// own to the one its user set.
+func jsonListed(contentType []byte) bool {
+	first, _, _ := bytes.Cut(contentType, []byte(","))
+	return isJSON(first)
+}
+
+// unsupportedMethods names every method that is not served, and each call that
+// asks for one.
+func unsupportedMethods(job *jsonrpc.Job, n *jsonrpc.Network, unknown []int) *Error {
+	var names []string
+	seen := map[string]bool{}
+	e := &Error{Status: 400, Code: "INVALID_REQUEST"}
+	for _, i := range unknown {
+		name := string(job.MethodName(i))
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+		path := "method"
+		if job.Batch {
+			path = strconv.Itoa(i) + ".method"
+		}
+		e.Issues = append(e.Issues, Issue{Code: "custom", Path: path, Received: name, Message: path + ": " + name + " " + n.Family.Reason(job.MethodName(i)) + "."})
+	}
+	e.Message = "Unsupported RPC methods for " + n.Name + ": " + strings.Join(names, ", ")
+	return e
+}
+
+// admitRPC holds what the request costs when every call succeeds, and counts it
+// in the limits: a batch as one request.
+func (c *Call) admitRPC() *Error {
+	offer := c.snap.rpc
+	full := billing.Cost(offer.price, credits(c.rpc.job.Credits(c.rpc.network.Base)))
+	c.admission = billing.Admission{
+		Key: c.key, Slot: offer.limits, Rate: offer.rate, Hold: full, Min: full, NowNs: c.startNs, RequestID: c.raw,
+	}
+	denial := c.g.ledger.Admit(&c.hold, &c.admission)
+	if denial.Code == billing.Admitted {
+		c.hold.Book(offer.slots[c.rpc.network.Name])
+		return nil
+	}
+	if denial.Code != billing.RateRequests && denial.Code != billing.RateTokens {
+		return c.denied(&denial)
+	}
+	return c.limitedRPC(&denial)
+}
+
+// limitedRPC is a refusal by the rate limit, with its headers (addendum 3.6, 13).
+func (c *Call) limitedRPC(d *billing.Denial) *Error {
+	c.g.ledger.NoteViolation(c.key, rpcLimit, apiTier, d.Limit, c.startNs)
+	h := &c.ctx.Response.Header
+	h.Set("X-Ratelimit-Type", d.Scope)
+	h.Set("X-RateLimit-Limit", strconv.FormatInt(d.Allowed, 10))
+	h.Set("X-RateLimit-Remaining", strconv.FormatInt(d.Remaining, 10))
+	h.Set("X-RateLimit-Reset", strconv.FormatInt((d.Reset.UnixNano()+int64(time.Second)-1)/int64(time.Second), 10))
+	text := "Rate limit exceeded: " + d.Limit + " of this " + scopeText(d.Scope) + " for crypto RPC, " + strconv.FormatInt(d.Allowed, 10) + " requests; a batch counts as one."
+	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: max(d.RetryAfter, time.Second)}
+}
+
+// credits are sold as units of output.
+func credits(n int64) billing.Usage { return billing.Usage{Completion: n, Seen: true} }
+
+// rpcAnswer is what an admitted request came to: all that a client gets of it
+// but the headers of every answer.
+type rpcAnswer struct {
+	status  int
+	credits int64
+	cost    billing.Nano
+	body    []byte // whole, valid until the Call ends; with large its beginning
+	large   bool   // it is relayed as it arrives, and settled at its end
+}
+
+// runRPC runs an admitted request and charges it, unless its answer is large:
+// that is charged when its last byte was judged. An error means that nothing
+// was answered and nothing is charged.
+func (c *Call) runRPC() (rpcAnswer, *Error) {
+	r := c.rpc
+	res := r.job.Run(jsonrpc.Trip{
+		Proxy: c.g.proxy, Ctx: c.ctx, Network: r.network, Account: c.key.Account.ID, ID: c.id[:],
+	})
+	c.attempts = r.job.Attempts
+	if res.Cause != proxy.None {
+		c.cause = res.Cause.String()
+		return rpcAnswer{}, c.unreachableRPC(&res)
+	}
+	out := rpcAnswer{status: 200, credits: r.job.Charge(r.network.Base, c.snap.rpc.error), body: res.Body, large: res.Large}
+	out.cost = billing.Cost(c.snap.rpc.price, credits(out.credits))
+	r.credits = out.credits
+	if !out.large {
+		c.settleRPC(out.cost, out.credits, 0)
+	}
+	return out, nil
+}
+
+// unreachableRPC answers for nodes that gave no answer: 500 whatever it was
+// (addendum 13, Upstream). Neither hosts nor their words reach the client.
+func (c *Call) unreachableRPC(res *jsonrpc.Result) *Error {
+	e := &Error{Status: 500, RetryAfter: res.RetryAfter}
+	switch res.Cause {
+	case proxy.ClientGone, proxy.ClientStalled:
+		return &Error{Status: 499, Code: "CLIENT_CLOSED_REQUEST", Message: "The client closed the request.", Close: true, Uncounted: true}
+	case proxy.Shutdown:
+		return &Error{Status: 503, Message: "The service is restarting; please retry.", RetryAfter: retrySoon, Close: true}
+	case proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout, proxy.ConnectTimeout:
+		e.Message = "The nodes of " + c.rpc.network.Name + " took too long to answer; nothing was charged."
+	case proxy.NoTarget, proxy.NoFreeConn:
+		e.Message = "The nodes of " + c.rpc.network.Name + " have no capacity right now; nothing was charged. Please retry."
+		e.RetryAfter = max(e.RetryAfter, retrySoon)
+	default:
+		e.Message = "The nodes of " + c.rpc.network.Name + " gave no usable answer; nothing was charged."
+	}
+	return e
+}
+
+func (c *Call) settleRPC(cost billing.Nano, n int64, flags billing.Flags) {
+	now := time.Now()
+	c.took, c.settled = now.Sub(c.began), true
+	c.charged, c.shortfall = c.hold.Settle(billing.Settlement{
+		Cost: cost, Usage: credits(n), Price: c.snap.rpc.price, Flags: flags, Status: 200, Took: c.took, NowNs: c.startNs + int64(c.took),
+	})
+}
+
+// answerRPC makes an answer the response.
+func (c *Call) answerRPC(out *rpcAnswer) {
+	r := &c.ctx.Response
+	r.SetStatusCode(out.status)
+	r.Header.SetContentType("application/json")
+	c.setCharge(out.credits, out.cost)
+	if out.large {
+		c.relayRPC(out)
+		return
+	}
+	r.SetBody(out.body)
+}
+
+// setCharge puts the headers that say what was charged.
+func (c *Call) setCharge(credits int64, cost billing.Nano) {
+	h, n := &c.ctx.Response.Header, &c.snap.names
+	h.SetCanonical(n.rpcCredits, strconv.AppendInt(c.number[:0], credits, 10))
+	h.SetCanonical(n.rpcCost, appendCost(c.number[:0], cost))
+}
+
+// appendCost writes USD with 8 decimals, rounded half up (addendum 13).
+func appendCost(b []byte, cost billing.Nano) []byte {
+	const decimals, scale = 8, 100_000_000
+	n := (int64(cost) + 5) / 10
+	b = strconv.AppendInt(b, n/scale, 10)
+	b = append(b, '.')
+	digits := strconv.AppendInt(nil, scale+n%scale, 10)
+	return append(b, digits[1:1+decimals]...)
+}
+
+// relayRPC attaches a large answer to the response. It is judged to its end
+// while it goes out.
+func (c *Call) relayRPC(out *rpcAnswer) {
+	c.relaying, c.status = true, 200
+	cost, n := out.cost, out.credits
+	c.rpc.job.Relay(c.ctx, func(cause proxy.Cause, whole bool) {
+		switch {
+		case whole:
+			c.settleRPC(cost, n, 0)
+		case cause == proxy.ClientGone || cause == proxy.ClientStalled:
+			// The node did its work, and all that could be delivered was.
+			c.cause, c.status = cause.String(), 499
+			c.settleRPC(cost, n, billing.FlagAborted)
+		default:
+			if cause == proxy.None {
+				cause = proxy.UpstreamMalformed
+			}
+			c.cause = cause.String()
+			c.hold.Void(time.Now().UnixNano())
+		}
+	}, c.onDone)
+	c.ctx = nil
+}
