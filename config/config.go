@@ -282,6 +282,9 @@ type Target struct {
 	Model    string `yaml:"model"`    // the upstream's name of the model; default: the model id
 	Weight   int    `yaml:"weight"`   // share among equal priorities; default 1, 1 to 1000
 	Priority int    `yaml:"priority"` // lower first; default 0
+	// Options are settings of the upstream's dialect for models of pictures,
+	// such as sizes: 1024x1024; each dialect lists its own.
+	Options map[string]string `yaml:"options"`
 }
 
 // Capabilities as in addendum 7.4 (text).

@@ -13,6 +13,7 @@ const (
 	maxEach        = Each(10_000 * 1_000_000_000_000) // 10,000 USD for a picture: above is a slipped decimal point
 	maxInputImages = 64
 	maxStyles      = 1000
+	maxOptions     = 32
 
 	// defaultPromptCharacters is the cap of a prompt where the model has none
 	// of its own (interface.md, Limits), maxPromptCharacters that of the
@@ -288,6 +289,22 @@ func (v *validator) priceKeys(path string, prices map[string]Each, keys []string
 func (v *validator) each(path string, e Each) {
 	if e < 0 || e > maxEach {
 		v.wrong(path, "%s is out of range; expected 0 to 10000 USD", v.shown(path))
+	}
+}
+
+// options checks the form of a target's options; what they mean is the
+// dialect's business.
+func (v *validator) options(path string, m *Model, options map[string]string) {
+	if len(options) > 0 && !m.IsImage() {
+		v.wrong(path, "options have no meaning for a model of type %s; expected them to be left out", m.Type)
+	}
+	if n := len(options); n > maxOptions {
+		v.wrong(path, "%d options are listed; expected at most %d", n, maxOptions)
+	}
+	for _, key := range slices.Sorted(maps.Keys(options)) {
+		if text := options[key]; len(key) > 64 || len(text) > 4096 {
+			v.wrongKey(join(path, key), "the option is too long; expected at most 64 bytes of name and 4096 of text")
+		}
 	}
 }
 

@@ -304,7 +304,7 @@ func (v *validator) targets(path string, m *Model, upstreams map[string]*Upstrea
 		v.wrong(list, "the model has %d targets; expected 1 to %d, each with upstream: and, if it is called otherwise there, model:", n, maxTargets)
 		return
 	}
-	seen := map[Target]int{}
+	seen := map[[2]string]int{}
 	for i, t := range m.Targets {
 		at := fmt.Sprintf("%s[%d]", list, i)
 		whole(v, at+".weight", t.Weight, 1, 1000)
@@ -327,7 +327,8 @@ func (v *validator) targets(path string, m *Model, upstreams map[string]*Upstrea
 		if m.Type == "embedding" && u.Dialect == "anthropic" {
 			v.wrong(at+".upstream", "upstream %s speaks anthropic, which has no embeddings; expected an upstream of dialect openai", quote(t.Upstream))
 		}
-		key := Target{Upstream: t.Upstream, Model: t.Model}
+		v.options(at+".options", m, t.Options)
+		key := [2]string{t.Upstream, t.Model}
 		if first, ok := seen[key]; ok {
 			v.wrong(at, "this is targets[%d] again; expected every target once: use weight: for its share", first)
 		}

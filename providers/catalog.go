@@ -186,6 +186,9 @@ func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]strin
 			// Two models may use the same model of an upstream: they share its health.
 			old[[2]string{u.Name, target.Name}] = target
 		}
+		if m.IsImage() {
+			pictures(target, t.Options)
+		}
 		model.Targets = append(model.Targets, target)
 	}
 	slices.SortStableFunc(model.Targets, func(a, b *Target) int { return cmp.Compare(a.Priority, b.Priority) })

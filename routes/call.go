@@ -71,6 +71,7 @@ type Call struct {
 	cause     string
 	upstream  string
 	usage     dialect.Usage
+	images    int64 // that were delivered and charged
 	charged   billing.Nano
 	shortfall billing.Nano
 	settled   bool
@@ -167,6 +168,9 @@ func (c *Call) observe() {
 			mm.input.AddInt64(c.usage.Prompt)
 			mm.output.AddInt64(c.usage.Completion)
 			mm.cached.AddInt64(c.usage.Cached)
+			if c.images > 0 {
+				mm.images.AddInt64(c.images)
+			}
 			mm.chargedUSD.Add(float64(c.charged) / 1e9)
 			if c.usage.Estimated {
 				mm.estimated.Inc()
@@ -213,5 +217,6 @@ func (c *Call) reset() {
 		c.answer = nil
 	}
 	c.status, c.errCode, c.cause, c.upstream = 0, "", "", ""
+	c.images = 0
 	c.usage, c.charged, c.shortfall, c.settled, c.took, c.firstByte = dialect.Usage{}, 0, 0, false, 0, 0
 }

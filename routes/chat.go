@@ -341,12 +341,26 @@ func (c *Call) chooseModel(typ string, v *validator) *Error {
 		name, c.chat.Suffix = providers.SplitSuffix(name)
 	}
 	model, match := c.snap.catalog.Resolve(name, typ)
+	if e := c.useModel(name, model, match, v.issues); e != nil {
+		return e
+	}
+	if asked, most := c.chat.AskedCompletion, model.Config.MaxCompletionTokens; typ == "text" && asked > most {
+		text := strconv.FormatInt(most, 10)
+		return errInvalid(Issue{Code: "too_big", Path: "max_completion_tokens", Maximum: text, Message: "max_completion_tokens: must be between 1 and " + text + " for model " + model.ID + ", is " + strconv.FormatInt(asked, 10) + "."})
+	}
+	c.chat.Model = model
+	return nil
+}
+
+// useModel makes a model that was found by name (nil: none was) the one of this
+// request, or says in order what is wrong so far.
+func (c *Call) useModel(name []byte, model *dialect.Model, match providers.Match, issues []Issue) *Error {
 	c.model = model
 	if until, unsupported := c.g.ledger.FailureBlock(c.key, c.slot(), c.user, c.startNs); until > 0 {
 		return c.blocked(until, unsupported)
 	}
-	if len(v.issues) > 0 {
-		return errInvalid(v.issues...)
+	if len(issues) > 0 {
+		return errInvalid(issues...)
 	}
 	switch {
 	case match == providers.Gone:
@@ -359,11 +373,6 @@ func (c *Call) chooseModel(typ string, v *validator) *Error {
 	case model.Config.Offline:
 		return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "Model " + model.ID + " is temporarily offline.", RetryAfter: overloadRetry}
 	}
-	if asked, most := c.chat.AskedCompletion, model.Config.MaxCompletionTokens; typ == "text" && asked > most {
-		text := strconv.FormatInt(most, 10)
-		return errInvalid(Issue{Code: "too_big", Path: "max_completion_tokens", Maximum: text, Message: "max_completion_tokens: must be between 1 and " + text + " for model " + model.ID + ", is " + strconv.FormatInt(asked, 10) + "."})
-	}
-	c.chat.Model = model
 	return nil
 }
 

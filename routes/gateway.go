@@ -2,6 +2,7 @@ package routes
 
 import (
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/dialect"
+	"farebox/providers/image"
 	"farebox/providers/jsonrpc"
 	"farebox/proxy"
 )
@@ -23,6 +25,8 @@ type Options struct {
 	Proxy   *proxy.Proxy
 	Log     zerolog.Logger
 	Version string // build stamp, YYYYMMDD.HHMMSS (addendum 3.7)
+	// Fetch gets pictures that clients and upstreams name by their links.
+	Fetch image.Fetcher
 }
 
 // Gateway answers requests. Its parts live as long as the process; what the
@@ -44,6 +48,10 @@ type Gateway struct {
 	draining  atomic.Bool
 	unready   atomic.Bool  // the last answer of /readyz was that the ledger cannot record
 	drains    atomic.Int64 // answers being read on after their client left
+
+	pictures *image.Engine
+	fetcher  image.Fetcher
+	fetches  chan struct{} // places for fetches under way
 
 	web3        *web3Desk
 	metricsHere bool
@@ -72,6 +80,10 @@ func New(o Options, cfg *config.Config) (*Gateway, error) {
 	g.rpcCalls.New = func() any { return new(rpcCall) }
 	g.scratches.New = func() any { return new(dialect.Scratch) }
 	g.web3 = newWeb3Desk(o.Ledger)
+	g.fetcher, g.fetches = o.Fetch, make(chan struct{}, maxFetches)
+	g.pictures = image.New(image.Options{Proxy: o.Proxy, Fetch: o.Fetch, OnPanic: func(v any) {
+		g.log.Error().Interface("panic", v).Bytes("stack", debug.Stack()).Msg("making a picture panicked")
+	}})
 	g.metrics = newMeters(g)
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
 	if err := g.Reload(cfg); err != nil {

@@ -18,6 +18,7 @@ type headerNames struct {
 	deprecationWarning, deprecationDate, deprecated, replaced []byte
 	balanceUSD, balanceDIEM                                   []byte
 	rpcCredits, rpcCost                                       []byte
+	blurred, violation, adultViolation, minor, enhanced       []byte
 
 	e2eeKey string // request header of end-to-end encryption
 }
@@ -28,6 +29,8 @@ func newHeaderNames(brand string) headerNames {
 		version: name("version"), modelID: name("model-id"), modelName: name("model-name"),
 		deprecationWarning: name("model-deprecation-warning"), deprecationDate: name("model-deprecation-date"),
 		deprecated: name("deprecated"), replaced: name("deprecated-replacement"),
+		blurred: name("is-blurred"), violation: name("is-content-violation"), adultViolation: name("is-adult-model-content-violation"),
+		minor: name("contains-minor"), enhanced: name("enhanced-prompt"),
 		balanceUSD: name("balance-usd"), balanceDIEM: name("balance-diem"),
 		rpcCredits: name("rpc-credits"), rpcCost: name("rpc-cost-usd"),
 		e2eeKey: string(name("tee-client-pub-key")),

@@ -29,6 +29,7 @@ type modelMeters struct {
 	input      *metrics.Counter                // tokens
 	output     *metrics.Counter                // tokens
 	cached     *metrics.Counter                // tokens
+	images     *metrics.Counter                // delivered and charged
 	chargedUSD *metrics.FloatCounter           // for dashboards; the ledger holds the integers
 	estimated  *metrics.Counter                // requests whose usage we counted ourselves
 	retries    *metrics.Counter                // attempts after the first
@@ -82,6 +83,7 @@ func (m *meters) model(id string) *modelMeters {
 		input:      m.set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="input"`)),
 		output:     m.set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="output"`)),
 		cached:     m.set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="cache_read"`)),
+		images:     m.set.NewCounter("farebox_images_total" + label("")),
 		chargedUSD: m.set.NewFloatCounter("farebox_charged_usd_total" + label("")),
 		estimated:  m.set.NewCounter("farebox_usage_estimated_total" + label("")),
 		retries:    m.set.NewCounter("farebox_upstream_retries_total" + label("")),
@@ -203,7 +205,9 @@ func (c *Call) log(took time.Duration) {
 	if c.upstream != "" {
 		e = e.Str("upstream", c.upstream).Int("attempts", c.attempts)
 	}
-	if c.settled && c.rpc == nil {
+	if c.settled && c.images > 0 {
+		e = e.Int64("images", c.images).Str("charged_usd", c.charged.String())
+	} else if c.settled && c.rpc == nil {
 		e = e.Int64("prompt_tokens", c.usage.Prompt).Int64("completion_tokens", c.usage.Completion).
 			Str("charged_usd", c.charged.String()).Bool("estimated", c.usage.Estimated)
 		if c.firstByte > 0 {

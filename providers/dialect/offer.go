@@ -42,6 +42,9 @@ type Target struct {
 
 	Weight, Priority int
 	Breaker          *health.Breaker
+	// Pictures is the *image.Target of a model that makes pictures, else nil;
+	// package image is above this one.
+	Pictures any
 }
 
 // Upstream is one endpoint with its connections.

@@ -1,0 +1,410 @@
+package routes
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"time"
+
+	"farebox/billing"
+	"farebox/config"
+	"farebox/providers"
+	"farebox/providers/image"
+	"farebox/providers/image/picture"
+	"farebox/proxy"
+)
+
+const (
+	// fetchLimit is how long the links of one request may take together.
+	fetchLimit = 30 * time.Second
+	// maxFetches is how many pictures are fetched at a time for all clients:
+	// each may stand in memory with 25 MB.
+	maxFetches = 32
+)
+
+// errBusy ends the wait for a place among the fetches.
+var errBusy = errors.New("too many pictures are being fetched")
+
+// pictures is one request for pictures on its way: what the client wants, what
+// it costs, and what came of it (interface.md, Images; addendum 8).
+type pictures struct {
+	*Call
+	form *imageForm
+	job  image.Job
+	sale billing.ImageSale
+	// sources are the input pictures, references those whose style is followed.
+	sources, references []source
+	result              *image.Result
+}
+
+func newPictures(c *Call, f *imageForm, kind image.Kind) *pictures {
+	return &pictures{Call: c, form: f, job: image.Job{Kind: kind, Count: 1, SafeMode: true}}
+}
+
+// choose resolves the model of a type. Without a name the default one serves
+// the request; with fallback also a request for one that is unknown (D34).
+func (p *pictures) choose(typ, name string, fallback bool) *Error {
+	catalog := p.snap.catalog
+	var model *providers.Model
+	match := providers.NotFound
+	if name != "" {
+		model, match = catalog.Resolve([]byte(name), typ)
+	}
+	if name == "" || fallback && match == providers.NotFound {
+		model, match = catalog.Default(typ), providers.Trait
+	}
+	if name == "" {
+		name = "default"
+	}
+	if e := p.useModel([]byte(name), model, match, p.form.issues); e != nil {
+		return e
+	}
+	p.sale.Model = model.Config
+	return nil
+}
+
+// limits are the constraints of the model.
+func (p *pictures) limits() *config.ImageConstraints {
+	return &p.model.Config.Constraints.ImageConstraints
+}
+
+// unsupported refuses what the model cannot do; it counts into the budget of
+// refused features.
+func (p *pictures) unsupported(id int, what string) *Error {
+	return errUnsupported(imageShape.Name(id), "Model "+p.model.ID+" does not support "+what+".")
+}
+
+// oneOf refuses a value that is not in the model's list.
+func (p *pictures) oneOf(id int, value string, options []string) *Error {
+	if slices.Contains(options, value) {
+		return nil
+	}
+	name, list := imageShape.Name(id), ""
+	for i, o := range options {
+		if i > 0 {
+			list += ", "
+		}
+		list += o
+	}
+	return errInvalid(Issue{Code: "invalid_enum_value", Path: name, Received: excerpt([]byte(value)), Options: options, Message: name + ": model " + p.model.ID + " takes one of " + list + ", not " + excerpt([]byte(value)) + "."})
+}
+
+// setPrompt takes the prompt within the model's own limit.
+func (p *pictures) setPrompt(text string) *Error {
+	p.job.Prompt = text
+	if n, most := len([]rune(text)), p.limits().PromptCharacters; int64(n) > most {
+		p.form.tooLong(imagePrompt, n, most, " with model "+p.model.ID)
+		return errInvalid(p.form.issues...)
+	}
+	return nil
+}
+
+// setTier takes resolution and quality, which decide the price.
+func (p *pictures) setTier(resolution, quality string) *Error {
+	l := p.limits()
+	if resolution != "" {
+		if len(l.Resolutions) == 0 {
+			return p.unsupported(imageResolution, "resolutions")
+		}
+		if e := p.oneOf(imageResolution, resolution, l.Resolutions); e != nil {
+			return e
+		}
+	}
+	if quality != "" {
+		if len(l.Qualities) == 0 {
+			return p.unsupported(imageQuality, "qualities")
+		}
+		if e := p.oneOf(imageQuality, quality, l.Qualities); e != nil {
+			return e
+		}
+	}
+	p.job.Resolution, p.job.Quality = orDefault(resolution, l.DefaultResolution), orDefault(quality, l.DefaultQuality)
+	p.sale.Resolution, p.sale.Quality = p.job.Resolution, p.job.Quality
+	return nil
+}
+
+func orDefault(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// noEnhancing refuses the rewriting of prompts, which needs a model that this
+// service has not been given.
+func (p *pictures) noEnhancing() *Error {
+	if p.form.flag(imageEnhancePrompt, false) {
+		return p.unsupported(imageEnhancePrompt, "enhance_prompt")
+	}
+	return nil
+}
+
+// make reads the input pictures, opens the hold and has the pictures made.
+func (p *pictures) make() *Error {
+	if e := p.readInputs(); e != nil {
+		return e
+	}
+	usd, diem, _ := p.key.BalanceAt(p.startNs)
+	if e := p.admit(); e != nil {
+		return e
+	}
+	if e := p.fetchInputs(); e != nil {
+		return e
+	}
+	p.job.ID = p.id[:]
+	if e := p.fit(); e != nil {
+		return e
+	}
+	result, failed := p.g.pictures.Do(p.ctx, &p.job, p.snap.catalog.ImagePlans(p.model))
+	if failed != nil {
+		return p.failed(failed)
+	}
+	p.result = result
+	p.settleImages()
+	p.setModel()
+	p.setQuotaHeaders()
+	p.setBalance(usd, diem)
+	p.setFlags()
+	return nil
+}
+
+// admit opens the hold for all pictures that were asked for, or says why not.
+// Its amount is exact: all of it or nothing.
+func (p *pictures) admit() *Error {
+	p.sale.Images = int64(p.job.Count)
+	p.sale.Inputs = int64(len(p.sources))
+	cost := p.sale.Cost(p.sale.Images)
+	p.admission = billing.Admission{
+		Key: p.key, Slot: p.model.Slot, Rate: p.model.Rate, Hold: cost, Min: cost,
+		Requests: p.sale.Images, NowNs: p.startNs, RequestID: p.raw,
+	}
+	if d := p.g.ledger.Admit(&p.hold, &p.admission); d.Code != billing.Admitted {
+		return p.denied(&d)
+	}
+	return nil
+}
+
+// settleImages charges what was delivered, before the first byte of it leaves.
+// A client that goes away while it reads is charged all the same: the pictures
+// were made for it.
+func (p *pictures) settleImages() {
+	now := time.Now()
+	p.took = now.Sub(p.began)
+	p.firstByte = p.took
+	delivered := min(int64(p.result.Delivered()), p.sale.Images)
+	if delivered == 0 {
+		p.hold.Void(p.startNs + int64(p.took))
+		return
+	}
+	p.settled, p.images = true, delivered
+	p.charged, p.shortfall = p.hold.Settle(billing.Settlement{
+		Cost: p.sale.Cost(delivered), Usage: p.sale.Usage(delivered), Price: p.sale.Price(), Model: p.model.ID,
+		Status: 200, Took: p.took, NowNs: p.startNs + int64(p.took),
+	})
+}
+
+// failed is the answer to a job that came to nothing.
+func (p *pictures) failed(f *image.Failed) *Error {
+	p.attempts = f.Attempts
+	if f.Target != nil {
+		p.upstream = f.Target.Upstream
+	}
+	if f.Err != nil {
+		p.g.log.Warn().Err(f.Err).Str("upstream", p.upstream).Bytes("request_id", p.id[:]).Msg("no picture was made")
+	}
+	if f.Cause != proxy.None {
+		p.cause = f.Cause.String()
+		return p.unreachable(&proxy.Result{Cause: f.Cause, RetryAfter: f.RetryAfter})
+	}
+	p.cause = "upstream_status"
+	no := &f.Failure
+	e := &Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: max(no.RetryAfter, f.RetryAfter)}
+	switch {
+	case e.Status == 429 && e.RetryAfter == 0:
+		e.RetryAfter = overloadRetry
+	case e.Status == 400:
+		e.RequestID = true
+	case e.Code == "INFERENCE_FAILED" && p.job.Kind == image.Upscale:
+		e.Code = "UPSCALE_FAILED"
+	case e.Code == "INFERENCE_FAILED" && p.job.Kind == image.Edit:
+		e.Code = "IMAGE_EDIT_ERROR"
+	}
+	if e.Code == "CONTENT_POLICY_VIOLATION" {
+		p.ctx.Response.Header.SetCanonical(p.snap.names.violation, []byte("true"))
+	}
+	return e
+}
+
+// readInputs reads the headers of the pictures that came along.
+func (p *pictures) readInputs() *Error {
+	for i := range p.sources {
+		if p.sources[i].link() != "" {
+			p.job.Inputs = append(p.job.Inputs, image.Input{})
+			continue
+		}
+		in, e := p.sources[i].read()
+		if e != nil {
+			return e
+		}
+		p.job.Inputs = append(p.job.Inputs, in)
+	}
+	for i := range p.references {
+		if p.references[i].link() != "" {
+			continue
+		}
+		in, e := p.references[i].read()
+		if e != nil {
+			return e
+		}
+		if e := p.reference(i, in); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func (p *pictures) reference(i int, in image.Input) *Error {
+	if in.Size() >= maxReferenceSize {
+		return refused(p.references[i].path, &picture.Refusal{Status: 422, Code: "IMAGE_TOO_LARGE", Text: "The image is too large: a style reference must have less than 8 MB."})
+	}
+	p.job.References[i].Input = in
+	return nil
+}
+
+// fetchInputs gets the pictures that are links, with the hold open: nobody has
+// us fetch for nothing.
+func (p *pictures) fetchInputs() *Error {
+	ends := time.Now().Add(fetchLimit)
+	for i := range p.sources {
+		in, e := p.fetch(&p.sources[i], ends)
+		if e != nil {
+			return e
+		}
+		if in != nil {
+			p.job.Inputs[i] = *in
+		}
+	}
+	for i := range p.references {
+		in, e := p.fetch(&p.references[i], ends)
+		if e != nil {
+			return e
+		}
+		if in == nil {
+			continue
+		}
+		if e := p.reference(i, *in); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// fetch gets the picture behind a link; nil for a source that is none.
+func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *Error) {
+	link := s.link()
+	if link == "" {
+		return nil, nil
+	}
+	if p.g.fetcher == nil {
+		return nil, errInvalid(Issue{Code: "custom", Path: s.path, Message: s.path + ": links are not taken here; send the picture itself."})
+	}
+	var file []byte
+	cause, err := p.g.proxy.Await(p.ctx, max(time.Millisecond, time.Until(ends)), func(ctx context.Context) (err error) {
+		select {
+		case p.g.fetches <- struct{}{}:
+			defer func() { <-p.g.fetches }()
+		case <-ctx.Done():
+			return errBusy
+		}
+		file, err = p.g.fetcher.Get(ctx, link, picture.MaxSize-1)
+		return err
+	})
+	switch {
+	case cause == proxy.TotalTimeout:
+		return nil, errInvalid(Issue{Code: "custom", Path: s.path, Message: s.path + ": the picture could not be fetched in time."})
+	case cause != proxy.None:
+		p.cause = cause.String()
+		return nil, p.unreachable(&proxy.Result{Cause: cause})
+	case err != nil:
+		return nil, errInvalid(Issue{Code: "custom", Path: s.path, Message: s.path + ": the picture cannot be fetched: " + err.Error() + "."})
+	}
+	in, err := image.ReadRaw(file)
+	if err != nil {
+		return nil, refused(s.path, err)
+	}
+	return &in, nil
+}
+
+// link is the address that a source is, empty when it is a picture itself.
+func (s *source) link() string {
+	if s.file != nil || len(s.quoted) > maxLink {
+		return ""
+	}
+	if image.IsURL(s.quoted) {
+		return unquoted(s.quoted)
+	}
+	if text := unquoted(s.quoted); image.IsURL(text) { // https:\/\/
+		return text
+	}
+	return ""
+}
+
+// maxLink is the longest link in bytes.
+const maxLink = 4 << 10
+
+// read takes the picture from the body, where it stays.
+func (s *source) read() (in image.Input, e *Error) {
+	var err error
+	if s.file != nil {
+		in, err = image.ReadRaw(s.file)
+	} else {
+		in, err = image.ReadText(s.quoted)
+	}
+	if err != nil {
+		return in, refused(s.path, err)
+	}
+	return in, nil
+}
+
+// refused is the answer to a picture that is not taken (addendum 8).
+func refused(path string, err error) *Error {
+	no := &picture.Refusal{Status: 400, Code: "CORRUPTED_IMAGE", Text: "The image cannot be decoded."}
+	errors.As(err, &no)
+	return &Error{Status: no.Status, Code: no.Code, Message: no.Text, Issues: []Issue{{Code: "custom", Path: path, Message: path + ": " + no.Text}}}
+}
+
+// setFlags puts the headers that say what became of the pictures (addendum 3.7).
+func (p *pictures) setFlags() {
+	h, n, r := &p.ctx.Response.Header, &p.snap.names, p.result
+	flag := func(name []byte, on bool) {
+		value := []byte("false")
+		if on {
+			value = []byte("true")
+		}
+		h.SetCanonical(name, value)
+	}
+	if p.job.Kind == image.Generate && p.job.SafeMode {
+		flag(n.blurred, r.Blurred)
+	}
+	if p.job.Kind == image.Generate || p.job.Kind == image.Edit {
+		flag(n.violation, r.Violation)
+	}
+	flag(n.adultViolation, r.AdultViolation)
+	if r.Minor {
+		flag(n.minor, true)
+	}
+	if r.EnhancedPrompt != "" {
+		h.SetCanonical(n.enhanced, []byte(url.QueryEscape(clipped(r.EnhancedPrompt, maxEnhancedHeader))))
+	}
+}
+
+// maxEnhancedHeader is how much of a rewritten prompt a header can carry.
+const maxEnhancedHeader = 1500
+
+func clipped(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most])
+	}
+	return s
+}

@@ -1,0 +1,107 @@
+package routes
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"farebox/providers/image"
+	"farebox/providers/image/picture"
+	"farebox/proxy"
+)
+
+// How pictures leave: as base64 inside JSON, or as the file itself. Neither
+// makes a copy: the body is written from the upstream's answer.
+
+// maxEcho is the largest request that an answer repeats.
+const maxEcho = 64 << 10
+
+// answerNative writes the answer of POST /image/generate (addendum 8.1).
+func (p *pictures) answerNative(echo []byte) {
+	body := &image.Pieces{}
+	b := append([]byte(`{"id":"generate-image-`), p.id[:]...)
+	b = append(b, `","images":[`...)
+	body.Add(b)
+	for i := range p.result.Images {
+		m := &p.result.Images[i]
+		if i > 0 {
+			body.AddString(",")
+		}
+		body.AddString(`"`)
+		body.AddText(m.Text, m.Raw)
+		body.AddString(`"`)
+	}
+	body.AddString(`],"request":`)
+	if len(echo) > maxEcho || !json.Valid(echo) {
+		echo = []byte("null")
+	}
+	body.Add(echo)
+	body.Add(p.appendTiming(nil))
+	p.deliver(body, "application/json")
+}
+
+// appendTiming writes how long it took, in ms.
+func (p *pictures) appendTiming(b []byte) []byte {
+	r := p.result
+	total := time.Since(p.began)
+	for _, t := range []struct {
+		name string
+		d    time.Duration
+	}{
+		{`,"timing":{"inferenceDuration":`, r.Working}, {`,"inferencePreprocessingTime":`, max(0, total-r.Working-r.Queued)},
+		{`,"inferenceQueueTime":`, r.Queued}, {`,"total":`, total},
+	} {
+		b = strconv.AppendInt(append(b, t.name...), t.d.Milliseconds(), 10)
+	}
+	return append(b, "}}"...)
+}
+
+// answerSimple writes the answer in OpenAI's form (addendum 8.2).
+func (p *pictures) answerSimple(asURL bool) {
+	body := &image.Pieces{}
+	b := strconv.AppendInt([]byte(`{"created":`), time.Now().Unix(), 10)
+	body.Add(append(b, `,"data":[`...))
+	for i := range p.result.Images {
+		m := &p.result.Images[i]
+		if i > 0 {
+			body.AddString(",")
+		}
+		if asURL {
+			body.AddString(`{"url":"data:` + m.Format.ContentType() + `;base64,`)
+		} else {
+			body.AddString(`{"b64_json":"`)
+		}
+		body.AddText(m.Text, m.Raw)
+		body.AddString(`"}`)
+	}
+	body.AddString("]}")
+	p.deliver(body, "application/json")
+}
+
+// answerFile writes the picture itself.
+func (p *pictures) answerFile() {
+	m := &p.result.Images[0]
+	body := &image.Pieces{}
+	body.AddRaw(m.Text, m.Raw)
+	p.deliver(body, m.Format.ContentType())
+}
+
+// deliver makes body the response. The request ends when the last byte is gone
+// or given up; until then the pictures stay in memory.
+func (p *pictures) deliver(body proxy.Source, contentType string) {
+	c, r := p.Call, p.result
+	c.ctx.Response.SetStatusCode(200)
+	c.ctx.Response.Header.SetContentType(contentType)
+	c.relaying, c.status = true, 200
+	c.g.proxy.Deliver(c.ctx, body, func(_ int64, err error) {
+		r.Release()
+		if err != nil && c.cause == "" {
+			c.cause = proxy.ClientGone.String()
+		}
+		c.end()
+	})
+	c.ctx = nil
+}
+
+// formatOf is a format by its name in a request.
+func formatOf(name string) picture.Format { return picture.ParseFormat(name) }

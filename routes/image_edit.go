@@ -1,0 +1,255 @@
+package routes
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"farebox/providers/image"
+	"farebox/providers/image/picture"
+)
+
+// serveEdit answers POST /image/edit (interface.md, Images; addendum 8.5).
+func serveEdit(_ *Gateway, c *Call) *Error {
+	f, e := c.readImageForm(editBook, true)
+	if e != nil {
+		return e
+	}
+	return c.edit(f, []int{imageImage})
+}
+
+// serveMultiEdit answers POST /image/multi-edit (addendum 8.6): the pictures
+// come as image, image_2, image_3 or as images, the base first (D30).
+func serveMultiEdit(_ *Gateway, c *Call) *Error {
+	f, e := c.readImageForm(multiEditBook, true)
+	if e != nil {
+		return e
+	}
+	return c.edit(f, []int{imageImage, imageImages, imageImage2, imageImage3})
+}
+
+// edit is what both have in common; members are where pictures may stand.
+func (c *Call) edit(f *imageForm, members []int) *Error {
+	p := newPictures(c, f, image.Edit)
+	prompt := f.prompt(imagePrompt, maxEditPrompt)
+	f.together(imageModel, imageModelID)
+	for _, id := range members {
+		p.sources = append(p.sources, f.pictures(id)...)
+	}
+	p.wantSources(members[0], members)
+	if e := p.choose("inpaint", f.choice(imageModel, f.words(imageModelID)), false); e != nil {
+		return e
+	}
+	if e := p.gateEdit(prompt, f.words(imageResolution), f.words(imageQuality)); e != nil {
+		return e
+	}
+	p.job.SafeMode = f.flag(imageSafeMode, true)
+	p.job.Format = formatOf(f.words(imageOutputFormat))
+	if p.job.Format == picture.Unknown {
+		// PNG for 1K and JPEG for what is larger (interface.md, Images).
+		p.job.Format = picture.JPEG
+		if p.job.Resolution == "" || p.job.Resolution == "1K" {
+			p.job.Format = picture.PNG
+		}
+	}
+	if e := p.setRatio(f.words(imageAspectRatio)); e != nil {
+		return e
+	}
+	if e := p.make(); e != nil {
+		return e
+	}
+	p.answerFile()
+	return nil
+}
+
+// wantSources refuses a request without a picture, or with more than one where
+// one is taken.
+func (p *pictures) wantSources(id int, members []int) {
+	name := imageShape.Name(id)
+	switch {
+	case len(p.sources) == 0 && len(p.form.issues) == 0:
+		p.form.add(errNoPicture(name))
+	case len(p.sources) > 1 && len(members) == 1:
+		p.form.add(Issue{Code: "too_big", Path: name, Maximum: "1", Message: name + ": one picture is taken here; POST " + prefix + "/image/multi-edit takes several."})
+	}
+}
+
+// gateEdit applies what the record of an edit model says (addendum 7.4).
+func (p *pictures) gateEdit(prompt, resolution, quality string) *Error {
+	if e := p.setPrompt(prompt); e != nil {
+		return e
+	}
+	if resolution == "1K" && len(p.limits().Resolutions) == 0 {
+		resolution = "" // the default of the endpoint is no choice
+	}
+	if e := p.setTier(resolution, quality); e != nil {
+		return e
+	}
+	if n, most := len(p.sources), p.limits().MaxInputImages; n > most {
+		text := strconv.Itoa(most)
+		return errInvalid(Issue{Code: "too_big", Path: "images", Maximum: text, Message: "images: model " + p.model.ID + " takes at most " + text + " pictures, not " + strconv.Itoa(n) + "."})
+	}
+	return p.noEnhancing()
+}
+
+// setRatio takes the aspect ratio of an edit; without one it is that of the
+// first picture, which fit finds out.
+func (p *pictures) setRatio(ratio string) *Error {
+	l := p.limits()
+	if ratio == "" || len(p.sources) == 1 && !*l.SingleImageAspectRatio {
+		return nil
+	}
+	if len(l.AspectRatios) == 0 {
+		if ratio == "auto" {
+			return nil
+		}
+		return p.unsupported(imageAspectRatio, "aspect ratios")
+	}
+	if e := p.oneOf(imageAspectRatio, ratio, l.AspectRatios); e != nil {
+		return e
+	}
+	p.job.AspectRatio = ratio
+	return nil
+}
+
+// fit settles what depends on the size of the input pictures.
+func (p *pictures) fit() *Error {
+	switch p.job.Kind {
+	case image.Edit:
+		l, base := p.limits(), &p.job.Inputs[0]
+		if p.job.AspectRatio == "" && len(l.AspectRatios) > 0 && base.Height > 0 {
+			p.job.AspectRatio = "auto"
+			if !slices.Contains(l.AspectRatios, "auto") {
+				p.job.AspectRatio = nearestRatio(l.AspectRatios, float64(base.Width)/float64(base.Height))
+			}
+		}
+	case image.Upscale:
+		return p.fitScale()
+	}
+	return nil
+}
+
+// serveSimpleEdit answers POST /images/edits, the route that OpenAI's packages
+// call for edits, in their form.
+func serveSimpleEdit(_ *Gateway, c *Call) *Error {
+	f, e := c.readImageForm(simpleEditBook, true)
+	if e != nil {
+		return e
+	}
+	p := newPictures(c, f, image.Edit)
+	prompt := f.prompt(imagePrompt, maxEditPrompt)
+	p.sources = f.pictures(imageImage)
+	p.wantSources(imageImage, []int{imageImage, imageImages})
+	if len(f.pictures(imageMask)) > 0 {
+		f.add(Issue{Code: "custom", Path: "mask", Message: "mask: masks are not taken; say in the prompt what to change."})
+	}
+	if f.flag(imageStream, false) {
+		f.add(Issue{Code: "custom", Path: "stream", Message: "stream: pictures come in one piece; leave it out."})
+	}
+	if e := p.choose("inpaint", f.choice(imageModel, "default"), true); e != nil {
+		return e
+	}
+	if e := p.gateEdit(prompt, "", ""); e != nil {
+		return e
+	}
+	p.simpleTier()
+	p.simpleOptions()
+	if size := f.words(imageSize); size != "" && size != "auto" && len(p.limits().AspectRatios) > 0 {
+		p.simpleSize()
+	}
+	if e := p.make(); e != nil {
+		return e
+	}
+	p.answerSimple(f.words(imageResponseFormat) == "url")
+	return nil
+}
+
+// serveUpscale answers POST /image/upscale (interface.md, Images; addendum 8.4, D32).
+func serveUpscale(_ *Gateway, c *Call) *Error {
+	f, e := c.readImageForm(upscaleBook, true)
+	if e != nil {
+		return e
+	}
+	p := newPictures(c, f, image.Upscale)
+	p.sources = f.pictures(imageImage)
+	if len(p.sources) != 1 {
+		p.wantSources(imageImage, []int{imageImage})
+	}
+	p.job.Enhance = f.flag(imageEnhance, false)
+	p.job.EnhancePrompt = f.prompt(imageEnhanceWords, maxSimplePrompt)
+	scale, given := f.number(-1, imageScale)
+	if !given {
+		scale = 2
+	}
+	if scale == 1 && !p.job.Enhance {
+		f.add(Issue{Code: "custom", Path: "scale", Message: "scale: 1 only has a meaning with enhance: true."})
+	}
+	p.job.Scale, p.sale.Scale = image.Some(scale), scale
+	if p.job.Enhance {
+		p.job.EnhanceCreativity = image.Some(f.numberOr(imageEnhanceCreativity, 0.5))
+		p.job.Replication = image.Some(f.numberOr(imageReplication, 0.35))
+	}
+	if x, ok := f.number(-1, imageCreativity); ok {
+		p.job.Creativity = image.Some(min(max(x, 0), 0.02))
+	}
+	if e := p.choose("upscale", "", false); e != nil {
+		return e
+	}
+	p.job.Format = picture.PNG
+	if e := p.make(); e != nil {
+		return e
+	}
+	p.answerFile()
+	return nil
+}
+
+func (f *imageForm) numberOr(id int, otherwise float64) float64 {
+	if x, ok := f.number(-1, id); ok {
+		return x
+	}
+	return otherwise
+}
+
+// fitScale keeps the result within the most pixels, and charges for no more
+// than what comes of it.
+func (p *pictures) fitScale() *Error {
+	in := &p.job.Inputs[0]
+	scale := p.job.Scale.V
+	most := math.Sqrt(maxUpscaledPixels / (float64(in.Width) * float64(in.Height)))
+	if most < 1 {
+		return refused(p.sources[0].path, &picture.Refusal{Status: 422, Code: "IMAGE_TOO_LARGE", Text: "The image is too large: a picture may have at most 16777216 pixels after it was enlarged."})
+	}
+	if scale > most {
+		scale = math.Floor(most*100) / 100
+		p.job.Scale, p.sale.Scale = image.Some(scale), scale
+	}
+	return nil
+}
+
+// serveCutOut answers POST /image/background-remove (interface.md, Images; addendum 8.7).
+func serveCutOut(_ *Gateway, c *Call) *Error {
+	f, e := c.readImageForm(cutOutBook, true)
+	if e != nil {
+		return e
+	}
+	p := newPictures(c, f, image.RemoveBackground)
+	whole, links := f.pictures(imageImage), f.pictures(imageURL)
+	p.sources = append(whole, links...)
+	switch {
+	case len(p.sources) > 1:
+		f.add(Issue{Code: "custom", Path: "image", Message: "image: give exactly one of image and image_url."})
+	case len(p.sources) == 0 && len(f.issues) == 0:
+		f.add(Issue{Code: "invalid_type", Path: "image", Expected: "string", Received: "undefined", Message: "image: is required, or image_url."})
+	case len(links) == 1 && links[0].link() == "":
+		f.add(Issue{Code: "invalid_string", Path: "image_url", Message: "image_url: must be an http:// or https:// link."})
+	}
+	if e := p.choose("background_removal", "", false); e != nil {
+		return e
+	}
+	p.job.Format = picture.PNG
+	if e := p.make(); e != nil {
+		return e
+	}
+	p.answerFile()
+	return nil
+}

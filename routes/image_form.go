@@ -1,0 +1,280 @@
+package routes
+
+import (
+	"bytes"
+	"hash/maphash"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/proxy/scan"
+)
+
+// imageForm is the body of a request for pictures, JSON or multipart, after
+// the rules of its endpoint were applied.
+type imageForm struct {
+	validator
+	// files are pictures that came as parts of a multipart body, or as text
+	// fields of one: base64 or links.
+	files []formFile
+}
+
+type formFile struct {
+	id int // of the member
+	part
+}
+
+// pictureMembers are those that a multipart body may have as files.
+var pictureMembers = []int{imageImage, imageImage2, imageImage3, imageImages, imageMask, imageURL}
+
+// readImageForm reads and checks a body. Mistakes that need the model to be
+// told come later; until then they stand in issues.
+func (c *Call) readImageForm(book *rulebook, takesForms bool) (*imageForm, *Error) {
+	f := &imageForm{validator: validator{doc: &c.doc, book: book}}
+	var e *Error
+	contentType := c.ctx.Request.Header.ContentType()
+	if boundary, err := boundaryOf(contentType); takesForms && (boundary != "" || err != nil) {
+		e = f.readParts(c, boundary, err)
+	} else if e = c.readJSON(imageShape); e == nil {
+		f.body = c.chat.Body
+	} else if takesForms && e.Status == 415 && len(c.ctx.Request.Header.ContentEncoding()) == 0 {
+		e.Message = "Content-Type must be application/json or multipart/form-data, is " + strconv.Quote(excerpt(contentType)) + "."
+	}
+	if e != nil {
+		return nil, e
+	}
+	f.checkAll()
+	f.refuseUnknown()
+	if user := f.text(-1, imageUser); len(user) > 0 {
+		c.user = maphash.Bytes(userSeed, user)
+	}
+	return f, nil
+}
+
+// readParts makes JSON of the fields of a multipart body, so that one set of
+// rules holds for both forms, and keeps the files where they are.
+func (f *imageForm) readParts(c *Call, boundary string, err error) *Error {
+	var parts []part
+	if err == nil {
+		parts, err = parseParts(c.ctx.Request.Body(), boundary)
+	}
+	if err != nil {
+		e := errBody("", err.Error())
+		e.Uncounted = true
+		return e
+	}
+	body := []byte{'{'}
+	for _, p := range parts {
+		// OpenAI's packages write image[] for several.
+		id := imageShape.ID(strings.TrimSuffix(p.name, "[]"))
+		isPicture := false
+		for _, member := range pictureMembers {
+			isPicture = isPicture || member == id
+		}
+		r := f.ruleOf(id)
+		switch {
+		case isPicture && r != nil && (p.isFile || id != imageURL):
+			f.files = append(f.files, formFile{id, p})
+			continue
+		case p.isFile:
+			f.add(Issue{Code: "custom", Path: p.name, Message: excerpt([]byte(p.name)) + ": is no field for a file here."})
+			continue
+		}
+		if len(body) > 1 {
+			body = append(body, ',')
+		}
+		body = append(appendString(body, p.name), ':')
+		body = appendField(body, p.content, r)
+	}
+	f.body = append(body, '}')
+	if err := c.doc.Skim(f.body, imageShape); err != nil {
+		se := err.(*scan.Error)
+		return errBody(se.Path, se.Error())
+	}
+	return nil
+}
+
+// appendField writes a field of a form as the JSON value that its rule asks for.
+func appendField(b, text []byte, r *rule) []byte {
+	switch {
+	case r != nil && r.kinds&kNumber != 0 && isNumber(text), r != nil && r.kinds == kBool && (string(text) == "true" || string(text) == "false"):
+		return append(b, text...)
+	}
+	return appendString(b, string(text))
+}
+
+func isNumber(text []byte) bool {
+	return len(text) < 32 && len(text) > 0 && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && gjson.ValidBytes(text)
+}
+
+func (f *imageForm) ruleOf(id int) *rule {
+	if id < 0 {
+		return nil
+	}
+	return f.book.of(imageShape).rules[id]
+}
+
+// refuseUnknown refuses members that the endpoint does not take (addendum 8:
+// strict bodies), by name.
+func (f *imageForm) refuseUnknown() {
+	named := 0
+	for i := range f.doc.Fields {
+		field := &f.doc.Fields[i]
+		if field.Parent != -1 {
+			continue
+		}
+		named++
+		if f.ruleOf(int(field.Name)) == nil {
+			f.unknown(imageShape.Name(int(field.Name)))
+		}
+	}
+	if named == f.doc.Members {
+		return
+	}
+	gjson.Parse(bytesString(f.body)).ForEach(func(key, _ gjson.Result) bool {
+		if imageShape.ID(key.Str) < 0 {
+			f.unknown(key.Str)
+		}
+		return len(f.issues) < maxIssues
+	})
+}
+
+func (f *imageForm) unknown(name string) {
+	hint := ""
+	if name == "negative_prompt" {
+		hint = " Say in the prompt what is not wanted."
+	}
+	f.add(Issue{Code: "unrecognized_keys", Path: excerpt([]byte(name)), Message: excerpt([]byte(name)) + ": is not accepted by this endpoint." + hint})
+}
+
+// words is a text member as the client meant it; empty when it is absent.
+func (f *imageForm) words(id int) string {
+	field := f.member(-1, id)
+	if field == nil || field.Kind != scan.String {
+		return ""
+	}
+	raw := field.Raw(f.body)
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1])
+	}
+	return gjson.ParseBytes(raw).Str
+}
+
+// prompt is the text of a member of at most most characters.
+func (f *imageForm) prompt(id, most int) string {
+	text := f.words(id)
+	if n := utf8.RuneCountInString(text); n > most {
+		f.tooLong(id, n, int64(most), "")
+	} else if text != "" && strings.TrimSpace(text) == "" {
+		f.add(Issue{Code: "too_small", Path: imageShape.Name(id), Minimum: "1", Message: imageShape.Name(id) + ": must not be blank."})
+	}
+	return text
+}
+
+func (f *imageForm) tooLong(id, n int, most int64, of string) {
+	name, limit := imageShape.Name(id), strconv.FormatInt(most, 10)
+	f.add(Issue{Code: "too_big", Path: name, Maximum: limit, Message: name + ": must have at most " + limit + " characters" + of + ", has " + strconv.Itoa(n) + "."})
+}
+
+// flag is a boolean member, also one that is written as text.
+func (f *imageForm) flag(id int, otherwise bool) bool {
+	field := f.member(-1, id)
+	if field == nil {
+		return otherwise
+	}
+	switch field.Kind {
+	case scan.True:
+		return true
+	case scan.False:
+		return false
+	}
+	return string(f.text(-1, id)) == "true"
+}
+
+// number is a number member that passed its rule.
+func (f *imageForm) number(parent int32, id int) (x float64, ok bool) {
+	field := f.member(parent, id)
+	if field == nil || field.Kind != scan.Number {
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(bytesString(field.Raw(f.body)), 64)
+	return x, err == nil
+}
+
+// has says that a member is there and not null.
+func (f *imageForm) has(id int) bool { return f.member(-1, id) != nil }
+
+// choice is a text member, or what holds without it.
+func (f *imageForm) choice(id int, otherwise string) string {
+	if text := f.words(id); text != "" {
+		return text
+	}
+	return otherwise
+}
+
+// together refuses two spellings of one thing that differ.
+func (f *imageForm) together(a, b int) {
+	if f.has(a) && f.has(b) && !bytes.Equal(f.member(-1, a).Raw(f.body), f.member(-1, b).Raw(f.body)) {
+		name, other := imageShape.Name(a), imageShape.Name(b)
+		f.add(Issue{Code: "custom", Path: other, Message: other + ": says something else than " + name + "; give one of them."})
+	}
+}
+
+// source is a picture of the client as it came.
+type source struct {
+	path   string
+	quoted []byte // text of a JSON string as it stands in the body, or a field of a form
+	file   []byte // a part of a form; quoted is nil then
+}
+
+// pictures are the sources of a member, in order.
+func (f *imageForm) pictures(id int) (list []source) {
+	name := imageShape.Name(id)
+	for i := range f.files {
+		file := &f.files[i]
+		if file.id != id {
+			continue
+		}
+		if file.isFile {
+			list = append(list, source{path: name, file: file.content})
+		} else {
+			list = append(list, source{path: name, quoted: file.content})
+		}
+	}
+	field := f.member(-1, id)
+	if field == nil {
+		return list
+	}
+	raw := field.Raw(f.body)
+	switch field.Kind {
+	case scan.String:
+		return append(list, source{path: name, quoted: raw[1 : len(raw)-1]})
+	case scan.Array:
+		gjson.Parse(bytesString(raw)).ForEach(func(_, value gjson.Result) bool {
+			path := name + "." + strconv.Itoa(len(list))
+			if value.Type != gjson.String || len(value.Raw) <= 2 {
+				f.add(Issue{Code: "invalid_type", Path: path, Expected: "string", Message: path + ": expected a picture as base64 text or link."})
+				return false
+			}
+			text := stringBytes(value.Raw)
+			list = append(list, source{path: path, quoted: text[1 : len(text)-1]})
+			return len(list) <= maxParts
+		})
+	}
+	return list
+}
+
+// errNoPicture is the refusal of a request whose picture is missing.
+func errNoPicture(name string) Issue {
+	return Issue{Code: "invalid_type", Path: name, Expected: "string", Received: "undefined", Message: name + ": is required: base64 text, a link, or a file of a multipart form."}
+}
+
+// unquoted is the text of a JSON string by what stands between its quotes.
+func unquoted(quoted []byte) string {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted)
+	}
+	return gjson.Parse(`"` + string(quoted) + `"`).Str
+}

@@ -1,0 +1,282 @@
+package routes
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"farebox/providers/image"
+	"farebox/proxy/scan"
+)
+
+// serveStyles answers GET /image/styles (addendum 8.3): names only (D57).
+func serveStyles(_ *Gateway, c *Call) *Error {
+	b := []byte(`{"object":"list","data":[`)
+	for i, name := range c.snap.cfg.Images.Styles {
+		b = appendString(comma(b, i), name)
+	}
+	c.ctx.Response.Header.SetContentType("application/json; charset=utf-8")
+	c.ctx.Response.SetBodyRaw(append(b, "]}"...))
+	return nil
+}
+
+// serveGenerate answers POST /image/generate (interface.md, Images; addendum 8.1).
+func serveGenerate(_ *Gateway, c *Call) *Error {
+	f, e := c.readImageForm(generateBook, false)
+	if e != nil {
+		return e
+	}
+	p := newPictures(c, f, image.Generate)
+	prompt := f.prompt(imagePrompt, maxImagePrompt)
+	f.together(imageNumImages, imageVariants)
+	p.job.Count = int(max(1, f.integer(imageNumImages), f.integer(imageVariants)))
+	binary := f.flag(imageReturnBinary, false)
+	if binary && p.job.Count > 1 {
+		f.add(Issue{Code: "custom", Path: "return_binary", Message: "return_binary: one answer carries one picture; ask for several without it."})
+	}
+	p.readStyle()
+	p.readDiffusion()
+	if e := p.choose("image", f.words(imageModel), false); e != nil {
+		return e
+	}
+	if e := p.gateGenerate(prompt); e != nil {
+		return e
+	}
+	p.job.Format = formatOf(f.choice(imageFormat, "webp"))
+	p.job.SafeMode = f.flag(imageSafeMode, true)
+	p.job.HideWatermark = f.flag(imageHideWatermark, false)
+	p.job.EmbedMetadata = f.flag(imageEmbedEXIF, false)
+	echo := f.body
+	if len(p.references) > 0 {
+		echo = nil // pictures are not repeated, and reading them changed the body
+	}
+	if e := p.make(); e != nil {
+		return e
+	}
+	if binary {
+		p.answerFile()
+	} else {
+		p.answerNative(echo)
+	}
+	return nil
+}
+
+// readStyle checks the name of a style preset: exact, case and all.
+func (p *pictures) readStyle() {
+	name := p.form.words(imageStylePreset)
+	if !p.form.has(imageStylePreset) || slices.Contains(p.snap.cfg.Images.Styles, name) {
+		p.job.Style, p.job.StyleText = name, name
+		return
+	}
+	p.form.add(Issue{Code: "invalid_enum_value", Path: "style_preset", Received: excerpt([]byte(name)), Message: "style_preset: " + excerpt([]byte(name)) + " is no style; GET " + prefix + "/image/styles lists the names."})
+}
+
+// readDiffusion takes the numbers that steer a diffusion model.
+func (p *pictures) readDiffusion() {
+	f := p.form
+	if x, ok := f.number(-1, imageCFGScale); ok {
+		p.job.CFGScale = image.Some(x)
+	}
+	if f.has(imageSeed) {
+		p.job.Seed = image.Some(f.integer(imageSeed))
+	}
+	if f.has(imageLoraStrength) {
+		p.job.LoraStrength = image.Some(int(f.integer(imageLoraStrength)))
+	}
+	i := f.doc.TopIndex(imageStyleReferences)
+	if i < 0 || f.doc.Fields[i].Kind != scan.Array {
+		return
+	}
+	for at := i + 1; at < f.doc.Fields[i].Next; at = f.doc.Fields[at].Next {
+		strength, ok := f.number(at, referenceStrength)
+		if !ok {
+			strength = 0.5
+		}
+		p.references = append(p.references, source{path: f.doc.Path(at) + ".image", quoted: f.text(at, referenceImage)})
+		p.job.References = append(p.job.References, image.Reference{Strength: strength})
+	}
+}
+
+// gateGenerate applies what the model's record says (addendum 7.4).
+func (p *pictures) gateGenerate(prompt string) *Error {
+	f, l := p.form, p.limits()
+	if e := p.setPrompt(prompt); e != nil {
+		return e
+	}
+	if e := p.setTier(f.words(imageResolution), f.words(imageQuality)); e != nil {
+		return e
+	}
+	if e := p.setSize(); e != nil {
+		return e
+	}
+	if n := f.integer(imageSteps); l.Steps.Max > 0 && n > l.Steps.Max {
+		most := strconv.FormatInt(l.Steps.Max, 10)
+		return errInvalid(Issue{Code: "too_big", Path: "steps", Maximum: most, Message: "steps: must be at most " + most + " for model " + p.model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
+	} else if l.Steps.Max > 0 && (n > 0 || l.Steps.Default > 0) {
+		if n == 0 {
+			n = l.Steps.Default
+		}
+		p.job.Steps = image.Some(int(n))
+	}
+	if f.flag(imageWebSearch, false) {
+		if !p.model.Config.Capabilities.WebSearch {
+			return p.unsupported(imageWebSearch, "web search")
+		}
+		p.job.WebSearch, p.sale.WebSearch = true, true
+	}
+	if n := len(p.references); n > 0 {
+		most := strconv.Itoa(l.MaxStyleReferences)
+		switch {
+		case l.MaxStyleReferences == 0:
+			return p.unsupported(imageStyleReferences, "style references")
+		case n > l.MaxStyleReferences:
+			return errInvalid(Issue{Code: "too_big", Path: "style_references", Maximum: most, Message: "style_references: must have at most " + most + " elements for model " + p.model.ID + ", has " + strconv.Itoa(n) + "."})
+		case !l.StyleReferenceStrength && p.form.anyStrength():
+			return p.unsupported(imageStyleReferences, "the strength of style references")
+		}
+	}
+	return p.noEnhancing()
+}
+
+func (f *imageForm) anyStrength() bool {
+	i := f.doc.TopIndex(imageStyleReferences)
+	for at := i + 1; at < f.doc.Fields[i].Next; at = f.doc.Fields[at].Next {
+		if f.member(at, referenceStrength) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// setSize takes width and height for models that are sized in pixels, and an
+// aspect ratio for the others (D29). Pixels for a model of ratios stand for the
+// nearest one it has.
+func (p *pictures) setSize() *Error {
+	f, l := p.form, p.limits()
+	width, height, ratio := f.integer(imageWidth), f.integer(imageHeight), f.words(imageAspectRatio)
+	if !l.PixelSized() {
+		if ratio != "" && len(l.AspectRatios) == 0 {
+			return p.unsupported(imageAspectRatio, "aspect ratios")
+		}
+		if ratio != "" {
+			if e := p.oneOf(imageAspectRatio, ratio, l.AspectRatios); e != nil {
+				return e
+			}
+		} else if width > 0 && height > 0 {
+			ratio = nearestRatio(l.AspectRatios, float64(width)/float64(height))
+		}
+		p.job.AspectRatio = orDefault(ratio, l.DefaultAspectRatio)
+		return nil
+	}
+	if ratio != "" {
+		return p.unsupported(imageAspectRatio, "aspect ratios; give width and height")
+	}
+	for _, side := range []struct {
+		id int
+		n  int64
+	}{{imageWidth, width}, {imageHeight, height}} {
+		name, n := imageShape.Name(side.id), side.n
+		switch {
+		case n == 0:
+		case n > maxPixelSide:
+			return errInvalid(Issue{Code: "too_big", Path: name, Minimum: "1", Maximum: strconv.Itoa(maxPixelSide), Message: name + ": must be between 1 and " + strconv.Itoa(maxPixelSide) + " for model " + p.model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
+		case n%l.SizeDivisor != 0:
+			divisor := strconv.FormatInt(l.SizeDivisor, 10)
+			return errInvalid(Issue{Code: "custom", Path: name, Message: name + ": must be a multiple of " + divisor + " for model " + p.model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
+		}
+	}
+	p.job.Width, p.job.Height = defaultPixelSide, defaultPixelSide
+	if width > 0 {
+		p.job.Width = int(width)
+	}
+	if height > 0 {
+		p.job.Height = int(height)
+	}
+	return nil
+}
+
+// nearestRatio is the one of a list that is closest to width / height; auto is
+// none. Empty for an empty list.
+func nearestRatio(list []string, want float64) (best string) {
+	least := math.Inf(1)
+	for _, ratio := range list {
+		w, h, ok := strings.Cut(ratio, ":")
+		x, err := strconv.ParseFloat(w, 64)
+		y, err2 := strconv.ParseFloat(h, 64)
+		if !ok || err != nil || err2 != nil || y == 0 || want <= 0 {
+			continue
+		}
+		if off := math.Abs(math.Log(x / y / want)); off < least {
+			best, least = ratio, off
+		}
+	}
+	return best
+}
+
+// serveGenerations answers POST /images/generations in OpenAI's form
+// (interface.md, Images; addendum 8.2).
+func serveGenerations(_ *Gateway, c *Call) *Error {
+	f, e := c.readImageForm(simpleBook, false)
+	if e != nil {
+		return e
+	}
+	p := newPictures(c, f, image.Generate)
+	prompt := f.prompt(imagePrompt, maxSimplePrompt)
+	if e := p.choose("image", f.choice(imageModel, "default"), true); e != nil {
+		return e
+	}
+	if e := p.setPrompt(prompt); e != nil {
+		return e
+	}
+	p.simpleTier()
+	p.simpleSize()
+	p.simpleOptions()
+	p.job.Tone = f.words(imageStyle)
+	if e := p.make(); e != nil {
+		return e
+	}
+	p.answerSimple(f.words(imageResponseFormat) == "url")
+	return nil
+}
+
+// simpleTier takes OpenAI's quality; models without qualities ignore it.
+func (p *pictures) simpleTier() {
+	l := p.limits()
+	quality := map[string]string{"hd": "high", "high": "high", "standard": "medium", "medium": "medium", "low": "low"}[p.form.words(imageQuality)]
+	if !slices.Contains(l.Qualities, quality) {
+		quality = l.DefaultQuality
+	}
+	p.job.Quality, p.job.Resolution = quality, l.DefaultResolution
+	p.sale.Quality, p.sale.Resolution = quality, l.DefaultResolution
+}
+
+// simpleSize takes OpenAI's size, in whichever way the model is sized.
+func (p *pictures) simpleSize() {
+	l := p.limits()
+	w, h, found := strings.Cut(p.form.words(imageSize), "x")
+	width, errW := strconv.Atoi(w)
+	height, errH := strconv.Atoi(h)
+	sized := found && errW == nil && errH == nil
+	switch {
+	case !l.PixelSized() && sized:
+		p.job.AspectRatio = orDefault(nearestRatio(l.AspectRatios, float64(width)/float64(height)), l.DefaultAspectRatio)
+	case !l.PixelSized():
+		p.job.AspectRatio = l.DefaultAspectRatio
+	case sized:
+		p.job.Width, p.job.Height = width, height
+	default:
+		p.job.Width, p.job.Height = defaultPixelSide, defaultPixelSide
+	}
+}
+
+// simpleOptions takes the rest of OpenAI's members.
+func (p *pictures) simpleOptions() {
+	f := p.form
+	p.job.Format = formatOf(f.choice(imageOutputFormat, "png"))
+	p.job.SafeMode = f.words(imageModeration) != "low"
+	p.job.Background = f.words(imageBackground)
+	if f.has(imageOutputCompression) {
+		p.job.Compression = image.Some(int(f.integer(imageOutputCompression)))
+	}
+}

@@ -1,0 +1,130 @@
+package routes
+
+import (
+	"bytes"
+	"errors"
+	"mime"
+)
+
+// Limits of a multipart body (RFC 7578).
+const (
+	maxParts      = 128     // fields and files
+	maxPartHead   = 4 << 10 // bytes of a part's headers
+	maxPartFields = 16      // headers of a part
+)
+
+// part is one field or file of a multipart body. Everything of it but the name
+// is a slice of the body.
+type part struct {
+	name    string
+	isFile  bool
+	content []byte
+}
+
+var (
+	errBoundary   = errors.New("the Content-Type names no boundary of 1 to 70 characters")
+	errParts      = errors.New("the body has too many parts; at most 128 are taken")
+	errPartHead   = errors.New("the headers of a part cannot be read")
+	errPartName   = errors.New("a part has no name in its Content-Disposition")
+	errPartCoding = errors.New("a part has a Content-Transfer-Encoding; send its bytes as they are")
+	errPartEnd    = errors.New("the body ends before its last boundary")
+)
+
+// boundaryOf is what stands between the parts; empty when contentType is not
+// multipart/form-data.
+func boundaryOf(contentType []byte) (boundary string, err error) {
+	media, params, err := mime.ParseMediaType(string(contentType))
+	if media != "multipart/form-data" {
+		return "", nil
+	}
+	boundary = params["boundary"]
+	if err != nil || boundary == "" || len(boundary) > 70 {
+		return "", errBoundary
+	}
+	return boundary, nil
+}
+
+// parseParts cuts a body into its parts without copying them.
+func parseParts(body []byte, boundary string) (parts []part, err error) {
+	between := []byte("\r\n--" + boundary)
+	// What stands before the first boundary is nobody's; mostly it is nothing.
+	rest, ok := bytes.CutPrefix(body, between[2:])
+	if !ok {
+		if _, rest, ok = bytes.Cut(body, between); !ok {
+			return nil, errPartEnd
+		}
+	}
+	for {
+		rest = bytes.TrimLeft(rest, " \t")
+		switch {
+		case bytes.HasPrefix(rest, []byte("--")):
+			return parts, nil
+		case !bytes.HasPrefix(rest, []byte("\r\n")):
+			return nil, errPartEnd
+		case len(parts) == maxParts:
+			return nil, errParts
+		}
+		content, more, ok := bytes.Cut(rest, between)
+		if !ok {
+			return nil, errPartEnd
+		}
+		p, err := parsePart(content)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
+		rest = more
+	}
+}
+
+// parsePart reads a part, from the line end behind its boundary on.
+func parsePart(p []byte) (part, error) {
+	if bytes.HasPrefix(p, []byte("\r\n\r\n")) {
+		return part{}, errPartName
+	}
+	at := bytes.Index(p[:min(len(p), maxPartHead)], []byte("\r\n\r\n"))
+	if at < 0 {
+		return part{}, errPartHead
+	}
+	lines := bytes.Split(p[2:at], []byte("\r\n"))
+	if len(lines) > maxPartFields {
+		return part{}, errPartHead
+	}
+	found := part{content: p[at+4:]}
+	named := false
+	for _, line := range lines {
+		field, value, ok := bytes.Cut(line, []byte(":"))
+		if !ok || !isToken(field) {
+			return part{}, errPartHead // a folded line, among others
+		}
+		value = bytes.TrimSpace(value)
+		switch {
+		case bytes.EqualFold(field, []byte("Content-Disposition")):
+			media, params, err := mime.ParseMediaType(string(value))
+			if err != nil || media != "form-data" || named {
+				return part{}, errPartHead
+			}
+			named = true
+			found.name = params["name"]
+			_, found.isFile = params["filename"]
+		case bytes.EqualFold(field, []byte("Content-Transfer-Encoding")):
+			if !bytes.EqualFold(value, []byte("binary")) && !bytes.EqualFold(value, []byte("8bit")) && !bytes.EqualFold(value, []byte("7bit")) {
+				return part{}, errPartCoding
+			}
+		}
+	}
+	if found.name == "" {
+		return part{}, errPartName
+	}
+	return found, nil
+}
+
+// isToken says that a header's name has only what names may have.
+func isToken(name []byte) bool {
+	for _, c := range name {
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return len(name) > 0
+}
