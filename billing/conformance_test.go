@@ -345,6 +345,10 @@ func conformKeySums(c *conform) {
 		used, err := c.KeyUsed(account, keys[0].no, p, conformDay)
 		c.say("%s: %v %s", p, used, fail(err))
 	}
+	for _, day := range []int32{conformDay - 40, conformDay - 1, conformDay} {
+		later, err := c.KeyUsedLater(account, keys[0].no, day)
+		c.say("after %d: %v %s", day, later, fail(err))
+	}
 	sums, err := c.KeySums(account, conformDay-7, conformDay)
 	c.must(err)
 	for _, k := range keys {

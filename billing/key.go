@@ -151,6 +151,9 @@ type keyUse struct {
 	lease             *quotaLease // on a shared store
 	mostUSD, mostDIEM Nano        // what quota may reach in its period; maxCredit: no limit
 	window            window      // of all models together
+	// later is what was used in periods that have begun before, when the clock
+	// was ahead and this process did not run yet; mostly nil.
+	later map[int32]quota
 }
 
 // quota is what a key has used of its limits in the current period, what is
@@ -160,6 +163,10 @@ type quota struct {
 	period int32
 	usd    Nano
 	diem   Nano
+}
+
+func quotaOf(period int32, used *parts) quota {
+	return quota{period: period, usd: used[inBundled] + used[inUSD], diem: used[inDIEM]}
 }
 
 // limitOf is how far the use of a key may go in a period.
@@ -177,7 +184,8 @@ func (u *keyUse) roll(day int32) {
 			u.begin(n)
 			return
 		}
-		u.quota = quota{period: n}
+		u.quota = u.later[n]
+		u.quota.period = n
 	}
 }
 

@@ -41,6 +41,9 @@ type keyStore interface {
 	// 0 and today has none yet; then, where today has still none, with the new
 	// one. So a change counts from the next day on, a first allowance at once.
 	SetAllowance(account uint32, daily Nano, day int32, nowUs int64) error
+	// KeyUsedLater is what a key has spent in each of the days after day: of a
+	// time when the clock was ahead.
+	KeyUsedLater(account uint32, key int64, day int32) (map[int32]parts, error)
 	// LaterDIEM gives the DIEM of the days after day that have some in the store:
 	// of a time when the clock was ahead.
 	LaterDIEM(account uint32, day int32) (map[int32]dayDIEM, error)

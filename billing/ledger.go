@@ -49,6 +49,7 @@ type Ledger struct {
 	touched    touched
 	violations violations
 	keeper     *keeper
+	watch      *clockWatch // nil: the clock is a test's
 
 	modelNames atomic.Pointer[map[uint32]modelName] // for reports
 	anchors    usageAnchors
@@ -78,8 +79,9 @@ type Options struct {
 	NodeName   string           // on a shared store; empty: the host's name
 	Leases     config.Leases    // on a shared store
 
-	segmentSize int  // of the journal; 0: defaultSegment
-	idle        bool // only for an operator's command: prepare nothing for traffic
+	segmentSize int          // of the journal; 0: defaultSegment
+	mono        func() int64 // ns; beside Clock, whose steps are noticed by it; nil: they are not
+	idle        bool         // only for an operator's command: prepare nothing for traffic
 	detailNow   bool
 	reportFor   time.Duration // of a report; 0: reportLimit
 	wrapStore   func(Store) Store
@@ -105,6 +107,9 @@ const (
 func Open(o Options) (*Ledger, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
+		if o.mono == nil {
+			o.mono = monotonic
+		}
 	}
 	if o.segmentSize == 0 {
 		o.segmentSize = defaultSegment
@@ -141,6 +146,9 @@ func Open(o Options) (*Ledger, error) {
 		l.project.start()
 	}
 	l.keeper = startKeeper(l)
+	if o.mono != nil && !o.idle {
+		l.watch = startClockWatch(l, o.mono)
+	}
 	if o.Redis.Used() && !o.idle {
 		if l.shared, err = newSharedLimits(l, &o); err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -267,6 +275,9 @@ func (l *Ledger) Close() error {
 		l.control.close()
 	}
 	l.keeper.close()
+	if l.watch != nil {
+		l.watch.close()
+	}
 	if l.shared != nil {
 		l.shared.close()
 	}

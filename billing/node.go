@@ -86,7 +86,7 @@ func newNode(l *Ledger, store sharedStore, o *Options) (*node, error) {
 		n.t = defaultTimes
 	}
 	if n.t.mono == nil {
-		n.t.mono = func() int64 { return int64(time.Since(processStart)) }
+		n.t.mono = monotonic
 	}
 	if n.grace == 0 {
 		n.grace = 15 * time.Minute

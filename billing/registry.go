@@ -159,10 +159,13 @@ func (l *Ledger) adoptKey(row *keyRow) (*Key, error) {
 	if k.limited() {
 		// What was held or charged before it was in memory is all in the store.
 		used, err := l.store.KeyUsed(row.account, row.no, k.Period, day)
+		if err == nil {
+			u.later, err = l.keyUsedLater(k, day)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot read what key %s has used: %w", row.id, err)
 		}
-		u.quota = quota{period: k.Period.number(day), usd: used[inBundled] + used[inUSD], diem: used[inDIEM]}
+		u.quota = quotaOf(k.Period.number(day), &used)
 	}
 	r.put(&row.digest, k)
 	return k, nil
@@ -219,11 +222,15 @@ func (l *Ledger) relimit(k, old *Key) error {
 		if err := l.project.catchUp(); err != nil {
 			return err
 		}
-		used, err := l.keyUsed(k, k.Period, k.Account.day)
+		day := k.Account.day
+		used, err := l.keyUsed(k, k.Period, day)
+		if err == nil {
+			u.later, err = l.keyUsedLater(k, day)
+		}
 		if err != nil {
 			return err
 		}
-		u.quota = quota{period: k.Period.number(k.Account.day), usd: used[inBundled] + used[inUSD], diem: used[inDIEM]}
+		u.quota = quotaOf(k.Period.number(day), &used)
 	}
 	u.kind, u.mostUSD, u.mostDIEM = k.Period, limitOf(k.LimitUSD), limitOf(k.LimitDIEM)
 	return nil
@@ -240,6 +247,30 @@ func (l *Ledger) keyUsed(k *Key, p Period, day int32) (parts, error) {
 		}
 	}
 	return used, err
+}
+
+// keyUsedLater is what a key has used in periods after the one that day lies in:
+// of a time when the clock was ahead. What those begin with, or a limit would
+// hold twice in each of them.
+func (l *Ledger) keyUsedLater(k *Key, day int32) (map[int32]quota, error) {
+	days, err := l.store.KeyUsedLater(k.Account.no, k.No, day)
+	if err != nil {
+		return nil, err
+	}
+	var later map[int32]quota
+	for d, used := range days {
+		n := k.Period.number(d)
+		if n <= k.Period.number(day) {
+			continue
+		}
+		if later == nil {
+			later = map[int32]quota{}
+		}
+		q, more := later[n], quotaOf(n, &used)
+		more.usd, more.diem = more.usd+q.usd, more.diem+q.diem
+		later[n] = more
+	}
+	return later, nil
 }
 
 // account gives the one AccountState of an account, from the store at its first

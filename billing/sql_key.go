@@ -183,6 +183,28 @@ func (s *sqlStore) KeyUsed(account uint32, key int64, p Period, day int32) (used
 	return used, err
 }
 
+// KeyUsedLater is what a key has spent in later days, see keyStore.
+func (s *sqlStore) KeyUsedLater(account uint32, key int64, day int32) (days map[int32]parts, err error) {
+	err = s.read(func(q *query) error {
+		days = nil
+		return q.each(func(rows *sql.Rows) error {
+			var date int64
+			var c Currency
+			var sum Nano
+			err := rows.Scan(&date, &c, &sum)
+			if days == nil {
+				days = map[int32]parts{}
+			}
+			used := days[dayOfDate(date)]
+			used[c.place()] += sum
+			days[dayOfDate(date)] = used
+			return err
+		}, "SELECT day, currency, "+sumAmounts+` FROM usage_day
+			WHERE account = $1 AND api_key = $2 AND day > $3 GROUP BY day, currency`, account, key, dateNumber(day))
+	})
+	return days, err
+}
+
 // keyUsed adds up the dates from and to included.
 func (q *query) keyUsed(account uint32, key, from, to int64) (used parts, err error) {
 	err = q.each(func(rows *sql.Rows) error {

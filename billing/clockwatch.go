@@ -1,0 +1,169 @@
+package billing
+
+import "time"
+
+// Rate windows and failure budgets reckon in the wall clock, since that is what
+// requests carry and answers name. When the clock is set, what they remember
+// would lie hours ahead, and block everybody for so long, or hours back, and
+// let every limit begin anew. clockWatch notices that the wall clock has gone
+// another way than the monotonic one, and moves what they remember along.
+//
+// Days and periods are not moved: they follow the calendar, and never go back
+// (AccountState.roll, keyUse.roll). Sessions of nodes never look at the wall
+// clock.
+type clockWatch struct {
+	l    *Ledger
+	mono func() int64 // ns
+
+	offset int64 // of the wall clock to the monotonic one at the last look
+	looked int64 // when that was, monotonic
+
+	stop chan struct{}
+	done chan struct{}
+}
+
+const (
+	clockEvery = 250 * time.Millisecond
+	// clockStep is the smallest jump worth moving anything for; NTP slews less.
+	clockStep = int64(500 * time.Millisecond)
+)
+
+func monotonic() int64 { return int64(time.Since(processStart)) }
+
+func startClockWatch(l *Ledger, mono func() int64) *clockWatch {
+	w := &clockWatch{l: l, mono: mono, looked: mono(), stop: make(chan struct{}), done: make(chan struct{})}
+	w.offset = l.now() - w.looked
+	go w.run()
+	return w
+}
+
+func (w *clockWatch) run() {
+	defer close(w.done)
+	tick := time.NewTicker(clockEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.stop:
+			return
+		case <-tick.C:
+			w.look()
+		}
+	}
+}
+
+func (w *clockWatch) close() {
+	close(w.stop)
+	<-w.done
+}
+
+// look moves what is remembered when the wall clock was set since the last look.
+func (w *clockWatch) look() {
+	mono := w.mono()
+	wall := w.l.now()
+	step, gap := wall-mono-w.offset, mono-w.looked
+	w.offset, w.looked = wall-mono, mono
+	if step > -clockStep && step < clockStep {
+		return
+	}
+	w.l.log.Warn().Dur("step_ms", time.Duration(step)).Msg("the clock of this machine was set; rate windows go on where they were")
+	w.l.clockSet(&clockMove{step: step, now: wall, gap: gap})
+}
+
+// clockMove is a step of the wall clock that was made in the last gap ns.
+type clockMove struct{ step, now, gap int64 }
+
+// move carries a time from before the step along. One from after it, which a
+// request noted in the gap, stays; where the two cannot be told apart, the
+// request has the advantage. 0 is no time.
+func (m *clockMove) move(at *int64) {
+	switch {
+	case *at == 0:
+	case m.step > 0 && *at < m.now-m.gap:
+		*at += m.step
+	case m.step < 0 && *at > m.now:
+		*at = max(m.now, *at+m.step)
+	}
+}
+
+func (m *clockMove) window(w *window) {
+	m.move(&w.minute)
+	m.move(&w.hour)
+	m.move(&w.tokens)
+}
+
+// clockSet moves all that is remembered in the wall clock.
+func (l *Ledger) clockSet(m *clockMove) {
+	r := l.registry
+	r.loading.Lock()
+	accounts := make([]*AccountState, 0, len(r.accounts))
+	for _, a := range r.accounts {
+		accounts = append(accounts, a)
+	}
+	keys := make([]*Key, 0, len(r.byNo))
+	for _, k := range r.byNo {
+		keys = append(keys, k)
+	}
+	r.loading.Unlock()
+	for _, a := range accounts {
+		a.mu.Lock()
+		m.window(&a.first)
+		for i := range a.windows {
+			m.window(&a.windows[i])
+		}
+		a.mu.Unlock()
+	}
+	for _, k := range keys {
+		k.Account.mu.Lock()
+		m.window(&k.use.window)
+		k.Account.mu.Unlock()
+	}
+	l.budgets.clockSet(m)
+	if l.shared != nil {
+		l.shared.clockSet(m)
+	}
+}
+
+func (b *budgets) clockSet(m *clockMove) {
+	for i := range b.shards {
+		s := &b.shards[i]
+		s.mu.Lock()
+		for k, e := range s.m {
+			m.move(&e.startNs)
+			m.move(&e.untilNs)
+			s.m[k] = e
+		}
+		s.mu.Unlock()
+	}
+}
+
+// clockSet moves what this node remembers of windows that Redis keeps in its
+// own clock.
+func (s *sharedLimits) clockSet(m *clockMove) {
+	moveAtomic := func(load func() int64, store func(old, next int64) bool) {
+		was := load()
+		at := was
+		m.move(&at)
+		store(was, at)
+	}
+	moveAtomic(s.lostNs.Load, s.lostNs.CompareAndSwap)
+	moveAtomic(s.lossLogged.Load, s.lossLogged.CompareAndSwap)
+	for i := range s.buckets {
+		moveAtomic(s.buckets[i].lostNs.Load, s.buckets[i].lostNs.CompareAndSwap)
+	}
+	for i := range s.shards {
+		shard := &s.shards[i]
+		shard.mu.RLock()
+		for _, w := range shard.m {
+			w.mu.Lock()
+			for _, at := range []*int64{&w.leased, &w.again, &w.seenN, &w.fullUntil, &w.full.resetNs} {
+				m.move(at)
+			}
+			m.window(&w.seen)
+			for j := range w.part.at {
+				m.move(&w.part.at[j])
+			}
+			w.mu.Unlock()
+		}
+		shard.mu.RUnlock()
+	}
+}

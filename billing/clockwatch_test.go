@@ -1,0 +1,323 @@
+package billing
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"farebox/bench/servers"
+	"farebox/config"
+)
+
+// setClock is a machine's clock: time passes on both, set moves one.
+type setClock struct{ wall, mono atomic.Int64 }
+
+func (c *setClock) now() time.Time { return time.Unix(0, c.wall.Load()) }
+
+func (c *setClock) pass(d time.Duration) {
+	c.wall.Add(int64(d))
+	c.mono.Add(int64(d))
+}
+
+func newSetClock() *setClock {
+	c := &setClock{}
+	c.wall.Store(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).UnixNano())
+	return c
+}
+
+// "After the clock was put right every key got 429 for five hours", "and before
+// that every limit began anew".
+func TestClockThatIsSetMovesNoWindow(t *testing.T) {
+	for _, jump := range []time.Duration{5 * time.Hour, -5 * time.Hour, 40 * 24 * time.Hour, -40 * 24 * time.Hour, 3 * time.Second, -3 * time.Second} {
+		t.Run(jump.String(), func(t *testing.T) {
+			t.Parallel()
+			c := newSetClock()
+			f := openLedger(t, func(o *Options) { o.Clock = c.now })
+			w := &clockWatch{l: f.Ledger, mono: c.mono.Load, looked: c.mono.Load()}
+			w.offset = f.now() - w.looked
+			budget := config.Budget{Count: 2, Window: 30 * time.Second, Block: 30 * time.Second}
+			f.Configure(&config.Config{Limits: config.Limits{Key: config.Rate{RPM: 20}, FailedRequests: budget}})
+			f.account("a", 1000*usd)
+			k, _ := f.key("a")
+			rate := &config.Rate{RPM: 10, RPH: 15, TPM: 100_000}
+			ask := func() Denial {
+				var h Hold
+				a := Admission{Key: k, Slot: 1, Rate: rate, Hold: 1, Min: 1, Tokens: 10, NowNs: f.now()}
+				d := f.Admit(&h, &a)
+				if d.Code == Admitted {
+					h.Settle(Settlement{Cost: 1, NowNs: f.now(), Tokens: 10})
+				}
+				return d
+			}
+			admitted := func(want int) Denial {
+				t.Helper()
+				for n := 0; ; n++ {
+					if d := ask(); d.Code != Admitted {
+						if n != want {
+							t.Fatalf("%d were admitted, expected %d; then %+v", n, want, d)
+						}
+						return d
+					}
+				}
+			}
+			blocked := func() time.Duration {
+				until, _ := f.FailureBlock(k, 1, 7, f.now())
+				return time.Duration(until - f.now())
+			}
+			admitted(10)
+			for range 3 {
+				f.NoteFailure(k, 1, 7, false, f.now())
+			}
+			c.wall.Add(int64(jump))
+			w.look()
+			if d := admitted(0); d.Limit != "RPM" || d.RetryAfter > 6*time.Second || d.RetryAfter <= 0 {
+				t.Errorf("after the clock was set by %s: %+v", jump, d)
+			}
+			if b := blocked(); b <= 0 || b > 30*time.Second {
+				t.Errorf("after the clock was set by %s failures block for another %s", jump, b)
+			}
+			c.pass(time.Minute)
+			w.look()
+			if d := admitted(5); d.Limit != "RPH" || d.RetryAfter > 4*time.Minute {
+				t.Errorf("a minute later: %+v", d)
+			}
+			if b := blocked(); b > 0 {
+				t.Errorf("a minute later failures block for another %s", b)
+			}
+			c.wall.Add(-int64(jump)) // it was a mistake
+			w.look()
+			if d := admitted(0); d.Limit != "RPH" || d.RetryAfter > 4*time.Minute {
+				t.Errorf("after the clock was put right: %+v", d)
+			}
+			c.pass(time.Hour)
+			w.look()
+			admitted(10)
+			f.recount()
+		})
+	}
+}
+
+// "The key's daily limit of 1 USD let 2 USD through": a day that was used while
+// the clock was ahead is not new when it comes.
+func TestKeyLimitHoldsInAPeriodThatWasUsedBefore(t *testing.T) {
+	for period, ahead := range map[Period]time.Duration{Epoch: 48 * time.Hour, Month: 41 * 24 * time.Hour} {
+		for _, relimited := range []bool{false, true} {
+			t.Run(fmt.Sprint(period, relimited), func(t *testing.T) {
+				t.Parallel()
+				f := openLedger(t)
+				f.account("a", 1000*usd)
+				info, secret, err := f.CreateKey(NewKey{Account: "a", Type: Inference, Period: period, LimitUSD: nano(3 * usd)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				spend := func(n Nano) DenialCode {
+					t.Helper()
+					k, err := f.Lookup([]byte(secret))
+					if err != nil {
+						t.Fatal(err)
+					}
+					var h Hold
+					d := f.Admit(&h, f.ask(k, n))
+					if d.Code == Admitted {
+						f.settle(&h, n)
+					}
+					return d.Code
+				}
+				f.clock.advance(ahead)
+				if code := spend(2 * usd); code != Admitted {
+					t.Fatal(code)
+				}
+				f.clock.advance(-ahead)
+				f.reopen()
+				if code := spend(3 * usd); code != Admitted {
+					t.Errorf("today has its own limit, but the code is %d", code)
+				}
+				if relimited {
+					for _, limit := range []*Nano{nil, nano(3 * usd)} {
+						row, err := f.store.KeyByID(info.ID)
+						if err != nil {
+							t.Fatal(err)
+						}
+						row.limitUSD = limit
+						f.registry.loading.Lock()
+						err = f.store.UpdateKey(row)
+						if err == nil {
+							_, err = f.replaceKey(row)
+						}
+						f.registry.loading.Unlock()
+						if err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				f.clock.advance(ahead)
+				if code := spend(2 * usd); code != KeyLimitUSD {
+					t.Errorf("2 USD of a limit of 3 were used in this period before, and 2 more get the code %d", code)
+				}
+				if code := spend(usd); code != Admitted {
+					t.Errorf("the 1 USD that is left gets the code %d", code)
+				}
+				f.recount()
+			})
+		}
+	}
+}
+
+// The clock of one machine is set again and again by hours and days while two
+// nodes spend an account's money and its DIEM: sessions and leases live on,
+// a day's DIEM come once, and every charge is booked.
+func TestClockOfANodeIsSetUnderLoad(t *testing.T) {
+	t.Parallel()
+	address := servers.Database(t)
+	var local atomic.Int64
+	const daily = 2 * usd
+	times := nodeTimes{
+		beat: 50 * time.Millisecond, ttl: 10 * time.Second, poll: 20 * time.Millisecond, keep: 50 * time.Millisecond,
+		idle: time.Second, ask: 10 * time.Second, recall: 500 * time.Millisecond, mono: monotonic,
+	}
+	var nodes []*Ledger
+	for i := range 2 {
+		o := Options{
+			Dir: t.TempDir(), Shared: address, Brand: "svc", NodeName: fmt.Sprint("n", i), times: times, segmentSize: 256 << 10,
+			Leases: config.Leases{Reclaim: "relaxed", Grace: 20 * time.Second}, mono: monotonic, Clock: time.Now,
+		}
+		if i == 0 {
+			o.Clock = func() time.Time { return time.Now().Add(time.Duration(local.Load())) }
+		}
+		l, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, l)
+		defer func() {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	a, err := nodes[0].CreateAccount("a")
+	if err == nil {
+		_, _, err = nodes[0].Credit(a.ID, USD, 1000*usd, "", "")
+	}
+	if err == nil {
+		_, err = nodes[0].SetAllowance(a.ID, daily)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, secret, err := nodes[0].CreateKey(NewKey{Account: a.ID, Type: Inference})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var charged, refused atomic.Int64
+	var all sync.WaitGroup
+	for i := range 6 {
+		l := nodes[i%2]
+		k, err := l.Lookup([]byte(secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rnd := rand.New(rand.NewPCG(5, uint64(i)))
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				var h Hold
+				n := Nano(rnd.Int64N(int64(usd / 50)))
+				if d := l.Admit(&h, &Admission{Key: k, Slot: -1, Hold: n, Min: n, NowNs: l.now()}); d.Code != Admitted {
+					refused.Add(1)
+					t.Errorf("denied with %+v", d)
+					return
+				}
+				c, _ := h.Settle(Settlement{Cost: n, NowNs: l.now(), Status: 200})
+				charged.Add(int64(c))
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	for _, jump := range []time.Duration{5 * time.Hour, -7 * time.Hour, 40 * 24 * time.Hour, -24 * time.Hour, 0} {
+		local.Store(int64(jump))
+		time.Sleep(300 * time.Millisecond)
+		if err := nodes[0].Healthy(); err != nil {
+			t.Errorf("with the clock set by %s: %v", jump, err)
+		}
+		if age := nodes[0].Stats().SessionAge; age < 0 || age > times.ttl {
+			t.Errorf("with the clock set by %s the session was confirmed %s ago", jump, age)
+		}
+	}
+	close(stop)
+	all.Wait()
+	rows, err := nodes[1].store.(sharedStore).Nodes()
+	if err != nil || len(rows) != 2 || rows[0].left || rows[1].left {
+		t.Errorf("the nodes are %+v, %v", rows, err)
+	}
+	for _, l := range nodes {
+		if err := l.project.drain(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := l.Audit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fault := range r.Faults {
+			t.Error(fault)
+		}
+		if r.Shortfall != 0 {
+			t.Errorf("%s shortfall", r.Shortfall)
+		}
+	}
+	list, err := nodes[0].Accounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := list[0]; b.Spent != Nano(charged.Load()) || b.USD+b.DIEM+b.Leased.Total()+b.Spent != 1000*usd+daily {
+		t.Errorf("%s were charged, the account is %+v", Nano(charged.Load()), b)
+	}
+	if charged.Load() < int64(daily) {
+		t.Errorf("only %s were charged, which proves nothing about the DIEM", Nano(charged.Load()))
+	}
+}
+
+// The same for what a node remembers of limits that Redis keeps.
+func TestClockThatIsSetMovesWhatIsKnownOfRedis(t *testing.T) {
+	for _, jump := range []time.Duration{5 * time.Hour, -5 * time.Hour} {
+		s := &sharedLimits{buckets: make([]bucket, 1)}
+		for i := range s.shards {
+			s.shards[i].m = map[windowID]*sharedWindow{}
+		}
+		before := newTestClock().nano()
+		w := s.window(windowID{account: 1, slot: 1})
+		w.full, w.fullUntil = refusal{limit: "RPM", retryAfter: time.Second}, before+fullFor
+		w.permits, w.leased = 7, before
+		s.buckets[0].lostNs.Store(before)
+		gap := int64(10 * time.Millisecond)
+		now := before + int64(jump) + gap
+		s.clockSet(&clockMove{step: int64(jump), now: now, gap: gap})
+		var no refusal
+		if !w.refuses(now, 0, &no) || no.retryAfter > time.Second {
+			t.Errorf("%s: a refusal of 10 ms ago is forgotten, or lasts %s", jump, no.retryAfter)
+		}
+		if w.refuses(now+fullFor, 0, &no) {
+			t.Errorf("%s: a refusal outlives its time", jump)
+		}
+		if w.expire(now, false); w.permits != 7 {
+			t.Errorf("%s: permits of 10 ms ago went back", jump)
+		}
+		if w.expire(now+leaseLife, false); w.permits != 0 {
+			t.Errorf("%s: permits stay beyond their time", jump)
+		}
+		if !s.buckets[0].settling(now) || s.buckets[0].settling(now+2*lossSettles) {
+			t.Errorf("%s: the loss is at %d", jump, s.buckets[0].lostNs.Load()-now)
+		}
+		if s.lostNs.Load() != 0 {
+			t.Errorf("%s: a loss that never was is at %d", jump, s.lostNs.Load())
+		}
+	}
+}
