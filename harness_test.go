@@ -26,8 +26,8 @@ import (
 // command line, its sockets and its store. This file starts and stops it.
 
 const (
-	startLimit = 20 * time.Second // until /readyz says yes; the race detector on a busy machine is slow
-	stopLimit  = 45 * time.Second // longer than the longest drain_timeout in these tests
+	startLimit = 60 * time.Second // until /readyz says yes; the race detector on a busy machine is slow
+	stopLimit  = 90 * time.Second // longer than the longest drain_timeout in these tests
 	callLimit  = 60 * time.Second
 	portTries  = 5
 )
@@ -139,6 +139,18 @@ func startGateway(t testing.TB, configText string, args ...string) *gateway {
 	return g
 }
 
+// startGatewayOn is startGateway on the PostgreSQL database at store; empty:
+// on an embedded store.
+func startGatewayOn(t testing.TB, store, configText string) *gateway {
+	t.Helper()
+	g := newGateway(t, configText)
+	if store != "" {
+		g.Store = store
+	}
+	g.listenAndStart()
+	return g
+}
+
 // newGateway is startGateway without the start.
 func newGateway(t testing.TB, configText string, args ...string) *gateway {
 	t.Helper()
@@ -171,6 +183,18 @@ func (g *gateway) listenAndStart() {
 		t.Fatalf("%v\n%s", err, g.tail())
 	}
 	t.Cleanup(g.cleanup)
+}
+
+// onBothStores runs a test on an embedded store and on PostgreSQL.
+func onBothStores(t *testing.T, test func(t *testing.T, store string)) {
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		test(t, "")
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, servers.Database(t))
+	})
 }
 
 // freeAddr is a loopback address that nobody listens on.
