@@ -110,7 +110,7 @@ func serve(file string, override func(*config.Config)) error {
 	override(cfg)
 	log := newLog(cfg.Log)
 
-	ledger, err := billing.Open(billing.Options{Dir: cfg.LedgerDir(), Shared: sharedStore(cfg), NodeName: cfg.Node.Name, Leases: cfg.Billing.Leases, Brand: cfg.Brand, Durability: cfg.Durability, Log: log, Redis: cfg.Redis})
+	ledger, err := billing.Open(billing.Options{Dir: cfg.LedgerDir(), Shared: sharedStore(cfg), NodeName: cfg.Node.Name, Leases: cfg.Billing.Leases, Brand: cfg.Brand, Durability: cfg.Durability, Log: log, Redis: cfg.Redis, Idempotency: cfg.Idempotency})
 	if err != nil {
 		return fmt.Errorf("cannot open the ledger in %s: %w", cfg.StoreName(), err)
 	}
@@ -371,7 +371,7 @@ func (f *operatorFlags) options() (billing.Options, error) {
 	if err != nil {
 		return billing.Options{}, err
 	}
-	return billing.Options{Dir: cfg.LedgerDir(), Shared: sharedStore(cfg), Brand: cfg.Brand}, nil
+	return billing.Options{Dir: cfg.LedgerDir(), Shared: sharedStore(cfg), Brand: cfg.Brand, Redis: cfg.Redis, Idempotency: cfg.Idempotency}, nil
 }
 
 // openShared opens a shared store beside the nodes that run on it.

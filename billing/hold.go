@@ -159,6 +159,26 @@ func (h *Hold) Progress(cost Nano, u Usage) {
 	_ = h.ledger.journal.append(&rec, 0)
 }
 
+// prepare records the charge of a keyed request that is about to be kept. A
+// process that dies before it settles makes the charge at its next start if
+// the answer was kept, and none if not (recoverHolds).
+func (h *Hold) prepare(s *Settlement) {
+	if !h.Open() {
+		return
+	}
+	l, a := h.ledger, h.key.Account
+	a.mu.Lock()
+	held := h.parts
+	rec := h.record(recProgress, s)
+	rec.amounts = held.take(max(0, s.Cost))
+	// Without room in the journal the request is not charged after a crash.
+	err := l.journal.append(&rec, 0)
+	a.mu.Unlock()
+	if err == nil && l.journal.power {
+		l.journal.wait(rec.seq)
+	}
+}
+
 // Settle charges the request. What it cost beyond its hold comes from the
 // account's balance; what that does not cover is not charged and returned as
 // the shortfall. A hold that is resolved already stays as it is.

@@ -18,6 +18,10 @@ import (
 const childDir = "FAREBOX_BILLING_CHILD"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(keyedChildDir); dir != "" {
+		beKilledKeyed(dir, os.Getenv(keyedChildDir+"_REDIS"))
+		return
+	}
 	if dir := os.Getenv(childDir); dir != "" {
 		beKilled(dir, os.Getenv(childDir+"_SEED"))
 		return

@@ -29,6 +29,7 @@ type Ledger struct {
 	journal  *journal
 	project  *projector
 	control  *controlServer
+	keyed    *Idempotency
 	shared   *sharedLimits // nil: limits are this node's own
 	node     *node         // on a shared store
 
@@ -78,6 +79,8 @@ type Options struct {
 	Redis      config.Redis     // shares limits among the nodes of a store; no addresses: limits are per node
 	NodeName   string           // on a shared store; empty: the host's name
 	Leases     config.Leases    // on a shared store
+	// Idempotency; zero: the defaults of the config.
+	Idempotency config.Idempotency
 
 	segmentSize int          // of the journal; 0: defaultSegment
 	mono        func() int64 // ns; beside Clock, whose steps are noticed by it; nil: they are not
@@ -191,6 +194,9 @@ func (l *Ledger) open(o *Options) error {
 	if err := l.loadModels(); err != nil {
 		return err
 	}
+	if l.keyed, err = openIdempotency(l, o); err != nil {
+		return err
+	}
 	return l.openJournal(o)
 }
 
@@ -249,11 +255,14 @@ func (l *Ledger) abandon() (err error) {
 	if l.project != nil {
 		l.project.closeReaders()
 	}
+	if l.keyed != nil {
+		err = l.keyed.close()
+	}
 	if l.registry != nil {
 		l.registry.unknown.Close()
 	}
 	if l.store != nil {
-		err = l.store.Close()
+		err = errors.Join(err, l.store.Close())
 	}
 	if l.lock != nil {
 		err = errors.Join(err, l.lock.Close())
@@ -362,6 +371,9 @@ func (l *Ledger) Slot(modelID string) int {
 
 // modelNo is the number of a slot in records and rows; 0 is no model.
 func modelNo(slot int) uint32 { return uint32(max(slot, -1) + 1) }
+
+// Idempotency remembers requests that carry a key.
+func (l *Ledger) Idempotency() *Idempotency { return l.keyed }
 
 // Stats are figures for dashboards and alarms.
 type Stats struct {

@@ -266,6 +266,9 @@ func (s *simulation) kill(n *simNode) {
 	n.journal.flush()
 	n.node.close()
 	n.keeper.close()
+	if err := n.keyed.close(); err != nil {
+		s.t.Fatal(err)
+	}
 	n.project.close()
 	n.journal.seal()
 	close(n.journal.stop)

@@ -87,6 +87,9 @@ func (c *cluster) kill(i int) {
 	l := c.nodes[i]
 	c.cut(i)
 	l.node.close()
+	if err := l.keyed.close(); err != nil {
+		c.t.Error(err)
+	}
 	l.project.close()
 	l.journal.seal()
 	close(l.journal.stop)

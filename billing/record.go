@@ -45,6 +45,7 @@ const (
 	FlagAborted                      // the client left
 	FlagCut                          // the money ran out and the answer was ended
 	FlagRecovered                    // settled after a crash at its last recorded progress
+	FlagKeyed                        // its answer is kept under an idempotency key
 )
 
 // record is one entry of the journal. Amounts of a hold or extension are what

@@ -30,7 +30,8 @@ func (l *Ledger) openJournal(o *Options) error {
 
 // recoverHolds applies what the last process recorded and then settles the
 // requests that were under way when it died: at their last progress, or, when
-// they had made none, not at all.
+// they had made none, not at all. One with an idempotency key is charged if and
+// only if its answer was kept.
 func (l *Ledger) recoverHolds() error {
 	p := l.project
 	open, err := l.store.OpenProgress()
@@ -54,12 +55,15 @@ func (l *Ledger) recoverHolds() error {
 	for i := range open {
 		r := &open[i]
 		r.kind, r.flags = recSettle, r.flags|FlagRecovered
+		if r.flags&FlagKeyed != 0 && !l.keyed.settled(r) {
+			*r = record{kind: recVoid, timeNs: r.timeNs, hold: r.hold, account: r.account}
+		}
 		if err := j.append(r, 0); err != nil {
 			return fmt.Errorf("cannot settle a request of the last process: %w", err)
 		}
 	}
 	if len(open) > 0 {
-		l.log.Warn().Int("requests", len(open)).Msg("requests were under way when the last process died; they are charged at their last progress")
+		l.log.Warn().Int("requests", len(open)).Msg("requests were under way when the last process died; they are charged at their last progress, with an idempotency key if their answer was kept")
 		j.flush()
 		if err := p.project(); err != nil {
 			return fmt.Errorf("cannot apply the journal: %w", err)

@@ -40,6 +40,8 @@ type Config struct {
 	Limits  Limits  `yaml:"limits"`
 	// Redis shares the limits among nodes (redis.go).
 	Redis Redis `yaml:"redis"`
+	// Idempotency remembers requests with a key (idempotency.go).
+	Idempotency Idempotency `yaml:"idempotency"`
 	// Web3Keys are the rules for API keys that a wallet makes for itself.
 	Web3Keys Web3Keys `yaml:"web3_keys"`
 	// RPC are the blockchain networks (rpc.go).

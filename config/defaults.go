@@ -60,7 +60,8 @@ func newConfig() *Config {
 			CreditPrice: 700_000, ErrorCredits: 5, Rate: Rate{RPM: 100}, MaxBody: 10 << 20,
 			BatchMemory: 32 << 20, BatchAnswer: 1 << 30, Pin: 30 * time.Second,
 		},
-		Redis: Redis{Timeout: 30 * time.Millisecond, Away: "local_share"},
+		Redis:       Redis{Timeout: 30 * time.Millisecond, Away: "local_share"},
+		Idempotency: DefaultIdempotency(),
 		Limits: Limits{
 			Tiers:               maps.Clone(builtinTiers),
 			FailedRequests:      Budget{Count: 20, Window: 30 * time.Second, Block: 30 * time.Second},

@@ -83,6 +83,7 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("redis.addresses", len(full.Redis.Addresses), 0)
 	full.Redis.Addresses = nil
 	f("redis", full.Redis, plain.Redis)
+	f("idempotency", full.Idempotency, plain.Idempotency)
 	f("limits.key", full.Limits.Key, plain.Limits.Key)
 	f("limits.failed_requests", full.Limits.FailedRequests, plain.Limits.FailedRequests)
 	f("limits.unsupported_features", full.Limits.UnsupportedFeatures, plain.Limits.UnsupportedFeatures)

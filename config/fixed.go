@@ -27,6 +27,7 @@ func Fixed(old, next *Config) []string {
 	differ("billing.leases", old.Billing.Leases, next.Billing.Leases)
 	differ("durability", old.Durability, next.Durability)
 	differ("redis", old.Redis, next.Redis)
+	differ("idempotency", old.Idempotency, next.Idempotency)
 	a, b := reflect.ValueOf(old.Server), reflect.ValueOf(next.Server)
 	for i := range a.NumField() {
 		differ("server."+a.Type().Field(i).Tag.Get("yaml"), a.Field(i).Interface(), b.Field(i).Interface())
@@ -40,5 +41,5 @@ func (c *Config) keepFixed(running *Config) {
 	c.Listen, c.TLS = running.Listen, running.TLS
 	c.Store, c.Durability = running.Store, running.Durability
 	c.Node, c.Billing.Leases = running.Node, running.Billing.Leases
-	c.Server, c.Redis = running.Server, running.Redis
+	c.Server, c.Redis, c.Idempotency = running.Server, running.Redis, running.Idempotency
 }

@@ -29,6 +29,7 @@ func (v *validator) run() {
 	v.billing()
 	v.limits()
 	v.redis()
+	v.idempotency()
 	v.web3Keys()
 	v.images()
 	v.texts()

@@ -1,0 +1,438 @@
+package billing
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/config"
+)
+
+// keyedFiles keeps keyed requests in files of one hour each, to which records
+// are only appended, and an index in memory. A file is removed when its last
+// record has expired. What was written survives kill -9; what was begun for a
+// write is on disk before it goes upstream; the rest is on disk a second later,
+// or at once with durability power.
+type keyedFiles struct {
+	dir       string
+	windowMs  int64
+	maxStored int64
+	maxKeys   int
+	power     bool
+	log       zerolog.Logger
+	now       func() int64
+
+	mu     sync.Mutex
+	index  map[keyedID]keyedPlace
+	hours  map[uint32]*keyedFile
+	last   *keyedFile // what is appended to; nil: none yet
+	stored int64      // bytes in all files
+
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+// keyedPlace is where the newest record of a key is. It has no pointers, so
+// that a million of them cost the garbage collector nothing.
+type keyedPlace struct {
+	atMs int64
+	at   int64
+	size uint32
+	hour uint32
+	done bool
+}
+
+type keyedFile struct {
+	hour uint32
+	file *os.File
+	end  int64 // guarded by keyedFiles.mu
+
+	syncing sync.Mutex
+	synced  int64 // guarded by syncing
+}
+
+const (
+	keyedSub    = "idempotency"
+	keyedSuffix = ".keys"
+	keyedMagic  = "fbkeys1\n"
+	keyedHourMs = int64(time.Hour / time.Millisecond)
+	// keyedEvery is the pace of syncs and of looking for what has expired.
+	keyedEvery = time.Second
+)
+
+// openKeyedFiles reads what an earlier process left. run says that requests
+// will come, and not only an operator's command.
+func openKeyedFiles(l *Ledger, c *config.Idempotency, power, run bool) (*keyedFiles, error) {
+	f := &keyedFiles{
+		dir: filepath.Join(l.dir, keyedSub), windowMs: c.Window.Milliseconds(), maxStored: int64(c.MaxStored), maxKeys: c.MaxKeys,
+		power: power, log: l.log, now: l.now, index: map[keyedID]keyedPlace{}, hours: map[uint32]*keyedFile{}, stop: make(chan struct{}),
+	}
+	if err := f.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot read the idempotency keys in %s: %w", f.dir, err), f.closeFiles())
+	}
+	if run {
+		f.stopped.Add(1)
+		go f.run()
+	}
+	return f, nil
+}
+
+func (f *keyedFiles) recover() error {
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return err
+	}
+	names, err := filepath.Glob(filepath.Join(f.dir, "*"+keyedSuffix))
+	if err != nil {
+		return err
+	}
+	type found struct {
+		hour uint32
+		path string
+	}
+	var list []found
+	for _, path := range names {
+		hour, err := strconv.ParseUint(strings.TrimSuffix(filepath.Base(path), keyedSuffix), 10, 32)
+		if err != nil {
+			f.log.Warn().Str("file", path).Msg("a file among the idempotency keys is not one of ours; it is left alone")
+			continue
+		}
+		list = append(list, found{uint32(hour), path})
+	}
+	slices.SortFunc(list, func(a, b found) int { return cmp.Compare(a.hour, b.hour) })
+	nowMs := f.now() / 1e6
+	for i, one := range list {
+		if f.past(one.hour, nowMs) {
+			if err := os.Remove(one.path); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := f.recoverFile(one.hour, one.path, i == len(list)-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recoverFile puts the records of a file into the index. The newest may have a
+// torn end, which is cut off.
+func (f *keyedFiles) recoverFile(hour uint32, path string, newest bool) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	k := &keyedFile{hour: hour, file: file}
+	f.hours[hour], f.last = k, k
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	k.end, err = scanKeyed(file, info.Size(), newest, func(r *keyedRecord, at int64) { f.put(r, at, hour) })
+	if err != nil {
+		return err
+	}
+	if k.end < info.Size() {
+		if !newest {
+			f.log.Error().Str("file", path).Int64("from", k.end).Msg("a file of idempotency keys is damaged; the keys behind the damage are not known any more")
+		} else if err := f.restart(k); err != nil {
+			return err
+		}
+	}
+	k.synced = 0
+	f.stored += k.end
+	return nil
+}
+
+// restart cuts a file off behind its last whole record.
+func (f *keyedFiles) restart(k *keyedFile) error {
+	if k.end < int64(len(keyedMagic)) {
+		if _, err := k.file.WriteAt([]byte(keyedMagic), 0); err != nil {
+			return err
+		}
+		k.end = int64(len(keyedMagic))
+	}
+	return k.file.Truncate(k.end)
+}
+
+// scanKeyed reads the heads of all records up to the first that is torn or
+// damaged, whose place it gives. Bodies are only read with bodies set.
+func scanKeyed(file io.ReadSeeker, size int64, bodies bool, each func(*keyedRecord, int64)) (end int64, err error) {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return 0, err
+	}
+	in := bufio.NewReaderSize(file, 64<<10)
+	magic := make([]byte, len(keyedMagic))
+	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != keyedMagic {
+		return 0, torn(err)
+	}
+	end = int64(len(keyedMagic))
+	head, sum := make([]byte, keyedHead), crc32.New(castagnoli)
+	var r keyedRecord
+	for {
+		if _, err := io.ReadFull(in, head); err != nil || !r.readHead(head) {
+			return end, torn(err)
+		}
+		next := end + keyedHead + int64(r.size)
+		if next > size {
+			return end, nil
+		}
+		switch {
+		case bodies:
+			sum.Reset()
+			if _, err := io.CopyN(sum, in, int64(r.size)); err != nil || sum.Sum32() != r.sum {
+				return end, torn(err)
+			}
+		case int(r.size) <= in.Buffered():
+			if _, err := in.Discard(int(r.size)); err != nil {
+				return end, torn(err)
+			}
+		default:
+			if _, err := file.Seek(next, io.SeekStart); err != nil {
+				return end, err
+			}
+			in.Reset(file)
+		}
+		each(&r, end)
+		end = next
+	}
+}
+
+// torn is no error: the end of what was written.
+func torn(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
+}
+
+// put makes a record the newest of its key.
+func (f *keyedFiles) put(r *keyedRecord, at int64, hour uint32) {
+	if r.kind == keyedForgotten {
+		delete(f.index, r.id)
+		return
+	}
+	f.index[r.id] = keyedPlace{atMs: r.atMs, at: at, size: keyedHead + r.size, hour: hour, done: r.kind == keyedDone}
+}
+
+// past says that all records of an hour have expired.
+func (f *keyedFiles) past(hour uint32, nowMs int64) bool {
+	return (int64(hour)+1)*keyedHourMs+f.windowMs <= nowMs
+}
+
+func (f *keyedFiles) begin(p *keyedRecord, durable bool) (*keyedRecord, error) {
+	found, err := f.look(p.id)
+	if err != nil {
+		return nil, err
+	}
+	// Who led a pending request here is dead: otherwise nobody would ask.
+	if found != nil && (found.kind == keyedDone || found.fingerprint != p.fingerprint) {
+		return found, nil
+	}
+	k, end, err := f.append(p, true)
+	if err != nil {
+		return nil, err
+	}
+	if durable {
+		if err := k.sync(end); err != nil {
+			return nil, errors.Join(fmt.Errorf("cannot put an idempotency key on disk: %w", err), f.finish(p, nil, nil))
+		}
+	}
+	return nil, nil
+}
+
+func (f *keyedFiles) look(id keyedID) (*keyedRecord, error) {
+	f.mu.Lock()
+	place, ok := f.index[id]
+	var k *keyedFile
+	if ok {
+		k = f.hours[place.hour]
+	}
+	f.mu.Unlock()
+	if k == nil || place.atMs+f.windowMs <= f.now()/1e6 {
+		return nil, nil
+	}
+	b := make([]byte, place.size)
+	if _, err := k.file.ReadAt(b, place.at); err != nil {
+		if errors.Is(err, os.ErrClosed) {
+			return nil, nil // it has just expired
+		}
+		return nil, fmt.Errorf("cannot read a kept answer: %w", err)
+	}
+	r := &keyedRecord{}
+	if r.read(b) {
+		return r, nil
+	}
+	f.log.Error().Str("file", k.file.Name()).Int64("at", place.at).Msg("a kept answer is damaged")
+	if !r.readHead(b) {
+		return nil, errKeptAnswer
+	}
+	// The request was carried out; only its answer is lost.
+	r.flags |= keyedTooLarge
+	return r, nil
+}
+
+func (f *keyedFiles) finish(p, done *keyedRecord, _ func()) error {
+	if done == nil {
+		gone := *p
+		gone.kind = keyedForgotten
+		_, _, err := f.append(&gone, false)
+		return err
+	}
+	k, end, err := f.append(done, false)
+	if err != nil {
+		return err
+	}
+	if f.power {
+		if err := k.sync(end); err != nil {
+			// Whether it is there after a power cut is open; it is there now.
+			f.log.Error().Err(err).Msg("cannot put a kept answer on disk")
+		}
+	}
+	return nil
+}
+
+// errKeysFull is more than the config lets the store hold.
+var errKeysFull = errors.New("the store of idempotency keys is full (idempotency.max_keys, max_stored)")
+
+// append writes a record and makes it the newest of its key. A new request
+// needs room, also for its end; an answer without room is kept without its
+// body.
+func (f *keyedFiles) append(r *keyedRecord, fresh bool) (*keyedFile, int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fresh {
+		if _, known := f.index[r.id]; !known && len(f.index) >= f.maxKeys || f.stored+3*keyedHead > f.maxStored {
+			return nil, 0, errKeysFull
+		}
+	} else if r.size > 0 && f.stored+keyedHead+int64(r.size) > f.maxStored {
+		small := *r
+		small.flags, small.rest, small.size, small.sum = keyedTooLarge, nil, 0, 0
+		r = &small
+	}
+	k, err := f.current()
+	if err != nil {
+		return nil, 0, err
+	}
+	b := r.bytes()
+	if _, err := k.file.WriteAt(b, k.end); err != nil {
+		// What follows the end is not read; the next record overwrites it.
+		return nil, 0, errors.Join(err, k.file.Truncate(k.end))
+	}
+	f.put(r, k.end, k.hour)
+	k.end += int64(len(b))
+	f.stored += int64(len(b))
+	return k, k.end, nil
+}
+
+// current is the file of this hour. A clock that goes back stays in the last.
+func (f *keyedFiles) current() (*keyedFile, error) {
+	hour := uint32(f.now() / 1e6 / keyedHourMs)
+	if f.last != nil && f.last.hour >= hour {
+		return f.last, nil
+	}
+	path := filepath.Join(f.dir, fmt.Sprintf("%010d%s", hour, keyedSuffix))
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	k := &keyedFile{hour: hour, file: file}
+	if err := errors.Join(f.restart(k), syncDir(f.dir)); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	f.last, f.hours[hour] = k, k
+	f.stored += k.end
+	return k, nil
+}
+
+// sync puts the file on disk up to end. Of many that wait, one syncs for all
+// that have written meanwhile.
+func (k *keyedFile) sync(end int64) error {
+	k.syncing.Lock()
+	defer k.syncing.Unlock()
+	if k.synced >= end {
+		return nil
+	}
+	info, err := k.file.Stat()
+	if err == nil {
+		err = k.file.Sync()
+	}
+	if err == nil {
+		k.synced = info.Size()
+	}
+	return err
+}
+
+// run syncs what was written and removes what has expired.
+func (f *keyedFiles) run() {
+	defer f.stopped.Done()
+	tick := time.NewTicker(keyedEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.stop:
+			return
+		case <-tick.C:
+			f.tend()
+		}
+	}
+}
+
+func (f *keyedFiles) tend() {
+	nowMs := f.now() / 1e6
+	f.mu.Lock()
+	var gone []*keyedFile
+	for hour, k := range f.hours {
+		if f.past(hour, nowMs) {
+			gone = append(gone, k)
+			delete(f.hours, hour)
+			f.stored -= k.end
+			if f.last == k {
+				f.last = nil
+			}
+		}
+	}
+	if len(gone) > 0 {
+		maps.DeleteFunc(f.index, func(_ keyedID, p keyedPlace) bool { return f.hours[p.hour] == nil })
+	}
+	ends := make(map[*keyedFile]int64, len(f.hours))
+	for _, k := range f.hours {
+		ends[k] = k.end
+	}
+	f.mu.Unlock()
+	for _, k := range gone {
+		if err := errors.Join(os.Remove(k.file.Name()), k.file.Close()); err != nil {
+			f.log.Warn().Err(err).Msg("cannot remove expired idempotency keys")
+		}
+	}
+	for k, end := range ends {
+		if err := k.sync(end); err != nil {
+			f.log.Error().Err(err).Msg("cannot put idempotency keys on disk")
+		}
+	}
+}
+
+func (f *keyedFiles) close() error {
+	close(f.stop)
+	f.stopped.Wait()
+	return f.closeFiles()
+}
+
+func (f *keyedFiles) closeFiles() (err error) {
+	for _, k := range f.hours {
+		err = errors.Join(err, k.sync(k.end), k.file.Close())
+	}
+	return err
+}

@@ -1,0 +1,222 @@
+package billing
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"farebox/bench/servers"
+	"farebox/config"
+)
+
+// keyedChildDir says that this process carries out keyed requests until it is killed.
+const keyedChildDir = "FAREBOX_KEYED_CHILD"
+
+const keyedChildCost = 700
+
+// beKilledKeyed carries out requests under the keys 0, 1, 2 … from the number
+// that it reads on standard input, each until it was answered, and tells which:
+// S key charged, or R key for an answer that was kept.
+func beKilledKeyed(dir, redis string) {
+	o := Options{Dir: dir, Brand: "svc", segmentSize: 32 << 10, detailNow: true}
+	if redis != "" {
+		o.Redis = config.Redis{Addresses: []string{redis}, Timeout: 5 * time.Second, Away: "open"}
+	}
+	fail := func(what ...any) {
+		fmt.Fprintln(os.Stderr, what...)
+		os.Exit(1)
+	}
+	l, err := Open(o)
+	if err != nil {
+		fail("cannot open:", err)
+	}
+	keys, err := l.store.Keys(0)
+	if err != nil || len(keys) == 0 {
+		fail("no keys:", err)
+	}
+	k, err := l.adoptForTest(keys[0])
+	if err != nil {
+		fail(err)
+	}
+	var next atomic.Int64
+	var from int64
+	if _, err := fmt.Scan(&from); err != nil {
+		fail(err)
+	}
+	next.Store(from)
+	slot := l.Slot("model")
+	fmt.Println("B 0 0")
+	for range childWriters {
+		go func() {
+			for {
+				n := next.Add(1) - 1
+				c := Claim{
+					Account: k.Account, Key: strconv.AppendInt(nil, n, 10), Fingerprint: sha256.Sum256([]byte("request")),
+					Patience: time.Minute, Wait: time.Minute, Write: n%8 == 0,
+				}
+				lead, answer, err := l.Idempotency().Begin(&c)
+				if err != nil {
+					fail("begin:", err)
+				}
+				if answer != nil {
+					fmt.Printf("R %d 0\n", n)
+					continue
+				}
+				a := Admission{Key: k, Slot: slot, Hold: 1000, Min: 1000, NowNs: time.Now().UnixNano(), RequestID: lead.RequestID()}
+				var h Hold
+				if d := l.Admit(&h, &a); d.Code != Admitted {
+					fail("denied:", d.Code)
+				}
+				if rand.IntN(4) == 0 {
+					time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+				}
+				charged, _ := lead.Settle(&h, Settlement{Cost: keyedChildCost, NowNs: time.Now().UnixNano()}, &Answer{Status: 200, Body: []byte(strconv.FormatInt(n, 10))})
+				fmt.Printf("S %d %d\n", n, charged)
+			}
+		}()
+	}
+	select {}
+}
+
+// "The process was killed between sending and keeping the answer, and the
+// client tried again": every request is charged exactly once. FAREBOX_KILLS
+// rounds, 20 if not set.
+func TestKilledProcessChargesKeyedRequestsOnce(t *testing.T) {
+	rounds := 20
+	if n, err := strconv.Atoi(os.Getenv("FAREBOX_KILLS")); err == nil && n > 0 {
+		rounds = n
+	} else if testing.Short() {
+		rounds = 5
+	}
+	t.Run("files", func(t *testing.T) { t.Parallel(); killKeyed(t, openKeyed(t, nil, realClock), rounds) })
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		killKeyed(t, openKeyed(t, servers.StartRedis(t), realClock), rounds)
+	})
+}
+
+func realClock(o *Options) { o.Clock = time.Now }
+
+func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
+	answered := map[int64]bool{}
+	from, replayed := int64(0), 0
+	for range rounds {
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), keyedChildDir+"="+f.options.Dir)
+		if f.redis != nil {
+			cmd.Env = append(cmd.Env, keyedChildDir+"_REDIS="+f.redis.Addr)
+		}
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintln(in, from); err != nil {
+			t.Fatal(err)
+		}
+		var once sync.Once
+		kill := func() { once.Do(func() { _ = cmd.Process.Kill() }) }
+		limit := time.AfterFunc(60*time.Second, kill)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			var kind string
+			var n int64
+			var charged Nano
+			if _, err := fmt.Sscan(lines.Text(), &kind, &n, &charged); err != nil {
+				break // torn
+			}
+			switch {
+			case kind == "B":
+				time.AfterFunc(time.Duration(5+rand.IntN(60))*time.Millisecond, kill)
+				continue
+			case kind == "R":
+				replayed++
+			case charged != keyedChildCost:
+				t.Errorf("request %d was charged %d", n, charged)
+			}
+			answered[n] = true
+		}
+		limit.Stop()
+		kill()
+		_ = cmd.Wait()
+		// The first request without an answer is tried again by the next process.
+		for answered[from] {
+			from++
+		}
+		f.open()
+		f.recount()
+	}
+	f.adopt(t)
+	last := int64(0)
+	for n := range answered {
+		last = max(last, n)
+	}
+	i := f.Idempotency()
+	for n := range last + 1 {
+		lead, a, err := i.Begin(f.claim(fmt.Sprint(n), "request"))
+		switch {
+		case err != nil:
+			t.Fatalf("request %d: %v", n, err)
+		case lead != nil && answered[n]:
+			t.Fatalf("request %d was answered, but is to be carried out again", n)
+		case lead != nil:
+			f.carryOut(lead, keyedChildCost, fmt.Sprint(n))
+		case string(a.Body) != fmt.Sprint(n):
+			t.Errorf("request %d has the answer %q", n, a.Body)
+		}
+	}
+	charges := map[keyedID]int{}
+	for _, r := range f.allUsage(t) {
+		if r.amounts.total() != keyedChildCost {
+			t.Errorf("charged %d", r.amounts.total())
+		}
+		charges[r.requestID]++
+	}
+	for n := range last + 1 {
+		id := newKeyedID(f.k.Account.no, []byte(fmt.Sprint(n)))
+		if charges[id] != 1 {
+			t.Errorf("request %d is charged %d times", n, charges[id])
+		}
+		delete(charges, id)
+	}
+	for id, n := range charges {
+		// Carried out beyond the last that was told of.
+		if n != 1 {
+			t.Errorf("%x is charged %d times", id, n)
+		}
+	}
+	if last < int64(10*rounds) {
+		t.Errorf("only %d requests in %d rounds: the test tests little", last, rounds)
+	}
+	t.Logf("%d rounds: %d requests, %d of them answered again after a kill", rounds, last+1, replayed)
+}
+
+// adopt finds the key again after the ledger was opened anew.
+func (f *keyedFixture) adopt(t *testing.T) {
+	t.Helper()
+	keys, err := f.store.Keys(0)
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("%d keys, %v", len(keys), err)
+	}
+	if f.k, err = f.adoptForTest(keys[0]); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,223 @@
+package billing
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"farebox/bench/servers"
+	"farebox/config"
+)
+
+// second is another process on the Redis of f, under the same store's name.
+func (f *keyedFixture) second(t *testing.T, node uint32) *Idempotency {
+	t.Helper()
+	o := Options{Brand: "svc", Redis: f.options.Redis}
+	c := config.DefaultIdempotency()
+	i := &Idempotency{node: node, boot: 77, maxAnswer: int(c.MaxAnswer), log: f.log, now: f.now, flights: map[keyedID]*flight{}}
+	store, err := openKeyedRedis(f.Ledger, &o, &c, i.boot, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.backAt = time.Now().Add(-time.Hour)
+	i.store = store
+	t.Cleanup(func() { _ = i.close() })
+	return i
+}
+
+// Two nodes: what one carries out the other waits for and answers with.
+func TestNodesShareKeys(t *testing.T) {
+	t.Parallel()
+	f := openKeyed(t, servers.StartRedis(t))
+	here, there := f.Idempotency(), f.second(t, 2)
+	lead, _, err := here.Begin(f.claim("k", "request"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := there.Begin(f.claim("k", "other")); !errors.Is(err, ErrKeyReused) {
+		t.Errorf("another request under the key: %v", err)
+	}
+	c := f.claim("k", "request")
+	c.Wait = time.Millisecond
+	if _, _, err := there.Begin(c); !errors.Is(err, ErrKeyBusy) {
+		t.Errorf("while it is pending: %v", err)
+	}
+	type result struct {
+		a   *Answer
+		err error
+	}
+	got := make(chan result)
+	go func() {
+		_, a, err := there.Begin(f.claim("k", "request"))
+		got <- result{a, err}
+	}()
+	f.carryOut(lead, 500, "answer")
+	if r := <-got; r.err != nil || r.a == nil || string(r.a.Body) != "answer" {
+		t.Errorf("got %v, %v", r.a, r.err)
+	}
+	if f.spent() != 500 {
+		t.Errorf("spent %d", f.spent())
+	}
+}
+
+// A leader that is out of patience is taken for dead. When it ends all the
+// same, its answer is not kept and not charged: the other one's is.
+func TestLateLeaderIsNotCharged(t *testing.T) {
+	t.Parallel()
+	f := openKeyed(t, servers.StartRedis(t))
+	here, there := f.Idempotency(), f.second(t, 2)
+	c := f.claim("k", "request")
+	c.Patience = -keyedSlack
+	slow, _, err := here.Begin(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * time.Millisecond)
+	next, _, err := there.Begin(f.claim("k", "request"))
+	if err != nil || next == nil {
+		t.Fatalf("the lead of a slow one was not taken over: %v", err)
+	}
+	if charged := f.carryOut(slow, 500, "late"); charged != 0 {
+		t.Errorf("the late leader was charged %d", charged)
+	}
+	if charged := f.carryOut(next, 500, "in time"); charged != 500 {
+		t.Errorf("charged %d", charged)
+	}
+	if _, a, err := here.Begin(f.claim("k", "request")); err != nil || string(a.Body) != "in time" {
+		t.Errorf("got %v %v", a, err)
+	}
+	f.recount()
+}
+
+// An earlier process of the same node is dead for certain.
+func TestRestartedNodeGoesOnWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	f := openKeyed(t, servers.StartRedis(t))
+	earlier := f.second(t, 1)
+	if _, _, err := earlier.Begin(f.claim("k", "request")); err != nil {
+		t.Fatal(err)
+	}
+	lead, _, err := f.Idempotency().Begin(f.claim("k", "request"))
+	if err != nil || lead == nil {
+		t.Fatal(lead, err)
+	}
+	lead.Forget()
+}
+
+// "Redis went away in the middle": what was under way is answered and not
+// charged; nothing is begun, here or on another node, that was begun before; and
+// when Redis is back with its data the answer is there.
+func TestRedisLostWhilePending(t *testing.T) {
+	t.Parallel()
+	r := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	f := openKeyed(t, r)
+	here, there := f.Idempotency(), f.second(t, 2)
+	lead, _, err := here.Begin(f.claim("k", "request"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Kill()
+	for _, i := range []*Idempotency{there, here} {
+		for n := range 3 {
+			if _, _, err := i.Begin(f.claim(fmt.Sprint("new-", n), "request")); !errors.Is(err, ErrKeysAway) {
+				t.Errorf("a request was begun without Redis: %v", err)
+			}
+		}
+	}
+	if charged := f.carryOut(lead, 500, "answer"); charged != 0 {
+		t.Errorf("charged %d", charged)
+	}
+	c := f.claim("k", "request")
+	c.Wait = time.Millisecond
+	if _, _, err := here.Begin(c); !errors.Is(err, ErrKeyBusy) {
+		t.Errorf("the request can be begun again while its end is not known: %v", err)
+	}
+	if _, _, err := there.Begin(c); !errors.Is(err, ErrKeysAway) {
+		t.Errorf("on another node: %v", err)
+	}
+	r.Start()
+	for _, i := range []*Idempotency{there, here} {
+		lead, a, err := i.Begin(f.claim("k", "request"))
+		if err != nil || lead != nil || string(a.Body) != "answer" {
+			t.Errorf("after Redis was back: %v %v %v", lead, a, err)
+		}
+	}
+	if f.spent() != 0 || here.Stats().Free != 1 {
+		t.Errorf("spent %d, %+v", f.spent(), here.Stats())
+	}
+	f.recount()
+}
+
+// After Redis was away a leader that looks dead gets some time: it may only not
+// have been able to say that it is done.
+func TestLeaderHasGraceAfterRedisWasAway(t *testing.T) {
+	t.Parallel()
+	r := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	f := openKeyed(t, r)
+	there := f.second(t, 2)
+	c := f.claim("k", "request")
+	c.Patience = -keyedSlack
+	if _, _, err := f.Idempotency().Begin(c); err != nil {
+		t.Fatal(err)
+	}
+	store := there.store.(*keyedRedis)
+	store.mu.Lock()
+	store.away = true
+	store.mu.Unlock()
+	quick := f.claim("k", "request")
+	quick.Wait = 10 * time.Millisecond
+	if _, _, err := there.Begin(quick); !errors.Is(err, ErrKeyBusy) {
+		t.Errorf("the lead was taken at once: %v", err)
+	}
+	store.mu.Lock()
+	store.backAt = time.Now().Add(-keyedGrace - time.Second)
+	store.mu.Unlock()
+	lead, _, err := there.Begin(quick)
+	if err != nil || lead == nil {
+		t.Fatalf("the lead was not taken later: %v", err)
+	}
+	lead.Forget()
+}
+
+// Redis that lost its data still learns the answer of what was under way.
+func TestRedisThatLostItsDataLearnsTheAnswer(t *testing.T) {
+	t.Parallel()
+	r := servers.StartRedis(t)
+	f := openKeyed(t, r)
+	lead, _, err := f.Idempotency().Begin(f.claim("k", "request"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := r.Client()
+	defer func() { _ = client.Close() }()
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if charged := f.carryOut(lead, 500, "answer"); charged != 500 {
+		t.Errorf("charged %d", charged)
+	}
+	if _, a, err := f.Idempotency().Begin(f.claim("k", "request")); err != nil || a == nil {
+		t.Errorf("got %v %v", a, err)
+	}
+}
+
+func TestKeysExpireInRedis(t *testing.T) {
+	t.Parallel()
+	r := servers.StartRedis(t)
+	f := openKeyed(t, r)
+	lead, _, err := f.Idempotency().Begin(f.claim("k", "request"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.carryOut(lead, 1, "answer")
+	client := r.Client()
+	defer func() { _ = client.Close() }()
+	keys, err := client.Keys(t.Context(), "svc:keys:*").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatal(keys, err)
+	}
+	if left := client.PTTL(t.Context(), keys[0]).Val(); left > 24*time.Hour || left < 24*time.Hour-time.Minute {
+		t.Errorf("it lives for %s", left)
+	}
+}
