@@ -88,6 +88,9 @@ func (e *easel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	prompt := q.Fields["prompt"]
 	switch {
+	case strings.Contains(prompt, "HANG"):
+		<-r.Context().Done()
+		return
 	case strings.Contains(prompt, "FAIL"):
 		http.Error(w, `{"error":{"message":"out of paint"}}`, http.StatusInternalServerError)
 		return

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// imageKind is a kind of request whose price is known.
+type imageKind struct {
+	path, body string // body with %s for the prompt
+	pictures   int
+	each, once money
+}
+
+// Over random requests with faults of every kind, what the ledger charged is
+// what the pictures in the answers cost, to the nano-dollar; no hold is left.
+func TestImageLedgerIsTheTruth(t *testing.T) {
+	requests, workers := 3000, 16
+	if testing.Short() || raceDetector() {
+		requests, workers = 300, 8
+	}
+	s := startStudio(t, "10000")
+	picture := base64.StdEncoding.EncodeToString(painting(512, 256))
+	kinds := []imageKind{
+		{"/image/generate", `{"model":"pixels","prompt":%q,"width":256,"height":256,"format":"png"}`, 1, 10_000_000, 0},
+		{"/image/generate", `{"model":"pixels","prompt":%q,"width":256,"height":256,"format":"png","variants":4}`, 4, 10_000_000, 0},
+		{"/image/generate", `{"model":"pixels","prompt":%q,"width":256,"height":256,"format":"png","return_binary":true}`, 1, 10_000_000, 0},
+		{"/image/generate", `{"model":"tiers","prompt":%q,"quality":"low","num_images":3,"enable_web_search":true,"format":"png"}`, 3, 20_000_000, 1_000_000},
+		{"/images/generations", `{"prompt":%q,"size":"256x256"}`, 1, 10_000_000, 0},
+		{"/image/edit", `{"prompt":%q,"image":"` + picture + `"}`, 1, 340_000_000, 0},
+		{"/image/multi-edit", `{"prompt":%q,"images":["` + picture + `","` + picture + `"]}`, 1, 340_000_000, 9_200_000},
+	}
+	faults := []string{"", "", "", "", "FAIL", "POLICY", "GARBAGE", "BROKEN", "HANG"}
+	var worth, charged, failed, left atomic.Int64
+	var next atomic.Int64
+	var work sync.WaitGroup
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	for w := range workers {
+		work.Add(1)
+		go func() {
+			defer work.Done()
+			x := rand.New(rand.NewPCG(seed, uint64(w)))
+			for int(next.Add(1)) <= requests {
+				k, fault := kinds[x.IntN(len(kinds))], faults[x.IntN(len(faults))]
+				ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+				if fault == "HANG" {
+					cancel()
+					ctx, cancel = context.WithTimeout(context.Background(), time.Duration(1+x.IntN(200))*time.Millisecond)
+				}
+				status, answer := s.ask(ctx, k.path, fmt.Sprintf(k.body, "a painting "+fault))
+				cancel()
+				switch {
+				case fault == "HANG":
+					if status != 0 {
+						t.Errorf("an answer that never came has status %d", status)
+					}
+					left.Add(1)
+				case fault != "":
+					if status < 400 {
+						t.Errorf("%s is answered %d", fault, status)
+					}
+					failed.Add(1)
+				default:
+					n := countPictures(answer)
+					if status != 200 || n != k.pictures {
+						t.Errorf("%s: %d with %d pictures, want %d: %.300s", k.path, status, n, k.pictures, answer)
+						return
+					}
+					worth.Add(int64(n)*int64(k.each) + int64(k.once))
+					charged.Add(1)
+				}
+			}
+		}()
+	}
+	work.Wait()
+	a := s.settled()["a"]
+	if a.Spent != money(worth.Load()) || a.Held != 0 || a.USD+a.Spent != 10_000_000_000_000 {
+		t.Errorf("charged %s for pictures worth %s; the account is %+v", a.Spent, money(worth.Load()), a)
+	}
+	t.Logf("%d answered, %d failed, %d left: charged %s", charged.Load(), failed.Load(), left.Load(), a.Spent)
+	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
+}
+
+// ask posts a body; the status is 0 when ctx ended first.
+func (s *studio) ask(ctx context.Context, path, body string) (status int, answer []byte) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.gateway.URL+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+s.key)
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, nil
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer, err = io.ReadAll(res.Body)
+	if err != nil {
+		return 0, nil
+	}
+	return res.StatusCode, answer
+}
+
+// countPictures is how many whole pictures an answer has.
+func countPictures(answer []byte) (n int) {
+	var e struct {
+		Images [][]byte
+		Data   []struct {
+			B64 []byte `json:"b64_json"`
+		}
+	}
+	list := [][]byte{answer}
+	if json.Unmarshal(answer, &e) == nil {
+		list = e.Images
+		for _, d := range e.Data {
+			list = append(list, d.B64)
+		}
+	}
+	for _, m := range list {
+		if _, err := png.Decode(bytes.NewReader(m)); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// A client that leaves while its picture is made pays nothing, and its upstream
+// is let go.
+func TestLeavingWhileAPictureIsMade(t *testing.T) {
+	s := startStudio(t, "1")
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.ask(ctx, "/image/generate", `{"model":"pixels","prompt":"HANG","variants":4}`)
+	}()
+	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 1 })
+	cancel()
+	<-done
+	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
+	if a := s.settled()["a"]; a.Spent != 0 || a.USD != 1_000_000_000 {
+		t.Errorf("the account is %+v", a)
+	}
+}
+
+// Who cannot pay for all pictures that are asked for gets none of them, and
+// the upstream is not asked.
+func TestPicturesNeedTheirPrice(t *testing.T) {
+	s := startStudio(t, "0.039")
+	status, _, answer := s.post("/image/generate", s.key, `{"model":"pixels","prompt":"x","variants":4}`)
+	if status != 402 || !strings.Contains(string(answer), "INSUFFICIENT_BALANCE") || s.requests() != 0 {
+		t.Fatalf("%d %s after %d requests", status, answer, s.requests())
+	}
+	if status, _, answer = s.post("/image/generate", s.key, `{"model":"pixels","prompt":"x","variants":3,"format":"png"}`); status != 200 {
+		t.Fatalf("%d %.300s", status, answer)
+	}
+	if a := s.settled()["a"]; a.Spent != 30_000_000 || a.USD != 9_000_000 {
+		t.Errorf("the account is %+v", a)
+	}
+}
+
+// Usage entries and analytics show pictures as pictures.
+func TestReportsShowPictures(t *testing.T) {
+	s := startStudio(t, "10")
+	picture := base64.StdEncoding.EncodeToString(painting(512, 256))
+	for path, body := range map[string]string{
+		"/image/generate":   `{"model":"tiers","prompt":"x","num_images":2,"enable_web_search":true,"format":"png","quality":"low"}`,
+		"/image/multi-edit": `{"prompt":"x","images":["` + picture + `","` + picture + `","` + picture + `"]}`,
+	} {
+		if status, _, answer := s.post(path, s.key, body); status != 200 {
+			t.Fatalf("%s: %d %.300s", path, status, answer)
+		}
+	}
+	s.settled()
+	admin := s.Key("a", "--type", "ADMIN")
+	want := map[string]string{
+		"tiers-image-unit": "2 0.02 -0.04", "tiers-image-search-unit": "1 0.001 -0.001",
+		"retouch-image-unit": "1 0.34 -0.34", "retouch-image-input-unit": "2 0.0092 -0.0184",
+	}
+	_, _, answer := s.get("/billing/usage", admin)
+	var usage struct {
+		Data []struct {
+			SKU                            string
+			Units, PricePerUnitUSD, Amount json.Number
+			InferenceDetails               map[string]any
+		}
+	}
+	if err := json.Unmarshal(answer, &usage); err != nil || len(usage.Data) != len(want) {
+		t.Fatalf("%v %s", err, answer)
+	}
+	for _, e := range usage.Data {
+		if got := fmt.Sprint(e.Units, " ", e.PricePerUnitUSD, " ", e.Amount); got != want[e.SKU] {
+			t.Errorf("%s: %s, want %s", e.SKU, got, want[e.SKU])
+		}
+		if d := e.InferenceDetails; d["promptTokens"] != nil || d["completionTokens"] != nil || d["requestId"] == "" {
+			t.Errorf("%s: %v", e.SKU, d)
+		}
+	}
+	_, _, answer = s.get("/billing/usage-analytics", admin)
+	var sums struct {
+		ByModel []struct {
+			ModelName, UnitType, ModelType string
+			TotalUSD                       json.Number
+			TotalUnits                     int
+			Breakdown                      any
+		}
+	}
+	if err := json.Unmarshal(answer, &sums); err != nil || len(sums.ByModel) != 2 {
+		t.Fatalf("%v %s", err, answer)
+	}
+	for i, want := range []string{"retouch images IMAGE 0.3584 1 <nil>", "tiers images IMAGE 0.041 2 <nil>"} {
+		m := sums.ByModel[i]
+		if got := fmt.Sprint(m.ModelName, " ", m.UnitType, " ", m.ModelType, " ", m.TotalUSD, " ", m.TotalUnits, " ", m.Breakdown); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	_, _, answer = s.get("/billing/usage?format=csv", admin)
+	if !strings.Contains(string(answer), ",tiers-image-unit,0.02,2,-0.04,USD,API Inference,") || !strings.Contains(string(answer), ",,\r\n") {
+		t.Errorf("the CSV is %s", answer)
+	}
+}
+
+// A request for four pictures uses four of the model's requests a minute.
+func TestPicturesCountAgainstTheLimit(t *testing.T) {
+	e := startEasel(t)
+	g := startGateway(t, strings.Replace(fmt.Sprintf(imagesConfig, e.URL), "tier: unlimited", "tier: image", 1))
+	g.NewAccount("a", "10")
+	key := g.Key("a")
+	for i := range 5 {
+		status, header, answer := g.post("/image/generate", key, `{"model":"pixels","prompt":"x","width":256,"height":256,"variants":4,"format":"png"}`)
+		if status != 200 || header.Get("X-Ratelimit-Limit-Requests") != "20" {
+			t.Fatalf("request %d: %d %v %.300s", i, status, header, answer)
+		}
+	}
+	status, header, answer := g.post("/image/generate", key, `{"model":"pixels","prompt":"x","variants":4,"format":"png"}`)
+	if status != 429 || header.Get("Retry-After") == "" || !strings.Contains(string(answer), "RATE_LIMIT_EXCEEDED") {
+		t.Errorf("pictures 21 to 24 in a minute: %d %.300s", status, answer)
+	}
+}
