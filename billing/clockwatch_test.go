@@ -178,26 +178,13 @@ func TestClockOfANodeIsSetUnderLoad(t *testing.T) {
 		beat: 50 * time.Millisecond, ttl: 10 * time.Second, poll: 20 * time.Millisecond, keep: 50 * time.Millisecond,
 		idle: time.Second, ask: 10 * time.Second, recall: 500 * time.Millisecond, mono: monotonic,
 	}
-	var nodes []*Ledger
-	for i := range 2 {
-		o := Options{
-			Dir: t.TempDir(), Shared: address, Brand: "svc", NodeName: fmt.Sprint("n", i), times: times, segmentSize: 256 << 10,
-			Leases: config.Leases{Reclaim: "relaxed", Grace: 20 * time.Second}, mono: monotonic, Clock: time.Now,
-		}
+	nodes := nodesOn(t, address, 2, func(i int, o *Options) {
+		o.times, o.mono, o.Clock = times, monotonic, time.Now
+		o.Leases = config.Leases{Reclaim: "relaxed", Grace: 20 * time.Second}
 		if i == 0 {
 			o.Clock = func() time.Time { return time.Now().Add(time.Duration(local.Load())) }
 		}
-		l, err := Open(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		nodes = append(nodes, l)
-		defer func() {
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
-	}
+	})
 	a, err := nodes[0].CreateAccount("a")
 	if err == nil {
 		_, _, err = nodes[0].Credit(a.ID, USD, 1000*usd, "", "")

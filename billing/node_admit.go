@@ -45,7 +45,8 @@ func (n *node) extend(h *Hold, more Nano) (ok bool) {
 	return ok
 }
 
-// cover fetches what a request cost beyond its hold, before it is charged.
+// cover fetches what a request cost beyond its hold, before it is charged: all
+// of it, or else what there is.
 func (n *node) cover(h *Hold, cost Nano) {
 	a := h.key.Account
 	missing := func() Nano {
@@ -54,7 +55,7 @@ func (n *node) cover(h *Hold, cost Nano) {
 		return h.missing(cost)
 	}
 	if rest := missing(); rest > 0 {
-		n.seek(h.key, rest, rest, func(bool) bool { return missing() == 0 })
+		n.seek(h.key, rest, 1, func(bool) bool { return missing() == 0 })
 	}
 }
 

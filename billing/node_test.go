@@ -328,6 +328,25 @@ func TestThreeNodesSpendAnAccountToNothing(t *testing.T) {
 	}
 }
 
+// "The stream overran its hold by 7, the account had 5 more on the other node,
+// and kept them": what there is pays for it, wherever it is.
+func TestOverrunTakesWhatOtherNodesHave(t *testing.T) {
+	c := newCluster(t, 2, func(c *cluster) { c.times.idle = time.Hour })
+	_, secret := c.account(10 * usd)
+	var h, other Hold
+	if d := admitOn(c.lookup(1, secret), &other, 5*usd, 5*usd); d.Code != Admitted {
+		t.Fatalf("denied with %d", d.Code)
+	}
+	if d := admitOn(c.lookup(0, secret), &h, 5*usd, 5*usd); d.Code != Admitted {
+		t.Fatalf("denied with %d", d.Code)
+	}
+	other.Void(time.Now().UnixNano())
+	if n, short := settleNow(&h, 12*usd); n != 10*usd || short != 2*usd {
+		t.Errorf("charged %s, short of %s", n, short)
+	}
+	c.audit()
+}
+
 // Where there is plenty, no request may wait for the network.
 func TestPlentyNeedsNoNetwork(t *testing.T) {
 	c := newCluster(t, 2, func(c *cluster) { c.times.keep, c.times.poll, c.times.beat = time.Hour, time.Hour, time.Hour })

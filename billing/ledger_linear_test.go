@@ -1,0 +1,387 @@
+package billing
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"farebox/bench/servers"
+)
+
+// What clients do to one account at once, on one node or on several, and what
+// they see of it, could have been done one after the other by a clerk with one
+// slip of paper: so much is free, so much was put in.
+
+// linearOp is what a client asks for; the hold that it resolves is known to it.
+type linearOp struct {
+	do   string
+	n    Nano // wanted, charged or put in
+	held Nano
+}
+
+// linearResult is what it got.
+type linearResult struct {
+	n       Nano // held, charged, or seen
+	short   Nano
+	away    bool // the store did not answer: nothing was done
+	unknown bool // there was no answer: it may have been done
+}
+
+type linearState struct{ free, put Nano }
+
+// linearModel is the clerk. On one node he is exact about every charge.
+func linearModel(exact bool) porcupine.Model {
+	m := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{linearState{}} },
+		Step: func(state, input, output any) []any {
+			s, in, out := state.(linearState), input.(linearOp), output.(linearResult)
+			before := s
+			ok := true
+			switch in.do {
+			case "admit":
+				if out.away {
+					return []any{s}
+				}
+				got := Nano(0)
+				if s.free >= in.n {
+					got = in.n
+				}
+				s.free -= got
+				ok = out.n == got
+			case "settle":
+				charged := min(in.n, in.held+s.free)
+				ok = out.n == charged && out.short == in.n-out.n
+				if !exact && out.n < charged {
+					// What it cost beyond its hold was wanted by another node at
+					// the same time, until the wait for it was over.
+					ok = out.n >= min(in.n, in.held) && out.short == in.n-out.n
+				}
+				s.free += in.held - out.n
+			case "void":
+				s.free += in.held
+			case "credit":
+				s.free, s.put = s.free+in.n, s.put+in.n
+				if out.unknown {
+					return []any{before, s}
+				}
+			case "free":
+				ok = out.n == s.free
+			case "put":
+				ok = out.n == s.put
+			}
+			if !ok {
+				return nil
+			}
+			return []any{s}
+		},
+		Equal:             func(a, b any) bool { return a == b },
+		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
+	}
+	return m.ToModel()
+}
+
+// linearRun is some clients on the nodes of one account.
+type linearRun struct {
+	seed    uint64
+	nodes   []*Ledger
+	id      string
+	keys    []*Key // of the account, one a node
+	faults  bool   // calls of the store may fail: nothing is charged beyond its hold, and nobody looks
+	clients int
+	ops     int
+
+	mu      sync.Mutex
+	began   time.Time
+	history []porcupine.Operation
+	put     Nano // surely
+	charged Nano
+}
+
+func (r *linearRun) note(client int, in linearOp, do func() linearResult) linearResult {
+	call := int64(time.Since(r.began))
+	out := do()
+	op := porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: int64(time.Since(r.began))}
+	if out.unknown {
+		op.Return = 1 << 60 // it may still happen
+	}
+	r.mu.Lock()
+	r.history = append(r.history, op)
+	if in.do == "settle" {
+		r.charged += out.n
+	}
+	if in.do == "credit" && !out.unknown {
+		r.put += in.n
+	}
+	r.mu.Unlock()
+	return out
+}
+
+func (r *linearRun) credit(t *testing.T, client int, l *Ledger, n Nano) {
+	ref := newUUID()
+	r.note(client, linearOp{do: "credit", n: n}, func() linearResult {
+		_, applied, err := l.Credit(r.id, USD, n, ref, "")
+		if err != nil && !r.faults || err == nil && !applied {
+			t.Errorf("credit: applied %v, %v", applied, err)
+		}
+		return linearResult{unknown: err != nil}
+	})
+}
+
+// look reads what can be read exactly: on one node what is free, on several
+// what was put in, which every row of the store has.
+func (r *linearRun) look(t *testing.T, client int, l *Ledger) {
+	if l.node == nil {
+		r.note(client, linearOp{do: "free"}, func() linearResult {
+			n, _, _ := r.keys[0].Balance()
+			return linearResult{n: n}
+		})
+		return
+	}
+	r.note(client, linearOp{do: "put"}, func() linearResult {
+		row, err := l.store.FindAccount(r.id, l.today())
+		if err != nil {
+			t.Error(err)
+			return linearResult{}
+		}
+		return linearResult{n: row.avail[inUSD] + row.leased[inUSD] + row.spent[inUSD]}
+	})
+}
+
+// client admits, resolves, puts in and looks, at random.
+func (r *linearRun) client(t *testing.T, client int) {
+	rnd := rand.New(rand.NewPCG(r.seed, uint64(client)))
+	k := r.keys[client%len(r.keys)]
+	l := k.Account.ledger
+	for range r.ops {
+		time.Sleep(time.Duration(rnd.IntN(300)) * time.Microsecond) // or each client would be done before the next begins
+		switch n := rnd.IntN(10); {
+		case n == 0:
+			r.credit(t, client, l, 1+Nano(rnd.Int64N(80)))
+			continue
+		case n == 1 && !r.faults:
+			r.look(t, client, l)
+			continue
+		}
+		var h Hold
+		want := 1 + Nano(rnd.Int64N(25))
+		out := r.note(client, linearOp{do: "admit", n: want}, func() linearResult {
+			d := l.Admit(&h, &Admission{Key: k, Slot: -1, Hold: want, Min: want, NowNs: l.now()})
+			switch d.Code {
+			case Admitted:
+				return linearResult{n: want}
+			case InsufficientBalance:
+				return linearResult{}
+			case StoreAway:
+				if r.faults {
+					return linearResult{away: true}
+				}
+			}
+			t.Errorf("denied with %d", d.Code)
+			return linearResult{away: true}
+		})
+		if out.n == 0 {
+			continue
+		}
+		if rnd.IntN(4) == 0 {
+			r.note(client, linearOp{do: "void", held: want}, func() linearResult { h.Void(l.now()); return linearResult{} })
+			continue
+		}
+		cost := Nano(rnd.Int64N(int64(want) + 1))
+		if rnd.IntN(4) == 0 && !r.faults {
+			cost = want + Nano(rnd.Int64N(10))
+		}
+		r.note(client, linearOp{do: "settle", n: cost, held: want}, func() linearResult {
+			n, short := h.Settle(Settlement{Cost: cost, Status: 200, NowNs: l.now()})
+			return linearResult{n: n, short: short}
+		})
+	}
+}
+
+// check runs the clients and asks whether the clerk could have done it.
+func (r *linearRun) check(t *testing.T) {
+	t.Helper()
+	r.began = time.Now()
+	r.credit(t, r.clients, r.nodes[0], 40)
+	var all sync.WaitGroup
+	for c := range r.clients {
+		all.Go(func() { r.client(t, c) })
+	}
+	all.Wait()
+	if got := porcupine.CheckOperationsTimeout(linearModel(len(r.nodes) == 1), r.history, 20*time.Second); got != porcupine.Ok {
+		t.Errorf("seed %d, %d operations: %s", r.seed, len(r.history), got)
+		for _, op := range r.history[max(0, len(r.history)-40):] {
+			t.Logf("client %d %8.3f to %8.3f ms: %+v -> %+v", op.ClientId, float64(op.Call)/1e6, float64(op.Return)/1e6, op.Input, op.Output)
+		}
+	}
+}
+
+// denied counts operations that found too little; without any nothing is proved.
+func (r *linearRun) denied() (n int) {
+	for _, op := range r.history {
+		if in, out := op.Input.(linearOp), op.Output.(linearResult); in.do == "admit" && out.n == 0 && !out.away {
+			n++
+		}
+	}
+	return n
+}
+
+func linearHistories(usual int) int {
+	if testing.Short() {
+		return max(1, usual/5)
+	}
+	return usual
+}
+
+func TestOneNodeIsLinearizable(t *testing.T) {
+	t.Parallel()
+	f := openLedger(t)
+	denied := 0
+	for i := range linearHistories(40) {
+		name := fmt.Sprint("a", i)
+		f.account(name, 0)
+		k, _ := f.key(name)
+		r := &linearRun{seed: rand.Uint64(), nodes: []*Ledger{f.Ledger}, id: k.Account.ID, keys: []*Key{k}, clients: 8, ops: 25}
+		r.check(t)
+		denied += r.denied()
+		if free, _, _ := k.Balance(); free != r.put-r.charged {
+			t.Errorf("seed %d: %s are left of %s after %s were charged", r.seed, free, r.put, r.charged)
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	f.recount()
+	t.Logf("%d requests were denied", denied)
+	if denied == 0 {
+		t.Error("nothing was denied, which proves nothing")
+	}
+}
+
+// Two nodes on one store, with and without answers of it that are lost.
+func TestTwoNodesAreLinearizable(t *testing.T) {
+	for _, faults := range []bool{false, true} {
+		for i := range linearHistories(8) {
+			t.Run(fmt.Sprint("faults=", faults, "/", i), func(t *testing.T) {
+				t.Parallel()
+				c := newCluster(t, 2, func(c *cluster) { c.times.recall = 2 * time.Second })
+				r := newLinearRun(t, c.nodes)
+				if r.faults = faults; faults {
+					for i, conn := range c.conns {
+						rnd, mu := rand.New(rand.NewPCG(r.seed, uint64(100+i))), sync.Mutex{}
+						cut := func(string) (before, after bool) {
+							mu.Lock()
+							defer mu.Unlock()
+							n := rnd.IntN(100)
+							return n < 3, n < 10
+						}
+						conn.cut.Store(&cut)
+					}
+				}
+				r.check(t)
+				for i := range c.nodes {
+					c.heal(i)
+				}
+				for _, l := range c.nodes {
+					if err := l.project.drain(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c.audit()
+				if m := c.money(1); m.spent != r.charged || c.db.late != 0 || m.granted < r.put || m.granted != r.put && !faults {
+					t.Errorf("seed %d: %s were put in and %s charged, booked is %+v, %s late", r.seed, r.put, r.charged, m, c.db.late)
+				}
+			})
+		}
+	}
+}
+
+func newLinearRun(t *testing.T, nodes []*Ledger) *linearRun {
+	t.Helper()
+	a, err := nodes[0].CreateAccount("a" + newUUID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, secret, err := nodes[0].CreateKey(NewKey{Account: a.ID, Type: Inference})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &linearRun{seed: rand.Uint64(), nodes: nodes, id: a.ID, clients: 6, ops: 12}
+	for _, l := range nodes {
+		k, err := l.Lookup([]byte(secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.keys = append(r.keys, k)
+	}
+	return r
+}
+
+func TestTwoNodesOnPostgreSQLAreLinearizable(t *testing.T) {
+	t.Parallel()
+	times := nodeTimes{
+		beat: 200 * time.Millisecond, ttl: 30 * time.Second, poll: 20 * time.Millisecond, keep: 50 * time.Millisecond,
+		idle: time.Second, ask: 30 * time.Second, recall: 3 * time.Second,
+	}
+	nodes := nodesOn(t, servers.Database(t), 2, func(_ int, o *Options) { o.times = times })
+	runs := make([]*linearRun, linearHistories(6))
+	for i := range runs {
+		runs[i] = newLinearRun(t, nodes)
+	}
+	var all sync.WaitGroup
+	for _, r := range runs {
+		all.Go(func() { r.check(t) })
+	}
+	all.Wait()
+	for _, l := range nodes {
+		if err := l.project.drain(); err != nil {
+			t.Fatal(err)
+		}
+		report, err := l.Audit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fault := range report.Faults {
+			t.Error(fault)
+		}
+	}
+	denied := 0
+	for _, r := range runs {
+		denied += r.denied()
+		row, err := nodes[0].store.FindAccount(r.id, nodes[0].today())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.spent[inUSD] != r.charged || row.avail[inUSD]+row.leased[inUSD] != r.put-r.charged {
+			t.Errorf("seed %d: %s were put in and %s charged, booked is %+v", r.seed, r.put, r.charged, row)
+		}
+	}
+	t.Logf("%d requests were denied", denied)
+	if denied == 0 {
+		t.Error("nothing was denied, which proves nothing")
+	}
+}
+
+// nodesOn opens nodes on a real store, until the test ends.
+func nodesOn(t *testing.T, address string, n int, adjust func(i int, o *Options)) (nodes []*Ledger) {
+	t.Helper()
+	for i := range n {
+		o := Options{Dir: t.TempDir(), Shared: address, Brand: "svc", NodeName: fmt.Sprint("n", i), segmentSize: 256 << 10}
+		adjust(i, &o)
+		l, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, l)
+		t.Cleanup(func() {
+			if err := l.Close(); err != nil && !errors.Is(err, errFenced) {
+				t.Error(err)
+			}
+		})
+	}
+	return nodes
+}
