@@ -113,16 +113,20 @@ func (j *Job) single(now int64) Result {
 	if r.Cause != proxy.None {
 		return r
 	}
-	a := &j.main
-	if a.large {
-		return r
-	}
-	r.Body = a.buf
-	if id := j.ID(0); string(a.judge.ID(0)) != string(id) || a.judge.Answers[0].From != 0 {
-		j.out = appendAnswer(j.out[:0], a.buf, &a.judge.Answers[0], id)
-		r.Body = j.out
+	if !j.main.large {
+		r.Body = j.finish()
 	}
 	return r
+}
+
+// finish is a single call's answer with the client's id.
+func (j *Job) finish() []byte {
+	a := &j.main
+	if id := j.ID(0); string(a.judge.ID(0)) != string(id) {
+		j.out = appendAnswer(j.out[:0], a.buf, &a.judge.Answers[0], id)
+		return j.out
+	}
+	return a.buf
 }
 
 // call asks nodes for call i until one answers, and leaves the answer in a. not

@@ -53,13 +53,16 @@ type Node struct {
 	ca      [sha256.Size]byte
 }
 
+// learntUntil is a time, Unix ns; 0: not learnt.
+type learntUntil = atomic.Int64
+
 // learnt is what a node has told by refusing, and its head.
 type learnt struct {
-	lacks   []atomic.Int64 // by method: until when it is not asked, Unix ns
-	single  atomic.Int64   // until when it gets no batches
-	head    atomic.Int64   // number of its newest block; 0: not known
-	headNs  atomic.Int64   // when that was
-	busy    atomic.Int64   // answers that hid a refusal
+	lacks   []learntUntil // by method: until when it is not asked, Unix ns
+	single  atomic.Int64  // until when it gets no batches
+	head    atomic.Int64  // number of its newest block; 0: not known
+	headNs  atomic.Int64  // when that was
+	busy    atomic.Int64  // answers that hid a refusal
 	answers atomic.Int64
 }
 
@@ -160,7 +163,7 @@ func newNode(n *Network, c *config.RPCUpstream, old *Network) (*Node, error) {
 		}
 	}
 	u.Breaker = health.NewBreaker(c.Breaker.Failures, c.Breaker.OpenFor)
-	u.lacks = make([]atomic.Int64, len(n.Family.Methods))
+	u.lacks = make([]learntUntil, len(n.Family.Methods))
 	if was := old.node(c.Name); was != nil && old.Family == n.Family && was.ca == u.ca && reflect.DeepEqual(was.options, u.options) {
 		u.Proxy = was.Proxy
 		if was.Breaker.Like(c.Breaker.Failures, c.Breaker.OpenFor) {
