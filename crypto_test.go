@@ -1,12 +1,15 @@
 package main
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/sha3"
 
 	"farebox/bench/upstream"
 )
@@ -223,4 +226,11 @@ func TestCryptoLimits(t *testing.T) {
 		t.Errorf("without money: %d %s", status, body)
 	}
 	c.spent(80)
+}
+
+// keccak is the hash of text in hexadecimal digits.
+func keccak(text string) string {
+	h := sha3.NewLegacyKeccak256()
+	_, _ = h.Write([]byte(text))
+	return hex.EncodeToString(h.Sum(nil))
 }

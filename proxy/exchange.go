@@ -229,6 +229,43 @@ func (x *Exchange) More(dst []byte) (_ []byte, done bool) {
 	return dst, x.body.done || x.failed != None
 }
 
+// Piece gives the next payload of an answer that is read piece by piece and not
+// relayed; it is valid until the next call. What More appended comes not again.
+// With done the answer has come to its end, or to what ends it early: Finish
+// says which.
+func (x *Exchange) Piece() (p []byte, done bool) {
+	if x.state != stateOpen || x.link == nil {
+		return nil, true
+	}
+	x.pending = nil
+	if p, x.payload = x.payload, nil; p == nil && !x.body.done && x.failed == None {
+		x.grow()
+		n := x.fill(x.large[:])
+		p = x.large[:n]
+	}
+	return p, x.body.done || x.failed != None
+}
+
+// Finish ends the exchange after Piece; any error means that the answer is not
+// complete.
+func (x *Exchange) Finish() (Cause, error) {
+	if x.state != stateOpen {
+		return None, ErrNotOpen
+	}
+	failed := x.failed
+	if failed == None && !x.body.done {
+		failed = UpstreamTruncated
+	}
+	cause := x.end()
+	if failed == None {
+		return None, nil
+	}
+	if cause == None {
+		cause = failed
+	}
+	return cause, &causeError{cause}
+}
+
 // Cut ends the conversation from another goroutine: the one that owns the
 // exchange sees it fail with Cut.
 func (x *Exchange) Cut() {

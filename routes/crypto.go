@@ -213,8 +213,12 @@ type rpcAnswer struct {
 	status  int
 	credits int64
 	cost    billing.Nano
-	body    []byte // whole, valid until the Call ends; with large its beginning
-	large   bool   // it is relayed as it arrives, and settled at its end
+	// One of these: the body, valid until the Call ends; a large answer to a
+	// single call, which is relayed as it arrives and settled at its end; or a
+	// large answer to a batch.
+	body   []byte
+	large  bool
+	stream *jsonrpc.Stream
 }
 
 // runRPC runs an admitted request and charges it, unless its answer is large:
@@ -230,7 +234,7 @@ func (c *Call) runRPC() (rpcAnswer, *Error) {
 		c.cause = res.Cause.String()
 		return rpcAnswer{}, c.unreachableRPC(&res)
 	}
-	out := rpcAnswer{status: 200, credits: r.job.Charge(r.network.Base, c.snap.rpc.error), body: res.Body, large: res.Large}
+	out := rpcAnswer{status: 200, credits: r.job.Charge(r.network.Base, c.snap.rpc.error), body: res.Body, large: res.Large, stream: res.Stream}
 	out.cost = billing.Cost(c.snap.rpc.price, credits(out.credits))
 	r.credits = out.credits
 	if !out.large {
@@ -273,11 +277,14 @@ func (c *Call) answerRPC(out *rpcAnswer) {
 	r.SetStatusCode(out.status)
 	r.Header.SetContentType("application/json")
 	c.setCharge(out.credits, out.cost)
-	if out.large {
+	switch {
+	case out.large:
 		c.relayRPC(out)
-		return
+	case out.stream != nil:
+		r.SetBodyStream(out.stream, int(out.stream.Size))
+	default:
+		r.SetBody(out.body)
 	}
-	r.SetBody(out.body)
 }
 
 // setCharge puts the headers that say what was charged.

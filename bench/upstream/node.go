@@ -72,10 +72,11 @@ type NodeFaults struct {
 	Drop     bool // requests are run, and then the connection closes without an answer
 	Busy     int  // so many calls of each batch are refused as over the limit
 
-	Lag     int64         // blocks behind
-	Without []string      // methods that are not there
-	Large   int64         // bytes of the result of eth_getLogs and trace methods
-	Pause   time.Duration // between pieces of a large result
+	Lag      int64         // blocks behind
+	Without  []string      // methods that are not there
+	LargeCut bool          // a large result breaks off before its end
+	Large    int64         // bytes of the result of eth_getLogs and trace methods
+	Pause    time.Duration // between pieces of a large result
 }
 
 // NewNode makes a Node; Start or ServeHTTP runs it.
@@ -174,12 +175,12 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n.cut(w, out, f.Truncate)
 		return
 	}
-	if f.Trailing {
-		out = append(out, "garbage"...)
-	}
 	if f.Large > 0 && bytes.Contains(out, largeMark) {
 		n.writeLarge(w, out, &f)
 		return
+	}
+	if f.Trailing {
+		out = append(out, "garbage"...)
 	}
 	_, _ = w.Write(out)
 }
@@ -222,8 +223,12 @@ var largeMark = []byte(`"large-result-goes-here"`)
 
 // writeLarge streams a list of logs in place of the mark.
 func (n *Node) writeLarge(w http.ResponseWriter, out []byte, f *NodeFaults) {
-	before, after, _ := bytes.Cut(out, largeMark)
-	_, _ = w.Write(append(before, '['))
+	before, after, found := bytes.Cut(out, largeMark)
+	if !found {
+		_, _ = w.Write(out)
+		return
+	}
+	_, _ = w.Write(append(bytes.Clone(before), '['))
 	piece := bytes.Repeat(largeLog, 64)
 	for left := f.Large; left > 0; left -= int64(len(piece)) {
 		if _, err := w.Write(piece); err != nil {
@@ -234,7 +239,14 @@ func (n *Node) writeLarge(w http.ResponseWriter, out []byte, f *NodeFaults) {
 			time.Sleep(f.Pause)
 		}
 	}
-	_, _ = w.Write(append([]byte("null]"), after...))
+	if f.LargeCut {
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = io.WriteString(w, "null]")
+	n.writeLarge(w, after, f)
+	if f.Trailing {
+		_, _ = io.WriteString(w, "garbage")
+	}
 }
 
 var largeLog = []byte(`{"address":"0x` + strings.Repeat("ab", 20) + `","topics":["0x` + strings.Repeat("cd", 32) + `","0x` + strings.Repeat("01", 32) +

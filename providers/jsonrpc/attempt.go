@@ -27,6 +27,7 @@ type attempt struct {
 	judge Judge
 	buf   []byte // the answer, or its beginning
 	large bool   // there is more of it, in x
+	spool spool  // of a batch's answer
 
 	node    *Node
 	request proxy.Request
@@ -43,6 +44,8 @@ func (a *attempt) release() {
 func (a *attempt) reset() {
 	a.x.Reset()
 	a.judge.Reset()
+	a.spool.close()
+	a.spool = spool{}
 	if cap(a.buf) > keptBuffer {
 		a.buf = nil
 	}

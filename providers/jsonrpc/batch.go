@@ -32,8 +32,7 @@ func (j *Job) batch(now int64) Result {
 		}
 		asked = true
 		j.Attempts++
-		j.Node = u.Name
-		r := j.askBatch(&j.main, u, body, t.Network.timeout(class))
+		r := j.askBatch(j.main, u, body, t.Network.timeout(class))
 		now = time.Now().UnixNano()
 		if r.kind == refused || r.kind == unbatched {
 			// Whether it is the batch or what is in it, the calls will tell one
@@ -58,7 +57,7 @@ func (j *Job) batch(now int64) Result {
 		last = r
 	}
 	if split || !asked && t.Network.takesNone(&j.Request, now) {
-		return j.split(class, now)
+		return j.split(now)
 	}
 	cause := last.cause
 	if cause == proxy.None {
@@ -84,25 +83,42 @@ func (j *Job) askBatch(a *attempt, u *Node, body []byte, wait time.Duration) rep
 		return r
 	}
 	status := a.x.Status()
-	most := int(j.from.Network.batchMost)
+	n := j.from.Network
+	a.spool = spool{mem: a.buf[:0], most: n.batchMemory}
+	most := n.batchMost
 	if status >= 300 {
 		most = maxRefusal
 	}
-	var cause proxy.Cause
-	var err error
-	a.buf, cause, err = a.x.Body(a.buf[:0], most)
-	if err == proxy.ErrTooLarge {
-		a.x.Close()
-		return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true}
-	}
-	if err != nil {
+	if cause := a.readAll(most, false); cause != proxy.None {
 		return a.broken(cause)
 	}
-	a.judge.Write(a.buf)
 	if a.judge.Complete() && a.judge.Array && status < 300 && !j.wholeRefusal(a) {
 		return r
 	}
 	return j.batchRefusal(a, r, status)
+}
+
+// readAll reads an answer to its end into the spool, judging it. strict ends it
+// as soon as it cannot be good any more.
+func (a *attempt) readAll(most int64, strict bool) proxy.Cause {
+	for {
+		p, done := a.x.Piece()
+		a.judge.Write(p)
+		if a.spool.size+int64(len(p)) > most || strict && a.judge.Broken() {
+			a.x.Close()
+			return proxy.UpstreamMalformed
+		}
+		if a.spool.write(p) != nil {
+			a.x.Close()
+			return proxy.NoFreeConn // no room here; the node is not to blame
+		}
+		if done {
+			break
+		}
+	}
+	a.buf = a.spool.mem
+	cause, _ := a.x.Finish()
+	return cause
 }
 
 // wholeRefusal says that the array has one error for all calls together.
@@ -160,7 +176,7 @@ func (j *Job) callOf(a *attempt, answer, hint int) int {
 // what it should be, and else put together by the calls' ids. Calls that the
 // node was too busy for, or does not know, are asked elsewhere.
 func (j *Job) assemble(u *Node, now int64) Result {
-	a := &j.main
+	a := j.main
 	place := j.match(a)
 	asIs := j.Untouched && a.judge.Array && len(a.judge.Answers) == len(j.Calls)
 	var again []int
@@ -186,33 +202,80 @@ func (j *Job) assemble(u *Node, now int64) Result {
 	}
 	j.noteWrite(u, now)
 	if asIs && len(again) == 0 {
-		return Result{Body: a.buf}
+		if a.spool.inMemory() {
+			return Result{Body: a.buf}
+		}
+		return j.compose(pieces{{spool: &a.spool, to: a.spool.size}}, nil)
 	}
-	parts := make([][]byte, len(j.Calls))
+	parts := make([]part, len(j.Calls))
+	defer closeParts(parts)
 	if r := j.elsewhere(again, place, parts, u, now); r.Cause.Final() {
 		return r
 	}
-	out := append(j.out[:0], '[')
+	list := pieces{{text: []byte{'['}}}
 	for i, at := range place {
 		if i > 0 {
-			out = append(out, ',')
+			list = append(list, piece{text: comma})
 		}
 		switch {
-		case parts[i] != nil:
-			out = append(out, parts[i]...)
+		case parts[i].done:
+			list = list.answer(&parts[i].spool, &parts[i].answer, j.ID(i))
 		case at >= 0:
-			out = appendAnswer(out, a.buf, &a.judge.Answers[at], j.ID(i))
+			list = list.answer(&a.spool, &a.judge.Answers[at], j.ID(i))
 		default:
-			out = appendError(out, j.ID(i), codeUnanswered, textUnanswered)
+			list = append(list, piece{text: appendError(nil, j.ID(i), codeUnanswered, textUnanswered)})
 		}
 	}
-	j.out = append(out, ']')
-	return Result{Body: j.out}
+	return j.compose(append(list, piece{text: []byte{']'}}), parts)
+}
+
+var comma = []byte{','}
+
+// part is the answer of a call that was asked by itself.
+type part struct {
+	done   bool
+	answer Answer
+	spool  spool
+}
+
+func closeParts(parts []part) {
+	for i := range parts {
+		parts[i].spool.close()
+	}
+}
+
+// compose makes a result of pieces: a body when all of them are in memory, else
+// a stream that takes their files over.
+func (j *Job) compose(list pieces, parts []part) Result {
+	if list.inMemory() {
+		j.out = list.appendTo(j.out[:0])
+		return Result{Body: j.out}
+	}
+	s := &Stream{Size: list.size(), list: list, client: j.from.Ctx.Conn(), stall: maxPause}
+	// What the pieces point into must live as long as the stream.
+	kept := make([]spool, 1+len(parts))
+	moved := map[*spool]*spool{&j.main.spool: &kept[0]}
+	kept[0], j.main.spool, j.main.buf = j.main.spool, spool{}, nil
+	for i := range parts {
+		moved[&parts[i].spool] = &kept[1+i]
+		kept[1+i], parts[i].spool = parts[i].spool, spool{}
+	}
+	for i := range list {
+		if p := &list[i]; p.spool != nil {
+			p.spool = moved[p.spool]
+		} else {
+			p.text = slices.Clone(p.text) // an id is in the request's body
+		}
+	}
+	for i := range kept {
+		s.spools = append(s.spools, &kept[i])
+	}
+	return Result{Stream: s}
 }
 
 // elsewhere asks other nodes the calls that u was too busy for or does not know.
 // What u said of itself goes to nobody.
-func (j *Job) elsewhere(again, place []int, parts [][]byte, u *Node, now int64) (r Result) {
+func (j *Job) elsewhere(again, place []int, parts []part, u *Node, now int64) (r Result) {
 	if len(again) == 0 {
 		return r
 	}
@@ -221,7 +284,7 @@ func (j *Job) elsewhere(again, place []int, parts [][]byte, u *Node, now int64) 
 	}
 	for _, i := range again {
 		switch {
-		case parts[i] != nil:
+		case parts[i].done:
 		case u.serves(j.Calls[i].Method, now):
 			j.Verdicts[i], place[i] = Unanswered, -1
 		default:
@@ -267,41 +330,39 @@ func (j *Job) noteWrite(u *Node, now int64) {
 
 // split asks the calls one by one: side by side, or in their order when one of
 // them is a write, so that nonces stay in order.
-func (j *Job) split(class Class, now int64) Result {
-	parts := make([][]byte, len(j.Calls))
+func (j *Job) split(now int64) Result {
+	parts := make([]part, len(j.Calls))
+	defer closeParts(parts)
 	all := make([]int, len(j.Calls))
 	for i := range all {
 		all[i] = i
 	}
 	r := j.each(all, parts, nil, now)
-	if r.Cause.Final() {
+	if r.Cause.Final() || r.Cause != proxy.None && !slices.ContainsFunc(parts, func(p part) bool { return p.done }) {
 		return r
 	}
-	if !slices.ContainsFunc(j.Verdicts, func(v Verdict) bool { return v != Unanswered }) && r.Cause != proxy.None {
-		return r
-	}
-	out := append(j.out[:0], '[')
+	list := pieces{{text: []byte{'['}}}
 	for i := range parts {
 		if i > 0 {
-			out = append(out, ',')
+			list = append(list, piece{text: comma})
 		}
-		if parts[i] == nil {
-			out = appendError(out, j.ID(i), codeUnanswered, textUnanswered)
-			continue
+		if parts[i].done {
+			list = list.answer(&parts[i].spool, &parts[i].answer, j.ID(i))
+		} else {
+			list = append(list, piece{text: appendError(nil, j.ID(i), codeUnanswered, textUnanswered)})
 		}
-		out = append(out, parts[i]...)
 	}
-	j.out = append(out, ']')
-	return Result{Body: j.out}
+	return j.compose(append(list, piece{text: []byte{']'}}), parts)
 }
 
 // each asks some of the calls as singles and puts their answers into parts.
 // The result is the last failure; calls that failed have no part. not is a
 // node that has had its turn.
-func (j *Job) each(calls []int, parts [][]byte, not *Node, now int64) Result {
+func (j *Job) each(calls []int, parts []part, not *Node, now int64) Result {
+	n := j.from.Network
 	parallel := 1
 	if j.Class() != Write {
-		for _, u := range j.from.Network.Nodes {
+		for _, u := range n.Nodes {
 			parallel = max(parallel, u.Config.MaxParallel)
 		}
 	}
@@ -309,11 +370,10 @@ func (j *Job) each(calls []int, parts [][]byte, not *Node, now int64) Result {
 	var last Result
 	one := func(i int) {
 		a := attempts.Get().(*attempt)
-		defer a.release()
-		body := j.appendSingle(nil, i)
-		r := j.call(a, i, body, not, now)
+		defer func() { a.release() }()
+		r := j.call(&a, i, j.appendSingle(nil, i), not, now)
 		if r.Cause == proxy.None {
-			r.Cause = a.readOn(int(j.from.Network.batchMost))
+			r.Cause = a.keep(&parts[i], n)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -323,9 +383,7 @@ func (j *Job) each(calls []int, parts [][]byte, not *Node, now int64) Result {
 			if !last.Cause.Final() {
 				last = r
 			}
-			return
 		}
-		parts[i] = appendAnswer(nil, a.buf, &a.judge.Answers[0], j.ID(i))
 	}
 	if parallel == 1 || len(calls) == 1 {
 		for _, i := range calls {
@@ -348,22 +406,27 @@ func (j *Job) each(calls []int, parts [][]byte, not *Node, now int64) Result {
 	return last
 }
 
-// readOn reads a large answer to its end into memory.
-func (a *attempt) readOn(most int) proxy.Cause {
-	for done := false; a.large; {
-		seen := len(a.buf)
-		if a.buf, done = a.x.More(a.buf); len(a.buf) > most {
-			a.x.Close()
-			return proxy.UpstreamMalformed
-		}
-		a.judge.Write(a.buf[seen:])
-		if done {
-			a.x.Close()
-			a.large = false
-		}
+// keep moves the answer of a single call into a part, and reads a large one to
+// its end.
+func (a *attempt) keep(p *part, n *Network) proxy.Cause {
+	if !a.large {
+		p.spool = spool{mem: slices.Clone(a.buf), most: len(a.buf), size: int64(len(a.buf))}
+		p.answer, p.done = a.judge.Answers[0], true
+		return proxy.None
+	}
+	a.large = false
+	a.spool = spool{most: n.batchMemory / MaxBatch}
+	if a.spool.write(a.buf) != nil {
+		a.x.Close()
+		return proxy.NoFreeConn
+	}
+	if cause := a.readAll(n.batchMost, true); cause != proxy.None {
+		return cause
 	}
 	if !a.judge.Complete() {
-		return proxy.UpstreamTruncated
+		return proxy.UpstreamMalformed
 	}
+	p.answer, p.done = a.judge.Answers[0], true
+	p.spool, a.spool, a.buf = a.spool, spool{}, nil
 	return proxy.None
 }

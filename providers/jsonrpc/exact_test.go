@@ -49,10 +49,12 @@ func (o *offline) ask(body []byte, f *upstream.NodeFaults) (answer, sent []byte,
 	default:
 		sent = j.appendSingle(nil, 0)
 	}
-	a := &j.main
+	j.main = attempts.Get().(*attempt)
+	a := j.main
 	a.reset()
 	a.node = o.at
 	a.buf = o.node.Answer(sent, f)
+	a.spool = spool{mem: a.buf}
 	a.judge.Write(a.buf)
 	if j.Batch {
 		return j.assemble(o.at, 0).Body, sent, nil
@@ -78,7 +80,7 @@ func TestEveryByteIsKept(t *testing.T) {
 				}
 				taken++
 				want := expected(t, body)
-				got := parts(t, answer, x.job.Batch)
+				got := answersOf(t, answer, x.job.Batch)
 				if len(got) != len(want) {
 					t.Fatalf("%q gives %q", body, answer)
 				}
@@ -95,17 +97,17 @@ func TestEveryByteIsKept(t *testing.T) {
 	}
 }
 
-type part struct{ id, result string }
+type echoed struct{ id, result string }
 
 // expected reads a request with another parser than ours.
-func expected(t *testing.T, body string) (list []part) {
+func expected(t *testing.T, body string) (list []echoed) {
 	t.Helper()
 	err := each([]byte(body), func(raw []byte) error {
 		var c map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &c); err != nil {
 			return err
 		}
-		p := part{"1", "null"}
+		p := echoed{"1", "null"}
 		if id, ok := c["id"]; ok {
 			p.id = string(id)
 		}
@@ -124,7 +126,7 @@ func expected(t *testing.T, body string) (list []part) {
 	return list
 }
 
-func parts(t *testing.T, answer []byte, batch bool) (list []part) {
+func answersOf(t *testing.T, answer []byte, batch bool) (list []echoed) {
 	t.Helper()
 	if batch != strings.HasPrefix(string(answer), "[") {
 		t.Fatalf("the answer is %q", answer)
@@ -137,7 +139,7 @@ func parts(t *testing.T, answer []byte, batch bool) (list []part) {
 		if len(c) != 3 {
 			return fmt.Errorf("%s has %d members", raw, len(c))
 		}
-		list = append(list, part{string(c["id"]), string(c["result"])})
+		list = append(list, echoed{string(c["id"]), string(c["result"])})
 		return nil
 	})
 	if err != nil {

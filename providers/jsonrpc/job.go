@@ -25,15 +25,15 @@ const (
 )
 
 // Job is one admitted request on its way to the nodes and back. It is pooled:
-// Reset before it is used again, and only after Result.Large was relayed.
+// Reset before it is used again, and only after a Large answer was relayed.
 type Job struct {
 	Request
 	// Verdicts of the calls, after Run.
 	Verdicts []Verdict
-	Attempts int    // nodes asked, over all calls
+	Attempts int    // requests sent to nodes, over all calls
 	Node     string // that gave the answer, or the last that was asked
 
-	main attempt
+	main *attempt
 	body []byte // as sent, when it was rebuilt
 	out  []byte // the answer, when it was put together
 	lens lens
@@ -49,15 +49,17 @@ type Trip struct {
 	ID      []byte // sent to nodes as X-Request-ID
 }
 
-// Result is what a job came to.
+// Result is what a job came to: one of Cause, Body, Large and Stream.
 type Result struct {
 	// Cause is why there is no answer at all, None when there is one.
 	Cause      proxy.Cause
 	RetryAfter time.Duration
-	// Body is the answer, valid until Reset. With Large it is the beginning of
-	// one, and Relay sends it all.
-	Body  []byte
+	// Body is the answer, valid until Reset.
+	Body []byte
+	// Large is a large answer to a single call, which Relay sends as it comes.
 	Large bool
+	// Stream is the answer of a batch that is too large for Body; to be closed.
+	Stream *Stream
 
 	attempts int
 }
@@ -65,19 +67,35 @@ type Result struct {
 // Run asks nodes until every call is answered or given up.
 func (j *Job) Run(t Trip) Result {
 	j.from = t
+	j.main = attempts.Get().(*attempt)
 	j.Verdicts = append(j.Verdicts[:0], make([]Verdict, len(j.Calls))...)
 	now := time.Now().UnixNano()
 	t.Network.heads.touch(t.Proxy, now)
+	var r Result
 	if j.Batch {
-		return j.batch(now)
+		r = j.batch(now)
+	} else {
+		r = j.single(now)
 	}
-	return j.single(now)
+	if j.main.node != nil {
+		j.Node = j.main.node.Name
+	}
+	return r
+}
+
+// Close ends what a job began and will not finish.
+func (j *Job) Close() {
+	if j.main != nil {
+		j.main.x.Close()
+	}
 }
 
 // Reset makes the job ready for another request.
 func (j *Job) Reset() {
 	j.Request.Reset()
-	j.main.reset()
+	if j.main != nil {
+		j.main.release()
+	}
 	if cap(j.body) > keptBuffer {
 		j.body = nil
 	}
@@ -85,7 +103,7 @@ func (j *Job) Reset() {
 		j.out = nil
 	}
 	j.Verdicts, j.body, j.out = j.Verdicts[:0], j.body[:0], j.out[:0]
-	j.Attempts, j.Node, j.from = 0, "", Trip{}
+	j.Attempts, j.Node, j.main, j.from = 0, "", nil, Trip{}
 	j.lens = lens{buf: j.lens.buf[:0]}
 }
 
@@ -107,13 +125,7 @@ func (j *Job) single(now int64) Result {
 	}
 	r := j.call(&j.main, 0, body, nil, now)
 	j.Attempts = r.attempts
-	if j.main.node != nil {
-		j.Node = j.main.node.Name
-	}
-	if r.Cause != proxy.None {
-		return r
-	}
-	if !j.main.large {
+	if r.Cause == proxy.None && !r.Large {
 		r.Body = j.finish()
 	}
 	return r
@@ -121,7 +133,7 @@ func (j *Job) single(now int64) Result {
 
 // finish is a single call's answer with the client's id.
 func (j *Job) finish() []byte {
-	a := &j.main
+	a := j.main
 	if id := j.ID(0); string(a.judge.ID(0)) != string(id) {
 		j.out = appendAnswer(j.out[:0], a.buf, &a.judge.Answers[0], id)
 		return j.out
@@ -129,20 +141,23 @@ func (j *Job) finish() []byte {
 	return a.buf
 }
 
-// call asks nodes for call i until one answers, and leaves the answer in a. not
-// is a node that had its turn. Calls of a batch that is split run side by side.
-func (j *Job) call(a *attempt, i int, body []byte, not *Node, now int64) (res Result) {
+// call asks nodes for call i until one answers, and leaves the answer in *at,
+// which may become another attempt. not is a node that had its turn. Calls of a
+// batch that is split run side by side.
+func (j *Job) call(at **attempt, i int, body []byte, not *Node, now int64) (res Result) {
 	t := &j.from
 	m := j.Calls[i].Method
 	pick := Pick{network: t.Network}
 	pick.leaveOut(not)
-	asked := 0
-	defer func() { res.attempts = asked }()
 	w := want{method: m, pinned: j.pinned(now)}
+	wait := t.Network.timeout(m.Class)
 	var last reply
-	lacks := false
-	for n := 0; n < maxAttempts; n++ {
-		if n > 0 {
+	var hash []byte   // of a transaction that can be sent again
+	var perhaps *Node // which may have taken it
+	lacks, asked := false, 0
+	defer func() { res.attempts += asked }()
+	for asked < maxAttempts {
+		if asked > 0 {
 			now = time.Now().UnixNano()
 		}
 		u := pick.next(&w, now)
@@ -150,25 +165,55 @@ func (j *Job) call(a *attempt, i int, body []byte, not *Node, now int64) (res Re
 			break
 		}
 		asked++
-		r := a.ask(t.Proxy, t.Ctx, u, body, t.Network.timeout(m.Class), t.ID)
+		var r reply
+		if m.Class == Read && t.Network.Config.HedgeAfter > 0 {
+			*at, u, r = j.hedged(*at, u, &pick, &w, body, wait)
+		} else {
+			r = (*at).ask(t.Proxy, t.Ctx, u, body, wait, t.ID)
+		}
 		now = time.Now().UnixNano()
 		u.report(r, now)
+		if m.Raw && hash == nil && (r.kind == known || r.kind == spent || r.kind == failed) {
+			hash = transactionHash(t.Network.Family, j.Params(i))
+		}
 		switch r.kind {
-		case answered, known, spent, unbatched:
-			return j.settleCall(a, i, u, now)
+		case answered, unbatched:
+			return j.settleCall(*at, i, u, now)
+		case known:
+			if hash != nil {
+				return j.taken(*at, i, u, hash, now)
+			}
+			return j.settleCall(*at, i, u, now)
+		case spent:
+			if hash != nil {
+				asked++
+				if by, ok := j.landed(u, hash); ok {
+					return j.taken(*at, i, by, hash, now)
+				}
+			}
+			return j.settleCall(*at, i, u, now)
 		case gone:
 			return Result{Cause: r.cause}
 		case lacking:
 			u.lacks[m.Index].Store(now + int64(learntFor))
 			lacks = true
 		case failed:
-			if m.Class == Write && r.maybe {
-				return Result{Cause: r.cause}
+			if m.Class == Write && r.maybe && hash == nil {
+				return Result{Cause: r.cause} // it may have run, and must not twice
+			}
+			if r.maybe && perhaps == nil {
+				perhaps = u
 			}
 		}
 		last = r
 	}
-	return j.noAnswer(a, i, last, lacks, now)
+	if hash != nil && perhaps != nil {
+		asked++
+		if by, ok := j.landed(perhaps, hash); ok {
+			return j.taken(*at, i, by, hash, now)
+		}
+	}
+	return j.noAnswer(*at, i, last, lacks, now)
 }
 
 // settleCall notes how call i ended.

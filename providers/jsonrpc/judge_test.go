@@ -10,7 +10,7 @@ import (
 )
 
 // pieces feeds a response in pieces of a size.
-func pieces(j *Judge, response string, size int) bool {
+func inPieces(j *Judge, response string, size int) bool {
 	j.Reset()
 	for from := 0; from < len(response); from += size {
 		if !j.Write([]byte(response[from:min(from+size, len(response))])) {
@@ -26,7 +26,7 @@ func TestJudgeReadsAnyPieces(t *testing.T) {
 		`{"result":null,"id":null},{"result":null,"error":{"code":3},"id":7},{"\u0069d":1,"result":"x"}] ` + "\n"
 	var j Judge
 	for size := 1; size <= len(response); size++ {
-		if !pieces(&j, response, size) || !j.Array || len(j.Answers) != 5 {
+		if !inPieces(&j, response, size) || !j.Array || len(j.Answers) != 5 {
 			t.Fatalf("in pieces of %d: complete %v, %d answers", size, j.Complete(), len(j.Answers))
 		}
 		for i, want := range []struct {
@@ -48,11 +48,11 @@ func TestJudgeReadsAnyPieces(t *testing.T) {
 func TestJudgeRefuses(t *testing.T) {
 	good := `{"jsonrpc":"2.0","id":1,"result":{"a":["}",{}]}}`
 	var j Judge
-	if !pieces(&j, good, 3) {
+	if !inPieces(&j, good, 3) {
 		t.Fatal("the good one is refused")
 	}
 	for n := range len(good) {
-		if pieces(&j, good[:n], 4) {
+		if inPieces(&j, good[:n], 4) {
 			t.Errorf("%q is taken as complete", good[:n])
 		}
 	}
@@ -61,12 +61,12 @@ func TestJudgeRefuses(t *testing.T) {
 		`{"id":1,"result":1,}`, `{"id":1,"result":}`, `[1]`, `[{"id":1,"result":1},]`, `[,]`, `{"id":1,"result":` + strings.Repeat("[", 5000), `"x"`, `null`, `<html>`,
 	} {
 		for _, size := range []int{1, 2, 1000} {
-			if pieces(&j, bad, size) {
+			if inPieces(&j, bad, size) {
 				t.Errorf("%.60q is taken as complete", bad)
 			}
 		}
 	}
-	if !pieces(&j, "[]", 1) || len(j.Answers) != 0 {
+	if !inPieces(&j, "[]", 1) || len(j.Answers) != 0 {
 		t.Error("an empty array is whole, and has no answers")
 	}
 }
@@ -79,7 +79,7 @@ func TestLensPutsTheClientsID(t *testing.T) {
 		`{"jsonrpc":"2.0","result":[{"id":9},"1"]} `, `{"result":[{"id":9},"1"],"id":null}`, `{"id":7,"result":[{"id":9},"1"]}`,
 	} {
 		for size := 1; size <= len(response)+1; size++ {
-			job := &Job{}
+			job := &Job{main: new(attempt)}
 			whole := false
 			l := lens{job: job, id: []byte(`"client \u00e9"`), end: func(_ proxy.Cause, good bool) { whole = good }}
 			var out bytes.Buffer
@@ -113,7 +113,7 @@ func FuzzJudge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, response []byte, size int) {
 		var whole, cut Judge
 		whole.Write(response)
-		complete := pieces(&cut, string(response), 1+size&7)
+		complete := inPieces(&cut, string(response), 1+size&7)
 		if whole.Complete() != complete || len(whole.Answers) != len(cut.Answers) && complete {
 			t.Fatalf("%q is judged otherwise in pieces", response)
 		}

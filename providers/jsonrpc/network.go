@@ -31,10 +31,11 @@ type Network struct {
 	Config *config.RPCNetwork
 	Nodes  []*Node
 
-	pinFor    time.Duration
-	batchMost int64
-	pins      *pins
-	heads     *heads
+	pinFor      time.Duration
+	batchMemory int   // bytes of a batch's answer
+	batchMost   int64 // of all of it
+	pins        *pins
+	heads       *heads
 }
 
 // Node is one upstream of a network.
@@ -79,7 +80,7 @@ func NewNetworks(cfg *config.Config, prev *Networks) (*Networks, error) {
 	all := &Networks{byName: map[string]*Network{}}
 	for i := range cfg.RPC.Networks {
 		c := &cfg.RPC.Networks[i]
-		n := &Network{Name: c.Name, Family: FamilyOf(c.Family), Base: c.Credits, Config: c, pinFor: cfg.RPC.Pin, batchMost: int64(cfg.RPC.BatchMemory)}
+		n := &Network{Name: c.Name, Family: FamilyOf(c.Family), Base: c.Credits, Config: c, pinFor: cfg.RPC.Pin, batchMemory: int(cfg.RPC.BatchMemory), batchMost: int64(cfg.RPC.BatchAnswer)}
 		if n.Family == nil {
 			all.Close(prev)
 			return nil, fmt.Errorf("cannot serve network %s: there is no family %q", c.Name, c.Family)

@@ -21,9 +21,6 @@ func (j *Job) Charge(base, failed int64) (sum int64) {
 	return sum
 }
 
-// Close gives back what a job holds that will not be finished.
-func (j *Job) Close() { j.main.x.Close() }
-
 // Relay makes the large answer of Run ctx's response body. It is judged while
 // it goes out: end is told, exactly once and before the client's last byte,
 // whether it was whole and good; else the client's body is cut off so that it

@@ -1,0 +1,59 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"time"
+)
+
+// A signed transaction has the same hash however often it is sent, and a chain
+// takes it once. So it may be sent again when a node did not answer, and nodes
+// that say they have it already have done what was asked.
+
+// lookWait is how long a node may take to say whether it has a transaction.
+const lookWait = 5 * time.Second
+
+var lookMethods = map[string]string{"evm": "eth_getTransactionByHash", "solana": "getTransaction"}
+
+// taken makes the answer of a transaction that a node has already: what it
+// would have answered the first time.
+func (j *Job) taken(a *attempt, i int, u *Node, hash []byte, now int64) Result {
+	a.x.Close()
+	a.large = false
+	a.buf = append(a.buf[:0], `{"jsonrpc":"2.0","id":1,"result":`...)
+	a.buf = append(append(a.buf, hash...), '}')
+	a.judge.Reset()
+	a.judge.Write(a.buf)
+	return j.settleCall(a, i, u, now)
+}
+
+// landed asks nodes whether they have a transaction. It asks at most two, the
+// one that may have taken it first.
+func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
+	t := &j.from
+	f := t.Network.Family
+	m := f.Find([]byte(lookMethods[f.Name]))
+	if m == nil {
+		return nil, false
+	}
+	look := attempts.Get().(*attempt)
+	defer look.release()
+	pick := Pick{network: t.Network}
+	w := want{method: m, pinned: first}
+	body := appendCall(nil, []byte(m.Name), append(append([]byte{'['}, hash...), ']'), defaultID)
+	for range 2 {
+		now := time.Now().UnixNano()
+		u := pick.next(&w, now)
+		if u == nil {
+			break
+		}
+		r := look.ask(t.Proxy, t.Ctx, u, body, lookWait, t.ID)
+		u.report(r, time.Now().UnixNano())
+		if r.kind == gone {
+			break
+		}
+		if r.kind == answered && !look.judge.Answers[0].Failed() && (look.large || !bytes.Equal(look.result(), []byte("null"))) {
+			return u, true
+		}
+	}
+	return nil, false
+}

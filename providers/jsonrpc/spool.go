@@ -1,0 +1,173 @@
+package jsonrpc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+)
+
+// spool holds an answer that must be known whole before any of it goes out: its
+// beginning in memory, the rest in a temporary file that has no name any more.
+type spool struct {
+	mem  []byte
+	most int // of mem
+	file *os.File
+	size int64
+}
+
+// write appends p.
+func (s *spool) write(p []byte) error {
+	s.size += int64(len(p))
+	if s.file == nil && len(s.mem)+len(p) <= s.most {
+		s.mem = append(s.mem, p...)
+		return nil
+	}
+	if s.file == nil {
+		f, err := os.CreateTemp("", "farebox-rpc-*")
+		if err != nil {
+			return fmt.Errorf("cannot make a temporary file for a large answer: %w", err)
+		}
+		s.file = f
+		if err := os.Remove(f.Name()); err != nil {
+			return fmt.Errorf("cannot unlink the temporary file of a large answer: %w", err)
+		}
+	}
+	if _, err := s.file.Write(p); err != nil {
+		return fmt.Errorf("cannot write a large answer to its temporary file: %w", err)
+	}
+	return nil
+}
+
+// inMemory says that all of it is in mem.
+func (s *spool) inMemory() bool { return s.file == nil }
+
+func (s *spool) close() {
+	if s.file != nil {
+		_ = s.file.Close()
+		s.file = nil
+	}
+}
+
+// readAt reads from an offset on, at least a byte.
+func (s *spool) readAt(p []byte, at int64) (int, error) {
+	if at < int64(len(s.mem)) {
+		return copy(p, s.mem[at:]), nil
+	}
+	n, err := s.file.ReadAt(p, at-int64(len(s.mem)))
+	if n > 0 {
+		return n, nil
+	}
+	return 0, err
+}
+
+// piece is a part of an answer that is put together: text of ours, or a range
+// of what a node said.
+type piece struct {
+	text     []byte
+	spool    *spool
+	from, to int64
+}
+
+func (p *piece) size() int64 {
+	if p.spool == nil {
+		return int64(len(p.text))
+	}
+	return p.to - p.from
+}
+
+// pieces are an answer on its way out of several spools.
+type pieces []piece
+
+func (l pieces) size() (n int64) {
+	for i := range l {
+		n += l[i].size()
+	}
+	return n
+}
+
+func (l pieces) inMemory() bool {
+	for i := range l {
+		if s := l[i].spool; s != nil && !s.inMemory() {
+			return false
+		}
+	}
+	return true
+}
+
+// appendTo appends all of it, which is in memory.
+func (l pieces) appendTo(b []byte) []byte {
+	for i := range l {
+		if p := &l[i]; p.spool == nil {
+			b = append(b, p.text...)
+		} else {
+			b = append(b, p.spool.mem[p.from:p.to]...)
+		}
+	}
+	return b
+}
+
+// answer adds one answer of a spool under the client's id.
+func (l pieces) answer(s *spool, a *Answer, id []byte) pieces {
+	if a.IDTo == 0 {
+		text := append(append([]byte(`{"id":`), id...), ',')
+		return append(l, piece{text: text}, piece{spool: s, from: a.From + 1, to: a.To})
+	}
+	return append(l, piece{spool: s, from: a.From, to: a.IDFrom}, piece{text: id}, piece{spool: s, from: a.IDTo, to: a.To})
+}
+
+// Stream is a large answer that was put together, as a response body. It owns
+// its files until Close.
+type Stream struct {
+	// Size of all of it.
+	Size int64
+
+	list   pieces
+	spools []*spool
+	client net.Conn
+	stall  time.Duration
+}
+
+// maxPause is how long a client may not take anything of a Stream.
+const maxPause = 30 * time.Second
+
+// Read is io.Reader. Each read gives the client time to take what it brings.
+func (s *Stream) Read(p []byte) (int, error) {
+	for len(s.list) > 0 && s.list[0].size() == 0 {
+		s.list = s.list[1:]
+	}
+	if len(s.list) == 0 {
+		return 0, io.EOF
+	}
+	if s.client != nil {
+		if err := s.client.SetWriteDeadline(time.Now().Add(s.stall)); err != nil {
+			return 0, err
+		}
+	}
+	first := &s.list[0]
+	if first.spool == nil {
+		n := copy(p, first.text)
+		first.text = first.text[n:]
+		return n, nil
+	}
+	if left := first.to - first.from; int64(len(p)) > left {
+		p = p[:left]
+	}
+	n, err := first.spool.readAt(p, first.from)
+	first.from += int64(n)
+	if n == 0 && err == nil || errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// Close is io.Closer.
+func (s *Stream) Close() error {
+	for _, sp := range s.spools {
+		sp.close()
+	}
+	s.list, s.spools = nil, nil
+	return nil
+}
