@@ -70,14 +70,23 @@ func Read(text, raw []byte) (Header, error) {
 
 const cutOff = "it is cut off"
 
+// What is read of a chunk at once: its length and kind, and all of IHDR with
+// its checksum, or the number of frames of acTL.
+const (
+	pngHeader    = 25
+	pngAnimation = 12
+)
+
 func (h *Header) png(w *window) (why string) {
 	w.take(8)
 	h.Frames = 1
 	pixels := false
 	for i := range maxChunks {
-		p := w.peek(keep)
-		if p == nil {
-			p = w.peek(8)
+		p := w.peek(pngHeader)
+		for _, n := range [...]int{pngAnimation, 8} { // near the end of a small file
+			if p == nil {
+				p = w.peek(n)
+			}
 		}
 		if p == nil {
 			return cutOff
@@ -92,7 +101,7 @@ func (h *Header) png(w *window) (why string) {
 		}
 		switch kind {
 		case "IHDR":
-			if len(p) < 25+4 || size != 13 || crc32.ChecksumIEEE(p[4:21]) != binary.BigEndian.Uint32(p[21:]) {
+			if len(p) < pngHeader || size != 13 || crc32.ChecksumIEEE(p[4:21]) != binary.BigEndian.Uint32(p[21:]) {
 				return "its header is broken"
 			}
 			width, height := binary.BigEndian.Uint32(p[8:]), binary.BigEndian.Uint32(p[12:])
@@ -101,7 +110,7 @@ func (h *Header) png(w *window) (why string) {
 			}
 			h.Width, h.Height = int(width), int(height)
 		case "acTL":
-			if len(p) >= 12 && size == 8 {
+			if len(p) >= pngAnimation && size == 8 {
 				h.Frames = max(1, int(min(binary.BigEndian.Uint32(p[8:]), 1<<31-1)))
 			}
 		case "IDAT":
