@@ -38,9 +38,10 @@ const (
 	// projectEvery is the pace of the projection when it costs little.
 	projectEvery = time.Second
 	// projectShare bounds what projections take of one core: after one that
-	// took t the next comes after projectShare x t, at most projectLatest.
+	// took t the next comes after projectShare x t, at most projectLatest. With
+	// 50,000 requests a second on 100,000 keys one takes about 0.4 s.
 	projectShare  = 50
-	projectLatest = 30 * time.Second
+	projectLatest = 10 * time.Second
 	// maxRollups bounds one transaction.
 	maxRollups = 1 << 16
 	// detailShare is how many times as long as writing a chunk of detail takes
@@ -86,7 +87,8 @@ func (p *projector) run() {
 	defer p.stopped.Done()
 	wake := time.NewTimer(projectEvery)
 	defer wake.Stop()
-	nextProject := time.Now().Add(projectEvery)
+	lastProject := time.Now()
+	nextProject := lastProject.Add(projectEvery)
 	var projectErr, detailErr error
 	for {
 		select {
@@ -94,15 +96,18 @@ func (p *projector) run() {
 			return
 		case <-wake.C:
 		}
-		if began := time.Now(); !began.Before(nextProject) {
+		quiet := p.quiet()
+		if began := time.Now(); !began.Before(nextProject) || quiet && began.Sub(lastProject) >= projectEvery {
 			projectErr = p.project()
 			took := time.Since(began)
 			if projectErr == nil {
 				projectErr = p.expire()
 			}
-			nextProject = time.Now().Add(min(max(projectEvery, projectShare*took), projectLatest))
+			lastProject = time.Now()
+			nextProject = lastProject.Add(min(max(projectEvery, projectShare*took), projectLatest))
 		}
-		next := time.Until(nextProject)
+		// When the traffic ends, what it left does not wait for its turn.
+		next := min(time.Until(nextProject), projectEvery)
 		if p.mayDetail() {
 			began := time.Now()
 			detailErr = p.detailChunk(p.ledgerSeq.Load())
@@ -166,16 +171,21 @@ func (p *projector) project() error {
 	}
 }
 
-// mayDetail says whether there is detail to write and now is the time for it:
-// the rate is low, or too much has been put off.
-func (p *projector) mayDetail() bool {
+// quiet says whether the rate of late is low.
+func (p *projector) quiet() bool {
 	now, seq := time.Now(), p.l.journal.synced.Load()
 	if since := now.Sub(p.lastLook); since >= rateWindow {
 		p.rate = float64(seq-p.lastSeq) / since.Seconds()
 		p.lastSeq, p.lastLook = seq, now
 	}
+	return p.rate < quietRate
+}
+
+// mayDetail says whether there is detail to write and now is the time for it:
+// the rate is low, or too much has been put off.
+func (p *projector) mayDetail() bool {
 	lag := p.ledgerSeq.Load() - p.usageSeq.Load()
-	return lag > 0 && (p.l.detailNow || p.rate < quietRate || lag > maxUsageLag)
+	return lag > 0 && (p.quiet() || p.l.detailNow || lag > maxUsageLag)
 }
 
 // detailChunk writes the detail of the next records up to limit, which must be
