@@ -19,7 +19,8 @@ type conn struct {
 	in         []byte
 	used, held int // c.in[used:held] was read and not yet handled
 	req        request
-	out        []byte // the next write
+	out        []byte      // the next write
+	extra      [][2]string // further headers of the next answer
 	timer      *time.Timer
 	wire       wire
 

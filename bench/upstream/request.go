@@ -27,6 +27,8 @@ type request struct {
 	key       []byte
 	sim       []byte
 	anthropic []byte // anthropic-version
+	content   []byte // content-type
+	accept    []byte
 }
 
 var (
@@ -179,6 +181,8 @@ func (c *conn) parseHead(head []byte) error {
 		case fold(name, "authorization"):
 			if len(value) > 7 && fold(value[:7], "bearer ") {
 				r.key = value[7:]
+			} else if len(value) > 4 && fold(value[:4], "key ") {
+				r.key = value[4:]
 			}
 		case fold(name, "x-api-key"), fold(name, "api-key"):
 			r.key = value
@@ -186,6 +190,10 @@ func (c *conn) parseHead(head []byte) error {
 			r.sim = value
 		case fold(name, "anthropic-version"):
 			r.anthropic = value
+		case fold(name, "content-type"):
+			r.content = value
+		case fold(name, "accept"):
+			r.accept = value
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"fmt"
+	"net/url"
 	"sort"
 	"strconv"
 	"strings"
@@ -40,6 +41,13 @@ type Scenario struct {
 	HTML           bool          // error bodies are an HTML page
 	Garbage        bool          // not HTTP at all
 	Empty          bool          // 200 without a body
+
+	// Of images only.
+	Image   string // how the image itself is wrong: blocked, cut, text, gif, missing, escaped, prefixed
+	Link    string // fal: where the result says that its images are, as a URL path escape
+	Polls   Count  // fal: how often a job is not done yet; default 1
+	At      string // fal: which step a status hits: submit (default), status, result, file
+	Endless bool   // the body never ends
 
 	Status     int
 	Kind       string // which error: context, policy, quota
@@ -116,6 +124,11 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"html":             flag(func(s *Scenario) *bool { return &s.HTML }),
 	"garbage":          flag(func(s *Scenario) *bool { return &s.Garbage }),
 	"empty":            flag(func(s *Scenario) *bool { return &s.Empty }),
+	"image":            oneOf(func(s *Scenario) *string { return &s.Image }, "blocked", "cut", "text", "gif", "missing", "escaped", "prefixed"),
+	"link":             func(s *Scenario, v string) (err error) { s.Link, err = url.QueryUnescape(v); return err },
+	"polls":            count(func(s *Scenario) *Count { return &s.Polls }),
+	"at":               oneOf(func(s *Scenario) *string { return &s.At }, "submit", "status", "result", "file"),
+	"endless":          flag(func(s *Scenario) *bool { return &s.Endless }),
 	"status":           number(func(s *Scenario) *int { return &s.Status }),
 	"kind":             oneOf(func(s *Scenario) *string { return &s.Kind }, "context", "policy", "quota"),
 	"retry_after":      func(s *Scenario, v string) error { s.RetryAfter = v; return nil },

@@ -30,6 +30,13 @@ func (c *conn) serveModel(path string) bool {
 
 func (c *conn) answer(path string, x *exchange) (status int, keep bool, err error) {
 	asked := gjson.ParseBytes(c.req.body)
+	painter, ok := painterOf(path)
+	var p *painting
+	if ok {
+		if p, asked = c.painting(path); p == nil {
+			return c.refuse(x, false, 400, failure{kind: "invalid_request_error", text: "malformed form"})
+		}
+	}
 	sc, err := c.scenario(asked)
 	anthropic := strings.HasSuffix(path, "/messages")
 	if err != nil {
@@ -53,6 +60,8 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 	case sc.Cut != "" && sc.CutAfter.Set && sc.CutAfter.N == 0:
 		x.outcome = Broken
 		return 0, false, nil
+	case painter != nil:
+		return painter(c, x, p)
 	case sc.Status >= 400:
 		return c.refuse(x, anthropic, sc.Status, failureFor(sc, asked.Get("model").Str))
 	}
@@ -128,6 +137,9 @@ func (c *conn) written(asked gjson.Result) string {
 		})
 		return true
 	})
+	if text, ok := directive([]byte(asked.Get("prompt").Str)); ok {
+		found = text
+	}
 	if input := asked.Get("input"); input.Exists() {
 		found, _ = directive([]byte(input.String()))
 	}

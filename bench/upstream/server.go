@@ -53,6 +53,7 @@ type Server struct {
 	conns     map[*conn]struct{}
 	failed    map[string]int // fail_first: failures given so far, by scenario id
 	nodes     map[string]*Node
+	jobs      map[string]*job
 	running   sync.WaitGroup
 }
 
@@ -78,6 +79,7 @@ func New(o Options) *Server {
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
 		failed:    map[string]int{},
+		jobs:      map[string]*job{},
 	}
 	for _, f := range o.Faults {
 		s.faults = append(s.faults, parsedFault{share: f.Share, text: f.Scenario})

@@ -54,6 +54,10 @@ func (w *wire) begin(sc *Scenario, status int, content string, length int) {
 	if content == contentStream {
 		w.header("Cache-Control", "no-cache")
 	}
+	for _, h := range c.extra {
+		w.header(h[0], h[1])
+	}
+	c.extra = c.extra[:0]
 	if sc.RetryAfter != "" {
 		w.header("Retry-After", sc.RetryAfter)
 	}

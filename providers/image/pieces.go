@@ -67,6 +67,12 @@ func (b *Pieces) AddRaw(text, raw []byte) {
 	b.add(text, decoded, contentSize(text, nil))
 }
 
+// Join appends all pieces of o.
+func (b *Pieces) Join(o *Pieces) {
+	b.list = append(b.list, o.list...)
+	b.size += o.size
+}
+
 func (b *Pieces) add(p []byte, as form, size int64) {
 	if size == 0 {
 		return
