@@ -24,7 +24,7 @@ func (c *conn) fal(x *exchange, p *painting) (int, bool, error) {
 	}
 	app, after, ok := strings.Cut(rest, "/requests/")
 	if !ok {
-		return c.falSubmit(x, p, app)
+		return c.falSubmit(x, p)
 	}
 	id, step, _ := strings.Cut(after, "/")
 	j := c.srv.job(id)
@@ -78,12 +78,15 @@ func (s *Server) job(id string) *job {
 // maxJobs bounds the kept jobs.
 const maxJobs = 4096
 
-func (c *conn) falSubmit(x *exchange, p *painting, app string) (int, bool, error) {
+func (c *conn) falSubmit(x *exchange, p *painting) (int, bool, error) {
 	if x.sc.Status >= 400 && (x.sc.At == "" || x.sc.At == "submit") {
 		return c.falRefuse(x, x.sc.Status, "submit failed on worker-3.internal.simulated")
 	}
 	if p.bad != "" {
 		return c.falRefuse(x, 422, p.bad)
+	}
+	if !p.asked.Get("prompt").Exists() {
+		p.scaled(max(1, p.asked.Get("upscale_factor").Float()))
 	}
 	id := "sim-" + strconv.FormatUint(c.srv.ids.Add(1), 16)
 	j := &job{p: p, sc: *x.sc, polls: x.sc.Polls.Or(1)}
@@ -93,9 +96,6 @@ func (c *conn) falSubmit(x *exchange, p *painting, app string) (int, bool, error
 	}
 	c.srv.jobs[id] = j
 	c.srv.mu.Unlock()
-	if strings.Contains(app, "upscale") {
-		p.scaled(max(1, p.asked.Get("upscale_factor").Float()))
-	}
 	return c.falSay(x, `{"status":"IN_QUEUE","request_id":"`+id+`","queue_position":3,"response_url":"http://169.254.169.254/a","status_url":"http://169.254.169.254/b","cancel_url":"http://169.254.169.254/c"}`)
 }
 

@@ -11,8 +11,8 @@
 // slices of the upstreams' answers, which [Pieces] turn into base64 or raw bytes
 // while they are written.
 //
-// Each dialect is a folder below this one. Package picture knows image files,
-// package fetch gets client-supplied URLs through a guard.
+// Each dialect is a folder below this one. Package picture knows image files;
+// providers/fetch gets URLs through a guard.
 //
 // What may not enter: money, limits, validation of the client's body, and the
 // form of answers to clients, which are routes' business.

@@ -41,6 +41,8 @@ type Options struct {
 	Parallel int
 	// Limit is how long a job may take; 0: 5 minutes.
 	Limit time.Duration
+	// Conversions is how many images are converted at once; 0: 2.
+	Conversions int
 	// OnPanic is told of a panic in a run that has a goroutine of its own.
 	OnPanic func(v any)
 }
@@ -50,6 +52,7 @@ type Engine struct {
 	o         Options
 	held      atomic.Int64 // of Room
 	exchanges sync.Pool
+	convert   *picture.Converter
 }
 
 // New makes an Engine; there is nothing to close.
@@ -66,7 +69,7 @@ func New(o Options) *Engine {
 	if o.OnPanic == nil {
 		o.OnPanic = func(any) {}
 	}
-	e := &Engine{o: o}
+	e := &Engine{o: o, convert: picture.NewConverter(o.Conversions)}
 	e.exchanges.New = func() any { return new(proxy.Exchange) }
 	return e
 }
@@ -190,20 +193,20 @@ func failure(text string) *dialect.Failure {
 // check reads the header of an image that an upstream sent, cleans its text and
 // cuts off what lies behind it. Upstreams are not believed: what is no complete
 // image of a known format is a failure.
-func check(m *Image) *dialect.Failure {
+func check(m *Image) (h picture.Header, no *dialect.Failure) {
 	if len(m.Text)+len(m.Raw) == 0 {
-		return failure(textMissing)
+		return h, failure(textMissing)
 	}
 	if m.Text != nil {
 		text, ok := cleanText(m.Text)
 		if !ok {
-			return failure(textBroken)
+			return h, failure(textBroken)
 		}
 		m.Text = padded(text)
 	}
 	h, err := picture.Read(m.Text, m.Raw)
 	if err != nil || h.Size >= maxImage {
-		return failure(textBroken)
+		return h, failure(textBroken)
 	}
 	if m.Text != nil {
 		m.Text = cutText(m.Text, h.Size)
@@ -211,7 +214,7 @@ func check(m *Image) *dialect.Failure {
 		m.Raw = m.Raw[:h.Size:h.Size]
 	}
 	m.Format, m.Width, m.Height = h.Format, h.Width, h.Height
-	return nil
+	return h, nil
 }
 
 // padded adds the padding that some encoders leave out.

@@ -89,6 +89,8 @@ type Job struct {
 	// References are style references (8.1).
 	References []Reference
 
+	// ModelID is the catalog's name of the model, for metadata.
+	ModelID string
 	// ID is the request id that upstreams are told.
 	ID []byte
 }

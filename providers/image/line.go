@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"farebox/providers/dialect"
@@ -123,7 +124,7 @@ func (l *line) attempt(n int) bool {
 	l.tries++
 	out, failed := l.converse(t, n)
 	if failed == nil {
-		failed = l.accept(out, t)
+		failed = l.accept(out)
 	}
 	l.target = nil
 	if failed == nil {
@@ -320,7 +321,7 @@ func (l *line) cancel(t *Target, run Run, f *Failed) {
 }
 
 // accept checks what a run made and brings it into the job's format.
-func (l *line) accept(out *Outcome, t *Target) *Failed {
+func (l *line) accept(out *Outcome) *Failed {
 	before := len(l.images)
 	l.Blurred = l.Blurred || out.Blurred
 	l.Violation = l.Violation || out.Violation
@@ -343,9 +344,89 @@ func (l *line) accept(out *Outcome, t *Target) *Failed {
 	return nil
 }
 
-// finish makes an image what the job asks for.
-func (l *line) finish(m *Image) *dialect.Failure {
-	return check(m)
+// finish makes an image what the job asks for: black where it was withheld, in
+// the job's format, with its metadata.
+func (l *line) finish(m *Image) (no *dialect.Failure) {
+	if m.Blocked && len(m.Text)+len(m.Raw) == 0 {
+		format := l.job.Format
+		if format == picture.Unknown {
+			format = picture.PNG
+		}
+		w, h := l.job.Pixels(8)
+		if no = l.remake(m, func(c context.Context) ([]byte, error) { return l.e.convert.Blank(c, w, h, format) }); no != nil {
+			return no
+		}
+	}
+	h, no := check(m)
+	if no != nil {
+		return no
+	}
+	if f := l.job.Format; f != picture.Unknown && f != h.Format {
+		text, raw := m.Text, m.Raw
+		no = l.remake(m, func(c context.Context) ([]byte, error) {
+			return l.e.convert.Convert(c, h, text, raw, f, l.job.Compression.V)
+		})
+		if no != nil {
+			return no
+		}
+		if h, no = check(m); no != nil {
+			return no
+		}
+	}
+	if l.job.EmbedMetadata && !l.reach.Metadata && !m.Blocked {
+		raw := m.Raw
+		if m.Text != nil {
+			raw = picture.Decode(m.Text)
+		}
+		m.Text, m.Raw = nil, picture.Annotate(h, raw, l.note(m))
+		l.settle(0, cap(m.Raw))
+	}
+	return nil
+}
+
+// remake replaces an image by one that is made here, while the client stays.
+func (l *line) remake(m *Image, f func(context.Context) ([]byte, error)) *dialect.Failure {
+	began := time.Now()
+	var raw []byte
+	cause, err := l.e.o.Proxy.Await(l.ctx, max(time.Millisecond, time.Until(l.ends)), func(c context.Context) (err error) {
+		raw, err = f(c)
+		return err
+	})
+	l.converting += time.Since(began)
+	if cause != proxy.None || err != nil {
+		return failure(textBroken)
+	}
+	m.Text, m.Raw = nil, raw
+	l.settle(0, cap(raw))
+	return nil
+}
+
+// note is what embed_exif_metadata writes: the client's own words and numbers,
+// nothing of the upstream.
+func (l *line) note(m *Image) picture.Note {
+	j := l.job
+	b := []byte(j.Prompt + "\n")
+	add := func(name, value string) {
+		if value != "" {
+			if b[len(b)-1] != '\n' {
+				b = append(b, ", "...)
+			}
+			b = append(append(append(b, name...), ": "...), value...)
+		}
+	}
+	if j.Steps.Set {
+		add("Steps", strconv.Itoa(j.Steps.V))
+	}
+	if j.CFGScale.Set {
+		add("CFG scale", strconv.FormatFloat(j.CFGScale.V, 'f', -1, 64))
+	}
+	if seed := m.Seed; seed.Set || j.Seed.Set {
+		add("Seed", strconv.FormatInt(seed.Or(j.Seed.V), 10))
+	}
+	add("Size", strconv.Itoa(m.Width)+"x"+strconv.Itoa(m.Height))
+	add("Style", j.Style)
+	add("Model", j.ModelID)
+	return picture.Note{Software: "farebox", Text: string(b)}
 }
 
 // reserve takes room for an answer.
@@ -383,5 +464,3 @@ func (o *only) Next(attempt int) (*proxy.Target, *proxy.Request) {
 }
 
 func (*only) Verdict(*proxy.Target, proxy.Attempt) proxy.Action { return proxy.Accept }
-
-var _ = picture.Unknown

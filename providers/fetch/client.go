@@ -1,0 +1,256 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+const (
+	defaultLimit     = 20 * time.Second
+	defaultParallel  = 64
+	defaultRedirects = 3
+	// maxURL is the longest address that is looked at.
+	maxURL = 8 << 10
+	// maxHead bounds the head of an answer.
+	maxHead = 32 << 10
+	// firstRead is what is read before an announced length is believed.
+	firstRead = 64 << 10
+	// acceptLen is how many first bytes Options.Accept is shown.
+	acceptLen = 512
+)
+
+// Options of a Client; the zero value allows the public internet only.
+type Options struct {
+	// Allow opens addresses that are refused otherwise, at any port: an
+	// operator's own image server. Deny refuses further ones.
+	Allow, Deny []netip.Prefix
+	// Limit is the time for all of one fetch; 0: 20s.
+	Limit time.Duration
+	// Parallel is how many fetches go on at once; others wait. 0: 64.
+	Parallel int
+	// Redirects is how many are followed; 0: 3, below 0: none.
+	Redirects int
+	// Accept, when set, judges the first bytes, at most 512: false ends the
+	// fetch. Types and names that the sender claims are not asked.
+	Accept func(first []byte) bool
+	// Resolver replaces the system's; for tests.
+	Resolver *net.Resolver
+	// TLS replaces the default settings; for tests.
+	TLS *tls.Config
+}
+
+// Client fetches. Safe for concurrent use.
+type Client struct {
+	o     Options
+	http  *http.Client
+	seats chan struct{}
+}
+
+// New makes a Client.
+func New(o Options) *Client {
+	if o.Limit <= 0 {
+		o.Limit = defaultLimit
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = defaultParallel
+	}
+	if o.Redirects == 0 {
+		o.Redirects = defaultRedirects
+	}
+	g := newGuard(o.Allow, o.Deny)
+	d := &net.Dialer{Timeout: o.Limit / 2, Resolver: o.Resolver, ControlContext: g.control}
+	c := &Client{o: o, seats: make(chan struct{}, o.Parallel)}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  nil, // a proxy's would be the only address that is checked
+			DialContext:            d.DialContext,
+			TLSClientConfig:        o.TLS,
+			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1 only
+			TLSHandshakeTimeout:    o.Limit / 2,
+			ResponseHeaderTimeout:  o.Limit,
+			MaxResponseHeaderBytes: maxHead,
+			DisableCompression:     true,
+			DisableKeepAlives:      true, // hosts are hardly ever asked twice
+		},
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if len(via) > max(0, o.Redirects) {
+				return &Error{Reason: TooManyRedirects}
+			}
+			r.Header.Del("Referer")
+			return check(r.URL)
+		},
+	}
+	return c
+}
+
+// Reason is why a fetch failed.
+type Reason uint8
+
+// The reasons, each with a text for the client (Error.Text).
+const (
+	BadURL           Reason = iota // not an absolute http or https URL, or with credentials
+	Forbidden                      // the address is not on the public internet
+	Unreachable                    // no connection, no such name, or the answer broke off
+	BadStatus                      // another status than 200
+	TooManyRedirects               //
+	TooLarge                       //
+	TooSlow                        //
+	Unwanted                       // Options.Accept said no
+)
+
+var texts = [...]string{
+	BadURL:           "The URL must be an absolute http or https URL without credentials.",
+	Forbidden:        "The URL leads to an address that may not be fetched.",
+	Unreachable:      "The URL could not be fetched: its server cannot be reached or broke off.",
+	BadStatus:        "The URL could not be fetched: its server did not answer with status 200.",
+	TooManyRedirects: "The URL redirects too often.",
+	TooLarge:         "What the URL points to is too large.",
+	TooSlow:          "The URL could not be fetched in time.",
+	Unwanted:         "What the URL points to is not of the kind that is needed here.",
+}
+
+// Error is a failed fetch. Its text names no hosts.
+type Error struct{ Reason Reason }
+
+// Error is Text.
+func (e *Error) Error() string { return e.Text() }
+
+// Text says to a client what is wrong.
+func (e *Error) Text() string { return texts[e.Reason] }
+
+// Get reads what rawURL points to, at most most bytes. The error is an *Error,
+// or ctx's.
+func (c *Client) Get(ctx context.Context, rawURL string, most int64) ([]byte, error) {
+	if len(rawURL) > maxURL {
+		return nil, &Error{Reason: BadURL}
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, &Error{Reason: BadURL}
+	}
+	if err := check(u); err != nil {
+		return nil, err
+	}
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, c.o.Limit)
+	defer cancel()
+	select {
+	case c.seats <- struct{}{}:
+		defer func() { <-c.seats }()
+	case <-ctx.Done():
+		return nil, ended(outer, ctx.Err())
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, &Error{Reason: BadURL}
+	}
+	r.Header.Set("User-Agent", "farebox/1")
+	r.Header.Set("Accept", "*/*")
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return nil, ended(outer, err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return nil, &Error{Reason: BadStatus}
+	case resp.ContentLength > most:
+		return nil, &Error{Reason: TooLarge}
+	case resp.Header.Get("Content-Encoding") != "" && resp.Header.Get("Content-Encoding") != "identity":
+		return nil, &Error{Reason: Unwanted}
+	}
+	body, err := c.read(resp, most)
+	if err != nil {
+		return nil, ended(outer, err)
+	}
+	return body, nil
+}
+
+// read takes memory as bytes arrive: an announced length alone gets none.
+func (c *Client) read(resp *http.Response, most int64) ([]byte, error) {
+	buf := make([]byte, min(firstRead, most+1))
+	n, judged := 0, false
+	for {
+		k, err := resp.Body.Read(buf[n:])
+		n += k
+		if int64(n) > most {
+			return nil, &Error{Reason: TooLarge}
+		}
+		if !judged && (n >= acceptLen || err != nil) {
+			if c.o.Accept != nil && !c.o.Accept(buf[:min(n, acceptLen)]) {
+				return nil, &Error{Reason: Unwanted}
+			}
+			judged = true
+		}
+		if err == io.EOF {
+			return buf[:n:n], nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n < len(buf) {
+			continue
+		}
+		size := min(2*int64(len(buf)), most+1)
+		if resp.ContentLength > int64(n) {
+			size = resp.ContentLength + 1
+		}
+		grown := make([]byte, size)
+		copy(grown, buf)
+		buf = grown
+	}
+}
+
+// check refuses what is wrong with a URL by its text alone. It is no protection
+// by itself: that is the guard's.
+func check(u *url.URL) error {
+	if u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Opaque != "" || u.Hostname() == "" {
+		return &Error{Reason: BadURL}
+	}
+	// Hosts that end in a number are addresses to some resolvers and names to
+	// others: 127.1, 0x7f000001, 0177.0.0.1, 2130706433. Only the plain forms go.
+	host := strings.TrimSuffix(u.Hostname(), ".")
+	if _, err := netip.ParseAddr(host); err != nil {
+		last := host[strings.LastIndexByte(host, '.')+1:]
+		if last == "" || numeric(last) {
+			return &Error{Reason: Forbidden}
+		}
+	}
+	return nil
+}
+
+// numeric is a label that could be read as a number, 0x7f too.
+func numeric(label string) bool {
+	digits := strings.TrimLeft(label, "0123456789")
+	if digits == "" {
+		return true
+	}
+	if rest, ok := strings.CutPrefix(strings.ToLower(label), "0x"); ok {
+		return strings.Trim(rest, "0123456789abcdef") == ""
+	}
+	return false
+}
+
+// ended finds the reason of an error; the transport's own words name hosts.
+func ended(outer context.Context, err error) error {
+	var own *Error
+	var timeout net.Error
+	switch {
+	case errors.As(err, &own):
+		return own
+	case outer.Err() != nil:
+		return outer.Err()
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return &Error{Reason: TooSlow}
+	}
+	return &Error{Reason: Unreachable}
+}
