@@ -261,8 +261,9 @@ type Lead struct {
 	pending *keyedRecord
 	flight  *flight
 	body    []byte
-	over    bool // the body is too large to be kept
+	over    bool // the body cannot be kept
 	ended   bool
+	kept    bool
 }
 
 // RequestID is the id under which the request must be admitted: it is made of
@@ -278,6 +279,13 @@ func (l *Lead) Record(piece []byte) {
 	}
 	l.body = append(l.body, piece...)
 }
+
+// Cut says that the client did not take the answer to its end: what is known
+// of it is not an answer that can be given again.
+func (l *Lead) Cut() { l.body, l.over = nil, true }
+
+// Kept says whether the request has ended with an answer that was kept and charged.
+func (l *Lead) Kept() bool { return l.kept }
 
 // Settle keeps a as the answer of the request and charges h, both or neither.
 // With a nil body what was recorded is the body. It gives what was charged:
@@ -296,6 +304,7 @@ func (l *Lead) Settle(h *Hold, s Settlement, a *Answer) (charged, shortfall Nano
 		h.Void(s.NowNs)
 		return 0, 0
 	}
+	l.kept = true
 	return h.Settle(s)
 }
 

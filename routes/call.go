@@ -51,6 +51,8 @@ type Call struct {
 	unsupported *dialect.Unsupported // why the target cannot take the request
 
 	rpc *rpcCall // of blockchain calls (crypto.go), else nil
+	// lead is held by a request with an idempotency key (idempotency.go).
+	lead *billing.Lead
 
 	// Stream (relay.go).
 	stream     dialect.Stream
@@ -128,6 +130,11 @@ func (c *Call) setQuotaHeaders() {
 func (c *Call) end() {
 	if c.hold.Open() {
 		c.hold.Void(time.Now().UnixNano())
+	}
+	if c.lead != nil {
+		// Without an answer that was kept it is as if it had not been.
+		c.lead.Forget()
+		c.lead = nil
 	}
 	c.x.Close()
 	if c.drains.Swap(false) {

@@ -63,6 +63,10 @@ func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, l *billing.Ledger) 
 // serveNetworks answers GET /crypto/rpc/networks (interface.md, Crypto proxy).
 func serveNetworks(_ *Gateway, c *Call) *Error { return c.writeJSON(c.snap.rpc.listing) }
 
+// rpcPatience is how long a blockchain request with a key can take before
+// another node takes the one that leads it for dead.
+const rpcPatience = 2 * time.Minute
+
 // rpcCall is what a blockchain request has beside its Call. It is pooled.
 type rpcCall struct {
 	job     jsonrpc.Job
@@ -109,8 +113,16 @@ func serveRPC(g *Gateway, c *Call) *Error {
 	if e := c.readRPC(network); e != nil {
 		return e
 	}
-	if e := c.admitRPC(); e != nil {
+	first, e := c.keyed(rpcPatience, c.rpc.job.Writes(), stringBytes(network.Name), c.ctx.Request.Body())
+	if e != nil {
 		return e
+	}
+	if e := c.admitRPC(first != nil); e != nil {
+		return e
+	}
+	if first != nil {
+		c.replay(first)
+		return nil
 	}
 	out, e := c.runRPC()
 	if e != nil {
@@ -174,10 +186,14 @@ func unsupportedMethods(job *jsonrpc.Job, n *jsonrpc.Network, unknown []int) *Er
 }
 
 // admitRPC holds what the request costs when every call succeeds, and counts it
-// in the limits: a batch as one request.
-func (c *Call) admitRPC() *Error {
+// in the limits: a batch as one request. An answer that is given again costs
+// nothing, and counts.
+func (c *Call) admitRPC(again bool) *Error {
 	offer := c.snap.rpc
 	full := billing.Cost(offer.price, credits(c.rpc.job.Credits(c.rpc.network.Base)))
+	if again {
+		full = 0
+	}
 	c.admission = billing.Admission{
 		Key: c.key, Slot: offer.limits, Rate: offer.rate, Hold: full, Min: full, NowNs: c.startNs, RequestID: c.raw,
 	}
@@ -238,7 +254,10 @@ func (c *Call) runRPC() (rpcAnswer, *Error) {
 	out.cost = billing.Cost(c.snap.rpc.price, credits(out.credits))
 	r.credits = out.credits
 	if !out.large {
-		c.settleRPC(out.cost, out.credits, 0)
+		c.settleRPC(&out, 0)
+		if c.lead != nil && !c.lead.Kept() {
+			out.credits, out.cost, r.credits = 0, 0, 0
+		}
 	}
 	return out, nil
 }
@@ -263,12 +282,27 @@ func (c *Call) unreachableRPC(res *jsonrpc.Result) *Error {
 	return e
 }
 
-func (c *Call) settleRPC(cost billing.Nano, n int64, flags billing.Flags) {
+// settleRPC charges a request, and keeps the answer of one with a key.
+func (c *Call) settleRPC(out *rpcAnswer, flags billing.Flags) {
 	now := time.Now()
 	c.took, c.settled = now.Sub(c.began), true
-	c.charged, c.shortfall = c.hold.Settle(billing.Settlement{
-		Cost: cost, Usage: credits(n), Price: c.snap.rpc.price, Flags: flags, Status: 200, Took: c.took, NowNs: c.startNs + int64(c.took),
-	})
+	s := billing.Settlement{
+		Cost: out.cost, Usage: credits(out.credits), Price: c.snap.rpc.price, Flags: flags, Status: 200, Took: c.took, NowNs: c.startNs + int64(c.took),
+	}
+	if c.lead == nil {
+		c.charged, c.shortfall = c.hold.Settle(s)
+		return
+	}
+	n := &c.snap.names
+	a := billing.Answer{Status: out.status, Header: []billing.AnswerHeader{
+		{Name: "Content-Type", Value: "application/json"},
+		{Name: string(n.rpcCredits), Value: strconv.FormatInt(out.credits, 10)},
+		{Name: string(n.rpcCost), Value: string(appendCost(nil, out.cost))},
+	}}
+	if !out.large {
+		a.Body = out.body
+	}
+	c.charged, c.shortfall = c.lead.Settle(&c.hold, s, &a)
 }
 
 // answerRPC makes an answer the response.
@@ -308,15 +342,21 @@ func appendCost(b []byte, cost billing.Nano) []byte {
 // while it goes out.
 func (c *Call) relayRPC(out *rpcAnswer) {
 	c.relaying, c.status = true, 200
-	cost, n := out.cost, out.credits
+	answer := *out
+	if c.lead != nil {
+		c.rpc.job.Tee = c.lead.Record
+	}
 	c.rpc.job.Relay(c.ctx, func(cause proxy.Cause, whole bool) {
 		switch {
 		case whole:
-			c.settleRPC(cost, n, 0)
+			c.settleRPC(&answer, 0)
 		case cause == proxy.ClientGone || cause == proxy.ClientStalled:
 			// The node did its work, and all that could be delivered was.
 			c.cause, c.status = cause.String(), 499
-			c.settleRPC(cost, n, billing.FlagAborted)
+			if c.lead != nil {
+				c.lead.Cut()
+			}
+			c.settleRPC(&answer, billing.FlagAborted)
 		default:
 			if cause == proxy.None {
 				cause = proxy.UpstreamMalformed

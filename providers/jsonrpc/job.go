@@ -32,12 +32,24 @@ type Job struct {
 	Verdicts []Verdict
 	Attempts int    // requests sent to nodes, over all calls
 	Node     string // that gave the answer, or the last that was asked
+	// Tee is shown what goes out of a large answer; nil: nobody.
+	Tee func(piece []byte)
 
 	main *attempt
 	body []byte // as sent, when it was rebuilt
 	out  []byte // the answer, when it was put together
 	lens lens
 	from Trip
+}
+
+// Writes says whether some call changes the chain.
+func (j *Job) Writes() bool {
+	for i := range j.Calls {
+		if j.Calls[i].Method.Class == Write {
+			return true
+		}
+	}
+	return false
 }
 
 // Trip is what a job needs to know of the request it belongs to.
@@ -103,7 +115,7 @@ func (j *Job) Reset() {
 		j.out = nil
 	}
 	j.Verdicts, j.body, j.out = j.Verdicts[:0], j.body[:0], j.out[:0]
-	j.Attempts, j.Node, j.main, j.from = 0, "", nil, Trip{}
+	j.Attempts, j.Node, j.main, j.from, j.Tee = 0, "", nil, Trip{}, nil
 	j.lens = lens{buf: j.lens.buf[:0]}
 }
 

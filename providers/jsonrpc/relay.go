@@ -45,6 +45,14 @@ type lens struct {
 
 // Pass is proxy.Lens.
 func (l *lens) Pass(p []byte) (out []byte, stop bool) {
+	out, stop = l.pass(p)
+	if l.job.Tee != nil && !stop {
+		l.job.Tee(out)
+	}
+	return out, stop
+}
+
+func (l *lens) pass(p []byte) (out []byte, stop bool) {
 	j := &l.job.main.judge
 	from := l.at
 	l.at += int64(len(p))
