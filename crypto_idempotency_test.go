@@ -51,16 +51,19 @@ func (c *chain) must(key, body string, status int) (http.Header, string) {
 	return header, answer
 }
 
+// manyFailures lets a client be refused as often as it likes.
+const manyFailures = "limits: { failed_requests: { count: 0 } }\nrpc:\n  rate: { rpm: 0 }\n"
+
 // withKeys runs a story with keys kept in files and in Redis.
 func withKeys(t *testing.T, story func(t *testing.T, c *chain)) {
 	t.Run("files", func(t *testing.T) {
 		t.Parallel()
-		story(t, startChain(t, 1, ""))
+		story(t, startChainWith(t, 1, "", "", manyFailures))
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
 		r := servers.StartRedis(t)
-		story(t, startChainWith(t, 1, "", "", "redis: { addresses: [\""+r.Addr+"\"], timeout: 5s }\nrpc:\n  rate: { rpm: 0 }\n"))
+		story(t, startChainWith(t, 1, "", "", "redis: { addresses: [\""+r.Addr+"\"], timeout: 5s }\n"+manyFailures))
 	})
 }
 
