@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,14 +26,16 @@ func TestCryptoFailover(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 2, "      head_every: 0s\n      timeouts: { read: 500ms }\n")
 	total := int64(0)
-	for name, f := range map[string]upstream.NodeFaults{
+	faults := map[string]upstream.NodeFaults{
 		"429": {Status: 429}, "503": {Status: 503}, "502": {Status: 502}, "401": {Status: 401, Body: `{"error":"bad key of backend-7"}`}, "402": {Status: 402},
 		"infura": {Hidden: "infura"}, "alchemy": {Hidden: "alchemy"}, "quicknode": {Hidden: "quicknode"}, "public": {Hidden: "public"}, "therpc": {Hidden: "therpc"}, "text": {Hidden: "text"},
 		"empty": {Empty: true}, "truncated": {Truncate: true}, "trailing": {Trailing: true}, "dropped": {Drop: true}, "slow": {Delay: 3 * time.Second},
-		"lacking": {Without: []string{"eth_chainId", "eth_call"}},
-	} {
-		c.nodes[0].Fault(f)
-		for range 2 { // by weight, the bad one is asked in half of the cases
+		"without": {Without: []string{"eth_chainId", "eth_call"}},
+	}
+	// What a node is without is remembered of it, so that comes last.
+	for _, name := range slices.Sorted(maps.Keys(faults)) {
+		c.nodes[0].Fault(faults[name])
+		for range 3 { // by weight, the bad one is asked in half of the cases
 			c.expect(chainID, chainAnswer, 20)
 			c.expect(threeCalls, threeAnswers, 60)
 			total += 80
