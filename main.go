@@ -29,6 +29,7 @@ import (
 	"farebox/billing"
 	"farebox/config"
 	_ "farebox/config/quiet"
+	"farebox/providers"
 	"farebox/proxy"
 	"farebox/routes"
 )
@@ -126,7 +127,7 @@ func serve(file string, override func(*config.Config)) error {
 
 	px := proxy.New(proxy.Options{ClientStall: cfg.Server.ClientStall, HalfCloseGone: *cfg.Server.HalfCloseGone})
 	defer px.Close()
-	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version}, cfg)
+	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Fetch: providers.NewFetcher(cfg.Fetch)}, cfg)
 	if err != nil {
 		return err
 	}

@@ -47,6 +47,8 @@ type Config struct {
 	// RPC are the blockchain networks (rpc.go).
 	RPC    RPC    `yaml:"rpc"`
 	Images Images `yaml:"images"`
+	// Fetch is how links of clients and upstreams are followed (fetch.go).
+	Fetch Fetch `yaml:"fetch"`
 
 	// SystemPrompt is put before the messages of every chat request unless the
 	// client says include_<brand>_system_prompt: false. Empty: none.
@@ -205,7 +207,7 @@ type Budget struct {
 // Upstream is one endpoint that serves models.
 type Upstream struct {
 	Name    string `yaml:"name"`    // operator's label; never sent to clients
-	Dialect string `yaml:"dialect"` // openai (default), anthropic
+	Dialect string `yaml:"dialect"` // openai (default), anthropic; for pictures also native, sdapi, stability, fal
 	// BaseURL includes the version prefix, e.g. https://api.openai.com/v1; http, https or unix:/path.
 	BaseURL string            `yaml:"base_url"`
 	Key     Secret            `yaml:"key"`     // bearer key or x-api-key; may be empty for self-hosted

@@ -62,6 +62,7 @@ func newConfig() *Config {
 		},
 		Redis:       Redis{Timeout: 30 * time.Millisecond, Away: "local_share"},
 		Idempotency: DefaultIdempotency(),
+		Fetch:       Fetch{Limit: 20 * time.Second},
 		Limits: Limits{
 			Tiers:               maps.Clone(builtinTiers),
 			FailedRequests:      Budget{Count: 20, Window: 30 * time.Second, Block: 30 * time.Second},

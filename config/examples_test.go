@@ -84,6 +84,7 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	full.Redis.Addresses = nil
 	f("redis", full.Redis, plain.Redis)
 	f("idempotency", full.Idempotency, plain.Idempotency)
+	f("fetch", []any{len(full.Fetch.Allow), len(full.Fetch.Deny), full.Fetch.Limit}, []any{0, 0, plain.Fetch.Limit})
 	f("limits.key", full.Limits.Key, plain.Limits.Key)
 	f("limits.failed_requests", full.Limits.FailedRequests, plain.Limits.FailedRequests)
 	f("limits.unsupported_features", full.Limits.UnsupportedFeatures, plain.Limits.UnsupportedFeatures)

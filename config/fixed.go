@@ -28,6 +28,7 @@ func Fixed(old, next *Config) []string {
 	differ("durability", old.Durability, next.Durability)
 	differ("redis", old.Redis, next.Redis)
 	differ("idempotency", old.Idempotency, next.Idempotency)
+	differ("fetch", old.Fetch, next.Fetch)
 	a, b := reflect.ValueOf(old.Server), reflect.ValueOf(next.Server)
 	for i := range a.NumField() {
 		differ("server."+a.Type().Field(i).Tag.Get("yaml"), a.Field(i).Interface(), b.Field(i).Interface())
@@ -42,4 +43,5 @@ func (c *Config) keepFixed(running *Config) {
 	c.Store, c.Durability = running.Store, running.Durability
 	c.Node, c.Billing.Leases = running.Node, running.Billing.Leases
 	c.Server, c.Redis, c.Idempotency = running.Server, running.Redis, running.Idempotency
+	c.Fetch = running.Fetch
 }

@@ -296,10 +296,11 @@ func TestFixedNamesWhatNeedsARestart(t *testing.T) {
 	next.Node, next.Billing.Leases = Node{Name: "n", Dir: "d"}, Leases{Reclaim: "relaxed"}
 	next.Redis.Addresses = []string{"r:6379"}
 	next.Idempotency.Malformed = "ignore"
+	next.Fetch.Allow = []string{"10.0.0.0/8"}
 	next.Log.Level, next.SystemPrompt = "debug", "x"
 	got := Fixed(old, next)
 	want := []string{
-		"brand", "brand_aliases", "listen", "tls.cert", "tls.key", "store", "node.name", "node.dir", "billing.leases", "durability", "redis", "idempotency",
+		"brand", "brand_aliases", "listen", "tls.cert", "tls.key", "store", "node.name", "node.dir", "billing.leases", "durability", "redis", "idempotency", "fetch",
 		"server.max_body", "server.max_in_flight", "server.max_connections", "server.read_timeout", "server.idle_timeout",
 		"server.client_stall", "server.drain_timeout", "server.metrics_listen", "server.half_close_gone",
 	}

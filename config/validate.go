@@ -32,6 +32,7 @@ func (v *validator) run() {
 	v.idempotency()
 	v.web3Keys()
 	v.images()
+	v.fetch()
 	v.texts()
 	v.upstreams()
 	v.models()

@@ -298,6 +298,9 @@ func (v *validator) rates(path string, output bool, in, out Pico, read, write *P
 	}
 }
 
+// pictureDialects are those of upstreams that make nothing but pictures.
+var pictureDialects = []string{"native", "sdapi", "stability", "fal"}
+
 func (v *validator) targets(path string, m *Model, upstreams map[string]*Upstream) {
 	list := path + ".targets"
 	if n := len(m.Targets); n == 0 || n > maxTargets {
@@ -323,6 +326,9 @@ func (v *validator) targets(path string, m *Model, upstreams map[string]*Upstrea
 		}
 		if m.IsImage() && u.Dialect == "anthropic" {
 			v.wrong(at+".upstream", "upstream %s speaks anthropic, which makes no pictures; expected an upstream of a dialect that does", quote(t.Upstream))
+		}
+		if !m.IsImage() && slices.Contains(pictureDialects, u.Dialect) {
+			v.wrong(at+".upstream", "upstream %s speaks %s, which makes pictures only; expected an upstream of dialect openai or anthropic", quote(t.Upstream), u.Dialect)
 		}
 		if m.Type == "embedding" && u.Dialect == "anthropic" {
 			v.wrong(at+".upstream", "upstream %s speaks anthropic, which has no embeddings; expected an upstream of dialect openai", quote(t.Upstream))

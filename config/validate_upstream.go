@@ -58,7 +58,7 @@ func (v *validator) upstreams() {
 }
 
 func (v *validator) upstream(path string, u *Upstream) {
-	v.oneOf(path+".dialect", u.Dialect, "openai", "anthropic")
+	v.oneOf(path+".dialect", u.Dialect, append([]string{"openai", "anthropic"}, pictureDialects...)...)
 	v.baseURL(path+".base_url", u.BaseURL)
 	v.headerValue(path+".key", u.Key)
 	v.headers(path, u)
@@ -81,8 +81,8 @@ func (v *validator) upstream(path string, u *Upstream) {
 	whole(v, path+".breaker.failures", u.Breaker.Failures, 0, 10_000)
 	v.duration(path+".breaker.open_for", u.Breaker.OpenFor, time.Millisecond, time.Hour)
 
-	if q := u.Quirks; u.Dialect == "anthropic" && (q.MaxTokens || q.NoStreamOptions || q.NoReasoningEffort || q.NoDeveloperRole) {
-		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers stand at an upstream of dialect anthropic; expected api_key_header only")
+	if q := u.Quirks; u.Dialect != "openai" && (q.MaxTokens || q.NoStreamOptions || q.NoReasoningEffort || q.NoDeveloperRole) {
+		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers stand at an upstream of dialect %s; expected api_key_header only", u.Dialect)
 	}
 }
 

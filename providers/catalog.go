@@ -90,7 +90,9 @@ func newUpstream(cfg *config.Upstream, prev *Catalog) (*endpoint, error) {
 	case "anthropic":
 		u.Dialect = anthropic.Dialect{}
 	default:
-		return nil, fmt.Errorf("cannot speak dialect %q to upstream %s: expected openai or anthropic", cfg.Dialect, cfg.Name)
+		if imageDialects[cfg.Dialect] == nil { // those speak of pictures only
+			return nil, fmt.Errorf("cannot speak dialect %q to upstream %s: it is unknown", cfg.Dialect, cfg.Name)
+		}
 	}
 	if cfg.CAFile != "" {
 		// Certificates are renewed in place, so the path alone tells nothing.
@@ -123,8 +125,11 @@ func targetOptions(u *config.Upstream) proxy.TargetOptions {
 		MaxConns: u.MaxConnections, MaxIdle: u.MaxIdle, RetrySafe: u.RetrySafe,
 	}
 	carrier, prefix := "Authorization", "Bearer "
-	if u.Dialect == "anthropic" {
+	switch u.Dialect {
+	case "anthropic":
 		carrier, prefix = "x-api-key", ""
+	case "fal":
+		prefix = "Key "
 	}
 	if u.Quirks.APIKeyHeader != "" {
 		carrier, prefix = u.Quirks.APIKeyHeader, ""

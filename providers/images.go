@@ -3,14 +3,25 @@ package providers
 import (
 	"time"
 
+	"farebox/config"
+	"farebox/providers/fetch"
 	"farebox/providers/image"
+	"farebox/providers/image/fal"
+	"farebox/providers/image/native"
 	imageopenai "farebox/providers/image/openai"
+	"farebox/providers/image/picture"
+	"farebox/providers/image/sdapi"
+	"farebox/providers/image/stability"
 )
 
 // imageDialects are what upstreams of pictures speak, by the name of their
 // dialect in the config.
 var imageDialects = map[string]image.Dialect{
-	"openai": imageopenai.Dialect{},
+	"openai":    imageopenai.Dialect{},
+	"native":    native.Dialect{},
+	"sdapi":     sdapi.Dialect{},
+	"stability": stability.Dialect{},
+	"fal":       fal.Dialect{},
 }
 
 // ImagePlans makes the plans of one job for m, one for each of its runs. They
@@ -52,4 +63,12 @@ func pictures(t *Target, options map[string]string) {
 	t.Pictures = &image.Target{
 		Upstream: t.Upstream.Name, Model: t.Name, Dialect: imageDialects[t.Upstream.Config.Dialect], Proxy: t.Upstream.Proxy, Options: options, Place: t,
 	}
+}
+
+// NewFetcher follows links to pictures, and to nothing else.
+func NewFetcher(c config.Fetch) *fetch.Client {
+	return fetch.New(fetch.Options{
+		Allow: config.Prefixes(c.Allow), Deny: config.Prefixes(c.Deny), Limit: c.Limit,
+		Accept: func(first []byte) bool { return picture.Sniff(first) != picture.Unknown },
+	})
 }
