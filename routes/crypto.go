@@ -299,7 +299,10 @@ func (c *Call) settleRPC(out *rpcAnswer, flags billing.Flags) {
 		{Name: string(n.rpcCredits), Value: strconv.FormatInt(out.credits, 10)},
 		{Name: string(n.rpcCost), Value: string(appendCost(nil, out.cost))},
 	}}
-	if !out.large {
+	switch {
+	case out.stream != nil:
+		c.lead.Cut() // too large to be given again
+	case !out.large:
 		a.Body = out.body
 	}
 	c.charged, c.shortfall = c.lead.Settle(&c.hold, s, &a)
