@@ -31,6 +31,7 @@ type Comparison struct {
 	Scenarios []Outcome         `json:"scenarios"`
 	Memory    map[string]Memory `json:"memory"`
 	Aborts    map[string]Abort  `json:"aborts"`
+	Large     map[string]Large  `json:"large"`
 	Goals     []Goal            `json:"goals"`
 	Notes     []string          `json:"notes"`
 }
@@ -65,7 +66,7 @@ func Run(ctx context.Context, o Options) (*Comparison, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	c := &Comparison{Started: time.Now(), Quick: o.Quick, Memory: map[string]Memory{}, Aborts: map[string]Abort{}}
+	c := &Comparison{Started: time.Now(), Quick: o.Quick, Memory: map[string]Memory{}, Aborts: map[string]Abort{}, Large: map[string]Large{}}
 	l, err := newLab()
 	defer l.close()
 	if err != nil {
@@ -85,7 +86,7 @@ func Run(ctx context.Context, o Options) (*Comparison, error) {
 }
 
 func (o *Options) check() error {
-	known := map[string]bool{"memory": true, "abort": true}
+	known := map[string]bool{"memory": true, "abort": true, "rpc_100mb": true}
 	for _, s := range scenarios(true) {
 		known[s.Name] = true
 	}
@@ -108,7 +109,7 @@ func Names() []string {
 	for _, s := range scenarios(true) {
 		list = append(list, s.Name)
 	}
-	return append(list, "memory", "abort")
+	return append(list, "abort", "memory", "rpc_100mb")
 }
 
 // plan walks through the steps of a comparison and tells how far it is.
@@ -125,6 +126,7 @@ type plan struct {
 const (
 	memorySeconds = 10
 	abortSeconds  = 4
+	largeSeconds  = 8
 )
 
 func (p *plan) wants(name string) bool {
@@ -166,6 +168,9 @@ func (p *plan) count() {
 	}
 	if p.wants("abort") {
 		p.all += abortSeconds * float64(len(p.but(bodyContender)))
+	}
+	if p.wants("rpc_100mb") {
+		p.all += largeSeconds * float64(len(p.but(bodyContender)))
 	}
 }
 
@@ -217,7 +222,12 @@ func (p *plan) run(ctx context.Context) error {
 		}
 	}
 	if p.wants("memory") {
-		return p.memory(ctx, gateways)
+		if err := p.memory(ctx, gateways); err != nil {
+			return err
+		}
+	}
+	if p.wants("rpc_100mb") {
+		return p.large(ctx, gateways)
 	}
 	return nil
 }
@@ -225,6 +235,9 @@ func (p *plan) run(ctx context.Context) error {
 func (p *plan) one(ctx context.Context, s Scenario, g *gateway) (*load.Result, error) {
 	o := s.Load
 	o.URL, o.Key, o.PIDs = g.address(o.Stream), g.key, g.pids(o.Stream)
+	if s.RPC {
+		o.Path = g.rpc()
+	}
 	o.Mates = []int{p.l.upstream.pid()}
 	o.Warmup, o.Duration = s.Warmup, s.Measure
 	r, err := load.Run(ctx, o)
@@ -261,10 +274,7 @@ func (p *plan) memory(ctx context.Context, gateways map[string]*gateway) error {
 	if p.o.Quick {
 		streams, ramp, settle = 1000, 600*time.Millisecond, 1200*time.Millisecond
 	}
-	for name, g := range gateways { // a used gateway keeps memory that is not the streams'
-		g.stop()
-		delete(gateways, name)
-	}
+	stopAll(gateways)
 	for _, name := range p.but("direct", bodyContender) {
 		p.step(0, fmt.Sprintf("memory of %d streams: %s", streams, name))
 		m, err := p.l.measureMemory(ctx, name, streams, ramp, settle)
@@ -273,6 +283,32 @@ func (p *plan) memory(ctx context.Context, gateways map[string]*gateway) error {
 		}
 		p.c.Memory[name] = m
 		p.step(memorySeconds, "memory")
+	}
+	return nil
+}
+
+// stopAll is for what is measured afresh: a used gateway keeps memory.
+func stopAll(gateways map[string]*gateway) {
+	for name, g := range gateways {
+		g.stop()
+		delete(gateways, name)
+	}
+}
+
+func (p *plan) large(ctx context.Context, gateways map[string]*gateway) error {
+	answers := 10
+	if p.o.Quick {
+		answers = 3
+	}
+	stopAll(gateways)
+	for _, name := range p.but(bodyContender) {
+		p.step(0, "answers of 100 MB: "+name)
+		m, err := p.l.measureLarge(ctx, name, answers)
+		if err != nil {
+			return fmt.Errorf("cannot measure large answers through %s: %w", name, err)
+		}
+		p.c.Large[name] = m
+		p.step(largeSeconds, "rpc_100mb")
 	}
 	return nil
 }

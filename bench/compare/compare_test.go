@@ -51,6 +51,23 @@ func TestGoalsCompareWithNginxAndNotWithTheClock(t *testing.T) {
 	}
 }
 
+func TestCallsAreComparedWithTheRelayAndThePeers(t *testing.T) {
+	c := measured(map[string]float64{"nginx": 20, "farebox": 30, "relay": 19}, map[string]float64{})
+	c.Large = map[string]Large{"farebox": {FirstByteMs: 1, GrowthBytes: 3 << 20, SideGrowth: 3 << 20}}
+	f := func(name string, value float64, met bool) {
+		t.Helper()
+		if g := goalOf(t, c, name); !g.Known || g.Met != met || math.Abs(g.Value-value) > 1e-9 {
+			t.Errorf("%+v, want %v", g, value)
+		}
+	}
+	f("CPU a JSON-RPC call", 30.0/19, false)
+	f("the best peer's 117 µs", 30.0/117, true)
+	f("the best peer's 715 µs", 30.0/715, true)
+	f("100 MB answer, first byte", 1, true)
+	f("100 MB answer, memory growth", 3, false)
+	f("8 side by side", 3, true)
+}
+
 func TestWhatWasNotMeasuredIsNotMet(t *testing.T) {
 	c := measured(map[string]float64{"nginx": 20}, map[string]float64{"direct": 50, "nginx": 150})
 	for i := range c.Scenarios {

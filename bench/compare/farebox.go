@@ -25,6 +25,11 @@ upstreams:
     base_url: http://%s/v1
     max_connections: 20000
     max_idle: 60s
+rpc:
+  rate: { rpm: 0 }
+  networks:
+    - name: ethereum-mainnet
+      upstreams: [{ name: simulated, url: "http://%s%s", max_connections: 20000, max_idle: 60s }]
 models:
 `
 	fareboxModel = `  - id: %s
@@ -35,6 +40,7 @@ models:
     targets: [{ upstream: simulated }]
 `
 	fareboxPath   = "/api/v1"
+	fareboxRPC    = "/crypto/rpc/ethereum-mainnet"
 	fareboxCredit = "1000000"
 )
 
@@ -48,7 +54,7 @@ func startFarebox(l *lab) (*gateway, error) {
 		return nil, err
 	}
 	store, conf := filepath.Join(dir, "store"), filepath.Join(dir, "farebox.yaml")
-	text := fmt.Sprintf(fareboxHead, addr, store, l.upstreamAddr)
+	text := fmt.Sprintf(fareboxHead, addr, store, l.upstreamAddr, l.upstreamAddr, upstream.BenchRPCPath)
 	for _, model := range upstream.BenchModels() {
 		text += fmt.Sprintf(fareboxModel, model)
 	}
@@ -59,7 +65,7 @@ func startFarebox(l *lab) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{name: "farebox", url: "http://" + addr + fareboxPath, processes: []*process{p}}
+	g := &gateway{name: "farebox", url: "http://" + addr + fareboxPath, rpcPath: fareboxRPC, processes: []*process{p}}
 	if err := p.ready(addr); err != nil {
 		return g, err
 	}

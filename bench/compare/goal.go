@@ -64,6 +64,7 @@ func (c *Comparison) goals() []Goal {
 	add("added latency, p99", 1.4, "x nginx's", false)(added("json_1k_open", func(f Figures) float64 { return f.P99Us }))
 	add("added time to first event, p50", 1.1, "x nginx's", false)(added("sse_first", func(f Figures) float64 { return f.FirstP50Us }))
 	add("added time to first event, p99", 1.4, "x nginx's", false)(added("sse_first", func(f Figures) float64 { return f.FirstP99Us }))
+	c.rpcGoals(add)
 	m, ok := c.Memory[contender]
 	add("memory an open stream", 31, "KB", false)(m.KBPerStream, ok)
 	a, ok := c.Aborts[contender]

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"farebox/bench/upstream"
@@ -28,6 +29,7 @@ type gateway struct {
 	name      string
 	url       string
 	streamURL string // when streams go elsewhere
+	rpcPath   string // of blockchain calls; default as at the upstream
 	key       string
 	processes []*process
 }
@@ -58,6 +60,14 @@ func (g *gateway) address(stream bool) string {
 		return g.streamURL
 	}
 	return g.url
+}
+
+// rpc is the path of blockchain calls below the address.
+func (g *gateway) rpc() string {
+	if g.rpcPath != "" {
+		return g.rpcPath
+	}
+	return strings.TrimPrefix(upstream.BenchRPCPath, "/v1")
 }
 
 // pids are the processes that work for such a request.

@@ -52,13 +52,13 @@ func TestRunMeasuresEveryContenderInEveryRound(t *testing.T) {
 	}
 	var steps []float64
 	c, err := Run(context.Background(), Options{
-		Quick: true, Rounds: 2, Only: []string{"json_1k", "sse_burst", "memory", "abort"}, Without: []string{"nginx", "nginx-2m", "farebox"},
+		Quick: true, Rounds: 2, Only: []string{"json_1k", "sse_burst", "rpc_single", "rpc_100mb", "memory", "abort"}, Without: []string{"nginx", "nginx-2m", "farebox"},
 		Progress: func(done float64, _ string) { steps = append(steps, done) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Scenarios) != 2 {
+	if len(c.Scenarios) != 3 {
 		t.Fatalf("%d scenarios", len(c.Scenarios))
 	}
 	for _, s := range c.Scenarios {
@@ -74,6 +74,12 @@ func TestRunMeasuresEveryContenderInEveryRound(t *testing.T) {
 	}
 	if m := c.Memory["relay"]; m.KBPerStream < 5 || m.KBPerStream > 200 || m.Failed > 0 {
 		t.Errorf("memory %+v", m)
+	}
+	for _, name := range []string{"direct", "relay"} {
+		m := c.Large[name]
+		if m.Answers < 1 || m.Failed > 0 || m.FirstByteMs <= 0 || m.TookMs < m.FirstByteMs || m.GrowthBytes > 64<<20 || (m.CPUMs > 0) != (name == "relay") {
+			t.Errorf("large answers through %s: %+v", name, m)
+		}
 	}
 	if a := c.Aborts["direct"]; a.StreamSeen != a.Tries || a.WaitSeen != a.Tries || a.StreamMaxMs > 100 {
 		t.Errorf("aborts %+v", a)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"farebox/bench/load"
+	"farebox/bench/upstream"
 )
 
 // Scenario is one kind of traffic that every contender gets in every round.
@@ -15,6 +16,7 @@ type Scenario struct {
 	Warmup  time.Duration
 	Measure time.Duration
 	Direct  bool // also measured without a gateway
+	RPC     bool // blockchain calls, which have a path of their own
 	Bodies  bool // large bodies: nginx also with buffers for them
 	Rounds  int
 }
@@ -27,6 +29,8 @@ const (
 	burstStreams = 64
 	jsonConns    = 64
 	bigConns     = 16
+	callConns    = 32
+	batchConns   = 8
 	openRate     = 2000
 	shortRate    = 500
 )
@@ -43,6 +47,9 @@ func scenarios(quick bool) []Scenario {
 	stream := func(model string, conns int, rate float64, ramp time.Duration) load.Options {
 		return load.Options{Model: model, Stream: true, MaxTokens: streamTokens, Connections: conns, Rate: rate, Ramp: ramp}
 	}
+	calls := func(body []byte, conns int) load.Options {
+		return load.Options{Body: body, Connections: conns}
+	}
 	list := []Scenario{
 		{Name: "json_1k", Title: "chat, 1 KB, as fast as 64 connections go", Load: whole(1<<10, jsonConns, 0), Direct: true},
 		{Name: "json_1k_open", Title: "chat, 1 KB, 2,000 requests a second", Load: whole(1<<10, jsonConns, openRate), Direct: true},
@@ -52,6 +59,8 @@ func scenarios(quick bool) []Scenario {
 		{Name: "sse_first", Title: "streams of 10 events, 500 new ones a second", Load: stream("bench-sse-short", jsonConns, shortRate, 0), Direct: true},
 		{Name: "sse_paced", Title: "400 streams of 50 events a second", Load: stream("bench-sse-paced", pacedStreams, 0, measure/2), Unit: "event", Direct: true, Warmup: measure / 2},
 		{Name: "sse_burst", Title: "64 streams, 8 events a write", Load: stream("bench-sse-burst", burstStreams, 0, warm), Unit: "event", Direct: true},
+		{Name: "rpc_single", Title: "JSON-RPC, single calls, as fast as 32 connections go", Load: calls(upstream.BenchRPCCall, callConns), RPC: true, Direct: true},
+		{Name: "rpc_batch", Title: "JSON-RPC, batches of 100, as fast as 8 connections go", Load: calls(upstream.BenchRPCCalls, batchConns), RPC: true, Direct: true},
 	}
 	for i := range list {
 		s := &list[i]

@@ -42,6 +42,7 @@ func (c *Comparison) Print(out io.Writer) {
 	}
 	c.printMemory(out)
 	c.printAborts(out)
+	c.printLarge(out)
 	c.printGoals(out)
 	for _, n := range c.Notes {
 		fmt.Fprintln(out, "note:", n)

@@ -16,6 +16,7 @@ import (
 // Options of one run.
 type Options struct {
 	URL         string // base with /v1, or the full address of the endpoint
+	Path        string // below the base; default /chat/completions
 	Key         string // bearer key, may be empty
 	Model       string
 	Stream      bool
@@ -30,6 +31,8 @@ type Options struct {
 	Timeout     time.Duration // of one request; default 30s; streams: between two reads
 	Abort       float64       // share of streams left by the client
 	AbortAfter  int           // events it reads before that
+	Heads       bool          // the time to the head of whole answers is measured, too
+	ReadBuffer  int           // of a connection; default and least 8 KB
 	PIDs        []int         // processes to watch, with their children
 	Mates       []int         // processes of the harness, which do not count as other programs
 	Progress    func(done float64, line string)
@@ -138,8 +141,11 @@ func prepare(o Options) (*run, error) {
 		r.tls = &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}
 	}
 	path := strings.TrimSuffix(u.Path, "/")
-	if !strings.HasSuffix(path, "/chat/completions") {
-		path += "/chat/completions"
+	if o.Path == "" {
+		o.Path = "/chat/completions"
+	}
+	if !strings.HasSuffix(path, o.Path) {
+		path += o.Path
 	}
 	r.request = requestBytes(u.Host, path, o)
 	for range min(o.Connections, 16) {
@@ -277,7 +283,7 @@ func (r *run) dial() (*client, error) {
 		_ = t.SetDeadline(time.Time{})
 		nc = t
 	}
-	c := &client{nc: nc, buf: make([]byte, readBuffer), timeout: r.o.Timeout}
+	c := &client{nc: nc, buf: make([]byte, max(readBuffer, r.o.ReadBuffer)), timeout: r.o.Timeout}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stop.Load() {

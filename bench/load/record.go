@@ -114,6 +114,13 @@ func (r *recorder) event(s seen) {
 	}
 }
 
+// begun counts the time to the head of a whole answer.
+func (r *recorder) begun(after time.Duration) {
+	r.mu.Lock()
+	record(r.first, after)
+	r.mu.Unlock()
+}
+
 func (r *recorder) merge(o *recorder) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

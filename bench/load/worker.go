@@ -76,6 +76,9 @@ func (w *worker) one(start time.Time) bool {
 	if err := c.head(); err != nil {
 		return w.fail("head", err)
 	}
+	if r.o.Heads && !c.stream && c.status == 200 && w.window.counted && w.counts() {
+		w.rec.begun(time.Since(start))
+	}
 	if r.o.Abort > 0 {
 		// The golden ratio spreads the aborted requests evenly.
 		n := float64(r.serial.Add(1)) * 0.6180339887498949

@@ -20,7 +20,7 @@ func OfComparison(c *compare.Comparison) Page {
 	for _, s := range c.Scenarios {
 		p.Sections = append(p.Sections, scenarioSection(s))
 	}
-	p.Sections = append(p.Sections, memorySection(c), abortSection(c), Section{Title: "Notes", Text: c.Notes})
+	p.Sections = append(p.Sections, memorySection(c), abortSection(c), largeSection(c), peerSection(c), Section{Title: "Notes", Text: c.Notes})
 	return p
 }
 
@@ -44,7 +44,7 @@ func goalSection(c *compare.Comparison) Section {
 
 // overviewSection draws CPU per operation relative to nginx.
 func overviewSection(c *compare.Comparison) Section {
-	limits := map[string]float64{"json_1k": 1.15, "json_32k": 1.5, "json_256k": 0.85, "json_1m": 0.85, "sse_paced": 1.35, "sse_burst": 1.25}
+	limits := map[string]float64{"json_1k": 1.15, "json_32k": 1.5, "json_256k": 0.85, "json_1m": 0.85, "sse_paced": 1.35, "sse_burst": 1.25, "rpc_single": 0, "rpc_batch": 0}
 	chart := Chart{Title: "CPU per request or event, nginx = 1 (dashed: farebox's goal)", Y: "x nginx"}
 	for _, s := range c.Scenarios {
 		base := s.Figures["nginx"].CPUUs
@@ -156,4 +156,54 @@ func abortSection(c *compare.Comparison) Section {
 			fmt.Sprintf("%d of %d", a.WaitSeen, a.Tries), number(a.WaitMedianMs), number(a.WaitMaxMs)))
 	}
 	return Section{Title: "Client gone, upstream told", Table: t}
+}
+
+func largeSection(c *compare.Comparison) Section {
+	t := &Table{Head: []string{"", "answers", "first byte ms", "whole ms", "CPU ms", "idle MB", "growth MB", "side by side: growth MB", "first byte ms", "failed"}}
+	growth := Chart{Title: "MB that a gateway grows by, one answer of 100 MB at a time (dashed: farebox's goal)", Y: "MB", Goal: 2}
+	first := Chart{Title: "ms to the first byte (dashed: farebox's goal)", Y: "ms", Goal: 3}
+	for _, name := range compare.Contenders {
+		m, ok := c.Large[name]
+		if !ok {
+			continue
+		}
+		t.Rows = append(t.Rows, cells(name, fmt.Sprint(m.Answers), number(m.FirstByteMs), number(m.TookMs), number(m.CPUMs), number(float64(m.FromFreshRSS)/(1<<20)),
+			number(float64(m.GrowthBytes)/(1<<20)), number(float64(m.SideGrowth)/(1<<20)), number(m.SideByteMs), fmt.Sprint(m.Failed)))
+		first.Groups = append(first.Groups, Group{Name: name, Bars: []Bar{{Name: name, Color: colorOf(name, 0), Value: m.FirstByteMs}}})
+		if name != "direct" {
+			growth.Groups = append(growth.Groups, Group{Name: name, Bars: []Bar{{Name: name, Color: colorOf(name, 0), Value: float64(m.GrowthBytes) / (1 << 20)}}})
+		}
+	}
+	return Section{Title: "rpc_100mb: JSON-RPC, answers of 100 MB", Table: t, Charts: []Chart{growth, first}}
+}
+
+// peerSection stands other gateways for JSON-RPC beside this run.
+func peerSection(c *compare.Comparison) Section {
+	t := &Table{Head: []string{"", "CPU µs/call", "CPU µs/batch of 100", "100 MB: first byte ms", "CPU ms", "growth MB"}}
+	chart := Chart{Title: "CPU µs a single call", Y: "µs"}
+	bar := func(name string, color int, v float64) {
+		if v > 0 {
+			chart.Groups = append(chart.Groups, Group{Name: name, Bars: []Bar{{Name: name, Color: color, Value: v}}})
+		}
+	}
+	figure := func(scenario, name string) float64 {
+		for _, s := range c.Scenarios {
+			if s.Name == scenario {
+				return s.Figures[name].CPUUs
+			}
+		}
+		return 0
+	}
+	for _, name := range []string{"relay", "nginx", "farebox"} {
+		m := c.Large[name]
+		t.Rows = append(t.Rows, cells(name, number(figure("rpc_single", name)), number(figure("rpc_batch", name)), number(m.FirstByteMs), number(m.CPUMs), number(float64(m.GrowthBytes)/(1<<20))))
+		bar(name, colorOf(name, 0), figure("rpc_single", name))
+	}
+	for _, p := range compare.Peers {
+		t.Rows = append(t.Rows, cells(p.Name+" (read before)", number(p.SingleUs), number(p.BatchUs), number(p.FirstMs), number(p.LargeMs), number(p.GrowthMB)))
+		bar(p.Name, 5, p.SingleUs)
+	}
+	return Section{Title: "JSON-RPC beside other gateways", Table: t, Charts: []Chart{chart}, Text: []string{
+		"The figures of the other gateways are fixed: they were read before, one core each, with the same kind of load and node. Peers answer an eth_call of 100 MB.",
+	}}
 }

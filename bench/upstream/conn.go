@@ -78,6 +78,9 @@ func (c *conn) serve() bool {
 		return c.serveBench(model)
 	}
 	path, _, _ := bytes.Cut(c.req.path, []byte("?"))
+	if string(path) == BenchRPCPath {
+		return c.serveBenchRPC()
+	}
 	if bytes.HasPrefix(path, []byte("/_sim/")) {
 		return c.serveTruth(string(path))
 	}

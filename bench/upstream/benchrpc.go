@@ -1,0 +1,93 @@
+package upstream
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// The measured path of blockchain calls: a body posted to BenchRPCPath is not
+// parsed, and its answer is prepared. Faults, states and other methods are in
+// Node, which is not made for speed.
+
+// BenchRPCPath is where the measured node listens.
+const BenchRPCPath = "/v1/rpc"
+
+// Requests of the measurements, and what is asked for.
+const (
+	// BenchRPCLarge is the size of the result of eth_getLogs in bytes, about.
+	BenchRPCLarge = 100 << 20
+	// BenchRPCBatch is the number of calls in BenchRPCCalls.
+	BenchRPCBatch  = 100
+	benchRPCResult = `"result":"0x1bc16d674ec80000"}`
+	benchRPCChunk  = 64 << 10
+)
+
+// BenchRPCCall is one call, BenchRPCCalls a batch and BenchRPCLogs a call with
+// a large answer.
+var (
+	BenchRPCCall  = []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x407d73d8a49eeb85d32cf465507dd71d507100c1","latest"]}`)
+	BenchRPCCalls = benchBatch(func(id string) string {
+		return `{"jsonrpc":"2.0","id":` + id + `,"method":"eth_getBalance","params":["0x407d73d8a49eeb85d32cf465507dd71d507100c1","latest"]}`
+	})
+	BenchRPCLogs = []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x1","toBlock":"0x100000"}]}`)
+)
+
+var (
+	benchRPCLogsMark = []byte(`"eth_getLogs"`)
+	benchRPCOne      = benchWhole([]byte(`{"jsonrpc":"2.0","id":1,` + benchRPCResult))
+	benchRPCMany     = benchWhole(benchBatch(func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,` + benchRPCResult }))
+	benchRPCHead     = []byte("HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		chunkOf(`{"jsonrpc":"2.0","id":1,"result":[`))
+	benchRPCPiece = benchLogs()
+	benchRPCEnd   = []byte(chunkOf(`null]}`) + "0\r\n\r\n")
+)
+
+func benchBatch(call func(id string) string) []byte {
+	b := []byte{'['}
+	for i := 1; i <= BenchRPCBatch; i++ {
+		if i > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, call(strconv.Itoa(i))...)
+	}
+	return append(b, ']')
+}
+
+func benchWhole(body []byte) []byte {
+	head := "HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
+	return append([]byte(head), body...)
+}
+
+// benchLogs is a chunk of about benchRPCChunk bytes of logs.
+func benchLogs() []byte {
+	log := string(largeLog)
+	return []byte(chunkOf(strings.Repeat(log, benchRPCChunk/len(log))))
+}
+
+// serveBenchRPC answers a call on the measured path.
+func (c *conn) serveBenchRPC() bool {
+	body := bytes.TrimLeft(c.req.body, " \t\r\n")
+	answer := benchRPCOne
+	switch {
+	case len(body) > 0 && body[0] == '[':
+		answer = benchRPCMany
+	case bytes.Contains(body[:min(len(body), benchLook)], benchRPCLogsMark):
+		return c.benchRPCLarge()
+	}
+	_, err := c.nc.Write(answer)
+	return err == nil
+}
+
+func (c *conn) benchRPCLarge() bool {
+	if _, err := c.nc.Write(benchRPCHead); err != nil {
+		return false
+	}
+	for sent := 0; sent < BenchRPCLarge; sent += len(benchRPCPiece) {
+		if _, err := c.nc.Write(benchRPCPiece); err != nil {
+			return false
+		}
+	}
+	_, err := c.nc.Write(benchRPCEnd)
+	return err == nil
+}
