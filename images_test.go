@@ -111,13 +111,19 @@ func (e *easel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		width, _ = strconv.Atoi(a)
 		height, _ = strconv.Atoi(b)
 	}
-	text := base64.StdEncoding.EncodeToString(painting(width, height))
+	file := painting(width, height)
+	if strings.Contains(prompt, "LARGE") {
+		file = largePicture()
+	}
+	text := base64.StdEncoding.EncodeToString(file)
 	list := strings.TrimSuffix(strings.Repeat(`{"b64_json":"`+text+`"},`, n), ",")
 	e.mu.Lock()
 	e.made += n
 	e.mu.Unlock()
+	answer := `{"created":1,"data":[` + list + `]}`
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, `{"created":1,"data":[`+list+`]}`)
+	w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+	_, _ = io.WriteString(w, answer)
 }
 
 func boundaryOf(r *http.Request) string {
@@ -137,6 +143,11 @@ func (e *easel) requests() int {
 	defer e.mu.Unlock()
 	return len(e.asked)
 }
+
+// largePicture is a PNG of 24 MB.
+var largePicture = sync.OnceValue(func() []byte {
+	return pngOf(512, 512, pngChunk("tEXt", make([]byte, 24<<20)), pngChunk("IDAT", []byte("pixels")))
+})
 
 var paintings sync.Map // size -> PNG
 
