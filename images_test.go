@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"farebox/bench/upstream"
 )
 
 // easel is an upstream that speaks OpenAI's images API and paints what it is
@@ -171,8 +173,10 @@ const imagesConfig = `
 log: { level: info, format: json, sample_above: 0 }
 billing: { minimum_balance: 0 }
 limits: { failed_requests: { count: 0 }, unsupported_features: { count: 0 } }
+fetch: { allow: [127.0.0.1] }
 upstreams:
-  - { name: easel, base_url: %s, breaker: { failures: 0 } }
+  - { name: simulated, dialect: native, base_url: %[2]s, breaker: { failures: 0 } }
+  - { name: easel, base_url: %[1]s, breaker: { failures: 0 } }
 models:
   - id: pixels
     type: image
@@ -210,27 +214,29 @@ models:
     type: upscale
     tier: unlimited
     price: { upscale: { 2x: 0.02, 4x: 0.08 } }
-    targets: [{ upstream: easel, model: large-1 }]
+    targets: [{ upstream: simulated, model: large-1 }]
   - id: cut
     type: background_removal
     tier: unlimited
     price: { generation: 0.03 }
-    targets: [{ upstream: easel, model: cut-1 }]
+    targets: [{ upstream: simulated, model: cut-1 }]
 `
 
 // studio is a gateway with an easel behind it and one account.
 type studio struct {
 	*gateway
 	*easel
+	sim *simulated
 	key string
 }
 
 func startStudio(t testing.TB, balance string) *studio {
 	t.Helper()
 	e := startEasel(t)
-	g := startGateway(t, fmt.Sprintf(imagesConfig, e.URL))
+	sim := startUpstream(t, upstream.Options{})
+	g := startGateway(t, fmt.Sprintf(imagesConfig, e.URL, sim.URL))
 	g.NewAccount("a", balance)
-	return &studio{g, e, g.Key("a")}
+	return &studio{g, e, sim, g.Key("a")}
 }
 
 // spent is what the account was charged, with nothing held any more.
@@ -309,5 +315,83 @@ func TestPicturesAreMadeAndCharged(t *testing.T) {
 	}
 	if got := s.spent() - before; got != 520_000_000+340_000_000+2*9_200_000 {
 		t.Errorf("the edits cost %s", got)
+	}
+}
+
+// Upscaling and cutting out go to an upstream that speaks this very API.
+func TestPicturesAreEnlargedAndCutOut(t *testing.T) {
+	s := startStudio(t, "100")
+	picture := painting(512, 256)
+	text := base64.StdEncoding.EncodeToString(picture)
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/picture.png":
+			_, _ = w.Write(picture)
+		case "/moved":
+			http.Redirect(w, r, "/picture.png", http.StatusFound)
+		case "/inside":
+			http.Redirect(w, r, "http://127.0.0.2:80/picture.png", http.StatusFound)
+		case "/page":
+			_, _ = io.WriteString(w, "<html>no picture</html>")
+		case "/broken":
+			_, _ = w.Write(picture[:len(picture)/2])
+		case "/large":
+			w.Header().Set("Content-Length", strconv.Itoa(26<<20))
+			_, _ = w.Write(append(picture[:40:40], make([]byte, 1<<20)...))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(site.Close)
+	spent := money(0)
+	made := func(name, path, body string, f *form, width, height int, price money) {
+		t.Helper()
+		var status int
+		var header http.Header
+		var answer []byte
+		if f != nil {
+			status, header, answer = f.send(t, s.gateway, path, s.key)
+		} else {
+			status, header, answer = s.post(path, s.key, body)
+		}
+		m, err := png.DecodeConfig(bytes.NewReader(answer))
+		if status != 200 || header.Get("Content-Type") != "image/png" || err != nil || width > 0 && (m.Width != width || m.Height != height) {
+			t.Fatalf("%s: %d %v %v, %d x %d", name, status, header.Get("Content-Type"), err, m.Width, m.Height)
+		}
+		spent += price
+		if got := s.spent(); got != spent {
+			t.Errorf("%s: charged %s, want %s", name, got-spent+price, price)
+		}
+	}
+	made("twice as large", "/image/upscale", `{"image":"`+text+`"}`, nil, 1024, 512, 20_000_000)
+	made("four times, as a form", "/image/upscale", "", newForm().field("scale", "4").file("image", picture), 2048, 1024, 80_000_000)
+	made("enhanced only", "/image/upscale", `{"image":"`+text+`","scale":1,"enhance":"true","enhanceCreativity":0.2,"creativity":9}`, nil, 0, 0, 20_000_000)
+	large := base64.StdEncoding.EncodeToString(painting(4096, 2048))
+	made("as large as it gets", "/image/upscale", `{"image":"`+large+`","scale":4}`, nil, 0, 0, 20_000_000)
+	made("cut out", "/image/background-remove", `{"image":"`+text+`"}`, nil, 0, 0, 30_000_000)
+	made("cut out of a form", "/image/background-remove", "", newForm().file("image", picture), 0, 0, 30_000_000)
+	made("cut out behind a link", "/image/background-remove", `{"image_url":"`+site.URL+`/picture.png"}`, nil, 0, 0, 30_000_000)
+	made("cut out behind a link that moved", "/image/background-remove", `{"image_url":"`+strings.ReplaceAll(site.URL, "/", `\/`)+`/moved"}`, nil, 0, 0, 30_000_000)
+	made("edit behind a link", "/image/edit", `{"prompt":"x","image":"`+site.URL+`/picture.png","output_format":"png"}`, nil, 0, 0, 340_000_000)
+
+	for path, c := range map[string]struct {
+		status int
+		code   string
+	}{
+		"/page": {400, "CORRUPTED_IMAGE"}, "/broken": {400, "CORRUPTED_IMAGE"}, "/large": {422, "IMAGE_TOO_LARGE"},
+		"/inside": {400, "INVALID_REQUEST"}, "/nothing": {400, "INVALID_REQUEST"},
+	} {
+		status, _, answer := s.post("/image/edit", s.key, `{"prompt":"x","image":"`+site.URL+path+`"}`)
+		checkRefusal(t, &imageRefusal{status: c.status, code: c.code, field: "image"}, status, answer)
+		if strings.Contains(string(answer), "127.0.0") {
+			t.Errorf("%s: the answer names a host: %s", path, answer)
+		}
+	}
+	for _, link := range []string{"http://169.254.169.254/latest/meta-data/", "http://[::1]/x", "http://localhost:1/", "http://10.0.0.1/x", "https://user:secret@example.com/x"} {
+		status, _, answer := s.post("/image/background-remove", s.key, `{"image_url":"`+link+`"}`)
+		checkRefusal(t, &imageRefusal{status: 400, code: "INVALID_REQUEST", field: "image_url"}, status, answer)
+	}
+	if got := s.spent(); got != spent {
+		t.Errorf("links that lead nowhere cost %s", got-spent)
 	}
 }

@@ -236,7 +236,7 @@ func TestReportsShowPictures(t *testing.T) {
 // A request for four pictures uses four of the model's requests a minute.
 func TestPicturesCountAgainstTheLimit(t *testing.T) {
 	e := startEasel(t)
-	g := startGateway(t, strings.Replace(fmt.Sprintf(imagesConfig, e.URL), "tier: unlimited", "tier: image", 1))
+	g := startGateway(t, strings.Replace(fmt.Sprintf(imagesConfig, e.URL, e.URL), "tier: unlimited", "tier: image", 1))
 	g.NewAccount("a", "10")
 	key := g.Key("a")
 	for i := range 5 {

@@ -80,6 +80,7 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("compat", full.Compat, plain.Compat)
 	f("billing", full.Billing, plain.Billing)
 	f("web3_keys", []any{full.Web3Keys.Require, len(full.Web3Keys.Allow), full.Web3Keys.PerIP}, []any{plain.Web3Keys.Require, 0, plain.Web3Keys.PerIP})
+	f("images", []any{full.Images.Timeout, full.Images.Memory, full.Images.BrandedStyles}, []any{plain.Images.Timeout, plain.Images.Memory, false})
 	f("redis.addresses", len(full.Redis.Addresses), 0)
 	full.Redis.Addresses = nil
 	f("redis", full.Redis, plain.Redis)
@@ -128,7 +129,7 @@ func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
 			names[a] = true
 		}
 	}
-	for _, name := range []string{"sim-chat-small", "sim-chat-large", "sim-claude", "sim-failover", "sim-embed", "gpt-4o", "gpt-4o-mini", "text-embedding-3-small"} {
+	for _, name := range []string{"sim-chat-small", "sim-chat-large", "sim-claude", "sim-failover", "sim-embed", "gpt-4o", "gpt-4o-mini", "text-embedding-3-small", "sim-image", "gpt-image-1", "sim-edit", "sim-upscale", "sim-cutout"} {
 		if !names[name] {
 			t.Errorf("nothing is called %s", name)
 		}

@@ -27,6 +27,8 @@ func Fixed(old, next *Config) []string {
 	differ("billing.leases", old.Billing.Leases, next.Billing.Leases)
 	differ("durability", old.Durability, next.Durability)
 	differ("redis", old.Redis, next.Redis)
+	differ("images.timeout", old.Images.Timeout, next.Images.Timeout)
+	differ("images.memory", old.Images.Memory, next.Images.Memory)
 	differ("idempotency", old.Idempotency, next.Idempotency)
 	differ("fetch", old.Fetch, next.Fetch)
 	a, b := reflect.ValueOf(old.Server), reflect.ValueOf(next.Server)

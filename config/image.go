@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // ImageTypes are the types of models that make or change pictures (interface.md,
 // Images; addendum 7 and 8): image generates, inpaint edits, upscale enlarges,
@@ -104,4 +107,7 @@ type Images struct {
 	Styles []string `yaml:"styles"`
 	// BrandedStyles adds the names that are marks of other companies.
 	BrandedStyles bool `yaml:"branded_styles"`
+
+	Timeout time.Duration `yaml:"timeout"` // of one request at its upstreams; default 5m
+	Memory  Size          `yaml:"memory"`  // pictures of all answers together; default 1GB
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 const (
@@ -105,6 +106,8 @@ func (v *validator) ownKeys(path string, m *Model) {
 }
 
 func (v *validator) images() {
+	v.duration("images.timeout", v.c.Images.Timeout, time.Second, time.Hour)
+	size(v, "images.memory", v.c.Images.Memory, 64<<20, 1<<40)
 	if n := len(v.c.Images.Styles); n > maxStyles {
 		v.wrong("images.styles", "%d styles are listed; expected at most %d", n, maxStyles)
 		return

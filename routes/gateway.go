@@ -2,7 +2,6 @@ package routes
 
 import (
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,7 +50,6 @@ type Gateway struct {
 
 	pictures *image.Engine
 	fetcher  image.Fetcher
-	fetches  chan struct{} // places for fetches under way
 
 	web3        *web3Desk
 	metricsHere bool
@@ -80,10 +78,7 @@ func New(o Options, cfg *config.Config) (*Gateway, error) {
 	g.rpcCalls.New = func() any { return new(rpcCall) }
 	g.scratches.New = func() any { return new(dialect.Scratch) }
 	g.web3 = newWeb3Desk(o.Ledger)
-	g.fetcher, g.fetches = o.Fetch, make(chan struct{}, maxFetches)
-	g.pictures = image.New(image.Options{Proxy: o.Proxy, Fetch: o.Fetch, OnPanic: func(v any) {
-		g.log.Error().Interface("panic", v).Bytes("stack", debug.Stack()).Msg("making a picture panicked")
-	}})
+	g.newStudio(o, &cfg.Images)
 	g.metrics = newMeters(g)
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
 	if err := g.Reload(cfg); err != nil {

@@ -4,27 +4,32 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"time"
 
 	"farebox/billing"
 	"farebox/config"
 	"farebox/providers"
+	"farebox/providers/fetch"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
 )
 
-const (
-	// fetchLimit is how long the links of one request may take together.
-	fetchLimit = 30 * time.Second
-	// maxFetches is how many pictures are fetched at a time for all clients:
-	// each may stand in memory with 25 MB.
-	maxFetches = 32
-)
+// fetchLimit is how long the links of one request may take together.
+const fetchLimit = 30 * time.Second
 
-// errBusy ends the wait for a place among the fetches.
-var errBusy = errors.New("too many pictures are being fetched")
+// newStudio makes what carries requests for pictures to their end.
+func (g *Gateway) newStudio(o Options, cfg *config.Images) {
+	g.fetcher = o.Fetch
+	g.pictures = image.New(image.Options{
+		Proxy: o.Proxy, Fetch: o.Fetch, Limit: cfg.Timeout, Room: int64(cfg.Memory),
+		OnPanic: func(v any) {
+			g.log.Error().Interface("panic", v).Bytes("stack", debug.Stack()).Msg("making a picture panicked")
+		},
+	})
+}
 
 // pictures is one request for pictures on its way: what the client wants, what
 // it costs, and what came of it (interface.md, Images; addendum 8).
@@ -152,7 +157,7 @@ func (p *pictures) make() *Error {
 	if e := p.fetchInputs(); e != nil {
 		return e
 	}
-	p.job.ID = p.id[:]
+	p.job.ID, p.job.ModelID = p.id[:], p.model.ID
 	if e := p.fit(); e != nil {
 		return e
 	}
@@ -306,34 +311,40 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *Error) {
 	if link == "" {
 		return nil, nil
 	}
-	if p.g.fetcher == nil {
-		return nil, errInvalid(Issue{Code: "custom", Path: s.path, Message: s.path + ": links are not taken here; send the picture itself."})
-	}
 	var file []byte
 	cause, err := p.g.proxy.Await(p.ctx, max(time.Millisecond, time.Until(ends)), func(ctx context.Context) (err error) {
-		select {
-		case p.g.fetches <- struct{}{}:
-			defer func() { <-p.g.fetches }()
-		case <-ctx.Done():
-			return errBusy
-		}
 		file, err = p.g.fetcher.Get(ctx, link, picture.MaxSize-1)
 		return err
 	})
 	switch {
 	case cause == proxy.TotalTimeout:
-		return nil, errInvalid(Issue{Code: "custom", Path: s.path, Message: s.path + ": the picture could not be fetched in time."})
+		return nil, unfetched(s.path, &fetch.Error{Reason: fetch.TooSlow})
 	case cause != proxy.None:
 		p.cause = cause.String()
 		return nil, p.unreachable(&proxy.Result{Cause: cause})
 	case err != nil:
-		return nil, errInvalid(Issue{Code: "custom", Path: s.path, Message: s.path + ": the picture cannot be fetched: " + err.Error() + "."})
+		return nil, unfetched(s.path, err)
 	}
 	in, err := image.ReadRaw(file)
 	if err != nil {
 		return nil, refused(s.path, err)
 	}
 	return &in, nil
+}
+
+// unfetched is the answer to a link that leads to no picture.
+func unfetched(path string, err error) *Error {
+	var no *fetch.Error
+	if !errors.As(err, &no) {
+		no = &fetch.Error{Reason: fetch.Unreachable}
+	}
+	switch no.Reason {
+	case fetch.TooLarge:
+		return refused(path, picture.Header{Size: picture.MaxSize}.Accept())
+	case fetch.Unwanted:
+		return refused(path, nil)
+	}
+	return errInvalid(Issue{Code: "custom", Path: path, Message: path + ": " + no.Text()})
 }
 
 // link is the address that a source is, empty when it is a picture itself.
