@@ -74,8 +74,13 @@ func newRig(t testing.TB, change ...func(o *image.Options)) *rig {
 // ask begins a job for a client that waits; leave makes it go away.
 func (g *rig) ask(j *image.Job, targets ...*image.Target) (ends <-chan end, leave func()) {
 	g.t.Helper()
+	return g.askPlan(j, func() image.Plan { return &list{targets: targets} })
+}
+
+func (g *rig) askPlan(j *image.Job, plan func() image.Plan) (ends <-chan end, leave func()) {
+	g.t.Helper()
 	g.mu.Lock()
-	g.job, g.plan = j, func() image.Plan { return &list{targets: targets} }
+	g.job, g.plan = j, plan
 	g.mu.Unlock()
 	c, err := net.Dial("tcp", g.addr)
 	if err != nil {

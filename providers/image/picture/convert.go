@@ -10,6 +10,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"math"
 
 	"github.com/gen2brain/webp"
 	xwebp "golang.org/x/image/webp"
@@ -26,6 +27,8 @@ const (
 	// webpMethod is libwebp's effort: 2 takes a third of the time of 4, and the
 	// files are some percent larger.
 	webpMethod = 2
+	// maxWebP is the highest quality: 100 would be lossless and take seconds.
+	maxWebP = 99
 	// maxBlank is the longest side of a blank image.
 	maxBlank = 4096
 )
@@ -67,7 +70,7 @@ func (c *Converter) Convert(ctx context.Context, h Header, text, raw []byte, to 
 	case JPEG:
 		m, err = jpeg.Decode((*reader)(&w))
 	case WebP:
-		m, err = xwebp.Decode((*reader)(&w))
+		m, err = decodeWebP((*reader)(&w))
 	case Unknown, GIF:
 		err = errConvert
 	}
@@ -89,7 +92,7 @@ func (c *Converter) Blank(ctx context.Context, width, height int, to Format) ([]
 	if to == PNG {
 		return encode(stdimage.NewPaletted(r, color.Palette{color.Black}), to, 0)
 	}
-	return encode(stdimage.NewYCbCr(r, stdimage.YCbCrSubsampleRatio420).SubImage(r), to, 0)
+	return encode(stdimage.NewGray(r), to, 0)
 }
 
 func encode(m stdimage.Image, to Format, quality int) ([]byte, error) {
@@ -104,7 +107,7 @@ func encode(m stdimage.Image, to Format, quality int) ([]byte, error) {
 	case JPEG:
 		err = jpeg.Encode(&b, opaque(m), &jpeg.Options{Quality: min(quality, 100)})
 	case WebP:
-		err = webp.Encode(&b, m, webp.Options{Quality: min(quality, 100), Method: webpMethod})
+		err = webp.Encode(&b, m, webp.Options{Quality: min(quality, maxWebP), Method: webpMethod})
 	case Unknown, GIF:
 		err = errConvert
 	}
@@ -112,6 +115,37 @@ func encode(m stdimage.Image, to Format, quality int) ([]byte, error) {
 		return nil, errConvert
 	}
 	return b.Bytes(), nil
+}
+
+// decodeWebP decodes and widens colours: VP8 has them in the narrow range of
+// video (16 to 235), which the decoder passes on and Go's images take for the
+// full one, so that black would come out grey.
+func decodeWebP(r io.Reader) (stdimage.Image, error) {
+	m, err := xwebp.Decode(r)
+	switch m := m.(type) {
+	case *stdimage.YCbCr:
+		widen(m)
+	case *stdimage.NYCbCrA:
+		widen(&m.YCbCr)
+	}
+	return m, err
+}
+
+func widen(m *stdimage.YCbCr) {
+	var luma, chroma [256]uint8
+	for i := range 256 {
+		luma[i] = uint8(min(max(math.Round(float64(i-16)*255/219), 0), 255))
+		chroma[i] = uint8(min(max(math.Round(float64(i-128)*255/224)+128, 0), 255))
+	}
+	for i, v := range m.Y {
+		m.Y[i] = luma[v]
+	}
+	for i, v := range m.Cb {
+		m.Cb[i] = chroma[v]
+	}
+	for i, v := range m.Cr {
+		m.Cr[i] = chroma[v]
+	}
 }
 
 // opaque puts a transparent image on white.

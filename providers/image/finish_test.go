@@ -1,0 +1,187 @@
+package image_test
+
+import (
+	"bytes"
+	stdimage "image"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"farebox/providers/dialect"
+	"farebox/providers/image"
+	"farebox/providers/image/openai"
+	"farebox/providers/image/picture"
+	"farebox/proxy"
+)
+
+// What an upstream cannot make is converted; what it made already is left alone.
+func TestImagesComeInTheFormatOfTheJob(t *testing.T) {
+	t.Parallel()
+	made := pngOf(300, 256)
+	url := server(t, func(w http.ResponseWriter, _ *http.Request) { jsonAnswer(w, dataAnswer(made)) })
+	g := newRig(t)
+	for _, format := range []picture.Format{picture.Unknown, picture.PNG, picture.JPEG, picture.WebP} {
+		j := simple()
+		j.Format = format
+		r, f := g.do(j, target(t, openai.Dialect{}, url))
+		if f != nil {
+			t.Fatal(f)
+		}
+		m := &r.Images[0]
+		cfg, name, err := stdimage.DecodeConfig(bytes.NewReader(bytesOf(m)))
+		if err != nil || cfg.Width != 300 || cfg.Height != 256 || name != m.Format.String() {
+			t.Errorf("%v: %s %v", format, name, err)
+		}
+		switch format {
+		case picture.Unknown, picture.PNG:
+			if !bytes.Equal(bytesOf(m), made) || r.Converting != 0 {
+				t.Errorf("%v: it was converted", format)
+			}
+		default:
+			if m.Format != format || r.Converting == 0 {
+				t.Errorf("%v: it is %v", format, m.Format)
+			}
+		}
+		if g.engine.Held() < m.Size() {
+			t.Errorf("%d of %d bytes are counted", g.engine.Held(), m.Size())
+		}
+		r.Release()
+		if g.engine.Held() != 0 {
+			t.Error("something is held")
+		}
+	}
+}
+
+// Metadata is the client's words and numbers, and nothing of the upstream.
+func TestMetadataIsEmbedded(t *testing.T) {
+	t.Parallel()
+	url := server(t, func(w http.ResponseWriter, _ *http.Request) { jsonAnswer(w, dataAnswer(pngOf(300, 256))) })
+	g := newRig(t)
+	for _, format := range []picture.Format{picture.PNG, picture.JPEG, picture.WebP} {
+		j := simple()
+		j.Format, j.EmbedMetadata, j.ModelID = format, true, "painter-1"
+		j.Seed, j.Steps, j.CFGScale, j.Style = image.Some[int64](-42), image.Some(8), image.Some(7.5), "Line Art"
+		r, f := g.do(j, target(t, openai.Dialect{}, url))
+		if f != nil {
+			t.Fatal(f)
+		}
+		file := bytesOf(&r.Images[0])
+		if want := "a cat\nSteps: 8, CFG scale: 7.5, Seed: -42, Size: 300x256, Style: Line Art, Model: painter-1"; !bytes.Contains(file, []byte(want)) {
+			t.Errorf("%v: the words are not there", format)
+		}
+		if bytes.Contains(file, []byte("sim-image")) {
+			t.Errorf("%v: the upstream's name of the model is there", format)
+		}
+		if _, err := picture.Read(nil, file); err != nil {
+			t.Errorf("%v: %v", format, err)
+		}
+		r.Release()
+	}
+}
+
+// told is a Plan that keeps its reports where a test finds them.
+type told struct {
+	*list
+	all *[]string
+}
+
+func (p told) Succeeded(*image.Target)             { *p.all = append(*p.all, "succeeded") }
+func (p told) Failed(*image.Target, time.Duration) { *p.all = append(*p.all, "failed") }
+func (p told) Release(*image.Target)               { *p.all = append(*p.all, "released") }
+
+// Every target that was chosen is reported on once, and blamed only for what is
+// its fault.
+func TestTargetsAreReportedOn(t *testing.T) {
+	t.Parallel()
+	var status atomic.Int32
+	url := server(t, func(w http.ResponseWriter, _ *http.Request) {
+		if s := int(status.Load()); s != 200 {
+			w.WriteHeader(s)
+			return
+		}
+		jsonAnswer(w, dataAnswer(pngOf(256, 256)))
+	})
+	g := newRig(t)
+	for code, want := range map[int]string{
+		200: "succeeded", 400: "succeeded", 422: "succeeded", 429: "failed,failed", 500: "failed,failed", 401: "failed,failed",
+	} {
+		status.Store(int32(code))
+		var reports []string
+		one := target(t, openai.Dialect{}, url)
+		ends, leave := g.askPlan(simple(), func() image.Plan {
+			return told{&list{targets: []*image.Target{one, one}}, &reports}
+		})
+		e := <-ends
+		leave()
+		if e.r != nil {
+			e.r.Release()
+		}
+		if got := strings.Join(reports, ","); got != want {
+			t.Errorf("%d: %s", code, got)
+		}
+	}
+	// A target that cannot do the job is passed over without blame.
+	var reports []string
+	ends, leave := g.askPlan(&image.Job{Kind: image.Upscale, Count: 1}, func() image.Plan {
+		return told{&list{targets: []*image.Target{target(t, openai.Dialect{}, url)}}, &reports}
+	})
+	<-ends
+	leave()
+	if got := strings.Join(reports, ","); got != "released" {
+		t.Error(got)
+	}
+	// Nobody listens: the target is to blame.
+	reports = nil
+	ends, leave = g.askPlan(simple(), func() image.Plan {
+		return told{&list{targets: []*image.Target{target(t, openai.Dialect{}, "http://127.0.0.1:1")}}, &reports}
+	})
+	if e := <-ends; e.f == nil || e.f.Cause != proxy.ConnectFailed {
+		t.Errorf("%v", e.f)
+	}
+	leave()
+	if got := strings.Join(reports, ","); got != "failed" {
+		t.Error(got)
+	}
+}
+
+// panics is a dialect with a mistake.
+type panics struct{ openai.Dialect }
+
+func (panics) Reach(*image.Job, *image.Target) image.Reach { return image.Reach{PerCall: 1} }
+
+func (panics) Begin(*image.Job, *image.Target, int) image.Run { panic("test") }
+
+// endless never comes to an end.
+type endless struct{ openai.Dialect }
+
+func (endless) Begin(*image.Job, *image.Target, int) image.Run { return endless{} }
+
+func (endless) Next(s *image.Step, _ *image.Reply) (*image.Outcome, *dialect.Failure) {
+	s.Request = proxy.Request{Path: []byte("/x"), Method: "GET"}
+	s.Repeats = true
+	return nil, nil
+}
+
+func (endless) Cancel(*image.Step) bool { return false }
+
+// Mistakes of a dialect cost their request, not the process, and nothing else.
+func TestMistakesOfADialectAreContained(t *testing.T) {
+	t.Parallel()
+	url := server(t, func(w http.ResponseWriter, _ *http.Request) { jsonAnswer(w, "{}") })
+	var seen atomic.Int32
+	g := newRig(t, func(o *image.Options) { o.OnPanic = func(any) { seen.Add(1) } })
+	j := simple()
+	j.Count = 3
+	if _, f := g.do(j, target(t, panics{}, url)); f == nil || f.Cause != proxy.Panic || seen.Load() != 3 {
+		t.Errorf("%v, %d panics", f, seen.Load())
+	}
+	g = newRig(t, func(o *image.Options) { o.Limit = 200 * time.Millisecond })
+	if _, f := g.do(simple(), target(t, endless{}, url)); f == nil || f.Cause != proxy.TotalTimeout {
+		t.Errorf("%v", f)
+	}
+	if g.engine.Held() != 0 || g.proxy.Active() != 0 {
+		t.Error("something is left")
+	}
+}
