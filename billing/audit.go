@@ -199,7 +199,7 @@ func (a *AccountState) audit(c *accountCount, r *Report) (open int, held Nano) {
 		return 0, 0
 	}
 	var current, stale parts
-	for h := a.open; open < a.opened; h = h.next {
+	for h := a.open; open < int(a.opened); h = h.next {
 		open++
 		held += h.parts.total()
 		if h.day == a.day {

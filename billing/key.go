@@ -118,6 +118,15 @@ const (
 // old one go on. What does change, and what limits are enforced on, stands in
 // the one keyUse that all versions share.
 type Key struct {
+	// What every request touches comes first: two cache lines, the beginning of
+	// first included.
+	expiresNs int64
+	No        int64 // dense number, used in rows
+	Account   *AccountState
+	use       *keyUse
+	first     keyUse // what use points to in this and all later versions
+	outdated  atomic.Bool
+
 	ID          string // UUID
 	Type        KeyType
 	Last6       string
@@ -129,24 +138,17 @@ type Key struct {
 	Period    Period
 	LimitUSD  *Nano // of USD and BUNDLED_CREDITS together in a period; nil: none
 	LimitDIEM *Nano
-
-	// What follows is touched by every request and lies together.
-	expiresNs int64
-	No        int64 // dense number, used in rows
-	Account   *AccountState
-	use       *keyUse
-	first     keyUse // what use points to in this and all later versions
-	outdated  atomic.Bool
+	_         [64]byte // up to a size that begins with a pair of cache lines
 }
 
 // keyUse is the state of a key: one for all versions of its record, so that a
 // new limit finds what was used before. Guarded by Account.mu but for revoked.
 type keyUse struct {
 	revoked           atomic.Bool
-	kind              Period // of the limits that are enforced now
 	regime            uint32 // counts changes after which older holds do not count any more
-	quota             quota
+	kind              Period // of the limits that are enforced now
 	tally             tally
+	quota             quota
 	touch             touch       // not guarded
 	lease             *quotaLease // on a shared store
 	mostUSD, mostDIEM Nano        // what quota may reach in its period; maxCredit: no limit

@@ -16,7 +16,7 @@ func (n *node) audit(loaded []*AccountState, count *recount) (Report, error) {
 	}
 	held := Nano(0)
 	for _, a := range loaded {
-		report.OpenHolds += a.opened
+		report.OpenHolds += int(a.opened)
 		held += a.auditLease(rows[a.no], &report)
 		delete(rows, a.no)
 	}

@@ -69,7 +69,7 @@ func (t *touched) flush(store Store) error {
 // answer to what it has used; nothing is decided on it.
 type tally struct {
 	minute, hour     int32
-	inMinute, inHour int64
+	inMinute, inHour int32
 }
 
 func (t *tally) add(nowNs int64) {
@@ -87,10 +87,10 @@ func (t *tally) add(nowNs int64) {
 func (t *tally) at(nowNs int64) (inMinute, inHour int64) {
 	minute := int32(nowNs / minuteNs)
 	if t.minute == minute {
-		inMinute = t.inMinute
+		inMinute = int64(t.inMinute)
 	}
 	if t.hour == minute/60 {
-		inHour = t.inHour
+		inHour = int64(t.inHour)
 	}
 	return inMinute, inHour
 }

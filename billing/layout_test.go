@@ -1,0 +1,26 @@
+package billing
+
+import (
+	"testing"
+	"unsafe"
+)
+
+// With 100,000 keys a request waits for the cache lines of its key and account
+// more than for anything else, so what it touches lies in few of them.
+func TestHotFieldsLieTogether(t *testing.T) {
+	const pair = 128 // cache lines are fetched in pairs of 64 bytes
+	for _, c := range []struct {
+		what      string
+		got, want uintptr
+	}{
+		// Allocations of such sizes begin at a multiple of a pair.
+		{"size of an account", unsafe.Sizeof(AccountState{}), 3 * pair},
+		{"size of a key", unsafe.Sizeof(Key{}), 3 * pair},
+		{"an account's first window", unsafe.Offsetof(AccountState{}.first), pair},
+		{"a key's window", unsafe.Offsetof(Key{}.first) + unsafe.Offsetof(keyUse{}.window), pair},
+	} {
+		if unsafe.Sizeof(uintptr(0)) == 8 && c.got != c.want {
+			t.Errorf("%s is at or is %d, expected %d", c.what, c.got, c.want)
+		}
+	}
+}
