@@ -75,8 +75,6 @@ func startHardhat(t *testing.T) string {
 
 const realChain = `
 log: { level: info, format: json, sample_above: 0 }
-upstreams: [{ name: none, base_url: "http://127.0.0.1:9/v1" }]
-models: [{ id: none, context_tokens: 1000, price: free, targets: [{ upstream: none }] }]
 rpc:
   rate: { rpm: 0 }
   networks:

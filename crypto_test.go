@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -36,9 +37,7 @@ func startChain(t *testing.T, nodes int, extra string) *chain {
 func startChainWith(t *testing.T, nodes int, extra, perNode, head string) *chain {
 	t.Helper()
 	c := &chain{t: t}
-	text := "log: { level: info, format: json, sample_above: 0 }\nupstreams: [{ name: none, base_url: \"http://127.0.0.1:9/v1\" }]\n" +
-		"models: [{ id: none, context_tokens: 1000, price: free, targets: [{ upstream: none }] }]\n" +
-		head + "  networks:\n    - name: ethereum-sepolia\n" + extra + "      upstreams:\n"
+	text := "log: { level: info, format: json, sample_above: 0 }\n" + head + "  networks:\n    - name: ethereum-sepolia\n" + extra + "      upstreams:\n"
 	for i := range nodes {
 		n := upstream.NewNode(upstream.NodeOptions{Seed: uint64(i), Name: fmt.Sprintf("node-%d", i)})
 		url, err := n.Start()
@@ -149,6 +148,19 @@ func TestCryptoCalls(t *testing.T) {
 	_, _, sum := c.get("/billing/usage-analytics", c.Key("rich", "--type", "ADMIN"))
 	if want := `{"modelName":"crypto-rpc-ethereum-sepolia","unitType":"credits","modelType":null,"totalUsd":` + money(total*700).String() + `,"totalDiem":0,"totalUnits":` + strconv.FormatInt(total, 10) + `}`; !strings.Contains(string(sum), want) {
 		t.Errorf("the analytics are %s, want in it %s", sum, want)
+	}
+	metrics, err := http.Get(c.Origin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = metrics.Body.Close() }()
+	series, err := io.ReadAll(metrics.Body)
+	for _, want := range []string{
+		fmt.Sprintf("farebox_rpc_credits_total{network=\"ethereum-sepolia\"} %d\n", total), `farebox_rpc_node_state{network="ethereum-sepolia",upstream="node-0"} 0`,
+	} {
+		if err != nil || !strings.Contains(string(series), want) {
+			t.Errorf("%v, the metrics do not say %s", err, want)
+		}
 	}
 	for _, secret := range []string{"secret-path", "secret-query", "0x539"} {
 		if strings.Contains(c.Log(), secret) {

@@ -34,8 +34,15 @@ func Summary(c *Config) string {
 	if c.TLS.Cert != "" {
 		scheme = "https"
 	}
-	return fmt.Sprintf("%s is good: %s, %s (%s), %s, %s; %s on %s, ledger in %s",
-		name, count(len(c.Upstreams), "upstream"), count(len(c.Models), "model"), strings.Join(parts, ", "),
+	models := count(len(c.Models), "model")
+	if len(parts) > 0 {
+		models += " (" + strings.Join(parts, ", ") + ")"
+	}
+	if n := len(c.RPC.Networks); n > 0 {
+		models += ", " + count(n, "blockchain network")
+	}
+	return fmt.Sprintf("%s is good: %s, %s, %s, %s; %s on %s, ledger in %s",
+		name, count(len(c.Upstreams), "upstream"), models,
 		count(aliases, "alias"), count(len(c.Limits.Tiers), "tier"), scheme, c.Listen, c.StoreName())
 }
 

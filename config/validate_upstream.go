@@ -33,6 +33,7 @@ var ownHeaders = []string{
 
 func (v *validator) upstreams() {
 	switch n := len(v.c.Upstreams); {
+	case n == 0 && len(v.c.RPC.Networks) > 0 && len(v.c.Models) == 0: // blockchain calls only
 	case n == 0:
 		v.wrong("upstreams", "no upstream is configured; expected a list with name and base_url of each server that runs models")
 	case n > maxUpstreams:

@@ -187,6 +187,9 @@ func (c *Call) observe() {
 			mm.retries.Add(c.attempts - 1)
 		}
 	}
+	if c.rpc != nil {
+		c.rpc.observe(c, took)
+	}
 	c.log(took)
 }
 

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"farebox/billing"
 	"farebox/config"
 	"farebox/providers/jsonrpc"
@@ -24,19 +22,21 @@ type rpcOffer struct {
 	rate     *config.Rate   // nil: no limits
 	price    *config.Price  // of a credit
 	error    int64          // credits of a call that a node answered with an error
+	meters   map[string]*rpcMeters
 	maxBody  int
 }
 
 // rpcLimit is the name under which refusals by the rate limit are logged.
 const rpcLimit = "crypto-rpc"
 
-func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, l *billing.Ledger) (*rpcOffer, error) {
+func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, g *Gateway) (*rpcOffer, error) {
+	l := g.ledger
 	networks, err := jsonrpc.NewNetworks(cfg, prev)
 	if err != nil {
 		return nil, err
 	}
 	o := &rpcOffer{
-		networks: networks, slots: map[string]int{}, error: cfg.RPC.ErrorCredits,
+		networks: networks, slots: map[string]int{}, meters: map[string]*rpcMeters{}, error: cfg.RPC.ErrorCredits,
 		price: &config.Price{Output: cfg.RPC.CreditPrice}, maxBody: int(cfg.RPC.MaxBody),
 	}
 	if len(networks.Sorted) > 0 {
@@ -50,6 +50,7 @@ func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, l *billing.Ledger) 
 	for i, n := range networks.Sorted {
 		o.slots[n.Name] = l.Slot(rpcLimit + "-" + n.Name)
 		o.names = append(o.names, n.Name)
+		o.meters[n.Name] = g.metrics.network(n.Name)
 		list = appendString(comma(list, i), n.Name)
 	}
 	list = append(list, ']')
@@ -82,14 +83,6 @@ func (c *Call) giveRPC() {
 		c.rpc = nil
 		c.g.rpcCalls.Put(r)
 	}
-}
-
-func (r *rpcCall) log(e *zerolog.Event) *zerolog.Event {
-	e = e.Str("network", r.network.Name).Int("calls", len(r.job.Calls)).Int64("credits", r.credits)
-	if r.job.Node != "" {
-		e = e.Str("upstream", r.job.Node).Int("attempts", r.job.Attempts)
-	}
-	return e
 }
 
 // serveRPC answers POST /crypto/rpc/{network}: one JSON-RPC request or a batch

@@ -106,7 +106,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	if old != nil {
 		networks = old.rpc.networks
 	}
-	rpc, err := newRPCOffer(cfg, networks, g.ledger)
+	rpc, err := newRPCOffer(cfg, networks, g)
 	if err != nil {
 		catalog.Close(prev)
 		return fmt.Errorf("cannot build the RPC networks: %w", err)

@@ -123,6 +123,7 @@ func (g *Gateway) ServeMetrics(ctx *fasthttp.RequestCtx) {
 	w := ctx.Response.BodyWriter()
 	g.metrics.set.WritePrometheus(w)
 	g.live.Load().catalog.WriteMetrics(w)
+	g.live.Load().rpc.networks.WriteMetrics(w, time.Now().UnixNano())
 	metrics.WriteProcessMetrics(w)
 }
 

@@ -1,0 +1,37 @@
+package jsonrpc
+
+import (
+	"fmt"
+	"io"
+)
+
+// WriteMetrics writes the state of every node in the Prometheus text format.
+// Labels are the operator's own names.
+func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
+	if len(all.Sorted) == 0 {
+		return
+	}
+	each := func(name, kind string, value func(u *Node) int64) {
+		fmt.Fprintf(w, "# TYPE %s %s\n", name, kind)
+		for _, n := range all.Sorted {
+			for _, u := range n.Nodes {
+				fmt.Fprintf(w, "%s{network=%q,upstream=%q} %d\n", name, n.Name, u.Name, value(u))
+			}
+		}
+	}
+	fmt.Fprint(w, "# HELP farebox_rpc_node_state 0 in use, 1 resting, 2 to be tried again.\n")
+	each("farebox_rpc_node_state", "gauge", func(u *Node) int64 { return int64(u.Breaker.State(nowNs)) })
+	each("farebox_rpc_node_failures_total", "counter", func(u *Node) int64 {
+		failures, _ := u.Breaker.Counts()
+		return failures
+	})
+	each("farebox_rpc_node_answers_total", "counter", func(u *Node) int64 { return u.answers.Load() })
+	fmt.Fprint(w, "# HELP farebox_rpc_node_busy_total Answers that said the node or its plan has no capacity.\n")
+	each("farebox_rpc_node_busy_total", "counter", func(u *Node) int64 { return u.busy.Load() })
+	fmt.Fprint(w, "# HELP farebox_rpc_node_head Number of the newest block or slot, 0 when it is not known.\n")
+	each("farebox_rpc_node_head", "gauge", func(u *Node) int64 { return u.head.Load() })
+	each("farebox_rpc_node_connections", "gauge", func(u *Node) int64 {
+		open, _ := u.Proxy.Conns()
+		return int64(open)
+	})
+}
