@@ -8,7 +8,10 @@ import (
 
 // budgets count the failed requests of each key x model x user and block those
 // that fail too often (addendum 3.6). Memory is bounded: a shard that is full
-// forgets its oldest entries, which favours the caller.
+// forgets its oldest entries, which favours the caller. Each node has its own,
+// also where Redis shares the other limits: those are rates and calendar
+// counters, taken before a request, while this is a count after it, one of each
+// key, model and user, that ends in a block.
 type budgets struct {
 	shards [budgetShards]budgetShard
 }
