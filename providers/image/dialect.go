@@ -52,7 +52,7 @@ type Step struct {
 	// URL is fetched through the guard instead: it is the upstream's word, and
 	// as hostile as a client's.
 	URL string
-	// Most bounds the answer in bytes, 0: maxAnswer.
+	// Most bounds the answer in bytes; 0: the largest images the run can make.
 	Most int
 	// Repeats says that the step may be sent again at the same target when its
 	// answer was lost on the way: it starts no work.

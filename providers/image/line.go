@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxAnswer is the largest answer to one step: four images of the largest
-	// size as base64.
-	maxAnswer = 4 * maxImage / 3 * 4
+	// maxText is the largest image as base64, with what stands around it: an
+	// answer may have that for each image of the run.
+	maxText = maxImage/3*4 + 64<<10
 	// maxImage is the first size of an image in bytes that is too large.
 	maxImage = 32 << 20
 	// guessedAnswer is what an answer of unknown length is counted as until it
@@ -41,6 +41,7 @@ type line struct {
 	reach  Reach
 	made   *Target // what made the images
 	asked  *Target // the last one asked
+	n      int     // images of the run under way
 
 	Outcome  // flags and usage of all its runs
 	images   []Image
@@ -119,7 +120,7 @@ func (l *line) fill(want int) {
 // False: there is no point in going on.
 func (l *line) attempt(n int) bool {
 	t := l.target
-	l.asked = t
+	l.asked, l.n = t, n
 	l.attempts++
 	l.tries++
 	out, failed := l.converse(t, n)
@@ -266,7 +267,7 @@ func (l *line) ask(t *Target, s *Step) *Failed {
 	defer l.x.Close()
 	most := s.Most
 	if most <= 0 {
-		most = maxAnswer
+		most = l.n * maxText
 	}
 	if res.Status < 200 || res.Status >= 300 {
 		most = maxErrorBody
