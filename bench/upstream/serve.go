@@ -43,7 +43,7 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		return c.refuse(x, anthropic, 400, failure{kind: "invalid_request_error", text: err.Error()})
 	}
 	x.sc = sc
-	if !c.authorized() {
+	if !c.authorized() && !strings.HasPrefix(path, "/fal/files/") { // as with fal, links are enough
 		return c.refuse(x, anthropic, 401, badKey(c.req.key))
 	}
 	if sc.Hang {
