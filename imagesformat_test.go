@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"image"
 	"image/jpeg"
 	"image/png"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -138,5 +142,71 @@ func TestBlockedPicturesAreFree(t *testing.T) {
 	}
 	if a := s.settled()["a"]; a.Spent != 0 {
 		t.Errorf("a refused picture cost %s", a.Spent)
+	}
+}
+
+// JSON is compressed for who asks for it, files never are; who does not ask
+// gets the length beforehand.
+func TestPicturesInJSONAreCompressed(t *testing.T) {
+	s := startStudio(t, "10")
+	const body = `{"model":"pixels","prompt":"LARGE","format":"png"}`
+	open := func(path, body, coding string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequest(http.MethodPost, s.gateway.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer "+s.key)
+		req.Header.Set("Accept-Encoding", coding)
+		res, err := client.Do(req)
+		if err != nil || res.StatusCode != 200 {
+			t.Fatalf("%v %v", res, err)
+		}
+		t.Cleanup(func() { _ = res.Body.Close() })
+		return res
+	}
+	plain := open("/image/generate", body, "identity")
+	if plain.Header.Get("Content-Encoding") != "" || plain.ContentLength < 30<<20 {
+		t.Errorf("%v", plain.Header)
+	}
+	small := open("/image/generate", body, "br, gzip")
+	z, err := gzip.NewReader(small.Body)
+	if err != nil || small.Header.Get("Content-Encoding") != "gzip" || small.Header.Get("Vary") != "Accept-Encoding" {
+		t.Fatalf("%v %v", small.Header, err)
+	}
+	var native struct{ Images [][]byte }
+	if err := json.NewDecoder(z).Decode(&native); err != nil || len(native.Images) != 1 || !bytes.Equal(native.Images[0], largePicture()) {
+		t.Errorf("the picture came through as %d, %v", len(native.Images), err)
+	}
+	if file := open("/image/generate", strings.Replace(body, `"format"`, `"return_binary":true,"format"`, 1), "gzip"); file.Header.Get("Content-Encoding") != "" || file.ContentLength != int64(len(largePicture())) {
+		t.Errorf("a file is answered with %v", file.Header)
+	}
+	if got := s.spent(); got != 30_000_000 {
+		t.Errorf("three pictures of 0.01 cost %s", got)
+	}
+}
+
+// A client that stops reading ends the delivery, not the gateway; what was made
+// for it is charged.
+func TestLeavingWhileAPictureComes(t *testing.T) {
+	s := startStudio(t, "10")
+	for _, coding := range []string{"identity", "gzip"} {
+		ctx, cancel := context.WithCancel(context.Background())
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.gateway.URL+"/image/generate", strings.NewReader(`{"model":"pixels","prompt":"LARGE","format":"png"}`))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer "+s.key)
+		req.Header.Set("Accept-Encoding", coding)
+		res, err := client.Do(req)
+		if err != nil || res.StatusCode != 200 {
+			t.Fatalf("%v %v", res, err)
+		}
+		_, _ = io.ReadFull(res.Body, make([]byte, 64<<10))
+		cancel()
+		_ = res.Body.Close()
+		s.metricIs("http_server_active_requests", func(n float64) bool { return n <= 1 })
+	}
+	if got := s.spent(); got != 20_000_000 {
+		t.Errorf("two pictures of 0.01 cost %s", got)
 	}
 }

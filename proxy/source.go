@@ -87,8 +87,8 @@ func (w *sourceWriter) write(p []byte) {
 	w.err = err
 }
 
-// Deliver makes src ctx's response body, of known length; status and headers
-// are the caller's to set. A client has ClientStall for each 64 KiB, instead of
+// Deliver makes src ctx's response body, chunked when its Len is below 0, which
+// only HTTP/1.1 clients understand; status and headers are the caller's to set. A client has ClientStall for each 64 KiB, instead of
 // the server's limit for whole responses. done, which may be nil, is called
 // exactly once when src is not needed any more, also when nothing was written;
 // err is nil when the client's connection took all n bytes.
@@ -105,6 +105,7 @@ var errUndelivered = errors.New("the response was not written")
 type delivery struct {
 	src    Source
 	client net.Conn
+	out    io.Writer // the client, or the server's writer of chunks
 	stall  time.Duration
 	done   func(int64, error)
 	panic  func(any)
@@ -119,10 +120,14 @@ func (*delivery) Read([]byte) (int, error) { return 0, io.ErrNoProgress }
 // SupportsBodyWriteTo opts in to WriteTo.
 func (*delivery) SupportsBodyWriteTo() bool { return true }
 
-// WriteTo writes to the client's connection itself, whose head is out already:
-// the server's buffer would only copy.
-func (d *delivery) WriteTo(io.Writer) (n int64, err error) {
+// WriteTo writes a body of known length to the client's connection itself, whose
+// head is out already: the server's buffer would only copy.
+func (d *delivery) WriteTo(w io.Writer) (n int64, err error) {
 	d.ran = true
+	d.out = d.client
+	if d.src.Len() < 0 {
+		d.out = w
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			if d.panic != nil {
@@ -164,7 +169,7 @@ func (d *deliverer) Write(p []byte) (n int, err error) {
 	for len(p) > 0 && d.err == nil {
 		step := p[:min(len(p), sourceStep)]
 		_ = d.client.SetWriteDeadline(time.Now().Add(d.stall))
-		k, err := d.client.Write(step)
+		k, err := d.out.Write(step)
 		n += k
 		d.n += int64(k)
 		d.err = err

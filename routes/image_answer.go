@@ -1,8 +1,11 @@
 package routes
 
 import (
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"strconv"
+	"sync"
 	"time"
 
 	"farebox/providers/image"
@@ -37,7 +40,7 @@ func (p *pictures) answerNative(echo []byte) {
 	}
 	body.Add(echo)
 	body.Add(p.appendTiming(nil))
-	p.deliver(body, "application/json")
+	p.deliverJSON(body)
 }
 
 // appendTiming writes how long it took, in ms.
@@ -75,7 +78,7 @@ func (p *pictures) answerSimple(asURL bool) {
 		body.AddString(`"}`)
 	}
 	body.AddString("]}")
-	p.deliver(body, "application/json")
+	p.deliverJSON(body)
 }
 
 // answerFile writes the picture itself.
@@ -101,6 +104,46 @@ func (p *pictures) deliver(body proxy.Source, contentType string) {
 		c.end()
 	})
 	c.ctx = nil
+}
+
+// deliverJSON is deliver for JSON, compressed where the client takes that
+// (addendum 3.1): base64 of pictures only has its Huffman coding to gain, a
+// quarter of its length at 0.5 GB/s, on the way out.
+func (p *pictures) deliverJSON(body proxy.Source) {
+	r := &p.ctx.Request.Header
+	if r.IsHTTP11() && accepts(r.Peek("Accept-Encoding"), "gzip") {
+		h := &p.ctx.Response.Header
+		h.Set("Content-Encoding", "gzip")
+		h.Set("Vary", "Accept-Encoding")
+		body = zipped{body}
+	}
+	p.deliver(body, "application/json")
+}
+
+// zipped is a body that is compressed while it is written.
+type zipped struct{ proxy.Source }
+
+var zippers = sync.Pool{New: func() any {
+	z, err := gzip.NewWriterLevel(nil, gzip.HuffmanOnly)
+	if err != nil {
+		panic(err) // the level is one there is
+	}
+	return z
+}}
+
+// Len is not known before all is written.
+func (zipped) Len() int64 { return -1 }
+
+func (b zipped) WriteTo(w io.Writer) (int64, error) {
+	z := zippers.Get().(*gzip.Writer)
+	z.Reset(w)
+	n, err := b.Source.WriteTo(z)
+	if end := z.Close(); err == nil {
+		err = end
+	}
+	z.Reset(nil)
+	zippers.Put(z)
+	return n, err
 }
 
 // formatOf is a format by its name in a request.
