@@ -276,6 +276,10 @@ func (v *validator) checkNumber(raw []byte, r *rule, at place) bool {
 		limits = "greater than " + low
 	case math.IsInf(r.max, 1):
 		limits = "at least " + low
+	case r.above:
+		limits = "greater than " + low + " and at most " + high
+	case r.min == r.max:
+		limits = low
 	}
 	issue := Issue{Code: "too_small", Path: at.String(), Minimum: low, Message: at.String() + ": must be " + limits + ", is " + excerpt(raw) + "."}
 	if n > r.max {
