@@ -206,6 +206,7 @@ func (c *cluster) money(account uint32) (m fakeMoney) {
 
 // "The database was gone for ten minutes before anybody noticed."
 func TestOperatorSeesThatTheStoreIsAway(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1)
 	l := c.nodes[0]
 	id, secret := c.account(10 * usd)
@@ -239,6 +240,7 @@ func TestOperatorSeesThatTheStoreIsAway(t *testing.T) {
 // node and my request was refused": as many holds are admitted as there is
 // money for, on whichever node it was.
 func TestLastDollarOnThreeNodes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	const price = usd / 37
 	_, secret := c.account(10 * usd)
@@ -287,6 +289,7 @@ func TestLastDollarOnThreeNodes(t *testing.T) {
 // Money that flows: charges below and beyond the hold, extensions, voids, three
 // currencies, on three nodes, until nothing is left.
 func TestThreeNodesSpendAnAccountToNothing(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	id, secret := c.account(5 * usd)
 	c.credit(id, DIEM, 3*usd)
@@ -331,6 +334,7 @@ func TestThreeNodesSpendAnAccountToNothing(t *testing.T) {
 // "The stream overran its hold by 7, the account had 5 more on the other node,
 // and kept them": what there is pays for it, wherever it is.
 func TestOverrunTakesWhatOtherNodesHave(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 2, func(c *cluster) { c.times.idle = time.Hour })
 	_, secret := c.account(10 * usd)
 	var h, other Hold
@@ -379,6 +383,7 @@ func TestPlentyNeedsNoNetwork(t *testing.T) {
 
 // "The node was killed and its money was gone."
 func TestKilledNodeAdoptsItsLeases(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 2)
 	_, secret := c.account(10 * usd)
 	k := c.lookup(0, secret)
