@@ -208,6 +208,12 @@ func TestCryptoTransactionsAreSentAgainSafely(t *testing.T) {
 		n.Give(hash)
 	}
 	c.expect(low, `{"jsonrpc":"2.0","id":1,"result":"`+hash+`"}`, 20)
+	// The same within a batch.
+	status, header, got := c.rpc("[" + sendRaw("0x01") + "," + chainID + "," + low + "]")
+	if want := "[" + answer + "," + chainAnswer + `,{"jsonrpc":"2.0","id":1,"result":"` + hash + `"}]`; status != 200 || got != want {
+		t.Errorf("a batch with transactions that are there: %d %s, want %s", status, got, want)
+	}
+	c.charged(header, 60)
 	// Other writes have no hash: they are never sent twice.
 	for _, n := range c.nodes {
 		n.Fault(upstream.NodeFaults{Drop: true})
@@ -222,7 +228,7 @@ func TestCryptoTransactionsAreSentAgainSafely(t *testing.T) {
 	if ran != 1 {
 		t.Errorf("a write ran %d times", ran)
 	}
-	c.spent(3*20 + 8*20 + 5 + 20)
+	c.spent(3*20 + 8*20 + 5 + 20 + 60)
 }
 
 // After a transaction the account reads from the node that took it.

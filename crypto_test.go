@@ -232,6 +232,12 @@ func TestCryptoLimits(t *testing.T) {
 	if status != 429 || !strings.Contains(body, `"customMessage":`) || header.Get("Retry-After") == "" || header.Get("X-Ratelimit-Limit") != "2" || header.Get("X-Ratelimit-Remaining") != "0" || header.Get("X-Ratelimit-Reset") == "" {
 		t.Errorf("the third request gives %d %v %s", status, header, body)
 	}
+	if _, _, limits := c.get("/api_keys/rate_limits", c.key); !strings.Contains(string(limits), `{"apiModelId":"crypto-rpc","rateLimits":[{"amount":2,"type":"RPM"}]}`) {
+		t.Errorf("the limits are %s", limits)
+	}
+	if _, _, log := c.get("/api_keys/rate_limits/log", c.Key("rich", "--type", "ADMIN")); !strings.Contains(string(log), `"modelId":"crypto-rpc","rateLimitTier":"paid","rateLimitType":"RPM"`) {
+		t.Errorf("the log of refusals is %s", log)
+	}
 	c.NewAccount("poor", "")
 	c.key = c.Key("poor")
 	if status, _, body := c.rpc(call); status != 402 || !strings.Contains(body, "INSUFFICIENT_BALANCE") {

@@ -42,6 +42,10 @@ func serveRateLimits(g *Gateway, c *Call) *Error {
 		b = append(b, `,"rateLimits":[`...)
 		b = append(appendRates(b, m.Rate), `]}`...)
 	}
+	if o := c.snap.rpc; len(o.names) > 0 {
+		b = append(comma(b, len(c.snap.catalog.Models())), `{"apiModelId":"`+rpcLimit+`","rateLimits":[`...)
+		b = append(appendRates(b, o.rate), `]}`...)
+	}
 	b = append(b, `],"windows":{`...)
 	for i, name := range [...]string{"minute", "hour", "day", "month"} {
 		if i > 0 {

@@ -22,9 +22,12 @@ func (j *Job) batch(now int64) Result {
 	pick := Pick{network: t.Network}
 	w := want{request: &j.Request, batch: len(j.Calls), pinned: j.pinned(now)}
 	last, asked, split := reply{}, false, false
+	began := now
 	for n := 0; n < maxAttempts; n++ {
 		if n > 0 {
-			now = time.Now().UnixNano()
+			if now = time.Now().UnixNano(); now-began > maxRetrySpan {
+				break
+			}
 		}
 		u := pick.next(&w, now)
 		if u == nil {
@@ -84,7 +87,7 @@ func (j *Job) askBatch(a *attempt, u *Node, body []byte, wait time.Duration) rep
 	}
 	status := a.x.Status()
 	n := j.from.Network
-	a.spool = spool{mem: a.buf[:0], most: n.batchMemory}
+	a.spool = spool{mem: a.buf[:0], most: n.batchMemory, room: n.room}
 	most := n.batchMost
 	if status >= 300 {
 		most = maxRefusal
@@ -180,6 +183,7 @@ func (j *Job) assemble(u *Node, now int64) Result {
 	place := j.match(a)
 	asIs := j.Untouched && a.judge.Array && len(a.judge.Answers) == len(j.Calls)
 	var again []int
+	own := map[int][]byte{} // answers of ours
 	for i, at := range place {
 		if at < 0 {
 			asIs = false
@@ -191,7 +195,12 @@ func (j *Job) assemble(u *Node, now int64) Result {
 			continue
 		}
 		j.Verdicts[i] = NodeError
-		switch Classify(u.of.Family, a.judge.Error(at)) {
+		switch said := Classify(u.of.Family, a.judge.Error(at)); said {
+		case Known, Spent:
+			if hash := j.took(i, u, said); hash != nil {
+				j.Verdicts[i] = Succeeded
+				own[i] = appendResult(nil, j.ID(i), hash)
+			}
 		case Busy:
 			u.busy.Add(1)
 			again = append(again, i)
@@ -201,7 +210,7 @@ func (j *Job) assemble(u *Node, now int64) Result {
 		}
 	}
 	j.noteWrite(u, now)
-	if asIs && len(again) == 0 {
+	if asIs && len(again)+len(own) == 0 {
 		if a.spool.inMemory() {
 			return Result{Body: a.buf}
 		}
@@ -218,6 +227,8 @@ func (j *Job) assemble(u *Node, now int64) Result {
 			list = append(list, piece{text: comma})
 		}
 		switch {
+		case own[i] != nil:
+			list = append(list, piece{text: own[i]})
 		case parts[i].done:
 			list = list.answer(&parts[i].spool, &parts[i].answer, j.ID(i))
 		case at >= 0:
@@ -415,7 +426,7 @@ func (a *attempt) keep(p *part, n *Network) proxy.Cause {
 		return proxy.None
 	}
 	a.large = false
-	a.spool = spool{most: n.batchMemory / MaxBatch}
+	a.spool = spool{most: n.batchMemory / MaxBatch, room: n.room}
 	if a.spool.write(a.buf) != nil {
 		a.x.Close()
 		return proxy.NoFreeConn

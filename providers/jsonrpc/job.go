@@ -11,6 +11,10 @@ import (
 // maxAttempts bounds how many nodes one call may be sent to.
 const maxAttempts = 4
 
+// maxRetrySpan is how long after the first attempt another one may begin, ns: a
+// client waits for no longer than this and one timeout.
+const maxRetrySpan = int64(30 * time.Second)
+
 // Verdict is how one call ended, which decides what it costs.
 type Verdict uint8
 
@@ -168,9 +172,12 @@ func (j *Job) call(at **attempt, i int, body []byte, not *Node, now int64) (res 
 	var perhaps *Node // which may have taken it
 	lacks, asked := false, 0
 	defer func() { res.attempts += asked }()
+	began := now
 	for asked < maxAttempts {
 		if asked > 0 {
-			now = time.Now().UnixNano()
+			if now = time.Now().UnixNano(); now-began > maxRetrySpan {
+				break
+			}
 		}
 		u := pick.next(&w, now)
 		if u == nil {

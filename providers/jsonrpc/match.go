@@ -15,6 +15,15 @@ func appendAnswer(b, response []byte, a *Answer, id []byte) []byte {
 	return append(b, response[a.IDTo:a.To]...)
 }
 
+// appendResult appends a result of ours as an answer.
+func appendResult(b, id, result []byte) []byte {
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, id...)
+	b = append(b, `,"result":`...)
+	b = append(b, result...)
+	return append(b, '}')
+}
+
 // appendError appends an error of ours as an answer.
 func appendError(b, id []byte, code int, text string) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)

@@ -34,6 +34,7 @@ type Network struct {
 	pinFor      time.Duration
 	batchMemory int   // bytes of a batch's answer
 	batchMost   int64 // of all of it
+	room        *room
 	pins        *pins
 	heads       *heads
 }
@@ -71,16 +72,17 @@ type learnt struct {
 type Networks struct {
 	Sorted []*Network
 	byName map[string]*Network
+	room   *room
 }
 
 // NewNetworks builds the networks of a checked config. Connections, healths and
 // what was learnt are taken over from prev (nil: there is none) where a node's
 // settings did not change.
 func NewNetworks(cfg *config.Config, prev *Networks) (*Networks, error) {
-	all := &Networks{byName: map[string]*Network{}}
+	all := &Networks{byName: map[string]*Network{}, room: newRoom(int64(cfg.RPC.BatchMemory), int64(cfg.RPC.BatchAnswer))}
 	for i := range cfg.RPC.Networks {
 		c := &cfg.RPC.Networks[i]
-		n := &Network{Name: c.Name, Family: FamilyOf(c.Family), Base: c.Credits, Config: c, pinFor: cfg.RPC.Pin, batchMemory: int(cfg.RPC.BatchMemory), batchMost: int64(cfg.RPC.BatchAnswer)}
+		n := &Network{Name: c.Name, Family: FamilyOf(c.Family), Base: c.Credits, Config: c, pinFor: cfg.RPC.Pin, batchMemory: int(cfg.RPC.BatchMemory), batchMost: int64(cfg.RPC.BatchAnswer), room: all.room}
 		if n.Family == nil {
 			all.Close(prev)
 			return nil, fmt.Errorf("cannot serve network %s: there is no family %q", c.Name, c.Family)

@@ -19,11 +19,28 @@ var lookMethods = map[string]string{"evm": "eth_getTransactionByHash", "solana":
 func (j *Job) taken(a *attempt, i int, u *Node, hash []byte, now int64) Result {
 	a.x.Close()
 	a.large = false
-	a.buf = append(a.buf[:0], `{"jsonrpc":"2.0","id":1,"result":`...)
-	a.buf = append(append(a.buf, hash...), '}')
+	a.buf = appendResult(a.buf[:0], defaultID, hash)
 	a.judge.Reset()
 	a.judge.Write(a.buf)
 	return j.settleCall(a, i, u, now)
+}
+
+// took is the hash of call i of a batch when what the node said of it means that
+// the transaction is where it should be; else nil.
+func (j *Job) took(i int, u *Node, said Meaning) []byte {
+	m := j.Calls[i].Method
+	if !m.Raw {
+		return nil
+	}
+	hash := transactionHash(u.of.Family, j.Params(i))
+	if hash == nil || said == Known {
+		return hash
+	}
+	j.Attempts++
+	if _, ok := j.landed(u, hash); ok {
+		return hash
+	}
+	return nil
 }
 
 // landed asks nodes whether they have a transaction. It asks at most two, the

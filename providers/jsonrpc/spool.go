@@ -6,25 +6,57 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 )
+
+// room is what all spools together may take, so that many large batches at once
+// fill neither the memory nor the disk.
+type room struct {
+	memory, disk         atomic.Int64 // taken
+	mostMemory, mostDisk int64
+}
+
+// roomFor is how many times the limits of one batch all batches may take.
+const roomFor = 8
+
+func newRoom(memory, disk int64) *room {
+	return &room{mostMemory: roomFor * memory, mostDisk: roomFor * disk}
+}
+
+var errNoRoom = errors.New("the answers of batches that are held together take more than they may")
+
+// take takes n bytes of a kind, or nothing.
+func take(used *atomic.Int64, most int64, n int) bool {
+	if used.Add(int64(n)) > most {
+		used.Add(-int64(n))
+		return false
+	}
+	return true
+}
 
 // spool holds an answer that must be known whole before any of it goes out: its
 // beginning in memory, the rest in a temporary file that has no name any more.
 type spool struct {
-	mem  []byte
-	most int // of mem
-	file *os.File
-	size int64
+	mem   []byte
+	most  int   // of mem
+	room  *room // nil: not counted
+	taken int   // of its memory
+	file  *os.File
+	size  int64
 }
 
 // write appends p.
 func (s *spool) write(p []byte) error {
-	s.size += int64(len(p))
-	if s.file == nil && len(s.mem)+len(p) <= s.most {
-		s.mem = append(s.mem, p...)
+	if s.file == nil && len(s.mem)+len(p) <= s.most && (s.room == nil || take(&s.room.memory, s.room.mostMemory, len(p))) {
+		s.mem, s.taken = append(s.mem, p...), s.taken+len(p)
+		s.size += int64(len(p))
 		return nil
 	}
+	if s.room != nil && !take(&s.room.disk, s.room.mostDisk, len(p)) {
+		return errNoRoom
+	}
+	s.size += int64(len(p))
 	if s.file == nil {
 		f, err := os.CreateTemp("", "farebox-rpc-*")
 		if err != nil {
@@ -48,6 +80,11 @@ func (s *spool) close() {
 	if s.file != nil {
 		_ = s.file.Close()
 		s.file = nil
+	}
+	if s.room != nil {
+		s.room.memory.Add(-int64(s.taken))
+		s.room.disk.Add(int64(s.taken) - s.size)
+		s.room, s.taken = nil, 0
 	}
 }
 
