@@ -45,6 +45,9 @@ models:
     max_completion_tokens: 1000
     price: { input: 1, output: 2 }
     targets: [{ upstream: only, model: sim-chat }]
+rpc:
+  rate: { rpm: 30 }
+  networks: [{ name: ethereum-sepolia, upstreams: [{ name: only, url: "%s" }] }]
 `
 
 // cluster is what the nodes share.
@@ -60,7 +63,7 @@ type cluster struct {
 func (c *cluster) startNode(name string) *gateway {
 	c.t.Helper()
 	dir := c.t.TempDir()
-	text := fmt.Sprintf(clusterConfig, name, filepath.Join(dir, "node"), c.redis, c.sim.URL)
+	text := fmt.Sprintf(clusterConfig, name, filepath.Join(dir, "node"), c.redis, c.sim.URL, strings.TrimSuffix(c.sim.URL, "/v1")+"/rpc/evm")
 	g := &gateway{Dir: dir, Config: filepath.Join(dir, "farebox.yaml"), Store: c.pg, t: c.t, out: &output{}, log: &output{}}
 	g.WriteConfig(text)
 	g.listenAndStart()
