@@ -32,6 +32,9 @@ models:
     price: { input: 1, output: 2, cache_read: 0.5 }
     capabilities: { tools: true }
     targets: [{ upstream: only }]
+rpc:
+  networks: [{ name: ethereum-mainnet, upstreams: [{ name: only, url: "http://ADDR/" }] }]
+  rate: { rpm: 100000000 }
 `
 
 const wholeAnswer = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello there, how are you?"},"finish_reason":"stop"}],"usage":{"prompt_tokens":20,"completion_tokens":7,"total_tokens":27}}`
@@ -74,6 +77,13 @@ func TestStreamAllocatesLittleAndItsEventsNothing(t *testing.T) {
 // answer ends with; for whole answers it is found by length.
 func allocGateway(t *testing.T, answer []byte, more string, end []byte) func() {
 	t.Helper()
+	body := `{` + more + `"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello, \"you\"!"}],"temperature":0.7,"max_completion_tokens":500,"user":"someone"}`
+	return allocCall(t, answer, "/chat/completions", body, end)
+}
+
+// allocCall is allocGateway for any path and body.
+func allocCall(t *testing.T, answer []byte, path, body string, end []byte) func() {
+	t.Helper()
 	up, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +98,7 @@ func allocGateway(t *testing.T, answer []byte, more string, end []byte) func() {
 			go echo(c, answer)
 		}
 	}()
-	text := bytes.Replace([]byte(allocConfig), []byte("ADDR"), []byte(up.Addr().String()), 1)
+	text := bytes.ReplaceAll([]byte(allocConfig), []byte("ADDR"), []byte(up.Addr().String()))
 	cfg, err := config.Parse("test.yaml", text, func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
@@ -132,8 +142,7 @@ func allocGateway(t *testing.T, answer []byte, more string, end []byte) func() {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 
-	body := `{` + more + `"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello, \"you\"!"}],"temperature":0.7,"max_completion_tokens":500,"user":"someone"}`
-	request := []byte("POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + secret +
+	request := []byte("POST /api/v1" + path + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + secret +
 		"\r\nUser-Agent: test\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 	buf := make([]byte, 1<<20)
 	want := answer[bytes.Index(answer, []byte("\r\n\r\n"))+4:]

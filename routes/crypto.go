@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"farebox/billing"
 	"farebox/config"
 	"farebox/providers/jsonrpc"
@@ -89,7 +91,7 @@ func (c *Call) giveRPC() {
 // (interface.md, Crypto proxy; addendum 13).
 func serveRPC(g *Gateway, c *Call) *Error {
 	offer := c.snap.rpc
-	name, _ := c.ctx.UserValue("network").(string)
+	name := bytesString(networkOf(c.ctx))
 	network := offer.networks.Find(name)
 	if network == nil {
 		return &Error{
@@ -123,6 +125,32 @@ func serveRPC(g *Gateway, c *Call) *Error {
 	}
 	c.answerRPC(&out)
 	return nil
+}
+
+// rpcPath is what stands before a network's name.
+var rpcPath = []byte(prefix + "/crypto/rpc/")
+
+// networkOf is the end of a blockchain call's path, nil of other paths.
+func networkOf(ctx *fasthttp.RequestCtx) []byte {
+	name, ok := bytes.CutPrefix(ctx.Path(), rpcPath)
+	if !ok {
+		return nil
+	}
+	return name
+}
+
+// callsFirst serves blockchain calls to the networks there are without the
+// router, whose path parameters are kept on the heap. Whatever is wrong with a
+// request is said by the router's rows.
+func (g *Gateway) callsFirst(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	row := rowOf("POST", "/crypto/rpc/{network}")
+	return func(ctx *fasthttp.RequestCtx) {
+		if name := networkOf(ctx); name != nil && ctx.IsPost() && g.live.Load().rpc.networks.Find(bytesString(name)) != nil {
+			g.serve(ctx, row)
+			return
+		}
+		next(ctx)
+	}
 }
 
 // readRPC checks the envelope and finds the methods of all calls.
@@ -330,7 +358,8 @@ func appendCost(b []byte, cost billing.Nano) []byte {
 	n := (int64(cost) + 5) / 10
 	b = strconv.AppendInt(b, n/scale, 10)
 	b = append(b, '.')
-	digits := strconv.AppendInt(nil, scale+n%scale, 10)
+	var room [20]byte
+	digits := strconv.AppendInt(room[:0], scale+n%scale, 10)
 	return append(b, digits[1:1+decimals]...)
 }
 

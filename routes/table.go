@@ -104,5 +104,15 @@ func (g *Gateway) newRouter() fasthttp.RequestHandler {
 		allow := string(ctx.Response.Header.Peek("Allow"))
 		g.refuse(ctx, &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + excerpt(ctx.Method()) + " is not allowed here; allowed: " + strings.ReplaceAll(allow, ", OPTIONS", "") + "."})
 	}
-	return r.Handler
+	return g.callsFirst(r.Handler)
+}
+
+// rowOf finds a row of the table.
+func rowOf(method, path string) *route {
+	for i := range table {
+		if row := &table[i]; row.method == method && row.path == path {
+			return row
+		}
+	}
+	return nil
 }

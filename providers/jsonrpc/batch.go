@@ -313,7 +313,8 @@ const (
 // match finds the answer for each call, -1 for those without: the first one
 // when a node answers twice.
 func (j *Job) match(a *attempt) []int {
-	place := make([]int, len(j.Calls))
+	j.place = slices.Grow(j.place[:0], len(j.Calls))[:len(j.Calls)]
+	place := j.place
 	for i := range place {
 		place[i] = -1
 	}

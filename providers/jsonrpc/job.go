@@ -42,8 +42,10 @@ type Job struct {
 	main *attempt
 	body []byte // as sent, when it was rebuilt
 	out  []byte // the answer, when it was put together
-	lens lens
-	from Trip
+	// place of each call's answer in that of a batch (match).
+	place []int
+	lens  lens
+	from  Trip
 }
 
 // Writes says whether some call changes the chain.
