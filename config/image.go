@@ -109,5 +109,5 @@ type Images struct {
 	BrandedStyles bool `yaml:"branded_styles"`
 
 	Timeout time.Duration `yaml:"timeout"` // of one request at its upstreams; default 5m
-	Memory  Size          `yaml:"memory"`  // pictures of all answers together; default 1GB
+	Memory  Size          `yaml:"memory"`  // pictures of all answers together, and as much of fetched ones; default 1GB
 }

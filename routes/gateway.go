@@ -50,6 +50,7 @@ type Gateway struct {
 
 	pictures *image.Engine
 	fetcher  image.Fetcher
+	fetched  atomic.Int64 // bytes of pictures from links, held until their job is done
 
 	web3        *web3Desk
 	metricsHere bool

@@ -40,6 +40,7 @@ type pictures struct {
 	sale billing.ImageSale
 	// sources are the input pictures, references those whose style is followed.
 	sources, references []source
+	fetched             int64 // bytes, of Gateway.fetched
 	result              *image.Result
 }
 
@@ -154,6 +155,7 @@ func (p *pictures) make() *Error {
 	if e := p.admit(); e != nil {
 		return e
 	}
+	defer p.forgetFetched()
 	if e := p.fetchInputs(); e != nil {
 		return e
 	}
@@ -325,11 +327,22 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *Error) {
 	case err != nil:
 		return nil, unfetched(s.path, err)
 	}
+	size := int64(cap(file))
+	p.fetched += size
+	if p.g.fetched.Add(size) > int64(p.snap.cfg.Images.Memory) {
+		return nil, &Error{Status: 503, Code: "MODEL_AT_CAPACITY", Message: "The service is holding as many fetched pictures as it may right now; please retry.", RetryAfter: 5 * time.Second}
+	}
 	in, err := image.ReadRaw(file)
 	if err != nil {
 		return nil, refused(s.path, err)
 	}
 	return &in, nil
+}
+
+// forgetFetched gives back the room of pictures that were fetched.
+func (p *pictures) forgetFetched() {
+	p.g.fetched.Add(-p.fetched)
+	p.fetched = 0
 }
 
 // unfetched is the answer to a link that leads to no picture.
