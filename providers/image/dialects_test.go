@@ -196,7 +196,11 @@ func TestUpstreamFaultsHaveTheirStatus(t *testing.T) {
 				t.Parallel()
 				_, root := simulated(t)
 				g := newRig(t, guarded)
-				tg := d.at(t, root, sim, func(o *proxy.TargetOptions) { o.FirstByte, o.Idle = 400*time.Millisecond, 400*time.Millisecond })
+				tg := d.at(t, root, sim, func(o *proxy.TargetOptions) {
+					if sim == "hang=1" || sim == "slow_body=3000" {
+						o.FirstByte, o.Idle = 400*time.Millisecond, 400*time.Millisecond
+					}
+				})
 				_, f := g.do(jobOf(t, image.Generate), tg)
 				if f == nil {
 					t.Fatal("there are images")

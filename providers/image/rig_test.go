@@ -3,12 +3,12 @@ package image_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
 	stdimage "image"
-	"image/color"
 	"image/jpeg"
 	"image/png"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -64,7 +64,7 @@ func newRig(t testing.TB, change ...func(o *image.Options)) *rig {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(ln) }()
 	t.Cleanup(func() {
-		_ = s.Shutdown()
+		_ = ln.Close() // the clients have closed their connections
 		<-done
 		g.proxy.Close()
 	})
@@ -157,26 +157,50 @@ func server(t testing.TB, handler http.HandlerFunc) string {
 // photo is a picture with some noise.
 func photo(w, h int) stdimage.Image {
 	m := stdimage.NewNRGBA(stdimage.Rect(0, 0, w, h))
-	r := rand.New(rand.NewPCG(1, uint64(w*h)))
-	for y := range h {
-		for x := range w {
-			m.SetNRGBA(x, y, color.NRGBA{uint8(x), uint8(y), uint8(r.IntN(32)), 255})
-		}
+	r := uint32(w*h) | 1
+	for i := 0; i < len(m.Pix); i += 4 {
+		r ^= r << 13
+		r ^= r >> 17
+		r ^= r << 5
+		m.Pix[i], m.Pix[i+1], m.Pix[i+2], m.Pix[i+3] = uint8(i), uint8(i>>10), uint8(r&31), 255
 	}
 	return m
 }
 
-func pngOf(w, h int) []byte {
+// album keeps what was encoded.
+var album sync.Map
+
+func kept(format string, w, h int, encode func(b *bytes.Buffer, m stdimage.Image)) []byte {
+	key := [3]any{format, w, h}
+	if b, ok := album.Load(key); ok {
+		return bytes.Clone(b.([]byte))
+	}
 	var b bytes.Buffer
-	e := png.Encoder{CompressionLevel: png.BestSpeed}
-	_ = e.Encode(&b, photo(w, h))
+	encode(&b, photo(w, h))
+	album.Store(key, bytes.Clone(b.Bytes()))
 	return b.Bytes()
 }
 
+func pngOf(w, h int) []byte {
+	return kept("png", w, h, func(b *bytes.Buffer, m stdimage.Image) {
+		_ = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(b, m)
+	})
+}
+
 func jpegOf(w, h int) []byte {
-	var b bytes.Buffer
-	_ = jpeg.Encode(&b, photo(w, h), nil)
-	return b.Bytes()
+	return kept("jpeg", w, h, func(b *bytes.Buffer, m stdimage.Image) { _ = jpeg.Encode(b, m, nil) })
+}
+
+// hollow is a PNG of a few bytes that says it is large.
+func hollow(w, h uint32) []byte {
+	chunk := func(kind string, data []byte) []byte {
+		b := append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), kind...)
+		b = append(b, data...)
+		return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
+	}
+	head := append(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h), 8, 2, 0, 0, 0)
+	b := append([]byte("\x89PNG\r\n\x1a\n"), chunk("IHDR", head)...)
+	return append(append(b, chunk("IDAT", []byte("pixels"))...), chunk("IEND", nil)...)
 }
 
 func text(raw []byte) string { return base64.StdEncoding.EncodeToString(raw) }

@@ -313,7 +313,7 @@ func TestClientsCannotAddFields(t *testing.T) {
 
 // FuzzAnswers: no answer of any upstream does more than fail.
 func FuzzAnswers(f *testing.F) {
-	file := text(pngOf(256, 256))
+	file := text(hollow(256, 256))
 	for _, s := range []string{
 		`{"data":[{"b64_json":"` + file + `","revised_prompt":"\u00"}],"usage":{"input_tokens":-5,"input_tokens_details":{"text_tokens":1e99}}}`,
 		`{"images":["` + file + `"],"timing":{"inferenceQueueTime":1e300},"info":"{\"all_seeds\":[1,\"x\"],\"index_of_first_image\":99}"}`,
@@ -324,7 +324,7 @@ func FuzzAnswers(f *testing.F) {
 		f.Add([]byte(s), 200, 0)
 	}
 	kinds := []image.Kind{image.Generate, image.Edit, image.Upscale, image.RemoveBackground}
-	in, err := image.ReadRaw(pngOf(256, 256))
+	in, err := image.ReadRaw(hollow(256, 256))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -12,6 +12,9 @@ import (
 func TestNotesLeaveThePixelsAlone(t *testing.T) {
 	t.Parallel()
 	for name, file := range files() {
+		if strings.HasPrefix(name, "large") {
+			continue // decoding them tells nothing more
+		}
 		h, err := Read(nil, file)
 		if err != nil {
 			t.Fatal(err)

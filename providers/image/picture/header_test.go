@@ -7,18 +7,19 @@ import (
 	"fmt"
 	stdimage "image"
 	"strings"
+	"sync"
 	"testing"
 
 	_ "golang.org/x/image/webp"
 )
 
-// files are whole images of all kinds.
-func files() map[string][]byte {
+// files are whole images of all kinds, some larger than what is looked at at once.
+var files = sync.OnceValue(func() map[string][]byte {
 	return map[string][]byte{
-		"png": pngOf(300, 230), "jpeg": jpegOf(310, 240), "webp": webpOf(320, 250), "lossless": lossless(100, 70), "plain": plainWebP(90, 60),
-		"large png": pngOf(700, 700), "large jpeg": jpegOf(1200, 900),
+		"png": pngOf(150, 130), "jpeg": jpegOf(150, 140), "webp": webpOf(100, 90), "lossless": lossless(60, 70), "plain": plainWebP(90, 60),
+		"large png": pngOf(500, 400), "large jpeg": jpegOf(600, 500),
 	}
-}
+})
 
 // What is read of a file is what decoders read, from raw bytes and from base64.
 func TestHeadersAreWhatDecodersRead(t *testing.T) {
@@ -42,7 +43,7 @@ func TestHeadersAreWhatDecodersRead(t *testing.T) {
 // A file that is cut off anywhere is refused.
 func TestCutFilesAreRefused(t *testing.T) {
 	t.Parallel()
-	for name, file := range map[string][]byte{"png": pngOf(40, 30), "jpeg": jpegOf(40, 30), "webp": webpOf(40, 30), "lossless": lossless(40, 30), "plain": plainWebP(40, 30)} {
+	for name, file := range map[string][]byte{"png": pngOf(16, 12), "jpeg": jpegOf(16, 12), "webp": webpOf(16, 12), "lossless": lossless(16, 12), "plain": plainWebP(16, 12)} {
 		for n := range len(file) {
 			if _, err := Read(nil, file[:n]); err == nil {
 				t.Errorf("%s: %d of %d bytes are accepted", name, n, len(file))
@@ -168,8 +169,8 @@ func TestLimitsAtTheEdge(t *testing.T) {
 // Text that is not base64 is found wherever that is.
 func TestBrokenTextIsFound(t *testing.T) {
 	t.Parallel()
-	text := textOf(jpegOf(900, 900))
-	if len(text) < 3*windowLen {
+	text := textOf(pngOf(500, 400))
+	if len(text) < 2*windowLen {
 		t.Fatal("the file is too small for this")
 	}
 	for _, at := range []int{0, 1, 17, len(text) / 2, windowLen/3*4 - 1, windowLen / 3 * 4, len(text) - 5, len(text) - 1} {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	stdimage "image"
-	"image/color"
 	"image/draw"
 	"image/jpeg"
 	"image/png"
@@ -18,13 +17,12 @@ import (
 // scene is a picture that compresses like a photo; part of it is transparent.
 func scene(w, h int, transparent bool) *stdimage.NRGBA {
 	m := stdimage.NewNRGBA(stdimage.Rect(0, 0, w, h))
-	for y := range h {
-		for x := range w {
-			a := uint8(255)
-			if transparent && x < w/2 {
-				a = uint8(y)
-			}
-			m.SetNRGBA(x, y, color.NRGBA{uint8(x ^ y), uint8(x * y >> 4), uint8(y), a})
+	for i := 0; i < len(m.Pix); i += 4 {
+		x, y := i/4%w, i/4/w
+		p := m.Pix[i : i+4]
+		p[0], p[1], p[2], p[3] = uint8(x^y), uint8(x*y>>4), uint8(y), 255
+		if transparent && x < w/2 {
+			p[3] = uint8(y)
 		}
 	}
 	return m
