@@ -76,6 +76,8 @@ func TestImageRefusals(t *testing.T) {
 		{"strength of a style reference", generate, tiers(`"style_references":[{"image":"` + picture + `","strength":0.5}]`), 400, bad, "style_references", []string{"strength"}},
 		{"strength out of range", generate, tiers(`"style_references":[{"image":"` + picture + `","strength":0.05}]`), 400, bad, "style_references.0.strength", []string{"between 0.1 and 1"}},
 		{"style reference without picture", generate, tiers(`"style_references":[{}]`), 400, bad, "style_references.0.image", []string{"required"}},
+		{"style reference with more", generate, tiers(`"style_references":[{"image":"` + picture + `","weight":1}]`), 400, bad, "style_references.0", []string{"image and strength"}},
+		{"style reference is a picture alone", generate, tiers(`"style_references":["` + picture + `"]`), 400, bad, "style_references.0", []string{"expected object"}},
 		{"style reference is no picture", generate, tiers(`"style_references":[{"image":"AAAA"}]`), 400, "CORRUPTED_IMAGE", "style_references.0.image", nil},
 		{"model twice", generate, `{"model":"pixels","prompt":"x","model":"tiers"}`, 400, bad, "model", []string{"more than once"}},
 		{"not JSON", generate, `{"model":`, 400, bad, "", nil},

@@ -6,7 +6,8 @@
 // that takes over the connections and the health of targets whose settings did
 // not change. [Plan] chooses the targets of one request. The dialects that
 // upstreams speak are folders of their own (openai, anthropic) over what they
-// share (dialect); names.go lists that under this room's name.
+// share (dialect); names.go lists that under this room's name. Those of pictures
+// are below image, and images.go gives them their targets.
 //
 // What may not enter: money, limits, keys, and bytes of requests or answers,
 // which are the dialects' business.

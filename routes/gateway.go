@@ -48,9 +48,9 @@ type Gateway struct {
 	unready   atomic.Bool  // the last answer of /readyz was that the ledger cannot record
 	drains    atomic.Int64 // answers being read on after their client left
 
-	pictures *image.Engine
-	fetcher  image.Fetcher
-	fetched  atomic.Int64 // bytes of pictures from links, held until their job is done
+	studio  *image.Engine
+	fetcher image.Fetcher
+	fetched atomic.Int64 // bytes of pictures from links, held until their job is done
 
 	web3        *web3Desk
 	metricsHere bool

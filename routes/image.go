@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"farebox/billing"
@@ -23,7 +24,7 @@ const fetchLimit = 30 * time.Second
 // newStudio makes what carries requests for pictures to their end.
 func (g *Gateway) newStudio(o Options, cfg *config.Images) {
 	g.fetcher = o.Fetch
-	g.pictures = image.New(image.Options{
+	g.studio = image.New(image.Options{
 		Proxy: o.Proxy, Fetch: o.Fetch, Limit: cfg.Timeout, Room: int64(cfg.Memory),
 		OnPanic: func(v any) {
 			g.log.Error().Interface("panic", v).Bytes("stack", debug.Stack()).Msg("making a picture panicked")
@@ -163,7 +164,7 @@ func (p *pictures) make() *Error {
 	if e := p.fit(); e != nil {
 		return e
 	}
-	result, failed := p.g.pictures.Do(p.ctx, &p.job, p.snap.catalog.ImagePlans(p.model))
+	result, failed := p.g.studio.Do(p.ctx, &p.job, p.snap.catalog.ImagePlans(p.model))
 	if failed != nil {
 		return p.failed(failed)
 	}
@@ -419,7 +420,7 @@ func (p *pictures) setFlags() {
 		flag(n.minor, true)
 	}
 	if r.EnhancedPrompt != "" {
-		h.SetCanonical(n.enhanced, []byte(url.QueryEscape(clipped(r.EnhancedPrompt, maxEnhancedHeader))))
+		h.SetCanonical(n.enhanced, []byte(strings.ReplaceAll(url.QueryEscape(clipped(r.EnhancedPrompt, maxEnhancedHeader)), "+", "%20")))
 	}
 }
 

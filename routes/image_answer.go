@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"farebox/providers/image"
-	"farebox/providers/image/picture"
 	"farebox/proxy"
 )
 
@@ -145,6 +144,3 @@ func (b zipped) WriteTo(w io.Writer) (int64, error) {
 	zippers.Put(z)
 	return n, err
 }
-
-// formatOf is a format by its name in a request.
-func formatOf(name string) picture.Format { return picture.ParseFormat(name) }

@@ -44,7 +44,7 @@ func (c *Call) edit(f *imageForm, members []int) *Error {
 		return e
 	}
 	p.job.SafeMode = f.flag(imageSafeMode, true)
-	p.job.Format = formatOf(f.words(imageOutputFormat))
+	p.job.Format = picture.ParseFormat(f.words(imageOutputFormat))
 	if p.job.Format == picture.Unknown {
 		// PNG for 1K and JPEG for what is larger (interface.md, Images).
 		p.job.Format = picture.JPEG

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"farebox/providers/image"
+	"farebox/providers/image/picture"
 	"farebox/proxy/scan"
 )
 
@@ -43,7 +44,7 @@ func serveGenerate(_ *Gateway, c *Call) *Error {
 	if e := p.gateGenerate(prompt); e != nil {
 		return e
 	}
-	p.job.Format = formatOf(f.choice(imageFormat, "webp"))
+	p.job.Format = picture.ParseFormat(f.choice(imageFormat, "webp"))
 	p.job.SafeMode = f.flag(imageSafeMode, true)
 	p.job.HideWatermark = f.flag(imageHideWatermark, false)
 	p.job.EmbedMetadata = f.flag(imageEmbedEXIF, false)
@@ -89,6 +90,15 @@ func (p *pictures) readDiffusion() {
 		return
 	}
 	for at := i + 1; at < f.doc.Fields[i].Next; at = f.doc.Fields[at].Next {
+		known := int32(0)
+		for _, id := range []int{referenceImage, referenceStrength} {
+			if f.doc.Member(at, id) >= 0 {
+				known++
+			}
+		}
+		if path := f.doc.Path(at); f.doc.Fields[at].Kind == scan.Object && f.doc.Fields[at].Len > known {
+			f.add(Issue{Code: "unrecognized_keys", Path: path, Message: path + ": takes only image and strength."})
+		}
 		strength, ok := f.number(at, referenceStrength)
 		if !ok {
 			strength = 0.5
@@ -273,7 +283,7 @@ func (p *pictures) simpleSize() {
 // simpleOptions takes the rest of OpenAI's members.
 func (p *pictures) simpleOptions() {
 	f := p.form
-	p.job.Format = formatOf(f.choice(imageOutputFormat, "png"))
+	p.job.Format = picture.ParseFormat(f.choice(imageOutputFormat, "png"))
 	p.job.SafeMode = f.words(imageModeration) != "low"
 	p.job.Background = f.words(imageBackground)
 	if f.has(imageOutputCompression) {
