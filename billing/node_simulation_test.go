@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ type simulation struct {
 	seed     uint64
 	rnd      *rand.Rand
 	db       *fakeStore
-	now      int64 // of the store, Unix ns
+	now      atomic.Int64 // of the store, Unix ns; what the nodes keep beside their ledger looks at it, too
 	nodes    []*simNode
 	secrets  [][]byte
 	granted  Nano // credited so far
@@ -47,12 +48,13 @@ type simHold struct {
 
 func (s *simulation) mono(n *simNode) int64 {
 	began := int64(1_700_000_000) * int64(time.Second)
-	return (s.now - began) + (s.now-began)/1_000_000*n.drift
+	return (s.now.Load() - began) + (s.now.Load()-began)/1_000_000*n.drift
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
-	s := &simulation{t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 11, 21, 23, 0, 0, 0, time.UTC).UnixNano()}
-	s.db = newFakeStore(func() int64 { return s.now })
+	s := &simulation{t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 1))}
+	s.now.Store(time.Date(2026, 11, 21, 23, 0, 0, 0, time.UTC).UnixNano())
+	s.db = newFakeStore(s.now.Load)
 	for range 2 + s.rnd.IntN(2) {
 		s.nodes = append(s.nodes, &simNode{dir: t.TempDir(), drift: s.rnd.Int64N(40_001) - 20_000})
 	}
@@ -95,7 +97,7 @@ func (s *simulation) open(i int) {
 	reclaim := []string{"strict", "relaxed"}[s.seed%2]
 	l, err := Open(Options{
 		Dir: n.dir, Brand: "svc", NodeName: fmt.Sprint("n", i), segmentSize: 64 << 10, Durability: "power", times: times,
-		Clock: func() time.Time { return time.Unix(0, s.now) }, Leases: config.Leases{Reclaim: reclaim, Grace: 15 * time.Minute},
+		Clock: func() time.Time { return time.Unix(0, s.now.Load()) }, Leases: config.Leases{Reclaim: reclaim, Grace: 15 * time.Minute},
 		openShared: func() (Store, error) { return n.conn, nil },
 	})
 	if err != nil {
@@ -110,7 +112,7 @@ func (s *simulation) open(i int) {
 
 // others is what the other nodes do while one waits.
 func (s *simulation) others(n *simNode) {
-	s.now += int64(20 * time.Millisecond)
+	s.now.Add(int64(20 * time.Millisecond))
 	for _, o := range s.nodes {
 		if o != n && o.Ledger != nil {
 			o.node.tick()
@@ -124,7 +126,7 @@ func (s *simulation) credit(account int) {
 	n := Nano(s.rnd.IntN(300) + 1)
 	currency := []Currency{USD, USD, Bundled, DIEM}[s.rnd.IntN(4)]
 	conn := s.db.connect()
-	if _, err := conn.Credit(&credit{account: uint32(account + 1), currency: currency, day: dayOf(s.now), amount: n, ref: newUUID()}); err != nil {
+	if _, err := conn.Credit(&credit{account: uint32(account + 1), currency: currency, day: dayOf(s.now.Load()), amount: n, ref: newUUID()}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.granted += n
@@ -150,7 +152,7 @@ func (s *simulation) step() {
 		s.open(s.rnd.IntN(len(s.nodes)))
 		return
 	}
-	s.now += s.rnd.Int64N(int64(50 * time.Millisecond))
+	s.now.Add(s.rnd.Int64N(int64(50 * time.Millisecond)))
 	x := s.rnd.IntN(1000)
 	s.trace = append(s.trace, fmt.Sprint(slices.Index(s.nodes, n), ":", x))
 	switch {
@@ -194,7 +196,7 @@ func (s *simulation) step() {
 			}
 		})
 	case x < 970:
-		s.now += []int64{int64(time.Second), int64(10 * time.Second), int64(time.Minute), int64(20 * time.Minute), 3 * hourNs}[s.rnd.IntN(5)]
+		s.now.Add([]int64{int64(time.Second), int64(10 * time.Second), int64(time.Minute), int64(20 * time.Minute), 3 * hourNs}[s.rnd.IntN(5)])
 		for _, o := range s.nodes {
 			if o.Ledger != nil && s.rnd.IntN(3) > 0 {
 				o.node.tick()
@@ -233,7 +235,7 @@ func (s *simulation) admit(n *simNode) {
 	}
 	h := &simHold{}
 	want := Nano(s.rnd.IntN(60) + 1)
-	if d := n.Admit(&h.Hold, &Admission{Key: k, Slot: -1, Hold: want, Min: Nano(s.rnd.Int64N(int64(want))) + 1, NowNs: s.now}); d.Code == Admitted {
+	if d := n.Admit(&h.Hold, &Admission{Key: k, Slot: -1, Hold: want, Min: Nano(s.rnd.Int64N(int64(want))) + 1, NowNs: s.now.Load()}); d.Code == Admitted {
 		n.holds = append(n.holds, h)
 	}
 }
@@ -252,10 +254,10 @@ func (s *simulation) resolve(n *simNode) {
 	}
 	n.holds = slices.DeleteFunc(n.holds, func(o *simHold) bool { return o == h })
 	if s.rnd.IntN(5) == 0 {
-		h.Void(s.now)
+		h.Void(s.now.Load())
 		return
 	}
-	charged, short := h.Settle(Settlement{Cost: Nano(s.rnd.IntN(70)), Status: 200, NowNs: s.now})
+	charged, short := h.Settle(Settlement{Cost: Nano(s.rnd.IntN(70)), Status: 200, NowNs: s.now.Load()})
 	s.expected += charged
 	s.short += short
 }
