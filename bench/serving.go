@@ -24,7 +24,9 @@ func upstreamCommand() *cobra.Command {
 		Use:   "upstream",
 		Short: "Run the simulated upstream: OpenAI and Anthropic wire formats, with faults on demand",
 		Long: `Serves POST /v1/chat/completions, /v1/embeddings and /v1/messages and GET
-/v1/models. What it really produced is at GET /_sim/stats, the last requests
+/v1/models, and image upstreams of five kinds: OpenAI's /v1/images, this
+gateway's own /api/v1/image, AUTOMATIC1111's /sdapi/v1, Stability's
+/v2beta/stable-image and fal's queue below /fal. What it really produced is at GET /_sim/stats, the last requests
 byte for byte at GET /_sim/last, and POST /_sim/reset starts over.
 
 A request says how it wants to be treated by a model suffix (sim-chat@slow,

@@ -6,6 +6,8 @@
 // upstream endpoints with their connections (target.go, dial.go), one request's
 // conversation with them (exchange.go, forward.go, send.go, head.go, framing.go,
 // chunk.go), the relay of its answer (relay.go), patches of its body (patch.go),
+// bodies that are made while they are written, both ways (source.go), waits that
+// end with their client (await.go),
 // and the one goroutine that watches all of it (watch.go). Package scan, below,
 // reads request bodies. Money, endpoints and dialects may not enter: what this
 // package needs of them comes in as a Plan, a Lens and plain options.

@@ -189,6 +189,11 @@ func (x *Exchange) Body(dst []byte, most int) ([]byte, Cause, error) {
 		if x.body.kind == framedLength {
 			want = int(x.body.left) + 1 // one more than belongs there shows what should not be there
 		}
+		if x.body.kind != framedLength && cap(dst)-len(dst) < want {
+			// Of unknown length: doubling copies each byte once in all, where
+			// small steps would copy a large image five times.
+			want = max(want, min(len(dst)-base, most-(len(dst)-base)+want))
+		}
 		dst = slices.Grow(dst, want)
 		n := x.fill(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]

@@ -129,6 +129,13 @@ func TestDialectsMakeImages(t *testing.T) {
 				if kind == image.Upscale && m.Width != 1024 {
 					t.Errorf("%d wide", m.Width)
 				}
+				if kind == image.Upscale {
+					j.Scale, j.Format = image.Some(2.0), picture.PNG
+					r, f := g.do(j, d.at(t, root, ""))
+					if f != nil || r.Images[0].Width != 512 || r.Images[0].Height != 512 || r.Images[0].Format != picture.PNG {
+						t.Errorf("twice as large: %v", f)
+					}
+				}
 				if kind == image.RemoveBackground && (m.Width != 256 || m.Height != 300) {
 					t.Errorf("%dx%d", m.Width, m.Height)
 				}

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"errors"
+	"math"
 	"strconv"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 	maxErrorBody = 64 << 10
 	// maxSteps bounds a run; the job's limit ends it long before.
 	maxSteps = 10_000
+	// maxRounding is how much larger than asked for an upscaled side may be.
+	maxRounding = 16
 	// repeats is how often a step that starts no work is sent again, each time
 	// after repeatPause more.
 	repeats     = 3
@@ -362,9 +365,17 @@ func (l *line) finish(m *Image) (no *dialect.Failure) {
 	if no != nil {
 		return no
 	}
-	if f := l.job.Format; f != picture.Unknown && f != h.Format {
+	f := l.job.Format
+	if f == picture.Unknown {
+		f = h.Format
+	}
+	width, height := l.wanted(h)
+	if f != h.Format || width != h.Width {
 		text, raw := m.Text, m.Raw
 		no = l.remake(m, func(c context.Context) ([]byte, error) {
+			if width != h.Width {
+				return l.e.convert.Shrink(c, h, text, raw, width, height, f)
+			}
 			return l.e.convert.Convert(c, h, text, raw, f, l.job.Compression.V)
 		})
 		if no != nil {
@@ -383,6 +394,22 @@ func (l *line) finish(m *Image) (no *dialect.Failure) {
 		l.settle(0, cap(m.Raw))
 	}
 	return nil
+}
+
+// wanted is the size of the image: its own, but no more than an upscale's factor
+// makes of its input. Some upscalers know one factor only.
+func (l *line) wanted(h picture.Header) (width, height int) {
+	j := l.job
+	if j.Kind != Upscale || !j.Scale.Set || len(j.Inputs) == 0 {
+		return h.Width, h.Height
+	}
+	width = int(math.Round(float64(j.Inputs[0].Width) * j.Scale.V))
+	height = int(math.Round(float64(j.Inputs[0].Height) * j.Scale.V))
+	// Rounding to a multiple of a few pixels is the upscaler's right.
+	if width < 1 || height < 1 || h.Width <= width+maxRounding || h.Height <= height+maxRounding {
+		return h.Width, h.Height
+	}
+	return width, height
 }
 
 // remake replaces an image by one that is made here, while the client stays.

@@ -134,3 +134,28 @@ func TestAnswersStandInMemoryOnce(t *testing.T) {
 	}
 	eventually(t, "all is released", func() bool { return e.Held() == 0 })
 }
+
+// An answer that does not say how long it is takes at most about twice its room
+// while it grows.
+func TestAnswersOfUnknownLengthGrowInLargeSteps(t *testing.T) {
+	const size = 12 << 20
+	answer := []byte(dataAnswer(heavy(size)))
+	url := server(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.(http.Flusher).Flush()
+		_, _ = w.Write(answer)
+	})
+	g := newRig(t)
+	tg := target(t, openai.Dialect{}, url)
+	grown := peak(func() {
+		r, f := g.do(simple(), tg)
+		if f != nil {
+			t.Fatal(f)
+		}
+		r.Release()
+	})
+	if most := 4 * int64(len(answer)); grown > most {
+		t.Errorf("the heap grew by %d KiB for an answer of %d", grown>>10, len(answer)>>10)
+	}
+	t.Logf("the heap grew by %d KiB for an answer of %d", grown>>10, len(answer)>>10)
+}

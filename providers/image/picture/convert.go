@@ -13,6 +13,7 @@ import (
 	"math"
 
 	"github.com/gen2brain/webp"
+	xdraw "golang.org/x/image/draw"
 	xwebp "golang.org/x/image/webp"
 )
 
@@ -60,10 +61,37 @@ func (c *Converter) Convert(ctx context.Context, h Header, text, raw []byte, to 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	m, err := decode(h, text, raw)
+	if err != nil {
+		return nil, errConvert
+	}
+	return encode(m, to, quality)
+}
+
+// Shrink makes a smaller file: upscalers that know one factor only are asked
+// for that, and what is too much is taken off. It is Convert otherwise.
+func (c *Converter) Shrink(ctx context.Context, h Header, text, raw []byte, width, height int, to Format) ([]byte, error) {
+	if h.Pixels() > MaxDecoded || h.Frames > 1 || width < 1 || height < 1 || width > h.Width || height > h.Height {
+		return nil, errConvert
+	}
+	select {
+	case c.seats <- struct{}{}:
+		defer func() { <-c.seats }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	m, err := decode(h, text, raw)
+	if err != nil {
+		return nil, errConvert
+	}
+	small := stdimage.NewNRGBA(stdimage.Rect(0, 0, width, height))
+	xdraw.CatmullRom.Scale(small, small.Bounds(), m, m.Bounds(), xdraw.Src, nil)
+	return encode(small, to, 0)
+}
+
+func decode(h Header, text, raw []byte) (m stdimage.Image, err error) {
 	w := open(text, raw)
 	defer w.release()
-	var m stdimage.Image
-	var err error
 	switch h.Format {
 	case PNG:
 		m, err = png.Decode((*reader)(&w))
@@ -74,10 +102,7 @@ func (c *Converter) Convert(ctx context.Context, h Header, text, raw []byte, to 
 	case Unknown, GIF:
 		err = errConvert
 	}
-	if err != nil {
-		return nil, errConvert
-	}
-	return encode(m, to, quality)
+	return m, err
 }
 
 // Blank is a black image, for one that was withheld.

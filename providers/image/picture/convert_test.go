@@ -87,8 +87,8 @@ func TestPixelsSurvive(t *testing.T) {
 
 func near(a, b uint32) uint32 { return max(a, b) - min(a, b) }
 
-// decode is for tests that look at pixels.
-func decode(b []byte) (stdimage.Image, string, error) {
+// pixelsOf is for tests that look at pixels.
+func pixelsOf(b []byte) (stdimage.Image, string, error) {
 	if Sniff(b) == WebP {
 		m, err := decodeWebP(bytes.NewReader(b))
 		return m, "webp", err
@@ -162,7 +162,7 @@ func TestBlankImagesAreBlack(t *testing.T) {
 		if err != nil {
 			t.Fatal(f, err)
 		}
-		m, format, err := decode(b)
+		m, format, err := pixelsOf(b)
 		if err != nil || format != f.String() || m.Bounds().Dx() != 300 || m.Bounds().Dy() != 200 {
 			t.Errorf("%s: %s, %v", f, format, err)
 			continue
@@ -184,5 +184,35 @@ func TestDecodeGivesTheFile(t *testing.T) {
 		if !bytes.Equal(Decode(textOf(raw)), raw) {
 			t.Errorf("%d bytes differ", n)
 		}
+	}
+}
+
+// What is shrunk has the wanted size and looks the same.
+func TestImagesShrink(t *testing.T) {
+	t.Parallel()
+	c := NewConverter(0)
+	file := jpegOf(200, 120)
+	h, _ := Read(nil, file)
+	for _, to := range []Format{PNG, JPEG, WebP} {
+		out, err := c.Shrink(context.Background(), h, nil, file, 100, 60, to)
+		if got, no := Read(nil, out); err != nil || no != nil || got.Format != to || got.Width != 100 || got.Height != 60 {
+			t.Errorf("%v: %+v, %v, %v", to, got, err, no)
+		}
+	}
+	out, _ := c.Shrink(context.Background(), h, textOf(file), nil, 100, 60, PNG)
+	small, _, _ := pixelsOf(out)
+	large, _, _ := pixelsOf(file)
+	_, g1, _, _ := small.At(50, 30).RGBA()
+	_, g2, _, _ := large.At(100, 60).RGBA()
+	if near(g1>>8, g2>>8) > 40 {
+		t.Errorf("the middle became %d, was %d", g1>>8, g2>>8)
+	}
+	for _, size := range [][2]int{{0, 10}, {10, -1}, {201, 10}, {10, 121}} {
+		if _, err := c.Shrink(context.Background(), h, nil, file, size[0], size[1], PNG); err == nil {
+			t.Errorf("%v is accepted", size)
+		}
+	}
+	if _, err := c.Shrink(context.Background(), Header{Format: PNG, Width: 5000, Height: 5000, Frames: 1}, nil, claims(5000, 5000), 10, 10, PNG); err == nil {
+		t.Error("a bomb is decoded")
 	}
 }

@@ -51,9 +51,7 @@ func (Dialect) Reach(j *image.Job, t *image.Target) image.Reach {
 		}
 		r.Formats = endpoint(t) != "sd3" || j.Format != picture.WebP
 	case image.Upscale:
-		if t.Model == "fast" && j.Scale.Or(2) != 4 {
-			return no("The model upscales by 4 only.")
-		}
+		// Its factor is 4; the engine takes off what is too much.
 	case image.RemoveBackground:
 		r.Formats = j.Format != picture.JPEG
 	}
