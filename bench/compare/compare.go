@@ -235,9 +235,7 @@ func (p *plan) run(ctx context.Context) error {
 func (p *plan) one(ctx context.Context, s Scenario, g *gateway) (*load.Result, error) {
 	o := s.Load
 	o.URL, o.Key, o.PIDs = g.address(o.Stream), g.key, g.pids(o.Stream)
-	if s.RPC {
-		o.Path = g.rpc()
-	}
+	o.Path = g.path(s.Path, s.Ours)
 	o.Mates = []int{p.l.upstream.pid()}
 	o.Warmup, o.Duration = s.Warmup, s.Measure
 	r, err := load.Run(ctx, o)

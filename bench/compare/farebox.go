@@ -39,6 +39,17 @@ models:
     price: { input: 0.10, output: 0.40 }
     targets: [{ upstream: simulated }]
 `
+	fareboxPictures = `  - id: ` + upstream.BenchImageModel + `
+    type: image
+    tier: unlimited
+    price: { generation: 0.01 }
+    targets: [{ upstream: simulated, options: { sizes: "1024x1024" } }]
+  - id: ` + upstream.BenchImageModel + `-edit
+    type: inpaint
+    tier: unlimited
+    price: { inpaint: 0.01 }
+    targets: [{ upstream: simulated, model: ` + upstream.BenchImageModel + ` }]
+`
 	fareboxPath   = "/api/v1"
 	fareboxRPC    = "/crypto/rpc/ethereum-mainnet"
 	fareboxCredit = "1000000"
@@ -58,6 +69,7 @@ func startFarebox(l *lab) (*gateway, error) {
 	for _, model := range upstream.BenchModels() {
 		text += fmt.Sprintf(fareboxModel, model)
 	}
+	text += fareboxPictures
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -65,7 +77,7 @@ func startFarebox(l *lab) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{name: "farebox", url: "http://" + addr + fareboxPath, rpcPath: fareboxRPC, processes: []*process{p}}
+	g := &gateway{name: "farebox", url: "http://" + addr + fareboxPath, processes: []*process{p}}
 	if err := p.ready(addr); err != nil {
 		return g, err
 	}

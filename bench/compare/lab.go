@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"runtime"
-	"strings"
 	"time"
 
 	"farebox/bench/upstream"
@@ -29,7 +28,6 @@ type gateway struct {
 	name      string
 	url       string
 	streamURL string // when streams go elsewhere
-	rpcPath   string // of blockchain calls; default as at the upstream
 	key       string
 	processes []*process
 }
@@ -62,12 +60,12 @@ func (g *gateway) address(stream bool) string {
 	return g.url
 }
 
-// rpc is the path of blockchain calls below the address.
-func (g *gateway) rpc() string {
-	if g.rpcPath != "" {
-		return g.rpcPath
+// path chooses between the upstream's path of an endpoint and farebox's own.
+func (g *gateway) path(usual, ours string) string {
+	if g.name == contender && ours != "" {
+		return ours
 	}
-	return strings.TrimPrefix(upstream.BenchRPCPath, "/v1")
+	return usual
 }
 
 // pids are the processes that work for such a request.

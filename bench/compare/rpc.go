@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -27,6 +28,9 @@ type Large struct {
 	FromFreshRSS int64   `json:"fresh_bytes"` // before the first answer
 }
 
+// rpcPath is the measured node's below the address of the upstream.
+var rpcPath = strings.TrimPrefix(upstream.BenchRPCPath, "/v1")
+
 const (
 	largeSide   = 8
 	largeBuffer = 256 << 10
@@ -46,7 +50,7 @@ func (l *lab) measureLarge(ctx context.Context, name string, answers int) (Large
 		return m, err
 	}
 	o := load.Options{
-		URL: g.address(true), Key: g.key, PIDs: g.pids(true), Mates: []int{l.upstream.pid()}, Path: g.rpc(),
+		URL: g.address(true), Key: g.key, PIDs: g.pids(true), Mates: []int{l.upstream.pid()}, Path: g.path(rpcPath, fareboxRPC),
 		Timeout: time.Minute, Connections: 1, Heads: true, ReadBuffer: largeBuffer,
 	}
 	o.Body, o.Duration = upstream.BenchRPCCall, 200*time.Millisecond
@@ -77,7 +81,7 @@ func (l *lab) measureLarge(ctx context.Context, name string, answers int) (Large
 	time.Sleep(settleTime)
 	m.IdleBytes = load.RSS(o.PIDs...)
 	each := time.Duration(one.Latency.P50Us * 1e3)
-	r, grown, err := run(1, max(time.Second, time.Duration(answers)*each))
+	r, grown, err := run(1, max(time.Second, time.Duration(answers)*each*3/2))
 	if err != nil {
 		return m, err
 	}

@@ -15,9 +15,10 @@ type Scenario struct {
 	Unit    string       // what CPU is counted per: request or event
 	Warmup  time.Duration
 	Measure time.Duration
-	Direct  bool // also measured without a gateway
-	RPC     bool // blockchain calls, which have a path of their own
-	Bodies  bool // large bodies: nginx also with buffers for them
+	Direct  bool   // also measured without a gateway
+	Path    string // below a contender's address; default: chat
+	Ours    string // farebox's own path, where it has another
+	Bodies  bool   // large bodies: nginx also with buffers for them
 	Rounds  int
 }
 
@@ -31,6 +32,7 @@ const (
 	bigConns     = 16
 	callConns    = 32
 	batchConns   = 8
+	pictureConns = 8
 	openRate     = 2000
 	shortRate    = 500
 )
@@ -47,8 +49,8 @@ func scenarios(quick bool) []Scenario {
 	stream := func(model string, conns int, rate float64, ramp time.Duration) load.Options {
 		return load.Options{Model: model, Stream: true, MaxTokens: streamTokens, Connections: conns, Rate: rate, Ramp: ramp}
 	}
-	calls := func(body []byte, conns int) load.Options {
-		return load.Options{Body: body, Connections: conns}
+	body := func(text []byte, conns int) load.Options {
+		return load.Options{Body: text, Connections: conns, ReadBuffer: 64 << 10}
 	}
 	list := []Scenario{
 		{Name: "json_1k", Title: "chat, 1 KB, as fast as 64 connections go", Load: whole(1<<10, jsonConns, 0), Direct: true},
@@ -59,8 +61,10 @@ func scenarios(quick bool) []Scenario {
 		{Name: "sse_first", Title: "streams of 10 events, 500 new ones a second", Load: stream("bench-sse-short", jsonConns, shortRate, 0), Direct: true},
 		{Name: "sse_paced", Title: "400 streams of 50 events a second", Load: stream("bench-sse-paced", pacedStreams, 0, measure/2), Unit: "event", Direct: true, Warmup: measure / 2},
 		{Name: "sse_burst", Title: "64 streams, 8 events a write", Load: stream("bench-sse-burst", burstStreams, 0, warm), Unit: "event", Direct: true},
-		{Name: "rpc_single", Title: "JSON-RPC, single calls, as fast as 32 connections go", Load: calls(upstream.BenchRPCCall, callConns), RPC: true, Direct: true},
-		{Name: "rpc_batch", Title: "JSON-RPC, batches of 100, as fast as 8 connections go", Load: calls(upstream.BenchRPCCalls, batchConns), RPC: true, Direct: true},
+		{Name: "rpc_single", Title: "JSON-RPC, single calls, as fast as 32 connections go", Load: body(upstream.BenchRPCCall, callConns), Path: rpcPath, Ours: fareboxRPC, Direct: true},
+		{Name: "rpc_batch", Title: "JSON-RPC, batches of 100, as fast as 8 connections go", Load: body(upstream.BenchRPCCalls, batchConns), Path: rpcPath, Ours: fareboxRPC, Direct: true},
+		{Name: "image_answer", Title: "pictures, 1 MB of base64 in the answer", Load: body(upstream.BenchImagePrompt, pictureConns), Path: "/images/generations", Ours: "/image/generate", Direct: true},
+		{Name: "image_upload", Title: "edits of pictures, 1 MB of base64 in the request", Load: body(upstream.BenchImageEdit(), pictureConns), Path: "/images/edits", Ours: "/image/edit", Bodies: true},
 	}
 	for i := range list {
 		s := &list[i]

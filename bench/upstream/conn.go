@@ -81,6 +81,10 @@ func (c *conn) serve() bool {
 	if string(path) == BenchRPCPath {
 		return c.serveBenchRPC()
 	}
+	if answer := c.benchImage(path); answer != nil && c.authorized() {
+		_, err := c.nc.Write(answer)
+		return err == nil
+	}
 	if bytes.HasPrefix(path, []byte("/_sim/")) {
 		return c.serveTruth(string(path))
 	}
