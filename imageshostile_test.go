@@ -75,6 +75,9 @@ func TestHostilePictures(t *testing.T) {
 		"a picture and an archive": {append(bytes.Clone(good), "PK\x03\x04<script>"...), 200, ""},
 		"largest that is taken":    {pngOf(5760, 5760, pixels), 200, ""},
 	} {
+		if len(c.file) > 20<<20 && raceDetector() {
+			continue // seconds each, and no race more
+		}
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
 			for _, as := range []string{"JSON", "form"} {
