@@ -167,6 +167,27 @@ func TestLeavingWhileAPictureIsMade(t *testing.T) {
 	}
 }
 
+// A picture that was being made when the process was killed costs nothing, and
+// its money is back at the next start.
+func TestKillWhileAPictureIsMade(t *testing.T) {
+	s := startStudio(t, "1")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.ask(context.Background(), "/image/generate", `{"model":"pixels","prompt":"HANG","variants":4}`)
+	}()
+	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 1 })
+	s.Kill()
+	<-done
+	s.Start()
+	if a := s.settled()["a"]; a.Spent != 0 || a.Held != 0 || a.USD != 1_000_000_000 {
+		t.Errorf("the account is %+v", a)
+	}
+	if status, _, answer := s.post("/image/generate", s.key, `{"model":"pixels","prompt":"x","format":"png"}`); status != 200 {
+		t.Errorf("after the restart: %d %.300s", status, answer)
+	}
+}
+
 // Who cannot pay for all pictures that are asked for gets none of them, and
 // the upstream is not asked.
 func TestPicturesNeedTheirPrice(t *testing.T) {
