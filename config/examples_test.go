@@ -80,7 +80,7 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("compat", full.Compat, plain.Compat)
 	f("billing", full.Billing, plain.Billing)
 	f("web3_keys", []any{full.Web3Keys.Require, len(full.Web3Keys.Allow), full.Web3Keys.PerIP}, []any{plain.Web3Keys.Require, 0, plain.Web3Keys.PerIP})
-	f("images", []any{full.Images.Timeout, full.Images.Memory, full.Images.BrandedStyles}, []any{plain.Images.Timeout, plain.Images.Memory, false})
+	f("images", []any{full.Images.Timeout, full.Images.Memory, full.Images.BrandedStyles, full.Images.Compress}, []any{plain.Images.Timeout, plain.Images.Memory, false, true})
 	f("redis.addresses", len(full.Redis.Addresses), 0)
 	full.Redis.Addresses = nil
 	f("redis", full.Redis, plain.Redis)

@@ -107,6 +107,9 @@ type Images struct {
 	Styles []string `yaml:"styles"`
 	// BrandedStyles adds the names that are marks of other companies.
 	BrandedStyles bool `yaml:"branded_styles"`
+	// Compress sends pictures in JSON compressed to clients that take gzip
+	// (default true): a quarter less to send for about 5 ms of CPU a MB.
+	Compress bool `yaml:"compress"`
 
 	Timeout time.Duration `yaml:"timeout"` // of one request at its upstreams; default 5m
 	Memory  Size          `yaml:"memory"`  // pictures of all answers together, and as much of fetched ones; default 1GB

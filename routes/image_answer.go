@@ -110,7 +110,7 @@ func (p *pictures) deliver(body proxy.Source, contentType string) {
 // quarter of its length at 0.5 GB/s, on the way out.
 func (p *pictures) deliverJSON(body proxy.Source) {
 	r := &p.ctx.Request.Header
-	if r.IsHTTP11() && accepts(r.Peek("Accept-Encoding"), "gzip") {
+	if p.snap.cfg.Images.Compress && r.IsHTTP11() && accepts(r.Peek("Accept-Encoding"), "gzip") {
 		h := &p.ctx.Response.Header
 		h.Set("Content-Encoding", "gzip")
 		h.Set("Vary", "Accept-Encoding")
