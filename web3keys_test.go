@@ -127,6 +127,18 @@ func TestWalletMakesAKeyForItself(t *testing.T) {
 	}
 }
 
+// The wallets of viem and ethers sign the token as they are.
+func TestWalletPackages(t *testing.T) {
+	leaveOutShort(t)
+	sim := startUpstream(t, upstream.Options{})
+	c := &clients{gateway: startGateway(t, web3Config(sim.URL, "require: none"))}
+	out := c.runSuite(t, nodeDir, "node", "--test", "--test-reporter=spec", "wallets.suite.mjs")
+	counted(t, out, `(?m)^\S* ?tests (\d+)$`)
+	if n := len(c.accounts()); n != 2 {
+		t.Errorf("%d accounts for two wallets", n)
+	}
+}
+
 // Every refusal is a 400 with the words that clients look for, and a refused
 // try does not use the token up.
 func TestWalletKeysAreRefusedWithTheRightWords(t *testing.T) {
