@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -87,13 +88,7 @@ func (p *pictures) oneOf(id int, value string, options []string) *Error {
 	if slices.Contains(options, value) {
 		return nil
 	}
-	name, list := imageShape.Name(id), ""
-	for i, o := range options {
-		if i > 0 {
-			list += ", "
-		}
-		list += o
-	}
+	name, list := imageShape.Name(id), strings.Join(options, ", ")
 	return errInvalid(Issue{Code: "invalid_enum_value", Path: name, Received: excerpt([]byte(value)), Options: options, Message: name + ": model " + p.model.ID + " takes one of " + list + ", not " + excerpt([]byte(value)) + "."})
 }
 
@@ -126,16 +121,9 @@ func (p *pictures) setTier(resolution, quality string) *Error {
 			return e
 		}
 	}
-	p.job.Resolution, p.job.Quality = orDefault(resolution, l.DefaultResolution), orDefault(quality, l.DefaultQuality)
+	p.job.Resolution, p.job.Quality = cmp.Or(resolution, l.DefaultResolution), cmp.Or(quality, l.DefaultQuality)
 	p.sale.Resolution, p.sale.Quality = p.job.Resolution, p.job.Quality
 	return nil
-}
-
-func orDefault(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // noEnhancing refuses the rewriting of prompts, which needs a model that this

@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -176,7 +177,7 @@ func (p *pictures) setSize() *Error {
 		} else if width > 0 && height > 0 {
 			ratio = nearestRatio(l.AspectRatios, float64(width)/float64(height))
 		}
-		p.job.AspectRatio = orDefault(ratio, l.DefaultAspectRatio)
+		p.job.AspectRatio = cmp.Or(ratio, l.DefaultAspectRatio)
 		return nil
 	}
 	if ratio != "" {
@@ -270,7 +271,7 @@ func (p *pictures) simpleSize() {
 	sized := found && errW == nil && errH == nil
 	switch {
 	case !l.PixelSized() && sized:
-		p.job.AspectRatio = orDefault(nearestRatio(l.AspectRatios, float64(width)/float64(height)), l.DefaultAspectRatio)
+		p.job.AspectRatio = cmp.Or(nearestRatio(l.AspectRatios, float64(width)/float64(height)), l.DefaultAspectRatio)
 	case !l.PixelSized():
 		p.job.AspectRatio = l.DefaultAspectRatio
 	case sized:
