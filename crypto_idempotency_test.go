@@ -100,6 +100,11 @@ func TestKeyedCallIsAnsweredAgainForNothing(t *testing.T) {
 		}
 		c.spent(45)
 		c.cli("verify")
+		for name, want := range map[string]float64{"led": 2, "replayed": 6, "reused": 2, "free": 0} {
+			if got, ok := c.metric(`farebox_idempotency_total{outcome="` + name + `"}`); !ok || got != want {
+				t.Errorf("/metrics counts %v requests as %s, want %v", got, name, want)
+			}
+		}
 	})
 }
 

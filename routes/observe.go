@@ -9,6 +9,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/valyala/fasthttp"
+
+	"farebox/billing"
 )
 
 // meters are the gateway's metrics. Names follow the OpenTelemetry GenAI
@@ -60,6 +62,13 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_redis_leases_total", func() float64 { return float64(g.ledger.SharedStats().Leases) })
 	gauge("farebox_shared_limit_refusals_total", func() float64 { return float64(g.ledger.SharedStats().Refused) })
 	gauge("farebox_shared_limit_alone_total", func() float64 { return float64(g.ledger.SharedStats().Alone) })
+	for outcome, f := range map[string]func(billing.KeyedStats) int64{
+		"led": func(s billing.KeyedStats) int64 { return s.Led }, "replayed": func(s billing.KeyedStats) int64 { return s.Replayed },
+		"reused": func(s billing.KeyedStats) int64 { return s.Reused }, "busy": func(s billing.KeyedStats) int64 { return s.Busy },
+		"away": func(s billing.KeyedStats) int64 { return s.Away }, "free": func(s billing.KeyedStats) int64 { return s.Free },
+	} {
+		gauge(`farebox_idempotency_total{outcome="`+outcome+`"}`, func() float64 { return float64(f(g.ledger.Idempotency().Stats())) })
+	}
 	gauge("farebox_start_time_seconds", func() float64 { return float64(g.started.Unix()) })
 	return m
 }
