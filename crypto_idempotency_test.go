@@ -376,3 +376,45 @@ func TestKillWithRetriesChargesKeyedCallsOnce(t *testing.T) {
 		t.Logf("%d kills, %d requests, %d calls at the node", rounds, made.Load(), sent)
 	})
 }
+
+// Nodes that share PostgreSQL and Redis share keys: duplicates over both are
+// one call and one charge, and the answer outlives the node that got it.
+func TestNodesShareIdempotencyKeys(t *testing.T) {
+	t.Parallel()
+	cl := startCluster(t, 2)
+	first := cl.nodes[0]
+	first.NewAccount("rich", "1")
+	key := first.Key("rich")
+	on := func(n int) *chain { return &chain{gateway: cl.nodes[n], t: t, key: key} }
+	var fresh atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			status, header, answer, err := on(i%2).keyed("shared", keyedRead)
+			if err != nil || status != 200 || !strings.Contains(answer, `"id":7`) {
+				t.Errorf("node %d gave %d %s %v", i%2, status, answer, err)
+			} else if header.Get("Idempotent-Replayed") == "" {
+				fresh.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if fresh.Load() != 1 {
+		t.Errorf("%d requests were carried out", fresh.Load())
+	}
+	for n := range 2 {
+		on(n).must("shared", keyedRead+" ", 400)
+	}
+	first.Kill()
+	if header, _ := on(1).must("shared", keyedRead, 200); header.Get("Idempotent-Replayed") != "true" {
+		t.Error("the answer went with its node")
+	}
+	first.Start()
+	// A shared store hears of the charge with the next projection.
+	want := money(20 * 700)
+	for end := time.Now().Add(60 * time.Second); first.settled()["rich"].Spent != want; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("spent %s, want %s", first.settled()["rich"].Spent, want)
+		}
+	}
+}
