@@ -10,7 +10,10 @@
 // hold_after=3]]`. What it really produced is kept as Truth, so that a bill
 // can be compared with it to the token.
 //
-// Main types: Server, Options, Scenario, Stats. It writes HTTP itself on
+// A Node is a simulated blockchain node with faults of its own (NodeFaults);
+// the Server has well-behaved ones below /rpc/.
+//
+// Main types: Server, Options, Scenario, Stats, Node. It writes HTTP itself on
 // net.Conn because the faults live in the framing. Nothing of the gateway may
 // be imported here: a shared mistake would be invisible.
 package upstream

@@ -406,15 +406,26 @@ func (j *Job) each(calls []int, parts []part, not *Node, now int64) Result {
 		return last
 	}
 	var group sync.WaitGroup
+	var panicked any
 	places := make(chan struct{}, parallel)
 	for _, i := range calls {
 		places <- struct{}{}
 		group.Go(func() {
-			defer func() { <-places }()
+			defer func() {
+				if v := recover(); v != nil {
+					mu.Lock()
+					panicked = v
+					mu.Unlock()
+				}
+				<-places
+			}()
 			one(i)
 		})
 	}
 	group.Wait()
+	if panicked != nil {
+		panic(panicked) // where it is dealt with: in the request's own goroutine
+	}
 	return last
 }
 

@@ -56,6 +56,11 @@ func (h *heads) ask(p *proxy.Proxy) {
 	var all sync.WaitGroup
 	for _, u := range h.network.Nodes {
 		all.Go(func() {
+			defer func() {
+				if recover() != nil { // what it said broke us: a node to be careful with
+					u.Breaker.Failed(time.Now().UnixNano(), 0)
+				}
+			}()
 			if n, ok := u.askHead(p, h.network.Family); ok {
 				u.head.Store(n)
 				u.headNs.Store(time.Now().UnixNano())

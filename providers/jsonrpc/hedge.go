@@ -11,6 +11,7 @@ type raced struct {
 	a     *attempt
 	u     *Node
 	r     reply
+	panic any // of its goroutine, for the request's own
 	ended chan struct{}
 }
 
@@ -29,8 +30,11 @@ func (j *Job) hedged(a *attempt, u *Node, pick *Pick, w *want, body []byte, wait
 		c.ended = make(chan struct{})
 		go func() {
 			defer close(c.ended)
+			defer func() {
+				c.panic = recover()
+				done <- c
+			}()
 			c.r = c.a.ask(t.Proxy, t.Ctx, c.u, body, wait, t.ID)
-			done <- c
 		}()
 	}
 	first := &raced{a: a, u: u}
@@ -39,12 +43,14 @@ func (j *Job) hedged(a *attempt, u *Node, pick *Pick, w *want, body []byte, wait
 	defer timer.Stop()
 	select {
 	case <-done:
+		first.check()
 		return a, u, first.r
 	case <-timer.C:
 	}
 	next := pick.next(w, time.Now().UnixNano())
 	if next == nil {
 		<-done
+		first.check()
 		return a, u, first.r
 	}
 	second := &raced{a: attempts.Get().(*attempt), u: next}
@@ -58,6 +64,8 @@ func (j *Job) hedged(a *attempt, u *Node, pick *Pick, w *want, body []byte, wait
 		loser = second
 	}
 	loser.stop()
+	first.check()
+	second.check()
 	if !winner.good() && loser.good() {
 		winner, loser = loser, winner
 	}
@@ -68,6 +76,13 @@ func (j *Job) hedged(a *attempt, u *Node, pick *Pick, w *want, body []byte, wait
 	}
 	loser.a.release()
 	return winner.a, winner.u, winner.r
+}
+
+// check goes on with a panic where it is dealt with.
+func (c *raced) check() {
+	if c.panic != nil {
+		panic(c.panic)
+	}
 }
 
 // stop cuts an attempt and waits for its end. The cut is repeated, since the
