@@ -361,3 +361,36 @@ func TestCryptoLargeBatches(t *testing.T) {
 		c.charged(header, want)
 	}
 }
+
+// Solana nodes write the id last; their methods and prices are their own.
+func TestCryptoSolana(t *testing.T) {
+	t.Parallel()
+	n := upstream.NewNode(upstream.NodeOptions{Solana: true})
+	url, err := n.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	g := startGateway(t, fmt.Sprintf("rpc:\n  rate: { rpm: 0 }\n  networks:\n    - { name: solana-mainnet, upstreams: [{ name: a, url: %q }] }\n", url))
+	g.NewAccount("rich", "1")
+	key := g.Key("rich")
+	f := func(body, want string, credits string) {
+		t.Helper()
+		status, header, answer := g.post("/crypto/rpc/solana-mainnet", key, body)
+		if status != 200 || string(answer) != want || header.Get("X-Svc-Rpc-Credits") != credits {
+			t.Errorf("%s gives %d %s for %s credits\nwant %s for %s", body, status, answer, header.Get("X-Svc-Rpc-Credits"), want, credits)
+		}
+	}
+	const rent = `[{"rentEpoch":18446744073709551615,"lamports":1e3}]`
+	f(`{"jsonrpc":"2.0","id":1,"method":"getAccountInfo","params":`+rent+`}`, `{"jsonrpc":"2.0","result":`+rent+`,"id":1}`, "30")
+	f(`{"jsonrpc":"2.0","id":1.0,"method":"getAccountInfo","params":`+rent+`}`, `{"jsonrpc":"2.0","result":`+rent+`,"id":1.0}`, "30")
+	f(`{"jsonrpc":"2.0","id":"x","method":"getSupply","params":[]}`, `{"jsonrpc":"2.0","result":[],"id":"x"}`, "120")
+	f(`[{"jsonrpc":"2.0","id":1,"method":"getSlot"},{"id":1,"method":"getSlot"}]`, `[{"jsonrpc":"2.0","result":1000,"id":1},{"jsonrpc":"2.0","result":1000,"id":1}]`, "60")
+	n.Fault(upstream.NodeFaults{Large: 1 << 20})
+	res := g.open("POST", "/crypto/rpc/solana-mainnet", key, `{"jsonrpc":"2.0","id":"\u00e9","method":"getProgramAccounts","params":[]}`)
+	defer func() { _ = res.Body.Close() }()
+	all, err := io.ReadAll(res.Body)
+	if err != nil || len(all) < 1<<20 || !json.Valid(all) || !strings.HasSuffix(string(all), `,"id":"\u00e9"}`) {
+		t.Errorf("%v, %d bytes: …%s", err, len(all), all[max(0, len(all)-40):])
+	}
+}

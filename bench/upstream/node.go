@@ -363,7 +363,7 @@ func (n *Node) result(c *nodeCall, f *NodeFaults) (result []byte, code int, text
 			return []byte("null"), 0, ""
 		}
 		return fmt.Appendf(nil, `{"hash":%q,"transactionHash":%q,"blockNumber":"0x%x","status":"0x1"}`, params[0], params[0], head), 0, ""
-	case "eth_getLogs", "trace_filter", "debug_traceTransaction":
+	case "eth_getLogs", "trace_filter", "debug_traceTransaction", "getProgramAccounts":
 		if f.Large > 0 {
 			return largeMark, 0, ""
 		}
