@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"net"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -59,15 +58,22 @@ type Result struct {
 // upstream off, also before the first byte. An answer with an error status is
 // open, too, for Body to read.
 func (p *Proxy) Open(ctx *fasthttp.RequestCtx, x *Exchange, plan Plan) Result {
-	return p.open(ctx.Conn(), x, plan)
+	x.begin(p, ctx.Conn())
+	return p.run(x, plan)
 }
 
-// OpenAlone is Open for a conversation that no client waits for: to tell an
-// upstream to stop after its client left.
-func (p *Proxy) OpenAlone(x *Exchange, plan Plan) Result { return p.open(nil, x, plan) }
+// OpenAlone is Open for a conversation that no client waits for.
+func (p *Proxy) OpenAlone(x *Exchange, plan Plan) Result { return p.OpenWithin(x, 0, plan) }
 
-func (p *Proxy) open(client net.Conn, x *Exchange, plan Plan) Result {
-	x.begin(p, client)
+// OpenWithin is OpenAlone with a limit for the first attempt, answer and all: to
+// tell an upstream to stop after its client left. 0: the target's own.
+func (p *Proxy) OpenWithin(x *Exchange, limit time.Duration, plan Plan) Result {
+	x.begin(p, nil)
+	x.limit(limit)
+	return p.run(x, plan)
+}
+
+func (p *Proxy) run(x *Exchange, plan Plan) Result {
 	panicking := true
 	defer func() {
 		if panicking { // in the plan: nothing may stay registered
@@ -178,9 +184,12 @@ func (x *Exchange) forget() {
 	x.head = head{length: -1, lines: x.head.lines[:0]}
 }
 
-// limit starts the clock of the whole attempt.
+// limit starts the clock of the whole attempt, unless one runs out before.
 func (x *Exchange) limit(d time.Duration) {
-	if d > 0 {
-		x.total.Store(x.p.watch.due(d))
+	if d <= 0 {
+		return
+	}
+	if due, old := x.p.watch.due(d), x.total.Load(); old == 0 || due < old {
+		x.total.Store(due)
 	}
 }

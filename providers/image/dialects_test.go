@@ -3,6 +3,8 @@ package image_test
 import (
 	"bytes"
 	stdimage "image"
+	"io"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -364,6 +366,32 @@ func TestAFalJobThatTakesTooLongIsCancelled(t *testing.T) {
 	_, f := g.do(jobOf(t, image.Generate), dialects["fal"].at(t, root, "polls=1000000"))
 	if f == nil || f.Cause != proxy.TotalTimeout || s.Cancelled() != 1 {
 		t.Errorf("%+v, %d cancelled", f, s.Cancelled())
+	}
+}
+
+// A queue that does not hear of the cancellation does not hold the job up.
+func TestACancellationMayNotTakeLong(t *testing.T) {
+	t.Parallel()
+	asked := make(chan bool, 1)
+	url := server(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		switch {
+		case r.Method == http.MethodPost:
+			jsonAnswer(w, `{"request_id":"abc"}`)
+		case r.Method == http.MethodPut:
+			asked <- true
+			<-r.Context().Done()
+		default:
+			jsonAnswer(w, `{"status":"IN_QUEUE"}`)
+		}
+	})
+	g := newRig(t, func(o *image.Options) { o.Limit, o.Cancel = 200*time.Millisecond, 200*time.Millisecond })
+	tg := dialects["fal"].at(t, url, "", func(o *proxy.TargetOptions) { o.FirstByte = time.Hour })
+	if _, f := g.do(jobOf(t, image.Generate), tg); f == nil || f.Cause != proxy.TotalTimeout || len(asked) != 1 {
+		t.Errorf("%v, %d cancellations", f, len(asked))
+	}
+	if g.proxy.Active() != 0 {
+		t.Error("something is left")
 	}
 }
 

@@ -20,6 +20,8 @@ const (
 	defaultParallel = 4
 	// defaultLimit is how long a job may take.
 	defaultLimit = 5 * time.Minute
+	// defaultCancel is how long an upstream may take to hear that it is to stop.
+	defaultCancel = 5 * time.Second
 	// maxAttempts bounds how many targets one run may try.
 	maxAttempts = 4
 )
@@ -41,6 +43,8 @@ type Options struct {
 	Parallel int
 	// Limit is how long a job may take; 0: 5 minutes.
 	Limit time.Duration
+	// Cancel is how long an upstream may take to hear that it is to stop; 0: 5s.
+	Cancel time.Duration
 	// Conversions is how many images are converted at once; 0: 2.
 	Conversions int
 	// OnPanic is told of a panic in a run that has a goroutine of its own.
@@ -65,6 +69,9 @@ func New(o Options) *Engine {
 	}
 	if o.Limit <= 0 {
 		o.Limit = defaultLimit
+	}
+	if o.Cancel <= 0 {
+		o.Cancel = defaultCancel
 	}
 	if o.OnPanic == nil {
 		o.OnPanic = func(any) {}

@@ -302,7 +302,8 @@ func (l *line) ask(t *Target, s *Step) *Failed {
 	return nil
 }
 
-// cancel tells the upstream to stop, when it may still be at work.
+// cancel tells the upstream to stop, when it may still be at work. Nobody waits
+// for it but the job's hold, so it gets little time.
 func (l *line) cancel(t *Target, run Run, f *Failed) {
 	if f.Cause == proxy.Shutdown {
 		return // nothing can be sent any more
@@ -318,7 +319,7 @@ func (l *line) cancel(t *Target, run Run, f *Failed) {
 		l.x = l.e.exchanges.Get().(*proxy.Exchange)
 	}
 	l.x.Reset()
-	if l.e.o.Proxy.OpenAlone(l.x, &only{t.Proxy, &s.Request}).Cause == proxy.None {
+	if l.e.o.Proxy.OpenWithin(l.x, l.e.o.Cancel, &only{t.Proxy, &s.Request}).Cause == proxy.None {
 		_, _, _ = l.x.Body(nil, maxErrorBody)
 		l.x.Close()
 	}
