@@ -36,7 +36,8 @@ const (
 
 var errConvert = errors.New("the image cannot be converted")
 
-// Converter decodes and encodes pixels, a few images at a time.
+// Converter decodes and encodes pixels, a few images at a time. The first WebP
+// of a process takes seconds more: its encoder is compiled then.
 type Converter struct{ seats chan struct{} }
 
 // NewConverter makes a Converter of so many conversions at once; 0: 2.
