@@ -17,6 +17,10 @@
 // With a Redis in the config the rate limits hold over all nodes together
 // (shared.go, redis_limits.lua); it never has money.
 //
+// [Idempotency] remembers requests that carry a key, in files beside the
+// journal or in Redis, so that what is asked twice is carried out and charged
+// once (idempotency.go says how that holds across a crash).
+//
 // What may not enter: endpoints, HTTP, the form of requests and answers, and
 // anything about upstreams. This room imports config and nothing else of ours.
 package billing
