@@ -70,6 +70,8 @@ const (
 // errFull says that the journal cannot promise room for one more hold.
 var errFull = errors.New("the journal cannot grow")
 
+var errUnprepared = errors.New("the journal is being prepared")
+
 // newJournal goes on after sequence last in dir; refs are the segments that
 // are still there.
 func newJournal(dir string, size int, power bool, last uint64, refs []segmentRef, log zerolog.Logger) *journal {
@@ -254,6 +256,16 @@ func (j *journal) ready() {
 	case j.need <- struct{}{}:
 	default:
 	}
+}
+
+// healthy says why there is no segment to write to, or soon will be none.
+func (j *journal) healthy() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.failed == nil && j.seg == nil && j.next == nil {
+		return errUnprepared // whether there is room for the first one is not known yet
+	}
+	return j.failed
 }
 
 // syncer puts what was appended on disk, at its own pace.

@@ -411,10 +411,7 @@ func (l *Ledger) Stats() Stats {
 
 // Healthy says why new paid requests cannot be taken or charges not be booked.
 func (l *Ledger) Healthy() error {
-	l.journal.mu.Lock()
-	err := l.journal.failed
-	l.journal.mu.Unlock()
-	if err != nil {
+	if err := l.journal.healthy(); err != nil {
 		return err
 	}
 	if l.node != nil {
