@@ -166,6 +166,10 @@ func (x *Exchange) Reset() {
 // keepLines is the most room for head lines that a pooled exchange keeps.
 const keepLines = 1 << 10
 
+// wholeFrom is the size from which an answer of unknown length gets all the
+// room that it may take.
+const wholeFrom = 4 << 20
+
 // Body appends the whole answer to dst when it has at most most bytes, and ends
 // the exchange. With ErrTooLarge the exchange stays open for Relay, and what
 // was appended must stay untouched until that is done. Any other error means
@@ -191,8 +195,15 @@ func (x *Exchange) Body(dst []byte, most int) ([]byte, Cause, error) {
 		}
 		if x.body.kind != framedLength && cap(dst)-len(dst) < want {
 			// Of unknown length: doubling copies each byte once in all, where
-			// small steps would copy a large image five times.
-			want = max(want, min(len(dst)-base, most-(len(dst)-base)+want))
+			// small steps would copy a large image five times. From wholeFrom on
+			// room for all that may come is taken at once: memory that is not
+			// written to costs nothing, a second copy of 30 MB would.
+			have := len(dst) - base
+			rest := most - have + want
+			if have < wholeFrom {
+				rest = min(have, rest)
+			}
+			want = max(want, rest)
 		}
 		dst = slices.Grow(dst, want)
 		n := x.fill(dst[len(dst):cap(dst)])
