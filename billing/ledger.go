@@ -64,7 +64,8 @@ type Ledger struct {
 	twice     atomic.Int64 // holds that were resolved a second time
 	leaked    atomic.Int64 // holds that were forgotten and voided
 	lost      atomic.Int64 // settlements that could not be written
-	operating sync.Mutex   // one change by an operator at a time
+	turns     turns
+	operating sync.Mutex // one change by an operator at a time
 	closing   atomic.Bool
 }
 

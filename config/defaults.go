@@ -59,7 +59,7 @@ func newConfig() *Config {
 		Images:   Images{Compress: true, Timeout: 5 * time.Minute, Memory: 1 << 30},
 		RPC: RPC{
 			CreditPrice: 700_000, ErrorCredits: 5, Rate: Rate{RPM: 100}, MaxBody: 10 << 20,
-			BatchMemory: 32 << 20, BatchAnswer: 1 << 30, Pin: 30 * time.Second,
+			BatchMemory: 32 << 20, BatchAnswer: 1 << 30, Pin: 30 * time.Second, TurnWait: 500 * time.Millisecond,
 		},
 		Redis:       Redis{Timeout: 30 * time.Millisecond, Away: "local_share"},
 		Idempotency: DefaultIdempotency(),

@@ -18,6 +18,11 @@ type RPC struct {
 	// Rate limits an account over all networks; a batch counts as one request.
 	// Default rpm: 100.
 	Rate Rate `yaml:"rate"`
+	// MaxInFlight is how many requests of an account may be under way at the same
+	// time on a node; default 0: any number. What comes beyond waits for up to
+	// TurnWait, then gets 429; default 500ms.
+	MaxInFlight int           `yaml:"max_in_flight"`
+	TurnWait    time.Duration `yaml:"turn_wait"`
 	// MaxBody of a request; default 10MB.
 	MaxBody Size `yaml:"max_body"`
 	// BatchMemory is how much of a batch's answer is held in memory, the rest
@@ -141,10 +146,12 @@ func (v *validator) rpc() {
 	}
 	whole(v, "rpc.error_credits", r.ErrorCredits, 0, maxCredits)
 	v.rate("rpc.rate", r.Rate)
+	whole(v, "rpc.max_in_flight", int64(r.MaxInFlight), 0, 1_000_000)
 	size(v, "rpc.max_body", r.MaxBody, 1<<10, 512<<20)
 	size(v, "rpc.batch_memory", r.BatchMemory, 64<<10, 1<<30)
 	size(v, "rpc.batch_answer", r.BatchAnswer, 1<<20, 64<<30)
 	v.duration("rpc.pin", r.Pin, 0, time.Hour)
+	v.duration("rpc.turn_wait", r.TurnWait, 0, time.Minute)
 	if n := len(r.Networks); n > maxNetworks {
 		v.wrong("rpc.networks", "%d networks are listed; expected at most %d", n, maxNetworks)
 		return

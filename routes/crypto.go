@@ -2,6 +2,7 @@ package routes
 
 import (
 	"bytes"
+	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ type rpcOffer struct {
 	error    int64          // credits of a call that a node answered with an error
 	meters   map[string]*rpcMeters
 	maxBody  int
+	inFlight int // requests of an account at the same time; 0: any number
+	turnWait time.Duration
 }
 
 // rpcLimit is the name under which refusals by the rate limit are logged.
@@ -40,6 +43,7 @@ func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, g *Gateway) (*rpcOf
 	o := &rpcOffer{
 		networks: networks, slots: map[string]int{}, meters: map[string]*rpcMeters{}, error: cfg.RPC.ErrorCredits,
 		price: &config.Price{Output: cfg.RPC.CreditPrice}, maxBody: int(cfg.RPC.MaxBody),
+		inFlight: cfg.RPC.MaxInFlight, turnWait: cfg.RPC.TurnWait,
 	}
 	if len(networks.Sorted) > 0 {
 		o.limits = l.Slot(rpcLimit)
@@ -75,11 +79,16 @@ type rpcCall struct {
 	job     jsonrpc.Job
 	network *jsonrpc.Network
 	credits int64 // charged
+	turn    bool  // it has one of its account's places
 }
 
 // giveRPC gives the pooled part back.
 func (c *Call) giveRPC() {
 	if r := c.rpc; r != nil {
+		if r.turn {
+			c.g.ledger.GiveTurn(c.key.Account)
+			r.turn = false
+		}
 		r.job.Reset()
 		r.network, r.credits = nil, 0
 		c.rpc = nil
@@ -118,6 +127,9 @@ func serveRPC(g *Gateway, c *Call) *Error {
 	if first != nil {
 		c.replay(first)
 		return nil
+	}
+	if e := c.turnRPC(); e != nil {
+		return e
 	}
 	out, e := c.runRPC()
 	if e != nil {
@@ -227,6 +239,35 @@ func (c *Call) admitRPC(again bool) *Error {
 		return c.denied(&denial)
 	}
 	return c.limitedRPC(&denial)
+}
+
+// turnRPC waits until few enough requests of the account are under way
+// (addendum 13, Concurrency).
+func (c *Call) turnRPC() *Error {
+	offer, ledger := c.snap.rpc, c.g.ledger
+	if offer.inFlight == 0 {
+		return nil
+	}
+	account := c.key.Account
+	if c.rpc.turn = ledger.TryTurn(account, offer.inFlight); c.rpc.turn {
+		return nil
+	}
+	cause := proxy.TotalTimeout
+	if offer.turnWait > 0 {
+		cause, _ = c.g.proxy.Await(c.ctx, offer.turnWait, func(ctx context.Context) error {
+			c.rpc.turn = ledger.TakeTurn(ctx, account, offer.inFlight)
+			return nil
+		})
+	}
+	switch {
+	case cause != proxy.None && cause != proxy.TotalTimeout:
+		c.cause = cause.String()
+		return c.unreachable(&proxy.Result{Cause: cause})
+	case c.rpc.turn:
+		return nil
+	}
+	text := "Too many crypto RPC requests of this account are under way; at most " + strconv.Itoa(offer.inFlight) + " are served at the same time. A batch counts as one."
+	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: retrySoon}
 }
 
 // limitedRPC is a refusal by the rate limit, with its headers (addendum 3.6, 13).

@@ -1,0 +1,52 @@
+package billing
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Never more than there are places are under way, everybody who waits long
+// enough gets one, who gives up leaves the line, and nothing is left behind.
+func TestTurnsAreTakenInLine(t *testing.T) {
+	t.Parallel()
+	l := &Ledger{}
+	a, other := &AccountState{}, &AccountState{}
+	const most = 3
+	var inside, peak, got, gaveUp atomic.Int64
+	var all sync.WaitGroup
+	for i := range 200 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			if i%4 == 0 {
+				cancel() // nobody of these waits
+			}
+			defer cancel()
+			if !l.TakeTurn(ctx, a, most) {
+				gaveUp.Add(1)
+				return
+			}
+			n := inside.Add(1)
+			for old := peak.Load(); n > old && !peak.CompareAndSwap(old, n); old = peak.Load() {
+			}
+			time.Sleep(time.Millisecond)
+			inside.Add(-1)
+			got.Add(1)
+			l.GiveTurn(a)
+		})
+	}
+	all.Wait()
+	if peak.Load() > most || got.Load() < 150 || got.Load()+gaveUp.Load() != 200 || gaveUp.Load() == 0 {
+		t.Errorf("at most %d at once, %d got a turn, %d gave up", peak.Load(), got.Load(), gaveUp.Load())
+	}
+	if !l.TakeTurn(context.Background(), a, 1) || !l.TakeTurn(context.Background(), other, 1) {
+		t.Error("accounts wait for each other, or a place was lost")
+	}
+	l.GiveTurn(a)
+	l.GiveTurn(other)
+	if len(l.turns.accounts) != 0 {
+		t.Errorf("%d accounts still have places", len(l.turns.accounts))
+	}
+}
