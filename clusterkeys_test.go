@@ -9,9 +9,13 @@ import (
 	"time"
 )
 
-// within waits for what must be so on another node within a second.
+// within waits for what must be so on another node within a second; with the
+// race detector things take longer.
 func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
+	if raceDetector() {
+		limit *= 10
+	}
 	began := time.Now()
 	for !ok() {
 		if time.Since(began) > limit {

@@ -532,7 +532,7 @@ func TestStoreAwayWhileAdmitting(t *testing.T) {
 		h.Reset()
 		began := time.Now()
 		d := admitOn(k, &h, usd/10, usd/10)
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > quickTimes.ask-time.Second {
 			t.Errorf("waited %s for a store that is away", took)
 		}
 		if d.Code == StoreAway {
@@ -630,7 +630,7 @@ func TestRevocationReachesEveryNode(t *testing.T) {
 	for i := range c.nodes {
 		c.eventually("the key is refused", func() bool { _, err := c.nodes[i].Lookup(secret); return err != nil })
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 10*time.Second { // 5 ms on a machine with nothing else to do
 		t.Errorf("it took %s", took)
 	}
 }

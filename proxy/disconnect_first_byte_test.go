@@ -44,7 +44,7 @@ func TestAClientThatLeavesBeforeTheFirstByteStopsTheUpstream(t *testing.T) {
 			c.Close()
 			select {
 			case at := <-noticed:
-				if d := at.Sub(left); d > 500*time.Millisecond {
+				if d := at.Sub(left); d > standstill {
 					t.Errorf("the upstream was closed only after %s", d)
 				}
 			case <-time.After(5 * time.Second):

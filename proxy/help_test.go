@@ -215,6 +215,10 @@ func (l *lines) String() string {
 
 const testTick = 20 * time.Millisecond
 
+// standstill is how long a busy machine may stand still. That a client's leaving
+// closes its upstream within 500 ms is shown with the whole program.
+const standstill = 4 * time.Second
+
 func newGateway(t testing.TB, o Options, so ServerOptions, handler func(g *gateway, ctx *fasthttp.RequestCtx), change ...func(s *fasthttp.Server)) *gateway {
 	if o.Tick == 0 {
 		o.Tick = testTick

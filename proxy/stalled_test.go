@@ -93,7 +93,7 @@ func TestEachPhaseHasItsLimit(t *testing.T) {
 			if err != nil || resp.StatusCode != 502 || body != want.String() {
 				t.Fatalf("%v %q %v", resp, body, err)
 			}
-			if took < limit || took > limit+4*testTick+300*time.Millisecond {
+			if took < limit || took > limit+standstill {
 				t.Errorf("after %s", took)
 			}
 			eventually(t, "the upstream connection is closed", func() bool { open, _ := tg.Conns(); return open == 0 && u.open.Load() == 0 })
