@@ -12,8 +12,13 @@ import (
 // day: after a restart it is found made, with what is left in it. So it is
 // when the clock was ahead and is not any more (AccountState.later).
 
-// leastAllowance is the smallest allowance but none (addendum 19.1).
-const leastAllowance = Nano(100_000_000)
+const (
+	// leastAllowance is the smallest allowance but none (addendum 19.1).
+	leastAllowance = Nano(100_000_000)
+	// maxAllowance leaves the sum of an account's currencies in int64 when it has
+	// maxCredit of the others.
+	maxAllowance = Nano(10_000_000_000_000_000)
+)
 
 // left is what can be spent on a day that has begun before.
 func (d dayDIEM) left(refill Nano) Nano {
@@ -28,8 +33,8 @@ func (d dayDIEM) left(refill Nano) Nano {
 func (l *Ledger) SetAllowance(account string, daily Nano) (Account, error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
-	if daily != 0 && (daily < leastAllowance || daily > maxCredit/2) {
-		return Account{}, fmt.Errorf("cannot give %s DIEM a day: expected 0 for none, or %s to %s", daily, leastAllowance, maxCredit/2)
+	if daily != 0 && (daily < leastAllowance || daily > maxAllowance) {
+		return Account{}, fmt.Errorf("cannot give %s DIEM a day: expected 0 for none, or %s to %s", daily, leastAllowance, maxAllowance)
 	}
 	a, err := l.findAccount(account)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"modernc.org/sqlite"
@@ -38,6 +39,21 @@ func advise(dir string, err error) error {
 		return fmt.Errorf("%w; the disk of %s is full or broken: look at its free space, then at the system's log", err, dir)
 	}
 	return err
+}
+
+// filesIn are the paths of the files in dir whose names end so; none when there
+// is no dir. filepath.Glob would take parts of dir for a pattern.
+func filesIn(dir, suffix string) (paths []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), suffix) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, err
 }
 
 // writeSecret makes a file that must be whole or not there at all: a half one,

@@ -94,7 +94,7 @@ func (f *keyedFiles) recover() error {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
 	}
-	names, err := filepath.Glob(filepath.Join(f.dir, "*"+keyedSuffix))
+	names, err := filesIn(f.dir, keyedSuffix)
 	if err != nil {
 		return err
 	}

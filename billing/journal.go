@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -364,17 +363,26 @@ func (j *journal) release(seq uint64) {
 	}
 	j.mu.Unlock()
 	for _, ref := range done {
-		spares, _ := filepath.Glob(filepath.Join(j.dir, "*"+spareSuffix))
-		info, err := os.Stat(ref.path)
-		if err == nil && info.Size() == int64(j.size) && len(spares) < spareSegments {
-			err = os.Rename(ref.path, ref.path+spareSuffix)
-		} else if err == nil {
-			err = os.Remove(ref.path)
-		}
-		if err != nil {
+		if err := j.letGo(ref); err != nil {
 			j.log.Warn().Err(err).Msg("cannot remove an applied journal segment")
 		}
 	}
+}
+
+// letGo keeps an applied segment for reuse, or removes it.
+func (j *journal) letGo(ref segmentRef) error {
+	spares, err := filesIn(j.dir, spareSuffix)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(ref.path)
+	if err != nil {
+		return err
+	}
+	if info.Size() == int64(j.size) && len(spares) < spareSegments {
+		return os.Rename(ref.path, ref.path+spareSuffix)
+	}
+	return os.Remove(ref.path)
 }
 
 // seal lets no further record in: what the store is brought up to after it is

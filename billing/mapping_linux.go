@@ -19,6 +19,9 @@ type mapping struct {
 // again has both.
 func reserve(file *os.File, size int) error {
 	err := unix.Fallocate(int(file.Fd()), 0, 0, int64(size))
+	for err == unix.EINTR {
+		err = unix.Fallocate(int(file.Fd()), 0, 0, int64(size))
+	}
 	if err == unix.EOPNOTSUPP {
 		return fill(file, size)
 	}

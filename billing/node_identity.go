@@ -27,7 +27,11 @@ func loadIdentity(dir string) (string, error) {
 	if !errors.Is(err, os.ErrNotExist) {
 		return id, err
 	}
-	if segments, _ := filepath.Glob(filepath.Join(dir, journalSub, "*"+segmentSuffix)); len(segments) > 0 {
+	segments, err := filesIn(filepath.Join(dir, journalSub), segmentSuffix)
+	if err != nil {
+		return "", err
+	}
+	if len(segments) > 0 {
 		return "", fmt.Errorf("cannot find %s although there is a journal: restore it from a backup, or start with an empty node.dir", path)
 	}
 	if _, err := os.Stat(filepath.Join(dir, databaseFile)); err == nil {

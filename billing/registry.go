@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -176,8 +177,17 @@ func (r *keyRow) key(acct *AccountState) *Key {
 	return &Key{
 		ID: r.id, No: r.no, Account: acct, Type: r.typ, Last6: r.last6, Description: r.description,
 		Privacy: r.privacy, Period: r.period, LimitUSD: r.limitUSD, LimitDIEM: r.limitDIEM,
-		CreatedAt: fromMicro(r.createdUs), ExpiresAt: fromMicro(r.expiresUs), expiresNs: r.expiresUs * 1000,
+		CreatedAt: fromMicro(r.createdUs), ExpiresAt: fromMicro(r.expiresUs), expiresNs: expiryNs(r.expiresUs),
 	}
+}
+
+// expiryNs is when a key expires, in Unix ns; 0: never. What lies beyond 2262
+// has no such number, and never comes.
+func expiryNs(us int64) int64 {
+	if us > math.MaxInt64/1000 {
+		return 0
+	}
+	return us * 1000
 }
 
 func (k *Key) limited() bool { return k.LimitUSD != nil || k.LimitDIEM != nil }

@@ -69,7 +69,7 @@ func createSegment(dir string, size int) (*segment, error) {
 // callers never get the same file.
 func sparePath(dir string, size int) (path string, fresh bool, err error) {
 	next := filepath.Join(dir, fmt.Sprintf("%d-%d.next", os.Getpid(), prepared.Add(1)))
-	spares, err := filepath.Glob(filepath.Join(dir, "*"+spareSuffix))
+	spares, err := filesIn(dir, spareSuffix)
 	if err != nil {
 		return "", false, err
 	}
