@@ -34,9 +34,10 @@ type AccountState struct {
 	slots   []int32           // of the further models, same index as windows
 	windows []window
 
-	ID   string
-	Name string
-	_    [104]byte // up to a size that begins with a pair of cache lines
+	ID      string
+	Name    string
+	credits *creditHours // nil: none were ever counted
+	_       [96]byte     // up to a size that begins with a pair of cache lines
 }
 
 // balance is what the account has, what is held included.

@@ -8,16 +8,18 @@ import (
 
 // Admission is what a request asks for before it may be sent upstream.
 type Admission struct {
-	Key       *Key
-	Slot      int          // of the model, from Ledger.Slot
-	Rate      *config.Rate // of the model's tier; nil: none
-	Hold      Nano         // what the request may cost
-	Min       Nano         // the smallest hold that is still of use; equal to Hold: all or nothing
-	Tokens    int64        // estimate for the limit of tokens a minute
-	Requests  int64        // how many requests it counts as, at most 8; 0: 1
-	NowNs     int64        // Unix ns
-	RequestID [16]byte
-	Stream    bool
+	Key          *Key
+	Slot         int          // of the model, from Ledger.Slot
+	Rate         *config.Rate // of the model's tier; nil: none
+	Hold         Nano         // what the request may cost
+	Min          Nano         // the smallest hold that is still of use; equal to Hold: all or nothing
+	Tokens       int64        // estimate for the limit of tokens a minute
+	Requests     int64        // how many requests it counts as, at most 8; 0: 1
+	Credits      int64        // blockchain credits that it may cost; they count where DailyCredits is not 0
+	DailyCredits int64        // credits of the account in 24 hours; 0: any number
+	NowNs        int64        // Unix ns
+	RequestID    [16]byte
+	Stream       bool
 }
 
 // DenialCode is why a request is not admitted.
@@ -37,12 +39,13 @@ const (
 	LimitsAway                     // Redis is away, and the policy is to let nothing through
 	StoreAway                      // the shared store does not answer, and this node has leased too little
 	NodeFenced                     // another process goes on as this node
+	RateCredits                    // too many blockchain credits in 24 hours
 )
 
 // Denial is the answer of Admit; its zero value means admitted.
 type Denial struct {
 	Code       DenialCode
-	Limit      string // RPM RPH RPD RPMON TPM
+	Limit      string // RPM RPH RPD RPMON TPM; of RateCredits RPD
 	Scope      string // user (the account) or api_key
 	RetryAfter time.Duration
 	Allowed    int64 // units of the limit a window
@@ -113,6 +116,16 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 		acct.mu.Unlock()
 		return no.denial(scopeKey), false
 	}
+	counted := a.DailyCredits > 0 && a.Credits > 0
+	if counted {
+		if acct.credits == nil {
+			acct.credits = &creditHours{}
+		}
+		if !acct.credits.check(a.Credits, l.creditCap(a.DailyCredits), a.NowNs, &d) {
+			acct.mu.Unlock()
+			return d, false
+		}
+	}
 	var take parts
 	if a.Hold > 0 {
 		var code DenialCode
@@ -141,6 +154,9 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	h.ledger, h.key, h.id, h.day, h.openedNs, h.regime = l, k, rec.hold, day, a.NowNs, k.use.regime
 	h.slot, h.booked, h.rate, h.keyRate, h.tokens, h.requestID = a.Slot, a.Slot, a.Rate, keyRate, a.Tokens, a.RequestID
 	h.shared = [2]*sharedWindow{}
+	if counted {
+		acct.credits.commit(h, a.Credits)
+	}
 	h.parts, h.period = parts{}, k.use.quota.period
 	acct.give(h, &take)
 	acct.link(h)

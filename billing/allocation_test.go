@@ -49,6 +49,15 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		h.Settle(Settlement{Cost: Cost(price, u), Usage: u, Price: price, Model: "model", Status: 200, NowNs: f.clock.nano(), Tokens: 1000})
 		h.Reset()
 	})
+	ask.Credits, ask.DailyCredits = 20, 1<<40
+	gate(t, "Admit and Settle under a cap of credits", func() {
+		if d := f.Admit(&h, ask); d.Code != Admitted {
+			t.Fatal(d)
+		}
+		h.Settle(Settlement{Cost: 20, Credits: 20, NowNs: f.clock.nano()})
+		h.Reset()
+	})
+	ask.DailyCredits = 0
 	gate(t, "Admit, Extend, Progress and Void", func() {
 		f.Admit(&h, ask)
 		h.Extend(usd / 1000)

@@ -14,21 +14,23 @@ import (
 type Hold struct {
 	state atomic.Uint32
 
-	ledger    *Ledger
-	key       *Key
-	id        uint64 // sequence of its record in the journal
-	parts     parts  // what it holds; guarded by the account's mutex
-	day       int32  // whose DIEM and period it draws on
-	regime    uint32 // of the key when it was admitted
-	period    int32  // of the key's limits then
-	slot      int    // of the rate windows
-	booked    int    // whose usage it becomes
-	openedNs  int64
-	rate      *config.Rate // of the model, as admitted
-	keyRate   *config.Rate
-	tokens    int64
-	requestID [16]byte
-	shared    [2]*sharedWindow // whose tokens are corrected; nil: none
+	ledger     *Ledger
+	key        *Key
+	id         uint64 // sequence of its record in the journal
+	parts      parts  // what it holds; guarded by the account's mutex
+	day        int32  // whose DIEM and period it draws on
+	regime     uint32 // of the key when it was admitted
+	period     int32  // of the key's limits then
+	slot       int    // of the rate windows
+	booked     int    // whose usage it becomes
+	openedNs   int64
+	rate       *config.Rate // of the model, as admitted
+	keyRate    *config.Rate
+	tokens     int64
+	credits    int64 // that count in the account's 24 hours; 0: none do
+	creditHour int64 // in which they count
+	requestID  [16]byte
+	shared     [2]*sharedWindow // whose tokens are corrected; nil: none
 
 	next, prev *Hold // ring of the account's open holds
 }
@@ -43,15 +45,16 @@ const (
 
 // Settlement is how a request ended.
 type Settlement struct {
-	Cost   Nano
-	Usage  Usage
-	Price  *config.Price // what Cost was made of
-	Model  string
-	Flags  Flags
-	Status int
-	Took   time.Duration
-	NowNs  int64
-	Tokens int64 // used, replaces the estimate in the limit of tokens a minute
+	Cost    Nano
+	Usage   Usage
+	Price   *config.Price // what Cost was made of
+	Model   string
+	Flags   Flags
+	Status  int
+	Took    time.Duration
+	NowNs   int64
+	Tokens  int64 // used, replaces the estimate in the limit of tokens a minute
+	Credits int64 // used, replaces those of the Admission in the cap of 24 hours
 }
 
 // Open says whether the hold waits to be settled or voided.
@@ -197,7 +200,7 @@ func (h *Hold) Settle(s Settlement) (charged, shortfall Nano) {
 	rec := h.record(recSettle, &s)
 	rec.amounts, rec.shortfall = a.charge(h, max(0, s.Cost))
 	a.giveBack(h)
-	h.resolve(a, s.NowNs, s.Tokens)
+	h.resolve(a, s.NowNs, s.Tokens, s.Credits)
 	err := l.journal.append(&rec, -held)
 	a.lastSeq = rec.seq
 	a.mu.Unlock()
@@ -224,7 +227,7 @@ func (h *Hold) Void(nowNs int64) {
 	a.roll(l.day(nowNs))
 	held := h.parts.total()
 	a.giveBack(h)
-	h.resolve(a, nowNs, 0)
+	h.resolve(a, nowNs, 0, 0)
 	rec := record{kind: recVoid, timeNs: nowNs, hold: h.id, account: a.no}
 	err := l.journal.append(&rec, -held)
 	a.mu.Unlock()
@@ -241,10 +244,14 @@ func (h *Hold) Reset() {
 	}
 	h.state.Store(holdNone)
 	h.ledger, h.key, h.rate, h.keyRate = nil, nil, nil, nil
+	h.credits = 0
 }
 
 // resolve takes the hold off its account and corrects the windows.
-func (h *Hold) resolve(a *AccountState, nowNs, tokens int64) {
+func (h *Hold) resolve(a *AccountState, nowNs, tokens, credits int64) {
+	if h.credits > 0 {
+		a.credits.correct(h, credits, nowNs)
+	}
 	if h.rate != nil {
 		if w := a.window(h.slot); w != nil {
 			w.correct(h.rate, nowNs, h.tokens, tokens)

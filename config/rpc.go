@@ -18,6 +18,11 @@ type RPC struct {
 	// Rate limits an account over all networks; a batch counts as one request.
 	// Default rpm: 100.
 	Rate Rate `yaml:"rate"`
+	// DailyCredits is how many credits an account may use in 24 hours on a node;
+	// default 0: any number (addendum D47). A request that may cost more than is
+	// left gets 429. Nodes of a shared store have an equal part each, and a
+	// restart begins with nothing counted (billing/credits.go).
+	DailyCredits int64 `yaml:"daily_credits"`
 	// MaxInFlight is how many requests of an account may be under way at the same
 	// time on a node; default 0: any number. What comes beyond waits for up to
 	// TurnWait, then gets 429; default 500ms.
@@ -146,6 +151,7 @@ func (v *validator) rpc() {
 	}
 	whole(v, "rpc.error_credits", r.ErrorCredits, 0, maxCredits)
 	v.rate("rpc.rate", r.Rate)
+	whole(v, "rpc.daily_credits", r.DailyCredits, 0, 1_000_000_000_000)
 	whole(v, "rpc.max_in_flight", int64(r.MaxInFlight), 0, 1_000_000)
 	size(v, "rpc.max_body", r.MaxBody, 1<<10, 512<<20)
 	size(v, "rpc.batch_memory", r.BatchMemory, 64<<10, 1<<30)

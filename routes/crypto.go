@@ -27,7 +27,8 @@ type rpcOffer struct {
 	error    int64          // credits of a call that a node answered with an error
 	meters   map[string]*rpcMeters
 	maxBody  int
-	inFlight int // requests of an account at the same time; 0: any number
+	daily    int64 // credits of an account in 24 hours; 0: any number
+	inFlight int   // requests of an account at the same time; 0: any number
 	turnWait time.Duration
 }
 
@@ -43,7 +44,7 @@ func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, g *Gateway) (*rpcOf
 	o := &rpcOffer{
 		networks: networks, slots: map[string]int{}, meters: map[string]*rpcMeters{}, error: cfg.RPC.ErrorCredits,
 		price: &config.Price{Output: cfg.RPC.CreditPrice}, maxBody: int(cfg.RPC.MaxBody),
-		inFlight: cfg.RPC.MaxInFlight, turnWait: cfg.RPC.TurnWait,
+		daily: cfg.RPC.DailyCredits, inFlight: cfg.RPC.MaxInFlight, turnWait: cfg.RPC.TurnWait,
 	}
 	if len(networks.Sorted) > 0 {
 		o.limits = l.Slot(rpcLimit)
@@ -223,22 +224,36 @@ func unsupportedMethods(job *jsonrpc.Job, n *jsonrpc.Network, unknown []int) *Er
 // nothing, and counts.
 func (c *Call) admitRPC(again bool) *Error {
 	offer := c.snap.rpc
-	full := billing.Cost(offer.price, credits(c.rpc.job.Credits(c.rpc.network.Base)))
+	worst := c.rpc.job.Credits(c.rpc.network.Base)
 	if again {
-		full = 0
+		worst = 0
 	}
+	full := billing.Cost(offer.price, credits(worst))
 	c.admission = billing.Admission{
 		Key: c.key, Slot: offer.limits, Rate: offer.rate, Hold: full, Min: full, NowNs: c.startNs, RequestID: c.raw,
+		Credits: worst, DailyCredits: offer.daily,
 	}
 	denial := c.g.ledger.Admit(&c.hold, &c.admission)
 	if denial.Code == billing.Admitted {
 		c.hold.Book(offer.slots[c.rpc.network.Name])
 		return nil
 	}
-	if denial.Code != billing.RateRequests && denial.Code != billing.RateTokens {
-		return c.denied(&denial)
+	switch denial.Code {
+	case billing.RateRequests, billing.RateTokens:
+		return c.limitedRPC(&denial)
+	case billing.RateCredits:
+		return c.cappedRPC(&denial, worst)
 	}
-	return c.limitedRPC(&denial)
+	return c.denied(&denial)
+}
+
+// cappedRPC is a refusal by the daily cap of credits, which has none of the
+// headers of the rate limit (addendum 13, 429; D47).
+func (c *Call) cappedRPC(d *billing.Denial, worst int64) *Error {
+	c.g.ledger.NoteViolation(c.key, rpcLimit, apiTier, d.Limit, c.startNs)
+	text := "Daily limit of crypto RPC credits exceeded: at most " + strconv.FormatInt(d.Allowed, 10) + " credits in 24 hours, " +
+		strconv.FormatInt(d.Remaining, 10) + " are left and this request may cost " + strconv.FormatInt(worst, 10) + "."
+	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: max(d.RetryAfter, time.Second)}
 }
 
 // turnRPC waits until few enough requests of the account are under way
@@ -350,6 +365,7 @@ func (c *Call) settleRPC(out *rpcAnswer, flags billing.Flags) {
 	c.took, c.settled = now.Sub(c.began), true
 	s := billing.Settlement{
 		Cost: out.cost, Usage: credits(out.credits), Price: c.snap.rpc.price, Flags: flags, Status: 200, Took: c.took, NowNs: c.startNs + int64(c.took),
+		Credits: out.credits,
 	}
 	if c.lead == nil {
 		c.charged, c.shortfall = c.hold.Settle(s)

@@ -1,0 +1,164 @@
+package billing
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// capped asks for a request of so many credits under a cap.
+func (f *fixture) capped(k *Key, credits, most int64) *Admission {
+	a := f.ask(k, Nano(credits))
+	a.Credits, a.DailyCredits = credits, most
+	return a
+}
+
+// No 24 hours ever have more credits than the cap, and who waits as long as
+// Retry-After says is let through.
+func TestCreditsOfAnyDayStayWithinTheCap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.Int64Range(1, 200).Draw(t, "cap")
+		type event struct{ at, credits int64 }
+		var all []event
+		var c creditHours
+		now, latest := noon, noon
+		for range 150 {
+			n := rapid.Int64Range(1, most).Draw(t, "credits")
+			var no Denial
+			if !c.check(n, most, now, &no) {
+				if no.RetryAfter <= 0 || no.RetryAfter > 26*time.Hour || // a clock may be set back a little
+					no.Allowed != most || no.Remaining >= n {
+					t.Fatalf("%d credits are refused with %+v", n, no)
+				}
+				if rapid.Bool().Draw(t, "impatient") {
+					now += rapid.Int64Range(0, int64(no.RetryAfter)).Draw(t, "some of it")
+					continue
+				}
+				if now += int64(no.RetryAfter); !c.check(n, most, now, &no) {
+					t.Fatalf("%d credits are refused again after the Retry-After", n)
+				}
+			}
+			var h Hold
+			c.commit(&h, n)
+			if rapid.Bool().Draw(t, "gives back") {
+				n = rapid.Int64Range(0, n).Draw(t, "used")
+				c.correct(&h, n, now)
+			}
+			latest = max(latest, now) // a clock that was set back counts as standing still
+			all = append(all, event{latest, n})
+			sum := int64(0)
+			for _, e := range all {
+				if latest-e.at < dayNs {
+					sum += e.credits
+				}
+			}
+			if sum > most {
+				t.Fatalf("%d credits in 24 hours under a cap of %d", sum, most)
+			}
+			now += rapid.Int64Range(-int64(time.Minute), 5*hourNs).Draw(t, "pause")
+		}
+	})
+}
+
+// What is held counts, what was not charged comes back, whatever ended the
+// request; what counts nothing is never refused.
+func TestCreditsThatAreHeldCount(t *testing.T) {
+	f := openLedger(t)
+	f.account("a", usd)
+	k, _ := f.key("a")
+	var h, other Hold
+	if d := f.Admit(&h, f.capped(k, 80, 100)); d.Code != Admitted {
+		t.Fatal(d)
+	}
+	d := f.Admit(&other, f.capped(k, 21, 100))
+	if d.Code != RateCredits || d.Allowed != 100 || d.Remaining != 20 || d.RetryAfter <= 0 || other.Open() {
+		t.Fatalf("21 credits beside 80 of 100 that are held: %+v", d)
+	}
+	if d := f.Admit(&other, f.capped(k, 0, 100)); d.Code != Admitted {
+		t.Errorf("a request without credits is refused: %+v", d)
+	}
+	other.Void(f.clock.nano())
+	other.Reset()
+	h.Settle(Settlement{Cost: 5, Credits: 5, NowNs: f.clock.nano()})
+	h.Reset()
+	left := func() int64 { return 100 - k.Account.credits.used() }
+	if left() != 95 {
+		t.Errorf("after 5 of 80 were charged %d are left, want 95", left())
+	}
+	for name, end := range map[string]func(){
+		"void":   func() { h.Void(f.clock.nano()) },
+		"forgot": func() {},
+	} {
+		if d := f.Admit(&h, f.capped(k, 95, 100)); d.Code != Admitted {
+			t.Fatalf("before %s: %+v", name, d)
+		}
+		end()
+		h.Reset()
+		if left() != 95 {
+			t.Errorf("after %s %d are left, want 95", name, left())
+		}
+	}
+	if d := f.Admit(&h, f.capped(k, 96, 100)); d.Code != RateCredits {
+		t.Errorf("more than is left: %+v", d)
+	}
+	poor := f.capped(k, 10, 100)
+	if poor.Hold, poor.Min = 2*usd, 2*usd; f.Admit(&h, poor).Code != InsufficientBalance || left() != 95 {
+		t.Errorf("a request that cannot be paid took credits: %d are left", left())
+	}
+	f.reopen()
+	k, _ = f.key("a")
+	if d := f.Admit(&h, f.capped(k, 100, 100)); d.Code != Admitted {
+		t.Errorf("a restart does not begin with nothing counted: %+v", d)
+	}
+	h.Void(f.clock.nano())
+	f.recount()
+}
+
+// However many ask at the same time, the cap is never passed, and all of it is used.
+func TestCreditsUnderConcurrency(t *testing.T) {
+	f := openLedger(t)
+	f.account("a", usd)
+	k, _ := f.key("a")
+	const most, each = 1000, 7
+	var held, charged atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			var h Hold
+			for i := range 200 {
+				if f.Admit(&h, f.capped(k, each, most)).Code != Admitted {
+					continue
+				}
+				if n := held.Add(each); n > most {
+					t.Errorf("%d of %d credits are held or charged", n, most)
+				}
+				if i%2 == 0 {
+					charged.Add(each)
+					h.Settle(Settlement{Cost: each, Credits: each, NowNs: f.clock.nano()})
+				} else {
+					held.Add(-each)
+					h.Void(f.clock.nano())
+				}
+				h.Reset()
+			}
+		})
+	}
+	all.Wait()
+	if got := charged.Load(); got > most || got != k.Account.credits.used() {
+		t.Errorf("%d were charged, %d are counted, the cap is %d", got, k.Account.credits.used(), most)
+	}
+}
+
+// The nodes of a store have an equal part of the cap each.
+func TestNodesShareTheCreditsOfADay(t *testing.T) {
+	l := &Ledger{node: &node{}}
+	for live, want := range map[int64]int64{0: 90, 1: 90, 3: 30} {
+		l.node.live.Store(live)
+		if got := l.creditCap(90); got != want {
+			t.Errorf("with %d nodes a node has %d of 90 credits, want %d", live, got, want)
+		}
+	}
+}
