@@ -3,10 +3,11 @@ package billing
 import "farebox/config"
 
 // ImageSale is what one request buys of a model of pictures (addendum 19.2):
-// pictures at one price, input pictures beyond the included ones, and a search
-// of the web. It is charged like tokens, with the price of this sale as the
-// price: pictures stand in the line of output, further inputs in that of
-// input, searches in that of cache reads.
+// pictures at one price, input pictures beyond the included ones, a search of
+// the web, and a prompt that was rewritten. It is charged like tokens, with the
+// price of this sale as the price: pictures stand in the line of output, further
+// inputs in that of input, searches in that of cache reads, the rewritten prompt
+// in that of cache writes.
 type ImageSale struct {
 	Model *config.Model
 	// Resolution and Quality are the chosen ones, empty where the model has
@@ -16,15 +17,23 @@ type ImageSale struct {
 	Images              int64 // asked for
 	Inputs              int64
 	WebSearch           bool
+	// Rewritten says that the prompt was, for RewritePrice a request, however
+	// many pictures it brings.
+	Rewritten    bool
+	RewritePrice config.Each
 }
 
 // Price is what the sale is charged by: pico-USD a unit.
 func (s *ImageSale) Price() *config.Price {
 	p := s.Model.Price
-	if p.Free {
+	if p.Free && !s.Rewritten {
 		return p
 	}
-	sale := &config.Price{}
+	rewrite := config.Pico(s.RewritePrice)
+	sale := &config.Price{CacheWrite: &rewrite}
+	if p.Free {
+		return sale // the pictures are, the words are not
+	}
 	if s.Model.Type == "upscale" {
 		sale.Output = config.Pico(p.Factor(s.Scale))
 	} else {
@@ -56,6 +65,10 @@ func (s *ImageSale) Usage(delivered int64) Usage {
 	if s.WebSearch {
 		u.Prompt++
 		u.Cached = 1
+	}
+	if s.Rewritten {
+		u.Prompt++
+		u.CacheWrite = 1
 	}
 	return u
 }

@@ -17,7 +17,7 @@ var lineWords = [lineCount]string{lineInput: "input", lineCacheRead: "cache-read
 var skuKinds = map[string]string{"text": "llm", "embedding": "embedding"}
 
 // imageSKUs are how the lines of a sale of pictures end (ImageSale).
-var imageSKUs = [lineCount]string{lineInput: "-image-input-unit", lineCacheRead: "-image-search-unit", lineCacheWrite: "-image-unit", lineOutput: "-image-unit"}
+var imageSKUs = [lineCount]string{lineInput: "-image-input-unit", lineCacheRead: "-image-search-unit", lineCacheWrite: "-image-enhancement-unit", lineOutput: "-image-unit"}
 
 // Prices and units are written with so many decimals: tokens by the million,
 // pictures and credits one by one.

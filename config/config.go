@@ -308,6 +308,9 @@ type Capabilities struct {
 	LogProbs        bool     `yaml:"logprobs"`
 	// WebSearch (image models): the upstream searches the web for the picture.
 	WebSearch bool `yaml:"web_search"`
+	// OptimizePromptThinking (image and inpaint models): clients may have
+	// prompts rewritten without reasoning (supportsOptimizePromptThinking).
+	OptimizePromptThinking bool `yaml:"optimize_prompt_thinking"`
 }
 
 // Constraints of a text model are its default sampling values, decimal text

@@ -56,7 +56,10 @@ func newConfig() *Config {
 			ImageTokens:    1600,
 		},
 		Web3Keys: Web3Keys{Require: "ledger", PerIP: 30},
-		Images:   Images{Compress: true, Timeout: 5 * time.Minute, Memory: 1 << 30},
+		Images: Images{
+			Compress: true, PromptTimeout: maxPromptTimeout, PromptPrice: 40_000_000_000, // 0.04 USD
+			Timeout: 5 * time.Minute, Memory: 1 << 30,
+		},
 		RPC: RPC{
 			CreditPrice: 700_000, ErrorCredits: 5, Rate: Rate{RPM: 100}, MaxBody: 10 << 20,
 			BatchMemory: 32 << 20, BatchAnswer: 1 << 30, Pin: 30 * time.Second, TurnWait: 500 * time.Millisecond,

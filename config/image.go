@@ -111,6 +111,14 @@ type Images struct {
 	// (default true): a quarter less to send for about 5 ms of CPU a MB.
 	Compress bool `yaml:"compress"`
 
+	// PromptModel is the id of the text model that rewrites prompts for
+	// enhance_prompt (addendum 8.1); empty: enhance_prompt is refused. Within
+	// PromptTimeout (default and at most 30s) or not at all. A request whose
+	// prompt was rewritten costs PromptPrice more (default 0.04 USD, addendum 19.2).
+	PromptModel   string        `yaml:"prompt_model"`
+	PromptTimeout time.Duration `yaml:"prompt_timeout"`
+	PromptPrice   Each          `yaml:"prompt_price"`
+
 	Timeout time.Duration `yaml:"timeout"` // of one request at its upstreams; default 5m
 	Memory  Size          `yaml:"memory"`  // pictures of all answers together, and as much of fetched ones; default 1GB
 }

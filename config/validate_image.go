@@ -22,6 +22,8 @@ const (
 	defaultPromptCharacters = 1500
 	maxPromptCharacters     = 32768
 	defaultInputImages      = 3 // addendum 7.4
+	// maxPromptTimeout is what enhance_prompt may add to a request (addendum 8.1).
+	maxPromptTimeout = 30 * time.Second
 )
 
 var (
@@ -46,14 +48,15 @@ var typeKeys = map[string]map[string][]string{
 			"qualities", "default_quality", "max_style_references", "style_reference_strength",
 		},
 		"price":        {"generation", "resolutions", "quality", "web_search"},
-		"capabilities": {"web_search"},
+		"capabilities": {"web_search", "optimize_prompt_thinking"},
 	},
 	"inpaint": {
 		"constraints": {
 			"prompt_characters", "aspect_ratios", "resolutions", "default_resolution", "qualities", "default_quality",
 			"max_input_images", "single_image_aspect_ratio",
 		},
-		"price": {"inpaint", "resolutions", "quality", "input_images"},
+		"price":        {"inpaint", "resolutions", "quality", "input_images"},
+		"capabilities": {"optimize_prompt_thinking"},
 	},
 	"upscale":            {"price": {"generation", "upscale"}},
 	"background_removal": {"price": {"generation"}},
@@ -108,6 +111,7 @@ func (v *validator) ownKeys(path string, m *Model) {
 func (v *validator) images() {
 	v.duration("images.timeout", v.c.Images.Timeout, time.Second, time.Hour)
 	size(v, "images.memory", v.c.Images.Memory, 64<<20, 1<<40)
+	v.promptModel(&v.c.Images)
 	if n := len(v.c.Images.Styles); n > maxStyles {
 		v.wrong("images.styles", "%d styles are listed; expected at most %d", n, maxStyles)
 		return
@@ -120,6 +124,27 @@ func (v *validator) images() {
 		case slices.Contains(v.c.Images.Styles[:i], name):
 			v.wrong(at, "%s is listed already; expected every style once", quote(name))
 		}
+	}
+}
+
+// promptModel checks what rewrites prompts.
+func (v *validator) promptModel(c *Images) {
+	v.duration("images.prompt_timeout", c.PromptTimeout, time.Second, maxPromptTimeout)
+	v.each("images.prompt_price", c.PromptPrice)
+	if c.PromptModel == "" {
+		for _, key := range []string{"images.prompt_timeout", "images.prompt_price"} {
+			if v.has(key) {
+				v.wrong(key, "no prompt is rewritten; expected prompt_model: with the id of a text model beside it")
+			}
+		}
+		return
+	}
+	i := slices.IndexFunc(v.c.Models, func(m Model) bool { return m.ID == c.PromptModel })
+	switch {
+	case i < 0:
+		v.wrong("images.prompt_model", "there is no model %s; expected the id of a text model below models:", v.shown("images.prompt_model"))
+	case v.c.Models[i].Type != "text":
+		v.wrong("images.prompt_model", "%s is a model of type %s and cannot write; expected the id of a text model", v.shown("images.prompt_model"), v.c.Models[i].Type)
 	}
 }
 

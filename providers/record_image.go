@@ -40,7 +40,9 @@ func (w *writer) image(m *config.Model, upscale *config.Price) {
 		if m.Capabilities.WebSearch {
 			w.flag("supportsWebSearch", true)
 		}
+		w.optimizing(m)
 	case "inpaint":
+		w.optimizing(m)
 		w.open("constraints")
 		w.texts("aspectRatios", c.AspectRatios)
 		w.number("promptCharacterLimit", c.PromptCharacters)
@@ -52,6 +54,13 @@ func (w *writer) image(m *config.Model, upscale *config.Price) {
 		w.close()
 	}
 	w.imagePricing(m, upscale)
+}
+
+// optimizing says that disable_prompt_optimization_thinking is taken (addendum 8.1).
+func (w *writer) optimizing(m *config.Model) {
+	if m.Capabilities.OptimizePromptThinking {
+		w.flag("supportsOptimizePromptThinking", true)
+	}
 }
 
 func (w *writer) choices(list, standard string, values []string, value string) {

@@ -39,6 +39,7 @@ type Exchange struct {
 	unsent  bool // the upstream answered before it had the whole request
 	gotByte bool // of an answer, in this attempt
 
+	within  int64 // when all attempts together must be over, on the watcher's clock; 0: never
 	began   time.Time
 	headNs  int64 // Unix ns at which the last attempt had its answer's head
 	firstNs int64 // from began to the first payload byte
@@ -89,7 +90,7 @@ func (x *Exchange) begin(p *Proxy, client net.Conn) {
 	if x.in == nil {
 		x.in = make([]byte, smallBuffer)
 	}
-	x.p, x.state = p, stateOpen
+	x.p, x.state, x.within = p, stateOpen, 0
 	x.began = time.Now()
 	p.watch.add(&x.guard, client)
 }

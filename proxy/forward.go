@@ -63,13 +63,21 @@ func (p *Proxy) Open(ctx *fasthttp.RequestCtx, x *Exchange, plan Plan) Result {
 }
 
 // OpenAlone is Open for a conversation that no client waits for.
-func (p *Proxy) OpenAlone(x *Exchange, plan Plan) Result { return p.OpenWithin(x, 0, plan) }
+func (p *Proxy) OpenAlone(x *Exchange, plan Plan) Result { return p.OpenWithin(nil, x, 0, plan) }
 
-// OpenWithin is OpenAlone with a limit for the first attempt, answer and all: to
-// tell an upstream to stop after its client left. 0: the target's own.
-func (p *Proxy) OpenWithin(x *Exchange, limit time.Duration, plan Plan) Result {
-	x.begin(p, nil)
-	x.limit(limit)
+// OpenWithin is Open with a limit for all attempts together, their answer and
+// all; what it cuts ends with TotalTimeout. 0: none but the targets' own.
+// Without ctx no client waits for it.
+func (p *Proxy) OpenWithin(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Duration, plan Plan) Result {
+	if ctx == nil {
+		x.begin(p, nil)
+	} else {
+		x.begin(p, ctx.Conn())
+	}
+	if limit > 0 {
+		x.within = p.watch.due(limit)
+		x.total.Store(x.within)
+	}
 	return p.run(x, plan)
 }
 
@@ -177,6 +185,7 @@ func (x *Exchange) answersEarly(written int64) bool {
 // forget drops what the last attempt left, to make room for another.
 func (x *Exchange) forget() {
 	cause := x.detach()
+	x.total.Store(x.within)
 	x.dropLink(cause == None && x.clean())
 	x.shrink()
 	x.payload, x.failed, x.unsent, x.reads = nil, None, false, 0

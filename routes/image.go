@@ -43,7 +43,11 @@ type pictures struct {
 	// sources are the input pictures, references those whose style is followed.
 	sources, references []source
 	fetched             int64 // bytes, of Gateway.fetched
-	result              *image.Result
+	// writer is the text model that is to rewrite the prompt, nil for none;
+	// rewritten is what came of it.
+	writer    *providers.Model
+	rewritten string
+	result    *image.Result
 }
 
 func newPictures(c *Call, f *imageForm, kind image.Kind) *pictures {
@@ -126,15 +130,6 @@ func (p *pictures) setTier(resolution, quality string) *Error {
 	return nil
 }
 
-// noEnhancing refuses the rewriting of prompts, which needs a model that this
-// service has not been given.
-func (p *pictures) noEnhancing() *Error {
-	if p.form.flag(imageEnhancePrompt, false) {
-		return p.unsupported(imageEnhancePrompt, "enhance_prompt")
-	}
-	return nil
-}
-
 // make reads the input pictures, opens the hold and has the pictures made.
 func (p *pictures) make() *Error {
 	if e := p.readInputs(); e != nil {
@@ -150,6 +145,9 @@ func (p *pictures) make() *Error {
 	}
 	p.job.ID, p.job.ModelID = p.id[:], p.model.ID
 	if e := p.fit(); e != nil {
+		return e
+	}
+	if e := p.rewrite(); e != nil {
 		return e
 	}
 	result, failed := p.g.studio.Do(p.ctx, &p.job, p.snap.catalog.ImagePlans(p.model))
@@ -407,17 +405,25 @@ func (p *pictures) setFlags() {
 	if r.Minor {
 		flag(n.minor, true)
 	}
-	if r.EnhancedPrompt != "" {
-		h.SetCanonical(n.enhanced, []byte(strings.ReplaceAll(url.QueryEscape(clipped(r.EnhancedPrompt, maxEnhancedHeader)), "+", "%20")))
+	if text := cmp.Or(p.rewritten, r.EnhancedPrompt); text != "" {
+		h.SetCanonical(n.enhanced, appendEscapedHeader(nil, text, maxEnhancedHeader))
 	}
 }
 
-// maxEnhancedHeader is how much of a rewritten prompt a header can carry.
-const maxEnhancedHeader = 1500
+// maxEnhancedHeader bounds the header of a rewritten prompt in bytes: proxies
+// in front of us take 4 KiB for all headers of an answer when nobody told them
+// otherwise, and fail the answer above. It is 2,000 characters of English, 340
+// of Chinese; what is longer is clipped.
+const maxEnhancedHeader = 3 << 10
 
-func clipped(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most])
+// appendEscapedHeader appends as much of a text, URL-encoded, as most bytes take.
+func appendEscapedHeader(dst []byte, text string, most int) []byte {
+	for _, r := range text {
+		c := strings.ReplaceAll(url.QueryEscape(string(r)), "+", "%20")
+		if len(dst)+len(c) > most {
+			break
+		}
+		dst = append(dst, c...)
 	}
-	return s
+	return dst
 }

@@ -89,7 +89,7 @@ func (p *pictures) gateEdit(prompt, resolution, quality string) *Error {
 		text := strconv.Itoa(most)
 		return errInvalid(Issue{Code: "too_big", Path: "images", Maximum: text, Message: "images: model " + p.model.ID + " takes at most " + text + " pictures, not " + strconv.Itoa(n) + "."})
 	}
-	return p.noEnhancing()
+	return p.setEnhancing()
 }
 
 // setRatio takes the aspect ratio of an edit; without one it is that of the

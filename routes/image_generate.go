@@ -147,7 +147,7 @@ func (p *pictures) gateGenerate(prompt string) *Error {
 			return p.unsupported(imageStyleReferences, "the strength of style references")
 		}
 	}
-	return p.noEnhancing()
+	return p.setEnhancing()
 }
 
 func (f *imageForm) anyStrength() bool {

@@ -19,7 +19,8 @@ type meters struct {
 	set      *metrics.Set
 	active   atomic.Int64
 	statuses [600]atomic.Pointer[metrics.Counter]
-	causes   sync.Map // cause text -> *metrics.Counter
+	rewrites [2]*metrics.Counter // prompts that were to be rewritten: not applied, applied
+	causes   sync.Map            // cause text -> *metrics.Counter
 	mu       sync.Mutex
 	models   map[string]*modelMeters
 }
@@ -68,6 +69,9 @@ func newMeters(g *Gateway) *meters {
 		"away": func(s billing.KeyedStats) int64 { return s.Away }, "free": func(s billing.KeyedStats) int64 { return s.Free },
 	} {
 		gauge(`farebox_idempotency_total{outcome="`+outcome+`"}`, func() float64 { return float64(f(g.ledger.Idempotency().Stats())) })
+	}
+	for i, applied := range []string{"false", "true"} {
+		m.rewrites[i] = m.set.NewCounter(`farebox_prompt_rewrites_total{applied="` + applied + `"}`)
 	}
 	gauge("farebox_start_time_seconds", func() float64 { return float64(g.started.Unix()) })
 	return m

@@ -73,6 +73,9 @@ type Job struct {
 	SafeMode      bool
 	HideWatermark bool
 	WebSearch     bool
+	// NoPromptThinking asks an upstream of our own kind to optimize prompts
+	// without reasoning (disable_prompt_optimization_thinking).
+	NoPromptThinking bool
 	// EmbedMetadata puts prompt, model, seed, steps and scale into the images.
 	EmbedMetadata bool
 

@@ -319,7 +319,7 @@ func (l *line) cancel(t *Target, run Run, f *Failed) {
 		l.x = l.e.exchanges.Get().(*proxy.Exchange)
 	}
 	l.x.Reset()
-	if l.e.o.Proxy.OpenWithin(l.x, l.e.o.Cancel, &only{t.Proxy, &s.Request}).Cause == proxy.None {
+	if l.e.o.Proxy.OpenWithin(nil, l.x, l.e.o.Cancel, &only{t.Proxy, &s.Request}).Cause == proxy.None {
 		_, _, _ = l.x.Body(nil, maxErrorBody)
 		l.x.Close()
 	}

@@ -73,7 +73,7 @@ func full(t *testing.T, kind image.Kind) *image.Job {
 	j := &image.Job{
 		Kind: kind, Prompt: "a cat", NegativePrompt: "dogs", AspectRatio: "16:9", Resolution: "2K", Quality: "high", Steps: image.Some(8), CFGScale: image.Some(7.5),
 		Seed: image.Some[int64](-7), Count: 1, Style: "Lowpoly", StyleText: "low polygon count", LoraStrength: image.Some(40), Format: picture.WebP, Compression: image.Some(80),
-		Background: "opaque", Tone: "vivid", HideWatermark: true, WebSearch: true, EmbedMetadata: true,
+		Background: "opaque", Tone: "vivid", HideWatermark: true, WebSearch: true, NoPromptThinking: true, EmbedMetadata: true,
 	}
 	if kind != image.Generate {
 		j.Inputs = []image.Input{input(t, pngOf(300, 256))}
@@ -117,6 +117,7 @@ size=1536x1024`},
 		{"native", "", image.Generate, nil, `/image/generate
 aspect_ratio="16:9"
 cfg_scale=7.5
+disable_prompt_optimization_thinking=true
 embed_exif_metadata=true
 enable_web_search=true
 format="webp"
@@ -133,6 +134,7 @@ style_preset="Lowpoly"
 variants=2`},
 		{"native", "", image.Edit, nil, `/image/edit
 aspect_ratio=16:9
+disable_prompt_optimization_thinking=true
 image=<image.png image/png png>
 model=sim-image
 output_format=webp

@@ -84,6 +84,9 @@ func request(r *proxy.Request, j *image.Job, t *image.Target, n int) {
 		f.FieldUnless("quality", j.Quality)
 		f.FieldUnless("output_format", j.Format.String())
 		f.Field("safe_mode", strconv.FormatBool(j.SafeMode))
+		if j.NoPromptThinking {
+			f.Field("disable_prompt_optimization_thinking", "true")
+		}
 	case image.Upscale:
 		r.Path = pathUpscale
 		upscale(f, j)
@@ -136,6 +139,9 @@ func generate(j *image.Job, t *image.Target, n int) *image.Pieces {
 	}
 	if j.WebSearch {
 		o.Bool("enable_web_search", true)
+	}
+	if j.NoPromptThinking {
+		o.Bool("disable_prompt_optimization_thinking", true)
 	}
 	if len(j.References) > 0 {
 		references(&o, j.References)
