@@ -96,8 +96,12 @@ func (l *Ledger) setSharedAllowance(a *AccountState, daily Nano) error {
 		return nil // an operator's; the nodes hear of it
 	}
 	a.mu.Lock()
-	a.refill, a.lease.newDay = daily, true
+	a.lease.newDay = true
 	a.mu.Unlock()
+	// What stands in the store now: another node may have changed it again.
+	if err := l.node.changed(&change{kind: changeAllowance, account: a.no}); err != nil {
+		return err
+	}
 	l.node.see(a)
 	return nil
 }

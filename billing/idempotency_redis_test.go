@@ -221,3 +221,55 @@ func TestKeysExpireInRedis(t *testing.T) {
 		t.Errorf("it lives for %s", left)
 	}
 }
+
+// "I looked at the accounts after a crash, and the answers that had been given
+// were free": an operator's command, which does not know where answers are
+// kept, leaves the charge of a kept answer to the server.
+func TestOperatorLeavesKeyedChargesToTheServer(t *testing.T) {
+	t.Parallel()
+	f := openKeyed(t, servers.StartRedis(t))
+	lead, _, err := f.Idempotency().Begin(f.claim("key", "request"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := f.ask(f.k, usd)
+	a.RequestID = lead.RequestID()
+	var h Hold
+	if d := f.Admit(&h, a); d.Code != Admitted {
+		t.Fatal(d.Code)
+	}
+	// Lead.Settle up to where its answer is kept.
+	done := lead.done(&h, &Answer{Status: 200, Body: []byte("answer")})
+	h.prepare(&Settlement{Cost: usd, Status: 200, NowNs: f.clock.nano(), Flags: FlagKeyed})
+	if err := lead.finish(done); err != nil {
+		t.Fatal(err)
+	}
+	f.journal.flush()
+	crashed := f.crash(func([]byte) {})
+	h.Void(f.clock.nano())
+
+	server := crashed.options
+	for range 2 {
+		op, err := Open(Options{Dir: server.Dir, Brand: "svc", Clock: f.clock.now, segmentSize: server.segmentSize, idle: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := op.Verify(); err != nil || len(r.Faults) > 0 {
+			t.Errorf("%v, %v", r.Faults, err)
+		}
+		if err := op.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := &keyedFixture{fixture: crashed, redis: f.redis}
+	g.open()
+	defer g.Close()
+	g.adopt(t)
+	if n := g.spent(); n != usd {
+		t.Errorf("%s were charged for an answer that was kept", n)
+	}
+	if _, again, err := g.Idempotency().Begin(g.claim("key", "request")); err != nil || again == nil || string(again.Body) != "answer" {
+		t.Errorf("%v, %v", again, err)
+	}
+	g.recount()
+}

@@ -186,16 +186,26 @@ func (l *Ledger) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, er
 		if err != nil {
 			return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", id, err)
 		}
-		l.registry.loading.Lock()
-		_, err = l.replaceKey(row)
-		l.registry.loading.Unlock()
-		if err != nil {
+		if err := l.enforceKey(row); err != nil {
 			return KeyInfo{}, err
 		}
 		l.useOf(row)
 		return row.info(), nil
 	}
 	return KeyInfo{}, fmt.Errorf("cannot change the key %q: somebody else keeps changing it", id)
+}
+
+// enforceKey brings a row that was just written into force in this process. On
+// a shared store another node may have changed the key again meanwhile, and the
+// feed may have told of that already: what stands in the store now counts.
+func (l *Ledger) enforceKey(row *keyRow) error {
+	if l.node != nil {
+		return l.node.reloadKey(row.no)
+	}
+	l.registry.loading.Lock()
+	defer l.registry.loading.Unlock()
+	_, err := l.replaceKey(row)
+	return err
 }
 
 // apply changes the row, after the checks of a new key.

@@ -39,11 +39,15 @@ type lease struct {
 type quotaLease struct {
 	account          *AccountState
 	key              int64
-	usd, diem        bool // is limited
+	usd, diem        bool     // is limited
+	was              []limits // by keyUse.regime
 	unleased, others parts
 	need             Nano
 	listed           bool
 }
+
+// limits says which limits a key has.
+type limits struct{ usd, diem bool }
 
 // begin is called before the account goes on to a new day: what is free of the
 // old day's DIEM goes back, so that the store can let it expire.
@@ -56,6 +60,7 @@ func (s *lease) begin(a *AccountState) {
 func (u *keyUse) enforce(k *Key, day int32) {
 	u.kind, u.quota = k.Period, quota{period: k.Period.number(day)}
 	u.lease.usd, u.lease.diem = k.LimitUSD != nil, k.LimitDIEM != nil
+	u.lease.was = append(u.lease.was, limits{u.lease.usd, u.lease.diem})
 	u.empty()
 }
 
@@ -92,13 +97,15 @@ func (u *keyUse) relimit(k *Key) {
 	u.lease.unleased = parts{}
 }
 
-// late gives back what a hold of another period or of former limits did not use.
+// late gives back what a hold of another period or of former limits did not
+// use of the limits that there were when it was opened.
 func (q *quotaLease) late(p *parts, h *Hold) {
 	w := want{account: q.account.no, key: q.key, period: h.period}
-	if q.usd {
+	was := q.was[h.regime]
+	if was.usd {
 		w.amounts[inUSD] = p[inBundled] + p[inUSD]
 	}
-	if q.diem {
+	if was.diem {
 		w.amounts[inDIEM] = p[inDIEM]
 	}
 	q.account.lease.rest(w)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,6 +100,9 @@ func newNode(l *Ledger, store sharedStore, o *Options) (*node, error) {
 	if n.id, err = loadIdentity(l.dir); err != nil {
 		return nil, err
 	}
+	if err := n.owns(l.journalDir()); err != nil {
+		return nil, err
+	}
 	if n.no, n.inc, err = store.Join(n.id, n.name, n.t.ttl); err != nil {
 		return nil, fmt.Errorf("cannot join the shared store: %w", err)
 	}
@@ -111,6 +115,25 @@ func newNode(l *Ledger, store sharedStore, o *Options) (*node, error) {
 	}
 	n.feed.last = b.feed
 	return n, nil
+}
+
+// owns refuses a journal that belongs to another store: a store that has never
+// heard of this node was restored from a backup or is a new one, and would make
+// all its charges again.
+func (n *node) owns(journal string) error {
+	segments, err := filesIn(journal, segmentSuffix)
+	if err != nil || len(segments) == 0 {
+		return err
+	}
+	known, err := n.store.Nodes()
+	if err != nil {
+		return fmt.Errorf("cannot join the shared store: %w", err)
+	}
+	if slices.ContainsFunc(known, func(k nodeRow) bool { return k.id == n.id }) {
+		return nil
+	}
+	return fmt.Errorf("cannot use %s as node.dir: its journal was written for another store, or for this one before it was restored; "+
+		"start with an empty node.dir, and keep this one until its charges are settled by hand", n.l.dir)
 }
 
 // adopt takes over what an earlier process of this node had leased, after its

@@ -1,6 +1,9 @@
 package billing
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // openJournal surveys what the last process left and goes on behind it.
 func (l *Ledger) openJournal(o *Options) error {
@@ -46,6 +49,10 @@ func (l *Ledger) recoverHolds() error {
 	}
 	if open, err = l.store.OpenProgress(); err != nil {
 		return err
+	}
+	if l.idle {
+		// Where their answers are kept only the server's config says.
+		open = slices.DeleteFunc(open, func(r record) bool { return r.flags&FlagKeyed != 0 })
 	}
 	j := l.journal
 	j.mu.Lock()

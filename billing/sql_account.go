@@ -104,6 +104,9 @@ func dayOfDate(n int64) int32 {
 // A ref that was used before changes nothing when it was for the same credit.
 func (s *sqlStore) Credit(c *credit) (applied bool, err error) {
 	err = s.write(func(t *tx) error {
+		// When an earlier attempt got as far as this and only its answer was lost,
+		// the entry that is found is its own.
+		tried := applied
 		applied = false
 		day, kind, book := int64(0), "TOP_UP", "cash"
 		switch {
@@ -123,7 +126,9 @@ func (s *sqlStore) Credit(c *credit) (applied bool, err error) {
 			return err
 		}
 		if id == 0 {
-			return t.sameCredit(c, kind)
+			err := t.sameCredit(c, kind)
+			applied = tried && err == nil
+			return err
 		}
 		applied = true
 		t.change(changeCredit, c.account, 0)

@@ -1,0 +1,185 @@
+package billing
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"farebox/bench/servers"
+)
+
+// "I limited a key while a long stream of it ran, and together they spent more
+// than the limit": what a hold from before the limit does not use was never
+// taken out of the limit, so none of it goes back there.
+func TestHoldFromBeforeALimitGivesNoneOfItBack(t *testing.T) {
+	c := newCluster(t, 2, func(c *cluster) { c.times.recall = 300 * time.Millisecond })
+	_, secret := c.account(100 * usd)
+	k, other := c.lookup(0, secret), c.lookup(1, secret)
+	var before, all Hold
+	if d := admitOn(k, &before, 5*usd, 5*usd); d.Code != Admitted {
+		t.Fatal(d.Code)
+	}
+	c.db.setLimit(1, func(k *keyRow) { k.limitUSD = nano(10 * usd) })
+	for i := range c.nodes {
+		c.eventually("the limit is known", func() bool { return c.lookup(i, secret).LimitUSD != nil })
+	}
+	if d := admitOn(c.lookup(0, secret), &all, 10*usd, 10*usd); d.Code != Admitted {
+		t.Fatalf("the whole limit: %d", d.Code)
+	}
+	before.Void(time.Now().UnixNano())
+	a := k.Account
+	c.eventually("the rest has gone back", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return len(a.lease.rests) == 0 && !a.lease.giving
+	})
+	c.audit()
+	var more Hold
+	if d := admitOn(other, &more, usd, usd); d.Code != KeyLimitUSD {
+		t.Errorf("beyond the limit on the other node: %d", d.Code)
+		more.Void(time.Now().UnixNano())
+	}
+	settleNow(&all, 10*usd)
+	c.audit()
+}
+
+// A limit of which a hold took its part is gone, and comes back: what the hold
+// did not use belongs to the limit again.
+func TestRestOfAHoldReturnsToALimitThatWasRemoved(t *testing.T) {
+	c := newCluster(t, 1, func(c *cluster) { c.times.recall = 300 * time.Millisecond })
+	_, secret := c.account(100*usd, func(n *NewKey) { n.LimitUSD = nano(10 * usd) })
+	var h, all Hold
+	if d := admitOn(c.lookup(0, secret), &h, 8*usd, 8*usd); d.Code != Admitted {
+		t.Fatal(d.Code)
+	}
+	c.db.setLimit(1, func(k *keyRow) { k.limitUSD = nil })
+	c.eventually("the limit is gone", func() bool { return c.lookup(0, secret).LimitUSD == nil })
+	settleNow(&h, usd)
+	c.db.setLimit(1, func(k *keyRow) { k.limitUSD = nano(10 * usd) })
+	c.eventually("the limit is known", func() bool { return c.lookup(0, secret).LimitUSD != nil })
+	k := c.lookup(0, secret)
+	c.eventually("9 of 10 USD can be used", func() bool {
+		if d := admitOn(k, &all, 9*usd, 9*usd); d.Code != Admitted {
+			return false
+		}
+		settleNow(&all, 9*usd)
+		return true
+	})
+	if d := admitOn(k, &all, usd/10, usd/10); d.Code != KeyLimitUSD {
+		t.Errorf("beyond the limit: %d", d.Code)
+	}
+	c.audit()
+}
+
+// "We restored the database, kept the nodes' directories, and the charges of
+// the last hour were made a second time": a journal of a node that the store
+// has never heard of is not applied to it.
+func TestJournalOfAnotherStoreIsNotApplied(t *testing.T) {
+	c := newCluster(t, 1)
+	_, secret := c.account(100 * usd)
+	var h Hold
+	if d := admitOn(c.lookup(0, secret), &h, usd, usd); d.Code != Admitted {
+		t.Fatal(d.Code)
+	}
+	settleNow(&h, usd)
+	c.kill(0)
+
+	restored := newFakeStore(func() int64 { return time.Now().UnixNano() })
+	for range 2 { // starting again does not get past it
+		l, err := Open(Options{
+			Dir: c.dirs[0], Brand: "svc", segmentSize: 256 << 10, times: c.times,
+			openShared: func() (Store, error) { return restored.connect(), nil },
+		})
+		if err == nil {
+			_ = l.Close()
+			t.Fatal("the journal was applied to a store that does not know its node")
+		}
+		if !strings.Contains(err.Error(), "node.dir") {
+			t.Errorf("refused with %v", err)
+		}
+	}
+	if restored.charged != (parts{}) {
+		t.Errorf("%v were charged", restored.charged)
+	}
+	c.open(0) // on its own store it goes on
+	if b, _, _ := c.lookup(0, secret).Balance(); b != 99*usd {
+		t.Errorf("%s are left of 99", b)
+	}
+}
+
+// lateStore lets something happen between an update and its answer.
+type lateStore struct {
+	Store
+	late func(row keyRow)
+}
+
+func (s *lateStore) UpdateKey(row *keyRow) error {
+	err := s.Store.UpdateKey(row)
+	if late := s.late; late != nil && err == nil {
+		s.late = nil
+		late(*row)
+	}
+	return err
+}
+
+// "Two admins lowered a limit at the same time on two nodes; one node kept the
+// higher one until its restart": what was overtaken on its way does not count.
+func TestOvertakenUpdateOfAKeyDoesNotStay(t *testing.T) {
+	t.Parallel()
+	store := &lateStore{}
+	f := openLedger(t, func(o *Options) {
+		o.Shared = servers.Database(t)
+		o.wrapStore = func(inner Store) Store { store.Store = inner; return store }
+	})
+	f.account("a", 100*usd)
+	k, secret := f.key("a")
+	limit := func() Nano {
+		k, err := f.Lookup([]byte(secret))
+		if err != nil || k.LimitUSD == nil {
+			return -1
+		}
+		return *k.LimitUSD
+	}
+	store.late = func(row keyRow) {
+		row.limitUSD = nano(usd)
+		if err := store.Store.UpdateKey(&row); err != nil {
+			t.Error(err)
+		}
+		eventually(t, "the feed tells of it", time.Minute, func() bool { return limit() == usd })
+	}
+	if _, err := f.UpdateKey(k.Account, k.ID, KeyChange{USD: &Limit{Set: true, Amount: 50 * usd}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := limit(); got != usd {
+		t.Errorf("the limit in force is %s, the newest is 1", got)
+	}
+	f.recount()
+}
+
+// "The credit was booked, and the command said that nothing had changed": a
+// reference that was never used before is applied, whichever answer is lost.
+func TestCreditWhoseAnswerWasLostIsApplied(t *testing.T) {
+	t.Parallel()
+	address := servers.Database(t)
+	cut, s := openThroughCut(t, address, "n")
+	no := addAccount(t, s, "a", parts{})
+	cut.Delay(3 * time.Millisecond)
+	for i := range 24 {
+		lose := time.AfterFunc(time.Duration(i)*4*time.Millisecond, cut.LoseAnswer)
+		c := &credit{account: no, currency: USD, amount: 1, ref: fmt.Sprint("r", i), nowUs: conformUs}
+		applied, err := s.Credit(c)
+		lose.Stop()
+		if err != nil || !applied {
+			t.Fatalf("credit %d: applied %v, %v", i, applied, err)
+		}
+		if applied, err = s.Credit(c); err != nil || applied {
+			t.Fatalf("credit %d again: applied %v, %v", i, applied, err)
+		}
+	}
+	cut.Delay(0)
+	row, err := s.Account(no, conformDay)
+	if err != nil || row.avail[inUSD] != 24 {
+		t.Errorf("%+v, %v", row, err)
+	}
+}
