@@ -266,7 +266,7 @@ func TestKeyBodiesAreStrict(t *testing.T) {
 	}
 	g.must(413, "POST", "/api_keys", admin, `{"description":"`+strings.Repeat("x", 20<<10)+`"}`, nil)
 	for query, words := range map[string]string{"page=0": "page", "page=x": "page", "limit=501": "limit", "limit=0": "limit", "limit=1.5": "limit", "page=%2B1": "page", "limit=": "limit"} {
-		if answer := g.must(400, "GET", "/api_keys?"+query, admin, "", nil); !strings.Contains(string(answer), words+": must be") {
+		if answer := g.must(400, "GET", "/api_keys?"+query, admin, "", nil); !strings.Contains(string(answer), words+" must be") {
 			t.Errorf("%s: %s", query, answer)
 		}
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -130,5 +132,45 @@ func TestTokenWorksOnceOnAllNodes(t *testing.T) {
 		if got.Load() != 1 {
 			t.Errorf("one token made %d keys", got.Load())
 		}
+	}
+}
+
+// "A node that I had not asked before showed a balance and limits that were
+// long used up."
+func TestAnIdleNodeTellsWhatOthersUsed(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 2)
+	a, b := c.nodes[0], c.nodes[1]
+	for _, g := range c.nodes {
+		was, err := os.ReadFile(g.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Replace(string(was), "limits: {", "limits: { key: { rpm: 100, rpmonth: 400 },", 1)
+		g.WriteConfig(text)
+	}
+	a.NewAccount("a", "10")
+	admin, key := a.Key("a", "--type", "ADMIN"), a.Key("a")
+	limits := func(g *gateway) (r rateLimits) {
+		g.must(200, "GET", "/api_keys/rate_limits", key, "", &r)
+		return r
+	}
+	within(t, 60*time.Second, "the limits of the config", func() bool {
+		return limits(a).Data.Windows.Month.Limit != nil && limits(b).Data.Windows.Month.Limit != nil
+	})
+	for range 12 {
+		a.must(200, "POST", "/chat/completions", key, ask("sim-chat", "[[sim tokens=2]] Hello", ""), nil)
+	}
+	within(t, 60*time.Second, "the use of the other node", func() bool {
+		d := limits(b).Data
+		w := d.Windows
+		return w.Month.Used == 12 && *w.Month.Remaining == 388 && string(d.Balances.USD) != "10"
+	})
+	var balance struct {
+		Balances struct{ USD json.Number }
+	}
+	b.must(200, "GET", "/billing/balance", admin, "", &balance)
+	if d := limits(b).Data; string(d.Balances.USD) != balance.Balances.USD.String() {
+		t.Errorf("the limits say %s, the balance is %s", d.Balances.USD, balance.Balances.USD)
 	}
 }

@@ -3,6 +3,7 @@ package billing
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -49,7 +50,8 @@ func (e *TooSoon) Error() string {
 // Keyring lists the live keys of an account in the order in which they were
 // made, page by page from 1.
 func (l *Ledger) Keyring(a *AccountState, page, limit int) ([]KeyRecord, error) {
-	rows, err := l.store.ActiveKeys(a.no, l.now()/1000, limit, (page-1)*limit)
+	page, limit = max(1, page), max(1, limit)
+	rows, err := l.store.ActiveKeys(a.no, l.now()/1000, limit, min(page-1, math.MaxInt/limit)*limit)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the keys of the account %q: %w", a.Name, err)
 	}
@@ -69,13 +71,14 @@ func (l *Ledger) KeyOf(a *AccountState, id string) (KeyRecord, error) {
 	return list[0], nil
 }
 
-// keyRecords adds what the keys used. It reads the daily usage, which is behind
-// by one projection.
+// keyRecords adds what the keys used: all of this node's requests, and what
+// other nodes have reported.
 func (l *Ledger) keyRecords(a *AccountState, rows []*keyRow) ([]KeyRecord, error) {
 	list := make([]KeyRecord, len(rows))
 	if len(rows) == 0 {
 		return list, nil
 	}
+	l.showDays(a)
 	day := l.today()
 	week, err := l.store.KeySums(a.no, day-6, day)
 	if err != nil {
@@ -262,6 +265,7 @@ func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 		w[i] = WindowUse{Limit: -1, Resets: time.Unix(0, ends[i]).UTC()}
 	}
 	// Days and months are those of the store: all nodes, and before the start.
+	l.showDays(a)
 	for i, first := range map[int]int32{2: day, 3: firstDay(month)} {
 		sums, err := l.store.KeySums(a.no, first, day)
 		if err != nil {
@@ -269,11 +273,20 @@ func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 		}
 		w[i].Used = sums[k.No].requests
 	}
+	rate := l.keyRate.Load()
+	var all window
+	shared := false
+	if rate != nil && l.shared != nil {
+		all, shared = l.shared.keyWindow(k, rate, nowNs)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w[0].Used, w[1].Used = k.use.tally.at(nowNs)
-	if rate := l.keyRate.Load(); rate != nil {
+	if rate != nil {
 		u := &k.use.window
+		if shared {
+			u = &all
+		}
 		gcra := func(w *WindowUse, tat, limit, period int64) {
 			if limit > 0 {
 				remaining := left(tat, nowNs, limit, period)
@@ -298,14 +311,4 @@ func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 		counted(&w[3], rate.RPMon, inMonth)
 	}
 	return w, nil
-}
-
-// CanSpend says whether the account has what a paid request needs to begin
-// (addendum 19.2).
-func (k *Key) CanSpend() bool {
-	a := k.Account
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.roll(a.ledger.today())
-	return a.balance() > 0 && a.balance() >= Nano(a.ledger.floor.Load())
 }

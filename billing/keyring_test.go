@@ -366,3 +366,29 @@ func TestTallyFollowsTheCalendar(t *testing.T) {
 		t.Errorf("in the next minute %d %d are used", m, h)
 	}
 }
+
+// "My request of a second ago is not in what the key has used." A busy machine
+// may be slow to write, so one of five tries is enough.
+func TestKeyShowsTheRequestBeforeIt(t *testing.T) {
+	onEngines(t, func(t *testing.T, f *fixture) {
+		f.account("a", usd)
+		k, _ := f.key("a")
+		var shown []string
+		for n := int64(1); n <= 5; n++ {
+			f.spend(k, 1, 1000)
+			record, err := f.KeyOf(k.Account, k.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := f.KeyWindows(k, f.clock.now().UnixNano())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if record.Week.USD == Nano(n)*1000 && w[2].Used == n && w[3].Used == n {
+				return
+			}
+			shown = append(shown, fmt.Sprint(n, record.Week, w))
+		}
+		t.Errorf("after each request the key shows %v", shown)
+	})
+}

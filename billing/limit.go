@@ -2,6 +2,7 @@ package billing
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"strconv"
@@ -26,6 +27,7 @@ var (
 	ErrLimitNegative = errors.New("must not be negative")
 	ErrLimitTooLarge = errors.New("must be at most 9999999999")
 	ErrLimitText     = errors.New("is not a number that can be a limit")
+	ErrLimitLong     = fmt.Errorf("must be written with at most %d characters", maxLimitText)
 )
 
 const (
@@ -45,7 +47,7 @@ func ParseVCULimit(number string) (Limit, error) { return parseLimit(number, -1)
 // parseLimit reads number x 10^shift.
 func parseLimit(number string, shift int) (Limit, error) {
 	if len(number) > maxLimitText {
-		return Limit{}, ErrLimitText
+		return Limit{}, ErrLimitLong
 	}
 	mantissa, exponent, scientific := strings.Cut(strings.ToLower(number), "e")
 	mantissa, negative := strings.CutPrefix(mantissa, "-")

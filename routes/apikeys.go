@@ -2,7 +2,7 @@ package routes
 
 import (
 	"errors"
-	"strconv"
+	"math"
 	"time"
 
 	"farebox/billing"
@@ -16,12 +16,9 @@ const (
 
 // serveKeys answers GET /api_keys?page=&limit=.
 func serveKeys(g *Gateway, c *Call) *Error {
-	page, e := c.queryInteger("page", 1, 1_000_000, 1)
-	if e != nil {
-		return e
-	}
-	limit, e := c.queryInteger("limit", 1, mostKeysPage, keysPage)
-	if e != nil {
+	q := c.query()
+	page, limit := int(q.integer("page", 1, 1, math.MaxInt)), int(q.integer("limit", keysPage, 1, mostKeysPage))
+	if e := q.refusal(); e != nil {
 		return e
 	}
 	list, err := g.ledger.Keyring(c.key.Account, page, limit)
@@ -39,28 +36,6 @@ func serveKeys(g *Gateway, c *Call) *Error {
 		b = appendKey(b, &list[i].KeyInfo, &list[i])
 	}
 	return c.writeJSON(append(b, end...))
-}
-
-// queryInteger reads a query parameter in its range.
-func (c *Call) queryInteger(name string, least, most, absent int) (int, *Error) {
-	args := c.ctx.QueryArgs()
-	if !args.Has(name) {
-		return absent, nil
-	}
-	text := args.Peek(name)
-	n, err := strconv.Atoi(string(text))
-	if err != nil || n < least || n > most || text[0] == '+' {
-		low, high := strconv.Itoa(least), strconv.Itoa(most)
-		issue := Issue{Code: "invalid_type", Path: name, Expected: "integer", Received: excerpt(text), Message: name + ": must be a whole number between " + low + " and " + high + ", is " + strconv.Quote(excerpt(text)) + "."}
-		switch {
-		case err == nil && n < least:
-			issue.Code, issue.Minimum = "too_small", low
-		case err == nil && n > most:
-			issue.Code, issue.Maximum = "too_big", high
-		}
-		return 0, errInvalid(issue)
-	}
-	return n, nil
 }
 
 // serveKey answers GET /api_keys/{id}.
@@ -136,17 +111,24 @@ func updateKey(g *Gateway, c *Call) *Error {
 }
 
 // deleteKey answers DELETE /api_keys?id=; the id may stand in the body instead.
+// Some packages send an empty object along with the query.
 func deleteKey(g *Gateway, c *Call) *Error {
-	id := string(c.ctx.QueryArgs().Peek("id"))
+	q := c.query()
+	id, _ := q.text("id")
+	if e := q.refusal(); e != nil {
+		return e
+	}
 	if len(c.ctx.Request.Body()) > 0 {
 		b, e := c.readKeyBody(&keyDeletion)
 		if e != nil {
 			return e
 		}
-		if id != "" && id != b.id {
+		if id != "" && b.id != "" && id != b.id {
 			return errInvalid(Issue{Code: "custom", Path: "id", Message: "id: the query and the body name different keys; give one of them."})
 		}
-		id = b.id
+		if b.id != "" {
+			id = b.id
+		}
 	}
 	if id == "" {
 		return errInvalid(Issue{Code: "invalid_type", Path: "id", Expected: "string", Received: "undefined", Message: "id: is required, as ?id= or in the body."})

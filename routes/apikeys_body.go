@@ -116,7 +116,7 @@ var (
 	keyUpdate      = keyOperation{needs: []int{keyID}, takes: []int{
 		keyID, keyDescription, keyExpires, keyExpiresSnake, keyLimit, keyLimitSnake, keyPeriod, keyPeriodSnake, keyPrivacy, keyPrivacySnake,
 	}}
-	keyDeletion  = keyOperation{takes: []int{keyID}, needs: []int{keyID}}
+	keyDeletion  = keyOperation{takes: []int{keyID}}
 	web3Creation = keyOperation{takes: append([]int{keyAddress, keySignature, keyToken}, keyCreation.takes...), needs: []int{keyType, keyAddress, keySignature, keyToken}}
 )
 
@@ -310,9 +310,12 @@ func (b *keyBody) readLimits(v *validator) {
 		limit, err := parse(string(f.Raw(v.body)))
 		if err != nil {
 			path := name + "." + f.Shape.Name(id)
-			issue := Issue{Code: "too_big", Path: path, Maximum: "9999999999", Message: path + ": " + err.Error() + ", is " + excerpt(f.Raw(v.body)) + "; expected 0 to 9999999999, or null for no limit."}
-			if errors.Is(err, billing.ErrLimitNegative) {
-				issue.Code, issue.Minimum, issue.Maximum = "too_small", "0", ""
+			issue := Issue{Code: "custom", Path: path, Message: path + ": " + err.Error() + ", is " + excerpt(f.Raw(v.body)) + "; expected 0 to 9999999999, or null for no limit."}
+			switch {
+			case errors.Is(err, billing.ErrLimitNegative):
+				issue.Code, issue.Minimum = "too_small", "0"
+			case errors.Is(err, billing.ErrLimitTooLarge):
+				issue.Code, issue.Maximum = "too_big", "9999999999"
 			}
 			v.add(issue)
 		}

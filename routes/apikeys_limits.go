@@ -21,13 +21,18 @@ func serveRateLimits(g *Gateway, c *Call) *Error {
 	if err != nil {
 		return c.keyError(err)
 	}
-	usd, diem, bundled := k.BalanceAt(c.startNs)
+	// The store's: a node that is idle knows nothing of what others charge.
+	have, err := g.ledger.Balance(k)
+	if err != nil {
+		return c.reportFailed(err)
+	}
+	c.setBalance(have.USD+have.Bundled, have.DIEM)
 	b := []byte(`{"data":{"accessPermitted":`)
-	b = strconv.AppendBool(b, k.CanSpend())
+	b = strconv.AppendBool(b, have.CanConsume)
 	b = append(b, `,"apiTier":{"id":"`+apiTier+`","isCharged":true},"balances":{"USD":`...)
-	b = appendAmount(b, usd+bundled)
+	b = appendAmount(b, have.USD+have.Bundled)
 	b = append(b, `,"DIEM":`...)
-	b = appendAmount(b, diem)
+	b = appendAmount(b, have.DIEM)
 	b = append(b, `},"keyExpiration":`...)
 	b = appendTime(b, k.ExpiresAt)
 	b = append(b, `,"nextEpochBegins":`...)

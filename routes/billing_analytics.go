@@ -35,7 +35,7 @@ func (q *query) analyticsRange(today int32) analyticsRange {
 	lookback, back := q.text("lookback")
 	start, from := q.date("startDate")
 	end, to := q.date("endDate")
-	from, to = from || q.args.Has("startDate"), to || q.args.Has("endDate")
+	from, to = from || q.has("startDate"), to || q.has("endDate")
 	switch {
 	case back && (from || to):
 		q.wrong(Issue{Code: "custom", Path: "lookback", Message: "lookback cannot be combined with startDate and endDate; give either."})

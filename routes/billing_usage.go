@@ -153,7 +153,7 @@ func serveHistory(g *Gateway, c *Call) *Error {
 func (q *query) history(cursor string, follows bool) billing.HistoryQuery {
 	if follows {
 		for _, name := range []string{"currency", "startTimestamp", "endTimestamp", "pageSize"} {
-			if q.args.Has(name) {
+			if q.has(name) {
 				q.wrong(Issue{Code: "custom", Path: name, Message: name + " cannot come with cursor: the filters and the page size are in the cursor."})
 			}
 		}

@@ -112,9 +112,9 @@ func (c *Call) denied(d *billing.Denial) *Error {
 	case billing.InsufficientBalance:
 		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "Insufficient balance to cover this request." + topUp}
 	case billing.KeyLimitUSD:
-		return &Error{Status: 402, Code: "API_KEY_USD_SPEND_LIMIT_EXCEEDED", Message: "This API key has reached its USD consumption limit for the current period."}
+		return &Error{Status: 402, Code: "API_KEY_USD_SPEND_LIMIT_EXCEEDED", Message: keyLimitReached("USD")}
 	case billing.KeyLimitDIEM:
-		return &Error{Status: 402, Code: "API_KEY_DIEM_SPEND_LIMIT_EXCEEDED", Message: "This API key has reached its DIEM consumption limit for the current period."}
+		return &Error{Status: 402, Code: "API_KEY_DIEM_SPEND_LIMIT_EXCEEDED", Message: keyLimitReached("DIEM")}
 	case billing.LimitsAway:
 		return &Error{Status: 503, Message: "Rate limits cannot be checked right now; please retry.", RetryAfter: d.RetryAfter}
 	case billing.StoreAway:
@@ -130,6 +130,12 @@ func (c *Call) denied(d *billing.Denial) *Error {
 		Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(d.RetryAfter, time.Second),
 		Message: "Rate limit exceeded: " + d.Limit + " of this " + scopeText(d.Scope) + " for model " + c.model.ID + ". Retry after the time in the Retry-After header.",
 	}
+}
+
+// keyLimitReached says why a key's limit refuses: what a request may cost is
+// held before, so a limit also refuses while a little of it is left.
+func keyLimitReached(currency string) string {
+	return "This API key has reached its " + currency + " consumption limit for the current period, or what is left of it does not cover this request."
 }
 
 func scopeText(scope string) string {

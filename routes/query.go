@@ -28,9 +28,14 @@ func (q *query) refusal() *Error {
 
 func (q *query) wrong(i Issue) { q.issues = append(q.issues, i) }
 
-// text gives a parameter. One that is given twice could be read either way.
+// text gives a parameter, also in its other spelling: start_date for startDate
+// (addendum D23). One that is given twice could be read either way.
 func (q *query) text(name string) (value string, given bool) {
-	switch all := q.args.PeekMulti(name); len(all) {
+	all := q.args.PeekMulti(name)
+	if other := snakeCase(name); other != name {
+		all = append(all, q.args.PeekMulti(other)...)
+	}
+	switch len(all) {
 	case 0:
 		return "", false
 	case 1:
@@ -38,6 +43,22 @@ func (q *query) text(name string) (value string, given bool) {
 	}
 	q.wrong(Issue{Code: "custom", Path: name, Message: name + " is given more than once; give it once."})
 	return "", false
+}
+
+// has says whether a parameter is given, in either spelling.
+func (q *query) has(name string) bool { return q.args.Has(name) || q.args.Has(snakeCase(name)) }
+
+// snakeCase is a name in the other spelling: start_date of startDate.
+func snakeCase(name string) string {
+	var b strings.Builder
+	for _, c := range []byte(name) {
+		if c >= 'A' && c <= 'Z' {
+			b.WriteByte('_')
+			c += 'a' - 'A'
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
 }
 
 // integer reads a whole number.
@@ -103,14 +124,14 @@ func (q *query) moment(name string) (t time.Time, day, given bool) {
 	if !given {
 		return t, false, false
 	}
-	// The plus of a zone arrives as a space when it was not escaped.
-	text = strings.Replace(text, " ", "+", 1)
 	if len(text) <= maxTime {
 		if t, err := time.Parse(time.DateOnly, text); err == nil {
 			return t, true, true
 		}
+		// The plus of a zone arrives as a space when it was not escaped.
+		zoned := strings.Replace(text, " ", "+", 1)
 		for _, form := range timeForms {
-			if t, err := time.Parse(form, text); err == nil {
+			if t, err := time.Parse(form, zoned); err == nil {
 				return t.UTC(), false, true
 			}
 		}

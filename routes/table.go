@@ -101,8 +101,10 @@ func (g *Gateway) newRouter() fasthttp.RequestHandler {
 		g.refuse(ctx, &Error{Status: 404, Code: "NOT_FOUND", Message: "No such endpoint: " + excerpt(ctx.Method()) + " " + excerpt(ctx.Path()) + ". Paths start with " + prefix + "/."})
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
-		allow := string(ctx.Response.Header.Peek("Allow"))
-		g.refuse(ctx, &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + excerpt(ctx.Method()) + " is not allowed here; allowed: " + strings.ReplaceAll(allow, ", OPTIONS", "") + "."})
+		// The router lists OPTIONS always, and it is not served.
+		allow := strings.ReplaceAll(string(ctx.Response.Header.Peek("Allow")), ", OPTIONS", "")
+		ctx.Response.Header.Set("Allow", allow)
+		g.refuse(ctx, &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + excerpt(ctx.Method()) + " is not allowed here; allowed: " + allow + "."})
 	}
 	return g.callsFirst(r.Handler)
 }

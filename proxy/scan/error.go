@@ -37,7 +37,7 @@ func (r Reason) String() string {
 	case Duplicate:
 		return "is given more than once"
 	case Variant:
-		return "must be written in lower case without escapes"
+		return "must be written in exactly these letters, without escapes"
 	}
 	return "is fine"
 }
