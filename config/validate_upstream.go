@@ -44,17 +44,22 @@ func (v *validator) upstreams() {
 	for i := range v.c.Upstreams {
 		u := &v.c.Upstreams[i]
 		path := fmt.Sprintf("upstreams[%d]", i)
-		switch first, taken := names[u.Name]; {
-		case u.Name == "":
-			v.wrong(path+".name", "the upstream has no name; expected one, by which targets refer to it")
-		case !upstreamName.MatchString(u.Name):
-			v.wrong(path+".name", "%s cannot be a name; expected 1 to 64 letters, digits, . _ or -", v.shown(path+".name"))
-		case taken:
-			v.wrong(path+".name", "%s is the name of upstreams[%d] too; expected every name once", v.shown(path+".name"), first)
-		default:
-			names[u.Name] = i
-		}
+		v.upstreamName(path, u.Name, i, names, "by which targets refer to it", "too")
 		v.upstream(path, u)
+	}
+}
+
+// upstreamName checks the name of entry i of a list; taken has those before it.
+func (v *validator) upstreamName(path, name string, i int, taken map[string]int, purpose, too string) {
+	switch first, double := taken[name]; {
+	case name == "":
+		v.wrong(path+".name", "the upstream has no name; expected one, %s", purpose)
+	case !upstreamName.MatchString(name):
+		v.wrong(path+".name", "%s cannot be a name; expected 1 to 64 letters, digits, . _ or -", v.shown(path+".name"))
+	case double:
+		v.wrong(path+".name", "%s is the name of upstreams[%d] %s; expected every name once", v.shown(path+".name"), first, too)
+	default:
+		taken[name] = i
 	}
 }
 
@@ -62,10 +67,8 @@ func (v *validator) upstream(path string, u *Upstream) {
 	v.oneOf(path+".dialect", u.Dialect, append([]string{"openai", "anthropic"}, pictureDialects...)...)
 	v.baseURL(path+".base_url", u.BaseURL)
 	v.headerValue(path+".key", u.Key)
-	v.headers(path, u)
-	if u.CAFile != "" {
-		v.authority(path+".ca_file", u)
-	}
+	v.headers(path, u.Headers, v.keyHeader(path, u))
+	v.authority(path+".ca_file", u.CAFile)
 
 	t := path + ".timeouts"
 	v.duration(t+".connect", u.Timeouts.Connect, time.Millisecond, 10*time.Minute)
@@ -77,14 +80,18 @@ func (v *validator) upstream(path string, u *Upstream) {
 			v.wrong(t+".total", "%s is less than first_byte (%s), which could never run out; expected at least as much, or 0 for no cap", v.shown(t+".total"), short(u.Timeouts.FirstByte))
 		}
 	}
-	whole(v, path+".max_connections", u.MaxConnections, 1, 1_000_000)
-	v.duration(path+".max_idle", u.MaxIdle, time.Millisecond, time.Hour)
-	whole(v, path+".breaker.failures", u.Breaker.Failures, 0, 10_000)
-	v.duration(path+".breaker.open_for", u.Breaker.OpenFor, time.Millisecond, time.Hour)
-
+	v.connections(path, u.MaxConnections, u.MaxIdle, u.Breaker)
 	if q := u.Quirks; u.Dialect != "openai" && (q.MaxTokens || q.NoStreamOptions || q.NoReasoningEffort || q.NoDeveloperRole) {
 		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers stand at an upstream of dialect %s; expected api_key_header only", u.Dialect)
 	}
+}
+
+// connections checks what every kind of upstream has.
+func (v *validator) connections(path string, most int, idle time.Duration, b Breaker) {
+	whole(v, path+".max_connections", most, 1, 1_000_000)
+	v.duration(path+".max_idle", idle, time.Millisecond, time.Hour)
+	whole(v, path+".breaker.failures", b.Failures, 0, 10_000)
+	v.duration(path+".breaker.open_for", b.OpenFor, time.Millisecond, time.Hour)
 }
 
 const baseURLExpected = "expected http://host[:port]/v1, https://host[:port]/v1 or unix:/path/to.sock"
@@ -110,7 +117,7 @@ func (v *validator) baseURL(path, text string) {
 		v.wrong(path, "this is not a URL; "+baseURLExpected)
 	case u.Scheme != "http" && u.Scheme != "https":
 		v.wrong(path, "%s does not start with http://, https:// or unix:/; "+baseURLExpected, v.shown(path))
-	case u.Hostname() == "" || (!hostName.MatchString(u.Hostname()) && !strings.Contains(u.Hostname(), ":")) || badPort(u.Port()):
+	case badHost(u):
 		v.wrong(path, "%s has no usable host and port; "+baseURLExpected, v.shown(path))
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		v.src.hide(v.at[path].node)
@@ -120,15 +127,18 @@ func (v *validator) baseURL(path, text string) {
 	}
 }
 
+func badHost(u *url.URL) bool {
+	host := u.Hostname()
+	return host == "" || !hostName.MatchString(host) && !strings.Contains(host, ":") || badPort(u.Port())
+}
+
 func badPort(port string) bool {
 	return len(port) > 5 || port == "0" || len(port) == 5 && port > "65535"
 }
 
-func (v *validator) headers(path string, u *Upstream) {
-	if len(u.Headers) > maxHeaders {
-		v.wrong(path+".headers", "%d headers are listed; expected at most %d", len(u.Headers), maxHeaders)
-		return
-	}
+// keyHeader is the header, in lower case, that carries the key of an upstream;
+// empty when it has none.
+func (v *validator) keyHeader(path string, u *Upstream) string {
 	carrier := "authorization"
 	if u.Dialect == "anthropic" {
 		carrier = "x-api-key"
@@ -140,8 +150,20 @@ func (v *validator) headers(path string, u *Upstream) {
 			v.wrong(at, "%s cannot carry the key; expected a header name such as api-key", v.shown(at))
 		}
 	}
+	if u.Key == "" {
+		return ""
+	}
+	return carrier
+}
+
+// headers checks fixed request headers; carrier is the one that carries the key.
+func (v *validator) headers(path string, list map[string]Secret, carrier string) {
+	if len(list) > maxHeaders {
+		v.wrong(path+".headers", "%d headers are listed; expected at most %d", len(list), maxHeaders)
+		return
+	}
 	seen := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(u.Headers)) {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
 		at := join(path+".headers", name)
 		lower := strings.ToLower(name)
 		switch {
@@ -149,13 +171,13 @@ func (v *validator) headers(path string, u *Upstream) {
 			v.wrongKey(at, "%s is not a header name; expected letters, digits and -", quote(name))
 		case slices.Contains(ownHeaders, lower):
 			v.wrongKey(at, "%s is set by the gateway itself; expected another header", quote(name))
-		case u.Key != "" && lower == carrier:
+		case lower == carrier:
 			v.wrongKey(at, "%s carries key: already; expected it in one of the two", quote(name))
 		case seen[lower] != "":
 			v.wrongKey(at, "%s stands here as %s too; expected every header once", quote(name), quote(seen[lower]))
 		}
 		seen[lower] = name
-		v.headerValue(at, u.Headers[name])
+		v.headerValue(at, list[name])
 	}
 }
 
@@ -195,8 +217,12 @@ func (v *validator) certificate(t TLS) {
 	}
 }
 
-func (v *validator) authority(path string, u *Upstream) {
-	pem, err := readRegular(u.CAFile, maxPEM)
+// authority reads a ca_file; empty: there is none.
+func (v *validator) authority(path, file string) {
+	if file == "" {
+		return
+	}
+	pem, err := readRegular(file, maxPEM)
 	if err != nil {
 		v.wrong(path, "cannot read %s: %v; expected a PEM file with certificates of authorities", v.shown(path), err)
 		return

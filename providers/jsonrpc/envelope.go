@@ -1,10 +1,7 @@
 package jsonrpc
 
 import (
-	"encoding/binary"
-	"hash/maphash"
 	"math/bits"
-	"strconv"
 	"unicode/utf8"
 )
 
@@ -17,8 +14,6 @@ const (
 	MaxDepth = 128
 	// MaxMethod is the longest name of a method.
 	MaxMethod = 64
-	// maxPlainID is the longest text id that goes upstream as it is.
-	maxPlainID = 128
 )
 
 // Call is one call of a request: ranges of its body. A range without length is
@@ -49,20 +44,6 @@ type Request struct {
 	fault Fault
 }
 
-// Fault is why a request is refused.
-type Fault struct {
-	Code string // as in a validation issue: custom, invalid_type, too_big …
-	Path string // method, 3.method; empty: the body itself
-	Text string
-}
-
-func (f *Fault) Error() string {
-	if f.Path == "" {
-		return f.Text
-	}
-	return f.Path + ": " + f.Text
-}
-
 // MethodName is the method of call i, only letters, digits, dots, _ and -.
 func (r *Request) MethodName(i int) []byte { return r.Calls[i].method.of(r.Body) }
 
@@ -82,8 +63,6 @@ func (r *Request) Params(i int) []byte {
 	}
 	return nil
 }
-
-var defaultID = []byte("1")
 
 // Reset forgets the body.
 func (r *Request) Reset() {
@@ -326,39 +305,6 @@ func (r *Request) value(c *Call, n, member int, body []byte, i, depth int) int {
 	return end
 }
 
-// canonical is the value of a number that every node gives back byte for byte:
-// an integer without sign below 2^53. -1: it is none.
-func canonical(id []byte) int64 {
-	if len(id) == 0 || len(id) > 16 || id[0] == '0' && len(id) > 1 {
-		return -1
-	}
-	n := int64(0)
-	for _, c := range id {
-		if c-'0' > 9 {
-			return -1
-		}
-		n = n*10 + int64(c-'0')
-	}
-	if n >= 1<<53 {
-		return -1
-	}
-	return n
-}
-
-// plainText says that a string id survives every node: printable ASCII without
-// escapes, and without < > &, which encoders in Go write as escapes.
-func plainText(id []byte) bool {
-	if len(id) < 2 || len(id) > maxPlainID+2 || id[0] != '"' {
-		return false
-	}
-	for _, c := range id[1 : len(id)-1] {
-		if c < ' ' || c > '~' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			return false
-		}
-	}
-	return true
-}
-
 func methodName(name []byte) bool {
 	if len(name) == 0 || len(name) > MaxMethod {
 		return false
@@ -378,60 +324,6 @@ var methodByte = func() (t [256]bool) {
 	return t
 }()
 
-var idSeed = maphash.MakeSeed()
-
-// distinct says that no two calls have the same id. Clients mostly count up.
-func (r *Request) distinct() bool {
-	if len(r.Calls) < 2 || !r.Untouched {
-		return true
-	}
-	last, rising := int64(-1), true
-	for i := range r.Calls {
-		n := r.Calls[i].number
-		if n <= last {
-			rising = false
-			break
-		}
-		last = n
-	}
-	if rising {
-		return true
-	}
-	const slots = 256 // a power of two above twice MaxBatch
-	var table [slots]uint8
-	for i := range r.Calls {
-		id := r.ID(i)
-		for at := maphash.Bytes(idSeed, id) % slots; ; at = (at + 1) % slots {
-			if table[at] == 0 {
-				table[at] = uint8(i + 1)
-				break
-			}
-			if string(r.ID(int(table[at]-1))) == string(id) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-func (r *Request) refuse(code string, call int, member, text string) *Fault {
-	path := member
-	if r.Batch && call >= 0 {
-		if path = strconv.Itoa(call); member != "" {
-			path += "." + member
-		}
-	}
-	r.fault = Fault{Code: code, Path: path, Text: text}
-	return &r.fault
-}
-
-func (r *Request) syntax(at int) *Fault {
-	if at >= len(r.Body) {
-		return r.refuse("custom", -1, "", "the request body ends before the JSON does")
-	}
-	return r.refuse("custom", -1, "", "the request body is not valid JSON (at byte "+strconv.Itoa(at)+")")
-}
-
 func foldASCII(p []byte, lower string) bool {
 	for i, c := range p {
 		if c >= 'A' && c <= 'Z' {
@@ -442,204 +334,4 @@ func foldASCII(p []byte, lower string) bool {
 		}
 	}
 	return true
-}
-
-// why a value is refused.
-type why uint8
-
-const (
-	fine why = iota
-	broken
-	tooDeep
-)
-
-// skipStrict goes over one value by the whole grammar of RFC 8259, without
-// recursion: what it lets pass every node's parser reads alike.
-func skipStrict(body []byte, i, depth int) (int, why) {
-	var objects [MaxDepth / 64]uint64
-	var object bool
-	open := 0
-value:
-	switch c := body[i]; c {
-	case '{', '[':
-		if depth+open >= MaxDepth {
-			return i, tooDeep
-		}
-		if c == '{' {
-			objects[open>>6] |= 1 << (open & 63)
-		} else {
-			objects[open>>6] &^= 1 << (open & 63)
-		}
-		open++
-		if i = skipSpace(body, i+1); i == len(body) {
-			return i, broken
-		}
-		if body[i] == c+2 { // } is { + 2, ] is [ + 2
-			i++
-			open--
-			break
-		}
-		if c == '{' {
-			goto key
-		}
-		goto value
-	case '"':
-		if i = skipString(body, i+1); i < 0 {
-			return -i, broken
-		}
-	case 't':
-		if i = skipWord(body, i, "true"); i < 0 {
-			return -i, broken
-		}
-	case 'f':
-		if i = skipWord(body, i, "false"); i < 0 {
-			return -i, broken
-		}
-	case 'n':
-		if i = skipWord(body, i, "null"); i < 0 {
-			return -i, broken
-		}
-	default:
-		if i = skipNumber(body, i); i < 0 {
-			return -i, broken
-		}
-	}
-after:
-	if open == 0 {
-		return i, fine
-	}
-	if i = skipSpace(body, i); i == len(body) {
-		return i, broken
-	}
-	object = objects[(open-1)>>6]&(1<<((open-1)&63)) != 0
-	switch c := body[i]; {
-	case c == ',':
-		if i = skipSpace(body, i+1); i == len(body) {
-			return i, broken
-		}
-		if !object {
-			goto value
-		}
-	case c == '}' && object, c == ']' && !object:
-		i++
-		open--
-		goto after
-	default:
-		return i, broken
-	}
-key:
-	if body[i] != '"' {
-		return i, broken
-	}
-	if i = skipString(body, i+1); i < 0 {
-		return -i, broken
-	}
-	if i = skipSpace(body, i); i == len(body) || body[i] != ':' {
-		return i, broken
-	}
-	if i = skipSpace(body, i+1); i == len(body) {
-		return i, broken
-	}
-	goto value
-}
-
-// skipString gives the offset behind the closing quote of a string whose text
-// begins at i; -offset of what is wrong.
-func skipString(body []byte, i int) int {
-	const (
-		ones  = 0x0101010101010101
-		highs = 0x8080808080808080
-	)
-	for {
-		for i+8 <= len(body) {
-			x := binary.LittleEndian.Uint64(body[i:])
-			q, s := x^ones*'"', x^ones*'\\'
-			// Bytes above 0x7f show neither: they are UTF-8, which was checked.
-			m := ((x - ones*' ') | (q - ones) | (s - ones)) &^ x & highs
-			if m != 0 {
-				i += bits.TrailingZeros64(m) / 8
-				break
-			}
-			i += 8
-		}
-		for i < len(body) && body[i] != '"' && body[i] != '\\' && body[i] >= ' ' {
-			i++
-		}
-		if i == len(body) || body[i] < ' ' {
-			return -i
-		}
-		if body[i] == '"' {
-			return i + 1
-		}
-		if i+1 == len(body) {
-			return -(i + 1)
-		}
-		switch body[i+1] {
-		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-			i += 2
-		case 'u':
-			if i+6 > len(body) {
-				return -len(body)
-			}
-			for _, h := range body[i+2 : i+6] {
-				if h-'0' > 9 && (h|0x20)-'a' > 5 {
-					return -(i + 2)
-				}
-			}
-			i += 6
-		default:
-			return -(i + 1)
-		}
-	}
-}
-
-func skipWord(body []byte, i int, word string) int {
-	if len(body)-i < len(word) {
-		return -len(body)
-	}
-	if string(body[i:i+len(word)]) != word {
-		return -i
-	}
-	return i + len(word)
-}
-
-func skipNumber(body []byte, i int) int {
-	at := i
-	if body[i] == '-' {
-		i++
-	}
-	from := i
-	i = skipDigits(body, i)
-	if i == from || body[from] == '0' && i > from+1 {
-		return -max(at, 1)
-	}
-	if i < len(body) && body[i] == '.' {
-		if from, i = i+1, skipDigits(body, i+1); i == from {
-			return -i
-		}
-	}
-	if i < len(body) && body[i]|0x20 == 'e' {
-		i++
-		if i < len(body) && (body[i] == '+' || body[i] == '-') {
-			i++
-		}
-		if from, i = i, skipDigits(body, i); i == from {
-			return -i
-		}
-	}
-	return i
-}
-
-func skipDigits(body []byte, i int) int {
-	for i < len(body) && body[i]-'0' <= 9 {
-		i++
-	}
-	return i
-}
-
-func skipSpace(body []byte, i int) int {
-	for i < len(body) && body[i] <= ' ' && (body[i] == ' ' || body[i] == '\n' || body[i] == '\r' || body[i] == '\t') {
-		i++
-	}
-	return i
 }
