@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
@@ -264,7 +263,7 @@ func (c *cluster) load(key, body string, workers int) *clusterLoad {
 						return
 					default:
 					}
-					status, answer, err := send(caller, g.URL, key, body)
+					status, _, answer, err := try(caller, g.URL+"/chat/completions", key, body)
 					switch {
 					case err != nil || status == 200 && !strings.Contains(answer, `"usage"`):
 						l.wrong.Add(1)
@@ -288,22 +287,6 @@ func (c *cluster) load(key, body string, workers int) *clusterLoad {
 func (l *clusterLoad) end() {
 	close(l.stop)
 	l.wg.Wait()
-}
-
-func send(c *http.Client, url, key, body string) (status int, answer string, err error) {
-	req, err := http.NewRequest("POST", url+"/chat/completions", strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+key)
-	res, err := c.Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = res.Body.Close() }()
-	raw, err := io.ReadAll(res.Body)
-	return res.StatusCode, string(raw), err
 }
 
 // settle waits for the upstream, stops the nodes and compares the books with

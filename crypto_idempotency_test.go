@@ -25,20 +25,7 @@ const (
 
 // keyed posts with a key; err is what the connection came to.
 func (c *chain) keyed(key, body string) (status int, header http.Header, answer string, err error) {
-	req, err := http.NewRequest("POST", c.URL+"/crypto/rpc/ethereum-sepolia", strings.NewReader(body))
-	if err != nil {
-		return 0, nil, "", err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+c.key)
-	req.Header.Set("Idempotency-Key", key)
-	res, err := client.Do(req)
-	if err != nil {
-		return 0, nil, "", err
-	}
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	return res.StatusCode, res.Header, string(text), err
+	return try(client, c.URL+"/crypto/rpc/ethereum-sepolia", c.key, body, "Idempotency-Key", key)
 }
 
 // must is keyed where the connection has to hold.
@@ -411,10 +398,5 @@ func TestNodesShareIdempotencyKeys(t *testing.T) {
 	}
 	first.Start()
 	// A shared store hears of the charge with the next projection.
-	want := money(20 * 700)
-	for end := time.Now().Add(60 * time.Second); first.settled()["rich"].Spent != want; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("spent %s, want %s", first.settled()["rich"].Spent, want)
-		}
-	}
+	poll(t, "the charge is in the store", func() bool { return first.settled()["rich"].Spent == money(20*700) })
 }

@@ -386,6 +386,27 @@ func (g *gateway) open(method, path, key, body string) *http.Response {
 	return res
 }
 
+// try posts a JSON body with a key, and further headers as names and values,
+// where the connection may break: err says so.
+func try(c *http.Client, url, key, body string, headers ...string) (status int, header http.Header, answer string, err error) {
+	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+key)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	return res.StatusCode, res.Header, string(text), err
+}
+
 // metric reads one value of /metrics; ok is false when it is not there.
 func (g *gateway) metric(name string) (value float64, ok bool) {
 	g.t.Helper()
