@@ -50,6 +50,22 @@ func TestCryptoFailover(t *testing.T) {
 	c.spent(total)
 }
 
+// A node that is much slower than the other has hardly a turn.
+func TestCryptoSlowNode(t *testing.T) {
+	t.Parallel()
+	c := startChain(t, 2, "      head_every: 0s\n      prefer_fast: true\n      timeouts: { read: 50s }\n")
+	c.nodes[0].Fault(upstream.NodeFaults{Status: 503})
+	c.expect(chainID, chainAnswer, 20) // by the other, whoever was asked first
+	c.nodes[0].Fault(upstream.NodeFaults{Delay: time.Second})
+	for range 40 {
+		c.expect(chainID, chainAnswer, 20)
+	}
+	if n := c.nodes[0].Stats().Requests; n > 10 {
+		t.Errorf("the slow node was asked %d times", n)
+	}
+	c.spent(41 * 20)
+}
+
 // When no node answers, the answer says so, costs nothing and tells nothing of
 // the nodes.
 func TestCryptoNoNodeAnswers(t *testing.T) {

@@ -28,7 +28,8 @@ type chain struct {
 const chainCredit = money(1_000_000_000)
 
 // startChain starts a gateway before so many nodes; extra is written into the
-// network's config, indented by 6.
+// network's config, indented by 6. Nodes have their turns by weight alone, so
+// that bad ones have theirs, unless extra says prefer_fast.
 func startChain(t *testing.T, nodes int, extra string) *chain {
 	t.Helper()
 	return startChainWith(t, nodes, extra, "", "rpc:\n  rate: { rpm: 0 }\n")
@@ -38,6 +39,9 @@ func startChainWith(t *testing.T, nodes int, extra, perNode, head string) *chain
 	t.Helper()
 	c := &chain{t: t}
 	text := "log: { level: info, format: json, sample_above: 0 }\n" + head + "  networks:\n    - name: ethereum-sepolia\n" + extra + "      upstreams:\n"
+	if !strings.Contains(extra, "prefer_fast") {
+		text = strings.Replace(text, "ethereum-sepolia\n", "ethereum-sepolia\n      prefer_fast: false\n", 1)
+	}
 	for i := range nodes {
 		n := upstream.NewNode(upstream.NodeOptions{Seed: uint64(i), Name: fmt.Sprintf("node-%d", i)})
 		url, err := n.Start()

@@ -49,6 +49,9 @@ type RPCNetwork struct {
 	// asked while there is traffic; default 2s, 0: never.
 	MaxLag    int64         `yaml:"max_lag"`
 	HeadEvery time.Duration `yaml:"head_every"`
+	// PreferFast lets a node that answers much slower than another, or fails more,
+	// lose turns to it; default true. false: by weight alone.
+	PreferFast bool `yaml:"prefer_fast"`
 	// HedgeAfter sends a read to a second node when the first has not answered
 	// by then; default 0: never.
 	HedgeAfter time.Duration `yaml:"hedge_after"`

@@ -193,6 +193,17 @@ func (a *attempt) broken(cause proxy.Cause) reply {
 // result is the result of a whole answer to a single call.
 func (a *attempt) result() []byte { return []byte(gjson.GetBytes(a.buf, "result").Raw) }
 
+// paced notes how fast the node answered a small read. One that was cut since
+// another was faster would have taken longer.
+func (u *Node) paced(r reply, nowNs, tookNs int64) {
+	switch {
+	case r.kind == answered || r.kind == gone && r.cause == proxy.Cut:
+		u.pace.note(nowNs, tookNs, false)
+	case r.kind == busy || r.kind == failed && r.cause != proxy.NoFreeConn:
+		u.pace.note(nowNs, tookNs, true)
+	}
+}
+
 // report tells the node's breaker what came of it.
 func (u *Node) report(r reply, nowNs int64) {
 	switch r.kind {

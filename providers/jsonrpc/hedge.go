@@ -34,7 +34,11 @@ func (j *Job) hedged(a *attempt, u *Node, pick *Pick, w *want, body []byte, wait
 				c.panic = recover()
 				done <- c
 			}()
+			sent := time.Now().UnixNano()
+			c.u.pace.ask(sent)
 			c.r = c.a.ask(t.Proxy, t.Ctx, c.u, body, wait, t.ID)
+			now := time.Now().UnixNano()
+			c.u.paced(c.r, now, now-sent)
 		}()
 	}
 	first := &raced{a: a, u: u}

@@ -172,7 +172,7 @@ func (j *Job) call(at **attempt, i int, body []byte, not *Node, now int64) (res 
 	var last reply
 	var hash []byte   // of a transaction that can be sent again
 	var perhaps *Node // which may have taken it
-	lacks, asked := false, 0
+	lacks, asked, hedge := false, 0, t.Network.Config.HedgeAfter
 	defer func() { res.attempts += asked }()
 	began := now
 	for asked < maxAttempts {
@@ -186,13 +186,20 @@ func (j *Job) call(at **attempt, i int, body []byte, not *Node, now int64) (res 
 			break
 		}
 		asked++
+		sent := now
+		if m.Class == Read {
+			u.pace.ask(now)
+		}
 		var r reply
-		if m.Class == Read && t.Network.Config.HedgeAfter > 0 {
+		if m.Class == Read && hedge > 0 {
 			*at, u, r = j.hedged(*at, u, &pick, &w, body, wait)
 		} else {
 			r = (*at).ask(t.Proxy, t.Ctx, u, body, wait, t.ID)
 		}
 		now = time.Now().UnixNano()
+		if m.Class == Read && hedge == 0 {
+			u.paced(r, now, now-sent)
+		}
 		u.report(r, now)
 		if m.Raw && hash == nil && (r.kind == known || r.kind == spent || r.kind == failed) {
 			hash = transactionHash(t.Network.Family, j.Params(i))

@@ -47,6 +47,7 @@ type Node struct {
 	of     *Network
 
 	Breaker *health.Breaker
+	pace    *pace
 	path    []byte // of the URL, with its query
 	denied  []bool // by method
 	learnt
@@ -138,7 +139,7 @@ func (all *Networks) Close(next *Networks) {
 }
 
 func newNode(n *Network, c *config.RPCUpstream, old *Network) (*Node, error) {
-	u := &Node{Name: c.Name, Config: c, of: n}
+	u := &Node{Name: c.Name, Config: c, of: n, pace: &pace{}}
 	base, path, err := splitURL(c.URL.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the url of upstream %s of network %s: %w", c.Name, n.Name, err)
@@ -168,7 +169,7 @@ func newNode(n *Network, c *config.RPCUpstream, old *Network) (*Node, error) {
 	u.Breaker = health.NewBreaker(c.Breaker.Failures, c.Breaker.OpenFor)
 	u.lacks = make([]learntUntil, len(n.Family.Methods))
 	if was := old.node(c.Name); was != nil && old.Family == n.Family && was.ca == u.ca && reflect.DeepEqual(was.options, u.options) {
-		u.Proxy = was.Proxy
+		u.Proxy, u.pace = was.Proxy, was.pace
 		if was.Breaker.Like(c.Breaker.Failures, c.Breaker.OpenFor) {
 			u.Breaker = was.Breaker
 		}

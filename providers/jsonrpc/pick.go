@@ -7,7 +7,8 @@ import (
 
 // Pick chooses the nodes of one conversation, one after the other, without
 // allocating: the pinned one first, then by weight among those that are well,
-// not behind and serve what is asked. What rests or is behind comes last. None
+// not behind and serve what is asked, where a second draw may take the turn of
+// a node that is slow or fails (pace). What rests or is behind comes last. None
 // is chosen twice. Every node that was chosen must be reported on.
 type Pick struct {
 	network *Network
@@ -69,32 +70,17 @@ func (p *Pick) leaveOut(u *Node) {
 	}
 }
 
-// draw takes one of the free nodes by weight; current ones are those that are
-// not behind.
+// draw takes one of the free nodes; current ones are those that are not behind.
 func (p *Pick) draw(w *want, nowNs, head int64, current bool) *Node {
 	nodes := p.network.Nodes
 	for {
-		total, last := 0, -1
-		for i, u := range nodes {
-			if p.free(i, w, nowNs) && p.network.current(u, head, nowNs) == current {
-				total += u.Config.Weight
-				last = i
-			}
-		}
-		if last < 0 {
+		at := p.lot(w, nowNs, head, current, -1)
+		if at < 0 {
 			return nil
 		}
-		at := last
-		if total > nodes[last].Config.Weight {
-			n := rand.IntN(total)
-			for i, u := range nodes {
-				if !p.free(i, w, nowNs) || p.network.current(u, head, nowNs) != current {
-					continue
-				}
-				if n -= u.Config.Weight; n < 0 {
-					at = i
-					break
-				}
+		if p.network.Config.PreferFast {
+			if other := p.lot(w, nowNs, head, current, at); other >= 0 && nodes[at].pace.worse(nodes[other].pace, nowNs) {
+				at = other
 			}
 		}
 		p.tried |= 1 << at
@@ -103,6 +89,31 @@ func (p *Pick) draw(w *want, nowNs, head int64, current bool) *Node {
 			return nodes[at]
 		}
 	}
+}
+
+// lot is one of the free nodes but not, by weight; -1: there is none.
+func (p *Pick) lot(w *want, nowNs, head int64, current bool, not int) int {
+	nodes := p.network.Nodes
+	total, last := 0, -1
+	for i, u := range nodes {
+		if i != not && p.free(i, w, nowNs) && p.network.current(u, head, nowNs) == current {
+			total += u.Config.Weight
+			last = i
+		}
+	}
+	if last < 0 || total == nodes[last].Config.Weight {
+		return last
+	}
+	n := rand.IntN(total)
+	for i, u := range nodes {
+		if i == not || !p.free(i, w, nowNs) || p.network.current(u, head, nowNs) != current {
+			continue
+		}
+		if n -= u.Config.Weight; n < 0 {
+			return i
+		}
+	}
+	return last
 }
 
 func (p *Pick) free(i int, w *want, nowNs int64) bool {
