@@ -70,8 +70,8 @@ func TestMostMoneyOfAllKindsCanBeSpent(t *testing.T) {
 				if d := f.Admit(&h, f.ask(k, maxAllowance/2)); d.Code != Admitted {
 					t.Fatalf("day %d: denied with %d", day, d.Code)
 				}
-				if !k.CanSpend() {
-					t.Error("the account cannot spend")
+				if b, err := f.Balance(k); err != nil || !b.CanConsume {
+					t.Errorf("the account cannot spend: %+v, %v", b, err)
 				}
 				f.settle(&h, maxAllowance/4)
 				f.clock.advance(24 * time.Hour)
