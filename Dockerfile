@@ -9,6 +9,7 @@ RUN CGO_ENABLED=0 go build -trimpath -tags nodynamic -ldflags "-s -w -X main.ver
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /farebox /farebox
+COPY --from=build /src/LICENSE /LICENSE
 VOLUME /data
 EXPOSE 8080
 ENTRYPOINT ["/farebox"]

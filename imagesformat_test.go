@@ -210,3 +210,23 @@ func TestLeavingWhileAPictureComes(t *testing.T) {
 		t.Errorf("two pictures of 0.01 cost %s", got)
 	}
 }
+
+// The WebP encoder is made ready in the background where an upstream cannot
+// make WebP itself, also when a reload brings one, and not otherwise.
+func TestWebPIsReadyBeforeItIsNeeded(t *testing.T) {
+	const ready = "the WebP encoder is ready"
+	e := startEasel(t)
+	text := fmt.Sprintf(strings.Replace(formatsConfig, "level: info", "level: debug", 1), e.URL, e.URL, e.URL)
+	able := strings.Replace(text, ", options: { format: fixed }", "", 1)
+	g := startGateway(t, able)
+	g.NewAccount("a", "10")
+	if status, _, answer := g.post("/image/generate", g.Key("a"), `{"model":"png-only","prompt":"x","format":"png"}`); status != 200 {
+		t.Fatalf("%d %.300s", status, answer)
+	}
+	if strings.Contains(g.Log(), ready) {
+		t.Error("the encoder was made ready for nobody")
+	}
+	g.WriteConfig(text)
+	g.Signal(hangup)
+	g.metricIs("farebox_holds_open", func(float64) bool { return strings.Contains(g.Log(), ready) })
+}

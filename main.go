@@ -166,6 +166,7 @@ func serve(file string, override func(*config.Config)) error {
 		}
 		defer watch.Close()
 	}
+	gw.Warm()
 	banner(os.Stdout, cfg, ln.Addr(), ledger.NodeLabel(), secrets)
 
 	err = nil

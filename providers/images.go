@@ -34,6 +34,31 @@ func (c *Catalog) ImagePlans(m *Model) func() image.Plan {
 	}
 }
 
+// MakesWebP says that pictures of some model must be turned into WebP here: it
+// is the default of /image/generate, and one of its upstreams cannot make it.
+func (c *Catalog) MakesWebP() bool {
+	for _, m := range c.Models() {
+		job := image.Job{Kind: image.Generate, Count: 1, Format: picture.WebP}
+		switch m.Config.Type {
+		case "image":
+		case "inpaint":
+			job.Kind, job.Inputs = image.Edit, make([]image.Input, 1)
+		default:
+			continue // always PNG
+		}
+		for _, t := range m.Targets {
+			to, ok := t.Pictures.(*image.Target)
+			if !ok {
+				continue
+			}
+			if reach := to.Dialect.Reach(&job, to); reach.No == nil && !reach.Formats {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // imagePlan is a Plan in the words of package image.
 type imagePlan struct{ Plan }
 

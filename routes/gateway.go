@@ -51,6 +51,8 @@ type Gateway struct {
 	studio  *image.Engine
 	fetcher image.Fetcher
 	fetched atomic.Int64 // bytes of pictures from links, held until their job is done
+	warm    sync.Once    // the studio
+	serving atomic.Bool  // Warm was called
 
 	web3        *web3Desk
 	metricsHere bool
@@ -128,6 +130,9 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	g.ledger.Configure(cfg)
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
 	g.live.Store(next)
+	if g.serving.Load() {
+		g.Warm()
+	}
 	if prev != nil {
 		prev.Close(catalog)
 		networks.Close(rpc.networks)

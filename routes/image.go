@@ -33,6 +33,17 @@ func (g *Gateway) newStudio(o Options, cfg *config.Images) {
 	})
 }
 
+// Warm prepares, in the background, for what the first request of its kind would
+// have to wait for. It is for a process that serves already.
+func (g *Gateway) Warm() {
+	g.serving.Store(true)
+	if g.live.Load().catalog.MakesWebP() {
+		g.warm.Do(func() {
+			g.studio.Warm(func(took time.Duration) { g.log.Debug().Dur("took_ms", took).Msg("the WebP encoder is ready") })
+		})
+	}
+}
+
 // pictures is one request for pictures on its way: what the client wants, what
 // it costs, and what came of it (interface.md, Images; addendum 8).
 type pictures struct {
@@ -50,8 +61,13 @@ type pictures struct {
 	result    *image.Result
 }
 
-func newPictures(c *Call, f *imageForm, kind image.Kind) *pictures {
-	return &pictures{Call: c, form: f, job: image.Job{Kind: kind, Count: 1, SafeMode: true}}
+// readPictures reads a request by the rules of its endpoint.
+func (c *Call) readPictures(kind image.Kind, book *rulebook, takesForms bool) (*pictures, *Error) {
+	f, e := c.readImageForm(book, takesForms)
+	if e != nil {
+		return nil, e
+	}
+	return &pictures{Call: c, form: f, job: image.Job{Kind: kind, Count: 1, SafeMode: true}}, nil
 }
 
 // choose resolves the model of a type. Without a name the default one serves
@@ -160,6 +176,15 @@ func (p *pictures) make() *Error {
 	p.setQuotaHeaders()
 	p.setBalance(usd, diem)
 	p.setFlags()
+	return nil
+}
+
+// makeFile is make for endpoints that answer with the picture itself.
+func (p *pictures) makeFile() *Error {
+	if e := p.make(); e != nil {
+		return e
+	}
+	p.answerFile()
 	return nil
 }
 

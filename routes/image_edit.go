@@ -11,26 +11,22 @@ import (
 
 // serveEdit answers POST /image/edit (interface.md, Images; addendum 8.5).
 func serveEdit(_ *Gateway, c *Call) *Error {
-	f, e := c.readImageForm(editBook, true)
-	if e != nil {
-		return e
-	}
-	return c.edit(f, []int{imageImage})
+	return c.edit(editBook, []int{imageImage})
 }
 
 // serveMultiEdit answers POST /image/multi-edit (addendum 8.6): the pictures
 // come as image, image_2, image_3 or as images, the base first (D30).
 func serveMultiEdit(_ *Gateway, c *Call) *Error {
-	f, e := c.readImageForm(multiEditBook, true)
-	if e != nil {
-		return e
-	}
-	return c.edit(f, []int{imageImage, imageImages, imageImage2, imageImage3})
+	return c.edit(multiEditBook, []int{imageImage, imageImages, imageImage2, imageImage3})
 }
 
 // edit is what both have in common; members are where pictures may stand.
-func (c *Call) edit(f *imageForm, members []int) *Error {
-	p := newPictures(c, f, image.Edit)
+func (c *Call) edit(book *rulebook, members []int) *Error {
+	p, e := c.readPictures(image.Edit, book, true)
+	if e != nil {
+		return e
+	}
+	f := p.form
 	prompt := f.prompt(imagePrompt, maxEditPrompt)
 	f.together(imageModel, imageModelID)
 	for _, id := range members {
@@ -55,11 +51,7 @@ func (c *Call) edit(f *imageForm, members []int) *Error {
 	if e := p.setRatio(f.words(imageAspectRatio)); e != nil {
 		return e
 	}
-	if e := p.make(); e != nil {
-		return e
-	}
-	p.answerFile()
-	return nil
+	return p.makeFile()
 }
 
 // wantSources refuses a request without a picture, or with more than one where
@@ -129,48 +121,13 @@ func (p *pictures) fit() *Error {
 	return nil
 }
 
-// serveSimpleEdit answers POST /images/edits, the route that OpenAI's packages
-// call for edits, in their form.
-func serveSimpleEdit(_ *Gateway, c *Call) *Error {
-	f, e := c.readImageForm(simpleEditBook, true)
-	if e != nil {
-		return e
-	}
-	p := newPictures(c, f, image.Edit)
-	prompt := f.prompt(imagePrompt, maxEditPrompt)
-	p.sources = f.pictures(imageImage)
-	p.wantSources(imageImage, []int{imageImage, imageImages})
-	if len(f.pictures(imageMask)) > 0 {
-		f.add(Issue{Code: "custom", Path: "mask", Message: "mask: masks are not taken; say in the prompt what to change."})
-	}
-	if f.flag(imageStream, false) {
-		f.add(Issue{Code: "custom", Path: "stream", Message: "stream: pictures come in one piece; leave it out."})
-	}
-	if e := p.choose("inpaint", f.choice(imageModel, "default"), true); e != nil {
-		return e
-	}
-	if e := p.gateEdit(prompt, "", ""); e != nil {
-		return e
-	}
-	p.simpleTier()
-	p.simpleOptions()
-	if size := f.words(imageSize); size != "" && size != "auto" && len(p.limits().AspectRatios) > 0 {
-		p.simpleSize()
-	}
-	if e := p.make(); e != nil {
-		return e
-	}
-	p.answerSimple(f.words(imageResponseFormat) == "url")
-	return nil
-}
-
 // serveUpscale answers POST /image/upscale (interface.md, Images; addendum 8.4, D32).
 func serveUpscale(_ *Gateway, c *Call) *Error {
-	f, e := c.readImageForm(upscaleBook, true)
+	p, e := c.readPictures(image.Upscale, upscaleBook, true)
 	if e != nil {
 		return e
 	}
-	p := newPictures(c, f, image.Upscale)
+	f := p.form
 	p.sources = f.pictures(imageImage)
 	if len(p.sources) != 1 {
 		p.wantSources(imageImage, []int{imageImage})
@@ -196,11 +153,7 @@ func serveUpscale(_ *Gateway, c *Call) *Error {
 		return e
 	}
 	p.job.Format = picture.PNG
-	if e := p.make(); e != nil {
-		return e
-	}
-	p.answerFile()
-	return nil
+	return p.makeFile()
 }
 
 func (f *imageForm) numberOr(id int, otherwise float64) float64 {
@@ -228,11 +181,11 @@ func (p *pictures) fitScale() *Error {
 
 // serveCutOut answers POST /image/background-remove (interface.md, Images; addendum 8.7).
 func serveCutOut(_ *Gateway, c *Call) *Error {
-	f, e := c.readImageForm(cutOutBook, true)
+	p, e := c.readPictures(image.RemoveBackground, cutOutBook, true)
 	if e != nil {
 		return e
 	}
-	p := newPictures(c, f, image.RemoveBackground)
+	f := p.form
 	whole, links := f.pictures(imageImage), f.pictures(imageURL)
 	p.sources = append(whole, links...)
 	switch {
@@ -247,9 +200,5 @@ func serveCutOut(_ *Gateway, c *Call) *Error {
 		return e
 	}
 	p.job.Format = picture.PNG
-	if e := p.make(); e != nil {
-		return e
-	}
-	p.answerFile()
-	return nil
+	return p.makeFile()
 }

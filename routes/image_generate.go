@@ -25,11 +25,11 @@ func serveStyles(_ *Gateway, c *Call) *Error {
 
 // serveGenerate answers POST /image/generate (interface.md, Images; addendum 8.1).
 func serveGenerate(_ *Gateway, c *Call) *Error {
-	f, e := c.readImageForm(generateBook, false)
+	p, e := c.readPictures(image.Generate, generateBook, false)
 	if e != nil {
 		return e
 	}
-	p := newPictures(c, f, image.Generate)
+	f := p.form
 	prompt := f.prompt(imagePrompt, maxImagePrompt)
 	f.together(imageNumImages, imageVariants)
 	p.job.Count = int(max(1, f.integer(imageNumImages), f.integer(imageVariants)))
@@ -53,14 +53,13 @@ func serveGenerate(_ *Gateway, c *Call) *Error {
 	if len(p.references) > 0 {
 		echo = nil // pictures are not repeated, and reading them changed the body
 	}
+	if binary {
+		return p.makeFile()
+	}
 	if e := p.make(); e != nil {
 		return e
 	}
-	if binary {
-		p.answerFile()
-	} else {
-		p.answerNative(echo)
-	}
+	p.answerNative(echo)
 	return nil
 }
 
@@ -223,71 +222,4 @@ func nearestRatio(list []string, want float64) (best string) {
 		}
 	}
 	return best
-}
-
-// serveGenerations answers POST /images/generations in OpenAI's form
-// (interface.md, Images; addendum 8.2).
-func serveGenerations(_ *Gateway, c *Call) *Error {
-	f, e := c.readImageForm(simpleBook, false)
-	if e != nil {
-		return e
-	}
-	p := newPictures(c, f, image.Generate)
-	prompt := f.prompt(imagePrompt, maxSimplePrompt)
-	if e := p.choose("image", f.choice(imageModel, "default"), true); e != nil {
-		return e
-	}
-	if e := p.setPrompt(prompt); e != nil {
-		return e
-	}
-	p.simpleTier()
-	p.simpleSize()
-	p.simpleOptions()
-	p.job.Tone = f.words(imageStyle)
-	if e := p.make(); e != nil {
-		return e
-	}
-	p.answerSimple(f.words(imageResponseFormat) == "url")
-	return nil
-}
-
-// simpleTier takes OpenAI's quality; models without qualities ignore it.
-func (p *pictures) simpleTier() {
-	l := p.limits()
-	quality := map[string]string{"hd": "high", "high": "high", "standard": "medium", "medium": "medium", "low": "low"}[p.form.words(imageQuality)]
-	if !slices.Contains(l.Qualities, quality) {
-		quality = l.DefaultQuality
-	}
-	p.job.Quality, p.job.Resolution = quality, l.DefaultResolution
-	p.sale.Quality, p.sale.Resolution = quality, l.DefaultResolution
-}
-
-// simpleSize takes OpenAI's size, in whichever way the model is sized.
-func (p *pictures) simpleSize() {
-	l := p.limits()
-	w, h, found := strings.Cut(p.form.words(imageSize), "x")
-	width, errW := strconv.Atoi(w)
-	height, errH := strconv.Atoi(h)
-	sized := found && errW == nil && errH == nil
-	switch {
-	case !l.PixelSized() && sized:
-		p.job.AspectRatio = cmp.Or(nearestRatio(l.AspectRatios, float64(width)/float64(height)), l.DefaultAspectRatio)
-	case !l.PixelSized():
-		p.job.AspectRatio = l.DefaultAspectRatio
-	case sized:
-		p.job.Width, p.job.Height = width, height
-	default:
-		p.job.Width, p.job.Height = defaultPixelSide, defaultPixelSide
-	}
-}
-
-// simpleOptions takes the rest of OpenAI's members.
-func (p *pictures) simpleOptions() {
-	f := p.form
-	p.job.Format = picture.ParseFormat(f.choice(imageOutputFormat, "png"))
-	p.job.SafeMode = f.words(imageModeration) != "low"
-	p.job.Background = f.words(imageBackground)
-	if f.has(imageOutputCompression) {
-		p.job.Compression = image.Some(int(f.integer(imageOutputCompression)))
-	}
 }

@@ -3,35 +3,24 @@ package upstream
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"image/png"
-	"net/http"
 	"testing"
 )
 
 // The prepared pictures are pictures, of the size that is measured.
 func TestMeasuredPicturesArePictures(t *testing.T) {
 	t.Parallel()
-	s := New(Options{})
-	url, err := s.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	_, url := start(t, Options{})
 	f := func(path string, body []byte, least, most int) {
 		t.Helper()
-		res, err := http.Post(url+path, "application/json", bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = res.Body.Close() }()
 		var answer struct {
 			Data []struct {
 				B64 string `json:"b64_json"`
-			} `json:"data"`
+			}
 		}
-		if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || len(answer.Data) != 1 {
-			t.Fatalf("%s: %d, %v", path, res.StatusCode, err)
+		askBench(t, url+"/v1"+path, body, &answer)
+		if len(answer.Data) != 1 {
+			t.Fatalf("%s: %d pictures", path, len(answer.Data))
 		}
 		raw, err := base64.StdEncoding.DecodeString(answer.Data[0].B64)
 		if err != nil || len(raw) < least || len(raw) > most {

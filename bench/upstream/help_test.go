@@ -50,6 +50,27 @@ func post(t *testing.T, url, body string, headers ...string) reply {
 	return reply{status: resp.StatusCode, header: resp.Header, body: b, err: err}
 }
 
+// openBench asks a measured path and leaves the answer to the caller: it may be
+// too large to be held.
+func openBench(t *testing.T, url string, body []byte) *http.Response {
+	t.Helper()
+	res, err := http.Post(url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = res.Body.Close() })
+	return res
+}
+
+// askBench is openBench for an answer in JSON.
+func askBench(t *testing.T, url string, body []byte, into any) {
+	t.Helper()
+	res := openBench(t, url, body)
+	if err := json.NewDecoder(res.Body).Decode(into); err != nil || res.StatusCode != 200 {
+		t.Fatalf("%s: answered %d, %v", url, res.StatusCode, err)
+	}
+}
+
 func chatBody(model, text string, more ...string) string {
 	content, _ := json.Marshal(text)
 	body := `{"model":"` + model + `","messages":[{"role":"user","content":` + string(content) + `}]`

@@ -81,6 +81,21 @@ func New(o Options) *Engine {
 	return e
 }
 
+// Warm prepares for WebP files that must be made here, in the background, and
+// tells done how long that took.
+func (e *Engine) Warm(done func(took time.Duration)) {
+	began := time.Now()
+	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				e.o.OnPanic(v)
+			}
+		}()
+		picture.Warm()
+		done(time.Since(began))
+	}()
+}
+
 // Held is how many bytes of answers are in memory.
 func (e *Engine) Held() int64 { return e.held.Load() }
 

@@ -1,0 +1,114 @@
+package routes
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"farebox/providers/image"
+	"farebox/providers/image/picture"
+)
+
+// OpenAI's form of asking for pictures and of answering: POST
+// /images/generations, and /images/edits for their packages.
+
+// serveGenerations answers POST /images/generations in OpenAI's form
+// (interface.md, Images; addendum 8.2).
+func serveGenerations(_ *Gateway, c *Call) *Error {
+	p, e := c.readPictures(image.Generate, simpleBook, false)
+	if e != nil {
+		return e
+	}
+	prompt := p.form.prompt(imagePrompt, maxSimplePrompt)
+	if e := p.choose("image", p.form.choice(imageModel, "default"), true); e != nil {
+		return e
+	}
+	if e := p.setPrompt(prompt); e != nil {
+		return e
+	}
+	p.simpleSize()
+	p.job.Tone = p.form.words(imageStyle)
+	return p.makeSimple()
+}
+
+// serveSimpleEdit answers POST /images/edits, the route that OpenAI's packages
+// call for edits, in their form.
+func serveSimpleEdit(_ *Gateway, c *Call) *Error {
+	p, e := c.readPictures(image.Edit, simpleEditBook, true)
+	if e != nil {
+		return e
+	}
+	f := p.form
+	prompt := f.prompt(imagePrompt, maxEditPrompt)
+	p.sources = f.pictures(imageImage)
+	p.wantSources(imageImage, []int{imageImage, imageImages})
+	if len(f.pictures(imageMask)) > 0 {
+		f.add(Issue{Code: "custom", Path: "mask", Message: "mask: masks are not taken; say in the prompt what to change."})
+	}
+	if f.flag(imageStream, false) {
+		f.add(Issue{Code: "custom", Path: "stream", Message: "stream: pictures come in one piece; leave it out."})
+	}
+	if e := p.choose("inpaint", f.choice(imageModel, "default"), true); e != nil {
+		return e
+	}
+	if e := p.gateEdit(prompt, "", ""); e != nil {
+		return e
+	}
+	if size := f.words(imageSize); size != "" && size != "auto" && len(p.limits().AspectRatios) > 0 {
+		p.simpleSize()
+	}
+	return p.makeSimple()
+}
+
+// makeSimple takes what both have in common, has the pictures made and answers.
+func (p *pictures) makeSimple() *Error {
+	p.simpleTier()
+	p.simpleOptions()
+	if e := p.make(); e != nil {
+		return e
+	}
+	p.answerSimple(p.form.words(imageResponseFormat) == "url")
+	return nil
+}
+
+// simpleTier takes OpenAI's quality; models without qualities ignore it.
+func (p *pictures) simpleTier() {
+	l := p.limits()
+	quality := map[string]string{"hd": "high", "high": "high", "standard": "medium", "medium": "medium", "low": "low"}[p.form.words(imageQuality)]
+	if !slices.Contains(l.Qualities, quality) {
+		quality = l.DefaultQuality
+	}
+	p.job.Quality, p.job.Resolution = quality, l.DefaultResolution
+	p.sale.Quality, p.sale.Resolution = quality, l.DefaultResolution
+}
+
+// simpleSize takes OpenAI's size, in whichever way the model is sized.
+func (p *pictures) simpleSize() {
+	l := p.limits()
+	w, h, found := strings.Cut(p.form.words(imageSize), "x")
+	width, errW := strconv.Atoi(w)
+	height, errH := strconv.Atoi(h)
+	sized := found && errW == nil && errH == nil
+	switch {
+	case !l.PixelSized() && sized:
+		p.job.AspectRatio = cmp.Or(nearestRatio(l.AspectRatios, float64(width)/float64(height)), l.DefaultAspectRatio)
+	case !l.PixelSized():
+		p.job.AspectRatio = l.DefaultAspectRatio
+	case sized:
+		p.job.Width, p.job.Height = width, height
+	default:
+		p.job.Width, p.job.Height = defaultPixelSide, defaultPixelSide
+	}
+}
+
+// simpleOptions takes the rest of OpenAI's members.
+func (p *pictures) simpleOptions() {
+	f := p.form
+	p.job.Format = picture.ParseFormat(f.choice(imageOutputFormat, "png"))
+	p.job.SafeMode = f.words(imageModeration) != "low"
+	p.job.Background = f.words(imageBackground)
+	if f.has(imageOutputCompression) {
+		p.job.Compression = image.Some(int(f.integer(imageOutputCompression)))
+	}
+}
