@@ -2,7 +2,7 @@
 //
 // # What is here
 //
-// Server settings and limits (server.go, inflight.go, listen.go, drain.go),
+// Server settings and limits (server.go, inflight.go, body.go, listen.go, drain.go),
 // upstream endpoints with their connections (target.go, dial.go), one request's
 // conversation with them (exchange.go, forward.go, send.go, head.go, framing.go,
 // chunk.go), the relay of its answer (relay.go), patches of its body (patch.go),

@@ -83,6 +83,9 @@ func (f *inFlight) header(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) 
 	}
 	f.used.Add(r.bytes)
 	f.reads[h] = r
+	if length := h.ContentLength(); length >= presized && !r.refused {
+		presize(h, length)
+	}
 	return c
 }
 
