@@ -26,6 +26,7 @@ type journal struct {
 
 	// prepare makes the next segment; tests let it fail as a full disk does.
 	prepare func(dir string, size int) (*segment, error)
+	rename  func(from, to string) error // tests let it fail as a directory does that cannot be written
 
 	mu       sync.Mutex
 	seg      *segment   // nil before the first record
@@ -39,6 +40,7 @@ type journal struct {
 	open     int
 	held     Nano
 	failed   error // why there is no next segment
+	unnamed  error // why seg has no name
 
 	synced  atomic.Uint64
 	syncMu  sync.Mutex
@@ -75,7 +77,7 @@ var errUnprepared = errors.New("the journal is being prepared")
 // are still there.
 func newJournal(dir string, size int, power bool, last uint64, refs []segmentRef, log zerolog.Logger) *journal {
 	j := &journal{
-		dir: dir, size: size, power: power, log: log, prepare: createSegment, seq: last, refs: refs,
+		dir: dir, size: size, power: power, log: log, prepare: createSegment, rename: os.Rename, seq: last, refs: refs,
 		wake: make(chan struct{}, 1), need: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	j.syncOK.L = &j.syncMu
@@ -140,6 +142,9 @@ func (j *journal) room(kind uint8) error {
 		return errFull
 	}
 	if kind != recSettle && kind != recVoid {
+		if j.unnamed != nil && j.name() != nil {
+			return errFull
+		}
 		need := j.reserved + sizeMost
 		if kind == recHold {
 			need += sizeMost
@@ -154,7 +159,11 @@ func (j *journal) room(kind uint8) error {
 	if j.seg != nil && j.seg.off+sizeMost <= j.size {
 		return nil
 	}
-	return j.rotate()
+	err := j.rotate()
+	if err == nil && j.unnamed != nil && kind != recSettle && kind != recVoid {
+		return errFull
+	}
+	return err
 }
 
 // free is how many bytes of records certainly fit. The end of a segment is
@@ -169,27 +178,61 @@ func (j *journal) free() (n int) {
 	return n
 }
 
-// rotate goes on in the next segment.
+// rotate goes on in the next segment. Where that cannot be given its name, what
+// was promised room goes in all the same: readers know the segment that follows
+// the last one by its head. Nothing new is admitted until it has its name.
 func (j *journal) rotate() error {
 	if j.next == nil {
 		j.prepareNow()
 	}
-	if j.next == nil {
+	if j.next == nil || j.unnamed != nil && j.name() != nil {
 		return errFull
 	}
-	if err := j.next.begin(j.dir, j.seq+1); err != nil {
+	s := j.next
+	if err := s.begin(j.seq + 1); err != nil {
 		j.log.Error().Err(err).Msg("cannot begin a journal segment")
 		return errFull
 	}
-	if j.seg != nil {
+	if j.seg == nil {
+		// No segment leads readers to the first one.
+		path := segmentPath(j.dir, s.first)
+		if err := j.rename(s.path, path); err != nil {
+			j.log.Error().Err(err).Msg("cannot begin the journal")
+			return errFull
+		}
+		s.path, s.named = path, true
+	} else {
 		j.retired = append(j.retired, j.seg)
 	}
-	j.seg, j.next = j.next, nil
-	j.refs = append(j.refs, segmentRef{j.seq + 1, j.seg.path})
+	j.seg, j.next = s, nil
+	j.refs = append(j.refs, segmentRef{s.first, s.path})
+	if !s.named {
+		_ = j.name() // kept in unnamed, and tried again
+	}
 	select {
 	case j.need <- struct{}{}:
 	default:
 	}
+	return nil
+}
+
+// name gives the segment that is written to its name, and notes in unnamed why
+// that failed.
+func (j *journal) name() error {
+	s := j.seg
+	path := segmentPath(j.dir, s.first)
+	if err := j.rename(s.path, path); err != nil {
+		if j.unnamed == nil {
+			j.log.Error().Err(err).Msg("the journal cannot go on; what was admitted is recorded, new paid requests are refused until its directory can be written")
+		}
+		j.unnamed = err
+		return err
+	}
+	if j.unnamed != nil {
+		j.log.Info().Msg("the journal goes on")
+	}
+	s.path, s.named, j.unnamed = path, true, nil
+	j.refs[len(j.refs)-1].path = path
 	return nil
 }
 
@@ -224,6 +267,10 @@ func (j *journal) preparer() {
 // that found nothing prepared make segments.
 func (j *journal) prepareNext() bool {
 	j.mu.Lock()
+	if j.unnamed != nil && !j.closed && j.name() != nil {
+		j.mu.Unlock()
+		return false
+	}
 	have := j.next != nil || j.closed
 	j.mu.Unlock()
 	if have {
@@ -264,7 +311,7 @@ func (j *journal) healthy() error {
 	if j.failed == nil && j.seg == nil && j.next == nil {
 		return errUnprepared // whether there is room for the first one is not known yet
 	}
-	return j.failed
+	return errors.Join(j.failed, j.unnamed)
 }
 
 // syncer puts what was appended on disk, at its own pace.
@@ -297,13 +344,16 @@ func (j *journal) syncer() {
 // report success (notes: 2.6, P6).
 func (j *journal) sync() {
 	j.mu.Lock()
-	target, seg, retired := j.seq, j.seg, j.retired
+	target, seg, retired, name := j.seq, j.seg, j.retired, ""
+	if seg != nil {
+		name = seg.path
+	}
 	j.retired, j.dirty = nil, false
 	j.mu.Unlock()
 	if seg == nil || target == j.synced.Load() {
 		return
 	}
-	err := j.syncSegments(seg, retired)
+	err := j.syncSegments(seg, name, retired)
 	if err == nil {
 		err = seg.mark(target)
 	}
@@ -316,17 +366,17 @@ func (j *journal) sync() {
 	j.syncOK.Broadcast()
 }
 
-func (j *journal) syncSegments(seg *segment, retired []*segment) error {
+func (j *journal) syncSegments(seg *segment, name string, retired []*segment) error {
 	for _, s := range retired {
 		if err := errors.Join(s.mem.sync(), s.close()); err != nil {
 			return err
 		}
 	}
-	if !seg.seen {
+	if seg.seen != name {
 		if err := syncDir(j.dir); err != nil {
 			return err
 		}
-		seg.seen = true
+		seg.seen = name
 	}
 	return seg.mem.sync()
 }
@@ -358,6 +408,9 @@ func (j *journal) release(seq uint64) {
 	j.mu.Lock()
 	var done []segmentRef
 	for len(j.refs) > 1 && j.refs[1].first <= seq+1 {
+		if len(j.refs) == 2 && j.unnamed != nil {
+			break // the last with a name leads readers to the one without
+		}
 		done = append(done, j.refs[0])
 		j.refs = j.refs[1:]
 	}

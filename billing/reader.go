@@ -117,7 +117,7 @@ func (r *reader) enter(first uint64) (bool, error) {
 	if r.file != nil && r.from == first {
 		return false, nil
 	}
-	file, err := os.Open(segmentPath(r.dir, first))
+	file, err := openSegment(r.dir, first)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
@@ -149,8 +149,11 @@ func (r *reader) close() {
 // that what follows it can never be taken for a continuation.
 func surveyJournal(dir string) (refs []segmentRef, last uint64, err error) {
 	refs, err = listSegments(dir)
-	if err != nil || len(refs) == 0 {
+	if err != nil {
 		return nil, 0, err
+	}
+	if len(refs) == 0 {
+		return nil, 0, removePrepared(dir)
 	}
 	watermark := uint64(0)
 	for _, ref := range refs {
@@ -175,6 +178,18 @@ func surveyJournal(dir string) (refs []segmentRef, last uint64, err error) {
 		}
 	}
 	last = r.seq
+	if newest := refs[len(refs)-1].first; r.file != nil && r.from > newest {
+		// The last segment could not be given its name while it was written.
+		ref := segmentRef{r.from, segmentPath(dir, r.from)}
+		if err := os.Rename(r.file.Name(), ref.path); err != nil {
+			return nil, 0, err
+		}
+		mark, err := readMark(ref)
+		if err != nil {
+			return nil, 0, err
+		}
+		refs, watermark = append(refs, ref), max(watermark, mark)
+	}
 	if last < watermark {
 		return nil, 0, fmt.Errorf("%w: good up to record %d of %d in %s; restore the directory from a backup", ErrDamaged, last, watermark, dir)
 	}
@@ -188,7 +203,7 @@ func surveyJournal(dir string) (refs []segmentRef, last uint64, err error) {
 			return nil, 0, err
 		}
 	}
-	return refs, last, nil
+	return refs, last, errors.Join(removePrepared(dir), syncDir(dir))
 }
 
 // readMark gives the watermark of a segment. A segment that a power cut kept
@@ -230,8 +245,8 @@ func cutTail(refs []segmentRef, last uint64, r *reader) ([]segmentRef, error) {
 		}
 		refs = refs[:len(refs)-1]
 	}
-	if len(refs) == 0 || r.file == nil || r.file.Name() != refs[len(refs)-1].path {
+	if len(refs) == 0 || r.file == nil || r.from != refs[len(refs)-1].first {
 		return refs, nil
 	}
-	return refs, os.Truncate(r.file.Name(), r.off+int64(r.at))
+	return refs, os.Truncate(refs[len(refs)-1].path, r.off+int64(r.at))
 }

@@ -23,8 +23,11 @@ type segment struct {
 	path string
 	file *os.File
 	mem  mapping
-	off  int  // where the next record goes
-	seen bool // its name is on disk
+	off  int // where the next record goes
+
+	first uint64 // sequence of its first record
+	named bool   // readers find it by its name
+	seen  string // the name that is on disk; the syncer's
 }
 
 // Head of a segment: magic, first sequence, crc of both; the watermark stands
@@ -37,6 +40,7 @@ const (
 	headWatermark = 64
 	segmentSuffix = ".seg"
 	spareSuffix   = ".spare"
+	nextSuffix    = ".next" // prepared
 )
 
 // createSegment makes a file of size bytes that will never be short of disk,
@@ -68,7 +72,7 @@ func createSegment(dir string, size int) (*segment, error) {
 // sparePath takes a used segment of the right size, or names a new one. Two
 // callers never get the same file.
 func sparePath(dir string, size int) (path string, fresh bool, err error) {
-	next := filepath.Join(dir, fmt.Sprintf("%d-%d.next", os.Getpid(), prepared.Add(1)))
+	next := filepath.Join(dir, fmt.Sprintf("%d-%d%s", os.Getpid(), prepared.Add(1), nextSuffix))
 	spares, err := filesIn(dir, spareSuffix)
 	if err != nil {
 		return "", false, err
@@ -102,23 +106,17 @@ func fill(file *os.File, size int) error {
 	return nil
 }
 
-// begin gives the prepared segment its place in the journal.
-func (s *segment) begin(dir string, first uint64) error {
+// begin makes the prepared segment that of the records from first on. From here
+// on its head says so, and soon its name (journal.name).
+func (s *segment) begin(first uint64) error {
 	le := binary.LittleEndian
 	head := s.mem.bytes()[:segmentHead]
 	clear(head)
 	le.PutUint64(head, segmentMagic)
 	le.PutUint64(head[headFirst:], first)
 	le.PutUint32(head[headCRC:], crc32.Checksum(head[:headCRC], castagnoli))
-	if err := s.mem.wrote(0, segmentHead); err != nil {
-		return err
-	}
-	path := segmentPath(dir, first)
-	if err := os.Rename(s.path, path); err != nil {
-		return err
-	}
-	s.path = path
-	return nil
+	s.first = first
+	return s.mem.wrote(0, segmentHead)
 }
 
 // mark notes up to which sequence the journal was on disk when it was synced.
@@ -141,8 +139,47 @@ type segmentRef struct {
 	path  string
 }
 
-// listSegments finds the segments in order. What was prepared but never begun
-// is removed.
+// openSegment opens the segment that begins with a sequence, also one that has
+// not got its name.
+func openSegment(dir string, first uint64) (*os.File, error) {
+	path := segmentPath(dir, first)
+	file, err := os.Open(path)
+	if !errors.Is(err, os.ErrNotExist) {
+		return file, err
+	}
+	list, err := filesIn(dir, nextSuffix)
+	if err != nil {
+		return nil, err
+	}
+	for _, next := range list {
+		file, err := os.Open(next)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		head := make([]byte, segmentHead)
+		if _, err := file.ReadAt(head, 0); err == nil {
+			if _, ok := readHead(head, first); ok {
+				return file, nil
+			}
+		}
+		_ = file.Close()
+	}
+	return os.Open(path) // it may have got its name meanwhile
+}
+
+// removePrepared removes what was prepared but never begun.
+func removePrepared(dir string) error {
+	list, err := filesIn(dir, nextSuffix)
+	for _, path := range list {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
+
+// listSegments finds the segments that have a name, in order.
 func listSegments(dir string) ([]segmentRef, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -151,10 +188,6 @@ func listSegments(dir string) ([]segmentRef, error) {
 	var list []segmentRef
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		if strings.HasSuffix(e.Name(), ".next") {
-			_ = os.Remove(path)
-			continue
-		}
 		name, ok := strings.CutSuffix(e.Name(), segmentSuffix)
 		if !ok {
 			continue
