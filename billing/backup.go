@@ -130,9 +130,6 @@ func Restore(path string, o Options) (info BackupInfo, err error) {
 	if err == nil {
 		err = keepPepper(store, &o, head.Pepper)
 	}
-	if err == nil {
-		err = recounted(store)
-	}
 	if err = errors.Join(err, store.Close()); err != nil {
 		undo()
 		return info, fmt.Errorf("cannot restore %s: %w", path, err)
@@ -177,15 +174,4 @@ func keepPepper(store Store, o *Options, pepper []byte) error {
 		return nil
 	}
 	return writeSecret(filepath.Join(o.Dir, pepperFile), pepper)
-}
-
-func recounted(store Store) error {
-	count, err := store.Recount()
-	if err != nil {
-		return err
-	}
-	if report := count.report(); len(report.Faults) > 0 {
-		return fmt.Errorf("its books do not add up: %s", report.Faults[0])
-	}
-	return nil
 }

@@ -352,3 +352,73 @@ func TestVerifyFindsPlantedCorruption(t *testing.T) {
 		})
 	}
 }
+
+// "The backup of our three nodes could not be restored into a new database."
+func TestBackupOfSeveralNodesMovesToAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	nodes := nodesOn(t, servers.Database(t), 2, func(int, *Options) {})
+	first := &fixture{t: t, clock: newTestClock(), Ledger: nodes[0]}
+	first.account("a", 10*usd)
+	_, secret, err := first.CreateKey(NewKey{Account: "a", Type: Inference})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range nodes {
+		k, err := l.Lookup([]byte(secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h Hold
+		if d := l.Admit(&h, &Admission{Key: k, Slot: -1, Hold: usd, Min: usd, NowNs: l.now()}); d.Code != Admitted {
+			t.Fatalf("denied with %d", d.Code)
+		}
+		h.Settle(Settlement{Cost: usd, Status: 200, NowNs: l.now()})
+		if err := l.project.drain(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := backupFile(t, first)
+	for _, o := range []Options{{Shared: servers.Database(t), Brand: "svc", NodeName: "new"}, {Dir: filepath.Join(t.TempDir(), "embedded"), Brand: "svc"}} {
+		if _, err := Restore(path, o); err != nil {
+			t.Fatal(err)
+		}
+		if o.Shared != "" {
+			o.Dir = t.TempDir()
+		}
+		l, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := l.Accounts()
+		if err != nil || len(list) != 1 || list[0].Spent != 2*usd || list[0].USD != 8*usd {
+			t.Errorf("restored are %+v, %v", list, err)
+		}
+		if r, err := l.Audit(); err != nil || len(r.Faults) > 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// "The books of the backup did not add up, and now the database is no longer
+// empty, so that I cannot restore a better one."
+func TestRefusedBackupLeavesTheDatabaseEmpty(t *testing.T) {
+	t.Parallel()
+	f, _ := filled(t)
+	if _, err := f.store.(*sqliteStore).writer.Exec("UPDATE bucket SET granted = granted + 5, avail = avail + 5 WHERE currency = 1"); err != nil {
+		t.Fatal(err)
+	}
+	path := backupFile(t, f)
+	shared := Options{Shared: servers.Database(t)}
+	for range 2 {
+		if _, err := Restore(path, shared); err == nil || !strings.Contains(err.Error(), "do not add up") {
+			t.Fatalf("books that do not add up: %v", err)
+		}
+	}
+	good, _ := filled(t)
+	if _, err := Restore(backupFile(t, good), shared); err != nil {
+		t.Errorf("into the same database: %v", err)
+	}
+}

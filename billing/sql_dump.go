@@ -204,8 +204,9 @@ func readDump(r io.Reader, line func(b []byte) error) error {
 	}
 }
 
-// Load fills an empty store from a dump, in one transaction. Leases of the
-// processes that had any go back to their accounts.
+// Load fills an empty store from a dump, in one transaction, and recounts it
+// before that is committed: what does not add up leaves the store empty. Leases
+// of the processes that had any go back to their accounts.
 func (s *sqlStore) Load(r io.Reader) (head dumpHead, err error) {
 	t, err := s.writer.BeginTx(context.Background(), nil)
 	if err != nil {
@@ -226,6 +227,13 @@ func (s *sqlStore) Load(r io.Reader) (head dumpHead, err error) {
 	}
 	if err := l.finish(); err != nil {
 		return head, s.shown(err)
+	}
+	count, err := recountOn(l.q)
+	if err != nil {
+		return head, s.shown(err)
+	}
+	if faults := count.report().Faults; len(faults) > 0 {
+		return head, fmt.Errorf("its books do not add up: %s; restore another backup", faults[0])
 	}
 	return l.head, s.shown(t.Commit())
 }
@@ -347,7 +355,7 @@ func (l *loader) finish() error {
 		// Numbers of nodes must not come again: their records would collide.
 		statements = append(statements,
 			`INSERT INTO node(no, id, name, inc, started_us, expires_us, ended)
-			SELECT node, 'restored-' || CAST(node AS TEXT), 'restored', 0, 0, 0, 1 FROM (SELECT DISTINCT node FROM applied) x WHERE true ON CONFLICT DO NOTHING`,
+			SELECT node, 'restored-' || CAST(node AS TEXT), 'restored', max(inc), 0, 0, 1 FROM applied GROUP BY node ON CONFLICT DO NOTHING`,
 			"DELETE FROM open_progress",
 			"SELECT setval(pg_get_serial_sequence('account', 'no'), (SELECT coalesce(max(no), 1) FROM account))",
 			"SELECT setval(pg_get_serial_sequence('api_key', 'no'), (SELECT coalesce(max(no), 1) FROM api_key))",

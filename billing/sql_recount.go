@@ -8,15 +8,21 @@ import (
 // Recount adds up the store's books, each by itself.
 func (s *sqlStore) Recount() (r *recount, err error) {
 	err = s.snapshot(s.dialect.long, func(q *query) error {
-		r = &recount{accounts: map[uint32]*accountCount{}}
-		for _, count := range []func(*query) error{r.countAccounts, r.countBuckets, r.countPostings, r.countDays, r.countPages, r.countSums, r.countLeases, r.countCursors, r.countFeed} {
-			if err := count(q); err != nil {
-				return err
-			}
-		}
-		return nil
+		r, err = recountOn(q)
+		return err
 	})
 	return r, err
+}
+
+// recountOn is Recount within a transaction.
+func recountOn(q *query) (*recount, error) {
+	r := &recount{accounts: map[uint32]*accountCount{}}
+	for _, count := range []func(*query) error{r.countAccounts, r.countBuckets, r.countPostings, r.countDays, r.countPages, r.countSums, r.countLeases, r.countCursors, r.countFeed} {
+		if err := count(q); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
 func (r *recount) fault(format string, args ...any) {
