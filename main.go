@@ -39,9 +39,36 @@ var version = "00000000.000000"
 
 func main() {
 	log.SetOutput(os.Stderr) // after the silence of quiet
-	if err := command().Execute(); err != nil {
+	root, begun := command(), false
+	explain(root, &begun)
+	if cmd, err := root.ExecuteC(); err != nil {
 		fmt.Fprintln(os.Stderr, "farebox: "+err.Error())
+		if !begun {
+			fmt.Fprintln(os.Stderr, "usage: "+cmd.UseLine()+"; "+cmd.CommandPath()+" --help says more")
+		}
 		os.Exit(1)
+	}
+}
+
+// explain notes when a command line was understood, so that one that was not is
+// answered with the usage; and makes a group such as `farebox key` refuse what
+// it does not have, which would otherwise end with success.
+func explain(cmd *cobra.Command, begun *bool) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*begun = true
+			return run(cmd, args)
+		}
+	} else if cmd.HasSubCommands() && cmd.HasParent() && cmd.Run == nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+			}
+			return cmd.Help()
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		explain(sub, begun)
 	}
 }
 
@@ -133,7 +160,11 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	ln, err := proxy.Listen(cfg.Listen, cfg.TLS.Cert, cfg.TLS.Key)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w; is another farebox running? choose another address with --listen", cfg.Listen, err)
+		hint := "write the address as host:port or unix:/path"
+		if errors.Is(err, syscall.EADDRINUSE) {
+			hint = "is another farebox running? choose another address with --listen"
+		}
+		return fmt.Errorf("cannot listen on %s: %w; %s", cfg.Listen, err, hint)
 	}
 	if err := ledger.ServeControl(); err != nil {
 		return fmt.Errorf("cannot open the control socket in %s: %w", cfg.LedgerDir(), err)
@@ -311,18 +342,24 @@ func banner(w io.Writer, cfg *config.Config, addr net.Addr, node string, keys *d
 	if node != "" {
 		fmt.Fprintf(w, "  node       %s, journal in %s\n", node, cfg.LedgerDir())
 	}
-	secret := "<API key>"
+	secret, more := "<API key>", "farebox key create --account "+demoAccount
+	if cfg.Store != defaultStore && !cfg.SharedStore() {
+		more += " --store " + cfg.Store
+	}
 	if keys != nil {
 		secret = keys.inference
-		fmt.Fprintf(w, "  account    %s, 100 USD\n  ADMIN key      %s\n  INFERENCE key  %s\n  (shown this once; more: farebox key create --account %s)\n", demoAccount, keys.admin, keys.inference, demoAccount)
+		fmt.Fprintf(w, "  account    %s, 100 USD\n  ADMIN key      %s\n  INFERENCE key  %s\n  (shown this once; more: %s)\n", demoAccount, keys.admin, keys.inference, more)
 	} else if cfg.Simulated {
-		fmt.Fprintf(w, "  account    %s (keys were printed at the first start; more: farebox key create --account %s)\n", demoAccount, demoAccount)
+		fmt.Fprintf(w, "  account    %s (keys were printed at the first start; more: %s)\n", demoAccount, more)
 	}
 	if len(cfg.Models) > 0 {
 		fmt.Fprintf(w, "first call:\n  curl %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n",
 			base, secret, cfg.Models[0].ID)
 	}
 }
+
+// defaultStore is where the ledger is without a config that says so.
+const defaultStore = "./farebox-data"
 
 // operatorFlags find the store that a command works on.
 type operatorFlags struct {
@@ -336,14 +373,23 @@ func (f *operatorFlags) register(cmd *cobra.Command) {
 	cmd.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
 }
 
-// open reaches the running server's ledger, or opens the store itself.
-func (f *operatorFlags) open() (billing.Operator, error) {
+// open reaches the running server's ledger, or opens the store itself. Only who
+// makes something, and says where, makes a ledger that was not there: whoever
+// forgot -c would otherwise work on an empty one without noticing.
+func (f *operatorFlags) open(makes bool) (billing.Operator, error) {
 	cfg, err := f.config()
 	if err != nil {
 		return nil, err
 	}
 	if cfg.SharedStore() {
 		return openShared(cfg)
+	}
+	if named := f.file != "" || f.store != ""; !(makes && named) && !billing.HasLedger(cfg.Store) {
+		hint := "name the config with -c FILE, or the store with --store"
+		if named {
+			hint = "farebox serve and farebox account create make one"
+		}
+		return nil, fmt.Errorf("there is no ledger in %s: %s", cfg.StoreName(), hint)
 	}
 	op, _, err := billing.Operate(cfg.Store, cfg.Brand)
 	if err != nil {
@@ -354,7 +400,7 @@ func (f *operatorFlags) open() (billing.Operator, error) {
 
 // config is what the operator wrote, or what holds without a file.
 func (f *operatorFlags) config() (*config.Config, error) {
-	cfg := &config.Config{Store: "farebox-data", Brand: "svc"}
+	cfg := &config.Config{Store: defaultStore, Brand: "svc"}
 	if f.file != "" {
 		var err error
 		if cfg, err = config.Load(f.file); err != nil {
@@ -385,9 +431,26 @@ func openShared(cfg *config.Config) (*billing.Ledger, error) {
 	return l, nil
 }
 
+// given are the flags that name the store, as they were given, for commands to
+// go on with; an address with a password in it is not repeated.
+func (f *operatorFlags) given() (flags string) {
+	if f.file != "" {
+		flags += " -c " + f.file
+	}
+	if f.store != "" && !strings.Contains(f.store, "://") {
+		flags += " --store " + f.store
+	}
+	return flags
+}
+
 // with runs do on the store and closes it.
-func (f *operatorFlags) with(do func(billing.Operator) error) (err error) {
-	op, err := f.open()
+func (f *operatorFlags) with(do func(billing.Operator) error) error { return f.run(false, do) }
+
+// making is with for what may make the ledger.
+func (f *operatorFlags) making(do func(billing.Operator) error) error { return f.run(true, do) }
+
+func (f *operatorFlags) run(makes bool, do func(billing.Operator) error) (err error) {
+	op, err := f.open(makes)
 	if err != nil {
 		return err
 	}
@@ -501,7 +564,7 @@ func migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the store's schema up to date, which serve does by itself, too", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(func(billing.Operator) error {
+			return f.making(func(billing.Operator) error {
 				return f.print(cmd, map[string]int{"schema": billing.Schema}, "", [][]string{{"schema", fmt.Sprint(billing.Schema)}})
 			})
 		},
@@ -519,12 +582,12 @@ func accountCommand() *cobra.Command {
 	create := &cobra.Command{
 		Use: "create --name NAME", Short: "Create an account", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(func(op billing.Operator) error {
+			return f.making(func(op billing.Operator) error {
 				a, err := op.CreateAccount(name)
 				if err != nil {
 					return err
 				}
-				return f.print(cmd, a, "", [][]string{{"account", a.Name}, {"id", a.ID}, {"next:", "farebox account credit " + a.Name + " 100"}})
+				return f.print(cmd, a, "", [][]string{{"account", a.Name}, {"id", a.ID}, {"next:", "farebox account credit " + quoted(a.Name) + " 100" + f.given()}})
 			})
 		},
 	}
@@ -583,6 +646,14 @@ the columns before it are what is left beside that. --json has it by currency.`,
 
 	cmd.AddCommand(create, list, credit, refundCommand(&f), diemCommand(&f))
 	return cmd
+}
+
+// quoted is a name as a shell reads it.
+func quoted(name string) string {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@") == "" {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
 func refundCommand(f *operatorFlags) *cobra.Command {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -263,6 +264,12 @@ const (
 	operateTries = 100
 	operatePause = 50 * time.Millisecond
 )
+
+// HasLedger says whether there is an embedded ledger in a directory.
+func HasLedger(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, databaseFile))
+	return !errors.Is(err, fs.ErrNotExist)
+}
 
 // Operate opens the ledger in dir for an operator: the ledger itself, or, when
 // a server has it open (via), a client of that server.

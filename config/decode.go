@@ -169,7 +169,12 @@ func (d *decoder) table(path string, n *node, v reflect.Value) {
 func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 	secret := d.at[path].secret
 	if n.kind != scalarNode {
-		d.fail(n.at(), path, "%s stands here; expected %s", n.describe(), expected(v))
+		hint := ""
+		if n.kind == mappingNode && len(n.pairs) == 1 {
+			// [127.0.0.1:6379] is read as a key with a value.
+			hint = "; text with a colon in it needs quotes"
+		}
+		d.fail(n.at(), path, "%s stands here; expected %s%s", n.describe(), expected(v), hint)
 		return
 	}
 	plain := !n.quoted && !n.block

@@ -28,7 +28,7 @@ var (
 	traitName = regexp.MustCompile(`^[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*$`)
 )
 
-const modelIDExpected = "expected 1 to 128 letters, digits and . _ - : / @ +, such as my-model-7b"
+const modelIDExpected = "expected 1 to 128 letters, digits and . _ - : / @ +, the first a letter or digit, such as my-model-7b"
 
 func (v *validator) models() {
 	switch n := len(v.c.Models); {
