@@ -63,6 +63,7 @@ func TestImageRefusals(t *testing.T) {
 		{"no picture", generate, pixels(`"num_images":0`), 400, bad, "num_images", []string{"between 1 and 4"}},
 		{"five pictures", generate, pixels(`"variants":5`), 400, bad, "variants", []string{"between 1 and 4"}},
 		{"two counts", generate, pixels(`"variants":2,"num_images":3`), 400, bad, "variants", []string{"num_images"}},
+		{"two counts of another spelling", generate, pixels(`"variants":2.0,"num_images":2,"return_binary":true`), 400, bad, "return_binary", []string{"one picture"}},
 		{"several in one file", generate, pixels(`"variants":2,"return_binary":true`), 400, bad, "return_binary", []string{"one picture"}},
 		{"style in another case", generate, pixels(`"style_preset":"anime"`), 400, bad, "style_preset", []string{"/image/styles"}},
 		{"style that is a mark", generate, pixels(`"style_preset":"Minecraft"`), 400, bad, "style_preset", nil},

@@ -124,8 +124,9 @@ func TestVariantsAreMadeSideBySide(t *testing.T) {
 func TestBlockedPicturesAreFree(t *testing.T) {
 	s, _ := startFormats(t)
 	for name, c := range map[string]struct{ body, contentType string }{
-		"JSON": {`{"model":"blockable","prompt":"[[sim image=blocked]] x","format":"png","width":256,"height":256}`, "application/json"},
-		"file": {`{"model":"blockable","prompt":"[[sim image=blocked]] y","format":"png","width":256,"height":256,"return_binary":true}`, "image/png"},
+		"JSON":                   {`{"model":"blockable","prompt":"[[sim image=blocked]] x","format":"png","width":256,"height":256}`, "application/json"},
+		"file":                   {`{"model":"blockable","prompt":"[[sim image=blocked]] y","format":"png","width":256,"height":256,"return_binary":true}`, "image/png"},
+		"file of another format": {`{"model":"blockable","prompt":"[[sim image=blocked]] z","format":"webp","width":256,"height":256,"return_binary":true}`, "image/png"},
 	} {
 		status, header, answer := s.post("/image/generate", s.key, c.body)
 		if status != 200 || header.Get("X-Acme-Is-Content-Violation") != "true" || header.Get("Content-Type") != c.contentType || countPictures(answer) != 1 {

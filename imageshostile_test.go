@@ -9,7 +9,9 @@ import (
 	"hash/crc32"
 	"image"
 	"image/jpeg"
+	"io"
 	"math/bits"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -184,4 +186,39 @@ func peakMemory(t testing.TB, pid int) int64 {
 		}
 	}
 	return 0
+}
+
+// The cap of forms is one of each file: several pictures may have more together
+// than a JSON body, up to four of the largest, where several are taken.
+func TestFormsOfSeveralLargePictures(t *testing.T) {
+	e := startEasel(t)
+	g := startGateway(t, strings.Replace(fmt.Sprintf(imagesConfig, e.URL, e.URL), "log: {", "server: { max_body: 1MB }\nlog: {", 1))
+	g.NewAccount("a", "10")
+	key := g.Key("a")
+	file := pngOf(512, 512, pngChunk("tEXt", make([]byte, 900<<10)), pngChunk("IDAT", []byte("pixels")))
+	for path, field := range map[string]string{"/image/multi-edit": "images", "/images/edits": "image[]"} {
+		status, _, answer := newForm().field("prompt", "join them").file(field, file).file(field, file).file(field, file).send(t, g, path, key)
+		if status != 200 {
+			t.Errorf("%s: %d %.300s", path, status, answer)
+		}
+		if n := len(e.last().Files); n != 3 {
+			t.Errorf("%s: %d files reached the upstream", path, n)
+		}
+	}
+	if status, _, answer := newForm().field("prompt", "x").file("image", file).file("image", file).send(t, g, "/image/edit", key); status != 413 || !strings.Contains(string(answer), "at most 1MB") {
+		t.Errorf("a form for one picture: %d %.300s", status, answer)
+	}
+	for path, want := range map[string]string{"/image/multi-edit": "at most 101MB", "/image/edit": "at most 1MB"} {
+		c, err := net.Dial("tcp", g.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(callLimit))
+		_, _ = fmt.Fprintf(c, "POST /api/v1%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, key, 102<<20)
+		answer, _ := io.ReadAll(io.LimitReader(c, 4<<10))
+		_ = c.Close()
+		if !bytes.HasPrefix(answer, []byte("HTTP/1.1 413")) || !bytes.Contains(answer, []byte(want)) {
+			t.Errorf("%s: a form of 102 MB is answered %s", path, answer)
+		}
+	}
 }

@@ -84,7 +84,7 @@ type TLS struct {
 // Server limits what clients can make the process hold. Sizes in YAML take
 // KB, MB, GB (1024-based) or plain bytes; durations take Go's units.
 type Server struct {
-	MaxBody        Size          `yaml:"max_body"`        // of one JSON request; default 35MB, 1KB to 512MB
+	MaxBody        Size          `yaml:"max_body"`        // of one request; default 35MB, 1KB to 512MB; forms with several pictures may have 101MB
 	MaxInFlight    Size          `yaml:"max_in_flight"`   // request bodies of all clients together; default 1GB
 	MaxConnections int           `yaml:"max_connections"` // default 100000
 	ReadTimeout    time.Duration `yaml:"read_timeout"`    // head and body of a request; default 30s

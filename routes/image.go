@@ -181,6 +181,7 @@ func (p *pictures) make() *Error {
 
 // makeFile is make for endpoints that answer with the picture itself.
 func (p *pictures) makeFile() *Error {
+	p.job.AsFile = true
 	if e := p.make(); e != nil {
 		return e
 	}

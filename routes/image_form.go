@@ -216,6 +216,11 @@ func (f *imageForm) choice(id int, otherwise string) string {
 
 // together refuses two spellings of one thing that differ.
 func (f *imageForm) together(a, b int) {
+	x, isNumber := f.number(-1, a)
+	y, areNumbers := f.number(-1, b)
+	if isNumber && areNumbers && x == y {
+		return
+	}
 	if f.has(a) && f.has(b) && !bytes.Equal(f.member(-1, a).Raw(f.body), f.member(-1, b).Raw(f.body)) {
 		name, other := imageShape.Name(a), imageShape.Name(b)
 		f.add(Issue{Code: "custom", Path: other, Message: other + ": says something else than " + name + "; give one of them."})

@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"bytes"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/config"
+	"farebox/providers/image/picture"
 	"farebox/proxy"
 )
 
@@ -18,9 +20,32 @@ func (g *Gateway) ServerOptions(cfg *config.Config) proxy.ServerOptions {
 		MaxBody: int(cfg.Server.MaxBody), MaxInFlight: int64(cfg.Server.MaxInFlight),
 		MaxConnections: cfg.Server.MaxConnections,
 		ReadTimeout:    cfg.Server.ReadTimeout, IdleTimeout: cfg.Server.IdleTimeout, WriteTimeout: cfg.Server.ClientStall,
-		Expect: g.expect, Refuse: g.unread, OnPanic: g.panicked,
+		Expect: g.expect, Refuse: g.unread, OnPanic: g.panicked, BodyLimit: g.bodyLimit,
 	}
 }
+
+// maxForm bounds a form with several pictures: four of the largest.
+const maxForm = 4*picture.MaxSize + 1<<20
+
+// bodyLimit is what the body of a request may have. The cap of forms is one of
+// 25 MB a file (addendum 3.1), so that those with several pictures may have more
+// than JSON.
+func (g *Gateway) bodyLimit(h *fasthttp.RequestHeader) int {
+	cfg := g.live.Load().cfg
+	most := int(cfg.Server.MaxBody)
+	if path := h.RequestURI(); !bytes.HasPrefix(path, multiEditPath) && !bytes.HasPrefix(path, simpleEditPath) {
+		return most
+	}
+	if media, _, _ := bytes.Cut(h.ContentType(), []byte(";")); !bytes.EqualFold(bytes.TrimSpace(media), []byte("multipart/form-data")) {
+		return most
+	}
+	return max(most, min(maxForm, int(cfg.Server.MaxInFlight)))
+}
+
+var (
+	multiEditPath  = []byte(prefix + "/image/multi-edit")
+	simpleEditPath = []byte(prefix + "/images/edits")
+)
 
 // unread answers a request that could not be read (addendum 3.1, 3.5).
 func (g *Gateway) unread(ctx *fasthttp.RequestCtx, r proxy.Refusal) {
@@ -28,7 +53,7 @@ func (g *Gateway) unread(ctx *fasthttp.RequestCtx, r proxy.Refusal) {
 	switch r {
 	case proxy.LargeBody:
 		e.Code = "PAYLOAD_TOO_LARGE"
-		e.Message = "The request body is too large; at most " + g.live.Load().cfg.Server.MaxBody.String() + " are taken."
+		e.Message = "The request body is too large; at most " + config.Size(g.bodyLimit(&ctx.Request.Header)).String() + " are taken."
 	case proxy.ServerIsFull:
 		e.RetryAfter = retrySoon
 	default:
@@ -40,8 +65,7 @@ func (g *Gateway) unread(ctx *fasthttp.RequestCtx, r proxy.Refusal) {
 // expect answers "Expect: 100-continue" before the body is sent: a request
 // that would be refused anyway is refused here.
 func (g *Gateway) expect(ctx *fasthttp.RequestCtx) int {
-	cfg := g.live.Load().cfg
-	if n := ctx.Request.Header.ContentLength(); n > int(cfg.Server.MaxBody) {
+	if n := ctx.Request.Header.ContentLength(); n > g.bodyLimit(&ctx.Request.Header) {
 		g.unread(ctx, proxy.LargeBody)
 		return fasthttp.StatusRequestEntityTooLarge
 	}

@@ -76,6 +76,9 @@ type Job struct {
 	// NoPromptThinking asks an upstream of our own kind to optimize prompts
 	// without reasoning (disable_prompt_optimization_thinking).
 	NoPromptThinking bool
+	// AsFile says that the client gets the picture itself, and no JSON: what was
+	// withheld is a PNG then, whatever the format (addendum 3.7).
+	AsFile bool
 	// EmbedMetadata puts prompt, model, seed, steps and scale into the images.
 	EmbedMetadata bool
 

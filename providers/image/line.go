@@ -352,11 +352,11 @@ func (l *line) accept(out *Outcome) *Failed {
 // finish makes an image what the job asks for: black where it was withheld, in
 // the job's format, with its metadata.
 func (l *line) finish(m *Image) (no *dialect.Failure) {
+	format := l.job.Format
+	if m.Blocked && (l.job.AsFile || format == picture.Unknown) {
+		format = picture.PNG
+	}
 	if m.Blocked && len(m.Text)+len(m.Raw) == 0 {
-		format := l.job.Format
-		if format == picture.Unknown {
-			format = picture.PNG
-		}
 		w, h := l.job.Pixels(8)
 		if no = l.remake(m, func(c context.Context) ([]byte, error) { return l.e.convert.Blank(c, w, h, format) }); no != nil {
 			return no
@@ -366,7 +366,7 @@ func (l *line) finish(m *Image) (no *dialect.Failure) {
 	if no != nil {
 		return no
 	}
-	f := l.job.Format
+	f := format
 	if f == picture.Unknown {
 		f = h.Format
 	}
