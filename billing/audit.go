@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // Report is what a recount found. Faults is empty when everything adds up.
@@ -76,6 +77,7 @@ type accountCount struct {
 	detail                  parts // by single requests
 	late                    parts // of daily, what the house paid: its lease had been taken back
 	short, detailShort      Nano
+	dailyPrint, detailPrint usagePrint
 	dailyCount, detailCount int64
 	credited, granted       parts
 }
@@ -114,7 +116,7 @@ func (l *Ledger) Audit() (Report, error) {
 	if err := l.project.drain(); err != nil {
 		return Report{}, err
 	}
-	count, err := l.store.Recount()
+	count, err := l.store.Recount(func() {})
 	if err != nil {
 		return Report{}, err
 	}
@@ -157,16 +159,30 @@ func (l *Ledger) Verify() (Report, error) {
 	if l.idle && l.journal != nil {
 		return l.Audit()
 	}
-	if l.journal != nil {
-		if err := l.project.drain(); err != nil {
-			return Report{}, err
-		}
-	}
-	count, err := l.store.Recount()
+	count, err := l.countStore()
 	if err != nil {
 		return Report{}, err
 	}
 	return count.report(), nil
+}
+
+// countStore recounts the store. Where this process writes to it, that is at a
+// moment when the detail is as far as the balances, so that they can be compared.
+func (l *Ledger) countStore() (*recount, error) {
+	if l.journal == nil {
+		return l.store.Recount(func() {})
+	}
+	p := l.project
+	if err := p.drain(); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	release := sync.OnceFunc(p.mu.Unlock)
+	defer release()
+	if err := p.level(); err != nil {
+		return nil, err
+	}
+	return l.store.Recount(release)
 }
 
 // compare checks that the books of the store agree about an account: I7, I9.
@@ -179,6 +195,9 @@ func (c *accountCount) compare(no uint32, r *Report, detail bool) {
 	}
 	if detail && paid != c.detail {
 		r.fault("account %d: spent %v by balances and late %v, %v by requests", no, c.spent, c.late, c.detail)
+	}
+	if detail && paid == c.detail && c.dailyPrint != c.detailPrint {
+		r.fault("account %d: its usage by day, key and model is not that of its requests", no)
 	}
 	if detail && c.short != c.detailShort {
 		r.fault("account %d: shortfall %s by postings, %s by requests", no, c.short, c.detailShort)

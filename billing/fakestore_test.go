@@ -445,7 +445,8 @@ func (c *fakeConn) Shortfall() (n Nano, err error) {
 }
 
 // Recount checks the invariants of the whole store.
-func (c *fakeConn) Recount() (r *recount, err error) {
+func (c *fakeConn) Recount(pinned func()) (r *recount, err error) {
+	pinned()
 	err = c.do("Recount", func() error {
 		r = &recount{accounts: map[uint32]*accountCount{}, charged: c.db.charged.total(), faults: c.db.check()}
 		r.requests = int64(len(c.db.seen))

@@ -228,7 +228,7 @@ func (s *sqlStore) Load(r io.Reader) (head dumpHead, err error) {
 	if err := l.finish(); err != nil {
 		return head, s.shown(err)
 	}
-	count, err := recountOn(l.q)
+	count, err := recountOn(l.q, func() {})
 	if err != nil {
 		return head, s.shown(err)
 	}

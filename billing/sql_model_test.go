@@ -228,7 +228,7 @@ func TestLeasesAgainstAModel(t *testing.T) {
 			_, _, err := s.Join(fmt.Sprint("ID-n", i), fmt.Sprint("n", i), time.Minute)
 			must(err)
 		}
-		r, err := stores[0].Recount()
+		r, err := stores[0].Recount(func() {})
 		must(err)
 		c := r.accounts[a.no]
 		if c.spent != parts(m.spent) || c.late != parts(m.late) {

@@ -6,23 +6,75 @@ import (
 )
 
 // Recount adds up the store's books, each by itself.
-func (s *sqlStore) Recount() (r *recount, err error) {
+func (s *sqlStore) Recount(pinned func()) (r *recount, err error) {
 	err = s.snapshot(s.dialect.long, func(q *query) error {
-		r, err = recountOn(q)
+		r, err = recountOn(q, pinned)
 		return err
 	})
 	return r, err
 }
 
 // recountOn is Recount within a transaction.
-func recountOn(q *query) (*recount, error) {
+func recountOn(q *query, pinned func()) (*recount, error) {
 	r := &recount{accounts: map[uint32]*accountCount{}}
-	for _, count := range []func(*query) error{r.countAccounts, r.countBuckets, r.countPostings, r.countDays, r.countPages, r.countSums, r.countLeases, r.countCursors, r.countFeed} {
+	err := r.countAccounts(q) // the first read is the moment
+	pinned()
+	if err != nil {
+		return nil, err
+	}
+	for _, count := range []func(*query) error{r.countBuckets, r.countPostings, r.countDays, r.countPages, r.countSums, r.countLeases, r.countCursors, r.countFeed} {
 		if err := count(q); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
+}
+
+// Recount also has SQLite look at its file: whether every row is in every index.
+func (s *sqliteStore) Recount(pinned func()) (*recount, error) {
+	r, err := s.sqlStore.Recount(pinned)
+	if err != nil {
+		return nil, err
+	}
+	return r, s.read(func(q *query) error {
+		return q.each(func(rows *sql.Rows) error {
+			var found string
+			err := rows.Scan(&found)
+			if err == nil && found != "ok" {
+				r.fault("the database file is damaged: %s", found)
+			}
+			return err
+		}, "PRAGMA integrity_check(20)")
+	})
+}
+
+// usagePrint is a sum of usage by account, key, model, day and currency that is
+// the same, but for one chance in 2^64 or so, only where all its parts are: each
+// number counts times a factor that its place gives. So daily usage and single
+// requests are compared in full without room for either.
+type usagePrint uint64
+
+func (p *usagePrint) add(id *rollupKey, place int, c *cell) {
+	at := uint64(id.account)<<32 | uint64(id.key)
+	at = mix(at) ^ uint64(id.model)<<32 ^ uint64(uint32(id.day))
+	at = mix(at) ^ uint64(place)
+	count := func(n int64) {
+		at = mix(at)
+		*p += usagePrint((at | 1) * uint64(n))
+	}
+	count(c.requests)
+	for i := range lineCount {
+		count(c.tokens[i])
+		count(c.amounts[i])
+	}
+}
+
+// mix is the finalizer of splitmix64.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 func (r *recount) fault(format string, args ...any) {
@@ -92,23 +144,30 @@ func (r *recount) countPostings(q *query) error {
 
 func (r *recount) countDays(q *query) error {
 	return q.each(func(rows *sql.Rows) error {
-		var no uint32
+		var id rollupKey
+		var date int64
 		var currency Currency
-		var n int64
-		var sum Nano
-		if err := rows.Scan(&no, &currency, &n, &sum); err != nil {
+		var c cell
+		n, a := &c.tokens, &c.amounts
+		if err := rows.Scan(&id.account, &id.key, &date, &id.model, &currency, &c.requests,
+			&n[lineInput], &n[lineCacheRead], &n[lineCacheWrite], &n[lineOutput],
+			&a[lineInput], &a[lineCacheRead], &a[lineCacheWrite], &a[lineOutput]); err != nil {
 			return err
 		}
-		c := r.accounts[no]
-		if c == nil {
-			r.fault("daily usage of account %d, which does not exist", no)
+		count := r.accounts[id.account]
+		if count == nil {
+			r.fault("daily usage of account %d, which does not exist", id.account)
 			return nil
 		}
-		c.daily[currency.place()] += sum
-		c.dailyCount += n
+		id.day = dayOfDate(date)
+		for _, n := range c.amounts {
+			count.daily[currency.place()] += Nano(n)
+		}
+		count.dailyCount += c.requests
+		count.dailyPrint.add(&id, currency.place(), &c)
 		return nil
-	}, `SELECT account, currency, CAST(sum(requests) AS {I64}), `+sumAmounts+`
-		FROM usage_day GROUP BY account, currency`)
+	}, `SELECT account, api_key, day, model, currency, requests, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
+		input_amount, cache_read_amount, cache_write_amount, output_amount FROM usage_day`)
 }
 
 // countPages opens every page and checks that no record is there twice (I8),
@@ -143,6 +202,12 @@ func (r *recount) countPages(q *query) error {
 			c.detail.add(&rec.amounts)
 			c.detailShort += rec.shortfall
 			c.detailCount++
+			var cells [currencies]cell
+			rec.spread(&cells)
+			id := rollupKey{rec.account, rec.key, rec.model, rec.day}
+			for place := range cells {
+				c.detailPrint.add(&id, place, &cells[place])
+			}
 			r.requests++
 			return nil
 		})

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -33,6 +34,11 @@ func TestRecountFindsDamage(t *testing.T) {
 				"charge taken back":            {"UPDATE bucket SET avail = avail + 1, spent = spent - 1 WHERE spent > 0", "by postings", false},
 				"usage of nobody":              {"UPDATE usage_day SET account = 99", "does not exist", false},
 				"usage changed":                {"UPDATE usage_day SET input_amount = input_amount + 1", "by days", false},
+				"usage of another key":         {"UPDATE usage_day SET api_key = api_key + 1", "by day, key and model", false},
+				"usage of another day":         {"UPDATE usage_day SET day = day + 1", "by day, key and model", false},
+				"usage of another model":       {"UPDATE usage_day SET model = model + 1", "by day, key and model", false},
+				"tokens changed":               {"UPDATE usage_day SET output_tokens = output_tokens + 1", "by day, key and model", false},
+				"amount of another line":       {"UPDATE usage_day SET output_amount = output_amount - 1, input_amount = input_amount + 1", "by day, key and model", false},
 				"bucket of nobody":             {"INSERT INTO bucket(account, currency, day, granted, avail) VALUES(99, 1, 0, 1, 1)", "belongs to no account", false},
 				"posting changed":              {"UPDATE posting SET amount = amount - 1 WHERE book = 'customer'", "does not balance", false},
 				"posting moved to another":     {"UPDATE posting SET account = 2 WHERE book = 'customer' AND amount < 0", "by postings", false},
@@ -54,10 +60,18 @@ func TestRecountFindsDamage(t *testing.T) {
 					c.b.begin(0)
 					a := c.account("a", parts{0, 20, 100})
 					c.account("b", parts{0, 0, 1})
-					c.b.add(&record{kind: recHold, seq: 1, account: a})
-					c.b.add(&record{kind: recProgress, seq: 2, hold: 1, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 3}})
-					c.b.add(&record{kind: recSettle, seq: 3, hold: 3, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 30}, shortfall: 4})
+					var detail pageSet
+					detail.begin(0)
+					for _, r := range []record{
+						{kind: recHold, seq: 1, account: a},
+						{kind: recProgress, seq: 2, hold: 1, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 3}},
+						{kind: recSettle, seq: 3, hold: 3, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 30}, shortfall: 4},
+					} {
+						c.b.add(&r)
+						detail.add(&r)
+					}
 					c.apply()
+					c.must(c.AddPages(detail.list(), 1, 3))
 					c.recount()
 					var err error
 					if db != nil {
@@ -68,7 +82,7 @@ func TestRecountFindsDamage(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					r, err := c.Recount()
+					r, err := c.Recount(func() {})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -79,4 +93,66 @@ func TestRecountFindsDamage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// "A key could not be found any more, and verify said that all was well."
+func TestRecountFindsABrokenIndex(t *testing.T) {
+	t.Parallel()
+	f := openLedger(t)
+	f.account("a", usd)
+	f.key("a")
+	s := f.store.(*sqliteStore)
+	for _, text := range []string{
+		"PRAGMA writable_schema = ON",
+		"UPDATE sqlite_schema SET sql = 'CREATE INDEX api_key_account ON api_key(created_us)' WHERE name = 'api_key_account'",
+		"PRAGMA schema_version = 1000",
+		"PRAGMA writable_schema = OFF",
+	} {
+		if _, err := s.writer.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := s.Recount(func() {})
+	if err != nil || len(r.faults) == 0 || !strings.Contains(r.faults[0], "the database file is damaged") {
+		t.Errorf("found %v, %v", r, err)
+	}
+}
+
+// Beside traffic the single requests are compared, too.
+func TestVerifyBesideTrafficComparesTheDetail(t *testing.T) {
+	t.Parallel()
+	f := openLedger(t)
+	f.account("a", 1000*usd)
+	k, _ := f.key("a")
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				var h Hold
+				if d := f.Admit(&h, f.ask(k, 3)); d.Code != Admitted {
+					t.Errorf("denied with %d", d.Code)
+					return
+				}
+				f.settle(&h, 2)
+			}
+		})
+	}
+	for range 5 {
+		count, err := f.countStore()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := count.report(); len(r.Faults) > 0 || count.detailBehind {
+			t.Errorf("%v, detail behind: %v", r.Faults, count.detailBehind)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	f.recount()
 }

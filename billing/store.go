@@ -45,7 +45,9 @@ type Store interface {
 	ExpireDIEM(account uint32, day int32, nowUs int64) error
 	StaleDIEM(before int32) ([]staleDIEM, error)
 	Shortfall() (Nano, error)
-	Recount() (*recount, error)
+	// Recount adds everything up as it is at one moment, and calls pinned when that
+	// moment is past.
+	Recount(pinned func()) (*recount, error)
 
 	// Report runs do on one consistent state of the store, until ctx ends.
 	Report(ctx context.Context, do func(*query) error) error

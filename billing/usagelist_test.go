@@ -590,7 +590,7 @@ func TestPagesOfSchema2AreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	count, err := s.Recount()
+	count, err := s.Recount(func() {})
 	if err != nil || len(count.faults) > 0 {
 		t.Errorf("the recount finds %v, %v", count, err)
 	}
