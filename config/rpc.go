@@ -56,7 +56,22 @@ type RPCNetwork struct {
 	// by then; default 0: never.
 	HedgeAfter time.Duration `yaml:"hedge_after"`
 	Timeouts   RPCTimeouts   `yaml:"timeouts"`
+	Cache      RPCCache      `yaml:"cache"`
 	Upstreams  []RPCUpstream `yaml:"upstreams"`
+}
+
+// RPCCache keeps answers to single calls that cannot change any more: those
+// about blocks that all nodes tell are finalized, and constants of the chain.
+// They cost what any answer costs.
+type RPCCache struct {
+	Size Size `yaml:"size"` // memory of all answers; default 0: off
+	// MaxItem is the largest answer with its params that is kept; default 64KB,
+	// which is also the most: larger ones stream.
+	MaxItem Size          `yaml:"max_item"`
+	MaxAge  time.Duration `yaml:"max_age"` // of an answer; default 1h
+	// FinalEvery is how often nodes are asked for their finalized block while
+	// there is traffic that it matters to; default 10s.
+	FinalEvery time.Duration `yaml:"final_every"`
 }
 
 // RPCTimeouts are how long a node may take to begin its answer, by what is asked.

@@ -77,6 +77,12 @@ func (v *validator) network(path string, n *RPCNetwork) {
 	if n.HedgeAfter != 0 {
 		v.duration(path+".hedge_after", n.HedgeAfter, time.Millisecond, time.Minute)
 	}
+	if n.Cache.Size != 0 {
+		size(v, path+".cache.size", n.Cache.Size, 1<<20, 64<<30)
+	}
+	size(v, path+".cache.max_item", n.Cache.MaxItem, 1<<10, 64<<10)
+	v.duration(path+".cache.max_age", n.Cache.MaxAge, time.Second, 24*time.Hour)
+	v.duration(path+".cache.final_every", n.Cache.FinalEvery, 100*time.Millisecond, time.Hour)
 	t := path + ".timeouts"
 	v.duration(t+".read", n.Timeouts.Read, time.Millisecond, time.Hour)
 	v.duration(t+".heavy", n.Timeouts.Heavy, time.Millisecond, time.Hour)

@@ -392,6 +392,9 @@ func (c *Call) answerRPC(out *rpcAnswer) {
 	r.SetStatusCode(out.status)
 	r.Header.SetContentType("application/json")
 	c.setCharge(out.credits, out.cost)
+	if c.rpc.job.Cached {
+		r.Header.SetCanonical(c.snap.names.rpcCache, cacheHit)
+	}
 	switch {
 	case out.large:
 		c.relayRPC(out)
@@ -401,6 +404,8 @@ func (c *Call) answerRPC(out *rpcAnswer) {
 		r.SetBody(out.body)
 	}
 }
+
+var cacheHit = []byte("HIT")
 
 // setCharge puts the headers that say what was charged.
 func (c *Call) setCharge(credits int64, cost billing.Nano) {

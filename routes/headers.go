@@ -17,7 +17,7 @@ type headerNames struct {
 	version, modelID, modelName                               []byte
 	deprecationWarning, deprecationDate, deprecated, replaced []byte
 	balanceUSD, balanceDIEM                                   []byte
-	rpcCredits, rpcCost                                       []byte
+	rpcCredits, rpcCost, rpcCache                             []byte
 	blurred, violation, adultViolation, minor, enhanced       []byte
 
 	e2eeKey string // request header of end-to-end encryption
@@ -32,7 +32,7 @@ func newHeaderNames(brand string) headerNames {
 		blurred: name("is-blurred"), violation: name("is-content-violation"), adultViolation: name("is-adult-model-content-violation"),
 		minor: name("contains-minor"), enhanced: name("enhanced-prompt"),
 		balanceUSD: name("balance-usd"), balanceDIEM: name("balance-diem"),
-		rpcCredits: name("rpc-credits"), rpcCost: name("rpc-cost-usd"),
+		rpcCredits: name("rpc-credits"), rpcCost: name("rpc-cost-usd"), rpcCache: name("rpc-cache"),
 		e2eeKey: string(name("tee-client-pub-key")),
 	}
 }

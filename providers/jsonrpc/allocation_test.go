@@ -5,6 +5,8 @@ package jsonrpc
 import (
 	"strings"
 	"testing"
+
+	"farebox/config"
 )
 
 func batchOf(n int) []byte {
@@ -76,5 +78,23 @@ func BenchmarkJudgeLogs(b *testing.B) {
 	for b.Loop() {
 		j.Reset()
 		j.Write(answer)
+	}
+}
+
+// A constant that is kept costs no memory to give.
+func TestKeptAnswerAllocatesNothing(t *testing.T) {
+	n, now := caching(t, config.RPCCache{Size: 1 << 20, MaxItem: 64 << 10})
+	const ask = `{"jsonrpc":"2.0","id":7,"method":"eth_chainId","params":[]}`
+	j, _ := asked(t, n, ask, now)
+	answers(j, n.Nodes[0], `{"jsonrpc":"2.0","id":7,"result":"0x1"}`, now)
+	body := []byte(ask)
+	if allocs := testing.AllocsPerRun(200, func() {
+		j.Scan(body)
+		j.Resolve(n.Family)
+		if n.cache.find(j, now, true) == nil {
+			t.Fatal("the answer is not kept")
+		}
+	}); allocs != 0 {
+		t.Errorf("a kept answer allocates %v times", allocs)
 	}
 }

@@ -10,7 +10,7 @@
 // of a batch back into the order of its calls. [Classify] tells a node's answer
 // from a node that is busy, broken or without the method. A [Network] has the
 // upstreams of one chain with their weights, healths, heads and what was learnt
-// of them.
+// of them; one that keeps answers has a cache for what cannot change (cache.go).
 //
 // What may not enter: money, keys and clients' connections.
 package jsonrpc

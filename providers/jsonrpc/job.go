@@ -34,6 +34,7 @@ type Job struct {
 	Request
 	// Verdicts of the calls, after Run.
 	Verdicts []Verdict
+	Cached   bool   // the answer was kept from another request
 	Attempts int    // requests sent to nodes, over all calls
 	Node     string // that gave the answer, or the last that was asked
 	// Tee is shown what goes out of a large answer; nil: nobody.
@@ -43,9 +44,10 @@ type Job struct {
 	body []byte // as sent, when it was rebuilt
 	out  []byte // the answer, when it was put together
 	// place of each call's answer in that of a batch (match).
-	place []int
-	lens  lens
-	from  Trip
+	place  []int
+	lens   lens
+	lookup lookup
+	from   Trip
 }
 
 // Writes says whether some call changes the chain.
@@ -123,6 +125,10 @@ func (j *Job) Reset() {
 	j.Verdicts, j.body, j.out = j.Verdicts[:0], j.body[:0], j.out[:0]
 	j.Attempts, j.Node, j.main, j.from, j.Tee = 0, "", nil, Trip{}, nil
 	j.lens = lens{buf: j.lens.buf[:0]}
+	if cap(j.lookup.key) > keptBuffer {
+		j.lookup.key = nil
+	}
+	j.Cached, j.lookup = false, lookup{key: j.lookup.key[:0]}
 }
 
 // pinned is the node that the account reads from after a transaction.
@@ -134,8 +140,16 @@ func (j *Job) pinned(nowNs int64) *Node {
 	return nil
 }
 
-// single asks one call.
+// single asks one call, unless its answer is kept. An account that reads from
+// the node that took its transaction asks that node.
 func (j *Job) single(now int64) Result {
+	kept := j.from.Network.cache
+	if kept != nil {
+		if body := kept.find(j, now, j.pinned(now) == nil); body != nil {
+			j.Cached, j.Verdicts[0] = true, Succeeded
+			return Result{Body: body}
+		}
+	}
 	body := j.Body
 	if !j.Untouched {
 		j.body = j.appendSingle(j.body[:0], 0)
@@ -144,6 +158,9 @@ func (j *Job) single(now int64) Result {
 	r := j.call(&j.main, 0, body, nil, now)
 	j.Attempts = r.attempts
 	if r.Cause == proxy.None && !r.Large {
+		if kept != nil {
+			kept.store(j, j.main, time.Now().UnixNano())
+		}
 		r.Body = j.finish()
 	}
 	return r

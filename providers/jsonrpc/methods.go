@@ -17,6 +17,8 @@ type Method struct {
 	// Raw says that params[0] is a signed transaction that has the same hash
 	// however often it is sent, so that it can be sent again safely.
 	Raw bool
+
+	keep keepRule
 }
 
 // Class says how a method may be treated.
@@ -87,6 +89,7 @@ func parseFamilies(text string) map[string]*Family {
 			panic(fmt.Sprintf("jsonrpc: methods.txt has a bad line %q", line))
 		}
 		m := &Method{Name: words[0], Tier: tier, Class: Class(class), Index: len(f.Methods)}
+		m.keep = keepRules[f.Name][m.Name]
 		m.Raw = m.Name == "eth_sendRawTransaction" || f.Name == "solana" && m.Name == "sendTransaction"
 		f.Methods = append(f.Methods, m)
 		f.byName[m.Name] = m

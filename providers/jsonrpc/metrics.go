@@ -30,8 +30,28 @@ func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 	each("farebox_rpc_node_busy_total", "counter", func(u *Node) int64 { return u.busy.Load() })
 	fmt.Fprint(w, "# HELP farebox_rpc_node_head Number of the newest block or slot, 0 when it is not known.\n")
 	each("farebox_rpc_node_head", "gauge", func(u *Node) int64 { return u.head.Load() })
+	cached := func(name, kind string, value func(c *cache) int64) {
+		for i, n := range all.cached() {
+			if i == 0 {
+				fmt.Fprintf(w, "# TYPE %s %s\n", name, kind)
+			}
+			fmt.Fprintf(w, "%s{network=%q} %d\n", name, n.Name, value(n.cache))
+		}
+	}
+	cached("farebox_rpc_cache_hits_total", "counter", func(c *cache) int64 { return c.hits.Load() })
+	cached("farebox_rpc_final_block", "gauge", func(c *cache) int64 { return c.finals.top(nowNs) })
 	each("farebox_rpc_node_connections", "gauge", func(u *Node) int64 {
 		open, _ := u.Proxy.Conns()
 		return int64(open)
 	})
+}
+
+// cached are the networks that keep answers.
+func (all *Networks) cached() (list []*Network) {
+	for _, n := range all.Sorted {
+		if n.cache != nil {
+			list = append(list, n)
+		}
+	}
+	return list
 }

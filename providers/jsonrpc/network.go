@@ -37,6 +37,7 @@ type Network struct {
 	room        *room
 	pins        *pins
 	heads       *heads
+	cache       *cache // nil: off
 }
 
 // Node is one upstream of a network.
@@ -103,6 +104,15 @@ func NewNetworks(cfg *config.Config, prev *Networks) (*Networks, error) {
 			n.Nodes = append(n.Nodes, u)
 		}
 		n.heads = newHeads(n)
+		if n.Config.Cache.Size > 0 {
+			if n.cache = old.sameCache(n); n.cache == nil {
+				var err error
+				if n.cache, err = newCache(n); err != nil {
+					all.Close(prev)
+					return nil, err
+				}
+			}
+		}
 		all.Sorted = append(all.Sorted, n)
 		all.byName[n.Name] = n
 	}
@@ -118,18 +128,22 @@ func (all *Networks) Find(name string) *Network {
 	return all.byName[name]
 }
 
-// Close closes the connections of nodes that next (nil: nobody) does not use
-// any more.
+// Close closes the connections of nodes, and the caches, that next (nil:
+// nobody) does not use any more.
 func (all *Networks) Close(next *Networks) {
-	kept := map[*proxy.Target]bool{}
+	kept, caches := map[*proxy.Target]bool{}, map[*cache]bool{}
 	if next != nil {
 		for _, n := range next.byName {
+			caches[n.cache] = true
 			for _, u := range n.Nodes {
 				kept[u.Proxy] = true
 			}
 		}
 	}
 	for _, n := range all.byName {
+		if n.cache != nil && !caches[n.cache] {
+			n.cache.close()
+		}
 		for _, u := range n.Nodes {
 			if !kept[u.Proxy] {
 				u.Proxy.Close()
