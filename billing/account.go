@@ -27,8 +27,8 @@ type AccountState struct {
 	opened  int32
 	slot    int32 // of the first model that it used, whose window stands here
 	first   window
-
 	ledger  *Ledger
+
 	refill  Nano              // DIEM that a new day begins with
 	later   map[int32]dayDIEM // days that have begun before, when the clock was ahead; mostly nil
 	slots   []int32           // of the further models, same index as windows

@@ -344,16 +344,18 @@ func (j *journal) syncer() {
 // report success (notes: 2.6, P6).
 func (j *journal) sync() {
 	j.mu.Lock()
-	target, seg, retired, name := j.seq, j.seg, j.retired, ""
+	target, seg, retired, off, name := j.seq, j.seg, j.retired, 0, ""
 	if seg != nil {
-		name = seg.path
+		off, name = seg.off, seg.path
 	}
 	j.retired, j.dirty = nil, false
 	j.mu.Unlock()
 	if seg == nil || target == j.synced.Load() {
 		return
 	}
+	wrote := seg.pass(off)
 	err := j.syncSegments(seg, name, retired)
+	seg.reach(wrote)
 	if err == nil {
 		err = seg.mark(target)
 	}
@@ -368,6 +370,7 @@ func (j *journal) sync() {
 
 func (j *journal) syncSegments(seg *segment, name string, retired []*segment) error {
 	for _, s := range retired {
+		s.pass(j.size)
 		if err := errors.Join(s.mem.sync(), s.close()); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,6 +44,40 @@ func (m *mapping) bytes() []byte { return m.mem }
 
 // wrote is told of every change; a shared mapping needs nothing more.
 func (m *mapping) wrote(int, int) error { return nil }
+
+// ahead makes the pages of from to to ready to be written, so that no append
+// waits for a page fault. It is only about speed: an old kernel may not know it.
+func (m *mapping) ahead(from, to int) {
+	from, to = from&^pageMask, min((to+pageMask)&^pageMask, len(m.mem))
+	if from < to {
+		_ = unix.Madvise(m.mem[from:to], unix.MADV_POPULATE_WRITE)
+	}
+}
+
+// behind takes the pages out of the mapping that were written from from to to,
+// but for the one that to is in. A sync that found them there would protect each
+// for itself against further writing, and interrupt every core for it.
+func (m *mapping) behind(from, to int) {
+	from, to = max(from&^pageMask, pageMask+1), to&^pageMask
+	if from < to {
+		_ = unix.Madvise(m.mem[from:to], unix.MADV_DONTNEED)
+	}
+}
+
+var pageMask = os.Getpagesize() - 1
+
+// hugePages asks for pages of 2 MB for memory that was not used yet, where it
+// is that large. It is only about speed: not every system has them.
+func hugePages(at unsafe.Pointer, size uintptr) {
+	const huge = 2 << 20
+	if size < huge {
+		return
+	}
+	// What else of the heap lies in the first and the last page is welcome there.
+	before := uintptr(at) & (huge - 1)
+	all := (before + size + huge - 1) &^ (huge - 1)
+	_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(at, -int(before))), all), unix.MADV_HUGEPAGE)
+}
 
 func (m *mapping) sync() error {
 	for {

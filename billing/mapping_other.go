@@ -2,7 +2,10 @@
 
 package billing
 
-import "os"
+import (
+	"os"
+	"unsafe"
+)
 
 // mapping is a file with its content in memory; every change is written through.
 type mapping struct {
@@ -24,6 +27,11 @@ func (m *mapping) wrote(at, n int) error {
 	_, err := m.file.WriteAt(m.mem[at:at+n], int64(at))
 	return err
 }
+
+// There are no pages to care for.
+func (m *mapping) ahead(int, int)       {}
+func (m *mapping) behind(int, int)      {}
+func hugePages(unsafe.Pointer, uintptr) {}
 
 func (m *mapping) sync() error { return m.file.Sync() }
 

@@ -28,6 +28,9 @@ type registry struct {
 	loading  sync.Mutex    // one read of the store at a time; also guards byNo and accounts
 	byNo     map[int64]*Key
 	accounts map[uint32]*AccountState
+
+	keySlab     slab[Key]
+	accountSlab slab[AccountState]
 }
 
 const (
@@ -145,9 +148,9 @@ func (l *Ledger) adoptKey(row *keyRow) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := row.key(acct)
+	k := row.key(r.keySlab.take(), acct)
 	u := &k.first
-	k.use = u
+	k.use, u.keyRest = u, new(keyRest)
 	u.revoked.Store(row.revokedUs != 0)
 	day := l.today()
 	if l.node != nil {
@@ -172,13 +175,15 @@ func (l *Ledger) adoptKey(row *keyRow) (*Key, error) {
 	return k, nil
 }
 
-// key is the record of a row, without its state.
-func (r *keyRow) key(acct *AccountState) *Key {
-	return &Key{
-		ID: r.id, No: r.no, Account: acct, Type: r.typ, Last6: r.last6, Description: r.description,
+// key fills in the record of a row, without its state.
+func (r *keyRow) key(k *Key, acct *AccountState) *Key {
+	k.No, k.Account, k.expiresNs = r.no, acct, expiryNs(r.expiresUs)
+	k.keyRecord = &keyRecord{
+		ID: r.id, Type: r.typ, Last6: r.last6, Description: r.description,
 		Privacy: r.privacy, Period: r.period, LimitUSD: r.limitUSD, LimitDIEM: r.limitDIEM,
-		CreatedAt: fromMicro(r.createdUs), ExpiresAt: fromMicro(r.expiresUs), expiresNs: expiryNs(r.expiresUs),
+		CreatedAt: fromMicro(r.createdUs), ExpiresAt: fromMicro(r.expiresUs),
 	}
+	return k
 }
 
 // expiryNs is when a key expires, in Unix ns; 0: never. What lies beyond 2262
@@ -202,7 +207,7 @@ func (l *Ledger) replaceKey(row *keyRow) (*Key, error) {
 	if old == nil {
 		return nil, nil
 	}
-	k := row.key(old.Account)
+	k := row.key(new(Key), old.Account)
 	k.use = old.use
 	a := k.Account
 	a.mu.Lock()
@@ -295,7 +300,8 @@ func (l *Ledger) account(no uint32) (*AccountState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read account %d: %w", no, err)
 	}
-	a := &AccountState{ID: row.id, Name: row.name, no: no, ledger: l, day: day, avail: row.avail, refill: row.diemDaily, spent: row.spent, slot: noSlot}
+	a := r.accountSlab.take()
+	*a = AccountState{ID: row.id, Name: row.name, no: no, ledger: l, day: day, avail: row.avail, refill: row.diemDaily, spent: row.spent, slot: noSlot}
 	switch {
 	case l.node != nil:
 		if err := l.node.lease(a); err != nil {

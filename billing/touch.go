@@ -9,7 +9,7 @@ import (
 // touch is when a key was last used, to the second. Every request looks at it,
 // so it is written once a second and is on a list at most once.
 type touch struct {
-	second atomic.Int64 // Unix
+	second atomic.Uint32 // Unix
 	listed atomic.Bool
 }
 
@@ -22,7 +22,7 @@ type touched struct {
 // Touch records that the key was used now.
 func (k *Key) Touch(nowNs int64) {
 	t := &k.use.touch
-	second := nowNs / int64(time.Second)
+	second := uint32(nowNs / int64(time.Second))
 	if t.second.Load() >= second {
 		return
 	}
@@ -36,7 +36,7 @@ func (k *Key) Touch(nowNs int64) {
 }
 
 // lastUsed is when the key was last used in this process, in Unix µs.
-func (u *keyUse) lastUsed() int64 { return u.touch.second.Load() * 1e6 }
+func (u *keyUse) lastUsed() int64 { return int64(u.touch.second.Load()) * 1e6 }
 
 // flush writes what is listed. What cannot be written is tried again.
 func (t *touched) flush(store Store) error {
@@ -68,14 +68,14 @@ func (t *touched) flush(store Store) error {
 // tally counts the requests of a key in the calendar minute and hour, for the
 // answer to what it has used; nothing is decided on it.
 type tally struct {
-	minute, hour     int32
+	minute           int32
 	inMinute, inHour int32
 }
 
 func (t *tally) add(nowNs int64) {
 	if minute := int32(nowNs / minuteNs); minute != t.minute {
-		if hour := minute / 60; hour != t.hour {
-			t.hour, t.inHour = hour, 0
+		if minute/60 != t.minute/60 {
+			t.inHour = 0
 		}
 		t.minute, t.inMinute = minute, 0
 	}
@@ -89,7 +89,7 @@ func (t *tally) at(nowNs int64) (inMinute, inHour int64) {
 	if t.minute == minute {
 		inMinute = int64(t.inMinute)
 	}
-	if t.hour == minute/60 {
+	if t.minute/60 == minute/60 {
 		inHour = int64(t.inHour)
 	}
 	return inMinute, inHour
