@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"farebox/bench/upstream"
 )
@@ -416,5 +417,50 @@ func TestRewritingKeepsToThePrivacyOfTheKey(t *testing.T) {
 	checkRefusal(t, &imageRefusal{status: 403, code: "UNAUTHORIZED", field: "enhance_prompt", words: []string{"private"}}, status, answer)
 	if n := s.scribe.requests(); n != 0 {
 		t.Errorf("the prompt went out %d times", n)
+	}
+}
+
+// Many requests at once, whose rewriting works, fails, is slow or withheld, and
+// whose clients leave: each is charged what came of it, and nothing stays held.
+func TestRewritingUnderLoad(t *testing.T) {
+	requests := 160
+	if raceDetector() {
+		requests = 48
+	}
+	s := startWritingStudio(t, "1000", "prompt_timeout: 1s", "prompt_timeout: 30s")
+	kinds := []struct {
+		words string
+		price money // of a picture and its words
+		leave bool
+	}{
+		{"a cat", 10_000_000 + rewrite, false}, {"THINKS", 10_000_000 + rewrite, false}, {"STATUS", 10_000_000, false}, {"WORDY", 10_000_000, false},
+		{"UNENDING", 10_000_000, false}, {"BLOCKED", 0, false}, {"BREAKS", 10_000_000, false}, {"SLOW", 0, true},
+	}
+	var worth, next atomic.Int64
+	var work sync.WaitGroup
+	for range 8 {
+		work.Add(1)
+		go func() {
+			defer work.Done()
+			for i := next.Add(1); i <= int64(requests); i = next.Add(1) {
+				k := kinds[int(i)%len(kinds)]
+				ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+				if k.leave {
+					cancel()
+					ctx, cancel = context.WithTimeout(context.Background(), time.Duration(i)*time.Millisecond)
+				}
+				status, answer := s.ask(ctx, "/image/generate", `{"model":"simulated-pixels","prompt":"`+k.words+`","width":64,"height":64,"enhance_prompt":true,"format":"png"}`)
+				cancel()
+				if status != 200 && !k.leave || status != 0 && k.leave {
+					t.Errorf("%s: %d %.300s", k.words, status, answer)
+				}
+				worth.Add(int64(k.price))
+			}
+		}()
+	}
+	work.Wait()
+	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
+	if a := s.settled()["a"]; a.Spent != money(worth.Load()) || a.USD+a.Spent != 1_000_000_000_000 {
+		t.Errorf("charged %s for what is worth %s", a.Spent, money(worth.Load()))
 	}
 }

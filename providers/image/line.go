@@ -430,8 +430,8 @@ func (l *line) remake(m *Image, f func(context.Context) ([]byte, error)) *dialec
 	return nil
 }
 
-// note is what embed_exif_metadata writes: the client's own words and numbers,
-// nothing of the upstream.
+// note is what embed_exif_metadata writes: the words and numbers that the
+// picture was made of, nothing of the upstream.
 func (l *line) note(m *Image) picture.Note {
 	j := l.job
 	b := []byte(j.Prompt + "\n")
