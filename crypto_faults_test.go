@@ -96,6 +96,33 @@ func TestCryptoNoNodeAnswers(t *testing.T) {
 	c.spent(5)
 }
 
+// A node that refuses a request with a status answers it, for what an error
+// costs; what its status says of itself costs nothing (addendum 13, Upstream).
+func TestCryptoStatusesOfNodes(t *testing.T) {
+	t.Parallel()
+	c := startChain(t, 1, "      head_every: 0s\n")
+	total := int64(0)
+	for _, status := range []int{400, 401, 402, 403, 404, 405, 408, 409, 415, 418, 422, 429, 431, 451, 500, 501, 502, 503} {
+		c.nodes[0].Fault(upstream.NodeFaults{Status: status})
+		pays := slices.Contains([]int{400, 405, 409, 415, 418, 422, 431, 451}, status)
+		for body, credits := range map[string]int64{chainID: 5, threeCalls: 15} {
+			got, header, answer := c.rpc(body)
+			if !pays {
+				if got != 500 || header.Get("X-Svc-Rpc-Credits") != "" {
+					t.Errorf("status %d gives %d %v %s", status, got, header, answer)
+				}
+				continue
+			}
+			if got != 200 || !strings.Contains(answer, "the node refused the request") {
+				t.Errorf("status %d gives %d %s", status, got, answer)
+			}
+			c.charged(header, credits)
+			total += credits
+		}
+	}
+	c.spent(total)
+}
+
 // Batches that a node refuses are asked call by call, and the node is given no
 // more of them; calls that a node is too busy for are asked elsewhere.
 func TestCryptoBatchesThatNodesRefuse(t *testing.T) {

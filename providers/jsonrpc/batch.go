@@ -146,7 +146,7 @@ func (j *Job) batchRefusal(a *attempt, r reply, status int) reply {
 		return r
 	}
 	switch {
-	case status == 413 || status == 400 || status == 422:
+	case status >= 400 && (status == 413 || statusMeaning(status) == Final):
 		r.kind = unbatched
 	case status >= 400 && status < 500 || status == 503:
 		r.kind = busy

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -132,15 +133,20 @@ func byText(text string, code int64) Meaning {
 	return Final
 }
 
-// statusMeaning is what an HTTP status of a node says.
+// ofTheNode are the statuses from 400 to 499 that speak of the node, its address
+// or the operator's plan, and not of the request: nobody pays for them.
+var ofTheNode = []int{401, 402, 403, 404, 407, 408, 410, 421, 425, 426, 429}
+
+// statusMeaning is what an HTTP status of a node says. Refusals of the request
+// itself cost what an error costs (addendum 13, Upstream).
 func statusMeaning(status int) Meaning {
 	switch {
 	case status >= 200 && status < 300:
 		return Final
 	case status == 413:
 		return Unbatched
-	case status == 400 || status == 422:
-		return Final // if the body is an answer; else the node is broken
+	case status >= 400 && status < 500 && !slices.Contains(ofTheNode, status):
+		return Final
 	}
 	return Busy
 }

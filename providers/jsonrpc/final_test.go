@@ -162,3 +162,36 @@ func TestWhatIsKept(t *testing.T) {
 	f("eth_getCode", `"0x"`, never)
 	f("eth_chainId", `"0x1"`, 0)
 }
+
+// Whatever clients and nodes write, an answer is kept only for blocks up to
+// those asked for, and nothing breaks.
+func FuzzKeep(f *testing.F) {
+	for _, s := range [][3]string{
+		{"eth_getBlockByNumber", `["0x10",false]`, `{"number":"0x10"}`}, {"eth_getLogs", `[{"fromBlock":"0x1","toBlock":"0x10"}]`, `[{}]`},
+		{"eth_getTransactionReceipt", `["0xa"]`, `{"blockNumber":"0x1"}`}, {"eth_getBlockReceipts", `["0x10"]`, `[`}, {"eth_chainId", ``, `1`},
+	} {
+		f.Add(s[0], []byte(s[1]), []byte(s[2]))
+	}
+	evm := FamilyOf("evm")
+	f.Fuzz(func(t *testing.T, method string, params, result []byte) {
+		m := evm.Find([]byte(method))
+		if m == nil {
+			return
+		}
+		var r Request
+		if r.Scan(append(append([]byte(`{"method":"eth_call","params":`), params...), '}')) != nil {
+			params = nil // no node gets it
+		}
+		asked, ok := m.keep.blockAsked(params)
+		if !ok {
+			return
+		}
+		block, ok := m.keep.blockOf(asked, result)
+		if !ok {
+			return
+		}
+		if c := m.keep.class; c == keepNever || block < 0 || (c == keepNumber || c == keepRange) && block != asked {
+			t.Fatalf("%s%s with the result %s is kept for block %d", method, params, result, block)
+		}
+	})
+}

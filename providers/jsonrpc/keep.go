@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -130,9 +131,7 @@ func empty(result []byte) bool {
 	case "", "null", `""`, `"0x"`:
 		return true
 	default:
-		if text[0] == '[' || text[0] == '{' {
-			return len(bytes.TrimSpace(result[1:len(result)-1])) == 0
-		}
-		return false
+		// Brackets without anything between them.
+		return len(text) < 2 || text[0] == '[' && strings.TrimSpace(text[1:]) == "]" || text[0] == '{' && strings.TrimSpace(text[1:]) == "}"
 	}
 }
