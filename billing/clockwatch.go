@@ -110,6 +110,9 @@ func (l *Ledger) clockSet(m *clockMove) {
 		for i := range a.windows {
 			m.window(&a.windows[i])
 		}
+		if a.credits != nil {
+			a.credits.clockSet(m.now)
+		}
 		a.mu.Unlock()
 	}
 	for _, k := range keys {

@@ -69,10 +69,24 @@ func (c *creditHours) commit(h *Hold, n int64) {
 // correct replaces what a hold took by what it used.
 func (c *creditHours) correct(h *Hold, used, nowNs int64) {
 	c.roll(nowNs)
-	if c.newest-h.creditHour < creditSpan {
-		c.taken[h.creditHour%creditSpan] += used - h.credits
+	if at := min(h.creditHour, c.newest); c.newest-at < creditSpan {
+		c.taken[at%creditSpan] += used - h.credits
 	}
 	h.credits = 0
+}
+
+// clockSet moves the hours back with a clock that was ahead: requests of all the
+// time until it is there again would count as of one hour.
+func (c *creditHours) clockSet(nowNs int64) {
+	ahead := c.newest - nowNs/hourNs
+	if ahead <= 1 {
+		return // it counts as standing still
+	}
+	was := c.taken
+	for h := c.newest - creditSpan + 1; h <= c.newest; h++ {
+		c.taken[(h-ahead)%creditSpan] = was[h%creditSpan]
+	}
+	c.newest -= ahead
 }
 
 // creditCap is this node's part of a cap.

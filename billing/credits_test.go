@@ -162,3 +162,43 @@ func TestNodesShareTheCreditsOfADay(t *testing.T) {
 		}
 	}
 }
+
+// "The clock was wrong for a minute, and the account was blocked for a month":
+// what was counted while it was ahead goes back with it.
+func TestCreditsComeBackAfterTheClockWasAhead(t *testing.T) {
+	t.Parallel()
+	f := openLedger(t)
+	f.account("a", 1000*usd)
+	k, _ := f.key("a")
+	ask := func(n int64) (*Hold, DenialCode) {
+		h := &Hold{}
+		d := f.Admit(h, f.capped(k, n, 100))
+		return h, d.Code
+	}
+	const ahead = 40 * 24 * time.Hour
+	f.clock.advance(ahead)
+	running, code := ask(60)
+	if code != Admitted {
+		t.Fatal(code)
+	}
+	f.clock.advance(-ahead)
+	f.clockSet(&clockMove{step: -int64(ahead), now: f.clock.nano()})
+	if _, code := ask(50); code != RateCredits {
+		t.Errorf("60 and 50 of 100 credits: %d", code)
+	}
+	running.Void(f.clock.nano())
+	all, code := ask(100)
+	if code != Admitted {
+		t.Errorf("the 60 were given back, and 100 of 100 credits are refused with %d", code)
+	}
+	f.settle(all, 1)
+	if _, code := ask(100); code != Admitted {
+		t.Errorf("nothing was used, and 100 of 100 credits are refused with %d", code)
+	}
+	f.clock.advance(25 * time.Hour)
+	if h, code := ask(100); code != Admitted {
+		t.Errorf("25 hours later: %d", code)
+	} else {
+		h.Void(f.clock.nano())
+	}
+}

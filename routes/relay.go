@@ -79,10 +79,11 @@ func (c *Call) Pass(p []byte) (out []byte, stop bool) {
 	return out, false
 }
 
-// progress journals the cost so far, at most every progressEvery.
+// progress journals the cost so far, at most every progressEvery. A stream that
+// has produced nothing costs nothing (addendum 19.2), after a crash, too.
 func (c *Call) progress(produced int64) {
 	now := time.Now().UnixNano()
-	if now-c.progressNs < progressEvery || c.chat.Embedding {
+	if now-c.progressNs < progressEvery || produced == 0 || c.chat.Embedding {
 		return
 	}
 	c.progressNs = now

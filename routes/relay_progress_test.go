@@ -1,0 +1,57 @@
+package routes
+
+import (
+	"testing"
+	"time"
+
+	"farebox/billing"
+	"farebox/config"
+	"farebox/providers/dialect"
+)
+
+// "The process was killed while the model was still thinking, and I paid for my
+// prompt": a stream that has produced nothing is free, after a crash, too.
+func TestCrashBeforeTheFirstTokenChargesNothing(t *testing.T) {
+	t.Parallel()
+	const usd = billing.Nano(1_000_000_000)
+	for produced, charged := range map[int64]billing.Nano{0: 0, 5: 15 * usd} {
+		o := billing.Options{Dir: t.TempDir(), Brand: "svc"}
+		ledger, err := billing.Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ledger.CreateAccount("a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := ledger.Credit("a", billing.USD, 100*usd, "", ""); err != nil {
+			t.Fatal(err)
+		}
+		_, secret, err := ledger.CreateKey(billing.NewKey{Account: "a", Type: billing.Inference})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &Call{likely: 10, model: &dialect.Model{Price: &config.Price{Input: 1_000_000_000_000, Output: 1_000_000_000_000}}}
+		if c.key, err = ledger.Lookup([]byte(secret)); err != nil {
+			t.Fatal(err)
+		}
+		ask := billing.Admission{Key: c.key, Slot: -1, Hold: 50 * usd, Min: 50 * usd, NowNs: time.Now().UnixNano()}
+		if d := ledger.Admit(&c.hold, &ask); d.Code != billing.Admitted {
+			t.Fatal(d.Code)
+		}
+		c.progress(produced)
+		// The hold stays open, as in a process that dies.
+		if err := ledger.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if ledger, err = billing.Open(o); err != nil {
+			t.Fatal(err)
+		}
+		accounts, err := ledger.Accounts()
+		if err != nil || accounts[0].Spent != charged {
+			t.Errorf("%d tokens: %s were charged, %v", produced, accounts[0].Spent, err)
+		}
+		if err := ledger.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
