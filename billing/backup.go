@@ -49,6 +49,9 @@ func (l *Ledger) Backup(path string) (info BackupInfo, err error) {
 	}
 	next := path + ".part"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return info, fmt.Errorf("cannot write the backup: %s exists; another backup is being written, or one was cut off: remove it then, or give a new name", next)
+	}
 	if err != nil {
 		return info, fmt.Errorf("cannot write the backup: %w", err)
 	}

@@ -422,3 +422,20 @@ func TestRefusedBackupLeavesTheDatabaseEmpty(t *testing.T) {
 		t.Errorf("into the same database: %v", err)
 	}
 }
+
+// A backup that was cut off leaves its beginning; the next one under that name
+// says what it is.
+func TestBackupBesideAHalfOneSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	f := openLedger(t)
+	path := filepath.Join(t.TempDir(), "backup")
+	if err := os.WriteFile(path+".part", []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Backup(path); err == nil || !strings.Contains(err.Error(), "remove it") {
+		t.Errorf("%v", err)
+	}
+	if half, err := os.ReadFile(path + ".part"); err != nil || string(half) != "half" {
+		t.Errorf("what another may be writing was touched: %q, %v", half, err)
+	}
+}

@@ -323,7 +323,7 @@ func (c *controlClient) call(q *controlRequest) (*controlResponse, error) {
 	}
 	line, err := c.in.ReadBytes('\n')
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the running farebox's answer: %w", err)
+		return nil, fmt.Errorf("cannot read the running farebox's answer: %w; it may have done what it was asked: look before you ask again, a credit under a --ref is booked once", err)
 	}
 	res := &controlResponse{}
 	if err := json.Unmarshal(line, res); err != nil {

@@ -309,3 +309,31 @@ func FuzzControl(f *testing.F) {
 		}
 	})
 }
+
+// "The command ended with i/o timeout, so I credited again": an answer that is
+// lost says that it may have been done.
+func TestLostAnswerOfARunningServerSaysSo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ln, err := net.Listen("unix", filepath.Join(dir, controlName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = bufio.NewReader(conn).ReadBytes('\n')
+		_ = conn.Close()
+	}()
+	c, err := dialControl(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, _, err := c.Credit("a", USD, usd, "", ""); err == nil || !strings.Contains(err.Error(), "look before you ask again") {
+		t.Errorf("the credit ended with %v", err)
+	}
+}
