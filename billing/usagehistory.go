@@ -30,11 +30,17 @@ const (
 	// historySettled is the age from which a request is in the store with its
 	// detail, or is not the last of what is there.
 	historySettled = 3 * time.Second
+	// othersWrite is how long after a request another node has its detail in the
+	// store, with a margin: it writes each second, or puts it off when busy.
+	othersWrite = projectEvery + 1500*time.Millisecond
 )
 
 // UsageHistory gives the first page of a history.
 func (l *Ledger) UsageHistory(k *Key, q HistoryQuery) (UsageHistory, error) {
 	now := l.now() / 1000
+	if q.ToUs == 0 && l.severalNodes() {
+		q.ToUs = now // up to here awaitOthers waits
+	}
 	if end := now + historySkew.Microseconds(); q.ToUs == 0 || q.ToUs > end {
 		q.ToUs = end
 	}
@@ -60,8 +66,16 @@ func (l *Ledger) history(k *Key, c *usageCursor) (h UsageHistory, err error) {
 	more, err := l.historyPage(a, place, c, &h)
 	// Only what came last can be missing; earlier pages need not wait for it.
 	if err == nil && (!more || h.Entries[len(h.Entries)-1].AtUs > l.now()/1000-historySettled.Microseconds()) {
-		if behind := !l.detailed(a); behind {
+		upTo := c.ToUs
+		if more {
+			upTo = h.Entries[len(h.Entries)-1].AtUs
+		}
+		waited := l.awaitOthers(upTo)
+		behind := !l.detailed(a)
+		if behind {
 			h.Behind = !l.showDetail(a)
+		}
+		if waited || behind {
 			more, err = l.historyPage(a, place, c, &h)
 		}
 	}
@@ -74,6 +88,24 @@ func (l *Ledger) history(k *Key, c *usageCursor) (h UsageHistory, err error) {
 		h.Next = l.makeCursor(a, c)
 	}
 	return h, nil
+}
+
+// severalNodes says whether other nodes write to the store, too.
+func (l *Ledger) severalNodes() bool { return l.node != nil && l.node.live.Load() > 1 }
+
+// awaitOthers waits until what other nodes served up to a time (Unix µs) is in
+// the store. A page that went beyond it would hide those requests for ever:
+// whoever reads on begins after its last entry.
+func (l *Ledger) awaitOthers(upToUs int64) (waited bool) {
+	if !l.severalNodes() {
+		return false
+	}
+	wait := time.Duration(upToUs-l.now()/1000)*time.Microsecond + othersWrite
+	if wait <= 0 {
+		return false
+	}
+	time.Sleep(min(wait, historySkew+othersWrite))
+	return true
 }
 
 func (l *Ledger) historyPage(a *AccountState, place int, c *usageCursor, h *UsageHistory) (more bool, err error) {

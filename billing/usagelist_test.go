@@ -595,3 +595,46 @@ func TestPagesOfSchema2AreCounted(t *testing.T) {
 		t.Errorf("the recount finds %v, %v", count, err)
 	}
 }
+
+// "I read the history from one node to its end, went on from there, and what
+// another node had served just before was in neither part." A node on a busy
+// machine may be late, so one of five tries is enough.
+func TestHistoryWaitsForOtherNodes(t *testing.T) {
+	t.Parallel()
+	nodes := nodesOn(t, servers.Database(t), 2, func(int, *Options) {})
+	f := &fixture{t: t, clock: newTestClock(), Ledger: nodes[0]}
+	f.account("a", 10*usd)
+	_, secret, err := f.CreateKey(NewKey{Account: "a", Type: Inference})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(60 * time.Second); !nodes[0].severalNodes(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the first node does not know the second")
+		}
+	}
+	var keys [2]*Key
+	for i, l := range nodes {
+		if keys[i], err = l.Lookup([]byte(secret)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var shown []int
+	for served := 1; served <= 5; served++ {
+		l := nodes[1]
+		var h Hold
+		if d := l.Admit(&h, &Admission{Key: keys[1], Slot: -1, Hold: 1000, Min: 1000, NowNs: l.now()}); d.Code != Admitted {
+			t.Fatalf("denied with %d", d.Code)
+		}
+		h.Settle(Settlement{Cost: 1000, Status: 200, NowNs: l.now()})
+		time.Sleep(time.Millisecond) // the end of a history is not in it
+		list, err := nodes[0].UsageHistory(keys[0], HistoryQuery{PageSize: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown = append(shown, len(list.Entries)); len(list.Entries) == served {
+			return
+		}
+	}
+	t.Errorf("after each request of the other node the history has %v", shown)
+}
