@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -342,7 +343,7 @@ func banner(w io.Writer, cfg *config.Config, addr net.Addr, node string, keys *d
 	if node != "" {
 		fmt.Fprintf(w, "  node       %s, journal in %s\n", node, cfg.LedgerDir())
 	}
-	secret, more := "<API key>", "farebox key create --account "+demoAccount
+	secret, more := "<API key>", program()+" key create --account "+demoAccount
 	if cfg.Store != defaultStore && !cfg.SharedStore() {
 		more += " --store " + cfg.Store
 	}
@@ -587,7 +588,7 @@ func accountCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return f.print(cmd, a, "", [][]string{{"account", a.Name}, {"id", a.ID}, {"next:", "farebox account credit " + quoted(a.Name) + " 100" + f.given()}})
+				return f.print(cmd, a, "", [][]string{{"account", a.Name}, {"id", a.ID}, {"next:", program() + " account credit " + quoted(a.Name) + " 100" + f.given()}})
 			})
 		},
 	}
@@ -647,6 +648,10 @@ the columns before it are what is left beside that. --json has it by currency.`,
 	cmd.AddCommand(create, list, credit, refundCommand(&f), diemCommand(&f))
 	return cmd
 }
+
+// program is what the operator typed to start this, so that what is told to be
+// typed next works, too: `make run` leaves ./farebox outside of the PATH.
+func program() string { return filepath.ToSlash(os.Args[0]) }
 
 // quoted is a name as a shell reads it.
 func quoted(name string) string {

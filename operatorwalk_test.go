@@ -27,8 +27,8 @@ func TestForgottenConfigMakesNoLedger(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	next := regexp.MustCompile(`next: +(farebox .*)`).FindStringSubmatch(out)
-	if next == nil || next[1] != "farebox account credit 'big corp' 100 --store here" {
+	next := regexp.MustCompile(`next: +\S+ (.*)`).FindStringSubmatch(out)
+	if next == nil || next[1] != "account credit 'big corp' 100 --store here" {
 		t.Errorf("what follows is %q in %s", next, out)
 	}
 	if out, err := runIn(t, dir, "account", "credit", "big corp", "100", "--store", "here"); err != nil || !strings.Contains(out, "100 USD") {

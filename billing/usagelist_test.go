@@ -601,7 +601,11 @@ func TestPagesOfSchema2AreCounted(t *testing.T) {
 // machine may be late, so one of five tries is enough.
 func TestHistoryWaitsForOtherNodes(t *testing.T) {
 	t.Parallel()
-	nodes := nodesOn(t, servers.Database(t), 2, func(int, *Options) {})
+	times := nodeTimes{
+		beat: 200 * time.Millisecond, ttl: 30 * time.Second, poll: 20 * time.Millisecond, keep: 50 * time.Millisecond,
+		idle: time.Second, ask: 30 * time.Second, recall: 3 * time.Second,
+	}
+	nodes := nodesOn(t, servers.Database(t), 2, func(_ int, o *Options) { o.times = times })
 	f := &fixture{t: t, clock: newTestClock(), Ledger: nodes[0]}
 	f.account("a", 10*usd)
 	_, secret, err := f.CreateKey(NewKey{Account: "a", Type: Inference})
@@ -627,7 +631,7 @@ func TestHistoryWaitsForOtherNodes(t *testing.T) {
 			t.Fatalf("denied with %d", d.Code)
 		}
 		h.Settle(Settlement{Cost: 1000, Status: 200, NowNs: l.now()})
-		time.Sleep(time.Millisecond) // the end of a history is not in it
+		time.Sleep(100 * time.Millisecond) // the nodes differ a little in what time it is
 		list, err := nodes[0].UsageHistory(keys[0], HistoryQuery{PageSize: 100})
 		if err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func serveRateLimits(g *Gateway, c *Call) *Error {
 	if err != nil {
 		return c.reportFailed(err)
 	}
-	c.setBalance(have.USD+have.Bundled, have.DIEM)
+	c.setBalance(have.USD, have.DIEM)
 	b := []byte(`{"data":{"accessPermitted":`)
 	b = strconv.AppendBool(b, have.CanConsume)
 	b = append(b, `,"apiTier":{"id":"`+apiTier+`","isCharged":true},"balances":{"USD":`...)

@@ -13,7 +13,7 @@ func serveBalance(g *Gateway, c *Call) *Error {
 	if err != nil {
 		return c.reportFailed(err)
 	}
-	c.setBalance(balance.USD+balance.Bundled, balance.DIEM)
+	c.setBalance(balance.USD, balance.DIEM)
 	can := "false"
 	if balance.CanConsume {
 		can = "true"
