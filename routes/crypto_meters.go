@@ -40,6 +40,9 @@ func (r *rpcCall) observe(c *Call, took time.Duration) {
 // log adds what a log line says of blockchain calls: no params and no hashes.
 func (r *rpcCall) log(e *zerolog.Event) *zerolog.Event {
 	e = e.Str("network", r.network.Name).Int("calls", len(r.job.Calls)).Int64("credits", r.credits)
+	if r.job.Cached {
+		e = e.Bool("cached", true)
+	}
 	if r.job.Node != "" {
 		e = e.Str("upstream", r.job.Node).Int("attempts", r.job.Attempts)
 	}

@@ -22,6 +22,9 @@ type cache struct {
 	m      *ristretto.Cache[uint64, *kept]
 	finals *finals
 	hits   atomic.Int64
+	// compares says that constants, too, are only taken from nodes that agree on
+	// the chain's blocks: one of them may be on another chain.
+	compares bool
 
 	mu     sync.RWMutex // m must not be used while and after it is closed
 	closed bool
@@ -52,7 +55,7 @@ func newCache(n *Network) (*cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the cache of network %s: %w", n.Name, err)
 	}
-	return &cache{config: c, seed: maphash.MakeSeed(), m: m, finals: newFinals(n)}, nil
+	return &cache{config: c, seed: maphash.MakeSeed(), m: m, finals: newFinals(n), compares: n.Family.Name == "evm" && len(n.Nodes) > 1}, nil
 }
 
 // lookup is one call on its way through the cache.
@@ -78,7 +81,7 @@ func (c *cache) find(j *Job, nowNs int64, read bool) []byte {
 	if !ok {
 		return nil
 	}
-	if m.keep.class != keepConst {
+	if m.keep.class != keepConst || c.compares {
 		c.finals.touch(j.from.Proxy, nowNs)
 	}
 	l.rule, l.asked, l.generation = &m.keep, asked, c.finals.generation.Load()
@@ -118,6 +121,9 @@ func (c *cache) store(j *Job, a *attempt, nowNs int64) {
 	}
 	if l.rule.class == keepConst {
 		block = 0
+		if c.compares && (l.top == 0 || !c.finals.agreed(a.node, nowNs)) {
+			return
+		}
 	} else if block > min(l.top, c.finals.top(nowNs)) || !c.finals.agreed(a.node, nowNs) {
 		return
 	}

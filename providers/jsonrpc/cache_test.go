@@ -117,6 +117,28 @@ func TestAnswerOfAnotherChainIsNotGiven(t *testing.T) {
 	n.cache.store(j, a, now) // and must not panic
 }
 
+// Of several nodes one may be on another chain: what it says of itself is not
+// kept either.
+func TestConstantsOfNodesThatDisagreeAreNotKept(t *testing.T) {
+	const ask, answer = `{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`, `{"jsonrpc":"2.0","id":1,"result":"0x1"}`
+	for _, compares := range []bool{false, true} {
+		n, now := caching(t, config.RPCCache{Size: 1 << 20, MaxItem: 64 << 10})
+		n.cache.compares = compares
+		n.cache.finals.agrees[0].Store(0)
+		j, _ := asked(t, n, ask, now)
+		answers(j, n.Nodes[0], answer, now)
+		if _, body := asked(t, n, ask, now); (body == nil) != compares {
+			t.Errorf("with several nodes %v: kept %s", compares, body)
+		}
+		n.cache.finals.agrees[0].Store(now)
+		j, _ = asked(t, n, ask, now)
+		answers(j, n.Nodes[0], answer, now)
+		if _, body := asked(t, n, ask, now); string(body) != answer {
+			t.Errorf("of a node that agrees: kept %s", body)
+		}
+	}
+}
+
 // What is kept stays within its bounds.
 func TestCacheIsBounded(t *testing.T) {
 	n, now := caching(t, config.RPCCache{Size: 1 << 20, MaxItem: 10 << 10})
