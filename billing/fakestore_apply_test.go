@@ -1,0 +1,176 @@
+package billing
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+func (c *fakeConn) Applied(s sink) (seq uint64, err error) {
+	err = c.as("Applied", func(n *fakeNode) error { seq = n.applied[s]; return nil })
+	return seq, err
+}
+
+func (c *fakeConn) OpenProgress() (list []record, err error) {
+	err = c.as("OpenProgress", func(n *fakeNode) error {
+		for _, hold := range slices.Sorted(maps.Keys(n.progress)) {
+			list = append(list, n.progress[hold])
+		}
+		return nil
+	})
+	return list, err
+}
+
+func (c *fakeConn) advance(n *fakeNode, s sink, first, last uint64) (done bool) {
+	if n.applied[s] >= last {
+		return true
+	}
+	if n.applied[s] != first-1 {
+		c.db.fault("node %d: %s is at %d, the batch is %d to %d", n.no, s, n.applied[s], first, last)
+	}
+	n.applied[s] = last
+	return false
+}
+
+func (db *fakeStore) fault(format string, args ...any) {
+	db.faults = append(db.faults, fmt.Sprintf(format, args...))
+}
+
+// Apply takes charges out of the node's leases, then out of what is left, then
+// out of the house.
+func (c *fakeConn) Apply(b *batch) error {
+	return c.as("Apply", func(n *fakeNode) error {
+		if c.advance(n, sinkLedger, b.first, b.last) {
+			return nil
+		}
+		for i := range b.rollups {
+			c.db.charge(n, &b.rollups[i])
+		}
+		for _, sum := range b.shortfall {
+			c.db.short += sum
+		}
+		for hold, r := range b.progress {
+			n.progress[hold] = r
+		}
+		for _, hold := range b.resolved {
+			delete(n.progress, hold)
+		}
+		return nil
+	})
+}
+
+func (db *fakeStore) charge(n *fakeNode, u *rollup) {
+	for place := range u.cells {
+		a := u.cells[place].amounts
+		sum := Nano(a[0] + a[1] + a[2] + a[3])
+		if sum == 0 {
+			continue
+		}
+		bucket := db.bucket(u.account, place, u.day)
+		day := u.day
+		if place != inDIEM {
+			day = 0
+		}
+		lease := fakeLease{fakeBucket{u.account, place, day}, n.no}
+		fromLease := min(sum, db.leases[lease])
+		db.leases[lease] -= fromLease
+		bucket.escrow -= fromLease
+		fromLeft := min(sum-fromLease, bucket.avail)
+		bucket.avail -= fromLeft
+		bucket.spent += fromLease + fromLeft
+		db.charged[place] += fromLease + fromLeft
+		late := sum - fromLease - fromLeft
+		db.late += late
+		db.short += late
+		if u.key == 0 {
+			continue
+		}
+		k := db.keys[u.key-1]
+		use := fakeUse{int64(u.key), quotaPlace(place), u.day}
+		db.used[use] += sum
+		quota := fakeQuota{n.no, int64(u.key), quotaPlace(place), k.period.number(u.day)}
+		db.quotas[quota] -= min(sum, db.quotas[quota])
+	}
+}
+
+func (c *fakeConn) AddPages(pages []*usagePage, first, last uint64) error {
+	return c.as("AddPages", func(n *fakeNode) error {
+		if c.advance(n, sinkUsage, first, last) {
+			return nil
+		}
+		for _, p := range pages {
+			if err := p.each(func(r *record) error {
+				id := fmt.Sprint(n.no, "/", r.seq)
+				if c.db.seen[id] {
+					c.db.fault("record %s is there twice", id)
+				}
+				c.db.seen[id] = true
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (c *fakeConn) StaleDIEM(before int32) (list []staleDIEM, err error) {
+	err = c.do("StaleDIEM", func() error {
+		for id, b := range c.db.buckets {
+			if id.place == inDIEM && id.day < before && b.avail > 0 {
+				list = append(list, staleDIEM{id.account, id.day})
+			}
+		}
+		slices.SortFunc(list, func(a, b staleDIEM) int { return compare(a.account, b.account)*2 + compare(a.day, b.day) })
+		return nil
+	})
+	return list, err
+}
+
+func (c *fakeConn) ExpireDIEM(account uint32, day int32, _ int64) error {
+	return c.do("ExpireDIEM", func() error {
+		b := c.db.bucket(account, inDIEM, day)
+		b.expired += b.avail
+		b.avail = 0
+		return nil
+	})
+}
+
+func (c *fakeConn) Shortfall() (n Nano, err error) {
+	err = c.do("Shortfall", func() error { n = c.db.short; return nil })
+	return n, err
+}
+
+// Recount checks the invariants of the whole store.
+func (c *fakeConn) Recount(pinned func()) (r *recount, err error) {
+	pinned()
+	err = c.do("Recount", func() error {
+		r = &recount{accounts: map[uint32]*accountCount{}, charged: c.db.charged.total(), faults: c.db.check()}
+		r.requests = int64(len(c.db.seen))
+		for _, a := range c.db.accounts {
+			r.accounts[a.no] = &accountCount{}
+		}
+		return nil
+	})
+	return r, err
+}
+
+func (db *fakeStore) check() []string {
+	faults := slices.Clone(db.faults)
+	escrow := map[fakeBucket]Nano{}
+	for id, n := range db.leases {
+		escrow[id.fakeBucket] += n
+		if n < 0 {
+			faults = append(faults, fmt.Sprintf("lease %+v is %d", id, n))
+		}
+	}
+	for id, b := range db.buckets {
+		if b.granted != b.avail+b.escrow+b.spent+b.expired || min(b.avail, b.escrow, b.spent, b.expired) < 0 {
+			faults = append(faults, fmt.Sprintf("bucket %+v: %+v", id, *b))
+		}
+		if escrow[id] != b.escrow {
+			faults = append(faults, fmt.Sprintf("bucket %+v has %d in escrow, the leases %d", id, b.escrow, escrow[id]))
+		}
+	}
+	return faults
+}

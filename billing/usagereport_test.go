@@ -1,0 +1,176 @@
+package billing
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// With the store refusing writes a list shows what is there, and says so.
+func TestListingSaysThatItIsBehind(t *testing.T) {
+	var store *faultyStore
+	f := openLedger(t, withFaults(&store))
+	f.account("a", usd)
+	k, _ := f.key("a")
+	f.spend(k, 2, 1000)
+	if _, err := f.Usage(k, UsageQuery{Limit: 10, Page: 1}); err != nil {
+		t.Fatal(err)
+	}
+	store.before.Store(true)
+	f.spend(k, 1, 1000)
+	list, err := f.Usage(k, UsageQuery{Limit: 10, Page: 1})
+	if err != nil || !list.Behind || list.Total != 2 {
+		t.Errorf("%d entries, behind %v, %v", list.Total, list.Behind, err)
+	}
+	store.before.Store(false)
+	list, err = f.Usage(k, UsageQuery{Limit: 10, Page: 1})
+	if err != nil || list.Behind || list.Total != 3 {
+		t.Errorf("with the store back: %d entries, behind %v, %v", list.Total, list.Behind, err)
+	}
+}
+
+// A page deep inside must not need what lies before it: with ten million
+// entries that would be gigabytes. Here everything else is damaged.
+func TestListingOpensOnlyWhatItShows(t *testing.T) {
+	onEngines(t, func(t *testing.T, f *fixture) {
+		o := FillOptions{Entries: 60_000, Keys: 3, Models: 3, Days: 40, Seed: 1}
+		filled, err := f.Fill(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := f.Lookup([]byte(filled.Secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		middle := f.clock.nano()/1000 - 20*24*hourUs
+		db := sqlOf(f.store).writer
+		if _, err := db.Exec("UPDATE usage_page SET data = $3 WHERE last_us < $1 OR first_us > $2", middle-24*hourUs, middle+24*hourUs, []byte{0}); err != nil {
+			t.Fatal(err)
+		}
+		list, err := f.Usage(k, UsageQuery{Limit: 500, Page: 60})
+		if err != nil || len(list.Entries) != 500 || list.Total != filled.Entries {
+			t.Errorf("page 60 has %d of %d entries, %v", len(list.Entries), list.Total, err)
+		}
+		for _, q := range []UsageQuery{{Limit: 1, Page: 1}, {Limit: 500, Page: 1, Ascending: true}} {
+			if _, err := f.Usage(k, q); !errors.Is(err, errPage) {
+				t.Errorf("%+v: a damaged page gives %v", q, err)
+			}
+		}
+		h, err := f.UsageHistory(k, HistoryQuery{FromUs: middle, PageSize: 1000})
+		if err != nil || len(h.Entries) != 1000 || h.Entries[0].AtUs < middle {
+			t.Errorf("the history has %d entries, %v", len(h.Entries), err)
+		}
+	})
+}
+
+// What Fill makes up is in all books alike.
+func TestFilledLedgerAddsUp(t *testing.T) {
+	onEngines(t, func(t *testing.T, f *fixture) {
+		f.account("a", usd)
+		k, _ := f.key("a")
+		f.spend(k, 3, 1000)
+		filled, err := f.Fill(context.Background(), FillOptions{Entries: 20_000, Keys: 2, Models: 4, Days: 100, Seed: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.reopen()
+		if r := f.recount(); r.Requests != filled.Requests+3 || r.Charged != filled.Charged+3000 {
+			t.Errorf("%d requests for %s; made up were %d for %s", r.Requests, r.Charged, filled.Requests, filled.Charged)
+		}
+		k, err = f.Lookup([]byte(filled.Secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.spend(k, 1, 1000)
+		list, err := f.Usage(k, UsageQuery{Limit: 1, Page: 1})
+		if err != nil || list.Total != filled.Entries+1 {
+			t.Errorf("%d entries after one more request, %v; made up were %d", list.Total, err, filled.Entries)
+		}
+	})
+}
+
+// "The report hung and with it my dashboard."
+func TestSlowReportEndsInTime(t *testing.T) {
+	onEngines(t, func(t *testing.T, f *fixture) {
+		f.account("a", usd)
+		k, _ := f.key("a")
+		f.reportFor = 100 * time.Millisecond
+		began := time.Now()
+		err := f.report(func(q *query) error {
+			var n int64
+			return q.row("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 2000000000) SELECT count(*) FROM c").Scan(&n)
+		})
+		if took := time.Since(began); !errors.Is(err, ErrReportTimeout) || took > 5*time.Second {
+			t.Errorf("a query without end gave %v after %s", err, took)
+		}
+		f.reportFor = reportLimit
+		if _, err := f.Usage(k, UsageQuery{Limit: 1, Page: 1}); err != nil {
+			t.Errorf("the next report fails: %v", err)
+		}
+	})
+}
+
+// A ledger of schema 2 has pages that nobody counted, some over the end of an hour.
+func TestPagesOfSchema2AreCounted(t *testing.T) {
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, databaseFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := strings.TrimSuffix(schema, schema3)
+	if old == schema {
+		t.Fatal("the schema does not end with that of version 3")
+	}
+	if _, err := db.Exec(sqliteDialect.words.Replace(old) + "; PRAGMA user_version = 2; INSERT INTO account(id, name, created_us) VALUES('u', 'a', 1)"); err != nil {
+		t.Fatal(err)
+	}
+	x := rand.New(rand.NewPCG(3, 3))
+	var model usageModel
+	us, seq := 1_790_000_000_000_000-10*hourUs, uint64(1)
+	for range 20 {
+		p := usagePage{}
+		for range 1 + x.IntN(100) {
+			us += x.Int64N(hourUs / 50)
+			seq += 1 + x.Uint64N(2)
+			r := madeUp(x, 1, seq, us)
+			p.add(r)
+			model = r.appendEntries(model, 1, anyPlace)
+		}
+		if _, err := db.Exec("INSERT INTO usage_page VALUES($1, 1, $2, $3, $4, $5, $6, $7)", p.account, p.first, p.last, p.firstUs, p.lastUs, p.requests, p.data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := openSQLite(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	err = s.Report(context.Background(), func(q *query) error {
+		i, err := newUsageIndex(q, 1, anyPlace, nil)
+		if err != nil {
+			return err
+		}
+		var got []usagePosition
+		err = i.walk(usagePosition{}, forever, func(e *UsageEntry) bool { got = append(got, e.at); return true })
+		if i.total() != int64(len(model)) || !slices.Equal(got, positions(model)) {
+			t.Errorf("%d entries, counted as %d; %d are right", len(got), i.total(), len(model))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count, err := s.Recount(func() {})
+	if err != nil || len(count.faults) > 0 {
+		t.Errorf("the recount finds %v, %v", count, err)
+	}
+}
