@@ -181,8 +181,8 @@ func againPostgres(err error) bool {
 			return true
 		case strings.HasPrefix(e.Code, "57P"), strings.HasPrefix(e.Code, "08"): // the server ends or starts
 			return true
-		case e.Code == "42P07", e.Code == "23505" && strings.HasPrefix(e.ConstraintName, "pg_"):
-			return true // two created the same table at once
+		case e.Code == "42P07", e.Code == "42710", e.Code == "23505" && strings.HasPrefix(e.ConstraintName, "pg_"):
+			return true // two created the same table at once; it is a type, too
 		}
 		return false
 	}

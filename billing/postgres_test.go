@@ -92,6 +92,7 @@ func TestOnlyWhatMaySucceedIsTriedAgain(t *testing.T) {
 		{&pgconn.PgError{Code: "08006"}, true},
 		{&pgconn.PgError{Code: "23505", ConstraintName: "account_name_key"}, false},
 		{&pgconn.PgError{Code: "23505", ConstraintName: "pg_type_typname_nsp_index"}, true},
+		{&pgconn.PgError{Code: "42710"}, true},  // type "schema_version" already exists
 		{&pgconn.PgError{Code: "23514"}, false}, // a balance below zero
 		{&pgconn.PgError{Code: "57014"}, false}, // statement timeout
 		{errFenced, false},
