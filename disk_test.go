@@ -260,21 +260,22 @@ func TestDirectoryThatCannotBeWrittenIsRefusedInWords(t *testing.T) {
 		cmd.Dir, cmd.SysProcAttr = dir, as
 		return untilExit(t, cmd)
 	}
-	refused := func(what, store string) {
+	refused := func(what, store string, commands ...[]string) {
 		t.Helper()
-		for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"account", "list"}} {
+		for _, args := range commands {
 			text, exit := run(append(args, "--store", store)...)
 			if exit != 1 || !strings.Contains(text, "must be able to write to "+store) || strings.Count(text, "\n") != 1 {
 				t.Errorf("%s: %s ends with %d and says\n%s", what, args[0], exit, text)
 			}
 		}
 	}
-	refused("an empty directory", empty)
-	refused("no directory", filepath.Join(empty, "store"))
+	serve, create, list := []string{"serve", "--listen", "127.0.0.1:0"}, []string{"account", "create", "--name", "a"}, []string{"account", "list"}
+	refused("an empty directory", empty, serve, create)
+	refused("no directory", filepath.Join(empty, "store"), serve, create)
 	mode(0o555, 0o444)
-	refused("everything", store)
+	refused("everything", store, serve, create, list)
 	mode(0o555, 0o644)
-	refused("the directories", store)
+	refused("the directories", store, serve, create, list)
 	mode(0o755, 0o644)
 	if text, exit := run("account", "list", "--store", store); exit != 0 || !strings.Contains(text, " 10 ") {
 		t.Errorf("once it is writable it ends with %d and says\n%s", exit, text)

@@ -242,12 +242,17 @@ func (s *lease) gives(a *AccountState, list []want) []want {
 		left -= w.amounts[i]
 	}
 	a.avail.sub(&w.amounts)
+	// Until the store has told what is there then. A request that looks for
+	// money meanwhile must not believe that there is less.
+	s.unleased.add(&w.amounts)
 	if w.amounts != (parts{}) {
 		list = append(list, w)
 	}
 	if s.giveAmount == giveAll {
 		for _, u := range s.limited {
-			if w := u.giveRoom(); w.amounts != (parts{}) {
+			w := u.giveRoom()
+			u.lease.unleased.add(&w.amounts)
+			if w.amounts != (parts{}) {
 				list = append(list, w)
 			}
 		}

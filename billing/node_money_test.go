@@ -306,3 +306,36 @@ func TestDIEMOfTheDayOnTwoNodes(t *testing.T) {
 		return m.expired == 4*usd-usd-usd/2 && m.spent == 5*usd+usd/2 && m.avail == 0 && m.escrow == 0
 	})
 }
+
+// "I was refused while my money was on its way from one place to another":
+// what a node gives back counts until the store has it.
+func TestMoneyOnItsWayBackIsNotGone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	limit := 5 * usd
+	_, secret := c.account(10*usd, func(n *NewKey) { n.LimitUSD = &limit })
+	k := c.lookup(0, secret)
+	var h Hold
+	if d := admitOn(k, &h, 4*usd, 4*usd); d.Code != Admitted {
+		t.Fatalf("denied with %d", d.Code)
+	}
+	h.Void(c.nodes[0].now())
+	a := k.Account
+	var seen atomic.Int64
+	look := func(call string) (before, after bool) {
+		if call == "Return" && seen.Load() == 0 {
+			seen.Store(int64(a.sources(k, 4*usd).reach))
+		}
+		return false, false
+	}
+	c.conns[0].cut.Store(&look)
+	c.eventually("money goes back", func() bool {
+		a.mu.Lock()
+		a.lease.give(a, giveAll)
+		a.mu.Unlock()
+		return seen.Load() != 0
+	})
+	if got := Nano(seen.Load()); got < 4*usd {
+		t.Errorf("%s of 4 USD could be had while it was on its way", got)
+	}
+}
