@@ -26,8 +26,14 @@ type desk struct {
 	giving  []*AccountState
 	looking []*AccountState
 	active  []*AccountState // admitted something of late
-	round   chan struct{}   // closed when what is queued now has been tried
+	round   *round          // that will try what is queued now
 	bell    chan struct{}
+}
+
+// round is one step of the desk, for those who wait for it.
+type round struct {
+	tried    chan struct{} // closed at its end
+	answered bool          // by the store; written before that
 }
 
 // operation is a Grant or a Return whose outcome is not known yet.
@@ -36,6 +42,7 @@ type operation struct {
 	give   bool
 	wants  []want
 	owners []*AccountState // of wants
+	tried  bool            // and without an answer
 }
 
 const (
@@ -46,8 +53,10 @@ const (
 )
 
 func (d *desk) init(n *node) {
-	d.n, d.round, d.bell = n, make(chan struct{}), make(chan struct{}, 1)
+	d.n, d.round, d.bell = n, newRound(), make(chan struct{}, 1)
 }
+
+func newRound() *round { return &round{tried: make(chan struct{})} }
 
 // ask, give, look and list queue an account; the caller holds its mutex.
 func (d *desk) ask(a *AccountState)  { d.queue(&d.asking, a, &a.lease.asking) }
@@ -96,14 +105,17 @@ func (d *desk) run() {
 }
 
 // step does what is queued. false: the store did not answer and there is more.
-func (d *desk) step() bool {
+func (d *desk) step() (answered bool) {
 	d.ops.Lock()
 	defer d.ops.Unlock()
 	d.mu.Lock()
 	round := d.round
-	d.round = make(chan struct{})
+	d.round = newRound()
 	d.mu.Unlock()
-	defer close(round)
+	defer func() {
+		round.answered = answered
+		close(round.tried)
+	}()
 	if d.n.state.Load() == nodeFenced {
 		return true
 	}
@@ -190,12 +202,16 @@ func (d *desk) finish() bool {
 		return false
 	}
 	if err != nil {
+		o.tried = true
 		return errors.Is(err, errFenced)
 	}
 	d.pending = nil
 	for i := range list {
 		a, w, f := o.owners[i], &o.wants[i], &list[i]
 		a.mu.Lock()
+		if o.tried {
+			d.look(a) // it may have been carried out the first time: the answer is as old
+		}
 		if o.give {
 			a.lease.know(a, f)
 		} else {

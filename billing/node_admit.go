@@ -226,14 +226,14 @@ func (n *node) await(queue func(), a *AccountState) bool {
 	n.desk.mu.Unlock()
 	n.desk.knock()
 	if n.t.manual {
-		n.desk.step()
-		return !n.away.Load()
+		return n.desk.step() && !n.away.Load()
 	}
 	timeout := time.NewTimer(n.t.ask)
 	defer timeout.Stop()
 	select {
-	case <-round:
-		return !n.away.Load() && n.state.Load() == nodeOpen
+	case <-round.tried:
+		// Not whether the store is away by now: it may have come back since.
+		return round.answered && n.state.Load() == nodeOpen
 	case <-timeout.C:
 		n.heard(errNoAnswer)
 		return false

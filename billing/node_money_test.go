@@ -339,3 +339,41 @@ func TestMoneyOnItsWayBackIsNotGone(t *testing.T) {
 		t.Errorf("%s of 4 USD could be had while it was on its way", got)
 	}
 }
+
+// "I was refused for what the store had said before I paid in": an answer that
+// came at the second try is as old as the first, and a step that failed stays
+// failed for those who waited for it, even if the store is back before they look.
+func TestLateAnswersAreNotTakenForNews(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2, func(c *cluster) {
+		c.times.manual, c.times.mono = true, func() int64 { return 1 }
+	})
+	id, secret := c.account(0)
+	k := c.lookup(0, secret)
+	a, n := k.Account, c.nodes[0].node
+	lose := func(call string) (before, after bool) { return false, call == "Grant" }
+	c.conns[0].cut.Store(&lose)
+	a.wait(k, 10*usd)
+	a.mu.Lock()
+	n.desk.ask(a)
+	a.mu.Unlock()
+	n.desk.mu.Lock()
+	round := n.desk.round
+	n.desk.mu.Unlock()
+	n.desk.step()
+	c.heal(0)
+	n.heard(nil)
+	if <-round.tried; round.answered {
+		t.Error("a step whose answer was lost counts as answered")
+	}
+	if _, _, err := c.nodes[1].Credit(id, USD, 10*usd, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	if !n.desk.step() {
+		t.Fatal("the store does not answer")
+	}
+	if from := a.sources(k, 10*usd); from.reach < 10*usd {
+		t.Errorf("%s can be had of the 10 USD that were paid in before the answer came", from.reach)
+	}
+	a.wait(k, -10*usd)
+}
