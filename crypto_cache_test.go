@@ -153,7 +153,9 @@ func TestCryptoCache(t *testing.T) {
 	before := n.count(`eth_getTransactionReceipt["0xa"]`)
 	// Another text is another question, whatever it means.
 	for _, other := range []string{`[ "0xa"]`, `["0xa",{"a":1,"a":2}]`, `["0xa",{"a":2,"a":1}]`, `["0xA"]`} {
-		n.set(func() { n.result[`eth_getTransactionReceipt`+other] = `{"blockNumber":"0x11","of":` + fmt.Sprintf("%q", other) + `}` })
+		n.set(func() {
+			n.result[`eth_getTransactionReceipt`+other] = `{"blockNumber":"0x11","of":` + fmt.Sprintf("%q", other) + `}`
+		})
 		hit, first := c.hit(call("1", "eth_getTransactionReceipt", other))
 		if hit || !strings.Contains(first, fmt.Sprintf("%q", other)) {
 			t.Errorf("%s has the answer of another: %s", other, first)
