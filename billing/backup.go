@@ -144,7 +144,7 @@ func Restore(path string, o Options) (info BackupInfo, err error) {
 // emptyStore opens the store to restore into. undo removes what it made.
 func emptyStore(o *Options) (_ archive, undo func(), err error) {
 	if o.Shared != "" {
-		store, err := openPostgres(o.Shared)
+		store, err := openPostgres(o.Shared, o.storeAhead)
 		return store, func() {}, err
 	}
 	for _, name := range []string{databaseFile, pepperFile, journalSub} {

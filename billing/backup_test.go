@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"farebox/bench/servers"
 )
@@ -110,14 +111,16 @@ func TestBackupMovesBetweenEngines(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared := servers.Database(t)
-	if info, err := Restore(path, Options{Shared: shared}); err != nil || info.Engine != "SQLite" {
+	// The server has the clock of this machine; the ledger has that of the test.
+	ahead := time.Until(f.clock.now())
+	if info, err := Restore(path, Options{Shared: shared, storeAhead: ahead}); err != nil || info.Engine != "SQLite" {
 		t.Fatalf("%+v, %v", info, err)
 	}
-	if _, err := Restore(path, Options{Shared: shared}); err == nil {
+	if _, err := Restore(path, Options{Shared: shared, storeAhead: ahead}); err == nil {
 		t.Error("restored over a ledger")
 	}
 	o := f.options
-	o.Dir, o.Shared = t.TempDir(), shared
+	o.Dir, o.Shared, o.storeAhead = t.TempDir(), shared, ahead
 	g := &fixture{t: t, clock: f.clock, options: o}
 	g.open()
 	k, err := g.Lookup([]byte(secret))

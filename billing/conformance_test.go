@@ -50,7 +50,7 @@ var engines = []struct {
 // openNode opens a shared store and joins it.
 func openNode(t testing.TB, address, name string) *postgresStore {
 	t.Helper()
-	s, err := openPostgres(address)
+	s, err := openPostgres(address, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,6 +91,7 @@ type Options struct {
 	wrapStore   func(Store) Store
 	limits      func(*sharedLimits)   // adjusts them before the first call
 	openShared  func() (Store, error) // instead of Shared
+	storeAhead  time.Duration         // what Shared adds to its server's clock, beside Clock
 	times       nodeTimes
 }
 
@@ -217,7 +218,7 @@ func (l *Ledger) openStore(o *Options) (err error) {
 	}
 	open := o.openShared
 	if open == nil {
-		open = func() (Store, error) { return openPostgres(o.Shared) }
+		open = func() (Store, error) { return openPostgres(o.Shared, o.storeAhead) }
 	}
 	db, err := open()
 	if err != nil {

@@ -38,7 +38,7 @@ func TestPasswordIsInNoError(t *testing.T) {
 			v := *u
 			v.User = url.UserPassword("postgres", secret)
 			change(&v)
-			s, err := openPostgres(v.String())
+			s, err := openPostgres(v.String(), 0)
 			if err == nil {
 				_ = s.Close()
 				t.Fatal("it was opened")
@@ -53,7 +53,7 @@ func TestPasswordIsInNoError(t *testing.T) {
 			}
 		})
 	}
-	if _, err := openPostgres("postgres://postgres:" + secret + "@host:port/x"); err == nil || strings.Contains(err.Error(), "s3cr") {
+	if _, err := openPostgres("postgres://postgres:"+secret+"@host:port/x", 0); err == nil || strings.Contains(err.Error(), "s3cr") {
 		t.Errorf("a malformed address gives %v", err)
 	}
 }

@@ -124,7 +124,7 @@ func TestNodesThatStartTogetherMigrateOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range nodes {
 		wg.Go(func() {
-			s, err := openPostgres(address)
+			s, err := openPostgres(address, 0)
 			if err != nil {
 				t.Errorf("node %d: %v", i, err)
 				return
@@ -153,7 +153,7 @@ func TestNodesThatStartTogetherMigrateOnce(t *testing.T) {
 	if _, err := stores[0].writer.Exec("UPDATE schema_version SET version = version + 1"); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := openPostgres(address); err == nil || !strings.Contains(err.Error(), "newer farebox") {
+	if s, err := openPostgres(address, 0); err == nil || !strings.Contains(err.Error(), "newer farebox") {
 		t.Errorf("a store of a newer version was opened: %v", err)
 		_ = s.Close()
 	}
