@@ -36,6 +36,10 @@ func New(o Options) *Proxy {
 	return &Proxy{watch: newWatcher(o.Tick, o.ClientStall, o.HalfCloseGone), stall: o.ClientStall, panic: o.OnPanic}
 }
 
+// OnPanic is Options.OnPanic for who is made after the Proxy; to be called
+// before anything is served.
+func (p *Proxy) OnPanic(f func(v any)) { p.panic = f }
+
 // Active is the number of exchanges under way.
 func (p *Proxy) Active() int { return p.watch.active() }
 

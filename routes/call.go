@@ -125,30 +125,42 @@ func (c *Call) setQuotaHeaders() {
 	setQuota(&c.ctx.Response.Header, &c.quota, &c.number)
 }
 
-// end observes the request and gives the Call back. A hold that is still open
-// here belongs to a request that failed: nothing of it is charged.
+// end observes the request and gives the Call back.
 func (c *Call) end() {
-	if c.hold.Open() {
-		c.hold.Void(time.Now().UnixNano())
-	}
-	if c.lead != nil {
-		// Without an answer that was kept it is as if it had not been.
-		c.lead.Forget()
-		c.lead = nil
-	}
-	c.x.Close()
-	if c.drains.Swap(false) {
-		c.g.drains.Add(-1)
-	}
+	c.release()
 	if !c.relaying {
 		c.status = c.ctx.Response.StatusCode()
 	}
 	c.observe()
 	c.giveRPC()
 	g := c.g
-	g.metrics.active.Add(-1)
 	c.reset()
 	g.calls.Put(c)
+}
+
+// release gives back what the request has taken from others: the one list for
+// requests that came to their end and for those whose handler panicked. A step
+// that panics does not keep the others from being taken.
+func (c *Call) release() {
+	defer c.g.metrics.active.Add(-1)
+	defer c.releaseRPC()
+	defer func() {
+		if c.drains.Swap(false) {
+			c.g.drains.Add(-1)
+		}
+	}()
+	defer c.x.Close()
+	defer func() {
+		if c.lead != nil {
+			// Without an answer that was kept it is as if it had not been.
+			c.lead.Forget()
+			c.lead = nil
+		}
+	}()
+	if c.hold.Open() {
+		// It belongs to a request that failed: nothing of it is charged.
+		c.hold.Void(time.Now().UnixNano())
+	}
 }
 
 func (c *Call) observe() {

@@ -83,13 +83,23 @@ type rpcCall struct {
 	turn    bool  // it has one of its account's places
 }
 
+// releaseRPC lets the account's next request have its turn and ends what was
+// begun at the nodes.
+func (c *Call) releaseRPC() {
+	r := c.rpc
+	if r == nil {
+		return
+	}
+	if r.turn {
+		r.turn = false
+		c.g.ledger.GiveTurn(c.key.Account)
+	}
+	r.job.Close()
+}
+
 // giveRPC gives the pooled part back.
 func (c *Call) giveRPC() {
 	if r := c.rpc; r != nil {
-		if r.turn {
-			c.g.ledger.GiveTurn(c.key.Account)
-			r.turn = false
-		}
 		r.job.Reset()
 		r.network, r.credits = nil, 0
 		c.rpc = nil
@@ -428,7 +438,6 @@ func appendCost(b []byte, cost billing.Nano) []byte {
 // relayRPC attaches a large answer to the response. It is judged to its end
 // while it goes out.
 func (c *Call) relayRPC(out *rpcAnswer) {
-	c.relaying, c.status = true, 200
 	answer := *out
 	if c.lead != nil {
 		c.rpc.job.Tee = c.lead.Record
@@ -452,5 +461,5 @@ func (c *Call) relayRPC(out *rpcAnswer) {
 			c.hold.Void(time.Now().UnixNano())
 		}
 	}, c.onDone)
-	c.ctx = nil
+	c.relaying, c.status, c.ctx = true, 200, nil
 }

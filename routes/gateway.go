@@ -83,6 +83,7 @@ func New(o Options, cfg *config.Config) (*Gateway, error) {
 	g.web3 = newWeb3Desk(o.Ledger)
 	g.newStudio(o, &cfg.Images)
 	g.metrics = newMeters(g)
+	o.Proxy.OnPanic(func(v any) { g.notePanic("an answer on its way", v) })
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
 	if err := g.Reload(cfg); err != nil {
 		return nil, err
@@ -152,8 +153,8 @@ func (g *Gateway) serve(ctx *fasthttp.RequestCtx, row *route) {
 	c.begin(ctx, row)
 	panicking := true
 	defer func() {
-		if panicking {
-			c.abandon()
+		if panicking && !c.relaying { // else what relays or delivers the answer ends it
+			c.release() // the Call is not used again: who knows what it holds
 		}
 	}()
 	if err := c.identify(row.access); err != nil {

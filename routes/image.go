@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -27,9 +26,7 @@ func (g *Gateway) newStudio(o Options, cfg *config.Images) {
 	g.fetcher = o.Fetch
 	g.studio = image.New(image.Options{
 		Proxy: o.Proxy, Fetch: o.Fetch, Limit: cfg.Timeout, Room: int64(cfg.Memory),
-		OnPanic: func(v any) {
-			g.log.Error().Interface("panic", v).Bytes("stack", debug.Stack()).Msg("making a picture panicked")
-		},
+		OnPanic: func(v any) { g.notePanic("the making of a picture", v) },
 	})
 }
 

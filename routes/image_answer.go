@@ -94,7 +94,6 @@ func (p *pictures) deliver(body proxy.Source, contentType string) {
 	c, r := p.Call, p.result
 	c.ctx.Response.SetStatusCode(200)
 	c.ctx.Response.Header.SetContentType(contentType)
-	c.relaying, c.status = true, 200
 	c.g.proxy.Deliver(c.ctx, body, func(_ int64, err error) {
 		r.Release()
 		if err != nil && c.cause == "" {
@@ -102,7 +101,7 @@ func (p *pictures) deliver(body proxy.Source, contentType string) {
 		}
 		c.end()
 	})
-	c.ctx = nil
+	c.relaying, c.status, c.ctx = true, 200, nil
 }
 
 // deliverJSON is deliver for JSON, compressed where the client takes that

@@ -20,6 +20,7 @@ type meters struct {
 	active   atomic.Int64
 	statuses [600]atomic.Pointer[metrics.Counter]
 	rewrites [2]*metrics.Counter // prompts that were to be rewritten: not applied, applied
+	panics   *metrics.Counter    // that were recovered
 	causes   sync.Map            // cause text -> *metrics.Counter
 	mu       sync.Mutex
 	models   map[string]*modelMeters
@@ -73,6 +74,7 @@ func newMeters(g *Gateway) *meters {
 	for i, applied := range []string{"false", "true"} {
 		m.rewrites[i] = m.set.NewCounter(`farebox_prompt_rewrites_total{applied="` + applied + `"}`)
 	}
+	m.panics = m.set.NewCounter("farebox_panics_total")
 	gauge("farebox_start_time_seconds", func() float64 { return float64(g.started.Unix()) })
 	return m
 }

@@ -38,11 +38,9 @@ func (c *Call) relayLarge() *Error {
 }
 
 func (c *Call) attach() {
-	c.relaying = true
-	c.status = 200
 	c.progressNs = c.startNs
 	c.x.Relay(c.ctx, c, c.onDone)
-	c.ctx = nil
+	c.relaying, c.status, c.ctx = true, 200, nil
 }
 
 // allowDrain lets the answer be read on when the client leaves, where the
@@ -159,9 +157,10 @@ func (c *Call) finishRelay(o proxy.Outcome) {
 	if c.cause == "" && o.Cause != proxy.None {
 		c.cause = o.Cause.String()
 	}
-	if c.hold.Open() {
-		// The response was dropped before it began: nothing was delivered.
-		c.hold.Void(time.Now().UnixNano())
+	if o.Cause == proxy.Panic {
+		c.status = 500 // its head said 200, but that is not how it went
 	}
+	// A hold that is still open is one of a response that was dropped before it
+	// began: nothing was delivered.
 	c.end()
 }

@@ -2,9 +2,10 @@ package routes
 
 import (
 	"bytes"
+	"fmt"
+	"runtime"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -80,25 +81,20 @@ func (g *Gateway) expect(ctx *fasthttp.RequestCtx) int {
 	return fasthttp.StatusContinue
 }
 
-// panicked answers a request whose handler panicked. The stack goes to the log,
-// the request does not.
+// panicked answers a request whose handler panicked.
 func (g *Gateway) panicked(ctx *fasthttp.RequestCtx, v any) {
-	g.log.Error().Interface("panic", v).Bytes("stack", debug.Stack()).Msg("a handler panicked")
-	g.refuse(ctx, &Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "An unexpected error occurred; nothing was charged.", Close: true})
+	g.notePanic("a handler", v)
+	g.refuse(ctx, &Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "An unexpected error occurred. Please retry.", Close: true})
 }
 
-// abandon ends a request whose handler is panicking: its hold is voided and
-// its upstream closed. The Call is not reused.
-func (c *Call) abandon() {
-	if c.hold.Open() {
-		c.hold.Void(time.Now().UnixNano())
+// notePanic makes a panic an error in the log, with its stack, and counts it.
+// It is called by who recovers. Nothing of the request goes along: what is
+// panicked with may quote it, unless it is the runtime's own.
+func (g *Gateway) notePanic(where string, v any) {
+	g.metrics.panics.Inc()
+	what := fmt.Sprintf("%T", v)
+	if own, ok := v.(runtime.Error); ok {
+		what = own.Error()
 	}
-	c.x.Close()
-	if c.rpc != nil {
-		c.rpc.job.Close()
-	}
-	if c.drains.Swap(false) {
-		c.g.drains.Add(-1)
-	}
-	c.g.metrics.active.Add(-1)
+	g.log.Error().Str("panic", what).Bytes("stack", debug.Stack()).Msg(where + " panicked: this is a fault of ours; please report it with this line")
 }

@@ -1,0 +1,318 @@
+package routes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/config"
+	"farebox/providers/dialect"
+	"farebox/proxy"
+)
+
+// A request that panics gives back all that it took, and is an error in the log
+// and in the metrics. The gateway here is the one of the binary, served on a
+// socket; only the part that panics is put into it.
+
+const panicConfig = `
+log: { level: info }
+upstreams:
+  - { name: only, base_url: "http://ADDR/v1" }
+models:
+  - id: m
+    tier: unlimited
+    context_tokens: 128000
+    price: { input: 1, output: 2 }
+    targets: [{ upstream: only }]
+rpc:
+  networks: [{ name: ethereum-mainnet, upstreams: [{ name: only, url: "http://ADDR/" }] }]
+  max_in_flight: 1
+  turn_wait: 100ms
+`
+
+// panicking is a dialect that breaks down at one of its steps.
+type panicking struct {
+	dialect.Dialect
+	at string
+}
+
+// secretPrompt is what a client sent: never to be seen in a log.
+const secretPrompt = "the diary of Anne"
+
+func (d *panicking) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
+	if d.at == "request" {
+		panic("cannot carry " + string(c.Body))
+	}
+	return d.Dialect.Request(r, c, t, s)
+}
+
+func (d *panicking) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage, error) {
+	if d.at == "answer" {
+		var none []byte
+		_ = none[len(body)]
+	}
+	return d.Dialect.Answer(body, c, t, s)
+}
+
+func (d *panicking) Stream(c *dialect.Chat, t *dialect.Target) dialect.Stream {
+	if d.at == "stream" {
+		return &panickingStream{d.Dialect.Stream(c, t)}
+	}
+	return d.Dialect.Stream(c, t)
+}
+
+type panickingStream struct{ dialect.Stream }
+
+func (*panickingStream) Pass(p []byte) []byte { panic("cannot pass " + string(p) + secretPrompt) }
+
+func TestAPanicGivesBackWhatTheRequestTook(t *testing.T) {
+	g := servePanics(t)
+	real := g.upstream().Dialect
+	broken := func(at string) { g.upstream().Dialect = &panicking{real, at} }
+	chat := func(more string) (int, string) {
+		return g.post("/chat/completions", `{`+more+`"model":"m","messages":[{"role":"user","content":"`+secretPrompt+`"}],"max_completion_tokens":5}`, "")
+	}
+	rpc := func(key string) (int, string) {
+		return g.post("/crypto/rpc/ethereum-mainnet", `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`, key)
+	}
+	told := 0
+	check := func(what string, status, want int) {
+		t.Helper()
+		told++
+		if status != want {
+			t.Errorf("%s: answered %d, not %d", what, status, want)
+		}
+		log := g.awaitPanics(t, told)
+		if !strings.Contains(log, `"level":"error"`) || !strings.Contains(log, `panic_test.go`) && !strings.Contains(log, "proxy.(*Proxy).Open") {
+			t.Errorf("%s: no error with the stack in the log:\n%s", what, log)
+		}
+		if strings.Contains(log, secretPrompt) || strings.Contains(log, g.secret) {
+			t.Errorf("%s: the log has the prompt or the key:\n%s", what, log)
+		}
+	}
+
+	broken("request")
+	status, _ := chat("")
+	check("making the request", status, 500)
+	broken("answer")
+	status, _ = chat("")
+	check("reading the answer", status, 500)
+	broken("stream")
+	status, body := chat(`"stream":true,`)
+	check("relaying a stream", status, 0) // cut off before its head, which waits for the first event
+	if strings.Contains(body, "[DONE]") {
+		t.Errorf("a stream that broke down looks complete: %q", body)
+	}
+	if line := g.lastRequest(t); !strings.Contains(line, `"level":"warn"`) || !strings.Contains(line, `"status":500`) || !strings.Contains(line, `"cause":"panic"`) {
+		t.Errorf("the stream's line in the log: %s", line)
+	}
+	g.upstream().Dialect = real
+	if status, body = chat(""); status != 200 {
+		t.Errorf("afterwards: %d %s", status, body)
+	}
+
+	// The account's only place, and the lead of an idempotency key.
+	good := g.gateway.proxy
+	for _, key := range []string{"", "one", "one", ""} {
+		g.gateway.proxy = nil
+		status, _ := rpc(key)
+		g.gateway.proxy = good
+		check("a blockchain call", status, 500)
+	}
+	for _, key := range []string{"", "one"} {
+		if status, body := rpc(key); status != 200 {
+			t.Errorf("key %q after the panics: %d %s", key, status, body)
+		}
+	}
+	if s := g.gateway.ledger.Stats(); s.OpenHolds != 0 || s.Held != 0 {
+		t.Errorf("%d holds of %v are open", s.OpenHolds, s.Held)
+	}
+	if n := g.gateway.metrics.active.Load(); n != 0 {
+		t.Errorf("%d requests are active", n)
+	}
+	if n := good.Active(); n != 0 {
+		t.Errorf("%d exchanges are under way", n)
+	}
+	if _, text := g.do(http.MethodGet, "/metrics", "", ""); !strings.Contains(text, "\nfarebox_panics_total "+strconv.Itoa(told)+"\n") {
+		t.Errorf("the metrics do not have %d panics", told)
+	}
+}
+
+// panicRig is a gateway on a socket, and its log.
+type panicRig struct {
+	gateway *Gateway
+	origin  string
+	secret  string
+	log     lockedLog
+}
+
+type lockedLog struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedLog) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Split(strings.TrimSpace(l.b.String()), "\n")
+}
+
+func servePanics(t *testing.T) *panicRig {
+	t.Helper()
+	up, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case r.URL.Path == "/":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":"0x1"}`)
+		case bytes.Contains(body, []byte(`"stream":true`)):
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, panicEvents)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, wholeAnswerText)
+		}
+	})}
+	go func() { _ = node.Serve(up) }()
+	t.Cleanup(func() { _ = node.Close() })
+
+	text := strings.ReplaceAll(panicConfig, "ADDR", up.Addr().String())
+	cfg, err := config.Parse("test.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := billing.Open(billing.Options{Dir: t.TempDir(), Brand: "svc", Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ledger.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	account, err := ledger.CreateAccount("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := ledger.Credit(account.ID, billing.USD, 1_000_000_000, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	g := &panicRig{}
+	if _, g.secret, err = ledger.CreateKey(billing.NewKey{Account: account.ID, Type: billing.Inference}); err != nil {
+		t.Fatal(err)
+	}
+	px := proxy.New(proxy.Options{})
+	t.Cleanup(px.Close)
+	if g.gateway, err = New(Options{Ledger: ledger, Proxy: px, Log: zerolog.New(&g.log), Version: "test"}, cfg); err != nil {
+		t.Fatal(err)
+	}
+	srv := proxy.NewServer(g.gateway.Handler(), g.gateway.ServerOptions(cfg))
+	ln, err := proxy.Listen("127.0.0.1:0", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = srv.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = srv.ShutdownWithContext(ctx)
+	})
+	g.origin = "http://" + ln.Addr().String()
+	return g
+}
+
+func (g *panicRig) upstream() *dialect.Upstream {
+	return g.gateway.live.Load().catalog.Models()[0].Targets[0].Upstream
+}
+
+func (g *panicRig) post(path, body, key string) (int, string) {
+	return g.do(http.MethodPost, prefix+path, body, key)
+}
+
+func (g *panicRig) do(method, path, body, key string) (int, string) {
+	req, err := http.NewRequest(method, g.origin+path, strings.NewReader(body))
+	if err != nil {
+		return 0, err.Error()
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+g.secret)
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer, _ := io.ReadAll(res.Body) // a broken one is as good
+	return res.StatusCode, string(answer)
+}
+
+// awaitPanics gives the line of the nth panic.
+func (g *panicRig) awaitPanics(t *testing.T, n int) string {
+	t.Helper()
+	var found []string
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		found = found[:0]
+		for _, line := range g.log.lines() {
+			if strings.Contains(line, " panicked") {
+				found = append(found, line)
+			}
+		}
+		if len(found) >= n {
+			break
+		}
+	}
+	if len(found) != n {
+		t.Fatalf("%d panics are in the log, not %d: %s", len(found), n, strings.Join(g.log.lines(), "\n"))
+	}
+	var line map[string]any
+	if err := json.Unmarshal([]byte(found[n-1]), &line); err != nil || line["stack"] == nil {
+		t.Errorf("a panic without a stack: %s, %v", found[n-1], err)
+	}
+	return found[n-1]
+}
+
+// lastRequest is the line of the request that ended last.
+func (g *panicRig) lastRequest(t *testing.T) string {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if g.gateway.metrics.active.Load() == 0 {
+			break
+		}
+	}
+	time.Sleep(20 * time.Millisecond) // the line follows the count
+	lines := g.log.lines()
+	for i := len(lines) - 1; i >= 0; i-- {
+		if strings.Contains(lines[i], `"message":"request"`) && strings.Contains(lines[i], `"stream":true`) {
+			return lines[i]
+		}
+	}
+	t.Fatalf("no request in the log: %s", strings.Join(lines, "\n"))
+	return ""
+}
+
+const wholeAnswerText = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello there."},"finish_reason":"stop"}],"usage":{"prompt_tokens":20,"completion_tokens":7,"total_tokens":27}}`
+
+const panicEvents = `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}` + "\n\ndata: [DONE]\n\n"
