@@ -1,12 +1,14 @@
 # farebox: `make run` starts it, `make test` proves it.
 SHELL := /bin/bash
-STAMP := $(shell date -u +%Y%m%d.%H%M%S)
+ifndef STAMP
+export STAMP := $(shell date -u +%Y%m%d.%H%M%S)
+endif
 export CGO_ENABLED ?= 0
 BUILD := go build -trimpath -tags nodynamic -ldflags "-s -w -X main.version=$(STAMP)"
 FUZZTIME ?= 60s
 CLIENTS := bench/clients
 
-.PHONY: run build test race fuzz bench bench-quick lint cover clean setup nginx
+.PHONY: run build test test-long long race fuzz bench bench-quick lint cover clean setup nginx
 
 run: build            ## build and start on 127.0.0.1:8080 with a simulated upstream
 	./farebox serve
@@ -17,13 +19,19 @@ build:                ## the one static binary
 setup:                ## what the tests need beside Go: Node and its packages, Python's openai where Python is at hand
 	./.ci/setup
 
-test: setup build     ## everything: vet, unit, property, fuzz seeds, allocation gates, real clients, then the race detector
+test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation gates, the real binary on real servers
 	go vet -tags nodynamic ./...
-	FAREBOX_BIN=$(CURDIR)/farebox go test -tags nodynamic -count=1 -timeout 20m ./...
-	$(MAKE) race
+	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -skip '^TestLong' ./...
 
-race: build           ## the same tests under the race detector, in their short form
-	FAREBOX_CLI=$(CURDIR)/farebox CGO_ENABLED=1 go test -tags nodynamic -race -short -count=1 -timeout 20m ./...
+test-long: setup build ## the rest: every TestLong…, then those of `make test` under the race detector
+	@failed=; for part in long race; do $(MAKE) $$part || failed+=" $$part"; done; \
+	  [ -z "$$failed" ] || { echo "make test-long: failed:$$failed"; exit 1; }
+
+long: build           ## kills, millions, clusters, large counts, the public clients of other languages
+	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "the long tests" -run '^TestLong' ./...
+
+race: build           ## the tests of `make test` under the race detector
+	FAREBOX_CLI=$(CURDIR)/farebox CGO_ENABLED=1 ./.ci/gotest "the race detector" -race -skip '^TestLong' ./...
 
 fuzz:                 ## every fuzz target for FUZZTIME
 	@set -e; for pkg in $$(go list ./...); do \
@@ -44,7 +52,7 @@ lint:
 	golangci-lint run
 
 cover:
-	go test -tags nodynamic -short -coverprofile=/tmp/farebox.cover ./... && go tool cover -func=/tmp/farebox.cover | tail -1
+	go test -tags nodynamic -skip '^TestLong' -coverprofile=/tmp/farebox.cover ./... && go tool cover -func=/tmp/farebox.cover | tail -1
 
 clean:
 	rm -rf farebox bench/out $(CLIENTS)/node/node_modules $(CLIENTS)/python/.venv

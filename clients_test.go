@@ -211,16 +211,8 @@ func (c *clients) runSuite(t *testing.T, dir string, command ...string) []byte {
 	return out
 }
 
-func leaveOutShort(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("the clients of other languages are left out of the short run")
-	}
-}
-
 // The openai package of npm works with the gateway as with OpenAI.
-func TestOpenAINode(t *testing.T) {
-	leaveOutShort(t)
+func TestLongOpenAINode(t *testing.T) {
 	dir := filepath.Join("bench", "clients", "node")
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Fatal("node is not installed: run make setup")
@@ -238,8 +230,7 @@ func TestOpenAINode(t *testing.T) {
 }
 
 // The openai package of PyPI works with the gateway as with OpenAI.
-func TestOpenAIPython(t *testing.T) {
-	leaveOutShort(t)
+func TestLongOpenAIPython(t *testing.T) {
 	dir := filepath.Join("bench", "clients", "python")
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not on this machine; the Python client is left out")

@@ -86,11 +86,14 @@ func startCluster(t *testing.T, nodes int) *cluster {
 // killed and comes back. What is charged lies between what clients received
 // whole and what the upstream produced, and the books add up exactly.
 func TestNodesThatAreKilledInTurnLoseAndDoubleNothing(t *testing.T) {
-	length := 60 * time.Second
-	if testing.Short() {
-		length = 11 * time.Second
-	}
-	const every = 5 * time.Second
+	nodesThatAreKilledInTurn(t, 5*time.Second, 2*time.Second)
+}
+
+func TestLongNodesThatAreKilledInTurnLoseAndDoubleNothing(t *testing.T) {
+	nodesThatAreKilledInTurn(t, time.Minute, 5*time.Second)
+}
+
+func nodesThatAreKilledInTurn(t *testing.T, length, every time.Duration) {
 	c := startCluster(t, 3)
 	first := c.nodes[0]
 	first.NewAccount("a", "1000")

@@ -286,9 +286,12 @@ func TestKeyedCallsWithoutRedis(t *testing.T) {
 // answered: each request is charged exactly once, and gives the same answer for
 // ever after. A node that took a transaction before the kill knows it already,
 // which is an answer like any other.
-func TestKillWithRetriesChargesKeyedCallsOnce(t *testing.T) {
+func TestKillWithRetriesChargesKeyedCallsOnce(t *testing.T) { killKeyedCalls(t, 5) }
+
+func TestLongKillWithRetriesChargesKeyedCallsOnce(t *testing.T) { killKeyedCalls(t, kills(20)) }
+
+func killKeyedCalls(t *testing.T, rounds int) {
 	withKeys(t, func(t *testing.T, c *chain) {
-		rounds := kills(t, 20)
 		c.nodes[0].Fault(upstream.NodeFaults{Delay: 2 * time.Millisecond})
 		var next, made, credits atomic.Int64
 		var answers sync.Map

@@ -22,9 +22,6 @@ import (
 func TestCryptoHeadersAddUpToTheLedger(t *testing.T) {
 	t.Parallel()
 	n := 2000
-	if testing.Short() {
-		n = 500
-	}
 	if text := os.Getenv("FAREBOX_RPC_CALLS"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil {

@@ -82,8 +82,7 @@ rpc:
       upstreams: [{ name: node, url: "%s" }]
 `
 
-func TestCryptoClients(t *testing.T) {
-	leaveOutShort(t)
+func TestLongCryptoClients(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) string{"anvil": startAnvil, "hardhat": startHardhat} {
 		t.Run(name, func(t *testing.T) {

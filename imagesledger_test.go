@@ -26,11 +26,11 @@ type imageKind struct {
 
 // Over random requests with faults of every kind, what the ledger charged is
 // what the pictures in the answers cost, to the nano-dollar; no hold is left.
-func TestImageLedgerIsTheTruth(t *testing.T) {
-	requests, workers := 3000, 16
-	if testing.Short() || raceDetector() {
-		requests, workers = 300, 8
-	}
+func TestImageLedgerIsTheTruth(t *testing.T) { imageLedger(t, 300, 8) }
+
+func TestLongImageLedgerIsTheTruth(t *testing.T) { imageLedger(t, 3000, 16) }
+
+func imageLedger(t *testing.T, requests, workers int) {
 	s := startStudio(t, "10000")
 	picture := base64.StdEncoding.EncodeToString(painting(512, 256))
 	kinds := []imageKind{

@@ -8,8 +8,7 @@ import (
 
 // The openai package of npm makes and edits pictures as it does with OpenAI,
 // and pays what they cost.
-func TestOpenAINodeImages(t *testing.T) {
-	leaveOutShort(t)
+func TestLongOpenAINodeImages(t *testing.T) {
 	dir := filepath.Join("bench", "clients", "node")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", "openai")); err != nil {
 		t.Fatalf("the openai package is not installed in %s: run make setup", dir)

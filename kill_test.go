@@ -18,25 +18,30 @@ import (
 
 // Promise P1: a farebox that is killed at a random moment under load has lost
 // no charge of an answer that a client got whole, and charged none twice.
-func TestKillLosesAndDoublesNothing(t *testing.T) {
+func TestKillLosesAndDoublesNothing(t *testing.T) { killEmbedded(t, 5) }
+
+func TestLongKillLosesAndDoublesNothing(t *testing.T) { killEmbedded(t, kills(50)) }
+
+func killEmbedded(t *testing.T, rounds int) {
 	sim := startUpstream(t, upstream.Options{})
-	killRounds(t, sim, startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL)), kills(t, 50))
+	killRounds(t, sim, startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL)), rounds)
 }
 
 // The same with the ledger in PostgreSQL: the node's journal brings what the
 // store does not have yet.
-func TestKillLosesAndDoublesNothingOnPostgreSQL(t *testing.T) {
+func TestKillLosesAndDoublesNothingOnPostgreSQL(t *testing.T) { killOnPostgreSQL(t, 3) }
+
+func TestLongKillLosesAndDoublesNothingOnPostgreSQL(t *testing.T) { killOnPostgreSQL(t, kills(20)) }
+
+func killOnPostgreSQL(t *testing.T, rounds int) {
 	c := startCluster(t, 1)
-	killRounds(t, c.sim, c.nodes[0], kills(t, 20))
+	killRounds(t, c.sim, c.nodes[0], rounds)
 }
 
-// kills is how often to kill: FAREBOX_KILLS, or what a usual run takes.
-func kills(t *testing.T, usual int) int {
+// kills is how often a long test kills: FAREBOX_KILLS, or what a usual run takes.
+func kills(usual int) int {
 	if n, err := strconv.Atoi(os.Getenv("FAREBOX_KILLS")); err == nil && n > 0 {
 		return n
-	}
-	if testing.Short() {
-		return 5
 	}
 	return usual
 }

@@ -13,11 +13,11 @@ import (
 // Over many mixed requests (whole, streamed, without usage, left, cut, failed,
 // embeddings) what the ledger charged is what was settled is what the upstream
 // says it produced, to the nano-dollar; no hold is left.
-func TestLedgerIsTheTruthOverMixedRequests(t *testing.T) {
-	requests, concurrency := 100_000, 256
-	if testing.Short() || raceDetector() {
-		requests, concurrency = 4_000, 64
-	}
+func TestLedgerIsTheTruthOverMixedRequests(t *testing.T) { mixedRequests(t, 4_000, 64) }
+
+func TestLongLedgerIsTheTruthOverMixedRequests(t *testing.T) { mixedRequests(t, 100_000, 256) }
+
+func mixedRequests(t *testing.T, requests, concurrency int) {
 	const text = `
 log: { level: error, format: json }
 billing: { minimum_balance: 0, stream_slice_tokens: 16 }

@@ -128,8 +128,7 @@ func TestWalletMakesAKeyForItself(t *testing.T) {
 }
 
 // The wallets of viem and ethers sign the token as they are.
-func TestWalletPackages(t *testing.T) {
-	leaveOutShort(t)
+func TestLongWalletPackages(t *testing.T) {
 	sim := startUpstream(t, upstream.Options{})
 	c := &clients{gateway: startGateway(t, web3Config(sim.URL, "require: none"))}
 	out := c.runSuite(t, nodeDir, "node", "--test", "--test-reporter=spec", "wallets.suite.mjs")

@@ -88,14 +88,18 @@ func beKilledKeyed(dir, redis string) {
 
 // "The process was killed between sending and keeping the answer, and the
 // client tried again": every request is charged exactly once. FAREBOX_KILLS
-// rounds, 20 if not set.
-func TestKilledProcessChargesKeyedRequestsOnce(t *testing.T) {
+// rounds in the long form, 20 if not set.
+func TestKilledProcessChargesKeyedRequestsOnce(t *testing.T) { killedKeyed(t, 5) }
+
+func TestLongKilledProcessChargesKeyedRequestsOnce(t *testing.T) {
 	rounds := 20
 	if n, err := strconv.Atoi(os.Getenv("FAREBOX_KILLS")); err == nil && n > 0 {
 		rounds = n
-	} else if testing.Short() {
-		rounds = 5
 	}
+	killedKeyed(t, rounds)
+}
+
+func killedKeyed(t *testing.T, rounds int) {
 	t.Run("files", func(t *testing.T) { t.Parallel(); killKeyed(t, openKeyed(t, nil, realClock), rounds) })
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()

@@ -82,12 +82,12 @@ func beKilled(dir, seed string) {
 
 // "The process was killed under load": no settled request is lost or charged
 // twice, and what was under way is charged at its last recorded progress
-// (design.md, promise P1). 20 rounds on one ledger.
-func TestKilledProcessLosesNothing(t *testing.T) {
-	rounds := 20
-	if testing.Short() {
-		rounds = 5
-	}
+// (design.md, promise P1). So many rounds on one ledger.
+func TestKilledProcessLosesNothing(t *testing.T) { killedRounds(t, 5) }
+
+func TestLongKilledProcessLosesNothing(t *testing.T) { killedRounds(t, 20) }
+
+func killedRounds(t *testing.T, rounds int) {
 	f := openLedger(t, func(o *Options) { o.Clock = time.Now })
 	for i := range 4 {
 		name := fmt.Sprint("account-", i)

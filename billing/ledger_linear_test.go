@@ -234,18 +234,15 @@ func (r *linearRun) denied() (n int) {
 	return n
 }
 
-func linearHistories(usual int) int {
-	if testing.Short() {
-		return max(1, usual/5)
-	}
-	return usual
-}
+func TestOneNodeIsLinearizable(t *testing.T) { oneNodeIsLinearizable(t, 8) }
 
-func TestOneNodeIsLinearizable(t *testing.T) {
+func TestLongOneNodeIsLinearizable(t *testing.T) { oneNodeIsLinearizable(t, 40) }
+
+func oneNodeIsLinearizable(t *testing.T, histories int) {
 	t.Parallel()
 	f := openLedger(t)
 	denied := 0
-	for i := range linearHistories(40) {
+	for i := range histories {
 		name := fmt.Sprint("a", i)
 		f.account(name, 0)
 		k, _ := f.key(name)
@@ -261,15 +258,19 @@ func TestOneNodeIsLinearizable(t *testing.T) {
 	}
 	f.recount()
 	t.Logf("%d requests were denied", denied)
-	if denied == 0 && !testing.Short() { // one history may have none
+	if denied == 0 {
 		t.Error("nothing was denied, which proves nothing")
 	}
 }
 
 // Two nodes on one store, with and without answers of it that are lost.
-func TestTwoNodesAreLinearizable(t *testing.T) {
+func TestTwoNodesAreLinearizable(t *testing.T) { twoNodesAreLinearizable(t, 2) }
+
+func TestLongTwoNodesAreLinearizable(t *testing.T) { twoNodesAreLinearizable(t, 8) }
+
+func twoNodesAreLinearizable(t *testing.T, histories int) {
 	for _, faults := range []bool{false, true} {
-		for i := range linearHistories(8) {
+		for i := range histories {
 			t.Run(fmt.Sprint("faults=", faults, "/", i), func(t *testing.T) {
 				t.Parallel()
 				c := newCluster(t, 2, func(c *cluster) { c.times.recall = 2 * time.Second })
@@ -332,7 +333,7 @@ func TestTwoNodesOnPostgreSQLAreLinearizable(t *testing.T) {
 		idle: time.Second, ask: 30 * time.Second, recall: 3 * time.Second,
 	}
 	nodes := nodesOn(t, servers.Database(t), 2, func(_ int, o *Options) { o.times = times })
-	runs := make([]*linearRun, linearHistories(6))
+	runs := make([]*linearRun, 6)
 	for i := range runs {
 		runs[i] = newLinearRun(t, nodes)
 	}
@@ -365,7 +366,7 @@ func TestTwoNodesOnPostgreSQLAreLinearizable(t *testing.T) {
 		}
 	}
 	t.Logf("%d requests were denied", denied)
-	if denied == 0 && !testing.Short() { // one history may have none
+	if denied == 0 {
 		t.Error("nothing was denied, which proves nothing")
 	}
 }

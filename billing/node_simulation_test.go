@@ -368,7 +368,11 @@ func (s *simulation) finish() {
 
 // TestSimulatedNodes lets everything go wrong at once, in orders nobody thought
 // of: lost calls and answers, clocks that run apart, midnights, kills, releases.
-func TestSimulatedNodes(t *testing.T) {
+func TestSimulatedNodes(t *testing.T) { simulateNodes(t, 3*time.Second) }
+
+func TestLongSimulatedNodes(t *testing.T) { simulateNodes(t, 15*time.Second) }
+
+func simulateNodes(t *testing.T, length time.Duration) {
 	run := func(seed uint64) {
 		s := newSimulation(t, seed)
 		for range 400 {
@@ -380,10 +384,6 @@ func TestSimulatedNodes(t *testing.T) {
 	if *simulationSeed != 0 {
 		run(*simulationSeed)
 		return
-	}
-	length := 15 * time.Second
-	if testing.Short() {
-		length = 3 * time.Second
 	}
 	seed := uint64(1)
 	for end := time.Now().Add(length); time.Now().Before(end) && seed < 2000; seed++ {

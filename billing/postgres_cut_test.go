@@ -93,7 +93,11 @@ func (w *worker) check() {
 }
 
 // "An answer was lost on the way, and the money with it", or "twice".
-func TestConnectionCutsLoseAndDoubleNothing(t *testing.T) {
+func TestConnectionCutsLoseAndDoubleNothing(t *testing.T) { connectionCuts(t, time.Second) }
+
+func TestLongConnectionCutsLoseAndDoubleNothing(t *testing.T) { connectionCuts(t, 3*time.Second) }
+
+func connectionCuts(t *testing.T, took time.Duration) {
 	t.Parallel()
 	address := servers.Database(t)
 	seed := uint64(time.Now().UnixNano())
@@ -101,10 +105,6 @@ func TestConnectionCutsLoseAndDoubleNothing(t *testing.T) {
 	var accounts []uint32
 	for i := range 10 {
 		accounts = append(accounts, addAccount(t, first, fmt.Sprint("a", i), parts{0, 0, 200_000}))
-	}
-	took := 3 * time.Second
-	if testing.Short() {
-		took = time.Second
 	}
 	end := time.Now().Add(took)
 	workers := make([]*worker, 4)
@@ -192,9 +192,6 @@ func TestConnectionCutsLoseAndDoubleNothing(t *testing.T) {
 // "They restarted the database, and some requests were never billed."
 func TestRestartsOfTheServerLoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("restarts a server for seconds")
-	}
 	p := servers.StartPostgres(t)
 	address := p.Database(t)
 	first := openNode(t, address, "first")

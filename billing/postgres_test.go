@@ -107,9 +107,6 @@ func TestOnlyWhatMaySucceedIsTriedAgain(t *testing.T) {
 // "The gateway hung for minutes because a firewall swallowed its packets."
 func TestStoreThatSwallowsEverythingIsGivenUp(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("waits for time limits of seconds")
-	}
 	cut, s := openThroughCut(t, servers.Database(t), "node")
 	a := addAccount(t, s, "a", parts{0, 0, 100})
 	cut.Hole(true)

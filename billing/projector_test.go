@@ -345,10 +345,7 @@ func TestNewerStoreIsRefused(t *testing.T) {
 }
 
 // "The start took minutes with many keys", "and the memory."
-func TestStartAndIdleMemoryWithManyKeys(t *testing.T) {
-	if testing.Short() {
-		t.Skip("100,000 keys take 5 s to make")
-	}
+func TestLongStartAndIdleMemoryWithManyKeys(t *testing.T) {
 	f := openLedger(t)
 	secrets := manyKeys(t, f.Ledger, 10_000, 100_000)
 	if err := f.Close(); err != nil {

@@ -41,15 +41,15 @@ func limitModel(limit int64) porcupine.Model {
 
 // Whatever eight clients see of one limit, over connections that break and
 // answers that are lost, could have come from one clerk with one counter.
-func TestTakingPermitsIsLinearizable(t *testing.T) {
+func TestTakingPermitsIsLinearizable(t *testing.T) { takingPermits(t, 5) }
+
+func TestLongTakingPermitsIsLinearizable(t *testing.T) { takingPermits(t, 40) }
+
+func takingPermits(t *testing.T, histories int) {
 	t.Parallel()
 	server := servers.StartRedis(t)
 	cut := servers.StartCut(t, server.Addr)
 	const clients, ops, limit = 8, 25, 300
-	histories := 40
-	if testing.Short() {
-		histories = 5
-	}
 	unknown := 0
 	rate := &config.Rate{RPD: limit}
 	direct := make([]*limitsClient, clients)

@@ -197,11 +197,8 @@ func TestScriptsServeWhereThereAreNoFunctions(t *testing.T) {
 	}
 }
 
-func TestClusterAndSentinelAnswer(t *testing.T) {
+func TestLongClusterAndSentinelAnswer(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("eight servers")
-	}
 	ask := func(c *limitsClient, slot int) error {
 		a := askFor(&config.Rate{RPM: 10}, 1, 0, 0)
 		var got answer

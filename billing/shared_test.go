@@ -138,11 +138,8 @@ func TestNodesTogetherAdmitExactlyTheLimit(t *testing.T) {
 
 // In a cluster the windows of a request lie in one slot, those of different
 // accounts in different ones.
-func TestNodesShareLimitsThroughACluster(t *testing.T) {
+func TestLongNodesShareLimitsThroughACluster(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("three servers")
-	}
 	cluster := servers.StartCluster(t)
 	nodes := startNodes(t, 2, cluster.Addrs[0], config.Limits{Key: config.Rate{RPMon: 250}}, func(c *config.Redis) { c.Cluster = true })
 	rate := &config.Rate{RPD: 100}
@@ -307,7 +304,13 @@ func TestHeadersTellWhatAllNodesHaveLeft(t *testing.T) {
 
 // What a lost Redis may cost: limit x (1 + 1/nodes), however it is lost and
 // whoever used the limit before.
-func TestALossOfRedisAdmitsLittleMore(t *testing.T) {
+func TestALossOfRedisAdmitsLittleMore(t *testing.T) { lossesOfRedis(t, "flushed", "cut off") }
+
+func TestLongALossOfRedisAdmitsLittleMore(t *testing.T) {
+	lossesOfRedis(t, "killed", "restarted", "frozen", "swallowed")
+}
+
+func lossesOfRedis(t *testing.T, which ...string) {
 	t.Parallel()
 	const limit, nodesN = 900, 3
 	losses := map[string]func(*servers.Redis, *servers.Cut){
@@ -318,10 +321,8 @@ func TestALossOfRedisAdmitsLittleMore(t *testing.T) {
 		"cut off":   func(_ *servers.Redis, c *servers.Cut) { c.Refuse(true) },
 		"swallowed": func(_ *servers.Redis, c *servers.Cut) { c.Hole(true) },
 	}
-	for name, lose := range losses {
-		if testing.Short() && name != "flushed" && name != "cut off" {
-			continue
-		}
+	for _, name := range which {
+		lose := losses[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := servers.StartRedis(t)

@@ -38,7 +38,11 @@ func (m *modelStore) quotas() (n Nano) {
 
 // TestLeasesAgainstAModel does arbitrary things in arbitrary order on a real
 // store and on the model, and compares all there is after each.
-func TestLeasesAgainstAModel(t *testing.T) {
+func TestLeasesAgainstAModel(t *testing.T) { leasesAgainstAModel(t, 2*time.Second) }
+
+func TestLongLeasesAgainstAModel(t *testing.T) { leasesAgainstAModel(t, 8*time.Second) }
+
+func leasesAgainstAModel(t *testing.T, length time.Duration) {
 	t.Parallel()
 	address := servers.Database(t)
 	const nodes = 3
@@ -46,10 +50,7 @@ func TestLeasesAgainstAModel(t *testing.T) {
 	for i := range stores {
 		stores[i] = openNode(t, address, fmt.Sprint("n", i))
 	}
-	deadline := time.Now().Add(8 * time.Second)
-	if testing.Short() {
-		deadline = time.Now().Add(2 * time.Second)
-	}
+	deadline := time.Now().Add(length)
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		if time.Now().After(deadline) && runs > 5 {

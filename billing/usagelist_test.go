@@ -248,10 +248,21 @@ func TestPagesOfSeveralNodesAreListedInOneOrder(t *testing.T) {
 // Whatever was settled, in whatever currencies, listing, history, analytics
 // and the books have the same sums.
 func TestListingHistoryAndAnalyticsAreWhatWasCharged(t *testing.T) {
+	listingIsWhatWasCharged(t, 20)
+}
+
+func TestLongListingHistoryAndAnalyticsAreWhatWasCharged(t *testing.T) {
+	listingIsWhatWasCharged(t, 100)
+}
+
+// listingIsWhatWasCharged tries as many rounds, of at most the 100 of a property.
+func listingIsWhatWasCharged(t *testing.T, rounds int) {
 	onEngines(t, func(t *testing.T, f *fixture) {
 		round := 0
 		rapid.Check(t, func(t *rapid.T) {
-			round++
+			if round++; round > rounds {
+				return
+			}
 			account := fmt.Sprint("a", round)
 			f.account(account, 2*usd)
 			f.credit(account, Bundled, usd)

@@ -46,10 +46,7 @@ func play(role string, args []string) error {
 	return relay.Serve(ln, flags["--upstream"], flags["--stream"] == "true")
 }
 
-func TestRunMeasuresEveryContenderInEveryRound(t *testing.T) {
-	if testing.Short() {
-		t.Skip("several seconds of load")
-	}
+func TestLongRunMeasuresEveryContenderInEveryRound(t *testing.T) {
 	var steps []float64
 	c, err := Run(context.Background(), Options{
 		Quick: true, Rounds: 2, Only: []string{"json_1k", "sse_burst", "rpc_single", "rpc_100mb", "memory", "abort"}, Without: []string{"nginx", "nginx-2m", "farebox"},

@@ -34,7 +34,7 @@ func TestRedisComesBackOnItsPort(t *testing.T) {
 	r.Do("PING")
 }
 
-func TestClusterAndSentinelsAgree(t *testing.T) {
+func TestLongClusterAndSentinelsAgree(t *testing.T) {
 	t.Parallel()
 	c := StartCluster(t)
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs})

@@ -1,4 +1,4 @@
-// How the tests reach the gateway: `make test` starts one and sets these
+// How the tests reach the gateway: `make test-long` starts one and sets these
 // variables; clients_test.go has the config they fit.
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
