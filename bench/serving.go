@@ -27,13 +27,22 @@ func upstreamCommand() *cobra.Command {
 /v1/models, and image upstreams of five kinds: OpenAI's /v1/images, this
 gateway's own /api/v1/image, AUTOMATIC1111's /sdapi/v1, Stability's
 /v2beta/stable-image and fal's queue below /fal. What it really produced is at GET /_sim/stats, the last requests
-byte for byte at GET /_sim/last, and POST /_sim/reset starts over.
+byte for byte at GET /_sim/last, what the requests with an id= cost their maker
+and up to the cap they were sent with at GET /_sim/made/ID, and POST /_sim/reset
+starts over.
 
 A request says how it wants to be treated by a model suffix (sim-chat@slow,
 sim-chat@delay_ms=50,tokens=9), by the header X-Sim: gap_ms=20 split=utf8, or,
 through a gateway, inside its last user message: [[sim cut=rst cut_after=5]].
 A wrong key is answered with the list of all keys. Presets: slow, down, limited,
-broken, cut, reset, hang, nousage, split, unicode, reasoning, tool.`,
+broken, cut, reset, hang, nousage, split, unicode, reasoning, tool.
+
+It also lies about what an answer costs: hidden=10000 think_ms=500 thinks so
+many tokens in silence and tells them where hidden_in= says (inside, beside,
+total, nowhere); usage= none, zero, negative, less, totalonly, early, late,
+afterdone, twice, contradict, over, huge; said_in= array, function_call, audio,
+refusal, unknown puts the text elsewhere; thought_as= reasoning, thinking,
+redacted; ignore_cap=1, endless=1 and run_on=1 go on where they should stop.`,
 		Example: `  farebox bench upstream --listen 127.0.0.1:9000
   farebox bench upstream --scenario "delay_ms=200 gap_ms=15" --fault "0.02:status=500" --fault "0.01:cut=rst"`,
 		Args: cobra.NoArgs,
@@ -59,6 +68,8 @@ broken, cut, reset, hang, nousage, split, unicode, reasoning, tool.`,
 	fl.StringVar(&scenario, "scenario", "", "how every request is treated, as key=value words")
 	fl.StringArrayVar(&faults, "fault", nil, "SHARE:key=value words, hits that share of the requests; may be repeated")
 	fl.Uint64Var(&o.Seed, "seed", 0, "makes the faults fall the same way again")
+	fl.Int64Var(&o.Price.Prompt, "price-input", 0, "what /_sim/made counts a prompt token with, in 1e-9 USD")
+	fl.Int64Var(&o.Price.Completion, "price-output", 0, "the same for a completion token")
 	fl.IntVar(&o.Keep, "keep", 16, "requests kept for /_sim/last")
 	return cmd
 }

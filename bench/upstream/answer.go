@@ -16,7 +16,8 @@ type answer struct {
 	created int64
 	prompt  int64
 	choices []choice
-	usage   bool // the client asked for usage in the stream
+	hidden  int64 // tokens that are thought and never written
+	usage   bool  // the client asked for usage in the stream
 	sc      *Scenario
 	asked   gjson.Result
 }
@@ -73,6 +74,9 @@ func (c *conn) answerFor(asked gjson.Result, sc *Scenario) *answer {
 		sc:      sc,
 		asked:   asked,
 	}
+	if a.hidden = sc.Hidden; a.limit() > 0 {
+		a.hidden = min(a.hidden, int64(a.limit()))
+	}
 	choices := min(max(1, int(asked.Get("n").Int())), maxChoices)
 	for i := range choices {
 		a.choices = append(a.choices, a.choose(s, n+uint64(i)))
@@ -90,8 +94,16 @@ func (a *answer) cap() int {
 	return 0
 }
 
+// limit is the cap that the answer keeps to; 0: none.
+func (a *answer) limit() int {
+	if a.sc.IgnoreCap {
+		return 0
+	}
+	return a.cap()
+}
+
 func (a *answer) choose(s *Server, seed uint64) choice {
-	limit, wanted := a.cap(), s.options.Tokens
+	limit, wanted := a.limit(), s.options.Tokens
 	if limit > 0 && limit <= capAsLength {
 		wanted = limit
 	}
@@ -103,8 +115,9 @@ func (a *answer) choose(s *Server, seed uint64) choice {
 	thought := a.thought(wanted)
 	left := -1
 	if limit > 0 {
-		thought = min(thought, limit)
-		left = limit - thought
+		room := limit - int(a.hidden)
+		thought = min(thought, room)
+		left = room - thought
 	}
 	ch.reasoning = words{list: plainWords, start: int(seed % 997), n: thought}
 	switch {
@@ -112,6 +125,8 @@ func (a *answer) choose(s *Server, seed uint64) choice {
 		ch.finish = "tool_calls"
 		ch.tools = a.toolCalls(seed)
 		return ch
+	case a.sc.Echo != "":
+		ch.content = tokenise(a.sc.Echo)
 	case a.sc.Big > 0:
 		ch.content = words{list: []string{" the"}, n: wanted}
 	case a.schema().Exists():
@@ -259,7 +274,8 @@ func (ch *choice) at(i int) (step, bool) {
 	return step{}, false
 }
 
-// completion is the number of tokens of all choices, and the reasoning part.
+// completion is the number of tokens of all choices that are written, and the
+// reasoning part.
 func (a *answer) completion() (total, reasoning int64) {
 	for i := range a.choices {
 		ch := &a.choices[i]

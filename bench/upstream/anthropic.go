@@ -30,10 +30,17 @@ func (c *conn) messages(x *exchange, asked gjson.Result) (int, bool, error) {
 	}
 	a := c.answerFor(asked, x.sc)
 	a.choices = a.choices[:1] // there is no n in this dialect
+	x.answer = a
 	x.tally.PromptTokens, x.tally.CachedTokens, x.tally.WrittenTokens = a.prompt, a.cached(), a.written()
 	if stream {
 		keep, err := (&messageStream{c: c, x: x, a: a}).run()
 		return 200, keep, err
+	}
+	if err := c.think(x); err != nil {
+		return 0, false, err
+	}
+	if x.sc.Endless {
+		return c.sendEndlessText(x)
 	}
 	x.tally.CompletionTokens, x.tally.ReasoningTokens = a.completion()
 	keep, err := c.sendBody(x, a.anthropic())
@@ -65,7 +72,9 @@ func (a *answer) anthropic() []byte {
 		out = append(out, text...)
 		comma = ","
 	}
-	if ch.reasoning.Len() > 0 {
+	if ch.reasoning.Len() > 0 && a.sc.ThoughtAs == "redacted" {
+		block(`{"type":"redacted_thinking","data":"` + redacted(ch.reasoning.Len()) + `"}`)
+	} else if ch.reasoning.Len() > 0 {
 		block(`{"type":"thinking","thinking":`)
 		out = appendString(out, string(appendText(nil, ch.reasoning)))
 		out = append(out, `,"signature":"c2ltdWxhdGVk"}`...)
@@ -83,7 +92,7 @@ func (a *answer) anthropic() []byte {
 		out = append(out, '}')
 	}
 	out = append(out, `],"stop_reason":"`+a.stopReason()+`","stop_sequence":null`...)
-	if a.sc.Usage != "none" {
+	if a.sc.Usage != "none" && a.sc.Usage != "afterdone" {
 		total, reasoning := a.completion()
 		out = append(out, `,"usage":`...)
 		out = a.appendAnthropicUsage(out, total, reasoning)
@@ -93,7 +102,12 @@ func (a *answer) anthropic() []byte {
 
 func (a *answer) appendAnthropicUsage(dst []byte, output, thinking int64) []byte {
 	input, cached, written := a.prompt-a.cached()-a.written(), a.cached(), a.written()
+	output, thinking, _ = a.tellHidden(output, thinking, 0)
 	switch a.sc.Usage {
+	case "less", "early":
+		output, thinking = min(1, output), 0
+	case "over":
+		output = a.claimed()
 	case "zero":
 		input, cached, written, output, thinking = 0, 0, 0, 0, 0
 	case "negative":
@@ -148,29 +162,82 @@ func (s *messageStream) run() (bool, error) {
 	if err := s.event("message_start", append(start, "}}"...), 0); err != nil {
 		return false, err
 	}
+	if err := s.think(); err != nil {
+		return false, err
+	}
 	if ended, err := s.tokens(); ended || err != nil {
 		return false, err
 	}
 	if err := s.closeBlock(); err != nil {
 		return false, err
 	}
-	delta := []byte(`{"type":"message_delta","delta":{"stop_reason":"` + s.a.stopReason() + `","stop_sequence":null}`)
-	if s.x.sc.Usage != "none" {
-		delta = append(delta, `,"usage":`...)
-		delta = s.a.appendAnthropicUsage(delta, s.done, s.mind)
-	}
-	if err := s.event("message_delta", append(delta, '}'), 0); err != nil {
+	if err := s.end(); err != nil {
 		return false, err
-	}
-	if !s.x.sc.NoDone {
-		if err := s.event("message_stop", []byte(`{"type":"message_stop"}`), 0); err != nil {
-			return false, err
-		}
 	}
 	if s.x.sc.Truncate {
 		s.x.outcome = Broken
 	}
 	return w.end()
+}
+
+// think is the silence of hidden reasoning, after message_start.
+func (s *messageStream) think() error {
+	if s.x.sc.Think > 0 {
+		if err := s.c.wire.flush(); err != nil {
+			return err
+		}
+	}
+	return s.c.think(s.x)
+}
+
+// end writes the usage where the scenario has it, and message_stop.
+func (s *messageStream) end() error {
+	stop := func() error {
+		if s.x.sc.NoDone {
+			return nil
+		}
+		return s.event("message_stop", []byte(`{"type":"message_stop"}`), 0)
+	}
+	switch s.x.sc.Usage {
+	case "none", "early":
+		if err := s.delta(false, s.done, s.mind); err != nil {
+			return err
+		}
+	case "afterdone":
+		if err := s.delta(false, s.done, s.mind); err != nil {
+			return err
+		}
+		if err := stop(); err != nil {
+			return err
+		}
+		return s.delta(true, s.done, s.mind)
+	case "twice", "contradict":
+		if err := s.delta(true, s.done, s.mind); err != nil {
+			return err
+		}
+		if s.x.sc.Usage == "contradict" {
+			if err := s.delta(true, 1, 0); err != nil {
+				return err
+			}
+			break
+		}
+		fallthrough
+	default:
+		if err := s.delta(true, s.done, s.mind); err != nil {
+			return err
+		}
+	}
+	return stop()
+}
+
+// delta is one message_delta.
+func (s *messageStream) delta(usage bool, output, thinking int64) error {
+	b := []byte(`{"type":"message_delta","delta":{"stop_reason":"` + s.a.stopReason() + `","stop_sequence":null}`)
+	if usage {
+		b = append(b, `,"usage":`...)
+		b = s.a.appendAnthropicUsage(b, output, thinking)
+	}
+	return s.event("message_delta", append(b, '}'), 0)
 }
 
 func (s *messageStream) tokens() (ended bool, err error) {
@@ -204,13 +271,19 @@ func (s *messageStream) step(st step) error {
 		}
 	}
 	name, member := "text_delta", "text"
-	switch st.kind {
-	case stepTool:
+	switch {
+	case st.kind == stepTool, st.kind == stepReasoning && s.x.sc.ThoughtAs == "redacted":
 		return nil // its start said all
+	}
+	switch st.kind {
 	case stepReasoning:
 		name, member = "thinking_delta", "thinking"
 	case stepArgs:
 		name, member = "input_json_delta", "partial_json"
+	case stepContent:
+		if s.x.sc.SaidIn == "unknown" {
+			name, member = "caption_delta", "caption"
+		}
 	}
 	b := s.blockEvent("content_block_delta")
 	b = append(b, `,"delta":{"type":"`+name+`","`+member+`":`...)
@@ -223,8 +296,15 @@ func (s *messageStream) openBlock(st step) error {
 	s.open, s.kind = true, st.kind
 	b := s.blockEvent("content_block_start")
 	b = append(b, `,"content_block":`...)
+	tokens := int64(0)
 	switch st.kind {
 	case stepReasoning:
+		if s.x.sc.ThoughtAs == "redacted" {
+			n := s.a.choices[0].reasoning.Len()
+			tokens = int64(n)
+			b = append(b, `{"type":"redacted_thinking","data":"`+redacted(n)+`"}`...)
+			break
+		}
 		b = append(b, `{"type":"thinking","thinking":"","signature":""}`...)
 	case stepContent:
 		b = append(b, `{"type":"text","text":""}`...)
@@ -234,7 +314,6 @@ func (s *messageStream) openBlock(st step) error {
 		b = appendString(b, call.name)
 		b = append(b, `,"input":{}}`...)
 	}
-	tokens := int64(0)
 	if st.kind == stepTool {
 		tokens = st.tokens
 	}
@@ -252,7 +331,7 @@ func (s *messageStream) closeBlock() error {
 		return nil
 	}
 	s.open = false
-	if s.kind == stepReasoning {
+	if s.kind == stepReasoning && s.x.sc.ThoughtAs != "redacted" {
 		b := s.blockEvent("content_block_delta")
 		b = append(b, `,"delta":{"type":"signature_delta","signature":"c2ltdWxhdGVk"}}`...)
 		if err := s.event("content_block_delta", b, 0); err != nil {

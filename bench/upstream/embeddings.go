@@ -33,18 +33,9 @@ func (c *conn) embeddings(x *exchange, asked gjson.Result) (int, bool, error) {
 	dims = min(dims, maxDimensions)
 	asBase64 := asked.Get("encoding_format").Str == "base64"
 
-	items := []gjson.Result{input}
-	if parts := input.Array(); input.IsArray() && len(parts) > 0 && parts[0].Type != gjson.Number {
-		items = parts
-	}
 	out := []byte(`{"object":"list","data":[`)
-	var tokens int64
-	for i, item := range items {
-		if item.IsArray() {
-			tokens += int64(len(item.Array()))
-		} else {
-			tokens += CountText(item.Str)
-		}
+	tokens := embeddingTokens(input)
+	for i, item := range embeddingItems(input) {
 		if i > 0 {
 			out = append(out, ',')
 		}
@@ -56,13 +47,45 @@ func (c *conn) embeddings(x *exchange, asked gjson.Result) (int, bool, error) {
 	}
 	out = append(out, `],"model":`...)
 	out = appendString(out, asked.Get("model").Str)
+	claimed := tokens
+	switch x.sc.Usage {
+	case "zero":
+		claimed = 0
+	case "negative":
+		claimed = -tokens
+	case "less":
+		claimed = 1
+	case "over":
+		claimed = overClaim * tokens
+	case "huge":
+		claimed = 1<<63 - 1
+	}
 	if x.sc.Usage != "none" {
-		n := strconv.FormatInt(tokens, 10)
+		n := strconv.FormatInt(claimed, 10)
 		out = append(out, `,"usage":{"prompt_tokens":`+n+`,"total_tokens":`+n+`}`...)
 	}
 	x.tally.PromptTokens = tokens
 	keep, err := c.sendBody(x, append(out, '}'))
 	return 200, keep, err
+}
+
+// embeddingItems are the texts or token lists of an input.
+func embeddingItems(input gjson.Result) []gjson.Result {
+	if parts := input.Array(); input.IsArray() && len(parts) > 0 && parts[0].Type != gjson.Number {
+		return parts
+	}
+	return []gjson.Result{input}
+}
+
+func embeddingTokens(input gjson.Result) (tokens int64) {
+	for _, item := range embeddingItems(input) {
+		if item.IsArray() {
+			tokens += int64(len(item.Array()))
+		} else {
+			tokens += CountText(item.Str)
+		}
+	}
+	return tokens
 }
 
 func vector(text string, dims int) []float32 {

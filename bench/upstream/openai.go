@@ -21,10 +21,17 @@ func (c *conn) chat(x *exchange, asked gjson.Result) (int, bool, error) {
 		return c.refuse(x, false, 400, f)
 	}
 	a := c.answerFor(asked, x.sc)
+	x.answer = a
 	x.tally.PromptTokens, x.tally.CachedTokens, x.tally.WrittenTokens = a.prompt, a.cached(), a.written()
 	if stream {
 		keep, err := (&chatStream{c: c, x: x, a: a}).run()
 		return 200, keep, err
+	}
+	if err := c.think(x); err != nil {
+		return 0, false, err
+	}
+	if x.sc.Endless {
+		return c.sendEndlessText(x)
 	}
 	x.tally.CompletionTokens, x.tally.ReasoningTokens = a.completion()
 	if x.sc.Big > 0 && len(a.choices) == 1 {
@@ -60,14 +67,14 @@ func (a *answer) openai() []byte {
 		ch := &a.choices[i]
 		out = append(out, `{"index":`...)
 		out = strconv.AppendInt(out, int64(i), 10)
-		out = append(out, `,"message":{"role":"assistant","content":`...)
+		out = append(out, `,"message":{"role":"assistant",`...)
 		if len(ch.tools) > 0 {
-			out = append(out, "null"...)
+			out = append(out, `"content":null`...)
 		} else {
-			out = appendString(out, string(appendText(nil, ch.content)))
+			out = a.sc.appendSaid(out, string(appendText(nil, ch.content)))
 		}
 		if ch.reasoning.Len() > 0 {
-			out = append(out, `,"reasoning_content":`...)
+			out = append(out, `,"`+a.sc.thoughtMember()+`":`...)
 			out = appendString(out, string(appendText(nil, ch.reasoning)))
 		}
 		if len(ch.tools) > 0 {
@@ -84,7 +91,10 @@ func (a *answer) openai() []byte {
 			}
 			out = append(out, ']')
 		}
-		out = append(out, `,"refusal":null,"annotations":[]},"logprobs":`...)
+		if a.sc.SaidIn != "refusal" {
+			out = append(out, `,"refusal":null`...)
+		}
+		out = append(out, `,"annotations":[]},"logprobs":`...)
 		out = a.appendLogprobs(out, ch.content)
 		out = append(out, `,"finish_reason":"`+ch.finish+`"}`...)
 	}
@@ -102,13 +112,19 @@ func (a *answer) openaiHead(object string) []byte {
 // openaiTail closes the choices and adds the usage the scenario reports.
 func (a *answer) openaiTail(out []byte) []byte {
 	out = append(out, ']')
+	total, reasoning := a.completion()
 	switch a.sc.Usage {
-	case "none":
+	case "none", "afterdone":
 		return out
 	case "null":
 		return append(out, `,"usage":null`...)
+	case "twice", "contradict":
+		out = append(out, `,"usage":`...)
+		out = a.appendUsage(out, total, reasoning)
+		if a.sc.Usage == "contradict" {
+			total, reasoning = 1, 0
+		}
 	}
-	total, reasoning := a.completion()
 	out = append(out, `,"usage":`...)
 	return a.appendUsage(out, total, reasoning)
 }
@@ -117,11 +133,20 @@ func (a *answer) openaiTail(out []byte) []byte {
 // not as the scenario says.
 func (a *answer) appendUsage(dst []byte, completion, reasoning int64) []byte {
 	prompt, cached, written := a.prompt, a.cached(), a.written()
+	var total int64
+	completion, reasoning, total = a.tellHidden(completion, reasoning, prompt+completion)
 	switch a.sc.Usage {
+	case "less", "early":
+		completion, reasoning, total = min(1, completion), 0, prompt+1
+	case "over":
+		completion = a.claimed()
+		total = prompt + completion
+	case "totalonly":
+		return append(dst, `{"total_tokens":`+strconv.FormatInt(total, 10)+`}`...)
 	case "zero":
-		prompt, cached, written, completion, reasoning = 0, 0, 0, 0, 0
+		prompt, cached, written, completion, reasoning, total = 0, 0, 0, 0, 0, 0
 	case "negative":
-		prompt, completion = -prompt, -completion
+		prompt, completion, total = -prompt, -completion, -total
 	case "huge":
 		const most = 1<<63 - 1
 		return append(dst, `{"prompt_tokens":`+strconv.Itoa(most)+`,"completion_tokens":`+strconv.Itoa(most)+`,"total_tokens":`+strconv.Itoa(most)+`}`...)
@@ -132,7 +157,7 @@ func (a *answer) appendUsage(dst []byte, completion, reasoning int64) []byte {
 	}
 	number(`{"prompt_tokens":`, prompt)
 	number(`,"completion_tokens":`, completion)
-	number(`,"total_tokens":`, prompt+completion)
+	number(`,"total_tokens":`, total)
 	if a.sc.Usage == "top" {
 		number(`,"cached_tokens":`, cached)
 		number(`,"reasoning_tokens":`, reasoning)

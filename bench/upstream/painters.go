@@ -22,6 +22,10 @@ func (c *conn) openaiImages(x *exchange, p *painting) (int, bool, error) {
 			kind: "image_generation_user_error", code: "moderation_blocked",
 		})
 	}
+	x.pictures = int64(p.count(x.sc))
+	if err := c.pause(x.sc.Think); err != nil {
+		return 0, false, err
+	}
 	out := []byte(`{"created":1700000000,"background":"opaque","data":[`)
 	for i := range p.count(x.sc) {
 		if i > 0 {

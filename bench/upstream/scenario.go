@@ -60,6 +60,17 @@ type Scenario struct {
 	ErrorAfter Count
 	Hang       bool
 	HoldAfter  Count
+
+	// How the answer lies about what it costs, or hides it.
+	Hidden    int64         // tokens thought in silence, before the content
+	Think     time.Duration // how long that silence lasts
+	HiddenIn  string        // where usage tells them: inside (the completion), beside (it), total, nowhere
+	ThoughtAs string        // member of visible reasoning: reasoning_content, reasoning, thinking, redacted
+	SaidIn    string        // member of the text: content, array, function_call, audio, refusal, unknown
+	IgnoreCap bool          // the request's cap does not hold
+	RunOn     bool          // the answer is produced to its end, and its maker paid, when the peer left
+	Echo      string        // the whole content
+	Stray     Count         // so many milliseconds after a whole answer a second one follows, unasked
 }
 
 // Count is a number that may be absent.
@@ -94,6 +105,7 @@ var presets = map[string]string{
 var usageModes = map[string]bool{
 	"none": true, "null": true, "late": true, "choices0": true, "top": true, "zero": true,
 	"zerofirst": true, "negative": true, "huge": true, "every": true,
+	"early": true, "afterdone": true, "twice": true, "contradict": true, "less": true, "totalonly": true, "over": true,
 }
 
 // fields maps every key to its setter; the error texts list the keys.
@@ -140,6 +152,15 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"error_after":      count(func(s *Scenario) *Count { return &s.ErrorAfter }),
 	"hang":             flag(func(s *Scenario) *bool { return &s.Hang }),
 	"hold_after":       count(func(s *Scenario) *Count { return &s.HoldAfter }),
+	"hidden":           whole(func(s *Scenario) *int64 { return &s.Hidden }),
+	"think_ms":         millis(func(s *Scenario) *time.Duration { return &s.Think }),
+	"hidden_in":        oneOf(func(s *Scenario) *string { return &s.HiddenIn }, "inside", "beside", "total", "nowhere"),
+	"thought_as":       oneOf(func(s *Scenario) *string { return &s.ThoughtAs }, "reasoning_content", "reasoning", "thinking", "redacted"),
+	"said_in":          oneOf(func(s *Scenario) *string { return &s.SaidIn }, "content", "array", "function_call", "audio", "refusal", "unknown"),
+	"ignore_cap":       flag(func(s *Scenario) *bool { return &s.IgnoreCap }),
+	"run_on":           flag(func(s *Scenario) *bool { return &s.RunOn }),
+	"echo":             func(s *Scenario, v string) error { s.Echo = v; return nil },
+	"stray":            count(func(s *Scenario) *Count { return &s.Stray }),
 }
 
 // Apply sets the keys of text (separated by spaces, commas or &) on s. A word
@@ -194,6 +215,12 @@ func (s *Scenario) fault() string {
 		return "usage=" + s.Usage
 	case s.Garbage:
 		return "garbage"
+	case s.Hidden > 0:
+		return "hidden=" + or(s.HiddenIn, "inside")
+	case s.SaidIn != "":
+		return "said_in=" + s.SaidIn
+	case s.IgnoreCap:
+		return "ignore_cap"
 	}
 	return ""
 }

@@ -25,7 +25,21 @@ func (c *conn) serveModel(path string) bool {
 		c.cut(x.sc.Cut)
 		return false
 	}
+	if keep && x.sc.Stray.Set {
+		return c.stray(x.sc)
+	}
 	return keep
+}
+
+// promptOf is what a request's prompt costs its reader, whatever comes of it.
+func (c *conn) promptOf(path string, asked gjson.Result) int64 {
+	switch {
+	case strings.HasSuffix(path, "/chat/completions"), strings.HasSuffix(path, "/messages"):
+		return CountPrompt(c.req.body)
+	case strings.HasSuffix(path, "/embeddings"):
+		return embeddingTokens(asked.Get("input"))
+	}
+	return 0
 }
 
 func (c *conn) answer(path string, x *exchange) (status int, keep bool, err error) {
@@ -43,6 +57,9 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		return c.refuse(x, anthropic, 400, failure{kind: "invalid_request_error", text: err.Error()})
 	}
 	x.sc = sc
+	if sc.ID != "" {
+		x.prompt = c.promptOf(path, asked)
+	}
 	if !c.authorized() && !strings.HasPrefix(path, "/fal/files/") { // as with fal, links are enough
 		return c.refuse(x, anthropic, 401, badKey(c.req.key))
 	}

@@ -25,6 +25,8 @@ type Options struct {
 	Tokens int
 	// Keep is how many requests GET /_sim/last shows; default 16.
 	Keep int
+	// Price is what Made counts with; zero: tokens only.
+	Price Price
 }
 
 // Fault is a scenario that hits a share of all requests.

@@ -25,6 +25,9 @@ func (s *chatStream) run() (bool, error) {
 			return false, err
 		}
 	}
+	if err := s.think(); err != nil {
+		return false, err
+	}
 	if ended, err := s.tokens(); ended || err != nil {
 		return false, err
 	}
@@ -41,10 +44,26 @@ func (s *chatStream) run() (bool, error) {
 			return false, err
 		}
 	}
+	if s.x.sc.Usage == "afterdone" {
+		if err := s.usageChunk(s.done, s.mind); err != nil {
+			return false, err
+		}
+	}
 	if s.x.sc.Truncate {
 		s.x.outcome = Broken
 	}
 	return w.end()
+}
+
+// think is the silence of hidden reasoning, after the first chunk.
+func (s *chatStream) think() error {
+	if s.x.sc.Think <= 0 {
+		return s.c.think(s.x)
+	}
+	if err := s.c.wire.flush(); err != nil {
+		return err
+	}
+	return s.c.think(s.x)
 }
 
 // book copies what was really written; tokens whose write failed do not count.
@@ -80,12 +99,11 @@ func (s *chatStream) step(st step) error {
 	b := s.buf[:0]
 	switch st.kind {
 	case stepReasoning:
-		b = append(b, `{"reasoning_content":`...)
+		b = append(b, `{"`+s.x.sc.thoughtMember()+`":`...)
 		b = appendString(b, st.text)
 		b = append(b, '}')
 	case stepContent:
-		b = append(b, `{"content":`...)
-		b = appendString(b, st.text)
+		b = s.x.sc.appendSaid(append(b, '{'), st.text)
 		b = append(b, '}')
 	case stepTool:
 		call := s.a.choices[st.choice].tools[st.tool]
@@ -151,6 +169,11 @@ func (s *chatStream) runningUsage(b []byte, finish bool) []byte {
 	case "every":
 		b = append(b, `,"usage":`...)
 		return s.a.appendUsage(b, s.done, s.mind)
+	case "early":
+		if s.done == 0 {
+			b = append(b, `,"usage":`...)
+			return s.a.appendUsage(b, 1, 0)
+		}
 	case "top":
 		if finish {
 			b = append(b, `,"usage":`...)
@@ -163,8 +186,15 @@ func (s *chatStream) runningUsage(b []byte, finish bool) []byte {
 // usage writes the chunk without choices, when there is one.
 func (s *chatStream) usage() error {
 	switch s.x.sc.Usage {
-	case "none", "null", "choices0", "top":
+	case "none", "null", "choices0", "top", "early", "afterdone":
 		return nil
+	case "twice", "contradict":
+		if err := s.usageChunk(s.done, s.mind); err != nil {
+			return err
+		}
+		if s.x.sc.Usage == "contradict" {
+			return s.usageChunk(1, 0)
+		}
 	case "":
 		if !s.a.usage {
 			return nil
@@ -177,9 +207,13 @@ func (s *chatStream) usage() error {
 			return err
 		}
 	}
+	return s.usageChunk(s.done, s.mind)
+}
+
+func (s *chatStream) usageChunk(completion, reasoning int64) error {
 	b := append([]byte(nil), s.head...)
 	b = append(b, `],"usage":`...)
-	b = s.a.appendUsage(b, s.done, s.mind)
+	b = s.a.appendUsage(b, completion, reasoning)
 	b = append(b, "}"+s.eol+s.eol...)
 	return s.c.wire.event(b, 0)
 }

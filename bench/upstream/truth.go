@@ -3,6 +3,7 @@ package upstream
 import (
 	"encoding/json"
 	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,6 +89,7 @@ type truth struct {
 	aborts    []Abort
 	last      []Received
 	keep      int
+	byID      map[string]*Made
 }
 
 func (t *truth) init(keep int) {
@@ -100,6 +102,7 @@ func (t *truth) reset() {
 	defer t.mu.Unlock()
 	t.outcomes, t.endpoints, t.faults = map[Outcome]*Tally{}, map[string]*Tally{}, map[string]*Tally{}
 	t.aborts, t.last = nil, nil
+	t.byID = map[string]*Made{}
 	t.bench.Store(0)
 	t.benchTokens.Store(0)
 	t.accepted.Store(0)
@@ -205,7 +208,8 @@ func (s *Server) Reset() {
 	s.mu.Unlock()
 }
 
-// serveTruth answers GET /_sim/stats, GET /_sim/last and POST /_sim/reset.
+// serveTruth answers GET /_sim/stats, /_sim/last and /_sim/made/ID and POST
+// /_sim/reset.
 func (c *conn) serveTruth(path string) bool {
 	var value any
 	switch path {
@@ -217,7 +221,10 @@ func (c *conn) serveTruth(path string) bool {
 		c.srv.Reset()
 		value = map[string]bool{"reset": true}
 	default:
-		value = map[string]string{"error": "know only /_sim/stats, /_sim/last and /_sim/reset"}
+		id, ok := strings.CutPrefix(path, "/_sim/made/")
+		if value = c.srv.Made(id); !ok {
+			value = map[string]string{"error": "know only /_sim/stats, /_sim/last, /_sim/made/ID and /_sim/reset"}
+		}
 	}
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -235,6 +242,10 @@ type exchange struct {
 	tally    Tally
 	opened   time.Time
 	outcome  Outcome
+	prompt   int64   // of requests with an id, known before anything is answered
+	answer   *answer // of chat and messages
+	hidden   int64   // tokens made and never written
+	pictures int64
 }
 
 // settle books an answer that ended; gone: because the peer left.
@@ -248,5 +259,8 @@ func (c *conn) settle(x *exchange, gone bool) {
 			FirstByte: c.wire.begun, OpenedNs: x.opened.UnixNano(),
 		})
 	}
+	x.tally.CompletionTokens += x.hidden
+	x.tally.ReasoningTokens += x.hidden
+	c.bookMade(x, gone)
 	t.record(x.outcome, x.endpoint, x.sc.fault(), x.tally)
 }

@@ -1,0 +1,220 @@
+package upstream
+
+import (
+	"encoding/base64"
+	"strconv"
+	"time"
+)
+
+// This file is how an answer hides what it costs: tokens that are never
+// written, text in members that a meter may not know, claims above the cap.
+
+// think is the silence in which hidden tokens are made, and with them, where
+// the answer is no stream, all others. A peer that leaves meanwhile ends it;
+// what was made by then was made.
+func (c *conn) think(x *exchange) error {
+	began := time.Now()
+	err := c.pause(x.sc.Think)
+	if err != nil && !x.sc.RunOn {
+		share := min(1, float64(time.Since(began))/float64(x.sc.Think))
+		x.hidden = int64(share * float64(x.answer.hidden))
+		if !x.answer.asked.Get("stream").Bool() {
+			visible, _ := x.answer.completion()
+			x.tally.CompletionTokens = int64(share * float64(visible))
+		}
+		return err
+	}
+	x.hidden = x.answer.hidden
+	return err
+}
+
+// tellHidden adds the hidden tokens to a usage where the scenario wants them:
+// inside the completion as OpenAI does, beside it as xAI does, in the total
+// alone as Google's OpenAI endpoint does, or nowhere.
+func (a *answer) tellHidden(completion, reasoning, total int64) (int64, int64, int64) {
+	switch a.sc.HiddenIn {
+	case "nowhere":
+		return completion, reasoning, total
+	case "total":
+		return completion, reasoning, total + a.hidden
+	case "beside":
+		return completion, reasoning + a.hidden, total + a.hidden
+	}
+	return completion + a.hidden, reasoning + a.hidden, total + a.hidden
+}
+
+// overClaim is how far above the cap, or above the truth, usage=over is.
+const overClaim = 10
+
+// claimed is the completion that usage=over reports.
+func (a *answer) claimed() int64 {
+	visible, _ := a.completion()
+	return overClaim * max(int64(a.cap()), visible+a.hidden)
+}
+
+// thoughtMember is the name of visible reasoning in OpenAI's dialect.
+func (s *Scenario) thoughtMember() string {
+	if s.ThoughtAs == "redacted" {
+		return "reasoning_content"
+	}
+	return or(s.ThoughtAs, "reasoning_content")
+}
+
+// appendSaid is text as a member of a message or delta.
+func (s *Scenario) appendSaid(dst []byte, text string) []byte {
+	open, end := `"content":`, ""
+	switch s.SaidIn {
+	case "array":
+		open, end = `"content":[{"type":"text","text":`, "}]"
+	case "function_call":
+		open, end = `"content":null,"function_call":{"name":"say","arguments":`, "}"
+	case "audio":
+		open, end = `"content":null,"audio":{"id":"audio_simulated","transcript":`, "}"
+	case "refusal":
+		open, end = `"content":null,"refusal":`, ""
+	case "unknown":
+		open, end = `"content":null,"caption":{"lines":[`, "]}"
+	}
+	dst = append(dst, open...)
+	dst = appendString(dst, text)
+	return append(dst, end...)
+}
+
+// redacted is the cipher text of so many tokens of thinking.
+func redacted(tokens int) string {
+	return base64.StdEncoding.EncodeToString(appendText(nil, words{list: plainWords, n: tokens}))
+}
+
+// sendEndlessText is a whole answer whose text never stops.
+func (c *conn) sendEndlessText(x *exchange) (int, bool, error) {
+	x.outcome = Broken
+	a := x.answer
+	b := append(a.openaiHead("chat.completion"), `{"index":0,"message":{"role":"assistant","content":"`...)
+	if x.endpoint == "messages" {
+		b = append(a.anthropicHead(), `{"type":"text","text":"`...)
+	}
+	c.wire.begin(x.sc, 200, contentJSON, -1)
+	const wordsPerWrite = 4 << 10
+	block := appendText(nil, words{list: []string{" the"}, n: wordsPerWrite})
+	tokens := int64(0)
+	for {
+		err := c.wire.event(b, tokens)
+		x.tally.CompletionTokens = c.wire.produced
+		if err != nil {
+			return 200, false, err
+		}
+		b, tokens = block, wordsPerWrite
+	}
+}
+
+// stray sends an answer that nobody asked for, after a whole one, as a broken
+// server or a proxy that lost count does.
+func (c *conn) stray(sc *Scenario) bool {
+	if c.pause(time.Duration(sc.Stray.N)*time.Millisecond) != nil {
+		return false
+	}
+	body := `{"id":"chatcmpl-stray","object":"chat.completion","created":1700000000,"model":"stray","choices":[{"index":0,"message":{"role":"assistant","content":` +
+		`"` + StrayText + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
+	return c.write([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)) == nil
+}
+
+// StrayText is what stray answers say.
+const StrayText = "an answer that belongs to somebody else"
+
+// Made is what one request, or all with one id, really cost its maker.
+type Made struct {
+	ID         string `json:"id"`
+	Requests   int64  `json:"requests"`          // attempts that reached the model
+	Prompt     int64  `json:"prompt_tokens"`     //
+	Completion int64  `json:"completion_tokens"` // with the hidden ones
+	Hidden     int64  `json:"hidden_tokens"`     //
+	Cap        int64  `json:"cap_tokens"`        // what the requests said, added up
+	WithinCap  int64  `json:"within_cap_tokens"` // of the completions, each up to its own cap; all of one without a cap
+	Uncapped   int64  `json:"uncapped"`          // requests without a cap
+	Pictures   int64  `json:"pictures"`
+	Truthful   int64  `json:"truthful"` // answers that were sent to their end with a usage that is true
+	RealNano   int64  `json:"real_nano,omitempty"`
+	CappedNano int64  `json:"capped_nano,omitempty"`
+}
+
+// Add adds another's counts.
+func (m *Made) Add(o Made) {
+	m.Requests += o.Requests
+	m.Prompt += o.Prompt
+	m.Completion += o.Completion
+	m.Hidden += o.Hidden
+	m.Cap += o.Cap
+	m.WithinCap += o.WithinCap
+	m.Uncapped += o.Uncapped
+	m.Pictures += o.Pictures
+	m.Truthful += o.Truthful
+	m.RealNano += o.RealNano
+	m.CappedNano += o.CappedNano
+}
+
+// Price is what the operator pays, in 1e-9 of a currency.
+type Price struct{ Prompt, Completion, Picture int64 }
+
+// keptMade bounds the ids that Made remembers.
+const keptMade = 1 << 18
+
+// made books one answer under its scenario's id.
+func (t *truth) made(m Made) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sum := t.byID[m.ID]
+	if sum == nil {
+		if len(t.byID) >= keptMade {
+			return
+		}
+		sum = &Made{ID: m.ID}
+		t.byID[m.ID] = sum
+	}
+	sum.Add(m)
+}
+
+// Made is what was produced under an id; zero when nothing was.
+func (s *Server) Made(id string) Made {
+	s.truth.mu.Lock()
+	defer s.truth.mu.Unlock()
+	if m := s.truth.byID[id]; m != nil {
+		return *m
+	}
+	return Made{ID: id}
+}
+
+// bookMade tells the truth what an answer with an id cost.
+func (c *conn) bookMade(x *exchange, gone bool) {
+	if x.sc.ID == "" || x.outcome == Refused {
+		return
+	}
+	m := Made{ID: x.sc.ID, Requests: 1, Prompt: x.prompt, Completion: x.tally.CompletionTokens, Hidden: x.hidden, Pictures: x.pictures}
+	if a := x.answer; a != nil {
+		if x.sc.RunOn && gone {
+			visible, _ := a.completion()
+			m.Hidden, m.Completion = a.hidden, visible+a.hidden
+		}
+		m.Cap, m.WithinCap = int64(a.cap()), m.Completion
+		if m.Cap == 0 {
+			m.Uncapped = 1
+		} else {
+			m.WithinCap = min(m.Completion, m.Cap)
+		}
+	}
+	if !gone && x.outcome == Complete && x.sc.truthful() {
+		m.Truthful = 1
+	}
+	p := c.srv.options.Price
+	m.RealNano = m.Prompt*p.Prompt + m.Completion*p.Completion + m.Pictures*p.Picture
+	m.CappedNano = m.Prompt*p.Prompt + m.WithinCap*p.Completion + m.Pictures*p.Picture
+	c.srv.truth.made(m)
+}
+
+// truthful: the usage of a complete answer says what was produced.
+func (s *Scenario) truthful() bool {
+	switch s.Usage {
+	case "", "late", "choices0", "top", "zerofirst", "every", "twice":
+		return s.Hidden == 0 || s.HiddenIn != "nowhere"
+	}
+	return false
+}
