@@ -187,7 +187,7 @@ func (v *validator) checkTakes(op *keyOperation) {
 func (v *validator) checkStrangers(object []byte, known *scan.Shape, path string) {
 	gjson.Parse(bytesString(object)).ForEach(func(key, _ gjson.Result) bool {
 		if known.ID(key.Str) < 0 {
-			v.unknown(path, excerpt([]byte(key.Str)))
+			v.unknown(path, excerpt(stringBytes(key.Str)))
 		}
 		return len(v.issues) < maxIssues
 	})

@@ -214,7 +214,7 @@ func unsupportedMethods(job *jsonrpc.Job, n *jsonrpc.Network, unknown []int) *Er
 	seen := map[string]bool{}
 	e := &Error{Status: 400, Code: "INVALID_REQUEST"}
 	for _, i := range unknown {
-		name := string(job.MethodName(i))
+		name := excerpt(job.MethodName(i))
 		if !seen[name] {
 			seen[name] = true
 			names = append(names, name)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
 )
@@ -100,6 +101,29 @@ func shapeFor(setting string, userAgent []byte) errorShape {
 	return shapeString
 }
 
+// What an error body may have, whatever the client sent to be told back to it.
+// Every text passes through clip on its way out, here and nowhere else.
+const (
+	maxMessage    = 4 << 10  // bytes of the error's own text
+	maxIssueText  = 1 << 10  // bytes of each text of an issue
+	maxPathParts  = 12       // members on the way to what is wrong; our own paths have 6
+	maxPathPart   = 68       // bytes of one of them; an excerpt has 67
+	maxListed     = 100      // issues, and the options of one
+	maxIssueBytes = 24 << 10 // of all issues as JSON
+)
+
+// clip cuts a text that is longer than most bytes, between two characters.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	most -= len("…")
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
+}
+
 // writeError makes e the response. It keeps the headers that are already set.
 func writeError(ctx *fasthttp.RequestCtx, e *Error, shape errorShape, requestID []byte) {
 	r := &ctx.Response
@@ -120,15 +144,15 @@ func appendError(b []byte, e *Error, shape errorShape, requestID []byte) []byte 
 	b = append(b, `{"error":`...)
 	if shape == shapeObject || e.Param != "" {
 		b = append(b, `{"message":`...)
-		b = appendString(b, e.Message)
+		b = appendString(b, clip(e.Message, maxMessage))
 		b = append(b, `,"type":`...)
 		b = appendString(b, openAIType(e.Status))
 		b = append(b, `,"param":`...)
 		switch {
 		case e.Param != "":
-			b = appendString(b, e.Param)
+			b = appendString(b, clip(e.Param, maxIssueText))
 		case len(e.Issues) > 0:
-			b = appendString(b, e.Issues[0].Path)
+			b = appendString(b, clip(e.Issues[0].Path, maxIssueText))
 		default:
 			b = append(b, `""`...)
 		}
@@ -136,7 +160,7 @@ func appendError(b []byte, e *Error, shape errorShape, requestID []byte) []byte 
 		b = appendString(b, e.Code)
 		b = append(b, '}')
 	} else {
-		b = appendString(b, e.Message)
+		b = appendString(b, clip(e.Message, maxMessage))
 	}
 	if e.Code != "" && e.Param == "" {
 		b = append(b, `,"code":`...)
@@ -144,19 +168,14 @@ func appendError(b []byte, e *Error, shape errorShape, requestID []byte) []byte 
 	}
 	if e.Custom != "" {
 		b = append(b, `,"customMessage":`...)
-		b = appendString(b, e.Custom)
+		b = appendString(b, clip(e.Custom, maxMessage))
 	}
 	if len(e.Issues) > 0 {
+		list, n := appendIssues(nil, e.Issues)
 		b = append(b, `,"details":`...)
-		b = appendDetails(b, e.Issues)
-		b = append(b, `,"issues":[`...)
-		for i := range e.Issues {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendIssue(b, &e.Issues[i])
-		}
-		b = append(b, ']')
+		b = appendDetails(b, e.Issues[:n])
+		b = append(b, `,"issues":`...)
+		b = append(b, list...)
 	}
 	if e.RequestID && len(requestID) > 0 {
 		b = append(b, `,"request_id":`...)
@@ -183,6 +202,23 @@ func openAIType(status int) string {
 	return "invalid_request_error"
 }
 
+// appendIssues appends as many issues as an error may have, the first always.
+func appendIssues(b []byte, issues []Issue) (_ []byte, n int) {
+	b = append(b, '[')
+	for n < min(len(issues), maxListed) {
+		before := len(b)
+		if n > 0 {
+			b = append(b, ',')
+		}
+		if b = appendIssue(b, &issues[n]); n > 0 && len(b) > maxIssueBytes {
+			b = b[:before]
+			break
+		}
+		n++
+	}
+	return append(b, ']'), n
+}
+
 func appendIssue(b []byte, s *Issue) []byte {
 	b = append(b, `{"code":`...)
 	b = appendString(b, s.Code)
@@ -198,11 +234,11 @@ func appendIssue(b []byte, s *Issue) []byte {
 		}
 	}
 	b = append(b, `],"message":`...)
-	b = appendString(b, s.Message)
+	b = appendString(b, clip(s.Message, maxIssueText))
 	for _, kv := range [...]struct{ k, v string }{{"expected", s.Expected}, {"received", s.Received}} {
 		if kv.v != "" {
 			b = append(b, `,"`+kv.k+`":`...)
-			b = appendString(b, kv.v)
+			b = appendString(b, clip(kv.v, maxIssueText))
 		}
 	}
 	if s.Minimum != "" {
@@ -215,11 +251,11 @@ func appendIssue(b []byte, s *Issue) []byte {
 	}
 	if len(s.Options) > 0 {
 		b = append(b, `,"options":[`...)
-		for i, o := range s.Options {
+		for i, o := range s.Options[:min(len(s.Options), maxListed)] {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendString(b, o)
+			b = appendString(b, clip(o, maxIssueText))
 		}
 		b = append(b, ']')
 	}
@@ -227,68 +263,86 @@ func appendIssue(b []byte, s *Issue) []byte {
 }
 
 // appendDetails writes the nested form of the issues: an object keyed by
-// field, each level with its `_errors`.
+// field, each level with its `_errors`. The tree is walked by its links and not
+// by calls, so that its depth costs no stack.
 func appendDetails(b []byte, issues []Issue) []byte {
-	root := &detail{}
+	tree := detailTree{{}}
 	for i := range issues {
-		at := root
+		at := 0
 		for _, part := range pathParts(issues[i].Path) {
-			at = at.child(part)
+			at = tree.child(at, part)
 		}
-		at.errors = append(at.errors, issues[i].Message)
+		tree[at].errors = append(tree[at].errors, clip(issues[i].Message, maxIssueText))
 	}
-	return root.append(b)
+	b = tree.open(b, 0)
+	for at := 0; ; {
+		next := tree[at].first
+		for next == 0 {
+			b = append(b, '}')
+			if at == 0 {
+				return b
+			}
+			next, at = tree[at].next, tree[at].parent
+		}
+		at = next
+		b = append(b, ',')
+		b = appendString(b, tree[at].name)
+		b = append(b, ':')
+		b = tree.open(b, at)
+	}
 }
+
+// detailTree is the nodes of the nested form; the first is the body itself. A
+// link of 0 leads nowhere.
+type detailTree []detail
 
 type detail struct {
-	name     string
-	errors   []string
-	children []*detail
+	name                      string
+	errors                    []string
+	parent, first, last, next int
 }
 
-func (d *detail) child(name string) *detail {
-	for _, c := range d.children {
-		if c.name == name {
+// child finds the node of a name below another, or makes it.
+func (t *detailTree) child(at int, name string) int {
+	for c := (*t)[at].first; c != 0; c = (*t)[c].next {
+		if (*t)[c].name == name {
 			return c
 		}
 	}
-	c := &detail{name: name}
-	d.children = append(d.children, c)
+	c := len(*t)
+	*t = append(*t, detail{name: name, parent: at})
+	if last := (*t)[at].last; last != 0 {
+		(*t)[last].next = c
+	} else {
+		(*t)[at].first = c
+	}
+	(*t)[at].last = c
 	return c
 }
 
-func (d *detail) append(b []byte) []byte {
+// open begins the object of a node with its errors.
+func (t detailTree) open(b []byte, at int) []byte {
 	b = append(b, `{"_errors":[`...)
-	for i, text := range d.errors {
+	for i, text := range t[at].errors {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = appendString(b, text)
 	}
-	b = append(b, ']')
-	for _, c := range d.children {
-		b = append(b, ',')
-		b = appendString(b, c.name)
-		b = append(b, ':')
-		b = c.append(b)
-	}
-	return append(b, '}')
+	return append(b, ']')
 }
 
-// pathParts splits messages.0.content; an empty path has no parts.
+// pathParts splits messages.0.content; an empty path has no parts. What is
+// deeper than maxPathParts is one part, clipped like the others.
 func pathParts(path string) []string {
 	if path == "" {
 		return nil
 	}
-	var parts []string
-	for {
-		i := strings.IndexByte(path, '.')
-		if i < 0 {
-			return append(parts, path)
-		}
-		parts = append(parts, path[:i])
-		path = path[i+1:]
+	parts := strings.SplitN(path, ".", maxPathParts)
+	for i := range parts {
+		parts[i] = clip(parts[i], maxPathPart)
 	}
+	return parts
 }
 
 func isIndex(s string) bool {

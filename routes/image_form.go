@@ -79,7 +79,7 @@ func (f *imageForm) readParts(c *Call, boundary string, err error) *Error {
 			f.files = append(f.files, formFile{id, p})
 			continue
 		case p.isFile:
-			f.add(Issue{Code: "custom", Path: p.name, Message: excerpt([]byte(p.name)) + ": is no field for a file here."})
+			f.add(Issue{Code: "custom", Path: excerpt([]byte(p.name)), Message: excerpt([]byte(p.name)) + ": is no field for a file here."})
 			continue
 		}
 		if len(body) > 1 {

@@ -34,13 +34,14 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// excerpt shortens text from a client for an error message.
+// excerpt shortens text from a client for an error message, where it is put
+// into a sentence; clip bounds what becomes of all of them.
 func excerpt(s []byte) string {
-	const most = 64
-	if len(s) <= most {
-		return string(s)
+	const most = 67
+	if len(s) > most {
+		s = s[:min(len(s), most+utf8.UTFMax)] // no copy of megabytes
 	}
-	return string(s[:most]) + "…"
+	return clip(string(s), most)
 }
 
 // bytesString and stringBytes view one as the other without a copy; the view
