@@ -131,7 +131,7 @@ type Made struct {
 	Cap        int64  `json:"cap_tokens"`        // what the requests said, added up
 	WithinCap  int64  `json:"within_cap_tokens"` // of the completions, each up to its own cap; all of one without a cap
 	Uncapped   int64  `json:"uncapped"`          // requests without a cap
-	Pictures   int64  `json:"pictures"`
+	Units      int64  `json:"units"`
 	Truthful   int64  `json:"truthful"` // answers that were sent to their end with a usage that is true
 	RealNano   int64  `json:"real_nano,omitempty"`
 	CappedNano int64  `json:"capped_nano,omitempty"`
@@ -146,14 +146,14 @@ func (m *Made) Add(o Made) {
 	m.Cap += o.Cap
 	m.WithinCap += o.WithinCap
 	m.Uncapped += o.Uncapped
-	m.Pictures += o.Pictures
+	m.Units += o.Units
 	m.Truthful += o.Truthful
 	m.RealNano += o.RealNano
 	m.CappedNano += o.CappedNano
 }
 
 // Price is what the operator pays, in 1e-9 of a currency.
-type Price struct{ Prompt, Completion, Picture int64 }
+type Price struct{ Prompt, Completion, Unit int64 }
 
 // keptMade bounds the ids that Made remembers.
 const keptMade = 1 << 18
@@ -188,7 +188,7 @@ func (c *conn) bookMade(x *exchange, gone bool) {
 	if x.sc.ID == "" || x.outcome == Refused {
 		return
 	}
-	m := Made{ID: x.sc.ID, Requests: 1, Prompt: x.prompt, Completion: x.tally.CompletionTokens, Hidden: x.hidden, Pictures: x.pictures}
+	m := Made{ID: x.sc.ID, Requests: 1, Prompt: x.prompt, Completion: x.tally.CompletionTokens, Hidden: x.hidden, Units: x.units}
 	if a := x.answer; a != nil {
 		if x.sc.RunOn && gone {
 			visible, _ := a.completion()
@@ -205,8 +205,8 @@ func (c *conn) bookMade(x *exchange, gone bool) {
 		m.Truthful = 1
 	}
 	p := c.srv.options.Price
-	m.RealNano = m.Prompt*p.Prompt + m.Completion*p.Completion + m.Pictures*p.Picture
-	m.CappedNano = m.Prompt*p.Prompt + m.WithinCap*p.Completion + m.Pictures*p.Picture
+	m.RealNano = m.Prompt*p.Prompt + m.Completion*p.Completion + m.Units*p.Unit
+	m.CappedNano = m.Prompt*p.Prompt + m.WithinCap*p.Completion + m.Units*p.Unit
 	c.srv.truth.made(m)
 }
 

@@ -22,7 +22,7 @@ func (c *conn) openaiImages(x *exchange, p *painting) (int, bool, error) {
 			kind: "image_generation_user_error", code: "moderation_blocked",
 		})
 	}
-	x.pictures = int64(p.count(x.sc))
+	x.units = int64(p.count(x.sc))
 	if err := c.pause(x.sc.Think); err != nil {
 		return 0, false, err
 	}

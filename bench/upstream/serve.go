@@ -89,7 +89,10 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 	case string(c.req.method) != "POST":
 		return c.refuse(x, anthropic, 404, unknownURL(string(c.req.method), path))
 	case strings.HasPrefix(path, "/rpc/"):
-		x.endpoint, x.tally.PromptTokens = "rpc", 0
+		x.endpoint, x.tally.PromptTokens, x.units = "rpc", 0, 1
+		if err := c.pause(sc.Think); err != nil {
+			return 0, false, err
+		}
 		keep, err = c.sendBody(x, c.srv.node(strings.TrimPrefix(path, "/rpc/")).Answer(c.req.body, &NodeFaults{}))
 	case strings.HasSuffix(path, "/chat/completions"):
 		return c.chat(x, asked)
@@ -130,8 +133,8 @@ func suffix(model string) string {
 	return after
 }
 
-// written finds a directive in the last user message, or in the input of an
-// embeddings request.
+// written finds a directive in the last user message, in the input of an
+// embeddings request, or in the id of a JSON-RPC call.
 func (c *conn) written(asked gjson.Result) string {
 	if !bytes.Contains(c.req.body, simOpen) {
 		return ""
@@ -155,6 +158,9 @@ func (c *conn) written(asked gjson.Result) string {
 		return true
 	})
 	if text, ok := directive([]byte(asked.Get("prompt").Str)); ok {
+		found = text
+	}
+	if text, ok := directive([]byte(asked.Get("id").Str)); ok && asked.Get("jsonrpc").Exists() {
 		found = text
 	}
 	if input := asked.Get("input"); input.Exists() {

@@ -245,7 +245,7 @@ type exchange struct {
 	prompt   int64   // of requests with an id, known before anything is answered
 	answer   *answer // of chat and messages
 	hidden   int64   // tokens made and never written
-	pictures int64
+	units    int64   // pictures or calls
 }
 
 // settle books an answer that ended; gone: because the peer left.

@@ -1,0 +1,80 @@
+package overspend
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"farebox/bench/upstream"
+)
+
+// Endpoint is a door of the gateway that charges.
+type Endpoint struct {
+	Name    string
+	Path    string
+	Dialect string // of the upstream behind it: openai, anthropic, embeddings; "": it has no lies about text
+	Stream  bool
+	body    func(e *Endpoint, directive string, cap int) map[string]any
+
+	// Model is what the gateway calls the model; "": the endpoint is left out.
+	Model string
+	// Price is what the gateway charges, in 1e-9 USD.
+	Price upstream.Price
+}
+
+// Endpoints are all doors; the caller gives those that exist a model and a price.
+var Endpoints = []Endpoint{
+	{Name: "chat", Path: "/chat/completions", Dialect: "openai", body: chatBody},
+	{Name: "chat_stream", Path: "/chat/completions", Dialect: "openai", Stream: true, body: chatBody},
+	{Name: "messages", Path: "/chat/completions", Dialect: "anthropic", body: chatBody},
+	{Name: "messages_stream", Path: "/chat/completions", Dialect: "anthropic", Stream: true, body: chatBody},
+	{Name: "embeddings", Path: "/embeddings", Dialect: "embeddings", body: func(e *Endpoint, directive string, _ int) map[string]any {
+		return map[string]any{"model": e.Model, "input": directive + " the river moves past old stone houses"}
+	}},
+	{Name: "images", Path: "/images/generations", body: func(e *Endpoint, directive string, _ int) map[string]any {
+		return map[string]any{"model": e.Model, "prompt": directive + " a river at dawn"}
+	}},
+	{Name: "rpc", Path: "/crypto/rpc/", body: func(_ *Endpoint, directive string, _ int) map[string]any {
+		return map[string]any{"jsonrpc": "2.0", "id": directive, "method": "eth_getBalance", "params": []string{"0x1", "latest"}}
+	}},
+}
+
+// EndpointNamed gives the endpoint of a name its model and price.
+func EndpointNamed(name, model string, price upstream.Price) (Endpoint, error) {
+	list, err := named("endpoint", []string{name}, Endpoints, func(e Endpoint) string { return e.Name })
+	if err != nil {
+		return Endpoint{}, err
+	}
+	e := list[0]
+	e.Model, e.Price = model, price
+	if e.Name == "rpc" {
+		e.Path += model
+	}
+	return e, nil
+}
+
+func chatBody(e *Endpoint, directive string, cap int) map[string]any {
+	body := map[string]any{
+		"model": e.Model, "stream": e.Stream,
+		"messages": []map[string]string{{"role": "user", "content": directive + " the small river moves past old stone houses"}},
+	}
+	if cap > 0 {
+		body["max_completion_tokens"] = cap
+	}
+	return body
+}
+
+// request is the body of one request that is treated as the words say.
+func (e *Endpoint) request(id, words string, cap int) []byte {
+	b, err := json.Marshal(e.body(e, fmt.Sprintf("[[sim id=%s %s]]", id, words), cap))
+	if err != nil {
+		panic("overspend: a map of strings and numbers is always JSON: " + err.Error())
+	}
+	return b
+}
+
+// cost is what something made is worth at this endpoint's price: real, and up
+// to the cap that the upstream was asked with.
+func (e *Endpoint) cost(m *upstream.Made) (real, capped int64) {
+	rest := m.Prompt*e.Price.Prompt + m.Units*e.Price.Unit
+	return rest + m.Completion*e.Price.Completion, rest + m.WithinCap*e.Price.Completion
+}

@@ -1,0 +1,94 @@
+package overspend
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Liar is a way in which an upstream hides or misstates what an answer costs.
+type Liar struct {
+	Name   string
+	stream string // scenario words for streams; "-": does not apply
+	whole  string // for whole answers; "": as stream
+	// Only: the dialect that has this lie; "": every chat endpoint.
+	only string
+	// embeddings: scenario words for embeddings; "": does not apply.
+	embeddings string
+	silent     bool // its hidden tokens are told by no usage
+}
+
+// Liars are all lies, the honest upstream first. Lengths are above a slice of
+// 64 tokens and below the cap of 2,000 that the requests name.
+var Liars = []Liar{
+	{Name: "honest", stream: "tokens=200", embeddings: "tokens=1"},
+	{Name: "hidden_inside", stream: "tokens=40 hidden=1500 think_ms=20"},
+	{Name: "hidden_beside", stream: "tokens=40 hidden=1500 think_ms=20 hidden_in=beside", only: "openai"},
+	{Name: "hidden_total", stream: "tokens=40 hidden=1500 think_ms=20 hidden_in=total", only: "openai"},
+	{Name: "hidden_nowhere", stream: "tokens=40 hidden=1500 think_ms=20 hidden_in=nowhere", silent: true},
+	{Name: "hidden_no_usage", stream: "tokens=40 hidden=1500 think_ms=20 usage=none", silent: true},
+	{Name: "thought_content", stream: "tokens=300 reasoning=250 usage=none", only: "openai"},
+	{Name: "thought_reasoning", stream: "tokens=300 reasoning=250 thought_as=reasoning usage=none", only: "openai"},
+	{Name: "thought_thinking", stream: "tokens=300 reasoning=250 thought_as=thinking usage=none"},
+	{Name: "thought_redacted", stream: "tokens=300 reasoning=250 thought_as=redacted", only: "anthropic"},
+	{Name: "usage_none", stream: "tokens=200 usage=none", embeddings: "usage=none"},
+	{Name: "usage_zero", stream: "tokens=200 usage=zero", embeddings: "usage=zero"},
+	{Name: "usage_negative", stream: "tokens=200 usage=negative", embeddings: "usage=negative"},
+	{Name: "usage_late", stream: "tokens=200 usage=late"},
+	{Name: "usage_after_done", stream: "tokens=200 usage=afterdone"},
+	{Name: "usage_twice", stream: "tokens=200 usage=twice"},
+	{Name: "usage_contradicts", stream: "tokens=200 usage=contradict"},
+	{Name: "usage_less", stream: "tokens=200 usage=less", embeddings: "usage=less"},
+	{Name: "usage_total_only", stream: "tokens=200 usage=totalonly", only: "openai"},
+	{Name: "usage_early", stream: "tokens=200 usage=early"},
+	{Name: "usage_over", stream: "tokens=200 usage=over", embeddings: "usage=over"},
+	{Name: "usage_huge", stream: "tokens=200 usage=huge", embeddings: "usage=huge"},
+	{Name: "said_array", stream: "tokens=200 said_in=array usage=none", only: "openai"},
+	{Name: "said_function_call", stream: "tokens=200 said_in=function_call usage=none", only: "openai"},
+	{Name: "said_audio", stream: "tokens=200 said_in=audio usage=none", only: "openai"},
+	{Name: "said_refusal", stream: "tokens=200 said_in=refusal usage=none", only: "openai"},
+	{Name: "said_unknown", stream: "tokens=200 said_in=unknown usage=none"},
+	{Name: "never_ending", stream: "tokens=1000000000 ignore_cap=1", whole: "endless=1"},
+	{Name: "cap_ignored", stream: "tokens=4000 ignore_cap=1"},
+	{Name: "cap_ignored_silently", stream: "tokens=4000 ignore_cap=1 usage=none"},
+	{Name: "cap_ignored_hidden", stream: "tokens=40 hidden=9000 think_ms=20 ignore_cap=1"},
+}
+
+// words are the scenario of this lie at an endpoint; ok: it exists there.
+func (l *Liar) words(e *Endpoint) (words string, ok bool) {
+	switch {
+	case e.Dialect == "":
+		return "tokens=1", l.Name == "honest"
+	case e.Dialect == "embeddings":
+		return l.embeddings, l.embeddings != ""
+	case l.only != "" && l.only != e.Dialect:
+		return "", false
+	case !e.Stream && l.whole != "":
+		return l.whole, true
+	}
+	return l.stream, true
+}
+
+// LiarsNamed finds lies by name; none given: all.
+func LiarsNamed(names []string) ([]Liar, error) {
+	return named("liar", names, Liars, func(l Liar) string { return l.Name })
+}
+
+func named[T any](what string, names []string, all []T, name func(T) string) ([]T, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var list []T
+	for _, want := range names {
+		found := false
+		known := make([]string, len(all))
+		for i, t := range all {
+			if known[i] = name(t); known[i] == want {
+				list, found = append(list, t), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("cannot use the %s %q: known are %s", what, want, strings.Join(known, ", "))
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,388 @@
+package overspend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"farebox/bench/upstream"
+)
+
+// Options of a run.
+type Options struct {
+	URL       string // base address of the gateway's API
+	URLs      []string
+	Endpoints []Endpoint
+	Liars     []Liar
+	Leavers   []Leaver
+	// Requests of each cell, Concurrency of them at once, Lanes cells at once.
+	Requests    int
+	Concurrency int
+	Lanes       int
+	Cap         int // max_completion_tokens of the requests; 0: none
+	Balance     int64
+	Limit       int64 // of a cell's key; 0: none
+	Crowd       int   // how many answers are left before a crowded cell
+	Timeout     time.Duration
+	Shared      bool // all cells have one account, and are read one after the other
+	Remote      bool // hosts other than this one are allowed
+	Books       Books
+	Truth       Truth
+	Progress    func(done float64, line string)
+	Prefix      string // of ids and account names
+}
+
+// Books open accounts at the gateway and read them, in 1e-9 USD.
+type Books interface {
+	// Open makes an account with the run's balance and gives a key of it.
+	Open(ctx context.Context, cell string) (key string, err error)
+	// Read says what is left; known is false where the gateway cannot tell.
+	Read(ctx context.Context, cell string) (f Funds, err error)
+}
+
+// Funds are what an account has and owes.
+type Funds struct {
+	Known bool
+	Open  bool // something is still held
+	Left  int64
+	Debt  int64
+}
+
+// Truth is what the simulated upstream counted.
+type Truth interface {
+	Idle(ctx context.Context) error
+	Made(ctx context.Context, id string) (upstream.Made, error)
+}
+
+// Cell is what came of one liar, one leaver and one endpoint.
+type Cell struct {
+	Endpoint string `json:"endpoint"`
+	Liar     string `json:"liar"`
+	Leaver   string `json:"leaver"`
+	Sent     int64  `json:"sent"`
+	Let      int64  `json:"let_through"` // requests that reached the upstream
+	Refused  int64  `json:"refused"`     // 402
+	Failed   int64  `json:"failed"`      // other statuses, and broken answers
+	Left     int64  `json:"left"`
+	// In 1e-9 USD at the gateway's prices.
+	Real    int64 `json:"made_nano"`
+	Capped  int64 `json:"made_within_cap_nano"`
+	Known   bool  `json:"charged_known"`
+	Charged int64 `json:"charged_nano"`
+	Debt    int64 `json:"debt_nano"`
+	Lost    int64 `json:"lost_nano"`  // within the cap, neither charged nor owed
+	Above   int64 `json:"above_nano"` // charged beyond what was made
+	Each    int64 `json:"lost_each_nano"`
+	// Unknowable is what of the made tokens nobody but the upstream can know:
+	// hidden ones that no usage tells, or whose usage came when nobody read on.
+	Unknowable int64         `json:"unknowable_nano"`
+	Overdraw   int64         `json:"overdrawn_nano"` // charged beyond the balance or the key's limit
+	Made       upstream.Made `json:"made"`
+	Note       string        `json:"note,omitempty"`
+
+	endpoint *Endpoint
+	liar     *Liar
+	leaver   *Leaver
+	id       string
+	before   int64 // what a shared account had
+}
+
+// Result of a run.
+type Result struct {
+	Started     time.Time `json:"started"`
+	URL         string    `json:"url"`
+	Seconds     float64   `json:"seconds"`
+	Balance     int64     `json:"balance_nano"`
+	Limit       int64     `json:"key_limit_nano,omitempty"`
+	Concurrency int       `json:"concurrency"`
+	Cells       []*Cell   `json:"cells"`
+}
+
+const defaultTimeout = 20 * time.Second
+
+// Run goes through all cells. What cannot be read is said in a cell's note.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if o.URL != "" {
+		o.URLs = append(o.URLs, o.URL)
+	}
+	if len(o.URLs) == 0 || o.Requests < 1 || o.Concurrency < 1 || o.Books == nil || o.Truth == nil {
+		return nil, errors.New("cannot run: an address, requests, a concurrency, books and a truth are needed")
+	}
+	var bases []*url.URL
+	for _, text := range o.URLs {
+		base, err := url.Parse(strings.TrimSuffix(text, "/"))
+		if err != nil {
+			return nil, err
+		}
+		if !o.Remote && !Loopback(base.Hostname()) {
+			return nil, fmt.Errorf("cannot attack %s: it is not this machine; --remote says that it is yours", base.Host)
+		}
+		bases = append(bases, base)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Shared {
+		o.Lanes = 1
+	}
+	d := &driver{o: &o, bases: bases, result: &Result{Started: time.Now(), URL: o.URLs[0], Balance: o.Balance, Limit: o.Limit, Concurrency: o.Concurrency}}
+	d.lay()
+	if err := d.all(ctx); err != nil {
+		return nil, err
+	}
+	if err := o.Truth.Idle(ctx); err != nil {
+		return nil, err
+	}
+	for _, c := range d.result.Cells {
+		if o.Shared {
+			break
+		}
+		if err := d.read(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	d.result.Seconds = time.Since(d.result.Started).Seconds()
+	return d.result, nil
+}
+
+// Loopback says whether a host is this machine.
+func Loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+type driver struct {
+	o      *Options
+	bases  []*url.URL
+	result *Result
+	done   atomic.Int64
+}
+
+// lay makes the cells.
+func (d *driver) lay() {
+	for i := range d.o.Endpoints {
+		e := &d.o.Endpoints[i]
+		for k := range d.o.Liars {
+			for m := range d.o.Leavers {
+				l, v := &d.o.Liars[k], &d.o.Leavers[m]
+				_, lies := l.words(e)
+				if _, leaves := v.scenario(e); !lies || !leaves || v.crowd && d.o.Crowd == 0 {
+					continue
+				}
+				d.result.Cells = append(d.result.Cells, &Cell{
+					Endpoint: e.Name, Liar: l.Name, Leaver: v.Name, endpoint: e, liar: l, leaver: v,
+					id: fmt.Sprintf("%sc%d", d.o.Prefix, len(d.result.Cells)),
+				})
+			}
+		}
+	}
+}
+
+// all runs the cells, some side by side.
+func (d *driver) all(ctx context.Context) error {
+	next := make(chan *Cell)
+	failed := make(chan error, max(1, d.o.Lanes))
+	var lanes sync.WaitGroup
+	for range max(1, d.o.Lanes) {
+		lanes.Go(func() {
+			for c := range next {
+				if err := d.cell(ctx, c); err != nil {
+					select {
+					case failed <- fmt.Errorf("%s, %s, %s: %w", c.Endpoint, c.Liar, c.Leaver, err):
+					default:
+					}
+				}
+				if n := d.done.Add(1); d.o.Progress != nil {
+					d.o.Progress(float64(n)/float64(len(d.result.Cells)), c.Endpoint+" "+c.Liar+" "+c.Leaver)
+				}
+			}
+		})
+	}
+	for _, c := range d.result.Cells {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- c
+	}
+	close(next)
+	lanes.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return ctx.Err()
+	}
+}
+
+func (d *driver) cell(ctx context.Context, c *Cell) error {
+	key, err := d.o.Books.Open(ctx, c.id)
+	if err != nil {
+		return err
+	}
+	c.before = d.o.Balance
+	if d.o.Shared {
+		f, err := d.o.Books.Read(ctx, c.id)
+		if err != nil {
+			return err
+		}
+		c.before = f.Left
+	}
+	if c.leaver.crowd {
+		if err := d.crowd(ctx, c); err != nil {
+			return err
+		}
+	}
+	lie, _ := c.liar.words(c.endpoint)
+	slow, _ := c.leaver.scenario(c.endpoint)
+	if c.leaver.when == beforeHead && !c.endpoint.Stream {
+		lie = without(lie, "think_ms")
+	}
+	body := c.endpoint.request(c.id, lie+" "+slow, d.o.Cap)
+	var mu sync.Mutex
+	var sent atomic.Int64
+	var workers sync.WaitGroup
+	for w := range min(d.o.Concurrency, d.o.Requests) {
+		workers.Go(func() {
+			cl := &client{base: d.bases[w%len(d.bases)], timeout: d.o.Timeout}
+			defer cl.close()
+			for ctx.Err() == nil && sent.Add(1) <= int64(d.o.Requests) {
+				e := cl.do(c.endpoint.Path, key, body, c.leaver)
+				mu.Lock()
+				c.book(e)
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	if !d.o.Shared {
+		return nil
+	}
+	if err := d.o.Truth.Idle(ctx); err != nil {
+		return err
+	}
+	time.Sleep(sharedWait)
+	return d.read(ctx, c)
+}
+
+// sharedWait is how long after its last answer a gateway may take to charge.
+const sharedWait = 300 * time.Millisecond
+
+func (c *Cell) book(e ending) {
+	c.Sent++
+	switch {
+	case e.left:
+		c.Left++
+	case e.status == 402:
+		c.Refused++
+	case e.status != 200 || !e.whole:
+		c.Failed++
+		if c.Note == "" {
+			c.Note = fmt.Sprintf("status %d", e.status)
+			if e.err != nil {
+				c.Note += ", " + e.err.Error()
+			}
+		}
+	}
+}
+
+// crowd takes the gateway's places for answers that are read on: slow answers
+// of another account, left at once.
+func (d *driver) crowd(ctx context.Context, c *Cell) error {
+	key, err := d.o.Books.Open(ctx, c.id+"crowd")
+	if err != nil {
+		return err
+	}
+	gone := &Leaver{when: beforeHead, after: headWait}
+	body := c.endpoint.request(c.id+"crowd", "think_ms=2000 delay_ms=2000 tokens=1", d.o.Cap)
+	var all sync.WaitGroup
+	for range d.o.Crowd {
+		all.Go(func() {
+			cl := &client{base: d.bases[0], timeout: d.o.Timeout}
+			cl.do(c.endpoint.Path, key, body, gone)
+		})
+	}
+	all.Wait()
+	return nil
+}
+
+func without(words, key string) string {
+	kept := strings.Fields(words)[:0:0]
+	for _, w := range strings.Fields(words) {
+		if !strings.HasPrefix(w, key+"=") {
+			kept = append(kept, w)
+		}
+	}
+	return strings.Join(kept, " ")
+}
+
+const (
+	settleTime = 10 * time.Second // until nothing of a cell is held
+	settleStep = 50 * time.Millisecond
+)
+
+// read puts the books beside the truth.
+func (d *driver) read(ctx context.Context, c *Cell) error {
+	var err error
+	if c.Made, err = d.o.Truth.Made(ctx, c.id); err != nil {
+		return err
+	}
+	c.Let = c.Made.Requests
+	c.Real, c.Capped = c.endpoint.cost(&c.Made)
+	var f Funds
+	for end := time.Now().Add(settleTime); ; time.Sleep(settleStep) {
+		if f, err = d.o.Books.Read(ctx, c.id); err != nil {
+			return err
+		}
+		if !f.Open || time.Now().After(end) {
+			break
+		}
+	}
+	if c.Known = f.Known; !f.Known {
+		return nil
+	}
+	c.Charged, c.Debt = c.before-f.Left, f.Debt
+	c.Lost = max(0, c.Capped-c.Charged-c.Debt)
+	c.Above = max(0, c.Charged+c.Debt-c.Real)
+	if c.liar.silent || c.leaver.crowd && c.Made.Truthful == 0 {
+		c.Unknowable = c.Made.Hidden * c.endpoint.Price.Completion
+	}
+	c.Each = c.Lost / max(1, c.Let)
+	c.Overdraw = max(0, c.Charged-c.before)
+	if d.o.Limit > 0 {
+		c.Overdraw = max(c.Overdraw, c.Charged-d.o.Limit)
+	}
+	return nil
+}
+
+// Sum adds up the cells that keep says.
+func (r *Result) Sum(keep func(*Cell) bool) Cell {
+	sum := Cell{Known: true}
+	for _, c := range r.Cells {
+		if !keep(c) {
+			continue
+		}
+		sum.Sent += c.Sent
+		sum.Let += c.Let
+		sum.Refused += c.Refused
+		sum.Failed += c.Failed
+		sum.Left += c.Left
+		sum.Real += c.Real
+		sum.Capped += c.Capped
+		sum.Known = sum.Known && c.Known
+		sum.Charged += c.Charged
+		sum.Debt += c.Debt
+		sum.Lost += c.Lost
+		sum.Above += c.Above
+		sum.Unknowable += c.Unknowable
+		sum.Overdraw += c.Overdraw
+		sum.Each = max(sum.Each, c.Each)
+		sum.Made.Add(c.Made)
+	}
+	return sum
+}

@@ -1,0 +1,156 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"farebox/bench/overspend"
+	"farebox/bench/report"
+	"farebox/bench/upstream"
+)
+
+// overspendFlags are the options of `bench overspend` as the user writes them.
+type overspendFlags struct {
+	o                    overspend.Options
+	books                overspend.CommandBooks
+	endpoints            []string
+	liars, leavers       []string
+	amount, limit, truth string
+	input, output, unit  float64
+	jsonFile, html       string
+}
+
+// overspendCommand asks what customers get for more money than they have.
+func overspendCommand() *cobra.Command {
+	f := &overspendFlags{}
+	cmd := &cobra.Command{
+		Use:   "overspend",
+		Short: "Get more than was paid for: upstreams that lie, clients that leave, and what that costs the operator",
+		Long: `Sends requests through a prepaid gateway whose only upstream is the simulated
+one (farebox bench upstream), which hides what it produces in every way that is
+known, while clients leave in every way that is known. Each combination has an
+account of its own. Printed is what was let through, made upstream, charged and
+lost: made within the cap that was sent, and neither charged nor owed.
+
+Accounts are made and read by commands of your gateway; $CELL is the account's
+name, $AMOUNT and $LIMIT are USD, $KEY is the key. Without --account all cells
+use --key, one after the other.`,
+		Example: `  farebox bench upstream --listen 127.0.0.1:9000 &
+  farebox bench overspend --url http://127.0.0.1:8080/api/v1 --truth http://127.0.0.1:9000 \
+    --endpoint chat=sim-chat --endpoint chat_stream=sim-chat --price-input 1 --price-output 10 \
+    --amount 0.15 --concurrency 64 --requests 64 \
+    --account 'farebox account create --name $CELL >/dev/null; farebox account credit $CELL $AMOUNT >/dev/null;
+      farebox key create --account $CELL --json | jq -r .apiKey' \
+    --balance 'farebox account list --json | jq -r ".[] | select(.name == env.CELL) | .usd"'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fl := cmd.Flags()
+	fl.StringSliceVar(&f.o.URLs, "url", []string{"http://127.0.0.1:8080/api/v1"}, "base address of the gateway's API; of several nodes: may be repeated")
+	fl.StringVar(&f.books.Key, "key", os.Getenv("FAREBOX_KEY"), "API key of all cells; default: the variable FAREBOX_KEY")
+	fl.StringVar(&f.books.Account, "account", "", "command that makes an account for a cell and prints its key")
+	fl.StringVar(&f.books.Balance, "balance", "", "command or address that gives what is left, and owed; empty: unknown")
+	fl.StringVar(&f.truth, "truth", "http://127.0.0.1:9000", "address of the simulated upstream")
+	fl.StringArrayVar(&f.endpoints, "endpoint", nil, "NAME=MODEL, may be repeated; names: chat, chat_stream, messages, messages_stream (an Anthropic upstream), embeddings, images, rpc")
+	fl.StringSliceVar(&f.liars, "liars", nil, "lies to try; default: all")
+	fl.StringSliceVar(&f.leavers, "leavers", nil, "ways to leave; default: all")
+	fl.StringVar(&f.amount, "amount", "1", "USD that an account begins with")
+	fl.StringVar(&f.limit, "limit", "", "USD that a key may use; empty: no limit")
+	fl.Float64Var(&f.input, "price-input", 0, "the gateway's price of a million prompt tokens in USD")
+	fl.Float64Var(&f.output, "price-output", 0, "the same of completion tokens")
+	fl.Float64Var(&f.unit, "price-unit", 0, "its price of a picture or call in USD")
+	fl.IntVar(&f.o.Requests, "requests", 16, "how many of each cell")
+	fl.IntVar(&f.o.Concurrency, "concurrency", 16, "how many of a cell at once")
+	fl.IntVar(&f.o.Lanes, "lanes", 1, "cells at once")
+	fl.IntVar(&f.o.Cap, "max-tokens", 2000, "max_completion_tokens to ask for; 0: leave it out")
+	fl.IntVar(&f.o.Crowd, "crowd", 0, "answers left before the cells called crowded, to take the places for answers that are read on; 0: no such cells")
+	fl.DurationVar(&f.o.Timeout, "timeout", 20*time.Second, "of one request")
+	fl.BoolVar(&f.o.Remote, "remote", false, "the gateway is not on this machine, and is yours")
+	fl.StringVar(&f.jsonFile, "json", "", "file for the result as JSON; - for standard output")
+	fl.StringVar(&f.html, "html", "", "file for the report")
+	return cmd
+}
+
+func (f *overspendFlags) run(cmd *cobra.Command) error {
+	var err error
+	o := f.o
+	if o.Balance, err = overspend.Nano(f.amount); err != nil {
+		return fmt.Errorf("cannot use --amount: %w", err)
+	}
+	if f.limit != "" {
+		if o.Limit, err = overspend.Nano(f.limit); err != nil {
+			return fmt.Errorf("cannot use --limit: %w", err)
+		}
+	}
+	if o.Liars, err = overspend.LiarsNamed(f.liars); err != nil {
+		return err
+	}
+	if o.Leavers, err = overspend.LeaversNamed(f.leavers); err != nil {
+		return err
+	}
+	if o.Endpoints, err = f.doors(); err != nil {
+		return err
+	}
+	if f.books.Account == "" && f.books.Key == "" {
+		return errors.New("cannot send without a key: give --account, a command that makes accounts, or --key")
+	}
+	f.books.Amount, f.books.Limit = o.Balance, o.Limit
+	o.Shared = f.books.Account == ""
+	o.Books, o.Truth = &f.books, overspend.RemoteTruth{URL: f.truth}
+	o.Prefix = fmt.Sprintf("over-%x-", time.Now().UnixMilli())
+	ctx, stop := interruptible(cmd)
+	defer stop()
+	bar := newBar(cmd.ErrOrStderr(), false)
+	o.Progress = bar.show
+	r, err := overspend.Run(ctx, o)
+	bar.done()
+	if err != nil {
+		return err
+	}
+	if f.jsonFile != "-" {
+		r.Print(cmd.OutOrStdout())
+	}
+	if err := writeJSON(cmd.OutOrStdout(), f.jsonFile, r); err != nil {
+		return err
+	}
+	return writePage(cmd, f.html, report.OfOverspend(r))
+}
+
+// doors are the endpoints that were named, with their prices.
+func (f *overspendFlags) doors() ([]overspend.Endpoint, error) {
+	if len(f.endpoints) == 0 {
+		return nil, errors.New("cannot send without an endpoint: give --endpoint chat=MODEL")
+	}
+	nano := func(usd float64) int64 { return int64(math.Round(usd * 1e9)) }
+	price := upstream.Price{Prompt: nano(f.input / 1e6), Completion: nano(f.output / 1e6), Unit: nano(f.unit)}
+	var list []overspend.Endpoint
+	for _, text := range f.endpoints {
+		name, model, ok := strings.Cut(text, "=")
+		if !ok || model == "" {
+			return nil, fmt.Errorf("cannot read --endpoint %q: write chat=MODEL", text)
+		}
+		e, err := overspend.EndpointNamed(name, model, price)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+func writePage(cmd *cobra.Command, path string, p report.Page) error {
+	if path == "" {
+		return nil
+	}
+	if err := report.Write(path, p); err != nil {
+		return fmt.Errorf("cannot write the report: %w", err)
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "report:", path)
+	return nil
+}
