@@ -17,7 +17,9 @@ func (l local) Idle(context.Context) error {
 	return nil
 }
 
-func (l local) Made(_ context.Context, id string) (upstream.Made, error) { return l.Server.Made(id), nil }
+func (l local) Made(_ context.Context, id string) (upstream.Made, error) {
+	return l.Server.Made(id), nil
+}
 
 // direct is a "gateway" that charges nothing: the upstream itself.
 func direct(t *testing.T, endpoints ...string) Options {
