@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -21,12 +22,11 @@ func (c *conn) messages(x *exchange, asked gjson.Result) (int, bool, error) {
 		return bad("The request body is not valid JSON")
 	case len(c.req.anthropic) == 0:
 		return bad("anthropic-version: header is required")
-	case asked.Get("model").Str == "":
-		return bad("model: Field required")
-	case asked.Get("max_tokens").Int() <= 0:
-		return bad("max_tokens: Field required")
-	case len(asked.Get("messages").Array()) == 0:
-		return bad("messages: at least one message is required")
+	case len(c.req.content) > 0 && !bytes.HasPrefix(bytes.ToLower(c.req.content), []byte("application/json")):
+		return bad("Content-Type: must be application/json")
+	}
+	if fault := messagesFault(asked); fault != "" {
+		return bad(fault)
 	}
 	a := c.answerFor(asked, x.sc)
 	a.choices = a.choices[:1] // there is no n in this dialect

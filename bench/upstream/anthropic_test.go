@@ -44,7 +44,7 @@ func TestMessagesStreamFollowsTheEventOrder(t *testing.T) {
 	}
 	f("message_start start:text ping text_delta content_block_stop message_delta message_stop", 20)
 	f("message_start start:thinking ping thinking_delta signature_delta content_block_stop start:text text_delta content_block_stop message_delta message_stop", 20,
-		`"thinking":{"type":"enabled","budget_tokens":1024}`)
+		`"thinking":{"type":"adaptive"}`)
 	f("message_start start:tool_use ping input_json_delta content_block_stop message_delta message_stop", CountText("get_weather")+CountText(`{"city":"river"}`),
 		tools, `"tool_choice":{"type":"any"}`)
 }

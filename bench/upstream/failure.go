@@ -88,10 +88,18 @@ func (f failure) anthropic(status int) []byte {
 		kind = "invalid_request_error"
 	case 401:
 		kind = "authentication_error"
+	case 402:
+		kind = "billing_error"
+	case 403:
+		kind = "permission_error"
 	case 404:
 		kind = "not_found_error"
+	case 413:
+		kind = "request_too_large"
 	case 429:
 		kind = "rate_limit_error"
+	case 504:
+		kind = "timeout_error"
 	case 503, 529:
 		kind = "overloaded_error"
 	}
