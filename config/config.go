@@ -287,7 +287,9 @@ type Target struct {
 	Weight   int    `yaml:"weight"`   // share among equal priorities; default 1, 1 to 1000
 	Priority int    `yaml:"priority"` // lower first; default 0
 	// Options are settings of the upstream's dialect for models of pictures,
-	// such as sizes: 1024x1024; each dialect lists its own.
+	// such as sizes: 1024x1024; each dialect lists its own. For a text model of
+	// dialect anthropic, thinking says how it is asked to think: adaptive, budget
+	// or none; default: by the generation that its name there tells.
 	Options map[string]string `yaml:"options"`
 }
 

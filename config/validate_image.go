@@ -322,10 +322,7 @@ func (v *validator) each(path string, e Each) {
 
 // options checks the form of a target's options; what they mean is the
 // dialect's business.
-func (v *validator) options(path string, m *Model, options map[string]string) {
-	if len(options) > 0 && !m.IsImage() {
-		v.wrong(path, "options have no meaning for a model of type %s; expected them to be left out", m.Type)
-	}
+func (v *validator) options(path string, options map[string]string) {
 	if n := len(options); n > maxOptions {
 		v.wrong(path, "%d options are listed; expected at most %d", n, maxOptions)
 	}

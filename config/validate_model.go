@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -334,12 +335,33 @@ func (v *validator) targets(path string, m *Model, upstreams map[string]*Upstrea
 		if m.Type == "embedding" && u.Dialect == "anthropic" {
 			v.wrong(at+".upstream", "upstream %s speaks anthropic, which has no embeddings; expected an upstream of dialect openai", quote(t.Upstream))
 		}
-		v.options(at+".options", m, t.Options)
+		if m.IsImage() {
+			v.options(at+".options", t.Options)
+		} else {
+			v.textOptions(at+".options", m, u, t.Options)
+		}
 		key := [2]string{t.Upstream, t.Model}
 		if first, ok := seen[key]; ok {
 			v.wrong(at, "this is targets[%d] again; expected every target once: use weight: for its share", first)
 		}
 		seen[key] = i
+	}
+}
+
+// textOptions checks the options of a target that writes: how a model behind
+// the anthropic dialect is asked to think.
+func (v *validator) textOptions(path string, m *Model, u *Upstream, options map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(options)) {
+		at := join(path, key)
+		switch {
+		case m.Type != "text" || u.Dialect != "anthropic":
+			v.wrong(path, "options have no meaning for a model of type %s; expected them to be left out", m.Type)
+			return
+		case key != "thinking":
+			v.wrongKey(at, "there is no option %s for a model of type text; expected thinking", quote(key))
+		default:
+			v.oneOf(at, options[key], "adaptive", "budget", "none")
+		}
 	}
 }
 

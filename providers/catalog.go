@@ -181,6 +181,9 @@ func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]strin
 			Upstream: &u.Upstream, Model: model, Name: cmp.Or(t.Model, m.ID), Weight: max(t.Weight, 1), Priority: t.Priority,
 			QuotedID: dialect.AppendString(nil, m.ID),
 		}
+		if !m.IsImage() {
+			target.Thinking = t.Options["thinking"]
+		}
 		target.Quoted = dialect.AppendString(nil, target.Name)
 		target.Renames = target.Name != m.ID
 		b := u.Config.Breaker

@@ -24,14 +24,19 @@ func (c *Call) Next(attempt int) (*proxy.Target, *proxy.Request) {
 	if attempt > 0 {
 		now = time.Now().UnixNano()
 	}
-	t := c.targets.Next(now)
-	if t == nil {
-		return nil, nil
-	}
-	c.target, c.attempts, c.upstream = t, attempt+1, t.Upstream.Name
-	c.request.Patches = c.request.Patches[:0]
-	c.request.Body, c.request.ID = c.chat.Body, c.id[:]
-	if err := t.Upstream.Dialect.Request(&c.request, &c.chat, t, c.scratch); err != nil {
+	for {
+		t := c.targets.Next(now)
+		if t == nil {
+			return nil, nil
+		}
+		c.request.Patches = c.request.Patches[:0]
+		c.request.Body, c.request.ID = c.chat.Body, c.id[:]
+		err := t.Upstream.Dialect.Request(&c.request, &c.chat, t, c.scratch)
+		if err == nil {
+			c.target, c.attempts, c.upstream = t, attempt+1, t.Upstream.Name
+			return t.Upstream.Proxy, &c.request
+		}
+		// What one dialect cannot say another one may: the next target is asked.
 		c.targets.Release(t)
 		var no *dialect.Unsupported
 		if errors.As(err, &no) {
@@ -39,9 +44,7 @@ func (c *Call) Next(attempt int) (*proxy.Target, *proxy.Request) {
 		} else {
 			c.g.log.Warn().Err(err).Str("upstream", t.Upstream.Name).Bytes("request_id", c.id[:]).Msg("cannot make the upstream request")
 		}
-		return nil, nil
 	}
-	return t.Upstream.Proxy, &c.request
 }
 
 // Verdict is proxy.Plan: it tells the target's breaker how the attempt went

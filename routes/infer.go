@@ -155,7 +155,7 @@ func (c *Call) opened(res *proxy.Result) *Error {
 		return nil
 	}
 	if res.Cause == proxy.NoTarget && c.unsupported != nil {
-		return errUnsupported("messages", c.unsupported.Text)
+		return errUnsupported(c.unsupported.Path, c.unsupported.Text)
 	}
 	if res.Cause != proxy.None || res.Status == 0 {
 		c.cause = res.Cause.String()

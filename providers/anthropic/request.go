@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"farebox/providers/dialect"
 	"farebox/proxy"
@@ -20,10 +22,12 @@ const (
 	usualMaxTokens = 4096
 )
 
-// Request writes the body anew. What the dialect does not have is left out:
-// penalties, seed, logprobs, n, metadata but for user_id.
+// Request writes the body anew. Hints that the dialect does not have are left
+// out: penalties, seed, metadata but for user_id. What a client would miss in
+// the answer (n, logprobs, json_object) is refused, and so is whatever the
+// model's generation would refuse, in our words and naming the member.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	w := &request{c: c, doc: c.Doc, body: c.Body, b: s.Buf[:0]}
+	w := &request{c: c, doc: c.Doc, body: c.Body, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking)}
 	w.write(t)
 	s.Buf = w.b
 	if w.err != nil {
@@ -44,12 +48,29 @@ type request struct {
 	b    []byte
 	err  error
 
+	model generation
+	// Thinking of this request (thinking.go).
+	think  bool
+	forced bool // tool_choice demands a call
+	cached int  // blocks that are marked for caching
+
 	// Turns (turns.go).
 	role    string // of the blocks to come, empty: they stand outside of turns
 	open    string // role of the open turn, empty: none is open
 	blocks  int    // in the open turn
 	turns   int
+	last    string // role of the last turn
 	scratch []byte
+
+	alone   bool   // there are no messages but system prompts: they are the user's turn
+	calls   []call // of the whole conversation
+	waiting int    // calls[waiting:] are those of the last assistant turn
+	bare    bool   // the last assistant turn has calls and no thoughts before them
+	// thoughtFirst says that the last assistant turn begins with a thought, others
+	// that the open turn has blocks that are no results.
+	thoughtFirst, others bool
+	// textFrom and textTo enclose the last block's text; 0: it is no text.
+	textFrom, textTo int
 }
 
 func (w *request) write(t *dialect.Target) {
@@ -60,14 +81,47 @@ func (w *request) write(t *dialect.Target) {
 	if w.c.Stream {
 		w.b = append(w.b, `,"stream":true`...)
 	}
+	w.refuse()
 	w.system()
 	w.messages()
 	w.tools()
+	w.reason()
 	w.sampling()
 	w.stop()
 	w.output()
 	w.metadata()
 	w.b = append(w.b, '}')
+	if w.cached > maxCached {
+		w.fail("messages", "At most %d parts, messages and tools together may have cache_control; the request has %d.", maxCached, w.cached)
+	}
+}
+
+// maxCached is how many marks for caching a request of this dialect may have.
+const maxCached = 4
+
+// refuse names members that change what the client gets back and that this
+// dialect has no word for.
+func (w *request) refuse() {
+	const no = "is not available for this model; leave it out."
+	if w.c.Choices > 1 {
+		w.fail("n", "More than one choice (n) "+no)
+	}
+	if w.c.True(w.doc.TopIndex(dialect.ChatLogprobs)) {
+		w.fail("logprobs", "logprobs "+no)
+	}
+	if raw := w.number(dialect.ChatTopLogprobs); raw != nil && string(raw) != "0" {
+		w.fail("top_logprobs", "top_logprobs "+no)
+	}
+	if i := w.doc.TopIndex(dialect.ChatResponseFormat); i >= 0 {
+		switch kind := string(w.c.Text(w.doc.Member(i, dialect.FormatType))); {
+		case kind == "json_schema" && w.model.noSchema:
+			w.fail("response_format", "response_format json_schema "+no)
+		case kind == "json_object" && w.model.noSchema:
+			w.fail("response_format", "response_format json_object "+no)
+		case kind == "json_object":
+			w.fail("response_format", "response_format json_object is not available for this model; use json_schema.")
+		}
+	}
 }
 
 func (w *request) maxTokens() int64 {
@@ -82,16 +136,63 @@ func (w *request) maxTokens() int64 {
 	return usualMaxTokens
 }
 
-// sampling copies what the dialect has; its temperature ends at 1.
+// sampling copies what the model takes. Values that say nothing (1, and 0 for
+// top_k) are left out where they would be refused.
 func (w *request) sampling() {
-	if raw := w.number(dialect.ChatTemperature); raw != nil {
-		if v, err := strconv.ParseFloat(string(raw), 64); err == nil && v > 1 {
-			raw = []byte("1")
-		}
-		w.member("temperature", raw)
+	temperature, t := w.decimal(dialect.ChatTemperature)
+	topP, p := w.decimal(dialect.ChatTopP)
+	topK, k := w.decimal(dialect.ChatTopK)
+	if t > 1 {
+		temperature, t = []byte("1"), 1 // where this dialect's range ends
 	}
-	w.member("top_p", w.number(dialect.ChatTopP))
-	w.member("top_k", w.number(dialect.ChatTopK))
+	if k == 0 {
+		topK = nil
+	}
+	fixed := "cannot be chosen for this model; leave it out."
+	if w.think && !w.model.fixedSampling {
+		fixed = "cannot be chosen together with reasoning_effort for this model; leave one of the two out."
+	}
+	if w.think || w.model.fixedSampling {
+		if t == 1 {
+			temperature = nil
+		}
+		if p >= 0.95 && !w.model.fixedSampling || p == 1 {
+			topP = nil
+		}
+		for _, m := range [...]struct {
+			name string
+			raw  []byte
+		}{{"temperature", temperature}, {"top_p", topP}, {"top_k", topK}} {
+			if m.raw != nil {
+				w.fail(m.name, "%s %s", m.name, fixed)
+			}
+		}
+	}
+	if w.model.oneSampler && temperature != nil && topP != nil {
+		switch {
+		case p == 1:
+			topP = nil
+		case t == 1:
+			temperature = nil
+		default:
+			w.fail("top_p", "top_p and temperature cannot be combined for this model; leave one of the two out.")
+		}
+	}
+	w.member("temperature", temperature)
+	w.member("top_p", topP)
+	w.member("top_k", topK)
+}
+
+// decimal is a top member that is a number, as written and as a value.
+func (w *request) decimal(id int) (raw []byte, value float64) {
+	if raw = w.number(id); raw == nil {
+		return nil, 0
+	}
+	value, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil {
+		return nil, 0
+	}
+	return raw, value
 }
 
 func (w *request) number(id int) []byte {
@@ -110,46 +211,38 @@ func (w *request) member(name string, raw []byte) {
 	}
 }
 
+// stop copies stop sequences. The dialect takes none of white space alone.
 func (w *request) stop() {
 	i := w.doc.TopIndex(dialect.ChatStop)
 	if i < 0 {
 		return
 	}
-	raw := w.c.Raw(i)
-	switch w.doc.Fields[i].Kind {
-	case scan.String:
-		w.b = append(append(append(w.b, `,"stop_sequences":[`...), raw...), ']')
-	case scan.Array:
-		w.member("stop_sequences", raw)
-	}
-}
-
-// output is the reasoning effort and the answer's schema.
-func (w *request) output() {
-	effort := w.c.Effort()
-	if string(effort) == "none" {
-		w.b = append(w.b, `,"thinking":{"type":"disabled"}`...)
-		effort = nil
-	}
-	if string(effort) == "minimal" {
-		effort = []byte("low")
-	}
-	schema := w.schema()
-	if effort == nil && schema == nil {
+	raw, list := w.c.Raw(i), w.doc.Fields[i].Kind == scan.Array
+	if !list && w.doc.Fields[i].Kind != scan.String || list && w.doc.Fields[i].Len == 0 {
 		return
 	}
-	w.b = append(w.b, `,"output_config":{`...)
-	if effort != nil {
-		w.b = append(append(append(w.b, `"effort":"`...), effort...), '"')
+	w.b = append(w.b, `,"stop_sequences":[`...)
+	if !list {
+		w.stopSequence(raw)
 	}
-	if schema != nil {
-		if effort != nil {
+	for at, n := 1, 0; list; n++ {
+		from, to, ok := dialect.NextElement(raw, at)
+		if !ok {
+			break
+		}
+		if at = to; n > 0 {
 			w.b = append(w.b, ',')
 		}
-		w.b = append(w.b, `"format":{"type":"json_schema","schema":`...)
-		w.b = append(append(w.b, schema...), '}')
+		w.stopSequence(raw[from:to])
 	}
-	w.b = append(w.b, '}')
+	w.b = append(w.b, ']')
+}
+
+func (w *request) stopSequence(raw []byte) {
+	if len(raw) < 2 || raw[0] != '"' || blank(raw) {
+		w.fail("stop", "stop: this model takes no stop sequences of white space alone.")
+	}
+	w.b = append(w.b, raw...)
 }
 
 // schema is the JSON schema of response_format. Some clients put it under
@@ -169,7 +262,7 @@ func (w *request) schema() []byte {
 	return w.c.Raw(holder)
 }
 
-// tools copies function tools; built-in searches are not this dialect's.
+// tools copies function tools.
 func (w *request) tools() {
 	i := w.doc.TopIndex(dialect.ChatTools)
 	if i < 0 || w.doc.Fields[i].Kind != scan.Array {
@@ -178,8 +271,13 @@ func (w *request) tools() {
 	n := 0
 	for at := i + 1; at < w.doc.Fields[i].Next; at = w.doc.Fields[at].Next {
 		f := w.doc.Member(at, dialect.ToolTarget)
-		if f < 0 || w.c.Text(w.doc.Member(f, dialect.FunctionName)) == nil {
+		name := w.c.Text(w.doc.Member(f, dialect.FunctionName))
+		if f < 0 || name == nil {
+			w.fail(w.doc.Path(at), "This model takes tools of type function only.")
 			continue
+		}
+		if !token(name, maxToolName) {
+			w.fail(w.doc.Path(at)+".function.name", "This model takes tool names of 1 to %d letters, digits, _ and - only.", maxToolName)
 		}
 		if n == 0 {
 			w.b = append(w.b, `,"tools":[`...)
@@ -187,7 +285,7 @@ func (w *request) tools() {
 			w.b = append(w.b, ',')
 		}
 		n++
-		w.tool(f)
+		w.tool(at, f)
 	}
 	if n > 0 {
 		w.b = append(w.b, ']')
@@ -195,19 +293,41 @@ func (w *request) tools() {
 	}
 }
 
-func (w *request) tool(f int32) {
+const maxToolName = 128
+
+func (w *request) tool(at, f int32) {
 	w.b = append(w.b, `{"name":`...)
 	w.b = append(w.b, w.c.Raw(w.doc.Member(f, dialect.FunctionName))...)
 	w.member("description", w.c.Raw(w.doc.Member(f, dialect.FunctionDescription)))
-	if p := w.doc.Member(f, dialect.FunctionParameters); p >= 0 && w.doc.Fields[p].Kind == scan.Object && w.doc.Fields[p].Len > 0 {
-		w.member("input_schema", w.c.Raw(p))
-	} else {
-		w.b = append(w.b, `,"input_schema":{"type":"object","properties":{}}`...)
-	}
+	w.parameters(f)
 	if w.c.True(w.doc.Member(f, dialect.FunctionStrict)) {
 		w.b = append(w.b, `,"strict":true`...)
 	}
+	w.cacheControl(w.doc.Member(at, dialect.ToolCache))
 	w.b = append(w.b, '}')
+}
+
+// parameters writes a function's schema, which must say that it is an object's.
+func (w *request) parameters(f int32) {
+	p := w.doc.Member(f, dialect.FunctionParameters)
+	if p < 0 || w.doc.Fields[p].Kind != scan.Object || w.doc.Fields[p].Len == 0 {
+		w.b = append(w.b, `,"input_schema":{"type":"object","properties":{}}`...)
+		return
+	}
+	raw := w.c.Raw(p)
+	var m dialect.Member
+	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+		if string(m.Key) != "type" {
+			continue
+		}
+		if string(raw[m.From:m.To]) != `"object"` {
+			w.fail(w.doc.Path(p), "This model takes function parameters of type object only.")
+		}
+		w.member("input_schema", raw)
+		return
+	}
+	w.b = append(w.b, `,"input_schema":{"type":"object",`...)
+	w.b = append(w.b, raw[1:]...)
 }
 
 func (w *request) toolChoice() {
@@ -220,6 +340,10 @@ func (w *request) toolChoice() {
 		}
 		kind = "auto"
 	}
+	if (kind == "any" || kind == "tool") && w.model.noForcedTool {
+		w.fail("tool_choice", "This model cannot be made to call a tool; use tool_choice auto.")
+	}
+	w.forced = kind == "any" || kind == "tool"
 	w.b = append(append(append(w.b, `,"tool_choice":{"type":"`...), kind...), '"')
 	if name != nil {
 		w.b = append(append(w.b, `,"name":`...), name...)
@@ -254,6 +378,10 @@ func (w *request) chosen() (kind string, name []byte) {
 	return "", nil
 }
 
+// maxUserID is the longest user_id with its quotes; longer ones are a hint that
+// is not worth a refusal.
+const maxUserID = 256
+
 func (w *request) metadata() {
 	i := w.doc.TopIndex(dialect.ChatMetadata)
 	if i < 0 || w.doc.Fields[i].Kind != scan.Object {
@@ -262,20 +390,45 @@ func (w *request) metadata() {
 	raw := w.c.Raw(i)
 	var m dialect.Member
 	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
-		if string(m.Key) == "user_id" && raw[m.From] == '"' {
+		if string(m.Key) == "user_id" && raw[m.From] == '"' && m.To-m.From <= maxUserID {
 			w.b = append(append(append(w.b, `,"metadata":{"user_id":`...), raw[m.From:m.To]...), '}')
 			return
 		}
 	}
 }
 
-// fail keeps the first reason why the request cannot be written.
-func (w *request) fail(format string, args ...any) {
+// fail keeps the first reason why the request cannot be written. path is the
+// member in the way.
+func (w *request) fail(path, format string, args ...any) {
 	if w.err == nil {
-		w.err = &dialect.Unsupported{Text: fmt.Sprintf(format, args...)}
+		w.err = &dialect.Unsupported{Path: path, Text: fmt.Sprintf(format, args...)}
 	}
 }
 
 var backslash = []byte(`\`)
 
 func plain(text []byte) bool { return !bytes.Contains(text, backslash) }
+
+// token says that a text has letters, digits, _ and - only.
+func token(text []byte, most int) bool {
+	for _, c := range text {
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return len(text) > 0 && len(text) <= most
+}
+
+// blank says that a JSON string holds white space alone, or nothing.
+func blank(raw []byte) bool {
+	for i := 1; i < len(raw)-1; i++ {
+		if raw[i] == ' ' {
+			continue
+		}
+		if raw[i] != '\\' && raw[i] < utf8.RuneSelf {
+			return false
+		}
+		return strings.TrimSpace(string(dialect.AppendUnescaped(nil, raw[i:len(raw)-1]))) == ""
+	}
+	return true
+}

@@ -23,13 +23,15 @@ func TestRequestsBecomeMessages(t *testing.T) {
 	const hi = `"messages":[{"role":"user","content":"hi"}]`
 	const said = `"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]`
 	const most = `"max_tokens":1000,`
+	// The dialect wants a user's turn first.
+	const began = `{"role":"user","content":[{"type":"text","text":"."}]},`
 
 	f("plain", hi, most+said)
 	f("stream", hi+`,"stream":true,"stream_options":{"include_usage":true}`, most+`"stream":true,`+said)
 	f("asked cap", hi+`,"max_completion_tokens":7`, `"max_tokens":7,`+said, func(c *dialect.Chat) { c.AskedCompletion = 7 })
 	f("our cap", hi+`,"max_completion_tokens":7`, `"max_tokens":5,`+said, func(c *dialect.Chat) { c.AskedCompletion, c.MaxCompletion = 7, 5 })
 	f("no cap anywhere", hi, `"max_tokens":4096,`+said, func(c *dialect.Chat) { c.Model.Config.MaxCompletionTokens = 0 })
-	f("left out", hi+`,"user":"u","n":1,"seed":3,"logprobs":true,"presence_penalty":1,"frequency_penalty":1,"metadata":{"a":"b"},"svc_parameters":{},"store":true`, most+said)
+	f("left out", hi+`,"user":"u","n":1,"seed":3,"logprobs":false,"presence_penalty":1,"frequency_penalty":1,"metadata":{"a":"b"},"svc_parameters":{},"store":true`, most+said)
 	f("user_id", hi+`,"metadata":{"a":"b","user_id":"x\"y"}`, most+said+`,"metadata":{"user_id":"x\"y"}`)
 	f("sampling", hi+`,"temperature":0.5,"top_p":0.25,"top_k":40`, most+said+`,"temperature":0.5,"top_p":0.25,"top_k":40`)
 	f("temperature above 1", hi+`,"temperature":1.7`, most+said+`,"temperature":1`)
@@ -37,13 +39,13 @@ func TestRequestsBecomeMessages(t *testing.T) {
 	f("stops", hi+`,"stop":["a","b"]`, most+said+`,"stop_sequences":["a","b"]`)
 	f("null stop", hi+`,"stop":null,"temperature":null`, most+said)
 
-	f("effort", hi+`,"reasoning_effort":"high"`, most+said+`,"output_config":{"effort":"high"}`)
-	f("effort in the object", hi+`,"reasoning":{"effort":"xhigh"}`, most+said+`,"output_config":{"effort":"xhigh"}`)
-	f("least effort", hi+`,"reasoning_effort":"minimal"`, most+said+`,"output_config":{"effort":"low"}`)
+	f("effort", hi+`,"reasoning_effort":"high"`, most+said+`,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"}`)
+	f("effort in the object", hi+`,"reasoning":{"effort":"xhigh"}`, most+said+`,"thinking":{"type":"adaptive"},"output_config":{"effort":"xhigh"}`)
+	f("least effort", hi+`,"reasoning_effort":"minimal"`, most+said+`,"thinking":{"type":"adaptive"},"output_config":{"effort":"low"}`)
 	f("no effort", hi+`,"reasoning_effort":"none"`, most+said+`,"thinking":{"type":"disabled"}`)
 	f("thinking turned off", hi+`,"reasoning_effort":"high"`, most+said+`,"thinking":{"type":"disabled"}`, func(c *dialect.Chat) { c.ReasoningEffort = []byte("none") })
 	f("schema", hi+`,"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"object"}}}`, most+said+`,"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}`)
-	f("schema put directly", hi+`,"response_format":{"type":"json_schema","json_schema":{"type":"object"}},"reasoning_effort":"low"`, most+said+`,"output_config":{"effort":"low","format":{"type":"json_schema","schema":{"type":"object"}}}`)
+	f("schema put directly", hi+`,"response_format":{"type":"json_schema","json_schema":{"type":"object"}},"reasoning_effort":"low"`, most+said+`,"thinking":{"type":"adaptive"},"output_config":{"effort":"low","format":{"type":"json_schema","schema":{"type":"object"}}}`)
 	f("text format", hi+`,"response_format":{"type":"text"}`, most+said)
 
 	f("system prompts are joined", `"messages":[{"role":"system","content":"a"},{"role":"user","content":"hi"},{"role":"developer","content":[{"type":"text","text":"b","cache_control":{"type":"ephemeral"}},{"type":"text","text":""}]}]`,
@@ -54,11 +56,11 @@ func TestRequestsBecomeMessages(t *testing.T) {
 	f("empty texts, which are refused there", `"messages":[{"role":"user","content":"a"},{"role":"assistant","content":""},{"role":"user","content":[{"type":"text","text":"b"}]}]`,
 		most+`"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`)
 	f("images", `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image\/png;base64,aGk\/","detail":"low"},"cache_control":{"type":"ephemeral","ttl":"1h"}},{"type":"image_url","image_url":{"url":"https://x/y.png"}}]}]`,
-		most+`"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk/"},"cache_control":{"type":"ephemeral","ttl":"1h"}},{"type":"image","source":{"type":"url","url":"https://x/y.png"}}]}]`)
+		most+`"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk/"},"cache_control":{"type":"ephemeral"}},{"type":"image","source":{"type":"url","url":"https://x/y.png"}}]}]`)
 	f("files", `"messages":[{"role":"user","content":[{"type":"file","file":{"file_data":"data:application/pdf;base64,JVBERg==","filename":"a \"b\".pdf"}},{"type":"file","file":{"file_data":"https://x/y.pdf"}},{"type":"file","file":{"file_data":"data:text/markdown;charset=utf-8;base64,`+base64.StdEncoding.EncodeToString([]byte("# \"ü\"\n"))+`"}}]}]`,
 		most+`"messages":[{"role":"user","content":[{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERg=="},"title":"a \"b\".pdf"},{"type":"document","source":{"type":"url","url":"https://x/y.pdf"}},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"# \"ü\"\n"}}]}]`)
 
-	const tool = `,"tools":[{"type":"function","function":{"name":"look","description":"d","parameters":{"type":"object","properties":{"a":{}}},"strict":true}},{"type":"web_search"},{"type":"function","function":{"name":"go"}}]`
+	const tool = `,"tools":[{"type":"function","function":{"name":"look","description":"d","parameters":{"type":"object","properties":{"a":{}}},"strict":true}},{"type":"function","function":{"name":"go"}}]`
 	const tooled = `,"tools":[{"name":"look","description":"d","input_schema":{"type":"object","properties":{"a":{}}},"strict":true},{"name":"go","input_schema":{"type":"object","properties":{}}}]`
 	f("tools", hi+tool, most+said+tooled)
 	f("tool choice auto", hi+tool+`,"tool_choice":"auto"`, most+said+tooled+`,"tool_choice":{"type":"auto"}`)
@@ -74,11 +76,11 @@ func TestRequestsBecomeMessages(t *testing.T) {
 	f("thoughts go back with their signatures", `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"a","reasoning_content":"mind","reasoning_details":[{"type":"reasoning.text","text":"mi","signature":"s1","index":0},{"type":"reasoning.encrypted","data":"d","index":1},{"type":"reasoning.text","text":"unsigned"}]}]`,
 		most+`"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"thinking","thinking":"mi","signature":"s1"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"a"}]}]`)
 	f("a streamed thought", `"messages":[{"role":"assistant","content":"a","reasoning_content":"mi\nnd","reasoning_details":[{"type":"reasoning.text","signature":"s1"}],"thought_signature":"s1"}]`,
-		most+`"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"mi\nnd","signature":"s1"},{"type":"text","text":"a"}]}]`)
+		most+`"messages":[`+began+`{"role":"assistant","content":[{"type":"thinking","thinking":"mi\nnd","signature":"s1"},{"type":"text","text":"a"}]}]`)
 	f("a thought and its signature alone", `"messages":[{"role":"assistant","content":"a","reasoning_content":"mind","thought_signature":"s1"}]`,
-		most+`"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"mind","signature":"s1"},{"type":"text","text":"a"}]}]`)
+		most+`"messages":[`+began+`{"role":"assistant","content":[{"type":"thinking","thinking":"mind","signature":"s1"},{"type":"text","text":"a"}]}]`)
 	f("a thought nobody signed", `"messages":[{"role":"assistant","content":"a","reasoning_content":"mind"}]`,
-		most+`"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]`)
+		most+`"messages":[`+began+`{"role":"assistant","content":[{"type":"text","text":"a"}]}]`)
 }
 
 func TestWhatTheDialectCannotSayIsRefused(t *testing.T) {

@@ -8,7 +8,8 @@ import (
 )
 
 // system joins system and developer messages, wherever they stand, into the
-// top-level prompt.
+// top-level prompt. Where they are all there is, they are the user's turn:
+// the dialect has no conversation without one.
 func (w *request) system() {
 	open := func() {
 		if w.blocks == 0 {
@@ -22,19 +23,21 @@ func (w *request) system() {
 		w.b = append(dialect.AppendString(w.b, w.c.SystemPrompt), '}')
 		w.blocks++
 	}
+	w.alone = true
+	w.eachMessage(func(_ int32, role string) { w.alone = w.alone && (role == "system" || role == "developer") })
 	w.eachMessage(func(m int32, role string) {
-		if role != "system" && role != "developer" {
+		if w.alone || role != "system" && role != "developer" {
 			return
 		}
-		w.eachText(w.doc.Member(m, dialect.MessageContent), func(part int32, raw []byte) {
+		w.eachText(m, func(raw []byte, cache int32) {
 			open()
-			w.text(raw, part)
+			w.text(raw, cache)
 		})
 	})
 	if w.blocks > 0 {
 		w.b = append(w.b, ']')
 	}
-	w.blocks = 0
+	w.blocks, w.textTo = 0, 0
 }
 
 func (w *request) eachMessage(f func(m int32, role string)) {
@@ -49,25 +52,42 @@ func (w *request) eachMessage(f func(m int32, role string)) {
 	}
 }
 
-// eachText calls f for the texts of a content, as JSON strings; part is the
-// element that holds it, -1 for a plain string. Empty texts, which the dialect
-// refuses, are left out.
-func (w *request) eachText(content int32, f func(part int32, raw []byte)) {
+// eachText calls f for the texts of a message, as JSON strings, with the mark
+// for caching that belongs to each (-1: none). Texts of white space alone, which
+// the dialect refuses, are left out.
+func (w *request) eachText(m int32, f func(raw []byte, cache int32)) {
+	content := w.doc.Member(m, dialect.MessageContent)
 	if content < 0 {
 		return
 	}
 	switch field := &w.doc.Fields[content]; field.Kind {
 	case scan.String:
-		if raw := w.c.Raw(content); len(raw) > 2 {
-			f(-1, raw)
+		if raw := w.c.Raw(content); !blank(raw) {
+			f(raw, w.doc.Member(m, dialect.MessageCacheControl))
 		}
 	case scan.Array:
 		for p := content + 1; p < field.Next; p = w.doc.Fields[p].Next {
-			if raw := w.c.Raw(w.doc.Member(p, dialect.PartText)); len(raw) > 2 {
-				f(p, raw)
+			raw := w.c.Raw(w.doc.Member(p, dialect.PartText))
+			if raw == nil {
+				raw = w.c.Raw(w.doc.Member(p, dialect.PartRefusal))
+			}
+			if len(raw) > 2 && raw[0] == '"' && !blank(raw) {
+				f(raw, w.partCache(m, p))
 			}
 		}
 	}
+}
+
+// partCache is the mark for caching of a part: its own, or the message's for
+// the last part.
+func (w *request) partCache(m, p int32) int32 {
+	if own := w.doc.Member(p, dialect.PartCacheControl); own >= 0 {
+		return own
+	}
+	if content := w.doc.Member(m, dialect.MessageContent); w.doc.Fields[p].Next == w.doc.Fields[content].Next {
+		return w.doc.Member(m, dialect.MessageCacheControl)
+	}
+	return -1
 }
 
 // messages writes the turns: consecutive messages of one role are one turn,
@@ -75,26 +95,66 @@ func (w *request) eachText(content int32, f func(part int32, raw []byte)) {
 func (w *request) messages() {
 	w.b = append(w.b, `,"messages":[`...)
 	w.eachMessage(func(m int32, role string) {
-		switch role {
-		case "user":
+		switch {
+		case role == "user", w.alone:
+			w.answered()
 			w.turn("user")
-			w.content(w.doc.Member(m, dialect.MessageContent))
-		case "assistant":
+			w.content(m)
+		case role == "assistant":
+			w.answered()
 			w.turn("assistant")
 			w.thinking(m)
-			w.content(w.doc.Member(m, dialect.MessageContent))
-			w.calls(w.doc.Member(m, dialect.MessageToolCalls))
-		case "tool":
+			w.content(m)
+			w.toolCalls(m)
+		case role == "tool":
 			w.turn("user")
 			w.result(m)
 		}
 	})
+	w.answered()
+	w.lastText()
 	w.endTurn()
 	w.b = append(w.b, ']')
+	if w.turns == 0 {
+		w.fail("messages", "The messages have no text but white space.")
+	}
+}
+
+// lastText ends a conversation whose last turn is the assistant's: the model
+// goes on with that text, which may not end in white space.
+func (w *request) lastText() {
+	if w.open != "assistant" {
+		return
+	}
+	if w.model.noPrefill {
+		w.fail("messages", "For this model the last message must be the user's or a tool's.")
+	}
+	end := w.textTo
+	for end > w.textFrom {
+		if w.b[end-1] == ' ' {
+			end--
+			continue
+		}
+		slash := end - 1
+		for slash > w.textFrom && w.b[slash-1] == '\\' {
+			slash--
+		}
+		if (end-1-slash)&1 == 0 || !bytes.ContainsRune([]byte("nrt"), rune(w.b[end-1])) {
+			break
+		}
+		end -= 2
+	}
+	if end < w.textTo {
+		w.b = append(w.b[:end], w.b[w.textTo:]...)
+	}
 }
 
 // turn makes role the role of the blocks that follow.
 func (w *request) turn(role string) { w.role = role }
+
+// firstTurn goes before a conversation that the assistant begins, as chat pages
+// with a greeting do; the dialect wants a user's turn there, and it wants text.
+const firstTurn = `{"role":"user","content":[{"type":"text","text":"."}]},`
 
 // block begins a block. A turn begins with its first block and ends with the
 // first one of another role, so that messages without any leave no trace.
@@ -103,15 +163,21 @@ func (w *request) block() {
 		w.endTurn()
 		if w.turns > 0 {
 			w.b = append(w.b, ',')
+		} else if w.role == "assistant" {
+			w.b = append(w.b, firstTurn...)
 		}
 		w.b = append(append(append(w.b, `{"role":"`...), w.role...), `","content":[`...)
 		w.turns++
-		w.open = w.role
+		w.open, w.last = w.role, w.role
+		if w.role == "assistant" {
+			w.bare, w.thoughtFirst, w.waiting = false, false, len(w.calls)
+		}
 	}
 	if w.blocks > 0 {
 		w.b = append(w.b, ',')
 	}
 	w.blocks++
+	w.textTo, w.others = 0, true
 }
 
 func (w *request) endTurn() {
@@ -121,44 +187,23 @@ func (w *request) endTurn() {
 	w.open, w.blocks = "", 0
 }
 
-// text writes a text block; part, if any, may mark it for caching.
-func (w *request) text(raw []byte, part int32) {
+// text writes a text block, marked for caching if cache is a field.
+func (w *request) text(raw []byte, cache int32) {
 	w.block()
 	w.b = append(w.b, `{"type":"text","text":`...)
+	w.textFrom = len(w.b) + 1
 	w.b = append(w.b, raw...)
-	w.cacheControl(part)
+	w.textTo = len(w.b) - 1
+	w.cacheControl(cache)
 	w.b = append(w.b, '}')
 }
 
-func (w *request) cacheControl(part int32) {
-	if part < 0 {
-		return
-	}
-	if i := w.doc.Member(part, dialect.PartCacheControl); i >= 0 && w.doc.Fields[i].Kind == scan.Object {
-		w.member("cache_control", w.c.Raw(i))
-	}
-}
-
-// calls writes an assistant's tool_calls as tool_use blocks.
-func (w *request) calls(list int32) {
-	if list < 0 || w.doc.Fields[list].Kind != scan.Array {
-		return
-	}
-	for at := list + 1; at < w.doc.Fields[list].Next; at = w.doc.Fields[at].Next {
-		f := w.doc.Member(at, dialect.CallTarget)
-		if f < 0 {
-			continue
-		}
-		id, name := w.c.Raw(w.doc.Member(at, dialect.CallID)), w.c.Raw(w.doc.Member(f, dialect.CallName))
-		if id == nil || name == nil {
-			continue
-		}
-		w.block()
-		w.b = append(append(w.b, `{"type":"tool_use","id":`...), id...)
-		w.b = append(append(w.b, `,"name":`...), name...)
-		w.b = append(w.b, `,"input":`...)
-		w.input(w.c.Text(w.doc.Member(f, dialect.CallInput)))
-		w.b = append(w.b, '}')
+// cacheControl marks a block for caching. A longer life than the usual one
+// costs the operator double and the customer the same: it is not passed on.
+func (w *request) cacheControl(i int32) {
+	if i >= 0 && w.doc.Fields[i].Kind == scan.Object {
+		w.cached++
+		w.b = append(w.b, `,"cache_control":{"type":"ephemeral"}`...)
 	}
 }
 
@@ -184,36 +229,6 @@ var anyShape = scan.NewShape()
 func isObject(text []byte) bool {
 	var doc scan.Document
 	return doc.Skim(text, anyShape) == nil
-}
-
-// result writes a tool message as a tool_result block.
-func (w *request) result(m int32) {
-	id := w.c.Raw(w.doc.Member(m, dialect.MessageToolCallID))
-	if id == nil {
-		return
-	}
-	w.block()
-	w.b = append(append(w.b, `{"type":"tool_result","tool_use_id":`...), id...)
-	content := w.doc.Member(m, dialect.MessageContent)
-	n := 0
-	w.eachText(content, func(part int32, raw []byte) {
-		if part < 0 {
-			w.member("content", raw)
-			return
-		}
-		if n == 0 {
-			w.b = append(w.b, `,"content":[`...)
-		} else {
-			w.b = append(w.b, ',')
-		}
-		n++
-		w.b = append(append(w.b, `{"type":"text","text":`...), raw...)
-		w.b = append(w.b, '}')
-	})
-	if n > 0 {
-		w.b = append(w.b, ']')
-	}
-	w.b = append(w.b, '}')
 }
 
 // thinking gives the model its own thoughts back, which tool use over several
@@ -257,8 +272,9 @@ func (w *request) detail(entry, text, signature []byte) {
 		}
 	}
 	switch {
-	case data != nil:
+	case len(data) > 2:
 		w.block()
+		w.thoughtFirst = w.thoughtFirst || w.blocks == 1
 		w.b = append(append(w.b, `{"type":"redacted_thinking","data":`...), data...)
 		w.b = append(w.b, '}')
 	case len(own) > 2:
@@ -273,6 +289,7 @@ func (w *request) thought(text, signature []byte) {
 		return
 	}
 	w.block()
+	w.thoughtFirst = w.thoughtFirst || w.blocks == 1
 	w.b = append(append(w.b, `{"type":"thinking","thinking":`...), text...)
 	w.b = append(append(w.b, `,"signature":`...), signature...)
 	w.b = append(w.b, '}')

@@ -62,8 +62,8 @@ type Failure struct {
 	CountsAgainstHealth bool
 }
 
-// Unsupported is a request that a dialect cannot express. Its text is for the
-// client.
-type Unsupported struct{ Text string }
+// Unsupported is a request that a dialect cannot express. Path names the
+// member that is in the way; Text is for the client.
+type Unsupported struct{ Path, Text string }
 
 func (u *Unsupported) Error() string { return u.Text }

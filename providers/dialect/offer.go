@@ -40,6 +40,10 @@ type Target struct {
 	Renames  bool
 	QuotedID []byte
 
+	// Thinking is the operator's word on how the model is asked to think, where
+	// the dialect has several ways; empty: the dialect knows by the name.
+	Thinking string
+
 	Weight, Priority int
 	Breaker          *health.Breaker
 	// Pictures is the *image.Target of a model that makes pictures, else nil;

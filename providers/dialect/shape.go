@@ -67,6 +67,7 @@ const (
 	MessageReasoningContent
 	MessageReasoningDetails
 	MessageThoughtSignature
+	MessageCacheControl
 )
 
 // Ids of the members of a content part.
@@ -78,6 +79,7 @@ const (
 	PartVideo
 	PartFile
 	PartCacheControl
+	PartRefusal
 )
 
 // Ids of the members of the object that a part carries.
@@ -94,6 +96,7 @@ const (
 	CallInput  = 1
 	ToolType   = 0 // tools
 	ToolTarget = 1 // its function
+	ToolCache  = 2
 )
 
 // Ids of the members of tools[].function.
@@ -106,6 +109,9 @@ const (
 
 // Ids of the members of small objects.
 const (
+	CacheType = 0 // cache_control
+	CacheTTL  = 1
+
 	StreamIncludeUsage = 0
 
 	ReasoningEffort  = 0
@@ -135,6 +141,7 @@ func names(list ...string) *scan.Shape {
 // routes or changes, with the parameter objects of one brand and its aliases.
 func ChatShape(brand string, aliases []string) *scan.Shape {
 	link := names("url")
+	cache := names("type", "ttl")
 	part := scan.NewShape(
 		scan.Member{Name: "type"},
 		scan.Member{Name: "text"},
@@ -142,7 +149,8 @@ func ChatShape(brand string, aliases []string) *scan.Shape {
 		scan.Member{Name: "input_audio", Child: names("data", "format")},
 		scan.Member{Name: "video_url", Child: link},
 		scan.Member{Name: "file", Child: names("file_data", "filename")},
-		scan.Member{Name: "cache_control"},
+		scan.Member{Name: "cache_control", Child: cache},
+		scan.Member{Name: "refusal"},
 	)
 	call := scan.NewShape(
 		scan.Member{Name: "id"},
@@ -158,10 +166,12 @@ func ChatShape(brand string, aliases []string) *scan.Shape {
 		scan.Member{Name: "reasoning_content"},
 		scan.Member{Name: "reasoning_details"},
 		scan.Member{Name: "thought_signature"},
+		scan.Member{Name: "cache_control", Child: cache},
 	)
 	tool := scan.NewShape(
 		scan.Member{Name: "type"},
 		scan.Member{Name: "function", Child: names("name", "description", "parameters", "strict")},
+		scan.Member{Name: "cache_control", Child: cache},
 	)
 	format := scan.NewShape(
 		scan.Member{Name: "type"},
