@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"farebox/bench/upstream"
+	"farebox/config"
 	"farebox/providers/dialect"
 	"farebox/proxy"
 )
@@ -69,6 +72,39 @@ var names = []string{
 	"claude-haiku-4-5", "claude-sonnet-4-5", "claude-opus-4-5-20251101", "claude-sonnet-4-6", "claude-opus-4-6", "claude-opus-4-7", "claude-opus-4-8",
 	"claude-opus-5", "claude-sonnet-5", "claude-fable-5", "claude-haiku-5-5", "claude-sonnet-5-5", "claude-opus-5-5", "claude-fable-5-1", "claude-mythos-preview",
 	"claude", "claude-opus-latest", "glm-5",
+}
+
+// exampleNames are the models behind this dialect in the example configs.
+func exampleNames(t *testing.T) (list []string) {
+	files, err := filepath.Glob("../../config/examples/*.yaml")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%d example configs: %v", len(files), err)
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Parse(name, data, func(string) (string, bool) { return "x", true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		speaks := map[string]bool{}
+		for _, u := range cfg.Upstreams {
+			speaks[u.Name] = u.Dialect == "anthropic"
+		}
+		for _, m := range cfg.Models {
+			for _, to := range m.Targets {
+				if speaks[to.Upstream] {
+					list = append(list, to.Model)
+				}
+			}
+		}
+	}
+	if len(list) == 0 {
+		t.Fatal("no example config has a model behind this dialect")
+	}
+	return list
 }
 
 // No request that a client may send is a 400 of the upstream: it is translated
@@ -138,7 +174,7 @@ func TestNoTranslationIsRefusedByTheMessagesAPI(t *testing.T) {
 	}
 	efforts := []string{"", "none", "minimal", "low", "medium", "high", "xhigh", "max"}
 	var refused []string // of one model, without an effort
-	for _, model := range names {
+	for _, model := range append(exampleNames(t), names...) {
 		for name, members := range bodies {
 			for _, effort := range efforts {
 				more := ""
