@@ -8,7 +8,7 @@ BUILD := go build -trimpath -tags nodynamic -ldflags "-s -w -X main.version=$(ST
 FUZZTIME ?= 60s
 CLIENTS := bench/clients
 
-.PHONY: run build test test-long long race fuzz bench bench-quick lint cover clean setup nginx
+.PHONY: run build test test-long clocks long race fuzz bench bench-quick lint cover clean setup nginx
 
 run: build            ## build and start on 127.0.0.1:8080 with a simulated upstream
 	./farebox serve
@@ -23,9 +23,12 @@ test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation
 	go vet -tags nodynamic ./...
 	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -skip '^TestLong' ./...
 
-test-long: setup build ## the rest: every TestLong…, then those of `make test` under the race detector
-	@failed=; for part in long race; do $(MAKE) $$part || failed+=" $$part"; done; \
+test-long: setup build ## the rest: every TestLong…, then those of `make test` on other days and under the race detector
+	@failed=; for part in clocks long race; do $(MAKE) $$part || failed+=" $$part"; done; \
 	  [ -z "$$failed" ] || { echo "make test-long: failed:$$failed"; exit 1; }
+
+clocks:               ## no test may depend on its day: in 40 and 400 days, and five minutes before midnight UTC
+	./.ci/clocks test -vet=off -skip '^TestLong' $$(go list ./... | tail -n +2)
 
 long: build           ## kills, millions, clusters, large counts, the public clients of other languages
 	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "the long tests" -run '^TestLong' ./...

@@ -252,15 +252,15 @@ func TestListingHistoryAndAnalyticsAreWhatWasCharged(t *testing.T) {
 }
 
 func TestLongListingHistoryAndAnalyticsAreWhatWasCharged(t *testing.T) {
-	listingIsWhatWasCharged(t, 100)
+	listingIsWhatWasCharged(t, 0)
 }
 
-// listingIsWhatWasCharged tries as many rounds, of at most the 100 of a property.
+// listingIsWhatWasCharged tries so many rounds of a property; 0: all of its 100.
 func listingIsWhatWasCharged(t *testing.T, rounds int) {
 	onEngines(t, func(t *testing.T, f *fixture) {
 		round := 0
 		rapid.Check(t, func(t *rapid.T) {
-			if round++; round > rounds {
+			if round++; rounds > 0 && round > rounds {
 				return
 			}
 			account := fmt.Sprint("a", round)

@@ -100,6 +100,7 @@ func End() {
 // the server is not installed.
 func needPostgres(tb testing.TB) {
 	tb.Helper()
+	needMachineClock(tb)
 	if os.Getenv("FAREBOX_TEST_POSTGRES") == "off" {
 		tb.Skip("FAREBOX_TEST_POSTGRES is off")
 	}

@@ -58,6 +58,7 @@ var quiet = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
 
 func newRedis(tb testing.TB, settings ...string) *Redis {
 	tb.Helper()
+	needMachineClock(tb)
 	quiet()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		tb.Skip("redis-server is not installed; .ci/setup installs it")

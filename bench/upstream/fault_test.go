@@ -296,8 +296,9 @@ func TestRequestIsKeptByteForByte(t *testing.T) {
 }
 
 func TestTruthIsServedAsJSON(t *testing.T) {
-	_, url := start(t, Options{})
+	s, url := start(t, Options{})
 	post(t, url+"/v1/chat/completions", chatBody("bench-1k", "x"))
+	settled(t, s)
 	get := func(path string) gjson.Result {
 		resp, err := http.Get(url + path)
 		if err != nil {
