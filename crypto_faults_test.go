@@ -28,7 +28,7 @@ func TestCryptoFailover(t *testing.T) {
 	total := int64(0)
 	faults := map[string]upstream.NodeFaults{
 		"429": {Status: 429}, "503": {Status: 503}, "502": {Status: 502}, "401": {Status: 401, Body: `{"error":"bad key of backend-7"}`}, "402": {Status: 402},
-		"infura": {Hidden: "infura"}, "alchemy": {Hidden: "alchemy"}, "quicknode": {Hidden: "quicknode"}, "public": {Hidden: "public"}, "therpc": {Hidden: "therpc"}, "text": {Hidden: "text"},
+		"infura": {Hidden: "infura"}, "alchemy": {Hidden: "alchemy"}, "quicknode": {Hidden: "quicknode"}, "public": {Hidden: "public"}, "therpc": {Hidden: "therpc"},
 		"empty": {Empty: true}, "truncated": {Truncate: true}, "trailing": {Trailing: true}, "dropped": {Drop: true}, "slow": {Delay: 3 * time.Second},
 		"without": {Without: []string{"eth_chainId", "eth_call"}},
 	}

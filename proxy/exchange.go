@@ -38,6 +38,7 @@ type Exchange struct {
 	bufs    net.Buffers
 	unsent  bool // the upstream answered before it had the whole request
 	gotByte bool // of an answer, in this attempt
+	suspect bool // what was read was not the answer to what was asked
 
 	within  int64 // when all attempts together must be over, on the watcher's clock; 0: never
 	began   time.Time
@@ -120,7 +121,7 @@ func (x *Exchange) giveBuffers() {
 
 // clean says that the connection stands exactly between two answers.
 func (x *Exchange) clean() bool {
-	return x.body.done && !x.body.extra && !x.unsent && x.failed == None && x.head.keepAlive && x.body.kind != framedClose
+	return x.body.done && !x.body.extra && !x.unsent && !x.suspect && x.failed == None && x.head.keepAlive && x.body.kind != framedClose
 }
 
 func (x *Exchange) dropLink(reuse bool) {
@@ -150,7 +151,7 @@ func (x *Exchange) Close() {
 // Reset clears the exchange for the next request; its buffer stays.
 func (x *Exchange) Reset() {
 	x.Close()
-	x.target, x.failed, x.unsent, x.gotByte = nil, None, false, false
+	x.target, x.failed, x.unsent, x.gotByte, x.suspect = nil, None, false, false, false
 	x.body = framing{}
 	lines := x.head.lines[:0]
 	if cap(lines) > keepLines {
@@ -282,6 +283,10 @@ func (x *Exchange) Finish() (Cause, error) {
 	}
 	return cause, &causeError{cause}
 }
+
+// Distrust keeps the connection from being used again though the answer came to
+// its end: it was the answer to something else, so another may follow.
+func (x *Exchange) Distrust() { x.suspect = true }
 
 // Cut ends the conversation from another goroutine: the one that owns the
 // exchange sees it fail with Cut.

@@ -181,7 +181,7 @@ func (c *Call) readRPC(n *jsonrpc.Network) *Error {
 	if !jsonListed(c.ctx.Request.Header.ContentType()) {
 		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Type must be application/json, is " + strconv.Quote(excerpt(c.ctx.Request.Header.ContentType())) + ".", Uncounted: true}
 	}
-	if coding := c.ctx.Request.Header.ContentEncoding(); len(coding) > 0 {
+	if coding := c.ctx.Request.Header.ContentEncoding(); len(coding) > 0 && !strings.EqualFold(string(coding), "identity") {
 		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Encoding " + strconv.Quote(excerpt(coding)) + " is not accepted on requests; send the JSON as it is.", Uncounted: true}
 	}
 	body := c.ctx.Request.Body()

@@ -338,8 +338,30 @@ func (n *Node) run(b []byte, c *nodeCall, f *NodeFaults) []byte {
 	return nodeResult(b, n.o.Solana, id, result)
 }
 
+// asked is an error that a client asked for: [{"simulate":{"code":-32000,"message":"…"}}]
+// in its params, as real nodes repeat what they were sent, what a contract says
+// when it reverts and what a tracer throws.
+func (c *nodeCall) asked() (code int, text string) {
+	if !bytes.Contains(c.Params, []byte(`"simulate"`)) {
+		return 0, ""
+	}
+	var params []struct {
+		Simulate struct {
+			Code    int
+			Message string
+		}
+	}
+	if json.Unmarshal(c.Params, &params) != nil || len(params) == 0 {
+		return 0, ""
+	}
+	return params[0].Simulate.Code, params[0].Simulate.Message
+}
+
 // result is what a call gives; under mu.
 func (n *Node) result(c *nodeCall, f *NodeFaults) (result []byte, code int, text string) {
+	if code, text = c.asked(); code != 0 {
+		return nil, code, text
+	}
 	if bytes.Contains(c.Params, []byte(`"revert"`)) {
 		return nil, 3, "execution reverted: asked to"
 	}

@@ -1,11 +1,11 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
-	"github.com/valyala/fasthttp"
 
 	"farebox/proxy"
 )
@@ -58,6 +58,7 @@ type reply struct {
 	kind       replyKind
 	cause      proxy.Cause // of failed
 	maybe      bool        // the node may have run the request though it did not answer
+	named      bool        // of lacking: the error names the method
 	retryAfter time.Duration
 }
 
@@ -67,6 +68,7 @@ const (
 	answered  replyKind = iota // there is an answer, perhaps an error, for the client
 	busy                       // the node refused for reasons of its own
 	lacking                    // the node does not serve the method
+	behind                     // the node has not come as far as the call asks for
 	known                      // the node has this transaction already
 	spent                      // its nonce was used
 	unbatched                  // the node does not take this batch
@@ -75,7 +77,7 @@ const (
 	gone                       // nobody waits for the answer any more
 )
 
-var replyOf = [...]replyKind{Final: answered, Busy: busy, Lacking: lacking, Known: known, Spent: spent, Unbatched: unbatched}
+var replyOf = [...]replyKind{Final: answered, Busy: busy, Lacking: lacking, Behind: behind, Known: known, Spent: spent, Unbatched: unbatched}
 
 // Next is proxy.Plan: one attempt at one node; what follows is decided above.
 func (a *attempt) Next(n int) (*proxy.Target, *proxy.Request) {
@@ -91,18 +93,21 @@ func (a *attempt) Verdict(_ *proxy.Target, went proxy.Attempt) proxy.Action {
 	return proxy.Accept
 }
 
-// open sends a body to a node and waits for the head of the answer. Without a
-// client (ctx nil) it is a question of our own.
-func (a *attempt) open(p *proxy.Proxy, ctx *fasthttp.RequestCtx, u *Node, body []byte, wait time.Duration, id []byte) (r reply, ok bool) {
+// question is what a node is asked.
+type question struct {
+	method *Method // nil: a batch
+	body   []byte
+	id     []byte        // of the call in the body, and so of the answer
+	wait   time.Duration // for the answer to begin
+}
+
+// open sends a question to a node and waits for the head of the answer. Without
+// a client (t.Ctx nil) it is a question of our own.
+func (a *attempt) open(t *Trip, u *Node, q question) (r reply, ok bool) {
 	a.reset()
 	a.node = u
-	a.request = proxy.Request{Path: u.path, Body: body, ID: id, Accept: "application/json", FirstByte: wait}
-	var res proxy.Result
-	if ctx == nil {
-		res = p.OpenAlone(&a.x, a)
-	} else {
-		res = p.Open(ctx, &a.x, a)
-	}
+	a.request = proxy.Request{Path: u.path, Body: q.body, ID: t.ID, Accept: "application/json", FirstByte: q.wait}
+	res := t.Proxy.OpenWithin(t.Ctx, &a.x, 0, a)
 	switch res.Cause {
 	case proxy.None:
 		return reply{retryAfter: res.RetryAfter}, true
@@ -114,72 +119,93 @@ func (a *attempt) open(p *proxy.Proxy, ctx *fasthttp.RequestCtx, u *Node, body [
 
 // ask asks a node one call and judges the answer: whole when it is small, by
 // its beginning when it is large. Nothing of it has gone to the client yet.
-func (a *attempt) ask(p *proxy.Proxy, ctx *fasthttp.RequestCtx, u *Node, body []byte, wait time.Duration, id []byte) reply {
-	r, ok := a.open(p, ctx, u, body, wait, id)
+func (a *attempt) ask(t *Trip, u *Node, q question) reply {
+	r, ok := a.open(t, u, q)
 	if !ok {
 		return r
 	}
 	status := a.x.Status()
-	meaning := statusMeaning(status)
-	var cause proxy.Cause
-	var err error
-	a.buf, cause, err = a.x.Body(a.buf[:0], maxWhole)
-	if err == proxy.ErrTooLarge && meaning == Final && status < 300 {
-		return a.askMore(r)
-	}
-	if err == proxy.ErrTooLarge {
-		a.x.Close()
-		return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true, retryAfter: r.retryAfter}
-	}
-	if err != nil {
-		return a.broken(cause)
-	}
-	a.judge.Write(a.buf)
-	if !a.judge.Complete() || a.judge.Array {
+	long := a.x.ContentLength() > maxWhole
+	for seen, done := 0, false; !done; {
+		a.buf, done = a.x.More(a.buf)
+		a.judge.Write(a.buf[seen:])
+		seen = len(a.buf)
+		long = long || seen > maxWhole
 		switch {
-		case meaning == Busy && status < 500 || status == 503:
-			return reply{kind: busy, retryAfter: r.retryAfter}
-		case status >= 400 && status < 500:
-			return reply{kind: refused}
+		case done && seen <= maxWhole:
+		case long && (status >= 300 || a.judge.Broken() || a.judge.Array || seen > 2*maxWhole && !a.judge.Known()):
+			a.x.Close()
+			return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true, retryAfter: r.retryAfter}
+		case long && a.judge.Known() && !done:
+			a.large = true
+			if a.judge.Answers[0].IDTo != 0 && !a.isFor(q.id) {
+				return a.stray()
+			}
+			return a.judged(r, status, Final, q.method)
 		}
-		// A gateway in front of the node may say 502 or 504 after the node began.
-		return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true, retryAfter: r.retryAfter}
 	}
-	return a.judged(r, status, meaning)
+	return a.whole(r, status, q)
 }
 
-// judged classifies a whole answer.
-func (a *attempt) judged(r reply, status int, meaning Meaning) reply {
+// whole judges an answer that was read to its end.
+func (a *attempt) whole(r reply, status int, q question) reply {
+	single := a.judge.Complete() && !a.judge.Array
+	if single && !a.isFor(q.id) {
+		return a.stray()
+	}
+	if cause, err := a.x.Finish(); err != nil {
+		return a.broken(cause)
+	}
+	meaning := statusMeaning(status)
+	if single {
+		return a.judged(r, status, meaning, q.method)
+	}
+	switch {
+	case meaning == Busy && status < 500 || status == 503:
+		return reply{kind: busy, retryAfter: r.retryAfter}
+	case status >= 400 && status < 500:
+		return reply{kind: refused}
+	}
+	// A gateway in front of the node may say 502 or 504 after the node began.
+	return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true, retryAfter: r.retryAfter}
+}
+
+// isFor says that a single answer is for the call of that id. An error may have
+// none: its node could not read so far.
+func (a *attempt) isFor(id []byte) bool {
+	answer := &a.judge.Answers[0]
+	if answer.flags&answerLongID != 0 {
+		return false
+	}
+	got := a.judge.ID(0)
+	return bytes.Equal(got, id) || answer.Failed() && (answer.IDTo == 0 || string(got) == "null")
+}
+
+// stray refuses the answer to another call. What stands on its connection next
+// belongs to nobody either, so it is closed.
+func (a *attempt) stray() reply {
+	a.x.Distrust()
+	a.x.Close()
+	a.large = false
+	return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true}
+}
+
+// judged classifies an answer.
+func (a *attempt) judged(r reply, status int, meaning Meaning, m *Method) reply {
 	if !a.judge.Answers[0].Failed() {
 		if status >= 300 {
+			a.x.Close()
 			return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true}
 		}
 		return r
 	}
-	said := Classify(a.node.of.Family, a.judge.Error(0))
+	said := Classify(a.node.of.Family, m, a.judge.Error(0))
 	if said == Final && meaning == Busy && status != 500 && status != 404 {
 		said = Busy
 	}
 	r.kind = replyOf[said]
+	r.named = said == Lacking && names(a.judge.Error(0), m)
 	return r
-}
-
-// askMore goes on until it is known what a large answer is.
-func (a *attempt) askMore(r reply) reply {
-	a.large = true
-	seen := 0
-	for done := false; ; {
-		a.judge.Write(a.buf[seen:])
-		seen = len(a.buf)
-		switch {
-		case a.judge.Broken() || a.judge.Array || done && !a.judge.Complete() || seen > 2*maxWhole && !a.judge.Known():
-			a.x.Close()
-			return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true}
-		case a.judge.Known():
-			return a.judged(r, a.x.Status(), Final)
-		}
-		a.buf, done = a.x.More(a.buf)
-	}
 }
 
 func (a *attempt) broken(cause proxy.Cause) reply {

@@ -20,7 +20,7 @@ func (j *Job) batch(now int64) Result {
 	}
 	class := j.Class()
 	pick := Pick{network: t.Network}
-	w := want{request: &j.Request, batch: len(j.Calls), pinned: j.pinned(now)}
+	w := want{request: &j.Request, account: t.Account, batch: len(j.Calls), pinned: j.pinned(now)}
 	last, asked, split := reply{}, false, false
 	began := now
 	for n := 0; n < maxAttempts; n++ {
@@ -35,13 +35,13 @@ func (j *Job) batch(now int64) Result {
 		}
 		asked = true
 		j.Attempts++
-		r := j.askBatch(j.main, u, body, t.Network.timeout(class))
+		r := j.askBatch(j.main, u, question{body: body, wait: t.Network.timeout(class)})
 		now = time.Now().UnixNano()
 		if r.kind == refused || r.kind == unbatched {
 			// Whether it is the batch or what is in it, the calls will tell one
 			// by one.
 			if u.Config.Batch == "auto" {
-				u.single.Store(now + int64(learntFor))
+				u.single.met(t.Account, now)
 			}
 			split = true
 			u.Breaker.Released()
@@ -59,7 +59,7 @@ func (j *Job) batch(now int64) Result {
 		}
 		last = r
 	}
-	if split || !asked && t.Network.takesNone(&j.Request, now) {
+	if split || !asked && t.Network.takesNone(&j.Request, t.Account, now) {
 		return j.split(now)
 	}
 	cause := last.cause
@@ -70,9 +70,9 @@ func (j *Job) batch(now int64) Result {
 }
 
 // takesNone says that no node would take the batch even if all were well.
-func (n *Network) takesNone(r *Request, now int64) bool {
+func (n *Network) takesNone(r *Request, account string, now int64) bool {
 	for _, u := range n.Nodes {
-		if u.servesAll(r, now) && u.batches(len(r.Calls), now) {
+		if u.servesAll(r, account, now) && u.batches(len(r.Calls), account, now) {
 			return false
 		}
 	}
@@ -80,8 +80,8 @@ func (n *Network) takesNone(r *Request, now int64) bool {
 }
 
 // askBatch asks a node a whole batch and reads the answer to its end.
-func (j *Job) askBatch(a *attempt, u *Node, body []byte, wait time.Duration) reply {
-	r, ok := a.open(j.from.Proxy, j.from.Ctx, u, body, wait, j.from.ID)
+func (j *Job) askBatch(a *attempt, u *Node, q question) reply {
+	r, ok := a.open(&j.from, u, q)
 	if !ok {
 		return r
 	}
@@ -92,7 +92,14 @@ func (j *Job) askBatch(a *attempt, u *Node, body []byte, wait time.Duration) rep
 	if status >= 300 {
 		most = maxRefusal
 	}
-	if cause := a.readAll(most, false); cause != proxy.None {
+	cause := a.readAll(most, false)
+	if cause == proxy.None && status < 300 && j.strays(a) {
+		return a.stray()
+	}
+	if cause == proxy.None {
+		cause, _ = a.x.Finish()
+	}
+	if cause != proxy.None {
 		return a.broken(cause)
 	}
 	if a.judge.Complete() && a.judge.Array && status < 300 && !j.wholeRefusal(a) {
@@ -101,8 +108,8 @@ func (j *Job) askBatch(a *attempt, u *Node, body []byte, wait time.Duration) rep
 	return j.batchRefusal(a, r, status)
 }
 
-// readAll reads an answer to its end into the spool, judging it. strict ends it
-// as soon as it cannot be good any more.
+// readAll reads an answer to its end into the spool, judging it; Finish is still
+// to be called. strict ends it as soon as it cannot be good any more.
 func (a *attempt) readAll(most int64, strict bool) proxy.Cause {
 	for {
 		p, done := a.x.Piece()
@@ -120,8 +127,32 @@ func (a *attempt) readAll(most int64, strict bool) proxy.Cause {
 		}
 	}
 	a.buf = a.spool.mem
-	cause, _ := a.x.Finish()
-	return cause
+	return proxy.None
+}
+
+// strays says that what was read has no answer to any of the calls, but some to
+// others. Where only some of it is for others, the rest counts; but what comes
+// next on such a connection is nobody's.
+func (j *Job) strays(a *attempt) bool {
+	if !a.judge.Complete() {
+		return false
+	}
+	if !a.judge.Array {
+		return len(j.Calls) == 1 && !a.isFor(j.sentID(nil, 0))
+	}
+	ours, others := 0, 0
+	for at := range a.judge.Answers {
+		switch {
+		case j.callOf(a, at, at) >= 0:
+			ours++
+		case !a.judge.Answers[at].Failed() || string(a.judge.ID(at)) != "null":
+			others++
+		}
+	}
+	if others > 0 {
+		a.x.Distrust()
+	}
+	return others > 0 && ours == 0
 }
 
 // wholeRefusal says that the array has one error for all calls together.
@@ -138,7 +169,7 @@ func (j *Job) batchRefusal(a *attempt, r reply, status int) reply {
 			}
 			return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true}
 		}
-		if Classify(a.node.of.Family, a.judge.Error(0)) == Busy {
+		if Classify(a.node.of.Family, nil, a.judge.Error(0)) == Busy {
 			r.kind = busy
 		} else {
 			r.kind = unbatched
@@ -195,7 +226,8 @@ func (j *Job) assemble(u *Node, now int64) Result {
 			continue
 		}
 		j.Verdicts[i] = NodeError
-		switch said := Classify(u.of.Family, a.judge.Error(at)); said {
+		m := j.Calls[i].Method
+		switch said := Classify(u.of.Family, m, a.judge.Error(at)); said {
 		case Known, Spent:
 			if hash := j.took(i, u, said); hash != nil {
 				j.Verdicts[i] = Succeeded
@@ -203,9 +235,14 @@ func (j *Job) assemble(u *Node, now int64) Result {
 			}
 		case Busy:
 			u.busy.Add(1)
+			j.Verdicts[i] = Unanswered
 			again = append(again, i)
 		case Lacking:
-			u.lacks[j.Calls[i].Method.Index].Store(now + int64(learntFor))
+			if names(a.judge.Error(at), m) {
+				u.lacks[m.Index].met(j.from.Account, now)
+			}
+			again = append(again, i)
+		case Behind:
 			again = append(again, i)
 		}
 	}
@@ -284,22 +321,26 @@ func (j *Job) compose(list pieces, parts []part) Result {
 	return Result{Stream: s}
 }
 
-// elsewhere asks other nodes the calls that u was too busy for or does not know.
-// What u said of itself goes to nobody.
+// elsewhere asks other nodes the calls that u was too busy for or cannot answer.
+// What u said of its own load goes to nobody; that it cannot is the answer when
+// no other node has one.
 func (j *Job) elsewhere(again, place []int, parts []part, u *Node, now int64) (r Result) {
 	if len(again) == 0 {
 		return r
 	}
+	was := make([]Verdict, len(again))
+	for k, i := range again {
+		was[k] = j.Verdicts[i]
+	}
 	if len(j.from.Network.Nodes) > 1 {
 		r = j.each(again, parts, u, now)
 	}
-	for _, i := range again {
-		switch {
-		case parts[i].done:
-		case u.serves(j.Calls[i].Method, now):
-			j.Verdicts[i], place[i] = Unanswered, -1
-		default:
-			j.Verdicts[i] = NodeError
+	for k, i := range again {
+		if parts[i].done {
+			continue
+		}
+		if j.Verdicts[i] = was[k]; was[k] == Unanswered {
+			place[i] = -1
 		}
 	}
 	return r
@@ -383,7 +424,7 @@ func (j *Job) each(calls []int, parts []part, not *Node, now int64) Result {
 	one := func(i int) {
 		a := attempts.Get().(*attempt)
 		defer func() { a.release() }()
-		r := j.call(&a, i, j.appendSingle(nil, i), not, now)
+		r := j.call(&a, i, j.appendSingle(nil, i), defaultID, not, now)
 		if r.Cause == proxy.None {
 			r.Cause = a.keep(&parts[i], n)
 		}
@@ -443,10 +484,17 @@ func (a *attempt) keep(p *part, n *Network) proxy.Cause {
 		a.x.Close()
 		return proxy.NoFreeConn
 	}
-	if cause := a.readAll(n.batchMost, true); cause != proxy.None {
-		return cause
+	cause := a.readAll(n.batchMost, true)
+	if cause == proxy.None && a.judge.Complete() && !a.isFor(defaultID) {
+		return a.stray().cause
 	}
-	if !a.judge.Complete() {
+	if cause == proxy.None {
+		cause, _ = a.x.Finish()
+	}
+	switch {
+	case cause != proxy.None:
+		return cause
+	case !a.judge.Complete() || a.judge.Answers[0].Failed():
 		return proxy.UpstreamMalformed
 	}
 	p.answer, p.done = a.judge.Answers[0], true

@@ -283,6 +283,10 @@ func (r *Request) value(c *Call, n, member int, body []byte, i, depth int) int {
 			return -1
 		}
 	case memberParams:
+		if string(v.of(body)) == "null" { // as if it were not there; some nodes refuse it
+			c.plain = false
+			return end
+		}
 		c.params = v
 		if body[i] != '[' && body[i] != '{' {
 			r.refuse("invalid_type", n, "params", "must be an array or an object")

@@ -1,7 +1,6 @@
 package jsonrpc
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -20,6 +19,9 @@ const (
 	Busy
 	// Lacking says that this node does not serve the method.
 	Lacking
+	// Behind says that the node has not come to the slot that the call asks for.
+	// Another one may have; since clients choose that slot, nobody is to blame.
+	Behind
 	// Known says that a transaction was taken before: it is where it should be.
 	Known
 	// Spent says that the nonce was used, perhaps by this very transaction.
@@ -28,109 +30,91 @@ const (
 	Unbatched
 )
 
-// Classify reads an error object, of which a part is enough if code and
-// message are in it. Nodes hide their limits in answers with status 200, each
-// service under a code of its own, and the same code is an answer elsewhere.
-func Classify(f *Family, object []byte) Meaning {
+// Classify reads an error object, of which a part is enough if code and message
+// are in it. m is the method that was called; nil for a batch as a whole.
+//
+// Nodes hide their limits in answers with status 200, each service under a code
+// of its own. Errors also repeat what the client wrote: its params, the words of
+// a revert, what its own tracer threw. So a node is only busy by a code that its
+// service uses for nothing that a client can cause, together with the words that
+// belong to that code; everything else is the answer.
+func Classify(f *Family, m *Method, object []byte) Meaning {
 	if len(object) == 0 || object[0] != '{' {
-		return byText(string(bytes.ToLower(object)), 0)
+		return Final
 	}
 	e := gjson.GetManyBytes(object, "code", "message")
-	code, text := e[0].Int(), strings.ToLower(e[1].String())
+	code, text := int64(0), firstWords(e[1].String())
+	if e[0].Type == gjson.Number {
+		code = e[0].Int()
+	}
 	switch {
-	case code == 3 || strings.Contains(text, "execution reverted"):
-		return Final
-	case code == 429:
-		return Busy
+	case code == -32601:
+		return Lacking
 	case f.Name == "solana":
 		switch code {
-		case -32005, -32016: // behind; has not reached the slot asked for
+		case -32005: // the node is behind the cluster
 			return Busy
-		case -32601:
-			return Lacking
+		case -32016: // it has not reached minContextSlot
+			return Behind
 		}
-		if strings.Contains(text, "already been processed") {
-			return Known
-		}
-		return byText(text, 0)
-	}
-	switch code {
-	case -32601:
+	case code == -32004 && strings.Contains(text, "not supported"):
 		return Lacking
-	case -32004:
-		return Lacking
-	case -32005, -32007, -32016, -32029, -32090, -32097, -32098:
-		// -32005 is also what Infura says to a query with too many results.
-		if strings.Contains(text, "returned more than") || strings.Contains(text, "block range") || strings.Contains(text, "try with this") {
-			return Final
-		}
+	case saysAny(text, limits[code]):
 		return Busy
 	}
-	return byText(text, code)
-}
-
-// phrase is a piece of an error's text that tells its meaning.
-type phrase struct {
-	text string
-	is   Meaning
-}
-
-var phrases = []phrase{
-	{"already known", Known},
-	{"alreadyknown", Known},
-	{"already_exists", Known},
-	{"known transaction", Known},
-	{"already imported", Known},
-	{"already in mempool", Known},
-	{"already in the mempool", Known},
-	{"already in pool", Known},
-	{"already in the pool", Known},
-	{"nonce too low", Spent},
-	{"nonce is too low", Spent},
-	{"oldnonce", Spent},
-	{"nonce has already been used", Spent},
-	{"batch too large", Unbatched},
-	{"batch size", Unbatched},
-	{"batch limit", Unbatched},
-	{"batch requests", Unbatched},
-	{"batch request", Unbatched},
-	{"batching is not", Unbatched},
-	{"rate limit", Busy},
-	{"rate-limit", Busy},
-	{"ratelimit", Busy},
-	{"too many requests", Busy},
-	{"request limit reached", Busy},
-	{"requests per second", Busy},
-	{"compute units per second", Busy},
-	{"capacity exceeded", Busy},
-	{"exceeded its", Busy},
-	{"exceeded your", Busy},
-	{"quota", Busy},
-	{"request count exceeded", Busy},
-	{"usage limit", Busy},
-	{"throttled", Busy},
-	{"temporarily unavailable", Busy},
-	{"service unavailable", Busy},
-	{"no available upstream", Busy},
-	{"unauthorized", Busy},
-	{"invalid api key", Busy},
-	{"method not found", Lacking},
-	{"method not supported", Lacking},
-}
-
-func byText(text string, code int64) Meaning {
-	if len(text) > 512 {
-		text = text[:512]
-	}
-	for _, p := range phrases {
-		if strings.Contains(text, p.text) {
-			if p.is == Lacking && code != 0 && code != -32600 && code != -32000 {
-				continue
+	if m != nil && m.Raw && !executed(code, text) {
+		for i := range resent {
+			if saysAny(text, resent[i].words) {
+				return resent[i].is
 			}
-			return p.is
 		}
 	}
 	return Final
+}
+
+// limits are the codes under which services say that the operator's plan is
+// used up, and the words they say it with. The codes alone mean other things
+// elsewhere: -32005 is also said to a query with too many results.
+var limits = map[int64][]string{
+	429:    {"exceeded its", "rate limit", "too many requests"},                                              // Alchemy
+	-32005: {"request count exceeded", "request rate limited", "rate limit", "too many requests"},            // Infura
+	-32007: {"request limit reached"},                                                                        // QuickNode
+	-32016: {"over rate limit"},                                                                              // public nodes of Base
+	-32029: {"too many requests", "rate limit"},                                                              // TheRPC
+	-32090: {"too many requests", "rate limit"}, -32097: {"rate-limited", "rate limit", "too many requests"}, // Ankr, LlamaRPC
+	-32098: {"rate-limited", "rate limit", "too many requests"},
+}
+
+// resent are the words of nodes about a transaction that they were sent before.
+var resent = [...]struct {
+	is    Meaning
+	words []string
+}{
+	{Known, []string{
+		"already known", "alreadyknown", "already_exists", "known transaction", "already imported", "already in mempool",
+		"already in the mempool", "already in pool", "already in the pool", "already been processed",
+	}},
+	{Spent, []string{"nonce too low", "nonce is too low", "oldnonce", "nonce has already been used", "doesn't have the correct nonce"}},
+}
+
+// executed says that the error is one of the transaction as it ran, whose words
+// the contract chose. Nodes for development run a transaction as it is sent.
+func executed(code int64, text string) bool {
+	return code == 3 || code == -32015 || saysAny(text, []string{"revert", "vm exception", "vm execution"})
+}
+
+// firstWords is where an error says what it is, in lower case; what comes later
+// repeats what was sent.
+func firstWords(text string) string { return strings.ToLower(text[:min(len(text), 256)]) }
+
+func saysAny(text string, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+}
+
+// names says that an error is about a method by its name. Only such a -32601 is
+// remembered of a node.
+func names(object []byte, m *Method) bool {
+	return strings.Contains(gjson.GetBytes(object, "message").Str, m.Name)
 }
 
 // ofTheNode are the statuses from 400 to 499 that speak of the node, its address

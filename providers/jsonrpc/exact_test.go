@@ -24,7 +24,7 @@ func newOffline(o upstream.NodeOptions) *offline {
 	n := &Network{Name: "test", Family: f, Base: 20, Config: &config.RPCNetwork{}, pins: newPins()}
 	n.heads = newHeads(n)
 	u := &Node{Name: "test", Config: &config.RPCUpstream{Batch: "auto", MaxBatch: 100, Weight: 1}, of: n, Breaker: health.NewBreaker(0, time.Second), denied: make([]bool, len(f.Methods))}
-	u.lacks = make([]learntUntil, len(f.Methods))
+	u.notes = &notes{lacks: make([]learnt, len(f.Methods))}
 	n.Nodes = []*Node{u}
 	return &offline{node: upstream.NewNode(o), at: u}
 }

@@ -180,7 +180,7 @@ func (u *Node) askBlock(p *proxy.Proxy, tag string) (finalBlock, bool) {
 	a := attempts.Get().(*attempt)
 	defer a.release()
 	body := appendCall(nil, []byte("eth_getBlockByNumber"), []byte(`["`+tag+`",false]`), defaultID)
-	if _, ok := a.open(p, nil, u, body, headWait, nil); !ok {
+	if _, ok := a.open(&Trip{Proxy: p}, u, question{body: body, id: defaultID, wait: headWait}); !ok {
 		return finalBlock{}, false
 	}
 	var err error
@@ -189,7 +189,7 @@ func (u *Node) askBlock(p *proxy.Proxy, tag string) (finalBlock, bool) {
 		return finalBlock{}, false
 	}
 	a.judge.Write(a.buf)
-	if a.x.Status() >= 300 || !a.judge.Complete() || a.judge.Array || a.judge.Answers[0].Failed() {
+	if a.x.Status() >= 300 || !a.judge.Complete() || a.judge.Array || a.judge.Answers[0].Failed() || !a.isFor(defaultID) {
 		return finalBlock{}, false
 	}
 	return readBlock(a.result())

@@ -23,7 +23,7 @@ func (c *raced) good() bool {
 // hedged asks u, and a second node when u takes longer than the network's
 // hedge. The first answer counts and the other attempt is cut; the client pays
 // once. It gives the attempt that counts, which may be another than a.
-func (j *Job) hedged(a *attempt, u *Node, pick *Pick, w *want, body []byte, wait time.Duration) (*attempt, *Node, reply) {
+func (j *Job) hedged(a *attempt, u *Node, pick *Pick, w *want, q question) (*attempt, *Node, reply) {
 	t := &j.from
 	done := make(chan *raced, 2)
 	start := func(c *raced) {
@@ -36,7 +36,7 @@ func (j *Job) hedged(a *attempt, u *Node, pick *Pick, w *want, body []byte, wait
 			}()
 			sent := time.Now().UnixNano()
 			c.u.pace.ask(sent)
-			c.r = c.a.ask(t.Proxy, t.Ctx, c.u, body, wait, t.ID)
+			c.r = c.a.ask(t, c.u, q)
 			now := time.Now().UnixNano()
 			c.u.paced(c.r, now, now-sent)
 		}()

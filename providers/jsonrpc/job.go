@@ -155,7 +155,7 @@ func (j *Job) single(now int64) Result {
 		j.body = j.appendSingle(j.body[:0], 0)
 		body = j.body
 	}
-	r := j.call(&j.main, 0, body, nil, now)
+	r := j.call(&j.main, 0, body, j.singleID(), nil, now)
 	j.Attempts = r.attempts
 	if r.Cause == proxy.None && !r.Large {
 		if kept != nil {
@@ -164,6 +164,14 @@ func (j *Job) single(now int64) Result {
 		r.Body = j.finish()
 	}
 	return r
+}
+
+// singleID is the id under which a single call goes to nodes.
+func (j *Job) singleID() []byte {
+	if j.Untouched {
+		return j.ID(0)
+	}
+	return defaultID
 }
 
 // finish is a single call's answer with the client's id.
@@ -177,15 +185,15 @@ func (j *Job) finish() []byte {
 }
 
 // call asks nodes for call i until one answers, and leaves the answer in *at,
-// which may become another attempt. not is a node that had its turn. Calls of a
+// which may become another attempt. body has the call under id. not is a node that had its turn. Calls of a
 // batch that is split run side by side.
-func (j *Job) call(at **attempt, i int, body []byte, not *Node, now int64) (res Result) {
+func (j *Job) call(at **attempt, i int, body, id []byte, not *Node, now int64) (res Result) {
 	t := &j.from
 	m := j.Calls[i].Method
 	pick := Pick{network: t.Network}
 	pick.leaveOut(not)
-	w := want{method: m, pinned: j.pinned(now)}
-	wait := t.Network.timeout(m.Class)
+	w := want{method: m, account: t.Account, pinned: j.pinned(now)}
+	q := question{method: m, body: body, id: id, wait: t.Network.timeout(m.Class)}
 	var last reply
 	var hash []byte   // of a transaction that can be sent again
 	var perhaps *Node // which may have taken it
@@ -209,9 +217,9 @@ func (j *Job) call(at **attempt, i int, body []byte, not *Node, now int64) (res 
 		}
 		var r reply
 		if m.Class == Read && hedge > 0 {
-			*at, u, r = j.hedged(*at, u, &pick, &w, body, wait)
+			*at, u, r = j.hedged(*at, u, &pick, &w, q)
 		} else {
-			r = (*at).ask(t.Proxy, t.Ctx, u, body, wait, t.ID)
+			r = (*at).ask(t, u, q)
 		}
 		now = time.Now().UnixNano()
 		if m.Class == Read && hedge == 0 {
@@ -240,7 +248,9 @@ func (j *Job) call(at **attempt, i int, body []byte, not *Node, now int64) (res 
 		case gone:
 			return Result{Cause: r.cause}
 		case lacking:
-			u.lacks[m.Index].Store(now + int64(learntFor))
+			if r.named {
+				u.lacks[m.Index].met(t.Account, now)
+			}
 			lacks = true
 		case failed:
 			if m.Class == Write && r.maybe && hash == nil {
@@ -284,11 +294,13 @@ func (j *Job) pin(u *Node, now int64) {
 // noAnswer is what is left when no node answered call i.
 func (j *Job) noAnswer(a *attempt, i int, last reply, lacks bool, now int64) Result {
 	switch {
+	case last.kind == behind:
+		return j.settleCall(a, i, a.node, now)
 	case last.kind == refused:
 		j.Verdicts[i] = NodeError
 		j.ownAnswer(a, -32603, "the node refused the request")
 		return Result{}
-	case lacks || last.kind == 0 && !j.from.Network.anyServes(j.Calls[i].Method, now):
+	case lacks || last.kind == 0 && !j.from.Network.anyServes(j.Calls[i].Method, j.from.Account, now):
 		j.Verdicts[i] = NodeError
 		j.ownAnswer(a, -32601, "the method is not supported by the nodes of this network")
 		return Result{}
@@ -310,9 +322,9 @@ func (j *Job) ownAnswer(a *attempt, code int, text string) {
 }
 
 // anyServes says whether some node is not known to lack a method.
-func (n *Network) anyServes(m *Method, now int64) bool {
+func (n *Network) anyServes(m *Method, account string, now int64) bool {
 	for _, u := range n.Nodes {
-		if u.serves(m, now) {
+		if u.serves(m, account, now) {
 			return true
 		}
 	}

@@ -20,7 +20,7 @@ type Answer struct {
 	IDFrom, IDTo int64 // the value of its id; IDFrom is 0 without one, IDTo until it has ended
 
 	id, err span // in the judge's memory
-	flags   uint8
+	flags   uint16
 }
 
 const (
@@ -29,10 +29,21 @@ const (
 	answerError                // has an error that is not null
 	answerLongID               // its id is longer than was kept
 	answerComplete             // ended with its brace
+
+	answerIDSeen // has had the member; a second one is a different answer to every parser
+	answerResultSeen
+	answerErrorSeen
 )
 
 // Failed says that the node answered with an error.
 func (a *Answer) Failed() bool { return a.flags&answerError != 0 }
+
+// once notes a member and says that it is the first of its name.
+func (a *Answer) once(seen uint16) bool {
+	first := a.flags&seen == 0
+	a.flags |= seen
+	return first
+}
 
 // valid says that it has what an answer must have: a result or an error.
 func (a *Answer) valid() bool {
@@ -287,16 +298,24 @@ func (j *Judge) beginValue(c byte, at int64) bool {
 	j.value = span{n, n}
 	switch j.member {
 	case idMember:
-		a.IDFrom, a.IDTo, a.id, a.flags = at, 0, j.value, a.flags&^answerLongID
+		if !a.once(answerIDSeen) {
+			return false
+		}
+		a.IDFrom, a.id = at, j.value
 	case resultMember:
-		a.flags &^= answerNull | answerResult
+		if !a.once(answerResultSeen) {
+			return false
+		}
 		if c == 'n' {
 			a.flags |= answerNull
 		} else {
 			a.flags |= answerResult
 		}
 	case errorMember:
-		a.err, a.flags = j.value, a.flags&^answerError
+		if !a.once(answerErrorSeen) {
+			return false
+		}
+		a.err = j.value
 		if c != 'n' {
 			a.flags |= answerError
 		}

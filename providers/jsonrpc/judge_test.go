@@ -58,7 +58,7 @@ func TestJudgeRefuses(t *testing.T) {
 	}
 	for _, bad := range []string{
 		good + "x", good + good, good + ",", `{}`, `{"id":1}`, `{"id":1,"result":[}]}`, `{"id":1,"result":{]}}`, `{"id":[1],"result":1}`, `{"id":1 "result":1}`,
-		`{"id":1,"result":1,}`, `{"id":1,"result":}`, `[1]`, `[{"id":1,"result":1},]`, `[,]`, `{"id":1,"result":` + strings.Repeat("[", 5000), `"x"`, `null`, `<html>`,
+		`{"id":1,"result":1,}`, `{"id":1,"result":}`, `[1]`, `[{"id":1,"result":1},]`, `[,]`, `{"id":1,"result":1,"result":2}`, `{"id":1,"result":null,"result":2}`, `{"id":1,"error":null,"error":{}}`, `{"id":1,"result":1,"id":1}`, `{"id":1,"result":` + strings.Repeat("[", 5000), `"x"`, `null`, `<html>`,
 	} {
 		for _, size := range []int{1, 2, 1000} {
 			if inPieces(&j, bad, size) {

@@ -18,10 +18,6 @@ import (
 	"farebox/proxy"
 )
 
-// learntFor is how long what a node refused is remembered: a method it does not
-// serve, a batch it does not take.
-const learntFor = 10 * time.Minute
-
 // Network is one chain with the nodes that serve it. Immutable but for what is
 // learnt of the nodes.
 type Network struct {
@@ -51,22 +47,20 @@ type Node struct {
 	pace    *pace
 	path    []byte // of the URL, with its query
 	denied  []bool // by method
-	learnt
+	*notes
 
 	options proxy.TargetOptions
 	ca      [sha256.Size]byte
 }
 
-// learntUntil is a time, Unix ns; 0: not learnt.
-type learntUntil = atomic.Int64
-
-// learnt is what a node has told by refusing, and its head.
-type learnt struct {
-	lacks   []learntUntil // by method: until when it is not asked, Unix ns
-	single  atomic.Int64  // until when it gets no batches
-	head    atomic.Int64  // number of its newest block; 0: not known
-	headNs  atomic.Int64  // when that was
-	busy    atomic.Int64  // answers that hid a refusal
+// notes are what was found out about a node. They outlive a change of the config
+// that leaves the node as it is.
+type notes struct {
+	lacks   []learnt     // by method: the node does not serve it
+	single  learnt       // it takes no batches
+	head    atomic.Int64 // number of its newest block; 0: not known
+	headNs  atomic.Int64 // when that was
+	busy    atomic.Int64 // answers that hid a refusal
 	answers atomic.Int64
 }
 
@@ -181,20 +175,14 @@ func newNode(n *Network, c *config.RPCUpstream, old *Network) (*Node, error) {
 		}
 	}
 	u.Breaker = health.NewBreaker(c.Breaker.Failures, c.Breaker.OpenFor)
-	u.lacks = make([]learntUntil, len(n.Family.Methods))
 	if was := old.node(c.Name); was != nil && old.Family == n.Family && was.ca == u.ca && reflect.DeepEqual(was.options, u.options) {
-		u.Proxy, u.pace = was.Proxy, was.pace
+		u.Proxy, u.pace, u.notes = was.Proxy, was.pace, was.notes
 		if was.Breaker.Like(c.Breaker.Failures, c.Breaker.OpenFor) {
 			u.Breaker = was.Breaker
 		}
-		u.head.Store(was.head.Load())
-		u.headNs.Store(was.headNs.Load())
-		u.single.Store(was.single.Load())
-		for i := range was.lacks {
-			u.lacks[i].Store(was.lacks[i].Load())
-		}
 		return u, nil
 	}
+	u.notes = &notes{lacks: make([]learnt, len(n.Family.Methods))}
 	u.Proxy, err = proxy.NewTarget(u.options)
 	return u, err
 }
@@ -230,34 +218,25 @@ func splitURL(text string) (base, path string, err error) {
 	return u.Scheme + "://" + u.Host, path, nil
 }
 
-// serves says whether a node may be asked for a method.
-func (u *Node) serves(m *Method, nowNs int64) bool {
-	if u.denied[m.Index] {
-		return false
-	}
-	until := u.lacks[m.Index].Load()
-	return until == 0 || nowNs >= until
+// serves says whether a node may be asked for a method by an account.
+func (u *Node) serves(m *Method, account string, nowNs int64) bool {
+	return !u.denied[m.Index] && !u.lacks[m.Index].holds(account, nowNs)
 }
 
 // servesAll is serves for every call of a request.
-func (u *Node) servesAll(r *Request, nowNs int64) bool {
+func (u *Node) servesAll(r *Request, account string, nowNs int64) bool {
 	for i := range r.Calls {
-		if !u.serves(r.Calls[i].Method, nowNs) {
+		if !u.serves(r.Calls[i].Method, account, nowNs) {
 			return false
 		}
 	}
 	return true
 }
 
-// batches says whether a node is given so many calls at once.
-func (u *Node) batches(calls int, nowNs int64) bool {
-	switch u.Config.Batch {
-	case "split":
+// batches says whether a node is given so many calls of an account at once.
+func (u *Node) batches(calls int, account string, nowNs int64) bool {
+	if u.Config.Batch == "split" || u.Config.Batch == "auto" && u.single.holds(account, nowNs) {
 		return false
-	case "auto":
-		if until := u.single.Load(); until != 0 && nowNs < until {
-			return false
-		}
 	}
 	return calls <= u.Config.MaxBatch
 }

@@ -20,19 +20,20 @@ type Pick struct {
 type want struct {
 	request *Request // every call of it, or
 	method  *Method  // this one
+	account string   // for which
 	batch   int      // calls at once; 0: one by one
 	pinned  *Node    // first of all
 }
 
 func (w *want) fits(u *Node, nowNs int64) bool {
 	if w.method != nil {
-		if !u.serves(w.method, nowNs) {
+		if !u.serves(w.method, w.account, nowNs) {
 			return false
 		}
-	} else if !u.servesAll(w.request, nowNs) {
+	} else if !u.servesAll(w.request, w.account, nowNs) {
 		return false
 	}
-	return w.batch == 0 || u.batches(w.batch, nowNs)
+	return w.batch == 0 || u.batches(w.batch, w.account, nowNs)
 }
 
 // next is the next node to ask, nil when there is no further one.

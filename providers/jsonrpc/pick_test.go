@@ -15,7 +15,7 @@ func network(weights ...int) *Network {
 	n := &Network{Name: "test", Family: f, Config: &config.RPCNetwork{MaxLag: 5, HeadEvery: time.Second, PreferFast: true}, pins: newPins()}
 	for i, w := range weights {
 		u := &Node{Name: fmt.Sprint(i), Config: &config.RPCUpstream{Batch: "auto", MaxBatch: 10, Weight: w}, of: n, Breaker: health.NewBreaker(1, time.Minute), pace: &pace{}, denied: make([]bool, len(f.Methods))}
-		u.lacks = make([]learntUntil, len(f.Methods))
+		u.notes = &notes{lacks: make([]learnt, len(f.Methods))}
 		n.Nodes = append(n.Nodes, u)
 	}
 	n.heads = newHeads(n)
@@ -88,8 +88,8 @@ func TestPickRemembersRefusals(t *testing.T) {
 	now := int64(1_000_000 * time.Second)
 	n := network(1, 1)
 	call := n.Family.Find([]byte("eth_call"))
-	n.Nodes[0].lacks[call.Index].Store(now + int64(learntFor))
-	n.Nodes[1].single.Store(now + int64(learntFor))
+	n.Nodes[0].lacks[call.Index].all.Store(now + int64(learntFor))
+	n.Nodes[1].single.all.Store(now + int64(learntFor))
 	asked := func(w want) string {
 		p := Pick{network: n}
 		names := ""

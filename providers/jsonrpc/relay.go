@@ -27,7 +27,7 @@ func (j *Job) Charge(base, failed int64) (sum int64) {
 // cannot be taken for complete. done is called when all is over; it may Reset.
 func (j *Job) Relay(ctx *fasthttp.RequestCtx, end func(cause proxy.Cause, whole bool), done func(proxy.Outcome)) {
 	l := &j.lens
-	*l = lens{job: j, id: j.ID(0), end: end, buf: l.buf[:0]}
+	*l = lens{job: j, id: j.ID(0), sent: j.singleID(), end: end, buf: l.buf[:0]}
 	// What was read ahead has been judged; it is judged again as it passes.
 	j.main.judge.Reset()
 	j.main.x.Relay(ctx, l, done)
@@ -35,12 +35,13 @@ func (j *Job) Relay(ctx *fasthttp.RequestCtx, end func(cause proxy.Cause, whole 
 
 // lens is the judge as a proxy.Lens. It puts the client's id where the node's is.
 type lens struct {
-	job *Job
-	id  []byte
-	end func(cause proxy.Cause, whole bool)
-	buf []byte
-	at  int64 // of the answer, passed so far
-	put bool  // the client's id went out
+	job  *Job
+	id   []byte
+	sent []byte // the id that the node was given; nil: whatever it gives back is right
+	end  func(cause proxy.Cause, whole bool)
+	buf  []byte
+	at   int64 // of the answer, passed so far
+	put  bool  // the client's id went out
 }
 
 // Pass is proxy.Lens.
@@ -96,9 +97,15 @@ func (l *lens) pass(p []byte) (out []byte, stop bool) {
 	return l.buf, false
 }
 
-// End is proxy.Lens.
+// End is proxy.Lens. An answer that turns out to be an error, or the answer to
+// something else, when its result has passed already is as good as broken off.
 func (l *lens) End(cause proxy.Cause) (out []byte, clean bool) {
-	whole := cause == proxy.None && l.job.main.judge.Complete()
+	a := l.job.main
+	whole := cause == proxy.None && a.judge.Complete() && !a.judge.Answers[0].Failed()
+	if whole && l.sent != nil && !a.isFor(l.sent) {
+		a.x.Distrust()
+		whole = false
+	}
 	l.end(cause, whole)
 	return nil, whole
 }

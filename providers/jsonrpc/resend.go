@@ -55,15 +55,16 @@ func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
 	look := attempts.Get().(*attempt)
 	defer look.release()
 	pick := Pick{network: t.Network}
-	w := want{method: m, pinned: first}
+	w := want{method: m, account: t.Account, pinned: first}
 	body := appendCall(nil, []byte(m.Name), append(append([]byte{'['}, hash...), ']'), defaultID)
+	q := question{method: m, body: body, id: defaultID, wait: lookWait}
 	for range 2 {
 		now := time.Now().UnixNano()
 		u := pick.next(&w, now)
 		if u == nil {
 			break
 		}
-		r := look.ask(t.Proxy, t.Ctx, u, body, lookWait, t.ID)
+		r := look.ask(t, u, q)
 		u.report(r, time.Now().UnixNano())
 		if r.kind == gone {
 			break
