@@ -40,6 +40,9 @@ type AccountState struct {
 	_       [96]byte     // up to a size that begins with a pair of cache lines
 }
 
+// Number tells the account from all others of this process; it is never 0.
+func (a *AccountState) Number() uint64 { return uint64(a.no) + 1 }
+
 // balance is what the account has, what is held included.
 func (a *AccountState) balance() Nano {
 	n := a.avail.total() + a.held.total()

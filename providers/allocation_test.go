@@ -2,7 +2,11 @@
 
 package providers
 
-import "testing"
+import (
+	"testing"
+
+	"farebox/providers/attempt"
+)
 
 // Finding and choosing happen for every request.
 func TestChoosingDoesNotAllocate(t *testing.T) {
@@ -26,7 +30,7 @@ func TestChoosingDoesNotAllocate(t *testing.T) {
 	f("pick", func() {
 		p.Begin(c.names["m"])
 		for t := p.Next(now); t != nil; t = p.Next(now) {
-			p.Succeeded(t)
+			p.Report(t, attempt.Verdict{Health: attempt.Good}, 0)
 		}
 	})
 	f("list", func() { c.List("all", today) })

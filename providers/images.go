@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"farebox/config"
+	"farebox/providers/attempt"
 	"farebox/providers/fetch"
 	"farebox/providers/image"
 	"farebox/providers/image/fal"
@@ -26,10 +27,11 @@ var imageDialects = map[string]image.Dialect{
 
 // ImagePlans makes the plans of one job for m, one for each of its runs. They
 // share the health of the targets with every other request.
-func (c *Catalog) ImagePlans(m *Model) func() image.Plan {
+// account is whose job it is.
+func (c *Catalog) ImagePlans(m *Model, account uint64) func() image.Plan {
 	return func() image.Plan {
 		p := &imagePlan{}
-		p.Begin(m)
+		p.BeginFor(m, account)
 		return p
 	}
 }
@@ -75,13 +77,9 @@ func (p *imagePlan) Next() *image.Target {
 	}
 }
 
-func (p *imagePlan) Succeeded(t *image.Target) { p.Plan.Succeeded(t.Place.(*Target)) }
-
-func (p *imagePlan) Failed(t *image.Target, rest time.Duration) {
-	p.Plan.Failed(t.Place.(*Target), time.Now().UnixNano(), rest)
+func (p *imagePlan) Report(t *image.Target, v attempt.Verdict) {
+	p.Plan.Report(t.Place.(*Target), v, time.Now().UnixNano())
 }
-
-func (p *imagePlan) Release(t *image.Target) { p.Plan.Release(t.Place.(*Target)) }
 
 // pictures gives a target of an image model its dialect.
 func pictures(t *Target, options map[string]string) {

@@ -70,20 +70,20 @@ func TestRestingTargetsAreLeftAlone(t *testing.T) {
 	}
 	var p Plan
 	p.Begin(m)
-	p.Failed(target["a"], now, 0)
+	target["a"].Breaker.Failed(now, 0)
 	f(0, "abc", "bac") // one failure is none
-	p.Succeeded(target["a"])
-	p.Failed(target["a"], now, 0)
+	target["a"].Breaker.Succeeded()
+	target["a"].Breaker.Failed(now, 0)
 	f(0, "abc", "bac") // and was forgiven
-	p.Failed(target["a"], now, 0)
+	target["a"].Breaker.Failed(now, 0)
 	f(0, "bc")
 	f(9*time.Second, "bc")
 	f(10*time.Second, "abc", "bac") // it may be tried again
-	p.Failed(target["b"], now, 30*time.Second)
+	target["b"].Breaker.Failed(now, 30*time.Second)
 	f(9*time.Second, "c")
 	f(29*time.Second, "ac")
 	f(30*time.Second, "abc", "bac")
-	p.Failed(target["b"], now, time.Hour) // nobody is left alone for an hour
+	target["b"].Breaker.Failed(now, time.Hour) // nobody is left alone for an hour
 	f(121*time.Second, "abc", "bac")
 }
 
@@ -93,8 +93,8 @@ func TestRestedTargetIsProbedByOneRequest(t *testing.T) {
 	now := today.UnixNano()
 	var p Plan
 	p.Begin(m)
-	p.Failed(m.Targets[0], now, 0)
-	p.Failed(m.Targets[0], now, 0)
+	m.Targets[0].Breaker.Failed(now, 0)
+	m.Targets[0].Breaker.Failed(now, 0)
 	later := now + int64(11*time.Second)
 	var passed, refused int
 	var mu sync.Mutex
@@ -117,17 +117,17 @@ func TestRestedTargetIsProbedByOneRequest(t *testing.T) {
 	if passed != 1 || refused != 63 {
 		t.Fatalf("%d passed, %d were refused", passed, refused)
 	}
-	p.Failed(m.Targets[0], later, 0) // the probe failed: it rests again
+	m.Targets[0].Breaker.Failed(later, 0) // the probe failed: it rests again
 	if order(m, later+int64(9*time.Second)) != "a" {
 		t.Error("the last resort of one target is that target")
 	}
-	p.Succeeded(m.Targets[0])
+	m.Targets[0].Breaker.Succeeded()
 	if got := order(m, later) + order(m, later); got != "aa" {
 		t.Errorf("back again: %s", got)
 	}
 	// A probe whose request was never reported on is forgotten after a while.
-	p.Failed(m.Targets[0], now, 0)
-	p.Failed(m.Targets[0], now, 0)
+	m.Targets[0].Breaker.Failed(now, 0)
+	m.Targets[0].Breaker.Failed(now, 0)
 	p.Begin(m)
 	if p.Next(later) == nil {
 		t.Fatal("no probe")
@@ -143,8 +143,8 @@ func TestRestedTargetIsProbedByOneRequest(t *testing.T) {
 	}
 }
 
-// When all rest because they failed, one request at a time is let through to
-// the one that may be back first; when all asked for time, none is.
+// When all rest, one request at a time is let through to the one that may be
+// back first, also when they asked for time.
 func TestAllTargetsResting(t *testing.T) {
 	c := catalogOf(t, pickText, nil, today)
 	m := c.names["m"]
@@ -152,8 +152,8 @@ func TestAllTargetsResting(t *testing.T) {
 	var p Plan
 	p.Begin(m)
 	for i, x := range m.Targets {
-		p.Failed(x, now+int64(i), 0)
-		p.Failed(x, now+int64(i), 0)
+		x.Breaker.Failed(now+int64(i), 0)
+		x.Breaker.Failed(now+int64(i), 0)
 	}
 	first := m.Targets[0]
 	var q Plan
@@ -173,17 +173,22 @@ func TestAllTargetsResting(t *testing.T) {
 
 	one := c.names["one"]
 	p.Begin(one)
-	p.Failed(one.Targets[0], now, time.Minute)
-	if p.Next(now) != nil {
-		t.Error("the upstream had asked for a minute")
+	one.Targets[0].Breaker.Failed(now, time.Minute)
+	if p.Next(now) != one.Targets[0] {
+		t.Error("a lone target that asked for a minute is not asked at all")
 	}
-	if p.Next(now+int64(time.Minute)) == nil {
-		t.Error("the minute is over")
+	q.Begin(one)
+	if q.Next(now) != nil {
+		t.Error("a lone target that asked for a minute is asked by two at once")
 	}
+	if left := q.RestsFor(now); left != time.Minute {
+		t.Errorf("it rests for %v", left)
+	}
+	p.Release(one.Targets[0])
 	never := c.names["never"]
 	p.Begin(never)
 	for range 100 {
-		p.Failed(never.Targets[0], now, time.Minute)
+		never.Targets[0].Breaker.Failed(now, time.Minute)
 	}
 	if p.Next(now) == nil {
 		t.Error("a breaker that was switched off opened")

@@ -1,6 +1,10 @@
 package providers
 
-import "testing"
+import (
+	"testing"
+
+	"farebox/providers/attempt"
+)
 
 func BenchmarkResolve(b *testing.B) {
 	c := catalogOf(b, namesText, nil, today)
@@ -19,6 +23,6 @@ func BenchmarkPick(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Begin(m)
-		p.Succeeded(p.Next(now))
+		p.Report(p.Next(now), attempt.Verdict{Health: attempt.Good}, 0)
 	}
 }

@@ -231,7 +231,7 @@ func TestSimulatedFailuresSayNothingOfTheUpstream(t *testing.T) {
 		for _, model := range []string{"sim-chat", "sim-claude"} {
 			x := s.do(t, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi [[sim %s]]"}]}`, model, scenario), 0)
 			d := s.catalog.names[model].Targets[0].Upstream.Dialect
-			got := d.Error(x.status, []byte(x.raw))
+			got := d.Error(x.status, 0, []byte(x.raw))
 			if got.Status != status || got.Code != code || got.Param != param || got.Message == "" {
 				t.Errorf("%s %s: %+v", model, scenario, got)
 			}

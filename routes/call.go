@@ -149,6 +149,7 @@ func (c *Call) release() {
 			c.g.drains.Add(-1)
 		}
 	}()
+	defer c.targets.End()
 	defer c.x.Close()
 	defer func() {
 		if c.lead != nil {

@@ -5,23 +5,22 @@ import (
 	"errors"
 	"time"
 
+	"farebox/providers"
+	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/proxy"
 )
 
-// maxAttempts bounds how many targets one request may try.
-const maxAttempts = 4
-
 // Next is proxy.Plan: the next target to try and the request in its dialect.
-func (c *Call) Next(attempt int) (*proxy.Target, *proxy.Request) {
-	if attempt >= maxAttempts {
+func (c *Call) Next(n int) (*proxy.Target, *proxy.Request) {
+	if n >= providers.MaxAttempts {
 		return nil, nil
 	}
-	if attempt == 0 {
-		c.targets.Begin(c.model)
+	if n == 0 {
+		c.targets.BeginFor(c.model, c.key.Account.Number())
 	}
 	now := c.startNs
-	if attempt > 0 {
+	if n > 0 {
 		now = time.Now().UnixNano()
 	}
 	for {
@@ -33,7 +32,7 @@ func (c *Call) Next(attempt int) (*proxy.Target, *proxy.Request) {
 		c.request.Body, c.request.ID = c.chat.Body, c.id[:]
 		err := t.Upstream.Dialect.Request(&c.request, &c.chat, t, c.scratch)
 		if err == nil {
-			c.target, c.attempts, c.upstream = t, attempt+1, t.Upstream.Name
+			c.target, c.attempts, c.upstream = t, n+1, t.Upstream.Name
 			return t.Upstream.Proxy, &c.request
 		}
 		// What one dialect cannot say another one may: the next target is asked.
@@ -51,44 +50,16 @@ func (c *Call) Next(attempt int) (*proxy.Target, *proxy.Request) {
 // and decides whether another target may be tried. No byte has gone to the
 // client yet.
 func (c *Call) Verdict(_ *proxy.Target, a proxy.Attempt) proxy.Action {
-	now := func() int64 { return time.Now().UnixNano() }
-	switch a.Cause {
-	case proxy.None:
-	case proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown:
-		c.targets.Release(c.target)
-		return proxy.Fail
-	case proxy.NoFreeConn:
-		// Our own cap, not the target's fault.
-		c.targets.Release(c.target)
-		return proxy.Retry
-	default:
-		c.targets.Failed(c.target, now(), 0)
-		return proxy.Retry
-	}
-	switch {
-	case a.Status >= 200 && a.Status < 300:
-		if c.chat.Stream && !isEventStream(c.x.ContentType()) {
-			c.targets.Failed(c.target, now(), 0)
-			return proxy.Retry
+	v := attempt.Lost(a.Cause)
+	if a.Cause == proxy.None {
+		v = attempt.Judge(a.Status, a.RetryAfter)
+		if v.Health == attempt.Good && c.chat.Stream && !isEventStream(c.x.ContentType()) {
+			v = attempt.Broken()
 		}
-		c.targets.Succeeded(c.target)
-		return proxy.Accept
-	case a.Status == 403:
-		// Content policy or a key without the right: another target may be
-		// willing, but one customer's words must not open the breaker for all.
-		c.targets.Release(c.target)
-		return proxy.Retry
-	case a.Status < 400 || a.Status >= 500 || operatorsFault[a.Status-400]:
-		c.targets.Failed(c.target, now(), a.RetryAfter)
-		return proxy.Retry
 	}
-	c.targets.Succeeded(c.target)
-	return proxy.Accept
+	c.targets.Report(c.target, v, time.Now().UnixNano())
+	return v.Do
 }
-
-// operatorsFault are the 4xx answers that say something of the target and not
-// of the request: its key, its account, its catalog or its load.
-var operatorsFault = [100]bool{401 - 400: true, 402 - 400: true, 404 - 400: true, 405 - 400: true, 407 - 400: true, 408 - 400: true, 409 - 400: true, 421 - 400: true, 425 - 400: true, 429 - 400: true}
 
 func isEventStream(contentType []byte) bool {
 	media, _, _ := bytes.Cut(contentType, []byte(";"))

@@ -163,7 +163,7 @@ func (p *pictures) make() *Error {
 	if e := p.rewrite(); e != nil {
 		return e
 	}
-	result, failed := p.g.studio.Do(p.ctx, &p.job, p.snap.catalog.ImagePlans(p.model))
+	result, failed := p.g.studio.Do(p.ctx, &p.job, p.snap.catalog.ImagePlans(p.model, p.key.Account.Number()))
 	if failed != nil {
 		return p.failed(failed)
 	}

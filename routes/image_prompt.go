@@ -116,7 +116,7 @@ type rewriting struct {
 
 // do asks the text model. Its errors hold no words of the client.
 func (r *rewriting) do(p *pictures) (text string, _ proxy.Cause, _ error) {
-	r.snap, r.model = p.snap, p.writer
+	r.snap, r.key, r.model = p.snap, p.key, p.writer
 	r.began = time.Now()
 	r.startNs, r.id = r.began.UnixNano(), p.id
 	r.scratch = r.g.scratches.Get().(*dialect.Scratch)

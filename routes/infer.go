@@ -171,7 +171,7 @@ func (c *Call) opened(res *proxy.Result) *Error {
 
 // rejected maps an upstream's own error answer (addendum 3.4, 3.5).
 func (c *Call) rejected(res *proxy.Result, body []byte) *Error {
-	f := c.target.Upstream.Dialect.Error(res.Status, body)
+	f := c.target.Upstream.Dialect.Error(res.Status, res.RetryAfter, body)
 	e := &Error{Status: f.Status, Code: f.Code, Message: f.Message, Param: f.Param, RetryAfter: max(f.RetryAfter, res.RetryAfter)}
 	if e.Status == 429 && e.RetryAfter == 0 {
 		e.RetryAfter = overloadRetry

@@ -8,7 +8,12 @@
 // What may not enter: anything the Messages dialect does not have.
 package anthropic
 
-import "farebox/providers/dialect"
+import (
+	"strings"
+	"time"
+
+	"farebox/providers/dialect"
+)
 
 const (
 	// VersionHeader must be on every request.
@@ -23,9 +28,17 @@ type Dialect struct{}
 var _ dialect.Dialect = Dialect{}
 
 // Error reads an upstream's error answer.
-func (Dialect) Error(status int, body []byte) dialect.Failure {
-	return dialect.FailureOf(status, body)
+func (Dialect) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+	if status == 400 && strings.HasPrefix(dialect.ErrorMessage(body), noCredit) {
+		status = 402
+	}
+	return dialect.FailureOf(status, retryAfter, body)
 }
+
+// noCredit begins the message of a 400 that is about the operator's account and
+// not about the request. Messages about requests begin with the path of the
+// member that is wrong, so that no client's words can stand there.
+const noCredit = "Your credit balance is too low to access the Anthropic API"
 
 // Translates is true: answers are rewritten as a whole.
 func (Dialect) Translates() bool { return true }

@@ -3,6 +3,7 @@ package dialect
 import (
 	"time"
 
+	"farebox/providers/attempt"
 	"farebox/proxy"
 )
 
@@ -15,8 +16,9 @@ type Dialect interface {
 	// Answer turns a complete 2xx body into the client's; out may be body itself
 	// and is valid until s is reused.
 	Answer(body []byte, c *Chat, t *Target, s *Scratch) (out []byte, u Usage, err error)
-	// Error reads an upstream's error answer.
-	Error(status int, body []byte) Failure
+	// Error reads an upstream's error answer and judges it. Where the vendor
+	// hides in a body what has a status of its own, that status counts.
+	Error(status int, retryAfter time.Duration, body []byte) Failure
 	// Stream starts reading one streaming answer.
 	Stream(c *Chat, t *Target) Stream
 	// Translates says that an answer must be whole to be turned into the
@@ -56,10 +58,8 @@ type Failure struct {
 	Message    string
 	Param      string // only with context_length_exceeded
 	RetryAfter time.Duration
-	// Retryable: another target may do better.
-	Retryable bool
-	// CountsAgainstHealth: the target, not the request, is at fault.
-	CountsAgainstHealth bool
+	// Verdict is what follows for the request and for the target's health.
+	Verdict attempt.Verdict
 }
 
 // Unsupported is a request that a dialect cannot express. Path names the

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"farebox/providers/attempt"
 )
 
 // Codes of failures (addendum 3.5, error-codes) and their texts. Texts of
@@ -29,29 +31,30 @@ const (
 // overloadRest is how long a client is asked to wait when nobody said.
 const overloadRest = 30 * time.Second
 
-// FailureOf judges an upstream's error answer by its status and text.
-func FailureOf(status int, body []byte) Failure {
+// FailureOf is what an upstream's error answer is for the client, by its status
+// and text, and for the target, by its status alone.
+func FailureOf(status int, retryAfter time.Duration, body []byte) Failure {
 	e := readError(body)
+	f := e.failure(status)
+	f.Verdict = attempt.Judge(status, retryAfter)
+	return f
+}
+
+func (e *upstreamError) failure(status int) Failure {
 	switch {
-	case status == 401 || status == 402 || status == 404 || status == 405 || status >= 300 && status < 400:
+	case status == 401 || status == 402 || status == 404 || status == 405 || status == 407 || status == 421 ||
+		status >= 300 && status < 400 || status == 403 && !e.policy():
 		// The operator's key, account, path or model name is wrong there, not
 		// the client's request.
-		if e.policy() {
-			break
-		}
-		return Failure{Status: 503, Code: "MODEL_OFFLINE", Type: "server_error", Message: textOffline, Retryable: true, CountsAgainstHealth: true}
-	case status == 403 && !e.policy():
-		return Failure{Status: 503, Code: "MODEL_OFFLINE", Type: "server_error", Message: textOffline, Retryable: true, CountsAgainstHealth: true}
+		return Failure{Status: 503, Code: "MODEL_OFFLINE", Type: "server_error", Message: textOffline}
 	case status == 429 || status == 529:
-		return Failure{Status: 429, Code: "MODEL_OVERLOADED", Type: "rate_limit_error", Message: textOverloaded, Retryable: true, CountsAgainstHealth: true}
+		return Failure{Status: 429, Code: "MODEL_OVERLOADED", Type: "rate_limit_error", Message: textOverloaded}
 	case status == 408 || status == 504 || status == 524:
-		return Failure{Status: 504, Code: "REQUEST_TIMEOUT", Type: "server_error", Message: textTimeout, Retryable: true, CountsAgainstHealth: true}
+		return Failure{Status: 504, Code: "REQUEST_TIMEOUT", Type: "server_error", Message: textTimeout}
 	case status == 409 || status == 425 || status == 503:
-		return Failure{Status: 503, Code: "MODEL_AT_CAPACITY", Type: "server_error", Message: textCapacity, Retryable: true, CountsAgainstHealth: true}
+		return Failure{Status: 503, Code: "MODEL_AT_CAPACITY", Type: "server_error", Message: textCapacity}
 	case status < 400 || status >= 500:
-		return Failure{Status: 500, Code: "INFERENCE_FAILED", Type: "server_error", Message: textFailed, Retryable: true, CountsAgainstHealth: true}
-	}
-	switch {
+		return Failure{Status: 500, Code: "INFERENCE_FAILED", Type: "server_error", Message: textFailed}
 	case e.context():
 		return Failure{Status: 400, Code: codeContext, Type: "invalid_request_error", Param: "messages", Message: e.safe(textContext)}
 	case e.policy():
@@ -61,6 +64,31 @@ func FailureOf(status int, body []byte) Failure {
 	}
 	return Failure{Status: 400, Code: "INVALID_REQUEST", Type: "invalid_request_error", Message: e.safe(textRejected)}
 }
+
+// ErrorCode and ErrorMessage are those of an upstream's error answer, for
+// dialects whose vendors hide in them what has a status of its own.
+func ErrorCode(body []byte) string { e := readError(body); return e.code }
+
+// ErrorMessage is the text of an upstream's error answer, as the upstream wrote it.
+func ErrorMessage(body []byte) string { e := readError(body); return e.message }
+
+// FirstWords are the first words of an upstream's error answer for the
+// operator's log: clipped, and without what is secret.
+func FirstWords(body []byte) string {
+	e := readError(body)
+	text := e.message
+	if text == "" {
+		text = string(body[:min(len(body), maxWords)])
+	}
+	text = SafeText(text)
+	if len(text) > maxWords {
+		text = strings.ToValidUTF8(text[:maxWords], "") + "…"
+	}
+	return text
+}
+
+// maxWords is how much of an upstream's error the log shows, in bytes.
+const maxWords = 160
 
 // upstreamError is what the field's error bodies have in common.
 type upstreamError struct{ message, kind, code string }

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
+
+	"farebox/providers/attempt"
 )
 
 func TestTextsOfUpstreamsLoseWhatIsNotTheClients(t *testing.T) {
@@ -45,7 +48,8 @@ func TestTextsOfUpstreamsLoseWhatIsNotTheClients(t *testing.T) {
 func TestFailuresOfUpstreamsBecomeOurs(t *testing.T) {
 	f := func(status int, body string, want Failure) {
 		t.Helper()
-		if got := FailureOf(status, []byte(body)); got != want {
+		want.Verdict = attempt.Judge(status, time.Minute)
+		if got := FailureOf(status, time.Minute, []byte(body)); got != want {
 			t.Errorf("%d %s:\n got %+v\nwant %+v", status, body, got, want)
 		}
 	}
@@ -74,8 +78,8 @@ func TestFailuresOfUpstreamsBecomeOurs(t *testing.T) {
 	policy.Message = "input was flagged"
 	f(403, `{"error":{"code":403,"message":"input was flagged"}}`, policy)
 
-	offline := Failure{Status: 503, Code: "MODEL_OFFLINE", Type: "server_error", Message: textOffline, Retryable: true, CountsAgainstHealth: true}
-	for _, status := range []int{401, 402, 403, 404, 405, 301} {
+	offline := Failure{Status: 503, Code: "MODEL_OFFLINE", Type: "server_error", Message: textOffline}
+	for _, status := range []int{401, 402, 403, 404, 405, 407, 421, 301} {
 		f(status, `{"error":{"message":"The key sk-1234567 of org-7654321 is wrong"}}`, offline)
 	}
 	for status, want := range map[int]Failure{
@@ -87,7 +91,6 @@ func TestFailuresOfUpstreamsBecomeOurs(t *testing.T) {
 		504: {Status: 504, Code: "REQUEST_TIMEOUT", Type: "server_error", Message: textTimeout},
 		529: {Status: 429, Code: "MODEL_OVERLOADED", Type: "rate_limit_error", Message: textOverloaded},
 	} {
-		want.Retryable, want.CountsAgainstHealth = true, true
 		f(status, `{"error":{"message":"on host-7.internal"}}`, want)
 	}
 	f(413, `{}`, Failure{Status: 413, Code: "PAYLOAD_TOO_LARGE", Type: "invalid_request_error", Message: textTooLarge})

@@ -4,6 +4,7 @@
 package health
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -12,9 +13,19 @@ const (
 	// MaxCoolDown bounds how long an upstream's Retry-After keeps requests away:
 	// longer waits are more often a mistake than a promise.
 	MaxCoolDown = 2 * time.Minute
+	// MaxAlone bounds how long a target rests for what only one account's
+	// requests met: they may have caused it, and all others would wait for it.
+	MaxAlone = 5 * time.Second
 	// probeLimit is when a probe counts as lost, so that a request that was
 	// never reported on cannot close a target for good.
 	probeLimit = 5 * time.Minute
+	// probeShare is how long the request of one account may be the only probe:
+	// a whole answer can take minutes, and whoever knows a request that hangs
+	// must not keep all others from finding out.
+	probeShare = MaxAlone
+	// probePause is how long an account whose probe failed leaves the next one
+	// to others, so that whoever floods does not find out for everybody.
+	probePause = time.Second
 )
 
 // State is what a Breaker lets pass.
@@ -29,19 +40,61 @@ const (
 	HalfOpen
 )
 
-// Breaker is the health of one target. Safe for concurrent use; no method
-// blocks or allocates. The zero value never opens.
+// String is the state's name in logs and metrics.
+func (s State) String() string { return [...]string{"closed", "open", "half_open"}[s] }
+
+// Change is what a Breaker came to: Open for Rest, HalfOpen when a request was
+// let pass to find out, or Closed.
+type Change struct {
+	To    State
+	Rest  time.Duration
+	Asked bool // the upstream asked for the rest
+}
+
+// Breaker is the health of one target. Safe for concurrent use; while the
+// target is well, no method blocks, allocates or writes.
+//
+// A failure is reported with the account whose request met it. What only one
+// account met rests the target for MaxAlone at most; longer rests need another
+// account that meets it too, or a report of nobody (account 0): a failure that
+// no request can have caused, or a probe of our own.
 type Breaker struct {
 	limit   int32         // failures in a row that open it; 0: never
 	openFor time.Duration // how long it then rests
 
 	failures atomic.Int32 // in a row
 	openNs   atomic.Int64 // until when it rests; 0: closed
-	asked    atomic.Bool  // …because the upstream asked for it
 	probeNs  atomic.Int64 // when the request that finds out was let pass; 0: none is
 
-	failed atomic.Int64 // all failures
-	opened atomic.Int64 // how often it opened
+	failed atomic.Int64    // all failures
+	became [3]atomic.Int64 // changes by state
+	watch  atomic.Pointer[func(Change)]
+
+	mu      sync.Mutex // of what follows, and for changes of openNs and probeNs
+	asked   bool       // it rests because the upstream asked for it
+	half    bool       // a request was let pass after the rest
+	failing party      // who met the failures in a row
+	asking  party      // who was asked to come back later
+
+	prober atomic.Uint64 // whose probe failed last
+	lastNs atomic.Int64  // …and when
+}
+
+// party is who met something since the last success.
+type party struct {
+	first  uint64 // 0: nobody yet
+	shared bool   // others did, too
+}
+
+// meet notes an account and says whether it is known to concern more than one.
+func (p *party) meet(account uint64) (shared bool) {
+	if account == 0 || p.first != 0 && p.first != account {
+		p.shared = true
+	}
+	if p.first == 0 {
+		p.first = account
+	}
+	return p.shared
 }
 
 // NewBreaker opens after limit failures in a row and rests for openFor; with
@@ -53,6 +106,17 @@ func NewBreaker(limit int, openFor time.Duration) *Breaker {
 // Like says whether a Breaker with these settings would be the same.
 func (b *Breaker) Like(limit int, openFor time.Duration) bool {
 	return b.limit == int32(limit) && b.openFor == openFor
+}
+
+// Watch has f told of every change from here on, in place of who was told
+// before. f is called outside of all locks and must not block.
+func (b *Breaker) Watch(f func(Change)) { b.watch.Store(&f) }
+
+func (b *Breaker) tell(c Change) {
+	b.became[c.To].Add(1)
+	if f := b.watch.Load(); f != nil {
+		(*f)(c)
+	}
 }
 
 // State at a time.
@@ -72,79 +136,148 @@ func (b *Breaker) RestsUntil() int64 { return b.openNs.Load() }
 
 // Failing says that the breaker is open for failures, not because the upstream
 // named a time to come back.
-func (b *Breaker) Failing() bool { return b.openNs.Load() != 0 && !b.asked.Load() }
-
-// Ready says whether Acquire would let a request pass.
-func (b *Breaker) Ready(nowNs int64) bool {
-	until := b.openNs.Load()
-	return until == 0 || nowNs >= until && !b.probing(nowNs)
+func (b *Breaker) Failing() bool {
+	if b.openNs.Load() == 0 {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.asked
 }
 
-func (b *Breaker) probing(nowNs int64) bool {
-	since := b.probeNs.Load()
-	return since != 0 && nowNs-since < int64(probeLimit)
+// Ready says whether Acquire would let a request pass.
+func (b *Breaker) Ready(nowNs int64) bool { return b.ReadyFor(0, nowNs) }
+
+// ReadyFor says whether AcquireFor would let a request of an account pass.
+func (b *Breaker) ReadyFor(account uint64, nowNs int64) bool {
+	until := b.openNs.Load()
+	return until == 0 || nowNs >= until && b.free(account, nowNs)
+}
+
+// free says that a request of an account may be the next probe.
+func (b *Breaker) free(account uint64, nowNs int64) bool {
+	most := probeLimit
+	if account != 0 {
+		most = probeShare
+	}
+	if since := b.probeNs.Load(); since != 0 && nowNs-since < int64(most) {
+		return false
+	}
+	return account == 0 || account != b.prober.Load() || nowNs-b.lastNs.Load() >= int64(probePause)
 }
 
 // Acquire lets a request pass or not. After the rest it passes one, as a probe,
 // until that was reported on.
-func (b *Breaker) Acquire(nowNs int64) bool {
+func (b *Breaker) Acquire(nowNs int64) bool { return b.AcquireFor(0, nowNs) }
+
+// AcquireFor is Acquire for a request of an account.
+func (b *Breaker) AcquireFor(account uint64, nowNs int64) bool {
 	until := b.openNs.Load()
 	if until == 0 {
 		return true
 	}
-	return nowNs >= until && b.Probe(nowNs)
+	return nowNs >= until && b.ProbeFor(account, nowNs)
 }
 
 // Probe takes the place of the one request that finds out, also before the
 // rest is over: the last resort when every target rests.
-func (b *Breaker) Probe(nowNs int64) bool {
-	since := b.probeNs.Load()
-	if since != 0 && nowNs-since < int64(probeLimit) {
-		return false
+func (b *Breaker) Probe(nowNs int64) bool { return b.ProbeFor(0, nowNs) }
+
+// ProbeFor is Probe for a request of an account. One whose probe failed just
+// now leaves the place to others for a while.
+func (b *Breaker) ProbeFor(account uint64, nowNs int64) bool {
+	b.mu.Lock()
+	until := b.openNs.Load()
+	free := until == 0 || b.free(account, nowNs)
+	if free && until != 0 {
+		b.probeNs.Store(nowNs)
 	}
-	return b.probeNs.CompareAndSwap(since, nowNs)
+	first := free && until != 0 && nowNs >= until && !b.half
+	b.half = b.half || first
+	b.mu.Unlock()
+	if first {
+		b.tell(Change{To: HalfOpen})
+	}
+	return free
 }
 
-// Succeeded closes the breaker.
+// Succeeded closes the breaker: an answer was read whole.
 func (b *Breaker) Succeeded() {
 	// The usual case writes nothing, so that cores do not fight for the line.
-	if b.failures.Load() != 0 {
-		b.failures.Store(0)
+	if b.failures.Load() == 0 && b.openNs.Load() == 0 {
+		return
 	}
-	if b.openNs.Load() != 0 {
-		b.openNs.Store(0)
-		b.probeNs.Store(0)
+	b.mu.Lock()
+	b.failures.Store(0)
+	b.failing, b.asking = party{}, party{}
+	closed := b.close()
+	b.mu.Unlock()
+	if closed {
+		b.tell(Change{To: Closed})
 	}
 }
 
-// Failed counts a failure. retryAfter is how long the upstream asked to be left
-// alone (0: it did not), which opens the breaker at once.
-func (b *Breaker) Failed(nowNs int64, retryAfter time.Duration) {
+// Answering lets requests pass again: a stream has begun well, which can take
+// minutes to end. The failures in a row are forgotten only when it ended well.
+func (b *Breaker) Answering() {
+	if b.openNs.Load() == 0 {
+		return
+	}
+	b.mu.Lock()
+	closed := b.close()
+	b.mu.Unlock()
+	if closed {
+		b.tell(Change{To: Closed})
+	}
+}
+
+// close is for callers that hold mu.
+func (b *Breaker) close() (closed bool) {
+	closed = b.openNs.Swap(0) != 0
+	b.probeNs.Store(0)
+	b.prober.Store(0)
+	return closed
+}
+
+// Failed counts a failure that concerns everyone. rest is how long the upstream
+// asked to be left alone (0: it did not), which opens the breaker at once.
+func (b *Breaker) Failed(nowNs int64, rest time.Duration) { b.FailedFor(0, nowNs, rest) }
+
+// FailedFor counts a failure that a request of an account met.
+func (b *Breaker) FailedFor(account uint64, nowNs int64, rest time.Duration) {
 	b.failed.Add(1)
+	b.mu.Lock()
 	n := b.failures.Add(1)
-	if b.limit > 0 {
-		rest := min(retryAfter, MaxCoolDown)
-		if n >= b.limit {
-			rest = max(rest, b.openFor)
+	rest = min(rest, MaxCoolDown)
+	asked := rest > 0
+	if asked && !b.asking.meet(account) {
+		rest = min(rest, MaxAlone)
+	}
+	most := b.openFor
+	if !b.failing.meet(account) {
+		most = min(most, MaxAlone)
+	}
+	if n >= b.limit {
+		rest = max(rest, most)
+	}
+	opened := false
+	if old, until := b.openNs.Load(), nowNs+int64(rest); b.limit > 0 && rest > 0 && old < until {
+		resting := old != 0 && nowNs < old
+		// Requests of one account that were under way do not add up.
+		if !resting || rest > MaxAlone {
+			b.asked, b.half = asked, false
+			b.openNs.Store(until)
+			opened = !resting || until-old > int64(time.Second)
 		}
-		if rest > 0 {
-			b.asked.Store(retryAfter > 0)
-			b.open(nowNs + int64(rest))
-		}
+	}
+	if b.probeNs.Load() != 0 {
+		b.prober.Store(account)
+		b.lastNs.Store(nowNs)
 	}
 	b.probeNs.Store(0)
-}
-
-func (b *Breaker) open(until int64) {
-	for {
-		old := b.openNs.Load()
-		if old >= until {
-			return
-		}
-		if b.openNs.CompareAndSwap(old, until) {
-			b.opened.Add(1)
-			return
-		}
+	b.mu.Unlock()
+	if opened {
+		b.tell(Change{To: Open, Rest: rest, Asked: asked})
 	}
 }
 
@@ -157,4 +290,7 @@ func (b *Breaker) Released() {
 }
 
 // Counts are all failures and how often the breaker opened.
-func (b *Breaker) Counts() (failures, opened int64) { return b.failed.Load(), b.opened.Load() }
+func (b *Breaker) Counts() (failures, opened int64) { return b.failed.Load(), b.became[Open].Load() }
+
+// Became is how often the breaker came to a state.
+func (b *Breaker) Became(s State) int64 { return b.became[s].Load() }

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -61,6 +62,115 @@ func TestAskedForTimeIsGivenWithinReason(t *testing.T) {
 	}
 	if off.State(0) != Closed {
 		t.Error("it was switched off")
+	}
+}
+
+// One account can rest a target for five seconds and no more, however often it
+// fails and whatever the upstream asks for; a second one confirms it.
+func TestOneAccountRestsATargetForFiveSecondsAtMost(t *testing.T) {
+	f := func(b *Breaker, now int64, want time.Duration) {
+		t.Helper()
+		if got := time.Duration(max(b.RestsUntil()-now, 0)); got != want {
+			t.Errorf("it rests for %v, want %v", got, want)
+		}
+	}
+	b := NewBreaker(3, time.Minute)
+	for i := range int64(100) { // what was under way when it opened adds nothing
+		b.FailedFor(1, second+i, 90*time.Second)
+	}
+	f(b, second, MaxAlone)
+	b.FailedFor(2, 7*second, 90*time.Second)
+	f(b, 7*second, 90*time.Second)
+
+	// A success of anybody begins anew.
+	b.Succeeded()
+	b.FailedFor(2, 8*second, 90*time.Second)
+	f(b, 8*second, MaxAlone)
+
+	// Failures in a row are no different.
+	b = NewBreaker(3, time.Minute)
+	for range 3 {
+		b.FailedFor(1, second, 0)
+	}
+	f(b, second, MaxAlone)
+	b.FailedFor(2, 7*second, 0)
+	f(b, 7*second, time.Minute)
+
+	// Another account's failure of another kind does not confirm a 429.
+	b = NewBreaker(30, time.Minute)
+	b.FailedFor(1, second, 90*time.Second)
+	b.FailedFor(2, 7*second, 0)
+	b.FailedFor(1, 7*second, 90*time.Second)
+	f(b, 7*second, MaxAlone)
+	b.FailedFor(0, 13*second, 90*time.Second) // a probe of our own
+	f(b, 13*second, 90*time.Second)
+}
+
+// Whoever floods a resting target must not be the only one to find out, and a
+// request that hangs must not keep others from it.
+func TestProbesAreShared(t *testing.T) {
+	b := NewBreaker(1, time.Minute)
+	b.FailedFor(1, second, 0)
+	now := 2 * second
+	if !b.ProbeFor(1, now) || b.ProbeFor(1, now) || b.ProbeFor(2, now) {
+		t.Fatal("one probe at a time")
+	}
+	b.FailedFor(1, now, 0)
+	if b.ProbeFor(1, now+second/2) {
+		t.Error("the account whose probe failed probes again at once")
+	}
+	if !b.ProbeFor(2, now+second/2) {
+		t.Error("nobody else may probe")
+	}
+	if b.ProbeFor(1, now+3*second) {
+		t.Error("two probes at once")
+	}
+	if !b.ProbeFor(1, now+6*second) {
+		t.Error("a probe that hangs keeps everybody out")
+	}
+}
+
+// Changes are told once each.
+func TestChangesAreTold(t *testing.T) {
+	var got []Change
+	b := NewBreaker(2, time.Minute)
+	b.Watch(func(c Change) { got = append(got, c) })
+	b.Failed(0, 0)
+	b.Failed(second, 0)
+	b.Failed(second+1, 0)
+	b.Probe(2 * second) // a last resort, before the rest is over
+	b.Failed(2*second, 0)
+	b.Acquire(63 * second)
+	b.Released()
+	b.Acquire(63 * second)
+	b.Succeeded()
+	b.Succeeded()
+	b.Failed(64*second, 30*time.Second)
+	b.Acquire(95 * second)
+	b.Answering()
+	want := []Change{
+		{To: Open, Rest: time.Minute}, {To: HalfOpen}, {To: Closed},
+		{To: Open, Rest: 30 * time.Second, Asked: true}, {To: HalfOpen}, {To: Closed},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("told %v\nwant %v", got, want)
+	}
+	for state, n := range map[State]int64{Open: 2, HalfOpen: 2, Closed: 2} {
+		if b.Became(state) != n {
+			t.Errorf("became %s %d times, want %d", state, b.Became(state), n)
+		}
+	}
+}
+
+// A stream that begins lets others pass; only one that ends well forgives.
+func TestBrokenStreamsOpenIt(t *testing.T) {
+	b := NewBreaker(3, 10*time.Second)
+	for i := range int64(3) {
+		b.Answering()
+		b.Failed(i, 0)
+	}
+	if b.State(3) != Open {
+		t.Error("streams that all break keep it closed")
 	}
 }
 

@@ -3,6 +3,7 @@ package image
 import (
 	"time"
 
+	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/proxy"
 )
@@ -98,11 +99,7 @@ type Target struct {
 type Plan interface {
 	// Next is the next target to try; nil when there is no further one.
 	Next() *Target
-	// Succeeded: the target did its work, or refused a request that deserved it.
-	Succeeded(t *Target)
-	// Failed: the target is at fault; rest is how long it asked to be left
-	// alone, 0: it did not.
-	Failed(t *Target, rest time.Duration)
-	// Release: the target was not asked, or nothing was learnt of its health.
-	Release(t *Target)
+	// Report says how the run at t went; the zero Verdict is for a target that
+	// was not asked.
+	Report(t *Target, v attempt.Verdict)
 }

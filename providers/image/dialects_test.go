@@ -319,7 +319,7 @@ func TestFalLinksGoThroughTheGuard(t *testing.T) {
 	} {
 		g := newRig(t, guarded)
 		tg := dialects["fal"].at(t, root, "link="+url.QueryEscape(link))
-		if _, f := g.do(jobOf(t, image.Generate), tg); link != "" && (f == nil || f.Failure.Status != 502 || f.Failure.Retryable != true) {
+		if _, f := g.do(jobOf(t, image.Generate), tg); link != "" && (f == nil || f.Failure.Status != 502 || f.Failure.Verdict.Do != proxy.Retry) {
 			t.Errorf("%s: %v", link, f)
 		}
 	}

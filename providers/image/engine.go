@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
@@ -208,7 +209,7 @@ func (u *Usage) add(o Usage) {
 func failure(text string) *dialect.Failure {
 	return &dialect.Failure{
 		Status: 502, Code: "INFERENCE_FAILED", Type: "server_error", Message: text,
-		Retryable: true, CountsAgainstHealth: true,
+		Verdict: attempt.Broken(),
 	}
 }
 

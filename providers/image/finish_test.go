@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/providers/image"
 	"farebox/providers/image/openai"
@@ -87,9 +88,9 @@ type told struct {
 	all *[]string
 }
 
-func (p told) Succeeded(*image.Target)             { *p.all = append(*p.all, "succeeded") }
-func (p told) Failed(*image.Target, time.Duration) { *p.all = append(*p.all, "failed") }
-func (p told) Release(*image.Target)               { *p.all = append(*p.all, "released") }
+func (p told) Report(_ *image.Target, v attempt.Verdict) {
+	*p.all = append(*p.all, reported(v))
+}
 
 // Every target that was chosen is reported on once, and blamed only for what is
 // its fault.
@@ -105,7 +106,7 @@ func TestTargetsAreReportedOn(t *testing.T) {
 	})
 	g := newRig(t)
 	for code, want := range map[int]string{
-		200: "succeeded", 400: "succeeded", 422: "succeeded", 429: "failed,failed", 500: "failed,failed", 401: "failed,failed",
+		200: "succeeded", 400: "released", 422: "released", 429: "failed,failed", 500: "failed,failed", 401: "failed,failed",
 	} {
 		status.Store(int32(code))
 		var reports []string

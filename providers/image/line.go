@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
@@ -72,7 +73,7 @@ func (l *line) choose() {
 			l.target = t
 			return
 		}
-		l.plan.Release(t)
+		l.plan.Report(t, attempt.Verdict{})
 		if l.failed == nil {
 			l.failed = &Failed{Target: t, Failure: dialect.Failure{Status: 400, Code: "INVALID_REQUEST", Type: "invalid_request_error", Message: l.reach.No.Text}}
 		}
@@ -90,7 +91,7 @@ func (l *line) safely(want int) {
 			l.e.o.OnPanic(v)
 			l.failed = &Failed{Cause: proxy.Panic, Target: l.asked}
 			if l.target != nil {
-				l.plan.Release(l.target)
+				l.plan.Report(l.target, attempt.Verdict{})
 			}
 		}
 		if l.x != nil {
@@ -132,27 +133,16 @@ func (l *line) attempt(n int) bool {
 	}
 	l.target = nil
 	if failed == nil {
-		l.plan.Succeeded(t)
+		l.plan.Report(t, attempt.Verdict{Health: attempt.Good})
 		l.made, l.failed = t, nil
 		l.calls++
 		return true
 	}
 	failed.Target = t
 	l.failed = failed
-	again := failed.Failure.Retryable
-	switch c := failed.Cause; {
-	case c.Final() || c == proxy.NoFreeConn || c == proxy.TotalTimeout && !time.Now().Before(l.ends):
-		l.plan.Release(t)
-		again = c == proxy.NoFreeConn
-	case c != proxy.None:
-		l.plan.Failed(t, 0)
-		again = true
-	case failed.Failure.CountsAgainstHealth:
-		l.plan.Failed(t, failed.RetryAfter)
-	default:
-		l.plan.Succeeded(t)
-	}
-	if again {
+	v := l.judge(failed)
+	l.plan.Report(t, v)
+	if v.Do == proxy.Retry {
 		l.choose()
 		if l.target != nil {
 			return true
@@ -160,6 +150,17 @@ func (l *line) attempt(n int) bool {
 		l.failed = failed
 	}
 	return false
+}
+
+// judge is what follows from a run that failed.
+func (l *line) judge(f *Failed) attempt.Verdict {
+	switch {
+	case f.Cause == proxy.TotalTimeout && !time.Now().Before(l.ends):
+		return attempt.Verdict{Do: proxy.Fail} // the job's limit, not the target's
+	case f.Cause != proxy.None:
+		return attempt.Lost(f.Cause)
+	}
+	return f.Failure.Verdict
 }
 
 // converse drives one run to its end.
@@ -170,11 +171,7 @@ func (l *line) converse(t *Target, n int) (*Outcome, *Failed) {
 		s := Step{}
 		out, no := run.Next(&s, last)
 		if no != nil {
-			failed := &Failed{Failure: *no, RetryAfter: no.RetryAfter}
-			if last != nil {
-				failed.RetryAfter = max(failed.RetryAfter, last.RetryAfter)
-			}
-			return nil, failed
+			return nil, &Failed{Failure: *no, RetryAfter: max(no.RetryAfter, no.Verdict.Rest)}
 		}
 		if out != nil {
 			if len(out.Images) == 0 {

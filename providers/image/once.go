@@ -30,7 +30,7 @@ func Refused(r *Reply) *dialect.Failure {
 	if r.Status >= 200 && r.Status < 300 {
 		return nil
 	}
-	f := dialect.FailureOf(r.Status, r.Body)
+	f := dialect.FailureOf(r.Status, r.RetryAfter, r.Body)
 	return &f
 }
 

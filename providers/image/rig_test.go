@@ -18,6 +18,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"farebox/providers/attempt"
 	"farebox/providers/image"
 	"farebox/proxy"
 )
@@ -107,6 +108,11 @@ func (g *rig) do(j *image.Job, targets ...*image.Target) (*image.Result, *image.
 	panic("unreachable")
 }
 
+// reported is a verdict in one word.
+func reported(v attempt.Verdict) string {
+	return map[attempt.Health]string{attempt.Good: "succeeded", attempt.Bad: "failed", attempt.Unknown: "released"}[v.Health]
+}
+
 // list is a Plan that goes through targets in order and notes the reports.
 type list struct {
 	targets []*image.Target
@@ -122,9 +128,9 @@ func (l *list) Next() *image.Target {
 	return l.targets[l.next-1]
 }
 
-func (l *list) Succeeded(*image.Target)             { l.reports = append(l.reports, "succeeded") }
-func (l *list) Failed(*image.Target, time.Duration) { l.reports = append(l.reports, "failed") }
-func (l *list) Release(*image.Target)               { l.reports = append(l.reports, "released") }
+func (l *list) Report(_ *image.Target, v attempt.Verdict) {
+	l.reports = append(l.reports, reported(v))
+}
 
 // target is one at a base URL.
 func target(t testing.TB, d image.Dialect, base string, change ...func(o *proxy.TargetOptions)) *image.Target {

@@ -11,7 +11,12 @@
 // the client is.
 package openai
 
-import "farebox/providers/dialect"
+import (
+	"time"
+
+	"farebox/providers/attempt"
+	"farebox/providers/dialect"
+)
 
 // Dialect implements dialect.Dialect.
 type Dialect struct{}
@@ -19,9 +24,17 @@ type Dialect struct{}
 var _ dialect.Dialect = Dialect{}
 
 // Error reads an upstream's error answer.
-func (Dialect) Error(status int, body []byte) dialect.Failure {
-	return dialect.FailureOf(status, body)
+func (Dialect) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+	f := dialect.FailureOf(status, retryAfter, body)
+	if status == 429 && dialect.ErrorCode(body) == codeNoQuota {
+		f.Verdict.For = attempt.Everyone
+	}
+	return f
 }
+
+// codeNoQuota is the code of an account that has used up its money, which some
+// vendors send with the status of too many requests. No request can cause it.
+const codeNoQuota = "insufficient_quota"
 
 // Translates is false: answers are relayed.
 func (Dialect) Translates() bool { return false }

@@ -1,0 +1,116 @@
+// Package attempt holds the one policy that judges how an attempt at an
+// upstream went, for every capability: whether another target is to be tried,
+// what was learnt of the target's health, and for whom it rests.
+//
+// Statuses and causes decide. Text is a ground only where a vendor uses a code,
+// or a fixed sentence at the very start of its message, for nothing that a
+// client can cause: a dialect turns such an answer into the status that it
+// stands for before it asks [Judge].
+//
+// What may not enter: the words that clients get, money, and the choice of a
+// target.
+package attempt
+
+import (
+	"time"
+
+	"farebox/providers/health"
+	"farebox/proxy"
+)
+
+// Health is what an attempt says of its target.
+type Health uint8
+
+const (
+	// Unknown: nothing was learnt, as when the client left or its request
+	// deserved the refusal.
+	Unknown Health = iota
+	// Good: the answer was read whole.
+	Good
+	// Bad: the target failed.
+	Bad
+)
+
+// Scope is whom a failure is known to concern.
+type Scope uint8
+
+const (
+	// OneAccount: the request of one account met it, and may have caused it.
+	// Alone it rests the target for at most health.MaxAlone.
+	OneAccount Scope = iota
+	// Everyone: no request can have caused it, or a probe of our own met it.
+	Everyone
+)
+
+// Verdict is what follows from an attempt. The zero value accepts the answer
+// and says nothing of the target.
+type Verdict struct {
+	Do     proxy.Action
+	Health Health
+	Rest   time.Duration // how long the target asked to be left alone; 0: it did not
+	For    Scope
+	// Unsent: the request cannot have reached the target, so that the same one
+	// may be tried once more when there is no other.
+	Unsent bool
+}
+
+// Judge is the verdict on an answer by its status; retryAfter is its
+// Retry-After. An answer of 2xx is good only when it was read whole: until then
+// a caller has nothing to report.
+func Judge(status int, retryAfter time.Duration) Verdict {
+	v := Verdict{Do: proxy.Retry, Health: Bad, Rest: retryAfter}
+	switch {
+	case status >= 200 && status < 300:
+		return Verdict{Do: proxy.Accept, Health: Good}
+	case status == 403:
+		// Content policy, or a key without the right: another target may be
+		// willing, but one customer's words must not rest the target for all.
+		v.Health, v.Rest = Unknown, 0
+	case status < 400 || status == 401 || status == 402 || status == 407 || status == 421:
+		// The operator's address, key or account.
+		v.For = Everyone
+	case status >= 500 || loaded[status-400]:
+	default:
+		// The request deserved it. That is no sign of health either: whoever
+		// sends broken requests must not keep a broken target in use.
+		return Verdict{Do: proxy.Accept}
+	}
+	return v
+}
+
+// loaded are the other 4xx that say something of the target and not of the
+// request: its catalog or its load.
+var loaded = [100]bool{404 - 400: true, 405 - 400: true, 408 - 400: true, 409 - 400: true, 425 - 400: true, 429 - 400: true}
+
+// Lost is the verdict on an attempt without a whole answer.
+func Lost(cause proxy.Cause) Verdict {
+	switch cause {
+	case proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut:
+		return Verdict{Do: proxy.Fail}
+	case proxy.NoFreeConn:
+		return Verdict{Do: proxy.Retry} // our own cap, not the target's fault
+	case proxy.ConnectFailed, proxy.ConnectTimeout:
+		return Verdict{Do: proxy.Retry, Health: Bad, For: Everyone, Unsent: true}
+	}
+	return Verdict{Do: proxy.Retry, Health: Bad}
+}
+
+// Broken is the verdict on an answer that cannot be used whatever its status:
+// of the wrong kind, not what the dialect speaks, or without what was asked for.
+func Broken() Verdict { return Verdict{Do: proxy.Retry, Health: Bad} }
+
+// Report tells a target's breaker. account is whose request it was, 0 for a
+// probe of our own.
+func (v Verdict) Report(b *health.Breaker, account uint64, nowNs int64) {
+	switch v.Health {
+	case Good:
+		b.Succeeded()
+	case Bad:
+		if v.For == Everyone {
+			account = 0
+		}
+		b.FailedFor(account, nowNs, v.Rest)
+	default:
+		b.Released()
+	}
+}
