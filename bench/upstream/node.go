@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"golang.org/x/crypto/sha3"
 )
 
@@ -365,6 +366,9 @@ func (n *Node) result(c *nodeCall, f *NodeFaults) (result []byte, code int, text
 	if bytes.Contains(c.Params, []byte(`"revert"`)) {
 		return nil, 3, "execution reverted: asked to"
 	}
+	if code, text := echoed(c); code != 0 {
+		return nil, code, text
+	}
 	head := n.head - f.Lag
 	switch c.Method {
 	case "eth_chainId":
@@ -394,6 +398,27 @@ func (n *Node) result(c *nodeCall, f *NodeFaults) (result []byte, code int, text
 		return []byte("null"), 0, ""
 	}
 	return c.Params, 0, ""
+}
+
+var thrown = []byte("throw '")
+
+// echoed are the errors whose words a client chooses: what a tracer throws, an
+// argument that is no number, the reason of a revert.
+func echoed(c *nodeCall) (code int, text string) {
+	if _, rest, ok := bytes.Cut(c.Params, thrown); ok && strings.HasPrefix(c.Method, "debug_") {
+		words, _, _ := bytes.Cut(rest, []byte("'"))
+		return -32000, string(words) + " at <eval>:1:25(3)"
+	}
+	if _, rest, ok := bytes.Cut(c.Params, []byte(`"revert:`)); ok {
+		words, _, _ := bytes.Cut(rest, []byte(`"`))
+		return 3, "execution reverted: " + string(words)
+	}
+	if c.Method == "eth_feeHistory" {
+		if first := gjson.GetBytes(c.Params, "0"); !strings.HasPrefix(first.Str, "0x") {
+			return -32602, "invalid argument 0: cannot unmarshal " + first.Str + " into Go value of type math.HexOrDecimal64"
+		}
+	}
+	return 0, ""
 }
 
 // send takes a transaction; params[0] is its bytes.

@@ -1,0 +1,242 @@
+package attack
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Round is one kind of attack.
+type Round struct {
+	Name string
+	What string // in a sentence
+	// Rate is how many a second when nothing else is said.
+	Rate float64
+	// open is how long a socket is kept; 0: until its answer.
+	open time.Duration
+	most int // sockets at once
+	do   func(a *attacker) []byte
+	rpc  bool // needs a network
+}
+
+const (
+	manyDots    = 1 << 20
+	announced   = 30 << 20
+	keepSockets = 20 * time.Second
+	mostSockets = 256
+)
+
+// Rounds are all attacks.
+var Rounds = []Round{
+	{Name: "dots", What: "a member's name of a million dots, which errors echo", Rate: 2, do: func(a *attacker) []byte {
+		name := strings.Repeat(".", manyDots)
+		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "tokens=1", false, map[string]any{"metadata": map[string]any{name: 1}}))
+	}},
+	{Name: "announced", What: "bodies of 30 MB that are announced, without a key, and never sent", Rate: 5, open: keepSockets, most: mostSockets, do: func(a *attacker) []byte {
+		return fmt.Appendf(nil, "POST %s/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{\"model\":", a.base.Path, a.base.Host, announced)
+	}},
+	{Name: "random_keys", What: "keys that nobody has", Rate: 200, do: func(a *attacker) []byte {
+		return a.post("/chat/completions", a.prefix()+rand.Text()+rand.Text()[:12], chatBody(a.o.Model, "tokens=1", false, nil))
+	}},
+	{Name: "rpc_texts", What: "JSON-RPC params whose words nodes echo in errors: method not found, rate limit, quota", Rate: 20, rpc: true, do: func(a *attacker) []byte {
+		calls := []string{
+			`"debug_traceCall","params":[{"to":"0x1"},"latest",{"tracer":"{step:function(){throw 'the method debug_traceCall does not exist: method not found'}}"}]`,
+			`"eth_feeHistory","params":["rate limit exceeded, too many requests","latest",[]]`,
+			`"eth_call","params":[{"to":"0x1","data":"revert:usage limit and quota exceeded"},"latest"]`,
+		}
+		body := `{"jsonrpc":"2.0","id":1,"method":` + calls[a.next()%len(calls)] + "}"
+		return a.post("/crypto/rpc/"+a.o.RPC, a.o.Attacker, []byte(body))
+	}},
+	{Name: "limited", What: "requests that the upstream answers with 429 and Retry-After: 120", Rate: 5, do: func(a *attacker) []byte {
+		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "status=429 retry_after=120", false, nil))
+	}},
+	{Name: "strays", What: "answers that the upstream sends twice on its connection", Rate: 20, do: func(a *attacker) []byte {
+		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "echo=attacker stray=0", false, nil))
+	}},
+	{Name: "users", What: "failing requests, each with another `user`", Rate: 20, do: func(a *attacker) []byte {
+		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "status=400", false, map[string]any{"user": rand.Text()}))
+	}},
+	{Name: "odd_heads", What: "heads that two servers read differently: no Host, bare LF, Transfer-Encoding: identity, two keys", Rate: 8, do: func(a *attacker) []byte {
+		body := chatBody(a.o.Model, "tokens=1", false, nil)
+		whole := a.post("/chat/completions", a.o.Attacker, body)
+		auth := "Authorization: Bearer " + a.o.Attacker + "\r\n"
+		switch a.next() % 4 {
+		case 0:
+			return bytes.Replace(whole, []byte("Host: "+a.base.Host+"\r\n"), nil, 1)
+		case 1:
+			return bytes.ReplaceAll(whole, []byte("\r\n"), []byte("\n"))
+		case 2:
+			return bytes.Replace(whole, []byte("\r\n\r\n"), []byte("\r\nTransfer-Encoding: identity\r\n\r\n"), 1)
+		}
+		return bytes.Replace(whole, []byte(auth), []byte(auth+"Authorization: Bearer "+a.o.Keys[0]+"\r\n"), 1)
+	}},
+	{Name: "stopped_readers", What: "long streams that nobody reads", Rate: 5, open: keepSockets, most: mostSockets, do: func(a *attacker) []byte {
+		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "tokens=200000 events_per_write=64 ignore_cap=1", true, map[string]any{"max_completion_tokens": 4000}))
+	}},
+}
+
+// RoundsNamed finds rounds by name; none given: all that need nothing special.
+func RoundsNamed(names []string, rpc bool) ([]Round, error) {
+	var list []Round
+	for _, r := range Rounds {
+		if len(names) == 0 && (!r.rpc || rpc) {
+			list = append(list, r)
+		}
+	}
+	for _, want := range names {
+		name, rate, rated := strings.Cut(want, "=")
+		found := false
+		for _, r := range Rounds {
+			if r.Name != name {
+				continue
+			}
+			if rated {
+				if _, err := fmt.Sscanf(rate, "%g", &r.Rate); err != nil || r.Rate <= 0 || r.Rate > maxRate {
+					return nil, fmt.Errorf("cannot use the round %q: a rate above 0 and up to %d is needed", want, maxRate)
+				}
+			}
+			if r.rpc && !rpc {
+				return nil, fmt.Errorf("cannot run %s without a network: give --rpc", name)
+			}
+			list, found = append(list, r), true
+		}
+		if !found {
+			known := make([]string, len(Rounds))
+			for i := range Rounds {
+				known[i] = Rounds[i].Name
+			}
+			return nil, fmt.Errorf("cannot run the round %q: known are %s", name, strings.Join(known, ", "))
+		}
+	}
+	return list, nil
+}
+
+// Assault is what came of a round.
+type Assault struct {
+	Name    string           `json:"name"`
+	Rate    float64          `json:"rate"`
+	Sent    int64            `json:"sent"`
+	Through int64            `json:"let_through"` // answered 2xx
+	Skipped int64            `json:"skipped"`     // all sockets were taken
+	Status  map[string]int64 `json:"status"`
+	Largest int64            `json:"largest_answer_bytes"`
+	SlowMs  float64          `json:"slowest_ms"`
+}
+
+// attacker runs a round.
+type attacker struct {
+	*arena
+	round Round
+	serial
+	sockets chan struct{}
+
+	mu  sync.Mutex
+	sum Assault
+}
+
+type serial struct{ n atomic.Int64 }
+
+func (s *serial) next() int { return int(s.n.Add(1)) }
+
+// post is a request as bytes.
+func (a *arena) post(path, key string, body []byte) []byte {
+	head := fmt.Appendf(nil, "POST %s%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", a.base.Path, path, a.base.Host, key, len(body))
+	return append(head, body...)
+}
+
+// prefix is how keys of this gateway begin, so that random ones look like them.
+func (a *arena) prefix() string {
+	key := a.o.Keys[0]
+	if i := strings.LastIndexAny(key[:max(0, len(key)-20)], "_-"); i > 0 {
+		return key[:i+1]
+	}
+	return ""
+}
+
+// run sends at the round's rate until ctx ends, and waits for what is open.
+func (a *attacker) run(ctx context.Context) Assault {
+	most := a.round.most
+	if most == 0 {
+		most = mostSockets
+	}
+	a.sockets = make(chan struct{}, most)
+	a.sum = Assault{Name: a.round.Name, Rate: a.round.Rate, Status: map[string]int64{}}
+	var open sync.WaitGroup
+	tick := time.NewTicker(time.Duration(float64(time.Second) / a.round.Rate))
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			continue
+		case <-tick.C:
+		}
+		select {
+		case a.sockets <- struct{}{}:
+			open.Go(func() {
+				defer func() { <-a.sockets }()
+				a.one(ctx)
+			})
+		default:
+			a.mu.Lock()
+			a.sum.Skipped++
+			a.mu.Unlock()
+		}
+	}
+	open.Wait()
+	return a.sum
+}
+
+// one sends one request on a socket of its own.
+func (a *attacker) one(ctx context.Context) {
+	began := time.Now()
+	status, size := a.send(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sum.Sent++
+	a.sum.Status[status]++
+	if strings.HasPrefix(status, "2") {
+		a.sum.Through++
+	}
+	a.sum.Largest = max(a.sum.Largest, size)
+	if a.round.open == 0 {
+		a.sum.SlowMs = max(a.sum.SlowMs, float64(time.Since(began))/1e6)
+	}
+}
+
+func (a *attacker) send(ctx context.Context) (status string, size int64) {
+	conn, err := net.DialTimeout("tcp", a.address, a.o.Timeout)
+	if err != nil {
+		return "not connected", 0
+	}
+	defer func() { _ = conn.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+	defer stop()
+	_ = conn.SetDeadline(time.Now().Add(a.o.Timeout + a.round.open))
+	if _, err := conn.Write(a.round.do(a)); err != nil {
+		return "refused while sending", 0
+	}
+	in := bufio.NewReader(conn)
+	if a.round.open > 0 {
+		// Hold the socket; of an answer only the head is read.
+		if res, err := http.ReadResponse(in, nil); err == nil {
+			wait(ctx, a.round.open)
+			return fmt.Sprint(res.StatusCode), 0
+		}
+		return "held", 0
+	}
+	res, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return "no answer", 0
+	}
+	n, _ := io.Copy(io.Discard, res.Body)
+	return fmt.Sprint(res.StatusCode), n
+}

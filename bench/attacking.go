@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"farebox/bench/attack"
+	"farebox/bench/load"
+	"farebox/bench/report"
+)
+
+// attackCommand sends ordinary requests beside attacks.
+func attackCommand() *cobra.Command {
+	var o attack.Options
+	var rounds []string
+	var jsonFile, html string
+	var what strings.Builder
+	for _, r := range attack.Rounds {
+		what.WriteString("\n  " + r.Name + strings.Repeat(" ", max(1, 17-len(r.Name))) + r.What)
+	}
+	cmd := &cobra.Command{
+		Use:   "attack",
+		Short: "Attack a gateway of yours and tell what its ordinary customers feel",
+		Long: `Sends ordinary customers' requests through a gateway whose only upstream is the
+simulated one, first alone, then beside rounds of attack, and prints how many
+were answered, rightly, and how fast. Each ordinary request asks for a word that
+only it knows, so that an answer that belongs to another is seen.
+
+The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(),
+		Example: `  farebox bench upstream --listen 127.0.0.1:9000 &
+  farebox bench attack --url http://127.0.0.1:8080/api/v1 --key $KEY --attacker $OTHER_KEY --model sim-chat \
+    --rpc ethereum-sepolia --pid $(pidof farebox) --html attack.html
+  farebox bench attack --url http://127.0.0.1:4000/v1 --key $KEY --model sim-chat --round announced=10 --round random_keys --together`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.Rounds, err = attack.RoundsNamed(rounds, o.RPC != ""); err != nil {
+				return err
+			}
+			for _, pid := range o.PIDs {
+				if err := load.CheckPID(pid); err != nil {
+					return err
+				}
+			}
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			bar := newBar(cmd.ErrOrStderr(), false)
+			o.Progress = bar.show
+			r, err := attack.Run(ctx, o)
+			bar.done()
+			if r == nil {
+				return err
+			}
+			if jsonFile != "-" {
+				r.Print(cmd.OutOrStdout())
+			}
+			if werr := writeJSON(cmd.OutOrStdout(), jsonFile, r); werr != nil {
+				return werr
+			}
+			if werr := writePage(cmd, html, report.OfAttack(r)); werr != nil {
+				return werr
+			}
+			return err
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&o.URL, "url", "http://127.0.0.1:8080/api/v1", "base address of the gateway's API")
+	fl.StringSliceVar(&o.Keys, "key", keysFrom(os.Getenv("FAREBOX_KEY")), "keys of the ordinary customers; default: the variable FAREBOX_KEY")
+	fl.StringVar(&o.Attacker, "attacker", "", "key of the attacker; default: the first --key")
+	fl.StringVar(&o.Model, "model", "", "chat model served by the simulated upstream")
+	fl.StringVar(&o.RPC, "rpc", "", "network for JSON-RPC; empty: none")
+	fl.IntVar(&o.Customers, "customers", 50, "ordinary customers")
+	fl.Float64Var(&o.Rate, "rate", 2, "requests a second of each of them")
+	fl.StringArrayVar(&rounds, "round", nil, "NAME or NAME=RATE, may be repeated; default: all")
+	fl.BoolVar(&o.Together, "together", false, "all rounds at once; default: one after the other")
+	fl.DurationVar(&o.Duration, "duration", 10*time.Second, "of the quiet phase, and of each round")
+	fl.DurationVar(&o.Recovery, "recovery", 0, "wait after the last round, before memory and customers are looked at again; 0: neither")
+	fl.DurationVar(&o.Timeout, "timeout", 10*time.Second, "of an ordinary request")
+	fl.BoolVar(&o.Remote, "remote", false, "the gateway is not on this machine, and is yours")
+	fl.IntSliceVar(&o.PIDs, "pid", nil, "process of the gateway, whose memory is read")
+	fl.StringVar(&jsonFile, "json", "", "file for the result as JSON; - for standard output")
+	fl.StringVar(&html, "html", "", "file for the report")
+	return cmd
+}
+
+func keysFrom(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}
