@@ -37,7 +37,8 @@ type AccountState struct {
 	ID      string
 	Name    string
 	credits *creditHours // nil: none were ever counted
-	_       [96]byte     // up to a size that begins with a pair of cache lines
+	deletes bool         // keys; guarded by registry.mu
+	_       [95]byte     // up to a size that begins with a pair of cache lines
 }
 
 // Number tells the account from all others of this process; it is never 0.

@@ -101,8 +101,8 @@ func (l *Ledger) Audit() (Report, error) {
 		}
 	}
 	r := l.registry
-	r.loading.Lock()
-	defer r.loading.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	loaded := make([]*AccountState, 0, len(r.accounts))
 	for _, a := range r.accounts {
 		loaded = append(loaded, a)

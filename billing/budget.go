@@ -24,10 +24,23 @@ const (
 type budgetKey struct {
 	key  int64
 	slot int32
-	// kind tells failed requests (0) and refused features (1) apart.
-	kind uint8
-	user uint64
+	kind budgetKind
+	user uint64 // or address
 }
+
+// budgetKind is what is counted.
+type budgetKind uint8
+
+const (
+	failedRequests budgetKind = iota
+	refusedFeatures
+	abortedRequests
+	wrongSecrets
+)
+
+// keyBudget is how many times the failures of one user of a key all its models
+// and users together may have: the name of the user is the client's own choice.
+const keyBudget = 10
 
 type budget struct {
 	startNs int64
@@ -102,28 +115,50 @@ func (b *budgets) blocked(k budgetKey, now int64) int64 {
 }
 
 // NoteFailure counts a failed request of a key, model and user (0: none)
-// against the failed-request budget, or against that of refused features.
+// against the failed-request budget, or against that of refused features; and
+// against that of the key as a whole.
 func (l *Ledger) NoteFailure(k *Key, slot int, user uint64, unsupported bool, nowNs int64) {
 	b := budgetKey{key: k.No, slot: int32(slot), user: user}
-	limit := &l.limits.Load().FailedRequests
+	limit := l.limits.Load().FailedRequests
 	if unsupported {
-		b.kind, limit = 1, &l.limits.Load().UnsupportedFeatures
+		b.kind, limit = refusedFeatures, l.limits.Load().UnsupportedFeatures
 	}
-	l.budgets.note(b, limit, nowNs)
+	l.budgets.note(b, &limit, nowNs)
+	limit.Count *= keyBudget
+	l.keyBudgets.note(budgetKey{key: k.No, kind: b.kind}, &limit, nowNs)
+	l.failures.Store(true)
+}
+
+// NoteAbort counts a request whose client left after an upstream was asked.
+func (l *Ledger) NoteAbort(k *Key, nowNs int64) {
+	l.keyBudgets.note(budgetKey{key: k.No, kind: abortedRequests}, &l.limits.Load().AbortedRequests, nowNs)
 	l.failures.Store(true)
 }
 
 // FailureBlock gives until when (Unix ns) a key, model and user are blocked for
-// too many failures, or for too many refused features; 0 when they are not.
-func (l *Ledger) FailureBlock(k *Key, slot int, user uint64, nowNs int64) (until int64, unsupported bool) {
+// too many failures, refused features or aborts, and for which: the kind of the
+// refusal (addendum 16.5). 0 when they are not.
+func (l *Ledger) FailureBlock(k *Key, slot int, user uint64, nowNs int64) (until int64, kind string) {
 	if !l.failures.Load() {
-		return 0, false
+		return 0, ""
 	}
-	b := budgetKey{key: k.No, slot: int32(slot), user: user}
-	until = l.budgets.blocked(b, nowNs)
-	b.kind = 1
-	if other := l.budgets.blocked(b, nowNs); other > until {
-		return other, true
+	limits := l.limits.Load()
+	check := func(b *budgets, key budgetKey, limit *config.Budget, name string) {
+		if limit.Count <= 0 {
+			return
+		}
+		if other := b.blocked(key, nowNs); other > until {
+			until, kind = other, name
+		}
 	}
-	return until, false
+	one := budgetKey{key: k.No, slot: int32(slot), user: user}
+	all := budgetKey{key: k.No}
+	check(&l.budgets, one, &limits.FailedRequests, FailedRequests)
+	check(&l.keyBudgets, all, &limits.FailedRequests, FailedRequests)
+	one.kind, all.kind = refusedFeatures, refusedFeatures
+	check(&l.budgets, one, &limits.UnsupportedFeatures, UnsupportedRequests)
+	check(&l.keyBudgets, all, &limits.UnsupportedFeatures, UnsupportedRequests)
+	all.kind = abortedRequests
+	check(&l.keyBudgets, all, &limits.AbortedRequests, AbortedRequests)
+	return until, kind
 }

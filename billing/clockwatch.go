@@ -94,16 +94,13 @@ func (m *clockMove) window(w *window) {
 // clockSet moves all that is remembered in the wall clock.
 func (l *Ledger) clockSet(m *clockMove) {
 	r := l.registry
-	r.loading.Lock()
-	accounts := make([]*AccountState, 0, len(r.accounts))
-	for _, a := range r.accounts {
-		accounts = append(accounts, a)
-	}
+	accounts := l.allLoaded()
+	r.mu.Lock()
 	keys := make([]*Key, 0, len(r.byNo))
 	for _, k := range r.byNo {
 		keys = append(keys, k)
 	}
-	r.loading.Unlock()
+	r.mu.Unlock()
 	for _, a := range accounts {
 		a.mu.Lock()
 		m.window(&a.first)
@@ -121,6 +118,8 @@ func (l *Ledger) clockSet(m *clockMove) {
 		k.Account.mu.Unlock()
 	}
 	l.budgets.clockSet(m)
+	l.keyBudgets.clockSet(m)
+	l.addressBudgets.clockSet(m)
 	if l.shared != nil {
 		l.shared.clockSet(m)
 	}

@@ -142,12 +142,10 @@ func TestKeyLimitHoldsInAPeriodThatWasUsedBefore(t *testing.T) {
 							t.Fatal(err)
 						}
 						row.limitUSD = limit
-						f.registry.loading.Lock()
 						err = f.store.UpdateKey(row)
 						if err == nil {
 							_, err = f.replaceKey(row)
 						}
-						f.registry.loading.Unlock()
 						if err != nil {
 							t.Fatal(err)
 						}

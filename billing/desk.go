@@ -15,7 +15,7 @@ type desk struct {
 	n *node
 
 	// ops is held from before amounts leave or enter the accounts until the
-	// store and they agree again. It comes before registry.loading and the
+	// store and they agree again. It comes before registry.mu and the
 	// accounts' mutexes.
 	ops     sync.Mutex
 	op      uint64

@@ -52,21 +52,22 @@ func (n *node) changed(c *change) error {
 	return nil
 }
 
-// reloadKey makes the store's version of a key current here. A read of the key
-// that began before the change holds loading until the key is in memory, so
-// this one finds it.
+// reloadKey makes the store's version of a key current here. A lookup that read
+// the key before the change finds that keys have changed, and reads it again.
 func (n *node) reloadKey(no int64) error {
 	r := n.l.registry
-	r.loading.Lock()
-	defer r.loading.Unlock()
+	r.mu.Lock()
 	k := r.byNo[no]
 	if k == nil {
-		r.forgetUnknown() // it may have been asked for before it was made
+		r.changed() // it may have been asked for before it was made
+	}
+	r.mu.Unlock()
+	if k == nil {
 		return nil
 	}
 	row, err := n.l.store.KeyByID(k.ID)
 	if errors.Is(err, errNoRow) {
-		k.use.revoked.Store(true)
+		n.l.forgetKey(k)
 		return nil
 	}
 	if err != nil {
@@ -84,13 +85,13 @@ func (n *node) reload() error {
 		return err
 	}
 	r := n.l.registry
-	r.loading.Lock()
+	r.mu.Lock()
 	var list []int64
 	for no := range r.byNo {
 		list = append(list, no)
 	}
-	r.loading.Unlock()
-	r.forgetUnknown()
+	r.changed()
+	r.mu.Unlock()
 	for _, no := range list {
 		if err := n.reloadKey(no); err != nil {
 			return err
@@ -116,11 +117,4 @@ func (n *node) recalled(account uint32) {
 		return
 	}
 	a.lease.give(a, giveAll)
-}
-
-// loaded gives an account that is in memory.
-func (l *Ledger) loaded(no uint32) *AccountState {
-	l.registry.loading.Lock()
-	defer l.registry.loading.Unlock()
-	return l.registry.accounts[no]
 }

@@ -150,9 +150,7 @@ func TestPowerCutLosesOnlyWhatWasNotSynced(t *testing.T) {
 }
 
 func (l *Ledger) adoptForTest(row *keyRow) (*Key, error) {
-	l.registry.loading.Lock()
-	defer l.registry.loading.Unlock()
-	return l.adoptKey(row)
+	return l.adoptKey(row, l.registry.epoch.Load())
 }
 
 // "A bit on the disk flipped and the charges behind it were silently dropped."

@@ -6,7 +6,7 @@ import (
 )
 
 // keeper writes at its own pace what may wait and may be lost: when keys were
-// last used, and refusals by limits.
+// last used, and refusals by limits. It forgets keys that have expired.
 type keeper struct {
 	l       *Ledger
 	stop    chan struct{}
@@ -19,6 +19,8 @@ const (
 	// touchEvery is how many rounds last uses wait: with 100,000 keys in use a
 	// write of them all takes about half a second.
 	touchEvery = 20
+	// forgetEvery is how many rounds expired keys stay in memory at least.
+	forgetEvery = 60
 )
 
 func startKeeper(l *Ledger) *keeper {
@@ -39,6 +41,9 @@ func (k *keeper) run() {
 		k.note(k.l.violations.flush(k.l.store))
 		if round%touchEvery == 0 {
 			k.note(k.l.touched.flush(k.l.store))
+		}
+		if round%forgetEvery == 0 {
+			k.l.forgetExpired()
 		}
 	}
 }

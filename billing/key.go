@@ -143,6 +143,9 @@ type keyRecord struct {
 	Period    Period
 	LimitUSD  *Nano // of USD and BUNDLED_CREDITS together in a period; nil: none
 	LimitDIEM *Nano
+
+	digest  digest // of its secret
+	version uint64 // of its row
 }
 
 // keyUse is the state of a key: one for all versions of its record, so that a

@@ -123,10 +123,7 @@ func usageOf(p parts) KeyUsage { return KeyUsage{USD: p[inBundled] + p[inUSD], D
 
 // useOf brings the time of a key's last use up to date.
 func (l *Ledger) useOf(row *keyRow) {
-	l.registry.loading.Lock()
-	k := l.registry.byNo[row.no]
-	l.registry.loading.Unlock()
-	if k != nil {
+	if k := l.registry.byNumber(row.no); k != nil {
 		row.lastUsedUs = max(row.lastUsedUs, k.use.lastUsed())
 	}
 }
@@ -205,8 +202,6 @@ func (l *Ledger) enforceKey(row *keyRow) error {
 	if l.node != nil {
 		return l.node.reloadKey(row.no)
 	}
-	l.registry.loading.Lock()
-	defer l.registry.loading.Unlock()
 	_, err := l.replaceKey(row)
 	return err
 }

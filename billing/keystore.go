@@ -77,5 +77,5 @@ type violation struct {
 	keyID   string // only read: the store finds it by the number
 	model   string // id of the model, or what the limit is for
 	tier    string
-	kind    string // RPM RPH RPD RPMON TPM FAILED_REQUESTS UNSUPPORTED_FEATURE_REQUESTS
+	kind    string // RPM RPH RPD RPMON TPM FAILED_REQUESTS UNSUPPORTED_FEATURE_REQUESTS ABORTED_REQUESTS
 }

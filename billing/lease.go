@@ -1,5 +1,7 @@
 package billing
 
+import "slices"
+
 // lease is what a node knows about the money of one account on a shared store:
 // AccountState.avail and held are what it has leased and may spend without
 // asking, less what is charged; the rest is elsewhere. Guarded by the account's
@@ -283,8 +285,11 @@ func (s *lease) granted(a *AccountState, w *want, f *funds) {
 		for _, u := range s.limited {
 			if u.lease.key == w.key {
 				u.granted(f)
+				return
 			}
 		}
+		// The key was forgotten meanwhile.
+		s.rest(want{account: a.no, key: w.key, period: f.period, amounts: f.granted})
 		return
 	}
 	got := f.granted
@@ -373,6 +378,9 @@ func (s *lease) look(a *AccountState, now int64) (idle bool) {
 		}
 		s.touched, s.windowNs, s.low = false, now, free
 		s.largest /= 2
+	}
+	if slices.ContainsFunc(s.limited, func(u *keyUse) bool { return u.revoked.Load() }) {
+		s.forget(a)
 	}
 	if len(s.rests) > 0 {
 		s.give(a, 0)

@@ -58,15 +58,17 @@ type Ledger struct {
 	fresh      freshener
 	reportFor  time.Duration // how long a report may take
 
-	budgets   budgets
-	failures  atomic.Bool  // some failure has been noted; until then no budget needs a look
-	shortfall atomic.Int64 // Nano, since the ledger exists
-	twice     atomic.Int64 // holds that were resolved a second time
-	leaked    atomic.Int64 // holds that were forgotten and voided
-	lost      atomic.Int64 // settlements that could not be written
-	turns     turns
-	operating sync.Mutex // one change by an operator at a time
-	closing   atomic.Bool
+	budgets        budgets      // of keys by model and user
+	keyBudgets     budgets      // of keys
+	addressBudgets budgets      // of those who try secrets
+	failures       atomic.Bool  // some failure has been noted; until then no budget needs a look
+	shortfall      atomic.Int64 // Nano, since the ledger exists
+	twice          atomic.Int64 // holds that were resolved a second time
+	leaked         atomic.Int64 // holds that were forgotten and voided
+	lost           atomic.Int64 // settlements that could not be written
+	turns          turns
+	operating      sync.Mutex // one change by an operator at a time
+	closing        atomic.Bool
 }
 
 // Options are what a Ledger needs.
@@ -445,9 +447,7 @@ func (l *Ledger) pastDay(account uint32, day int32, seq uint64) bool {
 	if l.node != nil {
 		return true // what is left in a shared store is held by nobody
 	}
-	l.registry.loading.Lock()
-	a := l.registry.accounts[account]
-	l.registry.loading.Unlock()
+	a := l.loaded(account)
 	if a == nil {
 		return true
 	}

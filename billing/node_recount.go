@@ -14,12 +14,7 @@ import (
 // recount does so for all accounts in memory. The desk calls it: no lease
 // operation is under way.
 func (n *node) recount() bool {
-	n.l.registry.loading.Lock()
-	var list []*AccountState
-	for _, a := range n.l.registry.accounts {
-		list = append(list, a)
-	}
-	n.l.registry.loading.Unlock()
+	list := n.l.allLoaded()
 	if err := n.l.project.catchUp(); err != nil {
 		n.heard(err)
 		return false

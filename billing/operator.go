@@ -172,8 +172,6 @@ func (l *Ledger) findAccount(nameOrID string) (*AccountState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the account %q: %w", nameOrID, err)
 	}
-	l.registry.loading.Lock()
-	defer l.registry.loading.Unlock()
 	return l.account(row.no)
 }
 
@@ -215,6 +213,7 @@ func (l *Ledger) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
 	if err := l.store.AddKey(row, maxActiveKeys); err != nil {
 		return KeyInfo{}, "", fmt.Errorf("cannot create a key for the account %q: %w", n.Account, err)
 	}
+	l.registry.strangers.announce(row.digest)
 	return row.info(), secret, nil
 }
 
@@ -265,12 +264,17 @@ func (l *Ledger) RevokeKey(id string) error {
 	if err != nil {
 		return fmt.Errorf("cannot revoke the key %q: %w", id, err)
 	}
-	// A lookup that read the row before it was revoked holds this lock until the
-	// key is in memory; one that comes later reads it as revoked.
-	l.registry.loading.Lock()
-	defer l.registry.loading.Unlock()
-	if k := l.registry.byNo[row.no]; k != nil {
-		k.use.revoked.Store(true)
+	// A lookup that read the row before it was revoked finds that keys have
+	// changed, and reads it again.
+	r := l.registry
+	r.mu.Lock()
+	k := r.byNo[row.no]
+	if k == nil {
+		r.changed()
+	}
+	r.mu.Unlock()
+	if k != nil {
+		l.forgetKey(k)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,20 +18,38 @@ import (
 var ErrUnknownKey = errors.New("the key is unknown, revoked or expired")
 
 // registry finds keys by the digest of their secret. Keys that have been used
-// since the start are in memory for good, with the state that hangs off them;
-// others are read from the store at their first use, so that neither the start
-// nor idle memory grows with the number of keys. Digests that the store does
-// not know are remembered for a while in an evicting cache, which may forget.
+// since the start are in memory as long as they live, with the state that hangs
+// off them; others are read from the store at their first use, so that neither
+// the start nor idle memory grows with the number of keys. Digests that the
+// store does not know are remembered for a while in an evicting cache, which may
+// forget.
+//
+// No lock is held while the store is read, so that nobody who tries secrets
+// delays anybody else: mu is for publication alone. What was read is only
+// published when epoch says that no key has changed meanwhile without being in
+// memory; otherwise it is read again.
 type registry struct {
-	shards   [registryShards]registryShard
-	unknown  *ristretto.Cache[uint64, digest]
-	epoch    atomic.Uint64 // of unknown: older entries mean nothing
-	loading  sync.Mutex    // one read of the store at a time; also guards byNo and accounts
+	shards    [registryShards]registryShard
+	unknown   *ristretto.Cache[uint64, digest]
+	epoch     atomic.Uint64 // counts changes of keys that were not in memory; older entries of unknown mean nothing
+	strangers *strangers
+	replacing sync.Mutex // one key is changed at a time
+
+	mu       sync.Mutex // guards what follows
 	byNo     map[int64]*Key
 	accounts map[uint32]*AccountState
+	finding  map[digest]*keyFlight
+	opening  map[uint32]chan struct{} // accounts that are being read; closed when they are in memory
 
 	keySlab     slab[Key]
 	accountSlab slab[AccountState]
+}
+
+// keyFlight is the first use of a key that several requests make at once.
+type keyFlight struct {
+	over chan struct{}
+	key  *Key
+	err  error
 }
 
 const (
@@ -39,6 +58,8 @@ const (
 	unknownFor = 5 * time.Second
 	// unknownMost bounds how many are remembered.
 	unknownMost = 1 << 14
+	// loadTries is how often a key is read again because keys have changed.
+	loadTries = 10
 )
 
 type registryShard struct {
@@ -53,7 +74,10 @@ func newRegistry() (*registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the cache of unknown keys: %w", err)
 	}
-	r := &registry{unknown: unknown, byNo: map[int64]*Key{}, accounts: map[uint32]*AccountState{}}
+	r := &registry{
+		unknown: unknown, byNo: map[int64]*Key{}, accounts: map[uint32]*AccountState{},
+		finding: map[digest]*keyFlight{}, opening: map[uint32]chan struct{}{}, strangers: newStrangers(),
+	}
 	for i := range r.shards {
 		r.shards[i].m = map[digest]*Key{}
 	}
@@ -70,12 +94,29 @@ func (r *registry) get(d *digest) *Key {
 	return k
 }
 
-func (r *registry) put(d *digest, k *Key) {
-	s := r.shard(d)
+// put publishes k. The caller holds mu.
+func (r *registry) put(k *Key) {
+	s := r.shard(&k.digest)
 	s.mu.Lock()
-	s.m[*d] = k
+	s.m[k.digest] = k
 	s.mu.Unlock()
 	r.byNo[k.No] = k
+}
+
+// drop takes k out of memory. The caller holds mu.
+func (r *registry) drop(k *Key) {
+	s := r.shard(&k.digest)
+	s.mu.Lock()
+	delete(s.m, k.digest)
+	s.mu.Unlock()
+	delete(r.byNo, k.No)
+}
+
+// byNumber gives a key that is in memory.
+func (r *registry) byNumber(no int64) *Key {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byNo[no]
 }
 
 func (r *registry) isUnknown(d *digest) bool {
@@ -83,27 +124,40 @@ func (r *registry) isUnknown(d *digest) bool {
 	return ok && known == *d
 }
 
-func (r *registry) setUnknown(d *digest) {
-	r.unknown.SetWithTTL(cacheKey(d)+r.epoch.Load(), *d, 1, unknownFor)
+// setUnknown remembers what the store said at an epoch.
+func (r *registry) setUnknown(d *digest, epoch uint64) {
+	r.unknown.SetWithTTL(cacheKey(d)+epoch, *d, 1, unknownFor)
 }
 
-// forgetUnknown is for when a key was made elsewhere.
-func (r *registry) forgetUnknown() { r.epoch.Add(1) }
+// changed is for when a key that is not in memory was made or changed: what was
+// read of it before means nothing. The caller holds mu, so that nothing that
+// was read before is published afterwards.
+func (r *registry) changed() { r.epoch.Add(1) }
 
 // cacheKey is a part of the digest; digests are pseudo-random under the pepper.
 func cacheKey(d *digest) uint64 { return binary.LittleEndian.Uint64(d[:]) }
 
 // Lookup finds the live key that a secret belongs to, or gives ErrUnknownKey.
-func (l *Ledger) Lookup(secret []byte) (*Key, error) {
+func (l *Ledger) Lookup(secret []byte) (*Key, error) { return l.LookupFrom(netip.Addr{}, secret) }
+
+// LookupFrom is Lookup for a client's address. One that has tried too many
+// secrets of no key finds only keys that are in use, and those that were made
+// here of late: TooManyWrong. The zero Addr may try any number.
+func (l *Ledger) LookupFrom(from netip.Addr, secret []byte) (*Key, error) {
 	d := l.hasher.digest(secret)
 	k := l.registry.get(&d)
 	if k == nil {
+		if after := l.mustWait(from); after > 0 && !l.registry.strangers.expected(&d) {
+			return nil, &TooManyWrong{After: after}
+		}
 		var err error
 		if k, err = l.loadKey(&d); err != nil {
+			l.noteWrong(from, err)
 			return nil, err
 		}
 	}
 	if !l.valid(k) {
+		l.noteWrong(from, ErrUnknownKey)
 		return nil, ErrUnknownKey
 	}
 	return k, nil
@@ -116,63 +170,126 @@ func (l *Ledger) valid(k *Key) bool {
 // Live says whether a key that Lookup gave is what Lookup would give again.
 func (l *Ledger) Live(k *Key) bool { return !k.outdated.Load() && l.valid(k) }
 
-// loadKey reads a key at its first use.
+// loadKey reads a key at its first use: once for all who ask at the same time.
 func (l *Ledger) loadKey(d *digest) (*Key, error) {
 	r := l.registry
 	if r.isUnknown(d) {
 		return nil, ErrUnknownKey
 	}
-	r.loading.Lock()
-	defer r.loading.Unlock()
+	r.mu.Lock()
 	if k := r.get(d); k != nil {
+		r.mu.Unlock()
 		return k, nil
 	}
-	row, err := l.store.KeyByDigest(*d)
-	if errors.Is(err, errNoRow) {
-		r.setUnknown(d)
-		return nil, ErrUnknownKey
+	f := r.finding[*d]
+	if f != nil {
+		r.mu.Unlock()
+		<-f.over
+		return f.key, f.err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot look up a key: %w", err)
-	}
-	return l.adoptKey(row)
+	f = &keyFlight{over: make(chan struct{}), err: errMoved}
+	r.finding[*d] = f
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.finding, *d)
+		r.mu.Unlock()
+		close(f.over)
+	}()
+	f.key, f.err = l.findKey(d)
+	return f.key, f.err
 }
 
-// adoptKey makes the one Key of a row. The caller holds loading.
-func (l *Ledger) adoptKey(row *keyRow) (*Key, error) {
+// errMoved is a key that keeps changing while it is read.
+var errMoved = errors.New("it keeps changing")
+
+func (l *Ledger) findKey(d *digest) (*Key, error) {
 	r := l.registry
-	if k := r.byNo[row.no]; k != nil {
-		return k, nil
+	leave, err := r.strangers.enter(d)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
+	err = errMoved
+	for range loadTries {
+		epoch := r.epoch.Load()
+		row, reading := l.store.KeyByDigest(*d)
+		if errors.Is(reading, errNoRow) || reading == nil && l.dead(row) {
+			r.setUnknown(d, epoch)
+			return nil, ErrUnknownKey
+		}
+		if reading != nil {
+			return nil, fmt.Errorf("cannot look up a key: %w", reading)
+		}
+		leave() // it is no stranger
+		var k *Key
+		if k, err = l.adoptKey(row, epoch); !errors.Is(err, errMoved) {
+			return k, err
+		}
+	}
+	return nil, fmt.Errorf("cannot look up a key: %w", err)
+}
+
+// dead says that nobody gets in with the key of a row any more.
+func (l *Ledger) dead(row *keyRow) bool {
+	expires := expiryNs(row.expiresUs)
+	return row.revokedUs != 0 || expires != 0 && l.now() >= expires
+}
+
+// adoptKey makes the one Key of a row that was read at an epoch, or gives
+// errMoved when the row may have changed since.
+func (l *Ledger) adoptKey(row *keyRow, epoch uint64) (*Key, error) {
+	r := l.registry
 	acct, err := l.account(row.account)
 	if err != nil {
 		return nil, err
 	}
-	k := row.key(r.keySlab.take(), acct)
-	u := &k.first
-	k.use, u.keyRest = u, new(keyRest)
-	u.revoked.Store(row.revokedUs != 0)
+	var used parts
+	var later map[int32]quota
 	day := l.today()
-	if l.node != nil {
-		u.lease = &quotaLease{account: acct, key: k.No}
-		u.enforce(k, day)
-		r.put(&row.digest, k)
-		return k, nil
-	}
-	u.kind, u.mostUSD, u.mostDIEM = k.Period, limitOf(k.LimitUSD), limitOf(k.LimitDIEM)
-	if k.limited() {
+	if limited := row.limitUSD != nil || row.limitDIEM != nil; limited && l.node == nil {
 		// What was held or charged before it was in memory is all in the store.
-		used, err := l.store.KeyUsed(row.account, row.no, k.Period, day)
+		used, err = l.store.KeyUsed(row.account, row.no, row.period, day)
 		if err == nil {
-			u.later, err = l.keyUsedLater(k, day)
+			later, err = l.keyUsedLater(row.account, row.no, row.period, day)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot read what key %s has used: %w", row.id, err)
 		}
-		u.quota = quotaOf(k.Period.number(day), &used)
 	}
-	r.put(&row.digest, k)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.byNo[row.no]; k != nil {
+		return k, nil
+	}
+	if r.epoch.Load() != epoch {
+		return nil, errMoved
+	}
+	k := row.key(r.room(acct), acct)
+	u := &k.first
+	k.use, u.keyRest = u, new(keyRest)
+	if l.node != nil {
+		u.lease = &quotaLease{account: acct, key: k.No}
+		u.enforce(k, day)
+		r.put(k)
+		return k, nil
+	}
+	u.kind, u.mostUSD, u.mostDIEM = k.Period, limitOf(k.LimitUSD), limitOf(k.LimitDIEM)
+	if k.limited() {
+		u.quota, u.later = quotaOf(k.Period.number(day), &used), later
+	}
+	r.put(k)
 	return k, nil
+}
+
+// room is where a new key goes: beside the others, or, where an account deletes
+// its keys again, by itself, so that its memory comes back alone. The caller
+// holds mu.
+func (r *registry) room(a *AccountState) *Key {
+	if a.deletes {
+		return new(Key)
+	}
+	return r.keySlab.take()
 }
 
 // key fills in the record of a row, without its state.
@@ -181,7 +298,7 @@ func (r *keyRow) key(k *Key, acct *AccountState) *Key {
 	k.keyRecord = &keyRecord{
 		ID: r.id, Type: r.typ, Last6: r.last6, Description: r.description,
 		Privacy: r.privacy, Period: r.period, LimitUSD: r.limitUSD, LimitDIEM: r.limitDIEM,
-		CreatedAt: fromMicro(r.createdUs), ExpiresAt: fromMicro(r.expiresUs),
+		CreatedAt: fromMicro(r.createdUs), ExpiresAt: fromMicro(r.expiresUs), digest: r.digest, version: r.version,
 	}
 	return k
 }
@@ -200,35 +317,44 @@ func (k *Key) limited() bool { return k.LimitUSD != nil || k.LimitDIEM != nil }
 // replaceKey makes the row the current version of its key: from its return on,
 // lookups find it and its limits hold, also for holds that are extended. What
 // the key has used so far, its rate windows and its revocation stay. A key
-// that is not in memory needs nothing: nil. The caller holds loading and has
-// written the row to the store.
+// that is not in memory needs nothing: nil. The caller has written the row to
+// the store or read it there.
 func (l *Ledger) replaceKey(row *keyRow) (*Key, error) {
-	old := l.registry.byNo[row.no]
+	r := l.registry
+	r.replacing.Lock()
+	defer r.replacing.Unlock()
+	r.mu.Lock()
+	old := r.byNo[row.no]
 	if old == nil {
-		return nil, nil
+		r.changed()
+	}
+	r.mu.Unlock()
+	if old == nil || row.version < old.version {
+		return old, nil
 	}
 	k := row.key(new(Key), old.Account)
 	k.use = old.use
-	a := k.Account
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if err := l.relimit(k, old); err != nil {
 		return nil, fmt.Errorf("cannot read what key %s has used: %w", row.id, err)
 	}
-	if row.revokedUs != 0 {
-		k.use.revoked.Store(true)
-	}
-	l.registry.put(&row.digest, k)
+	r.mu.Lock()
+	r.put(k)
+	r.mu.Unlock()
 	old.outdated.Store(true)
+	if row.revokedUs != 0 {
+		l.forgetKey(k)
+	}
 	return k, nil
 }
 
 // relimit brings k's limits into force. Where the use of the new period is not
 // in memory, because the key had no limits or another kind of period, it is
 // counted anew while the account stands still: everything that was recorded is
-// projected first. The caller holds the account's lock.
+// projected first.
 func (l *Ledger) relimit(k, old *Key) error {
-	u := k.use
+	a, u := k.Account, k.use
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if u.lease != nil {
 		u.relimit(k)
 		return nil
@@ -237,15 +363,14 @@ func (l *Ledger) relimit(k, old *Key) error {
 		if err := l.project.catchUp(); err != nil {
 			return err
 		}
-		day := k.Account.day
-		used, err := l.keyUsed(k, k.Period, day)
+		used, err := l.keyUsed(k, k.Period, a.day)
 		if err == nil {
-			u.later, err = l.keyUsedLater(k, day)
+			u.later, err = l.keyUsedLater(a.no, k.No, k.Period, a.day)
 		}
 		if err != nil {
 			return err
 		}
-		u.quota = quotaOf(k.Period.number(day), &used)
+		u.quota = quotaOf(k.Period.number(a.day), &used)
 	}
 	u.kind, u.mostUSD, u.mostDIEM = k.Period, limitOf(k.LimitUSD), limitOf(k.LimitDIEM)
 	return nil
@@ -267,15 +392,15 @@ func (l *Ledger) keyUsed(k *Key, p Period, day int32) (parts, error) {
 // keyUsedLater is what a key has used in periods after the one that day lies in:
 // of a time when the clock was ahead. What those begin with, or a limit would
 // hold twice in each of them.
-func (l *Ledger) keyUsedLater(k *Key, day int32) (map[int32]quota, error) {
-	days, err := l.store.KeyUsedLater(k.Account.no, k.No, day)
+func (l *Ledger) keyUsedLater(account uint32, key int64, p Period, day int32) (map[int32]quota, error) {
+	days, err := l.store.KeyUsedLater(account, key, day)
 	if err != nil {
 		return nil, err
 	}
 	var later map[int32]quota
 	for d, used := range days {
-		n := k.Period.number(d)
-		if n <= k.Period.number(day) {
+		n := p.number(d)
+		if n <= p.number(day) {
 			continue
 		}
 		if later == nil {
@@ -289,31 +414,96 @@ func (l *Ledger) keyUsedLater(k *Key, day int32) (map[int32]quota, error) {
 }
 
 // account gives the one AccountState of an account, from the store at its first
-// use. The caller holds loading.
+// use: read once for all who ask at the same time.
 func (l *Ledger) account(no uint32) (*AccountState, error) {
 	r := l.registry
-	if a := r.accounts[no]; a != nil {
-		return a, nil
+	for {
+		r.mu.Lock()
+		a, over := r.accounts[no], r.opening[no]
+		if a == nil && over == nil {
+			r.opening[no] = make(chan struct{})
+			r.mu.Unlock()
+			return l.openAccount(no)
+		}
+		r.mu.Unlock()
+		if a != nil {
+			return a, nil
+		}
+		<-over // then it is there, or reading it failed and this caller tries
 	}
+}
+
+// openAccount reads an account and publishes it. The caller is the one who was
+// let in by opening.
+func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
+	r := l.registry
+	defer func() {
+		r.mu.Lock()
+		if a != nil {
+			r.accounts[no] = a
+		}
+		over := r.opening[no]
+		delete(r.opening, no)
+		r.mu.Unlock()
+		close(over)
+	}()
 	day := l.today()
 	row, err := l.store.Account(no, day)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read account %d: %w", no, err)
 	}
-	a := r.accountSlab.take()
-	*a = AccountState{ID: row.id, Name: row.name, no: no, ledger: l, day: day, avail: row.avail, refill: row.diemDaily, spent: row.spent, slot: noSlot}
+	r.mu.Lock()
+	read := r.accountSlab.take()
+	r.mu.Unlock()
+	*read = AccountState{ID: row.id, Name: row.name, no: no, ledger: l, day: day, avail: row.avail, refill: row.diemDaily, spent: row.spent, slot: noSlot}
 	switch {
 	case l.node != nil:
-		if err := l.node.lease(a); err != nil {
+		if err := l.node.lease(read); err != nil {
 			return nil, fmt.Errorf("cannot read the funds of account %d: %w", no, err)
 		}
 	case row.lastDIEM > day:
-		if a.later, err = l.store.LaterDIEM(no, day); err != nil {
+		if read.later, err = l.store.LaterDIEM(no, day); err != nil {
 			return nil, fmt.Errorf("cannot read account %d: %w", no, err)
 		}
 	}
-	r.accounts[no] = a
-	return a, nil
+	return read, nil
+}
+
+// loaded gives an account that is in memory, or will be when those who are
+// reading it now have done so; nil for none. Whatever changed in the store
+// before this is called is known to the account that it gives.
+func (l *Ledger) loaded(no uint32) *AccountState {
+	r := l.registry
+	r.mu.Lock()
+	over := r.opening[no]
+	r.mu.Unlock()
+	if over != nil {
+		<-over
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.accounts[no]
+}
+
+// allLoaded gives all accounts that are in memory or are being read now.
+func (l *Ledger) allLoaded() []*AccountState {
+	r := l.registry
+	r.mu.Lock()
+	waits := make([]chan struct{}, 0, len(r.opening))
+	for _, over := range r.opening {
+		waits = append(waits, over)
+	}
+	r.mu.Unlock()
+	for _, over := range waits {
+		<-over
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]*AccountState, 0, len(r.accounts))
+	for _, a := range r.accounts {
+		list = append(list, a)
+	}
+	return list
 }
 
 func fromMicro(us int64) time.Time {

@@ -224,8 +224,12 @@ func (f *fixture) replace(k *Key, change func(*keyRow)) *Key {
 		f.t.Fatal(err)
 	}
 	change(row)
-	f.registry.loading.Lock()
-	defer f.registry.loading.Unlock()
+	if row.revokedUs != 0 {
+		// What is revoked leaves memory, and then the store is asked.
+		if err := f.store.RevokeKey(row.no, row.revokedUs); err != nil {
+			f.t.Fatal(err)
+		}
+	}
 	next, err := f.replaceKey(row)
 	if err != nil {
 		f.t.Fatal(err)

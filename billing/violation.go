@@ -49,7 +49,7 @@ type Violation struct {
 	KeyID string
 	Model string // or what the limit is for
 	Tier  string
-	Kind  string // RPM RPH RPD RPMON TPM FAILED_REQUESTS UNSUPPORTED_FEATURE_REQUESTS
+	Kind  string // RPM RPH RPD RPMON TPM FAILED_REQUESTS UNSUPPORTED_FEATURE_REQUESTS ABORTED_REQUESTS
 	At    time.Time
 }
 
@@ -57,6 +57,7 @@ type Violation struct {
 const (
 	FailedRequests      = "FAILED_REQUESTS"
 	UnsupportedRequests = "UNSUPPORTED_FEATURE_REQUESTS"
+	AbortedRequests     = "ABORTED_REQUESTS"
 )
 
 // NoteViolation puts a refusal into the log of the key's account.

@@ -181,10 +181,17 @@ type Limits struct {
 	Tiers map[string]Rate `yaml:"tiers"`
 	// Key limits every key over all models together; zero fields: none.
 	Key Rate `yaml:"key"`
-	// FailedRequests blocks a key (x model x user) after too many 4xx.
+	// FailedRequests blocks a key (x model x user) after too many 4xx, and the
+	// key as a whole after ten times as many.
 	FailedRequests Budget `yaml:"failed_requests"`
 	// UnsupportedFeatures is the second budget, for capability refusals.
 	UnsupportedFeatures Budget `yaml:"unsupported_features"`
+	// AbortedRequests blocks a key whose clients leave too often while an
+	// upstream works for them.
+	AbortedRequests Budget `yaml:"aborted_requests"`
+	// WrongKeys refuses an address that tries too many keys that are none; keys
+	// that are in use are served from there all the same.
+	WrongKeys Budget `yaml:"wrong_keys"`
 }
 
 // Rate is a set of throughput limits; 0 means unlimited.
@@ -197,7 +204,8 @@ type Rate struct {
 }
 
 // Budget counts failures in a window and then blocks; Count 0 switches it off.
-// Defaults: 20 failed requests and 200 refused features in 30s, blocked for 30s.
+// Defaults: 20 failed requests, 200 refused features and 200 aborted requests in
+// 30s, blocked for 30s; 100 wrong keys in 1m, refused for 1m.
 type Budget struct {
 	Count  int           `yaml:"count"`
 	Window time.Duration `yaml:"window"`

@@ -89,6 +89,8 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("limits.key", full.Limits.Key, plain.Limits.Key)
 	f("limits.failed_requests", full.Limits.FailedRequests, plain.Limits.FailedRequests)
 	f("limits.unsupported_features", full.Limits.UnsupportedFeatures, plain.Limits.UnsupportedFeatures)
+	f("limits.aborted_requests", full.Limits.AbortedRequests, plain.Limits.AbortedRequests)
+	f("limits.wrong_keys", full.Limits.WrongKeys, plain.Limits.WrongKeys)
 	for name, rate := range plain.Limits.Tiers {
 		f("tier "+name, full.Limits.Tiers[name], rate)
 	}

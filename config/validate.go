@@ -183,6 +183,8 @@ func (v *validator) limits() {
 	v.rate("limits.key", l.Key)
 	v.budget("limits.failed_requests", l.FailedRequests)
 	v.budget("limits.unsupported_features", l.UnsupportedFeatures)
+	v.budget("limits.aborted_requests", l.AbortedRequests)
+	v.budget("limits.wrong_keys", l.WrongKeys)
 }
 
 func (v *validator) rate(path string, r Rate) {

@@ -100,7 +100,7 @@ func (c *Call) begin(ctx *fasthttp.RequestCtx, row *route) {
 // fail makes e the answer, and counts it where the specification says so.
 func (c *Call) fail(e *Error) {
 	c.errCode = e.Code
-	if c.key != nil && e.Status >= 400 && e.Status < 500 && e.Status != 429 && !e.Uncounted {
+	if c.key != nil && e.counts() {
 		c.g.ledger.NoteFailure(c.key, c.slot(), c.user, e.Unsupported, c.startNs)
 	}
 	shape := shapeFor(c.snap.cfg.Compat.ErrorShape, c.ctx.Request.Header.UserAgent())
@@ -131,11 +131,19 @@ func (c *Call) end() {
 	if !c.relaying {
 		c.status = c.ctx.Response.StatusCode()
 	}
+	if c.attempts > 0 && c.left() {
+		c.g.ledger.NoteAbort(c.key, time.Now().UnixNano())
+	}
 	c.observe()
 	c.giveRPC()
 	g := c.g
 	c.reset()
 	g.calls.Put(c)
+}
+
+// left says that the client did not stay until its answer was there.
+func (c *Call) left() bool {
+	return c.cause == proxy.ClientGone.String() || c.cause == proxy.ClientStalled.String()
 }
 
 // release gives back what the request has taken from others: the one list for

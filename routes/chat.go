@@ -356,8 +356,8 @@ func (c *Call) chooseModel(typ string, v *validator) *Error {
 // request, or says in order what is wrong so far.
 func (c *Call) useModel(name []byte, model *dialect.Model, match providers.Match, issues []Issue) *Error {
 	c.model = model
-	if until, unsupported := c.g.ledger.FailureBlock(c.key, c.slot(), c.user, c.startNs); until > 0 {
-		return c.blocked(until, unsupported)
+	if until, kind := c.g.ledger.FailureBlock(c.key, c.slot(), c.user, c.startNs); until > 0 {
+		return c.blocked(until, kind)
 	}
 	if len(issues) > 0 {
 		return errInvalid(issues...)
@@ -397,19 +397,16 @@ func privateScope(p billing.ModelPrivacy) string {
 	return "models"
 }
 
-func (c *Call) blocked(until int64, unsupported bool) *Error {
-	kind := billing.FailedRequests
-	if unsupported {
-		kind = billing.UnsupportedRequests
-	}
+func (c *Call) blocked(until int64, kind string) *Error {
 	c.noteLimit(kind)
 	c.ctx.Response.Header.Set("X-Ratelimit-Type", "api_key")
 	c.ctx.Response.Header.Set("X-Ratelimit-Remaining", "0")
 	c.ctx.Response.Header.Set("X-Ratelimit-Resets", strconv.FormatInt(until/1e6, 10))
-	return &Error{
-		Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(retrySoon, time.Duration(until-c.startNs)),
-		Message: "Too many failed requests with this API key; it is blocked for this model for a short time.",
+	text := "Too many failed requests with this API key; it is blocked for this model for a short time."
+	if kind == billing.AbortedRequests {
+		text = "Too many requests with this API key were left before their end; it is blocked for a short time."
 	}
+	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(retrySoon, time.Duration(until-c.startNs)), Message: text}
 }
 
 // brandFlags are the effective <brand>_parameters (addendum 5.3), after the

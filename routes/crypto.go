@@ -122,8 +122,8 @@ func serveRPC(g *Gateway, c *Call) *Error {
 	}
 	c.rpc = g.rpcCalls.Get().(*rpcCall)
 	c.rpc.network = network
-	if until, unsupported := g.ledger.FailureBlock(c.key, c.slot(), c.user, c.startNs); until > 0 {
-		return c.blocked(until, unsupported)
+	if until, kind := g.ledger.FailureBlock(c.key, c.slot(), c.user, c.startNs); until > 0 {
+		return c.blocked(until, kind)
 	}
 	if e := c.readRPC(network); e != nil {
 		return e

@@ -38,6 +38,13 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
+// counts says that e counts into the budget of failed requests: what a client
+// did wrong and may do again at once. Limits and an empty account have answers
+// of their own, and who leaves has a budget of its own.
+func (e *Error) counts() bool {
+	return e.Status >= 400 && e.Status < 500 && e.Status != 402 && e.Status != 429 && e.Status != 499 && !e.Uncounted
+}
+
 // Issue is one entry of the flat validation list.
 type Issue struct {
 	Code     string // invalid_type, too_small, too_big, invalid_enum_value, unrecognized_keys, invalid_string, invalid_union, custom

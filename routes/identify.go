@@ -42,7 +42,7 @@ func (g *Gateway) lookup(ctx *fasthttp.RequestCtx) (*billing.Key, *Error) {
 	header := ctx.Request.Header.Peek("Authorization")
 	client := proxy.ClientOf(ctx.Conn())
 	if client == nil {
-		return g.lookupHeader(header)
+		return g.lookupHeader(ctx, header)
 	}
 	last, _ := client.Kept.(*remembered)
 	// A proxy in front may put several callers on one connection; how long the
@@ -50,24 +50,32 @@ func (g *Gateway) lookup(ctx *fasthttp.RequestCtx) (*billing.Key, *Error) {
 	if last != nil && subtle.ConstantTimeCompare(last.header, header) == 1 && g.ledger.Live(last.key) {
 		return last.key, nil
 	}
-	key, e := g.lookupHeader(header)
+	key, e := g.lookupHeader(ctx, header)
 	if e == nil {
 		client.Kept = &remembered{bytes.Clone(header), key}
 	}
 	return key, e
 }
 
-func (g *Gateway) lookupHeader(header []byte) (*billing.Key, *Error) {
+func (g *Gateway) lookupHeader(ctx *fasthttp.RequestCtx, header []byte) (*billing.Key, *Error) {
 	secret, e := bearerSecret(header)
 	if e != nil {
 		return nil, e
 	}
-	key, err := g.ledger.Lookup(secret)
+	key, err := g.ledger.LookupFrom(clientAddr(ctx), secret)
+	var wrong *billing.TooManyWrong
 	switch {
 	case err == nil:
 		return key, nil
 	case errors.Is(err, billing.ErrUnknownKey):
 		return nil, errAuthentication("Authentication failed: the API key is unknown, expired or revoked.")
+	case errors.As(err, &wrong):
+		return nil, &Error{
+			Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(retrySoon, wrong.After), Uncounted: true,
+			Message: "Too many API keys that are unknown, expired or revoked were tried from this address; retry after the time in the Retry-After header.",
+		}
+	case errors.Is(err, billing.ErrManyStrangers):
+		return nil, &Error{Status: 503, Message: "Too many unknown API keys are being tried right now; please retry.", RetryAfter: retrySoon}
 	}
 	g.log.Error().Err(err).Msg("cannot look up a key")
 	return nil, &Error{Status: 503, Message: "The key store cannot be read right now; please retry.", RetryAfter: retrySoon}

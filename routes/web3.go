@@ -2,7 +2,6 @@ package routes
 
 import (
 	"errors"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -119,7 +118,7 @@ func (c *Call) mayTryWeb3() *Error {
 	if rules.Require == "deny" {
 		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "Wallets cannot create API keys here."}
 	}
-	if wait := c.g.web3.tries.take(c.ctx.RemoteAddr(), rules, c.began); wait > 0 {
+	if wait := c.g.web3.tries.take(clientAddr(c.ctx), rules, c.began); wait > 0 {
 		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: too many requests for wallet keys from this address.", RetryAfter: max(retrySoon, wait)}
 	}
 	return nil
@@ -138,16 +137,9 @@ const maxTries = 1 << 14
 
 // take counts a request, or says how long to wait. What comes over a Unix
 // socket has no address and is not counted: the proxy in front must do that.
-func (t *tries) take(from net.Addr, rules *config.Web3Keys, now time.Time) (wait time.Duration) {
-	tcp, ok := from.(*net.TCPAddr)
-	if !ok || rules.PerIP == 0 {
+func (t *tries) take(addr netip.Addr, rules *config.Web3Keys, now time.Time) (wait time.Duration) {
+	if !addr.IsValid() || rules.PerIP == 0 {
 		return 0
-	}
-	addr := tcp.AddrPort().Addr().Unmap()
-	if addr.Is6() {
-		// One customer has a whole /64.
-		p, _ := addr.WithZone("").Prefix(64)
-		addr = p.Addr()
 	}
 	ns, step := now.UnixNano(), int64(time.Minute)/rules.PerIP
 	t.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -114,7 +115,7 @@ func TestTriesAreBounded(t *testing.T) {
 	var tr tries
 	rules := &config.Web3Keys{PerIP: 2}
 	now := time.Unix(1_795_000_000, 0)
-	from := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 1} }
+	from := func(ip string) netip.Addr { return countedAddr(&net.TCPAddr{IP: net.ParseIP(ip), Port: 1}) }
 	for i, want := range []bool{true, true, false, false} {
 		if wait := tr.take(from("192.0.2.1"), rules, now); (wait == 0) != want {
 			t.Errorf("try %d waits %s", i, wait)
@@ -129,11 +130,11 @@ func TestTriesAreBounded(t *testing.T) {
 	if tr.take(from("192.0.2.1"), rules, now.Add(30*time.Second)) != 0 {
 		t.Error("half a minute later there is no room for one of two a minute")
 	}
-	if tr.take(&net.UnixAddr{Name: "@"}, rules, now) != 0 || tr.take(from("192.0.2.1"), &config.Web3Keys{}, now) != 0 {
+	if tr.take(countedAddr(&net.UnixAddr{Name: "@"}), rules, now) != 0 || tr.take(from("192.0.2.1"), &config.Web3Keys{}, now) != 0 {
 		t.Error("what is not counted is refused")
 	}
 	for i := range 3 * maxTries {
-		tr.take(&net.TCPAddr{IP: net.IPv4(10, byte(i>>16), byte(i>>8), byte(i))}, rules, now)
+		tr.take(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), rules, now)
 	}
 	if len(tr.at) > maxTries {
 		t.Errorf("%d addresses are kept", len(tr.at))

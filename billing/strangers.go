@@ -1,0 +1,113 @@
+package billing
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// TooManyWrong is an address that has tried too many secrets of no key.
+type TooManyWrong struct{ After time.Duration }
+
+func (e *TooManyWrong) Error() string {
+	return "too many secrets of no key were tried from this address"
+}
+
+// mustWait is how long an address may not try secrets that are not in memory.
+func (l *Ledger) mustWait(from netip.Addr) time.Duration {
+	if !from.IsValid() || l.limits.Load().WrongKeys.Count <= 0 {
+		return 0
+	}
+	now := l.now()
+	return time.Duration(max(0, l.addressBudgets.blocked(addressKey(from), now)-now))
+}
+
+// noteWrong counts a secret that belongs to no live key.
+func (l *Ledger) noteWrong(from netip.Addr, err error) {
+	if from.IsValid() && errors.Is(err, ErrUnknownKey) {
+		l.addressBudgets.note(addressKey(from), &l.limits.Load().WrongKeys, l.now())
+	}
+}
+
+// addressKey has an address in the place of a key and its user.
+func addressKey(from netip.Addr) budgetKey {
+	b := from.As16()
+	return budgetKey{kind: wrongSecrets, key: int64(binary.LittleEndian.Uint64(b[:8])), user: binary.LittleEndian.Uint64(b[8:])}
+}
+
+// ErrManyStrangers is a secret that is not in memory while more of them are
+// waiting to be looked up than the store should be asked for.
+var ErrManyStrangers = errors.New("too many secrets that nobody knows are being tried")
+
+// strangers bounds how many reads of the store secrets can cause that are not in
+// memory: few at once, few that wait, all others are refused without a read.
+// Keys that were made here of late are no strangers: their first use waits for
+// nobody.
+type strangers struct {
+	seats chan struct{}
+	line  chan struct{} // those with a seat and those who wait for one
+
+	mu        sync.Mutex
+	announced map[digest]struct{}
+	order     []digest // of announced; a ring
+	next      int
+}
+
+const (
+	// strangerSeats leaves connections of the store's readers to others.
+	strangerSeats = 2
+	// strangerLine is how many may wait; a read takes about 0.1 ms embedded and
+	// 1 ms on a shared store, so that nobody waits for longer than 0.2 s.
+	strangerLine = 256
+	// announcedMost is how many keys made of late are remembered.
+	announcedMost = 4096
+)
+
+func newStrangers() *strangers {
+	return &strangers{seats: make(chan struct{}, strangerSeats), line: make(chan struct{}, strangerLine), announced: map[digest]struct{}{}}
+}
+
+// announce says that a digest will be one of a key.
+func (s *strangers) announce(d digest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.order) < announcedMost {
+		s.order = append(s.order, d)
+	} else {
+		delete(s.announced, s.order[s.next])
+		s.order[s.next] = d
+		s.next = (s.next + 1) % announcedMost
+	}
+	s.announced[d] = struct{}{}
+}
+
+// expected says that d was announced.
+func (s *strangers) expected(d *digest) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.announced[*d]
+	return ok
+}
+
+// enter waits for a seat. leave gives it back; it may be called twice.
+func (s *strangers) enter(d *digest) (leave func(), err error) {
+	if s.expected(d) {
+		return func() {}, nil
+	}
+	select {
+	case s.line <- struct{}{}:
+	default:
+		return nil, ErrManyStrangers
+	}
+	s.seats <- struct{}{}
+	left := false
+	return func() {
+		if !left {
+			left = true
+			<-s.seats
+			<-s.line
+		}
+	}, nil
+}
