@@ -25,7 +25,8 @@ type Options struct {
 	Rate      float64 // requests a second of each customer
 	Rounds    []Round
 	Together  bool          // all rounds at once, instead of one after the other
-	Duration  time.Duration // of the quiet phase, and of each round
+	Duration  time.Duration // of each round
+	Quiet     time.Duration // of the phase before them, and of the one after; default: as Duration
 	Recovery  time.Duration // after the last round; then memory is read again
 	Timeout   time.Duration
 	Remote    bool
@@ -83,6 +84,9 @@ func (o *Options) check() (*arena, error) {
 	}
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
+	}
+	if o.Quiet == 0 {
+		o.Quiet = o.Duration
 	}
 	o.URL = strings.TrimSuffix(o.URL, "/")
 	base, err := url.Parse(o.URL)
@@ -168,7 +172,11 @@ func (a *arena) phase(ctx context.Context, c *crowd, rounds []Round) Phase {
 	}
 	peak := make(chan int64)
 	go func() { peak <- a.watch(until) }()
-	p.Customers = c.run(ctx, a.o.Duration)
+	length := a.o.Duration
+	if len(rounds) == 0 {
+		length = a.o.Quiet
+	}
+	p.Customers = c.run(ctx, length)
 	stop()
 	attacks.Wait()
 	p.PeakBytes = <-peak

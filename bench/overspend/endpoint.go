@@ -64,8 +64,12 @@ func chatBody(e *Endpoint, directive string, cap int) map[string]any {
 }
 
 // request is the body of one request that is treated as the words say.
-func (e *Endpoint) request(id, words string, cap int) []byte {
-	b, err := json.Marshal(e.body(e, fmt.Sprintf("[[sim id=%s %s]]", id, words), cap))
+func (e *Endpoint) request(id, words string, cap int, prompt string) []byte {
+	directive := fmt.Sprintf("[[sim id=%s %s]]", id, words)
+	if prompt != "" {
+		directive += " " + prompt
+	}
+	b, err := json.Marshal(e.body(e, directive, cap))
 	if err != nil {
 		panic("overspend: a map of strings and numbers is always JSON: " + err.Error())
 	}

@@ -1,11 +1,13 @@
 package overspend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,8 +32,11 @@ type Options struct {
 	Limit       int64 // of a cell's key; 0: none
 	Crowd       int   // how many answers are left before a crowded cell
 	Timeout     time.Duration
-	Shared      bool // all cells have one account, and are read one after the other
-	Remote      bool // hosts other than this one are allowed
+	CrowdKey    string // who leaves them; empty: an account of their own
+	Rotate      bool   // each liar and leaver meet at one endpoint, in turn, instead of at all
+	Prompt      string // what the prompts end with; empty: some words
+	Shared      bool   // all cells have one account, and are read one after the other
+	Remote      bool   // hosts other than this one are allowed
 	Books       Books
 	Truth       Truth
 	Progress    func(done float64, line string)
@@ -166,22 +171,44 @@ type driver struct {
 
 // lay makes the cells.
 func (d *driver) lay() {
-	for i := range d.o.Endpoints {
-		e := &d.o.Endpoints[i]
-		for k := range d.o.Liars {
-			for m := range d.o.Leavers {
-				l, v := &d.o.Liars[k], &d.o.Leavers[m]
-				_, lies := l.words(e)
-				if _, leaves := v.scenario(e); !lies || !leaves || v.crowd && d.o.Crowd == 0 {
-					continue
+	turn := 0
+	for k := range d.o.Liars {
+		for m := range d.o.Leavers {
+			var doors []*Endpoint
+			for i := range d.o.Endpoints {
+				if e := &d.o.Endpoints[i]; d.meet(e, &d.o.Liars[k], &d.o.Leavers[m]) {
+					doors = append(doors, e)
 				}
+			}
+			if d.o.Rotate && len(doors) > 0 {
+				doors = doors[turn%len(doors):][:1]
+				turn++
+			}
+			for _, e := range doors {
 				d.result.Cells = append(d.result.Cells, &Cell{
-					Endpoint: e.Name, Liar: l.Name, Leaver: v.Name, endpoint: e, liar: l, leaver: v,
-					id: fmt.Sprintf("%sc%d", d.o.Prefix, len(d.result.Cells)),
+					Endpoint: e.Name, Liar: d.o.Liars[k].Name, Leaver: d.o.Leavers[m].Name, endpoint: e, liar: &d.o.Liars[k], leaver: &d.o.Leavers[m],
 				})
 			}
 		}
 	}
+	slices.SortStableFunc(d.result.Cells, func(a, b *Cell) int {
+		return cmp.Compare(d.rank(a.Endpoint), d.rank(b.Endpoint))
+	})
+	for i, c := range d.result.Cells {
+		c.id = fmt.Sprintf("%sc%d", d.o.Prefix, i)
+	}
+}
+
+// meet says whether a lie and a way to leave exist at an endpoint.
+func (d *driver) meet(e *Endpoint, l *Liar, v *Leaver) bool {
+	_, lies := l.words(e)
+	_, leaves := v.scenario(e)
+	return lies && leaves && (!v.crowd || d.o.Crowd > 0)
+}
+
+// rank is the place of an endpoint in the options.
+func (d *driver) rank(name string) int {
+	return slices.IndexFunc(d.o.Endpoints, func(e Endpoint) bool { return e.Name == name })
 }
 
 // all runs the cells, some side by side.
@@ -243,7 +270,7 @@ func (d *driver) cell(ctx context.Context, c *Cell) error {
 	if c.leaver.when == beforeHead && !c.endpoint.Stream {
 		lie = without(lie, "think_ms")
 	}
-	body := c.endpoint.request(c.id, lie+" "+slow, d.o.Cap)
+	body := c.endpoint.request(c.id, lie+" "+slow, d.o.Cap, d.o.Prompt)
 	var mu sync.Mutex
 	var sent atomic.Int64
 	var workers sync.WaitGroup
@@ -294,12 +321,15 @@ func (c *Cell) book(e ending) {
 // crowd takes the gateway's places for answers that are read on: slow answers
 // of another account, left at once.
 func (d *driver) crowd(ctx context.Context, c *Cell) error {
-	key, err := d.o.Books.Open(ctx, c.id+"crowd")
-	if err != nil {
-		return err
+	key := d.o.CrowdKey
+	if key == "" {
+		var err error
+		if key, err = d.o.Books.Open(ctx, c.id+"crowd"); err != nil {
+			return err
+		}
 	}
 	gone := &Leaver{when: beforeHead, after: headWait}
-	body := c.endpoint.request(c.id+"crowd", "think_ms=2000 delay_ms=2000 tokens=1", d.o.Cap)
+	body := c.endpoint.request(c.id+"crowd", "think_ms=2000 delay_ms=2000 tokens=1", d.o.Cap, "")
 	var all sync.WaitGroup
 	for range d.o.Crowd {
 		all.Go(func() {

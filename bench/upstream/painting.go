@@ -237,10 +237,14 @@ func (c *conn) sendJSON(x *exchange, b []byte) (int, bool, error) {
 
 // sendHTML is an error page with a status that says all is well.
 func (c *conn) sendHTML(x *exchange) (int, bool, error) {
+	keep, err := c.sendPage(x)
+	return 200, keep, err
+}
+
+func (c *conn) sendPage(x *exchange) (bool, error) {
 	x.outcome = Broken
 	c.wire.begin(x.sc, 200, contentHTML, -1)
-	keep, err := c.wire.body([]byte("<html><head><title>Just a moment...</title></head><body>backend-7.internal.simulated</body></html>"))
-	return 200, keep, err
+	return c.wire.body([]byte("<html><head><title>Just a moment...</title></head><body>backend-7.internal.simulated</body></html>"))
 }
 
 // sendEndless begins like b and never stops.

@@ -69,6 +69,7 @@ type Scenario struct {
 	SaidIn    string        // member of the text: content, array, function_call, audio, refusal, unknown
 	IgnoreCap bool          // the request's cap does not hold
 	RunOn     bool          // the answer is produced to its end, and its maker paid, when the peer left
+	Wrong     string        // a whole answer with status 200 is no answer: html, text, half, array, bare
 	Echo      string        // the whole content
 	Stray     Count         // so many milliseconds after a whole answer a second one follows, unasked
 }
@@ -159,6 +160,7 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"said_in":          oneOf(func(s *Scenario) *string { return &s.SaidIn }, "content", "array", "function_call", "audio", "refusal", "unknown"),
 	"ignore_cap":       flag(func(s *Scenario) *bool { return &s.IgnoreCap }),
 	"run_on":           flag(func(s *Scenario) *bool { return &s.RunOn }),
+	"wrong":            oneOf(func(s *Scenario) *string { return &s.Wrong }, "html", "text", "half", "array", "bare"),
 	"echo":             func(s *Scenario, v string) error { s.Echo = v; return nil },
 	"stray":            count(func(s *Scenario) *Count { return &s.Stray }),
 }

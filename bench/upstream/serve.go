@@ -177,6 +177,18 @@ func (c *conn) sendBody(x *exchange, body []byte) (bool, error) {
 	if x.sc.Cut != "" || x.sc.Truncate {
 		x.outcome = Broken
 	}
+	switch x.sc.Wrong {
+	case "html":
+		return c.sendPage(x)
+	case "text":
+		body, x.outcome = []byte("upstream connect error or disconnect/reset before headers"), Broken
+	case "half":
+		body, x.outcome = body[:len(body)/2], Broken
+	case "array":
+		body, x.outcome = append(append([]byte{'['}, body...), ']'), Broken
+	case "bare":
+		body, x.outcome = []byte("{}"), Broken
+	}
 	c.wire.begin(x.sc, 200, contentJSON, len(body))
 	return c.wire.body(body)
 }
