@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"sync/atomic"
@@ -23,8 +24,11 @@ type ClientConn struct {
 	Kept any
 
 	net.Conn
+	wire
+	upload      upload // of the request that is being served
 	read, write deadline
 	cut         atomic.Bool // the watcher has expired writing
+	lingers     atomic.Bool // its client may still be sending what nobody reads
 }
 
 // deadline is what was asked for and what the connection has.
@@ -41,15 +45,29 @@ func (d *deadline) early() bool { return d.want.IsZero() || time.Now().Before(d.
 // ClientOf is the client's connection below c, nil when it came from elsewhere
 // than Listen.
 func ClientOf(c net.Conn) *ClientConn {
-	if t, ok := c.(*tls.Conn); ok {
+	if t, ok := c.(*tlsClient); ok {
 		c = t.NetConn()
 	}
 	client, _ := c.(*ClientConn)
 	return client
 }
 
+// wireOf is what is known of the bytes that the server reads from c.
+func wireOf(c net.Conn) *wire { return c.(interface{ wired() *wire }).wired() }
+
 // Read reads until the wanted deadline.
 func (c *ClientConn) Read(p []byte) (int, error) {
+	if n := c.replay(p); n > 0 {
+		return n, nil
+	}
+	n, err := c.receive(p)
+	if n > 0 {
+		c.note(p[:n])
+	}
+	return n, err
+}
+
+func (c *ClientConn) receive(p []byte) (int, error) {
 	if c.read.due() {
 		if err := c.armRead(); err != nil {
 			return 0, err
@@ -132,13 +150,38 @@ func (c *ClientConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// clientListener gives ClientConns.
-type clientListener struct{ net.Listener }
+const (
+	// lingerTime and lingerBytes bound how long a client that was refused is
+	// listened to, so that it gets to see why: closing at once would reset the
+	// connection and may destroy the answer on its way.
+	lingerTime  = 3 * time.Second
+	lingerBytes = 64 << 20
+)
+
+// Close closes the connection, after a while when its client may still be
+// sending. Only the goroutine that serves it can have asked for that.
+func (c *ClientConn) Close() error {
+	if c.lingers.Swap(false) && c.CloseWrite() == nil {
+		_ = c.Conn.SetDeadline(time.Now().Add(lingerTime))
+		_, _ = io.Copy(io.Discard, io.LimitReader(c.Conn, lingerBytes))
+	}
+	return c.Conn.Close()
+}
+
+// clientListener gives ClientConns, with TLS on them where there is a config.
+type clientListener struct {
+	net.Listener
+	tls *tls.Config
+}
 
 func (l clientListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return &ClientConn{Conn: c}, nil
+	client := &ClientConn{Conn: c}
+	if l.tls == nil {
+		return client, nil
+	}
+	return &tlsClient{Conn: tls.Server(client, l.tls)}, nil
 }

@@ -2,7 +2,8 @@
 //
 // # What is here
 //
-// Server settings and limits (server.go, inflight.go, body.go, listen.go, drain.go),
+// Server settings and limits (server.go, listen.go, drain.go), clients' connections
+// and their request bodies (client.go, wire.go, upload.go, block.go, address.go),
 // upstream endpoints with their connections (target.go, dial.go), one request's
 // conversation with them (exchange.go, forward.go, send.go, head.go, framing.go,
 // chunk.go), the relay of its answer (relay.go), patches of its body (patch.go),
@@ -20,10 +21,12 @@
 // One goroutine, the connection's, carries a request from its first byte to its
 // last. Nothing of fasthttp's RequestCtx is kept after that.
 //
-//  1. The server reads head and body into memory, within MaxBody and MaxInFlight.
-//     What cannot be read is refused by inFlight.refuse, in routes' words.
-//  2. routes finds the key behind the Authorization header (billing.Lookup) and
-//     the row of its table for the path: handler, right, limits.
+//  1. The server reads the head, and a body of up to 8 KiB. A head that could be
+//     read in two ways is refused (wire.go).
+//  2. routes finds the row of its table for the path (handler, right, limits) and
+//     the key behind the Authorization header (billing.Lookup). Only then a large
+//     body is read (Uploads.Read), into memory that grows with what arrives,
+//     within the room for all bodies and the sender's share of it.
 //  3. scan.Document.Skim goes over the body once. It finds every member that will
 //     be priced, checked, routed by or changed, and refuses what two JSON parsers
 //     could read differently.

@@ -224,7 +224,7 @@ func newGateway(t testing.TB, o Options, so ServerOptions, handler func(g *gatew
 		o.Tick = testTick
 	}
 	g := &gateway{t: t, p: New(o), results: make(chan Result, 1024), outcomes: make(chan Outcome, 1024), log: &lines{}}
-	if so.MaxBody == 0 {
+	if so.MaxBody == 0 { // below 0: the handler reads bodies itself
 		so.MaxBody = 64 << 20
 	}
 	so.Logger = g.log

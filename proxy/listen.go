@@ -25,13 +25,12 @@ func Listen(addr, cert, key string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	ln = clientListener{ln}
 	if cert == "" {
-		return ln, nil
+		return clientListener{ln, nil}, nil
 	}
-	return tls.NewListener(ln, &tls.Config{
+	return clientListener{ln, &tls.Config{
 		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-	}), nil
+	}}, nil
 }
 
 func listenPlain(addr string) (net.Listener, error) {

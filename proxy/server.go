@@ -16,30 +16,28 @@ const (
 	defaultReadBuffer = 8 << 10
 	// writeBuffer is what a response head and a first event go into.
 	writeBuffer = 2304 // smallBuffer and framing, in a size class of the allocator
-	// keptBody is the largest request body buffer that a connection keeps; one
-	// 64 MB upload would pin 64 MB otherwise.
+	// keptBody is the largest buffer of the server's own that a connection keeps
+	// for the next request and its answer.
 	keptBody = 64 << 10
-	// bodyPoolLimit is the same for buffers between requests.
-	bodyPoolLimit = 256 << 10
 )
 
 // ServerOptions are the limits towards clients.
 type ServerOptions struct {
-	Name           string // Server header; empty: none
-	MaxBody        int    // of one request; 413 above
-	MaxInFlight    int64  // request bodies of all clients together; 503 above; 0: no limit
+	Name string // Server header; empty: none
+	// MaxBody is what one request may have; 413 above. 0: the handler reads
+	// bodies itself, by Uploads.Read.
+	MaxBody        int
+	Uploads        *Uploads // request bodies of all clients together; nil: without a limit
 	MaxConnections int
 	ReadTimeout    time.Duration   // head and body of a request
 	IdleTimeout    time.Duration   // between requests
 	WriteTimeout   time.Duration   // of responses that are not relayed; 0: 30s
 	ReadBuffer     int             // 0: 8 KiB
 	Logger         fasthttp.Logger // of the server's own messages, cleaned of requests; nil: none
-	// BodyLimit lowers (or raises) MaxBody by request; 0: MaxBody.
-	BodyLimit func(h *fasthttp.RequestHeader) int
 	// Expect decides on a request that waits for "100 Continue" before it sends
-	// its body: 0 or 100 asks for the body, any other status refuses it. It may
-	// write the response's headers and body.
-	Expect func(ctx *fasthttp.RequestCtx) (status int)
+	// its body, of length bytes (-1: chunked): 0 or 100 asks for the body, any
+	// other status refuses it. It may write the response's headers and body.
+	Expect func(ctx *fasthttp.RequestCtx, length int) (status int)
 	// Refuse writes the response to a request that could not be read. Nothing
 	// of the request can be relied on but what RequestURI and headers were parsed.
 	Refuse func(ctx *fasthttp.RequestCtx, r Refusal)
@@ -57,18 +55,20 @@ const (
 	SlowRequest                 // 408: not complete within ReadTimeout
 	LargeBody                   // 413: above MaxBody
 	LargeHead                   // 431: above ReadBuffer
-	ServerIsFull                // 503: MaxInFlight is reached
+	ServerIsFull                // 503: all room for bodies is taken
+	SenderIsFull                // 429: this sender's part of it is
 )
 
 // Status is the HTTP status of a refusal.
 func (r Refusal) Status() int {
-	return [...]int{400, 408, 413, 431, 503}[r]
+	return [...]int{400, 408, 413, 431, 503, 429}[r]
 }
 
 func (r Refusal) String() string {
 	return [...]string{
 		"The request is not valid HTTP/1.1.", "The request did not arrive in time.", "The request body is too large.",
 		"The request headers are too large.", "The server is holding as many request bodies as it may; please retry.",
+		"Too many large requests of this sender are under way; please retry when some of them are answered.",
 	}[r]
 }
 
@@ -76,7 +76,7 @@ func (r Refusal) String() string {
 // buffered under limits, nothing is parsed, decompressed or logged of them, and
 // a handler's panic costs its connection, not the process.
 func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *fasthttp.Server {
-	fasthttp.SetBodySizePoolLimit(bodyPoolLimit, keptBody)
+	fasthttp.SetBodySizePoolLimit(keptBody, keptBody)
 	if o.ReadBuffer <= 0 {
 		o.ReadBuffer = defaultReadBuffer
 	}
@@ -86,10 +86,12 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *fasthttp.Serve
 	if o.Refuse == nil {
 		o.Refuse = func(ctx *fasthttp.RequestCtx, r Refusal) { ctx.SetBodyString(r.String() + "\n") }
 	}
-	f := newInFlight(o)
+	if o.Uploads == nil {
+		o.Uploads = NewUploads(0)
+	}
 	s := &fasthttp.Server{
-		Handler:      f.around(recovering(handler, o.OnPanic)),
-		ErrorHandler: f.refuse,
+		Handler:      o.Uploads.around(recovering(handler, o.OnPanic), o.MaxBody, o.Refuse),
+		ErrorHandler: o.unread,
 
 		Name:                         o.Name,
 		NoDefaultServerHeader:        o.Name == "",
@@ -102,24 +104,50 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *fasthttp.Serve
 		Concurrency:                  o.MaxConnections,
 		ReadBufferSize:               o.ReadBuffer,
 		WriteBufferSize:              writeBuffer,
-		MaxRequestBodySize:           o.MaxBody,
+		MaxRequestBodySize:           o.ReadBuffer, // what stands behind a head
 		ReadTimeout:                  o.ReadTimeout,
 		IdleTimeout:                  o.IdleTimeout,
 		WriteTimeout:                 o.WriteTimeout,
-		HeaderReceived:               f.header,
-		ConnState:                    f.state,
-	}
-	if o.Expect != nil {
-		s.ExpectHandler = func(ctx *fasthttp.RequestCtx) int {
-			status := o.Expect(ctx)
-			if status == 0 || status == fasthttp.StatusContinue {
-				return fasthttp.StatusContinue
-			}
-			f.forget(ctx)
-			return status
-		}
+		HeaderReceived:               o.Uploads.header,
+		ConnState:                    o.Uploads.state,
+		ExpectHandler:                o.expect,
 	}
 	return s
+}
+
+// expect answers a request that waits for "100 Continue".
+func (o *ServerOptions) expect(ctx *fasthttp.RequestCtx) int {
+	p := &ClientOf(ctx.Conn()).upload
+	if p.refused {
+		o.Refuse(ctx, BadRequest)
+		return BadRequest.Status()
+	}
+	if o.Expect == nil {
+		return fasthttp.StatusContinue
+	}
+	length := ctx.Request.Header.ContentLength()
+	if p.pending {
+		length = p.length
+	}
+	status := o.Expect(ctx, length)
+	if status == 0 || status == fasthttp.StatusContinue {
+		return fasthttp.StatusContinue
+	}
+	p.pending = false
+	return status
+}
+
+// unread answers a request that could not be read. The server closes the
+// connection afterwards.
+func (o *ServerOptions) unread(ctx *fasthttp.RequestCtx, err error) {
+	client := ClientOf(ctx.Conn())
+	client.upload.free()
+	why := refusalOf(err)
+	ctx.Response.Reset()
+	ctx.SetStatusCode(why.Status())
+	o.Refuse(ctx, why)
+	ctx.SetConnectionClose()
+	client.lingers.Store(why == LargeHead)
 }
 
 // recovering answers a panic with 500 and closes the connection: what the

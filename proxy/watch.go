@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -371,7 +370,7 @@ func (g *guard) draining() bool {
 
 // plainConn is the socket under TLS and ClientConn.
 func plainConn(c net.Conn) net.Conn {
-	if t, ok := c.(*tls.Conn); ok {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // of TLS, on either side
 		c = t.NetConn()
 	}
 	if client, ok := c.(*ClientConn); ok {

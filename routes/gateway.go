@@ -36,6 +36,7 @@ type Gateway struct {
 	log     zerolog.Logger
 	version []byte
 	started time.Time
+	uploads *proxy.Uploads
 
 	live   atomic.Pointer[snapshot]
 	router fasthttp.RequestHandler
@@ -75,7 +76,7 @@ type snapshot struct {
 func New(o Options, cfg *config.Config) (*Gateway, error) {
 	g := &Gateway{
 		ledger: o.Ledger, proxy: o.Proxy, log: o.Log, version: []byte(o.Version),
-		started: time.Now(), metricsHere: cfg.Server.MetricsListen == "",
+		started: time.Now(), uploads: proxy.NewUploads(int64(cfg.Server.MaxInFlight)), metricsHere: cfg.Server.MetricsListen == "",
 	}
 	g.calls.New = func() any { return newCall(g) }
 	g.rpcCalls.New = func() any { return new(rpcCall) }
@@ -158,6 +159,8 @@ func (g *Gateway) serve(ctx *fasthttp.RequestCtx, row *route) {
 		}
 	}()
 	if err := c.identify(row.access); err != nil {
+		c.fail(err)
+	} else if err := c.readBody(); err != nil {
 		c.fail(err)
 	} else if err := row.serve(g, c); err != nil {
 		c.fail(err)

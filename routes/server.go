@@ -18,10 +18,9 @@ import (
 // error shape of the API.
 func (g *Gateway) ServerOptions(cfg *config.Config) proxy.ServerOptions {
 	return proxy.ServerOptions{
-		MaxBody: int(cfg.Server.MaxBody), MaxInFlight: int64(cfg.Server.MaxInFlight),
-		MaxConnections: cfg.Server.MaxConnections,
-		ReadTimeout:    cfg.Server.ReadTimeout, IdleTimeout: cfg.Server.IdleTimeout, WriteTimeout: cfg.Server.ClientStall,
-		Expect: g.expect, Refuse: g.unread, OnPanic: g.panicked, BodyLimit: g.bodyLimit,
+		Uploads: g.uploads, MaxConnections: cfg.Server.MaxConnections,
+		ReadTimeout: cfg.Server.ReadTimeout, IdleTimeout: cfg.Server.IdleTimeout, WriteTimeout: cfg.Server.ClientStall,
+		Expect: g.expect, Refuse: g.unread, OnPanic: g.panicked,
 	}
 }
 
@@ -30,9 +29,12 @@ const maxForm = 4*picture.MaxSize + 1<<20
 
 // bodyLimit is what the body of a request may have. The cap of forms is one of
 // 25 MB a file (addendum 3.1), so that those with several pictures may have more
-// than JSON.
-func (g *Gateway) bodyLimit(h *fasthttp.RequestHeader) int {
-	cfg := g.live.Load().cfg
+// than JSON. What needs no key gets no more than a small body.
+func (g *Gateway) bodyLimit(ctx *fasthttp.RequestCtx) int {
+	if isPublic(ctx) {
+		return maxKeyBody
+	}
+	cfg, h := g.live.Load().cfg, &ctx.Request.Header
 	most := int(cfg.Server.MaxBody)
 	if path := h.RequestURI(); !bytes.HasPrefix(path, multiEditPath) && !bytes.HasPrefix(path, simpleEditPath) {
 		return most
@@ -43,30 +45,51 @@ func (g *Gateway) bodyLimit(h *fasthttp.RequestHeader) int {
 	return max(most, min(maxForm, int(cfg.Server.MaxInFlight)))
 }
 
+// readBody reads a large body, which nobody does before its key is known.
+func (c *Call) readBody() *Error {
+	if !proxy.BodyPending(c.ctx) {
+		return nil
+	}
+	from := proxy.Sender{Most: c.g.bodyLimit(c.ctx), Address: proxy.Address(c.ctx)}
+	if c.key != nil {
+		from.Account = c.key.Account.ID
+	}
+	if why, ok := c.g.uploads.Read(c.ctx, from); !ok {
+		return c.g.unreadable(c.ctx, why)
+	}
+	return nil
+}
+
 var (
 	multiEditPath  = []byte(prefix + "/image/multi-edit")
 	simpleEditPath = []byte(prefix + "/images/edits")
 )
 
-// unread answers a request that could not be read (addendum 3.1, 3.5).
-func (g *Gateway) unread(ctx *fasthttp.RequestCtx, r proxy.Refusal) {
-	e := &Error{Status: r.Status(), Message: r.String(), Close: true}
+// unreadable is the answer to a request that could not be read (addendum 3.1, 3.5).
+func (g *Gateway) unreadable(ctx *fasthttp.RequestCtx, r proxy.Refusal) *Error {
+	e := &Error{Status: r.Status(), Message: r.String(), Uncounted: true, Close: true}
 	switch r {
 	case proxy.LargeBody:
 		e.Code = "PAYLOAD_TOO_LARGE"
-		e.Message = "The request body is too large; at most " + config.Size(g.bodyLimit(&ctx.Request.Header)).String() + " are taken."
+		e.Message = "The request body is too large; at most " + config.Size(g.bodyLimit(ctx)).String() + " are taken."
 	case proxy.ServerIsFull:
 		e.RetryAfter = retrySoon
+	case proxy.SenderIsFull:
+		e.Code, e.RetryAfter = "RATE_LIMIT_EXCEEDED", retrySoon
 	default:
 		e.Code = "INVALID_REQUEST"
 	}
-	g.refuse(ctx, e)
+	return e
+}
+
+func (g *Gateway) unread(ctx *fasthttp.RequestCtx, r proxy.Refusal) {
+	g.refuse(ctx, g.unreadable(ctx, r))
 }
 
 // expect answers "Expect: 100-continue" before the body is sent: a request
 // that would be refused anyway is refused here.
-func (g *Gateway) expect(ctx *fasthttp.RequestCtx) int {
-	if n := ctx.Request.Header.ContentLength(); n > g.bodyLimit(&ctx.Request.Header) {
+func (g *Gateway) expect(ctx *fasthttp.RequestCtx, length int) int {
+	if length > g.bodyLimit(ctx) {
 		g.unread(ctx, proxy.LargeBody)
 		return fasthttp.StatusRequestEntityTooLarge
 	}

@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/fasthttp/router"
@@ -68,7 +69,7 @@ var table = []route{
 func isPublic(ctx *fasthttp.RequestCtx) bool {
 	for i := range table {
 		row := &table[i]
-		if row.access == public && string(ctx.Path()) == prefix+row.path && string(ctx.Method()) == row.method {
+		if path, ok := bytes.CutPrefix(ctx.Path(), []byte(prefix)); ok && row.access == public && string(path) == row.path && string(ctx.Method()) == row.method {
 			return true
 		}
 	}

@@ -13,20 +13,18 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// newLimited is a gateway whose counter the test can read.
-func newLimited(t *testing.T, o ServerOptions, handler fasthttp.RequestHandler) (*gateway, *inFlight) {
+// newLimited is a gateway whose room for bodies the test can see.
+func newLimited(t *testing.T, o ServerOptions, most int64, handler fasthttp.RequestHandler) (*gateway, *Uploads) {
 	o.Refuse = func(ctx *fasthttp.RequestCtx, r Refusal) { ctx.SetBodyString(r.String()) }
-	f := newInFlight(o)
-	return newGateway(t, Options{}, o, nil, func(s *fasthttp.Server) {
-		s.HeaderReceived, s.ErrorHandler, s.ConnState, s.Handler = f.header, f.refuse, f.state, f.around(handler)
-	}), f
+	o.Uploads = NewUploads(most)
+	return newGateway(t, Options{}, o, func(_ *gateway, ctx *fasthttp.RequestCtx) { handler(ctx) }), o.Uploads
 }
 
 // Request bodies of all clients together stay within the budget; who comes too
 // much is told 503 and may come again.
 func TestBodiesInFlightAreLimited(t *testing.T) {
 	hold := make(chan bool)
-	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, MaxInFlight: 250 << 10, ReadTimeout: 10 * time.Second}, func(ctx *fasthttp.RequestCtx) {
+	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, ReadTimeout: 10 * time.Second}, 250<<10, func(ctx *fasthttp.RequestCtx) {
 		if len(ctx.PostBody()) > 1000 {
 			<-hold
 		}
@@ -43,13 +41,13 @@ func TestBodiesInFlightAreLimited(t *testing.T) {
 			held <- resp.StatusCode
 		}()
 	}
-	eventually(t, "two bodies are held", func() bool { return f.used.Load() == 200<<10 })
+	eventually(t, "two bodies are held", func() bool { return f.Used() == 200<<10 })
 	resp, text, err := g.ask(body)
 	if err != nil || resp.StatusCode != 503 || !strings.Contains(text, "retry") {
 		t.Errorf("%v %q %v", resp, text, err)
 	}
-	if f.used.Load() != 200<<10 {
-		t.Errorf("%d bytes counted", f.used.Load())
+	if f.Used() != 200<<10 {
+		t.Errorf("%d bytes counted", f.Used())
 	}
 	// Small requests are not counted and go on.
 	if resp, _, err := g.ask("small"); err != nil || resp.StatusCode != 200 {
@@ -63,7 +61,7 @@ func TestBodiesInFlightAreLimited(t *testing.T) {
 			t.Errorf("status %d", s)
 		}
 	}
-	eventually(t, "the budget is back", func() bool { return f.used.Load() == 0 })
+	eventually(t, "the budget is back", func() bool { return f.Used() == 0 })
 	go func() { hold <- true }()
 	if resp, _, err := g.ask(body); err != nil || resp.StatusCode != 200 {
 		t.Errorf("%v %v", resp, err)
@@ -72,7 +70,7 @@ func TestBodiesInFlightAreLimited(t *testing.T) {
 
 // Uploads that break off give their share back, whatever way they break off.
 func TestBrokenUploadsGiveTheirShareBack(t *testing.T) {
-	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, MaxInFlight: 9 << 20, ReadTimeout: 300 * time.Millisecond}, func(*fasthttp.RequestCtx) {})
+	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, ReadTimeout: 300 * time.Millisecond}, 9<<20, func(*fasthttp.RequestCtx) {})
 	for _, wire := range []string{
 		"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 500000\r\n\r\nhalf",
 		"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("half") + "10\r\nha",
@@ -80,9 +78,9 @@ func TestBrokenUploadsGiveTheirShareBack(t *testing.T) {
 	} {
 		c := g.dial()
 		_, _ = io.WriteString(c, wire)
-		eventually(t, "it is counted", func() bool { return f.used.Load() > 0 || strings.HasSuffix(wire, "xx") })
+		eventually(t, "it is counted", func() bool { return f.Used() > 0 || strings.HasSuffix(wire, "xx") })
 		c.Close()
-		eventually(t, "the share is back", func() bool { return f.used.Load() == 0 })
+		eventually(t, "the share is back", func() bool { return f.Used() == 0 })
 	}
 	// Stalled, not closed.
 	c := g.dial()
@@ -90,32 +88,19 @@ func TestBrokenUploadsGiveTheirShareBack(t *testing.T) {
 	if b, _ := io.ReadAll(c); !strings.HasPrefix(string(b), "HTTP/1.1 408") {
 		t.Errorf("%q", b)
 	}
-	eventually(t, "the share is back", func() bool { return f.used.Load() == 0 })
-	// Between two chunks the server tells nobody: the share is back when room is
-	// needed and the time for reading is over.
+	eventually(t, "the share is back", func() bool { return f.Used() == 0 })
+	// Between two chunks.
 	c = g.dial()
 	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"+chunk("half"))
-	eventually(t, "it is counted", func() bool { return f.used.Load() > 0 })
+	eventually(t, "it is counted", func() bool { return f.Used() > 0 })
 	c.Close()
-	time.Sleep(50 * time.Millisecond)
-	f.mu.Lock()
-	for h, r := range f.reads {
-		r.beganAt = r.beganAt.Add(-time.Minute)
-		f.reads[h] = r
-	}
-	f.mu.Unlock()
-	f.mu.Lock()
-	f.makeRoom(0)
-	f.mu.Unlock()
-	if n := f.used.Load(); n != 0 {
-		t.Errorf("%d bytes counted for nobody", n)
-	}
+	eventually(t, "the share is back", func() bool { return f.Used() == 0 })
 }
 
 // The body of a request whose answer streams is counted until the stream ends.
 func TestBodiesOfStreamsAreCountedToTheEnd(t *testing.T) {
 	end := make(chan bool)
-	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, MaxInFlight: 1 << 20}, func(ctx *fasthttp.RequestCtx) {
+	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20}, 1<<20, func(ctx *fasthttp.RequestCtx) {
 		ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
 			_, _ = w.WriteString("begin")
 			_ = w.Flush()
@@ -127,12 +112,12 @@ func TestBodiesOfStreamsAreCountedToTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if f.used.Load() != 100<<10 {
-		t.Errorf("%d bytes counted during the stream", f.used.Load())
+	if f.Used() != 100<<10 {
+		t.Errorf("%d bytes counted during the stream", f.Used())
 	}
 	end <- true
 	_, _ = io.ReadAll(resp.Body)
-	eventually(t, "the share is back", func() bool { return f.used.Load() == 0 && f.held.Load() == 0 })
+	eventually(t, "the share is back", func() bool { return f.Used() == 0 })
 }
 
 // A refusal of a large upload reaches a client that is still sending.
@@ -160,18 +145,24 @@ func TestRefusedUploadsSeeWhy(t *testing.T) {
 }
 
 func TestLimitsByRequest(t *testing.T) {
-	g := newGateway(t, Options{}, ServerOptions{MaxBody: 1000, BodyLimit: func(h *fasthttp.RequestHeader) int {
-		if string(h.RequestURI()) == "/x" {
-			return 2000
+	u := NewUploads(0)
+	g := newGateway(t, Options{}, ServerOptions{MaxBody: -1, Uploads: u}, func(_ *gateway, ctx *fasthttp.RequestCtx) {
+		most := 10000
+		if string(ctx.Path()) == "/x" {
+			most = 20000
 		}
-		return 0
-	}}, func(*gateway, *fasthttp.RequestCtx) {})
-	for size, want := range map[int]int{1000: 200, 2000: 200, 2001: 413} {
+		if why, ok := u.Read(ctx, Sender{Most: most}); !ok {
+			ctx.SetStatusCode(why.Status())
+			return
+		}
+		ctx.SetBodyString(fmt.Sprint(len(ctx.PostBody())))
+	})
+	for size, want := range map[int]int{100: 200, 10000: 200, 20000: 200, 20001: 413} {
 		if resp, _, err := g.ask(strings.Repeat("x", size)); err != nil || resp.StatusCode != want {
 			t.Errorf("%d bytes: %v %v", size, resp, err)
 		}
 	}
-	for size, want := range map[int]string{1000: "HTTP/1.1 200", 1001: "HTTP/1.1 413"} {
+	for size, want := range map[int]string{1000: "HTTP/1.1 200", 10000: "HTTP/1.1 200", 10001: "HTTP/1.1 413"} {
 		c := g.dial()
 		_, _ = io.WriteString(c, fmt.Sprintf("POST /y HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size)))
 		if b, _ := io.ReadAll(c); !strings.HasPrefix(string(b), want) {
@@ -183,7 +174,10 @@ func TestLimitsByRequest(t *testing.T) {
 // A client that asks first is refused before it sends its body.
 func TestExpectIsDecidedBeforeTheBody(t *testing.T) {
 	var served atomic.Int32
-	g := newGateway(t, Options{}, ServerOptions{Expect: func(ctx *fasthttp.RequestCtx) int {
+	g := newGateway(t, Options{}, ServerOptions{Expect: func(ctx *fasthttp.RequestCtx, length int) int {
+		if length != 30000 {
+			t.Errorf("a length of %d was announced", length)
+		}
 		if len(ctx.Request.Header.Peek("Authorization")) > 0 {
 			return 0
 		}

@@ -1,0 +1,347 @@
+package proxy
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// smallBody is the largest body that the server reads itself. What is larger
+	// stays where it is until Uploads.Read, which nobody calls before the route
+	// and the key are known.
+	smallBody = 8 << 10
+	// firstBlock is what a large body gets at first, and uploadGrowth by how much
+	// more once that is full: what is taken follows what has arrived, not what was
+	// announced, and a third of the bytes is copied once.
+	firstBlock   = 64 << 10
+	uploadGrowth = 4
+	// maxChunkedBody bounds a body that does not announce its length.
+	maxChunkedBody = 8 << 20
+	// accountShare and addressShare are the parts of all room that one account,
+	// and one address, may have. Several customers may come from one address.
+	accountShare = 4
+	addressShare = 2
+	// uploadPatience is how long a body may take before it must have come at
+	// minUploadRate bytes a second on average. Who is slower holds room that
+	// others need.
+	uploadPatience = 5 * time.Second
+	minUploadRate  = 16 << 10
+)
+
+// Uploads bounds the request bodies of all clients together, and the part of
+// each. It counts what has arrived: an announcement costs nothing.
+type Uploads struct {
+	most      int64 // 0: any number
+	mu        sync.Mutex
+	used      int64
+	accounts  map[string]int64
+	addresses map[netip.Addr]int64
+}
+
+// NewUploads lets most bytes be there at a time; 0 is no limit.
+func NewUploads(most int64) *Uploads {
+	return &Uploads{most: most, accounts: map[string]int64{}, addresses: map[netip.Addr]int64{}}
+}
+
+// Used is how many bytes are there now.
+func (u *Uploads) Used() int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.used
+}
+
+// Sender is who sends a body, and how much it may have.
+type Sender struct {
+	Most    int
+	Account string     // empty: none
+	Address netip.Addr // zero: unknown
+}
+
+// upload is the body of the request that a connection is serving. Its goroutine
+// alone has it.
+type upload struct {
+	refused bool // its head was not what it should be
+	pending bool // it is not read yet
+	chunked bool
+	length  int // announced
+	block   *block
+	of      *Uploads
+	from    Sender
+	counted int64
+}
+
+// header is told of each request head before the body is read. It cannot refuse,
+// so it leaves word for around.
+func (u *Uploads) header(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
+	ctx := requestOf(h)
+	w := wireOf(ctx.Conn())
+	p := &ClientOf(ctx.Conn()).upload
+	p.free()
+	here, ok := w.head(headLen(h))
+	if !ok || !strict(h) {
+		p.refused = true
+		h.SetContentLength(0)
+		h.SetConnectionClose()
+		return c
+	}
+	n := h.ContentLength()
+	if n == 0 || n == -2 {
+		return c
+	}
+	if n > 0 && n <= smallBody {
+		w.at += n
+		return c
+	}
+	p.pending, p.chunked, p.length = true, n < 0, n
+	if n > 0 {
+		here = min(here, n)
+	}
+	// The server reads what stands behind the head, and so is done with its buffer.
+	w.at += here
+	h.SetContentLength(here)
+	return c
+}
+
+// around refuses what header found, and reads large bodies for handlers that do
+// not do so themselves (most above 0).
+func (u *Uploads) around(handler fasthttp.RequestHandler, most int, refuse func(*fasthttp.RequestCtx, Refusal)) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		client := ClientOf(ctx.Conn())
+		p := &client.upload
+		switch {
+		case p.refused:
+			ctx.SetStatusCode(BadRequest.Status())
+			refuse(ctx, BadRequest)
+			ctx.SetConnectionClose()
+			return
+		case most > 0:
+			if why, ok := u.Read(ctx, Sender{Most: most}); !ok {
+				ctx.SetStatusCode(why.Status())
+				refuse(ctx, why)
+				ctx.SetConnectionClose()
+				client.lingers.Store(p.pending)
+				return
+			}
+		}
+		handler(ctx)
+		if p.pending {
+			// What follows is the body of this request and must not become the next.
+			ctx.SetConnectionClose()
+			client.lingers.Store(true)
+		}
+	}
+}
+
+// BodyPending says that ctx's request has a large body that was not read yet.
+func BodyPending(ctx *fasthttp.RequestCtx) bool { return ClientOf(ctx.Conn()).upload.pending }
+
+// Read reads the body of ctx's request into memory, when that has not happened
+// yet; without ok it is the client's to know why not, and the connection ends.
+func (u *Uploads) Read(ctx *fasthttp.RequestCtx, from Sender) (why Refusal, ok bool) {
+	p := &ClientOf(ctx.Conn()).upload
+	if !p.pending {
+		if len(ctx.Request.Body()) > from.Most {
+			return LargeBody, false
+		}
+		return 0, true
+	}
+	if p.length > from.Most {
+		return LargeBody, false
+	}
+	if p.chunked {
+		from.Most = min(from.Most, maxChunkedBody)
+	}
+	p.of, p.from = u, from
+	if why, ok = p.receive(ctx); !ok {
+		p.free()
+		// A sender that is too slow, or gone, need not be told more.
+		p.pending = why != SlowRequest && why != BadRequest
+		ctx.SetConnectionClose()
+		return why, false
+	}
+	p.pending = false
+	ctx.Request.SetBodyRaw(p.block.b)
+	ctx.Request.Header.SetContentLength(len(p.block.b))
+	return 0, true
+}
+
+// receive reads until the body is complete.
+func (p *upload) receive(ctx *fasthttp.RequestCtx) (why Refusal, ok bool) {
+	if why, ok = p.of.fits(p, int64(p.length)); !ok {
+		return why, false
+	}
+	begun := ctx.Request.Body()
+	if why, ok = p.grow(max(p.first(), len(begun))); !ok {
+		return why, false
+	}
+	p.block.b = append(p.block.b, begun...)
+
+	conn := ctx.Conn()
+	w, client := wireOf(conn), ClientOf(conn)
+	began, most := time.Now(), client.read.want
+	var framing chunks
+	for got := len(begun); ; {
+		if p.chunked && !p.unchunk(&framing, got, w) {
+			return BadRequest, false
+		}
+		b := p.block.b
+		switch {
+		case p.chunked && len(b) > p.from.Most:
+			return LargeBody, false
+		case framing.done || !p.chunked && len(b) == p.length:
+			return p.of.count(p, int64(len(b))-p.counted)
+		case len(b) == cap(b):
+			if why, ok = p.grow(p.next()); !ok {
+				return why, false
+			}
+			b = p.block.b
+		}
+		end := cap(b)
+		if !p.chunked {
+			end = min(end, p.length)
+		}
+		limit := began.Add(uploadPatience + time.Duration(len(b))*time.Second/minUploadRate)
+		if !most.IsZero() && most.Before(limit) {
+			limit = most
+		}
+		_ = client.SetReadDeadline(limit)
+		n, err := conn.Read(b[len(b):end])
+		w.at += n
+		p.block.b, got = b[:len(b)+n], n
+		if err != nil && n == 0 {
+			if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+				return SlowRequest, false
+			}
+			return BadRequest, false
+		}
+	}
+}
+
+// unchunk takes the framing off the last n bytes. What stands behind the end of
+// a chunked body is the next request.
+func (p *upload) unchunk(framing *chunks, n int, w *wire) bool {
+	b := p.block.b
+	from := len(b) - n
+	k, rest, err := framing.decode(b[from:])
+	if len(rest) > 0 {
+		w.again = append(append([]byte(nil), rest...), w.again...)
+	}
+	p.block.b = b[:from+k]
+	return err == nil
+}
+
+// first is the room that a body gets to begin with, so that the last of its
+// blocks has its own length.
+func (p *upload) first() int {
+	if p.chunked {
+		return firstBlock
+	}
+	n := p.length
+	for n > firstBlock {
+		n = (n + uploadGrowth - 1) / uploadGrowth
+	}
+	return n
+}
+
+// next is the room that comes after what is full.
+func (p *upload) next() int {
+	most := p.length
+	if p.chunked {
+		most = p.from.Most + smallBody
+	}
+	return min(cap(p.block.b)*uploadGrowth, most)
+}
+
+// grow gives the body a block of n bytes when there is room for it.
+func (p *upload) grow(n int) (why Refusal, ok bool) {
+	if why, ok = p.of.count(p, int64(n)-p.counted); !ok {
+		return why, false
+	}
+	b := newBlock(n)
+	if p.block != nil {
+		b.b = append(b.b, p.block.b...)
+		p.block.free()
+	}
+	p.block = b
+	return 0, true
+}
+
+// free gives back what the body had. Nobody may look at it any more.
+func (p *upload) free() {
+	if p.block != nil {
+		p.block.free()
+	}
+	p.drop()
+}
+
+// drop gives back the room of a body that somebody may still look at.
+func (p *upload) drop() {
+	if p.counted != 0 {
+		p.of.count(p, -p.counted)
+	}
+	*p = upload{}
+}
+
+// count takes n more bytes of room for an upload, or gives them back.
+func (u *Uploads) count(p *upload, n int64) (why Refusal, ok bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if why, ok = u.room(p, n); !ok {
+		return why, false
+	}
+	p.counted += n
+	u.used += n
+	add(u.accounts, p.from.Account, n)
+	add(u.addresses, p.from.Address, n)
+	return 0, true
+}
+
+// fits says whether there is room as it stands for n bytes: who would be refused
+// later is refused before sending them. It takes none of it.
+func (u *Uploads) fits(p *upload, n int64) (why Refusal, ok bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.room(p, n)
+}
+
+// room is the rule, under u.mu. One body always fits into the share of a sender
+// that has no other.
+func (u *Uploads) room(p *upload, n int64) (why Refusal, ok bool) {
+	if u.most == 0 || n <= 0 {
+		return 0, true
+	}
+	share := func(part int64) int64 { return max(u.most/part, int64(p.from.Most)+smallBody) }
+	switch {
+	case u.used+n > u.most:
+		return ServerIsFull, false
+	case p.from.Account != "" && u.accounts[p.from.Account]+n > share(accountShare),
+		p.from.Address.IsValid() && u.addresses[p.from.Address]+n > share(addressShare):
+		return SenderIsFull, false
+	}
+	return 0, true
+}
+
+// add keeps no zeros, so that the map is as large as what is under way.
+func add[K comparable](m map[K]int64, k K, n int64) {
+	if n += m[k]; n == 0 {
+		delete(m, k)
+		return
+	}
+	m[k] = n
+}
+
+// state is told when a connection goes idle or closes: its response is written.
+// A hijacked one goes on writing it elsewhere.
+func (u *Uploads) state(c net.Conn, s fasthttp.ConnState) {
+	switch s {
+	case fasthttp.StateIdle, fasthttp.StateClosed:
+		ClientOf(c).upload.free()
+	case fasthttp.StateHijacked:
+		ClientOf(c).upload.drop()
+	}
+}

@@ -1,0 +1,144 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/tls"
+	"unsafe"
+
+	"github.com/valyala/fasthttp"
+)
+
+// wire knows how far the requests of a connection have used what was read from
+// it. The server reads ahead into a buffer of its own that nobody else can see;
+// what of a body stands there already must be known to read the rest of it.
+type wire struct {
+	window []byte  // what the last read gave
+	before [4]byte // the bytes in front of it
+	last   [4]byte // its own last ones
+	at     int     // where in window the next request begins, or the rest of this one's body; below 0: in an earlier read, beyond its end: in a later one
+	again  []byte  // read beyond the end of a chunked body: the next request
+}
+
+// note is told of each read.
+func (w *wire) note(p []byte) {
+	w.at -= len(w.window)
+	w.window, w.before = p, w.last
+	if n := len(p); n >= len(w.last) {
+		copy(w.last[:], p[n-len(w.last):])
+	} else {
+		copy(w.last[:], w.last[n:])
+		copy(w.last[len(w.last)-n:], p)
+	}
+}
+
+// replay gives what was read too far, before anything new.
+func (w *wire) replay(p []byte) (n int) {
+	if len(w.again) > 0 {
+		n = copy(p, w.again)
+		w.again = w.again[n:]
+		w.note(p[:n])
+	}
+	return n
+}
+
+func (w *wire) wired() *wire { return w }
+
+// byteAt is a byte of the window or of the four in front of it.
+func (w *wire) byteAt(i int) byte {
+	if i >= 0 {
+		return w.window[i]
+	}
+	return w.before[len(w.before)+i]
+}
+
+// head takes a request's head of n bytes. rest is how many bytes stand behind it
+// already. It fails unless the head ends there with an empty line, so that a
+// mistake about its length can never shift what follows.
+func (w *wire) head(n int) (rest int, ok bool) {
+	for w.at >= 0 && w.at+1 < len(w.window) && w.window[w.at] == '\r' && w.window[w.at+1] == '\n' {
+		w.at += 2 // RFC 9112 2.2: an empty line before the request
+	}
+	end := w.at + n
+	if n < 4 || end < 1 || end > len(w.window) {
+		return 0, false
+	}
+	for i, c := range [...]byte{'\n', '\r', '\n', '\r'} {
+		if w.byteAt(end-1-i) != c {
+			return 0, false
+		}
+	}
+	w.at = end
+	return len(w.window) - end, true
+}
+
+// tlsClient is a client's connection with TLS on a ClientConn.
+type tlsClient struct {
+	*tls.Conn
+	wire
+}
+
+func (c *tlsClient) Read(p []byte) (int, error) {
+	if n := c.replay(p); n > 0 {
+		return n, nil
+	}
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.note(p[:n])
+	}
+	return n, err
+}
+
+// requestOf is the request whose head the server has just read. It gives the
+// head, which stands inside its RequestCtx, and nothing that leads there.
+func requestOf(h *fasthttp.RequestHeader) *fasthttp.RequestCtx {
+	const at = unsafe.Offsetof(fasthttp.RequestCtx{}.Request) + unsafe.Offsetof(fasthttp.Request{}.Header)
+	return (*fasthttp.RequestCtx)(unsafe.Add(unsafe.Pointer(h), -int(at)))
+}
+
+// headLen is how many bytes a head had on the wire when all its lines end as
+// they should; wire.head finds out whether they did.
+func headLen(h *fasthttp.RequestHeader) int {
+	lines := len(h.RawHeaders())
+	if lines == 0 {
+		lines = len("\r\n")
+	}
+	return len(h.Method()) + len(h.RequestURI()) + len(h.Protocol()) + len("  \r\n") + lines
+}
+
+// strict says whether there is one way only to read the head lines in raw. What
+// a proxy in front could read differently (where a line or the body ends, whose
+// key it is) is refused, not resolved: the server underneath takes bare line
+// feeds, folded lines, a length beside a coding and the first of two keys.
+func strict(h *fasthttp.RequestHeader) bool {
+	keys, framings := 0, 0
+	for raw := h.RawHeaders(); len(raw) > 2; {
+		n := bytes.IndexByte(raw, '\n')
+		if n < 2 || raw[n-1] != '\r' {
+			return false
+		}
+		line := raw[:n-1]
+		raw = raw[n+1:]
+		colon := bytes.IndexByte(line, ':')
+		if colon < 1 || bytes.IndexByte(line[:colon], ' ') >= 0 { // other bytes that are no token's are refused underneath
+			return false
+		}
+		switch name := line[:colon]; len(name) {
+		case len("Authorization"):
+			if fold(name, "authorization") {
+				keys++
+			}
+		case len("Content-Length"):
+			if fold(name, "content-length") {
+				framings++
+			}
+		case len("Transfer-Encoding"):
+			if fold(name, "transfer-encoding") {
+				framings++
+				if !fold(bytes.Trim(line[colon+1:], " \t"), "chunked") {
+					return false
+				}
+			}
+		}
+	}
+	return keys <= 1 && framings <= 1 && (len(h.Host()) > 0 || !h.IsHTTP11())
+}
