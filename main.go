@@ -491,7 +491,7 @@ Ends with status 1 when something does not add up.`,
 				}
 				rows := [][]string{
 					{"accounts", fmt.Sprint(r.Accounts)}, {"requests", fmt.Sprint(r.Requests)},
-					{"charged", r.Charged.String()}, {"shortfall", r.Shortfall.String()}, {"faults", fmt.Sprint(len(r.Faults))},
+					{"charged", r.Charged.String()}, {"shortfall", r.Shortfall.String()}, {"debt", r.Debt.String()}, {"faults", fmt.Sprint(len(r.Faults))},
 				}
 				if err := f.print(cmd, r, "", rows); err != nil {
 					return err
@@ -597,7 +597,8 @@ func accountCommand() *cobra.Command {
 
 	list := &cobra.Command{
 		Use: "list", Short: "List accounts with their balances", Args: cobra.NoArgs,
-		Long: `Lists accounts with what they can spend, what open requests have set aside (HELD) and what they have spent.
+		Long: `Lists accounts with what they can spend, what open requests have set aside (HELD), what they have spent,
+and what they owe for requests that cost more than could be charged (DEBT): the next credit pays it first, and until then nothing is sold.
 On a shared store LEASED is what nodes have taken to spend from, what they set aside included, in all currencies together;
 the columns before it are what is left beside that. --json has it by currency.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -608,9 +609,9 @@ the columns before it are what is left beside that. --json has it by currency.`,
 				}
 				rows := make([][]string, len(accounts))
 				for i, a := range accounts {
-					rows[i] = []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(), a.Bundled.String(), a.Leased.Total().String(), a.Held.String(), a.Spent.String()}
+					rows[i] = []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(), a.Bundled.String(), a.Leased.Total().String(), a.Held.String(), a.Spent.String(), a.Debt.String()}
 				}
-				return f.print(cmd, accounts, "NAME ID USD DIEM DAILY BUNDLED LEASED HELD SPENT", rows)
+				return f.print(cmd, accounts, "NAME ID USD DIEM DAILY BUNDLED LEASED HELD SPENT DEBT", rows)
 			})
 		},
 	}

@@ -28,6 +28,7 @@ type AccountState struct {
 	slot    int32 // of the first model that it used, whose window stands here
 	first   window
 	ledger  *Ledger
+	debt    Nano // owed, on an embedded store; see debt.go
 
 	refill  Nano              // DIEM that a new day begins with
 	later   map[int32]dayDIEM // days that have begun before, when the clock was ahead; mostly nil
@@ -38,7 +39,7 @@ type AccountState struct {
 	Name    string
 	credits *creditHours // nil: none were ever counted
 	deletes bool         // keys; guarded by registry.mu
-	_       [95]byte     // up to a size that begins with a pair of cache lines
+	_       [87]byte     // up to a size that begins with a pair of cache lines
 }
 
 // Number tells the account from all others of this process; it is never 0.
@@ -71,6 +72,9 @@ func (a *AccountState) roll(day int32) {
 	a.avail[inDIEM] = diem
 	a.stale += a.held[inDIEM]
 	a.held[inDIEM] = 0
+	if a.owes() {
+		a.pay(a.ledger.now())
+	}
 }
 
 // window gives the account's window of a model; nil for a slot below 0. It is
@@ -124,9 +128,10 @@ func (a *AccountState) giveBack(h *Hold) {
 }
 
 // charge takes cost out of what h holds, and what it holds too little from the
-// balance. What neither covers is the shortfall.
-func (a *AccountState) charge(h *Hold, cost Nano) (charged parts, shortfall Nano) {
-	charged = h.parts.take(cost)
+// balance, as far as the key's limits go. What that does not cover is owed.
+func (a *AccountState) charge(h *Hold, cost Nano) (charged parts, owed Nano) {
+	charged = h.chargeable(cost)
+	h.parts.sub(&charged)
 	if h.day == a.day {
 		a.held.sub(&charged)
 	} else {
@@ -139,19 +144,19 @@ func (a *AccountState) charge(h *Hold, cost Nano) (charged parts, shortfall Nano
 		a.spent.add(&charged)
 		return charged, 0
 	}
-	// The request that crosses a key's limit completes (addendum 19.2), so only
-	// the balance bounds what it overran. The charge is booked in the day of
-	// the hold; the DIEM of another day have nothing to do with it.
+	// The charge is booked in the day of the hold; the DIEM of another day have
+	// nothing to do with it.
 	free := a.avail
 	if h.day != a.day {
 		free[inDIEM] = 0
 	}
-	more := free.take(rest)
+	diem, usd := h.key.use.roomFor(h)
+	more, _ := a.divide(&free, diem, usd, rest, 1)
 	a.avail.sub(&more)
 	h.key.use.count(&more, 1, h)
 	charged.add(&more)
 	a.spent.add(&charged)
-	return charged, cost - charged.total()
+	return charged, max(0, min(cost-charged.total(), maxDebt-a.owed()))
 }
 
 // link puts h into the ring of open holds, which is how a recount finds them
@@ -188,7 +193,7 @@ type Account struct {
 
 // AccountInfo is an account with its money. Balances are what is spendable
 // now, Held what open holds have set aside, Spent what was charged since the
-// account exists, in all currencies together.
+// account exists, in all currencies together, what was paid of its debt included.
 //
 // On a shared store balances are what is leased to no node, and Leased is what
 // nodes have taken to spend from: what their open holds set aside and what they
@@ -200,6 +205,7 @@ type AccountInfo struct {
 	USD, DIEM, Bundled Nano
 	Leased             Leased
 	Held, Spent        Nano
+	Debt               Nano // owed for requests that cost more than could be charged
 }
 
 // Leased is the money of an account that is at the nodes of a shared store.
@@ -224,13 +230,14 @@ type accountInfoJSON struct {
 	Leased    leasedJSON `json:"leased"`
 	Held      amount     `json:"held"`
 	Spent     amount     `json:"spent"`
+	Debt      amount     `json:"debt"`
 }
 
 // MarshalJSON writes amounts as decimal strings.
 func (a AccountInfo) MarshalJSON() ([]byte, error) {
 	return json.Marshal(accountInfoJSON{
 		a.Account, a.CreatedAt, amount(a.Allowance), amount(a.USD), amount(a.DIEM), amount(a.Bundled),
-		leasedJSON{amount(a.Leased.USD), amount(a.Leased.DIEM), amount(a.Leased.Bundled)}, amount(a.Held), amount(a.Spent),
+		leasedJSON{amount(a.Leased.USD), amount(a.Leased.DIEM), amount(a.Leased.Bundled)}, amount(a.Held), amount(a.Spent), amount(a.Debt),
 	})
 }
 
@@ -239,6 +246,6 @@ func (a *AccountInfo) UnmarshalJSON(b []byte) error {
 	var v accountInfoJSON
 	err := json.Unmarshal(b, &v)
 	*a = AccountInfo{v.Account, v.CreatedAt, Nano(v.Allowance), Nano(v.USD), Nano(v.DIEM), Nano(v.Bundled),
-		Leased{Nano(v.Leased.USD), Nano(v.Leased.DIEM), Nano(v.Leased.Bundled)}, Nano(v.Held), Nano(v.Spent)}
+		Leased{Nano(v.Leased.USD), Nano(v.Leased.DIEM), Nano(v.Leased.Bundled)}, Nano(v.Held), Nano(v.Spent), Nano(v.Debt)}
 	return err
 }

@@ -40,6 +40,7 @@ const (
 	StoreAway                      // the shared store does not answer, and this node has leased too little
 	NodeFenced                     // another process goes on as this node
 	RateCredits                    // too many blockchain credits in 24 hours
+	InDebt                         // the account owes for earlier requests
 )
 
 // Denial is the answer of Admit; its zero value means admitted.
@@ -51,6 +52,7 @@ type Denial struct {
 	Allowed    int64 // units of the limit a window
 	Remaining  int64
 	Reset      time.Time
+	Owed       Nano // of InDebt, in USD
 }
 
 // Scopes of a limit (addendum 3.6, x-ratelimit-type).
@@ -103,6 +105,13 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	acct.roll(day)
 	day = acct.day
 	k.use.roll(day)
+	if a.Hold > 0 && acct.owes() {
+		acct.pay(a.NowNs)
+		if owed := acct.owed(); owed > 0 {
+			acct.mu.Unlock()
+			return Denial{Code: InDebt, Owed: owed}, acct.lease != nil && !final
+		}
+	}
 	var model *window
 	if a.Rate != nil {
 		model = acct.window(a.Slot)
@@ -157,7 +166,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	if counted {
 		acct.credits.commit(h, a.Credits)
 	}
-	h.parts, h.period = parts{}, k.use.quota.period
+	h.parts, h.beyond, h.period = parts{}, 0, k.use.quota.period
 	acct.give(h, &take)
 	acct.link(h)
 	h.state.Store(holdOpen)

@@ -83,6 +83,9 @@ func (l *Ledger) setAllowance(a *AccountState, daily Nano) error {
 	}
 	a.refill = daily
 	a.avail[inDIEM] += after.avail[inDIEM] - before.avail[inDIEM]
+	if a.owes() {
+		a.pay(l.now())
+	}
 	return nil
 }
 

@@ -15,7 +15,8 @@ type Report struct {
 	OpenHolds int      `json:"openHolds"`
 	Requests  int64    `json:"requests"` // whose detail is in the store
 	Charged   Nano     `json:"-"`
-	Shortfall Nano     `json:"-"`
+	Shortfall Nano     `json:"-"` // delivered and not charged
+	Debt      Nano     `json:"-"` // of it, what is owed still
 	Faults    []string `json:"faults"`
 }
 
@@ -26,7 +27,8 @@ func (r Report) MarshalJSON() ([]byte, error) {
 		plain
 		Charged   amount `json:"charged"`
 		Shortfall amount `json:"shortfall"`
-	}{plain(r), amount(r.Charged), amount(r.Shortfall)})
+		Debt      amount `json:"debt"`
+	}{plain(r), amount(r.Charged), amount(r.Shortfall), amount(r.Debt)})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -36,10 +38,11 @@ func (r *Report) UnmarshalJSON(b []byte) error {
 		plain
 		Charged   amount `json:"charged"`
 		Shortfall amount `json:"shortfall"`
+		Debt      amount `json:"debt"`
 	}
 	err := json.Unmarshal(b, &v)
 	*r = Report(v.plain)
-	r.Charged, r.Shortfall = Nano(v.Charged), Nano(v.Shortfall)
+	r.Charged, r.Shortfall, r.Debt = Nano(v.Charged), Nano(v.Shortfall), Nano(v.Debt)
 	return err
 }
 
@@ -64,7 +67,8 @@ type recount struct {
 func (r *recount) report() Report {
 	report := Report{Accounts: len(r.accounts), Requests: r.requests, Charged: r.charged, Faults: r.faults}
 	for no, c := range r.accounts {
-		report.Shortfall += c.short + c.late.total()
+		report.Shortfall += c.short + c.late.total() + c.incurred
+		report.Debt += c.incurred - c.paid
 		c.compare(no, &report, !r.detailBehind)
 	}
 	return report
@@ -77,6 +81,11 @@ type accountCount struct {
 	detail                  parts // by single requests
 	late                    parts // of daily, what the house paid: its lease had been taken back
 	short, detailShort      Nano
+	incurred, paid          Nano  // debt by its row
+	owed, corrected         Nano  // the same by postings: of charges, and of corrections
+	detailOwed              Nano  // of single requests
+	paidOff                 Nano  // by postings to the debt
+	repaid                  parts // by postings to the balance
 	dailyPrint, detailPrint usagePrint
 	dailyCount, detailCount int64
 	credited, granted       parts
@@ -146,8 +155,9 @@ func (l *Ledger) Audit() (Report, error) {
 		}
 	}
 	report.OpenHolds = open
-	if s := l.Stats(); s.OpenHolds != open || s.Held != held || s.Shortfall != report.Shortfall {
-		report.fault("figures: %d open holds with %s and shortfall %s, counted %d with %s and %s", s.OpenHolds, s.Held, s.Shortfall, open, held, report.Shortfall)
+	if s := l.Stats(); s.OpenHolds != open || s.Held != held || s.Shortfall != report.Shortfall || s.Debt != report.Debt {
+		report.fault("figures: %d open holds with %s, shortfall %s and debt %s, counted %d with %s, %s and %s",
+			s.OpenHolds, s.Held, s.Shortfall, s.Debt, open, held, report.Shortfall, report.Debt)
 	}
 	return report, nil
 }
@@ -189,9 +199,19 @@ func (l *Ledger) countStore() (*recount, error) {
 // Without detail the single requests are left out: some are not written yet.
 func (c *accountCount) compare(no uint32, r *Report, detail bool) {
 	paid := c.spent
+	paid.sub(&c.repaid)
+	if paid != c.posted {
+		r.fault("account %d: spent %v by balances; %v on requests and %v on debt by postings", no, c.spent, c.posted, c.repaid)
+	}
 	paid.add(&c.late)
-	if c.spent != c.posted || paid != c.daily {
-		r.fault("account %d: spent %v by balances, %v by postings, and late %v; %v by days", no, c.spent, c.posted, c.late, c.daily)
+	if paid != c.daily {
+		r.fault("account %d: spent %v by balances, %v of it on debt, and late %v; %v by days", no, c.spent, c.repaid, c.late, c.daily)
+	}
+	if c.incurred != c.owed+c.corrected || c.paid != c.paidOff || c.paid != c.repaid.total() {
+		r.fault("account %d: owed %s and paid %s of it; by postings %s for requests, %s by corrections, paid %s with %v", no, c.incurred, c.paid, c.owed, c.corrected, c.paidOff, c.repaid)
+	}
+	if detail && c.owed != c.detailOwed {
+		r.fault("account %d: %s became debt by postings, %s by requests", no, c.owed, c.detailOwed)
 	}
 	if detail && paid != c.detail {
 		r.fault("account %d: spent %v by balances and late %v, %v by requests", no, c.spent, c.late, c.detail)
@@ -241,6 +261,9 @@ func (a *AccountState) audit(c *accountCount, r *Report) (open int, held Nano) {
 		if a.avail[place] < 0 || a.held[place] < 0 || a.avail[place]+a.held[place] != stored {
 			r.fault("account %d: %s %s spendable and %s held in memory, %s in the store", a.no, currency, a.avail[place], a.held[place], stored)
 		}
+	}
+	if owed := c.incurred - c.paid; a.debt != owed {
+		r.fault("account %d: owes %s in memory, %s in the store", a.no, a.debt, owed)
 	}
 	if a.spent != c.spent {
 		r.fault("account %d: spent %v in memory, %v in the store", a.no, a.spent, c.spent)

@@ -11,6 +11,7 @@ type Balance struct {
 	DIEMAllocation     Nano // granted for this UTC day
 	HasDIEM            bool
 	CanConsume         bool     // it is enough to be admitted
+	Debt               Nano     // what it owes for earlier requests; until that is paid it cannot consume
 	Next               Currency // that the next request draws on; 0: none
 }
 
@@ -28,6 +29,9 @@ func (l *Ledger) Balance(k *Key) (Balance, error) {
 		}
 		// The allowance of a day stands in no bucket before something draws on it.
 		have[inDIEM] = b.DIEMAllocation
+		if err := r.row(sqlDebtOf, a.no).Scan(&b.Debt); err != nil {
+			return err
+		}
 		return r.each(func(rows *sql.Rows) error {
 			var c Currency
 			var granted, left Nano
@@ -45,7 +49,7 @@ func (l *Ledger) Balance(k *Key) (Balance, error) {
 	}
 	b.DIEM, b.Bundled, b.USD = have[inDIEM], have[inBundled], have[inUSD]
 	b.HasDIEM = b.DIEMAllocation > 0
-	b.CanConsume = have.total() > 0 && have.total() >= Nano(l.floor.Load())
+	b.CanConsume = b.Debt == 0 && have.total() > 0 && have.total() >= Nano(l.floor.Load())
 	for place, n := range have {
 		if n > 0 {
 			b.Next = spendOrder[place]

@@ -12,9 +12,12 @@ type batch struct {
 	first, last uint64 // sequences
 	sealed      bool   // handed to the store
 	nowUs       int64
+	day         int32 // UTC day when it was handed over
 	index       map[rollupKey]int32
 	rollups     []rollup
-	shortfall   map[uint32]Nano
+	shortfall   map[uint32]Nano // of records from before there was debt
+	debt        map[uint32]Nano // what accounts owe more
+	payments    map[paymentID]Nano
 	progress    map[uint64]record // open holds whose progress is not in the store yet
 	known       map[uint64]bool   // holds whose progress is in the store
 	resolved    []uint64          // of known
@@ -31,6 +34,13 @@ type rollup struct {
 	cells  [currencies]cell
 }
 
+// paymentID is money that debt was paid from; day is that of DIEM, else 0.
+type paymentID struct {
+	account uint32
+	place   int
+	day     int32
+}
+
 // cell is usage that one currency paid for, by line of the charge.
 type cell struct {
 	requests int64
@@ -43,7 +53,7 @@ type cell struct {
 const keepRollups = 4096
 
 func newBatch() *batch {
-	return &batch{index: map[rollupKey]int32{}, shortfall: map[uint32]Nano{}, progress: map[uint64]record{}, known: map[uint64]bool{}}
+	return &batch{index: map[rollupKey]int32{}, shortfall: map[uint32]Nano{}, debt: map[uint32]Nano{}, payments: map[paymentID]Nano{}, progress: map[uint64]record{}, known: map[uint64]bool{}}
 }
 
 // begin empties the batch for records after sequence last. What is known of
@@ -55,6 +65,8 @@ func (b *batch) begin(last uint64) {
 	}
 	clear(b.index)
 	clear(b.shortfall)
+	clear(b.debt)
+	clear(b.payments)
 	b.rollups = b.rollups[:0]
 	b.resolved = b.resolved[:0]
 }
@@ -71,6 +83,8 @@ func (b *batch) add(r *record) {
 		b.resolve(r.hold)
 	case recProgress:
 		b.progress[r.hold] = *r
+	case recPay:
+		b.pay(r)
 	}
 }
 
@@ -90,6 +104,22 @@ func (b *batch) charge(r *record) {
 	r.spread(&u.cells)
 	if r.shortfall > 0 {
 		b.shortfall[r.account] += r.shortfall
+	}
+	if r.debt > 0 {
+		b.debt[r.account] += r.debt
+	}
+}
+
+func (b *batch) pay(r *record) {
+	for place, n := range r.amounts {
+		if n == 0 {
+			continue
+		}
+		id := paymentID{account: r.account, place: place}
+		if place == inDIEM {
+			id.day = r.day
+		}
+		b.payments[id] += n
 	}
 }
 

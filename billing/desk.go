@@ -217,6 +217,9 @@ func (d *desk) finish() bool {
 		} else {
 			a.lease.granted(a, w, f)
 		}
+		if a.owes() {
+			a.pay(d.n.l.now())
+		}
 		a.mu.Unlock()
 	}
 	return true
@@ -249,6 +252,9 @@ func (d *desk) lookAll() bool {
 		a.mu.Lock()
 		a.roll(d.n.day.Load())
 		a.lease.know(a, f)
+		if a.owes() {
+			a.pay(d.n.l.now())
+		}
 		a.mu.Unlock()
 	}
 	return true

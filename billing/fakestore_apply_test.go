@@ -49,6 +49,7 @@ func (c *fakeConn) Apply(b *batch) error {
 		for _, sum := range b.shortfall {
 			c.db.short += sum
 		}
+		c.db.settleDebts(n, b)
 		for hold, r := range b.progress {
 			n.progress[hold] = r
 		}
@@ -137,7 +138,13 @@ func (c *fakeConn) ExpireDIEM(account uint32, day int32, _ int64) error {
 }
 
 func (c *fakeConn) Shortfall() (n Nano, err error) {
-	err = c.do("Shortfall", func() error { n = c.db.short; return nil })
+	err = c.do("Shortfall", func() error {
+		n = c.db.short
+		for _, d := range c.db.debts {
+			n += d.incurred
+		}
+		return nil
+	})
 	return n, err
 }
 
@@ -164,6 +171,11 @@ func (db *fakeStore) check() []string {
 			faults = append(faults, fmt.Sprintf("lease %+v is %d", id, n))
 		}
 	}
+	for account, d := range db.debts {
+		if d.paid < 0 || d.paid > d.incurred {
+			faults = append(faults, fmt.Sprintf("account %d owed %d and paid %d", account, d.incurred, d.paid))
+		}
+	}
 	for id, b := range db.buckets {
 		if b.granted != b.avail+b.escrow+b.spent+b.expired || min(b.avail, b.escrow, b.spent, b.expired) < 0 {
 			faults = append(faults, fmt.Sprintf("bucket %+v: %+v", id, *b))
@@ -173,4 +185,67 @@ func (db *fakeStore) check() []string {
 		}
 	}
 	return faults
+}
+
+func (c *fakeConn) Debt() (n Nano, err error) {
+	err = c.do("Debt", func() error { n = c.db.owed(); return nil })
+	return n, err
+}
+
+func (db *fakeStore) owed() (n Nano) {
+	for _, d := range db.debts {
+		n += d.incurred - d.paid
+	}
+	return n
+}
+
+func (db *fakeStore) debt(account uint32) Nano {
+	if d := db.debts[account]; d != nil {
+		return d.incurred - d.paid
+	}
+	return 0
+}
+
+// collect pays what an account owes from what is leased to nobody.
+func (db *fakeStore) collect(account uint32, day int32) {
+	for place := range currencies {
+		d := db.debts[account]
+		if d == nil || d.incurred == d.paid {
+			return
+		}
+		b := db.bucket(account, place, day)
+		n := min(b.avail, d.incurred-d.paid)
+		b.avail -= n
+		b.spent += n
+		if d.paid += n; n > 0 {
+			db.change(changeDebt, account, 0)
+		}
+	}
+}
+
+// settleDebts is what a batch does about debts.
+func (db *fakeStore) settleDebts(n *fakeNode, b *batch) {
+	for account, more := range b.debt {
+		if db.debts[account] == nil {
+			db.debts[account] = &fakeDebt{}
+		}
+		db.debts[account].incurred += more
+		db.change(changeDebt, account, 0)
+	}
+	for id, amount := range b.payments {
+		at := fakeBucket{id.account, id.place, id.day}
+		lease := fakeLease{at, n.no}
+		got := min(amount, db.leases[lease])
+		db.leases[lease] -= got
+		bucket := db.bucket(id.account, id.place, id.day)
+		bucket.escrow -= got
+		bucket.avail += got
+		db.collect(id.account, id.day)
+	}
+	for account := range b.debt {
+		db.collect(account, b.day)
+	}
+	for id := range b.payments {
+		db.collect(id.account, b.day)
+	}
 }

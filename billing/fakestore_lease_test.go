@@ -29,7 +29,7 @@ func (c *fakeConn) Beat(ttl time.Duration) (b beat, err error) {
 	err = c.as("Beat", func(n *fakeNode) error {
 		now := c.db.clock()
 		n.expiresUs = (now + int64(ttl)) / 1000
-		b = beat{nowUs: now / 1000, feed: uint64(len(c.db.changes))}
+		b = beat{nowUs: now / 1000, feed: uint64(len(c.db.changes)), debt: c.db.owed()}
 		reclaims = n.reclaims
 		for _, o := range c.db.nodes {
 			if o.expiresUs >= now/1000 && !o.left {
@@ -121,7 +121,17 @@ func (c *fakeConn) operate(call string, op uint64, wants []want, move func(at *N
 			c.db.fault("node %d: operation %d after %d", n.no, op, n.op)
 		}
 		for i := range wants {
+			if wants[i].key == 0 {
+				c.db.collect(wants[i].account, wants[i].day)
+			}
 			list = append(list, c.db.move(n.no, &wants[i], move))
+			if wants[i].key == 0 {
+				c.db.collect(wants[i].account, wants[i].day)
+				f := &list[i]
+				granted := f.granted
+				*f = c.db.funds(n.no, f.account, 0, f.day, 0)
+				f.granted = granted
+			}
 		}
 		n.op, n.answer = op, list
 		return nil
@@ -197,6 +207,7 @@ func (db *fakeStore) funds(node, account uint32, key int64, day, period int32) f
 			}
 			continue
 		}
+		f.debt = db.debt(account)
 		b := db.bucket(account, place, day)
 		f.avail[place] = b.avail
 		for id, n := range db.leases {

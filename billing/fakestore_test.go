@@ -26,6 +26,7 @@ type fakeStore struct {
 	nodes    []*fakeNode
 	changes  []change
 	charged  parts
+	debts    map[uint32]*fakeDebt
 	short    Nano
 	late     Nano // of short: charges that found no money
 	seen     map[string]bool
@@ -39,6 +40,8 @@ type fakeBucket struct {
 }
 
 type fakeMoney struct{ granted, avail, escrow, spent, expired Nano }
+
+type fakeDebt struct{ incurred, paid Nano }
 
 type fakeLease struct {
 	fakeBucket
@@ -70,7 +73,7 @@ type fakeNode struct {
 func newFakeStore(clock func() int64) *fakeStore {
 	return &fakeStore{
 		clock: clock, refs: map[string]bool{}, daily: map[uint32]Nano{}, buckets: map[fakeBucket]*fakeMoney{}, leases: map[fakeLease]Nano{},
-		quotas: map[fakeQuota]Nano{}, used: map[fakeUse]Nano{}, seen: map[string]bool{},
+		quotas: map[fakeQuota]Nano{}, debts: map[uint32]*fakeDebt{}, used: map[fakeUse]Nano{}, seen: map[string]bool{},
 	}
 }
 
@@ -170,6 +173,7 @@ func (db *fakeStore) account(no uint32, day int32) *accountRow {
 		b := db.bucket(no, i, day)
 		row.avail[i], row.leased[i] = b.avail, b.escrow
 	}
+	row.debt = db.debt(no)
 	for id, b := range db.buckets {
 		if id.account == no {
 			row.spent[id.place] += b.spent
@@ -215,6 +219,7 @@ func (c *fakeConn) Credit(p *credit) (applied bool, err error) {
 		b := c.db.bucket(p.account, p.currency.place(), p.day)
 		b.granted += p.amount
 		b.avail += p.amount
+		c.db.collect(p.account, p.day)
 		c.db.change(changeCredit, p.account, 0)
 		return nil
 	})
@@ -301,6 +306,7 @@ func (c *fakeConn) SetAllowance(account uint32, daily Nano, day int32, _ int64) 
 	return c.do("SetAllowance", func() error {
 		c.db.daily[account] = daily
 		c.db.bucket(account, inDIEM, day)
+		c.db.collect(account, day)
 		c.db.change(changeAllowance, account, 0)
 		return nil
 	})

@@ -35,7 +35,7 @@ func (n *node) changed(c *change) error {
 		return n.reloadKey(c.key)
 	case changeRecall:
 		n.recalled(c.account)
-	case changeAccount, changeCredit, changeAllowance:
+	case changeAccount, changeCredit, changeAllowance, changeDebt:
 		a := n.l.loaded(c.account)
 		if a == nil {
 			return nil

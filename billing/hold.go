@@ -21,6 +21,7 @@ type Hold struct {
 	day        int32  // whose DIEM and period it draws on
 	regime     uint32 // of the key when it was admitted
 	period     int32  // of the key's limits then
+	beyond     Nano   // of parts, what the key's limits were not asked for, see extend
 	slot       int    // of the rate windows
 	booked     int    // whose usage it becomes
 	openedNs   int64
@@ -115,6 +116,11 @@ func (h *Hold) extend(more Nano) bool {
 		return false
 	}
 	a.give(h, &take)
+	if u := h.key.use; !u.counts(h) && u.mostUSD != maxCredit {
+		// It belongs to a period that is over, and nobody knows what is left of
+		// that: what this pays for is charged as debt, which no limit counts.
+		h.beyond += more
+	}
 	if a.lease != nil {
 		a.lease.took(a, more)
 	}
@@ -136,7 +142,7 @@ func (a *AccountState) allotMore(h *Hold, more Nano) (parts, bool) {
 		return parts{}, false
 	}
 	u := h.key.use
-	if _, usd := u.room(); u.kind.number(h.day) == u.quota.period && h.regime == u.regime && usd < more {
+	if _, usd := u.room(); u.counts(h) && usd < more {
 		return parts{}, false
 	}
 	return take, true
@@ -154,12 +160,22 @@ func (h *Hold) Progress(cost Nano, u Usage) {
 	if h.state.Load() != holdOpen {
 		return
 	}
-	held := h.parts
 	rec := h.record(recProgress, &Settlement{Usage: u, NowNs: h.ledger.now(), Flags: FlagIncomplete | FlagEstimated})
-	rec.amounts = held.take(cost)
-	rec.shortfall = max(0, cost-rec.amounts.total())
+	h.foresee(&rec, cost)
 	// Without room in the journal the request is voided after a crash instead.
 	_ = h.ledger.journal.append(&rec, 0)
+}
+
+// foresee puts what would be charged and owed now into a record.
+func (h *Hold) foresee(r *record, cost Nano) {
+	r.amounts = h.chargeable(cost)
+	r.debt = max(0, min(cost-r.amounts.total(), maxDebt-h.key.Account.owed()))
+}
+
+// chargeable is what of cost is paid by what is held.
+func (h *Hold) chargeable(cost Nano) parts {
+	held := h.parts
+	return held.take(min(cost, held.total()-h.beyond))
 }
 
 // prepare records the charge of a keyed request that is about to be kept. A
@@ -171,9 +187,8 @@ func (h *Hold) prepare(s *Settlement) {
 	}
 	l, a := h.ledger, h.key.Account
 	a.mu.Lock()
-	held := h.parts
 	rec := h.record(recProgress, s)
-	rec.amounts = held.take(max(0, s.Cost))
+	h.foresee(&rec, max(0, s.Cost))
 	// Without room in the journal the request is not charged after a crash.
 	err := l.journal.append(&rec, 0)
 	a.mu.Unlock()
@@ -183,9 +198,10 @@ func (h *Hold) prepare(s *Settlement) {
 }
 
 // Settle charges the request. What it cost beyond its hold comes from the
-// account's balance; what that does not cover is not charged and returned as
-// the shortfall. A hold that is resolved already stays as it is.
-func (h *Hold) Settle(s Settlement) (charged, shortfall Nano) {
+// account's balance, as far as the key's limits go; what that does not cover
+// the account owes from now on (debt.go). A hold that is resolved already stays
+// as it is.
+func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 	if !h.state.CompareAndSwap(holdOpen, holdSettled) {
 		h.again()
 		return 0, 0
@@ -196,13 +212,20 @@ func (h *Hold) Settle(s Settlement) (charged, shortfall Nano) {
 	}
 	a.mu.Lock()
 	a.roll(l.day(s.NowNs))
+	h.key.use.roll(a.day)
 	held := h.parts.total()
 	rec := h.record(recSettle, &s)
-	rec.amounts, rec.shortfall = a.charge(h, max(0, s.Cost))
+	rec.amounts, rec.debt = a.charge(h, max(0, s.Cost))
 	a.giveBack(h)
 	h.resolve(a, s.NowNs, s.Tokens, s.Credits)
 	err := l.journal.append(&rec, -held)
 	a.lastSeq = rec.seq
+	if rec.debt > 0 && err == nil {
+		a.owe(&rec)
+	}
+	if a.owes() {
+		a.pay(s.NowNs)
+	}
 	a.mu.Unlock()
 	if err != nil {
 		l.unrecorded(err)
@@ -210,10 +233,7 @@ func (h *Hold) Settle(s Settlement) (charged, shortfall Nano) {
 	if l.journal.power {
 		l.journal.wait(rec.seq)
 	}
-	if rec.shortfall > 0 {
-		l.shortfall.Add(int64(rec.shortfall))
-	}
-	return rec.amounts.total(), rec.shortfall
+	return rec.amounts.total(), rec.debt
 }
 
 // Void ends the hold without a charge.
@@ -230,6 +250,9 @@ func (h *Hold) Void(nowNs int64) {
 	h.resolve(a, nowNs, 0, 0)
 	rec := record{kind: recVoid, timeNs: nowNs, hold: h.id, account: a.no}
 	err := l.journal.append(&rec, -held)
+	if a.owes() {
+		a.pay(nowNs)
+	}
 	a.mu.Unlock()
 	if err != nil {
 		l.unrecorded(err)

@@ -177,7 +177,7 @@ func TestSettleAndVoidRace(t *testing.T) {
 }
 
 // "An answer came to more than was held, and my balance went below zero."
-func TestOverrunTakesTheRestAndBooksTheShortfall(t *testing.T) {
+func TestOverrunTakesTheRestAndOwesTheShortfall(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 3*usd)
 	k, _ := f.key("a")

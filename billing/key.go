@@ -207,7 +207,7 @@ func (u *keyUse) roll(day int32) {
 // count adds what h now uses, or with a negative sign uses no longer. Amounts
 // of a hold from an earlier period belong to that one.
 func (u *keyUse) count(p *parts, sign Nano, h *Hold) {
-	if u.kind.number(h.day) != u.quota.period || h.regime != u.regime {
+	if !u.counts(h) {
 		if u.lease != nil && sign < 0 {
 			u.lease.late(p, h)
 		}
@@ -215,6 +215,28 @@ func (u *keyUse) count(p *parts, sign Nano, h *Hold) {
 	}
 	u.quota.diem += sign * p[inDIEM]
 	u.quota.usd += sign * (p[inBundled] + p[inUSD])
+}
+
+// counts says whether what h takes counts in the period and under the limits
+// that are in force now.
+func (u *keyUse) counts(h *Hold) bool {
+	return u.kind.number(h.day) == u.quota.period && h.regime == u.regime
+}
+
+// roomFor is what the limits leave for what h costs beyond what it holds.
+// Nobody knows what is left of those of a period that is over: nothing, then.
+func (u *keyUse) roomFor(h *Hold) (diem, usd Nano) {
+	if u.counts(h) {
+		return u.room()
+	}
+	diem, usd = maxCredit, maxCredit
+	if u.mostDIEM != maxCredit {
+		diem = 0
+	}
+	if u.mostUSD != maxCredit {
+		usd = 0
+	}
+	return diem, usd
 }
 
 // room is what the limits leave in this period.

@@ -24,7 +24,9 @@ type lease struct {
 	giveAmount Nano // how much goes back; giveAll: what is free
 	looking    bool // in the desk's queue for a look
 	recalledNs int64
-	ownRecalls int // not yet seen in the feed
+	ownRecalls int        // not yet seen in the feed
+	debt       Nano       // of the account in the store, as last heard
+	marks      []debtMark // oldest first
 
 	listed   bool // in node.desk.active
 	touched  bool // since windowNs
@@ -321,6 +323,9 @@ func (u *keyUse) granted(f *funds) {
 
 // know takes over what the store says about the rest.
 func (s *lease) know(a *AccountState, f *funds) {
+	if f.key == 0 {
+		s.debt = f.debt
+	}
 	if f.key != 0 {
 		for _, u := range s.limited {
 			if u.lease.key == f.key && f.period == u.quota.period {

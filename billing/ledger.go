@@ -62,7 +62,8 @@ type Ledger struct {
 	keyBudgets     budgets      // of keys
 	addressBudgets budgets      // of those who try secrets
 	failures       atomic.Bool  // some failure has been noted; until then no budget needs a look
-	shortfall      atomic.Int64 // Nano, since the ledger exists
+	shortfall      atomic.Int64 // Nano that became debt, since the ledger exists
+	debt           atomic.Int64 // Nano that all accounts owe, on an embedded store
 	twice          atomic.Int64 // holds that were resolved a second time
 	leaked         atomic.Int64 // holds that were forgotten and voided
 	lost           atomic.Int64 // settlements that could not be written
@@ -383,7 +384,8 @@ func (l *Ledger) Idempotency() *Idempotency { return l.keyed }
 type Stats struct {
 	OpenHolds  int
 	Held       Nano  // by open holds
-	Shortfall  Nano  // delivered but not paid for, since the ledger exists
+	Shortfall  Nano  // delivered and not charged, but owed, since the ledger exists
+	Debt       Nano  // of it, what is owed still
 	JournalLag int64 // records that balances in the store do not have yet
 	UsageLag   int64 // records whose detail is not written yet
 	Twice      int64 // second resolves of a hold, which changed nothing
@@ -405,7 +407,9 @@ func (l *Ledger) Stats() Stats {
 	s.JournalLag = int64(seq - l.project.ledgerSeq.Load())
 	s.UsageLag = int64(seq - l.project.usageSeq.Load())
 	s.StoreAway = l.project.failed.Load() != nil
+	s.Debt = Nano(l.debt.Load())
 	if n := l.node; n != nil {
+		s.Debt = Nano(n.debt.Load())
 		s.StoreAway = n.away.Load()
 		s.SessionAge = time.Duration(n.t.mono() - n.confirmedNs.Load())
 	}

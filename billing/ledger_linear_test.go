@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -32,57 +33,80 @@ type linearResult struct {
 	unknown bool // there was no answer: it may have been done
 }
 
-type linearState struct{ free, put Nano }
+type linearState struct{ free, put, debt Nano }
+
+// pay is what comes before anything else. On one node what is owed is paid at
+// once; on several, node by node, as each hears of it.
+func (s linearState) pay(exact bool) (after []linearState) {
+	most := min(s.free, s.debt)
+	least := Nano(0)
+	if exact {
+		least = most
+	}
+	for n := least; n <= most; n++ {
+		after = append(after, linearState{s.free - n, s.put, s.debt - n})
+	}
+	return after
+}
 
 // linearModel is the clerk. On one node he is exact about every charge.
 func linearModel(exact bool) porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{linearState{}} },
-		Step: func(state, input, output any) []any {
-			s, in, out := state.(linearState), input.(linearOp), output.(linearResult)
-			before := s
-			ok := true
-			switch in.do {
-			case "admit":
-				if out.away {
-					return []any{s}
+		Step: func(state, input, output any) (after []any) {
+			for _, before := range state.(linearState).pay(exact) {
+				for _, s := range before.step(input.(linearOp), output.(linearResult), exact) {
+					if !slices.Contains(after, any(s)) {
+						after = append(after, s)
+					}
 				}
-				got := Nano(0)
-				if s.free >= in.n {
-					got = in.n
-				}
-				s.free -= got
-				ok = out.n == got
-			case "settle":
-				charged := min(in.n, in.held+s.free)
-				ok = out.n == charged && out.short == in.n-out.n
-				if !exact && out.n < charged {
-					// What it cost beyond its hold was wanted by another node at
-					// the same time, until the wait for it was over.
-					ok = out.n >= min(in.n, in.held) && out.short == in.n-out.n
-				}
-				s.free += in.held - out.n
-			case "void":
-				s.free += in.held
-			case "credit":
-				s.free, s.put = s.free+in.n, s.put+in.n
-				if out.unknown {
-					return []any{before, s}
-				}
-			case "free":
-				ok = out.n == s.free
-			case "put":
-				ok = out.n == s.put
 			}
-			if !ok {
-				return nil
-			}
-			return []any{s}
+			return after
 		},
 		Equal:             func(a, b any) bool { return a == b },
 		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
 	}
 	return m.ToModel()
+}
+
+// step is one operation; no state: it cannot have had this result.
+func (s linearState) step(in linearOp, out linearResult, exact bool) []linearState {
+	before, ok := s, true
+	switch in.do {
+	case "admit":
+		if out.away {
+			return []linearState{s}
+		}
+		// While something is owed a request is denied, unless what is left beside
+		// it suffices; a node that has not heard of it yet admits what it can.
+		ok = out.n == in.n && s.free >= in.n && (s.debt == 0 || !exact) || out.n == 0 && s.free-s.debt < in.n
+		s.free -= out.n
+	case "settle":
+		charged := min(in.n, in.held+s.free)
+		ok = out.n == charged && out.short == in.n-out.n
+		if !exact && out.n < charged {
+			// What it cost beyond its hold was wanted by another node at
+			// the same time, until the wait for it was over.
+			ok = out.n >= min(in.n, in.held) && out.short == in.n-out.n
+		}
+		s.free += in.held - out.n
+		s.debt += out.short
+	case "void":
+		s.free += in.held
+	case "credit":
+		s.free, s.put = s.free+in.n, s.put+in.n
+		if out.unknown {
+			return append(before.pay(exact), s.pay(exact)...)
+		}
+	case "free":
+		ok = out.n == s.free
+	case "put":
+		ok = out.n == s.put
+	}
+	if !ok {
+		return nil
+	}
+	return s.pay(exact)
 }
 
 // linearRun is some clients on the nodes of one account.
@@ -100,6 +124,7 @@ type linearRun struct {
 	history []porcupine.Operation
 	put     Nano // surely
 	charged Nano
+	short   Nano
 }
 
 func (r *linearRun) note(client int, in linearOp, do func() linearResult) linearResult {
@@ -113,6 +138,7 @@ func (r *linearRun) note(client int, in linearOp, do func() linearResult) linear
 	r.history = append(r.history, op)
 	if in.do == "settle" {
 		r.charged += out.n
+		r.short += out.short
 	}
 	if in.do == "credit" && !out.unknown {
 		r.put += in.n
@@ -174,7 +200,7 @@ func (r *linearRun) client(t *testing.T, client int) {
 			switch d.Code {
 			case Admitted:
 				return linearResult{n: want}
-			case InsufficientBalance:
+			case InsufficientBalance, InDebt:
 				return linearResult{}
 			case StoreAway:
 				if r.faults {
@@ -249,8 +275,8 @@ func oneNodeIsLinearizable(t *testing.T, histories int) {
 		r := &linearRun{seed: rand.Uint64(), nodes: []*Ledger{f.Ledger}, id: k.Account.ID, keys: []*Key{k}, clients: 8, ops: 25}
 		r.check(t)
 		denied += r.denied()
-		if free, _, _ := k.Balance(); free != r.put-r.charged {
-			t.Errorf("seed %d: %s are left of %s after %s were charged", r.seed, free, r.put, r.charged)
+		if free, _, _ := k.Balance(); free-k.Owed() != r.put-r.charged-r.short {
+			t.Errorf("seed %d: %s are left and %s owed of %s after %s were charged and %s short", r.seed, free, k.Owed(), r.put, r.charged, r.short)
 		}
 		if t.Failed() {
 			break
@@ -297,8 +323,9 @@ func twoNodesAreLinearizable(t *testing.T, histories int) {
 					}
 				}
 				c.audit()
-				if m := c.money(1); m.spent != r.charged || c.db.late != 0 || m.granted < r.put || m.granted != r.put && !faults {
-					t.Errorf("seed %d: %s were put in and %s charged, booked is %+v, %s late", r.seed, r.put, r.charged, m, c.db.late)
+				m, d := c.money(1), c.debt(1)
+				if m.spent != r.charged+d.paid || d.incurred != r.short || c.db.late != 0 || m.granted < r.put || m.granted != r.put && !faults {
+					t.Errorf("seed %d: %s were put in, %s charged and %s short, booked is %+v and %+v, %s late", r.seed, r.put, r.charged, r.short, m, d, c.db.late)
 				}
 			})
 		}
@@ -361,8 +388,8 @@ func TestTwoNodesOnPostgreSQLAreLinearizable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if row.spent[inUSD] != r.charged || row.avail[inUSD]+row.leased[inUSD] != r.put-r.charged {
-			t.Errorf("seed %d: %s were put in and %s charged, booked is %+v", r.seed, r.put, r.charged, row)
+		if row.spent[inUSD] != r.charged+r.short-row.debt || row.avail[inUSD]+row.leased[inUSD]-row.debt != r.put-r.charged-r.short {
+			t.Errorf("seed %d: %s were put in, %s charged and %s short, booked is %+v", r.seed, r.put, r.charged, r.short, row)
 		}
 	}
 	t.Logf("%d requests were denied", denied)

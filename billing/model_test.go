@@ -16,16 +16,20 @@ type ledgerModel struct {
 	diem         map[int32]Nano // by day
 	holds        map[*Hold]*modelHold
 	used         map[*modelKey]map[string]Nano // charges and holds, by currency group and period
+	charged      map[string]Nano               // of keys with a limit, by key, currency group and period
 	spent, short Nano
+	debt         Nano
 }
 
 type modelHold struct {
 	key  *modelKey
 	day  int32
 	part parts
-	mark parts // of its last progress
-	rest Nano  // of that, beyond what was held
-	told bool
+	// beyond is what of part no limit was asked for: its period was over.
+	beyond Nano
+	mark   parts // of its last progress
+	rest   Nano  // of that, beyond what was held
+	told   bool
 }
 
 type modelKey struct {
@@ -66,8 +70,11 @@ func (m *ledgerModel) room(k *modelKey, day int32) (diem, usd Nano) {
 // hold decides on a hold as the specification has it: in spend order, each
 // currency as far as it goes; a key's limit ends it where it is.
 func (m *ledgerModel) hold(k *modelKey, day int32, want, least Nano) (p parts, code DenialCode) {
-	purse := m.purse(day)
 	diem, usd := m.room(k, day)
+	return m.divide(m.purse(day), diem, usd, want, least)
+}
+
+func (m *ledgerModel) divide(purse parts, diem, usd, want, least Nano) (p parts, code DenialCode) {
 	rest := want
 	p[inDIEM] = min(rest, purse[inDIEM], diem)
 	rest -= p[inDIEM]
@@ -120,6 +127,15 @@ func (s *ledgerMachine) Credit(t *rapid.T) {
 	var p parts
 	p[c.place()] = n
 	s.m.move(s.day(), p, 1)
+	s.m.pay(s.day())
+}
+
+// pay is what comes before anything else: while something is owed, nothing is free.
+func (m *ledgerModel) pay(day int32) {
+	purse := m.purse(day)
+	p := purse.take(m.debt)
+	m.move(day, p, -1)
+	m.debt -= p.total()
 }
 
 func (s *ledgerMachine) Admit(t *rapid.T) {
@@ -131,6 +147,11 @@ func (s *ledgerMachine) Admit(t *rapid.T) {
 	a.Min = least
 	d := s.f.Admit(h, a)
 	p, code := s.m.hold(k, s.day(), want, least)
+	if s.m.debt > 0 {
+		if code = InDebt; d.Owed != s.m.debt {
+			t.Fatalf("the account owes %d, the denial says %d", s.m.debt, d.Owed)
+		}
+	}
 	if d.Code != code {
 		t.Fatalf("a hold of %d (at least %d) is answered with %d, expected %d", want, least, d.Code, code)
 	}
@@ -168,6 +189,9 @@ func (s *ledgerMachine) Extend(t *rapid.T) {
 		t.Fatalf("an extension by %d is answered with %v", more, got)
 	}
 	if code == Admitted {
+		if mh.key.Period.number(mh.day) != mh.key.Period.number(day) && mh.key.LimitUSD != nil {
+			mh.beyond += more
+		}
 		s.m.move(day, p, -1)
 		s.m.count(mh, p, 1)
 		mh.part.add(&p)
@@ -180,7 +204,7 @@ func (s *ledgerMachine) Progress(t *rapid.T) {
 	h.Progress(cost, Usage{Prompt: 1, Completion: int64(cost)})
 	mh := s.m.holds[h]
 	held := mh.part
-	mh.mark, mh.told = held.take(cost), true
+	mh.mark, mh.told = held.take(min(cost, held.total()-mh.beyond)), true
 	mh.rest = cost - mh.mark.total()
 }
 
@@ -193,8 +217,20 @@ func (s *ledgerMachine) resolve(h *Hold, charged parts, short Nano) {
 	s.m.count(mh, charged, 1)
 	s.m.spent += charged.total()
 	s.m.short += short
+	s.m.debt += short
 	s.m.move(mh.day, mh.part, 1)
 	s.m.move(mh.day, charged, -1)
+	s.m.pay(s.day())
+	for _, g := range []struct {
+		name    string
+		limit   *Nano
+		charged Nano
+	}{{"usd", mh.key.LimitUSD, charged[inBundled] + charged[inUSD]}, {"diem", mh.key.LimitDIEM, charged[inDIEM]}} {
+		id := fmt.Sprint(mh.key.No, g.name, mh.key.Period.number(mh.day))
+		if s.m.charged[id] += g.charged; g.limit != nil && s.m.charged[id] > *g.limit {
+			s.f.t.Errorf("the limit %s of %d is passed: %d", id, *g.limit, s.m.charged[id])
+		}
+	}
 }
 
 func (s *ledgerMachine) Settle(t *rapid.T) {
@@ -202,12 +238,21 @@ func (s *ledgerMachine) Settle(t *rapid.T) {
 	cost := amountUpTo(20).Draw(t, "cost")
 	mh := s.m.holds[h]
 	held := mh.part
-	charged := held.take(cost)
+	charged := held.take(min(cost, held.total()-mh.beyond))
 	purse := s.m.purse(mh.day)
+	diem, usd := s.m.room(mh.key, mh.day)
 	if mh.day != s.day() {
 		purse[inDIEM] = 0
 	}
-	more := purse.take(cost - charged.total())
+	if mh.key.Period.number(mh.day) != mh.key.Period.number(s.day()) {
+		if mh.key.LimitUSD != nil {
+			usd = 0
+		}
+		if mh.key.LimitDIEM != nil {
+			diem = 0
+		}
+	}
+	more, _ := s.m.divide(purse, diem, usd, cost-charged.total(), 1)
 	charged.add(&more)
 	c, short := s.f.settle(h, cost)
 	if c != charged.total() || short != cost-c {
@@ -299,8 +344,8 @@ func (s *ledgerMachine) Check(t *rapid.T) {
 	for _, mh := range s.m.holds {
 		held += mh.part.total()
 	}
-	if got := s.f.Stats(); got.Held != held || got.OpenHolds != len(s.open) || got.Shortfall != s.m.short || got.Lost != 0 || got.Leaked != 0 {
-		t.Fatalf("figures are %+v, expected %d holds of %d and shortfall %d", got, len(s.open), held, s.m.short)
+	if got := s.f.Stats(); got.Held != held || got.OpenHolds != len(s.open) || got.Shortfall != s.m.short || got.Debt != s.m.debt || got.Lost != 0 || got.Leaked != 0 {
+		t.Fatalf("figures are %+v, expected %d holds of %d, shortfall %d and debt %d", got, len(s.open), held, s.m.short, s.m.debt)
 	}
 }
 
@@ -313,7 +358,7 @@ func TestLedgerDoesWhatItsModelDoes(t *testing.T) {
 		s.f.open()
 		defer func() { _ = s.f.Close() }()
 		s.f.account("a", 0)
-		s.m = ledgerModel{diem: map[int32]Nano{}, holds: map[*Hold]*modelHold{}, used: map[*modelKey]map[string]Nano{}}
+		s.m = ledgerModel{diem: map[int32]Nano{}, holds: map[*Hold]*modelHold{}, used: map[*modelKey]map[string]Nano{}, charged: map[string]Nano{}}
 		for _, period := range []Period{Epoch, Month, Lifetime} {
 			k := &modelKey{}
 			k.Key, k.secret = s.f.key("a", func(n *NewKey) {
@@ -324,8 +369,8 @@ func TestLedgerDoesWhatItsModelDoes(t *testing.T) {
 			s.keys = append(s.keys, k)
 		}
 		rt.Repeat(rapid.StateMachineActions(s))
-		if r := s.f.recount(); r.Charged != s.m.spent || r.Shortfall != s.m.short {
-			rt.Fatalf("recounted %d charged and %d short, expected %d and %d", r.Charged, r.Shortfall, s.m.spent, s.m.short)
+		if r := s.f.recount(); r.Charged != s.m.spent || r.Shortfall != s.m.short || r.Debt != s.m.debt {
+			rt.Fatalf("recounted %d charged, %d short and %d owed, expected %d, %d and %d", r.Charged, r.Shortfall, r.Debt, s.m.spent, s.m.short, s.m.debt)
 		}
 		if t.Failed() {
 			rt.Fatal("the recount found faults")

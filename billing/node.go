@@ -30,6 +30,7 @@ type node struct {
 	day         atomic.Int32 // UTC day by the store's clock; never goes back
 	clock       atomic.Pointer[clockReading]
 	away        atomic.Bool  // the store did not answer the last time
+	debt        atomic.Int64 // Nano: what all accounts owe, as of the last heartbeat
 	confirmedNs atomic.Int64 // monotonic clock: when the heartbeat was sent that confirmed the session last
 
 	desk desk
@@ -221,6 +222,7 @@ func (n *node) beat() (beat, error) {
 	n.l.SetNodes(b.live)
 	n.tick()
 	n.confirmedNs.Store(sent)
+	n.debt.Store(int64(b.debt))
 	n.until.Store(sent + int64(float64(n.t.ttl)*relaxedShare))
 	if skew := time.Duration(n.l.now() - n.now()); !n.t.manual && (skew > skewMost || skew < -skewMost) {
 		n.l.log.Error().Dur("skew_ms", skew).Msg("the clock of this machine is wrong; days and periods follow the store's clock")

@@ -199,3 +199,13 @@ func (c *cluster) money(account uint32) (m fakeMoney) {
 	}
 	return m
 }
+
+// debt is what became debt of an account, and what of it is paid.
+func (c *cluster) debt(account uint32) (d fakeDebt) {
+	c.db.mu.Lock()
+	defer c.db.mu.Unlock()
+	if at := c.db.debts[account]; at != nil {
+		d = *at
+	}
+	return d
+}

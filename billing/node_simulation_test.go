@@ -27,7 +27,8 @@ type simulation struct {
 	granted  Nano // credited so far
 	expected Nano // charges that were recorded
 	short    Nano
-	released bool // some leases were taken back
+	limits   map[int64]Nano // the highest limit in USD that a key had
+	released bool           // some leases were taken back
 	trace    []string
 }
 
@@ -52,7 +53,7 @@ func (s *simulation) mono(n *simNode) int64 {
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
-	s := &simulation{t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 1))}
+	s := &simulation{t: t, seed: seed, limits: map[int64]Nano{}, rnd: rand.New(rand.NewPCG(seed, 1))}
 	s.now.Store(time.Date(2026, 11, 21, 23, 0, 0, 0, time.UTC).UnixNano())
 	s.db = newFakeStore(s.now.Load)
 	for range 2 + s.rnd.IntN(2) {
@@ -73,6 +74,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 			k := NewKey{Account: a.ID, Type: Inference, Period: []Period{Epoch, Lifetime}[j]}
 			if s.rnd.IntN(2) == 0 {
 				k.LimitUSD = nano(Nano(s.rnd.IntN(400)))
+				s.limits[int64(len(s.secrets)+1)] = *k.LimitUSD
 			}
 			if s.rnd.IntN(3) == 0 {
 				k.LimitDIEM = nano(Nano(s.rnd.IntN(60)))
@@ -193,6 +195,7 @@ func (s *simulation) step() {
 		s.db.setLimit(int64(s.rnd.IntN(len(s.secrets))+1), func(k *keyRow) {
 			if k.limitUSD != nil {
 				k.limitUSD = nano(Nano(s.rnd.IntN(600)))
+				s.limits[k.no] = max(s.limits[k.no], *k.limitUSD)
 			}
 		})
 	case x < 970:
@@ -349,9 +352,20 @@ func (s *simulation) finish() {
 	if booked := s.db.charged.total() + s.db.late; booked != s.expected {
 		s.fail("%d is booked, %d of it late; %d was charged", booked, s.db.late, s.expected)
 	}
-	if s.db.short != s.short+s.db.late {
-		s.fail("the shortfall is %d, expected %d and %d late", s.db.short, s.short, s.db.late)
+	if s.db.short != s.db.late {
+		s.fail("the house paid %d, %d of it late", s.db.short, s.db.late)
 	}
+	incurred := Nano(0)
+	for account, d := range s.db.debts {
+		incurred += d.incurred
+		if a := s.db.account(account, dayOf(s.now.Load())); d.incurred > d.paid && (a.avail.total() > 0 || a.leased.total() > 0) {
+			s.fail("account %d owes %d and has %v, and %v at nodes", account, d.incurred-d.paid, a.avail, a.leased)
+		}
+	}
+	if incurred != s.short {
+		s.fail("%d became debt, expected %d", incurred, s.short)
+	}
+	s.checkLimits()
 	if !s.released && s.db.late != 0 {
 		s.fail("%d came late although no lease was taken back", s.db.late)
 	}
@@ -363,6 +377,27 @@ func (s *simulation) finish() {
 	s.check()
 	if left := s.leased(); left != 0 {
 		s.fail("%d is leased to nobody", left)
+	}
+}
+
+// checkLimits says whether a key was charged more in a period than its highest
+// limit in all the time. When leases were taken back, two nodes may have had the
+// same part of it.
+func (s *simulation) checkLimits() {
+	charged := map[fakeQuota]Nano{}
+	for id, n := range s.db.used {
+		charged[fakeQuota{key: id.key, place: id.place, period: s.db.keys[id.key-1].period.number(id.day)}] += n
+	}
+	for id, n := range charged {
+		limit := s.db.keys[id.key-1].limitDIEM
+		if id.place == inUSD && s.db.keys[id.key-1].limitUSD != nil {
+			limit = nano(s.limits[id.key])
+		} else if id.place == inUSD {
+			limit = nil
+		}
+		if limit != nil && n > *limit && !s.released {
+			s.fail("key %d was charged %d in the period %d, its limit was at most %d", id.key, n, id.period, *limit)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 type Operator interface {
 	CreateAccount(name string) (Account, error)
 	Accounts() ([]AccountInfo, error)
-	// Credit adds money. A ref that was used before for the same credit changes
+	// Credit adds money, which pays first what the account owes. A ref that was used before for the same credit changes
 	// nothing (applied is false); an empty ref is always a new credit. DIEM are
 	// for the current UTC day.
 	Credit(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool, err error)
@@ -90,19 +90,19 @@ func (l *Ledger) Accounts() ([]AccountInfo, error) {
 // describe prefers memory: the store is behind by up to a projection. Of a
 // shared store no process has the whole in memory.
 func (l *Ledger) describe(row *accountRow) AccountInfo {
-	avail, spent, held := row.avail, row.spent, Nano(0)
+	avail, spent, held, debt := row.avail, row.spent, Nano(0), row.debt
 	if _, shared := l.store.(sharedStore); !shared {
 		if a := l.loaded(row.no); a != nil {
 			a.mu.Lock()
 			a.roll(l.today())
-			avail, held, spent = a.avail, a.held.total()+a.stale, a.spent
+			avail, held, spent, debt = a.avail, a.held.total()+a.stale, a.spent, a.debt
 			a.mu.Unlock()
 		}
 	}
 	return AccountInfo{
 		Account: Account{ID: row.id, Name: row.name}, CreatedAt: fromMicro(row.createdUs),
 		Allowance: row.diemDaily, USD: avail[inUSD], DIEM: avail[inDIEM], Bundled: avail[inBundled],
-		Leased: Leased{row.leased[inUSD], row.leased[inDIEM], row.leased[inBundled]}, Held: held, Spent: spent.total(),
+		Leased: Leased{row.leased[inUSD], row.leased[inDIEM], row.leased[inBundled]}, Held: held, Spent: spent.total(), Debt: debt,
 	}
 }
 
@@ -159,6 +159,9 @@ func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, 
 	// DIEM that midnight overtook on their way are gone, here as in the store.
 	if applied && (currency != DIEM || a.day == day) {
 		a.avail[place] += amount
+		if a.owes() {
+			a.pay(l.now())
+		}
 	}
 	return a.avail[place] + a.held[place], applied, nil
 }

@@ -30,6 +30,7 @@ type projector struct {
 	lastSeq  uint64
 	lastLook time.Time
 
+	soon    chan struct{} // see hurry
 	stop    chan struct{}
 	stopped sync.WaitGroup
 }
@@ -42,6 +43,8 @@ const (
 	// 50,000 requests a second on 100,000 keys one takes about 0.4 s.
 	projectShare  = 50
 	projectLatest = 10 * time.Second
+	// hurryApart is how far apart projections are at least.
+	hurryApart = 100 * time.Millisecond
 	// maxRollups bounds one transaction.
 	maxRollups = 1 << 16
 	// detailShare is how many times as long as writing a chunk of detail takes
@@ -64,7 +67,7 @@ const (
 )
 
 func newProjector(l *Ledger, refs []segmentRef, ledgerSeq, usageSeq uint64) (p *projector, err error) {
-	p = &projector{l: l, batch: newBatch(), lastSeq: ledgerSeq, lastLook: time.Now(), stop: make(chan struct{})}
+	p = &projector{l: l, batch: newBatch(), lastSeq: ledgerSeq, lastLook: time.Now(), soon: make(chan struct{}, 1), stop: make(chan struct{})}
 	p.ledgerSeq.Store(ledgerSeq)
 	p.usageSeq.Store(usageSeq)
 	if p.ledger, err = newReader(l.journalDir(), refs, ledgerSeq); err != nil {
@@ -95,6 +98,11 @@ func (p *projector) run() {
 		case <-p.stop:
 			return
 		case <-wake.C:
+		case <-p.soon:
+			if wait := hurryApart - time.Since(lastProject); wait > 0 {
+				time.Sleep(wait)
+			}
+			nextProject = time.Now()
 		}
 		quiet := p.quiet()
 		if began := time.Now(); !began.Before(nextProject) || quiet && began.Sub(lastProject) >= projectEvery {
@@ -115,6 +123,15 @@ func (p *projector) run() {
 		}
 		p.note(errors.Join(projectErr, detailErr))
 		wake.Reset(next)
+	}
+}
+
+// hurry lets the next projection come at once: there is something in the journal
+// that other nodes should hear of.
+func (p *projector) hurry() {
+	select {
+	case p.soon <- struct{}{}:
+	default:
 	}
 }
 
@@ -155,7 +172,7 @@ func (p *projector) project() error {
 			return nil
 		}
 		if !b.sealed {
-			b.sealed, b.nowUs = true, p.l.now()/1000
+			b.sealed, b.nowUs, b.day = true, p.l.now()/1000, p.l.today()
 		}
 		if err := p.l.store.Apply(b); err != nil {
 			return err

@@ -13,6 +13,7 @@ const (
 	recProgress            // what to charge should this process die now
 	recSettle              // the charge
 	recVoid                // nothing was charged
+	recPay                 // debt was paid
 )
 
 // A record is a head of fixed size and a body of variable-length numbers. Its
@@ -24,7 +25,7 @@ const (
 //	4 low half of the sequence   8 size   9 kind   10 Unix ns   18 body
 //
 // Bodies: hold: account, key, amount. extend: back, account, amount.
-// void: back, account. progress and settle: see appendCharge. "back" is how
+// void: back, account. pay: account, day, amounts. progress and settle: see appendCharge. "back" is how
 // many sequences ago the hold was opened.
 const (
 	sizeHead = 18
@@ -62,7 +63,8 @@ type record struct {
 	day       int32 // UTC day in which the hold was opened; period limits count there
 	held      Nano  // of a hold or extension
 	amounts   parts // charged
-	shortfall Nano
+	debt      Nano  // what it cost beyond that, and the account owes
+	shortfall Nano  // the same, of a farebox that did not collect it
 	requestID [16]byte
 	usage     Usage
 	status    uint16
@@ -87,6 +89,12 @@ func (r *record) put(b []byte) int {
 		d = binary.AppendUvarint(d, uint64(r.account))
 		if r.kind == recExtend {
 			d = binary.AppendUvarint(d, uint64(r.held))
+		}
+	case recPay:
+		d = binary.AppendUvarint(d, uint64(r.account))
+		d = binary.AppendUvarint(d, uint64(uint32(r.day)))
+		for _, n := range r.amounts {
+			d = binary.AppendUvarint(d, uint64(n))
 		}
 	default:
 		d = r.appendCharge(d)
@@ -119,6 +127,11 @@ func (r *record) get(b []byte, seq uint64) int {
 		if r.kind == recExtend {
 			r.held = d.nano()
 		}
+	case recPay:
+		r.account, r.day = d.uint32(), int32(d.uint32())
+		for i := range r.amounts {
+			r.amounts[i] = d.nano()
+		}
 	case recProgress, recSettle:
 		r.readCharge(&d)
 	default:
@@ -143,6 +156,7 @@ const (
 	hasParts // cached, cache write or reasoning tokens
 	usageSeen
 	usageEstimated
+	hasDebt
 )
 
 // appendCharge appends a charge: what is zero in most has no bytes.
@@ -156,6 +170,9 @@ func (r *record) appendCharge(d []byte) []byte {
 	}
 	if r.shortfall != 0 {
 		bits |= hasShortfall
+	}
+	if r.debt != 0 {
+		bits |= hasDebt
 	}
 	if u.Cached|u.CacheWrite|u.Reasoning != 0 {
 		bits |= hasParts
@@ -201,6 +218,9 @@ func (r *record) appendCharge(d []byte) []byte {
 	if r.shortfall != 0 {
 		d = binary.AppendUvarint(d, uint64(r.shortfall))
 	}
+	if r.debt != 0 {
+		d = binary.AppendUvarint(d, uint64(r.debt))
+	}
 	return d
 }
 
@@ -227,7 +247,7 @@ func (r *record) readCharge(d *numbers) {
 			d.bad = d.bad || v > 1<<63
 		}
 	}
-	r.amounts, r.shortfall = parts{}, 0
+	r.amounts, r.shortfall, r.debt = parts{}, 0, 0
 	for i := range r.amounts {
 		if bits&(hasDIEM<<i) != 0 {
 			r.amounts[i] = d.nano()
@@ -235,6 +255,9 @@ func (r *record) readCharge(d *numbers) {
 	}
 	if bits&hasShortfall != 0 {
 		r.shortfall = d.nano()
+	}
+	if bits&hasDebt != 0 {
+		r.debt = d.nano()
 	}
 }
 

@@ -16,7 +16,7 @@ func drawRecord(t *rapid.T) record {
 	}
 	seq := rapid.OneOf(rapid.Uint64Range(1, 1000), rapid.Uint64Range(1, math.MaxUint64)).Draw(t, "seq")
 	r := record{
-		kind: rapid.Uint8Range(recHold, recVoid).Draw(t, "kind"), seq: seq, timeNs: positive("time"),
+		kind: rapid.Uint8Range(recHold, recPay).Draw(t, "kind"), seq: seq, timeNs: positive("time"),
 		hold: rapid.Uint64Range(1, seq).Draw(t, "hold"), account: small("account"),
 	}
 	switch r.kind {
@@ -24,12 +24,18 @@ func drawRecord(t *rapid.T) record {
 		r.hold, r.key, r.held = seq, small("key"), Nano(positive("held"))
 	case recExtend:
 		r.held = Nano(positive("held"))
+	case recPay:
+		r.hold, r.day = 0, rapid.Int32().Draw(t, "day")
+		for i := range r.amounts {
+			r.amounts[i] = Nano(positive("amount"))
+		}
 	case recSettle, recProgress:
 		r.flags, r.key, r.model, r.day = Flags(rapid.Uint8().Draw(t, "flags")), small("key"), small("model"), rapid.Int32().Draw(t, "day")
 		for i := range r.amounts {
 			r.amounts[i] = Nano(positive("amount"))
 		}
-		r.shortfall = Nano(positive("short"))
+		// One farebox writes the one, a later one the other.
+		*rapid.SampledFrom([]*Nano{&r.shortfall, &r.debt}).Draw(t, "beyond") = Nano(positive("short"))
 		copy(r.requestID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
 		r.usage = Usage{
 			Prompt: positive("prompt"), Cached: positive("cached"), CacheWrite: positive("written"), Completion: positive("completion"),

@@ -77,6 +77,11 @@ func (l *Ledger) recoverHolds() error {
 		}
 	}
 	shortfall, err := l.store.Shortfall()
+	if err != nil {
+		return err
+	}
+	owed, err := l.store.Debt()
 	l.shortfall.Store(int64(shortfall))
+	l.debt.Store(int64(owed))
 	return err
 }

@@ -455,7 +455,7 @@ func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
 	r.mu.Lock()
 	read := r.accountSlab.take()
 	r.mu.Unlock()
-	*read = AccountState{ID: row.id, Name: row.name, no: no, ledger: l, day: day, avail: row.avail, refill: row.diemDaily, spent: row.spent, slot: noSlot}
+	*read = AccountState{ID: row.id, Name: row.name, no: no, ledger: l, day: day, avail: row.avail, refill: row.diemDaily, spent: row.spent, debt: row.debt, slot: noSlot}
 	switch {
 	case l.node != nil:
 		if err := l.node.lease(read); err != nil {
@@ -465,6 +465,10 @@ func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
 		if read.later, err = l.store.LaterDIEM(no, day); err != nil {
 			return nil, fmt.Errorf("cannot read account %d: %w", no, err)
 		}
+	}
+	if read.owes() {
+		// What it owes since a crash, or since another process credited it.
+		read.pay(l.now())
 	}
 	return read, nil
 }

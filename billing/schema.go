@@ -3,7 +3,7 @@ package billing
 import "fmt"
 
 // schemaVersion is what this farebox reads and writes.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // Schema is the version of the store's schema that this farebox reads and writes.
 const Schema = schemaVersion
@@ -49,7 +49,7 @@ CREATE TABLE entry(
 CREATE TABLE posting(
   entry {I64} NOT NULL, book TEXT NOT NULL, account {I64} NOT NULL, currency {I64} NOT NULL,
   amount {I64} NOT NULL, balance_after {I64}, PRIMARY KEY(entry, book, account, currency)) {KEYED};
--- Running sums of the books that belong to the house: cash, grants, revenue, shortfall, late, breakage.
+-- Running sums of the books that belong to the house: cash, grants, revenue, debt, shortfall, late, breakage.
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
 
 -- Usage by day of admission. Amounts and tokens stand by line of the charge.
@@ -60,7 +60,7 @@ CREATE TABLE usage_day(
   input_amount {I64} NOT NULL, cache_read_amount {I64} NOT NULL, cache_write_amount {I64} NOT NULL, output_amount {I64} NOT NULL,
   last_us {I64} NOT NULL, PRIMARY KEY(account, api_key, day, model, currency)) {KEYED};
 CREATE INDEX usage_day_day ON usage_day(account, day);
-` + schema2 + schema3
+` + schema2 + schema3 + schema4
 
 // schema2 is what version 2 made anew.
 const schema2 = `
@@ -125,6 +125,18 @@ CREATE TABLE usage_hour(
 ALTER TABLE model ADD COLUMN type TEXT NOT NULL DEFAULT 'text';
 `
 
+// schema4 is what version 4 added: what accounts owe, and whether they may go on.
+const schema4 = `
+-- What accounts owe for requests that cost more than could be charged; a row
+-- for each that ever did.
+CREATE TABLE debt(
+  account {I64} PRIMARY KEY REFERENCES account, incurred {I64} NOT NULL, paid {I64} NOT NULL CHECK(paid >= 0),
+  CHECK(incurred >= paid)) {KEYED};
+-- 0 open, 1 suspended, 2 closed; and since when.
+ALTER TABLE account ADD COLUMN status {I64} NOT NULL DEFAULT 0;
+ALTER TABLE account ADD COLUMN status_us {I64} NOT NULL DEFAULT 0;
+`
+
 // migrations bring a database forward from version i+1 to i+2, with what is in
 // it. PostgreSQL was never at version 1.
 var migrations = []string{`
@@ -149,7 +161,7 @@ INSERT INTO open_progress(node, hold, seq, record) SELECT 1, hold, seq, record F
 DROP TABLE applied1;
 DROP TABLE usage_page1;
 DROP TABLE open_progress1;
-`, schema3}
+`, schema3, schema4}
 
 // steps follow the migration to a version where SQL alone cannot do it.
 var steps = map[int]func(*tx) error{3: (*tx).repackPages}

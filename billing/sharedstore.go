@@ -10,7 +10,9 @@ import (
 // a period, is divided into what is spent, what each node has leased and what
 // is left; a node spends its leases without asking, and Apply takes its
 // charges out of them. What a charge finds no lease for, because it was taken
-// back meanwhile, comes from what is left, then from the house (shortfall).
+// back meanwhile, comes from what is left, then from the house (late).
+// Whatever brings money to an account that owes pays that first: Apply, Grant,
+// Return, Credit.
 type sharedStore interface {
 	// Join finds or makes the node of a ledger directory (id is the random text
 	// kept there) and begins its next incarnation: an older process of the node
@@ -62,6 +64,7 @@ type beat struct {
 	live      int    // nodes, this one included
 	feed      uint64 // number of the last change
 	reclaimed bool   // the leases were taken back since the last beat
+	debt      Nano   // of all accounts
 }
 
 // want is an amount that a node asks for or gives back: money of an account,
@@ -83,6 +86,7 @@ type funds struct {
 	lease       parts // what this node may still spend
 	avail       parts // left: leased to nobody
 	others      parts // leased to other nodes
+	debt        Nano  // what the account owes; with key 0
 }
 
 // reclaimed is a node whose leases were taken back.
@@ -111,6 +115,7 @@ const (
 	changeRecall                          // a node needs what others do not
 	changeAllowance                       // of DIEM
 	changePepper
+	changeDebt // the account owes more or less
 )
 
 // change is an entry of the feed.

@@ -28,6 +28,7 @@ func (s *sqlStore) AddAccount(row *accountRow) error {
 // selectAccounts gives an account with its balances, DIEM of one day, and what
 // it spent. The allowance of that day counts where it is not booked yet.
 const selectAccounts = `SELECT a.no, a.id, a.name, a.created_us, a.diem_daily,
+  coalesce((SELECT d.incurred - d.paid FROM debt d WHERE d.account = a.no), 0),
   CASE WHEN a.diem_daily = 0 THEN 1 ELSE (SELECT count(*) FROM entry e WHERE e.ref = 'diem:' || a.id || ':' || CAST($2 AS TEXT)) END,
   CAST(coalesce(max(CASE WHEN currency = 2 THEN day END), 0) AS {I64}),
   CAST(coalesce(sum(CASE WHEN currency = 2 AND day = $1 THEN avail END), 0) AS {I64}),
@@ -49,7 +50,7 @@ const (
 func scanAccount(scan func(...any) error) (*accountRow, error) {
 	r := &accountRow{}
 	booked, last := 0, int64(0)
-	err := scan(&r.no, &r.id, &r.name, &r.createdUs, &r.diemDaily, &booked, &last,
+	err := scan(&r.no, &r.id, &r.name, &r.createdUs, &r.diemDaily, &r.debt, &booked, &last,
 		&r.avail[inDIEM], &r.avail[inBundled], &r.avail[inUSD],
 		&r.leased[inDIEM], &r.leased[inBundled], &r.leased[inUSD], &r.spent[inDIEM], &r.spent[inBundled], &r.spent[inUSD])
 	if err == nil && booked == 0 {
@@ -132,7 +133,10 @@ func (s *sqlStore) Credit(c *credit) (applied bool, err error) {
 		}
 		applied = true
 		t.change(changeCredit, c.account, 0)
-		return t.grant(id, book, c.account, c.currency, day, c.amount)
+		if err := t.grant(id, book, c.account, c.currency, day, c.amount); err != nil {
+			return err
+		}
+		return t.collectNow(c.account, c.day, c.nowUs)
 	})
 	return applied && err == nil, err
 }
@@ -212,7 +216,10 @@ func (s *sqlStore) SetAllowance(account uint32, daily Nano, day int32, nowUs int
 			return err
 		}
 		t.change(changeAllowance, account, 0)
-		return t.allow(account, day, nowUs)
+		if err := t.allow(account, day, nowUs); err != nil {
+			return err
+		}
+		return t.collectNow(account, day, nowUs)
 	})
 }
 
@@ -243,10 +250,12 @@ func (s *sqlStore) LaterDIEM(account uint32, day int32) (days map[int32]dayDIEM,
 	return days, err
 }
 
-// Shortfall is what the house paid for its customers so far.
+// Shortfall is what was delivered and not charged so far: what became debt, and
+// what the house paid for its customers.
 func (s *sqlStore) Shortfall() (n Nano, err error) {
 	err = s.read(func(q *query) error {
-		return q.row("SELECT CAST(coalesce(sum(-balance), 0) AS {I64}) FROM house WHERE book IN ('shortfall', 'late')").Scan(&n)
+		return q.row(`SELECT CAST(coalesce(sum(n), 0) AS {I64}) FROM (
+			SELECT -balance AS n FROM house WHERE book IN ('shortfall', 'late') UNION ALL SELECT incurred FROM debt) AS b`).Scan(&n)
 	})
 	return n, err
 }

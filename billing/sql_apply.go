@@ -53,7 +53,10 @@ func (s *sqlStore) Apply(b *batch) error {
 		if err := t.applyProgress(b); err != nil {
 			return err
 		}
-		return t.applyCharges(b)
+		if err := t.applyCharges(b); err != nil {
+			return err
+		}
+		return t.applyPayments(b)
 	})
 }
 
@@ -102,6 +105,33 @@ func (t *tx) applyCharges(b *batch) error {
 		return err
 	}
 	return t.postHouse(entry, b, c)
+}
+
+// applyPayments pays debts with what the batch has for them. On a shared store
+// new debts are paid here, too, from what is leased to nobody.
+func (t *tx) applyPayments(b *batch) error {
+	if !t.s.shared {
+		return t.payDebts(b)
+	}
+	if len(b.payments) == 0 && len(b.debt) == 0 {
+		return nil
+	}
+	if err := t.handIn(b); err != nil {
+		return err
+	}
+	days := map[uint32][]int32{}
+	for account := range b.debt {
+		days[account] = []int32{b.day}
+	}
+	for id := range b.payments {
+		if days[id.account] == nil {
+			days[id.account] = []int32{b.day}
+		}
+		if id.place == inDIEM && id.day != b.day {
+			days[id.account] = append(days[id.account], id.day)
+		}
+	}
+	return t.collect(days, b.nowUs)
 }
 
 // charge is what a batch takes out of one bucket.
@@ -248,8 +278,8 @@ func (t *tx) postCharges(entry int64, c *charged) error {
 	return b.flush()
 }
 
-// postHouse books the other side: revenue, and what shortfalls and late charges
-// cost the house.
+// postHouse books the other side: revenue, what accounts owe of it, and what late
+// charges cost the house, or shortfalls of before there was debt.
 func (t *tx) postHouse(entry int64, b *batch, c *charged) error {
 	bulk := t.bulk(sqlHousePosting)
 	revenue := c.revenue
@@ -264,6 +294,11 @@ func (t *tx) postHouse(entry int64, b *batch, c *charged) error {
 			return err
 		}
 	}
+	owed, err := t.owe(entry, bulk, b.debt)
+	if err != nil {
+		return err
+	}
+	revenue[inUSD] += owed
 	late := map[uint32]*parts{}
 	for i := range c.list {
 		if e := &c.list[i]; e.late > 0 {

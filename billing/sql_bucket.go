@@ -27,6 +27,7 @@ func comparePlaces(a, b placeID) int {
 // bucketRow is what matters here of a bucket, and this node's lease on it.
 type bucketRow struct {
 	avail, escrow, lease Nano
+	debt                 Nano // of the account; only read by buckets
 }
 
 // places are arrays of bucket numbers for a statement.
@@ -43,7 +44,8 @@ const (
 		JOIN bucket b ON b.account = u.account AND b.currency = u.currency AND b.day = u.day
 		ORDER BY b.account, b.currency, b.day`
 	sqlLockBuckets = sqlBuckets + " FOR UPDATE OF b"
-	sqlFunds       = `SELECT b.account, b.currency, b.day, b.avail, b.escrow, coalesce(l.amount, 0) FROM {FROM account i, currency i, day i}
+	sqlFunds       = `SELECT b.account, b.currency, b.day, b.avail, b.escrow, coalesce(l.amount, 0),
+		coalesce((SELECT d.incurred - d.paid FROM debt d WHERE d.account = u.account), 0) FROM {FROM account i, currency i, day i}
 		JOIN bucket b ON b.account = u.account AND b.currency = u.currency AND b.day = u.day
 		LEFT JOIN lease l ON l.account = u.account AND l.currency = u.currency AND l.day = u.day AND l.node = $4`
 	sqlLeases = `SELECT l.account, l.currency, l.day, l.amount FROM {FROM account i, currency i, day i}
@@ -66,7 +68,7 @@ func (q *query) buckets(ids []placeID) (map[placeID]*bucketRow, error) {
 	return found, q.each(func(rows *sql.Rows) error {
 		var id placeID
 		b := &bucketRow{}
-		err := rows.Scan(&id.account, &id.currency, &id.date, &b.avail, &b.escrow, &b.lease)
+		err := rows.Scan(&id.account, &id.currency, &id.date, &b.avail, &b.escrow, &b.lease, &b.debt)
 		found[id] = b
 		return err
 	}, sqlFunds, append(places(ids), q.s.node)...)

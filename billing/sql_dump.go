@@ -46,7 +46,7 @@ const dumpVersion = 1
 // they are restored. What belongs to processes (nodes, leases, quotas) and what
 // they told each other stays out: a restored store has no process yet.
 var dumped = []dumpTable{
-	{"account", []string{"no", "id", "name", "created_us", "diem_daily"}},
+	{"account", []string{"no", "id", "name", "created_us", "diem_daily", "status", "status_us"}},
 	{"api_key", []string{"no", "id", "account", "type", "secret_mac", "last6", "description", "limit_period", "limit_usd", "limit_diem",
 		"created_us", "expires_us", "revoked_us", "limit_text_usd", "limit_text_diem", "privacy", "version", "last_used_us"}},
 	{"model", []string{"no", "id", "type"}},
@@ -54,6 +54,7 @@ var dumped = []dumpTable{
 	{"entry", []string{"id", "ts_us", "kind", "ref", "seq_first", "seq_last", "memo", "node"}},
 	{"posting", []string{"entry", "book", "account", "currency", "amount", "balance_after"}},
 	{"house", []string{"book", "currency", "balance"}},
+	{"debt", []string{"account", "incurred", "paid"}},
 	{"usage_day", []string{"account", "api_key", "day", "model", "currency", "requests",
 		"input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens",
 		"input_amount", "cache_read_amount", "cache_write_amount", "output_amount", "last_us"}},

@@ -118,6 +118,9 @@ func (t *tx) grantLeases(wants []want, moved []parts) error {
 	if err != nil {
 		return err
 	}
+	if err := t.collectFor(wants, time.Now().UnixMicro()); err != nil {
+		return err
+	}
 	found, err := t.lockBuckets(placesOf(wants), time.Now().UnixMicro())
 	if err != nil {
 		return err
@@ -196,6 +199,9 @@ func (t *tx) returnLeases(rests []want, moved []parts) error {
 		}
 	}
 	if err := t.moveMoney(mergeMoves(moves)); err != nil {
+		return err
+	}
+	if err := t.collectFor(rests, time.Now().UnixMicro()); err != nil {
 		return err
 	}
 	return t.returnQuotas(rests, moved)
@@ -337,7 +343,7 @@ func (q *query) funds(wants []want, moved []parts) ([]funds, error) {
 		if w.key == 0 {
 			for place, id := range w.places() {
 				if b := buckets[id]; b != nil {
-					f.lease[place], f.avail[place], f.others[place] = b.lease, b.avail, b.escrow-b.lease
+					f.lease[place], f.avail[place], f.others[place], f.debt = b.lease, b.avail, b.escrow-b.lease, b.debt
 				}
 			}
 			continue

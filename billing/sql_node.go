@@ -87,8 +87,8 @@ func (s *postgresStore) Beat(ttl time.Duration) (b beat, err error) {
 		if err != nil {
 			return err
 		}
-		return t.row(`SELECT (SELECT count(*) FROM node WHERE ended = 0 AND expires_us > $1), (SELECT value FROM counter WHERE name = 'change')`, b.nowUs).
-			Scan(&b.live, &b.feed)
+		return t.row(`SELECT (SELECT count(*) FROM node WHERE ended = 0 AND expires_us > $1), (SELECT value FROM counter WHERE name = 'change'),
+			(SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt)`, b.nowUs).Scan(&b.live, &b.feed, &b.debt)
 	})
 	if err == nil {
 		b.reclaimed = s.reclaims.Swap(reclaims) != reclaims

@@ -22,7 +22,7 @@ func recountOn(q *query, pinned func()) (*recount, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, count := range []func(*query) error{r.countBuckets, r.countPostings, r.countDays, r.countPages, r.countSums, r.countLeases, r.countCursors, r.countFeed} {
+	for _, count := range []func(*query) error{r.countBuckets, r.countDebts, r.countPostings, r.countDays, r.countPages, r.countSums, r.countLeases, r.countCursors, r.countFeed} {
 		if err := count(q); err != nil {
 			return nil, err
 		}
@@ -114,6 +114,23 @@ func (r *recount) countBuckets(q *query) error {
 	}, "SELECT account, currency, day, granted, avail, escrow, spent, expired FROM bucket")
 }
 
+func (r *recount) countDebts(q *query) error {
+	return q.each(func(rows *sql.Rows) error {
+		var no uint32
+		var incurred, paid Nano
+		if err := rows.Scan(&no, &incurred, &paid); err != nil {
+			return err
+		}
+		c := r.accounts[no]
+		if c == nil {
+			r.fault("the debt of account %d, which does not exist", no)
+			return nil
+		}
+		c.incurred, c.paid = incurred, paid
+		return nil
+	}, "SELECT account, incurred, paid FROM debt")
+}
+
 func (r *recount) countPostings(q *query) error {
 	return q.each(func(rows *sql.Rows) error {
 		var book, kind string
@@ -129,6 +146,14 @@ func (r *recount) countPostings(q *query) error {
 			r.fault("postings to account %d, which does not exist", no)
 		case book == "shortfall":
 			c.short -= sum
+		case book == debtBook && kind == "CHARGE":
+			c.owed -= sum
+		case book == debtBook && kind == paidEntry:
+			c.paidOff += sum
+		case book == debtBook:
+			c.corrected -= sum
+		case kind == paidEntry:
+			c.repaid[currency.place()] -= sum
 		case book == "late":
 			c.late[currency.place()] -= sum
 		case kind == "CHARGE":
@@ -139,7 +164,7 @@ func (r *recount) countPostings(q *query) error {
 		}
 		return nil
 	}, `SELECT book, account, currency, kind, CAST(sum(amount) AS {I64}) FROM posting JOIN entry ON id = entry
-		WHERE book IN ('customer', 'shortfall', 'late') GROUP BY book, account, currency, kind`)
+		WHERE book IN ('customer', 'debt', 'shortfall', 'late') GROUP BY book, account, currency, kind`)
 }
 
 func (r *recount) countDays(q *query) error {
@@ -201,6 +226,7 @@ func (r *recount) countPages(q *query) error {
 			found.note(rec)
 			c.detail.add(&rec.amounts)
 			c.detailShort += rec.shortfall
+			c.detailOwed += rec.debt
 			c.detailCount++
 			var cells [currencies]cell
 			rec.spread(&cells)

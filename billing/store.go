@@ -44,7 +44,10 @@ type Store interface {
 	OpenProgress() ([]record, error)
 	ExpireDIEM(account uint32, day int32, nowUs int64) error
 	StaleDIEM(before int32) ([]staleDIEM, error)
+	// Shortfall is what was delivered and not charged so far, Debt what of it is
+	// owed still.
 	Shortfall() (Nano, error)
+	Debt() (Nano, error)
 	// Recount adds everything up as it is at one moment, and calls pinned when that
 	// moment is past.
 	Recount(pinned func()) (*recount, error)
@@ -78,6 +81,7 @@ type accountRow struct {
 	avail     parts // leased to nobody; DIEM: of the asked day
 	leased    parts // to nodes, what their open holds set aside included; DIEM: of the asked day
 	spent     parts // since the account exists
+	debt      Nano  // what it owes
 }
 
 type keyRow struct {

@@ -111,6 +111,8 @@ func (c *Call) denied(d *billing.Denial) *Error {
 	switch d.Code {
 	case billing.InsufficientBalance:
 		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "Insufficient balance to cover this request." + topUp}
+	case billing.InDebt:
+		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "This account owes " + d.Owed.String() + " USD for earlier requests that cost more than it could cover; a credit pays that first, then requests are served again." + topUp}
 	case billing.KeyLimitUSD:
 		return &Error{Status: 402, Code: "API_KEY_USD_SPEND_LIMIT_EXCEEDED", Message: keyLimitReached("USD")}
 	case billing.KeyLimitDIEM:

@@ -51,7 +51,9 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_draining_answers", func() float64 { return float64(g.drains.Load()) })
 	gauge("farebox_holds_open", func() float64 { return float64(g.ledger.Stats().OpenHolds) })
 	gauge("farebox_held_nano", func() float64 { return float64(g.ledger.Stats().Held) })
+	// What became debt since the ledger exists, and what of it is owed still.
 	gauge("farebox_shortfall_nano_total", func() float64 { return float64(g.ledger.Stats().Shortfall) })
+	gauge("farebox_debt_nano", func() float64 { return float64(g.ledger.Stats().Debt) })
 	gauge("farebox_journal_unprojected_records", func() float64 { return float64(g.ledger.Stats().JournalLag) })
 	gauge("farebox_store_up", func() float64 { return oneIf(!g.ledger.Stats().StoreAway) })
 	if g.ledger.NodeLabel() != "" {

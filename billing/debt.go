@@ -1,0 +1,109 @@
+package billing
+
+// Debt is what an account owes for requests that cost more than could be
+// charged. [Hold.Settle] charges what the hold has, then what the account has
+// free within the key's limit; the rest of the cost is debt, so that what was
+// charged and what is owed are always the whole cost. Debt stands outside of
+// every bucket of money (bucket.granted), of the limits of keys and of the daily
+// usage: a usage listing has what a request was charged when it ended, never
+// what was paid for it later.
+//
+// It is paid before anything else: from what the account has free when the debt
+// comes up, and from a credit, a refund, the DIEM of a new day, what other holds
+// give back. Until it is paid, requests that cost something are denied (InDebt).
+//
+// In the books a debt is one of its own: a charge books revenue against the book
+// "debt" of the account (negative: it owes), in USD. A payment is an entry of
+// kind DEBT: off the customer's balance, whatever the currency, and onto "debt";
+// what DIEM or BUNDLED_CREDITS pay moves revenue from USD to that currency. So
+// credits = balance + usage + debt paid, and nothing is charged twice.
+//
+// On an embedded store this process knows what is owed, and pays by a record in
+// its journal (recPay). On a shared one the store knows: the row of the account
+// in the table debt, which nodes read with the account's funds. There a node
+// hands in part of its lease by that record, the projection brings it to the
+// store, and the store pays, in one transaction, from whatever the account has
+// there (tx.collect): two nodes that hand in for the same debt both get back
+// what is too much, as money of the account.
+
+// maxDebt bounds what an account can owe, so that sums stay in int64. What
+// would be beyond a hundred million USD is a mistake in a price.
+const maxDebt = Nano(100_000_000_000_000_000)
+
+// debtMark is debt that this node made, or handed something in for (negative),
+// and that the store does not have yet.
+type debtMark struct {
+	seq uint64 // of the record in the journal
+	net Nano
+}
+
+// owes says whether owed may be more than 0.
+func (a *AccountState) owes() bool {
+	return a.debt > 0 || a.lease != nil && (a.lease.debt > 0 || len(a.lease.marks) > 0)
+}
+
+// owed is what the account owes, as far as this process knows.
+func (a *AccountState) owed() Nano {
+	s := a.lease
+	if s == nil {
+		return a.debt
+	}
+	applied := a.ledger.project.ledgerSeq.Load()
+	for len(s.marks) > 0 && s.marks[0].seq <= applied {
+		// The store has it now; until it is asked, this is what it should say.
+		s.debt = max(0, s.debt+s.marks[0].net)
+		s.marks = s.marks[1:]
+		s.node.desk.look(a)
+	}
+	owed := s.debt
+	for _, m := range s.marks {
+		owed += m.net
+	}
+	return max(0, owed)
+}
+
+// owe adds what the settlement of a record could not charge.
+func (a *AccountState) owe(r *record) {
+	l := a.ledger
+	if s := a.lease; s != nil {
+		s.marks = append(s.marks, debtMark{r.seq, r.debt})
+		l.project.hurry()
+	} else {
+		a.debt += r.debt
+		l.debt.Add(int64(r.debt))
+	}
+	l.shortfall.Add(int64(r.debt))
+}
+
+// pay pays what is owed from what is free, in spend order, and records it.
+func (a *AccountState) pay(nowNs int64) {
+	free := a.avail
+	take := free.take(a.owed())
+	paid := take.total()
+	if paid == 0 {
+		return
+	}
+	rec := record{kind: recPay, timeNs: nowNs, account: a.no, day: a.day, amounts: take}
+	if a.ledger.journal.append(&rec, 0) != nil {
+		return // without room in the journal it stays owed
+	}
+	a.lastSeq = rec.seq
+	a.avail.sub(&take)
+	if s := a.lease; s != nil {
+		s.marks = append(s.marks, debtMark{rec.seq, -paid})
+		a.ledger.project.hurry()
+		return
+	}
+	a.spent.add(&take)
+	a.debt -= paid
+	a.ledger.debt.Add(-int64(paid))
+}
+
+// Owed is what the key's account owes for earlier requests. On a shared store it
+// is as of a second ago at most while the account is in use.
+func (k *Key) Owed() Nano {
+	a := k.Account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.owed()
+}
