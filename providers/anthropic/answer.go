@@ -79,10 +79,8 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, _ *dialect.Target, s *dialec
 	if i := s.Doc.TopIndex(messageUsage); i >= 0 {
 		n.read(s.Doc.Fields[i].Raw(body))
 	}
-	if u = n.usage(); !u.Seen {
-		u = dialect.Settle(u, &r.text, c)
-	}
-	r.b = appendUsage(r.b, &u)
+	u = dialect.Settle(n.usage(), true, &r.text, c)
+	r.b = dialect.AppendUsage(r.b, &u)
 	s.Out = append(r.b, '}')
 	return s.Out, u, nil
 }

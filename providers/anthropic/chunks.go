@@ -146,9 +146,15 @@ func (s *stream) delta(data []byte) {
 	case "input_json_delta":
 		if s.block == "tool_use" {
 			s.arguments(text(deltaJSON))
+		} else if input := text(deltaJSON); len(input) > 0 {
+			s.produced.Add(dialect.TextKey(0, dialect.KindToolInput, s.tool), input) // of a tool of the upstream's own
 		}
 	case "signature_delta":
 		s.detail(`"type":"reasoning.text","signature":"`, text(deltaSignature), true)
+	case "citations_delta":
+		// Sources that the model was given.
+	default:
+		dialect.AddStrings(&s.produced, dialect.TextKey(0, dialect.KindContent, 2), s.doc.Fields[i].Raw(data))
 	}
 }
 
@@ -228,7 +234,7 @@ func (s *stream) end() {
 	if !s.c.HidesUsage() {
 		u := s.current()
 		s.out = append(append(s.out, s.head...), `],"usage":`...)
-		s.out = append(appendUsage(s.out, &u), "}\n\n"...)
+		s.out = append(dialect.AppendUsage(s.out, &u), "}\n\n"...)
 	}
 	s.out = append(s.out, dialect.DoneEvent...)
 }

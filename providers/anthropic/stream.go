@@ -54,6 +54,7 @@ type stream struct {
 	events   dialect.Events
 	produced dialect.Produced
 	c        *dialect.Chat
+	chunks   int64 // events with data, pings apart
 	counts   counts
 	doc      scan.Document
 
@@ -108,6 +109,7 @@ func (s *stream) read(data []byte) {
 	if len(data) == 0 || s.done || s.failed {
 		return
 	}
+	s.chunks++
 	if s.usual(data) {
 		return
 	}
@@ -115,6 +117,8 @@ func (s *stream) read(data []byte) {
 		return
 	}
 	switch string(s.text(data, s.doc.TopIndex(eventType))) {
+	case "ping":
+		s.chunks--
 	case "message_start":
 		s.start(data)
 	case "content_block_start":
@@ -174,11 +178,8 @@ func (s *stream) inside(data []byte, top, id int) []byte {
 
 // current is the usage of an answer that came to its end.
 func (s *stream) current() dialect.Usage {
-	u := s.counts.usage()
-	if s.reported && s.counts.prompt {
-		return u // the one in message_start counts a single token
-	}
-	return dialect.Settle(u, &s.produced, s.c)
+	// The usage in message_start counts a single token.
+	return dialect.Settle(s.counts.usage(), s.reported && s.counts.prompt, &s.produced, s.c)
 }
 
 func (s *stream) fail(data []byte) {
@@ -211,10 +212,20 @@ func (s *stream) Usage() dialect.Usage {
 	if s.complete {
 		return s.current()
 	}
-	return dialect.Settle(s.counts.usage(), &s.produced, s.c)
+	return dialect.Settle(s.counts.usage(), false, &s.produced, s.c)
 }
 
-func (s *stream) Produced() int64 { return max(s.produced.Estimate(), s.counts.output) }
+func (s *stream) Produced() int64 {
+	claimed := s.counts.output
+	if s.c.Cap > 0 {
+		claimed = min(claimed, s.c.Cap)
+	}
+	return max(s.produced.Estimate(), s.chunks, claimed)
+}
+
+func (s *stream) Exceeds(most int64) bool {
+	return s.chunks > most || s.produced.Exceeds(most, s.c.Vocabulary())
+}
 
 // AtBoundary is always true: only whole events are written.
 func (s *stream) AtBoundary() bool { return true }

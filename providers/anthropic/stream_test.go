@@ -173,7 +173,7 @@ func TestAnswersThatEndEarly(t *testing.T) {
 	if got.usage != none || !strings.Contains(got.out, `"id":"chatcmpl-"`) {
 		t.Errorf("without message_start: %+v", got)
 	}
-	f("zero", start(`{"input_tokens":0,"output_tokens":0}`)+text("0", "a")+last("end_turn", `{"output_tokens":0}`)+stop, chunk(role)+chunk(`"content":"a"`)+finish("stop")+head+`],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"prompt_tokens_details":{"cached_tokens":0,"cache_creation_input_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}}`+"\n\n"+done, true, true, dialect.Usage{Seen: true})
+	f("zero", start(`{"input_tokens":0,"output_tokens":0}`)+text("0", "a")+last("end_turn", `{"output_tokens":0}`)+stop, chunk(role)+chunk(`"content":"a"`)+finish("stop")+head+`],"usage":{"prompt_tokens":8,"completion_tokens":1,"total_tokens":9,"prompt_tokens_details":{"cached_tokens":0,"cache_creation_input_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}}`+"\n\n"+done, true, true, dialect.Usage{Prompt: 8, Completion: 1, Seen: true, Estimated: true})
 	huge := translate(t, start(`{"input_tokens":9223372036854775807,"cache_read_input_tokens":-4,"output_tokens":1}`)+last("end_turn", `{"output_tokens":9223372036854775807}`)+stop, true, nil)
 	if huge.usage != (dialect.Usage{Prompt: 1 << 40, Completion: 1 << 40, Seen: true}) {
 		t.Errorf("huge: %+v", huge.usage)

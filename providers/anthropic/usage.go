@@ -1,10 +1,6 @@
 package anthropic
 
-import (
-	"strconv"
-
-	"farebox/providers/dialect"
-)
+import "farebox/providers/dialect"
 
 // counts are the token counts of this dialect, whose classes are disjoint:
 // input_tokens has neither what was read from nor what was written to the cache.
@@ -65,21 +61,6 @@ func (n *counts) usage() dialect.Usage {
 	}
 	u.Bound()
 	return u
-}
-
-// appendUsage appends the usage member's object (addendum 5.6).
-func appendUsage(dst []byte, u *dialect.Usage) []byte {
-	number := func(name string, v int64) {
-		dst = append(dst, name...)
-		dst = strconv.AppendInt(dst, v, 10)
-	}
-	number(`{"prompt_tokens":`, u.Prompt)
-	number(`,"completion_tokens":`, u.Completion)
-	number(`,"total_tokens":`, u.Prompt+u.Completion)
-	number(`,"prompt_tokens_details":{"cached_tokens":`, u.Cached)
-	number(`,"cache_creation_input_tokens":`, u.CacheWrite)
-	number(`},"completion_tokens_details":{"reasoning_tokens":`, u.Reasoning)
-	return append(dst, "}}"...)
 }
 
 // finishReason maps a stop_reason to a finish_reason.

@@ -27,6 +27,9 @@ type Chat struct {
 	AskedCompletion int64
 	// MaxCompletion is the cap to send, 0: the client's own or none.
 	MaxCompletion int64
+	// Cap is the most completion tokens of all choices together, MostPrompt the
+	// most prompt tokens, that are charged whatever the upstream reports; 0: any.
+	Cap, MostPrompt int64
 	// ClientMaxTokens says that the body has max_tokens, which we let pass for
 	// max_completion_tokens.
 	ClientMaxTokens bool

@@ -37,8 +37,12 @@ type Stream interface {
 	// Usage is what the answer used; to be asked after Finish. Seen is false
 	// and Estimated true when the upstream did not say and we counted.
 	Usage() Usage
-	// Produced is about how many completion tokens there were so far.
+	// Produced is about how many completion tokens there were so far, at least
+	// one for each event with data.
 	Produced() int64
+	// Exceeds says that more than most completion tokens were delivered, by our
+	// own count.
+	Exceeds(most int64) bool
 	// AtBoundary says that an event may be written after what Pass returned.
 	AtBoundary() bool
 	// Done says that the answer came to its end: [DONE] went out, or will with Finish.

@@ -1,6 +1,9 @@
 package dialect
 
-import "sync"
+import (
+	"bytes"
+	"sync"
+)
 
 // Kinds of produced text. Models separate them with tokens of their own, so
 // each is tokenised apart.
@@ -54,6 +57,8 @@ type Produced struct {
 	small *[smallText]byte
 	large *[largeText]byte
 	full  bool
+
+	looked int64 // no need to count before the estimate is above this
 }
 
 // Add notes one delta; escaped is what stands between the quotes.
@@ -67,6 +72,64 @@ func (p *Produced) Add(key uint16, escaped []byte) {
 		return
 	}
 	p.keep(key, escaped)
+}
+
+// Texts takes the texts of an answer, as they stand between their quotes.
+type Texts interface {
+	Add(key uint16, escaped []byte)
+}
+
+// AddStrings gives to every string value in a piece of JSON, whatever its
+// place: what an upstream delivers in a member that is not known here was
+// produced, too.
+func AddStrings(to Texts, key uint16, raw []byte) {
+	var name []byte
+	for i := 0; i < len(raw); {
+		n := bytes.IndexByte(raw[i:], '"')
+		if n < 0 {
+			return
+		}
+		from := i + n
+		end := SkipString(raw, from)
+		if end < 0 {
+			return
+		}
+		text := raw[from+1 : end-1]
+		if next := SkipSpace(raw, end); next < len(raw) && raw[next] == ':' {
+			name, i = text, next+1
+			continue
+		}
+		i = end
+		if len(text) > 0 && IsText(name) {
+			to.Add(key, text)
+		}
+	}
+}
+
+// IsText says whether the strings of a member inside a delta or message are
+// text that a model wrote. Others name things, or are opaque: sealed thoughts
+// and sound have many more bytes than tokens.
+func IsText(name []byte) bool {
+	switch string(name) {
+	case "type", "role", "id", "index", "format", "data", "signature", "thought_signature", "encrypted_content":
+		return false
+	}
+	return true
+}
+
+// IsReasoning says whether a key is that of reasoning.
+func IsReasoning(key uint16) bool { return key>>6&3 == KindReasoning }
+
+// Exceeds says whether there were more than most tokens. It counts exactly
+// where the estimate says so, at most once for each eighth of most.
+func (p *Produced) Exceeds(most int64, vocabulary string) bool {
+	estimate := p.Estimate()
+	if estimate <= max(most, p.looked) {
+		return false
+	}
+	p.looked = estimate + most/8
+	tokens, _, _ := p.Count(vocabulary)
+	return tokens > most
 }
 
 // keep is Add where a run begins or room is needed.
@@ -146,7 +209,7 @@ func (p *Produced) Count(vocabulary string) (tokens, reasoning int64, exact bool
 			buf.text = p.appendText(buf.text[:0], at, key)
 			n := CountTokens(vocabulary, buf.text)
 			tokens += n
-			if key>>6&3 == KindReasoning {
+			if IsReasoning(key) {
 				reasoning += n
 			}
 		}

@@ -1,23 +1,92 @@
 package dialect
 
-// Settle completes the usage of an answer that did not come to its end, or
-// whose upstream never said: reported is the last usage that was seen, perhaps
-// none. What was produced is charged, whatever had been reported of it so far
-// (some upstreams send zeros until the end).
-func Settle(reported Usage, text *Produced, c *Chat) Usage {
-	u := reported
-	vocabulary := ""
-	if c.Model != nil {
-		vocabulary = c.Model.Config.Tokenizer
+// usageSlack is how many tokens an upstream's count may lack beside ours before
+// it is not believed: tokenizers differ, and short answers differ most.
+const usageSlack = 64
+
+// Settle is what an answer is charged for. reported is the last usage that the
+// upstream told, perhaps none; final says that it told it of the whole answer.
+//
+// A usage is believed as far as the bytes that were delivered do not contradict
+// it. It is counted instead when there is none, when the answer did not come to
+// its end (some upstreams send zeros until then), when it names no completion
+// beside a text, or less than half of the text and more than usageSlack tokens
+// short of it. Whatever the count, it stays within what the request allowed.
+func Settle(reported Usage, final bool, text *Produced, c *Chat) Usage {
+	u := prompt(reported, c)
+	if !final || !u.Seen || MayContradict(text.bytes, u.Completion) || contradicts(text.deltas, u.Completion) {
+		tokens, reasoning, _ := text.Count(c.Vocabulary())
+		u.count(tokens, reasoning, final)
 	}
-	tokens, reasoning, _ := text.Count(vocabulary)
-	if tokens > u.Completion || !u.Seen {
-		u.Completion, u.Estimated = max(u.Completion, tokens), true
-		u.Reasoning = max(u.Reasoning, reasoning)
-	}
-	if u.Prompt == 0 {
+	c.bound(&u)
+	return u
+}
+
+// SettleWhole is Settle for an answer that was read whole, whose text has so
+// many tokens by our count.
+func SettleWhole(reported Usage, tokens, reasoning int64, c *Chat) Usage {
+	u := prompt(reported, c)
+	u.count(tokens, reasoning, true)
+	c.bound(&u)
+	return u
+}
+
+// prompt fills in the prompt that an upstream did not tell.
+func prompt(u Usage, c *Chat) Usage {
+	switch {
+	case u.Prompt > 0:
+	case c.Embedding && u.Total > 0:
+		u.Prompt = u.Total
+	default:
 		u.Prompt, u.Estimated = CountPrompt(c), true
+		if u.Total > 0 {
+			u.Prompt = min(u.Prompt, u.Total)
+		}
+	}
+	u.Completion = max(u.Completion, u.Total-u.Prompt)
+	u.Total = 0 // it has said what it could
+	return u
+}
+
+// count takes our count of the text where the usage is missing or cannot be true.
+func (u *Usage) count(tokens, reasoning int64, final bool) {
+	if u.Seen && (final || tokens <= u.Completion) && !contradicts(tokens, u.Completion) {
+		return
+	}
+	u.Completion, u.Estimated = max(u.Completion, tokens), true
+	u.Reasoning = max(u.Reasoning, reasoning)
+}
+
+// contradicts says that a text of counted tokens cannot have used reported ones.
+func contradicts(counted, reported int64) bool {
+	return counted > 0 && (reported == 0 || counted > 2*reported && counted > reported+usageSlack)
+}
+
+// MayContradict says, without tokenising, whether a text of so many bytes may
+// contradict a completion of n tokens. A token has hardly ever less than three
+// bytes on average.
+func MayContradict(bytes, n int64) bool { return contradicts(bytes/3, n) || n == 0 && bytes > 0 }
+
+// bound keeps a usage within what the request can have used, so that no number
+// of an upstream ruins a customer. What was claimed above that is in Claimed.
+func (c *Chat) bound(u *Usage) {
+	u.Bound()
+	if c.Embedding {
+		u.Completion, u.Reasoning = 0, 0
+	}
+	if c.Cap > 0 && u.Completion > c.Cap {
+		u.Claimed, u.Completion = u.Claimed+u.Completion-c.Cap, c.Cap
+	}
+	if c.MostPrompt > 0 && u.Prompt > c.MostPrompt {
+		u.Claimed, u.Prompt = u.Claimed+u.Prompt-c.MostPrompt, c.MostPrompt
 	}
 	u.Bound()
-	return u
+}
+
+// Vocabulary is what the model's text is counted with.
+func (c *Chat) Vocabulary() string {
+	if c.Model == nil {
+		return ""
+	}
+	return c.Model.Config.Tokenizer
 }

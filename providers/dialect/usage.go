@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"strconv"
 	"sync"
 
 	"farebox/proxy/scan"
@@ -10,8 +11,13 @@ import (
 // Prompt, Reasoning is a part of Completion.
 type Usage struct {
 	Prompt, Cached, CacheWrite, Completion, Reasoning int64
-	Seen                                              bool // the upstream reported it
-	Estimated                                         bool // we counted, wholly or in part
+	// Total is the upstream's total_tokens, 0: it told none.
+	Total int64
+	// Claimed is how many tokens the upstream reported beyond what the request
+	// allowed; they are in no other count.
+	Claimed   int64
+	Seen      bool // the upstream reported it
+	Estimated bool // we counted, wholly or in part
 }
 
 // Bound makes every count at least 0 and no part larger than its whole.
@@ -116,15 +122,28 @@ func UsageIn(body []byte, doc *scan.Document, at int32, u *Usage) bool {
 	if !seen && total < 0 {
 		return false
 	}
-	if !seen {
-		n.Prompt = total
+	n.Total, n.Seen = max(0, total), true
+	if n.Prompt > 0 {
+		// xAI reports reasoning beside the completion, Google thoughts in the
+		// total alone.
+		n.Completion = max(n.Completion, n.Total-n.Prompt)
 	}
-	// xAI reports reasoning beside the completion instead of inside it.
-	if n.Reasoning > 0 && total == n.Prompt+n.Completion+n.Reasoning {
-		n.Completion += n.Reasoning
-	}
-	n.Seen = true
 	n.Bound()
 	*u = n
 	return true
+}
+
+// AppendUsage appends the usage member's object (addendum 5.6).
+func AppendUsage(dst []byte, u *Usage) []byte {
+	number := func(name string, v int64) {
+		dst = append(dst, name...)
+		dst = strconv.AppendInt(dst, v, 10)
+	}
+	number(`{"prompt_tokens":`, u.Prompt)
+	number(`,"completion_tokens":`, u.Completion)
+	number(`,"total_tokens":`, u.Prompt+u.Completion)
+	number(`,"prompt_tokens_details":{"cached_tokens":`, u.Cached)
+	number(`,"cache_creation_input_tokens":`, u.CacheWrite)
+	number(`},"completion_tokens_details":{"reasoning_tokens":`, u.Reasoning)
+	return append(dst, "}}"...)
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -14,16 +15,8 @@ import (
 // another case is somebody else's and of no interest, so only the exact
 // spelling counts; the scan refuses variants, see unusual.
 var (
-	functionShape = scan.NewShape(scan.Member{Name: "name"}, scan.Member{Name: "arguments"})
-	callShape     = scan.NewShape(scan.Member{Name: "function", Child: functionShape})
-	messageShape  = scan.NewShape(
-		scan.Member{Name: "content"},
-		scan.Member{Name: "reasoning_content"},
-		scan.Member{Name: "reasoning"},
-		scan.Member{Name: "refusal"},
-		scan.Member{Name: "tool_calls", Child: callShape},
-	)
-	choiceShape = scan.NewShape(
+	messageShape = scan.NewShape(scan.Member{Name: "content"})
+	choiceShape  = scan.NewShape(
 		scan.Member{Name: "message", Child: messageShape},
 		scan.Member{Name: "usage", Child: dialect.UsageShape},
 	)
@@ -43,18 +36,16 @@ const (
 	answerError
 	answerGroq
 
-	messageContent   = 0
-	messageReasoning = 1
-	messageThought   = 2
-	messageRefusal   = 3
-	choiceUsage      = 1
-	functionName     = 0
+	messageContent = 0
+	choiceMessage  = 0
+	choiceUsage    = 1
 )
 
 var errUpstreamError = errors.New("the upstream reports an error in an answer of status 200")
 
 // Answer reads the usage of a whole answer and gives the answer on, untouched
-// but for the model's name and, when asked for, <think> blocks.
+// but for the model's name, <think> blocks where that is asked for, and the
+// usage that is charged where the upstream told none.
 func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage, error) {
 	var u dialect.Usage
 	if err := s.Doc.Skim(body, answerShape); err != nil {
@@ -65,16 +56,72 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialec
 			return nil, u, errUpstreamError
 		}
 	}
-	if !usageOf(body, &s.Doc, &u) {
-		u = estimate(body, &s.Doc, c)
-	}
-	if c.Embedding {
-		u.Completion, u.Reasoning = 0, 0
-	}
-	if !t.Renames && !c.DropThinking {
+	told := usageOf(body, &s.Doc, &u)
+	u = settle(u, body, &s.Doc, c)
+	if told && !t.Renames && !c.DropThinking {
 		return body, u, nil
 	}
-	return rewrite(body, c, t, s), u, nil
+	return rewrite(body, c, t, s, told, &u), u, nil
+}
+
+// settle is what a whole answer is charged for (dialect.Settle). Its text is
+// only looked at when its length says that the usage may not be true.
+func settle(u dialect.Usage, body []byte, doc *scan.Document, c *dialect.Chat) dialect.Usage {
+	length := int64(0)
+	for i := firstChoice(doc); i >= 0; i = nextChoice(doc, i) {
+		if at := doc.Member(i, choiceMessage); at >= 0 {
+			length += int64(doc.Fields[at].To - doc.Fields[at].From)
+		}
+	}
+	var tokens, reasoning int64
+	if !u.Seen || dialect.MayContradict(length, u.Completion) {
+		tokens, reasoning = count(body, doc, c)
+	}
+	return dialect.SettleWhole(u, tokens, reasoning, c)
+}
+
+func firstChoice(doc *scan.Document) int32 {
+	choices := doc.TopIndex(answerChoices)
+	if choices < 0 || doc.Fields[choices].Next == choices+1 {
+		return -1
+	}
+	return choices + 1
+}
+
+func nextChoice(doc *scan.Document, i int32) int32 {
+	if i = doc.Fields[i].Next; i >= doc.Fields[doc.TopIndex(answerChoices)].Next {
+		return -1
+	}
+	return i
+}
+
+// count tokenises the texts of an answer.
+func count(body []byte, doc *scan.Document, c *dialect.Chat) (tokens, reasoning int64) {
+	text := exactText{vocabulary: c.Vocabulary()}
+	n := noter{to: &text}
+	for i := firstChoice(doc); i >= 0 && !c.Embedding; i = nextChoice(doc, i) {
+		if at := doc.Member(i, choiceMessage); at >= 0 {
+			n.thought = false
+			n.message(doc.Fields[at].Raw(body))
+		}
+	}
+	return text.tokens, text.reasoning
+}
+
+// exactText counts the texts of an answer that is in memory whole.
+type exactText struct {
+	vocabulary        string
+	buf               []byte
+	tokens, reasoning int64
+}
+
+func (x *exactText) Add(key uint16, escaped []byte) {
+	x.buf = dialect.AppendUnescaped(x.buf[:0], escaped)
+	n := dialect.CountTokens(x.vocabulary, x.buf)
+	x.tokens += n
+	if dialect.IsReasoning(key) {
+		x.reasoning += n
+	}
 }
 
 // unusual reads an answer that two decoders could read differently. It was
@@ -86,17 +133,15 @@ func unusual(body []byte, c *dialect.Chat, err error) ([]byte, dialect.Usage, er
 	if errors.As(err, &se) && se.Reason != scan.Duplicate && se.Reason != scan.Variant {
 		return nil, u, fmt.Errorf("cannot read the answer: %s at byte %d of %d", se.Reason, se.Offset, len(body))
 	}
-	if !dialect.ReadUsage([]byte(gjson.GetBytes(body, "usage").Raw), &u) {
-		var text dialect.Produced
-		defer text.Release()
-		u = dialect.Usage{Prompt: dialect.CountPrompt(c), Estimated: true}
-		for _, path := range []string{"choices.#.message.content", "choices.#.message.reasoning_content"} {
-			for _, v := range gjson.GetBytes(body, path).Array() {
-				u.Completion += dialect.CountTokens(c.Model.Config.Tokenizer, []byte(v.Str))
-			}
+	dialect.ReadUsage([]byte(gjson.GetBytes(body, "usage").Raw), &u)
+	text := exactText{vocabulary: c.Vocabulary()}
+	if !c.Embedding {
+		for choice, message := range gjson.GetBytes(body, "choices.#.message").Array() {
+			n := noter{to: &text, choice: int64(choice)}
+			n.message([]byte(message.Raw))
 		}
 	}
-	return body, u, nil
+	return body, dialect.SettleWhole(u, text.tokens, text.reasoning, c), nil
 }
 
 // usageOf reads the usage, wherever it stands: at the top, in a choice
@@ -120,34 +165,24 @@ func usageOf(body []byte, doc *scan.Document, u *dialect.Usage) bool {
 	return false
 }
 
-// estimate counts what the answer says, for upstreams that report no usage.
-func estimate(body []byte, doc *scan.Document, c *dialect.Chat) dialect.Usage {
-	u := dialect.Usage{Prompt: dialect.CountPrompt(c), Estimated: true}
-	var text []byte
-	for i := range doc.Fields {
-		f := &doc.Fields[i]
-		if f.Kind != scan.String || f.Shape != messageShape && f.Shape != functionShape {
-			continue
-		}
-		text = dialect.AppendUnescaped(text[:0], body[f.From+1:f.To-1])
-		n := dialect.CountTokens(c.Model.Config.Tokenizer, text)
-		u.Completion += n
-		if f.Shape == messageShape && (f.Name == messageReasoning || f.Name == messageThought) {
-			u.Reasoning += n
-		}
-	}
-	return u
-}
-
-// rewrite copies the answer with the model's id and without <think> blocks.
-func rewrite(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) []byte {
+// rewrite copies the answer with the model's id, without <think> blocks, and
+// with the usage that is charged where the upstream told none.
+func rewrite(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch, told bool, u *dialect.Usage) []byte {
 	out, at := s.Out[:0], int32(0)
+	usage := int32(-1)
+	if !told {
+		usage = s.Doc.TopIndex(answerUsage)
+	}
 	for i := range s.Doc.Fields {
 		f := &s.Doc.Fields[i]
-		if f.Kind != scan.String {
-			continue
+		if f.From < at {
+			continue // within what was written anew
 		}
 		switch {
+		case int32(i) == usage:
+			out = dialect.AppendUsage(append(out, body[at:f.From]...), u)
+			at = f.To
+		case f.Kind != scan.String:
 		case t.Renames && f.Shape == answerShape && f.Name == answerModel:
 			out = append(out, body[at:f.From]...)
 			out = append(out, t.QuotedID...)
@@ -159,6 +194,10 @@ func rewrite(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch
 			at = f.To - 1
 		}
 	}
-	s.Out = append(out, body[at:]...)
+	out = append(out, body[at:]...)
+	if end := bytes.LastIndexByte(out, '}'); !told && usage < 0 && end >= 0 {
+		out = append(dialect.AppendUsage(append(out[:end], `,"usage":`...), u), '}')
+	}
+	s.Out = out
 	return s.Out
 }

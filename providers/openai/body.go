@@ -43,10 +43,12 @@ type BodyMeter struct {
 	escaped bool // the last byte of the piece was a backslash that escapes
 	top     uint8
 	holder  uint8 // member of the choice that is open: message or delta
-	choice  int64
-	call    int64
-	key     [maxKey]byte
-	keyLen  int
+	// annotations are sources that the model was given, not what it wrote.
+	annotations bool
+	choice      int64
+	call        int64
+	key         [maxKey]byte
+	keyLen      int
 
 	want     wanted // what the open string is
 	capture  int    // depth of the usage object being captured, 0: none
@@ -76,6 +78,7 @@ const (
 	wantRefusal
 	wantCallName
 	wantArguments
+	wantOther // text in a member that is read no further
 	wantModel
 	wantFinish
 )
@@ -254,6 +257,9 @@ func (m *BodyMeter) name(p []byte, i int) int {
 	}
 	if closed {
 		m.state = inValue
+		if m.depth == 4 && m.holder == 1 {
+			m.annotations = m.isKey("annotations")
+		}
 		if m.depth == 1 {
 			switch {
 			case m.isKey("choices"):
@@ -307,9 +313,9 @@ func (m *BodyMeter) stringEnd(p []byte, i int) (end int, closed bool) {
 
 // wanted says what a string value at this place is.
 func (m *BodyMeter) wanted() wanted {
+	known := m.keyLen > 0 && m.keyLen <= maxKey
 	switch {
-	case m.keyLen == 0 || m.keyLen > maxKey:
-		return nothing
+	case !known:
 	case m.depth == 1 && m.isKey("model"):
 		return wantModel
 	case m.top != topChoices:
@@ -329,6 +335,9 @@ func (m *BodyMeter) wanted() wanted {
 		return wantCallName
 	case m.depth == 7 && m.holder == 1 && m.isKey("arguments"):
 		return wantArguments
+	}
+	if m.depth >= 4 && m.holder == 1 && !m.annotations && (!known || dialect.IsText(m.key[:m.keyLen])) {
+		return wantOther
 	}
 	return nothing
 }
@@ -353,6 +362,8 @@ func (m *BodyMeter) piece(p []byte, from, start int, text []byte, closed bool) i
 		kind, tool = dialect.KindToolName, m.call
 	case wantArguments:
 		kind, tool = dialect.KindToolInput, m.call
+	case wantOther:
+		tool = 2
 	case wantFinish:
 		m.finished = true
 	case wantModel:
@@ -360,7 +371,7 @@ func (m *BodyMeter) piece(p []byte, from, start int, text []byte, closed bool) i
 			from = m.renamed(p, from, start, len(text), closed)
 		}
 	}
-	if m.want >= wantContent && m.want <= wantArguments && len(text) > 0 {
+	if m.want >= wantContent && m.want <= wantOther && len(text) > 0 {
 		m.text.Add(dialect.TextKey(max(m.choice, 0), kind, tool), text)
 	}
 	if m.want == wantContent && m.strip {
@@ -403,18 +414,14 @@ func (m *BodyMeter) Finish(complete bool) []byte {
 }
 
 func (m *BodyMeter) Usage() dialect.Usage {
-	u := m.usage
-	if !u.Seen || !m.complete {
-		u = dialect.Settle(u, m.text, m.c)
-	}
-	if m.c.Embedding {
-		u.Completion, u.Reasoning = 0, 0
-	}
-	return u
+	return dialect.Settle(m.usage, m.usage.Seen && m.complete, m.text, m.c)
 }
 
 // Produced is about how many tokens the texts have so far.
 func (m *BodyMeter) Produced() int64 { return m.text.Estimate() }
+
+// Exceeds says that the texts have more than most tokens.
+func (m *BodyMeter) Exceeds(most int64) bool { return m.text.Exceeds(most, m.c.Vocabulary()) }
 
 // AtBoundary is false: nothing can be written behind a part of a document.
 func (m *BodyMeter) AtBoundary() bool { return false }

@@ -16,6 +16,8 @@ var (
 	modelKey  = []byte(`model":`)
 	indexKey  = []byte(`index":`)
 	errorKey  = []byte(`error"`)
+
+	choicesKey = []byte(`choices":`)
 )
 
 // find is the offset after a member's name, at or behind an offset; -1 when it
@@ -74,7 +76,7 @@ func (s *stream) nextDelta(data []byte, at int, d *delta) bool {
 // readDelta notes the texts of a delta object whose members begin at i and
 // returns its end.
 func (s *stream) readDelta(data []byte, i int, choice int64) int {
-	thought := false
+	n := noter{to: &s.produced, choice: choice}
 	var m dialect.Member
 	for {
 		next, ok := dialect.NextMember(data, i, &m)
@@ -82,34 +84,86 @@ func (s *stream) readDelta(data []byte, i int, choice int64) int {
 		if !ok {
 			return i
 		}
-		if data[m.From] == '[' && string(m.Key) == "tool_calls" {
-			s.readCalls(data[m.From:m.To], choice)
-			continue
-		}
-		if data[m.From] != '"' || m.To-m.From <= 2 {
-			continue
-		}
-		text := data[m.From+1 : m.To-1]
-		switch string(m.Key) {
-		case "content":
-			s.produced.Add(dialect.TextKey(choice, dialect.KindContent, 0), text)
-			if s.strip {
-				s.spans = append(s.spans, span{from: m.From + 1, to: m.To - 1, choice: choice})
-			}
-		case "reasoning_content", "reasoning":
-			// Some servers send the same text under both names.
-			if !thought {
-				thought = true
-				s.produced.Add(dialect.TextKey(choice, dialect.KindReasoning, 0), text)
-			}
-		case "refusal":
-			s.produced.Add(dialect.TextKey(choice, dialect.KindContent, 1), text)
+		n.member(data, &m)
+		if s.strip && data[m.From] == '"' && m.To-m.From > 2 && string(m.Key) == "content" {
+			s.spans = append(s.spans, span{from: m.From + 1, to: m.To - 1, choice: choice})
 		}
 	}
 }
 
-// readCalls notes the names and arguments of a tool_calls array.
-func (s *stream) readCalls(list []byte, choice int64) {
+// noter gives the texts of one delta or message to whoever counts them.
+type noter struct {
+	to      dialect.Texts
+	choice  int64
+	thought bool // its reasoning was noted
+}
+
+// message notes the texts of an object.
+func (n *noter) message(object []byte) {
+	if len(object) == 0 || object[0] != '{' {
+		return
+	}
+	var m dialect.Member
+	for i, ok := dialect.NextMember(object, 1, &m); ok; i, ok = dialect.NextMember(object, i, &m) {
+		n.member(object, &m)
+	}
+}
+
+func (n *noter) add(kind, tool int64, text []byte) {
+	if len(text) > 0 {
+		n.to.Add(dialect.TextKey(n.choice, kind, tool), text)
+	}
+}
+
+func (n *noter) member(data []byte, m *dialect.Member) {
+	value := data[m.From:m.To]
+	switch value[0] {
+	case '"':
+		n.text(m.Key, value[1:len(value)-1])
+	case '[', '{':
+		n.structure(m.Key, value)
+	}
+}
+
+func (n *noter) text(name, text []byte) {
+	switch string(name) {
+	case "content":
+		n.add(dialect.KindContent, 0, text)
+	case "reasoning_content", "reasoning":
+		// Some servers send the same text under both names.
+		if !n.thought {
+			n.thought = len(text) > 0
+			n.add(dialect.KindReasoning, 0, text)
+		}
+	case "refusal":
+		n.add(dialect.KindContent, 1, text)
+	default:
+		if dialect.IsText(name) {
+			n.add(dialect.KindContent, 2, text)
+		}
+	}
+}
+
+// structure notes what stands deeper: tool calls, and every text in members
+// that are read no further, such as content in parts (Mistral), the legacy
+// function_call and the transcript of audio.
+func (n *noter) structure(name, value []byte) {
+	switch {
+	case string(name) == "tool_calls" && value[0] == '[':
+		n.calls(value)
+	case string(name) == "annotations":
+		// Sources that the model was given, not what it wrote.
+	case string(name) == "reasoning_details":
+		if !n.thought {
+			dialect.AddStrings(n.to, dialect.TextKey(n.choice, dialect.KindReasoning, 0), value)
+		}
+	default:
+		dialect.AddStrings(n.to, dialect.TextKey(n.choice, dialect.KindContent, 2), value)
+	}
+}
+
+// calls notes the names and arguments of a tool_calls array.
+func (n *noter) calls(list []byte) {
 	for at := 1; ; {
 		from, to, ok := dialect.NextElement(list, at)
 		if !ok {
@@ -117,19 +171,19 @@ func (s *stream) readCalls(list []byte, choice int64) {
 		}
 		at = to
 		if list[from] == '{' {
-			s.readCall(list[from:to], choice)
+			n.call(list[from:to])
 		}
 	}
 }
 
-func (s *stream) readCall(call []byte, choice int64) {
+func (n *noter) call(call []byte) {
 	var m, f dialect.Member
 	index := int64(0)
 	for i, ok := dialect.NextMember(call, 1, &m); ok; i, ok = dialect.NextMember(call, i, &m) {
 		switch string(m.Key) {
 		case "index":
 			index, _ = dialect.ReadCount(call[m.From:m.To])
-		case "function":
+		case "function", "custom":
 			f = m
 		}
 	}
@@ -138,15 +192,14 @@ func (s *stream) readCall(call []byte, choice int64) {
 	}
 	function := call[f.From:f.To]
 	for i, ok := dialect.NextMember(function, 1, &m); ok; i, ok = dialect.NextMember(function, i, &m) {
-		if function[m.From] != '"' || m.To-m.From <= 2 {
+		if function[m.From] != '"' {
 			continue
 		}
 		text := function[m.From+1 : m.To-1]
-		switch string(m.Key) {
-		case "name":
-			s.produced.Add(dialect.TextKey(choice, dialect.KindToolName, index), text)
-		case "arguments":
-			s.produced.Add(dialect.TextKey(choice, dialect.KindToolInput, index), text)
+		if string(m.Key) == "name" {
+			n.add(dialect.KindToolName, index, text)
+		} else {
+			n.add(dialect.KindToolInput, index, text)
 		}
 	}
 }

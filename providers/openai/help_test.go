@@ -151,3 +151,8 @@ func messageOf(t testing.TB, body string) string {
 }
 
 var configQuirks config.Quirks
+
+// usageEvent is the event that tells a client what it is charged for.
+func usageEvent(u dialect.Usage) string {
+	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[],"usage":` + string(dialect.AppendUsage(nil, &u)) + "}\n\n"
+}

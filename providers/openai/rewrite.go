@@ -9,6 +9,10 @@ import (
 // write appends to out what an event becomes.
 func (s *stream) write(src []byte, v verdict) {
 	switch v {
+	case last:
+		s.spans = s.spans[:0]
+		s.tell()
+		s.out = append(s.out, src[s.events.From:s.events.To]...)
 	case failure:
 		s.failed = true
 		s.out = dialect.StreamFailure(s.out, s.events.Data)

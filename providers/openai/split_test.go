@@ -163,10 +163,11 @@ func TestMissingDoneIsWritten(t *testing.T) {
 		}
 	}
 	body := roleChunk + chunk("the") + finishChunk
-	f(body, body+done, true, true)
+	told := usageEvent(dialect.Usage{Prompt: promptTokens, Completion: 1})
+	f(body, body+told+done, true, true)
 	f(body+usageChunk, body+usageChunk+done, true, true)
-	f(body+"data: [DONE]", body+done, true, true)
-	f(body+"data: [DONE]\n", body+done, true, true)
+	f(body+"data: [DONE]", body+told+done, true, true)
+	f(body+"data: [DONE]\n", body+told+done, true, true)
 	f(body+strings.TrimSuffix(usageChunk, "\n\n"), body+usageChunk+done, true, true)
 	// Without a finish_reason the answer was cut off, whatever transport says.
 	f(roleChunk+chunk("the"), roleChunk+chunk("the"), true, false)
@@ -174,7 +175,7 @@ func TestMissingDoneIsWritten(t *testing.T) {
 	f(roleChunk+chunk("the")[:60], roleChunk, true, false)
 	f(body, body, false, false)
 	early := strings.Replace(chunk("the"), `"delta":{"content":"the"},"logprobs":null,"finish_reason":null`, `"finish_reason":"stop","delta":{"content":"the"}`, 1)
-	f(early, early+done, true, true)
+	f(early, early+told+done, true, true)
 }
 
 // What an upstream says of its failure names its hosts, so the client gets our
@@ -200,7 +201,7 @@ func TestErrorsInsideStreamsAreOurs(t *testing.T) {
 	f(`data: {"id":"x","error":{"code":502,"message":"internal"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`+"\n\n", "upstream_error")
 	f(`data: {"error":{"message":"flagged by internal moderation","code":"content_filter"}}`+"\n\n", "content_blocked_by_provider")
 	// No errors: a null member, and the word in a text.
-	sc := streamCase{complete: true, input: strings.Replace(roleChunk, `"choices"`, `"error":null,"choices"`, 1) + chunk(`\"error\":{}`) + `data: {"choices":[],"error":null}` + "\n\n" + finishChunk + done}
+	sc := streamCase{complete: true, input: strings.Replace(roleChunk, `"choices"`, `"error":null,"choices"`, 1) + chunk(`\"error\":{}`) + `data: {"choices":[],"error":null}` + "\n\n" + finishChunk + usageChunk + done}
 	if got := sc.run(t); got.failed || got.out != sc.input {
 		t.Errorf("%+v", got)
 	}

@@ -31,6 +31,8 @@ type stream struct {
 	hide   bool // drop the event that has nothing but usage
 
 	usual    usual
+	chunks   int64         // events with data
+	ident    []byte        // of the first event, what stands before its choices
 	usage    dialect.Usage // the last one reported
 	final    bool          // …came with or after a finish_reason
 	finished bool          // a choice has a finish_reason
@@ -66,6 +68,7 @@ const (
 	drop
 	rewritten
 	failure
+	last // [DONE], before which the client is told the usage
 )
 
 // Stream starts reading one streaming answer.
@@ -127,9 +130,12 @@ func (s *stream) read() verdict {
 		return pass
 	}
 	if data[0] == '[' && bytes.Equal(bytes.TrimSpace(data), doneMark) {
-		s.done = true
+		if s.done = true; s.tells() {
+			return last
+		}
 		return pass
 	}
+	s.note(data)
 	if len(s.events.Name) > 0 && bytes.Equal(s.events.Name, errorField) {
 		return failure
 	}
@@ -140,6 +146,32 @@ func (s *stream) read() verdict {
 		return pass
 	}
 	return s.readFully(data)
+}
+
+// note counts an event, and keeps of the first one what the usage's will need.
+func (s *stream) note(data []byte) {
+	if s.chunks++; s.chunks > 1 {
+		return
+	}
+	if at := find(data, 0, choicesKey); at > 0 && at <= maxUsual && data[0] == '{' {
+		s.ident = append(s.ident[:0], data[:at-len(choicesKey)-1]...)
+	}
+}
+
+// tells says that the client is to be told the usage that it is charged for,
+// since the upstream told none.
+func (s *stream) tells() bool { return !s.usage.Seen && !s.failed && !s.hide }
+
+// tell writes that event.
+func (s *stream) tell() {
+	u := s.Usage()
+	s.out = append(s.out, "data: "...)
+	if len(s.ident) == 0 {
+		s.ident = append(s.ident, `{"object":"chat.completion.chunk",`...)
+	}
+	s.splice(s.ident)
+	s.out = dialect.AppendUsage(append(s.out, `"choices":[],"usage":`...), &u)
+	s.out = append(s.out, "}\n\n"...)
 }
 
 // readFully judges an event that is not like the one before it.
@@ -226,6 +258,9 @@ func (s *stream) Finish(complete bool) []byte {
 	}
 	if complete && !s.done && (s.finished || s.failed) {
 		s.done = true
+		if s.tells() {
+			s.tell()
+		}
 		s.out = append(s.out, dialect.DoneEvent...)
 	}
 	s.complete = complete && s.done
@@ -250,18 +285,19 @@ func (s *stream) endEvent() {
 }
 
 func (s *stream) Usage() dialect.Usage {
-	if s.usage.Seen && (s.final || s.complete && !s.failed) {
-		return s.usage
-	}
-	return dialect.Settle(s.usage, &s.produced, s.c)
+	return dialect.Settle(s.usage, s.usage.Seen && (s.final || s.complete && !s.failed), &s.produced, s.c)
 }
 
 func (s *stream) Produced() int64 {
-	n := s.produced.Estimate()
-	if s.usage.Completion > n {
-		return s.usage.Completion
+	claimed := s.usage.Completion
+	if s.c.Cap > 0 {
+		claimed = min(claimed, s.c.Cap)
 	}
-	return n
+	return max(s.produced.Estimate(), s.chunks, claimed)
+}
+
+func (s *stream) Exceeds(most int64) bool {
+	return s.chunks > most || s.produced.Exceeds(most, s.c.Vocabulary())
 }
 
 func (s *stream) AtBoundary() bool { return !s.events.Large() }
@@ -272,7 +308,7 @@ func (s *stream) Release() {
 	s.events.Reset()
 	s.produced.Release()
 	s.usual.forget()
-	fresh := stream{events: s.events, usual: s.usual, out: s.out[:0], spans: s.spans[:0], modelName: s.modelName[:0]}
+	fresh := stream{events: s.events, usual: s.usual, out: s.out[:0], spans: s.spans[:0], modelName: s.modelName[:0], ident: s.ident[:0]}
 	if cap(fresh.out) > keepOut {
 		fresh.out = nil
 	}

@@ -24,7 +24,12 @@ func TestUsageOfStreams(t *testing.T) {
 		c := chatOf(t, prompt)
 		s := Dialect{}.Stream(c, targetOf(c.Model, "m", config.Quirks{}))
 		defer s.Release()
-		if out := run(s, stream, true); out != stream {
+		sent := stream
+		if !want.Seen {
+			// Nobody told the client, who is told what it is charged for.
+			sent = strings.Replace(stream, done, usageEvent(want)+done, 1)
+		}
+		if out := run(s, stream, true); out != sent {
 			t.Errorf("%s: the bytes changed:\n%s", name, out)
 		}
 		if got := s.Usage(); got != want {
@@ -49,8 +54,11 @@ func TestUsageOfStreams(t *testing.T) {
 	f("cache writes", body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":5,"cache_write_tokens":4}}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Cached: 5, CacheWrite: 4, Completion: 7}))
 	f("cache writes of a proxy before Anthropic", body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"cache_creation_input_tokens":4,"cache_read_input_tokens":5}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Cached: 5, CacheWrite: 4, Completion: 7}))
 	f("parts above their wholes", body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":50,"cache_write_tokens":4},"completion_tokens_details":{"reasoning_tokens":9}}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Cached: 11, Completion: 7, Reasoning: 7}))
-	f("zero", body+`data: {"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`+"\n\n"+done, seen(dialect.Usage{}))
-	f("negative", body+`data: {"choices":[],"usage":{"prompt_tokens":-11,"completion_tokens":-7}}`+"\n\n"+done, seen(dialect.Usage{}))
+	counted := seen(dialect.Usage{Prompt: promptTokens, Completion: 2, Estimated: true})
+	f("zero", body+`data: {"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`+"\n\n"+done, counted)
+	f("negative", body+`data: {"choices":[],"usage":{"prompt_tokens":-11,"completion_tokens":-7}}`+"\n\n"+done, counted)
+	f("thoughts in the total alone (Google)", body+`data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":105}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 9, Completion: 96}))
+	f("a total alone", body+`data: {"choices":[],"usage":{"total_tokens":105}}`+"\n\n"+done, seen(dialect.Usage{Prompt: promptTokens, Completion: 105 - promptTokens, Estimated: true}))
 	f("huge", body+`data: {"choices":[],"usage":{"prompt_tokens":9223372036854775807,"completion_tokens":1e300}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 1 << 40, Completion: 1 << 40}))
 	f("fractions and text", body+`data: {"choices":[],"usage":{"prompt_tokens":11.0,"completion_tokens":7.5,"total_tokens":"18"}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Completion: 7}))
 	f("reasoning beside the completion (xAI)", body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":4,"total_tokens":18,"completion_tokens_details":{"reasoning_tokens":3}}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Completion: 7, Reasoning: 3}))
@@ -71,7 +79,14 @@ func TestUsageOfAnswers(t *testing.T) {
 		target := targetOf(c.Model, "m", config.Quirks{})
 		var s dialect.Scratch
 		out, got, err := Dialect{}.Answer([]byte(body), c, target, &s)
-		if err != nil || string(out) != body {
+		sent := body
+		if !want.Seen {
+			usage := string(dialect.AppendUsage(nil, &want))
+			if sent = strings.Replace(body, `"usage":null`, `"usage":`+usage, 1); sent == body {
+				sent = body[:len(body)-1] + `,"usage":` + usage + "}"
+			}
+		}
+		if err != nil || string(out) != sent {
 			t.Errorf("%s: %v %s", name, err, out)
 		}
 		if got != want {
@@ -92,7 +107,7 @@ func TestUsageOfAnswers(t *testing.T) {
 	f("in the choice", strings.Replace(answer("the small", ""), `"finish_reason"`, `"usage":`+plainUsage+`,"finish_reason"`, 1), plain)
 	f("x_groq", answer("the small", `,"x_groq":{"usage":`+plainUsage+`}`), plain)
 	f("elsewhere", answer("the small", `,"usage":`+plainUsage+`,"extra":{"usage":{"prompt_tokens":1}}`), plain)
-	f("zero", answer("the small", `,"usage":{"prompt_tokens":0,"completion_tokens":0}`), dialect.Usage{Seen: true})
+	f("zero", answer("the small", `,"usage":{"prompt_tokens":0,"completion_tokens":0}`), dialect.Usage{Prompt: promptTokens, Completion: 2, Seen: true, Estimated: true})
 	f("none", answer("the small", ""), dialect.Usage{Prompt: promptTokens, Completion: 2, Estimated: true})
 	f("null", answer("the small", `,"usage":null`), dialect.Usage{Prompt: promptTokens, Completion: 2, Estimated: true})
 	f("none, escapes", answer(`the\u0020small \"river\"\\`, ""), dialect.Usage{Prompt: promptTokens, Completion: dialect.CountTokens("", []byte(`the small "river"\`)), Estimated: true})
