@@ -29,6 +29,7 @@ models:
     tier: unlimited
     context_tokens: 128000
     max_completion_tokens: 1000
+    capabilities: { reasoning: false } # held by slices; abandoned streams are closed
     price: { input: 1, output: 2 }
     targets: [{ upstream: only }]
   - id: sim-embed

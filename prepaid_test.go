@@ -25,8 +25,15 @@ models:
     tier: unlimited
     context_tokens: 128000
     max_completion_tokens: 1000
+    capabilities: { reasoning: false }
     price: { input: 1, output: 2 }
     targets: [{ upstream: only }]
+  - id: sim-thinker # held in full, since it may think unseen
+    tier: unlimited
+    context_tokens: 128000
+    max_completion_tokens: 100000
+    price: { input: 1, output: 2 }
+    targets: [{ upstream: only, model: sim-chat }]
   - id: sim-free
     tier: unlimited
     context_tokens: 8192
@@ -43,13 +50,14 @@ func ask(model, text, more string) string {
 func TestBalanceForTenAdmitsTenOfSixtyFour(t *testing.T) {
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
-	g.NewAccount("rich", "1")
+	// So little that its prompt is counted, as it is where money is tight.
+	g.NewAccount("tight", "0.0015")
 	g.NewAccount("ten", "")
-	rich, key := g.Key("rich"), g.Key("ten")
+	tight, key := g.Key("tight"), g.Key("ten")
 
 	// Every answer is held open until all 64 were decided.
 	body := ask("sim-chat", "[[sim tokens=500 delay_ms=3000]] Hello", `,"max_completion_tokens":500`)
-	hold := holdOf(t, g, rich, body)
+	hold := holdOf(t, g, tight, body)
 	g.Credit("ten", (hold * 10).String())
 
 	var mu sync.Mutex
@@ -89,7 +97,7 @@ func holdOf(t *testing.T, g *gateway, key, body string) money {
 	}()
 	defer func() { <-done }()
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if held := g.accounts()["rich"].Held; held > 0 {
+		if held := g.accounts()["tight"].Held; held > 0 {
 			return held
 		}
 	}
@@ -102,24 +110,37 @@ func holdOf(t *testing.T, g *gateway, key, body string) money {
 func TestStreamEndsWhenTheMoneyDoes(t *testing.T) {
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
-	g.NewAccount("small", "0.0006") // 600 µUSD: 300 completion tokens less the prompt
+	g.NewAccount("small", "0.0012") // 1200 µUSD: 600 completion tokens less the prompts
 	key := g.Key("small")
 
-	res := g.open("POST", "/chat/completions", key, ask("sim-chat", "[[sim tokens=900 gap_ms=1]] Go", `,"stream":true`))
-	defer func() { _ = res.Body.Close() }()
-	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatalf("the stream did not end properly: %v", err)
+	// Each of the two could have all of it when it began.
+	texts := make([]string, 2)
+	var wg sync.WaitGroup
+	for i := range texts {
+		wg.Go(func() {
+			res := g.open("POST", "/chat/completions", key, ask("sim-chat", "[[sim tokens=900 gap_ms=2]] Go", `,"stream":true`))
+			defer func() { _ = res.Body.Close() }()
+			raw, err := io.ReadAll(res.Body)
+			if texts[i] = string(raw); err != nil || res.StatusCode != 200 {
+				t.Errorf("status %d, the stream did not end properly: %v", res.StatusCode, err)
+			}
+		})
 	}
-	text := string(raw)
-	if res.StatusCode != 200 || !strings.Contains(text, `"code":"insufficient_balance"`) || !strings.HasSuffix(text, "data: [DONE]\n\n") {
-		t.Fatalf("status %d, the end of the stream is %q", res.StatusCode, last(text, 400))
+	wg.Wait()
+	cut := 0
+	for _, text := range texts {
+		if strings.Contains(text, `"code":"insufficient_balance"`) && strings.HasSuffix(text, "data: [DONE]\n\n") {
+			cut++
+		}
 	}
-	if n := strings.Count(text, `"content":"`); n < 200 || n > 420 {
-		t.Errorf("%d deltas were delivered for 600 µUSD at 2 µUSD a token", n)
+	if cut == 0 {
+		t.Fatalf("neither was ended: %q, %q", last(texts[0], 400), last(texts[1], 400))
+	}
+	if n := strings.Count(texts[0]+texts[1], `"content":"`); n < 450 || n > 820 {
+		t.Errorf("%d deltas were delivered for 1200 µUSD at 2 µUSD a token", n)
 	}
 	a := g.settled()["small"]
-	if a.USD < 0 || a.USD+a.Spent != 600_000 {
+	if a.USD < 0 || a.USD+a.Spent != 1_200_000 {
 		t.Errorf("the account ends as %+v", a)
 	}
 	if a.USD > 100_000 {
@@ -184,22 +205,27 @@ func TestHoldCoversWhatIsNotInTheMessages(t *testing.T) {
 	}
 }
 
-// Half an answer that is no stream is of no use and free, however large.
-func TestBrokenWholeAnswersAreFree(t *testing.T) {
+// Half an answer that is no stream is free as long as nothing of it was
+// delivered; what was, is charged.
+func TestBrokenWholeAnswersCostWhatWasDelivered(t *testing.T) {
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")
 	key := g.Key("a")
-	for _, scenario := range []string{"big=30000 cut=fin cut_after=5000", "big=400000 cut=fin cut_after=50000", "big=400000 cut=rst cut_after=50000"} {
-		res := g.open("POST", "/chat/completions", key, ask("sim-chat", "[[sim "+scenario+"]] x", ""))
+	for scenario, delivered := range map[string]int64{
+		"big=30000 cut=fin cut_after=5000": 0, "big=400000 cut=fin cut_after=50000": 200_000 / 4, "big=400000 cut=rst cut_after=50000": 64 << 10 / 4,
+	} {
+		before := g.settled()["a"].Spent
+		res := g.open("POST", "/chat/completions", key, ask("sim-thinker", "[[sim "+scenario+"]] x", `,"max_completion_tokens":100000`))
 		_, err := io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
 		if res.StatusCode == 200 && err == nil {
 			t.Errorf("%s: delivered as complete", scenario)
 		}
-	}
-	if a := g.settled()["a"]; a.Spent != 0 {
-		t.Errorf("charged %s", a.Spent)
+		spent := g.settled()["a"].Spent - before
+		if least := money(delivered * 2000 * 9 / 10); delivered == 0 && spent != 0 || spent < least || spent > 200_100_000 {
+			t.Errorf("%s: charged %s for about %d tokens", scenario, spent, delivered)
+		}
 	}
 }
 
@@ -237,7 +263,7 @@ func TestKeyLimitStopsOnlyThatKey(t *testing.T) {
 	if !refused {
 		t.Error("20 requests passed a key limit of 0.0001 USD")
 	}
-	if status, _, answer := g.post("/chat/completions", free, ask("sim-chat", "Hello", "")); status != 200 {
+	if status, _, answer := g.post("/chat/completions", free, ask("sim-chat", "Hello", `,"max_completion_tokens":20`)); status != 200 {
 		t.Errorf("the other key is answered %d: %s", status, answer)
 	}
 	if a := g.settled()["a"]; a.Spent > 200_000 {
@@ -276,10 +302,11 @@ func TestLeavingClientClosesTheUpstreamAndPays(t *testing.T) {
 	}
 }
 
-// A client that leaves before the first byte closes the upstream too, and pays nothing.
-func TestLeavingBeforeTheFirstByteCostsNothing(t *testing.T) {
+// A client that leaves before the first byte closes the upstream, too, and pays
+// for its prompt, which was sent. Whole answers are read on for a while.
+func TestLeavingBeforeTheFirstByteCostsThePrompt(t *testing.T) {
 	sim := startUpstream(t, upstream.Options{})
-	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
+	g := startGateway(t, fmt.Sprintf(strings.Replace(prepaidConfig, "billing: {", "billing: { drain: { time: 100ms },", 1), sim.URL))
 	g.NewAccount("a", "1")
 	key := g.Key("a")
 	for _, stream := range []string{"false", "true"} {
@@ -297,11 +324,16 @@ func TestLeavingBeforeTheFirstByteCostsNothing(t *testing.T) {
 				_ = res.Body.Close()
 				t.Fatal("a hanging upstream was answered")
 			}
-			return time.Unix(0, waitAbort(t, sim, id).NoticedNs).Sub(began.Add(300 * time.Millisecond))
+			closed := time.Unix(0, waitAbort(t, sim, id).NoticedNs).Sub(began.Add(300 * time.Millisecond))
+			if stream == "false" {
+				closed -= 350 * time.Millisecond // drain.time, and the tick within which it ends
+			}
+			return closed
 		})
 	}
-	if a := g.settled()["a"]; a.Spent != 0 {
-		t.Errorf("charged %s for nothing", a.Spent)
+	tokens, a := sim.idle(t).Tokens, g.settled()["a"]
+	if least := money(tokens.PromptTokens * 1000); a.Spent < least || a.Spent > least+5*60*2*2000 {
+		t.Errorf("charged %s for %d prompt tokens and nothing seen", a.Spent, tokens.PromptTokens)
 	}
 }
 

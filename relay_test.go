@@ -101,18 +101,20 @@ func TestRequestBytesAreKept(t *testing.T) {
 		return string(sim.latest(t).Body)
 	}
 	for _, body := range []string{
-		`{"model":"sim-chat","messages":[{"role":"user","content":"x"}]}`,
-		"{ \"model\" : \"sim-chat\",\n\t\"messages\" : [ {\"role\":\"user\",\"content\":\"\\u00e9\\n😀\"} ] , \"unknown\" : {\"a\":[1.0,1e5,null]}, \"temperature\":0.70 }",
-		`{"metadata":{"k":"v"},"store":true,"include":["x"],"model":"sim-chat","messages":[{"role":"user","content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]}],"seed":7}`,
+		`{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`,
+		"{ \"model\" : \"sim-chat\", \"max_completion_tokens\": 9,\n\t\"messages\" : [ {\"role\":\"user\",\"content\":\"\\u00e9\\n😀\"} ] , \"unknown\" : {\"a\":[1.0,1e5,null]}, \"temperature\":0.70 }",
+		`{"metadata":{"k":"v"},"store":true,"include":["x"],"model":"sim-chat","messages":[{"role":"user","content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]}],"seed":7,"max_completion_tokens":9}`,
 	} {
 		if got := sent(body); got != body {
 			t.Errorf("sent    %s\narrived %s", body, got)
 		}
 	}
 	for _, c := range []struct{ body, want string }{
-		{`{"user":"me","model":"sim-chat","messages":[{"role":"user","content":"x"}]}`, `{"model":"sim-chat","messages":[{"role":"user","content":"x"}]}`},
-		{`{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"svc_parameters":{"strip_thinking_response":true},"top_k":3}`, `{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"top_k":3}`},
-		{`{"model":"sim-free","messages":[{"role":"user","content":"x"}]}`, `{"model":"sim-chat","messages":[{"role":"user","content":"x"}]}`},
+		// A cap always goes upstream: what is produced is bounded by what is held.
+		{`{"model":"sim-chat","messages":[{"role":"user","content":"x"}]}`, `{"max_completion_tokens":1000,"model":"sim-chat","messages":[{"role":"user","content":"x"}]}`},
+		{`{"user":"me","model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`, `{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`},
+		{`{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9,"svc_parameters":{"strip_thinking_response":true},"top_k":3}`, `{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9,"top_k":3}`},
+		{`{"model":"sim-free","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`, `{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`},
 	} {
 		if got := sent(c.body); got != c.want {
 			t.Errorf("sent    %s\narrived %s\nwant    %s", c.body, got, c.want)
@@ -214,11 +216,12 @@ func TestHugeAnswerIsRelayedFlat(t *testing.T) {
 		t.Skip("memory under the race detector says nothing")
 	}
 	sim := startUpstream(t, upstream.Options{})
-	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
-	g.NewAccount("a", "100")
+	large := strings.NewReplacer("max_completion_tokens: 100000", "max_completion_tokens: 50000000", "context_tokens: 128000", "context_tokens: 60000000")
+	g := startGateway(t, large.Replace(fmt.Sprintf(prepaidConfig, sim.URL)))
+	g.NewAccount("a", "1000")
 	key := g.Key("a")
 	fetch := func(size int) int64 {
-		res := g.open("POST", "/chat/completions", key, ask("sim-chat", "[[sim big="+strconv.Itoa(size)+"]] x", ""))
+		res := g.open("POST", "/chat/completions", key, ask("sim-thinker", "[[sim big="+strconv.Itoa(size)+"]] x", `,"max_completion_tokens":50000000`))
 		defer func() { _ = res.Body.Close() }()
 		n, err := io.Copy(io.Discard, res.Body)
 		if err != nil || res.StatusCode != 200 {

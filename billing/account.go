@@ -30,6 +30,7 @@ type AccountState struct {
 	ledger  *Ledger
 	debt    Nano // owed, on an embedded store; see debt.go
 
+	loose   Nano              // what open holds hold for prompts that were bounded, not counted
 	refill  Nano              // DIEM that a new day begins with
 	later   map[int32]dayDIEM // days that have begun before, when the clock was ahead; mostly nil
 	slots   []int32           // of the further models, same index as windows
@@ -39,7 +40,7 @@ type AccountState struct {
 	Name    string
 	credits *creditHours // nil: none were ever counted
 	deletes bool         // keys; guarded by registry.mu
-	_       [87]byte     // up to a size that begins with a pair of cache lines
+	_       [79]byte     // up to a size that begins with a pair of cache lines
 }
 
 // Number tells the account from all others of this process; it is never 0.

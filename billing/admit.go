@@ -13,6 +13,8 @@ type Admission struct {
 	Rate         *config.Rate // of the model's tier; nil: none
 	Hold         Nano         // what the request may cost
 	Min          Nano         // the smallest hold that is still of use; equal to Hold: all or nothing
+	Reach        Nano         // what it could cost at most, where Hold grows with what is seen; 0: Hold
+	Loose        Nano         // part of Hold that counting exactly would lower; 0: it was counted
 	Tokens       int64        // estimate for the limit of tokens a minute
 	Requests     int64        // how many requests it counts as, at most 8; 0: 1
 	Credits      int64        // blockchain credits that it may cost; they count where DailyCredits is not 0
@@ -41,7 +43,14 @@ const (
 	NodeFenced                     // another process goes on as this node
 	RateCredits                    // too many blockchain credits in 24 hours
 	InDebt                         // the account owes for earlier requests
+	CountFirst                     // Loose is a noticeable part of what there is: count and ask again
+	BelowMinimum                   // the account has less than the operator's minimum
 )
+
+// OfMoney says that the account or the key cannot pay.
+func (c DenialCode) OfMoney() bool {
+	return c >= InsufficientBalance && c <= KeyLimitDIEM || c == BelowMinimum
+}
 
 // Denial is the answer of Admit; its zero value means admitted.
 type Denial struct {
@@ -136,6 +145,10 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 		}
 	}
 	var take parts
+	if a.Loose > 0 && (acct.loose+a.Loose) > acct.free(l.nodes())/looseShare {
+		acct.mu.Unlock()
+		return Denial{Code: CountFirst}, false
+	}
 	if a.Hold > 0 {
 		var code DenialCode
 		take, code = acct.allot(k, a.Hold, a.Min, Nano(l.floor.Load()))
@@ -163,6 +176,11 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	h.ledger, h.key, h.id, h.day, h.openedNs, h.regime = l, k, rec.hold, day, a.NowNs, k.use.regime
 	h.slot, h.booked, h.rate, h.keyRate, h.tokens, h.requestID = a.Slot, a.Slot, a.Rate, keyRate, a.Tokens, a.RequestID
 	h.shared = [2]*sharedWindow{}
+	h.reach, h.loose = a.Hold, a.Loose
+	if a.Reach > a.Hold {
+		h.reach = acct.reach(k, a.Reach)
+	}
+	acct.loose += a.Loose
 	if counted {
 		acct.credits.commit(h, a.Credits)
 	}
@@ -183,10 +201,28 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 // lets DIEM fall through to the others.
 func (a *AccountState) allot(k *Key, want, least, floor Nano) (take parts, code DenialCode) {
 	if a.balance() < floor {
-		return take, InsufficientBalance
+		return take, BelowMinimum
 	}
 	diem, usd := k.use.room()
 	return a.divide(&a.avail, diem, usd, want, least)
+}
+
+// looseShare of what an account has free may be held for prompts that were
+// bounded and not counted: all of it together, so that of a balance that is
+// used up no more than this part is ever refused while it is there.
+const looseShare = 64
+
+// free is what this node may count on of what the account has free.
+func (a *AccountState) free(nodes int64) Nano {
+	elsewhere := a.elsewhere()
+	return (a.avail.total() + elsewhere.total()) / Nano(nodes)
+}
+
+// reach is how much of want the account and the key could pay for now.
+func (a *AccountState) reach(k *Key, want Nano) Nano {
+	take, _ := a.allot(k, want, 1, 0)
+	elsewhere := a.elsewhere()
+	return min(want, take.total()+elsewhere.total())
 }
 
 // divide is allot for given money and what the key's limits leave.

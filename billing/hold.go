@@ -28,6 +28,8 @@ type Hold struct {
 	rate       *config.Rate // of the model, as admitted
 	keyRate    *config.Rate
 	tokens     int64
+	reach      Nano  // of Admission.Reach, what could be paid for
+	loose      Nano  // part of AccountState.loose
 	credits    int64 // that count in the account's 24 hours; 0: none do
 	creditHour int64 // in which they count
 	requestID  [16]byte
@@ -76,6 +78,10 @@ func (h *Hold) Granted() Nano {
 	a.mu.Unlock()
 	return n
 }
+
+// Reach is how much of what the request could cost at most the account and the
+// key could pay for when it was admitted.
+func (h *Hold) Reach() Nano { return h.reach }
 
 // Extend holds more for the same request, all or nothing.
 func (h *Hold) Extend(more Nano) bool {
@@ -272,6 +278,7 @@ func (h *Hold) Reset() {
 
 // resolve takes the hold off its account and corrects the windows.
 func (h *Hold) resolve(a *AccountState, nowNs, tokens, credits int64) {
+	a.loose -= h.loose
 	if h.credits > 0 {
 		a.credits.correct(h, credits, nowNs)
 	}

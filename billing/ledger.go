@@ -315,6 +315,14 @@ func (l *Ledger) Close() error {
 
 func (l *Ledger) journalDir() string { return filepath.Join(l.dir, journalSub) }
 
+// nodes is how many processes spend from the accounts.
+func (l *Ledger) nodes() int64 {
+	if l.node == nil {
+		return 1
+	}
+	return max(1, l.node.live.Load())
+}
+
 func (l *Ledger) now() int64 { return l.clock().UnixNano() }
 
 // day is the UTC day of a request at ns: by the local clock, or on a shared

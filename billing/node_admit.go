@@ -23,7 +23,7 @@ func (n *node) admit(h *Hold, a *Admission) (d Denial) {
 		d, short = n.l.admitHere(h, a, final)
 		return !short
 	})
-	if !answered && (d.Code >= InsufficientBalance && d.Code <= KeyLimitDIEM || d.Code == InDebt) {
+	if !answered && (d.Code.OfMoney() || d.Code == InDebt) {
 		// There may be money, but nobody can say.
 		return Denial{Code: StoreAway, RetryAfter: time.Second}
 	}

@@ -129,11 +129,16 @@ type Billing struct {
 	// MinimumBalance is the admission floor in USD (addendum 19.2): an account
 	// below it is refused with 402. Default 0.10.
 	MinimumBalance Nano `yaml:"minimum_balance"`
-	// SliceTokens is the number of completion tokens a stream holds money for
-	// at a time. Default 1024, 16 to 1000000.
+	// DefaultCap is the cap on completion tokens, of each choice, that is sent
+	// for a request that names none, where the model's own is not lower.
+	// Default 16384, 16 to 100000000.
+	DefaultCap int64 `yaml:"default_cap"`
+	// SliceTokens is the number of completion tokens a stream of a model with
+	// hold: slice holds money for at a time. Default 1024, 16 to 1000000.
 	SliceTokens int64 `yaml:"stream_slice_tokens"`
-	// OnClientGone: abort (default) closes the upstream at once, drain reads
-	// the answer to its end within Drain to learn the exact usage.
+	// OnClientGone is for streams of models with hold: slice: abort (default)
+	// closes the upstream at once, drain reads the answer to its end within
+	// Drain to learn the exact usage. All other answers are read to their end.
 	OnClientGone string `yaml:"on_client_gone"`
 	Drain        Drain  `yaml:"drain"`
 	Leases       Leases `yaml:"leases"`
@@ -169,7 +174,7 @@ type Leases struct {
 type Drain struct {
 	Streams int           `yaml:"streams"` // at the same time; default 100
 	Bytes   Size          `yaml:"bytes"`   // per answer; default 1MB
-	Time    time.Duration `yaml:"time"`    // per answer; default 30s
+	Time    time.Duration `yaml:"time"`    // per answer; default 2m
 }
 
 // Limits are the throughput limits by tier (addendum 3.6) and the failed-request budget.
@@ -281,7 +286,12 @@ type Model struct {
 	Traits       []string     `yaml:"traits"`
 	Aliases      []string     `yaml:"aliases"` // compatibility mapping: foreign names of this model
 	Capabilities Capabilities `yaml:"capabilities"`
-	Constraints  Constraints  `yaml:"constraints"`
+	// Hold is what is set aside before a text model is asked: full, the whole
+	// completion cap (default), or slice, as much as is seen, step by step
+	// (default where capabilities.reasoning is written as false). Only a model
+	// that produces nothing unseen may have slice.
+	Hold        string      `yaml:"hold"`
+	Constraints Constraints  `yaml:"constraints"`
 	Deprecation  *Deprecation `yaml:"deprecation"`
 
 	Price   *Price   `yaml:"price"` // required; `price: free` for free models
@@ -307,7 +317,7 @@ type Capabilities struct {
 	Quantization    string   `yaml:"quantization"` // default not-available
 	Tools           bool     `yaml:"tools"`        // supportsFunctionCalling
 	Audio           bool     `yaml:"audio"`        // supportsAudioInput
-	Reasoning       bool     `yaml:"reasoning"`
+	Reasoning       *bool    `yaml:"reasoning"` // not written: false, but see Model.Hold
 	ReasoningEffort []string `yaml:"reasoning_effort"` // reasoningEffortOptions; empty: supportsReasoningEffort false
 	DefaultEffort   string   `yaml:"default_reasoning_effort"`
 	ResponseSchema  bool     `yaml:"response_schema"`
@@ -335,6 +345,12 @@ type Constraints struct {
 	PresencePenalty   *Decimal `yaml:"presence_penalty"`
 	RepetitionPenalty *Decimal `yaml:"repetition_penalty"`
 }
+
+// Reasons says whether the model reasons.
+func (c *Capabilities) Reasons() bool { return c.Reasoning != nil && *c.Reasoning }
+
+// HoldsFull says that the whole completion cap is held before the model is asked.
+func (m *Model) HoldsFull() bool { return m.Hold != "slice" }
 
 // Deprecation as in addendum 7.3 and 20. Dates are RFC 3339 or YYYY-MM-DD.
 type Deprecation struct {

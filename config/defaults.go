@@ -49,9 +49,10 @@ func newConfig() *Config {
 		Log:    Log{Level: "info", Format: "auto", SampleAbove: 100},
 		Billing: Billing{
 			MinimumBalance: 100_000_000, // 0.10 USD
+			DefaultCap:     16384,
 			SliceTokens:    1024,
 			OnClientGone:   "abort",
-			Drain:          Drain{Streams: 100, Bytes: 1 << 20, Time: 30 * time.Second},
+			Drain:          Drain{Streams: 100, Bytes: 1 << 20, Time: 2 * time.Minute},
 			Leases:         Leases{Reclaim: "strict", Grace: 15 * time.Minute},
 			ImageTokens:    1600,
 		},
@@ -131,6 +132,12 @@ func (c *Config) complete() {
 		}
 		if m.MaxCompletionTokens == 0 && m.Type == "text" {
 			m.MaxCompletionTokens = min(m.ContextTokens, defaultContextCompletion)
+		}
+		if m.Hold == "" && m.Type == "text" {
+			m.Hold = "full"
+			if denied := m.Capabilities.Reasoning; denied != nil && !*denied {
+				m.Hold = "slice"
+			}
 		}
 		for j := range m.Targets {
 			if m.Targets[j].Model == "" {

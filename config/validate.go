@@ -157,6 +157,7 @@ func (v *validator) billing() {
 		v.wrong("billing.minimum_balance", "%s is out of range; expected 0 to %s USD", v.shown("billing.minimum_balance"), Nano(most))
 	}
 	whole(v, "billing.stream_slice_tokens", b.SliceTokens, 16, 1_000_000)
+	whole(v, "billing.default_cap", b.DefaultCap, 16, maxTokenSpan)
 	v.oneOf("billing.on_client_gone", b.OnClientGone, "abort", "drain")
 	whole(v, "billing.drain.streams", b.Drain.Streams, 1, 100_000)
 	size(v, "billing.drain.bytes", b.Drain.Bytes, 1<<10, 1<<30)

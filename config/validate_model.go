@@ -185,6 +185,10 @@ func (v *validator) record(path string, m *Model) {
 		return
 	}
 	whole(v, context, m.ContextTokens, 1, maxTokenSpan)
+	v.oneOf(path+".hold", m.Hold, "full", "slice")
+	if m.Hold == "slice" && m.Capabilities.Reasons() {
+		v.wrong(path+".hold", "a model that reasons produces tokens that nobody sees, and slice would not hold money for them; expected full")
+	}
 	if completion := path + ".max_completion_tokens"; v.has(completion) && (m.MaxCompletionTokens < 1 || m.MaxCompletionTokens > m.ContextTokens) {
 		v.wrong(completion, "%s is out of range; expected 1 to context_tokens (%d)", v.shown(completion), m.ContextTokens)
 	}
@@ -200,7 +204,7 @@ func (v *validator) capabilities(path string, c *Capabilities) {
 			v.wrong(at, "%s is listed already; expected every value once", quote(e))
 		}
 	}
-	if len(c.ReasoningEffort) > 0 && !c.Reasoning {
+	if len(c.ReasoningEffort) > 0 && !c.Reasons() {
 		v.wrong(efforts, "efforts are listed for a model that does not reason; expected reasoning: true beside them")
 	}
 	at := path + ".default_reasoning_effort"

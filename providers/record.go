@@ -71,7 +71,7 @@ func (w *writer) capabilities(c *config.Capabilities) {
 	w.text("quantization", c.Quantization)
 	w.flag("supportsFunctionCalling", c.Tools)
 	w.flag("supportsAudioInput", c.Audio)
-	w.flag("supportsReasoning", c.Reasoning)
+	w.flag("supportsReasoning", c.Reasons())
 	w.flag("supportsReasoningEffort", len(c.ReasoningEffort) > 0)
 	w.flag("supportsResponseSchema", c.ResponseSchema)
 	w.flag("supportsMultipleImages", c.Vision && c.MaxImages > 1)

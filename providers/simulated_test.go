@@ -190,7 +190,7 @@ func TestUsageIsWhatTheUpstreamProduced(t *testing.T) {
 					if stream && (!x.done || !strings.HasSuffix(x.out, "data: [DONE]\n\n") && !strings.Contains(scenario, "crlf")) {
 						t.Errorf("%s: the answer has no end: %s", name, x.out)
 					}
-					if model == "sim-chat" && x.out != x.raw && !strings.Contains(scenario, "no_done") {
+					if model == "sim-chat" && x.out != x.raw && !strings.Contains(scenario, "no_done") && u.Seen {
 						t.Errorf("%s: the bytes changed", name)
 					}
 				}

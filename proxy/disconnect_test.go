@@ -123,7 +123,7 @@ func TestAnAnswerIsReadOnForADepartedClient(t *testing.T) {
 		end.Store(false)
 		lens := &noted{}
 		g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, lens }, func(x *Exchange) {
-			x.DrainOnGone(most, limit, func() bool { asked.Add(1); return allow })
+			x.DrainOnGone(most, func() (time.Duration, bool) { asked.Add(1); return limit, allow })
 		}))
 		c := g.dial()
 		_, _ = io.WriteString(c, post("{}"))

@@ -58,18 +58,27 @@ type relay struct {
 }
 
 // DrainOnGone lets the answer be read on when the client leaves, to learn its
-// end, within most bytes and limit; Pass is still called. may is asked once,
-// when a client left, from any goroutine; it must not block. Call before Relay.
-func (x *Exchange) DrainOnGone(most int64, limit time.Duration, may func() bool) {
+// end, within most bytes and the time that may gives; Pass is still called. may
+// is asked once, when a client left, from any goroutine; it must not block.
+// Call before Open or Relay.
+func (x *Exchange) DrainOnGone(most int64, may func() (time.Duration, bool)) {
 	x.mu.Lock()
-	x.drain = drainOption{may: may, bytes: most, time: limit}
+	x.drain = drainOption{may: may, bytes: most}
 	x.mu.Unlock()
 }
 
+// Why is what ended the exchange early, of its client or its upstream, also
+// where the answer was read on to its end.
+func (x *Exchange) Why() Cause { return x.why() }
+
+// Whole says that the answer was read to its end, whether or not anybody was
+// left to take it.
+func (x *Exchange) Whole() bool { return x.body.done && x.failed == None }
+
 // Relay makes the rest of the answer ctx's response body; status and headers
 // are the caller's to set. lens may be nil. done is called exactly once, when
-// all is over, also when the server never writes the body (End is not called
-// then); it is the last thing that happens to x, which it may Reset and pool.
+// all is over, also when the server never writes the body, whose client has
+// left then; it is the last thing that happens to x, which it may Reset and pool.
 func (x *Exchange) Relay(ctx *fasthttp.RequestCtx, lens Lens, done func(Outcome)) {
 	if x.state != stateOpen {
 		panic("proxy: there is no open answer to relay")
@@ -321,11 +330,8 @@ func (r *relay) Close() error {
 	if x.state == stateRelay {
 		// The body was never asked for: a HEAD request, or a client that left
 		// before the head could be written.
-		r.cause = x.leaveWatch()
-		if r.cause == None && !x.body.done {
-			r.cause = ClientGone
-		}
-		r.whole = x.body.done
+		r.left(ClientGone)
+		_, _ = r.WriteTo(io.Discard)
 	}
 	x.giveBuffers()
 	o := Outcome{

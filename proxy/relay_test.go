@@ -230,7 +230,9 @@ func TestBodyReadsSmallAnswersAndLeavesLargeOnes(t *testing.T) {
 	}
 }
 
-func TestDoneIsCalledWhenNothingIsWritten(t *testing.T) {
+// Whoever meters an answer must hear that its client left before it began: it
+// may have cost something.
+func TestLensHearsOfAnAnswerThatWasNeverWritten(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("abc")+"0\r\n\r\n"))
 	tg := target(t, u.addr)
 	lens := &noted{}
@@ -242,7 +244,7 @@ func TestDoneIsCalledWhenNothingIsWritten(t *testing.T) {
 	c := g.dial()
 	_, _ = io.WriteString(c, "HEAD /x HTTP/1.1\r\nHost: h\r\n\r\n")
 	g.outcome()
-	if _, ends := lens.seen(); len(ends) != 0 {
+	if _, ends := lens.seen(); len(ends) != 1 || ends[0] != ClientGone {
 		t.Fatalf("End was told %v of an answer nobody got", ends)
 	}
 	eventually(t, "nothing is registered", func() bool { return g.p.Active() == 0 })

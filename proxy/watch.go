@@ -79,9 +79,8 @@ type guard struct {
 
 // drainOption lets an answer be read on after its client left.
 type drainOption struct {
-	may      func() bool // nil: never
+	may      func() (time.Duration, bool) // nil: never
 	bytes    int64
-	time     time.Duration
 	draining bool
 }
 
@@ -196,10 +195,11 @@ func (g *guard) cut(c Cause) {
 // mayDrain asks, once, whether the answer may be read on without its client.
 func (g *guard) mayDrain() bool {
 	if g.drain.may != nil {
-		g.drain.draining = g.drain.may()
+		var most time.Duration
+		most, g.drain.draining = g.drain.may()
 		g.drain.may = nil
-		if g.drain.draining && g.drain.time > 0 {
-			g.total.Store(g.w.due(g.drain.time))
+		if g.drain.draining && most > 0 {
+			g.total.Store(g.w.due(most))
 		}
 	}
 	return g.drain.draining

@@ -56,14 +56,22 @@ type Call struct {
 
 	// Stream (relay.go).
 	stream     dialect.Stream
-	covered    int64 // completion tokens that the hold pays for
-	cut        bool  // the money ran out
-	likely     int64 // prompt tokens by estimate
+	full       bool        // the whole cap is held before the model is asked
+	lowered    bool        // the cap is what the account can pay, less than was asked
+	sent       bool        // the last attempt's upstream had something of the request
+	carries    bool        // the answer is read on when the client leaves
+	covered    int64       // completion tokens that the hold pays for
+	cut        bool        // the money ran out
+	endless    bool        // the answer went on far beyond its cap
+	counted    int64       // tokens of the prompt's text, where they were counted
+	finished   bool        // the model came to its end
+	finishing  atomic.Bool // the same, for the watcher
+	likely     int64       // prompt tokens by estimate
 	progressNs int64
 	nextMark   int64
 	tail       []byte
 	onDone     func(proxy.Outcome)
-	onGone     func() bool
+	onGone     func() (time.Duration, bool)
 	drains     atomic.Bool // it holds a place in Gateway.drains
 	relaying   bool
 
@@ -202,7 +210,11 @@ func (c *Call) observe() {
 			mm.chargedUSD.Add(float64(c.charged) / 1e9)
 			if c.usage.Estimated {
 				mm.estimated.Inc()
+			} else if c.cause == "" {
+				mm.pace.note(c.usage.Completion, c.took)
+				mm.prompts.note(c.usage.Prompt, c.counted)
 			}
+			mm.claimed.AddInt64(c.usage.Claimed)
 		}
 		if c.attempts > 1 {
 			mm.retries.Add(c.attempts - 1)
@@ -243,6 +255,9 @@ func (c *Call) reset() {
 	c.targets = providers.Plan{}
 	c.target, c.attempts, c.unsupported = nil, 0, nil
 	c.stream, c.covered, c.likely, c.cut, c.progressNs, c.nextMark, c.relaying = nil, 0, 0, false, 0, 0, false
+	c.counted = 0
+	c.full, c.lowered, c.sent, c.carries, c.endless, c.finished = false, false, false, false, false, false
+	c.finishing.Store(false)
 	c.tail = c.tail[:0]
 	if cap(c.answer) > maxBuffered {
 		c.answer = nil

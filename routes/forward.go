@@ -50,6 +50,7 @@ func (c *Call) Next(n int) (*proxy.Target, *proxy.Request) {
 // and decides whether another target may be tried. No byte has gone to the
 // client yet.
 func (c *Call) Verdict(_ *proxy.Target, a proxy.Attempt) proxy.Action {
+	c.sent = a.Sent
 	v := attempt.Lost(a.Cause)
 	if a.Cause == proxy.None {
 		v = attempt.Judge(a.Status, a.RetryAfter)

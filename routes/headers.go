@@ -18,6 +18,7 @@ type headerNames struct {
 	deprecationWarning, deprecationDate, deprecated, replaced []byte
 	balanceUSD, balanceDIEM                                   []byte
 	rpcCredits, rpcCost, rpcCache                             []byte
+	completionCap                                             []byte
 	blurred, violation, adultViolation, minor, enhanced       []byte
 
 	e2eeKey string // request header of end-to-end encryption
@@ -33,7 +34,8 @@ func newHeaderNames(brand string) headerNames {
 		minor: name("contains-minor"), enhanced: name("enhanced-prompt"),
 		balanceUSD: name("balance-usd"), balanceDIEM: name("balance-diem"),
 		rpcCredits: name("rpc-credits"), rpcCost: name("rpc-cost-usd"), rpcCache: name("rpc-cache"),
-		e2eeKey: string(name("tee-client-pub-key")),
+		completionCap: name("max-completion-tokens"),
+		e2eeKey:       string(name("tee-client-pub-key")),
 	}
 }
 
@@ -125,5 +127,13 @@ func (c *Call) setBalance(usd, diem config.Nano) {
 	}
 	if diem > 0 {
 		h.SetCanonical(n.balanceDIEM, config.AppendDecimal(c.number[:0], int64(diem), nanoDigits))
+	}
+}
+
+// setCap says which cap on completion tokens was sent where the account could
+// not pay for the one that was asked for.
+func (c *Call) setCap() {
+	if c.lowered {
+		c.ctx.Response.Header.SetCanonical(c.snap.names.completionCap, strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
 	}
 }

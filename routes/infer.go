@@ -29,7 +29,7 @@ func (c *Call) infer() *Error {
 	if e := c.admit(); e != nil {
 		return e
 	}
-	c.allowDrain()
+	c.carryOn()
 	c.scratch = c.g.scratches.Get().(*dialect.Scratch)
 	res := c.g.proxy.Open(c.ctx, &c.x, c)
 	if e := c.opened(&res); e != nil {
@@ -38,6 +38,7 @@ func (c *Call) infer() *Error {
 	c.setModel()
 	c.setQuotaHeaders()
 	c.setBalance(usd, diem)
+	c.setCap()
 	if c.chat.Stream {
 		c.relayStream()
 		return nil
@@ -45,26 +46,29 @@ func (c *Call) infer() *Error {
 	return c.answerWhole()
 }
 
-// admit opens the hold that pays for the request, or says why not.
+// admit opens the hold that pays for the request, or says why not. What is held
+// bounds what the operator can lose: the whole cap that is sent upstream where
+// the answer is whole or the model may think unseen, else a slice of it, which
+// grows with what is seen.
 func (c *Call) admit() *Error {
 	cfg := c.snap.cfg
-	price := c.model.Price
 	upper, likely := dialect.EstimatePrompt(&c.chat, cfg.Billing.ImageTokens)
+	want := c.completionCap(upper)
 	c.likely = likely
-	want := c.completionCap()
-	if c.chat.Stream && want > cfg.Billing.SliceTokens {
-		want = cfg.Billing.SliceTokens
-	}
+	c.full = !c.chat.Stream || c.model.Config.HoldsFull()
+	c.chat.MostPrompt = c.mostPrompt(upper)
 	c.admission = billing.Admission{
 		Key: c.key, Slot: c.model.Slot, Rate: c.model.Rate,
 		Tokens: likely + min(want, cfg.Billing.SliceTokens),
 		NowNs:  c.startNs, RequestID: c.raw, Stream: c.chat.Stream,
+		Loose: billing.Worst(c.model.Price, upper, 0),
 	}
 	denial := c.tryHold(upper, want)
-	if denial.Code >= billing.InsufficientBalance && denial.Code <= billing.KeyLimitDIEM && !price.Free {
+	if denial.Code == billing.CountFirst || denial.Code.OfMoney() && !c.model.Price.Free {
 		// The bound of one token a byte is cheap and about four times too
 		// high. Money is tight, so counting is worth its time.
-		denial = c.tryHold(dialect.BoundPrompt(&c.chat, cfg.Billing.ImageTokens), want)
+		c.admission.Loose = 0
+		denial = c.tryHold(c.boundPrompt(), want)
 	}
 	if denial.Code != billing.Admitted {
 		return c.denied(&denial)
@@ -72,35 +76,75 @@ func (c *Call) admit() *Error {
 	return nil
 }
 
+// tryHold asks for the price of a prompt and as much of want completion tokens
+// as is held ahead. The cap that goes upstream is what can be paid for.
 func (c *Call) tryHold(prompt, want int64) billing.Denial {
-	price := c.model.Price
-	c.admission.Hold = billing.Worst(price, prompt, want)
+	price, ahead := c.model.Price, want
+	if !c.full {
+		ahead = min(want, c.snap.cfg.Billing.SliceTokens)
+		c.admission.Reach = billing.Worst(price, prompt, want)
+	}
+	c.admission.Hold = billing.Worst(price, prompt, ahead)
 	c.admission.Min = billing.Worst(price, prompt, min(want, leastCompletion*c.chat.Choices))
 	denial := c.g.ledger.Admit(&c.hold, &c.admission)
-	if denial.Code != billing.Admitted {
+	if denial.Code != billing.Admitted || c.chat.Embedding {
 		return denial
 	}
-	c.covered = want
+	c.covered = ahead
+	most := want
 	if granted := c.hold.Granted(); granted < c.admission.Hold {
-		c.covered = min(want, billing.Affords(price, granted-billing.Worst(price, prompt, 0)))
-		if !c.chat.Stream && !c.chat.Embedding {
-			// Money is the smaller bound: the upstream must not produce more than is held.
-			c.chat.MaxCompletion = max(1, c.covered/c.chat.Choices)
-		}
+		c.covered = min(ahead, billing.Affords(price, granted-billing.Worst(price, prompt, 0)))
+		most = c.covered
+	} else if reach := c.hold.Reach(); reach < c.admission.Reach {
+		most = min(want, billing.Affords(price, reach-billing.Worst(price, prompt, 0)))
 	}
+	c.chat.MaxCompletion = max(1, most/c.chat.Choices)
+	c.chat.Cap = c.chat.MaxCompletion * c.chat.Choices
+	c.lowered = most < want
 	return denial
 }
 
-// completionCap is the most completion tokens of all choices together.
-func (c *Call) completionCap() int64 {
+// completionCap is the most completion tokens of all choices together: what the
+// client named, else what the operator lets pass unasked, and no more than the
+// model's context has room for.
+func (c *Call) completionCap(upper int64) int64 {
 	if c.chat.Embedding {
 		return 0
 	}
-	most := c.model.Config.MaxCompletionTokens
-	if c.chat.AskedCompletion > 0 {
-		most = min(most, c.chat.AskedCompletion)
+	m := c.model.Config
+	most := m.MaxCompletionTokens
+	if asked := c.chat.AskedCompletion; asked > 0 {
+		return min(most, asked) * c.chat.Choices
+	}
+	most = min(most, c.snap.cfg.Billing.DefaultCap)
+	if m.ContextTokens-upper < most {
+		// Servers refuse a cap that does not fit beside the prompt.
+		room := m.ContextTokens - c.boundPrompt()
+		most = min(most, max(room, leastCompletion))
 	}
 	return most * c.chat.Choices
+}
+
+// boundPrompt counts the prompt.
+func (c *Call) boundPrompt() int64 {
+	var bound int64
+	permille := c.snap.models[c.model.Index].prompts.permille(c.model)
+	bound, c.counted = dialect.BoundPrompt(&c.chat, c.snap.cfg.Billing.ImageTokens, permille)
+	return bound
+}
+
+// promptSlack is how many tokens an upstream may add to a prompt of text, for
+// its template and its own instructions.
+const promptSlack = 4096
+
+// mostPrompt is the most prompt tokens that are charged. What images, files and
+// sound come to is the upstream's to say, up to the model's context.
+func (c *Call) mostPrompt(upper int64) int64 {
+	m := c.model.Config
+	if upper == int64(len(c.chat.Body)+len(c.chat.SystemPrompt)) {
+		return upper + promptSlack
+	}
+	return max(m.ContextTokens, m.MaxInputTokens, upper+promptSlack)
 }
 
 func (c *Call) denied(d *billing.Denial) *Error {
@@ -109,6 +153,8 @@ func (c *Call) denied(d *billing.Denial) *Error {
 		topUp = " Top up at " + url + "."
 	}
 	switch d.Code {
+	case billing.BelowMinimum:
+		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "The balance of this account is below the minimum of " + c.snap.cfg.Billing.MinimumBalance.String() + " USD." + topUp}
 	case billing.InsufficientBalance:
 		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "Insufficient balance to cover this request." + topUp}
 	case billing.InDebt:
@@ -192,6 +238,7 @@ func (c *Call) unreachable(res *proxy.Result) *Error {
 	switch res.Cause {
 	case proxy.ClientGone, proxy.ClientStalled:
 		// Nobody reads this; 499 is for the log.
+		c.leave()
 		return &Error{Status: 499, Code: "CLIENT_CLOSED_REQUEST", Message: "The client closed the request.", Close: true, Uncounted: true}
 	case proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout, proxy.ConnectTimeout:
 		return &Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: "The model took too long to answer. Stream long answers, or retry."}
@@ -227,7 +274,12 @@ func (c *Call) answerWhole() *Error {
 		c.g.log.Warn().Err(err).Str("upstream", c.upstream).Bytes("request_id", c.id[:]).Msg("cannot read an upstream's answer")
 		return &Error{Status: 502, Code: "INFERENCE_FAILED", Message: "The model's answer could not be read; nothing was charged. Please retry."}
 	}
-	c.settle(usage, 200, 0)
+	var flags billing.Flags
+	if gone := c.x.Why(); gone == proxy.ClientGone || gone == proxy.ClientStalled {
+		flags, c.cause = billing.FlagAborted, gone.String()
+	}
+	c.status = 200
+	c.settle(usage, flags)
 	r := &c.ctx.Response
 	r.Header.SetContentType("application/json")
 	if len(out) > 0 && len(c.answer) > 0 && &out[0] == &c.answer[0] {
@@ -240,40 +292,32 @@ func (c *Call) answerWhole() *Error {
 }
 
 // settle charges the request, exactly once. Answers without output cost
-// nothing (addendum 19.2).
-func (c *Call) settle(u dialect.Usage, status int, flags billing.Flags) {
+// nothing (addendum 19.2), unless it was their client who left.
+func (c *Call) settle(u dialect.Usage, flags billing.Flags) {
 	now := time.Now()
 	c.took = now.Sub(c.began)
-	c.usage = c.bounded(u)
+	c.usage = u
 	c.settled = true
-	if c.usage.Estimated {
+	if u.Estimated {
 		flags |= billing.FlagEstimated
 	}
+	used := billing.Usage{
+		Prompt: u.Prompt, Cached: u.Cached, CacheWrite: u.CacheWrite, Completion: u.Completion, Reasoning: u.Reasoning,
+		Seen: u.Seen, Estimated: u.Estimated,
+	}
 	var cost billing.Nano
-	if c.usage.Completion > 0 || c.chat.Embedding {
-		cost = billing.Cost(c.model.Price, billing.Usage(c.usage))
+	if u.Completion > 0 || c.chat.Embedding || flags&billing.FlagAborted != 0 {
+		cost = billing.Cost(c.model.Price, used)
 	}
 	c.charged, c.shortfall = c.hold.Settle(billing.Settlement{
-		Cost: cost, Usage: billing.Usage(c.usage), Price: c.model.Price, Model: c.model.ID, Flags: flags,
-		Status: status, Took: c.took, NowNs: c.startNs + int64(c.took), Tokens: c.usage.Prompt + c.usage.Completion,
+		Cost: cost, Usage: used, Price: c.model.Price, Model: c.model.ID, Flags: flags,
+		Status: c.status, Took: c.took, NowNs: c.startNs + int64(c.took), Tokens: u.Prompt + u.Completion,
 	})
 	if c.shortfall > 0 {
 		c.g.log.Warn().Bytes("request_id", c.id[:]).Str("account", c.key.Account.ID).Str("shortfall_usd", c.shortfall.String()).Msg("a request cost more than its account could cover")
 	}
-}
-
-// bounded keeps an upstream's usage within what the request can have used, so
-// that a broken or hostile upstream cannot empty an account with one number.
-func (c *Call) bounded(u dialect.Usage) dialect.Usage {
-	m := c.model.Config
-	if most := max(m.ContextTokens, m.MaxInputTokens, c.admission.Tokens, int64(len(c.chat.Body))); u.Prompt > most {
-		u.Prompt, u.Estimated = most, true
+	if u.Claimed > 0 {
+		c.g.log.Warn().Bytes("request_id", c.id[:]).Str("upstream", c.upstream).Str("model", c.model.ID).Int64("claimed_tokens", u.Claimed).
+			Msg("an upstream reported more tokens than the request allowed; they are not charged")
 	}
-	if most := max(c.completionCap()*2, 4096); !c.chat.Embedding && u.Completion > most {
-		u.Completion, u.Estimated = most, true
-	}
-	u.Cached = min(u.Cached, u.Prompt)
-	u.CacheWrite = min(u.CacheWrite, u.Prompt-u.Cached)
-	u.Reasoning = min(u.Reasoning, u.Completion)
-	return u
 }

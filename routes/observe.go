@@ -36,7 +36,10 @@ type modelMeters struct {
 	images     *metrics.Counter                // delivered and charged
 	chargedUSD *metrics.FloatCounter           // for dashboards; the ledger holds the integers
 	estimated  *metrics.Counter                // requests whose usage we counted ourselves
-	retries    *metrics.Counter                // attempts after the first
+	claimed    *metrics.Counter                // tokens that upstreams reported beyond what was allowed
+	pace       pace
+	prompts    tokenizing
+	retries    *metrics.Counter // attempts after the first
 }
 
 var (
@@ -103,6 +106,7 @@ func (m *meters) model(id string) *modelMeters {
 		images:     m.set.NewCounter("farebox_images_total" + label("")),
 		chargedUSD: m.set.NewFloatCounter("farebox_charged_usd_total" + label("")),
 		estimated:  m.set.NewCounter("farebox_usage_estimated_total" + label("")),
+		claimed:    m.set.NewCounter("farebox_usage_claimed_tokens_total" + label("")),
 		retries:    m.set.NewCounter("farebox_upstream_retries_total" + label("")),
 	}
 	for i, streamed := range []string{"false", "true"} {

@@ -43,39 +43,33 @@ func (c *Call) attach() {
 	c.relaying, c.status, c.ctx = true, 200, nil
 }
 
-// allowDrain lets the answer be read on when the client leaves, where the
-// operator wants that, to charge its exact usage.
-func (c *Call) allowDrain() {
-	if b := &c.snap.cfg.Billing; b.OnClientGone == "drain" {
-		c.x.DrainOnGone(int64(b.Drain.Bytes), b.Drain.Time, c.onGone)
-	}
-}
-
-// mayDrain takes one of the places for answers that are read on. The watcher
-// asks it, from its own goroutine.
-func (c *Call) mayDrain() bool {
-	most := int64(c.g.live.Load().cfg.Billing.Drain.Streams)
-	if c.g.drains.Add(1) > most {
-		c.g.drains.Add(-1)
-		return false
-	}
-	c.drains.Store(true)
-	return true
-}
-
 // Pass is proxy.Lens: bytes of the answer on their way to the client. It
 // extends the hold slice by slice and stops the stream when that is refused.
 func (c *Call) Pass(p []byte) (out []byte, stop bool) {
 	out = c.stream.Pass(p)
-	if produced := c.stream.Produced(); produced >= c.covered && !c.extend(produced) {
+	if !c.finished && c.stream.Finished() {
+		c.finished = true
+		c.finishing.Store(true)
+	}
+	produced := c.stream.Produced()
+	if produced >= c.covered && !c.extend(produced) {
 		c.cut = true
 		return out, true
-	} else if produced >= c.nextMark {
+	}
+	if produced >= c.nextMark {
 		c.nextMark = produced + progressStep
+		if most := c.chat.Cap + c.chat.Cap/8 + capSlack; c.chat.Cap > 0 && produced > most && c.stream.Exceeds(most) {
+			c.endless = true
+			return out, true
+		}
 		c.progress(produced)
 	}
 	return out, false
 }
+
+// capSlack is how many tokens and events an answer may have above its cap and
+// an eighth of it before it is ended: events without text count, too.
+const capSlack = 64
 
 // progress journals the cost so far, at most every progressEvery. A stream that
 // has produced nothing costs nothing (addendum 19.2), after a crash, too.
@@ -90,24 +84,28 @@ func (c *Call) progress(produced int64) {
 }
 
 // extend makes the hold pay for more than produced tokens, or reports that the
-// account cannot.
+// account cannot. Beyond the cap nothing is charged, so nothing is held.
 func (c *Call) extend(produced int64) bool {
 	price := c.model.Price
-	if price.Free || !c.chat.Stream {
-		// A whole answer was held for up to its cap before it was asked for.
+	if price.Free || c.full || c.covered >= c.chat.Cap {
 		c.covered = int64(1) << 62
 		return true
 	}
-	behind := produced - c.covered
-	for step := c.snap.cfg.Billing.SliceTokens; step >= leastCompletion; step /= 4 {
-		if c.hold.Extend(billing.Worst(price, 0, behind+step)) {
-			c.covered += behind + step
+	behind := max(0, produced-c.covered)
+	rest := c.chat.Cap - c.covered - behind
+	for step := min(c.snap.cfg.Billing.SliceTokens, max(0, rest)); ; step /= 4 {
+		more := min(behind+step, c.chat.Cap-c.covered)
+		if c.hold.Extend(billing.Worst(price, 0, more)) {
+			c.covered += more
 			return true
+		}
+		if step < leastCompletion {
+			break
 		}
 	}
 	// The prompt was held at a generous bound; what it did not use still pays
 	// for output.
-	prompt := billing.Worst(price, dialect.BoundPrompt(&c.chat, c.snap.cfg.Billing.ImageTokens), 0)
+	prompt := billing.Worst(price, c.boundPrompt(), 0)
 	if more := billing.Affords(price, c.hold.Granted()-prompt); more > c.covered {
 		c.covered = more
 		return c.covered > produced
@@ -118,33 +116,36 @@ func (c *Call) extend(produced int64) bool {
 // End is proxy.Lens: the answer is over. The charge is in the journal before
 // the client's last byte leaves.
 func (c *Call) End(cause proxy.Cause) (out []byte, clean bool) {
-	complete := cause == proxy.None
+	gone := cause == proxy.ClientGone || cause == proxy.ClientStalled
+	complete := cause == proxy.None || gone && c.x.Whole()
 	c.tail = append(c.tail[:0], c.stream.Finish(complete)...)
+	usage := c.stream.Usage()
 	var flags billing.Flags
 	switch {
 	case c.cut:
 		flags, c.cause = billing.FlagCut, "insufficient_balance"
-	case cause == proxy.ClientGone || cause == proxy.ClientStalled:
+	case c.endless:
+		flags, c.cause, complete = billing.FlagIncomplete, "beyond_cap", false
+	case gone:
 		flags, c.cause, c.status = billing.FlagAborted, cause.String(), 499
+		if !complete && !c.finished {
+			usage = c.lost(usage)
+		}
 	case !complete:
 		flags, c.cause = billing.FlagIncomplete, cause.String()
 	case c.chat.Stream && !c.stream.Done():
 		flags, c.cause, complete = billing.FlagIncomplete, proxy.UpstreamTruncated.String(), false
 	}
-	if !c.chat.Stream && flags == billing.FlagIncomplete {
-		// Half a JSON document is of no use to anybody (addendum 19.2: errors
-		// are not billed).
-		c.hold.Void(time.Now().UnixNano())
-		return nil, false
-	}
-	c.settle(c.stream.Usage(), c.status, flags)
+	c.settle(usage, flags)
 	switch {
+	case gone:
+		return nil, false
 	case c.cut:
 		return dialect.ErrorEvent(c.tail, "insufficient_balance", "insufficient_quota", "The balance of this account is used up; the answer was ended here and charged to this point.", 0), true
 	case complete:
 		return c.tail, true
-	case cause == proxy.ClientGone || cause == proxy.ClientStalled:
-		return nil, false
+	case c.endless && c.chat.Stream && c.stream.AtBoundary():
+		return dialect.ErrorEvent(c.tail, "upstream_error", "server_error", "The model went on beyond the most tokens that this request allows; the answer was ended here.", 0), true
 	case c.chat.Stream && c.stream.AtBoundary():
 		return dialect.ErrorEvent(c.tail, "upstream_error", "server_error", "The model's answer was cut off before its end.", 0), true
 	}
@@ -160,7 +161,5 @@ func (c *Call) finishRelay(o proxy.Outcome) {
 	if o.Cause == proxy.Panic {
 		c.status = 500 // its head said 200, but that is not how it went
 	}
-	// A hold that is still open is one of a response that was dropped before it
-	// began: nothing was delivered.
 	c.end()
 }

@@ -56,7 +56,7 @@ const (
 const (
 	// A cap up to this size is taken as the wanted length, so that a test says
 	// how long the answer is with the usual field. Above it, it is only a cap.
-	capAsLength = 1024
+	capAsLength = 512
 	maxChoices  = 128
 	tokenBytes  = 4 // " the"
 )

@@ -230,6 +230,7 @@ func (s *stream) Exceeds(most int64) bool {
 // AtBoundary is always true: only whole events are written.
 func (s *stream) AtBoundary() bool { return true }
 func (s *stream) Done() bool       { return s.done }
+func (s *stream) Finished() bool   { return s.finish != "" }
 func (s *stream) Failed() bool     { return s.failed }
 
 func (s *stream) Release() {

@@ -47,6 +47,9 @@ type Stream interface {
 	AtBoundary() bool
 	// Done says that the answer came to its end: [DONE] went out, or will with Finish.
 	Done() bool
+	// Finished says that the model came to the end of its answer: what may
+	// follow is its usage.
+	Finished() bool
 	// Failed says that the upstream reported a failure inside the answer.
 	Failed() bool
 	// Release gives the Stream back; it must not be used afterwards.

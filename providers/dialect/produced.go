@@ -111,7 +111,7 @@ func AddStrings(to Texts, key uint16, raw []byte) {
 // and sound have many more bytes than tokens.
 func IsText(name []byte) bool {
 	switch string(name) {
-	case "type", "role", "id", "index", "format", "data", "signature", "thought_signature", "encrypted_content":
+	case "type", "role", "name", "id", "index", "format", "data", "signature", "thought_signature", "encrypted_content":
 		return false
 	}
 	return true

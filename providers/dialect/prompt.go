@@ -44,15 +44,27 @@ func EstimatePrompt(c *Chat, imageTokens int64) (upper, likely int64) {
 var httpPrefix = []byte("http")
 
 // BoundPrompt is EstimatePrompt's upper bound, made tighter by tokenising the
-// messages: what was counted exactly replaces its bytes, with a quarter on top
-// for upstreams that use another tokenizer. All else, such as tools and what
-// lies beyond maxPromptText, stays at one token a byte, so that nothing a
-// client writes can lower the bound below what it will use.
-func BoundPrompt(c *Chat, imageTokens int64) int64 {
+// messages: what was counted replaces its bytes, times permille/1000 for
+// upstreams that use another tokenizer, and so do the names and brackets around
+// it. All else, such as tools and what lies beyond maxPromptText, stays at one
+// token a byte, so that nothing a client writes can lower the bound noticeably
+// below what it will use. text is how many tokens were counted.
+func BoundPrompt(c *Chat, imageTokens, permille int64) (bound, text int64) {
 	upper, _ := EstimatePrompt(c, imageTokens)
 	n := count(c)
-	return upper - n.raw + n.tokens + (n.tokens+3)/4
+	frame := int64(0)
+	if !c.Embedding {
+		frame = bodyFrame + n.messages*messageFrame
+	}
+	return max(0, upper-n.raw-frame) + (n.tokens*permille+999)/1000 + n.fixed, n.tokens
 }
+
+const (
+	// messageFrame is what JSON has around the text of a message, bodyFrame what
+	// it has around the messages: names, brackets and short settings.
+	messageFrame = 48
+	bodyFrame    = 160
+)
 
 // eachPart calls f for every content part that is not text, with the data or
 // URL it carries.
@@ -111,6 +123,7 @@ func count(c *Chat) (n counter) {
 	fields := c.Doc.Fields
 	for m := messages + 1; m < fields[messages].Next; m = fields[m].Next {
 		n.fixed += messageTokens + roleTokens
+		n.messages++
 		n.value(c.Doc.Member(m, MessageContent))
 		if name := c.Text(c.Doc.Member(m, MessageName)); name != nil {
 			n.fixed += nameTokens
@@ -126,6 +139,7 @@ type counter struct {
 	vocabulary  string
 	attachment  int64
 	fixed       int64
+	messages    int64
 	tokens      int64 // of text
 	bytes, rest int64 // tokenised, and left
 	raw         int64 // bytes of the body that were tokenised, as written there

@@ -75,14 +75,14 @@ func TestAttachmentsInTheBound(t *testing.T) {
 		if n := CountPrompt(c); n != 3+4+85 {
 			t.Errorf("%.40s: counted %d", part, n)
 		}
-		if bound := BoundPrompt(c, 1600); bound < least || bound > most {
+		if bound, _ := BoundPrompt(c, 1600, 1250); bound < least || bound > most {
 			t.Errorf("%.40s: tight bound %d; want %d to %d", part, bound, least, most)
 		}
 	}
-	f(`{"type":"image_url","image_url":{"url":"data:image/png;base64,`+data+`"}}`, 1600, 1800)
-	f(`{"type":"input_audio","input_audio":{"data":"`+data+`","format":"wav"}}`, 200_000, 200_400)
-	f(`{"type":"file","file":{"filename":"x","file_data":"data:application/pdf;base64,`+data+`"}}`, 200_000, 200_400)
-	f(`{"type":"video_url","video_url":{"url":"https://example.org/v.mp4"}}`, 100_000, 100_400)
+	f(`{"type":"image_url","image_url":{"url":"data:image/png;base64,`+data+`"}}`, 1500, 1800)
+	f(`{"type":"input_audio","input_audio":{"data":"`+data+`","format":"wav"}}`, 199_900, 200_400)
+	f(`{"type":"file","file":{"filename":"x","file_data":"data:application/pdf;base64,`+data+`"}}`, 199_900, 200_400)
+	f(`{"type":"video_url","video_url":{"url":"https://example.org/v.mp4"}}`, 99_900, 100_400)
 }
 
 // Nothing a client writes outside the counted text, or far behind its
@@ -91,22 +91,23 @@ func TestTightBoundCannotBeTalkedDown(t *testing.T) {
 	f := func(name, b string, least int64) {
 		t.Helper()
 		c := chatOf(t, b)
-		if bound := BoundPrompt(c, 1600); bound < least {
+		if bound, _ := BoundPrompt(c, 1600, 1250); bound < least {
 			t.Errorf("%s: bound %d, the upstream may count %d", name, bound, least)
 		}
-		if upper, _ := EstimatePrompt(c, 1600); BoundPrompt(c, 1600) > upper+upper/4+16 {
-			t.Errorf("%s: tight bound %d is looser than %d", name, BoundPrompt(c, 1600), upper)
+		upper, _ := EstimatePrompt(c, 1600)
+		if bound, _ := BoundPrompt(c, 1600, 1250); bound > upper+upper/4+16 {
+			t.Errorf("%s: tight bound %d is looser than %d", name, bound, upper)
 		}
 	}
 	dense := strings.Repeat("q7#", 100_000)
-	f("tools", `{"model":"m","messages":[`+message("user", "hi")+`],"tools":[{"type":"function","function":{"name":"f","description":"`+dense+`"}}]}`, 300_000)
-	f("unknown member", `{"model":"m","x":"`+dense+`","messages":[`+message("user", "hi")+`]}`, 300_000)
-	f("light beginning", body(message("user", strings.Repeat(" ", 66<<10)+dense)), 300_000)
+	f("tools", `{"model":"m","messages":[`+message("user", "hi")+`],"tools":[{"type":"function","function":{"name":"f","description":"`+dense+`"}}]}`, 299_800)
+	f("unknown member", `{"model":"m","x":"`+dense+`","messages":[`+message("user", "hi")+`]}`, 299_800)
+	f("light beginning", body(message("user", strings.Repeat(" ", 66<<10)+dense)), 299_800)
 	f("escapes", body(message("user", strings.Repeat(`\u0041`, 100_000))), 1000)
 
 	plain := chatOf(t, body(message("user", strings.Repeat("the small river moves past old stone houses ", 100))))
 	upper, _ := EstimatePrompt(plain, 1600)
-	if bound := BoundPrompt(plain, 1600); bound > upper/3 || bound < CountPrompt(plain) {
+	if bound, _ := BoundPrompt(plain, 1600, 1000); bound > upper/3 || bound < CountPrompt(plain) {
 		t.Errorf("plain text: bound %d of %d bytes, count %d", bound, upper, CountPrompt(plain))
 	}
 }

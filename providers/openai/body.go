@@ -429,6 +429,9 @@ func (m *BodyMeter) AtBoundary() bool { return false }
 // Done says that the document is whole.
 func (m *BodyMeter) Done() bool { return m.complete }
 
+// Finished says that a choice is: the usage usually comes behind it.
+func (m *BodyMeter) Finished() bool { return m.finished }
+
 // Failed is false: a document that reports a failure has another status.
 func (m *BodyMeter) Failed() bool { return false }
 

@@ -302,6 +302,7 @@ func (s *stream) Exceeds(most int64) bool {
 
 func (s *stream) AtBoundary() bool { return !s.events.Large() }
 func (s *stream) Done() bool       { return s.done }
+func (s *stream) Finished() bool   { return s.finished }
 func (s *stream) Failed() bool     { return s.failed }
 
 func (s *stream) Release() {

@@ -1,0 +1,125 @@
+package routes
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"farebox/billing"
+	"farebox/providers/dialect"
+)
+
+// usageWait is how long an answer whose model has finished is read on after its
+// client left: what is missing is the usage.
+const usageWait = time.Second
+
+// carryOn lets the answer be read to its end when the client leaves, since only
+// the end tells what it cost: always for whole answers and models that may
+// think unseen, else where the operator wants that (billing.on_client_gone).
+func (c *Call) carryOn() {
+	b := &c.snap.cfg.Billing
+	c.carries = c.full || b.OnClientGone == "drain"
+	c.x.DrainOnGone(int64(b.Drain.Bytes), c.onGone)
+}
+
+// mayDrain takes one of the places for answers that are read on. The watcher
+// asks it, from its own goroutine.
+func (c *Call) mayDrain() (time.Duration, bool) {
+	if c.finishing.Load() {
+		return usageWait, true
+	}
+	if !c.carries {
+		return 0, false
+	}
+	drain := &c.g.live.Load().cfg.Billing.Drain
+	if c.g.drains.Add(1) > int64(drain.Streams) {
+		c.g.drains.Add(-1)
+		return 0, false
+	}
+	c.drains.Store(true)
+	return drain.Time, true
+}
+
+// lost completes the usage of a request whose client left before its answer
+// was whole: the prompt, since it went upstream, what was produced, and, where
+// the model may have produced more than was seen, as much as it usually does in
+// the time that it had, within its cap. This is the one place that decides what
+// a client that leaves costs.
+func (c *Call) lost(u dialect.Usage) dialect.Usage {
+	if u.Prompt == 0 {
+		u.Prompt = dialect.CountPrompt(&c.chat)
+	}
+	u.Estimated = true
+	if c.full && !c.chat.Embedding {
+		took := time.Duration(time.Now().UnixNano() - c.startNs)
+		hidden := int64(math.Ceil(took.Seconds() * c.snap.models[c.model.Index].pace.tokensPerSecond()))
+		u.Completion = max(u.Completion, min(hidden, c.chat.Cap))
+	}
+	return u
+}
+
+// leave settles a request whose client left before there was an answer to give.
+func (c *Call) leave() {
+	if c.sent && c.hold.Open() {
+		c.status = 499
+		c.settle(c.lost(dialect.Usage{}), billing.FlagAborted)
+	}
+}
+
+// tokenizing is how many tokens a model makes of a prompt that we count as
+// 1,000, as observed where prompts were counted; 0: not observed.
+type tokenizing struct{ observed atomic.Int64 }
+
+// strangeTokens is what an upstream of another family usually makes of 1,000.
+const strangeTokens = 1250
+
+func (z *tokenizing) permille(m *dialect.Model) int64 {
+	if n := z.observed.Load(); n != 0 {
+		return n
+	}
+	for _, t := range m.Targets {
+		if t.Upstream.Dialect.Translates() {
+			return strangeTokens
+		}
+	}
+	return 1000
+}
+
+// note takes a prompt into account. More tokens count at once, fewer slowly.
+// Short prompts say more about templates.
+func (z *tokenizing) note(reported, counted int64) {
+	if counted < 256 {
+		return
+	}
+	old, now := z.observed.Load(), min(max(1000, reported*1000/counted), 2000)
+	if old > now {
+		now = old - (old-now+15)/16
+	}
+	z.observed.CompareAndSwap(old, now)
+}
+
+// pace is how fast a model produces, as observed.
+type pace struct{ bits atomic.Uint64 } // of a float64, tokens a second; 0: not observed
+
+// usualPace stands for a model that has not been observed yet.
+const usualPace = 60
+
+func (p *pace) tokensPerSecond() float64 {
+	if bits := p.bits.Load(); bits != 0 {
+		return math.Float64frombits(bits)
+	}
+	return usualPace
+}
+
+// note takes an answer into the mean. Short ones say more about the network.
+func (p *pace) note(tokens int64, took time.Duration) {
+	if tokens < 16 || took <= 0 {
+		return
+	}
+	now, old := float64(tokens)/took.Seconds(), p.bits.Load()
+	if old != 0 {
+		was := math.Float64frombits(old)
+		now = was + (now-was)/8
+	}
+	p.bits.CompareAndSwap(old, math.Float64bits(now)) // one that is lost is no loss
+}
