@@ -290,9 +290,9 @@ type Model struct {
 	// completion cap (default), or slice, as much as is seen, step by step
 	// (default where capabilities.reasoning is written as false). Only a model
 	// that produces nothing unseen may have slice.
-	Hold        string      `yaml:"hold"`
+	Hold        string       `yaml:"hold"`
 	Constraints Constraints  `yaml:"constraints"`
-	Deprecation  *Deprecation `yaml:"deprecation"`
+	Deprecation *Deprecation `yaml:"deprecation"`
 
 	Price   *Price   `yaml:"price"` // required; `price: free` for free models
 	Targets []Target `yaml:"targets"`
@@ -313,11 +313,11 @@ type Target struct {
 
 // Capabilities as in addendum 7.4 (text).
 type Capabilities struct {
-	Code            bool     `yaml:"code"`         // optimizedForCode
-	Quantization    string   `yaml:"quantization"` // default not-available
-	Tools           bool     `yaml:"tools"`        // supportsFunctionCalling
-	Audio           bool     `yaml:"audio"`        // supportsAudioInput
-	Reasoning       *bool    `yaml:"reasoning"` // not written: false, but see Model.Hold
+	Code            bool     `yaml:"code"`             // optimizedForCode
+	Quantization    string   `yaml:"quantization"`     // default not-available
+	Tools           bool     `yaml:"tools"`            // supportsFunctionCalling
+	Audio           bool     `yaml:"audio"`            // supportsAudioInput
+	Reasoning       *bool    `yaml:"reasoning"`        // not written: false, but see Model.Hold
 	ReasoningEffort []string `yaml:"reasoning_effort"` // reasoningEffortOptions; empty: supportsReasoningEffort false
 	DefaultEffort   string   `yaml:"default_reasoning_effort"`
 	ResponseSchema  bool     `yaml:"response_schema"`
