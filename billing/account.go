@@ -74,7 +74,7 @@ func (a *AccountState) roll(day int32) {
 	a.stale += a.held[inDIEM]
 	a.held[inDIEM] = 0
 	if a.owes() {
-		a.pay(a.ledger.now())
+		a.pay(a.ledger.wall())
 	}
 }
 

@@ -161,7 +161,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 			return Denial{Code: code}, false
 		}
 	}
-	rec := record{kind: recHold, timeNs: a.NowNs, account: acct.no, key: uint32(k.No), held: take.total()}
+	rec := record{kind: recHold, timeNs: l.written(a.NowNs), account: acct.no, key: uint32(k.No), held: take.total()}
 	if err := l.journal.append(&rec, rec.held); err != nil {
 		acct.mu.Unlock()
 		return Denial{Code: JournalFull}, false

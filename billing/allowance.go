@@ -84,7 +84,7 @@ func (l *Ledger) setAllowance(a *AccountState, daily Nano) error {
 	a.refill = daily
 	a.avail[inDIEM] += after.avail[inDIEM] - before.avail[inDIEM]
 	if a.owes() {
-		a.pay(l.now())
+		a.pay(l.wall())
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func monotonic() int64 { return int64(time.Since(processStart)) }
 
 func startClockWatch(l *Ledger, mono func() int64) *clockWatch {
 	w := &clockWatch{l: l, mono: mono, looked: mono(), stop: make(chan struct{}), done: make(chan struct{})}
-	w.offset = l.now() - w.looked
+	w.offset = l.wall() - w.looked
 	go w.run()
 	return w
 }
@@ -59,13 +59,16 @@ func (w *clockWatch) close() {
 // look moves what is remembered when the wall clock was set since the last look.
 func (w *clockWatch) look() {
 	mono := w.mono()
-	wall := w.l.now()
+	wall := w.l.wall()
 	step, gap := wall-mono-w.offset, mono-w.looked
 	w.offset, w.looked = wall-mono, mono
 	if step > -clockStep && step < clockStep {
 		return
 	}
 	w.l.log.Warn().Dur("step_ms", time.Duration(step)).Msg("the clock of this machine was set; rate windows go on where they were")
+	if w.l.node != nil {
+		w.l.node.compare(0)
+	}
 	w.l.clockSet(&clockMove{step: step, now: wall, gap: gap})
 }
 

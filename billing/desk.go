@@ -218,7 +218,7 @@ func (d *desk) finish() bool {
 			a.lease.granted(a, w, f)
 		}
 		if a.owes() {
-			a.pay(d.n.l.now())
+			a.pay(d.n.l.wall())
 		}
 		a.mu.Unlock()
 	}
@@ -253,7 +253,7 @@ func (d *desk) lookAll() bool {
 		a.roll(d.n.day.Load())
 		a.lease.know(a, f)
 		if a.owes() {
-			a.pay(d.n.l.now())
+			a.pay(d.n.l.wall())
 		}
 		a.mu.Unlock()
 	}

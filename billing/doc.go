@@ -17,6 +17,11 @@
 // With a Redis in the config the rate limits hold over all nodes together
 // (shared.go, redis_limits.lua); it never has money.
 //
+// On a store that nodes share its clock decides days, periods and every time
+// that is written (Ledger.now); Redis's decides the windows that it keeps; a
+// node's own only measures. Clocks that are some minutes apart cost no limit and
+// no money, and a node does not start with more (clockskew.go).
+//
 // [Idempotency] remembers requests that carry a key, in files beside the
 // journal or in Redis, so that what is asked twice is carried out and charged
 // once (idempotency.go says how that holds across a crash).

@@ -44,6 +44,11 @@ func (c *fakeConn) Beat(ttl time.Duration) (b beat, err error) {
 	return b, err
 }
 
+func (c *fakeConn) Now() (us int64, err error) {
+	err = c.as("Now", func(*fakeNode) error { us = c.db.clock() / 1000; return nil })
+	return us, err
+}
+
 func (c *fakeConn) Leave() error {
 	return c.as("Leave", func(n *fakeNode) error {
 		c.db.takeBack(n)

@@ -166,7 +166,7 @@ func (h *Hold) Progress(cost Nano, u Usage) {
 	if h.state.Load() != holdOpen {
 		return
 	}
-	rec := h.record(recProgress, &Settlement{Usage: u, NowNs: h.ledger.now(), Flags: FlagIncomplete | FlagEstimated})
+	rec := h.record(recProgress, &Settlement{Usage: u, NowNs: h.ledger.wall(), Flags: FlagIncomplete | FlagEstimated})
 	h.foresee(&rec, cost)
 	// Without room in the journal the request is voided after a crash instead.
 	_ = h.ledger.journal.append(&rec, 0)
@@ -254,7 +254,7 @@ func (h *Hold) Void(nowNs int64) {
 	held := h.parts.total()
 	a.giveBack(h)
 	h.resolve(a, nowNs, 0, 0)
-	rec := record{kind: recVoid, timeNs: nowNs, hold: h.id, account: a.no}
+	rec := record{kind: recVoid, timeNs: l.written(nowNs), hold: h.id, account: a.no}
 	err := l.journal.append(&rec, -held)
 	if a.owes() {
 		a.pay(nowNs)
@@ -299,7 +299,7 @@ func (h *Hold) resolve(a *AccountState, nowNs, tokens, credits int64) {
 // record is a settlement or progress of this hold, without amounts.
 func (h *Hold) record(kind uint8, s *Settlement) record {
 	return record{
-		kind: kind, flags: s.Flags, timeNs: s.NowNs, hold: h.id, account: h.key.Account.no, key: uint32(h.key.No),
+		kind: kind, flags: s.Flags, timeNs: h.ledger.written(s.NowNs), hold: h.id, account: h.key.Account.no, key: uint32(h.key.No),
 		model: modelNo(h.booked), day: h.day, requestID: h.requestID, usage: s.Usage,
 		status: uint16(s.Status), tookMs: uint32(s.Took / time.Millisecond), prices: pricesFor(s.Price, s.Usage.Prompt),
 	}

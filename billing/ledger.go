@@ -58,6 +58,7 @@ type Ledger struct {
 	fresh      freshener
 	reportFor  time.Duration // how long a report may take
 
+	ahead          atomic.Int64 // ns that the clock of a shared store is ahead of this machine's
 	budgets        budgets      // of keys by model and user
 	keyBudgets     budgets      // of keys
 	addressBudgets budgets      // of those who try secrets
@@ -323,7 +324,19 @@ func (l *Ledger) nodes() int64 {
 	return max(1, l.node.live.Load())
 }
 
-func (l *Ledger) now() int64 { return l.clock().UnixNano() }
+// wall is the clock of this machine, which rate windows reckon in.
+func (l *Ledger) wall() int64 { return l.clock().UnixNano() }
+
+// now is the clock that everything written goes by, Unix ns: this machine's, or
+// on a shared store the store's, so that nodes whose clocks differ write and
+// read one history.
+func (l *Ledger) now() int64 { return l.written(l.wall()) }
+
+// written is the time to write down for a time of this machine's clock.
+func (l *Ledger) written(wallNs int64) int64 { return wallNs + l.ahead.Load() }
+
+// Now is the time that all nodes of a store agree on.
+func (l *Ledger) Now() time.Time { return time.Unix(0, l.now()) }
 
 // day is the UTC day of a request at ns: by the local clock, or on a shared
 // store by its clock, so that all nodes begin a day together.
@@ -444,7 +457,7 @@ func (l *Ledger) Healthy() error {
 func (l *Ledger) leak(h *Hold) {
 	l.leaked.Add(1)
 	l.log.Error().Uint64("hold", h.id).Str("key", h.key.ID).Msg("a hold was neither settled nor voided; it is voided now")
-	h.Void(l.now())
+	h.Void(l.wall())
 }
 
 // unrecorded is a resolve that the journal did not take: only after Close.

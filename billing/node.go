@@ -31,6 +31,9 @@ type node struct {
 	clock       atomic.Pointer[clockReading]
 	away        atomic.Bool  // the store did not answer the last time
 	debt        atomic.Int64 // Nano: what all accounts owe, as of the last heartbeat
+	compares    bool         // the clock of this process is a machine's, not a test's
+	skewNs      atomic.Int64 // of this machine's clock to the store's, at the last heartbeat
+	skews       skewLog
 	confirmedNs atomic.Int64 // monotonic clock: when the heartbeat was sent that confirmed the session last
 
 	desk desk
@@ -72,9 +75,6 @@ var defaultTimes = nodeTimes{
 // after its last heartbeat was sent: the rest is for clocks that run apart.
 const relaxedShare = 0.9
 
-// skewMost is how far the local clock may be from the store's without a word.
-const skewMost = 2 * time.Second
-
 // clockReading is the store's clock at a point of the monotonic one.
 type clockReading struct{ storeNs, monoNs int64 }
 
@@ -83,7 +83,7 @@ var processStart = time.Now()
 // newNode joins the store. Nothing may have been read of it before: what
 // changes from here on comes through the feed.
 func newNode(l *Ledger, store sharedStore, o *Options) (*node, error) {
-	n := &node{l: l, store: store, name: o.NodeName, t: o.times, relaxed: o.Leases.Reclaim == "relaxed", grace: o.Leases.Grace, stop: make(chan struct{})}
+	n := &node{l: l, store: store, name: o.NodeName, t: o.times, relaxed: o.Leases.Reclaim == "relaxed", compares: o.mono != nil, grace: o.Leases.Grace, stop: make(chan struct{})}
 	if n.t.ttl == 0 {
 		n.t = defaultTimes
 	}
@@ -115,6 +115,11 @@ func newNode(l *Ledger, store sharedStore, o *Options) (*node, error) {
 		return nil, fmt.Errorf("cannot join the shared store: %w", err)
 	}
 	n.feed.last = b.feed
+	if n.compares {
+		if err := farApart("PostgreSQL", time.Duration(n.skewNs.Load())); err != nil {
+			return nil, fmt.Errorf("cannot join the shared store: %w", err)
+		}
+	}
 	return n, nil
 }
 
@@ -217,17 +222,31 @@ func (n *node) beat() (beat, error) {
 		n.l.log.Warn().Msg("the leases of this node were taken back while it was away; new requests wait until they are counted anew")
 		n.desk.knock()
 	}
-	n.clock.Store(&clockReading{storeNs: b.nowUs * 1000, monoNs: sent + (n.t.mono()-sent)/2})
+	way := (n.t.mono() - sent) / 2
+	n.clock.Store(&clockReading{storeNs: b.nowUs * 1000, monoNs: sent + way})
 	n.live.Store(int64(max(1, b.live)))
 	n.l.SetNodes(b.live)
 	n.tick()
 	n.confirmedNs.Store(sent)
 	n.debt.Store(int64(b.debt))
 	n.until.Store(sent + int64(float64(n.t.ttl)*relaxedShare))
-	if skew := time.Duration(n.l.now() - n.now()); !n.t.manual && (skew > skewMost || skew < -skewMost) {
-		n.l.log.Error().Dur("skew_ms", skew).Msg("the clock of this machine is wrong; days and periods follow the store's clock")
-	}
+	n.compare(way)
 	return b, nil
+}
+
+// compare notes how far this machine's clock is from the store's, read with an
+// uncertainty of way ns.
+func (n *node) compare(way int64) {
+	if !n.compares {
+		return
+	}
+	skew := n.l.wall() - n.now()
+	n.skewNs.Store(skew)
+	// What is written must not step with each reading.
+	if off := skew + n.l.ahead.Load(); off > way+readingLeast || off < -way-readingLeast {
+		n.l.ahead.Store(-skew)
+	}
+	n.skews.tell(&n.l.log, "PostgreSQL", time.Duration(skew), "days, periods and all that is written follow PostgreSQL's clock")
 }
 
 // now is the store's time, which the local clock cannot move.

@@ -23,10 +23,31 @@ func (l *Ledger) openOperator(o *Options) (*Ledger, error) {
 	if err == nil {
 		err = l.loadModels()
 	}
+	if err == nil {
+		err = l.useStoreClock(o)
+	}
 	if err != nil {
 		return nil, errors.Join(err, l.abandon())
 	}
 	return l, nil
+}
+
+// useStoreClock has an operator's command write down the store's time, and act
+// on the day that it is there, as nodes do.
+func (l *Ledger) useStoreClock(o *Options) error {
+	s, ok := l.store.(sharedStore)
+	if !ok || o.mono == nil {
+		return nil
+	}
+	nowUs, err := s.Now()
+	if err != nil {
+		return fmt.Errorf("cannot read the clock of the store: %w", err)
+	}
+	skew := l.wall() - nowUs*1000
+	if abs(skew) > readingLeast {
+		l.ahead.Store(-skew)
+	}
+	return farApart("PostgreSQL", time.Duration(skew))
 }
 
 // NodeInfo is a node of a shared store.

@@ -160,7 +160,7 @@ func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, 
 	if applied && (currency != DIEM || a.day == day) {
 		a.avail[place] += amount
 		if a.owes() {
-			a.pay(l.now())
+			a.pay(l.wall())
 		}
 	}
 	return a.avail[place] + a.held[place], applied, nil

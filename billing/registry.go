@@ -468,7 +468,7 @@ func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
 	}
 	if read.owes() {
 		// What it owes since a crash, or since another process credited it.
-		read.pay(l.now())
+		read.pay(l.wall())
 	}
 	return read, nil
 }

@@ -26,6 +26,8 @@ type sharedLimits struct {
 	prefix  string
 	nodes   atomic.Int64
 	lostNs  atomic.Int64 // when the breaker opened, in the ledger's clock
+	skewNs  atomic.Int64 // of this machine's clock to Redis's, as last seen
+	skews   skewLog
 	// lossLogged makes one line of the many buckets that a server loses at once.
 	lossLogged atomic.Int64
 
@@ -121,6 +123,12 @@ func newSharedLimits(l *Ledger, o *Options) (*sharedLimits, error) {
 			break
 		}
 	}
+	if err == nil && o.mono != nil {
+		if err := farApart("Redis", time.Duration(s.skewNs.Load())); err != nil {
+			_ = client.close() // nothing is lost with it
+			return nil, fmt.Errorf("cannot use the Redis of the config: %w", err)
+		}
+	}
 	if err != nil {
 		s.breaker.trip(err)
 	}
@@ -162,8 +170,9 @@ func (s *sharedLimits) quota(k *Key, slot int, model, key *config.Rate, now int6
 		}
 		w.mu.Lock()
 		if w.seenU != 0 {
-			all := w.state(r, now, dayOf(now))
-			all.quota(r, now, dayOf(now), q)
+			day := w.day(now)
+			all := w.state(r, now, day)
+			all.quota(r, now, day, q)
 		}
 		w.mu.Unlock()
 	}

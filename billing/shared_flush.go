@@ -54,7 +54,7 @@ func (s *sharedLimits) look() {
 	switch {
 	case err == nil && away:
 		s.breaker.close()
-		s.ledger.log.Warn().Int64("nodes", s.nodes.Load()).Dur("away_ms", time.Duration(s.ledger.now()-s.lostNs.Load())).
+		s.ledger.log.Warn().Int64("nodes", s.nodes.Load()).Dur("away_ms", time.Duration(s.ledger.wall()-s.lostNs.Load())).
 			Msg("Redis is back: limits are shared again")
 	case err != nil && !away:
 		now := time.Now()
@@ -64,7 +64,7 @@ func (s *sharedLimits) look() {
 
 // lost is called when the breaker opens.
 func (s *sharedLimits) lost(why error) {
-	s.lostNs.Store(s.ledger.now())
+	s.lostNs.Store(s.ledger.wall())
 	s.stats.away.Add(1)
 	s.ledger.log.Error().Err(why).Str("policy", s.away).Int64("nodes", s.nodes.Load()).
 		Msg("cannot reach Redis: limits are not shared until it is back; see redis.away in the config")
@@ -85,23 +85,33 @@ func (s *sharedLimits) greet() error {
 		blob: probe.append(appendDoubles(nil, 0)),
 	}
 	s.client.callAll(s.code, calls)
+	now, worst := s.ledger.wall(), int64(0)
 	for i := range calls {
 		c := &calls[i]
 		if c.err != nil {
 			return c.err
+		}
+		if skew := now - c.answer.nowUs*1000; abs(skew) > abs(worst) {
+			worst = skew
 		}
 		if i == len(s.buckets) {
 			break
 		}
 		b := &s.buckets[i]
 		if c.answer.status == statusLost {
-			s.dataLost(b, c.answer.epoch, s.ledger.now())
+			s.dataLost(b, c.answer.epoch, s.ledger.wall())
 		} else {
 			b.learn(c.answer.epoch)
 		}
 	}
+	s.skewNs.Store(worst)
+	if s.ledger.watch != nil {
+		s.skews.tell(&s.ledger.log, "Redis", time.Duration(worst), "limits of days and months begin at Redis's midnight")
+	}
 	return nil
 }
+
+func abs(n int64) int64 { return max(n, -n) }
 
 // dataLost notes that Redis lost the data of a bucket, and has every window
 // restored in it that this node knows something of.
@@ -168,7 +178,7 @@ func (s *sharedLimits) tell(end bool) {
 	if len(list) == 0 || end && s.breaker.open.Load() {
 		return
 	}
-	now := s.ledger.now()
+	now := s.ledger.wall()
 	windows := make([]*sharedWindow, 0, len(list))
 	asks := make([]ask, 0, len(list))
 	calls := make([]limitsCall, 0, len(list))

@@ -18,7 +18,6 @@ type permit struct {
 	refills [2]chan struct{} // of leases that this request asks for
 	tokens  int64
 	nowNs   int64
-	day     int32
 }
 
 func (p *permit) add(w *sharedWindow, r *config.Rate, scope string) {
@@ -111,7 +110,7 @@ func (l *Ledger) refusesHere(a *Admission, keyRate *config.Rate) Denial {
 	acct := a.Key.Account
 	acct.mu.Lock()
 	defer acct.mu.Unlock()
-	day := max(acct.day, dayOf(a.NowNs))
+	day := max(acct.day, l.day(a.NowNs))
 	var no refusal
 	if a.Rate != nil {
 		if w := acct.window(a.Slot); w != nil && !w.check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
@@ -126,7 +125,7 @@ func (l *Ledger) refusesHere(a *Admission, keyRate *config.Rate) Denial {
 
 // take takes a permit of every window that limits the request, or of none.
 func (s *sharedLimits) take(p *permit, a *Admission, keyRate *config.Rate) Denial {
-	p.tokens, p.nowNs, p.day = max(0, a.Tokens), a.NowNs, dayOf(a.NowNs)
+	p.tokens, p.nowNs = max(0, a.Tokens), a.NowNs
 	acct := a.Key.Account
 	if a.Rate != nil && *a.Rate != (config.Rate{}) && a.Slot >= 0 {
 		p.add(s.window(windowID{account: acct.no, slot: int32(a.Slot)}), a.Rate, scopeAccount)
@@ -319,8 +318,9 @@ func (s *sharedLimits) alone(p *permit, enteredNs int64, sent bool) Denial {
 			if !p.asks[i].asks() {
 				continue
 			}
-			all := w.state(r, p.nowNs, p.day)
-			if !all.check(r, p.nowNs, p.day, 1, p.tokens, &no) || !w.part.check(r, p.nowNs, enteredNs, nodes, p.tokens, &no) {
+			day := w.day(p.nowNs)
+			all := w.state(r, p.nowNs, day)
+			if !all.check(r, p.nowNs, day, 1, p.tokens, &no) || !w.part.check(r, p.nowNs, enteredNs, nodes, p.tokens, &no) {
 				p.undo()
 				return no.denial(p.scopes[i])
 			}
@@ -343,7 +343,7 @@ func (s *sharedLimits) alone(p *permit, enteredNs int64, sent bool) Denial {
 		if a.tokenTake > 0 {
 			tokens = p.tokens
 		}
-		p.windows[i].owe(p.rates[i], permits, tokens, p.day)
+		p.windows[i].owe(p.rates[i], permits, tokens, p.windows[i].day(p.nowNs))
 		s.later(p.windows[i])
 	}
 	return Denial{}

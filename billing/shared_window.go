@@ -189,6 +189,15 @@ func (w *sharedWindow) refilled(mine chan struct{}) {
 	}
 }
 
+// day is the UTC day by Redis's clock, which ends the counters of days and
+// months; before Redis has answered by this node's.
+func (w *sharedWindow) day(nowNs int64) int32 {
+	if w.seenU == 0 {
+		return dayOf(nowNs)
+	}
+	return dayOf(w.seenU*1000 + nowNs - w.seenN)
+}
+
 // memory is what restores the window in a Redis that lost it.
 func (w *sharedWindow) memory() known {
 	k := w.own

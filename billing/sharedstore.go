@@ -21,6 +21,8 @@ type sharedStore interface {
 	Join(id, name string, ttl time.Duration) (no, inc uint32, err error)
 	// Beat renews the session.
 	Beat(ttl time.Duration) (beat, error)
+	// Now is the store's clock, Unix µs.
+	Now() (int64, error)
 	// Leave gives back all leases and ends the node, after everything is applied.
 	Leave() error
 

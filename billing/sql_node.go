@@ -96,6 +96,12 @@ func (s *postgresStore) Beat(ttl time.Duration) (b beat, err error) {
 	return b, err
 }
 
+// Now is the server's clock.
+func (s *postgresStore) Now() (us int64, err error) {
+	err = s.read(func(q *query) error { return q.row("SELECT {NOW}").Scan(&us) })
+	return us, err
+}
+
 // Leave gives back all leases and ends the node.
 func (s *postgresStore) Leave() error {
 	return s.write(func(t *tx) error {

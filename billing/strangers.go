@@ -20,14 +20,14 @@ func (l *Ledger) mustWait(from netip.Addr) time.Duration {
 	if !from.IsValid() || l.limits.Load().WrongKeys.Count <= 0 {
 		return 0
 	}
-	now := l.now()
+	now := l.wall()
 	return time.Duration(max(0, l.addressBudgets.blocked(addressKey(from), now)-now))
 }
 
 // noteWrong counts a secret that belongs to no live key.
 func (l *Ledger) noteWrong(from netip.Addr, err error) {
 	if from.IsValid() && errors.Is(err, ErrUnknownKey) {
-		l.addressBudgets.note(addressKey(from), &l.limits.Load().WrongKeys, l.now())
+		l.addressBudgets.note(addressKey(from), &l.limits.Load().WrongKeys, l.wall())
 	}
 }
 

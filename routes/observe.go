@@ -61,7 +61,9 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_store_up", func() float64 { return oneIf(!g.ledger.Stats().StoreAway) })
 	if g.ledger.NodeLabel() != "" {
 		gauge("farebox_node_session_age_seconds", func() float64 { return g.ledger.Stats().SessionAge.Seconds() })
+		gauge(`farebox_clock_skew_seconds{server="postgresql"}`, func() float64 { store, _ := g.ledger.Skew(); return store.Seconds() })
 	}
+	gauge(`farebox_clock_skew_seconds{server="redis"}`, func() float64 { _, redis := g.ledger.Skew(); return redis.Seconds() })
 	gauge("farebox_redis_degraded", func() float64 { return oneIf(g.ledger.Degraded()) })
 	gauge("farebox_redis_away_total", func() float64 { return float64(g.ledger.SharedStats().Away) })
 	gauge("farebox_redis_calls_total", func() float64 { return float64(g.ledger.SharedStats().Calls) })

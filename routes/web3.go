@@ -22,7 +22,7 @@ type web3Desk struct {
 }
 
 func newWeb3Desk(l *billing.Ledger) *web3Desk {
-	return &web3Desk{tokens: newWeb3Tokens(l.DeriveSecret("web3 tokens"), time.Now)}
+	return &web3Desk{tokens: newWeb3Tokens(l.DeriveSecret("web3 tokens"), l.Now)}
 }
 
 // serveWeb3Token answers GET /api_keys/generate_web3_key: a text for a wallet
@@ -31,7 +31,7 @@ func serveWeb3Token(g *Gateway, c *Call) *Error {
 	if e := c.mayTryWeb3(); e != nil {
 		return e
 	}
-	token, err := g.web3.tokens.issue(c.began)
+	token, err := g.web3.tokens.issue(g.ledger.Now())
 	if err != nil {
 		g.log.Error().Err(err).Msg("cannot make a web3 token")
 		return &Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "The token could not be made; please retry."}
