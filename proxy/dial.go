@@ -24,7 +24,8 @@ func (t *Target) dial(ctx context.Context) (*link, error) {
 	if t.tls == nil {
 		return l, nil
 	}
-	c := tls.Client(conn, t.tls)
+	l.probe = &probe{Conn: conn, fd: l.fd}
+	c := tls.Client(l.probe, t.tls)
 	if err := c.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		return nil, err
@@ -57,6 +58,10 @@ func (x *Exchange) connect(t *Target, nowNs int64, fresh bool) (Cause, error) {
 			}
 			return ConnectFailed, plainError(err)
 		}
+		if !l.quiet() {
+			t.drop(l)
+			return ConnectFailed, errUnasked
+		}
 	}
 	x.target, x.link = t, l
 	return x.attach(l, nil), nil
@@ -69,6 +74,7 @@ var (
 	errCertificate    = errors.New("the upstream's certificate is not trusted (ca_file)")
 	errHandshake      = errors.New("the TLS handshake failed")
 	errBroken         = errors.New("the connection broke")
+	errUnasked        = errors.New("the upstream closed the connection, or spoke, before it was asked")
 	errClosed         = errors.New("the upstream closed the connection")
 )
 

@@ -18,10 +18,6 @@ const (
 	defaultIdle      = 120 * time.Second
 	defaultMaxConns  = 1024
 	defaultMaxIdle   = 4 * time.Second
-	// hotIdle is how long a connection counts as alive without being asked:
-	// under load all are reused within it, and the question takes 1 µs, a
-	// twentieth of a request. No upstream closes what it answered just now.
-	hotIdle = 5 * time.Millisecond
 )
 
 // TargetOptions describe one upstream endpoint.
@@ -63,9 +59,20 @@ type Target struct {
 type link struct {
 	net.Conn
 	fd     int
-	usedNs int64 // when it was last given back
+	probe  *probe // below TLS, else nil
+	usedNs int64  // when it was last given back
 	reused bool
 	vec    bool // writes to it can be gathered
+}
+
+// quiet says that the connection is open and that nothing has come on it. What
+// stands there before a request was sent is somebody else's answer, whoever the
+// upstream believes it is for.
+func (l *link) quiet() bool {
+	if l.probe != nil {
+		return l.probe.quiet(l.Conn)
+	}
+	return quiet(l.fd)
 }
 
 // NewTarget checks the options and prepares the request head. It does not connect.
@@ -193,7 +200,8 @@ func (t *Target) take(nowNs int64, fresh bool) (*link, Cause) {
 			t.idle[n-1] = nil
 			t.idle = t.idle[:n-1]
 			t.mu.Unlock()
-			if idle := nowNs - l.usedNs; idle < int64(hotIdle) || idle < int64(t.o.MaxIdle) && quiet(l.fd) {
+			// The question costs 1 µs, a twentieth of a request.
+			if nowNs-l.usedNs < int64(t.o.MaxIdle) && l.quiet() {
 				l.reused = true
 				return l, None
 			}

@@ -3,7 +3,9 @@
 package proxy
 
 import (
+	"io"
 	"net"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -109,4 +111,25 @@ func quiet(fd int) bool {
 	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(p[:], 0)
 	return n == 0 && (err == nil || err == unix.EINTR)
+}
+
+// readNow reads what is there, or fails as a read does whose time is over.
+func readNow(fd int, b []byte) (int, error) {
+	if fd < 0 {
+		return 0, os.ErrDeadlineExceeded
+	}
+	for {
+		n, err := unix.Read(fd, b)
+		switch {
+		case n > 0:
+			return n, nil
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return 0, os.ErrDeadlineExceeded
+		case err != nil:
+			return 0, err
+		default:
+			return 0, io.EOF
+		}
+	}
 }
