@@ -83,6 +83,9 @@ func (a *AccountState) pay(nowNs int64) {
 	if paid == 0 {
 		return
 	}
+	if a.ledger.journal == nil {
+		return // an operator's, beside nodes
+	}
 	rec := record{kind: recPay, timeNs: a.ledger.written(nowNs), account: a.no, day: a.day, amounts: take}
 	if a.ledger.journal.append(&rec, 0) != nil {
 		return // without room in the journal it stays owed

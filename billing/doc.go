@@ -26,6 +26,9 @@
 // journal or in Redis, so that what is asked twice is carried out and charged
 // once (idempotency.go says how that holds across a crash).
 //
+// What a request cost beyond what could be charged is debt of its account
+// (debt.go): outside of balances, limits and usage, paid before anything else.
+//
 // What may not enter: endpoints, HTTP, the form of requests and answers, and
 // anything about upstreams. This room imports config and nothing else of ours.
 package billing

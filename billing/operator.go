@@ -154,6 +154,14 @@ func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, 
 		p := a.elsewhere()
 		return a.avail[place] + a.held[place] + p[place], applied, nil
 	}
+	if l.journal == nil {
+		// Nothing is kept in memory beside nodes; the store has paid what was owed.
+		row, err := l.store.Account(a.no, day)
+		if err != nil {
+			return 0, applied, fmt.Errorf("the credit is booked, but the balance cannot be read: %w", err)
+		}
+		return row.avail[place] + row.leased[place], applied, nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	// DIEM that midnight overtook on their way are gone, here as in the store.

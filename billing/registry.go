@@ -466,7 +466,7 @@ func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
 			return nil, fmt.Errorf("cannot read account %d: %w", no, err)
 		}
 	}
-	if read.owes() {
+	if l.journal != nil && read.owes() {
 		// What it owes since a crash, or since another process credited it.
 		read.pay(l.wall())
 	}

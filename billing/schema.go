@@ -1,6 +1,10 @@
 package billing
 
-import "fmt"
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+)
 
 // schemaVersion is what this farebox reads and writes.
 const schemaVersion = 4
@@ -137,6 +141,13 @@ ALTER TABLE account ADD COLUMN status {I64} NOT NULL DEFAULT 0;
 ALTER TABLE account ADD COLUMN status_us {I64} NOT NULL DEFAULT 0;
 `
 
+// schema4Fence lets processes of an older farebox book nothing any more: it did
+// not know of debt. Their nodes come back with this one, and their journals, too.
+const schema4Fence = `
+UPDATE applied SET inc = inc + 1 WHERE node IN (SELECT no FROM node);
+UPDATE node SET inc = inc + 1;
+`
+
 // migrations bring a database forward from version i+1 to i+2, with what is in
 // it. PostgreSQL was never at version 1.
 var migrations = []string{`
@@ -161,10 +172,31 @@ INSERT INTO open_progress(node, hold, seq, record) SELECT 1, hold, seq, record F
 DROP TABLE applied1;
 DROP TABLE usage_page1;
 DROP TABLE open_progress1;
-`, schema3, schema4}
+`, schema3, schema4 + schema4Fence}
 
 // steps follow the migration to a version where SQL alone cannot do it.
 var steps = map[int]func(*tx) error{3: (*tx).repackPages}
+
+// unattended refuses a migration under the feet of processes that still work
+// with the schema as it is.
+func (t *tx) unattended(version int) error {
+	if !t.s.shared {
+		return nil // one process at a time has an embedded store open
+	}
+	var names []string
+	err := t.each(func(rows *sql.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		names = append(names, name)
+		return err
+	}, "SELECT name FROM node WHERE ended = 0 AND expires_us > {NOW} ORDER BY no")
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	return fmt.Errorf("cannot bring the ledger from schema %d to %d: an older farebox runs on it as %s; "+
+		"make a backup with that one (farebox backup FILE), stop all its nodes, then start this one "+
+		"(a node that was killed is forgotten when its session ends, half a minute after its last heartbeat)", version, schemaVersion, strings.Join(names, ", "))
+}
 
 // migrate brings the schema to the newest version, one version a transaction.
 // A database of a later farebox is refused. Of several processes that start
@@ -179,12 +211,15 @@ func (s *sqlStore) migrate() error {
 			text := schema
 			switch {
 			case version > schemaVersion:
-				return fmt.Errorf("the ledger was written by a newer farebox (schema %d, this one knows %d); use that version", version, schemaVersion)
+				return fmt.Errorf("the ledger was written by a newer farebox (schema %d, this one knows %d); start that version, or restore a backup from before it with this one", version, schemaVersion)
 			case version == schemaVersion:
 				return nil
 			case version == 0:
 				version = schemaVersion
 			default:
+				if err := t.unattended(version); err != nil {
+					return err
+				}
 				text = migrations[version-1]
 				version++
 			}

@@ -43,6 +43,9 @@ func TestRecountFindsDamage(t *testing.T) {
 				"posting changed":              {"UPDATE posting SET amount = amount - 1 WHERE book = 'customer'", "does not balance", false},
 				"posting moved to another":     {"UPDATE posting SET account = 2 WHERE book = 'customer' AND amount < 0", "by postings", false},
 				"running sum of a house book":  {"UPDATE house SET balance = balance + 1 WHERE book = 'revenue'", "postings add up", false},
+				"debt forgiven":                {"UPDATE debt SET incurred = incurred - 1", "owed", false},
+				"debt paid by nobody":          {"UPDATE debt SET paid = paid + 1", "owed", false},
+				"debt taken off the book":      {"UPDATE house SET balance = 0 WHERE book = 'debt'", "postings add up", false},
 				"shortfall taken off the book": {"UPDATE house SET balance = 0 WHERE book = 'shortfall'", "postings add up", false},
 			} {
 				t.Run(name, func(t *testing.T) {
@@ -66,12 +69,13 @@ func TestRecountFindsDamage(t *testing.T) {
 						{kind: recHold, seq: 1, account: a},
 						{kind: recProgress, seq: 2, hold: 1, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 3}},
 						{kind: recSettle, seq: 3, hold: 3, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 30}, shortfall: 4},
+						{kind: recSettle, seq: 4, hold: 4, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 20, 70}, debt: 6},
 					} {
 						c.b.add(&r)
 						detail.add(&r)
 					}
 					c.apply()
-					c.must(c.AddPages(detail.list(), 1, 3))
+					c.must(c.AddPages(detail.list(), 1, 4))
 					c.recount()
 					var err error
 					if db != nil {
