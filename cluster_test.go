@@ -61,12 +61,19 @@ type cluster struct {
 // startNode starts one more node of the cluster, with a ledger directory of its own.
 func (c *cluster) startNode(name string) *gateway {
 	c.t.Helper()
+	g := c.newNode(name)
+	g.listenAndStart()
+	c.nodes = append(c.nodes, g)
+	return g
+}
+
+// newNode is startNode without the start.
+func (c *cluster) newNode(name string) *gateway {
+	c.t.Helper()
 	dir := c.t.TempDir()
 	text := fmt.Sprintf(clusterConfig, name, filepath.Join(dir, "node"), c.redis, c.sim.URL, strings.TrimSuffix(c.sim.URL, "/v1")+"/rpc/evm")
 	g := &gateway{Dir: dir, Config: filepath.Join(dir, "farebox.yaml"), Store: c.pg, t: c.t, out: &output{}, log: &output{}}
 	g.WriteConfig(text)
-	g.listenAndStart()
-	c.nodes = append(c.nodes, g)
 	return g
 }
 
@@ -198,16 +205,21 @@ func TestRevokedKeyIsRefusedOnEveryNodeWithinASecond(t *testing.T) {
 // The last dollar is spent once, on whichever nodes it is asked for.
 func TestNodesNeverSpendTheLastDollarTwice(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 2)
-	first := c.nodes[0]
-	first.NewAccount("a", "1")
-	key := first.Key("a")
+	startCluster(t, 2).spendTheLastDollar()
+}
+
+// spendTheLastDollar stops the nodes at its end.
+func (c *cluster) spendTheLastDollar() {
+	t, first := c.t, c.nodes[0]
+	first.NewAccount("last", "1")
+	key := first.Key("last")
 	// Each answer costs at least 100,000 nano; 1 USD pays for fewer than 10,000.
 	body := ask("sim-chat", "[[sim tokens=400]] Hello", `,"max_completion_tokens":400`)
+	before := c.sim.idle(t).Tokens
 	var paid, refused, other atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 32 {
-		g := c.nodes[i%2]
+		g := c.nodes[i%len(c.nodes)]
 		wg.Go(func() {
 			for refusedHere := 0; refusedHere < 3; {
 				status, _, answer := g.post("/chat/completions", key, body)
@@ -226,14 +238,14 @@ func TestNodesNeverSpendTheLastDollarTwice(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	stats := c.sim.idle(t)
-	produced := money(stats.Tokens.PromptTokens*1000 + stats.Tokens.CompletionTokens*2000)
+	after := c.sim.idle(t).Tokens
+	produced := money((after.PromptTokens-before.PromptTokens)*1000 + (after.CompletionTokens-before.CompletionTokens)*2000)
 	for _, g := range c.nodes {
 		if err := g.Stop(); err != nil {
 			t.Error(err)
 		}
 	}
-	a := first.accounts()["a"]
+	a := first.accounts()["last"]
 	if a.Spent != produced || a.USD < 0 || a.USD+a.Spent != 1_000_000_000 {
 		t.Errorf("produced %s, the account is %+v", produced, a)
 	}
@@ -409,10 +421,13 @@ func TestRedisThatIsAwayStopsNothing(t *testing.T) {
 // A limit of 30 requests a minute is 30 over all nodes together.
 func TestLimitHoldsOverAllNodes(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3)
-	first := c.nodes[0]
-	first.NewAccount("a", "10")
-	key := first.Key("a")
+	startCluster(t, 3).limitHolds()
+}
+
+func (c *cluster) limitHolds() {
+	t, first := c.t, c.nodes[0]
+	first.NewAccount("limited", "10")
+	key := first.Key("limited")
 	body := ask("sim-few", "[[sim tokens=2]] Hello", "")
 	var admitted atomic.Int64
 	var wg sync.WaitGroup

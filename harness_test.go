@@ -121,6 +121,7 @@ type gateway struct {
 	addr string
 	args []string
 	wrap []string // the command that runs farebox; empty: none
+	bin  string   // empty: fareboxBinary
 	cmd  *exec.Cmd
 	out  *output
 	log  *output
@@ -221,7 +222,11 @@ func (g *gateway) WriteConfig(text string) {
 }
 
 func (g *gateway) start() error {
-	line := append(slices.Clone(g.wrap), fareboxBinary(g.t), "serve", "-c", g.Config, "--listen", g.addr, "--store", g.Store)
+	bin := g.bin
+	if bin == "" {
+		bin = fareboxBinary(g.t)
+	}
+	line := append(slices.Clone(g.wrap), bin, "serve", "-c", g.Config, "--listen", g.addr, "--store", g.Store)
 	line = append(line, g.args...)
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Dir = g.Dir
