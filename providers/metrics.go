@@ -3,7 +3,19 @@ package providers
 import (
 	"fmt"
 	"io"
+
+	"farebox/providers/health"
 )
+
+// Watch has f told of every change of a target's health from here on, in place
+// of who was told before. f must not block.
+func (c *Catalog) Watch(f func(t *Target, change health.Change)) {
+	for _, m := range c.models {
+		for _, t := range m.Targets {
+			t.Breaker.Watch(func(change health.Change) { f(t, change) })
+		}
+	}
+}
 
 // WriteMetrics writes the health of every target in the Prometheus text format.
 func (c *Catalog) WriteMetrics(w io.Writer) {
@@ -29,6 +41,12 @@ func (c *Catalog) WriteMetrics(w io.Writer) {
 		_, rests := t.Breaker.Counts()
 		fmt.Fprintf(w, "farebox_target_rests_total%s %d\n", labels, rests)
 	})
+	fmt.Fprint(w, "# TYPE farebox_target_changes_total counter\n")
+	for _, to := range []health.State{health.Open, health.HalfOpen, health.Closed} {
+		each(func(labels string, t *Target) {
+			fmt.Fprintf(w, "farebox_target_changes_total{%s,to=%q} %d\n", labels[1:len(labels)-1], to, t.Breaker.Became(to))
+		})
+	}
 	fmt.Fprint(w, "# TYPE farebox_upstream_connections gauge\n")
 	for name, u := range c.upstreams {
 		open, idle := u.Proxy.Conns()

@@ -136,11 +136,11 @@ func (p *Plan) lastResort(nowNs int64) *Target {
 	return t
 }
 
-// RestsFor is how long until the first of the model's targets may be tried
-// again; 0 when one may be now.
-func (p *Plan) RestsFor(nowNs int64) time.Duration {
+// RestsFor is how long until the first of a model's targets may be tried again;
+// 0 when one may be now.
+func RestsFor(m *Model, nowNs int64) time.Duration {
 	least := int64(-1)
-	for _, t := range p.model.Targets {
+	for _, t := range m.Targets {
 		left := max(t.Breaker.RestsUntil()-nowNs, 0)
 		if least < 0 || left < least {
 			least = left

@@ -166,7 +166,7 @@ func TestAllTargetsResting(t *testing.T) {
 	if r.Next(now) != nil {
 		t.Error("two requests went to a target that rests")
 	}
-	if left := r.RestsFor(now); left != 10*time.Second {
+	if left := RestsFor(m, now); left != 10*time.Second {
 		t.Errorf("it rests for %v", left)
 	}
 	q.Release(first)
@@ -181,7 +181,7 @@ func TestAllTargetsResting(t *testing.T) {
 	if q.Next(now) != nil {
 		t.Error("a lone target that asked for a minute is asked by two at once")
 	}
-	if left := q.RestsFor(now); left != time.Minute {
+	if left := RestsFor(one, now); left != time.Minute {
 		t.Errorf("it rests for %v", left)
 	}
 	p.Release(one.Targets[0])

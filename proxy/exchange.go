@@ -177,6 +177,24 @@ const wholeFrom = 4 << 20
 // was appended must stay untouched until that is done. Any other error means
 // that the answer is not complete; cause says why.
 func (x *Exchange) Body(dst []byte, most int) ([]byte, Cause, error) {
+	dst, _, err := x.ReadAll(dst, most)
+	if err == ErrTooLarge || err == ErrNotOpen {
+		return dst, None, err
+	}
+	failed := x.failed
+	cause := x.end()
+	if failed != None {
+		if cause == None {
+			cause = failed
+		}
+		return dst, cause, &causeError{cause}
+	}
+	return dst, None, nil
+}
+
+// ReadAll is Body for a Plan's Verdict: the exchange stays open, so that another
+// attempt can follow an answer that turns out to be of no use.
+func (x *Exchange) ReadAll(dst []byte, most int) ([]byte, Cause, error) {
 	if x.state != stateOpen || x.link == nil || x.pending != nil {
 		return dst, None, ErrNotOpen
 	}
@@ -215,16 +233,41 @@ func (x *Exchange) Body(dst []byte, most int) ([]byte, Cause, error) {
 		x.pending = dst[base:]
 		return dst, None, ErrTooLarge
 	}
-	failed := x.failed
-	cause := x.end()
-	if failed != None {
-		if cause == None {
-			cause = failed
-		}
+	if cause := x.lost(); cause != None {
 		return dst, cause, &causeError{cause}
 	}
 	return dst, None, nil
 }
+
+// lost is why the answer cannot be read on, None while it can or when it was
+// read to its end.
+func (x *Exchange) lost() Cause {
+	if x.failed == None {
+		return None
+	}
+	if c := x.why(); c != None {
+		return c
+	}
+	return x.failed
+}
+
+// First gives the next payload of an answer that is to be relayed, for a Plan's
+// Verdict that must know how it begins; valid until the next call. With done
+// nothing more comes; cause is why when that is not the answer's end. Relay goes
+// on behind it: what is to go out of it is for Hold.
+func (x *Exchange) First() (p []byte, done bool, cause Cause) {
+	if x.state != stateOpen || x.link == nil {
+		return nil, true, None
+	}
+	if p, x.payload = x.payload, nil; p == nil && !x.body.done && x.failed == None {
+		p = x.in[:x.fill(x.in[:smallRead])]
+	}
+	return p, x.body.done || x.failed != None, x.lost()
+}
+
+// Hold has Relay give p to the lens before anything else. p must stay untouched
+// until then; it may be what First gave.
+func (x *Exchange) Hold(p []byte) { x.pending = p }
 
 // More appends what one read gives of the answer to dst, for what must be known
 // of it before it is relayed. It may be called again; Relay gives out first all

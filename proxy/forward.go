@@ -139,7 +139,10 @@ func (x *Exchange) once(t *Target, r *Request, start time.Time, fresh bool) (a A
 		return a
 	}
 	a.Reused = x.link.reused
-	x.limit(t.o.Total)
+	if t.o.Total > 0 {
+		// Of all attempts together: a client waits no longer for several.
+		x.limit(t.o.Total - time.Since(x.began))
+	}
 	wait := t.o.FirstByte
 	if r.FirstByte > 0 {
 		wait = r.FirstByte
@@ -188,16 +191,16 @@ func (x *Exchange) forget() {
 	x.total.Store(x.within)
 	x.dropLink(cause == None && x.clean())
 	x.shrink()
-	x.payload, x.failed, x.unsent, x.reads = nil, None, false, 0
+	x.payload, x.pending, x.failed, x.unsent, x.reads = nil, nil, None, false, 0
 	x.body = framing{}
 	x.head = head{length: -1, lines: x.head.lines[:0]}
 }
 
+// Limit gives the answer no longer than d from here on.
+func (x *Exchange) Limit(d time.Duration) { x.limit(d) }
+
 // limit starts the clock of the whole attempt, unless one runs out before.
 func (x *Exchange) limit(d time.Duration) {
-	if d <= 0 {
-		return
-	}
 	if due, old := x.p.watch.due(d), x.total.Load(); old == 0 || due < old {
 		x.total.Store(due)
 	}

@@ -102,7 +102,7 @@ func (x *Exchange) Relay(ctx *fasthttp.RequestCtx, lens Lens, done func(Outcome)
 	_ = ctx.SetWriteDeadline(time.Time{})
 	ctx.Response.SetBodyStream(r, int(r.size))
 	// The head goes out now unless a first piece of the body can go along.
-	ctx.Response.ImmediateHeaderFlush = r.size >= 0 || len(x.payload) == 0
+	ctx.Response.ImmediateHeaderFlush = r.size >= 0 || len(x.payload)+len(x.pending) == 0
 }
 
 // hijack serves HTTP/1.0 clients, which know no chunks: the body ends with the

@@ -8,6 +8,7 @@ import (
 
 	"farebox/billing"
 	"farebox/providers"
+	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/proxy"
 	"farebox/proxy/scan"
@@ -49,6 +50,9 @@ type Call struct {
 	target      *dialect.Target
 	attempts    int
 	unsupported *dialect.Unsupported // why the target cannot take the request
+	reply       reply                // of the last attempt
+	room        int                  // the largest whole answer that is held, 0: maxBuffered
+	tried       []attempt.Tried      // the attempts that failed
 
 	rpc *rpcCall // of blockchain calls (crypto.go), else nil
 	// lead is held by a request with an idempotency key (idempotency.go).
@@ -239,9 +243,7 @@ func (c *Call) giveScratch() {
 // reset clears everything that belonged to the request; buffers and parts with
 // state of their own are reset, not dropped.
 func (c *Call) reset() {
-	if c.stream != nil {
-		c.stream.Release()
-	}
+	c.releaseStream()
 	c.hold.Reset()
 	c.doc.Reset()
 	c.giveScratch()
@@ -253,7 +255,7 @@ func (c *Call) reset() {
 	c.admission = billing.Admission{}
 	c.quota = billing.Quota{}
 	c.targets = providers.Plan{}
-	c.target, c.attempts, c.unsupported = nil, 0, nil
+	c.target, c.attempts, c.unsupported, c.reply, c.room, c.tried = nil, 0, nil, reply{}, 0, c.tried[:0]
 	c.stream, c.covered, c.likely, c.cut, c.progressNs, c.nextMark, c.relaying = nil, 0, 0, false, 0, 0, false
 	c.counted = 0
 	c.full, c.lowered, c.sent, c.carries, c.endless, c.finished = false, false, false, false, false, false

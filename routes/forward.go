@@ -28,6 +28,10 @@ func (c *Call) Next(n int) (*proxy.Target, *proxy.Request) {
 		if t == nil {
 			return nil, nil
 		}
+		if total := t.Upstream.Config.Timeouts.Total; n > 0 && total > 0 && now-c.startNs >= int64(total) {
+			c.targets.Release(t) // its limit is one for all attempts together
+			continue
+		}
 		c.request.Patches = c.request.Patches[:0]
 		c.request.Body, c.request.ID = c.chat.Body, c.id[:]
 		err := t.Upstream.Dialect.Request(&c.request, &c.chat, t, c.scratch)
@@ -46,20 +50,213 @@ func (c *Call) Next(n int) (*proxy.Target, *proxy.Request) {
 	}
 }
 
-// Verdict is proxy.Plan: it tells the target's breaker how the attempt went
-// and decides whether another target may be tried. No byte has gone to the
-// client yet.
+// Verdict is proxy.Plan: it reads as much of the answer as tells whether it is
+// of use, has the failure policy judge it, and tells the target's breaker. No
+// byte has gone to the client yet, so an answer that is broken is a failed
+// attempt like any other: another target may do better, and it costs nothing.
 func (c *Call) Verdict(_ *proxy.Target, a proxy.Attempt) proxy.Action {
 	c.sent = a.Sent
-	v := attempt.Lost(a.Cause)
-	if a.Cause == proxy.None {
-		v = attempt.Judge(a.Status, a.RetryAfter)
-		if v.Health == attempt.Good && c.chat.Stream && !isEventStream(c.x.ContentType()) {
-			v = attempt.Broken()
-		}
+	c.reply = reply{}
+	var v attempt.Verdict
+	switch {
+	case a.Cause != proxy.None:
+		v = c.unanswered(a.Cause)
+	case a.Status < 200 || a.Status >= 300:
+		v = c.readRefusal(a)
+	case c.chat.Stream:
+		v = c.beginStream()
+	default:
+		v = c.readWhole()
+	}
+	switch {
+	case v.Do == proxy.Retry:
+		c.noteFailure(a)
+	case v.Do == proxy.Accept && c.reply.begun:
+		// How it ends is reported at its end.
+		c.target.Breaker.Answering()
+		return v.Do
 	}
 	c.targets.Report(c.target, v, time.Now().UnixNano())
 	return v.Do
+}
+
+// reply is what the last attempt's answer is, as far as it had to be read before
+// any of it may go to the client. The zero value is no answer.
+type reply struct {
+	begun   bool            // it goes on and is to be relayed
+	held    bool            // …behind what the stream has passed already
+	out     []byte          // a whole answer, as the client gets it
+	usage   dialect.Usage   // of out
+	refused bool            // the upstream said no: failure
+	failure dialect.Failure // …in its words for the client
+	words   []byte          // …and in its own
+	cause   proxy.Cause     // why an answer is of no use, None: it is
+}
+
+// unanswered judges an attempt without a whole answer.
+func (c *Call) unanswered(cause proxy.Cause) attempt.Verdict {
+	c.reply.cause = cause
+	if cause == proxy.TotalTimeout && c.attempts > 1 {
+		// It had what the others left it of the time for all attempts.
+		return attempt.Verdict{Do: proxy.Fail}
+	}
+	return attempt.Lost(cause)
+}
+
+// broken judges an answer that the target's dialect cannot read.
+func (c *Call) broken() attempt.Verdict {
+	c.reply.cause = proxy.UpstreamMalformed
+	return attempt.Broken()
+}
+
+// refusalWait is how long the body of an upstream's refusal may take: it is
+// wanted for its words, and another target may be waiting to be asked.
+const refusalWait = 2 * time.Second
+
+// readRefusal reads an answer that is not of 2xx.
+func (c *Call) readRefusal(a proxy.Attempt) attempt.Verdict {
+	c.x.Limit(refusalWait)
+	body, cause, err := c.x.ReadAll(c.answer[:0], maxErrorBody)
+	c.answer = body
+	if cause.Final() {
+		return c.unanswered(cause)
+	}
+	if err != nil {
+		body = nil // it is told by its status alone
+	}
+	return c.refuse(a.Status, a.RetryAfter, body)
+}
+
+// refuse judges an upstream's words in place of an answer.
+func (c *Call) refuse(status int, retryAfter time.Duration, body []byte) attempt.Verdict {
+	c.reply.refused, c.reply.words = true, body
+	c.reply.failure = c.target.Upstream.Dialect.Error(status, retryAfter, body)
+	return c.reply.failure.Verdict
+}
+
+// readWhole reads an answer that is no stream. One that is too large to be held
+// is good when it begins well.
+func (c *Call) readWhole() attempt.Verdict {
+	d := c.target.Upstream.Dialect
+	most := max(maxBuffered, c.room)
+	if d.Translates() {
+		most = maxTranslated
+	}
+	body, cause, err := c.x.ReadAll(c.answer[:0], most)
+	if err == proxy.ErrTooLarge && !d.Translates() {
+		if len(body) == 0 {
+			body, _ = c.x.More(body)
+		}
+		c.answer = body
+		if begin := bytes.TrimLeft(body, " \t\r\n"); len(begin) == 0 || begin[0] != '{' {
+			return c.broken()
+		}
+		c.reply.begun = true
+		return attempt.Verdict{}
+	}
+	c.answer = body
+	if cause != proxy.None {
+		return c.unanswered(cause)
+	}
+	if err != nil {
+		return c.broken()
+	}
+	out, usage, err := d.Answer(body, &c.chat, c.target, c.scratch)
+	if err != nil {
+		return c.unread(err)
+	}
+	c.reply.out, c.reply.usage = out, usage
+	return attempt.Judge(200, 0)
+}
+
+// unread judges an answer of 2xx that holds none.
+func (c *Call) unread(err error) attempt.Verdict {
+	var failed *dialect.Failed
+	if errors.As(err, &failed) {
+		return c.refuse(failed.Status(), 0, failed.JSON)
+	}
+	return c.broken()
+}
+
+// beginStream reads on until the stream has something for the client. One that
+// breaks, fails or ends before is of no use.
+func (c *Call) beginStream() attempt.Verdict {
+	if !isEventStream(c.x.ContentType()) {
+		return c.broken()
+	}
+	c.releaseStream()
+	c.stream = c.target.Upstream.Dialect.Stream(&c.chat, c.target)
+	c.answer = c.answer[:0]
+	for {
+		p, done, cause := c.x.First()
+		out := c.stream.Pass(p)
+		switch {
+		case c.stream.Failed():
+			words := c.stream.FailedWith()
+			if v := c.refuse(dialect.ErrorStatus(words), 0, words); v.Do != proxy.Accept {
+				return v
+			}
+			c.reply = reply{} // the client's own fault, which the stream tells it
+		case cause != proxy.None:
+			return c.unanswered(cause)
+		case c.stream.Done() && bytes.IndexByte(out, '{') < 0:
+			return c.broken() // an end and nothing before it
+		case len(out) == 0 && !done:
+			c.answer = append(c.answer, p...)
+			continue
+		case len(out) == 0 && !c.endsWell(append(c.answer, p...)):
+			return c.broken()
+		}
+		c.reply.begun = true
+		if len(out) > 0 {
+			c.reply.held = true
+			c.x.Hold(out)
+		}
+		return attempt.Verdict{}
+	}
+}
+
+// endsWell says that a stream of which nothing was passed on yet, and which is
+// over, still has something to say: some servers leave out the last empty line.
+func (c *Call) endsWell(all []byte) bool {
+	s := c.target.Upstream.Dialect.Stream(&c.chat, c.target)
+	defer s.Release()
+	s.Pass(all)
+	return bytes.IndexByte(s.Finish(true), '{') >= 0 && !s.Failed()
+}
+
+func (c *Call) releaseStream() {
+	if c.stream != nil {
+		c.stream.Release()
+		c.stream = nil
+	}
+}
+
+// noteFailure keeps for the log how a target failed.
+func (c *Call) noteFailure(a proxy.Attempt) {
+	t := attempt.Tried{Upstream: c.upstream, Status: a.Status, Cause: c.reply.cause}
+	switch {
+	case len(c.reply.words) > 0:
+		t.Words = dialect.FirstWords(c.reply.words, c.chat.Body)
+	case a.Err != nil:
+		t.Words = a.Err.Error()
+	}
+	c.tried = append(c.tried, t)
+}
+
+// ended tells the target's breaker how an answer ended that was relayed.
+func (c *Call) ended(cause proxy.Cause) {
+	v := attempt.Lost(cause)
+	switch {
+	case cause != proxy.None:
+	case !c.stream.Done():
+		v = attempt.Lost(proxy.UpstreamTruncated)
+	case c.stream.Failed():
+		v = attempt.Judge(dialect.ErrorStatus(c.stream.FailedWith()), 0)
+	default:
+		v = attempt.Judge(200, 0)
+	}
+	c.targets.Report(c.target, v, time.Now().UnixNano())
 }
 
 func isEventStream(contentType []byte) bool {

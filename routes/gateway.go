@@ -131,6 +131,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	g.ledger.SetModelTypes(types)
 	g.ledger.Configure(cfg)
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
+	g.noteRests(next)
 	g.live.Store(next)
 	if g.serving.Load() {
 		g.Warm()

@@ -167,7 +167,7 @@ func (p *pictures) make() *Error {
 	if failed != nil {
 		return p.failed(failed)
 	}
-	p.result = result
+	p.result, p.tried = result, result.Tried
 	p.settleImages()
 	p.setModel()
 	p.setQuotaHeaders()
@@ -223,7 +223,7 @@ func (p *pictures) settleImages() {
 
 // failed is the answer to a job that came to nothing.
 func (p *pictures) failed(f *image.Failed) *Error {
-	p.attempts = f.Attempts
+	p.attempts, p.tried = f.Attempts, f.Tried
 	if f.Target != nil {
 		p.upstream = f.Target.Upstream
 	}

@@ -116,7 +116,7 @@ type rewriting struct {
 
 // do asks the text model. Its errors hold no words of the client.
 func (r *rewriting) do(p *pictures) (text string, _ proxy.Cause, _ error) {
-	r.snap, r.key, r.model = p.snap, p.key, p.writer
+	r.snap, r.key, r.model, r.room = p.snap, p.key, p.writer, maxRewriteAnswer
 	r.began = time.Now()
 	r.startNs, r.id = r.began.UnixNano(), p.id
 	r.scratch = r.g.scratches.Get().(*dialect.Scratch)
@@ -142,19 +142,16 @@ func (r *rewriting) do(p *pictures) (text string, _ proxy.Cause, _ error) {
 		return "", proxy.None, r.unsupported
 	case res.Cause != proxy.None:
 		return "", res.Cause, errors.New("no answer: " + res.Cause.String())
-	case res.Status < 200 || res.Status >= 300:
+	case r.reply.refused:
 		return "", proxy.None, errors.New("the answer has status " + strconv.Itoa(res.Status))
+	case r.reply.cause.Final():
+		return "", r.reply.cause, errors.New("no answer: " + r.reply.cause.String())
+	case r.reply.cause != proxy.None:
+		return "", proxy.None, errors.New("the answer cannot be read: " + r.reply.cause.String())
+	case r.reply.begun:
+		return "", proxy.None, errors.New("the answer is too large")
 	}
-	body, cause, err := r.x.Body(r.answer[:0], maxRewriteAnswer)
-	r.answer = body
-	if err != nil {
-		return "", cause, errors.New("the answer is not complete: " + cause.String())
-	}
-	out, _, err := r.target.Upstream.Dialect.Answer(body, c, r.target, r.scratch)
-	if err != nil {
-		return "", proxy.None, errors.New("the answer cannot be read")
-	}
-	text, err = readRewritten(out, r.limit)
+	text, err := readRewritten(r.reply.out, r.limit)
 	return text, proxy.None, err
 }
 

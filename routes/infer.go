@@ -4,7 +4,9 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/providers"
 	"farebox/providers/dialect"
+	"farebox/providers/health"
 	"farebox/proxy"
 )
 
@@ -195,38 +197,66 @@ func scopeText(scope string) string {
 
 // opened judges what the attempts came to.
 func (c *Call) opened(res *proxy.Result) *Error {
-	if res.Cause == proxy.None && res.Status >= 200 && res.Status < 300 {
-		if c.chat.Stream && !isEventStream(c.x.ContentType()) {
-			c.cause = proxy.UpstreamMalformed.String()
-			return &Error{Status: 502, Code: "INFERENCE_FAILED", Message: "The model did not answer with a stream; nothing was charged. Please retry."}
-		}
-		return nil
-	}
-	if res.Cause == proxy.NoTarget && c.unsupported != nil {
+	switch {
+	case res.Cause == proxy.NoTarget && c.unsupported != nil:
 		return errUnsupported(c.unsupported.Path, c.unsupported.Text)
-	}
-	if res.Cause != proxy.None || res.Status == 0 {
+	case res.Cause != proxy.None:
 		c.cause = res.Cause.String()
 		return c.unreachable(res)
+	case c.reply.refused:
+		return c.rejected()
+	case c.reply.cause != proxy.None:
+		c.cause = c.reply.cause.String()
+		return c.unusable(c.reply.cause)
 	}
-	body, _, err := c.x.Body(c.answer[:0], maxErrorBody)
-	c.answer = body
-	if err != nil {
-		body = nil
-	}
-	return c.rejected(res, body)
+	return nil
 }
 
 // rejected maps an upstream's own error answer (addendum 3.4, 3.5).
-func (c *Call) rejected(res *proxy.Result, body []byte) *Error {
-	f := c.target.Upstream.Dialect.Error(res.Status, res.RetryAfter, body)
-	e := &Error{Status: f.Status, Code: f.Code, Message: f.Message, Param: f.Param, RetryAfter: max(f.RetryAfter, res.RetryAfter)}
-	if e.Status == 429 && e.RetryAfter == 0 {
-		e.RetryAfter = overloadRetry
-	}
-	e.RequestID = e.Status == 400 && e.Param == ""
+func (c *Call) rejected() *Error {
+	f := &c.reply.failure
 	c.cause = "upstream_status"
+	e := &Error{Status: f.Status, Code: f.Code, Message: f.Message, Param: f.Param, RetryAfter: f.RetryAfter}
+	if f.Verdict.Do == proxy.Retry {
+		e.RetryAfter = max(e.RetryAfter, min(f.Verdict.Rest, health.MaxCoolDown))
+	}
+	switch e.Status {
+	case 400:
+		e.RequestID = e.Param == ""
+	case 429:
+		if e.RetryAfter == 0 {
+			e.RetryAfter = overloadRetry
+		}
+	case 504:
+		e.Message = c.tooSlow()
+	}
 	return e
+}
+
+// unusable answers for an answer of 2xx that broke off or cannot be read, after
+// all other targets.
+func (c *Call) unusable(cause proxy.Cause) *Error {
+	text := "The model's answer was cut off or unreadable; nothing was charged. Please retry."
+	if gone := c.x.Why(); gone.Final() {
+		cause = gone
+	}
+	switch {
+	case cause.Final():
+		return c.unreachable(&proxy.Result{Cause: cause})
+	case cause == proxy.UpstreamMalformed && c.chat.Stream:
+		text = "The model did not answer with a stream; nothing was charged. Please retry."
+	case cause == proxy.UpstreamMalformed:
+		text = "The model's answer could not be read; nothing was charged. Please retry."
+	}
+	return &Error{Status: 502, Code: "INFERENCE_FAILED", Message: text}
+}
+
+// tooSlow is the message of 504: who streams already is not told to.
+func (c *Call) tooSlow() string {
+	if c.chat.Stream {
+		return "The model took too long to answer; please retry."
+	}
+	return "The model took too long to answer. Stream long answers, or retry."
 }
 
 // overloadRetry is the Retry-After of an overloaded model (addendum 3.5).
@@ -240,46 +270,37 @@ func (c *Call) unreachable(res *proxy.Result) *Error {
 		// Nobody reads this; 499 is for the log.
 		c.leave()
 		return &Error{Status: 499, Code: "CLIENT_CLOSED_REQUEST", Message: "The client closed the request.", Close: true, Uncounted: true}
-	case proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout, proxy.ConnectTimeout:
-		return &Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: "The model took too long to answer. Stream long answers, or retry."}
+	case proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout:
+		return &Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: c.tooSlow()}
 	case proxy.Shutdown:
 		return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "The service is restarting; please retry.", RetryAfter: retrySoon, Close: true}
 	case proxy.NoTarget, proxy.NoFreeConn:
-		return &Error{Status: 503, Code: "MODEL_AT_CAPACITY", Message: "The model has no capacity left right now; please retry.", RetryAfter: max(res.RetryAfter, 5*time.Second)}
+		return &Error{Status: 503, Code: "MODEL_AT_CAPACITY", Message: "The model has no capacity left right now; please retry.", RetryAfter: c.restsFor()}
 	}
-	return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "The model cannot be reached right now; please retry.", RetryAfter: 5 * time.Second}
+	return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "The model cannot be reached right now; please retry.", RetryAfter: c.restsFor()}
 }
 
-// answerWhole reads a non-stream answer, settles it and makes it the response.
-func (c *Call) answerWhole() *Error {
-	most := maxBuffered
-	if c.target.Upstream.Dialect.Translates() {
-		most = maxTranslated
+// restsFor is the Retry-After of a model whose targets rest, or cannot be reached.
+func (c *Call) restsFor() time.Duration {
+	if c.model == nil {
+		return 5 * time.Second
 	}
-	body, cause, err := c.x.Body(c.answer[:0], most)
-	c.answer = body
-	if err == proxy.ErrTooLarge && most == maxBuffered {
+	return max(providers.RestsFor(c.model, time.Now().UnixNano()), retrySoon)
+}
+
+// answerWhole settles a non-stream answer that was read and makes it the response.
+func (c *Call) answerWhole() *Error {
+	if c.reply.begun {
 		return c.relayLarge()
 	}
-	if err != nil || cause != proxy.None {
-		c.cause = cause.String()
-		if cause == proxy.ClientGone || cause == proxy.ClientStalled {
-			return c.unreachable(&proxy.Result{Cause: cause})
-		}
-		return &Error{Status: 502, Code: "INFERENCE_FAILED", Message: "The model's answer was cut off or unreadable; nothing was charged. Please retry."}
-	}
-	out, usage, err := c.target.Upstream.Dialect.Answer(body, &c.chat, c.target, c.scratch)
-	if err != nil {
-		c.cause = proxy.UpstreamMalformed.String()
-		c.g.log.Warn().Err(err).Str("upstream", c.upstream).Bytes("request_id", c.id[:]).Msg("cannot read an upstream's answer")
-		return &Error{Status: 502, Code: "INFERENCE_FAILED", Message: "The model's answer could not be read; nothing was charged. Please retry."}
-	}
+	c.x.Close()
+	out := c.reply.out
 	var flags billing.Flags
 	if gone := c.x.Why(); gone == proxy.ClientGone || gone == proxy.ClientStalled {
 		flags, c.cause = billing.FlagAborted, gone.String()
 	}
 	c.status = 200
-	c.settle(usage, flags)
+	c.settle(c.reply.usage, flags)
 	r := &c.ctx.Response
 	r.Header.SetContentType("application/json")
 	if len(out) > 0 && len(c.answer) > 0 && &out[0] == &c.answer[0] {

@@ -8,9 +8,14 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+	"farebox/providers/attempt"
+	"farebox/providers/dialect"
+	"farebox/providers/health"
+	"farebox/proxy"
 )
 
 // meters are the gateway's metrics. Names follow the OpenTelemetry GenAI
@@ -229,6 +234,9 @@ func (c *Call) log(took time.Duration) {
 	if c.upstream != "" {
 		e = e.Str("upstream", c.upstream).Int("attempts", c.attempts)
 	}
+	if len(c.tried) > 0 {
+		e = e.Array("tried", triedTargets(c.tried))
+	}
 	if c.settled && c.images > 0 {
 		e = e.Int64("images", c.images).Str("charged_usd", c.charged.String())
 	} else if c.settled && c.rpc == nil {
@@ -251,4 +259,57 @@ func (c *Call) log(took time.Duration) {
 		e = e.Int64("skipped_lines", skipped)
 	}
 	e.Msg("request")
+}
+
+// triedTargets are the targets that failed a request, in the log.
+type triedTargets []attempt.Tried
+
+func (list triedTargets) MarshalZerologArray(a *zerolog.Array) {
+	for i := range list {
+		a.Object(&triedTarget{&list[i]})
+	}
+}
+
+type triedTarget struct{ *attempt.Tried }
+
+func (t *triedTarget) MarshalZerologObject(e *zerolog.Event) {
+	e.Str("upstream", t.Upstream)
+	if t.Status != 0 {
+		e.Int("status", t.Status)
+	}
+	if t.Cause != proxy.None {
+		e.Str("cause", t.Cause.String())
+	}
+	if t.Words != "" {
+		e.Str("error", t.Words)
+	}
+}
+
+// noteRests logs each change of a target's breaker from here on. Targets that
+// were taken over from an older snapshot are watched once again, which changes
+// nothing.
+func (g *Gateway) noteRests(s *snapshot) {
+	s.catalog.Watch(func(t *dialect.Target, c health.Change) {
+		g.noteRest(c, func(e *zerolog.Event) *zerolog.Event {
+			return e.Str("upstream", t.Upstream.Name).Str("upstream_model", t.Name)
+		})
+	})
+	s.rpc.networks.Watch(func(network, node string, c health.Change) {
+		g.noteRest(c, func(e *zerolog.Event) *zerolog.Event { return e.Str("network", network).Str("node", node) })
+	})
+}
+
+func (g *Gateway) noteRest(c health.Change, who func(*zerolog.Event) *zerolog.Event) {
+	switch c.To {
+	case health.Open:
+		text := "it failed too often in a row"
+		if c.Asked {
+			text = "it asked for time"
+		}
+		who(g.log.Warn()).Str("breaker", c.To.String()).Dur("rest_ms", c.Rest).Msg("a target rests: " + text)
+	case health.HalfOpen:
+		who(g.log.Info()).Str("breaker", c.To.String()).Msg("a target is tried again")
+	case health.Closed:
+		who(g.log.Info()).Str("breaker", c.To.String()).Msg("a target is back in use")
+	}
 }

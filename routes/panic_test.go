@@ -66,15 +66,26 @@ func (d *panicking) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *d
 }
 
 func (d *panicking) Stream(c *dialect.Chat, t *dialect.Target) dialect.Stream {
-	if d.at == "stream" {
-		return &panickingStream{d.Dialect.Stream(c, t)}
+	if d.at == "stream" || d.at == "end" {
+		return &panickingStream{d.Dialect.Stream(c, t), d.at}
 	}
 	return d.Dialect.Stream(c, t)
 }
 
-type panickingStream struct{ dialect.Stream }
+type panickingStream struct {
+	dialect.Stream
+	at string
+}
 
-func (*panickingStream) Pass(p []byte) []byte { panic("cannot pass " + string(p) + secretPrompt) }
+func (s *panickingStream) Pass(p []byte) []byte {
+	if s.at == "stream" {
+		panic("cannot pass " + string(p) + secretPrompt)
+	}
+	first, _, _ := bytes.Cut(s.Stream.Pass(p), []byte("\n\n"))
+	return append(first, "\n\n"...)
+}
+
+func (s *panickingStream) Finish(bool) []byte { panic("cannot end " + secretPrompt) }
 
 func TestAPanicGivesBackWhatTheRequestTook(t *testing.T) {
 	g := servePanics(t)
@@ -109,8 +120,11 @@ func TestAPanicGivesBackWhatTheRequestTook(t *testing.T) {
 	status, _ = chat("")
 	check("reading the answer", status, 500)
 	broken("stream")
+	status, _ = chat(`"stream":true,`)
+	check("reading the first event", status, 500)
+	broken("end")
 	status, body := chat(`"stream":true,`)
-	check("relaying a stream", status, 0) // cut off before its head, which waits for the first event
+	check("relaying a stream", status, 200) // whose body is cut off
 	if strings.Contains(body, "[DONE]") {
 		t.Errorf("a stream that broke down looks complete: %q", body)
 	}

@@ -23,7 +23,6 @@ func (c *Call) relayStream() {
 	r.Header.SetContentType("text/event-stream")
 	r.Header.Set("Cache-Control", "no-cache")
 	r.Header.Set("X-Accel-Buffering", "no")
-	c.stream = c.target.Upstream.Dialect.Stream(&c.chat, c.target)
 	c.giveScratch()
 	c.attach()
 }
@@ -46,7 +45,11 @@ func (c *Call) attach() {
 // Pass is proxy.Lens: bytes of the answer on their way to the client. It
 // extends the hold slice by slice and stops the stream when that is refused.
 func (c *Call) Pass(p []byte) (out []byte, stop bool) {
-	out = c.stream.Pass(p)
+	if out = p; c.reply.held {
+		c.reply.held = false // its beginning, which was judged
+	} else {
+		out = c.stream.Pass(p)
+	}
 	if !c.finished && c.stream.Finished() {
 		c.finished = true
 		c.finishing.Store(true)
@@ -120,6 +123,7 @@ func (c *Call) End(cause proxy.Cause) (out []byte, clean bool) {
 	complete := cause == proxy.None || gone && c.x.Whole()
 	c.tail = append(c.tail[:0], c.stream.Finish(complete)...)
 	usage := c.stream.Usage()
+	c.ended(cause)
 	var flags billing.Flags
 	switch {
 	case c.cut:

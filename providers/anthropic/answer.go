@@ -59,6 +59,9 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, _ *dialect.Target, s *dialec
 	}
 	r := reply{body: body, doc: &s.Doc, c: c, b: s.Out[:0]}
 	defer r.text.Release()
+	if string(r.string(s.Doc.TopIndex(messageType))) == "error" {
+		return nil, u, &dialect.Failed{JSON: body}
+	}
 	if string(r.string(s.Doc.TopIndex(messageType))) != "message" || s.Doc.TopIndex(messageContent) < 0 {
 		return nil, u, errNoMessage
 	}

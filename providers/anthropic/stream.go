@@ -72,6 +72,7 @@ type stream struct {
 	ended    bool   // its chunk is out
 	done     bool
 	failed   bool
+	reason   []byte // JSON in which the upstream said so
 	complete bool
 	reported bool // the usage of the whole answer came
 }
@@ -186,7 +187,7 @@ func (s *stream) fail(data []byte) {
 	if s.failed || s.done {
 		return
 	}
-	s.failed = true
+	s.failed, s.reason = true, bytes.Clone(data)
 	s.out = dialect.StreamFailure(s.out, data)
 }
 
@@ -232,6 +233,8 @@ func (s *stream) AtBoundary() bool { return true }
 func (s *stream) Done() bool       { return s.done }
 func (s *stream) Finished() bool   { return s.finish != "" }
 func (s *stream) Failed() bool     { return s.failed }
+
+func (s *stream) FailedWith() []byte { return s.reason }
 
 func (s *stream) Release() {
 	s.events.Reset()

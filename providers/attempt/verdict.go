@@ -85,7 +85,7 @@ var loaded = [100]bool{404 - 400: true, 405 - 400: true, 408 - 400: true, 409 - 
 // Lost is the verdict on an attempt without a whole answer.
 func Lost(cause proxy.Cause) Verdict {
 	switch cause {
-	case proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut:
+	case proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut, proxy.Panic:
 		return Verdict{Do: proxy.Fail}
 	case proxy.NoFreeConn:
 		return Verdict{Do: proxy.Retry} // our own cap, not the target's fault
@@ -98,6 +98,14 @@ func Lost(cause proxy.Cause) Verdict {
 // Broken is the verdict on an answer that cannot be used whatever its status:
 // of the wrong kind, not what the dialect speaks, or without what was asked for.
 func Broken() Verdict { return Verdict{Do: proxy.Retry, Health: Bad} }
+
+// Tried is how a target failed, for the operator's log.
+type Tried struct {
+	Upstream string // the operator's label
+	Status   int    // 0: there was no answer
+	Cause    proxy.Cause
+	Words    string // first words of the upstream's error, without secrets
+}
 
 // Report tells a target's breaker. account is whose request it was, 0 for a
 // probe of our own.

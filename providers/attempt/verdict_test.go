@@ -37,7 +37,7 @@ func TestEveryCauseHasItsVerdict(t *testing.T) {
 			}
 		}
 	}
-	f(Verdict{Do: proxy.Fail}, proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut)
+	f(Verdict{Do: proxy.Fail}, proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut, proxy.Panic)
 	f(Verdict{Do: proxy.Retry}, proxy.NoFreeConn)
 	f(Verdict{Do: proxy.Retry, Health: Bad, For: Everyone, Unsent: true}, proxy.ConnectFailed, proxy.ConnectTimeout)
 	f(Verdict{Do: proxy.Retry, Health: Bad}, proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout,

@@ -50,8 +50,10 @@ type Stream interface {
 	// Finished says that the model came to the end of its answer: what may
 	// follow is its usage.
 	Finished() bool
-	// Failed says that the upstream reported a failure inside the answer.
+	// Failed says that the upstream reported a failure inside the answer, and
+	// FailedWith in which JSON; nil: in none that can be read.
 	Failed() bool
+	FailedWith() []byte
 	// Release gives the Stream back; it must not be used afterwards.
 	Release()
 }
@@ -68,6 +70,14 @@ type Failure struct {
 	// Verdict is what follows for the request and for the target's health.
 	Verdict attempt.Verdict
 }
+
+// Failed is an error object that an upstream sent in place of an answer of 2xx.
+type Failed struct{ JSON []byte }
+
+func (f *Failed) Error() string { return "the upstream reports an error in an answer of status 200" }
+
+// Status is the one that the error stands for.
+func (f *Failed) Status() int { return ErrorStatus(f.JSON) }
 
 // Unsupported is a request that a dialect cannot express. Path names the
 // member that is in the way; Text is for the client.

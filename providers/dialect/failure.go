@@ -72,20 +72,64 @@ func ErrorCode(body []byte) string { e := readError(body); return e.code }
 // ErrorMessage is the text of an upstream's error answer, as the upstream wrote it.
 func ErrorMessage(body []byte) string { e := readError(body); return e.message }
 
+// ErrorStatus is the status that an error stands for which an upstream reports
+// inside an answer of 2xx: the one that it names, else that of its code or type,
+// else 500.
+func ErrorStatus(body []byte) int {
+	e := readError(body)
+	if n, err := strconv.Atoi(e.code); err == nil && n >= 400 && n < 600 {
+		return n
+	}
+	for _, word := range []string{e.code, e.kind} {
+		if status := errorStatuses[word]; status != 0 {
+			return status
+		}
+	}
+	return 500
+}
+
+// errorStatuses are the codes and types of OpenAI and Anthropic.
+var errorStatuses = map[string]int{
+	codeContext: 400, "invalid_request_error": 400, "content_policy_violation": 400, "content_filter": 400, "string_above_max_length": 400,
+	"invalid_api_key": 401, "authentication_error": 401, "insufficient_quota": 402, "billing_error": 402,
+	"permission_error": 403, "model_not_found": 404, "not_found_error": 404, "request_too_large": 413,
+	"rate_limit_exceeded": 429, "rate_limit_error": 429, "timeout_error": 504, "overloaded_error": 529,
+}
+
 // FirstWords are the first words of an upstream's error answer for the
 // operator's log: clipped, and without what is secret.
-func FirstWords(body []byte) string {
+// Words that the upstream repeats from the request end them: no prompt reaches
+// a log.
+func FirstWords(body, request []byte) string {
 	e := readError(body)
 	text := e.message
 	if text == "" {
 		text = string(body[:min(len(body), maxWords)])
 	}
-	text = SafeText(text)
 	if len(text) > maxWords {
 		text = strings.ToValidUTF8(text[:maxWords], "") + "…"
 	}
+	return SafeText(withoutEcho(text, request))
+}
+
+// withoutEcho cuts a text off where it begins to repeat the request: three of
+// its words in a row, or a long one.
+func withoutEcho(text string, request []byte) string {
+	words := strings.Fields(text)
+	for i, w := range words {
+		run := w
+		if len(w) < longEcho {
+			run = strings.Join(words[i:min(len(words), i+3)], " ")
+		}
+		if (len(w) >= longEcho || i+3 <= len(words)) && bytes.Contains(request, []byte(strings.Trim(run, "\"'`.,:;…"))) {
+			return strings.Join(append(words[:i:i], "…"), " ")
+		}
+	}
 	return text
 }
+
+// longEcho is the length of a word that alone is an echo.
+const longEcho = 16
 
 // maxWords is how much of an upstream's error the log shows, in bytes.
 const maxWords = 160

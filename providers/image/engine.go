@@ -159,6 +159,7 @@ func (w *work) collect(lines []*line, took time.Duration) (*Result, *Failed) {
 	for _, l := range lines {
 		r.held += l.held
 		r.Attempts += l.attempts
+		r.Tried = append(r.Tried, l.tried...)
 		r.Calls += l.calls
 		r.Converting += l.converting
 		r.Queued = max(r.Queued, l.queued)
@@ -185,7 +186,7 @@ func (w *work) collect(lines []*line, took time.Duration) (*Result, *Failed) {
 	r.Working = max(0, took-r.Queued-r.Converting)
 	if len(r.Images) == 0 || missing != nil && missing.Cause.Final() {
 		r.Release()
-		missing.Attempts = r.Attempts
+		missing.Attempts, missing.Tried = r.Attempts, r.Tried
 		return nil, missing
 	}
 	return r, nil

@@ -52,6 +52,7 @@ type line struct {
 	failed   *Failed
 	attempts int
 	tries    int // attempts of this run
+	tried    []attempt.Tried
 	calls    int
 	held     int64
 
@@ -127,6 +128,7 @@ func (l *line) attempt(n int) bool {
 	l.asked, l.n = t, n
 	l.attempts++
 	l.tries++
+	l.reply = Reply{}
 	out, failed := l.converse(t, n)
 	if failed == nil {
 		failed = l.accept(out)
@@ -141,6 +143,7 @@ func (l *line) attempt(n int) bool {
 	failed.Target = t
 	l.failed = failed
 	v := l.judge(failed)
+	l.noteFailure(failed)
 	l.plan.Report(t, v)
 	if v.Do == proxy.Retry {
 		l.choose()
@@ -161,6 +164,20 @@ func (l *line) judge(f *Failed) attempt.Verdict {
 		return attempt.Lost(f.Cause)
 	}
 	return f.Failure.Verdict
+}
+
+// noteFailure keeps for the log how the target failed.
+func (l *line) noteFailure(f *Failed) {
+	t := attempt.Tried{Upstream: f.Target.Upstream, Status: l.reply.Status, Cause: f.Cause}
+	switch {
+	case f.Err != nil:
+		t.Words = f.Err.Error()
+	case f.Cause == proxy.None && l.reply.Status >= 300:
+		t.Words = dialect.FirstWords(l.reply.Body, []byte(l.job.Prompt))
+	case f.Cause == proxy.None:
+		t.Words = f.Failure.Message
+	}
+	l.tried = append(l.tried, t)
 }
 
 // converse drives one run to its end.

@@ -3,6 +3,7 @@ package image
 import (
 	"time"
 
+	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
@@ -49,6 +50,7 @@ type Result struct {
 	Queued, Working, Converting time.Duration
 	Calls                       int // runs that made images
 	Attempts                    int // targets asked, the failed ones among them
+	Tried                       []attempt.Tried
 
 	engine *Engine
 	held   int64 // of the engine's room
@@ -87,6 +89,7 @@ type Failed struct {
 	Target     *Target // the last one asked, nil for none
 	RetryAfter time.Duration
 	Attempts   int
+	Tried      []attempt.Tried // the targets that failed
 }
 
 func (f *Failed) Error() string {

@@ -3,6 +3,8 @@ package jsonrpc
 import (
 	"fmt"
 	"io"
+
+	"farebox/providers/health"
 )
 
 // WriteMetrics writes the state of every node in the Prometheus text format.
@@ -25,6 +27,7 @@ func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 		failures, _ := u.Breaker.Counts()
 		return failures
 	})
+	each("farebox_rpc_node_rests_total", "counter", func(u *Node) int64 { return u.Breaker.Became(health.Open) })
 	each("farebox_rpc_node_answers_total", "counter", func(u *Node) int64 { return u.answers.Load() })
 	fmt.Fprint(w, "# HELP farebox_rpc_node_busy_total Answers that said the node or its plan has no capacity.\n")
 	each("farebox_rpc_node_busy_total", "counter", func(u *Node) int64 { return u.busy.Load() })

@@ -122,6 +122,16 @@ func (all *Networks) Find(name string) *Network {
 	return all.byName[name]
 }
 
+// Watch has f told of every change of a node's health from here on, in place of
+// who was told before. f must not block.
+func (all *Networks) Watch(f func(network, node string, change health.Change)) {
+	for _, n := range all.Sorted {
+		for _, u := range n.Nodes {
+			u.Breaker.Watch(func(change health.Change) { f(n.Name, u.Name, change) })
+		}
+	}
+}
+
 // Close closes the connections of nodes, and the caches, that next (nil:
 // nobody) does not use any more.
 func (all *Networks) Close(next *Networks) {

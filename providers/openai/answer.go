@@ -26,6 +26,7 @@ var (
 		scan.Member{Name: "choices", Child: choiceShape},
 		scan.Member{Name: "error"},
 		scan.Member{Name: "x_groq", Child: scan.NewShape(scan.Member{Name: "usage", Child: dialect.UsageShape})},
+		scan.Member{Name: "data"}, // of embeddings
 	)
 )
 
@@ -35,13 +36,14 @@ const (
 	answerChoices
 	answerError
 	answerGroq
+	answerData
 
 	messageContent = 0
 	choiceMessage  = 0
 	choiceUsage    = 1
 )
 
-var errUpstreamError = errors.New("the upstream reports an error in an answer of status 200")
+var errNoAnswer = errors.New("the answer has neither choices nor data")
 
 // Answer reads the usage of a whole answer and gives the answer on, untouched
 // but for the model's name, <think> blocks where that is asked for, and the
@@ -51,9 +53,11 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialec
 	if err := s.Doc.Skim(body, answerShape); err != nil {
 		return unusual(body, c, err)
 	}
-	if f, ok := s.Doc.Top(answerError); ok && f.Kind == scan.Object {
-		if _, ok := s.Doc.Top(answerChoices); !ok {
-			return nil, u, errUpstreamError
+	if s.Doc.TopIndex(answerChoices) < 0 && s.Doc.TopIndex(answerData) < 0 {
+		if f, ok := s.Doc.Top(answerError); !ok || f.Kind == scan.Null {
+			return nil, u, errNoAnswer
+		} else {
+			return nil, u, &dialect.Failed{JSON: body}
 		}
 	}
 	told := usageOf(body, &s.Doc, &u)

@@ -423,6 +423,9 @@ func (m *BodyMeter) Produced() int64 { return m.text.Estimate() }
 // Exceeds says that the texts have more than most tokens.
 func (m *BodyMeter) Exceeds(most int64) bool { return m.text.Exceeds(most, m.c.Vocabulary()) }
 
+// FailedWith is nil: who takes an answer of 2xx at its word.
+func (m *BodyMeter) FailedWith() []byte { return nil }
+
 // AtBoundary is false: nothing can be written behind a part of a document.
 func (m *BodyMeter) AtBoundary() bool { return false }
 

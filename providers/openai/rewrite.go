@@ -14,7 +14,7 @@ func (s *stream) write(src []byte, v verdict) {
 		s.tell()
 		s.out = append(s.out, src[s.events.From:s.events.To]...)
 	case failure:
-		s.failed = true
+		s.failed, s.reason = true, bytes.Clone(s.events.Data)
 		s.out = dialect.StreamFailure(s.out, s.events.Data)
 	case rewritten:
 		e := &s.events

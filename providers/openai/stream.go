@@ -38,6 +38,7 @@ type stream struct {
 	finished bool          // a choice has a finish_reason
 	done     bool          // [DONE] was seen, or written
 	failed   bool          // the upstream reported an error
+	reason   []byte        // …in this JSON
 	complete bool          // Finish was told so
 	dropped  bool          // the end of the last event did not go out
 
@@ -304,6 +305,8 @@ func (s *stream) AtBoundary() bool { return !s.events.Large() }
 func (s *stream) Done() bool       { return s.done }
 func (s *stream) Finished() bool   { return s.finished }
 func (s *stream) Failed() bool     { return s.failed }
+
+func (s *stream) FailedWith() []byte { return s.reason }
 
 func (s *stream) Release() {
 	s.events.Reset()
