@@ -16,6 +16,8 @@ const (
 	TooLarge                    // more than 2 GB
 	Duplicate                   // a guarded member is there twice
 	Variant                     // a guarded member is written in another case or with escapes
+	Control                     // a raw control character inside a string
+	Encoding                    // a string that is not UTF-8
 )
 
 func (r Reason) String() string {
@@ -36,6 +38,10 @@ func (r Reason) String() string {
 		return "is larger than 2 GB"
 	case Duplicate:
 		return "is given more than once"
+	case Control:
+		return "has a raw control character inside a string; write it as an escape such as \\n"
+	case Encoding:
+		return "is not valid UTF-8"
 	case Variant:
 		return "must be written in exactly these letters, without escapes"
 	}
@@ -54,6 +60,12 @@ func (e *Error) Error() string {
 	switch e.Reason {
 	case Duplicate, Variant:
 		return e.Path + " " + e.Reason.String()
+	case Control, Encoding:
+		what := "the request body"
+		if e.Path != "" {
+			what = e.Path
+		}
+		return what + " " + e.Reason.String() + " (at byte " + strconv.Itoa(e.Offset) + ")"
 	case Syntax, Truncated, Trailing:
 		return "the request body " + e.Reason.String() + " (at byte " + strconv.Itoa(e.Offset) + ")"
 	}

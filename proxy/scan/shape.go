@@ -8,8 +8,8 @@ import (
 
 const (
 	// maxMembers is how many names one Shape can guard; the seen set of an
-	// object is one word.
-	maxMembers = 64
+	// object is two words.
+	maxMembers = 128
 	// maxName is the longest name in bytes.
 	maxName = 128
 )
@@ -35,7 +35,7 @@ type Member struct {
 }
 
 // NewShape builds the Shape in which members[i] has the id i. It panics on a
-// repeated, empty, overlong, escaped or non-ASCII name and on more than 64 members:
+// repeated, empty, overlong, escaped or non-ASCII name and on more than 128 members:
 // shapes are written in the source, not by users.
 func NewShape(members ...Member) *Shape {
 	if len(members) > maxMembers {

@@ -12,7 +12,7 @@ type frame struct {
 	shape *Shape // of the object, or of the array's elements
 	field int32  // index in Fields, -1 for the top object
 	count int32  // members or elements begun
-	seen  uint64
+	seen  [maxMembers / 64]uint64
 	array bool
 }
 
@@ -79,10 +79,11 @@ func (d *Document) walk(body []byte, shape *Shape) (at int, why Reason) {
 			}
 			key := body[i+1 : end-1]
 			if id := f.shape.find(key); id >= 0 {
-				if f.seen&(1<<id) != 0 {
+				word, bit := &f.seen[id>>6], uint64(1)<<(id&63)
+				if *word&bit != 0 {
 					return i, Duplicate
 				}
-				f.seen |= 1 << id
+				*word |= bit
 				guarded = true
 				name = int16(id)
 			} else if (f.shape.mixed || !plain(key)) && f.shape.variant(key) >= 0 {

@@ -267,7 +267,7 @@ func TestShapesThatCannotBe(t *testing.T) {
 	f("an escaped name", Member{Name: `a\b`})
 	f("a repeated name", Member{Name: "a"}, Member{Name: "a"})
 	f("a variant", Member{Name: "a"}, Member{Name: "A"})
-	f("65 members", make([]Member, maxMembers+1)...)
+	f("129 members", make([]Member, maxMembers+1)...)
 }
 
 func TestNamesWithCapitals(t *testing.T) {

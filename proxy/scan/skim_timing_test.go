@@ -42,5 +42,15 @@ func BenchmarkSkim(b *testing.B) {
 				}
 			}
 		})
+		b.Run(name+"/strict", func(b *testing.B) {
+			var d Document
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := d.SkimStrict(body, chatShape); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
