@@ -109,7 +109,14 @@ type Log struct {
 // the original service cannot both be met (addendum 2, design.md 7).
 type Compat struct {
 	AcceptMaxTokens bool `yaml:"accept_max_tokens"` // D1: map max_tokens to max_completion_tokens instead of 400
-	PublicCatalog   bool `yaml:"public_catalog"`    // /models* without a credential
+	// OpenAIExtras accepts what OpenAI's packages send beyond the specification's
+	// lists: custom tools, allowed_tools, refusal parts, in_memory retention; and
+	// what public packages for pictures do: /images/upscale, and its model.
+	OpenAIExtras bool `yaml:"openai_extras"`
+	// TokenInput accepts embeddings input as token numbers, for upstreams that
+	// take them.
+	TokenInput    bool `yaml:"token_input"`
+	PublicCatalog bool `yaml:"public_catalog"` // /models* without a credential
 	// ErrorShape of error bodies: auto (default) is {"error": text, "code": …}
 	// (addendum 3.4), but OpenAI's {"error": {…}} for OpenAI's own packages,
 	// which expect that; string and openai fix one for everybody.
@@ -236,6 +243,15 @@ type Upstream struct {
 	RetrySafe bool    `yaml:"retry_safe"`
 	Breaker   Breaker `yaml:"breaker"`
 	Quirks    Quirks  `yaml:"quirks"`
+
+	// Drop are members of chat requests that are taken out before they are sent
+	// here (drop.go): those that change what the operator pays. Not written: the
+	// built-in list of the dialect and host; `default` in a list stands for it,
+	// an empty list lets everything pass.
+	Drop []string `yaml:"drop"`
+	// Links says which links in chat messages are passed on to this upstream,
+	// which may follow them: public (default), any or none.
+	Links string `yaml:"links"`
 }
 
 // Timeouts of one exchange; 0 in Total means none.
@@ -324,6 +340,7 @@ type Capabilities struct {
 	Vision          bool     `yaml:"vision"`
 	MaxImages       int      `yaml:"max_images"` // default 1 with vision; >1 means supportsMultipleImages
 	Video           bool     `yaml:"video"`
+	Files           bool     `yaml:"files"` // takes file parts (PDF and others) as they are
 	MaxVideos       int      `yaml:"max_videos"`
 	LogProbs        bool     `yaml:"logprobs"`
 	// WebSearch (image models): the upstream searches the web for the picture.

@@ -88,6 +88,7 @@ func fillDefaults(entry any) {
 		e.MaxIdle = 4 * time.Second
 		e.Breaker = Breaker{Failures: 5, OpenFor: 10 * time.Second}
 		e.RetrySafe = true
+		e.Links = "public"
 	case *RPCNetwork:
 		e.Credits, e.MaxLag, e.HeadEvery = unwritten, 5, 2*time.Second
 		e.PreferFast = true
@@ -115,6 +116,9 @@ func (c *Config) complete() {
 	}
 	if c.Images.BrandedStyles {
 		c.Images.Styles = append(c.Images.Styles, brandedStyles...)
+	}
+	for i := range c.Upstreams {
+		c.Upstreams[i].completeDrops()
 	}
 	for i := range c.Models {
 		m := &c.Models[i]

@@ -77,7 +77,7 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("durability", full.Durability, plain.Durability)
 	f("server", full.Server, plain.Server)
 	f("log", full.Log, plain.Log)
-	f("compat", full.Compat, plain.Compat)
+	f("compat", full.Compat, newConfig().Compat) // the other examples are for usual clients
 	f("billing", full.Billing, plain.Billing)
 	f("web3_keys", []any{full.Web3Keys.Require, len(full.Web3Keys.Allow), full.Web3Keys.PerIP}, []any{plain.Web3Keys.Require, 0, plain.Web3Keys.PerIP})
 	f("images", []any{full.Images.Timeout, full.Images.Memory, full.Images.BrandedStyles, full.Images.Compress}, []any{plain.Images.Timeout, plain.Images.Memory, false, true})
@@ -98,6 +98,7 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("timeouts", a.Timeouts, b.Timeouts)
 	f("breaker", a.Breaker, b.Breaker)
 	f("quirks", a.Quirks, b.Quirks)
+	f("links", a.Links, b.Links)
 	f("connections", []any{a.MaxConnections, a.MaxIdle, a.RetrySafe, a.Dialect}, []any{b.MaxConnections, b.MaxIdle, b.RetrySafe, b.Dialect})
 	m, o := full.Models[0], plain.Models[0]
 	f("model", []any{m.Type, m.Privacy, m.Tier, m.Tokenizer, m.Capabilities.Quantization}, []any{o.Type, o.Privacy, o.Tier, o.Tokenizer, o.Capabilities.Quantization})

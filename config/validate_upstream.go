@@ -40,6 +40,9 @@ func (v *validator) upstreams() {
 		v.wrong("upstreams", "%d upstreams are listed; expected at most %d", n, maxUpstreams)
 		return
 	}
+	if n := len(v.c.Drops()); n > maxDrops {
+		v.wrong("upstreams", "the drop lists of all upstreams have %d names together; expected at most %d", n, maxDrops)
+	}
 	names := map[string]int{}
 	for i := range v.c.Upstreams {
 		u := &v.c.Upstreams[i]
@@ -80,6 +83,8 @@ func (v *validator) upstream(path string, u *Upstream) {
 			v.wrong(t+".total", "%s is less than first_byte (%s), which could never run out; expected at least as much, or 0 for no cap", v.shown(t+".total"), short(u.Timeouts.FirstByte))
 		}
 	}
+	v.drops(path, u)
+	v.oneOf(path+".links", u.Links, "public", "any", "none")
 	v.connections(path, u.MaxConnections, u.MaxIdle, u.Breaker)
 	if q := u.Quirks; u.Dialect != "openai" && (q.MaxTokens || q.NoStreamOptions || q.NoReasoningEffort || q.NoDeveloperRole) {
 		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers stand at an upstream of dialect %s; expected api_key_header only", u.Dialect)

@@ -45,12 +45,14 @@ type endpoint struct {
 // targets whose settings are those of prev (nil: there is none) are taken over.
 func NewCatalog(cfg *config.Config, prev *Catalog, now time.Time) (*Catalog, error) {
 	c := &Catalog{brand: cfg.Brand, upstreams: map[string]*endpoint{}, clock: time.Now}
+	chat := dialect.ChatShape(cfg.Brand, cfg.BrandAliases, cfg.Drops())
 	for i := range cfg.Upstreams {
 		u, err := newUpstream(&cfg.Upstreams[i], prev)
 		if err != nil {
 			c.Close(prev)
 			return nil, err
 		}
+		u.SetDrops(chat)
 		c.upstreams[u.Name] = u
 	}
 	breakers := prev.breakers()

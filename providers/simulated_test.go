@@ -59,7 +59,7 @@ type exchange struct {
 func (s *sim) do(t *testing.T, body string, leaveAfter int) exchange {
 	t.Helper()
 	c := &dialect.Chat{Body: []byte(body), Doc: &scan.Document{}, Choices: 1}
-	shape := dialect.ChatShape("svc", nil)
+	shape := dialect.ChatShape("svc", nil, nil)
 	if strings.Contains(body, `"input"`) {
 		shape, c.Embedding = dialect.EmbedShape(), true
 	}

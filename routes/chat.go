@@ -27,7 +27,7 @@ type chatRules struct {
 }
 
 func newChatRules(cfg *config.Config) *chatRules {
-	r := &chatRules{shape: dialect.ChatShape(cfg.Brand, cfg.BrandAliases)}
+	r := &chatRules{shape: dialect.ChatShape(cfg.Brand, cfg.BrandAliases, cfg.Drops())}
 	rules := maps.Clone(chatTop)
 	maps.Copy(rules, chatNested)
 	for _, word := range append([]string{cfg.Brand}, cfg.BrandAliases...) {
@@ -37,6 +37,9 @@ func newChatRules(cfg *config.Config) *chatRules {
 			rules[name+"."+member] = rule
 		}
 		rules[name+".include_"+word+"_system_prompt"] = &rule{kinds: kBool}
+	}
+	if cfg.Compat.OpenAIExtras {
+		withExtras(rules)
 	}
 	r.book = newRulebook(r.shape, rules)
 	return r
@@ -75,14 +78,14 @@ func (c *Call) readJSON(shape *scan.Shape) *Error {
 	if !isJSON(c.ctx.Request.Header.ContentType()) {
 		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Type must be application/json, is " + strconv.Quote(excerpt(c.ctx.Request.Header.ContentType())) + ".", Uncounted: true}
 	}
-	if coding := c.ctx.Request.Header.ContentEncoding(); len(coding) > 0 {
+	if coding := c.ctx.Request.Header.ContentEncoding(); len(coding) > 0 && !bytes.EqualFold(bytes.TrimSpace(coding), []byte("identity")) {
 		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Encoding " + strconv.Quote(excerpt(coding)) + " is not accepted on requests; send the JSON as it is.", Uncounted: true}
 	}
 	body := c.ctx.Request.Body()
 	if len(body) == 0 {
 		return errBody("", "the request body is empty; a JSON object is expected")
 	}
-	if err := c.doc.Skim(body, shape); err != nil {
+	if err := c.doc.SkimStrict(body, shape); err != nil {
 		se := err.(*scan.Error)
 		e := errBody(se.Path, se.Error())
 		e.Uncounted = se.Reason != scan.Duplicate && se.Reason != scan.Variant
@@ -176,11 +179,19 @@ func (r *chatRules) checkParts(v *validator, content int32, role []byte, use *fe
 		case "file":
 			need, name = dialect.PartFile, "file"
 			own.files++
+		case "refusal":
+			need, name = dialect.PartRefusal, "refusal"
 		default:
 			continue // its type was refused already
 		}
 		path := v.doc.Path(i)
-		if string(kind) != "text" && string(role) != "user" && len(role) > 0 {
+		switch {
+		case string(kind) == "text" || len(role) == 0:
+		case string(kind) == "refusal":
+			if string(role) != "assistant" {
+				v.add(Issue{Code: "custom", Path: path + ".type", Message: path + ".type: refusal parts are allowed in an assistant message only."})
+			}
+		case string(role) != "user":
 			v.add(Issue{Code: "custom", Path: path + ".type", Message: path + ".type: only text parts are allowed in a " + string(role) + " message."})
 		}
 		if v.member(i, need) == nil {
@@ -226,6 +237,7 @@ func (r *chatRules) checkLists(v *validator) {
 			return len(v.issues) < maxIssues
 		})
 	}
+	r.checkChoices(v)
 	fields := v.doc.Fields
 	if tools := v.doc.TopIndex(dialect.ChatTools); tools >= 0 {
 		for i := tools + 1; i < fields[tools].Next; i = fields[i].Next {
@@ -234,6 +246,38 @@ func (r *chatRules) checkLists(v *validator) {
 				v.add(Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in a tool of type function."})
 			}
 		}
+	}
+}
+
+// checkChoices refuses a tool choice and an answer's format that name what they
+// do not have.
+func (r *chatRules) checkChoices(v *validator) {
+	missing := func(path, of string) {
+		v.add(Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in " + of + "."})
+	}
+	if i := v.doc.TopIndex(dialect.ChatToolChoice); i >= 0 && string(v.text(i, dialect.ChoiceType)) == "function" && v.member(i, dialect.ChoiceTarget) == nil {
+		missing("tool_choice.function", "a tool_choice of type function")
+	}
+	i := v.doc.TopIndex(dialect.ChatResponseFormat)
+	if i < 0 || string(v.text(i, dialect.FormatType)) != "json_schema" {
+		return
+	}
+	holder := v.member(i, dialect.FormatSchema)
+	if holder == nil {
+		missing("response_format.json_schema", "a response_format of type json_schema")
+		return
+	}
+	if at := v.doc.Member(i, dialect.FormatSchema); holder.Kind != scan.Object || v.member(at, dialect.SchemaSchema) != nil {
+		return
+	}
+	// Some clients put the schema under json_schema itself (addendum, D7).
+	direct := false
+	gjson.Parse(bytesString(holder.Raw(v.body))).ForEach(func(key, _ gjson.Result) bool {
+		direct = direct || key.Str != "name" && key.Str != "strict" && key.Str != "description" && key.Str != "schema"
+		return !direct
+	})
+	if !direct {
+		missing("response_format.json_schema.schema", "a response_format of type json_schema")
 	}
 }
 
@@ -504,6 +548,8 @@ func (c *Call) gate(v *validator, use *features, f *brandFlags) *Error {
 		return no("messages", "image input")
 	case use.images > 1 && use.images > most(can.MaxImages):
 		return no("messages", strconv.Itoa(use.images)+" images in one request; at most "+strconv.Itoa(most(can.MaxImages)))
+	case use.files > 0 && !can.Files:
+		return no("messages", "file input")
 	case use.audios > 0 && !can.Audio:
 		return no("messages", "audio input")
 	case use.videos > 0 && !can.Video:
@@ -528,7 +574,8 @@ func (c *Call) gate(v *validator, use *features, f *brandFlags) *Error {
 			return no("tools", "tools")
 		}
 		for t := i + 1; t < v.doc.Fields[i].Next; t = v.doc.Fields[t].Next {
-			if kind := v.text(t, dialect.ToolType); string(kind) != "function" {
+			// Custom tools pass the rules with compat.openai_extras only.
+			if kind := v.text(t, dialect.ToolType); string(kind) != "function" && string(kind) != "custom" {
 				return no(v.doc.Path(t)+".type", "the built-in tool "+excerpt(kind))
 			}
 		}
@@ -554,6 +601,9 @@ func (c *Call) gateEffort(v *validator) *Error {
 		effort = v.text(i, dialect.ReasoningEffort)
 	}
 	options := c.model.Config.Capabilities.ReasoningEffort
+	if !c.model.Config.Capabilities.Reasons() {
+		return c.gateReasoning(v, path, effort)
+	}
 	if effort == nil || len(options) == 0 {
 		return nil
 	}
@@ -574,6 +624,22 @@ func (c *Call) gateEffort(v *validator) *Error {
 		Message: "Model " + c.model.ID + " does not support the reasoning effort " + string(effort) + ".",
 		Issues:  []Issue{{Code: "invalid_enum_value", Path: path, Received: string(effort), Options: options, Message: path + ": model " + c.model.ID + " takes one of " + list + "."}},
 	}
+}
+
+// gateReasoning refuses to make a model reason that does not. That it shall not
+// is said already, in words that such models do not know.
+func (c *Call) gateReasoning(v *validator, path string, effort []byte) *Error {
+	if i := v.doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
+		path = "reasoning.enabled"
+		if at := v.doc.Member(i, dialect.ReasoningEnabled); at >= 0 && v.doc.Fields[at].Kind == scan.True {
+			effort = []byte("enabled")
+		}
+	}
+	if effort != nil && string(effort) != "none" {
+		return errUnsupported(path, "Model "+c.model.ID+" does not support reasoning.")
+	}
+	c.chat.NoReasoning = true
+	return nil
 }
 
 func (v *validator) isTrue(id int) bool {

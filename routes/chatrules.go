@@ -1,6 +1,9 @@
 package routes
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 var (
 	inf         = math.Inf(1)
@@ -22,7 +25,7 @@ var chatTop = map[string]*rule{
 	"max_tokens":             {kinds: kNumber, integer: true},
 	"n":                      {kinds: kNumber, integer: true, min: 1, max: 128},
 	"response_format":        {kinds: kObject},
-	"seed":                   {kinds: kNumber, integer: true, min: 0, max: inf, above: true},
+	"seed":                   {kinds: kNumber, integer: true},
 	"stop":                   {kinds: kString | kArray, nonEmpty: true, length: maxStopLength},
 	"temperature":            {kinds: kNumber, min: 0, max: 2},
 	"top_p":                  {kinds: kNumber, min: 0, max: 1},
@@ -83,6 +86,7 @@ var chatNested = map[string]*rule{
 	"messages.tool_calls":                 {kinds: kArray},
 	"messages.content.type":               {kinds: kString, required: true, enum: []string{"text", "image_url", "input_audio", "video_url", "file"}},
 	"messages.content.text":               {kinds: kString, nonEmpty: true},
+	"messages.content.refusal":            {kinds: kString},
 	"messages.content.image_url":          {kinds: kObject},
 	"messages.content.image_url.url":      {kinds: kString, required: true, nonEmpty: true},
 	"messages.content.input_audio":        {kinds: kObject},
@@ -93,6 +97,25 @@ var chatNested = map[string]*rule{
 	"messages.content.file":               {kinds: kObject},
 	"messages.content.file.file_data":     {kinds: kString, required: true, nonEmpty: true},
 	"messages.content.file.filename":      {kinds: kString},
+}
+
+// extraWords are what OpenAI's packages send beyond the specification's lists,
+// accepted with compat.openai_extras. What they name goes to the upstream as it
+// is; in_memory is written in both ways by their versions.
+var extraWords = map[string][]string{
+	"tools.type":             {"custom"},
+	"tool_choice.type":       {"allowed_tools", "custom"},
+	"messages.content.type":  {"refusal"},
+	"prompt_cache_retention": {"in_memory", "in-memory"},
+}
+
+// withExtras makes a map of rules take extraWords, too.
+func withExtras(rules map[string]*rule) {
+	for name, words := range extraWords {
+		wider := *rules[name]
+		wider.enum = slices.Concat(wider.enum, words)
+		rules[name] = &wider
+	}
 }
 
 // brandRules are the rules of the <brand>_parameters object (addendum 5.3).

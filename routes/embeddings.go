@@ -37,8 +37,10 @@ func serveEmbeddings(_ *Gateway, c *Call) *Error {
 	}
 	v := validator{body: c.chat.Body, doc: &c.doc, book: rules.book}
 	v.checkAll()
-	v.checkElements(dialect.EmbedInput, embedElement)
-	if i := c.doc.TopIndex(dialect.EmbedInput); i >= 0 && c.doc.Fields[i].Kind == scan.Array && c.doc.Fields[i].Len > maxEmbedInputs {
+	if !c.snap.cfg.Compat.TokenInput || !v.tokenInput() {
+		v.checkElements(dialect.EmbedInput, embedElement)
+	}
+	if i := c.doc.TopIndex(dialect.EmbedInput); i >= 0 && c.doc.Fields[i].Kind == scan.Array && c.doc.Fields[i].Len > maxEmbedInputs && !v.oneTokenList {
 		v.add(Issue{Code: "too_big", Path: "input", Maximum: "2048", Message: "input: must have at most 2048 elements, has " + strconv.Itoa(int(c.doc.Fields[i].Len)) + "."})
 	}
 	if unknown := c.doc.Members - len(c.doc.Fields); unknown > 0 {
@@ -55,6 +57,57 @@ func serveEmbeddings(_ *Gateway, c *Call) *Error {
 		return errUnsupported("dimensions", "Model "+c.model.ID+" does not support custom dimensions.")
 	}
 	return c.infer()
+}
+
+// tokenInput checks input that is token numbers: one list of them, or a list of
+// such lists (compat.token_input). false: it is neither, but text.
+func (v *validator) tokenInput() bool {
+	i := v.doc.TopIndex(dialect.EmbedInput)
+	if i < 0 || v.doc.Fields[i].Kind != scan.Array || v.doc.Fields[i].Len == 0 {
+		return false
+	}
+	raw := v.doc.Fields[i].Raw(v.body)
+	from, _, ok := dialect.NextElement(raw, 1)
+	if !ok || raw[from] == '"' {
+		return false
+	}
+	if raw[from] != '[' {
+		v.oneTokenList = true
+		v.checkTokens(raw, "input")
+		return true
+	}
+	for at, n := 1, 0; len(v.issues) == 0; n++ {
+		from, to, ok := dialect.NextElement(raw, at)
+		if !ok {
+			break
+		}
+		v.checkTokens(raw[from:to], "input."+strconv.Itoa(n))
+		at = to
+	}
+	return true
+}
+
+// checkTokens checks one list of token numbers.
+func (v *validator) checkTokens(raw []byte, path string) {
+	if raw[0] != '[' {
+		v.add(Issue{Code: "invalid_type", Path: path, Expected: "array", Message: path + ": expected an array of token numbers, like those before it."})
+		return
+	}
+	for at, n := 1, 0; ; n++ {
+		from, to, ok := dialect.NextElement(raw, at)
+		if !ok {
+			if n == 0 {
+				v.add(Issue{Code: "too_small", Path: path, Minimum: "1", Message: path + ": must have at least 1 element."})
+			}
+			return
+		}
+		if _, err := strconv.ParseUint(bytesString(raw[from:to]), 10, 32); err != nil {
+			at := path + "." + strconv.Itoa(n)
+			v.add(Issue{Code: "invalid_type", Path: at, Expected: "integer", Message: at + ": expected a token number, an integer from 0."})
+			return
+		}
+		at = to
+	}
 }
 
 var embedElement = &rule{kinds: kString, required: true, nonEmpty: true}

@@ -34,7 +34,12 @@ func (c *Call) Next(n int) (*proxy.Target, *proxy.Request) {
 		}
 		c.request.Patches = c.request.Patches[:0]
 		c.request.Body, c.request.ID = c.chat.Body, c.id[:]
-		err := t.Upstream.Dialect.Request(&c.request, &c.chat, t, c.scratch)
+		var err error
+		if no := c.checkLinks(t); no != nil {
+			err = no
+		} else {
+			err = t.Upstream.Dialect.Request(&c.request, &c.chat, t, c.scratch)
+		}
 		if err == nil {
 			c.target, c.attempts, c.upstream = t, n+1, t.Upstream.Name
 			return t.Upstream.Proxy, &c.request

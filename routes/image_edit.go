@@ -121,9 +121,22 @@ func (p *pictures) fit() *Error {
 	return nil
 }
 
+// serveExtraUpscale answers POST /images/upscale, which two public packages
+// call, where the operator lets them.
+func serveExtraUpscale(g *Gateway, c *Call) *Error {
+	if !c.snap.cfg.Compat.OpenAIExtras {
+		return errNoEndpoint(c.ctx)
+	}
+	return serveUpscale(g, c)
+}
+
 // serveUpscale answers POST /image/upscale (interface.md, Images; addendum 8.4, D32).
 func serveUpscale(_ *Gateway, c *Call) *Error {
-	p, e := c.readPictures(image.Upscale, upscaleBook, true)
+	book := upscaleBook
+	if c.snap.cfg.Compat.OpenAIExtras {
+		book = upscaleExtraBook
+	}
+	p, e := c.readPictures(image.Upscale, book, true)
 	if e != nil {
 		return e
 	}
@@ -149,7 +162,7 @@ func serveUpscale(_ *Gateway, c *Call) *Error {
 	if x, ok := f.number(-1, imageCreativity); ok {
 		p.job.Creativity = image.Some(min(max(x, 0), 0.02))
 	}
-	if e := p.choose("upscale", "", false); e != nil {
+	if e := p.choose("upscale", f.choice(imageModel, ""), false); e != nil {
 		return e
 	}
 	p.job.Format = picture.PNG

@@ -165,6 +165,10 @@ var upscaleRules = map[string]*rule{
 	"creativity": {kinds: kNumber},
 }
 
+// upscaleExtraRules are those with the model, which public packages send
+// (compat.openai_extras).
+var upscaleExtraRules = withRules(upscaleRules, map[string]*rule{"model": modelRule})
+
 // cutOutRules are the members of POST /image/background-remove (addendum 8.7).
 var cutOutRules = map[string]*rule{"image": pictureRule, "image_url": pictureRule}
 
@@ -188,4 +192,6 @@ var (
 	multiEditBook  = newRulebook(imageShape, multiEditRules)
 	upscaleBook    = newRulebook(imageShape, upscaleRules)
 	cutOutBook     = newRulebook(imageShape, cutOutRules)
+
+	upscaleExtraBook = newRulebook(imageShape, upscaleExtraRules)
 )

@@ -130,6 +130,8 @@ type validator struct {
 	doc    *scan.Document
 	book   *rulebook
 	issues []Issue
+	// oneTokenList says that an embedding's input is the tokens of one text.
+	oneTokenList bool
 }
 
 // checkAll applies the rules to every field that the scan found.

@@ -41,6 +41,7 @@ var table = []route{
 	{"POST", "/image/edit", bearer, "image_edit", serveEdit},
 	{"POST", "/image/multi-edit", bearer, "image_edit", serveMultiEdit},
 	{"POST", "/image/upscale", bearer, "image_edit", serveUpscale},
+	{"POST", "/images/upscale", bearer, "image_edit", serveExtraUpscale},
 	{"POST", "/image/background-remove", bearer, "image_edit", serveCutOut},
 	{"GET", "/image/styles", catalog, "", serveStyles},
 	{"POST", "/images/generations", bearer, "image_generation", serveGenerations},
@@ -99,7 +100,7 @@ func (g *Gateway) newRouter() fasthttp.RequestHandler {
 		r.GET("/metrics", g.ServeMetrics)
 	}
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
-		g.refuse(ctx, &Error{Status: 404, Code: "NOT_FOUND", Message: "No such endpoint: " + excerpt(ctx.Method()) + " " + excerpt(ctx.Path()) + ". Paths start with " + prefix + "/."})
+		g.refuse(ctx, errNoEndpoint(ctx))
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
 		// The router lists OPTIONS always, and it is not served.
@@ -108,6 +109,10 @@ func (g *Gateway) newRouter() fasthttp.RequestHandler {
 		g.refuse(ctx, &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + excerpt(ctx.Method()) + " is not allowed here; allowed: " + allow + "."})
 	}
 	return g.callsFirst(r.Handler)
+}
+
+func errNoEndpoint(ctx *fasthttp.RequestCtx) *Error {
+	return &Error{Status: 404, Code: "NOT_FOUND", Message: "No such endpoint: " + excerpt(ctx.Method()) + " " + excerpt(ctx.Path()) + ". Paths start with " + prefix + "/."}
 }
 
 // rowOf finds a row of the table.

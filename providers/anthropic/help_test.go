@@ -12,7 +12,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-var testShape = dialect.ChatShape("svc", nil)
+var testShape = dialect.ChatShape("svc", nil, nil)
 
 func chatOf(t testing.TB, body string) *dialect.Chat {
 	t.Helper()
@@ -66,4 +66,4 @@ func timeless(s string) string { return created.ReplaceAllString(s, `"created":1
 
 const prompt = `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`
 
-var target2 = &dialect.Target{Name: "claude", Quoted: []byte(`"claude"`)}
+var target2 = &dialect.Target{Upstream: &dialect.Upstream{Config: &config.Upstream{}}, Name: "claude", Quoted: []byte(`"claude"`)}

@@ -3,6 +3,7 @@ package anthropic
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -27,7 +28,7 @@ const (
 // the answer (n, logprobs, json_object) is refused, and so is whatever the
 // model's generation would refuse, in our words and naming the member.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	w := &request{c: c, doc: c.Doc, body: c.Body, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking)}
+	w := &request{c: c, doc: c.Doc, body: c.Body, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking), drops: t.Upstream.Drops}
 	w.write(t)
 	s.Buf = w.b
 	if w.err != nil {
@@ -49,6 +50,7 @@ type request struct {
 	err  error
 
 	model generation
+	drops []int // ids of members that the operator does not send
 	// Thinking of this request (thinking.go).
 	think  bool
 	forced bool // tool_choice demands a call
@@ -96,6 +98,15 @@ func (w *request) write(t *dialect.Target) {
 	}
 }
 
+// top is the top member with that id; -1 when there is none or the operator
+// drops it.
+func (w *request) top(id int) int32 {
+	if slices.Contains(w.drops, id) {
+		return -1
+	}
+	return w.doc.TopIndex(id)
+}
+
 // maxCached is how many marks for caching a request of this dialect may have.
 const maxCached = 4
 
@@ -106,13 +117,13 @@ func (w *request) refuse() {
 	if w.c.Choices > 1 {
 		w.fail("n", "More than one choice (n) "+no)
 	}
-	if w.c.True(w.doc.TopIndex(dialect.ChatLogprobs)) {
+	if w.c.True(w.top(dialect.ChatLogprobs)) {
 		w.fail("logprobs", "logprobs "+no)
 	}
 	if raw := w.number(dialect.ChatTopLogprobs); raw != nil && string(raw) != "0" {
 		w.fail("top_logprobs", "top_logprobs "+no)
 	}
-	if i := w.doc.TopIndex(dialect.ChatResponseFormat); i >= 0 {
+	if i := w.top(dialect.ChatResponseFormat); i >= 0 {
 		switch kind := string(w.c.Text(w.doc.Member(i, dialect.FormatType))); {
 		case kind == "json_schema" && w.model.noSchema:
 			w.fail("response_format", "response_format json_schema "+no)
@@ -196,7 +207,7 @@ func (w *request) decimal(id int) (raw []byte, value float64) {
 }
 
 func (w *request) number(id int) []byte {
-	i := w.doc.TopIndex(id)
+	i := w.top(id)
 	if i < 0 || w.doc.Fields[i].Kind != scan.Number {
 		return nil
 	}
@@ -213,7 +224,7 @@ func (w *request) member(name string, raw []byte) {
 
 // stop copies stop sequences. The dialect takes none of white space alone.
 func (w *request) stop() {
-	i := w.doc.TopIndex(dialect.ChatStop)
+	i := w.top(dialect.ChatStop)
 	if i < 0 {
 		return
 	}
@@ -248,7 +259,7 @@ func (w *request) stopSequence(raw []byte) {
 // schema is the JSON schema of response_format. Some clients put it under
 // json_schema itself (addendum, D7).
 func (w *request) schema() []byte {
-	i := w.doc.TopIndex(dialect.ChatResponseFormat)
+	i := w.top(dialect.ChatResponseFormat)
 	if i < 0 || string(w.c.Text(w.doc.Member(i, dialect.FormatType))) != "json_schema" {
 		return nil
 	}
@@ -264,7 +275,7 @@ func (w *request) schema() []byte {
 
 // tools copies function tools.
 func (w *request) tools() {
-	i := w.doc.TopIndex(dialect.ChatTools)
+	i := w.top(dialect.ChatTools)
 	if i < 0 || w.doc.Fields[i].Kind != scan.Array {
 		return
 	}
@@ -332,7 +343,7 @@ func (w *request) parameters(f int32) {
 
 func (w *request) toolChoice() {
 	kind, name := w.chosen()
-	single := w.doc.TopIndex(dialect.ChatParallelToolCalls)
+	single := w.top(dialect.ChatParallelToolCalls)
 	one := single >= 0 && w.doc.Fields[single].Kind == scan.False
 	if kind == "" {
 		if !one {
@@ -356,7 +367,7 @@ func (w *request) toolChoice() {
 
 // chosen is the dialect's kind of tool choice, and the name of the one tool.
 func (w *request) chosen() (kind string, name []byte) {
-	i := w.doc.TopIndex(dialect.ChatToolChoice)
+	i := w.top(dialect.ChatToolChoice)
 	if i < 0 {
 		return "", nil
 	}
@@ -374,6 +385,8 @@ func (w *request) chosen() (kind string, name []byte) {
 		return string(text), nil
 	case "required":
 		return "any", nil
+	case "allowed_tools", "custom":
+		w.fail("tool_choice", "This model takes a tool_choice of none, auto, required or one function only.")
 	}
 	return "", nil
 }
@@ -383,7 +396,7 @@ func (w *request) chosen() (kind string, name []byte) {
 const maxUserID = 256
 
 func (w *request) metadata() {
-	i := w.doc.TopIndex(dialect.ChatMetadata)
+	i := w.top(dialect.ChatMetadata)
 	if i < 0 || w.doc.Fields[i].Kind != scan.Object {
 		return
 	}

@@ -228,7 +228,7 @@ var anyShape = scan.NewShape()
 // isObject checks the text strictly: it goes into our own JSON.
 func isObject(text []byte) bool {
 	var doc scan.Document
-	return doc.Skim(text, anyShape) == nil
+	return doc.SkimStrict(text, anyShape) == nil
 }
 
 // thinking gives the model its own thoughts back, which tool use over several

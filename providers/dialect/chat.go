@@ -36,6 +36,9 @@ type Chat struct {
 
 	// ReasoningEffort is the effort to send instead of the body's; nil: the body's.
 	ReasoningEffort []byte
+	// NoReasoning says that the model's record denies reasoning: what the body
+	// says of it is not sent.
+	NoReasoning bool
 	// DropThinking removes <think> blocks from the answer.
 	DropThinking bool
 	// SystemPrompt goes before the messages; nil: none.
@@ -60,7 +63,7 @@ func (c *Chat) Effort() []byte {
 	if c.ReasoningEffort != nil {
 		return c.ReasoningEffort
 	}
-	if c.Embedding {
+	if c.Embedding || c.NoReasoning {
 		return nil
 	}
 	if text := c.Text(c.Doc.TopIndex(ChatReasoningEffort)); text != nil {

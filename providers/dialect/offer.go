@@ -4,6 +4,7 @@ import (
 	"farebox/config"
 	"farebox/providers/health"
 	"farebox/proxy"
+	"farebox/proxy/scan"
 )
 
 // Model is one model of the catalog, immutable but for Slot.
@@ -57,6 +58,23 @@ type Upstream struct {
 	Config  *config.Upstream
 	Dialect Dialect
 	Proxy   *proxy.Target
+	// Drops are the members of a chat body, by their ids, that are not sent here;
+	// CutsTTL says that the lifetimes of cached prompts are not.
+	Drops   []int
+	CutsTTL bool
+}
+
+// SetDrops resolves the upstream's list of members against the Shape of chat
+// bodies.
+func (u *Upstream) SetDrops(chat *scan.Shape) {
+	u.Drops, u.CutsTTL = nil, false
+	for _, name := range u.Config.Drop {
+		if name == config.DropCacheTTL {
+			u.CutsTTL = true
+		} else if id := chat.ID(name); id >= 0 {
+			u.Drops = append(u.Drops, id)
+		}
+	}
 }
 
 // AppendSystemMessage appends a system message with a comma after it.

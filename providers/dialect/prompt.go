@@ -167,7 +167,11 @@ func (n *counter) value(i int32) {
 			return
 		}
 		for p := i + 1; p < f.Next; p = doc.Fields[p].Next {
-			if text := n.c.Text(doc.Member(p, PartText)); text != nil {
+			text := n.c.Text(doc.Member(p, PartText))
+			if text == nil {
+				text = n.c.Text(doc.Member(p, PartRefusal))
+			}
+			if text != nil {
 				n.escaped(text)
 				continue
 			}
@@ -183,10 +187,24 @@ func (n *counter) list(raw []byte) {
 		if !ok {
 			return
 		}
-		if raw[from] == '"' {
+		switch raw[from] {
+		case '"':
 			n.escaped(raw[from+1 : to-1])
-		} else {
+		case '[':
+			n.fixed += tokenIDs(raw[from:to])
+		default:
 			n.fixed++ // a token id
+		}
+		at = to
+	}
+}
+
+// tokenIDs is how many elements one of an embedding's lists of token ids has.
+func tokenIDs(raw []byte) (n int64) {
+	for at := 1; ; n++ {
+		_, to, ok := NextElement(raw, at)
+		if !ok {
+			return n
 		}
 		at = to
 	}

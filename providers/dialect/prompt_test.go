@@ -15,7 +15,7 @@ import (
 func chatOf(t testing.TB, body string) *Chat {
 	t.Helper()
 	c := &Chat{Body: []byte(body), Doc: &scan.Document{}, Choices: 1}
-	if err := c.Doc.Skim(c.Body, ChatShape("svc", nil)); err != nil {
+	if err := c.Doc.Skim(c.Body, ChatShape("svc", nil, nil)); err != nil {
 		t.Fatal(err)
 	}
 	c.Model = &Model{ID: "m", Config: &config.Model{Tokenizer: "o200k_base"}, ImageTokens: 85}

@@ -1,6 +1,11 @@
 package dialect
 
-import "farebox/proxy/scan"
+import (
+	"slices"
+	"strings"
+
+	"farebox/proxy/scan"
+)
 
 // Ids of the members that both request bodies have.
 const (
@@ -47,6 +52,7 @@ const (
 	ChatPromptCacheRetention
 	ChatFallbacks
 	ChatAnonUserID
+	ChatCacheControl
 	ChatBrand
 )
 
@@ -138,10 +144,10 @@ func names(list ...string) *scan.Shape {
 }
 
 // ChatShape is every member of a chat body that somebody validates, prices,
-// routes or changes, with the parameter objects of one brand and its aliases.
-func ChatShape(brand string, aliases []string) *scan.Shape {
+// routes or changes, with the parameter objects of one brand and its aliases,
+// and the members that some upstream is not sent (drops).
+func ChatShape(brand string, aliases, drops []string) *scan.Shape {
 	link := names("url")
-	cache := names("type", "ttl")
 	part := scan.NewShape(
 		scan.Member{Name: "type"},
 		scan.Member{Name: "text"},
@@ -149,7 +155,7 @@ func ChatShape(brand string, aliases []string) *scan.Shape {
 		scan.Member{Name: "input_audio", Child: names("data", "format")},
 		scan.Member{Name: "video_url", Child: link},
 		scan.Member{Name: "file", Child: names("file_data", "filename")},
-		scan.Member{Name: "cache_control", Child: cache},
+		scan.Member{Name: "cache_control", Child: cacheShape},
 		scan.Member{Name: "refusal"},
 	)
 	call := scan.NewShape(
@@ -166,12 +172,12 @@ func ChatShape(brand string, aliases []string) *scan.Shape {
 		scan.Member{Name: "reasoning_content"},
 		scan.Member{Name: "reasoning_details"},
 		scan.Member{Name: "thought_signature"},
-		scan.Member{Name: "cache_control", Child: cache},
+		scan.Member{Name: "cache_control", Child: cacheShape},
 	)
 	tool := scan.NewShape(
 		scan.Member{Name: "type"},
 		scan.Member{Name: "function", Child: names("name", "description", "parameters", "strict")},
-		scan.Member{Name: "cache_control", Child: cache},
+		scan.Member{Name: "cache_control", Child: cacheShape},
 	)
 	format := scan.NewShape(
 		scan.Member{Name: "type"},
@@ -219,12 +225,25 @@ func ChatShape(brand string, aliases []string) *scan.Shape {
 		{Name: "prompt_cache_retention"},
 		{Name: "fallbacks", Child: names("model")},
 		{Name: "anon_user_id"},
+		{Name: "cache_control", Child: cacheShape},
 	}
 	for _, word := range append([]string{brand}, aliases...) {
 		members = append(members, scan.Member{Name: word + "_parameters", Child: brandShape(word)})
 	}
+	for _, name := range drops {
+		// A variant of a guarded name never passes the scan.
+		if !slices.ContainsFunc(members, func(m scan.Member) bool { return strings.EqualFold(m.Name, name) }) {
+			members = append(members, scan.Member{Name: name})
+		}
+	}
 	return scan.NewShape(members...)
 }
+
+// cacheShape is cache_control, wherever a body may have it.
+var cacheShape = names("type", "ttl")
+
+// IsCacheControl says that a field of that Shape is a member of a cache_control.
+func IsCacheControl(s *scan.Shape) bool { return s == cacheShape }
 
 // brandShape lists addendum 5.3 for one brand word.
 func brandShape(word string) *scan.Shape {

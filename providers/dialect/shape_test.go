@@ -5,7 +5,7 @@ import "testing"
 // A constant that drifts from its place in the shape would patch the wrong
 // member of every request.
 func TestIDsNameTheMembersTheyStandFor(t *testing.T) {
-	chat := ChatShape("svc", []string{"other"})
+	chat := ChatShape("svc", []string{"other"}, nil)
 	message := chat.Child(ChatMessages)
 	part := message.Child(MessageContent)
 	tool := chat.Child(ChatTools)

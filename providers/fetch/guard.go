@@ -45,6 +45,19 @@ func (g *guard) control(_ context.Context, network, address string, _ syscall.Ra
 	return nil
 }
 
+// public is the guard of a host that allows nothing beyond the public internet.
+var public = ssrf.New()
+
+// Public says that an address written in a link belongs to the public internet.
+// This host's own addresses, which a guard knows besides, are not asked for.
+func Public(ip netip.Addr) bool {
+	network := "tcp6"
+	if ip = ip.Unmap(); ip.Is4() {
+		network = "tcp4"
+	}
+	return !within(denied, ip) && public.Safe(network, netip.AddrPortFrom(ip, 443).String(), nil) == nil
+}
+
 func within(list []netip.Prefix, ip netip.Addr) bool {
 	for _, p := range list {
 		if p.Contains(ip.WithZone("")) {

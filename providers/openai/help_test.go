@@ -11,7 +11,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-var testShape = dialect.ChatShape("svc", []string{"other"})
+var testShape = dialect.ChatShape("svc", []string{"other"}, testDrops)
 
 // chatOf reads a request body as routes does.
 func chatOf(t testing.TB, body string) *dialect.Chat {
@@ -156,3 +156,6 @@ var configQuirks config.Quirks
 func usageEvent(u dialect.Usage) string {
 	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[],"usage":` + string(dialect.AppendUsage(nil, &u)) + "}\n\n"
 }
+
+// testDrops are the members that some target of these tests is not sent.
+var testDrops = []string{"best_of", "dataSources", "service_tier"}

@@ -47,6 +47,7 @@ func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *
 		r.Path = embedPath
 	} else {
 		p.brands()
+		p.drop(t)
 		// Routing hints of other gateways: forwarded, they would let a client
 		// name a dearer model than the one it pays for (addendum 5.1).
 		p.cut(dialect.ChatFallbacks)
@@ -96,8 +97,33 @@ func (p *patcher) brands() {
 	if len(p.c.Doc.Fields) == 0 {
 		return
 	}
-	for id := dialect.ChatBrand; id < p.c.Doc.Fields[0].Shape.Len(); id++ {
+	// Behind them stand the members of drop lists, which have no members of their own.
+	top := p.c.Doc.Fields[0].Shape
+	for id := dialect.ChatBrand; id < top.Len() && top.Child(id) != nil; id++ {
 		p.cut(id)
+	}
+}
+
+// drop cuts what the operator does not send to this upstream.
+func (p *patcher) drop(t *dialect.Target) {
+	for _, id := range t.Upstream.Drops {
+		p.cut(id)
+	}
+	if t.Upstream.CutsTTL {
+		p.lifetimes()
+	}
+}
+
+// lifetimes cuts how long prompts are to stay in the upstream's cache.
+func (p *patcher) lifetimes() {
+	fields := p.c.Doc.Fields
+	for i := range fields {
+		if fields[i].Name == dialect.CacheTTL && dialect.IsCacheControl(fields[i].Shape) && !slices.Contains(p.s.Picks, fields[i].Parent) {
+			p.s.Cuts = p.c.Doc.AppendCuts(p.s.Cuts[:0], p.c.Body, int32(i))
+			for _, cut := range p.s.Cuts {
+				p.patches = append(p.patches, proxy.Patch{From: cut.From, To: cut.To})
+			}
+		}
 	}
 }
 
@@ -200,6 +226,11 @@ func (p *patcher) reasoning() {
 	if object >= 0 {
 		inner = doc.Member(object, dialect.ReasoningEffort)
 	}
+	if p.c.NoReasoning {
+		p.cut(dialect.ChatReasoningEffort)
+		p.cut(dialect.ChatReasoning)
+		return
+	}
 	effort := p.c.Effort()
 	if effort == nil || p.c.ReasoningEffort == nil && inner < 0 && !p.quirks.NoReasoningEffort {
 		return
@@ -288,6 +319,7 @@ func (p *patcher) systemMessage() []byte {
 func (p *patcher) finish() []proxy.Patch {
 	if len(p.s.Picks) > 0 {
 		slices.Sort(p.s.Picks)
+		p.s.Picks = slices.Compact(p.s.Picks)
 		p.s.Cuts = p.c.Doc.AppendCuts(p.s.Cuts[:0], p.c.Body, p.s.Picks...)
 		for _, cut := range p.s.Cuts {
 			p.patches = append(p.patches, proxy.Patch{From: cut.From, To: cut.To})

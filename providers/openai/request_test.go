@@ -34,6 +34,20 @@ func TestRequestsChangeOnlyWhatMust(t *testing.T) {
 	}
 	same := func(name, body string, changes ...change) { t.Helper(); f(name, body, body, changes...) }
 
+	drops := func(names ...string) change {
+		return func(_ *dialect.Chat, t *dialect.Target) {
+			t.Upstream.Config.Drop = names
+			t.Upstream.SetDrops(testShape)
+		}
+	}
+	f("members that cost the operator", `{"service_tier":"priority","model":"m","x":1,"best_of":3,"dataSources":[{}]}`, `{"model":"m","x":1}`, drops("best_of", "dataSources", "service_tier", "not_there"))
+	same("members that this operator lets pass", `{"service_tier":"priority","model":"m"}`, drops())
+	same("none of them", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]}]}`, drops("best_of", config.DropCacheTTL))
+	f("a life in the cache that costs double", `{"model":"m","cache_control":{"ttl":"1h"},"messages":[{"role":"user","cache_control":{"ttl":"1h","type":"ephemeral"},"content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral" , "ttl":"1h"}}]}],"tools":[{"type":"function","cache_control":{"type":"ephemeral","ttl":"5m"}}]}`,
+		`{"model":"m","cache_control":{},"messages":[{"role":"user","cache_control":{"type":"ephemeral"},"content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral" }}]}],"tools":[{"type":"function","cache_control":{"type":"ephemeral"}}]}`, drops(config.DropCacheTTL))
+	f("a life in a member that goes as a whole", `{"cache_control":{"ttl":"1h"},"model":"m"}`, `{"model":"m"}`, drops("cache_control", config.DropCacheTTL))
+	same("a life that this operator lets pass", `{"model":"m","cache_control":{"ttl":"1h"}}`, drops("best_of"))
+
 	same("nothing to change", `{"model":"m","messages":[]}`)
 	same("unknown members and odd spacing", "{ \"x\" : [1e5, {\"model\":\"n\"}],\n\t\"model\":\"m\" , \"messages\":[{\"role\":\"developer\",\"content\":\"\\u0041\"}] , \"min_p\":0.10, \"user_id\":\"u\"}\n")
 	same("stream with usage asked for", `{"model":"m","stream":true,"stream_options":{"x":1,"include_usage":true}}`)

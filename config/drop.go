@@ -1,0 +1,116 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// DropDefault in a `drop:` list stands for the built-in list.
+const DropDefault = "default"
+
+// DropCacheTTL is the entry for the lifetimes of cached prompts, wherever a
+// body has cache_control: an hour costs an operator more to write than the
+// usual five minutes, which the model's price is for.
+const DropCacheTTL = "cache_control.ttl"
+
+// costly are members of a chat body that change what an operator pays for a
+// request, or what it may cost at most, behind the back of the price: dearer
+// service, other models, searches, voices, more output than was asked for.
+var costly = []string{
+	"service_tier", "speed", "priority", "background", "deferred", "inference_geo",
+	"models", "route", "provider", "plugins", "preset", "transforms",
+	"web_search", "web_search_options", "search_parameters", "data_sources",
+	"modalities", "audio", "prediction", "functions", "function_call",
+	"thinking", "best_of", "use_beam_search", "min_tokens", "ignore_eos", "prompt_logprobs", "echo", "truncate_prompt_tokens",
+	"max_output_tokens", "max_new_tokens", "max_tokens_to_sample", "n_predict",
+	"extra_body", DropCacheTTL,
+}
+
+// costlyAt are those that one vendor's hosts know besides.
+var costlyAt = []struct {
+	host  string
+	names []string
+}{
+	{"openai.azure.com", []string{"enhancements", "dataSources"}},
+	{"generativelanguage.googleapis.com", []string{"google", "cached_content", "thinking_config"}},
+	{"perplexity.ai", []string{"search_mode", "return_images", "return_related_questions", "num_search_results"}},
+	{"aliyuncs.com", []string{"enable_search", "search_options", "enable_thinking", "thinking_budget", "enable_code_interpreter"}},
+}
+
+// unDroppable are members that the gateway itself reads, prices or writes.
+var unDroppable = []string{
+	"model", "messages", "stream", "stream_options", "max_completion_tokens", "max_tokens", "n", "tools", "user",
+	"reasoning", "reasoning_effort", "fallbacks", "anon_user_id",
+}
+
+var dropName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+
+// maxDrops bounds the names of all lists together; the scan of a body guards
+// them beside its own.
+const maxDrops = 72
+
+// defaultDrops is what is not sent to an upstream whose operator said nothing.
+func defaultDrops(u *Upstream) []string {
+	if u.Dialect != "openai" {
+		return nil // the others write bodies of their own
+	}
+	list := costly
+	if at, err := url.Parse(u.BaseURL); err == nil {
+		for _, h := range costlyAt {
+			if host := at.Hostname(); host == h.host || strings.HasSuffix(host, "."+h.host) {
+				list = slices.Concat(list, h.names)
+			}
+		}
+	}
+	return list
+}
+
+// completeDrops puts the list that holds into Drop.
+func (u *Upstream) completeDrops() {
+	if u.Drop == nil {
+		u.Drop = defaultDrops(u)
+		return
+	}
+	var list []string
+	for _, name := range u.Drop {
+		if name == DropDefault {
+			list = append(list, defaultDrops(u)...)
+		} else {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	u.Drop = slices.Compact(list)
+}
+
+// Drops are the names of all upstreams' lists, sorted, each once.
+func (c *Config) Drops() []string {
+	var list []string
+	for i := range c.Upstreams {
+		list = append(list, c.Upstreams[i].Drop...)
+	}
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(name string) bool { return name == DropCacheTTL })
+}
+
+func (v *validator) drops(path string, u *Upstream) {
+	if !v.has(path + ".drop") {
+		return
+	}
+	if slices.Contains(pictureDialects, u.Dialect) {
+		v.wrong(path+".drop", "drop has no meaning for an upstream of dialect %s, which makes pictures only; expected it to be left out", u.Dialect)
+		return
+	}
+	for i, name := range u.Drop {
+		at := fmt.Sprintf("%s.drop[%d]", path, i)
+		switch {
+		case slices.Contains(unDroppable, name):
+			v.wrong(path+".drop", "%s is written by the gateway itself; expected other members of a chat request", quote(name))
+		case !dropName.MatchString(name):
+			v.wrong(at, "%s cannot be a member; expected its name, such as service_tier, %s, or default for the built-in list", quote(name), DropCacheTTL)
+		}
+	}
+}
