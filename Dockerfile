@@ -10,6 +10,8 @@ FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /farebox /farebox
 COPY --from=build /src/LICENSE /LICENSE
+# Relative paths of the config, the store's default among them, are below the volume.
+WORKDIR /data
 VOLUME /data
 EXPOSE 8080
 ENTRYPOINT ["/farebox"]

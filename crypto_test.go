@@ -153,7 +153,7 @@ func TestCryptoCalls(t *testing.T) {
 	if want := `{"modelName":"crypto-rpc-ethereum-sepolia","unitType":"credits","modelType":null,"totalUsd":` + money(total*700).String() + `,"totalDiem":0,"totalUnits":` + strconv.FormatInt(total, 10) + `}`; !strings.Contains(string(sum), want) {
 		t.Errorf("the analytics are %s, want in it %s", sum, want)
 	}
-	metrics, err := http.Get(c.Origin + "/metrics")
+	metrics, err := http.Get(c.metricsURL())
 	if err != nil {
 		t.Fatal(err)
 	}

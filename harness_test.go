@@ -412,10 +412,28 @@ func try(c *http.Client, url, key, body string, headers ...string) (status int, 
 	return res.StatusCode, res.Header, string(text), err
 }
 
+// metricsURL is where the banner says that /metrics are.
+func (g *gateway) metricsURL() string {
+	url := ""
+	for end := time.Now().Add(callLimit); ; time.Sleep(10 * time.Millisecond) {
+		for line := range strings.Lines(g.Banner()) {
+			if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "metrics" {
+				url = fields[1] // the last one: it may have started several times
+			}
+		}
+		if url != "" {
+			return url
+		}
+		if time.Now().After(end) {
+			g.t.Fatalf("the banner names no metrics: %s", g.Banner())
+		}
+	}
+}
+
 // metric reads one value of /metrics; ok is false when it is not there.
 func (g *gateway) metric(name string) (value float64, ok bool) {
 	g.t.Helper()
-	res, err := client.Get(g.Origin + "/metrics")
+	res, err := client.Get(g.metricsURL())
 	if err != nil {
 		g.t.Fatal(err)
 	}

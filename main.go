@@ -79,9 +79,16 @@ func command() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(serveCommand(), checkCommand(), accountCommand(), keyCommand(), nodeCommand(),
+	root.AddCommand(serveCommand(), checkCommand(), versionCommand(), accountCommand(), keyCommand(), nodeCommand(),
 		verifyCommand(), backupCommand(), restoreCommand(), migrateCommand(), bench.Command())
 	return root
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Say which build this is", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "farebox "+version) },
+	}
 }
 
 func checkCommand() *cobra.Command {
@@ -138,6 +145,17 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	override(cfg)
 	log := newLog(cfg.Log)
+	// First of all, so that a taken port leaves nothing behind, least of all
+	// keys that were never shown.
+	ln, err := proxy.Listen(cfg.Listen, cfg.TLS.Cert, cfg.TLS.Key)
+	if err != nil {
+		hint := "write the address as host:port or unix:/path"
+		if errors.Is(err, syscall.EADDRINUSE) {
+			hint = "is another farebox running? choose another address with --listen"
+		}
+		return fmt.Errorf("cannot listen on %s: %w; %s", cfg.Listen, err, hint)
+	}
+	defer func() { _ = ln.Close() }()
 
 	ledger, err := billing.Open(billing.Options{Dir: cfg.LedgerDir(), Shared: sharedStore(cfg), NodeName: cfg.Node.Name, Leases: cfg.Billing.Leases, Brand: cfg.Brand, Durability: cfg.Durability, Log: log, Redis: cfg.Redis, Idempotency: cfg.Idempotency})
 	if err != nil {
@@ -159,14 +177,6 @@ func serve(file string, override func(*config.Config)) error {
 	if err != nil {
 		return err
 	}
-	ln, err := proxy.Listen(cfg.Listen, cfg.TLS.Cert, cfg.TLS.Key)
-	if err != nil {
-		hint := "write the address as host:port or unix:/path"
-		if errors.Is(err, syscall.EADDRINUSE) {
-			hint = "is another farebox running? choose another address with --listen"
-		}
-		return fmt.Errorf("cannot listen on %s: %w; %s", cfg.Listen, err, hint)
-	}
 	if err := ledger.ServeControl(); err != nil {
 		return fmt.Errorf("cannot open the control socket in %s: %w", cfg.LedgerDir(), err)
 	}
@@ -174,19 +184,18 @@ func serve(file string, override func(*config.Config)) error {
 	failed := make(chan error, 3)
 	go func() { failed <- srv.Serve(ln) }()
 
-	if cfg.Server.MetricsListen != "" {
-		stop, err := serveMetrics(cfg.Server.MetricsListen, gw, failed)
-		if err != nil {
-			return err
-		}
-		defer stop()
+	metricsAt, stopMetrics, err := serveMetrics(cfg, log, gw, failed)
+	if err != nil {
+		return err
 	}
+	defer stopMetrics()
 	var watch *config.Watcher
 	if file != "" {
 		watch, err = cfg.Watch(func(next *config.Config) error {
 			override(next)
 			return gw.Reload(next)
 		}, func(msg string, err error) {
+			gw.NoteReload(err)
 			if err != nil {
 				log.Error().Err(err).Msg(msg)
 				return
@@ -199,7 +208,7 @@ func serve(file string, override func(*config.Config)) error {
 		defer watch.Close()
 	}
 	gw.Warm()
-	banner(os.Stdout, cfg, ln.Addr(), ledger.NodeLabel(), secrets)
+	banner(os.Stdout, cfg, ln.Addr(), metricsAt, ledger.NodeLabel(), secrets)
 
 	err = nil
 	for stop := false; !stop; {
@@ -221,6 +230,15 @@ func serve(file string, override func(*config.Config)) error {
 	gw.SetDraining()
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.Server.DrainTimeout)
 	defer cancel()
+	go func() {
+		for s := range signals {
+			if s != syscall.SIGHUP {
+				log.Warn().Str("signal", s.String()).Msg("a second signal: what is under way is cut off now")
+				cancel()
+				return
+			}
+		}
+	}()
 	if cut := proxy.Drain(ctx, srv, px); cut != nil {
 		log.Warn().Err(cut).Msg("some requests were cut at the drain limit")
 	}
@@ -240,11 +258,21 @@ func sharedStore(cfg *config.Config) string {
 	return ""
 }
 
-// serveMetrics opens the separate listener for /metrics.
-func serveMetrics(addr string, gw *routes.Gateway, failed chan<- error) (stop func(), err error) {
+// serveMetrics opens the separate listener for /metrics, unless they are on the
+// public one or switched off. Where the usual address is taken, by another
+// farebox on this machine, any other of its ports does.
+func serveMetrics(cfg *config.Config, log zerolog.Logger, gw *routes.Gateway, failed chan<- error) (at string, stop func(), err error) {
+	addr := cfg.Server.MetricsListen
+	if addr == config.MetricsOnListen || addr == config.MetricsOff {
+		return addr, func() {}, nil
+	}
 	ln, err := proxy.Listen(addr, "", "")
+	if err != nil && addr == config.DefaultMetricsListen {
+		log.Info().Err(err).Msg("the usual address of /metrics is taken; name one with server.metrics_listen")
+		ln, err = proxy.Listen("127.0.0.1:0", "", "")
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s for metrics (server.metrics_listen): %w", addr, err)
+		return "", nil, fmt.Errorf("cannot listen on %s for metrics (server.metrics_listen): %w", addr, err)
 	}
 	srv := proxy.NewServer(func(ctx *fasthttp.RequestCtx) {
 		if string(ctx.Path()) != "/metrics" {
@@ -258,7 +286,7 @@ func serveMetrics(addr string, gw *routes.Gateway, failed chan<- error) (stop fu
 			failed <- err
 		}
 	}()
-	return func() { _ = srv.Shutdown() }, nil
+	return "http://" + ln.Addr().String() + "/metrics", func() { _ = srv.Shutdown() }, nil
 }
 
 // loadOrDemo reads the config file, or starts the simulated upstream and gives
@@ -330,7 +358,7 @@ func openDemoAccount(l *billing.Ledger) (*demoKeys, error) {
 }
 
 // banner says where the gateway listens, from what it runs, and how to make the first call.
-func banner(w io.Writer, cfg *config.Config, addr net.Addr, node string, keys *demoKeys) {
+func banner(w io.Writer, cfg *config.Config, addr net.Addr, metrics, node string, keys *demoKeys) {
 	base := "http://" + addr.String() + "/api/v1"
 	if cfg.TLS.Cert != "" {
 		base = "https://" + addr.String() + "/api/v1"
@@ -340,6 +368,13 @@ func banner(w io.Writer, cfg *config.Config, addr net.Addr, node string, keys *d
 		source = "none: demonstration with a SIMULATED upstream, no real model answers"
 	}
 	fmt.Fprintf(w, "farebox %s\n  listening  %s\n  config     %s\n  store      %s\n", version, base, source, cfg.StoreName())
+	switch metrics {
+	case config.MetricsOff:
+	case config.MetricsOnListen:
+		fmt.Fprintln(w, "  metrics    on the address above, /metrics: they tell revenue, to everybody who can reach it")
+	default:
+		fmt.Fprintf(w, "  metrics    %s\n", metrics)
+	}
 	if node != "" {
 		fmt.Fprintf(w, "  node       %s, journal in %s\n", node, cfg.LedgerDir())
 	}
@@ -404,7 +439,7 @@ func (f *operatorFlags) config() (*config.Config, error) {
 	cfg := &config.Config{Store: defaultStore, Brand: "svc"}
 	if f.file != "" {
 		var err error
-		if cfg, err = config.Load(f.file); err != nil {
+		if cfg, err = config.LoadStore(f.file); err != nil {
 			return nil, err
 		}
 	}

@@ -269,7 +269,7 @@ func TestSecretsStayInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = raw.Body.Close()
-	metrics, err := http.Get(g.Origin + "/metrics")
+	metrics, err := http.Get(g.metricsURL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,9 +91,19 @@ type Server struct {
 	IdleTimeout    time.Duration `yaml:"idle_timeout"`    // between requests; default 75s
 	ClientStall    time.Duration `yaml:"client_stall"`    // client that stops reading; default 30s
 	DrainTimeout   time.Duration `yaml:"drain_timeout"`   // SIGTERM: how long streams may finish; default 30s
-	MetricsListen  string        `yaml:"metrics_listen"`  // own host:port for /metrics; empty: on Listen
-	HalfCloseGone  *bool         `yaml:"half_close_gone"` // client that shut its sending side counts as gone; default true
+	// MetricsListen is the host:port of /metrics, which tell revenue and want no
+	// key: default 127.0.0.1:9464, another port of it when that is taken;
+	// MetricsOnListen or MetricsOff.
+	MetricsListen string `yaml:"metrics_listen"`
+	HalfCloseGone *bool  `yaml:"half_close_gone"` // client that shut its sending side counts as gone; default true
 }
+
+// Words for Server.MetricsListen, and what it is when nothing is written.
+const (
+	MetricsOnListen      = "listen"
+	MetricsOff           = "off"
+	DefaultMetricsListen = "127.0.0.1:9464"
+)
 
 // Log configures the structured log on standard error.
 type Log struct {

@@ -44,6 +44,7 @@ func newConfig() *Config {
 			ClientStall:    30 * time.Second,
 			DrainTimeout:   30 * time.Second,
 			HalfCloseGone:  &halfCloseGone,
+			MetricsListen:  DefaultMetricsListen,
 		},
 		Compat: Compat{ErrorShape: "auto", APIKeyList: "array", RPCNetworks: "object"},
 		Log:    Log{Level: "info", Format: "auto", SampleAbove: 100},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 )
 
 // Load reads, expands and checks the file. Mistakes in it are *Problems; a
@@ -19,9 +20,27 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data, os.LookupEnv)
 }
 
+// LoadStore is Load for commands that work on the store and sell nothing: they
+// need neither the secrets of upstreams nor a file that is good elsewhere.
+func LoadStore(path string) (*Config, error) {
+	data, err := readConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseKeys(path, data, os.LookupEnv, storeKeys)
+}
+
+// storeKeys are the keys that say where the store is and what works with it.
+var storeKeys = []string{"brand", "brand_aliases", "store", "node", "durability", "redis", "idempotency"}
+
 // Parse is Load for a file that is in memory already. The name is used for
 // messages and Source; env answers ${NAME}, nil stands for an empty one.
 func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, error) {
+	return parseKeys(name, data, env, nil)
+}
+
+// parseKeys reads all of a file, or with only just those of its keys.
+func parseKeys(name string, data []byte, env func(string) (string, bool), only []string) (*Config, error) {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}
@@ -41,13 +60,22 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 		r.add(root.at(), "", "%s stands here; expected keys such as upstreams: and models:", root.describe())
 		return nil, r.err()
 	}
+	if only != nil {
+		root.pairs = slices.DeleteFunc(root.pairs, func(p pair) bool { return !slices.Contains(only, p.name) })
+	}
 	c := newConfig()
 	c.Source = name
 	c.sum = sha256.Sum256(data)
 	d := newDecoder(r, env)
 	d.value("", root.at(), root, reflect.ValueOf(c).Elem())
 	c.complete()
-	(&validator{decoder: d, c: c, ids: map[string]int{}}).run()
+	if v := (&validator{decoder: d, c: c, ids: map[string]int{}}); only == nil {
+		v.run()
+	} else {
+		v.identity()
+		v.redis()
+		v.idempotency()
+	}
 	if err := r.err(); err != nil {
 		return nil, err
 	}

@@ -87,3 +87,25 @@ func TestBadFilesSayWhatIsWrong(t *testing.T) {
 		})
 	}
 }
+
+// `farebox account -c` demanded every upstream's secret in the shell of whoever
+// credits an account.
+func TestStoreIsFoundWithoutTheSecretsOfUpstreams(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "farebox.yaml")
+	text := "store: ./ledger\nupstreams:\n  - { name: up, base_url: https://api.example.com/v1, key: \"${NOBODY_SETS_THIS_KEY}\" }\nmodels: [{ id: chat }]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := LoadStore(file); err != nil || c.Store != "./ledger" || c.Brand != "svc" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := Load(file); err == nil || !strings.Contains(err.Error(), "NOBODY_SETS_THIS_KEY") {
+		t.Errorf("serving without the secret: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("store: postgres://u:${NOBODY_SETS_THIS_EITHER}@db/x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadStore(file); err == nil || !strings.Contains(err.Error(), "NOBODY_SETS_THIS_EITHER") {
+		t.Errorf("the store's own secret: %v", err)
+	}
+}

@@ -83,10 +83,10 @@ func (v *validator) store() {
 
 func (v *validator) listening() {
 	v.address("listen", v.c.Listen, true)
-	if m := v.c.Server.MetricsListen; m != "" {
+	if m := v.c.Server.MetricsListen; m != MetricsOnListen && m != MetricsOff {
 		v.address("server.metrics_listen", m, false)
 		if m == v.c.Listen {
-			v.wrong("server.metrics_listen", "this is the address of listen; expected another one, or leave it out to serve /metrics on listen")
+			v.wrong("server.metrics_listen", "this is the address of listen; expected another one, or the word listen to serve /metrics there, to everybody")
 		}
 	}
 	t := v.c.TLS

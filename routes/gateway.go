@@ -76,7 +76,7 @@ type snapshot struct {
 func New(o Options, cfg *config.Config) (*Gateway, error) {
 	g := &Gateway{
 		ledger: o.Ledger, proxy: o.Proxy, log: o.Log, version: []byte(o.Version),
-		started: time.Now(), uploads: proxy.NewUploads(int64(cfg.Server.MaxInFlight)), metricsHere: cfg.Server.MetricsListen == "",
+		started: time.Now(), uploads: proxy.NewUploads(int64(cfg.Server.MaxInFlight)), metricsHere: cfg.Server.MetricsListen == config.MetricsOnListen,
 	}
 	g.calls.New = func() any { return newCall(g) }
 	g.rpcCalls.New = func() any { return new(rpcCall) }

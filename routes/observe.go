@@ -26,6 +26,7 @@ type meters struct {
 	statuses [600]atomic.Pointer[metrics.Counter]
 	rewrites [2]*metrics.Counter // prompts that were to be rewritten: not applied, applied
 	panics   *metrics.Counter    // that were recovered
+	reloads  [2]*metrics.Counter // of the config: refused, applied
 	causes   sync.Map            // cause text -> *metrics.Counter
 	mu       sync.Mutex
 	models   map[string]*modelMeters
@@ -87,6 +88,7 @@ func newMeters(g *Gateway) *meters {
 		m.rewrites[i] = m.set.NewCounter(`farebox_prompt_rewrites_total{applied="` + applied + `"}`)
 	}
 	m.panics = m.set.NewCounter("farebox_panics_total")
+	m.reloads = [2]*metrics.Counter{m.set.NewCounter(`farebox_config_reloads_total{applied="false"}`), m.set.NewCounter(`farebox_config_reloads_total{applied="true"}`)}
 	gauge("farebox_start_time_seconds", func() float64 { return float64(g.started.Unix()) })
 	return m
 }
@@ -144,6 +146,19 @@ func (m *meters) cause(text string) {
 	m.causes.Store(text, counter)
 	counter.Inc()
 }
+
+// NoteReload counts a change of the config file that was applied, or refused
+// with an error.
+func (g *Gateway) NoteReload(err error) {
+	if err != nil {
+		g.metrics.reloads[0].Inc()
+	} else {
+		g.metrics.reloads[1].Inc()
+	}
+}
+
+// Each series is announced with its type, as scrapers expect.
+func init() { metrics.ExposeMetadata(true) }
 
 // ServeMetrics answers /metrics in the Prometheus text format.
 func (g *Gateway) ServeMetrics(ctx *fasthttp.RequestCtx) {

@@ -54,6 +54,9 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 		return nil, fmt.Errorf("cannot open the ledger in %s: %w", o.Store, err)
 	}
 	defer func() { err = errors.Join(err, ledger.Close()) }()
+	if err := own(ledger, o.Store); err != nil {
+		return nil, err
+	}
 	if o.Progress != nil {
 		o.Fill.Show = func(entries int64) {
 			o.Progress(min(1, float64(entries)/float64(o.Fill.Entries)), fmt.Sprintf("%d entries", entries))
@@ -76,6 +79,21 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 		res.Reports = append(res.Reports, report)
 	}
 	return res, nil
+}
+
+// own refuses a ledger that anybody else works with: what is written here
+// counts as revenue.
+func own(l *billing.Ledger, store string) error {
+	accounts, err := l.Accounts()
+	if err != nil {
+		return err
+	}
+	for _, a := range accounts {
+		if !strings.HasPrefix(a.Name, "rows-") {
+			return fmt.Errorf("cannot fill %s with made-up usage: it has the account %q, which was not made by this command; give a store of its own", store, a.Name)
+		}
+	}
+	return nil
 }
 
 type question struct {

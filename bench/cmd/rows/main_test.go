@@ -1,6 +1,7 @@
-package bench
+package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
@@ -8,11 +9,12 @@ import (
 	"time"
 
 	"farebox/bench/rows"
+	"farebox/billing"
 )
 
 func TestRowsFillALedgerAndMeasureItsReports(t *testing.T) {
 	store := t.TempDir()
-	out, errs, err := call(context.Background(), "rows", "--count", "5000", "--days", "10", "--keys", "2", "--models", "3", "--store", store, "--json", "-")
+	out, errs, err := call(context.Background(), "--count", "5000", "--days", "10", "--keys", "2", "--models", "3", "--store", store, "--json")
 	if err != nil {
 		t.Fatal(err, errs)
 	}
@@ -29,7 +31,7 @@ func TestRowsFillALedgerAndMeasureItsReports(t *testing.T) {
 		}
 	}
 	// A second time into the same store is one more account.
-	out, errs, err = call(context.Background(), "rows", "--count", "1000", "--store", store)
+	out, errs, err = call(context.Background(), "--count", "1000", "--store", store)
 	if err != nil || !strings.Contains(out, "listing, newest 500") || strings.ContainsAny(errs, "\x1b\r") {
 		t.Errorf("%v: %s %q", err, out, errs)
 	}
@@ -43,14 +45,42 @@ func TestRowsRefuseWhatTheyCannotDo(t *testing.T) {
 		{"--count 10 --models 0 --store DIR", "expected 1 to 1000"},
 		{"--count 10 --days 4000 --store DIR", "expected 1 to 3650"},
 	} {
-		args := append([]string{"rows"}, strings.Fields(strings.ReplaceAll(c.args, "DIR", t.TempDir()))...)
+		args := strings.Fields(strings.ReplaceAll(c.args, "DIR", t.TempDir()))
 		if _, _, err := call(context.Background(), args...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.args, err, c.want)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
-	if _, _, err := call(ctx, "rows", "--count", "900000000", "--store", t.TempDir()); err == nil || !strings.Contains(err.Error(), "stopped") {
+	if _, _, err := call(ctx, "--count", "900000000", "--store", t.TempDir()); err == nil || !strings.Contains(err.Error(), "stopped") {
 		t.Errorf("an interrupted run ends with %v", err)
 	}
+}
+
+// "bench rows --store postgres://… booked made-up revenue into the live ledger."
+func TestRowsTakeNoLedgerOfAnybodyElse(t *testing.T) {
+	store := t.TempDir()
+	l, err := billing.Open(billing.Options{Dir: store, Brand: "svc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.CreateAccount("acme"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := call(context.Background(), "--count", "10", "--store", store); err == nil || !strings.Contains(err.Error(), "acme") {
+		t.Errorf("a live ledger is filled: %v", err)
+	}
+}
+
+func call(ctx context.Context, args ...string) (out, errs string, err error) {
+	var o, e bytes.Buffer
+	cmd := command()
+	cmd.SetArgs(args)
+	cmd.SetOut(&o)
+	cmd.SetErr(&e)
+	err = cmd.ExecuteContext(ctx)
+	return o.String(), e.String(), err
 }
