@@ -96,9 +96,9 @@ func (c *crowd) one(ctx context.Context, customer, n int, due time.Time) {
 	case c.o.RPC != "" && n%4 == 3:
 		said, err = c.rpc(ctx, key, mark, n/4)
 	case n%4 == 1:
-		said, err = c.chat(ctx, key, mark, true)
+		said, err = c.chat(ctx, key, mark, true, false)
 	default:
-		said, err = c.chat(ctx, key, mark, false)
+		said, err = c.chat(ctx, key, mark, false, n%4 == 2)
 	}
 	took := time.Since(due)
 	c.mu.Lock()
@@ -127,8 +127,15 @@ func clipped(s string) string {
 	return s
 }
 
-func (c *crowd) chat(ctx context.Context, key, mark string, stream bool) (string, error) {
-	res, err := c.post(ctx, "/chat/completions", key, chatBody(c.o.Model, "echo="+mark, stream, nil))
+// longText makes a body of 20 KB, for which servers often take another path.
+var longText = strings.Repeat(" the small river moves past old stone houses", 460)
+
+func (c *crowd) chat(ctx context.Context, key, mark string, stream, large bool) (string, error) {
+	body := chatBody(c.o.Model, "echo="+mark, stream, nil)
+	if large {
+		body = bytes.Replace(body, []byte("]] hello"), []byte("]] hello"+longText), 1)
+	}
+	res, err := c.post(ctx, "/chat/completions", key, body)
 	if err != nil {
 		return "", err
 	}

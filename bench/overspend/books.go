@@ -91,7 +91,7 @@ func (b *CommandBooks) Read(ctx context.Context, cell string) (f Funds, err erro
 	if len(words) == 0 {
 		return Funds{}, nil
 	}
-	f.Known = true
+	f.Known, f.Key = true, -1
 	if f.Left, err = Nano(words[0]); err == nil && len(words) > 1 {
 		f.Debt, err = Nano(words[1])
 	}

@@ -21,6 +21,7 @@ type Liar struct {
 // 64 tokens and below the cap of 2,000 that the requests name.
 var Liars = []Liar{
 	{Name: "honest", stream: "tokens=200", embeddings: "tokens=1"},
+	{Name: "uses_cap", stream: "tokens=3000 think_ms=20"},
 	{Name: "hidden_inside", stream: "tokens=40 hidden=1500 think_ms=20"},
 	{Name: "hidden_beside", stream: "tokens=40 hidden=1500 think_ms=20 hidden_in=beside", only: "openai"},
 	{Name: "hidden_total", stream: "tokens=40 hidden=1500 think_ms=20 hidden_in=total", only: "openai"},

@@ -57,6 +57,10 @@ type Funds struct {
 	Open  bool // something is still held
 	Left  int64
 	Debt  int64
+	// Key is what the key used, where the gateway tells that: debt that the
+	// account paid is not the key's. -1: unknown, and all that left the account
+	// counts against the key's limit.
+	Key int64
 }
 
 // Truth is what the simulated upstream counted.
@@ -74,6 +78,7 @@ type Cell struct {
 	Let      int64  `json:"let_through"` // requests that reached the upstream
 	Refused  int64  `json:"refused"`     // 402
 	Failed   int64  `json:"failed"`      // other statuses, and broken answers
+	Errors   int64  `json:"errors"`      // of the failed, those answered with an error status: nothing was delivered
 	Left     int64  `json:"left"`
 	// In 1e-9 USD at the gateway's prices.
 	Real    int64 `json:"made_nano"`
@@ -89,7 +94,10 @@ type Cell struct {
 	Unknowable int64         `json:"unknowable_nano"`
 	Overdraw   int64         `json:"overdrawn_nano"` // charged beyond the balance or the key's limit
 	Made       upstream.Made `json:"made"`
-	Note       string        `json:"note,omitempty"`
+	// Undelivered: every attempt failed without an answer that could be given to
+	// a client, translated where it had to be. Those are the operator's.
+	Undelivered bool   `json:"undelivered,omitempty"`
+	Note        string `json:"note,omitempty"`
 
 	endpoint *Endpoint
 	liar     *Liar
@@ -309,6 +317,9 @@ func (c *Cell) book(e ending) {
 		c.Refused++
 	case e.status != 200 || !e.whole:
 		c.Failed++
+		if e.status >= 400 {
+			c.Errors++
+		}
 		if c.Note == "" {
 			c.Note = fmt.Sprintf("status %d", e.status)
 			if e.err != nil {
@@ -379,13 +390,18 @@ func (d *driver) read(ctx context.Context, c *Cell) error {
 	c.Charged, c.Debt = c.before-f.Left, f.Debt
 	c.Lost = max(0, c.Capped-c.Charged-c.Debt)
 	c.Above = max(0, c.Charged+c.Debt-c.Real)
+	c.Undelivered = c.Errors == c.Sent || c.endpoint.Name == "messages" && c.liar.whole != ""
 	if c.liar.silent || c.leaver.crowd && c.Made.Truthful == 0 {
 		c.Unknowable = c.Made.Hidden * c.endpoint.Price.Completion
 	}
 	c.Each = c.Lost / max(1, c.Let)
 	c.Overdraw = max(0, c.Charged-c.before)
 	if d.o.Limit > 0 {
-		c.Overdraw = max(c.Overdraw, c.Charged-d.o.Limit)
+		used := f.Key
+		if used < 0 {
+			used = c.Charged
+		}
+		c.Overdraw = max(c.Overdraw, used-d.o.Limit)
 	}
 	return nil
 }
@@ -401,6 +417,7 @@ func (r *Result) Sum(keep func(*Cell) bool) Cell {
 		sum.Let += c.Let
 		sum.Refused += c.Refused
 		sum.Failed += c.Failed
+		sum.Errors += c.Errors
 		sum.Left += c.Left
 		sum.Real += c.Real
 		sum.Capped += c.Capped

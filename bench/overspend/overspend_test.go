@@ -113,9 +113,9 @@ func TestOverspendStaysOnThisMachine(t *testing.T) {
 
 func TestBooksAreReadFromCommands(t *testing.T) {
 	for text, want := range map[string]Funds{
-		"echo 0.5": {Known: true, Left: 5e8}, "echo 0.000000001 2": {Known: true, Left: 1, Debt: 2e9}, "echo -0.25": {Known: true, Debt: 25e7},
-		`echo '{"balances":{"usd":0.75},"debt":"0.1"}'`: {Known: true, Left: 75e7, Debt: 1e8}, "true": {}, "": {},
-		`test "$CELL $KEY" = "c secret" && echo 3`: {Known: true, Left: 3e9},
+		"echo 0.5": {Known: true, Key: -1, Left: 5e8}, "echo 0.000000001 2": {Known: true, Key: -1, Left: 1, Debt: 2e9}, "echo -0.25": {Known: true, Key: -1, Debt: 25e7},
+		`echo '{"balances":{"usd":0.75},"debt":"0.1"}'`: {Known: true, Key: -1, Left: 75e7, Debt: 1e8}, "true": {}, "": {},
+		`test "$CELL $KEY" = "c secret" && echo 3`: {Known: true, Key: -1, Left: 3e9},
 	} {
 		b := &CommandBooks{Account: "echo account $CELL of $AMOUNT; echo secret", Balance: text, Amount: 15e7}
 		if key, err := b.Open(context.Background(), "c"); err != nil || key != "secret" {
