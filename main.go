@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -147,7 +148,7 @@ func serve(file string, override func(*config.Config)) error {
 	log := newLog(cfg.Log)
 	// First of all, so that a taken port leaves nothing behind, least of all
 	// keys that were never shown.
-	ln, err := proxy.Listen(cfg.Listen, cfg.TLS.Cert, cfg.TLS.Key)
+	ln, err := proxy.ListenBehind(frontOf(&cfg.Server), cfg.Listen, cfg.TLS.Cert, cfg.TLS.Key)
 	if err != nil {
 		hint := "write the address as host:port or unix:/path"
 		if errors.Is(err, syscall.EADDRINUSE) {
@@ -248,6 +249,14 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	log.Info().Msg("stopped; all charges are on disk")
 	return err
+}
+
+// frontOf is the proxies in front; nil: none.
+func frontOf(s *config.Server) *proxy.Front {
+	if len(s.TrustedProxies) == 0 {
+		return nil
+	}
+	return &proxy.Front{Trusted: config.Prefixes(s.TrustedProxies), Unix: slices.Contains(s.TrustedProxies, config.Unix), ProxyProtocol: s.ProxyProtocol}
 }
 
 // sharedStore is the address of the shared store; empty for an embedded ledger.

@@ -96,6 +96,13 @@ type Server struct {
 	// MetricsOnListen or MetricsOff.
 	MetricsListen string `yaml:"metrics_listen"`
 	HalfCloseGone *bool  `yaml:"half_close_gone"` // client that shut its sending side counts as gone; default true
+	// TrustedProxies are addresses and prefixes of the proxies in front, and
+	// unix for those that come through a Unix socket: their X-Forwarded-For says
+	// whose limits by address a request counts in. Default none.
+	TrustedProxies []string `yaml:"trusted_proxies"`
+	// ProxyProtocol says that their connections begin with a PROXY header
+	// (version 2). Default false.
+	ProxyProtocol bool `yaml:"proxy_protocol"`
 }
 
 // Words for Server.MetricsListen, and what it is when nothing is written.

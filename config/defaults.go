@@ -13,6 +13,8 @@ const (
 	defaultContextCompletion = 16384 // max_completion_tokens, when the context is larger
 	// Unlimited is the tier without limits.
 	Unlimited = "unlimited"
+	// Unix, among server.trusted_proxies, are those on a Unix socket.
+	Unix = "unix"
 )
 
 // builtinTiers are the paid limits of addendum 3.6 (rate-limits.yaml).
@@ -45,6 +47,7 @@ func newConfig() *Config {
 			DrainTimeout:   30 * time.Second,
 			HalfCloseGone:  &halfCloseGone,
 			MetricsListen:  DefaultMetricsListen,
+			TrustedProxies: []string{},
 		},
 		Compat: Compat{ErrorShape: "auto", APIKeyList: "array", RPCNetworks: "object"},
 		Log:    Log{Level: "info", Format: "auto", SampleAbove: 100},

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,7 +23,7 @@ type Fetch struct {
 // maxPrefixes bounds each list: every dial goes through both.
 const maxPrefixes = 256
 
-// Prefixes reads a checked list of Allow or Deny.
+// Prefixes reads a checked list of addresses and prefixes.
 func Prefixes(list []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, text := range list {
@@ -51,15 +52,23 @@ func parsePrefix(text string) (netip.Prefix, error) {
 
 func (v *validator) fetch() {
 	v.duration("fetch.limit", v.c.Fetch.Limit, time.Second, 5*time.Minute)
-	for name, list := range map[string][]string{"fetch.allow": v.c.Fetch.Allow, "fetch.deny": v.c.Fetch.Deny} {
-		if len(list) > maxPrefixes {
-			v.wrong(name, "%d prefixes are listed; expected at most %d", len(list), maxPrefixes)
-			continue
-		}
-		for i, text := range list {
-			if _, err := parsePrefix(text); err != nil {
-				v.wrong(fmt.Sprintf("%s[%d]", name, i), "%s is no address or prefix; expected one such as 10.1.0.0/16, without bits behind the prefix", quote(text))
+	v.prefixes("fetch.allow", v.c.Fetch.Allow)
+	v.prefixes("fetch.deny", v.c.Fetch.Deny)
+}
+
+// prefixes checks a list of them, in which further words may stand.
+func (v *validator) prefixes(path string, list []string, words ...string) {
+	if len(list) > maxPrefixes {
+		v.wrong(path, "%d prefixes are listed; expected at most %d", len(list), maxPrefixes)
+		return
+	}
+	for i, text := range list {
+		if _, err := parsePrefix(text); err != nil && !slices.Contains(words, text) {
+			also := ""
+			if len(words) > 0 {
+				also = ", or " + strings.Join(words, ", ")
 			}
+			v.wrong(fmt.Sprintf("%s[%d]", path, i), "%s is no address or prefix; expected one such as 10.1.0.0/16, without bits behind the prefix"+also, quote(text))
 		}
 	}
 }

@@ -139,6 +139,10 @@ func (v *validator) server() {
 	v.duration("server.idle_timeout", s.IdleTimeout, 100*time.Millisecond, time.Hour)
 	v.duration("server.client_stall", s.ClientStall, 100*time.Millisecond, time.Hour)
 	v.duration("server.drain_timeout", s.DrainTimeout, 0, time.Hour)
+	v.prefixes("server.trusted_proxies", s.TrustedProxies, Unix)
+	if s.ProxyProtocol && len(s.TrustedProxies) == 0 {
+		v.wrong("server.proxy_protocol", "nobody may speak it; expected the addresses of the proxies in server.trusted_proxies")
+	}
 }
 
 func (v *validator) log() {

@@ -29,6 +29,18 @@ type ClientConn struct {
 	read, write deadline
 	cut         atomic.Bool // the watcher has expired writing
 	lingers     atomic.Bool // its client may still be sending what nobody reads
+
+	front   *Front   // nil: clients come to us directly
+	preface bool     // a PROXY header comes first
+	from    net.Addr // that it named
+}
+
+// RemoteAddr is the client's address, as the PROXY header said it.
+func (c *ClientConn) RemoteAddr() net.Addr {
+	if c.from != nil {
+		return c.from
+	}
+	return c.Conn.RemoteAddr()
 }
 
 // deadline is what was asked for and what the connection has.
@@ -72,6 +84,14 @@ func (c *ClientConn) receive(p []byte) (int, error) {
 		if err := c.armRead(); err != nil {
 			return 0, err
 		}
+	}
+	if c.preface {
+		c.preface = false
+		from, err := readPreface(c.Conn)
+		if err != nil {
+			return 0, err
+		}
+		c.from = from
 	}
 	for {
 		n, err := c.Conn.Read(p)
@@ -171,7 +191,8 @@ func (c *ClientConn) Close() error {
 // clientListener gives ClientConns, with TLS on them where there is a config.
 type clientListener struct {
 	net.Listener
-	tls *tls.Config
+	tls   *tls.Config
+	front *Front
 }
 
 func (l clientListener) Accept() (net.Conn, error) {
@@ -179,7 +200,8 @@ func (l clientListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &ClientConn{Conn: c}
+	client := &ClientConn{Conn: c, front: l.front}
+	client.preface = l.front != nil && l.front.ProxyProtocol && l.front.trusts(addrOf(c.RemoteAddr()))
 	if l.tls == nil {
 		return client, nil
 	}

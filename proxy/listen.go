@@ -14,6 +14,11 @@ import (
 // A socket file that a crashed process left behind is replaced; one that is
 // served is not.
 func Listen(addr, cert, key string) (net.Listener, error) {
+	return ListenBehind(nil, addr, cert, key)
+}
+
+// ListenBehind is Listen with proxies in front.
+func ListenBehind(front *Front, addr, cert, key string) (net.Listener, error) {
 	var pair tls.Certificate
 	if cert != "" || key != "" {
 		var err error
@@ -26,11 +31,11 @@ func Listen(addr, cert, key string) (net.Listener, error) {
 		return nil, err
 	}
 	if cert == "" {
-		return clientListener{ln, nil}, nil
+		return clientListener{ln, nil, front}, nil
 	}
 	return clientListener{ln, &tls.Config{
 		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-	}}, nil
+	}, front}, nil
 }
 
 func listenPlain(addr string) (net.Listener, error) {

@@ -62,7 +62,7 @@ func (g *Gateway) lookupHeader(ctx *fasthttp.RequestCtx, header []byte) (*billin
 	if e != nil {
 		return nil, e
 	}
-	key, err := g.ledger.LookupFrom(clientAddr(ctx), secret)
+	key, err := g.ledger.LookupFrom(proxy.Address(ctx), secret)
 	var wrong *billing.TooManyWrong
 	switch {
 	case err == nil:

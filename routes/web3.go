@@ -10,6 +10,7 @@ import (
 
 	"farebox/billing"
 	"farebox/config"
+	"farebox/proxy"
 )
 
 // web3Description is that of a wallet's key which gives none (addendum 16.6).
@@ -118,7 +119,7 @@ func (c *Call) mayTryWeb3() *Error {
 	if rules.Require == "deny" {
 		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "Wallets cannot create API keys here."}
 	}
-	if wait := c.g.web3.tries.take(clientAddr(c.ctx), rules, c.began); wait > 0 {
+	if wait := c.g.web3.tries.take(proxy.Address(c.ctx), rules, c.began); wait > 0 {
 		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: too many requests for wallet keys from this address.", RetryAfter: max(retrySoon, wait)}
 	}
 	return nil

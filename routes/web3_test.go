@@ -3,7 +3,6 @@ package routes
 import (
 	"encoding/hex"
 	"errors"
-	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"farebox/config"
+	"farebox/proxy"
 )
 
 // Vectors that other implementations made (notes: wallets, EIP-55, EIP-191).
@@ -115,7 +115,7 @@ func TestTriesAreBounded(t *testing.T) {
 	var tr tries
 	rules := &config.Web3Keys{PerIP: 2}
 	now := time.Unix(1_795_000_000, 0)
-	from := func(ip string) netip.Addr { return countedAddr(&net.TCPAddr{IP: net.ParseIP(ip), Port: 1}) }
+	from := func(ip string) netip.Addr { return proxy.Counted(netip.MustParseAddr(ip).Unmap()) }
 	for i, want := range []bool{true, true, false, false} {
 		if wait := tr.take(from("192.0.2.1"), rules, now); (wait == 0) != want {
 			t.Errorf("try %d waits %s", i, wait)
@@ -130,7 +130,7 @@ func TestTriesAreBounded(t *testing.T) {
 	if tr.take(from("192.0.2.1"), rules, now.Add(30*time.Second)) != 0 {
 		t.Error("half a minute later there is no room for one of two a minute")
 	}
-	if tr.take(countedAddr(&net.UnixAddr{Name: "@"}), rules, now) != 0 || tr.take(from("192.0.2.1"), &config.Web3Keys{}, now) != 0 {
+	if tr.take(netip.Addr{}, rules, now) != 0 || tr.take(from("192.0.2.1"), &config.Web3Keys{}, now) != 0 {
 		t.Error("what is not counted is refused")
 	}
 	for i := range 3 * maxTries {
