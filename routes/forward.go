@@ -204,7 +204,7 @@ func (c *Call) beginStream() attempt.Verdict {
 			c.reply = reply{} // the client's own fault, which the stream tells it
 		case cause != proxy.None:
 			return c.unanswered(cause)
-		case c.stream.Done() && bytes.IndexByte(out, '{') < 0:
+		case c.stream.Done() && !hasObject(p) && !hasObject(c.answer):
 			return c.broken() // an end and nothing before it
 		case len(out) == 0 && !done:
 			c.answer = append(c.answer, p...)
@@ -227,8 +227,11 @@ func (c *Call) endsWell(all []byte) bool {
 	s := c.target.Upstream.Dialect.Stream(&c.chat, c.target)
 	defer s.Release()
 	s.Pass(all)
-	return bytes.IndexByte(s.Finish(true), '{') >= 0 && !s.Failed()
+	return hasObject(all) && len(s.Finish(true)) > 0 && !s.Failed()
 }
+
+// hasObject says that some event may say something: [DONE] alone does not.
+func hasObject(p []byte) bool { return bytes.IndexByte(p, '{') >= 0 }
 
 func (c *Call) releaseStream() {
 	if c.stream != nil {
