@@ -12,10 +12,12 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"farebox/bench/upstream"
 )
@@ -89,6 +91,9 @@ func (e *easel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	prompt := q.Fields["prompt"]
+	if strings.Contains(prompt, "LATE") {
+		time.Sleep(400 * time.Millisecond) // whether or not anybody waits
+	}
 	switch {
 	case strings.Contains(prompt, "HANG"):
 		<-r.Context().Done()
@@ -140,6 +145,20 @@ func (e *easel) last() easelRequest {
 	return e.asked[len(e.asked)-1]
 }
 
+// all are the requests that the easel had.
+func (e *easel) all() []easelRequest {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.asked)
+}
+
+// pictures is how many it has painted.
+func (e *easel) pictures() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.made
+}
+
 func (e *easel) requests() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -176,7 +195,7 @@ func painting(width, height int) []byte {
 const imagesConfig = `
 log: { level: info, format: json, sample_above: 0 }
 billing: { minimum_balance: 0 }
-limits: { failed_requests: { count: 0 }, unsupported_features: { count: 0 } }
+limits: { failed_requests: { count: 0 }, unsupported_features: { count: 0 }, aborted_requests: { count: 0 } }
 fetch: { allow: [127.0.0.1] }
 upstreams:
   - { name: simulated, dialect: native, base_url: %[2]s, breaker: { failures: 0 } }

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"farebox/bench/upstream"
 )
 
 // imageKind is a kind of request whose price is known.
@@ -44,8 +46,9 @@ func imageLedger(t *testing.T, requests, workers int) {
 		{"/image/upscale", `{"image":"` + picture + `","scale":1.5}`, 1, 20_000_000, 0},
 		{"/image/background-remove", `{"image":"` + picture + `"}`, 1, 30_000_000, 0},
 	}
-	faults := []string{"", "", "", "", "FAIL", "POLICY", "GARBAGE", "BROKEN", "HANG"}
+	faults := []string{"", "", "", "", "FAIL", "POLICY", "GARBAGE", "BROKEN", "LATE"}
 	var worth, charged, failed, left atomic.Int64
+	prices := sync.Map{} // of what clients left, by its number
 	var next atomic.Int64
 	var work sync.WaitGroup
 	seed := uint64(time.Now().UnixNano())
@@ -55,26 +58,27 @@ func imageLedger(t *testing.T, requests, workers int) {
 		go func() {
 			defer work.Done()
 			x := rand.New(rand.NewPCG(seed, uint64(w)))
-			for int(next.Add(1)) <= requests {
+			for n := next.Add(1); int(n) <= requests; n = next.Add(1) {
 				k, fault := kinds[x.IntN(len(kinds)-2)], faults[x.IntN(len(faults))]
 				if x.IntN(20) == 0 { // what the simulated upstream takes long to paint
 					k = kinds[len(kinds)-1-x.IntN(2)]
 				}
 				body := k.body
 				if strings.Contains(body, "%q") {
-					body = fmt.Sprintf(body, "a painting "+fault)
+					body = fmt.Sprintf(body, fmt.Sprintf("a painting %s %d.", fault, n))
 				} else {
 					fault = "" // it has no prompt that could say one
 				}
 				ctx, cancel := context.WithTimeout(context.Background(), callLimit)
-				if fault == "HANG" {
+				if fault == "LATE" {
+					prices.Store(fmt.Sprintf(" %d.", n), int64(k.pictures)*int64(k.each)+int64(k.once))
 					cancel()
 					ctx, cancel = context.WithTimeout(context.Background(), time.Duration(1+x.IntN(200))*time.Millisecond)
 				}
 				status, answer := s.ask(ctx, k.path, body)
 				cancel()
 				switch {
-				case fault == "HANG":
+				case fault == "LATE":
 					if status != 0 {
 						t.Errorf("an answer that never came has status %d", status)
 					}
@@ -97,6 +101,14 @@ func imageLedger(t *testing.T, requests, workers int) {
 		}()
 	}
 	work.Wait()
+	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
+	// What was asked of the upstream was made, and is charged.
+	for _, q := range s.easel.all() {
+		prompt := q.Fields["prompt"]
+		if price, late := prices.LoadAndDelete(prompt[max(0, strings.LastIndexByte(prompt, ' ')):]); late {
+			worth.Add(price.(int64))
+		}
+	}
 	a := s.settled()["a"]
 	if a.Spent != money(worth.Load()) || a.Held != 0 || a.USD+a.Spent != 10_000_000_000_000 {
 		t.Errorf("charged %s for pictures worth %s; the account is %+v", a.Spent, money(worth.Load()), a)
@@ -106,13 +118,16 @@ func imageLedger(t *testing.T, requests, workers int) {
 }
 
 // ask posts a body; the status is 0 when ctx ended first.
-func (s *studio) ask(ctx context.Context, path, body string) (status int, answer []byte) {
+func (s *studio) ask(ctx context.Context, path, body string, headers ...string) (status int, answer []byte) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.gateway.URL+path, strings.NewReader(body))
 	if err != nil {
 		return 0, nil
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+s.key)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
 	res, err := client.Do(req)
 	if err != nil {
 		return 0, nil
@@ -148,23 +163,60 @@ func countPictures(answer []byte) (n int) {
 	return n
 }
 
-// A client that leaves while its picture is made pays nothing, and its upstream
-// is let go.
+// "Nine of ten clients left before their pictures were there, and nobody paid
+// for them." What an upstream was asked for is made, and charged as made.
 func TestLeavingWhileAPictureIsMade(t *testing.T) {
 	s := startStudio(t, "1")
+	s.leave("/image/generate", `{"model":"pixels","prompt":"LATE","variants":4,"format":"png"}`)
+	s.metricIs("farebox_unattended_images", func(n float64) bool { return n == 1 })
+	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
+	if a := s.settled()["a"]; a.Spent != 40_000_000 || a.Held != 0 {
+		t.Errorf("four pictures of 0.01 that were made for nobody: the account is %+v", a)
+	}
+	if n := s.easel.pictures(); n != 4 {
+		t.Errorf("%d pictures were made", n)
+	}
+	s.metricIs("farebox_unattended_images", func(n float64) bool { return n == 0 })
+	s.leave("/image/generate", `{"model":"pixels","prompt":"LATE FAIL","format":"png"}`)
+	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
+	if got := s.spent(); got != 40_000_000 {
+		t.Errorf("a picture that came to nothing was charged: %s", got)
+	}
+}
+
+// Beyond the most that go on for nobody the upstream is let go, and pictures are
+// charged as they were asked for: it may make them all the same.
+func TestLeavingWhenTooManyHaveLeft(t *testing.T) {
+	e := startEasel(t)
+	sim := startUpstream(t, upstream.Options{})
+	g := startGateway(t, fmt.Sprintf(strings.Replace(imagesConfig, "fetch:", "images: { unattended: 0 }\nfetch:", 1), e.URL, sim.URL))
+	g.NewAccount("a", "1")
+	s := &studio{g, e, sim, g.Key("a")}
+	s.leave("/image/generate", `{"model":"pixels","prompt":"HANG","variants":4,"format":"png"}`)
+	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
+	if a := s.settled()["a"]; a.Spent != 40_000_000 || a.Held != 0 {
+		t.Errorf("four pictures of 0.01 that were given up: the account is %+v", a)
+	}
+}
+
+// leave asks, and goes away when the upstream was asked.
+func (s *studio) leave(path, body string, headers ...string) {
+	s.t.Helper()
+	before := s.requests()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.ask(ctx, "/image/generate", `{"model":"pixels","prompt":"HANG","variants":4}`)
+		s.ask(ctx, path, body, headers...)
 	}()
-	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 1 })
+	for end := time.Now().Add(callLimit); s.requests() == before; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatal("the upstream was not asked")
+		}
+	}
+	time.Sleep(20 * time.Millisecond)
 	cancel()
 	<-done
-	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
-	if a := s.settled()["a"]; a.Spent != 0 || a.USD != 1_000_000_000 {
-		t.Errorf("the account is %+v", a)
-	}
 }
 
 // A picture that was being made when the process was killed costs nothing, and

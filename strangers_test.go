@@ -188,7 +188,7 @@ func TestAnEmptyAccountStaysAnEmptyAccount(t *testing.T) {
 // other keys of the account are not.
 func TestClientsThatKeepLeavingAreStopped(t *testing.T) {
 	sim := startUpstream(t, upstream.Options{})
-	g := startGateway(t, fmt.Sprintf(defaultBudgets, sim.URL)+"limits: { aborted_requests: { count: 20 } }\n")
+	g := startGateway(t, strings.Replace(fmt.Sprintf(defaultBudgets, sim.URL), "billing: {", "billing: { drain: { time: 1s },", 1)+"limits: { aborted_requests: { count: 20 } }\n")
 	g.NewAccount("a", "1")
 	key, other := g.Key("a"), g.Key("a")
 	body := ask("sim-chat", "[[sim hang=1]] x", `,"stream":true`)

@@ -38,6 +38,8 @@ type Idempotency struct {
 	mu      sync.Mutex
 	flights map[keyedID]*flight
 
+	recording atomic.Int64 // bytes of answers that are being recorded
+
 	stats keyedCounters
 }
 
@@ -79,6 +81,9 @@ const (
 	keyedPoll = 50 * time.Millisecond
 	// keyedSlack is added to a leader's patience before others take it for dead.
 	keyedSlack = 2 * time.Second
+	// recordingMost bounds the answers that are recorded on their way, all
+	// together: beyond it an answer counts as too large to be kept.
+	recordingMost = 256 << 20
 	// MaxKeyLength is the longest idempotency key (interface.md, Limits).
 	MaxKeyLength = 255
 )
@@ -261,7 +266,8 @@ type Lead struct {
 	pending *keyedRecord
 	flight  *flight
 	body    []byte
-	over    bool // the body cannot be kept
+	size    int64 // counted in Idempotency.recording
+	over    bool  // the body cannot be kept
 	ended   bool
 	kept    bool
 }
@@ -273,16 +279,30 @@ func (l *Lead) RequestID() [16]byte { return l.pending.id }
 // Record takes a piece of an answer's body that is sent as it arrives. Beyond
 // the limit nothing is kept.
 func (l *Lead) Record(piece []byte) {
-	if l.over || len(l.body)+len(piece) > l.i.maxAnswer {
-		l.body, l.over = nil, true
+	if l.over || len(l.body)+len(piece) > l.i.maxAnswer || l.i.recording.Load() > recordingMost {
+		l.Cut()
 		return
 	}
+	l.size += int64(len(piece))
+	l.i.recording.Add(int64(len(piece)))
 	l.body = append(l.body, piece...)
 }
 
 // Cut says that the client did not take the answer to its end: what is known
 // of it is not an answer that can be given again.
-func (l *Lead) Cut() { l.body, l.over = nil, true }
+func (l *Lead) Cut() {
+	l.drop()
+	l.over = true
+}
+
+// Lost says that the answer is not one that can be given again.
+func (l *Lead) Lost() bool { return l.over }
+
+// drop gives back the memory of what was recorded.
+func (l *Lead) drop() {
+	l.i.recording.Add(-l.size)
+	l.body, l.size = nil, 0
+}
 
 // Kept says whether the request has ended with an answer that was kept and charged.
 func (l *Lead) Kept() bool { return l.kept }
@@ -320,7 +340,8 @@ func (l *Lead) Forget() {
 }
 
 func (l *Lead) finish(done *keyedRecord) error {
-	l.ended, l.body = true, nil
+	l.ended = true
+	l.drop()
 	leave := func() { l.i.leave(l.pending.id, l.flight) }
 	err := l.i.store.finish(l.pending, done, leave)
 	if !errors.Is(err, errLater) {

@@ -63,7 +63,7 @@ func newConfig() *Config {
 		Web3Keys: Web3Keys{Require: "ledger", PerIP: 30},
 		Images: Images{
 			Compress: true, PromptTimeout: maxPromptTimeout, PromptPrice: 40_000_000_000, // 0.04 USD
-			Timeout: 5 * time.Minute, Memory: 1 << 30,
+			Timeout: 5 * time.Minute, Memory: 1 << 30, Unattended: 64,
 		},
 		RPC: RPC{
 			CreditPrice: 700_000, ErrorCredits: 5, Rate: Rate{RPM: 100}, MaxBody: 10 << 20,

@@ -23,11 +23,16 @@ type Idempotency struct {
 	// MaxKeys bounds the keys in memory, about 100 bytes each; further requests
 	// with a key get 503. Default 1000000, 1 to 100000000. Not in Redis.
 	MaxKeys int `yaml:"max_keys"`
+	// Unattended is how many requests with a key go on when their client left,
+	// so that its retry gets the answer; what is beyond ends as without a key,
+	// and its repeat gets 409. Default 256, 0 to 100000. Requests for pictures
+	// go on in any case (images.unattended).
+	Unattended int `yaml:"unattended"`
 }
 
 // DefaultIdempotency is what holds when nothing is written.
 func DefaultIdempotency() Idempotency {
-	return Idempotency{Window: 24 * time.Hour, Malformed: "reject", MaxAnswer: 16 << 20, MaxStored: 4 << 30, MaxKeys: 1_000_000}
+	return Idempotency{Window: 24 * time.Hour, Malformed: "reject", MaxAnswer: 16 << 20, MaxStored: 4 << 30, MaxKeys: 1_000_000, Unattended: 256}
 }
 
 func (v *validator) idempotency() {
@@ -37,4 +42,5 @@ func (v *validator) idempotency() {
 	size(v, "idempotency.max_answer", i.MaxAnswer, 1<<10, 256<<20)
 	size(v, "idempotency.max_stored", i.MaxStored, 1<<20, 1<<40)
 	whole(v, "idempotency.max_keys", i.MaxKeys, 1, 100_000_000)
+	whole(v, "idempotency.unattended", i.Unattended, 0, 100_000)
 }

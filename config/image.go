@@ -120,5 +120,9 @@ type Images struct {
 	PromptPrice   Each          `yaml:"prompt_price"`
 
 	Timeout time.Duration `yaml:"timeout"` // of one request at its upstreams; default 5m
-	Memory  Size          `yaml:"memory"`  // pictures of all answers together, and as much of fetched ones; default 1GB
+	// Unattended is how many requests may go on when their client left: their
+	// pictures are made and charged. What is beyond it is given up at the
+	// upstream, and charged as it was asked for. Default 64, 0 to 10000.
+	Unattended int  `yaml:"unattended"`
+	Memory     Size `yaml:"memory"` // pictures of all answers together, and as much of fetched ones; default 1GB
 }

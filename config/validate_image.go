@@ -110,6 +110,7 @@ func (v *validator) ownKeys(path string, m *Model) {
 
 func (v *validator) images() {
 	v.duration("images.timeout", v.c.Images.Timeout, time.Second, time.Hour)
+	whole(v, "images.unattended", v.c.Images.Unattended, 0, 10_000)
 	size(v, "images.memory", v.c.Images.Memory, 64<<20, 1<<40)
 	v.promptModel(&v.c.Images)
 	if n := len(v.c.Images.Styles); n > maxStyles {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -11,12 +12,16 @@ import (
 // leaves (ClientGone), limit runs out (TotalTimeout; 0: none) or the process
 // ends (Shutdown), and the cause says which. With cause None the error is f's.
 // It is for what a request waits for outside an Exchange: a pause between two
-// questions, a download.
+// questions, a download. Without ctx no client waits for it.
 func (p *Proxy) Await(ctx *fasthttp.RequestCtx, limit time.Duration, f func(context.Context) error) (cause Cause, err error) {
 	c, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	g := new(guard)
-	p.watch.add(g, ctx.Conn())
+	var client net.Conn
+	if ctx != nil {
+		client = ctx.Conn()
+	}
+	p.watch.add(g, client)
 	defer func() { cause = p.watch.remove(g) }()
 	if g.attach(nil, cancel) != None {
 		return None, nil // the deferred call tells the cause

@@ -57,6 +57,11 @@ type Call struct {
 	rpc *rpcCall // of blockchain calls (crypto.go), else nil
 	// lead is held by a request with an idempotency key (idempotency.go).
 	lead *billing.Lead
+	kept billing.Answer // of a request with a lead, until it is charged
+	// toEnd says that the answer is read to its end without the client, whoever
+	// pays; finishes, that it holds a place in Gateway.finishes for that.
+	toEnd    bool
+	finishes atomic.Bool
 
 	// Stream (relay.go).
 	stream     dialect.Stream
@@ -168,6 +173,9 @@ func (c *Call) release() {
 		if c.drains.Swap(false) {
 			c.g.drains.Add(-1)
 		}
+		if c.finishes.Swap(false) {
+			c.g.finishes.Add(-1)
+		}
 	}()
 	defer c.targets.End()
 	defer c.x.Close()
@@ -265,6 +273,6 @@ func (c *Call) reset() {
 		c.answer = nil
 	}
 	c.status, c.errCode, c.cause, c.upstream = 0, "", "", ""
-	c.images = 0
+	c.images, c.kept, c.toEnd = 0, billing.Answer{}, false
 	c.usage, c.charged, c.shortfall, c.settled, c.took, c.firstByte = dialect.Usage{}, 0, 0, false, 0, 0
 }

@@ -128,7 +128,7 @@ func serveRPC(g *Gateway, c *Call) *Error {
 	if e := c.readRPC(network); e != nil {
 		return e
 	}
-	first, e := c.keyed(rpcPatience, c.rpc.job.Writes(), stringBytes(network.Name), c.ctx.Request.Body())
+	first, e := c.keyed(rpcPatience, c.rpc.job.Writes())
 	if e != nil {
 		return e
 	}
@@ -377,23 +377,20 @@ func (c *Call) settleRPC(out *rpcAnswer, flags billing.Flags) {
 		Cost: out.cost, Usage: credits(out.credits), Price: c.snap.rpc.price, Flags: flags, Status: 200, Took: c.took, NowNs: c.startNs + int64(c.took),
 		Credits: out.credits,
 	}
-	if c.lead == nil {
-		c.charged, c.shortfall = c.hold.Settle(s)
-		return
+	if c.lead != nil {
+		n := &c.snap.names
+		body := out.body
+		if out.large {
+			body = nil // it is recorded on its way
+		}
+		c.keep("application/json", body,
+			billing.AnswerHeader{Name: string(n.rpcCredits), Value: strconv.FormatInt(out.credits, 10)},
+			billing.AnswerHeader{Name: string(n.rpcCost), Value: string(appendCost(nil, out.cost))})
+		if out.stream != nil {
+			c.lead.Cut() // too large to be given again
+		}
 	}
-	n := &c.snap.names
-	a := billing.Answer{Status: out.status, Header: []billing.AnswerHeader{
-		{Name: "Content-Type", Value: "application/json"},
-		{Name: string(n.rpcCredits), Value: strconv.FormatInt(out.credits, 10)},
-		{Name: string(n.rpcCost), Value: string(appendCost(nil, out.cost))},
-	}}
-	switch {
-	case out.stream != nil:
-		c.lead.Cut() // too large to be given again
-	case !out.large:
-		a.Body = out.body
-	}
-	c.charged, c.shortfall = c.lead.Settle(&c.hold, s, &a)
+	c.charge(s)
 }
 
 // answerRPC makes an answer the response.

@@ -49,11 +49,13 @@ type Gateway struct {
 	unready   atomic.Bool  // the last answer of /readyz was that the ledger cannot record
 	drains    atomic.Int64 // answers being read on after their client left
 
-	studio  *image.Engine
-	fetcher image.Fetcher
-	fetched atomic.Int64 // bytes of pictures from links, held until their job is done
-	warm    sync.Once    // the studio
-	serving atomic.Bool  // Warm was called
+	studio   *image.Engine
+	fetcher  image.Fetcher
+	finishes atomic.Int64 // requests with an idempotency key that go on without their client
+	carried  atomic.Int64 // requests for pictures that go on without their client
+	fetched  atomic.Int64 // bytes of pictures from links, held until their job is done
+	warm     sync.Once    // the studio
+	serving  atomic.Bool  // Warm was called
 
 	web3        *web3Desk
 	metricsHere bool

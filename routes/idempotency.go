@@ -2,9 +2,12 @@ package routes
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
 )
@@ -18,13 +21,13 @@ const (
 // headerReplayed marks an answer that was given before (addendum 13).
 var headerReplayed = canonical("idempotent-replayed")
 
-// keyed is for endpoints that take an Idempotency-Key, after a request was
-// checked and before it is admitted. parts are what makes the request what it
-// is, such as its path and its body. It gives the answer of the first request
-// with this key; or neither answer nor error, and then the request goes on. If
-// it has a key, c.lead is set: settle it with the hold (billing.Lead), or leave
-// it to end, which forgets it.
-func (c *Call) keyed(patience time.Duration, write bool, parts ...[]byte) (*billing.Answer, *Error) {
+// keyed is for endpoints that charge, after a request was checked and before it
+// is admitted. It gives the answer of the first request with this key; or
+// neither answer nor error, and then the request goes on. If it has a key,
+// c.lead is set: the request ends in charge, or in release, which forgets it.
+// patience is how long carrying it out can take; write says that it changes
+// something outside.
+func (c *Call) keyed(patience time.Duration, write bool) (*billing.Answer, *Error) {
 	key := c.ctx.Request.Header.Peek(headerKey)
 	if key == nil {
 		return nil, nil
@@ -36,15 +39,9 @@ func (c *Call) keyed(patience time.Duration, write bool, parts ...[]byte) (*bill
 		return nil, errInvalid(Issue{Code: "invalid_string", Path: headerKey, Received: excerpt(key), Expected: "[A-Za-z0-9_-]{1,255}",
 			Message: headerKey + ": must be one header of 1 to 255 letters A-Z a-z, digits, _ and -. Nothing was carried out."})
 	}
-	fingerprint := sha256.New()
-	for i, part := range parts {
-		if i > 0 {
-			fingerprint.Write([]byte{0})
-		}
-		fingerprint.Write(part)
+	claim := billing.Claim{
+		Account: c.key.Account, Key: key, Fingerprint: fingerprint(&c.ctx.Request), Patience: patience, Wait: keyedWait, Write: write,
 	}
-	claim := billing.Claim{Account: c.key.Account, Key: key, Patience: patience, Wait: keyedWait, Write: write}
-	fingerprint.Sum(claim.Fingerprint[:0])
 	lead, answer, err := c.g.ledger.Idempotency().Begin(&claim)
 	if err != nil {
 		return nil, keyRefused(err)
@@ -57,6 +54,126 @@ func (c *Call) keyed(patience time.Duration, write bool, parts ...[]byte) (*bill
 	hex.Encode(c.id[:], c.raw[:])
 	c.setCommon()
 	return nil, nil
+}
+
+// fingerprint is of what makes a request what it is: its method, its path and
+// its body, byte for byte. A form is the same when its parts are: clients make
+// another boundary for each try, and name files as they like.
+func fingerprint(r *fasthttp.Request) (sum [32]byte) {
+	h := sha256.New()
+	piece := func(b []byte) {
+		var size [8]byte
+		binary.LittleEndian.PutUint64(size[:], uint64(len(b)))
+		h.Write(size[:])
+		h.Write(b)
+	}
+	piece(r.Header.Method())
+	piece(r.URI().Path())
+	body := r.Body()
+	if boundary, err := boundaryOf(r.Header.ContentType()); boundary != "" && err == nil {
+		if parts, err := parseParts(body, boundary); err == nil {
+			for i := range parts {
+				piece([]byte(parts[i].name))
+				piece(parts[i].content)
+			}
+			h.Sum(sum[:0])
+			return sum
+		}
+	}
+	piece(body)
+	h.Sum(sum[:0])
+	return sum
+}
+
+// keep says what the answer of a request with an idempotency key is, before it
+// is charged. Without a body it is what lead records of it. Headers that every
+// answer of the endpoint has are not kept: they are set again.
+func (c *Call) keep(contentType string, body []byte, headers ...billing.AnswerHeader) {
+	if c.lead != nil {
+		c.kept = billing.Answer{Status: 200, Header: append(headers, billing.AnswerHeader{Name: "Content-Type", Value: contentType}), Body: body}
+	}
+}
+
+// keepRelayed is keep for an answer that is relayed: its body is recorded on
+// its way, in Pass and End.
+func (c *Call) keepRelayed() {
+	h := &c.ctx.Response.Header
+	var headers []billing.AnswerHeader
+	for _, name := range []string{"Cache-Control", "X-Accel-Buffering"} {
+		if value := h.Peek(name); len(value) > 0 {
+			headers = append(headers, billing.AnswerHeader{Name: name, Value: string(value)})
+		}
+	}
+	c.keep(string(h.ContentType()), nil, headers...)
+}
+
+// recordEnd records the last bytes of a relayed answer. One that ends without
+// them cannot be given again.
+func (c *Call) recordEnd(out []byte, clean bool) {
+	if clean {
+		c.lead.Record(out)
+	} else {
+		c.lead.Cut()
+	}
+}
+
+// charge settles the hold; with the answer that is kept when the request has an
+// idempotency key, both or neither. One that failed before it cost anything can
+// be tried again.
+func (c *Call) charge(s billing.Settlement) {
+	switch {
+	case c.lead == nil:
+		c.charged, c.shortfall = c.hold.Settle(s)
+	case s.Cost == 0 && (s.Flags&billing.FlagIncomplete != 0 || s.Flags&billing.FlagAborted != 0 && c.lead.Lost()):
+		c.hold.Void(s.NowNs)
+		c.lead.Forget()
+	default:
+		c.charged, c.shortfall = c.lead.Settle(&c.hold, s, &c.kept)
+	}
+}
+
+// mayFinish takes one of the places for requests that go on without their
+// client since they have an idempotency key: the retry is to get the answer.
+// The watcher asks it, from its own goroutine.
+func (c *Call) mayFinish() bool {
+	if c.g.finishes.Add(1) > int64(c.g.live.Load().cfg.Idempotency.Unattended) {
+		c.g.finishes.Add(-1)
+		return false
+	}
+	c.finishes.Store(true)
+	return true
+}
+
+// keyedLongest is how long an answer may take whose upstreams have no limit for
+// the whole of it.
+const keyedLongest = time.Hour
+
+// patience is how long carrying out an inference can take.
+func (c *Call) patience() (longest time.Duration) {
+	if c.ctx.Request.Header.Peek(headerKey) == nil {
+		return 0
+	}
+	for _, t := range c.model.Targets {
+		total := t.Upstream.Config.Timeouts.Total
+		if total <= 0 {
+			return keyedLongest
+		}
+		longest = max(longest, total)
+	}
+	return min(time.Duration(len(c.model.Targets))*longest, keyedLongest)
+}
+
+// inferAgain gives the answer of the first request with the same idempotency
+// key. It counts in the limits.
+func (c *Call) inferAgain(first *billing.Answer) *Error {
+	if e := c.admitAgain(1); e != nil {
+		return e
+	}
+	c.replay(first)
+	if !c.chat.Stream {
+		c.compress()
+	}
+	return nil
 }
 
 func keyRefused(err error) *Error {
@@ -80,4 +197,17 @@ func (c *Call) replay(a *billing.Answer) {
 	}
 	r.Header.SetCanonical(headerReplayed, []byte("true"))
 	r.SetBodyRaw(a.Body)
+}
+
+// admitAgain counts a repeat in the limits; what it repeats was paid for.
+func (c *Call) admitAgain(requests int64) *Error {
+	c.admission = billing.Admission{Key: c.key, Slot: c.model.Slot, Rate: c.model.Rate, Requests: requests, NowNs: c.startNs, RequestID: c.raw}
+	if d := c.g.ledger.Admit(&c.hold, &c.admission); d.Code != billing.Admitted {
+		return c.denied(&d)
+	}
+	usd, diem, _ := c.key.BalanceAt(c.startNs)
+	c.setModel()
+	c.setQuotaHeaders()
+	c.setBalance(usd, diem)
+	return nil
 }

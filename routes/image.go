@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"farebox/billing"
@@ -56,6 +57,7 @@ type pictures struct {
 	writer    *providers.Model
 	rewritten string
 	result    *image.Result
+	carried   atomic.Bool // it has one of Gateway.carried
 }
 
 // readPictures reads a request by the rules of its endpoint.
@@ -143,16 +145,29 @@ func (p *pictures) setTier(resolution, quality string) *Error {
 	return nil
 }
 
-// make reads the input pictures, opens the hold and has the pictures made.
-func (p *pictures) make() *Error {
+// picturesPatience is how long a request for pictures can take beside what its
+// upstreams may (images.timeout): links, a prompt that is rewritten, conversions.
+const picturesPatience = time.Minute
+
+// make reads the input pictures, opens the hold, has the pictures made and
+// answers with the body that answer makes of them.
+func (p *pictures) make(answer func() (body proxy.Source, contentType string)) *Error {
+	usd, diem, _ := p.key.BalanceAt(p.startNs)
+	first, e := p.keyed(p.snap.cfg.Images.Timeout+picturesPatience, false)
+	if e != nil {
+		return e
+	}
+	if first != nil {
+		return p.again(first)
+	}
 	if e := p.readInputs(); e != nil {
 		return e
 	}
-	usd, diem, _ := p.key.BalanceAt(p.startNs)
 	if e := p.admit(); e != nil {
 		return e
 	}
 	defer p.forgetFetched()
+	defer p.uncarry()
 	if e := p.fetchInputs(); e != nil {
 		return e
 	}
@@ -163,26 +178,88 @@ func (p *pictures) make() *Error {
 	if e := p.rewrite(); e != nil {
 		return e
 	}
+	p.job.Stay = p.carry
 	result, failed := p.g.studio.Do(p.ctx, &p.job, p.snap.catalog.ImagePlans(p.model, p.key.Account.Number()))
 	if failed != nil {
 		return p.failed(failed)
 	}
-	p.result, p.tried = result, result.Tried
+	p.result, p.attempts, p.tried = result, result.Attempts, result.Tried
+	defer func() {
+		if !p.relaying { // it panicked
+			result.Release()
+		}
+	}()
+	p.setFlags()
+	body, contentType := answer()
+	p.keepPictures(body, contentType)
 	p.settleImages()
 	p.setModel()
 	p.setQuotaHeaders()
 	p.setBalance(usd, diem)
-	p.setFlags()
+	p.deliver(body, contentType)
 	return nil
+}
+
+// carry is asked when the client left while its pictures are being made: they
+// are carried to their end, within images.unattended. The watcher asks it, from
+// its own goroutine.
+func (p *pictures) carry() bool {
+	if p.g.carried.Add(1) > int64(p.snap.cfg.Images.Unattended) {
+		p.g.carried.Add(-1)
+		return false
+	}
+	p.carried.Store(true)
+	return true
+}
+
+func (p *pictures) uncarry() {
+	if p.carried.Swap(false) {
+		p.g.carried.Add(-1)
+	}
 }
 
 // makeFile is make for endpoints that answer with the picture itself.
 func (p *pictures) makeFile() *Error {
 	p.job.AsFile = true
-	if e := p.make(); e != nil {
+	return p.make(p.fileBody)
+}
+
+// keepPictures keeps the answer of a request with an idempotency key, with what
+// its headers say of the pictures.
+func (p *pictures) keepPictures(body proxy.Source, contentType string) {
+	if p.lead == nil {
+		return
+	}
+	n, kept := &p.snap.names, []billing.AnswerHeader(nil)
+	for _, name := range [][]byte{n.blurred, n.violation, n.adultViolation, n.minor, n.enhanced} {
+		if value := p.ctx.Response.Header.PeekBytes(name); len(value) > 0 {
+			kept = append(kept, billing.AnswerHeader{Name: string(name), Value: string(value)})
+		}
+	}
+	if body.Len() > int64(p.snap.cfg.Idempotency.MaxAnswer) {
+		p.lead.Cut()
+	} else if _, err := body.WriteTo((*recorder)(p.lead)); err != nil {
+		p.lead.Cut()
+	}
+	p.keep(contentType, nil, kept...)
+}
+
+// recorder is a lead as the place that an answer is written to.
+type recorder billing.Lead
+
+func (r *recorder) Write(piece []byte) (int, error) {
+	(*billing.Lead)(r).Record(piece)
+	return len(piece), nil
+}
+
+// again gives the answer of the first request with the same idempotency key. It
+// counts in the limits.
+func (p *pictures) again(first *billing.Answer) *Error {
+	p.sale.Images = int64(p.job.Count)
+	if e := p.admitAgain(p.sale.Images); e != nil {
 		return e
 	}
-	p.answerFile()
+	p.replay(first)
 	return nil
 }
 
@@ -215,10 +292,25 @@ func (p *pictures) settleImages() {
 		return
 	}
 	p.settled, p.images = true, delivered
-	p.charged, p.shortfall = p.hold.Settle(billing.Settlement{
-		Cost: p.sale.Cost(delivered), Usage: p.sale.Usage(delivered), Price: p.sale.Price(), Model: p.model.ID,
+	p.chargeImages(delivered, 0)
+}
+
+func (p *pictures) chargeImages(n int64, flags billing.Flags) {
+	p.charge(billing.Settlement{
+		Cost: p.sale.Cost(n), Usage: p.sale.Usage(n), Price: p.sale.Price(), Model: p.model.ID, Flags: flags,
 		Status: 200, Took: p.took, NowNs: p.startNs + int64(p.took),
 	})
+}
+
+// giveUp charges for pictures that were not carried to their end, since too many
+// others are: the upstream was asked for them and makes them all the same.
+func (p *pictures) giveUp() {
+	now := time.Now()
+	p.took, p.settled, p.images = now.Sub(p.began), true, p.sale.Images
+	if p.lead != nil {
+		p.lead.Cut()
+	}
+	p.chargeImages(p.sale.Images, billing.FlagAborted)
 }
 
 // failed is the answer to a job that came to nothing.
@@ -232,6 +324,9 @@ func (p *pictures) failed(f *image.Failed) *Error {
 	}
 	if f.Cause != proxy.None {
 		p.cause = f.Cause.String()
+		if gone := f.Cause == proxy.ClientGone || f.Cause == proxy.ClientStalled; gone && f.Attempts > 0 && !p.carried.Load() {
+			p.giveUp()
+		}
 		return p.unreachable(&proxy.Result{Cause: f.Cause, RetryAfter: f.RetryAfter})
 	}
 	p.cause = "upstream_status"

@@ -18,8 +18,8 @@ import (
 // maxEcho is the largest request that an answer repeats.
 const maxEcho = 64 << 10
 
-// answerNative writes the answer of POST /image/generate (addendum 8.1).
-func (p *pictures) answerNative(echo []byte) {
+// nativeBody is the answer of POST /image/generate (addendum 8.1).
+func (p *pictures) nativeBody(echo []byte) (proxy.Source, string) {
 	body := &image.Pieces{}
 	b := append([]byte(`{"id":"generate-image-`), p.id[:]...)
 	b = append(b, `","images":[`...)
@@ -39,7 +39,7 @@ func (p *pictures) answerNative(echo []byte) {
 	}
 	body.Add(echo)
 	body.Add(p.appendTiming(nil))
-	p.deliverJSON(body)
+	return body, jsonType
 }
 
 // appendTiming writes how long it took, in ms.
@@ -58,8 +58,8 @@ func (p *pictures) appendTiming(b []byte) []byte {
 	return append(b, "}}"...)
 }
 
-// answerSimple writes the answer in OpenAI's form (addendum 8.2).
-func (p *pictures) answerSimple(asURL bool) {
+// simpleBody is the answer in OpenAI's form (addendum 8.2).
+func (p *pictures) simpleBody(asURL bool) (proxy.Source, string) {
 	body := &image.Pieces{}
 	b := strconv.AppendInt([]byte(`{"created":`), time.Now().Unix(), 10)
 	body.Add(append(b, `,"data":[`...))
@@ -77,21 +77,26 @@ func (p *pictures) answerSimple(asURL bool) {
 		body.AddString(`"}`)
 	}
 	body.AddString("]}")
-	p.deliverJSON(body)
+	return body, jsonType
 }
 
-// answerFile writes the picture itself.
-func (p *pictures) answerFile() {
+// fileBody is the picture itself.
+func (p *pictures) fileBody() (proxy.Source, string) {
 	m := &p.result.Images[0]
 	body := &image.Pieces{}
 	body.AddRaw(m.Text, m.Raw)
-	p.deliver(body, m.Format.ContentType())
+	return body, m.Format.ContentType()
 }
+
+const jsonType = "application/json"
 
 // deliver makes body the response. The request ends when the last byte is gone
 // or given up; until then the pictures stay in memory.
 func (p *pictures) deliver(body proxy.Source, contentType string) {
 	c, r := p.Call, p.result
+	if contentType == jsonType {
+		body = p.zip(body)
+	}
 	c.ctx.Response.SetStatusCode(200)
 	c.ctx.Response.Header.SetContentType(contentType)
 	c.g.proxy.Deliver(c.ctx, body, func(_ int64, err error) {
@@ -104,10 +109,10 @@ func (p *pictures) deliver(body proxy.Source, contentType string) {
 	c.relaying, c.status, c.ctx = true, 200, nil
 }
 
-// deliverJSON is deliver for JSON, compressed where the client takes that
-// (addendum 3.1): base64 of pictures only has its Huffman coding to gain, a
-// quarter of its length at 0.5 GB/s, on the way out.
-func (p *pictures) deliverJSON(body proxy.Source) {
+// zip compresses JSON where the client takes that (addendum 3.1): base64 of
+// pictures only has its Huffman coding to gain, a quarter of its length at
+// 0.5 GB/s, on the way out.
+func (p *pictures) zip(body proxy.Source) proxy.Source {
 	r := &p.ctx.Request.Header
 	if p.snap.cfg.Images.Compress && r.IsHTTP11() && accepts(r.Peek("Accept-Encoding"), "gzip") {
 		h := &p.ctx.Response.Header
@@ -115,7 +120,7 @@ func (p *pictures) deliverJSON(body proxy.Source) {
 		h.Set("Vary", "Accept-Encoding")
 		body = zipped{body}
 	}
-	p.deliver(body, "application/json")
+	return body
 }
 
 // zipped is a body that is compressed while it is written.

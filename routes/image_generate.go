@@ -9,6 +9,7 @@ import (
 
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
+	"farebox/proxy"
 	"farebox/proxy/scan"
 )
 
@@ -56,11 +57,7 @@ func serveGenerate(_ *Gateway, c *Call) *Error {
 	if binary {
 		return p.makeFile()
 	}
-	if e := p.make(); e != nil {
-		return e
-	}
-	p.answerNative(echo)
-	return nil
+	return p.make(func() (proxy.Source, string) { return p.nativeBody(echo) })
 }
 
 // readStyle checks the name of a style preset: exact, case and all.

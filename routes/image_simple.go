@@ -8,6 +8,7 @@ import (
 
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
+	"farebox/proxy"
 )
 
 // OpenAI's form of asking for pictures and of answering: POST
@@ -65,11 +66,7 @@ func serveSimpleEdit(_ *Gateway, c *Call) *Error {
 func (p *pictures) makeSimple() *Error {
 	p.simpleTier()
 	p.simpleOptions()
-	if e := p.make(); e != nil {
-		return e
-	}
-	p.answerSimple(p.form.words(imageResponseFormat) == "url")
-	return nil
+	return p.make(func() (proxy.Source, string) { return p.simpleBody(p.form.words(imageResponseFormat) == "url") })
 }
 
 // simpleTier takes OpenAI's quality; models without qualities ignore it.

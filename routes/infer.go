@@ -28,6 +28,11 @@ const (
 // and settle (design.md 2, steps 4 to 8).
 func (c *Call) infer() *Error {
 	usd, diem, _ := c.key.BalanceAt(c.startNs)
+	if first, e := c.keyed(c.patience(), false); e != nil {
+		return e
+	} else if first != nil {
+		return c.inferAgain(first)
+	}
 	if e := c.admit(); e != nil {
 		return e
 	}
@@ -300,9 +305,10 @@ func (c *Call) answerWhole() *Error {
 		flags, c.cause = billing.FlagAborted, gone.String()
 	}
 	c.status = 200
+	c.keep(jsonType, out)
 	c.settle(c.reply.usage, flags)
 	r := &c.ctx.Response
-	r.Header.SetContentType("application/json")
+	r.Header.SetContentType(jsonType)
 	if len(out) > 0 && len(c.answer) > 0 && &out[0] == &c.answer[0] {
 		c.answer = r.SwapBody(out)[:0]
 	} else {
@@ -330,7 +336,7 @@ func (c *Call) settle(u dialect.Usage, flags billing.Flags) {
 	if u.Completion > 0 || c.chat.Embedding || flags&billing.FlagAborted != 0 {
 		cost = billing.Cost(c.model.Price, used)
 	}
-	c.charged, c.shortfall = c.hold.Settle(billing.Settlement{
+	c.charge(billing.Settlement{
 		Cost: cost, Usage: used, Price: c.model.Price, Model: c.model.ID, Flags: flags,
 		Status: c.status, Took: c.took, NowNs: c.startNs + int64(c.took), Tokens: u.Prompt + u.Completion,
 	})

@@ -19,12 +19,19 @@ const usageWait = time.Second
 func (c *Call) carryOn() {
 	b := &c.snap.cfg.Billing
 	c.carries = c.full || b.OnClientGone == "drain"
-	c.x.DrainOnGone(int64(b.Drain.Bytes), c.onGone)
+	most := int64(b.Drain.Bytes)
+	if c.toEnd = c.lead != nil; c.toEnd {
+		most = 0
+	}
+	c.x.DrainOnGone(most, c.onGone)
 }
 
 // mayDrain takes one of the places for answers that are read on. The watcher
 // asks it, from its own goroutine.
 func (c *Call) mayDrain() (time.Duration, bool) {
+	if c.toEnd && c.mayFinish() {
+		return 0, true
+	}
 	if c.finishing.Load() {
 		return usageWait, true
 	}
@@ -62,6 +69,9 @@ func (c *Call) lost(u dialect.Usage) dialect.Usage {
 func (c *Call) leave() {
 	if c.sent && c.hold.Open() {
 		c.status = 499
+		if c.lead != nil {
+			c.lead.Cut()
+		}
 		c.settle(c.lost(dialect.Usage{}), billing.FlagAborted)
 	}
 }

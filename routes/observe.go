@@ -58,6 +58,8 @@ func newMeters(g *Gateway) *meters {
 	gauge := func(name string, f func() float64) { m.set.NewGauge(name, f) }
 	gauge("http_server_active_requests", func() float64 { return float64(m.active.Load()) })
 	gauge("farebox_draining_answers", func() float64 { return float64(g.drains.Load()) })
+	gauge("farebox_unattended_keyed", func() float64 { return float64(g.finishes.Load()) })
+	gauge("farebox_unattended_images", func() float64 { return float64(g.carried.Load()) })
 	gauge("farebox_holds_open", func() float64 { return float64(g.ledger.Stats().OpenHolds) })
 	gauge("farebox_held_nano", func() float64 { return float64(g.ledger.Stats().Held) })
 	// What became debt since the ledger exists, and what of it is owed still.

@@ -38,6 +38,9 @@ func (c *Call) relayLarge() *Error {
 
 func (c *Call) attach() {
 	c.progressNs = c.startNs
+	if c.lead != nil {
+		c.keepRelayed()
+	}
 	c.x.Relay(c.ctx, c, c.onDone)
 	c.relaying, c.status, c.ctx = true, 200, nil
 }
@@ -49,6 +52,9 @@ func (c *Call) Pass(p []byte) (out []byte, stop bool) {
 		c.reply.held = false // its beginning, which was judged
 	} else {
 		out = c.stream.Pass(p)
+	}
+	if c.lead != nil {
+		c.lead.Record(out)
 	}
 	if !c.finished && c.stream.Finished() {
 		c.finished = true
@@ -75,10 +81,11 @@ func (c *Call) Pass(p []byte) (out []byte, stop bool) {
 const capSlack = 64
 
 // progress journals the cost so far, at most every progressEvery. A stream that
-// has produced nothing costs nothing (addendum 19.2), after a crash, too.
+// has produced nothing costs nothing (addendum 19.2), after a crash, too; nor
+// does one with an idempotency key, since it is carried out again.
 func (c *Call) progress(produced int64) {
 	now := time.Now().UnixNano()
-	if now-c.progressNs < progressEvery || produced == 0 || c.chat.Embedding {
+	if now-c.progressNs < progressEvery || produced == 0 || c.chat.Embedding || c.lead != nil {
 		return
 	}
 	c.progressNs = now
@@ -140,9 +147,19 @@ func (c *Call) End(cause proxy.Cause) (out []byte, clean bool) {
 	case c.chat.Stream && !c.stream.Done():
 		flags, c.cause, complete = billing.FlagIncomplete, proxy.UpstreamTruncated.String(), false
 	}
+	out, clean = c.ending(gone, complete)
+	if c.lead != nil {
+		c.recordEnd(out, clean)
+	}
 	c.settle(usage, flags)
+	return out, clean
+}
+
+// ending is the client's last bytes, and whether its body ends properly with
+// them. Where the answer was read to its end for nobody, they are only kept.
+func (c *Call) ending(gone, complete bool) (out []byte, clean bool) {
 	switch {
-	case gone:
+	case gone && !complete:
 		return nil, false
 	case c.cut:
 		return dialect.ErrorEvent(c.tail, "insufficient_balance", "insufficient_quota", "The balance of this account is used up; the answer was ended here and charged to this point.", 0), true

@@ -101,7 +101,8 @@ func (e *Engine) Warm(done func(took time.Duration)) {
 func (e *Engine) Held() int64 { return e.held.Load() }
 
 // Do carries j to its images, or says why there are none. ctx's client is
-// watched all the while; when it leaves, upstreams are told to stop. plan makes
+// watched all the while; when it leaves, upstreams are told to stop unless
+// Job.Stay says that the images are wanted all the same. plan makes
 // the Plan of each run, from several goroutines: a job takes one run, or several
 // when it wants more images than its target makes in one. The Result's images are complete, of
 // Job.Format, and must be released.
@@ -144,6 +145,46 @@ type work struct {
 	job  *Job
 	plan func() Plan
 	ends time.Time
+
+	left  sync.Once   // asks Job.Stay
+	alone atomic.Bool // it goes on without its client
+}
+
+// stays is asked when the client left: whether the job goes on.
+func (w *work) stays() bool {
+	w.left.Do(func() { w.alone.Store(w.job.Stay != nil && w.job.Stay()) })
+	return w.alone.Load()
+}
+
+// client is who is watched: nobody once the job goes on alone.
+func (w *work) client() *fasthttp.RequestCtx {
+	if w.alone.Load() {
+		return nil
+	}
+	return w.ctx
+}
+
+// await runs f within limit while the client stays, or alone from its beginning
+// when the job goes on without it.
+func (w *work) await(limit time.Duration, f func(context.Context) error) (proxy.Cause, error) {
+	for ends := time.Now().Add(limit); ; {
+		client := w.client()
+		cause, err := w.e.o.Proxy.Await(client, max(time.Millisecond, time.Until(ends)), f)
+		if client == nil || cause != proxy.ClientGone && cause != proxy.ClientStalled || !w.stays() {
+			return cause, err
+		}
+	}
+}
+
+// pause waits for d while the client stays, or the job goes on without it.
+func (w *work) pause(d time.Duration) proxy.Cause {
+	for ends := time.Now().Add(d); ; {
+		client := w.client()
+		cause := w.e.o.Proxy.Pause(client, time.Until(ends))
+		if client == nil || cause != proxy.ClientGone && cause != proxy.ClientStalled || !w.stays() {
+			return cause
+		}
+	}
 }
 
 func (w *work) begin() *line {

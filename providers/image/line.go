@@ -213,7 +213,7 @@ func (l *line) step(t *Target, s *Step) (*Reply, *Failed) {
 	for try := 0; ; try++ {
 		left := time.Until(l.ends)
 		if wait > 0 {
-			if c := l.e.o.Proxy.Pause(l.ctx, min(wait, max(0, left))); c != proxy.None {
+			if c := l.pause(min(wait, max(0, left))); c != proxy.None {
 				return nil, &Failed{Cause: c}
 			}
 			left = time.Until(l.ends)
@@ -251,7 +251,7 @@ func (l *line) fetch(s *Step, limit time.Duration) *Failed {
 		return failed
 	}
 	var body []byte
-	cause, err := l.e.o.Proxy.Await(l.ctx, limit, func(c context.Context) (err error) {
+	cause, err := l.await(limit, func(c context.Context) (err error) {
 		body, err = l.e.o.Fetch.Get(c, s.URL, int64(most))
 		return err
 	})
@@ -277,7 +277,8 @@ func (l *line) ask(t *Target, s *Step) *Failed {
 	if s.Request.ID == nil {
 		s.Request.ID = l.job.ID
 	}
-	res := l.e.o.Proxy.Open(l.ctx, l.x, &only{t.Proxy, &s.Request})
+	l.x.DrainOnGone(0, func() (time.Duration, bool) { return time.Until(l.ends), l.stays() })
+	res := l.e.o.Proxy.OpenWithin(l.client(), l.x, 0, &only{t.Proxy, &s.Request})
 	if res.Cause != proxy.None {
 		return &Failed{Cause: res.Cause, Err: res.Err}
 	}
@@ -431,7 +432,7 @@ func (l *line) wanted(h picture.Header) (width, height int) {
 func (l *line) remake(m *Image, f func(context.Context) ([]byte, error)) *dialect.Failure {
 	began := time.Now()
 	var raw []byte
-	cause, err := l.e.o.Proxy.Await(l.ctx, max(time.Millisecond, time.Until(l.ends)), func(c context.Context) (err error) {
+	cause, err := l.await(time.Until(l.ends), func(c context.Context) (err error) {
 		raw, err = f(c)
 		return err
 	})
