@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -154,4 +155,34 @@ func TestIdentityIsNoContentEncoding(t *testing.T) {
 	f("identity", 200)
 	f("Identity", 200)
 	f("gzip", 415)
+}
+
+// Two public packages call /images/upscale, and name the model.
+func TestUpscaleUnderTheNameOfPublicPackages(t *testing.T) {
+	sim := startUpstream(t, upstream.Options{})
+	const config = `
+billing: { minimum_balance: 0 }
+compat: { openai_extras: %v }
+upstreams:
+  - { name: sd, dialect: sdapi, base_url: "%s" }
+models:
+  - { id: grow, type: upscale, tier: unlimited, price: { upscale: { 2x: 0.05, 4x: 0.1 } }, targets: [{ upstream: sd }] }
+`
+	picture := base64.StdEncoding.EncodeToString(painting(320, 256))
+	body := `{"model":"grow","image":"` + picture + `","scale":2}`
+	origin := strings.TrimSuffix(sim.URL, "/v1")
+	for _, on := range []bool{true, false} {
+		g := startGateway(t, fmt.Sprintf(config, on, origin))
+		g.NewAccount("a", "10")
+		key := g.Key("a")
+		for _, path := range []string{"/images/upscale", "/image/upscale"} {
+			want := 200
+			if !on {
+				want = map[string]int{"/images/upscale": 404, "/image/upscale": 400}[path]
+			}
+			if status, _, answer := g.post(path, key, body); status != want {
+				t.Errorf("%v %s: %d %.300s", on, path, status, answer)
+			}
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -261,4 +262,62 @@ func TestATargetsThinkingGoesBeforeItsName(t *testing.T) {
 	f("budget", `"thinking":{"type":"enabled","budget_tokens":8000},"output_config":{"effort":"high"}}`)
 	f("adaptive", `"thinking":{"type":"adaptive"},"output_config":{"effort":"high"}}`)
 	f("none", `"content":[{"type":"text","text":"hi"}]}]}`)
+}
+
+// Conversations of every odd order, as buggy clients and trimmed histories make
+// them: none becomes a 400 of the upstream.
+func TestRandomConversationsPassTheMessagesAPI(t *testing.T) {
+	j := newJudge(t)
+	texts := []string{`"hi"`, `""`, `" "`, `"a \n"`, `null`, `[{"type":"text","text":"x"}]`, `[{"type":"text","text":"\u2003"},{"type":"text","text":"y","cache_control":{"type":"ephemeral","ttl":"1h"}}]`}
+	ids := []string{"c1", "c2", "call.3", "a b", ""}
+	passed, refused := 0, 0
+	for seed := range uint64(1500) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		pick := func(list []string) string { return list[r.IntN(len(list))] }
+		var open []string
+		var list []string
+		for n := 1 + r.IntN(7); n > 0; n-- {
+			switch r.IntN(6) {
+			case 0:
+				list = append(list, `{"role":"`+pick([]string{"system", "developer"})+`","content":`+pick(texts)+`}`)
+			case 1, 2:
+				list = append(list, `{"role":"user","content":`+pick(texts)+`}`)
+			case 3:
+				more := ""
+				if r.IntN(3) == 0 {
+					more = `,"reasoning_content":"hm","reasoning_details":[{"type":"reasoning.text","signature":"c2ln"}]`
+				}
+				list = append(list, `{"role":"assistant","content":`+pick(texts)+more+`}`)
+			default:
+				var calls []string
+				open = open[:0]
+				for range 1 + r.IntN(3) {
+					open = append(open, pick(ids))
+					calls = append(calls, fmt.Sprintf(`{"id":%q,"type":"function","function":{"name":"look","arguments":%q}}`, open[len(open)-1], pick([]string{"{}", "", "[", `{"a":1}`})))
+				}
+				list = append(list, `{"role":"assistant","content":`+pick(texts)+`,"tool_calls":[`+strings.Join(calls, ",")+`]}`)
+				r.Shuffle(len(open), func(a, b int) { open[a], open[b] = open[b], open[a] })
+				for _, id := range open {
+					if r.IntN(12) == 0 {
+						id = pick(ids) // a client that lost its way
+					}
+					list = append(list, fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":%s}`, id, pick(texts)))
+				}
+			}
+		}
+		effort := pick([]string{"", `,"reasoning_effort":"high"`, `,"reasoning_effort":"none"`})
+		c := chatOf(t, `{"model":"m","messages":[`+strings.Join(list, ",")+`]`+effort+`}`)
+		model := names[r.IntN(len(names))]
+		switch status, body, said := j.ask(t, model, c); status {
+		case 0:
+			refused++
+		case 200:
+			passed++
+		default:
+			t.Fatalf("%s, seed %d: %d %s\n%s\nof %s", model, seed, status, said, body, c.Body)
+		}
+	}
+	if passed < 300 {
+		t.Errorf("%d passed, %d were refused: the conversations are not like a client's", passed, refused)
+	}
 }

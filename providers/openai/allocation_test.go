@@ -66,6 +66,13 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	if len(r.Patches) == 0 {
 		t.Error("nothing was patched")
 	}
+	plain.Upstream.Config.Drop = append(testDrops, config.DropCacheTTL)
+	plain.Upstream.SetDrops(testShape)
+	costly := chatOf(t, `{"best_of":2,"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral","ttl":"1h"}}]}],"service_tier":"flex"}`)
+	f("request with members that are dropped", func() { _ = Dialect{}.Request(&r, costly, plain, &s) })
+	if len(r.Patches) != 3 {
+		t.Errorf("%d patches", len(r.Patches))
+	}
 	untouched := chatOf(t, `{"model":"m","messages":[]}`)
 	f("untouched request", func() { _ = Dialect{}.Request(&r, untouched, plain, &s) })
 	if len(r.Patches) != 0 {

@@ -53,12 +53,13 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialec
 	if err := s.Doc.Skim(body, answerShape); err != nil {
 		return unusual(body, c, err)
 	}
+	if f, ok := s.Doc.Top(answerError); ok && saysSomething(&f) {
+		// Whatever stands beside it: an answer that ends in an error is none, and
+		// nothing of it was relayed.
+		return nil, u, &dialect.Failed{JSON: body}
+	}
 	if s.Doc.TopIndex(answerChoices) < 0 && s.Doc.TopIndex(answerData) < 0 {
-		if f, ok := s.Doc.Top(answerError); !ok || f.Kind == scan.Null {
-			return nil, u, errNoAnswer
-		} else {
-			return nil, u, &dialect.Failed{JSON: body}
-		}
+		return nil, u, errNoAnswer
 	}
 	told := usageOf(body, &s.Doc, &u)
 	u = settle(u, body, &s.Doc, c)
@@ -66,6 +67,18 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialec
 		return body, u, nil
 	}
 	return rewrite(body, c, t, s, told, &u), u, nil
+}
+
+// saysSomething is false for the null, {}, "" and false with which some servers
+// say that there was no error.
+func saysSomething(f *scan.Field) bool {
+	switch f.Kind {
+	case scan.Object, scan.Array:
+		return f.Len > 0
+	case scan.String:
+		return f.To-f.From > 2
+	}
+	return f.Kind == scan.True || f.Kind == scan.Number
 }
 
 // settle is what a whole answer is charged for (dialect.Settle). Its text is
@@ -136,6 +149,9 @@ func unusual(body []byte, c *dialect.Chat, err error) ([]byte, dialect.Usage, er
 	var se *scan.Error
 	if errors.As(err, &se) && se.Reason != scan.Duplicate && se.Reason != scan.Variant {
 		return nil, u, fmt.Errorf("cannot read the answer: %s at byte %d of %d", se.Reason, se.Offset, len(body))
+	}
+	if e := gjson.GetBytes(body, "error"); e.IsObject() && len(e.Map()) > 0 || e.Type == gjson.String && e.Str != "" {
+		return nil, u, &dialect.Failed{JSON: body}
 	}
 	dialect.ReadUsage([]byte(gjson.GetBytes(body, "usage").Raw), &u)
 	text := exactText{vocabulary: c.Vocabulary()}
