@@ -67,7 +67,7 @@ func TestRateLimitsOfAKey(t *testing.T) {
 	if next := now.Truncate(24 * time.Hour).Add(24 * time.Hour); !d.NextEpochBegins.Equal(next) {
 		t.Errorf("the next epoch begins %s", d.NextEpochBegins)
 	}
-	if len(d.RateLimits) != 2 || d.RateLimits[1].APIModelID != "sim-free" || fmt.Sprint(d.RateLimits[1].RateLimits) != "[{3 RPM} {1000 RPD} {100000 TPM}]" || d.RateLimits[0].RateLimits == nil || len(d.RateLimits[0].RateLimits) != 0 {
+	if len(d.RateLimits) != 3 || d.RateLimits[2].APIModelID != "sim-free" || fmt.Sprint(d.RateLimits[2].RateLimits) != "[{3 RPM} {1000 RPD} {100000 TPM}]" || d.RateLimits[0].RateLimits == nil || len(d.RateLimits[0].RateLimits) != 0 {
 		t.Errorf("the limits of models are %+v", d.RateLimits)
 	}
 	w := &d.Windows

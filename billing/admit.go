@@ -172,7 +172,6 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	if keyRate != nil {
 		k.use.window.commit(keyRate, a.NowNs, day, a.requests(), a.Tokens)
 	}
-	k.use.tally.add(a.NowNs)
 	h.ledger, h.key, h.id, h.day, h.openedNs, h.regime = l, k, rec.hold, day, a.NowNs, k.use.regime
 	h.slot, h.booked, h.rate, h.keyRate, h.tokens, h.requestID = a.Slot, a.Slot, a.Rate, keyRate, a.Tokens, a.RequestID
 	h.shared = [2]*sharedWindow{}
@@ -347,3 +346,25 @@ func (w *window) quota(r *config.Rate, now int64, day int32, q *Quota) {
 }
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+
+// HasRoom says that the limits of the key leave it something to spend of what
+// the account has.
+func (k *Key) HasRoom(nowNs int64) bool {
+	a := k.Account
+	day := a.ledger.day(nowNs)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.roll(day)
+	k.use.roll(a.day)
+	diem, usd := k.use.room()
+	have := a.avail
+	if a.lease != nil {
+		p := a.elsewhere()
+		have.add(&p)
+	}
+	if q := k.use.lease; q != nil {
+		diem += q.unleased[inDIEM] + q.others[inDIEM]
+		usd += q.unleased[inUSD] + q.others[inUSD]
+	}
+	return have[inDIEM] > 0 && diem > 0 || have[inBundled]+have[inUSD] > 0 && usd > 0
+}

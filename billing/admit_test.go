@@ -20,7 +20,7 @@ func TestMinimumBalanceCountsWhatIsHeld(t *testing.T) {
 		t.Errorf("0.3 USD are free and 1 USD is there, but denied with %d", d.Code)
 	}
 	f.settle(&first, usd*7/10)
-	if d := f.Admit(&third, f.ask(k, usd/10)); d.Code != InsufficientBalance {
+	if d := f.Admit(&third, f.ask(k, usd/10)); d.Code != BelowMinimum {
 		t.Errorf("0.3 USD are below the floor of 0.5, but the code is %d", d.Code)
 	}
 	free := f.ask(k, 0)

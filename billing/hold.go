@@ -223,6 +223,7 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 	rec := h.record(recSettle, &s)
 	rec.amounts, rec.debt = a.charge(h, max(0, s.Cost))
 	a.giveBack(h)
+	h.key.use.tally.add(s.NowNs)
 	h.resolve(a, s.NowNs, s.Tokens, s.Credits)
 	err := l.journal.append(&rec, -held)
 	a.lastSeq = rec.seq

@@ -206,7 +206,7 @@ func TestFloorCountsWhatOtherNodesHave(t *testing.T) {
 	}
 	c.eventually("half a dollar is below the floor", func() bool {
 		second.Reset()
-		return admitOn(c.lookup(1, secret), &second, usd/10, usd/10).Code == InsufficientBalance
+		return admitOn(c.lookup(1, secret), &second, usd/10, usd/10).Code == BelowMinimum
 	})
 }
 

@@ -34,6 +34,7 @@ type Config struct {
 	Durability string `yaml:"durability"`
 
 	Server  Server  `yaml:"server"`
+	CORS    CORS    `yaml:"cors"`
 	Log     Log     `yaml:"log"`
 	Compat  Compat  `yaml:"compat"`
 	Billing Billing `yaml:"billing"`

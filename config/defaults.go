@@ -49,6 +49,7 @@ func newConfig() *Config {
 			MetricsListen:  DefaultMetricsListen,
 			TrustedProxies: []string{},
 		},
+		CORS:   CORS{MaxAge: 10 * time.Minute},
 		Compat: Compat{ErrorShape: "auto", APIKeyList: "array", RPCNetworks: "object"},
 		Log:    Log{Level: "info", Format: "auto", SampleAbove: 100},
 		Billing: Billing{

@@ -25,6 +25,7 @@ func (v *validator) run() {
 	v.identity()
 	v.listening()
 	v.server()
+	v.cors()
 	v.log()
 	v.billing()
 	v.limits()

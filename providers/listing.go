@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"slices"
 	"time"
 
 	"farebox/config"
@@ -24,6 +25,32 @@ type listing struct {
 func (c *Catalog) List(typ string, now time.Time) (body []byte, ok bool) {
 	body, ok = c.current(now).models[typ]
 	return body, ok
+}
+
+// ListOf is List with the models that may be seen.
+func (c *Catalog) ListOf(typ string, now time.Time, may func(*config.Model) bool) (body []byte, ok bool) {
+	if !slices.Contains(types, typ) {
+		return nil, false
+	}
+	return c.listModels(typ, now, may), true
+}
+
+// Find is the model of an id or alias; nil: none is offered under that name.
+func (c *Catalog) Find(name string, now time.Time) *Model {
+	if m := c.names[name]; m != nil && !removed(m, now) {
+		return m
+	}
+	return nil
+}
+
+// Record is a model's entry in the list.
+func (c *Catalog) Record(m *Model) []byte { return appendRecord(nil, m, c.brand, c.upscalePrice()) }
+
+func (c *Catalog) upscalePrice() *config.Price {
+	if m := c.Default("upscale"); m != nil {
+		return m.Price
+	}
+	return nil
 }
 
 // Traits is the body of GET /models/traits?type= (addendum 7.5).
@@ -65,7 +92,7 @@ func (c *Catalog) list(now time.Time) *listing {
 		}
 	}
 	for _, typ := range types {
-		l.models[typ] = c.listModels(typ, now)
+		l.models[typ] = c.listModels(typ, now, nil)
 		l.traits[typ] = c.listNames(typ, now, func(m *Model) []string { return m.Config.Traits })
 		l.aliases[typ] = c.listNames(typ, now, func(m *Model) []string { return m.Config.Aliases })
 	}
@@ -82,15 +109,13 @@ func isOfType(m *Model, typ string) bool {
 	return recordType(m.Config.Type) == typ
 }
 
-func (c *Catalog) listModels(typ string, now time.Time) []byte {
+// listModels lists the models of a type that may be seen; nil: all may.
+func (c *Catalog) listModels(typ string, now time.Time, may func(*config.Model) bool) []byte {
 	w := envelope(typ)
 	w.b = append(w.b, '[')
-	var upscale *config.Price
-	if m := c.Default("upscale"); m != nil {
-		upscale = m.Price
-	}
+	upscale := c.upscalePrice()
 	for _, m := range c.models {
-		if !isOfType(m, typ) || removed(m, now) {
+		if !isOfType(m, typ) || removed(m, now) || may != nil && !may(m.Config) {
 			continue
 		}
 		w.b = appendRecord(w.b, m, c.brand, upscale)

@@ -28,7 +28,7 @@ func serveRateLimits(g *Gateway, c *Call) *Error {
 	}
 	c.setBalance(have.USD, have.DIEM)
 	b := []byte(`{"data":{"accessPermitted":`)
-	b = strconv.AppendBool(b, have.CanConsume)
+	b = strconv.AppendBool(b, have.CanConsume && k.HasRoom(c.startNs))
 	b = append(b, `,"apiTier":{"id":"`+apiTier+`","isCharged":true},"balances":{"USD":`...)
 	b = appendAmount(b, have.USD+have.Bundled)
 	b = append(b, `,"DIEM":`...)

@@ -87,6 +87,7 @@ type Call struct {
 	// What is logged and counted.
 	status    int
 	errCode   string
+	hint      string // for the operator: the switch that would have served it
 	cause     string
 	upstream  string
 	usage     dialect.Usage
@@ -120,7 +121,7 @@ func (c *Call) fail(e *Error) {
 	if c.key != nil && e.counts() {
 		c.g.ledger.NoteFailure(c.key, c.slot(), c.user, e.Unsupported, c.startNs)
 	}
-	shape := shapeFor(c.snap.cfg.Compat.ErrorShape, c.ctx.Request.Header.UserAgent())
+	shape := shapeFor(c.snap.cfg.Compat.ErrorShape, &c.ctx.Request.Header)
 	writeError(c.ctx, e, shape, c.id[:])
 	if c.key != nil {
 		c.setQuotaHeaders()
@@ -272,7 +273,7 @@ func (c *Call) reset() {
 	if cap(c.answer) > maxBuffered {
 		c.answer = nil
 	}
-	c.status, c.errCode, c.cause, c.upstream = 0, "", "", ""
+	c.status, c.errCode, c.hint, c.cause, c.upstream = 0, "", "", "", ""
 	c.images, c.kept, c.toEnd = 0, billing.Answer{}, false
 	c.usage, c.charged, c.shortfall, c.settled, c.took, c.firstByte = dialect.Usage{}, 0, 0, false, 0, 0
 }

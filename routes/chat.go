@@ -348,6 +348,7 @@ func boolIndex(b bool) int {
 func (c *Call) readMaxTokens(v *validator, id int) {
 	if !c.snap.cfg.Compat.AcceptMaxTokens {
 		v.add(Issue{Code: "unrecognized_keys", Path: "max_tokens", Message: "max_tokens: is not accepted; use max_completion_tokens."})
+		c.hint = "compat.accept_max_tokens: true takes max_tokens, which most clients send"
 		return
 	}
 	c.chat.ClientMaxTokens = true
@@ -461,6 +462,7 @@ type brandFlags struct {
 	scraping, citations, inStream, documents bool
 	xSearch                                  bool
 	character                                string
+	word                                     string // of the object that they stood in; empty: the model's suffix
 }
 
 func (c *Call) readFlags(v *validator, f *brandFlags) *Error {
@@ -484,6 +486,7 @@ func (c *Call) readFlags(v *validator, f *brandFlags) *Error {
 				raw = raw[1 : len(raw)-1]
 			}
 			f.set(shape.Name(int(field.Name)), string(raw), word)
+			f.word = word
 		}
 	}
 	for suffix := string(c.chat.Suffix); suffix != ""; {
@@ -542,6 +545,10 @@ func (c *Call) gate(v *validator, use *features, f *brandFlags) *Error {
 	no := func(path, what string) *Error {
 		return errUnsupported(path, "Model "+c.model.ID+" does not support "+what+".")
 	}
+	word := f.word // as the client wrote it
+	if word == "" {
+		word = c.brandWord(0)
+	}
 	most := func(n int) int { return max(1, n) }
 	switch {
 	case use.images > 0 && !can.Vision:
@@ -563,11 +570,11 @@ func (c *Call) gate(v *validator, use *features, f *brandFlags) *Error {
 	case f.character != "":
 		return &Error{Status: 404, Code: "CHARACTER_NOT_FOUND", Message: "Unknown character " + excerpt([]byte(f.character)) + ": this service has no characters."}
 	case f.webSearch != "" && f.webSearch != "off":
-		return no(c.brandWord(0)+"_parameters.enable_web_search", "web search")
+		return no(word+"_parameters.enable_web_search", "web search")
 	case f.scraping:
-		return no(c.brandWord(0)+"_parameters.enable_web_scraping", "web scraping")
+		return no(word+"_parameters.enable_web_scraping", "web scraping")
 	case f.xSearch:
-		return no(c.brandWord(0)+"_parameters.enable_x_search", "x search")
+		return no(word+"_parameters.enable_x_search", "x search")
 	}
 	if i := v.doc.TopIndex(dialect.ChatTools); i >= 0 && v.doc.Fields[i].Len > 0 {
 		if !can.Tools {

@@ -91,21 +91,32 @@ const (
 	shapeObject
 )
 
-// shapeFor picks the shape for one request. OpenAI's own packages expect an
-// object: openai-go fails to decode a string at all, openai-python drops its
-// text, openai-node the code. They name themselves, so they get the object
-// unless the operator decided otherwise.
-func shapeFor(setting string, userAgent []byte) errorShape {
+// shapeFor picks the shape for one request. OpenAI's own packages, and those
+// that were made of them, expect an object: openai-go fails to decode a string
+// at all, openai-python drops its text, openai-node the code, the AI SDK shows
+// "Bad Request". They name themselves, so they get the object unless the
+// operator decided otherwise.
+func shapeFor(setting string, h *fasthttp.RequestHeader) errorShape {
 	switch setting {
 	case "openai":
 		return shapeObject
 	case "string":
 		return shapeString
 	}
-	if bytes.HasPrefix(userAgent, []byte("OpenAI/")) || bytes.HasPrefix(userAgent, []byte("AsyncOpenAI/")) {
+	userAgent := h.UserAgent()
+	for _, prefix := range expectObjects {
+		if bytes.HasPrefix(userAgent, prefix) {
+			return shapeObject
+		}
+	}
+	if len(h.Peek("X-Stainless-Lang")) > 0 { // also where a page cannot set its User-Agent
 		return shapeObject
 	}
 	return shapeString
+}
+
+var expectObjects = [][]byte{
+	[]byte("OpenAI/"), []byte("AsyncOpenAI/"), []byte("Agents/"), []byte("ai/"), []byte("ai-sdk/"), []byte("openai-go/"),
 }
 
 // What an error body may have, whatever the client sent to be told back to it.
@@ -140,6 +151,9 @@ func writeError(ctx *fasthttp.RequestCtx, e *Error, shape errorShape, requestID 
 	if e.RetryAfter > 0 {
 		secs := int64((e.RetryAfter + time.Second - 1) / time.Second)
 		r.Header.Set("Retry-After", strconv.FormatInt(secs, 10))
+	}
+	if e.Status == fasthttp.StatusUnauthorized {
+		r.Header.Set("WWW-Authenticate", "Bearer")
 	}
 	if e.Close {
 		r.SetConnectionClose()

@@ -77,11 +77,20 @@ func TestShapeFollowsSettingAndClient(t *testing.T) {
 		want           errorShape
 	}{
 		{"auto", "OpenAI/Go 3.95.0", shapeObject}, {"auto", "OpenAI/JS 7.57.0", shapeObject}, {"auto", "AsyncOpenAI/Python 3.54.0", shapeObject}, {"auto", "curl/8", shapeString}, {"auto", "", shapeString},
+		{"auto", "ai/6.0.1 ai-sdk/provider-utils/4.0.0 runtime/node.js/20", shapeObject}, {"auto", "ai-sdk/openai/3.0.0", shapeObject}, {"auto", "Agents/Python 0.9.0", shapeObject},
 		{"string", "OpenAI/Go 3.95.0", shapeString}, {"openai", "curl", shapeObject},
 	} {
-		if got := shapeFor(c.setting, []byte(c.agent)); got != c.want {
+		var h fasthttp.RequestHeader
+		h.SetUserAgent(c.agent)
+		if got := shapeFor(c.setting, &h); got != c.want {
 			t.Errorf("%s for %q: shape %d", c.setting, c.agent, got)
 		}
+	}
+	var page fasthttp.RequestHeader
+	page.SetUserAgent("Mozilla/5.0")
+	page.Set("X-Stainless-Lang", "js")
+	if got := shapeFor("auto", &page); got != shapeObject {
+		t.Errorf("OpenAI's package in a page: shape %d", got)
 	}
 }
 

@@ -70,6 +70,7 @@ type snapshot struct {
 	chat    *chatRules
 	embed   *embedRules
 	names   headerNames
+	cors    *crossOrigin // nil: no page may call
 	rpc     *rpcOffer
 	models  []*modelMeters // by catalog index of the model
 }
@@ -119,6 +120,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		return fmt.Errorf("cannot build the RPC networks: %w", err)
 	}
 	next := &snapshot{cfg: cfg, rpc: rpc, catalog: catalog, names: newHeaderNames(cfg.Brand)}
+	next.cors = newCrossOrigin(&cfg.CORS, &next.names)
 	next.chat = newChatRules(cfg)
 	next.embed = newEmbedRules()
 	types := map[int]string{}

@@ -19,7 +19,7 @@ func appendString(b []byte, s string) []byte {
 		case c == '\n':
 			b = append(b, '\\', 'n')
 			i++
-		case c < 0x20 || c == 0x7f || c == '<' || c == '>' || c == '&':
+		case c < 0x20 || c == 0x7f:
 			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 			i++
 		case c < utf8.RuneSelf:

@@ -1,6 +1,10 @@
 package routes
 
-import "time"
+import (
+	"time"
+
+	"farebox/billing"
+)
 
 // serveModels answers GET /models?type= (addendum 7.1).
 func serveModels(_ *Gateway, c *Call) *Error {
@@ -8,8 +12,26 @@ func serveModels(_ *Gateway, c *Call) *Error {
 	if e != nil {
 		return e
 	}
+	if c.key != nil && (c.key.Privacy == billing.PrivateText || c.key.Privacy == billing.PrivateOnly) {
+		// What the key may not use is not there for it.
+		body, ok := c.snap.catalog.ListOf(typ, time.Now(), c.mayUse)
+		return c.writeCatalog(typ, body, ok)
+	}
 	body, ok := c.snap.catalog.List(typ, time.Now())
 	return c.writeCatalog(typ, body, ok)
+}
+
+// serveModel answers GET /models/{id}, which OpenAI's packages call for
+// models.retrieve, with the record of GET /models.
+func serveModel(_ *Gateway, c *Call) *Error {
+	id, _ := c.ctx.UserValue("id").(string)
+	model := c.snap.catalog.Find(id, time.Now())
+	if model == nil || c.key != nil && !c.mayUse(model.Config) {
+		return &Error{Status: 404, Code: "MODEL_NOT_FOUND", Message: "Unknown model " + excerpt(stringBytes(id)) + "; GET " + prefix + "/models lists the models."}
+	}
+	c.ctx.Response.Header.SetContentType("application/json; charset=utf-8")
+	c.ctx.Response.SetBodyRaw(c.snap.catalog.Record(model))
+	return nil
 }
 
 // serveTraits answers GET /models/traits?type= (addendum 7.5).

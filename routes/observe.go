@@ -272,6 +272,9 @@ func (c *Call) log(took time.Duration) {
 	if c.errCode != "" {
 		e = e.Str("code", c.errCode)
 	}
+	if c.hint != "" {
+		e = e.Str("hint", c.hint)
+	}
 	if skipped > 0 {
 		e = e.Int64("skipped_lines", skipped)
 	}

@@ -2,6 +2,7 @@ package routes
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/fasthttp/router"
@@ -49,6 +50,7 @@ var table = []route{
 	{"GET", "/models", catalog, "", serveModels},
 	{"GET", "/models/traits", catalog, "", serveTraits},
 	{"GET", "/models/compatibility_mapping", catalog, "", serveCompatibility},
+	{"GET", "/models/{id:*}", catalog, "", serveModel},
 	{"GET", "/api_keys", admin, "", serveKeys},
 	{"POST", "/api_keys", admin, "", createKey},
 	{"PATCH", "/api_keys", admin, "", updateKey},
@@ -95,6 +97,7 @@ func (g *Gateway) newRouter() fasthttp.RequestHandler {
 		serve fasthttp.RequestHandler
 	}{{"/healthz", g.serveHealth}, {"/readyz", g.serveReady}} {
 		r.GET(probe.path, probe.serve)
+		r.HEAD(probe.path, probe.serve)
 	}
 	if g.metricsHere {
 		r.GET("/metrics", g.ServeMetrics)
@@ -104,11 +107,12 @@ func (g *Gateway) newRouter() fasthttp.RequestHandler {
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
 		// The router lists OPTIONS always, and it is not served.
-		allow := strings.ReplaceAll(string(ctx.Response.Header.Peek("Allow")), ", OPTIONS", "")
+		methods := strings.Split(string(ctx.Response.Header.Peek("Allow")), ", ")
+		allow := strings.Join(slices.DeleteFunc(methods, func(m string) bool { return m == "OPTIONS" }), ", ")
 		ctx.Response.Header.Set("Allow", allow)
 		g.refuse(ctx, &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + excerpt(ctx.Method()) + " is not allowed here; allowed: " + allow + "."})
 	}
-	return g.callsFirst(r.Handler)
+	return g.withCORS(g.callsFirst(r.Handler))
 }
 
 func errNoEndpoint(ctx *fasthttp.RequestCtx) *Error {

@@ -1,0 +1,42 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+)
+
+// CORS lets pages in browsers call the API.
+type CORS struct {
+	// Origins that may: https://app.example.com, loopback for pages of this
+	// machine, or * for all. Empty: none (default).
+	Origins []string `yaml:"origins"`
+	// Expose are further response headers that pages may read, besides those of
+	// the API.
+	Expose []string `yaml:"expose"`
+	// MaxAge is how long a browser remembers an answer. Default 10m, 0 to 24h.
+	MaxAge time.Duration `yaml:"max_age"`
+}
+
+// LoopbackOrigins in CORS.Origins stands for pages that this machine serves.
+const LoopbackOrigins = "loopback"
+
+func (v *validator) cors() {
+	for i, origin := range v.c.CORS.Origins {
+		if origin == "*" || origin == LoopbackOrigins {
+			continue
+		}
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
+			path := fmt.Sprintf("cors.origins[%d]", i)
+			v.wrong(path, "%s is no origin; expected one such as https://app.example.com (no path, no slash at the end), loopback, or *", v.shown(path))
+		}
+	}
+	for i, name := range v.c.CORS.Expose {
+		path := fmt.Sprintf("cors.expose[%d]", i)
+		if !headerName.MatchString(name) {
+			v.wrong(path, "%s is no header name", v.shown(path))
+		}
+	}
+	v.duration("cors.max_age", v.c.CORS.MaxAge, 0, 24*time.Hour)
+}
