@@ -277,11 +277,11 @@ type Timeouts struct {
 	Connect   time.Duration `yaml:"connect"`    // default 5s
 	FirstByte time.Duration `yaml:"first_byte"` // request sent to first answer byte; default 120s
 	Idle      time.Duration `yaml:"idle"`       // between answer bytes; default 120s
-	Total     time.Duration `yaml:"total"`      // default 0: no cap on streams
+	Total     time.Duration `yaml:"total"`      // of all attempts together; default 0: no cap on streams
 }
 
 // Breaker opens a target after Failures failures in a row and tries one
-// request again after OpenFor.
+// request again after OpenFor; after 5 s, where only one account met them.
 type Breaker struct {
 	Failures int           `yaml:"failures"` // default 5; 0 after a written 0: never opens
 	OpenFor  time.Duration `yaml:"open_for"` // default 10s

@@ -256,9 +256,9 @@ func (c *Call) unusable(cause proxy.Cause) *Error {
 	return &Error{Status: 502, Code: "INFERENCE_FAILED", Message: text}
 }
 
-// tooSlow is the message of 504: who streams already is not told to.
+// tooSlow is the message of 504: only who can stream and does not is told to.
 func (c *Call) tooSlow() string {
-	if c.chat.Stream {
+	if c.chat.Stream || c.chat.Embedding || c.chat.Model == nil {
 		return "The model took too long to answer; please retry."
 	}
 	return "The model took too long to answer. Stream long answers, or retry."

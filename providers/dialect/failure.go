@@ -21,7 +21,7 @@ const (
 	textOverloaded = "The model is overloaded; please retry."
 	textCapacity   = "The model has no capacity left right now; please retry."
 	textFailed     = "The model failed to answer; please retry."
-	textTimeout    = "The model took too long to answer. Stream long answers, or retry."
+	textTimeout    = "The model took too long to answer; please retry."
 	textPolicy     = "The request was refused by the model's content policy."
 	textContext    = "The prompt is longer than the model's context."
 	textRejected   = "The model rejected the request."
