@@ -29,6 +29,7 @@ import (
 	"farebox/bench"
 	"farebox/bench/upstream"
 	"farebox/billing"
+	"farebox/billing/cli"
 	"farebox/config"
 	_ "farebox/config/quiet"
 	"farebox/providers"
@@ -80,7 +81,7 @@ func command() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(serveCommand(), checkCommand(), versionCommand(), accountCommand(), keyCommand(), nodeCommand(),
+	root.AddCommand(serveCommand(), checkCommand(), versionCommand(), accountCommand(), keyCommand(), usageCommand(), nodeCommand(),
 		verifyCommand(), backupCommand(), restoreCommand(), migrateCommand(), bench.Command())
 	return root
 }
@@ -618,9 +619,19 @@ func migrateCommand() *cobra.Command {
 	return cmd
 }
 
+// env is what the commands of billing/cli need.
+func (f *operatorFlags) env() *cli.Env { return &cli.Env{With: f.with, Print: f.print} }
+
+func usageCommand() *cobra.Command {
+	f := &operatorFlags{}
+	cmd := f.env().Usage()
+	f.register(cmd)
+	return cmd
+}
+
 func accountCommand() *cobra.Command {
 	var f operatorFlags
-	cmd := &cobra.Command{Use: "account", Short: "Create, list and credit accounts, also beside a running server"}
+	cmd := &cobra.Command{Use: "account", Short: "Create, list, credit, debit, suspend and close accounts, also beside a running server"}
 	f.register(cmd)
 
 	var name string
@@ -653,9 +664,9 @@ the columns before it are what is left beside that. --json has it by currency.`,
 				}
 				rows := make([][]string, len(accounts))
 				for i, a := range accounts {
-					rows[i] = []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(), a.Bundled.String(), a.Leased.Total().String(), a.Held.String(), a.Spent.String(), a.Debt.String()}
+					rows[i] = []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(), a.Bundled.String(), a.Leased.Total().String(), a.Held.String(), a.Spent.String(), a.Debt.String(), a.Status.String()}
 				}
-				return f.print(cmd, accounts, "NAME ID USD DIEM DAILY BUNDLED LEASED HELD SPENT DEBT", rows)
+				return f.print(cmd, accounts, "NAME ID USD DIEM DAILY BUNDLED LEASED HELD SPENT DEBT STATUS", rows)
 			})
 		},
 	}
@@ -690,7 +701,8 @@ the columns before it are what is left beside that. --json has it by currency.`,
 	credit.Flags().StringVar(&ref, "ref", "", "reference of the payment; a second credit with it changes nothing")
 	credit.Flags().StringVar(&memo, "memo", "", "note kept with the entry")
 
-	cmd.AddCommand(create, list, credit, refundCommand(&f), diemCommand(&f))
+	cmd.AddCommand(create, list, cli.PositiveAmounts(credit), cli.PositiveAmounts(refundCommand(&f)), diemCommand(&f))
+	cmd.AddCommand(f.env().Account()...)
 	return cmd
 }
 
@@ -766,7 +778,7 @@ func diemCommand(f *operatorFlags) *cobra.Command {
 
 func keyCommand() *cobra.Command {
 	var f operatorFlags
-	cmd := &cobra.Command{Use: "key", Short: "Create, list and revoke API keys, also beside a running server"}
+	cmd := &cobra.Command{Use: "key", Short: "Create, list, limit and revoke API keys, also beside a running server"}
 	f.register(cmd)
 
 	var account, typ, description, expires, limitUSD, limitDIEM, period string
@@ -805,25 +817,6 @@ func keyCommand() *cobra.Command {
 	create.Flags().StringVar(&period, "limit-period", "EPOCH", "EPOCH (UTC day), MONTH or LIFETIME")
 	_ = create.MarkFlagRequired("account")
 
-	var of string
-	list := &cobra.Command{
-		Use: "list", Short: "List keys; secrets are never shown again", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(func(op billing.Operator) error {
-				keys, err := op.Keys(of)
-				if err != nil {
-					return err
-				}
-				rows := make([][]string, len(keys))
-				for i, k := range keys {
-					rows[i] = []string{k.ID, k.AccountName, k.Type.String(), "…" + k.Last6, k.State(), k.Description}
-				}
-				return f.print(cmd, keys, "ID ACCOUNT TYPE SECRET STATE DESCRIPTION", rows)
-			})
-		},
-	}
-	list.Flags().StringVar(&of, "account", "", "only this account's keys")
-
 	revoke := &cobra.Command{
 		Use: "revoke ID", Short: "Revoke a key; it is refused from this moment on", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -835,7 +828,8 @@ func keyCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.AddCommand(create, list, revoke)
+	cmd.AddCommand(create, revoke)
+	cmd.AddCommand(f.env().Key()...)
 	return cmd
 }
 

@@ -38,9 +38,10 @@ type AccountState struct {
 
 	ID      string
 	Name    string
-	credits *creditHours // nil: none were ever counted
-	deletes bool         // keys; guarded by registry.mu
-	_       [79]byte     // up to a size that begins with a pair of cache lines
+	credits *creditHours  // nil: none were ever counted
+	deletes bool          // keys; guarded by registry.mu
+	status  AccountStatus // guarded by registry.mu; its keys' gates say the same
+	_       [78]byte      // up to a size that begins with a pair of cache lines
 }
 
 // Number tells the account from all others of this process; it is never 0.
@@ -207,6 +208,8 @@ type AccountInfo struct {
 	Leased             Leased
 	Held, Spent        Nano
 	Debt               Nano // owed for requests that cost more than could be charged
+	Status             AccountStatus
+	StatusAt           time.Time // zero: open from the beginning
 }
 
 // Leased is the money of an account that is at the nodes of a shared store.
@@ -223,22 +226,24 @@ type leasedJSON struct {
 
 type accountInfoJSON struct {
 	Account
-	CreatedAt time.Time  `json:"createdAt"`
-	Allowance amount     `json:"diemDaily"`
-	USD       amount     `json:"usd"`
-	DIEM      amount     `json:"diem"`
-	Bundled   amount     `json:"bundled"`
-	Leased    leasedJSON `json:"leased"`
-	Held      amount     `json:"held"`
-	Spent     amount     `json:"spent"`
-	Debt      amount     `json:"debt"`
+	CreatedAt time.Time     `json:"createdAt"`
+	Allowance amount        `json:"diemDaily"`
+	USD       amount        `json:"usd"`
+	DIEM      amount        `json:"diem"`
+	Bundled   amount        `json:"bundled"`
+	Leased    leasedJSON    `json:"leased"`
+	Held      amount        `json:"held"`
+	Spent     amount        `json:"spent"`
+	Debt      amount        `json:"debt"`
+	Status    AccountStatus `json:"status"`
+	StatusAt  time.Time     `json:"statusAt,omitzero"`
 }
 
 // MarshalJSON writes amounts as decimal strings.
 func (a AccountInfo) MarshalJSON() ([]byte, error) {
 	return json.Marshal(accountInfoJSON{
 		a.Account, a.CreatedAt, amount(a.Allowance), amount(a.USD), amount(a.DIEM), amount(a.Bundled),
-		leasedJSON{amount(a.Leased.USD), amount(a.Leased.DIEM), amount(a.Leased.Bundled)}, amount(a.Held), amount(a.Spent), amount(a.Debt),
+		leasedJSON{amount(a.Leased.USD), amount(a.Leased.DIEM), amount(a.Leased.Bundled)}, amount(a.Held), amount(a.Spent), amount(a.Debt), a.Status, a.StatusAt,
 	})
 }
 
@@ -247,6 +252,6 @@ func (a *AccountInfo) UnmarshalJSON(b []byte) error {
 	var v accountInfoJSON
 	err := json.Unmarshal(b, &v)
 	*a = AccountInfo{v.Account, v.CreatedAt, Nano(v.Allowance), Nano(v.USD), Nano(v.DIEM), Nano(v.Bundled),
-		Leased{Nano(v.Leased.USD), Nano(v.Leased.DIEM), Nano(v.Leased.Bundled)}, Nano(v.Held), Nano(v.Spent), Nano(v.Debt)}
+		Leased{Nano(v.Leased.USD), Nano(v.Leased.DIEM), Nano(v.Leased.Bundled)}, Nano(v.Held), Nano(v.Spent), Nano(v.Debt), v.Status, v.StatusAt}
 	return err
 }

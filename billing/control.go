@@ -33,16 +33,20 @@ const (
 
 // controlRequest is a call of an Operator's method.
 type controlRequest struct {
-	Op       string   `json:"op"`
-	Name     string   `json:"name,omitempty"`
-	Account  string   `json:"account,omitempty"`
-	Currency Currency `json:"currency,omitzero"`
-	Amount   amount   `json:"amount,omitzero"`
-	Ref      string   `json:"ref,omitempty"`
-	Memo     string   `json:"memo,omitempty"`
-	Key      *NewKey  `json:"key,omitempty"`
-	ID       string   `json:"id,omitempty"`
-	Path     string   `json:"path,omitempty"` // absolute
+	Op       string            `json:"op"`
+	Name     string            `json:"name,omitempty"`
+	Account  string            `json:"account,omitempty"`
+	Currency Currency          `json:"currency,omitzero"`
+	Amount   amount            `json:"amount,omitzero"`
+	Ref      string            `json:"ref,omitempty"`
+	Memo     string            `json:"memo,omitempty"`
+	Key      *NewKey           `json:"key,omitempty"`
+	ID       string            `json:"id,omitempty"`
+	Path     string            `json:"path,omitempty"` // absolute
+	MayOwe   bool              `json:"mayOwe,omitempty"`
+	Status   AccountStatus     `json:"status,omitzero"`
+	Change   *KeyChange        `json:"change,omitempty"`
+	Usage    *UsageReportQuery `json:"usage,omitempty"`
 }
 
 type controlResponse struct {
@@ -50,6 +54,8 @@ type controlResponse struct {
 	Cause    string        `json:"cause,omitempty"` // which known error it is
 	Account  *Account      `json:"account,omitempty"`
 	Accounts []AccountInfo `json:"accounts,omitempty"`
+	Info     *AccountInfo  `json:"info,omitempty"`
+	Usage    []UsageSum    `json:"usage,omitempty"`
 	Balance  amount        `json:"balance,omitzero"`
 	Applied  bool          `json:"applied,omitempty"`
 	Key      *KeyInfo      `json:"key,omitempty"`
@@ -60,7 +66,7 @@ type controlResponse struct {
 }
 
 // knownErrors keep their identity across the socket.
-var knownErrors = map[string]error{"no_account": ErrNoAccount, "no_key": ErrNoKey, "name_taken": ErrNameTaken}
+var knownErrors = map[string]error{"no_account": ErrNoAccount, "no_key": ErrNoKey, "name_taken": ErrNameTaken, "suspended": ErrSuspended, "closed": ErrClosed}
 
 // controlServer serves operators on the control socket.
 type controlServer struct {
@@ -205,6 +211,26 @@ func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 		var balance Nano
 		balance, res.Applied, err = op.Refund(q.Account, q.Currency, Nano(q.Amount), q.Ref, q.Memo)
 		res.Balance = amount(balance)
+	case "debit":
+		var info AccountInfo
+		info, res.Applied, err = op.Debit(q.Account, q.Currency, Nano(q.Amount), q.Ref, q.Memo, q.MayOwe)
+		res.Info = &info
+	case "set_status":
+		var info AccountInfo
+		info, err = op.SetStatus(q.Account, q.Status)
+		res.Info = &info
+	case "change_key":
+		if q.Change == nil {
+			return errors.New("cannot change a key: the request says not how")
+		}
+		var k KeyInfo
+		k, err = op.ChangeKey(q.ID, *q.Change)
+		res.Key = &k
+	case "usage_report":
+		if q.Usage == nil {
+			return errors.New("cannot report usage: the request says not which")
+		}
+		res.Usage, err = op.UsageReport(*q.Usage)
 	case "set_allowance":
 		var a Account
 		a, err = op.SetAllowance(q.Account, Nano(q.Amount))
@@ -374,6 +400,38 @@ func (c *controlClient) Refund(account string, currency Currency, n Nano, ref, m
 		return 0, false, err
 	}
 	return Nano(res.Balance), res.Applied, nil
+}
+
+func (c *controlClient) Debit(account string, currency Currency, n Nano, ref, reason string, mayOwe bool) (AccountInfo, bool, error) {
+	res, err := c.call(&controlRequest{Op: "debit", Account: account, Currency: currency, Amount: amount(n), Ref: ref, Memo: reason, MayOwe: mayOwe})
+	if err != nil || res.Info == nil {
+		return AccountInfo{}, false, err
+	}
+	return *res.Info, res.Applied, nil
+}
+
+func (c *controlClient) SetStatus(account string, s AccountStatus) (AccountInfo, error) {
+	res, err := c.call(&controlRequest{Op: "set_status", Account: account, Status: s})
+	if err != nil || res.Info == nil {
+		return AccountInfo{}, err
+	}
+	return *res.Info, nil
+}
+
+func (c *controlClient) ChangeKey(id string, change KeyChange) (KeyInfo, error) {
+	res, err := c.call(&controlRequest{Op: "change_key", ID: id, Change: &change})
+	if err != nil || res.Key == nil {
+		return KeyInfo{}, err
+	}
+	return *res.Key, nil
+}
+
+func (c *controlClient) UsageReport(q UsageReportQuery) ([]UsageSum, error) {
+	res, err := c.call(&controlRequest{Op: "usage_report", Usage: &q})
+	if err != nil {
+		return nil, err
+	}
+	return res.Usage, nil
 }
 
 func (c *controlClient) SetAllowance(account string, daily Nano) (Account, error) {

@@ -44,6 +44,7 @@ func (n *node) changed(c *change) error {
 		if err != nil {
 			return err
 		}
+		n.l.setStatus(a, row.status)
 		a.mu.Lock()
 		a.refill = row.diemDaily
 		n.desk.look(a)
@@ -94,6 +95,11 @@ func (n *node) reload() error {
 	r.mu.Unlock()
 	for _, no := range list {
 		if err := n.reloadKey(no); err != nil {
+			return err
+		}
+	}
+	for _, a := range n.l.allLoaded() {
+		if err := n.changed(&change{kind: changeAccount, account: a.no}); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ const forgetAfter = int64(3600 * 1e9)
 
 // forgetKey refuses a key from now on, and takes it out of memory.
 func (l *Ledger) forgetKey(k *Key) {
-	k.use.revoked.Store(true)
+	k.use.gate.Store(gateRevoked)
 	r := l.registry
 	r.mu.Lock()
 	if current := r.byNo[k.No]; current != nil {
@@ -70,7 +70,7 @@ func (a *AccountState) holds(u *keyUse) bool {
 // forgets them when nothing is held for them any more. The caller holds a.mu.
 func (s *lease) forget(a *AccountState) {
 	s.limited = slices.DeleteFunc(s.limited, func(u *keyUse) bool {
-		if !u.revoked.Load() {
+		if !u.revoked() {
 			return false
 		}
 		s.rest(u.giveRoom())

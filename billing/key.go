@@ -149,11 +149,11 @@ type keyRecord struct {
 }
 
 // keyUse is the state of a key: one for all versions of its record, so that a
-// new limit finds what was used before. Guarded by Account.mu but for revoked
+// new limit finds what was used before. Guarded by Account.mu but for gate
 // and touch.
 type keyUse struct {
-	revoked           atomic.Bool
-	regime            uint32 // counts changes after which older holds do not count any more
+	gate              atomic.Uint32 // whether it is refused, see status.go
+	regime            uint32        // counts changes after which older holds do not count any more
 	touch             touch
 	tally             tally
 	kind              Period // of the limits that are enforced now
@@ -322,10 +322,12 @@ type KeyInfo struct {
 	TextUSD     string       `json:"limitTextUSD,omitempty"`
 	TextDIEM    string       `json:"limitTextDIEM,omitempty"`
 	Privacy     ModelPrivacy `json:"modelPrivacy"`
-	LastUsedAt  time.Time    `json:"lastUsedAt,omitzero"`
-	CreatedAt   time.Time    `json:"createdAt"`
-	ExpiresAt   time.Time    `json:"expiresAt,omitzero"`
-	RevokedAt   time.Time    `json:"revokedAt,omitzero"`
+	// Used is what a key with limits has used of them in its period.
+	Used       *KeyUsage `json:"-"`
+	LastUsedAt time.Time `json:"lastUsedAt,omitzero"`
+	CreatedAt  time.Time `json:"createdAt"`
+	ExpiresAt  time.Time `json:"expiresAt,omitzero"`
+	RevokedAt  time.Time `json:"revokedAt,omitzero"`
 }
 
 // USD is the limit of USD and bundled credits, DIEM that of DIEM.
@@ -350,10 +352,11 @@ func (k KeyInfo) MarshalJSON() ([]byte, error) {
 	type plain KeyInfo
 	return json.Marshal(struct {
 		plain
-		LimitUSD  *amount `json:"limitUSD"`
-		LimitDIEM *amount `json:"limitDIEM"`
-		State     string  `json:"state"`
-	}{plain(k), (*amount)(k.LimitUSD), (*amount)(k.LimitDIEM), k.State()})
+		LimitUSD  *amount   `json:"limitUSD"`
+		LimitDIEM *amount   `json:"limitDIEM"`
+		Used      *usedJSON `json:"usedInPeriod,omitempty"`
+		State     string    `json:"state"`
+	}{plain(k), (*amount)(k.LimitUSD), (*amount)(k.LimitDIEM), (*usedJSON)(k.Used), k.State()})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -361,13 +364,29 @@ func (k *KeyInfo) UnmarshalJSON(b []byte) error {
 	type plain KeyInfo
 	var v struct {
 		plain
-		LimitUSD  *amount `json:"limitUSD"`
-		LimitDIEM *amount `json:"limitDIEM"`
+		LimitUSD  *amount   `json:"limitUSD"`
+		LimitDIEM *amount   `json:"limitDIEM"`
+		Used      *usedJSON `json:"usedInPeriod"`
 	}
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
 	}
 	*k = KeyInfo(v.plain)
+	k.Used = (*KeyUsage)(v.Used)
 	k.LimitUSD, k.LimitDIEM = (*Nano)(v.LimitUSD), (*Nano)(v.LimitDIEM)
 	return nil
+}
+
+// usedJSON is a KeyUsage with amounts as decimal strings.
+type usedJSON KeyUsage
+
+func (u usedJSON) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]amount{"usd": amount(u.USD), "diem": amount(u.DIEM)})
+}
+
+func (u *usedJSON) UnmarshalJSON(b []byte) error {
+	var v map[string]amount
+	err := json.Unmarshal(b, &v)
+	u.USD, u.DIEM = Nano(v["usd"]), Nano(v["diem"])
+	return err
 }

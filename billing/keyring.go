@@ -91,7 +91,7 @@ func (l *Ledger) keyRecords(a *AccountState, rows []*keyRow) ([]KeyRecord, error
 		if row.limitUSD == nil && row.limitDIEM == nil {
 			continue
 		}
-		used, err := l.periodUse(a, row, day, periods)
+		used, err := l.periodUse(row, day, periods)
 		if err != nil {
 			return nil, fmt.Errorf("cannot add up what key %s used: %w", row.id, err)
 		}
@@ -102,16 +102,16 @@ func (l *Ledger) keyRecords(a *AccountState, rows []*keyRow) ([]KeyRecord, error
 
 // periodUse is what a key used in its current period. Days and months are read
 // once for all keys of the account.
-func (l *Ledger) periodUse(a *AccountState, row *keyRow, day int32, read map[Period]map[int64]keySum) (KeyUsage, error) {
+func (l *Ledger) periodUse(row *keyRow, day int32, read map[Period]map[int64]keySum) (KeyUsage, error) {
 	if row.period == Lifetime {
-		used, err := l.store.KeyUsed(a.no, row.no, Lifetime, day)
+		used, err := l.store.KeyUsed(row.account, row.no, Lifetime, day)
 		return usageOf(used), err
 	}
 	sums, done := read[row.period]
 	if !done {
 		first, last := row.period.days(day)
 		var err error
-		if sums, err = l.store.KeySums(a.no, first, last); err != nil {
+		if sums, err = l.store.KeySums(row.account, first, last); err != nil {
 			return KeyUsage{}, err
 		}
 		read[row.period] = sums
@@ -193,6 +193,22 @@ func (l *Ledger) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, er
 		return row.info(), nil
 	}
 	return KeyInfo{}, fmt.Errorf("cannot change the key %q: somebody else keeps changing it", id)
+}
+
+// ChangeKey is UpdateKey for an operator, who may change the keys of any account.
+func (l *Ledger) ChangeKey(id string, c KeyChange) (KeyInfo, error) {
+	row, err := l.store.KeyByID(id)
+	if errors.Is(err, errNoRow) {
+		return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", id, ErrNoKey)
+	}
+	if err != nil {
+		return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", id, err)
+	}
+	a, err := l.account(row.account)
+	if err != nil {
+		return KeyInfo{}, err
+	}
+	return l.UpdateKey(a, id, c)
 }
 
 // enforceKey brings a row that was just written into force in this process. On

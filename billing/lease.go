@@ -384,7 +384,7 @@ func (s *lease) look(a *AccountState, now int64) (idle bool) {
 		s.touched, s.windowNs, s.low = false, now, free
 		s.largest /= 2
 	}
-	if slices.ContainsFunc(s.limited, func(u *keyUse) bool { return u.revoked.Load() }) {
+	if slices.ContainsFunc(s.limited, func(u *keyUse) bool { return u.revoked() }) {
 		s.forget(a)
 	}
 	if len(s.rests) > 0 {

@@ -22,10 +22,18 @@ type Operator interface {
 	Refund(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool, err error)
 	// SetAllowance gives an account DIEM for each UTC day.
 	SetAllowance(account string, daily Nano) (Account, error)
+	// Debit takes money out, as a correction.
+	Debit(account string, currency Currency, amount Nano, ref, reason string, mayOwe bool) (info AccountInfo, applied bool, err error)
+	// SetStatus suspends, resumes or closes an account.
+	SetStatus(account string, s AccountStatus) (AccountInfo, error)
 	// CreateKey makes a key; its secret is never shown again.
 	CreateKey(NewKey) (KeyInfo, string, error)
 	Keys(account string) ([]KeyInfo, error) // of one account (id or name), or of all with ""
 	RevokeKey(id string) error
+	// ChangeKey changes a key of any account.
+	ChangeKey(id string, c KeyChange) (KeyInfo, error)
+	// UsageReport adds up what accounts used.
+	UsageReport(UsageReportQuery) ([]UsageSum, error)
 	// Verify recounts the books.
 	Verify() (Report, error)
 	// Backup writes the store to a new file.
@@ -102,7 +110,7 @@ func (l *Ledger) describe(row *accountRow) AccountInfo {
 	return AccountInfo{
 		Account: Account{ID: row.id, Name: row.name}, CreatedAt: fromMicro(row.createdUs),
 		Allowance: row.diemDaily, USD: avail[inUSD], DIEM: avail[inDIEM], Bundled: avail[inBundled],
-		Leased: Leased{row.leased[inUSD], row.leased[inDIEM], row.leased[inBundled]}, Held: held, Spent: spent.total(), Debt: debt,
+		Leased: Leased{row.leased[inUSD], row.leased[inDIEM], row.leased[inBundled]}, Held: held, Spent: spent.total(), Debt: debt, Status: row.status, StatusAt: fromMicro(row.statusUs),
 	}
 }
 
@@ -133,6 +141,9 @@ func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, 
 	a, err := l.findAccount(account)
 	if err != nil {
 		return 0, false, err
+	}
+	if l.statusOf(a) == AccountClosed && !c.refund {
+		return 0, false, fmt.Errorf("cannot credit the account %q: %w", account, ErrClosed)
 	}
 	place := currency.place()
 	a.mu.Lock()
@@ -212,6 +223,9 @@ func (l *Ledger) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
 	if err != nil {
 		return KeyInfo{}, "", err
 	}
+	if err := l.statusOf(a).err(); err != nil {
+		return KeyInfo{}, "", fmt.Errorf("cannot create a key: %w", err)
+	}
 	if err := l.mayMakeKey(a, perMinute); err != nil {
 		return KeyInfo{}, "", err
 	}
@@ -253,9 +267,25 @@ func (l *Ledger) Keys(account string) ([]KeyInfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the keys: %w", err)
 	}
+	if l.journal != nil {
+		if err := l.project.catchUp(); err != nil {
+			return nil, fmt.Errorf("cannot bring the use of keys up to date: %w", err)
+		}
+	}
 	list := make([]KeyInfo, len(rows))
+	read := map[uint32]map[Period]map[int64]keySum{} // by account
 	for i, row := range rows {
-		list[i] = row.info()
+		if list[i] = row.info(); row.limitUSD == nil && row.limitDIEM == nil {
+			continue
+		}
+		if read[row.account] == nil {
+			read[row.account] = map[Period]map[int64]keySum{}
+		}
+		used, err := l.periodUse(row, l.today(), read[row.account])
+		if err != nil {
+			return nil, fmt.Errorf("cannot add up what key %s used: %w", row.id, err)
+		}
+		list[i].Used = &used
 	}
 	return list, nil
 }

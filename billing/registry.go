@@ -137,7 +137,8 @@ func (r *registry) changed() { r.epoch.Add(1) }
 // cacheKey is a part of the digest; digests are pseudo-random under the pepper.
 func cacheKey(d *digest) uint64 { return binary.LittleEndian.Uint64(d[:]) }
 
-// Lookup finds the live key that a secret belongs to, or gives ErrUnknownKey.
+// Lookup finds the live key that a secret belongs to, or gives ErrUnknownKey, or
+// ErrSuspended or ErrClosed of its account.
 func (l *Ledger) Lookup(secret []byte) (*Key, error) { return l.LookupFrom(netip.Addr{}, secret) }
 
 // LookupFrom is Lookup for a client's address. One that has tried too many
@@ -156,6 +157,9 @@ func (l *Ledger) LookupFrom(from netip.Addr, secret []byte) (*Key, error) {
 			return nil, err
 		}
 	}
+	if err := k.use.barred(); err != nil {
+		return nil, err
+	}
 	if !l.valid(k) {
 		l.noteWrong(from, ErrUnknownKey)
 		return nil, ErrUnknownKey
@@ -164,7 +168,7 @@ func (l *Ledger) LookupFrom(from netip.Addr, secret []byte) (*Key, error) {
 }
 
 func (l *Ledger) valid(k *Key) bool {
-	return !k.use.revoked.Load() && (k.expiresNs == 0 || l.now() < k.expiresNs)
+	return k.use.gate.Load() == 0 && (k.expiresNs == 0 || l.now() < k.expiresNs)
 }
 
 // Live says whether a key that Lookup gave is what Lookup would give again.
@@ -268,6 +272,7 @@ func (l *Ledger) adoptKey(row *keyRow, epoch uint64) (*Key, error) {
 	k := row.key(r.room(acct), acct)
 	u := &k.first
 	k.use, u.keyRest = u, new(keyRest)
+	u.bar(acct.status)
 	if l.node != nil {
 		u.lease = &quotaLease{account: acct, key: k.No}
 		u.enforce(k, day)
@@ -455,7 +460,7 @@ func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
 	r.mu.Lock()
 	read := r.accountSlab.take()
 	r.mu.Unlock()
-	*read = AccountState{ID: row.id, Name: row.name, no: no, ledger: l, day: day, avail: row.avail, refill: row.diemDaily, spent: row.spent, debt: row.debt, slot: noSlot}
+	*read = AccountState{ID: row.id, Name: row.name, no: no, ledger: l, day: day, avail: row.avail, refill: row.diemDaily, spent: row.spent, debt: row.debt, status: row.status, slot: noSlot}
 	switch {
 	case l.node != nil:
 		if err := l.node.lease(read); err != nil {

@@ -28,7 +28,7 @@ func (s *sqlStore) AddAccount(row *accountRow) error {
 // selectAccounts gives an account with its balances, DIEM of one day, and what
 // it spent. The allowance of that day counts where it is not booked yet.
 const selectAccounts = `SELECT a.no, a.id, a.name, a.created_us, a.diem_daily,
-  coalesce((SELECT d.incurred - d.paid FROM debt d WHERE d.account = a.no), 0),
+  coalesce((SELECT d.incurred - d.paid FROM debt d WHERE d.account = a.no), 0), a.status, a.status_us,
   CASE WHEN a.diem_daily = 0 THEN 1 ELSE (SELECT count(*) FROM entry e WHERE e.ref = 'diem:' || a.id || ':' || CAST($2 AS TEXT)) END,
   CAST(coalesce(max(CASE WHEN currency = 2 THEN day END), 0) AS {I64}),
   CAST(coalesce(sum(CASE WHEN currency = 2 AND day = $1 THEN avail END), 0) AS {I64}),
@@ -50,7 +50,7 @@ const (
 func scanAccount(scan func(...any) error) (*accountRow, error) {
 	r := &accountRow{}
 	booked, last := 0, int64(0)
-	err := scan(&r.no, &r.id, &r.name, &r.createdUs, &r.diemDaily, &r.debt, &booked, &last,
+	err := scan(&r.no, &r.id, &r.name, &r.createdUs, &r.diemDaily, &r.debt, &r.status, &r.statusUs, &booked, &last,
 		&r.avail[inDIEM], &r.avail[inBundled], &r.avail[inUSD],
 		&r.leased[inDIEM], &r.leased[inBundled], &r.leased[inUSD], &r.spent[inDIEM], &r.spent[inBundled], &r.spent[inUSD])
 	if err == nil && booked == 0 {

@@ -20,6 +20,9 @@ type Store interface {
 	FindAccount(nameOrID string, day int32) (*accountRow, error)
 	Accounts(day int32) ([]*accountRow, error)
 	Credit(c *credit) (applied bool, err error)
+	Debit(d *debit) (applied bool, err error)
+	Debited(d *debit) (done bool, err error)
+	SetStatus(account uint32, s AccountStatus, nowUs int64) (done bool, err error)
 
 	AddKey(row *keyRow, mostActive int) error
 	KeyByDigest(d digest) (*keyRow, error)
@@ -82,6 +85,8 @@ type accountRow struct {
 	leased    parts // to nodes, what their open holds set aside included; DIEM: of the asked day
 	spent     parts // since the account exists
 	debt      Nano  // what it owes
+	status    AccountStatus
+	statusUs  int64
 }
 
 type keyRow struct {

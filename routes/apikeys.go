@@ -147,6 +147,8 @@ func (c *Call) keyError(err error) *Error {
 		return &Error{Status: 404, Code: "NOT_FOUND", Message: "This account has no API key with that id."}
 	case errors.Is(err, billing.ErrManyKeys):
 		return &Error{Status: 400, Code: "INVALID_REQUEST", Message: "The account has 500 active API keys, the most allowed; delete one first."}
+	case errors.Is(err, billing.ErrSuspended), errors.Is(err, billing.ErrClosed):
+		return errDisabled(err)
 	case errors.As(err, &soon):
 		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: at most 20 API keys of an account can be made a minute.", RetryAfter: max(retrySoon, soon.After)}
 	}

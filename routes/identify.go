@@ -67,6 +67,8 @@ func (g *Gateway) lookupHeader(ctx *fasthttp.RequestCtx, header []byte) (*billin
 	switch {
 	case err == nil:
 		return key, nil
+	case errors.Is(err, billing.ErrSuspended), errors.Is(err, billing.ErrClosed):
+		return nil, errDisabled(err)
 	case errors.Is(err, billing.ErrUnknownKey):
 		return nil, errAuthentication("Authentication failed: the API key is unknown, expired or revoked.")
 	case errors.As(err, &wrong):
@@ -94,4 +96,14 @@ func bearerSecret(header []byte) ([]byte, *Error) {
 		return nil, errAuthentication("Authentication failed: the API key is unknown, expired or revoked.")
 	}
 	return secret, nil
+}
+
+// errDisabled says that an account may not be used, which its owner can only
+// clear up with the operator.
+func errDisabled(err error) *Error {
+	text := "This account is suspended; ask the operator of this service to resume it."
+	if errors.Is(err, billing.ErrClosed) {
+		text = "This account is closed."
+	}
+	return &Error{Status: 403, Code: "API_ACCESS_DISABLED", Message: text}
 }

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"encoding/csv"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"farebox/billing"
+)
+
+// Usage gives `farebox usage`.
+func (e *Env) Usage() *cobra.Command {
+	var account, from, to, by string
+	var asCSV bool
+	cmd := &cobra.Command{
+		Use: "usage", Short: "Report usage across accounts, by account, model, key or day", Args: cobra.NoArgs,
+		Long: `Adds up requests, tokens and what was charged for them, of the UTC days --from to --to, both included.
+UNITS are pictures and blockchain credits. What accounts paid of their debts is no usage and not in it.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q, err := usageQuery(account, from, to, by, time.Now().UTC())
+			if err != nil {
+				return err
+			}
+			return e.With(func(op billing.Operator) error {
+				list, err := op.UsageReport(q)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(list))
+				for i := range list {
+					rows[i] = usageRow(&list[i], q.By)
+				}
+				head := usageHead(q.By)
+				if !asCSV {
+					return e.Print(cmd, list, strings.ToUpper(strings.Join(head, " ")), rows)
+				}
+				w := csv.NewWriter(cmd.OutOrStdout())
+				for _, row := range append([][]string{head}, rows...) {
+					for i := range row {
+						row[i] = harmless(row[i])
+					}
+					if err := w.Write(row); err != nil {
+						return err
+					}
+				}
+				w.Flush()
+				return w.Error()
+			})
+		},
+	}
+	cmd.Flags().StringVar(&account, "account", "", "only of this account (name or id)")
+	cmd.Flags().StringVar(&from, "from", "", "first UTC day, YYYY-MM-DD; default: the first of this month")
+	cmd.Flags().StringVar(&to, "to", "", "last UTC day, YYYY-MM-DD; default: today")
+	cmd.Flags().StringVar(&by, "by", "account", "account, model, key or day")
+	cmd.Flags().BoolVar(&asCSV, "csv", false, "print CSV")
+	return cmd
+}
+
+func usageQuery(account, from, to, by string, now time.Time) (q billing.UsageReportQuery, err error) {
+	today := now.Truncate(24 * time.Hour)
+	q = billing.UsageReportQuery{Account: account, From: today.AddDate(0, 0, 1-today.Day()), To: today, By: by}
+	for _, d := range []struct {
+		flag, text string
+		into       *time.Time
+	}{{"--from", from, &q.From}, {"--to", to, &q.To}} {
+		if d.text == "" {
+			continue
+		}
+		if *d.into, err = day(d.text); err != nil {
+			return q, fmt.Errorf("cannot read %s %q: write it as 2026-11-30", d.flag, d.text)
+		}
+	}
+	return q, nil
+}
+
+func usageHead(by string) []string {
+	head := []string{by}
+	if by == "key" {
+		head = []string{"key", "account", "description"}
+	}
+	return append(head, "requests", "input", "output", "units", "usd", "diem", "bundled")
+}
+
+func usageRow(s *billing.UsageSum, by string) []string {
+	row := []string{s.Name}
+	if by == "key" {
+		row = []string{s.ID, s.Account, s.Name}
+	}
+	return append(row, fmt.Sprint(s.Requests), fmt.Sprint(s.Input), fmt.Sprint(s.Output), fmt.Sprint(s.Units), s.USD.String(), s.DIEM.String(), s.Bundled.String())
+}
+
+// harmless keeps a spreadsheet from running what an account is called.
+func harmless(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}

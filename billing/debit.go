@@ -1,0 +1,249 @@
+package billing
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// debit is a correction: money that an operator takes out of an account.
+type debit struct {
+	account   uint32
+	currency  Currency
+	day       int32 // whose DIEM
+	amount    Nano
+	owed      Nano // of amount, what becomes debt; on a shared store the store finds it
+	mayOwe    bool
+	ref, memo string
+	nowUs     int64
+}
+
+// shortError is a debit of more than is free.
+type shortError struct{ free Nano }
+
+func (e *shortError) Error() string { return "only " + e.free.String() + " is free" }
+
+const (
+	// debitTries x debitPause is how long a debit waits for what nodes have
+	// leased and do not need.
+	debitTries = 10
+	debitPause = 200 * time.Millisecond
+)
+
+// Debit takes money out of an account: a correction, not a charge, so it is in no
+// usage and in no key's limit. The balance never goes below zero: what is not
+// there is refused, or with mayOwe becomes debt. A ref that was used before for
+// the same debit changes nothing (applied is false).
+func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reason string, mayOwe bool) (info AccountInfo, applied bool, err error) {
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	switch {
+	case amount <= 0 || amount > maxDebt:
+		return info, false, fmt.Errorf("cannot debit %s %s: expected more than 0 and at most %s", amount, currency, maxDebt)
+	case ref == "" || reason == "":
+		return info, false, errors.New("cannot debit without a reference and a reason: the books keep both, and a reference is debited once")
+	case len(ref) > maxMemo || len(reason) > maxMemo:
+		return info, false, fmt.Errorf("cannot debit: reference and reason may have at most %d bytes", maxMemo)
+	}
+	if _, err := ParseCurrency(currency.String()); err != nil {
+		return info, false, err
+	}
+	if err := errors.Join(checkText("reference", ref), checkText("reason", reason)); err != nil {
+		return info, false, err
+	}
+	a, err := l.findAccount(account)
+	if err != nil {
+		return info, false, err
+	}
+	d := &debit{account: a.no, currency: currency, day: l.today(), amount: amount, mayOwe: mayOwe, ref: ref, memo: reason, nowUs: l.now() / 1000}
+	if _, shared := l.store.(sharedStore); shared {
+		applied, err = l.debitShared(a, d)
+	} else {
+		applied, err = l.debitHere(a, d)
+	}
+	var short *shortError
+	if errors.As(err, &short) {
+		return info, false, fmt.Errorf("cannot debit %s %s from the account %q: only %s is free, beside what open requests hold; "+
+			"debit less, or let the rest become debt (--allow-debt), which the next credit pays", amount, currency, account, short.free)
+	}
+	if err != nil {
+		return info, false, fmt.Errorf("cannot debit the account %q: %w", account, err)
+	}
+	row, err := l.store.Account(a.no, l.today())
+	if err != nil {
+		return info, applied, fmt.Errorf("the debit is booked, but the balance cannot be read: %w", err)
+	}
+	return l.describe(row), applied, nil
+}
+
+// debitHere takes it out of memory first, so that no request spends it meanwhile.
+func (l *Ledger) debitHere(a *AccountState, d *debit) (applied bool, err error) {
+	place := d.currency.place()
+	a.mu.Lock()
+	a.roll(l.today())
+	d.day = a.day
+	take := min(a.avail[place], d.amount)
+	d.owed = d.amount - take
+	if d.owed > 0 && !d.mayOwe {
+		a.mu.Unlock()
+		done, err := l.store.Debited(d) // with more money then
+		if done || err != nil {
+			return false, err
+		}
+		return false, &shortError{take}
+	}
+	a.avail[place] -= take
+	a.mu.Unlock()
+	applied, err = l.store.Debit(d)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if applied {
+		a.debt += d.owed
+		l.debt.Add(int64(d.owed))
+		l.shortfall.Add(int64(d.owed))
+	} else if d.currency != DIEM || a.day == d.day {
+		a.avail[place] += take
+	}
+	if a.owes() {
+		a.pay(l.now())
+	}
+	return applied, err
+}
+
+// debitShared asks the nodes for what they do not need when too little is left.
+func (l *Ledger) debitShared(a *AccountState, d *debit) (applied bool, err error) {
+	mayOwe := d.mayOwe
+	for try := range debitTries {
+		d.mayOwe = mayOwe && try == debitTries-1
+		applied, err = l.store.Debit(d)
+		var short *shortError
+		if !errors.As(err, &short) {
+			break
+		}
+		row, reading := l.store.Account(a.no, d.day)
+		if reading != nil {
+			return false, reading
+		}
+		if row.leased[d.currency.place()] == 0 {
+			if !mayOwe {
+				break
+			}
+			d.mayOwe = true
+			applied, err = l.store.Debit(d)
+			break
+		}
+		if err := l.store.(sharedStore).Recall(a.no); err != nil {
+			return false, err
+		}
+		time.Sleep(debitPause)
+	}
+	if err == nil && l.node != nil {
+		l.node.see(a)
+	}
+	return applied, err
+}
+
+// Debit books a correction: less was granted, and what the bucket does not have
+// becomes debt.
+func (s *sqlStore) Debit(d *debit) (applied bool, err error) {
+	err = s.write(func(t *tx) error {
+		tried := applied
+		applied = false
+		day := int64(0)
+		if d.currency == DIEM {
+			day = dateNumber(d.day)
+			if err := t.allow(d.account, d.day, d.nowUs); err != nil {
+				return err
+			}
+		}
+		id, err := t.entry(&bookEntry{kind: "ADJUST", ref: d.ref, memo: d.memo, nowUs: d.nowUs})
+		if err != nil {
+			return err
+		}
+		if id == 0 {
+			_, err := t.debited(d)
+			applied = tried && err == nil
+			return err
+		}
+		take, err := t.debitable(d, day)
+		if err != nil {
+			return err
+		}
+		postings := t.bulk(sqlHousePosting)
+		corrections := map[Currency]Nano{d.currency: take}
+		if take > 0 {
+			var balance Nano
+			if err := t.row(`UPDATE bucket SET granted = granted - $4, avail = avail - $4 WHERE account = $1 AND currency = $2 AND day = $3
+				RETURNING avail + escrow`, d.account, int64(d.currency), day, int64(take)).Scan(&balance); err != nil {
+				return err
+			}
+			if _, err := t.exec("INSERT INTO posting(entry, book, account, currency, amount, balance_after) VALUES($1, 'customer', $2, $3, $4, $5)",
+				id, d.account, int64(d.currency), -int64(take), int64(balance)); err != nil {
+				return err
+			}
+		}
+		if owed := d.amount - take; owed > 0 {
+			if _, err := t.owe(id, postings, map[uint32]Nano{d.account: owed}); err != nil {
+				return err
+			}
+			corrections[USD] += owed
+		}
+		for _, c := range spendOrder {
+			if n := corrections[c]; n != 0 {
+				t.pay("corrections", c, n)
+				if err := postings.add(id, "corrections", uint32(0), int64(c), int64(n)); err != nil {
+					return err
+				}
+			}
+		}
+		if err := postings.flush(); err != nil {
+			return err
+		}
+		applied = true
+		t.change(changeCredit, d.account, 0)
+		return t.collectNow(d.account, d.day, d.nowUs)
+	})
+	return applied && err == nil, err
+}
+
+// debitable is how much of a debit the bucket pays.
+func (t *tx) debitable(d *debit, day int64) (Nano, error) {
+	if !t.s.shared {
+		return d.amount - d.owed, nil
+	}
+	var avail Nano
+	err := t.row("SELECT avail FROM bucket WHERE account = $1 AND currency = $2 AND day = $3 {LOCK}", d.account, int64(d.currency), day).Scan(&avail)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, err
+	}
+	if avail < d.amount && !d.mayOwe {
+		return 0, &shortError{avail}
+	}
+	return min(avail, d.amount), nil
+}
+
+// Debited says whether a debit is booked already, and refuses a reference that
+// belongs to something else.
+func (s *sqlStore) Debited(d *debit) (done bool, err error) {
+	err = s.read(func(q *query) error {
+		done, err = q.debited(d)
+		return err
+	})
+	return done, err
+}
+
+func (q *query) debited(d *debit) (done bool, err error) {
+	var kind string
+	var account uint32
+	var amount Nano
+	err = q.row(`SELECT kind, CAST(max(account) AS {I64}), CAST(coalesce(sum(-amount), 0) AS {I64}) FROM entry JOIN posting ON entry = id
+		WHERE ref = $1 AND book IN ('customer', 'debt') GROUP BY kind`, d.ref).Scan(&kind, &account, &amount)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err == nil && (kind != "ADJUST" || account != d.account || amount != d.amount) {
+		return false, fmt.Errorf("the reference %q belongs to another entry, %s of %s: use a new one", d.ref, kind, amount)
+	}
+	return err == nil, err
+}

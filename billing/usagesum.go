@@ -1,0 +1,137 @@
+package billing
+
+import (
+	"cmp"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// UsageReportQuery says what usage an operator wants to see.
+type UsageReportQuery struct {
+	Account  string    `json:"account,omitempty"` // id or name; empty: all
+	From, To time.Time // UTC days, both included
+	By       string    `json:"by"` // account, model, key or day
+}
+
+// UsageSum is one row of a report: what was charged, not what was paid of debt.
+type UsageSum struct {
+	ID                 string `json:"id"`   // of the account, key or model, or the day
+	Name               string `json:"name"` // of the account or model, or what the key is for
+	Account            string `json:"account,omitempty"`
+	Requests           int64  `json:"requests"`
+	Input, Output      int64  // tokens, of models that sell tokens
+	Units              int64  // pictures or credits, of the others
+	USD, DIEM, Bundled Nano
+}
+
+type usageSumJSON struct {
+	plainUsageSum
+	Input   int64  `json:"inputTokens"`
+	Output  int64  `json:"outputTokens"`
+	Units   int64  `json:"units"`
+	USD     amount `json:"usd"`
+	DIEM    amount `json:"diem"`
+	Bundled amount `json:"bundled"`
+}
+
+type plainUsageSum UsageSum
+
+// MarshalJSON writes amounts as decimal strings.
+func (s UsageSum) MarshalJSON() ([]byte, error) {
+	return json.Marshal(usageSumJSON{plainUsageSum(s), s.Input, s.Output, s.Units, amount(s.USD), amount(s.DIEM), amount(s.Bundled)})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (s *UsageSum) UnmarshalJSON(b []byte) error {
+	var v usageSumJSON
+	err := json.Unmarshal(b, &v)
+	*s = UsageSum(v.plainUsageSum)
+	s.Input, s.Output, s.Units, s.USD, s.DIEM, s.Bundled = v.Input, v.Output, v.Units, Nano(v.USD), Nano(v.DIEM), Nano(v.Bundled)
+	return err
+}
+
+// usageGroups are the columns of id, name and account, by what a report is.
+var usageGroups = map[string]string{
+	"account": "a.id, a.name, a.name",
+	"model":   "coalesce(m.id, ''), coalesce(m.id, ''), ''",
+	"key":     "coalesce(k.id, ''), coalesce(k.description, ''), a.name",
+	"day":     "CAST(u.day AS TEXT), CAST(u.day AS TEXT), ''",
+}
+
+// UsageReport adds up what was used, across accounts, the dearest first; days in
+// their order. All charges of this process are in it, and what other nodes have
+// reported.
+func (l *Ledger) UsageReport(q UsageReportQuery) ([]UsageSum, error) {
+	group := usageGroups[q.By]
+	if group == "" {
+		return nil, fmt.Errorf("cannot report usage by %q: expected account, model, key or day", q.By)
+	}
+	if q.To.Before(q.From) {
+		return nil, fmt.Errorf("cannot report usage from %s to %s: it ends before it begins", q.From.Format(time.DateOnly), q.To.Format(time.DateOnly))
+	}
+	var account uint32
+	if q.Account != "" {
+		a, err := l.findAccount(q.Account)
+		if err != nil {
+			return nil, err
+		}
+		account = a.no
+	}
+	if l.journal != nil {
+		if err := l.project.catchUp(); err != nil {
+			return nil, fmt.Errorf("cannot bring the usage up to date: %w", err)
+		}
+	}
+	sums := map[[3]string]*UsageSum{}
+	err := l.report(func(r *query) error {
+		clear(sums)
+		return r.each(func(rows *sql.Rows) error {
+			var id [3]string
+			var typ string
+			var c Currency
+			var requests, input, output int64
+			var n Nano
+			if err := rows.Scan(&id[0], &id[1], &id[2], &typ, &c, &requests, &input, &output, &n); err != nil {
+				return err
+			}
+			s := sums[id]
+			if s == nil {
+				s = &UsageSum{ID: id[0], Name: id[1], Account: id[2]}
+				sums[id] = s
+			}
+			s.Requests += requests
+			if soldSingly(typ) {
+				s.Units += output
+			} else {
+				s.Input, s.Output = s.Input+input, s.Output+output
+			}
+			*map[Currency]*Nano{USD: &s.USD, DIEM: &s.DIEM, Bundled: &s.Bundled}[c] += n
+			return nil
+		}, "SELECT "+group+`, coalesce(m.type, 'text'), u.currency, CAST(sum(u.requests) AS {I64}),
+			CAST(sum(u.input_tokens + u.cache_read_tokens + u.cache_write_tokens) AS {I64}), CAST(sum(u.output_tokens) AS {I64}), `+sumAmounts+`
+			FROM usage_day u JOIN account a ON a.no = u.account LEFT JOIN api_key k ON k.no = u.api_key LEFT JOIN model m ON m.no = u.model
+			WHERE u.day BETWEEN $1 AND $2 AND ($3 = 0 OR u.account = $3)
+			GROUP BY 1, 2, 3, 4, 5`, dateNumber(dayOf(q.From.UnixNano())), dateNumber(dayOf(q.To.UnixNano())), int64(account))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot report usage: %w", err)
+	}
+	list := make([]UsageSum, 0, len(sums))
+	for _, s := range sums {
+		if q.By == "day" {
+			s.ID = fmt.Sprintf("%.4s-%.2s-%.2s", s.ID, s.ID[4:], s.ID[6:])
+			s.Name = s.ID
+		}
+		list = append(list, *s)
+	}
+	slices.SortFunc(list, func(a, b UsageSum) int {
+		if q.By == "day" {
+			return cmp.Compare(a.ID, b.ID)
+		}
+		return cmp.Or(-cmp.Compare(a.USD+a.DIEM+a.Bundled, b.USD+b.DIEM+b.Bundled), cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID))
+	})
+	return list, nil
+}
