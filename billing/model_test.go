@@ -220,7 +220,6 @@ func (s *ledgerMachine) resolve(h *Hold, charged parts, short Nano) {
 	s.m.debt += short
 	s.m.move(mh.day, mh.part, 1)
 	s.m.move(mh.day, charged, -1)
-	s.m.pay(s.day())
 	for _, g := range []struct {
 		name    string
 		limit   *Nano
@@ -259,12 +258,14 @@ func (s *ledgerMachine) Settle(t *rapid.T) {
 		t.Fatalf("a cost of %d on %v is charged %d with shortfall %d, expected %d", cost, mh.part, c, short, charged.total())
 	}
 	s.resolve(h, charged, short)
+	s.m.pay(s.day())
 }
 
 func (s *ledgerMachine) Void(t *rapid.T) {
 	h := s.drawHold(t)
 	h.Void(s.f.clock.nano())
 	s.resolve(h, parts{}, 0)
+	s.m.pay(s.day())
 }
 
 func (s *ledgerMachine) Pass(t *rapid.T) {
@@ -319,6 +320,7 @@ func (s *ledgerMachine) restart(t *rapid.T) {
 			s.resolve(h, parts{}, 0)
 		}
 	}
+	s.m.pay(s.day()) // when the account is in memory again
 	s.f.open()
 	for _, k := range s.keys {
 		found, err := s.f.Lookup([]byte(k.secret))

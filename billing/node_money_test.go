@@ -96,9 +96,9 @@ func TestThreeNodesSpendAnAccountToNothing(t *testing.T) {
 	}
 	wg.Wait()
 	c.audit()
-	m := c.money(1)
-	if int64(m.spent) != charged.Load() || m.granted != 10*usd || c.db.late != 0 {
-		t.Errorf("%+v booked and %s late, %d charged", m, c.db.late, charged.Load())
+	m, owed := c.money(1), c.debt(1)
+	if int64(m.spent-owed.paid) != charged.Load() || int64(owed.incurred) != short.Load() || m.granted != 10*usd || c.db.late != 0 {
+		t.Errorf("%+v and %+v booked and %s late, %d charged and %d owed", m, owed, c.db.late, charged.Load(), short.Load())
 	}
 	if left := m.avail + m.escrow; left > usd/100 {
 		t.Errorf("%s are left, but requests for 1 nano were refused", left)
