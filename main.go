@@ -149,7 +149,9 @@ func serve(file string, override func(*config.Config)) error {
 	log := newLog(cfg.Log)
 	// First of all, so that a taken port leaves nothing behind, least of all
 	// keys that were never shown.
-	ln, err := proxy.ListenBehind(frontOf(&cfg.Server), cfg.Listen, cfg.TLS.Cert, cfg.TLS.Key)
+	ln, err := proxy.ListenWith(cfg.Listen, proxy.ListenOptions{
+		Cert: cfg.TLS.Cert, Key: cfg.TLS.Key, Front: frontOf(&cfg.Server), Unsent: int(cfg.Server.SendBuffer), Stall: cfg.Server.ClientStall,
+	})
 	if err != nil {
 		hint := "write the address as host:port or unix:/path"
 		if errors.Is(err, syscall.EADDRINUSE) {

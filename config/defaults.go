@@ -44,6 +44,7 @@ func newConfig() *Config {
 			ReadTimeout:    30 * time.Second,
 			IdleTimeout:    75 * time.Second,
 			ClientStall:    30 * time.Second,
+			SendBuffer:     64 << 10,
 			DrainTimeout:   30 * time.Second,
 			HalfCloseGone:  &halfCloseGone,
 			MetricsListen:  DefaultMetricsListen,

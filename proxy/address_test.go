@@ -24,7 +24,7 @@ func prefixes(list ...string) (out []netip.Prefix) {
 func fronted(t *testing.T, f *Front, addr string) net.Addr {
 	t.Helper()
 	s := NewServer(func(ctx *fasthttp.RequestCtx) { fmt.Fprintf(ctx, "<%v>", Address(ctx)) }, ServerOptions{MaxBody: 1 << 10})
-	ln, err := ListenBehind(f, addr, "", "")
+	ln, err := ListenWith(addr, ListenOptions{Front: f})
 	if err != nil {
 		t.Fatal(err)
 	}

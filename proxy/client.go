@@ -191,8 +191,8 @@ func (c *ClientConn) Close() error {
 // clientListener gives ClientConns, with TLS on them where there is a config.
 type clientListener struct {
 	net.Listener
-	tls   *tls.Config
-	front *Front
+	tls *tls.Config
+	o   ListenOptions
 }
 
 func (l clientListener) Accept() (net.Conn, error) {
@@ -200,8 +200,12 @@ func (l clientListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &ClientConn{Conn: c, front: l.front}
-	client.preface = l.front != nil && l.front.ProxyProtocol && l.front.trusts(addrOf(c.RemoteAddr()))
+	front := l.o.Front
+	client := &ClientConn{Conn: c, front: front}
+	client.preface = front != nil && front.ProxyProtocol && front.trusts(addrOf(c.RemoteAddr()))
+	if l.o.Unsent > 0 || l.o.Stall > 0 {
+		boundBuffers(rawFD(c), l.o.Unsent, l.o.Stall)
+	}
 	if l.tls == nil {
 		return client, nil
 	}

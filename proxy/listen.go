@@ -8,17 +8,27 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Listen opens host:port or unix:/path, with TLS when cert and key are given.
 // A socket file that a crashed process left behind is replaced; one that is
 // served is not.
 func Listen(addr, cert, key string) (net.Listener, error) {
-	return ListenBehind(nil, addr, cert, key)
+	return ListenWith(addr, ListenOptions{Cert: cert, Key: key})
 }
 
-// ListenBehind is Listen with proxies in front.
-func ListenBehind(front *Front, addr, cert, key string) (net.Listener, error) {
+// ListenOptions are for the connections of clients.
+type ListenOptions struct {
+	Cert, Key string        // PEM files; empty: no TLS
+	Front     *Front        // proxies in front; nil: none
+	Unsent    int           // bytes that wait in the kernel for a client that does not read; 0: its default
+	Stall     time.Duration // how long they may wait; 0: as long as the kernel keeps the connection
+}
+
+// ListenWith is Listen with more options.
+func ListenWith(addr string, o ListenOptions) (net.Listener, error) {
+	cert, key := o.Cert, o.Key
 	var pair tls.Certificate
 	if cert != "" || key != "" {
 		var err error
@@ -31,11 +41,11 @@ func ListenBehind(front *Front, addr, cert, key string) (net.Listener, error) {
 		return nil, err
 	}
 	if cert == "" {
-		return clientListener{ln, nil, front}, nil
+		return clientListener{ln, nil, o}, nil
 	}
 	return clientListener{ln, &tls.Config{
 		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-	}, front}, nil
+	}, o}, nil
 }
 
 func listenPlain(addr string) (net.Listener, error) {
