@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 )
 
@@ -295,13 +296,18 @@ func TestKeyedPicturesAreMadeOnce(t *testing.T) {
 // Killed at random moments, with clients that leave and try again until they are
 // answered: each request is charged exactly once, and gives the same answer for
 // ever after.
-func TestKillWithRetriesChargesKeyedChatsOnce(t *testing.T) { killKeyedChats(t, 3) }
+func TestKillWithRetriesChargesKeyedChatsOnce(t *testing.T) { killKeyedChats(t, 3, "") }
 
-func TestLongKillWithRetriesChargesKeyedChatsOnce(t *testing.T) { killKeyedChats(t, kills(20)) }
+func TestLongKillWithRetriesChargesKeyedChatsOnce(t *testing.T) { killKeyedChats(t, kills(20), "") }
 
-func killKeyedChats(t *testing.T, rounds int) {
+func TestLongKillWithRetriesChargesKeyedChatsOnceOnRedis(t *testing.T) {
+	r := servers.StartRedis(t)
+	killKeyedChats(t, kills(10), "redis: { addresses: [\""+r.Addr+"\"], timeout: 5s }\n")
+}
+
+func killKeyedChats(t *testing.T, rounds int, more string) {
 	t.Parallel()
-	g, _, key := startKeyed(t, "")
+	g, _, key := startKeyed(t, more)
 	var next, made atomic.Int64
 	type kept struct{ body, answer string }
 	var answers sync.Map
