@@ -99,7 +99,7 @@ func fillDefaults(entry any) {
 		e.Credits, e.MaxLag, e.HeadEvery = unwritten, 5, 2*time.Second
 		e.PreferFast = true
 		e.Cache = RPCCache{MaxItem: 64 << 10, MaxAge: time.Hour, FinalEvery: 10 * time.Second}
-		e.Timeouts = RPCTimeouts{Read: 10 * time.Second, Heavy: 60 * time.Second, Write: 15 * time.Second, Idle: 30 * time.Second}
+		e.Timeouts = RPCTimeouts{Read: 10 * time.Second, Heavy: 30 * time.Second, Write: 15 * time.Second, Idle: 30 * time.Second}
 	case *RPCUpstream:
 		e.Weight, e.Batch, e.MaxBatch, e.MaxParallel = 1, "auto", 100, 16
 		e.MaxConnections, e.MaxIdle = 1024, 4*time.Second

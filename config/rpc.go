@@ -77,9 +77,13 @@ type RPCCache struct {
 // RPCTimeouts are how long a node may take to begin its answer, by what is asked.
 type RPCTimeouts struct {
 	Read  time.Duration `yaml:"read"`  // default 10s
-	Heavy time.Duration `yaml:"heavy"` // logs and traces; default 60s
+	Heavy time.Duration `yaml:"heavy"` // logs and traces; default 30s
 	Write time.Duration `yaml:"write"` // transactions; default 15s
 	Idle  time.Duration `yaml:"idle"`  // between bytes of an answer; default 30s
+	// Total is for all of a request: every node that is asked, and the answer
+	// however it trickles, until a large one goes out. Default 30s (addendum 13),
+	// or the longest of read, heavy and write where that is more.
+	Total time.Duration `yaml:"total"`
 }
 
 // RPCUpstream is one node, or a service in front of many.
@@ -127,6 +131,9 @@ var knownNetworks = func() map[string]RPCNetwork {
 	return m
 }()
 
+// rpcTotal is how long a request may take in all (addendum 13, Upstream).
+const rpcTotal = 30 * time.Second
+
 // unwritten credits take the network's own.
 const unwritten = -1
 
@@ -134,6 +141,9 @@ const unwritten = -1
 func (c *Config) completeRPC() {
 	for i := range c.RPC.Networks {
 		n := &c.RPC.Networks[i]
+		if t := &n.Timeouts; t.Total == 0 {
+			t.Total = min(max(rpcTotal, t.Read, t.Heavy, t.Write), time.Hour)
+		}
 		if known, ok := knownNetworks[n.Name]; ok {
 			if n.Family == "" {
 				n.Family = known.Family

@@ -88,6 +88,7 @@ func (v *validator) network(path string, n *RPCNetwork) {
 	v.duration(t+".heavy", n.Timeouts.Heavy, time.Millisecond, time.Hour)
 	v.duration(t+".write", n.Timeouts.Write, time.Millisecond, time.Hour)
 	v.duration(t+".idle", n.Timeouts.Idle, time.Millisecond, time.Hour)
+	v.duration(t+".total", n.Timeouts.Total, time.Millisecond, time.Hour)
 	switch k := len(n.Upstreams); {
 	case k == 0:
 		v.wrong(path+".upstreams", "the network has no upstream; expected name and url of each node")

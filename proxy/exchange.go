@@ -331,6 +331,13 @@ func (x *Exchange) Finish() (Cause, error) {
 // its end: it was the answer to something else, so another may follow.
 func (x *Exchange) Distrust() { x.suspect = true }
 
+// Unbound takes the limit of OpenWithin off: what is left to do goes at the
+// client's pace.
+func (x *Exchange) Unbound() {
+	x.within = 0
+	x.total.Store(0)
+}
+
 // Cut ends the conversation from another goroutine: the one that owns the
 // exchange sees it fail with Cut.
 func (x *Exchange) Cut() {

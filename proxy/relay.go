@@ -84,6 +84,7 @@ func (x *Exchange) Relay(ctx *fasthttp.RequestCtx, lens Lens, done func(Outcome)
 		panic("proxy: there is no open answer to relay")
 	}
 	x.state = stateRelay
+	x.adopt(ctx.Conn())
 	r := &x.relay
 	*r = relay{x: x, lens: lens, done: done, client: ctx.Conn(), size: -1}
 	identity := lens == nil

@@ -305,6 +305,15 @@ func (g *guard) attach(link *link, cancel context.CancelFunc) Cause {
 	return g.why()
 }
 
+// adopt watches the client of an exchange that had none so far.
+func (g *guard) adopt(client net.Conn) {
+	g.mu.Lock()
+	if g.on && g.client == nil {
+		g.client, g.fd, g.queued = client, fdUnknown, -1
+	}
+	g.mu.Unlock()
+}
+
 // detach takes the upstream connection from the watch after a failed attempt
 // and forgets a cause that concerned only that.
 func (g *guard) detach() Cause {

@@ -81,6 +81,7 @@ type rpcCall struct {
 	network *jsonrpc.Network
 	credits int64 // charged
 	turn    bool  // it has one of its account's places
+	carried bool  // it goes on without its client
 }
 
 // releaseRPC lets the account's next request have its turn and ends what was
@@ -93,6 +94,10 @@ func (c *Call) releaseRPC() {
 	if r.turn {
 		r.turn = false
 		c.g.ledger.GiveTurn(c.key.Account)
+	}
+	if r.carried {
+		r.carried = false
+		c.g.rpcAlone.give(c.key.Account)
 	}
 	r.job.Close()
 }
@@ -329,12 +334,14 @@ type rpcAnswer struct {
 // was answered and nothing is charged.
 func (c *Call) runRPC() (rpcAnswer, *Error) {
 	r := c.rpc
+	r.carried = (c.lead != nil || r.job.Writes()) && c.g.rpcAlone.take(c.key.Account)
 	res := r.job.Run(jsonrpc.Trip{
-		Proxy: c.g.proxy, Ctx: c.ctx, Network: r.network, Account: c.key.Account.ID, ID: c.id[:],
+		Proxy: c.g.proxy, Ctx: c.ctx, Network: r.network, Account: c.key.Account.ID, ID: c.id[:], Alone: r.carried,
 	})
 	c.attempts = r.job.Attempts
 	if res.Cause != proxy.None {
 		c.cause = res.Cause.String()
+		c.lostRPC()
 		return rpcAnswer{}, c.unreachableRPC(&res)
 	}
 	out := rpcAnswer{status: 200, credits: r.job.Charge(r.network.Base, c.snap.rpc.error), body: res.Body, large: res.Large, stream: res.Stream}
@@ -347,6 +354,21 @@ func (c *Call) runRPC() (rpcAnswer, *Error) {
 		}
 	}
 	return out, nil
+}
+
+// lostRPC charges a request whose client left for what nodes may have done: the
+// full price of calls that were sent to one. What was not sent costs nothing.
+func (c *Call) lostRPC() {
+	out := rpcAnswer{status: 499, credits: c.rpc.job.Charge(c.rpc.network.Base, c.snap.rpc.error)}
+	if !c.left() || out.credits == 0 {
+		return
+	}
+	out.cost = billing.Cost(c.snap.rpc.price, credits(out.credits))
+	c.rpc.credits = out.credits
+	if c.lead != nil {
+		c.lead.Cut() // a second try must not run it again
+	}
+	c.settleRPC(&out, billing.FlagAborted)
 }
 
 // unreachableRPC answers for nodes that gave no answer: 500 whatever it was

@@ -48,6 +48,7 @@ type Gateway struct {
 	draining  atomic.Bool
 	unready   atomic.Bool  // the last answer of /readyz was that the ledger cannot record
 	drains    atomic.Int64 // answers being read on after their client left
+	rpcAlone  carrier      // blockchain requests that do not end with their client
 
 	studio   *image.Engine
 	fetcher  image.Fetcher

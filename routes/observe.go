@@ -60,6 +60,7 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_draining_answers", func() float64 { return float64(g.drains.Load()) })
 	gauge("farebox_unattended_keyed", func() float64 { return float64(g.finishes.Load()) })
 	gauge("farebox_unattended_images", func() float64 { return float64(g.carried.Load()) })
+	gauge("farebox_rpc_carried_requests", func() float64 { return float64(g.rpcAlone.count()) })
 	gauge("farebox_holds_open", func() float64 { return float64(g.ledger.Stats().OpenHolds) })
 	gauge("farebox_held_nano", func() float64 { return float64(g.ledger.Stats().Held) })
 	// What became debt since the ledger exists, and what of it is owed still.

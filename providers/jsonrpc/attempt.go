@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	policy "farebox/providers/attempt"
 	"farebox/proxy"
 )
 
@@ -59,6 +60,7 @@ type reply struct {
 	cause      proxy.Cause // of failed
 	maybe      bool        // the node may have run the request though it did not answer
 	named      bool        // of lacking: the error names the method
+	status     int         // of the answer, 0: there is none
 	retryAfter time.Duration
 }
 
@@ -99,18 +101,23 @@ type question struct {
 	body   []byte
 	id     []byte        // of the call in the body, and so of the answer
 	wait   time.Duration // for the answer to begin
+	within time.Duration // for all of it, however it trickles
 }
 
-// open sends a question to a node and waits for the head of the answer. Without
-// a client (t.Ctx nil) it is a question of our own.
+// open sends a question to a node and waits for the head of the answer. Unless
+// t is alone, a client that leaves cuts it off.
 func (a *attempt) open(t *Trip, u *Node, q question) (r reply, ok bool) {
 	a.reset()
 	a.node = u
 	a.request = proxy.Request{Path: u.path, Body: q.body, ID: t.ID, Accept: "application/json", FirstByte: q.wait}
-	res := t.Proxy.OpenWithin(t.Ctx, &a.x, 0, a)
+	client := t.Ctx
+	if t.Alone {
+		client = nil
+	}
+	res := t.Proxy.OpenWithin(client, &a.x, q.within, a)
 	switch res.Cause {
 	case proxy.None:
-		return reply{retryAfter: res.RetryAfter}, true
+		return reply{status: res.Status, retryAfter: res.RetryAfter}, true
 	case proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut:
 		return reply{kind: gone, cause: res.Cause, maybe: a.went.Sent}, false
 	}
@@ -162,7 +169,8 @@ func (a *attempt) whole(r reply, status int, q question) reply {
 	}
 	switch {
 	case meaning == Busy && status < 500 || status == 503:
-		return reply{kind: busy, retryAfter: r.retryAfter}
+		r.kind = busy
+		return r
 	case status >= 400 && status < 500:
 		return reply{kind: refused}
 	}
@@ -230,24 +238,28 @@ func (u *Node) paced(r reply, nowNs, tookNs int64) {
 	}
 }
 
-// report tells the node's breaker what came of it.
-func (u *Node) report(r reply, nowNs int64) {
+// report tells the node's breaker what came of a request of an account (0: a
+// question of our own).
+func (u *Node) report(r reply, account uint64, nowNs int64) {
 	switch r.kind {
-	case gone:
+	case gone, refused:
 		u.Breaker.Released()
 	case failed:
-		if r.cause == proxy.NoFreeConn { // our own cap
-			u.Breaker.Released()
-			return
-		}
-		u.Breaker.Failed(nowNs, r.retryAfter)
+		v := policy.Lost(r.cause)
+		v.Rest = r.retryAfter
+		v.Report(u.Breaker, account, nowNs)
 	case busy:
 		u.busy.Add(1)
-		u.Breaker.Failed(nowNs, r.retryAfter)
-	case refused:
-		u.Breaker.Released()
+		status := r.status
+		if status < 300 {
+			status = tooMany // said in an answer with status 200
+		}
+		policy.Judge(status, r.retryAfter).Report(u.Breaker, account, nowNs)
 	default:
 		u.answers.Add(1)
 		u.Breaker.Succeeded()
 	}
 }
+
+// tooMany is the status of a limit that is said with status 200.
+const tooMany = 429

@@ -20,12 +20,12 @@ func (j *Job) batch(now int64) Result {
 	}
 	class := j.Class()
 	pick := Pick{network: t.Network}
-	w := want{request: &j.Request, account: t.Account, batch: len(j.Calls), pinned: j.pinned(now)}
+	w := want{request: &j.Request, account: j.account, batch: len(j.Calls), pinned: j.pinned(now)}
 	last, asked, split := reply{}, false, false
-	began := now
+	sent := false
 	for n := 0; n < maxAttempts; n++ {
 		if n > 0 {
-			if now = time.Now().UnixNano(); now-began > maxRetrySpan {
+			if now = time.Now().UnixNano(); j.left(now) <= 0 {
 				break
 			}
 		}
@@ -35,31 +35,35 @@ func (j *Job) batch(now int64) Result {
 		}
 		asked = true
 		j.Attempts++
-		r := j.askBatch(j.main, u, question{body: body, wait: t.Network.timeout(class)})
+		r := j.askBatch(j.main, u, question{body: body, wait: t.Network.timeout(class), within: j.left(now)})
 		now = time.Now().UnixNano()
+		sent = sent || r.maybe
 		if r.kind == refused || r.kind == unbatched {
 			// Whether it is the batch or what is in it, the calls will tell one
 			// by one.
 			if u.Config.Batch == "auto" {
-				u.single.met(t.Account, now)
+				u.single.met(j.account, now)
 			}
 			split = true
 			u.Breaker.Released()
 			last = r
 			continue
 		}
-		u.report(r, now)
+		u.report(r, j.account, now)
 		switch {
 		case r.kind == answered:
 			return j.assemble(u, now)
 		case r.kind == gone:
+			for i := range j.Calls {
+				j.leave(i, r.cause, sent)
+			}
 			return Result{Cause: r.cause}
 		case r.kind == failed && r.maybe && class == Write:
 			return Result{Cause: r.cause}
 		}
 		last = r
 	}
-	if split || !asked && t.Network.takesNone(&j.Request, t.Account, now) {
+	if split || !asked && t.Network.takesNone(&j.Request, j.account, now) {
 		return j.split(now)
 	}
 	cause := last.cause
@@ -70,7 +74,7 @@ func (j *Job) batch(now int64) Result {
 }
 
 // takesNone says that no node would take the batch even if all were well.
-func (n *Network) takesNone(r *Request, account string, now int64) bool {
+func (n *Network) takesNone(r *Request, account uint64, now int64) bool {
 	for _, u := range n.Nodes {
 		if u.servesAll(r, account, now) && u.batches(len(r.Calls), account, now) {
 			return false
@@ -239,7 +243,7 @@ func (j *Job) assemble(u *Node, now int64) Result {
 			again = append(again, i)
 		case Lacking:
 			if names(a.judge.Error(at), m) {
-				u.lacks[m.Index].met(j.from.Account, now)
+				u.lacks[m.Index].met(j.account, now)
 			}
 			again = append(again, i)
 		case Behind:
@@ -432,7 +436,9 @@ func (j *Job) each(calls []int, parts []part, not *Node, now int64) Result {
 		defer mu.Unlock()
 		j.Attempts += r.attempts
 		if r.Cause != proxy.None {
-			j.Verdicts[i] = Unanswered
+			if j.Verdicts[i] != Left {
+				j.Verdicts[i] = Unanswered
+			}
 			if !last.Cause.Final() {
 				last = r
 			}

@@ -73,23 +73,23 @@ func TestClassify(t *testing.T) {
 func TestLearntNeedsTwoAccounts(t *testing.T) {
 	var l learnt
 	now := int64(time.Hour)
-	check := func(account string, nowNs int64, want bool) {
+	check := func(account uint64, nowNs int64, want bool) {
 		t.Helper()
 		if l.holds(account, nowNs) != want {
-			t.Errorf("it holds for %s: %v", account, !want)
+			t.Errorf("it holds for %d: %v", account, !want)
 		}
 	}
-	check("a", now, false)
-	l.met("a", now)
-	l.met("a", now+1)
-	check("a", now+2, true)
-	check("b", now+2, false)
-	l.met("b", now+3)
-	check("c", now+4, true)
-	check("c", now+3+int64(learntFor), false)
-	l.met("a", now+int64(2*learntFor))
-	l.met("b", now+int64(4*learntFor)) // a's is long forgotten
-	check("c", now+int64(4*learntFor), false)
+	check(1, now, false)
+	l.met(1, now)
+	l.met(1, now+1)
+	check(1, now+2, true)
+	check(2, now+2, false)
+	l.met(2, now+3)
+	check(3, now+4, true)
+	check(3, now+3+int64(learntFor), false)
+	l.met(1, now+int64(2*learntFor))
+	l.met(2, now+int64(4*learntFor)) // the first is long forgotten
+	check(3, now+int64(4*learntFor), false)
 }
 
 // The table has what the specification lists, and nothing that must not be sold.

@@ -180,7 +180,7 @@ func (u *Node) askBlock(p *proxy.Proxy, tag string) (finalBlock, bool) {
 	a := attempts.Get().(*attempt)
 	defer a.release()
 	body := appendCall(nil, []byte("eth_getBlockByNumber"), []byte(`["`+tag+`",false]`), defaultID)
-	if _, ok := a.open(&Trip{Proxy: p}, u, question{body: body, id: defaultID, wait: headWait}); !ok {
+	if _, ok := a.open(&Trip{Proxy: p, Alone: true}, u, question{body: body, id: defaultID, wait: headWait, within: headWait}); !ok {
 		return finalBlock{}, false
 	}
 	var err error

@@ -74,10 +74,11 @@ func (j *Job) hedged(a *attempt, u *Node, pick *Pick, w *want, q question) (*att
 		winner, loser = loser, winner
 	}
 	if loser.r.cause != proxy.Cut {
-		loser.u.report(loser.r, time.Now().UnixNano())
+		loser.u.report(loser.r, j.account, time.Now().UnixNano())
 	} else {
 		loser.u.Breaker.Released()
 	}
+	winner.r.maybe = winner.r.maybe || loser.r.maybe
 	loser.a.release()
 	return winner.a, winner.u, winner.r
 }

@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"hash/maphash"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -10,10 +11,6 @@ import (
 
 // maxAttempts bounds how many nodes one call may be sent to.
 const maxAttempts = 4
-
-// maxRetrySpan is how long after the first attempt another one may begin, ns: a
-// client waits for no longer than this and one timeout.
-const maxRetrySpan = int64(30 * time.Second)
 
 // Verdict is how one call ended, which decides what it costs.
 type Verdict uint8
@@ -26,6 +23,9 @@ const (
 	Succeeded
 	// NodeError is a call that a node answered with an error.
 	NodeError
+	// Left is a call that a node may have run when the client left. It costs
+	// what it would have: leaving early is no way to have work done for nothing.
+	Left
 )
 
 // Job is one admitted request on its way to the nodes and back. It is pooled:
@@ -48,6 +48,9 @@ type Job struct {
 	lens   lens
 	lookup lookup
 	from   Trip
+	// account is who is asked for, among those that a node may be well or not for.
+	account    uint64
+	deadlineNs int64 // when the request gives up
 }
 
 // Writes says whether some call changes the chain.
@@ -66,7 +69,9 @@ type Trip struct {
 	Ctx     *fasthttp.RequestCtx
 	Network *Network
 	Account string // whose reads follow its writes
-	ID      []byte // sent to nodes as X-Request-ID
+	// Alone: what was begun is carried to its end though the client leaves.
+	Alone bool
+	ID    []byte // sent to nodes as X-Request-ID
 }
 
 // Result is what a job came to: one of Cause, Body, Large and Stream.
@@ -90,6 +95,8 @@ func (j *Job) Run(t Trip) Result {
 	j.main = attempts.Get().(*attempt)
 	j.Verdicts = append(j.Verdicts[:0], make([]Verdict, len(j.Calls))...)
 	now := time.Now().UnixNano()
+	j.account = max(1, maphash.String(accountSeed, t.Account))
+	j.deadlineNs = now + int64(t.Network.limit())
 	t.Network.heads.touch(t.Proxy, now)
 	var r Result
 	if j.Batch {
@@ -101,6 +108,20 @@ func (j *Job) Run(t Trip) Result {
 		j.Node = j.main.node.Name
 	}
 	return r
+}
+
+// accountSeed makes numbers of accounts' names.
+var accountSeed = maphash.MakeSeed()
+
+// left is how long the request may still take.
+func (j *Job) left(nowNs int64) time.Duration { return time.Duration(j.deadlineNs - nowNs) }
+
+// leave notes that nobody waits for call i any more. sent: a node may have begun
+// to work on it.
+func (j *Job) leave(i int, cause proxy.Cause, sent bool) {
+	if sent && (cause == proxy.ClientGone || cause == proxy.ClientStalled) {
+		j.Verdicts[i] = Left
+	}
 }
 
 // Close ends what a job began and will not finish.
@@ -124,6 +145,7 @@ func (j *Job) Reset() {
 	}
 	j.Verdicts, j.body, j.out = j.Verdicts[:0], j.body[:0], j.out[:0]
 	j.Attempts, j.Node, j.main, j.from, j.Tee = 0, "", nil, Trip{}, nil
+	j.account, j.deadlineNs = 0, 0
 	j.lens = lens{buf: j.lens.buf[:0]}
 	if cap(j.lookup.key) > keptBuffer {
 		j.lookup.key = nil
@@ -192,19 +214,20 @@ func (j *Job) call(at **attempt, i int, body, id []byte, not *Node, now int64) (
 	m := j.Calls[i].Method
 	pick := Pick{network: t.Network}
 	pick.leaveOut(not)
-	w := want{method: m, account: t.Account, pinned: j.pinned(now)}
+	w := want{method: m, account: j.account, pinned: j.pinned(now)}
 	q := question{method: m, body: body, id: id, wait: t.Network.timeout(m.Class)}
 	var last reply
 	var hash []byte   // of a transaction that can be sent again
 	var perhaps *Node // which may have taken it
 	lacks, asked, hedge := false, 0, t.Network.Config.HedgeAfter
 	defer func() { res.attempts += asked }()
-	began := now
+	gotThere := false // a node may have begun to work on it
 	for asked < maxAttempts {
 		if asked > 0 {
-			if now = time.Now().UnixNano(); now-began > maxRetrySpan {
-				break
-			}
+			now = time.Now().UnixNano()
+		}
+		if q.within = j.left(now); q.within <= 0 {
+			break
 		}
 		u := pick.next(&w, now)
 		if u == nil {
@@ -225,7 +248,8 @@ func (j *Job) call(at **attempt, i int, body, id []byte, not *Node, now int64) (
 		if m.Class == Read && hedge == 0 {
 			u.paced(r, now, now-sent)
 		}
-		u.report(r, now)
+		u.report(r, j.account, now)
+		gotThere = gotThere || r.maybe
 		if m.Raw && hash == nil && (r.kind == known || r.kind == spent || r.kind == failed) {
 			hash = transactionHash(t.Network.Family, j.Params(i))
 		}
@@ -246,10 +270,11 @@ func (j *Job) call(at **attempt, i int, body, id []byte, not *Node, now int64) (
 			}
 			return j.settleCall(*at, i, u, now)
 		case gone:
+			j.leave(i, r.cause, gotThere)
 			return Result{Cause: r.cause}
 		case lacking:
 			if r.named {
-				u.lacks[m.Index].met(t.Account, now)
+				u.lacks[m.Index].met(j.account, now)
 			}
 			lacks = true
 		case failed:
@@ -300,7 +325,7 @@ func (j *Job) noAnswer(a *attempt, i int, last reply, lacks bool, now int64) Res
 		j.Verdicts[i] = NodeError
 		j.ownAnswer(a, -32603, "the node refused the request")
 		return Result{}
-	case lacks || last.kind == 0 && !j.from.Network.anyServes(j.Calls[i].Method, j.from.Account, now):
+	case lacks || last.kind == 0 && !j.from.Network.anyServes(j.Calls[i].Method, j.account, now):
 		j.Verdicts[i] = NodeError
 		j.ownAnswer(a, -32601, "the method is not supported by the nodes of this network")
 		return Result{}
@@ -322,7 +347,7 @@ func (j *Job) ownAnswer(a *attempt, code int, text string) {
 }
 
 // anyServes says whether some node is not known to lack a method.
-func (n *Network) anyServes(m *Method, account string, now int64) bool {
+func (n *Network) anyServes(m *Method, account uint64, now int64) bool {
 	for _, u := range n.Nodes {
 		if u.serves(m, account, now) {
 			return true

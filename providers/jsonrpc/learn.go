@@ -20,12 +20,12 @@ type learnt struct {
 
 // heard is what one account has met.
 type heard struct {
-	account string
+	account uint64
 	untilNs int64
 }
 
 // holds says whether it counts for an account. It does not allocate.
-func (l *learnt) holds(account string, nowNs int64) bool {
+func (l *learnt) holds(account uint64, nowNs int64) bool {
 	if until := l.all.Load(); until != 0 && nowNs < until {
 		return true
 	}
@@ -34,7 +34,7 @@ func (l *learnt) holds(account string, nowNs int64) bool {
 }
 
 // met notes that a request of an account came upon it.
-func (l *learnt) met(account string, nowNs int64) {
+func (l *learnt) met(account uint64, nowNs int64) {
 	h := l.one.Load()
 	if h != nil && nowNs < h.untilNs && h.account != account {
 		l.all.Store(nowNs + int64(learntFor))

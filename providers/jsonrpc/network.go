@@ -229,12 +229,12 @@ func splitURL(text string) (base, path string, err error) {
 }
 
 // serves says whether a node may be asked for a method by an account.
-func (u *Node) serves(m *Method, account string, nowNs int64) bool {
+func (u *Node) serves(m *Method, account uint64, nowNs int64) bool {
 	return !u.denied[m.Index] && !u.lacks[m.Index].holds(account, nowNs)
 }
 
 // servesAll is serves for every call of a request.
-func (u *Node) servesAll(r *Request, account string, nowNs int64) bool {
+func (u *Node) servesAll(r *Request, account uint64, nowNs int64) bool {
 	for i := range r.Calls {
 		if !u.serves(r.Calls[i].Method, account, nowNs) {
 			return false
@@ -244,12 +244,15 @@ func (u *Node) servesAll(r *Request, account string, nowNs int64) bool {
 }
 
 // batches says whether a node is given so many calls of an account at once.
-func (u *Node) batches(calls int, account string, nowNs int64) bool {
+func (u *Node) batches(calls int, account uint64, nowNs int64) bool {
 	if u.Config.Batch == "split" || u.Config.Batch == "auto" && u.single.holds(account, nowNs) {
 		return false
 	}
 	return calls <= u.Config.MaxBatch
 }
+
+// limit is how long a request may take in all, retries and answers included.
+func (n *Network) limit() time.Duration { return n.Config.Timeouts.Total }
 
 // timeout is how long a node may take to begin its answer.
 func (n *Network) timeout(c Class) time.Duration {

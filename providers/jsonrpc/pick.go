@@ -20,7 +20,7 @@ type Pick struct {
 type want struct {
 	request *Request // every call of it, or
 	method  *Method  // this one
-	account string   // for which
+	account uint64   // for which
 	batch   int      // calls at once; 0: one by one
 	pinned  *Node    // first of all
 }
@@ -40,7 +40,7 @@ func (w *want) fits(u *Node, nowNs int64) bool {
 func (p *Pick) next(w *want, nowNs int64) *Node {
 	if u := w.pinned; u != nil && !p.any {
 		for i, node := range p.network.Nodes {
-			if node == u && w.fits(u, nowNs) && u.Breaker.Acquire(nowNs) {
+			if node == u && w.fits(u, nowNs) && u.Breaker.AcquireFor(w.account, nowNs) {
 				p.tried |= 1 << i
 				p.any = true
 				return u
@@ -85,7 +85,7 @@ func (p *Pick) draw(w *want, nowNs, head int64, current bool) *Node {
 			}
 		}
 		p.tried |= 1 << at
-		if nodes[at].Breaker.Acquire(nowNs) {
+		if nodes[at].Breaker.AcquireFor(w.account, nowNs) {
 			p.any = true
 			return nodes[at]
 		}
@@ -119,7 +119,7 @@ func (p *Pick) lot(w *want, nowNs, head int64, current bool, not int) int {
 
 func (p *Pick) free(i int, w *want, nowNs int64) bool {
 	u := p.network.Nodes[i]
-	return p.tried&(1<<i) == 0 && u.Breaker.Ready(nowNs) && w.fits(u, nowNs)
+	return p.tried&(1<<i) == 0 && u.Breaker.ReadyFor(w.account, nowNs) && w.fits(u, nowNs)
 }
 
 // lastResort probes the node whose rest ends first: a client that would be
@@ -127,14 +127,14 @@ func (p *Pick) free(i int, w *want, nowNs int64) bool {
 func (p *Pick) lastResort(w *want, nowNs int64) *Node {
 	best := -1
 	for i, u := range p.network.Nodes {
-		if !w.fits(u, nowNs) || p.tried&(1<<i) != 0 || !u.Breaker.Failing() {
+		if !w.fits(u, nowNs) || p.tried&(1<<i) != 0 {
 			continue
 		}
 		if best < 0 || u.Breaker.RestsUntil() < p.network.Nodes[best].Breaker.RestsUntil() {
 			best = i
 		}
 	}
-	if best < 0 || !p.network.Nodes[best].Breaker.Probe(nowNs) {
+	if best < 0 || !p.network.Nodes[best].Breaker.ProbeFor(w.account, nowNs) {
 		return nil
 	}
 	p.tried |= 1 << best

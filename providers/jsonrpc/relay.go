@@ -7,12 +7,13 @@ import (
 )
 
 // Charge is what the calls cost in credits as they ended: the full price of
-// those that succeeded, failed for those that a node answered with an error,
+// those that succeeded
+// or may have when the client left, failed for those that a node answered with an error,
 // nothing for the others.
 func (j *Job) Charge(base, failed int64) (sum int64) {
 	for i, v := range j.Verdicts {
 		switch v {
-		case Succeeded:
+		case Succeeded, Left:
 			sum += base * j.Calls[i].Method.Tier
 		case NodeError:
 			sum += failed
@@ -30,6 +31,7 @@ func (j *Job) Relay(ctx *fasthttp.RequestCtx, end func(cause proxy.Cause, whole 
 	*l = lens{job: j, id: j.ID(0), sent: j.singleID(), end: end, buf: l.buf[:0]}
 	// What was read ahead has been judged; it is judged again as it passes.
 	j.main.judge.Reset()
+	j.main.x.Unbound() // from here on it takes as long as the client does
 	j.main.x.Relay(ctx, l, done)
 }
 

@@ -55,9 +55,9 @@ func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
 	look := attempts.Get().(*attempt)
 	defer look.release()
 	pick := Pick{network: t.Network}
-	w := want{method: m, account: t.Account, pinned: first}
+	w := want{method: m, account: j.account, pinned: first}
 	body := appendCall(nil, []byte(m.Name), append(append([]byte{'['}, hash...), ']'), defaultID)
-	q := question{method: m, body: body, id: defaultID, wait: lookWait}
+	q := question{method: m, body: body, id: defaultID, wait: lookWait, within: lookWait}
 	for range 2 {
 		now := time.Now().UnixNano()
 		u := pick.next(&w, now)
@@ -65,7 +65,7 @@ func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
 			break
 		}
 		r := look.ask(t, u, q)
-		u.report(r, time.Now().UnixNano())
+		u.report(r, j.account, time.Now().UnixNano())
 		if r.kind == gone {
 			break
 		}
