@@ -197,6 +197,12 @@ func serve(file string, override func(*config.Config)) error {
 	if file != "" {
 		watch, err = cfg.Watch(func(next *config.Config) error {
 			override(next)
+			// Before anything changes, so that a refused reload changes nothing.
+			if ln, ok := ln.(proxy.Refresher); ok {
+				if err := ln.Refresh(); err != nil {
+					return err
+				}
+			}
 			return gw.Reload(next)
 		}, func(msg string, err error) {
 			gw.NoteReload(err)

@@ -191,8 +191,9 @@ func (c *ClientConn) Close() error {
 // clientListener gives ClientConns, with TLS on them where there is a config.
 type clientListener struct {
 	net.Listener
-	tls *tls.Config
-	o   ListenOptions
+	tls  *tls.Config
+	cert *certFiles // nil: no TLS
+	o    ListenOptions
 }
 
 func (l clientListener) Accept() (net.Conn, error) {

@@ -3,7 +3,6 @@ package proxy
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -29,23 +28,23 @@ type ListenOptions struct {
 // ListenWith is Listen with more options.
 func ListenWith(addr string, o ListenOptions) (net.Listener, error) {
 	cert, key := o.Cert, o.Key
-	var pair tls.Certificate
+	var files *certFiles
 	if cert != "" || key != "" {
 		var err error
-		if pair, err = tls.LoadX509KeyPair(cert, key); err != nil {
-			return nil, fmt.Errorf("cannot load the TLS certificate: %w", err)
+		if files, err = loadCertificate(cert, key); err != nil {
+			return nil, err
 		}
 	}
 	ln, err := listenPlain(addr)
 	if err != nil {
 		return nil, err
 	}
-	if cert == "" {
-		return clientListener{ln, nil, o}, nil
+	if files == nil {
+		return clientListener{Listener: ln, o: o}, nil
 	}
 	return clientListener{ln, &tls.Config{
-		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-	}, o}, nil
+		GetCertificate: files.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+	}, files, o}, nil
 }
 
 func listenPlain(addr string) (net.Listener, error) {

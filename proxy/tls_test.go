@@ -215,3 +215,53 @@ func TestUnixSockets(t *testing.T) {
 		}
 	}
 }
+
+// "The certificate was renewed, the log said that it was in effect, and clients
+// saw the old one until it had run out."
+func TestRenewedCertificateIsServed(t *testing.T) {
+	cert, key := certificate(t)
+	ln, err := Listen("127.0.0.1:0", cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = c.Read(make([]byte, 1)) }()
+		}
+	}()
+	served := func() string {
+		t.Helper()
+		c, err := tls.Dial("tcp", ln.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return string(c.ConnectionState().PeerCertificates[0].Raw)
+	}
+	old := served()
+	newCert, newKey := certificate(t)
+	replace := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+		later := time.Now().Add(time.Second)
+		if err := os.Chtimes(to, later, later); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace(newCert, cert)
+	// In the middle of a renewal the two files do not fit.
+	if err := ln.(Refresher).Refresh(); err == nil || served() != old {
+		t.Errorf("a certificate without its key: %v", err)
+	}
+	replace(newKey, key)
+	if err := ln.(Refresher).Refresh(); err != nil || served() == old {
+		t.Errorf("the old certificate is served on: %v", err)
+	}
+}
