@@ -107,15 +107,18 @@ func (c *conn) sendEndlessText(x *exchange) (int, bool, error) {
 	}
 }
 
-// stray sends an answer that nobody asked for, after a whole one, as a broken
-// server or a proxy that lost count does.
-func (c *conn) stray(sc *Scenario) bool {
-	if c.pause(time.Duration(sc.Stray.N)*time.Millisecond) != nil {
-		return false
-	}
+// strayAnswer is one that nobody asked for, after a whole one, as a broken
+// server or a proxy that lost count sends it. stray=0 is in the same write as
+// the answer before it: it is there before anybody can ask again.
+func strayAnswer() []byte {
 	body := `{"id":"chatcmpl-stray","object":"chat.completion","created":1700000000,"model":"stray","choices":[{"index":0,"message":{"role":"assistant","content":` +
 		`"` + StrayText + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
-	return c.write([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)) == nil
+	return []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+}
+
+// stray sends it some time later.
+func (c *conn) stray(sc *Scenario) bool {
+	return c.pause(time.Duration(sc.Stray.N)*time.Millisecond) == nil && c.write(strayAnswer()) == nil
 }
 
 // StrayText is what stray answers say.

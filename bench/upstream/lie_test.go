@@ -159,17 +159,19 @@ func TestPeerThatLeavesWhileItThinksPaysForThinking(t *testing.T) {
 
 func TestStrayAnswerFollowsAWholeOne(t *testing.T) {
 	_, url := start(t, Options{})
-	nc, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	req, _ := http.NewRequest("POST", url+"/v1/chat/completions", strings.NewReader(chatBody("sim-chat", "[[sim echo=mine stray=1]] hi")))
-	_ = req.Write(nc)
-	_ = nc.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
-	b, _ := io.ReadAll(nc)
-	if !bytes.Contains(b, []byte(`"content":"mine"`)) || !bytes.Contains(b, []byte(StrayText)) || bytes.Count(b, []byte("HTTP/1.1 200")) != 2 {
-		t.Errorf("%s", b)
+	for _, after := range []string{"0", "1"} {
+		nc, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		req, _ := http.NewRequest("POST", url+"/v1/chat/completions", strings.NewReader(chatBody("sim-chat", "[[sim echo=mine stray="+after+"]] hi")))
+		_ = req.Write(nc)
+		_ = nc.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+		b, _ := io.ReadAll(nc)
+		if !bytes.Contains(b, []byte(`"content":"mine"`)) || !bytes.Contains(b, []byte(StrayText)) || bytes.Count(b, []byte("HTTP/1.1 200")) != 2 {
+			t.Errorf("stray=%s: %s", after, b)
+		}
 	}
 }
 

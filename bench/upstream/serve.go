@@ -25,7 +25,7 @@ func (c *conn) serveModel(path string) bool {
 		c.cut(x.sc.Cut)
 		return false
 	}
-	if keep && x.sc.Stray.Set {
+	if keep && x.sc.Stray.N > 0 {
 		return c.stray(x.sc)
 	}
 	return keep
@@ -190,6 +190,9 @@ func (c *conn) sendBody(x *exchange, body []byte) (bool, error) {
 		body, x.outcome = []byte("{}"), Broken
 	}
 	c.wire.begin(x.sc, 200, contentJSON, len(body))
+	if x.sc.Stray.Set && x.sc.Stray.N == 0 {
+		c.wire.behind = strayAnswer()
+	}
 	return c.wire.body(body)
 }
 

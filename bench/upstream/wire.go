@@ -22,6 +22,7 @@ type wire struct {
 	produced int64
 	next     time.Time // when the next write is due
 	begun    bool      // the head went out
+	behind   []byte    // follows the body in its last write, where that has one
 }
 
 const (
@@ -155,6 +156,7 @@ func (w *wire) send() error {
 			c.out = w.frame(c.out, w.batch[from:end])
 			from = end
 		}
+		c.out = append(c.out, w.behind...)
 		return w.sendOut()
 	}
 	if len(c.out) > 0 {
