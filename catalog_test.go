@@ -69,7 +69,7 @@ models:
     embedding_dimensions: 1536
     max_input_tokens: 8192
     aliases: [text-embedding-ada-002]
-    price: { input: 1, output: 0 }
+    price: { input: 1, output: free }
     targets: [{ upstream: only }]
 `
 

@@ -38,7 +38,7 @@ models:
     embedding_dimensions: 1536
     custom_dimensions: true
     max_input_tokens: 8192
-    price: { input: 3, output: 0 }
+    price: { input: 3, output: free }
     targets: [{ upstream: only }]
 `
 	sim := startUpstream(t, upstream.Options{})

@@ -108,11 +108,35 @@ func (d *decoder) group(path string, n *node, v reflect.Value) {
 			d.unknown(path, k, v.Type())
 			continue
 		}
+		if _, secret := field.Interface().(Secret); secret {
+			d.cutOff(join(path, k.name), k)
+		}
 		if k.value.kind == nullNode {
 			d.at[join(path, k.name)] = written{k.at, k.value, false}
 		}
 		d.value(join(path, k.name), k.at, k.value, field)
 	}
+}
+
+// cutAway is a # that YAML takes for a comment though it touches what follows,
+// as it does in a secret and not in a remark.
+var cutAway = regexp.MustCompile(`^\s+#[^\s#]`)
+
+// cutOff reports a secret that ends, or is gone whole, at a # within it.
+func (d *decoder) cutOff(path string, k pair) {
+	at, known := k.at, k.name
+	if k.value.kind == scalarNode && !k.value.quoted && !k.value.block && !strings.Contains(k.value.text, "${") {
+		at, known = k.value.at(), k.value.text
+	} else if k.value.kind != nullNode {
+		return
+	}
+	line := []rune(d.src.line(at.line))
+	rest, ok := strings.CutPrefix(string(line[min(at.column-1, len(line)):]), known)
+	if rest = strings.TrimPrefix(rest, ":"); !ok || !cutAway.MatchString(rest) {
+		return
+	}
+	d.src.hidden[at.line] = append(d.src.hidden[at.line], span{at.column - 1, -1})
+	d.fail(at, path, "YAML takes # and what follows for a comment, so that the secret is cut off there; expected it whole in quotes, or a space behind # if this is a remark")
 }
 
 func (d *decoder) unknown(path string, k pair, in reflect.Type) {
@@ -123,6 +147,9 @@ func (d *decoder) unknown(path string, k pair, in reflect.Type) {
 	expected := "expected one of " + strings.Join(keys, ", ")
 	if near := suggest(k.name, keys); near != "" {
 		expected = fmt.Sprintf("did you mean %s?", near)
+	}
+	if k.value.kind == nullNode && regexpDigits.MatchString(strings.TrimLeft(k.name, "0")+"0") {
+		expected = "a comma begins the next key here; expected a point before decimals, such as 0.15"
 	}
 	d.add(k.at, join(path, k.name), "unknown key %s; %s", quote(k.name), expected)
 }

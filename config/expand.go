@@ -119,6 +119,9 @@ func readRegular(path string, limit int64) ([]byte, error) {
 	if path == "" {
 		return nil, errors.New("the path is empty")
 	}
+	if strings.HasPrefix(path, "~/") {
+		return nil, errHome
+	}
 	// Stat first: opening a pipe without a writer blocks.
 	if info, err := os.Stat(path); err != nil {
 		return nil, plainPathError(err)
@@ -139,6 +142,9 @@ func readRegular(path string, limit int64) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// errHome is about ~/, which a shell expands and a config file does not.
+var errHome = errors.New("~ is not expanded here; write the whole path, or ${HOME}")
 
 // plainPathError drops the operation and path, which the message has already.
 func plainPathError(err error) error {

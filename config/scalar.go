@@ -17,6 +17,8 @@ import (
 var (
 	numberText = regexp.MustCompile(`^[-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$|^0[xob][0-9a-fA-F_]+$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$`)
 	exponent   = regexp.MustCompile(`^[-+]?[0-9.]+[eE][-+]?[0-9]+$`)
+	comma      = regexp.MustCompile(`^[0-9]+(?:[.,][0-9]+)*,[0-9]+$`)
+	shortCount = regexp.MustCompile(`^([0-9]+)(?:\.[0-9]+)?([kKmMgG])[bB]?$`)
 	jsonNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$`)
 )
 
@@ -47,6 +49,10 @@ func readInt(s string) (int64, error) {
 			return 0, errors.New("is negative; expected a whole number such as 1000")
 		case exponent.MatchString(s):
 			return 0, errors.New("has an exponent; expected a whole number written out, such as 1000000")
+		case comma.MatchString(s):
+			return 0, errors.New("has a comma; expected digits only, such as 1000")
+		case shortCount.MatchString(s):
+			return 0, errors.New("is shortened, which may mean thousands of 1000 or of 1024; expected a whole number written out, such as 128000")
 		}
 		return 0, errors.New("is not a whole number; expected digits only, such as 1000")
 	}
@@ -88,7 +94,14 @@ func readNano(s string) (Nano, error) {
 	return v, moneyError(err, s, "expected an amount such as 0.10 with at most 9 decimals")
 }
 
+// freeRate is how an operator confirms that one kind of token costs nothing
+// while another costs something; a 0 there is more often a forgotten price.
+const freeRate = "free"
+
 func readPrice(s string) (Pico, error) {
+	if s == freeRate {
+		return 0, nil
+	}
 	v, err := ParsePrice(s)
 	return v, moneyError(err, s, "expected USD per 1,000,000 tokens such as 0.15, with at most 6 decimals")
 }
@@ -109,11 +122,17 @@ func moneyError(err error, s, expected string) error {
 	case strings.ContainsAny(s, "$€"):
 		return fmt.Errorf("has a currency sign; %s", expected)
 	}
+	if comma.MatchString(s) {
+		return fmt.Errorf("has a comma; decimals stand behind a point, and nothing stands between thousands; %s", expected)
+	}
 	return fmt.Errorf("%w; %s", err, expected)
 }
 
 // readDecimal keeps the text, which goes into JSON as it is.
 func readDecimal(s string) (Decimal, error) {
+	if comma.MatchString(s) {
+		return "", errors.New("has a comma; expected a point before the decimals, such as 0.7")
+	}
 	if !jsonNumber.MatchString(s) || len(s) > 16 {
 		return "", errors.New("is not a decimal number; expected one such as 0.7, without exponent or leading zeros")
 	}

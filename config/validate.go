@@ -71,13 +71,17 @@ func (v *validator) store() {
 	switch u, err := url.Parse(v.c.Store); {
 	case v.c.SharedStore() && (err != nil || u.Host == "" && u.Query().Get("host") == "" || strings.Trim(u.Path, "/") == ""):
 		v.wrong("store", "this names no database; expected postgres://user:password@host:5432/database")
+	case !v.c.SharedStore() && strings.HasPrefix(v.c.Store, "~/"):
+		v.wrong("store", "~ is not expanded here; expected the whole path, or ${HOME}%s", v.c.Store[1:])
 	case !v.c.SharedStore() && (v.c.Store == "" || strings.Contains(v.c.Store, "://")):
 		v.wrong("store", "this is no store; expected a directory such as ./farebox-data, or postgres://user:password@host:5432/database")
 	}
 	if v.c.Node.Name != "" && !nodeName.MatchString(v.c.Node.Name) {
 		v.wrong("node.name", "%s cannot name a node; expected 1 to 64 letters, digits, dots, _ or -, the first and last a letter or digit", v.shown("node.name"))
 	}
-	if v.c.Node.Dir == "" || strings.Contains(v.c.Node.Dir, "://") {
+	if strings.HasPrefix(v.c.Node.Dir, "~/") {
+		v.wrong("node.dir", "~ is not expanded here; expected the whole path, or ${HOME}%s", v.c.Node.Dir[1:])
+	} else if v.c.Node.Dir == "" || strings.Contains(v.c.Node.Dir, "://") {
 		v.wrong("node.dir", "%s is not a directory; expected a path such as ./farebox-data", v.shown("node.dir"))
 	}
 }

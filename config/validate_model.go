@@ -271,7 +271,7 @@ func (v *validator) price(path string, m *Model) {
 	}
 	output := m.Type == "text" // embeddings have none
 	v.rates(path, output, p.Input, p.Output, p.CacheRead, p.CacheWrite)
-	if v.has(path+".input") && p.Input == 0 && p.Output == 0 {
+	if v.has(path+".input") && p.Input == 0 && p.Output == 0 && !v.bad[path+".input"] && !v.bad[path+".output"] {
 		v.wrong(path, "every price is 0; expected price: free if the model is free")
 	}
 	e := p.Extended
@@ -296,6 +296,9 @@ func (v *validator) rates(path string, output bool, in, out Pico, read, write *P
 	}
 	if output && !v.has(path+".output") {
 		v.wrong(path+".output", "the price of output tokens is missing; expected output: in USD per 1,000,000 tokens")
+	}
+	if output && v.has(path+".output") && out == 0 && in > 0 && v.at[path+".output"].node.text != freeRate {
+		v.wrong(path+".output", "output tokens would be given away while input tokens cost %s USD per 1,000,000; expected their price, or output: free if that is meant", in.PerMillion())
 	}
 	for key, p := range map[string]*Pico{"input": &in, "output": &out, "cache_read": read, "cache_write": write} {
 		if p != nil && *p > maxPrice {

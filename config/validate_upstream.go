@@ -69,6 +69,7 @@ func (v *validator) upstreamName(path, name string, i int, taken map[string]int,
 func (v *validator) upstream(path string, u *Upstream) {
 	v.oneOf(path+".dialect", u.Dialect, append([]string{"openai", "anthropic"}, pictureDialects...)...)
 	v.baseURL(path+".base_url", u.BaseURL)
+	v.wholeBaseURL(path+".base_url", u)
 	v.headerValue(path+".key", u.Key)
 	v.headers(path, u.Headers, v.keyHeader(path, u))
 	v.authority(path+".ca_file", u.CAFile)
@@ -129,6 +130,31 @@ func (v *validator) baseURL(path, text string) {
 		v.wrong(path, "the URL has a query or fragment; expected only host and path, secrets belong in key: or headers:")
 	case strings.HasSuffix(u.Path, "/chat/completions") || strings.HasSuffix(u.Path, "/messages") || strings.HasSuffix(u.Path, "/embeddings"):
 		v.wrong(path, "%s is the address of one endpoint; expected what stands before it, such as https://host/v1", v.shown(path))
+	}
+}
+
+// apiRoots are where the endpoints of well-known hosts begin. Nothing that a
+// gateway asks for answers at the root of these hosts.
+var apiRoots = map[string]string{
+	"api.anthropic.com": "/v1",
+	"api.fireworks.ai":  "/inference/v1",
+	"api.groq.com":      "/openai/v1",
+	"api.mistral.ai":    "/v1",
+	"api.openai.com":    "/v1",
+	"api.together.xyz":  "/v1",
+	"api.x.ai":          "/v1",
+	"openrouter.ai":     "/api/v1",
+}
+
+// wholeBaseURL finds the address of a well-known host without the path that
+// its endpoints stand below: every request would be answered 404.
+func (v *validator) wholeBaseURL(path string, up *Upstream) {
+	u, err := url.Parse(up.BaseURL)
+	if err != nil || slices.Contains(pictureDialects, up.Dialect) {
+		return
+	}
+	if root := apiRoots[strings.ToLower(u.Hostname())]; root != "" && strings.Trim(u.Path, "/") == "" {
+		v.wrong(path, "%s answers nothing at this address, its endpoints stand below %s; expected https://%s%s", u.Hostname(), root, u.Hostname(), root)
 	}
 }
 
