@@ -90,7 +90,8 @@ type Cell struct {
 	Above   int64 `json:"above_nano"` // charged beyond what was made
 	Each    int64 `json:"lost_each_nano"`
 	// Unknowable is what of the made tokens nobody but the upstream can know:
-	// hidden ones that no usage tells, or whose usage came when nobody read on.
+	// hidden ones that no usage tells, and those of answers that were left when
+	// nobody could read on.
 	Unknowable int64         `json:"unknowable_nano"`
 	Overdraw   int64         `json:"overdrawn_nano"` // charged beyond the balance or the key's limit
 	Made       upstream.Made `json:"made"`
@@ -391,7 +392,12 @@ func (d *driver) read(ctx context.Context, c *Cell) error {
 	c.Lost = max(0, c.Capped-c.Charged-c.Debt)
 	c.Above = max(0, c.Charged+c.Debt-c.Real)
 	c.Undelivered = c.Errors == c.Sent || c.endpoint.Name == "messages" && c.liar.whole != ""
-	if c.liar.silent || c.leaver.crowd && c.Made.Truthful == 0 {
+	switch {
+	case c.leaver.crowd && c.Made.Truthful < c.Let:
+		// Nobody read on: what came in the moments before the upstream noticed was
+		// not counted, and an estimate was charged.
+		c.Unknowable = c.Made.WithinCap * c.endpoint.Price.Completion
+	case c.liar.silent:
 		c.Unknowable = c.Made.Hidden * c.endpoint.Price.Completion
 	}
 	c.Each = c.Lost / max(1, c.Let)
