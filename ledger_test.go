@@ -21,7 +21,7 @@ func mixedRequests(t *testing.T, requests, concurrency int) {
 	const text = `
 log: { level: error, format: json }
 billing: { minimum_balance: 0, stream_slice_tokens: 16 }
-limits: { failed_requests: { count: 0 } }
+limits: { failed_requests: { count: 0 }, aborted_requests: { count: 0 } }
 upstreams:
   - { name: only, base_url: %s, breaker: { failures: 0 }, max_connections: 4096 }
 models:
