@@ -420,3 +420,28 @@ models:
 		t.Errorf("from another vendor: %d %s", status, answer)
 	}
 }
+
+// timeouts.total is how long a client waits at most, however many targets there
+// are, and the second target is not blamed for what the first one left it.
+func TestTimeLimitHoldsOverAllAttempts(t *testing.T) {
+	t.Parallel()
+	hangs := func(net.Conn, string) { time.Sleep(10 * time.Second) }
+	one, two := startRaw(t, hangs), startRaw(t, hangs)
+	g := startGateway(t, fmt.Sprintf(`
+log: { level: info, format: json, sample_above: 0 }
+upstreams:
+  - { name: one, base_url: %q, timeouts: { total: 2s } }
+  - { name: two, base_url: %q, timeouts: { total: 2s } }
+models:
+  - { id: m, tier: unlimited, context_tokens: 8192, price: { input: 1, output: 2 }, targets: [{ upstream: one }, { upstream: two, priority: 1 }] }
+`, one.URL, two.URL))
+	g.NewAccount("a", "1")
+	began := time.Now()
+	status, _, answer := g.post("/chat/completions", g.Key("a"), ask("m", "Hello", ""))
+	if took := time.Since(began); status != 504 || took > 3500*time.Millisecond {
+		t.Errorf("after %s: %d %s", took, status, answer)
+	}
+	if n := two.asked.Load(); n != 0 {
+		t.Errorf("the second target was asked %d times when no time was left", n)
+	}
+}
