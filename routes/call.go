@@ -79,6 +79,7 @@ type Call struct {
 	progressNs int64
 	nextMark   int64
 	tail       []byte
+	zip        *zip // compresses the answer on its way; nil: it leaves as it is
 	onDone     func(proxy.Outcome)
 	onGone     func() (time.Duration, bool)
 	drains     atomic.Bool // it holds a place in Gateway.drains
@@ -270,6 +271,10 @@ func (c *Call) reset() {
 	c.full, c.lowered, c.sent, c.carries, c.endless, c.finished = false, false, false, false, false, false
 	c.finishing.Store(false)
 	c.tail = c.tail[:0]
+	if c.zip != nil {
+		c.zip.release()
+		c.zip = nil
+	}
 	if cap(c.answer) > maxBuffered {
 		c.answer = nil
 	}

@@ -108,15 +108,16 @@ func TestRetryAfterIsWholeSecondsAndAtLeastOne(t *testing.T) {
 }
 
 func TestAcceptEncoding(t *testing.T) {
-	for _, c := range []struct {
-		header, coding string
-		want           bool
-	}{
-		{"gzip, deflate, br", "gzip", true}, {"gzip, deflate, br", "br", true}, {"GZIP", "gzip", true}, {"br;q=1.0, gzip;q=0", "gzip", false},
-		{"gzip; q=0.0", "gzip", false}, {"identity", "gzip", false}, {"xgzip", "gzip", false}, {"gzip;q=0.5", "gzip", true},
+	for accept, want := range map[string]coding{
+		"": identity, "gzip, deflate, br": gzipped, "br, gzip": gzipped, "GZIP": gzipped, "x-gzip": gzipped, "br": brotlied,
+		"br;q=1.0, gzip;q=0": brotlied, "gzip; q=0.0": identity, "gzip;q=0.000": identity, "identity": identity, "xgzip": identity,
+		"gzip;q=0.5": gzipped, "gzip;q=0.5, br;q=0.501": brotlied, "gzip;Q=0.5 , br ; q = 1": brotlied, "deflate": identity,
+		"*": gzipped, "gzip;q=0, *": brotlied, "*;q=0": identity, "*;q=0, br": brotlied, "identity;q=0.5, *;q=0.1": identity,
+		"identity, gzip;q=0.9": identity, "identity;q=0.9, br": brotlied, "identity;q=0": identity, "gzip;q=x": identity, "gzip;q=": identity,
+		"gzip;q=2": identity, "gzip;q=1.5": gzipped, "gzip;q=0.0005": identity, ",,;q=1,": identity, "gzip;level=9;q=0": identity,
 	} {
-		if got := accepts([]byte(c.header), c.coding); got != c.want {
-			t.Errorf("%q accepts %s: %v", c.header, c.coding, got)
+		if got := chooseCoding([]byte(accept)); got != want {
+			t.Errorf("%q: %q, want %q", accept, codingNames[got], codingNames[want])
 		}
 	}
 }

@@ -31,6 +31,7 @@ func (c *Call) relayStream() {
 // the way: memory stays flat whatever its size.
 func (c *Call) relayLarge() *Error {
 	c.ctx.Response.Header.SetContentType("application/json")
+	c.compressRelayed()
 	c.stream = providers.NewBodyMeter(&c.chat, c.target)
 	c.attach()
 	return nil
@@ -45,9 +46,18 @@ func (c *Call) attach() {
 	c.relaying, c.status, c.ctx = true, 200, nil
 }
 
-// Pass is proxy.Lens: bytes of the answer on their way to the client. It
-// extends the hold slice by slice and stops the stream when that is refused.
+// Pass is proxy.Lens: bytes of the answer on their way to the client.
 func (c *Call) Pass(p []byte) (out []byte, stop bool) {
+	out, stop = c.pass(p)
+	if c.zip != nil {
+		out = c.zip.pass(out)
+	}
+	return out, stop
+}
+
+// pass meters bytes of the answer. It extends the hold slice by slice and stops
+// the stream when that is refused.
+func (c *Call) pass(p []byte) (out []byte, stop bool) {
 	if out = p; c.reply.held {
 		c.reply.held = false // its beginning, which was judged
 	} else {
@@ -152,6 +162,9 @@ func (c *Call) End(cause proxy.Cause) (out []byte, clean bool) {
 		c.recordEnd(out, clean)
 	}
 	c.settle(usage, flags)
+	if c.zip != nil {
+		out = c.zip.end(out, clean)
+	}
 	return out, clean
 }
 
