@@ -414,7 +414,9 @@ func echoed(c *nodeCall) (code int, text string) {
 		return 3, "execution reverted: " + string(words)
 	}
 	if c.Method == "eth_feeHistory" {
-		if first := gjson.GetBytes(c.Params, "0"); !strings.HasPrefix(first.Str, "0x") {
+		// A block count is a number, or its hexadecimal or decimal digits.
+		first := gjson.GetBytes(c.Params, "0")
+		if _, err := strconv.ParseUint(first.Str, 0, 64); first.Type != gjson.Number && err != nil {
 			return -32602, "invalid argument 0: cannot unmarshal " + first.Str + " into Go value of type math.HexOrDecimal64"
 		}
 	}
