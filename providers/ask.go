@@ -1,0 +1,251 @@
+package providers
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"farebox/config"
+	"farebox/providers/dialect"
+)
+
+const (
+	askLimit    = 10 * time.Second // of one question, behind the time to connect
+	askParallel = 8
+	askRead     = 16 << 10 // of an answer, for its first words
+)
+
+// Asked is what a question to one upstream came to.
+type Asked struct {
+	Name string
+	Good string // what it answered; empty: Err
+	Err  error  // what is wrong and what to do, without secrets
+}
+
+// Ask asks every upstream of a config once, in its order, for something that
+// costs nothing: for its models, and a blockchain node for its chain. It tells
+// a wrong key, a wrong address and an unreachable host from each other before
+// customers meet them.
+func Ask(cfg *config.Config) []Asked {
+	var all []Asked
+	var questions []func() (string, error)
+	for i := range cfg.Upstreams {
+		u := &cfg.Upstreams[i]
+		all = append(all, Asked{Name: u.Name})
+		questions = append(questions, func() (string, error) { return askUpstream(u) })
+	}
+	for i := range cfg.RPC.Networks {
+		n := &cfg.RPC.Networks[i]
+		for j := range n.Upstreams {
+			all = append(all, Asked{Name: n.Name + "/" + n.Upstreams[j].Name})
+			questions = append(questions, func() (string, error) { return askNode(n.Family, &n.Upstreams[j]) })
+		}
+	}
+	var wg sync.WaitGroup
+	seats := make(chan struct{}, askParallel)
+	for i, question := range questions {
+		seats <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-seats }()
+			all[i].Good, all[i].Err = question()
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// asker sends questions to one upstream over connections of their own.
+type asker struct {
+	http    http.Client
+	base    string
+	headers [][2]string
+}
+
+func newAsker(base, caFile string, connect time.Duration, headers [][2]string) (*asker, error) {
+	dialer := net.Dialer{Timeout: connect}
+	// No proxy of the environment is asked, as when requests are forwarded.
+	t := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: connect, DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if caFile != "" {
+		pem, err := os.ReadFile(caFile)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the ca_file: %w", err)
+		}
+		t.TLSClientConfig.RootCAs = x509.NewCertPool()
+		t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem)
+	}
+	if socket, ok := strings.CutPrefix(base, "unix:"); ok {
+		base = "http://localhost"
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", socket)
+		}
+	}
+	a := &asker{base: strings.TrimRight(base, "/"), headers: headers}
+	a.http = http.Client{Transport: t, Timeout: connect + askLimit, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return a, nil
+}
+
+// ask gives the status and the first bytes of an answer.
+func (a *asker) ask(method, path, body string) (int, []byte, error) {
+	req, err := http.NewRequest(method, a.base+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, errors.New("the address cannot be used")
+	}
+	for _, h := range a.headers {
+		req.Header.Set(h[0], h[1])
+	}
+	req.Header.Set("User-Agent", "farebox/1")
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return 0, nil, unreachable(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	words, _ := io.ReadAll(io.LimitReader(resp.Body, askRead))
+	return resp.StatusCode, words, nil
+}
+
+func askUpstream(u *config.Upstream) (string, error) {
+	a, err := newAsker(u.BaseURL, u.CAFile, u.Timeouts.Connect, targetOptions(u).Headers)
+	if err != nil {
+		return "", err
+	}
+	endpoint := map[string]string{"openai": "/chat/completions", "anthropic": "/messages"}[u.Dialect]
+	status, body, err := a.ask("GET", "/models", "")
+	if err != nil {
+		return "", err
+	}
+	if endpoint == "" && (status == 404 || status == 405) {
+		// What makes pictures only need not list any models.
+		return fmt.Sprintf("answers (%d to GET /models); its key was not checked", status), nil
+	}
+	if status == 404 || status == 405 {
+		// Not every server lists its models. An empty request is refused, and costs
+		// nothing, where the endpoint exists.
+		listed := status
+		if status, body, err = a.ask("POST", endpoint, "{}"); err != nil {
+			return "", err
+		}
+		if status == 404 || status == 405 {
+			return "", a.misplaced(u, listed)
+		}
+		if status == 400 || status == 422 {
+			return fmt.Sprintf("answers (%d to an empty request)", status), nil
+		}
+	}
+	return judged(status, body, a.headers)
+}
+
+// misplaced is the error of a base_url with nothing below it; where the
+// endpoints stand below /v1 it says so.
+func (a *asker) misplaced(u *config.Upstream, status int) error {
+	if !strings.HasSuffix(a.base, "/v1") && !strings.HasPrefix(u.BaseURL, "unix:") {
+		v1 := *a
+		v1.base += "/v1"
+		if status, _, err := v1.ask("GET", "/models", ""); err == nil && status != 404 && status != 405 && status < 500 {
+			return fmt.Errorf("nothing is at base_url (404), but below /v1 there is: expected base_url: %s/v1", a.base)
+		}
+	}
+	return fmt.Errorf("nothing is at base_url (status %d for /models and for an empty request): expected what stands before /models in the provider's documentation, mostly ending in /v1", status)
+}
+
+// chainQuestion is what a node of each family answers for free.
+var chainQuestion = map[string]string{"evm": "eth_chainId", "solana": "getHealth", "starknet": "starknet_chainId"}
+
+func askNode(family string, u *config.RPCUpstream) (string, error) {
+	var headers [][2]string
+	for name, value := range u.Headers {
+		headers = append(headers, [2]string{name, value.Reveal()})
+	}
+	a, err := newAsker(u.URL.Reveal(), "", askLimit, headers)
+	if err != nil {
+		return "", err
+	}
+	status, body, err := a.ask("POST", "", `{"jsonrpc":"2.0","id":1,"method":"`+chainQuestion[family]+`","params":[]}`)
+	switch {
+	case err != nil:
+		return "", err
+	case status == 404 || status == 405:
+		return "", fmt.Errorf("nothing is at url (status %d): expected the address for JSON-RPC, with the key that the service puts into it", status)
+	case status == 200 && !bytes.Contains(body, []byte(`"jsonrpc"`)):
+		return "", errors.New("what answers at url speaks no JSON-RPC: expected the address for JSON-RPC over HTTP")
+	}
+	return judged(status, body, headers)
+}
+
+// judged says what the status of an answer means for the operator.
+func judged(status int, body []byte, headers [][2]string) (string, error) {
+	words := dialect.FirstWords(body, nil)
+	for _, h := range headers {
+		_, bare, _ := strings.Cut(h[1], " ")
+		for _, secret := range []string{h[1], bare} {
+			if secret != "" {
+				words = strings.ReplaceAll(words, secret, "********")
+			}
+		}
+	}
+	if words != "" {
+		words = "; it says: " + words
+	}
+	switch {
+	case status >= 200 && status < 300:
+		return fmt.Sprintf("good (%d)", status), nil
+	case status == 401:
+		return "", fmt.Errorf("the key is wrong or missing (401): expected key: of this provider%s", words)
+	case status == 403:
+		return "", fmt.Errorf("the key may not do this, or this machine's address is refused (403)%s", words)
+	case status == 402:
+		return "", fmt.Errorf("the provider wants to be paid first (402)%s", words)
+	case status == 429:
+		return "", fmt.Errorf("the provider's limits or your credit there are used up (429)%s", words)
+	case status >= 300 && status < 400:
+		return "", fmt.Errorf("it redirects (%d), which is not followed: expected the address that it redirects to, such as https:// in place of http://", status)
+	case status >= 500:
+		return "", fmt.Errorf("the provider is failing (%d): try again later%s", status, words)
+	}
+	return "", fmt.Errorf("it refuses the question (%d)%s", status, words)
+}
+
+// unreachable says why there was no answer, without addresses: those of
+// blockchain nodes hold keys.
+func unreachable(err error) error {
+	var (
+		no       syscall.Errno
+		dns      *net.DNSError
+		hostname x509.HostnameError
+		cert     *tls.CertificateVerificationError
+		record   tls.RecordHeaderError
+		wait     net.Error
+	)
+	switch {
+	case errors.As(err, &dns):
+		return errors.New("the host name cannot be resolved: check its spelling, and DNS on this machine")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("the connection is refused: is it running, and is the port right?")
+	case errors.As(err, &hostname):
+		return errors.New("its certificate is for another host name: check the host of the address")
+	case errors.As(err, &cert):
+		return errors.New("its certificate is not trusted: name the authority's certificates in ca_file")
+	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return errors.New("it does not speak TLS at this port: expected http:// or another port")
+	case errors.As(err, &wait) && wait.Timeout():
+		return errors.New("it does not answer in time: check the address, firewalls and timeouts.connect")
+	case errors.As(err, &no):
+		return fmt.Errorf("it cannot be reached: %w", no)
+	case errors.Is(err, io.EOF), strings.Contains(err.Error(), "malformed HTTP"):
+		return errors.New("it closes the connection or speaks no HTTP: check the port, and https:// or http://")
+	}
+	return errors.New("the connection breaks off: check the port, and https:// or http://")
+}
