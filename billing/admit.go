@@ -318,10 +318,11 @@ func (w *window) quota(r *config.Rate, now int64, day int32, q *Quota) {
 		}
 	}
 	if r.RPM > 0 {
-		requests(r.RPM, left(w.minute, now, r.RPM, minuteNs), w.minute)
+		_, ahead := burst(r)
+		requests(r.RPM, left(w.minute, now, r.RPM, minuteNs, ahead), w.minute)
 	}
 	if r.RPH > 0 {
-		requests(r.RPH, left(w.hour, now, r.RPH, hourNs), w.hour)
+		requests(r.RPH, left(w.hour, now, r.RPH, hourNs, hourNs), w.hour)
 	}
 	if r.RPD > 0 {
 		used := int64(0)
@@ -338,7 +339,7 @@ func (w *window) quota(r *config.Rate, now int64, day int32, q *Quota) {
 		requests(r.RPMon, max(0, r.RPMon-used), int64(firstDay(month+1))*dayNs)
 	}
 	if r.TPM > 0 {
-		if remaining := left(w.tokens, now, r.TPM, minuteNs); q.LimitTokens < 0 || remaining < q.RemainingTokens {
+		if remaining := left(w.tokens, now, r.TPM, minuteNs, minuteNs); q.LimitTokens < 0 || remaining < q.RemainingTokens {
 			q.LimitTokens, q.RemainingTokens = r.TPM, remaining
 			q.ResetTokensSeconds = ceilDiv(max(0, w.tokens-now), int64(time.Second))
 		}

@@ -298,14 +298,15 @@ func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 		if shared {
 			u = &all
 		}
-		gcra := func(w *WindowUse, tat, limit, period int64) {
+		gcra := func(w *WindowUse, tat, limit, period, ahead int64) {
 			if limit > 0 {
-				remaining := left(tat, nowNs, limit, period)
-				*w = WindowUse{Limit: limit, Used: limit - remaining, Remaining: remaining, Resets: time.Unix(0, max(tat, nowNs)).UTC()}
+				used := limit - left(tat, nowNs, limit, period, period)
+				*w = WindowUse{Limit: limit, Used: used, Remaining: left(tat, nowNs, limit, period, ahead), Resets: time.Unix(0, max(tat, nowNs)).UTC()}
 			}
 		}
-		gcra(&w[0], u.minute, rate.RPM, minuteNs)
-		gcra(&w[1], u.hour, rate.RPH, hourNs)
+		_, ahead := burst(rate)
+		gcra(&w[0], u.minute, rate.RPM, minuteNs, ahead)
+		gcra(&w[1], u.hour, rate.RPH, hourNs, hourNs)
 		counted := func(w *WindowUse, limit, used int64) {
 			if limit > 0 {
 				w.Limit, w.Used, w.Remaining = limit, used, max(0, limit-used)

@@ -20,8 +20,10 @@ const maxDebtNs = 24 * hourNs
 // window is what one account used of one model, or one key of all models. The
 // account's mutex guards it.
 //
-// Minutes and hours are GCRA with a burst of the whole limit: the state is the
-// theoretical arrival time, "used up to then". Days and months are counters
+// Minutes and hours are GCRA with a burst of the whole limit, unless the config
+// says less for a minute: the state is the theoretical arrival time, "used up
+// to then". Who has used nothing for a period gets its whole limit at once and
+// what becomes free meanwhile, twice the limit within the first period at most. Days and months are counters
 // that begin again with the UTC calendar (notes: limits).
 type window struct {
 	minute, hour, tokens int64 // theoretical arrival times, Unix ns
@@ -41,10 +43,11 @@ type refusal struct {
 // nothing. Like tokens, what counts as more than the whole limit passes when
 // nothing else is in the window: refusing it would refuse it for ever.
 func (w *window) check(r *config.Rate, now int64, day int32, n, tokens int64, no *refusal) bool {
-	if ask := min(n, r.RPM); ask > 0 && !fits(w.minute, now, ask, r.RPM, minuteNs) {
-		return no.until("RPM", r.RPM, now, w.minute+cost(ask, r.RPM, minuteNs)-minuteNs, w.minute)
+	most, ahead := burst(r)
+	if ask := min(n, most); ask > 0 && !fits(w.minute, now, ask, r.RPM, minuteNs, ahead) {
+		return no.until("RPM", r.RPM, now, w.minute+cost(ask, r.RPM, minuteNs)-ahead, w.minute)
 	}
-	if ask := min(n, r.RPH); ask > 0 && !fits(w.hour, now, ask, r.RPH, hourNs) {
+	if ask := min(n, r.RPH); ask > 0 && !fits(w.hour, now, ask, r.RPH, hourNs, hourNs) {
 		return no.until("RPH", r.RPH, now, w.hour+cost(ask, r.RPH, hourNs)-hourNs, w.hour)
 	}
 	if r.RPD > 0 && w.day == day && w.inDay+min(n, r.RPD) > r.RPD {
@@ -58,7 +61,7 @@ func (w *window) check(r *config.Rate, now int64, day int32, n, tokens int64, no
 		}
 	}
 	if r.TPM > 0 && tokens > 0 {
-		if ask := min(tokens, r.TPM); !fits(w.tokens, now, ask, r.TPM, minuteNs) {
+		if ask := min(tokens, r.TPM); !fits(w.tokens, now, ask, r.TPM, minuteNs, minuteNs) {
 			return no.until("TPM", r.TPM, now, w.tokens+cost(ask, r.TPM, minuteNs)-minuteNs, w.tokens)
 		}
 	}
@@ -110,9 +113,19 @@ func (no *refusal) until(limit string, allowed, now, retryNs, resetNs int64) boo
 	return false
 }
 
-// fits says whether n more units stay within one whole period of the limit.
-func fits(tat, now, n, limit, period int64) bool {
-	return max(tat, now)+cost(n, limit, period)-now <= period
+// burst is how many requests of the minute's limit may come at once, and how
+// far ahead of now their time of arrival may be.
+func burst(r *config.Rate) (most, aheadNs int64) {
+	if r.Burst <= 0 || r.Burst >= r.RPM {
+		return r.RPM, minuteNs
+	}
+	return r.Burst, cost(r.Burst, r.RPM, minuteNs)
+}
+
+// fits says whether n more units bring the time of arrival no further ahead of
+// now than ahead.
+func fits(tat, now, n, limit, period, ahead int64) bool {
+	return max(tat, now)+cost(n, limit, period)-now <= ahead
 }
 
 // cost is the time that n units of a limit of limit a period stand for.
@@ -125,9 +138,10 @@ func cost(n, limit, period int64) int64 {
 	return int64(min(q, uint64(maxDebtNs)))
 }
 
-// left is how many units of a GCRA window are free.
-func left(tat, now, limit, period int64) int64 {
-	free := period - max(0, tat-now)
+// left is how many units of a GCRA window are free, whose time of arrival may be
+// ahead of now.
+func left(tat, now, limit, period, ahead int64) int64 {
+	free := ahead - max(0, tat-now)
 	if free <= 0 {
 		return 0
 	}

@@ -148,11 +148,11 @@ func TestTokensAreCorrectedToWhatWasUsed(t *testing.T) {
 	var w window
 	tryWindow(&w, &r, noon, 800)
 	w.correct(&r, noon, 800, 300)
-	if got := left(w.tokens, noon, r.TPM, minuteNs); got != 700 {
+	if got := left(w.tokens, noon, r.TPM, minuteNs, minuteNs); got != 700 {
 		t.Errorf("%d tokens left after 300 of 1000 were used", got)
 	}
 	w.correct(&r, noon, 300, 1500)
-	if got := left(w.tokens, noon, r.TPM, minuteNs); got != 0 {
+	if got := left(w.tokens, noon, r.TPM, minuteNs, minuteNs); got != 0 {
 		t.Errorf("%d tokens left after 1500 of 1000 were used", got)
 	}
 	w.correct(&r, noon, 1_000_000, 0)
@@ -175,5 +175,46 @@ func TestCalendarAgreesWithTheStandardLibrary(t *testing.T) {
 		if d == 1 && firstDay(monthOf(day)) != day {
 			t.Fatalf("the month of %s begins on day %d, not %d", want.Format(time.DateOnly), day, firstDay(monthOf(day)))
 		}
+	}
+}
+
+// A limit of 60 a minute let 117 pass in 58 seconds, and no setting made it fewer.
+func TestNoMoreThanTheBurstPassesAtOnce(t *testing.T) {
+	r := config.Rate{RPM: 60, Burst: 10}
+	var w window
+	within := func(seconds int64) (passed int) {
+		for at := noon; at < noon+seconds*int64(time.Second); at += int64(100 * time.Millisecond) {
+			for {
+				if _, ok := tryWindow(&w, &r, at, 0); !ok {
+					break
+				}
+				passed++
+			}
+		}
+		return passed
+	}
+	if n := within(1); n != 10 {
+		t.Errorf("%d passed at once instead of 10", n)
+	}
+	w = window{}
+	if n := within(58); n != 67 { // the burst, and one with each of the 57 seconds that ended
+		t.Errorf("%d passed in 58 s instead of 67", n)
+	}
+	q := Quota{LimitRequests: -1}
+	w = window{}
+	if w.quota(&r, noon, dayOf(noon), &q); q.LimitRequests != 60 || q.RemainingRequests != 10 {
+		t.Errorf("the headers promise %d of %d", q.RemainingRequests, q.LimitRequests)
+	}
+	// What counts as more than the burst passes alone, and then the next waits.
+	var no refusal
+	if !w.check(&r, noon, dayOf(noon), 25, 0, &no) {
+		t.Fatal("a request that counts as 25 never passes")
+	}
+	w.commit(&r, noon, dayOf(noon), 25, 0)
+	if _, ok := tryWindow(&w, &r, noon+15*int64(time.Second), 0); ok {
+		t.Error("the next one passed before what was taken came back")
+	}
+	if no, ok := tryWindow(&w, &r, noon+16*int64(time.Second), 0); !ok {
+		t.Errorf("the next one is refused for another %s", no.retryAfter)
 	}
 }

@@ -232,6 +232,10 @@ type Rate struct {
 	RPD   int64 `yaml:"rpd"`     // requests per UTC day
 	RPMon int64 `yaml:"rpmonth"` // requests per UTC month
 	TPM   int64 `yaml:"tpm"`     // tokens per minute, prompt and completion
+	// Burst is how many requests of RPM may come at once; default: all of them.
+	// What was used comes back at the rate of RPM, so that RPM + Burst requests
+	// pass in the first minute after a pause. Not with Redis.
+	Burst int64 `yaml:"burst"`
 }
 
 // Budget counts failures in a window and then blocks; Count 0 switches it off.

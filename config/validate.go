@@ -205,6 +205,15 @@ func (v *validator) rate(path string, r Rate) {
 	whole(v, path+".rpd", r.RPD, 0, most)
 	whole(v, path+".rpmonth", r.RPMon, 0, most)
 	whole(v, path+".tpm", r.TPM, 0, most)
+	switch at := path + ".burst"; {
+	case r.Burst == 0:
+	case r.RPM == 0:
+		v.wrong(at, "a burst is of the requests a minute, which are not limited here; expected rpm: beside it")
+	case r.Burst < 1 || r.Burst > r.RPM:
+		v.wrong(at, "%s is out of range; expected 1 to rpm (%d)", v.shown(at), r.RPM)
+	case v.c.Redis.Used():
+		v.wrong(at, "limits that Redis shares have a burst of the whole limit; expected burst to be left out, or no redis.addresses")
+	}
 }
 
 func (v *validator) budget(path string, b Budget) {
