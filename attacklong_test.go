@@ -78,7 +78,7 @@ const (
 	leastAnswered = 0.999
 	// leastLimited is for the only target of a model, which an attacker makes
 	// answer 429 five times a second: between one probe and the next it rests.
-	leastLimited = 0.95
+	leastLimited = 0.999
 )
 
 // attackOn runs rounds and shows the table.

@@ -239,6 +239,9 @@ func serve(file string, override func(*config.Config)) error {
 		}
 		defer watch.Close()
 	}
+	quiet := make(chan struct{})
+	defer close(quiet)
+	go proxy.GiveMemoryBack(quiet)
 	gw.Warm()
 	banner(os.Stdout, cfg, ln.Addr(), metricsAt, ledger.NodeLabel(), secrets)
 

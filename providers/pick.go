@@ -23,7 +23,8 @@ const maxTries = 64
 // one request at a time: a probe finds the upstream's return sooner than the
 // clock, and costs a client that would be refused anyway nothing. That holds
 // also when the upstream asked for the rest (Retry-After): one customer's limit
-// there is not everybody's. All other requests are told at once that there is
+// there is not everybody's. What the requests of a single account met is no
+// reason to refuse others at all. All other requests are told at once that there is
 // no capacity. The zero value is ready for Begin.
 type Plan struct {
 	model   *Model
@@ -128,7 +129,7 @@ func (p *Plan) lastResort(nowNs int64) *Target {
 		return nil
 	}
 	t := p.model.Targets[best]
-	if !t.Breaker.ProbeFor(p.account, nowNs) {
+	if !t.Breaker.RestsForAnother(p.account) && !t.Breaker.ProbeFor(p.account, nowNs) {
 		return nil
 	}
 	p.tried |= 1 << best

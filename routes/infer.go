@@ -142,7 +142,7 @@ func (c *Call) boundPrompt() int64 {
 
 // promptSlack is how many tokens an upstream may add to a prompt of text, for
 // its template and its own instructions.
-const promptSlack = 4096
+const promptSlack = 512
 
 // mostPrompt is the most prompt tokens that are charged. What images, files and
 // sound come to is the upstream's to say, up to the model's context.

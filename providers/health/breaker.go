@@ -201,6 +201,15 @@ func (b *Breaker) ProbeFor(account uint64, nowNs int64) bool {
 	return free
 }
 
+// RestsForAnother says that all failures in a row were met by the requests of
+// one account, and that this is another one. Where nothing else can serve it,
+// it need not rest for what that account may have caused.
+func (b *Breaker) RestsForAnother(account uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return account != 0 && b.failing.first != 0 && !b.failing.shared && b.failing.first != account
+}
+
 // Succeeded closes the breaker: an answer was read whole.
 func (b *Breaker) Succeeded() {
 	// The usual case writes nothing, so that cores do not fight for the line.

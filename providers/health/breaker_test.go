@@ -198,3 +198,22 @@ func TestReportsFromEverywhere(t *testing.T) {
 		t.Error("a success did not close it")
 	}
 }
+
+// A lone target that refused one customer answered 503 to all the others, but
+// for one at a time.
+func TestWhatOneAccountMetIsNoReasonToRefuseOthers(t *testing.T) {
+	b := NewBreaker(5, 10*time.Second)
+	b.FailedFor(1, 0, 60*time.Second)
+	if b.State(0) != Open || b.RestsForAnother(1) || !b.RestsForAnother(2) || b.RestsForAnother(0) {
+		t.Error("it rests for account 1 alone")
+	}
+	b.FailedFor(2, second, 60*time.Second)
+	if b.RestsForAnother(3) {
+		t.Error("two accounts have met it")
+	}
+	b.Succeeded()
+	b.Failed(0, 60*time.Second)
+	if b.RestsForAnother(3) {
+		t.Error("what no request can have caused concerns everyone")
+	}
+}
