@@ -116,7 +116,7 @@ func shapeFor(setting string, h *fasthttp.RequestHeader) errorShape {
 }
 
 var expectObjects = [][]byte{
-	[]byte("OpenAI/"), []byte("AsyncOpenAI/"), []byte("Agents/"), []byte("ai/"), []byte("ai-sdk/"), []byte("openai-go/"),
+	[]byte("OpenAI/"), []byte("AsyncOpenAI/"), []byte("Agents/"), []byte("ai/"), []byte("ai-sdk"), []byte("openai-go/"),
 }
 
 // What an error body may have, whatever the client sent to be told back to it.
