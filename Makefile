@@ -58,4 +58,5 @@ cover:
 	go test -tags nodynamic -skip '^TestLong' -coverprofile=/tmp/farebox.cover ./... && go tool cover -func=/tmp/farebox.cover | tail -1
 
 clean:
-	rm -rf farebox bench/out $(CLIENTS)/node/node_modules $(CLIENTS)/python/.venv
+	rm -rf farebox bench/out $(CLIENTS)/node/node_modules $(CLIENTS)/python/.venv \
+	  $(CLIENTS)/public/node/node_modules $(CLIENTS)/public/python/.venv $(CLIENTS)/public/python/.venv-openai2

@@ -107,7 +107,7 @@ type Images struct {
 	Styles []string `yaml:"styles"`
 	// BrandedStyles adds the names that are marks of other companies.
 	BrandedStyles bool `yaml:"branded_styles"`
-	// Compress sends pictures in JSON compressed to clients that take gzip
+	// Compress sends pictures in JSON compressed to clients that take gzip or br
 	// (default true): a quarter less to send for about 5 ms of CPU a MB.
 	Compress bool `yaml:"compress"`
 
