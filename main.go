@@ -33,6 +33,7 @@ import (
 	"farebox/config"
 	_ "farebox/config/quiet"
 	"farebox/providers"
+	"farebox/providers/jsonrpc"
 	"farebox/proxy"
 	"farebox/routes"
 )
@@ -202,6 +203,11 @@ func serve(file string, override func(*config.Config)) error {
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Fetch: providers.NewFetcher(cfg.Fetch)}, cfg)
 	if err != nil {
 		return err
+	}
+	if len(cfg.RPC.Networks) > 0 {
+		if err := jsonrpc.EmptySpool(cfg); err != nil {
+			return fmt.Errorf("%w; farebox must be able to write to %s", err, cfg.LedgerDir())
+		}
 	}
 	if err := ledger.ServeControl(); err != nil {
 		return fmt.Errorf("cannot open the control socket in %s: %w", cfg.LedgerDir(), err)

@@ -28,7 +28,7 @@ type RPC struct {
 	// MaxBody of a request; default 10MB.
 	MaxBody Size `yaml:"max_body"`
 	// BatchMemory is how much of a batch's answer is held in memory, the rest
-	// goes to a temporary file; default 32MB. BatchAnswer bounds all of it; default 1GB.
+	// goes to a file beside the store; default 32MB. BatchAnswer bounds all of it; default 1GB.
 	BatchMemory Size `yaml:"batch_memory"`
 	BatchAnswer Size `yaml:"batch_answer"`
 	// Pin is how long an account reads from the node that took its last

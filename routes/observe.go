@@ -315,6 +315,9 @@ func (g *Gateway) noteRests(s *snapshot) {
 			return e.Str("upstream", t.Upstream.Name).Str("upstream_model", t.Name)
 		})
 	})
+	s.rpc.networks.WatchSpool(func(err error) {
+		g.log.Error().Err(err).Msg("a large answer to a blockchain batch could not be held; its client was told that there is no capacity")
+	})
 	s.rpc.networks.Watch(func(network, node string, c health.Change) {
 		g.noteRest(c, func(e *zerolog.Event) *zerolog.Event { return e.Str("network", network).Str("node", node) })
 	})

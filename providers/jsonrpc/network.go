@@ -75,7 +75,10 @@ type Networks struct {
 // what was learnt are taken over from prev (nil: there is none) where a node's
 // settings did not change.
 func NewNetworks(cfg *config.Config, prev *Networks) (*Networks, error) {
-	all := &Networks{byName: map[string]*Network{}, room: newRoom(int64(cfg.RPC.BatchMemory), int64(cfg.RPC.BatchAnswer))}
+	all := &Networks{byName: map[string]*Network{}, room: newRoom(int64(cfg.RPC.BatchMemory), int64(cfg.RPC.BatchAnswer), spoolDir(cfg))}
+	if prev != nil {
+		all.room.failures = prev.room.failures
+	}
 	for i := range cfg.RPC.Networks {
 		c := &cfg.RPC.Networks[i]
 		n := &Network{Name: c.Name, Family: FamilyOf(c.Family), Base: c.Credits, Config: c, pinFor: cfg.RPC.Pin, batchMemory: int(cfg.RPC.BatchMemory), batchMost: int64(cfg.RPC.BatchAnswer), room: all.room}
@@ -121,6 +124,10 @@ func (all *Networks) Find(name string) *Network {
 	}
 	return all.byName[name]
 }
+
+// WatchSpool has f told why a large answer of a batch could not be held, at most
+// every few seconds. It is for before the first request. f must not block.
+func (all *Networks) WatchSpool(f func(error)) { all.room.tell = f }
 
 // Watch has f told of every change of a node's health from here on, in place of
 // who was told before. f must not block.

@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
+
+	"farebox/config"
 )
 
 // room is what all spools together may take, so that many large batches at once
@@ -15,16 +19,70 @@ import (
 type room struct {
 	memory, disk         atomic.Int64 // taken
 	mostMemory, mostDisk int64
+
+	dir      string      // of what goes to the disk
+	tell     func(error) // why something could not be held; nil: nobody
+	toldNs   atomic.Int64
+	failures *atomic.Int64
 }
 
 // roomFor is how many times the limits of one batch all batches may take.
 const roomFor = 8
 
-func newRoom(memory, disk int64) *room {
-	return &room{mostMemory: roomFor * memory, mostDisk: roomFor * disk}
+func newRoom(memory, disk int64, dir string) *room {
+	return &room{mostMemory: roomFor * memory, mostDisk: roomFor * disk, dir: dir, failures: new(atomic.Int64)}
 }
 
-var errNoRoom = errors.New("the answers of batches that are held together take more than they may")
+var errNoRoom = errors.New("large answers to batches that are on their way take more than they may together; raise rpc.batch_answer, or lower what clients may ask at once")
+
+// tellEvery keeps clients from filling the log with what they do to the disk.
+const tellEvery = 10 * time.Second
+
+// failed counts an answer that could not be held, and tells why, now and then.
+func (r *room) failed(err error) {
+	r.failures.Add(1)
+	now := time.Now().UnixNano()
+	if last := r.toldNs.Load(); r.tell != nil && now-last >= int64(tellEvery) && r.toldNs.CompareAndSwap(last, now) {
+		r.tell(err)
+	}
+}
+
+// spoolDir is where large answers of batches are held: in the directory of the
+// store, which this process is known to be able to write to. The system's
+// directory for temporary files need not exist.
+func spoolDir(cfg *config.Config) string { return filepath.Join(cfg.LedgerDir(), "rpc-answers") }
+
+// EmptySpool makes the folder for large answers of batches, and removes what a
+// process that was killed left in it. It is for the start, before any request.
+func EmptySpool(cfg *config.Config) error {
+	dir := spoolDir(cfg)
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("cannot empty the folder for large answers: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("cannot make the folder for large answers: %w", err)
+	}
+	return nil
+}
+
+// newFile is a new file of the folder that has no name any more. A folder that
+// was removed meanwhile is made again.
+func (r *room) newFile() (*os.File, error) {
+	f, err := os.CreateTemp(r.dir, "answer-*")
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(r.dir, 0o700); err == nil {
+			f, err = os.CreateTemp(r.dir, "answer-*")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a file for a large answer: %w", err)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("cannot unlink the file of a large answer: %w", err)
+	}
+	return f, nil
+}
 
 // take takes n bytes of a kind, or nothing.
 func take(used *atomic.Int64, most int64, n int) bool {
@@ -36,18 +94,26 @@ func take(used *atomic.Int64, most int64, n int) bool {
 }
 
 // spool holds an answer that must be known whole before any of it goes out: its
-// beginning in memory, the rest in a temporary file that has no name any more.
+// beginning in memory, the rest in a file that has no name any more.
 type spool struct {
 	mem   []byte
 	most  int   // of mem
-	room  *room // nil: not counted
+	room  *room // nil: it stays in memory
 	taken int   // of its memory
 	file  *os.File
 	size  int64
 }
 
-// write appends p.
+// write appends p. Why it cannot is told to the operator, too.
 func (s *spool) write(p []byte) error {
+	err := s.append(p)
+	if err != nil && s.room != nil {
+		s.room.failed(err)
+	}
+	return err
+}
+
+func (s *spool) append(p []byte) error {
 	if s.file == nil && len(s.mem)+len(p) <= s.most && (s.room == nil || take(&s.room.memory, s.room.mostMemory, len(p))) {
 		s.mem, s.taken = append(s.mem, p...), s.taken+len(p)
 		s.size += int64(len(p))
@@ -58,17 +124,14 @@ func (s *spool) write(p []byte) error {
 	}
 	s.size += int64(len(p))
 	if s.file == nil {
-		f, err := os.CreateTemp("", "farebox-rpc-*")
+		f, err := s.room.newFile()
 		if err != nil {
-			return fmt.Errorf("cannot make a temporary file for a large answer: %w", err)
+			return err
 		}
 		s.file = f
-		if err := os.Remove(f.Name()); err != nil {
-			return fmt.Errorf("cannot unlink the temporary file of a large answer: %w", err)
-		}
 	}
 	if _, err := s.file.Write(p); err != nil {
-		return fmt.Errorf("cannot write a large answer to its temporary file: %w", err)
+		return fmt.Errorf("cannot write a large answer to its file: %w", err)
 	}
 	return nil
 }
