@@ -16,8 +16,10 @@ const (
 	maxInterim = 100
 	// maxLengthDigits keeps a Content-Length within an int64.
 	maxLengthDigits = 18
-	// maxRetryAfter is the longest wait we believe an upstream.
-	maxRetryAfter = 24 * time.Hour
+	// maxRetryAfter is the longest wait we believe an upstream, and so the longest
+	// that clients are told in its name. It is what a target rests at most
+	// (health.MaxCoolDown): who comes back then may find it well.
+	maxRetryAfter = 2 * time.Minute
 )
 
 var errHead = errors.New("the answer's head is not valid HTTP/1.1")
