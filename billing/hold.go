@@ -184,6 +184,20 @@ func (h *Hold) chargeable(cost Nano) parts {
 	return held.take(min(cost, held.total()-h.beyond))
 }
 
+// Foresee says how a charge of cost would be divided: USD, bundled credits among
+// them, and DIEM. ok is false where it goes beyond what is held: what pays the
+// rest is known once it is settled.
+func (h *Hold) Foresee(cost Nano) (usd, diem Nano, ok bool) {
+	if !h.Open() {
+		return 0, 0, false
+	}
+	a := h.key.Account
+	a.mu.Lock()
+	p := h.chargeable(max(0, cost))
+	a.mu.Unlock()
+	return p[inUSD] + p[inBundled], p[inDIEM], p.total() == max(0, cost)
+}
+
 // prepare records the charge of a keyed request that is about to be kept. A
 // process that dies before it settles makes the charge at its next start if
 // the answer was kept, and none if not (recoverHolds).

@@ -134,7 +134,10 @@ type Compat struct {
 	OpenAIExtras bool `yaml:"openai_extras"`
 	// TokenInput accepts embeddings input as token numbers, for upstreams that
 	// take them.
-	TokenInput    bool `yaml:"token_input"`
+	TokenInput bool `yaml:"token_input"`
+	// AnswerExtras adds what it cost, and the <brand>_parameters that held, to
+	// chat answers; otherwise their bytes are the upstream's.
+	AnswerExtras  bool `yaml:"answer_extras"`
 	PublicCatalog bool `yaml:"public_catalog"` // /models* without a credential
 	// ErrorShape of error bodies: auto (default) is {"error": text, "code": …}
 	// (addendum 3.4), but OpenAI's {"error": {…}} for OpenAI's own packages,
@@ -249,7 +252,10 @@ type Budget struct {
 
 // Upstream is one endpoint that serves models.
 type Upstream struct {
-	Name    string `yaml:"name"`    // operator's label; never sent to clients
+	Name string `yaml:"name"` // operator's label; never sent to clients
+	// Router is what clients are told of who serves them, in the header
+	// x-<brand>-model-router; empty: nothing.
+	Router  string `yaml:"router"`
 	Dialect string `yaml:"dialect"` // openai (default), anthropic; for pictures also native, sdapi, stability, fal
 	// BaseURL includes the version prefix, e.g. https://api.openai.com/v1; http, https or unix:/path.
 	BaseURL string            `yaml:"base_url"`

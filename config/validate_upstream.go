@@ -85,6 +85,9 @@ func (v *validator) upstream(path string, u *Upstream) {
 		}
 	}
 	v.drops(path, u)
+	if len(u.Router) > 64 || strings.ContainsFunc(u.Router, func(r rune) bool { return r < ' ' || r > '~' }) {
+		v.wrong(path+".router", "clients read it in a header: expected at most 64 letters, digits and signs of ASCII")
+	}
 	v.oneOf(path+".links", u.Links, "public", "any", "none")
 	v.connections(path, u.MaxConnections, u.MaxIdle, u.Breaker)
 	if q := u.Quirks; u.Dialect != "openai" && (q.MaxTokens || q.NoStreamOptions || q.NoReasoningEffort || q.NoDeveloperRole) {

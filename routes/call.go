@@ -82,6 +82,8 @@ type Call struct {
 	zip        *zip // compresses the answer on its way; nil: it leaves as it is
 	onDone     func(proxy.Outcome)
 	onGone     func() (time.Duration, bool)
+	onCost     func(dst []byte, u *dialect.Usage) []byte
+	flags      brandFlags  // of a chat whose answer repeats them
 	drains     atomic.Bool // it holds a place in Gateway.drains
 	relaying   bool
 
@@ -102,7 +104,7 @@ type Call struct {
 
 func newCall(g *Gateway) *Call {
 	c := &Call{g: g}
-	c.onDone, c.onGone = c.finishRelay, c.mayDrain
+	c.onDone, c.onGone, c.onCost = c.finishRelay, c.mayDrain, c.appendCost
 	return c
 }
 
@@ -263,6 +265,7 @@ func (c *Call) reset() {
 	c.chat = dialect.Chat{}
 	c.request = proxy.Request{Patches: c.request.Patches[:0]}
 	c.admission = billing.Admission{}
+	c.flags = brandFlags{}
 	c.quota = billing.Quota{}
 	c.targets = providers.Plan{}
 	c.target, c.attempts, c.unsupported, c.reply, c.room, c.tried = nil, 0, nil, reply{}, 0, c.tried[:0]

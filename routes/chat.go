@@ -66,6 +66,9 @@ func serveChat(_ *Gateway, c *Call) *Error {
 	if e := c.gate(&v, &use, &flags); e != nil {
 		return e
 	}
+	if c.snap.cfg.Compat.AnswerExtras {
+		c.flags, c.chat.Cost = flags, c.onCost
+	}
 	c.chat.Prepare(flags.strip || flags.disable, flags.disable)
 	if flags.system && c.snap.cfg.SystemPrompt != "" {
 		c.chat.SystemPrompt = stringBytes(c.snap.cfg.SystemPrompt)
@@ -457,7 +460,7 @@ func (c *Call) blocked(until int64, kind string) *Error {
 // brandFlags are the effective <brand>_parameters (addendum 5.3), after the
 // model suffix has overridden them (5.4).
 type brandFlags struct {
-	strip, disable, system                   bool
+	strip, disable, system, e2ee             bool
 	webSearch                                string
 	scraping, citations, inStream, documents bool
 	xSearch                                  bool
@@ -466,7 +469,7 @@ type brandFlags struct {
 }
 
 func (c *Call) readFlags(v *validator, f *brandFlags) *Error {
-	f.system = true
+	f.system, f.e2ee = true, true
 	r := c.snap.chat
 	for n := range 1 + len(c.snap.cfg.BrandAliases) {
 		id := dialect.ChatBrand + n
@@ -521,6 +524,8 @@ func (f *brandFlags) set(key, value, brand string) {
 		f.strip = on
 	case "disable_thinking":
 		f.disable = on
+	case "enable_e2ee":
+		f.e2ee = on
 	case "enable_web_search":
 		f.webSearch = value
 	case "enable_web_scraping":

@@ -14,7 +14,7 @@ import (
 // headerNames are the headers that carry the brand word (addendum 3.7), in
 // canonical form and built once a snapshot, so that setting one is a copy.
 type headerNames struct {
-	version, modelID, modelName                               []byte
+	version, modelID, modelName, router                       []byte
 	deprecationWarning, deprecationDate, deprecated, replaced []byte
 	balanceUSD, balanceDIEM                                   []byte
 	rpcCredits, rpcCost, rpcCache                             []byte
@@ -27,7 +27,7 @@ type headerNames struct {
 func newHeaderNames(brand string) headerNames {
 	name := func(rest string) []byte { return canonical("x-" + brand + "-" + rest) }
 	return headerNames{
-		version: name("version"), modelID: name("model-id"), modelName: name("model-name"),
+		version: name("version"), modelID: name("model-id"), modelName: name("model-name"), router: name("model-router"),
 		deprecationWarning: name("model-deprecation-warning"), deprecationDate: name("model-deprecation-date"),
 		deprecated: name("deprecated"), replaced: name("deprecated-replacement"),
 		blurred: name("is-blurred"), violation: name("is-content-violation"), adultViolation: name("is-adult-model-content-violation"),
@@ -83,6 +83,9 @@ func (c *Call) setModel() {
 	h.SetCanonical(n.modelID, stringBytes(m.ID))
 	if m.HeaderName != "" {
 		h.SetCanonical(n.modelName, stringBytes(m.HeaderName))
+	}
+	if c.target != nil && c.target.Upstream.Config.Router != "" {
+		h.SetCanonical(n.router, stringBytes(c.target.Upstream.Config.Router))
 	}
 	d := m.Config.Deprecation
 	if d == nil {

@@ -305,9 +305,15 @@ func (c *Call) answerWhole() *Error {
 		flags, c.cause = billing.FlagAborted, gone.String()
 	}
 	c.status = 200
+	r := &c.ctx.Response
+	if c.snap.cfg.Compat.AnswerExtras && !c.chat.Embedding {
+		inPlace := len(c.answer) > 0 && len(out) > 0 && &out[0] == &c.answer[0]
+		if out = c.appendExtras(out, flags); inPlace {
+			c.answer = out // it may have grown out of its place
+		}
+	}
 	c.keep(jsonType, out)
 	c.settle(c.reply.usage, flags)
-	r := &c.ctx.Response
 	r.Header.SetContentType(jsonType)
 	if len(out) > 0 && len(c.answer) > 0 && &out[0] == &c.answer[0] {
 		c.answer = r.SwapBody(out)[:0]
@@ -318,8 +324,20 @@ func (c *Call) answerWhole() *Error {
 	return nil
 }
 
-// settle charges the request, exactly once. Answers without output cost
-// nothing (addendum 19.2), unless it was their client who left.
+// costOf is what a usage costs. Answers without output cost nothing (addendum
+// 19.2), unless it was their client who left.
+func (c *Call) costOf(u *dialect.Usage, flags billing.Flags) (used billing.Usage, cost billing.Nano) {
+	used = billing.Usage{
+		Prompt: u.Prompt, Cached: u.Cached, CacheWrite: u.CacheWrite, Completion: u.Completion, Reasoning: u.Reasoning,
+		Seen: u.Seen, Estimated: u.Estimated,
+	}
+	if u.Completion > 0 || c.chat.Embedding || flags&billing.FlagAborted != 0 {
+		cost = billing.Cost(c.model.Price, used)
+	}
+	return used, cost
+}
+
+// settle charges the request, exactly once.
 func (c *Call) settle(u dialect.Usage, flags billing.Flags) {
 	now := time.Now()
 	c.took = now.Sub(c.began)
@@ -328,14 +346,7 @@ func (c *Call) settle(u dialect.Usage, flags billing.Flags) {
 	if u.Estimated {
 		flags |= billing.FlagEstimated
 	}
-	used := billing.Usage{
-		Prompt: u.Prompt, Cached: u.Cached, CacheWrite: u.CacheWrite, Completion: u.Completion, Reasoning: u.Reasoning,
-		Seen: u.Seen, Estimated: u.Estimated,
-	}
-	var cost billing.Nano
-	if u.Completion > 0 || c.chat.Embedding || flags&billing.FlagAborted != 0 {
-		cost = billing.Cost(c.model.Price, used)
-	}
+	used, cost := c.costOf(&u, flags)
 	c.charge(billing.Settlement{
 		Cost: cost, Usage: used, Price: c.model.Price, Model: c.model.ID, Flags: flags,
 		Status: c.status, Took: c.took, NowNs: c.startNs + int64(c.took), Tokens: u.Prompt + u.Completion,

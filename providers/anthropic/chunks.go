@@ -234,7 +234,8 @@ func (s *stream) end() {
 	if !s.c.HidesUsage() {
 		u := s.current()
 		s.out = append(append(s.out, s.head...), `],"usage":`...)
-		s.out = append(dialect.AppendUsage(s.out, &u), "}\n\n"...)
+		s.out = s.c.AppendCost(dialect.AppendUsage(s.out, &u), &u)
+		s.out = append(s.out, "}\n\n"...)
 	}
 	s.out = append(s.out, dialect.DoneEvent...)
 }

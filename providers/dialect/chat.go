@@ -43,6 +43,9 @@ type Chat struct {
 	DropThinking bool
 	// SystemPrompt goes before the messages; nil: none.
 	SystemPrompt []byte
+	// Cost appends the cost member that stands behind a stream's usage (addendum
+	// 5.7), with the comma before it; nil: there is none.
+	Cost func(dst []byte, u *Usage) []byte
 }
 
 var effortNone = []byte("none")
@@ -99,6 +102,14 @@ func (c *Chat) True(i int32) bool { return i >= 0 && c.Doc.Fields[i].Kind == sca
 // HidesUsage says that the client asked not to see usage in the stream. Without
 // a word of the client it is shown (addendum 5.7).
 func (c *Chat) HidesUsage() bool { return c.IncludeUsage != nil && !*c.IncludeUsage }
+
+// AppendCost appends what follows the usage in a stream.
+func (c *Chat) AppendCost(dst []byte, u *Usage) []byte {
+	if c.Cost == nil {
+		return dst
+	}
+	return c.Cost(dst, u)
+}
 
 // keepScratch is the most memory that a reused Scratch keeps.
 const keepScratch = 64 << 10

@@ -3,6 +3,8 @@ package openai
 import (
 	"bytes"
 
+	"github.com/tidwall/gjson"
+
 	"farebox/providers/dialect"
 )
 
@@ -10,7 +12,7 @@ import (
 func (s *stream) write(src []byte, v verdict) {
 	switch v {
 	case last:
-		s.spans = s.spans[:0]
+		s.spans, s.priced = s.spans[:0], false
 		s.tell()
 		s.out = append(s.out, src[s.events.From:s.events.To]...)
 	case failure:
@@ -60,6 +62,11 @@ func (s *stream) splice(data []byte) {
 		at = nameTo
 	}
 	s.out = append(s.out, data[at:]...)
+	if end := bytes.LastIndexByte(s.out, '}'); s.priced && end >= 0 && !gjson.GetBytes(data, "cost").Exists() {
+		u := dialect.Settle(s.usage, true, &s.produced, s.c)
+		s.out = append(s.c.AppendCost(s.out[:end], &u), '}')
+	}
+	s.priced = false
 }
 
 // filter appends a choice's text without <think> blocks. With its last event

@@ -40,6 +40,7 @@ type stream struct {
 	failed   bool          // the upstream reported an error
 	reason   []byte        // …in this JSON
 	complete bool          // Finish was told so
+	priced   bool          // the event to rewrite gets the cost
 	dropped  bool          // the end of the last event did not go out
 
 	out   []byte
@@ -172,7 +173,7 @@ func (s *stream) tell() {
 	}
 	s.splice(s.ident)
 	s.out = dialect.AppendUsage(append(s.out, `"choices":[],"usage":`...), &u)
-	s.out = append(s.out, "}\n\n"...)
+	s.out = append(s.c.AppendCost(s.out, &u), "}\n\n"...)
 }
 
 // readFully judges an event that is not like the one before it.
@@ -182,6 +183,7 @@ func (s *stream) readFully(data []byte) verdict {
 		return drop
 	}
 	s.spans = s.spans[:0]
+	s.priced = s.c.Cost != nil && usage >= 0 && s.final && usageAt(data, usage) >= 0
 	var d delta
 	n := 0
 	for at := 0; s.nextDelta(data, at, &d); at = d.end {
@@ -199,7 +201,7 @@ func (s *stream) readFully(data []byte) verdict {
 	case n == 0 && find(data, 0, errorKey) >= 0 && isError(data):
 		return failure
 	}
-	if s.rename || len(s.spans) > 0 {
+	if s.rename || s.priced || len(s.spans) > 0 {
 		return rewritten
 	}
 	return pass

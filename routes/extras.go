@@ -1,0 +1,77 @@
+package routes
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/billing"
+	"farebox/config"
+	"farebox/providers/dialect"
+)
+
+// What an answer says beyond the upstream's own bytes, with
+// compat.answer_extras: what it cost, and the <brand>_parameters that held
+// (addendum 5.6, 5.7).
+
+// appendExtras puts both behind the last member of a whole answer. What the
+// upstream says under the same name stays: no member stands there twice.
+func (c *Call) appendExtras(answer []byte, flags billing.Flags) []byte {
+	end := bytes.LastIndexByte(answer, '}')
+	if end < 0 {
+		return answer
+	}
+	costs := gjson.GetBytes(answer, "cost").Exists()
+	repeats := gjson.GetBytes(answer, c.snap.cfg.Brand+"_parameters").Exists()
+	answer = answer[:end]
+	if !costs {
+		answer = c.appendCostOf(answer, &c.reply.usage, flags)
+	}
+	if !repeats {
+		answer = c.flags.appendTo(answer, c.snap.cfg.Brand)
+	}
+	return append(answer, '}')
+}
+
+// appendCost is dialect.Chat.Cost: it appends the cost member of a stream that
+// came to its end.
+func (c *Call) appendCost(dst []byte, u *dialect.Usage) []byte { return c.appendCostOf(dst, u, 0) }
+
+// appendCostOf appends what will be charged, as the account pays it. It is left
+// out where the hold does not cover it: how the rest is paid is not known before.
+func (c *Call) appendCostOf(dst []byte, u *dialect.Usage, flags billing.Flags) []byte {
+	_, cost := c.costOf(u, flags)
+	usd, diem, ok := c.hold.Foresee(cost)
+	if !ok {
+		return dst
+	}
+	const nanoDigits = 9
+	dst = config.AppendDecimal(append(dst, `,"cost":{"usd":`...), int64(usd), nanoDigits)
+	dst = config.AppendDecimal(append(dst, `,"diem":`...), int64(diem), nanoDigits)
+	return append(dst, '}')
+}
+
+// appendTo appends the member that repeats the effective parameters.
+func (f *brandFlags) appendTo(dst []byte, brand string) []byte {
+	dst = append(append(append(dst, `,"`...), brand...), `_parameters":{"enable_web_search":`...)
+	search := f.webSearch
+	if search == "" {
+		search = "off"
+	}
+	dst = dialect.AppendString(dst, search)
+	flag := func(name string, on bool) {
+		dst = append(append(append(dst, `,"`...), name...), `":`...)
+		dst = strconv.AppendBool(dst, on)
+	}
+	flag("strip_thinking_response", f.strip)
+	flag("disable_thinking", f.disable)
+	flag("enable_e2ee", f.e2ee)
+	flag("enable_web_scraping", f.scraping)
+	flag("enable_web_citations", f.citations)
+	flag("include_search_results_in_stream", f.inStream)
+	flag("return_search_results_as_documents", f.documents)
+	flag("enable_x_search", f.xSearch)
+	dst = append(append(append(dst, `,"include_`...), brand...), `_system_prompt":`...)
+	return append(strconv.AppendBool(dst, f.system), '}')
+}
