@@ -156,10 +156,22 @@ func serveCommand() *cobra.Command {
 	return cmd
 }
 
-// serve runs the gateway until SIGTERM or SIGINT and drains it.
+// closeLimit is what a process takes to cut its last requests and to close the
+// ledger, behind the drain limit.
+const closeLimit = 15 * time.Second
+
+// serve runs the gateway until SIGTERM or SIGINT, or until a successor took the
+// listening socket, and drains it.
 func serve(file string, override func(*config.Config)) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	if proxy.HandOverSignal != nil {
+		signal.Notify(signals, proxy.HandOverSignal)
+	}
+	inherited, err := proxy.Inherit()
+	if err != nil {
+		return err
+	}
 
 	cfg, sim, err := loadOrDemo(file)
 	if err != nil {
@@ -174,6 +186,7 @@ func serve(file string, override func(*config.Config)) error {
 	// keys that were never shown.
 	ln, err := proxy.ListenWith(cfg.Listen, proxy.ListenOptions{
 		Cert: cfg.TLS.Cert, Key: cfg.TLS.Key, Front: frontOf(&cfg.Server), Unsent: int(cfg.Server.SendBuffer), Stall: cfg.Server.ClientStall,
+		Inherited: inherited,
 	})
 	if err != nil {
 		hint := "write the address as host:port or unix:/path"
@@ -184,7 +197,13 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	defer func() { _ = ln.Close() }()
 
-	ledger, err := billing.Open(billing.Options{Dir: cfg.LedgerDir(), Shared: sharedStore(cfg), NodeName: cfg.Node.Name, Leases: cfg.Billing.Leases, Brand: cfg.Brand, Durability: cfg.Durability, Log: log, Redis: cfg.Redis, Idempotency: cfg.Idempotency})
+	var wait time.Duration
+	if inherited != nil && inherited.FromPredecessor {
+		wait = cfg.Server.DrainTimeout + closeLimit
+		inherited.Took()
+		log.Info().Dur("limit_ms", wait).Msg("taking over: requests wait until the process before has ended its streams and closed the ledger")
+	}
+	ledger, err := billing.Open(billing.Options{Wait: wait, Dir: cfg.LedgerDir(), Shared: sharedStore(cfg), NodeName: cfg.Node.Name, Leases: cfg.Billing.Leases, Brand: cfg.Brand, Durability: cfg.Durability, Log: log, Redis: cfg.Redis, Idempotency: cfg.Idempotency})
 	if err != nil {
 		return fmt.Errorf("cannot open the ledger in %s: %w", cfg.StoreName(), err)
 	}
@@ -252,13 +271,26 @@ func serve(file string, override func(*config.Config)) error {
 	banner(os.Stdout, cfg, ln.Addr(), metricsAt, ledger.NodeLabel(), secrets)
 
 	err = nil
+	var took <-chan error // by a successor; nil: there is none
+	handedOver := false
 	for stop := false; !stop; {
 		select {
+		case no := <-took:
+			if took = nil; no != nil {
+				log.Error().Err(no).Msg("no hand-over; going on as before")
+				break
+			}
+			log.Info().Dur("limit_ms", cfg.Server.DrainTimeout).Msg("handed over: streams may finish")
+			handedOver, stop = true, true
 		case err = <-failed:
 			err = fmt.Errorf("cannot go on serving: %w", err)
 			stop = true
 		case s := <-signals:
-			if s != syscall.SIGHUP {
+			if s == proxy.HandOverSignal {
+				if took == nil {
+					took = handOver(ln, log)
+				}
+			} else if s != syscall.SIGHUP {
 				log.Info().Str("signal", s.String()).Dur("limit_ms", cfg.Server.DrainTimeout).Msg("draining: no new work, streams may finish")
 				stop = true
 			} else if watch != nil {
@@ -268,27 +300,49 @@ func serve(file string, override func(*config.Config)) error {
 			}
 		}
 	}
-	gw.SetDraining()
-	ctx, cancel := context.WithTimeout(context.Background(), cfg.Server.DrainTimeout)
+	delay := cfg.Server.DrainDelay
+	if handedOver || err != nil {
+		delay = 0
+	}
+	if !handedOver { // the successor welcomes new work
+		gw.SetDraining()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), delay+cfg.Server.DrainTimeout)
 	defer cancel()
 	go func() {
 		for s := range signals {
-			if s != syscall.SIGHUP {
+			if s != syscall.SIGHUP && s != proxy.HandOverSignal {
 				log.Warn().Str("signal", s.String()).Msg("a second signal: what is under way is cut off now")
 				cancel()
 				return
 			}
 		}
 	}()
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+	}
 	if cut := proxy.Drain(ctx, srv, px); cut != nil {
 		log.Warn().Err(cut).Msg("some requests were cut at the drain limit")
 	}
+	stopMetrics() // before the ledger, which a successor waits for
 	closeLedger = func() error { return nil }
 	if closing := ledger.Close(); closing != nil {
 		return errors.Join(err, fmt.Errorf("cannot close the ledger: %w", closing))
 	}
 	log.Info().Msg("stopped; all charges are on disk")
 	return err
+}
+
+// handOver starts a successor on the same socket; nil: it could not be started.
+func handOver(ln net.Listener, log zerolog.Logger) <-chan error {
+	pid, took, err := proxy.HandOver(ln)
+	if err != nil {
+		log.Error().Err(err).Msg("cannot start a successor; going on as before")
+		return nil
+	}
+	log.Info().Int("pid", pid).Msg("a successor was started")
+	return took
 }
 
 // frontOf is the proxies in front; nil: none.

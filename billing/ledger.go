@@ -87,6 +87,9 @@ type Options struct {
 	// Idempotency; zero: the defaults of the config.
 	Idempotency config.Idempotency
 
+	// Wait is for the lock of the directory, when another process is about to end.
+	Wait time.Duration
+
 	segmentSize int          // of the journal; 0: defaultSegment
 	mono        func() int64 // ns; beside Clock, whose steps are noticed by it; nil: they are not
 	idle        bool         // only for an operator's command: prepare nothing for traffic
@@ -174,7 +177,7 @@ func (l *Ledger) open(o *Options) error {
 	if err := os.MkdirAll(l.journalDir(), 0o700); err != nil {
 		return err
 	}
-	tries := lockTries
+	tries := lockTries + int(o.Wait/operatePause)
 	if o.idle {
 		tries = 0
 	}

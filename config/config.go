@@ -92,6 +92,7 @@ type Server struct {
 	IdleTimeout    time.Duration `yaml:"idle_timeout"`    // between requests; default 75s
 	ClientStall    time.Duration `yaml:"client_stall"`    // client that stops reading; default 30s
 	SendBuffer     Size          `yaml:"send_buffer"`     // what waits in the kernel for a client that does not read; default 64KB
+	DrainDelay     time.Duration `yaml:"drain_delay"`     // SIGTERM: how long /readyz says so before the listener closes; default 0s
 	DrainTimeout   time.Duration `yaml:"drain_timeout"`   // SIGTERM: how long streams may finish; default 30s
 	// MetricsListen is the host:port of /metrics, which tell revenue and want no
 	// key: default 127.0.0.1:9464, another port of it when that is taken;

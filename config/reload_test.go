@@ -302,7 +302,7 @@ func TestFixedNamesWhatNeedsARestart(t *testing.T) {
 	want := []string{
 		"brand", "brand_aliases", "listen", "tls.cert", "tls.key", "store", "node.name", "node.dir", "billing.leases", "durability", "redis", "idempotency", "fetch",
 		"server.max_body", "server.max_in_flight", "server.max_connections", "server.read_timeout", "server.idle_timeout",
-		"server.client_stall", "server.send_buffer", "server.drain_timeout", "server.metrics_listen", "server.half_close_gone",
+		"server.client_stall", "server.send_buffer", "server.drain_delay", "server.drain_timeout", "server.metrics_listen", "server.half_close_gone",
 		"server.trusted_proxies", "server.proxy_protocol",
 	}
 	if !reflect.DeepEqual(got, want) {

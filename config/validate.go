@@ -144,6 +144,7 @@ func (v *validator) server() {
 	v.duration("server.idle_timeout", s.IdleTimeout, 100*time.Millisecond, time.Hour)
 	v.duration("server.client_stall", s.ClientStall, 100*time.Millisecond, time.Hour)
 	size(v, "server.send_buffer", s.SendBuffer, 4<<10, 64<<20)
+	v.duration("server.drain_delay", s.DrainDelay, 0, time.Hour)
 	v.duration("server.drain_timeout", s.DrainTimeout, 0, time.Hour)
 	v.prefixes("server.trusted_proxies", s.TrustedProxies, Unix)
 	if s.ProxyProtocol && len(s.TrustedProxies) == 0 {

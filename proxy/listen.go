@@ -22,6 +22,7 @@ type ListenOptions struct {
 	Cert, Key string        // PEM files; empty: no TLS
 	Front     *Front        // proxies in front; nil: none
 	Unsent    int           // bytes that wait in the kernel for a client that does not read; 0: its default
+	Inherited *Inherited    // in place of a socket of its own; nil: none
 	Stall     time.Duration // how long they may wait; 0: as long as the kernel keeps the connection
 }
 
@@ -35,8 +36,12 @@ func ListenWith(addr string, o ListenOptions) (net.Listener, error) {
 			return nil, err
 		}
 	}
-	ln, err := listenPlain(addr)
-	if err != nil {
+	var ln net.Listener
+	if o.Inherited != nil {
+		ln = o.Inherited.Listener
+	} else if l, err := listenPlain(addr); err == nil {
+		ln = l
+	} else {
 		return nil, err
 	}
 	if files == nil {

@@ -1,0 +1,20 @@
+//go:build !unix
+
+package proxy
+
+import (
+	"errors"
+	"net"
+	"os"
+)
+
+// HandOverSignal asks for HandOver; nil: there is none on this system.
+var HandOverSignal os.Signal
+
+// Inherit finds nothing on this system.
+func Inherit() (*Inherited, error) { return nil, nil }
+
+// HandOver is not possible on this system.
+func HandOver(net.Listener) (int, <-chan error, error) {
+	return 0, nil, errors.New("sockets cannot be handed over on this system")
+}
