@@ -15,6 +15,7 @@ import (
 	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/providers/health"
+	"farebox/providers/jsonrpc"
 	"farebox/proxy"
 )
 
@@ -318,9 +319,23 @@ func (g *Gateway) noteRests(s *snapshot) {
 	s.rpc.networks.WatchSpool(func(err error) {
 		g.log.Error().Err(err).Msg("a large answer to a blockchain batch could not be held; its client was told that there is no capacity")
 	})
+	s.rpc.networks.WatchChains(g.noteChain)
 	s.rpc.networks.Watch(func(network, node string, c health.Change) {
 		g.noteRest(c, func(e *zerolog.Event) *zerolog.Event { return e.Str("network", network).Str("node", node) })
 	})
+}
+
+// noteChain logs a node that is on another chain than its network, or is not
+// any more.
+func (g *Gateway) noteChain(c jsonrpc.ChainChange) {
+	e, text := g.log.Info(), "a node is on the chain of its network again and gets requests"
+	switch {
+	case c.Odd && c.Unsure:
+		e, text = g.log.Error(), "the nodes of a network are on different chains and no majority tells which is right; this one gets no requests: correct the url of the wrong one and list the right one first"
+	case c.Odd:
+		e, text = g.log.Error(), "a node is on another chain than its network and gets no requests: correct its url"
+	}
+	e.Str("network", c.Network).Str("node", c.Node).Str("chain", c.Chain).Str("expected", c.Expected).Msg(text)
 }
 
 func (g *Gateway) noteRest(c health.Change, who func(*zerolog.Event) *zerolog.Event) {

@@ -159,6 +159,9 @@ func (f *finals) round(ask func(u *Node, tag string) (finalBlock, bool), tag str
 	told := make([]finalBlock, len(f.network.Nodes))
 	var all sync.WaitGroup
 	for i, u := range f.network.Nodes {
+		if u.odd.Load() {
+			continue
+		}
 		all.Go(func() {
 			defer func() {
 				if recover() != nil { // what it said broke us: a node to be careful with

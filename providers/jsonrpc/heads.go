@@ -71,7 +71,7 @@ func (h *heads) ask(p *proxy.Proxy) {
 	now := time.Now().UnixNano()
 	var known []int64
 	for _, u := range h.network.Nodes {
-		if now-u.headNs.Load() < headKept*h.every {
+		if !u.odd.Load() && now-u.headNs.Load() < headKept*h.every {
 			known = append(known, u.head.Load())
 		}
 	}

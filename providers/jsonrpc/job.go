@@ -98,6 +98,7 @@ func (j *Job) Run(t Trip) Result {
 	j.account = max(1, maphash.String(accountSeed, t.Account))
 	j.deadlineNs = now + int64(t.Network.limit())
 	t.Network.heads.touch(t.Proxy, now)
+	t.Network.chains.touch(t.Proxy, now)
 	var r Result
 	if j.Batch {
 		r = j.batch(now)

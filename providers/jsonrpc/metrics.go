@@ -33,6 +33,13 @@ func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 	each("farebox_rpc_node_busy_total", "counter", func(u *Node) int64 { return u.busy.Load() })
 	fmt.Fprint(w, "# HELP farebox_rpc_spool_failures_total Large answers to batches that could not be held; the log says why.\n# TYPE farebox_rpc_spool_failures_total counter\n")
 	fmt.Fprintf(w, "farebox_rpc_spool_failures_total %d\n", all.room.failures.Load())
+	fmt.Fprint(w, "# HELP farebox_rpc_node_odd_chain 1 when the node is on another chain than its network, and gets no requests.\n")
+	each("farebox_rpc_node_odd_chain", "gauge", func(u *Node) int64 {
+		if u.odd.Load() {
+			return 1
+		}
+		return 0
+	})
 	fmt.Fprint(w, "# HELP farebox_rpc_node_head Number of the newest block or slot, 0 when it is not known.\n")
 	each("farebox_rpc_node_head", "gauge", func(u *Node) int64 { return u.head.Load() })
 	cached := func(name, kind string, value func(c *cache) int64) {

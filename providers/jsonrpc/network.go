@@ -33,7 +33,8 @@ type Network struct {
 	room        *room
 	pins        *pins
 	heads       *heads
-	cache       *cache // nil: off
+	chains      *chains // nil: one node has nothing to differ from
+	cache       *cache  // nil: off
 }
 
 // Node is one upstream of a network.
@@ -62,6 +63,9 @@ type notes struct {
 	headNs  atomic.Int64 // when that was
 	busy    atomic.Int64 // answers that hid a refusal
 	answers atomic.Int64
+	chain   atomic.Pointer[string] // which it is on; nil: not known
+	unsure  atomic.Bool            // it is to be asked again for it
+	odd     atomic.Bool            // it is on another one than its network: it gets no requests
 }
 
 // Networks are all networks of a config.
@@ -101,6 +105,7 @@ func NewNetworks(cfg *config.Config, prev *Networks) (*Networks, error) {
 			n.Nodes = append(n.Nodes, u)
 		}
 		n.heads = newHeads(n)
+		n.chains = newChains(n, old)
 		if n.Config.Cache.Size > 0 {
 			if n.cache = old.sameCache(n); n.cache == nil {
 				var err error
@@ -129,12 +134,34 @@ func (all *Networks) Find(name string) *Network {
 // every few seconds. It is for before the first request. f must not block.
 func (all *Networks) WatchSpool(f func(error)) { all.room.tell = f }
 
+// WatchChains has f told of nodes that are on another chain than their network.
+// It is for before the first request. f must not block.
+func (all *Networks) WatchChains(f func(ChainChange)) {
+	for _, n := range all.Sorted {
+		if n.chains != nil {
+			n.chains.tell = f
+		}
+	}
+}
+
+// CheckChains asks nodes in the background on which chain they are.
+func (all *Networks) CheckChains(p *proxy.Proxy) {
+	for _, n := range all.Sorted {
+		n.chains.touch(p, time.Now().UnixNano())
+	}
+}
+
 // Watch has f told of every change of a node's health from here on, in place of
 // who was told before. f must not block.
 func (all *Networks) Watch(f func(network, node string, change health.Change)) {
 	for _, n := range all.Sorted {
 		for _, u := range n.Nodes {
-			u.Breaker.Watch(func(change health.Change) { f(n.Name, u.Name, change) })
+			u.Breaker.Watch(func(change health.Change) {
+				if change.To == health.Closed {
+					n.chains.returned(u)
+				}
+				f(n.Name, u.Name, change)
+			})
 		}
 	}
 }

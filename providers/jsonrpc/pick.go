@@ -26,6 +26,9 @@ type want struct {
 }
 
 func (w *want) fits(u *Node, nowNs int64) bool {
+	if u.odd.Load() {
+		return false
+	}
 	if w.method != nil {
 		if !u.serves(w.method, w.account, nowNs) {
 			return false
@@ -146,6 +149,9 @@ func (p *Pick) lastResort(w *want, nowNs int64) *Node {
 func (n *Network) restsFor(nowNs int64) time.Duration {
 	least := int64(-1)
 	for _, u := range n.Nodes {
+		if u.odd.Load() {
+			continue
+		}
 		left := max(u.Breaker.RestsUntil()-nowNs, 0)
 		if least < 0 || left < least {
 			least = left

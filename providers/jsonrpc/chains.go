@@ -1,0 +1,162 @@
+package jsonrpc
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/proxy"
+)
+
+const (
+	// chainPause is how long nodes that did not tell their chain, or told another
+	// one, are left alone before they are asked again.
+	chainPause = 30 * time.Second
+	// maxChainID is more than a chain's id has.
+	maxChainID = 128
+)
+
+var chainMethods = map[string]string{"evm": "eth_chainId", "solana": "getGenesisHash", "starknet": "starknet_chainId"}
+
+// chains compare on which chain the nodes of a network are, so that a wrong URL
+// does not answer for another chain in turn. Nodes are asked in the background:
+// at the start, and once they are back after failures. A node that did not tell
+// is taken at its word.
+type chains struct {
+	network *Network
+	due     atomic.Bool
+	asking  atomic.Bool
+	askedNs atomic.Int64
+	is      atomic.Pointer[string] // the network's; nil: not known yet
+	tell    func(ChainChange)      // nil: nobody
+}
+
+// ChainChange is a node that is found on another chain than its network, or on
+// the right one again.
+type ChainChange struct {
+	Network, Node, Chain, Expected string
+
+	Odd    bool // it gets no requests any more
+	Unsure bool // no majority tells which chain is right
+}
+
+// newChains is for networks with several nodes; nil: there is nothing to compare.
+func newChains(n, old *Network) *chains {
+	if len(n.Nodes) < 2 || n.Family.Find([]byte(chainMethods[n.Family.Name])) == nil {
+		for _, u := range n.Nodes {
+			u.odd.Store(false)
+		}
+		return nil
+	}
+	c := &chains{network: n}
+	c.due.Store(true)
+	if old != nil && old.chains != nil && old.Family == n.Family {
+		c.is.Store(old.chains.is.Load())
+	}
+	return c
+}
+
+// touch asks the nodes that are to be asked, when it is time. It never waits.
+func (c *chains) touch(p *proxy.Proxy, nowNs int64) {
+	if c == nil || !c.due.Load() || nowNs-c.askedNs.Load() < int64(chainPause) || !c.asking.CompareAndSwap(false, true) {
+		return
+	}
+	c.askedNs.Store(nowNs)
+	c.due.Store(false)
+	go func() {
+		defer c.asking.Store(false)
+		c.ask(p)
+	}()
+}
+
+// returned has a node asked again that is back after failures: it may be another.
+func (c *chains) returned(u *Node) {
+	if c == nil {
+		return
+	}
+	u.unsure.Store(true)
+	c.askedNs.Store(0)
+	c.due.Store(true)
+}
+
+func (c *chains) ask(p *proxy.Proxy) {
+	var all sync.WaitGroup
+	for _, u := range c.network.Nodes {
+		if u.chain.Load() != nil && !u.odd.Load() && !u.unsure.Swap(false) {
+			continue
+		}
+		all.Go(func() {
+			defer func() {
+				if recover() != nil { // what it said broke us: a node to be careful with
+					u.Breaker.Failed(time.Now().UnixNano(), 0)
+				}
+			}()
+			id, ok := u.askChain(p, c.network.Family)
+			if !ok {
+				u.unsure.Store(true)
+				return
+			}
+			u.chain.Store(&id)
+		})
+	}
+	all.Wait()
+	c.decide()
+	for _, u := range c.network.Nodes {
+		if u.chain.Load() == nil || u.odd.Load() || u.unsure.Load() {
+			c.due.Store(true)
+		}
+	}
+}
+
+// decide takes the chain of most nodes for the network's. Between as many, the
+// one that it was until now counts, or that of the node that is listed first.
+func (c *chains) decide() {
+	count, known, best := map[string]int{}, 0, ""
+	for _, u := range c.network.Nodes {
+		if id := u.chain.Load(); id != nil {
+			count[*id]++
+			known++
+		}
+	}
+	if is := c.is.Load(); is != nil {
+		best = *is
+	}
+	for _, u := range c.network.Nodes {
+		if id := u.chain.Load(); id != nil && count[*id] > count[best] {
+			best = *id
+		}
+	}
+	if known == 0 {
+		return
+	}
+	c.is.Store(&best)
+	for _, u := range c.network.Nodes {
+		id := u.chain.Load()
+		if id == nil {
+			continue
+		}
+		odd := *id != best
+		if u.odd.Swap(odd) != odd && c.tell != nil {
+			c.tell(ChainChange{Network: c.network.Name, Node: u.Name, Chain: *id, Expected: best, Odd: odd, Unsure: 2*count[best] <= known})
+		}
+	}
+}
+
+// askChain asks one node for its chain.
+func (u *Node) askChain(p *proxy.Proxy, f *Family) (string, bool) {
+	m := f.Find([]byte(chainMethods[f.Name]))
+	a := attempts.Get().(*attempt)
+	defer a.release()
+	q := question{method: m, body: appendCall(nil, []byte(m.Name), nil, defaultID), id: defaultID, wait: headWait, within: headWait}
+	if r := a.ask(&Trip{Proxy: p, Alone: true}, u, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
+		return "", false
+	}
+	id := gjson.ParseBytes(a.result()).String()
+	if n, err := strconv.ParseUint(id, 0, 64); err == nil {
+		id = strconv.FormatUint(n, 10) // nodes write it in several ways
+	}
+	return id, id != "" && len(id) <= maxChainID
+}
