@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"farebox/proxy"
@@ -218,6 +219,7 @@ func (j *Job) assemble(u *Node, now int64) Result {
 	place := j.match(a)
 	asIs := j.Untouched && a.judge.Array && len(a.judge.Answers) == len(j.Calls)
 	var again []int
+	var perhaps []sent      // transactions that may be where they should be
 	own := map[int][]byte{} // answers of ours
 	for i, at := range place {
 		if at < 0 {
@@ -233,9 +235,8 @@ func (j *Job) assemble(u *Node, now int64) Result {
 		m := j.Calls[i].Method
 		switch said := Classify(u.of.Family, m, a.judge.Error(at)); said {
 		case Known, Spent:
-			if hash := j.took(i, u, said); hash != nil {
-				j.Verdicts[i] = Succeeded
-				own[i] = appendResult(nil, j.ID(i), hash)
+			if hash := j.sentHash(i); hash != nil {
+				perhaps = append(perhaps, sent{call: i, hash: hash, there: said == Known})
 			}
 		case Busy:
 			u.busy.Add(1)
@@ -248,6 +249,13 @@ func (j *Job) assemble(u *Node, now int64) Result {
 			again = append(again, i)
 		case Behind:
 			again = append(again, i)
+		}
+	}
+	j.lookUp(perhaps, u)
+	for _, s := range perhaps {
+		if s.there {
+			j.Verdicts[s.call] = Succeeded
+			own[s.call] = appendResult(nil, j.ID(s.call), s.hash)
 		}
 	}
 	j.noteWrite(u, now)
@@ -419,9 +427,7 @@ func (j *Job) each(calls []int, parts []part, not *Node, now int64) Result {
 	n := j.from.Network
 	parallel := 1
 	if j.Class() != Write {
-		for _, u := range n.Nodes {
-			parallel = max(parallel, u.Config.MaxParallel)
-		}
+		parallel = n.parallel()
 	}
 	var mu sync.Mutex
 	var last Result
@@ -452,28 +458,40 @@ func (j *Job) each(calls []int, parts []part, not *Node, now int64) Result {
 		}
 		return last
 	}
+	sideBySide(len(calls), parallel, func(k int) { one(calls[k]) })
+	return last
+}
+
+// parallel is how many calls of a batch may be under way at a time.
+func (n *Network) parallel() int {
+	most := 1
+	for _, u := range n.Nodes {
+		most = max(most, u.Config.MaxParallel)
+	}
+	return most
+}
+
+// sideBySide runs f for 0 to n-1, so many at a time, and waits for all.
+func sideBySide(n, parallel int, f func(i int)) {
 	var group sync.WaitGroup
-	var panicked any
+	var panicked atomic.Pointer[any]
 	places := make(chan struct{}, parallel)
-	for _, i := range calls {
+	for i := range n {
 		places <- struct{}{}
 		group.Go(func() {
 			defer func() {
 				if v := recover(); v != nil {
-					mu.Lock()
-					panicked = v
-					mu.Unlock()
+					panicked.Store(&v)
 				}
 				<-places
 			}()
-			one(i)
+			f(i)
 		})
 	}
 	group.Wait()
-	if panicked != nil {
-		panic(panicked) // where it is dealt with: in the request's own goroutine
+	if v := panicked.Load(); v != nil {
+		panic(*v) // where it is dealt with: in the request's own goroutine
 	}
-	return last
 }
 
 // keep moves the answer of a single call into a part, and reads a large one to

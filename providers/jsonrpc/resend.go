@@ -25,22 +25,41 @@ func (j *Job) taken(a *attempt, i int, u *Node, hash []byte, now int64) Result {
 	return j.settleCall(a, i, u, now)
 }
 
-// took is the hash of call i of a batch when what the node said of it means that
-// the transaction is where it should be; else nil.
-func (j *Job) took(i int, u *Node, said Meaning) []byte {
-	m := j.Calls[i].Method
-	if !m.Raw {
+// sent is a transaction of a batch that a node refused as one it has already, or
+// whose nonce was used.
+type sent struct {
+	call  int
+	hash  []byte
+	there bool // it is where it should be
+}
+
+// sentHash is the hash of call i of a batch, nil when it is no transaction that
+// has one.
+func (j *Job) sentHash(i int) []byte {
+	if !j.Calls[i].Method.Raw {
 		return nil
 	}
-	hash := transactionHash(u.of.Family, j.Params(i))
-	if hash == nil || said == Known {
-		return hash
+	return transactionHash(j.from.Network.Family, j.Params(i))
+}
+
+// lookUp asks, side by side, for the transactions of a batch that are not known
+// to be where they should be. One after the other, a hundred of them would take
+// a hundred times as long.
+func (j *Job) lookUp(list []sent, u *Node) {
+	var open []int
+	for i := range list {
+		if !list[i].there {
+			open = append(open, i)
+		}
 	}
-	j.Attempts++
-	if _, ok := j.landed(u, hash); ok {
-		return hash
+	if len(open) == 0 {
+		return
 	}
-	return nil
+	j.Attempts += len(open)
+	sideBySide(len(open), j.from.Network.parallel(), func(k int) {
+		s := &list[open[k]]
+		_, s.there = j.landed(u, s.hash)
+	})
 }
 
 // landed asks nodes whether they have a transaction. It asks at most two, the
