@@ -292,7 +292,7 @@ func TestFixedNamesWhatNeedsARestart(t *testing.T) {
 	no := false
 	next.Brand, next.BrandAliases, next.Listen, next.Store, next.Durability = "x1", []string{"x2"}, ":1", "x", "power"
 	next.TLS = TLS{Cert: "a", Key: "b"}
-	next.Server = Server{HalfCloseGone: &no, MetricsListen: ":2", TrustedProxies: []string{"10.0.0.1"}, ProxyProtocol: true}
+	next.Server = Server{HalfCloseGone: &no, DrainDelay: 1, MetricsListen: ":2", TrustedProxies: []string{"10.0.0.1"}, ProxyProtocol: true}
 	next.Node, next.Billing.Leases = Node{Name: "n", Dir: "d"}, Leases{Reclaim: "relaxed"}
 	next.Redis.Addresses = []string{"r:6379"}
 	next.Idempotency.Malformed = "ignore"
