@@ -10,8 +10,11 @@ import (
 const (
 	// memoryEvery is how often idle memory is looked for.
 	memoryEvery = 10 * time.Second
-	// memorySpare is how much of it may stay whatever is in use.
-	memorySpare = 16 << 20
+	// memorySpare is how much of it may stay.
+	memorySpare = 8 << 20
+	// memoryBusy is how much is allocated between two looks by a process that
+	// will soon need again what it has.
+	memoryBusy = 64 << 20
 )
 
 // GiveMemoryBack returns memory to the system that a burst has left behind,
@@ -21,31 +24,36 @@ const (
 func GiveMemoryBack(stop <-chan struct{}) {
 	ticker := time.NewTicker(memoryEvery)
 	defer ticker.Stop()
+	_, before := memoryIdle()
 	for {
 		select {
 		case <-stop:
 			return
 		case <-ticker.C:
 		}
-		if idle, live := memoryIdle(); idle > memorySpare+live {
+		idle, allocated := memoryIdle()
+		if idle > memorySpare && allocated-before < memoryBusy {
 			runtime.GC() // what is in pools survives this one
 			debug.FreeOSMemory()
 		}
+		before = allocated
 	}
 }
 
 // memoryIdle is the memory that is held beside the objects that survived the
-// last collection, and those.
-func memoryIdle() (idle, live uint64) {
+// last collection, and all that was ever allocated.
+func memoryIdle() (idle, allocated uint64) {
 	s := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/gc/heap/allocs:bytes"},
 	}
 	metrics.Read(s)
-	live = s[0].Value.Uint64()
+	live := s[0].Value.Uint64()
+	allocated = s[4].Value.Uint64()
 	held := s[1].Value.Uint64() + s[2].Value.Uint64() + s[3].Value.Uint64()
 	if held < live {
-		return 0, live
+		return 0, allocated
 	}
-	return held - live, live
+	return held - live, allocated
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/tidwall/gjson"
-	"github.com/tiktoken-go/tokenizer"
+	"github.com/tiktoken-go/tokenizer/codec"
 )
 
 // Every word is one o200k_base token with and without a leading space, and the
@@ -70,13 +70,7 @@ func appendText(dst []byte, t text) []byte {
 	return dst
 }
 
-var o200k = sync.OnceValue(func() tokenizer.Codec {
-	c, err := tokenizer.Get(tokenizer.O200kBase)
-	if err != nil {
-		panic("upstream: o200k_base is built into the tokenizer: " + err.Error())
-	}
-	return c
-})
+var o200k = sync.OnceValue(codec.NewO200kBase)
 
 // CountText is the number of o200k_base tokens of a text.
 func CountText(s string) int64 {

@@ -4,23 +4,19 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/tiktoken-go/tokenizer"
+	"github.com/tiktoken-go/tokenizer/codec"
 )
 
 // Vocabularies are built into the binary and read when first needed (about
 // 25 ms and 6 MB each): gateways whose upstreams report usage never need them.
+// They are named one by one, since asking for them by name would link all five.
 var (
-	o200k  = sync.OnceValue(func() tokenizer.Codec { return vocabulary(tokenizer.O200kBase) })
-	cl100k = sync.OnceValue(func() tokenizer.Codec { return vocabulary(tokenizer.Cl100kBase) })
+	o200k  = sync.OnceValue(codec.NewO200kBase)
+	cl100k = sync.OnceValue(codec.NewCl100kBase)
 )
 
-func vocabulary(name tokenizer.Encoding) tokenizer.Codec {
-	c, err := tokenizer.Get(name)
-	if err != nil {
-		panic("dialect: a built-in vocabulary is missing: " + err.Error())
-	}
-	return c
-}
+// cl100kBase is the vocabulary that is not the usual one.
+const cl100kBase = "cl100k_base"
 
 const (
 	// pieceBytes is how much text is tokenised at a time. The tokenizer takes
@@ -39,13 +35,13 @@ func CountTokens(name string, text []byte) (tokens int64) {
 	if len(text) == 0 {
 		return 0
 	}
-	codec := o200k()
-	if name == string(tokenizer.Cl100kBase) {
-		codec = cl100k()
+	vocabulary := o200k()
+	if name == cl100kBase {
+		vocabulary = cl100k()
 	}
 	for len(text) > 0 {
 		n := cutPiece(text)
-		count, err := codec.Count(bytesString(text[:n]))
+		count, err := vocabulary.Count(bytesString(text[:n]))
 		if err != nil {
 			count = n / 4
 		}
