@@ -116,8 +116,9 @@ func (a *AccountState) give(h *Hold, p *parts) {
 // more and expire.
 func (a *AccountState) giveBack(h *Hold) {
 	p := h.parts
-	h.key.use.count(&p, -1, h)
-	h.parts = parts{}
+	limited := h.limited()
+	h.key.use.count(&limited, -1, h)
+	h.parts, h.beyond = parts{}, 0
 	if h.day != a.day {
 		a.stale -= p[inDIEM]
 		if a.lease != nil {

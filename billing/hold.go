@@ -184,6 +184,17 @@ func (h *Hold) chargeable(cost Nano) parts {
 	return held.take(min(cost, held.total()-h.beyond))
 }
 
+// limited is the part of what is held that was taken from the key's limits.
+func (h *Hold) limited() parts {
+	p, rest := h.parts, h.beyond
+	for i := len(p) - 1; i >= 0 && rest > 0; i-- {
+		take := min(rest, p[i])
+		p[i] -= take
+		rest -= take
+	}
+	return p
+}
+
 // Foresee says how a charge of cost would be divided: USD, bundled credits among
 // them, and DIEM. ok is false where it goes beyond what is held: what pays the
 // rest is known once it is settled.
