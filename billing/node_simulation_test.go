@@ -326,7 +326,8 @@ func (s *simulation) finish() {
 			s.resolve(n)
 		}
 	}
-	for range 3 {
+	// What one node gives back pays what another has heard is owed, and so on.
+	for range 6 {
 		for i, n := range s.nodes {
 			if _, err := n.node.beat(); err != nil {
 				s.fail("node %d has no session: %v", i, err)
