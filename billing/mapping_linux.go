@@ -67,7 +67,10 @@ func (m *mapping) behind(from, to int) {
 var pageMask = os.Getpagesize() - 1
 
 // hugePages asks for pages of 2 MB for memory that was not used yet, where it
-// is that large. It is only about speed: not every system has them.
+// is that large. It is only about speed: not every system has them. The pages
+// may begin before the memory, which the checks of pointers take for a mistake.
+//
+//go:nocheckptr
 func hugePages(at unsafe.Pointer, size uintptr) {
 	const huge = 2 << 20
 	if size < huge {
