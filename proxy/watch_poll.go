@@ -103,14 +103,19 @@ func rawFD(c net.Conn) int {
 
 // quiet reports that an idle connection is still open and silent. An upstream
 // that closed it, or sent what nobody asked for, must not get the next request.
-// Poll, and not a peek: Recvfrom allocates.
+// Poll, and not a peek: Recvfrom allocates. A poll that does not wait is
+// interrupted all the same, by the signals with which the Go runtime preempts
+// goroutines on a busy machine.
 func quiet(fd int) bool {
 	if fd < 0 {
 		return true
 	}
 	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(p[:], 0)
-	return n == 0 && (err == nil || err == unix.EINTR)
+	for {
+		if n, err := unix.Poll(p[:], 0); err != unix.EINTR {
+			return n == 0 && err == nil
+		}
+	}
 }
 
 // readNow reads what is there, or fails as a read does whose time is over.
