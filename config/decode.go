@@ -205,7 +205,7 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 		return
 	}
 	plain := !n.quoted && !n.block
-	if v.Kind() == reflect.String && !secret && v.Type() != reflect.TypeFor[Decimal]() && plain && (looksBool(n.text) || looksNumber(n.text)) {
+	if v.Kind() == reflect.String && !secret && v.Type() != reflect.TypeFor[Decimal]() && v.Type() != reflect.TypeFor[ChainID]() && plain && (looksBool(n.text) || looksNumber(n.text)) {
 		d.fail(n.at(), path, "%s is %s; expected text: put it in quotes", quote(n.text), n.describe())
 		return
 	}
@@ -254,6 +254,8 @@ func (d *decoder) read(text string, v reflect.Value) (err error) {
 		*p, err = readEach(text)
 	case *Decimal:
 		*p, err = readDecimal(text)
+	case *ChainID:
+		*p, err = readChainID(text)
 	default:
 		panic(fmt.Sprintf("config: no reader for %s", v.Type()))
 	}
@@ -275,6 +277,8 @@ func expected(v reflect.Value) string {
 		return "a size such as 35MB"
 	case Nano, Pico, Each, Decimal:
 		return "a decimal number such as 0.25"
+	case ChainID:
+		return "the id of a chain such as 1 or 0x1"
 	}
 	return "text"
 }

@@ -44,6 +44,11 @@ type RPCNetwork struct {
 	// have defaults for the networks of the specification.
 	Family  string `yaml:"family"`
 	Credits int64  `yaml:"credits"`
+	// ChainID is what the nodes must call their chain: the answer to eth_chainId
+	// or starknet_chainId, in decimal or 0x, and to getGenesisHash on Solana. A
+	// node that says otherwise gets no requests. Default: that of most nodes, so
+	// that a node which is alone is taken at its word.
+	ChainID ChainID `yaml:"chain_id"`
 	// MaxLag is how many blocks a node may be behind the others before it is
 	// passed over; default 5, 0: any number. HeadEvery is how often the nodes are
 	// asked while there is traffic; default 2s, 0: never.

@@ -139,6 +139,14 @@ func readDecimal(s string) (Decimal, error) {
 	return Decimal(s), nil
 }
 
+func readChainID(s string) (ChainID, error) {
+	id, ok := ParseChainID(s)
+	if !ok {
+		return "", fmt.Errorf("is not the id of a chain; expected 1 to %d characters", maxChainID)
+	}
+	return id, nil
+}
+
 // readTime takes a moment or a day, which starts at 00:00 UTC.
 func readTime(s string) (time.Time, error) {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {

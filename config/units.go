@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 )
@@ -28,6 +29,32 @@ type Secret string
 
 // Decimal is a decimal number kept as the operator wrote it.
 type Decimal string
+
+// ChainID names a chain as its nodes do. Numbers are in decimal, however they
+// were written: 0x01, 0x1 and 1 are one chain. The id of a Solana network is
+// text, the hash of its first block.
+type ChainID string
+
+// maxChainID is more than the id of any chain has.
+const maxChainID = 128
+
+// ParseChainID reads what an operator or a node calls a chain.
+func ParseChainID(s string) (ChainID, bool) {
+	if s == "" || len(s) > maxChainID {
+		return "", false
+	}
+	digits, base := s, 10
+	if hex, ok := strings.CutPrefix(strings.ToLower(s), "0x"); ok {
+		digits, base = hex, 16
+	}
+	if n, ok := new(big.Int).SetString(digits, base); ok && digits[0] != '-' && digits[0] != '+' {
+		return ChainID(n.String()), true
+	}
+	return ChainID(s), true
+}
+
+// Number says whether the id is a number other than 0.
+func (c ChainID) Number() bool { return regexpDigits.MatchString(string(c)) && c != "0" }
 
 const (
 	nanoDigits           = 9

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -54,6 +55,27 @@ func TestAmountsThatAreRefused(t *testing.T) {
 	if v, err := ParseNano("0.1000000000000"); err != nil || v != 100_000_000 {
 		t.Errorf("zeros behind the last decimal: %d, %v", v, err)
 	}
+}
+
+// Nodes write the id of one chain in several ways.
+func TestChainIDsAreComparedAsNumbers(t *testing.T) {
+	f := func(in string, want ChainID, ok bool) {
+		t.Helper()
+		if got, fine := ParseChainID(in); got != want || fine != ok {
+			t.Errorf("%q: %q, %v", in, got, fine)
+		}
+	}
+	f("1", "1", true)
+	f("010", "10", true)
+	f("0x01", "1", true)
+	f("0X2105", "8453", true)
+	f("0x534e5f5345504f4c4941", "393402133025997798000961", true) // above 64 bits
+	f("1_0", "1_0", true)
+	f("-1", "-1", true)
+	f("0x-1", "0x-1", true)
+	f("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", true)
+	f("", "", false)
+	f(strings.Repeat("1", maxChainID+1), "", false)
 }
 
 func TestSuggestions(t *testing.T) {

@@ -20,6 +20,7 @@ const (
 
 var (
 	networkSlug   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	genesisHash   = regexp.MustCompile(`^[1-9A-HJ-NP-Za-km-z]{32,44}$`)
 	methodPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}\*?$`)
 )
 
@@ -70,6 +71,7 @@ func (v *validator) network(path string, n *RPCNetwork) {
 	} else {
 		whole(v, path+".credits", n.Credits, 1, maxCredits)
 	}
+	v.chainID(path+".chain_id", n)
 	whole(v, path+".max_lag", n.MaxLag, 0, 1_000_000)
 	if n.HeadEvery != 0 {
 		v.duration(path+".head_every", n.HeadEvery, 100*time.Millisecond, time.Hour)
@@ -102,6 +104,18 @@ func (v *validator) network(path string, n *RPCNetwork) {
 		at := fmt.Sprintf("%s.upstreams[%d]", path, i)
 		v.upstreamName(at, u.Name, i, names, "for logs and metrics", "of this network too")
 		v.node(at, u)
+	}
+}
+
+func (v *validator) chainID(path string, n *RPCNetwork) {
+	switch {
+	case n.ChainID == "":
+	case n.Family == "solana":
+		if !genesisHash.MatchString(string(n.ChainID)) {
+			v.wrong(path, "%s is not the hash of a first block; expected what getGenesisHash answers, 32 to 44 characters", v.shown(path))
+		}
+	case !n.ChainID.Number():
+		v.wrong(path, "%s is not the id of a chain; expected a number above 0, in decimal or as 0x and hexadecimal digits, such as 1 or 0x1", v.shown(path))
 	}
 }
 

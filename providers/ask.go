@@ -16,8 +16,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"farebox/config"
 	"farebox/providers/dialect"
+	"farebox/providers/jsonrpc"
 )
 
 const (
@@ -49,7 +52,7 @@ func Ask(cfg *config.Config) []Asked {
 		n := &cfg.RPC.Networks[i]
 		for j := range n.Upstreams {
 			all = append(all, Asked{Name: n.Name + "/" + n.Upstreams[j].Name})
-			questions = append(questions, func() (string, error) { return askNode(n.Family, &n.Upstreams[j]) })
+			questions = append(questions, func() (string, error) { return askNode(n, &n.Upstreams[j]) })
 		}
 	}
 	var wg sync.WaitGroup
@@ -161,10 +164,8 @@ func (a *asker) misplaced(u *config.Upstream, status int) error {
 	return fmt.Errorf("nothing is at base_url (status %d for /models and for an empty request): expected what stands before /models in the provider's documentation, mostly ending in /v1", status)
 }
 
-// chainQuestion is what a node of each family answers for free.
-var chainQuestion = map[string]string{"evm": "eth_chainId", "solana": "getHealth", "starknet": "starknet_chainId"}
-
-func askNode(family string, u *config.RPCUpstream) (string, error) {
+// askNode asks a node for its chain, and compares it with what is expected.
+func askNode(n *config.RPCNetwork, u *config.RPCUpstream) (string, error) {
 	var headers [][2]string
 	for name, value := range u.Headers {
 		headers = append(headers, [2]string{name, value.Reveal()})
@@ -173,7 +174,7 @@ func askNode(family string, u *config.RPCUpstream) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	status, body, err := a.ask("POST", "", `{"jsonrpc":"2.0","id":1,"method":"`+chainQuestion[family]+`","params":[]}`)
+	status, body, err := a.ask("POST", "", `{"jsonrpc":"2.0","id":1,"method":"`+jsonrpc.ChainMethod(n.Family)+`","params":[]}`)
 	switch {
 	case err != nil:
 		return "", err
@@ -182,7 +183,18 @@ func askNode(family string, u *config.RPCUpstream) (string, error) {
 	case status == 200 && !bytes.Contains(body, []byte(`"jsonrpc"`)):
 		return "", errors.New("what answers at url speaks no JSON-RPC: expected the address for JSON-RPC over HTTP")
 	}
-	return judged(status, body, headers)
+	good, err := judged(status, body, headers)
+	if err != nil {
+		return "", err
+	}
+	switch chain, told := config.ParseChainID(gjson.GetBytes(body, "result").String()); {
+	case !told:
+		return good + "; it does not tell its chain", nil
+	case n.ChainID != "" && chain != n.ChainID:
+		return "", fmt.Errorf("it is on chain %q, and chain_id of the network is %s: expected the address of a node of that chain", chain, n.ChainID)
+	default:
+		return fmt.Sprintf("%s; on chain %q", good, chain), nil
+	}
 }
 
 // judged says what the status of an answer means for the operator.

@@ -333,9 +333,9 @@ func (g *Gateway) noteChain(c jsonrpc.ChainChange) {
 	case c.Odd && c.Unsure:
 		e, text = g.log.Error(), "the nodes of a network are on different chains and no majority tells which is right; this one gets no requests: correct the url of the wrong one and list the right one first"
 	case c.Odd:
-		e, text = g.log.Error(), "a node is on another chain than its network and gets no requests: correct its url"
+		e, text = g.log.Error(), "a node is on another chain than its network and gets no requests: correct its url, or chain_id if that is wrong"
 	}
-	e.Str("network", c.Network).Str("node", c.Node).Str("chain", c.Chain).Str("expected", c.Expected).Msg(text)
+	e.Str("network", c.Network).Str("node", c.Node).Str("chain", string(c.Chain)).Str("expected", string(c.Expected)).Msg(text)
 }
 
 func (g *Gateway) noteRest(c health.Change, who func(*zerolog.Event) *zerolog.Event) {

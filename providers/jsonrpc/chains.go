@@ -1,13 +1,13 @@
 package jsonrpc
 
 import (
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"farebox/config"
 	"farebox/proxy"
 )
 
@@ -15,14 +15,16 @@ const (
 	// chainPause is how long nodes that did not tell their chain, or told another
 	// one, are left alone before they are asked again.
 	chainPause = 30 * time.Second
-	// maxChainID is more than a chain's id has.
-	maxChainID = 128
 )
 
 var chainMethods = map[string]string{"evm": "eth_chainId", "solana": "getGenesisHash", "starknet": "starknet_chainId"}
 
-// chains compare on which chain the nodes of a network are, so that a wrong URL
-// does not answer for another chain in turn. Nodes are asked in the background:
+// ChainMethod is what tells on which chain a node of a family is.
+func ChainMethod(family string) string { return chainMethods[family] }
+
+// chains compare on which chain the nodes of a network are, with each other and
+// with what the operator expects, so that a wrong URL does not answer for
+// another chain. Nodes are asked in the background:
 // at the start, and once they are back after failures. A node that did not tell
 // is taken at its word.
 type chains struct {
@@ -30,22 +32,24 @@ type chains struct {
 	due     atomic.Bool
 	asking  atomic.Bool
 	askedNs atomic.Int64
-	is      atomic.Pointer[string] // the network's; nil: not known yet
-	tell    func(ChainChange)      // nil: nobody
+	is      atomic.Pointer[config.ChainID] // the network's; nil: not known yet
+	tell    func(ChainChange)              // nil: nobody
 }
 
 // ChainChange is a node that is found on another chain than its network, or on
 // the right one again.
 type ChainChange struct {
-	Network, Node, Chain, Expected string
+	Network, Node   string
+	Chain, Expected config.ChainID
 
 	Odd    bool // it gets no requests any more
 	Unsure bool // no majority tells which chain is right
 }
 
-// newChains is for networks with several nodes; nil: there is nothing to compare.
+// newChains is for networks with several nodes, or whose chain is set; nil:
+// there is nothing to compare.
 func newChains(n, old *Network) *chains {
-	if len(n.Nodes) < 2 || n.Family.Find([]byte(chainMethods[n.Family.Name])) == nil {
+	if len(n.Nodes) < 2 && n.Config.ChainID == "" || n.Family.Find([]byte(chainMethods[n.Family.Name])) == nil {
 		for _, u := range n.Nodes {
 			u.odd.Store(false)
 		}
@@ -111,10 +115,11 @@ func (c *chains) ask(p *proxy.Proxy) {
 	}
 }
 
-// decide takes the chain of most nodes for the network's. Between as many, the
-// one that it was until now counts, or that of the node that is listed first.
+// decide takes the chain of most nodes for the network's, unless the operator
+// set it. Between as many, the one that it was until now counts, or that of the
+// node that is listed first.
 func (c *chains) decide() {
-	count, known, best := map[string]int{}, 0, ""
+	count, known, best := map[config.ChainID]int{}, 0, config.ChainID("")
 	for _, u := range c.network.Nodes {
 		if id := u.chain.Load(); id != nil {
 			count[*id]++
@@ -132,6 +137,10 @@ func (c *chains) decide() {
 	if known == 0 {
 		return
 	}
+	set := c.network.Config.ChainID
+	if set != "" {
+		best = set
+	}
 	c.is.Store(&best)
 	for _, u := range c.network.Nodes {
 		id := u.chain.Load()
@@ -140,13 +149,13 @@ func (c *chains) decide() {
 		}
 		odd := *id != best
 		if u.odd.Swap(odd) != odd && c.tell != nil {
-			c.tell(ChainChange{Network: c.network.Name, Node: u.Name, Chain: *id, Expected: best, Odd: odd, Unsure: 2*count[best] <= known})
+			c.tell(ChainChange{Network: c.network.Name, Node: u.Name, Chain: *id, Expected: best, Odd: odd, Unsure: set == "" && 2*count[best] <= known})
 		}
 	}
 }
 
 // askChain asks one node for its chain.
-func (u *Node) askChain(p *proxy.Proxy, f *Family) (string, bool) {
+func (u *Node) askChain(p *proxy.Proxy, f *Family) (config.ChainID, bool) {
 	m := f.Find([]byte(chainMethods[f.Name]))
 	a := attempts.Get().(*attempt)
 	defer a.release()
@@ -154,9 +163,5 @@ func (u *Node) askChain(p *proxy.Proxy, f *Family) (string, bool) {
 	if r := a.ask(&Trip{Proxy: p, Alone: true}, u, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
 		return "", false
 	}
-	id := gjson.ParseBytes(a.result()).String()
-	if n, err := strconv.ParseUint(id, 0, 64); err == nil {
-		id = strconv.FormatUint(n, 10) // nodes write it in several ways
-	}
-	return id, id != "" && len(id) <= maxChainID
+	return config.ParseChainID(gjson.ParseBytes(a.result()).String()) // nodes write it in several ways
 }

@@ -33,7 +33,7 @@ type Network struct {
 	room        *room
 	pins        *pins
 	heads       *heads
-	chains      *chains // nil: one node has nothing to differ from
+	chains      *chains // nil: there is nothing to compare
 	cache       *cache  // nil: off
 }
 
@@ -63,9 +63,9 @@ type notes struct {
 	headNs  atomic.Int64 // when that was
 	busy    atomic.Int64 // answers that hid a refusal
 	answers atomic.Int64
-	chain   atomic.Pointer[string] // which it is on; nil: not known
-	unsure  atomic.Bool            // it is to be asked again for it
-	odd     atomic.Bool            // it is on another one than its network: it gets no requests
+	chain   atomic.Pointer[config.ChainID] // which it is on; nil: not known
+	unsure  atomic.Bool                    // it is to be asked again for it
+	odd     atomic.Bool                    // it is on another one than its network: it gets no requests
 }
 
 // Networks are all networks of a config.
