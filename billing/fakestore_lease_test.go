@@ -99,6 +99,9 @@ func (c *fakeConn) LastOp() (op uint64, err error) {
 func (c *fakeConn) Grant(op uint64, wants []want) ([]funds, error) {
 	return c.operate("Grant", op, wants, func(at *Nano, want Nano, left Nano) Nano {
 		got := max(0, min(want, left))
+		if c.db.stingy {
+			got = 0
+		}
 		*at += got
 		return got
 	})

@@ -31,6 +31,7 @@ type fakeStore struct {
 	late     Nano // of short: charges that found no money
 	seen     map[string]bool
 	faults   []string
+	stingy   bool // it grants nothing, whatever there is
 }
 
 type fakeBucket struct {

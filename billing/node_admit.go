@@ -13,6 +13,10 @@ const (
 	recallApart = 100 * time.Millisecond
 	// lookApart is how often it looks whether they gave something back.
 	lookApart = 20 * time.Millisecond
+	// asksAtOnce is how often it asks for what it has heard is leased to nobody
+	// before it waits as for what others have: somebody else may take it each
+	// time, or what it has heard may be wrong.
+	asksAtOnce = 8
 )
 
 // admit fetches what is missing for a hold, first from what is leased to
@@ -82,7 +86,8 @@ func (n *node) seek(k *Key, want, least Nano, try func(final bool) (done bool)) 
 	a.wait(k, want)
 	defer a.wait(k, -want)
 	end := n.t.mono() + int64(n.t.recall)
-	for {
+	for asked := 0; ; {
+		asked++
 		if !n.ask(a) {
 			try(true)
 			return false
@@ -96,9 +101,10 @@ func (n *node) seek(k *Key, want, least Nano, try func(final bool) (done bool)) 
 				try(true)
 				return true
 			}
-			if from.left {
+			if from.left && asked < asksAtOnce {
 				break
 			}
+			asked = 0
 			if from.here >= least {
 				// A smaller hold is possible; the whole is worth half the wait.
 				end = min(end, n.t.mono()+int64(n.t.recall)/2)
@@ -226,7 +232,7 @@ func (n *node) await(queue func(), a *AccountState) bool {
 	n.desk.mu.Unlock()
 	n.desk.knock()
 	if n.t.manual {
-		return n.desk.step() && !n.away.Load()
+		return n.desk.step() && !n.away.Load() && n.state.Load() == nodeOpen
 	}
 	timeout := time.NewTimer(n.t.ask)
 	defer timeout.Stop()

@@ -3,6 +3,7 @@ package billing
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -269,5 +270,36 @@ func TestLostAnswersOfTheStore(t *testing.T) {
 	c.audit()
 	if c.db.late != 0 {
 		t.Errorf("%s late", c.db.late)
+	}
+}
+
+// "One poor account kept PostgreSQL busy": the store told of money that it did
+// not grant, and the node asked for it again and again without a pause.
+func TestWhatIsNotGrantedIsAskedForAtAPace(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, func(c *cluster) { c.times.recall = time.Second })
+	_, secret := c.account(10 * usd)
+	k := c.lookup(0, secret)
+	stingy := func(is bool) {
+		c.db.mu.Lock()
+		defer c.db.mu.Unlock()
+		c.db.stingy = is
+	}
+	stingy(true)
+	defer stingy(false)
+	var grants atomic.Int64
+	count := func(call string) (bool, bool) {
+		if call == "Grant" {
+			grants.Add(1)
+		}
+		return false, false
+	}
+	c.conns[0].cut.Store(&count)
+	var h Hold
+	if d := admitOn(k, &h, usd, usd); d.Code != InsufficientBalance {
+		t.Errorf("denied with %d", d.Code)
+	}
+	if most := int64(c.times.recall/lookApart+1) * asksAtOnce; grants.Load() == 0 || grants.Load() > most {
+		t.Errorf("asked %d times within %s, at most %d are fair", grants.Load(), c.times.recall, most)
 	}
 }
