@@ -170,6 +170,7 @@ func TestBackupBesideTrafficAddsUp(t *testing.T) {
 					return
 				default:
 				}
+				f.breathe()
 				var h Hold
 				if d := f.Admit(&h, f.ask(k, usd/1000)); d.Code == Admitted {
 					h.Settle(Settlement{Cost: usd / 1000, NowNs: f.clock.nano()})

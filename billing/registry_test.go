@@ -305,6 +305,7 @@ func TestChangedLimitUnderTraffic(t *testing.T) {
 					return
 				default:
 				}
+				f.breathe()
 				if f.Admit(&h, f.ask(current.Load(), usd/1000)).Code == Admitted {
 					f.settle(&h, usd/2000)
 				}

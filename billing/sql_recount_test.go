@@ -138,6 +138,7 @@ func TestVerifyBesideTrafficComparesTheDetail(t *testing.T) {
 					return
 				default:
 				}
+				f.breathe()
 				var h Hold
 				if d := f.Admit(&h, f.ask(k, 3)); d.Code != Admitted {
 					t.Errorf("denied with %d", d.Code)
