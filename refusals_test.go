@@ -121,6 +121,30 @@ func TestBadInputNamesFieldAndRange(t *testing.T) {
 	}
 }
 
+// What a client names may have dots and digits of its own: it stays one member
+// on the way to what is wrong.
+func TestNamesWithDotsStayWholeInIssues(t *testing.T) {
+	t.Parallel()
+	sim := startUpstream(t, upstream.Options{})
+	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
+	g.NewAccount("a", "1")
+	key := g.Key("a")
+	f := func(path, body, want, details string) {
+		t.Helper()
+		status, _, answer := g.post(path, key, body)
+		if status != 400 || !strings.Contains(string(answer), `"path":`+want+`,`) || !strings.Contains(string(answer), details) {
+			t.Errorf("%s: %d %s\nwant the path %s", body, status, answer, want)
+		}
+	}
+	metadata := func(name string) string {
+		return `{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"metadata":{"` + name + `":1}}`
+	}
+	f("/chat/completions", metadata("user.id.of.mine"), `["metadata","user.id.of.mine"]`, `"metadata":{"_errors":[],"user.id.of.mine":{"_errors":["metadata.user.id.of.mine: expected string."]}}`)
+	f("/chat/completions", metadata("7"), `["metadata","7"]`, `"7":{"_errors":`)
+	f("/chat/completions", metadata("plain"), `["metadata","plain"]`, `"plain":{"_errors":`)
+	f("/image/generate", `{"model":"m","prompt":"p","a.b":1}`, `["a.b"]`, `"a.b":{"_errors":`)
+}
+
 // Everything else that is wrong with a request has its own status and code.
 func TestOtherRefusals(t *testing.T) {
 	sim := startUpstream(t, upstream.Options{})

@@ -234,8 +234,8 @@ func (r *chatRules) checkLists(v *validator) {
 	if i := v.doc.TopIndex(dialect.ChatMetadata); i >= 0 && v.doc.Fields[i].Kind == scan.Object {
 		gjson.Parse(bytesString(v.doc.Fields[i].Raw(v.body))).ForEach(func(key, value gjson.Result) bool {
 			if value.Type != gjson.String {
-				path := "metadata." + excerpt(stringBytes(key.Str))
-				v.add(Issue{Code: "invalid_type", Path: path, Expected: "string", Message: path + ": expected string."})
+				name := excerpt(stringBytes(key.Str))
+				v.add(Issue{Code: "invalid_type", Path: "metadata", Named: name, Expected: "string", Message: "metadata." + name + ": expected string."})
 			}
 			return len(v.issues) < maxIssues
 		})

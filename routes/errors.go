@@ -49,6 +49,7 @@ func (e *Error) counts() bool {
 type Issue struct {
 	Code     string // invalid_type, too_small, too_big, invalid_enum_value, unrecognized_keys, invalid_string, invalid_union, custom
 	Path     string // dotted: messages.0.content
+	Named    string // the member below Path that the client named, whose dots and digits are its own
 	Message  string
 	Expected string
 	Received string
@@ -173,7 +174,7 @@ func appendError(b []byte, e *Error, shape errorShape, requestID []byte) []byte 
 		case e.Param != "":
 			b = appendString(b, clip(e.Param, maxIssueText))
 		case len(e.Issues) > 0:
-			b = appendString(b, clip(e.Issues[0].Path, maxIssueText))
+			b = appendString(b, clip(e.Issues[0].place(), maxIssueText))
 		default:
 			b = append(b, `""`...)
 		}
@@ -244,11 +245,12 @@ func appendIssue(b []byte, s *Issue) []byte {
 	b = append(b, `{"code":`...)
 	b = appendString(b, s.Code)
 	b = append(b, `,"path":[`...)
-	for i, part := range pathParts(s.Path) {
+	parts, named := s.pathParts()
+	for i, part := range parts {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if isIndex(part) {
+		if isIndex(part) && i != named {
 			b = append(b, part...)
 		} else {
 			b = appendString(b, part)
@@ -290,7 +292,8 @@ func appendDetails(b []byte, issues []Issue) []byte {
 	tree := detailTree{{}}
 	for i := range issues {
 		at := 0
-		for _, part := range pathParts(issues[i].Path) {
+		parts, _ := issues[i].pathParts()
+		for _, part := range parts {
 			at = tree.child(at, part)
 		}
 		tree[at].errors = append(tree[at].errors, clip(issues[i].Message, maxIssueText))
@@ -354,16 +357,29 @@ func (t detailTree) open(b []byte, at int) []byte {
 }
 
 // pathParts splits messages.0.content; an empty path has no parts. What is
-// deeper than maxPathParts is one part, clipped like the others.
-func pathParts(path string) []string {
-	if path == "" {
-		return nil
+// deeper than maxPathParts is one part, clipped like the others. named is which
+// of them the client named, which is never split; -1: none.
+func (s *Issue) pathParts() (parts []string, named int) {
+	named = -1
+	if s.Path != "" {
+		parts = strings.SplitN(s.Path, ".", maxPathParts)
 	}
-	parts := strings.SplitN(path, ".", maxPathParts)
+	if s.Named != "" {
+		named = len(parts)
+		parts = append(parts, s.Named)
+	}
 	for i := range parts {
 		parts[i] = clip(parts[i], maxPathPart)
 	}
-	return parts
+	return parts, named
+}
+
+// place is the path in one piece, for people.
+func (s *Issue) place() string {
+	if s.Path == "" || s.Named == "" {
+		return s.Path + s.Named
+	}
+	return s.Path + "." + s.Named
 }
 
 func isIndex(s string) bool {

@@ -79,7 +79,8 @@ func (f *imageForm) readParts(c *Call, boundary string, err error) *Error {
 			f.files = append(f.files, formFile{id, p})
 			continue
 		case p.isFile:
-			f.add(Issue{Code: "custom", Path: excerpt([]byte(p.name)), Message: excerpt([]byte(p.name)) + ": is no field for a file here."})
+			name := excerpt([]byte(p.name))
+			f.add(Issue{Code: "custom", Named: name, Message: name + ": is no field for a file here."})
 			continue
 		}
 		if len(body) > 1 {
@@ -146,7 +147,8 @@ func (f *imageForm) unknown(name string) {
 	if name == "negative_prompt" {
 		hint = " Say in the prompt what is not wanted."
 	}
-	f.add(Issue{Code: "unrecognized_keys", Path: excerpt([]byte(name)), Message: excerpt([]byte(name)) + ": is not accepted by this endpoint." + hint})
+	name = excerpt([]byte(name))
+	f.add(Issue{Code: "unrecognized_keys", Named: name, Message: name + ": is not accepted by this endpoint." + hint})
 }
 
 // words is a text member as the client meant it; empty when it is absent.
