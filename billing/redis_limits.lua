@@ -71,9 +71,9 @@ local function take(keys, args)
       base, minute, hour, tokens, w_day, in_day, w_month, in_month = sec, 0, 0, 0, day, 0, 0, 0
     end
     local now = (sec - base) * 1e9 + usec * 1e3
-    local extra, want, minute_one, minute_unit, hour_one, hour_unit, day_limit, month_limit, token_ask, token_take, token_more
-    extra, want, minute_one, minute_unit, hour_one, hour_unit, day_limit, month_limit, token_ask, token_take, token_more, at =
-      unpack('<ddddddddddd', blob, at)
+    local extra, want, minute_one, minute_unit, minute_ahead, hour_one, hour_unit, day_limit, month_limit, token_ask, token_take, token_more
+    extra, want, minute_one, minute_unit, minute_ahead, hour_one, hour_unit, day_limit, month_limit, token_ask, token_take, token_more, at =
+      unpack('<dddddddddddd', blob, at)
     if not month and (month_limit > 0 or extra ~= 0) then month = month_of(day) end
     -- A counter of another day or month counts nothing any more.
     local daily, monthly = in_day, in_month
@@ -99,7 +99,7 @@ local function take(keys, args)
     local granted, more, full = want, 0, false
     if want > 0 then
       if minute_one > 0 then
-        local free = MINUTE - (max(minute, now) - now)
+        local free = minute_ahead - (max(minute, now) - now)
         granted = free < minute_one and 0 or min(granted, 1 + floor((free - minute_one) / minute_unit))
       end
       if hour_one > 0 then

@@ -57,6 +57,11 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 		}
 		rate := config.Rate{RPM: draw("rpm", 50), RPH: draw("rph", 80), RPD: draw("rpd", 90), RPMon: draw("rpmon", 99), TPM: draw("tpm", 1_000_000)}
 		keyRate := config.Rate{RPM: draw("key rpm", 60), RPD: draw("key rpd", 60), TPM: draw("key tpm", 5000)}
+		for _, r := range []*config.Rate{&rate, &keyRate} {
+			if r.RPM > 0 && rapid.Bool().Draw(t, "burst?") {
+				r.Burst = rapid.Int64Range(1, r.RPM).Draw(t, "burst")
+			}
+		}
 		rates := []*config.Rate{&rate, &keyRate}
 		var windows [2]window
 		nowUs := noon/1000 + rapid.Int64Range(0, 40*86_400).Draw(t, "day")*1_000_000 + rapid.Int64Range(0, 999_999).Draw(t, "µs")

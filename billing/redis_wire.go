@@ -14,6 +14,7 @@ type ask struct {
 	want                  int64 // permits, as many as there are, but one at least; 0: none needed
 	minuteOne, hourOne    int64 // ns of the first permit; 0: no such limit
 	minuteUnit, hourUnit  float64
+	minuteAhead           int64 // ns; how far ahead of now the minute's time of arrival may be (burst)
 	dayLimit, monthLimit  int64
 	tokenFit              int64 // ns that must be free
 	tokenTake             int64 // ns taken then
@@ -60,7 +61,7 @@ type windowAnswer struct {
 const (
 	headDoubles   = 3 // numbers in front of an answer, of a window in it, and of an ask
 	windowDoubles = 9
-	askDoubles    = 11 + 13
+	askDoubles    = 12 + 13
 	statusTaken   = 0
 	statusLost    = -1
 )
@@ -79,6 +80,7 @@ func askFor(r *config.Rate, want, tokens, moreTokens int64) (a ask) {
 		return one, float64(period) / float64(limit)
 	}
 	a.minuteOne, a.minuteUnit = unit(r.RPM, minuteNs)
+	_, a.minuteAhead = burst(r)
 	a.hourOne, a.hourUnit = unit(r.RPH, hourNs)
 	a.dayLimit, a.monthLimit = r.RPD, r.RPMon
 	if r.TPM > 0 && tokens > 0 {
@@ -96,7 +98,7 @@ func (a *ask) append(b []byte) []byte {
 	if a.corrects {
 		extra = 1
 	}
-	b = appendDoubles(b, extra, float64(a.want), float64(a.minuteOne), a.minuteUnit, float64(a.hourOne), a.hourUnit,
+	b = appendDoubles(b, extra, float64(a.want), float64(a.minuteOne), a.minuteUnit, float64(a.minuteAhead), float64(a.hourOne), a.hourUnit,
 		float64(a.dayLimit), float64(a.monthLimit), float64(a.tokenFit), float64(a.tokenTake), float64(a.tokenMore))
 	if a.corrects {
 		o, k := &a.owed, &a.known

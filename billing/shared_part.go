@@ -34,15 +34,17 @@ type partLimit struct {
 	limit    int64
 	n        int64 // units that a request takes
 	periodNs int64
+	aheadNs  int64 // how far ahead of now the time of arrival of the whole limit may be
 }
 
 func partsOf(r *config.Rate, tokens int64) [partLimits]partLimit {
+	_, ahead := burst(r)
 	return [partLimits]partLimit{
-		{partMinute, "RPM", r.RPM, 1, minuteNs},
-		{partHour, "RPH", r.RPH, 1, hourNs},
-		{partDay, "RPD", r.RPD, 1, dayNs},
-		{partMonth, "RPMON", r.RPMon, 1, 30 * dayNs},
-		{partTokens, "TPM", r.TPM, tokens, minuteNs},
+		{partMinute, "RPM", r.RPM, 1, minuteNs, ahead},
+		{partHour, "RPH", r.RPH, 1, hourNs, hourNs},
+		{partDay, "RPD", r.RPD, 1, dayNs, dayNs},
+		{partMonth, "RPMON", r.RPMon, 1, 30 * dayNs, 30 * dayNs},
+		{partTokens, "TPM", r.TPM, tokens, minuteNs, minuteNs},
 	}
 }
 
@@ -53,9 +55,9 @@ func (p *part) check(r *config.Rate, now, enteredNs, nodes, tokens int64, no *re
 			continue
 		}
 		// What is larger than the whole part passes alone, or it never would.
-		take := min(partCost(l.n, l.limit, l.periodNs, nodes), l.periodNs)
-		if at := max(p.from(l, enteredNs, nodes), now); at+take-now > l.periodNs {
-			return no.until(l.name, l.limit, now, at+take-l.periodNs, at)
+		take := min(partCost(l.n, l.limit, l.periodNs, nodes), l.aheadNs)
+		if at := max(p.from(l, enteredNs, nodes), now); at+take-now > l.aheadNs {
+			return no.until(l.name, l.limit, now, at+take-l.aheadNs, at)
 		}
 	}
 	return true
@@ -85,7 +87,7 @@ func (p *part) correct(r *config.Rate, now, nodes, tokens int64) {
 // from is the time of arrival, not below what leaves 1/nodes of the part when
 // Redis was lost.
 func (p *part) from(l partLimit, enteredNs, nodes int64) int64 {
-	return max(p.at[l.index], enteredNs+l.periodNs-l.periodNs/nodes)
+	return max(p.at[l.index], enteredNs+l.aheadNs-l.aheadNs/nodes)
 }
 
 // partCost is the time that n units of limit/nodes a period stand for.

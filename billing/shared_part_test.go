@@ -26,6 +26,11 @@ func TestPartsAddUpToOneNodesPart(t *testing.T) {
 		case 3:
 			r, period = &config.Rate{RPMon: limit}, 30*dayNs
 		}
+		atOnce := limit
+		if r.RPM > 0 && rapid.Bool().Draw(t, "burst?") {
+			r.Burst = rapid.Int64Range(1, limit).Draw(t, "burst")
+			atOnce = r.Burst
+		}
 		parts := make([]part, nodes)
 		entered, now := noon, noon
 		passed := int64(0)
@@ -48,8 +53,8 @@ func TestPartsAddUpToOneNodesPart(t *testing.T) {
 			p.commit(r, now, entered, nodes, 0)
 			passed++
 		}
-		most := float64(limit)/float64(nodes) + float64(limit)*float64(now-noon)/float64(period)
-		if limit < nodes {
+		most := float64(atOnce)/float64(nodes) + float64(limit)*float64(now-noon)/float64(period)
+		if atOnce < nodes {
 			most += float64(nodes) // a part of less than one request lets one through when it is due
 		}
 		if float64(passed) > most+1e-6 {

@@ -71,7 +71,9 @@ func (s *sharedLimits) admit(h *Hold, a *Admission) Denial {
 }
 
 // admitSeveral is admit for a request that counts as several: it takes that
-// many permits, or none. The tokens are all the first one's.
+// many permits, or none. The tokens are all the first one's. As in memory, what
+// counts as more than may ever come at once passes when there is room for as
+// much as may, and the rest is owed by those who come after.
 func (s *sharedLimits) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate) (d Denial) {
 	var list [mostRequests]permit
 	taken, want := 0, a.requests()
@@ -79,7 +81,8 @@ func (s *sharedLimits) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate)
 		if r == nil {
 			continue
 		}
-		for _, limit := range []int64{r.RPM, r.RPH, r.RPD, r.RPMon} {
+		atOnce, _ := burst(r)
+		for _, limit := range []int64{atOnce, r.RPH, r.RPD, r.RPMon} {
 			if limit > 0 {
 				want = min(want, limit) // more than that would never pass
 			}
@@ -101,8 +104,22 @@ func (s *sharedLimits) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate)
 		}
 		return d
 	}
+	s.oweRest(&list[0], a.requests()-want)
 	h.shared = list[0].windows
 	return d
+}
+
+// oweRest has Redis told of requests that passed without a permit.
+func (s *sharedLimits) oweRest(p *permit, requests int64) {
+	if requests <= 0 {
+		return
+	}
+	p.lock()
+	defer p.unlock()
+	for i := range p.n {
+		p.windows[i].owe(p.rates[i], requests, 0, p.windows[i].day(p.nowNs))
+		s.later(p.windows[i])
+	}
 }
 
 // refusesHere asks only the windows of this node.

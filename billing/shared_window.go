@@ -75,6 +75,8 @@ const (
 	leaseLeast = 10
 	leasesHour = 36_000 // leases of 100 ms in an hour
 	leasesMin  = 600    // in a minute
+	// leasesBurst bounds what passes beside a burst: what is leased and idle.
+	leasesBurst = 10
 	// leasesLong bounds what lies idle of a limit of a day or a month.
 	leasesLong = 10_000
 	// fullFor is how long a refusal is believed without asking again. Permits
@@ -86,7 +88,8 @@ const (
 // when every request asks.
 func leaseOf(r *config.Rate) (permits, tokens int64) {
 	permits = int64(1) << 40
-	for _, l := range [...]struct{ limit, leases int64 }{{r.RPM, leasesMin}, {r.RPH, leasesHour}, {r.RPD, leasesLong}, {r.RPMon, leasesLong}} {
+	atOnce, _ := burst(r)
+	for _, l := range [...]struct{ limit, leases int64 }{{r.RPM, leasesMin}, {atOnce, leasesBurst}, {r.RPH, leasesHour}, {r.RPD, leasesLong}, {r.RPMon, leasesLong}} {
 		if l.limit > 0 {
 			permits = min(permits, l.limit/l.leases)
 		}

@@ -238,7 +238,7 @@ type Rate struct {
 	TPM   int64 `yaml:"tpm"`     // tokens per minute, prompt and completion
 	// Burst is how many requests of RPM may come at once; default: all of them.
 	// What was used comes back at the rate of RPM, so that RPM + Burst requests
-	// pass in the first minute after a pause. Not with Redis.
+	// pass in the first minute after a pause.
 	Burst int64 `yaml:"burst"`
 }
 

@@ -212,8 +212,6 @@ func (v *validator) rate(path string, r Rate) {
 		v.wrong(at, "a burst is of the requests a minute, which are not limited here; expected rpm: beside it")
 	case r.Burst < 1 || r.Burst > r.RPM:
 		v.wrong(at, "%s is out of range; expected 1 to rpm (%d)", v.shown(at), r.RPM)
-	case v.c.Redis.Used():
-		v.wrong(at, "limits that Redis shares have a burst of the whole limit; expected burst to be left out, or no redis.addresses")
 	}
 }
 

@@ -1,0 +1,111 @@
+package billing
+
+import (
+	_ "embed"
+	"testing"
+	"time"
+
+	"farebox/bench/servers"
+	"farebox/config"
+)
+
+// "burst was refused together with Redis: each node let the whole minute
+// through at once." Nodes that share Redis let as many through at once as one
+// without Redis does, and a single request is told the same wait.
+func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	// One comes back in ten seconds, so that none does while this runs.
+	rate := &config.Rate{RPM: 6, Burst: 3}
+	alone := openLedger(t, func(o *Options) { o.Clock = time.Now })
+	alone.account("a", usd)
+	key, _ := alone.key("a")
+	memory := &testNode{alone, key, alone.Slot("model")}
+	nodes := startNodes(t, 2, server.Addr, config.Limits{})
+	for name, counts := range map[string][]int64{
+		"one by one":           {1, 1, 1, 1, 1},
+		"two at once":          {2, 1, 1},
+		"more than the burst":  {5, 1, 2},
+		"more than the minute": {8, 1},
+		"too many, then what there is still room": {2, 3, 1, 1},
+	} {
+		for _, n := range append(nodes[:2:2], memory) {
+			n.slot = n.Slot(name)
+		}
+		for i, count := range counts {
+			ask := func(n *testNode) Denial {
+				var h Hold
+				return n.Admit(&h, &Admission{Key: n.key, Slot: n.slot, Rate: rate, Requests: count, NowNs: time.Now().UnixNano()})
+			}
+			// What a node owes Redis travels with its next question or by itself.
+			for _, n := range nodes {
+				n.shared.tell(false)
+			}
+			shared, here := ask(nodes[i%2]), ask(memory)
+			if shared.Code != here.Code {
+				t.Errorf("%s: question %d for %d ends with %d on nodes, with %d on one", name, i, count, shared.Code, here.Code)
+			}
+			// For several, nodes name the wait for the first that is missing.
+			if apart := shared.RetryAfter - here.RetryAfter; count == 1 && apart.Abs() > 3*time.Second {
+				t.Errorf("%s: question %d for %d waits %s on nodes, %s on one", name, i, count, shared.RetryAfter, here.RetryAfter)
+			}
+		}
+	}
+}
+
+// A lease lies idle beside the burst, so it is a small part of it.
+func TestALeaseIsASmallPartOfABurst(t *testing.T) {
+	t.Parallel()
+	for _, f := range []struct{ burst, want int64 }{{0, 100}, {60_000, 100}, {1000, 100}, {500, 50}, {100, 10}, {99, 1}, {1, 1}} {
+		if got, _ := leaseOf(&config.Rate{RPM: 60_000, Burst: f.burst}); got != f.want {
+			t.Errorf("a lease of a burst of %d has %d permits, want %d", f.burst, got, f.want)
+		}
+	}
+	client := limitsOf(t, servers.StartRedis(t))
+	a := askFor(&config.Rate{RPM: 60, Burst: 7}, 50, 0, 0)
+	var got answer
+	if err := client.call(productionCode, []any{"{0}:epoch", "{0}:w"}, a.append(appendDoubles(nil, 0)), &got); err != nil || got.windows[0].granted != 7 {
+		t.Errorf("%d permits of a burst of 7, %v", got.windows[0].granted, err)
+	}
+}
+
+// limitsBeforeBurst is the script of the releases that had no burst.
+//
+//go:embed testdata/redis_limits_before_burst.lua
+var limitsBeforeBurst string
+
+// While nodes are upgraded one after the other, both scripts count in the same
+// windows: neither misreads what the other wrote.
+func TestNodesOfBeforeBurstCountInTheSameWindows(t *testing.T) {
+	t.Parallel()
+	client := limitsOf(t, servers.StartRedis(t))
+	before := newLimitsCode(limitsBeforeBurst)
+	keys := []any{"{0}:epoch", "{0}:w"}
+	rate := &config.Rate{RPM: 60, RPH: 100, RPD: 20, RPMon: 30, TPM: 1_000_000}
+	for i := range 21 {
+		a := askFor(rate, 1, 10, 0)
+		code, blob := productionCode, a.append(appendDoubles(nil, 0))
+		if i%2 == 1 {
+			code, blob = before, appendDoubles(nil, 0, 0, float64(a.want), float64(a.minuteOne), a.minuteUnit, float64(a.hourOne), a.hourUnit,
+				float64(a.dayLimit), float64(a.monthLimit), float64(a.tokenFit), float64(a.tokenTake), float64(a.tokenMore))
+			client.how.Store(callUnknown) // so that it is brought to Redis
+		}
+		var got answer
+		if err := client.call(code, keys, blob, &got); err != nil {
+			t.Fatal(err)
+		}
+		client.how.Store(callUnknown)
+		if want := int64(min(i+1, 20)); got.windows[0].state.inDay != want || got.windows[0].state.inMonth != want || (got.status == statusTaken) != (i < 20) {
+			t.Fatalf("after %d requests by both: status %d, %+v", i+1, got.status, got.windows[0])
+		}
+	}
+	// Twenty are in the minute: of a burst of 30 about ten are left.
+	a := askFor(&config.Rate{RPM: 60, Burst: 30}, 60, 0, 0)
+	var got answer
+	if err := client.call(productionCode, keys, a.append(appendDoubles(nil, 0)), &got); err != nil {
+		t.Fatal(err)
+	}
+	if n := got.windows[0].granted; n < 10 || n >= 30 {
+		t.Errorf("%d of a burst of 30 are left after 20", n)
+	}
+}
