@@ -225,12 +225,12 @@ func (a *AccountState) reach(k *Key, want Nano) Nano {
 }
 
 // divide is allot for given money and what the key's limits leave.
-func (a *AccountState) divide(money *parts, diem, usd, want, least Nano) (take parts, code DenialCode) {
+func (a *AccountState) divide(from *parts, diem, usd, want, least Nano) (take parts, code DenialCode) {
 	least = min(max(least, 1), want)
 	code = InsufficientBalance
 	rest := want
 	for i := range take {
-		can, limit := money[i], KeyLimitUSD
+		can, limit := from[i], KeyLimitUSD
 		room := &usd
 		if i == inDIEM {
 			limit, room = KeyLimitDIEM, &diem

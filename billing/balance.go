@@ -38,7 +38,7 @@ func (l *Ledger) Balance(k *Key) (Balance, error) {
 			if err := rows.Scan(&c, &granted, &left); err != nil {
 				return err
 			}
-			if have[c.place()] = left; c == DIEM {
+			if have[placeOf(c)] = left; c == DIEM {
 				b.DIEMAllocation = granted
 			}
 			return nil

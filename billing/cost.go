@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 
+	"farebox/billing/money"
 	"farebox/config"
 )
 
@@ -41,7 +42,7 @@ func Cost(p *config.Price, u Usage) Nano {
 	units, prices := u.lines(), pricesFor(p, u.Prompt)
 	var sum Nano
 	for i := range units {
-		sum = addNano(sum, lineCost(units[i], prices[i]))
+		sum = money.AddNano(sum, lineCost(units[i], prices[i]))
 	}
 	return sum
 }
@@ -63,9 +64,9 @@ func Worst(p *config.Price, prompt, completion int64) Nano {
 		in, out = max(in, dearestInput(&extended)), max(out, extended[lineOutput])
 		rounding = max(rounding, roundingSlack(&extended))
 	}
-	worst := addNano(lineCost(prompt, in), lineCost(completion, out))
+	worst := money.AddNano(lineCost(prompt, in), lineCost(completion, out))
 	if prompt > 1 {
-		worst = addNano(worst, min(rounding, Nano(prompt-1)))
+		worst = money.AddNano(worst, min(rounding, Nano(prompt-1)))
 	}
 	return worst
 }
@@ -151,15 +152,6 @@ func roundingSlack(prices *lines) Nano {
 
 // lineCost is ceil(units x price / 1000), at most MaxInt64.
 func lineCost(units, price int64) Nano {
-	if units <= 0 || price <= 0 {
-		return 0
-	}
-	hi, lo := bits.Mul64(uint64(units), uint64(price))
-	lo, carry := bits.Add64(lo, picoPerNano-1, 0)
-	hi += carry
-	if hi >= picoPerNano {
-		return math.MaxInt64
-	}
-	nano, _ := bits.Div64(hi, lo, picoPerNano)
-	return Nano(min(nano, math.MaxInt64))
+	l := money.Line{Units: units, Price: money.Pico(price)}
+	return l.Cost()
 }

@@ -79,7 +79,7 @@ func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reas
 
 // debitHere takes it out of memory first, so that no request spends it meanwhile.
 func (l *Ledger) debitHere(a *AccountState, d *debit) (applied bool, err error) {
-	place := d.currency.place()
+	place := placeOf(d.currency)
 	a.mu.Lock()
 	a.roll(l.today())
 	d.day = a.day
@@ -125,7 +125,7 @@ func (l *Ledger) debitShared(a *AccountState, d *debit) (applied bool, err error
 		if reading != nil {
 			return false, reading
 		}
-		if row.leased[d.currency.place()] == 0 {
+		if row.leased[placeOf(d.currency)] == 0 {
 			if !mayOwe {
 				break
 			}

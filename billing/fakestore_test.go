@@ -217,7 +217,7 @@ func (c *fakeConn) Credit(p *credit) (applied bool, err error) {
 			return nil
 		}
 		c.db.refs[p.ref], applied = true, true
-		b := c.db.bucket(p.account, p.currency.place(), p.day)
+		b := c.db.bucket(p.account, placeOf(p.currency), p.day)
 		b.granted += p.amount
 		b.avail += p.amount
 		c.db.collect(p.account, p.day)

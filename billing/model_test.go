@@ -125,7 +125,7 @@ func (s *ledgerMachine) Credit(t *rapid.T) {
 	n := amountUpTo(20).Draw(t, "amount") + 1
 	s.f.credit("a", c, n)
 	var p parts
-	p[c.place()] = n
+	p[placeOf(c)] = n
 	s.m.move(s.day(), p, 1)
 	s.m.pay(s.day())
 }

@@ -1,66 +1,31 @@
 package billing
 
 import (
-	"fmt"
-	"math"
-	"strings"
-
+	"farebox/billing/money"
 	"farebox/config"
 )
 
-// Nano is an amount of money in 1e-9 of its currency.
-type Nano = config.Nano
+// Words of package money that this room uses in every file.
+type (
+	Nano     = money.Nano
+	Currency = money.Currency
+)
+
+// The currencies that an account can hold, and VCU, a legacy label that filters
+// may name.
+const (
+	USD     = money.USD
+	DIEM    = money.DIEM
+	Bundled = money.Bundled
+	VCU     = money.VCU
+)
+
+// ParseCurrency reads USD, DIEM or BUNDLED_CREDITS in any case.
+func ParseCurrency(s string) (Currency, error) { return money.ParseCurrency(s) }
 
 // maxCredit bounds one credit and one balance (in units of the currency), so
 // that sums of amounts cannot leave int64.
 const maxCredit = Nano(9_000_000_000_000_000_000)
-
-// Currency is what a balance is held in. One unit of each is worth 1 USD of
-// price (addendum 19.1). The numbers are stored.
-type Currency uint8
-
-// The currencies that an account can hold.
-const (
-	USD     Currency = 1
-	DIEM    Currency = 2
-	Bundled Currency = 4
-)
-
-// VCU is a legacy label that filters may name; nothing is held or paid in it.
-const VCU Currency = 3
-
-// ParseCurrency reads USD, DIEM or BUNDLED_CREDITS in any case.
-func ParseCurrency(s string) (Currency, error) {
-	for _, c := range spendOrder {
-		if strings.EqualFold(s, c.String()) {
-			return c, nil
-		}
-	}
-	return 0, fmt.Errorf("cannot use the currency %q: expected USD, DIEM or BUNDLED_CREDITS", s)
-}
-
-func (c Currency) String() string {
-	switch c {
-	case USD:
-		return "USD"
-	case DIEM:
-		return "DIEM"
-	case Bundled:
-		return "BUNDLED_CREDITS"
-	case VCU:
-		return "VCU"
-	}
-	return fmt.Sprintf("currency %d", uint8(c))
-}
-
-// MarshalText writes the currency's name.
-func (c Currency) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// UnmarshalText reads the currency's name.
-func (c *Currency) UnmarshalText(b []byte) (err error) {
-	*c, err = ParseCurrency(string(b))
-	return err
-}
 
 // Places of the currencies in a parts, in the order in which they are spent
 // (addendum 19.1).
@@ -71,9 +36,10 @@ const (
 	currencies
 )
 
+// spendOrder names the currency of each place.
 var spendOrder = [currencies]Currency{DIEM, Bundled, USD}
 
-func (c Currency) place() int {
+func placeOf(c Currency) int {
 	switch c {
 	case DIEM:
 		return inDIEM
@@ -111,14 +77,6 @@ func (p *parts) take(want Nano) (got parts) {
 		want -= got[i]
 	}
 	return got
-}
-
-// addNano adds amounts that are not negative; a sum beyond int64 stays at its end.
-func addNano(a, b Nano) Nano {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }
 
 // amount is a Nano that is a decimal string in JSON, so that no reader takes it

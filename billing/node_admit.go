@@ -3,6 +3,8 @@ package billing
 import (
 	"errors"
 	"time"
+
+	"farebox/billing/money"
 )
 
 // What a request does when this node has too little for it. Nothing here runs
@@ -153,16 +155,16 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 			break
 		}
 	}
-	money := a.avail
-	money.add(&s.unleased)
-	money.add(&s.others)
+	all := a.avail
+	all.add(&s.unleased)
+	all.add(&s.others)
 	diem, usd := u.room()
 	if q := u.lease; q != nil {
-		diem = addNano(diem, q.unleased[inDIEM]+q.others[inDIEM])
-		usd = addNano(usd, q.unleased[inUSD]+q.others[inUSD])
+		diem = money.AddNano(diem, q.unleased[inDIEM]+q.others[inDIEM])
+		usd = money.AddNano(usd, q.unleased[inUSD]+q.others[inUSD])
 	}
-	f.reach = min(money[inDIEM], diem) + min(money[inBundled]+money[inUSD], usd)
-	if _, f.reason = a.divide(&money, diem, usd, want, want); f.reason == Admitted {
+	f.reach = min(all[inDIEM], diem) + min(all[inBundled]+all[inUSD], usd)
+	if _, f.reason = a.divide(&all, diem, usd, want, want); f.reason == Admitted {
 		f.reason = InsufficientBalance // others need it themselves
 	}
 	return f

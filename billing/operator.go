@@ -145,7 +145,7 @@ func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, 
 	if l.statusOf(a) == AccountClosed && !c.refund {
 		return 0, false, fmt.Errorf("cannot credit the account %q: %w", account, ErrClosed)
 	}
-	place := currency.place()
+	place := placeOf(currency)
 	a.mu.Lock()
 	a.roll(l.today())
 	day, room := a.day, maxCredit-a.balance()-a.spent.total()-a.stale

@@ -50,7 +50,7 @@ func (w *worker) step() {
 	case 0, 1:
 		var wants []want
 		for range 1 + w.rnd.IntN(8) {
-			wants = append(wants, money(w.accounts[w.rnd.IntN(len(w.accounts))], Nano(w.rnd.IntN(5000))))
+			wants = append(wants, wanted(w.accounts[w.rnd.IntN(len(w.accounts))], Nano(w.rnd.IntN(5000))))
 		}
 		w.op++
 		w.insist(func() (err error) { list, err = w.Grant(w.op, wants); return err })
@@ -60,7 +60,7 @@ func (w *worker) step() {
 	case 2:
 		no := w.accounts[w.rnd.IntN(len(w.accounts))]
 		w.op++
-		w.insist(func() (err error) { list, err = w.Return(w.op, []want{money(no, w.lease[no]/3)}); return err })
+		w.insist(func() (err error) { list, err = w.Return(w.op, []want{wanted(no, w.lease[no]/3)}); return err })
 		for _, f := range list {
 			w.lease[no] -= f.granted[inUSD]
 		}
@@ -250,14 +250,14 @@ func TestStoreThatRefusesIsGivenUp(t *testing.T) {
 	a := addAccount(t, s, "a", parts{0, 0, 100})
 	cut.Refuse(true)
 	began := time.Now()
-	if _, err := s.Grant(1, []want{money(a, 10)}); err == nil {
+	if _, err := s.Grant(1, []want{wanted(a, 10)}); err == nil {
 		t.Error("a store that is away granted something")
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %s to give up", took)
 	}
 	cut.Refuse(false)
-	if list, err := s.Grant(1, []want{money(a, 10)}); err != nil || list[0].granted[inUSD] != 10 {
+	if list, err := s.Grant(1, []want{wanted(a, 10)}); err != nil || list[0].granted[inUSD] != 10 {
 		t.Errorf("afterwards: %+v %v", list, err)
 	}
 }
@@ -278,7 +278,7 @@ func TestAddressesOfTheStore(t *testing.T) {
 	s := openNode(t, u.String(), "node")
 	a := addAccount(t, s, "a", parts{0, 0, 100})
 	n := newPeer(t, s)
-	if f := n.grant(money(a, 7))[0]; f.granted[inUSD] != 7 {
+	if f := n.grant(wanted(a, 7))[0]; f.granted[inUSD] != 7 {
 		t.Errorf("%+v", f)
 	}
 	n.charge(a, 1, conformDay, parts{0, 0, 7})

@@ -191,7 +191,7 @@ func (t *tx) collect(days map[uint32][]int32, nowUs int64) error {
 			if id.currency == DIEM {
 				day = dayOfDate(id.date)
 			}
-			p.add(d.account, id.currency.place(), day, n)
+			p.add(d.account, placeOf(id.currency), day, n)
 		}
 	}
 	slices.SortFunc(moves, func(a, b move) int { return comparePlaces(a.placeID, b.placeID) })

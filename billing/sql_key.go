@@ -196,7 +196,7 @@ func (s *sqlStore) KeyUsedLater(account uint32, key int64, day int32) (days map[
 				days = map[int32]parts{}
 			}
 			used := days[dayOfDate(date)]
-			used[c.place()] += sum
+			used[placeOf(c)] += sum
 			days[dayOfDate(date)] = used
 			return err
 		}, "SELECT day, currency, "+sumAmounts+` FROM usage_day
@@ -211,7 +211,7 @@ func (q *query) keyUsed(account uint32, key, from, to int64) (used parts, err er
 		var c Currency
 		var sum Nano
 		err := rows.Scan(&c, &sum)
-		used[c.place()] = sum
+		used[placeOf(c)] = sum
 		return err
 	}, "SELECT currency, "+sumAmounts+` FROM usage_day
 		WHERE account = $1 AND api_key = $2 AND day BETWEEN $3 AND $4 GROUP BY currency`, account, key, from, to)
@@ -229,7 +229,7 @@ func (s *sqlStore) KeySums(account uint32, first, last int32) (sums map[int64]ke
 			err := rows.Scan(&key, &c, &requests, &sum)
 			k := sums[key]
 			k.requests += requests
-			k.spent[c.place()] += sum
+			k.spent[placeOf(c)] += sum
 			sums[key] = k
 			return err
 		}, "SELECT api_key, currency, CAST(sum(requests) AS {I64}), "+sumAmounts+` FROM usage_day

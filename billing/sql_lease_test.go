@@ -104,7 +104,7 @@ func (l *leaseTest) recount() *recount {
 	return c.recount()
 }
 
-func money(account uint32, n Nano) want {
+func wanted(account uint32, n Nano) want {
 	return want{account: account, day: conformDay, amounts: parts{0, 0, n}}
 }
 
@@ -127,7 +127,7 @@ func TestLeaseOperationsCountOnce(t *testing.T) {
 	l := newLeaseTest(t, 2)
 	a, b := l.nodes[0], l.nodes[1]
 	x, y := addAccount(t, a, "x", parts{0, 0, 100}), addAccount(t, a, "y", parts{0, 0, 5})
-	first := []want{money(x, 60), money(y, 60), money(99, 1), money(x, 10)}
+	first := []want{wanted(x, 60), wanted(y, 60), wanted(99, 1), wanted(x, 10)}
 	for range 3 {
 		list, err := a.Grant(1, first)
 		if err != nil {
@@ -139,33 +139,33 @@ func TestLeaseOperationsCountOnce(t *testing.T) {
 		l.expect(list[3], 10, 70, 30, 0)
 	}
 	a.op = 1
-	l.expect(b.grant(money(x, 60))[0], 30, 30, 0, 70)
+	l.expect(b.grant(wanted(x, 60))[0], 30, 30, 0, 70)
 	// A denied operation stays denied, although there is money by now.
 	b.op++
-	if list, err := b.Grant(b.op, []want{money(x, 5)}); err != nil || list[0].granted[inUSD] != 0 {
+	if list, err := b.Grant(b.op, []want{wanted(x, 5)}); err != nil || list[0].granted[inUSD] != 0 {
 		t.Fatalf("%+v %v", list, err)
 	}
-	l.expect(a.giveBack(money(x, 50))[0], 50, 20, 50, 30)
-	list, err := b.Grant(b.op, []want{money(x, 5)})
+	l.expect(a.giveBack(wanted(x, 50))[0], 50, 20, 50, 30)
+	list, err := b.Grant(b.op, []want{wanted(x, 5)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.expect(list[0], 0, 30, 50, 20)
-	if list, err := a.Return(a.op, []want{money(x, 50)}); err != nil || list[0].granted[inUSD] != 50 || list[0].lease[inUSD] != 20 {
+	if list, err := a.Return(a.op, []want{wanted(x, 50)}); err != nil || list[0].granted[inUSD] != 50 || list[0].lease[inUSD] != 20 {
 		t.Errorf("the return again: %+v %v", list, err)
 	}
 	for name, call := range map[string]func() error{
-		"another under the same number": func() error { _, err := a.Return(a.op, []want{money(x, 51)}); return err },
-		"more under the same number":    func() error { _, err := a.Return(a.op, []want{money(x, 50), money(y, 1)}); return err },
-		"one that was long ago":         func() error { _, err := a.Grant(a.op-1, []want{money(x, 1)}); return err },
-		"one too early":                 func() error { _, err := a.Grant(a.op+2, []want{money(x, 1)}); return err },
+		"another under the same number": func() error { _, err := a.Return(a.op, []want{wanted(x, 51)}); return err },
+		"more under the same number":    func() error { _, err := a.Return(a.op, []want{wanted(x, 50), wanted(y, 1)}); return err },
+		"one that was long ago":         func() error { _, err := a.Grant(a.op-1, []want{wanted(x, 1)}); return err },
+		"one too early":                 func() error { _, err := a.Grant(a.op+2, []want{wanted(x, 1)}); return err },
 	} {
 		if call() == nil {
 			t.Errorf("%s was done", name)
 		}
 	}
 	// More than there is goes back as far as it goes.
-	l.expect(a.giveBack(money(x, 1000))[0], 20, 0, 70, 30)
+	l.expect(a.giveBack(wanted(x, 1000))[0], 20, 0, 70, 30)
 	if op, err := a.LastOp(); op != a.op || err != nil {
 		t.Errorf("the last operation is %d, expected %d (%v)", op, a.op, err)
 	}
@@ -188,7 +188,7 @@ func TestNodesCannotGetMoreThanThereIs(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(1, uint64(i)))
 			lease, quota := Nano(0), Nano(0)
 			for range 60 {
-				list := n.grant(limit(x, k.no, Epoch, usd/50), money(x, usd/37))
+				list := n.grant(limit(x, k.no, Epoch, usd/50), wanted(x, usd/37))
 				quota += list[0].granted[inUSD]
 				lease += list[1].granted[inUSD]
 				spend := min(lease, quota, Nano(rnd.Int64N(int64(usd/100))))
@@ -202,7 +202,7 @@ func TestNodesCannotGetMoreThanThereIs(t *testing.T) {
 					n.apply()
 				}
 				if rnd.IntN(4) == 0 {
-					list = n.giveBack(limit(x, k.no, Epoch, quota/2), money(x, lease/2))
+					list = n.giveBack(limit(x, k.no, Epoch, quota/2), wanted(x, lease/2))
 					quota -= list[0].granted[inUSD]
 					lease -= list[1].granted[inUSD]
 				}
@@ -244,7 +244,7 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 	}
 	for i, p := range []Period{Epoch, Month, Lifetime} {
 		k := add(fmt.Sprintf("%ckey", 'a'+i), p, nano(100), nil)
-		a.grant(money(x, 300))
+		a.grant(wanted(x, 300))
 		// What was spent before there was any lease of the limit counts.
 		a.charge(x, k, conformDay, parts{0, 0, 30})
 		a.charge(x, k, conformDay-400, parts{0, 0, 7}) // long ago
@@ -280,7 +280,7 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.expect(a.giveBack(limit(x, k, p, 95))[0], 95, 0, 0, 20-before)
-		a.giveBack(money(x, 1000))
+		a.giveBack(wanted(x, 1000))
 	}
 	// Each limit by itself, and none where there is none.
 	k := add("d", Epoch, nil, nano(10))

@@ -127,7 +127,7 @@ func (t *tx) giveBack(no uint32) (amount parts, err error) {
 		var c Currency
 		var n Nano
 		err := rows.Scan(&c, &n)
-		amount[c.place()] = n
+		amount[placeOf(c)] = n
 		return err
 	}, "SELECT currency, CAST(sum(amount) AS {I64}) FROM lease WHERE node = $1 GROUP BY currency", no)
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *postgresStore) Nodes() (list []nodeRow, err error) {
 			var n Nano
 			err := rows.Scan(&no, &c, &n)
 			if i, ok := byNo[no]; ok {
-				list[i].leased[c.place()] = n
+				list[i].leased[placeOf(c)] = n
 			}
 			return err
 		}, "SELECT node, currency, CAST(sum(amount) AS {I64}) FROM lease GROUP BY node, currency")

@@ -48,10 +48,10 @@ func TestLeasesOfADeadNodeComeBackOnce(t *testing.T) {
 		t.Fatalf("%v was taken back twice (%v)", list, err)
 	}
 	// Nothing before it has been told, then all as usual.
-	if _, err := dead.Grant(dead.op+1, []want{money(x, 1)}); !errors.Is(err, errReclaimed) {
+	if _, err := dead.Grant(dead.op+1, []want{wanted(x, 1)}); !errors.Is(err, errReclaimed) {
 		t.Errorf("before it was told, a grant gives %v", err)
 	}
-	other.grant(money(x, 95))
+	other.grant(wanted(x, 95))
 	for i := range 2 {
 		b, err := dead.Beat(time.Minute)
 		if err != nil || b.reclaimed != (i == 0) || b.live != 2 {
@@ -68,9 +68,9 @@ func TestLeasesOfADeadNodeComeBackOnce(t *testing.T) {
 	if n, err := other.Shortfall(); n != 12 || err != nil {
 		t.Errorf("the shortfall is %d (%v)", n, err)
 	}
-	l.expect(dead.grant(money(x, 3))[0], 0, 0, 0, 95)
-	l.expect(other.giveBack(money(x, 95))[0], 95, 0, 95, 0)
-	l.expect(dead.grant(money(x, 3))[0], 3, 3, 92, 0)
+	l.expect(dead.grant(wanted(x, 3))[0], 0, 0, 0, 95)
+	l.expect(other.giveBack(wanted(x, 95))[0], 95, 0, 95, 0)
+	l.expect(dead.grant(wanted(x, 3))[0], 3, 3, 92, 0)
 
 	// Leaving gives back, too, and is the end.
 	for range 2 {
@@ -78,7 +78,7 @@ func TestLeasesOfADeadNodeComeBackOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := dead.Grant(dead.op+1, []want{money(x, 1)}); !errors.Is(err, errFenced) {
+	if _, err := dead.Grant(dead.op+1, []want{wanted(x, 1)}); !errors.Is(err, errFenced) {
 		t.Errorf("after it left, a grant gives %v", err)
 	}
 	if _, err := dead.Beat(time.Minute); !errors.Is(err, errFenced) {
@@ -92,7 +92,7 @@ func TestLeasesOfADeadNodeComeBackOnce(t *testing.T) {
 	if again.node != dead.node || again.inc != dead.inc+1 {
 		t.Errorf("it came back as %d, incarnation %d", again.node, again.inc)
 	}
-	l.expect(again.grant(money(x, 95))[0], 95, 95, 0, 0)
+	l.expect(again.grant(wanted(x, 95))[0], 95, 95, 0, 0)
 	l.recount()
 }
 
@@ -102,7 +102,7 @@ func TestOlderProcessCanWriteNothing(t *testing.T) {
 	l := newLeaseTest(t, 1)
 	old := l.nodes[0]
 	x := addAccount(t, old, "x", parts{0, 0, 1_000_000})
-	old.grant(money(x, 1_000_000))
+	old.grant(wanted(x, 1_000_000))
 	// It writes as fast as it can while the new one joins.
 	var booked atomic.Uint64
 	end := make(chan error)
@@ -130,9 +130,9 @@ func TestOlderProcessCanWriteNothing(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"Apply":    old.applyErr,
 		"AddPages": func() error { return old.AddPages(nil, 1, 2) },
-		"Grant":    func() error { _, err := old.Grant(old.op+1, []want{money(x, 1)}); return err },
-		"Return":   func() error { _, err := old.Return(old.op+1, []want{money(x, 1)}); return err },
-		"Replay":   func() error { _, err := old.Grant(old.op, []want{money(x, 1_000_000)}); return err },
+		"Grant":    func() error { _, err := old.Grant(old.op+1, []want{wanted(x, 1)}); return err },
+		"Return":   func() error { _, err := old.Return(old.op+1, []want{wanted(x, 1)}); return err },
+		"Replay":   func() error { _, err := old.Grant(old.op, []want{wanted(x, 1_000_000)}); return err },
 		"Beat":     func() error { _, err := old.Beat(time.Minute); return err },
 		"Leave":    old.Leave,
 	} {
@@ -310,7 +310,7 @@ func TestWritersNeverWaitInACircle(t *testing.T) {
 		n := openNode(t, l.address, "guest")
 		var wants []want
 		for _, no := range nos {
-			wants = append(wants, money(no, 10))
+			wants = append(wants, wanted(no, 10))
 		}
 		g := newPeer(t, n)
 		g.grant(wants...)

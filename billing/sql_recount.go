@@ -108,8 +108,8 @@ func (r *recount) countBuckets(q *query) error {
 			return nil
 		}
 		c.avail[id] = avail
-		c.granted[id.currency.place()] += granted - expired
-		c.spent[id.currency.place()] += spent
+		c.granted[placeOf(id.currency)] += granted - expired
+		c.spent[placeOf(id.currency)] += spent
 		return nil
 	}, "SELECT account, currency, day, granted, avail, escrow, spent, expired FROM bucket")
 }
@@ -153,14 +153,14 @@ func (r *recount) countPostings(q *query) error {
 		case book == debtBook:
 			c.corrected -= sum
 		case kind == paidEntry:
-			c.repaid[currency.place()] -= sum
+			c.repaid[placeOf(currency)] -= sum
 		case book == "late":
-			c.late[currency.place()] -= sum
+			c.late[placeOf(currency)] -= sum
 		case kind == "CHARGE":
-			c.posted[currency.place()] -= sum
+			c.posted[placeOf(currency)] -= sum
 			r.charged -= sum
 		default:
-			c.credited[currency.place()] += sum
+			c.credited[placeOf(currency)] += sum
 		}
 		return nil
 	}, `SELECT book, account, currency, kind, CAST(sum(amount) AS {I64}) FROM posting JOIN entry ON id = entry
@@ -186,10 +186,10 @@ func (r *recount) countDays(q *query) error {
 		}
 		id.day = dayOfDate(date)
 		for _, n := range c.amounts {
-			count.daily[currency.place()] += Nano(n)
+			count.daily[placeOf(currency)] += Nano(n)
 		}
 		count.dailyCount += c.requests
-		count.dailyPrint.add(&id, currency.place(), &c)
+		count.dailyPrint.add(&id, placeOf(currency), &c)
 		return nil
 	}, `SELECT account, api_key, day, model, currency, requests, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
 		input_amount, cache_read_amount, cache_write_amount, output_amount FROM usage_day`)

@@ -89,7 +89,7 @@ func usagePlace(c Currency) (place int, some bool) {
 	case 0:
 		return anyPlace, true
 	case USD, DIEM, Bundled:
-		return c.place(), true
+		return placeOf(c), true
 	}
 	return 0, false
 }

@@ -58,7 +58,7 @@ func TestEntriesOfARequestAreItsCharge(t *testing.T) {
 		var sum parts
 		var tokens int64
 		for _, e := range list {
-			sum[e.Currency.place()] += e.Amount
+			sum[placeOf(e.Currency)] += e.Amount
 			tokens += e.Units
 			if e.Amount < 0 || e.Units < 0 || e.Amount == 0 && e.Units == 0 {
 				t.Fatalf("%+v has the entry %+v", r, e)
@@ -310,11 +310,11 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 			var listed, told parts
 			var tokens int64
 			for _, e := range list {
-				listed[e.Currency.place()] += e.Amount
+				listed[placeOf(e.Currency)] += e.Amount
 				tokens += e.Units
 			}
 			for _, e := range h {
-				told[e.Currency.place()] += e.Amount
+				told[placeOf(e.Currency)] += e.Amount
 			}
 			if listed != charged || told != charged {
 				t.Fatalf("charged %v, listed %v, in the history %v", charged, listed, told)

@@ -1,0 +1,11 @@
+// Package money is what is sold and what it costs: amounts ([Nano]), prices
+// ([Pico]), currencies ([Currency]) and the kinds of things that are sold
+// ([Kind]) with their words, units and scales in one table.
+//
+// Everything here is a value and integers: nothing allocates, nothing is
+// rounded but the cost of a line, up to 1 nano.
+//
+// What may not enter: balances, accounts, models and what they are called. This
+// package imports config, for the prices that operators write, and nothing else
+// of ours.
+package money
