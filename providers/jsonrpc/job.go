@@ -227,7 +227,7 @@ func (j *Job) call(at **attempt, i int, body, id []byte, not *Node, now int64) (
 		if asked > 0 {
 			now = time.Now().UnixNano()
 		}
-		if q.within = j.left(now); q.within <= 0 {
+		if q.within = j.left(now) - j.keptToLook(i); q.within <= 0 {
 			break
 		}
 		u := pick.next(&w, now)

@@ -9,8 +9,24 @@ import (
 // takes it once. So it may be sent again when a node did not answer, and nodes
 // that say they have it already have done what was asked.
 
-// lookWait is how long a node may take to say whether it has a transaction.
-const lookWait = 5 * time.Second
+const (
+	// lookWait is how long a node may take to say whether it has a transaction.
+	lookWait = 5 * time.Second
+	// lookNodes is how many are asked for it.
+	lookNodes = 2
+	// lookShare of the time that a request may take in all, and at most lookWait,
+	// is kept for that question: whoever sent a transaction that no node confirmed
+	// needs its answer most.
+	lookShare = 4
+)
+
+// keptToLook is the time that sending call i leaves for looking where it is.
+func (j *Job) keptToLook(i int) time.Duration {
+	if !j.Calls[i].Method.Raw {
+		return 0
+	}
+	return min(lookWait, j.from.Network.limit()/lookShare)
+}
 
 var lookMethods = map[string]string{"evm": "eth_getTransactionByHash", "solana": "getTransaction"}
 
@@ -62,8 +78,8 @@ func (j *Job) lookUp(list []sent, u *Node) {
 	})
 }
 
-// landed asks nodes whether they have a transaction. It asks at most two, the
-// one that may have taken it first.
+// landed asks nodes whether they have a transaction. It asks lookNodes, the
+// one that may have taken it first, in what is left of the request's time.
 func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
 	t := &j.from
 	f := t.Network.Family
@@ -76,9 +92,13 @@ func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
 	pick := Pick{network: t.Network}
 	w := want{method: m, account: j.account, pinned: first}
 	body := appendCall(nil, []byte(m.Name), append(append([]byte{'['}, hash...), ']'), defaultID)
-	q := question{method: m, body: body, id: defaultID, wait: lookWait, within: lookWait}
-	for range 2 {
+	q := question{method: m, body: body, id: defaultID, wait: lookWait}
+	for turn := range lookNodes {
 		now := time.Now().UnixNano()
+		// A node that drips leaves the other as much.
+		if q.within = min(lookWait, j.left(now)/time.Duration(lookNodes-turn)); q.within <= 0 {
+			break
+		}
 		u := pick.next(&w, now)
 		if u == nil {
 			break
