@@ -27,7 +27,10 @@ func deafListener(t *testing.T) (addr string, accept func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unix.Close(fd) })
+	// The file alone closes the descriptor, and only once: its number may then
+	// be that of another test's socket.
+	f := os.NewFile(uintptr(fd), "")
+	t.Cleanup(func() { _ = f.Close() })
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
@@ -39,14 +42,14 @@ func deafListener(t *testing.T) (addr string, accept func()) {
 		t.Fatal(err)
 	}
 	addr = fmt.Sprintf("127.0.0.1:%d", sa.(*unix.SockaddrInet4).Port)
+	ln, err := net.FileListener(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
 	u := &rawUpstream{}
 	u.Answer(sends(httpAnswer(200, "application/json", goodAnswer)))
 	serve := func() {
-		f := os.NewFile(uintptr(fd), "")
-		ln, err := net.FileListener(f)
-		if err != nil {
-			return
-		}
 		for {
 			c, err := ln.Accept()
 			if err != nil {
