@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -42,20 +41,8 @@ func TestCheckOnlineSaysWhatIsWrongWithEachUpstream(t *testing.T) {
 	})
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(secure.Close)
-	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = mute.Close() })
-	go func() {
-		for {
-			c, err := mute.Accept()
-			if err != nil {
-				return
-			}
-			_ = c.Close()
-		}
-	}()
+	// One closes the connection, the other resets it once it has been asked.
+	mute, resetting := startRaw(t, sends("")), startRaw(t, resets(""))
 
 	check := func(urls ...string) (string, error) {
 		var text strings.Builder
@@ -79,13 +66,13 @@ func TestCheckOnlineSaysWhatIsWrongWithEachUpstream(t *testing.T) {
 		t.Errorf("good upstreams: %v\n%s", err, out)
 	}
 	out, err := check(good.URL, refusing.URL+"/v1", below.URL, unlisted.URL, "http://"+freeAddr(t), secure.URL,
-		"https://"+strings.TrimPrefix(below.URL, "http://"), "http://"+mute.Addr().String(), "http://nobody.invalid/v1")
-	if exitCode(err) != 1 || !strings.Contains(out, "8 of 9 upstreams") {
+		"https://"+strings.TrimPrefix(below.URL, "http://"), mute.URL, resetting.URL, "http://nobody.invalid/v1")
+	if exitCode(err) != 1 || !strings.Contains(out, "9 of 10 upstreams") {
 		t.Errorf("exit %d:\n%s", exitCode(err), out)
 	}
 	for i, want := range []string{
 		"good (200)", "the key is wrong or missing (401)", "expected base_url: " + below.URL + "/v1", "nothing is at base_url", "is refused",
-		"certificate is not trusted", "does not speak TLS", "closes the connection", "cannot be resolved",
+		"certificate is not trusted", "does not speak TLS", "closes the connection", "closes the connection", "cannot be resolved",
 	} {
 		if line, _, _ := strings.Cut(out[strings.Index(out, fmt.Sprintf("up%d:", i)):], "\n"); !strings.Contains(line, want) {
 			t.Errorf("%q instead of %q", line, want)

@@ -254,10 +254,11 @@ func unreachable(err error) error {
 		return errors.New("it does not speak TLS at this port: expected http:// or another port")
 	case errors.As(err, &wait) && wait.Timeout():
 		return errors.New("it does not answer in time: check the address, firewalls and timeouts.connect")
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), strings.Contains(err.Error(), "malformed HTTP"):
+		// Which of them depends on how far the question had come.
+		return errors.New("it closes the connection or speaks no HTTP: check the port, and https:// or http://")
 	case errors.As(err, &no):
 		return fmt.Errorf("it cannot be reached: %w", no)
-	case errors.Is(err, io.EOF), strings.Contains(err.Error(), "malformed HTTP"):
-		return errors.New("it closes the connection or speaks no HTTP: check the port, and https:// or http://")
 	}
 	return errors.New("the connection breaks off: check the port, and https:// or http://")
 }
