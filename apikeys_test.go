@@ -60,6 +60,7 @@ type made struct {
 // A key's life over HTTP: made with its secret shown once, listed, read,
 // changed in both spellings, deleted and gone.
 func TestAPIKeyLife(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -160,6 +161,7 @@ func TestAPIKeyLife(t *testing.T) {
 // Only ADMIN keys manage keys, and only those of their own account; of others
 // they do not even learn that they exist.
 func TestKeysOfOthersAreNotThere(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, "http://127.0.0.1:9"))
 	g.NewAccount("a", "1")
 	g.NewAccount("b", "1")
@@ -194,6 +196,7 @@ func TestKeysOfOthersAreNotThere(t *testing.T) {
 // Bodies about keys are strict: each mistake is named with its field and range,
 // and nothing is made or changed.
 func TestKeyBodiesAreStrict(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, "http://127.0.0.1:9"))
 	g.NewAccount("a", "")
 	admin := g.Key("a", "--type", "ADMIN")
@@ -280,6 +283,7 @@ func TestKeyBodiesAreStrict(t *testing.T) {
 // The list comes in pages; the envelope and the strict bodies of the
 // documentation are switches.
 func TestKeyListPagesAndSwitches(t *testing.T) {
+	t.Parallel()
 	text := fmt.Sprintf(prepaidConfig, "http://127.0.0.1:9")
 	g := startGateway(t, text)
 	g.NewAccount("a", "")
@@ -334,6 +338,7 @@ func TestKeyListPagesAndSwitches(t *testing.T) {
 
 // 20 keys a minute, whoever deletes them again in between.
 func TestKeyCreationIsLimited(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, "http://127.0.0.1:9"))
 	g.NewAccount("a", "")
 	g.NewAccount("b", "")
@@ -356,6 +361,7 @@ func TestKeyCreationIsLimited(t *testing.T) {
 
 // modelPrivacy keeps a key away from models that are not private.
 func TestModelPrivacyIsEnforced(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	text := strings.Replace(fmt.Sprintf(prepaidConfig, sim.URL), "  - id: sim-free\n", "  - id: sim-free\n    privacy: anonymized\n", 1)
 	text += "  - id: sim-embed\n    type: embedding\n    tier: unlimited\n    privacy: anonymized\n    embedding_dimensions: 16\n    max_input_tokens: 512\n    price: free\n    targets: [{ upstream: only }]\n"
@@ -380,6 +386,7 @@ func TestModelPrivacyIsEnforced(t *testing.T) {
 
 // A deleted key is refused from the answer on, whatever is under way with it.
 func TestDeletedKeyIsRefusedAtOnceUnderLoad(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -424,6 +431,7 @@ func TestDeletedKeyIsRefusedAtOnceUnderLoad(t *testing.T) {
 // Changing a key under load neither loses what it used nor lets it spend more
 // than its limit.
 func TestKeyChangesUnderLoadKeepTheCount(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -479,6 +487,7 @@ func TestKeyChangesUnderLoadKeepTheCount(t *testing.T) {
 
 // What a key used is shown in decimal strings, exact from what was charged.
 func TestKeyUseIsShown(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, strings.Replace(fmt.Sprintf(prepaidConfig, sim.URL), "input: 1, output: 2", "input: 1000, output: 2000", 1))
 	g.NewAccount("a", "100")

@@ -179,6 +179,7 @@ func billingAddsUpToWhatWasCharged(t *testing.T, store string) {
 
 // A new account has no allocation, cannot consume, and empty reports.
 func TestBillingOfAnEmptyAccount(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, "http://127.0.0.1:1/v1"))
 	g.NewAccount("empty", "")
 	key := g.Key("empty", "--type", "ADMIN")
@@ -198,6 +199,7 @@ func TestBillingOfAnEmptyAccount(t *testing.T) {
 
 // Pages, filters, order and both forms of the listing agree with each other.
 func TestUsageListingPagesFiltersAndForms(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, usageListingPagesFiltersAndForms)
 }
 
@@ -400,6 +402,7 @@ func (g *gateway) refused(key, path, field, reason string) {
 
 // Every bad parameter is named with its reason and range.
 func TestBillingRefusesBadParameters(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, "http://127.0.0.1:1/v1"))
 	g.NewAccount("a", "1")
 	key := g.Key("a", "--type", "ADMIN")
@@ -453,6 +456,7 @@ func TestBillingRefusesBadParameters(t *testing.T) {
 
 // Billing is for ADMIN keys, and each account sees itself alone.
 func TestBillingIsForAdminsOfTheAccount(t *testing.T) {
+	t.Parallel()
 	onBothStores(t, billingIsForAdminsOfTheAccount)
 }
 

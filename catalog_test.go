@@ -74,6 +74,7 @@ models:
 `
 
 func TestSwitchesOfTheOperator(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(switchedConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -160,6 +161,7 @@ func TestSwitchesOfTheOperator(t *testing.T) {
 // With on_client_gone: drain the answer is read on when its client leaves, and
 // charged by the upstream's own usage.
 func TestDrainOnClientGoneChargesTheWholeAnswer(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(switchedConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -188,6 +190,7 @@ func TestDrainOnClientGoneChargesTheWholeAnswer(t *testing.T) {
 
 // Usage is always asked for upstream, and hidden only from a client that said so.
 func TestUsageIsAlwaysAskedForUpstream(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -213,6 +216,7 @@ func TestUsageIsAlwaysAskedForUpstream(t *testing.T) {
 // A whole answer is compressed for a client that accepts it; what it unpacks
 // to is what the upstream sent.
 func TestCompressionOnRequest(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")

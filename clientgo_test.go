@@ -23,6 +23,7 @@ import (
 // openai-go works with the gateway as with OpenAI. It is the strictest of the
 // three about error bodies: it decodes `error` into a struct.
 func TestOpenAIGo(t *testing.T) {
+	t.Parallel()
 	c := startClients(t)
 	g := &goClient{clients: c, Client: c.openAI(c.rich), model: "sim-chat"}
 	second := &goClient{clients: c, Client: c.openAI(c.rich), model: "sim-claude"}

@@ -93,6 +93,7 @@ func startCluster(t *testing.T, nodes int) *cluster {
 // killed and comes back. What is charged lies between what clients received
 // whole and what the upstream produced, and the books add up exactly.
 func TestNodesThatAreKilledInTurnLoseAndDoubleNothing(t *testing.T) {
+	t.Parallel()
 	nodesThatAreKilledInTurn(t, 5*time.Second, 2*time.Second)
 }
 

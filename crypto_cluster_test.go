@@ -9,6 +9,7 @@ import (
 // The limit of blockchain calls holds over all nodes together, and what either
 // of them sold is on one bill.
 func TestNodesShareTheLimitOfBlockchainCalls(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 2)
 	first := c.nodes[0]
 	first.NewAccount("a", "10")

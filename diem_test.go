@@ -11,6 +11,7 @@ import (
 // The daily allowance is set beside a running server and without one, is spent
 // before all else, is not given twice, and refunds come back in DIEM.
 func TestDailyAllowance(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, strings.Replace(fmt.Sprintf(prepaidConfig, sim.URL), "input: 1, output: 2", "input: 1000, output: 2000", 1))
 	g.NewAccount("a", "10")
@@ -57,6 +58,7 @@ func TestDailyAllowance(t *testing.T) {
 // A key's DIEM limit ends a request even while there is USD; with the
 // operator's switch the USD pays on.
 func TestDIEMLimitOfAKey(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	text := strings.Replace(fmt.Sprintf(prepaidConfig, sim.URL), "input: 1, output: 2", "input: 1000, output: 2000", 1)
 	body := ask("sim-chat", "[[sim tokens=200]] Hello", `,"max_completion_tokens":200`)

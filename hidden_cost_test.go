@@ -19,6 +19,7 @@ import (
 // 15.01 USD worth of answers for 0.15. What may be thought is held, so that no
 // more is asked for than there is money.
 func TestThoughtsThatNobodySeesAreHeldAndPaid(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"inside", "beside", "total"} {
 		for _, stream := range []string{"true", "false"} {
 			t.Run(how+" stream "+stream, func(t *testing.T) {
@@ -49,6 +50,7 @@ func TestThoughtsThatNobodySeesAreHeldAndPaid(t *testing.T) {
 
 // A key limit of 0.05 USD on a rich account let 5.00 through.
 func TestKeyLimitHoldsForThoughtsThatNobodySees(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("rich", "100")
@@ -70,6 +72,7 @@ func TestKeyLimitHoldsForThoughtsThatNobodySees(t *testing.T) {
 // same answer read to its end costs 0.2. Models that may think unseen, and
 // whole answers, are read to their end without their client.
 func TestLeavingBeforeTheUsageCostsTheSame(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []string{"true", "false"} {
 		t.Run("stream "+stream, func(t *testing.T) {
 			t.Parallel()
@@ -98,8 +101,10 @@ func TestLeavingBeforeTheUsageCostsTheSame(t *testing.T) {
 // Without a place to read on in, what was hidden is estimated: the time that it
 // had, at the pace of the model.
 func TestLeavingWithoutADrainPlaceCostsAnEstimate(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(strings.Replace(prepaidConfig, "billing: {", "billing: { drain: { streams: 1, time: 20s },", 1), sim.URL))
+	t.Cleanup(sim.Close) // at the end nobody waits for the one that has the place
 	g.NewAccount("a", "10")
 	key := g.Key("a")
 	for i := range 2 {
@@ -143,6 +148,7 @@ func eventuallySpent(t *testing.T, g *gateway, want money) {
 // Text in members that are read no further was free, and so was text beside a
 // usage that names none of it.
 func TestTextIsPaidWhereverItStands(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -166,6 +172,7 @@ func TestTextIsPaidWhereverItStands(t *testing.T) {
 // A cap that an upstream ignores bounds what is charged; one that claims more
 // than was allowed is not believed, and an answer that goes on is ended.
 func TestNothingAboveTheCapIsCharged(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -192,6 +199,7 @@ func TestNothingAboveTheCapIsCharged(t *testing.T) {
 
 // Who is told no usage by the upstream is told what it is charged for.
 func TestClientsAreToldTheUsageThatIsCharged(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -219,6 +227,7 @@ func TestClientsAreToldTheUsageThatIsCharged(t *testing.T) {
 // 256 at once on a balance for 10 of them: 3 were served and 1.40 of 2.00 USD
 // were left, since the first kept one token a byte of a prompt.
 func TestMoneyThatIsThereIsNotRefused(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	body := ask("sim-thinker", "[[sim tokens=1000 think_ms=400]] "+strings.Repeat("the small river moves past ", 400), `,"max_completion_tokens":1000`)
@@ -244,6 +253,7 @@ func TestMoneyThatIsThereIsNotRefused(t *testing.T) {
 // "Insufficient balance to cover this request" was the answer to an account
 // that could cover it and has less than the minimum.
 func TestRefusalNamesTheMinimum(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(strings.Replace(prepaidConfig, "minimum_balance: 0,", "minimum_balance: 0.25,", 1), sim.URL))
 	g.NewAccount("a", "0.2")
@@ -255,6 +265,7 @@ func TestRefusalNamesTheMinimum(t *testing.T) {
 
 // A short balance lowered the cap of an answer without a word.
 func TestLoweredCapIsTold(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "0.01")

@@ -43,6 +43,7 @@ func dialectModels() string {
 // Pictures are made and edited at upstreams of every dialect, in the format that
 // the client wants, and cost what they should.
 func TestPicturesOfEveryDialect(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{Key: "sim-key"})
 	g := startGateway(t, fmt.Sprintf(dialectsConfig, strings.TrimSuffix(sim.URL, "/v1"))+dialectModels())
 	g.NewAccount("a", "100")
@@ -72,6 +73,7 @@ func TestPicturesOfEveryDialect(t *testing.T) {
 // One farebox is the upstream of another: what the first one's clients get, the
 // second one made, and both charge for it.
 func TestOneFareboxBeforeAnother(t *testing.T) {
+	t.Parallel()
 	back := startStudio(t, "100")
 	front := startGateway(t, fmt.Sprintf(`
 billing: { minimum_balance: 0 }

@@ -23,6 +23,7 @@ type imageRefusal struct {
 // Every refusal of the specification names the field, the reason and the
 // range; nothing reaches the upstream, and nothing is charged.
 func TestImageRefusals(t *testing.T) {
+	t.Parallel()
 	s := startStudio(t, "10")
 	picture := base64.StdEncoding.EncodeToString(painting(512, 256))
 	small := base64.StdEncoding.EncodeToString(painting(200, 200))
@@ -224,6 +225,7 @@ func (f *form) send(t testing.TB, g *gateway, path, key string) (status int, hea
 
 // Forms are held to the rules of JSON bodies.
 func TestImageFormRefusals(t *testing.T) {
+	t.Parallel()
 	s := startStudio(t, "10")
 	picture := painting(512, 256)
 	for name, c := range map[string]struct {

@@ -266,6 +266,7 @@ func startStudio(t testing.TB, balance string) *studio {
 func (s *studio) spent() money { return s.settled()["a"].Spent }
 
 func TestPicturesAreMadeAndCharged(t *testing.T) {
+	t.Parallel()
 	s := startStudio(t, "100")
 	status, header, answer := s.post("/image/generate", s.key, `{"model":"pixels","prompt":"a \"cat\"","width":512,"height":768,"num_images":2,"format":"png","seed":7}`)
 	var native struct {
@@ -343,6 +344,7 @@ func TestPicturesAreMadeAndCharged(t *testing.T) {
 
 // Upscaling and cutting out go to an upstream that speaks this very API.
 func TestPicturesAreEnlargedAndCutOut(t *testing.T) {
+	t.Parallel()
 	s := startStudio(t, "100")
 	picture := painting(512, 256)
 	text := base64.StdEncoding.EncodeToString(picture)

@@ -61,6 +61,7 @@ func startFormats(t *testing.T) (*studio, *simulated) {
 // Whatever the upstream makes, the client gets the format that it asked for,
 // with the metadata that it asked for.
 func TestPicturesHaveTheFormatAskedFor(t *testing.T) {
+	t.Parallel()
 	s, _ := startFormats(t)
 	decoders := map[string]func(b []byte) (image.Config, error){
 		"png":  func(b []byte) (image.Config, error) { return png.DecodeConfig(bytes.NewReader(b)) },
@@ -102,6 +103,7 @@ func TestPicturesHaveTheFormatAskedFor(t *testing.T) {
 // Where an upstream makes one picture a call, several are made side by side,
 // and each that came is charged.
 func TestVariantsAreMadeSideBySide(t *testing.T) {
+	t.Parallel()
 	s, sim := startFormats(t)
 	before := sim.Stats().Requests
 	status, _, answer := s.post("/image/generate", s.key, `{"model":"one-by-one","prompt":"a cat","variants":4,"format":"png","aspect_ratio":"16:9"}`)
@@ -122,6 +124,7 @@ func TestVariantsAreMadeSideBySide(t *testing.T) {
 // A picture that was withheld is answered with a black one, with 200, and is
 // free (addendum 3.7).
 func TestBlockedPicturesAreFree(t *testing.T) {
+	t.Parallel()
 	s, _ := startFormats(t)
 	for name, c := range map[string]struct{ body, contentType string }{
 		"JSON":                   {`{"model":"blockable","prompt":"[[sim image=blocked]] x","format":"png","width":256,"height":256}`, "application/json"},
@@ -149,6 +152,7 @@ func TestBlockedPicturesAreFree(t *testing.T) {
 // JSON is compressed for who asks for it, files never are; who does not ask
 // gets the length beforehand.
 func TestPicturesInJSONAreCompressed(t *testing.T) {
+	t.Parallel()
 	s := startStudio(t, "10")
 	const body = `{"model":"pixels","prompt":"LARGE","format":"png"}`
 	open := func(path, body, coding string) *http.Response {
@@ -191,6 +195,7 @@ func TestPicturesInJSONAreCompressed(t *testing.T) {
 // A client that stops reading ends the delivery, not the gateway; what was made
 // for it is charged.
 func TestLeavingWhileAPictureComes(t *testing.T) {
+	t.Parallel()
 	s := startStudio(t, "10")
 	for _, coding := range []string{"identity", "gzip"} {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -215,6 +220,7 @@ func TestLeavingWhileAPictureComes(t *testing.T) {
 // The WebP encoder is made ready in the background where an upstream cannot
 // make WebP itself, also when a reload brings one, and not otherwise.
 func TestWebPIsReadyBeforeItIsNeeded(t *testing.T) {
+	t.Parallel()
 	const ready = "the WebP encoder is ready"
 	e := startEasel(t)
 	text := fmt.Sprintf(strings.Replace(formatsConfig, "level: info", "level: debug", 1), e.URL, e.URL, e.URL)

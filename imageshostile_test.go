@@ -40,6 +40,7 @@ func pngOf(width, height uint32, parts ...[]byte) []byte {
 // Hostile pictures are answered with the documented errors, in little time and
 // memory, in whichever form they come.
 func TestHostilePictures(t *testing.T) {
+	t.Parallel()
 	s := startStudio(t, "10")
 	good := painting(512, 512)
 	var photo bytes.Buffer
@@ -191,6 +192,7 @@ func peakMemory(t testing.TB, pid int) int64 {
 // The cap of forms is one of each file: several pictures may have more together
 // than a JSON body, up to four of the largest, where several are taken.
 func TestFormsOfSeveralLargePictures(t *testing.T) {
+	t.Parallel()
 	e := startEasel(t)
 	g := startGateway(t, strings.Replace(fmt.Sprintf(imagesConfig, e.URL, e.URL), "log: {", "server: { max_body: 1MB }\nlog: {", 1))
 	g.NewAccount("a", "10")

@@ -166,6 +166,7 @@ func countPictures(answer []byte) (n int) {
 // "Nine of ten clients left before their pictures were there, and nobody paid
 // for them." What an upstream was asked for is made, and charged as made.
 func TestLeavingWhileAPictureIsMade(t *testing.T) {
+	t.Parallel()
 	s := startStudio(t, "1")
 	s.leave("/image/generate", `{"model":"pixels","prompt":"LATE","variants":4,"format":"png"}`)
 	s.metricIs("farebox_unattended_images", func(n float64) bool { return n == 1 })
@@ -187,6 +188,7 @@ func TestLeavingWhileAPictureIsMade(t *testing.T) {
 // Beyond the most that go on for nobody the upstream is let go, and pictures are
 // charged as they were asked for: it may make them all the same.
 func TestLeavingWhenTooManyHaveLeft(t *testing.T) {
+	t.Parallel()
 	e := startEasel(t)
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(strings.Replace(imagesConfig, "fetch:", "images: { unattended: 0 }\nfetch:", 1), e.URL, sim.URL))
@@ -222,6 +224,7 @@ func (s *studio) leave(path, body string, headers ...string) {
 // A picture that was being made when the process was killed costs nothing, and
 // its money is back at the next start.
 func TestKillWhileAPictureIsMade(t *testing.T) {
+	t.Parallel()
 	s := startStudio(t, "1")
 	done := make(chan struct{})
 	go func() {
@@ -243,6 +246,7 @@ func TestKillWhileAPictureIsMade(t *testing.T) {
 // Who cannot pay for all pictures that are asked for gets none of them, and
 // the upstream is not asked.
 func TestPicturesNeedTheirPrice(t *testing.T) {
+	t.Parallel()
 	s := startStudio(t, "0.039")
 	status, _, answer := s.post("/image/generate", s.key, `{"model":"pixels","prompt":"x","variants":4}`)
 	if status != 402 || !strings.Contains(string(answer), "INSUFFICIENT_BALANCE") || s.requests() != 0 {
@@ -258,6 +262,7 @@ func TestPicturesNeedTheirPrice(t *testing.T) {
 
 // Usage entries and analytics show pictures as pictures.
 func TestReportsShowPictures(t *testing.T) {
+	t.Parallel()
 	s := startStudio(t, "10")
 	picture := base64.StdEncoding.EncodeToString(painting(512, 256))
 	for path, body := range map[string]string{
@@ -319,6 +324,7 @@ func TestReportsShowPictures(t *testing.T) {
 
 // A request for four pictures uses four of the model's requests a minute.
 func TestPicturesCountAgainstTheLimit(t *testing.T) {
+	t.Parallel()
 	e := startEasel(t)
 	g := startGateway(t, strings.Replace(fmt.Sprintf(imagesConfig, e.URL, e.URL), "tier: unlimited", "tier: image", 1))
 	g.NewAccount("a", "10")

@@ -164,6 +164,7 @@ const rewrite = 40_000_000 // what one rewritten prompt costs
 // A rewritten prompt makes the picture, is told in a header, and is charged
 // once a request, whatever the endpoint and the form of the body.
 func TestPromptsAreRewritten(t *testing.T) {
+	t.Parallel()
 	s := startWritingStudio(t, "100")
 	picture := painting(512, 256)
 	text := base64.StdEncoding.EncodeToString(picture)
@@ -222,6 +223,7 @@ func TestPromptsAreRewritten(t *testing.T) {
 // Whatever goes wrong with the rewriting, the client's own words make the
 // picture, and cost nothing more. What went wrong is logged without them.
 func TestPromptsThatAreNotRewritten(t *testing.T) {
+	t.Parallel()
 	s := startWritingStudio(t, "100")
 	for i, word := range []string{"STATUS", "REFUSED", "SLOW", "BREAKS", "MARKUP", "EMPTY", "WORDY", "UNENDING"} {
 		prompt := word + " canary"
@@ -259,6 +261,7 @@ func TestPromptsThatAreNotRewritten(t *testing.T) {
 // A client that leaves while its prompt is rewritten pays nothing; the text
 // model is let go, and no picture is made.
 func TestLeavingWhileAPromptIsRewritten(t *testing.T) {
+	t.Parallel()
 	s := startWritingStudio(t, "1", "prompt_timeout: 1s", "prompt_timeout: 30s")
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -282,6 +285,7 @@ func TestLeavingWhileAPromptIsRewritten(t *testing.T) {
 // The price of the rewriting is held before: who cannot pay for it gets
 // nothing. A picture that is withheld costs neither.
 func TestRewritingIsPaidWithItsPicture(t *testing.T) {
+	t.Parallel()
 	s := startWritingStudio(t, "0.0499")
 	const body = `{"model":"simulated-pixels","prompt":"%s","enhance_prompt":true,"format":"png"}`
 	status, _, answer := s.post("/image/generate", s.key, fmt.Sprintf(body, "x"))
@@ -314,6 +318,7 @@ func TestRewritingIsPaidWithItsPicture(t *testing.T) {
 // When some of the pictures are missing, the others are charged, and the
 // rewriting once.
 func TestRewritingIsChargedOnceForSomeOfThePictures(t *testing.T) {
+	t.Parallel()
 	var calls atomic.Int64
 	half := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if calls.Add(1) > 1 {
@@ -337,6 +342,7 @@ func TestRewritingIsChargedOnceForSomeOfThePictures(t *testing.T) {
 
 // Usage entries name the rewriting as a line of its own.
 func TestReportsShowRewriting(t *testing.T) {
+	t.Parallel()
 	s := startWritingStudio(t, "10")
 	if status, _, answer := s.post("/image/generate", s.key, `{"model":"tiers","prompt":"x","num_images":2,"enable_web_search":true,"enhance_prompt":true,"format":"png","quality":"low"}`); status != 200 {
 		t.Fatalf("%d %.300s", status, answer)
@@ -371,6 +377,7 @@ func TestReportsShowRewriting(t *testing.T) {
 // Only models that say so let clients turn the reasoning off; the text model is
 // told, and an upstream of our own kind, too.
 func TestRewritingWithoutReasoning(t *testing.T) {
+	t.Parallel()
 	s := startWritingStudio(t, "10")
 	status, _, answer := s.post("/image/generate", s.key, `{"model":"pixels","prompt":"x","disable_prompt_optimization_thinking":true}`)
 	checkRefusal(t, &imageRefusal{status: 400, code: "INVALID_REQUEST", field: "disable_prompt_optimization_thinking", words: []string{"does not support"}}, status, answer)
@@ -391,6 +398,7 @@ func TestRewritingWithoutReasoning(t *testing.T) {
 
 // Prompts cannot end themselves: their marks are of each request alone.
 func TestHostilePromptsStayData(t *testing.T) {
+	t.Parallel()
 	s := startWritingStudio(t, "10")
 	marks := map[string]bool{}
 	for range 3 {
@@ -409,6 +417,7 @@ func TestHostilePromptsStayData(t *testing.T) {
 // A key that may use private models only does not let its prompts go to one
 // that is not.
 func TestRewritingKeepsToThePrivacyOfTheKey(t *testing.T) {
+	t.Parallel()
 	s := startWritingStudio(t, "10")
 	admin := s.Key("a", "--type", "ADMIN")
 	var made struct{ Data struct{ APIKey string } }
@@ -423,6 +432,7 @@ func TestRewritingKeepsToThePrivacyOfTheKey(t *testing.T) {
 // Many requests at once, whose rewriting works, fails, is slow or withheld, and
 // whose clients leave: each is charged what came of it, and nothing stays held.
 func TestRewritingUnderLoad(t *testing.T) {
+	t.Parallel()
 	requests := 160
 	if raceDetector() {
 		requests = 48

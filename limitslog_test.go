@@ -49,6 +49,7 @@ func limitedConfig(url, more string) string {
 
 // A key learns its limits, what it has used and when that begins again.
 func TestRateLimitsOfAKey(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, strings.Replace(limitedConfig(sim.URL, " key: { rpm: 100, rpd: 500 },"), "minimum_balance: 0", "minimum_balance: 0.10", 1))
 	g.NewAccount("a", "1.05")
@@ -110,6 +111,7 @@ type limitLog struct {
 // Refusals by limits are logged for the account: the last 50, newest first,
 // also after a restart, and nobody sees those of others.
 func TestLogOfRefusalsByLimits(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	text := strings.Replace(limitedConfig(sim.URL, ""), "failed_requests: { count: 0 }", "failed_requests: { count: 5, window: 30s, block: 30s }", 1)
 	g := startGateway(t, text)

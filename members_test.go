@@ -54,6 +54,7 @@ const costlyMembers = `"service_tier":"priority","models":["dear"],"route":"fall
 // What a client adds to make a request dearer than its price does not reach the
 // upstream; what nobody knows does, byte for byte.
 func TestMembersThatCostTheOperatorStayHere(t *testing.T) {
+	t.Parallel()
 	sim, _, post := startMembers(t)
 	f := func(model, members, want string) {
 		t.Helper()
@@ -79,6 +80,7 @@ func TestMembersThatCostTheOperatorStayHere(t *testing.T) {
 // Links that an upstream would follow into the operator's network are not
 // passed on, and the refusal names the part.
 func TestLinksIntoTheOperatorsNetworkAreRefused(t *testing.T) {
+	t.Parallel()
 	sim, _, post := startMembers(t)
 	f := func(model, kind, link string, want int) {
 		t.Helper()
@@ -108,6 +110,7 @@ func TestLinksIntoTheOperatorsNetworkAreRefused(t *testing.T) {
 // With compat.openai_extras and compat.token_input clients may say what
 // OpenAI's packages say.
 func TestOpenAIsOwnWordsAreTakenWhereTheOperatorSaysSo(t *testing.T) {
+	t.Parallel()
 	_, _, post := startMembers(t)
 	f := func(path, body string, want int, words string) {
 		t.Helper()
@@ -143,6 +146,7 @@ func TestOpenAIsOwnWordsAreTakenWhereTheOperatorSaysSo(t *testing.T) {
 
 // A body that says it is not encoded is not.
 func TestIdentityIsNoContentEncoding(t *testing.T) {
+	t.Parallel()
 	_, g, _ := startMembers(t)
 	key := g.Key("a")
 	f := func(coding string, want int) {
@@ -159,6 +163,7 @@ func TestIdentityIsNoContentEncoding(t *testing.T) {
 
 // Two public packages call /images/upscale, and name the model.
 func TestUpscaleUnderTheNameOfPublicPackages(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	const config = `
 billing: { minimum_balance: 0 }

@@ -26,6 +26,7 @@ func exampleConfig(t *testing.T, name string, sim *simulated) string {
 // strict Messages API behind it refuses nothing of it, and what this dialect
 // cannot say is refused before it, by the member's name.
 func TestExampleClaudeTakesWhatClientsSend(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{Key: "upstream-key"})
 	g := startGateway(t, exampleConfig(t, "failover.yaml", sim))
 	g.NewAccount("rich", "100")

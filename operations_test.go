@@ -21,6 +21,7 @@ import (
 // A first run needs no file: it prints keys once and a curl line that works as
 // it is; a second start finds the same account and money.
 func TestFirstRunAndSecondStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	addr := freeAddr(t)
 	start := func() (*exec.Cmd, *output) {
@@ -96,6 +97,7 @@ func runIn(t *testing.T, dir string, args ...string) (string, error) {
 
 // check names every mistake with line, column and what was expected, and fails.
 func TestCheckSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.yaml")
 	text := "brand: svc\nlisten: 127.0.0.1:8080\nmodles: []\nupstreams:\n  - name: a\n    base_url: ftp://x\n"
@@ -116,6 +118,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 // A saved file changes models without dropping a request; a bad one is
 // reported and changes nothing.
 func TestReloadUnderTraffic(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	text := fmt.Sprintf(prepaidConfig, sim.URL)
 	g := startGateway(t, strings.Replace(text, "level: warn", "level: info", 1))
@@ -174,6 +177,7 @@ func TestReloadUnderTraffic(t *testing.T) {
 
 // SIGTERM refuses new work, lets streams finish and ends with status 0.
 func TestDrainLetsStreamsFinish(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -214,6 +218,7 @@ func TestDrainLetsStreamsFinish(t *testing.T) {
 
 // A revoked key is refused from that moment on.
 func TestRevokedKeyIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -229,6 +234,7 @@ func TestRevokedKeyIsRefusedAtOnce(t *testing.T) {
 
 // Credits with one reference count once.
 func TestCreditWithOneReferenceCountsOnce(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, "http://127.0.0.1:9"))
 	g.NewAccount("a", "")
 	for range 3 {
@@ -249,6 +255,7 @@ func TestCreditWithOneReferenceCountsOnce(t *testing.T) {
 
 // Neither keys nor prompts nor answers reach the log, the metrics or an error.
 func TestSecretsStayInside(t *testing.T) {
+	t.Parallel()
 	const upstreamKey, prompt = "sk-upstream-canary-1234567890", "canary-prompt-zebra"
 	sim := startUpstream(t, upstream.Options{Key: upstreamKey})
 	text := strings.Replace(fmt.Sprintf(prepaidConfig, sim.URL), "name: only,", "name: only, key: "+upstreamKey+",", 1)

@@ -19,6 +19,7 @@ import (
 
 // Revenue, shortfall and held money stood on the public address, for anybody.
 func TestMetricsAreNotOnThePublicAddress(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	res, err := http.Get(g.Origin + "/metrics")
@@ -61,6 +62,7 @@ func TestMetricsAreNotOnThePublicAddress(t *testing.T) {
 // The first start on a taken port made an account and keys, then failed: the
 // keys were never shown.
 func TestTakenPortLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +80,7 @@ func TestTakenPortLeavesNothingBehind(t *testing.T) {
 
 // A second Ctrl-C was ignored while streams were waited for.
 func TestSecondSignalEndsAtOnceWithTheChargesOnDisk(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL)+"server: { drain_timeout: 60s }\n")
 	g.NewAccount("a", "1")
@@ -108,6 +111,7 @@ func TestSecondSignalEndsAtOnceWithTheChargesOnDisk(t *testing.T) {
 
 // A config that is refused on reload was a line in the log and nothing else.
 func TestRefusedReloadIsAMetric(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	good := fmt.Sprintf(prepaidConfig, sim.URL)
 	g := startGateway(t, good)
@@ -118,6 +122,7 @@ func TestRefusedReloadIsAMetric(t *testing.T) {
 }
 
 func TestVersionIsTold(t *testing.T) {
+	t.Parallel()
 	out, err := exec.Command(fareboxBinary(t), "version").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "farebox ") {
 		t.Errorf("%v: %s", err, out)
@@ -127,6 +132,7 @@ func TestVersionIsTold(t *testing.T) {
 // The image kept the ledger of the example config beside its volume: removing
 // the container lost every balance.
 func TestImageKeepsItsLedgerInTheVolume(t *testing.T) {
+	t.Parallel()
 	raw, err := os.ReadFile("Dockerfile")
 	if err != nil {
 		t.Fatal(err)

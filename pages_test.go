@@ -35,6 +35,7 @@ func do(t *testing.T, method, url string, headers map[string]string, body string
 // Every fetch of a page failed, preflights with 401 or 405, and no answer named
 // an origin.
 func TestPagesOfAllowedOriginsMayCall(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL)+"cors: { origins: [https://app.example.com, loopback] }\n")
 	g.NewAccount("a", "1")
@@ -68,6 +69,7 @@ func TestPagesOfAllowedOriginsMayCall(t *testing.T) {
 
 // Small things that clients and probes stumble over.
 func TestAnswersThatToolsExpect(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "1")
@@ -94,6 +96,7 @@ func TestAnswersThatToolsExpect(t *testing.T) {
 
 // SDKs ask for a single model; keys for private models saw others in the list.
 func TestModelsAreThoseThatTheKeyMayUse(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL)+`  - id: vendor/open
     privacy: anonymized

@@ -48,6 +48,7 @@ func ask(model, text, more string) string {
 // Of many requests that arrive at once, just so many are let in as the balance
 // covers, and what they leave over can be spent to the last request.
 func TestBalanceForTenAdmitsTenOfSixtyFour(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	// So little that its prompt is counted, as it is where money is tight.
@@ -108,6 +109,7 @@ func holdOf(t *testing.T, g *gateway, key, body string) money {
 // A stream that reaches what its account can cover ends with an error event
 // and [DONE]; it is charged to that point and the balance is not below zero.
 func TestStreamEndsWhenTheMoneyDoes(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("small", "0.0012") // 1200 µUSD: 600 completion tokens less the prompts
@@ -160,6 +162,7 @@ func last(s string, n int) string {
 
 // Failures cost nothing and leave no hold behind.
 func TestFailuresCostNothing(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "1")
@@ -183,6 +186,7 @@ func TestFailuresCostNothing(t *testing.T) {
 // What a client puts outside the messages is money, too: it cannot make the
 // hold smaller than what the request may use.
 func TestHoldCoversWhatIsNotInTheMessages(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("small", "0.01")
@@ -208,6 +212,7 @@ func TestHoldCoversWhatIsNotInTheMessages(t *testing.T) {
 // Half an answer that is no stream is free as long as nothing of it was
 // delivered; what was, is charged.
 func TestBrokenWholeAnswersCostWhatWasDelivered(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -231,6 +236,7 @@ func TestBrokenWholeAnswersCostWhatWasDelivered(t *testing.T) {
 
 // A free model needs no balance; a priced one does.
 func TestFreeModelNeedsNoMoney(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("empty", "")
@@ -245,6 +251,7 @@ func TestFreeModelNeedsNoMoney(t *testing.T) {
 
 // A consumption limit of a key stops that key alone.
 func TestKeyLimitStopsOnlyThatKey(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "1")
@@ -274,6 +281,7 @@ func TestKeyLimitStopsOnlyThatKey(t *testing.T) {
 // A client that leaves in mid-stream is charged for what was produced, and its
 // upstream is closed soon after.
 func TestLeavingClientClosesTheUpstreamAndPays(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "1")
@@ -305,6 +313,7 @@ func TestLeavingClientClosesTheUpstreamAndPays(t *testing.T) {
 // A client that leaves before the first byte closes the upstream, too, and pays
 // for its prompt, which was sent. Whole answers are read on for a while.
 func TestLeavingBeforeTheFirstByteCostsThePrompt(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(strings.Replace(prepaidConfig, "billing: {", "billing: { drain: { time: 100ms },", 1), sim.URL))
 	g.NewAccount("a", "1")

@@ -14,6 +14,7 @@ import (
 // Bad input is refused with the field, the reason and the allowed range, in
 // the shape of the addendum; nothing reaches the upstream and nothing is charged.
 func TestBadInputNamesFieldAndRange(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "1")
@@ -147,6 +148,7 @@ func TestNamesWithDotsStayWholeInIssues(t *testing.T) {
 
 // Everything else that is wrong with a request has its own status and code.
 func TestOtherRefusals(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, strings.Replace(fmt.Sprintf(prepaidConfig, sim.URL), "billing:", "server: { max_body: 64KB }\nbilling:", 1))
 	g.NewAccount("a", "1")
@@ -206,6 +208,7 @@ func TestOtherRefusals(t *testing.T) {
 // A key that fails too often is blocked for a while, for that model and user
 // only; 429 does not count.
 func TestFailedRequestBudget(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	text := strings.Replace(fmt.Sprintf(prepaidConfig, sim.URL), "failed_requests: { count: 0 }", "failed_requests: { count: 5, window: 30s, block: 30s }", 1)
 	g := startGateway(t, text)
@@ -229,6 +232,7 @@ func TestFailedRequestBudget(t *testing.T) {
 
 // The limit of requests a minute answers 429 with the headers of the addendum.
 func TestRequestsPerMinute(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	text := strings.Replace(fmt.Sprintf(prepaidConfig, sim.URL), "limits: {", "limits: { tiers: { three: { rpm: 3, tpm: 100000 } },", 1)
 	text = strings.Replace(text, "  - id: sim-free\n    tier: unlimited", "  - id: sim-free\n    tier: three", 1)

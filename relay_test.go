@@ -17,6 +17,7 @@ import (
 // However an upstream cuts its bytes, the client gets the same text, the same
 // usage and a proper end, and is charged the same.
 func TestSplitsAndVariantsOfUsage(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "10")
@@ -43,6 +44,7 @@ func TestSplitsAndVariantsOfUsage(t *testing.T) {
 // Usage that cannot be is bounded: nothing negative is credited, nothing
 // beyond the request's own limits is charged.
 func TestImpossibleUsageIsBounded(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "1")
@@ -62,6 +64,7 @@ func TestImpossibleUsageIsBounded(t *testing.T) {
 
 // A stream that is cut ends with an error event; it is never passed off as complete.
 func TestTruncatedStreamEndsWithAnError(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "1")
@@ -89,6 +92,7 @@ func TestTruncatedStreamEndsWithAnError(t *testing.T) {
 // A request body that needs no change is sent as it came, byte for byte; one
 // that needs a change differs only there.
 func TestRequestBytesAreKept(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, sim.URL))
 	g.NewAccount("a", "1")
@@ -128,6 +132,7 @@ func TestRequestBytesAreKept(t *testing.T) {
 
 // Another target takes over while no byte has gone to the client.
 func TestFailoverBeforeTheFirstByte(t *testing.T) {
+	t.Parallel()
 	good, bad := startUpstream(t, upstream.Options{}), startUpstream(t, upstream.Options{Faults: []upstream.Fault{{Share: 1, Scenario: "status=503"}}})
 	dead := freeAddr(t)
 	text := fmt.Sprintf(`
@@ -167,6 +172,7 @@ models:
 // A target whose account is empty or whose key is wrong is passed over; one
 // customer's refused content does not close a target for the others.
 func TestTargetsFaultsAndRequestsFaults(t *testing.T) {
+	t.Parallel()
 	const text = `
 log: { level: warn, format: json }
 limits: { failed_requests: { count: 0 } }
@@ -263,6 +269,7 @@ func residentKB(t *testing.T, pid int, field string) int {
 
 // A request behind an early answer is not taken for another request's body.
 func TestEarlyAnswerDoesNotOpenTheDoorToSmuggling(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, "http://127.0.0.1:9"))
 	addr := strings.TrimPrefix(g.Origin, "http://")
 	smuggled := "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"

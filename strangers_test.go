@@ -120,6 +120,7 @@ func tryKeys(addr, name string, stop chan struct{}, tried, refused *atomic.Int64
 // An address that tries keys gets 429, and customers behind the same address go
 // on, with keys in use and with new ones.
 func TestAnAddressThatTriesKeysIsTold(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(defaultBudgets, sim.URL))
 	g.NewAccount("a", "1")
@@ -153,6 +154,7 @@ func TestAnAddressThatTriesKeysIsTold(t *testing.T) {
 
 // "220 failing requests with a random user each, and no 429."
 func TestRandomUsersDoNotEscapeTheBudgetOfFailures(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(defaultBudgets, sim.URL))
 	g.NewAccount("a", "1")
@@ -171,6 +173,7 @@ func TestRandomUsersDoNotEscapeTheBudgetOfFailures(t *testing.T) {
 
 // "A customer out of money got 429 after about 20 answers of 402."
 func TestAnEmptyAccountStaysAnEmptyAccount(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, fmt.Sprintf(defaultBudgets, sim.URL))
 	g.NewAccount("a", "")
@@ -187,6 +190,7 @@ func TestAnEmptyAccountStaysAnEmptyAccount(t *testing.T) {
 // Clients that leave again and again while an upstream works are stopped; the
 // other keys of the account are not.
 func TestClientsThatKeepLeavingAreStopped(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, strings.Replace(fmt.Sprintf(defaultBudgets, sim.URL), "billing: {", "billing: { drain: { time: 1s },", 1)+"limits: { aborted_requests: { count: 20 } }\n")
 	g.NewAccount("a", "1")

@@ -100,6 +100,7 @@ func straying(t *testing.T, secure *tls.Config, together bool) (addr string, sen
 // An answer that stands on a connection before the next request is sent there is
 // given to nobody: of 600 that strayed, some 180 once went to other accounts.
 func TestStrayAnswersAreGivenToNobody(t *testing.T) {
+	t.Parallel()
 	certificate, file := selfSigned(t)
 	f := func(name string, secure *tls.Config, together bool) {
 		t.Run(name, func(t *testing.T) {

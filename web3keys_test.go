@@ -81,6 +81,7 @@ func web3Config(url, rules string) string {
 // A wallet signs a token and gets a key of an account of its own; the token
 // works once, also after a restart.
 func TestWalletMakesAKeyForItself(t *testing.T) {
+	t.Parallel()
 	sim := startUpstream(t, upstream.Options{})
 	g := startGateway(t, web3Config(sim.URL, "require: none"))
 	w := newWallet(t)
@@ -141,6 +142,7 @@ func TestLongWalletPackages(t *testing.T) {
 // Every refusal is a 400 with the words that clients look for, and a refused
 // try does not use the token up.
 func TestWalletKeysAreRefusedWithTheRightWords(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, web3Config("http://127.0.0.1:9", "require: none"))
 	w, stranger := newWallet(t), newWallet(t)
 	token := g.web3Token()
@@ -256,6 +258,7 @@ func checksummed(address string) string {
 
 // Of many that send one signed token at once, one gets a key.
 func TestTokenWorksOnceUnderConcurrency(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, web3Config("http://127.0.0.1:9", "require: none"))
 	w := newWallet(t)
 	for range 5 {
@@ -284,6 +287,7 @@ func TestTokenWorksOnceUnderConcurrency(t *testing.T) {
 
 // Who may make keys is the operator's choice.
 func TestWalletKeysFollowTheOperatorsRule(t *testing.T) {
+	t.Parallel()
 	known, listed, stranger := newWallet(t), newWallet(t), newWallet(t)
 	text := func(rules string) string { return web3Config("http://127.0.0.1:9", rules) }
 	g := startGateway(t, text("require: ledger")+"top_up_url: https://pay.example.com/\n")
@@ -329,6 +333,7 @@ func TestWalletKeysFollowTheOperatorsRule(t *testing.T) {
 // Requests for wallet keys carry no credential, so their number is bounded by
 // client address.
 func TestWalletKeysAreLimitedByAddress(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, fmt.Sprintf(prepaidConfig, "http://127.0.0.1:9")+"web3_keys: { per_ip: 5 }\n")
 	for range 5 {
 		g.web3Token()
