@@ -8,7 +8,8 @@ import (
 
 // RPC serves blockchain JSON-RPC (interface.md, Crypto proxy; addendum 13).
 type RPC struct {
-	// CreditPrice in USD per 1,000,000 credits; default 0.70. `free` is not known here.
+	// CreditPrice in USD per 1,000,000 credits; default 0.70. `free`, as with models:
+	// a 0 is refused, which is more often a forgotten price.
 	CreditPrice Pico `yaml:"credit_price"`
 	// ErrorCredits is what a call costs that a node answered with an error; default 5.
 	ErrorCredits int64 `yaml:"error_credits"`

@@ -29,6 +29,9 @@ func (v *validator) rpc() {
 	if r.CreditPrice > maxPrice || r.CreditPrice < 0 {
 		v.wrong("rpc.credit_price", "%s is out of range; expected 0 to %s USD per 1,000,000 credits", v.shown("rpc.credit_price"), maxPrice.PerMillion())
 	}
+	if r.CreditPrice == 0 && !v.bad["rpc.credit_price"] && v.at["rpc.credit_price"].node.text != freeRate {
+		v.wrong("rpc.credit_price", "all blockchain calls would be given away; expected their price, or credit_price: free if that is meant")
+	}
 	whole(v, "rpc.error_credits", r.ErrorCredits, 0, maxCredits)
 	v.rate("rpc.rate", r.Rate)
 	whole(v, "rpc.daily_credits", r.DailyCredits, 0, 1_000_000_000_000)
