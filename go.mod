@@ -9,7 +9,6 @@ require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1
 	github.com/dgraph-io/ristretto/v2 v2.4.2
-	github.com/dlclark/regexp2/v2 v2.5.1
 	github.com/emmansun/base64 v0.7.0
 	github.com/fasthttp/router v1.5.4
 	github.com/fsnotify/fsnotify v1.10.1
@@ -42,6 +41,7 @@ require (
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coder/websocket v1.8.15 // indirect
+	github.com/dlclark/regexp2/v2 v2.5.1 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/ebitengine/purego v0.8.3 // indirect
 	github.com/google/uuid v1.6.0 // indirect

@@ -2,10 +2,10 @@ package upstream
 
 import (
 	"strings"
-	"sync"
 
 	"github.com/tidwall/gjson"
-	"github.com/tiktoken-go/tokenizer/codec"
+
+	"farebox/providers/tokens"
 )
 
 // Every word is one o200k_base token with and without a leading space, and the
@@ -70,26 +70,16 @@ func appendText(dst []byte, t text) []byte {
 	return dst
 }
 
-var o200k = sync.OnceValue(codec.NewO200kBase)
-
 // CountText is the number of o200k_base tokens of a text.
 func CountText(s string) int64 {
 	if s == "" {
 		return 0
 	}
-	n, err := o200k().Count(s)
-	if err != nil {
-		return 0
-	}
-	return int64(n)
+	return int64(tokens.O200k().Count(s))
 }
 
 func tokenise(s string) pieces {
-	_, tokens, err := o200k().Encode(s)
-	if err != nil {
-		return pieces{s}
-	}
-	return tokens
+	return tokens.O200k().Split(s)
 }
 
 const (
