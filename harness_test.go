@@ -121,6 +121,7 @@ type gateway struct {
 	addr string
 	args []string
 	wrap []string // the command that runs farebox; empty: none
+	pass *os.File // becomes its file descriptor 3; nil: none
 	bin  string   // empty: fareboxBinary
 	cmd  *exec.Cmd
 	out  *output
@@ -231,6 +232,9 @@ func (g *gateway) start() error {
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Dir = g.Dir
 	cmd.Stdout, cmd.Stderr = g.out, g.log
+	if g.pass != nil {
+		cmd.ExtraFiles = []*os.File{g.pass}
+	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot start farebox: %w", err)
 	}
@@ -296,6 +300,7 @@ func (g *gateway) Stop() error {
 	if !g.Running() {
 		return g.exit
 	}
+	client.CloseIdleConnections() // it waits a moment for clients that keep connections
 	_ = g.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-g.done:

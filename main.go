@@ -318,10 +318,8 @@ func serve(file string, override func(*config.Config)) error {
 			}
 		}
 	}()
-	select {
-	case <-time.After(delay):
-	case <-ctx.Done():
-	}
+	gw.SetLeaving()
+	proxy.Farewell(ctx, srv, delay)
 	if cut := proxy.Drain(ctx, srv, px); cut != nil {
 		log.Warn().Err(cut).Msg("some requests were cut at the drain limit")
 	}

@@ -12,6 +12,27 @@ import (
 // clients and settle.
 const drainGrace = 5 * time.Second
 
+// farewell is how long clients that keep connections may come back on them.
+const farewell = 250 * time.Millisecond
+
+// Farewell comes before Drain, while answers say that their connection ends. It
+// waits for delay, and a moment at least while connections are open: one that
+// was closed when its client's next request was on its way cost that request.
+func Farewell(ctx context.Context, s *fasthttp.Server, delay time.Duration) {
+	enough := time.After(max(delay, farewell))
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for delay > 0 || s.GetOpenConnectionsCount() > 0 {
+		select {
+		case <-enough:
+			return
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
 // Drain ends the service: no new connections, idle ones closed, requests under
 // way may finish until ctx is done. What is left then is cut with Cause
 // Shutdown and settles within drainGrace. The error says how many were cut.

@@ -46,6 +46,7 @@ type Gateway struct {
 	rpcCalls  sync.Pool // of rpcCall
 	reloads   sync.Mutex
 	draining  atomic.Bool
+	leaving   atomic.Bool
 	unready   atomic.Bool  // the last answer of /readyz was that the ledger cannot record
 	drains    atomic.Int64 // answers being read on after their client left
 	rpcAlone  carrier      // blockchain requests that do not end with their client
@@ -149,10 +150,20 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 }
 
 // Handler is the whole API for a fasthttp server.
-func (g *Gateway) Handler() fasthttp.RequestHandler { return g.router }
+func (g *Gateway) Handler() fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		g.router(ctx)
+		if g.leaving.Load() {
+			ctx.SetConnectionClose()
+		}
+	}
+}
 
 // SetDraining makes /readyz answer 503 so that load balancers look away.
 func (g *Gateway) SetDraining() { g.draining.Store(true) }
+
+// SetLeaving makes every answer the last one of its connection.
+func (g *Gateway) SetLeaving() { g.leaving.Store(true) }
 
 // serve runs one table row: identify, handle, answer, observe.
 func (g *Gateway) serve(ctx *fasthttp.RequestCtx, row *route) {
