@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	r := &Result{Started: time.Now(), URL: o.URL, Customers: o.Customers, Rate: o.Rate}
 	c := newCrowd(&o)
-	defer c.client.CloseIdleConnections()
+	defer c.leave()
 	groups := [][]Round{nil}
 	if o.Together {
 		groups = append(groups, o.Rounds)

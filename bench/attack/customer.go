@@ -31,8 +31,8 @@ type Customers struct {
 
 // crowd are the ordinary customers while they are at it.
 type crowd struct {
-	o      *Options
-	client *http.Client
+	o       *Options
+	clients []*http.Client // each customer has connections of its own
 
 	mu   sync.Mutex
 	sum  Customers
@@ -40,10 +40,17 @@ type crowd struct {
 }
 
 func newCrowd(o *Options) *crowd {
-	return &crowd{o: o, client: &http.Client{
-		Timeout:   o.Timeout,
-		Transport: &http.Transport{MaxIdleConns: 2 * o.Customers, MaxIdleConnsPerHost: 2 * o.Customers, DisableCompression: true},
-	}}
+	c := &crowd{o: o, clients: make([]*http.Client, o.Customers)}
+	for i := range c.clients {
+		c.clients[i] = &http.Client{Timeout: o.Timeout, Transport: &http.Transport{DisableCompression: true}}
+	}
+	return c
+}
+
+func (c *crowd) leave() {
+	for _, client := range c.clients {
+		client.CloseIdleConnections()
+	}
 }
 
 // run lets every customer send at its rate for some time. Latency counts from
@@ -89,16 +96,15 @@ func (c *crowd) result() Customers {
 // answer.
 func (c *crowd) one(ctx context.Context, customer, n int, due time.Time) {
 	mark := fmt.Sprintf("m%dn%dr%d", customer, n, rand.Uint32())
-	key := c.o.Keys[customer%len(c.o.Keys)]
 	var said string
 	var err error
 	switch {
 	case c.o.RPC != "" && n%4 == 3:
-		said, err = c.rpc(ctx, key, mark, n/4)
+		said, err = c.rpc(ctx, customer, mark, n/4)
 	case n%4 == 1:
-		said, err = c.chat(ctx, key, mark, true, false)
+		said, err = c.chat(ctx, customer, mark, true, false)
 	default:
-		said, err = c.chat(ctx, key, mark, false, n%4 == 2)
+		said, err = c.chat(ctx, customer, mark, false, n%4 == 2)
 	}
 	took := time.Since(due)
 	c.mu.Lock()
@@ -130,12 +136,12 @@ func clipped(s string) string {
 // longText makes a body of 20 KB, for which servers often take another path.
 var longText = strings.Repeat(" the small river moves past old stone houses", 460)
 
-func (c *crowd) chat(ctx context.Context, key, mark string, stream, large bool) (string, error) {
+func (c *crowd) chat(ctx context.Context, customer int, mark string, stream, large bool) (string, error) {
 	body := chatBody(c.o.Model, "echo="+mark, stream, nil)
 	if large {
 		body = bytes.Replace(body, []byte("]] hello"), []byte("]] hello"+longText), 1)
 	}
-	res, err := c.post(ctx, "/chat/completions", key, body)
+	res, err := c.post(ctx, customer, "/chat/completions", body)
 	if err != nil {
 		return "", err
 	}
@@ -167,9 +173,9 @@ var rpcCalls = []string{
 	`"eth_call","params":[{"to":"0x1"},"latest"]`,
 }
 
-func (c *crowd) rpc(ctx context.Context, key, mark string, n int) (string, error) {
+func (c *crowd) rpc(ctx context.Context, customer int, mark string, n int) (string, error) {
 	body := `{"jsonrpc":"2.0","id":"` + mark + `","method":` + rpcCalls[n%len(rpcCalls)] + "}"
-	res, err := c.post(ctx, "/crypto/rpc/"+c.o.RPC, key, []byte(body))
+	res, err := c.post(ctx, customer, "/crypto/rpc/"+c.o.RPC, []byte(body))
 	if err != nil {
 		return "", err
 	}
@@ -182,14 +188,14 @@ func (c *crowd) rpc(ctx context.Context, key, mark string, n int) (string, error
 }
 
 // post gives an answer with status 200; its body is the caller's to close.
-func (c *crowd) post(ctx context.Context, path, key string, body []byte) (*http.Response, error) {
+func (c *crowd) post(ctx context.Context, customer int, path string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+key)
-	res, err := c.client.Do(req)
+	req.Header.Set("Authorization", "Bearer "+c.o.Keys[customer%len(c.o.Keys)])
+	res, err := c.clients[customer].Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("no answer: %w", unwrapped(err))
 	}

@@ -154,6 +154,9 @@ func (p *plan) count() {
 		if p.o.Rounds > 0 {
 			s.Rounds = p.o.Rounds
 		}
+		if s.Body != nil {
+			s.Load.Body = s.Body()
+		}
 		p.list = append(p.list, s)
 		part := 0
 		for _, name := range p.contenders() {
