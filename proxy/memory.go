@@ -10,11 +10,15 @@ import (
 const (
 	// memoryEvery is how often idle memory is looked for.
 	memoryEvery = 10 * time.Second
-	// memorySpare is how much of it may stay.
-	memorySpare = 8 << 20
+	// memorySpare is how much of it may stay, and memoryShare which part of what
+	// is in use: a large heap is not collected for little.
+	memorySpare = 4 << 20
+	memoryShare = 8
 	// memoryBusy is how much is allocated between two looks by a process that
 	// will soon need again what it has.
 	memoryBusy = 64 << 20
+	// memoryRounds is how often garbage is collected then.
+	memoryRounds = 3
 )
 
 // GiveMemoryBack returns memory to the system that a burst has left behind,
@@ -24,16 +28,20 @@ const (
 func GiveMemoryBack(stop <-chan struct{}) {
 	ticker := time.NewTicker(memoryEvery)
 	defer ticker.Stop()
-	_, before := memoryIdle()
+	_, _, before := memoryIdle()
 	for {
 		select {
 		case <-stop:
 			return
 		case <-ticker.C:
 		}
-		idle, allocated := memoryIdle()
-		if idle > memorySpare && allocated-before < memoryBusy {
-			runtime.GC() // what is in pools survives this one
+		idle, live, allocated := memoryIdle()
+		if idle > max(memorySpare, live/memoryShare) && allocated-before < memoryBusy {
+			// What is in pools survives the first, and each halves the stacks that
+			// have grown.
+			for range memoryRounds {
+				runtime.GC()
+			}
 			debug.FreeOSMemory()
 		}
 		before = allocated
@@ -41,19 +49,19 @@ func GiveMemoryBack(stop <-chan struct{}) {
 }
 
 // memoryIdle is the memory that is held beside the objects that survived the
-// last collection, and all that was ever allocated.
-func memoryIdle() (idle, allocated uint64) {
+// last collection, the memory of these, and all that was ever allocated.
+func memoryIdle() (idle, live, allocated uint64) {
 	s := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
 		{Name: "/gc/heap/allocs:bytes"},
 	}
 	metrics.Read(s)
-	live := s[0].Value.Uint64()
+	live = s[0].Value.Uint64()
 	allocated = s[4].Value.Uint64()
 	held := s[1].Value.Uint64() + s[2].Value.Uint64() + s[3].Value.Uint64()
 	if held < live {
-		return 0, allocated
+		return 0, live, allocated
 	}
-	return held - live, allocated
+	return held - live, live, allocated
 }
