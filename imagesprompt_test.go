@@ -25,6 +25,7 @@ type scribe struct {
 	mu    sync.Mutex
 	asked []scribeRequest
 	left  int // clients that went while it thought
+	goOn  chan struct{}
 }
 
 type scribeRequest struct {
@@ -40,7 +41,7 @@ type scribeRequest struct {
 
 func startScribe(t testing.TB) *scribe {
 	t.Helper()
-	s := &scribe{}
+	s := &scribe{goOn: make(chan struct{})}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.URL = server.URL + "/v1"
@@ -75,6 +76,8 @@ func (s *scribe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.left++
 		s.mu.Unlock()
 		return
+	case says("WAITS"):
+		<-s.goOn
 	case says("BREAKS"):
 		w.Header().Set("Content-Length", "10000")
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"half`)
@@ -258,8 +261,9 @@ func TestPromptsThatAreNotRewritten(t *testing.T) {
 	s.metricIs(`farebox_prompt_rewrites_total{applied="false"}`, func(n float64) bool { return n == 9 })
 }
 
-// A client that leaves while its prompt is rewritten pays nothing; the text
-// model is let go, and no picture is made.
+// A client that leaves while its prompt is rewritten pays for the rewriting,
+// which the text model had begun, and for nothing else; it is let go, and no
+// picture is made.
 func TestLeavingWhileAPromptIsRewritten(t *testing.T) {
 	t.Parallel()
 	s := startWritingStudio(t, "1", "prompt_timeout: 1s", "prompt_timeout: 30s")
@@ -277,8 +281,48 @@ func TestLeavingWhileAPromptIsRewritten(t *testing.T) {
 		defer s.scribe.mu.Unlock()
 		return n == 0 && s.scribe.left == 1
 	})
-	if a := s.settled()["a"]; a.Spent != 0 || a.USD != 1_000_000_000 || s.easel.requests() != 0 {
+	if a := s.settled()["a"]; a.Spent != rewrite || a.USD != 1_000_000_000-rewrite || s.easel.requests() != 0 {
 		t.Errorf("the account is %+v, %d pictures were asked for", a, s.easel.requests())
+	}
+	_, _, answer := s.get("/billing/usage", s.Key("a", "--type", "ADMIN"))
+	if text := string(answer); strings.Count(text, `"sku":`) != 1 || !strings.Contains(text, `"pixels-image-enhancement-unit"`) {
+		t.Errorf("the usage is %s", answer)
+	}
+}
+
+// With an idempotency key the request goes on, and its repeat gets the picture
+// that was made of the new prompt, for one price.
+func TestLeavingWhileAPromptIsRewrittenWithAKey(t *testing.T) {
+	t.Parallel()
+	s := startWritingStudio(t, "1", "prompt_timeout: 1s", "prompt_timeout: 30s")
+	const body = `{"model":"pixels","prompt":"WAITS","enhance_prompt":true,"format":"png"}`
+	ctx, cancel := context.WithCancel(context.Background())
+	req, err := http.NewRequestWithContext(ctx, "POST", s.gateway.URL+"/image/generate", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + s.key}, "Idempotency-Key": {"once"}}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if res, err := client.Do(req); err == nil {
+			_ = res.Body.Close()
+			t.Errorf("the answer was there before the client left: %d", res.StatusCode)
+		}
+	}()
+	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 1 && s.scribe.requests() == 1 })
+	cancel()
+	<-done
+	s.metricIs("farebox_unattended_images", func(n float64) bool { return n == 1 })
+	close(s.scribe.goOn)
+	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
+	status, header, answer := s.withKey("/image/generate", s.key, "once", body)
+	if status != 200 || header.Get("Idempotent-Replayed") != "true" || header.Get("X-Svc-Enhanced-Prompt") == "" {
+		t.Errorf("the repeat got %d %v %.300s", status, header, answer)
+	}
+	s.metricIs("farebox_unattended_images", func(n float64) bool { return n == 0 })
+	if a := s.settled()["a"]; a.Spent != 10_000_000+rewrite || s.easel.requests() != 1 || s.scribe.requests() != 1 {
+		t.Errorf("the account is %+v, %d pictures and %d prompts were asked for", a, s.easel.requests(), s.scribe.requests())
 	}
 }
 
@@ -446,7 +490,7 @@ func TestRewritingUnderLoad(t *testing.T) {
 		{"a cat", 10_000_000 + rewrite, false}, {"THINKS", 10_000_000 + rewrite, false}, {"STATUS", 10_000_000, false}, {"WORDY", 10_000_000, false},
 		{"UNENDING", 10_000_000, false}, {"BLOCKED", 0, false}, {"BREAKS", 10_000_000, false}, {"SLOW", 0, true},
 	}
-	var worth, next atomic.Int64
+	var worth, left, next atomic.Int64
 	var work sync.WaitGroup
 	for range 8 {
 		work.Add(1)
@@ -465,12 +509,21 @@ func TestRewritingUnderLoad(t *testing.T) {
 					t.Errorf("%s: %d %.300s", k.words, status, answer)
 				}
 				worth.Add(int64(k.price))
+				if k.leave {
+					left.Add(1)
+				}
 			}
 		}()
 	}
 	work.Wait()
 	s.metricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
-	if a := s.settled()["a"]; a.Spent != money(worth.Load()) || a.USD+a.Spent != 1_000_000_000_000 {
-		t.Errorf("charged %s for what is worth %s", a.Spent, money(worth.Load()))
+	// Who left paid for the rewriting, unless the text model was not asked yet.
+	a := s.settled()["a"]
+	s.scribe.mu.Lock()
+	least := int64(s.scribe.left)
+	s.scribe.mu.Unlock()
+	words := int64(a.Spent) - worth.Load()
+	if words%rewrite != 0 || words < least*rewrite || words > left.Load()*rewrite || a.USD+a.Spent != 1_000_000_000_000 {
+		t.Errorf("charged %s for what is worth %s, and %d to %d prompts that nobody waited for", a.Spent, money(worth.Load()), least, left.Load())
 	}
 }

@@ -73,5 +73,8 @@ func (s *ImageSale) Usage(delivered int64) Usage {
 	return u
 }
 
+// Rewriting is the usage of a request that came no further than its prompt.
+func (s *ImageSale) Rewriting() Usage { return Usage{Prompt: 1, CacheWrite: 1, Seen: true} }
+
 // Cost is the price of delivered pictures.
 func (s *ImageSale) Cost(delivered int64) Nano { return Cost(s.Price(), s.Usage(delivered)) }

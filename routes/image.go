@@ -205,11 +205,16 @@ func (p *pictures) make(answer func() (body proxy.Source, contentType string)) *
 // are carried to their end, within images.unattended. The watcher asks it, from
 // its own goroutine.
 func (p *pictures) carry() bool {
+	if p.carried.Load() {
+		return true // its prompt was rewritten without the client already
+	}
 	if p.g.carried.Add(1) > int64(p.snap.cfg.Images.Unattended) {
 		p.g.carried.Add(-1)
 		return false
 	}
-	p.carried.Store(true)
+	if p.carried.Swap(true) {
+		p.g.carried.Add(-1)
+	}
 	return true
 }
 
@@ -293,25 +298,15 @@ func (p *pictures) settleImages() {
 		return
 	}
 	p.settled, p.images = true, delivered
-	p.chargeImages(delivered, 0)
+	p.chargeImages(p.sale.Usage(delivered), 0)
 }
 
-func (p *pictures) chargeImages(n int64, flags billing.Flags) {
+func (p *pictures) chargeImages(u billing.Usage, flags billing.Flags) {
+	price := p.sale.Price()
 	p.charge(billing.Settlement{
-		Cost: p.sale.Cost(n), Usage: p.sale.Usage(n), Price: p.sale.Price(), Model: p.model.ID, Flags: flags,
+		Cost: billing.Cost(price, u), Usage: u, Price: price, Model: p.model.ID, Flags: flags,
 		Status: 200, Took: p.took, NowNs: p.startNs + int64(p.took),
 	})
-}
-
-// giveUp charges for pictures that were not carried to their end, since too many
-// others are: the upstream was asked for them and makes them all the same.
-func (p *pictures) giveUp() {
-	now := time.Now()
-	p.took, p.settled, p.images = now.Sub(p.began), true, p.sale.Images
-	if p.lead != nil {
-		p.lead.Cut()
-	}
-	p.chargeImages(p.sale.Images, billing.FlagAborted)
 }
 
 // failed is the answer to a job that came to nothing.
@@ -325,9 +320,7 @@ func (p *pictures) failed(f *image.Failed) *Error {
 	}
 	if f.Cause != proxy.None {
 		p.cause = f.Cause.String()
-		if gone := f.Cause == proxy.ClientGone || f.Cause == proxy.ClientStalled; gone && f.Attempts > 0 && !p.carried.Load() {
-			p.giveUp()
-		}
+		p.leavePictures(f.Attempts > 0, p.rewritten != "")
 		return p.unreachable(&proxy.Result{Cause: f.Cause, RetryAfter: f.RetryAfter})
 	}
 	p.cause = "upstream_status"

@@ -19,7 +19,8 @@ import (
 // enhance_prompt (addendum 8.1): a text model of the operator's choice writes
 // the prompt anew before the picture is made. It is done in time and well or
 // not at all: whatever goes wrong, the client's own words are used and cost
-// nothing more.
+// nothing more. A client that leaves meanwhile pays for it all the same, and for
+// no picture: the text model has begun.
 
 const (
 	// maxRewrite is the longest prompt in characters that is asked for; the
@@ -93,7 +94,8 @@ func (p *pictures) rewrite() *Error {
 	defer r.close()
 	text, cause, err := r.do(p)
 	if cause.Final() {
-		p.cause = cause.String()
+		p.cause, p.upstream = cause.String(), r.upstream
+		p.leavePictures(false, r.sent)
 		return p.unreachable(&proxy.Result{Cause: cause})
 	}
 	p.sale.Rewritten = err == nil
@@ -136,6 +138,8 @@ func (r *rewriting) do(p *pictures) (text string, _ proxy.Cause, _ error) {
 	if p.job.NoPromptThinking && c.ReasoningEffort == nil {
 		c.ReasoningEffort = leastEffort(r.model.Config.Capabilities.ReasoningEffort)
 	}
+	// Whoever sent an idempotency key asks again, and is to get the pictures.
+	r.x.DrainOnGone(0, func() (time.Duration, bool) { return 0, p.lead != nil && p.carry() })
 	res := r.g.proxy.OpenWithin(p.ctx, &r.x, r.snap.cfg.Images.PromptTimeout, r)
 	switch {
 	case res.Cause == proxy.NoTarget && r.unsupported != nil:

@@ -76,6 +76,26 @@ func (c *Call) leave() {
 	}
 }
 
+// leavePictures settles a request for pictures whose client left and that was
+// not carried to its end. Pictures that an upstream was asked for are all made,
+// so all are paid. Before that only the rewriting of the prompt can have cost
+// anything: its price is paid when the text model was asked for it.
+func (p *pictures) leavePictures(asked, worded bool) {
+	if !p.left() || p.carried.Load() || !asked && !worded {
+		return
+	}
+	now := time.Now()
+	p.took, p.settled = now.Sub(p.began), true
+	if p.lead != nil {
+		p.lead.Cut()
+	}
+	used := p.sale.Rewriting()
+	if asked {
+		p.images, used = p.sale.Images, p.sale.Usage(p.sale.Images)
+	}
+	p.chargeImages(used, billing.FlagAborted)
+}
+
 // tokenizing is how many tokens a model makes of a prompt that we count as
 // 1,000, as observed where prompts were counted; 0: not observed.
 type tokenizing struct{ observed atomic.Int64 }
