@@ -65,7 +65,10 @@ func (n *node) cover(h *Hold, cost Nano) {
 	}
 }
 
-// missing is what neither the hold nor what is free here pays of cost.
+// missing is what neither the hold nor what is free here pays of cost. What it
+// holds beyond a past limit counts as there: the charge leaves it out and makes
+// a debt of as much, but the hold gives it back before Settle pays that debt.
+// To fetch it again would take money from other nodes for nothing.
 func (h *Hold) missing(cost Nano) Nano {
 	a, u := h.key.Account, h.key.use
 	over := cost - h.parts.total()
