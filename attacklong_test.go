@@ -155,8 +155,9 @@ func TestLongOrdinaryCustomersAreServedBesideAllAttacks(t *testing.T) {
 	if most := r.QuietBytes + maxInFlight + connections*64<<10; under.PeakBytes > most {
 		t.Errorf("memory grew from %d to %d MB; %d MB is the most allowed", r.QuietBytes>>20, under.PeakBytes>>20, most>>20)
 	}
-	// The Go runtime gives memory back to the system at its own pace.
-	if most := r.QuietBytes + maxInFlight; r.AfterBytes > most {
+	// All that is resident counts, pages of the binary that were first read meanwhile
+	// and the vocabulary that counts tokens included: they stay, once.
+	if most := r.QuietBytes * 3 / 2; r.AfterBytes > most {
 		t.Errorf("30 s later memory is %.1f MB, before it was %.1f MB", float64(r.AfterBytes)/(1<<20), float64(r.QuietBytes)/(1<<20))
 	}
 	g.cli("verify")
