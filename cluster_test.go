@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -142,12 +141,12 @@ func nodesThatAreKilledInTurn(t *testing.T, length, every time.Duration) {
 			})
 		}
 	}
-	kills := 0
+	kills, random := 0, seeded(t)(1)
 	for end := time.Now().Add(length); time.Now().Before(end); kills++ {
-		time.Sleep(every - time.Second + rand.N(time.Second))
+		time.Sleep(every - time.Second + time.Duration(random.Int64N(int64(time.Second))))
 		g := c.nodes[kills%len(c.nodes)]
 		g.Kill()
-		time.Sleep(rand.N(500 * time.Millisecond))
+		time.Sleep(time.Duration(random.Int64N(int64(500 * time.Millisecond))))
 		g.Start()
 	}
 	close(stop)

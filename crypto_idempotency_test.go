@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -335,8 +334,9 @@ func killKeyedCalls(t *testing.T, rounds int) {
 				}
 			})
 		}
+		random := seeded(t)(1)
 		for round := range rounds {
-			time.Sleep(time.Duration(20+rand.IntN(150)) * time.Millisecond)
+			time.Sleep(time.Duration(20+random.IntN(150)) * time.Millisecond)
 			c.Kill()
 			c.Start()
 			if t.Failed() {

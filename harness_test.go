@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -76,6 +77,18 @@ func fareboxBinary(t testing.TB) string {
 		t.Fatal(built.err)
 	}
 	return built.path
+}
+
+// seeded gives sources of random numbers, by number, from a seed that the test
+// logs; FAREBOX_TEST_SEED repeats one.
+func seeded(t testing.TB) func(n uint64) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	if again, err := strconv.ParseUint(os.Getenv("FAREBOX_TEST_SEED"), 10, 64); err == nil {
+		seed = again
+	}
+	t.Logf("seed %d", seed)
+	return func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
 }
 
 func raceDetector() bool {

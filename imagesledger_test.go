@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"image/png"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -51,13 +50,12 @@ func imageLedger(t *testing.T, requests, workers int) {
 	prices := sync.Map{} // of what clients left, by its number
 	var next atomic.Int64
 	var work sync.WaitGroup
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	source := seeded(t)
 	for w := range workers {
 		work.Add(1)
 		go func() {
 			defer work.Done()
-			x := rand.New(rand.NewPCG(seed, uint64(w)))
+			x := source(uint64(w))
 			for n := next.Add(1); int(n) <= requests; n = next.Add(1) {
 				k, fault := kinds[x.IntN(len(kinds)-2)], faults[x.IntN(len(faults))]
 				if x.IntN(20) == 0 { // what the simulated upstream takes long to paint

@@ -313,8 +313,10 @@ func killKeyedChats(t *testing.T, rounds int, more string) {
 	var answers sync.Map
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	for range 12 {
+	source := seeded(t)
+	for w := range uint64(12) {
 		wg.Go(func() {
+			random := source(w)
 			for {
 				select {
 				case <-stop:
@@ -329,8 +331,8 @@ func killKeyedChats(t *testing.T, rounds int, more string) {
 				id, body := fmt.Sprint("k", n), ask("sim-chat", "[[sim tokens=10 delay_ms=5 gap_ms=1]] x", more)
 				for {
 					c := client
-					if rand.IntN(4) == 0 { // it may leave early
-						c = &http.Client{Timeout: time.Duration(1+rand.IntN(20)) * time.Millisecond}
+					if random.IntN(4) == 0 { // it may leave early
+						c = &http.Client{Timeout: time.Duration(1+random.IntN(20)) * time.Millisecond}
 					}
 					status, _, answer, err := try(c, g.URL+"/chat/completions", key, body, "Idempotency-Key", id)
 					if err == nil && status == 200 && (more == "" || strings.HasSuffix(answer, "data: [DONE]\n\n")) {
@@ -347,8 +349,9 @@ func killKeyedChats(t *testing.T, rounds int, more string) {
 			}
 		})
 	}
+	random := source(100)
 	for range rounds {
-		time.Sleep(time.Duration(200+rand.IntN(300)) * time.Millisecond)
+		time.Sleep(time.Duration(200+random.IntN(300)) * time.Millisecond)
 		g.Kill()
 		g.Start()
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"strconv"
@@ -65,9 +64,7 @@ func killRounds(t *testing.T, sim *simulated, g *gateway, rounds int) {
 		}
 	}
 
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 1))
-	t.Logf("seed %d", seed)
+	random := seeded(t)(1)
 	var whole, began atomic.Int64 // answers received to the last byte; requests sent
 	caller := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	for round := range rounds {

@@ -112,6 +112,9 @@ func realClock(o *Options) { o.Clock = time.Now }
 func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
 	answered := map[int64]bool{}
 	from, replayed := int64(0), 0
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
 	for range rounds {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
@@ -149,7 +152,7 @@ func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
 			}
 			switch {
 			case kind == "B":
-				time.AfterFunc(time.Duration(5+rand.IntN(60))*time.Millisecond, kill)
+				time.AfterFunc(time.Duration(5+random.IntN(60))*time.Millisecond, kill)
 				continue
 			case kind == "R":
 				replayed++

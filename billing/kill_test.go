@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -47,6 +48,11 @@ func beKilled(dir, seed string) {
 		os.Exit(1)
 	}
 	slot := l.Slot("model")
+	number, err := strconv.ParseUint(seed, 10, 64)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	fmt.Println("R 0 0")
 	for w := range childWriters {
 		k, err := l.adoptForTest(keys[w%len(keys)])
@@ -55,7 +61,7 @@ func beKilled(dir, seed string) {
 			os.Exit(1)
 		}
 		go func() {
-			rnd := rand.New(rand.NewPCG(uint64(w), uint64(time.Now().UnixNano())))
+			rnd := rand.New(rand.NewPCG(number, uint64(w)))
 			for {
 				id := rnd.Uint64()
 				a := Admission{Key: k, Slot: slot, Hold: 1000, Min: 1000, NowNs: time.Now().UnixNano()}
@@ -100,12 +106,15 @@ func killedRounds(t *testing.T, rounds int) {
 		told, done        bool
 	}
 	acks := map[uint64]*ack{}
-	for round := range rounds {
+	seed := rand.Uint64() &^ 1 // every second round is odd
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	for round := range uint64(rounds) {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childDir+"="+f.options.Dir, fmt.Sprintf("%s_SEED=%d", childDir, round))
+		cmd.Env = append(os.Environ(), childDir+"="+f.options.Dir, fmt.Sprintf("%s_SEED=%d", childDir, seed+round))
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -126,7 +135,7 @@ func killedRounds(t *testing.T, rounds int) {
 				break // the last line may be torn, too
 			}
 			if kind == "R" {
-				time.AfterFunc(time.Duration(20+rand.IntN(150))*time.Millisecond, kill)
+				time.AfterFunc(time.Duration(20+random.IntN(150))*time.Millisecond, kill)
 				continue
 			}
 			a := acks[id]

@@ -101,6 +101,7 @@ func connectionCuts(t *testing.T, took time.Duration) {
 	t.Parallel()
 	address := servers.Database(t)
 	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
 	first := openNode(t, address, "first")
 	var accounts []uint32
 	for i := range 10 {
@@ -183,7 +184,7 @@ func connectionCuts(t *testing.T, took time.Duration) {
 		t.Errorf("credited %d, booked %d", want, granted)
 	}
 	n := int(cuts.Load()) + cut.Cuts()
-	t.Logf("%d cuts, %d answers given up and asked for again; %d charged, %d credits (seed %d)", n, unknown, total, credited, seed)
+	t.Logf("%d cuts, %d answers given up and asked for again; %d charged, %d credits", n, unknown, total, credited)
 	if n < 20 || total == 0 {
 		t.Errorf("%d cuts and %d charged: this proves nothing", n, total)
 	}

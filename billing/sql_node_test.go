@@ -259,6 +259,7 @@ func TestWritersNeverWaitInACircle(t *testing.T) {
 	var wg sync.WaitGroup
 	work := func(do func(rnd *rand.Rand)) {
 		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
 		wg.Go(func() {
 			for rnd := rand.New(rand.NewPCG(seed, 1)); time.Now().Before(deadline) && !t.Failed(); {
 				do(rnd)
