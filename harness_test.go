@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -34,8 +36,19 @@ const (
 )
 
 // TestMain removes the binary that fareboxBinary may have built, and ends the
-// servers that tests shared.
+// servers that tests shared. These tests wait for processes more than they
+// work, so that more of them run at once than there are processors.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		most := 6
+		if raceDetector() {
+			most = 4
+		}
+		_ = flag.Set("test.parallel", strconv.Itoa(max(most, runtime.GOMAXPROCS(0))))
+	}
 	code := m.Run()
 	servers.End()
 	if built.dir != "" {

@@ -191,7 +191,7 @@ func aDayBegins(t *testing.T, before time.Duration) (tried bool) {
 		t.Errorf("%s of %s DIEM were spent on the day before", charged, Nano(daily))
 	}
 	for _, l := range nodes {
-		eventually(t, "the day begins", 2*before, func() bool { return l.today() == yesterday+1 })
+		eventually(t, "the day begins", 2*before+30*time.Second, func() bool { return l.today() == yesterday+1 })
 	}
 	if charged, _ := spendAll(t, nodes, keys, nil, usd/20, InsufficientBalance); charged != daily {
 		t.Errorf("%s of %s DIEM were spent on the next day", charged, Nano(daily))
