@@ -10,15 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/load"
 	"farebox/bench/upstream"
 )
 
 const stalledConfig = `
 log: { level: warn, format: json }
-server: { client_stall: 1s }
+server: { client_stall: %s }
 limits: { failed_requests: { count: 0 } }
 upstreams:
-  - { name: only, base_url: %s, breaker: { failures: 0 } }
+  - { name: only, base_url: %s, max_connections: 4096, breaker: { failures: 0 } }
 models:
   - id: sim-chat
     tier: unlimited
@@ -63,32 +64,54 @@ func TestReadersThatStoppedAreEnded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			sim := startUpstream(t, upstream.Options{})
-			g := startGateway(t, fmt.Sprintf(stalledConfig, sim.URL))
-			g.NewAccount("a", "1")
-			body := ask("sim-chat", "[["+"sim "+c.script+"]] Go", c.more+`,"max_completion_tokens":4000000`)
-			head := uploadHead(g.Key("a"), len(body))
-			const readers = 20
-			for range readers {
-				conn := g.dial()
-				_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-				_, _ = io.WriteString(conn, head+body)
-			}
-			g.metricIs("http_server_active_requests", func(n float64) bool { return n >= readers/2 })
-			began, most := time.Now(), int64(0)
-			for len(g.sendQueues()) > readers/4 {
-				for _, n := range g.sendQueues() {
-					most = max(most, n)
-				}
-				if time.Since(began) > 20*time.Second {
-					t.Fatalf("after %s the kernel keeps up to %d, now %v bytes for readers that stopped", time.Since(began), most, g.sendQueues())
-				}
-				time.Sleep(50 * time.Millisecond)
-			}
-			if most > 256<<10 {
-				t.Errorf("%d bytes were kept for one reader", most)
-			}
-			g.metricIs("http_server_active_requests", func(n float64) bool { return n <= 1 })
+			stopReading(t, 20, "1s", c.script, c.more)
 		})
 	}
+}
+
+// As many as it was seen with, all of them at once.
+func TestLongTwoThousandReadersThatStoppedAreEnded(t *testing.T) {
+	stopReading(t, 2000, "10s", "tokens=3000000", `,"stream":true`)
+}
+
+// stopReading lets readers ask for an answer that they do not read, and waits
+// until the gateway, whose client_stall is stall, has got rid of them.
+func stopReading(t *testing.T, readers int, stall, script, more string) {
+	sim := startUpstream(t, upstream.Options{})
+	g := startGateway(t, fmt.Sprintf(stalledConfig, stall, sim.URL))
+	g.NewAccount("a", "1")
+	body := ask("sim-chat", "[["+"sim "+script+"]] Go", more+`,"max_completion_tokens":4000000`)
+	head := uploadHead(g.Key("a"), len(body))
+	quiet := load.RSS(g.PID())
+	began := time.Now()
+	conns := make([]net.Conn, readers)
+	for i := range conns {
+		conns[i] = g.dial()
+		_ = conns[i].(*net.TCPConn).SetReadBuffer(4 << 10)
+	}
+	for _, conn := range conns {
+		_, _ = io.WriteString(conn, head+body)
+	}
+	asked := time.Since(began)
+	g.metricIs("http_server_active_requests", func(n float64) bool { return n >= float64(readers/2) })
+	began = time.Now()
+	var most, together, peak int64
+	for queues := g.sendQueues(); len(queues) > readers/4; queues = g.sendQueues() {
+		sum := int64(0)
+		for _, n := range queues {
+			most = max(most, n)
+			sum += n
+		}
+		together, peak = max(together, sum), max(peak, load.RSS(g.PID()))
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("after %s the kernel keeps up to %d, now %d bytes for %d readers that stopped", time.Since(began), most, sum, len(queues))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if most > 256<<10 {
+		t.Errorf("%d bytes were kept for one reader", most)
+	}
+	g.metricIs("http_server_active_requests", func(n float64) bool { return n <= 1 })
+	t.Logf("%d readers came in %s and were gone %s later: at most %d KB in the kernel for one, %d KB for all; memory %d KB before, %d KB at its highest",
+		readers, asked.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), most>>10, together>>10, quiet>>10, peak>>10)
 }
