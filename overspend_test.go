@@ -18,6 +18,7 @@ import (
 	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/billing"
+	"farebox/billing/cli"
 	"farebox/config"
 )
 
@@ -140,7 +141,7 @@ func (b *overspendBooks) Open(_ context.Context, cell string) (secret string, er
 		if _, _, err := op.Credit(cell, billing.USD, b.balance, "overspend-"+cell, ""); err != nil {
 			return err
 		}
-		k, err := newKey(cell, "INFERENCE", "", "", "", "", "EPOCH")
+		k, err := cli.NewKey(cell, "INFERENCE", "", "", "", "", "EPOCH")
 		if err != nil {
 			return err
 		}
@@ -151,7 +152,7 @@ func (b *overspendBooks) Open(_ context.Context, cell string) (secret string, er
 		if secret = text; err != nil || b.limit == 0 {
 			return err
 		}
-		if k, err = newKey(cell, "ADMIN", "", "", "", "", "EPOCH"); err != nil {
+		if k, err = cli.NewKey(cell, "ADMIN", "", "", "", "", "EPOCH"); err != nil {
 			return err
 		}
 		_, admin, err := op.CreateKey(k)

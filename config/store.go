@@ -36,3 +36,11 @@ func (c *Config) LedgerDir() string {
 	}
 	return c.Store
 }
+
+// SharedAddress is the address of the shared store; empty for an embedded ledger.
+func (c *Config) SharedAddress() string {
+	if c.SharedStore() {
+		return c.Store
+	}
+	return ""
+}

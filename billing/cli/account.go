@@ -7,33 +7,34 @@ import (
 	"github.com/spf13/cobra"
 
 	"farebox/billing"
+	"farebox/config"
 )
 
-// Account gives the commands that go below `farebox account`.
-func (e *Env) Account() []*cobra.Command {
+// moreOfAccount are further commands below `farebox account`.
+func (f *operatorFlags) moreOfAccount() []*cobra.Command {
 	return []*cobra.Command{
-		e.show(), e.debit(),
-		e.status("suspend", "Refuse an account's keys until it is resumed", billing.AccountSuspended,
+		f.show(), f.debit(),
+		f.status("suspend", "Refuse an account's keys until it is resumed", billing.AccountSuspended,
 			"Its keys are answered with 403 from the next request on; requests that are under way run on. Money and keys stay as they are."),
-		e.status("resume", "Let a suspended account's keys in again", billing.AccountOpen, ""),
-		e.status("close", "Close an account for good", billing.AccountClosed,
+		f.status("resume", "Let a suspended account's keys in again", billing.AccountOpen, ""),
+		f.status("close", "Close an account for good", billing.AccountClosed,
 			"Its keys are answered with 403 from the next request on, on all nodes within a second; requests that are under way run on.\n"+
 				"What it has and owes stays in the books and in `farebox account show`. A closed account takes no credit and cannot be opened again."),
 	}
 }
 
-func (e *Env) show() *cobra.Command {
+func (f *operatorFlags) show() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ACCOUNT", Short: "Show what an account has, holds, has spent and owes, and whether it is open", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.With(func(op billing.Operator) error {
+			return f.with(func(op billing.Operator) error {
 				list, err := op.Accounts()
 				if err != nil {
 					return err
 				}
 				for i := range list {
 					if a := &list[i]; a.ID == args[0] || a.Name == args[0] {
-						return e.Print(cmd, a, "", accountRows(a))
+						return f.print(cmd, a, "", accountRows(a))
 					}
 				}
 				return fmt.Errorf("cannot find the account %q: %w", args[0], billing.ErrNoAccount)
@@ -55,7 +56,7 @@ func accountRows(a *billing.AccountInfo) [][]string {
 	}
 }
 
-func (e *Env) debit() *cobra.Command {
+func (f *operatorFlags) debit() *cobra.Command {
 	var currency, ref, reason string
 	var mayOwe bool
 	cmd := &cobra.Command{
@@ -68,7 +69,7 @@ takes what there is, and the account owes the rest: the next credit pays it firs
 			if err != nil {
 				return err
 			}
-			return e.With(func(op billing.Operator) error {
+			return f.with(func(op billing.Operator) error {
 				a, applied, err := op.Debit(args[0], unit, n, ref, reason, mayOwe)
 				if err != nil {
 					return err
@@ -77,7 +78,7 @@ takes what there is, and the account owes the rest: the next credit pays it firs
 				if !applied {
 					state = "already debited under this --ref; nothing changed"
 				}
-				return e.Print(cmd, map[string]any{"account": a.Name, "currency": unit.String(), "amount": n.String(), "applied": applied, "state": a}, "",
+				return f.print(cmd, map[string]any{"account": a.Name, "currency": unit.String(), "amount": n.String(), "applied": applied, "state": a}, "",
 					append([][]string{{state, n.String() + " " + unit.String()}}, accountRows(&a)...))
 			})
 		},
@@ -88,20 +89,155 @@ takes what there is, and the account owes the rest: the next credit pays it firs
 	cmd.Flags().BoolVar(&mayOwe, "allow-debt", false, "let what the balance does not cover become debt")
 	_ = cmd.MarkFlagRequired("ref")
 	_ = cmd.MarkFlagRequired("reason")
-	return PositiveAmounts(cmd)
+	return positiveAmounts(cmd)
 }
 
-func (e *Env) status(verb, short string, status billing.AccountStatus, long string) *cobra.Command {
+func (f *operatorFlags) status(verb, short string, status billing.AccountStatus, long string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " ACCOUNT", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.With(func(op billing.Operator) error {
+			return f.with(func(op billing.Operator) error {
 				a, err := op.SetStatus(args[0], status)
 				if err != nil {
 					return err
 				}
-				return e.Print(cmd, a, "", accountRows(&a))
+				return f.print(cmd, a, "", accountRows(&a))
 			})
 		},
 	}
+}
+
+func accountCommand() *cobra.Command {
+	var f operatorFlags
+	cmd := &cobra.Command{Use: "account", Short: "Create, list, credit, debit, suspend and close accounts, also beside a running server"}
+	f.register(cmd)
+
+	var name string
+	create := &cobra.Command{
+		Use: "create --name NAME", Short: "Create an account", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.making(func(op billing.Operator) error {
+				a, err := op.CreateAccount(name)
+				if err != nil {
+					return err
+				}
+				return f.print(cmd, a, "", [][]string{{"account", a.Name}, {"id", a.ID}, {"next:", Program() + " account credit " + quoted(a.Name) + " 100" + f.given()}})
+			})
+		},
+	}
+	create.Flags().StringVar(&name, "name", "", "name of the account, unique")
+	_ = create.MarkFlagRequired("name")
+
+	list := &cobra.Command{
+		Use: "list", Short: "List accounts with their balances", Args: cobra.NoArgs,
+		Long: `Lists accounts with what they can spend, what open requests have set aside (HELD), what they have spent,
+and what they owe for requests that cost more than could be charged (DEBT): the next credit pays it first, and until then nothing is sold.
+On a shared store LEASED is what nodes have taken to spend from, what they set aside included, in all currencies together;
+the columns before it are what is left beside that. --json has it by currency.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.with(func(op billing.Operator) error {
+				accounts, err := op.Accounts()
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(accounts))
+				for i, a := range accounts {
+					rows[i] = []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(), a.Bundled.String(), a.Leased.Total().String(), a.Held.String(), a.Spent.String(), a.Debt.String(), a.Status.String()}
+				}
+				return f.print(cmd, accounts, "NAME ID USD DIEM DAILY BUNDLED LEASED HELD SPENT DEBT STATUS", rows)
+			})
+		},
+	}
+
+	var currency, ref, memo string
+	credit := &cobra.Command{
+		Use: "credit ACCOUNT AMOUNT", Short: "Add money to an account; the same --ref is applied once", Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			amount, err := config.ParseNano(args[1])
+			if err != nil {
+				return fmt.Errorf("cannot read the amount %q: it %w; write it as 100 or 0.25", args[1], err)
+			}
+			unit, err := billing.ParseCurrency(currency)
+			if err != nil {
+				return err
+			}
+			return f.with(func(op billing.Operator) error {
+				balance, applied, err := op.Credit(args[0], unit, amount, ref, memo)
+				if err != nil {
+					return err
+				}
+				state := "credited"
+				if !applied {
+					state = "already credited under this --ref; nothing changed"
+				}
+				return f.print(cmd, map[string]any{"account": args[0], "currency": unit.String(), "amount": amount.String(), "balance": balance.String(), "applied": applied}, "",
+					[][]string{{state, amount.String() + " " + unit.String()}, {"balance", balance.String() + " " + unit.String()}})
+			})
+		},
+	}
+	credit.Flags().StringVar(&currency, "currency", "USD", "USD, DIEM or BUNDLED_CREDITS")
+	credit.Flags().StringVar(&ref, "ref", "", "reference of the payment; a second credit with it changes nothing")
+	credit.Flags().StringVar(&memo, "memo", "", "note kept with the entry")
+
+	cmd.AddCommand(create, list, positiveAmounts(credit), positiveAmounts(refundCommand(&f)), diemCommand(&f))
+	cmd.AddCommand(f.moreOfAccount()...)
+	return cmd
+}
+
+func refundCommand(f *operatorFlags) *cobra.Command {
+	var currency, ref, memo string
+	refund := &cobra.Command{
+		Use: "refund ACCOUNT AMOUNT --ref REF", Short: "Give back what a request cost, in the currency that it was charged in; the same --ref once", Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			amount, err := config.ParseNano(args[1])
+			if err != nil {
+				return fmt.Errorf("cannot read the amount %q: it %w; write it as 100 or 0.25", args[1], err)
+			}
+			unit, err := billing.ParseCurrency(currency)
+			if err != nil {
+				return err
+			}
+			return f.with(func(op billing.Operator) error {
+				balance, applied, err := op.Refund(args[0], unit, amount, ref, memo)
+				if err != nil {
+					return err
+				}
+				state := "refunded"
+				if !applied {
+					state = "already refunded under this --ref; nothing changed"
+				}
+				return f.print(cmd, map[string]any{"account": args[0], "currency": unit.String(), "amount": amount.String(), "balance": balance.String(), "applied": applied}, "",
+					[][]string{{state, amount.String() + " " + unit.String()}, {"balance", balance.String() + " " + unit.String()}})
+			})
+		},
+	}
+	refund.Flags().StringVar(&currency, "currency", "USD", "what was charged: USD, DIEM or BUNDLED_CREDITS; DIEM come back as today's")
+	refund.Flags().StringVar(&ref, "ref", "", "the request or case; a second refund with it changes nothing")
+	refund.Flags().StringVar(&memo, "memo", "", "note kept with the entry")
+	_ = refund.MarkFlagRequired("ref")
+	return refund
+}
+
+func diemCommand(f *operatorFlags) *cobra.Command {
+	var daily string
+	diem := &cobra.Command{
+		Use: "diem ACCOUNT --daily AMOUNT", Short: "Give an account DIEM for each UTC day; what a day leaves is lost", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			amount, err := config.ParseNano(daily)
+			if err != nil {
+				return fmt.Errorf("cannot read --daily %q: it %w; write it as 10 or 0.5, or 0 for none", daily, err)
+			}
+			return f.with(func(op billing.Operator) error {
+				a, err := op.SetAllowance(args[0], amount)
+				if err != nil {
+					return err
+				}
+				return f.print(cmd, map[string]any{"account": a.Name, "id": a.ID, "diemDaily": amount.String()}, "",
+					[][]string{{"account", a.Name}, {"allowance", amount.String() + " DIEM a day, from 00:00 UTC"}, {"", "a first allowance counts at once, a change from the next day on"}})
+			})
+		},
+	}
+	diem.Flags().StringVar(&daily, "daily", "", "DIEM of each day: 0 for none, or at least 0.1")
+	_ = diem.MarkFlagRequired("daily")
+	return diem
 }

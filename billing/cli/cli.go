@@ -1,4 +1,4 @@
-// Package cli is the operator's commands on a ledger beyond those of main.go.
+// Package cli is the operator's commands on a ledger.
 // They work through a [billing.Operator]: on the ledger itself, through the
 // control socket of the server that has it open, or on a shared store beside its
 // nodes. What may not enter: anything that a request needs.
@@ -14,18 +14,16 @@ import (
 	"farebox/config"
 )
 
-// Env is what the commands need of the program: the store that its flags name,
-// and how it prints.
-type Env struct {
-	With  func(do func(billing.Operator) error) error
-	Print func(cmd *cobra.Command, v any, head string, rows [][]string) error
+// Commands are the operator's.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{accountCommand(), keyCommand(), usageCommand(), nodeCommand(), verifyCommand(), backupCommand(), restoreCommand(), migrateCommand()}
 }
 
 var negative = regexp.MustCompile(`unknown shorthand flag: '[0-9.]' in (-[0-9.]+)`)
 
-// PositiveAmounts makes a command that takes an amount say what to do about one
+// positiveAmounts makes a command that takes an amount say what to do about one
 // that is written with a minus, which flags begin with.
-func PositiveAmounts(cmd *cobra.Command) *cobra.Command {
+func positiveAmounts(cmd *cobra.Command) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if found := negative.FindStringSubmatch(err.Error()); found != nil {
 			return fmt.Errorf("cannot use the amount %s: amounts are positive; to take money out of an account use: "+

@@ -1,25 +1,28 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/tidwall/sjson"
 
 	"farebox/billing"
+	"farebox/config"
 )
 
-// Key gives the commands that go below `farebox key`.
-func (e *Env) Key() []*cobra.Command { return []*cobra.Command{e.keys(), e.limits()} }
+// moreOfKey are further commands below `farebox key`.
+func (f *operatorFlags) moreOfKey() []*cobra.Command { return []*cobra.Command{f.keys(), f.limits()} }
 
-func (e *Env) keys() *cobra.Command {
+func (f *operatorFlags) keys() *cobra.Command {
 	var of string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List keys with their limits, what they used of them, and expiry; secrets are never shown again", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.With(func(op billing.Operator) error {
+			return f.with(func(op billing.Operator) error {
 				keys, err := op.Keys(of)
 				if err != nil {
 					return err
@@ -30,7 +33,7 @@ func (e *Env) keys() *cobra.Command {
 					rows[i] = append([]string{k.ID, k.AccountName, k.Type.String(), "…" + k.Last6, k.State()}, limitColumns(k)...)
 					rows[i] = append(rows[i], k.Description)
 				}
-				return e.Print(cmd, keys, "ID ACCOUNT TYPE SECRET STATE PERIOD USD DIEM EXPIRES DESCRIPTION", rows)
+				return f.print(cmd, keys, "ID ACCOUNT TYPE SECRET STATE PERIOD USD DIEM EXPIRES DESCRIPTION", rows)
 			})
 		},
 	}
@@ -57,7 +60,7 @@ func limitColumns(k *billing.KeyInfo) []string {
 	return []string{period, usd, diem, expires}
 }
 
-func (e *Env) limits() *cobra.Command {
+func (f *operatorFlags) limits() *cobra.Command {
 	var usd, diem, period, expires, privacy string
 	cmd := &cobra.Command{
 		Use: "limits ID", Short: "Change a key's limits, their period, its expiry and privacy", Args: cobra.ExactArgs(1),
@@ -68,7 +71,7 @@ What the key has used in its period stays counted. The change holds at once here
 			if err != nil {
 				return err
 			}
-			return e.With(func(op billing.Operator) error {
+			return f.with(func(op billing.Operator) error {
 				k, err := op.ChangeKey(args[0], change)
 				if err != nil {
 					return err
@@ -80,7 +83,7 @@ What the key has used in its period stays counted. The change holds at once here
 					}
 					return string(l.AppendJSON(nil))
 				}
-				return e.Print(cmd, k, "", [][]string{
+				return f.print(cmd, k, "", [][]string{
 					{"id", k.ID}, {"account", k.AccountName}, {"period", k.Period.String()}, {"limit USD", limit(k.USD())}, {"limit DIEM", limit(k.DIEM())},
 					{"expires", columns[3]}, {"privacy", k.Privacy.String()},
 				})
@@ -92,7 +95,7 @@ What the key has used in its period stays counted. The change holds at once here
 	cmd.Flags().StringVar(&period, "period", "", "EPOCH (UTC day), MONTH or LIFETIME")
 	cmd.Flags().StringVar(&expires, "expires", "", "RFC 3339 time or YYYY-MM-DD, or never")
 	cmd.Flags().StringVar(&privacy, "privacy", "", "ALL, PRIVATE_TEXT or PRIVATE_ONLY")
-	return PositiveAmounts(cmd)
+	return positiveAmounts(cmd)
 }
 
 func keyChange(usd, diem, period, expires, privacy string) (c billing.KeyChange, err error) {
@@ -147,3 +150,92 @@ func keyChange(usd, diem, period, expires, privacy string) (c billing.KeyChange,
 }
 
 func day(text string) (time.Time, error) { return time.Parse(time.DateOnly, text) }
+
+func keyCommand() *cobra.Command {
+	var f operatorFlags
+	cmd := &cobra.Command{Use: "key", Short: "Create, list, limit and revoke API keys, also beside a running server"}
+	f.register(cmd)
+
+	var account, typ, description, expires, limitUSD, limitDIEM, period string
+	create := &cobra.Command{
+		Use: "create --account ACCOUNT", Short: "Create a key; its secret is printed once", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			k, err := NewKey(account, typ, description, expires, limitUSD, limitDIEM, period)
+			if err != nil {
+				return err
+			}
+			return f.with(func(op billing.Operator) error {
+				info, secret, err := op.CreateKey(k)
+				if err != nil {
+					return err
+				}
+				if f.json {
+					raw, err := json.Marshal(info)
+					if err == nil {
+						raw, err = sjson.SetBytes(raw, "apiKey", secret)
+					}
+					if err != nil {
+						return err
+					}
+					return f.print(cmd, json.RawMessage(raw), "", nil)
+				}
+				return f.print(cmd, nil, "", [][]string{{"id", info.ID}, {"type", info.Type.String()}, {"apiKey", secret}, {"", "(shown this once)"}})
+			})
+		},
+	}
+	create.Flags().StringVar(&account, "account", "", "name or id of the account")
+	create.Flags().StringVar(&typ, "type", "INFERENCE", "INFERENCE or ADMIN")
+	create.Flags().StringVar(&description, "description", "", "what the key is for, at most 64 characters")
+	create.Flags().StringVar(&expires, "expires", "", "RFC 3339 time or YYYY-MM-DD; default: never")
+	create.Flags().StringVar(&limitUSD, "limit-usd", "", "consumption limit in USD per period")
+	create.Flags().StringVar(&limitDIEM, "limit-diem", "", "consumption limit in DIEM per period")
+	create.Flags().StringVar(&period, "limit-period", "EPOCH", "EPOCH (UTC day), MONTH or LIFETIME")
+	_ = create.MarkFlagRequired("account")
+
+	revoke := &cobra.Command{
+		Use: "revoke ID", Short: "Revoke a key; it is refused from this moment on", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.with(func(op billing.Operator) error {
+				if err := op.RevokeKey(args[0]); err != nil {
+					return err
+				}
+				return f.print(cmd, map[string]any{"id": args[0], "revoked": true}, "", [][]string{{"revoked", args[0]}})
+			})
+		},
+	}
+	cmd.AddCommand(create, revoke)
+	cmd.AddCommand(f.moreOfKey()...)
+	return cmd
+}
+
+// NewKey is a key as the flags of `farebox key create` describe it.
+func NewKey(account, typ, description, expires, limitUSD, limitDIEM, period string) (k billing.NewKey, err error) {
+	k = billing.NewKey{Account: account, Description: description}
+	if k.Type, err = billing.ParseKeyType(typ); err != nil {
+		return k, err
+	}
+	if k.Period, err = billing.ParsePeriod(period); err != nil {
+		return k, err
+	}
+	if expires != "" {
+		if k.ExpiresAt, err = time.Parse(time.RFC3339, expires); err != nil {
+			if k.ExpiresAt, err = time.Parse(time.DateOnly, expires); err != nil {
+				return k, fmt.Errorf("cannot read --expires %q: write 2027-01-31 or 2027-01-31T12:00:00Z", expires)
+			}
+		}
+	}
+	for _, limit := range []struct {
+		flag, text string
+		into       **billing.Nano
+	}{{"--limit-usd", limitUSD, &k.LimitUSD}, {"--limit-diem", limitDIEM, &k.LimitDIEM}} {
+		if limit.text == "" {
+			continue
+		}
+		v, err := config.ParseNano(limit.text)
+		if err != nil {
+			return k, fmt.Errorf("cannot read %s %q: it %w; write it as 25 or 0.5", limit.flag, limit.text, err)
+		}
+		*limit.into = &v
+	}
+	return k, nil
+}

@@ -11,8 +11,8 @@ import (
 	"farebox/billing"
 )
 
-// Usage gives `farebox usage`.
-func (e *Env) Usage() *cobra.Command {
+// usage is `farebox usage` without the flags that name the store.
+func (f *operatorFlags) usage() *cobra.Command {
 	var account, from, to, by string
 	var asCSV bool
 	cmd := &cobra.Command{
@@ -24,7 +24,7 @@ UNITS are pictures and blockchain credits. What accounts paid of their debts is 
 			if err != nil {
 				return err
 			}
-			return e.With(func(op billing.Operator) error {
+			return f.with(func(op billing.Operator) error {
 				list, err := op.UsageReport(q)
 				if err != nil {
 					return err
@@ -35,7 +35,7 @@ UNITS are pictures and blockchain credits. What accounts paid of their debts is 
 				}
 				head := usageHead(q.By)
 				if !asCSV {
-					return e.Print(cmd, list, strings.ToUpper(strings.Join(head, " ")), rows)
+					return f.print(cmd, list, strings.ToUpper(strings.Join(head, " ")), rows)
 				}
 				w := csv.NewWriter(cmd.OutOrStdout())
 				for _, row := range append([][]string{head}, rows...) {
@@ -98,4 +98,11 @@ func harmless(text string) string {
 		return "'" + text
 	}
 	return text
+}
+
+func usageCommand() *cobra.Command {
+	f := &operatorFlags{}
+	cmd := f.usage()
+	f.register(cmd)
+	return cmd
 }

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"farebox/billing"
+)
+
+func verifyCommand() *cobra.Command {
+	f := &operatorFlags{}
+	cmd := &cobra.Command{
+		Use: "verify", Short: "Recount the whole ledger and report everything that does not add up", Args: cobra.NoArgs,
+		Long: `Adds up balances, double entry, daily usage and single requests, each by itself, and compares them.
+Works beside a running server and without one; without one the journal and what would be in memory are compared, too.
+Ends with status 1 when something does not add up.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.with(func(op billing.Operator) error {
+				r, err := op.Verify()
+				if err != nil {
+					return fmt.Errorf("cannot recount the ledger: %w", err)
+				}
+				rows := [][]string{
+					{"accounts", fmt.Sprint(r.Accounts)}, {"requests", fmt.Sprint(r.Requests)},
+					{"charged", r.Charged.String()}, {"shortfall", r.Shortfall.String()}, {"debt", r.Debt.String()}, {"faults", fmt.Sprint(len(r.Faults))},
+				}
+				if err := f.print(cmd, r, "", rows); err != nil {
+					return err
+				}
+				for _, fault := range r.Faults {
+					fmt.Fprintln(cmd.ErrOrStderr(), "fault: "+fault)
+				}
+				if len(r.Faults) > 0 {
+					return fmt.Errorf("the ledger does not add up: %d faults; stop the traffic, keep a copy, and restore a backup or correct them", len(r.Faults))
+				}
+				return nil
+			})
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func backupCommand() *cobra.Command {
+	f := &operatorFlags{}
+	cmd := &cobra.Command{
+		Use: "backup FILE", Short: "Write the store to a file that any engine can restore", Args: cobra.ExactArgs(1),
+		Long: `Writes accounts, keys, money and usage as they are now to a new file, beside the traffic.
+The file is as secret as the store: with it keys can be checked.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.with(func(op billing.Operator) error {
+				b, err := op.Backup(args[0])
+				if err != nil {
+					return err
+				}
+				return f.print(cmd, b, "", backupRows(b))
+			})
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func backupRows(b billing.BackupInfo) [][]string {
+	rows := [][]string{{"file", b.Path}, {"of", b.CreatedAt.Format(time.RFC3339)}, {"engine", b.Engine}, {"schema", fmt.Sprint(b.Schema)}, {"bytes", fmt.Sprint(b.Bytes)}}
+	if b.Rows > 0 {
+		rows = append(rows, []string{"rows", fmt.Sprint(b.Rows)})
+	}
+	return rows
+}
+
+func restoreCommand() *cobra.Command {
+	f := &operatorFlags{}
+	cmd := &cobra.Command{
+		Use: "restore FILE", Short: "Fill an empty store from a backup and recount it", Args: cobra.ExactArgs(1),
+		Long: `The store is an empty directory or an empty PostgreSQL database, whichever the backup was made from:
+so a ledger moves from one engine to the other, too.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := f.options()
+			if err != nil {
+				return err
+			}
+			b, err := billing.Restore(args[0], o)
+			if err != nil {
+				return err
+			}
+			return f.print(cmd, b, "", backupRows(b))
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func migrateCommand() *cobra.Command {
+	f := &operatorFlags{}
+	cmd := &cobra.Command{
+		Use: "migrate", Short: "Bring the store's schema up to date, which serve does by itself, too", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.making(func(billing.Operator) error {
+				return f.print(cmd, map[string]int{"schema": billing.Schema}, "", [][]string{{"schema", fmt.Sprint(billing.Schema)}})
+			})
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
