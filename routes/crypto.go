@@ -167,20 +167,6 @@ func networkOf(ctx *fasthttp.RequestCtx) []byte {
 	return name
 }
 
-// callsFirst serves blockchain calls to the networks there are without the
-// router, whose path parameters are kept on the heap. Whatever is wrong with a
-// request is said by the router's rows.
-func (g *Gateway) callsFirst(next fasthttp.RequestHandler) fasthttp.RequestHandler {
-	row := rowOf("POST", "/crypto/rpc/{network}")
-	return func(ctx *fasthttp.RequestCtx) {
-		if name := networkOf(ctx); name != nil && ctx.IsPost() && g.live.Load().rpc.networks.Find(bytesString(name)) != nil {
-			g.serve(ctx, row)
-			return
-		}
-		next(ctx)
-	}
-}
-
 // readRPC checks the envelope and finds the methods of all calls.
 func (c *Call) readRPC(n *jsonrpc.Network) *Error {
 	if !jsonListed(c.ctx.Request.Header.ContentType()) {

@@ -38,9 +38,9 @@ type Gateway struct {
 	started time.Time
 	uploads *proxy.Uploads
 
-	live   atomic.Pointer[snapshot]
-	router fasthttp.RequestHandler
-	calls  sync.Pool
+	live    atomic.Pointer[snapshot]
+	handler fasthttp.RequestHandler
+	calls   sync.Pool
 	// scratches are dialect.Scratch.
 	scratches sync.Pool
 	rpcCalls  sync.Pool // of rpcCall
@@ -67,14 +67,15 @@ type Gateway struct {
 
 // snapshot is one immutable view of the config and what was built from it.
 type snapshot struct {
-	cfg     *config.Config
-	catalog *providers.Catalog
-	chat    *chatRules
-	embed   *embedRules
-	names   headerNames
-	cors    *crossOrigin // nil: no page may call
-	rpc     *rpcOffer
-	models  []*modelMeters // by catalog index of the model
+	cfg       *config.Config
+	catalog   *providers.Catalog
+	chat      *chatRules
+	embed     *embedRules
+	names     headerNames
+	cors      *crossOrigin // nil: no page may call
+	rpc       *rpcOffer
+	models    []*modelMeters // by catalog index of the model
+	directory *directory
 }
 
 // New builds a gateway that serves cfg.
@@ -94,7 +95,7 @@ func New(o Options, cfg *config.Config) (*Gateway, error) {
 	if err := g.Reload(cfg); err != nil {
 		return nil, err
 	}
-	g.router = g.newRouter()
+	g.handler = g.withCORS(func(ctx *fasthttp.RequestCtx) { g.live.Load().directory.serve.Handler(ctx) })
 	return g, nil
 }
 
@@ -134,6 +135,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	for _, slot := range rpc.slots {
 		types[slot] = billing.RPCType
 	}
+	next.directory = g.newDirectory(next)
 	g.ledger.SetModelTypes(types)
 	g.ledger.Configure(cfg)
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
@@ -152,7 +154,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 // Handler is the whole API for a fasthttp server.
 func (g *Gateway) Handler() fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		g.router(ctx)
+		g.handler(ctx)
 		if g.leaving.Load() {
 			ctx.SetConnectionClose()
 		}

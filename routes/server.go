@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -29,20 +28,20 @@ const maxForm = 4*picture.MaxSize + 1<<20
 
 // bodyLimit is what the body of a request may have. The cap of forms is one of
 // 25 MB a file (addendum 3.1), so that those with several pictures may have more
-// than JSON. What needs no key gets no more than a small body.
-func (g *Gateway) bodyLimit(ctx *fasthttp.RequestCtx) int {
-	if isPublic(ctx) {
-		return maxKeyBody
-	}
-	cfg, h := g.live.Load().cfg, &ctx.Request.Header
+// than JSON.
+func (g *Gateway) bodyLimit(ctx *fasthttp.RequestCtx, row *route) int {
+	cfg := g.live.Load().cfg
 	most := int(cfg.Server.MaxBody)
-	if path := h.RequestURI(); !bytes.HasPrefix(path, multiEditPath) && !bytes.HasPrefix(path, simpleEditPath) {
-		return most
+	switch {
+	case row == nil:
+	case row.body == small:
+		return maxKeyBody
+	case row.body == forms:
+		if media, _, _ := bytes.Cut(ctx.Request.Header.ContentType(), []byte(";")); bytes.EqualFold(bytes.TrimSpace(media), []byte("multipart/form-data")) {
+			return max(most, min(maxForm, int(cfg.Server.MaxInFlight)))
+		}
 	}
-	if media, _, _ := bytes.Cut(h.ContentType(), []byte(";")); !bytes.EqualFold(bytes.TrimSpace(media), []byte("multipart/form-data")) {
-		return most
-	}
-	return max(most, min(maxForm, int(cfg.Server.MaxInFlight)))
+	return most
 }
 
 // readBody reads a large body, which nobody does before its key is known.
@@ -50,7 +49,7 @@ func (c *Call) readBody() *Error {
 	if !proxy.BodyPending(c.ctx) {
 		return nil
 	}
-	from := proxy.Sender{Most: c.g.bodyLimit(c.ctx), Address: proxy.Address(c.ctx)}
+	from := proxy.Sender{Most: c.g.bodyLimit(c.ctx, c.row), Address: proxy.Address(c.ctx)}
 	if c.key != nil {
 		from.Account = c.key.Account.ID
 	}
@@ -60,18 +59,13 @@ func (c *Call) readBody() *Error {
 	return nil
 }
 
-var (
-	multiEditPath  = []byte(prefix + "/image/multi-edit")
-	simpleEditPath = []byte(prefix + "/images/edits")
-)
-
 // unreadable is the answer to a request that could not be read (addendum 3.1, 3.5).
 func (g *Gateway) unreadable(ctx *fasthttp.RequestCtx, r proxy.Refusal) *Error {
 	e := &Error{Status: r.Status(), Message: r.String(), Uncounted: true, Close: true}
 	switch r {
 	case proxy.LargeBody:
 		e.Code = "PAYLOAD_TOO_LARGE"
-		e.Message = "The request body is too large; at most " + config.Size(g.bodyLimit(ctx)).String() + " are taken."
+		e.Message = "The request body is too large; at most " + config.Size(g.bodyLimit(ctx, g.rowOf(ctx))).String() + " are taken."
 	case proxy.ServerIsFull:
 		e.RetryAfter = retrySoon
 	case proxy.SenderIsFull:
@@ -89,11 +83,12 @@ func (g *Gateway) unread(ctx *fasthttp.RequestCtx, r proxy.Refusal) {
 // expect answers "Expect: 100-continue" before the body is sent: a request
 // that would be refused anyway is refused here.
 func (g *Gateway) expect(ctx *fasthttp.RequestCtx, length int) int {
-	if length > g.bodyLimit(ctx) {
+	row := g.rowOf(ctx)
+	if length > g.bodyLimit(ctx, row) {
 		g.unread(ctx, proxy.LargeBody)
 		return fasthttp.StatusRequestEntityTooLarge
 	}
-	if !strings.HasPrefix(string(ctx.Path()), prefix+"/") || isPublic(ctx) {
+	if row == nil || row.access == public {
 		return fasthttp.StatusContinue
 	}
 	_, e := g.lookup(ctx)

@@ -1,7 +1,6 @@
 package routes
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -22,75 +21,94 @@ const (
 // handler serves one request. A returned error is written by the caller.
 type handler func(g *Gateway, c *Call) *Error
 
+// body is what a route takes of a body.
+type body uint8
+
+const (
+	small body = iota // what needs no key gets no more than that
+	plain             // up to server.max_body
+	forms             // the same, or a form with several pictures
+)
+
 type route struct {
 	method string
 	path   string // below prefix
 	access access
+	body   body
 	// operation is the OpenTelemetry gen_ai.operation.name of inference routes;
 	// empty for the others.
 	operation string
 	serve     handler
+	// each names the values of the path's parameter that have a path of their
+	// own, which costs no allocation; nil: none.
+	each func(*snapshot) []string
 }
 
 // prefix stands before every path of the API (interface.md, Versioning).
 const prefix = "/api/v1"
 
 var table = []route{
-	{"POST", "/chat/completions", bearer, "chat", serveChat},
-	{"POST", "/embeddings", bearer, "embeddings", serveEmbeddings},
-	{"POST", "/image/generate", bearer, "image_generation", serveGenerate},
-	{"POST", "/image/edit", bearer, "image_edit", serveEdit},
-	{"POST", "/image/multi-edit", bearer, "image_edit", serveMultiEdit},
-	{"POST", "/image/upscale", bearer, "image_edit", serveUpscale},
-	{"POST", "/images/upscale", bearer, "image_edit", serveExtraUpscale},
-	{"POST", "/image/background-remove", bearer, "image_edit", serveCutOut},
-	{"GET", "/image/styles", catalog, "", serveStyles},
-	{"POST", "/images/generations", bearer, "image_generation", serveGenerations},
-	{"POST", "/images/edits", bearer, "image_edit", serveSimpleEdit},
-	{"GET", "/models", catalog, "", serveModels},
-	{"GET", "/models/traits", catalog, "", serveTraits},
-	{"GET", "/models/compatibility_mapping", catalog, "", serveCompatibility},
-	{"GET", "/models/{id:*}", catalog, "", serveModel},
-	{"GET", "/api_keys", admin, "", serveKeys},
-	{"POST", "/api_keys", admin, "", createKey},
-	{"PATCH", "/api_keys", admin, "", updateKey},
-	{"DELETE", "/api_keys", admin, "", deleteKey},
-	{"GET", "/api_keys/generate_web3_key", public, "", serveWeb3Token},
-	{"POST", "/api_keys/generate_web3_key", public, "", createWeb3Key},
-	{"GET", "/api_keys/{id}", admin, "", serveKey},
-	{"GET", "/api_keys/rate_limits", bearer, "", serveRateLimits},
-	{"GET", "/api_keys/rate_limits/log", admin, "", serveRateLimitLog},
-	{"GET", "/billing/balance", admin, "", serveBalance},
-	{"GET", "/billing/usage", admin, "", serveUsage},
-	{"GET", "/billing/usage-history", admin, "", serveHistory},
-	{"GET", "/billing/usage-analytics", admin, "", serveAnalytics},
-	{"GET", "/crypto/rpc/networks", public, "", serveNetworks},
-	{"POST", "/crypto/rpc/{network}", bearer, "", serveRPC},
+	{"POST", "/chat/completions", bearer, plain, "chat", serveChat, nil},
+	{"POST", "/embeddings", bearer, plain, "embeddings", serveEmbeddings, nil},
+	{"POST", "/image/generate", bearer, plain, "image_generation", serveGenerate, nil},
+	{"POST", "/image/edit", bearer, plain, "image_edit", serveEdit, nil},
+	{"POST", "/image/multi-edit", bearer, forms, "image_edit", serveMultiEdit, nil},
+	{"POST", "/image/upscale", bearer, plain, "image_edit", serveUpscale, nil},
+	{"POST", "/images/upscale", bearer, plain, "image_edit", serveExtraUpscale, nil},
+	{"POST", "/image/background-remove", bearer, plain, "image_edit", serveCutOut, nil},
+	{"GET", "/image/styles", catalog, plain, "", serveStyles, nil},
+	{"POST", "/images/generations", bearer, plain, "image_generation", serveGenerations, nil},
+	{"POST", "/images/edits", bearer, forms, "image_edit", serveSimpleEdit, nil},
+	{"GET", "/models", catalog, plain, "", serveModels, nil},
+	{"GET", "/models/traits", catalog, plain, "", serveTraits, nil},
+	{"GET", "/models/compatibility_mapping", catalog, plain, "", serveCompatibility, nil},
+	{"GET", "/models/{id:*}", catalog, plain, "", serveModel, nil},
+	{"GET", "/api_keys", admin, plain, "", serveKeys, nil},
+	{"POST", "/api_keys", admin, plain, "", createKey, nil},
+	{"PATCH", "/api_keys", admin, plain, "", updateKey, nil},
+	{"DELETE", "/api_keys", admin, plain, "", deleteKey, nil},
+	{"GET", "/api_keys/generate_web3_key", public, small, "", serveWeb3Token, nil},
+	{"POST", "/api_keys/generate_web3_key", public, small, "", createWeb3Key, nil},
+	{"GET", "/api_keys/{id}", admin, plain, "", serveKey, nil},
+	{"GET", "/api_keys/rate_limits", bearer, plain, "", serveRateLimits, nil},
+	{"GET", "/api_keys/rate_limits/log", admin, plain, "", serveRateLimitLog, nil},
+	{"GET", "/billing/balance", admin, plain, "", serveBalance, nil},
+	{"GET", "/billing/usage", admin, plain, "", serveUsage, nil},
+	{"GET", "/billing/usage-history", admin, plain, "", serveHistory, nil},
+	{"GET", "/billing/usage-analytics", admin, plain, "", serveAnalytics, nil},
+	{"GET", "/crypto/rpc/networks", public, small, "", serveNetworks, nil},
+	{"POST", "/crypto/rpc/{network}", bearer, plain, "", serveRPC, func(s *snapshot) []string { return s.rpc.names }},
 }
 
-// isPublic says whether a request needs no credential.
-func isPublic(ctx *fasthttp.RequestCtx) bool {
-	for i := range table {
-		row := &table[i]
-		if path, ok := bytes.CutPrefix(ctx.Path(), []byte(prefix)); ok && row.access == public && string(path) == row.path && string(ctx.Method()) == row.method {
-			return true
-		}
-	}
-	return false
+// directory is what leads a request to its row.
+type directory struct {
+	serve *router.Router // by the row's handler
+	find  *router.Router // its handlers note the row
 }
 
-// handler builds the router once. Redirects are off: they would answer a POST
-// with a 308 whose target is built from the client's Host header.
-func (g *Gateway) newRouter() fasthttp.RequestHandler {
-	r := router.New()
+// newDirectory builds the routers of a snapshot. Redirects are off: they would
+// answer a POST with a 308 whose target is built from the client's Host header.
+func (g *Gateway) newDirectory(s *snapshot) *directory {
+	d := &directory{serve: router.New(), find: router.New()}
+	r := d.serve
 	r.RedirectTrailingSlash = false
 	r.RedirectFixedPath = false
 	r.HandleOPTIONS = false
-	r.HandleMethodNotAllowed = true
+	r.HandleMethodNotAllowed = false
 	r.SaveMatchedRoutePath = false
 	for i := range table {
 		row := &table[i]
-		r.Handle(row.method, prefix+row.path, func(ctx *fasthttp.RequestCtx) { g.serve(ctx, row) })
+		paths := []string{prefix + row.path}
+		if row.each != nil {
+			fixed, _, _ := strings.Cut(row.path, "{")
+			for _, value := range row.each(s) {
+				paths = append(paths, prefix+fixed+value)
+			}
+		}
+		for _, path := range paths {
+			d.serve.Handle(row.method, path, func(ctx *fasthttp.RequestCtx) { g.serve(ctx, row) })
+			d.find.Handle(row.method, path, func(ctx *fasthttp.RequestCtx) { ctx.SetUserValue(foundRow{}, row) })
+		}
 	}
 	for _, probe := range []struct {
 		path  string
@@ -102,29 +120,43 @@ func (g *Gateway) newRouter() fasthttp.RequestHandler {
 	if g.metricsHere {
 		r.GET("/metrics", g.ServeMetrics)
 	}
-	r.NotFound = func(ctx *fasthttp.RequestCtx) {
-		g.refuse(ctx, errNoEndpoint(ctx))
+	r.NotFound = func(ctx *fasthttp.RequestCtx) { g.refuse(ctx, d.missing(ctx)) }
+	return d
+}
+
+// foundRow is the name of the row that find noted.
+type foundRow struct{}
+
+// rowOf is the row that a request will have, nil for none. It is for what is
+// decided before the handler runs.
+func (g *Gateway) rowOf(ctx *fasthttp.RequestCtx) *route {
+	note, _ := g.live.Load().directory.find.Lookup(string(ctx.Method()), string(ctx.Request.URI().PathOriginal()), nil)
+	if note == nil {
+		return nil
 	}
-	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
-		// The router lists OPTIONS always, and it is not served.
-		methods := strings.Split(string(ctx.Response.Header.Peek("Allow")), ", ")
-		allow := strings.Join(slices.DeleteFunc(methods, func(m string) bool { return m == "OPTIONS" }), ", ")
-		ctx.Response.Header.Set("Allow", allow)
-		g.refuse(ctx, &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + excerpt(ctx.Method()) + " is not allowed here; allowed: " + allow + "."})
+	note(ctx)
+	row, _ := ctx.UserValue(foundRow{}).(*route)
+	return row
+}
+
+// missing is the answer to a request without a row: 405 where another method
+// has one.
+func (d *directory) missing(ctx *fasthttp.RequestCtx) *Error {
+	var allowed []string
+	for method := range d.serve.List() {
+		if found, _ := d.serve.Lookup(method, string(ctx.Request.URI().PathOriginal()), nil); found != nil {
+			allowed = append(allowed, method)
+		}
 	}
-	return g.withCORS(g.callsFirst(r.Handler))
+	if len(allowed) == 0 {
+		return errNoEndpoint(ctx)
+	}
+	slices.Sort(allowed)
+	allow := strings.Join(allowed, ", ")
+	ctx.Response.Header.Set("Allow", allow)
+	return &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + excerpt(ctx.Method()) + " is not allowed here; allowed: " + allow + "."}
 }
 
 func errNoEndpoint(ctx *fasthttp.RequestCtx) *Error {
 	return &Error{Status: 404, Code: "NOT_FOUND", Message: "No such endpoint: " + excerpt(ctx.Method()) + " " + excerpt(ctx.Path()) + ". Paths start with " + prefix + "/."}
-}
-
-// rowOf finds a row of the table.
-func rowOf(method, path string) *route {
-	for i := range table {
-		if row := &table[i]; row.method == method && row.path == path {
-			return row
-		}
-	}
-	return nil
 }
