@@ -138,7 +138,7 @@ func (c *Call) readKeyBody(op *keyOperation) (*keyBody, *Error) {
 	if e := c.readJSON(keyBook.root); e != nil {
 		return nil, e
 	}
-	v := validator{body: c.chat.Body, doc: &c.doc, book: keyBook}
+	v := validator{body: c.body, doc: &c.doc, book: keyBook}
 	b := &keyBody{}
 	v.checkAll()
 	if v.checkTakes(op); len(v.issues) == 0 {

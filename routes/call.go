@@ -4,10 +4,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
-	"farebox/providers"
 	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/proxy"
@@ -17,13 +17,14 @@ import (
 // retrySoon is the Retry-After of conditions that usually pass within a second.
 const retrySoon = time.Second
 
-// Call is one request on its way through the rooms. It is pooled and cleared
-// as a whole; one goroutine owns it from begin to end.
+// Call is one request on its way through the rooms: what every request has. It
+// is pooled and cleared as a whole; one goroutine owns it from begin to end.
 type Call struct {
 	g    *Gateway
 	snap *snapshot
 	ctx  *fasthttp.RequestCtx // valid until the handler returns
 	row  *route
+	part part // what its capability has beside this; nil: nothing
 
 	began   time.Time
 	startNs int64
@@ -34,58 +35,24 @@ type Call struct {
 	key   *billing.Key
 	model *dialect.Model
 	user  uint64 // hash of the OpenAI user string, 0 for none
+	body  []byte // JSON, read into doc
+	doc   scan.Document
 
-	doc       scan.Document
-	chat      dialect.Chat
-	scratch   *dialect.Scratch // until a stream begins
-	request   proxy.Request
 	admission billing.Admission
 	hold      billing.Hold
 	quota     billing.Quota
-	x         proxy.Exchange
-	answer    []byte // non-stream answer, at most maxBuffered
-
-	// Choice of targets (forward.go).
-	targets     providers.Plan
-	target      *dialect.Target
-	attempts    int
-	unsupported *dialect.Unsupported // why the target cannot take the request
-	reply       reply                // of the last attempt
-	room        int                  // the largest whole answer that is held, 0: maxBuffered
-	tried       []attempt.Tried      // the attempts that failed
-
-	rpc *rpcCall // of blockchain calls (crypto.go), else nil
 	// lead is held by a request with an idempotency key (idempotency.go).
 	lead *billing.Lead
 	kept billing.Answer // of a request with a lead, until it is charged
-	// toEnd says that the answer is read to its end without the client, whoever
-	// pays; finishes, that it holds a place in Gateway.finishes for that.
-	toEnd    bool
+	// finishes says that it holds a place in Gateway.finishes, since it goes on
+	// without its client.
 	finishes atomic.Bool
 
-	// Stream (relay.go).
-	stream     dialect.Stream
-	full       bool        // the whole cap is held before the model is asked
-	lowered    bool        // the cap is what the account can pay, less than was asked
-	sent       bool        // the last attempt's upstream had something of the request
-	carries    bool        // the answer is read on when the client leaves
-	covered    int64       // completion tokens that the hold pays for
-	cut        bool        // the money ran out
-	endless    bool        // the answer went on far beyond its cap
-	counted    int64       // tokens of the prompt's text, where they were counted
-	finished   bool        // the model came to its end
-	finishing  atomic.Bool // the same, for the watcher
-	likely     int64       // prompt tokens by estimate
-	progressNs int64
-	nextMark   int64
-	tail       []byte
-	zip        *zip // compresses the answer on its way; nil: it leaves as it is
-	onDone     func(proxy.Outcome)
-	onGone     func() (time.Duration, bool)
-	onCost     func(dst []byte, u *dialect.Usage) []byte
-	flags      brandFlags  // of a chat whose answer repeats them
-	drains     atomic.Bool // it holds a place in Gateway.drains
-	relaying   bool
+	rpc *rpcCall // of blockchain calls (crypto.go), else nil
+
+	zip      *zip // compresses the answer on its way; nil: it leaves as it is
+	onDone   func(proxy.Outcome)
+	relaying bool // what delivers the answer ends the Call
 
 	// What is logged and counted.
 	status    int
@@ -93,8 +60,10 @@ type Call struct {
 	hint      string // for the operator: the switch that would have served it
 	cause     string
 	upstream  string
-	usage     dialect.Usage
-	images    int64 // that were delivered and charged
+	attempts  int
+	tried     []attempt.Tried // the attempts that failed
+	streams   bool            // the client asked for a stream
+	images    int64           // that were delivered and charged
 	charged   billing.Nano
 	shortfall billing.Nano
 	settled   bool
@@ -102,9 +71,23 @@ type Call struct {
 	firstByte time.Duration
 }
 
+// part is what a capability has beside the Call of a request. However the
+// request ends, Close is called once, then Observe and Log, then Recycle; after a
+// panic only Close.
+type part interface {
+	// Close gives back what the request has taken from others.
+	Close()
+	// Observe counts it in the metrics.
+	Observe(took time.Duration)
+	// Log adds what the request's log line says of it.
+	Log(e *zerolog.Event) *zerolog.Event
+	// Recycle clears it for another request.
+	Recycle()
+}
+
 func newCall(g *Gateway) *Call {
 	c := &Call{g: g}
-	c.onDone, c.onGone, c.onCost = c.finishRelay, c.mayDrain, c.appendCost
+	c.onDone = c.finishRelay
 	return c
 }
 
@@ -156,6 +139,9 @@ func (c *Call) end() {
 		c.g.ledger.NoteAbort(c.key, time.Now().UnixNano())
 	}
 	c.observe()
+	if c.part != nil {
+		c.part.Recycle()
+	}
 	c.giveRPC()
 	g := c.g
 	c.reset()
@@ -174,15 +160,15 @@ func (c *Call) release() {
 	defer c.g.metrics.active.Add(-1)
 	defer c.releaseRPC()
 	defer func() {
-		if c.drains.Swap(false) {
-			c.g.drains.Add(-1)
-		}
 		if c.finishes.Swap(false) {
 			c.g.finishes.Add(-1)
 		}
 	}()
-	defer c.targets.End()
-	defer c.x.Close()
+	defer func() {
+		if c.part != nil {
+			c.part.Close()
+		}
+	}()
 	defer func() {
 		if c.lead != nil {
 			// Without an answer that was kept it is as if it had not been.
@@ -208,33 +194,19 @@ func (c *Call) observe() {
 	}
 	if c.model != nil && c.model.Index < len(c.snap.models) {
 		mm := c.snap.models[c.model.Index]
-		streamed := 0
-		if c.chat.Stream {
-			streamed = 1
-		}
 		if c.settled {
-			mm.duration[streamed].Update(took.Seconds())
-			if c.firstByte > 0 && c.chat.Stream {
-				mm.firstToken.Update(c.firstByte.Seconds())
-			}
-			mm.input.AddInt64(c.usage.Prompt)
-			mm.output.AddInt64(c.usage.Completion)
-			mm.cached.AddInt64(c.usage.Cached)
+			mm.duration[boolIndex(c.streams)].Update(took.Seconds())
 			if c.images > 0 {
 				mm.images.AddInt64(c.images)
 			}
 			mm.chargedUSD.Add(float64(c.charged) / 1e9)
-			if c.usage.Estimated {
-				mm.estimated.Inc()
-			} else if c.cause == "" {
-				mm.pace.note(c.usage.Completion, c.took)
-				mm.prompts.note(c.usage.Prompt, c.counted)
-			}
-			mm.claimed.AddInt64(c.usage.Claimed)
 		}
 		if c.attempts > 1 {
 			mm.retries.Add(c.attempts - 1)
 		}
+	}
+	if c.part != nil {
+		c.part.Observe(took)
 	}
 	if c.rpc != nil {
 		c.rpc.observe(c, took)
@@ -242,46 +214,22 @@ func (c *Call) observe() {
 	c.log(took)
 }
 
-// giveScratch gives back what only the way to the answer needed: thousands of
-// open streams need not hold it.
-func (c *Call) giveScratch() {
-	if c.scratch != nil {
-		c.scratch.Reset()
-		c.g.scratches.Put(c.scratch)
-		c.scratch = nil
-	}
-}
-
-// reset clears everything that belonged to the request; buffers and parts with
-// state of their own are reset, not dropped.
+// reset clears everything that belonged to the request; buffers and what has a
+// state of its own are reset, not dropped.
 func (c *Call) reset() {
-	c.releaseStream()
 	c.hold.Reset()
 	c.doc.Reset()
-	c.giveScratch()
-	c.x.Reset()
-	c.snap, c.ctx, c.row = nil, nil, nil
-	c.key, c.model, c.user = nil, nil, 0
-	c.chat = dialect.Chat{}
-	c.request = proxy.Request{Patches: c.request.Patches[:0]}
+	c.snap, c.ctx, c.row, c.part = nil, nil, nil, nil
+	c.key, c.model, c.user, c.body = nil, nil, 0, nil
 	c.admission = billing.Admission{}
-	c.flags = brandFlags{}
 	c.quota = billing.Quota{}
-	c.targets = providers.Plan{}
-	c.target, c.attempts, c.unsupported, c.reply, c.room, c.tried = nil, 0, nil, reply{}, 0, c.tried[:0]
-	c.stream, c.covered, c.likely, c.cut, c.progressNs, c.nextMark, c.relaying = nil, 0, 0, false, 0, 0, false
-	c.counted = 0
-	c.full, c.lowered, c.sent, c.carries, c.endless, c.finished = false, false, false, false, false, false
-	c.finishing.Store(false)
-	c.tail = c.tail[:0]
+	c.kept = billing.Answer{}
 	if c.zip != nil {
 		c.zip.release()
 		c.zip = nil
 	}
-	if cap(c.answer) > maxBuffered {
-		c.answer = nil
-	}
+	c.relaying = false
 	c.status, c.errCode, c.hint, c.cause, c.upstream = 0, "", "", "", ""
-	c.images, c.kept, c.toEnd = 0, billing.Answer{}, false
-	c.usage, c.charged, c.shortfall, c.settled, c.took, c.firstByte = dialect.Usage{}, 0, 0, false, 0, 0
+	c.attempts, c.tried, c.streams, c.images = 0, c.tried[:0], false, 0
+	c.charged, c.shortfall, c.settled, c.took, c.firstByte = 0, 0, false, 0, 0
 }

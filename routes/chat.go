@@ -46,9 +46,10 @@ func newChatRules(cfg *config.Config) *chatRules {
 }
 
 // serveChat answers POST /chat/completions (interface.md, Chat; addendum 5).
-func serveChat(_ *Gateway, c *Call) *Error {
+func serveChat(g *Gateway, call *Call) *Error {
+	c := g.inference(call)
 	rules := c.snap.chat
-	if e := c.readJSON(rules.shape); e != nil {
+	if e := c.readChatBody(rules.shape); e != nil {
 		return e
 	}
 	v := validator{body: c.chat.Body, doc: &c.doc, book: rules.book}
@@ -94,8 +95,7 @@ func (c *Call) readJSON(shape *scan.Shape) *Error {
 		e.Uncounted = se.Reason != scan.Duplicate && se.Reason != scan.Variant
 		return e
 	}
-	c.chat.Body, c.chat.Doc = body, &c.doc
-	c.chat.Choices = 1
+	c.body = body
 	return nil
 }
 
@@ -313,11 +313,19 @@ func (v *validator) checkElements(id int, r *rule) {
 	})
 }
 
+// readChatBody is readJSON for what a text model is asked.
+func (c *inference) readChatBody(shape *scan.Shape) *Error {
+	e := c.readJSON(shape)
+	c.chat.Body, c.chat.Doc, c.chat.Choices = c.body, &c.doc, 1
+	return e
+}
+
 // readChat takes the values that decide money and streaming out of the fields.
 // Wrong ones are issues already and stay at their zero value.
-func (c *Call) readChat(v *validator) {
+func (c *inference) readChat(v *validator) {
 	if f := v.member(-1, dialect.ChatStream); f != nil {
 		c.chat.Stream = f.Kind == scan.True
+		c.streams = c.chat.Stream
 	}
 	if i := v.doc.TopIndex(dialect.ChatStreamOptions); i >= 0 {
 		if f := v.member(i, dialect.StreamIncludeUsage); f != nil {
@@ -348,7 +356,7 @@ func boolIndex(b bool) int {
 
 // readMaxTokens refuses max_tokens, or maps it where the operator switched
 // that on: max_completion_tokens wins, values below 1 are ignored (D1).
-func (c *Call) readMaxTokens(v *validator, id int) {
+func (c *inference) readMaxTokens(v *validator, id int) {
 	if !c.snap.cfg.Compat.AcceptMaxTokens {
 		v.add(Issue{Code: "unrecognized_keys", Path: "max_tokens", Message: "max_tokens: is not accepted; use max_completion_tokens."})
 		c.hint = "compat.accept_max_tokens: true takes max_tokens, which most clients send"
@@ -380,7 +388,7 @@ func (v *validator) integer(id int) int64 {
 
 // chooseModel resolves the model, then answers with what is wrong so far: the
 // failed-request budget, the validation issues, the state of the model.
-func (c *Call) chooseModel(typ string, v *validator) *Error {
+func (c *inference) chooseModel(typ string, v *validator) *Error {
 	name := v.text(-1, dialect.TopModel)
 	if bytes.IndexByte(name, '\\') >= 0 {
 		name = []byte(gjson.Parse(`"` + string(name) + `"`).Str)
@@ -468,7 +476,7 @@ type brandFlags struct {
 	word                                     string // of the object that they stood in; empty: the model's suffix
 }
 
-func (c *Call) readFlags(v *validator, f *brandFlags) *Error {
+func (c *inference) readFlags(v *validator, f *brandFlags) *Error {
 	f.system, f.e2ee = true, true
 	r := c.snap.chat
 	for n := range 1 + len(c.snap.cfg.BrandAliases) {
@@ -545,7 +553,7 @@ func (f *brandFlags) set(key, value, brand string) {
 
 // gate refuses what the model cannot do (addendum 5.5). Each refusal counts
 // into the unsupported-feature budget.
-func (c *Call) gate(v *validator, use *features, f *brandFlags) *Error {
+func (c *inference) gate(v *validator, use *features, f *brandFlags) *Error {
 	can := &c.model.Config.Capabilities
 	no := func(path, what string) *Error {
 		return errUnsupported(path, "Model "+c.model.ID+" does not support "+what+".")
@@ -605,7 +613,7 @@ func (c *Call) gate(v *validator, use *features, f *brandFlags) *Error {
 
 // gateEffort checks the effective reasoning effort (reasoning_effort wins over
 // reasoning.effort) against the levels of the model's record.
-func (c *Call) gateEffort(v *validator) *Error {
+func (c *inference) gateEffort(v *validator) *Error {
 	path := "reasoning_effort"
 	effort := v.text(-1, dialect.ChatReasoningEffort)
 	if i := v.doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
@@ -640,7 +648,7 @@ func (c *Call) gateEffort(v *validator) *Error {
 
 // gateReasoning refuses to make a model reason that does not. That it shall not
 // is said already, in words that such models do not know.
-func (c *Call) gateReasoning(v *validator, path string, effort []byte) *Error {
+func (c *inference) gateReasoning(v *validator, path string, effort []byte) *Error {
 	if i := v.doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
 		path = "reasoning.enabled"
 		if at := v.doc.Member(i, dialect.ReasoningEnabled); at >= 0 && v.doc.Fields[at].Kind == scan.True {

@@ -30,9 +30,10 @@ func newEmbedRules() *embedRules {
 
 // serveEmbeddings answers POST /embeddings (addendum 11): the same path as
 // chat, with a price for the prompt only.
-func serveEmbeddings(_ *Gateway, c *Call) *Error {
+func serveEmbeddings(g *Gateway, call *Call) *Error {
+	c := g.inference(call)
 	rules := c.snap.embed
-	if e := c.readJSON(rules.book.root); e != nil {
+	if e := c.readChatBody(rules.book.root); e != nil {
 		return e
 	}
 	v := validator{body: c.chat.Body, doc: &c.doc, book: rules.book}

@@ -17,7 +17,7 @@ import (
 
 // appendExtras puts both behind the last member of a whole answer. What the
 // upstream says under the same name stays: no member stands there twice.
-func (c *Call) appendExtras(answer []byte, flags billing.Flags) []byte {
+func (c *inference) appendExtras(answer []byte, flags billing.Flags) []byte {
 	end := bytes.LastIndexByte(answer, '}')
 	if end < 0 {
 		return answer
@@ -36,11 +36,11 @@ func (c *Call) appendExtras(answer []byte, flags billing.Flags) []byte {
 
 // appendCost is dialect.Chat.Cost: it appends the cost member of a stream that
 // came to its end.
-func (c *Call) appendCost(dst []byte, u *dialect.Usage) []byte { return c.appendCostOf(dst, u, 0) }
+func (c *inference) appendCost(dst []byte, u *dialect.Usage) []byte { return c.appendCostOf(dst, u, 0) }
 
 // appendCostOf appends what will be charged, as the account pays it. It is left
 // out where the hold does not cover it: how the rest is paid is not known before.
-func (c *Call) appendCostOf(dst []byte, u *dialect.Usage, flags billing.Flags) []byte {
+func (c *inference) appendCostOf(dst []byte, u *dialect.Usage, flags billing.Flags) []byte {
 	_, cost := c.costOf(u, flags)
 	usd, diem, ok := c.hold.Foresee(cost)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 )
 
 // Next is proxy.Plan: the next target to try and the request in its dialect.
-func (c *Call) Next(n int) (*proxy.Target, *proxy.Request) {
+func (c *inference) Next(n int) (*proxy.Target, *proxy.Request) {
 	if n >= providers.MaxAttempts {
 		return nil, nil
 	}
@@ -59,7 +59,7 @@ func (c *Call) Next(n int) (*proxy.Target, *proxy.Request) {
 // of use, has the failure policy judge it, and tells the target's breaker. No
 // byte has gone to the client yet, so an answer that is broken is a failed
 // attempt like any other: another target may do better, and it costs nothing.
-func (c *Call) Verdict(_ *proxy.Target, a proxy.Attempt) proxy.Action {
+func (c *inference) Verdict(_ *proxy.Target, a proxy.Attempt) proxy.Action {
 	c.sent = a.Sent
 	c.reply = reply{}
 	var v attempt.Verdict
@@ -99,7 +99,7 @@ type reply struct {
 }
 
 // unanswered judges an attempt without a whole answer.
-func (c *Call) unanswered(cause proxy.Cause) attempt.Verdict {
+func (c *inference) unanswered(cause proxy.Cause) attempt.Verdict {
 	c.reply.cause = cause
 	if cause == proxy.TotalTimeout && c.attempts > 1 {
 		// It had what the others left it of the time for all attempts.
@@ -109,7 +109,7 @@ func (c *Call) unanswered(cause proxy.Cause) attempt.Verdict {
 }
 
 // broken judges an answer that the target's dialect cannot read.
-func (c *Call) broken() attempt.Verdict {
+func (c *inference) broken() attempt.Verdict {
 	c.reply.cause = proxy.UpstreamMalformed
 	return attempt.Broken()
 }
@@ -119,7 +119,7 @@ func (c *Call) broken() attempt.Verdict {
 const refusalWait = 2 * time.Second
 
 // readRefusal reads an answer that is not of 2xx.
-func (c *Call) readRefusal(a proxy.Attempt) attempt.Verdict {
+func (c *inference) readRefusal(a proxy.Attempt) attempt.Verdict {
 	c.x.Limit(refusalWait)
 	body, cause, err := c.x.ReadAll(c.answer[:0], maxErrorBody)
 	c.answer = body
@@ -133,7 +133,7 @@ func (c *Call) readRefusal(a proxy.Attempt) attempt.Verdict {
 }
 
 // refuse judges an upstream's words in place of an answer.
-func (c *Call) refuse(status int, retryAfter time.Duration, body []byte) attempt.Verdict {
+func (c *inference) refuse(status int, retryAfter time.Duration, body []byte) attempt.Verdict {
 	c.reply.refused, c.reply.words = true, body
 	c.reply.failure = c.target.Upstream.Dialect.Error(status, retryAfter, body)
 	return c.reply.failure.Verdict
@@ -141,7 +141,7 @@ func (c *Call) refuse(status int, retryAfter time.Duration, body []byte) attempt
 
 // readWhole reads an answer that is no stream. One that is too large to be held
 // is good when it begins well.
-func (c *Call) readWhole() attempt.Verdict {
+func (c *inference) readWhole() attempt.Verdict {
 	d := c.target.Upstream.Dialect
 	most := max(maxBuffered, c.room)
 	if d.Translates() {
@@ -175,7 +175,7 @@ func (c *Call) readWhole() attempt.Verdict {
 }
 
 // unread judges an answer of 2xx that holds none.
-func (c *Call) unread(err error) attempt.Verdict {
+func (c *inference) unread(err error) attempt.Verdict {
 	var failed *dialect.Failed
 	if errors.As(err, &failed) {
 		return c.refuse(failed.Status(), 0, failed.JSON)
@@ -185,7 +185,7 @@ func (c *Call) unread(err error) attempt.Verdict {
 
 // beginStream reads on until the stream has something for the client. One that
 // breaks, fails or ends before is of no use.
-func (c *Call) beginStream() attempt.Verdict {
+func (c *inference) beginStream() attempt.Verdict {
 	if !isEventStream(c.x.ContentType()) {
 		return c.broken()
 	}
@@ -223,7 +223,7 @@ func (c *Call) beginStream() attempt.Verdict {
 
 // endsWell says that a stream of which nothing was passed on yet, and which is
 // over, still has something to say: some servers leave out the last empty line.
-func (c *Call) endsWell(all []byte) bool {
+func (c *inference) endsWell(all []byte) bool {
 	s := c.target.Upstream.Dialect.Stream(&c.chat, c.target)
 	defer s.Release()
 	s.Pass(all)
@@ -233,7 +233,7 @@ func (c *Call) endsWell(all []byte) bool {
 // hasObject says that some event may say something: [DONE] alone does not.
 func hasObject(p []byte) bool { return bytes.IndexByte(p, '{') >= 0 }
 
-func (c *Call) releaseStream() {
+func (c *inference) releaseStream() {
 	if c.stream != nil {
 		c.stream.Release()
 		c.stream = nil
@@ -241,7 +241,7 @@ func (c *Call) releaseStream() {
 }
 
 // noteFailure keeps for the log how a target failed.
-func (c *Call) noteFailure(a proxy.Attempt) {
+func (c *inference) noteFailure(a proxy.Attempt) {
 	t := attempt.Tried{Upstream: c.upstream, Status: a.Status, Cause: c.reply.cause}
 	switch {
 	case len(c.reply.words) > 0:
@@ -253,7 +253,7 @@ func (c *Call) noteFailure(a proxy.Attempt) {
 }
 
 // ended tells the target's breaker how an answer ended that was relayed.
-func (c *Call) ended(cause proxy.Cause) {
+func (c *inference) ended(cause proxy.Cause) {
 	v := attempt.Lost(cause)
 	switch {
 	case cause != proxy.None:
@@ -272,5 +272,5 @@ func isEventStream(contentType []byte) bool {
 	return bytes.EqualFold(bytes.TrimSpace(media), []byte("text/event-stream"))
 }
 
-var _ proxy.Plan = (*Call)(nil)
-var _ proxy.Lens = (*Call)(nil)
+var _ proxy.Plan = (*inference)(nil)
+var _ proxy.Lens = (*inference)(nil)

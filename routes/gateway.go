@@ -38,18 +38,18 @@ type Gateway struct {
 	started time.Time
 	uploads *proxy.Uploads
 
-	live    atomic.Pointer[snapshot]
-	handler fasthttp.RequestHandler
-	calls   sync.Pool
-	// scratches are dialect.Scratch.
-	scratches sync.Pool
-	rpcCalls  sync.Pool // of rpcCall
-	reloads   sync.Mutex
-	draining  atomic.Bool
-	leaving   atomic.Bool
-	unready   atomic.Bool  // the last answer of /readyz was that the ledger cannot record
-	drains    atomic.Int64 // answers being read on after their client left
-	rpcAlone  carrier      // blockchain requests that do not end with their client
+	live       atomic.Pointer[snapshot]
+	handler    fasthttp.RequestHandler
+	calls      sync.Pool
+	inferences sync.Pool // of inference
+	scratches  sync.Pool // of dialect.Scratch
+	rpcCalls   sync.Pool // of rpcCall
+	reloads    sync.Mutex
+	draining   atomic.Bool
+	leaving    atomic.Bool
+	unready    atomic.Bool  // the last answer of /readyz was that the ledger cannot record
+	drains     atomic.Int64 // answers being read on after their client left
+	rpcAlone   carrier      // blockchain requests that do not end with their client
 
 	studio   *image.Engine
 	fetcher  image.Fetcher
@@ -85,6 +85,7 @@ func New(o Options, cfg *config.Config) (*Gateway, error) {
 		started: time.Now(), uploads: proxy.NewUploads(int64(cfg.Server.MaxInFlight)), metricsHere: cfg.Server.MetricsListen == config.MetricsOnListen,
 	}
 	g.calls.New = func() any { return newCall(g) }
+	g.inferences.New = func() any { return newInference() }
 	g.rpcCalls.New = func() any { return new(rpcCall) }
 	g.scratches.New = func() any { return new(dialect.Scratch) }
 	g.web3 = newWeb3Desk(o.Ledger)

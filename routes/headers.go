@@ -76,16 +76,17 @@ func (c *Call) setCommon() {
 	h.SetCanonical(c.snap.names.version, c.g.version)
 }
 
-// setModel names what serves the request and whether it is about to go.
-func (c *Call) setModel() {
+// setModel names what serves the request, through which router, and whether it
+// is about to go.
+func (c *Call) setModel(router string) {
 	h, n := &c.ctx.Response.Header, &c.snap.names
 	m := c.model
 	h.SetCanonical(n.modelID, stringBytes(m.ID))
 	if m.HeaderName != "" {
 		h.SetCanonical(n.modelName, stringBytes(m.HeaderName))
 	}
-	if c.target != nil && c.target.Upstream.Config.Router != "" {
-		h.SetCanonical(n.router, stringBytes(c.target.Upstream.Config.Router))
+	if router != "" {
+		h.SetCanonical(n.router, stringBytes(router))
 	}
 	d := m.Config.Deprecation
 	if d == nil {
@@ -135,7 +136,7 @@ func (c *Call) setBalance(usd, diem config.Nano) {
 
 // setCap says which cap on completion tokens was sent where the account could
 // not pay for the one that was asked for.
-func (c *Call) setCap() {
+func (c *inference) setCap() {
 	if c.lowered {
 		c.ctx.Response.Header.SetCanonical(c.snap.names.completionCap, strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
 	}

@@ -149,7 +149,7 @@ func (c *Call) mayFinish() bool {
 const keyedLongest = time.Hour
 
 // patience is how long carrying out an inference can take.
-func (c *Call) patience() (longest time.Duration) {
+func (c *inference) patience() (longest time.Duration) {
 	if c.ctx.Request.Header.Peek(headerKey) == nil {
 		return 0
 	}
@@ -165,7 +165,7 @@ func (c *Call) patience() (longest time.Duration) {
 
 // inferAgain gives the answer of the first request with the same idempotency
 // key. It counts in the limits.
-func (c *Call) inferAgain(first *billing.Answer) *Error {
+func (c *inference) inferAgain(first *billing.Answer) *Error {
 	if e := c.admitAgain(1); e != nil {
 		return e
 	}
@@ -206,7 +206,7 @@ func (c *Call) admitAgain(requests int64) *Error {
 		return c.denied(&d)
 	}
 	usd, diem, _ := c.key.BalanceAt(c.startNs)
-	c.setModel()
+	c.setModel("")
 	c.setQuotaHeaders()
 	c.setBalance(usd, diem)
 	return nil

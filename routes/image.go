@@ -194,7 +194,7 @@ func (p *pictures) make(answer func() (body proxy.Source, contentType string)) *
 	body, contentType := answer()
 	p.keepPictures(body, contentType)
 	p.settleImages()
-	p.setModel()
+	p.setModel("")
 	p.setQuotaHeaders()
 	p.setBalance(usd, diem)
 	p.deliver(body, contentType)

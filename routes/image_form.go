@@ -23,7 +23,7 @@ type imageForm struct {
 
 type formFile struct {
 	id int // of the member
-	part
+	formPart
 }
 
 // pictureMembers are those that a multipart body may have as files.
@@ -38,7 +38,7 @@ func (c *Call) readImageForm(book *rulebook, takesForms bool) (*imageForm, *Erro
 	if boundary, err := boundaryOf(contentType); takesForms && (boundary != "" || err != nil) {
 		e = f.readParts(c, boundary, err)
 	} else if e = c.readJSON(imageShape); e == nil {
-		f.body = c.chat.Body
+		f.body = c.body
 	} else if takesForms && e.Status == 415 && len(c.ctx.Request.Header.ContentEncoding()) == 0 {
 		e.Message = "Content-Type must be application/json or multipart/form-data, is " + strconv.Quote(excerpt(contentType)) + "."
 	}
@@ -56,7 +56,7 @@ func (c *Call) readImageForm(book *rulebook, takesForms bool) (*imageForm, *Erro
 // readParts makes JSON of the fields of a multipart body, so that one set of
 // rules holds for both forms, and keeps the files where they are.
 func (f *imageForm) readParts(c *Call, boundary string, err error) *Error {
-	var parts []part
+	var parts []formPart
 	if err == nil {
 		parts, err = parseParts(c.ctx.Request.Body(), boundary)
 	}

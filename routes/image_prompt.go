@@ -90,7 +90,7 @@ func (p *pictures) rewrite() *Error {
 	if p.writer == nil {
 		return nil
 	}
-	r := &rewriting{Call: p.g.calls.Get().(*Call), limit: min(maxRewrite, int(p.limits().PromptCharacters))}
+	r := &rewriting{inference: p.g.inference(p.g.calls.Get().(*Call)), limit: min(maxRewrite, int(p.limits().PromptCharacters))}
 	defer r.close()
 	text, cause, err := r.do(p)
 	if cause.Final() {
@@ -112,7 +112,7 @@ func (p *pictures) rewrite() *Error {
 // rewriting is a chat completion of our own on behalf of a request: a Call that
 // nobody is charged for and that goes to no client.
 type rewriting struct {
-	*Call
+	*inference
 	limit int // characters of the new prompt
 }
 
@@ -165,14 +165,15 @@ func (r *rewriting) Verdict(t *proxy.Target, a proxy.Attempt) proxy.Action {
 		r.targets.Release(r.target)
 		return proxy.Fail
 	}
-	return r.Call.Verdict(t, a)
+	return r.inference.Verdict(t, a)
 }
 
 func (r *rewriting) close() {
 	r.x.Close()
-	g := r.g
-	r.reset()
-	g.calls.Put(r.Call)
+	call := r.Call
+	r.Recycle()
+	call.reset()
+	call.g.calls.Put(call)
 }
 
 // body is the request in OpenAI's form; dialects make theirs of it.

@@ -26,7 +26,7 @@ const (
 
 // infer takes a validated request with its model through admit, send, relay
 // and settle (design.md 2, steps 4 to 8).
-func (c *Call) infer() *Error {
+func (c *inference) infer() *Error {
 	usd, diem, _ := c.key.BalanceAt(c.startNs)
 	if first, e := c.keyed(c.patience(), false); e != nil {
 		return e
@@ -42,7 +42,7 @@ func (c *Call) infer() *Error {
 	if e := c.opened(&res); e != nil {
 		return e
 	}
-	c.setModel()
+	c.setModel(c.target.Upstream.Config.Router)
 	c.setQuotaHeaders()
 	c.setBalance(usd, diem)
 	c.setCap()
@@ -57,7 +57,7 @@ func (c *Call) infer() *Error {
 // bounds what the operator can lose: the whole cap that is sent upstream where
 // the answer is whole or the model may think unseen, else a slice of it, which
 // grows with what is seen.
-func (c *Call) admit() *Error {
+func (c *inference) admit() *Error {
 	cfg := c.snap.cfg
 	upper, likely := dialect.EstimatePrompt(&c.chat, cfg.Billing.ImageTokens)
 	want := c.completionCap(upper)
@@ -85,7 +85,7 @@ func (c *Call) admit() *Error {
 
 // tryHold asks for the price of a prompt and as much of want completion tokens
 // as is held ahead. The cap that goes upstream is what can be paid for.
-func (c *Call) tryHold(prompt, want int64) billing.Denial {
+func (c *inference) tryHold(prompt, want int64) billing.Denial {
 	price, ahead := c.model.Price, want
 	if !c.full {
 		ahead = min(want, c.snap.cfg.Billing.SliceTokens)
@@ -114,7 +114,7 @@ func (c *Call) tryHold(prompt, want int64) billing.Denial {
 // completionCap is the most completion tokens of all choices together: what the
 // client named, else what the operator lets pass unasked, and no more than the
 // model's context has room for.
-func (c *Call) completionCap(upper int64) int64 {
+func (c *inference) completionCap(upper int64) int64 {
 	if c.chat.Embedding {
 		return 0
 	}
@@ -133,7 +133,7 @@ func (c *Call) completionCap(upper int64) int64 {
 }
 
 // boundPrompt counts the prompt.
-func (c *Call) boundPrompt() int64 {
+func (c *inference) boundPrompt() int64 {
 	var bound int64
 	permille := c.snap.models[c.model.Index].prompts.permille(c.model)
 	bound, c.counted = dialect.BoundPrompt(&c.chat, c.snap.cfg.Billing.ImageTokens, permille)
@@ -146,7 +146,7 @@ const promptSlack = 512
 
 // mostPrompt is the most prompt tokens that are charged. What images, files and
 // sound come to is the upstream's to say, up to the model's context.
-func (c *Call) mostPrompt(upper int64) int64 {
+func (c *inference) mostPrompt(upper int64) int64 {
 	m := c.model.Config
 	if upper == int64(len(c.chat.Body)+len(c.chat.SystemPrompt)) {
 		return upper + promptSlack
@@ -201,7 +201,7 @@ func scopeText(scope string) string {
 }
 
 // opened judges what the attempts came to.
-func (c *Call) opened(res *proxy.Result) *Error {
+func (c *inference) opened(res *proxy.Result) *Error {
 	switch {
 	case res.Cause == proxy.NoTarget && c.unsupported != nil:
 		return errUnsupported(c.unsupported.Path, c.unsupported.Text)
@@ -218,7 +218,7 @@ func (c *Call) opened(res *proxy.Result) *Error {
 }
 
 // rejected maps an upstream's own error answer (addendum 3.4, 3.5).
-func (c *Call) rejected() *Error {
+func (c *inference) rejected() *Error {
 	f := &c.reply.failure
 	c.cause = "upstream_status"
 	e := &Error{Status: f.Status, Code: f.Code, Message: f.Message, Param: f.Param, RetryAfter: f.RetryAfter}
@@ -240,7 +240,7 @@ func (c *Call) rejected() *Error {
 
 // unusable answers for an answer of 2xx that broke off or cannot be read, after
 // all other targets.
-func (c *Call) unusable(cause proxy.Cause) *Error {
+func (c *inference) unusable(cause proxy.Cause) *Error {
 	text := "The model's answer was cut off or unreadable; nothing was charged. Please retry."
 	if gone := c.x.Why(); gone.Final() {
 		cause = gone
@@ -256,16 +256,19 @@ func (c *Call) unusable(cause proxy.Cause) *Error {
 	return &Error{Status: 502, Code: "INFERENCE_FAILED", Message: text}
 }
 
+// overloadRetry is the Retry-After of an overloaded model (addendum 3.5).
+const overloadRetry = 30 * time.Second
+
+// tooSlow is the message of 504.
+const tooSlow = "The model took too long to answer; please retry."
+
 // tooSlow is the message of 504: only who can stream and does not is told to.
-func (c *Call) tooSlow() string {
-	if c.chat.Stream || c.chat.Embedding || c.chat.Model == nil {
-		return "The model took too long to answer; please retry."
+func (c *inference) tooSlow() string {
+	if c.chat.Stream || c.chat.Embedding {
+		return tooSlow
 	}
 	return "The model took too long to answer. Stream long answers, or retry."
 }
-
-// overloadRetry is the Retry-After of an overloaded model (addendum 3.5).
-const overloadRetry = 30 * time.Second
 
 // unreachable answers for upstreams that gave no answer at all. Neither hosts
 // nor the transport's own words reach the client.
@@ -273,16 +276,27 @@ func (c *Call) unreachable(res *proxy.Result) *Error {
 	switch res.Cause {
 	case proxy.ClientGone, proxy.ClientStalled:
 		// Nobody reads this; 499 is for the log.
-		c.leave()
 		return &Error{Status: 499, Code: "CLIENT_CLOSED_REQUEST", Message: "The client closed the request.", Close: true, Uncounted: true}
 	case proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout:
-		return &Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: c.tooSlow()}
+		return &Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: tooSlow}
 	case proxy.Shutdown:
 		return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "The service is restarting; please retry.", RetryAfter: retrySoon, Close: true}
 	case proxy.NoTarget, proxy.NoFreeConn:
 		return &Error{Status: 503, Code: "MODEL_AT_CAPACITY", Message: "The model has no capacity left right now; please retry.", RetryAfter: c.restsFor()}
 	}
 	return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "The model cannot be reached right now; please retry.", RetryAfter: c.restsFor()}
+}
+
+// unreachable answers like Call.unreachable, and charges a client that left.
+func (c *inference) unreachable(res *proxy.Result) *Error {
+	if res.Cause == proxy.ClientGone || res.Cause == proxy.ClientStalled {
+		c.leave()
+	}
+	e := c.Call.unreachable(res)
+	if e.Status == 504 {
+		e.Message = c.tooSlow()
+	}
+	return e
 }
 
 // restsFor is the Retry-After of a model whose targets rest, or cannot be reached.
@@ -294,7 +308,7 @@ func (c *Call) restsFor() time.Duration {
 }
 
 // answerWhole settles a non-stream answer that was read and makes it the response.
-func (c *Call) answerWhole() *Error {
+func (c *inference) answerWhole() *Error {
 	if c.reply.begun {
 		return c.relayLarge()
 	}
@@ -326,7 +340,7 @@ func (c *Call) answerWhole() *Error {
 
 // costOf is what a usage costs. Answers without output cost nothing (addendum
 // 19.2), unless it was their client who left.
-func (c *Call) costOf(u *dialect.Usage, flags billing.Flags) (used billing.Usage, cost billing.Nano) {
+func (c *inference) costOf(u *dialect.Usage, flags billing.Flags) (used billing.Usage, cost billing.Nano) {
 	used = billing.Usage{
 		Prompt: u.Prompt, Cached: u.Cached, CacheWrite: u.CacheWrite, Completion: u.Completion, Reasoning: u.Reasoning,
 		Seen: u.Seen, Estimated: u.Estimated,
@@ -338,7 +352,7 @@ func (c *Call) costOf(u *dialect.Usage, flags billing.Flags) (used billing.Usage
 }
 
 // settle charges the request, exactly once.
-func (c *Call) settle(u dialect.Usage, flags billing.Flags) {
+func (c *inference) settle(u dialect.Usage, flags billing.Flags) {
 	now := time.Now()
 	c.took = now.Sub(c.began)
 	c.usage = u

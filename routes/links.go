@@ -20,7 +20,7 @@ import (
 
 // checkLinks says which part of the messages has a link that this upstream is
 // not given; nil: none has.
-func (c *Call) checkLinks(t *dialect.Target) *dialect.Unsupported {
+func (c *inference) checkLinks(t *dialect.Target) *dialect.Unsupported {
 	policy := t.Upstream.Config.Links
 	if policy == "any" || c.chat.Embedding {
 		return nil

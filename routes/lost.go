@@ -16,7 +16,7 @@ const usageWait = time.Second
 // carryOn lets the answer be read to its end when the client leaves, since only
 // the end tells what it cost: always for whole answers and models that may
 // think unseen, else where the operator wants that (billing.on_client_gone).
-func (c *Call) carryOn() {
+func (c *inference) carryOn() {
 	b := &c.snap.cfg.Billing
 	c.carries = c.full || b.OnClientGone == "drain"
 	most := int64(b.Drain.Bytes)
@@ -28,7 +28,7 @@ func (c *Call) carryOn() {
 
 // mayDrain takes one of the places for answers that are read on. The watcher
 // asks it, from its own goroutine.
-func (c *Call) mayDrain() (time.Duration, bool) {
+func (c *inference) mayDrain() (time.Duration, bool) {
 	if c.toEnd && c.mayFinish() {
 		return 0, true
 	}
@@ -52,7 +52,7 @@ func (c *Call) mayDrain() (time.Duration, bool) {
 // the model may have produced more than was seen, as much as it usually does in
 // the time that it had, within its cap. This is the one place that decides what
 // a client that leaves costs.
-func (c *Call) lost(u dialect.Usage) dialect.Usage {
+func (c *inference) lost(u dialect.Usage) dialect.Usage {
 	if u.Prompt == 0 {
 		u.Prompt = dialect.CountPrompt(&c.chat)
 	}
@@ -66,7 +66,7 @@ func (c *Call) lost(u dialect.Usage) dialect.Usage {
 }
 
 // leave settles a request whose client left before there was an answer to give.
-func (c *Call) leave() {
+func (c *inference) leave() {
 	if c.sent && c.hold.Open() {
 		c.status = 499
 		if c.lead != nil {

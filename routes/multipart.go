@@ -13,9 +13,9 @@ const (
 	maxPartFields = 16      // headers of a part
 )
 
-// part is one field or file of a multipart body. Everything of it but the name
+// formPart is one field or file of a multipart body. Everything of it but the name
 // is a slice of the body.
-type part struct {
+type formPart struct {
 	name    string
 	isFile  bool
 	content []byte
@@ -45,7 +45,7 @@ func boundaryOf(contentType []byte) (boundary string, err error) {
 }
 
 // parseParts cuts a body into its parts without copying them.
-func parseParts(body []byte, boundary string) (parts []part, err error) {
+func parseParts(body []byte, boundary string) (parts []formPart, err error) {
 	between := []byte("\r\n--" + boundary)
 	// What stands before the first boundary is nobody's; mostly it is nothing.
 	rest, ok := bytes.CutPrefix(body, between[2:])
@@ -78,43 +78,43 @@ func parseParts(body []byte, boundary string) (parts []part, err error) {
 }
 
 // parsePart reads a part, from the line end behind its boundary on.
-func parsePart(p []byte) (part, error) {
+func parsePart(p []byte) (formPart, error) {
 	if bytes.HasPrefix(p, []byte("\r\n\r\n")) {
-		return part{}, errPartName
+		return formPart{}, errPartName
 	}
 	at := bytes.Index(p[:min(len(p), maxPartHead)], []byte("\r\n\r\n"))
 	if at < 0 {
-		return part{}, errPartHead
+		return formPart{}, errPartHead
 	}
 	lines := bytes.Split(p[2:at], []byte("\r\n"))
 	if len(lines) > maxPartFields {
-		return part{}, errPartHead
+		return formPart{}, errPartHead
 	}
-	found := part{content: p[at+4:]}
+	found := formPart{content: p[at+4:]}
 	named := false
 	for _, line := range lines {
 		field, value, ok := bytes.Cut(line, []byte(":"))
 		if !ok || !isToken(field) {
-			return part{}, errPartHead // a folded line, among others
+			return formPart{}, errPartHead // a folded line, among others
 		}
 		value = bytes.TrimSpace(value)
 		switch {
 		case bytes.EqualFold(field, []byte("Content-Disposition")):
 			media, params, err := mime.ParseMediaType(string(value))
 			if err != nil || media != "form-data" || named {
-				return part{}, errPartHead
+				return formPart{}, errPartHead
 			}
 			named = true
 			found.name = params["name"]
 			_, found.isFile = params["filename"]
 		case bytes.EqualFold(field, []byte("Content-Transfer-Encoding")):
 			if !bytes.EqualFold(value, []byte("binary")) && !bytes.EqualFold(value, []byte("8bit")) && !bytes.EqualFold(value, []byte("7bit")) {
-				return part{}, errPartCoding
+				return formPart{}, errPartCoding
 			}
 		}
 	}
 	if found.name == "" {
-		return part{}, errPartName
+		return formPart{}, errPartName
 	}
 	return found, nil
 }

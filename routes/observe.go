@@ -245,7 +245,7 @@ func (c *Call) log(took time.Duration) {
 		e = e.Str("key", c.key.ID).Str("account", c.key.Account.ID)
 	}
 	if c.model != nil {
-		e = e.Str("model", c.model.ID).Bool("stream", c.chat.Stream)
+		e = e.Str("model", c.model.ID).Bool("stream", c.streams)
 	}
 	if c.rpc != nil {
 		e = c.rpc.log(e)
@@ -258,12 +258,9 @@ func (c *Call) log(took time.Duration) {
 	}
 	if c.settled && c.images > 0 {
 		e = e.Int64("images", c.images).Str("charged_usd", c.charged.String())
-	} else if c.settled && c.rpc == nil {
-		e = e.Int64("prompt_tokens", c.usage.Prompt).Int64("completion_tokens", c.usage.Completion).
-			Str("charged_usd", c.charged.String()).Bool("estimated", c.usage.Estimated)
-		if c.firstByte > 0 {
-			e = e.Dur("first_byte_ms", c.firstByte)
-		}
+	}
+	if c.part != nil {
+		e = c.part.Log(e)
 	}
 	if c.shortfall > 0 {
 		e = e.Str("shortfall_usd", c.shortfall.String())

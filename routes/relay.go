@@ -17,7 +17,7 @@ const progressEvery = int64(5 * time.Second)
 const progressStep = 64
 
 // relayStream attaches the upstream's SSE answer to the response.
-func (c *Call) relayStream() {
+func (c *inference) relayStream() {
 	r := &c.ctx.Response
 	r.SetStatusCode(200)
 	r.Header.SetContentType("text/event-stream")
@@ -29,7 +29,7 @@ func (c *Call) relayStream() {
 
 // relayLarge relays a non-stream answer that is too large to hold, metered on
 // the way: memory stays flat whatever its size.
-func (c *Call) relayLarge() *Error {
+func (c *inference) relayLarge() *Error {
 	c.ctx.Response.Header.SetContentType("application/json")
 	c.compressRelayed()
 	c.stream = providers.NewBodyMeter(&c.chat, c.target)
@@ -37,7 +37,7 @@ func (c *Call) relayLarge() *Error {
 	return nil
 }
 
-func (c *Call) attach() {
+func (c *inference) attach() {
 	c.progressNs = c.startNs
 	if c.lead != nil {
 		c.keepRelayed()
@@ -47,7 +47,7 @@ func (c *Call) attach() {
 }
 
 // Pass is proxy.Lens: bytes of the answer on their way to the client.
-func (c *Call) Pass(p []byte) (out []byte, stop bool) {
+func (c *inference) Pass(p []byte) (out []byte, stop bool) {
 	out, stop = c.pass(p)
 	if c.zip != nil {
 		out = c.zip.pass(out)
@@ -57,7 +57,7 @@ func (c *Call) Pass(p []byte) (out []byte, stop bool) {
 
 // pass meters bytes of the answer. It extends the hold slice by slice and stops
 // the stream when that is refused.
-func (c *Call) pass(p []byte) (out []byte, stop bool) {
+func (c *inference) pass(p []byte) (out []byte, stop bool) {
 	if out = p; c.reply.held {
 		c.reply.held = false // its beginning, which was judged
 	} else {
@@ -93,7 +93,7 @@ const capSlack = 64
 // progress journals the cost so far, at most every progressEvery. A stream that
 // has produced nothing costs nothing (addendum 19.2), after a crash, too; nor
 // does one with an idempotency key, since it is carried out again.
-func (c *Call) progress(produced int64) {
+func (c *inference) progress(produced int64) {
 	now := time.Now().UnixNano()
 	if now-c.progressNs < progressEvery || produced == 0 || c.chat.Embedding || c.lead != nil {
 		return
@@ -105,7 +105,7 @@ func (c *Call) progress(produced int64) {
 
 // extend makes the hold pay for more than produced tokens, or reports that the
 // account cannot. Beyond the cap nothing is charged, so nothing is held.
-func (c *Call) extend(produced int64) bool {
+func (c *inference) extend(produced int64) bool {
 	price := c.model.Price
 	if price.Free || c.full || c.covered >= c.chat.Cap {
 		c.covered = int64(1) << 62
@@ -135,7 +135,7 @@ func (c *Call) extend(produced int64) bool {
 
 // End is proxy.Lens: the answer is over. The charge is in the journal before
 // the client's last byte leaves.
-func (c *Call) End(cause proxy.Cause) (out []byte, clean bool) {
+func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	gone := cause == proxy.ClientGone || cause == proxy.ClientStalled
 	complete := cause == proxy.None || gone && c.x.Whole()
 	c.tail = append(c.tail[:0], c.stream.Finish(complete)...)
@@ -170,7 +170,7 @@ func (c *Call) End(cause proxy.Cause) (out []byte, clean bool) {
 
 // ending is the client's last bytes, and whether its body ends properly with
 // them. Where the answer was read to its end for nobody, they are only kept.
-func (c *Call) ending(gone, complete bool) (out []byte, clean bool) {
+func (c *inference) ending(gone, complete bool) (out []byte, clean bool) {
 	switch {
 	case gone && !complete:
 		return nil, false

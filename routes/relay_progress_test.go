@@ -30,7 +30,7 @@ func TestCrashBeforeTheFirstTokenChargesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &Call{likely: 10, model: &dialect.Model{Price: &config.Price{Input: 1_000_000_000_000, Output: 1_000_000_000_000}}}
+		c := &inference{Call: &Call{model: &dialect.Model{Price: &config.Price{Input: 1_000_000_000_000, Output: 1_000_000_000_000}}}, likely: 10}
 		if c.key, err = ledger.Lookup([]byte(secret)); err != nil {
 			t.Fatal(err)
 		}
