@@ -63,7 +63,6 @@ type Call struct {
 	attempts  int
 	tried     []attempt.Tried // the attempts that failed
 	streams   bool            // the client asked for a stream
-	images    int64           // that were delivered and charged
 	charged   billing.Nano
 	shortfall billing.Nano
 	settled   bool
@@ -196,9 +195,6 @@ func (c *Call) observe() {
 		mm := c.snap.models[c.model.Index]
 		if c.settled {
 			mm.duration[boolIndex(c.streams)].Update(took.Seconds())
-			if c.images > 0 {
-				mm.images.AddInt64(c.images)
-			}
 			mm.chargedUSD.Add(float64(c.charged) / 1e9)
 		}
 		if c.attempts > 1 {
@@ -230,6 +226,6 @@ func (c *Call) reset() {
 	}
 	c.relaying = false
 	c.status, c.errCode, c.hint, c.cause, c.upstream = 0, "", "", "", ""
-	c.attempts, c.tried, c.streams, c.images = 0, c.tried[:0], false, 0
+	c.attempts, c.tried, c.streams = 0, c.tried[:0], false
 	c.charged, c.shortfall, c.settled, c.took, c.firstByte = 0, 0, false, 0, 0
 }

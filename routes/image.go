@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"farebox/billing"
 	"farebox/config"
 	"farebox/providers"
@@ -58,6 +60,7 @@ type pictures struct {
 	writer    *providers.Model
 	rewritten string
 	result    *image.Result
+	images    int64       // that were delivered and charged
 	carried   atomic.Bool // it has one of Gateway.carried
 }
 
@@ -67,8 +70,37 @@ func (c *Call) readPictures(kind image.Kind, book *rulebook, takesForms bool) (*
 	if e != nil {
 		return nil, e
 	}
-	return &pictures{Call: c, form: f, job: image.Job{Kind: kind, Count: 1, SafeMode: true}}, nil
+	p := &pictures{Call: c, form: f, job: image.Job{Kind: kind, Count: 1, SafeMode: true}}
+	c.part = p
+	return p, nil
 }
+
+// Close gives back what the request has taken from others.
+func (p *pictures) Close() {
+	p.forgetFetched()
+	p.uncarry()
+	if p.result != nil {
+		p.result.Release()
+	}
+}
+
+// Observe counts the pictures.
+func (p *pictures) Observe(time.Duration) {
+	if p.settled && p.model.Index < len(p.snap.models) {
+		p.snap.models[p.model.Index].images.AddInt64(p.images)
+	}
+}
+
+// Log says what was made and charged.
+func (p *pictures) Log(e *zerolog.Event) *zerolog.Event {
+	if p.settled {
+		e = e.Int64("images", p.images).Str("charged_usd", p.charged.String())
+	}
+	return e
+}
+
+// Recycle does nothing: it is not used again.
+func (p *pictures) Recycle() {}
 
 // choose resolves the model of a type. Without a name the default one serves
 // the request; with fallback also a request for one that is unknown (D34).
@@ -185,11 +217,6 @@ func (p *pictures) make(answer func() (body proxy.Source, contentType string)) *
 		return p.failed(failed)
 	}
 	p.result, p.attempts, p.tried = result, result.Attempts, result.Tried
-	defer func() {
-		if !p.relaying { // it panicked
-			result.Release()
-		}
-	}()
 	p.setFlags()
 	body, contentType := answer()
 	p.keepPictures(body, contentType)

@@ -90,14 +90,13 @@ const jsonType = "application/json"
 // deliver makes body the response. The request ends when the last byte is gone
 // or given up; until then the pictures stay in memory.
 func (p *pictures) deliver(body proxy.Source, contentType string) {
-	c, r := p.Call, p.result
+	c := p.Call
 	if contentType == jsonType {
 		body = p.zip(body)
 	}
 	c.ctx.Response.SetStatusCode(200)
 	c.ctx.Response.Header.SetContentType(contentType)
 	c.g.proxy.Deliver(c.ctx, body, func(_ int64, err error) {
-		r.Release()
 		if err != nil && c.cause == "" {
 			c.cause = proxy.ClientGone.String()
 		}

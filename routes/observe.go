@@ -256,9 +256,6 @@ func (c *Call) log(took time.Duration) {
 	if len(c.tried) > 0 {
 		e = e.Array("tried", triedTargets(c.tried))
 	}
-	if c.settled && c.images > 0 {
-		e = e.Int64("images", c.images).Str("charged_usd", c.charged.String())
-	}
 	if c.part != nil {
 		e = c.part.Log(e)
 	}
