@@ -48,8 +48,6 @@ type Call struct {
 	// without its client.
 	finishes atomic.Bool
 
-	rpc *rpcCall // of blockchain calls (crypto.go), else nil
-
 	zip      *zip // compresses the answer on its way; nil: it leaves as it is
 	onDone   func(proxy.Outcome)
 	relaying bool // what delivers the answer ends the Call
@@ -141,7 +139,6 @@ func (c *Call) end() {
 	if c.part != nil {
 		c.part.Recycle()
 	}
-	c.giveRPC()
 	g := c.g
 	c.reset()
 	g.calls.Put(c)
@@ -157,7 +154,6 @@ func (c *Call) left() bool {
 // that panics does not keep the others from being taken.
 func (c *Call) release() {
 	defer c.g.metrics.active.Add(-1)
-	defer c.releaseRPC()
 	defer func() {
 		if c.finishes.Swap(false) {
 			c.g.finishes.Add(-1)
@@ -203,9 +199,6 @@ func (c *Call) observe() {
 	}
 	if c.part != nil {
 		c.part.Observe(took)
-	}
-	if c.rpc != nil {
-		c.rpc.observe(c, took)
 	}
 	c.log(took)
 }

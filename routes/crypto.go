@@ -75,8 +75,10 @@ func serveNetworks(_ *Gateway, c *Call) *Error { return c.writeJSON(c.snap.rpc.l
 // another node takes the one that leads it for dead.
 const rpcPatience = 2 * time.Minute
 
-// rpcCall is what a blockchain request has beside its Call. It is pooled.
+// rpcCall is the part of a blockchain request. It is pooled.
 type rpcCall struct {
+	*Call
+
 	job     jsonrpc.Job
 	network *jsonrpc.Network
 	credits int64 // charged
@@ -84,39 +86,33 @@ type rpcCall struct {
 	carried bool  // it goes on without its client
 }
 
-// releaseRPC lets the account's next request have its turn and ends what was
-// begun at the nodes.
-func (c *Call) releaseRPC() {
-	r := c.rpc
-	if r == nil {
-		return
-	}
-	if r.turn {
-		r.turn = false
+// Close lets the account's next request have its turn and ends what was begun at
+// the nodes.
+func (c *rpcCall) Close() {
+	if c.turn {
+		c.turn = false
 		c.g.ledger.GiveTurn(c.key.Account)
 	}
-	if r.carried {
-		r.carried = false
+	if c.carried {
+		c.carried = false
 		c.g.rpcAlone.give(c.key.Account)
 	}
-	r.job.Close()
+	c.job.Close()
 }
 
-// giveRPC gives the pooled part back.
-func (c *Call) giveRPC() {
-	if r := c.rpc; r != nil {
-		r.job.Reset()
-		r.network, r.credits = nil, 0
-		c.rpc = nil
-		c.g.rpcCalls.Put(r)
-	}
+// Recycle clears it for another request.
+func (c *rpcCall) Recycle() {
+	g := c.g
+	c.job.Reset()
+	c.Call, c.network, c.credits = nil, nil, 0
+	g.rpcCalls.Put(c)
 }
 
 // serveRPC answers POST /crypto/rpc/{network}: one JSON-RPC request or a batch
 // (interface.md, Crypto proxy; addendum 13).
-func serveRPC(g *Gateway, c *Call) *Error {
-	offer := c.snap.rpc
-	name := bytesString(networkOf(c.ctx))
+func serveRPC(g *Gateway, call *Call) *Error {
+	offer := call.snap.rpc
+	name := bytesString(networkOf(call.ctx))
 	network := offer.networks.Find(name)
 	if network == nil {
 		return &Error{
@@ -125,15 +121,15 @@ func serveRPC(g *Gateway, c *Call) *Error {
 				Message: "There is no network " + quoted(name) + " here; GET " + prefix + "/crypto/rpc/networks lists those there are."}},
 		}
 	}
-	c.rpc = g.rpcCalls.Get().(*rpcCall)
-	c.rpc.network = network
+	c := g.rpcCalls.Get().(*rpcCall)
+	c.Call, c.network, call.part = call, network, c
 	if until, kind := g.ledger.FailureBlock(c.key, c.slot(), c.user, c.startNs); until > 0 {
 		return c.blocked(until, kind)
 	}
 	if e := c.readRPC(network); e != nil {
 		return e
 	}
-	first, e := c.keyed(rpcPatience, c.rpc.job.Writes())
+	first, e := c.keyed(rpcPatience, c.job.Writes())
 	if e != nil {
 		return e
 	}
@@ -168,7 +164,7 @@ func networkOf(ctx *fasthttp.RequestCtx) []byte {
 }
 
 // readRPC checks the envelope and finds the methods of all calls.
-func (c *Call) readRPC(n *jsonrpc.Network) *Error {
+func (c *rpcCall) readRPC(n *jsonrpc.Network) *Error {
 	if !jsonListed(c.ctx.Request.Header.ContentType()) {
 		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Type must be application/json, is " + strconv.Quote(excerpt(c.ctx.Request.Header.ContentType())) + ".", Uncounted: true}
 	}
@@ -179,7 +175,7 @@ func (c *Call) readRPC(n *jsonrpc.Network) *Error {
 	if most := c.snap.rpc.maxBody; len(body) > most {
 		return &Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large; at most " + config.Size(most).String() + " are taken here.", Uncounted: true}
 	}
-	job := &c.rpc.job
+	job := &c.job
 	if fault := job.Scan(body); fault != nil {
 		e := errInvalid(Issue{Code: fault.Code, Path: fault.Path, Message: fault.Error()})
 		e.Message = "Invalid request body: " + fault.Error()
@@ -223,9 +219,9 @@ func unsupportedMethods(job *jsonrpc.Job, n *jsonrpc.Network, unknown []int) *Er
 // admitRPC holds what the request costs when every call succeeds, and counts it
 // in the limits: a batch as one request. An answer that is given again costs
 // nothing, and counts.
-func (c *Call) admitRPC(again bool) *Error {
+func (c *rpcCall) admitRPC(again bool) *Error {
 	offer := c.snap.rpc
-	worst := c.rpc.job.Credits(c.rpc.network.Base)
+	worst := c.job.Credits(c.network.Base)
 	if again {
 		worst = 0
 	}
@@ -236,7 +232,7 @@ func (c *Call) admitRPC(again bool) *Error {
 	}
 	denial := c.g.ledger.Admit(&c.hold, &c.admission)
 	if denial.Code == billing.Admitted {
-		c.hold.Book(offer.slots[c.rpc.network.Name])
+		c.hold.Book(offer.slots[c.network.Name])
 		return nil
 	}
 	switch denial.Code {
@@ -250,7 +246,7 @@ func (c *Call) admitRPC(again bool) *Error {
 
 // cappedRPC is a refusal by the daily cap of credits, which has none of the
 // headers of the rate limit (addendum 13, 429; D47).
-func (c *Call) cappedRPC(d *billing.Denial, worst int64) *Error {
+func (c *rpcCall) cappedRPC(d *billing.Denial, worst int64) *Error {
 	c.g.ledger.NoteViolation(c.key, rpcLimit, apiTier, d.Limit, c.startNs)
 	text := "Daily limit of crypto RPC credits exceeded: at most " + strconv.FormatInt(d.Allowed, 10) + " credits in 24 hours, " +
 		strconv.FormatInt(d.Remaining, 10) + " are left and this request may cost " + strconv.FormatInt(worst, 10) + "."
@@ -259,19 +255,19 @@ func (c *Call) cappedRPC(d *billing.Denial, worst int64) *Error {
 
 // turnRPC waits until few enough requests of the account are under way
 // (addendum 13, Concurrency).
-func (c *Call) turnRPC() *Error {
+func (c *rpcCall) turnRPC() *Error {
 	offer, ledger := c.snap.rpc, c.g.ledger
 	if offer.inFlight == 0 {
 		return nil
 	}
 	account := c.key.Account
-	if c.rpc.turn = ledger.TryTurn(account, offer.inFlight); c.rpc.turn {
+	if c.turn = ledger.TryTurn(account, offer.inFlight); c.turn {
 		return nil
 	}
 	cause := proxy.TotalTimeout
 	if offer.turnWait > 0 {
 		cause, _ = c.g.proxy.Await(c.ctx, offer.turnWait, func(ctx context.Context) error {
-			c.rpc.turn = ledger.TakeTurn(ctx, account, offer.inFlight)
+			c.turn = ledger.TakeTurn(ctx, account, offer.inFlight)
 			return nil
 		})
 	}
@@ -279,7 +275,7 @@ func (c *Call) turnRPC() *Error {
 	case cause != proxy.None && cause != proxy.TotalTimeout:
 		c.cause = cause.String()
 		return c.unreachable(&proxy.Result{Cause: cause})
-	case c.rpc.turn:
+	case c.turn:
 		return nil
 	}
 	text := "Too many crypto RPC requests of this account are under way; at most " + strconv.Itoa(offer.inFlight) + " are served at the same time. A batch counts as one."
@@ -287,7 +283,7 @@ func (c *Call) turnRPC() *Error {
 }
 
 // limitedRPC is a refusal by the rate limit, with its headers (addendum 3.6, 13).
-func (c *Call) limitedRPC(d *billing.Denial) *Error {
+func (c *rpcCall) limitedRPC(d *billing.Denial) *Error {
 	c.g.ledger.NoteViolation(c.key, rpcLimit, apiTier, d.Limit, c.startNs)
 	h := &c.ctx.Response.Header
 	h.Set("X-Ratelimit-Type", d.Scope)
@@ -318,25 +314,24 @@ type rpcAnswer struct {
 // runRPC runs an admitted request and charges it, unless its answer is large:
 // that is charged when its last byte was judged. An error means that nothing
 // was answered and nothing is charged.
-func (c *Call) runRPC() (rpcAnswer, *Error) {
-	r := c.rpc
-	r.carried = (c.lead != nil || r.job.Writes()) && c.g.rpcAlone.take(c.key.Account)
-	res := r.job.Run(jsonrpc.Trip{
-		Proxy: c.g.proxy, Ctx: c.ctx, Network: r.network, Account: c.key.Account.ID, ID: c.id[:], Alone: r.carried,
+func (c *rpcCall) runRPC() (rpcAnswer, *Error) {
+	c.carried = (c.lead != nil || c.job.Writes()) && c.g.rpcAlone.take(c.key.Account)
+	res := c.job.Run(jsonrpc.Trip{
+		Proxy: c.g.proxy, Ctx: c.ctx, Network: c.network, Account: c.key.Account.ID, ID: c.id[:], Alone: c.carried,
 	})
-	c.attempts = r.job.Attempts
+	c.attempts = c.job.Attempts
 	if res.Cause != proxy.None {
 		c.cause = res.Cause.String()
 		c.lostRPC()
 		return rpcAnswer{}, c.unreachableRPC(&res)
 	}
-	out := rpcAnswer{status: 200, credits: r.job.Charge(r.network.Base, c.snap.rpc.error), body: res.Body, large: res.Large, stream: res.Stream}
+	out := rpcAnswer{status: 200, credits: c.job.Charge(c.network.Base, c.snap.rpc.error), body: res.Body, large: res.Large, stream: res.Stream}
 	out.cost = billing.Cost(c.snap.rpc.price, credits(out.credits))
-	r.credits = out.credits
+	c.credits = out.credits
 	if !out.large {
 		c.settleRPC(&out, 0)
 		if c.lead != nil && !c.lead.Kept() {
-			out.credits, out.cost, r.credits = 0, 0, 0
+			out.credits, out.cost, c.credits = 0, 0, 0
 		}
 	}
 	return out, nil
@@ -344,13 +339,13 @@ func (c *Call) runRPC() (rpcAnswer, *Error) {
 
 // lostRPC charges a request whose client left for what nodes may have done: the
 // full price of calls that were sent to one. What was not sent costs nothing.
-func (c *Call) lostRPC() {
-	out := rpcAnswer{status: 499, credits: c.rpc.job.Charge(c.rpc.network.Base, c.snap.rpc.error)}
+func (c *rpcCall) lostRPC() {
+	out := rpcAnswer{status: 499, credits: c.job.Charge(c.network.Base, c.snap.rpc.error)}
 	if !c.left() || out.credits == 0 {
 		return
 	}
 	out.cost = billing.Cost(c.snap.rpc.price, credits(out.credits))
-	c.rpc.credits = out.credits
+	c.credits = out.credits
 	if c.lead != nil {
 		c.lead.Cut() // a second try must not run it again
 	}
@@ -359,7 +354,7 @@ func (c *Call) lostRPC() {
 
 // unreachableRPC answers for nodes that gave no answer: 500 whatever it was
 // (addendum 13, Upstream). Neither hosts nor their words reach the client.
-func (c *Call) unreachableRPC(res *jsonrpc.Result) *Error {
+func (c *rpcCall) unreachableRPC(res *jsonrpc.Result) *Error {
 	e := &Error{Status: 500, RetryAfter: res.RetryAfter}
 	switch res.Cause {
 	case proxy.ClientGone, proxy.ClientStalled:
@@ -367,18 +362,18 @@ func (c *Call) unreachableRPC(res *jsonrpc.Result) *Error {
 	case proxy.Shutdown:
 		return &Error{Status: 503, Message: "The service is restarting; please retry.", RetryAfter: retrySoon, Close: true}
 	case proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout, proxy.ConnectTimeout:
-		e.Message = "The nodes of " + c.rpc.network.Name + " took too long to answer; nothing was charged."
+		e.Message = "The nodes of " + c.network.Name + " took too long to answer; nothing was charged."
 	case proxy.NoTarget, proxy.NoFreeConn:
-		e.Message = "The nodes of " + c.rpc.network.Name + " have no capacity right now; nothing was charged. Please retry."
+		e.Message = "The nodes of " + c.network.Name + " have no capacity right now; nothing was charged. Please retry."
 		e.RetryAfter = max(e.RetryAfter, retrySoon)
 	default:
-		e.Message = "The nodes of " + c.rpc.network.Name + " gave no usable answer; nothing was charged."
+		e.Message = "The nodes of " + c.network.Name + " gave no usable answer; nothing was charged."
 	}
 	return e
 }
 
 // settleRPC charges a request, and keeps the answer of one with a key.
-func (c *Call) settleRPC(out *rpcAnswer, flags billing.Flags) {
+func (c *rpcCall) settleRPC(out *rpcAnswer, flags billing.Flags) {
 	now := time.Now()
 	c.took, c.settled = now.Sub(c.began), true
 	s := billing.Settlement{
@@ -402,12 +397,12 @@ func (c *Call) settleRPC(out *rpcAnswer, flags billing.Flags) {
 }
 
 // answerRPC makes an answer the response.
-func (c *Call) answerRPC(out *rpcAnswer) {
+func (c *rpcCall) answerRPC(out *rpcAnswer) {
 	r := &c.ctx.Response
 	r.SetStatusCode(out.status)
 	r.Header.SetContentType("application/json")
 	c.setCharge(out.credits, out.cost)
-	if c.rpc.job.Cached {
+	if c.job.Cached {
 		r.Header.SetCanonical(c.snap.names.rpcCache, cacheHit)
 	}
 	switch {
@@ -442,12 +437,12 @@ func appendCost(b []byte, cost billing.Nano) []byte {
 
 // relayRPC attaches a large answer to the response. It is judged to its end
 // while it goes out.
-func (c *Call) relayRPC(out *rpcAnswer) {
+func (c *rpcCall) relayRPC(out *rpcAnswer) {
 	answer := *out
 	if c.lead != nil {
-		c.rpc.job.Tee = c.lead.Record
+		c.job.Tee = c.lead.Record
 	}
-	c.rpc.job.Relay(c.ctx, func(cause proxy.Cause, whole bool) {
+	c.job.Relay(c.ctx, func(cause proxy.Cause, whole bool) {
 		switch {
 		case whole:
 			c.settleRPC(&answer, 0)

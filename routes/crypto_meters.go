@@ -25,26 +25,26 @@ func (m *meters) network(name string) *rpcMeters {
 	}
 }
 
-// observe counts a request; what was charged counts when it is booked.
-func (r *rpcCall) observe(c *Call, took time.Duration) {
+// Observe counts a request; what was charged counts when it is booked.
+func (c *rpcCall) Observe(took time.Duration) {
 	if !c.settled {
 		return
 	}
-	m := c.snap.rpc.meters[r.network.Name]
-	m.calls.Add(len(r.job.Calls))
-	m.credits.AddInt64(r.credits)
+	m := c.snap.rpc.meters[c.network.Name]
+	m.calls.Add(len(c.job.Calls))
+	m.credits.AddInt64(c.credits)
 	m.chargedUSD.Add(float64(c.charged) / 1e9)
 	m.duration.Update(took.Seconds())
 }
 
-// log adds what a log line says of blockchain calls: no params and no hashes.
-func (r *rpcCall) log(e *zerolog.Event) *zerolog.Event {
-	e = e.Str("network", r.network.Name).Int("calls", len(r.job.Calls)).Int64("credits", r.credits)
-	if r.job.Cached {
+// Log says what was asked and charged: no params and no hashes.
+func (c *rpcCall) Log(e *zerolog.Event) *zerolog.Event {
+	e = e.Str("network", c.network.Name).Int("calls", len(c.job.Calls)).Int64("credits", c.credits)
+	if c.job.Cached {
 		e = e.Bool("cached", true)
 	}
-	if r.job.Node != "" {
-		e = e.Str("upstream", r.job.Node).Int("attempts", r.job.Attempts)
+	if c.job.Node != "" {
+		e = e.Str("upstream", c.job.Node).Int("attempts", c.job.Attempts)
 	}
 	return e
 }

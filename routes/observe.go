@@ -247,9 +247,6 @@ func (c *Call) log(took time.Duration) {
 	if c.model != nil {
 		e = e.Str("model", c.model.ID).Bool("stream", c.streams)
 	}
-	if c.rpc != nil {
-		e = c.rpc.log(e)
-	}
 	if c.upstream != "" {
 		e = e.Str("upstream", c.upstream).Int("attempts", c.attempts)
 	}
