@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/billing/money"
 	"farebox/config"
 )
 
@@ -32,7 +33,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	text := []byte(secret)
 	rate := &config.Rate{RPM: 1 << 40, RPH: 1 << 40, RPD: 1 << 40, RPMon: 1 << 40, TPM: 1 << 50}
 	price := &config.Price{Input: 1_540_000, Output: 4_840_000}
-	u := Usage{Prompt: 900, Cached: 100, Completion: 100}
+	u := money.Usage{Prompt: 900, Cached: 100, Completion: 100}
 	var h Hold
 	ask := f.ask(k, usd/1000)
 	ask.Rate, ask.Tokens = rate, 1000
@@ -46,7 +47,8 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		if d := f.Admit(&h, ask); d.Code != Admitted {
 			t.Fatal(d)
 		}
-		h.Settle(Settlement{Cost: Cost(price, u), Usage: u, Price: price, Model: "model", Status: 200, NowNs: f.clock.nano(), Tokens: 1000})
+		sold := money.Text(price, u)
+		h.Settle(Settlement{Cost: sold.Cost(), Lines: sold, Model: "model", Status: 200, NowNs: f.clock.nano(), Tokens: 1000})
 		h.Reset()
 	})
 	ask.Credits, ask.DailyCredits = 20, 1<<40
@@ -61,7 +63,8 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	gate(t, "Admit, Extend, Progress and Void", func() {
 		f.Admit(&h, ask)
 		h.Extend(usd / 1000)
-		h.Progress(usd/1000, u)
+		sold := money.Text(price, u)
+		h.Progress(&sold)
 		h.Void(f.clock.nano())
 		h.Reset()
 	})
@@ -76,7 +79,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		f.FailureBlock(k, 1, 1, f.clock.nano())
 	})
 	gate(t, "Worst and Affords", func() {
-		if Worst(price, 1000, 1000) == 0 || Affords(price, usd) == 0 {
+		if money.Worst(price, 1000, 1000) == 0 || money.Affords(price, usd) == 0 {
 			t.Fatal("nothing")
 		}
 	})

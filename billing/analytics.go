@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"database/sql"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"farebox/billing/money"
 )
 
 // Analytics is an account's usage of some UTC days, added up in the ways that
@@ -31,26 +32,22 @@ func (s *Spend) add(n Spend) {
 	s.Units += n.Units
 }
 
-// ModelSpend is the usage of one model.
+// ModelSpend is the usage of one model, as one What: a model that sold text and
+// then pictures has two. Its units are those of the kinds that are not sold
+// beside others.
 type ModelSpend struct {
-	Name, Type string
+	Name, What, Unit string
 	Spend
-	Lines [lineCount]Spend // by Line
-	Daily []Spend          // of each day; only of the top
-
-	outputs []int64 // units of output of each day
+	Kinds map[money.Kind]Spend
+	Daily []Spend // of each day; only of the top
 }
 
-// OfTokens says whether units are tokens, and not pictures or credits.
-func (m *ModelSpend) OfTokens() bool { return !soldSingly(m.Type) }
-
-// countImages makes pictures the only units: what else was sold with them is
-// neither pictures nor tokens.
-func (m *ModelSpend) countImages() {
-	m.Units = m.Lines[lineOutput].Units
-	for day := range m.Daily {
-		m.Daily[day].Units = m.outputs[day]
+// Sum adds up some kinds.
+func (m *ModelSpend) Sum(kinds []money.Kind) (s Spend) {
+	for _, k := range kinds {
+		s.add(m.Kinds[k])
 	}
+	return s
 }
 
 // KeySpend is the usage of one key. One that is not known has no ID.
@@ -93,16 +90,18 @@ func (l *Ledger) addUp(q *query, account uint32, first, last int32) (*Analytics,
 	if err != nil {
 		return nil, err
 	}
-	name, err := l.names(q, maps.Keys(models))
+	name, err := l.names(q, func(yield func(uint32) bool) {
+		for id := range models {
+			if !yield(id.model) {
+				return
+			}
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	for no, m := range models {
-		n := name(no)
-		m.Name, m.Type = n.id, n.typ
-		if !m.OfTokens() && m.Type != RPCType {
-			m.countImages()
-		}
+		m.Name = name(no.model)
 		sum.Models = append(sum.Models, *m)
 	}
 	if err := nameKeys(q, account, keys); err != nil {
@@ -111,7 +110,9 @@ func (l *Ledger) addUp(q *query, account uint32, first, last int32) (*Analytics,
 	for _, k := range keys {
 		sum.Keys = append(sum.Keys, *k)
 	}
-	slices.SortFunc(sum.Models, func(a, b ModelSpend) int { return cmp.Or(dearer(a.Spend, b.Spend), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(sum.Models, func(a, b ModelSpend) int {
+		return cmp.Or(dearer(a.Spend, b.Spend), cmp.Compare(a.Name, b.Name), cmp.Compare(a.What, b.What))
+	})
 	slices.SortFunc(sum.Keys, func(a, b KeySpend) int { return cmp.Or(dearer(a.Spend, b.Spend), cmp.Compare(a.ID, b.ID)) })
 	for i := TopSeries; i < len(sum.Models); i++ {
 		sum.Models[i].Daily = nil
@@ -129,37 +130,40 @@ func dearer(a, b Spend) int {
 
 // read adds up by day, model and key in one pass: about 2 µs a row, where two
 // queries that group take 4.
-func (s *Analytics) read(q *query, account uint32) (models map[uint32]*ModelSpend, keys map[int64]*KeySpend, err error) {
+func (s *Analytics) read(q *query, account uint32) (models map[soldModel]*ModelSpend, keys map[int64]*KeySpend, err error) {
 	at := make(map[int64]int, len(s.Days))
 	for i := range s.Days {
 		at[dateNumber(s.First+int32(i))] = i
 	}
-	models, keys = map[uint32]*ModelSpend{}, map[int64]*KeySpend{}
+	models, keys = map[soldModel]*ModelSpend{}, map[int64]*KeySpend{}
 	var u rollupRow
 	err = q.each(func(rows *sql.Rows) error {
 		if err := u.scan(rows); err != nil {
 			return err
 		}
 		day := at[u.date]
-		m, k := models[u.model], keys[u.key]
+		id := soldModel{u.model, u.kind.What()}
+		m, k := models[id], keys[u.key]
 		if m == nil {
-			m = &ModelSpend{Daily: make([]Spend, len(s.Days)), outputs: make([]int64, len(s.Days))}
-			models[u.model] = m
+			m = &ModelSpend{What: id.what, Unit: u.kind.Unit(), Kinds: map[money.Kind]Spend{}, Daily: make([]Spend, len(s.Days))}
+			models[id] = m
 		}
 		if k == nil {
 			k = &KeySpend{Daily: make([]Spend, len(s.Days))}
 			keys[u.key] = k
 		}
-		var all Spend
-		for line := range u.tokens {
-			n := spend(u.currency, Nano(u.amounts[line]), u.tokens[line])
-			m.Lines[line].add(n)
-			all.add(n)
+		n := spend(u.currency, u.amount, u.units)
+		for _, sum := range []*Spend{&k.Spend, &k.Daily[day], &s.Days[day]} {
+			sum.add(n)
 		}
-		m.outputs[day] += u.tokens[lineOutput]
-		for _, sum := range []*Spend{&m.Spend, &m.Daily[day], &k.Spend, &k.Daily[day], &s.Days[day]} {
-			sum.add(all)
+		of := m.Kinds[u.kind]
+		of.add(n)
+		m.Kinds[u.kind] = of
+		if u.kind.Beside() {
+			n.Units = 0
 		}
+		m.Spend.add(n)
+		m.Daily[day].add(n)
 		return nil
 	}, s.statement(q, account), account, dateNumber(s.First), dateNumber(s.Last))
 	return models, keys, err
@@ -184,22 +188,26 @@ func spend(c Currency, amount Nano, units int64) Spend {
 	return Spend{USD: amount, Units: units}
 }
 
-const sqlDays = `SELECT day, api_key, model, currency, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
-	input_amount, cache_read_amount, cache_write_amount, output_amount FROM usage_day WHERE account = $1 AND day BETWEEN $2 AND $3`
+const sqlDays = "SELECT day, api_key, model, currency, kind, units, amount FROM usage_day WHERE account = $1 AND day BETWEEN $2 AND $3"
+
+// soldModel is a model by what it sold.
+type soldModel struct {
+	model uint32
+	what  string
+}
 
 // rollupRow is a row of usage_day.
 type rollupRow struct {
-	date, key       int64
-	model           uint32
-	currency        Currency
-	tokens, amounts lines
+	date, key int64
+	model     uint32
+	currency  Currency
+	kind      money.Kind
+	units     int64
+	amount    Nano
 }
 
 func (u *rollupRow) scan(rows *sql.Rows) error {
-	t, a := &u.tokens, &u.amounts
-	return rows.Scan(&u.date, &u.key, &u.model, &u.currency,
-		&t[lineInput], &t[lineCacheRead], &t[lineCacheWrite], &t[lineOutput],
-		&a[lineInput], &a[lineCacheRead], &a[lineCacheWrite], &a[lineOutput])
+	return rows.Scan(&u.date, &u.key, &u.model, &u.currency, &u.kind, &u.units, &u.amount)
 }
 
 // nameKeys fills in what the account's keys are called, deleted ones too.

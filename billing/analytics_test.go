@@ -3,23 +3,25 @@ package billing
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"farebox/billing/money"
 	"farebox/config"
 )
 
-// charge settles a request of a model with a usage.
-func (f *fixture) charge(k *Key, model string, price *config.Price, u Usage) {
+// charge settles a request of a model.
+func (f *fixture) charge(k *Key, model string, sold money.Lines) {
 	f.t.Helper()
 	var h Hold
-	cost := Cost(price, u)
+	cost := sold.Cost()
 	if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot(model), Hold: cost, NowNs: f.clock.nano()}); d.Code != Admitted {
 		f.t.Fatalf("denied with %d", d.Code)
 	}
-	h.Settle(Settlement{Cost: cost, Usage: u, Price: price, NowNs: f.clock.nano()})
+	h.Settle(Settlement{Cost: cost, Lines: sold, NowNs: f.clock.nano()})
 }
 
 // The lines of a model are told apart, with the prices of each; the dearest
@@ -31,26 +33,25 @@ func TestAnalyticsTellLinesModelsAndKeysApart(t *testing.T) {
 	k2, _ := f.key("a", func(n *NewKey) { n.Description = "two" })
 	read := config.Pico(100_000)
 	price := &config.Price{Input: 1_000_000, Output: 2_000_000, CacheRead: &read}
-	f.charge(k1, "small", price, Usage{Prompt: 1000, Cached: 400, Completion: 100})
+	f.charge(k1, "small", money.Text(price, money.Usage{Prompt: 1000, Cached: 400, Completion: 100}))
 	f.clock.advance(24 * time.Hour)
-	f.charge(k2, "large", price, Usage{Prompt: 10_000, Completion: 1})
+	f.charge(k2, "large", money.Embedding(price, money.Usage{Prompt: 10_002}))
 	f.credit("a", DIEM, usd)
-	f.charge(k2, "small", price, Usage{Prompt: 500})
-	f.SetModelTypes(map[int]string{f.Slot("small"): "text", f.Slot("large"): "embedding"})
+	f.charge(k2, "small", money.Text(price, money.Usage{Prompt: 500}))
 
 	sum, err := f.Analytics(k1, f.Today()-6, f.Today())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(sum.Models) != 2 || sum.Models[0].Name != "large" || sum.Models[0].Type != "embedding" || sum.Models[1].Type != "text" {
+	if len(sum.Models) != 2 || sum.Models[0].Name != "large" || sum.Models[0].What != "embedding" || sum.Models[1].What != "llm" {
 		t.Fatalf("the models are %+v", sum.Models)
 	}
 	small := sum.Models[1]
-	want := [lineCount]Spend{
-		LineInput: {USD: 600_000, DIEM: 500_000, Units: 1100}, LineCacheRead: {USD: 40_000, Units: 400}, LineOutput: {USD: 200_000, Units: 100},
+	want := map[money.Kind]Spend{
+		money.InputTokens: {USD: 600_000, DIEM: 500_000, Units: 1100}, money.CacheReadTokens: {USD: 40_000, Units: 400}, money.OutputTokens: {USD: 200_000, Units: 100},
 	}
-	if small.Lines != want {
-		t.Errorf("the lines are %+v, want %+v", small.Lines, want)
+	if !maps.Equal(small.Kinds, want) {
+		t.Errorf("the kinds are %+v, want %+v", small.Kinds, want)
 	}
 	if len(sum.Keys) != 2 || sum.Keys[0].ID != k2.ID || sum.Keys[1].Description != "one" {
 		t.Errorf("the keys are %+v", sum.Keys)
@@ -58,7 +59,7 @@ func TestAnalyticsTellLinesModelsAndKeysApart(t *testing.T) {
 	if sum.Days[5].USD != 840_000 || sum.Days[6].USD != 10_002_000 || sum.Days[6].DIEM != 500_000 || sum.Days[4] != (Spend{}) {
 		t.Errorf("the days are %+v", sum.Days)
 	}
-	if sum.Models[1].Daily[5].Units != 1100 || sum.Keys[0].Daily[6].Units != 10_501 {
+	if sum.Models[1].Daily[5].Units != 1100 || sum.Keys[0].Daily[6].Units != 10_502 {
 		t.Errorf("the daily figures are %+v and %+v", sum.Models[1].Daily, sum.Keys[0].Daily)
 	}
 }
@@ -71,7 +72,7 @@ func TestAnalyticsHaveDailyFiguresOfTheTop(t *testing.T) {
 	var k *Key
 	for i := range 2 * TopSeries {
 		k, _ = f.key("a")
-		f.charge(k, fmt.Sprintf("m%02d", i), price, Usage{Prompt: int64(1000 + i)})
+		f.charge(k, fmt.Sprintf("m%02d", i), money.Text(price, money.Usage{Prompt: int64(1000 + i)}))
 	}
 	sum, err := f.Analytics(k, f.Today(), f.Today())
 	if err != nil || len(sum.Models) != 2*TopSeries || len(sum.Keys) != 2*TopSeries {

@@ -301,7 +301,7 @@ func TestVerifyFindsPlantedCorruption(t *testing.T) {
 		"changed posting":           "UPDATE posting SET amount = amount - 1 WHERE book = 'customer' AND entry = (SELECT max(entry) FROM posting WHERE book = 'customer')",
 		"missing posting":           "DELETE FROM posting WHERE book = 'revenue'",
 		"missing entry":             "DELETE FROM entry WHERE kind = 'TOP_UP' AND id = (SELECT min(id) FROM entry WHERE kind = 'TOP_UP')",
-		"changed daily usage":       "UPDATE usage_day SET output_amount = output_amount + 1",
+		"changed daily usage":       "UPDATE usage_day SET amount = amount + 1",
 		"daily usage counts less":   "UPDATE usage_day SET requests = requests - 1",
 		"missing page":              "DELETE FROM usage_page WHERE seq_first = (SELECT min(seq_first) FROM usage_page)",
 		"page twice":                "INSERT INTO usage_page SELECT account, node, seq_first + 1, seq_last, first_us, last_us, requests, data, entries_diem, entries_bundled, entries_usd FROM usage_page LIMIT 1",

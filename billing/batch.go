@@ -1,8 +1,10 @@
 package billing
 
 import (
-	"math/bits"
+	"iter"
 	"slices"
+
+	"farebox/billing/money"
 )
 
 // batch is a run of journal records added up for the store: one update an
@@ -15,6 +17,7 @@ type batch struct {
 	day         int32 // UTC day when it was handed over
 	index       map[rollupKey]int32
 	rollups     []rollup
+	sums        []usageSum
 	shortfall   map[uint32]Nano // of records from before there was debt
 	debt        map[uint32]Nano // what accounts owe more
 	payments    map[paymentID]Nano
@@ -28,10 +31,22 @@ type rollupKey struct {
 	day                 int32
 }
 
+// rollup is usage of one day: its sums by currency and kind are a list in
+// batch.sums, in the order of both.
 type rollup struct {
 	rollupKey
 	lastUs int64
-	cells  [currencies]cell
+	first  int32 // its index in sums, and 1
+}
+
+// usageSum is what one currency paid for one kind.
+type usageSum struct {
+	place    uint8
+	kind     money.Kind
+	next     int32 // as rollup.first
+	requests int64
+	units    int64
+	amount   Nano
 }
 
 // paymentID is money that debt was paid from; day is that of DIEM, else 0.
@@ -39,13 +54,6 @@ type paymentID struct {
 	account uint32
 	place   int
 	day     int32
-}
-
-// cell is usage that one currency paid for, by line of the charge.
-type cell struct {
-	requests int64
-	tokens   lines
-	amounts  lines
 }
 
 // keepRollups is how much room a batch keeps for the next, about 1 MB; a larger
@@ -61,13 +69,13 @@ func newBatch() *batch {
 func (b *batch) begin(last uint64) {
 	b.first, b.last, b.sealed = last+1, last, false
 	if cap(b.rollups) > keepRollups {
-		b.rollups, b.index = nil, map[rollupKey]int32{}
+		b.rollups, b.sums, b.index = nil, nil, map[rollupKey]int32{}
 	}
 	clear(b.index)
 	clear(b.shortfall)
 	clear(b.debt)
 	clear(b.payments)
-	b.rollups = b.rollups[:0]
+	b.rollups, b.sums = b.rollups[:0], b.sums[:0]
 	b.resolved = b.resolved[:0]
 }
 
@@ -101,12 +109,46 @@ func (b *batch) charge(r *record) {
 		u = &b.rollups[n]
 	}
 	u.lastUs = max(u.lastUs, r.timeNs/1000)
-	r.spread(&u.cells)
+	var s shares
+	r.spread(&s)
+	for _, x := range s.all() {
+		sum := b.sum(u, x.place, x.kind)
+		sum.units += x.units
+		sum.amount += x.amount
+	}
+	b.sum(u, uint8(s.first), s.last).requests++
 	if r.shortfall > 0 {
 		b.shortfall[r.account] += r.shortfall
 	}
 	if r.debt > 0 {
 		b.debt[r.account] += r.debt
+	}
+}
+
+// sum is that of a rollup for a currency and kind.
+func (b *batch) sum(u *rollup, place uint8, kind money.Kind) *usageSum {
+	at := &u.first
+	for *at != 0 {
+		s := &b.sums[*at-1]
+		if s.place == place && s.kind == kind {
+			return s
+		}
+		if s.place > place || s.place == place && s.kind > kind {
+			break
+		}
+		at = &s.next
+	}
+	next := *at
+	*at = int32(len(b.sums) + 1)
+	b.sums = append(b.sums, usageSum{place: place, kind: kind, next: next})
+	return &b.sums[len(b.sums)-1]
+}
+
+// each gives the sums of a rollup.
+func (b *batch) each(u *rollup) iter.Seq[*usageSum] {
+	return func(yield func(*usageSum) bool) {
+		for at := u.first; at != 0 && yield(&b.sums[at-1]); at = b.sums[at-1].next {
+		}
 	}
 }
 
@@ -166,73 +208,4 @@ func compare[T uint32 | int32 | uint64](a, b T) int {
 		return 1
 	}
 	return 0
-}
-
-// spread adds a charge to the cells of the currencies that paid it. Lines are
-// paid in order, each from the first currency with something left, so that
-// amounts add up exactly in both directions; tokens of a line that two
-// currencies paid are divided as its amount is.
-func (r *record) spread(cells *[currencies]cell) {
-	units := r.usage.lines()
-	amounts, sum := r.lineAmounts(&units)
-	first, only := r.payer()
-	cells[first].requests++
-	if only && sum == r.amounts[first] {
-		c := &cells[first]
-		for i := range units {
-			c.tokens[i] += units[i]
-			c.amounts[i] += amounts[i]
-		}
-		return
-	}
-	rest := r.amounts
-	for i := range units {
-		left, leftUnits := Nano(amounts[i]), units[i]
-		for place := first; place < currencies && left > 0; place++ {
-			part := min(left, rest[place])
-			if part == 0 {
-				continue
-			}
-			share := leftUnits
-			if part < left {
-				hi, lo := bits.Mul64(uint64(leftUnits), uint64(part))
-				q, _ := bits.Div64(hi, lo, uint64(left))
-				share = int64(q)
-			}
-			cells[place].tokens[i] += share
-			cells[place].amounts[i] += int64(part)
-			rest[place] -= part
-			left -= part
-			leftUnits -= share
-		}
-		cells[first].tokens[i] += leftUnits
-	}
-}
-
-// payer is the first currency that paid, and whether it is the only one. What
-// cost nothing counts as USD.
-func (r *record) payer() (first int, only bool) {
-	first, only = inUSD, true
-	for i := currencies - 1; i >= 0; i-- {
-		if r.amounts[i] > 0 {
-			only = only && (first == inUSD && r.amounts[inUSD] == 0 || first == i)
-			first = i
-		}
-	}
-	return first, only
-}
-
-// lineAmounts is what each line cost, and their sum. Where the charge was not
-// the sum of its lines (money ran out, no output, settled after a crash) the
-// last lines give way.
-func (r *record) lineAmounts(units *lines) (amounts lines, sum Nano) {
-	charged := r.amounts.total()
-	left := charged
-	for i := range units {
-		part := min(lineCost(units[i], r.prices[i]), left)
-		amounts[i] = int64(part)
-		left -= part
-	}
-	amounts[lineOutput] += int64(left)
-	return amounts, charged
 }

@@ -94,7 +94,7 @@ func conformPages(c *conform) {
 	set.begin(0)
 	for seq := uint64(1); seq <= 3000; seq++ {
 		r := record{kind: recSettle, seq: seq, hold: seq, timeNs: (conformUs + int64(seq)) * 1000, account: a, key: 1, model: 1, day: conformDay,
-			amounts: parts{0, 0, Nano(seq)}, usage: Usage{Prompt: 10, Completion: 5, Seen: true}}
+			amounts: parts{0, 0, Nano(seq)}, lines: *worth(Nano(seq))}
 		set.add(&r)
 		c.b.add(&r)
 	}

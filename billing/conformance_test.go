@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/money"
+	"farebox/config"
 )
 
 // The suite that every engine must pass, with the same results to the byte: a
@@ -215,7 +217,7 @@ func (c *conform) key(account uint32, n int) *keyRow {
 func (c *conform) settle(account uint32, key int64, day int32, amounts parts) {
 	seq := c.b.last + 1
 	c.b.add(&record{kind: recSettle, seq: seq, hold: seq, timeNs: (int64(day)*86400 + 3600) * 1e9, account: account, key: uint32(key), model: 1, day: day,
-		amounts: amounts, usage: Usage{Prompt: 10, Completion: 5, Seen: true}, prices: lines{lineInput: 1000, lineOutput: 1000}})
+		amounts: amounts, lines: money.Text(&config.Price{Input: 1000, Output: 1000}, money.Usage{Prompt: 10, Completion: 5})})
 }
 
 func (c *conform) apply() {

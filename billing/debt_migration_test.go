@@ -134,7 +134,7 @@ func TestOlderNodesBesideNewerOnesAreRefused(t *testing.T) {
 	if err := s.Apply(&batch{first: 8, last: 8}); !errors.Is(err, errFenced) {
 		t.Errorf("a process from before the migration books: %v", err)
 	}
-	if no, inc, err := s.Join("i", "front-1", time.Minute); no != 1 || inc != 6 || err != nil {
+	if no, inc, err := s.Join("i", "front-1", time.Minute); no != 1 || inc != 7 || err != nil {
 		t.Errorf("the node comes back as %d %d (%v)", no, inc, err)
 	}
 	if seq, err := s.Applied(sinkLedger); seq != 7 || err != nil {
@@ -151,6 +151,9 @@ func TestOlderNodesBesideNewerOnesAreRefused(t *testing.T) {
 	}
 }
 
+// oldUsageDay is the table of daily usage before version 5.
+var oldUsageDay = strings.Replace(usageDay4, "usage_day4", "usage_day", 1) + "CREATE INDEX usage_day_day ON usage_day(account, day);"
+
 // schema3On makes an empty store of schema 3.
 func schema3On(t *testing.T, address string) *sql.DB {
 	t.Helper()
@@ -159,8 +162,8 @@ func schema3On(t *testing.T, address string) *sql.DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	text := postgresDialect(nil, 0).words.Replace(strings.TrimSuffix(schema, schema4))
-	for _, q := range []string{text, "CREATE TABLE schema_version(one BIGINT PRIMARY KEY, version BIGINT NOT NULL)", "INSERT INTO schema_version VALUES(1, 3)"} {
+	text := strings.Replace(strings.TrimSuffix(schema, schema4), usageDay, oldUsageDay, 1)
+	for _, q := range []string{postgresDialect(nil, 0).words.Replace(text), "CREATE TABLE schema_version(one BIGINT PRIMARY KEY, version BIGINT NOT NULL)", "INSERT INTO schema_version VALUES(1, 3)"} {
 		if _, err := db.Exec(q); err != nil {
 			t.Fatal(err)
 		}

@@ -150,7 +150,7 @@ func TestCrashLeavesItsDebt(t *testing.T) {
 	k, secret := f.key("a")
 	var h Hold
 	f.Admit(&h, f.ask(k, 2*usd))
-	h.Progress(5*usd, Usage{Prompt: 1, Completion: 5})
+	h.Progress(worth(5 * usd))
 	f.journal.flush()
 	c := f.crash(func([]byte) {})
 	c.open()

@@ -4,8 +4,8 @@
 // [Ledger] owns everything. [Ledger.Lookup] finds a [Key] by its secret,
 // [Ledger.Admit] checks rate windows, key limits and balance together and
 // opens a [Hold]; the hold is extended, and settled or voided exactly once.
-// Prices become amounts in [Cost], [Worst] and [Affords]; pictures are sold by
-// [ImageSale]. Operators change
+// What a request bought is lines of package money, in the journal and in the
+// store as it was sold; no report asks what a model is now. Operators change
 // accounts, keys and credit through [Operator], in the process or through the
 // control socket.
 //

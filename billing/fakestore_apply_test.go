@@ -11,6 +11,8 @@ func (c *fakeConn) Applied(s sink) (seq uint64, err error) {
 	return seq, err
 }
 
+func (c *fakeConn) SoldBefore() soldBefore { return nil }
+
 func (c *fakeConn) OpenProgress() (list []record, err error) {
 	err = c.as("OpenProgress", func(n *fakeNode) error {
 		for _, hold := range slices.Sorted(maps.Keys(n.progress)) {
@@ -44,7 +46,7 @@ func (c *fakeConn) Apply(b *batch) error {
 			return nil
 		}
 		for i := range b.rollups {
-			c.db.charge(n, &b.rollups[i])
+			c.db.charge(n, b, &b.rollups[i])
 		}
 		for _, sum := range b.shortfall {
 			c.db.short += sum
@@ -60,10 +62,12 @@ func (c *fakeConn) Apply(b *batch) error {
 	})
 }
 
-func (db *fakeStore) charge(n *fakeNode, u *rollup) {
-	for place := range u.cells {
-		a := u.cells[place].amounts
-		sum := Nano(a[0] + a[1] + a[2] + a[3])
+func (db *fakeStore) charge(n *fakeNode, b *batch, u *rollup) {
+	var total parts
+	for s := range b.each(u) {
+		total[s.place] += s.amount
+	}
+	for place, sum := range total {
 		if sum == 0 {
 			continue
 		}
@@ -100,7 +104,7 @@ func (c *fakeConn) AddPages(pages []*usagePage, first, last uint64) error {
 			return nil
 		}
 		for _, p := range pages {
-			if err := p.each(func(r *record) error {
+			if err := p.each(nil, func(r *record) error {
 				id := fmt.Sprint(n.no, "/", r.seq)
 				if c.db.seen[id] {
 					c.db.fault("record %s is there twice", id)

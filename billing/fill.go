@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"farebox/billing/money"
 	"farebox/config"
 )
 
@@ -140,6 +141,7 @@ func (f *filler) run(ctx context.Context) error {
 	span := int64(o.Days) * dayNs
 	begin := end - span
 	b, pages := newBatch(), pageSet{}
+	var s shares
 	for f.done.Entries < o.Entries {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("stopped: %w", err)
@@ -152,8 +154,8 @@ func (f *filler) run(ctx context.Context) error {
 			r := f.request(at)
 			b.add(r)
 			pages.add(r)
-			count := r.entryCount()
-			f.done.Entries += count.of(anyPlace)
+			r.spread(&s)
+			f.done.Entries += int64(len(s.all()))
 			f.done.Requests++
 			f.done.Charged += r.amounts.total()
 		}
@@ -178,19 +180,19 @@ func (f *filler) request(atNs int64) *record {
 	x := f.random
 	f.seq += 2 // a hold, and this
 	model := x.IntN(len(f.models))
-	u := Usage{Prompt: 200 + x.Int64N(4000), Completion: 20 + x.Int64N(1000), Seen: true}
+	u := money.Usage{Prompt: 200 + x.Int64N(4000), Completion: 20 + x.Int64N(1000)}
 	if x.IntN(3) == 0 {
 		u.Cached = x.Int64N(u.Prompt)
 	}
 	price := config.Price{Input: config.Pico(100_000 * (1 + model%40)), Output: config.Pico(400_000 * (1 + model%40))}
 	r := &record{
 		kind: recSettle, seq: f.seq, hold: f.seq - 1, timeNs: atNs, account: f.account, key: f.keys[x.IntN(len(f.keys))],
-		model: f.models[model], day: dayOf(atNs), usage: u, status: 200, tookMs: uint32(100 + x.IntN(20_000)), prices: pricesFor(&price, u.Prompt),
+		model: f.models[model], day: dayOf(atNs), status: 200, tookMs: uint32(100 + x.IntN(20_000)), lines: money.Text(&price, u),
 	}
 	for i := range 16 {
 		r.requestID[i] = byte(x.Uint32())
 	}
-	cost := Cost(&price, u)
+	cost := r.lines.Cost()
 	switch n := x.IntN(20); {
 	case n == 0:
 		r.amounts = parts{inDIEM: cost / 2, inUSD: cost - cost/2}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"farebox/billing/money"
 	"farebox/config"
 )
 
@@ -48,16 +49,16 @@ const (
 
 // Settlement is how a request ended.
 type Settlement struct {
-	Cost    Nano
-	Usage   Usage
-	Price   *config.Price // what Cost was made of
-	Model   string
-	Flags   Flags
-	Status  int
-	Took    time.Duration
-	NowNs   int64
-	Tokens  int64 // used, replaces the estimate in the limit of tokens a minute
-	Credits int64 // used, replaces those of the Admission in the cap of 24 hours
+	Cost      Nano
+	Lines     money.Lines // what was sold; Cost is less where not all of it is charged
+	Reasoning int64       // tokens of the output that were not shown
+	Model     string
+	Flags     Flags
+	Status    int
+	Took      time.Duration
+	NowNs     int64
+	Tokens    int64 // used, replaces the estimate in the limit of tokens a minute
+	Credits   int64 // used, replaces those of the Admission in the cap of 24 hours
 }
 
 // Open says whether the hold waits to be settled or voided.
@@ -156,7 +157,7 @@ func (a *AccountState) allotMore(h *Hold, more Nano) (parts, bool) {
 
 // Progress records what to charge should this process die before the request
 // is settled. Nothing is charged now.
-func (h *Hold) Progress(cost Nano, u Usage) {
+func (h *Hold) Progress(sold *money.Lines) {
 	if !h.Open() {
 		return
 	}
@@ -166,8 +167,8 @@ func (h *Hold) Progress(cost Nano, u Usage) {
 	if h.state.Load() != holdOpen {
 		return
 	}
-	rec := h.record(recProgress, &Settlement{Usage: u, NowNs: h.ledger.wall(), Flags: FlagIncomplete | FlagEstimated})
-	h.foresee(&rec, cost)
+	rec := h.record(recProgress, &Settlement{Lines: *sold, NowNs: h.ledger.wall(), Flags: FlagIncomplete | FlagEstimated})
+	h.foresee(&rec, sold.Cost())
 	// Without room in the journal the request is voided after a crash instead.
 	_ = h.ledger.journal.append(&rec, 0)
 }
@@ -326,8 +327,8 @@ func (h *Hold) resolve(a *AccountState, nowNs, tokens, credits int64) {
 func (h *Hold) record(kind uint8, s *Settlement) record {
 	return record{
 		kind: kind, flags: s.Flags, timeNs: h.ledger.written(s.NowNs), hold: h.id, account: h.key.Account.no, key: uint32(h.key.No),
-		model: modelNo(h.booked), day: h.day, requestID: h.requestID, usage: s.Usage,
-		status: uint16(s.Status), tookMs: uint32(s.Took / time.Millisecond), prices: pricesFor(s.Price, s.Usage.Prompt),
+		model: modelNo(h.booked), day: h.day, requestID: h.requestID, lines: s.Lines, reasoning: s.Reasoning,
+		status: uint16(s.Status), tookMs: uint32(s.Took / time.Millisecond),
 	}
 }
 

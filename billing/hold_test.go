@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/billing/money"
 	"farebox/config"
 )
 
@@ -124,7 +125,7 @@ func TestSecondResolveChangesNothing(t *testing.T) {
 				t.Error("a settled hold was extended")
 			}
 		},
-		"progress": func(h *Hold) { h.Progress(usd, Usage{}) },
+		"progress": func(h *Hold) { h.Progress(worth(usd)) },
 	} {
 		var h Hold
 		if d := f.Admit(&h, f.ask(k, usd)); d.Code != Admitted {
@@ -379,13 +380,13 @@ func TestUsageKeepsWhatEachRequestWas(t *testing.T) {
 	f.credit("a", DIEM, 7)
 	k, _ := f.key("a")
 	price := &config.Price{Input: 1_540_000, Output: 4_840_000}
-	u := Usage{Prompt: 100, Cached: 40, Completion: 20, Reasoning: 5, Seen: true}
+	sold := money.Text(price, money.Usage{Prompt: 100, Cached: 40, Completion: 20})
 	var h Hold
 	a := f.ask(k, usd/10)
 	a.RequestID = [16]byte{1, 2, 3}
 	f.Admit(&h, a)
-	cost := Cost(price, u)
-	h.Settle(Settlement{Cost: cost, Usage: u, Price: price, Status: 200, Took: 1234 * time.Millisecond, NowNs: f.clock.nano(), Flags: FlagAborted})
+	cost := sold.Cost()
+	h.Settle(Settlement{Cost: cost, Lines: sold, Reasoning: 5, Status: 200, Took: 1234 * time.Millisecond, NowNs: f.clock.nano(), Flags: FlagAborted})
 	f.recount()
 	var data []byte
 	var n int
@@ -394,37 +395,29 @@ func TestUsageKeepsWhatEachRequestWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.data = data
-	err := p.each(func(r *record) error {
+	err := p.each(nil, func(r *record) error {
 		n++
-		if r.key != uint32(k.No) || r.model != modelNo(a.Slot) || r.usage != u || r.requestID != a.RequestID || r.status != 200 ||
+		if r.key != uint32(k.No) || r.model != modelNo(a.Slot) || r.lines != sold || r.reasoning != 5 || r.requestID != a.RequestID || r.status != 200 ||
 			r.tookMs != 1234 || r.flags != FlagAborted || r.timeNs != f.clock.nano() || r.amounts != (parts{7, 0, cost - 7}) {
 			t.Errorf("the request is kept as %+v", r)
 		}
-		var cells [currencies]cell
-		r.spread(&cells)
-		var total lines
-		for i, c := range cells {
-			sum := Nano(0)
-			for line := range c.amounts {
-				sum += Nano(c.amounts[line])
-				total[line] += c.tokens[line]
-			}
-			if sum != r.amounts[i] {
-				t.Errorf("lines of %s add up to %s of %s", spendOrder[i], sum, r.amounts[i])
-			}
-		}
-		if total != u.lines() {
-			t.Errorf("lines have the tokens %v, the request %v", total, u.lines())
-		}
+		checkShares(t, r)
 		return nil
 	})
 	if err != nil || n != 1 {
 		t.Errorf("%d requests in the page, %v", n, err)
 	}
 	var days string
-	err = f.store.(*sqliteStore).reader.QueryRow(`SELECT group_concat(currency || ':' || requests || ':' || (input_tokens + cache_read_tokens) || ':' || output_tokens, ' ')
-		FROM (SELECT * FROM usage_day ORDER BY currency)`).Scan(&days)
-	if want := "1:0:100:20 2:1:0:0"; err != nil || days != want {
+	err = f.store.(*sqliteStore).reader.QueryRow(`SELECT group_concat(currency || ':' || requests || ':' || kind || ':' || units || ':' || amount, ' ')
+		FROM (SELECT * FROM usage_day ORDER BY currency, kind)`).Scan(&days)
+	if want := "1:0:1:60:92393 1:0:2:40:61600 1:0:4:20:96800 2:0:1:0:7 2:1:4:0:0"; err != nil || days != want {
 		t.Errorf("daily usage is %q, expected %q (%v)", days, want, err)
 	}
+}
+
+// worth is something that costs n.
+func worth(n Nano) *money.Lines {
+	var l money.Lines
+	l.Add(money.OutputTokens, int64(n), 1000)
+	return &l
 }

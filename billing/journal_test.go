@@ -43,7 +43,7 @@ func (f *fixture) crash(damage func(tail []byte)) *fixture {
 		}
 		at, seq := segmentHead, ref.first
 		for r := (record{}); seq <= synced; seq++ {
-			n := r.get(data[at:], seq)
+			n := r.get(data[at:], seq, nil)
 			if n == 0 {
 				break
 			}
@@ -310,7 +310,7 @@ func TestFullDiskRefusesNewHoldsAndStillSettles(t *testing.T) {
 		t.Errorf("health says %v", err)
 	}
 	for _, h := range holds {
-		h.Progress(usd/2, Usage{})
+		h.Progress(worth(usd / 2))
 		if c, _ := f.settle(h, usd); c != usd {
 			t.Fatalf("charged %s on a full disk", c)
 		}
@@ -400,7 +400,7 @@ func TestJournalKeepsOrderUnderConcurrency(t *testing.T) {
 	refs := append([]segmentRef(nil), j.refs...)
 	j.mu.Unlock()
 	for _, from := range []uint64{0, 1, end / 2, end - 1, end} {
-		r, err := newReader(dir, refs, from)
+		r, err := newReader(dir, refs, from, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

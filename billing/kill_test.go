@@ -74,7 +74,7 @@ func beKilled(dir, seed string) {
 				progress := Nano(0)
 				for rnd.IntN(3) == 0 {
 					progress += Nano(rnd.IntN(300))
-					h.Progress(progress, Usage{Prompt: 1, Completion: int64(progress)})
+					h.Progress(worth(progress))
 					fmt.Printf("P %d %d\n", id, min(progress, 1000))
 					time.Sleep(time.Duration(rnd.IntN(1000)) * time.Microsecond)
 				}
@@ -205,7 +205,7 @@ func (f *fixture) allUsage(t *testing.T) (list []record) {
 		if err := rows.Scan(&p.account, &p.first, &p.last, &p.requests, &p.data); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.each(func(r *record) error {
+		if err := p.each(nil, func(r *record) error {
 			list = append(list, *r)
 			return nil
 		}); err != nil {

@@ -52,7 +52,7 @@ type Ledger struct {
 	keeper     *keeper
 	watch      *clockWatch // nil: the clock is a test's
 
-	modelNames atomic.Pointer[map[uint32]modelName] // for reports
+	modelNames atomic.Pointer[map[uint32]string] // for reports
 	anchors    usageAnchors
 	analytics  analyticsCache
 	fresh      freshener

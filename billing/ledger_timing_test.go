@@ -10,12 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"farebox/billing/money"
 	"farebox/config"
 )
 
 var benchPrice = &config.Price{Input: 1_540_000, Output: 4_840_000}
 
-var benchUsage = Usage{Prompt: 800, Completion: 200, Seen: true}
+var benchUsage = money.Usage{Prompt: 800, Completion: 200}
 
 var benchRate = &config.Rate{RPM: 1 << 40, TPM: 1 << 40}
 
@@ -30,8 +31,8 @@ func oneRequest(l *Ledger, h *Hold, k *Key, slot int, now int64) {
 	if d := l.Admit(h, &a); d.Code != Admitted {
 		panic(d.Code)
 	}
-	u := benchUsage
-	h.Settle(Settlement{Cost: Cost(benchPrice, u), Usage: u, Price: benchPrice, Model: "m", Status: 200, Took: time.Second, NowNs: now, Tokens: 1000})
+	sold := money.Text(benchPrice, benchUsage)
+	h.Settle(Settlement{Cost: sold.Cost(), Lines: sold, Model: "m", Status: 200, Took: time.Second, NowNs: now, Tokens: 1000})
 	h.Reset()
 }
 
@@ -256,8 +257,10 @@ func BenchmarkDurable(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		sold := money.Text(benchPrice, benchUsage)
+		cost := sold.Cost()
 		// The money of these accounts was made without entries, which are faults.
-		if charged := Nano(done) * Cost(benchPrice, benchUsage); r.Requests != int64(done) || r.Charged != charged {
+		if charged := Nano(done) * cost; r.Requests != int64(done) || r.Charged != charged {
 			b.Errorf("%d requests of %s were settled, booked are %d of %s", done, charged, r.Requests, r.Charged)
 		}
 		if err := l.Close(); err != nil {

@@ -201,7 +201,7 @@ func (s *ledgerMachine) Extend(t *rapid.T) {
 func (s *ledgerMachine) Progress(t *rapid.T) {
 	h := s.drawHold(t)
 	cost := amountUpTo(15).Draw(t, "cost")
-	h.Progress(cost, Usage{Prompt: 1, Completion: int64(cost)})
+	h.Progress(worth(cost))
 	mh := s.m.holds[h]
 	held := mh.part
 	mh.mark, mh.told = held.take(min(cost, held.total()-mh.beyond)), true

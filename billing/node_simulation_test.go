@@ -169,7 +169,7 @@ func (s *simulation) step() {
 	case x < 600:
 		if h := s.hold(n); h != nil {
 			cost, held := Nano(s.rnd.IntN(60)), h.Granted()
-			h.Progress(cost, Usage{Prompt: 1, Completion: 1})
+			h.Progress(worth(cost))
 			h.told, h.rest = min(cost, held), max(0, cost-held)
 		}
 	case x < 700:

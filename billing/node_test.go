@@ -53,7 +53,7 @@ func TestKilledNodeAdoptsItsLeases(t *testing.T) {
 	admitOn(k, &streaming, 3*usd, 3*usd)
 	admitOn(k, &done, usd, usd)
 	settleNow(&done, usd)
-	streaming.Progress(2*usd, Usage{Prompt: 1, Completion: 1})
+	streaming.Progress(worth(2 * usd))
 	c.kill(0)
 	other := c.lookup(1, secret)
 	var h Hold

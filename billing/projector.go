@@ -70,10 +70,10 @@ func newProjector(l *Ledger, refs []segmentRef, ledgerSeq, usageSeq uint64) (p *
 	p = &projector{l: l, batch: newBatch(), lastSeq: ledgerSeq, lastLook: time.Now(), soon: make(chan struct{}, 1), stop: make(chan struct{})}
 	p.ledgerSeq.Store(ledgerSeq)
 	p.usageSeq.Store(usageSeq)
-	if p.ledger, err = newReader(l.journalDir(), refs, ledgerSeq); err != nil {
+	if p.ledger, err = newReader(l.journalDir(), refs, ledgerSeq, l.store.SoldBefore()); err != nil {
 		return nil, err
 	}
-	if p.usage, err = newReader(l.journalDir(), refs, usageSeq); err != nil {
+	if p.usage, err = newReader(l.journalDir(), refs, usageSeq, l.store.SoldBefore()); err != nil {
 		p.ledger.close()
 		return nil, err
 	}

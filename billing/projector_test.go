@@ -193,8 +193,8 @@ func TestProgressOutlivesItsSegment(t *testing.T) {
 	var stream, settled Hold
 	for _, h := range []*Hold{&stream, &settled} {
 		f.Admit(h, f.ask(k, usd))
-		h.Progress(usd/4, Usage{Prompt: 10, Completion: 20})
-		h.Progress(usd/2, Usage{Prompt: 10, Completion: 40})
+		h.Progress(worth(usd / 4))
+		h.Progress(worth(usd / 2))
 	}
 	f.spend(k, 300, usd/100)
 	if err := f.project.drain(); err != nil {
@@ -287,7 +287,7 @@ func TestAuditFindsDrift(t *testing.T) {
 			return err
 		},
 		"day": func(_ *fixture, _ *Key, db *sql.DB) error {
-			_, err := db.Exec("UPDATE usage_day SET output_amount = output_amount + 1")
+			_, err := db.Exec("UPDATE usage_day SET amount = amount + 1")
 			return err
 		},
 		"page lost": func(_ *fixture, _ *Key, db *sql.DB) error { _, err := db.Exec("DELETE FROM usage_page"); return err },

@@ -20,6 +20,8 @@ type reader struct {
 	buf  []byte
 	at   int
 	rec  record
+
+	before soldBefore
 }
 
 // readChunk is how much is read at a time.
@@ -30,8 +32,8 @@ var ErrDamaged = errors.New("the journal is damaged: records that were on disk c
 
 // newReader starts behind sequence after. refs must contain the segment of the
 // next record, if there is one.
-func newReader(dir string, refs []segmentRef, after uint64) (*reader, error) {
-	r := &reader{dir: dir, seq: after, buf: make([]byte, 0, readChunk)}
+func newReader(dir string, refs []segmentRef, after uint64, before soldBefore) (*reader, error) {
+	r := &reader{dir: dir, seq: after, buf: make([]byte, 0, readChunk), before: before}
 	start := -1
 	for i, ref := range refs {
 		if ref.first <= after+1 {
@@ -89,12 +91,12 @@ func (r *reader) next(limit uint64) (*record, error) {
 // the buffer may be from before the record was written, so a miss counts only
 // after a fresh read.
 func (r *reader) decode() (int, error) {
-	n := r.rec.get(r.buf[r.at:], r.seq+1)
+	n := r.rec.get(r.buf[r.at:], r.seq+1, r.before)
 	if n == 0 {
 		if err := r.refill(); err != nil {
 			return 0, err
 		}
-		n = r.rec.get(r.buf[r.at:], r.seq+1)
+		n = r.rec.get(r.buf[r.at:], r.seq+1, r.before)
 	}
 	return n, nil
 }
@@ -163,7 +165,7 @@ func surveyJournal(dir string) (refs []segmentRef, last uint64, err error) {
 		}
 		watermark = max(watermark, mark)
 	}
-	r, err := newReader(dir, refs, refs[0].first-1)
+	r, err := newReader(dir, refs, refs[0].first-1, nil)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -222,7 +224,7 @@ func readMark(ref segmentRef) (uint64, error) {
 	}
 	b = b[:n]
 	mark, ok := readHead(b, ref.first)
-	if first := (record{}); !ok && n > segmentHead && first.get(b[segmentHead:], ref.first) > 0 {
+	if first := (record{}); !ok && n > segmentHead && first.get(b[segmentHead:], ref.first, nil) > 0 {
 		return 0, fmt.Errorf("%w: the head of %s is wrong; restore the directory from a backup", ErrDamaged, ref.path)
 	}
 	return mark, nil

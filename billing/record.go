@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+
+	"farebox/billing/money"
 )
 
 // Kinds of journal records. The numbers are stored.
@@ -22,21 +24,24 @@ const (
 // about 66.
 //
 //	0 crc32c of [4:size], seeded with the high half of the sequence
-//	4 low half of the sequence   8 size   9 kind   10 Unix ns   18 body
+//	4 low half of the sequence   8 size   9 kind, and longSize   10 Unix ns   18 body
 //
 // Bodies: hold: account, key, amount. extend: back, account, amount.
-// void: back, account. pay: account, day, amounts. progress and settle: see appendCharge. "back" is how
-// many sequences ago the hold was opened.
+// void: back, account. pay: account, day, amounts. progress and settle: see
+// appendCharge. "back" is how many sequences ago the hold was opened.
 const (
 	sizeHead = 18
-	// sizeMost is more than the largest record: a settlement whose every number
-	// has its longest form has 213 bytes.
-	sizeMost = 216
+	// sizeMost is more than the largest record: a settlement of eight lines whose
+	// every number has its longest form has 279 bytes.
+	sizeMost = 288
+	// longSize in the kind adds 256 to the size.
+	longSize = 1 << 7
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Flags say what was unusual about a charge.
+// Flags say what was unusual about a charge. The highest bit is not one of them
+// (ofLines).
 type Flags uint8
 
 // The flags of a charge. The numbers are stored.
@@ -66,10 +71,23 @@ type record struct {
 	debt      Nano  // what it cost beyond that, and the account owes
 	shortfall Nano  // the same, of a farebox that did not collect it
 	requestID [16]byte
-	usage     Usage
 	status    uint16
 	tookMs    uint32
-	prices    lines
+	lines     money.Lines // what was sold
+	reasoning int64       // tokens of the output that were not shown
+}
+
+// tokens are those of a request for text or embeddings.
+func (r *record) tokens() (prompt, completion int64) {
+	for _, l := range r.lines.All() {
+		switch {
+		case l.Kind == money.OutputTokens:
+			completion += l.Units
+		case l.Kind.OfTokens():
+			prompt += l.Units
+		}
+	}
+	return prompt, completion
 }
 
 // put writes r to b, which has at least sizeMost bytes, and gives its size.
@@ -100,6 +118,7 @@ func (r *record) put(b []byte) int {
 		d = r.appendCharge(d)
 	}
 	b[8] = byte(len(d))
+	b[9] |= byte(len(d)>>8) * longSize
 	le.PutUint32(b, checksum(b[4:len(d)], r.seq))
 	return len(d)
 }
@@ -107,16 +126,16 @@ func (r *record) put(b []byte) int {
 // get reads the record with sequence seq from the start of b and gives its
 // size; 0 when it is not there: the end of what was written, a torn or damaged
 // record, or what an earlier use of the segment left.
-func (r *record) get(b []byte, seq uint64) int {
+func (r *record) get(b []byte, seq uint64, before soldBefore) int {
 	le := binary.LittleEndian
 	if len(b) < sizeHead || le.Uint32(b[4:]) != uint32(seq) {
 		return 0
 	}
-	n := int(b[8])
+	n := int(b[8]) + int(b[9]&longSize)*(256/longSize)
 	if n < sizeHead || n > sizeMost || n > len(b) || le.Uint32(b) != checksum(b[4:n], seq) {
 		return 0
 	}
-	*r = record{kind: b[9], seq: seq, timeNs: int64(le.Uint64(b[10:]))}
+	*r = record{kind: b[9] &^ longSize, seq: seq, timeNs: int64(le.Uint64(b[10:]))}
 	d := numbers{b: b[sizeHead:n]}
 	switch r.kind {
 	case recHold:
@@ -133,7 +152,7 @@ func (r *record) get(b []byte, seq uint64) int {
 			r.amounts[i] = d.nano()
 		}
 	case recProgress, recSettle:
-		r.readCharge(&d)
+		r.readCharge(&d, before)
 	default:
 		return 0
 	}
@@ -146,122 +165,6 @@ func (r *record) get(b []byte, seq uint64) int {
 func checksum(b []byte, seq uint64) uint32 {
 	return crc32.Update(uint32(seq>>32), castagnoli, b)
 }
-
-// Bits that say which parts of a charge follow.
-const (
-	hasDIEM = 1 << iota
-	hasBundled
-	hasUSD
-	hasShortfall
-	hasParts // cached, cache write or reasoning tokens
-	usageSeen
-	usageEstimated
-	hasDebt
-)
-
-// appendCharge appends a charge: what is zero in most has no bytes.
-func (r *record) appendCharge(d []byte) []byte {
-	u := &r.usage
-	bits := byte(0)
-	for i, v := range r.amounts {
-		if v != 0 {
-			bits |= hasDIEM << i
-		}
-	}
-	if r.shortfall != 0 {
-		bits |= hasShortfall
-	}
-	if r.debt != 0 {
-		bits |= hasDebt
-	}
-	if u.Cached|u.CacheWrite|u.Reasoning != 0 {
-		bits |= hasParts
-	}
-	if u.Seen {
-		bits |= usageSeen
-	}
-	if u.Estimated {
-		bits |= usageEstimated
-	}
-	d = append(d, bits, byte(r.flags))
-	d = append(d, r.requestID[:]...)
-	d = binary.AppendUvarint(d, r.seq-r.hold)
-	d = binary.AppendUvarint(d, uint64(r.account))
-	d = binary.AppendUvarint(d, uint64(r.key))
-	d = binary.AppendUvarint(d, uint64(r.model))
-	d = binary.AppendUvarint(d, uint64(uint32(r.day)))
-	d = binary.AppendUvarint(d, uint64(r.status))
-	d = binary.AppendUvarint(d, uint64(r.tookMs))
-	d = binary.AppendUvarint(d, tokens(u.Prompt))
-	d = binary.AppendUvarint(d, tokens(u.Completion))
-	if bits&hasParts != 0 {
-		d = binary.AppendUvarint(d, tokens(u.Cached))
-		d = binary.AppendUvarint(d, tokens(u.CacheWrite))
-		d = binary.AppendUvarint(d, tokens(u.Reasoning))
-	}
-	// Most models have no prices of their own for caches; 0 stands for the
-	// input price, n+1 for n.
-	d = binary.AppendUvarint(d, uint64(r.prices[lineInput]))
-	d = binary.AppendUvarint(d, uint64(r.prices[lineOutput]))
-	for _, v := range [...]int64{r.prices[lineCacheRead], r.prices[lineCacheWrite]} {
-		if v == r.prices[lineInput] {
-			d = append(d, 0)
-		} else {
-			d = binary.AppendUvarint(d, uint64(v)+1)
-		}
-	}
-	for _, v := range r.amounts {
-		if v != 0 {
-			d = binary.AppendUvarint(d, uint64(v))
-		}
-	}
-	if r.shortfall != 0 {
-		d = binary.AppendUvarint(d, uint64(r.shortfall))
-	}
-	if r.debt != 0 {
-		d = binary.AppendUvarint(d, uint64(r.debt))
-	}
-	return d
-}
-
-func (r *record) readCharge(d *numbers) {
-	bits := d.byte()
-	r.flags = Flags(d.byte())
-	d.copy(r.requestID[:])
-	r.hold = r.seq - d.uint()
-	r.account, r.key, r.model = d.uint32(), d.uint32(), d.uint32()
-	r.day = int32(d.uint32())
-	r.status, r.tookMs = uint16(d.uint()), d.uint32()
-	u := &r.usage
-	*u = Usage{Seen: bits&usageSeen != 0, Estimated: bits&usageEstimated != 0}
-	u.Prompt, u.Completion = d.int(), d.int()
-	if bits&hasParts != 0 {
-		u.Cached, u.CacheWrite, u.Reasoning = d.int(), d.int(), d.int()
-	}
-	r.prices[lineInput], r.prices[lineOutput] = d.int(), d.int()
-	for _, line := range [...]int{lineCacheRead, lineCacheWrite} {
-		if v := d.uint(); v == 0 {
-			r.prices[line] = r.prices[lineInput]
-		} else {
-			r.prices[line] = int64(v - 1)
-			d.bad = d.bad || v > 1<<63
-		}
-	}
-	r.amounts, r.shortfall, r.debt = parts{}, 0, 0
-	for i := range r.amounts {
-		if bits&(hasDIEM<<i) != 0 {
-			r.amounts[i] = d.nano()
-		}
-	}
-	if bits&hasShortfall != 0 {
-		r.shortfall = d.nano()
-	}
-	if bits&hasDebt != 0 {
-		r.debt = d.nano()
-	}
-}
-
-func tokens(n int64) uint64 { return uint64(max(n, 0)) }
 
 // numbers reads what was appended until it meets something bad.
 type numbers struct {

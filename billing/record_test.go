@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"farebox/billing/money"
 )
 
 func drawRecord(t *rapid.T) record {
@@ -30,20 +32,17 @@ func drawRecord(t *rapid.T) record {
 			r.amounts[i] = Nano(positive("amount"))
 		}
 	case recSettle, recProgress:
-		r.flags, r.key, r.model, r.day = Flags(rapid.Uint8().Draw(t, "flags")), small("key"), small("model"), rapid.Int32().Draw(t, "day")
+		r.flags, r.key, r.model, r.day = Flags(rapid.Uint8Range(0, 127).Draw(t, "flags")), small("key"), small("model"), rapid.Int32().Draw(t, "day")
 		for i := range r.amounts {
 			r.amounts[i] = Nano(positive("amount"))
 		}
 		// One farebox writes the one, a later one the other.
 		*rapid.SampledFrom([]*Nano{&r.shortfall, &r.debt}).Draw(t, "beyond") = Nano(positive("short"))
 		copy(r.requestID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
-		r.usage = Usage{
-			Prompt: positive("prompt"), Cached: positive("cached"), CacheWrite: positive("written"), Completion: positive("completion"),
-			Reasoning: positive("reasoning"), Seen: rapid.Bool().Draw(t, "seen"), Estimated: rapid.Bool().Draw(t, "estimated"),
-		}
+		r.reasoning = positive("reasoning")
 		r.status, r.tookMs = rapid.Uint16().Draw(t, "status"), small("took")
-		for i := range r.prices {
-			r.prices[i] = positive("price")
+		for range rapid.IntRange(0, money.MaxLines).Draw(t, "lines") {
+			r.lines.Add(money.Kind(rapid.Uint8Range(1, 127).Draw(t, "kind of line")), positive("units"), money.Pico(positive("price")))
 		}
 	}
 	return r
@@ -59,20 +58,20 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 			t.Fatalf("a record has %d bytes", n)
 		}
 		var got record
-		if m := got.get(b, r.seq); m != n || got != r {
+		if m := got.get(b, r.seq, nil); m != n || got != r {
 			t.Fatalf("put %d bytes of %+v, got %d of %+v", n, r, m, got)
 		}
-		if got.get(b[:n-1], r.seq) != 0 {
+		if got.get(b[:n-1], r.seq, nil) != 0 {
 			t.Fatal("a cut record was read")
 		}
 		for _, other := range []uint64{r.seq - 1, r.seq + 1, r.seq + 1<<32, r.seq ^ 1<<63} {
-			if got.get(b, other) != 0 {
+			if got.get(b, other, nil) != 0 {
 				t.Fatalf("record %d was read as record %d", r.seq, other)
 			}
 		}
 		bit := rapid.IntRange(0, 8*n-1).Draw(t, "bit")
 		b[bit/8] ^= 1 << (bit % 8)
-		if got.get(b, r.seq) != 0 {
+		if got.get(b, r.seq, nil) != 0 {
 			t.Fatalf("a record with bit %d flipped was read", bit)
 		}
 	})
@@ -93,7 +92,7 @@ func TestPagesKeepEveryRequest(t *testing.T) {
 			want = append(want, r)
 		}
 		i := 0
-		err := p.each(func(r *record) error {
+		err := p.each(nil, func(r *record) error {
 			if *r != want[i] {
 				t.Fatalf("request %d is %+v, was %+v", i, *r, want[i])
 			}
@@ -109,16 +108,11 @@ func TestPagesKeepEveryRequest(t *testing.T) {
 // "The lines of my bill do not add up to its sum."
 func TestSpreadAddsUpByCurrencyAndByLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		small := rapid.Int64Range(0, 5000)
-		r := record{kind: recSettle, usage: drawUsage(t, small.Draw(t, "prompt"), small.Draw(t, "completion"))}
-		for i := range r.prices {
-			r.prices[i] = rapid.Int64Range(0, 9_000_000).Draw(t, "price")
+		r := record{kind: recSettle}
+		for range rapid.IntRange(0, money.MaxLines).Draw(t, "lines") {
+			r.lines.Add(money.Kind(rapid.Uint8Range(1, 22).Draw(t, "kind")), rapid.Int64Range(0, 5000).Draw(t, "units"), money.Pico(rapid.Int64Range(0, 9_000_000).Draw(t, "price")))
 		}
-		units := r.usage.lines()
-		cost := Nano(0)
-		for i := range units {
-			cost += lineCost(units[i], r.prices[i])
-		}
+		cost := r.lines.Cost()
 		purse := parts{}
 		for i := range purse {
 			purse[i] = Nano(rapid.Int64Range(0, int64(cost)+10).Draw(t, "purse"))
@@ -127,60 +121,81 @@ func TestSpreadAddsUpByCurrencyAndByLine(t *testing.T) {
 			cost = Nano(rapid.Int64Range(0, 2*int64(cost)+10).Draw(t, "cost"))
 		}
 		r.amounts = purse.take(cost)
-		var cells [currencies]cell
-		r.spread(&cells)
-		requests, tokens := int64(0), lines{}
-		for place, c := range cells {
-			requests += c.requests
-			sum := Nano(0)
-			for i := range c.amounts {
-				if c.amounts[i] < 0 || c.tokens[i] < 0 {
-					t.Fatalf("cell %d is %+v", place, c)
-				}
-				sum += Nano(c.amounts[i])
-				tokens[i] += c.tokens[i]
-			}
-			if sum != r.amounts[place] {
-				t.Fatalf("%s: lines add up to %d of %d", spendOrder[place], sum, r.amounts[place])
-			}
-		}
-		if requests != 1 || tokens != units {
-			t.Fatalf("%d requests with the tokens %v, expected 1 with %v", requests, tokens, units)
-		}
+		checkShares(t, &r)
 	})
+}
+
+// checkShares says that a charge's shares add up by currency and by line.
+func checkShares(t rapid.TB, r *record) {
+	t.Helper()
+	var s shares
+	r.spread(&s)
+	var paid parts
+	units, at := make([]int64, len(r.sold())), -1
+	for _, x := range s.all() {
+		if x.amount < 0 || x.units < 0 || x.units == 0 && x.amount == 0 || x.kind != r.sold()[x.line].Kind {
+			t.Fatalf("a share is %+v", x)
+		}
+		if next := int(x.line)*currencies + int(x.place); next <= at {
+			t.Fatalf("the shares are in another order: %+v", s.all())
+		} else {
+			at = next
+		}
+		paid[x.place] += x.amount
+		units[x.line] += x.units
+	}
+	if paid != r.amounts {
+		t.Fatalf("the shares add up to %v of %v", paid, r.amounts)
+	}
+	for i, l := range r.sold() {
+		if units[i] != l.Units {
+			t.Fatalf("line %d has %d units, its shares %d", i, l.Units, units[i])
+		}
+	}
 }
 
 // FuzzRecord: no bytes, however they came there, may be read as a record that
 // would be written differently, nor make the decoder panic.
 func FuzzRecord(f *testing.F) {
-	settle := record{kind: recSettle, seq: 9, hold: 4, timeNs: 1, account: 1, key: 2, model: 3, day: 20000, amounts: parts{1, 2, 3}, usage: Usage{Prompt: 5, Cached: 1, Completion: 2}}
+	settle := record{kind: recSettle, seq: 9, hold: 4, timeNs: 1, account: 1, key: 2, model: 3, day: 20000, amounts: parts{1, 2, 3}}
+	settle.lines.Add(money.InputTokens, 5, 1_000_000)
+	settle.lines.Add(money.OutputTokens, 2, 0)
 	b := make([]byte, sizeMost)
 	f.Add(b[:settle.put(b)], uint64(9))
+	for i := range money.MaxLines - 2 {
+		settle.lines.Add(money.Kind(i+1), math.MaxInt64, math.MaxInt64)
+	}
+	long := make([]byte, sizeMost)
+	f.Add(long[:settle.put(long)], uint64(9))
+	for _, old := range version1 {
+		f.Add(old.bytes(), old.seq)
+	}
 	hold := record{kind: recHold, seq: 1 << 40, hold: 1 << 40, account: 1, key: 1, held: 77}
 	c := make([]byte, sizeMost)
 	f.Add(c[:hold.put(c)], uint64(1<<40))
 	f.Add([]byte{}, uint64(1))
+	before := soldBefore{7: imageClasses}
 	f.Fuzz(func(t *testing.T, b []byte, seq uint64) {
 		// With the checksum made right the body is reached at every try.
-		if len(b) >= sizeHead && len(b) <= 255 {
+		if len(b) >= sizeHead && len(b) < 512 {
 			b = append([]byte(nil), b...)
-			b[8] = byte(len(b))
+			b[8], b[9] = byte(len(b)), b[9]&^longSize|byte(len(b)>>8)*longSize
 			b[4], b[5], b[6], b[7] = byte(seq), byte(seq>>8), byte(seq>>16), byte(seq>>24)
 			sum := checksum(b[4:], seq)
 			b[0], b[1], b[2], b[3] = byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24)
 		}
 		var r record
-		n := r.get(b, seq)
+		n := r.get(b, seq, before)
 		if n == 0 {
 			return
 		}
 		out := make([]byte, sizeMost)
 		m := r.put(out)
 		var again record
-		if again.get(out[:m], seq) != m || again != r {
+		if again.get(out[:m], seq, nil) != m || again != r {
 			t.Fatalf("%x was read as %+v, which is written as %x and read as %+v", b, r, out[:m], again)
 		}
 		p := usagePage{account: r.account, first: seq, last: seq, requests: 1, data: b}
-		_ = p.each(func(*record) error { return nil })
+		_ = p.each(before, func(*record) error { return nil })
 	})
 }

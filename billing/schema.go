@@ -3,11 +3,13 @@ package billing
 import (
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
 // schemaVersion is what this farebox reads and writes.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // Schema is the version of the store's schema that this farebox reads and writes.
 const Schema = schemaVersion
@@ -55,16 +57,29 @@ CREATE TABLE posting(
   amount {I64} NOT NULL, balance_after {I64}, PRIMARY KEY(entry, book, account, currency)) {KEYED};
 -- Running sums of the books that belong to the house: cash, grants, revenue, debt, shortfall, late, breakage.
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
+` + usageDay + schema2 + schema3 + schema4
 
--- Usage by day of admission. Amounts and tokens stand by line of the charge.
+// usageDay is what version 5 made anew: daily usage by what was sold.
+const usageDay = `
+-- Usage by day of admission and by kind of what was sold (money.Kind). A request
+-- counts with the last of its lines and the first currency that paid.
 CREATE TABLE usage_day(
+  account {I64} NOT NULL, api_key {I64} NOT NULL, day {I64} NOT NULL, model {I64} NOT NULL, currency {I64} NOT NULL, kind {I64} NOT NULL,
+  requests {I64} NOT NULL, units {I64} NOT NULL, amount {I64} NOT NULL, last_us {I64} NOT NULL,
+  PRIMARY KEY(account, api_key, day, model, currency, kind)) {KEYED};
+CREATE INDEX usage_day_day ON usage_day(account, day);
+`
+
+// usageDay4 is how versions before 5 had daily usage: four classes of tokens, in
+// which pictures and credits stood, too.
+const usageDay4 = `
+CREATE TABLE usage_day4(
   account {I64} NOT NULL, api_key {I64} NOT NULL, day {I64} NOT NULL, model {I64} NOT NULL, currency {I64} NOT NULL,
   requests {I64} NOT NULL,
   input_tokens {I64} NOT NULL, cache_read_tokens {I64} NOT NULL, cache_write_tokens {I64} NOT NULL, output_tokens {I64} NOT NULL,
   input_amount {I64} NOT NULL, cache_read_amount {I64} NOT NULL, cache_write_amount {I64} NOT NULL, output_amount {I64} NOT NULL,
   last_us {I64} NOT NULL, PRIMARY KEY(account, api_key, day, model, currency)) {KEYED};
-CREATE INDEX usage_day_day ON usage_day(account, day);
-` + schema2 + schema3 + schema4
+`
 
 // schema2 is what version 2 made anew.
 const schema2 = `
@@ -116,8 +131,10 @@ CREATE INDEX token_expires ON token(expires_us);
 `
 
 // schema3 is what version 3 added: what listings find entries by, without
-// opening pages, and what kind of model made them. An entry is one line of a
-// request in one currency; all requests of a page ended in the same hour.
+// opening pages, and of what type models are. An entry is one line of a request
+// in one currency; all requests of a page ended in the same hour. Since version 5
+// the types stay as they are: they say what records of version 1 sold
+// (soldBefore), and mean nothing for later ones.
 const schema3 = `
 ALTER TABLE usage_page ADD COLUMN entries_diem {I64} NOT NULL DEFAULT 0;
 ALTER TABLE usage_page ADD COLUMN entries_bundled {I64} NOT NULL DEFAULT 0;
@@ -141,9 +158,10 @@ ALTER TABLE account ADD COLUMN status {I64} NOT NULL DEFAULT 0;
 ALTER TABLE account ADD COLUMN status_us {I64} NOT NULL DEFAULT 0;
 `
 
-// schema4Fence lets processes of an older farebox book nothing any more: it did
-// not know of debt. Their nodes come back with this one, and their journals, too.
-const schema4Fence = `
+// fence lets processes of an older farebox book nothing any more: it does not
+// know what this one writes. Their nodes come back with this one, and their
+// journals, too.
+const fence = `
 UPDATE applied SET inc = inc + 1 WHERE node IN (SELECT no FROM node);
 UPDATE node SET inc = inc + 1;
 `
@@ -172,10 +190,13 @@ INSERT INTO open_progress(node, hold, seq, record) SELECT 1, hold, seq, record F
 DROP TABLE applied1;
 DROP TABLE usage_page1;
 DROP TABLE open_progress1;
-`, schema3, schema4 + schema4Fence}
+`, schema3, schema4 + fence, `
+ALTER TABLE usage_day RENAME TO usage_day4;
+DROP INDEX usage_day_day;
+` + usageDay + fence}
 
 // steps follow the migration to a version where SQL alone cannot do it.
-var steps = map[int]func(*tx) error{3: (*tx).repackPages}
+var steps = map[int]func(*tx) error{3: (*tx).repackPages, 5: (*tx).divideDays}
 
 // unattended refuses a migration under the feet of processes that still work
 // with the schema as it is.
@@ -208,7 +229,7 @@ func (s *sqlStore) migrate() error {
 			if version, err = s.dialect.version(t); err != nil {
 				return err
 			}
-			text := schema
+			text, step := schema, (func(*tx) error)(nil)
 			switch {
 			case version > schemaVersion:
 				return fmt.Errorf("the ledger was written by a newer farebox (schema %d, this one knows %d); start that version, or restore a backup from before it with this one", version, schemaVersion)
@@ -222,11 +243,12 @@ func (s *sqlStore) migrate() error {
 				}
 				text = migrations[version-1]
 				version++
+				step = steps[version]
 			}
 			if _, err := t.Exec(s.dialect.words.Replace(text)); err != nil {
 				return fmt.Errorf("cannot migrate the ledger to schema %d: %w", version, err)
 			}
-			if step := steps[version]; step != nil {
+			if step != nil {
 				if err := step(t); err != nil {
 					return fmt.Errorf("cannot migrate the ledger to schema %d: %w", version, err)
 				}
@@ -237,5 +259,35 @@ func (s *sqlStore) migrate() error {
 			return err
 		}
 	}
-	return nil
+	return s.writeFor(s.dialect.timeout, func(t *tx) (err error) {
+		s.before, err = t.loadBefore()
+		return err
+	})
+}
+
+// divideDays makes of daily usage by class, in usage_day4, what was sold: by the
+// types that models have now, which nothing changes any more.
+func (q *query) divideDays() error {
+	var parts []string
+	for class, name := range [...]string{"input", "cache_read", "cache_write", "output"} {
+		kind := "CASE m.type"
+		for _, typ := range slices.Sorted(maps.Keys(classesByType)) {
+			kind += fmt.Sprintf(" WHEN '%s' THEN %d", typ, classesByType[typ][class])
+		}
+		kind += fmt.Sprintf(" ELSE %d END", textClasses[class])
+		requests, some := "0", fmt.Sprintf(" WHERE %s_tokens <> 0 OR %s_amount <> 0", name, name)
+		if name == "output" {
+			requests, some = "requests", "" // every request counts with its last line
+		}
+		parts = append(parts, fmt.Sprintf(`SELECT account, api_key, day, model, currency, %s AS kind, %s AS requests,
+			%s_tokens AS units, %s_amount AS amount, last_us FROM usage_day4 LEFT JOIN model m ON m.no = model%s`, kind, requests, name, name, some))
+	}
+	_, err := q.tx.Exec(q.s.dialect.words.Replace(`INSERT INTO usage_day(account, api_key, day, model, currency, kind, requests, units, amount, last_us)
+		SELECT account, api_key, day, model, currency, kind, CAST(sum(requests) AS {I64}), CAST(sum(units) AS {I64}), CAST(sum(amount) AS {I64}), max(last_us)
+		FROM (` + strings.Join(parts, " UNION ALL ") + `) AS x GROUP BY account, api_key, day, model, currency, kind`))
+	if err != nil {
+		return err
+	}
+	_, err = q.tx.Exec("DROP TABLE usage_day4")
+	return err
 }

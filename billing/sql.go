@@ -25,6 +25,7 @@ type sqlStore struct {
 	shared         bool    // others work on this store, too
 	prepared       map[*sql.DB]map[string]*sql.Stmt
 	texts          sync.Map // of statements, translated
+	before         soldBefore
 }
 
 // dialect is where engines differ.

@@ -16,18 +16,9 @@ const (
 		(SELECT b.avail + b.escrow FROM bucket b WHERE b.account = u.account AND b.currency = u.currency AND b.day = u.day)
 		FROM {FROM entry i, account i, currency i, amount i, day i}`
 	sqlHousePosting = "INSERT INTO posting(entry, book, account, currency, amount) {ROWS itiii}"
-	sqlUsageDay     = `INSERT INTO usage_day(account, api_key, day, model, currency, requests,
-		input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
-		input_amount, cache_read_amount, cache_write_amount, output_amount, last_us) {ROWS iiiiiiiiiiiiiii}
-		ON CONFLICT(account, api_key, day, model, currency) DO UPDATE SET requests = usage_day.requests + excluded.requests,
-		input_tokens = usage_day.input_tokens + excluded.input_tokens,
-		cache_read_tokens = usage_day.cache_read_tokens + excluded.cache_read_tokens,
-		cache_write_tokens = usage_day.cache_write_tokens + excluded.cache_write_tokens,
-		output_tokens = usage_day.output_tokens + excluded.output_tokens,
-		input_amount = usage_day.input_amount + excluded.input_amount,
-		cache_read_amount = usage_day.cache_read_amount + excluded.cache_read_amount,
-		cache_write_amount = usage_day.cache_write_amount + excluded.cache_write_amount,
-		output_amount = usage_day.output_amount + excluded.output_amount,
+	sqlUsageDay     = `INSERT INTO usage_day(account, api_key, day, model, currency, kind, requests, units, amount, last_us) {ROWS iiiiiiiiii}
+		ON CONFLICT(account, api_key, day, model, currency, kind) DO UPDATE SET requests = usage_day.requests + excluded.requests,
+		units = usage_day.units + excluded.units, amount = usage_day.amount + excluded.amount,
 		last_us = CASE WHEN excluded.last_us > usage_day.last_us THEN excluded.last_us ELSE usage_day.last_us END`
 	sqlProgress = `INSERT INTO open_progress(node, hold, seq, record) {ROWS iiib}
 		ON CONFLICT(node, hold) DO UPDATE SET seq = excluded.seq, record = excluded.record`
@@ -175,19 +166,15 @@ func (t *tx) applyDays(b *batch) (*charged, error) {
 			from = len(c.list)
 		}
 		var total parts
-		for place := range u.cells {
-			cell := &u.cells[place]
-			if cell.requests == 0 && cell.amounts == (lines{}) {
-				continue
-			}
-			n, a := &cell.tokens, &cell.amounts
-			if err := days.add(u.account, u.key, dateNumber(u.day), u.model, int64(spendOrder[place]), cell.requests,
-				n[lineInput], n[lineCacheRead], n[lineCacheWrite], n[lineOutput],
-				a[lineInput], a[lineCacheRead], a[lineCacheWrite], a[lineOutput], u.lastUs); err != nil {
+		for s := range b.each(u) {
+			if err := days.add(u.account, u.key, dateNumber(u.day), u.model, int64(spendOrder[s.place]), int64(s.kind),
+				s.requests, s.units, int64(s.amount), u.lastUs); err != nil {
 				return nil, err
 			}
-			total[place] = Nano(a[0] + a[1] + a[2] + a[3])
-			c.add(from, u.account, place, u.day, total[place])
+			total[s.place] += s.amount
+		}
+		for place, n := range total {
+			c.add(from, u.account, place, u.day, n)
 		}
 		c.addKey(u, &total)
 	}
@@ -361,7 +348,7 @@ func (s *sqlStore) OpenProgress() (list []record, err error) {
 				return err
 			}
 			var r record
-			if r.get(data, seq) == 0 {
+			if r.get(data, seq, s.before) == 0 {
 				return errors.New("a row of open_progress is damaged")
 			}
 			list = append(list, r)

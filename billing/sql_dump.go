@@ -55,9 +55,7 @@ var dumped = []dumpTable{
 	{"posting", []string{"entry", "book", "account", "currency", "amount", "balance_after"}},
 	{"house", []string{"book", "currency", "balance"}},
 	{"debt", []string{"account", "incurred", "paid"}},
-	{"usage_day", []string{"account", "api_key", "day", "model", "currency", "requests",
-		"input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens",
-		"input_amount", "cache_read_amount", "cache_write_amount", "output_amount", "last_us"}},
+	{"usage_day", []string{"account", "api_key", "day", "model", "currency", "kind", "requests", "units", "amount", "last_us"}},
 	{"usage_page", []string{"account", "node", "seq_first", "seq_last", "first_us", "last_us", "requests", "data",
 		"entries_diem", "entries_bundled", "entries_usd"}},
 	{"usage_hour", []string{"account", "hour", "node", "entries_diem", "entries_bundled", "entries_usd"}},
@@ -66,6 +64,11 @@ var dumped = []dumpTable{
 	{"violation", []string{"no", "account", "at_us", "api_key", "model", "tier", "kind"}},
 	{"token", []string{"id", "expires_us"}},
 }
+
+// dumpedDay4 is daily usage in dumps of schemas before 5.
+var dumpedDay4 = dumpTable{"usage_day4", []string{"account", "api_key", "day", "model", "currency", "requests",
+	"input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens",
+	"input_amount", "cache_read_amount", "cache_write_amount", "output_amount", "last_us"}}
 
 // dumper writes the lines.
 type dumper struct {
@@ -292,6 +295,12 @@ func (l *loader) begin(b []byte) error {
 	if l.table == nil {
 		return fmt.Errorf("the table %q is unknown", named.Table)
 	}
+	if l.head.Schema < 5 && named.Table == "usage_day" {
+		if _, err := l.q.tx.Exec(l.q.s.dialect.words.Replace(usageDay4)); err != nil {
+			return err
+		}
+		l.table = &dumpedDay4
+	}
 	for i, c := range named.Columns {
 		if i >= len(l.table.Columns) || l.table.Columns[i] != c {
 			return fmt.Errorf("the table %s has another column %q", named.Table, c)
@@ -347,6 +356,15 @@ func (l *loader) finish() error {
 	}
 	if l.stmt != nil {
 		_ = l.stmt.Close()
+	}
+	if l.head.Schema < 5 {
+		if err := l.q.divideDays(); err != nil {
+			return err
+		}
+	}
+	var err error
+	if l.q.s.before, err = l.q.loadBefore(); err != nil {
+		return err
 	}
 	statements := []string{
 		"UPDATE bucket SET avail = avail + escrow, escrow = 0 WHERE escrow > 0",

@@ -98,7 +98,7 @@ func (r *recount) countCursors(q *query) error {
 			return err
 		}
 		var rec record
-		if rec.get(data, seq) == 0 || rec.hold != hold || seq > ledger[node] {
+		if rec.get(data, seq, q.s.before) == 0 || rec.hold != hold || seq > ledger[node] {
 			r.fault("the progress of hold %d of node %d is damaged", hold, node)
 		}
 		return nil

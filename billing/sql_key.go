@@ -167,7 +167,7 @@ func (s *sqlStore) TouchKeys(lastUs map[int64]int64) error {
 	})
 }
 
-const sumAmounts = "CAST(sum(input_amount + cache_read_amount + cache_write_amount + output_amount) AS {I64})"
+const sumAmounts = "CAST(sum(amount) AS {I64})"
 
 // KeyUsed is what a key has spent in the period that day lies in.
 func (s *sqlStore) KeyUsed(account uint32, key int64, p Period, day int32) (used parts, err error) {

@@ -3,6 +3,8 @@ package billing
 import (
 	"database/sql"
 	"fmt"
+
+	"farebox/billing/money"
 )
 
 // Recount adds up the store's books, each by itself.
@@ -48,24 +50,19 @@ func (s *sqliteStore) Recount(pinned func()) (*recount, error) {
 	})
 }
 
-// usagePrint is a sum of usage by account, key, model, day and currency that is
-// the same, but for one chance in 2^64 or so, only where all its parts are: each
+// usagePrint is a sum of usage by account, key, model, day, currency and kind that
+// is the same, but for one chance in 2^64 or so, only where all its parts are: each
 // number counts times a factor that its place gives. So daily usage and single
 // requests are compared in full without room for either.
 type usagePrint uint64
 
-func (p *usagePrint) add(id *rollupKey, place int, c *cell) {
+func (p *usagePrint) add(id *rollupKey, place int, kind money.Kind, requests, units int64, amount Nano) {
 	at := uint64(id.account)<<32 | uint64(id.key)
 	at = mix(at) ^ uint64(id.model)<<32 ^ uint64(uint32(id.day))
-	at = mix(at) ^ uint64(place)
-	count := func(n int64) {
+	at = mix(at) ^ uint64(place)<<8 ^ uint64(kind)
+	for _, n := range [...]int64{requests, units, int64(amount)} {
 		at = mix(at)
 		*p += usagePrint((at | 1) * uint64(n))
-	}
-	count(c.requests)
-	for i := range lineCount {
-		count(c.tokens[i])
-		count(c.amounts[i])
 	}
 }
 
@@ -172,11 +169,10 @@ func (r *recount) countDays(q *query) error {
 		var id rollupKey
 		var date int64
 		var currency Currency
-		var c cell
-		n, a := &c.tokens, &c.amounts
-		if err := rows.Scan(&id.account, &id.key, &date, &id.model, &currency, &c.requests,
-			&n[lineInput], &n[lineCacheRead], &n[lineCacheWrite], &n[lineOutput],
-			&a[lineInput], &a[lineCacheRead], &a[lineCacheWrite], &a[lineOutput]); err != nil {
+		var kind money.Kind
+		var requests, units int64
+		var amount Nano
+		if err := rows.Scan(&id.account, &id.key, &date, &id.model, &currency, &kind, &requests, &units, &amount); err != nil {
 			return err
 		}
 		count := r.accounts[id.account]
@@ -185,14 +181,11 @@ func (r *recount) countDays(q *query) error {
 			return nil
 		}
 		id.day = dayOfDate(date)
-		for _, n := range c.amounts {
-			count.daily[placeOf(currency)] += Nano(n)
-		}
-		count.dailyCount += c.requests
-		count.dailyPrint.add(&id, placeOf(currency), &c)
+		count.daily[placeOf(currency)] += amount
+		count.dailyCount += requests
+		count.dailyPrint.add(&id, placeOf(currency), kind, requests, units, amount)
 		return nil
-	}, `SELECT account, api_key, day, model, currency, requests, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
-		input_amount, cache_read_amount, cache_write_amount, output_amount FROM usage_day`)
+	}, "SELECT account, api_key, day, model, currency, kind, requests, units, amount FROM usage_day")
 }
 
 // countPages opens every page and checks that no record is there twice (I8),
@@ -218,7 +211,7 @@ func (r *recount) countPages(q *query) error {
 		}
 		at := journal{p.account, p.node}
 		found := usagePage{}
-		err := p.each(func(rec *record) error {
+		err := p.each(q.s.before, func(rec *record) error {
 			if rec.seq <= last[at] {
 				r.fault("account %d: record %d of node %d is in the usage twice", p.account, rec.seq, p.node)
 			}
@@ -228,12 +221,13 @@ func (r *recount) countPages(q *query) error {
 			c.detailShort += rec.shortfall
 			c.detailOwed += rec.debt
 			c.detailCount++
-			var cells [currencies]cell
-			rec.spread(&cells)
+			var s shares
+			rec.spread(&s)
 			id := rollupKey{rec.account, rec.key, rec.model, rec.day}
-			for place := range cells {
-				c.detailPrint.add(&id, place, &cells[place])
+			for _, x := range s.all() {
+				c.detailPrint.add(&id, int(x.place), x.kind, 0, x.units, x.amount)
 			}
+			c.detailPrint.add(&id, s.first, s.last, 1, 0, 0)
 			r.requests++
 			return nil
 		})

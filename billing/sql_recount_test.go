@@ -4,6 +4,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"farebox/billing/money"
+	"farebox/config"
 )
 
 // An auditor that cannot fail proves nothing: every kind of damage that can be
@@ -33,12 +36,13 @@ func TestRecountFindsDamage(t *testing.T) {
 				"money from nowhere":           {"UPDATE bucket SET avail = avail + 1, granted = granted + 1 WHERE currency = 4", "credited by entries", false},
 				"charge taken back":            {"UPDATE bucket SET avail = avail + 1, spent = spent - 1 WHERE spent > 0", "by postings", false},
 				"usage of nobody":              {"UPDATE usage_day SET account = 99", "does not exist", false},
-				"usage changed":                {"UPDATE usage_day SET input_amount = input_amount + 1", "by days", false},
+				"usage changed":                {"UPDATE usage_day SET amount = amount + 1 WHERE kind = 1", "by days", false},
 				"usage of another key":         {"UPDATE usage_day SET api_key = api_key + 1", "by day, key and model", false},
 				"usage of another day":         {"UPDATE usage_day SET day = day + 1", "by day, key and model", false},
 				"usage of another model":       {"UPDATE usage_day SET model = model + 1", "by day, key and model", false},
-				"tokens changed":               {"UPDATE usage_day SET output_tokens = output_tokens + 1", "by day, key and model", false},
-				"amount of another line":       {"UPDATE usage_day SET output_amount = output_amount - 1, input_amount = input_amount + 1", "by day, key and model", false},
+				"usage of another kind":        {"UPDATE usage_day SET kind = kind + 4", "by day, key and model", false},
+				"tokens changed":               {"UPDATE usage_day SET units = units + 1 WHERE kind = 4", "by day, key and model", false},
+				"amount of another line":       {"UPDATE usage_day SET amount = amount + CASE kind WHEN 1 THEN 1 WHEN 4 THEN -1 ELSE 0 END", "by day, key and model", false},
 				"bucket of nobody":             {"INSERT INTO bucket(account, currency, day, granted, avail) VALUES(99, 1, 0, 1, 1)", "belongs to no account", false},
 				"posting changed":              {"UPDATE posting SET amount = amount - 1 WHERE book = 'customer'", "does not balance", false},
 				"posting moved to another":     {"UPDATE posting SET account = 2 WHERE book = 'customer' AND amount < 0", "by postings", false},
@@ -63,13 +67,14 @@ func TestRecountFindsDamage(t *testing.T) {
 					c.b.begin(0)
 					a := c.account("a", parts{0, 20, 100})
 					c.account("b", parts{0, 0, 1})
+					sold := money.Text(&config.Price{Input: 1000, Output: 2000}, money.Usage{Prompt: 10, Completion: 5})
 					var detail pageSet
 					detail.begin(0)
 					for _, r := range []record{
 						{kind: recHold, seq: 1, account: a},
 						{kind: recProgress, seq: 2, hold: 1, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 3}},
-						{kind: recSettle, seq: 3, hold: 3, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 30}, shortfall: 4},
-						{kind: recSettle, seq: 4, hold: 4, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 20, 70}, debt: 6},
+						{kind: recSettle, seq: 3, hold: 3, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 30}, shortfall: 4, lines: sold},
+						{kind: recSettle, seq: 4, hold: 4, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 20, 70}, debt: 6, lines: sold},
 					} {
 						c.b.add(&r)
 						detail.add(&r)

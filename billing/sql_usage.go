@@ -94,7 +94,7 @@ func (t *tx) repackPages() error {
 		}
 		var set pageSet
 		set.begin(id.first - 1)
-		if err := old.each(func(r *record) error { set.add(r); return nil }); err != nil {
+		if err := old.each(t.s.before, func(r *record) error { set.add(r); return nil }); err != nil {
 			return err
 		}
 		if _, err := t.exec("DELETE FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", id.account, id.node, id.first); err != nil {
@@ -127,10 +127,19 @@ func (s *sqlStore) Report(ctx context.Context, do func(*query) error) error {
 	return err
 }
 
-// SetModelType writes the type of a model.
-func (s *sqlStore) SetModelType(no uint32, typ string) error {
-	return s.write(func(t *tx) error {
-		_, err := t.exec("UPDATE model SET type = $2 WHERE no = $1", no, typ)
+// SoldBefore is what models sold in records of version 1.
+func (s *sqlStore) SoldBefore() soldBefore { return s.before }
+
+// loadBefore reads what models sold in records of version 1.
+func (q *query) loadBefore() (soldBefore, error) {
+	before := soldBefore{}
+	return before, q.each(func(rows *sql.Rows) error {
+		var no uint32
+		var typ string
+		err := rows.Scan(&no, &typ)
+		if c, other := classesByType[typ]; other {
+			before[no] = c
+		}
 		return err
-	})
+	}, "SELECT no, type FROM model WHERE type <> 'text'")
 }

@@ -57,7 +57,8 @@ type Store interface {
 
 	// Report runs do on one consistent state of the store, until ctx ends.
 	Report(ctx context.Context, do func(*query) error) error
-	SetModelType(no uint32, typ string) error
+	// SoldBefore is what models sold in records of version 1.
+	SoldBefore() soldBefore
 
 	Close() error
 }

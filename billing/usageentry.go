@@ -3,38 +3,28 @@ package billing
 import (
 	"cmp"
 	"slices"
+
+	"farebox/billing/money"
 )
 
-// UsageEntry is one line of a bill: what one class of tokens, or the pictures,
-// of one request cost in one currency (addendum 17.2).
+// UsageEntry is one line of a bill: what one line of one request, as it was sold,
+// cost in one currency (addendum 17.2).
 type UsageEntry struct {
-	AtUs      int64 // when the request ended, Unix µs
-	Model     string
-	ModelType string // as in the config: text, embedding, image, …
-	Line      Line
-	Units     int64 // tokens or pictures
-	Price     int64 // pico-USD a unit
-	Amount    Nano  // what was taken, not negative
-	Currency  Currency
+	AtUs     int64 // when the request ended, Unix µs
+	Model    string
+	Kind     money.Kind
+	Units    int64
+	Price    money.Pico // a unit
+	Amount   Nano       // what was taken, not negative
+	Currency Currency
 
 	RequestID          [16]byte
 	TookMs             uint32
-	Prompt, Completion int64 // tokens of the whole request, where OfTokens
+	Prompt, Completion int64 // tokens of the whole request, where tokens were sold
 
 	model uint32
 	at    usagePosition
 }
-
-// Line is a class of tokens with a price of its own (addendum 19.2).
-type Line uint8
-
-// The lines of a charge.
-const (
-	LineInput      Line = lineInput
-	LineCacheRead  Line = lineCacheRead
-	LineCacheWrite Line = lineCacheWrite
-	LineOutput     Line = lineOutput
-)
 
 // usagePosition is where an entry stands among all of its account: by time,
 // and what happened in the same microsecond by node and sequence there.
@@ -58,39 +48,22 @@ func (p usagePosition) compare(q usagePosition) int {
 	return cmp.Compare(p.line, q.line)
 }
 
-// entryCount is how many entries the record has.
-func (r *record) entryCount() (n entryCount) {
-	var cells [currencies]cell
-	r.spread(&cells)
-	for place := range cells {
-		c := &cells[place]
-		for line := range c.tokens {
-			if c.tokens[line] != 0 || c.amounts[line] != 0 {
-				n[place]++
-			}
-		}
-	}
-	return n
-}
-
 // appendEntries appends the record's entries that a currency paid (anyPlace:
-// all), in the order of their positions. Lines without tokens have none.
+// all), in the order of their positions. Lines without units have none.
 func (r *record) appendEntries(to []UsageEntry, node uint32, place int) []UsageEntry {
-	var cells [currencies]cell
-	r.spread(&cells)
-	us := r.timeNs / 1000
-	for line := range lineCount {
-		for p := range cells {
-			c := &cells[p]
-			if c.tokens[line] == 0 && c.amounts[line] == 0 || place != anyPlace && place != p {
-				continue
-			}
-			to = append(to, UsageEntry{
-				AtUs: us, Line: Line(line), Units: c.tokens[line], Price: r.prices[line], Amount: Nano(c.amounts[line]), Currency: spendOrder[p],
-				RequestID: r.requestID, TookMs: r.tookMs, Prompt: r.usage.Prompt, Completion: r.usage.Completion,
-				model: r.model, at: usagePosition{us, node, r.seq, uint8(line*currencies + p)},
-			})
+	var s shares
+	r.spread(&s)
+	us, sold := r.timeNs/1000, r.sold()
+	prompt, completion := r.tokens()
+	for _, x := range s.all() {
+		if place != anyPlace && place != int(x.place) {
+			continue
 		}
+		to = append(to, UsageEntry{
+			AtUs: us, Kind: x.kind, Units: x.units, Price: sold[x.line].Price, Amount: x.amount, Currency: spendOrder[x.place],
+			RequestID: r.requestID, TookMs: r.tookMs, Prompt: prompt, Completion: completion,
+			model: r.model, at: usagePosition{us, node, r.seq, x.line*currencies + x.place},
+		})
 	}
 	return to
 }
@@ -98,9 +71,9 @@ func (r *record) appendEntries(to []UsageEntry, node uint32, place int) []UsageE
 // list gives the page's entries of a currency (anyPlace: all) in order of
 // position. Requests stand in the page as they were recorded, which differs
 // from their times by moments.
-func (p *usagePage) list(place int) ([]UsageEntry, error) {
+func (p *usagePage) list(before soldBefore, place int) ([]UsageEntry, error) {
 	list := make([]UsageEntry, 0, p.entries.of(place))
-	err := p.each(func(r *record) error {
+	err := p.each(before, func(r *record) error {
 		list = r.appendEntries(list, p.node, place)
 		return nil
 	})

@@ -162,7 +162,7 @@ func (x *usageIndex) open(p *pageRef) ([]UsageEntry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read a page of usage: %w", err)
 	}
-	list, err := page.list(x.place)
+	list, err := page.list(x.s.before, x.place)
 	if err == nil && int64(len(list)) != p.n {
 		err = fmt.Errorf("%w: node %d, record %d: it has %d entries, counted as %d", errPage, p.node, p.first, len(list), p.n)
 	}

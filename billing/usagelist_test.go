@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"farebox/bench/servers"
+	"farebox/billing/money"
 	"farebox/config"
 )
 
@@ -19,20 +20,19 @@ import (
 func madeUp(x *rand.Rand, account uint32, seq uint64, us int64) *record {
 	r := &record{
 		kind: recSettle, seq: seq, hold: seq - 1, timeNs: us * 1000, account: account, key: 1, model: 1 + x.Uint32N(3), day: dayOf(us * 1000),
-		usage: Usage{Prompt: x.Int64N(3000), Completion: x.Int64N(500), Seen: true}, status: 200, tookMs: x.Uint32N(5000),
-		prices: lines{lineInput: 1 + x.Int64N(5_000_000), lineCacheRead: x.Int64N(1_000_000), lineCacheWrite: 7, lineOutput: x.Int64N(9_000_000)},
+		status: 200, tookMs: x.Uint32N(5000),
 	}
+	read, write := money.Pico(x.Int64N(1_000_000)), money.Pico(7)
+	price := &config.Price{Input: money.Pico(1 + x.Int64N(5_000_000)), CacheRead: &read, CacheWrite: &write, Output: money.Pico(x.Int64N(9_000_000))}
+	u := money.Usage{Prompt: x.Int64N(3000), Completion: x.Int64N(500)}
 	switch x.IntN(6) {
 	case 0:
-		r.usage.Cached, r.usage.CacheWrite = x.Int64N(r.usage.Prompt+1), x.Int64N(r.usage.Prompt+1)
+		u.Cached, u.CacheWrite = x.Int64N(u.Prompt+1), x.Int64N(u.Prompt+1)
 	case 1:
-		r.usage = Usage{}
+		u = money.Usage{}
 	}
-	units := r.usage.lines()
-	var cost Nano
-	for i := range units {
-		cost += lineCost(units[i], r.prices[i])
-	}
+	r.lines = money.Text(price, u)
+	cost := r.lines.Cost()
 	if x.IntN(8) == 0 {
 		cost /= 2 // the money ran out
 	}
@@ -64,13 +64,17 @@ func TestEntriesOfARequestAreItsCharge(t *testing.T) {
 				t.Fatalf("%+v has the entry %+v", r, e)
 			}
 		}
-		if sum != r.amounts || tokens != max(0, r.usage.Prompt)+r.usage.Completion {
+		prompt, completion := r.tokens()
+		if sum != r.amounts || tokens != prompt+completion {
 			t.Fatalf("%+v: the entries are %v and %d tokens", r, sum, tokens)
 		}
 		if !slices.IsSortedFunc(list, byPosition) {
 			t.Fatalf("the entries are in no order: %+v", list)
 		}
-		count := r.entryCount()
+		var s shares
+		r.spread(&s)
+		var count entryCount
+		count.count(&s)
 		if count.of(anyPlace) != int64(len(list)) {
 			t.Fatalf("%d entries, counted as %v", len(list), count)
 		}
@@ -281,15 +285,16 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 					}
 				}
 				k := rapid.SampledFrom([]*Key{k1, k2}).Draw(t, "key")
-				u := Usage{Prompt: rapid.Int64Range(0, 40_000).Draw(t, "prompt"), Completion: rapid.Int64Range(0, 9_000).Draw(t, "completion"), Seen: true}
+				u := money.Usage{Prompt: rapid.Int64Range(0, 40_000).Draw(t, "prompt"), Completion: rapid.Int64Range(0, 9_000).Draw(t, "completion")}
 				u.Cached = rapid.Int64Range(0, u.Prompt).Draw(t, "cached")
-				cost := Cost(price, u)
+				sold := money.Text(price, u)
+				cost := sold.Cost()
 				var h Hold
 				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "model")), Hold: cost / 2, NowNs: f.clock.nano()}); d.Code != Admitted {
 					continue
 				}
 				before := k.Account.spent
-				h.Settle(Settlement{Cost: cost, Usage: u, Price: price, NowNs: f.clock.nano()})
+				h.Settle(Settlement{Cost: cost, Lines: sold, NowNs: f.clock.nano()})
 				after := k.Account.spent
 				after.sub(&before)
 				charged.add(&after)
@@ -331,7 +336,7 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 				for _, m := range sum.Models {
 					models.add(m.Spend)
 					var lines Spend
-					for _, n := range m.Lines {
+					for _, n := range m.Kinds {
 						lines.add(n)
 					}
 					if lines != m.Spend {
@@ -371,7 +376,7 @@ func TestPagingVisitsEachEntryOnceWhileRequestsArrive(t *testing.T) {
 				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot("m"), Hold: 1000, NowNs: time.Now().UnixNano()}); d.Code != Admitted {
 					t.Errorf("denied with %d", d.Code)
 				}
-				h.Settle(Settlement{Cost: 1000, Usage: Usage{Prompt: 1, Completion: 1}, Price: price, NowNs: time.Now().UnixNano()})
+				h.Settle(Settlement{Cost: 1000, Lines: money.Text(price, money.Usage{Prompt: 1, Completion: 1}), NowNs: time.Now().UnixNano()})
 			}
 			for range 500 {
 				spend()

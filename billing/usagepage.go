@@ -3,6 +3,7 @@ package billing
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 )
 
 // usagePage is the detail of consecutive requests of one account, packed: one
@@ -32,6 +33,13 @@ func (c *entryCount) add(n *entryCount) {
 	}
 }
 
+// count adds the entries of a charge.
+func (c *entryCount) count(s *shares) {
+	for _, x := range s.all() {
+		c[x.place]++
+	}
+}
+
 // of is the count for a place in spend order, or with anyPlace of all.
 func (c *entryCount) of(place int) int64 {
 	if place == anyPlace {
@@ -50,6 +58,9 @@ func hourOf(us int64) int64 { return us / hourUs }
 // pageSize is where a page is closed: about 300 requests.
 const pageSize = 16 << 10
 
+// longRecord stands for the size of a request whose size follows in two bytes.
+const longRecord = 255
+
 // add appends a settlement: size, sequences since the one before, time, and
 // the body as it stands in the journal.
 func (p *usagePage) add(r *record) {
@@ -60,7 +71,12 @@ func (p *usagePage) add(r *record) {
 	d = binary.AppendUvarint(d, r.seq-p.last)
 	d = binary.AppendUvarint(d, uint64(us))
 	d = r.appendCharge(d)
-	d[size-1] = byte(len(d) - size)
+	if n := len(d) - size; n < longRecord {
+		d[size-1] = byte(n)
+	} else {
+		d[size-1] = longRecord
+		d = slices.Insert(d, size, byte(n), byte(n>>8))
+	}
 	p.data, p.last = d, r.seq
 }
 
@@ -72,8 +88,9 @@ func (p *usagePage) note(r *record) {
 		p.firstUs, p.lastUs = us, us
 		p.entries = entryCount{}
 	}
-	n := r.entryCount()
-	p.entries.add(&n)
+	var s shares
+	r.spread(&s)
+	p.entries.count(&s)
 	p.firstUs, p.lastUs = min(p.firstUs, us), max(p.lastUs, us)
 	p.requests++
 }
@@ -86,18 +103,25 @@ func (p *usagePage) reset() { p.data, p.requests = p.data[:0], 0 }
 var errPage = errors.New("a page of usage is damaged")
 
 // each gives the page's settlements in order. The record is valid during the call.
-func (p *usagePage) each(do func(*record) error) error {
+func (p *usagePage) each(before soldBefore, do func(*record) error) error {
 	r := record{kind: recSettle, seq: p.first}
 	b := p.data
 	for range p.requests {
-		if len(b) == 0 || len(b) <= int(b[0]) {
+		if len(b) == 0 {
 			return errPage
 		}
-		d := numbers{b: b[1 : 1+int(b[0])]}
-		b = b[1+int(b[0]):]
+		size, at := int(b[0]), 1
+		if size == longRecord && len(b) > 2 {
+			size, at = int(b[1])|int(b[2])<<8, 3
+		}
+		if len(b) < at+size {
+			return errPage
+		}
+		d := numbers{b: b[at : at+size]}
+		b = b[at+size:]
 		r.seq += d.uint()
 		r.timeNs = d.int() * 1000
-		r.readCharge(&d)
+		r.readCharge(&d, before)
 		if d.bad || len(d.b) != 0 || r.account != p.account {
 			return errPage
 		}

@@ -127,6 +127,7 @@ func TestPagesOfSchema2AreCounted(t *testing.T) {
 	if old == schema {
 		t.Fatal("the schema does not end with those of versions 3 and 4")
 	}
+	old = strings.Replace(old, usageDay, oldUsageDay, 1)
 	if _, err := db.Exec(sqliteDialect.words.Replace(old) + "; PRAGMA user_version = 2; INSERT INTO account(id, name, created_us) VALUES('u', 'a', 1)"); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"farebox/billing/money"
 )
 
 // UsageReportQuery says what usage an operator wants to see.
@@ -22,8 +24,8 @@ type UsageSum struct {
 	Name               string `json:"name"` // of the account or model, or what the key is for
 	Account            string `json:"account,omitempty"`
 	Requests           int64  `json:"requests"`
-	Input, Output      int64  // tokens, of models that sell tokens
-	Units              int64  // pictures or credits, of the others
+	Input, Output      int64  // tokens
+	Units              int64  // of what is sold singly: pictures, credits
 	USD, DIEM, Bundled Nano
 }
 
@@ -90,11 +92,11 @@ func (l *Ledger) UsageReport(q UsageReportQuery) ([]UsageSum, error) {
 		clear(sums)
 		return r.each(func(rows *sql.Rows) error {
 			var id [3]string
-			var typ string
+			var kind money.Kind
 			var c Currency
-			var requests, input, output int64
+			var requests, units int64
 			var n Nano
-			if err := rows.Scan(&id[0], &id[1], &id[2], &typ, &c, &requests, &input, &output, &n); err != nil {
+			if err := rows.Scan(&id[0], &id[1], &id[2], &kind, &c, &requests, &units, &n); err != nil {
 				return err
 			}
 			s := sums[id]
@@ -103,15 +105,17 @@ func (l *Ledger) UsageReport(q UsageReportQuery) ([]UsageSum, error) {
 				sums[id] = s
 			}
 			s.Requests += requests
-			if soldSingly(typ) {
-				s.Units += output
-			} else {
-				s.Input, s.Output = s.Input+input, s.Output+output
+			switch {
+			case kind == money.OutputTokens:
+				s.Output += units
+			case kind.OfTokens():
+				s.Input += units
+			case !kind.Beside():
+				s.Units += units
 			}
 			*map[Currency]*Nano{USD: &s.USD, DIEM: &s.DIEM, Bundled: &s.Bundled}[c] += n
 			return nil
-		}, "SELECT "+group+`, coalesce(m.type, 'text'), u.currency, CAST(sum(u.requests) AS {I64}),
-			CAST(sum(u.input_tokens + u.cache_read_tokens + u.cache_write_tokens) AS {I64}), CAST(sum(u.output_tokens) AS {I64}), `+sumAmounts+`
+		}, "SELECT "+group+`, u.kind, u.currency, CAST(sum(u.requests) AS {I64}), CAST(sum(u.units) AS {I64}), `+sumAmounts+`
 			FROM usage_day u JOIN account a ON a.no = u.account LEFT JOIN api_key k ON k.no = u.api_key LEFT JOIN model m ON m.no = u.model
 			WHERE u.day BETWEEN $1 AND $2 AND ($3 = 0 OR u.account = $3)
 			GROUP BY 1, 2, 3, 4, 5`, dateNumber(dayOf(q.From.UnixNano())), dateNumber(dayOf(q.To.UnixNano())), int64(account))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/money"
 )
 
 // analyticsDays is the range when none is asked for (interface.md, Limits).
@@ -88,16 +89,19 @@ func (q *query) dates(start, end time.Time) analyticsRange {
 	}
 }
 
-// modelTypes of analytics by the catalog's; those of no other have null.
-var analyticsTypes = map[string]string{
-	"text": `"LLM"`, "image": `"IMAGE"`, "inpaint": `"IMAGE"`, "upscale": `"IMAGE"`, "background_removal": `"IMAGE"`, "tts": `"TTS"`, "asr": `"ASR"`, "video": `"VIDEO"`,
-}
+// analyticsTypes are the modelTypes by what was sold; all other have null.
+var analyticsTypes = map[string]string{"llm": `"LLM"`, "image": `"IMAGE"`, "tts": `"TTS"`, "asr": `"ASR"`, "video": `"VIDEO"`}
 
-// breakdownTypes name the lines of a charge.
+// breakdownTypes name the kinds of tokens.
 var breakdownTypes = []struct {
-	line billing.Line
-	name string
-}{{billing.LineInput, "Input"}, {billing.LineOutput, "Output"}, {billing.LineCacheRead, "Cache Read"}, {billing.LineCacheWrite, "Cache Write"}}
+	name  string
+	kinds []money.Kind
+}{
+	{"Input", []money.Kind{money.InputTokens, money.EmbeddingTokens}},
+	{"Output", []money.Kind{money.OutputTokens}},
+	{"Cache Read", []money.Kind{money.CacheReadTokens, money.EmbeddingCacheTokens}},
+	{"Cache Write", []money.Kind{money.CacheWriteTokens, money.CacheWrite1hTokens, money.EmbeddingStoredTokens}},
+}
 
 func appendAnalytics(b []byte, label string, s *billing.Analytics) []byte {
 	b = append(b, `{"lookback":`...)
@@ -141,27 +145,20 @@ func comma(b []byte, i int) []byte {
 func appendModelUsage(b []byte, m *billing.ModelSpend) []byte {
 	b = append(b, `{"modelName":`...)
 	b = appendString(b, m.Name)
-	unit := "images"
-	switch {
-	case m.OfTokens():
-		unit = "tokens"
-	case m.Type == billing.RPCType:
-		unit = "credits"
-	}
-	b = append(b, `,"unitType":"`+unit+`","modelType":`...)
-	if t := analyticsTypes[m.Type]; t != "" {
+	b = append(b, `,"unitType":"`+m.Unit+`","modelType":`...)
+	if t := analyticsTypes[m.What]; t != "" {
 		b = append(b, t...)
 	} else {
 		b = append(b, "null"...)
 	}
 	b = appendTotals(b, m.Spend)
-	if !m.OfTokens() {
+	if m.Unit != "tokens" {
 		return append(b, '}')
 	}
 	b = append(b, `,"breakdown":[`...)
 	n := 0
 	for _, t := range breakdownTypes {
-		l := m.Lines[t.line]
+		l := m.Sum(t.kinds)
 		if l == (billing.Spend{}) {
 			continue
 		}

@@ -42,7 +42,7 @@ func appendEntry(b []byte, e *billing.UsageEntry) []byte {
 	b = e.AppendRequestID(b)
 	b = append(b, `","inferenceExecutionTime":`...)
 	b = strconv.AppendUint(b, uint64(e.TookMs), 10)
-	if !e.OfTokens() {
+	if !e.Kind.OfTokens() {
 		return append(b, `,"promptTokens":null,"completionTokens":null}}`...)
 	}
 	b = append(b, `,"promptTokens":`...)
@@ -73,7 +73,7 @@ func entriesCSV(entries []billing.UsageEntry) []byte {
 		b = append(append(b, usageNote...), ',')
 		b = append(e.AppendRequestID(b), ',')
 		b = append(strconv.AppendUint(b, uint64(e.TookMs), 10), ',')
-		if !e.OfTokens() {
+		if !e.Kind.OfTokens() {
 			b = append(b, ",\r\n"...)
 			continue
 		}

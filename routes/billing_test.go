@@ -14,6 +14,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+
+	"farebox/billing/money"
 )
 
 func queryOf(text string) *query {
@@ -35,7 +37,7 @@ func TestCSVRunsNoFormulas(t *testing.T) {
 			t.Errorf("%q is read as %q, %v", text, rows, err)
 		}
 	}
-	list := []billing.UsageEntry{{Model: "=cmd", ModelType: "text", Amount: 1_500_000, Currency: billing.USD, Units: 7, Price: 2_500_000}}
+	list := []billing.UsageEntry{{Model: "=cmd", Kind: money.InputTokens, Amount: 1_500_000, Currency: billing.USD, Units: 7, Price: 2_500_000}}
 	rows, err := csv.NewReader(strings.NewReader(string(entriesCSV(list)))).ReadAll()
 	if err != nil || len(rows) != 2 || rows[1][1] != "'=cmd-llm-input-mtoken" || rows[1][2] != "2.5" || rows[1][3] != "0.000007" || rows[1][4] != "-0.0015" {
 		t.Errorf("the row is %q, %v", rows, err)

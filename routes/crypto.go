@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/config"
 	"farebox/providers/jsonrpc"
 	"farebox/proxy"
@@ -23,7 +24,7 @@ type rpcOffer struct {
 	names    []string       // sorted
 	limits   int            // slot of the rate windows, common to all networks
 	rate     *config.Rate   // nil: no limits
-	price    *config.Price  // of a credit
+	price    money.Pico     // of a credit
 	error    int64          // credits of a call that a node answered with an error
 	meters   map[string]*rpcMeters
 	maxBody  int
@@ -43,7 +44,7 @@ func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, g *Gateway) (*rpcOf
 	}
 	o := &rpcOffer{
 		networks: networks, slots: map[string]int{}, meters: map[string]*rpcMeters{}, error: cfg.RPC.ErrorCredits,
-		price: &config.Price{Output: cfg.RPC.CreditPrice}, maxBody: int(cfg.RPC.MaxBody),
+		price: cfg.RPC.CreditPrice, maxBody: int(cfg.RPC.MaxBody),
 		daily: cfg.RPC.DailyCredits, inFlight: cfg.RPC.MaxInFlight, turnWait: cfg.RPC.TurnWait,
 	}
 	if len(networks.Sorted) > 0 {
@@ -225,7 +226,8 @@ func (c *rpcCall) admitRPC(again bool) *Error {
 	if again {
 		worst = 0
 	}
-	full := billing.Cost(offer.price, credits(worst))
+	sold := offer.sold(worst)
+	full := sold.Cost()
 	c.admission = billing.Admission{
 		Key: c.key, Slot: offer.limits, Rate: offer.rate, Hold: full, Min: full, NowNs: c.startNs, RequestID: c.raw,
 		Credits: worst, DailyCredits: offer.daily,
@@ -294,14 +296,18 @@ func (c *rpcCall) limitedRPC(d *billing.Denial) *Error {
 	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: max(d.RetryAfter, time.Second)}
 }
 
-// credits are sold as units of output.
-func credits(n int64) billing.Usage { return billing.Usage{Completion: n, Seen: true} }
+// sold are the lines of a request that took n credits.
+func (o *rpcOffer) sold(n int64) (l money.Lines) {
+	l.Add(money.RPCCredits, n, o.price)
+	return l
+}
 
 // rpcAnswer is what an admitted request came to: all that a client gets of it
 // but the headers of every answer.
 type rpcAnswer struct {
 	status  int
 	credits int64
+	lines   money.Lines
 	cost    billing.Nano
 	// One of these: the body, valid until the Call ends; a large answer to a
 	// single call, which is relayed as it arrives and settled at its end; or a
@@ -309,6 +315,12 @@ type rpcAnswer struct {
 	body   []byte
 	large  bool
 	stream *jsonrpc.Stream
+}
+
+// price says what the answer's credits are sold as.
+func (a *rpcAnswer) price(o *rpcOffer) {
+	a.lines = o.sold(a.credits)
+	a.cost = a.lines.Cost()
 }
 
 // runRPC runs an admitted request and charges it, unless its answer is large:
@@ -326,7 +338,7 @@ func (c *rpcCall) runRPC() (rpcAnswer, *Error) {
 		return rpcAnswer{}, c.unreachableRPC(&res)
 	}
 	out := rpcAnswer{status: 200, credits: c.job.Charge(c.network.Base, c.snap.rpc.error), body: res.Body, large: res.Large, stream: res.Stream}
-	out.cost = billing.Cost(c.snap.rpc.price, credits(out.credits))
+	out.price(c.snap.rpc)
 	c.credits = out.credits
 	if !out.large {
 		c.settleRPC(&out, 0)
@@ -344,7 +356,7 @@ func (c *rpcCall) lostRPC() {
 	if !c.left() || out.credits == 0 {
 		return
 	}
-	out.cost = billing.Cost(c.snap.rpc.price, credits(out.credits))
+	out.price(c.snap.rpc)
 	c.credits = out.credits
 	if c.lead != nil {
 		c.lead.Cut() // a second try must not run it again
@@ -377,7 +389,7 @@ func (c *rpcCall) settleRPC(out *rpcAnswer, flags billing.Flags) {
 	now := time.Now()
 	c.took, c.settled = now.Sub(c.began), true
 	s := billing.Settlement{
-		Cost: out.cost, Usage: credits(out.credits), Price: c.snap.rpc.price, Flags: flags, Status: 200, Took: c.took, NowNs: c.startNs + int64(c.took),
+		Cost: out.cost, Lines: out.lines, Flags: flags, Status: 200, Took: c.took, NowNs: c.startNs + int64(c.took),
 		Credits: out.credits,
 	}
 	if c.lead != nil {

@@ -127,17 +127,11 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	next.cors = newCrossOrigin(&cfg.CORS, &next.names)
 	next.chat = newChatRules(cfg)
 	next.embed = newEmbedRules()
-	types := map[int]string{}
 	for _, m := range catalog.Models() {
 		m.Slot = g.ledger.Slot(m.ID)
-		types[m.Slot] = m.Config.Type
 		next.models = append(next.models, g.metrics.model(m.ID))
 	}
-	for _, slot := range rpc.slots {
-		types[slot] = billing.RPCType
-	}
 	next.directory = g.newDirectory(next)
-	g.ledger.SetModelTypes(types)
 	g.ledger.Configure(cfg)
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
 	g.noteRests(next)

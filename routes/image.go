@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/fetch"
@@ -51,7 +52,7 @@ type pictures struct {
 	*Call
 	form *imageForm
 	job  image.Job
-	sale billing.ImageSale
+	sale imageSale
 	// sources are the input pictures, references those whose style is followed.
 	sources, references []source
 	fetched             int64 // bytes, of Gateway.fetched
@@ -325,13 +326,12 @@ func (p *pictures) settleImages() {
 		return
 	}
 	p.settled, p.images = true, delivered
-	p.chargeImages(p.sale.Usage(delivered), 0)
+	p.chargeImages(p.sale.Lines(delivered), 0)
 }
 
-func (p *pictures) chargeImages(u billing.Usage, flags billing.Flags) {
-	price := p.sale.Price()
+func (p *pictures) chargeImages(sold money.Lines, flags billing.Flags) {
 	p.charge(billing.Settlement{
-		Cost: billing.Cost(price, u), Usage: u, Price: price, Model: p.model.ID, Flags: flags,
+		Cost: sold.Cost(), Lines: sold, Model: p.model.ID, Flags: flags,
 		Status: 200, Took: p.took, NowNs: p.startNs + int64(p.took),
 	})
 }

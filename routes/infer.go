@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/providers"
 	"farebox/providers/dialect"
 	"farebox/providers/health"
@@ -68,7 +69,7 @@ func (c *inference) admit() *Error {
 		Key: c.key, Slot: c.model.Slot, Rate: c.model.Rate,
 		Tokens: likely + min(want, cfg.Billing.SliceTokens),
 		NowNs:  c.startNs, RequestID: c.raw, Stream: c.chat.Stream,
-		Loose: billing.Worst(c.model.Price, upper, 0),
+		Loose: money.Worst(c.model.Price, upper, 0),
 	}
 	denial := c.tryHold(upper, want)
 	if denial.Code == billing.CountFirst || denial.Code.OfMoney() && !c.model.Price.Free {
@@ -89,10 +90,10 @@ func (c *inference) tryHold(prompt, want int64) billing.Denial {
 	price, ahead := c.model.Price, want
 	if !c.full {
 		ahead = min(want, c.snap.cfg.Billing.SliceTokens)
-		c.admission.Reach = billing.Worst(price, prompt, want)
+		c.admission.Reach = money.Worst(price, prompt, want)
 	}
-	c.admission.Hold = billing.Worst(price, prompt, ahead)
-	c.admission.Min = billing.Worst(price, prompt, min(want, leastCompletion*c.chat.Choices))
+	c.admission.Hold = money.Worst(price, prompt, ahead)
+	c.admission.Min = money.Worst(price, prompt, min(want, leastCompletion*c.chat.Choices))
 	denial := c.g.ledger.Admit(&c.hold, &c.admission)
 	if denial.Code != billing.Admitted || c.chat.Embedding {
 		return denial
@@ -100,10 +101,10 @@ func (c *inference) tryHold(prompt, want int64) billing.Denial {
 	c.covered = ahead
 	most := want
 	if granted := c.hold.Granted(); granted < c.admission.Hold {
-		c.covered = min(ahead, billing.Affords(price, granted-billing.Worst(price, prompt, 0)))
+		c.covered = min(ahead, money.Affords(price, granted-money.Worst(price, prompt, 0)))
 		most = c.covered
 	} else if reach := c.hold.Reach(); reach < c.admission.Reach {
-		most = min(want, billing.Affords(price, reach-billing.Worst(price, prompt, 0)))
+		most = min(want, money.Affords(price, reach-money.Worst(price, prompt, 0)))
 	}
 	c.chat.MaxCompletion = max(1, most/c.chat.Choices)
 	c.chat.Cap = c.chat.MaxCompletion * c.chat.Choices
@@ -340,15 +341,17 @@ func (c *inference) answerWhole() *Error {
 
 // costOf is what a usage costs. Answers without output cost nothing (addendum
 // 19.2), unless it was their client who left.
-func (c *inference) costOf(u *dialect.Usage, flags billing.Flags) (used billing.Usage, cost billing.Nano) {
-	used = billing.Usage{
-		Prompt: u.Prompt, Cached: u.Cached, CacheWrite: u.CacheWrite, Completion: u.Completion, Reasoning: u.Reasoning,
-		Seen: u.Seen, Estimated: u.Estimated,
+func (c *inference) costOf(u *dialect.Usage, flags billing.Flags) (sold money.Lines, cost billing.Nano) {
+	used := money.Usage{Prompt: u.Prompt, Cached: u.Cached, CacheWrite: u.CacheWrite, Completion: u.Completion}
+	if c.chat.Embedding {
+		sold = money.Embedding(c.model.Price, used)
+	} else {
+		sold = money.Text(c.model.Price, used)
 	}
 	if u.Completion > 0 || c.chat.Embedding || flags&billing.FlagAborted != 0 {
-		cost = billing.Cost(c.model.Price, used)
+		cost = sold.Cost()
 	}
-	return used, cost
+	return sold, cost
 }
 
 // settle charges the request, exactly once.
@@ -360,9 +363,9 @@ func (c *inference) settle(u dialect.Usage, flags billing.Flags) {
 	if u.Estimated {
 		flags |= billing.FlagEstimated
 	}
-	used, cost := c.costOf(&u, flags)
+	sold, cost := c.costOf(&u, flags)
 	c.charge(billing.Settlement{
-		Cost: cost, Usage: used, Price: c.model.Price, Model: c.model.ID, Flags: flags,
+		Cost: cost, Lines: sold, Reasoning: u.Reasoning, Model: c.model.ID, Flags: flags,
 		Status: c.status, Took: c.took, NowNs: c.startNs + int64(c.took), Tokens: u.Prompt + u.Completion,
 	})
 	if c.shortfall > 0 {

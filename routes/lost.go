@@ -89,11 +89,11 @@ func (p *pictures) leavePictures(asked, worded bool) {
 	if p.lead != nil {
 		p.lead.Cut()
 	}
-	used := p.sale.Rewriting()
+	sold := p.sale.Rewriting()
 	if asked {
-		p.images, used = p.sale.Images, p.sale.Usage(p.sale.Images)
+		p.images, sold = p.sale.Images, p.sale.Lines(p.sale.Images)
 	}
-	p.chargeImages(used, billing.FlagAborted)
+	p.chargeImages(sold, billing.FlagAborted)
 }
 
 // tokenizing is how many tokens a model makes of a prompt that we count as

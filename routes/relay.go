@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/providers"
 	"farebox/providers/dialect"
 	"farebox/proxy"
@@ -99,8 +100,8 @@ func (c *inference) progress(produced int64) {
 		return
 	}
 	c.progressNs = now
-	u := billing.Usage{Prompt: c.likely, Completion: produced, Estimated: true}
-	c.hold.Progress(billing.Cost(c.model.Price, u), u)
+	sold := money.Text(c.model.Price, money.Usage{Prompt: c.likely, Completion: produced})
+	c.hold.Progress(&sold)
 }
 
 // extend makes the hold pay for more than produced tokens, or reports that the
@@ -115,7 +116,7 @@ func (c *inference) extend(produced int64) bool {
 	rest := c.chat.Cap - c.covered - behind
 	for step := min(c.snap.cfg.Billing.SliceTokens, max(0, rest)); ; step /= 4 {
 		more := min(behind+step, c.chat.Cap-c.covered)
-		if c.hold.Extend(billing.Worst(price, 0, more)) {
+		if c.hold.Extend(money.Worst(price, 0, more)) {
 			c.covered += more
 			return true
 		}
@@ -125,8 +126,8 @@ func (c *inference) extend(produced int64) bool {
 	}
 	// The prompt was held at a generous bound; what it did not use still pays
 	// for output.
-	prompt := billing.Worst(price, c.boundPrompt(), 0)
-	if more := billing.Affords(price, c.hold.Granted()-prompt); more > c.covered {
+	prompt := money.Worst(price, c.boundPrompt(), 0)
+	if more := money.Affords(price, c.hold.Granted()-prompt); more > c.covered {
 		c.covered = more
 		return c.covered > produced
 	}

@@ -1,0 +1,289 @@
+package billing
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"farebox/bench/servers"
+	"farebox/billing/money"
+	"farebox/config"
+)
+
+// loadedStores are ledgers as farebox of schemas 3 and 4 left them under load,
+// ended by kill -9: text with and without cache prices, embeddings, pictures,
+// credits and a free model, paid in three currencies; some requests have their
+// detail in the store, some only their charge, some are in the journal alone,
+// and some were under way, with and without progress. Beside each ledger is
+// what that farebox itself said of a copy of it (told), and its backup of that.
+var loadedStores = []string{"ledger-loaded-schema3.tar.gz", "ledger-loaded-schema4.tar.gz"}
+
+// loadedAt is when they are looked at, a day after their load began.
+func loadedAt() time.Time { return time.UnixMicro(1_795_190_400_000_000).Add(26 * time.Hour) }
+
+// "After the update my invoices of last month were other ones."
+func TestLoadedLedgersComeForwardWithWhatWasSold(t *testing.T) {
+	for _, name := range loadedStores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for how, prepare := range map[string]func(t *testing.T, dir string) Options{
+				"in its place": func(_ *testing.T, dir string) Options { return Options{Dir: dir} },
+				"by its backup": func(t *testing.T, dir string) Options {
+					return restored(t, dir, Options{Dir: t.TempDir()})
+				},
+				"by its backup into PostgreSQL": func(t *testing.T, dir string) Options {
+					return restored(t, dir, Options{Dir: t.TempDir(), Shared: servers.Database(t), storeAhead: time.Until(loadedAt())})
+				},
+			} {
+				t.Run(how, func(t *testing.T) {
+					dir := unpack(t, name)
+					told, err := os.ReadFile(filepath.Join(dir, "told"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					f := openLedger(t, func(o *Options) {
+						*o = prepare(t, dir)
+						o.Brand, o.Clock, o.segmentSize = "svc", loadedAt, 64<<10
+					})
+					for range 2 {
+						f.tellsOf(dir, string(told))
+						f.recount()
+						f.reopen()
+					}
+				})
+			}
+		})
+	}
+}
+
+func restored(t *testing.T, dir string, o Options) Options {
+	t.Helper()
+	if _, err := Restore(filepath.Join(dir, "backup"), o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// tellsOf compares everything that reports say with what was told before.
+func (f *fixture) tellsOf(dir, told string) {
+	f.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "secrets"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	secrets := strings.Fields(string(raw))
+	var b strings.Builder
+	for _, i := range []int{0, 2} {
+		k := f.find(secrets[i])
+		usd, diem, bundled := k.Balance()
+		fmt.Fprintf(&b, "balance %s %s %s\n", usd, diem, bundled)
+		list, err := f.Usage(k, UsageQuery{Limit: 100_000, Page: 1, Ascending: true})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for j := range list.Entries {
+			e := &list.Entries[j]
+			line := append(e.AppendTime(nil), ' ')
+			line = append(append(line, e.SKU()...), ' ')
+			line = append(e.AppendPrice(line), ' ')
+			line = append(e.AppendUnits(line), ' ')
+			line = append(e.AppendAmount(line), ' ')
+			line = append(e.AppendRequestID(line), ' ')
+			fmt.Fprintf(&b, "%s%s %d", line, e.Currency, e.TookMs)
+			if e.Kind.OfTokens() {
+				fmt.Fprintf(&b, " %d %d", e.Prompt, e.Completion)
+			}
+			b.WriteByte('\n')
+		}
+		sum, err := f.Analytics(k, f.Today()-2, f.Today())
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "days %+v\n", sum.Days)
+		for _, m := range sum.Models {
+			fmt.Fprintf(&b, "model %s %+v %+v", m.Name, m.Spend, m.Daily)
+			if m.Unit == "tokens" {
+				fmt.Fprintf(&b, " %+v", [4]Spend{
+					m.Sum([]money.Kind{money.InputTokens, money.EmbeddingTokens}), m.Kinds[money.CacheReadTokens],
+					m.Kinds[money.CacheWriteTokens], m.Kinds[money.OutputTokens],
+				})
+			}
+			b.WriteByte('\n')
+		}
+		for _, k := range sum.Keys {
+			fmt.Fprintf(&b, "key %+v\n", k)
+		}
+	}
+	if strings.Contains(told, "\naccount {") { // schema 3 had no report of accounts
+		for _, by := range []string{"account", "model", "key", "day"} {
+			day := time.Unix(int64(f.Today())*86400, 0).UTC()
+			list, err := f.UsageReport(UsageReportQuery{From: day.AddDate(0, 0, -2), To: day, By: by})
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			for i := range list {
+				line, err := json.Marshal(&list[i])
+				if err != nil {
+					f.t.Fatal(err)
+				}
+				fmt.Fprintf(&b, "%s %s\n", by, line)
+			}
+		}
+	}
+	got, want := strings.Split(b.String(), "\n"), strings.Split(told, "\n")
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			f.t.Fatalf("line %d of what reports say is\n%s\nand was\n%s", i+1, got[i], want[i])
+		}
+	}
+	if len(got) != len(want) {
+		f.t.Fatalf("reports have %d lines, and had %d", len(got), len(want))
+	}
+}
+
+// "On PostgreSQL the update counted the pictures as tokens."
+func TestDailyUsageIsDividedAlikeInBothEngines(t *testing.T) {
+	t.Parallel()
+	dir := unpack(t, "ledger-loaded-schema4.tar.gz")
+	from, err := sql.Open("sqlite", "file:"+uriPath(filepath.Join(dir, databaseFile)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := servers.Database(t)
+	to, err := sql.Open("pgx", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = to.Close() }()
+	text := postgresDialect(nil, 0).words.Replace(strings.Replace(schema, usageDay, oldUsageDay, 1))
+	for _, q := range []string{text, "CREATE TABLE schema_version(one BIGINT PRIMARY KEY, version BIGINT NOT NULL)", "INSERT INTO schema_version VALUES(1, 4)"} {
+		if _, err := to.Exec(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, table := range dumped {
+		if table.Table == "usage_day" {
+			table.Columns = dumpedDay4.Columns
+		}
+		copyRows(t, from, to, table)
+	}
+	if err := from.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lite, err := openSQLite(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lite.Close() }()
+	shared, err := openPostgres(address, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = shared.Close() }()
+	a, b := daysOf(t, lite.sqlStore), daysOf(t, shared.sqlStore)
+	if len(a) < 20 || !slices.Equal(a, b) {
+		t.Errorf("daily usage of SQLite:\n%s\nof PostgreSQL:\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
+	}
+	if fmt.Sprint(lite.SoldBefore()) != fmt.Sprint(shared.SoldBefore()) || len(lite.SoldBefore()) != 4 {
+		t.Errorf("what models sold before: %v and %v", lite.SoldBefore(), shared.SoldBefore())
+	}
+}
+
+func copyRows(t *testing.T, from, to *sql.DB, table dumpTable) {
+	t.Helper()
+	rows, err := from.Query("SELECT " + strings.Join(table.Columns, ", ") + " FROM " + table.Table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	row, into, marks := make([]any, len(table.Columns)), make([]any, len(table.Columns)), make([]string, len(table.Columns))
+	for i := range row {
+		into[i], marks[i] = &row[i], fmt.Sprint("$", i+1)
+	}
+	insert := "INSERT INTO " + table.Table + "(" + strings.Join(table.Columns, ", ") + ") VALUES(" + strings.Join(marks, ", ") + ")"
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := to.Exec(insert, row...); err != nil {
+			t.Fatalf("%s: %v", table.Table, err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func daysOf(t *testing.T, s *sqlStore) (list []string) {
+	t.Helper()
+	err := s.read(func(q *query) error {
+		list = nil
+		return q.each(func(rows *sql.Rows) error {
+			var n [10]int64
+			into := make([]any, len(n))
+			for i := range n {
+				into[i] = &n[i]
+			}
+			err := rows.Scan(into...)
+			list = append(list, fmt.Sprint(n))
+			return err
+		}, `SELECT account, api_key, day, model, currency, kind, requests, units, amount, last_us FROM usage_day
+			ORDER BY account, api_key, day, model, currency, kind`)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// "I set the model's type to image, and my 40 tokens had become 40 pictures."
+func TestWhatWasSoldStaysWhatItWas(t *testing.T) {
+	f := openLedger(t)
+	f.account("a", 100*usd)
+	k, secret := f.key("a")
+	f.charge(k, "m", money.Text(&config.Price{Input: 1_000_000, Output: 2_000_000}, money.Usage{Prompt: 30, Completion: 40}))
+	f.clock.advance(time.Second)
+	var pictures money.Lines
+	pictures.Add(money.WebSearches, 1, 10_000_000_000)
+	pictures.Add(money.Images, 2, 20_000_000_000)
+	f.charge(k, "m", pictures)
+	for range 2 {
+		list, err := f.Usage(k, UsageQuery{Limit: 10, Page: 1, Ascending: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range list.Entries {
+			e := &list.Entries[i]
+			got = append(got, fmt.Sprintf("%s %s at %s: %s", e.SKU(), e.AppendUnits(nil), e.AppendPrice(nil), e.AppendAmount(nil)))
+		}
+		want := []string{
+			"m-llm-input-mtoken 0.00003 at 1: -0.00003", "m-llm-output-mtoken 0.00004 at 2: -0.00008",
+			"m-image-search-unit 1 at 0.01: -0.01", "m-image-unit 2 at 0.02: -0.04",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the entries are %q, expected %q", got, want)
+		}
+		sum, err := f.Analytics(k, f.Today(), f.Today())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := sum.Models; len(m) != 2 || m[0].Unit != "images" || m[0].Units != 2 || m[0].USD != 50_000_000 || m[1].Unit != "tokens" || m[1].Units != 70 || m[1].USD != 110_000 {
+			t.Errorf("the model's usage is %+v", m)
+		}
+		day := time.Unix(int64(f.Today())*86400, 0).UTC()
+		report, err := f.UsageReport(UsageReportQuery{From: day, To: day, By: "model"})
+		if r := report; err != nil || len(r) != 1 || r[0].Requests != 2 || r[0].Input != 30 || r[0].Output != 40 || r[0].Units != 2 {
+			t.Errorf("the report says %+v (%v)", r, err)
+		}
+		f.recount()
+		f.reopen()
+		k = f.find(secret)
+	}
+}
