@@ -182,8 +182,9 @@ func (f *finals) round(ask func(u *Node, tag string) (finalBlock, bool), tag str
 func (u *Node) askBlock(p *proxy.Proxy, tag string) (finalBlock, bool) {
 	a := attempts.Get().(*attempt)
 	defer a.release()
-	body := appendCall(nil, []byte("eth_getBlockByNumber"), []byte(`["`+tag+`",false]`), defaultID)
-	if _, ok := a.open(&Trip{Proxy: p, Alone: true}, u, question{body: body, id: defaultID, wait: headWait, within: headWait}); !ok {
+	id := ownID()
+	body := appendCall(nil, []byte("eth_getBlockByNumber"), []byte(`["`+tag+`",false]`), id)
+	if _, ok := a.open(&Trip{Proxy: p, Alone: true}, u, question{body: body, id: id, wait: headWait, within: headWait}); !ok {
 		return finalBlock{}, false
 	}
 	var err error
@@ -192,7 +193,7 @@ func (u *Node) askBlock(p *proxy.Proxy, tag string) (finalBlock, bool) {
 		return finalBlock{}, false
 	}
 	a.judge.Write(a.buf)
-	if a.x.Status() >= 300 || !a.judge.Complete() || a.judge.Array || a.judge.Answers[0].Failed() || !a.isFor(defaultID) {
+	if a.x.Status() >= 300 || !a.judge.Complete() || a.judge.Array || a.judge.Answers[0].Failed() || !a.isFor(id) {
 		return finalBlock{}, false
 	}
 	return readBlock(a.result())

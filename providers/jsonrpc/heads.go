@@ -109,7 +109,8 @@ func (n *Network) current(u *Node, newest, nowNs int64) bool {
 func (u *Node) askHead(p *proxy.Proxy, f *Family) (int64, bool) {
 	a := attempts.Get().(*attempt)
 	defer a.release()
-	q := question{method: f.Head, body: appendCall(nil, []byte(f.Head.Name), nil, defaultID), id: defaultID, wait: headWait, within: headWait}
+	id := ownID()
+	q := question{method: f.Head, body: appendCall(nil, []byte(f.Head.Name), nil, id), id: id, wait: headWait, within: headWait}
 	if r := a.ask(&Trip{Proxy: p, Alone: true}, u, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
 		return 0, false
 	}

@@ -1,12 +1,23 @@
 package jsonrpc
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"strconv"
+	"sync/atomic"
+)
 
 // maxPlainID is the longest text id that goes upstream as it is.
 const maxPlainID = 128
 
 // defaultID is the id of a call without one (interface.md, JSON-RPC).
 var defaultID = []byte("1")
+
+// ownIDs counts our own questions from a place on where no client does: an
+// answer that a node gives twice must never pass for the one to a client's call
+// behind it on the same connection, and most clients begin with 1.
+var ownIDs atomic.Int64
+
+func ownID() []byte { return strconv.AppendInt(nil, 1<<52+ownIDs.Add(1), 10) }
 
 // canonical is the value of a number that every node gives back byte for byte:
 // an integer without sign below 2^53. -1: it is none.

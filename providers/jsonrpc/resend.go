@@ -91,8 +91,9 @@ func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
 	defer look.release()
 	pick := Pick{network: t.Network}
 	w := want{method: m, account: j.account, pinned: first}
-	body := appendCall(nil, []byte(m.Name), append(append([]byte{'['}, hash...), ']'), defaultID)
-	q := question{method: m, body: body, id: defaultID, wait: lookWait}
+	id := ownID()
+	body := appendCall(nil, []byte(m.Name), append(append([]byte{'['}, hash...), ']'), id)
+	q := question{method: m, body: body, id: id, wait: lookWait}
 	for turn := range lookNodes {
 		now := time.Now().UnixNano()
 		// A node that drips leaves the other as much.
