@@ -44,6 +44,7 @@ type Call struct {
 	// lead is held by a request with an idempotency key (idempotency.go).
 	lead *billing.Lead
 	kept billing.Answer // of a request with a lead, until it is charged
+	sold bill           // what it came to
 	// finishes says that it holds a place in Gateway.finishes, since it goes on
 	// without its client.
 	finishes atomic.Bool
@@ -58,6 +59,7 @@ type Call struct {
 	hint      string // for the operator: the switch that would have served it
 	cause     string
 	upstream  string
+	router    string // that the upstream is, for its header
 	attempts  int
 	tried     []attempt.Tried // the attempts that failed
 	streams   bool            // the client asked for a stream
@@ -212,7 +214,7 @@ func (c *Call) reset() {
 	c.key, c.model, c.user, c.body = nil, nil, 0, nil
 	c.admission = billing.Admission{}
 	c.quota = billing.Quota{}
-	c.kept = billing.Answer{}
+	c.kept, c.sold, c.router = billing.Answer{}, bill{}, ""
 	if c.zip != nil {
 		c.zip.release()
 		c.zip = nil

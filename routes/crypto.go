@@ -82,6 +82,7 @@ type rpcCall struct {
 
 	job     jsonrpc.Job
 	network *jsonrpc.Network
+	result  jsonrpc.Result
 	credits int64 // charged
 	turn    bool  // it has one of its account's places
 	carried bool  // it goes on without its client
@@ -105,7 +106,7 @@ func (c *rpcCall) Close() {
 func (c *rpcCall) Recycle() {
 	g := c.g
 	c.job.Reset()
-	c.Call, c.network, c.credits = nil, nil, 0
+	c.Call, c.network, c.result, c.credits = nil, nil, jsonrpc.Result{}, 0
 	g.rpcCalls.Put(c)
 }
 
@@ -130,26 +131,7 @@ func serveRPC(g *Gateway, call *Call) *Error {
 	if e := c.readRPC(network); e != nil {
 		return e
 	}
-	first, e := c.keyed(rpcPatience, c.job.Writes())
-	if e != nil {
-		return e
-	}
-	if e := c.admitRPC(first != nil); e != nil {
-		return e
-	}
-	if first != nil {
-		c.replay(first)
-		return nil
-	}
-	if e := c.turnRPC(); e != nil {
-		return e
-	}
-	out, e := c.runRPC()
-	if e != nil {
-		return e
-	}
-	c.answerRPC(&out)
-	return nil
+	return c.sell(c, terms{patience: rpcPatience, writes: c.job.Writes()})
 }
 
 // rpcPath is what stands before a network's name.
@@ -217,10 +199,10 @@ func unsupportedMethods(job *jsonrpc.Job, n *jsonrpc.Network, unknown []int) *Er
 	return e
 }
 
-// admitRPC holds what the request costs when every call succeeds, and counts it
+// admit holds what the request costs when every call succeeds, and counts it
 // in the limits: a batch as one request. An answer that is given again costs
 // nothing, and counts.
-func (c *rpcCall) admitRPC(again bool) *Error {
+func (c *rpcCall) admit(again bool) *Error {
 	offer := c.snap.rpc
 	worst := c.job.Credits(c.network.Base)
 	if again {
@@ -302,66 +284,31 @@ func (o *rpcOffer) sold(n int64) (l money.Lines) {
 	return l
 }
 
-// rpcAnswer is what an admitted request came to: all that a client gets of it
-// but the headers of every answer.
-type rpcAnswer struct {
-	status  int
-	credits int64
-	lines   money.Lines
-	cost    billing.Nano
-	// One of these: the body, valid until the Call ends; a large answer to a
-	// single call, which is relayed as it arrives and settled at its end; or a
-	// large answer to a batch.
-	body   []byte
-	large  bool
-	stream *jsonrpc.Stream
-}
-
-// price says what the answer's credits are sold as.
-func (a *rpcAnswer) price(o *rpcOffer) {
-	a.lines = o.sold(a.credits)
-	a.cost = a.lines.Cost()
-}
-
-// runRPC runs an admitted request and charges it, unless its answer is large:
-// that is charged when its last byte was judged. An error means that nothing
-// was answered and nothing is charged.
-func (c *rpcCall) runRPC() (rpcAnswer, *Error) {
+// carryOut asks the nodes. A large answer to a single call is relayed as it
+// arrives.
+func (c *rpcCall) carryOut() (relayed bool, e *Error) {
+	if e := c.turnRPC(); e != nil {
+		return false, e
+	}
 	c.carried = (c.lead != nil || c.job.Writes()) && c.g.rpcAlone.take(c.key.Account)
-	res := c.job.Run(jsonrpc.Trip{
+	c.result = c.job.Run(jsonrpc.Trip{
 		Proxy: c.g.proxy, Ctx: c.ctx, Network: c.network, Account: c.key.Account.ID, ID: c.id[:], Alone: c.carried,
 	})
 	c.attempts = c.job.Attempts
-	if res.Cause != proxy.None {
-		c.cause = res.Cause.String()
-		c.lostRPC()
-		return rpcAnswer{}, c.unreachableRPC(&res)
+	if c.result.Cause != proxy.None {
+		c.cause = c.result.Cause.String()
+		c.leave()
+		return false, c.unreachableRPC(&c.result)
 	}
-	out := rpcAnswer{status: 200, credits: c.job.Charge(c.network.Base, c.snap.rpc.error), body: res.Body, large: res.Large, stream: res.Stream}
-	out.price(c.snap.rpc)
-	c.credits = out.credits
-	if !out.large {
-		c.settleRPC(&out, 0)
-		if c.lead != nil && !c.lead.Kept() {
-			out.credits, out.cost, c.credits = 0, 0, 0
-		}
-	}
-	return out, nil
+	c.bill(c.job.Charge(c.network.Base, c.snap.rpc.error), 0)
+	return c.result.Large, nil
 }
 
-// lostRPC charges a request whose client left for what nodes may have done: the
-// full price of calls that were sent to one. What was not sent costs nothing.
-func (c *rpcCall) lostRPC() {
-	out := rpcAnswer{status: 499, credits: c.job.Charge(c.network.Base, c.snap.rpc.error)}
-	if !c.left() || out.credits == 0 {
-		return
-	}
-	out.price(c.snap.rpc)
-	c.credits = out.credits
-	if c.lead != nil {
-		c.lead.Cut() // a second try must not run it again
-	}
-	c.settleRPC(&out, billing.FlagAborted)
+// bill says what so many credits came to.
+func (c *rpcCall) bill(credits int64, flags billing.Flags) {
+	c.credits = credits
+	c.sold = bill{lines: c.snap.rpc.sold(credits), credits: credits, flags: flags, status: 200}
+	c.sold.cost = c.sold.lines.Cost()
 }
 
 // unreachableRPC answers for nodes that gave no answer: 500 whatever it was
@@ -384,46 +331,40 @@ func (c *rpcCall) unreachableRPC(res *jsonrpc.Result) *Error {
 	return e
 }
 
-// settleRPC charges a request, and keeps the answer of one with a key.
-func (c *rpcCall) settleRPC(out *rpcAnswer, flags billing.Flags) {
-	now := time.Now()
-	c.took, c.settled = now.Sub(c.began), true
-	s := billing.Settlement{
-		Cost: out.cost, Lines: out.lines, Flags: flags, Status: 200, Took: c.took, NowNs: c.startNs + int64(c.took),
-		Credits: out.credits,
+// keepAnswer keeps an answer; one that is relayed is recorded on its way.
+func (c *rpcCall) keepAnswer() {
+	body := c.result.Body
+	if c.result.Large {
+		body = nil
 	}
-	if c.lead != nil {
-		n := &c.snap.names
-		body := out.body
-		if out.large {
-			body = nil // it is recorded on its way
-		}
-		c.keep("application/json", body,
-			billing.AnswerHeader{Name: string(n.rpcCredits), Value: strconv.FormatInt(out.credits, 10)},
-			billing.AnswerHeader{Name: string(n.rpcCost), Value: string(appendCost(nil, out.cost))})
-		if out.stream != nil {
-			c.lead.Cut() // too large to be given again
-		}
+	n := &c.snap.names
+	c.keep(jsonType, body,
+		billing.AnswerHeader{Name: string(n.rpcCredits), Value: strconv.FormatInt(c.credits, 10)},
+		billing.AnswerHeader{Name: string(n.rpcCost), Value: string(appendCost(nil, c.sold.cost))})
+	if c.result.Stream != nil {
+		c.lead.Cut() // too large to be given again
 	}
-	c.charge(s)
 }
 
-// answerRPC makes an answer the response.
-func (c *rpcCall) answerRPC(out *rpcAnswer) {
+// respond makes the nodes' answer the response.
+func (c *rpcCall) respond() {
+	if !c.result.Large && c.lead != nil && !c.lead.Kept() {
+		c.credits, c.sold.cost = 0, 0
+	}
 	r := &c.ctx.Response
-	r.SetStatusCode(out.status)
-	r.Header.SetContentType("application/json")
-	c.setCharge(out.credits, out.cost)
+	r.SetStatusCode(200)
+	r.Header.SetContentType(jsonType)
+	c.setCharge(c.credits, c.sold.cost)
 	if c.job.Cached {
 		r.Header.SetCanonical(c.snap.names.rpcCache, cacheHit)
 	}
 	switch {
-	case out.large:
-		c.relayRPC(out)
-	case out.stream != nil:
-		r.SetBodyStream(out.stream, int(out.stream.Size))
+	case c.result.Large:
+		c.relay()
+	case c.result.Stream != nil:
+		r.SetBodyStream(c.result.Stream, int(c.result.Stream.Size))
 	default:
-		r.SetBody(out.body)
+		r.SetBody(c.result.Body)
 	}
 }
 
@@ -447,31 +388,36 @@ func appendCost(b []byte, cost billing.Nano) []byte {
 	return append(b, digits[1:1+decimals]...)
 }
 
-// relayRPC attaches a large answer to the response. It is judged to its end
-// while it goes out.
-func (c *rpcCall) relayRPC(out *rpcAnswer) {
-	answer := *out
+// relay attaches a large answer to the response. It is judged to its end while it
+// goes out.
+func (c *rpcCall) relay() {
 	if c.lead != nil {
 		c.job.Tee = c.lead.Record
 	}
-	c.job.Relay(c.ctx, func(cause proxy.Cause, whole bool) {
-		switch {
-		case whole:
-			c.settleRPC(&answer, 0)
-		case cause == proxy.ClientGone || cause == proxy.ClientStalled:
-			// The node did its work, and all that could be delivered was.
-			c.cause, c.status = cause.String(), 499
-			if c.lead != nil {
-				c.lead.Cut()
-			}
-			c.settleRPC(&answer, billing.FlagAborted)
-		default:
-			if cause == proxy.None {
-				cause = proxy.UpstreamMalformed
-			}
-			c.cause = cause.String()
-			c.hold.Void(time.Now().UnixNano())
-		}
-	}, c.onDone)
+	c.job.Relay(c.ctx, c.relayed, c.onDone)
 	c.relaying, c.status, c.ctx = true, 200, nil
+}
+
+// relayed settles an answer that was relayed.
+func (c *rpcCall) relayed(cause proxy.Cause, whole bool) {
+	switch {
+	case whole:
+	case cause == proxy.ClientGone || cause == proxy.ClientStalled:
+		// The node did its work, and all that could be delivered was.
+		c.cause, c.status, c.sold.flags = cause.String(), 499, billing.FlagAborted
+		if c.lead != nil {
+			c.lead.Cut()
+		}
+	default:
+		if cause == proxy.None {
+			cause = proxy.UpstreamMalformed
+		}
+		c.cause = cause.String()
+		c.hold.Void(time.Now().UnixNano())
+		return
+	}
+	if c.lead != nil {
+		c.keepAnswer()
+	}
+	c.settle()
 }

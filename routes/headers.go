@@ -78,15 +78,15 @@ func (c *Call) setCommon() {
 
 // setModel names what serves the request, through which router, and whether it
 // is about to go.
-func (c *Call) setModel(router string) {
+func (c *Call) setModel() {
 	h, n := &c.ctx.Response.Header, &c.snap.names
 	m := c.model
 	h.SetCanonical(n.modelID, stringBytes(m.ID))
 	if m.HeaderName != "" {
 		h.SetCanonical(n.modelName, stringBytes(m.HeaderName))
 	}
-	if router != "" {
-		h.SetCanonical(n.router, stringBytes(router))
+	if c.router != "" {
+		h.SetCanonical(n.router, stringBytes(c.router))
 	}
 	d := m.Config.Deprecation
 	if d == nil {
@@ -103,6 +103,16 @@ func (c *Call) setModel(router string) {
 	}
 	if d.Replacement != "" {
 		h.SetCanonical(n.replaced, []byte(d.Replacement))
+	}
+}
+
+// setServed puts what every answer of a model says beside it: which model, what
+// the limits leave, and the balances before the request.
+func (c *Call) setServed(usd, diem config.Nano) {
+	if c.model != nil {
+		c.setModel()
+		c.setQuotaHeaders()
+		c.setBalance(usd, diem)
 	}
 }
 

@@ -120,15 +120,15 @@ func (c *Call) recordEnd(out []byte, clean bool) {
 // charge settles the hold; with the answer that is kept when the request has an
 // idempotency key, both or neither. One that failed before it cost anything can
 // be tried again.
-func (c *Call) charge(s billing.Settlement) {
+func (c *Call) charge(s *billing.Settlement) {
 	switch {
 	case c.lead == nil:
-		c.charged, c.shortfall = c.hold.Settle(s)
+		c.charged, c.shortfall = c.hold.Settle(*s)
 	case s.Cost == 0 && (s.Flags&billing.FlagIncomplete != 0 || s.Flags&billing.FlagAborted != 0 && c.lead.Lost()):
 		c.hold.Void(s.NowNs)
 		c.lead.Forget()
 	default:
-		c.charged, c.shortfall = c.lead.Settle(&c.hold, s, &c.kept)
+		c.charged, c.shortfall = c.lead.Settle(&c.hold, *s, &c.kept)
 	}
 }
 
@@ -163,19 +163,6 @@ func (c *inference) patience() (longest time.Duration) {
 	return min(time.Duration(len(c.model.Targets))*longest, keyedLongest)
 }
 
-// inferAgain gives the answer of the first request with the same idempotency
-// key. It counts in the limits.
-func (c *inference) inferAgain(first *billing.Answer) *Error {
-	if e := c.admitAgain(1); e != nil {
-		return e
-	}
-	c.replay(first)
-	if !c.chat.Stream {
-		c.compress()
-	}
-	return nil
-}
-
 func keyRefused(err error) *Error {
 	switch {
 	case errors.Is(err, billing.ErrKeyReused):
@@ -205,9 +192,5 @@ func (c *Call) admitAgain(requests int64) *Error {
 	if d := c.g.ledger.Admit(&c.hold, &c.admission); d.Code != billing.Admitted {
 		return c.denied(&d)
 	}
-	usd, diem, _ := c.key.BalanceAt(c.startNs)
-	c.setModel("")
-	c.setQuotaHeaders()
-	c.setBalance(usd, diem)
 	return nil
 }

@@ -63,6 +63,10 @@ type pictures struct {
 	result    *image.Result
 	images    int64       // that were delivered and charged
 	carried   atomic.Bool // it has one of Gateway.carried
+	// compose makes the answer of the result: file, as contentType.
+	compose     func() (file proxy.Source, contentType string)
+	file        proxy.Source
+	contentType string
 }
 
 // readPictures reads a request by the rules of its endpoint.
@@ -183,50 +187,45 @@ func (p *pictures) setTier(resolution, quality string) *Error {
 // upstreams may (images.timeout): links, a prompt that is rewritten, conversions.
 const picturesPatience = time.Minute
 
-// make reads the input pictures, opens the hold, has the pictures made and
-// answers with the body that answer makes of them.
+// make sells pictures; answer makes the body of them.
 func (p *pictures) make(answer func() (body proxy.Source, contentType string)) *Error {
-	usd, diem, _ := p.key.BalanceAt(p.startNs)
-	first, e := p.keyed(p.snap.cfg.Images.Timeout+picturesPatience, false)
-	if e != nil {
-		return e
-	}
-	if first != nil {
-		return p.again(first)
-	}
-	if e := p.readInputs(); e != nil {
-		return e
-	}
-	if e := p.admit(); e != nil {
-		return e
-	}
+	p.compose = answer
+	return p.sell(p, terms{patience: p.snap.cfg.Images.Timeout + picturesPatience})
+}
+
+// carryOut has the pictures made.
+func (p *pictures) carryOut() (relayed bool, _ *Error) {
 	defer p.forgetFetched()
 	defer p.uncarry()
 	if e := p.fetchInputs(); e != nil {
-		return e
+		return false, e
 	}
 	p.job.ID, p.job.ModelID = p.id[:], p.model.ID
 	if e := p.fit(); e != nil {
-		return e
+		return false, e
 	}
 	if e := p.rewrite(); e != nil {
-		return e
+		return false, e
 	}
 	p.job.Stay = p.carry
 	result, failed := p.g.studio.Do(p.ctx, &p.job, p.snap.catalog.ImagePlans(p.model, p.key.Account.Number()))
 	if failed != nil {
-		return p.failed(failed)
+		return false, p.failed(failed)
 	}
 	p.result, p.attempts, p.tried = result, result.Attempts, result.Tried
 	p.setFlags()
-	body, contentType := answer()
-	p.keepPictures(body, contentType)
-	p.settleImages()
-	p.setModel("")
-	p.setQuotaHeaders()
-	p.setBalance(usd, diem)
-	p.deliver(body, contentType)
-	return nil
+	p.file, p.contentType = p.compose()
+	// What was delivered is charged before the first byte of it leaves. A client
+	// that goes away while it reads is charged all the same: the pictures were
+	// made for it.
+	p.images = min(int64(result.Delivered()), p.sale.Images)
+	p.bill(p.sale.Lines(p.images), 0)
+	return false, nil
+}
+
+// bill says what was sold.
+func (p *pictures) bill(lines money.Lines, flags billing.Flags) {
+	p.sold = bill{lines: lines, cost: lines.Cost(), flags: flags, status: 200}
 }
 
 // carry is asked when the client left while its pictures are being made: they
@@ -258,24 +257,20 @@ func (p *pictures) makeFile() *Error {
 	return p.make(p.fileBody)
 }
 
-// keepPictures keeps the answer of a request with an idempotency key, with what
-// its headers say of the pictures.
-func (p *pictures) keepPictures(body proxy.Source, contentType string) {
-	if p.lead == nil {
-		return
-	}
+// keepAnswer keeps the answer, with what its headers say of the pictures.
+func (p *pictures) keepAnswer() {
 	n, kept := &p.snap.names, []billing.AnswerHeader(nil)
 	for _, name := range [][]byte{n.blurred, n.violation, n.adultViolation, n.minor, n.enhanced} {
 		if value := p.ctx.Response.Header.PeekBytes(name); len(value) > 0 {
 			kept = append(kept, billing.AnswerHeader{Name: string(name), Value: string(value)})
 		}
 	}
-	if body.Len() > int64(p.snap.cfg.Idempotency.MaxAnswer) {
+	if p.file.Len() > int64(p.snap.cfg.Idempotency.MaxAnswer) {
 		p.lead.Cut()
-	} else if _, err := body.WriteTo((*recorder)(p.lead)); err != nil {
+	} else if _, err := p.file.WriteTo((*recorder)(p.lead)); err != nil {
 		p.lead.Cut()
 	}
-	p.keep(contentType, nil, kept...)
+	p.keep(p.contentType, nil, kept...)
 }
 
 // recorder is a lead as the place that an answer is written to.
@@ -286,21 +281,16 @@ func (r *recorder) Write(piece []byte) (int, error) {
 	return len(piece), nil
 }
 
-// again gives the answer of the first request with the same idempotency key. It
-// counts in the limits.
-func (p *pictures) again(first *billing.Answer) *Error {
-	p.sale.Images = int64(p.job.Count)
-	if e := p.admitAgain(p.sale.Images); e != nil {
-		return e
-	}
-	p.replay(first)
-	return nil
-}
-
 // admit opens the hold for all pictures that were asked for, or says why not.
 // Its amount is exact: all of it or nothing.
-func (p *pictures) admit() *Error {
+func (p *pictures) admit(again bool) *Error {
 	p.sale.Images = int64(p.job.Count)
+	if again {
+		return p.admitAgain(p.sale.Images)
+	}
+	if e := p.readInputs(); e != nil {
+		return e
+	}
 	p.sale.Inputs = int64(len(p.sources))
 	cost := p.sale.Cost(p.sale.Images)
 	p.admission = billing.Admission{
@@ -311,29 +301,6 @@ func (p *pictures) admit() *Error {
 		return p.denied(&d)
 	}
 	return nil
-}
-
-// settleImages charges what was delivered, before the first byte of it leaves.
-// A client that goes away while it reads is charged all the same: the pictures
-// were made for it.
-func (p *pictures) settleImages() {
-	now := time.Now()
-	p.took = now.Sub(p.began)
-	p.firstByte = p.took
-	delivered := min(int64(p.result.Delivered()), p.sale.Images)
-	if delivered == 0 {
-		p.hold.Void(p.startNs + int64(p.took))
-		return
-	}
-	p.settled, p.images = true, delivered
-	p.chargeImages(p.sale.Lines(delivered), 0)
-}
-
-func (p *pictures) chargeImages(sold money.Lines, flags billing.Flags) {
-	p.charge(billing.Settlement{
-		Cost: sold.Cost(), Lines: sold, Model: p.model.ID, Flags: flags,
-		Status: 200, Took: p.took, NowNs: p.startNs + int64(p.took),
-	})
 }
 
 // failed is the answer to a job that came to nothing.

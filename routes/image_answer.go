@@ -87,15 +87,15 @@ func (p *pictures) fileBody() (proxy.Source, string) {
 
 const jsonType = "application/json"
 
-// deliver makes body the response. The request ends when the last byte is gone
+// respond makes the pictures the response. The request ends when the last byte is gone
 // or given up; until then the pictures stay in memory.
-func (p *pictures) deliver(body proxy.Source, contentType string) {
-	c := p.Call
-	if contentType == jsonType {
+func (p *pictures) respond() {
+	c, body := p.Call, p.file
+	if p.contentType == jsonType {
 		body = p.zip(body)
 	}
 	c.ctx.Response.SetStatusCode(200)
-	c.ctx.Response.Header.SetContentType(contentType)
+	c.ctx.Response.Header.SetContentType(p.contentType)
 	c.g.proxy.Deliver(c.ctx, body, func(_ int64, err error) {
 		if err != nil && c.cause == "" {
 			c.cause = proxy.ClientGone.String()

@@ -25,40 +25,75 @@ const (
 	leastCompletion = 16
 )
 
-// infer takes a validated request with its model through admit, send, relay
-// and settle (design.md 2, steps 4 to 8).
+// infer sells a validated request with its model (design.md 2, steps 4 to 8).
 func (c *inference) infer() *Error {
-	usd, diem, _ := c.key.BalanceAt(c.startNs)
-	if first, e := c.keyed(c.patience(), false); e != nil {
-		return e
-	} else if first != nil {
-		return c.inferAgain(first)
-	}
-	if e := c.admit(); e != nil {
-		return e
-	}
+	return c.sell(c, terms{patience: c.patience(), compress: !c.chat.Stream})
+}
+
+// carryOut asks the upstreams until one has an answer.
+func (c *inference) carryOut() (relayed bool, e *Error) {
 	c.carryOn()
 	c.scratch = c.g.scratches.Get().(*dialect.Scratch)
 	res := c.g.proxy.Open(c.ctx, &c.x, c)
 	if e := c.opened(&res); e != nil {
-		return e
+		return false, e
 	}
-	c.setModel(c.target.Upstream.Config.Router)
-	c.setQuotaHeaders()
-	c.setBalance(usd, diem)
+	c.router = c.target.Upstream.Config.Router
+	if c.chat.Stream || c.reply.begun {
+		return true, nil
+	}
+	c.x.Close()
+	var flags billing.Flags
+	if gone := c.x.Why(); gone == proxy.ClientGone || gone == proxy.ClientStalled {
+		flags, c.cause = billing.FlagAborted, gone.String()
+	}
+	c.status = 200
+	if c.snap.cfg.Compat.AnswerExtras && !c.chat.Embedding {
+		inPlace := c.inPlace()
+		if c.reply.out = c.appendExtras(c.reply.out, flags); inPlace {
+			c.answer = c.reply.out // it may have grown out of its place
+		}
+	}
+	c.bill(c.reply.usage, flags)
+	return false, nil
+}
+
+// inPlace says that the answer stands in the buffer that it was read into.
+func (c *inference) inPlace() bool {
+	out := c.reply.out
+	return len(out) > 0 && len(c.answer) > 0 && &out[0] == &c.answer[0]
+}
+
+func (c *inference) keepAnswer() { c.keep(jsonType, c.reply.out) }
+
+// respond makes the answer the response.
+func (c *inference) respond() {
 	c.setCap()
-	if c.chat.Stream {
+	r := &c.ctx.Response
+	switch {
+	case c.chat.Stream:
 		c.relayStream()
-		return nil
+	case c.reply.begun:
+		c.relayLarge()
+	case c.inPlace():
+		r.Header.SetContentType(jsonType)
+		c.answer = r.SwapBody(c.reply.out)[:0]
+		c.compress()
+	default:
+		r.Header.SetContentType(jsonType)
+		r.SetBody(c.reply.out)
+		c.compress()
 	}
-	return c.answerWhole()
 }
 
 // admit opens the hold that pays for the request, or says why not. What is held
 // bounds what the operator can lose: the whole cap that is sent upstream where
 // the answer is whole or the model may think unseen, else a slice of it, which
 // grows with what is seen.
-func (c *inference) admit() *Error {
+func (c *inference) admit(again bool) *Error {
+	if again {
+		return c.admitAgain(1)
+	}
 	cfg := c.snap.cfg
 	upper, likely := dialect.EstimatePrompt(&c.chat, cfg.Billing.ImageTokens)
 	want := c.completionCap(upper)
@@ -308,37 +343,6 @@ func (c *Call) restsFor() time.Duration {
 	return max(providers.RestsFor(c.model, time.Now().UnixNano()), retrySoon)
 }
 
-// answerWhole settles a non-stream answer that was read and makes it the response.
-func (c *inference) answerWhole() *Error {
-	if c.reply.begun {
-		return c.relayLarge()
-	}
-	c.x.Close()
-	out := c.reply.out
-	var flags billing.Flags
-	if gone := c.x.Why(); gone == proxy.ClientGone || gone == proxy.ClientStalled {
-		flags, c.cause = billing.FlagAborted, gone.String()
-	}
-	c.status = 200
-	r := &c.ctx.Response
-	if c.snap.cfg.Compat.AnswerExtras && !c.chat.Embedding {
-		inPlace := len(c.answer) > 0 && len(out) > 0 && &out[0] == &c.answer[0]
-		if out = c.appendExtras(out, flags); inPlace {
-			c.answer = out // it may have grown out of its place
-		}
-	}
-	c.keep(jsonType, out)
-	c.settle(c.reply.usage, flags)
-	r.Header.SetContentType(jsonType)
-	if len(out) > 0 && len(c.answer) > 0 && &out[0] == &c.answer[0] {
-		c.answer = r.SwapBody(out)[:0]
-	} else {
-		r.SetBody(out)
-	}
-	c.compress()
-	return nil
-}
-
 // costOf is what a usage costs. Answers without output cost nothing (addendum
 // 19.2), unless it was their client who left.
 func (c *inference) costOf(u *dialect.Usage, flags billing.Flags) (sold money.Lines, cost billing.Nano) {
@@ -354,23 +358,14 @@ func (c *inference) costOf(u *dialect.Usage, flags billing.Flags) (sold money.Li
 	return sold, cost
 }
 
-// settle charges the request, exactly once.
-func (c *inference) settle(u dialect.Usage, flags billing.Flags) {
-	now := time.Now()
-	c.took = now.Sub(c.began)
-	c.usage = u
-	c.settled = true
+// bill says what a usage came to.
+func (c *inference) bill(u dialect.Usage, flags billing.Flags) {
 	if u.Estimated {
 		flags |= billing.FlagEstimated
 	}
-	sold, cost := c.costOf(&u, flags)
-	c.charge(billing.Settlement{
-		Cost: cost, Lines: sold, Reasoning: u.Reasoning, Model: c.model.ID, Flags: flags,
-		Status: c.status, Took: c.took, NowNs: c.startNs + int64(c.took), Tokens: u.Prompt + u.Completion,
-	})
-	if c.shortfall > 0 {
-		c.g.log.Warn().Bytes("request_id", c.id[:]).Str("account", c.key.Account.ID).Str("shortfall_usd", c.shortfall.String()).Msg("a request cost more than its account could cover")
-	}
+	c.usage = u
+	c.sold = bill{tokens: u.Prompt + u.Completion, reasoning: u.Reasoning, flags: flags, status: c.status}
+	c.sold.lines, c.sold.cost = c.costOf(&u, flags)
 	if u.Claimed > 0 {
 		c.g.log.Warn().Bytes("request_id", c.id[:]).Str("upstream", c.upstream).Str("model", c.model.ID).Int64("claimed_tokens", u.Claimed).
 			Msg("an upstream reported more tokens than the request allowed; they are not charged")

@@ -72,7 +72,8 @@ func (c *inference) leave() {
 		if c.lead != nil {
 			c.lead.Cut()
 		}
-		c.settle(c.lost(dialect.Usage{}), billing.FlagAborted)
+		c.bill(c.lost(dialect.Usage{}), billing.FlagAborted)
+		c.settle()
 	}
 }
 
@@ -84,8 +85,6 @@ func (p *pictures) leavePictures(asked, worded bool) {
 	if !p.left() || p.carried.Load() || !asked && !worded {
 		return
 	}
-	now := time.Now()
-	p.took, p.settled = now.Sub(p.began), true
 	if p.lead != nil {
 		p.lead.Cut()
 	}
@@ -93,7 +92,23 @@ func (p *pictures) leavePictures(asked, worded bool) {
 	if asked {
 		p.images, sold = p.sale.Images, p.sale.Lines(p.sale.Images)
 	}
-	p.chargeImages(sold, billing.FlagAborted)
+	p.bill(sold, billing.FlagAborted)
+	p.settle()
+}
+
+// leave charges a request whose client left for what nodes may have done: the full
+// price of calls that were sent to one. What was not sent costs nothing.
+func (c *rpcCall) leave() {
+	credits := c.job.Charge(c.network.Base, c.snap.rpc.error)
+	if !c.left() || credits == 0 {
+		return
+	}
+	c.bill(credits, billing.FlagAborted)
+	if c.lead != nil {
+		c.keepAnswer()
+		c.lead.Cut() // a second try must not run it again
+	}
+	c.settle()
 }
 
 // tokenizing is how many tokens a model makes of a prompt that we count as

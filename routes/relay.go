@@ -30,12 +30,11 @@ func (c *inference) relayStream() {
 
 // relayLarge relays a non-stream answer that is too large to hold, metered on
 // the way: memory stays flat whatever its size.
-func (c *inference) relayLarge() *Error {
+func (c *inference) relayLarge() {
 	c.ctx.Response.Header.SetContentType("application/json")
 	c.compressRelayed()
 	c.stream = providers.NewBodyMeter(&c.chat, c.target)
 	c.attach()
-	return nil
 }
 
 func (c *inference) attach() {
@@ -162,7 +161,8 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	if c.lead != nil {
 		c.recordEnd(out, clean)
 	}
-	c.settle(usage, flags)
+	c.bill(usage, flags)
+	c.settle()
 	if c.zip != nil {
 		out = c.zip.end(out, clean)
 	}
