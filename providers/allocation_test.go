@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"farebox/providers/attempt"
+	"farebox/proxy"
 )
 
 // Finding and choosing happen for every request.
@@ -26,11 +27,11 @@ func TestChoosingDoesNotAllocate(t *testing.T) {
 	suffixed := []byte("m:enable_web_search=on")
 	f("suffix", func() { SplitSuffix(suffixed) })
 	now := today.UnixNano()
-	var p Plan
+	var p Picker
 	f("pick", func() {
-		p.Begin(c.names["m"])
+		p.Begin(c.names["m"].Targets, 0)
 		for t := p.Next(now); t != nil; t = p.Next(now) {
-			p.Report(t, attempt.Verdict{Health: attempt.Good}, 0)
+			p.Report(t, attempt.Verdict{Do: proxy.Retry, Health: attempt.Good}, 0)
 		}
 	})
 	f("list", func() { c.List("all", today) })

@@ -4,7 +4,7 @@
 //
 // [Catalog] is an immutable snapshot of the config; a reload makes a new one
 // that takes over the connections and the health of targets whose settings did
-// not change. [Plan] chooses the targets of one request. The dialects that
+// not change. [Picker] chooses the targets of one request. The dialects that
 // upstreams speak are folders of their own (openai, anthropic) over what they
 // share (dialect); names.go lists that under this room's name. Those of pictures
 // are below image, and images.go gives them their targets.

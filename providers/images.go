@@ -1,10 +1,7 @@
 package providers
 
 import (
-	"time"
-
 	"farebox/config"
-	"farebox/providers/attempt"
 	"farebox/providers/fetch"
 	"farebox/providers/image"
 	"farebox/providers/image/fal"
@@ -25,15 +22,14 @@ var imageDialects = map[string]image.Dialect{
 	"fal":       fal.Dialect{},
 }
 
-// ImagePlans makes the plans of one job for m, one for each of its runs. They
-// share the health of the targets with every other request.
-// account is whose job it is.
-func (c *Catalog) ImagePlans(m *Model, account uint64) func() image.Plan {
-	return func() image.Plan {
-		p := &imagePlan{}
-		p.BeginFor(m, account)
-		return p
+// PictureTargets are those of a model that makes pictures. They share their
+// health with every other request.
+func PictureTargets(m *Model) []*image.Target {
+	list := make([]*image.Target, len(m.Targets))
+	for i, t := range m.Targets {
+		list[i] = t.Pictures.(*image.Target)
 	}
+	return list
 }
 
 // MakesWebP says that pictures of some model must be turned into WebP here: it
@@ -61,30 +57,11 @@ func (c *Catalog) MakesWebP() bool {
 	return false
 }
 
-// imagePlan is a Plan in the words of package image.
-type imagePlan struct{ Plan }
-
-func (p *imagePlan) Next() *image.Target {
-	for {
-		t := p.Plan.Next(time.Now().UnixNano())
-		if t == nil {
-			return nil
-		}
-		if to, ok := t.Pictures.(*image.Target); ok {
-			return to
-		}
-		p.Plan.Release(t)
-	}
-}
-
-func (p *imagePlan) Report(t *image.Target, v attempt.Verdict) {
-	p.Plan.Report(t.Place.(*Target), v, time.Now().UnixNano())
-}
-
 // pictures gives a target of an image model its dialect.
 func pictures(t *Target, options map[string]string) {
 	t.Pictures = &image.Target{
-		Upstream: t.Upstream.Name, Model: t.Name, Dialect: imageDialects[t.Upstream.Config.Dialect], Proxy: t.Upstream.Proxy, Options: options, Place: t,
+		Upstream: t.Upstream.Name, Model: t.Name, Dialect: imageDialects[t.Upstream.Config.Dialect], Proxy: t.Upstream.Proxy, Options: options,
+		Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
 	}
 }
 

@@ -21,12 +21,12 @@ models:
 // order is the names of the targets that a request would try, all failing to
 // be reported on.
 func order(m *Model, now int64) string {
-	var p Plan
-	p.Begin(m)
+	var p Picker
+	p.Begin(m.Targets, 0)
 	text := ""
 	for t := p.Next(now); t != nil; t = p.Next(now) {
 		text += t.Upstream.Name
-		p.Release(t)
+		p.Pass(t)
 	}
 	return text
 }
@@ -68,8 +68,8 @@ func TestRestingTargetsAreLeftAlone(t *testing.T) {
 			}
 		}
 	}
-	var p Plan
-	p.Begin(m)
+	var p Picker
+	p.Begin(m.Targets, 0)
 	target["a"].Breaker.Failed(now, 0)
 	f(0, "abc", "bac") // one failure is none
 	target["a"].Breaker.Succeeded()
@@ -91,8 +91,8 @@ func TestRestedTargetIsProbedByOneRequest(t *testing.T) {
 	c := catalogOf(t, pickText, nil, today)
 	m := c.names["one"]
 	now := today.UnixNano()
-	var p Plan
-	p.Begin(m)
+	var p Picker
+	p.Begin(m.Targets, 0)
 	m.Targets[0].Breaker.Failed(now, 0)
 	m.Targets[0].Breaker.Failed(now, 0)
 	later := now + int64(11*time.Second)
@@ -101,8 +101,8 @@ func TestRestedTargetIsProbedByOneRequest(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 64 {
 		wg.Go(func() {
-			var p Plan
-			p.Begin(m)
+			var p Picker
+			p.Begin(m.Targets, 0)
 			got := p.Next(later)
 			mu.Lock()
 			defer mu.Unlock()
@@ -128,16 +128,16 @@ func TestRestedTargetIsProbedByOneRequest(t *testing.T) {
 	// A probe whose request was never reported on is forgotten after a while.
 	m.Targets[0].Breaker.Failed(now, 0)
 	m.Targets[0].Breaker.Failed(now, 0)
-	p.Begin(m)
+	p.Begin(m.Targets, 0)
 	if p.Next(later) == nil {
 		t.Fatal("no probe")
 	}
-	var other Plan
-	other.Begin(m)
+	var other Picker
+	other.Begin(m.Targets, 0)
 	if other.Next(later+int64(time.Minute)) != nil {
 		t.Error("two probes at once")
 	}
-	other.Begin(m)
+	other.Begin(m.Targets, 0)
 	if other.Next(later+int64(10*time.Minute)) == nil {
 		t.Error("a lost probe closed the target for good")
 	}
@@ -149,44 +149,44 @@ func TestAllTargetsResting(t *testing.T) {
 	c := catalogOf(t, pickText, nil, today)
 	m := c.names["m"]
 	now := today.UnixNano()
-	var p Plan
-	p.Begin(m)
+	var p Picker
+	p.Begin(m.Targets, 0)
 	for i, x := range m.Targets {
 		x.Breaker.Failed(now+int64(i), 0)
 		x.Breaker.Failed(now+int64(i), 0)
 	}
 	first := m.Targets[0]
-	var q Plan
-	q.Begin(m)
+	var q Picker
+	q.Begin(m.Targets, 0)
 	if q.Next(now) != first || q.Next(now) != nil {
 		t.Error("the first to be back is the last resort, and the only one")
 	}
-	var r Plan
-	r.Begin(m)
+	var r Picker
+	r.Begin(m.Targets, 0)
 	if r.Next(now) != nil {
 		t.Error("two requests went to a target that rests")
 	}
 	if left := RestsFor(m, now); left != 10*time.Second {
 		t.Errorf("it rests for %v", left)
 	}
-	q.Release(first)
+	q.Pass(first)
 
 	one := c.names["one"]
-	p.Begin(one)
+	p.Begin(one.Targets, 0)
 	one.Targets[0].Breaker.Failed(now, time.Minute)
 	if p.Next(now) != one.Targets[0] {
 		t.Error("a lone target that asked for a minute is not asked at all")
 	}
-	q.Begin(one)
+	q.Begin(one.Targets, 0)
 	if q.Next(now) != nil {
 		t.Error("a lone target that asked for a minute is asked by two at once")
 	}
 	if left := RestsFor(one, now); left != time.Minute {
 		t.Errorf("it rests for %v", left)
 	}
-	p.Release(one.Targets[0])
+	p.Pass(one.Targets[0])
 	never := c.names["never"]
-	p.Begin(never)
+	p.Begin(never.Targets, 0)
 	for range 100 {
 		never.Targets[0].Breaker.Failed(now, time.Minute)
 	}

@@ -19,10 +19,10 @@ func BenchmarkPick(b *testing.B) {
 	c := catalogOf(b, pickText, nil, today)
 	m := c.names["m"]
 	now := today.UnixNano()
-	var p Plan
+	var p Picker
 	b.ReportAllocs()
 	for b.Loop() {
-		p.Begin(m)
+		p.Begin(m.Targets, 0)
 		p.Report(p.Next(now), attempt.Verdict{Health: attempt.Good}, 0)
 	}
 }

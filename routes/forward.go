@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"farebox/providers"
 	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/proxy"
@@ -13,11 +12,8 @@ import (
 
 // Next is proxy.Plan: the next target to try and the request in its dialect.
 func (c *inference) Next(n int) (*proxy.Target, *proxy.Request) {
-	if n >= providers.MaxAttempts {
-		return nil, nil
-	}
 	if n == 0 {
-		c.targets.BeginFor(c.model, c.key.Account.Number())
+		c.targets.Begin(c.model.Targets, c.key.Account.Number())
 	}
 	now := c.startNs
 	if n > 0 {
@@ -29,7 +25,7 @@ func (c *inference) Next(n int) (*proxy.Target, *proxy.Request) {
 			return nil, nil
 		}
 		if total := t.Upstream.Config.Timeouts.Total; n > 0 && total > 0 && now-c.startNs >= int64(total) {
-			c.targets.Release(t) // its limit is one for all attempts together
+			c.targets.Pass(t) // its limit is one for all attempts together
 			continue
 		}
 		c.request.Patches = c.request.Patches[:0]
@@ -45,7 +41,7 @@ func (c *inference) Next(n int) (*proxy.Target, *proxy.Request) {
 			return t.Upstream.Proxy, &c.request
 		}
 		// What one dialect cannot say another one may: the next target is asked.
-		c.targets.Release(t)
+		c.targets.Pass(t)
 		var no *dialect.Unsupported
 		if errors.As(err, &no) {
 			c.unsupported = no
@@ -73,13 +69,8 @@ func (c *inference) Verdict(_ *proxy.Target, a proxy.Attempt) proxy.Action {
 	default:
 		v = c.readWhole()
 	}
-	switch {
-	case v.Do == proxy.Retry:
+	if v.Do == proxy.Retry {
 		c.noteFailure(a)
-	case v.Do == proxy.Accept && c.reply.begun:
-		// How it ends is reported at its end.
-		c.target.Breaker.Answering()
-		return v.Do
 	}
 	c.targets.Report(c.target, v, time.Now().UnixNano())
 	return v.Do
@@ -157,7 +148,7 @@ func (c *inference) readWhole() attempt.Verdict {
 			return c.broken()
 		}
 		c.reply.begun = true
-		return attempt.Verdict{}
+		return attempt.Verdict{Health: attempt.Begun}
 	}
 	c.answer = body
 	if cause != proxy.None {
@@ -217,7 +208,7 @@ func (c *inference) beginStream() attempt.Verdict {
 			c.reply.held = true
 			c.x.Hold(out)
 		}
-		return attempt.Verdict{}
+		return attempt.Verdict{Health: attempt.Begun}
 	}
 }
 

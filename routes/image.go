@@ -208,7 +208,7 @@ func (p *pictures) carryOut() (relayed bool, _ *Error) {
 		return false, e
 	}
 	p.job.Stay = p.carry
-	result, failed := p.g.studio.Do(p.ctx, &p.job, p.snap.catalog.ImagePlans(p.model, p.key.Account.Number()))
+	result, failed := p.g.studio.Do(p.ctx, &p.job, providers.PictureTargets(p.model), p.key.Account.Number())
 	if failed != nil {
 		return false, p.failed(failed)
 	}

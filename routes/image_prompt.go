@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/providers/image"
 	"farebox/proxy"
@@ -162,7 +163,7 @@ func (r *rewriting) do(p *pictures) (text string, _ proxy.Cause, _ error) {
 // Verdict is proxy.Plan. That we wait no longer says nothing of the target.
 func (r *rewriting) Verdict(t *proxy.Target, a proxy.Attempt) proxy.Action {
 	if a.Cause == proxy.TotalTimeout {
-		r.targets.Release(r.target)
+		r.targets.Report(r.target, attempt.Verdict{Do: proxy.Fail}, 0)
 		return proxy.Fail
 	}
 	return r.inference.Verdict(t, a)

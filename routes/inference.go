@@ -24,7 +24,7 @@ type inference struct {
 	usage   dialect.Usage
 
 	// Choice of targets (forward.go).
-	targets     providers.Plan
+	targets     providers.Picker
 	target      *dialect.Target
 	unsupported *dialect.Unsupported // why the target cannot take the request
 	reply       reply                // of the last attempt
@@ -123,7 +123,7 @@ func (c *inference) Recycle() {
 	c.chat = dialect.Chat{}
 	c.request = proxy.Request{Patches: c.request.Patches[:0]}
 	c.usage, c.flags = dialect.Usage{}, brandFlags{}
-	c.targets, c.target, c.unsupported, c.reply, c.room = providers.Plan{}, nil, nil, reply{}, 0
+	c.targets, c.target, c.unsupported, c.reply, c.room = providers.Picker{}, nil, nil, reply{}, 0
 	c.covered, c.likely, c.counted, c.progressNs, c.nextMark = 0, 0, 0, 0, 0
 	c.full, c.lowered, c.sent, c.carries, c.toEnd = false, false, false, false, false
 	c.cut, c.endless, c.finished = false, false, false

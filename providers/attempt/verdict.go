@@ -1,14 +1,15 @@
-// Package attempt holds the one policy that judges how an attempt at an
-// upstream went, for every capability: whether another target is to be tried,
-// what was learnt of the target's health, and for whom it rests.
+// Package attempt is how every capability comes to an answer: a [Picker] names
+// the targets of a request, one after the other, and a [Verdict] says what
+// follows from an attempt at one: whether another target is to be tried, what was
+// learnt of the target's health, and for whom it rests.
 //
 // Statuses and causes decide. Text is a ground only where a vendor uses a code,
 // or a fixed sentence at the very start of its message, for nothing that a
 // client can cause: a dialect turns such an answer into the status that it
 // stands for before it asks [Judge].
 //
-// What may not enter: the words that clients get, money, and the choice of a
-// target.
+// What may not enter: the words that clients get, money, and what an attempt
+// consists of.
 package attempt
 
 import (
@@ -29,6 +30,8 @@ const (
 	Good
 	// Bad: the target failed.
 	Bad
+	// Begun: the answer goes on; how it ends is reported at its end.
+	Begun
 )
 
 // Scope is whom a failure is known to concern.
@@ -118,6 +121,8 @@ func (v Verdict) Report(b *health.Breaker, account uint64, nowNs int64) {
 			account = 0
 		}
 		b.FailedFor(account, nowNs, v.Rest)
+	case Begun:
+		b.Answering()
 	default:
 		b.Released()
 	}

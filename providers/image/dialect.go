@@ -5,6 +5,7 @@ import (
 
 	"farebox/providers/attempt"
 	"farebox/providers/dialect"
+	"farebox/providers/health"
 	"farebox/proxy"
 )
 
@@ -89,17 +90,17 @@ type Target struct {
 	// Options are the dialect's own settings as the operator wrote them, e.g.
 	// sampler for AUTOMATIC1111; each dialect lists its keys.
 	Options map[string]string
-	// Place is the caller's: what it wants to find again in a Plan's calls.
-	Place any
+	// Breaker is its health; Weight and Priority say when it is asked.
+	Breaker          *health.Breaker
+	Weight, Priority int
 }
 
-// Plan chooses the targets of one run, one after the other, and learns how each
-// did, as providers.Plan does. One goroutine uses it. Every target that Next gave
-// is reported on exactly once.
-type Plan interface {
-	// Next is the next target to try; nil when there is no further one.
-	Next() *Target
-	// Report says how the run at t went; the zero Verdict is for a target that
-	// was not asked.
-	Report(t *Target, v attempt.Verdict)
-}
+// picker chooses the targets of one run: those of the lowest priority number
+// come first.
+type picker = attempt.Picker[*Target, byPriority]
+
+type byPriority struct{}
+
+func (byPriority) Target(t *Target) (*health.Breaker, int) { return t.Breaker, t.Weight }
+func (byPriority) Rank(t *Target, _ int64) int             { return t.Priority }
+func (byPriority) Yields(_, _ *Target, _ int64) bool       { return false }

@@ -23,8 +23,6 @@ const (
 	defaultLimit = 5 * time.Minute
 	// defaultCancel is how long an upstream may take to hear that it is to stop.
 	defaultCancel = 5 * time.Second
-	// maxAttempts bounds how many targets one run may try.
-	maxAttempts = 4
 )
 
 // Fetcher gets what a URL points to, through a guard.
@@ -102,13 +100,13 @@ func (e *Engine) Held() int64 { return e.held.Load() }
 
 // Do carries j to its images, or says why there are none. ctx's client is
 // watched all the while; when it leaves, upstreams are told to stop unless
-// Job.Stay says that the images are wanted all the same. plan makes
-// the Plan of each run, from several goroutines: a job takes one run, or several
-// when it wants more images than its target makes in one. The Result's images are complete, of
+// Job.Stay says that the images are wanted all the same. It is an account's job
+// for these targets: it takes one run, or several, side by side, when it wants more
+// images than its target makes in one. The Result's images are complete, of
 // Job.Format, and must be released.
-func (e *Engine) Do(ctx *fasthttp.RequestCtx, j *Job, plan func() Plan) (*Result, *Failed) {
+func (e *Engine) Do(ctx *fasthttp.RequestCtx, j *Job, targets []*Target, account uint64) (*Result, *Failed) {
 	began := time.Now()
-	w := &work{e: e, ctx: ctx, job: j, plan: plan, ends: began.Add(e.o.Limit)}
+	w := &work{e: e, ctx: ctx, job: j, targets: targets, account: account, ends: began.Add(e.o.Limit)}
 	first := w.begin()
 	wants := split(max(1, j.Count), first.reach.PerCall)
 	lines := make([]*line, len(wants))
@@ -140,11 +138,12 @@ func split(n, most int) (wants []int) {
 
 // work is one job on its way.
 type work struct {
-	e    *Engine
-	ctx  *fasthttp.RequestCtx
-	job  *Job
-	plan func() Plan
-	ends time.Time
+	e       *Engine
+	ctx     *fasthttp.RequestCtx
+	job     *Job
+	targets []*Target
+	account uint64
+	ends    time.Time
 
 	left  sync.Once   // asks Job.Stay
 	alone atomic.Bool // it goes on without its client
@@ -188,7 +187,8 @@ func (w *work) pause(d time.Duration) proxy.Cause {
 }
 
 func (w *work) begin() *line {
-	l := &line{work: w, plan: w.plan()}
+	l := &line{work: w}
+	l.picker.Begin(w.targets, w.account)
 	l.choose()
 	return l
 }

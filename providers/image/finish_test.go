@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"farebox/providers/attempt"
 	"farebox/providers/dialect"
+	"farebox/providers/health"
 	"farebox/providers/image"
 	"farebox/providers/image/openai"
 	"farebox/providers/image/picture"
@@ -82,14 +82,31 @@ func TestMetadataIsEmbedded(t *testing.T) {
 	}
 }
 
-// told is a Plan that keeps its reports where a test finds them.
-type told struct {
-	*list
-	all *[]string
+// blamed gives a target one failure in a row, so that told can say what a job
+// reported on it.
+func blamed(t testing.TB, url string) *image.Target {
+	tg := target(t, openai.Dialect{}, url)
+	tg.Breaker.Failed(time.Now().UnixNano(), 0)
+	return tg
 }
 
-func (p told) Report(_ *image.Target, v attempt.Verdict) {
-	*p.all = append(*p.all, reported(v))
+// told is what the job reported on each target.
+func told(targets ...*image.Target) (list string) {
+	now := time.Now().UnixNano()
+	for _, tg := range targets {
+		failures, _ := tg.Breaker.Counts()
+		tg.Breaker.Failed(now, 0)
+		tg.Breaker.Failed(now, 0)
+		switch opened := tg.Breaker.State(now) == health.Open; {
+		case failures > 1:
+			list += strings.Repeat(" failed", int(failures)-1)
+		case opened: // with the one before it
+			list += " released"
+		default:
+			list += " succeeded"
+		}
+	}
+	return list
 }
 
 // Every target that was chosen is reported on once, and blamed only for what is
@@ -106,43 +123,30 @@ func TestTargetsAreReportedOn(t *testing.T) {
 	})
 	g := newRig(t)
 	for code, want := range map[int]string{
-		200: "succeeded", 400: "released", 422: "released", 429: "failed,failed", 500: "failed,failed", 401: "failed,failed",
+		200: " succeeded released", 400: " released released", 422: " released released",
+		429: " failed failed", 500: " failed failed", 401: " failed failed",
 	} {
 		status.Store(int32(code))
-		var reports []string
-		one := target(t, openai.Dialect{}, url)
-		ends, leave := g.askPlan(simple(), func() image.Plan {
-			return told{&list{targets: []*image.Target{one, one}}, &reports}
-		})
-		e := <-ends
-		leave()
-		if e.r != nil {
-			e.r.Release()
+		one, other := blamed(t, url), blamed(t, url)
+		if r, _ := g.do(simple(), one, other); r != nil {
+			r.Release()
 		}
-		if got := strings.Join(reports, ","); got != want {
-			t.Errorf("%d: %s", code, got)
+		if got := told(one, other); got != want {
+			t.Errorf("%d:%s", code, got)
 		}
 	}
 	// A target that cannot do the job is passed over without blame.
-	var reports []string
-	ends, leave := g.askPlan(&image.Job{Kind: image.Upscale, Count: 1}, func() image.Plan {
-		return told{&list{targets: []*image.Target{target(t, openai.Dialect{}, url)}}, &reports}
-	})
-	<-ends
-	leave()
-	if got := strings.Join(reports, ","); got != "released" {
+	one := blamed(t, url)
+	g.do(&image.Job{Kind: image.Upscale, Count: 1}, one)
+	if got := told(one); got != " released" {
 		t.Error(got)
 	}
 	// Nobody listens: the target is to blame.
-	reports = nil
-	ends, leave = g.askPlan(simple(), func() image.Plan {
-		return told{&list{targets: []*image.Target{target(t, openai.Dialect{}, "http://127.0.0.1:1")}}, &reports}
-	})
-	if e := <-ends; e.f == nil || e.f.Cause != proxy.ConnectFailed {
-		t.Errorf("%v", e.f)
+	one = blamed(t, "http://127.0.0.1:1")
+	if _, f := g.do(simple(), one); f == nil || f.Cause != proxy.ConnectFailed {
+		t.Errorf("%v", f)
 	}
-	leave()
-	if got := strings.Join(reports, ","); got != "failed" {
+	if got := told(one); got != " failed" {
 		t.Error(got)
 	}
 }

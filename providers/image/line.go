@@ -40,7 +40,7 @@ const (
 // over from target to target until it has one run's images.
 type line struct {
 	*work
-	plan   Plan
+	picker picker
 	target *Target // chosen and not yet reported on
 	reach  Reach
 	made   *Target // what made the images
@@ -51,7 +51,6 @@ type line struct {
 	images   []Image
 	failed   *Failed
 	attempts int
-	tries    int // attempts of this run
 	tried    []attempt.Tried
 	calls    int
 	held     int64
@@ -61,28 +60,27 @@ type line struct {
 	reply              Reply
 }
 
-// choose finds the next target that can do the job at all.
-func (l *line) choose() {
-	for l.tries < maxAttempts {
-		t := l.plan.Next()
-		if t == nil {
+// choose finds the next target that can do the job at all; false: there is none.
+func (l *line) choose() bool {
+	for {
+		t := l.picker.Next(time.Now().UnixNano())
+		if l.target = t; t == nil {
 			break
 		}
 		l.reach = t.Dialect.Reach(l.job, t)
 		if l.reach.No == nil {
 			l.reach.PerCall = max(1, l.reach.PerCall)
-			l.target = t
-			return
+			return true
 		}
-		l.plan.Report(t, attempt.Verdict{})
+		l.picker.Pass(t)
 		if l.failed == nil {
 			l.failed = &Failed{Target: t, Failure: dialect.Failure{Status: 400, Code: "INVALID_REQUEST", Type: "invalid_request_error", Message: l.reach.No.Text}}
 		}
 	}
-	l.target = nil
 	if l.failed == nil {
 		l.failed = &Failed{Cause: proxy.NoTarget, Err: errors.New("no target is available")}
 	}
+	return false
 }
 
 // safely is run in a goroutine of its own: a panic must not end the process.
@@ -91,9 +89,7 @@ func (l *line) safely(want int) {
 		if v := recover(); v != nil {
 			l.e.o.OnPanic(v)
 			l.failed = &Failed{Cause: proxy.Panic, Target: l.asked}
-			if l.target != nil {
-				l.plan.Report(l.target, attempt.Verdict{})
-			}
+			l.picker.End()
 		}
 		if l.x != nil {
 			l.x.Reset()
@@ -109,7 +105,8 @@ func (l *line) safely(want int) {
 func (l *line) fill(want int) {
 	for len(l.images) < want {
 		if l.target == nil && l.calls > 0 {
-			l.plan, l.failed, l.tries = l.work.plan(), nil, 0
+			l.picker.Begin(l.targets, l.account)
+			l.failed = nil
 			l.choose()
 		}
 		if l.target == nil {
@@ -127,7 +124,6 @@ func (l *line) attempt(n int) bool {
 	t := l.target
 	l.asked, l.n = t, n
 	l.attempts++
-	l.tries++
 	l.reply = Reply{}
 	out, failed := l.converse(t, n)
 	if failed == nil {
@@ -135,24 +131,16 @@ func (l *line) attempt(n int) bool {
 	}
 	l.target = nil
 	if failed == nil {
-		l.plan.Report(t, attempt.Verdict{Health: attempt.Good})
+		l.picker.Report(t, attempt.Judge(200, 0), time.Now().UnixNano())
 		l.made, l.failed = t, nil
 		l.calls++
 		return true
 	}
 	failed.Target = t
 	l.failed = failed
-	v := l.judge(failed)
 	l.noteFailure(failed)
-	l.plan.Report(t, v)
-	if v.Do == proxy.Retry {
-		l.choose()
-		if l.target != nil {
-			return true
-		}
-		l.failed = failed
-	}
-	return false
+	l.picker.Report(t, l.judge(failed), time.Now().UnixNano())
+	return l.choose()
 }
 
 // judge is what follows from a run that failed.

@@ -101,7 +101,7 @@ func TestAnswersStandInMemoryOnce(t *testing.T) {
 	e := image.New(image.Options{Proxy: px})
 	tg := target(t, openai.Dialect{}, url)
 	s := proxy.NewServer(func(ctx *fasthttp.RequestCtx) {
-		r, f := e.Do(ctx, simple(), func() image.Plan { return &list{targets: []*image.Target{tg}} })
+		r, f := e.Do(ctx, simple(), []*image.Target{tg}, account)
 		if f != nil {
 			t.Error(f)
 			return

@@ -18,7 +18,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"farebox/providers/attempt"
+	"farebox/providers/health"
 	"farebox/providers/image"
 	"farebox/proxy"
 )
@@ -30,10 +30,10 @@ type rig struct {
 	proxy  *proxy.Proxy
 	addr   string
 
-	mu   sync.Mutex
-	job  *image.Job
-	plan func() image.Plan
-	ends chan end
+	mu      sync.Mutex
+	job     *image.Job
+	targets []*image.Target
+	ends    chan end
 }
 
 // end is what a job came to.
@@ -52,9 +52,9 @@ func newRig(t testing.TB, change ...func(o *image.Options)) *rig {
 	g.engine = image.New(o)
 	s := proxy.NewServer(func(ctx *fasthttp.RequestCtx) {
 		g.mu.Lock()
-		j, plan := g.job, g.plan
+		j, targets := g.job, g.targets
 		g.mu.Unlock()
-		r, f := g.engine.Do(ctx, j, plan)
+		r, f := g.engine.Do(ctx, j, targets, account)
 		g.ends <- end{r, f}
 	}, proxy.ServerOptions{MaxBody: 1 << 20})
 	ln, err := proxy.Listen("127.0.0.1:0", "", "")
@@ -72,16 +72,18 @@ func newRig(t testing.TB, change ...func(o *image.Options)) *rig {
 	return g
 }
 
-// ask begins a job for a client that waits; leave makes it go away.
+// account is whose jobs they are.
+const account = 7
+
+// ask begins a job for a client that waits; leave makes it go away. The targets
+// are tried in their order.
 func (g *rig) ask(j *image.Job, targets ...*image.Target) (ends <-chan end, leave func()) {
 	g.t.Helper()
-	return g.askPlan(j, func() image.Plan { return &list{targets: targets} })
-}
-
-func (g *rig) askPlan(j *image.Job, plan func() image.Plan) (ends <-chan end, leave func()) {
-	g.t.Helper()
+	for i, t := range targets {
+		t.Priority = i
+	}
 	g.mu.Lock()
-	g.job, g.plan = j, plan
+	g.job, g.targets = j, targets
 	g.mu.Unlock()
 	c, err := net.Dial("tcp", g.addr)
 	if err != nil {
@@ -108,30 +110,6 @@ func (g *rig) do(j *image.Job, targets ...*image.Target) (*image.Result, *image.
 	panic("unreachable")
 }
 
-// reported is a verdict in one word.
-func reported(v attempt.Verdict) string {
-	return map[attempt.Health]string{attempt.Good: "succeeded", attempt.Bad: "failed", attempt.Unknown: "released"}[v.Health]
-}
-
-// list is a Plan that goes through targets in order and notes the reports.
-type list struct {
-	targets []*image.Target
-	next    int
-	reports []string
-}
-
-func (l *list) Next() *image.Target {
-	if l.next == len(l.targets) {
-		return nil
-	}
-	l.next++
-	return l.targets[l.next-1]
-}
-
-func (l *list) Report(_ *image.Target, v attempt.Verdict) {
-	l.reports = append(l.reports, reported(v))
-}
-
 // target is one at a base URL.
 func target(t testing.TB, d image.Dialect, base string, change ...func(o *proxy.TargetOptions)) *image.Target {
 	t.Helper()
@@ -144,7 +122,10 @@ func target(t testing.TB, d image.Dialect, base string, change ...func(o *proxy.
 		t.Fatal(err)
 	}
 	t.Cleanup(pt.Close)
-	return &image.Target{Upstream: "test", Model: "sim-image", Dialect: d, Proxy: pt, Options: map[string]string{}}
+	return &image.Target{
+		Upstream: "test", Model: "sim-image", Dialect: d, Proxy: pt, Options: map[string]string{},
+		Breaker: health.NewBreaker(3, time.Hour), Weight: 1,
+	}
 }
 
 // server answers with handler.

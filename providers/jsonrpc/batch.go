@@ -20,23 +20,14 @@ func (j *Job) batch(now int64) Result {
 		body = j.body
 	}
 	class := j.Class()
-	pick := Pick{network: t.Network}
-	w := want{request: &j.Request, account: j.account, batch: len(j.Calls), pinned: j.pinned(now)}
+	pick := t.Network.pick(want{request: &j.Request, account: j.account, batch: len(j.Calls), pinned: j.pinned(now)})
+	q := question{body: body, wait: t.Network.timeout(class)}
 	last, asked, split := reply{}, false, false
 	sent := false
-	for n := 0; n < maxAttempts; n++ {
-		if n > 0 {
-			if now = time.Now().UnixNano(); j.left(now) <= 0 {
-				break
-			}
-		}
-		u := pick.next(&w, now)
-		if u == nil {
-			break
-		}
+	for u := j.next(&pick, &q, 0, now); u != nil; u = j.next(&pick, &q, 0, now) {
 		asked = true
 		j.Attempts++
-		r := j.askBatch(j.main, u, question{body: body, wait: t.Network.timeout(class), within: j.left(now)})
+		r := j.askBatch(j.main, u, q)
 		now = time.Now().UnixNano()
 		sent = sent || r.maybe
 		if r.kind == refused || r.kind == unbatched {

@@ -98,11 +98,13 @@ func (h *heads) newest(nowNs int64) int64 {
 
 // current says whether a node is near enough to the newest block. One whose
 // head is not known is taken at its word.
-func (n *Network) current(u *Node, newest, nowNs int64) bool {
-	if newest == 0 || nowNs-u.headNs.Load() > headKept*n.heads.every {
+func (u *Node) current(nowNs int64) bool {
+	h := u.of.heads
+	newest := h.newest(nowNs)
+	if newest == 0 || nowNs-u.headNs.Load() > headKept*h.every {
 		return true
 	}
-	return newest-u.head.Load() <= n.Config.MaxLag
+	return newest-u.head.Load() <= u.of.Config.MaxLag
 }
 
 // askHead asks one node for its newest block or slot.

@@ -23,7 +23,7 @@ func (c *raced) good() bool {
 // hedged asks u, and a second node when u takes longer than the network's
 // hedge. The first answer counts and the other attempt is cut; the client pays
 // once. It gives the attempt that counts, which may be another than a.
-func (j *Job) hedged(a *attempt, u *Node, pick *Pick, w *want, q question) (*attempt, *Node, reply) {
+func (j *Job) hedged(a *attempt, u *Node, pick *picker, q question) (*attempt, *Node, reply) {
 	t := &j.from
 	done := make(chan *raced, 2)
 	start := func(c *raced) {
@@ -51,7 +51,7 @@ func (j *Job) hedged(a *attempt, u *Node, pick *Pick, w *want, q question) (*att
 		return a, u, first.r
 	case <-timer.C:
 	}
-	next := pick.next(w, time.Now().UnixNano())
+	next := pick.Choose(time.Now().UnixNano())
 	if next == nil {
 		<-done
 		first.check()

@@ -9,9 +9,6 @@ import (
 	"farebox/proxy"
 )
 
-// maxAttempts bounds how many nodes one call may be sent to.
-const maxAttempts = 4
-
 // Verdict is how one call ended, which decides what it costs.
 type Verdict uint8
 
@@ -213,9 +210,7 @@ func (j *Job) finish() []byte {
 func (j *Job) call(at **attempt, i int, body, id []byte, not *Node, now int64) (res Result) {
 	t := &j.from
 	m := j.Calls[i].Method
-	pick := Pick{network: t.Network}
-	pick.leaveOut(not)
-	w := want{method: m, account: j.account, pinned: j.pinned(now)}
+	pick := t.Network.pick(want{method: m, account: j.account, pinned: j.pinned(now), not: not})
 	q := question{method: m, body: body, id: id, wait: t.Network.timeout(m.Class)}
 	var last reply
 	var hash []byte   // of a transaction that can be sent again
@@ -223,17 +218,7 @@ func (j *Job) call(at **attempt, i int, body, id []byte, not *Node, now int64) (
 	lacks, asked, hedge := false, 0, t.Network.Config.HedgeAfter
 	defer func() { res.attempts += asked }()
 	gotThere := false // a node may have begun to work on it
-	for asked < maxAttempts {
-		if asked > 0 {
-			now = time.Now().UnixNano()
-		}
-		if q.within = j.left(now) - j.keptToLook(i); q.within <= 0 {
-			break
-		}
-		u := pick.next(&w, now)
-		if u == nil {
-			break
-		}
+	for u := j.next(&pick, &q, j.keptToLook(i), now); u != nil; u = j.next(&pick, &q, j.keptToLook(i), now) {
 		asked++
 		sent := now
 		if m.Class == Read {
@@ -241,7 +226,7 @@ func (j *Job) call(at **attempt, i int, body, id []byte, not *Node, now int64) (
 		}
 		var r reply
 		if m.Class == Read && hedge > 0 {
-			*at, u, r = j.hedged(*at, u, &pick, &w, q)
+			*at, u, r = j.hedged(*at, u, &pick, q)
 		} else {
 			r = (*at).ask(t, u, q)
 		}
@@ -295,6 +280,15 @@ func (j *Job) call(at **attempt, i int, body, id []byte, not *Node, now int64) (
 		}
 	}
 	return j.noAnswer(*at, i, last, lacks, now)
+}
+
+// next is the next node to ask, which has for its answer what is left of the
+// request's time but for what is kept for later; nil when there is none.
+func (j *Job) next(pick *picker, q *question, kept time.Duration, now int64) *Node {
+	if q.within = j.left(now) - kept; q.within <= 0 {
+		return nil
+	}
+	return pick.Next(now)
 }
 
 // settleCall notes how call i ended.

@@ -46,8 +46,8 @@ func (p *paced) run(d time.Duration) (asked []int) {
 				i--
 			}
 		}
-		pick := Pick{network: p.n}
-		u := pick.next(&w, p.now)
+		pick := p.n.pick(w)
+		u := pick.Next(p.now)
 		u.Breaker.Released()
 		u.pace.ask(p.now)
 		for i, node := range p.n.Nodes {

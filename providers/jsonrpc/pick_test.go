@@ -28,8 +28,8 @@ func TestPick(t *testing.T) {
 	n := network(1, 3, 1)
 	w := want{method: n.Family.Find([]byte("eth_call"))}
 	order := func() (list []*Node) {
-		p := Pick{network: n}
-		for u := p.next(&w, now); u != nil; u = p.next(&w, now) {
+		p := n.pick(w)
+		for u := p.Next(now); u != nil; u = p.Next(now) {
 			list = append(list, u)
 			u.Breaker.Released()
 		}
@@ -91,9 +91,9 @@ func TestPickRemembersRefusals(t *testing.T) {
 	n.Nodes[0].lacks[call.Index].all.Store(now + int64(learntFor))
 	n.Nodes[1].single.all.Store(now + int64(learntFor))
 	asked := func(w want) string {
-		p := Pick{network: n}
+		p := n.pick(w)
 		names := ""
-		for u := p.next(&w, now); u != nil; u = p.next(&w, now) {
+		for u := p.Next(now); u != nil; u = p.Next(now) {
 			names += u.Name
 			u.Breaker.Released()
 		}
@@ -115,6 +115,41 @@ func TestPickRemembersRefusals(t *testing.T) {
 	now += int64(learntFor)
 	if got := asked(want{method: call}); len(got) != 2 {
 		t.Errorf("after a while eth_call is asked of %q", got)
+	}
+}
+
+// A node that could not answer a call of a batch was asked for it once more, by
+// itself, where the account reads from it.
+func TestPinnedNodeThatHadItsTurnIsNotAskedAgain(t *testing.T) {
+	n := network(1, 1)
+	for range 50 {
+		p := n.pick(want{method: n.Family.Find([]byte("eth_call")), pinned: n.Nodes[0], not: n.Nodes[0]})
+		if u := p.Next(1); u != n.Nodes[1] || p.Next(1) != nil {
+			t.Fatalf("%v is asked", u)
+		}
+	}
+}
+
+// A lone node that refused one account's requests answered 503 to all others, but
+// for one at a time.
+func TestWhatOneAccountMetAtALoneNodeKeepsNobodyElseOut(t *testing.T) {
+	const now = int64(time.Hour)
+	n := network(1)
+	call := n.Family.Find([]byte("eth_call"))
+	n.Nodes[0].Breaker.FailedFor(1, now, time.Minute)
+	asks := func(account uint64) bool {
+		p := n.pick(want{method: call, account: account})
+		return p.Next(now) != nil
+	}
+	if !asks(2) || !asks(3) || !asks(2) {
+		t.Error("others are kept out")
+	}
+	if !asks(1) || asks(1) {
+		t.Error("the account itself probes, one request at a time")
+	}
+	n.Nodes[0].Breaker.Failed(now, time.Minute) // a probe of our own
+	if asks(2) && asks(3) {
+		t.Error("what everyone meets rests the node for everyone")
 	}
 }
 

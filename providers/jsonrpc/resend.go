@@ -89,8 +89,7 @@ func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
 	}
 	look := attempts.Get().(*attempt)
 	defer look.release()
-	pick := Pick{network: t.Network}
-	w := want{method: m, account: j.account, pinned: first}
+	pick := t.Network.pick(want{method: m, account: j.account, pinned: first})
 	id := ownID()
 	body := appendCall(nil, []byte(m.Name), append(append([]byte{'['}, hash...), ']'), id)
 	q := question{method: m, body: body, id: id, wait: lookWait}
@@ -100,7 +99,7 @@ func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
 		if q.within = min(lookWait, j.left(now)/time.Duration(lookNodes-turn)); q.within <= 0 {
 			break
 		}
-		u := pick.next(&w, now)
+		u := pick.Next(now)
 		if u == nil {
 			break
 		}

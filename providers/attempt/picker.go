@@ -1,0 +1,232 @@
+package attempt
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"time"
+
+	"farebox/providers/health"
+	"farebox/proxy"
+)
+
+const (
+	// MaxAttempts bounds how many targets one request may try.
+	MaxAttempts = 4
+	// maxTargets is how many targets a Picker can tell apart; a model or a network
+	// has at most as many.
+	maxTargets = 64
+)
+
+// Rule is what a Picker must know of the targets that it chooses among.
+type Rule[T any] interface {
+	// Target is a target's health, and its share of the requests among the
+	// targets of its rank, at least 1.
+	Target(t T) (b *health.Breaker, weight int)
+	// Rank says when it is t's turn: targets of the lowest rank come first. Below
+	// 0 t cannot serve the request.
+	Rank(t T, nowNs int64) int
+	// Yields says that t, which was drawn, leaves its turn to other of its rank,
+	// which was drawn after it.
+	Yields(t, other T, nowNs int64) bool
+}
+
+// Picker chooses the targets of one request, one after the other, without
+// allocating. Targets of the lowest rank come first and share the requests by
+// weight; resting ones are skipped; none is tried twice, but for the last one
+// when it could not be connected to: nothing was sent to it.
+//
+// When every target rests, the one whose rest ends first is asked all the same,
+// one request at a time: a probe finds the upstream's return sooner than the
+// clock, and costs a client that would be refused anyway nothing. That holds
+// also when the upstream asked for the rest (Retry-After): one customer's limit
+// there is not everybody's. What the requests of a single account met is no
+// reason to refuse others at all. All other requests are told at once that there is
+// no capacity. The zero value is ready for Begin.
+type Picker[T comparable, R Rule[T]] struct {
+	Rule    R    // to be set after Begin, unless its zero value will do
+	Twice   bool // the same; a second draw may take the turn of the first: Rule.Yields
+	targets []T
+	account uint64 // whose request it is, 0: ours
+	tried   uint64 // a bit for each target
+	asks    int    // targets that were asked
+	any     bool   // a target was chosen
+	asked   T      // chosen and not yet reported on
+	again   bool   // …and to be asked once more: nothing was sent to it
+	resent  bool   // …which happens once
+	over    bool   // what follows from the last attempt is not another one
+}
+
+// Begin starts with an account's request (0: one of our own) for these targets.
+func (p *Picker[T, R]) Begin(targets []T, account uint64) {
+	*p = Picker[T, R]{targets: targets, account: account}
+}
+
+// Next is the next target to try; none when there is no further one, or nothing
+// more to try after the last verdict. Every target must be reported on, with
+// Report or Pass.
+func (p *Picker[T, R]) Next(nowNs int64) T {
+	var none T
+	if p.over || p.asks >= MaxAttempts {
+		return none
+	}
+	if p.again {
+		p.again = false
+	} else {
+		p.asked = p.Choose(nowNs)
+	}
+	if p.asked != none {
+		p.asks++
+	}
+	return p.asked
+}
+
+// Choose is a target beside the one that Next gave and that is still asked; the
+// caller reports on it to its breaker.
+func (p *Picker[T, R]) Choose(nowNs int64) (t T) {
+	for {
+		i := p.draw(nowNs, -1)
+		if i < 0 {
+			break
+		}
+		if p.Twice {
+			i = p.better(i, nowNs)
+		}
+		p.tried |= 1 << i
+		if b, _ := p.Rule.Target(p.targets[i]); b.AcquireFor(p.account, nowNs) {
+			p.any = true
+			return p.targets[i]
+		}
+		// Somebody else became its probe meanwhile.
+	}
+	if p.any {
+		return t
+	}
+	return p.lastResort(nowNs)
+}
+
+// better is i, or another target of its rank that should have its turn.
+func (p *Picker[T, R]) better(i int, nowNs int64) int {
+	other := p.draw(nowNs, i)
+	if other < 0 {
+		return i
+	}
+	t, o := p.targets[i], p.targets[other]
+	if p.Rule.Rank(o, nowNs) == p.Rule.Rank(t, nowNs) && p.Rule.Yields(t, o, nowNs) {
+		return other
+	}
+	return i
+}
+
+// draw is one of the free targets of the lowest rank but not, by weight; -1:
+// there is none.
+func (p *Picker[T, R]) draw(nowNs int64, not int) int {
+	lowest, total, last, only := 0, 0, -1, true
+	for i, t := range p.targets {
+		rank, weight := p.free(i, t, nowNs)
+		if i == not || rank < 0 || last >= 0 && rank > lowest {
+			continue
+		}
+		if only = last < 0 || rank < lowest; only {
+			lowest, total = rank, 0
+		}
+		total += weight
+		last = i
+	}
+	if only {
+		return last
+	}
+	n := rand.IntN(total)
+	for i, t := range p.targets[:last] {
+		if rank, weight := p.free(i, t, nowNs); i != not && rank == lowest {
+			if n -= weight; n < 0 {
+				return i
+			}
+		}
+	}
+	return last // also when healths changed under our feet
+}
+
+// free is the rank and the weight of a target that may be asked; a rank below 0
+// means that it may not.
+func (p *Picker[T, R]) free(i int, t T, nowNs int64) (rank, weight int) {
+	if i >= maxTargets || p.tried&(1<<i) != 0 {
+		return -1, 0
+	}
+	b, weight := p.Rule.Target(t)
+	if !b.ReadyFor(p.account, nowNs) {
+		return -1, 0
+	}
+	return p.Rule.Rank(t, nowNs), weight
+}
+
+// lastResort probes the target whose rest ends first.
+func (p *Picker[T, R]) lastResort(nowNs int64) (none T) {
+	best, ends := -1, int64(0)
+	for i, t := range p.targets[:min(len(p.targets), maxTargets)] {
+		if b, _ := p.Rule.Target(t); p.Rule.Rank(t, nowNs) >= 0 && (best < 0 || b.RestsUntil() < ends) {
+			best, ends = i, b.RestsUntil()
+		}
+	}
+	if best < 0 {
+		return none
+	}
+	b, _ := p.Rule.Target(p.targets[best])
+	if !b.RestsForAnother(p.account) && !b.ProbeFor(p.account, nowNs) {
+		return none
+	}
+	p.tried |= 1 << best
+	p.any = true
+	return p.targets[best]
+}
+
+// Report says how an attempt went, to the target's health and to Next. A target
+// that could not be connected to is asked once more when there is no other: a
+// burst of requests can be more than it takes at once.
+func (p *Picker[T, R]) Report(t T, v Verdict, nowNs int64) {
+	var none T
+	p.over = v.Do != proxy.Retry
+	if v.Unsent && !p.resent && p.draw(nowNs, -1) < 0 && bits.OnesCount64(p.tried) < MaxAttempts {
+		p.again, p.resent = true, true
+		return
+	}
+	b, _ := p.Rule.Target(t)
+	v.Report(b, p.account, nowNs)
+	if v.Health != Begun {
+		p.asked = none
+	}
+}
+
+// Pass gives back a target that was not asked, for Next to name another: nothing
+// was learnt of its health.
+func (p *Picker[T, R]) Pass(t T) {
+	p.Report(t, Verdict{Do: proxy.Retry}, 0)
+	p.asks--
+}
+
+// End gives back what was chosen and never reported on: the client left, or
+// something panicked.
+func (p *Picker[T, R]) End() {
+	var none T
+	if p.asked != none {
+		b, _ := p.Rule.Target(p.asked)
+		b.Released()
+		p.asked = none
+	}
+}
+
+// RestsFor is how long until the first of the targets that can serve may be
+// tried again; 0 when one may be now.
+func RestsFor[T any, R Rule[T]](targets []T, rule R, nowNs int64) time.Duration {
+	least := int64(-1)
+	for _, t := range targets {
+		if rule.Rank(t, nowNs) < 0 {
+			continue
+		}
+		b, _ := rule.Target(t)
+		left := max(b.RestsUntil()-nowNs, 0)
+		if least < 0 || left < least {
+			least = left
+		}
+	}
+	return time.Duration(max(least, 0))
+}
