@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -94,8 +95,14 @@ func TestLedgerOfSchema3ComesForwardWithItsJournal(t *testing.T) {
 // "The old nodes went on beside the new ones, and forgot what they were owed."
 func TestOlderNodesBesideNewerOnesAreRefused(t *testing.T) {
 	t.Parallel()
+	for _, version := range []int{3, 4} {
+		t.Run(fmt.Sprint("schema ", version), func(t *testing.T) { olderNodesAreRefused(t, version) })
+	}
+}
+
+func olderNodesAreRefused(t *testing.T, version int) {
 	address := servers.Database(t)
-	old := schema3On(t, address)
+	old := schemaOn(t, address, version)
 	if _, err := old.Exec("INSERT INTO node(no, id, name, inc, started_us, expires_us) VALUES(1, 'i', 'front-1', 4, 0, $1), (2, 'j', 'front-2', 1, 0, $1)",
 		time.Now().Add(time.Minute).UnixMicro()); err != nil {
 		t.Fatal(err)
@@ -110,13 +117,13 @@ func TestOlderNodesBesideNewerOnesAreRefused(t *testing.T) {
 		err := open()
 		for _, word := range []string{"front-1, front-2", "make a backup", "stop all its nodes", "start this one"} {
 			if err == nil || !strings.Contains(err.Error(), word) {
-				t.Errorf("beside live nodes of schema 3 the answer is %v, expected %q", err, word)
+				t.Errorf("beside live nodes of schema %d the answer is %v, expected %q", version, err, word)
 			}
 		}
 	}
-	var version int
-	if err := old.QueryRow("SELECT version FROM schema_version").Scan(&version); err != nil || version != 3 {
-		t.Fatalf("the schema is %d (%v)", version, err)
+	var now int
+	if err := old.QueryRow("SELECT version FROM schema_version").Scan(&now); err != nil || now != version {
+		t.Fatalf("the schema is %d (%v)", now, err)
 	}
 	// One has ended, the other is gone, and comes back later as it was.
 	if _, err := old.Exec("UPDATE node SET ended = no - 1, expires_us = 0"); err != nil {
@@ -134,7 +141,7 @@ func TestOlderNodesBesideNewerOnesAreRefused(t *testing.T) {
 	if err := s.Apply(&batch{first: 8, last: 8}); !errors.Is(err, errFenced) {
 		t.Errorf("a process from before the migration books: %v", err)
 	}
-	if no, inc, err := s.Join("i", "front-1", time.Minute); no != 1 || inc != 7 || err != nil {
+	if no, inc, err := s.Join("i", "front-1", time.Minute); no != 1 || int(inc) != 4+schemaVersion-version+1 || err != nil {
 		t.Errorf("the node comes back as %d %d (%v)", no, inc, err)
 	}
 	if seq, err := s.Applied(sinkLedger); seq != 7 || err != nil {
@@ -154,16 +161,19 @@ func TestOlderNodesBesideNewerOnesAreRefused(t *testing.T) {
 // oldUsageDay is the table of daily usage before version 5.
 var oldUsageDay = strings.Replace(usageDay4, "usage_day4", "usage_day", 1) + "CREATE INDEX usage_day_day ON usage_day(account, day);"
 
-// schema3On makes an empty store of schema 3.
-func schema3On(t *testing.T, address string) *sql.DB {
+// schemaOn makes an empty store of schema 3 or 4.
+func schemaOn(t *testing.T, address string, version int) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("pgx", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	text := strings.Replace(strings.TrimSuffix(schema, schema4), usageDay, oldUsageDay, 1)
-	for _, q := range []string{postgresDialect(nil, 0).words.Replace(text), "CREATE TABLE schema_version(one BIGINT PRIMARY KEY, version BIGINT NOT NULL)", "INSERT INTO schema_version VALUES(1, 3)"} {
+	text := strings.Replace(schema, usageDay, oldUsageDay, 1)
+	if version == 3 {
+		text = strings.TrimSuffix(text, schema4)
+	}
+	for _, q := range []string{postgresDialect(nil, 0).words.Replace(text), "CREATE TABLE schema_version(one BIGINT PRIMARY KEY, version BIGINT NOT NULL)", fmt.Sprintf("INSERT INTO schema_version VALUES(1, %d)", version)} {
 		if _, err := db.Exec(q); err != nil {
 			t.Fatal(err)
 		}

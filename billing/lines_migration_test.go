@@ -156,17 +156,7 @@ func TestDailyUsageIsDividedAlikeInBothEngines(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := servers.Database(t)
-	to, err := sql.Open("pgx", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = to.Close() }()
-	text := postgresDialect(nil, 0).words.Replace(strings.Replace(schema, usageDay, oldUsageDay, 1))
-	for _, q := range []string{text, "CREATE TABLE schema_version(one BIGINT PRIMARY KEY, version BIGINT NOT NULL)", "INSERT INTO schema_version VALUES(1, 4)"} {
-		if _, err := to.Exec(q); err != nil {
-			t.Fatal(err)
-		}
-	}
+	to := schemaOn(t, address, 4)
 	for _, table := range dumped {
 		if table.Table == "usage_day" {
 			table.Columns = dumpedDay4.Columns

@@ -141,9 +141,11 @@ type classes [4]money.Kind
 
 var (
 	textClasses      = classes{money.InputTokens, money.CacheReadTokens, money.CacheWriteTokens, money.OutputTokens}
-	embeddingClasses = classes{money.EmbeddingTokens, money.EmbeddingCacheTokens, money.EmbeddingStoredTokens, money.EmbeddingTokens}
-	imageClasses     = classes{money.InputImages, money.WebSearches, money.PromptRewrites, money.Images}
-	creditClasses    = classes{money.RPCCredits, money.RPCCredits, money.RPCCredits, money.RPCCredits}
+	embeddingClasses = classes{
+		money.EmbeddingTokens, money.EmbeddingCacheTokens, money.EmbeddingStoredTokens, money.EmbeddingTokens,
+	}
+	imageClasses  = classes{money.InputImages, money.WebSearches, money.PromptRewrites, money.Images}
+	creditClasses = classes{money.RPCCredits, money.RPCCredits, money.RPCCredits, money.RPCCredits}
 )
 
 // classesByType are those of models that sold no text, by the types that version

@@ -497,3 +497,53 @@ func billingIsTheSameAfterARestart(t *testing.T, store string) {
 		t.Errorf("%d entries before, %d after one more request and a kill", len(before.Data), len(after.Data))
 	}
 }
+
+// "I made my model an image model, and its 40 tokens were 40 pictures."
+func TestModelOfAnotherTypeDoesNotChangeWhatWasBooked(t *testing.T) {
+	t.Parallel()
+	sim := startUpstream(t, upstream.Options{})
+	text := fmt.Sprintf(prepaidConfig, sim.URL)
+	g := startGateway(t, text)
+	g.NewAccount("a", "1")
+	admin := g.Key("a", "--type", "ADMIN")
+	if status, _, answer := g.post("/chat/completions", admin, ask("sim-chat", "[[sim tokens=40]] Hello", "")); status != 200 {
+		t.Fatalf("%d %s", status, answer)
+	}
+	var before, after usageList
+	g.must(200, "GET", "/billing/usage", admin, "", &before)
+	if len(before.Data) != 2 {
+		t.Fatalf("the entries are %+v", before.Data)
+	}
+	at := strings.Index(text, "  - id: sim-chat\n")
+	g.WriteConfig(text[:at] + `  - id: sim-chat
+    type: image
+    tier: unlimited
+    constraints: { prompt_characters: 100 }
+    price: { generation: 0.01 }
+    targets: [{ upstream: only, model: paint }]
+`)
+	g.Signal(hangup)
+	g.metricIs("farebox_holds_open", func(float64) bool {
+		_, _, answer := g.get("/models?type=image", admin)
+		return strings.Contains(string(answer), "sim-chat")
+	})
+	g.must(200, "GET", "/billing/usage", admin, "", &after)
+	if fmt.Sprint(after.Data) != fmt.Sprint(before.Data) {
+		t.Errorf("the entries are %+v, and were %+v", after.Data, before.Data)
+	}
+	var sums struct {
+		ByModel []struct {
+			ModelName, UnitType, ModelType string
+			TotalUnits                     int64
+		}
+	}
+	g.must(200, "GET", "/billing/usage-analytics", admin, "", &sums)
+	if m := sums.ByModel; len(m) != 1 || m[0].UnitType != "tokens" || m[0].ModelType != "LLM" || m[0].TotalUnits < 40 {
+		t.Errorf("the model's usage is %+v", m)
+	}
+	var report []struct{ OutputTokens, Units int64 }
+	g.cliJSON(&report, "usage", "--by", "model")
+	if len(report) != 1 || report[0].OutputTokens != 40 || report[0].Units != 0 {
+		t.Errorf("the report is %+v", report)
+	}
+}
