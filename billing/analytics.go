@@ -141,25 +141,25 @@ func (s *Analytics) read(q *query, account uint32) (models map[soldModel]*ModelS
 		if err := u.scan(rows); err != nil {
 			return err
 		}
-		day := at[u.date]
-		id := soldModel{u.model, u.kind.What()}
+		day, kind := at[u.date], money.Kind(u.kind)
+		id := soldModel{uint32(u.model), kind.What()}
 		m, k := models[id], keys[u.key]
 		if m == nil {
-			m = &ModelSpend{What: id.what, Unit: u.kind.Unit(), Kinds: map[money.Kind]Spend{}, Daily: make([]Spend, len(s.Days))}
+			m = &ModelSpend{What: id.what, Unit: kind.Unit(), Kinds: map[money.Kind]Spend{}, Daily: make([]Spend, len(s.Days))}
 			models[id] = m
 		}
 		if k == nil {
 			k = &KeySpend{Daily: make([]Spend, len(s.Days))}
 			keys[u.key] = k
 		}
-		n := spend(u.currency, u.amount, u.units)
+		n := spend(Currency(u.currency), Nano(u.amount), u.units)
 		for _, sum := range []*Spend{&k.Spend, &k.Daily[day], &s.Days[day]} {
 			sum.add(n)
 		}
-		of := m.Kinds[u.kind]
+		of := m.Kinds[kind]
 		of.add(n)
-		m.Kinds[u.kind] = of
-		if u.kind.Beside() {
+		m.Kinds[kind] = of
+		if kind.Beside() {
 			n.Units = 0
 		}
 		m.Spend.add(n)
@@ -196,15 +196,9 @@ type soldModel struct {
 	what  string
 }
 
-// rollupRow is a row of usage_day.
-type rollupRow struct {
-	date, key int64
-	model     uint32
-	currency  Currency
-	kind      money.Kind
-	units     int64
-	amount    Nano
-}
+// rollupRow is a row of usage_day. All of it are plain integers: other types are
+// scanned by reflection, which takes as long as all else.
+type rollupRow struct{ date, key, model, currency, kind, units, amount int64 }
 
 func (u *rollupRow) scan(rows *sql.Rows) error {
 	return rows.Scan(&u.date, &u.key, &u.model, &u.currency, &u.kind, &u.units, &u.amount)
