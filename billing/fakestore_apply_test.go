@@ -237,7 +237,7 @@ func (db *fakeStore) settleDebts(n *fakeNode, b *batch) {
 		db.change(changeDebt, account, 0)
 	}
 	for id, amount := range b.payments {
-		at := fakeBucket{id.account, id.place, id.day}
+		at := fakeBucket(id)
 		lease := fakeLease{at, n.no}
 		got := min(amount, db.leases[lease])
 		db.leases[lease] -= got

@@ -132,7 +132,7 @@ func TestSegmentWithoutANameLosesNothing(t *testing.T) {
 	f.spend(k, 500, 1)
 	f.recount()
 	f.reopen()
-	if k, err = f.Lookup([]byte(secret)); err != nil {
+	if _, err := f.Lookup([]byte(secret)); err != nil {
 		t.Fatal(err)
 	}
 	if r := f.recount(); r.Charged != before+settled+500 {

@@ -247,7 +247,6 @@ type loader struct {
 	head  dumpHead
 	table *dumpTable
 	stmt  *sql.Stmt
-	kinds []string // of the columns, in the words of the schema
 }
 
 // empty refuses a store that is in use.

@@ -19,7 +19,6 @@ type modelStore struct {
 	lease                      []parts // by node
 	limit, used                Nano
 	quota                      []Nano
-	granted                    Nano
 }
 
 func (m *modelStore) leased(place int) (n Nano) {

@@ -236,7 +236,7 @@ func TestHostileServersAreCutShort(t *testing.T) {
 			_, _ = io.WriteString(conn, "220 smtp ready\r\n")
 			conn.Close()
 		}, "unreachable"},
-		"to itself": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/again", 302) }, "redirects"},
+		"to itself": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/again", http.StatusFound) }, "redirects"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -273,7 +273,7 @@ func TestRedirectsAreFollowed(t *testing.T) {
 			return
 		}
 		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
-		http.Redirect(w, r, r.URL.Path+"x", 307)
+		http.Redirect(w, r, r.URL.Path+"x", http.StatusTemporaryRedirect)
 	})
 	if b, err := New(Options{Allow: loopback}).Get(context.Background(), u+"/", 100); err != nil || string(b) != "there" {
 		t.Error(string(b), err)

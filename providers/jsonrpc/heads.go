@@ -16,8 +16,6 @@ const (
 	headWait = 3 * time.Second
 	// headKept is for how many rounds a head counts after it was told.
 	headKept = 5
-	// maxHeadAnswer is more than an answer with one number has.
-	maxHeadAnswer = 4 << 10
 )
 
 // heads know how far the nodes of a network are. They are asked in the
