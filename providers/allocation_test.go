@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"farebox/providers/attempt"
-	"farebox/proxy"
 )
 
 // Finding and choosing happen for every request.
@@ -31,7 +30,7 @@ func TestChoosingDoesNotAllocate(t *testing.T) {
 	f("pick", func() {
 		p.Begin(c.names["m"].Targets, 0)
 		for t := p.Next(now); t != nil; t = p.Next(now) {
-			p.Report(t, attempt.Verdict{Do: proxy.Retry, Health: attempt.Good}, 0)
+			p.Report(t, attempt.Verdict{Do: attempt.Retry, Health: attempt.Good}, 0)
 		}
 	})
 	f("list", func() { c.List("all", today) })

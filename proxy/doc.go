@@ -11,7 +11,7 @@
 // end with their client (await.go),
 // and the one goroutine that watches all of it (watch.go). Package scan, below,
 // reads request bodies. Money, endpoints and dialects may not enter: what this
-// package needs of them comes in as a Plan, a Lens and plain options.
+// package needs of them comes in as targets, a Lens and plain options.
 //
 // # The life of a request
 //
@@ -33,13 +33,13 @@
 //  4. providers resolves the model to a price, capabilities and targets.
 //  5. billing.Admit checks balance and all limits together and opens the hold.
 //     Nothing goes upstream without one.
-//  6. Proxy.Open registers the exchange with the watcher, then asks the plan for a
-//     target and its request. A dialect has written the request as patches: byte
-//     ranges of the client's body that change. An untouched body leaves as it came.
+//  6. Proxy.Open registers the exchange with the watcher. attempt.Picker names a
+//     target, and its dialect writes the request as patches: byte ranges of the
+//     client's body that change. An untouched body leaves as it came.
 //  7. Exchange.once takes the most recently used idle connection that is still
-//     quiet, or dials; writes head and body; reads the answer's head. The plan's
-//     Verdict feeds the breaker and says accept, retry or fail. Until a byte has
-//     gone to the client, another target may be tried.
+//     quiet, or dials; writes head and body; reads the answer's head. An
+//     attempt.Verdict feeds the breaker and says accept, retry or fail. Until a byte
+//     has gone to the client, another target may be tried.
 //  8. A small answer is read whole (Body), metered, settled and sent. A stream or a
 //     large answer is attached to the response (Relay): after the handler returned,
 //     the server calls relay.WriteTo, which reads what the upstream has, takes the

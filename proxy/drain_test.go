@@ -96,7 +96,8 @@ func TestARequestWithoutAnAnswerIsCutByADrain(t *testing.T) {
 		_, _ = r.ReadByte()
 	})
 	tg := target(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{tg, tg}} }, 100))
+	pl := &plan{targets: []*Target{tg, tg}}
+	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return pl }, 100))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	eventually(t, "the request is upstream", func() bool { return u.open.Load() == 1 })
@@ -105,7 +106,7 @@ func TestARequestWithoutAnAnswerIsCutByADrain(t *testing.T) {
 	if err := Drain(ctx, g.s, g.p); err == nil {
 		t.Error("nothing was cut")
 	}
-	if r := g.result(); r.Cause != Shutdown || r.Attempts != 1 {
+	if r := g.result(); r.Cause != Shutdown || len(pl.attempts) != 1 {
 		t.Errorf("%+v", r)
 	}
 	if b, err := io.ReadAll(c); err != nil || !strings.HasSuffix(string(b), "shutdown") {

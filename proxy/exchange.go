@@ -37,6 +37,7 @@ type Exchange struct {
 	vec     [][]byte // pieces of a large request
 	bufs    net.Buffers
 	unsent  bool // the upstream answered before it had the whole request
+	asked   bool // there was an attempt
 	gotByte bool // of an answer, in this attempt
 	suspect bool // what was read was not the answer to what was asked
 
@@ -91,7 +92,7 @@ func (x *Exchange) begin(p *Proxy, client net.Conn) {
 	if x.in == nil {
 		x.in = make([]byte, smallBuffer)
 	}
-	x.p, x.state, x.within = p, stateOpen, 0
+	x.p, x.state, x.within, x.asked = p, stateOpen, 0, false
 	x.began = time.Now()
 	p.watch.add(&x.guard, client)
 }
@@ -192,8 +193,8 @@ func (x *Exchange) Body(dst []byte, most int) ([]byte, Cause, error) {
 	return dst, None, nil
 }
 
-// ReadAll is Body for a Plan's Verdict: the exchange stays open, so that another
-// attempt can follow an answer that turns out to be of no use.
+// ReadAll is Body for an answer that may turn out to be of no use: the exchange
+// stays open, so that another attempt can follow.
 func (x *Exchange) ReadAll(dst []byte, most int) ([]byte, Cause, error) {
 	if x.state != stateOpen || x.link == nil || x.pending != nil {
 		return dst, None, ErrNotOpen
@@ -251,8 +252,8 @@ func (x *Exchange) lost() Cause {
 	return x.failed
 }
 
-// First gives the next payload of an answer that is to be relayed, for a Plan's
-// Verdict that must know how it begins; valid until the next call. With done
+// First gives the next payload of an answer that is to be relayed, where it must
+// be known how that begins; valid until the next call. With done
 // nothing more comes; cause is why when that is not the answer's end. Relay goes
 // on behind it: what is to go out of it is for Hold.
 func (x *Exchange) First() (p []byte, done bool, cause Cause) {

@@ -6,69 +6,22 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Plan decides where a request goes. It is asked again as long as no byte of an
-// answer has gone to the client.
-type Plan interface {
-	// Next names the target of an attempt (0, 1, 2 …) and the request for it;
-	// nil ends the attempts.
-	Next(attempt int) (*Target, *Request)
-	// Verdict is told how each attempt went. With Attempt.Cause None the answer's
-	// head can be read from the Exchange.
-	Verdict(t *Target, a Attempt) Action
-}
-
-// Action is what follows an attempt.
-type Action uint8
-
-const (
-	// Accept goes on with this answer; after a failure it is Fail.
-	Accept Action = iota
-	// Retry asks Next again. When it has nothing more, an answer that was read
-	// stays open, as after Fail.
-	Retry
-	// Fail gives up and keeps this attempt as the result.
-	Fail
-)
-
-// Attempt is how one attempt at a target went.
-type Attempt struct {
+// Result is how an attempt at a target went: an open answer (Cause None, Status
+// set), or a failure.
+type Result struct {
 	Status     int // of the answer, 0 when there is none
 	Cause      Cause
 	Err        error // for the operator; names no hosts and no secrets
 	RetryAfter time.Duration
-	Took       time.Duration // to the answer's head or the failure
-	Reused     bool          // on a kept-alive connection
-	Sent       bool          // the upstream may have begun to work on the request
+	Reused     bool // on a kept-alive connection
+	Sent       bool // the upstream may have begun to work on the request
 }
 
-// Result is what the attempts came to: an open answer (Cause None, Status set),
-// or the last failure.
-type Result struct {
-	Status     int
-	Cause      Cause
-	Err        error
-	Target     *Target
-	RetryAfter time.Duration
-	Took       time.Duration // of all attempts
-	Attempts   int
-}
-
-// Open runs the attempts of plan until one is accepted: connect, send, wait for
-// the answer's head. From here until x ends, a client that leaves cuts the
-// upstream off, also before the first byte. An answer with an error status is
-// open, too, for Body to read.
-func (p *Proxy) Open(ctx *fasthttp.RequestCtx, x *Exchange, plan Plan) Result {
-	x.begin(p, ctx.Conn())
-	return p.run(x, plan)
-}
-
-// OpenAlone is Open for a conversation that no client waits for.
-func (p *Proxy) OpenAlone(x *Exchange, plan Plan) Result { return p.OpenWithin(nil, x, 0, plan) }
-
-// OpenWithin is Open with a limit for all attempts together, their answer and
-// all; what it cuts ends with TotalTimeout. 0: none but the targets' own.
-// Without ctx no client waits for it.
-func (p *Proxy) OpenWithin(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Duration, plan Plan) Result {
+// Open begins a conversation. From here until x ends, a client that leaves cuts
+// the upstream off, also before the first byte; without ctx no client waits for
+// it. limit is for all attempts together, their answer and all, and what it cuts
+// ends with TotalTimeout; 0: none but the targets' own.
+func (p *Proxy) Open(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Duration) {
 	if ctx == nil {
 		x.begin(p, nil)
 	} else {
@@ -78,62 +31,50 @@ func (p *Proxy) OpenWithin(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Dur
 		x.within = p.watch.due(limit)
 		x.total.Store(x.within)
 	}
-	return p.run(x, plan)
 }
 
-func (p *Proxy) run(x *Exchange, plan Plan) Result {
-	panicking := true
+// Ask connects to a target, sends the request and waits for the answer's head. An
+// answer with an error status is open, too, for Body to read. As long as no byte of
+// an answer has gone to the client, Ask may be called again: what the last attempt
+// left is dropped. After a failure that is the last the caller closes the exchange.
+func (x *Exchange) Ask(t *Target, r *Request) Result {
+	start := x.began
+	if x.asked {
+		x.forget()
+		start = time.Now()
+	}
+	x.asked = true
+	return x.attempt(t, r, start)
+}
+
+// Ask is Open with one attempt, which ends the exchange when it fails.
+func (p *Proxy) Ask(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Duration, t *Target, r *Request) (res Result) {
+	p.Open(ctx, x, limit)
+	res.Cause = Panic // until Ask returns
 	defer func() {
-		if panicking { // in the plan: nothing may stay registered
+		if res.Cause != None {
 			x.Close()
 		}
 	}()
-	res := Result{Cause: NoTarget, Err: errNoTarget}
-	t, r := plan.Next(0)
-	for t != nil {
-		if res.Attempts > 0 {
-			x.forget()
-		}
-		start := x.began
-		if res.Attempts > 0 {
-			start = time.Now()
-		}
-		a, ended := x.attempt(t, r, start)
-		res = Result{
-			Status: a.Status, Cause: a.Cause, Err: a.Err, Target: t,
-			RetryAfter: a.RetryAfter, Took: ended.Sub(x.began), Attempts: res.Attempts + 1,
-		}
-		action := plan.Verdict(t, a)
-		if action != Retry || x.why().Final() {
-			break
-		}
-		t, r = plan.Next(res.Attempts)
-	}
-	if res.Cause != None {
-		x.end()
-	}
-	panicking = false
-	return res
+	return x.Ask(t, r)
 }
 
 // attempt sends the request and reads the head of the answer. It is repeated
 // once, on a fresh connection, when a kept-alive one turned out to be dead and
 // the upstream cannot have begun to work on the request: nothing was written,
 // or the operator says that repeating is safe (retry_safe). Any other failure
-// is the plan's to judge: a POST must not run twice without anybody's decision.
-func (x *Exchange) attempt(t *Target, r *Request, start time.Time) (a Attempt, ended time.Time) {
+// is the caller's to judge: a POST must not run twice without anybody's decision.
+func (x *Exchange) attempt(t *Target, r *Request, start time.Time) (a Result) {
 	a = x.once(t, r, start, false)
 	if a.Cause == UpstreamReset && a.Reused && !x.gotByte && (!a.Sent || t.o.RetrySafe) {
 		x.forget()
 		a = x.once(t, r, start, true)
 	}
-	ended = time.Now()
-	a.Took = ended.Sub(start)
-	x.headNs = ended.UnixNano()
-	return a, ended
+	x.headNs = time.Now().UnixNano()
+	return a
 }
 
-func (x *Exchange) once(t *Target, r *Request, start time.Time, fresh bool) (a Attempt) {
+func (x *Exchange) once(t *Target, r *Request, start time.Time, fresh bool) (a Result) {
 	x.gotByte = false
 	if a.Cause, a.Err = x.connect(t, start.UnixNano(), fresh); a.Cause != None {
 		return a

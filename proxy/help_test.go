@@ -115,26 +115,29 @@ func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 type plan struct {
 	targets  []*Target
 	request  Request
-	attempts []Attempt
-	verdict  func(a Attempt) Action
+	attempts []Result
+	retry    func(a Result) bool // nil: without an answer
 }
 
-func (p *plan) Next(n int) (*Target, *Request) {
-	if n >= len(p.targets) {
-		return nil, nil
+// open asks the targets of the plan for a client, nil: for nobody.
+func (p *plan) open(px *Proxy, ctx *fasthttp.RequestCtx, x *Exchange) (res Result) {
+	res.Cause = NoTarget
+	px.Open(ctx, x, 0)
+	for _, t := range p.targets {
+		res = x.Ask(t, &p.request)
+		p.attempts = append(p.attempts, res)
+		again := res.Cause != None
+		if p.retry != nil {
+			again = p.retry(res)
+		}
+		if !again || x.Why().Final() {
+			break
+		}
 	}
-	return p.targets[n], &p.request
-}
-
-func (p *plan) Verdict(_ *Target, a Attempt) Action {
-	p.attempts = append(p.attempts, a)
-	if p.verdict != nil {
-		return p.verdict(a)
+	if res.Cause != None {
+		x.Close()
 	}
-	if a.Cause != None {
-		return Retry
-	}
-	return Accept
+	return res
 }
 
 func target(t testing.TB, addr string, change ...func(*TargetOptions)) *Target {
@@ -265,7 +268,7 @@ func streaming(mk func() (*plan, Lens), prepare ...func(x *Exchange)) func(*gate
 			pl.request.Path = []byte("/chat/completions")
 		}
 		x := new(Exchange)
-		res := g.p.Open(ctx, x, pl)
+		res := pl.open(g.p, ctx, x)
 		g.results <- res
 		if res.Cause != None {
 			ctx.SetStatusCode(502)
@@ -295,7 +298,7 @@ func whole(mk func() *plan, most int) func(*gateway, *fasthttp.RequestCtx) {
 			pl.request.Path = []byte("/chat/completions")
 		}
 		x := new(Exchange)
-		res := g.p.Open(ctx, x, pl)
+		res := pl.open(g.p, ctx, x)
 		g.results <- res
 		if res.Cause != None {
 			ctx.SetStatusCode(502)

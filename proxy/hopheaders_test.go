@@ -52,7 +52,7 @@ func TestTheHandlerSeesTheHead(t *testing.T) {
 	tg := target(t, u.addr)
 	g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
 		x := new(Exchange)
-		r := g.p.Open(ctx, x, &plan{targets: []*Target{tg}, request: Request{Body: ctx.PostBody()}})
+		r := g.p.Ask(ctx, x, 0, tg, &Request{Body: ctx.PostBody()})
 		if r.Status != 503 || r.RetryAfter != 0 || x.ContentLength() != 2 || string(x.ContentType()) != "application/json; charset=utf-8" ||
 			string(x.Header("X-A")) != "1" || x.Header("X-B") != nil || x.Status() != 503 {
 			g.t.Errorf("%+v %d %q %q", r, x.ContentLength(), x.ContentType(), x.Header("X-A"))

@@ -86,7 +86,7 @@ func TestAPanicInDoneIsContained(t *testing.T) {
 	var told atomic.Int32
 	g := newGateway(t, Options{OnPanic: func(any) { told.Add(1) }}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
 		x := new(Exchange)
-		g.p.Open(ctx, x, &plan{targets: []*Target{tg}, request: Request{Body: ctx.PostBody()}})
+		g.p.Ask(ctx, x, 0, tg, &Request{Body: ctx.PostBody()})
 		x.Relay(ctx, nil, func(Outcome) { panic("in done") })
 	})
 	for range 3 {
@@ -97,13 +97,17 @@ func TestAPanicInDoneIsContained(t *testing.T) {
 	eventually(t, "all were told", func() bool { return told.Load() == 3 })
 }
 
-// A plan that panics leaves nothing registered.
-func TestAPanicInThePlanIsContained(t *testing.T) {
+// What panics between two attempts, and then closes its exchange, leaves nothing
+// registered.
+func TestAPanicBetweenAttemptsIsContained(t *testing.T) {
 	u := newUpstream(t, answering(jsonAnswer("x")))
 	tg := target(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan {
-		return &plan{targets: []*Target{tg}, verdict: func(Attempt) Action { panic("in Verdict") }}
-	}, 100))
+	g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
+		x := new(Exchange)
+		defer x.Close()
+		pl := &plan{targets: []*Target{tg}, request: Request{Body: ctx.PostBody()}, retry: func(Result) bool { panic("in the verdict") }}
+		pl.open(g.p, ctx, x)
+	})
 	if resp, _, err := g.ask("{}"); err != nil || resp.StatusCode != 500 {
 		t.Errorf("%v %v", resp, err)
 	}

@@ -1,9 +1,6 @@
 package proxy
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
 // Options of a Proxy.
 type Options struct {
@@ -18,8 +15,6 @@ type Options struct {
 }
 
 const defaultClientStall = 30 * time.Second
-
-var errNoTarget = errors.New("no target is available")
 
 // Proxy forwards requests and relays answers. It owns the watcher.
 type Proxy struct {

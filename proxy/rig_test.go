@@ -60,15 +60,6 @@ type onePlan struct {
 	stream  bool
 }
 
-func (p *onePlan) Next(n int) (*Target, *Request) {
-	if n > 0 {
-		return nil, nil
-	}
-	return p.target, &p.request
-}
-
-func (p *onePlan) Verdict(*Target, Attempt) Action { return Accept }
-
 type bytesLens struct{ in int }
 
 func (l *bytesLens) Pass(p []byte) ([]byte, bool) { l.in += len(p); return p, false }
@@ -89,7 +80,7 @@ func newOnePlan(tg *Target) *onePlan {
 func (p *onePlan) serve(px *Proxy, ctx *fasthttp.RequestCtx) {
 	p.request.Path = chatPath
 	p.request.Body = ctx.PostBody()
-	if px.Open(ctx, &p.x, p).Cause != None {
+	if px.Ask(ctx, &p.x, 0, p.target, &p.request).Cause != None {
 		ctx.SetStatusCode(502)
 		return
 	}

@@ -148,7 +148,7 @@ func TestSourcesAreSentAgain(t *testing.T) {
 	if _, body, err := g.ask("{}"); err != nil || body != src.sum() {
 		t.Fatalf("%q %v", body, err)
 	}
-	if r := g.result(); r.Attempts != 2 || p.attempts[0].Cause != UpstreamReset || !p.attempts[0].Sent {
+	if r := g.result(); len(p.attempts) != 2 || p.attempts[0].Cause != UpstreamReset || !p.attempts[0].Sent {
 		t.Errorf("%+v %+v", r, p.attempts)
 	}
 

@@ -122,7 +122,7 @@ func TestClientsOverTLS(t *testing.T) {
 	outcomes := make(chan Outcome, 1)
 	s := NewServer(func(ctx *fasthttp.RequestCtx) {
 		x := new(Exchange)
-		p.Open(ctx, x, &plan{targets: []*Target{tg}, request: Request{Body: ctx.PostBody()}})
+		p.Ask(ctx, x, 0, tg, &Request{Body: ctx.PostBody()})
 		x.Relay(ctx, nil, func(o Outcome) { outcomes <- o })
 	}, ServerOptions{MaxBody: 1 << 20})
 	ln, err := Listen("127.0.0.1:0", cert, key)

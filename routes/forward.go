@@ -5,26 +5,51 @@ import (
 	"errors"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/proxy"
 )
 
-// Next is proxy.Plan: the next target to try and the request in its dialect.
-func (c *inference) Next(n int) (*proxy.Target, *proxy.Request) {
-	if n == 0 {
-		c.targets.Begin(c.model.Targets, c.key.Account.Number())
-	}
-	now := c.startNs
-	if n > 0 {
+// ask has targets asked, one after the other, until the answer of one is for the
+// client or there is nothing more to try. ctx is whose client waits; limit is for
+// all attempts together, 0: none but the targets' own.
+func (c *inference) ask(ctx *fasthttp.RequestCtx, limit time.Duration) proxy.Result {
+	res := proxy.Result{Cause: proxy.NoTarget}
+	c.g.proxy.Open(ctx, &c.x, limit)
+	c.targets.Begin(c.model.Targets, c.key.Account.Number())
+	for now := c.startNs; c.choose(now); {
+		res = c.x.Ask(c.target.Upstream.Proxy, &c.request)
+		c.sent = res.Sent
+		v := c.judge(&res)
+		if res.Cause == proxy.TotalTimeout && limit > 0 {
+			v = attempt.Verdict{Do: attempt.Fail} // that we wait no longer says nothing of the target
+		}
+		if v.Do == attempt.Retry {
+			c.noteFailure(&res)
+		}
 		now = time.Now().UnixNano()
+		c.targets.Report(c.target, v, now)
+		if c.x.Why().Final() {
+			break
+		}
 	}
+	if res.Cause != proxy.None {
+		c.x.Close()
+	}
+	return res
+}
+
+// choose finds the next target that can take the request, and puts it into its
+// dialect.
+func (c *inference) choose(now int64) bool {
 	for {
 		t := c.targets.Next(now)
 		if t == nil {
-			return nil, nil
+			return false
 		}
-		if total := t.Upstream.Config.Timeouts.Total; n > 0 && total > 0 && now-c.startNs >= int64(total) {
+		if total := t.Upstream.Config.Timeouts.Total; c.attempts > 0 && total > 0 && now-c.startNs >= int64(total) {
 			c.targets.Pass(t) // its limit is one for all attempts together
 			continue
 		}
@@ -37,8 +62,9 @@ func (c *inference) Next(n int) (*proxy.Target, *proxy.Request) {
 			err = t.Upstream.Dialect.Request(&c.request, &c.chat, t, c.scratch)
 		}
 		if err == nil {
-			c.target, c.attempts, c.upstream = t, n+1, t.Upstream.Name
-			return t.Upstream.Proxy, &c.request
+			c.target, c.upstream = t, t.Upstream.Name
+			c.attempts++
+			return true
 		}
 		// What one dialect cannot say another one may: the next target is asked.
 		c.targets.Pass(t)
@@ -51,29 +77,21 @@ func (c *inference) Next(n int) (*proxy.Target, *proxy.Request) {
 	}
 }
 
-// Verdict is proxy.Plan: it reads as much of the answer as tells whether it is
-// of use, has the failure policy judge it, and tells the target's breaker. No
-// byte has gone to the client yet, so an answer that is broken is a failed
-// attempt like any other: another target may do better, and it costs nothing.
-func (c *inference) Verdict(_ *proxy.Target, a proxy.Attempt) proxy.Action {
-	c.sent = a.Sent
+// judge reads as much of the answer as tells whether it is of use, and has the
+// failure policy judge it. No byte has gone to the client yet, so an answer that is
+// broken is a failed attempt like any other: another target may do better, and it
+// costs nothing.
+func (c *inference) judge(res *proxy.Result) attempt.Verdict {
 	c.reply = reply{}
-	var v attempt.Verdict
 	switch {
-	case a.Cause != proxy.None:
-		v = c.unanswered(a.Cause)
-	case a.Status < 200 || a.Status >= 300:
-		v = c.readRefusal(a)
+	case res.Cause != proxy.None:
+		return c.unanswered(res.Cause)
+	case res.Status < 200 || res.Status >= 300:
+		return c.readRefusal(res)
 	case c.chat.Stream:
-		v = c.beginStream()
-	default:
-		v = c.readWhole()
+		return c.beginStream()
 	}
-	if v.Do == proxy.Retry {
-		c.noteFailure(a)
-	}
-	c.targets.Report(c.target, v, time.Now().UnixNano())
-	return v.Do
+	return c.readWhole()
 }
 
 // reply is what the last attempt's answer is, as far as it had to be read before
@@ -94,7 +112,7 @@ func (c *inference) unanswered(cause proxy.Cause) attempt.Verdict {
 	c.reply.cause = cause
 	if cause == proxy.TotalTimeout && c.attempts > 1 {
 		// It had what the others left it of the time for all attempts.
-		return attempt.Verdict{Do: proxy.Fail}
+		return attempt.Verdict{Do: attempt.Fail}
 	}
 	return attempt.Lost(cause)
 }
@@ -110,7 +128,7 @@ func (c *inference) broken() attempt.Verdict {
 const refusalWait = 2 * time.Second
 
 // readRefusal reads an answer that is not of 2xx.
-func (c *inference) readRefusal(a proxy.Attempt) attempt.Verdict {
+func (c *inference) readRefusal(res *proxy.Result) attempt.Verdict {
 	c.x.Limit(refusalWait)
 	body, cause, err := c.x.ReadAll(c.answer[:0], maxErrorBody)
 	c.answer = body
@@ -120,7 +138,7 @@ func (c *inference) readRefusal(a proxy.Attempt) attempt.Verdict {
 	if err != nil {
 		body = nil // it is told by its status alone
 	}
-	return c.refuse(a.Status, a.RetryAfter, body)
+	return c.refuse(res.Status, res.RetryAfter, body)
 }
 
 // refuse judges an upstream's words in place of an answer.
@@ -189,7 +207,7 @@ func (c *inference) beginStream() attempt.Verdict {
 		switch {
 		case c.stream.Failed():
 			words := c.stream.FailedWith()
-			if v := c.refuse(dialect.ErrorStatus(words), 0, words); v.Do != proxy.Accept {
+			if v := c.refuse(dialect.ErrorStatus(words), 0, words); v.Do != attempt.Accept {
 				return v
 			}
 			c.reply = reply{} // the client's own fault, which the stream tells it
@@ -232,13 +250,13 @@ func (c *inference) releaseStream() {
 }
 
 // noteFailure keeps for the log how a target failed.
-func (c *inference) noteFailure(a proxy.Attempt) {
-	t := attempt.Tried{Upstream: c.upstream, Status: a.Status, Cause: c.reply.cause}
+func (c *inference) noteFailure(res *proxy.Result) {
+	t := attempt.Tried{Upstream: c.upstream, Status: res.Status, Cause: c.reply.cause}
 	switch {
 	case len(c.reply.words) > 0:
 		t.Words = dialect.FirstWords(c.reply.words, c.chat.Body)
-	case a.Err != nil:
-		t.Words = a.Err.Error()
+	case res.Err != nil:
+		t.Words = res.Err.Error()
 	}
 	c.tried = append(c.tried, t)
 }
@@ -263,5 +281,4 @@ func isEventStream(contentType []byte) bool {
 	return bytes.EqualFold(bytes.TrimSpace(media), []byte("text/event-stream"))
 }
 
-var _ proxy.Plan = (*inference)(nil)
 var _ proxy.Lens = (*inference)(nil)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/providers/image"
 	"farebox/proxy"
@@ -141,7 +140,7 @@ func (r *rewriting) do(p *pictures) (text string, _ proxy.Cause, _ error) {
 	}
 	// Whoever sent an idempotency key asks again, and is to get the pictures.
 	r.x.DrainOnGone(0, func() (time.Duration, bool) { return 0, p.lead != nil && p.carry() })
-	res := r.g.proxy.OpenWithin(p.ctx, &r.x, r.snap.cfg.Images.PromptTimeout, r)
+	res := r.ask(p.ctx, r.snap.cfg.Images.PromptTimeout)
 	switch {
 	case res.Cause == proxy.NoTarget && r.unsupported != nil:
 		return "", proxy.None, r.unsupported
@@ -158,15 +157,6 @@ func (r *rewriting) do(p *pictures) (text string, _ proxy.Cause, _ error) {
 	}
 	text, err := readRewritten(r.reply.out, r.limit)
 	return text, proxy.None, err
-}
-
-// Verdict is proxy.Plan. That we wait no longer says nothing of the target.
-func (r *rewriting) Verdict(t *proxy.Target, a proxy.Attempt) proxy.Action {
-	if a.Cause == proxy.TotalTimeout {
-		r.targets.Report(r.target, attempt.Verdict{Do: proxy.Fail}, 0)
-		return proxy.Fail
-	}
-	return r.inference.Verdict(t, a)
 }
 
 func (r *rewriting) close() {
@@ -228,5 +218,3 @@ func readRewritten(completion []byte, most int) (string, error) {
 	}
 	return text, nil
 }
-
-var _ proxy.Plan = (*rewriting)(nil)

@@ -6,6 +6,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/money"
 	"farebox/providers"
+	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/providers/health"
 	"farebox/proxy"
@@ -34,7 +35,7 @@ func (c *inference) infer() *Error {
 func (c *inference) carryOut() (relayed bool, e *Error) {
 	c.carryOn()
 	c.scratch = c.g.scratches.Get().(*dialect.Scratch)
-	res := c.g.proxy.Open(c.ctx, &c.x, c)
+	res := c.ask(c.ctx, 0)
 	if e := c.opened(&res); e != nil {
 		return false, e
 	}
@@ -258,7 +259,7 @@ func (c *inference) rejected() *Error {
 	f := &c.reply.failure
 	c.cause = "upstream_status"
 	e := &Error{Status: f.Status, Code: f.Code, Message: f.Message, Param: f.Param, RetryAfter: f.RetryAfter}
-	if f.Verdict.Do == proxy.Retry {
+	if f.Verdict.Do == attempt.Retry {
 		e.RetryAfter = max(e.RetryAfter, min(f.Verdict.Rest, health.MaxCoolDown))
 	}
 	switch e.Status {

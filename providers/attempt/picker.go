@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"farebox/providers/health"
-	"farebox/proxy"
 )
 
 const (
@@ -184,7 +183,7 @@ func (p *Picker[T, R]) lastResort(nowNs int64) (none T) {
 // burst of requests can be more than it takes at once.
 func (p *Picker[T, R]) Report(t T, v Verdict, nowNs int64) {
 	var none T
-	p.over = v.Do != proxy.Retry
+	p.over = v.Do != Retry
 	if v.Unsent && !p.resent && p.draw(nowNs, -1) < 0 && bits.OnesCount64(p.tried) < MaxAttempts {
 		p.again, p.resent = true, true
 		return
@@ -199,7 +198,7 @@ func (p *Picker[T, R]) Report(t T, v Verdict, nowNs int64) {
 // Pass gives back a target that was not asked, for Next to name another: nothing
 // was learnt of its health.
 func (p *Picker[T, R]) Pass(t T) {
-	p.Report(t, Verdict{Do: proxy.Retry}, 0)
+	p.Report(t, Verdict{Do: Retry}, 0)
 	p.asks--
 }
 

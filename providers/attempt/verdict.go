@@ -19,6 +19,19 @@ import (
 	"farebox/proxy"
 )
 
+// Action is what follows an attempt.
+type Action uint8
+
+const (
+	// Accept goes on with this answer; after a failure it is Fail.
+	Accept Action = iota
+	// Retry asks another target. When there is none, an answer that was read stays
+	// open, as after Fail.
+	Retry
+	// Fail gives up and keeps this attempt as the result.
+	Fail
+)
+
 // Health is what an attempt says of its target.
 type Health uint8
 
@@ -48,7 +61,7 @@ const (
 // Verdict is what follows from an attempt. The zero value accepts the answer
 // and says nothing of the target.
 type Verdict struct {
-	Do     proxy.Action
+	Do     Action
 	Health Health
 	Rest   time.Duration // how long the target asked to be left alone; 0: it did not
 	For    Scope
@@ -61,10 +74,10 @@ type Verdict struct {
 // Retry-After. An answer of 2xx is good only when it was read whole: until then
 // a caller has nothing to report.
 func Judge(status int, retryAfter time.Duration) Verdict {
-	v := Verdict{Do: proxy.Retry, Health: Bad, Rest: retryAfter}
+	v := Verdict{Do: Retry, Health: Bad, Rest: retryAfter}
 	switch {
 	case status >= 200 && status < 300:
-		return Verdict{Do: proxy.Accept, Health: Good}
+		return Verdict{Do: Accept, Health: Good}
 	case status == 403:
 		// Content policy, or a key without the right: another target may be
 		// willing, but one customer's words must not rest the target for all.
@@ -76,7 +89,7 @@ func Judge(status int, retryAfter time.Duration) Verdict {
 	default:
 		// The request deserved it. That is no sign of health either: whoever
 		// sends broken requests must not keep a broken target in use.
-		return Verdict{Do: proxy.Accept}
+		return Verdict{Do: Accept}
 	}
 	return v
 }
@@ -89,18 +102,18 @@ var loaded = [100]bool{404 - 400: true, 405 - 400: true, 408 - 400: true, 409 - 
 func Lost(cause proxy.Cause) Verdict {
 	switch cause {
 	case proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut, proxy.Panic:
-		return Verdict{Do: proxy.Fail}
+		return Verdict{Do: Fail}
 	case proxy.NoFreeConn:
-		return Verdict{Do: proxy.Retry} // our own cap, not the target's fault
+		return Verdict{Do: Retry} // our own cap, not the target's fault
 	case proxy.ConnectFailed, proxy.ConnectTimeout:
-		return Verdict{Do: proxy.Retry, Health: Bad, For: Everyone, Unsent: true}
+		return Verdict{Do: Retry, Health: Bad, For: Everyone, Unsent: true}
 	}
-	return Verdict{Do: proxy.Retry, Health: Bad}
+	return Verdict{Do: Retry, Health: Bad}
 }
 
 // Broken is the verdict on an answer that cannot be used whatever its status:
 // of the wrong kind, not what the dialect speaks, or without what was asked for.
-func Broken() Verdict { return Verdict{Do: proxy.Retry, Health: Bad} }
+func Broken() Verdict { return Verdict{Do: Retry, Health: Bad} }
 
 // Tried is how a target failed, for the operator's log.
 type Tried struct {

@@ -19,12 +19,12 @@ func TestEveryStatusHasItsVerdict(t *testing.T) {
 			}
 		}
 	}
-	f(Verdict{Do: proxy.Accept, Health: Good}, 200, 201, 299)
+	f(Verdict{Do: Accept, Health: Good}, 200, 201, 299)
 	// The operator's address, key or account: no request can cause these.
-	f(Verdict{Do: proxy.Retry, Health: Bad, Rest: asked, For: Everyone}, 301, 302, 401, 402, 407, 421)
+	f(Verdict{Do: Retry, Health: Bad, Rest: asked, For: Everyone}, 301, 302, 401, 402, 407, 421)
 	// A request may have caused these: alone they rest nothing for long.
-	f(Verdict{Do: proxy.Retry, Health: Bad, Rest: asked}, 404, 405, 408, 409, 425, 429, 500, 502, 503, 504, 524, 529, 599)
-	f(Verdict{Do: proxy.Retry}, 403)
+	f(Verdict{Do: Retry, Health: Bad, Rest: asked}, 404, 405, 408, 409, 425, 429, 500, 502, 503, 504, 524, 529, 599)
+	f(Verdict{Do: Retry}, 403)
 	f(Verdict{}, 400, 406, 410, 411, 413, 414, 415, 418, 422, 451, 499)
 }
 
@@ -37,10 +37,10 @@ func TestEveryCauseHasItsVerdict(t *testing.T) {
 			}
 		}
 	}
-	f(Verdict{Do: proxy.Fail}, proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut, proxy.Panic)
-	f(Verdict{Do: proxy.Retry}, proxy.NoFreeConn)
-	f(Verdict{Do: proxy.Retry, Health: Bad, For: Everyone, Unsent: true}, proxy.ConnectFailed, proxy.ConnectTimeout)
-	f(Verdict{Do: proxy.Retry, Health: Bad}, proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout,
+	f(Verdict{Do: Fail}, proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut, proxy.Panic)
+	f(Verdict{Do: Retry}, proxy.NoFreeConn)
+	f(Verdict{Do: Retry, Health: Bad, For: Everyone, Unsent: true}, proxy.ConnectFailed, proxy.ConnectTimeout)
+	f(Verdict{Do: Retry, Health: Bad}, proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout,
 		proxy.UpstreamReset, proxy.UpstreamTruncated, proxy.UpstreamMalformed)
 }
 

@@ -14,6 +14,7 @@ import (
 	_ "golang.org/x/image/webp"
 
 	"farebox/bench/upstream"
+	"farebox/providers/attempt"
 	"farebox/providers/fetch"
 	"farebox/providers/image"
 	"farebox/providers/image/fal"
@@ -319,7 +320,7 @@ func TestFalLinksGoThroughTheGuard(t *testing.T) {
 	} {
 		g := newRig(t, guarded)
 		tg := dialects["fal"].at(t, root, "link="+url.QueryEscape(link))
-		if _, f := g.do(jobOf(t, image.Generate), tg); link != "" && (f == nil || f.Failure.Status != 502 || f.Failure.Verdict.Do != proxy.Retry) {
+		if _, f := g.do(jobOf(t, image.Generate), tg); link != "" && (f == nil || f.Failure.Status != 502 || f.Failure.Verdict.Do != attempt.Retry) {
 			t.Errorf("%s: %v", link, f)
 		}
 	}

@@ -147,7 +147,7 @@ func (l *line) attempt(n int) bool {
 func (l *line) judge(f *Failed) attempt.Verdict {
 	switch {
 	case f.Cause == proxy.TotalTimeout && !time.Now().Before(l.ends):
-		return attempt.Verdict{Do: proxy.Fail} // the job's limit, not the target's
+		return attempt.Verdict{Do: attempt.Fail} // the job's limit, not the target's
 	case f.Cause != proxy.None:
 		return attempt.Lost(f.Cause)
 	}
@@ -266,7 +266,7 @@ func (l *line) ask(t *Target, s *Step) *Failed {
 		s.Request.ID = l.job.ID
 	}
 	l.x.DrainOnGone(0, func() (time.Duration, bool) { return time.Until(l.ends), l.stays() })
-	res := l.e.o.Proxy.OpenWithin(l.client(), l.x, 0, &only{t.Proxy, &s.Request})
+	res := l.e.o.Proxy.Ask(l.client(), l.x, 0, t.Proxy, &s.Request)
 	if res.Cause != proxy.None {
 		return &Failed{Cause: res.Cause, Err: res.Err}
 	}
@@ -322,7 +322,7 @@ func (l *line) cancel(t *Target, run Run, f *Failed) {
 		l.x = l.e.exchanges.Get().(*proxy.Exchange)
 	}
 	l.x.Reset()
-	if l.e.o.Proxy.OpenWithin(nil, l.x, l.e.o.Cancel, &only{t.Proxy, &s.Request}).Cause == proxy.None {
+	if l.e.o.Proxy.Ask(nil, l.x, l.e.o.Cancel, t.Proxy, &s.Request).Cause == proxy.None {
 		_, _, _ = l.x.Body(nil, maxErrorBody)
 		l.x.Close()
 	}
@@ -481,18 +481,3 @@ func (l *line) settle(room int64, size int) {
 	l.e.held.Add(int64(size) - room)
 	l.held += int64(size)
 }
-
-// only is the plan of one request to one target.
-type only struct {
-	t *proxy.Target
-	r *proxy.Request
-}
-
-func (o *only) Next(attempt int) (*proxy.Target, *proxy.Request) {
-	if attempt > 0 {
-		return nil, nil
-	}
-	return o.t, o.r
-}
-
-func (*only) Verdict(*proxy.Target, proxy.Attempt) proxy.Action { return proxy.Accept }

@@ -32,7 +32,6 @@ type attempt struct {
 
 	node    *Node
 	request proxy.Request
-	went    proxy.Attempt
 }
 
 var attempts = sync.Pool{New: func() any { return new(attempt) }}
@@ -51,7 +50,7 @@ func (a *attempt) reset() {
 		a.buf = nil
 	}
 	a.buf, a.large, a.node = a.buf[:0], false, nil
-	a.request, a.went = proxy.Request{}, proxy.Attempt{}
+	a.request = proxy.Request{}
 }
 
 // reply is what an attempt came to.
@@ -81,20 +80,6 @@ const (
 
 var replyOf = [...]replyKind{Final: answered, Busy: busy, Lacking: lacking, Behind: behind, Known: known, Spent: spent, Unbatched: unbatched}
 
-// Next is proxy.Plan: one attempt at one node; what follows is decided above.
-func (a *attempt) Next(n int) (*proxy.Target, *proxy.Request) {
-	if n > 0 {
-		return nil, nil
-	}
-	return a.node.Proxy, &a.request
-}
-
-// Verdict is proxy.Plan.
-func (a *attempt) Verdict(_ *proxy.Target, went proxy.Attempt) proxy.Action {
-	a.went = went
-	return proxy.Accept
-}
-
 // question is what a node is asked.
 type question struct {
 	method *Method // nil: a batch
@@ -114,14 +99,14 @@ func (a *attempt) open(t *Trip, u *Node, q question) (r reply, ok bool) {
 	if t.Alone {
 		client = nil
 	}
-	res := t.Proxy.OpenWithin(client, &a.x, q.within, a)
+	res := t.Proxy.Ask(client, &a.x, q.within, u.Proxy, &a.request)
 	switch res.Cause {
 	case proxy.None:
 		return reply{status: res.Status, retryAfter: res.RetryAfter}, true
 	case proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut:
-		return reply{kind: gone, cause: res.Cause, maybe: a.went.Sent}, false
+		return reply{kind: gone, cause: res.Cause, maybe: res.Sent}, false
 	}
-	return reply{kind: failed, cause: res.Cause, maybe: a.went.Sent}, false
+	return reply{kind: failed, cause: res.Cause, maybe: res.Sent}, false
 }
 
 // ask asks a node one call and judges the answer: whole when it is small, by
