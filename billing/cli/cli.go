@@ -42,3 +42,25 @@ func amount(text, currency string) (n billing.Nano, unit billing.Currency, err e
 	unit, err = billing.ParseCurrency(currency)
 	return n, unit, err
 }
+
+// Explain notes when a command line was understood, so that one that was not is
+// answered with the usage; and makes a group such as `farebox key` refuse what
+// it does not have, which would otherwise end with success.
+func Explain(cmd *cobra.Command, begun *bool) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*begun = true
+			return run(cmd, args)
+		}
+	} else if cmd.HasSubCommands() && cmd.HasParent() && cmd.Run == nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+			}
+			return cmd.Help()
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		Explain(sub, begun)
+	}
+}

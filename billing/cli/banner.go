@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net"
+
+	"farebox/config"
+)
+
+// Banner says where the gateway listens, from what it runs, and how to make the first call.
+func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metrics, node string, keys *DemoKeys) {
+	base := "http://" + addr.String() + "/api/v1"
+	if cfg.TLS.Cert != "" {
+		base = "https://" + addr.String() + "/api/v1"
+	}
+	source := cfg.Source
+	if cfg.Simulated {
+		source = "none: demonstration with a SIMULATED upstream, no real model answers"
+	}
+	fmt.Fprintf(w, "farebox %s\n  listening  %s\n  config     %s\n  store      %s\n", version, base, source, cfg.StoreName())
+	switch metrics {
+	case config.MetricsOff:
+	case config.MetricsOnListen:
+		fmt.Fprintln(w, "  metrics    on the address above, /metrics: they tell revenue, to everybody who can reach it")
+	default:
+		fmt.Fprintf(w, "  metrics    %s\n", metrics)
+	}
+	if node != "" {
+		fmt.Fprintf(w, "  node       %s, journal in %s\n", node, cfg.LedgerDir())
+	}
+	secret, more := "<API key>", Program()+" key create --account "+DemoAccount
+	if cfg.Store != DefaultStore && !cfg.SharedStore() {
+		more += " --store " + cfg.Store
+	}
+	if keys != nil {
+		secret = keys.Inference
+		fmt.Fprintf(w, "  account    %s, 100 USD\n  ADMIN key      %s\n  INFERENCE key  %s\n  (shown this once; more: %s)\n", DemoAccount, keys.Admin, keys.Inference, more)
+	} else if cfg.Simulated {
+		fmt.Fprintf(w, "  account    %s (keys were printed at the first start; more: %s)\n", DemoAccount, more)
+	}
+	if len(cfg.Models) > 0 {
+		fmt.Fprintf(w, "first call:\n  curl %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n",
+			base, secret, cfg.Models[0].ID)
+	}
+}

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"farebox/billing"
+	"farebox/config"
+)
+
+// DemoKeys are the secrets of the demonstration account, known only in the run that made them.
+type DemoKeys struct{ Admin, Inference string }
+
+// DemoAccount is the name of the demonstration's account.
+const DemoAccount = "demo"
+
+const demoCredit = config.Nano(100_000_000_000) // 100 USD
+
+// OpenDemo makes the demonstration account with 100 USD and two keys,
+// unless an earlier run did; then there are no secrets to show.
+func OpenDemo(l *billing.Ledger) (*DemoKeys, error) {
+	accounts, err := l.Accounts()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range accounts {
+		if a.Name == DemoAccount {
+			return nil, nil
+		}
+	}
+	a, err := l.CreateAccount(DemoAccount)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := l.Credit(a.ID, billing.USD, demoCredit, "demo-first-run", "demonstration credit"); err != nil {
+		return nil, err
+	}
+	keys := &DemoKeys{}
+	for _, k := range []struct {
+		typ  billing.KeyType
+		into *string
+	}{{billing.Admin, &keys.Admin}, {billing.Inference, &keys.Inference}} {
+		if _, *k.into, err = l.CreateKey(billing.NewKey{Account: a.ID, Type: k.typ, Description: "demonstration"}); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
+}
