@@ -7,7 +7,8 @@ import (
 )
 
 // Kind is what a line sells. The numbers are stored in journals and stores:
-// new ones are appended, none is ever changed or used again.
+// new ones are appended, none is ever changed or used again. They stay below
+// 128, since a record uses the highest bit.
 type Kind uint8
 
 // The kinds of what is sold. Those of a prompt are disjoint: tokens that were

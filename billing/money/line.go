@@ -30,7 +30,8 @@ type Lines struct {
 }
 
 // Add appends a line. Negative units count as none; a line of no units says
-// what was sold where nothing of it was used.
+// what was sold where nothing of it was used. A ninth line is a mistake of
+// whoever sells, and panics.
 func (l *Lines) Add(k Kind, units int64, price Pico) {
 	l.at[l.n] = Line{k, max(0, units), price}
 	l.n++
