@@ -20,7 +20,7 @@ const (
 	Cut                     // the lens stopped the answer
 	Shutdown                // this process is ending
 	Panic                   // a lens panicked
-	NoTarget                // the plan had no target at all
+	NoTarget                // there was nobody to ask
 )
 
 var causeNames = [...]string{

@@ -87,6 +87,7 @@ type question struct {
 	id     []byte        // of the call in the body, and so of the answer
 	wait   time.Duration // for the answer to begin
 	within time.Duration // for all of it, however it trickles
+	kept   time.Duration // of the request's time, for questions that come after
 }
 
 // open sends a question to a node and waits for the head of the answer. Unless
@@ -211,6 +212,15 @@ func (a *attempt) broken(cause proxy.Cause) reply {
 
 // result is the result of a whole answer to a single call.
 func (a *attempt) result() []byte { return []byte(gjson.GetBytes(a.buf, "result").Raw) }
+
+// askPaced is ask for a small read, whose time counts for the node's pace.
+func (a *attempt) askPaced(t *Trip, u *Node, q question, sent int64) reply {
+	u.pace.ask(sent)
+	r := a.ask(t, u, q)
+	now := time.Now().UnixNano()
+	u.paced(r, now, now-sent)
+	return r
+}
 
 // paced notes how fast the node answered a small read. One that was cut since
 // another was faster would have taken longer.

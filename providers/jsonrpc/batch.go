@@ -24,7 +24,7 @@ func (j *Job) batch(now int64) Result {
 	q := question{body: body, wait: t.Network.timeout(class)}
 	last, asked, split := reply{}, false, false
 	sent := false
-	for u := j.next(&pick, &q, 0, now); u != nil; u = j.next(&pick, &q, 0, now) {
+	for u := j.next(&pick, &q, now); u != nil; u = j.next(&pick, &q, now) {
 		asked = true
 		j.Attempts++
 		r := j.askBatch(j.main, u, q)

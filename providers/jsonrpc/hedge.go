@@ -34,11 +34,7 @@ func (j *Job) hedged(a *attempt, u *Node, pick *picker, q question) (*attempt, *
 				c.panic = recover()
 				done <- c
 			}()
-			sent := time.Now().UnixNano()
-			c.u.pace.ask(sent)
-			c.r = c.a.ask(t, c.u, q)
-			now := time.Now().UnixNano()
-			c.u.paced(c.r, now, now-sent)
+			c.r = c.a.askPaced(t, c.u, q, time.Now().UnixNano())
 		}()
 	}
 	first := &raced{a: a, u: u}

@@ -205,35 +205,31 @@ func (j *Job) finish() []byte {
 }
 
 // call asks nodes for call i until one answers, and leaves the answer in *at,
-// which may become another attempt. body has the call under id. not is a node that had its turn. Calls of a
-// batch that is split run side by side.
+// which may become another attempt. body has the call under id. not is a node that
+// had its turn. Calls of a batch that is split run side by side.
 func (j *Job) call(at **attempt, i int, body, id []byte, not *Node, now int64) (res Result) {
 	t := &j.from
 	m := j.Calls[i].Method
 	pick := t.Network.pick(want{method: m, account: j.account, pinned: j.pinned(now), not: not})
-	q := question{method: m, body: body, id: id, wait: t.Network.timeout(m.Class)}
+	q := question{method: m, body: body, id: id, wait: t.Network.timeout(m.Class), kept: j.keptToLook(i)}
 	var last reply
 	var hash []byte   // of a transaction that can be sent again
 	var perhaps *Node // which may have taken it
-	lacks, asked, hedge := false, 0, t.Network.Config.HedgeAfter
+	lacks, asked := false, 0
 	defer func() { res.attempts += asked }()
 	gotThere := false // a node may have begun to work on it
-	for u := j.next(&pick, &q, j.keptToLook(i), now); u != nil; u = j.next(&pick, &q, j.keptToLook(i), now) {
+	for u := j.next(&pick, &q, now); u != nil; u = j.next(&pick, &q, now) {
 		asked++
-		sent := now
-		if m.Class == Read {
-			u.pace.ask(now)
-		}
 		var r reply
-		if m.Class == Read && hedge > 0 {
-			*at, u, r = j.hedged(*at, u, &pick, q)
-		} else {
+		switch {
+		case m.Class != Read:
 			r = (*at).ask(t, u, q)
+		case t.Network.Config.HedgeAfter > 0:
+			*at, u, r = j.hedged(*at, u, &pick, q)
+		default:
+			r = (*at).askPaced(t, u, q, now)
 		}
 		now = time.Now().UnixNano()
-		if m.Class == Read && hedge == 0 {
-			u.paced(r, now, now-sent)
-		}
 		u.report(r, j.account, now)
 		gotThere = gotThere || r.maybe
 		if m.Raw && hash == nil && (r.kind == known || r.kind == spent || r.kind == failed) {
@@ -283,9 +279,9 @@ func (j *Job) call(at **attempt, i int, body, id []byte, not *Node, now int64) (
 }
 
 // next is the next node to ask, which has for its answer what is left of the
-// request's time but for what is kept for later; nil when there is none.
-func (j *Job) next(pick *picker, q *question, kept time.Duration, now int64) *Node {
-	if q.within = j.left(now) - kept; q.within <= 0 {
+// request's time; nil when there is none.
+func (j *Job) next(pick *picker, q *question, now int64) *Node {
+	if q.within = j.left(now) - q.kept; q.within <= 0 {
 		return nil
 	}
 	return pick.Next(now)
