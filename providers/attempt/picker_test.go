@@ -1,0 +1,118 @@
+package attempt
+
+import (
+	"testing"
+	"time"
+
+	"farebox/providers/health"
+)
+
+// stub is a target by its health and rank.
+type stub struct {
+	*health.Breaker
+	rank int
+}
+
+type stubs struct{}
+
+func (stubs) Target(t *stub) (*health.Breaker, int) { return t.Breaker, 1 }
+func (stubs) Rank(t *stub, _ int64) int             { return t.rank }
+func (stubs) Yields(t, other *stub, _ int64) bool   { return other.rank == t.rank }
+
+func picker(ranks ...int) (p Picker[*stub, stubs], list []*stub) {
+	for _, rank := range ranks {
+		list = append(list, &stub{health.NewBreaker(1, time.Minute), rank})
+	}
+	p.Begin(list, 1)
+	return p, list
+}
+
+// A fifth target was asked, or one after an answer that the client was to get.
+func TestNoTargetIsAskedAfterTheLastAttempt(t *testing.T) {
+	for _, v := range []Verdict{Judge(200, 0), Judge(400, 0), {Do: Fail}} {
+		p, list := picker(0, 1)
+		p.Report(p.Next(1), v, 1)
+		if p.Next(1) != nil {
+			t.Errorf("%+v: another is asked", v)
+		}
+		if list[0].RestsUntil() != 0 {
+			t.Errorf("%+v: it rests", v)
+		}
+	}
+	p, _ := picker(0, 1, 2, 3, 4, 5, 6)
+	for _, pass := range []bool{true, false, false, true, false, false} {
+		u := p.Next(1)
+		if u == nil {
+			t.Fatal("what was passed over counts as asked")
+		}
+		if pass {
+			p.Pass(u)
+		} else {
+			p.Report(u, Broken(), 1)
+		}
+	}
+	if p.Next(1) != nil {
+		t.Errorf("more than %d are asked", MaxAttempts)
+	}
+}
+
+// One that cannot serve the request is not even the last resort.
+func TestTargetsBelowRankZeroAreNeverAsked(t *testing.T) {
+	p, list := picker(-1, 0)
+	list[1].Failed(1, 0)
+	if p.Next(1) != list[1] || p.Next(1) != nil {
+		t.Error("not the one that rests")
+	}
+}
+
+// A lone target that could not be connected to is asked once more, and blamed
+// once; where there is another, that one is asked.
+func TestWhatWasNotSentIsSentOnceMore(t *testing.T) {
+	unsent := Verdict{Do: Retry, Health: Bad, Unsent: true}
+	p, list := picker(0)
+	asked := 0
+	for u := p.Next(1); u != nil; u = p.Next(1) {
+		asked++
+		p.Report(u, unsent, 1)
+	}
+	if failures, _ := list[0].Counts(); asked != 2 || failures != 1 {
+		t.Errorf("asked %d times, blamed %d times", asked, failures)
+	}
+	p, list = picker(0, 1)
+	p.Report(p.Next(1), unsent, 1)
+	if p.Next(1) != list[1] {
+		t.Error("the other one is not asked")
+	}
+}
+
+// A second draw takes the turn only within a rank.
+func TestTheSecondDrawStaysInItsRank(t *testing.T) {
+	p, list := picker(0, 1, 1)
+	p.Twice = true
+	if p.Next(1) != list[0] || p.Next(1) == list[0] {
+		t.Error("a target of a later rank took the turn")
+	}
+}
+
+// What was chosen and never reported on keeps nobody from finding out: neither a
+// request that ended, nor one whose answer goes on.
+func TestAProbeEndsWithItsRequest(t *testing.T) {
+	p, list := picker(0)
+	list[0].FailedFor(1, 1, 0)
+	if p.Next(2) == nil {
+		t.Fatal("it is not probed")
+	}
+	other, _ := picker()
+	other.Begin(list, 1)
+	if other.Next(2) != nil {
+		t.Fatal("there are two probes")
+	}
+	p.End()
+	if other.Next(2) == nil {
+		t.Fatal("the first probe never ends")
+	}
+	other.Report(list[0], Verdict{Health: Begun}, 2)
+	if list[0].State(2) != health.Closed {
+		t.Error("it rests although it is answering")
+	}
+}
