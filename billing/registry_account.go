@@ -1,0 +1,168 @@
+package billing
+
+import (
+	"fmt"
+)
+
+// relimit brings k's limits into force. Where the use of the new period is not
+// in memory, because the key had no limits or another kind of period, it is
+// counted anew while the account stands still: everything that was recorded is
+// projected first.
+func (l *Ledger) relimit(k, old *Key) error {
+	a, u := k.Account, k.use
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if u.lease != nil {
+		u.relimit(k)
+		return nil
+	}
+	if k.limited() && (!old.limited() || k.Period != u.kind) {
+		if err := l.project.catchUp(); err != nil {
+			return err
+		}
+		used, err := l.keyUsed(k, k.Period, a.day)
+		if err == nil {
+			u.later, err = l.keyUsedLater(a.no, k.No, k.Period, a.day)
+		}
+		if err != nil {
+			return err
+		}
+		u.quota = quotaOf(k.Period.number(a.day), &used)
+	}
+	u.kind, u.mostUSD, u.mostDIEM = k.Period, limitOf(k.LimitUSD), limitOf(k.LimitDIEM)
+	return nil
+}
+
+// keyUsed is what a key has used in the period that day lies in, by the store
+// and by its open holds. The caller holds the account's lock.
+func (l *Ledger) keyUsed(k *Key, p Period, day int32) (parts, error) {
+	a := k.Account
+	used, err := l.store.KeyUsed(a.no, k.No, p, day)
+	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
+		if h.key.No == k.No && p.number(h.day) == p.number(day) {
+			used.add(&h.parts)
+		}
+	}
+	return used, err
+}
+
+// keyUsedLater is what a key has used in periods after the one that day lies in:
+// of a time when the clock was ahead. What those begin with, or a limit would
+// hold twice in each of them.
+func (l *Ledger) keyUsedLater(account uint32, key int64, p Period, day int32) (map[int32]quota, error) {
+	days, err := l.store.KeyUsedLater(account, key, day)
+	if err != nil {
+		return nil, err
+	}
+	var later map[int32]quota
+	for d, used := range days {
+		n := p.number(d)
+		if n <= p.number(day) {
+			continue
+		}
+		if later == nil {
+			later = map[int32]quota{}
+		}
+		q, more := later[n], quotaOf(n, &used)
+		more.usd, more.diem = more.usd+q.usd, more.diem+q.diem
+		later[n] = more
+	}
+	return later, nil
+}
+
+// account gives the one AccountState of an account, from the store at its first
+// use: read once for all who ask at the same time.
+func (l *Ledger) account(no uint32) (*AccountState, error) {
+	r := l.registry
+	for {
+		r.mu.Lock()
+		a, over := r.accounts[no], r.opening[no]
+		if a == nil && over == nil {
+			r.opening[no] = make(chan struct{})
+			r.mu.Unlock()
+			return l.openAccount(no)
+		}
+		r.mu.Unlock()
+		if a != nil {
+			return a, nil
+		}
+		<-over // then it is there, or reading it failed and this caller tries
+	}
+}
+
+// openAccount reads an account and publishes it. The caller is the one who was
+// let in by opening.
+func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
+	r := l.registry
+	defer func() {
+		r.mu.Lock()
+		if a != nil {
+			r.accounts[no] = a
+		}
+		over := r.opening[no]
+		delete(r.opening, no)
+		r.mu.Unlock()
+		close(over)
+	}()
+	day := l.today()
+	row, err := l.store.Account(no, day)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read account %d: %w", no, err)
+	}
+	r.mu.Lock()
+	read := r.accountSlab.take()
+	r.mu.Unlock()
+	*read = AccountState{ID: row.id, Name: row.name, no: no, ledger: l, day: day, avail: row.avail, refill: row.diemDaily, spent: row.spent, debt: row.debt, status: row.status, slot: noSlot}
+	switch {
+	case l.node != nil:
+		if err := l.node.lease(read); err != nil {
+			return nil, fmt.Errorf("cannot read the funds of account %d: %w", no, err)
+		}
+	case row.lastDIEM > day:
+		if read.later, err = l.store.LaterDIEM(no, day); err != nil {
+			return nil, fmt.Errorf("cannot read account %d: %w", no, err)
+		}
+	}
+	if l.journal != nil && read.owes() {
+		// What it owes since a crash, or since another process credited it.
+		read.pay(l.wall())
+	}
+	return read, nil
+}
+
+// loaded gives an account that is in memory, or will be when those who are
+// reading it now have done so; nil for none. Whatever changed in the store
+// before this is called is known to the account that it gives.
+func (l *Ledger) loaded(no uint32) *AccountState {
+	r := l.registry
+	r.mu.Lock()
+	over := r.opening[no]
+	r.mu.Unlock()
+	if over != nil {
+		<-over
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.accounts[no]
+}
+
+// allLoaded gives all accounts that are in memory or are being read now.
+func (l *Ledger) allLoaded() []*AccountState {
+	r := l.registry
+	r.mu.Lock()
+	waits := make([]chan struct{}, 0, len(r.opening))
+	for _, over := range r.opening {
+		waits = append(waits, over)
+	}
+	r.mu.Unlock()
+	for _, over := range waits {
+		<-over
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]*AccountState, 0, len(r.accounts))
+	for _, a := range r.accounts {
+		list = append(list, a)
+	}
+	return list
+}

@@ -1,0 +1,212 @@
+package routes
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"farebox/providers/dialect"
+	"farebox/proxy/scan"
+)
+
+// brandFlags are the effective <brand>_parameters (addendum 5.3), after the
+// model suffix has overridden them (5.4).
+type brandFlags struct {
+	strip, disable, system, e2ee             bool
+	webSearch                                string
+	scraping, citations, inStream, documents bool
+	xSearch                                  bool
+	character                                string
+	word                                     string // of the object that they stood in; empty: the model's suffix
+}
+
+func (c *inference) readFlags(v *validator, f *brandFlags) *Error {
+	f.system, f.e2ee = true, true
+	r := c.snap.chat
+	for n := range 1 + len(c.snap.cfg.BrandAliases) {
+		id := dialect.ChatBrand + n
+		at := v.doc.TopIndex(id)
+		if at < 0 {
+			continue
+		}
+		shape := r.shape.Child(id)
+		word := c.brandWord(n)
+		for i := at + 1; i < v.doc.Fields[at].Next; i = v.doc.Fields[i].Next {
+			field := &v.doc.Fields[i]
+			if field.Kind == scan.Null {
+				continue // as good as absent
+			}
+			raw := field.Raw(v.body)
+			if field.Kind == scan.String {
+				raw = raw[1 : len(raw)-1]
+			}
+			f.set(shape.Name(int(field.Name)), string(raw), word)
+			f.word = word
+		}
+	}
+	for suffix := string(c.chat.Suffix); suffix != ""; {
+		var pair string
+		pair, suffix, _ = strings.Cut(suffix, "&")
+		key, value, _ := strings.Cut(pair, "=")
+		value, err := url.QueryUnescape(value)
+		if err != nil {
+			return errInvalid(Issue{Code: "custom", Path: "model", Message: "model: the value of " + excerpt([]byte(key)) + " in the suffix is not URL-encoded text."})
+		}
+		if key == "enable_e2ee" || key == "enable_x_search" {
+			continue // not for the suffix (addendum 5.4)
+		}
+		f.set(key, value, c.brandWord(0))
+	}
+	return nil
+}
+
+func (c *Call) brandWord(n int) string {
+	if n == 0 {
+		return c.snap.cfg.Brand
+	}
+	return c.snap.cfg.BrandAliases[n-1]
+}
+
+func (f *brandFlags) set(key, value, brand string) {
+	on := value == "true"
+	switch key {
+	case "character_slug":
+		f.character = value
+	case "strip_thinking_response":
+		f.strip = on
+	case "disable_thinking":
+		f.disable = on
+	case "enable_e2ee":
+		f.e2ee = on
+	case "enable_web_search":
+		f.webSearch = value
+	case "enable_web_scraping":
+		f.scraping = on
+	case "enable_web_citations":
+		f.citations = on
+	case "include_search_results_in_stream":
+		f.inStream = on
+	case "return_search_results_as_documents":
+		f.documents = on
+	case "enable_x_search":
+		f.xSearch = on
+	case "include_" + brand + "_system_prompt":
+		f.system = on
+	}
+}
+
+// gate refuses what the model cannot do (addendum 5.5). Each refusal counts
+// into the unsupported-feature budget.
+func (c *inference) gate(v *validator, use *features, f *brandFlags) *Error {
+	can := &c.model.Config.Capabilities
+	no := func(path, what string) *Error {
+		return errUnsupported(path, "Model "+c.model.ID+" does not support "+what+".")
+	}
+	word := f.word // as the client wrote it
+	if word == "" {
+		word = c.brandWord(0)
+	}
+	most := func(n int) int { return max(1, n) }
+	switch {
+	case use.images > 0 && !can.Vision:
+		return no("messages", "image input")
+	case use.images > 1 && use.images > most(can.MaxImages):
+		return no("messages", strconv.Itoa(use.images)+" images in one request; at most "+strconv.Itoa(most(can.MaxImages)))
+	case use.files > 0 && !can.Files:
+		return no("messages", "file input")
+	case use.audios > 0 && !can.Audio:
+		return no("messages", "audio input")
+	case use.videos > 0 && !can.Video:
+		return no("messages", "video input")
+	case use.videos > 1 && use.videos > most(can.MaxVideos):
+		return no("messages", strconv.Itoa(use.videos)+" videos in one request; at most "+strconv.Itoa(most(can.MaxVideos)))
+	case v.isTrue(dialect.ChatLogprobs) && !can.LogProbs:
+		return no("logprobs", "log probabilities")
+	case v.integer(dialect.ChatTopLogprobs) > 0 && !can.LogProbs:
+		return no("top_logprobs", "log probabilities")
+	case f.character != "":
+		return &Error{Status: 404, Code: "CHARACTER_NOT_FOUND", Message: "Unknown character " + excerpt([]byte(f.character)) + ": this service has no characters."}
+	case f.webSearch != "" && f.webSearch != "off":
+		return no(word+"_parameters.enable_web_search", "web search")
+	case f.scraping:
+		return no(word+"_parameters.enable_web_scraping", "web scraping")
+	case f.xSearch:
+		return no(word+"_parameters.enable_x_search", "x search")
+	}
+	if i := v.doc.TopIndex(dialect.ChatTools); i >= 0 && v.doc.Fields[i].Len > 0 {
+		if !can.Tools {
+			return no("tools", "tools")
+		}
+		for t := i + 1; t < v.doc.Fields[i].Next; t = v.doc.Fields[t].Next {
+			// Custom tools pass the rules with compat.openai_extras only.
+			if kind := v.text(t, dialect.ToolType); string(kind) != "function" && string(kind) != "custom" {
+				return no(v.doc.Path(t)+".type", "the built-in tool "+excerpt(kind))
+			}
+		}
+	}
+	if i := v.doc.TopIndex(dialect.ChatResponseFormat); i >= 0 && v.doc.Fields[i].Kind == scan.Object {
+		if kind := v.text(i, dialect.FormatType); string(kind) == "json_schema" && !can.ResponseSchema {
+			return no("response_format", "json_schema response formats")
+		}
+	}
+	if len(c.ctx.Request.Header.Peek(c.snap.names.e2eeKey)) > 0 {
+		return no("", "end-to-end encryption")
+	}
+	return c.gateEffort(v)
+}
+
+// gateEffort checks the effective reasoning effort (reasoning_effort wins over
+// reasoning.effort) against the levels of the model's record.
+func (c *inference) gateEffort(v *validator) *Error {
+	path := "reasoning_effort"
+	effort := v.text(-1, dialect.ChatReasoningEffort)
+	if i := v.doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
+		path = "reasoning.effort"
+		effort = v.text(i, dialect.ReasoningEffort)
+	}
+	options := c.model.Config.Capabilities.ReasoningEffort
+	if !c.model.Config.Capabilities.Reasons() {
+		return c.gateReasoning(v, path, effort)
+	}
+	if effort == nil || len(options) == 0 {
+		return nil
+	}
+	for _, o := range options {
+		if o == string(effort) {
+			return nil
+		}
+	}
+	list := ""
+	for i, o := range options {
+		if i > 0 {
+			list += ", "
+		}
+		list += o
+	}
+	return &Error{
+		Status: 400, Code: "INVALID_REQUEST", Unsupported: true,
+		Message: "Model " + c.model.ID + " does not support the reasoning effort " + string(effort) + ".",
+		Issues:  []Issue{{Code: "invalid_enum_value", Path: path, Received: string(effort), Options: options, Message: path + ": model " + c.model.ID + " takes one of " + list + "."}},
+	}
+}
+
+// gateReasoning refuses to make a model reason that does not. That it shall not
+// is said already, in words that such models do not know.
+func (c *inference) gateReasoning(v *validator, path string, effort []byte) *Error {
+	if i := v.doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
+		path = "reasoning.enabled"
+		if at := v.doc.Member(i, dialect.ReasoningEnabled); at >= 0 && v.doc.Fields[at].Kind == scan.True {
+			effort = []byte("enabled")
+		}
+	}
+	if effort != nil && string(effort) != "none" {
+		return errUnsupported(path, "Model "+c.model.ID+" does not support reasoning.")
+	}
+	c.chat.NoReasoning = true
+	return nil
+}
+
+func (v *validator) isTrue(id int) bool {
+	f := v.member(-1, id)
+	return f != nil && f.Kind == scan.True
+}

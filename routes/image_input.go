@@ -1,0 +1,170 @@
+package routes
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"farebox/providers/fetch"
+	"farebox/providers/image"
+	"farebox/providers/image/picture"
+	"farebox/proxy"
+)
+
+// fetchLimit is how long the links of one request may take together.
+const fetchLimit = 30 * time.Second
+
+// readInputs reads the headers of the pictures that came along.
+func (p *pictures) readInputs() *Error {
+	for i := range p.sources {
+		if p.sources[i].link() != "" {
+			p.job.Inputs = append(p.job.Inputs, image.Input{})
+			continue
+		}
+		in, e := p.sources[i].read()
+		if e != nil {
+			return e
+		}
+		p.job.Inputs = append(p.job.Inputs, in)
+	}
+	for i := range p.references {
+		if p.references[i].link() != "" {
+			continue
+		}
+		in, e := p.references[i].read()
+		if e != nil {
+			return e
+		}
+		if e := p.reference(i, in); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func (p *pictures) reference(i int, in image.Input) *Error {
+	if in.Size() >= maxReferenceSize {
+		return refused(p.references[i].path, &picture.Refusal{Status: 422, Code: "IMAGE_TOO_LARGE", Text: "The image is too large: a style reference must have less than 8 MB."})
+	}
+	p.job.References[i].Input = in
+	return nil
+}
+
+// fetchInputs gets the pictures that are links, with the hold open: nobody has
+// us fetch for nothing.
+func (p *pictures) fetchInputs() *Error {
+	ends := time.Now().Add(fetchLimit)
+	for i := range p.sources {
+		in, e := p.fetch(&p.sources[i], ends)
+		if e != nil {
+			return e
+		}
+		if in != nil {
+			p.job.Inputs[i] = *in
+		}
+	}
+	for i := range p.references {
+		in, e := p.fetch(&p.references[i], ends)
+		if e != nil {
+			return e
+		}
+		if in == nil {
+			continue
+		}
+		if e := p.reference(i, *in); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// fetch gets the picture behind a link; nil for a source that is none.
+func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *Error) {
+	link := s.link()
+	if link == "" {
+		return nil, nil
+	}
+	var file []byte
+	cause, err := p.g.proxy.Await(p.ctx, max(time.Millisecond, time.Until(ends)), func(ctx context.Context) (err error) {
+		file, err = p.g.fetcher.Get(ctx, link, picture.MaxSize-1)
+		return err
+	})
+	switch {
+	case cause == proxy.TotalTimeout:
+		return nil, unfetched(s.path, &fetch.Error{Reason: fetch.TooSlow})
+	case cause != proxy.None:
+		p.cause = cause.String()
+		return nil, p.unreachable(&proxy.Result{Cause: cause})
+	case err != nil:
+		return nil, unfetched(s.path, err)
+	}
+	size := int64(cap(file))
+	p.fetched += size
+	if p.g.fetched.Add(size) > int64(p.snap.cfg.Images.Memory) {
+		return nil, &Error{Status: 503, Code: "MODEL_AT_CAPACITY", Message: "The service is holding as many fetched pictures as it may right now; please retry.", RetryAfter: 5 * time.Second}
+	}
+	in, err := image.ReadRaw(file)
+	if err != nil {
+		return nil, refused(s.path, err)
+	}
+	return &in, nil
+}
+
+// forgetFetched gives back the room of pictures that were fetched.
+func (p *pictures) forgetFetched() {
+	p.g.fetched.Add(-p.fetched)
+	p.fetched = 0
+}
+
+// unfetched is the answer to a link that leads to no picture.
+func unfetched(path string, err error) *Error {
+	var no *fetch.Error
+	if !errors.As(err, &no) {
+		no = &fetch.Error{Reason: fetch.Unreachable}
+	}
+	switch no.Reason {
+	case fetch.TooLarge:
+		return refused(path, picture.Header{Size: picture.MaxSize}.Accept())
+	case fetch.Unwanted:
+		return refused(path, nil)
+	}
+	return errInvalid(Issue{Code: "custom", Path: path, Message: path + ": " + no.Text()})
+}
+
+// link is the address that a source is, empty when it is a picture itself.
+func (s *source) link() string {
+	if s.file != nil || len(s.quoted) > maxLink {
+		return ""
+	}
+	if image.IsURL(s.quoted) {
+		return unquoted(s.quoted)
+	}
+	if text := unquoted(s.quoted); image.IsURL(text) { // https:\/\/
+		return text
+	}
+	return ""
+}
+
+// maxLink is the longest link in bytes.
+const maxLink = 4 << 10
+
+// read takes the picture from the body, where it stays.
+func (s *source) read() (in image.Input, e *Error) {
+	var err error
+	if s.file != nil {
+		in, err = image.ReadRaw(s.file)
+	} else {
+		in, err = image.ReadText(s.quoted)
+	}
+	if err != nil {
+		return in, refused(s.path, err)
+	}
+	return in, nil
+}
+
+// refused is the answer to a picture that is not taken (addendum 8).
+func refused(path string, err error) *Error {
+	no := &picture.Refusal{Status: 400, Code: "CORRUPTED_IMAGE", Text: "The image cannot be decoded."}
+	errors.As(err, &no)
+	return &Error{Status: no.Status, Code: no.Code, Message: no.Text, Issues: []Issue{{Code: "custom", Path: path, Message: path + ": " + no.Text}}}
+}
