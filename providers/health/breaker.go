@@ -71,7 +71,6 @@ type Breaker struct {
 	watch  atomic.Pointer[func(Change)]
 
 	mu      sync.Mutex // of what follows, and for changes of openNs and probeNs
-	asked   bool       // it rests because the upstream asked for it
 	half    bool       // a request was let pass after the rest
 	failing party      // who met the failures in a row
 	asking  party      // who was asked to come back later
@@ -134,21 +133,8 @@ func (b *Breaker) State(nowNs int64) State {
 // RestsUntil is when the rest ends; 0 when closed.
 func (b *Breaker) RestsUntil() int64 { return b.openNs.Load() }
 
-// Failing says that the breaker is open for failures, not because the upstream
-// named a time to come back.
-func (b *Breaker) Failing() bool {
-	if b.openNs.Load() == 0 {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.asked
-}
-
-// Ready says whether Acquire would let a request pass.
-func (b *Breaker) Ready(nowNs int64) bool { return b.ReadyFor(0, nowNs) }
-
-// ReadyFor says whether AcquireFor would let a request of an account pass.
+// ReadyFor says whether AcquireFor would let a request of an account (0: one of our
+// own) pass.
 func (b *Breaker) ReadyFor(account uint64, nowNs int64) bool {
 	until := b.openNs.Load()
 	return until == 0 || nowNs >= until && b.free(account, nowNs)
@@ -166,11 +152,8 @@ func (b *Breaker) free(account uint64, nowNs int64) bool {
 	return account == 0 || account != b.prober.Load() || nowNs-b.lastNs.Load() >= int64(probePause)
 }
 
-// Acquire lets a request pass or not. After the rest it passes one, as a probe,
-// until that was reported on.
-func (b *Breaker) Acquire(nowNs int64) bool { return b.AcquireFor(0, nowNs) }
-
-// AcquireFor is Acquire for a request of an account.
+// AcquireFor lets a request of an account pass or not. After the rest it passes
+// one, as a probe, until that was reported on.
 func (b *Breaker) AcquireFor(account uint64, nowNs int64) bool {
 	until := b.openNs.Load()
 	if until == 0 {
@@ -179,12 +162,9 @@ func (b *Breaker) AcquireFor(account uint64, nowNs int64) bool {
 	return nowNs >= until && b.ProbeFor(account, nowNs)
 }
 
-// Probe takes the place of the one request that finds out, also before the
-// rest is over: the last resort when every target rests.
-func (b *Breaker) Probe(nowNs int64) bool { return b.ProbeFor(0, nowNs) }
-
-// ProbeFor is Probe for a request of an account. One whose probe failed just
-// now leaves the place to others for a while.
+// ProbeFor takes the place of the one request that finds out, also before the
+// rest is over: the last resort when every target rests. An account whose probe
+// failed just now leaves the place to others for a while.
 func (b *Breaker) ProbeFor(account uint64, nowNs int64) bool {
 	b.mu.Lock()
 	until := b.openNs.Load()
@@ -274,7 +254,7 @@ func (b *Breaker) FailedFor(account uint64, nowNs int64, rest time.Duration) {
 		resting := old != 0 && nowNs < old
 		// Requests of one account that were under way do not add up.
 		if !resting || rest > MaxAlone {
-			b.asked, b.half = asked, false
+			b.half = false
 			b.openNs.Store(until)
 			opened = !resting || until-old > int64(time.Second)
 		}

@@ -13,8 +13,8 @@ func TestFailuresInARowOpenIt(t *testing.T) {
 	b := NewBreaker(3, 10*time.Second)
 	f := func(now int64, want State) {
 		t.Helper()
-		if got := b.State(now); got != want || b.Ready(now) != (want != Open) {
-			t.Errorf("at %d: state %d, ready %v, want state %d", now/second, got, b.Ready(now), want)
+		if got := b.State(now); got != want || b.ReadyFor(0, now) != (want != Open) {
+			t.Errorf("at %d: state %d, ready %v, want state %d", now/second, got, b.ReadyFor(0, now), want)
 		}
 	}
 	b.Failed(0, 0)
@@ -26,17 +26,17 @@ func TestFailuresInARowOpenIt(t *testing.T) {
 	b.Failed(0, 0)
 	f(9*second, Open)
 	f(10*second, HalfOpen)
-	if !b.Acquire(10*second) || b.Acquire(10*second) {
+	if !b.AcquireFor(0, 10*second) || b.AcquireFor(0, 10*second) {
 		t.Error("one request finds out, and one only")
 	}
 	b.Failed(11*second, 0)
 	f(20*second, Open)
 	f(21*second, HalfOpen)
-	if !b.Acquire(21 * second) {
+	if !b.AcquireFor(0, 21 * second) {
 		t.Error("nobody may find out")
 	}
 	b.Released() // its client left
-	if !b.Acquire(22 * second) {
+	if !b.AcquireFor(0, 22 * second) {
 		t.Error("the next one may find out")
 	}
 	b.Succeeded()
@@ -48,8 +48,10 @@ func TestFailuresInARowOpenIt(t *testing.T) {
 
 func TestAskedForTimeIsGivenWithinReason(t *testing.T) {
 	b := NewBreaker(5, 10*time.Second)
+	var told Change
+	b.Watch(func(c Change) { told = c })
 	b.Failed(0, 3*time.Second)
-	if b.State(2*second) != Open || b.State(3*second) != HalfOpen || b.Failing() {
+	if b.State(2*second) != Open || b.State(3*second) != HalfOpen || !told.Asked {
 		t.Error("one answer with Retry-After rests it for that long")
 	}
 	b.Failed(0, 24*time.Hour)
@@ -138,15 +140,15 @@ func TestChangesAreTold(t *testing.T) {
 	b.Failed(0, 0)
 	b.Failed(second, 0)
 	b.Failed(second+1, 0)
-	b.Probe(2 * second) // a last resort, before the rest is over
+	b.ProbeFor(0, 2 * second) // a last resort, before the rest is over
 	b.Failed(2*second, 0)
-	b.Acquire(63 * second)
+	b.AcquireFor(0, 63 * second)
 	b.Released()
-	b.Acquire(63 * second)
+	b.AcquireFor(0, 63 * second)
 	b.Succeeded()
 	b.Succeeded()
 	b.Failed(64*second, 30*time.Second)
-	b.Acquire(95 * second)
+	b.AcquireFor(0, 95 * second)
 	b.Answering()
 	want := []Change{
 		{To: Open, Rest: time.Minute}, {To: HalfOpen}, {To: Closed},
@@ -182,7 +184,7 @@ func TestReportsFromEverywhere(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for n := range int64(2000) {
-				if b.Acquire(n * second) {
+				if b.AcquireFor(0, n * second) {
 					if (n+int64(i))%3 == 0 {
 						b.Succeeded()
 					} else {
@@ -194,7 +196,7 @@ func TestReportsFromEverywhere(t *testing.T) {
 	}
 	wg.Wait()
 	b.Succeeded()
-	if !b.Acquire(0) || b.State(0) != Closed {
+	if !b.AcquireFor(0, 0) || b.State(0) != Closed {
 		t.Error("a success did not close it")
 	}
 }
