@@ -32,11 +32,11 @@ func TestFailuresInARowOpenIt(t *testing.T) {
 	b.Failed(11*second, 0)
 	f(20*second, Open)
 	f(21*second, HalfOpen)
-	if !b.AcquireFor(0, 21 * second) {
+	if !b.AcquireFor(0, 21*second) {
 		t.Error("nobody may find out")
 	}
 	b.Released() // its client left
-	if !b.AcquireFor(0, 22 * second) {
+	if !b.AcquireFor(0, 22*second) {
 		t.Error("the next one may find out")
 	}
 	b.Succeeded()
@@ -140,15 +140,15 @@ func TestChangesAreTold(t *testing.T) {
 	b.Failed(0, 0)
 	b.Failed(second, 0)
 	b.Failed(second+1, 0)
-	b.ProbeFor(0, 2 * second) // a last resort, before the rest is over
+	b.ProbeFor(0, 2*second) // a last resort, before the rest is over
 	b.Failed(2*second, 0)
-	b.AcquireFor(0, 63 * second)
+	b.AcquireFor(0, 63*second)
 	b.Released()
-	b.AcquireFor(0, 63 * second)
+	b.AcquireFor(0, 63*second)
 	b.Succeeded()
 	b.Succeeded()
 	b.Failed(64*second, 30*time.Second)
-	b.AcquireFor(0, 95 * second)
+	b.AcquireFor(0, 95*second)
 	b.Answering()
 	want := []Change{
 		{To: Open, Rest: time.Minute}, {To: HalfOpen}, {To: Closed},
@@ -184,7 +184,7 @@ func TestReportsFromEverywhere(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for n := range int64(2000) {
-				if b.AcquireFor(0, n * second) {
+				if b.AcquireFor(0, n*second) {
 					if (n+int64(i))%3 == 0 {
 						b.Succeeded()
 					} else {
