@@ -50,8 +50,6 @@ const (
 )
 
 const (
-	// maxKeyBody is far more than any body about a key needs.
-	maxKeyBody = 16 << 10
 	// maxKeyText bounds each text in it; a token has about 300 bytes.
 	maxKeyText = 4 << 10
 	// maxKeyDescription is in characters (addendum 16.1).
@@ -132,8 +130,8 @@ func snake(id int) int {
 // readKeyBody reads a strict body about a key: every member is one that the
 // operation takes, once, in one of its spellings.
 func (c *Call) readKeyBody(op *keyOperation) (*keyBody, *Error) {
-	if n := len(c.ctx.Request.Body()); n > maxKeyBody {
-		return nil, &Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large: at most " + strconv.Itoa(maxKeyBody) + " bytes are taken here, it has " + strconv.Itoa(n) + "."}
+	if n, most := len(c.ctx.Request.Body()), c.mostBody(); n > most {
+		return nil, &Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large: at most " + strconv.Itoa(most) + " bytes are taken here, it has " + strconv.Itoa(n) + "."}
 	}
 	if e := c.readJSON(keyBook.root); e != nil {
 		return nil, e

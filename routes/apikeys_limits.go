@@ -47,9 +47,10 @@ func serveRateLimits(g *Gateway, c *Call) *Error {
 		b = append(b, `,"rateLimits":[`...)
 		b = append(appendRates(b, m.Rate), `]}`...)
 	}
-	if o := c.snap.rpc; len(o.names) > 0 {
-		b = append(comma(b, len(c.snap.catalog.Models())), `{"apiModelId":"`+rpcLimit+`","rateLimits":[`...)
-		b = append(appendRates(b, o.rate), `]}`...)
+	for i, class := range c.snap.classes {
+		rate, _ := class.rate(c.snap.cfg)
+		b = append(comma(b, len(c.snap.catalog.Models())+i), `{"apiModelId":"`+class.name+`","rateLimits":[`...)
+		b = append(appendRates(b, rate), `]}`...)
 	}
 	b = append(b, `],"windows":{`...)
 	for i, name := range [...]string{"minute", "hour", "day", "month"} {

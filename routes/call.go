@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"bytes"
 	"sync/atomic"
 	"time"
 
@@ -106,11 +107,29 @@ func (c *Call) fail(e *Error) {
 	if c.key != nil && e.counts() {
 		c.g.ledger.NoteFailure(c.key, c.slot(), c.user, e.Unsupported, c.startNs)
 	}
-	shape := shapeFor(c.snap.cfg.Compat.ErrorShape, &c.ctx.Request.Header)
-	writeError(c.ctx, e, shape, c.id[:])
+	writeError(c.ctx, e, c.errorShape(), c.id[:])
 	if c.key != nil {
 		c.setQuotaHeaders()
 	}
+}
+
+// errorShape is the shape of this request's refusals.
+func (c *Call) errorShape() errorShape {
+	if c.row != nil && c.row.errors != shapeOfClient {
+		return c.row.errors
+	}
+	return shapeFor(c.snap.cfg.Compat.ErrorShape, &c.ctx.Request.Header)
+}
+
+// rest is what the request's path has behind the fixed part of its row's, with
+// its escapes resolved; nil where they lead elsewhere.
+func (c *Call) rest() []byte {
+	below, ok := bytes.CutPrefix(c.ctx.Path(), stringBytes(prefix))
+	rest, follows := bytes.CutPrefix(below, stringBytes(c.row.fixed()))
+	if !ok || !follows {
+		return nil
+	}
+	return rest
 }
 
 func (c *Call) slot() int {

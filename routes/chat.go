@@ -77,11 +77,8 @@ func serveChat(g *Gateway, call *Call) *Error {
 
 // readJSON checks the content type and scans the body once.
 func (c *Call) readJSON(shape *scan.Shape) *Error {
-	if !isJSON(c.ctx.Request.Header.ContentType()) {
-		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Type must be application/json, is " + strconv.Quote(excerpt(c.ctx.Request.Header.ContentType())) + ".", Uncounted: true}
-	}
-	if coding := c.ctx.Request.Header.ContentEncoding(); len(coding) > 0 && !bytes.EqualFold(bytes.TrimSpace(coding), []byte("identity")) {
-		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Encoding " + strconv.Quote(excerpt(coding)) + " is not accepted on requests; send the JSON as it is.", Uncounted: true}
+	if e := c.wantJSON(); e != nil {
+		return e
 	}
 	body := c.ctx.Request.Body()
 	if len(body) == 0 {
@@ -97,9 +94,30 @@ func (c *Call) readJSON(shape *scan.Shape) *Error {
 	return nil
 }
 
-func isJSON(contentType []byte) bool {
+// wantJSON refuses what is not JSON as it is.
+func (c *Call) wantJSON() *Error {
+	h := &c.ctx.Request.Header
+	contentType := h.ContentType()
+	if c.row.form == rawJSON {
+		// A client library adds its own type to the one its user set.
+		contentType, _, _ = bytes.Cut(contentType, []byte(","))
+	}
+	refuse := func(text string) *Error {
+		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: text, Uncounted: true}
+	}
+	if !isMedia(contentType, "application/json") {
+		return refuse("Content-Type must be application/json, is " + strconv.Quote(excerpt(h.ContentType())) + ".")
+	}
+	if coding := h.ContentEncoding(); len(coding) > 0 && !bytes.EqualFold(coding, []byte("identity")) {
+		return refuse("Content-Encoding " + strconv.Quote(excerpt(coding)) + " is not accepted on requests; send the JSON as it is.")
+	}
+	return nil
+}
+
+// isMedia says that a Content-Type is of a media type, whatever its parameters.
+func isMedia(contentType []byte, want string) bool {
 	media, _, _ := bytes.Cut(contentType, []byte(";"))
-	return bytes.EqualFold(bytes.TrimSpace(media), []byte("application/json"))
+	return bytes.EqualFold(bytes.TrimSpace(media), stringBytes(want))
 }
 
 // readChatBody is readJSON for what a text model is asked.

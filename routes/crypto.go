@@ -1,13 +1,10 @@
 package routes
 
 import (
-	"bytes"
 	"context"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
 	"farebox/billing/money"
@@ -23,18 +20,25 @@ type rpcOffer struct {
 	slots    map[string]int // of each network's usage
 	names    []string       // sorted
 	limits   int            // slot of the rate windows, common to all networks
-	rate     *config.Rate   // nil: no limits
 	price    money.Pico     // of a credit
 	error    int64          // credits of a call that a node answered with an error
 	meters   map[string]*rpcMeters
-	maxBody  int
 	daily    int64 // credits of an account in 24 hours; 0: any number
 	inFlight int   // requests of an account at the same time; 0: any number
 	turnWait time.Duration
 }
 
-// rpcLimit is the name under which refusals by the rate limit are logged.
-const rpcLimit = "crypto-rpc"
+// byCredits are the limits of blockchain requests, common to all networks.
+var byCredits = &rateClass{name: "crypto-rpc", rate: func(cfg *config.Config) (*config.Rate, bool) {
+	rate := &cfg.RPC.Rate
+	if *rate == (config.Rate{}) {
+		rate = nil
+	}
+	return rate, len(cfg.RPC.Networks) > 0
+}}
+
+// rpcBody is the limit of a call or batch.
+func rpcBody(cfg *config.Config) int { return int(cfg.RPC.MaxBody) }
 
 func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, g *Gateway) (*rpcOffer, error) {
 	l := g.ledger
@@ -44,19 +48,15 @@ func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, g *Gateway) (*rpcOf
 	}
 	o := &rpcOffer{
 		networks: networks, slots: map[string]int{}, meters: map[string]*rpcMeters{}, error: cfg.RPC.ErrorCredits,
-		price: cfg.RPC.CreditPrice, maxBody: int(cfg.RPC.MaxBody),
+		price: cfg.RPC.CreditPrice,
 		daily: cfg.RPC.DailyCredits, inFlight: cfg.RPC.MaxInFlight, turnWait: cfg.RPC.TurnWait,
 	}
 	if len(networks.Sorted) > 0 {
-		o.limits = l.Slot(rpcLimit)
-	}
-	if cfg.RPC.Rate != (config.Rate{}) {
-		rate := cfg.RPC.Rate
-		o.rate = &rate
+		o.limits = l.Slot(byCredits.name)
 	}
 	list := []byte{'['}
 	for i, n := range networks.Sorted {
-		o.slots[n.Name] = l.Slot(rpcLimit + "-" + n.Name)
+		o.slots[n.Name] = l.Slot(byCredits.name + "-" + n.Name)
 		o.names = append(o.names, n.Name)
 		o.meters[n.Name] = g.metrics.network(n.Name)
 		list = appendString(comma(list, i), n.Name)
@@ -114,7 +114,7 @@ func (c *rpcCall) Recycle() {
 // (interface.md, Crypto proxy; addendum 13).
 func serveRPC(g *Gateway, call *Call) *Error {
 	offer := call.snap.rpc
-	name := bytesString(networkOf(call.ctx))
+	name := bytesString(call.rest())
 	network := offer.networks.Find(name)
 	if network == nil {
 		return &Error{
@@ -134,28 +134,13 @@ func serveRPC(g *Gateway, call *Call) *Error {
 	return c.sell(c, terms{patience: rpcPatience, writes: c.job.Writes()})
 }
 
-// rpcPath is what stands before a network's name.
-var rpcPath = []byte(prefix + "/crypto/rpc/")
-
-// networkOf is the end of a blockchain call's path, nil of other paths.
-func networkOf(ctx *fasthttp.RequestCtx) []byte {
-	name, ok := bytes.CutPrefix(ctx.Path(), rpcPath)
-	if !ok {
-		return nil
-	}
-	return name
-}
-
 // readRPC checks the envelope and finds the methods of all calls.
 func (c *rpcCall) readRPC(n *jsonrpc.Network) *Error {
-	if !jsonListed(c.ctx.Request.Header.ContentType()) {
-		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Type must be application/json, is " + strconv.Quote(excerpt(c.ctx.Request.Header.ContentType())) + ".", Uncounted: true}
-	}
-	if coding := c.ctx.Request.Header.ContentEncoding(); len(coding) > 0 && !strings.EqualFold(string(coding), "identity") {
-		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Encoding " + strconv.Quote(excerpt(coding)) + " is not accepted on requests; send the JSON as it is.", Uncounted: true}
+	if e := c.wantJSON(); e != nil {
+		return e
 	}
 	body := c.ctx.Request.Body()
-	if most := c.snap.rpc.maxBody; len(body) > most {
+	if most := c.mostBody(); len(body) > most {
 		return &Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large; at most " + config.Size(most).String() + " are taken here.", Uncounted: true}
 	}
 	job := &c.job
@@ -168,13 +153,6 @@ func (c *rpcCall) readRPC(n *jsonrpc.Network) *Error {
 		return unsupportedMethods(job, n, unknown)
 	}
 	return nil
-}
-
-// jsonListed takes a type that is there twice, too: a client library adds its
-// own to the one its user set.
-func jsonListed(contentType []byte) bool {
-	first, _, _ := bytes.Cut(contentType, []byte(","))
-	return isJSON(first)
 }
 
 // unsupportedMethods names every method that is not served, and each call that
@@ -210,8 +188,9 @@ func (c *rpcCall) admit(again bool) *Error {
 	}
 	sold := offer.sold(worst)
 	full := sold.Cost()
+	rate, _ := c.row.rate.rate(c.snap.cfg)
 	c.admission = billing.Admission{
-		Key: c.key, Slot: offer.limits, Rate: offer.rate, Hold: full, Min: full, NowNs: c.startNs, RequestID: c.raw,
+		Key: c.key, Slot: offer.limits, Rate: rate, Hold: full, Min: full, NowNs: c.startNs, RequestID: c.raw,
 		Credits: worst, DailyCredits: offer.daily,
 	}
 	denial := c.g.ledger.Admit(&c.hold, &c.admission)
@@ -231,7 +210,7 @@ func (c *rpcCall) admit(again bool) *Error {
 // cappedRPC is a refusal by the daily cap of credits, which has none of the
 // headers of the rate limit (addendum 13, 429; D47).
 func (c *rpcCall) cappedRPC(d *billing.Denial, worst int64) *Error {
-	c.g.ledger.NoteViolation(c.key, rpcLimit, apiTier, d.Limit, c.startNs)
+	c.g.ledger.NoteViolation(c.key, c.row.rate.name, apiTier, d.Limit, c.startNs)
 	text := "Daily limit of crypto RPC credits exceeded: at most " + strconv.FormatInt(d.Allowed, 10) + " credits in 24 hours, " +
 		strconv.FormatInt(d.Remaining, 10) + " are left and this request may cost " + strconv.FormatInt(worst, 10) + "."
 	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: max(d.RetryAfter, time.Second)}
@@ -268,7 +247,7 @@ func (c *rpcCall) turnRPC() *Error {
 
 // limitedRPC is a refusal by the rate limit, with its headers (addendum 3.6, 13).
 func (c *rpcCall) limitedRPC(d *billing.Denial) *Error {
-	c.g.ledger.NoteViolation(c.key, rpcLimit, apiTier, d.Limit, c.startNs)
+	c.g.ledger.NoteViolation(c.key, c.row.rate.name, apiTier, d.Limit, c.startNs)
 	h := &c.ctx.Response.Header
 	h.Set("X-Ratelimit-Type", d.Scope)
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(d.Allowed, 10))

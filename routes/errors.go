@@ -85,8 +85,10 @@ func errUnsupported(path, text string) *Error {
 type errorShape uint8
 
 const (
+	// shapeOfClient is one of the others, as the client understands it (shapeFor).
+	shapeOfClient errorShape = iota
 	// shapeString is the specification's: error text plus top-level code.
-	shapeString errorShape = iota
+	shapeString
 	// shapeObject is OpenAI's {"error":{message,type,param,code}}; some typed
 	// clients cannot decode anything else.
 	shapeObject

@@ -75,6 +75,7 @@ type snapshot struct {
 	cors      *crossOrigin // nil: no page may call
 	rpc       *rpcOffer
 	models    []*modelMeters // by catalog index of the model
+	classes   []*rateClass   // that have limits of their own and are offered
 	directory *directory
 }
 
@@ -131,6 +132,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		m.Slot = g.ledger.Slot(m.ID)
 		next.models = append(next.models, g.metrics.model(m.ID))
 	}
+	next.classes = offeredClasses(cfg)
 	next.directory = g.newDirectory(next)
 	g.ledger.Configure(cfg)
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
@@ -176,6 +178,8 @@ func (g *Gateway) serve(ctx *fasthttp.RequestCtx, row *route) {
 		c.fail(err)
 	} else if err := c.readBody(); err != nil {
 		c.fail(err)
+	} else if row.offered != nil && !row.offered(c.snap.cfg) {
+		c.fail(errNoEndpoint(ctx))
 	} else if err := row.serve(g, c); err != nil {
 		c.fail(err)
 	}

@@ -63,8 +63,8 @@ type pictures struct {
 }
 
 // readPictures reads a request by the rules of its endpoint.
-func (c *Call) readPictures(kind image.Kind, book *rulebook, takesForms bool) (*pictures, *Error) {
-	f, e := c.readImageForm(book, takesForms)
+func (c *Call) readPictures(kind image.Kind, book *rulebook) (*pictures, *Error) {
+	f, e := c.readImageForm(book)
 	if e != nil {
 		return nil, e
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"farebox/config"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 )
@@ -22,7 +23,7 @@ func serveMultiEdit(_ *Gateway, c *Call) *Error {
 
 // edit is what both have in common; members are where pictures may stand.
 func (c *Call) edit(book *rulebook, members []int) *Error {
-	p, e := c.readPictures(image.Edit, book, true)
+	p, e := c.readPictures(image.Edit, book)
 	if e != nil {
 		return e
 	}
@@ -121,22 +122,17 @@ func (p *pictures) fit() *Error {
 	return nil
 }
 
-// serveExtraUpscale answers POST /images/upscale, which two public packages
-// call, where the operator lets them.
-func serveExtraUpscale(g *Gateway, c *Call) *Error {
-	if !c.snap.cfg.Compat.OpenAIExtras {
-		return errNoEndpoint(c.ctx)
-	}
-	return serveUpscale(g, c)
-}
+// openAIExtras says that the operator takes what public packages send beyond the
+// specification: two of them call POST /images/upscale.
+func openAIExtras(cfg *config.Config) bool { return cfg.Compat.OpenAIExtras }
 
 // serveUpscale answers POST /image/upscale (interface.md, Images; addendum 8.4, D32).
 func serveUpscale(_ *Gateway, c *Call) *Error {
 	book := upscaleBook
-	if c.snap.cfg.Compat.OpenAIExtras {
+	if openAIExtras(c.snap.cfg) {
 		book = upscaleExtraBook
 	}
-	p, e := c.readPictures(image.Upscale, book, true)
+	p, e := c.readPictures(image.Upscale, book)
 	if e != nil {
 		return e
 	}
@@ -194,7 +190,7 @@ func (p *pictures) fitScale() *Error {
 
 // serveCutOut answers POST /image/background-remove (interface.md, Images; addendum 8.7).
 func serveCutOut(_ *Gateway, c *Call) *Error {
-	p, e := c.readPictures(image.RemoveBackground, cutOutBook, true)
+	p, e := c.readPictures(image.RemoveBackground, cutOutBook)
 	if e != nil {
 		return e
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"farebox/config"
+	"farebox/providers/image/picture"
 	"farebox/proxy/scan"
 )
 
@@ -26,15 +28,22 @@ type formFile struct {
 	formPart
 }
 
+// severalPictures is the limit of a form with several pictures: four of the
+// largest. The cap of forms is one of 25 MB a file (addendum 3.1), so that they
+// may have more than JSON.
+func severalPictures(cfg *config.Config) int {
+	return min(4*picture.MaxSize+1<<20, int(cfg.Server.MaxInFlight))
+}
+
 // pictureMembers are those that a multipart body may have as files.
 var pictureMembers = []int{imageImage, imageImage2, imageImage3, imageImages, imageMask, imageURL}
 
 // readImageForm reads and checks a body. Mistakes that need the model to be
 // told come later; until then they stand in issues.
-func (c *Call) readImageForm(book *rulebook, takesForms bool) (*imageForm, *Error) {
+func (c *Call) readImageForm(book *rulebook) (*imageForm, *Error) {
 	f := &imageForm{validator: validator{doc: &c.doc, book: book}}
 	var e *Error
-	contentType := c.ctx.Request.Header.ContentType()
+	takesForms, contentType := c.row.form == jsonOrForm, c.ctx.Request.Header.ContentType()
 	if boundary, err := boundaryOf(contentType); takesForms && (boundary != "" || err != nil) {
 		e = f.readParts(c, boundary, err)
 	} else if e = c.readJSON(imageShape); e == nil {

@@ -16,7 +16,7 @@ func formOf(contentType string, body []byte, book *rulebook) (*imageForm, *Error
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Request.Header.SetContentType(contentType)
 	ctx.Request.SetBodyRaw(body)
-	return (&Call{ctx: ctx}).readImageForm(book, true)
+	return (&Call{ctx: ctx, row: &route{form: jsonOrForm}}).readImageForm(book)
 }
 
 // Whatever a body holds, reading it ends, and what is taken of it is in range.

@@ -26,7 +26,7 @@ func serveStyles(_ *Gateway, c *Call) *Error {
 
 // serveGenerate answers POST /image/generate (interface.md, Images; addendum 8.1).
 func serveGenerate(_ *Gateway, c *Call) *Error {
-	p, e := c.readPictures(image.Generate, generateBook, false)
+	p, e := c.readPictures(image.Generate, generateBook)
 	if e != nil {
 		return e
 	}

@@ -17,7 +17,7 @@ import (
 // serveGenerations answers POST /images/generations in OpenAI's form
 // (interface.md, Images; addendum 8.2).
 func serveGenerations(_ *Gateway, c *Call) *Error {
-	p, e := c.readPictures(image.Generate, simpleBook, false)
+	p, e := c.readPictures(image.Generate, simpleBook)
 	if e != nil {
 		return e
 	}
@@ -36,7 +36,7 @@ func serveGenerations(_ *Gateway, c *Call) *Error {
 // serveSimpleEdit answers POST /images/edits, the route that OpenAI's packages
 // call for edits, in their form.
 func serveSimpleEdit(_ *Gateway, c *Call) *Error {
-	p, e := c.readPictures(image.Edit, simpleEditBook, true)
+	p, e := c.readPictures(image.Edit, simpleEditBook)
 	if e != nil {
 		return e
 	}

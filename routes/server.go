@@ -1,7 +1,6 @@
 package routes
 
 import (
-	"bytes"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -9,7 +8,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/config"
-	"farebox/providers/image/picture"
 	"farebox/proxy"
 )
 
@@ -23,26 +21,24 @@ func (g *Gateway) ServerOptions(cfg *config.Config) proxy.ServerOptions {
 	}
 }
 
-// maxForm bounds a form with several pictures: four of the largest.
-const maxForm = 4*picture.MaxSize + 1<<20
-
-// bodyLimit is what the body of a request may have. The cap of forms is one of
-// 25 MB a file (addendum 3.1), so that those with several pictures may have more
-// than JSON.
+// bodyLimit is how much of a request's body is read: what its row takes. Behind
+// a key it is never less than server.max_body, so that the row can say itself
+// what is too large for it (Call.mostBody).
 func (g *Gateway) bodyLimit(ctx *fasthttp.RequestCtx, row *route) int {
 	cfg := g.live.Load().cfg
-	most := int(cfg.Server.MaxBody)
+	most := maxBody(cfg)
 	switch {
 	case row == nil:
-	case row.body == small:
-		return maxKeyBody
-	case row.body == forms:
-		if media, _, _ := bytes.Cut(ctx.Request.Header.ContentType(), []byte(";")); bytes.EqualFold(bytes.TrimSpace(media), []byte("multipart/form-data")) {
-			return max(most, min(maxForm, int(cfg.Server.MaxInFlight)))
-		}
+	case row.access == public:
+		return row.most(cfg)
+	case row.formLimit != nil && isMedia(ctx.Request.Header.ContentType(), "multipart/form-data"):
+		return max(most, row.formLimit(cfg))
 	}
 	return most
 }
+
+// mostBody is how much of a body the row of the request takes.
+func (c *Call) mostBody() int { return c.row.most(c.snap.cfg) }
 
 // readBody reads a large body, which nobody does before its key is known.
 func (c *Call) readBody() *Error {

@@ -1,9 +1,12 @@
 package routes
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"farebox/config"
 )
 
 // "A network whose name begins like another one's was not found."
@@ -41,6 +44,32 @@ func TestPathsOfNetworksLeadToTheirRow(t *testing.T) {
 		}
 		if got != c.row {
 			t.Errorf("%s %s leads to %q, expected %q", c.method, c.path, got, c.row)
+		}
+	}
+}
+
+// "A row said less of its endpoint than its handler knew."
+func TestEveryRowSaysWhatItsEndpointTakes(t *testing.T) {
+	cfg := &config.Config{}
+	cfg.Server.MaxBody, cfg.Server.MaxInFlight = 1<<20, 1<<30
+	methods := "GET, POST, PATCH, DELETE" // of crossOrigin.preflight
+	for i := range table {
+		row := &table[i]
+		name := row.method + " " + row.path
+		if !strings.Contains(methods, row.method) {
+			t.Errorf("%s: pages of other origins may not use this method", name)
+		}
+		if takes := row.method == "POST" || row.method == "PATCH"; takes && row.form == noBody || row.method == "GET" && row.form != noBody {
+			t.Errorf("%s: its form is %d", name, row.form)
+		}
+		if row.formLimit != nil && row.form != jsonOrForm {
+			t.Errorf("%s: has a limit of forms and takes none", name)
+		}
+		if row.access == public && row.most(cfg) >= maxBody(cfg) {
+			t.Errorf("%s: strangers may send %d bytes", name, row.most(cfg))
+		}
+		if (row.operation != "") != (row.rate == byModel) {
+			t.Errorf("%s: its operation is %q, and its limits are not those of a model, or the reverse", name, row.operation)
 		}
 	}
 }

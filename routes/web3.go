@@ -16,6 +16,10 @@ import (
 // web3Description is that of a wallet's key which gives none (addendum 16.6).
 const web3Description = "Web3 API Key"
 
+// byAddress is the limit of requests for wallet keys: web3_keys.per_ip, counted
+// by the address they come from.
+var byAddress = &rateClass{name: "address"}
+
 // web3Desk is where wallets make keys for themselves.
 type web3Desk struct {
 	tokens *web3Tokens
