@@ -138,6 +138,11 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s, u := a.lease, k.use
+	var quota parts // of the key, what no node has: in the store, or on its way there
+	if u.lease != nil {
+		quota = s.restsOf(u)
+		quota.add(&u.lease.unleased)
+	}
 	take, _ := a.allot(k, want, 1, 0)
 	f.here = take.total()
 	rest := want
@@ -151,7 +156,7 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 			continue
 		}
 		if q := u.lease; q != nil {
-			f.left = f.left || q.unleased[quotaPlace(i)] > 0
+			f.left = f.left || quota[quotaPlace(i)] > 0
 			f.others = f.others || q.others[quotaPlace(i)] > 0
 		}
 		if i != inDIEM || !a.ledger.keyFallthrough.Load() {
@@ -163,8 +168,8 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 	all.add(&s.others)
 	diem, usd := u.room()
 	if q := u.lease; q != nil {
-		diem = money.AddNano(diem, q.unleased[inDIEM]+q.others[inDIEM])
-		usd = money.AddNano(usd, q.unleased[inUSD]+q.others[inUSD])
+		diem = money.AddNano(diem, quota[inDIEM]+q.others[inDIEM])
+		usd = money.AddNano(usd, quota[inUSD]+q.others[inUSD])
 	}
 	f.reach = min(all[inDIEM], diem) + min(all[inBundled]+all[inUSD], usd)
 	if _, f.reason = a.divide(&all, diem, usd, want, want); f.reason == Admitted {
