@@ -24,33 +24,33 @@ func (g *Gateway) ServerOptions(cfg *config.Config) proxy.ServerOptions {
 // bodyLimit is how much of a request's body is read: what its row takes. Behind
 // a key it is never less than server.max_body, so that the row can say itself
 // what is too large for it (Call.mostBody).
-func (g *Gateway) bodyLimit(ctx *fasthttp.RequestCtx, row *route) int {
+func (g *Gateway) bodyLimit(ctx *fasthttp.RequestCtx, row *Row) int {
 	cfg := g.live.Load().cfg
 	most := maxBody(cfg)
 	switch {
 	case row == nil:
-	case row.access == public:
+	case row.Access == Public:
 		return row.most(cfg)
-	case row.formLimit != nil && isMedia(ctx.Request.Header.ContentType(), "multipart/form-data"):
-		return max(most, row.formLimit(cfg))
+	case row.FormLimit != nil && IsMedia(ctx.Request.Header.ContentType(), "multipart/form-data"):
+		return max(most, row.FormLimit(cfg))
 	}
 	return most
 }
 
-// mostBody is how much of a body the row of the request takes.
-func (c *Call) mostBody() int { return c.row.most(c.snap.cfg) }
+// MostBody is how much of a body the row of the request takes.
+func (c *Call) MostBody() int { return c.Row.most(c.snap.cfg) }
 
 // readBody reads a large body, which nobody does before its key is known.
 func (c *Call) readBody() *Error {
-	if !proxy.BodyPending(c.ctx) {
+	if !proxy.BodyPending(c.Ctx) {
 		return nil
 	}
-	from := proxy.Sender{Most: c.g.bodyLimit(c.ctx, c.row), Address: proxy.Address(c.ctx)}
-	if c.key != nil {
-		from.Account = c.key.Account.ID
+	from := proxy.Sender{Most: c.g.bodyLimit(c.Ctx, c.Row), Address: proxy.Address(c.Ctx)}
+	if c.Key != nil {
+		from.Account = c.Key.Account.ID
 	}
-	if why, ok := c.g.uploads.Read(c.ctx, from); !ok {
-		return c.g.unreadable(c.ctx, why)
+	if why, ok := c.g.uploads.Read(c.Ctx, from); !ok {
+		return c.g.unreadable(c.Ctx, why)
 	}
 	return nil
 }
@@ -63,9 +63,9 @@ func (g *Gateway) unreadable(ctx *fasthttp.RequestCtx, r proxy.Refusal) *Error {
 		e.Code = "PAYLOAD_TOO_LARGE"
 		e.Message = "The request body is too large; at most " + config.Size(g.bodyLimit(ctx, g.rowOf(ctx))).String() + " are taken."
 	case proxy.ServerIsFull:
-		e.RetryAfter = retrySoon
+		e.RetryAfter = RetrySoon
 	case proxy.SenderIsFull:
-		e.Code, e.RetryAfter = "RATE_LIMIT_EXCEEDED", retrySoon
+		e.Code, e.RetryAfter = "RATE_LIMIT_EXCEEDED", RetrySoon
 	default:
 		e.Code = "INVALID_REQUEST"
 	}
@@ -84,7 +84,7 @@ func (g *Gateway) expect(ctx *fasthttp.RequestCtx, length int) int {
 		g.unread(ctx, proxy.LargeBody)
 		return fasthttp.StatusRequestEntityTooLarge
 	}
-	if row == nil || row.access == public {
+	if row == nil || row.Access == Public {
 		return fasthttp.StatusContinue
 	}
 	_, e := g.lookup(ctx)

@@ -10,162 +10,162 @@ import (
 	"farebox/config"
 )
 
-// access is the credential a route asks for (addendum 3.2).
-type access uint8
+// Access is the credential a route asks for (addendum 3.2).
+type Access uint8
 
 const (
-	public  access = iota // no credential
-	catalog               // a key, unless compat.public_catalog opens it (design.md 7)
-	bearer                // any live key
-	admin                 // a key of type ADMIN
+	Public  Access = iota // no credential
+	Catalog               // a key, unless compat.public_catalog opens it (design.md 7)
+	Bearer                // any live key
+	Admin                 // a key of type ADMIN
 )
 
-// handler serves one request. A returned error is written by the caller.
-type handler func(g *Gateway, c *Call) *Error
+// Handler serves one request. A returned error is written by the caller.
+type Handler func(c *Call) *Error
 
-// form is what a route takes as a body.
-type form uint8
+// Form is what a route takes as a body.
+type Form uint8
 
 const (
-	noBody     form = iota // what comes is not looked at
-	jsonBody               // an object of JSON
-	jsonOrNone             // the same, or nothing
-	jsonOrForm             // the same members in JSON or as multipart/form-data
-	rawJSON                // any JSON, read by the route itself; the type may be listed twice
+	NoBody     Form = iota // what comes is not looked at
+	JSONBody               // an object of JSON
+	JSONOrNone             // the same, or nothing
+	JSONOrForm             // the same members in JSON or as multipart/form-data
+	RawJSON                // any JSON, read by the route itself; the type may be listed twice
 )
 
-// limit is how many bytes of a body a route takes.
-type limit func(*config.Config) int
+// Limit is how many bytes of a body a route takes.
+type Limit func(*config.Config) int
 
 // maxBody is the limit of most routes.
 func maxBody(cfg *config.Config) int { return int(cfg.Server.MaxBody) }
 
-// smallBody is far more than any body needs that has neither text for a model
+// SmallBody is far more than any body needs that has neither text for a model
 // nor a picture.
-func smallBody(*config.Config) int { return 16 << 10 }
+func SmallBody(*config.Config) int { return 16 << 10 }
 
-// rateClass is which limits the requests of a route count in, beside those of
+// RateClass is which limits the requests of a route count in, beside those of
 // their key and account. nil: none.
-type rateClass struct {
-	// name stands in the log of refusals and in the list of limits.
-	name string
-	// rate is the limit of all requests of the class together, and offered says
-	// that the config sells what they ask for. nil: rate is not one for all.
-	rate func(*config.Config) (rate *config.Rate, offered bool)
+type RateClass struct {
+	// Name stands in the log of refusals and in the list of limits.
+	Name string
+	// Rate is the limit of all requests of the class together, and offered says
+	// that the config sells what they ask for. nil: Rate is not one for all.
+	Rate func(*config.Config) (rate *config.Rate, offered bool)
 }
 
-// byModel are the limits of the model that serves a request.
-var byModel = &rateClass{name: "model"}
+// ByModel are the limits of the model that serves a request.
+var ByModel = &RateClass{Name: "model"}
 
-// route is one row of the table: all that is known of an endpoint before its
+// Row is one row of the table: all that is known of an endpoint before its
 // handler runs. What depends on the endpoint is asked of it and of nothing else.
-type route struct {
-	method string
-	path   string // below prefix
-	access access
-	form   form
-	limit  limit // nil: maxBody
-	// formLimit is that of multipart bodies, where those may have more.
-	formLimit limit
-	rate      *rateClass
-	errors    errorShape
-	// operation is the OpenTelemetry gen_ai.operation.name of inference routes;
+type Row struct {
+	Method string
+	Path   string // below prefix
+	Access Access
+	Form   Form
+	Limit  Limit // nil: maxBody
+	// FormLimit is that of multipart bodies, where those may have more.
+	FormLimit Limit
+	Rate      *RateClass
+	Errors    errorShape
+	// Operation is the OpenTelemetry gen_ai.operation.name of inference routes;
 	// empty for the others.
-	operation string
-	// offered says that the config has the route; nil: each has.
-	offered func(*config.Config) bool
-	serve   handler
-	// each names the values of the path's parameter that have a path of their
+	Operation string
+	// Offered says that the config has the route; nil: each has.
+	Offered func(*config.Config) bool
+	Serve   Handler
+	// Each names the values of the path's parameter that have a path of their
 	// own, which costs no allocation; nil: none.
-	each func(*snapshot) []string
+	Each func(*snapshot) []string
 }
 
 // fixed is what stands in the paths of a route before their parameter.
-func (r *route) fixed() string {
-	before, _, _ := strings.Cut(r.path, "{")
+func (r *Row) fixed() string {
+	before, _, _ := strings.Cut(r.Path, "{")
 	return before
 }
 
 // most is how many bytes of a body the route takes.
-func (r *route) most(cfg *config.Config) int {
-	if r.limit == nil {
+func (r *Row) most(cfg *config.Config) int {
+	if r.Limit == nil {
 		return maxBody(cfg)
 	}
-	return r.limit(cfg)
+	return r.Limit(cfg)
 }
 
-// prefix stands before every path of the API (interface.md, Versioning).
-const prefix = "/api/v1"
+// Prefix stands before every path of the API (interface.md, Versioning).
+const Prefix = "/api/v1"
 
-var table = []route{
+var table = []Row{
 	{
-		method: "POST", path: "/chat/completions", access: bearer, form: jsonBody,
-		rate: byModel, operation: "chat", serve: serveChat,
+		Method: "POST", Path: "/chat/completions", Access: Bearer, Form: JSONBody,
+		Rate: ByModel, Operation: "chat", Serve: serveChat,
 	},
 	{
-		method: "POST", path: "/embeddings", access: bearer, form: jsonBody,
-		rate: byModel, operation: "embeddings", serve: serveEmbeddings,
+		Method: "POST", Path: "/embeddings", Access: Bearer, Form: JSONBody,
+		Rate: ByModel, Operation: "embeddings", Serve: serveEmbeddings,
 	},
 	{
-		method: "POST", path: "/image/generate", access: bearer, form: jsonBody,
-		rate: byModel, operation: "image_generation", serve: serveGenerate,
+		Method: "POST", Path: "/image/generate", Access: Bearer, Form: JSONBody,
+		Rate: ByModel, Operation: "image_generation", Serve: serveGenerate,
 	},
 	{
-		method: "POST", path: "/image/edit", access: bearer, form: jsonOrForm,
-		rate: byModel, operation: "image_edit", serve: serveEdit,
+		Method: "POST", Path: "/image/edit", Access: Bearer, Form: JSONOrForm,
+		Rate: ByModel, Operation: "image_edit", Serve: serveEdit,
 	},
 	{
-		method: "POST", path: "/image/multi-edit", access: bearer, form: jsonOrForm,
-		formLimit: severalPictures, rate: byModel, operation: "image_edit", serve: serveMultiEdit,
+		Method: "POST", Path: "/image/multi-edit", Access: Bearer, Form: JSONOrForm,
+		FormLimit: severalPictures, Rate: ByModel, Operation: "image_edit", Serve: serveMultiEdit,
 	},
 	{
-		method: "POST", path: "/image/upscale", access: bearer, form: jsonOrForm,
-		rate: byModel, operation: "image_edit", serve: serveUpscale,
+		Method: "POST", Path: "/image/upscale", Access: Bearer, Form: JSONOrForm,
+		Rate: ByModel, Operation: "image_edit", Serve: serveUpscale,
 	},
 	{
-		method: "POST", path: "/images/upscale", access: bearer, form: jsonOrForm,
-		rate: byModel, operation: "image_edit", offered: openAIExtras, serve: serveUpscale,
+		Method: "POST", Path: "/images/upscale", Access: Bearer, Form: JSONOrForm,
+		Rate: ByModel, Operation: "image_edit", Offered: openAIExtras, Serve: serveUpscale,
 	},
 	{
-		method: "POST", path: "/image/background-remove", access: bearer, form: jsonOrForm,
-		rate: byModel, operation: "image_edit", serve: serveCutOut,
+		Method: "POST", Path: "/image/background-remove", Access: Bearer, Form: JSONOrForm,
+		Rate: ByModel, Operation: "image_edit", Serve: serveCutOut,
 	},
-	{method: "GET", path: "/image/styles", access: catalog, form: noBody, serve: serveStyles},
+	{Method: "GET", Path: "/image/styles", Access: Catalog, Form: NoBody, Serve: serveStyles},
 	{
-		method: "POST", path: "/images/generations", access: bearer, form: jsonBody,
-		rate: byModel, operation: "image_generation", serve: serveGenerations,
-	},
-	{
-		method: "POST", path: "/images/edits", access: bearer, form: jsonOrForm,
-		formLimit: severalPictures, rate: byModel, operation: "image_edit", serve: serveSimpleEdit,
-	},
-	{method: "GET", path: "/models", access: catalog, form: noBody, serve: serveModels},
-	{method: "GET", path: "/models/traits", access: catalog, form: noBody, serve: serveTraits},
-	{method: "GET", path: "/models/compatibility_mapping", access: catalog, form: noBody, serve: serveCompatibility},
-	{method: "GET", path: "/models/{id:*}", access: catalog, form: noBody, serve: serveModel},
-	{method: "GET", path: "/api_keys", access: admin, form: noBody, serve: serveKeys},
-	{method: "POST", path: "/api_keys", access: admin, form: jsonBody, limit: smallBody, serve: createKey},
-	{method: "PATCH", path: "/api_keys", access: admin, form: jsonBody, limit: smallBody, serve: updateKey},
-	{method: "DELETE", path: "/api_keys", access: admin, form: jsonOrNone, limit: smallBody, serve: deleteKey},
-	{
-		method: "GET", path: "/api_keys/generate_web3_key", access: public, form: noBody,
-		limit: smallBody, rate: byAddress, serve: serveWeb3Token,
+		Method: "POST", Path: "/images/generations", Access: Bearer, Form: JSONBody,
+		Rate: ByModel, Operation: "image_generation", Serve: serveGenerations,
 	},
 	{
-		method: "POST", path: "/api_keys/generate_web3_key", access: public, form: jsonBody,
-		limit: smallBody, rate: byAddress, serve: createWeb3Key,
+		Method: "POST", Path: "/images/edits", Access: Bearer, Form: JSONOrForm,
+		FormLimit: severalPictures, Rate: ByModel, Operation: "image_edit", Serve: serveSimpleEdit,
 	},
-	{method: "GET", path: "/api_keys/{id}", access: admin, form: noBody, serve: serveKey},
-	{method: "GET", path: "/api_keys/rate_limits", access: bearer, form: noBody, serve: serveRateLimits},
-	{method: "GET", path: "/api_keys/rate_limits/log", access: admin, form: noBody, serve: serveRateLimitLog},
-	{method: "GET", path: "/billing/balance", access: admin, form: noBody, serve: serveBalance},
-	{method: "GET", path: "/billing/usage", access: admin, form: noBody, serve: serveUsage},
-	{method: "GET", path: "/billing/usage-history", access: admin, form: noBody, serve: serveHistory},
-	{method: "GET", path: "/billing/usage-analytics", access: admin, form: noBody, serve: serveAnalytics},
-	{method: "GET", path: "/crypto/rpc/networks", access: public, form: noBody, limit: smallBody, serve: serveNetworks},
+	{Method: "GET", Path: "/models", Access: Catalog, Form: NoBody, Serve: serveModels},
+	{Method: "GET", Path: "/models/traits", Access: Catalog, Form: NoBody, Serve: serveTraits},
+	{Method: "GET", Path: "/models/compatibility_mapping", Access: Catalog, Form: NoBody, Serve: serveCompatibility},
+	{Method: "GET", Path: "/models/{id:*}", Access: Catalog, Form: NoBody, Serve: serveModel},
+	{Method: "GET", Path: "/api_keys", Access: Admin, Form: NoBody, Serve: serveKeys},
+	{Method: "POST", Path: "/api_keys", Access: Admin, Form: JSONBody, Limit: SmallBody, Serve: createKey},
+	{Method: "PATCH", Path: "/api_keys", Access: Admin, Form: JSONBody, Limit: SmallBody, Serve: updateKey},
+	{Method: "DELETE", Path: "/api_keys", Access: Admin, Form: JSONOrNone, Limit: SmallBody, Serve: deleteKey},
 	{
-		method: "POST", path: "/crypto/rpc/{network}", access: bearer, form: rawJSON,
-		limit: rpcBody, rate: byCredits, serve: serveRPC, each: func(s *snapshot) []string { return s.rpc.names },
+		Method: "GET", Path: "/api_keys/generate_web3_key", Access: Public, Form: NoBody,
+		Limit: SmallBody, Rate: byAddress, Serve: serveWeb3Token,
+	},
+	{
+		Method: "POST", Path: "/api_keys/generate_web3_key", Access: Public, Form: JSONBody,
+		Limit: SmallBody, Rate: byAddress, Serve: createWeb3Key,
+	},
+	{Method: "GET", Path: "/api_keys/{id}", Access: Admin, Form: NoBody, Serve: serveKey},
+	{Method: "GET", Path: "/api_keys/rate_limits", Access: Bearer, Form: NoBody, Serve: serveRateLimits},
+	{Method: "GET", Path: "/api_keys/rate_limits/log", Access: Admin, Form: NoBody, Serve: serveRateLimitLog},
+	{Method: "GET", Path: "/billing/balance", Access: Admin, Form: NoBody, Serve: serveBalance},
+	{Method: "GET", Path: "/billing/usage", Access: Admin, Form: NoBody, Serve: serveUsage},
+	{Method: "GET", Path: "/billing/usage-history", Access: Admin, Form: NoBody, Serve: serveHistory},
+	{Method: "GET", Path: "/billing/usage-analytics", Access: Admin, Form: NoBody, Serve: serveAnalytics},
+	{Method: "GET", Path: "/crypto/rpc/networks", Access: Public, Form: NoBody, Limit: SmallBody, Serve: serveNetworks},
+	{
+		Method: "POST", Path: "/crypto/rpc/{network}", Access: Bearer, Form: RawJSON,
+		Limit: rpcBody, Rate: byCredits, Serve: serveRPC, Each: func(s *snapshot) []string { return s.rpc.names },
 	},
 }
 
@@ -191,13 +191,13 @@ var (
 
 // offeredClasses are the rate classes with a limit for all their requests, of
 // what the config sells.
-func offeredClasses(cfg *config.Config) (list []*rateClass) {
+func offeredClasses(cfg *config.Config) (list []*RateClass) {
 	for i := range table {
-		class := table[i].rate
-		if class == nil || class.rate == nil || slices.Contains(list, class) {
+		class := table[i].Rate
+		if class == nil || class.Rate == nil || slices.Contains(list, class) {
 			continue
 		}
-		if _, offered := class.rate(cfg); offered {
+		if _, offered := class.Rate(cfg); offered {
 			list = append(list, class)
 		}
 	}
@@ -222,15 +222,15 @@ func (g *Gateway) newDirectory(s *snapshot) *directory {
 	r.SaveMatchedRoutePath = false
 	for i := range table {
 		row := &table[i]
-		paths := []string{prefix + row.path}
-		if row.each != nil {
-			for _, value := range row.each(s) {
-				paths = append(paths, prefix+row.fixed()+value)
+		paths := []string{Prefix + row.Path}
+		if row.Each != nil {
+			for _, value := range row.Each(s) {
+				paths = append(paths, Prefix+row.fixed()+value)
 			}
 		}
 		for _, path := range paths {
-			d.serve.Handle(row.method, path, func(ctx *fasthttp.RequestCtx) { g.serve(ctx, row) })
-			d.find.Handle(row.method, path, func(ctx *fasthttp.RequestCtx) { ctx.SetUserValue(foundRow{}, row) })
+			d.serve.Handle(row.Method, path, func(ctx *fasthttp.RequestCtx) { g.serve(ctx, row) })
+			d.find.Handle(row.Method, path, func(ctx *fasthttp.RequestCtx) { ctx.SetUserValue(foundRow{}, row) })
 		}
 	}
 	for _, p := range probes {
@@ -250,13 +250,13 @@ type foundRow struct{}
 
 // rowOf is the row that a request will have, nil for none. It is for what is
 // decided before the handler runs.
-func (g *Gateway) rowOf(ctx *fasthttp.RequestCtx) *route {
+func (g *Gateway) rowOf(ctx *fasthttp.RequestCtx) *Row {
 	note, _ := g.live.Load().directory.find.Lookup(string(ctx.Method()), string(ctx.Request.URI().PathOriginal()), nil)
 	if note == nil {
 		return nil
 	}
 	note(ctx)
-	row, _ := ctx.UserValue(foundRow{}).(*route)
+	row, _ := ctx.UserValue(foundRow{}).(*Row)
 	return row
 }
 
@@ -270,14 +270,15 @@ func (d *directory) missing(ctx *fasthttp.RequestCtx) *Error {
 		}
 	}
 	if len(allowed) == 0 {
-		return errNoEndpoint(ctx)
+		return NoEndpoint(ctx)
 	}
 	slices.Sort(allowed)
 	allow := strings.Join(allowed, ", ")
 	ctx.Response.Header.Set("Allow", allow)
-	return &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + excerpt(ctx.Method()) + " is not allowed here; allowed: " + allow + "."}
+	return &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + Excerpt(ctx.Method()) + " is not allowed here; allowed: " + allow + "."}
 }
 
-func errNoEndpoint(ctx *fasthttp.RequestCtx) *Error {
-	return &Error{Status: 404, Code: "NOT_FOUND", Message: "No such endpoint: " + excerpt(ctx.Method()) + " " + excerpt(ctx.Path()) + ". Paths start with " + prefix + "/."}
+// NoEndpoint is the answer to a path that there is not.
+func NoEndpoint(ctx *fasthttp.RequestCtx) *Error {
+	return &Error{Status: 404, Code: "NOT_FOUND", Message: "No such endpoint: " + Excerpt(ctx.Method()) + " " + Excerpt(ctx.Path()) + ". Paths start with " + Prefix + "/."}
 }

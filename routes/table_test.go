@@ -34,12 +34,12 @@ func TestPathsOfNetworksLeadToTheirRow(t *testing.T) {
 		{"PUT", "/models", ""},
 	} {
 		got := ""
-		if note, _ := d.find.Lookup(c.method, prefix+c.path, nil); note != nil {
+		if note, _ := d.find.Lookup(c.method, Prefix+c.path, nil); note != nil {
 			ctx := &fasthttp.RequestCtx{}
 			note(ctx)
-			got = ctx.UserValue(foundRow{}).(*route).path
+			got = ctx.UserValue(foundRow{}).(*Row).Path
 		}
-		if serve, _ := d.serve.Lookup(c.method, prefix+c.path, nil); (serve != nil) != (got != "") {
+		if serve, _ := d.serve.Lookup(c.method, Prefix+c.path, nil); (serve != nil) != (got != "") {
 			t.Errorf("%s %s: is served: %v, its row is %q", c.method, c.path, serve != nil, got)
 		}
 		if got != c.row {
@@ -55,21 +55,21 @@ func TestEveryRowSaysWhatItsEndpointTakes(t *testing.T) {
 	methods := "GET, POST, PATCH, DELETE" // of crossOrigin.preflight
 	for i := range table {
 		row := &table[i]
-		name := row.method + " " + row.path
-		if !strings.Contains(methods, row.method) {
+		name := row.Method + " " + row.Path
+		if !strings.Contains(methods, row.Method) {
 			t.Errorf("%s: pages of other origins may not use this method", name)
 		}
-		if takes := row.method == "POST" || row.method == "PATCH"; takes && row.form == noBody || row.method == "GET" && row.form != noBody {
-			t.Errorf("%s: its form is %d", name, row.form)
+		if takes := row.Method == "POST" || row.Method == "PATCH"; takes && row.Form == NoBody || row.Method == "GET" && row.Form != NoBody {
+			t.Errorf("%s: its form is %d", name, row.Form)
 		}
-		if row.formLimit != nil && row.form != jsonOrForm {
+		if row.FormLimit != nil && row.Form != JSONOrForm {
 			t.Errorf("%s: has a limit of forms and takes none", name)
 		}
-		if row.access == public && row.most(cfg) >= maxBody(cfg) {
+		if row.Access == Public && row.most(cfg) >= maxBody(cfg) {
 			t.Errorf("%s: strangers may send %d bytes", name, row.most(cfg))
 		}
-		if (row.operation != "") != (row.rate == byModel) {
-			t.Errorf("%s: its operation is %q, and its limits are not those of a model, or the reverse", name, row.operation)
+		if (row.Operation != "") != (row.Rate == ByModel) {
+			t.Errorf("%s: its operation is %q, and its limits are not those of a model, or the reverse", name, row.Operation)
 		}
 	}
 }
