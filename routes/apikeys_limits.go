@@ -26,7 +26,7 @@ func serveRateLimits(c *Call) *Error {
 	c.SetBalance(have.USD, have.DIEM)
 	b := []byte(`{"data":{"accessPermitted":`)
 	b = strconv.AppendBool(b, have.CanConsume && k.HasRoom(c.StartNs))
-	b = append(b, `,"APITier":{"id":"`+APITier+`","isCharged":true},"balances":{"USD":`...)
+	b = append(b, `,"apiTier":{"id":"`+APITier+`","isCharged":true},"balances":{"USD":`...)
 	b = appendAmount(b, have.USD+have.Bundled)
 	b = append(b, `,"DIEM":`...)
 	b = appendAmount(b, have.DIEM)
