@@ -2,6 +2,7 @@ package billing
 
 import (
 	"encoding/json"
+	"farebox/billing/money"
 	"sync"
 	"time"
 )
@@ -17,13 +18,13 @@ type AccountState struct {
 	mu      sync.Mutex
 	day     int32 // the UTC day that avail[inDIEM] belongs to; never goes back
 	no      uint32
-	avail   parts  // spendable now
-	held    parts  // by open holds
-	spent   parts  // since the account exists
-	stale   Nano   // what open holds still hold of DIEM of past days
-	lastSeq uint64 // of its last settlement in the journal
-	open    *Hold  // ring of open holds, see link
-	lease   *lease // on a shared store: where the rest of the money is
+	avail   money.Parts // spendable now
+	held    money.Parts // by open holds
+	spent   money.Parts // since the account exists
+	stale   Nano        // what open holds still hold of DIEM of past days
+	lastSeq uint64      // of its last settlement in the journal
+	open    *Hold       // ring of open holds, see link
+	lease   *lease      // on a shared store: where the rest of the money is
 	opened  int32
 	slot    int32 // of the first model that it used, whose window stands here
 	first   window
@@ -49,9 +50,9 @@ func (a *AccountState) Number() uint64 { return uint64(a.no) + 1 }
 
 // balance is what the account has, what is held included.
 func (a *AccountState) balance() Nano {
-	n := a.avail.total() + a.held.total()
+	n := a.avail.Total() + a.held.Total()
 	if a.lease != nil {
-		n += a.lease.unleased.total() + a.lease.others.total()
+		n += a.lease.unleased.Total() + a.lease.others.Total()
 	}
 	return n
 }
@@ -71,9 +72,9 @@ func (a *AccountState) roll(day int32) {
 		diem = d.left(a.refill)
 	}
 	a.day = day
-	a.avail[inDIEM] = diem
-	a.stale += a.held[inDIEM]
-	a.held[inDIEM] = 0
+	a.avail[money.InDIEM] = diem
+	a.stale += a.held[money.InDIEM]
+	a.held[money.InDIEM] = 0
 	if a.owes() {
 		a.pay(a.ledger.wall())
 	}
@@ -105,10 +106,10 @@ func (a *AccountState) window(slot int) *window {
 const noSlot = -1
 
 // give moves the held amounts of h from the balance, or back with take.
-func (a *AccountState) give(h *Hold, p *parts) {
-	a.avail.sub(p)
-	a.held.add(p)
-	h.parts.add(p)
+func (a *AccountState) give(h *Hold, p *money.Parts) {
+	a.avail.Sub(p)
+	a.held.Add(p)
+	h.parts.Add(p)
 	h.key.use.count(p, 1, h)
 }
 
@@ -118,48 +119,48 @@ func (a *AccountState) giveBack(h *Hold) {
 	p := h.parts
 	limited := h.limited()
 	h.key.use.count(&limited, -1, h)
-	h.parts, h.beyond = parts{}, 0
+	h.parts, h.beyond = money.Parts{}, 0
 	if h.day != a.day {
-		a.stale -= p[inDIEM]
+		a.stale -= p[money.InDIEM]
 		if a.lease != nil {
-			a.lease.rest(want{account: a.no, day: h.day, amounts: parts{inDIEM: p[inDIEM]}})
+			a.lease.rest(want{account: a.no, day: h.day, amounts: money.Parts{money.InDIEM: p[money.InDIEM]}})
 		}
-		p[inDIEM] = 0
+		p[money.InDIEM] = 0
 	}
-	a.held.sub(&p)
-	a.avail.add(&p)
+	a.held.Sub(&p)
+	a.avail.Add(&p)
 }
 
 // charge takes cost out of what h holds, and what it holds too little from the
 // balance, as far as the key's limits go. What that does not cover is owed.
-func (a *AccountState) charge(h *Hold, cost Nano) (charged parts, owed Nano) {
+func (a *AccountState) charge(h *Hold, cost Nano) (charged money.Parts, owed Nano) {
 	charged = h.chargeable(cost)
-	h.parts.sub(&charged)
+	h.parts.Sub(&charged)
 	if h.day == a.day {
-		a.held.sub(&charged)
+		a.held.Sub(&charged)
 	} else {
-		a.stale -= charged[inDIEM]
-		a.held[inBundled] -= charged[inBundled]
-		a.held[inUSD] -= charged[inUSD]
+		a.stale -= charged[money.InDIEM]
+		a.held[money.InBundled] -= charged[money.InBundled]
+		a.held[money.InUSD] -= charged[money.InUSD]
 	}
-	rest := cost - charged.total()
+	rest := cost - charged.Total()
 	if rest <= 0 {
-		a.spent.add(&charged)
+		a.spent.Add(&charged)
 		return charged, 0
 	}
 	// The charge is booked in the day of the hold; the DIEM of another day have
 	// nothing to do with it.
 	free := a.avail
 	if h.day != a.day {
-		free[inDIEM] = 0
+		free[money.InDIEM] = 0
 	}
 	diem, usd := h.key.use.roomFor(h)
 	more, _ := a.divide(&free, diem, usd, rest, 1)
-	a.avail.sub(&more)
+	a.avail.Sub(&more)
 	h.key.use.count(&more, 1, h)
-	charged.add(&more)
-	a.spent.add(&charged)
-	return charged, max(0, min(cost-charged.total(), maxDebt-a.owed()))
+	charged.Add(&more)
+	a.spent.Add(&charged)
+	return charged, max(0, min(cost-charged.Total(), maxDebt-a.owed()))
 }
 
 // link puts h into the ring of open holds, which is how a recount finds them
@@ -220,22 +221,22 @@ type Leased struct{ USD, DIEM, Bundled Nano }
 func (l Leased) Total() Nano { return l.USD + l.DIEM + l.Bundled }
 
 type leasedJSON struct {
-	USD     amount `json:"usd"`
-	DIEM    amount `json:"diem"`
-	Bundled amount `json:"bundled"`
+	USD     money.Decimal `json:"usd"`
+	DIEM    money.Decimal `json:"diem"`
+	Bundled money.Decimal `json:"bundled"`
 }
 
 type accountInfoJSON struct {
 	Account
 	CreatedAt time.Time     `json:"createdAt"`
-	Allowance amount        `json:"diemDaily"`
-	USD       amount        `json:"usd"`
-	DIEM      amount        `json:"diem"`
-	Bundled   amount        `json:"bundled"`
+	Allowance money.Decimal `json:"diemDaily"`
+	USD       money.Decimal `json:"usd"`
+	DIEM      money.Decimal `json:"diem"`
+	Bundled   money.Decimal `json:"bundled"`
 	Leased    leasedJSON    `json:"leased"`
-	Held      amount        `json:"held"`
-	Spent     amount        `json:"spent"`
-	Debt      amount        `json:"debt"`
+	Held      money.Decimal `json:"held"`
+	Spent     money.Decimal `json:"spent"`
+	Debt      money.Decimal `json:"debt"`
 	Status    AccountStatus `json:"status"`
 	StatusAt  time.Time     `json:"statusAt,omitzero"`
 }
@@ -243,8 +244,8 @@ type accountInfoJSON struct {
 // MarshalJSON writes amounts as decimal strings.
 func (a AccountInfo) MarshalJSON() ([]byte, error) {
 	return json.Marshal(accountInfoJSON{
-		a.Account, a.CreatedAt, amount(a.Allowance), amount(a.USD), amount(a.DIEM), amount(a.Bundled),
-		leasedJSON{amount(a.Leased.USD), amount(a.Leased.DIEM), amount(a.Leased.Bundled)}, amount(a.Held), amount(a.Spent), amount(a.Debt), a.Status, a.StatusAt,
+		a.Account, a.CreatedAt, money.Decimal(a.Allowance), money.Decimal(a.USD), money.Decimal(a.DIEM), money.Decimal(a.Bundled),
+		leasedJSON{money.Decimal(a.Leased.USD), money.Decimal(a.Leased.DIEM), money.Decimal(a.Leased.Bundled)}, money.Decimal(a.Held), money.Decimal(a.Spent), money.Decimal(a.Debt), a.Status, a.StatusAt,
 	})
 }
 

@@ -3,6 +3,8 @@ package billing
 import (
 	"time"
 
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"farebox/config"
 )
 
@@ -144,7 +146,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 			return d, false
 		}
 	}
-	var take parts
+	var take money.Parts
 	if a.Loose > 0 && (acct.loose+a.Loose) > acct.free(l.nodes())/looseShare {
 		acct.mu.Unlock()
 		return Denial{Code: CountFirst}, false
@@ -161,7 +163,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 			return Denial{Code: code}, false
 		}
 	}
-	rec := record{kind: recHold, timeNs: l.written(a.NowNs), account: acct.no, key: uint32(k.No), held: take.total()}
+	rec := record{kind: recHold, timeNs: l.written(a.NowNs), account: acct.no, key: uint32(k.No), held: take.Total()}
 	if err := l.journal.append(&rec, rec.held); err != nil {
 		acct.mu.Unlock()
 		return Denial{Code: JournalFull}, false
@@ -183,7 +185,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	if counted {
 		acct.credits.commit(h, a.Credits)
 	}
-	h.parts, h.beyond, h.period = parts{}, 0, k.use.quota.period
+	h.parts, h.beyond, h.period = money.Parts{}, 0, k.use.quota.period
 	acct.give(h, &take)
 	acct.link(h)
 	h.state.Store(holdOpen)
@@ -198,7 +200,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 // nothing. A key's limit never makes a request change its currency: money that
 // the limit keeps back ends the hold there (design.md 7), unless the operator
 // lets DIEM fall through to the others.
-func (a *AccountState) allot(k *Key, want, least, floor Nano) (take parts, code DenialCode) {
+func (a *AccountState) allot(k *Key, want, least, floor Nano) (take money.Parts, code DenialCode) {
 	if a.balance() < floor {
 		return take, BelowMinimum
 	}
@@ -214,37 +216,37 @@ const looseShare = 64
 // free is what this node may count on of what the account has free.
 func (a *AccountState) free(nodes int64) Nano {
 	elsewhere := a.elsewhere()
-	return (a.avail.total() + elsewhere.total()) / Nano(nodes)
+	return (a.avail.Total() + elsewhere.Total()) / Nano(nodes)
 }
 
 // reach is how much of want the account and the key could pay for now.
 func (a *AccountState) reach(k *Key, want Nano) Nano {
 	take, _ := a.allot(k, want, 1, 0)
 	elsewhere := a.elsewhere()
-	return min(want, take.total()+elsewhere.total())
+	return min(want, take.Total()+elsewhere.Total())
 }
 
 // divide is allot for given money and what the key's limits leave.
-func (a *AccountState) divide(from *parts, diem, usd, want, least Nano) (take parts, code DenialCode) {
+func (a *AccountState) divide(from *money.Parts, diem, usd, want, least Nano) (take money.Parts, code DenialCode) {
 	least = min(max(least, 1), want)
 	code = InsufficientBalance
 	rest := want
 	for i := range take {
 		can, limit := from[i], KeyLimitUSD
 		room := &usd
-		if i == inDIEM {
+		if i == money.InDIEM {
 			limit, room = KeyLimitDIEM, &diem
 		}
 		take[i] = min(rest, can, *room)
 		rest -= take[i]
 		*room -= take[i]
-		if rest > 0 && take[i] < can && (i != inDIEM || !a.ledger.keyFallthrough.Load()) {
+		if rest > 0 && take[i] < can && (i != money.InDIEM || !a.ledger.keyFallthrough.Load()) {
 			code = limit
 			break
 		}
 	}
 	if want-rest < least {
-		return parts{}, code
+		return money.Parts{}, code
 	}
 	return take, Admitted
 }
@@ -273,10 +275,10 @@ func (k *Key) balanceOn(day int32) (usd, diem, bundled Nano) {
 	a := k.Account
 	a.mu.Lock()
 	a.roll(day)
-	usd, diem, bundled = a.avail[inUSD], a.avail[inDIEM], a.avail[inBundled]
+	usd, diem, bundled = a.avail[money.InUSD], a.avail[money.InDIEM], a.avail[money.InBundled]
 	if a.lease != nil {
 		p := a.elsewhere()
-		usd, diem, bundled = usd+p[inUSD], diem+p[inDIEM], bundled+p[inBundled]
+		usd, diem, bundled = usd+p[money.InUSD], diem+p[money.InDIEM], bundled+p[money.InBundled]
 	}
 	a.mu.Unlock()
 	return usd, diem, bundled
@@ -332,11 +334,11 @@ func (w *window) quota(r *config.Rate, now int64, day int32, q *Quota) {
 		requests(r.RPD, max(0, r.RPD-used), int64(day+1)*dayNs)
 	}
 	if r.RPMon > 0 {
-		used, month := int64(0), monthOf(day)
+		used, month := int64(0), calendar.MonthOf(day)
 		if w.month == month {
 			used = w.inMonth
 		}
-		requests(r.RPMon, max(0, r.RPMon-used), int64(firstDay(month+1))*dayNs)
+		requests(r.RPMon, max(0, r.RPMon-used), int64(calendar.FirstDay(month+1))*dayNs)
 	}
 	if r.TPM > 0 {
 		if remaining := left(w.tokens, now, r.TPM, minuteNs, minuteNs); q.LimitTokens < 0 || remaining < q.RemainingTokens {
@@ -361,11 +363,11 @@ func (k *Key) HasRoom(nowNs int64) bool {
 	have := a.avail
 	if a.lease != nil {
 		p := a.elsewhere()
-		have.add(&p)
+		have.Add(&p)
 	}
 	if q := k.use.lease; q != nil {
-		diem += q.unleased[inDIEM] + q.others[inDIEM]
-		usd += q.unleased[inUSD] + q.others[inUSD]
+		diem += q.unleased[money.InDIEM] + q.others[money.InDIEM]
+		usd += q.unleased[money.InUSD] + q.others[money.InUSD]
 	}
-	return have[inDIEM] > 0 && diem > 0 || have[inBundled]+have[inUSD] > 0 && usd > 0
+	return have[money.InDIEM] > 0 && diem > 0 || have[money.InBundled]+have[money.InUSD] > 0 && usd > 0
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/billing/money"
 	"farebox/config"
 )
 
@@ -187,7 +188,7 @@ func TestUSDLimitCountsBundledCredits(t *testing.T) {
 	if d := f.Admit(&h, f.ask(k, 5*usd+1)); d.Code != KeyLimitUSD {
 		t.Errorf("a hold beyond the limit gives %d", d.Code)
 	}
-	if d := f.Admit(&h, f.ask(k, 5*usd)); d.Code != Admitted || h.parts != (parts{0, 3 * usd, 2 * usd}) {
+	if d := f.Admit(&h, f.ask(k, 5*usd)); d.Code != Admitted || h.parts != (money.Parts{0, 3 * usd, 2 * usd}) {
 		t.Errorf("code %d, held %v", d.Code, h.parts)
 	}
 	f.settle(&h, 5*usd)

@@ -83,7 +83,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 			t.Fatal("nothing")
 		}
 	})
-	denied := f.ask(k, maxCredit)
+	denied := f.ask(k, money.MaxCredit)
 	gate(t, "a denial", func() {
 		if d := f.Admit(&h, denied); d.Code != InsufficientBalance {
 			t.Fatal(d)

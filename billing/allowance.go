@@ -2,6 +2,7 @@ package billing
 
 import (
 	"errors"
+	"farebox/billing/money"
 	"fmt"
 )
 
@@ -82,7 +83,7 @@ func (l *Ledger) setAllowance(a *AccountState, daily Nano) error {
 		return err
 	}
 	a.refill = daily
-	a.avail[inDIEM] += after.avail[inDIEM] - before.avail[inDIEM]
+	a.avail[money.InDIEM] += after.avail[money.InDIEM] - before.avail[money.InDIEM]
 	if a.owes() {
 		a.pay(l.wall())
 	}

@@ -1,6 +1,8 @@
 package billing
 
 import (
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"sync"
 	"testing"
 	"time"
@@ -189,7 +191,7 @@ func TestAllowanceAtMidnightUnderLoad(t *testing.T) {
 func TestAllowanceHasARange(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 0)
-	for _, n := range []Nano{-1, 1, leastAllowance - 1, maxCredit} {
+	for _, n := range []Nano{-1, 1, leastAllowance - 1, money.MaxCredit} {
 		if _, err := f.SetAllowance("a", n); err == nil {
 			t.Errorf("%s a day were taken", n)
 		}
@@ -235,7 +237,7 @@ func TestAllowanceAgainstAModel(t *testing.T) {
 		f := openLedger(t)
 		f.account("a", 0)
 		_, secret := f.key("a")
-		daily, left, day := Nano(0), map[int32]Nano{}, dayOf(f.clock.nano())
+		daily, left, day := Nano(0), map[int32]Nano{}, calendar.DayOf(f.clock.nano())
 		granted := map[int32]bool{}
 		today := func() Nano {
 			if !granted[day] && daily > 0 {
@@ -270,7 +272,7 @@ func TestAllowanceAgainstAModel(t *testing.T) {
 				}
 			case 2:
 				f.clock.advance(time.Duration(rapid.IntRange(1, 60).Draw(rt, "hours")) * time.Hour)
-				day = dayOf(f.clock.nano())
+				day = calendar.DayOf(f.clock.nano())
 			case 3:
 				f.reopen()
 			case 4:

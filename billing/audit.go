@@ -3,6 +3,8 @@ package billing
 import (
 	"encoding/json"
 	"errors"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"fmt"
 	"slices"
 	"sync"
@@ -25,10 +27,10 @@ func (r Report) MarshalJSON() ([]byte, error) {
 	type plain Report
 	return json.Marshal(struct {
 		plain
-		Charged   amount `json:"charged"`
-		Shortfall amount `json:"shortfall"`
-		Debt      amount `json:"debt"`
-	}{plain(r), amount(r.Charged), amount(r.Shortfall), amount(r.Debt)})
+		Charged   money.Decimal `json:"charged"`
+		Shortfall money.Decimal `json:"shortfall"`
+		Debt      money.Decimal `json:"debt"`
+	}{plain(r), money.Decimal(r.Charged), money.Decimal(r.Shortfall), money.Decimal(r.Debt)})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -36,9 +38,9 @@ func (r *Report) UnmarshalJSON(b []byte) error {
 	type plain Report
 	var v struct {
 		plain
-		Charged   amount `json:"charged"`
-		Shortfall amount `json:"shortfall"`
-		Debt      amount `json:"debt"`
+		Charged   money.Decimal `json:"charged"`
+		Shortfall money.Decimal `json:"shortfall"`
+		Debt      money.Decimal `json:"debt"`
 	}
 	err := json.Unmarshal(b, &v)
 	*r = Report(v.plain)
@@ -67,7 +69,7 @@ type recount struct {
 func (r *recount) report() Report {
 	report := Report{Accounts: len(r.accounts), Requests: r.requests, Charged: r.charged, Faults: r.faults}
 	for no, c := range r.accounts {
-		report.Shortfall += c.short + c.late.total() + c.incurred
+		report.Shortfall += c.short + c.late.Total() + c.incurred
 		report.Debt += c.incurred - c.paid
 		c.compare(no, &report, !r.detailBehind)
 	}
@@ -77,18 +79,18 @@ func (r *recount) report() Report {
 // accountCount adds up one account from each of the books that must agree.
 type accountCount struct {
 	avail                   map[bucketID]Nano
-	spent, posted, daily    parts // by buckets, postings, daily usage
-	detail                  parts // by single requests
-	late                    parts // of daily, what the house paid: its lease had been taken back
+	spent, posted, daily    money.Parts // by buckets, postings, daily usage
+	detail                  money.Parts // by single requests
+	late                    money.Parts // of daily, what the house paid: its lease had been taken back
 	short, detailShort      Nano
-	incurred, paid          Nano  // debt by its row
-	owed, corrected         Nano  // the same by postings: of charges, and of corrections
-	detailOwed              Nano  // of single requests
-	paidOff                 Nano  // by postings to the debt
-	repaid                  parts // by postings to the balance
+	incurred, paid          Nano        // debt by its row
+	owed, corrected         Nano        // the same by postings: of charges, and of corrections
+	detailOwed              Nano        // of single requests
+	paidOff                 Nano        // by postings to the debt
+	repaid                  money.Parts // by postings to the balance
 	dailyPrint, detailPrint usagePrint
 	dailyCount, detailCount int64
-	credited, granted       parts
+	credited, granted       money.Parts
 }
 
 type bucketID struct {
@@ -143,7 +145,7 @@ func (l *Ledger) Audit() (Report, error) {
 			if err != nil {
 				return report, err
 			}
-			c.avail[bucketID{DIEM, dateNumber(a.day)}] = row.avail[inDIEM]
+			c.avail[bucketID{DIEM, calendar.Date(a.day)}] = row.avail[money.InDIEM]
 		}
 		n, sum := a.audit(c, &report)
 		open += n
@@ -199,15 +201,15 @@ func (l *Ledger) countStore() (*recount, error) {
 // Without detail the single requests are left out: some are not written yet.
 func (c *accountCount) compare(no uint32, r *Report, detail bool) {
 	paid := c.spent
-	paid.sub(&c.repaid)
+	paid.Sub(&c.repaid)
 	if paid != c.posted {
 		r.fault("account %d: spent %v by balances; %v on requests and %v on debt by postings", no, c.spent, c.posted, c.repaid)
 	}
-	paid.add(&c.late)
+	paid.Add(&c.late)
 	if paid != c.daily {
 		r.fault("account %d: spent %v by balances, %v of it on debt, and late %v; %v by days", no, c.spent, c.repaid, c.late, c.daily)
 	}
-	if c.incurred != c.owed+c.corrected || c.paid != c.paidOff || c.paid != c.repaid.total() {
+	if c.incurred != c.owed+c.corrected || c.paid != c.paidOff || c.paid != c.repaid.Total() {
 		r.fault("account %d: owed %s and paid %s of it; by postings %s for requests, %s by corrections, paid %s with %v", no, c.incurred, c.paid, c.owed, c.corrected, c.paidOff, c.repaid)
 	}
 	if detail && c.owed != c.detailOwed {
@@ -237,25 +239,25 @@ func (a *AccountState) audit(c *accountCount, r *Report) (open int, held Nano) {
 		r.fault("account %d: in memory but not in the store", a.no)
 		return 0, 0
 	}
-	var current, stale parts
+	var current, stale money.Parts
 	for h := a.open; open < int(a.opened); h = h.next {
 		open++
-		held += h.parts.total()
+		held += h.parts.Total()
 		if h.day == a.day {
-			current.add(&h.parts)
+			current.Add(&h.parts)
 		} else {
-			stale.add(&h.parts)
+			stale.Add(&h.parts)
 		}
 	}
-	current[inBundled] += stale[inBundled]
-	current[inUSD] += stale[inUSD]
-	if current != a.held || stale[inDIEM] != a.stale {
-		r.fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current, stale[inDIEM], a.held, a.stale)
+	current[money.InBundled] += stale[money.InBundled]
+	current[money.InUSD] += stale[money.InUSD]
+	if current != a.held || stale[money.InDIEM] != a.stale {
+		r.fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current, stale[money.InDIEM], a.held, a.stale)
 	}
-	for place, currency := range spendOrder {
+	for place, currency := range money.SpendOrder {
 		day := int64(0)
-		if place == inDIEM {
-			day = dateNumber(a.day)
+		if place == money.InDIEM {
+			day = calendar.Date(a.day)
 		}
 		stored := c.avail[bucketID{currency, day}]
 		if a.avail[place] < 0 || a.held[place] < 0 || a.avail[place]+a.held[place] != stored {
@@ -284,8 +286,8 @@ func (l *Ledger) auditKey(k *Key, r *Report) error {
 	if err != nil {
 		return err
 	}
-	if usd := used[inBundled] + used[inUSD]; usd != u.quota.usd || used[inDIEM] != u.quota.diem {
-		r.fault("key %d: used %s USD and %s DIEM in memory, %s and %s by days and holds", k.No, u.quota.usd, u.quota.diem, usd, used[inDIEM])
+	if usd := used[money.InBundled] + used[money.InUSD]; usd != u.quota.usd || used[money.InDIEM] != u.quota.diem {
+		r.fault("key %d: used %s USD and %s DIEM in memory, %s and %s by days and holds", k.No, u.quota.usd, u.quota.diem, usd, used[money.InDIEM])
 	}
 	return nil
 }

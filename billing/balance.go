@@ -2,6 +2,8 @@ package billing
 
 import (
 	"database/sql"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"fmt"
 )
 
@@ -20,7 +22,7 @@ type Balance struct {
 func (l *Ledger) Balance(k *Key) (Balance, error) {
 	a := k.Account
 	l.showDays(a)
-	var have parts
+	var have money.Parts
 	var b Balance
 	day := l.today()
 	err := l.report(func(r *query) error {
@@ -28,7 +30,7 @@ func (l *Ledger) Balance(k *Key) (Balance, error) {
 			return err
 		}
 		// The allowance of a day stands in no bucket before something draws on it.
-		have[inDIEM] = b.DIEMAllocation
+		have[money.InDIEM] = b.DIEMAllocation
 		if err := r.row(sqlDebtOf, a.no).Scan(&b.Debt); err != nil {
 			return err
 		}
@@ -38,21 +40,21 @@ func (l *Ledger) Balance(k *Key) (Balance, error) {
 			if err := rows.Scan(&c, &granted, &left); err != nil {
 				return err
 			}
-			if have[placeOf(c)] = left; c == DIEM {
+			if have[money.PlaceOf(c)] = left; c == DIEM {
 				b.DIEMAllocation = granted
 			}
 			return nil
-		}, "SELECT currency, granted, avail + escrow FROM bucket WHERE account = $1 AND day IN (0, $2)", a.no, dateNumber(day))
+		}, "SELECT currency, granted, avail + escrow FROM bucket WHERE account = $1 AND day IN (0, $2)", a.no, calendar.Date(day))
 	})
 	if err != nil {
 		return Balance{}, fmt.Errorf("cannot read the balance of account %s: %w", a.ID, err)
 	}
-	b.DIEM, b.Bundled, b.USD = have[inDIEM], have[inBundled], have[inUSD]
+	b.DIEM, b.Bundled, b.USD = have[money.InDIEM], have[money.InBundled], have[money.InUSD]
 	b.HasDIEM = b.DIEMAllocation > 0
-	b.CanConsume = b.Debt == 0 && have.total() > 0 && have.total() >= Nano(l.floor.Load())
+	b.CanConsume = b.Debt == 0 && have.Total() > 0 && have.Total() >= Nano(l.floor.Load())
 	for place, n := range have {
 		if n > 0 {
-			b.Next = spendOrder[place]
+			b.Next = money.SpendOrder[place]
 			break
 		}
 	}

@@ -158,7 +158,7 @@ func (b *batch) pay(r *record) {
 			continue
 		}
 		id := paymentID{account: r.account, place: place}
-		if place == inDIEM {
+		if place == money.InDIEM {
 			id.day = r.day
 		}
 		b.payments[id] += n

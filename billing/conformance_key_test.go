@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"farebox/billing/money"
 	"fmt"
 	"sync"
 )
@@ -18,7 +19,7 @@ func (c *conform) describe(k *keyRow) {
 }
 
 func conformKeys(c *conform) {
-	account := c.account("a", parts{})
+	account := c.account("a", money.Parts{})
 	zero, most := Nano(0), Nano(1<<63-1)
 	rows := []*keyRow{
 		{id: "k1", account: account, typ: Inference, digest: digest{1, 2, 3}, last6: "aaaaaa", period: Epoch, createdUs: 1},
@@ -66,16 +67,16 @@ func conformKeys(c *conform) {
 }
 
 func conformKeySums(c *conform) {
-	account := c.account("a", parts{usd, usd, 10 * usd})
+	account := c.account("a", money.Parts{usd, usd, 10 * usd})
 	var keys []*keyRow
 	for i := range 5 {
 		k := c.key(account, i)
 		keys = append(keys, k)
-		c.settle(account, k.no, conformDay, parts{0, Nano(i), Nano(i+1) * 100})
-		c.settle(account, k.no, conformDay-1, parts{0, 0, 7})
-		c.settle(account, k.no, conformDay-40, parts{0, 0, 1})
+		c.settle(account, k.no, conformDay, money.Parts{0, Nano(i), Nano(i+1) * 100})
+		c.settle(account, k.no, conformDay-1, money.Parts{0, 0, 7})
+		c.settle(account, k.no, conformDay-40, money.Parts{0, 0, 1})
 	}
-	c.settle(account, keys[0].no, conformDay, parts{55, 0, 0})
+	c.settle(account, keys[0].no, conformDay, money.Parts{55, 0, 0})
 	c.apply()
 	c.must(c.RevokeKey(keys[3].no, 1))
 	page, err := c.ActiveKeys(account, conformUs, 2, 1)
@@ -127,7 +128,7 @@ func conformModels(c *conform) {
 }
 
 func conformViolations(c *conform) {
-	a, b := c.account("a", parts{}), c.account("b", parts{})
+	a, b := c.account("a", money.Parts{}), c.account("b", money.Parts{})
 	k := c.key(a, 1)
 	for i := range 7 {
 		var list []violation

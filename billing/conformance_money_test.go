@@ -1,14 +1,15 @@
 package billing
 
 import (
+	"farebox/billing/money"
 	"fmt"
 	"slices"
 	"sync"
 )
 
 func conformCredit(c *conform) {
-	account := c.account("a", parts{})
-	other := c.account("b", parts{})
+	account := c.account("a", money.Parts{})
+	other := c.account("b", money.Parts{})
 	try := func(account uint32, currency Currency, n Nano, ref string) {
 		ok, err := c.Credit(&credit{account: account, currency: currency, day: conformDay, amount: n, ref: ref, memo: "m", nowUs: conformUs})
 		c.say("%s %s to %d by %s: %t %s", n, currency, account, ref, ok, fail(err))
@@ -20,7 +21,7 @@ func conformCredit(c *conform) {
 	try(other, USD, 5*usd, "r1")
 	try(account, DIEM, 7, "r2")
 	try(account, Bundled, 9, "r3")
-	try(account, USD, maxCredit, "too much, with what is there")
+	try(account, USD, money.MaxCredit, "too much, with what is there")
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	applied := map[string]int{}
@@ -44,15 +45,15 @@ func conformCredit(c *conform) {
 }
 
 func conformBatches(c *conform) {
-	a := c.account("a", parts{100, 200, 300})
-	b := c.account("b", parts{0, 0, 1000})
+	a := c.account("a", money.Parts{100, 200, 300})
+	b := c.account("b", money.Parts{0, 0, 1000})
 	k1, k2 := c.key(a, 1), c.key(b, 1)
-	c.settle(a, k1.no, conformDay, parts{50, 60, 0})
-	c.settle(b, k2.no, conformDay, parts{0, 0, 400})
-	c.settle(a, k1.no, conformDay, parts{0, 40, 70})
+	c.settle(a, k1.no, conformDay, money.Parts{50, 60, 0})
+	c.settle(b, k2.no, conformDay, money.Parts{0, 0, 400})
+	c.settle(a, k1.no, conformDay, money.Parts{0, 40, 70})
 	c.b.add(&record{kind: recHold, seq: c.b.last + 1})
 	seq := c.b.last + 1
-	c.b.add(&record{kind: recSettle, seq: seq, hold: seq, account: b, key: uint32(k2.no), model: 2, day: conformDay, amounts: parts{0, 0, 600}, shortfall: 33, timeNs: 1})
+	c.b.add(&record{kind: recSettle, seq: seq, hold: seq, account: b, key: uint32(k2.no), model: 2, day: conformDay, amounts: money.Parts{0, 0, 600}, shortfall: 33, timeNs: 1})
 	c.b.sealed, c.b.nowUs = true, conformUs
 	for range 3 { // the answers to the first two were lost
 		c.must(c.Apply(c.b))
@@ -79,9 +80,9 @@ func conformBatches(c *conform) {
 	// Many rows, more than go to the database at a time.
 	c.b.applied()
 	c.b.begin(c.b.last)
-	rich := c.account("c", parts{0, 0, maxCredit})
+	rich := c.account("c", money.Parts{0, 0, money.MaxCredit})
 	for i := range bulkMost + 100 {
-		c.settle(rich, int64(1000+i%(bulkMost+50)), conformDay-int32(i%2), parts{0, 0, Nano(i)})
+		c.settle(rich, int64(1000+i%(bulkMost+50)), conformDay-int32(i%2), money.Parts{0, 0, Nano(i)})
 	}
 	c.apply()
 	x := c.recount().accounts[rich]
@@ -89,12 +90,12 @@ func conformBatches(c *conform) {
 }
 
 func conformPages(c *conform) {
-	a := c.account("a", parts{0, 0, 1000 * usd})
+	a := c.account("a", money.Parts{0, 0, 1000 * usd})
 	var set pageSet
 	set.begin(0)
 	for seq := uint64(1); seq <= 3000; seq++ {
 		r := record{kind: recSettle, seq: seq, hold: seq, timeNs: (conformUs + int64(seq)) * 1000, account: a, key: 1, model: 1, day: conformDay,
-			amounts: parts{0, 0, Nano(seq)}, lines: *worth(Nano(seq))}
+			amounts: money.Parts{0, 0, Nano(seq)}, lines: *worth(Nano(seq))}
 		set.add(&r)
 		c.b.add(&r)
 	}
@@ -109,7 +110,7 @@ func conformPages(c *conform) {
 }
 
 func conformProgress(c *conform) {
-	a := c.account("a", parts{0, 0, 1000})
+	a := c.account("a", money.Parts{0, 0, 1000})
 	show := func() {
 		list, err := c.OpenProgress()
 		c.must(err)
@@ -118,7 +119,7 @@ func conformProgress(c *conform) {
 		}
 	}
 	progress := func(seq, hold uint64, n Nano) {
-		c.b.add(&record{kind: recProgress, seq: seq, hold: hold, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, n}})
+		c.b.add(&record{kind: recProgress, seq: seq, hold: hold, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: money.Parts{0, 0, n}})
 	}
 	c.b.add(&record{kind: recHold, seq: 1, account: a})
 	c.b.add(&record{kind: recHold, seq: 2, account: a})
@@ -132,7 +133,7 @@ func conformProgress(c *conform) {
 	c.apply()
 	c.say("one:")
 	show()
-	c.b.add(&record{kind: recSettle, seq: 7, hold: 1, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 35}})
+	c.b.add(&record{kind: recSettle, seq: 7, hold: 1, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: money.Parts{0, 0, 35}})
 	c.apply()
 	c.say("none:")
 	show()
@@ -140,7 +141,7 @@ func conformProgress(c *conform) {
 }
 
 func conformDIEM(c *conform) {
-	a := c.account("a", parts{0, 0, 10})
+	a := c.account("a", money.Parts{0, 0, 10})
 	show := func(what string, day int32) { c.say("%s: %v", what, c.money(a, day)) }
 	show("none", conformDay)
 	c.must(c.SetAllowance(a, 1000, conformDay, conformUs))
@@ -151,9 +152,9 @@ func conformDIEM(c *conform) {
 	ok, err := c.Credit(&credit{account: a, currency: DIEM, day: conformDay + 1, amount: 7, ref: "r", nowUs: conformUs})
 	c.say("credit %t %s", ok, fail(err))
 	show("with a credit", conformDay+1)
-	c.lease(a, conformDay+2, parts{500, 0, 0})
-	c.settle(a, 1, conformDay+2, parts{100, 0, 0})
-	c.settle(a, 1, conformDay+2, parts{1, 0, 0})
+	c.lease(a, conformDay+2, money.Parts{500, 0, 0})
+	c.settle(a, 1, conformDay+2, money.Parts{100, 0, 0})
+	c.settle(a, 1, conformDay+2, money.Parts{1, 0, 0})
 	c.apply()
 	show("the first charge of a day", conformDay+2)
 	c.must(c.SetAllowance(a, 0, conformDay+2, conformUs))
@@ -161,7 +162,7 @@ func conformDIEM(c *conform) {
 	show("from the next day on", conformDay+3)
 	if c.shared != nil { // what is leased does not expire before it is given back
 		c.op++
-		_, err := c.shared.Return(c.op, []want{{account: a, day: conformDay + 2, amounts: parts{399, 0, 0}}})
+		_, err := c.shared.Return(c.op, []want{{account: a, day: conformDay + 2, amounts: money.Parts{399, 0, 0}}})
 		c.must(err)
 	}
 	stale, err := c.StaleDIEM(conformDay + 3)
@@ -184,7 +185,7 @@ func conformDIEM(c *conform) {
 // The last dollar: credits and charges of many at the same time, and to the
 // last nano.
 func conformLastDollar(c *conform) {
-	a := c.account("a", parts{})
+	a := c.account("a", money.Parts{})
 	var wg sync.WaitGroup
 	for i := range 40 {
 		wg.Go(func() {
@@ -194,15 +195,15 @@ func conformLastDollar(c *conform) {
 		})
 	}
 	wg.Wait()
-	c.lease(a, conformDay, parts{0, 0, usd})
+	c.lease(a, conformDay, money.Parts{0, 0, usd})
 	for range 10 {
 		for range 100 {
-			c.settle(a, 1, conformDay, parts{0, 0, usd / 1000})
+			c.settle(a, 1, conformDay, money.Parts{0, 0, usd / 1000})
 		}
 		c.apply()
 	}
 	c.say("%v left of a dollar after 1000 charges of 0.001", c.money(a, conformDay))
-	c.settle(a, 1, conformDay, parts{0, 0, 1})
+	c.settle(a, 1, conformDay, money.Parts{0, 0, 1})
 	c.b.sealed, c.b.nowUs = true, conformUs
 	// One more is a fault in an embedded store, whose memory decides; nodes may
 	// have lost their lease meanwhile.

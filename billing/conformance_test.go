@@ -159,48 +159,48 @@ func (c *conform) must(err error) {
 }
 
 // account makes an account with money, all of it this node's.
-func (c *conform) account(name string, money parts) uint32 {
+func (c *conform) account(name string, balance money.Parts) uint32 {
 	c.t.Helper()
 	a := &accountRow{id: "id-of-" + name, name: name, createdUs: conformUs}
 	c.must(c.AddAccount(a))
-	for place, n := range money {
+	for place, n := range balance {
 		if n == 0 {
 			continue
 		}
-		ok, err := c.Credit(&credit{account: a.no, currency: spendOrder[place], day: conformDay, amount: n, ref: fmt.Sprint(name, place), nowUs: conformUs})
+		ok, err := c.Credit(&credit{account: a.no, currency: money.SpendOrder[place], day: conformDay, amount: n, ref: fmt.Sprint(name, place), nowUs: conformUs})
 		c.must(err)
 		if !ok {
 			c.t.Fatalf("a new credit was not applied")
 		}
 	}
-	c.lease(a.no, conformDay, money)
+	c.lease(a.no, conformDay, balance)
 	return a.no
 }
 
 // lease gives this node money of an account, where there are nodes.
-func (c *conform) lease(account uint32, day int32, money parts) {
+func (c *conform) lease(account uint32, day int32, balance money.Parts) {
 	c.t.Helper()
-	if c.shared == nil || money == (parts{}) {
+	if c.shared == nil || balance == (money.Parts{}) {
 		return
 	}
 	c.op++
-	list, err := c.shared.Grant(c.op, []want{{account: account, day: day, amounts: money}})
+	list, err := c.shared.Grant(c.op, []want{{account: account, day: day, amounts: balance}})
 	c.must(err)
-	if list[0].granted != money {
-		c.t.Fatalf("wanted %v, granted %v", money, list[0].granted)
+	if list[0].granted != balance {
+		c.t.Fatalf("wanted %v, granted %v", balance, list[0].granted)
 	}
 }
 
 // money is what an account has: free or leased.
-func (c *conform) money(account uint32, day int32) parts {
+func (c *conform) money(account uint32, day int32) money.Parts {
 	c.t.Helper()
 	a, err := c.Account(account, day)
 	c.must(err)
 	if c.shared != nil {
 		list, err := c.shared.Funds([]uint32{account}, day)
 		c.must(err)
-		a.avail.add(&list[0].lease)
-		a.avail.add(&list[0].others)
+		a.avail.Add(&list[0].lease)
+		a.avail.Add(&list[0].others)
 	}
 	return a.avail
 }
@@ -214,7 +214,7 @@ func (c *conform) key(account uint32, n int) *keyRow {
 }
 
 // settle adds the charge of a request to the open batch.
-func (c *conform) settle(account uint32, key int64, day int32, amounts parts) {
+func (c *conform) settle(account uint32, key int64, day int32, amounts money.Parts) {
 	seq := c.b.last + 1
 	c.b.add(&record{kind: recSettle, seq: seq, hold: seq, timeNs: (int64(day)*86400 + 3600) * 1e9, account: account, key: uint32(key), model: 1, day: day,
 		amounts: amounts, lines: money.Text(&config.Price{Input: 1000, Output: 1000}, money.Usage{Prompt: 10, Completion: 5})})

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"farebox/billing/money"
 	"fmt"
 	"io"
 	"io/fs"
@@ -37,7 +38,7 @@ type controlRequest struct {
 	Name     string            `json:"name,omitempty"`
 	Account  string            `json:"account,omitempty"`
 	Currency Currency          `json:"currency,omitzero"`
-	Amount   amount            `json:"amount,omitzero"`
+	Amount   money.Decimal     `json:"amount,omitzero"`
 	Ref      string            `json:"ref,omitempty"`
 	Memo     string            `json:"memo,omitempty"`
 	Key      *NewKey           `json:"key,omitempty"`
@@ -56,7 +57,7 @@ type controlResponse struct {
 	Accounts []AccountInfo `json:"accounts,omitempty"`
 	Info     *AccountInfo  `json:"info,omitempty"`
 	Usage    []UsageSum    `json:"usage,omitempty"`
-	Balance  amount        `json:"balance,omitzero"`
+	Balance  money.Decimal `json:"balance,omitzero"`
 	Applied  bool          `json:"applied,omitempty"`
 	Key      *KeyInfo      `json:"key,omitempty"`
 	Keys     []KeyInfo     `json:"keys,omitempty"`
@@ -206,11 +207,11 @@ func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 	case "credit":
 		var balance Nano
 		balance, res.Applied, err = op.Credit(q.Account, q.Currency, Nano(q.Amount), q.Ref, q.Memo)
-		res.Balance = amount(balance)
+		res.Balance = money.Decimal(balance)
 	case "refund":
 		var balance Nano
 		balance, res.Applied, err = op.Refund(q.Account, q.Currency, Nano(q.Amount), q.Ref, q.Memo)
-		res.Balance = amount(balance)
+		res.Balance = money.Decimal(balance)
 	case "debit":
 		var info AccountInfo
 		info, res.Applied, err = op.Debit(q.Account, q.Currency, Nano(q.Amount), q.Ref, q.Memo, q.MayOwe)
@@ -387,7 +388,7 @@ func (c *controlClient) Accounts() ([]AccountInfo, error) {
 }
 
 func (c *controlClient) Credit(account string, currency Currency, n Nano, ref, memo string) (Nano, bool, error) {
-	res, err := c.call(&controlRequest{Op: "credit", Account: account, Currency: currency, Amount: amount(n), Ref: ref, Memo: memo})
+	res, err := c.call(&controlRequest{Op: "credit", Account: account, Currency: currency, Amount: money.Decimal(n), Ref: ref, Memo: memo})
 	if err != nil {
 		return 0, false, err
 	}
@@ -395,7 +396,7 @@ func (c *controlClient) Credit(account string, currency Currency, n Nano, ref, m
 }
 
 func (c *controlClient) Refund(account string, currency Currency, n Nano, ref, memo string) (Nano, bool, error) {
-	res, err := c.call(&controlRequest{Op: "refund", Account: account, Currency: currency, Amount: amount(n), Ref: ref, Memo: memo})
+	res, err := c.call(&controlRequest{Op: "refund", Account: account, Currency: currency, Amount: money.Decimal(n), Ref: ref, Memo: memo})
 	if err != nil {
 		return 0, false, err
 	}
@@ -403,7 +404,7 @@ func (c *controlClient) Refund(account string, currency Currency, n Nano, ref, m
 }
 
 func (c *controlClient) Debit(account string, currency Currency, n Nano, ref, reason string, mayOwe bool) (AccountInfo, bool, error) {
-	res, err := c.call(&controlRequest{Op: "debit", Account: account, Currency: currency, Amount: amount(n), Ref: ref, Memo: reason, MayOwe: mayOwe})
+	res, err := c.call(&controlRequest{Op: "debit", Account: account, Currency: currency, Amount: money.Decimal(n), Ref: ref, Memo: reason, MayOwe: mayOwe})
 	if err != nil || res.Info == nil {
 		return AccountInfo{}, false, err
 	}
@@ -435,7 +436,7 @@ func (c *controlClient) UsageReport(q UsageReportQuery) ([]UsageSum, error) {
 }
 
 func (c *controlClient) SetAllowance(account string, daily Nano) (Account, error) {
-	res, err := c.call(&controlRequest{Op: "set_allowance", Account: account, Amount: amount(daily)})
+	res, err := c.call(&controlRequest{Op: "set_allowance", Account: account, Amount: money.Decimal(daily)})
 	if err != nil || res.Account == nil {
 		return Account{}, err
 	}

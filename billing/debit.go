@@ -3,6 +3,8 @@ package billing
 import (
 	"database/sql"
 	"errors"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"fmt"
 	"time"
 )
@@ -79,7 +81,7 @@ func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reas
 
 // debitHere takes it out of memory first, so that no request spends it meanwhile.
 func (l *Ledger) debitHere(a *AccountState, d *debit) (applied bool, err error) {
-	place := placeOf(d.currency)
+	place := money.PlaceOf(d.currency)
 	a.mu.Lock()
 	a.roll(l.today())
 	d.day = a.day
@@ -125,7 +127,7 @@ func (l *Ledger) debitShared(a *AccountState, d *debit) (applied bool, err error
 		if reading != nil {
 			return false, reading
 		}
-		if row.leased[placeOf(d.currency)] == 0 {
+		if row.leased[money.PlaceOf(d.currency)] == 0 {
 			if !mayOwe {
 				break
 			}
@@ -152,7 +154,7 @@ func (s *sqlStore) Debit(d *debit) (applied bool, err error) {
 		applied = false
 		day := int64(0)
 		if d.currency == DIEM {
-			day = dateNumber(d.day)
+			day = calendar.Date(d.day)
 			if err := t.allow(d.account, d.day, d.nowUs); err != nil {
 				return err
 			}
@@ -189,7 +191,7 @@ func (s *sqlStore) Debit(d *debit) (applied bool, err error) {
 			}
 			corrections[USD] += owed
 		}
-		for _, c := range spendOrder {
+		for _, c := range money.SpendOrder {
 			if n := corrections[c]; n != 0 {
 				t.pay("corrections", c, n)
 				if err := postings.add(id, "corrections", uint32(0), int64(c), int64(n)); err != nil {

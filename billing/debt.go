@@ -78,8 +78,8 @@ func (a *AccountState) owe(r *record) {
 // pay pays what is owed from what is free, in spend order, and records it.
 func (a *AccountState) pay(nowNs int64) {
 	free := a.avail
-	take := free.take(a.owed())
-	paid := take.total()
+	take := free.Take(a.owed())
+	paid := take.Total()
 	if paid == 0 {
 		return
 	}
@@ -91,13 +91,13 @@ func (a *AccountState) pay(nowNs int64) {
 		return // without room in the journal it stays owed
 	}
 	a.lastSeq = rec.seq
-	a.avail.sub(&take)
+	a.avail.Sub(&take)
 	if s := a.lease; s != nil {
 		s.marks = append(s.marks, debtMark{rec.seq, -paid})
 		a.ledger.project.hurry()
 		return
 	}
-	a.spent.add(&take)
+	a.spent.Add(&take)
 	a.debt -= paid
 	a.ledger.debt.Add(-int64(paid))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/money"
 )
 
 // debtNodes are three nodes on PostgreSQL with one account.
@@ -140,8 +141,8 @@ func TestDebtOfOneNodeStopsAllAndIsPaidOnAny(t *testing.T) {
 		}
 	}
 	row := d.row()
-	if row.debt != 0 || row.avail[inUSD]+row.leased[inUSD] != 2*usd || row.spent[inUSD] != 13*usd {
-		t.Errorf("of 15, %s was spent, %s and %s at nodes is left, %s owed", row.spent[inUSD], row.avail[inUSD], row.leased[inUSD], row.debt)
+	if row.debt != 0 || row.avail[money.InUSD]+row.leased[money.InUSD] != 2*usd || row.spent[money.InUSD] != 13*usd {
+		t.Errorf("of 15, %s was spent, %s and %s at nodes is left, %s owed", row.spent[money.InUSD], row.avail[money.InUSD], row.leased[money.InUSD], row.debt)
 	}
 	d.audit()
 }
@@ -207,10 +208,10 @@ func debtIsPaidOnce(t *testing.T, requests int) {
 	// What nodes have handed in too much comes back, what is owed still is collected.
 	time.Sleep(300 * time.Millisecond)
 	row := d.row()
-	have := row.avail[inUSD] + row.leased[inUSD]
-	if charged+owed != cost || row.spent[inUSD] != charged+owed-row.debt || have != put-row.spent[inUSD] || have < 0 || limited > limit {
+	have := row.avail[money.InUSD] + row.leased[money.InUSD]
+	if charged+owed != cost || row.spent[money.InUSD] != charged+owed-row.debt || have != put-row.spent[money.InUSD] || have < 0 || limited > limit {
 		t.Errorf("seed %d: cost %s, charged %s and owed %s; put in %s, spent %s, %s is left and %s owed still; the limited key was charged %s of %s",
-			seed, cost, charged, owed, put, row.spent[inUSD], have, row.debt, limited, limit)
+			seed, cost, charged, owed, put, row.spent[money.InUSD], have, row.debt, limited, limit)
 	}
 	if owed == 0 {
 		t.Error("nothing became debt, which proves nothing")

@@ -78,8 +78,8 @@ func TestOverrunOfALimitedKeyIsPaidByItsRichAccount(t *testing.T) {
 	if err := f.project.drain(); err != nil {
 		t.Fatal(err)
 	}
-	if used, err := f.keyUsed(k, Lifetime, k.Account.day); err != nil || used.total() != 2*usd {
-		t.Errorf("the key has used %s of 2 (%v)", used.total(), err)
+	if used, err := f.keyUsed(k, Lifetime, k.Account.day); err != nil || used.Total() != 2*usd {
+		t.Errorf("the key has used %s of 2 (%v)", used.Total(), err)
 	}
 	h.Reset()
 	if d := f.Admit(&h, f.ask(k, 1)); d.Code != KeyLimitUSD {

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"crypto/sha256"
+	"farebox/billing/money"
 	"math"
 	"os"
 	"path/filepath"
@@ -46,15 +47,15 @@ func TestMostMoneyOfAllKindsCanBeSpent(t *testing.T) {
 	t.Parallel()
 	for name, give := range map[string]func(*fixture) [3]error{
 		"allowance last": func(f *fixture) (errs [3]error) {
-			_, _, errs[0] = f.Credit("a", USD, maxCredit, "", "")
+			_, _, errs[0] = f.Credit("a", USD, money.MaxCredit, "", "")
 			_, errs[1] = f.SetAllowance("a", maxAllowance)
-			_, _, errs[2] = f.Credit("a", Bundled, maxCredit, "", "")
+			_, _, errs[2] = f.Credit("a", Bundled, money.MaxCredit, "", "")
 			return errs
 		},
 		"allowance first": func(f *fixture) (errs [3]error) {
 			_, errs[0] = f.SetAllowance("a", maxAllowance)
-			_, _, errs[1] = f.Credit("a", USD, maxCredit-maxAllowance, "", "")
-			_, _, errs[2] = f.Credit("a", DIEM, maxCredit, "", "")
+			_, _, errs[1] = f.Credit("a", USD, money.MaxCredit-maxAllowance, "", "")
+			_, _, errs[2] = f.Credit("a", DIEM, money.MaxCredit, "", "")
 			return errs
 		},
 	} {
@@ -88,7 +89,7 @@ func TestAbsurdAmountsAreHeldToTheBalance(t *testing.T) {
 	f.account("a", usd)
 	k, _ := f.key("a")
 	var h Hold
-	for _, n := range []Nano{math.MaxInt64, math.MaxInt64 - 1, maxCredit} {
+	for _, n := range []Nano{math.MaxInt64, math.MaxInt64 - 1, money.MaxCredit} {
 		if d := f.Admit(&h, f.ask(k, n)); d.Code != InsufficientBalance {
 			t.Errorf("a hold of %s: code %d", n, d.Code)
 		}

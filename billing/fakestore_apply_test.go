@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"farebox/billing/money"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,7 +64,7 @@ func (c *fakeConn) Apply(b *batch) error {
 }
 
 func (db *fakeStore) charge(n *fakeNode, b *batch, u *rollup) {
-	var total parts
+	var total money.Parts
 	for s := range b.each(u) {
 		total[s.place] += s.amount
 	}
@@ -73,7 +74,7 @@ func (db *fakeStore) charge(n *fakeNode, b *batch, u *rollup) {
 		}
 		bucket := db.bucket(u.account, place, u.day)
 		day := u.day
-		if place != inDIEM {
+		if place != money.InDIEM {
 			day = 0
 		}
 		lease := fakeLease{fakeBucket{u.account, place, day}, n.no}
@@ -122,7 +123,7 @@ func (c *fakeConn) AddPages(pages []*usagePage, first, last uint64) error {
 func (c *fakeConn) StaleDIEM(before int32) (list []staleDIEM, err error) {
 	err = c.do("StaleDIEM", func() error {
 		for id, b := range c.db.buckets {
-			if id.place == inDIEM && id.day < before && b.avail > 0 {
+			if id.place == money.InDIEM && id.day < before && b.avail > 0 {
 				list = append(list, staleDIEM{id.account, id.day})
 			}
 		}
@@ -134,7 +135,7 @@ func (c *fakeConn) StaleDIEM(before int32) (list []staleDIEM, err error) {
 
 func (c *fakeConn) ExpireDIEM(account uint32, day int32, _ int64) error {
 	return c.do("ExpireDIEM", func() error {
-		b := c.db.bucket(account, inDIEM, day)
+		b := c.db.bucket(account, money.InDIEM, day)
 		b.expired += b.avail
 		b.avail = 0
 		return nil
@@ -156,7 +157,7 @@ func (c *fakeConn) Shortfall() (n Nano, err error) {
 func (c *fakeConn) Recount(pinned func()) (r *recount, err error) {
 	pinned()
 	err = c.do("Recount", func() error {
-		r = &recount{accounts: map[uint32]*accountCount{}, charged: c.db.charged.total(), faults: c.db.check()}
+		r = &recount{accounts: map[uint32]*accountCount{}, charged: c.db.charged.Total(), faults: c.db.check()}
 		r.requests = int64(len(c.db.seen))
 		for _, a := range c.db.accounts {
 			r.accounts[a.no] = &accountCount{}
@@ -212,7 +213,7 @@ func (db *fakeStore) debt(account uint32) Nano {
 
 // collect pays what an account owes from what is leased to nobody.
 func (db *fakeStore) collect(account uint32, day int32) {
-	for place := range currencies {
+	for place := range money.Currencies {
 		d := db.debts[account]
 		if d == nil || d.incurred == d.paid {
 			return

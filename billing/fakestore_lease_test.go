@@ -2,6 +2,7 @@ package billing
 
 import (
 	"errors"
+	"farebox/billing/money"
 	"slices"
 	"time"
 )
@@ -73,7 +74,7 @@ func (db *fakeStore) has(n *fakeNode) bool {
 }
 
 // takeBack returns all leases of a node to what is left.
-func (db *fakeStore) takeBack(n *fakeNode) (sum parts) {
+func (db *fakeStore) takeBack(n *fakeNode) (sum money.Parts) {
 	for id, amount := range db.leases {
 		if id.node == n.no {
 			b := db.buckets[id.fakeBucket]
@@ -148,7 +149,7 @@ func (c *fakeConn) operate(call string, op uint64, wants []want, move func(at *N
 }
 
 func (db *fakeStore) move(node uint32, w *want, move func(at *Nano, n, left Nano) Nano) funds {
-	var moved parts
+	var moved money.Parts
 	for place, n := range w.amounts {
 		if n < 0 {
 			db.fault("node %d wants %d", node, n)
@@ -166,7 +167,7 @@ func (db *fakeStore) move(node uint32, w *want, move func(at *Nano, n, left Nano
 		}
 		b := db.bucket(w.account, place, w.day)
 		day := w.day
-		if place != inDIEM {
+		if place != money.InDIEM {
 			day = 0
 		}
 		id := fakeLease{fakeBucket{w.account, place, day}, node}
@@ -186,7 +187,7 @@ func (db *fakeStore) move(node uint32, w *want, move func(at *Nano, n, left Nano
 func (db *fakeStore) room(key int64, place int, period int32) Nano {
 	k := db.keys[key-1]
 	limit := k.limitUSD
-	if place == inDIEM {
+	if place == money.InDIEM {
 		limit = k.limitDIEM
 	}
 	room := limitOf(limit)
@@ -219,7 +220,7 @@ func (db *fakeStore) funds(node, account uint32, key int64, day, period int32) f
 		b := db.bucket(account, place, day)
 		f.avail[place] = b.avail
 		for id, n := range db.leases {
-			if id.account == account && id.place == place && (place != inDIEM || id.day == day) {
+			if id.account == account && id.place == place && (place != money.InDIEM || id.day == day) {
 				f.add(id.node == node, place, n)
 			}
 		}
@@ -246,13 +247,13 @@ func (c *fakeConn) Funds(accounts []uint32, day int32) (list []funds, err error)
 		}
 		for _, no := range accounts {
 			f := db.funds(n.no, no, 0, day, 0)
-			if !all || f.lease != (parts{}) {
+			if !all || f.lease != (money.Parts{}) {
 				list = append(list, f)
 			}
 			for id, amount := range db.leases {
-				if id.node == n.no && id.account == no && id.place == inDIEM && id.day != day && amount > 0 {
+				if id.node == n.no && id.account == no && id.place == money.InDIEM && id.day != day && amount > 0 {
 					f := db.funds(n.no, no, 0, id.day, 0)
-					f.lease[inBundled], f.lease[inUSD] = 0, 0
+					f.lease[money.InBundled], f.lease[money.InUSD] = 0, 0
 					list = append(list, f)
 				}
 			}

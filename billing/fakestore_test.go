@@ -2,6 +2,7 @@ package billing
 
 import (
 	"errors"
+	"farebox/billing/money"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,7 @@ type fakeStore struct {
 	used     map[fakeUse]Nano // by key, currency group and day
 	nodes    []*fakeNode
 	changes  []change
-	charged  parts
+	charged  money.Parts
 	debts    map[uint32]*fakeDebt
 	short    Nano
 	late     Nano // of short: charges that found no money
@@ -143,14 +144,14 @@ func (db *fakeStore) change(kind changeKind, account uint32, key int64) {
 
 // bucket is made with the day's allowance when it is first drawn on.
 func (db *fakeStore) bucket(account uint32, place int, day int32) *fakeMoney {
-	if place != inDIEM {
+	if place != money.InDIEM {
 		day = 0
 	}
 	id := fakeBucket{account, place, day}
 	b := db.buckets[id]
 	if b == nil {
 		b = &fakeMoney{}
-		if place == inDIEM {
+		if place == money.InDIEM {
 			b.granted, b.avail = db.daily[account], db.daily[account]
 		}
 		db.buckets[id] = b
@@ -217,7 +218,7 @@ func (c *fakeConn) Credit(p *credit) (applied bool, err error) {
 			return nil
 		}
 		c.db.refs[p.ref], applied = true, true
-		b := c.db.bucket(p.account, placeOf(p.currency), p.day)
+		b := c.db.bucket(p.account, money.PlaceOf(p.currency), p.day)
 		b.granted += p.amount
 		b.avail += p.amount
 		c.db.collect(p.account, p.day)
@@ -306,7 +307,7 @@ func (c *fakeConn) AddViolations([]violation) error { return nil }
 func (c *fakeConn) SetAllowance(account uint32, daily Nano, day int32, _ int64) error {
 	return c.do("SetAllowance", func() error {
 		c.db.daily[account] = daily
-		c.db.bucket(account, inDIEM, day)
+		c.db.bucket(account, money.InDIEM, day)
 		c.db.collect(account, day)
 		c.db.change(changeAllowance, account, 0)
 		return nil

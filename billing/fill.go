@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"farebox/billing/calendar"
 	"farebox/billing/money"
 	"farebox/config"
 )
@@ -118,7 +119,7 @@ const fillRich = Nano(1_000_000_000_000_000)
 
 func (f *filler) credit() error {
 	now := f.l.now()
-	today := dayOf(now)
+	today := calendar.DayOf(now)
 	credits := []credit{{currency: USD}, {currency: Bundled}}
 	for day := today - int32(f.o.Days); day <= today; day++ {
 		credits = append(credits, credit{currency: DIEM, day: day})
@@ -157,7 +158,7 @@ func (f *filler) run(ctx context.Context) error {
 			r.spread(&s)
 			f.done.Entries += int64(len(s.all()))
 			f.done.Requests++
-			f.done.Charged += r.amounts.total()
+			f.done.Charged += r.amounts.Total()
 		}
 		b.sealed, b.nowUs, pages.sealed = true, l.now()/1000, true
 		if err := l.store.Apply(b); err != nil {
@@ -187,7 +188,7 @@ func (f *filler) request(atNs int64) *record {
 	price := config.Price{Input: config.Pico(100_000 * (1 + model%40)), Output: config.Pico(400_000 * (1 + model%40))}
 	r := &record{
 		kind: recSettle, seq: f.seq, hold: f.seq - 1, timeNs: atNs, account: f.account, key: f.keys[x.IntN(len(f.keys))],
-		model: f.models[model], day: dayOf(atNs), status: 200, tookMs: uint32(100 + x.IntN(20_000)), lines: money.Text(&price, u),
+		model: f.models[model], day: calendar.DayOf(atNs), status: 200, tookMs: uint32(100 + x.IntN(20_000)), lines: money.Text(&price, u),
 	}
 	for i := range 16 {
 		r.requestID[i] = byte(x.Uint32())
@@ -195,13 +196,13 @@ func (f *filler) request(atNs int64) *record {
 	cost := r.lines.Cost()
 	switch n := x.IntN(20); {
 	case n == 0:
-		r.amounts = parts{inDIEM: cost / 2, inUSD: cost - cost/2}
+		r.amounts = money.Parts{money.InDIEM: cost / 2, money.InUSD: cost - cost/2}
 	case n < 3:
-		r.amounts[inDIEM] = cost
+		r.amounts[money.InDIEM] = cost
 	case n == 3:
-		r.amounts[inBundled] = cost
+		r.amounts[money.InBundled] = cost
 	default:
-		r.amounts[inUSD] = cost
+		r.amounts[money.InUSD] = cost
 	}
 	return r
 }

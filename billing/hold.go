@@ -17,14 +17,14 @@ type Hold struct {
 
 	ledger     *Ledger
 	key        *Key
-	id         uint64 // sequence of its record in the journal
-	parts      parts  // what it holds; guarded by the account's mutex
-	day        int32  // whose DIEM and period it draws on
-	regime     uint32 // of the key when it was admitted
-	period     int32  // of the key's limits then
-	beyond     Nano   // of parts, what the key's limits were not asked for, see extend
-	slot       int    // of the rate windows
-	booked     int    // whose usage it becomes
+	id         uint64      // sequence of its record in the journal
+	parts      money.Parts // what it holds; guarded by the account's mutex
+	day        int32       // whose DIEM and period it draws on
+	regime     uint32      // of the key when it was admitted
+	period     int32       // of the key's limits then
+	beyond     Nano        // of parts, what the key's limits were not asked for, see extend
+	slot       int         // of the rate windows
+	booked     int         // whose usage it becomes
 	openedNs   int64
 	rate       *config.Rate // of the model, as admitted
 	keyRate    *config.Rate
@@ -75,7 +75,7 @@ func (h *Hold) Granted() Nano {
 	}
 	a := h.key.Account
 	a.mu.Lock()
-	n := h.parts.total()
+	n := h.parts.Total()
 	a.mu.Unlock()
 	return n
 }
@@ -123,7 +123,7 @@ func (h *Hold) extend(more Nano) bool {
 		return false
 	}
 	a.give(h, &take)
-	if u := h.key.use; !u.counts(h) && u.mostUSD != maxCredit {
+	if u := h.key.use; !u.counts(h) && u.mostUSD != money.MaxCredit {
 		// It belongs to a period that is over, and nobody knows what is left of
 		// that: what this pays for is charged as debt, which no limit counts.
 		h.beyond += more
@@ -137,20 +137,20 @@ func (h *Hold) extend(more Nano) bool {
 // allotMore is allot for a hold that is open already. Across midnight the DIEM
 // of the new day and the key's new period stay out of it: the hold belongs to
 // the day in which it was opened.
-func (a *AccountState) allotMore(h *Hold, more Nano) (parts, bool) {
+func (a *AccountState) allotMore(h *Hold, more Nano) (money.Parts, bool) {
 	if h.day == a.day {
 		take, code := a.allot(h.key, more, more, 0)
 		return take, code == Admitted
 	}
 	free := a.avail
-	free[inDIEM] = 0
-	take := free.take(more)
-	if take.total() < more {
-		return parts{}, false
+	free[money.InDIEM] = 0
+	take := free.Take(more)
+	if take.Total() < more {
+		return money.Parts{}, false
 	}
 	u := h.key.use
 	if _, usd := u.room(); u.counts(h) && usd < more {
-		return parts{}, false
+		return money.Parts{}, false
 	}
 	return take, true
 }
@@ -176,17 +176,17 @@ func (h *Hold) Progress(sold *money.Lines) {
 // foresee puts what would be charged and owed now into a record.
 func (h *Hold) foresee(r *record, cost Nano) {
 	r.amounts = h.chargeable(cost)
-	r.debt = max(0, min(cost-r.amounts.total(), maxDebt-h.key.Account.owed()))
+	r.debt = max(0, min(cost-r.amounts.Total(), maxDebt-h.key.Account.owed()))
 }
 
 // chargeable is what of cost is paid by what is held.
-func (h *Hold) chargeable(cost Nano) parts {
+func (h *Hold) chargeable(cost Nano) money.Parts {
 	held := h.parts
-	return held.take(min(cost, held.total()-h.beyond))
+	return held.Take(min(cost, held.Total()-h.beyond))
 }
 
 // limited is the part of what is held that was taken from the key's limits.
-func (h *Hold) limited() parts {
+func (h *Hold) limited() money.Parts {
 	p, rest := h.parts, h.beyond
 	for i := len(p) - 1; i >= 0 && rest > 0; i-- {
 		take := min(rest, p[i])
@@ -207,7 +207,7 @@ func (h *Hold) Foresee(cost Nano) (usd, diem Nano, ok bool) {
 	a.mu.Lock()
 	p := h.chargeable(max(0, cost))
 	a.mu.Unlock()
-	return p[inUSD] + p[inBundled], p[inDIEM], p.total() == max(0, cost)
+	return p[money.InUSD] + p[money.InBundled], p[money.InDIEM], p.Total() == max(0, cost)
 }
 
 // prepare records the charge of a keyed request that is about to be kept. A
@@ -245,7 +245,7 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 	a.mu.Lock()
 	a.roll(l.day(s.NowNs))
 	h.key.use.roll(a.day)
-	held := h.parts.total()
+	held := h.parts.Total()
 	rec := h.record(recSettle, &s)
 	rec.amounts, rec.debt = a.charge(h, max(0, s.Cost))
 	a.giveBack(h)
@@ -266,7 +266,7 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 	if l.journal.power {
 		l.journal.wait(rec.seq)
 	}
-	return rec.amounts.total(), rec.debt
+	return rec.amounts.Total(), rec.debt
 }
 
 // Void ends the hold without a charge.
@@ -278,7 +278,7 @@ func (h *Hold) Void(nowNs int64) {
 	l, a := h.ledger, h.key.Account
 	a.mu.Lock()
 	a.roll(l.day(nowNs))
-	held := h.parts.total()
+	held := h.parts.Total()
 	a.giveBack(h)
 	h.resolve(a, nowNs, 0, 0)
 	rec := record{kind: recVoid, timeNs: l.written(nowNs), hold: h.id, account: a.no}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/billing/calendar"
 	"farebox/billing/money"
 	"farebox/config"
 )
@@ -262,7 +263,7 @@ func TestDIEMOfAPastDayExpire(t *testing.T) {
 	f.recount()
 	f.reopen()
 	f.recount()
-	left, err := f.store.StaleDIEM(dayOf(f.clock.nano()))
+	left, err := f.store.StaleDIEM(calendar.DayOf(f.clock.nano()))
 	if err != nil || len(left) != 0 {
 		t.Errorf("allowances of past days that have not expired: %v, %v", left, err)
 	}
@@ -277,7 +278,7 @@ func TestExtensionAfterMidnightLeavesLastNightsDIEM(t *testing.T) {
 	var h Hold
 	f.Admit(&h, f.ask(k, usd))
 	f.clock.advance(13 * time.Hour)
-	if !h.Extend(usd) || h.parts != (parts{usd, 0, usd}) {
+	if !h.Extend(usd) || h.parts != (money.Parts{usd, 0, usd}) {
 		t.Errorf("the hold has %v, expected 1 of last night's DIEM and 1 USD", h.parts)
 	}
 	h.Void(f.clock.nano())
@@ -398,7 +399,7 @@ func TestUsageKeepsWhatEachRequestWas(t *testing.T) {
 	err := p.each(nil, func(r *record) error {
 		n++
 		if r.key != uint32(k.No) || r.model != modelNo(a.Slot) || r.lines != sold || r.reasoning != 5 || r.requestID != a.RequestID || r.status != 200 ||
-			r.tookMs != 1234 || r.flags != FlagAborted || r.timeNs != f.clock.nano() || r.amounts != (parts{7, 0, cost - 7}) {
+			r.tookMs != 1234 || r.flags != FlagAborted || r.timeNs != f.clock.nano() || r.amounts != (money.Parts{7, 0, cost - 7}) {
 			t.Errorf("the request is kept as %+v", r)
 		}
 		checkShares(t, r)

@@ -18,7 +18,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"farebox/billing/disk"
 	"farebox/config"
 )
 
@@ -95,7 +94,7 @@ func (f *keyedFiles) recover() error {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
 	}
-	names, err := disk.List(f.dir, keyedSuffix)
+	names, err := filesIn(f.dir, keyedSuffix)
 	if err != nil {
 		return err
 	}
@@ -350,7 +349,7 @@ func (f *keyedFiles) current() (*keyedFile, error) {
 		return nil, err
 	}
 	k := &keyedFile{hour: hour, file: file}
-	if err := errors.Join(f.restart(k), disk.Sync(f.dir)); err != nil {
+	if err := errors.Join(f.restart(k), syncDir(f.dir)); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	f.last, f.hours[hour] = k, k

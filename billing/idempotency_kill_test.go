@@ -192,8 +192,8 @@ func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
 	}
 	charges := map[keyedID]int{}
 	for _, r := range f.allUsage(t) {
-		if r.amounts.total() != keyedChildCost {
-			t.Errorf("charged %d", r.amounts.total())
+		if r.amounts.Total() != keyedChildCost {
+			t.Errorf("charged %d", r.amounts.Total())
 		}
 		charges[r.requestID]++
 	}

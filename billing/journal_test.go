@@ -3,6 +3,7 @@ package billing
 import (
 	"bytes"
 	"errors"
+	"farebox/billing/money"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -382,7 +383,7 @@ func TestJournalKeepsOrderUnderConcurrency(t *testing.T) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range each {
-				r := record{kind: recSettle, timeNs: int64(i), account: uint32(w), key: uint32(i), amounts: parts{0, Nano(w), Nano(i)}}
+				r := record{kind: recSettle, timeNs: int64(i), account: uint32(w), key: uint32(i), amounts: money.Parts{0, Nano(w), Nano(i)}}
 				if err := j.append(&r, 0); err != nil {
 					t.Error(err)
 					return

@@ -3,6 +3,8 @@ package billing
 import (
 	"encoding/json"
 	"errors"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -87,7 +89,7 @@ func (p Period) number(day int32) int32 {
 	case Epoch:
 		return day
 	case Month:
-		return monthOf(day)
+		return calendar.MonthOf(day)
 	}
 	return 0
 }
@@ -98,8 +100,8 @@ func (p Period) days(day int32) (first, last int32) {
 	case Epoch:
 		return day, day
 	case Month:
-		m := monthOf(day)
-		return firstDay(m), firstDay(m+1) - 1
+		m := calendar.MonthOf(day)
+		return calendar.FirstDay(m), calendar.FirstDay(m+1) - 1
 	}
 	return 0, 1<<31 - 1
 }
@@ -180,14 +182,14 @@ type quota struct {
 	diem   Nano
 }
 
-func quotaOf(period int32, used *parts) quota {
-	return quota{period: period, usd: used[inBundled] + used[inUSD], diem: used[inDIEM]}
+func quotaOf(period int32, used *money.Parts) quota {
+	return quota{period: period, usd: used[money.InBundled] + used[money.InUSD], diem: used[money.InDIEM]}
 }
 
 // limitOf is how far the use of a key may go in a period.
 func limitOf(n *Nano) Nano {
 	if n == nil {
-		return maxCredit
+		return money.MaxCredit
 	}
 	return *n
 }
@@ -206,15 +208,15 @@ func (u *keyUse) roll(day int32) {
 
 // count adds what h now uses, or with a negative sign uses no longer. Amounts
 // of a hold from an earlier period belong to that one.
-func (u *keyUse) count(p *parts, sign Nano, h *Hold) {
+func (u *keyUse) count(p *money.Parts, sign Nano, h *Hold) {
 	if !u.counts(h) {
 		if u.lease != nil && sign < 0 {
 			u.lease.late(p, h)
 		}
 		return
 	}
-	u.quota.diem += sign * p[inDIEM]
-	u.quota.usd += sign * (p[inBundled] + p[inUSD])
+	u.quota.diem += sign * p[money.InDIEM]
+	u.quota.usd += sign * (p[money.InBundled] + p[money.InUSD])
 }
 
 // counts says whether what h takes counts in the period and under the limits
@@ -229,11 +231,11 @@ func (u *keyUse) roomFor(h *Hold) (diem, usd Nano) {
 	if u.counts(h) {
 		return u.room()
 	}
-	diem, usd = maxCredit, maxCredit
-	if u.mostDIEM != maxCredit {
+	diem, usd = money.MaxCredit, money.MaxCredit
+	if u.mostDIEM != money.MaxCredit {
 		diem = 0
 	}
-	if u.mostUSD != maxCredit {
+	if u.mostUSD != money.MaxCredit {
 		usd = 0
 	}
 	return diem, usd
@@ -270,9 +272,9 @@ func (n NewKey) MarshalJSON() ([]byte, error) {
 	type plain NewKey
 	return json.Marshal(struct {
 		plain
-		LimitUSD  *amount `json:"limitUSD,omitempty"`
-		LimitDIEM *amount `json:"limitDIEM,omitempty"`
-	}{plain(n), (*amount)(n.LimitUSD), (*amount)(n.LimitDIEM)})
+		LimitUSD  *money.Decimal `json:"limitUSD,omitempty"`
+		LimitDIEM *money.Decimal `json:"limitDIEM,omitempty"`
+	}{plain(n), (*money.Decimal)(n.LimitUSD), (*money.Decimal)(n.LimitDIEM)})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -280,8 +282,8 @@ func (n *NewKey) UnmarshalJSON(b []byte) error {
 	type plain NewKey
 	var v struct {
 		plain
-		LimitUSD  *amount `json:"limitUSD"`
-		LimitDIEM *amount `json:"limitDIEM"`
+		LimitUSD  *money.Decimal `json:"limitUSD"`
+		LimitDIEM *money.Decimal `json:"limitDIEM"`
 	}
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
@@ -352,11 +354,11 @@ func (k KeyInfo) MarshalJSON() ([]byte, error) {
 	type plain KeyInfo
 	return json.Marshal(struct {
 		plain
-		LimitUSD  *amount   `json:"limitUSD"`
-		LimitDIEM *amount   `json:"limitDIEM"`
-		Used      *usedJSON `json:"usedInPeriod,omitempty"`
-		State     string    `json:"state"`
-	}{plain(k), (*amount)(k.LimitUSD), (*amount)(k.LimitDIEM), (*usedJSON)(k.Used), k.State()})
+		LimitUSD  *money.Decimal `json:"limitUSD"`
+		LimitDIEM *money.Decimal `json:"limitDIEM"`
+		Used      *usedJSON      `json:"usedInPeriod,omitempty"`
+		State     string         `json:"state"`
+	}{plain(k), (*money.Decimal)(k.LimitUSD), (*money.Decimal)(k.LimitDIEM), (*usedJSON)(k.Used), k.State()})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -364,9 +366,9 @@ func (k *KeyInfo) UnmarshalJSON(b []byte) error {
 	type plain KeyInfo
 	var v struct {
 		plain
-		LimitUSD  *amount   `json:"limitUSD"`
-		LimitDIEM *amount   `json:"limitDIEM"`
-		Used      *usedJSON `json:"usedInPeriod"`
+		LimitUSD  *money.Decimal `json:"limitUSD"`
+		LimitDIEM *money.Decimal `json:"limitDIEM"`
+		Used      *usedJSON      `json:"usedInPeriod"`
 	}
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
@@ -381,11 +383,11 @@ func (k *KeyInfo) UnmarshalJSON(b []byte) error {
 type usedJSON KeyUsage
 
 func (u usedJSON) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]amount{"usd": amount(u.USD), "diem": amount(u.DIEM)})
+	return json.Marshal(map[string]money.Decimal{"usd": money.Decimal(u.USD), "diem": money.Decimal(u.DIEM)})
 }
 
 func (u *usedJSON) UnmarshalJSON(b []byte) error {
-	var v map[string]amount
+	var v map[string]money.Decimal
 	err := json.Unmarshal(b, &v)
 	u.USD, u.DIEM = Nano(v["usd"]), Nano(v["diem"])
 	return err

@@ -2,6 +2,8 @@ package billing
 
 import (
 	"errors"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -119,7 +121,9 @@ func (l *Ledger) periodUse(row *keyRow, day int32, read map[Period]map[int64]key
 	return usageOf(sums[row.no].spent), nil
 }
 
-func usageOf(p parts) KeyUsage { return KeyUsage{USD: p[inBundled] + p[inUSD], DIEM: p[inDIEM]} }
+func usageOf(p money.Parts) KeyUsage {
+	return KeyUsage{USD: p[money.InBundled] + p[money.InUSD], DIEM: p[money.InDIEM]}
+}
 
 // useOf brings the time of a key's last use up to date.
 func (l *Ledger) useOf(row *keyRow) {
@@ -270,14 +274,14 @@ type WindowUse struct {
 // and month, and what its limits leave.
 func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 	a, day := k.Account, k.Account.ledger.day(nowNs)
-	month := monthOf(day)
-	ends := [4]int64{nowNs - nowNs%minuteNs + minuteNs, nowNs - nowNs%hourNs + hourNs, int64(day+1) * dayNs, int64(firstDay(month+1)) * dayNs}
+	month := calendar.MonthOf(day)
+	ends := [4]int64{nowNs - nowNs%minuteNs + minuteNs, nowNs - nowNs%hourNs + hourNs, int64(day+1) * dayNs, int64(calendar.FirstDay(month+1)) * dayNs}
 	for i := range w {
 		w[i] = WindowUse{Limit: -1, Resets: time.Unix(0, ends[i]).UTC()}
 	}
 	// Days and months are those of the store: all nodes, and before the start.
 	l.showDays(a)
-	for i, first := range map[int]int32{2: day, 3: firstDay(month)} {
+	for i, first := range map[int]int32{2: day, 3: calendar.FirstDay(month)} {
 		sums, err := l.store.KeySums(a.no, first, day)
 		if err != nil {
 			return w, fmt.Errorf("cannot add up the requests of key %s: %w", k.ID, err)

@@ -1,6 +1,9 @@
 package billing
 
-import "errors"
+import (
+	"errors"
+	"farebox/billing/money"
+)
 
 // keyStore is what a Store keeps for the owners of keys: the keys of an account
 // page by page, what they spent, refusals by limits, sign-in tokens that were
@@ -43,7 +46,7 @@ type keyStore interface {
 	SetAllowance(account uint32, daily Nano, day int32, nowUs int64) error
 	// KeyUsedLater is what a key has spent in each of the days after day: of a
 	// time when the clock was ahead.
-	KeyUsedLater(account uint32, key int64, day int32) (map[int32]parts, error)
+	KeyUsedLater(account uint32, key int64, day int32) (map[int32]money.Parts, error)
 	// LaterDIEM gives the DIEM of the days after day that have some in the store:
 	// of a time when the clock was ahead.
 	LaterDIEM(account uint32, day int32) (map[int32]dayDIEM, error)
@@ -62,7 +65,7 @@ var errStale = errors.New("changed meanwhile")
 // keySum is what a key used over some days.
 type keySum struct {
 	requests int64
-	spent    parts
+	spent    money.Parts
 }
 
 // maxViolations is how many refusals by limits are kept for each account

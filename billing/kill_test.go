@@ -161,7 +161,7 @@ func killedRounds(t *testing.T, rounds int) {
 		if _, twice := kept[id]; twice {
 			t.Errorf("request %d is charged twice", id)
 		}
-		kept[id] = r.amounts.total()
+		kept[id] = r.amounts.Total()
 	}
 	settled, cut := 0, 0
 	for id, a := range acks {

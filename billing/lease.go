@@ -1,6 +1,9 @@
 package billing
 
-import "slices"
+import (
+	"farebox/billing/money"
+	"slices"
+)
 
 // lease is what a node knows about the money of one account on a shared store:
 // AccountState.avail and held are what it has leased and may spend without
@@ -11,10 +14,10 @@ import "slices"
 // not applied yet, at any time but within a lease operation.
 type lease struct {
 	node     *node
-	unleased parts // left in the store, as last heard
-	others   parts // leased to other nodes
-	heardNs  int64 // when, by the monotonic clock
-	newDay   bool  // nothing is known about the DIEM of this day
+	unleased money.Parts // left in the store, as last heard
+	others   money.Parts // leased to other nodes
+	heardNs  int64       // when, by the monotonic clock
+	newDay   bool        // nothing is known about the DIEM of this day
 	rests    []want
 	limited  []*keyUse // keys whose limits have been asked for here
 
@@ -45,7 +48,7 @@ type quotaLease struct {
 	key              int64
 	usd, diem        bool     // is limited
 	was              []limits // by keyUse.regime
-	unleased, others parts
+	unleased, others money.Parts
 	need             Nano
 	listed           bool
 }
@@ -56,8 +59,8 @@ type limits struct{ usd, diem bool }
 // begin is called before the account goes on to a new day: what is free of the
 // old day's DIEM goes back, so that the store can let it expire.
 func (s *lease) begin(a *AccountState) {
-	s.rest(want{account: a.no, day: a.day, amounts: parts{inDIEM: a.avail[inDIEM]}})
-	s.unleased[inDIEM], s.others[inDIEM], s.newDay = 0, 0, true
+	s.rest(want{account: a.no, day: a.day, amounts: money.Parts{money.InDIEM: a.avail[money.InDIEM]}})
+	s.unleased[money.InDIEM], s.others[money.InDIEM], s.newDay = 0, 0, true
 }
 
 // enforce brings the limits of a key into force that nothing was used of here.
@@ -70,14 +73,14 @@ func (u *keyUse) enforce(k *Key, day int32) {
 
 // empty is the room of a period of which nothing is leased yet.
 func (u *keyUse) empty() {
-	u.mostUSD, u.mostDIEM = maxCredit, maxCredit
+	u.mostUSD, u.mostDIEM = money.MaxCredit, money.MaxCredit
 	if u.lease.usd {
 		u.mostUSD = 0
 	}
 	if u.lease.diem {
 		u.mostDIEM = 0
 	}
-	u.lease.unleased, u.lease.others = parts{}, parts{}
+	u.lease.unleased, u.lease.others = money.Parts{}, money.Parts{}
 }
 
 // begin goes on to another period. What was leased of the old one goes back.
@@ -98,34 +101,24 @@ func (u *keyUse) relimit(k *Key) {
 		u.regime++
 		u.enforce(k, a.day)
 	}
-}
-
-// restsOf is what is on its way back of the key's limits of this period: with
-// neither the node nor the store, and yet not gone.
-func (s *lease) restsOf(u *keyUse) (p parts) {
-	for i := range s.rests {
-		if w := &s.rests[i]; w.key == u.lease.key && w.period == u.quota.period {
-			p.add(&w.amounts)
-		}
-	}
-	return p
+	u.lease.unleased = money.Parts{}
 }
 
 // late gives back what a hold of another period or of former limits did not
 // use of the limits that there were when it was opened.
-func (q *quotaLease) late(p *parts, h *Hold) {
+func (q *quotaLease) late(p *money.Parts, h *Hold) {
 	w := want{account: q.account.no, key: q.key, period: h.period}
 	was := q.was[h.regime]
 	if was.usd {
-		w.amounts[inUSD] = p[inBundled] + p[inUSD]
+		w.amounts[money.InUSD] = p[money.InBundled] + p[money.InUSD]
 	}
 	if was.diem {
-		w.amounts[inDIEM] = p[inDIEM]
+		w.amounts[money.InDIEM] = p[money.InDIEM]
 	}
 	q.account.lease.rest(w)
 }
 
-const giveAll = maxCredit
+const giveAll = money.MaxCredit
 
 // Slices of money that a node leases ahead (notes: ledger 2.4).
 const (
@@ -140,24 +133,24 @@ const (
 )
 
 // elsewhere is what the account has besides this node's lease.
-func (a *AccountState) elsewhere() (p parts) {
+func (a *AccountState) elsewhere() (p money.Parts) {
 	if a.lease != nil {
 		p = a.lease.unleased
-		p.add(&a.lease.others)
+		p.Add(&a.lease.others)
 	}
 	return p
 }
 
 // short says whether the store should be asked before a hold of want takes
 // what is here: there is too little, or more of a currency that comes first.
-func (a *AccountState) short(k *Key, take *parts, want Nano) bool {
+func (a *AccountState) short(k *Key, take *money.Parts, want Nano) bool {
 	rest := want
 	for i := range take {
 		rest -= take[i]
 		switch {
 		case rest <= 0:
 			return false
-		case i == inDIEM && a.lease.newDay:
+		case i == money.InDIEM && a.lease.newDay:
 			return true
 		case take[i] == a.avail[i] && a.lease.unleased[i] > 0:
 			return true
@@ -170,15 +163,15 @@ func (a *AccountState) short(k *Key, take *parts, want Nano) bool {
 
 // quotaPlace is where the limit on a currency stands in amounts of a quota.
 func quotaPlace(i int) int {
-	if i == inBundled {
-		return inUSD
+	if i == money.InBundled {
+		return money.InUSD
 	}
 	return i
 }
 
 // took notes a hold of up to want.
 func (s *lease) took(a *AccountState, want Nano) {
-	free := a.avail.total()
+	free := a.avail.Total()
 	s.low, s.touched, s.largest = min(s.low, free), true, max(s.largest, min(want, wantMost))
 	if !s.listed {
 		s.listed, s.windowNs, s.low = true, s.node.t.mono(), free
@@ -192,7 +185,7 @@ func (s *lease) took(a *AccountState, want Nano) {
 // aim is how much should be free here: what the account's requests of late
 // need, but no more than this node's share of what is free at all.
 func (s *lease) aim(free Nano) Nano {
-	return min(s.target, (free+s.unleased.total())/Nano(2*max(1, s.node.live.Load())))
+	return min(s.target, (free+s.unleased.Total())/Nano(2*max(1, s.node.live.Load())))
 }
 
 // wants is what the account should lease now: what requests wait for, and a
@@ -202,7 +195,7 @@ func (s *lease) wants(a *AccountState, list []want) []want {
 	share := Nano(2 * max(1, s.node.live.Load()))
 	need, ahead := s.need, s.target
 	for i := range w.amounts {
-		if i == inDIEM && s.newDay {
+		if i == money.InDIEM && s.newDay {
 			w.amounts[i] = need + ahead // the answer tells what there is
 			continue
 		}
@@ -225,7 +218,7 @@ func (s *lease) wants(a *AccountState, list []want) []want {
 			w.amounts[i] += need
 		}
 	}
-	if w.amounts != (parts{}) {
+	if w.amounts != (money.Parts{}) {
 		list = append(list, w)
 	}
 	for _, u := range s.limited {
@@ -233,12 +226,12 @@ func (s *lease) wants(a *AccountState, list []want) []want {
 		diem, usd := u.room()
 		w := want{account: a.no, key: q.key, period: u.quota.period}
 		if q.usd && usd < q.need {
-			w.amounts[inUSD] = q.need - usd + min(q.unleased[inUSD]/share, sliceHolds*q.need)
+			w.amounts[money.InUSD] = q.need - usd + min(q.unleased[money.InUSD]/share, sliceHolds*q.need)
 		}
 		if q.diem && diem < q.need {
-			w.amounts[inDIEM] = q.need - diem + min(q.unleased[inDIEM]/share, sliceHolds*q.need)
+			w.amounts[money.InDIEM] = q.need - diem + min(q.unleased[money.InDIEM]/share, sliceHolds*q.need)
 		}
-		if w.amounts != (parts{}) {
+		if w.amounts != (money.Parts{}) {
 			list = append(list, w)
 		}
 	}
@@ -247,10 +240,6 @@ func (s *lease) wants(a *AccountState, list []want) []want {
 
 // gives takes what goes back off the account.
 func (s *lease) gives(a *AccountState, list []want) []want {
-	for _, u := range s.limited {
-		back := s.restsOf(u)
-		u.lease.unleased.add(&back)
-	}
 	list = append(list, s.rests...)
 	s.rests = nil
 	w := want{account: a.no, day: a.day}
@@ -259,23 +248,23 @@ func (s *lease) gives(a *AccountState, list []want) []want {
 		w.amounts[i] = min(left, a.avail[i])
 		left -= w.amounts[i]
 	}
-	a.avail.sub(&w.amounts)
+	a.avail.Sub(&w.amounts)
 	// Until the store has told what is there then. A request that looks for
 	// money meanwhile must not believe that there is less.
-	s.unleased.add(&w.amounts)
-	if w.amounts != (parts{}) {
+	s.unleased.Add(&w.amounts)
+	if w.amounts != (money.Parts{}) {
 		list = append(list, w)
 	}
 	if s.giveAmount == giveAll {
 		for _, u := range s.limited {
 			w := u.giveRoom()
-			u.lease.unleased.add(&w.amounts)
-			if w.amounts != (parts{}) {
+			u.lease.unleased.Add(&w.amounts)
+			if w.amounts != (money.Parts{}) {
 				list = append(list, w)
 			}
 		}
 	}
-	s.low = min(s.low, a.avail.total())
+	s.low = min(s.low, a.avail.Total())
 	return list
 }
 
@@ -284,11 +273,11 @@ func (u *keyUse) giveRoom() want {
 	diem, usd := u.room()
 	w := want{account: u.lease.account.no, key: u.lease.key, period: u.quota.period}
 	if u.lease.usd {
-		w.amounts[inUSD] = usd
+		w.amounts[money.InUSD] = usd
 		u.mostUSD -= usd
 	}
 	if u.lease.diem {
-		w.amounts[inDIEM] = diem
+		w.amounts[money.InDIEM] = diem
 		u.mostDIEM -= diem
 	}
 	return w
@@ -309,14 +298,14 @@ func (s *lease) granted(a *AccountState, w *want, f *funds) {
 		return
 	}
 	got := f.granted
-	if f.day != a.day && got[inDIEM] > 0 {
-		s.rest(want{account: a.no, day: f.day, amounts: parts{inDIEM: got[inDIEM]}})
-		got[inDIEM] = 0
+	if f.day != a.day && got[money.InDIEM] > 0 {
+		s.rest(want{account: a.no, day: f.day, amounts: money.Parts{money.InDIEM: got[money.InDIEM]}})
+		got[money.InDIEM] = 0
 	}
-	if w.day == a.day && w.amounts[inDIEM] > 0 {
+	if w.day == a.day && w.amounts[money.InDIEM] > 0 {
 		s.newDay = false
 	}
-	a.avail.add(&got)
+	a.avail.Add(&got)
 	s.know(a, f)
 }
 
@@ -328,10 +317,10 @@ func (u *keyUse) granted(f *funds) {
 	}
 	q.unleased, q.others = f.avail, f.others
 	if q.usd {
-		u.mostUSD += f.granted[inUSD]
+		u.mostUSD += f.granted[money.InUSD]
 	}
 	if q.diem {
-		u.mostDIEM += f.granted[inDIEM]
+		u.mostDIEM += f.granted[money.InDIEM]
 	}
 }
 
@@ -349,20 +338,20 @@ func (s *lease) know(a *AccountState, f *funds) {
 		return
 	}
 	unleased, others := f.avail, f.others
-	switch diem := f.lease[inDIEM] + unleased[inDIEM] + others[inDIEM]; {
+	switch diem := f.lease[money.InDIEM] + unleased[money.InDIEM] + others[money.InDIEM]; {
 	case f.day != a.day:
-		unleased[inDIEM], others[inDIEM] = s.unleased[inDIEM], s.others[inDIEM]
+		unleased[money.InDIEM], others[money.InDIEM] = s.unleased[money.InDIEM], s.others[money.InDIEM]
 	case diem > 0 || a.refill == 0:
 		s.newDay = false
 	case s.newDay:
-		unleased[inDIEM] = a.refill // the first grant of the day makes it
+		unleased[money.InDIEM] = a.refill // the first grant of the day makes it
 	}
 	s.unleased, s.others, s.heardNs = unleased, others, s.node.t.mono()
 }
 
 // rest notes something to be given back that is not part of avail any more.
 func (s *lease) rest(w want) {
-	if w.amounts == (parts{}) {
+	if w.amounts == (money.Parts{}) {
 		return
 	}
 	s.rests = append(s.rests, w)
@@ -380,12 +369,12 @@ func (s *lease) limit(u *keyUse) {
 // needed for a while, and fetches what will be.
 func (s *lease) look(a *AccountState, now int64) (idle bool) {
 	t := &s.node.t
-	spent := a.spent.total()
+	spent := a.spent.Total()
 	perSecond := (spent - s.spent) * 1000 / Nano(max(1, t.keep.Milliseconds()))
 	s.spent = spent
 	s.rate += (perSecond - s.rate) / 4
 	s.target = max(s.rate*sliceSeconds, sliceLeast, s.largest*sliceHolds)
-	free := a.avail.total()
+	free := a.avail.Total()
 	if now-s.windowNs >= int64(t.idle) {
 		switch {
 		case !s.touched:

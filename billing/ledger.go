@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"farebox/billing/disk"
+	"farebox/billing/calendar"
 	"farebox/config"
 )
 
@@ -140,7 +140,7 @@ func Open(o Options) (*Ledger, error) {
 		return l.openOperator(&o)
 	}
 	if err := l.open(&o); err != nil {
-		return nil, disk.Advise(dir, errors.Join(err, l.abandon()))
+		return nil, advise(dir, errors.Join(err, l.abandon()))
 	}
 	l.journal.start()
 	err = l.recoverHolds()
@@ -150,7 +150,7 @@ func Open(o Options) (*Ledger, error) {
 	}
 	if err = errors.Join(err, l.project.expire()); err != nil {
 		_ = l.journal.close(false)
-		return nil, disk.Advise(dir, errors.Join(err, l.abandon()))
+		return nil, advise(dir, errors.Join(err, l.abandon()))
 	}
 	if !o.idle {
 		l.journal.ready()
@@ -246,7 +246,7 @@ func (l *Ledger) takeLock(tries int) (err error) {
 		return err
 	}
 	for try := 0; ; try++ {
-		taken, err := disk.Lock(l.lock)
+		taken, err := lockFile(l.lock)
 		if err != nil {
 			return fmt.Errorf("cannot lock %s: %w", l.lock.Name(), err)
 		}
@@ -315,7 +315,7 @@ func (l *Ledger) Close() error {
 	case l.node != nil:
 		err = l.node.leave()
 	}
-	return disk.Advise(l.dir, errors.Join(err, l.journal.close(applied), l.abandon()))
+	return advise(l.dir, errors.Join(err, l.journal.close(applied), l.abandon()))
 }
 
 func (l *Ledger) journalDir() string { return filepath.Join(l.dir, journalSub) }
@@ -348,7 +348,7 @@ func (l *Ledger) day(ns int64) int32 {
 	if l.node != nil {
 		return l.node.day.Load()
 	}
-	return dayOf(ns)
+	return calendar.DayOf(ns)
 }
 
 func (l *Ledger) today() int32 { return l.day(l.now()) }

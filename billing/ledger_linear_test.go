@@ -12,6 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"farebox/bench/servers"
+	"farebox/billing/money"
 )
 
 // What clients do to one account at once, on one node or on several, and what
@@ -174,7 +175,7 @@ func (r *linearRun) look(t *testing.T, client int, l *Ledger) {
 			t.Error(err)
 			return linearResult{}
 		}
-		return linearResult{n: row.avail[inUSD] + row.leased[inUSD] + row.spent[inUSD]}
+		return linearResult{n: row.avail[money.InUSD] + row.leased[money.InUSD] + row.spent[money.InUSD]}
 	})
 }
 
@@ -388,7 +389,7 @@ func TestTwoNodesOnPostgreSQLAreLinearizable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if row.spent[inUSD] != r.charged+r.short-row.debt || row.avail[inUSD]+row.leased[inUSD]-row.debt != r.put-r.charged-r.short {
+		if row.spent[money.InUSD] != r.charged+r.short-row.debt || row.avail[money.InUSD]+row.leased[money.InUSD]-row.debt != r.put-r.charged-r.short {
 			t.Errorf("seed %d: %s were put in, %s charged and %s short, booked is %+v", r.seed, r.put, r.charged, r.short, row)
 		}
 	}

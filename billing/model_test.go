@@ -1,6 +1,8 @@
 package billing
 
 import (
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"fmt"
 	"slices"
 	"testing"
@@ -24,11 +26,11 @@ type ledgerModel struct {
 type modelHold struct {
 	key  *modelKey
 	day  int32
-	part parts
+	part money.Parts
 	// beyond is what of part no limit was asked for: its period was over.
 	beyond Nano
-	mark   parts // of its last progress
-	rest   Nano  // of that, beyond what was held
+	mark   money.Parts // of its last progress
+	rest   Nano        // of that, beyond what was held
 	told   bool
 }
 
@@ -37,21 +39,21 @@ type modelKey struct {
 	secret string
 }
 
-func (m *ledgerModel) purse(day int32) parts { return parts{m.diem[day], m.bundled, m.usd} }
+func (m *ledgerModel) purse(day int32) money.Parts { return money.Parts{m.diem[day], m.bundled, m.usd} }
 
-func (m *ledgerModel) move(day int32, p parts, sign Nano) {
-	m.diem[day] += sign * p[inDIEM]
-	m.bundled += sign * p[inBundled]
-	m.usd += sign * p[inUSD]
+func (m *ledgerModel) move(day int32, p money.Parts, sign Nano) {
+	m.diem[day] += sign * p[money.InDIEM]
+	m.bundled += sign * p[money.InBundled]
+	m.usd += sign * p[money.InUSD]
 }
 
-func (m *ledgerModel) count(h *modelHold, p parts, sign Nano) {
+func (m *ledgerModel) count(h *modelHold, p money.Parts, sign Nano) {
 	if m.used[h.key] == nil {
 		m.used[h.key] = map[string]Nano{}
 	}
 	period := fmt.Sprint(h.key.Period.number(h.day))
-	m.used[h.key]["diem "+period] += sign * p[inDIEM]
-	m.used[h.key]["usd "+period] += sign * (p[inBundled] + p[inUSD])
+	m.used[h.key]["diem "+period] += sign * p[money.InDIEM]
+	m.used[h.key]["usd "+period] += sign * (p[money.InBundled] + p[money.InUSD])
 }
 
 // room is what a key's limits leave.
@@ -69,32 +71,32 @@ func (m *ledgerModel) room(k *modelKey, day int32) (diem, usd Nano) {
 
 // hold decides on a hold as the specification has it: in spend order, each
 // currency as far as it goes; a key's limit ends it where it is.
-func (m *ledgerModel) hold(k *modelKey, day int32, want, least Nano) (p parts, code DenialCode) {
+func (m *ledgerModel) hold(k *modelKey, day int32, want, least Nano) (p money.Parts, code DenialCode) {
 	diem, usd := m.room(k, day)
 	return m.divide(m.purse(day), diem, usd, want, least)
 }
 
-func (m *ledgerModel) divide(purse parts, diem, usd, want, least Nano) (p parts, code DenialCode) {
+func (m *ledgerModel) divide(purse money.Parts, diem, usd, want, least Nano) (p money.Parts, code DenialCode) {
 	rest := want
-	p[inDIEM] = min(rest, purse[inDIEM], diem)
-	rest -= p[inDIEM]
+	p[money.InDIEM] = min(rest, purse[money.InDIEM], diem)
+	rest -= p[money.InDIEM]
 	code = InsufficientBalance
-	if rest > 0 && p[inDIEM] < purse[inDIEM] {
+	if rest > 0 && p[money.InDIEM] < purse[money.InDIEM] {
 		code = KeyLimitDIEM
 	} else {
-		p[inBundled] = min(rest, purse[inBundled], usd)
-		rest -= p[inBundled]
-		p[inUSD] = min(rest, purse[inUSD], usd-p[inBundled])
-		if p[inBundled] < min(rest+p[inBundled], purse[inBundled]) {
-			p[inUSD] = 0
+		p[money.InBundled] = min(rest, purse[money.InBundled], usd)
+		rest -= p[money.InBundled]
+		p[money.InUSD] = min(rest, purse[money.InUSD], usd-p[money.InBundled])
+		if p[money.InBundled] < min(rest+p[money.InBundled], purse[money.InBundled]) {
+			p[money.InUSD] = 0
 		}
-		rest -= p[inUSD]
-		if rest > 0 && (p[inBundled] < purse[inBundled] || p[inUSD] < purse[inUSD]) {
+		rest -= p[money.InUSD]
+		if rest > 0 && (p[money.InBundled] < purse[money.InBundled] || p[money.InUSD] < purse[money.InUSD]) {
 			code = KeyLimitUSD
 		}
 	}
 	if want-rest < max(1, least) {
-		return parts{}, code
+		return money.Parts{}, code
 	}
 	return p, Admitted
 }
@@ -107,7 +109,7 @@ type ledgerMachine struct {
 	open []*Hold // in the order in which they were opened
 }
 
-func (s *ledgerMachine) day() int32 { return dayOf(s.f.clock.nano()) }
+func (s *ledgerMachine) day() int32 { return calendar.DayOf(s.f.clock.nano()) }
 
 func (s *ledgerMachine) drawHold(t *rapid.T) *Hold {
 	if len(s.open) == 0 {
@@ -121,11 +123,11 @@ func amountUpTo(most Nano) *rapid.Generator[Nano] {
 }
 
 func (s *ledgerMachine) Credit(t *rapid.T) {
-	c := rapid.SampledFrom(spendOrder[:]).Draw(t, "currency")
+	c := rapid.SampledFrom(money.SpendOrder[:]).Draw(t, "currency")
 	n := amountUpTo(20).Draw(t, "amount") + 1
 	s.f.credit("a", c, n)
-	var p parts
-	p[placeOf(c)] = n
+	var p money.Parts
+	p[money.PlaceOf(c)] = n
 	s.m.move(s.day(), p, 1)
 	s.m.pay(s.day())
 }
@@ -133,9 +135,9 @@ func (s *ledgerMachine) Credit(t *rapid.T) {
 // pay is what comes before anything else: while something is owed, nothing is free.
 func (m *ledgerModel) pay(day int32) {
 	purse := m.purse(day)
-	p := purse.take(m.debt)
+	p := purse.Take(m.debt)
 	m.move(day, p, -1)
-	m.debt -= p.total()
+	m.debt -= p.Total()
 }
 
 func (s *ledgerMachine) Admit(t *rapid.T) {
@@ -173,15 +175,15 @@ func (s *ledgerMachine) Extend(t *rapid.T) {
 	more := amountUpTo(5).Draw(t, "more") + 1
 	mh := s.m.holds[h]
 	day := s.day()
-	var p parts
+	var p money.Parts
 	var code DenialCode
 	if mh.day == day {
 		p, code = s.m.hold(mh.key, day, more, more)
 	} else {
 		purse := s.m.purse(day)
-		purse[inDIEM] = 0
-		p = purse.take(more)
-		if _, room := s.m.room(mh.key, mh.day); p.total() < more || mh.key.Period.number(mh.day) == mh.key.Period.number(day) && room < more {
+		purse[money.InDIEM] = 0
+		p = purse.Take(more)
+		if _, room := s.m.room(mh.key, mh.day); p.Total() < more || mh.key.Period.number(mh.day) == mh.key.Period.number(day) && room < more {
 			code = InsufficientBalance
 		}
 	}
@@ -194,7 +196,7 @@ func (s *ledgerMachine) Extend(t *rapid.T) {
 		}
 		s.m.move(day, p, -1)
 		s.m.count(mh, p, 1)
-		mh.part.add(&p)
+		mh.part.Add(&p)
 	}
 }
 
@@ -204,18 +206,18 @@ func (s *ledgerMachine) Progress(t *rapid.T) {
 	h.Progress(worth(cost))
 	mh := s.m.holds[h]
 	held := mh.part
-	mh.mark, mh.told = held.take(min(cost, held.total()-mh.beyond)), true
-	mh.rest = cost - mh.mark.total()
+	mh.mark, mh.told = held.Take(min(cost, held.Total()-mh.beyond)), true
+	mh.rest = cost - mh.mark.Total()
 }
 
 // resolve ends a hold in the model with a charge.
-func (s *ledgerMachine) resolve(h *Hold, charged parts, short Nano) {
+func (s *ledgerMachine) resolve(h *Hold, charged money.Parts, short Nano) {
 	mh := s.m.holds[h]
 	delete(s.m.holds, h)
 	s.open = slices.DeleteFunc(s.open, func(o *Hold) bool { return o == h })
 	s.m.count(mh, mh.part, -1)
 	s.m.count(mh, charged, 1)
-	s.m.spent += charged.total()
+	s.m.spent += charged.Total()
 	s.m.short += short
 	s.m.debt += short
 	s.m.move(mh.day, mh.part, 1)
@@ -224,7 +226,7 @@ func (s *ledgerMachine) resolve(h *Hold, charged parts, short Nano) {
 		name    string
 		limit   *Nano
 		charged Nano
-	}{{"usd", mh.key.LimitUSD, charged[inBundled] + charged[inUSD]}, {"diem", mh.key.LimitDIEM, charged[inDIEM]}} {
+	}{{"usd", mh.key.LimitUSD, charged[money.InBundled] + charged[money.InUSD]}, {"diem", mh.key.LimitDIEM, charged[money.InDIEM]}} {
 		id := fmt.Sprint(mh.key.No, g.name, mh.key.Period.number(mh.day))
 		if s.m.charged[id] += g.charged; g.limit != nil && s.m.charged[id] > *g.limit {
 			s.f.t.Errorf("the limit %s of %d is passed: %d", id, *g.limit, s.m.charged[id])
@@ -237,11 +239,11 @@ func (s *ledgerMachine) Settle(t *rapid.T) {
 	cost := amountUpTo(20).Draw(t, "cost")
 	mh := s.m.holds[h]
 	held := mh.part
-	charged := held.take(min(cost, held.total()-mh.beyond))
+	charged := held.Take(min(cost, held.Total()-mh.beyond))
 	purse := s.m.purse(mh.day)
 	diem, usd := s.m.room(mh.key, mh.day)
 	if mh.day != s.day() {
-		purse[inDIEM] = 0
+		purse[money.InDIEM] = 0
 	}
 	if mh.key.Period.number(mh.day) != mh.key.Period.number(s.day()) {
 		if mh.key.LimitUSD != nil {
@@ -251,11 +253,11 @@ func (s *ledgerMachine) Settle(t *rapid.T) {
 			diem = 0
 		}
 	}
-	more, _ := s.m.divide(purse, diem, usd, cost-charged.total(), 1)
-	charged.add(&more)
+	more, _ := s.m.divide(purse, diem, usd, cost-charged.Total(), 1)
+	charged.Add(&more)
 	c, short := s.f.settle(h, cost)
-	if c != charged.total() || short != cost-c {
-		t.Fatalf("a cost of %d on %v is charged %d with shortfall %d, expected %d", cost, mh.part, c, short, charged.total())
+	if c != charged.Total() || short != cost-c {
+		t.Fatalf("a cost of %d on %v is charged %d with shortfall %d, expected %d", cost, mh.part, c, short, charged.Total())
 	}
 	s.resolve(h, charged, short)
 	s.m.pay(s.day())
@@ -264,7 +266,7 @@ func (s *ledgerMachine) Settle(t *rapid.T) {
 func (s *ledgerMachine) Void(t *rapid.T) {
 	h := s.drawHold(t)
 	h.Void(s.f.clock.nano())
-	s.resolve(h, parts{}, 0)
+	s.resolve(h, money.Parts{}, 0)
 	s.m.pay(s.day())
 }
 
@@ -317,7 +319,7 @@ func (s *ledgerMachine) restart(t *rapid.T) {
 		if mh.told {
 			s.resolve(h, mh.mark, mh.rest)
 		} else {
-			s.resolve(h, parts{}, 0)
+			s.resolve(h, money.Parts{}, 0)
 		}
 	}
 	s.m.pay(s.day()) // when the account is in memory again
@@ -337,14 +339,14 @@ func (s *ledgerMachine) Check(t *rapid.T) {
 	usd, diem, bundled := s.keys[0].Balance()
 	// The account notices midnight with its next command.
 	if s.keys[0].Account.day != s.day() {
-		diem = want[inDIEM]
+		diem = want[money.InDIEM]
 	}
-	if got := (parts{diem, bundled, usd}); got != want {
+	if got := (money.Parts{diem, bundled, usd}); got != want {
 		t.Fatalf("spendable is %v, expected %v", got, want)
 	}
 	held := Nano(0)
 	for _, mh := range s.m.holds {
-		held += mh.part.total()
+		held += mh.part.Total()
 	}
 	if got := s.f.Stats(); got.Held != held || got.OpenHolds != len(s.open) || got.Shortfall != s.m.short || got.Debt != s.m.debt || got.Lost != 0 || got.Leaked != 0 {
 		t.Fatalf("figures are %+v, expected %d holds of %d, shortfall %d and debt %d", got, len(s.open), held, s.m.short, s.m.debt)

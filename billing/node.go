@@ -3,14 +3,14 @@ package billing
 import (
 	"context"
 	"errors"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"fmt"
 	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"farebox/billing/disk"
 )
 
 // node is this process as one of several on a shared store. It spends from
@@ -129,7 +129,7 @@ func newNode(l *Ledger, store sharedStore, o *Options) (*node, error) {
 // heard of this node was restored from a backup or is a new one, and would make
 // all its charges again.
 func (n *node) owns(journal string) error {
-	segments, err := disk.List(journal, segmentSuffix)
+	segments, err := filesIn(journal, segmentSuffix)
 	if err != nil || len(segments) == 0 {
 		return err
 	}
@@ -259,7 +259,7 @@ func (n *node) now() int64 {
 
 // tick moves on to the day that it is by the store's clock.
 func (n *node) tick() {
-	if day := dayOf(n.now()); day > n.day.Load() {
+	if day := calendar.DayOf(n.now()); day > n.day.Load() {
 		n.day.Store(day)
 	}
 }
@@ -325,7 +325,7 @@ func (n *node) reclaim() {
 		return
 	}
 	for _, r := range list {
-		n.l.log.Warn().Str("node", r.name).Uint32("number", r.no).Str("amount", r.amount.total().String()).Msg("the leases of a node that is gone were taken back")
+		n.l.log.Warn().Str("node", r.name).Uint32("number", r.no).Str("amount", r.amount.Total().String()).Msg("the leases of a node that is gone were taken back")
 	}
 }
 
@@ -351,7 +351,7 @@ func (n *node) lease(a *AccountState) error {
 	if err != nil {
 		return err
 	}
-	a.avail = parts{}
+	a.avail = money.Parts{}
 	a.lease = &lease{node: n, newDay: true}
 	for i := range list {
 		f := &list[i]

@@ -71,10 +71,10 @@ func (n *node) cover(h *Hold, cost Nano) {
 // To fetch it again would take money from other nodes for nothing.
 func (h *Hold) missing(cost Nano) Nano {
 	a, u := h.key.Account, h.key.use
-	over := cost - h.parts.total()
-	short := max(0, over-a.avail.total())
+	over := cost - h.parts.Total()
+	short := max(0, over-a.avail.Total())
 	if u.lease != nil && over > 0 {
-		if _, usd := u.room(); u.lease.usd && u.lease.unleased[inUSD] > 0 {
+		if _, usd := u.room(); u.lease.usd && u.lease.unleased[money.InUSD] > 0 {
 			short = max(short, over-usd)
 		}
 	}
@@ -138,40 +138,35 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s, u := a.lease, k.use
-	var quota parts // of the key, what no node has: in the store, or on its way there
-	if u.lease != nil {
-		quota = s.restsOf(u)
-		quota.add(&u.lease.unleased)
-	}
 	take, _ := a.allot(k, want, 1, 0)
-	f.here = take.total()
+	f.here = take.Total()
 	rest := want
 	for i := range take {
 		if rest -= take[i]; rest <= 0 {
 			break
 		}
 		if take[i] == a.avail[i] {
-			f.left = f.left || s.unleased[i] > 0 || i == inDIEM && s.newDay
+			f.left = f.left || s.unleased[i] > 0 || i == money.InDIEM && s.newDay
 			f.others = f.others || s.others[i] > 0
 			continue
 		}
 		if q := u.lease; q != nil {
-			f.left = f.left || quota[quotaPlace(i)] > 0
+			f.left = f.left || q.unleased[quotaPlace(i)] > 0
 			f.others = f.others || q.others[quotaPlace(i)] > 0
 		}
-		if i != inDIEM || !a.ledger.keyFallthrough.Load() {
+		if i != money.InDIEM || !a.ledger.keyFallthrough.Load() {
 			break
 		}
 	}
 	all := a.avail
-	all.add(&s.unleased)
-	all.add(&s.others)
+	all.Add(&s.unleased)
+	all.Add(&s.others)
 	diem, usd := u.room()
 	if q := u.lease; q != nil {
-		diem = money.AddNano(diem, quota[inDIEM]+q.others[inDIEM])
-		usd = money.AddNano(usd, quota[inUSD]+q.others[inUSD])
+		diem = money.AddNano(diem, q.unleased[money.InDIEM]+q.others[money.InDIEM])
+		usd = money.AddNano(usd, q.unleased[money.InUSD]+q.others[money.InUSD])
 	}
-	f.reach = min(all[inDIEM], diem) + min(all[inBundled]+all[inUSD], usd)
+	f.reach = min(all[money.InDIEM], diem) + min(all[money.InBundled]+all[money.InUSD], usd)
 	if _, f.reason = a.divide(&all, diem, usd, want, want); f.reason == Admitted {
 		f.reason = InsufficientBalance // others need it themselves
 	}

@@ -1,5 +1,7 @@
 package billing
 
+import "farebox/billing/money"
+
 // audit compares what this node has in memory with its leases: every nano is
 // free, held, on its way back, or charged. The caller holds all accounts, and
 // everything is applied.
@@ -38,13 +40,13 @@ type leaseID struct {
 
 func (a *AccountState) auditLease(rows []funds, r *Report) (held Nano) {
 	want, have := map[leaseID]Nano{}, map[leaseID]Nano{}
-	add := func(m map[leaseID]Nano, key int64, day, period int32, p parts) {
+	add := func(m map[leaseID]Nano, key int64, day, period int32, p money.Parts) {
 		for place, n := range p {
 			if n == 0 {
 				continue
 			}
 			id := leaseID{key, 0, period, place}
-			if key == 0 && place == inDIEM {
+			if key == 0 && place == money.InDIEM {
 				id.day = day
 			}
 			if m[id] += n; m[id] == 0 {
@@ -59,24 +61,24 @@ func (a *AccountState) auditLease(rows []funds, r *Report) (held Nano) {
 	for _, w := range a.lease.rests {
 		add(want, w.key, w.day, w.period, w.amounts)
 	}
-	var current parts
+	var current money.Parts
 	stale := Nano(0)
 	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
-		held += h.parts.total()
+		held += h.parts.Total()
 		add(want, 0, h.day, 0, h.parts)
 		p := h.parts
 		if h.day != a.day {
-			stale += p[inDIEM]
-			p[inDIEM] = 0
+			stale += p[money.InDIEM]
+			p[money.InDIEM] = 0
 		}
-		current.add(&p)
+		current.Add(&p)
 	}
 	if current != a.held || stale != a.stale {
 		r.fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current, stale, a.held, a.stale)
 	}
 	for i, n := range a.avail {
 		if n < 0 || a.held[i] < 0 {
-			r.fault("account %d: %s %s are free and %s held", a.no, spendOrder[i], n, a.held[i])
+			r.fault("account %d: %s %s are free and %s held", a.no, money.SpendOrder[i], n, a.held[i])
 		}
 	}
 	for _, w := range a.lease.heldQuotas(a) {
@@ -84,12 +86,12 @@ func (a *AccountState) auditLease(rows []funds, r *Report) (held Nano) {
 	}
 	for _, u := range a.lease.limited {
 		diem, usd := u.room()
-		var p parts
+		var p money.Parts
 		if u.lease.usd {
-			p[inUSD] = usd
+			p[money.InUSD] = usd
 		}
 		if u.lease.diem {
-			p[inDIEM] = diem
+			p[money.InDIEM] = diem
 		}
 		add(want, u.lease.key, 0, u.quota.period, p)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/money"
 )
 
 // "I limited a key while a long stream of it ran, and together they spent more
@@ -99,7 +100,7 @@ func TestJournalOfAnotherStoreIsNotApplied(t *testing.T) {
 			t.Errorf("refused with %v", err)
 		}
 	}
-	if restored.charged != (parts{}) {
+	if restored.charged != (money.Parts{}) {
 		t.Errorf("%v were charged", restored.charged)
 	}
 	c.open(0) // on its own store it goes on
@@ -163,7 +164,7 @@ func TestCreditWhoseAnswerWasLostIsApplied(t *testing.T) {
 	t.Parallel()
 	address := servers.Database(t)
 	cut, s := openThroughCut(t, address, "n")
-	no := addAccount(t, s, "a", parts{})
+	no := addAccount(t, s, "a", money.Parts{})
 	cut.Delay(3 * time.Millisecond)
 	for i := range 24 {
 		lose := time.AfterFunc(time.Duration(i)*4*time.Millisecond, cut.LoseAnswer)
@@ -179,7 +180,7 @@ func TestCreditWhoseAnswerWasLostIsApplied(t *testing.T) {
 	}
 	cut.Delay(0)
 	row, err := s.Account(no, conformDay)
-	if err != nil || row.avail[inUSD] != 24 {
+	if err != nil || row.avail[money.InUSD] != 24 {
 		t.Errorf("%+v, %v", row, err)
 	}
 }

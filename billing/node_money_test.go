@@ -140,7 +140,7 @@ func TestPlentyNeedsNoNetwork(t *testing.T) {
 	c.eventually("a slice", func() bool {
 		k.Account.mu.Lock()
 		defer k.Account.mu.Unlock()
-		return k.Account.avail.total() >= sliceLeast && !k.Account.lease.asking
+		return k.Account.avail.Total() >= sliceLeast && !k.Account.lease.asking
 	})
 	before := c.conns[0].calls.Load()
 	for range 20 {

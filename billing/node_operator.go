@@ -3,6 +3,7 @@ package billing
 import (
 	"encoding/json"
 	"errors"
+	"farebox/billing/money"
 	"fmt"
 	"time"
 )
@@ -62,16 +63,16 @@ type NodeInfo struct {
 // MarshalJSON writes amounts as decimal strings.
 func (n NodeInfo) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Number      uint32    `json:"number"`
-		Incarnation uint32    `json:"incarnation"`
-		ID          string    `json:"id"`
-		Name        string    `json:"name"`
-		State       string    `json:"state"`
-		Expires     time.Time `json:"sessionEnds,omitzero"`
-		USD         amount    `json:"usd"`
-		DIEM        amount    `json:"diem"`
-		Bundled     amount    `json:"bundled"`
-	}{n.Number, n.Incarnation, n.ID, n.Name, n.State, n.Expires, amount(n.USD), amount(n.DIEM), amount(n.Bundled)})
+		Number      uint32        `json:"number"`
+		Incarnation uint32        `json:"incarnation"`
+		ID          string        `json:"id"`
+		Name        string        `json:"name"`
+		State       string        `json:"state"`
+		Expires     time.Time     `json:"sessionEnds,omitzero"`
+		USD         money.Decimal `json:"usd"`
+		DIEM        money.Decimal `json:"diem"`
+		Bundled     money.Decimal `json:"bundled"`
+	}{n.Number, n.Incarnation, n.ID, n.Name, n.State, n.Expires, money.Decimal(n.USD), money.Decimal(n.DIEM), money.Decimal(n.Bundled)})
 }
 
 // ErrNotShared is a question about nodes to an embedded store.
@@ -99,7 +100,7 @@ func (l *Ledger) Nodes() ([]NodeInfo, error) {
 	for i, r := range rows {
 		n := NodeInfo{
 			Number: r.no, Incarnation: r.inc, ID: r.id, Name: r.name, Expires: fromMicro(r.expiresUs), State: "live",
-			USD: r.leased[inUSD], DIEM: r.leased[inDIEM], Bundled: r.leased[inBundled],
+			USD: r.leased[money.InUSD], DIEM: r.leased[money.InDIEM], Bundled: r.leased[money.InBundled],
 		}
 		switch {
 		case r.left:

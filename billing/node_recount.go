@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"farebox/billing/money"
 	"fmt"
 	"slices"
 )
@@ -35,7 +36,7 @@ func (n *node) recountAccount(a *AccountState) error {
 	defer a.mu.Unlock()
 	s := a.lease
 	a.roll(n.day.Load())
-	if a.opened == 0 && a.avail == (parts{}) && len(s.rests) == 0 && len(s.limited) == 0 {
+	if a.opened == 0 && a.avail == (money.Parts{}) && len(s.rests) == 0 && len(s.limited) == 0 {
 		return nil
 	}
 	// Nobody appends records of this account now.
@@ -71,11 +72,11 @@ func (s *lease) uncovered(a *AccountState, list []funds) (missing []want) {
 	for i := range list {
 		f := &list[i]
 		if f.key == 0 && f.day == a.day {
-			w.amounts.sub(&f.lease)
+			w.amounts.Sub(&f.lease)
 		}
 		for j := range quotas {
 			if quotas[j].key == f.key && quotas[j].period == f.period {
-				quotas[j].amounts.sub(&f.lease)
+				quotas[j].amounts.Sub(&f.lease)
 			}
 		}
 	}
@@ -83,7 +84,7 @@ func (s *lease) uncovered(a *AccountState, list []funds) (missing []want) {
 		for i := range w.amounts {
 			w.amounts[i] = max(0, w.amounts[i])
 		}
-		if w.amounts != (parts{}) {
+		if w.amounts != (money.Parts{}) {
 			missing = append(missing, w)
 		}
 	}
@@ -99,10 +100,10 @@ func (s *lease) heldQuotas(a *AccountState) (list []want) {
 				continue
 			}
 			if u.lease.usd {
-				w.amounts[inUSD] += h.parts[inBundled] + h.parts[inUSD]
+				w.amounts[money.InUSD] += h.parts[money.InBundled] + h.parts[money.InUSD]
 			}
 			if u.lease.diem {
-				w.amounts[inDIEM] += h.parts[inDIEM]
+				w.amounts[money.InDIEM] += h.parts[money.InDIEM]
 			}
 		}
 		list = append(list, w)
@@ -114,11 +115,11 @@ func (s *lease) heldQuotas(a *AccountState) (list []want) {
 // but the caller holds the account.
 func (s *lease) restate(a *AccountState, list []funds) {
 	s.rests = nil
-	var have parts // of this day
+	var have money.Parts // of this day
 	quotas := s.heldQuotas(a)
 	for i := range quotas {
 		u := s.limited[i]
-		u.quota.usd, u.quota.diem = quotas[i].amounts[inUSD], quotas[i].amounts[inDIEM]
+		u.quota.usd, u.quota.diem = quotas[i].amounts[money.InUSD], quotas[i].amounts[money.InDIEM]
 		u.empty()
 	}
 	for i := range list {
@@ -129,34 +130,34 @@ func (s *lease) restate(a *AccountState, list []funds) {
 			s.know(a, f)
 		case f.key == 0:
 			held := a.heldOf(f.day)
-			a.shrink(f.day, parts{inDIEM: max(0, held-f.lease[inDIEM])})
-			s.rest(want{account: a.no, day: f.day, amounts: parts{inDIEM: max(0, f.lease[inDIEM]-held)}})
+			a.shrink(f.day, money.Parts{money.InDIEM: max(0, held-f.lease[money.InDIEM])})
+			s.rest(want{account: a.no, day: f.day, amounts: money.Parts{money.InDIEM: max(0, f.lease[money.InDIEM]-held)}})
 		default:
 			s.restateQuota(a, f)
 		}
 	}
 	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
 		if !slices.ContainsFunc(list, func(f funds) bool { return f.key == 0 && f.day == h.day }) && h.day != a.day {
-			a.shrink(h.day, parts{inDIEM: h.parts[inDIEM]})
+			a.shrink(h.day, money.Parts{money.InDIEM: h.parts[money.InDIEM]})
 		}
 	}
-	var lost parts
+	var lost money.Parts
 	for i := range have {
 		lost[i] = max(0, a.held[i]-have[i])
 	}
 	a.shrink(a.day, lost)
 	a.avail = have
-	a.avail.sub(&a.held)
+	a.avail.Sub(&a.held)
 }
 
 func (s *lease) restateQuota(a *AccountState, f *funds) {
 	for _, u := range s.limited {
 		if u.lease.key == f.key && u.quota.period == f.period {
 			if u.lease.usd {
-				u.mostUSD = f.lease[inUSD]
+				u.mostUSD = f.lease[money.InUSD]
 			}
 			if u.lease.diem {
-				u.mostDIEM = f.lease[inDIEM]
+				u.mostDIEM = f.lease[money.InDIEM]
 			}
 			u.lease.unleased, u.lease.others = f.avail, f.others
 			return
@@ -169,35 +170,35 @@ func (s *lease) restateQuota(a *AccountState, f *funds) {
 func (a *AccountState) heldOf(day int32) (sum Nano) {
 	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
 		if h.day == day {
-			sum += h.parts[inDIEM]
+			sum += h.parts[money.InDIEM]
 		}
 	}
 	return sum
 }
 
 // shrink takes amounts out of open holds; DIEM out of those of day.
-func (a *AccountState) shrink(day int32, lost parts) {
+func (a *AccountState) shrink(day int32, lost money.Parts) {
 	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
 		cut := lost
 		if h.day != day {
-			cut[inDIEM] = 0
+			cut[money.InDIEM] = 0
 		}
 		for i := range cut {
 			cut[i] = min(cut[i], h.parts[i])
 		}
-		if cut == (parts{}) {
+		if cut == (money.Parts{}) {
 			continue
 		}
-		lost.sub(&cut)
-		h.parts.sub(&cut)
+		lost.Sub(&cut)
+		h.parts.Sub(&cut)
 		h.key.use.count(&cut, -1, h)
-		a.ledger.journal.unhold(cut.total())
+		a.ledger.journal.unhold(cut.Total())
 		if h.day != a.day {
-			a.stale -= cut[inDIEM]
-			a.held[inBundled] -= cut[inBundled]
-			a.held[inUSD] -= cut[inUSD]
+			a.stale -= cut[money.InDIEM]
+			a.held[money.InBundled] -= cut[money.InBundled]
+			a.held[money.InUSD] -= cut[money.InUSD]
 		} else {
-			a.held.sub(&cut)
+			a.held.Sub(&cut)
 		}
 	}
 }

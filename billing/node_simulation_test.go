@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"farebox/config"
 )
 
@@ -128,7 +130,7 @@ func (s *simulation) credit(account int) {
 	n := Nano(s.rnd.IntN(300) + 1)
 	currency := []Currency{USD, USD, Bundled, DIEM}[s.rnd.IntN(4)]
 	conn := s.db.connect()
-	if _, err := conn.Credit(&credit{account: uint32(account + 1), currency: currency, day: dayOf(s.now.Load()), amount: n, ref: newUUID()}); err != nil {
+	if _, err := conn.Credit(&credit{account: uint32(account + 1), currency: currency, day: calendar.DayOf(s.now.Load()), amount: n, ref: newUUID()}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.granted += n
@@ -350,7 +352,7 @@ func (s *simulation) finish() {
 			s.fail("node %d: %s", i, fault)
 		}
 	}
-	if booked := s.db.charged.total() + s.db.late; booked != s.expected {
+	if booked := s.db.charged.Total() + s.db.late; booked != s.expected {
 		s.fail("%d is booked, %d of it late; %d was charged", booked, s.db.late, s.expected)
 	}
 	if s.db.short != s.db.late {
@@ -359,10 +361,10 @@ func (s *simulation) finish() {
 	incurred := Nano(0)
 	for account, d := range s.db.debts {
 		incurred += d.incurred
-		a := s.db.account(account, dayOf(s.now.Load()))
-		a.avail.add(&a.leased)
-		a.avail[inDIEM] = 0 // those of a new day are made when something draws on them
-		if d.incurred > d.paid && a.avail.total() > 0 {
+		a := s.db.account(account, calendar.DayOf(s.now.Load()))
+		a.avail.Add(&a.leased)
+		a.avail[money.InDIEM] = 0 // those of a new day are made when something draws on them
+		if d.incurred > d.paid && a.avail.Total() > 0 {
 			s.fail("account %d owes %d and has %v", account, d.incurred-d.paid, a.avail)
 		}
 	}
@@ -394,9 +396,9 @@ func (s *simulation) checkLimits() {
 	}
 	for id, n := range charged {
 		limit := s.db.keys[id.key-1].limitDIEM
-		if id.place == inUSD && s.db.keys[id.key-1].limitUSD != nil {
+		if id.place == money.InUSD && s.db.keys[id.key-1].limitUSD != nil {
 			limit = nano(s.limits[id.key])
-		} else if id.place == inUSD {
+		} else if id.place == money.InUSD {
 			limit = nil
 		}
 		if limit != nil && n > *limit && !s.released {

@@ -104,7 +104,7 @@ func TestReleasedNodeBooksItsChargesLate(t *testing.T) {
 		c.db.mu.Lock()
 		defer c.db.mu.Unlock()
 		// 1 USD is left for the hold of 2 that node a still has open.
-		return c.db.charged.total() == 3*usd && open.Granted() == usd && c.nodes[0].node.state.Load() == nodeOpen
+		return c.db.charged.Total() == 3*usd && open.Granted() == usd && c.nodes[0].node.state.Load() == nodeOpen
 	})
 	c.audit()
 	if n, short := settleNow(&open, 2*usd); n != usd || short != usd {
@@ -184,7 +184,7 @@ func TestStoreAwayWhileAdmitting(t *testing.T) {
 	admitOn(k, &h, usd, usd)
 	h.Void(time.Now().UnixNano())
 	k.Account.mu.Lock()
-	leased := k.Account.avail.total()
+	leased := k.Account.avail.Total()
 	k.Account.mu.Unlock()
 	c.cut(0)
 	c.eventually("the outage is noticed", c.nodes[0].node.away.Load)

@@ -3,6 +3,7 @@ package billing
 import (
 	"crypto/rand"
 	"errors"
+	"farebox/billing/money"
 	"fmt"
 	"strings"
 	"time"
@@ -103,14 +104,14 @@ func (l *Ledger) describe(row *accountRow) AccountInfo {
 		if a := l.loaded(row.no); a != nil {
 			a.mu.Lock()
 			a.roll(l.today())
-			avail, held, spent, debt = a.avail, a.held.total()+a.stale, a.spent, a.debt
+			avail, held, spent, debt = a.avail, a.held.Total()+a.stale, a.spent, a.debt
 			a.mu.Unlock()
 		}
 	}
 	return AccountInfo{
 		Account: Account{ID: row.id, Name: row.name}, CreatedAt: fromMicro(row.createdUs),
-		Allowance: row.diemDaily, USD: avail[inUSD], DIEM: avail[inDIEM], Bundled: avail[inBundled],
-		Leased: Leased{row.leased[inUSD], row.leased[inDIEM], row.leased[inBundled]}, Held: held, Spent: spent.total(), Debt: debt, Status: row.status, StatusAt: fromMicro(row.statusUs),
+		Allowance: row.diemDaily, USD: avail[money.InUSD], DIEM: avail[money.InDIEM], Bundled: avail[money.InBundled],
+		Leased: Leased{row.leased[money.InUSD], row.leased[money.InDIEM], row.leased[money.InBundled]}, Held: held, Spent: spent.Total(), Debt: debt, Status: row.status, StatusAt: fromMicro(row.statusUs),
 	}
 }
 
@@ -126,8 +127,8 @@ func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, 
 	l.operating.Lock()
 	defer l.operating.Unlock()
 	currency, amount := c.currency, c.amount
-	if amount <= 0 || amount > maxCredit {
-		return 0, false, fmt.Errorf("cannot credit %s %s: expected more than 0 and at most %s", amount, currency, maxCredit)
+	if amount <= 0 || amount > money.MaxCredit {
+		return 0, false, fmt.Errorf("cannot credit %s %s: expected more than 0 and at most %s", amount, currency, money.MaxCredit)
 	}
 	if _, err := ParseCurrency(currency.String()); err != nil {
 		return 0, false, err
@@ -145,13 +146,13 @@ func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, 
 	if l.statusOf(a) == AccountClosed && !c.refund {
 		return 0, false, fmt.Errorf("cannot credit the account %q: %w", account, ErrClosed)
 	}
-	place := placeOf(currency)
+	place := money.PlaceOf(currency)
 	a.mu.Lock()
 	a.roll(l.today())
-	day, room := a.day, maxCredit-a.balance()-a.spent.total()-a.stale
+	day, room := a.day, money.MaxCredit-a.balance()-a.spent.Total()-a.stale
 	a.mu.Unlock()
 	if amount > room {
-		return 0, false, fmt.Errorf("cannot credit %s %s: the account would have had more than %s", amount, currency, maxCredit)
+		return 0, false, fmt.Errorf("cannot credit %s %s: the account would have had more than %s", amount, currency, money.MaxCredit)
 	}
 	c.account, c.day, c.nowUs = a.no, day, l.now()/1000
 	applied, err = l.store.Credit(c)

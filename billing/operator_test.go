@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"farebox/billing/money"
 	"net"
 	"os"
 	"path/filepath"
@@ -102,7 +103,7 @@ func TestOperatorsMistakesAreNamed(t *testing.T) {
 			"escape in name":  {errOf2(op.CreateAccount("a\x1b[2J")), nil, "control characters"},
 			"no such account": {errOf3(op.Credit("b", USD, 1, "", "")), ErrNoAccount, `"b"`},
 			"nothing":         {errOf3(op.Credit("a", USD, 0, "", "")), nil, "more than 0"},
-			"too much":        {errOf3(op.Credit("a", USD, maxCredit+1, "", "")), nil, "at most"},
+			"too much":        {errOf3(op.Credit("a", USD, money.MaxCredit+1, "", "")), nil, "at most"},
 			"no currency":     {errOf3(op.Credit("a", 0, 1, "", "")), nil, "currency"},
 			"key of nobody":   {errOf3(op.CreateKey(NewKey{Account: "b", Type: Admin})), ErrNoAccount, `"b"`},
 			"key of no type":  {errOf3(op.CreateKey(NewKey{Account: "a"})), nil, "type"},
@@ -115,7 +116,7 @@ func TestOperatorsMistakesAreNamed(t *testing.T) {
 				t.Errorf("%s: %v", name, c.err)
 			}
 		}
-		if _, _, err := op.Credit("a", USD, maxCredit, "", ""); err != nil {
+		if _, _, err := op.Credit("a", USD, money.MaxCredit, "", ""); err != nil {
 			t.Error(err)
 		}
 		if _, _, err := op.Credit("a", USD, 1, "", ""); err == nil {

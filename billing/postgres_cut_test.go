@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/money"
 )
 
 // worker is a node that spends from its leases and keeps its own count of what
@@ -55,21 +56,21 @@ func (w *worker) step() {
 		w.op++
 		w.insist(func() (err error) { list, err = w.Grant(w.op, wants); return err })
 		for _, f := range list {
-			w.lease[f.account] += f.granted[inUSD]
+			w.lease[f.account] += f.granted[money.InUSD]
 		}
 	case 2:
 		no := w.accounts[w.rnd.IntN(len(w.accounts))]
 		w.op++
 		w.insist(func() (err error) { list, err = w.Return(w.op, []want{wanted(no, w.lease[no]/3)}); return err })
 		for _, f := range list {
-			w.lease[no] -= f.granted[inUSD]
+			w.lease[no] -= f.granted[money.InUSD]
 		}
 	default:
 		for range 1 + w.rnd.IntN(30) {
 			no := w.accounts[w.rnd.IntN(len(w.accounts))]
 			n := min(w.lease[no], Nano(1+w.rnd.IntN(300)))
 			if n > 0 {
-				w.charge(no, 1, conformDay, parts{0, 0, n})
+				w.charge(no, 1, conformDay, money.Parts{0, 0, n})
 				w.lease[no] -= n
 				w.charged[no] += n
 			}
@@ -86,8 +87,8 @@ func (w *worker) check() {
 		w.t.Fatal(err)
 	}
 	for _, f := range list {
-		if f.lease[inUSD] != w.lease[f.account] {
-			w.t.Errorf("node %d has %d of account %d leased, the store says %d", w.node, w.lease[f.account], f.account, f.lease[inUSD])
+		if f.lease[money.InUSD] != w.lease[f.account] {
+			w.t.Errorf("node %d has %d of account %d leased, the store says %d", w.node, w.lease[f.account], f.account, f.lease[money.InUSD])
 		}
 	}
 }
@@ -105,7 +106,7 @@ func connectionCuts(t *testing.T, took time.Duration) {
 	first := openNode(t, address, "first")
 	var accounts []uint32
 	for i := range 10 {
-		accounts = append(accounts, addAccount(t, first, fmt.Sprint("a", i), parts{0, 0, 200_000}))
+		accounts = append(accounts, addAccount(t, first, fmt.Sprint("a", i), money.Parts{0, 0, 200_000}))
 	}
 	end := time.Now().Add(took)
 	workers := make([]*worker, 4)
@@ -174,11 +175,11 @@ func connectionCuts(t *testing.T, took time.Duration) {
 	total, granted := Nano(0), Nano(0)
 	for _, no := range accounts {
 		a := r.accounts[no]
-		if a.spent[inUSD] != charged[no] || a.late != (parts{}) {
+		if a.spent[money.InUSD] != charged[no] || a.late != (money.Parts{}) {
 			t.Errorf("account %d: charged %d, booked %v and late %v", no, charged[no], a.spent, a.late)
 		}
-		total += a.spent[inUSD]
-		granted += a.granted[inUSD]
+		total += a.spent[money.InUSD]
+		granted += a.granted[money.InUSD]
 	}
 	if want := Nano(10*200_000 + 11*credited); granted != want {
 		t.Errorf("credited %d, booked %d", want, granted)
@@ -198,7 +199,7 @@ func TestRestartsOfTheServerLoseAndDoubleNothing(t *testing.T) {
 	first := openNode(t, address, "first")
 	var accounts []uint32
 	for i := range 5 {
-		accounts = append(accounts, addAccount(t, first, fmt.Sprint("a", i), parts{0, 0, 1_000_000}))
+		accounts = append(accounts, addAccount(t, first, fmt.Sprint("a", i), money.Parts{0, 0, 1_000_000}))
 	}
 	stop := make(chan struct{})
 	workers := make([]*worker, 3)
@@ -248,7 +249,7 @@ func TestRestartsOfTheServerLoseAndDoubleNothing(t *testing.T) {
 func TestStoreThatRefusesIsGivenUp(t *testing.T) {
 	t.Parallel()
 	cut, s := openThroughCut(t, servers.Database(t), "node")
-	a := addAccount(t, s, "a", parts{0, 0, 100})
+	a := addAccount(t, s, "a", money.Parts{0, 0, 100})
 	cut.Refuse(true)
 	began := time.Now()
 	if _, err := s.Grant(1, []want{wanted(a, 10)}); err == nil {
@@ -258,7 +259,7 @@ func TestStoreThatRefusesIsGivenUp(t *testing.T) {
 		t.Errorf("it took %s to give up", took)
 	}
 	cut.Refuse(false)
-	if list, err := s.Grant(1, []want{wanted(a, 10)}); err != nil || list[0].granted[inUSD] != 10 {
+	if list, err := s.Grant(1, []want{wanted(a, 10)}); err != nil || list[0].granted[money.InUSD] != 10 {
 		t.Errorf("afterwards: %+v %v", list, err)
 	}
 }
@@ -277,12 +278,12 @@ func TestAddressesOfTheStore(t *testing.T) {
 	q.Set("default_query_exec_mode", "cache_describe") // as behind PgBouncer
 	u.RawQuery = q.Encode()
 	s := openNode(t, u.String(), "node")
-	a := addAccount(t, s, "a", parts{0, 0, 100})
+	a := addAccount(t, s, "a", money.Parts{0, 0, 100})
 	n := newPeer(t, s)
-	if f := n.grant(wanted(a, 7))[0]; f.granted[inUSD] != 7 {
+	if f := n.grant(wanted(a, 7))[0]; f.granted[money.InUSD] != 7 {
 		t.Errorf("%+v", f)
 	}
-	n.charge(a, 1, conformDay, parts{0, 0, 7})
+	n.charge(a, 1, conformDay, money.Parts{0, 0, 7})
 	n.apply()
 	c := conform{Store: s, t: t}
 	if r := c.recount(); r.charged != 7 {

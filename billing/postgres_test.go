@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"farebox/bench/servers"
+	"farebox/billing/money"
 )
 
 // "The password of the database was in the log."
@@ -108,18 +109,18 @@ func TestOnlyWhatMaySucceedIsTriedAgain(t *testing.T) {
 func TestStoreThatSwallowsEverythingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	cut, s := openThroughCut(t, servers.Database(t), "node")
-	a := addAccount(t, s, "a", parts{0, 0, 100})
+	a := addAccount(t, s, "a", money.Parts{0, 0, 100})
 	cut.Hole(true)
 	began := time.Now()
-	if _, err := s.Grant(1, []want{{account: a, amounts: parts{0, 0, 10}}}); err == nil {
+	if _, err := s.Grant(1, []want{{account: a, amounts: money.Parts{0, 0, 10}}}); err == nil {
 		t.Fatal("an answer came through a hole")
 	}
 	if took := time.Since(began); took > leaseTimeout+3*time.Second {
 		t.Errorf("it took %s to give up", took)
 	}
 	cut.Hole(false)
-	list, err := s.Grant(1, []want{{account: a, amounts: parts{0, 0, 10}}})
-	if err != nil || list[0].granted[inUSD] != 10 || list[0].lease[inUSD] != 10 {
+	list, err := s.Grant(1, []want{{account: a, amounts: money.Parts{0, 0, 10}}})
+	if err != nil || list[0].granted[money.InUSD] != 10 || list[0].lease[money.InUSD] != 10 {
 		t.Errorf("afterwards: %+v %v", list, err)
 	}
 }
@@ -136,15 +137,15 @@ func openThroughCut(t *testing.T, address, name string) (*servers.Cut, *postgres
 	return cut, openNode(t, u.String(), name)
 }
 
-func addAccount(t *testing.T, s Store, name string, money parts) uint32 {
+func addAccount(t *testing.T, s Store, name string, balance money.Parts) uint32 {
 	t.Helper()
 	a := &accountRow{id: "id-" + name, name: name, createdUs: conformUs}
 	if err := s.AddAccount(a); err != nil {
 		t.Fatal(err)
 	}
-	for place, n := range money {
+	for place, n := range balance {
 		if n > 0 {
-			if _, err := s.Credit(&credit{account: a.no, currency: spendOrder[place], day: conformDay, amount: n, ref: name + "-" + spendOrder[place].String(), nowUs: conformUs}); err != nil {
+			if _, err := s.Credit(&credit{account: a.no, currency: money.SpendOrder[place], day: conformDay, amount: n, ref: name + "-" + money.SpendOrder[place].String(), nowUs: conformUs}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -3,6 +3,7 @@ package billing
 import (
 	"database/sql"
 	"errors"
+	"farebox/billing/money"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -263,10 +264,10 @@ func TestAuditUnderLoad(t *testing.T) {
 // An auditor that cannot fail proves nothing: every kind of drift is found.
 func TestAuditFindsDrift(t *testing.T) {
 	for name, spoil := range map[string]func(f *fixture, k *Key, db *sql.DB) error{
-		"memory": func(_ *fixture, k *Key, _ *sql.DB) error { k.Account.avail[inUSD]++; return nil },
+		"memory": func(_ *fixture, k *Key, _ *sql.DB) error { k.Account.avail[money.InUSD]++; return nil },
 		"held": func(_ *fixture, k *Key, _ *sql.DB) error {
-			k.Account.held[inUSD]++
-			k.Account.avail[inUSD]--
+			k.Account.held[money.InUSD]++
+			k.Account.avail[money.InUSD]--
 			return nil
 		},
 		"key": func(_ *fixture, k *Key, _ *sql.DB) error { k.use.quota.usd++; return nil },

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"farebox/billing/calendar"
 	"farebox/config"
 )
 
@@ -55,8 +56,8 @@ func (w *window) check(r *config.Rate, now int64, day int32, n, tokens int64, no
 		return no.until("RPD", r.RPD, now, end, end)
 	}
 	if r.RPMon > 0 {
-		if month := monthOf(day); w.month == month && w.inMonth+min(n, r.RPMon) > r.RPMon {
-			end := int64(firstDay(month+1)) * dayNs
+		if month := calendar.MonthOf(day); w.month == month && w.inMonth+min(n, r.RPMon) > r.RPMon {
+			end := int64(calendar.FirstDay(month+1)) * dayNs
 			return no.until("RPMON", r.RPMon, now, end, end)
 		}
 	}
@@ -83,7 +84,7 @@ func (w *window) commit(r *config.Rate, now int64, day int32, n, tokens int64) {
 		w.inDay += n
 	}
 	if r.RPMon > 0 {
-		if month := monthOf(day); w.month != month {
+		if month := calendar.MonthOf(day); w.month != month {
 			w.month, w.inMonth = month, 0
 		}
 		w.inMonth += n
@@ -148,46 +149,4 @@ func left(tat, now, limit, period, ahead int64) int64 {
 	hi, lo := bits.Mul64(uint64(free), uint64(limit))
 	q, _ := bits.Div64(hi, lo, uint64(period))
 	return int64(q)
-}
-
-// dayOf is the UTC day of a time, counted from 1970-01-01.
-func dayOf(ns int64) int32 { return int32(ns / dayNs) }
-
-// monthOf is the UTC month of a day, counted from 1970-01.
-func monthOf(day int32) int32 {
-	y, m, _ := civil(day)
-	return (y-1970)*12 + m - 1
-}
-
-// firstDay is the first day of a month of monthOf.
-func firstDay(month int32) int32 {
-	t := time.Date(1970+int(month/12), time.Month(month%12+1), 1, 0, 0, 0, 0, time.UTC)
-	return int32(t.Unix() / 86400)
-}
-
-// civil is the calendar date of a day counted from 1970-01-01 (the days-to-civil
-// algorithm of Howard Hinnant, which needs no table and no time.Time).
-func civil(day int32) (y, m, d int32) {
-	z := day + 719468
-	era := z / 146097
-	doe := z - era*146097
-	yoe := (doe - doe/1460 + doe/36524 - doe/146096) / 365
-	doy := doe - (365*yoe + yoe/4 - yoe/100)
-	mp := (5*doy + 2) / 153
-	d = doy - (153*mp+2)/5 + 1
-	m = mp + 3
-	if m > 12 {
-		m -= 12
-	}
-	y = yoe + era*400
-	if m <= 2 {
-		y++
-	}
-	return y, m, d
-}
-
-// dateNumber is a day as it stands in the store: 20261121.
-func dateNumber(day int32) int64 {
-	y, m, d := civil(day)
-	return int64(y)*10000 + int64(m)*100 + int64(d)
 }

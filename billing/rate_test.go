@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"farebox/billing/calendar"
 	"farebox/config"
 )
 
@@ -14,9 +15,9 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).UnixNano()
 // tryWindow asks a window for one request and takes it when it is let through.
 func tryWindow(w *window, r *config.Rate, now, tokens int64) (refusal, bool) {
 	var no refusal
-	ok := w.check(r, now, dayOf(now), 1, tokens, &no)
+	ok := w.check(r, now, calendar.DayOf(now), 1, tokens, &no)
 	if ok {
-		w.commit(r, now, dayOf(now), 1, tokens)
+		w.commit(r, now, calendar.DayOf(now), 1, tokens)
 	}
 	return no, ok
 }
@@ -46,9 +47,9 @@ func TestARequestForSeveralPicturesCountsAsSeveral(t *testing.T) {
 		var w window
 		var no refusal
 		ask := func(n int64) bool {
-			ok := w.check(&r, noon, dayOf(noon), n, 0, &no)
+			ok := w.check(&r, noon, calendar.DayOf(noon), n, 0, &no)
 			if ok {
-				w.commit(&r, noon, dayOf(noon), n, 0)
+				w.commit(&r, noon, calendar.DayOf(noon), n, 0)
 			}
 			return ok
 		}
@@ -64,7 +65,7 @@ func TestARequestForSeveralPicturesCountsAsSeveral(t *testing.T) {
 	// One that is larger than the limit passes when there is nothing else.
 	var w window
 	r := config.Rate{RPM: 2, RPD: 3}
-	if !w.check(&r, noon, dayOf(noon), 4, 0, &refusal{}) {
+	if !w.check(&r, noon, calendar.DayOf(noon), 4, 0, &refusal{}) {
 		t.Error("four pictures never pass a limit of two")
 	}
 }
@@ -90,12 +91,12 @@ func TestRetryAfterIsExact(t *testing.T) {
 				t.Fatalf("refused by %s with retry after %s", no.limit, no.retryAfter)
 			}
 			early := now + int64(no.retryAfter) - 1
-			if w.check(&r, early, dayOf(early), 1, tokens, &refusal{}) {
+			if w.check(&r, early, calendar.DayOf(early), 1, tokens, &refusal{}) {
 				t.Fatalf("%s: a request passes before the %s that it was told to wait", no.limit, no.retryAfter)
 			}
 			now += int64(no.retryAfter)
 			var again refusal
-			if !w.check(&r, now, dayOf(now), 1, tokens, &again) && again.limit == no.limit {
+			if !w.check(&r, now, calendar.DayOf(now), 1, tokens, &again) && again.limit == no.limit {
 				t.Fatalf("%s refuses for another %s after the %s that it named", no.limit, again.retryAfter, no.retryAfter)
 			}
 		}
@@ -165,19 +166,6 @@ func TestTokensAreCorrectedToWhatWasUsed(t *testing.T) {
 	}
 }
 
-func TestCalendarAgreesWithTheStandardLibrary(t *testing.T) {
-	for day := int32(0); day < 80_000; day++ {
-		want := time.Unix(int64(day)*86400, 0).UTC()
-		y, m, d := civil(day)
-		if int(y) != want.Year() || time.Month(m) != want.Month() || int(d) != want.Day() {
-			t.Fatalf("day %d is %s, not %d-%d-%d", day, want.Format(time.DateOnly), y, m, d)
-		}
-		if d == 1 && firstDay(monthOf(day)) != day {
-			t.Fatalf("the month of %s begins on day %d, not %d", want.Format(time.DateOnly), day, firstDay(monthOf(day)))
-		}
-	}
-}
-
 // A limit of 60 a minute let 117 pass in 58 seconds, and no setting made it fewer.
 func TestNoMoreThanTheBurstPassesAtOnce(t *testing.T) {
 	r := config.Rate{RPM: 60, Burst: 10}
@@ -202,15 +190,15 @@ func TestNoMoreThanTheBurstPassesAtOnce(t *testing.T) {
 	}
 	q := Quota{LimitRequests: -1}
 	w = window{}
-	if w.quota(&r, noon, dayOf(noon), &q); q.LimitRequests != 60 || q.RemainingRequests != 10 {
+	if w.quota(&r, noon, calendar.DayOf(noon), &q); q.LimitRequests != 60 || q.RemainingRequests != 10 {
 		t.Errorf("the headers promise %d of %d", q.RemainingRequests, q.LimitRequests)
 	}
 	// What counts as more than the burst passes alone, and then the next waits.
 	var no refusal
-	if !w.check(&r, noon, dayOf(noon), 25, 0, &no) {
+	if !w.check(&r, noon, calendar.DayOf(noon), 25, 0, &no) {
 		t.Fatal("a request that counts as 25 never passes")
 	}
-	w.commit(&r, noon, dayOf(noon), 25, 0)
+	w.commit(&r, noon, calendar.DayOf(noon), 25, 0)
 	if _, ok := tryWindow(&w, &r, noon+15*int64(time.Second), 0); ok {
 		t.Error("the next one passed before what was taken came back")
 	}

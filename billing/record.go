@@ -65,11 +65,11 @@ type record struct {
 	account   uint32
 	key       uint32
 	model     uint32
-	day       int32 // UTC day in which the hold was opened; period limits count there
-	held      Nano  // of a hold or extension
-	amounts   parts // charged
-	debt      Nano  // what it cost beyond that, and the account owes
-	shortfall Nano  // the same, of a farebox that did not collect it
+	day       int32       // UTC day in which the hold was opened; period limits count there
+	held      Nano        // of a hold or extension
+	amounts   money.Parts // charged
+	debt      Nano        // what it cost beyond that, and the account owes
+	shortfall Nano        // the same, of a farebox that did not collect it
 	requestID [16]byte
 	status    uint16
 	tookMs    uint32

@@ -106,7 +106,7 @@ func (r *record) readCharge(d *numbers, before soldBefore) {
 	} else {
 		r.readClasses(d, bits, before.of(r.model))
 	}
-	r.amounts, r.shortfall, r.debt = parts{}, 0, 0
+	r.amounts, r.shortfall, r.debt = money.Parts{}, 0, 0
 	for i := range r.amounts {
 		if bits&(hasDIEM<<i) != 0 {
 			r.amounts[i] = d.nano()

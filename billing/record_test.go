@@ -113,14 +113,14 @@ func TestSpreadAddsUpByCurrencyAndByLine(t *testing.T) {
 			r.lines.Add(money.Kind(rapid.Uint8Range(1, 22).Draw(t, "kind")), rapid.Int64Range(0, 5000).Draw(t, "units"), money.Pico(rapid.Int64Range(0, 9_000_000).Draw(t, "price")))
 		}
 		cost := r.lines.Cost()
-		purse := parts{}
+		purse := money.Parts{}
 		for i := range purse {
 			purse[i] = Nano(rapid.Int64Range(0, int64(cost)+10).Draw(t, "purse"))
 		}
 		if rapid.Bool().Draw(t, "other") {
 			cost = Nano(rapid.Int64Range(0, 2*int64(cost)+10).Draw(t, "cost"))
 		}
-		r.amounts = purse.take(cost)
+		r.amounts = purse.Take(cost)
 		checkShares(t, &r)
 	})
 }
@@ -130,13 +130,13 @@ func checkShares(t rapid.TB, r *record) {
 	t.Helper()
 	var s shares
 	r.spread(&s)
-	var paid parts
+	var paid money.Parts
 	units, at := make([]int64, len(r.sold())), -1
 	for _, x := range s.all() {
 		if x.amount < 0 || x.units < 0 || x.units == 0 && x.amount == 0 || x.kind != r.sold()[x.line].Kind {
 			t.Fatalf("a share is %+v", x)
 		}
-		if next := int(x.line)*currencies + int(x.place); next <= at {
+		if next := int(x.line)*money.Currencies + int(x.place); next <= at {
 			t.Fatalf("the shares are in another order: %+v", s.all())
 		} else {
 			at = next
@@ -157,7 +157,7 @@ func checkShares(t rapid.TB, r *record) {
 // FuzzRecord: no bytes, however they came there, may be read as a record that
 // would be written differently, nor make the decoder panic.
 func FuzzRecord(f *testing.F) {
-	settle := record{kind: recSettle, seq: 9, hold: 4, timeNs: 1, account: 1, key: 2, model: 3, day: 20000, amounts: parts{1, 2, 3}}
+	settle := record{kind: recSettle, seq: 9, hold: 4, timeNs: 1, account: 1, key: 2, model: 3, day: 20000, amounts: money.Parts{1, 2, 3}}
 	settle.lines.Add(money.InputTokens, 5, 1_000_000)
 	settle.lines.Add(money.OutputTokens, 2, 0)
 	b := make([]byte, sizeMost)

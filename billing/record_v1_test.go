@@ -23,13 +23,13 @@ type record1 struct {
 // version1 are such records: of text, of pictures (model 7), of a process that
 // died, and with every number at its largest.
 var version1 = []record1{
-	{record{kind: recSettle, seq: 9, hold: 4, timeNs: 1, account: 1, key: 2, model: 3, day: 20000, amounts: parts{0, 2, 4}, status: 200, tookMs: 900},
+	{record{kind: recSettle, seq: 9, hold: 4, timeNs: 1, account: 1, key: 2, model: 3, day: 20000, amounts: money.Parts{0, 2, 4}, status: 200, tookMs: 900},
 		usage1{prompt: 5, cached: 1, completion: 2, input: 1000, read: 500, write: 1000, output: 700}},
-	{record{kind: recSettle, seq: 1 << 33, hold: 1<<33 - 1, timeNs: 1, account: 1, key: 2, model: 7, day: 20000, amounts: parts{0, 0, 41}, flags: FlagAborted},
+	{record{kind: recSettle, seq: 1 << 33, hold: 1<<33 - 1, timeNs: 1, account: 1, key: 2, model: 7, day: 20000, amounts: money.Parts{0, 0, 41}, flags: FlagAborted},
 		usage1{prompt: 3, cached: 1, written: 1, completion: 2, input: 9000, read: 1000, write: 4000, output: 13_000}},
-	{record{kind: recProgress, seq: 3, hold: 1, timeNs: 1, account: 1, key: 2, model: 3, day: 20000, amounts: parts{0, 0, 7}, flags: FlagIncomplete | FlagEstimated},
+	{record{kind: recProgress, seq: 3, hold: 1, timeNs: 1, account: 1, key: 2, model: 3, day: 20000, amounts: money.Parts{0, 0, 7}, flags: FlagIncomplete | FlagEstimated},
 		usage1{prompt: 5, completion: 2}},
-	{record{kind: recSettle, seq: 1<<64 - 1, hold: 1, timeNs: 1<<63 - 1, account: 1<<32 - 1, key: 1<<32 - 1, model: 1<<32 - 1, day: -1, amounts: parts{1<<63 - 1, 1<<63 - 1, 1<<63 - 1},
+	{record{kind: recSettle, seq: 1<<64 - 1, hold: 1, timeNs: 1<<63 - 1, account: 1<<32 - 1, key: 1<<32 - 1, model: 1<<32 - 1, day: -1, amounts: money.Parts{1<<63 - 1, 1<<63 - 1, 1<<63 - 1},
 		shortfall: 1<<63 - 1, debt: 1<<63 - 1, status: 65535, tookMs: 1<<32 - 1, flags: 63},
 		usage1{1<<63 - 1, 1<<63 - 1, 1<<63 - 1, 1<<63 - 1, 1<<63 - 1, 1<<63 - 1, 1<<63 - 1, 1<<63 - 1, 1<<63 - 1}},
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"farebox/bench/servers"
+	"farebox/billing/calendar"
 	"farebox/config"
 )
 
@@ -72,7 +73,7 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 			if err := direct.Set(t.Context(), clockKey, nowUs, 0).Err(); err != nil {
 				t.Fatal(err)
 			}
-			now, day := nowUs*1000, dayOf(nowUs*1000)
+			now, day := nowUs*1000, calendar.DayOf(nowUs*1000)
 			tokens := rapid.Int64Range(0, 2000).Draw(t, "tokens")
 			blob := appendDoubles(nil, 0)
 			correct := rapid.IntRange(0, 5).Draw(t, "correct") == 0

@@ -3,6 +3,7 @@ package billing
 import (
 	"encoding/binary"
 	"errors"
+	"farebox/billing/money"
 	"fmt"
 	"math"
 	"net/netip"
@@ -248,7 +249,7 @@ func (l *Ledger) adoptKey(row *keyRow, epoch uint64) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	var used parts
+	var used money.Parts
 	var later map[int32]quota
 	day := l.today()
 	if limited := row.limitUSD != nil || row.limitDIEM != nil; limited && l.node == nil {
@@ -318,12 +319,6 @@ func expiryNs(us int64) int64 {
 }
 
 func (k *Key) limited() bool { return k.LimitUSD != nil || k.LimitDIEM != nil }
-
-// limitedLike says whether both have the same limits, of the same period.
-func (k *Key) limitedLike(other *Key) bool {
-	same := func(a, b *Nano) bool { return a == b || a != nil && b != nil && *a == *b }
-	return k.Period == other.Period && same(k.LimitUSD, other.LimitUSD) && same(k.LimitDIEM, other.LimitDIEM)
-}
 
 // replaceKey makes the row the current version of its key: from its return on,
 // lookups find it and its limits hold, also for holds that are extended. What

@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"farebox/billing/money"
 	"fmt"
 )
 
@@ -13,11 +14,7 @@ func (l *Ledger) relimit(k, old *Key) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if u.lease != nil {
-		// What else changed of a key, and the feed's echo of a change of our own,
-		// must not send its leased limits away: requests would miss them.
-		if !k.limitedLike(old) {
-			u.relimit(k)
-		}
+		u.relimit(k)
 		return nil
 	}
 	if k.limited() && (!old.limited() || k.Period != u.kind) {
@@ -39,12 +36,12 @@ func (l *Ledger) relimit(k, old *Key) error {
 
 // keyUsed is what a key has used in the period that day lies in, by the store
 // and by its open holds. The caller holds the account's lock.
-func (l *Ledger) keyUsed(k *Key, p Period, day int32) (parts, error) {
+func (l *Ledger) keyUsed(k *Key, p Period, day int32) (money.Parts, error) {
 	a := k.Account
 	used, err := l.store.KeyUsed(a.no, k.No, p, day)
 	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
 		if h.key.No == k.No && p.number(h.day) == p.number(day) {
-			used.add(&h.parts)
+			used.Add(&h.parts)
 		}
 	}
 	return used, err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/money"
 )
 
 // columns lists all tables with their columns and keys, and all indexes.
@@ -48,12 +49,12 @@ func TestOldLedgerComesForwardWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	progress := record{kind: recProgress, seq: 4, hold: 3, account: 1, key: 1, model: 1, day: conformDay, timeNs: 7, amounts: parts{0, 0, 5}}
+	progress := record{kind: recProgress, seq: 4, hold: 3, account: 1, key: 1, model: 1, day: conformDay, timeNs: 7, amounts: money.Parts{0, 0, 5}}
 	data := make([]byte, sizeMost)
 	data = data[:progress.put(data)]
 	var set pageSet
 	set.begin(0)
-	set.add(&record{kind: recSettle, seq: 2, hold: 1, account: 1, key: 1, model: 1, day: conformDay, timeNs: conformUs * 1000, amounts: parts{0, 0, 30}})
+	set.add(&record{kind: recSettle, seq: 2, hold: 1, account: 1, key: 1, model: 1, day: conformDay, timeNs: conformUs * 1000, amounts: money.Parts{0, 0, 30}})
 	page := set.list()[0]
 	for _, q := range []struct {
 		text string
@@ -95,7 +96,7 @@ func TestOldLedgerComesForwardWhole(t *testing.T) {
 	}
 	c := &conform{Store: old, t: t}
 	r := c.recount()
-	if r.requests != 1 || r.charged != 30 || r.accounts[1].detail != (parts{0, 0, 30}) {
+	if r.requests != 1 || r.charged != 30 || r.accounts[1].detail != (money.Parts{0, 0, 30}) {
 		t.Errorf("%d requests for %s survived", r.requests, r.charged)
 	}
 	k, err := old.KeyByID("k")

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"unsafe"
-
-	"farebox/billing/disk"
 )
 
 // A segment is one file of the journal: a head, then records with ascending
@@ -104,7 +102,7 @@ func (s *segment) reach(wrote int) {
 // callers never get the same file.
 func sparePath(dir string, size int) (path string, fresh bool, err error) {
 	next := filepath.Join(dir, fmt.Sprintf("%d-%d%s", os.Getpid(), prepared.Add(1), nextSuffix))
-	spares, err := disk.List(dir, spareSuffix)
+	spares, err := filesIn(dir, spareSuffix)
 	if err != nil {
 		return "", false, err
 	}
@@ -178,7 +176,7 @@ func openSegment(dir string, first uint64) (*os.File, error) {
 	if !errors.Is(err, os.ErrNotExist) {
 		return file, err
 	}
-	list, err := disk.List(dir, nextSuffix)
+	list, err := filesIn(dir, nextSuffix)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +201,7 @@ func openSegment(dir string, first uint64) (*os.File, error) {
 
 // removePrepared removes what was prepared but never begun.
 func removePrepared(dir string) error {
-	list, err := disk.List(dir, nextSuffix)
+	list, err := filesIn(dir, nextSuffix)
 	for _, path := range list {
 		err = errors.Join(err, os.Remove(path))
 	}

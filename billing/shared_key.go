@@ -1,6 +1,9 @@
 package billing
 
-import "farebox/config"
+import (
+	"farebox/billing/calendar"
+	"farebox/config"
+)
 
 // keyWindow gives the window of a key over all nodes: what Redis says now, with what
 // this node has yet to tell it. ok is false when nothing of it is known here,
@@ -22,5 +25,5 @@ func (s *sharedLimits) keyWindow(k *Key, r *config.Rate, now int64) (state windo
 	if w.seenU == 0 {
 		return state, false
 	}
-	return w.state(r, now, dayOf(now)), true
+	return w.state(r, now, calendar.DayOf(now)), true
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"farebox/billing/calendar"
 	"farebox/config"
 )
 
@@ -196,9 +197,9 @@ func (w *sharedWindow) refilled(mine chan struct{}) {
 // months; before Redis has answered by this node's.
 func (w *sharedWindow) day(nowNs int64) int32 {
 	if w.seenU == 0 {
-		return dayOf(nowNs)
+		return calendar.DayOf(nowNs)
 	}
-	return dayOf(w.seenU*1000 + nowNs - w.seenN)
+	return calendar.DayOf(w.seenU*1000 + nowNs - w.seenN)
 }
 
 // memory is what restores the window in a Redis that lost it.
@@ -222,7 +223,7 @@ func (w *sharedWindow) count(o *owed, sign int64) {
 	if w.own.day != o.day {
 		w.own.day, w.own.inDay = o.day, 0
 	}
-	if month := monthOf(o.day); w.own.month != month {
+	if month := calendar.MonthOf(o.day); w.own.month != month {
 		w.own.month, w.own.inMonth = month, 0
 	}
 	w.own.inDay = max(0, w.own.inDay+sign*o.inDay)
@@ -303,7 +304,7 @@ func (w *sharedWindow) owe(r *config.Rate, permits, tokens int64, day int32) {
 		return
 	}
 	if w.owed.day != day {
-		if monthOf(w.owed.day) != monthOf(day) {
+		if calendar.MonthOf(w.owed.day) != calendar.MonthOf(day) {
 			w.owed.inMonth = 0
 		}
 		w.owed.day, w.owed.inDay = day, 0
@@ -333,7 +334,7 @@ func fullLasts(no *refusal) int64 { return min(int64(no.retryAfter), fullFor) }
 func (w *sharedWindow) refused(r *config.Rate, a *answer, i int, tokens, nowNs int64, no *refusal) {
 	at := a.nowUs * 1000
 	s := a.windows[i].state
-	if s.check(r, at, dayOf(at), 1, tokens, no) {
+	if s.check(r, at, calendar.DayOf(at), 1, tokens, no) {
 		// Only its lease did not fit, by less than a permit.
 		no.until("RPM", r.RPM, at, at+int64(time.Millisecond), at+int64(time.Millisecond))
 	}
@@ -360,7 +361,7 @@ func (w *sharedWindow) state(r *config.Rate, now int64, day int32) window {
 	if s.day != day {
 		s.day, s.inDay = day, 0
 	}
-	if month := monthOf(day); s.month != month {
+	if month := calendar.MonthOf(day); s.month != month {
 		s.month, s.inMonth = month, 0
 	}
 	if w.owed.day == day {

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"errors"
+	"farebox/billing/money"
 	"time"
 )
 
@@ -76,7 +77,7 @@ type want struct {
 	key     int64
 	day     int32 // whose DIEM, for money
 	period  int32 // of the limits
-	amounts parts
+	amounts money.Parts
 }
 
 // funds is where the money of an account, or the limits of a key, is.
@@ -84,18 +85,18 @@ type funds struct {
 	account     uint32
 	key         int64
 	day, period int32
-	granted     parts // moved by this operation
-	lease       parts // what this node may still spend
-	avail       parts // left: leased to nobody
-	others      parts // leased to other nodes
-	debt        Nano  // what the account owes; with key 0
+	granted     money.Parts // moved by this operation
+	lease       money.Parts // what this node may still spend
+	avail       money.Parts // left: leased to nobody
+	others      money.Parts // leased to other nodes
+	debt        Nano        // what the account owes; with key 0
 }
 
 // reclaimed is a node whose leases were taken back.
 type reclaimed struct {
 	no     uint32
 	name   string
-	amount parts
+	amount money.Parts
 }
 
 // nodeRow is a node for operators.
@@ -104,7 +105,7 @@ type nodeRow struct {
 	id, name  string
 	expiresUs int64 // of its session
 	left      bool  // ended in order
-	leased    parts
+	leased    money.Parts
 }
 
 type changeKind uint8

@@ -21,7 +21,7 @@ type shares struct {
 	first int        // place of the first currency that paid
 	last  money.Kind // of the last line
 	n     int
-	at    [money.MaxLines + currencies]share
+	at    [money.MaxLines + money.Currencies]share
 }
 
 func (s *shares) all() []share { return s.at[:s.n] }
@@ -54,7 +54,7 @@ func (r *record) spread(s *shares) {
 	sold := r.sold()
 	first, only := r.payer()
 	s.first, s.last, s.n = first, sold[len(sold)-1].Kind, 0
-	rest, charged := r.amounts, r.amounts.total()
+	rest, charged := r.amounts, r.amounts.Total()
 	for i := range sold {
 		units, left := sold[i].Units, min(sold[i].Cost(), charged)
 		charged -= left
@@ -65,7 +65,7 @@ func (r *record) spread(s *shares) {
 			s.add(i, first, sold[i].Kind, units, left)
 			continue
 		}
-		for place := first; place < currencies && left > 0; place++ {
+		for place := first; place < money.Currencies && left > 0; place++ {
 			part := min(left, rest[place])
 			if part == 0 {
 				continue
@@ -88,10 +88,10 @@ func (r *record) spread(s *shares) {
 // payer is the first currency that paid, and whether it is the only one. What
 // cost nothing counts as USD.
 func (r *record) payer() (first int, only bool) {
-	first, only = inUSD, true
-	for i := currencies - 1; i >= 0; i-- {
+	first, only = money.InUSD, true
+	for i := money.Currencies - 1; i >= 0; i-- {
 		if r.amounts[i] > 0 {
-			only = only && (first == inUSD && r.amounts[inUSD] == 0 || first == i)
+			only = only && (first == money.InUSD && r.amounts[money.InUSD] == 0 || first == i)
 			first = i
 		}
 	}

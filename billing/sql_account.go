@@ -3,8 +3,9 @@ package billing
 import (
 	"database/sql"
 	"errors"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"fmt"
-	"time"
 )
 
 // AddAccount makes an account. One with the same id is this one: the answer to
@@ -51,20 +52,20 @@ func scanAccount(scan func(...any) error) (*accountRow, error) {
 	r := &accountRow{}
 	booked, last := 0, int64(0)
 	err := scan(&r.no, &r.id, &r.name, &r.createdUs, &r.diemDaily, &r.debt, &r.status, &r.statusUs, &booked, &last,
-		&r.avail[inDIEM], &r.avail[inBundled], &r.avail[inUSD],
-		&r.leased[inDIEM], &r.leased[inBundled], &r.leased[inUSD], &r.spent[inDIEM], &r.spent[inBundled], &r.spent[inUSD])
+		&r.avail[money.InDIEM], &r.avail[money.InBundled], &r.avail[money.InUSD],
+		&r.leased[money.InDIEM], &r.leased[money.InBundled], &r.leased[money.InUSD], &r.spent[money.InDIEM], &r.spent[money.InBundled], &r.spent[money.InUSD])
 	if err == nil && booked == 0 {
-		r.avail[inDIEM] += r.diemDaily
+		r.avail[money.InDIEM] += r.diemDaily
 	}
 	if last > 0 {
-		r.lastDIEM = dayOfDate(last)
+		r.lastDIEM = calendar.DayOfDate(last)
 	}
 	return r, noRow(err)
 }
 
 func (s *sqlStore) Account(no uint32, day int32) (r *accountRow, err error) {
 	err = s.read(func(q *query) error {
-		r, err = scanAccount(q.row(sqlAccount, dateNumber(day), dateText(day), no).Scan)
+		r, err = scanAccount(q.row(sqlAccount, calendar.Date(day), calendar.DateText(day), no).Scan)
 		return err
 	})
 	return r, err
@@ -73,7 +74,7 @@ func (s *sqlStore) Account(no uint32, day int32) (r *accountRow, err error) {
 func (s *sqlStore) FindAccount(nameOrID string, day int32) (r *accountRow, err error) {
 	err = s.read(func(q *query) error {
 		r, err = scanAccount(q.row(selectAccounts+"WHERE a.id = $3 OR a.name = $3"+groupAccount+
-			" ORDER BY CASE WHEN a.id = $3 THEN 0 ELSE 1 END LIMIT 1", dateNumber(day), dateText(day), nameOrID).Scan)
+			" ORDER BY CASE WHEN a.id = $3 THEN 0 ELSE 1 END LIMIT 1", calendar.Date(day), calendar.DateText(day), nameOrID).Scan)
 		return err
 	})
 	return r, err
@@ -86,19 +87,9 @@ func (s *sqlStore) Accounts(day int32) (list []*accountRow, err error) {
 			r, err := scanAccount(rows.Scan)
 			list = append(list, r)
 			return err
-		}, selectAccounts+groupAccount+" ORDER BY a.no", dateNumber(day), dateText(day))
+		}, selectAccounts+groupAccount+" ORDER BY a.no", calendar.Date(day), calendar.DateText(day))
 	})
 	return list, err
-}
-
-// dateText is a day as people write it: 2026-11-21.
-func dateText(day int32) string {
-	return time.Unix(int64(day)*86400, 0).UTC().Format(time.DateOnly)
-}
-
-// dayOfDate is the day of a number such as 20261121.
-func dayOfDate(n int64) int32 {
-	return int32(time.Date(int(n/10000), time.Month(n/100%100), int(n%100), 0, 0, 0, 0, time.UTC).Unix() / 86400)
 }
 
 // Credit books money from outside: an entry with two postings and the bucket.
@@ -117,7 +108,7 @@ func (s *sqlStore) Credit(c *credit) (applied bool, err error) {
 			book = "grants"
 		}
 		if c.currency == DIEM {
-			day = dateNumber(c.day)
+			day = calendar.Date(c.day)
 			if err := t.allow(c.account, c.day, c.nowUs); err != nil {
 				return err
 			}
@@ -199,11 +190,11 @@ func (t *tx) allow(account uint32, day int32, nowUs int64) error {
 	if err != nil || daily == 0 {
 		return noRow(err)
 	}
-	entry, err := t.entry(&bookEntry{kind: "GRANT", ref: "diem:" + id + ":" + dateText(day), nowUs: nowUs})
+	entry, err := t.entry(&bookEntry{kind: "GRANT", ref: "diem:" + id + ":" + calendar.DateText(day), nowUs: nowUs})
 	if err != nil || entry == 0 {
 		return err
 	}
-	return t.grant(entry, "grants", account, DIEM, dateNumber(day), daily)
+	return t.grant(entry, "grants", account, DIEM, calendar.Date(day), daily)
 }
 
 // SetAllowance changes the daily DIEM of an account, see keyStore.
@@ -231,15 +222,15 @@ func (s *sqlStore) LaterDIEM(account uint32, day int32) (days map[int32]dayDIEM,
 			var date int64
 			var d dayDIEM
 			err := rows.Scan(&date, &d.avail)
-			days[dayOfDate(date)] = d
+			days[calendar.DayOfDate(date)] = d
 			return err
-		}, "SELECT day, avail FROM bucket WHERE account = $1 AND currency = 2 AND day > $2", account, dateNumber(day))
+		}, "SELECT day, avail FROM bucket WHERE account = $1 AND currency = 2 AND day > $2", account, calendar.Date(day))
 		if err != nil {
 			return err
 		}
 		for day, d := range days {
 			var n int
-			if err := q.row("SELECT count(*) FROM entry JOIN account a ON a.no = $1 WHERE ref = 'diem:' || a.id || ':' || CAST($2 AS TEXT)", account, dateText(day)).Scan(&n); err != nil {
+			if err := q.row("SELECT count(*) FROM entry JOIN account a ON a.no = $1 WHERE ref = 'diem:' || a.id || ':' || CAST($2 AS TEXT)", account, calendar.DateText(day)).Scan(&n); err != nil {
 				return err
 			}
 			d.allowed = n > 0
@@ -268,10 +259,10 @@ func (s *sqlStore) StaleDIEM(before int32) (list []staleDIEM, err error) {
 			var d staleDIEM
 			var date int64
 			err := rows.Scan(&d.account, &date)
-			d.day = dayOfDate(date)
+			d.day = calendar.DayOfDate(date)
 			list = append(list, d)
 			return err
-		}, "SELECT account, day FROM bucket WHERE currency = 2 AND avail > 0 AND day < $1", dateNumber(before))
+		}, "SELECT account, day FROM bucket WHERE currency = 2 AND avail > 0 AND day < $1", calendar.Date(before))
 	})
 	return list, err
 }
@@ -281,11 +272,11 @@ func (s *sqlStore) StaleDIEM(before int32) (list []staleDIEM, err error) {
 func (s *sqlStore) ExpireDIEM(account uint32, day int32, nowUs int64) error {
 	return s.write(func(t *tx) error {
 		var left, escrow Nano
-		err := t.row("SELECT avail, escrow FROM bucket WHERE account = $1 AND currency = 2 AND day = $2 {LOCK}", account, dateNumber(day)).Scan(&left, &escrow)
+		err := t.row("SELECT avail, escrow FROM bucket WHERE account = $1 AND currency = 2 AND day = $2 {LOCK}", account, calendar.Date(day)).Scan(&left, &escrow)
 		if err != nil || left == 0 {
 			return noRow(err)
 		}
-		if _, err := t.exec("UPDATE bucket SET avail = 0, expired = expired + $3 WHERE account = $1 AND currency = 2 AND day = $2", account, dateNumber(day), int64(left)); err != nil {
+		if _, err := t.exec("UPDATE bucket SET avail = 0, expired = expired + $3 WHERE account = $1 AND currency = 2 AND day = $2", account, calendar.Date(day), int64(left)); err != nil {
 			return err
 		}
 		id, err := t.entry(&bookEntry{kind: "EXPIRE", nowUs: nowUs})

@@ -3,6 +3,8 @@ package billing
 import (
 	"database/sql"
 	"errors"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"fmt"
 	"maps"
 	"slices"
@@ -118,7 +120,7 @@ func (t *tx) applyPayments(b *batch) error {
 		if days[id.account] == nil {
 			days[id.account] = []int32{b.day}
 		}
-		if id.place == inDIEM && id.day != b.day {
+		if id.place == money.InDIEM && id.day != b.day {
 			days[id.account] = append(days[id.account], id.day)
 		}
 	}
@@ -135,10 +137,10 @@ type charge struct {
 }
 
 func (c *charge) date() int64 {
-	if c.place != inDIEM {
+	if c.place != money.InDIEM {
 		return 0
 	}
-	return dateNumber(c.day)
+	return calendar.Date(c.day)
 }
 
 // keyCharge is what a batch takes out of a key's limits on one day.
@@ -152,7 +154,7 @@ type keyCharge struct {
 type charged struct {
 	list    []charge
 	keys    []keyCharge
-	revenue parts
+	revenue money.Parts
 }
 
 // applyDays writes the daily usage and gives what it cost.
@@ -165,9 +167,9 @@ func (t *tx) applyDays(b *batch) (*charged, error) {
 		if len(c.list) > from && c.list[from].account != u.account {
 			from = len(c.list)
 		}
-		var total parts
+		var total money.Parts
 		for s := range b.each(u) {
-			if err := days.add(u.account, u.key, dateNumber(u.day), u.model, int64(spendOrder[s.place]), int64(s.kind),
+			if err := days.add(u.account, u.key, calendar.Date(u.day), u.model, int64(money.SpendOrder[s.place]), int64(s.kind),
 				s.requests, s.units, int64(s.amount), u.lastUs); err != nil {
 				return nil, err
 			}
@@ -185,7 +187,7 @@ func (c *charged) add(from int, account uint32, place int, day int32, n Nano) {
 	if n == 0 {
 		return
 	}
-	if place != inDIEM {
+	if place != money.InDIEM {
 		day = 0
 	}
 	c.revenue[place] += n
@@ -198,8 +200,8 @@ func (c *charged) add(from int, account uint32, place int, day int32, n Nano) {
 	c.list = append(c.list, charge{account: account, place: place, day: day, amount: n})
 }
 
-func (c *charged) addKey(u *rollup, total *parts) {
-	usd, diem := total[inBundled]+total[inUSD], total[inDIEM]
+func (c *charged) addKey(u *rollup, total *money.Parts) {
+	usd, diem := total[money.InBundled]+total[money.InUSD], total[money.InDIEM]
 	if n := len(c.keys); n > 0 && c.keys[n-1].key == u.key && c.keys[n-1].day == u.day {
 		c.keys[n-1].usd += usd
 		c.keys[n-1].diem += diem
@@ -212,7 +214,7 @@ func (c *charged) addKey(u *rollup, total *parts) {
 func (t *tx) spend(c *charged, nowUs int64) error {
 	for i := range c.list {
 		e := &c.list[i]
-		currency, allowed := spendOrder[e.place], false
+		currency, allowed := money.SpendOrder[e.place], false
 		for {
 			res, err := t.exec(sqlCharge, e.account, int64(currency), e.date(), int64(e.amount))
 			if err != nil {
@@ -221,7 +223,7 @@ func (t *tx) spend(c *charged, nowUs int64) error {
 			if rows, _ := res.RowsAffected(); rows == 1 {
 				break
 			}
-			if e.place != inDIEM || allowed {
+			if e.place != money.InDIEM || allowed {
 				return fmt.Errorf("cannot charge %s %s to account %d: it has no such balance", e.amount, currency, e.account)
 			}
 			// The first charge to this day's allowance.
@@ -240,12 +242,12 @@ func (t *tx) postCharges(entry int64, c *charged) error {
 	b := t.bulk(sqlPosting)
 	for i := 0; i < len(c.list); {
 		account := c.list[i].account
-		var paid parts
+		var paid money.Parts
 		var latest int32
 		for ; i < len(c.list) && c.list[i].account == account; i++ {
 			e := &c.list[i]
 			paid[e.place] += e.amount - e.late
-			if e.place == inDIEM {
+			if e.place == money.InDIEM {
 				latest = max(latest, e.day)
 			}
 		}
@@ -254,10 +256,10 @@ func (t *tx) postCharges(entry int64, c *charged) error {
 				continue
 			}
 			date := int64(0)
-			if place == inDIEM {
-				date = dateNumber(latest)
+			if place == money.InDIEM {
+				date = calendar.Date(latest)
 			}
-			if err := b.add(entry, account, int64(spendOrder[place]), -int64(n), date); err != nil {
+			if err := b.add(entry, account, int64(money.SpendOrder[place]), -int64(n), date); err != nil {
 				return err
 			}
 		}
@@ -276,7 +278,7 @@ func (t *tx) postHouse(entry int64, b *batch, c *charged) error {
 	}
 	for _, account := range slices.Sorted(maps.Keys(b.shortfall)) {
 		n := b.shortfall[account]
-		revenue[inUSD] += n
+		revenue[money.InUSD] += n
 		if err := lost("shortfall", account, USD, n); err != nil {
 			return err
 		}
@@ -285,12 +287,12 @@ func (t *tx) postHouse(entry int64, b *batch, c *charged) error {
 	if err != nil {
 		return err
 	}
-	revenue[inUSD] += owed
-	late := map[uint32]*parts{}
+	revenue[money.InUSD] += owed
+	late := map[uint32]*money.Parts{}
 	for i := range c.list {
 		if e := &c.list[i]; e.late > 0 {
 			if late[e.account] == nil {
-				late[e.account] = &parts{}
+				late[e.account] = &money.Parts{}
 			}
 			late[e.account][e.place] += e.late
 		}
@@ -300,7 +302,7 @@ func (t *tx) postHouse(entry int64, b *batch, c *charged) error {
 			if n == 0 {
 				continue
 			}
-			if err := lost("late", account, spendOrder[place], n); err != nil {
+			if err := lost("late", account, money.SpendOrder[place], n); err != nil {
 				return err
 			}
 		}
@@ -309,8 +311,8 @@ func (t *tx) postHouse(entry int64, b *batch, c *charged) error {
 		if n == 0 {
 			continue
 		}
-		t.pay("revenue", spendOrder[place], n)
-		if err := bulk.add(entry, "revenue", uint32(0), int64(spendOrder[place]), int64(n)); err != nil {
+		t.pay("revenue", money.SpendOrder[place], n)
+		if err := bulk.add(entry, "revenue", uint32(0), int64(money.SpendOrder[place]), int64(n)); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"database/sql"
 	"errors"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"slices"
 )
 
@@ -122,7 +124,7 @@ func (t *tx) lockBuckets(ids []placeID, nowUs int64) (map[placeID]*bucketRow, er
 		return found, err
 	}
 	for _, id := range missing {
-		if err := t.allow(id.account, dayOfDate(id.date), nowUs); err != nil {
+		if err := t.allow(id.account, calendar.DayOfDate(id.date), nowUs); err != nil {
 			return nil, err
 		}
 	}
@@ -224,4 +226,4 @@ func (t *tx) spendLeases(c *charged, nowUs int64) error {
 	return t.spendQuotas(c.keys)
 }
 
-func (c *charge) id() placeID { return placeID{c.account, spendOrder[c.place], c.date()} }
+func (c *charge) id() placeID { return placeID{c.account, money.SpendOrder[c.place], c.date()} }

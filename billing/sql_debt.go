@@ -2,6 +2,8 @@ package billing
 
 import (
 	"database/sql"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"maps"
 	"slices"
 )
@@ -49,7 +51,7 @@ func (t *tx) owe(entry int64, postings *bulk, more map[uint32]Nano) (sum Nano, e
 // repaid is what accounts pay of their debts in one entry.
 type repaid struct {
 	list []charge
-	by   map[uint32]*parts
+	by   map[uint32]*money.Parts
 }
 
 func (p *repaid) add(account uint32, place int, day int32, n Nano) {
@@ -57,10 +59,10 @@ func (p *repaid) add(account uint32, place int, day int32, n Nano) {
 		return
 	}
 	if p.by == nil {
-		p.by = map[uint32]*parts{}
+		p.by = map[uint32]*money.Parts{}
 	}
 	if p.by[account] == nil {
-		p.by[account] = &parts{}
+		p.by[account] = &money.Parts{}
 	}
 	p.by[account][place] += n
 	p.list = append(p.list, charge{account: account, place: place, day: day, amount: n})
@@ -80,10 +82,10 @@ func (t *tx) bookPayments(p *repaid, nowUs int64) error {
 		return err
 	}
 	postings := t.bulk(sqlHousePosting)
-	var revenue parts
+	var revenue money.Parts
 	for _, account := range slices.Sorted(maps.Keys(p.by)) {
 		paid := p.by[account]
-		n := paid.total()
+		n := paid.Total()
 		if _, err := t.exec(sqlPaid, account, int64(n)); err != nil {
 			return err
 		}
@@ -93,15 +95,15 @@ func (t *tx) bookPayments(p *repaid, nowUs int64) error {
 			return err
 		}
 		// It was booked as revenue in USD, and is revenue in what it is paid in.
-		revenue.add(paid)
-		revenue[inUSD] -= n
+		revenue.Add(paid)
+		revenue[money.InUSD] -= n
 	}
 	for place, n := range revenue {
 		if n == 0 {
 			continue
 		}
-		t.pay("revenue", spendOrder[place], n)
-		if err := postings.add(entry, "revenue", uint32(0), int64(spendOrder[place]), int64(n)); err != nil {
+		t.pay("revenue", money.SpendOrder[place], n)
+		if err := postings.add(entry, "revenue", uint32(0), int64(money.SpendOrder[place]), int64(n)); err != nil {
 			return err
 		}
 	}
@@ -189,9 +191,9 @@ func (t *tx) collect(days map[uint32][]int32, nowUs int64) error {
 			moves = append(moves, move{placeID: id, avail: -n, spent: n})
 			day := int32(0)
 			if id.currency == DIEM {
-				day = dayOfDate(id.date)
+				day = calendar.DayOfDate(id.date)
 			}
-			p.add(d.account, placeOf(id.currency), day, n)
+			p.add(d.account, money.PlaceOf(id.currency), day, n)
 		}
 	}
 	slices.SortFunc(moves, func(a, b move) int { return comparePlaces(a.placeID, b.placeID) })
@@ -222,7 +224,7 @@ func (q *query) owing(accounts []int64, lock string) (list []debtRow, err error)
 // places are the buckets that pay, in spend order.
 func (d *debtRow) places(days []int32) (ids []placeID) {
 	for _, day := range days {
-		ids = append(ids, placeID{d.account, DIEM, dateNumber(day)})
+		ids = append(ids, placeID{d.account, DIEM, calendar.Date(day)})
 	}
 	return append(ids, placeID{account: d.account, currency: Bundled}, placeID{account: d.account, currency: USD})
 }

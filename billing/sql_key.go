@@ -3,6 +3,8 @@ package billing
 import (
 	"database/sql"
 	"errors"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"maps"
 	"slices"
 )
@@ -170,11 +172,11 @@ func (s *sqlStore) TouchKeys(lastUs map[int64]int64) error {
 const sumAmounts = "CAST(sum(amount) AS {I64})"
 
 // KeyUsed is what a key has spent in the period that day lies in.
-func (s *sqlStore) KeyUsed(account uint32, key int64, p Period, day int32) (used parts, err error) {
+func (s *sqlStore) KeyUsed(account uint32, key int64, p Period, day int32) (used money.Parts, err error) {
 	first, last := p.days(day)
 	from, to := int64(0), int64(99999999)
 	if p != Lifetime {
-		from, to = dateNumber(first), dateNumber(last)
+		from, to = calendar.Date(first), calendar.Date(last)
 	}
 	err = s.read(func(q *query) error {
 		used, err = q.keyUsed(account, key, from, to)
@@ -184,7 +186,7 @@ func (s *sqlStore) KeyUsed(account uint32, key int64, p Period, day int32) (used
 }
 
 // KeyUsedLater is what a key has spent in later days, see keyStore.
-func (s *sqlStore) KeyUsedLater(account uint32, key int64, day int32) (days map[int32]parts, err error) {
+func (s *sqlStore) KeyUsedLater(account uint32, key int64, day int32) (days map[int32]money.Parts, err error) {
 	err = s.read(func(q *query) error {
 		days = nil
 		return q.each(func(rows *sql.Rows) error {
@@ -193,25 +195,25 @@ func (s *sqlStore) KeyUsedLater(account uint32, key int64, day int32) (days map[
 			var sum Nano
 			err := rows.Scan(&date, &c, &sum)
 			if days == nil {
-				days = map[int32]parts{}
+				days = map[int32]money.Parts{}
 			}
-			used := days[dayOfDate(date)]
-			used[placeOf(c)] += sum
-			days[dayOfDate(date)] = used
+			used := days[calendar.DayOfDate(date)]
+			used[money.PlaceOf(c)] += sum
+			days[calendar.DayOfDate(date)] = used
 			return err
 		}, "SELECT day, currency, "+sumAmounts+` FROM usage_day
-			WHERE account = $1 AND api_key = $2 AND day > $3 GROUP BY day, currency`, account, key, dateNumber(day))
+			WHERE account = $1 AND api_key = $2 AND day > $3 GROUP BY day, currency`, account, key, calendar.Date(day))
 	})
 	return days, err
 }
 
 // keyUsed adds up the dates from and to included.
-func (q *query) keyUsed(account uint32, key, from, to int64) (used parts, err error) {
+func (q *query) keyUsed(account uint32, key, from, to int64) (used money.Parts, err error) {
 	err = q.each(func(rows *sql.Rows) error {
 		var c Currency
 		var sum Nano
 		err := rows.Scan(&c, &sum)
-		used[placeOf(c)] = sum
+		used[money.PlaceOf(c)] = sum
 		return err
 	}, "SELECT currency, "+sumAmounts+` FROM usage_day
 		WHERE account = $1 AND api_key = $2 AND day BETWEEN $3 AND $4 GROUP BY currency`, account, key, from, to)
@@ -229,11 +231,11 @@ func (s *sqlStore) KeySums(account uint32, first, last int32) (sums map[int64]ke
 			err := rows.Scan(&key, &c, &requests, &sum)
 			k := sums[key]
 			k.requests += requests
-			k.spent[placeOf(c)] += sum
+			k.spent[money.PlaceOf(c)] += sum
 			sums[key] = k
 			return err
 		}, "SELECT api_key, currency, CAST(sum(requests) AS {I64}), "+sumAmounts+` FROM usage_day
-			WHERE account = $1 AND day BETWEEN $2 AND $3 GROUP BY api_key, currency`, account, dateNumber(first), dateNumber(last))
+			WHERE account = $1 AND day BETWEEN $2 AND $3 GROUP BY api_key, currency`, account, calendar.Date(first), calendar.Date(last))
 	})
 	return sums, err
 }

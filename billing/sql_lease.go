@@ -3,6 +3,8 @@ package billing
 import (
 	"database/sql"
 	"encoding/binary"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"fmt"
 	"slices"
 	"time"
@@ -28,7 +30,7 @@ func (s *postgresStore) Return(op uint64, rests []want) ([]funds, error) {
 
 // operate runs one operation on leases, once: done again, it gives the answer
 // that it gave before.
-func (s *postgresStore) operate(op uint64, wants []want, do func(*tx, []want, []parts) error) (list []funds, err error) {
+func (s *postgresStore) operate(op uint64, wants []want, do func(*tx, []want, []money.Parts) error) (list []funds, err error) {
 	err = s.writeFor(leaseTimeout, func(t *tx) error {
 		n, err := t.nodeState()
 		switch {
@@ -39,7 +41,7 @@ func (s *postgresStore) operate(op uint64, wants []want, do func(*tx, []want, []
 		case n.reclaims != s.reclaims.Load():
 			return errReclaimed
 		}
-		moved := make([]parts, len(wants))
+		moved := make([]money.Parts, len(wants))
 		switch op {
 		case n.op:
 			if !readMoved(n.answer, wants, moved) {
@@ -62,7 +64,7 @@ func (s *postgresStore) operate(op uint64, wants []want, do func(*tx, []want, []
 }
 
 // appendMoved keeps what an operation moved, and for whom.
-func appendMoved(b []byte, wants []want, moved []parts) []byte {
+func appendMoved(b []byte, wants []want, moved []money.Parts) []byte {
 	for i := range wants {
 		for _, n := range wants[i].record(&moved[i]) {
 			b = binary.AppendVarint(b, n)
@@ -71,13 +73,13 @@ func appendMoved(b []byte, wants []want, moved []parts) []byte {
 	return b
 }
 
-func (w *want) record(moved *parts) [10]int64 {
+func (w *want) record(moved *money.Parts) [10]int64 {
 	a := &w.amounts
 	return [10]int64{int64(moved[0]), int64(moved[1]), int64(moved[2]), int64(a[0]), int64(a[1]), int64(a[2]), int64(w.account), w.key, int64(w.day), int64(w.period)}
 }
 
 // readMoved is false for the answer to another operation.
-func readMoved(b []byte, wants []want, moved []parts) bool {
+func readMoved(b []byte, wants []want, moved []money.Parts) bool {
 	for i := range wants {
 		var f [10]int64
 		for j := range f {
@@ -87,7 +89,7 @@ func readMoved(b []byte, wants []want, moved []parts) bool {
 			}
 			f[j], b = v, b[n:]
 		}
-		moved[i] = parts{Nano(f[0]), Nano(f[1]), Nano(f[2])}
+		moved[i] = money.Parts{Nano(f[0]), Nano(f[1]), Nano(f[2])}
 		if f != wants[i].record(&moved[i]) {
 			return false
 		}
@@ -96,12 +98,12 @@ func readMoved(b []byte, wants []want, moved []parts) bool {
 }
 
 // places are the buckets of a want that is for money.
-func (w *want) places() [currencies]placeID {
-	var ids [currencies]placeID
-	for place, c := range spendOrder {
+func (w *want) places() [money.Currencies]placeID {
+	var ids [money.Currencies]placeID
+	for place, c := range money.SpendOrder {
 		ids[place] = placeID{account: w.account, currency: c}
 		if c == DIEM {
-			ids[place].date = dateNumber(w.day)
+			ids[place].date = calendar.Date(w.day)
 		}
 	}
 	return ids
@@ -109,11 +111,11 @@ func (w *want) places() [currencies]placeID {
 
 // quotas are the limits of a want that is for a key, at the places of their
 // currencies; that of BUNDLED_CREDITS is the one of USD, and empty.
-func (w *want) quotas() [currencies]quotaID {
-	return [currencies]quotaID{inDIEM: {w.key, w.period, DIEM}, inUSD: {w.key, w.period, USD}}
+func (w *want) quotas() [money.Currencies]quotaID {
+	return [money.Currencies]quotaID{money.InDIEM: {w.key, w.period, DIEM}, money.InUSD: {w.key, w.period, USD}}
 }
 
-func (t *tx) grantLeases(wants []want, moved []parts) error {
+func (t *tx) grantLeases(wants []want, moved []money.Parts) error {
 	keys, err := t.keyLimits(keysOf(wants), true)
 	if err != nil {
 		return err
@@ -148,7 +150,7 @@ func (t *tx) grantLeases(wants []want, moved []parts) error {
 	return t.grantQuotas(wants, moved, keys)
 }
 
-func (t *tx) grantQuotas(wants []want, moved []parts, keys map[int64]*keyLimit) error {
+func (t *tx) grantQuotas(wants []want, moved []money.Parts, keys map[int64]*keyLimit) error {
 	found, err := t.quotas(quotasOf(wants), keys, true)
 	if err != nil {
 		return err
@@ -176,7 +178,7 @@ func (t *tx) grantQuotas(wants []want, moved []parts, keys map[int64]*keyLimit) 
 	return t.moveQuotas(mergeQuotas(moves))
 }
 
-func (t *tx) returnLeases(rests []want, moved []parts) error {
+func (t *tx) returnLeases(rests []want, moved []money.Parts) error {
 	found, err := t.lockBuckets(placesOf(rests), time.Now().UnixMicro())
 	if err != nil {
 		return err
@@ -207,7 +209,7 @@ func (t *tx) returnLeases(rests []want, moved []parts) error {
 	return t.returnQuotas(rests, moved)
 }
 
-func (t *tx) returnQuotas(rests []want, moved []parts) error {
+func (t *tx) returnQuotas(rests []want, moved []money.Parts) error {
 	keys, err := t.keyLimits(keysOf(rests), false)
 	if err != nil {
 		return err
@@ -309,7 +311,7 @@ func quotasOf(wants []want) (ids []quotaID) {
 }
 
 // funds says where the money and limits of wants are now.
-func (q *query) funds(wants []want, moved []parts) ([]funds, error) {
+func (q *query) funds(wants []want, moved []money.Parts) ([]funds, error) {
 	var ids []placeID
 	for i := range wants {
 		if wants[i].key == 0 {
@@ -368,8 +370,8 @@ func (s *postgresStore) Funds(accounts []uint32, day int32) (list []funds, err e
 		list, err = q.funds(wants, nil)
 		for i := range list {
 			if f := &list[i]; f.key == 0 && f.day != day {
-				for _, p := range []*parts{&f.lease, &f.avail, &f.others} {
-					*p = parts{inDIEM: p[inDIEM]} // the rest stands in the account's first one
+				for _, p := range []*money.Parts{&f.lease, &f.avail, &f.others} {
+					*p = money.Parts{money.InDIEM: p[money.InDIEM]} // the rest stands in the account's first one
 				}
 			}
 		}
@@ -400,7 +402,7 @@ func (q *query) openLeases(accounts []uint32, day int32) (wants []want, err erro
 			more = append(more, w)
 		}
 	}
-	today := dateNumber(day)
+	today := calendar.Date(day)
 	err = q.each(func(rows *sql.Rows) error {
 		var account uint32
 		var c Currency
@@ -409,7 +411,7 @@ func (q *query) openLeases(accounts []uint32, day int32) (wants []want, err erro
 		w := want{account: account, day: day}
 		other := c == DIEM && date != today
 		if other {
-			w.day = dayOfDate(date)
+			w.day = calendar.DayOfDate(date)
 		}
 		note(w, !other)
 		return err

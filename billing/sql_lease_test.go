@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"farebox/bench/servers"
+	"farebox/billing/money"
 )
 
 // leaseTest is a shared store with some nodes on it, driven by hand.
@@ -76,7 +77,7 @@ func (n *peer) giveBack(rests ...want) []funds {
 }
 
 // charge settles a request in the next batch.
-func (n *peer) charge(account uint32, key int64, day int32, amounts parts) {
+func (n *peer) charge(account uint32, key int64, day int32, amounts money.Parts) {
 	c := conform{b: n.b}
 	c.settle(account, key, day, amounts)
 }
@@ -105,19 +106,19 @@ func (l *leaseTest) recount() *recount {
 }
 
 func wanted(account uint32, n Nano) want {
-	return want{account: account, day: conformDay, amounts: parts{0, 0, n}}
+	return want{account: account, day: conformDay, amounts: money.Parts{0, 0, n}}
 }
 
 func limit(account uint32, key int64, p Period, n Nano) want {
-	return want{account: account, key: key, day: conformDay, period: p.number(conformDay), amounts: parts{0, 0, n}}
+	return want{account: account, key: key, day: conformDay, period: p.number(conformDay), amounts: money.Parts{0, 0, n}}
 }
 
 // expect compares where money is.
 func (l *leaseTest) expect(f funds, granted, lease, avail, others Nano) {
 	l.t.Helper()
-	if f.granted[inUSD] != granted || f.lease[inUSD] != lease || f.avail[inUSD] != avail || f.others[inUSD] != others {
+	if f.granted[money.InUSD] != granted || f.lease[money.InUSD] != lease || f.avail[money.InUSD] != avail || f.others[money.InUSD] != others {
 		l.t.Errorf("granted %d, leased %d, left %d, others %d; expected %d, %d, %d, %d",
-			f.granted[inUSD], f.lease[inUSD], f.avail[inUSD], f.others[inUSD], granted, lease, avail, others)
+			f.granted[money.InUSD], f.lease[money.InUSD], f.avail[money.InUSD], f.others[money.InUSD], granted, lease, avail, others)
 	}
 }
 
@@ -126,7 +127,7 @@ func TestLeaseOperationsCountOnce(t *testing.T) {
 	t.Parallel()
 	l := newLeaseTest(t, 2)
 	a, b := l.nodes[0], l.nodes[1]
-	x, y := addAccount(t, a, "x", parts{0, 0, 100}), addAccount(t, a, "y", parts{0, 0, 5})
+	x, y := addAccount(t, a, "x", money.Parts{0, 0, 100}), addAccount(t, a, "y", money.Parts{0, 0, 5})
 	first := []want{wanted(x, 60), wanted(y, 60), wanted(99, 1), wanted(x, 10)}
 	for range 3 {
 		list, err := a.Grant(1, first)
@@ -142,7 +143,7 @@ func TestLeaseOperationsCountOnce(t *testing.T) {
 	l.expect(b.grant(wanted(x, 60))[0], 30, 30, 0, 70)
 	// A denied operation stays denied, although there is money by now.
 	b.op++
-	if list, err := b.Grant(b.op, []want{wanted(x, 5)}); err != nil || list[0].granted[inUSD] != 0 {
+	if list, err := b.Grant(b.op, []want{wanted(x, 5)}); err != nil || list[0].granted[money.InUSD] != 0 {
 		t.Fatalf("%+v %v", list, err)
 	}
 	l.expect(a.giveBack(wanted(x, 50))[0], 50, 20, 50, 30)
@@ -151,7 +152,7 @@ func TestLeaseOperationsCountOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.expect(list[0], 0, 30, 50, 20)
-	if list, err := a.Return(a.op, []want{wanted(x, 50)}); err != nil || list[0].granted[inUSD] != 50 || list[0].lease[inUSD] != 20 {
+	if list, err := a.Return(a.op, []want{wanted(x, 50)}); err != nil || list[0].granted[money.InUSD] != 50 || list[0].lease[money.InUSD] != 20 {
 		t.Errorf("the return again: %+v %v", list, err)
 	}
 	for name, call := range map[string]func() error{
@@ -176,7 +177,7 @@ func TestLeaseOperationsCountOnce(t *testing.T) {
 func TestNodesCannotGetMoreThanThereIs(t *testing.T) {
 	t.Parallel()
 	l := newLeaseTest(t, 6)
-	x := addAccount(t, l.nodes[0], "x", parts{0, 0, usd})
+	x := addAccount(t, l.nodes[0], "x", money.Parts{0, 0, usd})
 	k := &keyRow{id: "k", account: x, typ: Inference, period: Epoch, limitUSD: nano(usd / 2), createdUs: 1}
 	if err := l.nodes[0].AddKey(k, 10); err != nil {
 		t.Fatal(err)
@@ -189,11 +190,11 @@ func TestNodesCannotGetMoreThanThereIs(t *testing.T) {
 			lease, quota := Nano(0), Nano(0)
 			for range 60 {
 				list := n.grant(limit(x, k.no, Epoch, usd/50), wanted(x, usd/37))
-				quota += list[0].granted[inUSD]
-				lease += list[1].granted[inUSD]
+				quota += list[0].granted[money.InUSD]
+				lease += list[1].granted[money.InUSD]
 				spend := min(lease, quota, Nano(rnd.Int64N(int64(usd/100))))
 				if spend > 0 {
-					n.charge(x, k.no, conformDay, parts{0, 0, spend})
+					n.charge(x, k.no, conformDay, money.Parts{0, 0, spend})
 					lease, quota = lease-spend, quota-spend
 					granted.Add(int64(spend))
 					limited.Add(int64(spend))
@@ -203,13 +204,13 @@ func TestNodesCannotGetMoreThanThereIs(t *testing.T) {
 				}
 				if rnd.IntN(4) == 0 {
 					list = n.giveBack(limit(x, k.no, Epoch, quota/2), wanted(x, lease/2))
-					quota -= list[0].granted[inUSD]
-					lease -= list[1].granted[inUSD]
+					quota -= list[0].granted[money.InUSD]
+					lease -= list[1].granted[money.InUSD]
 				}
 			}
 			n.apply()
 			f, err := n.Funds([]uint32{x}, conformDay)
-			if err != nil || f[0].lease[inUSD] != lease || quota > 0 && (len(f) != 2 || f[1].lease[inUSD] != quota) {
+			if err != nil || f[0].lease[money.InUSD] != lease || quota > 0 && (len(f) != 2 || f[1].lease[money.InUSD] != quota) {
 				t.Errorf("node %d has %s and %s of the limit in memory, %+v in the store (%v)", i, lease, quota, f, err)
 			}
 			granted.Add(int64(lease))
@@ -224,7 +225,7 @@ func TestNodesCannotGetMoreThanThereIs(t *testing.T) {
 		t.Errorf("%s of a limit of 0.5 were spent or leased", n)
 	}
 	r := l.recount()
-	if late := r.accounts[x].late; late != (parts{}) {
+	if late := r.accounts[x].late; late != (money.Parts{}) {
 		t.Errorf("%v were late though every charge had a lease", late)
 	}
 }
@@ -234,7 +235,7 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 	t.Parallel()
 	l := newLeaseTest(t, 2)
 	a, b := l.nodes[0], l.nodes[1]
-	x := addAccount(t, a, "x", parts{100, 0, 1000})
+	x := addAccount(t, a, "x", money.Parts{100, 0, 1000})
 	add := func(id string, p Period, limitUSD, limitDIEM *Nano) int64 {
 		k := &keyRow{id: id, account: x, typ: Inference, digest: digest{id[0]}, period: p, limitUSD: limitUSD, limitDIEM: limitDIEM, createdUs: 1}
 		if err := a.AddKey(k, 10); err != nil {
@@ -246,8 +247,8 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 		k := add(fmt.Sprintf("%ckey", 'a'+i), p, nano(100), nil)
 		a.grant(wanted(x, 300))
 		// What was spent before there was any lease of the limit counts.
-		a.charge(x, k, conformDay, parts{0, 0, 30})
-		a.charge(x, k, conformDay-400, parts{0, 0, 7}) // long ago
+		a.charge(x, k, conformDay, money.Parts{0, 0, 30})
+		a.charge(x, k, conformDay-400, money.Parts{0, 0, 7}) // long ago
 		a.apply()
 		before := Nano(0)
 		if p == Lifetime {
@@ -255,14 +256,14 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 		}
 		l.expect(a.grant(limit(x, k, p, 20))[0], 20, 20, 50-before, 0)
 		l.expect(b.grant(limit(x, k, p, 200))[0], 50-before, 50-before, 0, 20)
-		a.charge(x, k, conformDay, parts{0, 5, 10}) // bundled credits count as USD
+		a.charge(x, k, conformDay, money.Parts{0, 5, 10}) // bundled credits count as USD
 		a.apply()
 		f := a.grant(limit(x, k, p, 1))[0]
 		l.expect(f, 0, 5, 0, 50-before)
 		l.expect(b.giveBack(limit(x, k, p, 30))[0], 30, 20-before, 30, 5)
 		l.expect(a.grant(limit(x, k, p, 100))[0], 30, 35, 0, 20-before)
 		// Without a lease, as when the limit was new: counted all the same.
-		a.charge(x, k, conformDay, parts{0, 0, 40})
+		a.charge(x, k, conformDay, money.Parts{0, 0, 40})
 		a.apply()
 		l.expect(a.grant(limit(x, k, p, 100))[0], 0, 0, 0, 20-before)
 		row, err := a.KeyByID(fmt.Sprintf("%ckey", 'a'+i))
@@ -284,16 +285,16 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 	}
 	// Each limit by itself, and none where there is none.
 	k := add("d", Epoch, nil, nano(10))
-	f := a.grant(want{account: x, key: k, day: conformDay, period: Epoch.number(conformDay), amounts: parts{25, 0, 25}})[0]
-	if f.granted != (parts{10, 0, 0}) || f.avail[inUSD] != maxCredit {
+	f := a.grant(want{account: x, key: k, day: conformDay, period: Epoch.number(conformDay), amounts: money.Parts{25, 0, 25}})[0]
+	if f.granted != (money.Parts{10, 0, 0}) || f.avail[money.InUSD] != money.MaxCredit {
 		t.Errorf("granted %v with %v left; only DIEM have a limit", f.granted, f.avail)
 	}
 	// A period of a kind that the key does not have any more.
-	if f := a.grant(limit(x, k, Month, 5))[0]; f.granted != (parts{}) {
+	if f := a.grant(limit(x, k, Month, 5))[0]; f.granted != (money.Parts{}) {
 		t.Errorf("%v of a limit a month were granted of one a day", f.granted)
 	}
 	list, err := a.Funds([]uint32{x}, conformDay)
-	if err != nil || len(list) != 2 || list[1].key != k || list[1].lease != (parts{10, 0, 0}) {
+	if err != nil || len(list) != 2 || list[1].key != k || list[1].lease != (money.Parts{10, 0, 0}) {
 		t.Errorf("funds %+v (%v)", list, err)
 	}
 	l.recount()
@@ -303,7 +304,7 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 func TestAllowanceOfADayIsGrantedOnce(t *testing.T) {
 	t.Parallel()
 	l := newLeaseTest(t, 4)
-	x := addAccount(t, l.nodes[0], "x", parts{})
+	x := addAccount(t, l.nodes[0], "x", money.Parts{})
 	if err := l.nodes[0].SetAllowance(x, 1000, conformDay, conformUs); err != nil {
 		t.Fatal(err)
 	}
@@ -313,12 +314,12 @@ func TestAllowanceOfADayIsGrantedOnce(t *testing.T) {
 		wg.Go(func() {
 			s := openNode(t, l.address, fmt.Sprint("m", i))
 			for day := range int32(4) {
-				list, err := s.Grant(uint64(day+1), []want{{account: x, day: conformDay + day, amounts: parts{300, 0, 0}}})
+				list, err := s.Grant(uint64(day+1), []want{{account: x, day: conformDay + day, amounts: money.Parts{300, 0, 0}}})
 				if err != nil {
 					t.Errorf("grant: %v", err)
 					return
 				}
-				granted.Add(int64(list[0].granted[inDIEM]))
+				granted.Add(int64(list[0].granted[money.InDIEM]))
 			}
 		})
 	}
@@ -327,13 +328,13 @@ func TestAllowanceOfADayIsGrantedOnce(t *testing.T) {
 		t.Errorf("%d were granted of 1000 on each of four days", granted.Load())
 	}
 	// A batch may be the first to touch a day, too: late, but booked.
-	l.nodes[0].charge(x, 1, conformDay+9, parts{600, 0, 0})
+	l.nodes[0].charge(x, 1, conformDay+9, money.Parts{600, 0, 0})
 	l.nodes[0].apply()
-	if c := l.recount().accounts[x]; c.spent[inDIEM] != 600 || c.credited[inDIEM] != 5000 {
+	if c := l.recount().accounts[x]; c.spent[money.InDIEM] != 600 || c.credited[money.InDIEM] != 5000 {
 		t.Errorf("spent %v of %v", c.spent, c.credited)
 	}
 	f, err := l.nodes[0].Funds([]uint32{x}, conformDay)
-	if err != nil || f[0].others[inDIEM] != 1000 {
+	if err != nil || f[0].others[money.InDIEM] != 1000 {
 		t.Errorf("funds %+v (%v)", f, err)
 	}
 }

@@ -10,13 +10,14 @@ import (
 	"pgregory.net/rapid"
 
 	"farebox/bench/servers"
+	"farebox/billing/money"
 )
 
 // modelStore is what a shared store comes to, written down as plainly as
 // possible: one account in USD and DIEM, one key with a limit, some nodes.
 type modelStore struct {
-	free, spent, late, expired [currencies]Nano
-	lease                      []parts // by node
+	free, spent, late, expired [money.Currencies]Nano
+	lease                      []money.Parts // by node
 	limit, used                Nano
 	quota                      []Nano
 }
@@ -65,7 +66,7 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 		}
 		a := &accountRow{id: name, name: name, createdUs: 1}
 		must(stores[0].AddAccount(a))
-		m := &modelStore{lease: make([]parts, nodes), quota: make([]Nano, nodes), limit: 500}
+		m := &modelStore{lease: make([]money.Parts, nodes), quota: make([]Nano, nodes), limit: 500}
 		k := &keyRow{id: name, account: a.no, typ: Inference, period: Epoch, limitUSD: nano(m.limit), createdUs: 1}
 		copy(k.digest[:], name)
 		must(stores[0].AddKey(k, 5))
@@ -76,20 +77,20 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 		credits := 0
 		amount := rapid.Int64Range(0, 400)
 		node := rapid.IntRange(0, nodes-1)
-		place := rapid.SampledFrom([]int{inDIEM, inUSD})
+		place := rapid.SampledFrom([]int{money.InDIEM, money.InUSD})
 		check := func() {
 			for i, p := range peers {
 				list, err := p.Funds([]uint32{a.no}, conformDay)
 				must(err)
 				f := list[0]
-				for _, at := range []int{inDIEM, inBundled, inUSD} {
+				for _, at := range []int{money.InDIEM, money.InBundled, money.InUSD} {
 					if f.lease[at] != m.lease[i][at] || f.avail[at] != m.free[at] || f.others[at] != m.leased(at)-m.lease[i][at] {
 						rt.Fatalf("node %d: %+v in the store, the model has %v of %v free and %+v", i, f, m.lease[i], m.free, m.lease)
 					}
 				}
 				quota := Nano(0)
 				if len(list) > 1 {
-					quota = list[1].lease[inUSD]
+					quota = list[1].lease[money.InUSD]
 				}
 				if quota != m.quota[i] {
 					rt.Fatalf("node %d: %d of the limit in the store, the model has %d", i, quota, m.quota[i])
@@ -103,7 +104,7 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 				ref := fmt.Sprint(name, credits)
 				credits++
 				for i := range 2 {
-					ok, err := stores[i].Credit(&credit{account: a.no, currency: spendOrder[at], day: conformDay, amount: n, ref: ref, nowUs: 1})
+					ok, err := stores[i].Credit(&credit{account: a.no, currency: money.SpendOrder[at], day: conformDay, amount: n, ref: ref, nowUs: 1})
 					must(err)
 					if ok != (i == 0) {
 						rt.Fatalf("credit %d of a reference: applied %v", i+1, ok)
@@ -115,33 +116,33 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 				i := node.Draw(rt, "node")
 				p := peers[i]
 				w := []want{
-					{account: a.no, day: conformDay, amounts: parts{Nano(amount.Draw(rt, "diem")), 0, Nano(amount.Draw(rt, "usd"))}},
+					{account: a.no, day: conformDay, amounts: money.Parts{Nano(amount.Draw(rt, "diem")), 0, Nano(amount.Draw(rt, "usd"))}},
 					limit(a.no, k.no, Epoch, Nano(amount.Draw(rt, "limit"))),
 				}
 				p.op++
-				var got parts
+				var got money.Parts
 				for at := range got {
 					got[at] = min(w[0].amounts[at], m.free[at])
 				}
-				room := min(w[1].amounts[inUSD], max(0, m.limit-m.used-m.quotas()))
+				room := min(w[1].amounts[money.InUSD], max(0, m.limit-m.used-m.quotas()))
 				for range 2 { // the answer to the first was lost
 					list, err := p.Grant(p.op, w)
 					must(err)
-					if list[0].granted != got || list[1].granted[inUSD] != room {
+					if list[0].granted != got || list[1].granted[money.InUSD] != room {
 						rt.Fatalf("granted %v and %v, the model %v and %d", list[0].granted, list[1].granted, got, room)
 					}
 				}
 				for at := range got {
 					m.free[at] -= got[at]
 				}
-				m.lease[i].add(&got)
+				m.lease[i].Add(&got)
 				m.quota[i] += room
 			},
 			"return": func(rt *rapid.T) {
 				i := node.Draw(rt, "node")
 				p := peers[i]
 				w := []want{
-					{account: a.no, day: conformDay, amounts: parts{Nano(amount.Draw(rt, "diem")), 0, Nano(amount.Draw(rt, "usd"))}},
+					{account: a.no, day: conformDay, amounts: money.Parts{Nano(amount.Draw(rt, "diem")), 0, Nano(amount.Draw(rt, "usd"))}},
 					limit(a.no, k.no, Epoch, Nano(amount.Draw(rt, "limit"))),
 				}
 				p.giveBack(w...)
@@ -150,16 +151,16 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 					m.lease[i][at] -= n
 					m.free[at] += n
 				}
-				m.quota[i] -= min(m.quota[i], w[1].amounts[inUSD])
+				m.quota[i] -= min(m.quota[i], w[1].amounts[money.InUSD])
 			},
 			"charge": func(rt *rapid.T) {
 				i := node.Draw(rt, "node")
 				p := peers[i]
-				var total parts
+				var total money.Parts
 				for range rapid.IntRange(1, 4).Draw(rt, "requests") {
-					c := parts{Nano(amount.Draw(rt, "diem")), 0, Nano(amount.Draw(rt, "usd"))}
+					c := money.Parts{Nano(amount.Draw(rt, "diem")), 0, Nano(amount.Draw(rt, "usd"))}
 					p.charge(a.no, k.no, conformDay, c)
-					total.add(&c)
+					total.Add(&c)
 				}
 				p.apply()
 				for at, n := range total {
@@ -170,8 +171,8 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 					m.spent[at] += leased + free
 					m.late[at] += n - leased - free
 				}
-				m.used += total[inUSD]
-				m.quota[i] -= min(m.quota[i], total[inUSD])
+				m.used += total[money.InUSD]
+				m.quota[i] -= min(m.quota[i], total[money.InUSD])
 			},
 			"limit": func(rt *rapid.T) {
 				row, err := stores[0].KeyByID(name)
@@ -188,7 +189,7 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 				for range 50 { // until the clock has moved on
 					list, err := other.Reclaim(0)
 					must(err)
-					if len(list) > 0 || m.lease[i] == (parts{}) && m.quota[i] == 0 {
+					if len(list) > 0 || m.lease[i] == (money.Parts{}) && m.quota[i] == 0 {
 						break
 					}
 				}
@@ -197,7 +198,7 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 				for at, n := range m.lease[i] {
 					m.free[at] += n
 				}
-				m.lease[i], m.quota[i] = parts{}, 0
+				m.lease[i], m.quota[i] = money.Parts{}, 0
 			},
 			"restart": func(rt *rapid.T) {
 				i := node.Draw(rt, "node")
@@ -213,14 +214,14 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 				for at, n := range m.lease[i] {
 					m.free[at] += n
 				}
-				m.lease[i], m.quota[i] = parts{}, 0
+				m.lease[i], m.quota[i] = money.Parts{}, 0
 			},
 			"expire": func(*rapid.T) {
 				if err := stores[0].ExpireDIEM(a.no, conformDay, 1); !errors.Is(err, errNoRow) {
 					must(err)
 				}
-				m.expired[inDIEM] += m.free[inDIEM]
-				m.free[inDIEM] = 0
+				m.expired[money.InDIEM] += m.free[money.InDIEM]
+				m.free[money.InDIEM] = 0
 			},
 		})
 		for i, s := range stores { // nothing stays for the next run
@@ -231,7 +232,7 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 		r, err := stores[0].Recount(func() {})
 		must(err)
 		c := r.accounts[a.no]
-		if c.spent != parts(m.spent) || c.late != parts(m.late) {
+		if c.spent != money.Parts(m.spent) || c.late != money.Parts(m.late) {
 			rt.Fatalf("spent %v and late %v, the model %v and %v", c.spent, c.late, m.spent, m.late)
 		}
 		for _, f := range r.report().Faults {

@@ -3,6 +3,7 @@ package billing
 import (
 	"database/sql"
 	"errors"
+	"farebox/billing/money"
 	"fmt"
 	"time"
 )
@@ -117,7 +118,7 @@ func (s *postgresStore) Leave() error {
 }
 
 // giveBack ends all leases of a node. Its row is locked.
-func (t *tx) giveBack(no uint32) (amount parts, err error) {
+func (t *tx) giveBack(no uint32) (amount money.Parts, err error) {
 	if err := t.each(func(*sql.Rows) error { return nil }, `SELECT b.account FROM lease l
 		JOIN bucket b ON b.account = l.account AND b.currency = l.currency AND b.day = l.day
 		WHERE l.node = $1 ORDER BY b.account, b.currency, b.day FOR UPDATE OF b`, no); err != nil {
@@ -127,7 +128,7 @@ func (t *tx) giveBack(no uint32) (amount parts, err error) {
 		var c Currency
 		var n Nano
 		err := rows.Scan(&c, &n)
-		amount[placeOf(c)] = n
+		amount[money.PlaceOf(c)] = n
 		return err
 	}, "SELECT currency, CAST(sum(amount) AS {I64}) FROM lease WHERE node = $1 GROUP BY currency", no)
 	if err != nil {
@@ -243,7 +244,7 @@ func (s *postgresStore) Nodes() (list []nodeRow, err error) {
 			var n Nano
 			err := rows.Scan(&no, &c, &n)
 			if i, ok := byNo[no]; ok {
-				list[i].leased[placeOf(c)] = n
+				list[i].leased[money.PlaceOf(c)] = n
 			}
 			return err
 		}, "SELECT node, currency, CAST(sum(amount) AS {I64}) FROM lease GROUP BY node, currency")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/money"
 )
 
 // "It died, its money was given to others, it came back and spent it again."
@@ -18,8 +19,8 @@ func TestLeasesOfADeadNodeComeBackOnce(t *testing.T) {
 	t.Parallel()
 	l := newLeaseTest(t, 2)
 	dead, other := l.nodes[0], l.nodes[1]
-	x := addAccount(t, other, "x", parts{40, 30, 100})
-	all := want{account: x, day: conformDay, amounts: parts{40, 30, 100}}
+	x := addAccount(t, other, "x", money.Parts{40, 30, 100})
+	all := want{account: x, day: conformDay, amounts: money.Parts{40, 30, 100}}
 	dead.grant(all)
 	if _, err := dead.Beat(time.Minute); err != nil {
 		t.Fatal(err)
@@ -59,10 +60,10 @@ func TestLeasesOfADeadNodeComeBackOnce(t *testing.T) {
 		}
 	}
 	// What it had charged meanwhile: from what is left, then late.
-	dead.charge(x, 1, conformDay, parts{50, 30, 7})
+	dead.charge(x, 1, conformDay, money.Parts{50, 30, 7})
 	dead.apply()
 	c := l.recount().accounts[x]
-	if c.spent != (parts{40, 30, 5}) || c.late != (parts{10, 0, 2}) {
+	if c.spent != (money.Parts{40, 30, 5}) || c.late != (money.Parts{10, 0, 2}) {
 		t.Errorf("spent %v and late %v, expected 40 30 5 and 10 0 2", c.spent, c.late)
 	}
 	if n, err := other.Shortfall(); n != 12 || err != nil {
@@ -85,7 +86,7 @@ func TestLeasesOfADeadNodeComeBackOnce(t *testing.T) {
 		t.Errorf("after it left, a beat gives %v", err)
 	}
 	nodes, err := other.Nodes()
-	if err != nil || len(nodes) != 2 || !nodes[0].left || nodes[1].left || nodes[0].leased != (parts{}) {
+	if err != nil || len(nodes) != 2 || !nodes[0].left || nodes[1].left || nodes[0].leased != (money.Parts{}) {
 		t.Errorf("nodes %+v (%v)", nodes, err)
 	}
 	again := l.join("n0")
@@ -101,7 +102,7 @@ func TestOlderProcessCanWriteNothing(t *testing.T) {
 	t.Parallel()
 	l := newLeaseTest(t, 1)
 	old := l.nodes[0]
-	x := addAccount(t, old, "x", parts{0, 0, 1_000_000})
+	x := addAccount(t, old, "x", money.Parts{0, 0, 1_000_000})
 	old.grant(wanted(x, 1_000_000))
 	// It writes as fast as it can while the new one joins.
 	var booked atomic.Uint64
@@ -109,7 +110,7 @@ func TestOlderProcessCanWriteNothing(t *testing.T) {
 	go func() {
 		for {
 			for range 20 {
-				old.charge(x, 1, conformDay, parts{0, 0, 1})
+				old.charge(x, 1, conformDay, money.Parts{0, 0, 1})
 			}
 			if err := old.applyErr(); err != nil {
 				end <- err
@@ -142,12 +143,12 @@ func TestOlderProcessCanWriteNothing(t *testing.T) {
 	}
 	// The lease is the new one's.
 	f, err := young.Funds(nil, conformDay)
-	if err != nil || len(f) != 1 || f[0].lease[inUSD] != 1_000_000-Nano(at) {
+	if err != nil || len(f) != 1 || f[0].lease[money.InUSD] != 1_000_000-Nano(at) {
 		t.Errorf("funds %+v (%v)", f, err)
 	}
-	young.charge(x, 1, conformDay, parts{0, 0, f[0].lease[inUSD]})
+	young.charge(x, 1, conformDay, money.Parts{0, 0, f[0].lease[money.InUSD]})
 	young.apply()
-	if c := l.recount().accounts[x]; c.spent[inUSD] != 1_000_000 || c.late != (parts{}) {
+	if c := l.recount().accounts[x]; c.spent[money.InUSD] != 1_000_000 || c.late != (money.Parts{}) {
 		t.Errorf("spent %v, late %v", c.spent, c.late)
 	}
 }
@@ -159,7 +160,7 @@ func TestNoChangeIsMissed(t *testing.T) {
 	const each = 60
 	accounts := make([]uint32, 8)
 	for i := range accounts {
-		accounts[i] = addAccount(t, l.nodes[0], fmt.Sprint("a", i), parts{})
+		accounts[i] = addAccount(t, l.nodes[0], fmt.Sprint("a", i), money.Parts{})
 	}
 	start, err := l.nodes[0].Beat(time.Minute)
 	if err != nil {
@@ -242,7 +243,7 @@ func TestWritersNeverWaitInACircle(t *testing.T) {
 	var nos []uint32
 	var keyNos []int64
 	for i := range accounts {
-		no := addAccount(t, l.nodes[0], fmt.Sprint("a", i), parts{1000, 1000, 1 << 40})
+		no := addAccount(t, l.nodes[0], fmt.Sprint("a", i), money.Parts{1000, 1000, 1 << 40})
 		if err := l.nodes[0].SetAllowance(no, 50, conformDay, conformUs); err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +272,7 @@ func TestWritersNeverWaitInACircle(t *testing.T) {
 			var wants []want
 			for range 1 + rnd.IntN(40) {
 				i := rnd.IntN(keys)
-				wants = append(wants, want{account: nos[rnd.IntN(accounts)], day: conformDay + int32(rnd.IntN(3)), amounts: parts{Nano(rnd.IntN(5)), Nano(rnd.IntN(5)), 1000}},
+				wants = append(wants, want{account: nos[rnd.IntN(accounts)], day: conformDay + int32(rnd.IntN(3)), amounts: money.Parts{Nano(rnd.IntN(5)), Nano(rnd.IntN(5)), 1000}},
 					limit(nos[i%accounts], keyNos[i], Epoch, 1000))
 			}
 			if rnd.IntN(3) == 0 {
@@ -283,7 +284,7 @@ func TestWritersNeverWaitInACircle(t *testing.T) {
 		work(func(rnd *rand.Rand) { // charges
 			for range 1 + rnd.IntN(60) {
 				i := rnd.IntN(keys)
-				n.charge(nos[i%accounts], keyNos[i], conformDay+int32(rnd.IntN(3)), parts{Nano(rnd.IntN(3)), Nano(rnd.IntN(3)), Nano(rnd.IntN(50))})
+				n.charge(nos[i%accounts], keyNos[i], conformDay+int32(rnd.IntN(3)), money.Parts{Nano(rnd.IntN(3)), Nano(rnd.IntN(3)), Nano(rnd.IntN(50))})
 			}
 			n.apply()
 		})
@@ -296,7 +297,7 @@ func TestWritersNeverWaitInACircle(t *testing.T) {
 	}
 	work(func(rnd *rand.Rand) { // operators
 		n, no := l.nodes[0], nos[rnd.IntN(accounts)]
-		c := &credit{account: no, currency: spendOrder[rnd.IntN(currencies)], day: conformDay + int32(rnd.IntN(3)), amount: 5, ref: fmt.Sprint(rnd.Uint64()), nowUs: 1}
+		c := &credit{account: no, currency: money.SpendOrder[rnd.IntN(money.Currencies)], day: conformDay + int32(rnd.IntN(3)), amount: 5, ref: fmt.Sprint(rnd.Uint64()), nowUs: 1}
 		if _, err := n.Credit(c); err != nil {
 			t.Error(err)
 		}

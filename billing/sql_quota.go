@@ -3,6 +3,8 @@ package billing
 import (
 	"cmp"
 	"database/sql"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"maps"
 	"slices"
 )
@@ -32,7 +34,7 @@ func periodHas(period, day int32) bool {
 	case period == 0:
 		return true
 	case period < firstDayNumber:
-		return monthOf(day) == period
+		return calendar.MonthOf(day) == period
 	}
 	return day == period
 }
@@ -43,9 +45,9 @@ func periodDates(period int32) (first, last int64) {
 	case period == 0:
 		return 0, 99999999
 	case period < firstDayNumber:
-		return dateNumber(firstDay(period)), dateNumber(firstDay(period+1) - 1)
+		return calendar.Date(calendar.FirstDay(period)), calendar.Date(calendar.FirstDay(period+1) - 1)
 	}
-	return dateNumber(period), dateNumber(period)
+	return calendar.Date(period), calendar.Date(period)
 }
 
 // kindOfPeriod is the kind that a number belongs to.
@@ -69,7 +71,7 @@ type quotaRow struct {
 // room is what is left for new leases.
 func (r *quotaRow) room() Nano {
 	if r.limit == nil {
-		return maxCredit
+		return money.MaxCredit
 	}
 	return max(0, *r.limit-r.used-r.lease-r.others)
 }

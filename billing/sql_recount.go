@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 
+	"farebox/billing/calendar"
 	"farebox/billing/money"
 )
 
@@ -105,8 +106,8 @@ func (r *recount) countBuckets(q *query) error {
 			return nil
 		}
 		c.avail[id] = avail
-		c.granted[placeOf(id.currency)] += granted - expired
-		c.spent[placeOf(id.currency)] += spent
+		c.granted[money.PlaceOf(id.currency)] += granted - expired
+		c.spent[money.PlaceOf(id.currency)] += spent
 		return nil
 	}, "SELECT account, currency, day, granted, avail, escrow, spent, expired FROM bucket")
 }
@@ -150,14 +151,14 @@ func (r *recount) countPostings(q *query) error {
 		case book == debtBook:
 			c.corrected -= sum
 		case kind == paidEntry:
-			c.repaid[placeOf(currency)] -= sum
+			c.repaid[money.PlaceOf(currency)] -= sum
 		case book == "late":
-			c.late[placeOf(currency)] -= sum
+			c.late[money.PlaceOf(currency)] -= sum
 		case kind == "CHARGE":
-			c.posted[placeOf(currency)] -= sum
+			c.posted[money.PlaceOf(currency)] -= sum
 			r.charged -= sum
 		default:
-			c.credited[placeOf(currency)] += sum
+			c.credited[money.PlaceOf(currency)] += sum
 		}
 		return nil
 	}, `SELECT book, account, currency, kind, CAST(sum(amount) AS {I64}) FROM posting JOIN entry ON id = entry
@@ -180,10 +181,10 @@ func (r *recount) countDays(q *query) error {
 			r.fault("daily usage of account %d, which does not exist", id.account)
 			return nil
 		}
-		id.day = dayOfDate(date)
-		count.daily[placeOf(currency)] += amount
+		id.day = calendar.DayOfDate(date)
+		count.daily[money.PlaceOf(currency)] += amount
 		count.dailyCount += requests
-		count.dailyPrint.add(&id, placeOf(currency), kind, requests, units, amount)
+		count.dailyPrint.add(&id, money.PlaceOf(currency), kind, requests, units, amount)
 		return nil
 	}, "SELECT account, api_key, day, model, currency, kind, requests, units, amount FROM usage_day")
 }
@@ -201,7 +202,7 @@ func (r *recount) countPages(q *query) error {
 	err := q.each(func(rows *sql.Rows) error {
 		p := usagePage{}
 		n := &p.entries
-		if err := rows.Scan(&p.account, &p.node, &p.first, &p.last, &p.firstUs, &p.lastUs, &p.requests, &n[inDIEM], &n[inBundled], &n[inUSD], &p.data); err != nil {
+		if err := rows.Scan(&p.account, &p.node, &p.first, &p.last, &p.firstUs, &p.lastUs, &p.requests, &n[money.InDIEM], &n[money.InBundled], &n[money.InUSD], &p.data); err != nil {
 			return err
 		}
 		c := r.accounts[p.account]
@@ -217,7 +218,7 @@ func (r *recount) countPages(q *query) error {
 			}
 			last[at] = rec.seq
 			found.note(rec)
-			c.detail.add(&rec.amounts)
+			c.detail.Add(&rec.amounts)
 			c.detailShort += rec.shortfall
 			c.detailOwed += rec.debt
 			c.detailCount++
@@ -251,7 +252,7 @@ func (r *recount) countPages(q *query) error {
 	err = q.each(func(rows *sql.Rows) error {
 		var id hour
 		var n entryCount
-		if err := rows.Scan(&id.account, &id.hour, &id.node, &n[inDIEM], &n[inBundled], &n[inUSD]); err != nil {
+		if err := rows.Scan(&id.account, &id.hour, &id.node, &n[money.InDIEM], &n[money.InBundled], &n[money.InUSD]); err != nil {
 			return err
 		}
 		if n != hours[id] {

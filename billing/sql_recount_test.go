@@ -65,16 +65,16 @@ func TestRecountFindsDamage(t *testing.T) {
 					}
 					c.t, c.b = t, newBatch()
 					c.b.begin(0)
-					a := c.account("a", parts{0, 20, 100})
-					c.account("b", parts{0, 0, 1})
+					a := c.account("a", money.Parts{0, 20, 100})
+					c.account("b", money.Parts{0, 0, 1})
 					sold := money.Text(&config.Price{Input: 1000, Output: 2000}, money.Usage{Prompt: 10, Completion: 5})
 					var detail pageSet
 					detail.begin(0)
 					for _, r := range []record{
 						{kind: recHold, seq: 1, account: a},
-						{kind: recProgress, seq: 2, hold: 1, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 3}},
-						{kind: recSettle, seq: 3, hold: 3, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 0, 30}, shortfall: 4, lines: sold},
-						{kind: recSettle, seq: 4, hold: 4, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: parts{0, 20, 70}, debt: 6, lines: sold},
+						{kind: recProgress, seq: 2, hold: 1, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: money.Parts{0, 0, 3}},
+						{kind: recSettle, seq: 3, hold: 3, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: money.Parts{0, 0, 30}, shortfall: 4, lines: sold},
+						{kind: recSettle, seq: 4, hold: 4, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: money.Parts{0, 20, 70}, debt: 6, lines: sold},
 					} {
 						c.b.add(&r)
 						detail.add(&r)

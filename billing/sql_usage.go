@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"database/sql"
+	"farebox/billing/money"
 	"slices"
 )
 
@@ -36,7 +37,7 @@ func (t *tx) addPages(node uint32, pages []*usagePage) error {
 	b := t.bulk(sqlPage)
 	for _, p := range pages {
 		n := &p.entries
-		if err := b.add(p.account, node, p.first, p.last, p.firstUs, p.lastUs, p.requests, n[inDIEM], n[inBundled], n[inUSD], p.data); err != nil {
+		if err := b.add(p.account, node, p.first, p.last, p.firstUs, p.lastUs, p.requests, n[money.InDIEM], n[money.InBundled], n[money.InUSD], p.data); err != nil {
 			return err
 		}
 		id := usageHourID{p.account, hourOf(p.firstUs)}
@@ -61,7 +62,7 @@ func (t *tx) addPages(node uint32, pages []*usagePage) error {
 	b = t.bulk(sqlHour)
 	for _, id := range ids {
 		n := hours[id]
-		if err := b.add(id.account, id.hour, node, n[inDIEM], n[inBundled], n[inUSD]); err != nil {
+		if err := b.add(id.account, id.hour, node, n[money.InDIEM], n[money.InBundled], n[money.InUSD]); err != nil {
 			return err
 		}
 	}

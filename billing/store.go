@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"errors"
+	"farebox/billing/money"
 )
 
 // Store keeps what must outlive the process and is not on the hot path:
@@ -29,7 +30,7 @@ type Store interface {
 	KeyByID(id string) (*keyRow, error)
 	Keys(account uint32) ([]*keyRow, error) // 0: of all accounts
 	RevokeKey(no int64, nowUs int64) error
-	KeyUsed(account uint32, key int64, p Period, day int32) (parts, error)
+	KeyUsed(account uint32, key int64, p Period, day int32) (money.Parts, error)
 	keyStore
 
 	// AddModel gives the number of a model, the same on all nodes; a new one gets
@@ -80,12 +81,12 @@ type accountRow struct {
 	no        uint32
 	id, name  string
 	createdUs int64
-	diemDaily Nano  // allowance of each UTC day
-	lastDIEM  int32 // the latest day that has DIEM in the store; 0: none
-	avail     parts // leased to nobody; DIEM: of the asked day
-	leased    parts // to nodes, what their open holds set aside included; DIEM: of the asked day
-	spent     parts // since the account exists
-	debt      Nano  // what it owes
+	diemDaily Nano        // allowance of each UTC day
+	lastDIEM  int32       // the latest day that has DIEM in the store; 0: none
+	avail     money.Parts // leased to nobody; DIEM: of the asked day
+	leased    money.Parts // to nodes, what their open holds set aside included; DIEM: of the asked day
+	spent     money.Parts // since the account exists
+	debt      Nano        // what it owes
 	status    AccountStatus
 	statusUs  int64
 }

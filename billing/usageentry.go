@@ -60,9 +60,9 @@ func (r *record) appendEntries(to []UsageEntry, node uint32, place int) []UsageE
 			continue
 		}
 		to = append(to, UsageEntry{
-			AtUs: us, Kind: x.kind, Units: x.units, Price: sold[x.line].Price, Amount: x.amount, Currency: spendOrder[x.place],
+			AtUs: us, Kind: x.kind, Units: x.units, Price: sold[x.line].Price, Amount: x.amount, Currency: money.SpendOrder[x.place],
 			RequestID: r.requestID, TookMs: r.tookMs, Prompt: prompt, Completion: completion,
-			model: r.model, at: usagePosition{us, node, r.seq, x.line*currencies + x.place},
+			model: r.model, at: usagePosition{us, node, r.seq, x.line*money.Currencies + x.place},
 		})
 	}
 	return to

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"database/sql"
+	"farebox/billing/money"
 	"fmt"
 	"slices"
 )
@@ -46,8 +47,8 @@ type pageRef struct {
 
 // countColumns is what is summed for a place in spend order.
 var countColumns = map[int]string{
-	anyPlace: "entries_diem + entries_bundled + entries_usd",
-	inDIEM:   "entries_diem", inBundled: "entries_bundled", inUSD: "entries_usd",
+	anyPlace:     "entries_diem + entries_bundled + entries_usd",
+	money.InDIEM: "entries_diem", money.InBundled: "entries_bundled", money.InUSD: "entries_usd",
 }
 
 func newUsageIndex(r *query, account uint32, place int, bounds map[uint32]uint64) (*usageIndex, error) {

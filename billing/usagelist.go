@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"errors"
+	"farebox/billing/money"
 	"fmt"
 	"math"
 	"slices"
@@ -89,7 +90,7 @@ func usagePlace(c Currency) (place int, some bool) {
 	case 0:
 		return anyPlace, true
 	case USD, DIEM, Bundled:
-		return placeOf(c), true
+		return money.PlaceOf(c), true
 	}
 	return 0, false
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"farebox/bench/servers"
+	"farebox/billing/calendar"
 	"farebox/billing/money"
 	"farebox/config"
 )
@@ -19,7 +20,7 @@ import (
 // madeUp is a random settlement, whose charge need not be the sum of its lines.
 func madeUp(x *rand.Rand, account uint32, seq uint64, us int64) *record {
 	r := &record{
-		kind: recSettle, seq: seq, hold: seq - 1, timeNs: us * 1000, account: account, key: 1, model: 1 + x.Uint32N(3), day: dayOf(us * 1000),
+		kind: recSettle, seq: seq, hold: seq - 1, timeNs: us * 1000, account: account, key: 1, model: 1 + x.Uint32N(3), day: calendar.DayOf(us * 1000),
 		status: 200, tookMs: x.Uint32N(5000),
 	}
 	read, write := money.Pico(x.Int64N(1_000_000)), money.Pico(7)
@@ -38,13 +39,13 @@ func madeUp(x *rand.Rand, account uint32, seq uint64, us int64) *record {
 	}
 	switch x.IntN(5) {
 	case 0:
-		r.amounts[inDIEM] = cost
+		r.amounts[money.InDIEM] = cost
 	case 1:
-		r.amounts[inDIEM], r.amounts[inUSD] = cost/3, cost-cost/3
+		r.amounts[money.InDIEM], r.amounts[money.InUSD] = cost/3, cost-cost/3
 	case 2:
-		r.amounts[inBundled], r.amounts[inUSD] = cost/5, cost-cost/5
+		r.amounts[money.InBundled], r.amounts[money.InUSD] = cost/5, cost-cost/5
 	default:
-		r.amounts[inUSD] = cost
+		r.amounts[money.InUSD] = cost
 	}
 	return r
 }
@@ -55,10 +56,10 @@ func TestEntriesOfARequestAreItsCharge(t *testing.T) {
 	for i := range 20_000 {
 		r := madeUp(x, 1, uint64(i+2), 1_800_000_000_000_000)
 		list := r.appendEntries(nil, 1, anyPlace)
-		var sum parts
+		var sum money.Parts
 		var tokens int64
 		for _, e := range list {
-			sum[placeOf(e.Currency)] += e.Amount
+			sum[money.PlaceOf(e.Currency)] += e.Amount
 			tokens += e.Units
 			if e.Amount < 0 || e.Units < 0 || e.Amount == 0 && e.Units == 0 {
 				t.Fatalf("%+v has the entry %+v", r, e)
@@ -78,9 +79,9 @@ func TestEntriesOfARequestAreItsCharge(t *testing.T) {
 		if count.of(anyPlace) != int64(len(list)) {
 			t.Fatalf("%d entries, counted as %v", len(list), count)
 		}
-		for place := range currencies {
+		for place := range money.Currencies {
 			if got := r.appendEntries(nil, 1, place); int64(len(got)) != count.of(place) {
-				t.Fatalf("%d entries of %s, counted as %v", len(got), spendOrder[place], count)
+				t.Fatalf("%d entries of %s, counted as %v", len(got), money.SpendOrder[place], count)
 			}
 		}
 	}
@@ -273,7 +274,7 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 			k1, _ := f.key(account)
 			k2, _ := f.key(account)
 			price := &config.Price{Input: 1_500_000, Output: 4_840_333}
-			var charged parts
+			var charged money.Parts
 			for range rapid.IntRange(1, 60).Draw(t, "requests") {
 				switch rapid.IntRange(0, 9).Draw(t, "what") {
 				case 0:
@@ -296,8 +297,8 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 				before := k.Account.spent
 				h.Settle(Settlement{Cost: cost, Lines: sold, NowNs: f.clock.nano()})
 				after := k.Account.spent
-				after.sub(&before)
-				charged.add(&after)
+				after.Sub(&before)
+				charged.Add(&after)
 			}
 			if rapid.IntRange(0, 4).Draw(t, "behind") > 0 { // else it is written when it is asked for
 				if err := f.project.drain(); err != nil {
@@ -312,14 +313,14 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var listed, told parts
+			var listed, told money.Parts
 			var tokens int64
 			for _, e := range list {
-				listed[placeOf(e.Currency)] += e.Amount
+				listed[money.PlaceOf(e.Currency)] += e.Amount
 				tokens += e.Units
 			}
 			for _, e := range h {
-				told[placeOf(e.Currency)] += e.Amount
+				told[money.PlaceOf(e.Currency)] += e.Amount
 			}
 			if listed != charged || told != charged {
 				t.Fatalf("charged %v, listed %v, in the history %v", charged, listed, told)
@@ -350,11 +351,11 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 					break
 				}
 			}
-			want := Spend{USD: charged[inUSD] + charged[inBundled], DIEM: charged[inDIEM], Units: tokens}
+			want := Spend{USD: charged[money.InUSD] + charged[money.InBundled], DIEM: charged[money.InDIEM], Units: tokens}
 			if days != want || models != want || keys != want {
 				t.Fatalf("want %+v; by day %+v, by model %+v, by key %+v", want, days, models, keys)
 			}
-			if b, err := f.Balance(k1); err != nil || b.USD != 2*usd-charged[inUSD] || b.Bundled != usd-charged[inBundled] {
+			if b, err := f.Balance(k1); err != nil || b.USD != 2*usd-charged[money.InUSD] || b.Bundled != usd-charged[money.InBundled] {
 				t.Fatalf("the balance is %+v, %v after %v", b, err, charged)
 			}
 		})

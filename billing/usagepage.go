@@ -3,6 +3,7 @@ package billing
 import (
 	"encoding/binary"
 	"errors"
+	"farebox/billing/money"
 	"slices"
 )
 
@@ -25,7 +26,7 @@ type usagePage struct {
 }
 
 // entryCount is a number of entries by the currency that paid, in spend order.
-type entryCount [currencies]int64
+type entryCount [money.Currencies]int64
 
 func (c *entryCount) add(n *entryCount) {
 	for i := range c {
@@ -43,7 +44,7 @@ func (c *entryCount) count(s *shares) {
 // of is the count for a place in spend order, or with anyPlace of all.
 func (c *entryCount) of(place int) int64 {
 	if place == anyPlace {
-		return c[inDIEM] + c[inBundled] + c[inUSD]
+		return c[money.InDIEM] + c[money.InBundled] + c[money.InUSD]
 	}
 	return c[place]
 }

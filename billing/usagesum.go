@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"farebox/billing/calendar"
 	"farebox/billing/money"
 )
 
@@ -31,19 +32,19 @@ type UsageSum struct {
 
 type usageSumJSON struct {
 	plainUsageSum
-	Input   int64  `json:"inputTokens"`
-	Output  int64  `json:"outputTokens"`
-	Units   int64  `json:"units"`
-	USD     amount `json:"usd"`
-	DIEM    amount `json:"diem"`
-	Bundled amount `json:"bundled"`
+	Input   int64         `json:"inputTokens"`
+	Output  int64         `json:"outputTokens"`
+	Units   int64         `json:"units"`
+	USD     money.Decimal `json:"usd"`
+	DIEM    money.Decimal `json:"diem"`
+	Bundled money.Decimal `json:"bundled"`
 }
 
 type plainUsageSum UsageSum
 
 // MarshalJSON writes amounts as decimal strings.
 func (s UsageSum) MarshalJSON() ([]byte, error) {
-	return json.Marshal(usageSumJSON{plainUsageSum(s), s.Input, s.Output, s.Units, amount(s.USD), amount(s.DIEM), amount(s.Bundled)})
+	return json.Marshal(usageSumJSON{plainUsageSum(s), s.Input, s.Output, s.Units, money.Decimal(s.USD), money.Decimal(s.DIEM), money.Decimal(s.Bundled)})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -118,7 +119,7 @@ func (l *Ledger) UsageReport(q UsageReportQuery) ([]UsageSum, error) {
 		}, "SELECT "+group+`, u.kind, u.currency, CAST(sum(u.requests) AS {I64}), CAST(sum(u.units) AS {I64}), `+sumAmounts+`
 			FROM usage_day u JOIN account a ON a.no = u.account LEFT JOIN api_key k ON k.no = u.api_key LEFT JOIN model m ON m.no = u.model
 			WHERE u.day BETWEEN $1 AND $2 AND ($3 = 0 OR u.account = $3)
-			GROUP BY 1, 2, 3, 4, 5`, dateNumber(dayOf(q.From.UnixNano())), dateNumber(dayOf(q.To.UnixNano())), int64(account))
+			GROUP BY 1, 2, 3, 4, 5`, calendar.Date(calendar.DayOf(q.From.UnixNano())), calendar.Date(calendar.DayOf(q.To.UnixNano())), int64(account))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot report usage: %w", err)

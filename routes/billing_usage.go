@@ -15,25 +15,25 @@ const (
 )
 
 // serveUsage answers GET /billing/usage (addendum 17.2).
-func serveUsage(c *Call) *Error {
-	q := c.Query()
+func serveUsage(g *Gateway, c *Call) *Error {
+	q := c.query()
 	csv := c.wantsCSV(q)
 	ask := billing.UsageQuery{
-		Currency:  usageCurrencies[q.Choice("currency", "", "USD", "DIEM", "VCU", "BUNDLED_CREDITS")],
-		Limit:     q.Integer("limit", usageLimit, 1, usageLimitMost),
-		Page:      q.Integer("page", 1, 1, math.MaxInt64),
-		Ascending: q.Choice("sortOrder", "desc", "asc", "desc") == "asc",
+		Currency:  usageCurrencies[q.choice("currency", "", "USD", "DIEM", "VCU", "BUNDLED_CREDITS")],
+		Limit:     q.integer("limit", usageLimit, 1, usageLimitMost),
+		Page:      q.integer("page", 1, 1, math.MaxInt64),
+		Ascending: q.choice("sortOrder", "desc", "asc", "desc") == "asc",
 	}
 	ask.FromUs, ask.ToUs = q.days()
-	if e := q.Refusal(); e != nil {
+	if e := q.refusal(); e != nil {
 		return e
 	}
-	list, err := c.Ledger().Usage(c.Key, ask)
+	list, err := g.ledger.Usage(c.key, ask)
 	if err != nil {
 		return c.reportFailed(err)
 	}
 	pages := (list.Total + ask.Limit - 1) / ask.Limit
-	h := &c.Ctx.Response.Header
+	h := &c.ctx.Response.Header
 	for _, v := range []struct {
 		name string
 		n    int64
@@ -66,9 +66,9 @@ var usageCurrencies = map[string]billing.Currency{
 
 // days reads startDate and endDate. Both are included: a date as a whole day, a
 // time as the millisecond that entries show.
-func (q *Query) days() (fromUs, toUs int64) {
-	start, _, from := q.Moment("startDate")
-	end, day, to := q.Moment("endDate")
+func (q *query) days() (fromUs, toUs int64) {
+	start, _, from := q.moment("startDate")
+	end, day, to := q.moment("endDate")
 	if from {
 		fromUs = max(0, start.UnixMicro())
 	}
@@ -76,7 +76,7 @@ func (q *Query) days() (fromUs, toUs int64) {
 		return fromUs, 0
 	}
 	if from && end.Before(start) && !(day && end.Add(24*time.Hour).After(start)) {
-		q.Wrong(Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
+		q.wrong(Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
 	}
 	if day {
 		end = end.AddDate(0, 0, 1)
@@ -88,11 +88,11 @@ func (q *Query) days() (fromUs, toUs int64) {
 
 // writeCSV makes b an answer that browsers save under a name.
 func (c *Call) writeCSV(name string, b []byte) *Error {
-	h := &c.Ctx.Response.Header
+	h := &c.ctx.Response.Header
 	h.SetContentType("text/csv")
 	h.Set("Content-Disposition", "attachment; filename="+name)
-	c.Ctx.Response.SetBodyRaw(b)
-	c.Compress()
+	c.ctx.Response.SetBodyRaw(b)
+	c.compress()
 	h.Add("Vary", "Accept")
 	return nil
 }
@@ -100,7 +100,7 @@ func (c *Call) writeCSV(name string, b []byte) *Error {
 // writeList is writeReport for what can also be had as CSV.
 func (c *Call) writeList(b []byte) *Error {
 	e := c.writeReport(b)
-	c.Ctx.Response.Header.Add("Vary", "Accept")
+	c.ctx.Response.Header.Add("Vary", "Accept")
 	return e
 }
 
@@ -111,29 +111,29 @@ const (
 )
 
 // serveHistory answers GET /billing/usage-history (addendum 17.3).
-func serveHistory(c *Call) *Error {
-	q := c.Query()
+func serveHistory(g *Gateway, c *Call) *Error {
+	q := c.query()
 	csv := c.wantsCSV(q)
-	cursor, follows := q.Text("cursor")
+	cursor, follows := q.text("cursor")
 	ask := q.history(cursor, follows)
-	if e := q.Refusal(); e != nil {
+	if e := q.refusal(); e != nil {
 		return e
 	}
 	var h billing.UsageHistory
 	var err error
 	if follows {
-		h, err = c.Ledger().UsageHistoryAfter(c.Key, cursor)
+		h, err = g.ledger.UsageHistoryAfter(c.key, cursor)
 	} else {
-		h, err = c.Ledger().UsageHistory(c.Key, ask)
+		h, err = g.ledger.UsageHistory(c.key, ask)
 	}
 	if err != nil {
 		return c.historyFailed(err)
 	}
 	if csv {
 		if h.Next != "" {
-			c.Ctx.Response.Header.Set("x-next-cursor", h.Next)
+			c.ctx.Response.Header.Set("x-next-cursor", h.Next)
 		}
-		now := c.Began.UTC()
+		now := c.began.UTC()
 		name := "billing-usage-history-" + now.Format("20060102T150405") + now.Format(".000")[1:] + "Z.csv"
 		return c.writeCSV(name, entriesCSV(h.Entries))
 	}
@@ -143,31 +143,31 @@ func serveHistory(c *Call) *Error {
 	if h.Next == "" {
 		b = append(b, "null"...)
 	} else {
-		b = AppendString(b, h.Next)
+		b = appendString(b, h.Next)
 	}
 	return c.writeList(append(b, '}'))
 }
 
 // history reads the filters of a first page. A cursor has them in it and comes
 // alone.
-func (q *Query) history(cursor string, follows bool) billing.HistoryQuery {
+func (q *query) history(cursor string, follows bool) billing.HistoryQuery {
 	if follows {
 		for _, name := range []string{"currency", "startTimestamp", "endTimestamp", "pageSize"} {
-			if q.Has(name) {
-				q.Wrong(Issue{Code: "custom", Path: name, Message: name + " cannot come with cursor: the filters and the page size are in the cursor."})
+			if q.has(name) {
+				q.wrong(Issue{Code: "custom", Path: name, Message: name + " cannot come with cursor: the filters and the page size are in the cursor."})
 			}
 		}
 		if !isCursor(cursor) {
-			q.Wrong(Issue{Code: "invalid_string", Path: "cursor", Message: "cursor must be 1 to " + strconv.Itoa(billing.MaxCursor) + " characters of A-Z, a-z, 0-9, - and _, as nextCursor gave it."})
+			q.wrong(Issue{Code: "invalid_string", Path: "cursor", Message: "cursor must be 1 to " + strconv.Itoa(billing.MaxCursor) + " characters of A-Z, a-z, 0-9, - and _, as nextCursor gave it."})
 		}
 		return billing.HistoryQuery{}
 	}
 	ask := billing.HistoryQuery{
-		Currency: usageCurrencies[q.Choice("currency", "", "USD", "DIEM", "BUNDLED_CREDITS")],
-		PageSize: int(q.Integer("pageSize", historySizeMost, historySizeLeast, historySizeMost)),
+		Currency: usageCurrencies[q.choice("currency", "", "USD", "DIEM", "BUNDLED_CREDITS")],
+		PageSize: int(q.integer("pageSize", historySizeMost, historySizeLeast, historySizeMost)),
 	}
-	start, from := q.Instant("startTimestamp")
-	end, to := q.Instant("endTimestamp")
+	start, from := q.instant("startTimestamp")
+	end, to := q.instant("endTimestamp")
 	if from {
 		ask.FromUs = max(0, ceilMicro(start))
 	}
@@ -175,7 +175,7 @@ func (q *Query) history(cursor string, follows bool) billing.HistoryQuery {
 		ask.ToUs = max(1, ceilMicro(end))
 	}
 	if from && to && !end.After(start) {
-		q.Wrong(Issue{Code: "custom", Path: "endTimestamp", Message: "endTimestamp must be later than startTimestamp."})
+		q.wrong(Issue{Code: "custom", Path: "endTimestamp", Message: "endTimestamp must be later than startTimestamp."})
 	}
 	return ask
 }

@@ -1,7 +1,6 @@
 package routes
 
 import (
-	"bytes"
 	"sync/atomic"
 	"time"
 
@@ -9,74 +8,72 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
-	"farebox/config"
-	"farebox/providers"
 	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/proxy"
 	"farebox/proxy/scan"
 )
 
-// RetrySoon is the Retry-After of conditions that usually pass within a second.
-const RetrySoon = time.Second
+// retrySoon is the Retry-After of conditions that usually pass within a second.
+const retrySoon = time.Second
 
 // Call is one request on its way through the rooms: what every request has. It
 // is pooled and cleared as a whole; one goroutine owns it from begin to end.
 type Call struct {
 	g    *Gateway
 	snap *snapshot
-	Ctx  *fasthttp.RequestCtx // valid until the handler returns
-	Row  *Row
-	Part Part // what its capability has beside this; nil: nothing
+	ctx  *fasthttp.RequestCtx // valid until the handler returns
+	row  *route
+	part part // what its capability has beside this; nil: nothing
 
-	Began   time.Time
-	StartNs int64
+	began   time.Time
+	startNs int64
 	raw     [16]byte
-	ID      requestID
+	id      requestID
 	number  [24]byte
 
-	Key   *billing.Key
-	Model *dialect.Model
+	key   *billing.Key
+	model *dialect.Model
 	user  uint64 // hash of the OpenAI user string, 0 for none
-	Body  []byte // JSON, read into Doc
-	Doc   scan.Document
+	body  []byte // JSON, read into doc
+	doc   scan.Document
 
-	again billing.Admission // of a repeat
-	Hold  billing.Hold
-	quota billing.Quota
+	admission billing.Admission
+	hold      billing.Hold
+	quota     billing.Quota
 	// lead is held by a request with an idempotency key (idempotency.go).
-	Lead *billing.Lead
+	lead *billing.Lead
 	kept billing.Answer // of a request with a lead, until it is charged
-	Sold Bill           // what it came to
+	sold bill           // what it came to
 	// finishes says that it holds a place in Gateway.finishes, since it goes on
 	// without its client.
 	finishes atomic.Bool
 
 	zip      *zip // compresses the answer on its way; nil: it leaves as it is
-	OnDone   func(proxy.Outcome)
+	onDone   func(proxy.Outcome)
 	relaying bool // what delivers the answer ends the Call
 
 	// What is logged and counted.
-	Status    int
+	status    int
 	errCode   string
-	Hint      string // for the operator: the switch that would have served it
-	Cause     string
-	Upstream  string
-	Router    string // that the upstream is, for its header
-	Attempts  int
-	Tried     []attempt.Tried // the attempts that failed
-	Streams   bool            // the client asked for a stream
-	Charged   billing.Nano
+	hint      string // for the operator: the switch that would have served it
+	cause     string
+	upstream  string
+	router    string // that the upstream is, for its header
+	attempts  int
+	tried     []attempt.Tried // the attempts that failed
+	streams   bool            // the client asked for a stream
+	charged   billing.Nano
 	shortfall billing.Nano
-	Settled   bool
-	Took      time.Duration // until the charge
-	FirstByte time.Duration
+	settled   bool
+	took      time.Duration // until the charge
+	firstByte time.Duration
 }
 
-// Part is what a capability has beside the Call of a request. However the
+// part is what a capability has beside the Call of a request. However the
 // request ends, Close is called once, then Observe and Log, then Recycle; after a
 // panic only Close.
-type Part interface {
+type part interface {
 	// Close gives back what the request has taken from others.
 	Close()
 	// Observe counts it in the metrics.
@@ -89,102 +86,69 @@ type Part interface {
 
 func newCall(g *Gateway) *Call {
 	c := &Call{g: g}
-	c.OnDone = c.finishRelay
+	c.onDone = c.finishRelay
 	return c
 }
 
-func (c *Call) begin(ctx *fasthttp.RequestCtx, row *Row) {
-	c.Ctx, c.Row = ctx, row
+func (c *Call) begin(ctx *fasthttp.RequestCtx, row *route) {
+	c.ctx, c.row = ctx, row
 	c.snap = c.g.live.Load()
-	c.Began = time.Now()
-	c.StartNs = c.Began.UnixNano()
-	c.raw, c.ID = newRequestID()
+	c.began = time.Now()
+	c.startNs = c.began.UnixNano()
+	c.raw, c.id = newRequestID()
 	c.g.metrics.active.Add(1)
 	c.setCommon()
 }
 
-// Ledger is where the money of the request is.
-func (c *Call) Ledger() *billing.Ledger { return c.g.ledger }
-
-// Proxy carries requests to upstreams.
-func (c *Call) Proxy() *proxy.Proxy { return c.g.proxy }
-
-// Logger is the log of the process.
-func (c *Call) Logger() *zerolog.Logger { return &c.g.log }
-
-// Config is what the operator wrote, as it was when the request began.
-func (c *Call) Config() *config.Config { return c.snap.cfg }
-
-// Catalog are the models that the config offered when the request began.
-func (c *Call) Catalog() *providers.Catalog { return c.snap.catalog }
-
 // fail makes e the answer, and counts it where the specification says so.
 func (c *Call) fail(e *Error) {
 	c.errCode = e.Code
-	if c.Key != nil && e.counts() {
-		c.g.ledger.NoteFailure(c.Key, c.slot(), c.user, e.Unsupported, c.StartNs)
+	if c.key != nil && e.counts() {
+		c.g.ledger.NoteFailure(c.key, c.slot(), c.user, e.Unsupported, c.startNs)
 	}
-	writeError(c.Ctx, e, c.errorShape(), c.ID[:])
-	if c.Key != nil {
+	shape := shapeFor(c.snap.cfg.Compat.ErrorShape, &c.ctx.Request.Header)
+	writeError(c.ctx, e, shape, c.id[:])
+	if c.key != nil {
 		c.setQuotaHeaders()
 	}
 }
 
-// errorShape is the shape of this request's refusals.
-func (c *Call) errorShape() errorShape {
-	if c.Row != nil && c.Row.Errors != shapeOfClient {
-		return c.Row.Errors
-	}
-	return shapeFor(c.snap.cfg.Compat.ErrorShape, &c.Ctx.Request.Header)
-}
-
-// Rest is what the request's path has behind the fixed part of its row's, with
-// its escapes resolved; nil where they lead elsewhere.
-func (c *Call) Rest() []byte {
-	below, ok := bytes.CutPrefix(c.Ctx.Path(), ViewBytes(Prefix))
-	rest, follows := bytes.CutPrefix(below, ViewBytes(c.Row.fixed()))
-	if !ok || !follows {
-		return nil
-	}
-	return rest
-}
-
 func (c *Call) slot() int {
-	if c.Model == nil {
+	if c.model == nil {
 		return -1
 	}
-	return c.Model.Slot
+	return c.model.Slot
 }
 
 func (c *Call) setQuotaHeaders() {
-	if c.Model == nil {
+	if c.model == nil {
 		return
 	}
-	c.Key.Quota(c.Model.Slot, c.Model.Rate, c.StartNs, &c.quota)
-	setQuota(&c.Ctx.Response.Header, &c.quota, &c.number)
+	c.key.Quota(c.model.Slot, c.model.Rate, c.startNs, &c.quota)
+	setQuota(&c.ctx.Response.Header, &c.quota, &c.number)
 }
 
 // end observes the request and gives the Call back.
 func (c *Call) end() {
 	c.release()
 	if !c.relaying {
-		c.Status = c.Ctx.Response.StatusCode()
+		c.status = c.ctx.Response.StatusCode()
 	}
-	if c.Attempts > 0 && c.Left() {
-		c.g.ledger.NoteAbort(c.Key, time.Now().UnixNano())
+	if c.attempts > 0 && c.left() {
+		c.g.ledger.NoteAbort(c.key, time.Now().UnixNano())
 	}
 	c.observe()
-	if c.Part != nil {
-		c.Part.Recycle()
+	if c.part != nil {
+		c.part.Recycle()
 	}
 	g := c.g
 	c.reset()
 	g.calls.Put(c)
 }
 
-// Left says that the client did not stay until its answer was there.
-func (c *Call) Left() bool {
-	return c.Cause == proxy.ClientGone.String() || c.Cause == proxy.ClientStalled.String()
+// left says that the client did not stay until its answer was there.
+func (c *Call) left() bool {
+	return c.cause == proxy.ClientGone.String() || c.cause == proxy.ClientStalled.String()
 }
 
 // release gives back what the request has taken from others: the one list for
@@ -198,45 +162,45 @@ func (c *Call) release() {
 		}
 	}()
 	defer func() {
-		if c.Part != nil {
-			c.Part.Close()
+		if c.part != nil {
+			c.part.Close()
 		}
 	}()
 	defer func() {
-		if c.Lead != nil {
+		if c.lead != nil {
 			// Without an answer that was kept it is as if it had not been.
-			c.Lead.Forget()
-			c.Lead = nil
+			c.lead.Forget()
+			c.lead = nil
 		}
 	}()
-	if c.Hold.Open() {
+	if c.hold.Open() {
 		// It belongs to a request that failed: nothing of it is charged.
-		c.Hold.Void(time.Now().UnixNano())
+		c.hold.Void(time.Now().UnixNano())
 	}
 }
 
 func (c *Call) observe() {
-	took := c.Took
+	took := c.took
 	if took == 0 || c.relaying {
-		took = time.Since(c.Began)
+		took = time.Since(c.began)
 	}
 	m := c.g.metrics
-	m.status(c.Status)
-	if c.Cause != "" {
-		m.cause(c.Cause)
+	m.status(c.status)
+	if c.cause != "" {
+		m.cause(c.cause)
 	}
-	if c.Model != nil && c.Model.Index < len(c.snap.models) {
-		mm := c.snap.models[c.Model.Index]
-		if c.Settled {
-			mm.duration[boolIndex(c.Streams)].Update(took.Seconds())
-			mm.chargedUSD.Add(float64(c.Charged) / 1e9)
+	if c.model != nil && c.model.Index < len(c.snap.models) {
+		mm := c.snap.models[c.model.Index]
+		if c.settled {
+			mm.duration[boolIndex(c.streams)].Update(took.Seconds())
+			mm.chargedUSD.Add(float64(c.charged) / 1e9)
 		}
-		if c.Attempts > 1 {
-			mm.retries.Add(c.Attempts - 1)
+		if c.attempts > 1 {
+			mm.retries.Add(c.attempts - 1)
 		}
 	}
-	if c.Part != nil {
-		c.Part.Observe(took)
+	if c.part != nil {
+		c.part.Observe(took)
 	}
 	c.log(took)
 }
@@ -244,46 +208,19 @@ func (c *Call) observe() {
 // reset clears everything that belonged to the request; buffers and what has a
 // state of its own are reset, not dropped.
 func (c *Call) reset() {
-	c.Hold.Reset()
-	c.Doc.Reset()
-	c.snap, c.Ctx, c.Row, c.Part = nil, nil, nil, nil
-	c.Key, c.Model, c.user, c.Body = nil, nil, 0, nil
-	c.again = billing.Admission{}
+	c.hold.Reset()
+	c.doc.Reset()
+	c.snap, c.ctx, c.row, c.part = nil, nil, nil, nil
+	c.key, c.model, c.user, c.body = nil, nil, 0, nil
+	c.admission = billing.Admission{}
 	c.quota = billing.Quota{}
-	c.kept, c.Sold, c.Router = billing.Answer{}, Bill{}, ""
+	c.kept, c.sold, c.router = billing.Answer{}, bill{}, ""
 	if c.zip != nil {
 		c.zip.release()
 		c.zip = nil
 	}
 	c.relaying = false
-	c.Status, c.errCode, c.Hint, c.Cause, c.Upstream = 0, "", "", "", ""
-	c.Attempts, c.Tried, c.Streams = 0, c.Tried[:0], false
-	c.Charged, c.shortfall, c.Settled, c.Took, c.FirstByte = 0, 0, false, 0, 0
-}
-
-// Deliver writes a body that was paid for to the client and ends the request.
-func (c *Call) Deliver(body proxy.Source) {
-	c.g.proxy.Deliver(c.Ctx, body, func(_ int64, err error) {
-		if err != nil && c.Cause == "" {
-			c.Cause = proxy.ClientGone.String()
-		}
-		c.end()
-	})
-	c.Relays()
-}
-
-// Relays says that what delivers the answer was attached to the response and will
-// call OnDone, which ends the request. Nothing of its context is used after it.
-func (c *Call) Relays() { c.relaying, c.Status, c.Ctx = true, 200, nil }
-
-// finishRelay runs when the last byte of a relayed answer is gone or given up.
-func (c *Call) finishRelay(o proxy.Outcome) {
-	c.FirstByte = o.FirstByte
-	if c.Cause == "" && o.Cause != proxy.None {
-		c.Cause = o.Cause.String()
-	}
-	if o.Cause == proxy.Panic {
-		c.Status = 500 // its head said 200, but that is not how it went
-	}
-	c.end()
+	c.status, c.errCode, c.hint, c.cause, c.upstream = 0, "", "", "", ""
+	c.attempts, c.tried, c.streams = 0, c.tried[:0], false
+	c.charged, c.shortfall, c.settled, c.took, c.firstByte = 0, 0, false, 0, 0
 }

@@ -62,22 +62,19 @@ func errAuthentication(text string) *Error {
 	return &Error{Status: 401, Code: "AUTHENTICATION_FAILED", Message: text, Uncounted: true}
 }
 
-// Invalid is the answer to what is wrong with parameters.
-func Invalid(issues ...Issue) *Error {
+func errInvalid(issues ...Issue) *Error {
 	// The first issue stands in the text, too: SDKs show their users no more.
 	return &Error{Status: 400, Code: "INVALID_REQUEST", Message: "Invalid request parameters: " + issues[0].Message, Issues: issues}
 }
 
-// InvalidBody is the answer to a body that cannot be read.
-func InvalidBody(path, text string) *Error {
+func errBody(path, text string) *Error {
 	return &Error{
 		Status: 400, Code: "INVALID_REQUEST", Message: "Invalid request body: " + text,
 		Issues: []Issue{{Code: "custom", Path: path, Message: text}}, Uncounted: true,
 	}
 }
 
-// Unsupported is the answer to what the model or this service does not do.
-func Unsupported(path, text string) *Error {
+func errUnsupported(path, text string) *Error {
 	return &Error{
 		Status: 400, Code: "INVALID_REQUEST", Message: text,
 		Issues: []Issue{{Code: "custom", Path: path, Message: text}}, Unsupported: true,
@@ -88,10 +85,8 @@ func Unsupported(path, text string) *Error {
 type errorShape uint8
 
 const (
-	// shapeOfClient is one of the others, as the client understands it (shapeFor).
-	shapeOfClient errorShape = iota
 	// shapeString is the specification's: error text plus top-level code.
-	shapeString
+	shapeString errorShape = iota
 	// shapeObject is OpenAI's {"error":{message,type,param,code}}; some typed
 	// clients cannot decode anything else.
 	shapeObject
@@ -171,31 +166,31 @@ func appendError(b []byte, e *Error, shape errorShape, requestID []byte) []byte 
 	b = append(b, `{"error":`...)
 	if shape == shapeObject || e.Param != "" {
 		b = append(b, `{"message":`...)
-		b = AppendString(b, clip(e.Message, maxMessage))
+		b = appendString(b, clip(e.Message, maxMessage))
 		b = append(b, `,"type":`...)
-		b = AppendString(b, openAIType(e.Status))
+		b = appendString(b, openAIType(e.Status))
 		b = append(b, `,"param":`...)
 		switch {
 		case e.Param != "":
-			b = AppendString(b, clip(e.Param, maxIssueText))
+			b = appendString(b, clip(e.Param, maxIssueText))
 		case len(e.Issues) > 0:
-			b = AppendString(b, clip(e.Issues[0].place(), maxIssueText))
+			b = appendString(b, clip(e.Issues[0].place(), maxIssueText))
 		default:
 			b = append(b, `""`...)
 		}
 		b = append(b, `,"code":`...)
-		b = AppendString(b, e.Code)
+		b = appendString(b, e.Code)
 		b = append(b, '}')
 	} else {
-		b = AppendString(b, clip(e.Message, maxMessage))
+		b = appendString(b, clip(e.Message, maxMessage))
 	}
 	if e.Code != "" && e.Param == "" {
 		b = append(b, `,"code":`...)
-		b = AppendString(b, e.Code)
+		b = appendString(b, e.Code)
 	}
 	if e.Custom != "" {
 		b = append(b, `,"customMessage":`...)
-		b = AppendString(b, clip(e.Custom, maxMessage))
+		b = appendString(b, clip(e.Custom, maxMessage))
 	}
 	if len(e.Issues) > 0 {
 		list, n := appendIssues(nil, e.Issues)
@@ -206,7 +201,7 @@ func appendError(b []byte, e *Error, shape errorShape, requestID []byte) []byte 
 	}
 	if e.RequestID && len(requestID) > 0 {
 		b = append(b, `,"request_id":`...)
-		b = AppendString(b, string(requestID))
+		b = appendString(b, string(requestID))
 	}
 	return append(b, '}')
 }
@@ -248,7 +243,7 @@ func appendIssues(b []byte, issues []Issue) (_ []byte, n int) {
 
 func appendIssue(b []byte, s *Issue) []byte {
 	b = append(b, `{"code":`...)
-	b = AppendString(b, s.Code)
+	b = appendString(b, s.Code)
 	b = append(b, `,"path":[`...)
 	parts, named := s.pathParts()
 	for i, part := range parts {
@@ -258,15 +253,15 @@ func appendIssue(b []byte, s *Issue) []byte {
 		if isIndex(part) && i != named {
 			b = append(b, part...)
 		} else {
-			b = AppendString(b, part)
+			b = appendString(b, part)
 		}
 	}
 	b = append(b, `],"message":`...)
-	b = AppendString(b, clip(s.Message, maxIssueText))
+	b = appendString(b, clip(s.Message, maxIssueText))
 	for _, kv := range [...]struct{ k, v string }{{"expected", s.Expected}, {"received", s.Received}} {
 		if kv.v != "" {
 			b = append(b, `,"`+kv.k+`":`...)
-			b = AppendString(b, clip(kv.v, maxIssueText))
+			b = appendString(b, clip(kv.v, maxIssueText))
 		}
 	}
 	if s.Minimum != "" {
@@ -283,7 +278,7 @@ func appendIssue(b []byte, s *Issue) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = AppendString(b, clip(o, maxIssueText))
+			b = appendString(b, clip(o, maxIssueText))
 		}
 		b = append(b, ']')
 	}
@@ -315,7 +310,7 @@ func appendDetails(b []byte, issues []Issue) []byte {
 		}
 		at = next
 		b = append(b, ',')
-		b = AppendString(b, tree[at].name)
+		b = appendString(b, tree[at].name)
 		b = append(b, ':')
 		b = tree.open(b, at)
 	}
@@ -356,7 +351,7 @@ func (t detailTree) open(b []byte, at int) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = AppendString(b, text)
+		b = appendString(b, text)
 	}
 	return append(b, ']')
 }

@@ -63,13 +63,13 @@ type pictures struct {
 }
 
 // readPictures reads a request by the rules of its endpoint.
-func (c *Call) readPictures(kind image.Kind, book *Rulebook) (*pictures, *Error) {
-	f, e := c.readImageForm(book)
+func (c *Call) readPictures(kind image.Kind, book *rulebook, takesForms bool) (*pictures, *Error) {
+	f, e := c.readImageForm(book, takesForms)
 	if e != nil {
 		return nil, e
 	}
 	p := &pictures{Call: c, form: f, job: image.Job{Kind: kind, Count: 1, SafeMode: true}}
-	c.Part = p
+	c.part = p
 	return p, nil
 }
 
@@ -84,15 +84,15 @@ func (p *pictures) Close() {
 
 // Observe counts the pictures.
 func (p *pictures) Observe(time.Duration) {
-	if p.Settled && p.Model.Index < len(p.snap.models) {
-		p.snap.models[p.Model.Index].images.AddInt64(p.images)
+	if p.settled && p.model.Index < len(p.snap.models) {
+		p.snap.models[p.model.Index].images.AddInt64(p.images)
 	}
 }
 
 // Log says what was made and charged.
 func (p *pictures) Log(e *zerolog.Event) *zerolog.Event {
-	if p.Settled {
-		e = e.Int64("images", p.images).Str("charged_usd", p.Charged.String())
+	if p.settled {
+		e = e.Int64("images", p.images).Str("charged_usd", p.charged.String())
 	}
 	return e
 }
@@ -103,7 +103,7 @@ func (p *pictures) Recycle() {}
 // choose resolves the model of a type. Without a name the default one serves
 // the request; with fallback also a request for one that is unknown (D34).
 func (p *pictures) choose(typ, name string, fallback bool) *Error {
-	catalog := p.Catalog()
+	catalog := p.snap.catalog
 	var model *providers.Model
 	match := providers.NotFound
 	if name != "" {
@@ -115,7 +115,7 @@ func (p *pictures) choose(typ, name string, fallback bool) *Error {
 	if name == "" {
 		name = "default"
 	}
-	if e := p.UseModel([]byte(name), model, match, p.form.Issues); e != nil {
+	if e := p.useModel([]byte(name), model, match, p.form.issues); e != nil {
 		return e
 	}
 	p.sale.Model = model.Config
@@ -124,13 +124,13 @@ func (p *pictures) choose(typ, name string, fallback bool) *Error {
 
 // limits are the constraints of the model.
 func (p *pictures) limits() *config.ImageConstraints {
-	return &p.Model.Config.Constraints.ImageConstraints
+	return &p.model.Config.Constraints.ImageConstraints
 }
 
 // unsupported refuses what the model cannot do; it counts into the budget of
 // refused features.
 func (p *pictures) unsupported(id int, what string) *Error {
-	return Unsupported(imageShape.Name(id), "Model "+p.Model.ID+" does not support "+what+".")
+	return errUnsupported(imageShape.Name(id), "Model "+p.model.ID+" does not support "+what+".")
 }
 
 // oneOf refuses a value that is not in the model's list.
@@ -139,15 +139,15 @@ func (p *pictures) oneOf(id int, value string, options []string) *Error {
 		return nil
 	}
 	name, list := imageShape.Name(id), strings.Join(options, ", ")
-	return Invalid(Issue{Code: "invalid_enum_value", Path: name, Received: Excerpt([]byte(value)), Options: options, Message: name + ": model " + p.Model.ID + " takes one of " + list + ", not " + Excerpt([]byte(value)) + "."})
+	return errInvalid(Issue{Code: "invalid_enum_value", Path: name, Received: excerpt([]byte(value)), Options: options, Message: name + ": model " + p.model.ID + " takes one of " + list + ", not " + excerpt([]byte(value)) + "."})
 }
 
 // setPrompt takes the prompt within the model's own limit.
 func (p *pictures) setPrompt(text string) *Error {
 	p.job.Prompt = text
 	if n, most := len([]rune(text)), p.limits().PromptCharacters; int64(n) > most {
-		p.form.tooLong(imagePrompt, n, most, " with model "+p.Model.ID)
-		return Invalid(p.form.Issues...)
+		p.form.tooLong(imagePrompt, n, most, " with model "+p.model.ID)
+		return errInvalid(p.form.issues...)
 	}
 	return nil
 }
@@ -183,17 +183,17 @@ const picturesPatience = time.Minute
 // make sells pictures; answer makes the body of them.
 func (p *pictures) make(answer func() (body proxy.Source, contentType string)) *Error {
 	p.compose = answer
-	return p.Sell(p, Terms{Patience: p.Config().Images.Timeout + picturesPatience})
+	return p.sell(p, terms{patience: p.snap.cfg.Images.Timeout + picturesPatience})
 }
 
-// CarryOut has the pictures made.
-func (p *pictures) CarryOut() (relayed bool, _ *Error) {
+// carryOut has the pictures made.
+func (p *pictures) carryOut() (relayed bool, _ *Error) {
 	defer p.forgetFetched()
 	defer p.uncarry()
 	if e := p.fetchInputs(); e != nil {
 		return false, e
 	}
-	p.job.ID, p.job.ModelID = p.ID[:], p.Model.ID
+	p.job.ID, p.job.ModelID = p.id[:], p.model.ID
 	if e := p.fit(); e != nil {
 		return false, e
 	}
@@ -201,11 +201,11 @@ func (p *pictures) CarryOut() (relayed bool, _ *Error) {
 		return false, e
 	}
 	p.job.Stay = p.carry
-	result, failed := p.g.studio.Do(p.Ctx, &p.job, providers.PictureTargets(p.Model), p.Key.Account.Number())
+	result, failed := p.g.studio.Do(p.ctx, &p.job, providers.PictureTargets(p.model), p.key.Account.Number())
 	if failed != nil {
 		return false, p.failed(failed)
 	}
-	p.result, p.Attempts, p.Tried = result, result.Attempts, result.Tried
+	p.result, p.attempts, p.tried = result, result.Attempts, result.Tried
 	p.setFlags()
 	p.file, p.contentType = p.compose()
 	// What was delivered is charged before the first byte of it leaves. A client
@@ -218,7 +218,7 @@ func (p *pictures) CarryOut() (relayed bool, _ *Error) {
 
 // bill says what was sold.
 func (p *pictures) bill(lines money.Lines, flags billing.Flags) {
-	p.Sold = Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: 200}
+	p.sold = bill{lines: lines, cost: lines.Cost(), flags: flags, status: 200}
 }
 
 // carry is asked when the client left while its pictures are being made: they
@@ -228,7 +228,7 @@ func (p *pictures) carry() bool {
 	if p.carried.Load() {
 		return true // its prompt was rewritten without the client already
 	}
-	if p.g.carried.Add(1) > int64(p.Config().Images.Unattended) {
+	if p.g.carried.Add(1) > int64(p.snap.cfg.Images.Unattended) {
 		p.g.carried.Add(-1)
 		return false
 	}
@@ -250,20 +250,20 @@ func (p *pictures) makeFile() *Error {
 	return p.make(p.fileBody)
 }
 
-// KeepAnswer keeps the answer, with what its headers say of the pictures.
-func (p *pictures) KeepAnswer() {
+// keepAnswer keeps the answer, with what its headers say of the pictures.
+func (p *pictures) keepAnswer() {
 	n, kept := &p.snap.names, []billing.AnswerHeader(nil)
 	for _, name := range [][]byte{n.blurred, n.violation, n.adultViolation, n.minor, n.enhanced} {
-		if value := p.Ctx.Response.Header.PeekBytes(name); len(value) > 0 {
+		if value := p.ctx.Response.Header.PeekBytes(name); len(value) > 0 {
 			kept = append(kept, billing.AnswerHeader{Name: string(name), Value: string(value)})
 		}
 	}
-	if p.file.Len() > int64(p.Config().Idempotency.MaxAnswer) {
-		p.Lead.Cut()
-	} else if _, err := p.file.WriteTo((*recorder)(p.Lead)); err != nil {
-		p.Lead.Cut()
+	if p.file.Len() > int64(p.snap.cfg.Idempotency.MaxAnswer) {
+		p.lead.Cut()
+	} else if _, err := p.file.WriteTo((*recorder)(p.lead)); err != nil {
+		p.lead.Cut()
 	}
-	p.Keep(p.contentType, nil, kept...)
+	p.keep(p.contentType, nil, kept...)
 }
 
 // recorder is a lead as the place that an answer is written to.
@@ -274,45 +274,48 @@ func (r *recorder) Write(piece []byte) (int, error) {
 	return len(piece), nil
 }
 
-// Admit opens the hold for all pictures that were asked for, or says why not.
+// admit opens the hold for all pictures that were asked for, or says why not.
 // Its amount is exact: all of it or nothing.
-func (p *pictures) Admit(again bool) *Error {
+func (p *pictures) admit(again bool) *Error {
 	p.sale.Images = int64(p.job.Count)
 	if again {
-		return p.AdmitAgain(p.sale.Images)
+		return p.admitAgain(p.sale.Images)
 	}
 	if e := p.readInputs(); e != nil {
 		return e
 	}
 	p.sale.Inputs = int64(len(p.sources))
 	cost := p.sale.Cost(p.sale.Images)
-	want := billing.Admission{Hold: cost, Min: cost, Requests: p.sale.Images}
-	if d := p.Call.Admit(&want); d.Code != billing.Admitted {
-		return p.Denied(&d)
+	p.admission = billing.Admission{
+		Key: p.key, Slot: p.model.Slot, Rate: p.model.Rate, Hold: cost, Min: cost,
+		Requests: p.sale.Images, NowNs: p.startNs, RequestID: p.raw,
+	}
+	if d := p.g.ledger.Admit(&p.hold, &p.admission); d.Code != billing.Admitted {
+		return p.denied(&d)
 	}
 	return nil
 }
 
 // failed is the answer to a job that came to nothing.
 func (p *pictures) failed(f *image.Failed) *Error {
-	p.Attempts, p.Tried = f.Attempts, f.Tried
+	p.attempts, p.tried = f.Attempts, f.Tried
 	if f.Target != nil {
-		p.Upstream = f.Target.Upstream
+		p.upstream = f.Target.Upstream
 	}
 	if f.Err != nil {
-		p.Logger().Warn().Err(f.Err).Str("upstream", p.Upstream).Bytes("request_id", p.ID[:]).Msg("no picture was made")
+		p.g.log.Warn().Err(f.Err).Str("upstream", p.upstream).Bytes("request_id", p.id[:]).Msg("no picture was made")
 	}
 	if f.Cause != proxy.None {
-		p.Cause = f.Cause.String()
+		p.cause = f.Cause.String()
 		p.leavePictures(f.Attempts > 0, p.rewritten != "")
-		return p.Unreachable(&proxy.Result{Cause: f.Cause, RetryAfter: f.RetryAfter})
+		return p.unreachable(&proxy.Result{Cause: f.Cause, RetryAfter: f.RetryAfter})
 	}
-	p.Cause = "upstream_status"
+	p.cause = "upstream_status"
 	no := &f.Failure
 	e := &Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: max(no.RetryAfter, f.RetryAfter)}
 	switch {
 	case e.Status == 429 && e.RetryAfter == 0:
-		e.RetryAfter = OverloadRetry
+		e.RetryAfter = overloadRetry
 	case e.Status == 400:
 		e.RequestID = true
 	case e.Code == "INFERENCE_FAILED" && p.job.Kind == image.Upscale:
@@ -321,14 +324,14 @@ func (p *pictures) failed(f *image.Failed) *Error {
 		e.Code = "IMAGE_EDIT_ERROR"
 	}
 	if e.Code == "CONTENT_POLICY_VIOLATION" {
-		p.Ctx.Response.Header.SetCanonical(p.snap.names.violation, []byte("true"))
+		p.ctx.Response.Header.SetCanonical(p.snap.names.violation, []byte("true"))
 	}
 	return e
 }
 
 // setFlags puts the headers that say what became of the pictures (addendum 3.7).
 func (p *pictures) setFlags() {
-	h, n, r := &p.Ctx.Response.Header, &p.snap.names, p.result
+	h, n, r := &p.ctx.Response.Header, &p.snap.names, p.result
 	flag := func(name []byte, on bool) {
 		value := []byte("false")
 		if on {

@@ -5,25 +5,24 @@ import (
 	"slices"
 	"strconv"
 
-	"farebox/config"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 )
 
 // serveEdit answers POST /image/edit (interface.md, Images; addendum 8.5).
-func serveEdit(c *Call) *Error {
+func serveEdit(_ *Gateway, c *Call) *Error {
 	return c.edit(editBook, []int{imageImage})
 }
 
 // serveMultiEdit answers POST /image/multi-edit (addendum 8.6): the pictures
 // come as image, image_2, image_3 or as images, the base first (D30).
-func serveMultiEdit(c *Call) *Error {
+func serveMultiEdit(_ *Gateway, c *Call) *Error {
 	return c.edit(multiEditBook, []int{imageImage, imageImages, imageImage2, imageImage3})
 }
 
 // edit is what both have in common; members are where pictures may stand.
-func (c *Call) edit(book *Rulebook, members []int) *Error {
-	p, e := c.readPictures(image.Edit, book)
+func (c *Call) edit(book *rulebook, members []int) *Error {
+	p, e := c.readPictures(image.Edit, book, true)
 	if e != nil {
 		return e
 	}
@@ -60,10 +59,10 @@ func (c *Call) edit(book *Rulebook, members []int) *Error {
 func (p *pictures) wantSources(id int, members []int) {
 	name := imageShape.Name(id)
 	switch {
-	case len(p.sources) == 0 && len(p.form.Issues) == 0:
-		p.form.Add(errNoPicture(name))
+	case len(p.sources) == 0 && len(p.form.issues) == 0:
+		p.form.add(errNoPicture(name))
 	case len(p.sources) > 1 && len(members) == 1:
-		p.form.Add(Issue{Code: "too_big", Path: name, Maximum: "1", Message: name + ": one picture is taken here; POST " + Prefix + "/image/multi-edit takes several."})
+		p.form.add(Issue{Code: "too_big", Path: name, Maximum: "1", Message: name + ": one picture is taken here; POST " + prefix + "/image/multi-edit takes several."})
 	}
 }
 
@@ -80,7 +79,7 @@ func (p *pictures) gateEdit(prompt, resolution, quality string) *Error {
 	}
 	if n, most := len(p.sources), p.limits().MaxInputImages; n > most {
 		text := strconv.Itoa(most)
-		return Invalid(Issue{Code: "too_big", Path: "images", Maximum: text, Message: "images: model " + p.Model.ID + " takes at most " + text + " pictures, not " + strconv.Itoa(n) + "."})
+		return errInvalid(Issue{Code: "too_big", Path: "images", Maximum: text, Message: "images: model " + p.model.ID + " takes at most " + text + " pictures, not " + strconv.Itoa(n) + "."})
 	}
 	return p.setEnhancing()
 }
@@ -122,17 +121,22 @@ func (p *pictures) fit() *Error {
 	return nil
 }
 
-// openAIExtras says that the operator takes what public packages send beyond the
-// specification: two of them call POST /images/upscale.
-func openAIExtras(cfg *config.Config) bool { return cfg.Compat.OpenAIExtras }
+// serveExtraUpscale answers POST /images/upscale, which two public packages
+// call, where the operator lets them.
+func serveExtraUpscale(g *Gateway, c *Call) *Error {
+	if !c.snap.cfg.Compat.OpenAIExtras {
+		return errNoEndpoint(c.ctx)
+	}
+	return serveUpscale(g, c)
+}
 
 // serveUpscale answers POST /image/upscale (interface.md, Images; addendum 8.4, D32).
-func serveUpscale(c *Call) *Error {
+func serveUpscale(_ *Gateway, c *Call) *Error {
 	book := upscaleBook
-	if openAIExtras(c.Config()) {
+	if c.snap.cfg.Compat.OpenAIExtras {
 		book = upscaleExtraBook
 	}
-	p, e := c.readPictures(image.Upscale, book)
+	p, e := c.readPictures(image.Upscale, book, true)
 	if e != nil {
 		return e
 	}
@@ -148,7 +152,7 @@ func serveUpscale(c *Call) *Error {
 		scale = 2
 	}
 	if scale == 1 && !p.job.Enhance {
-		f.Add(Issue{Code: "custom", Path: "scale", Message: "scale: 1 only has a meaning with enhance: true."})
+		f.add(Issue{Code: "custom", Path: "scale", Message: "scale: 1 only has a meaning with enhance: true."})
 	}
 	p.job.Scale, p.sale.Scale = image.Some(scale), scale
 	if p.job.Enhance {
@@ -189,8 +193,8 @@ func (p *pictures) fitScale() *Error {
 }
 
 // serveCutOut answers POST /image/background-remove (interface.md, Images; addendum 8.7).
-func serveCutOut(c *Call) *Error {
-	p, e := c.readPictures(image.RemoveBackground, cutOutBook)
+func serveCutOut(_ *Gateway, c *Call) *Error {
+	p, e := c.readPictures(image.RemoveBackground, cutOutBook, true)
 	if e != nil {
 		return e
 	}
@@ -199,11 +203,11 @@ func serveCutOut(c *Call) *Error {
 	p.sources = append(whole, links...)
 	switch {
 	case len(p.sources) > 1:
-		f.Add(Issue{Code: "custom", Path: "image", Message: "image: give exactly one of image and image_url."})
-	case len(p.sources) == 0 && len(f.Issues) == 0:
-		f.Add(Issue{Code: "invalid_type", Path: "image", Expected: "string", Received: "undefined", Message: "image: is required, or image_url."})
+		f.add(Issue{Code: "custom", Path: "image", Message: "image: give exactly one of image and image_url."})
+	case len(p.sources) == 0 && len(f.issues) == 0:
+		f.add(Issue{Code: "invalid_type", Path: "image", Expected: "string", Received: "undefined", Message: "image: is required, or image_url."})
 	case len(links) == 1 && links[0].link() == "":
-		f.Add(Issue{Code: "invalid_string", Path: "image_url", Message: "image_url: must be an http:// or https:// link."})
+		f.add(Issue{Code: "invalid_string", Path: "image_url", Message: "image_url: must be an http:// or https:// link."})
 	}
 	if e := p.choose("background_removal", "", false); e != nil {
 		return e

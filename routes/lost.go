@@ -17,10 +17,10 @@ const usageWait = time.Second
 // the end tells what it cost: always for whole answers and models that may
 // think unseen, else where the operator wants that (billing.on_client_gone).
 func (c *inference) carryOn() {
-	b := &c.Config().Billing
+	b := &c.snap.cfg.Billing
 	c.carries = c.full || b.OnClientGone == "drain"
 	most := int64(b.Drain.Bytes)
-	if c.toEnd = c.Lead != nil; c.toEnd {
+	if c.toEnd = c.lead != nil; c.toEnd {
 		most = 0
 	}
 	c.x.DrainOnGone(most, c.onGone)
@@ -29,7 +29,7 @@ func (c *inference) carryOn() {
 // mayDrain takes one of the places for answers that are read on. The watcher
 // asks it, from its own goroutine.
 func (c *inference) mayDrain() (time.Duration, bool) {
-	if c.toEnd && c.MayFinish() {
+	if c.toEnd && c.mayFinish() {
 		return 0, true
 	}
 	if c.finishing.Load() {
@@ -58,8 +58,8 @@ func (c *inference) lost(u dialect.Usage) dialect.Usage {
 	}
 	u.Estimated = true
 	if c.full && !c.chat.Embedding {
-		took := time.Duration(time.Now().UnixNano() - c.StartNs)
-		hidden := int64(math.Ceil(took.Seconds() * c.snap.models[c.Model.Index].pace.tokensPerSecond()))
+		took := time.Duration(time.Now().UnixNano() - c.startNs)
+		hidden := int64(math.Ceil(took.Seconds() * c.snap.models[c.model.Index].pace.tokensPerSecond()))
 		u.Completion = max(u.Completion, min(hidden, c.chat.Cap))
 	}
 	return u
@@ -67,13 +67,13 @@ func (c *inference) lost(u dialect.Usage) dialect.Usage {
 
 // leave settles a request whose client left before there was an answer to give.
 func (c *inference) leave() {
-	if c.sent && c.Hold.Open() {
-		c.Status = 499
-		if c.Lead != nil {
-			c.Lead.Cut()
+	if c.sent && c.hold.Open() {
+		c.status = 499
+		if c.lead != nil {
+			c.lead.Cut()
 		}
 		c.bill(c.lost(dialect.Usage{}), billing.FlagAborted)
-		c.Settle()
+		c.settle()
 	}
 }
 
@@ -82,33 +82,33 @@ func (c *inference) leave() {
 // so all are paid. Before that only the rewriting of the prompt can have cost
 // anything: its price is paid when the text model was asked for it.
 func (p *pictures) leavePictures(asked, worded bool) {
-	if !p.Left() || p.carried.Load() || !asked && !worded {
+	if !p.left() || p.carried.Load() || !asked && !worded {
 		return
 	}
-	if p.Lead != nil {
-		p.Lead.Cut()
+	if p.lead != nil {
+		p.lead.Cut()
 	}
 	sold := p.sale.Rewriting()
 	if asked {
 		p.images, sold = p.sale.Images, p.sale.Lines(p.sale.Images)
 	}
 	p.bill(sold, billing.FlagAborted)
-	p.Settle()
+	p.settle()
 }
 
 // leave charges a request whose client left for what nodes may have done: the full
 // price of calls that were sent to one. What was not sent costs nothing.
 func (c *rpcCall) leave() {
 	credits := c.job.Charge(c.network.Base, c.snap.rpc.error)
-	if !c.Left() || credits == 0 {
+	if !c.left() || credits == 0 {
 		return
 	}
 	c.bill(credits, billing.FlagAborted)
-	if c.Lead != nil {
-		c.KeepAnswer()
-		c.Lead.Cut() // a second try must not run it again
+	if c.lead != nil {
+		c.keepAnswer()
+		c.lead.Cut() // a second try must not run it again
 	}
-	c.Settle()
+	c.settle()
 }
 
 // tokenizing is how many tokens a model makes of a prompt that we count as

@@ -8,17 +8,17 @@ import (
 
 // Limits of a multipart body (RFC 7578).
 const (
-	MaxParts      = 128     // fields and files
+	maxParts      = 128     // fields and files
 	maxPartHead   = 4 << 10 // bytes of a part's headers
 	maxPartFields = 16      // headers of a part
 )
 
-// FormPart is one field or file of a multipart body. Everything of it but the name
+// formPart is one field or file of a multipart body. Everything of it but the name
 // is a slice of the body.
-type FormPart struct {
-	Name    string
-	IsFile  bool
-	Content []byte
+type formPart struct {
+	name    string
+	isFile  bool
+	content []byte
 }
 
 var (
@@ -30,9 +30,9 @@ var (
 	errPartEnd    = errors.New("the body ends before its last boundary")
 )
 
-// BoundaryOf is what stands between the parts; empty when contentType is not
+// boundaryOf is what stands between the parts; empty when contentType is not
 // multipart/form-data.
-func BoundaryOf(contentType []byte) (boundary string, err error) {
+func boundaryOf(contentType []byte) (boundary string, err error) {
 	media, params, err := mime.ParseMediaType(string(contentType))
 	if media != "multipart/form-data" {
 		return "", nil
@@ -44,8 +44,8 @@ func BoundaryOf(contentType []byte) (boundary string, err error) {
 	return boundary, nil
 }
 
-// ParseParts cuts a body into its parts without copying them.
-func ParseParts(body []byte, boundary string) (parts []FormPart, err error) {
+// parseParts cuts a body into its parts without copying them.
+func parseParts(body []byte, boundary string) (parts []formPart, err error) {
 	between := []byte("\r\n--" + boundary)
 	// What stands before the first boundary is nobody's; mostly it is nothing.
 	rest, ok := bytes.CutPrefix(body, between[2:])
@@ -61,7 +61,7 @@ func ParseParts(body []byte, boundary string) (parts []FormPart, err error) {
 			return parts, nil
 		case !bytes.HasPrefix(rest, []byte("\r\n")):
 			return nil, errPartEnd
-		case len(parts) == MaxParts:
+		case len(parts) == maxParts:
 			return nil, errParts
 		}
 		content, more, ok := bytes.Cut(rest, between)
@@ -78,43 +78,43 @@ func ParseParts(body []byte, boundary string) (parts []FormPart, err error) {
 }
 
 // parsePart reads a part, from the line end behind its boundary on.
-func parsePart(p []byte) (FormPart, error) {
+func parsePart(p []byte) (formPart, error) {
 	if bytes.HasPrefix(p, []byte("\r\n\r\n")) {
-		return FormPart{}, errPartName
+		return formPart{}, errPartName
 	}
 	at := bytes.Index(p[:min(len(p), maxPartHead)], []byte("\r\n\r\n"))
 	if at < 0 {
-		return FormPart{}, errPartHead
+		return formPart{}, errPartHead
 	}
 	lines := bytes.Split(p[2:at], []byte("\r\n"))
 	if len(lines) > maxPartFields {
-		return FormPart{}, errPartHead
+		return formPart{}, errPartHead
 	}
-	found := FormPart{Content: p[at+4:]}
+	found := formPart{content: p[at+4:]}
 	named := false
 	for _, line := range lines {
 		field, value, ok := bytes.Cut(line, []byte(":"))
 		if !ok || !isToken(field) {
-			return FormPart{}, errPartHead // a folded line, among others
+			return formPart{}, errPartHead // a folded line, among others
 		}
 		value = bytes.TrimSpace(value)
 		switch {
 		case bytes.EqualFold(field, []byte("Content-Disposition")):
 			media, params, err := mime.ParseMediaType(string(value))
 			if err != nil || media != "form-data" || named {
-				return FormPart{}, errPartHead
+				return formPart{}, errPartHead
 			}
 			named = true
-			found.Name = params["name"]
-			_, found.IsFile = params["filename"]
+			found.name = params["name"]
+			_, found.isFile = params["filename"]
 		case bytes.EqualFold(field, []byte("Content-Transfer-Encoding")):
 			if !bytes.EqualFold(value, []byte("binary")) && !bytes.EqualFold(value, []byte("8bit")) && !bytes.EqualFold(value, []byte("7bit")) {
-				return FormPart{}, errPartCoding
+				return formPart{}, errPartCoding
 			}
 		}
 	}
-	if found.Name == "" {
-		return FormPart{}, errPartName
+	if found.name == "" {
+		return formPart{}, errPartName
 	}
 	return found, nil
 }

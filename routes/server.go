@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -8,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/config"
+	"farebox/providers/image/picture"
 	"farebox/proxy"
 )
 
@@ -21,36 +23,38 @@ func (g *Gateway) ServerOptions(cfg *config.Config) proxy.ServerOptions {
 	}
 }
 
-// bodyLimit is how much of a request's body is read: what its row takes. Behind
-// a key it is never less than server.max_body, so that the row can say itself
-// what is too large for it (Call.mostBody).
-func (g *Gateway) bodyLimit(ctx *fasthttp.RequestCtx, row *Row) int {
+// maxForm bounds a form with several pictures: four of the largest.
+const maxForm = 4*picture.MaxSize + 1<<20
+
+// bodyLimit is what the body of a request may have. The cap of forms is one of
+// 25 MB a file (addendum 3.1), so that those with several pictures may have more
+// than JSON.
+func (g *Gateway) bodyLimit(ctx *fasthttp.RequestCtx, row *route) int {
 	cfg := g.live.Load().cfg
-	most := maxBody(cfg)
+	most := int(cfg.Server.MaxBody)
 	switch {
 	case row == nil:
-	case row.Access == Public:
-		return row.most(cfg)
-	case row.FormLimit != nil && IsMedia(ctx.Request.Header.ContentType(), "multipart/form-data"):
-		return max(most, row.FormLimit(cfg))
+	case row.body == small:
+		return maxKeyBody
+	case row.body == forms:
+		if media, _, _ := bytes.Cut(ctx.Request.Header.ContentType(), []byte(";")); bytes.EqualFold(bytes.TrimSpace(media), []byte("multipart/form-data")) {
+			return max(most, min(maxForm, int(cfg.Server.MaxInFlight)))
+		}
 	}
 	return most
 }
 
-// MostBody is how much of a body the row of the request takes.
-func (c *Call) MostBody() int { return c.Row.most(c.snap.cfg) }
-
 // readBody reads a large body, which nobody does before its key is known.
 func (c *Call) readBody() *Error {
-	if !proxy.BodyPending(c.Ctx) {
+	if !proxy.BodyPending(c.ctx) {
 		return nil
 	}
-	from := proxy.Sender{Most: c.g.bodyLimit(c.Ctx, c.Row), Address: proxy.Address(c.Ctx)}
-	if c.Key != nil {
-		from.Account = c.Key.Account.ID
+	from := proxy.Sender{Most: c.g.bodyLimit(c.ctx, c.row), Address: proxy.Address(c.ctx)}
+	if c.key != nil {
+		from.Account = c.key.Account.ID
 	}
-	if why, ok := c.g.uploads.Read(c.Ctx, from); !ok {
-		return c.g.unreadable(c.Ctx, why)
+	if why, ok := c.g.uploads.Read(c.ctx, from); !ok {
+		return c.g.unreadable(c.ctx, why)
 	}
 	return nil
 }
@@ -63,9 +67,9 @@ func (g *Gateway) unreadable(ctx *fasthttp.RequestCtx, r proxy.Refusal) *Error {
 		e.Code = "PAYLOAD_TOO_LARGE"
 		e.Message = "The request body is too large; at most " + config.Size(g.bodyLimit(ctx, g.rowOf(ctx))).String() + " are taken."
 	case proxy.ServerIsFull:
-		e.RetryAfter = RetrySoon
+		e.RetryAfter = retrySoon
 	case proxy.SenderIsFull:
-		e.Code, e.RetryAfter = "RATE_LIMIT_EXCEEDED", RetrySoon
+		e.Code, e.RetryAfter = "RATE_LIMIT_EXCEEDED", retrySoon
 	default:
 		e.Code = "INVALID_REQUEST"
 	}
@@ -84,7 +88,7 @@ func (g *Gateway) expect(ctx *fasthttp.RequestCtx, length int) int {
 		g.unread(ctx, proxy.LargeBody)
 		return fasthttp.StatusRequestEntityTooLarge
 	}
-	if row == nil || row.Access == Public {
+	if row == nil || row.access == public {
 		return fasthttp.StatusContinue
 	}
 	_, e := g.lookup(ctx)

@@ -1,6 +1,7 @@
 // Package money is what is sold and what it costs: amounts ([Nano]), prices
 // ([Pico]), currencies ([Currency]) and the kinds of things that are sold
-// ([Kind]) with their words, units and scales in one table.
+// ([Kind]) with their words, units and scales in one table. [Parts] is an amount
+// by currency, in the order in which currencies are spent.
 //
 // Everything here is a value and integers: nothing allocates, nothing is
 // rounded but the cost of a line, up to 1 nano.

@@ -1,4 +1,4 @@
-package disk
+package billing
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -14,9 +13,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Advise adds to an error of a data directory what an operator can do about
+// advise adds to an error of a data directory what an operator can do about
 // it. SQLite's own words for a full disk are "disk I/O error (4874)".
-func Advise(dir string, err error) error {
+func advise(dir string, err error) error {
 	is := func(list ...error) bool {
 		for _, one := range list {
 			if errors.Is(err, one) {
@@ -42,9 +41,9 @@ func Advise(dir string, err error) error {
 	return err
 }
 
-// List are the paths of the files in dir whose names end so; none when there
+// filesIn are the paths of the files in dir whose names end so; none when there
 // is no dir. filepath.Glob would take parts of dir for a pattern.
-func List(dir, suffix string) (paths []string, err error) {
+func filesIn(dir, suffix string) (paths []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -57,9 +56,9 @@ func List(dir, suffix string) (paths []string, err error) {
 	return paths, err
 }
 
-// WriteSecret makes a file that must be whole or not there at all: a half one,
+// writeSecret makes a file that must be whole or not there at all: a half one,
 // from a full disk or a power cut, would keep every later start from making it.
-func WriteSecret(path string, content []byte) error {
+func writeSecret(path string, content []byte) error {
 	next := path + ".next"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -73,18 +72,5 @@ func WriteSecret(path string, content []byte) error {
 		_ = os.Remove(next)
 		return err
 	}
-	return Sync(filepath.Dir(path))
-}
-
-// Sync makes the names in dir durable. Windows cannot and need not.
-func Sync(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	return d.Sync()
+	return syncDir(filepath.Dir(path))
 }

@@ -1,0 +1,12 @@
+// Package calendar is how days and months are numbered: a day counts from
+// 1970-01-01, a month from January 1970, both in UTC, whatever the machine's own
+// zone is. Allowances of DIEM, limits of keys and daily usage are kept by them.
+//
+// [DayOf] and [MonthOf] say in which a moment lies, [FirstDay] where a month
+// begins; [Date] is a day as it stands in the store, such as 20261121, and
+// [DayOfDate] reads that; [DateText] is a day as people write it.
+//
+// What may not enter: clocks, windows of limits, and what happens when a day is
+// over. Everything here is a pure function, and the package imports nothing of
+// ours.
+package calendar
