@@ -1,7 +1,11 @@
 package config
 
 import (
+	"fmt"
+	"maps"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -101,28 +105,327 @@ func (p *ImagePrice) Factor(scale float64) Each {
 	return p.Upscale["4x"]
 }
 
-// Images are settings of the endpoints for pictures.
-type Images struct {
-	// Styles are the names for style_preset; default: those of the addendum.
-	Styles []string `yaml:"styles"`
-	// BrandedStyles adds the names that are marks of other companies.
-	BrandedStyles bool `yaml:"branded_styles"`
-	// Compress sends pictures in JSON compressed to clients that take gzip or br
-	// (default true): a quarter less to send for about 5 ms of CPU a MB.
-	Compress bool `yaml:"compress"`
+const (
+	maxChoices     = 32                               // aspect ratios or resolutions of a model
+	maxEach        = Each(10_000 * 1_000_000_000_000) // 10,000 USD for a picture: above is a slipped decimal point
+	maxInputImages = 64
+	maxStyles      = 1000
+	maxOptions     = 32
 
-	// PromptModel is the id of the text model that rewrites prompts for
-	// enhance_prompt (addendum 8.1); empty: enhance_prompt is refused. Within
-	// PromptTimeout (default and at most 30s) or not at all. A request whose
-	// prompt was rewritten costs PromptPrice more (default 0.04 USD, addendum 19.2).
-	PromptModel   string        `yaml:"prompt_model"`
-	PromptTimeout time.Duration `yaml:"prompt_timeout"`
-	PromptPrice   Each          `yaml:"prompt_price"`
+	// defaultPromptCharacters is the cap of a prompt where the model has none
+	// of its own (interface.md, Limits), maxPromptCharacters that of the
+	// endpoint with the highest one.
+	defaultPromptCharacters = 1500
+	maxPromptCharacters     = 32768
+	defaultInputImages      = 3 // addendum 7.4
+	// maxPromptTimeout is what enhance_prompt may add to a request (addendum 8.1).
+	maxPromptTimeout = 30 * time.Second
+)
 
-	Timeout time.Duration `yaml:"timeout"` // of one request at its upstreams; default 5m
-	// Unattended is how many requests may go on when their client left: their
-	// pictures are made and charged. What is beyond it is given up at the
-	// upstream, and charged as it was asked for. Default 64, 0 to 10000.
-	Unattended int  `yaml:"unattended"`
-	Memory     Size `yaml:"memory"` // pictures of all answers together, and as much of fetched ones; default 1GB
+var (
+	aspectRatio = regexp.MustCompile(`^(?:auto|[1-9][0-9]{0,2}:[1-9][0-9]{0,2})$`)
+	resolution  = regexp.MustCompile(`^[0-9A-Za-z.]{1,10}$`) // addendum 8.5
+	qualities   = []string{"low", "medium", "high"}
+	factors     = []string{"2x", "4x"}
+)
+
+// typeKeys are the keys of three groups that a type of model has; those of
+// other types have no meaning for it.
+var typeKeys = map[string]map[string][]string{
+	"text": {
+		"constraints":  {"temperature", "top_p", "frequency_penalty", "presence_penalty", "repetition_penalty"},
+		"price":        tokenPrice,
+		"capabilities": {"code", "quantization", "tools", "audio", "reasoning", "reasoning_effort", "default_reasoning_effort", "response_schema", "vision", "max_images", "video", "max_videos", "logprobs"},
+	},
+	"embedding": {"price": tokenPrice},
+	"image": {
+		"constraints": {
+			"prompt_characters", "steps", "size_divisor", "aspect_ratios", "default_aspect_ratio", "resolutions", "default_resolution",
+			"qualities", "default_quality", "max_style_references", "style_reference_strength",
+		},
+		"price":        {"generation", "resolutions", "quality", "web_search"},
+		"capabilities": {"web_search", "optimize_prompt_thinking"},
+	},
+	"inpaint": {
+		"constraints": {
+			"prompt_characters", "aspect_ratios", "resolutions", "default_resolution", "qualities", "default_quality",
+			"max_input_images", "single_image_aspect_ratio",
+		},
+		"price":        {"inpaint", "resolutions", "quality", "input_images"},
+		"capabilities": {"optimize_prompt_thinking"},
+	},
+	"upscale":            {"price": {"generation", "upscale"}},
+	"background_removal": {"price": {"generation"}},
+}
+
+var tokenPrice = []string{"input", "output", "cache_read", "cache_write", "extended"}
+
+// completeImage fills what is not written of a model of pictures.
+func (m *Model) completeImage() {
+	c := &m.Constraints.ImageConstraints
+	if c.PromptCharacters == 0 && (m.Type == "image" || m.Type == "inpaint") {
+		c.PromptCharacters = defaultPromptCharacters
+	}
+	if c.SizeDivisor == 0 {
+		c.SizeDivisor = 1
+	}
+	first := func(value *string, list []string) {
+		if *value == "" && len(list) > 0 {
+			*value = list[0]
+		}
+	}
+	first(&c.DefaultAspectRatio, c.AspectRatios)
+	first(&c.DefaultResolution, c.Resolutions)
+	first(&c.DefaultQuality, c.Qualities)
+	if m.Type == "inpaint" {
+		if c.MaxInputImages == 0 {
+			c.MaxInputImages = defaultInputImages
+		}
+		if c.SingleImageAspectRatio == nil {
+			yes := true
+			c.SingleImageAspectRatio = &yes
+		}
+	}
+}
+
+// ownKeys refuses the keys that only models of other types have.
+func (v *validator) ownKeys(path string, m *Model) {
+	for _, group := range []string{"constraints", "price", "capabilities"} {
+		var others []string
+		for _, typ := range servedTypes {
+			others = append(others, typeKeys[typ][group]...)
+		}
+		slices.Sort(others)
+		for _, key := range slices.Compact(others) {
+			if at := path + "." + group + "." + key; v.has(at) && !slices.Contains(typeKeys[m.Type][group], key) {
+				v.wrong(at, "%s has no meaning for a model of type %s; expected it to be left out", key, m.Type)
+			}
+		}
+	}
+}
+
+func (v *validator) imageConstraints(path string, m *Model) {
+	c := &m.Constraints.ImageConstraints
+	if m.Type == "image" || m.Type == "inpaint" {
+		whole(v, path+".prompt_characters", c.PromptCharacters, 1, maxPromptCharacters)
+	}
+	whole(v, path+".size_divisor", c.SizeDivisor, 1, 1024)
+	whole(v, path+".steps.max", c.Steps.Max, 0, 1000)
+	whole(v, path+".steps.default", c.Steps.Default, 0, max(c.Steps.Max, 0))
+	whole(v, path+".max_style_references", c.MaxStyleReferences, 0, maxInputImages)
+	if m.Type == "inpaint" {
+		whole(v, path+".max_input_images", c.MaxInputImages, 1, maxInputImages)
+	}
+	if c.StyleReferenceStrength && c.MaxStyleReferences == 0 {
+		v.wrong(path+".style_reference_strength", "the model takes no style references; expected max_style_references: beside it")
+	}
+	v.choices(path, "aspect_ratios", "default_aspect_ratio", c.AspectRatios, c.DefaultAspectRatio, aspectRatio.MatchString, "expected a ratio in quotes, such as \"16:9\", or auto")
+	v.choices(path, "resolutions", "default_resolution", c.Resolutions, c.DefaultResolution, resolution.MatchString, "expected 1 to 10 letters and digits, such as 1K")
+	v.choices(path, "qualities", "default_quality", c.Qualities, c.DefaultQuality, func(q string) bool { return slices.Contains(qualities, q) }, "expected "+choice(qualities))
+}
+
+// choices checks a list of what clients may choose, and its default.
+func (v *validator) choices(path, key, standardKey string, list []string, standard string, good func(string) bool, expected string) {
+	at := path + "." + key
+	if n := len(list); n > maxChoices {
+		v.wrong(at, "%d values are listed; expected at most %d", n, maxChoices)
+		return
+	}
+	for i, value := range list {
+		item := fmt.Sprintf("%s[%d]", at, i)
+		switch {
+		case !good(value):
+			v.wrong(item, "%s is not known; %s", v.shown(item), expected)
+		case slices.Contains(list[:i], value):
+			v.wrong(item, "%s is listed already; expected every value once", quote(value))
+		}
+	}
+	at = path + "." + standardKey
+	switch {
+	case standard == "":
+	case len(list) == 0:
+		v.wrong(at, "a default stands without %s; expected the list of possible values beside it", key)
+	case !slices.Contains(list, standard):
+		v.wrong(at, "%s is not in %s; expected %s", v.shown(at), key, choice(list))
+	}
+}
+
+// unread says whether something below path could not be read.
+func (v *validator) unread(path string) bool {
+	for bad := range v.bad {
+		if strings.HasPrefix(bad, path+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// imagePrice checks that everything a client may choose has a price, and that
+// every price can be reached.
+func (v *validator) imagePrice(path string, m *Model) {
+	if v.unread(path) {
+		return
+	}
+	p := &m.Price.ImagePrice
+	for key, each := range map[string]*Each{"generation": p.Generation, "inpaint": p.Inpaint, "web_search": p.WebSearch} {
+		if each != nil {
+			v.each(path+"."+key, *each)
+		}
+	}
+	c := &m.Constraints.ImageConstraints
+	v.priceKeys(path+".resolutions", p.Resolutions, c.Resolutions, "constraints.resolutions")
+	rows := c.Resolutions
+	if len(rows) == 0 && len(p.Quality) == 1 {
+		rows = slices.Collect(maps.Keys(p.Quality)) // one row, whatever it is called
+	}
+	for _, row := range slices.Sorted(maps.Keys(p.Quality)) {
+		at := join(path+".quality", row)
+		if !slices.Contains(rows, row) {
+			v.wrongKey(at, "%s is not in constraints.resolutions; expected a resolution of the model", quote(row))
+			continue
+		}
+		v.priceKeys(at, p.Quality[row], c.Qualities, "constraints.qualities")
+	}
+	if in := p.InputImages; in != nil {
+		whole(v, path+".input_images.included", in.Included, 1, maxInputImages)
+		v.each(path+".input_images.additional", in.Additional)
+		if !v.has(path + ".input_images.additional") {
+			v.wrong(path+".input_images.additional", "the price of a further picture is missing; expected additional: in USD")
+		}
+	}
+	if m.Capabilities.WebSearch && p.WebSearch == nil {
+		v.wrong(path+".web_search", "the model searches the web, and a search has no price; expected web_search: in USD, 0 if it is free")
+	}
+	if p.WebSearch != nil && !m.Capabilities.WebSearch {
+		v.wrong(path+".web_search", "the model does not search the web; expected capabilities: { web_search: true }, or no price")
+	}
+	if m.Type == "upscale" {
+		v.priceKeys(path+".upscale", p.Upscale, factors, "the factors")
+		for _, factor := range factors {
+			if _, ok := p.Upscale[factor]; !ok {
+				v.wrong(path+".upscale", "the price of %s is missing; expected upscale: { 2x: …, 4x: … } in USD of a picture", factor)
+			}
+		}
+		if p.Upscale["2x"]+p.Upscale["4x"] == 0 {
+			v.wrong(path, "every price is 0; expected price: free if the model is free")
+		}
+		return
+	}
+	v.reachable(path, m)
+}
+
+// reachable looks up every combination that a client can ask for.
+func (v *validator) reachable(path string, m *Model) {
+	p, c := &m.Price.ImagePrice, &m.Constraints.ImageConstraints
+	total := Each(0)
+	for _, choice := range c.combinations() {
+		each, ok := p.Base(choice[0], choice[1])
+		if !ok {
+			key := "generation"
+			if m.Type == "inpaint" {
+				key = "inpaint"
+			}
+			what := ""
+			if choice[0] != "" {
+				what += " of " + choice[0]
+			}
+			if choice[1] != "" {
+				what += " in " + choice[1] + " quality"
+			}
+			v.wrong(path, "a picture%s has no price; expected %s: in USD of a picture, or a price for each choice below resolutions: or quality:", what, key)
+			return
+		}
+		total += each
+	}
+	if total == 0 {
+		v.wrong(path, "every price is 0; expected price: free if the model is free")
+	}
+}
+
+// combinations are the resolutions and qualities that go together; empty
+// strings stand for no choice.
+func (c *ImageConstraints) combinations() (list [][2]string) {
+	or := func(list []string) []string {
+		if len(list) == 0 {
+			return []string{""}
+		}
+		return list
+	}
+	for _, r := range or(c.Resolutions) {
+		for _, q := range or(c.Qualities) {
+			list = append(list, [2]string{r, q})
+		}
+	}
+	return list
+}
+
+func (v *validator) priceKeys(path string, prices map[string]Each, keys []string, where string) {
+	for _, key := range slices.Sorted(maps.Keys(prices)) {
+		at := join(path, key)
+		if !slices.Contains(keys, key) {
+			v.wrongKey(at, "%s is not in %s; a price there would never be charged", quote(key), where)
+			continue
+		}
+		v.each(at, prices[key])
+	}
+}
+
+func (v *validator) each(path string, e Each) {
+	if e < 0 || e > maxEach {
+		v.wrong(path, "%s is out of range; expected 0 to 10000 USD", v.shown(path))
+	}
+}
+
+// options checks the form of a target's options; what they mean is the
+// dialect's business.
+func (v *validator) options(path string, options map[string]string) {
+	if n := len(options); n > maxOptions {
+		v.wrong(path, "%d options are listed; expected at most %d", n, maxOptions)
+	}
+	for _, key := range slices.Sorted(maps.Keys(options)) {
+		if text := options[key]; len(key) > 64 || len(text) > 4096 {
+			v.wrongKey(join(path, key), "the option is too long; expected at most 64 bytes of name and 4096 of text")
+		}
+	}
+}
+
+// dearerImage says whether anything that a client of model b could ask for
+// costs more with model a.
+func dearerImage(a, b *Model) bool {
+	for _, choice := range b.Constraints.combinations() {
+		theirs, ok := a.Price.Base(a.Constraints.fit(choice))
+		ours, had := b.Price.Base(choice[0], choice[1])
+		if ok && had && theirs > ours {
+			return true
+		}
+	}
+	for _, factor := range []float64{1, 2, 4} {
+		if a.Type == "upscale" && a.Price.Factor(factor) > b.Price.Factor(factor) {
+			return true
+		}
+	}
+	more := func(p *ImagePrice) (included int64, each Each) {
+		if p.InputImages == nil {
+			return maxInputImages, 0
+		}
+		return p.InputImages.Included, p.InputImages.Additional
+	}
+	aIncluded, aEach := more(&a.Price.ImagePrice)
+	bIncluded, bEach := more(&b.Price.ImagePrice)
+	if aEach > bEach || aEach > 0 && aIncluded < bIncluded {
+		return true
+	}
+	return a.Price.WebSearch != nil && b.Price.WebSearch != nil && *a.Price.WebSearch > *b.Price.WebSearch
+}
+
+// fit is a choice as a model with these constraints takes it.
+func (c *ImageConstraints) fit(choice [2]string) (resolution, quality string) {
+	resolution, quality = choice[0], choice[1]
+	if !slices.Contains(c.Resolutions, resolution) {
+		resolution = c.DefaultResolution
+	}
+	if !slices.Contains(c.Qualities, quality) {
+		quality = c.DefaultQuality
+	}
+	return resolution, quality
 }

@@ -6,7 +6,132 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
+
+// Model is one catalog record with its price and where it is served.
+type Model struct {
+	ID          string `yaml:"id"`
+	Type        string `yaml:"type"` // text (default), embedding, or one of ImageTypes
+	Name        string `yaml:"name"`
+	Description string `yaml:"description"`
+	Source      string `yaml:"source"`  // modelSource
+	Privacy     string `yaml:"privacy"` // private (default), anonymized
+	Created     int64  `yaml:"created"` // Unix seconds
+	Beta        bool   `yaml:"beta"`
+	Uncensored  bool   `yaml:"uncensored"`
+	Offline     bool   `yaml:"offline"`
+	Tier        string `yaml:"tier"`      // limits tier; default M for text, embedding for embeddings, image for images
+	Tokenizer   string `yaml:"tokenizer"` // o200k_base (default), cl100k_base
+
+	ContextTokens       int64 `yaml:"context_tokens"`        // required for text
+	MaxCompletionTokens int64 `yaml:"max_completion_tokens"` // default: min(context, 16384)
+	EmbeddingDimensions int64 `yaml:"embedding_dimensions"`
+	MaxInputTokens      int64 `yaml:"max_input_tokens"`
+	CustomDimensions    bool  `yaml:"custom_dimensions"`
+
+	Traits       []string     `yaml:"traits"`
+	Aliases      []string     `yaml:"aliases"` // compatibility mapping: foreign names of this model
+	Capabilities Capabilities `yaml:"capabilities"`
+	// Hold is what is set aside before a text model is asked: full, the whole
+	// completion cap (default), or slice, as much as is seen, step by step
+	// (default where capabilities.reasoning is written as false). Only a model
+	// that produces nothing unseen may have slice.
+	Hold        string       `yaml:"hold"`
+	Constraints Constraints  `yaml:"constraints"`
+	Deprecation *Deprecation `yaml:"deprecation"`
+
+	Price   *Price   `yaml:"price"` // required; `price: free` for free models
+	Targets []Target `yaml:"targets"`
+}
+
+// Target is one upstream that serves a model.
+type Target struct {
+	Upstream string `yaml:"upstream"`
+	Model    string `yaml:"model"`    // the upstream's name of the model; default: the model id
+	Weight   int    `yaml:"weight"`   // share among equal priorities; default 1, 1 to 1000
+	Priority int    `yaml:"priority"` // lower first; default 0
+	// Options are settings of the upstream's dialect for models of pictures,
+	// such as sizes: 1024x1024; each dialect lists its own. For a text model of
+	// dialect anthropic, thinking says how it is asked to think: adaptive, budget
+	// or none; default: by the generation that its name there tells.
+	Options map[string]string `yaml:"options"`
+}
+
+// Capabilities as in addendum 7.4 (text).
+type Capabilities struct {
+	Code            bool     `yaml:"code"`             // optimizedForCode
+	Quantization    string   `yaml:"quantization"`     // default not-available
+	Tools           bool     `yaml:"tools"`            // supportsFunctionCalling
+	Audio           bool     `yaml:"audio"`            // supportsAudioInput
+	Reasoning       *bool    `yaml:"reasoning"`        // not written: false, but see Model.Hold
+	ReasoningEffort []string `yaml:"reasoning_effort"` // reasoningEffortOptions; empty: supportsReasoningEffort false
+	DefaultEffort   string   `yaml:"default_reasoning_effort"`
+	ResponseSchema  bool     `yaml:"response_schema"`
+	Vision          bool     `yaml:"vision"`
+	MaxImages       int      `yaml:"max_images"` // default 1 with vision; >1 means supportsMultipleImages
+	Video           bool     `yaml:"video"`
+	Files           bool     `yaml:"files"` // takes file parts (PDF and others) as they are
+	MaxVideos       int      `yaml:"max_videos"`
+	LogProbs        bool     `yaml:"logprobs"`
+	// WebSearch (image models): the upstream searches the web for the picture.
+	WebSearch bool `yaml:"web_search"`
+	// OptimizePromptThinking (image and inpaint models): clients may have
+	// prompts rewritten without reasoning (supportsOptimizePromptThinking).
+	OptimizePromptThinking bool `yaml:"optimize_prompt_thinking"`
+}
+
+// Constraints of a text model are its default sampling values, decimal text
+// kept as written; empty leaves a field out of the record. Those of image
+// models are in ImageConstraints.
+type Constraints struct {
+	ImageConstraints `yaml:",inline"`
+
+	Temperature       *Decimal `yaml:"temperature"`
+	TopP              *Decimal `yaml:"top_p"`
+	FrequencyPenalty  *Decimal `yaml:"frequency_penalty"`
+	PresencePenalty   *Decimal `yaml:"presence_penalty"`
+	RepetitionPenalty *Decimal `yaml:"repetition_penalty"`
+}
+
+// Reasons says whether the model reasons.
+func (c *Capabilities) Reasons() bool { return c.Reasoning != nil && *c.Reasoning }
+
+// HoldsFull says that the whole completion cap is held before the model is asked.
+func (m *Model) HoldsFull() bool { return m.Hold != "slice" }
+
+// Deprecation as in addendum 7.3 and 20. Dates are RFC 3339 or YYYY-MM-DD.
+type Deprecation struct {
+	StartsAt    time.Time `yaml:"starts_at"`
+	Date        time.Time `yaml:"date"`
+	RemovesAt   time.Time `yaml:"removes_at"`
+	Replacement string    `yaml:"replacement"`
+	AutoRemap   bool      `yaml:"auto_remap"`
+}
+
+// Price of a text or embedding model in USD per 1,000,000 tokens as written,
+// held as Pico (1e-12 USD) per token. A missing cache price is the input price.
+// Models of pictures have an ImagePrice instead.
+type Price struct {
+	ImagePrice `yaml:",inline"`
+
+	Free       bool           `yaml:"-"`
+	Input      Pico           `yaml:"input"`
+	Output     Pico           `yaml:"output"`
+	CacheRead  *Pico          `yaml:"cache_read"`
+	CacheWrite *Pico          `yaml:"cache_write"`
+	Extended   *ExtendedPrice `yaml:"extended"`
+}
+
+// ExtendedPrice replaces the prices of the whole request when its prompt has
+// more than Above tokens (addendum 19.2).
+type ExtendedPrice struct {
+	Above      int64 `yaml:"above"`
+	Input      Pico  `yaml:"input"`
+	Output     Pico  `yaml:"output"`
+	CacheRead  *Pico `yaml:"cache_read"`
+	CacheWrite *Pico `yaml:"cache_write"`
+}
 
 const (
 	maxModels    = 10_000

@@ -13,6 +13,63 @@ import (
 	"time"
 )
 
+// Upstream is one endpoint that serves models.
+type Upstream struct {
+	Name string `yaml:"name"` // operator's label; never sent to clients
+	// Router is what clients are told of who serves them, in the header
+	// x-<brand>-model-router; empty: nothing.
+	Router  string `yaml:"router"`
+	Dialect string `yaml:"dialect"` // openai (default), anthropic; for pictures also native, sdapi, stability, fal
+	// BaseURL includes the version prefix, e.g. https://api.openai.com/v1; http, https or unix:/path.
+	BaseURL string            `yaml:"base_url"`
+	Key     Secret            `yaml:"key"`     // bearer key or x-api-key; may be empty for self-hosted
+	Headers map[string]Secret `yaml:"headers"` // further fixed request headers
+	CAFile  string            `yaml:"ca_file"`
+
+	Timeouts       Timeouts      `yaml:"timeouts"`
+	MaxConnections int           `yaml:"max_connections"` // default 1024
+	MaxIdle        time.Duration `yaml:"max_idle"`        // keep-alive of unused connections; default 4s
+	// RetrySafe (default true) resends a request once when the kept-alive
+	// connection it went out on died before any answer byte. The upstream may
+	// have begun on it, and bill the operator twice; the customer never is.
+	RetrySafe bool    `yaml:"retry_safe"`
+	Breaker   Breaker `yaml:"breaker"`
+	Quirks    Quirks  `yaml:"quirks"`
+
+	// Drop are members of chat requests that are taken out before they are sent
+	// here (drop.go): those that change what the operator pays. Not written: the
+	// built-in list of the dialect and host; `default` in a list stands for it,
+	// an empty list lets everything pass.
+	Drop []string `yaml:"drop"`
+	// Links says which links in chat messages are passed on to this upstream,
+	// which may follow them: public (default), any or none.
+	Links string `yaml:"links"`
+}
+
+// Timeouts of one exchange; 0 in Total means none.
+type Timeouts struct {
+	Connect   time.Duration `yaml:"connect"`    // default 5s
+	FirstByte time.Duration `yaml:"first_byte"` // request sent to first answer byte; default 120s
+	Idle      time.Duration `yaml:"idle"`       // between answer bytes; default 120s
+	Total     time.Duration `yaml:"total"`      // of all attempts together; default 0: no cap on streams
+}
+
+// Breaker opens a target after Failures failures in a row and tries one
+// request again after OpenFor; after 5 s, where only one account met them.
+type Breaker struct {
+	Failures int           `yaml:"failures"` // default 5; 0 after a written 0: never opens
+	OpenFor  time.Duration `yaml:"open_for"` // default 10s
+}
+
+// Quirks are the ways an OpenAI-compatible server differs (notes: upstreams).
+type Quirks struct {
+	MaxTokens         bool   `yaml:"max_tokens"`          // takes max_tokens, not max_completion_tokens
+	NoStreamOptions   bool   `yaml:"no_stream_options"`   // refuses stream_options
+	NoReasoningEffort bool   `yaml:"no_reasoning_effort"` // refuses reasoning_effort
+	NoDeveloperRole   bool   `yaml:"no_developer_role"`   // developer messages are sent as system
+	APIKeyHeader      string `yaml:"api_key_header"`      // header that carries the key instead of Authorization, e.g. api-key
+}
+
 const (
 	maxUpstreams = 1000
 	maxHeaders   = 32
