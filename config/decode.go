@@ -23,6 +23,7 @@ type decoder struct {
 	keys   map[string]place // where the operator's own names stand: tiers, headers
 	bad    map[string]bool  // paths that were reported; rules leave them alone
 	visits int
+	typ    string // of the model that is being read; empty: one that is not served
 }
 
 // written is what stands in the file under a path.
@@ -45,8 +46,9 @@ func (d *decoder) fail(at place, path, format string, args ...any) {
 	d.add(at, path, format, args...)
 }
 
-// value fills v, which already holds its defaults, from n.
-func (d *decoder) value(path string, at place, n *node, v reflect.Value) {
+// value fills v, which already holds its defaults, from n. Others are groups
+// whose keys are known here too, though they mean nothing.
+func (d *decoder) value(path string, at place, n *node, v reflect.Value, others ...reflect.Value) {
 	if d.visits++; d.visits > maxVisits {
 		d.fail(at, path, "aliases make more than %d values of this file; write the values out", maxVisits)
 		return
@@ -66,10 +68,10 @@ func (d *decoder) value(path string, at place, n *node, v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		d.pointer(path, at, n, v)
+		d.pointer(path, at, n, v, others)
 	case reflect.Struct:
 		if v.Type() != reflect.TypeFor[time.Time]() {
-			d.group(path, n, v)
+			d.group(path, n, append([]reflect.Value{v}, others...))
 			return
 		}
 		d.scalar(path, n, v)
@@ -82,40 +84,99 @@ func (d *decoder) value(path string, at place, n *node, v reflect.Value) {
 	}
 }
 
-func (d *decoder) pointer(path string, at place, n *node, v reflect.Value) {
-	fresh := reflect.New(v.Type().Elem())
-	v.Set(fresh)
-	if price, ok := v.Interface().(*Price); ok && n.kind == scalarNode {
+func (d *decoder) pointer(path string, at place, n *node, v reflect.Value, others []reflect.Value) {
+	for _, p := range append([]reflect.Value{v}, others...) {
+		p.Set(reflect.New(p.Type().Elem()))
+	}
+	if price, ok := v.Interface().(priced); ok && n.kind == scalarNode {
 		if n.text != "free" {
-			d.fail(n.at(), path, "%s is not a price; expected the keys of a price below it, such as input: and output:, or free", quote(n.text))
+			d.fail(n.at(), path, "%s is not a price; expected the keys of a price below it, "+
+				"such as input: and output:, or free", quote(n.text))
 			return
 		}
-		price.Free = true
+		price.setFree()
 		return
 	}
-	d.value(path, at, n, fresh.Elem())
+	for i := range others {
+		others[i] = others[i].Elem()
+	}
+	d.value(path, at, n, v.Elem(), others...)
 }
 
-// group fills a struct by its yaml tags.
-func (d *decoder) group(path string, n *node, v reflect.Value) {
+// group fills the first of the shapes by its yaml tags. The keys of the others
+// are read as well, so that mistakes in their values are found.
+func (d *decoder) group(path string, n *node, shapes []reflect.Value) {
+	m, isModel := shapes[0].Addr().Interface().(*Model)
+	if isModel {
+		// The type, wherever it stands, says what the other keys are.
+		for _, k := range n.pairs {
+			if k.name == "type" {
+				d.member(path, k, shapes)
+			}
+		}
+		shapes = d.shapes(m)
+	}
 	if n.kind != mappingNode {
-		d.fail(n.at(), path, "%s stands here; expected the keys %s", n.describe(), strings.Join(keysOf(v.Type()), ", "))
+		d.fail(n.at(), path, "%s stands here; expected the keys %s", n.describe(), strings.Join(keysOf(shapes...), ", "))
 		return
 	}
 	for _, k := range n.pairs {
-		field, ok := fieldOf(v, k.name)
-		if !ok {
-			d.unknown(path, k, v.Type())
-			continue
+		if !isModel || k.name != "type" {
+			d.member(path, k, shapes)
 		}
-		if _, secret := field.Interface().(Secret); secret {
-			d.cutOff(join(path, k.name), k)
-		}
-		if k.value.kind == nullNode {
-			d.at[join(path, k.name)] = written{k.at, k.value, false}
-		}
-		d.value(join(path, k.name), k.at, k.value, field)
 	}
+}
+
+// shapes gives a model the Spec of its type, and lists the others behind it.
+func (d *decoder) shapes(m *Model) []reflect.Value {
+	own, served := kindOf(m.Type)
+	m.Spec, d.typ = own.spec(), ""
+	if served {
+		d.typ = m.Type
+	}
+	list, seen := []reflect.Value{reflect.ValueOf(m).Elem()}, []reflect.Type{reflect.TypeOf(m.Spec)}
+	for _, k := range kinds {
+		if spec := reflect.ValueOf(k.spec()); !slices.Contains(seen, spec.Type()) {
+			list, seen = append(list, spec.Elem()), append(seen, spec.Type())
+		}
+	}
+	return list
+}
+
+// member fills the field of one key.
+func (d *decoder) member(path string, k pair, shapes []reflect.Value) {
+	var fields []reflect.Value
+	own := false
+	for i, v := range shapes {
+		if field, ok := fieldOf(v, k.name); ok && (len(fields) == 0 || field.Kind() == fields[0].Kind()) {
+			fields, own = append(fields, field), own || i == 0
+		}
+	}
+	if len(fields) == 0 {
+		d.unknown(path, k, shapes)
+		return
+	}
+	at := join(path, k.name)
+	if _, secret := fields[0].Interface().(Secret); secret {
+		d.cutOff(at, k)
+	}
+	if k.value.kind == nullNode {
+		d.at[at] = written{k.at, k.value, false}
+	}
+	typ := d.typ
+	if !own {
+		d.typ = "" // nothing more is said of what stands below
+	}
+	d.value(at, k.at, k.value, fields[0], fields[1:]...)
+	d.typ = typ
+	if !own && typ != "" && k.value.kind < nullNode {
+		d.foreign(at, k.name, typ)
+	}
+}
+
+// foreign reports a key that only models of other types have.
+func (d *decoder) foreign(path, key, typ string) {
+	d.fail(d.at[path].place, path, "%s has no meaning for a model of type %s; expected it to be left out", key, typ)
 }
 
 // cutAway is a # that YAML takes for a comment though it touches what follows,
@@ -139,11 +200,11 @@ func (d *decoder) cutOff(path string, k pair) {
 	d.fail(at, path, "YAML takes # and what follows for a comment, so that the secret is cut off there; expected it whole in quotes, or a space behind # if this is a remark")
 }
 
-func (d *decoder) unknown(path string, k pair, in reflect.Type) {
+func (d *decoder) unknown(path string, k pair, shapes []reflect.Value) {
 	if strings.HasPrefix(path, "upstreams") || len(k.value.text) > 20 {
 		d.src.hide(k.value) // a mistyped `kye: sk-…` is a secret too
 	}
-	keys := keysOf(in)
+	keys := keysOf(shapes...)
 	expected := "expected one of " + strings.Join(keys, ", ")
 	if near := suggest(k.name, keys); near != "" {
 		expected = fmt.Sprintf("did you mean %s?", near)
@@ -162,7 +223,9 @@ func (d *decoder) list(path string, n *node, v reflect.Value) {
 	items := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
 	for i, item := range n.items {
 		one := fmt.Sprintf("%s[%d]", path, i)
-		fillDefaults(items.Index(i).Addr().Interface())
+		if e, ok := items.Index(i).Addr().Interface().(entry); ok {
+			e.defaults()
+		}
 		if item.kind == nullNode {
 			d.fail(item.at(), one, "the entry is empty; fill it in or remove the line")
 			continue
@@ -302,8 +365,10 @@ func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 	for i := range v.NumField() {
 		switch tag := v.Type().Field(i).Tag.Get("yaml"); tag {
 		case inlineTag:
-			if field, ok := fieldOf(v.Field(i), name); ok {
-				return field, true
+			if spec := v.Field(i).Elem(); spec.IsValid() {
+				if field, ok := fieldOf(spec.Elem(), name); ok {
+					return field, true
+				}
 			}
 		case name:
 			return v.Field(i), tag != "-" && tag != ""
@@ -312,23 +377,25 @@ func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// inlineTag marks a group whose keys stand beside those of the group it is in.
+// inlineTag marks the Spec of a model, whose keys stand beside the model's.
 const inlineTag = ",inline"
 
-// keysOf are the keys of a group in alphabetical order.
-func keysOf(t reflect.Type) []string {
+// keysOf are the keys of groups in alphabetical order, each once.
+func keysOf(groups ...reflect.Value) []string {
 	var keys []string
-	for i := range t.NumField() {
-		switch tag := t.Field(i).Tag.Get("yaml"); tag {
-		case "-", "":
-		case inlineTag:
-			keys = append(keys, keysOf(t.Field(i).Type)...)
-		default:
-			keys = append(keys, tag)
+	for _, v := range groups {
+		for i := range v.NumField() {
+			switch tag := v.Type().Field(i).Tag.Get("yaml"); tag {
+			case "-", "":
+			case inlineTag:
+				keys = append(keys, keysOf(v.Field(i).Elem().Elem())...)
+			default:
+				keys = append(keys, tag)
+			}
 		}
 	}
 	slices.Sort(keys)
-	return keys
+	return slices.Compact(keys)
 }
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,60}$`)

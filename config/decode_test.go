@@ -45,7 +45,7 @@ func TestPricesAreExactHoweverTheyAreWritten(t *testing.T) {
 	f := func(written string, want Pico) {
 		t.Helper()
 		c := parse(t, strings.Replace(fmt.Sprintf(base, ""), "input: 1,", "input: "+written+",", 1))
-		if got := c.Models[0].Price.Input; got != want {
+		if got := c.Models[0].Spec.(*Chat).Price.Input; got != want {
 			t.Errorf("%s is read as %d pico a token, want %d", written, got, want)
 		}
 	}
@@ -62,7 +62,7 @@ func TestPricesAreExactHoweverTheyAreWritten(t *testing.T) {
 
 func TestFreeMustBeSaid(t *testing.T) {
 	c := parse(t, strings.Replace(fmt.Sprintf(base, ""), "{ input: 1, output: 2 }", "free", 1))
-	if p := c.Models[0].Price; p == nil || !p.Free || p.Input != 0 {
+	if p := c.Models[0].Spec.(*Chat).Price; p == nil || !p.Free || p.Input != 0 {
 		t.Errorf("price: free is %+v", p)
 	}
 }

@@ -7,8 +7,12 @@
 // a bad file keeps the old value. [Demo] is the built-in config of a first run.
 //
 // The order inside: bytes (source.go) -> tree with positions (tree.go) ->
-// struct (decode.go, scalar.go, expand.go) -> rules (validate*.go). Defaults
-// are in defaults.go. Money is read as written text, never through a float.
+// struct (decode.go, scalar.go, expand.go) -> rules (validate.go). Money is
+// read as written text, never through a float.
+//
+// Each capability has a file with its keys, defaults and rules: chat.go,
+// embedding.go, image.go, rpc.go. Models of a new type need a file with their
+// [Spec] and a line in kinds (model.go).
 //
 // What may not enter: anything that acts on a config. Connections, catalogs,
 // counters and prices of single requests belong to the rooms that own them;

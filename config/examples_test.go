@@ -18,43 +18,69 @@ func TestFullExampleShowsEveryKey(t *testing.T) {
 	if err := r.err(); err != nil {
 		t.Fatal(err)
 	}
-	shown := map[reflect.Type]map[string]bool{}
-	var visit func(n *node, typ reflect.Type)
-	visit = func(n *node, typ reflect.Type) {
-		switch typ.Kind() {
-		case reflect.Pointer:
-			visit(n, typ.Elem())
-		case reflect.Slice:
-			for _, item := range n.items {
-				visit(item, typ.Elem())
+	type group struct {
+		keys  []string
+		shown map[string]bool
+	}
+	groups := map[string]*group{}
+	var visit func(path string, n *node, shapes []reflect.Value)
+	visit = func(path string, n *node, shapes []reflect.Value) {
+		first := shapes[0]
+		switch first.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			inner := make([]reflect.Value, len(shapes))
+			for i, v := range shapes {
+				inner[i] = reflect.New(v.Type().Elem()).Elem()
 			}
-		case reflect.Map:
-			for _, k := range n.pairs {
-				visit(k.value, typ.Elem())
+			nodes := []*node{n}
+			if first.Kind() == reflect.Slice {
+				nodes = n.items
+			} else if first.Kind() == reflect.Map {
+				nodes = nil
+				for _, k := range n.pairs {
+					nodes = append(nodes, k.value)
+				}
+			}
+			for _, n := range nodes {
+				visit(path, n, inner)
 			}
 		case reflect.Struct:
-			if typ == reflect.TypeFor[time.Time]() {
+			if first.Type() == reflect.TypeFor[time.Time]() {
 				return
 			}
-			if shown[typ] == nil {
-				shown[typ] = map[string]bool{}
+			if m, ok := first.Addr().Interface().(*Model); ok {
+				m.defaults()
+				shapes = newDecoder(nil, nil).shapes(m)
+			}
+			name := first.Type().Name()
+			if len(shapes) > 1 {
+				name = path // whose keys depend on the type of the model
+			}
+			if groups[name] == nil {
+				groups[name] = &group{keysOf(shapes...), map[string]bool{}}
 			}
 			for _, k := range n.pairs {
-				shown[typ][k.name] = true
-				if f, ok := fieldOf(reflect.New(typ).Elem(), k.name); ok {
-					visit(k.value, f.Type())
+				groups[name].shown[k.name] = true
+				var fields []reflect.Value
+				for _, v := range shapes {
+					if f, ok := fieldOf(v, k.name); ok {
+						fields = append(fields, f)
+					}
+				}
+				if len(fields) > 0 {
+					visit(join(path, k.name), k.value, fields)
 				}
 			}
 		}
 	}
-	visit(root, reflect.TypeFor[Config]())
-	if len(shown) < 15 {
-		t.Errorf("only %d kinds of group are shown", len(shown))
+	visit("", root, []reflect.Value{reflect.ValueOf(&Config{}).Elem()})
+	if len(groups) < 15 {
+		t.Errorf("only %d kinds of group are shown", len(groups))
 	}
-	for typ, keys := range shown {
-		for _, key := range keysOf(typ) {
-			if !keys[key] {
-				t.Errorf("%s: key %s is not shown", typ.Name(), key)
+	for name, g := range groups {
+		for _, key := range g.keys {
+			if !g.shown[key] {
+				t.Errorf("%s: key %s is not shown", name, key)
 			}
 		}
 	}
@@ -101,8 +127,9 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("links", a.Links, b.Links)
 	f("connections", []any{a.MaxConnections, a.MaxIdle, a.RetrySafe, a.Dialect}, []any{b.MaxConnections, b.MaxIdle, b.RetrySafe, b.Dialect})
 	m, o := full.Models[0], plain.Models[0]
-	f("model", []any{m.Type, m.Privacy, m.Tier, m.Tokenizer, m.Capabilities.Quantization}, []any{o.Type, o.Privacy, o.Tier, o.Tokenizer, o.Capabilities.Quantization})
-	f("completion", full.Models[1].MaxCompletionTokens, int64(16384))
+	a1, b1 := m.Spec.(*Chat), o.Spec.(*Chat)
+	f("model", []any{m.Type, m.Privacy, m.Tier, a1.Tokenizer, a1.Capabilities.Quantization}, []any{o.Type, o.Privacy, o.Tier, b1.Tokenizer, b1.Capabilities.Quantization})
+	f("completion", full.Models[1].Spec.(*Chat).MaxCompletionTokens, int64(16384))
 }
 
 // The first run must work, and nobody may take it for the real thing.

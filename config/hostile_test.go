@@ -102,19 +102,26 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, m := range c.Models {
 			_, tier := c.Limits.Tiers[m.Tier]
-			if m.ID == "" || m.Price == nil || len(m.Targets) == 0 || !tier || (m.Type == "text" && m.MaxCompletionTokens < 1) {
+			if m.ID == "" || len(m.Targets) == 0 || !tier {
 				t.Fatalf("accepted a model that cannot be served: %+v", m)
 			}
-			if m.IsImage() {
-				for _, choice := range m.Constraints.combinations() {
-					each, ok := m.Price.Base(choice[0], choice[1])
-					if each < 0 || !m.Price.Free && !ok && m.Type != "upscale" {
-						t.Fatalf("accepted %s without a price for %q: %+v", m.Type, choice, m.Price)
+			p := &Price{Free: true}
+			switch spec := m.Spec.(type) {
+			case *Image:
+				for _, choice := range spec.Constraints.combinations() {
+					each, ok := spec.Price.Base(choice[0], choice[1])
+					if each < 0 || !spec.Price.Free && !ok && m.Type != "upscale" {
+						t.Fatalf("accepted %s without a price for %q: %+v", m.Type, choice, spec.Price)
 					}
 				}
-				continue
+			case *Chat:
+				if p = spec.Price; spec.MaxCompletionTokens < 1 {
+					t.Fatalf("accepted a model that cannot write: %+v", spec)
+				}
+			case *Embedding:
+				p = spec.Price
 			}
-			if p := m.Price; p.Input < 0 || p.Output < 0 || (!p.Free && p.Input == 0 && p.Output == 0) {
+			if p == nil || p.Input < 0 || p.Output < 0 || (!p.Free && p.Input == 0 && p.Output == 0) {
 				t.Fatalf("accepted a price that charges nothing: %+v", p)
 			}
 		}

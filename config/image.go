@@ -6,16 +6,26 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
-// ImageTypes are the types of models that make or change pictures (interface.md,
-// Images; addendum 7 and 8): image generates, inpaint edits, upscale enlarges,
-// background_removal cuts out.
-var ImageTypes = []string{"image", "inpaint", "upscale", "background_removal"}
+// Image is the Spec of a model that makes or changes pictures (interface.md,
+// Images; addendum 7 and 8).
+type Image struct {
+	Capabilities ImageCapabilities `yaml:"capabilities"`
+	Constraints  ImageConstraints  `yaml:"constraints"`
+	Price        *ImagePrice       `yaml:"price"` // required; `price: free` for free models
 
-// IsImage says that the model makes or changes pictures.
-func (m *Model) IsImage() bool { return slices.Contains(ImageTypes, m.Type) }
+	typ string // one of imageKinds
+}
+
+// ImageCapabilities are what a model of pictures can.
+type ImageCapabilities struct {
+	Files     bool `yaml:"files"`      // has no meaning here, and may stand
+	WebSearch bool `yaml:"web_search"` // image: the upstream searches the web for the picture
+	// OptimizePromptThinking (image and inpaint) says that clients may have
+	// prompts rewritten without reasoning (supportsOptimizePromptThinking).
+	OptimizePromptThinking bool `yaml:"optimize_prompt_thinking"`
+}
 
 // ImageConstraints are what a model of pictures takes (addendum 7.4). Lists
 // that are empty mean that the client cannot choose.
@@ -52,6 +62,7 @@ func (c *ImageConstraints) PixelSized() bool { return len(c.AspectRatios)+len(c.
 // Each (1e-12 USD). A price that no choice of the client can reach, and a
 // choice without a price, are mistakes.
 type ImagePrice struct {
+	Free        bool                       `yaml:"-"`
 	Generation  *Each                      `yaml:"generation"` // image, background_removal, upscale by 1
 	Inpaint     *Each                      `yaml:"inpaint"`
 	Resolutions map[string]Each            `yaml:"resolutions"` // instead of the above, by resolution
@@ -109,7 +120,6 @@ const (
 	maxChoices     = 32                               // aspect ratios or resolutions of a model
 	maxEach        = Each(10_000 * 1_000_000_000_000) // 10,000 USD for a picture: above is a slipped decimal point
 	maxInputImages = 64
-	maxStyles      = 1000
 	maxOptions     = 32
 
 	// defaultPromptCharacters is the cap of a prompt where the model has none
@@ -118,8 +128,6 @@ const (
 	defaultPromptCharacters = 1500
 	maxPromptCharacters     = 32768
 	defaultInputImages      = 3 // addendum 7.4
-	// maxPromptTimeout is what enhance_prompt may add to a request (addendum 8.1).
-	maxPromptTimeout = 30 * time.Second
 )
 
 var (
@@ -129,15 +137,17 @@ var (
 	factors     = []string{"2x", "4x"}
 )
 
-// typeKeys are the keys of three groups that a type of model has; those of
-// other types have no meaning for it.
-var typeKeys = map[string]map[string][]string{
-	"text": {
-		"constraints":  {"temperature", "top_p", "frequency_penalty", "presence_penalty", "repetition_penalty"},
-		"price":        tokenPrice,
-		"capabilities": {"code", "quantization", "tools", "audio", "reasoning", "reasoning_effort", "default_reasoning_effort", "response_schema", "vision", "max_images", "video", "max_videos", "logprobs"},
-	},
-	"embedding": {"price": tokenPrice},
+// imageKinds are the types of models of pictures: image generates, inpaint
+// edits, upscale enlarges, background_removal cuts out.
+var imageKinds = []kind{imageKind("image"), imageKind("inpaint"), imageKind("upscale"), imageKind("background_removal")}
+
+func imageKind(name string) kind {
+	return kind{name, "image", func() Spec { return &Image{typ: name} }}
+}
+
+// imageKeys are the keys of three groups that each of them has; those of the
+// others have no meaning for it.
+var imageKeys = map[string]map[string][]string{
 	"image": {
 		"constraints": {
 			"prompt_characters", "steps", "size_divisor", "aspect_ratios", "default_aspect_ratio", "resolutions", "default_resolution",
@@ -158,12 +168,17 @@ var typeKeys = map[string]map[string][]string{
 	"background_removal": {"price": {"generation"}},
 }
 
-var tokenPrice = []string{"input", "output", "cache_read", "cache_write", "extended"}
+func (p *ImagePrice) setFree() { p.Free = true }
 
-// completeImage fills what is not written of a model of pictures.
-func (m *Model) completeImage() {
-	c := &m.Constraints.ImageConstraints
-	if c.PromptCharacters == 0 && (m.Type == "image" || m.Type == "inpaint") {
+// Text is false: what comes out are pictures.
+func (i *Image) Text() bool { return false }
+
+// Free says that `price: free` is written.
+func (i *Image) Free() bool { return i.Price != nil && i.Price.Free }
+
+func (i *Image) complete(*Model) {
+	c := &i.Constraints
+	if c.PromptCharacters == 0 && (i.typ == "image" || i.typ == "inpaint") {
 		c.PromptCharacters = defaultPromptCharacters
 	}
 	if c.SizeDivisor == 0 {
@@ -177,7 +192,7 @@ func (m *Model) completeImage() {
 	first(&c.DefaultAspectRatio, c.AspectRatios)
 	first(&c.DefaultResolution, c.Resolutions)
 	first(&c.DefaultQuality, c.Qualities)
-	if m.Type == "inpaint" {
+	if i.typ == "inpaint" {
 		if c.MaxInputImages == 0 {
 			c.MaxInputImages = defaultInputImages
 		}
@@ -188,32 +203,35 @@ func (m *Model) completeImage() {
 	}
 }
 
-// ownKeys refuses the keys that only models of other types have.
-func (v *validator) ownKeys(path string, m *Model) {
+func (i *Image) check(v *validator, path string, _ *Model) {
+	i.checkKeys(v, path)
+	i.checkConstraints(v, path+".constraints")
+	i.checkPrice(v, path+".price")
+}
+
+// checkKeys refuses the keys that only other models of pictures have.
+func (i *Image) checkKeys(v *validator, path string) {
 	for _, group := range []string{"constraints", "price", "capabilities"} {
-		var others []string
-		for _, typ := range servedTypes {
-			others = append(others, typeKeys[typ][group]...)
-		}
-		slices.Sort(others)
-		for _, key := range slices.Compact(others) {
-			if at := path + "." + group + "." + key; v.has(at) && !slices.Contains(typeKeys[m.Type][group], key) {
-				v.wrong(at, "%s has no meaning for a model of type %s; expected it to be left out", key, m.Type)
+		for _, kind := range imageKinds {
+			for _, key := range imageKeys[kind.name][group] {
+				if at := path + "." + group + "." + key; v.has(at) && !slices.Contains(imageKeys[i.typ][group], key) {
+					v.foreign(at, key, i.typ)
+				}
 			}
 		}
 	}
 }
 
-func (v *validator) imageConstraints(path string, m *Model) {
-	c := &m.Constraints.ImageConstraints
-	if m.Type == "image" || m.Type == "inpaint" {
+func (i *Image) checkConstraints(v *validator, path string) {
+	c := &i.Constraints
+	if i.typ == "image" || i.typ == "inpaint" {
 		whole(v, path+".prompt_characters", c.PromptCharacters, 1, maxPromptCharacters)
 	}
 	whole(v, path+".size_divisor", c.SizeDivisor, 1, 1024)
 	whole(v, path+".steps.max", c.Steps.Max, 0, 1000)
 	whole(v, path+".steps.default", c.Steps.Default, 0, max(c.Steps.Max, 0))
 	whole(v, path+".max_style_references", c.MaxStyleReferences, 0, maxInputImages)
-	if m.Type == "inpaint" {
+	if i.typ == "inpaint" {
 		whole(v, path+".max_input_images", c.MaxInputImages, 1, maxInputImages)
 	}
 	if c.StyleReferenceStrength && c.MaxStyleReferences == 0 {
@@ -260,19 +278,23 @@ func (v *validator) unread(path string) bool {
 	return false
 }
 
-// imagePrice checks that everything a client may choose has a price, and that
+// checkPrice checks that everything a client may choose has a price, and that
 // every price can be reached.
-func (v *validator) imagePrice(path string, m *Model) {
-	if v.unread(path) {
+func (i *Image) checkPrice(v *validator, path string) {
+	p, c := i.Price, &i.Constraints
+	if p == nil {
+		v.wrong(path, "a model without a price is not offered; expected what a picture costs in USD, "+
+			"such as generation: 0.04, or price: free if it is free")
 		return
 	}
-	p := &m.Price.ImagePrice
+	if p.Free || v.unread(path) {
+		return
+	}
 	for key, each := range map[string]*Each{"generation": p.Generation, "inpaint": p.Inpaint, "web_search": p.WebSearch} {
 		if each != nil {
 			v.each(path+"."+key, *each)
 		}
 	}
-	c := &m.Constraints.ImageConstraints
 	v.priceKeys(path+".resolutions", p.Resolutions, c.Resolutions, "constraints.resolutions")
 	rows := c.Resolutions
 	if len(rows) == 0 && len(p.Quality) == 1 {
@@ -293,13 +315,13 @@ func (v *validator) imagePrice(path string, m *Model) {
 			v.wrong(path+".input_images.additional", "the price of a further picture is missing; expected additional: in USD")
 		}
 	}
-	if m.Capabilities.WebSearch && p.WebSearch == nil {
+	if i.Capabilities.WebSearch && p.WebSearch == nil {
 		v.wrong(path+".web_search", "the model searches the web, and a search has no price; expected web_search: in USD, 0 if it is free")
 	}
-	if p.WebSearch != nil && !m.Capabilities.WebSearch {
+	if p.WebSearch != nil && !i.Capabilities.WebSearch {
 		v.wrong(path+".web_search", "the model does not search the web; expected capabilities: { web_search: true }, or no price")
 	}
-	if m.Type == "upscale" {
+	if i.typ == "upscale" {
 		v.priceKeys(path+".upscale", p.Upscale, factors, "the factors")
 		for _, factor := range factors {
 			if _, ok := p.Upscale[factor]; !ok {
@@ -311,18 +333,17 @@ func (v *validator) imagePrice(path string, m *Model) {
 		}
 		return
 	}
-	v.reachable(path, m)
+	i.checkChoices(v, path)
 }
 
-// reachable looks up every combination that a client can ask for.
-func (v *validator) reachable(path string, m *Model) {
-	p, c := &m.Price.ImagePrice, &m.Constraints.ImageConstraints
+// checkChoices looks up every combination that a client can ask for.
+func (i *Image) checkChoices(v *validator, path string) {
 	total := Each(0)
-	for _, choice := range c.combinations() {
-		each, ok := p.Base(choice[0], choice[1])
+	for _, choice := range i.Constraints.combinations() {
+		each, ok := i.Price.Base(choice[0], choice[1])
 		if !ok {
 			key := "generation"
-			if m.Type == "inpaint" {
+			if i.typ == "inpaint" {
 				key = "inpaint"
 			}
 			what := ""
@@ -376,31 +397,47 @@ func (v *validator) each(path string, e Each) {
 	}
 }
 
-// options checks the form of a target's options; what they mean is the
+// pictureDialects are those of upstreams that make nothing but pictures.
+var pictureDialects = []string{"native", "sdapi", "stability", "fal"}
+
+// checkTarget checks the form of a target's options; what they mean is the
 // dialect's business.
-func (v *validator) options(path string, options map[string]string) {
-	if n := len(options); n > maxOptions {
+func (i *Image) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
+	if u.Dialect == "anthropic" {
+		v.wrong(path+".upstream", "upstream %s speaks anthropic, which makes no pictures; "+
+			"expected an upstream of a dialect that does", quote(t.Upstream))
+	}
+	path += ".options"
+	if n := len(t.Options); n > maxOptions {
 		v.wrong(path, "%d options are listed; expected at most %d", n, maxOptions)
 	}
-	for _, key := range slices.Sorted(maps.Keys(options)) {
-		if text := options[key]; len(key) > 64 || len(text) > 4096 {
+	for _, key := range slices.Sorted(maps.Keys(t.Options)) {
+		if text := t.Options[key]; len(key) > 64 || len(text) > 4096 {
 			v.wrongKey(join(path, key), "the option is too long; expected at most 64 bytes of name and 4096 of text")
 		}
 	}
 }
 
-// dearerImage says whether anything that a client of model b could ask for
-// costs more with model a.
-func dearerImage(a, b *Model) bool {
-	for _, choice := range b.Constraints.combinations() {
-		theirs, ok := a.Price.Base(a.Constraints.fit(choice))
-		ours, had := b.Price.Base(choice[0], choice[1])
+// dearer says whether anything that a client of the other model could ask for
+// costs more here.
+func (i *Image) dearer(than Spec) bool {
+	other := than.(*Image)
+	a, b := i.Price, other.Price
+	switch {
+	case a == nil || b == nil || a.Free:
+		return false
+	case b.Free:
+		return true
+	}
+	for _, choice := range other.Constraints.combinations() {
+		theirs, ok := a.Base(i.Constraints.fit(choice))
+		ours, had := b.Base(choice[0], choice[1])
 		if ok && had && theirs > ours {
 			return true
 		}
 	}
 	for _, factor := range []float64{1, 2, 4} {
-		if a.Type == "upscale" && a.Price.Factor(factor) > b.Price.Factor(factor) {
+		if i.typ == "upscale" && a.Factor(factor) > b.Factor(factor) {
 			return true
 		}
 	}
@@ -410,12 +447,12 @@ func dearerImage(a, b *Model) bool {
 		}
 		return p.InputImages.Included, p.InputImages.Additional
 	}
-	aIncluded, aEach := more(&a.Price.ImagePrice)
-	bIncluded, bEach := more(&b.Price.ImagePrice)
+	aIncluded, aEach := more(a)
+	bIncluded, bEach := more(b)
 	if aEach > bEach || aEach > 0 && aIncluded < bIncluded {
 		return true
 	}
-	return a.Price.WebSearch != nil && b.Price.WebSearch != nil && *a.Price.WebSearch > *b.Price.WebSearch
+	return a.WebSearch != nil && b.WebSearch != nil && *a.WebSearch > *b.WebSearch
 }
 
 // fit is a choice as a model with these constraints takes it.

@@ -32,6 +32,22 @@ type Images struct {
 	Memory     Size `yaml:"memory"` // pictures of all answers together, and as much of fetched ones; default 1GB
 }
 
+func defaultImages() Images {
+	return Images{
+		Compress: true, PromptTimeout: maxPromptTimeout, PromptPrice: 40_000_000_000, // 0.04 USD
+		Timeout: 5 * time.Minute, Memory: 1 << 30, Unattended: 64,
+	}
+}
+
+func (c *Images) complete() {
+	if c.Styles == nil {
+		c.Styles = slices.Clone(builtinStyles)
+	}
+	if c.BrandedStyles {
+		c.Styles = append(c.Styles, brandedStyles...)
+	}
+}
+
 // builtinStyles are the names for style_preset (addendum 8.3), in the order in
 // which they are listed.
 var builtinStyles = []string{
@@ -48,6 +64,12 @@ var builtinStyles = []string{
 
 // brandedStyles are marks of other companies: off unless the operator says so.
 var brandedStyles = []string{"GTA", "Super Mario", "Minecraft", "Pokemon", "Street Fighter", "Legend of Zelda"}
+
+const (
+	maxStyles = 1000
+	// maxPromptTimeout is what enhance_prompt may add to a request (addendum 8.1).
+	maxPromptTimeout = 30 * time.Second
+)
 
 func (v *validator) images() {
 	v.duration("images.timeout", v.c.Images.Timeout, time.Second, time.Hour)
@@ -82,10 +104,12 @@ func (v *validator) promptModel(c *Images) {
 		return
 	}
 	i := slices.IndexFunc(v.c.Models, func(m Model) bool { return m.ID == c.PromptModel })
-	switch {
-	case i < 0:
+	if i < 0 {
 		v.wrong("images.prompt_model", "there is no model %s; expected the id of a text model below models:", v.shown("images.prompt_model"))
-	case v.c.Models[i].Type != "text":
-		v.wrong("images.prompt_model", "%s is a model of type %s and cannot write; expected the id of a text model", v.shown("images.prompt_model"), v.c.Models[i].Type)
+		return
+	}
+	if typ := v.c.Models[i].Type; typ != "text" {
+		v.wrong("images.prompt_model", "%s is a model of type %s and cannot write; expected the id of a text model",
+			v.shown("images.prompt_model"), typ)
 	}
 }

@@ -41,6 +41,13 @@ type RPC struct {
 	Networks []RPCNetwork  `yaml:"networks"`
 }
 
+func defaultRPC() RPC {
+	return RPC{
+		CreditPrice: 700_000, ErrorCredits: 5, Rate: Rate{RPM: 100}, MaxBody: 10 << 20,
+		BatchMemory: 32 << 20, BatchAnswer: 1 << 30, Pin: 30 * time.Second, TurnWait: 500 * time.Millisecond,
+	}
+}
+
 // RPCNetwork is one chain and the nodes that serve it.
 type RPCNetwork struct {
 	Name string `yaml:"name"` // the slug in the path
@@ -67,6 +74,13 @@ type RPCNetwork struct {
 	Timeouts   RPCTimeouts   `yaml:"timeouts"`
 	Cache      RPCCache      `yaml:"cache"`
 	Upstreams  []RPCUpstream `yaml:"upstreams"`
+}
+
+func (n *RPCNetwork) defaults() {
+	n.Credits, n.MaxLag, n.HeadEvery = unwritten, 5, 2*time.Second
+	n.PreferFast = true
+	n.Cache = RPCCache{MaxItem: 64 << 10, MaxAge: time.Hour, FinalEvery: 10 * time.Second}
+	n.Timeouts = RPCTimeouts{Read: 10 * time.Second, Heavy: 30 * time.Second, Write: 15 * time.Second, Idle: 30 * time.Second}
 }
 
 // RPCCache keeps answers to single calls that cannot change any more: those
@@ -115,6 +129,12 @@ type RPCUpstream struct {
 	MaxConnections int           `yaml:"max_connections"` // default 1024
 	MaxIdle        time.Duration `yaml:"max_idle"`        // default 4s
 	Breaker        Breaker       `yaml:"breaker"`
+}
+
+func (u *RPCUpstream) defaults() {
+	u.Weight, u.Batch, u.MaxBatch, u.MaxParallel = 1, "auto", 100, 16
+	u.MaxConnections, u.MaxIdle = 1024, 4*time.Second
+	u.Breaker = Breaker{Failures: 5, OpenFor: 10 * time.Second}
 }
 
 // knownNetworks are the networks of the specification with their base credits

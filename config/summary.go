@@ -17,12 +17,12 @@ func Summary(c *Config) string {
 		m := &c.Models[i]
 		types[m.Type]++
 		aliases += len(m.Aliases)
-		if m.Price != nil && m.Price.Free {
+		if m.Spec.Free() {
 			free++
 		}
 	}
 	var parts []string
-	for _, t := range servedTypes {
+	for _, t := range servedTypes() {
 		if n := types[t]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, t))
 		}

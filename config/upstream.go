@@ -46,6 +46,16 @@ type Upstream struct {
 	Links string `yaml:"links"`
 }
 
+func (u *Upstream) defaults() {
+	u.Dialect = "openai"
+	u.Timeouts = Timeouts{Connect: 5 * time.Second, FirstByte: 120 * time.Second, Idle: 120 * time.Second}
+	u.MaxConnections = 1024
+	u.MaxIdle = 4 * time.Second
+	u.Breaker = Breaker{Failures: 5, OpenFor: 10 * time.Second}
+	u.RetrySafe = true
+	u.Links = "public"
+}
+
 // Timeouts of one exchange; 0 in Total means none.
 type Timeouts struct {
 	Connect   time.Duration `yaml:"connect"`    // default 5s

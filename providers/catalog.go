@@ -167,8 +167,12 @@ func (c *Catalog) breakers() map[[2]string]*Target {
 func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]string]*Target) (*Model, error) {
 	rate := cfg.Limits.Tiers[m.Tier]
 	model := &Model{
-		ID: m.ID, Config: m, Price: m.Price, Rate: &rate, HeaderName: headerText(m.Name),
+		ID: m.ID, Config: m, Chat: &config.Chat{}, Rate: &rate, HeaderName: headerText(m.Name),
 		SystemPrompt: cfg.SystemPrompt, ImageTokens: cfg.Billing.ImageTokens,
+	}
+	its := capabilities[m.Type]
+	if its.offer != nil {
+		its.offer(model)
 	}
 	if cfg.SystemPrompt != "" {
 		model.SystemMessage = dialect.AppendSystemMessage(nil, cfg.SystemPrompt)
@@ -183,9 +187,6 @@ func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]strin
 			Upstream: &u.Upstream, Model: model, Name: cmp.Or(t.Model, m.ID), Weight: max(t.Weight, 1), Priority: t.Priority,
 			QuotedID: dialect.AppendString(nil, m.ID),
 		}
-		if !m.IsImage() {
-			target.Thinking = t.Options["thinking"]
-		}
 		target.Quoted = dialect.AppendString(nil, target.Name)
 		target.Renames = target.Name != m.ID
 		b := u.Config.Breaker
@@ -196,8 +197,8 @@ func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]strin
 			// Two models may use the same model of an upstream: they share its health.
 			old[[2]string{u.Name, target.Name}] = target
 		}
-		if m.IsImage() {
-			pictures(target, t.Options)
+		if its.target != nil {
+			its.target(target, t.Options)
 		}
 		model.Targets = append(model.Targets, target)
 	}

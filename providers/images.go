@@ -32,16 +32,19 @@ func PictureTargets(m *Model) []*image.Target {
 	return list
 }
 
+// usual are requests for the format that is the default, of the types of models
+// that have the choice.
+var usual = map[string]image.Job{
+	"image":   {Kind: image.Generate, Count: 1, Format: picture.WebP},
+	"inpaint": {Kind: image.Edit, Count: 1, Format: picture.WebP, Inputs: make([]image.Input, 1)},
+}
+
 // MakesWebP says that pictures of some model must be turned into WebP here: it
 // is the default of /image/generate, and one of its upstreams cannot make it.
 func (c *Catalog) MakesWebP() bool {
 	for _, m := range c.Models() {
-		job := image.Job{Kind: image.Generate, Count: 1, Format: picture.WebP}
-		switch m.Config.Type {
-		case "image":
-		case "inpaint":
-			job.Kind, job.Inputs = image.Edit, make([]image.Input, 1)
-		default:
+		job, asked := usual[m.Config.Type]
+		if !asked {
 			continue // always PNG
 		}
 		for _, t := range m.Targets {

@@ -46,9 +46,9 @@ func (c *Catalog) Find(name string, now time.Time) *Model {
 // Record is a model's entry in the list.
 func (c *Catalog) Record(m *Model) []byte { return appendRecord(nil, m, c.brand, c.upscalePrice()) }
 
-func (c *Catalog) upscalePrice() *config.Price {
+func (c *Catalog) upscalePrice() *config.ImagePrice {
 	if m := c.Default("upscale"); m != nil {
-		return m.Price
+		return m.Config.Spec.(*config.Image).Price
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func isOfType(m *Model, typ string) bool {
 	case "all":
 		return true
 	case "code":
-		return m.Config.Type == "text" && m.Config.Capabilities.Code
+		return m.Chat.Capabilities.Code
 	}
 	return recordType(m.Config.Type) == typ
 }

@@ -1,6 +1,8 @@
 package providers
 
 import (
+	"cmp"
+	"maps"
 	"strconv"
 	"time"
 
@@ -8,12 +10,70 @@ import (
 	"farebox/providers/dialect"
 )
 
+// capability is what the catalog does for one type of models.
+type capability struct {
+	listed string // the type in records, where it is another one
+	// offer takes out of the Spec what requests ask for; target reads a target's
+	// options. Either may be missing.
+	offer  func(m *Model)
+	target func(t *Target, options map[string]string)
+	// head and record write what only records of the type have. upscale is the
+	// price of the model that enlarges what image models make; nil: there is none.
+	head   func(w *writer, m *config.Model)
+	record func(w *writer, m *config.Model, upscale *config.ImagePrice)
+}
+
+// capabilities are those of every type of models in the config.
+var capabilities = func() map[string]capability {
+	list := map[string]capability{"text": writing, "embedding": embedding}
+	maps.Copy(list, imageTypes)
+	return list
+}()
+
+var writing = capability{
+	offer: func(m *Model) {
+		m.Chat = m.Config.Spec.(*config.Chat)
+		m.Tokenizer, m.Price, m.Room = m.Chat.Tokenizer, m.Chat.Price, m.Chat.ContextTokens
+	},
+	target: func(t *Target, options map[string]string) { t.Thinking = options["thinking"] },
+	head: func(w *writer, m *config.Model) {
+		w.number("context_length", m.Spec.(*config.Chat).ContextTokens)
+	},
+	record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+		c := m.Spec.(*config.Chat)
+		w.number("availableContextTokens", c.ContextTokens)
+		w.number("maxCompletionTokens", c.MaxCompletionTokens)
+		w.capabilities(&c.Capabilities)
+		w.constraints(&c.Constraints)
+		w.pricing(c.Price)
+	},
+}
+
+var embedding = capability{
+	offer: func(m *Model) {
+		e := m.Config.Spec.(*config.Embedding)
+		m.Tokenizer, m.Price, m.Room = e.Tokenizer, e.Price, e.MaxInputTokens
+	},
+	record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+		e := m.Spec.(*config.Embedding)
+		if e.Dimensions > 0 {
+			w.number("embeddingDimensions", e.Dimensions)
+		}
+		if e.MaxInputTokens > 0 {
+			w.number("maxInputTokens", e.MaxInputTokens)
+		}
+		w.flag("supportsCustomDimensions", e.CustomDimensions)
+		w.pricing(e.Price)
+	},
+}
+
+// recordType is the type of a model in its record.
+func recordType(typ string) string { return cmp.Or(capabilities[typ].listed, typ) }
+
 // appendRecord appends a model's catalog record (addendum 7.2 to 7.4), in the
 // order of the published sample.
-// upscale is the price of the model that enlarges what image models make; nil:
-// there is none.
-func appendRecord(b []byte, m *Model, brand string, upscale *config.Price) []byte {
-	c := m.Config
+func appendRecord(b []byte, m *Model, brand string, upscale *config.ImagePrice) []byte {
+	c, its := m.Config, capabilities[m.Config.Type]
 	w := &writer{b: b}
 	w.open("")
 	w.text("id", m.ID)
@@ -21,8 +81,8 @@ func appendRecord(b []byte, m *Model, brand string, upscale *config.Price) []byt
 	w.number("created", c.Created)
 	w.text("owned_by", brand)
 	w.text("type", recordType(c.Type))
-	if c.Type == "text" {
-		w.number("context_length", c.ContextTokens)
+	if its.head != nil {
+		its.head(w, c)
 	}
 	w.open("model_spec")
 	w.text("name", c.Name)
@@ -36,26 +96,7 @@ func appendRecord(b []byte, m *Model, brand string, upscale *config.Price) []byt
 	if c.Uncensored {
 		w.flag("uncensored", true)
 	}
-	switch c.Type {
-	case "text":
-		w.number("availableContextTokens", c.ContextTokens)
-		w.number("maxCompletionTokens", c.MaxCompletionTokens)
-		w.capabilities(&c.Capabilities)
-		w.constraints(&c.Constraints)
-	case "embedding":
-		if c.EmbeddingDimensions > 0 {
-			w.number("embeddingDimensions", c.EmbeddingDimensions)
-		}
-		if c.MaxInputTokens > 0 {
-			w.number("maxInputTokens", c.MaxInputTokens)
-		}
-		w.flag("supportsCustomDimensions", c.CustomDimensions)
-	}
-	if c.IsImage() {
-		w.image(c, upscale)
-	} else {
-		w.pricing(c.Price)
-	}
+	its.record(w, c, upscale)
 	if c.Deprecation != nil {
 		w.deprecation(c.Deprecation)
 	}

@@ -7,58 +7,79 @@ import (
 	"farebox/config"
 )
 
-// recordType is the type of a model in its record. Background removal is none
-// of the nine types of addendum 7.2; its price has the shape of an image's.
-func recordType(typ string) string {
-	if typ == "background_removal" {
-		return "image"
-	}
-	return typ
+// imageTypes are the types of models of pictures. Background removal is none of
+// the nine types of addendum 7.2; its price has the shape of an image's.
+var imageTypes = map[string]capability{
+	"image": {target: pictures, record: func(w *writer, m *config.Model, upscale *config.ImagePrice) {
+		i := m.Spec.(*config.Image)
+		w.generating(i)
+		if upscale == nil {
+			upscale = &config.ImagePrice{}
+		}
+		w.imagePricing(i, &config.ImagePrice{Generation: new(config.Each)}, upscale.Upscale)
+	}},
+	"inpaint": {target: pictures, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+		i := m.Spec.(*config.Image)
+		w.editing(i)
+		w.imagePricing(i, &config.ImagePrice{Inpaint: new(config.Each)}, nil)
+	}},
+	"upscale": {target: pictures, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+		i := m.Spec.(*config.Image)
+		upscale := i.Price.Upscale
+		if i.Price.Free {
+			upscale = map[string]config.Each{"2x": 0, "4x": 0}
+		}
+		w.imagePricing(i, &config.ImagePrice{}, upscale)
+	}},
+	"background_removal": {listed: "image", target: pictures, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+		w.imagePricing(m.Spec.(*config.Image), &config.ImagePrice{Generation: new(config.Each)}, nil)
+	}},
 }
 
-// image writes what only records of models of pictures have (addendum 7.4).
-func (w *writer) image(m *config.Model, upscale *config.Price) {
-	c := &m.Constraints.ImageConstraints
-	switch m.Type {
-	case "image":
-		w.open("constraints")
-		w.number("promptCharacterLimit", c.PromptCharacters)
-		w.open("steps")
-		w.number("default", c.Steps.Default)
-		w.number("max", c.Steps.Max)
-		w.close()
-		w.number("widthHeightDivisor", c.SizeDivisor)
-		w.choices("aspectRatios", "defaultAspectRatio", c.AspectRatios, c.DefaultAspectRatio)
-		w.choices("resolutions", "defaultResolution", c.Resolutions, c.DefaultResolution)
-		w.choices("qualities", "defaultQuality", c.Qualities, c.DefaultQuality)
-		if c.MaxStyleReferences > 0 {
-			w.number("maxStyleReferences", int64(c.MaxStyleReferences))
-			w.flag("supportsStyleReferenceStrength", c.StyleReferenceStrength)
-		}
-		w.close()
-		w.flag("supportsStyleReferences", c.MaxStyleReferences > 0)
-		if m.Capabilities.WebSearch {
-			w.flag("supportsWebSearch", true)
-		}
-		w.optimizing(m)
-	case "inpaint":
-		w.optimizing(m)
-		w.open("constraints")
-		w.texts("aspectRatios", c.AspectRatios)
-		w.number("promptCharacterLimit", c.PromptCharacters)
-		w.flag("combineImages", c.MaxInputImages > 1)
-		w.number("maxInputImages", int64(c.MaxInputImages))
-		w.flag("singleImageAspectRatio", *c.SingleImageAspectRatio)
-		w.choices("resolutions", "defaultResolution", c.Resolutions, c.DefaultResolution)
-		w.choices("qualities", "defaultQuality", c.Qualities, c.DefaultQuality)
-		w.close()
+// generating writes what only records of models that make pictures have
+// (addendum 7.4).
+func (w *writer) generating(i *config.Image) {
+	c := &i.Constraints
+	w.open("constraints")
+	w.number("promptCharacterLimit", c.PromptCharacters)
+	w.open("steps")
+	w.number("default", c.Steps.Default)
+	w.number("max", c.Steps.Max)
+	w.close()
+	w.number("widthHeightDivisor", c.SizeDivisor)
+	w.choices("aspectRatios", "defaultAspectRatio", c.AspectRatios, c.DefaultAspectRatio)
+	w.choices("resolutions", "defaultResolution", c.Resolutions, c.DefaultResolution)
+	w.choices("qualities", "defaultQuality", c.Qualities, c.DefaultQuality)
+	if c.MaxStyleReferences > 0 {
+		w.number("maxStyleReferences", int64(c.MaxStyleReferences))
+		w.flag("supportsStyleReferenceStrength", c.StyleReferenceStrength)
 	}
-	w.imagePricing(m, upscale)
+	w.close()
+	w.flag("supportsStyleReferences", c.MaxStyleReferences > 0)
+	if i.Capabilities.WebSearch {
+		w.flag("supportsWebSearch", true)
+	}
+	w.optimizing(i)
+}
+
+// editing writes what only records of models that edit have.
+func (w *writer) editing(i *config.Image) {
+	c := &i.Constraints
+	w.optimizing(i)
+	w.open("constraints")
+	w.texts("aspectRatios", c.AspectRatios)
+	w.number("promptCharacterLimit", c.PromptCharacters)
+	w.flag("combineImages", c.MaxInputImages > 1)
+	w.number("maxInputImages", int64(c.MaxInputImages))
+	w.flag("singleImageAspectRatio", *c.SingleImageAspectRatio)
+	w.choices("resolutions", "defaultResolution", c.Resolutions, c.DefaultResolution)
+	w.choices("qualities", "defaultQuality", c.Qualities, c.DefaultQuality)
+	w.close()
 }
 
 // optimizing says that disable_prompt_optimization_thinking is taken (addendum 8.1).
-func (w *writer) optimizing(m *config.Model) {
-	if m.Capabilities.OptimizePromptThinking {
+func (w *writer) optimizing(i *config.Image) {
+	if i.Capabilities.OptimizePromptThinking {
 		w.flag("supportsOptimizePromptThinking", true)
 	}
 }
@@ -71,19 +92,11 @@ func (w *writer) choices(list, standard string, values []string, value string) {
 	w.text(standard, value)
 }
 
-func (w *writer) imagePricing(m *config.Model, upscale *config.Price) {
-	p := m.Price
-	zero := config.Each(0)
+// imagePricing writes the prices: free are those of a model that costs nothing,
+// upscale those of what enlarges its pictures.
+func (w *writer) imagePricing(i *config.Image, free *config.ImagePrice, upscale map[string]config.Each) {
+	p := i.Price
 	if p.Free {
-		free := &config.Price{}
-		switch m.Type {
-		case "inpaint":
-			free.Inpaint = &zero
-		case "upscale":
-			free.Upscale = map[string]config.Each{"2x": 0, "4x": 0}
-		default:
-			free.Generation = &zero
-		}
 		p = free
 	}
 	w.open("pricing")
@@ -95,7 +108,7 @@ func (w *writer) imagePricing(m *config.Model, upscale *config.Price) {
 	}
 	if len(p.Resolutions) > 0 {
 		w.open("resolutions")
-		w.eaches(p.Resolutions, m.Constraints.Resolutions)
+		w.eaches(p.Resolutions, i.Constraints.Resolutions)
 		w.close()
 	}
 	if in := p.InputImages; in != nil {
@@ -106,22 +119,16 @@ func (w *writer) imagePricing(m *config.Model, upscale *config.Price) {
 	}
 	if len(p.Quality) > 0 {
 		w.open("quality")
-		for _, row := range inOrder(slices.Collect(maps.Keys(p.Quality)), m.Constraints.Resolutions) {
+		for _, row := range inOrder(slices.Collect(maps.Keys(p.Quality)), i.Constraints.Resolutions) {
 			w.open(row)
-			w.eaches(p.Quality[row], m.Constraints.Qualities)
+			w.eaches(p.Quality[row], i.Constraints.Qualities)
 			w.close()
 		}
 		w.close()
 	}
-	switch {
-	case m.Type == "upscale":
-		upscale = p
-	case m.Type != "image" || upscale == nil:
-		upscale = &config.Price{}
-	}
-	if len(upscale.Upscale) > 0 {
+	if len(upscale) > 0 {
 		w.open("upscale")
-		w.eaches(upscale.Upscale, nil)
+		w.eaches(upscale, nil)
 		w.close()
 	}
 	w.close()

@@ -189,7 +189,7 @@ func (c *inference) chooseModel(typ string, v *validator) *Error {
 	if e := c.useModel(name, model, match, v.issues); e != nil {
 		return e
 	}
-	if asked, most := c.chat.AskedCompletion, model.Config.MaxCompletionTokens; typ == "text" && asked > most {
+	if asked, most := c.chat.AskedCompletion, model.Chat.MaxCompletionTokens; typ == "text" && asked > most {
 		text := strconv.FormatInt(most, 10)
 		return errInvalid(Issue{Code: "too_big", Path: "max_completion_tokens", Maximum: text, Message: "max_completion_tokens: must be between 1 and " + text + " for model " + model.ID + ", is " + strconv.FormatInt(asked, 10) + "."})
 	}
@@ -225,7 +225,7 @@ func (c *Call) useModel(name []byte, model *dialect.Model, match providers.Match
 func (c *Call) mayUse(m *config.Model) bool {
 	switch c.key.Privacy {
 	case billing.PrivateText:
-		return isPrivate(m) || m.Type != "text" && m.Type != "embedding"
+		return isPrivate(m) || !m.Spec.Text()
 	case billing.PrivateOnly:
 		return isPrivate(m)
 	}

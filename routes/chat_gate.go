@@ -98,7 +98,7 @@ func (f *brandFlags) set(key, value, brand string) {
 // gate refuses what the model cannot do (addendum 5.5). Each refusal counts
 // into the unsupported-feature budget.
 func (c *inference) gate(v *validator, use *features, f *brandFlags) *Error {
-	can := &c.model.Config.Capabilities
+	can := &c.model.Chat.Capabilities
 	no := func(path, what string) *Error {
 		return errUnsupported(path, "Model "+c.model.ID+" does not support "+what+".")
 	}
@@ -164,8 +164,8 @@ func (c *inference) gateEffort(v *validator) *Error {
 		path = "reasoning.effort"
 		effort = v.text(i, dialect.ReasoningEffort)
 	}
-	options := c.model.Config.Capabilities.ReasoningEffort
-	if !c.model.Config.Capabilities.Reasons() {
+	options := c.model.Chat.Capabilities.ReasoningEffort
+	if !c.model.Chat.Capabilities.Reasons() {
 		return c.gateReasoning(v, path, effort)
 	}
 	if effort == nil || len(options) == 0 {

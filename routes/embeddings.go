@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"strconv"
 
+	"farebox/config"
 	"farebox/providers/dialect"
 	"farebox/proxy/scan"
 )
@@ -54,7 +55,7 @@ func serveEmbeddings(g *Gateway, call *Call) *Error {
 	if e := c.chooseModel("embedding", &v); e != nil {
 		return e
 	}
-	if v.member(-1, dialect.EmbedDimensions) != nil && !c.model.Config.CustomDimensions {
+	if v.member(-1, dialect.EmbedDimensions) != nil && !c.model.Config.Spec.(*config.Embedding).CustomDimensions {
 		return errUnsupported("dimensions", "Model "+c.model.ID+" does not support custom dimensions.")
 	}
 	return c.infer()

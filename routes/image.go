@@ -45,6 +45,7 @@ type pictures struct {
 	*Call
 	form *imageForm
 	job  image.Job
+	spec *config.Image // of the model
 	sale imageSale
 	// sources are the input pictures, references those whose style is followed.
 	sources, references []source
@@ -118,13 +119,14 @@ func (p *pictures) choose(typ, name string, fallback bool) *Error {
 	if e := p.useModel([]byte(name), model, match, p.form.issues); e != nil {
 		return e
 	}
-	p.sale.Model = model.Config
+	p.spec = model.Config.Spec.(*config.Image)
+	p.sale.Price = p.spec.Price
 	return nil
 }
 
 // limits are the constraints of the model.
 func (p *pictures) limits() *config.ImageConstraints {
-	return &p.model.Config.Constraints.ImageConstraints
+	return &p.spec.Constraints
 }
 
 // unsupported refuses what the model cannot do; it counts into the budget of

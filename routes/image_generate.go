@@ -127,7 +127,7 @@ func (p *pictures) gateGenerate(prompt string) *Error {
 		p.job.Steps = image.Some(int(n))
 	}
 	if f.flag(imageWebSearch, false) {
-		if !p.model.Config.Capabilities.WebSearch {
+		if !p.spec.Capabilities.WebSearch {
 			return p.unsupported(imageWebSearch, "web search")
 		}
 		p.job.WebSearch, p.sale.WebSearch = true, true

@@ -59,7 +59,7 @@ Answer with the new prompt alone, at most %d characters: no introduction, no exp
 // setEnhancing takes enhance_prompt and disable_prompt_optimization_thinking.
 func (p *pictures) setEnhancing() *Error {
 	if p.form.flag(imageDisableThinking, false) {
-		if !p.model.Config.Capabilities.OptimizePromptThinking {
+		if !p.spec.Capabilities.OptimizePromptThinking {
 			return p.unsupported(imageDisableThinking, "disable_prompt_optimization_thinking")
 		}
 		p.job.NoPromptThinking = true
@@ -123,7 +123,7 @@ func (r *rewriting) do(p *pictures) (text string, _ proxy.Cause, _ error) {
 	r.startNs, r.id = r.began.UnixNano(), p.id
 	r.scratch = r.g.scratches.Get().(*dialect.Scratch)
 	most := int64(maxRewriteTokens)
-	if own := r.model.Config.MaxCompletionTokens; own > 0 {
+	if own := r.model.Chat.MaxCompletionTokens; own > 0 {
 		most = min(most, own)
 	}
 	c := &r.chat
@@ -136,7 +136,7 @@ func (r *rewriting) do(p *pictures) (text string, _ proxy.Cause, _ error) {
 	}
 	c.Prepare(true, p.job.NoPromptThinking)
 	if p.job.NoPromptThinking && c.ReasoningEffort == nil {
-		c.ReasoningEffort = leastEffort(r.model.Config.Capabilities.ReasoningEffort)
+		c.ReasoningEffort = leastEffort(r.model.Chat.Capabilities.ReasoningEffort)
 	}
 	// Whoever sent an idempotency key asks again, and is to get the pictures.
 	r.x.DrainOnGone(0, func() (time.Duration, bool) { return 0, p.lead != nil && p.carry() })

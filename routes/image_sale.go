@@ -9,7 +9,7 @@ import (
 // pictures at one price, input pictures beyond the included ones, a search of
 // the web, and a prompt that was rewritten.
 type imageSale struct {
-	Model *config.Model
+	Price *config.ImagePrice // of the model
 	// Resolution and Quality are the chosen ones, empty where the model has
 	// none; Scale is for models that enlarge.
 	Resolution, Quality string
@@ -30,7 +30,7 @@ func (s *imageSale) Lines(delivered int64) (l money.Lines) {
 	if delivered <= 0 {
 		return l
 	}
-	p := s.Model.Price
+	p := s.Price
 	if in := p.InputImages; in != nil && s.Inputs > in.Included {
 		l.Add(money.InputImages, s.Inputs-in.Included, s.unlessFree(in.Additional))
 	}
@@ -56,8 +56,8 @@ func (s *imageSale) Rewriting() (l money.Lines) {
 
 // each is the price of a picture.
 func (s *imageSale) each() config.Each {
-	p := s.Model.Price
-	if s.Model.Type == "upscale" {
+	p := s.Price
+	if len(p.Upscale) > 0 { // the model enlarges
 		return p.Factor(s.Scale)
 	}
 	// The config has made sure that everything has a price.
@@ -66,7 +66,7 @@ func (s *imageSale) each() config.Each {
 }
 
 func (s *imageSale) unlessFree(price config.Each) money.Pico {
-	if s.Model.Price.Free {
+	if s.Price.Free {
 		return 0
 	}
 	return money.Pico(price)

@@ -155,7 +155,7 @@ func (c *inference) completionCap(upper int64) int64 {
 	if c.chat.Embedding {
 		return 0
 	}
-	m := c.model.Config
+	m := c.model.Chat
 	most := m.MaxCompletionTokens
 	if asked := c.chat.AskedCompletion; asked > 0 {
 		return min(most, asked) * c.chat.Choices
@@ -184,11 +184,10 @@ const promptSlack = 512
 // mostPrompt is the most prompt tokens that are charged. What images, files and
 // sound come to is the upstream's to say, up to the model's context.
 func (c *inference) mostPrompt(upper int64) int64 {
-	m := c.model.Config
 	if upper == int64(len(c.chat.Body)+len(c.chat.SystemPrompt)) {
 		return upper + promptSlack
 	}
-	return max(m.ContextTokens, m.MaxInputTokens, upper+promptSlack)
+	return max(c.model.Room, upper+promptSlack)
 }
 
 func (c *Call) denied(d *billing.Denial) *Error {

@@ -21,7 +21,7 @@ func chatOf(t testing.TB, body string) *dialect.Chat {
 		t.Fatal(err)
 	}
 	c.Stream = c.True(c.Doc.TopIndex(dialect.ChatStream))
-	c.Model = &dialect.Model{ID: "m", Config: &config.Model{ID: "m", Tokenizer: "o200k_base", MaxCompletionTokens: 1000}}
+	c.Model = &dialect.Model{ID: "m", Config: &config.Model{ID: "m"}, Tokenizer: "o200k_base", Chat: &config.Chat{MaxCompletionTokens: 1000}}
 	return c
 }
 

@@ -141,8 +141,8 @@ func (w *request) maxTokens() int64 {
 		return w.c.MaxCompletion
 	case w.c.AskedCompletion > 0:
 		return w.c.AskedCompletion
-	case m != nil && m.Config.MaxCompletionTokens > 0:
-		return m.Config.MaxCompletionTokens
+	case m != nil && m.Chat.MaxCompletionTokens > 0:
+		return m.Chat.MaxCompletionTokens
 	}
 	return usualMaxTokens
 }

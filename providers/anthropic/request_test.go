@@ -30,7 +30,7 @@ func TestRequestsBecomeMessages(t *testing.T) {
 	f("stream", hi+`,"stream":true,"stream_options":{"include_usage":true}`, most+`"stream":true,`+said)
 	f("asked cap", hi+`,"max_completion_tokens":7`, `"max_tokens":7,`+said, func(c *dialect.Chat) { c.AskedCompletion = 7 })
 	f("our cap", hi+`,"max_completion_tokens":7`, `"max_tokens":5,`+said, func(c *dialect.Chat) { c.AskedCompletion, c.MaxCompletion = 7, 5 })
-	f("no cap anywhere", hi, `"max_tokens":4096,`+said, func(c *dialect.Chat) { c.Model.Config.MaxCompletionTokens = 0 })
+	f("no cap anywhere", hi, `"max_tokens":4096,`+said, func(c *dialect.Chat) { c.Model.Chat.MaxCompletionTokens = 0 })
 	f("left out", hi+`,"user":"u","n":1,"seed":3,"logprobs":false,"presence_penalty":1,"frequency_penalty":1,"metadata":{"a":"b"},"svc_parameters":{},"store":true`, most+said)
 	f("user_id", hi+`,"metadata":{"a":"b","user_id":"x\"y"}`, most+said+`,"metadata":{"user_id":"x\"y"}`)
 	f("sampling", hi+`,"temperature":0.5,"top_p":0.25,"top_k":40`, most+said+`,"temperature":0.5,"top_p":0.25,"top_k":40`)

@@ -44,7 +44,7 @@ func (j *judge) ask(t testing.TB, model string, c *dialect.Chat) (status int, se
 	if i := c.Doc.TopIndex(dialect.ChatMaxCompletionTokens); i >= 0 {
 		_, _ = fmt.Sscan(string(c.Raw(i)), &c.AskedCompletion)
 	}
-	c.Model.Config.MaxCompletionTokens = 4000
+	c.Model.Chat.MaxCompletionTokens = 4000
 	if err := (Dialect{}).Request(&r, c, to, &s); err != nil {
 		u, ok := err.(*dialect.Unsupported)
 		if !ok || u.Path == "" || u.Text == "" {
@@ -250,7 +250,7 @@ func TestATargetsThinkingGoesBeforeItsName(t *testing.T) {
 	f := func(thinking, want string) {
 		t.Helper()
 		c := chatOf(t, `{"model":"m","reasoning_effort":"high","messages":[{"role":"user","content":"hi"}]}`)
-		c.Model.Config.MaxCompletionTokens = 10000
+		c.Model.Chat.MaxCompletionTokens = 10000
 		var r proxy.Request
 		var s dialect.Scratch
 		to := target(c)

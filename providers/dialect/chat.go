@@ -55,7 +55,7 @@ var effortNone = []byte("none")
 // where the model has an effort for that.
 func (c *Chat) Prepare(strip, disable bool) {
 	c.DropThinking = strip || disable
-	if disable && c.Model != nil && slices.Contains(c.Model.Config.Capabilities.ReasoningEffort, "none") {
+	if disable && c.Model != nil && slices.Contains(c.Model.Chat.Capabilities.ReasoningEffort, "none") {
 		c.ReasoningEffort = effortNone
 	}
 }

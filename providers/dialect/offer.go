@@ -11,8 +11,15 @@ import (
 type Model struct {
 	ID     string
 	Config *config.Model
-	Price  *config.Price
-	Rate   *config.Rate // of its tier
+	// Chat is the Spec of a model that writes; without values for others.
+	Chat *config.Chat
+	// Tokenizer counts the text of the model; Price is that of its tokens, nil
+	// where none are sold.
+	Tokenizer string
+	Price     *config.Price
+	// Room is the most tokens of a prompt, as far as the operator says so.
+	Room int64
+	Rate *config.Rate // of its tier
 	// Index is the model's place in the catalog, Slot the ledger's dense index,
 	// which the caller sets before the catalog is used.
 	Index, Slot int

@@ -33,7 +33,7 @@ func EstimatePrompt(c *Chat, imageTokens int64) (upper, likely int64) {
 		switch {
 		case kind == PartImage:
 		case bytes.HasPrefix(data, httpPrefix) && c.Model != nil:
-			more += max(0, c.Model.Config.ContextTokens-imageTokens)
+			more += max(0, c.Model.Chat.ContextTokens-imageTokens)
 		default:
 			more += max(0, int64(len(data))-imageTokens)
 		}
@@ -105,7 +105,7 @@ func CountPrompt(c *Chat) int64 {
 func count(c *Chat) (n counter) {
 	n.c = c
 	if c.Model != nil {
-		n.vocabulary, n.attachment = c.Model.Config.Tokenizer, c.Model.ImageTokens
+		n.vocabulary, n.attachment = c.Model.Tokenizer, c.Model.ImageTokens
 	}
 	if c.Embedding {
 		n.value(c.Doc.TopIndex(EmbedInput))

@@ -18,7 +18,7 @@ func chatOf(t testing.TB, body string) *Chat {
 	if err := c.Doc.Skim(c.Body, ChatShape("svc", nil, nil)); err != nil {
 		t.Fatal(err)
 	}
-	c.Model = &Model{ID: "m", Config: &config.Model{Tokenizer: "o200k_base"}, ImageTokens: 85}
+	c.Model = &Model{ID: "m", Tokenizer: "o200k_base", Chat: &config.Chat{}, ImageTokens: 85}
 	return c
 }
 
@@ -67,7 +67,7 @@ func TestAttachmentsInTheBound(t *testing.T) {
 	f := func(part string, least, most int64) {
 		t.Helper()
 		c := chatOf(t, body(`{"role":"user","content":[`+part+`]}`))
-		c.Model = &Model{Config: &config.Model{ContextTokens: 100_000}, ImageTokens: 85}
+		c.Model = &Model{Chat: &config.Chat{ContextTokens: 100_000}, ImageTokens: 85}
 		upper, likely := EstimatePrompt(c, 1600)
 		if upper < least || upper > most || likely > 1600+200 {
 			t.Errorf("%.40s: upper %d, likely %d; want %d to %d", part, upper, likely, least, most)

@@ -88,5 +88,5 @@ func (c *Chat) Vocabulary() string {
 	if c.Model == nil {
 		return ""
 	}
-	return c.Model.Config.Tokenizer
+	return c.Model.Tokenizer
 }
