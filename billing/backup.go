@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"farebox/billing/disk"
 )
 
 // archive is a store that can be written to a file and read from one; both
@@ -77,7 +79,7 @@ func (l *Ledger) Backup(path string) (info BackupInfo, err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return info, err
 	}
-	if err = errors.Join(os.Rename(next, path), syncDir(filepath.Dir(path))); err != nil {
+	if err = errors.Join(os.Rename(next, path), disk.Sync(filepath.Dir(path))); err != nil {
 		return info, err
 	}
 	return BackupInfo{path, fromMicro(head.CreatedUs), head.Engine, schemaVersion, rows, size}, nil
@@ -176,5 +178,5 @@ func keepPepper(store Store, o *Options, pepper []byte) error {
 	if o.Shared != "" {
 		return nil
 	}
-	return writeSecret(filepath.Join(o.Dir, pepperFile), pepper)
+	return disk.WriteSecret(filepath.Join(o.Dir, pepperFile), pepper)
 }

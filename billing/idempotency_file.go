@@ -18,6 +18,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"farebox/billing/disk"
 	"farebox/config"
 )
 
@@ -94,7 +95,7 @@ func (f *keyedFiles) recover() error {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
 	}
-	names, err := filesIn(f.dir, keyedSuffix)
+	names, err := disk.List(f.dir, keyedSuffix)
 	if err != nil {
 		return err
 	}
@@ -349,7 +350,7 @@ func (f *keyedFiles) current() (*keyedFile, error) {
 		return nil, err
 	}
 	k := &keyedFile{hour: hour, file: file}
-	if err := errors.Join(f.restart(k), syncDir(f.dir)); err != nil {
+	if err := errors.Join(f.restart(k), disk.Sync(f.dir)); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	f.last, f.hours[hour] = k, k

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"farebox/billing/disk"
 )
 
 // journal is the book of original entry: every hold and every charge, in the
@@ -376,7 +377,7 @@ func (j *journal) syncSegments(seg *segment, name string, retired []*segment) er
 		}
 	}
 	if seg.seen != name {
-		if err := syncDir(j.dir); err != nil {
+		if err := disk.Sync(j.dir); err != nil {
 			return err
 		}
 		seg.seen = name
@@ -427,7 +428,7 @@ func (j *journal) release(seq uint64) {
 
 // letGo keeps an applied segment for reuse, or removes it.
 func (j *journal) letGo(ref segmentRef) error {
-	spares, err := filesIn(j.dir, spareSuffix)
+	spares, err := disk.List(j.dir, spareSuffix)
 	if err != nil {
 		return err
 	}
@@ -468,18 +469,5 @@ func (j *journal) close(applied bool) error {
 			err = errors.Join(err, os.Remove(ref.path))
 		}
 	}
-	return errors.Join(err, syncDir(j.dir))
-}
-
-// syncDir makes the names in dir durable. Windows cannot and need not.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	return d.Sync()
+	return errors.Join(err, disk.Sync(j.dir))
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"farebox/billing/disk"
 )
 
 // setWritable lets the journal's directory be, or not be, written to.
@@ -123,7 +125,7 @@ func TestSegmentWithoutANameLosesNothing(t *testing.T) {
 	if err != nil || end != last || len(again) != len(refs) {
 		t.Errorf("a second look finds %d segments up to %d, %v", len(again), end, err)
 	}
-	if left, err := filesIn(filepath.Join(c.options.Dir, journalSub), nextSuffix); err != nil || len(left) > 0 {
+	if left, err := disk.List(filepath.Join(c.options.Dir, journalSub), nextSuffix); err != nil || len(left) > 0 {
 		t.Errorf("%v are left, %v", left, err)
 	}
 

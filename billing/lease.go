@@ -101,7 +101,17 @@ func (u *keyUse) relimit(k *Key) {
 		u.regime++
 		u.enforce(k, a.day)
 	}
-	u.lease.unleased = money.Parts{}
+}
+
+// restsOf is what is on its way back of the key's limits of this period: with
+// neither the node nor the store, and yet not gone.
+func (s *lease) restsOf(u *keyUse) (p money.Parts) {
+	for i := range s.rests {
+		if w := &s.rests[i]; w.key == u.lease.key && w.period == u.quota.period {
+			p.Add(&w.amounts)
+		}
+	}
+	return p
 }
 
 // late gives back what a hold of another period or of former limits did not
@@ -240,6 +250,10 @@ func (s *lease) wants(a *AccountState, list []want) []want {
 
 // gives takes what goes back off the account.
 func (s *lease) gives(a *AccountState, list []want) []want {
+	for _, u := range s.limited {
+		back := s.restsOf(u)
+		u.lease.unleased.Add(&back)
+	}
 	list = append(list, s.rests...)
 	s.rests = nil
 	w := want{account: a.no, day: a.day}

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing/calendar"
+	"farebox/billing/disk"
 	"farebox/config"
 )
 
@@ -140,7 +141,7 @@ func Open(o Options) (*Ledger, error) {
 		return l.openOperator(&o)
 	}
 	if err := l.open(&o); err != nil {
-		return nil, advise(dir, errors.Join(err, l.abandon()))
+		return nil, disk.Advise(dir, errors.Join(err, l.abandon()))
 	}
 	l.journal.start()
 	err = l.recoverHolds()
@@ -150,7 +151,7 @@ func Open(o Options) (*Ledger, error) {
 	}
 	if err = errors.Join(err, l.project.expire()); err != nil {
 		_ = l.journal.close(false)
-		return nil, advise(dir, errors.Join(err, l.abandon()))
+		return nil, disk.Advise(dir, errors.Join(err, l.abandon()))
 	}
 	if !o.idle {
 		l.journal.ready()
@@ -246,7 +247,7 @@ func (l *Ledger) takeLock(tries int) (err error) {
 		return err
 	}
 	for try := 0; ; try++ {
-		taken, err := lockFile(l.lock)
+		taken, err := disk.Lock(l.lock)
 		if err != nil {
 			return fmt.Errorf("cannot lock %s: %w", l.lock.Name(), err)
 		}
@@ -315,7 +316,7 @@ func (l *Ledger) Close() error {
 	case l.node != nil:
 		err = l.node.leave()
 	}
-	return advise(l.dir, errors.Join(err, l.journal.close(applied), l.abandon()))
+	return disk.Advise(l.dir, errors.Join(err, l.journal.close(applied), l.abandon()))
 }
 
 func (l *Ledger) journalDir() string { return filepath.Join(l.dir, journalSub) }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"farebox/billing/disk"
 )
 
 // node is this process as one of several on a shared store. It spends from
@@ -129,7 +131,7 @@ func newNode(l *Ledger, store sharedStore, o *Options) (*node, error) {
 // heard of this node was restored from a backup or is a new one, and would make
 // all its charges again.
 func (n *node) owns(journal string) error {
-	segments, err := filesIn(journal, segmentSuffix)
+	segments, err := disk.List(journal, segmentSuffix)
 	if err != nil || len(segments) == 0 {
 		return err
 	}

@@ -138,6 +138,11 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s, u := a.lease, k.use
+	var quota money.Parts // of the key, what no node has: in the store, or on its way there
+	if u.lease != nil {
+		quota = s.restsOf(u)
+		quota.Add(&u.lease.unleased)
+	}
 	take, _ := a.allot(k, want, 1, 0)
 	f.here = take.Total()
 	rest := want
@@ -151,7 +156,7 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 			continue
 		}
 		if q := u.lease; q != nil {
-			f.left = f.left || q.unleased[quotaPlace(i)] > 0
+			f.left = f.left || quota[quotaPlace(i)] > 0
 			f.others = f.others || q.others[quotaPlace(i)] > 0
 		}
 		if i != money.InDIEM || !a.ledger.keyFallthrough.Load() {
@@ -163,8 +168,8 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 	all.Add(&s.others)
 	diem, usd := u.room()
 	if q := u.lease; q != nil {
-		diem = money.AddNano(diem, q.unleased[money.InDIEM]+q.others[money.InDIEM])
-		usd = money.AddNano(usd, q.unleased[money.InUSD]+q.others[money.InUSD])
+		diem = money.AddNano(diem, quota[money.InDIEM]+q.others[money.InDIEM])
+		usd = money.AddNano(usd, quota[money.InUSD]+q.others[money.InUSD])
 	}
 	f.reach = min(all[money.InDIEM], diem) + min(all[money.InBundled]+all[money.InUSD], usd)
 	if _, f.reason = a.divide(&all, diem, usd, want, want); f.reason == Admitted {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"farebox/billing/disk"
 )
 
 // identityFile holds who the node of a ledger directory is. The journal beside
@@ -27,7 +29,7 @@ func loadIdentity(dir string) (string, error) {
 	if !errors.Is(err, os.ErrNotExist) {
 		return id, err
 	}
-	segments, err := filesIn(filepath.Join(dir, journalSub), segmentSuffix)
+	segments, err := disk.List(filepath.Join(dir, journalSub), segmentSuffix)
 	if err != nil {
 		return "", err
 	}
@@ -38,5 +40,5 @@ func loadIdentity(dir string) (string, error) {
 		return "", fmt.Errorf("cannot use %s as node.dir: it holds an embedded ledger; choose an empty directory", dir)
 	}
 	id = rand.Text()
-	return id, writeSecret(path, []byte(id+"\n"))
+	return id, disk.WriteSecret(path, []byte(id+"\n"))
 }

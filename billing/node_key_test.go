@@ -128,3 +128,50 @@ func TestKeyLimitIsOneForAllNodes(t *testing.T) {
 	}
 	c.audit()
 }
+
+// "I renamed my key, and it refused what it had let through": what is on its way
+// back to the store because a key changed counts until the store has it, and a
+// change of something else sends nothing back.
+func TestChangingAKeyHidesNothingOfItsLimits(t *testing.T) {
+	for name, change := range map[string]func(*keyRow){
+		"what it is called": func(k *keyRow) { k.description = "another" },
+		"its limit":         func(k *keyRow) { k.limitUSD = nano(6 * usd) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, 2)
+			_, secret := c.account(10*usd, func(n *NewKey) { n.LimitUSD = nano(5 * usd) })
+			k := c.lookup(0, secret)
+			var h Hold
+			if d := admitOn(k, &h, 4*usd, 4*usd); d.Code != Admitted {
+				t.Fatalf("denied with %d", d.Code)
+			}
+			h.Void(c.nodes[0].now())
+			var calls atomic.Int64
+			look := func(call string) (before, after bool) {
+				if got := k.Account.sources(k, 4*usd).reach; got < 4*usd {
+					t.Errorf("%s of 4 USD could be had before %s", got, call)
+				}
+				calls.Add(1)
+				return false, false
+			}
+			c.conns[0].cut.Store(&look)
+			c.db.setLimit(1, change)
+			c.db.mu.Lock()
+			row := *c.db.keys[0]
+			c.db.mu.Unlock()
+			for range 3 { // the feed's echo too
+				row.version++
+				copied := row
+				k, err := c.nodes[0].replaceKey(&copied)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := k.Account.sources(k, 4*usd).reach; got < 4*usd {
+					t.Errorf("%s of 4 USD could be had after the change", got)
+				}
+			}
+			c.eventually("the store is asked", func() bool { return calls.Load() > 3 })
+		})
+	}
+}

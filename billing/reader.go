@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"os"
+
+	"farebox/billing/disk"
 )
 
 // reader goes through the records of a journal in order, from a sequence on.
@@ -205,7 +207,7 @@ func surveyJournal(dir string) (refs []segmentRef, last uint64, err error) {
 			return nil, 0, err
 		}
 	}
-	return refs, last, errors.Join(removePrepared(dir), syncDir(dir))
+	return refs, last, errors.Join(removePrepared(dir), disk.Sync(dir))
 }
 
 // readMark gives the watermark of a segment. A segment that a power cut kept

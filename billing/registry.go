@@ -320,6 +320,12 @@ func expiryNs(us int64) int64 {
 
 func (k *Key) limited() bool { return k.LimitUSD != nil || k.LimitDIEM != nil }
 
+// limitedLike says whether both have the same limits, of the same period.
+func (k *Key) limitedLike(other *Key) bool {
+	same := func(a, b *Nano) bool { return a == b || a != nil && b != nil && *a == *b }
+	return k.Period == other.Period && same(k.LimitUSD, other.LimitUSD) && same(k.LimitDIEM, other.LimitDIEM)
+}
+
 // replaceKey makes the row the current version of its key: from its return on,
 // lookups find it and its limits hold, also for holds that are extended. What
 // the key has used so far, its rate windows and its revocation stay. A key

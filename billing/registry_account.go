@@ -14,7 +14,11 @@ func (l *Ledger) relimit(k, old *Key) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if u.lease != nil {
-		u.relimit(k)
+		// What else changed of a key, and the feed's echo of a change of our own,
+		// must not send its leased limits away: requests would miss them.
+		if !k.limitedLike(old) {
+			u.relimit(k)
+		}
 		return nil
 	}
 	if k.limited() && (!old.limited() || k.Period != u.kind) {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"farebox/billing/disk"
 )
 
 // digest stands for a key's secret everywhere: HMAC-SHA256 under the pepper of
@@ -66,7 +68,7 @@ func loadPepper(dir string) ([]byte, error) {
 		return nil, fmt.Errorf("cannot find %s although there is a ledger: restore it from a backup, without it no key is valid", path)
 	}
 	b = newPepper()
-	return b, writeSecret(path, b)
+	return b, disk.WriteSecret(path, b)
 }
 
 func newPepper() []byte {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"unsafe"
+
+	"farebox/billing/disk"
 )
 
 // A segment is one file of the journal: a head, then records with ascending
@@ -102,7 +104,7 @@ func (s *segment) reach(wrote int) {
 // callers never get the same file.
 func sparePath(dir string, size int) (path string, fresh bool, err error) {
 	next := filepath.Join(dir, fmt.Sprintf("%d-%d%s", os.Getpid(), prepared.Add(1), nextSuffix))
-	spares, err := filesIn(dir, spareSuffix)
+	spares, err := disk.List(dir, spareSuffix)
 	if err != nil {
 		return "", false, err
 	}
@@ -176,7 +178,7 @@ func openSegment(dir string, first uint64) (*os.File, error) {
 	if !errors.Is(err, os.ErrNotExist) {
 		return file, err
 	}
-	list, err := filesIn(dir, nextSuffix)
+	list, err := disk.List(dir, nextSuffix)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +203,7 @@ func openSegment(dir string, first uint64) (*os.File, error) {
 
 // removePrepared removes what was prepared but never begun.
 func removePrepared(dir string) error {
-	list, err := filesIn(dir, nextSuffix)
+	list, err := disk.List(dir, nextSuffix)
 	for _, path := range list {
 		err = errors.Join(err, os.Remove(path))
 	}

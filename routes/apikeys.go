@@ -15,18 +15,18 @@ const (
 )
 
 // serveKeys answers GET /api_keys?page=&limit=.
-func serveKeys(g *Gateway, c *Call) *Error {
-	q := c.query()
-	page, limit := int(q.integer("page", 1, 1, math.MaxInt)), int(q.integer("limit", keysPage, 1, mostKeysPage))
-	if e := q.refusal(); e != nil {
+func serveKeys(c *Call) *Error {
+	q := c.Query()
+	page, limit := int(q.Integer("page", 1, 1, math.MaxInt)), int(q.Integer("limit", keysPage, 1, mostKeysPage))
+	if e := q.Refusal(); e != nil {
 		return e
 	}
-	list, err := g.ledger.Keyring(c.key.Account, page, limit)
+	list, err := c.Ledger().Keyring(c.Key.Account, page, limit)
 	if err != nil {
 		return c.keyError(err)
 	}
 	b, end := []byte("["), "]"
-	if c.snap.cfg.Compat.APIKeyList == "envelope" {
+	if c.Config().Compat.APIKeyList == "envelope" {
 		b, end = []byte(`{"object":"list","data":[`), "]}"
 	}
 	for i := range list {
@@ -35,31 +35,31 @@ func serveKeys(g *Gateway, c *Call) *Error {
 		}
 		b = appendKey(b, &list[i].KeyInfo, &list[i])
 	}
-	return c.writeJSON(append(b, end...))
+	return c.WriteJSON(append(b, end...))
 }
 
 // serveKey answers GET /api_keys/{id}.
-func serveKey(g *Gateway, c *Call) *Error {
-	id, _ := c.ctx.UserValue("id").(string)
-	k, err := g.ledger.KeyOf(c.key.Account, id)
+func serveKey(c *Call) *Error {
+	id, _ := c.Ctx.UserValue("id").(string)
+	k, err := c.Ledger().KeyOf(c.Key.Account, id)
 	if err != nil {
 		return c.keyError(err)
 	}
-	return c.writeJSON(append(appendKey([]byte(`{"data":`), &k.KeyInfo, &k), '}'))
+	return c.WriteJSON(append(appendKey([]byte(`{"data":`), &k.KeyInfo, &k), '}'))
 }
 
 // createKey answers POST /api_keys; its answer is the only place where the
 // secret is ever shown.
-func createKey(g *Gateway, c *Call) *Error {
+func createKey(c *Call) *Error {
 	op := &keyCreation
-	if c.snap.cfg.Compat.StrictAPIKeys {
+	if c.Config().Compat.StrictAPIKeys {
 		op = &strictCreation
 	}
 	b, e := c.readKeyBody(op)
 	if e != nil {
 		return e
 	}
-	return c.makeKey(c.key.Account.ID, b, "")
+	return c.makeKey(c.Key.Account.ID, b, "")
 }
 
 // makeKey makes the key that a body asks for.
@@ -89,54 +89,54 @@ func (c *Call) makeKey(account string, b *keyBody, description string) *Error {
 		diem = *change.DIEM
 	}
 	n.SetLimits(usd, diem)
-	info, secret, err := c.g.ledger.MakeKey(n)
+	info, secret, err := c.Ledger().MakeKey(n)
 	if err != nil {
 		return c.keyError(err)
 	}
-	c.ctx.Response.Header.Set("Cache-Control", "no-store")
-	return c.writeJSON(appendNewKey(nil, &info, secret))
+	c.Ctx.Response.Header.Set("Cache-Control", "no-store")
+	return c.WriteJSON(appendNewKey(nil, &info, secret))
 }
 
 // updateKey answers PATCH /api_keys.
-func updateKey(g *Gateway, c *Call) *Error {
+func updateKey(c *Call) *Error {
 	b, e := c.readKeyBody(&keyUpdate)
 	if e != nil {
 		return e
 	}
-	info, err := g.ledger.UpdateKey(c.key.Account, b.id, b.change)
+	info, err := c.Ledger().UpdateKey(c.Key.Account, b.id, b.change)
 	if err != nil {
 		return c.keyError(err)
 	}
-	return c.writeJSON(append(appendKey([]byte(`{"success":true,"data":`), &info, nil), '}'))
+	return c.WriteJSON(append(appendKey([]byte(`{"success":true,"data":`), &info, nil), '}'))
 }
 
 // deleteKey answers DELETE /api_keys?id=; the id may stand in the body instead.
 // Some packages send an empty object along with the query.
-func deleteKey(g *Gateway, c *Call) *Error {
-	q := c.query()
-	id, _ := q.text("id")
-	if e := q.refusal(); e != nil {
+func deleteKey(c *Call) *Error {
+	q := c.Query()
+	id, _ := q.Text("id")
+	if e := q.Refusal(); e != nil {
 		return e
 	}
-	if len(c.ctx.Request.Body()) > 0 {
+	if len(c.Ctx.Request.Body()) > 0 {
 		b, e := c.readKeyBody(&keyDeletion)
 		if e != nil {
 			return e
 		}
 		if id != "" && b.id != "" && id != b.id {
-			return errInvalid(Issue{Code: "custom", Path: "id", Message: "id: the query and the body name different keys; give one of them."})
+			return Invalid(Issue{Code: "custom", Path: "id", Message: "id: the query and the body name different keys; give one of them."})
 		}
 		if b.id != "" {
 			id = b.id
 		}
 	}
 	if id == "" {
-		return errInvalid(Issue{Code: "invalid_type", Path: "id", Expected: "string", Received: "undefined", Message: "id: is required, as ?id= or in the body."})
+		return Invalid(Issue{Code: "invalid_type", Path: "id", Expected: "string", Received: "undefined", Message: "id: is required, as ?id= or in the body."})
 	}
-	if err := g.ledger.DeleteKey(c.key.Account, id); err != nil {
+	if err := c.Ledger().DeleteKey(c.Key.Account, id); err != nil {
 		return c.keyError(err)
 	}
-	return c.writeJSON([]byte(`{"success":true}`))
+	return c.WriteJSON([]byte(`{"success":true}`))
 }
 
 // keyError is the answer to what the ledger could not do with a key.
@@ -148,16 +148,10 @@ func (c *Call) keyError(err error) *Error {
 	case errors.Is(err, billing.ErrManyKeys):
 		return &Error{Status: 400, Code: "INVALID_REQUEST", Message: "The account has 500 active API keys, the most allowed; delete one first."}
 	case errors.Is(err, billing.ErrSuspended), errors.Is(err, billing.ErrClosed):
-		return errDisabled(err)
+		return Disabled(err)
 	case errors.As(err, &soon):
-		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: at most 20 API keys of an account can be made a minute.", RetryAfter: max(retrySoon, soon.After)}
+		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: at most 20 API keys of an account can be made a minute.", RetryAfter: max(RetrySoon, soon.After)}
 	}
-	c.g.log.Error().Err(err).Bytes("request_id", c.id[:]).Msg("cannot read or write API keys")
+	c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("cannot read or write API keys")
 	return &Error{Status: 503, Message: "The key store cannot be used right now; please retry.", RetryAfter: 5 * time.Second}
-}
-
-func (c *Call) writeJSON(body []byte) *Error {
-	c.ctx.Response.Header.SetContentType("application/json; charset=utf-8")
-	c.ctx.Response.SetBodyRaw(body)
-	return nil
 }

@@ -50,8 +50,6 @@ const (
 )
 
 const (
-	// maxKeyBody is far more than any body about a key needs.
-	maxKeyBody = 16 << 10
 	// maxKeyText bounds each text in it; a token has about 300 bytes.
 	maxKeyText = 4 << 10
 	// maxKeyDescription is in characters (addendum 16.1).
@@ -68,31 +66,31 @@ var (
 // so that a member of another operation is refused by its name like any other.
 var keyBook = newKeyBook()
 
-func newKeyBook() *rulebook {
+func newKeyBook() *Rulebook {
 	limits := scan.NewShape(scan.Member{Name: "usd"}, scan.Member{Name: "diem"}, scan.Member{Name: "vcu"})
 	members := make([]scan.Member, keyMembers)
-	rules := map[string]*rule{}
-	text := &rule{kinds: kString, length: maxKeyText}
+	rules := map[string]*Rule{}
+	text := &Rule{Kinds: String, Length: maxKeyText}
 	for id, name := range keyNames {
 		members[id].Name = name
 		switch id {
 		case keyType, keyTypeSnake:
-			rules[name] = &rule{kinds: kString, enum: keyTypes}
+			rules[name] = &Rule{Kinds: String, Enum: keyTypes}
 		case keyPeriod, keyPeriodSnake:
-			rules[name] = &rule{kinds: kString, enum: keyPeriods}
+			rules[name] = &Rule{Kinds: String, Enum: keyPeriods}
 		case keyPrivacy, keyPrivacySnake:
-			rules[name] = &rule{kinds: kString, enum: keyPrivacies}
+			rules[name] = &Rule{Kinds: String, Enum: keyPrivacies}
 		case keyLimit, keyLimitSnake:
 			members[id].Child = limits
-			rules[name] = &rule{kinds: kObject}
+			rules[name] = &Rule{Kinds: Object}
 			for i := range limits.Len() {
-				rules[name+"."+limits.Name(i)] = &rule{kinds: kNumber}
+				rules[name+"."+limits.Name(i)] = &Rule{Kinds: Number}
 			}
 		default:
 			rules[name] = text
 		}
 	}
-	return newRulebook(scan.NewShape(members...), rules)
+	return NewRulebook(scan.NewShape(members...), rules)
 }
 
 // keyBody is a body about a key.
@@ -132,33 +130,33 @@ func snake(id int) int {
 // readKeyBody reads a strict body about a key: every member is one that the
 // operation takes, once, in one of its spellings.
 func (c *Call) readKeyBody(op *keyOperation) (*keyBody, *Error) {
-	if n := len(c.ctx.Request.Body()); n > maxKeyBody {
-		return nil, &Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large: at most " + strconv.Itoa(maxKeyBody) + " bytes are taken here, it has " + strconv.Itoa(n) + "."}
+	if n, most := len(c.Ctx.Request.Body()), c.MostBody(); n > most {
+		return nil, &Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large: at most " + strconv.Itoa(most) + " bytes are taken here, it has " + strconv.Itoa(n) + "."}
 	}
-	if e := c.readJSON(keyBook.root); e != nil {
+	if e := c.ReadJSON(keyBook.Root); e != nil {
 		return nil, e
 	}
-	v := validator{body: c.body, doc: &c.doc, book: keyBook}
+	v := Validator{Body: c.Body, Doc: &c.Doc, Book: keyBook}
 	b := &keyBody{}
-	v.checkAll()
-	if v.checkTakes(op); len(v.issues) == 0 {
-		b.read(&v, op, c.began)
+	v.CheckAll()
+	if v.checkTakes(op); len(v.Issues) == 0 {
+		b.read(&v, op, c.Began)
 	}
-	if len(v.issues) > 0 {
-		return nil, errInvalid(v.issues...)
+	if len(v.Issues) > 0 {
+		return nil, Invalid(v.Issues...)
 	}
 	return b, nil
 }
 
 // checkTakes refuses what the operation does not take and asks for what it needs.
-func (v *validator) checkTakes(op *keyOperation) {
+func (v *Validator) checkTakes(op *keyOperation) {
 	taken := [keyMembers]bool{}
 	for _, id := range op.takes {
 		taken[id] = true
 	}
 	known := 0
 	for id, name := range keyNames {
-		at := v.doc.TopIndex(id)
+		at := v.Doc.TopIndex(id)
 		if at < 0 {
 			continue
 		}
@@ -166,52 +164,52 @@ func (v *validator) checkTakes(op *keyOperation) {
 		if !taken[id] {
 			v.unknown("", name)
 		}
-		if other := snake(id); other != id && v.doc.TopIndex(other) >= 0 {
-			v.add(Issue{Code: "custom", Path: name, Message: name + ": is given as " + keyNames[other] + " too; give one of them."})
+		if other := snake(id); other != id && v.Doc.TopIndex(other) >= 0 {
+			v.Add(Issue{Code: "custom", Path: name, Message: name + ": is given as " + keyNames[other] + " too; give one of them."})
 		}
-		if limits := keyBook.root.Child(id); limits != nil && v.doc.Fields[at].Kind == scan.Object {
-			v.checkStrangers(v.doc.Fields[at].Raw(v.body), limits, name+".")
+		if limits := keyBook.Root.Child(id); limits != nil && v.Doc.Fields[at].Kind == scan.Object {
+			v.checkStrangers(v.Doc.Fields[at].Raw(v.Body), limits, name+".")
 		}
 	}
-	if v.doc.Members > known {
-		v.checkStrangers(v.body, keyBook.root, "")
+	if v.Doc.Members > known {
+		v.checkStrangers(v.Body, keyBook.Root, "")
 	}
 	for _, id := range op.needs {
-		if v.member(-1, id) == nil && v.member(-1, snake(id)) == nil {
-			v.add(Issue{Code: "invalid_type", Path: keyNames[id], Expected: "string", Received: "undefined", Message: keyNames[id] + ": is required."})
+		if v.Member(-1, id) == nil && v.Member(-1, snake(id)) == nil {
+			v.Add(Issue{Code: "invalid_type", Path: keyNames[id], Expected: "string", Received: "undefined", Message: keyNames[id] + ": is required."})
 		}
 	}
 }
 
 // checkStrangers names the members of an object that its Shape does not list.
-func (v *validator) checkStrangers(object []byte, known *scan.Shape, path string) {
-	gjson.Parse(bytesString(object)).ForEach(func(key, _ gjson.Result) bool {
+func (v *Validator) checkStrangers(object []byte, known *scan.Shape, path string) {
+	gjson.Parse(ViewString(object)).ForEach(func(key, _ gjson.Result) bool {
 		if known.ID(key.Str) < 0 {
-			v.unknown(path, excerpt(stringBytes(key.Str)))
+			v.unknown(path, Excerpt(ViewBytes(key.Str)))
 		}
-		return len(v.issues) < maxIssues
+		return len(v.Issues) < MaxIssues
 	})
 }
 
-func (v *validator) unknown(path, name string) {
+func (v *Validator) unknown(path, name string) {
 	// The path of what is unknown is its object, as validators of schemas have it.
-	v.add(Issue{Code: "unrecognized_keys", Path: strings.TrimSuffix(path, "."), Message: path + name + ": is not a parameter of this operation."})
+	v.Add(Issue{Code: "unrecognized_keys", Path: strings.TrimSuffix(path, "."), Message: path + name + ": is not a parameter of this operation."})
 }
 
 // read takes the values over. Kinds and enumerations are checked already.
-func (b *keyBody) read(v *validator, op *keyOperation, now time.Time) {
+func (b *keyBody) read(v *Validator, op *keyOperation, now time.Time) {
 	b.id, b.address, b.signature, b.token = v.decoded(keyID), v.decoded(keyAddress), v.decoded(keySignature), v.decoded(keyToken)
 	if text := v.either(keyType); text != nil {
 		b.typ, _ = billing.ParseKeyType(string(text))
 	}
-	if f := v.member(-1, keyDescription); f != nil {
+	if f := v.Member(-1, keyDescription); f != nil {
 		text := v.decoded(keyDescription)
 		b.change.Description = &text
 		switch n := utf8.RuneCountInString(text); {
 		case n > maxKeyDescription:
-			v.add(Issue{Code: "too_big", Path: "description", Maximum: strconv.Itoa(maxKeyDescription), Message: "description: must be at most " + strconv.Itoa(maxKeyDescription) + " characters, has " + strconv.Itoa(n) + "."})
+			v.Add(Issue{Code: "too_big", Path: "description", Maximum: strconv.Itoa(maxKeyDescription), Message: "description: must be at most " + strconv.Itoa(maxKeyDescription) + " characters, has " + strconv.Itoa(n) + "."})
 		case strings.ContainsFunc(text, unicode.IsControl):
-			v.add(Issue{Code: "invalid_string", Path: "description", Message: "description: must not contain control characters."})
+			v.Add(Issue{Code: "invalid_string", Path: "description", Message: "description: must not contain control characters."})
 		}
 	}
 	if text := v.either(keyPeriod); text != nil {
@@ -227,33 +225,33 @@ func (b *keyBody) read(v *validator, op *keyOperation, now time.Time) {
 }
 
 // either is the text of a member in whichever spelling it has.
-func (v *validator) either(id int) []byte {
-	if text := v.text(-1, id); text != nil {
+func (v *Validator) either(id int) []byte {
+	if text := v.Text(-1, id); text != nil {
 		return text
 	}
-	return v.text(-1, snake(id))
+	return v.Text(-1, snake(id))
 }
 
 // decoded is the string of a member without its escapes.
-func (v *validator) decoded(id int) (text string) {
-	f := v.member(-1, id)
+func (v *Validator) decoded(id int) (text string) {
+	f := v.Member(-1, id)
 	if f == nil {
 		return ""
 	}
-	raw := f.Raw(v.body)
+	raw := f.Raw(v.Body)
 	if !utf8.Valid(raw) || json.Unmarshal(raw, &text) != nil {
-		v.add(Issue{Code: "invalid_string", Path: keyNames[id], Message: keyNames[id] + ": is not valid UTF-8 text."})
+		v.Add(Issue{Code: "invalid_string", Path: keyNames[id], Message: keyNames[id] + ": is not valid UTF-8 text."})
 	}
 	return text
 }
 
 // given finds a member in whichever spelling it is written, null included; -1
 // when it is absent, which leaves a key's value as it is.
-func (v *validator) given(id int) (at int32, name string) {
-	if at = v.doc.TopIndex(id); at >= 0 {
+func (v *Validator) given(id int) (at int32, name string) {
+	if at = v.Doc.TopIndex(id); at >= 0 {
 		return at, keyNames[id]
 	}
-	return v.doc.TopIndex(snake(id)), keyNames[snake(id)]
+	return v.Doc.TopIndex(snake(id)), keyNames[snake(id)]
 }
 
 // expiryForm is what addendum 16.2 lists, and RFC 3339 offsets.
@@ -261,13 +259,13 @@ var expiryForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\d(\.\d{1,9})
 
 // readExpiry reads expiresAt: a moment, a UTC day (its beginning), or "" or
 // null for never.
-func (b *keyBody) readExpiry(v *validator, now time.Time) {
+func (b *keyBody) readExpiry(v *Validator, now time.Time) {
 	at, name := v.given(keyExpires)
 	if at < 0 {
 		return
 	}
 	var when time.Time
-	raw := v.doc.Fields[at].Raw(v.body)
+	raw := v.Doc.Fields[at].Raw(v.Body)
 	if text := string(raw); text != "null" && text != `""` {
 		text = text[1 : len(text)-1]
 		layout := time.RFC3339Nano
@@ -276,11 +274,11 @@ func (b *keyBody) readExpiry(v *validator, now time.Time) {
 		}
 		parsed, err := time.Parse(layout, text)
 		if err != nil || !expiryForm.MatchString(text) {
-			v.add(Issue{Code: "invalid_string", Path: name, Received: excerpt([]byte(text)), Message: name + ": " + excerpt([]byte(text)) + " is not a date; expected YYYY-MM-DD, YYYY-MM-DDThh:mm:ss(.mmm)Z, or empty for never."})
+			v.Add(Issue{Code: "invalid_string", Path: name, Received: Excerpt([]byte(text)), Message: name + ": " + Excerpt([]byte(text)) + " is not a date; expected YYYY-MM-DD, YYYY-MM-DDThh:mm:ss(.mmm)Z, or empty for never."})
 			return
 		}
 		if when = parsed.UTC(); !when.After(now) {
-			v.add(Issue{Code: "too_small", Path: name, Message: name + ": " + excerpt([]byte(text)) + " is over; expected a time to come."})
+			v.Add(Issue{Code: "too_small", Path: name, Message: name + ": " + Excerpt([]byte(text)) + " is over; expected a time to come."})
 			return
 		}
 	}
@@ -289,35 +287,35 @@ func (b *keyBody) readExpiry(v *validator, now time.Time) {
 
 // readLimits reads consumptionLimit. null means no limit, for all of it or for
 // one currency; vcu is the legacy label of diem and yields to it.
-func (b *keyBody) readLimits(v *validator) {
+func (b *keyBody) readLimits(v *Validator) {
 	at, name := v.given(keyLimit)
 	if at < 0 {
 		return
 	}
-	if v.doc.Fields[at].Kind == scan.Null {
+	if v.Doc.Fields[at].Kind == scan.Null {
 		b.change.USD, b.change.DIEM = &billing.Limit{}, &billing.Limit{}
 		return
 	}
 	read := func(id int, parse func(string) (billing.Limit, error)) *billing.Limit {
-		i := v.doc.Member(at, id)
+		i := v.Doc.Member(at, id)
 		if i < 0 {
 			return nil
 		}
-		f := &v.doc.Fields[i]
+		f := &v.Doc.Fields[i]
 		if f.Kind == scan.Null {
 			return &billing.Limit{}
 		}
-		limit, err := parse(string(f.Raw(v.body)))
+		limit, err := parse(string(f.Raw(v.Body)))
 		if err != nil {
 			path := name + "." + f.Shape.Name(id)
-			issue := Issue{Code: "custom", Path: path, Message: path + ": " + err.Error() + ", is " + excerpt(f.Raw(v.body)) + "; expected 0 to 9999999999, or null for no limit."}
+			issue := Issue{Code: "custom", Path: path, Message: path + ": " + err.Error() + ", is " + Excerpt(f.Raw(v.Body)) + "; expected 0 to 9999999999, or null for no limit."}
 			switch {
 			case errors.Is(err, billing.ErrLimitNegative):
 				issue.Code, issue.Minimum = "too_small", "0"
 			case errors.Is(err, billing.ErrLimitTooLarge):
 				issue.Code, issue.Maximum = "too_big", "9999999999"
 			}
-			v.add(issue)
+			v.Add(issue)
 		}
 		return &limit
 	}

@@ -12,13 +12,13 @@ import (
 // appendKey appends a key, with its use where use is not nil.
 func appendKey(b []byte, k *billing.KeyInfo, use *billing.KeyRecord) []byte {
 	b = append(b, `{"id":`...)
-	b = appendString(b, k.ID)
+	b = AppendString(b, k.ID)
 	b = append(b, `,"apiKeyType":"`...)
 	b = append(b, k.Type.String()...)
 	b = append(b, `","description":`...)
-	b = appendString(b, k.Description)
+	b = AppendString(b, k.Description)
 	b = append(b, `,"last6Chars":`...)
-	b = appendString(b, k.Last6)
+	b = AppendString(b, k.Last6)
 	b = append(b, `,"createdAt":`...)
 	b = appendTime(b, k.CreatedAt)
 	b = append(b, `,"expiresAt":`...)
@@ -51,13 +51,13 @@ func appendKey(b []byte, k *billing.KeyInfo, use *billing.KeyRecord) []byte {
 // appendNewKey appends the answer to a creation (addendum 16.2).
 func appendNewKey(b []byte, k *billing.KeyInfo, secret string) []byte {
 	b = append(b, `{"success":true,"data":{"id":`...)
-	b = appendString(b, k.ID)
+	b = AppendString(b, k.ID)
 	b = append(b, `,"apiKey":`...)
-	b = appendString(b, secret)
+	b = AppendString(b, secret)
 	b = append(b, `,"apiKeyType":"`...)
 	b = append(b, k.Type.String()...)
 	b = append(b, `","description":`...)
-	b = appendString(b, k.Description)
+	b = AppendString(b, k.Description)
 	b = append(b, `,"expiresAt":`...)
 	b = appendTime(b, k.ExpiresAt)
 	b = append(b, `,"consumptionLimit":`...)

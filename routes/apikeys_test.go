@@ -58,18 +58,18 @@ func FuzzKeyBody(f *testing.F) {
 	now := time.Unix(1_795_000_000, 0)
 	f.Fuzz(func(t *testing.T, body []byte, which uint8) {
 		op := []*keyOperation{&keyCreation, &keyUpdate, &keyDeletion, &web3Creation}[which%4]
-		c := &Call{began: now}
-		if err := c.doc.Skim(body, keyBook.root); err != nil {
+		c := &Call{Began: now}
+		if err := c.Doc.Skim(body, keyBook.Root); err != nil {
 			return
 		}
-		v := validator{body: body, doc: &c.doc, book: keyBook}
+		v := Validator{Body: body, Doc: &c.Doc, Book: keyBook}
 		b := &keyBody{}
-		v.checkAll()
-		if v.checkTakes(op); len(v.issues) == 0 {
+		v.CheckAll()
+		if v.checkTakes(op); len(v.Issues) == 0 {
 			b.read(&v, op, now)
 		}
-		if len(v.issues) > 0 {
-			if raw := appendError(nil, errInvalid(v.issues...), shapeString, nil); !json.Valid(raw) {
+		if len(v.Issues) > 0 {
+			if raw := appendError(nil, Invalid(v.Issues...), shapeString, nil); !json.Valid(raw) {
 				t.Fatalf("%q is refused with %s", body, raw)
 			}
 			return

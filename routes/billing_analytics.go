@@ -13,13 +13,13 @@ import (
 const analyticsDays = 7
 
 // serveAnalytics answers GET /billing/usage-analytics (addendum 17.4).
-func serveAnalytics(g *Gateway, c *Call) *Error {
-	q := c.query()
-	r := q.analyticsRange(g.ledger.Today())
-	if e := q.refusal(); e != nil {
+func serveAnalytics(c *Call) *Error {
+	q := c.Query()
+	r := q.analyticsRange(c.Ledger().Today())
+	if e := q.Refusal(); e != nil {
 		return e
 	}
-	sum, err := g.ledger.Analytics(c.key, r.first, r.last)
+	sum, err := c.Ledger().Analytics(c.Key, r.first, r.last)
 	if err != nil {
 		return c.reportFailed(err)
 	}
@@ -32,20 +32,20 @@ type analyticsRange struct {
 	label       string
 }
 
-func (q *query) analyticsRange(today int32) analyticsRange {
-	lookback, back := q.text("lookback")
-	start, from := q.date("startDate")
-	end, to := q.date("endDate")
-	from, to = from || q.has("startDate"), to || q.has("endDate")
+func (q *Query) analyticsRange(today int32) analyticsRange {
+	lookback, back := q.Text("lookback")
+	start, from := q.Date("startDate")
+	end, to := q.Date("endDate")
+	from, to = from || q.Has("startDate"), to || q.Has("endDate")
 	switch {
 	case back && (from || to):
-		q.wrong(Issue{Code: "custom", Path: "lookback", Message: "lookback cannot be combined with startDate and endDate; give either."})
+		q.Wrong(Issue{Code: "custom", Path: "lookback", Message: "lookback cannot be combined with startDate and endDate; give either."})
 	case from != to:
 		given, missing := "startDate", "endDate"
 		if to {
 			given, missing = missing, given
 		}
-		q.wrong(Issue{Code: "custom", Path: missing, Message: given + " needs " + missing + ": give both or neither."})
+		q.Wrong(Issue{Code: "custom", Path: missing, Message: given + " needs " + missing + ": give both or neither."})
 	case from:
 		return q.dates(start, end)
 	}
@@ -57,17 +57,17 @@ func (q *query) analyticsRange(today int32) analyticsRange {
 }
 
 // lookback reads a number of days, today included: 1d to 90d.
-func (q *query) lookback(text string) int64 {
+func (q *Query) lookback(text string) int64 {
 	digits, unit := strings.CutSuffix(text, "d")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	const expected = "lookback must be a number of days from 1d to 90d, such as 7d; got "
 	switch {
-	case !unit || !allDigits(digits):
-		q.wrong(Issue{Code: "invalid_string", Path: "lookback", Expected: "1d to 90d", Received: excerpt(stringBytes(text)), Message: expected + quoted(text) + "."})
+	case !unit || !AllDigits(digits):
+		q.Wrong(Issue{Code: "invalid_string", Path: "lookback", Expected: "1d to 90d", Received: Excerpt(ViewBytes(text)), Message: expected + Quoted(text) + "."})
 	case err != nil || n > billing.MostAnalyticsDays:
-		q.wrong(Issue{Code: "too_big", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(billing.MostAnalyticsDays), Message: expected + quoted(text) + "."})
+		q.Wrong(Issue{Code: "too_big", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(billing.MostAnalyticsDays), Message: expected + Quoted(text) + "."})
 	case n < 1:
-		q.wrong(Issue{Code: "too_small", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(billing.MostAnalyticsDays), Message: expected + quoted(text) + "."})
+		q.Wrong(Issue{Code: "too_small", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(billing.MostAnalyticsDays), Message: expected + Quoted(text) + "."})
 	default:
 		return n
 	}
@@ -75,14 +75,14 @@ func (q *query) lookback(text string) int64 {
 }
 
 // dates takes startDate and endDate, both included.
-func (q *query) dates(start, end time.Time) analyticsRange {
+func (q *Query) dates(start, end time.Time) analyticsRange {
 	days := end.Sub(start)/(24*time.Hour) + 1
 	switch {
-	case len(q.issues) > 0:
+	case len(q.Issues) > 0:
 	case days < 1:
-		q.wrong(Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
+		q.Wrong(Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
 	case days > billing.MostAnalyticsDays:
-		q.wrong(Issue{Code: "too_big", Path: "endDate", Maximum: strconv.Itoa(billing.MostAnalyticsDays), Message: "startDate to endDate may be at most 90 days, both included; these are " + strconv.FormatInt(int64(days), 10) + "."})
+		q.Wrong(Issue{Code: "too_big", Path: "endDate", Maximum: strconv.Itoa(billing.MostAnalyticsDays), Message: "startDate to endDate may be at most 90 days, both included; these are " + strconv.FormatInt(int64(days), 10) + "."})
 	}
 	return analyticsRange{
 		int32(start.Unix() / 86400), int32(end.Unix() / 86400), start.Format(time.DateOnly) + ":" + end.Format(time.DateOnly),
@@ -105,10 +105,10 @@ var breakdownTypes = []struct {
 
 func appendAnalytics(b []byte, label string, s *billing.Analytics) []byte {
 	b = append(b, `{"lookback":`...)
-	b = appendString(b, label)
+	b = AppendString(b, label)
 	b = append(b, `,"byDate":[`...)
 	for i, day := range s.Days {
-		b = comma(b, i)
+		b = Comma(b, i)
 		b = append(b, `{"date":"`...)
 		b = s.Date(i).AppendFormat(b, time.DateOnly)
 		b = append(b, `","USD":`...)
@@ -118,7 +118,7 @@ func appendAnalytics(b []byte, label string, s *billing.Analytics) []byte {
 	}
 	b = append(b, `],"byModel":[`...)
 	for i := range s.Models {
-		b = comma(b, i)
+		b = Comma(b, i)
 		b = appendModelUsage(b, &s.Models[i])
 	}
 	b = append(b, ']')
@@ -126,7 +126,7 @@ func appendAnalytics(b []byte, label string, s *billing.Analytics) []byte {
 	b = models.append(b, s, "byModelDaily", "topModels", "byModelDailyUsd")
 	b = append(b, `,"byKey":[`...)
 	for i := range s.Keys {
-		b = comma(b, i)
+		b = Comma(b, i)
 		b = appendKeyUsage(b, &s.Keys[i])
 	}
 	b = append(b, ']')
@@ -135,16 +135,9 @@ func appendAnalytics(b []byte, label string, s *billing.Analytics) []byte {
 	return append(b, '}')
 }
 
-func comma(b []byte, i int) []byte {
-	if i > 0 {
-		b = append(b, ',')
-	}
-	return b
-}
-
 func appendModelUsage(b []byte, m *billing.ModelSpend) []byte {
 	b = append(b, `{"modelName":`...)
-	b = appendString(b, m.Name)
+	b = AppendString(b, m.Name)
 	b = append(b, `,"unitType":"`+m.Unit+`","modelType":`...)
 	if t := analyticsTypes[m.What]; t != "" {
 		b = append(b, t...)
@@ -162,10 +155,10 @@ func appendModelUsage(b []byte, m *billing.ModelSpend) []byte {
 		if l == (billing.Spend{}) {
 			continue
 		}
-		b = comma(b, n)
+		b = Comma(b, n)
 		n++
 		b = append(b, `{"type":`...)
-		b = appendString(b, t.name)
+		b = AppendString(b, t.name)
 		b = append(b, `,"usd":`...)
 		b = appendAmount(b, l.USD)
 		b = append(b, `,"diem":`...)
@@ -201,13 +194,13 @@ func appendKeyUsage(b []byte, k *billing.KeySpend) []byte {
 	if k.ID == "" {
 		b = append(b, "null"...)
 	} else {
-		b = appendString(b, k.ID)
+		b = AppendString(b, k.ID)
 	}
 	b = append(b, `,"description":`...)
 	if k.ID == "" {
-		b = appendString(b, keyName(k))
+		b = AppendString(b, keyName(k))
 	} else {
-		b = appendString(b, k.Description)
+		b = AppendString(b, k.Description)
 	}
 	return append(appendTotals(b, k.Spend), '}')
 }
@@ -255,8 +248,8 @@ func (s *series) append(b []byte, a *billing.Analytics, units, names, usd string
 	b = s.appendDays(b, a, units, func(b []byte, n billing.Spend) []byte { return strconv.AppendInt(b, n.Units, 10) })
 	b = append(b, `,"`+names+`":[`...)
 	for i, name := range s.names {
-		b = comma(b, i)
-		b = appendString(b, name)
+		b = Comma(b, i)
+		b = AppendString(b, name)
 	}
 	b = append(b, ']')
 	return s.appendDays(b, a, usd, func(b []byte, n billing.Spend) []byte { return appendAmount(b, n.USD) })
@@ -265,12 +258,12 @@ func (s *series) append(b []byte, a *billing.Analytics, units, names, usd string
 func (s *series) appendDays(b []byte, a *billing.Analytics, member string, value func([]byte, billing.Spend) []byte) []byte {
 	b = append(b, `,"`+member+`":[`...)
 	for day := range a.Days {
-		b = comma(b, day)
+		b = Comma(b, day)
 		b = append(b, `{"date":`...)
 		b = strconv.AppendInt(b, a.Date(day).UnixMilli(), 10)
 		for i, name := range s.names {
 			b = append(b, ',')
-			b = appendString(b, name)
+			b = AppendString(b, name)
 			b = append(b, ':')
 			b = value(b, s.daily[i][day])
 		}

@@ -8,12 +8,12 @@ import (
 
 // serveBalance answers GET /billing/balance (addendum 17.1, D16): both
 // spellings of what clients look for.
-func serveBalance(g *Gateway, c *Call) *Error {
-	balance, err := g.ledger.Balance(c.key)
+func serveBalance(c *Call) *Error {
+	balance, err := c.Ledger().Balance(c.Key)
 	if err != nil {
 		return c.reportFailed(err)
 	}
-	c.setBalance(balance.USD, balance.DIEM)
+	c.SetBalance(balance.USD, balance.DIEM)
 	can := "false"
 	if balance.CanConsume {
 		can = "true"
@@ -25,7 +25,7 @@ func serveBalance(g *Gateway, c *Call) *Error {
 	if balance.Next == 0 {
 		b = append(b, "null"...)
 	} else {
-		b = appendString(b, balance.Next.String())
+		b = AppendString(b, balance.Next.String())
 	}
 	b = append(b, `,"balances":{"diem":`...)
 	if balance.HasDIEM {
@@ -44,9 +44,9 @@ func serveBalance(g *Gateway, c *Call) *Error {
 
 // writeReport makes b the answer.
 func (c *Call) writeReport(b []byte) *Error {
-	c.ctx.Response.Header.SetContentType("application/json; charset=utf-8")
-	c.ctx.Response.SetBodyRaw(b)
-	c.compress()
+	c.Ctx.Response.Header.SetContentType("application/json; charset=utf-8")
+	c.Ctx.Response.SetBodyRaw(b)
+	c.Compress()
 	return nil
 }
 
@@ -54,11 +54,11 @@ func (c *Call) writeReport(b []byte) *Error {
 // (interface.md, Errors: billing timeout; D21).
 func (c *Call) reportFailed(err error) *Error {
 	if errors.Is(err, billing.ErrReportTimeout) {
-		c.g.log.Warn().Err(err).Bytes("request_id", c.id[:]).Msg("a billing query took too long")
+		c.Logger().Warn().Err(err).Bytes("request_id", c.ID[:]).Msg("a billing query took too long")
 		return &Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: "The billing query timed out: it took longer than 10 seconds allow. Ask for a shorter range of dates, or try again."}
 	}
-	c.g.log.Error().Err(err).Bytes("request_id", c.id[:]).Msg("cannot answer a billing query")
-	return &Error{Status: 503, Message: "The billing data cannot be read right now; please retry.", RetryAfter: retrySoon}
+	c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("cannot answer a billing query")
+	return &Error{Status: 503, Message: "The billing data cannot be read right now; please retry.", RetryAfter: RetrySoon}
 }
 
 // historyFailed is reportFailed for a request that may have brought a cursor.
@@ -66,5 +66,5 @@ func (c *Call) historyFailed(err error) *Error {
 	if !errors.Is(err, billing.ErrCursor) {
 		return c.reportFailed(err)
 	}
-	return errInvalid(Issue{Code: "custom", Path: "cursor", Message: err.Error() + "; begin again without a cursor."})
+	return Invalid(Issue{Code: "custom", Path: "cursor", Message: err.Error() + "; begin again without a cursor."})
 }

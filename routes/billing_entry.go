@@ -29,7 +29,7 @@ func appendEntry(b []byte, e *billing.UsageEntry) []byte {
 	b = append(b, `{"timestamp":"`...)
 	b = e.AppendTime(b)
 	b = append(b, `","sku":`...)
-	b = appendString(b, e.SKU())
+	b = AppendString(b, e.SKU())
 	b = append(b, `,"pricePerUnitUsd":`...)
 	b = e.AppendPrice(b)
 	b = append(b, `,"units":`...)
@@ -100,14 +100,14 @@ func appendCSV(b []byte, s string) []byte {
 
 // wantsCSV says in which form a client wants a list: the query format=csv or
 // format=json, or else what its Accept prefers.
-func (c *Call) wantsCSV(q *query) bool {
-	switch q.choice("format", "", "json", "csv") {
+func (c *Call) wantsCSV(q *Query) bool {
+	switch q.Choice("format", "", "json", "csv") {
 	case "csv":
 		return true
 	case "json":
 		return false
 	}
-	accept := c.ctx.Request.Header.Peek("Accept")
+	accept := c.Ctx.Request.Header.Peek("Accept")
 	csv, csvAt := accepted(accept, "text/csv")
 	json, jsonAt := accepted(accept, "application/json")
 	return csv > json || csv > 0 && csv == json && csvAt < jsonAt

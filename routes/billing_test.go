@@ -14,14 +14,13 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
-
 	"farebox/billing/money"
 )
 
-func queryOf(text string) *query {
+func queryOf(text string) *Query {
 	args := &fasthttp.Args{}
 	args.Parse(text)
-	return &query{args: args}
+	return &Query{args: args}
 }
 
 // A cell that begins like a formula runs in the spreadsheet of whoever opens
@@ -58,10 +57,10 @@ func TestFormatFollowsWhatTheClientPrefers(t *testing.T) {
 		ctx := &fasthttp.RequestCtx{}
 		ctx.Request.SetRequestURI("/?" + c.query)
 		ctx.Request.Header.Set("Accept", c.accept)
-		call := &Call{ctx: ctx}
-		q := call.query()
-		if got := call.wantsCSV(q); got != c.csv || len(q.issues) > 0 {
-			t.Errorf("Accept %q and %q: CSV %v, %v", c.accept, c.query, got, q.issues)
+		call := &Call{Ctx: ctx}
+		q := call.Query()
+		if got := call.wantsCSV(q); got != c.csv || len(q.Issues) > 0 {
+			t.Errorf("Accept %q and %q: CSV %v, %v", c.accept, c.query, got, q.Issues)
 		}
 	}
 }
@@ -139,8 +138,8 @@ func TestListingReadsDates(t *testing.T) {
 		{"startDate=0001-01-01&endDate=1960-01-01", 0, 1},
 	} {
 		q := queryOf(c.query)
-		if from, to := q.days(); from != c.from || to != c.to || len(q.issues) > 0 {
-			t.Errorf("%s: %d to %d, want %d to %d; %v", c.query, from, to, c.from, c.to, q.issues)
+		if from, to := q.days(); from != c.from || to != c.to || len(q.Issues) > 0 {
+			t.Errorf("%s: %d to %d, want %d to %d; %v", c.query, from, to, c.from, c.to, q.Issues)
 		}
 	}
 }
@@ -157,13 +156,13 @@ func FuzzBillingQuery(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		q := queryOf(text)
-		limit, page := q.integer("limit", 200, 1, 500), q.integer("page", 1, 1, 1<<62)
+		limit, page := q.Integer("limit", 200, 1, 500), q.Integer("page", 1, 1, 1<<62)
 		from, to := q.days()
 		r := q.analyticsRange(20_000)
-		cursor, follows := q.text("cursor")
+		cursor, follows := q.Text("cursor")
 		h := q.history(cursor, follows)
-		_ = q.choice("currency", "", "USD", "DIEM")
-		e := q.refusal()
+		_ = q.Choice("currency", "", "USD", "DIEM")
+		e := q.Refusal()
 		if e != nil {
 			if e.Status != 400 || !json.Valid(appendError(nil, e, shapeString, nil)) || !json.Valid(appendError(nil, e, shapeObject, nil)) {
 				t.Errorf("%q is refused with %+v", text, e)

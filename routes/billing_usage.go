@@ -15,25 +15,25 @@ const (
 )
 
 // serveUsage answers GET /billing/usage (addendum 17.2).
-func serveUsage(g *Gateway, c *Call) *Error {
-	q := c.query()
+func serveUsage(c *Call) *Error {
+	q := c.Query()
 	csv := c.wantsCSV(q)
 	ask := billing.UsageQuery{
-		Currency:  usageCurrencies[q.choice("currency", "", "USD", "DIEM", "VCU", "BUNDLED_CREDITS")],
-		Limit:     q.integer("limit", usageLimit, 1, usageLimitMost),
-		Page:      q.integer("page", 1, 1, math.MaxInt64),
-		Ascending: q.choice("sortOrder", "desc", "asc", "desc") == "asc",
+		Currency:  usageCurrencies[q.Choice("currency", "", "USD", "DIEM", "VCU", "BUNDLED_CREDITS")],
+		Limit:     q.Integer("limit", usageLimit, 1, usageLimitMost),
+		Page:      q.Integer("page", 1, 1, math.MaxInt64),
+		Ascending: q.Choice("sortOrder", "desc", "asc", "desc") == "asc",
 	}
 	ask.FromUs, ask.ToUs = q.days()
-	if e := q.refusal(); e != nil {
+	if e := q.Refusal(); e != nil {
 		return e
 	}
-	list, err := g.ledger.Usage(c.key, ask)
+	list, err := c.Ledger().Usage(c.Key, ask)
 	if err != nil {
 		return c.reportFailed(err)
 	}
 	pages := (list.Total + ask.Limit - 1) / ask.Limit
-	h := &c.ctx.Response.Header
+	h := &c.Ctx.Response.Header
 	for _, v := range []struct {
 		name string
 		n    int64
@@ -66,9 +66,9 @@ var usageCurrencies = map[string]billing.Currency{
 
 // days reads startDate and endDate. Both are included: a date as a whole day, a
 // time as the millisecond that entries show.
-func (q *query) days() (fromUs, toUs int64) {
-	start, _, from := q.moment("startDate")
-	end, day, to := q.moment("endDate")
+func (q *Query) days() (fromUs, toUs int64) {
+	start, _, from := q.Moment("startDate")
+	end, day, to := q.Moment("endDate")
 	if from {
 		fromUs = max(0, start.UnixMicro())
 	}
@@ -76,7 +76,7 @@ func (q *query) days() (fromUs, toUs int64) {
 		return fromUs, 0
 	}
 	if from && end.Before(start) && !(day && end.Add(24*time.Hour).After(start)) {
-		q.wrong(Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
+		q.Wrong(Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
 	}
 	if day {
 		end = end.AddDate(0, 0, 1)
@@ -88,11 +88,11 @@ func (q *query) days() (fromUs, toUs int64) {
 
 // writeCSV makes b an answer that browsers save under a name.
 func (c *Call) writeCSV(name string, b []byte) *Error {
-	h := &c.ctx.Response.Header
+	h := &c.Ctx.Response.Header
 	h.SetContentType("text/csv")
 	h.Set("Content-Disposition", "attachment; filename="+name)
-	c.ctx.Response.SetBodyRaw(b)
-	c.compress()
+	c.Ctx.Response.SetBodyRaw(b)
+	c.Compress()
 	h.Add("Vary", "Accept")
 	return nil
 }
@@ -100,7 +100,7 @@ func (c *Call) writeCSV(name string, b []byte) *Error {
 // writeList is writeReport for what can also be had as CSV.
 func (c *Call) writeList(b []byte) *Error {
 	e := c.writeReport(b)
-	c.ctx.Response.Header.Add("Vary", "Accept")
+	c.Ctx.Response.Header.Add("Vary", "Accept")
 	return e
 }
 
@@ -111,29 +111,29 @@ const (
 )
 
 // serveHistory answers GET /billing/usage-history (addendum 17.3).
-func serveHistory(g *Gateway, c *Call) *Error {
-	q := c.query()
+func serveHistory(c *Call) *Error {
+	q := c.Query()
 	csv := c.wantsCSV(q)
-	cursor, follows := q.text("cursor")
+	cursor, follows := q.Text("cursor")
 	ask := q.history(cursor, follows)
-	if e := q.refusal(); e != nil {
+	if e := q.Refusal(); e != nil {
 		return e
 	}
 	var h billing.UsageHistory
 	var err error
 	if follows {
-		h, err = g.ledger.UsageHistoryAfter(c.key, cursor)
+		h, err = c.Ledger().UsageHistoryAfter(c.Key, cursor)
 	} else {
-		h, err = g.ledger.UsageHistory(c.key, ask)
+		h, err = c.Ledger().UsageHistory(c.Key, ask)
 	}
 	if err != nil {
 		return c.historyFailed(err)
 	}
 	if csv {
 		if h.Next != "" {
-			c.ctx.Response.Header.Set("x-next-cursor", h.Next)
+			c.Ctx.Response.Header.Set("x-next-cursor", h.Next)
 		}
-		now := c.began.UTC()
+		now := c.Began.UTC()
 		name := "billing-usage-history-" + now.Format("20060102T150405") + now.Format(".000")[1:] + "Z.csv"
 		return c.writeCSV(name, entriesCSV(h.Entries))
 	}
@@ -143,31 +143,31 @@ func serveHistory(g *Gateway, c *Call) *Error {
 	if h.Next == "" {
 		b = append(b, "null"...)
 	} else {
-		b = appendString(b, h.Next)
+		b = AppendString(b, h.Next)
 	}
 	return c.writeList(append(b, '}'))
 }
 
 // history reads the filters of a first page. A cursor has them in it and comes
 // alone.
-func (q *query) history(cursor string, follows bool) billing.HistoryQuery {
+func (q *Query) history(cursor string, follows bool) billing.HistoryQuery {
 	if follows {
 		for _, name := range []string{"currency", "startTimestamp", "endTimestamp", "pageSize"} {
-			if q.has(name) {
-				q.wrong(Issue{Code: "custom", Path: name, Message: name + " cannot come with cursor: the filters and the page size are in the cursor."})
+			if q.Has(name) {
+				q.Wrong(Issue{Code: "custom", Path: name, Message: name + " cannot come with cursor: the filters and the page size are in the cursor."})
 			}
 		}
 		if !isCursor(cursor) {
-			q.wrong(Issue{Code: "invalid_string", Path: "cursor", Message: "cursor must be 1 to " + strconv.Itoa(billing.MaxCursor) + " characters of A-Z, a-z, 0-9, - and _, as nextCursor gave it."})
+			q.Wrong(Issue{Code: "invalid_string", Path: "cursor", Message: "cursor must be 1 to " + strconv.Itoa(billing.MaxCursor) + " characters of A-Z, a-z, 0-9, - and _, as nextCursor gave it."})
 		}
 		return billing.HistoryQuery{}
 	}
 	ask := billing.HistoryQuery{
-		Currency: usageCurrencies[q.choice("currency", "", "USD", "DIEM", "BUNDLED_CREDITS")],
-		PageSize: int(q.integer("pageSize", historySizeMost, historySizeLeast, historySizeMost)),
+		Currency: usageCurrencies[q.Choice("currency", "", "USD", "DIEM", "BUNDLED_CREDITS")],
+		PageSize: int(q.Integer("pageSize", historySizeMost, historySizeLeast, historySizeMost)),
 	}
-	start, from := q.instant("startTimestamp")
-	end, to := q.instant("endTimestamp")
+	start, from := q.Instant("startTimestamp")
+	end, to := q.Instant("endTimestamp")
 	if from {
 		ask.FromUs = max(0, ceilMicro(start))
 	}
@@ -175,7 +175,7 @@ func (q *query) history(cursor string, follows bool) billing.HistoryQuery {
 		ask.ToUs = max(1, ceilMicro(end))
 	}
 	if from && to && !end.After(start) {
-		q.wrong(Issue{Code: "custom", Path: "endTimestamp", Message: "endTimestamp must be later than startTimestamp."})
+		q.Wrong(Issue{Code: "custom", Path: "endTimestamp", Message: "endTimestamp must be later than startTimestamp."})
 	}
 	return ask
 }

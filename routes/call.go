@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"bytes"
 	"sync/atomic"
 	"time"
 
@@ -8,72 +9,74 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+	"farebox/config"
+	"farebox/providers"
 	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/proxy"
 	"farebox/proxy/scan"
 )
 
-// retrySoon is the Retry-After of conditions that usually pass within a second.
-const retrySoon = time.Second
+// RetrySoon is the Retry-After of conditions that usually pass within a second.
+const RetrySoon = time.Second
 
 // Call is one request on its way through the rooms: what every request has. It
 // is pooled and cleared as a whole; one goroutine owns it from begin to end.
 type Call struct {
 	g    *Gateway
 	snap *snapshot
-	ctx  *fasthttp.RequestCtx // valid until the handler returns
-	row  *route
-	part part // what its capability has beside this; nil: nothing
+	Ctx  *fasthttp.RequestCtx // valid until the handler returns
+	Row  *Row
+	Part Part // what its capability has beside this; nil: nothing
 
-	began   time.Time
-	startNs int64
+	Began   time.Time
+	StartNs int64
 	raw     [16]byte
-	id      requestID
+	ID      requestID
 	number  [24]byte
 
-	key   *billing.Key
-	model *dialect.Model
+	Key   *billing.Key
+	Model *dialect.Model
 	user  uint64 // hash of the OpenAI user string, 0 for none
-	body  []byte // JSON, read into doc
-	doc   scan.Document
+	Body  []byte // JSON, read into Doc
+	Doc   scan.Document
 
-	admission billing.Admission
-	hold      billing.Hold
-	quota     billing.Quota
+	again billing.Admission // of a repeat
+	Hold  billing.Hold
+	quota billing.Quota
 	// lead is held by a request with an idempotency key (idempotency.go).
-	lead *billing.Lead
+	Lead *billing.Lead
 	kept billing.Answer // of a request with a lead, until it is charged
-	sold bill           // what it came to
+	Sold Bill           // what it came to
 	// finishes says that it holds a place in Gateway.finishes, since it goes on
 	// without its client.
 	finishes atomic.Bool
 
 	zip      *zip // compresses the answer on its way; nil: it leaves as it is
-	onDone   func(proxy.Outcome)
+	OnDone   func(proxy.Outcome)
 	relaying bool // what delivers the answer ends the Call
 
 	// What is logged and counted.
-	status    int
+	Status    int
 	errCode   string
-	hint      string // for the operator: the switch that would have served it
-	cause     string
-	upstream  string
-	router    string // that the upstream is, for its header
-	attempts  int
-	tried     []attempt.Tried // the attempts that failed
-	streams   bool            // the client asked for a stream
-	charged   billing.Nano
+	Hint      string // for the operator: the switch that would have served it
+	Cause     string
+	Upstream  string
+	Router    string // that the upstream is, for its header
+	Attempts  int
+	Tried     []attempt.Tried // the attempts that failed
+	Streams   bool            // the client asked for a stream
+	Charged   billing.Nano
 	shortfall billing.Nano
-	settled   bool
-	took      time.Duration // until the charge
-	firstByte time.Duration
+	Settled   bool
+	Took      time.Duration // until the charge
+	FirstByte time.Duration
 }
 
-// part is what a capability has beside the Call of a request. However the
+// Part is what a capability has beside the Call of a request. However the
 // request ends, Close is called once, then Observe and Log, then Recycle; after a
 // panic only Close.
-type part interface {
+type Part interface {
 	// Close gives back what the request has taken from others.
 	Close()
 	// Observe counts it in the metrics.
@@ -86,69 +89,102 @@ type part interface {
 
 func newCall(g *Gateway) *Call {
 	c := &Call{g: g}
-	c.onDone = c.finishRelay
+	c.OnDone = c.finishRelay
 	return c
 }
 
-func (c *Call) begin(ctx *fasthttp.RequestCtx, row *route) {
-	c.ctx, c.row = ctx, row
+func (c *Call) begin(ctx *fasthttp.RequestCtx, row *Row) {
+	c.Ctx, c.Row = ctx, row
 	c.snap = c.g.live.Load()
-	c.began = time.Now()
-	c.startNs = c.began.UnixNano()
-	c.raw, c.id = newRequestID()
+	c.Began = time.Now()
+	c.StartNs = c.Began.UnixNano()
+	c.raw, c.ID = newRequestID()
 	c.g.metrics.active.Add(1)
 	c.setCommon()
 }
 
+// Ledger is where the money of the request is.
+func (c *Call) Ledger() *billing.Ledger { return c.g.ledger }
+
+// Proxy carries requests to upstreams.
+func (c *Call) Proxy() *proxy.Proxy { return c.g.proxy }
+
+// Logger is the log of the process.
+func (c *Call) Logger() *zerolog.Logger { return &c.g.log }
+
+// Config is what the operator wrote, as it was when the request began.
+func (c *Call) Config() *config.Config { return c.snap.cfg }
+
+// Catalog are the models that the config offered when the request began.
+func (c *Call) Catalog() *providers.Catalog { return c.snap.catalog }
+
 // fail makes e the answer, and counts it where the specification says so.
 func (c *Call) fail(e *Error) {
 	c.errCode = e.Code
-	if c.key != nil && e.counts() {
-		c.g.ledger.NoteFailure(c.key, c.slot(), c.user, e.Unsupported, c.startNs)
+	if c.Key != nil && e.counts() {
+		c.g.ledger.NoteFailure(c.Key, c.slot(), c.user, e.Unsupported, c.StartNs)
 	}
-	shape := shapeFor(c.snap.cfg.Compat.ErrorShape, &c.ctx.Request.Header)
-	writeError(c.ctx, e, shape, c.id[:])
-	if c.key != nil {
+	writeError(c.Ctx, e, c.errorShape(), c.ID[:])
+	if c.Key != nil {
 		c.setQuotaHeaders()
 	}
 }
 
+// errorShape is the shape of this request's refusals.
+func (c *Call) errorShape() errorShape {
+	if c.Row != nil && c.Row.Errors != shapeOfClient {
+		return c.Row.Errors
+	}
+	return shapeFor(c.snap.cfg.Compat.ErrorShape, &c.Ctx.Request.Header)
+}
+
+// Rest is what the request's path has behind the fixed part of its row's, with
+// its escapes resolved; nil where they lead elsewhere.
+func (c *Call) Rest() []byte {
+	below, ok := bytes.CutPrefix(c.Ctx.Path(), ViewBytes(Prefix))
+	rest, follows := bytes.CutPrefix(below, ViewBytes(c.Row.fixed()))
+	if !ok || !follows {
+		return nil
+	}
+	return rest
+}
+
 func (c *Call) slot() int {
-	if c.model == nil {
+	if c.Model == nil {
 		return -1
 	}
-	return c.model.Slot
+	return c.Model.Slot
 }
 
 func (c *Call) setQuotaHeaders() {
-	if c.model == nil {
+	if c.Model == nil {
 		return
 	}
-	c.key.Quota(c.model.Slot, c.model.Rate, c.startNs, &c.quota)
-	setQuota(&c.ctx.Response.Header, &c.quota, &c.number)
+	c.Key.Quota(c.Model.Slot, c.Model.Rate, c.StartNs, &c.quota)
+	setQuota(&c.Ctx.Response.Header, &c.quota, &c.number)
 }
 
 // end observes the request and gives the Call back.
 func (c *Call) end() {
 	c.release()
 	if !c.relaying {
-		c.status = c.ctx.Response.StatusCode()
+		c.Status = c.Ctx.Response.StatusCode()
 	}
-	if c.attempts > 0 && c.left() {
-		c.g.ledger.NoteAbort(c.key, time.Now().UnixNano())
+	if c.Attempts > 0 && c.Left() {
+		c.g.ledger.NoteAbort(c.Key, time.Now().UnixNano())
 	}
 	c.observe()
-	if c.part != nil {
-		c.part.Recycle()
+	if c.Part != nil {
+		c.Part.Recycle()
 	}
 	g := c.g
 	c.reset()
 	g.calls.Put(c)
 }
 
-// left says that the client did not stay until its answer was there.
-func (c *Call) left() bool {
-	return c.cause == proxy.ClientGone.String() || c.cause == proxy.ClientStalled.String()
+// Left says that the client did not stay until its answer was there.
+func (c *Call) Left() bool {
+	return c.Cause == proxy.ClientGone.String() || c.Cause == proxy.ClientStalled.String()
 }
 
 // release gives back what the request has taken from others: the one list for
@@ -162,45 +198,45 @@ func (c *Call) release() {
 		}
 	}()
 	defer func() {
-		if c.part != nil {
-			c.part.Close()
+		if c.Part != nil {
+			c.Part.Close()
 		}
 	}()
 	defer func() {
-		if c.lead != nil {
+		if c.Lead != nil {
 			// Without an answer that was kept it is as if it had not been.
-			c.lead.Forget()
-			c.lead = nil
+			c.Lead.Forget()
+			c.Lead = nil
 		}
 	}()
-	if c.hold.Open() {
+	if c.Hold.Open() {
 		// It belongs to a request that failed: nothing of it is charged.
-		c.hold.Void(time.Now().UnixNano())
+		c.Hold.Void(time.Now().UnixNano())
 	}
 }
 
 func (c *Call) observe() {
-	took := c.took
+	took := c.Took
 	if took == 0 || c.relaying {
-		took = time.Since(c.began)
+		took = time.Since(c.Began)
 	}
 	m := c.g.metrics
-	m.status(c.status)
-	if c.cause != "" {
-		m.cause(c.cause)
+	m.status(c.Status)
+	if c.Cause != "" {
+		m.cause(c.Cause)
 	}
-	if c.model != nil && c.model.Index < len(c.snap.models) {
-		mm := c.snap.models[c.model.Index]
-		if c.settled {
-			mm.duration[boolIndex(c.streams)].Update(took.Seconds())
-			mm.chargedUSD.Add(float64(c.charged) / 1e9)
+	if c.Model != nil && c.Model.Index < len(c.snap.models) {
+		mm := c.snap.models[c.Model.Index]
+		if c.Settled {
+			mm.duration[boolIndex(c.Streams)].Update(took.Seconds())
+			mm.chargedUSD.Add(float64(c.Charged) / 1e9)
 		}
-		if c.attempts > 1 {
-			mm.retries.Add(c.attempts - 1)
+		if c.Attempts > 1 {
+			mm.retries.Add(c.Attempts - 1)
 		}
 	}
-	if c.part != nil {
-		c.part.Observe(took)
+	if c.Part != nil {
+		c.Part.Observe(took)
 	}
 	c.log(took)
 }
@@ -208,19 +244,46 @@ func (c *Call) observe() {
 // reset clears everything that belonged to the request; buffers and what has a
 // state of its own are reset, not dropped.
 func (c *Call) reset() {
-	c.hold.Reset()
-	c.doc.Reset()
-	c.snap, c.ctx, c.row, c.part = nil, nil, nil, nil
-	c.key, c.model, c.user, c.body = nil, nil, 0, nil
-	c.admission = billing.Admission{}
+	c.Hold.Reset()
+	c.Doc.Reset()
+	c.snap, c.Ctx, c.Row, c.Part = nil, nil, nil, nil
+	c.Key, c.Model, c.user, c.Body = nil, nil, 0, nil
+	c.again = billing.Admission{}
 	c.quota = billing.Quota{}
-	c.kept, c.sold, c.router = billing.Answer{}, bill{}, ""
+	c.kept, c.Sold, c.Router = billing.Answer{}, Bill{}, ""
 	if c.zip != nil {
 		c.zip.release()
 		c.zip = nil
 	}
 	c.relaying = false
-	c.status, c.errCode, c.hint, c.cause, c.upstream = 0, "", "", "", ""
-	c.attempts, c.tried, c.streams = 0, c.tried[:0], false
-	c.charged, c.shortfall, c.settled, c.took, c.firstByte = 0, 0, false, 0, 0
+	c.Status, c.errCode, c.Hint, c.Cause, c.Upstream = 0, "", "", "", ""
+	c.Attempts, c.Tried, c.Streams = 0, c.Tried[:0], false
+	c.Charged, c.shortfall, c.Settled, c.Took, c.FirstByte = 0, 0, false, 0, 0
+}
+
+// Deliver writes a body that was paid for to the client and ends the request.
+func (c *Call) Deliver(body proxy.Source) {
+	c.g.proxy.Deliver(c.Ctx, body, func(_ int64, err error) {
+		if err != nil && c.Cause == "" {
+			c.Cause = proxy.ClientGone.String()
+		}
+		c.end()
+	})
+	c.Relays()
+}
+
+// Relays says that what delivers the answer was attached to the response and will
+// call OnDone, which ends the request. Nothing of its context is used after it.
+func (c *Call) Relays() { c.relaying, c.Status, c.Ctx = true, 200, nil }
+
+// finishRelay runs when the last byte of a relayed answer is gone or given up.
+func (c *Call) finishRelay(o proxy.Outcome) {
+	c.FirstByte = o.FirstByte
+	if c.Cause == "" && o.Cause != proxy.None {
+		c.Cause = o.Cause.String()
+	}
+	if o.Cause == proxy.Panic {
+		c.Status = 500 // its head said 200, but that is not how it went
+	}
+	c.end()
 }

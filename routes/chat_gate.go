@@ -20,23 +20,23 @@ type brandFlags struct {
 	word                                     string // of the object that they stood in; empty: the model's suffix
 }
 
-func (c *inference) readFlags(v *validator, f *brandFlags) *Error {
+func (c *inference) readFlags(v *Validator, f *brandFlags) *Error {
 	f.system, f.e2ee = true, true
 	r := c.snap.chat
-	for n := range 1 + len(c.snap.cfg.BrandAliases) {
+	for n := range 1 + len(c.Config().BrandAliases) {
 		id := dialect.ChatBrand + n
-		at := v.doc.TopIndex(id)
+		at := v.Doc.TopIndex(id)
 		if at < 0 {
 			continue
 		}
 		shape := r.shape.Child(id)
 		word := c.brandWord(n)
-		for i := at + 1; i < v.doc.Fields[at].Next; i = v.doc.Fields[i].Next {
-			field := &v.doc.Fields[i]
+		for i := at + 1; i < v.Doc.Fields[at].Next; i = v.Doc.Fields[i].Next {
+			field := &v.Doc.Fields[i]
 			if field.Kind == scan.Null {
 				continue // as good as absent
 			}
-			raw := field.Raw(v.body)
+			raw := field.Raw(v.Body)
 			if field.Kind == scan.String {
 				raw = raw[1 : len(raw)-1]
 			}
@@ -50,7 +50,7 @@ func (c *inference) readFlags(v *validator, f *brandFlags) *Error {
 		key, value, _ := strings.Cut(pair, "=")
 		value, err := url.QueryUnescape(value)
 		if err != nil {
-			return errInvalid(Issue{Code: "custom", Path: "model", Message: "model: the value of " + excerpt([]byte(key)) + " in the suffix is not URL-encoded text."})
+			return Invalid(Issue{Code: "custom", Path: "model", Message: "model: the value of " + Excerpt([]byte(key)) + " in the suffix is not URL-encoded text."})
 		}
 		if key == "enable_e2ee" || key == "enable_x_search" {
 			continue // not for the suffix (addendum 5.4)
@@ -62,9 +62,9 @@ func (c *inference) readFlags(v *validator, f *brandFlags) *Error {
 
 func (c *Call) brandWord(n int) string {
 	if n == 0 {
-		return c.snap.cfg.Brand
+		return c.Config().Brand
 	}
-	return c.snap.cfg.BrandAliases[n-1]
+	return c.Config().BrandAliases[n-1]
 }
 
 func (f *brandFlags) set(key, value, brand string) {
@@ -97,10 +97,10 @@ func (f *brandFlags) set(key, value, brand string) {
 
 // gate refuses what the model cannot do (addendum 5.5). Each refusal counts
 // into the unsupported-feature budget.
-func (c *inference) gate(v *validator, use *features, f *brandFlags) *Error {
-	can := &c.model.Chat.Capabilities
+func (c *inference) gate(v *Validator, use *features, f *brandFlags) *Error {
+	can := &c.Model.Chat.Capabilities
 	no := func(path, what string) *Error {
-		return errUnsupported(path, "Model "+c.model.ID+" does not support "+what+".")
+		return Unsupported(path, "Model "+c.Model.ID+" does not support "+what+".")
 	}
 	word := f.word // as the client wrote it
 	if word == "" {
@@ -120,12 +120,12 @@ func (c *inference) gate(v *validator, use *features, f *brandFlags) *Error {
 		return no("messages", "video input")
 	case use.videos > 1 && use.videos > most(can.MaxVideos):
 		return no("messages", strconv.Itoa(use.videos)+" videos in one request; at most "+strconv.Itoa(most(can.MaxVideos)))
-	case v.isTrue(dialect.ChatLogprobs) && !can.LogProbs:
+	case v.IsTrue(dialect.ChatLogprobs) && !can.LogProbs:
 		return no("logprobs", "log probabilities")
-	case v.integer(dialect.ChatTopLogprobs) > 0 && !can.LogProbs:
+	case v.Integer(dialect.ChatTopLogprobs) > 0 && !can.LogProbs:
 		return no("top_logprobs", "log probabilities")
 	case f.character != "":
-		return &Error{Status: 404, Code: "CHARACTER_NOT_FOUND", Message: "Unknown character " + excerpt([]byte(f.character)) + ": this service has no characters."}
+		return &Error{Status: 404, Code: "CHARACTER_NOT_FOUND", Message: "Unknown character " + Excerpt([]byte(f.character)) + ": this service has no characters."}
 	case f.webSearch != "" && f.webSearch != "off":
 		return no(word+"_parameters.enable_web_search", "web search")
 	case f.scraping:
@@ -133,23 +133,23 @@ func (c *inference) gate(v *validator, use *features, f *brandFlags) *Error {
 	case f.xSearch:
 		return no(word+"_parameters.enable_x_search", "x search")
 	}
-	if i := v.doc.TopIndex(dialect.ChatTools); i >= 0 && v.doc.Fields[i].Len > 0 {
+	if i := v.Doc.TopIndex(dialect.ChatTools); i >= 0 && v.Doc.Fields[i].Len > 0 {
 		if !can.Tools {
 			return no("tools", "tools")
 		}
-		for t := i + 1; t < v.doc.Fields[i].Next; t = v.doc.Fields[t].Next {
+		for t := i + 1; t < v.Doc.Fields[i].Next; t = v.Doc.Fields[t].Next {
 			// Custom tools pass the rules with compat.openai_extras only.
-			if kind := v.text(t, dialect.ToolType); string(kind) != "function" && string(kind) != "custom" {
-				return no(v.doc.Path(t)+".type", "the built-in tool "+excerpt(kind))
+			if kind := v.Text(t, dialect.ToolType); string(kind) != "function" && string(kind) != "custom" {
+				return no(v.Doc.Path(t)+".type", "the built-in tool "+Excerpt(kind))
 			}
 		}
 	}
-	if i := v.doc.TopIndex(dialect.ChatResponseFormat); i >= 0 && v.doc.Fields[i].Kind == scan.Object {
-		if kind := v.text(i, dialect.FormatType); string(kind) == "json_schema" && !can.ResponseSchema {
+	if i := v.Doc.TopIndex(dialect.ChatResponseFormat); i >= 0 && v.Doc.Fields[i].Kind == scan.Object {
+		if kind := v.Text(i, dialect.FormatType); string(kind) == "json_schema" && !can.ResponseSchema {
 			return no("response_format", "json_schema response formats")
 		}
 	}
-	if len(c.ctx.Request.Header.Peek(c.snap.names.e2eeKey)) > 0 {
+	if len(c.Ctx.Request.Header.Peek(c.snap.names.e2eeKey)) > 0 {
 		return no("", "end-to-end encryption")
 	}
 	return c.gateEffort(v)
@@ -157,15 +157,15 @@ func (c *inference) gate(v *validator, use *features, f *brandFlags) *Error {
 
 // gateEffort checks the effective reasoning effort (reasoning_effort wins over
 // reasoning.effort) against the levels of the model's record.
-func (c *inference) gateEffort(v *validator) *Error {
+func (c *inference) gateEffort(v *Validator) *Error {
 	path := "reasoning_effort"
-	effort := v.text(-1, dialect.ChatReasoningEffort)
-	if i := v.doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
+	effort := v.Text(-1, dialect.ChatReasoningEffort)
+	if i := v.Doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
 		path = "reasoning.effort"
-		effort = v.text(i, dialect.ReasoningEffort)
+		effort = v.Text(i, dialect.ReasoningEffort)
 	}
-	options := c.model.Chat.Capabilities.ReasoningEffort
-	if !c.model.Chat.Capabilities.Reasons() {
+	options := c.Model.Chat.Capabilities.ReasoningEffort
+	if !c.Model.Chat.Capabilities.Reasons() {
 		return c.gateReasoning(v, path, effort)
 	}
 	if effort == nil || len(options) == 0 {
@@ -185,28 +185,23 @@ func (c *inference) gateEffort(v *validator) *Error {
 	}
 	return &Error{
 		Status: 400, Code: "INVALID_REQUEST", Unsupported: true,
-		Message: "Model " + c.model.ID + " does not support the reasoning effort " + string(effort) + ".",
-		Issues:  []Issue{{Code: "invalid_enum_value", Path: path, Received: string(effort), Options: options, Message: path + ": model " + c.model.ID + " takes one of " + list + "."}},
+		Message: "Model " + c.Model.ID + " does not support the reasoning effort " + string(effort) + ".",
+		Issues:  []Issue{{Code: "invalid_enum_value", Path: path, Received: string(effort), Options: options, Message: path + ": model " + c.Model.ID + " takes one of " + list + "."}},
 	}
 }
 
 // gateReasoning refuses to make a model reason that does not. That it shall not
 // is said already, in words that such models do not know.
-func (c *inference) gateReasoning(v *validator, path string, effort []byte) *Error {
-	if i := v.doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
+func (c *inference) gateReasoning(v *Validator, path string, effort []byte) *Error {
+	if i := v.Doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
 		path = "reasoning.enabled"
-		if at := v.doc.Member(i, dialect.ReasoningEnabled); at >= 0 && v.doc.Fields[at].Kind == scan.True {
+		if at := v.Doc.Member(i, dialect.ReasoningEnabled); at >= 0 && v.Doc.Fields[at].Kind == scan.True {
 			effort = []byte("enabled")
 		}
 	}
 	if effort != nil && string(effort) != "none" {
-		return errUnsupported(path, "Model "+c.model.ID+" does not support reasoning.")
+		return Unsupported(path, "Model "+c.Model.ID+" does not support reasoning.")
 	}
 	c.chat.NoReasoning = true
 	return nil
-}
-
-func (v *validator) isTrue(id int) bool {
-	f := v.member(-1, id)
-	return f != nil && f.Kind == scan.True
 }

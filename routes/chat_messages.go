@@ -22,55 +22,55 @@ const (
 
 // checkMessages applies the rules that depend on a message's role and on a
 // part's type (addendum 5.2).
-func (r *chatRules) checkMessages(v *validator) (use features) {
-	messages := v.doc.TopIndex(dialect.ChatMessages)
+func (r *chatRules) checkMessages(v *Validator) (use features) {
+	messages := v.Doc.TopIndex(dialect.ChatMessages)
 	if messages < 0 {
 		return use
 	}
-	fields := v.doc.Fields
+	fields := v.Doc.Fields
 	for i := messages + 1; i < fields[messages].Next; i = fields[i].Next {
 		if fields[i].Kind != scan.Object {
 			continue
 		}
-		role, content := v.text(i, dialect.MessageRole), v.member(i, dialect.MessageContent)
-		path := func(member string) string { return v.doc.Path(i) + "." + member }
+		role, content := v.Text(i, dialect.MessageRole), v.Member(i, dialect.MessageContent)
+		path := func(member string) string { return v.Doc.Path(i) + "." + member }
 		switch string(role) {
 		case "assistant":
-			if content == nil && v.member(i, dialect.MessageToolCalls) == nil {
-				v.add(Issue{Code: "custom", Path: path("content"), Message: path("content") + ": an assistant message must have content or tool_calls."})
+			if content == nil && v.Member(i, dialect.MessageToolCalls) == nil {
+				v.Add(Issue{Code: "custom", Path: path("content"), Message: path("content") + ": an assistant message must have content or tool_calls."})
 			}
 		case "tool":
 			if content == nil {
-				v.add(Issue{Code: "invalid_type", Path: path("content"), Expected: "string", Received: "undefined", Message: path("content") + ": is required in a tool message."})
+				v.Add(Issue{Code: "invalid_type", Path: path("content"), Expected: "string", Received: "undefined", Message: path("content") + ": is required in a tool message."})
 			}
-			if v.member(i, dialect.MessageToolCallID) == nil {
-				v.add(Issue{Code: "invalid_type", Path: path("tool_call_id"), Expected: "string", Received: "undefined", Message: path("tool_call_id") + ": is required in a tool message."})
+			if v.Member(i, dialect.MessageToolCallID) == nil {
+				v.Add(Issue{Code: "invalid_type", Path: path("tool_call_id"), Expected: "string", Received: "undefined", Message: path("tool_call_id") + ": is required in a tool message."})
 			}
 		default:
 			if content == nil && role != nil {
-				v.add(Issue{Code: "invalid_type", Path: path("content"), Expected: "string or array", Received: "undefined", Message: path("content") + ": is required."})
+				v.Add(Issue{Code: "invalid_type", Path: path("content"), Expected: "string or array", Received: "undefined", Message: path("content") + ": is required."})
 			}
 		}
 		if content == nil || content.Kind != scan.Array {
 			continue
 		}
 		if content.Len == 0 {
-			v.add(Issue{Code: "too_small", Path: path("content"), Minimum: "1", Message: path("content") + ": must have at least 1 part."})
+			v.Add(Issue{Code: "too_small", Path: path("content"), Minimum: "1", Message: path("content") + ": must have at least 1 part."})
 		}
-		r.checkParts(v, v.doc.Member(i, dialect.MessageContent), role, &use)
+		r.checkParts(v, v.Doc.Member(i, dialect.MessageContent), role, &use)
 	}
 	return use
 }
 
-func (r *chatRules) checkParts(v *validator, content int32, role []byte, use *features) {
-	fields := v.doc.Fields
+func (r *chatRules) checkParts(v *Validator, content int32, role []byte, use *features) {
+	fields := v.Doc.Fields
 	part := r.shape.Child(dialect.ChatMessages).Child(dialect.MessageContent)
 	var own features
 	for i := content + 1; i < fields[content].Next; i = fields[i].Next {
 		if fields[i].Kind != scan.Object {
 			continue
 		}
-		kind := v.text(i, dialect.PartType)
+		kind := v.Text(i, dialect.PartType)
 		need, name := -1, ""
 		switch string(kind) {
 		case "text":
@@ -92,18 +92,18 @@ func (r *chatRules) checkParts(v *validator, content int32, role []byte, use *fe
 		default:
 			continue // its type was refused already
 		}
-		path := v.doc.Path(i)
+		path := v.Doc.Path(i)
 		switch {
 		case string(kind) == "text" || len(role) == 0:
 		case string(kind) == "refusal":
 			if string(role) != "assistant" {
-				v.add(Issue{Code: "custom", Path: path + ".type", Message: path + ".type: refusal parts are allowed in an assistant message only."})
+				v.Add(Issue{Code: "custom", Path: path + ".type", Message: path + ".type: refusal parts are allowed in an assistant message only."})
 			}
 		case string(role) != "user":
-			v.add(Issue{Code: "custom", Path: path + ".type", Message: path + ".type: only text parts are allowed in a " + string(role) + " message."})
+			v.Add(Issue{Code: "custom", Path: path + ".type", Message: path + ".type: only text parts are allowed in a " + string(role) + " message."})
 		}
-		if v.member(i, need) == nil {
-			v.add(Issue{Code: "invalid_type", Path: path + "." + name, Expected: v.book.of(part).rules[need].kinds.String(), Received: "undefined", Message: path + "." + name + ": is required in a part of type " + string(kind) + "."})
+		if v.Member(i, need) == nil {
+			v.Add(Issue{Code: "invalid_type", Path: path + "." + name, Expected: v.Book.Rule(part, need).Kinds.String(), Received: "undefined", Message: path + "." + name + ": is required in a part of type " + string(kind) + "."})
 		}
 	}
 	for _, limit := range [...]struct {
@@ -112,8 +112,8 @@ func (r *chatRules) checkParts(v *validator, content int32, role []byte, use *fe
 	}{{own.images, maxMessageImages, "images"}, {own.audios, maxMessageAudios, "audio parts"}, {own.videos, maxMessageVideos, "videos"}, {own.files, maxMessageFiles, "files"}} {
 		if limit.n > limit.most {
 			most := strconv.Itoa(limit.most)
-			path := v.doc.Path(content)
-			v.add(Issue{Code: "too_big", Path: path, Maximum: most, Message: path + ": must have at most " + most + " " + limit.what + ", has " + strconv.Itoa(limit.n) + "."})
+			path := v.Doc.Path(content)
+			v.Add(Issue{Code: "too_big", Path: path, Maximum: most, Message: path + ": must have at most " + most + " " + limit.what + ", has " + strconv.Itoa(limit.n) + "."})
 		}
 	}
 	use.images += own.images
@@ -123,35 +123,35 @@ func (r *chatRules) checkParts(v *validator, content int32, role []byte, use *fe
 }
 
 var (
-	stopRule      = &rule{kinds: kString, required: true, nonEmpty: true, length: maxStopLength}
-	stringRule    = &rule{kinds: kString, required: true}
-	stopTokenRule = &rule{kinds: kNumber, required: true, integer: true}
+	stopRule      = &Rule{Kinds: String, Required: true, NonEmpty: true, Length: maxStopLength}
+	stringRule    = &Rule{Kinds: String, Required: true}
+	stopTokenRule = &Rule{Kinds: Number, Required: true, Integer: true}
 )
 
 // checkLists checks the elements of arrays that the scan does not look into.
-func (r *chatRules) checkLists(v *validator) {
-	v.checkElements(dialect.ChatStop, stopRule)
-	v.checkElements(dialect.ChatStopTokenIDs, stopTokenRule)
-	v.checkElements(dialect.ChatInclude, stringRule)
-	if i := v.doc.TopIndex(dialect.ChatStop); i >= 0 && v.doc.Fields[i].Kind == scan.Array && v.doc.Fields[i].Len > maxStopSequences {
-		v.add(Issue{Code: "too_big", Path: "stop", Maximum: "4", Message: "stop: must have at most 4 sequences, has " + strconv.Itoa(int(v.doc.Fields[i].Len)) + "."})
+func (r *chatRules) checkLists(v *Validator) {
+	v.CheckElements(dialect.ChatStop, stopRule)
+	v.CheckElements(dialect.ChatStopTokenIDs, stopTokenRule)
+	v.CheckElements(dialect.ChatInclude, stringRule)
+	if i := v.Doc.TopIndex(dialect.ChatStop); i >= 0 && v.Doc.Fields[i].Kind == scan.Array && v.Doc.Fields[i].Len > maxStopSequences {
+		v.Add(Issue{Code: "too_big", Path: "stop", Maximum: "4", Message: "stop: must have at most 4 sequences, has " + strconv.Itoa(int(v.Doc.Fields[i].Len)) + "."})
 	}
-	if i := v.doc.TopIndex(dialect.ChatMetadata); i >= 0 && v.doc.Fields[i].Kind == scan.Object {
-		gjson.Parse(bytesString(v.doc.Fields[i].Raw(v.body))).ForEach(func(key, value gjson.Result) bool {
+	if i := v.Doc.TopIndex(dialect.ChatMetadata); i >= 0 && v.Doc.Fields[i].Kind == scan.Object {
+		gjson.Parse(ViewString(v.Doc.Fields[i].Raw(v.Body))).ForEach(func(key, value gjson.Result) bool {
 			if value.Type != gjson.String {
-				name := excerpt(stringBytes(key.Str))
-				v.add(Issue{Code: "invalid_type", Path: "metadata", Named: name, Expected: "string", Message: "metadata." + name + ": expected string."})
+				name := Excerpt(ViewBytes(key.Str))
+				v.Add(Issue{Code: "invalid_type", Path: "metadata", Named: name, Expected: "string", Message: "metadata." + name + ": expected string."})
 			}
-			return len(v.issues) < maxIssues
+			return len(v.Issues) < MaxIssues
 		})
 	}
 	r.checkChoices(v)
-	fields := v.doc.Fields
-	if tools := v.doc.TopIndex(dialect.ChatTools); tools >= 0 {
+	fields := v.Doc.Fields
+	if tools := v.Doc.TopIndex(dialect.ChatTools); tools >= 0 {
 		for i := tools + 1; i < fields[tools].Next; i = fields[i].Next {
-			if string(v.text(i, dialect.ToolType)) == "function" && v.member(i, dialect.ToolTarget) == nil {
-				path := v.doc.Path(i) + ".function"
-				v.add(Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in a tool of type function."})
+			if string(v.Text(i, dialect.ToolType)) == "function" && v.Member(i, dialect.ToolTarget) == nil {
+				path := v.Doc.Path(i) + ".function"
+				v.Add(Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in a tool of type function."})
 			}
 		}
 	}
@@ -159,61 +159,32 @@ func (r *chatRules) checkLists(v *validator) {
 
 // checkChoices refuses a tool choice and an answer's format that name what they
 // do not have.
-func (r *chatRules) checkChoices(v *validator) {
+func (r *chatRules) checkChoices(v *Validator) {
 	missing := func(path, of string) {
-		v.add(Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in " + of + "."})
+		v.Add(Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in " + of + "."})
 	}
-	if i := v.doc.TopIndex(dialect.ChatToolChoice); i >= 0 && string(v.text(i, dialect.ChoiceType)) == "function" && v.member(i, dialect.ChoiceTarget) == nil {
+	if i := v.Doc.TopIndex(dialect.ChatToolChoice); i >= 0 && string(v.Text(i, dialect.ChoiceType)) == "function" && v.Member(i, dialect.ChoiceTarget) == nil {
 		missing("tool_choice.function", "a tool_choice of type function")
 	}
-	i := v.doc.TopIndex(dialect.ChatResponseFormat)
-	if i < 0 || string(v.text(i, dialect.FormatType)) != "json_schema" {
+	i := v.Doc.TopIndex(dialect.ChatResponseFormat)
+	if i < 0 || string(v.Text(i, dialect.FormatType)) != "json_schema" {
 		return
 	}
-	holder := v.member(i, dialect.FormatSchema)
+	holder := v.Member(i, dialect.FormatSchema)
 	if holder == nil {
 		missing("response_format.json_schema", "a response_format of type json_schema")
 		return
 	}
-	if at := v.doc.Member(i, dialect.FormatSchema); holder.Kind != scan.Object || v.member(at, dialect.SchemaSchema) != nil {
+	if at := v.Doc.Member(i, dialect.FormatSchema); holder.Kind != scan.Object || v.Member(at, dialect.SchemaSchema) != nil {
 		return
 	}
 	// Some clients put the schema under json_schema itself (addendum, D7).
 	direct := false
-	gjson.Parse(bytesString(holder.Raw(v.body))).ForEach(func(key, _ gjson.Result) bool {
+	gjson.Parse(ViewString(holder.Raw(v.Body))).ForEach(func(key, _ gjson.Result) bool {
 		direct = direct || key.Str != "name" && key.Str != "strict" && key.Str != "description" && key.Str != "schema"
 		return !direct
 	})
 	if !direct {
 		missing("response_format.json_schema.schema", "a response_format of type json_schema")
 	}
-}
-
-// checkElements applies a rule to every element of a top array.
-func (v *validator) checkElements(id int, r *rule) {
-	i := v.doc.TopIndex(id)
-	if i < 0 || v.doc.Fields[i].Kind != scan.Array {
-		return
-	}
-	n := 0
-	gjson.Parse(bytesString(v.doc.Fields[i].Raw(v.body))).ForEach(func(_, value gjson.Result) bool {
-		k, length := kNumber, 0
-		switch value.Type {
-		case gjson.String:
-			k = kString
-		case gjson.True, gjson.False:
-			k = kBool
-		case gjson.Null:
-			k = kNull
-		case gjson.JSON:
-			k = kObject
-			if value.IsArray() {
-				k = kArray
-			}
-		}
-		raw := stringBytes(value.Raw)
-		v.checkValue(k, raw, length, r, place{v.doc, i, n})
-		n++
-		return len(v.issues) < maxIssues
-	})
 }

@@ -104,23 +104,23 @@ func thousandths(text []byte) int {
 
 // codingFor is the coding for this client, and announces it.
 func (c *Call) codingFor() coding {
-	h := &c.ctx.Request.Header
+	h := &c.Ctx.Request.Header
 	accept := h.Peek(fasthttp.HeaderAcceptEncoding)
 	if len(accept) == 0 {
 		return identity
 	}
 	as := chooseCoding(accept)
 	if as != identity {
-		r := &c.ctx.Response.Header
+		r := &c.Ctx.Response.Header
 		r.Set(fasthttp.HeaderContentEncoding, codingNames[as])
 		r.Add(fasthttp.HeaderVary, fasthttp.HeaderAcceptEncoding)
 	}
 	return as
 }
 
-// compress makes a body that is in memory smaller.
-func (c *Call) compress() {
-	body := c.ctx.Response.Body()
+// Compress makes a body that is in memory smaller.
+func (c *Call) Compress() {
+	body := c.Ctx.Response.Body()
 	if len(body) < compressAbove {
 		return
 	}
@@ -128,20 +128,49 @@ func (c *Call) compress() {
 		z := newZip(as)
 		out := bytes.Clone(z.end(body, true))
 		z.release()
-		c.ctx.Response.SetBodyRaw(out)
+		c.Ctx.Response.SetBodyRaw(out)
 	}
 }
 
-// compressRelayed has the answer that is about to be relayed compressed on its
+// CompressRelayed has the answer that is about to be relayed compressed on its
 // way. Clients of HTTP/1.0 take the end of the connection for the answer's end,
 // so that one that broke off would look whole to some.
-func (c *Call) compressRelayed() {
-	if !c.ctx.Request.Header.IsHTTP11() {
+func (c *Call) CompressRelayed() {
+	if !c.Ctx.Request.Header.IsHTTP11() {
 		return
 	}
 	if as := c.codingFor(); as != identity {
 		c.zip = newZip(as)
 	}
+}
+
+// Compressed is what the client gets of the next bytes of an answer that is
+// relayed, valid until the next call.
+func (c *Call) Compressed(out []byte) []byte {
+	if c.zip == nil {
+		return out
+	}
+	return c.zip.pass(out)
+}
+
+// CompressedEnd is Compressed for the last bytes. An answer that is not whole has
+// no end: its reader must not take it for whole.
+func (c *Call) CompressedEnd(out []byte, whole bool) []byte {
+	if c.zip == nil {
+		return out
+	}
+	return c.zip.end(out, whole)
+}
+
+// CompressedSource is a body that is mostly base64, compressed while it is
+// written where the client takes that.
+func (c *Call) CompressedSource(body proxy.Source) proxy.Source {
+	if c.Ctx.Request.Header.IsHTTP11() {
+		if as := c.codingFor(); as != identity {
+			return zipped{body, as}
+		}
+	}
+	return body
 }
 
 // compressor is what the packages of both codings have.

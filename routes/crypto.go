@@ -1,13 +1,10 @@
 package routes
 
 import (
-	"bytes"
 	"context"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
 	"farebox/billing/money"
@@ -23,18 +20,25 @@ type rpcOffer struct {
 	slots    map[string]int // of each network's usage
 	names    []string       // sorted
 	limits   int            // slot of the rate windows, common to all networks
-	rate     *config.Rate   // nil: no limits
 	price    money.Pico     // of a credit
 	error    int64          // credits of a call that a node answered with an error
 	meters   map[string]*rpcMeters
-	maxBody  int
 	daily    int64 // credits of an account in 24 hours; 0: any number
 	inFlight int   // requests of an account at the same time; 0: any number
 	turnWait time.Duration
 }
 
-// rpcLimit is the name under which refusals by the rate limit are logged.
-const rpcLimit = "crypto-rpc"
+// byCredits are the limits of blockchain requests, common to all networks.
+var byCredits = &RateClass{Name: "crypto-rpc", Rate: func(cfg *config.Config) (*config.Rate, bool) {
+	rate := &cfg.RPC.Rate
+	if *rate == (config.Rate{}) {
+		rate = nil
+	}
+	return rate, len(cfg.RPC.Networks) > 0
+}}
+
+// rpcBody is the limit of a call or batch.
+func rpcBody(cfg *config.Config) int { return int(cfg.RPC.MaxBody) }
 
 func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, g *Gateway) (*rpcOffer, error) {
 	l := g.ledger
@@ -44,22 +48,18 @@ func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, g *Gateway) (*rpcOf
 	}
 	o := &rpcOffer{
 		networks: networks, slots: map[string]int{}, meters: map[string]*rpcMeters{}, error: cfg.RPC.ErrorCredits,
-		price: cfg.RPC.CreditPrice, maxBody: int(cfg.RPC.MaxBody),
+		price: cfg.RPC.CreditPrice,
 		daily: cfg.RPC.DailyCredits, inFlight: cfg.RPC.MaxInFlight, turnWait: cfg.RPC.TurnWait,
 	}
 	if len(networks.Sorted) > 0 {
-		o.limits = l.Slot(rpcLimit)
-	}
-	if cfg.RPC.Rate != (config.Rate{}) {
-		rate := cfg.RPC.Rate
-		o.rate = &rate
+		o.limits = l.Slot(byCredits.Name)
 	}
 	list := []byte{'['}
 	for i, n := range networks.Sorted {
-		o.slots[n.Name] = l.Slot(rpcLimit + "-" + n.Name)
+		o.slots[n.Name] = l.Slot(byCredits.Name + "-" + n.Name)
 		o.names = append(o.names, n.Name)
 		o.meters[n.Name] = g.metrics.network(n.Name)
-		list = appendString(comma(list, i), n.Name)
+		list = AppendString(Comma(list, i), n.Name)
 	}
 	list = append(list, ']')
 	if cfg.Compat.RPCNetworks == "object" {
@@ -70,7 +70,7 @@ func newRPCOffer(cfg *config.Config, prev *jsonrpc.Networks, g *Gateway) (*rpcOf
 }
 
 // serveNetworks answers GET /crypto/rpc/networks (interface.md, Crypto proxy).
-func serveNetworks(_ *Gateway, c *Call) *Error { return c.writeJSON(c.snap.rpc.listing) }
+func serveNetworks(c *Call) *Error { return c.WriteJSON(c.snap.rpc.listing) }
 
 // rpcPatience is how long a blockchain request with a key can take before
 // another node takes the one that leads it for dead.
@@ -83,6 +83,7 @@ type rpcCall struct {
 	job     jsonrpc.Job
 	network *jsonrpc.Network
 	result  jsonrpc.Result
+	want    billing.Admission
 	credits int64 // charged
 	turn    bool  // it has one of its account's places
 	carried bool  // it goes on without its client
@@ -93,11 +94,11 @@ type rpcCall struct {
 func (c *rpcCall) Close() {
 	if c.turn {
 		c.turn = false
-		c.g.ledger.GiveTurn(c.key.Account)
+		c.Ledger().GiveTurn(c.Key.Account)
 	}
 	if c.carried {
 		c.carried = false
-		c.g.rpcAlone.give(c.key.Account)
+		c.g.rpcAlone.give(c.Key.Account)
 	}
 	c.job.Close()
 }
@@ -106,61 +107,46 @@ func (c *rpcCall) Close() {
 func (c *rpcCall) Recycle() {
 	g := c.g
 	c.job.Reset()
-	c.Call, c.network, c.result, c.credits = nil, nil, jsonrpc.Result{}, 0
+	c.Call, c.network, c.result, c.want, c.credits = nil, nil, jsonrpc.Result{}, billing.Admission{}, 0
 	g.rpcCalls.Put(c)
 }
 
 // serveRPC answers POST /crypto/rpc/{network}: one JSON-RPC request or a batch
 // (interface.md, Crypto proxy; addendum 13).
-func serveRPC(g *Gateway, call *Call) *Error {
+func serveRPC(call *Call) *Error {
 	offer := call.snap.rpc
-	name := bytesString(networkOf(call.ctx))
+	name := ViewString(call.Rest())
 	network := offer.networks.Find(name)
 	if network == nil {
 		return &Error{
 			Status: 400, Message: "Unsupported RPC network",
-			Issues: []Issue{{Code: "invalid_enum_value", Path: "network", Received: excerpt(stringBytes(name)), Options: offer.names,
-				Message: "There is no network " + quoted(name) + " here; GET " + prefix + "/crypto/rpc/networks lists those there are."}},
+			Issues: []Issue{{Code: "invalid_enum_value", Path: "network", Received: Excerpt(ViewBytes(name)), Options: offer.names,
+				Message: "There is no network " + Quoted(name) + " here; GET " + Prefix + "/crypto/rpc/networks lists those there are."}},
 		}
 	}
-	c := g.rpcCalls.Get().(*rpcCall)
-	c.Call, c.network, call.part = call, network, c
-	if until, kind := g.ledger.FailureBlock(c.key, c.slot(), c.user, c.startNs); until > 0 {
-		return c.blocked(until, kind)
+	c := call.g.rpcCalls.Get().(*rpcCall)
+	c.Call, c.network, call.Part = call, network, c
+	if e := c.CheckFailures(); e != nil {
+		return e
 	}
 	if e := c.readRPC(network); e != nil {
 		return e
 	}
-	return c.sell(c, terms{patience: rpcPatience, writes: c.job.Writes()})
-}
-
-// rpcPath is what stands before a network's name.
-var rpcPath = []byte(prefix + "/crypto/rpc/")
-
-// networkOf is the end of a blockchain call's path, nil of other paths.
-func networkOf(ctx *fasthttp.RequestCtx) []byte {
-	name, ok := bytes.CutPrefix(ctx.Path(), rpcPath)
-	if !ok {
-		return nil
-	}
-	return name
+	return c.Sell(c, Terms{Patience: rpcPatience, Writes: c.job.Writes()})
 }
 
 // readRPC checks the envelope and finds the methods of all calls.
 func (c *rpcCall) readRPC(n *jsonrpc.Network) *Error {
-	if !jsonListed(c.ctx.Request.Header.ContentType()) {
-		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Type must be application/json, is " + strconv.Quote(excerpt(c.ctx.Request.Header.ContentType())) + ".", Uncounted: true}
+	if e := c.WantJSON(); e != nil {
+		return e
 	}
-	if coding := c.ctx.Request.Header.ContentEncoding(); len(coding) > 0 && !strings.EqualFold(string(coding), "identity") {
-		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: "Content-Encoding " + strconv.Quote(excerpt(coding)) + " is not accepted on requests; send the JSON as it is.", Uncounted: true}
-	}
-	body := c.ctx.Request.Body()
-	if most := c.snap.rpc.maxBody; len(body) > most {
+	body := c.Ctx.Request.Body()
+	if most := c.MostBody(); len(body) > most {
 		return &Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large; at most " + config.Size(most).String() + " are taken here.", Uncounted: true}
 	}
 	job := &c.job
 	if fault := job.Scan(body); fault != nil {
-		e := errInvalid(Issue{Code: fault.Code, Path: fault.Path, Message: fault.Error()})
+		e := Invalid(Issue{Code: fault.Code, Path: fault.Path, Message: fault.Error()})
 		e.Message = "Invalid request body: " + fault.Error()
 		return e
 	}
@@ -170,13 +156,6 @@ func (c *rpcCall) readRPC(n *jsonrpc.Network) *Error {
 	return nil
 }
 
-// jsonListed takes a type that is there twice, too: a client library adds its
-// own to the one its user set.
-func jsonListed(contentType []byte) bool {
-	first, _, _ := bytes.Cut(contentType, []byte(","))
-	return isJSON(first)
-}
-
 // unsupportedMethods names every method that is not served, and each call that
 // asks for one.
 func unsupportedMethods(job *jsonrpc.Job, n *jsonrpc.Network, unknown []int) *Error {
@@ -184,7 +163,7 @@ func unsupportedMethods(job *jsonrpc.Job, n *jsonrpc.Network, unknown []int) *Er
 	seen := map[string]bool{}
 	e := &Error{Status: 400, Code: "INVALID_REQUEST"}
 	for _, i := range unknown {
-		name := excerpt(job.MethodName(i))
+		name := Excerpt(job.MethodName(i))
 		if !seen[name] {
 			seen[name] = true
 			names = append(names, name)
@@ -199,10 +178,10 @@ func unsupportedMethods(job *jsonrpc.Job, n *jsonrpc.Network, unknown []int) *Er
 	return e
 }
 
-// admit holds what the request costs when every call succeeds, and counts it
+// Admit holds what the request costs when every call succeeds, and counts it
 // in the limits: a batch as one request. An answer that is given again costs
 // nothing, and counts.
-func (c *rpcCall) admit(again bool) *Error {
+func (c *rpcCall) Admit(again bool) *Error {
 	offer := c.snap.rpc
 	worst := c.job.Credits(c.network.Base)
 	if again {
@@ -210,13 +189,13 @@ func (c *rpcCall) admit(again bool) *Error {
 	}
 	sold := offer.sold(worst)
 	full := sold.Cost()
-	c.admission = billing.Admission{
-		Key: c.key, Slot: offer.limits, Rate: offer.rate, Hold: full, Min: full, NowNs: c.startNs, RequestID: c.raw,
-		Credits: worst, DailyCredits: offer.daily,
+	rate, _ := c.Row.Rate.Rate(c.Config())
+	c.want = billing.Admission{
+		Slot: offer.limits, Rate: rate, Hold: full, Min: full, Credits: worst, DailyCredits: offer.daily,
 	}
-	denial := c.g.ledger.Admit(&c.hold, &c.admission)
+	denial := c.Call.Admit(&c.want)
 	if denial.Code == billing.Admitted {
-		c.hold.Book(offer.slots[c.network.Name])
+		c.Hold.Book(offer.slots[c.network.Name])
 		return nil
 	}
 	switch denial.Code {
@@ -225,13 +204,13 @@ func (c *rpcCall) admit(again bool) *Error {
 	case billing.RateCredits:
 		return c.cappedRPC(&denial, worst)
 	}
-	return c.denied(&denial)
+	return c.Denied(&denial)
 }
 
 // cappedRPC is a refusal by the daily cap of credits, which has none of the
 // headers of the rate limit (addendum 13, 429; D47).
 func (c *rpcCall) cappedRPC(d *billing.Denial, worst int64) *Error {
-	c.g.ledger.NoteViolation(c.key, rpcLimit, apiTier, d.Limit, c.startNs)
+	c.NoteLimit(c.Row.Rate.Name, d.Limit)
 	text := "Daily limit of crypto RPC credits exceeded: at most " + strconv.FormatInt(d.Allowed, 10) + " credits in 24 hours, " +
 		strconv.FormatInt(d.Remaining, 10) + " are left and this request may cost " + strconv.FormatInt(worst, 10) + "."
 	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: max(d.RetryAfter, time.Second)}
@@ -240,41 +219,41 @@ func (c *rpcCall) cappedRPC(d *billing.Denial, worst int64) *Error {
 // turnRPC waits until few enough requests of the account are under way
 // (addendum 13, Concurrency).
 func (c *rpcCall) turnRPC() *Error {
-	offer, ledger := c.snap.rpc, c.g.ledger
+	offer, ledger := c.snap.rpc, c.Ledger()
 	if offer.inFlight == 0 {
 		return nil
 	}
-	account := c.key.Account
+	account := c.Key.Account
 	if c.turn = ledger.TryTurn(account, offer.inFlight); c.turn {
 		return nil
 	}
 	cause := proxy.TotalTimeout
 	if offer.turnWait > 0 {
-		cause, _ = c.g.proxy.Await(c.ctx, offer.turnWait, func(ctx context.Context) error {
+		cause, _ = c.Proxy().Await(c.Ctx, offer.turnWait, func(ctx context.Context) error {
 			c.turn = ledger.TakeTurn(ctx, account, offer.inFlight)
 			return nil
 		})
 	}
 	switch {
 	case cause != proxy.None && cause != proxy.TotalTimeout:
-		c.cause = cause.String()
-		return c.unreachable(&proxy.Result{Cause: cause})
+		c.Cause = cause.String()
+		return c.Unreachable(&proxy.Result{Cause: cause})
 	case c.turn:
 		return nil
 	}
 	text := "Too many crypto RPC requests of this account are under way; at most " + strconv.Itoa(offer.inFlight) + " are served at the same time. A batch counts as one."
-	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: retrySoon}
+	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: RetrySoon}
 }
 
 // limitedRPC is a refusal by the rate limit, with its headers (addendum 3.6, 13).
 func (c *rpcCall) limitedRPC(d *billing.Denial) *Error {
-	c.g.ledger.NoteViolation(c.key, rpcLimit, apiTier, d.Limit, c.startNs)
-	h := &c.ctx.Response.Header
+	c.NoteLimit(c.Row.Rate.Name, d.Limit)
+	h := &c.Ctx.Response.Header
 	h.Set("X-Ratelimit-Type", d.Scope)
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(d.Allowed, 10))
 	h.Set("X-RateLimit-Remaining", strconv.FormatInt(d.Remaining, 10))
 	h.Set("X-RateLimit-Reset", strconv.FormatInt((d.Reset.UnixNano()+int64(time.Second)-1)/int64(time.Second), 10))
-	text := "Rate limit exceeded: " + d.Limit + " of this " + scopeText(d.Scope) + " for crypto RPC, " + strconv.FormatInt(d.Allowed, 10) + " requests; a batch counts as one."
+	text := "Rate limit exceeded: " + d.Limit + " of this " + ScopeText(d.Scope) + " for crypto RPC, " + strconv.FormatInt(d.Allowed, 10) + " requests; a batch counts as one."
 	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: max(d.RetryAfter, time.Second)}
 }
 
@@ -284,19 +263,19 @@ func (o *rpcOffer) sold(n int64) (l money.Lines) {
 	return l
 }
 
-// carryOut asks the nodes. A large answer to a single call is relayed as it
+// CarryOut asks the nodes. A large answer to a single call is relayed as it
 // arrives.
-func (c *rpcCall) carryOut() (relayed bool, e *Error) {
+func (c *rpcCall) CarryOut() (relayed bool, e *Error) {
 	if e := c.turnRPC(); e != nil {
 		return false, e
 	}
-	c.carried = (c.lead != nil || c.job.Writes()) && c.g.rpcAlone.take(c.key.Account)
+	c.carried = (c.Lead != nil || c.job.Writes()) && c.g.rpcAlone.take(c.Key.Account)
 	c.result = c.job.Run(jsonrpc.Trip{
-		Proxy: c.g.proxy, Ctx: c.ctx, Network: c.network, Account: c.key.Account.ID, ID: c.id[:], Alone: c.carried,
+		Proxy: c.Proxy(), Ctx: c.Ctx, Network: c.network, Account: c.Key.Account.ID, ID: c.ID[:], Alone: c.carried,
 	})
-	c.attempts = c.job.Attempts
+	c.Attempts = c.job.Attempts
 	if c.result.Cause != proxy.None {
-		c.cause = c.result.Cause.String()
+		c.Cause = c.result.Cause.String()
 		c.leave()
 		return false, c.unreachableRPC(&c.result)
 	}
@@ -307,8 +286,8 @@ func (c *rpcCall) carryOut() (relayed bool, e *Error) {
 // bill says what so many credits came to.
 func (c *rpcCall) bill(credits int64, flags billing.Flags) {
 	c.credits = credits
-	c.sold = bill{lines: c.snap.rpc.sold(credits), credits: credits, flags: flags, status: 200}
-	c.sold.cost = c.sold.lines.Cost()
+	c.Sold = Bill{Lines: c.snap.rpc.sold(credits), Credits: credits, Flags: flags, Status: 200}
+	c.Sold.Cost = c.Sold.Lines.Cost()
 }
 
 // unreachableRPC answers for nodes that gave no answer: 500 whatever it was
@@ -319,42 +298,42 @@ func (c *rpcCall) unreachableRPC(res *jsonrpc.Result) *Error {
 	case proxy.ClientGone, proxy.ClientStalled:
 		return &Error{Status: 499, Code: "CLIENT_CLOSED_REQUEST", Message: "The client closed the request.", Close: true, Uncounted: true}
 	case proxy.Shutdown:
-		return &Error{Status: 503, Message: "The service is restarting; please retry.", RetryAfter: retrySoon, Close: true}
+		return &Error{Status: 503, Message: "The service is restarting; please retry.", RetryAfter: RetrySoon, Close: true}
 	case proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout, proxy.ConnectTimeout:
 		e.Message = "The nodes of " + c.network.Name + " took too long to answer; nothing was charged."
 	case proxy.NoTarget, proxy.NoFreeConn:
 		e.Message = "The nodes of " + c.network.Name + " have no capacity right now; nothing was charged. Please retry."
-		e.RetryAfter = max(e.RetryAfter, retrySoon)
+		e.RetryAfter = max(e.RetryAfter, RetrySoon)
 	default:
 		e.Message = "The nodes of " + c.network.Name + " gave no usable answer; nothing was charged."
 	}
 	return e
 }
 
-// keepAnswer keeps an answer; one that is relayed is recorded on its way.
-func (c *rpcCall) keepAnswer() {
+// KeepAnswer keeps an answer; one that is relayed is recorded on its way.
+func (c *rpcCall) KeepAnswer() {
 	body := c.result.Body
 	if c.result.Large {
 		body = nil
 	}
 	n := &c.snap.names
-	c.keep(jsonType, body,
+	c.Keep(JSONType, body,
 		billing.AnswerHeader{Name: string(n.rpcCredits), Value: strconv.FormatInt(c.credits, 10)},
-		billing.AnswerHeader{Name: string(n.rpcCost), Value: string(appendCost(nil, c.sold.cost))})
+		billing.AnswerHeader{Name: string(n.rpcCost), Value: string(appendCost(nil, c.Sold.Cost))})
 	if c.result.Stream != nil {
-		c.lead.Cut() // too large to be given again
+		c.Lead.Cut() // too large to be given again
 	}
 }
 
-// respond makes the nodes' answer the response.
-func (c *rpcCall) respond() {
-	if !c.result.Large && c.lead != nil && !c.lead.Kept() {
-		c.credits, c.sold.cost = 0, 0
+// Respond makes the nodes' answer the response.
+func (c *rpcCall) Respond() {
+	if !c.result.Large && c.Lead != nil && !c.Lead.Kept() {
+		c.credits, c.Sold.Cost = 0, 0
 	}
-	r := &c.ctx.Response
+	r := &c.Ctx.Response
 	r.SetStatusCode(200)
-	r.Header.SetContentType(jsonType)
-	c.setCharge(c.credits, c.sold.cost)
+	r.Header.SetContentType(JSONType)
+	c.setCharge(c.credits, c.Sold.Cost)
 	if c.job.Cached {
 		r.Header.SetCanonical(c.snap.names.rpcCache, cacheHit)
 	}
@@ -372,7 +351,7 @@ var cacheHit = []byte("HIT")
 
 // setCharge puts the headers that say what was charged.
 func (c *Call) setCharge(credits int64, cost billing.Nano) {
-	h, n := &c.ctx.Response.Header, &c.snap.names
+	h, n := &c.Ctx.Response.Header, &c.snap.names
 	h.SetCanonical(n.rpcCredits, strconv.AppendInt(c.number[:0], credits, 10))
 	h.SetCanonical(n.rpcCost, appendCost(c.number[:0], cost))
 }
@@ -391,11 +370,11 @@ func appendCost(b []byte, cost billing.Nano) []byte {
 // relay attaches a large answer to the response. It is judged to its end while it
 // goes out.
 func (c *rpcCall) relay() {
-	if c.lead != nil {
-		c.job.Tee = c.lead.Record
+	if c.Lead != nil {
+		c.job.Tee = c.Lead.Record
 	}
-	c.job.Relay(c.ctx, c.relayed, c.onDone)
-	c.relaying, c.status, c.ctx = true, 200, nil
+	c.job.Relay(c.Ctx, c.relayed, c.OnDone)
+	c.Relays()
 }
 
 // relayed settles an answer that was relayed.
@@ -404,20 +383,20 @@ func (c *rpcCall) relayed(cause proxy.Cause, whole bool) {
 	case whole:
 	case cause == proxy.ClientGone || cause == proxy.ClientStalled:
 		// The node did its work, and all that could be delivered was.
-		c.cause, c.status, c.sold.flags = cause.String(), 499, billing.FlagAborted
-		if c.lead != nil {
-			c.lead.Cut()
+		c.Cause, c.Status, c.Sold.Flags = cause.String(), 499, billing.FlagAborted
+		if c.Lead != nil {
+			c.Lead.Cut()
 		}
 	default:
 		if cause == proxy.None {
 			cause = proxy.UpstreamMalformed
 		}
-		c.cause = cause.String()
-		c.hold.Void(time.Now().UnixNano())
+		c.Cause = cause.String()
+		c.Hold.Void(time.Now().UnixNano())
 		return
 	}
-	if c.lead != nil {
-		c.keepAnswer()
+	if c.Lead != nil {
+		c.KeepAnswer()
 	}
-	c.settle()
+	c.Settle()
 }

@@ -27,13 +27,13 @@ func (m *meters) network(name string) *rpcMeters {
 
 // Observe counts a request; what was charged counts when it is booked.
 func (c *rpcCall) Observe(took time.Duration) {
-	if !c.settled {
+	if !c.Settled {
 		return
 	}
 	m := c.snap.rpc.meters[c.network.Name]
 	m.calls.Add(len(c.job.Calls))
 	m.credits.AddInt64(c.credits)
-	m.chargedUSD.Add(float64(c.charged) / 1e9)
+	m.chargedUSD.Add(float64(c.Charged) / 1e9)
 	m.duration.Update(took.Seconds())
 }
 

@@ -62,19 +62,22 @@ func errAuthentication(text string) *Error {
 	return &Error{Status: 401, Code: "AUTHENTICATION_FAILED", Message: text, Uncounted: true}
 }
 
-func errInvalid(issues ...Issue) *Error {
+// Invalid is the answer to what is wrong with parameters.
+func Invalid(issues ...Issue) *Error {
 	// The first issue stands in the text, too: SDKs show their users no more.
 	return &Error{Status: 400, Code: "INVALID_REQUEST", Message: "Invalid request parameters: " + issues[0].Message, Issues: issues}
 }
 
-func errBody(path, text string) *Error {
+// InvalidBody is the answer to a body that cannot be read.
+func InvalidBody(path, text string) *Error {
 	return &Error{
 		Status: 400, Code: "INVALID_REQUEST", Message: "Invalid request body: " + text,
 		Issues: []Issue{{Code: "custom", Path: path, Message: text}}, Uncounted: true,
 	}
 }
 
-func errUnsupported(path, text string) *Error {
+// Unsupported is the answer to what the model or this service does not do.
+func Unsupported(path, text string) *Error {
 	return &Error{
 		Status: 400, Code: "INVALID_REQUEST", Message: text,
 		Issues: []Issue{{Code: "custom", Path: path, Message: text}}, Unsupported: true,
@@ -85,8 +88,10 @@ func errUnsupported(path, text string) *Error {
 type errorShape uint8
 
 const (
+	// shapeOfClient is one of the others, as the client understands it (shapeFor).
+	shapeOfClient errorShape = iota
 	// shapeString is the specification's: error text plus top-level code.
-	shapeString errorShape = iota
+	shapeString
 	// shapeObject is OpenAI's {"error":{message,type,param,code}}; some typed
 	// clients cannot decode anything else.
 	shapeObject
@@ -166,31 +171,31 @@ func appendError(b []byte, e *Error, shape errorShape, requestID []byte) []byte 
 	b = append(b, `{"error":`...)
 	if shape == shapeObject || e.Param != "" {
 		b = append(b, `{"message":`...)
-		b = appendString(b, clip(e.Message, maxMessage))
+		b = AppendString(b, clip(e.Message, maxMessage))
 		b = append(b, `,"type":`...)
-		b = appendString(b, openAIType(e.Status))
+		b = AppendString(b, openAIType(e.Status))
 		b = append(b, `,"param":`...)
 		switch {
 		case e.Param != "":
-			b = appendString(b, clip(e.Param, maxIssueText))
+			b = AppendString(b, clip(e.Param, maxIssueText))
 		case len(e.Issues) > 0:
-			b = appendString(b, clip(e.Issues[0].place(), maxIssueText))
+			b = AppendString(b, clip(e.Issues[0].place(), maxIssueText))
 		default:
 			b = append(b, `""`...)
 		}
 		b = append(b, `,"code":`...)
-		b = appendString(b, e.Code)
+		b = AppendString(b, e.Code)
 		b = append(b, '}')
 	} else {
-		b = appendString(b, clip(e.Message, maxMessage))
+		b = AppendString(b, clip(e.Message, maxMessage))
 	}
 	if e.Code != "" && e.Param == "" {
 		b = append(b, `,"code":`...)
-		b = appendString(b, e.Code)
+		b = AppendString(b, e.Code)
 	}
 	if e.Custom != "" {
 		b = append(b, `,"customMessage":`...)
-		b = appendString(b, clip(e.Custom, maxMessage))
+		b = AppendString(b, clip(e.Custom, maxMessage))
 	}
 	if len(e.Issues) > 0 {
 		list, n := appendIssues(nil, e.Issues)
@@ -201,7 +206,7 @@ func appendError(b []byte, e *Error, shape errorShape, requestID []byte) []byte 
 	}
 	if e.RequestID && len(requestID) > 0 {
 		b = append(b, `,"request_id":`...)
-		b = appendString(b, string(requestID))
+		b = AppendString(b, string(requestID))
 	}
 	return append(b, '}')
 }
@@ -243,7 +248,7 @@ func appendIssues(b []byte, issues []Issue) (_ []byte, n int) {
 
 func appendIssue(b []byte, s *Issue) []byte {
 	b = append(b, `{"code":`...)
-	b = appendString(b, s.Code)
+	b = AppendString(b, s.Code)
 	b = append(b, `,"path":[`...)
 	parts, named := s.pathParts()
 	for i, part := range parts {
@@ -253,15 +258,15 @@ func appendIssue(b []byte, s *Issue) []byte {
 		if isIndex(part) && i != named {
 			b = append(b, part...)
 		} else {
-			b = appendString(b, part)
+			b = AppendString(b, part)
 		}
 	}
 	b = append(b, `],"message":`...)
-	b = appendString(b, clip(s.Message, maxIssueText))
+	b = AppendString(b, clip(s.Message, maxIssueText))
 	for _, kv := range [...]struct{ k, v string }{{"expected", s.Expected}, {"received", s.Received}} {
 		if kv.v != "" {
 			b = append(b, `,"`+kv.k+`":`...)
-			b = appendString(b, clip(kv.v, maxIssueText))
+			b = AppendString(b, clip(kv.v, maxIssueText))
 		}
 	}
 	if s.Minimum != "" {
@@ -278,7 +283,7 @@ func appendIssue(b []byte, s *Issue) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendString(b, clip(o, maxIssueText))
+			b = AppendString(b, clip(o, maxIssueText))
 		}
 		b = append(b, ']')
 	}
@@ -310,7 +315,7 @@ func appendDetails(b []byte, issues []Issue) []byte {
 		}
 		at = next
 		b = append(b, ',')
-		b = appendString(b, tree[at].name)
+		b = AppendString(b, tree[at].name)
 		b = append(b, ':')
 		b = tree.open(b, at)
 	}
@@ -351,7 +356,7 @@ func (t detailTree) open(b []byte, at int) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, text)
+		b = AppendString(b, text)
 	}
 	return append(b, ']')
 }

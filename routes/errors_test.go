@@ -11,7 +11,7 @@ import (
 // Both generations of clients read an error: text plus top-level code; the
 // nested and the flat list of what is wrong name the same places.
 func TestErrorShapes(t *testing.T) {
-	e := errInvalid(
+	e := Invalid(
 		Issue{Code: "too_big", Path: "temperature", Message: "too hot", Maximum: "2"},
 		Issue{Code: "invalid_type", Path: "messages.0.content", Message: "no <text>", Expected: "string", Received: "number"},
 	)
@@ -63,7 +63,7 @@ func TestErrorShapes(t *testing.T) {
 // What a client sent is echoed as text, whatever bytes it has.
 func TestEchoedBytesCannotBreakTheBody(t *testing.T) {
 	for _, s := range []string{"\x00\x1f\"\\", "\xff\xfe\xed\xa0\x80", "</script>", "\u2028", string([]byte{0xf0, 0x9f})} {
-		raw := appendString(nil, s)
+		raw := AppendString(nil, s)
 		var back string
 		if err := json.Unmarshal(raw, &back); err != nil {
 			t.Errorf("%q became %s: %v", s, raw, err)

@@ -75,6 +75,7 @@ type snapshot struct {
 	cors      *crossOrigin // nil: no page may call
 	rpc       *rpcOffer
 	models    []*modelMeters // by catalog index of the model
+	classes   []*RateClass   // that have limits of their own and are offered
 	directory *directory
 }
 
@@ -131,6 +132,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		m.Slot = g.ledger.Slot(m.ID)
 		next.models = append(next.models, g.metrics.model(m.ID))
 	}
+	next.classes = offeredClasses(cfg)
 	next.directory = g.newDirectory(next)
 	g.ledger.Configure(cfg)
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
@@ -163,7 +165,7 @@ func (g *Gateway) SetDraining() { g.draining.Store(true) }
 func (g *Gateway) SetLeaving() { g.leaving.Store(true) }
 
 // serve runs one table row: identify, handle, answer, observe.
-func (g *Gateway) serve(ctx *fasthttp.RequestCtx, row *route) {
+func (g *Gateway) serve(ctx *fasthttp.RequestCtx, row *Row) {
 	c := g.calls.Get().(*Call)
 	c.begin(ctx, row)
 	panicking := true
@@ -172,11 +174,13 @@ func (g *Gateway) serve(ctx *fasthttp.RequestCtx, row *route) {
 			c.release() // the Call is not used again: who knows what it holds
 		}
 	}()
-	if err := c.identify(row.access); err != nil {
+	if err := c.identify(row.Access); err != nil {
 		c.fail(err)
 	} else if err := c.readBody(); err != nil {
 		c.fail(err)
-	} else if err := row.serve(g, c); err != nil {
+	} else if row.Offered != nil && !row.Offered(c.snap.cfg) {
+		c.fail(NoEndpoint(ctx))
+	} else if err := row.Serve(c); err != nil {
 		c.fail(err)
 	}
 	panicking = false

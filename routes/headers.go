@@ -70,23 +70,23 @@ func newRequestID() (raw [16]byte, id requestID) {
 
 // setCommon puts the headers of every answer.
 func (c *Call) setCommon() {
-	h := &c.ctx.Response.Header
-	h.SetCanonical(headerRequestID, c.id[:])
-	h.SetCanonical(headerRay, c.id[:])
+	h := &c.Ctx.Response.Header
+	h.SetCanonical(headerRequestID, c.ID[:])
+	h.SetCanonical(headerRay, c.ID[:])
 	h.SetCanonical(c.snap.names.version, c.g.version)
 }
 
 // setModel names what serves the request, through which router, and whether it
 // is about to go.
 func (c *Call) setModel() {
-	h, n := &c.ctx.Response.Header, &c.snap.names
-	m := c.model
-	h.SetCanonical(n.modelID, stringBytes(m.ID))
+	h, n := &c.Ctx.Response.Header, &c.snap.names
+	m := c.Model
+	h.SetCanonical(n.modelID, ViewBytes(m.ID))
 	if m.HeaderName != "" {
-		h.SetCanonical(n.modelName, stringBytes(m.HeaderName))
+		h.SetCanonical(n.modelName, ViewBytes(m.HeaderName))
 	}
-	if c.router != "" {
-		h.SetCanonical(n.router, stringBytes(c.router))
+	if c.Router != "" {
+		h.SetCanonical(n.router, ViewBytes(c.Router))
 	}
 	d := m.Config.Deprecation
 	if d == nil {
@@ -109,10 +109,10 @@ func (c *Call) setModel() {
 // setServed puts what every answer of a model says beside it: which model, what
 // the limits leave, and the balances before the request.
 func (c *Call) setServed(usd, diem config.Nano) {
-	if c.model != nil {
+	if c.Model != nil {
 		c.setModel()
 		c.setQuotaHeaders()
-		c.setBalance(usd, diem)
+		c.SetBalance(usd, diem)
 	}
 }
 
@@ -132,9 +132,9 @@ func setQuota(h *fasthttp.ResponseHeader, q *billing.Quota, scratch *[24]byte) {
 	}
 }
 
-// setBalance puts the balances before this request, when not zero (addendum 3.7).
-func (c *Call) setBalance(usd, diem config.Nano) {
-	h, n := &c.ctx.Response.Header, &c.snap.names
+// SetBalance puts the balances before this request, when not zero (addendum 3.7).
+func (c *Call) SetBalance(usd, diem config.Nano) {
+	h, n := &c.Ctx.Response.Header, &c.snap.names
 	const nanoDigits = 9
 	if usd > 0 {
 		h.SetCanonical(n.balanceUSD, config.AppendDecimal(c.number[:0], int64(usd), nanoDigits))
@@ -148,6 +148,6 @@ func (c *Call) setBalance(usd, diem config.Nano) {
 // not pay for the one that was asked for.
 func (c *inference) setCap() {
 	if c.lowered {
-		c.ctx.Response.Header.SetCanonical(c.snap.names.completionCap, strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
+		c.Ctx.Response.Header.SetCanonical(c.snap.names.completionCap, strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
 	}
 }

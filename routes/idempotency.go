@@ -28,19 +28,19 @@ var headerReplayed = canonical("idempotent-replayed")
 // patience is how long carrying it out can take; write says that it changes
 // something outside.
 func (c *Call) keyed(patience time.Duration, write bool) (*billing.Answer, *Error) {
-	key := c.ctx.Request.Header.Peek(headerKey)
+	key := c.Ctx.Request.Header.Peek(headerKey)
 	if key == nil {
 		return nil, nil
 	}
-	if !billing.ValidKey(key) || len(c.ctx.Request.Header.PeekAll(headerKey)) > 1 {
+	if !billing.ValidKey(key) || len(c.Ctx.Request.Header.PeekAll(headerKey)) > 1 {
 		if c.snap.cfg.Idempotency.Malformed == "ignore" {
 			return nil, nil
 		}
-		return nil, errInvalid(Issue{Code: "invalid_string", Path: headerKey, Received: excerpt(key), Expected: "[A-Za-z0-9_-]{1,255}",
+		return nil, Invalid(Issue{Code: "invalid_string", Path: headerKey, Received: Excerpt(key), Expected: "[A-Za-z0-9_-]{1,255}",
 			Message: headerKey + ": must be one header of 1 to 255 letters A-Z a-z, digits, _ and -. Nothing was carried out."})
 	}
 	claim := billing.Claim{
-		Account: c.key.Account, Key: key, Fingerprint: fingerprint(&c.ctx.Request), Patience: patience, Wait: keyedWait, Write: write,
+		Account: c.Key.Account, Key: key, Fingerprint: fingerprint(&c.Ctx.Request), Patience: patience, Wait: keyedWait, Write: write,
 	}
 	lead, answer, err := c.g.ledger.Idempotency().Begin(&claim)
 	if err != nil {
@@ -50,8 +50,8 @@ func (c *Call) keyed(patience time.Duration, write bool) (*billing.Answer, *Erro
 		return answer, nil
 	}
 	// The charge stands under an id made of the key; the answer says the same.
-	c.lead, c.raw = lead, lead.RequestID()
-	hex.Encode(c.id[:], c.raw[:])
+	c.Lead, c.raw = lead, lead.RequestID()
+	hex.Encode(c.ID[:], c.raw[:])
 	c.setCommon()
 	return nil, nil
 }
@@ -70,11 +70,11 @@ func fingerprint(r *fasthttp.Request) (sum [32]byte) {
 	piece(r.Header.Method())
 	piece(r.URI().Path())
 	body := r.Body()
-	if boundary, err := boundaryOf(r.Header.ContentType()); boundary != "" && err == nil {
-		if parts, err := parseParts(body, boundary); err == nil {
+	if boundary, err := BoundaryOf(r.Header.ContentType()); boundary != "" && err == nil {
+		if parts, err := ParseParts(body, boundary); err == nil {
 			for i := range parts {
-				piece([]byte(parts[i].name))
-				piece(parts[i].content)
+				piece([]byte(parts[i].Name))
+				piece(parts[i].Content)
 			}
 			h.Sum(sum[:0])
 			return sum
@@ -85,35 +85,35 @@ func fingerprint(r *fasthttp.Request) (sum [32]byte) {
 	return sum
 }
 
-// keep says what the answer of a request with an idempotency key is, before it
+// Keep says what the answer of a request with an idempotency key is, before it
 // is charged. Without a body it is what lead records of it. Headers that every
 // answer of the endpoint has are not kept: they are set again.
-func (c *Call) keep(contentType string, body []byte, headers ...billing.AnswerHeader) {
-	if c.lead != nil {
+func (c *Call) Keep(contentType string, body []byte, headers ...billing.AnswerHeader) {
+	if c.Lead != nil {
 		c.kept = billing.Answer{Status: 200, Header: append(headers, billing.AnswerHeader{Name: "Content-Type", Value: contentType}), Body: body}
 	}
 }
 
-// keepRelayed is keep for an answer that is relayed: its body is recorded on
+// KeepRelayed is Keep for an answer that is relayed: its body is recorded on
 // its way, in Pass and End.
-func (c *Call) keepRelayed() {
-	h := &c.ctx.Response.Header
+func (c *Call) KeepRelayed() {
+	h := &c.Ctx.Response.Header
 	var headers []billing.AnswerHeader
 	for _, name := range []string{"Cache-Control", "X-Accel-Buffering"} {
 		if value := h.Peek(name); len(value) > 0 {
 			headers = append(headers, billing.AnswerHeader{Name: name, Value: string(value)})
 		}
 	}
-	c.keep(string(h.ContentType()), nil, headers...)
+	c.Keep(string(h.ContentType()), nil, headers...)
 }
 
-// recordEnd records the last bytes of a relayed answer. One that ends without
+// RecordEnd records the last bytes of a relayed answer. One that ends without
 // them cannot be given again.
-func (c *Call) recordEnd(out []byte, clean bool) {
+func (c *Call) RecordEnd(out []byte, clean bool) {
 	if clean {
-		c.lead.Record(out)
+		c.Lead.Record(out)
 	} else {
-		c.lead.Cut()
+		c.Lead.Cut()
 	}
 }
 
@@ -122,20 +122,20 @@ func (c *Call) recordEnd(out []byte, clean bool) {
 // be tried again.
 func (c *Call) charge(s *billing.Settlement) {
 	switch {
-	case c.lead == nil:
-		c.charged, c.shortfall = c.hold.Settle(*s)
-	case s.Cost == 0 && (s.Flags&billing.FlagIncomplete != 0 || s.Flags&billing.FlagAborted != 0 && c.lead.Lost()):
-		c.hold.Void(s.NowNs)
-		c.lead.Forget()
+	case c.Lead == nil:
+		c.Charged, c.shortfall = c.Hold.Settle(*s)
+	case s.Cost == 0 && (s.Flags&billing.FlagIncomplete != 0 || s.Flags&billing.FlagAborted != 0 && c.Lead.Lost()):
+		c.Hold.Void(s.NowNs)
+		c.Lead.Forget()
 	default:
-		c.charged, c.shortfall = c.lead.Settle(&c.hold, *s, &c.kept)
+		c.Charged, c.shortfall = c.Lead.Settle(&c.Hold, *s, &c.kept)
 	}
 }
 
-// mayFinish takes one of the places for requests that go on without their
+// MayFinish takes one of the places for requests that go on without their
 // client since they have an idempotency key: the retry is to get the answer.
 // The watcher asks it, from its own goroutine.
-func (c *Call) mayFinish() bool {
+func (c *Call) MayFinish() bool {
 	if c.g.finishes.Add(1) > int64(c.g.live.Load().cfg.Idempotency.Unattended) {
 		c.g.finishes.Add(-1)
 		return false
@@ -150,47 +150,38 @@ const keyedLongest = time.Hour
 
 // patience is how long carrying out an inference can take.
 func (c *inference) patience() (longest time.Duration) {
-	if c.ctx.Request.Header.Peek(headerKey) == nil {
+	if c.Ctx.Request.Header.Peek(headerKey) == nil {
 		return 0
 	}
-	for _, t := range c.model.Targets {
+	for _, t := range c.Model.Targets {
 		total := t.Upstream.Config.Timeouts.Total
 		if total <= 0 {
 			return keyedLongest
 		}
 		longest = max(longest, total)
 	}
-	return min(time.Duration(len(c.model.Targets))*longest, keyedLongest)
+	return min(time.Duration(len(c.Model.Targets))*longest, keyedLongest)
 }
 
 func keyRefused(err error) *Error {
 	switch {
 	case errors.Is(err, billing.ErrKeyReused):
-		return errInvalid(Issue{Code: "custom", Path: headerKey, Message: headerKey + ": was used with another request in the last 24 hours; use a new key for a new request."})
+		return Invalid(Issue{Code: "custom", Path: headerKey, Message: headerKey + ": was used with another request in the last 24 hours; use a new key for a new request."})
 	case errors.Is(err, billing.ErrKeyBusy):
-		return &Error{Status: 409, Code: "IDEMPOTENCY_KEY_IN_USE", Message: "The first request with this " + headerKey + " is still under way; retry later with the same key.", RetryAfter: retrySoon, Uncounted: true}
+		return &Error{Status: 409, Code: "IDEMPOTENCY_KEY_IN_USE", Message: "The first request with this " + headerKey + " is still under way; retry later with the same key.", RetryAfter: RetrySoon, Uncounted: true}
 	case errors.Is(err, billing.ErrKeysAway):
-		return &Error{Status: 503, Message: "Requests with an " + headerKey + " cannot be taken right now; nothing was carried out. Please retry.", RetryAfter: retrySoon}
+		return &Error{Status: 503, Message: "Requests with an " + headerKey + " cannot be taken right now; nothing was carried out. Please retry.", RetryAfter: RetrySoon}
 	}
 	return &Error{Status: 409, Code: "IDEMPOTENT_ANSWER_NOT_KEPT", Message: "The first request with this " + headerKey + " was carried out and charged, but its answer was too large to be kept, or was not received to its end. It is not carried out again; use a new key to do so."}
 }
 
 // replay gives an answer that was given before. It costs nothing.
 func (c *Call) replay(a *billing.Answer) {
-	r := &c.ctx.Response
+	r := &c.Ctx.Response
 	r.SetStatusCode(a.Status)
 	for _, h := range a.Header {
 		r.Header.Set(h.Name, h.Value)
 	}
 	r.Header.SetCanonical(headerReplayed, []byte("true"))
 	r.SetBodyRaw(a.Body)
-}
-
-// admitAgain counts a repeat in the limits; what it repeats was paid for.
-func (c *Call) admitAgain(requests int64) *Error {
-	c.admission = billing.Admission{Key: c.key, Slot: c.model.Slot, Rate: c.model.Rate, Requests: requests, NowNs: c.startNs, RequestID: c.raw}
-	if d := c.g.ledger.Admit(&c.hold, &c.admission); d.Code != billing.Admitted {
-		return c.denied(&d)
-	}
-	return nil
 }

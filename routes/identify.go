@@ -15,16 +15,16 @@ import (
 const maxSecret = 256
 
 // identify finds the key behind the request's credential (design.md 2, step 1).
-func (c *Call) identify(need access) *Error {
-	if need == public || (need == catalog && c.snap.cfg.Compat.PublicCatalog) {
+func (c *Call) identify(need Access) *Error {
+	if need == Public || (need == Catalog && c.snap.cfg.Compat.PublicCatalog) {
 		return nil
 	}
-	key, e := c.g.lookup(c.ctx)
-	c.key = key
+	key, e := c.g.lookup(c.Ctx)
+	c.Key = key
 	if e == nil {
-		key.Touch(c.startNs)
+		key.Touch(c.StartNs)
 	}
-	if e == nil && need == admin && key.Type != billing.Admin {
+	if e == nil && need == Admin && key.Type != billing.Admin {
 		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "This API key may not do this: it is of type " + key.Type.String() + ", and the operation needs an ADMIN key."}
 	}
 	return e
@@ -68,19 +68,19 @@ func (g *Gateway) lookupHeader(ctx *fasthttp.RequestCtx, header []byte) (*billin
 	case err == nil:
 		return key, nil
 	case errors.Is(err, billing.ErrSuspended), errors.Is(err, billing.ErrClosed):
-		return nil, errDisabled(err)
+		return nil, Disabled(err)
 	case errors.Is(err, billing.ErrUnknownKey):
 		return nil, errAuthentication("Authentication failed: the API key is unknown, expired or revoked.")
 	case errors.As(err, &wrong):
 		return nil, &Error{
-			Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(retrySoon, wrong.After), Uncounted: true,
+			Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(RetrySoon, wrong.After), Uncounted: true,
 			Message: "Too many API keys that are unknown, expired or revoked were tried from this address; retry after the time in the Retry-After header.",
 		}
 	case errors.Is(err, billing.ErrManyStrangers):
-		return nil, &Error{Status: 503, Message: "Too many unknown API keys are being tried right now; please retry.", RetryAfter: retrySoon}
+		return nil, &Error{Status: 503, Message: "Too many unknown API keys are being tried right now; please retry.", RetryAfter: RetrySoon}
 	}
 	g.log.Error().Err(err).Msg("cannot look up a key")
-	return nil, &Error{Status: 503, Message: "The key store cannot be read right now; please retry.", RetryAfter: retrySoon}
+	return nil, &Error{Status: 503, Message: "The key store cannot be read right now; please retry.", RetryAfter: RetrySoon}
 }
 
 func bearerSecret(header []byte) ([]byte, *Error) {
@@ -98,9 +98,9 @@ func bearerSecret(header []byte) ([]byte, *Error) {
 	return secret, nil
 }
 
-// errDisabled says that an account may not be used, which its owner can only
+// Disabled says that an account may not be used, which its owner can only
 // clear up with the operator.
-func errDisabled(err error) *Error {
+func Disabled(err error) *Error {
 	text := "This account is suspended; ask the operator of this service to resume it."
 	if errors.Is(err, billing.ErrClosed) {
 		text = "This account is closed."

@@ -64,13 +64,13 @@ type pictures struct {
 }
 
 // readPictures reads a request by the rules of its endpoint.
-func (c *Call) readPictures(kind image.Kind, book *rulebook, takesForms bool) (*pictures, *Error) {
-	f, e := c.readImageForm(book, takesForms)
+func (c *Call) readPictures(kind image.Kind, book *Rulebook) (*pictures, *Error) {
+	f, e := c.readImageForm(book)
 	if e != nil {
 		return nil, e
 	}
 	p := &pictures{Call: c, form: f, job: image.Job{Kind: kind, Count: 1, SafeMode: true}}
-	c.part = p
+	c.Part = p
 	return p, nil
 }
 
@@ -85,15 +85,15 @@ func (p *pictures) Close() {
 
 // Observe counts the pictures.
 func (p *pictures) Observe(time.Duration) {
-	if p.settled && p.model.Index < len(p.snap.models) {
-		p.snap.models[p.model.Index].images.AddInt64(p.images)
+	if p.Settled && p.Model.Index < len(p.snap.models) {
+		p.snap.models[p.Model.Index].images.AddInt64(p.images)
 	}
 }
 
 // Log says what was made and charged.
 func (p *pictures) Log(e *zerolog.Event) *zerolog.Event {
-	if p.settled {
-		e = e.Int64("images", p.images).Str("charged_usd", p.charged.String())
+	if p.Settled {
+		e = e.Int64("images", p.images).Str("charged_usd", p.Charged.String())
 	}
 	return e
 }
@@ -104,7 +104,7 @@ func (p *pictures) Recycle() {}
 // choose resolves the model of a type. Without a name the default one serves
 // the request; with fallback also a request for one that is unknown (D34).
 func (p *pictures) choose(typ, name string, fallback bool) *Error {
-	catalog := p.snap.catalog
+	catalog := p.Catalog()
 	var model *providers.Model
 	match := providers.NotFound
 	if name != "" {
@@ -116,7 +116,7 @@ func (p *pictures) choose(typ, name string, fallback bool) *Error {
 	if name == "" {
 		name = "default"
 	}
-	if e := p.useModel([]byte(name), model, match, p.form.issues); e != nil {
+	if e := p.UseModel([]byte(name), model, match, p.form.Issues); e != nil {
 		return e
 	}
 	p.spec = model.Config.Spec.(*config.Image)
@@ -132,7 +132,7 @@ func (p *pictures) limits() *config.ImageConstraints {
 // unsupported refuses what the model cannot do; it counts into the budget of
 // refused features.
 func (p *pictures) unsupported(id int, what string) *Error {
-	return errUnsupported(imageShape.Name(id), "Model "+p.model.ID+" does not support "+what+".")
+	return Unsupported(imageShape.Name(id), "Model "+p.Model.ID+" does not support "+what+".")
 }
 
 // oneOf refuses a value that is not in the model's list.
@@ -141,15 +141,15 @@ func (p *pictures) oneOf(id int, value string, options []string) *Error {
 		return nil
 	}
 	name, list := imageShape.Name(id), strings.Join(options, ", ")
-	return errInvalid(Issue{Code: "invalid_enum_value", Path: name, Received: excerpt([]byte(value)), Options: options, Message: name + ": model " + p.model.ID + " takes one of " + list + ", not " + excerpt([]byte(value)) + "."})
+	return Invalid(Issue{Code: "invalid_enum_value", Path: name, Received: Excerpt([]byte(value)), Options: options, Message: name + ": model " + p.Model.ID + " takes one of " + list + ", not " + Excerpt([]byte(value)) + "."})
 }
 
 // setPrompt takes the prompt within the model's own limit.
 func (p *pictures) setPrompt(text string) *Error {
 	p.job.Prompt = text
 	if n, most := len([]rune(text)), p.limits().PromptCharacters; int64(n) > most {
-		p.form.tooLong(imagePrompt, n, most, " with model "+p.model.ID)
-		return errInvalid(p.form.issues...)
+		p.form.tooLong(imagePrompt, n, most, " with model "+p.Model.ID)
+		return Invalid(p.form.Issues...)
 	}
 	return nil
 }
@@ -185,17 +185,17 @@ const picturesPatience = time.Minute
 // make sells pictures; answer makes the body of them.
 func (p *pictures) make(answer func() (body proxy.Source, contentType string)) *Error {
 	p.compose = answer
-	return p.sell(p, terms{patience: p.snap.cfg.Images.Timeout + picturesPatience})
+	return p.Sell(p, Terms{Patience: p.Config().Images.Timeout + picturesPatience})
 }
 
-// carryOut has the pictures made.
-func (p *pictures) carryOut() (relayed bool, _ *Error) {
+// CarryOut has the pictures made.
+func (p *pictures) CarryOut() (relayed bool, _ *Error) {
 	defer p.forgetFetched()
 	defer p.uncarry()
 	if e := p.fetchInputs(); e != nil {
 		return false, e
 	}
-	p.job.ID, p.job.ModelID = p.id[:], p.model.ID
+	p.job.ID, p.job.ModelID = p.ID[:], p.Model.ID
 	if e := p.fit(); e != nil {
 		return false, e
 	}
@@ -203,11 +203,11 @@ func (p *pictures) carryOut() (relayed bool, _ *Error) {
 		return false, e
 	}
 	p.job.Stay = p.carry
-	result, failed := p.g.studio.Do(p.ctx, &p.job, providers.PictureTargets(p.model), p.key.Account.Number())
+	result, failed := p.g.studio.Do(p.Ctx, &p.job, providers.PictureTargets(p.Model), p.Key.Account.Number())
 	if failed != nil {
 		return false, p.failed(failed)
 	}
-	p.result, p.attempts, p.tried = result, result.Attempts, result.Tried
+	p.result, p.Attempts, p.Tried = result, result.Attempts, result.Tried
 	p.setFlags()
 	p.file, p.contentType = p.compose()
 	// What was delivered is charged before the first byte of it leaves. A client
@@ -220,7 +220,7 @@ func (p *pictures) carryOut() (relayed bool, _ *Error) {
 
 // bill says what was sold.
 func (p *pictures) bill(lines money.Lines, flags billing.Flags) {
-	p.sold = bill{lines: lines, cost: lines.Cost(), flags: flags, status: 200}
+	p.Sold = Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: 200}
 }
 
 // carry is asked when the client left while its pictures are being made: they
@@ -230,7 +230,7 @@ func (p *pictures) carry() bool {
 	if p.carried.Load() {
 		return true // its prompt was rewritten without the client already
 	}
-	if p.g.carried.Add(1) > int64(p.snap.cfg.Images.Unattended) {
+	if p.g.carried.Add(1) > int64(p.Config().Images.Unattended) {
 		p.g.carried.Add(-1)
 		return false
 	}
@@ -252,20 +252,20 @@ func (p *pictures) makeFile() *Error {
 	return p.make(p.fileBody)
 }
 
-// keepAnswer keeps the answer, with what its headers say of the pictures.
-func (p *pictures) keepAnswer() {
+// KeepAnswer keeps the answer, with what its headers say of the pictures.
+func (p *pictures) KeepAnswer() {
 	n, kept := &p.snap.names, []billing.AnswerHeader(nil)
 	for _, name := range [][]byte{n.blurred, n.violation, n.adultViolation, n.minor, n.enhanced} {
-		if value := p.ctx.Response.Header.PeekBytes(name); len(value) > 0 {
+		if value := p.Ctx.Response.Header.PeekBytes(name); len(value) > 0 {
 			kept = append(kept, billing.AnswerHeader{Name: string(name), Value: string(value)})
 		}
 	}
-	if p.file.Len() > int64(p.snap.cfg.Idempotency.MaxAnswer) {
-		p.lead.Cut()
-	} else if _, err := p.file.WriteTo((*recorder)(p.lead)); err != nil {
-		p.lead.Cut()
+	if p.file.Len() > int64(p.Config().Idempotency.MaxAnswer) {
+		p.Lead.Cut()
+	} else if _, err := p.file.WriteTo((*recorder)(p.Lead)); err != nil {
+		p.Lead.Cut()
 	}
-	p.keep(p.contentType, nil, kept...)
+	p.Keep(p.contentType, nil, kept...)
 }
 
 // recorder is a lead as the place that an answer is written to.
@@ -276,48 +276,45 @@ func (r *recorder) Write(piece []byte) (int, error) {
 	return len(piece), nil
 }
 
-// admit opens the hold for all pictures that were asked for, or says why not.
+// Admit opens the hold for all pictures that were asked for, or says why not.
 // Its amount is exact: all of it or nothing.
-func (p *pictures) admit(again bool) *Error {
+func (p *pictures) Admit(again bool) *Error {
 	p.sale.Images = int64(p.job.Count)
 	if again {
-		return p.admitAgain(p.sale.Images)
+		return p.AdmitAgain(p.sale.Images)
 	}
 	if e := p.readInputs(); e != nil {
 		return e
 	}
 	p.sale.Inputs = int64(len(p.sources))
 	cost := p.sale.Cost(p.sale.Images)
-	p.admission = billing.Admission{
-		Key: p.key, Slot: p.model.Slot, Rate: p.model.Rate, Hold: cost, Min: cost,
-		Requests: p.sale.Images, NowNs: p.startNs, RequestID: p.raw,
-	}
-	if d := p.g.ledger.Admit(&p.hold, &p.admission); d.Code != billing.Admitted {
-		return p.denied(&d)
+	want := billing.Admission{Hold: cost, Min: cost, Requests: p.sale.Images}
+	if d := p.Call.Admit(&want); d.Code != billing.Admitted {
+		return p.Denied(&d)
 	}
 	return nil
 }
 
 // failed is the answer to a job that came to nothing.
 func (p *pictures) failed(f *image.Failed) *Error {
-	p.attempts, p.tried = f.Attempts, f.Tried
+	p.Attempts, p.Tried = f.Attempts, f.Tried
 	if f.Target != nil {
-		p.upstream = f.Target.Upstream
+		p.Upstream = f.Target.Upstream
 	}
 	if f.Err != nil {
-		p.g.log.Warn().Err(f.Err).Str("upstream", p.upstream).Bytes("request_id", p.id[:]).Msg("no picture was made")
+		p.Logger().Warn().Err(f.Err).Str("upstream", p.Upstream).Bytes("request_id", p.ID[:]).Msg("no picture was made")
 	}
 	if f.Cause != proxy.None {
-		p.cause = f.Cause.String()
+		p.Cause = f.Cause.String()
 		p.leavePictures(f.Attempts > 0, p.rewritten != "")
-		return p.unreachable(&proxy.Result{Cause: f.Cause, RetryAfter: f.RetryAfter})
+		return p.Unreachable(&proxy.Result{Cause: f.Cause, RetryAfter: f.RetryAfter})
 	}
-	p.cause = "upstream_status"
+	p.Cause = "upstream_status"
 	no := &f.Failure
 	e := &Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: max(no.RetryAfter, f.RetryAfter)}
 	switch {
 	case e.Status == 429 && e.RetryAfter == 0:
-		e.RetryAfter = overloadRetry
+		e.RetryAfter = OverloadRetry
 	case e.Status == 400:
 		e.RequestID = true
 	case e.Code == "INFERENCE_FAILED" && p.job.Kind == image.Upscale:
@@ -326,14 +323,14 @@ func (p *pictures) failed(f *image.Failed) *Error {
 		e.Code = "IMAGE_EDIT_ERROR"
 	}
 	if e.Code == "CONTENT_POLICY_VIOLATION" {
-		p.ctx.Response.Header.SetCanonical(p.snap.names.violation, []byte("true"))
+		p.Ctx.Response.Header.SetCanonical(p.snap.names.violation, []byte("true"))
 	}
 	return e
 }
 
 // setFlags puts the headers that say what became of the pictures (addendum 3.7).
 func (p *pictures) setFlags() {
-	h, n, r := &p.ctx.Response.Header, &p.snap.names, p.result
+	h, n, r := &p.Ctx.Response.Header, &p.snap.names, p.result
 	flag := func(name []byte, on bool) {
 		value := []byte("false")
 		if on {

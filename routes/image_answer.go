@@ -18,7 +18,7 @@ const maxEcho = 64 << 10
 // nativeBody is the answer of POST /image/generate (addendum 8.1).
 func (p *pictures) nativeBody(echo []byte) (proxy.Source, string) {
 	body := &image.Pieces{}
-	b := append([]byte(`{"id":"generate-image-`), p.id[:]...)
+	b := append([]byte(`{"id":"generate-image-`), p.ID[:]...)
 	b = append(b, `","images":[`...)
 	body.Add(b)
 	for i := range p.result.Images {
@@ -36,13 +36,13 @@ func (p *pictures) nativeBody(echo []byte) (proxy.Source, string) {
 	}
 	body.Add(echo)
 	body.Add(p.appendTiming(nil))
-	return body, jsonType
+	return body, JSONType
 }
 
 // appendTiming writes how long it took, in ms.
 func (p *pictures) appendTiming(b []byte) []byte {
 	r := p.result
-	total := time.Since(p.began)
+	total := time.Since(p.Began)
 	for _, t := range []struct {
 		name string
 		d    time.Duration
@@ -74,7 +74,7 @@ func (p *pictures) simpleBody(asURL bool) (proxy.Source, string) {
 		body.AddString(`"}`)
 	}
 	body.AddString("]}")
-	return body, jsonType
+	return body, JSONType
 }
 
 // fileBody is the picture itself.
@@ -85,32 +85,14 @@ func (p *pictures) fileBody() (proxy.Source, string) {
 	return body, m.Format.ContentType()
 }
 
-const jsonType = "application/json"
-
-// respond makes the pictures the response. The request ends when the last byte is gone
+// Respond makes the pictures the response. The request ends when the last byte is gone
 // or given up; until then the pictures stay in memory.
-func (p *pictures) respond() {
-	c, body := p.Call, p.file
-	if p.contentType == jsonType {
-		body = p.zip(body)
+func (p *pictures) Respond() {
+	body := p.file
+	if p.contentType == JSONType && p.Config().Images.Compress {
+		body = p.CompressedSource(body)
 	}
-	c.ctx.Response.SetStatusCode(200)
-	c.ctx.Response.Header.SetContentType(p.contentType)
-	c.g.proxy.Deliver(c.ctx, body, func(_ int64, err error) {
-		if err != nil && c.cause == "" {
-			c.cause = proxy.ClientGone.String()
-		}
-		c.end()
-	})
-	c.relaying, c.status, c.ctx = true, 200, nil
-}
-
-// zip compresses JSON on its way out.
-func (p *pictures) zip(body proxy.Source) proxy.Source {
-	if p.snap.cfg.Images.Compress && p.ctx.Request.Header.IsHTTP11() {
-		if as := p.codingFor(); as != identity {
-			return zipped{body, as}
-		}
-	}
-	return body
+	p.Ctx.Response.SetStatusCode(200)
+	p.Ctx.Response.Header.SetContentType(p.contentType)
+	p.Deliver(body)
 }

@@ -5,24 +5,25 @@ import (
 	"slices"
 	"strconv"
 
+	"farebox/config"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 )
 
 // serveEdit answers POST /image/edit (interface.md, Images; addendum 8.5).
-func serveEdit(_ *Gateway, c *Call) *Error {
+func serveEdit(c *Call) *Error {
 	return c.edit(editBook, []int{imageImage})
 }
 
 // serveMultiEdit answers POST /image/multi-edit (addendum 8.6): the pictures
 // come as image, image_2, image_3 or as images, the base first (D30).
-func serveMultiEdit(_ *Gateway, c *Call) *Error {
+func serveMultiEdit(c *Call) *Error {
 	return c.edit(multiEditBook, []int{imageImage, imageImages, imageImage2, imageImage3})
 }
 
 // edit is what both have in common; members are where pictures may stand.
-func (c *Call) edit(book *rulebook, members []int) *Error {
-	p, e := c.readPictures(image.Edit, book, true)
+func (c *Call) edit(book *Rulebook, members []int) *Error {
+	p, e := c.readPictures(image.Edit, book)
 	if e != nil {
 		return e
 	}
@@ -59,10 +60,10 @@ func (c *Call) edit(book *rulebook, members []int) *Error {
 func (p *pictures) wantSources(id int, members []int) {
 	name := imageShape.Name(id)
 	switch {
-	case len(p.sources) == 0 && len(p.form.issues) == 0:
-		p.form.add(errNoPicture(name))
+	case len(p.sources) == 0 && len(p.form.Issues) == 0:
+		p.form.Add(errNoPicture(name))
 	case len(p.sources) > 1 && len(members) == 1:
-		p.form.add(Issue{Code: "too_big", Path: name, Maximum: "1", Message: name + ": one picture is taken here; POST " + prefix + "/image/multi-edit takes several."})
+		p.form.Add(Issue{Code: "too_big", Path: name, Maximum: "1", Message: name + ": one picture is taken here; POST " + Prefix + "/image/multi-edit takes several."})
 	}
 }
 
@@ -79,7 +80,7 @@ func (p *pictures) gateEdit(prompt, resolution, quality string) *Error {
 	}
 	if n, most := len(p.sources), p.limits().MaxInputImages; n > most {
 		text := strconv.Itoa(most)
-		return errInvalid(Issue{Code: "too_big", Path: "images", Maximum: text, Message: "images: model " + p.model.ID + " takes at most " + text + " pictures, not " + strconv.Itoa(n) + "."})
+		return Invalid(Issue{Code: "too_big", Path: "images", Maximum: text, Message: "images: model " + p.Model.ID + " takes at most " + text + " pictures, not " + strconv.Itoa(n) + "."})
 	}
 	return p.setEnhancing()
 }
@@ -121,22 +122,17 @@ func (p *pictures) fit() *Error {
 	return nil
 }
 
-// serveExtraUpscale answers POST /images/upscale, which two public packages
-// call, where the operator lets them.
-func serveExtraUpscale(g *Gateway, c *Call) *Error {
-	if !c.snap.cfg.Compat.OpenAIExtras {
-		return errNoEndpoint(c.ctx)
-	}
-	return serveUpscale(g, c)
-}
+// openAIExtras says that the operator takes what public packages send beyond the
+// specification: two of them call POST /images/upscale.
+func openAIExtras(cfg *config.Config) bool { return cfg.Compat.OpenAIExtras }
 
 // serveUpscale answers POST /image/upscale (interface.md, Images; addendum 8.4, D32).
-func serveUpscale(_ *Gateway, c *Call) *Error {
+func serveUpscale(c *Call) *Error {
 	book := upscaleBook
-	if c.snap.cfg.Compat.OpenAIExtras {
+	if openAIExtras(c.Config()) {
 		book = upscaleExtraBook
 	}
-	p, e := c.readPictures(image.Upscale, book, true)
+	p, e := c.readPictures(image.Upscale, book)
 	if e != nil {
 		return e
 	}
@@ -152,7 +148,7 @@ func serveUpscale(_ *Gateway, c *Call) *Error {
 		scale = 2
 	}
 	if scale == 1 && !p.job.Enhance {
-		f.add(Issue{Code: "custom", Path: "scale", Message: "scale: 1 only has a meaning with enhance: true."})
+		f.Add(Issue{Code: "custom", Path: "scale", Message: "scale: 1 only has a meaning with enhance: true."})
 	}
 	p.job.Scale, p.sale.Scale = image.Some(scale), scale
 	if p.job.Enhance {
@@ -193,8 +189,8 @@ func (p *pictures) fitScale() *Error {
 }
 
 // serveCutOut answers POST /image/background-remove (interface.md, Images; addendum 8.7).
-func serveCutOut(_ *Gateway, c *Call) *Error {
-	p, e := c.readPictures(image.RemoveBackground, cutOutBook, true)
+func serveCutOut(c *Call) *Error {
+	p, e := c.readPictures(image.RemoveBackground, cutOutBook)
 	if e != nil {
 		return e
 	}
@@ -203,11 +199,11 @@ func serveCutOut(_ *Gateway, c *Call) *Error {
 	p.sources = append(whole, links...)
 	switch {
 	case len(p.sources) > 1:
-		f.add(Issue{Code: "custom", Path: "image", Message: "image: give exactly one of image and image_url."})
-	case len(p.sources) == 0 && len(f.issues) == 0:
-		f.add(Issue{Code: "invalid_type", Path: "image", Expected: "string", Received: "undefined", Message: "image: is required, or image_url."})
+		f.Add(Issue{Code: "custom", Path: "image", Message: "image: give exactly one of image and image_url."})
+	case len(p.sources) == 0 && len(f.Issues) == 0:
+		f.Add(Issue{Code: "invalid_type", Path: "image", Expected: "string", Received: "undefined", Message: "image: is required, or image_url."})
 	case len(links) == 1 && links[0].link() == "":
-		f.add(Issue{Code: "invalid_string", Path: "image_url", Message: "image_url: must be an http:// or https:// link."})
+		f.Add(Issue{Code: "invalid_string", Path: "image_url", Message: "image_url: must be an http:// or https:// link."})
 	}
 	if e := p.choose("background_removal", "", false); e != nil {
 		return e

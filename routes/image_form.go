@@ -2,20 +2,21 @@ package routes
 
 import (
 	"bytes"
-	"hash/maphash"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
+	"farebox/config"
+	"farebox/providers/image/picture"
 	"farebox/proxy/scan"
 )
 
 // imageForm is the body of a request for pictures, JSON or multipart, after
 // the rules of its endpoint were applied.
 type imageForm struct {
-	validator
+	Validator
 	// files are pictures that came as parts of a multipart body, or as text
 	// fields of one: base64 or links.
 	files []formFile
@@ -23,7 +24,14 @@ type imageForm struct {
 
 type formFile struct {
 	id int // of the member
-	formPart
+	FormPart
+}
+
+// severalPictures is the limit of a form with several pictures: four of the
+// largest. The cap of forms is one of 25 MB a file (addendum 3.1), so that they
+// may have more than JSON.
+func severalPictures(cfg *config.Config) int {
+	return min(4*picture.MaxSize+1<<20, int(cfg.Server.MaxInFlight))
 }
 
 // pictureMembers are those that a multipart body may have as files.
@@ -31,98 +39,96 @@ var pictureMembers = []int{imageImage, imageImage2, imageImage3, imageImages, im
 
 // readImageForm reads and checks a body. Mistakes that need the model to be
 // told come later; until then they stand in issues.
-func (c *Call) readImageForm(book *rulebook, takesForms bool) (*imageForm, *Error) {
-	f := &imageForm{validator: validator{doc: &c.doc, book: book}}
+func (c *Call) readImageForm(book *Rulebook) (*imageForm, *Error) {
+	f := &imageForm{Validator: Validator{Doc: &c.Doc, Book: book}}
 	var e *Error
-	contentType := c.ctx.Request.Header.ContentType()
-	if boundary, err := boundaryOf(contentType); takesForms && (boundary != "" || err != nil) {
+	takesForms, contentType := c.Row.Form == JSONOrForm, c.Ctx.Request.Header.ContentType()
+	if boundary, err := BoundaryOf(contentType); takesForms && (boundary != "" || err != nil) {
 		e = f.readParts(c, boundary, err)
-	} else if e = c.readJSON(imageShape); e == nil {
-		f.body = c.body
-	} else if takesForms && e.Status == 415 && len(c.ctx.Request.Header.ContentEncoding()) == 0 {
-		e.Message = "Content-Type must be application/json or multipart/form-data, is " + strconv.Quote(excerpt(contentType)) + "."
+	} else if e = c.ReadJSON(imageShape); e == nil {
+		f.Body = c.Body
+	} else if takesForms && e.Status == 415 && len(c.Ctx.Request.Header.ContentEncoding()) == 0 {
+		e.Message = "Content-Type must be application/json or multipart/form-data, is " + strconv.Quote(Excerpt(contentType)) + "."
 	}
 	if e != nil {
 		return nil, e
 	}
-	f.checkAll()
+	f.CheckAll()
 	f.refuseUnknown()
-	if user := f.text(-1, imageUser); len(user) > 0 {
-		c.user = maphash.Bytes(userSeed, user)
-	}
+	c.NoteUser(f.Text(-1, imageUser))
 	return f, nil
 }
 
 // readParts makes JSON of the fields of a multipart body, so that one set of
 // rules holds for both forms, and keeps the files where they are.
 func (f *imageForm) readParts(c *Call, boundary string, err error) *Error {
-	var parts []formPart
+	var parts []FormPart
 	if err == nil {
-		parts, err = parseParts(c.ctx.Request.Body(), boundary)
+		parts, err = ParseParts(c.Ctx.Request.Body(), boundary)
 	}
 	if err != nil {
-		e := errBody("", err.Error())
+		e := InvalidBody("", err.Error())
 		e.Uncounted = true
 		return e
 	}
 	body := []byte{'{'}
 	for _, p := range parts {
 		// OpenAI's packages write image[] for several.
-		id := imageShape.ID(strings.TrimSuffix(p.name, "[]"))
+		id := imageShape.ID(strings.TrimSuffix(p.Name, "[]"))
 		isPicture := false
 		for _, member := range pictureMembers {
 			isPicture = isPicture || member == id
 		}
 		r := f.ruleOf(id)
 		switch {
-		case isPicture && r != nil && (p.isFile || id != imageURL):
+		case isPicture && r != nil && (p.IsFile || id != imageURL):
 			f.files = append(f.files, formFile{id, p})
 			continue
-		case p.isFile:
-			name := excerpt([]byte(p.name))
-			f.add(Issue{Code: "custom", Named: name, Message: name + ": is no field for a file here."})
+		case p.IsFile:
+			name := Excerpt([]byte(p.Name))
+			f.Add(Issue{Code: "custom", Named: name, Message: name + ": is no field for a file here."})
 			continue
 		}
 		if len(body) > 1 {
 			body = append(body, ',')
 		}
-		body = append(appendString(body, p.name), ':')
-		body = appendField(body, p.content, r)
+		body = append(AppendString(body, p.Name), ':')
+		body = appendField(body, p.Content, r)
 	}
-	f.body = append(body, '}')
-	if err := c.doc.Skim(f.body, imageShape); err != nil {
+	f.Body = append(body, '}')
+	if err := c.Doc.Skim(f.Body, imageShape); err != nil {
 		se := err.(*scan.Error)
-		return errBody(se.Path, se.Error())
+		return InvalidBody(se.Path, se.Error())
 	}
 	return nil
 }
 
 // appendField writes a field of a form as the JSON value that its rule asks for.
-func appendField(b, text []byte, r *rule) []byte {
+func appendField(b, text []byte, r *Rule) []byte {
 	switch {
-	case r != nil && r.kinds&kNumber != 0 && isNumber(text), r != nil && r.kinds == kBool && (string(text) == "true" || string(text) == "false"):
+	case r != nil && r.Kinds&Number != 0 && isNumber(text), r != nil && r.Kinds == Bool && (string(text) == "true" || string(text) == "false"):
 		return append(b, text...)
 	}
-	return appendString(b, string(text))
+	return AppendString(b, string(text))
 }
 
 func isNumber(text []byte) bool {
 	return len(text) < 32 && len(text) > 0 && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && gjson.ValidBytes(text)
 }
 
-func (f *imageForm) ruleOf(id int) *rule {
+func (f *imageForm) ruleOf(id int) *Rule {
 	if id < 0 {
 		return nil
 	}
-	return f.book.of(imageShape).rules[id]
+	return f.Book.Rule(imageShape, id)
 }
 
 // refuseUnknown refuses members that the endpoint does not take (addendum 8:
 // strict bodies), by name.
 func (f *imageForm) refuseUnknown() {
 	named := 0
-	for i := range f.doc.Fields {
-		field := &f.doc.Fields[i]
+	for i := range f.Doc.Fields {
+		field := &f.Doc.Fields[i]
 		if field.Parent != -1 {
 			continue
 		}
@@ -131,14 +137,14 @@ func (f *imageForm) refuseUnknown() {
 			f.unknown(imageShape.Name(int(field.Name)))
 		}
 	}
-	if named == f.doc.Members {
+	if named == f.Doc.Members {
 		return
 	}
-	gjson.Parse(bytesString(f.body)).ForEach(func(key, _ gjson.Result) bool {
+	gjson.Parse(ViewString(f.Body)).ForEach(func(key, _ gjson.Result) bool {
 		if imageShape.ID(key.Str) < 0 {
 			f.unknown(key.Str)
 		}
-		return len(f.issues) < maxIssues
+		return len(f.Issues) < MaxIssues
 	})
 }
 
@@ -147,17 +153,17 @@ func (f *imageForm) unknown(name string) {
 	if name == "negative_prompt" {
 		hint = " Say in the prompt what is not wanted."
 	}
-	name = excerpt([]byte(name))
-	f.add(Issue{Code: "unrecognized_keys", Named: name, Message: name + ": is not accepted by this endpoint." + hint})
+	name = Excerpt([]byte(name))
+	f.Add(Issue{Code: "unrecognized_keys", Named: name, Message: name + ": is not accepted by this endpoint." + hint})
 }
 
 // words is a text member as the client meant it; empty when it is absent.
 func (f *imageForm) words(id int) string {
-	field := f.member(-1, id)
+	field := f.Member(-1, id)
 	if field == nil || field.Kind != scan.String {
 		return ""
 	}
-	raw := field.Raw(f.body)
+	raw := field.Raw(f.Body)
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw[1 : len(raw)-1])
 	}
@@ -170,19 +176,19 @@ func (f *imageForm) prompt(id, most int) string {
 	if n := utf8.RuneCountInString(text); n > most {
 		f.tooLong(id, n, int64(most), "")
 	} else if text != "" && strings.TrimSpace(text) == "" {
-		f.add(Issue{Code: "too_small", Path: imageShape.Name(id), Minimum: "1", Message: imageShape.Name(id) + ": must not be blank."})
+		f.Add(Issue{Code: "too_small", Path: imageShape.Name(id), Minimum: "1", Message: imageShape.Name(id) + ": must not be blank."})
 	}
 	return text
 }
 
 func (f *imageForm) tooLong(id, n int, most int64, of string) {
 	name, limit := imageShape.Name(id), strconv.FormatInt(most, 10)
-	f.add(Issue{Code: "too_big", Path: name, Maximum: limit, Message: name + ": must have at most " + limit + " characters" + of + ", has " + strconv.Itoa(n) + "."})
+	f.Add(Issue{Code: "too_big", Path: name, Maximum: limit, Message: name + ": must have at most " + limit + " characters" + of + ", has " + strconv.Itoa(n) + "."})
 }
 
 // flag is a boolean member, also one that is written as text.
 func (f *imageForm) flag(id int, otherwise bool) bool {
-	field := f.member(-1, id)
+	field := f.Member(-1, id)
 	if field == nil {
 		return otherwise
 	}
@@ -192,21 +198,21 @@ func (f *imageForm) flag(id int, otherwise bool) bool {
 	case scan.False:
 		return false
 	}
-	return string(f.text(-1, id)) == "true"
+	return string(f.Text(-1, id)) == "true"
 }
 
 // number is a number member that passed its rule.
 func (f *imageForm) number(parent int32, id int) (x float64, ok bool) {
-	field := f.member(parent, id)
+	field := f.Member(parent, id)
 	if field == nil || field.Kind != scan.Number {
 		return 0, false
 	}
-	x, err := strconv.ParseFloat(bytesString(field.Raw(f.body)), 64)
+	x, err := strconv.ParseFloat(ViewString(field.Raw(f.Body)), 64)
 	return x, err == nil
 }
 
 // has says that a member is there and not null.
-func (f *imageForm) has(id int) bool { return f.member(-1, id) != nil }
+func (f *imageForm) has(id int) bool { return f.Member(-1, id) != nil }
 
 // choice is a text member, or what holds without it.
 func (f *imageForm) choice(id int, otherwise string) string {
@@ -223,9 +229,9 @@ func (f *imageForm) together(a, b int) {
 	if isNumber && areNumbers && x == y {
 		return
 	}
-	if f.has(a) && f.has(b) && !bytes.Equal(f.member(-1, a).Raw(f.body), f.member(-1, b).Raw(f.body)) {
+	if f.has(a) && f.has(b) && !bytes.Equal(f.Member(-1, a).Raw(f.Body), f.Member(-1, b).Raw(f.Body)) {
 		name, other := imageShape.Name(a), imageShape.Name(b)
-		f.add(Issue{Code: "custom", Path: other, Message: other + ": says something else than " + name + "; give one of them."})
+		f.Add(Issue{Code: "custom", Path: other, Message: other + ": says something else than " + name + "; give one of them."})
 	}
 }
 
@@ -244,30 +250,30 @@ func (f *imageForm) pictures(id int) (list []source) {
 		if file.id != id {
 			continue
 		}
-		if file.isFile {
-			list = append(list, source{path: name, file: file.content})
+		if file.IsFile {
+			list = append(list, source{path: name, file: file.Content})
 		} else {
-			list = append(list, source{path: name, quoted: file.content})
+			list = append(list, source{path: name, quoted: file.Content})
 		}
 	}
-	field := f.member(-1, id)
+	field := f.Member(-1, id)
 	if field == nil {
 		return list
 	}
-	raw := field.Raw(f.body)
+	raw := field.Raw(f.Body)
 	switch field.Kind {
 	case scan.String:
 		return append(list, source{path: name, quoted: raw[1 : len(raw)-1]})
 	case scan.Array:
-		gjson.Parse(bytesString(raw)).ForEach(func(_, value gjson.Result) bool {
+		gjson.Parse(ViewString(raw)).ForEach(func(_, value gjson.Result) bool {
 			path := name + "." + strconv.Itoa(len(list))
 			if value.Type != gjson.String || len(value.Raw) <= 2 {
-				f.add(Issue{Code: "invalid_type", Path: path, Expected: "string", Message: path + ": expected a picture as base64 text or link."})
+				f.Add(Issue{Code: "invalid_type", Path: path, Expected: "string", Message: path + ": expected a picture as base64 text or link."})
 				return false
 			}
-			text := stringBytes(value.Raw)
+			text := ViewBytes(value.Raw)
 			list = append(list, source{path: path, quoted: text[1 : len(text)-1]})
-			return len(list) <= maxParts
+			return len(list) <= MaxParts
 		})
 	}
 	return list

@@ -9,14 +9,14 @@ import (
 	"farebox/providers/image"
 )
 
-var imageBooks = []*rulebook{generateBook, simpleBook, simpleEditBook, editBook, multiEditBook, upscaleBook, cutOutBook}
+var imageBooks = []*Rulebook{generateBook, simpleBook, simpleEditBook, editBook, multiEditBook, upscaleBook, cutOutBook}
 
 // formOf reads a body as one of the image endpoints would.
-func formOf(contentType string, body []byte, book *rulebook) (*imageForm, *Error) {
+func formOf(contentType string, body []byte, book *Rulebook) (*imageForm, *Error) {
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Request.Header.SetContentType(contentType)
 	ctx.Request.SetBodyRaw(body)
-	return (&Call{ctx: ctx}).readImageForm(book, true)
+	return (&Call{Ctx: ctx, Row: &Row{Form: JSONOrForm}}).readImageForm(book)
 }
 
 // Whatever a body holds, reading it ends, and what is taken of it is in range.
@@ -51,13 +51,13 @@ func FuzzImageForm(f *testing.F) {
 				}
 			}
 			text := form.prompt(imagePrompt, maxEditPrompt)
-			if len(form.issues) > 0 {
+			if len(form.Issues) > 0 {
 				continue
 			}
 			if n := len([]rune(text)); n > maxEditPrompt {
 				t.Fatalf("a prompt of %d characters is taken", n)
 			}
-			if n := form.integer(imageNumImages); n < 0 || n > 4 {
+			if n := form.Integer(imageNumImages); n < 0 || n > 4 {
 				t.Fatalf("%d pictures are taken", n)
 			}
 			if x, ok := form.number(-1, imageScale); ok && (x < 1 || x > 4) {
@@ -73,16 +73,16 @@ func TestFormsAreReadAsJSON(t *testing.T) {
 		return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n"
 	}
 	form, e := formOf("multipart/form-data; boundary=b", []byte(field("scale", "2.5")+field("enhance", "true")+field("enhancePrompt", "say \"hi\"\n")+field("replication", "0")+"--b--"), upscaleBook)
-	if e != nil || len(form.issues) > 0 {
+	if e != nil || len(form.Issues) > 0 {
 		t.Fatalf("%v %v", e, form)
 	}
 	scale, _ := form.number(-1, imageScale)
 	if replication, ok := form.number(-1, imageReplication); scale != 2.5 || !ok || replication != 0 || !form.flag(imageEnhance, false) || form.words(imageEnhanceWords) != "say \"hi\"\n" {
-		t.Errorf("the form is read as %s", form.body)
+		t.Errorf("the form is read as %s", form.Body)
 	}
 	form, e = formOf("multipart/form-data; boundary=b", []byte(field("safe_mode", "false")+field("prompt", "12")+"--b--"), editBook)
-	if e != nil || len(form.issues) > 0 || form.flag(imageSafeMode, true) || form.words(imagePrompt) != "12" {
-		t.Errorf("%v, the form is read as %s", e, form.body)
+	if e != nil || len(form.Issues) > 0 || form.flag(imageSafeMode, true) || form.words(imagePrompt) != "12" {
+		t.Errorf("%v, the form is read as %s", e, form.Body)
 	}
 }
 

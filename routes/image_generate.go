@@ -14,29 +14,29 @@ import (
 )
 
 // serveStyles answers GET /image/styles (addendum 8.3): names only (D57).
-func serveStyles(_ *Gateway, c *Call) *Error {
+func serveStyles(c *Call) *Error {
 	b := []byte(`{"object":"list","data":[`)
-	for i, name := range c.snap.cfg.Images.Styles {
-		b = appendString(comma(b, i), name)
+	for i, name := range c.Config().Images.Styles {
+		b = AppendString(Comma(b, i), name)
 	}
-	c.ctx.Response.Header.SetContentType("application/json; charset=utf-8")
-	c.ctx.Response.SetBodyRaw(append(b, "]}"...))
+	c.Ctx.Response.Header.SetContentType("application/json; charset=utf-8")
+	c.Ctx.Response.SetBodyRaw(append(b, "]}"...))
 	return nil
 }
 
 // serveGenerate answers POST /image/generate (interface.md, Images; addendum 8.1).
-func serveGenerate(_ *Gateway, c *Call) *Error {
-	p, e := c.readPictures(image.Generate, generateBook, false)
+func serveGenerate(c *Call) *Error {
+	p, e := c.readPictures(image.Generate, generateBook)
 	if e != nil {
 		return e
 	}
 	f := p.form
 	prompt := f.prompt(imagePrompt, maxImagePrompt)
 	f.together(imageNumImages, imageVariants)
-	p.job.Count = int(max(1, f.integer(imageNumImages), f.integer(imageVariants)))
+	p.job.Count = int(max(1, f.Integer(imageNumImages), f.Integer(imageVariants)))
 	binary := f.flag(imageReturnBinary, false)
 	if binary && p.job.Count > 1 {
-		f.add(Issue{Code: "custom", Path: "return_binary", Message: "return_binary: one answer carries one picture; ask for several without it."})
+		f.Add(Issue{Code: "custom", Path: "return_binary", Message: "return_binary: one answer carries one picture; ask for several without it."})
 	}
 	p.readStyle()
 	p.readDiffusion()
@@ -50,7 +50,7 @@ func serveGenerate(_ *Gateway, c *Call) *Error {
 	p.job.SafeMode = f.flag(imageSafeMode, true)
 	p.job.HideWatermark = f.flag(imageHideWatermark, false)
 	p.job.EmbedMetadata = f.flag(imageEmbedEXIF, false)
-	echo := f.body
+	echo := f.Body
 	if len(p.references) > 0 {
 		echo = nil // pictures are not repeated, and reading them changed the body
 	}
@@ -63,11 +63,11 @@ func serveGenerate(_ *Gateway, c *Call) *Error {
 // readStyle checks the name of a style preset: exact, case and all.
 func (p *pictures) readStyle() {
 	name := p.form.words(imageStylePreset)
-	if !p.form.has(imageStylePreset) || slices.Contains(p.snap.cfg.Images.Styles, name) {
+	if !p.form.has(imageStylePreset) || slices.Contains(p.Config().Images.Styles, name) {
 		p.job.Style, p.job.StyleText = name, name
 		return
 	}
-	p.form.add(Issue{Code: "invalid_enum_value", Path: "style_preset", Received: excerpt([]byte(name)), Message: "style_preset: " + excerpt([]byte(name)) + " is no style; GET " + prefix + "/image/styles lists the names."})
+	p.form.Add(Issue{Code: "invalid_enum_value", Path: "style_preset", Received: Excerpt([]byte(name)), Message: "style_preset: " + Excerpt([]byte(name)) + " is no style; GET " + Prefix + "/image/styles lists the names."})
 }
 
 // readDiffusion takes the numbers that steer a diffusion model.
@@ -77,30 +77,30 @@ func (p *pictures) readDiffusion() {
 		p.job.CFGScale = image.Some(x)
 	}
 	if f.has(imageSeed) {
-		p.job.Seed = image.Some(f.integer(imageSeed))
+		p.job.Seed = image.Some(f.Integer(imageSeed))
 	}
 	if f.has(imageLoraStrength) {
-		p.job.LoraStrength = image.Some(int(f.integer(imageLoraStrength)))
+		p.job.LoraStrength = image.Some(int(f.Integer(imageLoraStrength)))
 	}
-	i := f.doc.TopIndex(imageStyleReferences)
-	if i < 0 || f.doc.Fields[i].Kind != scan.Array {
+	i := f.Doc.TopIndex(imageStyleReferences)
+	if i < 0 || f.Doc.Fields[i].Kind != scan.Array {
 		return
 	}
-	for at := i + 1; at < f.doc.Fields[i].Next; at = f.doc.Fields[at].Next {
+	for at := i + 1; at < f.Doc.Fields[i].Next; at = f.Doc.Fields[at].Next {
 		known := int32(0)
 		for _, id := range []int{referenceImage, referenceStrength} {
-			if f.doc.Member(at, id) >= 0 {
+			if f.Doc.Member(at, id) >= 0 {
 				known++
 			}
 		}
-		if path := f.doc.Path(at); f.doc.Fields[at].Kind == scan.Object && f.doc.Fields[at].Len > known {
-			f.add(Issue{Code: "unrecognized_keys", Path: path, Message: path + ": takes only image and strength."})
+		if path := f.Doc.Path(at); f.Doc.Fields[at].Kind == scan.Object && f.Doc.Fields[at].Len > known {
+			f.Add(Issue{Code: "unrecognized_keys", Path: path, Message: path + ": takes only image and strength."})
 		}
 		strength, ok := f.number(at, referenceStrength)
 		if !ok {
 			strength = 0.5
 		}
-		p.references = append(p.references, source{path: f.doc.Path(at) + ".image", quoted: f.text(at, referenceImage)})
+		p.references = append(p.references, source{path: f.Doc.Path(at) + ".image", quoted: f.Text(at, referenceImage)})
 		p.job.References = append(p.job.References, image.Reference{Strength: strength})
 	}
 }
@@ -117,9 +117,9 @@ func (p *pictures) gateGenerate(prompt string) *Error {
 	if e := p.setSize(); e != nil {
 		return e
 	}
-	if n := f.integer(imageSteps); l.Steps.Max > 0 && n > l.Steps.Max {
+	if n := f.Integer(imageSteps); l.Steps.Max > 0 && n > l.Steps.Max {
 		most := strconv.FormatInt(l.Steps.Max, 10)
-		return errInvalid(Issue{Code: "too_big", Path: "steps", Maximum: most, Message: "steps: must be at most " + most + " for model " + p.model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
+		return Invalid(Issue{Code: "too_big", Path: "steps", Maximum: most, Message: "steps: must be at most " + most + " for model " + p.Model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
 	} else if l.Steps.Max > 0 && (n > 0 || l.Steps.Default > 0) {
 		if n == 0 {
 			n = l.Steps.Default
@@ -138,7 +138,7 @@ func (p *pictures) gateGenerate(prompt string) *Error {
 		case l.MaxStyleReferences == 0:
 			return p.unsupported(imageStyleReferences, "style references")
 		case n > l.MaxStyleReferences:
-			return errInvalid(Issue{Code: "too_big", Path: "style_references", Maximum: most, Message: "style_references: must have at most " + most + " elements for model " + p.model.ID + ", has " + strconv.Itoa(n) + "."})
+			return Invalid(Issue{Code: "too_big", Path: "style_references", Maximum: most, Message: "style_references: must have at most " + most + " elements for model " + p.Model.ID + ", has " + strconv.Itoa(n) + "."})
 		case !l.StyleReferenceStrength && p.form.anyStrength():
 			return p.unsupported(imageStyleReferences, "the strength of style references")
 		}
@@ -147,9 +147,9 @@ func (p *pictures) gateGenerate(prompt string) *Error {
 }
 
 func (f *imageForm) anyStrength() bool {
-	i := f.doc.TopIndex(imageStyleReferences)
-	for at := i + 1; at < f.doc.Fields[i].Next; at = f.doc.Fields[at].Next {
-		if f.member(at, referenceStrength) != nil {
+	i := f.Doc.TopIndex(imageStyleReferences)
+	for at := i + 1; at < f.Doc.Fields[i].Next; at = f.Doc.Fields[at].Next {
+		if f.Member(at, referenceStrength) != nil {
 			return true
 		}
 	}
@@ -161,7 +161,7 @@ func (f *imageForm) anyStrength() bool {
 // nearest one it has.
 func (p *pictures) setSize() *Error {
 	f, l := p.form, p.limits()
-	width, height, ratio := f.integer(imageWidth), f.integer(imageHeight), f.words(imageAspectRatio)
+	width, height, ratio := f.Integer(imageWidth), f.Integer(imageHeight), f.words(imageAspectRatio)
 	if !l.PixelSized() {
 		if ratio != "" && len(l.AspectRatios) == 0 {
 			return p.unsupported(imageAspectRatio, "aspect ratios")
@@ -187,10 +187,10 @@ func (p *pictures) setSize() *Error {
 		switch {
 		case n == 0:
 		case n > maxPixelSide:
-			return errInvalid(Issue{Code: "too_big", Path: name, Minimum: "1", Maximum: strconv.Itoa(maxPixelSide), Message: name + ": must be between 1 and " + strconv.Itoa(maxPixelSide) + " for model " + p.model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
+			return Invalid(Issue{Code: "too_big", Path: name, Minimum: "1", Maximum: strconv.Itoa(maxPixelSide), Message: name + ": must be between 1 and " + strconv.Itoa(maxPixelSide) + " for model " + p.Model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
 		case n%l.SizeDivisor != 0:
 			divisor := strconv.FormatInt(l.SizeDivisor, 10)
-			return errInvalid(Issue{Code: "custom", Path: name, Message: name + ": must be a multiple of " + divisor + " for model " + p.model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
+			return Invalid(Issue{Code: "custom", Path: name, Message: name + ": must be a multiple of " + divisor + " for model " + p.Model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
 		}
 	}
 	p.job.Width, p.job.Height = defaultPixelSide, defaultPixelSide

@@ -85,7 +85,7 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *Error) {
 		return nil, nil
 	}
 	var file []byte
-	cause, err := p.g.proxy.Await(p.ctx, max(time.Millisecond, time.Until(ends)), func(ctx context.Context) (err error) {
+	cause, err := p.Proxy().Await(p.Ctx, max(time.Millisecond, time.Until(ends)), func(ctx context.Context) (err error) {
 		file, err = p.g.fetcher.Get(ctx, link, picture.MaxSize-1)
 		return err
 	})
@@ -93,14 +93,14 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *Error) {
 	case cause == proxy.TotalTimeout:
 		return nil, unfetched(s.path, &fetch.Error{Reason: fetch.TooSlow})
 	case cause != proxy.None:
-		p.cause = cause.String()
-		return nil, p.unreachable(&proxy.Result{Cause: cause})
+		p.Cause = cause.String()
+		return nil, p.Unreachable(&proxy.Result{Cause: cause})
 	case err != nil:
 		return nil, unfetched(s.path, err)
 	}
 	size := int64(cap(file))
 	p.fetched += size
-	if p.g.fetched.Add(size) > int64(p.snap.cfg.Images.Memory) {
+	if p.g.fetched.Add(size) > int64(p.Config().Images.Memory) {
 		return nil, &Error{Status: 503, Code: "MODEL_AT_CAPACITY", Message: "The service is holding as many fetched pictures as it may right now; please retry.", RetryAfter: 5 * time.Second}
 	}
 	in, err := image.ReadRaw(file)
@@ -128,7 +128,7 @@ func unfetched(path string, err error) *Error {
 	case fetch.Unwanted:
 		return refused(path, nil)
 	}
-	return errInvalid(Issue{Code: "custom", Path: path, Message: path + ": " + no.Text()})
+	return Invalid(Issue{Code: "custom", Path: path, Message: path + ": " + no.Text()})
 }
 
 // link is the address that a source is, empty when it is a picture itself.

@@ -67,20 +67,20 @@ func (p *pictures) setEnhancing() *Error {
 	if !p.form.flag(imageEnhancePrompt, false) {
 		return nil
 	}
-	name := p.snap.cfg.Images.PromptModel
+	name := p.Config().Images.PromptModel
 	if name == "" {
-		return errUnsupported("enhance_prompt", "enhance_prompt: this service has no model that rewrites prompts; leave it out.")
+		return Unsupported("enhance_prompt", "enhance_prompt: this service has no model that rewrites prompts; leave it out.")
 	}
-	writer, _ := p.snap.catalog.Resolve([]byte(name), "text")
+	writer, _ := p.Catalog().Resolve([]byte(name), "text")
 	if writer == nil || writer.Config.Offline {
 		return nil // as if it had failed
 	}
-	if !p.mayUse(writer.Config) {
-		text := "enhance_prompt: this API key may only use " + privateScope(p.key.Privacy) + " that are private, and the one that rewrites prompts is not; leave it out."
+	if !p.MayUse(writer.Config) {
+		text := "enhance_prompt: this API key may only use " + PrivateScope(p.Key.Privacy) + " that are private, and the one that rewrites prompts is not; leave it out."
 		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: text, Issues: []Issue{{Code: "custom", Path: "enhance_prompt", Message: text}}}
 	}
 	p.writer = writer
-	p.sale.Rewritten, p.sale.RewritePrice = true, p.snap.cfg.Images.PromptPrice
+	p.sale.Rewritten, p.sale.RewritePrice = true, p.Config().Images.PromptPrice
 	return nil
 }
 
@@ -94,14 +94,14 @@ func (p *pictures) rewrite() *Error {
 	defer r.close()
 	text, cause, err := r.do(p)
 	if cause.Final() {
-		p.cause, p.upstream = cause.String(), r.upstream
+		p.Cause, p.Upstream = cause.String(), r.Upstream
 		p.leavePictures(false, r.sent)
-		return p.unreachable(&proxy.Result{Cause: cause})
+		return p.Unreachable(&proxy.Result{Cause: cause})
 	}
 	p.sale.Rewritten = err == nil
 	if err != nil {
 		p.g.metrics.rewrites[0].Inc()
-		p.g.log.Warn().Err(err).Str("model", p.writer.ID).Str("upstream", r.upstream).Bytes("request_id", p.id[:]).Msg("a prompt was not rewritten; its own words are used")
+		p.Logger().Warn().Err(err).Str("model", p.writer.ID).Str("upstream", r.Upstream).Bytes("request_id", p.ID[:]).Msg("a prompt was not rewritten; its own words are used")
 		return nil
 	}
 	p.g.metrics.rewrites[1].Inc()
@@ -118,29 +118,29 @@ type rewriting struct {
 
 // do asks the text model. Its errors hold no words of the client.
 func (r *rewriting) do(p *pictures) (text string, _ proxy.Cause, _ error) {
-	r.snap, r.key, r.model, r.room = p.snap, p.key, p.writer, maxRewriteAnswer
-	r.began = time.Now()
-	r.startNs, r.id = r.began.UnixNano(), p.id
+	r.snap, r.Key, r.Model, r.room = p.snap, p.Key, p.writer, maxRewriteAnswer
+	r.Began = time.Now()
+	r.StartNs, r.ID = r.Began.UnixNano(), p.ID
 	r.scratch = r.g.scratches.Get().(*dialect.Scratch)
 	most := int64(maxRewriteTokens)
-	if own := r.model.Chat.MaxCompletionTokens; own > 0 {
+	if own := r.Model.Chat.MaxCompletionTokens; own > 0 {
 		most = min(most, own)
 	}
 	c := &r.chat
 	*c = dialect.Chat{
-		Body: r.body(p.job.Kind, p.job.Prompt, most), Doc: &r.doc, Model: r.model,
+		Body: r.body(p.job.Kind, p.job.Prompt, most), Doc: &r.Doc, Model: r.Model,
 		Choices: 1, AskedCompletion: most, MaxCompletion: most,
 	}
-	if err := r.doc.Skim(c.Body, r.snap.chat.shape); err != nil {
+	if err := r.Doc.Skim(c.Body, r.snap.chat.shape); err != nil {
 		return "", proxy.None, errors.New("the request for it cannot be read") // its words may hold a prompt
 	}
 	c.Prepare(true, p.job.NoPromptThinking)
 	if p.job.NoPromptThinking && c.ReasoningEffort == nil {
-		c.ReasoningEffort = leastEffort(r.model.Chat.Capabilities.ReasoningEffort)
+		c.ReasoningEffort = leastEffort(r.Model.Chat.Capabilities.ReasoningEffort)
 	}
 	// Whoever sent an idempotency key asks again, and is to get the pictures.
-	r.x.DrainOnGone(0, func() (time.Duration, bool) { return 0, p.lead != nil && p.carry() })
-	res := r.ask(p.ctx, r.snap.cfg.Images.PromptTimeout)
+	r.x.DrainOnGone(0, func() (time.Duration, bool) { return 0, p.Lead != nil && p.carry() })
+	res := r.ask(p.Ctx, r.Config().Images.PromptTimeout)
 	switch {
 	case res.Cause == proxy.NoTarget && r.unsupported != nil:
 		return "", proxy.None, r.unsupported
@@ -174,7 +174,7 @@ func (r *rewriting) body(kind image.Kind, prompt string, tokens int64) []byte {
 		what = writeEdit
 	}
 	mark := rand.Text()[:12]
-	b := append([]byte(`{"model":`), dialect.AppendString(nil, r.model.ID)...)
+	b := append([]byte(`{"model":`), dialect.AppendString(nil, r.Model.ID)...)
 	b = append(b, `,"messages":[{"role":"system","content":`...)
 	b = dialect.AppendString(b, what+strings.Replace(writeRules, "%d", strconv.Itoa(r.limit), 1))
 	b = append(b, `},{"role":"user","content":`...)
@@ -198,7 +198,7 @@ func leastEffort(options []string) []byte {
 func readRewritten(completion []byte, most int) (string, error) {
 	choice := gjson.GetBytes(completion, "choices.0")
 	if end := choice.Get("finish_reason").Str; end != "stop" && end != "" {
-		return "", errors.New("the answer ended with " + excerpt([]byte(end)))
+		return "", errors.New("the answer ended with " + Excerpt([]byte(end)))
 	}
 	content := choice.Get("message.content")
 	if content.Type != gjson.String {

@@ -101,79 +101,79 @@ var (
 
 // Rules that several endpoints have.
 var (
-	flagRule    = &rule{kinds: kBool}
-	pictureRule = &rule{kinds: kString, nonEmpty: true}
-	modelRule   = &rule{kinds: kString, nonEmpty: true, length: 256}
-	promptRule  = &rule{kinds: kString, required: true, nonEmpty: true}
-	tierRule    = &rule{kinds: kString, enum: []string{"low", "medium", "high"}}
+	flagRule    = &Rule{Kinds: Bool}
+	pictureRule = &Rule{Kinds: String, NonEmpty: true}
+	modelRule   = &Rule{Kinds: String, NonEmpty: true, Length: 256}
+	promptRule  = &Rule{Kinds: String, Required: true, NonEmpty: true}
+	tierRule    = &Rule{Kinds: String, Enum: []string{"low", "medium", "high"}}
 )
 
 // generateRules are the members of POST /image/generate (addendum 8.1).
-var generateRules = map[string]*rule{
-	"model": {kinds: kString, required: true, nonEmpty: true, length: 256}, "prompt": promptRule,
-	"width": {kinds: kNumber, integer: true, min: 1, max: inf}, "height": {kinds: kNumber, integer: true, min: 1, max: inf},
-	"aspect_ratio": {kinds: kString, nonEmpty: true, length: 10}, "resolution": {kinds: kString, nonEmpty: true, length: 10}, "quality": tierRule,
-	"steps": {kinds: kNumber, integer: true, min: 1, max: inf}, "cfg_scale": {kinds: kNumber, min: 0, max: 20, above: true},
-	"seed":       {kinds: kNumber, integer: true, min: -999_999_999, max: 999_999_999},
-	"num_images": {kinds: kNumber, integer: true, min: 1, max: 4}, "variants": {kinds: kNumber, integer: true, min: 1, max: 4},
-	"style_preset": {kinds: kString}, "lora_strength": {kinds: kNumber, integer: true, min: 0, max: 100},
-	"format": {kinds: kString, enum: outputFormats}, "return_binary": flagRule, "safe_mode": flagRule, "hide_watermark": flagRule,
+var generateRules = map[string]*Rule{
+	"model": {Kinds: String, Required: true, NonEmpty: true, Length: 256}, "prompt": promptRule,
+	"width": {Kinds: Number, Integer: true, Min: 1, Max: inf}, "height": {Kinds: Number, Integer: true, Min: 1, Max: inf},
+	"aspect_ratio": {Kinds: String, NonEmpty: true, Length: 10}, "resolution": {Kinds: String, NonEmpty: true, Length: 10}, "quality": tierRule,
+	"steps": {Kinds: Number, Integer: true, Min: 1, Max: inf}, "cfg_scale": {Kinds: Number, Min: 0, Max: 20, Above: true},
+	"seed":       {Kinds: Number, Integer: true, Min: -999_999_999, Max: 999_999_999},
+	"num_images": {Kinds: Number, Integer: true, Min: 1, Max: 4}, "variants": {Kinds: Number, Integer: true, Min: 1, Max: 4},
+	"style_preset": {Kinds: String}, "lora_strength": {Kinds: Number, Integer: true, Min: 0, Max: 100},
+	"format": {Kinds: String, Enum: outputFormats}, "return_binary": flagRule, "safe_mode": flagRule, "hide_watermark": flagRule,
 	"embed_exif_metadata": flagRule, "enable_web_search": flagRule, "enhance_prompt": flagRule, "disable_prompt_optimization_thinking": flagRule,
-	"style_references": {kinds: kArray}, "style_references.image": {kinds: kString, required: true, nonEmpty: true},
-	"style_references.strength": {kinds: kNumber, min: 0.1, max: 1},
-	"inpaint":                   {kinds: kString | kNumber | kBool | kObject | kArray}, // retired; without effect
+	"style_references": {Kinds: Array}, "style_references.image": {Kinds: String, Required: true, NonEmpty: true},
+	"style_references.strength": {Kinds: Number, Min: 0.1, Max: 1},
+	"inpaint":                   {Kinds: String | Number | Bool | Object | Array}, // retired; without effect
 }
 
 // simpleRules are the members of POST /images/generations (interface.md, Images; addendum 8.2).
-var simpleRules = map[string]*rule{
-	"model": modelRule, "prompt": promptRule, "n": {kinds: kNumber, integer: true, min: 1, max: 1},
-	"size":            {kinds: kString, enum: openAISizes},
-	"response_format": {kinds: kString, enum: []string{"b64_json", "url"}}, "output_format": {kinds: kString, enum: outputFormats},
-	"quality": {kinds: kString, enum: []string{"auto", "high", "medium", "low", "hd", "standard"}},
-	"style":   {kinds: kString, enum: []string{"vivid", "natural"}}, "background": {kinds: kString, enum: []string{"transparent", "opaque", "auto"}},
-	"moderation": {kinds: kString, enum: []string{"auto", "low"}}, "output_compression": {kinds: kNumber, integer: true, min: 0, max: 100},
-	"user": {kinds: kString},
+var simpleRules = map[string]*Rule{
+	"model": modelRule, "prompt": promptRule, "n": {Kinds: Number, Integer: true, Min: 1, Max: 1},
+	"size":            {Kinds: String, Enum: openAISizes},
+	"response_format": {Kinds: String, Enum: []string{"b64_json", "url"}}, "output_format": {Kinds: String, Enum: outputFormats},
+	"quality": {Kinds: String, Enum: []string{"auto", "high", "medium", "low", "hd", "standard"}},
+	"style":   {Kinds: String, Enum: []string{"vivid", "natural"}}, "background": {Kinds: String, Enum: []string{"transparent", "opaque", "auto"}},
+	"moderation": {Kinds: String, Enum: []string{"auto", "low"}}, "output_compression": {Kinds: Number, Integer: true, Min: 0, Max: 100},
+	"user": {Kinds: String},
 }
 
 // simpleEditRules are the members of POST /images/edits, which OpenAI's packages call.
-var simpleEditRules = map[string]*rule{
+var simpleEditRules = map[string]*Rule{
 	"model": modelRule, "prompt": promptRule, "n": simpleRules["n"], "size": simpleRules["size"], "response_format": simpleRules["response_format"],
 	"output_format": simpleRules["output_format"], "quality": simpleRules["quality"], "background": simpleRules["background"],
 	"moderation": simpleRules["moderation"], "output_compression": simpleRules["output_compression"], "user": simpleRules["user"],
-	"image": {kinds: kString | kArray, nonEmpty: true}, "mask": pictureRule, "input_fidelity": {kinds: kString, enum: []string{"high", "low"}},
-	"stream": flagRule, "partial_images": {kinds: kNumber, integer: true, min: 0, max: 3},
+	"image": {Kinds: String | Array, NonEmpty: true}, "mask": pictureRule, "input_fidelity": {Kinds: String, Enum: []string{"high", "low"}},
+	"stream": flagRule, "partial_images": {Kinds: Number, Integer: true, Min: 0, Max: 3},
 }
 
 // editRules are the members of POST /image/edit (addendum 8.5).
-var editRules = map[string]*rule{
+var editRules = map[string]*Rule{
 	"model": modelRule, "modelId": modelRule, "prompt": promptRule, "image": pictureRule,
-	"aspect_ratio": {kinds: kString, enum: editRatios}, "resolution": {kinds: kString, nonEmpty: true, length: 10},
-	"output_format": {kinds: kString, enum: append([]string{"jpg"}, outputFormats...)}, "quality": tierRule, "safe_mode": flagRule,
+	"aspect_ratio": {Kinds: String, Enum: editRatios}, "resolution": {Kinds: String, NonEmpty: true, Length: 10},
+	"output_format": {Kinds: String, Enum: append([]string{"jpg"}, outputFormats...)}, "quality": tierRule, "safe_mode": flagRule,
 	"enhance_prompt": flagRule, "disable_prompt_optimization_thinking": flagRule,
 }
 
 // multiEditRules are the members of POST /image/multi-edit (addendum 8.6, D30).
-var multiEditRules = withRules(editRules, map[string]*rule{
-	"image_2": pictureRule, "image_3": pictureRule, "images": {kinds: kArray, nonEmpty: true},
+var multiEditRules = withRules(editRules, map[string]*Rule{
+	"image_2": pictureRule, "image_3": pictureRule, "images": {Kinds: Array, NonEmpty: true},
 })
 
 // upscaleRules are the members of POST /image/upscale (addendum 8.4). enhance
 // may be text, and a creativity out of range is clamped.
-var upscaleRules = map[string]*rule{
-	"image": pictureRule, "scale": {kinds: kNumber, min: 1, max: 4}, "enhance": {kinds: kBool | kString, enum: []string{"true", "false"}},
-	"enhanceCreativity": {kinds: kNumber, min: 0, max: 1}, "enhancePrompt": {kinds: kString}, "replication": {kinds: kNumber, min: 0, max: 1},
-	"creativity": {kinds: kNumber},
+var upscaleRules = map[string]*Rule{
+	"image": pictureRule, "scale": {Kinds: Number, Min: 1, Max: 4}, "enhance": {Kinds: Bool | String, Enum: []string{"true", "false"}},
+	"enhanceCreativity": {Kinds: Number, Min: 0, Max: 1}, "enhancePrompt": {Kinds: String}, "replication": {Kinds: Number, Min: 0, Max: 1},
+	"creativity": {Kinds: Number},
 }
 
 // upscaleExtraRules are those with the model, which public packages send
 // (compat.openai_extras).
-var upscaleExtraRules = withRules(upscaleRules, map[string]*rule{"model": modelRule})
+var upscaleExtraRules = withRules(upscaleRules, map[string]*Rule{"model": modelRule})
 
 // cutOutRules are the members of POST /image/background-remove (addendum 8.7).
-var cutOutRules = map[string]*rule{"image": pictureRule, "image_url": pictureRule}
+var cutOutRules = map[string]*Rule{"image": pictureRule, "image_url": pictureRule}
 
-func withRules(base, more map[string]*rule) map[string]*rule {
-	all := map[string]*rule{}
+func withRules(base, more map[string]*Rule) map[string]*Rule {
+	all := map[string]*Rule{}
 	for name, r := range base {
 		all[name] = r
 	}
@@ -185,13 +185,13 @@ func withRules(base, more map[string]*rule) map[string]*rule {
 
 // The rulebooks; they are the same for every brand and config.
 var (
-	generateBook   = newRulebook(imageShape, generateRules)
-	simpleBook     = newRulebook(imageShape, simpleRules)
-	simpleEditBook = newRulebook(imageShape, simpleEditRules)
-	editBook       = newRulebook(imageShape, editRules)
-	multiEditBook  = newRulebook(imageShape, multiEditRules)
-	upscaleBook    = newRulebook(imageShape, upscaleRules)
-	cutOutBook     = newRulebook(imageShape, cutOutRules)
+	generateBook   = NewRulebook(imageShape, generateRules)
+	simpleBook     = NewRulebook(imageShape, simpleRules)
+	simpleEditBook = NewRulebook(imageShape, simpleEditRules)
+	editBook       = NewRulebook(imageShape, editRules)
+	multiEditBook  = NewRulebook(imageShape, multiEditRules)
+	upscaleBook    = NewRulebook(imageShape, upscaleRules)
+	cutOutBook     = NewRulebook(imageShape, cutOutRules)
 
-	upscaleExtraBook = newRulebook(imageShape, upscaleExtraRules)
+	upscaleExtraBook = NewRulebook(imageShape, upscaleExtraRules)
 )

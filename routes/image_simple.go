@@ -16,8 +16,8 @@ import (
 
 // serveGenerations answers POST /images/generations in OpenAI's form
 // (interface.md, Images; addendum 8.2).
-func serveGenerations(_ *Gateway, c *Call) *Error {
-	p, e := c.readPictures(image.Generate, simpleBook, false)
+func serveGenerations(c *Call) *Error {
+	p, e := c.readPictures(image.Generate, simpleBook)
 	if e != nil {
 		return e
 	}
@@ -35,8 +35,8 @@ func serveGenerations(_ *Gateway, c *Call) *Error {
 
 // serveSimpleEdit answers POST /images/edits, the route that OpenAI's packages
 // call for edits, in their form.
-func serveSimpleEdit(_ *Gateway, c *Call) *Error {
-	p, e := c.readPictures(image.Edit, simpleEditBook, true)
+func serveSimpleEdit(c *Call) *Error {
+	p, e := c.readPictures(image.Edit, simpleEditBook)
 	if e != nil {
 		return e
 	}
@@ -45,10 +45,10 @@ func serveSimpleEdit(_ *Gateway, c *Call) *Error {
 	p.sources = f.pictures(imageImage)
 	p.wantSources(imageImage, []int{imageImage, imageImages})
 	if len(f.pictures(imageMask)) > 0 {
-		f.add(Issue{Code: "custom", Path: "mask", Message: "mask: masks are not taken; say in the prompt what to change."})
+		f.Add(Issue{Code: "custom", Path: "mask", Message: "mask: masks are not taken; say in the prompt what to change."})
 	}
 	if f.flag(imageStream, false) {
-		f.add(Issue{Code: "custom", Path: "stream", Message: "stream: pictures come in one piece; leave it out."})
+		f.Add(Issue{Code: "custom", Path: "stream", Message: "stream: pictures come in one piece; leave it out."})
 	}
 	if e := p.choose("inpaint", f.choice(imageModel, "default"), true); e != nil {
 		return e
@@ -106,6 +106,6 @@ func (p *pictures) simpleOptions() {
 	p.job.SafeMode = f.words(imageModeration) != "low"
 	p.job.Background = f.words(imageBackground)
 	if f.has(imageOutputCompression) {
-		p.job.Compression = image.Some(int(f.integer(imageOutputCompression)))
+		p.job.Compression = image.Some(int(f.Integer(imageOutputCompression)))
 	}
 }

@@ -1,11 +1,8 @@
 package routes
 
 import (
-	"time"
-
 	"farebox/billing"
 	"farebox/billing/money"
-	"farebox/providers"
 	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/providers/health"
@@ -28,28 +25,28 @@ const (
 
 // infer sells a validated request with its model (design.md 2, steps 4 to 8).
 func (c *inference) infer() *Error {
-	return c.sell(c, terms{patience: c.patience(), compress: !c.chat.Stream})
+	return c.Sell(c, Terms{Patience: c.patience(), Compress: !c.chat.Stream})
 }
 
-// carryOut asks the upstreams until one has an answer.
-func (c *inference) carryOut() (relayed bool, e *Error) {
+// CarryOut asks the upstreams until one has an answer.
+func (c *inference) CarryOut() (relayed bool, e *Error) {
 	c.carryOn()
 	c.scratch = c.g.scratches.Get().(*dialect.Scratch)
-	res := c.ask(c.ctx, 0)
+	res := c.ask(c.Ctx, 0)
 	if e := c.opened(&res); e != nil {
 		return false, e
 	}
-	c.router = c.target.Upstream.Config.Router
+	c.Router = c.target.Upstream.Config.Router
 	if c.chat.Stream || c.reply.begun {
 		return true, nil
 	}
 	c.x.Close()
 	var flags billing.Flags
 	if gone := c.x.Why(); gone == proxy.ClientGone || gone == proxy.ClientStalled {
-		flags, c.cause = billing.FlagAborted, gone.String()
+		flags, c.Cause = billing.FlagAborted, gone.String()
 	}
-	c.status = 200
-	if c.snap.cfg.Compat.AnswerExtras && !c.chat.Embedding {
+	c.Status = 200
+	if c.Config().Compat.AnswerExtras && !c.chat.Embedding {
 		inPlace := c.inPlace()
 		if c.reply.out = c.appendExtras(c.reply.out, flags); inPlace {
 			c.answer = c.reply.out // it may have grown out of its place
@@ -65,57 +62,55 @@ func (c *inference) inPlace() bool {
 	return len(out) > 0 && len(c.answer) > 0 && &out[0] == &c.answer[0]
 }
 
-func (c *inference) keepAnswer() { c.keep(jsonType, c.reply.out) }
+func (c *inference) KeepAnswer() { c.Keep(JSONType, c.reply.out) }
 
-// respond makes the answer the response.
-func (c *inference) respond() {
+// Respond makes the answer the response.
+func (c *inference) Respond() {
 	c.setCap()
-	r := &c.ctx.Response
+	r := &c.Ctx.Response
 	switch {
 	case c.chat.Stream:
 		c.relayStream()
 	case c.reply.begun:
 		c.relayLarge()
 	case c.inPlace():
-		r.Header.SetContentType(jsonType)
+		r.Header.SetContentType(JSONType)
 		c.answer = r.SwapBody(c.reply.out)[:0]
-		c.compress()
+		c.Compress()
 	default:
-		r.Header.SetContentType(jsonType)
+		r.Header.SetContentType(JSONType)
 		r.SetBody(c.reply.out)
-		c.compress()
+		c.Compress()
 	}
 }
 
-// admit opens the hold that pays for the request, or says why not. What is held
+// Admit opens the hold that pays for the request, or says why not. What is held
 // bounds what the operator can lose: the whole cap that is sent upstream where
 // the answer is whole or the model may think unseen, else a slice of it, which
 // grows with what is seen.
-func (c *inference) admit(again bool) *Error {
+func (c *inference) Admit(again bool) *Error {
 	if again {
-		return c.admitAgain(1)
+		return c.AdmitAgain(1)
 	}
-	cfg := c.snap.cfg
+	cfg := c.Config()
 	upper, likely := dialect.EstimatePrompt(&c.chat, cfg.Billing.ImageTokens)
 	want := c.completionCap(upper)
 	c.likely = likely
-	c.full = !c.chat.Stream || c.model.Config.HoldsFull()
+	c.full = !c.chat.Stream || c.Model.Config.HoldsFull()
 	c.chat.MostPrompt = c.mostPrompt(upper)
-	c.admission = billing.Admission{
-		Key: c.key, Slot: c.model.Slot, Rate: c.model.Rate,
-		Tokens: likely + min(want, cfg.Billing.SliceTokens),
-		NowNs:  c.startNs, RequestID: c.raw, Stream: c.chat.Stream,
-		Loose: money.Worst(c.model.Price, upper, 0),
+	c.want = billing.Admission{
+		Tokens: likely + min(want, cfg.Billing.SliceTokens), Stream: c.chat.Stream,
+		Loose: money.Worst(c.Model.Price, upper, 0),
 	}
 	denial := c.tryHold(upper, want)
-	if denial.Code == billing.CountFirst || denial.Code.OfMoney() && !c.model.Price.Free {
+	if denial.Code == billing.CountFirst || denial.Code.OfMoney() && !c.Model.Price.Free {
 		// The bound of one token a byte is cheap and about four times too
 		// high. Money is tight, so counting is worth its time.
-		c.admission.Loose = 0
+		c.want.Loose = 0
 		denial = c.tryHold(c.boundPrompt(), want)
 	}
 	if denial.Code != billing.Admitted {
-		return c.denied(&denial)
+		return c.Denied(&denial)
 	}
 	return nil
 }
@@ -123,23 +118,23 @@ func (c *inference) admit(again bool) *Error {
 // tryHold asks for the price of a prompt and as much of want completion tokens
 // as is held ahead. The cap that goes upstream is what can be paid for.
 func (c *inference) tryHold(prompt, want int64) billing.Denial {
-	price, ahead := c.model.Price, want
+	price, ahead := c.Model.Price, want
 	if !c.full {
-		ahead = min(want, c.snap.cfg.Billing.SliceTokens)
-		c.admission.Reach = money.Worst(price, prompt, want)
+		ahead = min(want, c.Config().Billing.SliceTokens)
+		c.want.Reach = money.Worst(price, prompt, want)
 	}
-	c.admission.Hold = money.Worst(price, prompt, ahead)
-	c.admission.Min = money.Worst(price, prompt, min(want, leastCompletion*c.chat.Choices))
-	denial := c.g.ledger.Admit(&c.hold, &c.admission)
+	c.want.Hold = money.Worst(price, prompt, ahead)
+	c.want.Min = money.Worst(price, prompt, min(want, leastCompletion*c.chat.Choices))
+	denial := c.Call.Admit(&c.want)
 	if denial.Code != billing.Admitted || c.chat.Embedding {
 		return denial
 	}
 	c.covered = ahead
 	most := want
-	if granted := c.hold.Granted(); granted < c.admission.Hold {
+	if granted := c.Hold.Granted(); granted < c.want.Hold {
 		c.covered = min(ahead, money.Affords(price, granted-money.Worst(price, prompt, 0)))
 		most = c.covered
-	} else if reach := c.hold.Reach(); reach < c.admission.Reach {
+	} else if reach := c.Hold.Reach(); reach < c.want.Reach {
 		most = min(want, money.Affords(price, reach-money.Worst(price, prompt, 0)))
 	}
 	c.chat.MaxCompletion = max(1, most/c.chat.Choices)
@@ -155,12 +150,12 @@ func (c *inference) completionCap(upper int64) int64 {
 	if c.chat.Embedding {
 		return 0
 	}
-	m := c.model.Chat
+	m := c.Model.Chat
 	most := m.MaxCompletionTokens
 	if asked := c.chat.AskedCompletion; asked > 0 {
 		return min(most, asked) * c.chat.Choices
 	}
-	most = min(most, c.snap.cfg.Billing.DefaultCap)
+	most = min(most, c.Config().Billing.DefaultCap)
 	if m.ContextTokens-upper < most {
 		// Servers refuse a cap that does not fit beside the prompt.
 		room := m.ContextTokens - c.boundPrompt()
@@ -172,8 +167,8 @@ func (c *inference) completionCap(upper int64) int64 {
 // boundPrompt counts the prompt.
 func (c *inference) boundPrompt() int64 {
 	var bound int64
-	permille := c.snap.models[c.model.Index].prompts.permille(c.model)
-	bound, c.counted = dialect.BoundPrompt(&c.chat, c.snap.cfg.Billing.ImageTokens, permille)
+	permille := c.snap.models[c.Model.Index].prompts.permille(c.Model)
+	bound, c.counted = dialect.BoundPrompt(&c.chat, c.Config().Billing.ImageTokens, permille)
 	return bound
 }
 
@@ -187,67 +182,21 @@ func (c *inference) mostPrompt(upper int64) int64 {
 	if upper == int64(len(c.chat.Body)+len(c.chat.SystemPrompt)) {
 		return upper + promptSlack
 	}
-	return max(c.model.Room, upper+promptSlack)
-}
-
-func (c *Call) denied(d *billing.Denial) *Error {
-	topUp := ""
-	if url := c.snap.cfg.TopUpURL; url != "" {
-		topUp = " Top up at " + url + "."
-	}
-	switch d.Code {
-	case billing.BelowMinimum:
-		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "The balance of this account is below the minimum of " + c.snap.cfg.Billing.MinimumBalance.String() + " USD." + topUp}
-	case billing.InsufficientBalance:
-		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "Insufficient balance to cover this request." + topUp}
-	case billing.InDebt:
-		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "This account owes " + d.Owed.String() + " USD for earlier requests that cost more than it could cover; a credit pays that first, then requests are served again." + topUp}
-	case billing.KeyLimitUSD:
-		return &Error{Status: 402, Code: "API_KEY_USD_SPEND_LIMIT_EXCEEDED", Message: keyLimitReached("USD")}
-	case billing.KeyLimitDIEM:
-		return &Error{Status: 402, Code: "API_KEY_DIEM_SPEND_LIMIT_EXCEEDED", Message: keyLimitReached("DIEM")}
-	case billing.LimitsAway:
-		return &Error{Status: 503, Message: "Rate limits cannot be checked right now; please retry.", RetryAfter: d.RetryAfter}
-	case billing.StoreAway:
-		return &Error{Status: 503, Message: "The balance of this account cannot be checked right now; please retry.", RetryAfter: max(d.RetryAfter, time.Second)}
-	case billing.NodeFenced:
-		return &Error{Status: 503, Message: "This node of the service has been replaced; please retry.", RetryAfter: retrySoon, Close: true}
-	case billing.JournalFull:
-		return &Error{Status: 503, Message: "The ledger cannot record new charges right now; please retry.", RetryAfter: 5 * time.Second}
-	}
-	c.noteLimit(d.Limit)
-	c.ctx.Response.Header.Set("X-Ratelimit-Type", d.Scope)
-	return &Error{
-		Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(d.RetryAfter, time.Second),
-		Message: "Rate limit exceeded: " + d.Limit + " of this " + scopeText(d.Scope) + " for model " + c.model.ID + ". Retry after the time in the Retry-After header.",
-	}
-}
-
-// keyLimitReached says why a key's limit refuses: what a request may cost is
-// held before, so a limit also refuses while a little of it is left.
-func keyLimitReached(currency string) string {
-	return "This API key has reached its " + currency + " consumption limit for the current period, or what is left of it does not cover this request."
-}
-
-func scopeText(scope string) string {
-	if scope == "api_key" {
-		return "API key"
-	}
-	return "account"
+	return max(c.Model.Room, upper+promptSlack)
 }
 
 // opened judges what the attempts came to.
 func (c *inference) opened(res *proxy.Result) *Error {
 	switch {
 	case res.Cause == proxy.NoTarget && c.unsupported != nil:
-		return errUnsupported(c.unsupported.Path, c.unsupported.Text)
+		return Unsupported(c.unsupported.Path, c.unsupported.Text)
 	case res.Cause != proxy.None:
-		c.cause = res.Cause.String()
+		c.Cause = res.Cause.String()
 		return c.unreachable(res)
 	case c.reply.refused:
 		return c.rejected()
 	case c.reply.cause != proxy.None:
-		c.cause = c.reply.cause.String()
+		c.Cause = c.reply.cause.String()
 		return c.unusable(c.reply.cause)
 	}
 	return nil
@@ -256,7 +205,7 @@ func (c *inference) opened(res *proxy.Result) *Error {
 // rejected maps an upstream's own error answer (addendum 3.4, 3.5).
 func (c *inference) rejected() *Error {
 	f := &c.reply.failure
-	c.cause = "upstream_status"
+	c.Cause = "upstream_status"
 	e := &Error{Status: f.Status, Code: f.Code, Message: f.Message, Param: f.Param, RetryAfter: f.RetryAfter}
 	if f.Verdict.Do == attempt.Retry {
 		e.RetryAfter = max(e.RetryAfter, min(f.Verdict.Rest, health.MaxCoolDown))
@@ -266,7 +215,7 @@ func (c *inference) rejected() *Error {
 		e.RequestID = e.Param == ""
 	case 429:
 		if e.RetryAfter == 0 {
-			e.RetryAfter = overloadRetry
+			e.RetryAfter = OverloadRetry
 		}
 	case 504:
 		e.Message = c.tooSlow()
@@ -292,12 +241,6 @@ func (c *inference) unusable(cause proxy.Cause) *Error {
 	return &Error{Status: 502, Code: "INFERENCE_FAILED", Message: text}
 }
 
-// overloadRetry is the Retry-After of an overloaded model (addendum 3.5).
-const overloadRetry = 30 * time.Second
-
-// tooSlow is the message of 504.
-const tooSlow = "The model took too long to answer; please retry."
-
 // tooSlow is the message of 504: only who can stream and does not is told to.
 func (c *inference) tooSlow() string {
 	if c.chat.Stream || c.chat.Embedding {
@@ -306,41 +249,16 @@ func (c *inference) tooSlow() string {
 	return "The model took too long to answer. Stream long answers, or retry."
 }
 
-// unreachable answers for upstreams that gave no answer at all. Neither hosts
-// nor the transport's own words reach the client.
-func (c *Call) unreachable(res *proxy.Result) *Error {
-	switch res.Cause {
-	case proxy.ClientGone, proxy.ClientStalled:
-		// Nobody reads this; 499 is for the log.
-		return &Error{Status: 499, Code: "CLIENT_CLOSED_REQUEST", Message: "The client closed the request.", Close: true, Uncounted: true}
-	case proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout:
-		return &Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: tooSlow}
-	case proxy.Shutdown:
-		return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "The service is restarting; please retry.", RetryAfter: retrySoon, Close: true}
-	case proxy.NoTarget, proxy.NoFreeConn:
-		return &Error{Status: 503, Code: "MODEL_AT_CAPACITY", Message: "The model has no capacity left right now; please retry.", RetryAfter: c.restsFor()}
-	}
-	return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "The model cannot be reached right now; please retry.", RetryAfter: c.restsFor()}
-}
-
 // unreachable answers like Call.unreachable, and charges a client that left.
 func (c *inference) unreachable(res *proxy.Result) *Error {
 	if res.Cause == proxy.ClientGone || res.Cause == proxy.ClientStalled {
 		c.leave()
 	}
-	e := c.Call.unreachable(res)
+	e := c.Call.Unreachable(res)
 	if e.Status == 504 {
 		e.Message = c.tooSlow()
 	}
 	return e
-}
-
-// restsFor is the Retry-After of a model whose targets rest, or cannot be reached.
-func (c *Call) restsFor() time.Duration {
-	if c.model == nil {
-		return 5 * time.Second
-	}
-	return max(providers.RestsFor(c.model, time.Now().UnixNano()), retrySoon)
 }
 
 // costOf is what a usage costs. Answers without output cost nothing (addendum
@@ -348,9 +266,9 @@ func (c *Call) restsFor() time.Duration {
 func (c *inference) costOf(u *dialect.Usage, flags billing.Flags) (sold money.Lines, cost billing.Nano) {
 	used := money.Usage{Prompt: u.Prompt, Cached: u.Cached, CacheWrite: u.CacheWrite, Completion: u.Completion}
 	if c.chat.Embedding {
-		sold = money.Embedding(c.model.Price, used)
+		sold = money.Embedding(c.Model.Price, used)
 	} else {
-		sold = money.Text(c.model.Price, used)
+		sold = money.Text(c.Model.Price, used)
 	}
 	if u.Completion > 0 || c.chat.Embedding || flags&billing.FlagAborted != 0 {
 		cost = sold.Cost()
@@ -364,10 +282,10 @@ func (c *inference) bill(u dialect.Usage, flags billing.Flags) {
 		flags |= billing.FlagEstimated
 	}
 	c.usage = u
-	c.sold = bill{tokens: u.Prompt + u.Completion, reasoning: u.Reasoning, flags: flags, status: c.status}
-	c.sold.lines, c.sold.cost = c.costOf(&u, flags)
+	c.Sold = Bill{Tokens: u.Prompt + u.Completion, Reasoning: u.Reasoning, Flags: flags, Status: c.Status}
+	c.Sold.Lines, c.Sold.Cost = c.costOf(&u, flags)
 	if u.Claimed > 0 {
-		c.g.log.Warn().Bytes("request_id", c.id[:]).Str("upstream", c.upstream).Str("model", c.model.ID).Int64("claimed_tokens", u.Claimed).
+		c.Logger().Warn().Bytes("request_id", c.ID[:]).Str("upstream", c.Upstream).Str("model", c.Model.ID).Int64("claimed_tokens", u.Claimed).
 			Msg("an upstream reported more tokens than the request allowed; they are not charged")
 	}
 }

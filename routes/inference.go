@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"farebox/billing"
 	"farebox/providers"
 	"farebox/providers/dialect"
 	"farebox/proxy"
@@ -20,6 +21,7 @@ type inference struct {
 	scratch *dialect.Scratch // until a stream begins
 	request proxy.Request
 	x       proxy.Exchange
+	want    billing.Admission
 	answer  []byte // non-stream answer, at most maxBuffered
 	usage   dialect.Usage
 
@@ -62,7 +64,7 @@ func newInference() *inference {
 // inference makes a request one to a text model.
 func (g *Gateway) inference(call *Call) *inference {
 	c := g.inferences.Get().(*inference)
-	c.Call, call.part = call, c
+	c.Call, call.Part = call, c
 	return c
 }
 
@@ -80,20 +82,20 @@ func (c *inference) Close() {
 
 // Observe counts tokens and first bytes, and learns from what it saw.
 func (c *inference) Observe(time.Duration) {
-	if !c.settled || c.model.Index >= len(c.snap.models) {
+	if !c.Settled || c.Model.Index >= len(c.snap.models) {
 		return
 	}
-	mm := c.snap.models[c.model.Index]
-	if c.firstByte > 0 && c.chat.Stream {
-		mm.firstToken.Update(c.firstByte.Seconds())
+	mm := c.snap.models[c.Model.Index]
+	if c.FirstByte > 0 && c.chat.Stream {
+		mm.firstToken.Update(c.FirstByte.Seconds())
 	}
 	mm.input.AddInt64(c.usage.Prompt)
 	mm.output.AddInt64(c.usage.Completion)
 	mm.cached.AddInt64(c.usage.Cached)
 	if c.usage.Estimated {
 		mm.estimated.Inc()
-	} else if c.cause == "" {
-		mm.pace.note(c.usage.Completion, c.took)
+	} else if c.Cause == "" {
+		mm.pace.note(c.usage.Completion, c.Took)
 		mm.prompts.note(c.usage.Prompt, c.counted)
 	}
 	mm.claimed.AddInt64(c.usage.Claimed)
@@ -101,13 +103,13 @@ func (c *inference) Observe(time.Duration) {
 
 // Log says what was used and charged.
 func (c *inference) Log(e *zerolog.Event) *zerolog.Event {
-	if !c.settled {
+	if !c.Settled {
 		return e
 	}
 	e = e.Int64("prompt_tokens", c.usage.Prompt).Int64("completion_tokens", c.usage.Completion).
-		Str("charged_usd", c.charged.String()).Bool("estimated", c.usage.Estimated)
-	if c.firstByte > 0 {
-		e = e.Dur("first_byte_ms", c.firstByte)
+		Str("charged_usd", c.Charged.String()).Bool("estimated", c.usage.Estimated)
+	if c.FirstByte > 0 {
+		e = e.Dur("first_byte_ms", c.FirstByte)
 	}
 	return e
 }
@@ -120,7 +122,7 @@ func (c *inference) Recycle() {
 	c.giveScratch()
 	c.x.Reset()
 	c.Call = nil
-	c.chat = dialect.Chat{}
+	c.chat, c.want = dialect.Chat{}, billing.Admission{}
 	c.request = proxy.Request{Patches: c.request.Patches[:0]}
 	c.usage, c.flags = dialect.Usage{}, brandFlags{}
 	c.targets, c.target, c.unsupported, c.reply, c.room = providers.Picker{}, nil, nil, reply{}, 0

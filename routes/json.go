@@ -1,13 +1,17 @@
 package routes
 
 import (
+	"bytes"
+	"strconv"
 	"unicode/utf8"
 	"unsafe"
+
+	"farebox/proxy/scan"
 )
 
-// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, so
+// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, so
 // that a hostile name echoed in an error cannot break the body.
-func appendString(b []byte, s string) []byte {
+func AppendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	for i := 0; i < len(s); {
@@ -34,9 +38,9 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// excerpt shortens text from a client for an error message, where it is put
+// Excerpt shortens text from a client for an error message, where it is put
 // into a sentence; clip bounds what becomes of all of them.
-func excerpt(s []byte) string {
+func Excerpt(s []byte) string {
 	const most = 67
 	if len(s) > most {
 		s = s[:min(len(s), most+utf8.UTFMax)] // no copy of megabytes
@@ -44,8 +48,71 @@ func excerpt(s []byte) string {
 	return clip(string(s), most)
 }
 
-// bytesString and stringBytes view one as the other without a copy; the view
-// is read only and no longer used than what it views.
-func bytesString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+// ViewString is b as text without a copy: read only, and no longer used than b.
+func ViewString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-func stringBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+// ViewBytes is the bytes of s without a copy: read only.
+func ViewBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// Comma appends one before the ith element of a list, but for the first.
+func Comma(b []byte, i int) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	return b
+}
+
+// ReadJSON checks the content type and scans the body once.
+func (c *Call) ReadJSON(shape *scan.Shape) *Error {
+	if e := c.WantJSON(); e != nil {
+		return e
+	}
+	body := c.Ctx.Request.Body()
+	if len(body) == 0 {
+		return InvalidBody("", "the request body is empty; a JSON object is expected")
+	}
+	if err := c.Doc.SkimStrict(body, shape); err != nil {
+		se := err.(*scan.Error)
+		e := InvalidBody(se.Path, se.Error())
+		e.Uncounted = se.Reason != scan.Duplicate && se.Reason != scan.Variant
+		return e
+	}
+	c.Body = body
+	return nil
+}
+
+// WantJSON refuses what is not JSON as it is.
+func (c *Call) WantJSON() *Error {
+	h := &c.Ctx.Request.Header
+	contentType := h.ContentType()
+	if c.Row.Form == RawJSON {
+		// A client library adds its own type to the one its user set.
+		contentType, _, _ = bytes.Cut(contentType, []byte(","))
+	}
+	refuse := func(text string) *Error {
+		return &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Message: text, Uncounted: true}
+	}
+	if !IsMedia(contentType, "application/json") {
+		return refuse("Content-Type must be application/json, is " + strconv.Quote(Excerpt(h.ContentType())) + ".")
+	}
+	if coding := h.ContentEncoding(); len(coding) > 0 && !bytes.EqualFold(coding, []byte("identity")) {
+		return refuse("Content-Encoding " + strconv.Quote(Excerpt(coding)) + " is not accepted on requests; send the JSON as it is.")
+	}
+	return nil
+}
+
+// IsMedia says that a Content-Type is of a media type, whatever its parameters.
+func IsMedia(contentType []byte, want string) bool {
+	media, _, _ := bytes.Cut(contentType, []byte(";"))
+	return bytes.EqualFold(bytes.TrimSpace(media), ViewBytes(want))
+}
+
+// WriteJSON makes a body the answer.
+func (c *Call) WriteJSON(body []byte) *Error {
+	c.Ctx.Response.Header.SetContentType("application/json; charset=utf-8")
+	c.Ctx.Response.SetBodyRaw(body)
+	return nil
+}
+
+// JSONType is the media type of JSON.
+const JSONType = "application/json"

@@ -17,10 +17,10 @@ const usageWait = time.Second
 // the end tells what it cost: always for whole answers and models that may
 // think unseen, else where the operator wants that (billing.on_client_gone).
 func (c *inference) carryOn() {
-	b := &c.snap.cfg.Billing
+	b := &c.Config().Billing
 	c.carries = c.full || b.OnClientGone == "drain"
 	most := int64(b.Drain.Bytes)
-	if c.toEnd = c.lead != nil; c.toEnd {
+	if c.toEnd = c.Lead != nil; c.toEnd {
 		most = 0
 	}
 	c.x.DrainOnGone(most, c.onGone)
@@ -29,7 +29,7 @@ func (c *inference) carryOn() {
 // mayDrain takes one of the places for answers that are read on. The watcher
 // asks it, from its own goroutine.
 func (c *inference) mayDrain() (time.Duration, bool) {
-	if c.toEnd && c.mayFinish() {
+	if c.toEnd && c.MayFinish() {
 		return 0, true
 	}
 	if c.finishing.Load() {
@@ -58,8 +58,8 @@ func (c *inference) lost(u dialect.Usage) dialect.Usage {
 	}
 	u.Estimated = true
 	if c.full && !c.chat.Embedding {
-		took := time.Duration(time.Now().UnixNano() - c.startNs)
-		hidden := int64(math.Ceil(took.Seconds() * c.snap.models[c.model.Index].pace.tokensPerSecond()))
+		took := time.Duration(time.Now().UnixNano() - c.StartNs)
+		hidden := int64(math.Ceil(took.Seconds() * c.snap.models[c.Model.Index].pace.tokensPerSecond()))
 		u.Completion = max(u.Completion, min(hidden, c.chat.Cap))
 	}
 	return u
@@ -67,13 +67,13 @@ func (c *inference) lost(u dialect.Usage) dialect.Usage {
 
 // leave settles a request whose client left before there was an answer to give.
 func (c *inference) leave() {
-	if c.sent && c.hold.Open() {
-		c.status = 499
-		if c.lead != nil {
-			c.lead.Cut()
+	if c.sent && c.Hold.Open() {
+		c.Status = 499
+		if c.Lead != nil {
+			c.Lead.Cut()
 		}
 		c.bill(c.lost(dialect.Usage{}), billing.FlagAborted)
-		c.settle()
+		c.Settle()
 	}
 }
 
@@ -82,33 +82,33 @@ func (c *inference) leave() {
 // so all are paid. Before that only the rewriting of the prompt can have cost
 // anything: its price is paid when the text model was asked for it.
 func (p *pictures) leavePictures(asked, worded bool) {
-	if !p.left() || p.carried.Load() || !asked && !worded {
+	if !p.Left() || p.carried.Load() || !asked && !worded {
 		return
 	}
-	if p.lead != nil {
-		p.lead.Cut()
+	if p.Lead != nil {
+		p.Lead.Cut()
 	}
 	sold := p.sale.Rewriting()
 	if asked {
 		p.images, sold = p.sale.Images, p.sale.Lines(p.sale.Images)
 	}
 	p.bill(sold, billing.FlagAborted)
-	p.settle()
+	p.Settle()
 }
 
 // leave charges a request whose client left for what nodes may have done: the full
 // price of calls that were sent to one. What was not sent costs nothing.
 func (c *rpcCall) leave() {
 	credits := c.job.Charge(c.network.Base, c.snap.rpc.error)
-	if !c.left() || credits == 0 {
+	if !c.Left() || credits == 0 {
 		return
 	}
 	c.bill(credits, billing.FlagAborted)
-	if c.lead != nil {
-		c.keepAnswer()
-		c.lead.Cut() // a second try must not run it again
+	if c.Lead != nil {
+		c.KeepAnswer()
+		c.Lead.Cut() // a second try must not run it again
 	}
-	c.settle()
+	c.Settle()
 }
 
 // tokenizing is how many tokens a model makes of a prompt that we count as

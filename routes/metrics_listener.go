@@ -27,8 +27,8 @@ func (g *Gateway) ListenMetrics(cfg *config.Config, failed chan<- error) (at str
 		return "", nil, fmt.Errorf("cannot listen on %s for metrics (server.metrics_listen): %w", addr, err)
 	}
 	srv := proxy.NewServer(func(ctx *fasthttp.RequestCtx) {
-		if string(ctx.Path()) != "/metrics" {
-			ctx.Error("only /metrics is here\n", fasthttp.StatusNotFound)
+		if string(ctx.Path()) != metricsProbe.path {
+			ctx.Error("only "+metricsProbe.path+" is here\n", fasthttp.StatusNotFound)
 			return
 		}
 		g.ServeMetrics(ctx)
@@ -38,5 +38,5 @@ func (g *Gateway) ListenMetrics(cfg *config.Config, failed chan<- error) (at str
 			failed <- err
 		}
 	}()
-	return "http://" + ln.Addr().String() + "/metrics", func() { _ = srv.Shutdown() }, nil
+	return "http://" + ln.Addr().String() + metricsProbe.path, func() { _ = srv.Shutdown() }, nil
 }

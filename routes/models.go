@@ -7,50 +7,50 @@ import (
 )
 
 // serveModels answers GET /models?type= (addendum 7.1).
-func serveModels(_ *Gateway, c *Call) *Error {
+func serveModels(c *Call) *Error {
 	typ, e := c.modelType()
 	if e != nil {
 		return e
 	}
-	if c.key != nil && (c.key.Privacy == billing.PrivateText || c.key.Privacy == billing.PrivateOnly) {
+	if c.Key != nil && (c.Key.Privacy == billing.PrivateText || c.Key.Privacy == billing.PrivateOnly) {
 		// What the key may not use is not there for it.
-		body, ok := c.snap.catalog.ListOf(typ, time.Now(), c.mayUse)
+		body, ok := c.Catalog().ListOf(typ, time.Now(), c.MayUse)
 		return c.writeCatalog(typ, body, ok)
 	}
-	body, ok := c.snap.catalog.List(typ, time.Now())
+	body, ok := c.Catalog().List(typ, time.Now())
 	return c.writeCatalog(typ, body, ok)
 }
 
 // serveModel answers GET /models/{id}, which OpenAI's packages call for
 // models.retrieve, with the record of GET /models.
-func serveModel(_ *Gateway, c *Call) *Error {
-	id, _ := c.ctx.UserValue("id").(string)
-	model := c.snap.catalog.Find(id, time.Now())
-	if model == nil || c.key != nil && !c.mayUse(model.Config) {
-		return &Error{Status: 404, Code: "MODEL_NOT_FOUND", Message: "Unknown model " + excerpt(stringBytes(id)) + "; GET " + prefix + "/models lists the models."}
+func serveModel(c *Call) *Error {
+	id, _ := c.Ctx.UserValue("id").(string)
+	model := c.Catalog().Find(id, time.Now())
+	if model == nil || c.Key != nil && !c.MayUse(model.Config) {
+		return &Error{Status: 404, Code: "MODEL_NOT_FOUND", Message: "Unknown model " + Excerpt(ViewBytes(id)) + "; GET " + Prefix + "/models lists the models."}
 	}
-	c.ctx.Response.Header.SetContentType("application/json; charset=utf-8")
-	c.ctx.Response.SetBodyRaw(c.snap.catalog.Record(model))
+	c.Ctx.Response.Header.SetContentType("application/json; charset=utf-8")
+	c.Ctx.Response.SetBodyRaw(c.Catalog().Record(model))
 	return nil
 }
 
 // serveTraits answers GET /models/traits?type= (addendum 7.5).
-func serveTraits(_ *Gateway, c *Call) *Error {
+func serveTraits(c *Call) *Error {
 	typ, e := c.modelType()
 	if e != nil {
 		return e
 	}
-	body, ok := c.snap.catalog.Traits(typ)
+	body, ok := c.Catalog().Traits(typ)
 	return c.writeCatalog(typ, body, ok)
 }
 
 // serveCompatibility answers GET /models/compatibility_mapping?type= (addendum 7.6).
-func serveCompatibility(_ *Gateway, c *Call) *Error {
+func serveCompatibility(c *Call) *Error {
 	typ, e := c.modelType()
 	if e != nil {
 		return e
 	}
-	body, ok := c.snap.catalog.Compatibility(typ)
+	body, ok := c.Catalog().Compatibility(typ)
 	return c.writeCatalog(typ, body, ok)
 }
 
@@ -58,7 +58,7 @@ func serveCompatibility(_ *Gateway, c *Call) *Error {
 var modelTypes = []string{"all", "asr", "code", "embedding", "image", "inpaint", "music", "text", "tts", "upscale", "video"}
 
 func (c *Call) modelType() (string, *Error) {
-	args := c.ctx.QueryArgs()
+	args := c.Ctx.QueryArgs()
 	if !args.Has("type") {
 		return "text", nil
 	}
@@ -68,17 +68,17 @@ func (c *Call) modelType() (string, *Error) {
 			return t, nil
 		}
 	}
-	return "", errInvalid(Issue{
-		Code: "invalid_enum_value", Path: "type", Received: excerpt(typ), Options: modelTypes,
-		Message: "Unknown model type " + excerpt(typ) + "; expected one of all, asr, code, embedding, image, inpaint, music, text, tts, upscale, video.",
+	return "", Invalid(Issue{
+		Code: "invalid_enum_value", Path: "type", Received: Excerpt(typ), Options: modelTypes,
+		Message: "Unknown model type " + Excerpt(typ) + "; expected one of all, asr, code, embedding, image, inpaint, music, text, tts, upscale, video.",
 	})
 }
 
 func (c *Call) writeCatalog(typ string, body []byte, ok bool) *Error {
 	if !ok {
-		return errInvalid(Issue{Code: "invalid_enum_value", Path: "type", Received: typ, Options: modelTypes, Message: "This list does not exist for type " + typ + "."})
+		return Invalid(Issue{Code: "invalid_enum_value", Path: "type", Received: typ, Options: modelTypes, Message: "This list does not exist for type " + typ + "."})
 	}
-	c.ctx.Response.Header.SetContentType("application/json; charset=utf-8")
-	c.ctx.Response.SetBodyRaw(body)
+	c.Ctx.Response.Header.SetContentType("application/json; charset=utf-8")
+	c.Ctx.Response.SetBodyRaw(body)
 	return nil
 }

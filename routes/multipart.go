@@ -8,17 +8,17 @@ import (
 
 // Limits of a multipart body (RFC 7578).
 const (
-	maxParts      = 128     // fields and files
+	MaxParts      = 128     // fields and files
 	maxPartHead   = 4 << 10 // bytes of a part's headers
 	maxPartFields = 16      // headers of a part
 )
 
-// formPart is one field or file of a multipart body. Everything of it but the name
+// FormPart is one field or file of a multipart body. Everything of it but the name
 // is a slice of the body.
-type formPart struct {
-	name    string
-	isFile  bool
-	content []byte
+type FormPart struct {
+	Name    string
+	IsFile  bool
+	Content []byte
 }
 
 var (
@@ -30,9 +30,9 @@ var (
 	errPartEnd    = errors.New("the body ends before its last boundary")
 )
 
-// boundaryOf is what stands between the parts; empty when contentType is not
+// BoundaryOf is what stands between the parts; empty when contentType is not
 // multipart/form-data.
-func boundaryOf(contentType []byte) (boundary string, err error) {
+func BoundaryOf(contentType []byte) (boundary string, err error) {
 	media, params, err := mime.ParseMediaType(string(contentType))
 	if media != "multipart/form-data" {
 		return "", nil
@@ -44,8 +44,8 @@ func boundaryOf(contentType []byte) (boundary string, err error) {
 	return boundary, nil
 }
 
-// parseParts cuts a body into its parts without copying them.
-func parseParts(body []byte, boundary string) (parts []formPart, err error) {
+// ParseParts cuts a body into its parts without copying them.
+func ParseParts(body []byte, boundary string) (parts []FormPart, err error) {
 	between := []byte("\r\n--" + boundary)
 	// What stands before the first boundary is nobody's; mostly it is nothing.
 	rest, ok := bytes.CutPrefix(body, between[2:])
@@ -61,7 +61,7 @@ func parseParts(body []byte, boundary string) (parts []formPart, err error) {
 			return parts, nil
 		case !bytes.HasPrefix(rest, []byte("\r\n")):
 			return nil, errPartEnd
-		case len(parts) == maxParts:
+		case len(parts) == MaxParts:
 			return nil, errParts
 		}
 		content, more, ok := bytes.Cut(rest, between)
@@ -78,43 +78,43 @@ func parseParts(body []byte, boundary string) (parts []formPart, err error) {
 }
 
 // parsePart reads a part, from the line end behind its boundary on.
-func parsePart(p []byte) (formPart, error) {
+func parsePart(p []byte) (FormPart, error) {
 	if bytes.HasPrefix(p, []byte("\r\n\r\n")) {
-		return formPart{}, errPartName
+		return FormPart{}, errPartName
 	}
 	at := bytes.Index(p[:min(len(p), maxPartHead)], []byte("\r\n\r\n"))
 	if at < 0 {
-		return formPart{}, errPartHead
+		return FormPart{}, errPartHead
 	}
 	lines := bytes.Split(p[2:at], []byte("\r\n"))
 	if len(lines) > maxPartFields {
-		return formPart{}, errPartHead
+		return FormPart{}, errPartHead
 	}
-	found := formPart{content: p[at+4:]}
+	found := FormPart{Content: p[at+4:]}
 	named := false
 	for _, line := range lines {
 		field, value, ok := bytes.Cut(line, []byte(":"))
 		if !ok || !isToken(field) {
-			return formPart{}, errPartHead // a folded line, among others
+			return FormPart{}, errPartHead // a folded line, among others
 		}
 		value = bytes.TrimSpace(value)
 		switch {
 		case bytes.EqualFold(field, []byte("Content-Disposition")):
 			media, params, err := mime.ParseMediaType(string(value))
 			if err != nil || media != "form-data" || named {
-				return formPart{}, errPartHead
+				return FormPart{}, errPartHead
 			}
 			named = true
-			found.name = params["name"]
-			_, found.isFile = params["filename"]
+			found.Name = params["name"]
+			_, found.IsFile = params["filename"]
 		case bytes.EqualFold(field, []byte("Content-Transfer-Encoding")):
 			if !bytes.EqualFold(value, []byte("binary")) && !bytes.EqualFold(value, []byte("8bit")) && !bytes.EqualFold(value, []byte("7bit")) {
-				return formPart{}, errPartCoding
+				return FormPart{}, errPartCoding
 			}
 		}
 	}
-	if found.name == "" {
-		return formPart{}, errPartName
+	if found.Name == "" {
+		return FormPart{}, errPartName
 	}
 	return found, nil
 }

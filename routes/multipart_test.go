@@ -14,13 +14,13 @@ const oneFile = "--b\r\nContent-Disposition: form-data; name=\"image\"; filename
 // Files are slices of the body: an upload of 25 MB stands in memory once.
 func TestPartsAreSlicesOfTheBody(t *testing.T) {
 	body := []byte("preamble\r\n" + oneFile)
-	parts, err := parseParts(body, "b")
-	if err != nil || len(parts) != 2 || !parts[0].isFile || parts[0].name != "image" || string(parts[0].content) != "PNG" ||
-		parts[1].isFile || parts[1].name != "prompt" || string(parts[1].content) != "a cat" {
+	parts, err := ParseParts(body, "b")
+	if err != nil || len(parts) != 2 || !parts[0].IsFile || parts[0].Name != "image" || string(parts[0].Content) != "PNG" ||
+		parts[1].IsFile || parts[1].Name != "prompt" || string(parts[1].Content) != "a cat" {
 		t.Fatalf("%v, %v", parts, err)
 	}
 	body[bytes.Index(body, []byte("PNG"))] = 'X'
-	if string(parts[0].content) != "XNG" {
+	if string(parts[0].Content) != "XNG" {
 		t.Error("a file was copied")
 	}
 }
@@ -37,9 +37,9 @@ func TestBrokenFormsAreRefused(t *testing.T) {
 		"--b\r\nX: " + strings.Repeat("y", maxPartHead) + "\r\n\r\nx\r\n--b--":                                 errPartHead,
 		"--b" + strings.Repeat("\r\nX: y", maxPartFields+1) + "\r\n\r\nx\r\n--b--":                             errPartHead,
 		strings.Replace(oneFile, "Content-Type", "Content-Transfer-Encoding: base64\r\nX-T", 1):                errPartCoding,
-		strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\nx\r\n", maxParts+1) + "--b--": errParts,
+		strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\nx\r\n", MaxParts+1) + "--b--": errParts,
 	} {
-		if _, err := parseParts([]byte(body), "b"); err != want {
+		if _, err := ParseParts([]byte(body), "b"); err != want {
 			t.Errorf("%.60q: %v, want %v", body, err, want)
 		}
 	}
@@ -47,7 +47,7 @@ func TestBrokenFormsAreRefused(t *testing.T) {
 		"multipart/form-data": errBoundary, "multipart/form-data; boundary=": errBoundary, "application/json": nil,
 		"multipart/form-data; boundary=" + strings.Repeat("x", 71): errBoundary, "multipart/form-data; boundary=\"a b\"": nil,
 	} {
-		if _, err := boundaryOf([]byte(header)); err != want {
+		if _, err := BoundaryOf([]byte(header)); err != want {
 			t.Errorf("%s: %v, want %v", header, err, want)
 		}
 	}
@@ -60,7 +60,7 @@ func FuzzMultipart(f *testing.F) {
 	f.Add([]byte("--b \t\r\nContent-Disposition: form-data; name=a\r\n\r\n\r\n--b--"))
 	f.Add([]byte("--b\r\nContent-Disposition: form-data; name*=utf-8''%61\r\n\r\nx\r\n--b--"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		parts, err := parseParts(body, "b")
+		parts, err := ParseParts(body, "b")
 		if err != nil {
 			return
 		}
@@ -74,8 +74,8 @@ func FuzzMultipart(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if theirs.FormName() != p.name || !bytes.Equal(content, p.content) {
-				t.Fatalf("part %q with %q is read as %q with %q", theirs.FormName(), content, p.name, p.content)
+			if theirs.FormName() != p.Name || !bytes.Equal(content, p.Content) {
+				t.Fatalf("part %q with %q is read as %q with %q", theirs.FormName(), content, p.Name, p.Content)
 			}
 		}
 	})

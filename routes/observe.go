@@ -226,47 +226,47 @@ func (s *sampler) take(now int64) (ok bool, skipped int64) {
 
 // log writes the request's one line: no header, no body, no secret.
 func (c *Call) log(took time.Duration) {
-	ok, skipped := c.g.sampler.take(c.startNs + int64(took))
+	ok, skipped := c.g.sampler.take(c.StartNs + int64(took))
 	if !ok {
 		return
 	}
 	e := c.g.log.Info()
-	if c.status >= 500 {
+	if c.Status >= 500 {
 		e = c.g.log.Warn()
 	}
 	if e == nil {
 		return
 	}
-	e = e.Bytes("request_id", c.id[:]).Int("status", c.status).Dur("took_ms", took)
-	if c.row != nil {
-		e = e.Str("method", c.row.method).Str("path", c.row.path)
+	e = e.Bytes("request_id", c.ID[:]).Int("status", c.Status).Dur("took_ms", took)
+	if c.Row != nil {
+		e = e.Str("method", c.Row.Method).Str("path", c.Row.Path)
 	}
-	if c.key != nil {
-		e = e.Str("key", c.key.ID).Str("account", c.key.Account.ID)
+	if c.Key != nil {
+		e = e.Str("key", c.Key.ID).Str("account", c.Key.Account.ID)
 	}
-	if c.model != nil {
-		e = e.Str("model", c.model.ID).Bool("stream", c.streams)
+	if c.Model != nil {
+		e = e.Str("model", c.Model.ID).Bool("stream", c.Streams)
 	}
-	if c.upstream != "" {
-		e = e.Str("upstream", c.upstream).Int("attempts", c.attempts)
+	if c.Upstream != "" {
+		e = e.Str("upstream", c.Upstream).Int("attempts", c.Attempts)
 	}
-	if len(c.tried) > 0 {
-		e = e.Array("tried", triedTargets(c.tried))
+	if len(c.Tried) > 0 {
+		e = e.Array("tried", triedTargets(c.Tried))
 	}
-	if c.part != nil {
-		e = c.part.Log(e)
+	if c.Part != nil {
+		e = c.Part.Log(e)
 	}
 	if c.shortfall > 0 {
 		e = e.Str("shortfall_usd", c.shortfall.String())
 	}
-	if c.cause != "" {
-		e = e.Str("cause", c.cause)
+	if c.Cause != "" {
+		e = e.Str("cause", c.Cause)
 	}
 	if c.errCode != "" {
 		e = e.Str("code", c.errCode)
 	}
-	if c.hint != "" {
-		e = e.Str("hint", c.hint)
+	if c.Hint != "" {
+		e = e.Str("hint", c.Hint)
 	}
 	if skipped > 0 {
 		e = e.Int64("skipped_lines", skipped)

@@ -264,7 +264,7 @@ func (g *panicRig) upstream() *dialect.Upstream {
 }
 
 func (g *panicRig) post(path, body, key string) (int, string) {
-	return g.do(http.MethodPost, prefix+path, body, key)
+	return g.do(http.MethodPost, Prefix+path, body, key)
 }
 
 func (g *panicRig) do(method, path, body, key string) (int, string) {

@@ -19,7 +19,7 @@ const progressStep = 64
 
 // relayStream attaches the upstream's SSE answer to the response.
 func (c *inference) relayStream() {
-	r := &c.ctx.Response
+	r := &c.Ctx.Response
 	r.SetStatusCode(200)
 	r.Header.SetContentType("text/event-stream")
 	r.Header.Set("Cache-Control", "no-cache")
@@ -31,28 +31,25 @@ func (c *inference) relayStream() {
 // relayLarge relays a non-stream answer that is too large to hold, metered on
 // the way: memory stays flat whatever its size.
 func (c *inference) relayLarge() {
-	c.ctx.Response.Header.SetContentType("application/json")
-	c.compressRelayed()
+	c.Ctx.Response.Header.SetContentType("application/json")
+	c.CompressRelayed()
 	c.stream = providers.NewBodyMeter(&c.chat, c.target)
 	c.attach()
 }
 
 func (c *inference) attach() {
-	c.progressNs = c.startNs
-	if c.lead != nil {
-		c.keepRelayed()
+	c.progressNs = c.StartNs
+	if c.Lead != nil {
+		c.KeepRelayed()
 	}
-	c.x.Relay(c.ctx, c, c.onDone)
-	c.relaying, c.status, c.ctx = true, 200, nil
+	c.x.Relay(c.Ctx, c, c.OnDone)
+	c.Relays()
 }
 
 // Pass is proxy.Lens: bytes of the answer on their way to the client.
 func (c *inference) Pass(p []byte) (out []byte, stop bool) {
 	out, stop = c.pass(p)
-	if c.zip != nil {
-		out = c.zip.pass(out)
-	}
-	return out, stop
+	return c.Compressed(out), stop
 }
 
 // pass meters bytes of the answer. It extends the hold slice by slice and stops
@@ -63,8 +60,8 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 	} else {
 		out = c.stream.Pass(p)
 	}
-	if c.lead != nil {
-		c.lead.Record(out)
+	if c.Lead != nil {
+		c.Lead.Record(out)
 	}
 	if !c.finished && c.stream.Finished() {
 		c.finished = true
@@ -95,27 +92,27 @@ const capSlack = 64
 // does one with an idempotency key, since it is carried out again.
 func (c *inference) progress(produced int64) {
 	now := time.Now().UnixNano()
-	if now-c.progressNs < progressEvery || produced == 0 || c.chat.Embedding || c.lead != nil {
+	if now-c.progressNs < progressEvery || produced == 0 || c.chat.Embedding || c.Lead != nil {
 		return
 	}
 	c.progressNs = now
-	sold := money.Text(c.model.Price, money.Usage{Prompt: c.likely, Completion: produced})
-	c.hold.Progress(&sold)
+	sold := money.Text(c.Model.Price, money.Usage{Prompt: c.likely, Completion: produced})
+	c.Hold.Progress(&sold)
 }
 
 // extend makes the hold pay for more than produced tokens, or reports that the
 // account cannot. Beyond the cap nothing is charged, so nothing is held.
 func (c *inference) extend(produced int64) bool {
-	price := c.model.Price
+	price := c.Model.Price
 	if price.Free || c.full || c.covered >= c.chat.Cap {
 		c.covered = int64(1) << 62
 		return true
 	}
 	behind := max(0, produced-c.covered)
 	rest := c.chat.Cap - c.covered - behind
-	for step := min(c.snap.cfg.Billing.SliceTokens, max(0, rest)); ; step /= 4 {
+	for step := min(c.Config().Billing.SliceTokens, max(0, rest)); ; step /= 4 {
 		more := min(behind+step, c.chat.Cap-c.covered)
-		if c.hold.Extend(money.Worst(price, 0, more)) {
+		if c.Hold.Extend(money.Worst(price, 0, more)) {
 			c.covered += more
 			return true
 		}
@@ -126,7 +123,7 @@ func (c *inference) extend(produced int64) bool {
 	// The prompt was held at a generous bound; what it did not use still pays
 	// for output.
 	prompt := money.Worst(price, c.boundPrompt(), 0)
-	if more := money.Affords(price, c.hold.Granted()-prompt); more > c.covered {
+	if more := money.Affords(price, c.Hold.Granted()-prompt); more > c.covered {
 		c.covered = more
 		return c.covered > produced
 	}
@@ -144,29 +141,26 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	var flags billing.Flags
 	switch {
 	case c.cut:
-		flags, c.cause = billing.FlagCut, "insufficient_balance"
+		flags, c.Cause = billing.FlagCut, "insufficient_balance"
 	case c.endless:
-		flags, c.cause, complete = billing.FlagIncomplete, "beyond_cap", false
+		flags, c.Cause, complete = billing.FlagIncomplete, "beyond_cap", false
 	case gone:
-		flags, c.cause, c.status = billing.FlagAborted, cause.String(), 499
+		flags, c.Cause, c.Status = billing.FlagAborted, cause.String(), 499
 		if !complete && !c.finished {
 			usage = c.lost(usage)
 		}
 	case !complete:
-		flags, c.cause = billing.FlagIncomplete, cause.String()
+		flags, c.Cause = billing.FlagIncomplete, cause.String()
 	case c.chat.Stream && !c.stream.Done():
-		flags, c.cause, complete = billing.FlagIncomplete, proxy.UpstreamTruncated.String(), false
+		flags, c.Cause, complete = billing.FlagIncomplete, proxy.UpstreamTruncated.String(), false
 	}
 	out, clean = c.ending(gone, complete)
-	if c.lead != nil {
-		c.recordEnd(out, clean)
+	if c.Lead != nil {
+		c.RecordEnd(out, clean)
 	}
 	c.bill(usage, flags)
-	c.settle()
-	if c.zip != nil {
-		out = c.zip.end(out, clean)
-	}
-	return out, clean
+	c.Settle()
+	return c.CompressedEnd(out, clean), clean
 }
 
 // ending is the client's last bytes, and whether its body ends properly with
@@ -185,16 +179,4 @@ func (c *inference) ending(gone, complete bool) (out []byte, clean bool) {
 		return dialect.ErrorEvent(c.tail, "upstream_error", "server_error", "The model's answer was cut off before its end.", 0), true
 	}
 	return nil, false
-}
-
-// finishRelay runs when the last byte of a relayed answer is gone or given up.
-func (c *Call) finishRelay(o proxy.Outcome) {
-	c.firstByte = o.FirstByte
-	if c.cause == "" && o.Cause != proxy.None {
-		c.cause = o.Cause.String()
-	}
-	if o.Cause == proxy.Panic {
-		c.status = 500 // its head said 200, but that is not how it went
-	}
-	c.end()
 }

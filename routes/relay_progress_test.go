@@ -30,12 +30,12 @@ func TestCrashBeforeTheFirstTokenChargesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &inference{Call: &Call{model: &dialect.Model{Price: &config.Price{Input: 1_000_000_000_000, Output: 1_000_000_000_000}}}, likely: 10}
-		if c.key, err = ledger.Lookup([]byte(secret)); err != nil {
+		c := &inference{Call: &Call{Model: &dialect.Model{Price: &config.Price{Input: 1_000_000_000_000, Output: 1_000_000_000_000}}}, likely: 10}
+		if c.Key, err = ledger.Lookup([]byte(secret)); err != nil {
 			t.Fatal(err)
 		}
-		ask := billing.Admission{Key: c.key, Slot: -1, Hold: 50 * usd, Min: 50 * usd, NowNs: time.Now().UnixNano()}
-		if d := ledger.Admit(&c.hold, &ask); d.Code != billing.Admitted {
+		ask := billing.Admission{Key: c.Key, Slot: -1, Hold: 50 * usd, Min: 50 * usd, NowNs: time.Now().UnixNano()}
+		if d := ledger.Admit(&c.Hold, &ask); d.Code != billing.Admitted {
 			t.Fatal(d.Code)
 		}
 		c.progress(produced)

@@ -4,30 +4,33 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/tidwall/gjson"
+
 	"farebox/proxy/scan"
 )
 
-// kinds is a set of JSON kinds.
-type kinds uint8
+// Kinds is a set of JSON kinds.
+type Kinds uint8
 
+// The kinds that a value in JSON can be of.
 const (
-	kString kinds = 1 << iota
-	kNumber
-	kBool
-	kNull
-	kObject
-	kArray
+	String Kinds = 1 << iota
+	Number
+	Bool
+	Null
+	Object
+	Array
 )
 
 var kindNames = [...]struct {
-	k    kinds
+	k    Kinds
 	name string
-}{{kString, "string"}, {kNumber, "number"}, {kBool, "boolean"}, {kNull, "null"}, {kObject, "object"}, {kArray, "array"}}
+}{{String, "string"}, {Number, "number"}, {Bool, "boolean"}, {Null, "null"}, {Object, "object"}, {Array, "array"}}
 
-func (k kinds) String() string {
+func (k Kinds) String() string {
 	text := ""
 	for _, n := range kindNames {
-		if k&n.k == 0 || n.k == kNull {
+		if k&n.k == 0 || n.k == Null {
 			continue
 		}
 		if text != "" {
@@ -38,57 +41,57 @@ func (k kinds) String() string {
 	return text
 }
 
-func kindOf(k scan.Kind) kinds {
+func kindOf(k scan.Kind) Kinds {
 	switch k {
 	case scan.String:
-		return kString
+		return String
 	case scan.Number:
-		return kNumber
+		return Number
 	case scan.True, scan.False:
-		return kBool
+		return Bool
 	case scan.Null:
-		return kNull
+		return Null
 	case scan.Object:
-		return kObject
+		return Object
 	}
-	return kArray
+	return Array
 }
 
-// rule is what one member of a body must be. Every optional member may also
+// Rule is what one member of a body must be. Every optional member may also
 // be null, which counts as absent.
-type rule struct {
-	kinds    kinds
-	required bool
-	integer  bool
-	min, max float64 // of numbers; both 0: any
-	above    bool    // min itself is out of range
-	length   int     // most bytes of a string or elements of an array; 0: any
-	nonEmpty bool    // strings and arrays
-	enum     []string
+type Rule struct {
+	Kinds    Kinds
+	Required bool
+	Integer  bool
+	Min, Max float64 // of numbers; both 0: any
+	Above    bool    // min itself is out of range
+	Length   int     // most bytes of a string or elements of an array; 0: any
+	NonEmpty bool    // strings and arrays
+	Enum     []string
 }
 
-// rulebook is what a body of one kind must be: the rules of every Shape in
+// Rulebook is what a body of one kind must be: the rules of every Shape in
 // the tree of its root, by member id.
-type rulebook struct {
-	root   *scan.Shape
+type Rulebook struct {
+	Root   *scan.Shape
 	shapes []shapeRules
 }
 
 type shapeRules struct {
 	shape    *scan.Shape
-	rules    []*rule // by member id, nil: anything
+	rules    []*Rule // by member id, nil: anything
 	required []int   // ids of the required members
 }
 
-// newRulebook resolves rules, which are keyed by dotted member names without
+// NewRulebook resolves rules, which are keyed by dotted member names without
 // array indexes, against the Shape tree under root. It panics on a rule that
 // names no member: both are written in the source.
-func newRulebook(root *scan.Shape, rules map[string]*rule) *rulebook {
-	b := &rulebook{root: root}
+func NewRulebook(root *scan.Shape, rules map[string]*Rule) *Rulebook {
+	b := &Rulebook{Root: root}
 	used := 0
 	var visit func(s *scan.Shape, path string)
 	visit = func(s *scan.Shape, path string) {
-		sr := shapeRules{shape: s, rules: make([]*rule, s.Len())}
+		sr := shapeRules{shape: s, rules: make([]*Rule, s.Len())}
 		for id := range s.Len() {
 			r := rules[path+s.Name(id)]
 			if r == nil {
@@ -96,7 +99,7 @@ func newRulebook(root *scan.Shape, rules map[string]*rule) *rulebook {
 			}
 			used++
 			sr.rules[id] = r
-			if r.required {
+			if r.Required {
 				sr.required = append(sr.required, id)
 			}
 		}
@@ -114,8 +117,11 @@ func newRulebook(root *scan.Shape, rules map[string]*rule) *rulebook {
 	return b
 }
 
+// Rule is what a member of one Shape in the tree must be, nil: anything.
+func (b *Rulebook) Rule(s *scan.Shape, id int) *Rule { return b.of(s).rules[id] }
+
 // of is the rules of one Shape; a handful of them, so a walk beats a map.
-func (b *rulebook) of(s *scan.Shape) *shapeRules {
+func (b *Rulebook) of(s *scan.Shape) *shapeRules {
 	for i := range b.shapes {
 		if b.shapes[i].shape == s {
 			return &b.shapes[i]
@@ -124,32 +130,32 @@ func (b *rulebook) of(s *scan.Shape) *shapeRules {
 	return nil
 }
 
-// validator collects the issues of one body.
-type validator struct {
-	body   []byte
-	doc    *scan.Document
-	book   *rulebook
-	issues []Issue
+// Validator collects the issues of one body.
+type Validator struct {
+	Body   []byte
+	Doc    *scan.Document
+	Book   *Rulebook
+	Issues []Issue
 	// oneTokenList says that an embedding's input is the tokens of one text.
 	oneTokenList bool
 }
 
-// checkAll applies the rules to every field that the scan found.
-func (v *validator) checkAll() {
-	v.checkRequired(-1, v.book.root)
-	fields := v.doc.Fields
+// CheckAll applies the rules to every field that the scan found.
+func (v *Validator) CheckAll() {
+	v.checkRequired(-1, v.Book.Root)
+	fields := v.Doc.Fields
 	for i := range fields {
 		f := &fields[i]
 		at := int32(i)
 		if f.Name < 0 {
 			if f.Kind != scan.Object {
-				v.add(Issue{Code: "invalid_type", Path: v.doc.Path(at), Expected: "object", Received: f.Kind.String(), Message: v.doc.Path(at) + ": expected object, received " + f.Kind.String() + "."})
+				v.Add(Issue{Code: "invalid_type", Path: v.Doc.Path(at), Expected: "object", Received: f.Kind.String(), Message: v.Doc.Path(at) + ": expected object, received " + f.Kind.String() + "."})
 				continue
 			}
 			v.checkRequired(at, f.Shape)
 			continue
 		}
-		if r := v.book.of(f.Shape).rules[f.Name]; r != nil {
+		if r := v.Book.of(f.Shape).rules[f.Name]; r != nil {
 			v.check(at, r)
 		}
 		if child := f.Shape.Child(int(f.Name)); child != nil && f.Kind == scan.Object {
@@ -158,51 +164,52 @@ func (v *validator) checkAll() {
 	}
 }
 
-func (v *validator) checkRequired(parent int32, s *scan.Shape) {
-	for _, id := range v.book.of(s).required {
-		if v.doc.Member(parent, id) >= 0 {
+func (v *Validator) checkRequired(parent int32, s *scan.Shape) {
+	for _, id := range v.Book.of(s).required {
+		if v.Doc.Member(parent, id) >= 0 {
 			continue
 		}
 		path := s.Name(id)
 		if parent >= 0 {
-			path = v.doc.Path(parent) + "." + path
+			path = v.Doc.Path(parent) + "." + path
 		}
-		v.add(Issue{Code: "invalid_type", Path: path, Expected: v.book.of(s).rules[id].kinds.String(), Received: "undefined", Message: path + ": is required."})
+		v.Add(Issue{Code: "invalid_type", Path: path, Expected: v.Book.of(s).rules[id].Kinds.String(), Received: "undefined", Message: path + ": is required."})
 	}
 }
 
-// member is the field of a parent's member, nil when absent or null.
-func (v *validator) member(parent int32, id int) *scan.Field {
-	i := v.doc.Member(parent, id)
-	if i < 0 || v.doc.Fields[i].Kind == scan.Null {
+// Member is the field of a parent's member, nil when absent or null.
+func (v *Validator) Member(parent int32, id int) *scan.Field {
+	i := v.Doc.Member(parent, id)
+	if i < 0 || v.Doc.Fields[i].Kind == scan.Null {
 		return nil
 	}
-	return &v.doc.Fields[i]
+	return &v.Doc.Fields[i]
 }
 
-// text is the bytes of a string member between its quotes, escapes as written;
+// Text is the bytes of a string member between its quotes, escapes as written;
 // nil when it is absent or no string.
-func (v *validator) text(parent int32, id int) []byte {
-	f := v.member(parent, id)
+func (v *Validator) Text(parent int32, id int) []byte {
+	f := v.Member(parent, id)
 	if f == nil || f.Kind != scan.String {
 		return nil
 	}
-	return v.body[f.From+1 : f.To-1]
+	return v.Body[f.From+1 : f.To-1]
 }
 
-// maxIssues bounds the answer to a body that is wrong in many places.
-const maxIssues = 20
+// MaxIssues bounds the answer to a body that is wrong in many places.
+const MaxIssues = 20
 
-func (v *validator) add(i Issue) {
-	if len(v.issues) < maxIssues {
-		v.issues = append(v.issues, i)
+// Add notes what is wrong with the body.
+func (v *Validator) Add(i Issue) {
+	if len(v.Issues) < MaxIssues {
+		v.Issues = append(v.Issues, i)
 	}
 }
 
 // check applies r to a field.
-func (v *validator) check(at int32, r *rule) {
-	f := &v.doc.Fields[at]
-	v.checkValue(kindOf(f.Kind), f.Raw(v.body), int(f.Len), r, place{v.doc, at, -1})
+func (v *Validator) check(at int32, r *Rule) {
+	f := &v.Doc.Fields[at]
+	v.checkValue(kindOf(f.Kind), f.Raw(v.Body), int(f.Len), r, place{v.Doc, at, -1})
 }
 
 // place is where a value stands; its text is only made when something is wrong.
@@ -221,102 +228,155 @@ func (p place) String() string {
 
 // checkValue applies r to one value of n elements and reports whether it is
 // right and not null.
-func (v *validator) checkValue(k kinds, raw []byte, n int, r *rule, at place) bool {
-	if k == kNull && r.kinds&kNull == 0 && !r.required {
+func (v *Validator) checkValue(k Kinds, raw []byte, n int, r *Rule, at place) bool {
+	if k == Null && r.Kinds&Null == 0 && !r.Required {
 		return false
 	}
-	if k&r.kinds == 0 {
-		want := r.kinds.String()
-		if r.integer {
+	if k&r.Kinds == 0 {
+		want := r.Kinds.String()
+		if r.Integer {
 			want = "integer"
 		}
-		v.add(Issue{Code: "invalid_type", Path: at.String(), Expected: want, Received: k.received(), Message: at.String() + ": expected " + want + ", received " + k.received() + "."})
+		v.Add(Issue{Code: "invalid_type", Path: at.String(), Expected: want, Received: k.received(), Message: at.String() + ": expected " + want + ", received " + k.received() + "."})
 		return false
 	}
 	switch k {
-	case kNumber:
+	case Number:
 		return v.checkNumber(raw, r, at)
-	case kString:
+	case String:
 		return v.checkString(raw, r, at)
-	case kArray:
-		if r.nonEmpty && n == 0 {
-			v.add(Issue{Code: "too_small", Path: at.String(), Minimum: "1", Message: at.String() + ": must have at least 1 element."})
+	case Array:
+		if r.NonEmpty && n == 0 {
+			v.Add(Issue{Code: "too_small", Path: at.String(), Minimum: "1", Message: at.String() + ": must have at least 1 element."})
 			return false
-		} else if r.length > 0 && n > r.length {
-			most := strconv.Itoa(r.length)
-			v.add(Issue{Code: "too_big", Path: at.String(), Maximum: most, Message: at.String() + ": must have at most " + most + " elements, has " + strconv.Itoa(n) + "."})
+		} else if r.Length > 0 && n > r.Length {
+			most := strconv.Itoa(r.Length)
+			v.Add(Issue{Code: "too_big", Path: at.String(), Maximum: most, Message: at.String() + ": must have at most " + most + " elements, has " + strconv.Itoa(n) + "."})
 			return false
 		}
 	}
-	return k != kNull
+	return k != Null
 }
 
-func (k kinds) received() string {
-	if k == kNull {
+func (k Kinds) received() string {
+	if k == Null {
 		return "null"
 	}
 	return k.String()
 }
 
-func (v *validator) checkNumber(raw []byte, r *rule, at place) bool {
-	n, err := strconv.ParseFloat(bytesString(raw), 64)
+func (v *Validator) checkNumber(raw []byte, r *Rule, at place) bool {
+	n, err := strconv.ParseFloat(ViewString(raw), 64)
 	if err != nil || math.IsInf(n, 0) {
-		v.add(Issue{Code: "invalid_type", Path: at.String(), Expected: "number", Received: excerpt(raw), Message: at.String() + ": " + excerpt(raw) + " is not a number that can be represented."})
+		v.Add(Issue{Code: "invalid_type", Path: at.String(), Expected: "number", Received: Excerpt(raw), Message: at.String() + ": " + Excerpt(raw) + " is not a number that can be represented."})
 		return false
 	}
-	if r.integer && (n != math.Trunc(n) || math.Abs(n) > 1<<53) {
-		v.add(Issue{Code: "invalid_type", Path: at.String(), Expected: "integer", Received: excerpt(raw), Message: at.String() + ": expected an integer, received " + excerpt(raw) + "."})
+	if r.Integer && (n != math.Trunc(n) || math.Abs(n) > 1<<53) {
+		v.Add(Issue{Code: "invalid_type", Path: at.String(), Expected: "integer", Received: Excerpt(raw), Message: at.String() + ": expected an integer, received " + Excerpt(raw) + "."})
 		return false
 	}
-	if (r.min == 0 && r.max == 0) || (n >= r.min && n <= r.max && !(r.above && n == r.min)) {
+	if (r.Min == 0 && r.Max == 0) || (n >= r.Min && n <= r.Max && !(r.Above && n == r.Min)) {
 		return true
 	}
-	low, high := strconv.FormatFloat(r.min, 'f', -1, 64), strconv.FormatFloat(r.max, 'f', -1, 64)
+	low, high := strconv.FormatFloat(r.Min, 'f', -1, 64), strconv.FormatFloat(r.Max, 'f', -1, 64)
 	limits := "between " + low + " and " + high
 	switch {
-	case math.IsInf(r.max, 1) && r.above:
+	case math.IsInf(r.Max, 1) && r.Above:
 		limits = "greater than " + low
-	case math.IsInf(r.max, 1):
+	case math.IsInf(r.Max, 1):
 		limits = "at least " + low
-	case r.above:
+	case r.Above:
 		limits = "greater than " + low + " and at most " + high
-	case r.min == r.max:
+	case r.Min == r.Max:
 		limits = low
 	}
-	issue := Issue{Code: "too_small", Path: at.String(), Minimum: low, Message: at.String() + ": must be " + limits + ", is " + excerpt(raw) + "."}
-	if n > r.max {
+	issue := Issue{Code: "too_small", Path: at.String(), Minimum: low, Message: at.String() + ": must be " + limits + ", is " + Excerpt(raw) + "."}
+	if n > r.Max {
 		issue.Code, issue.Minimum, issue.Maximum = "too_big", "", high
 	}
-	v.add(issue)
+	v.Add(issue)
 	return false
 }
 
-func (v *validator) checkString(raw []byte, r *rule, at place) bool {
+func (v *Validator) checkString(raw []byte, r *Rule, at place) bool {
 	text := raw[1 : len(raw)-1]
-	if r.nonEmpty && len(text) == 0 {
-		v.add(Issue{Code: "too_small", Path: at.String(), Minimum: "1", Message: at.String() + ": must not be empty."})
+	if r.NonEmpty && len(text) == 0 {
+		v.Add(Issue{Code: "too_small", Path: at.String(), Minimum: "1", Message: at.String() + ": must not be empty."})
 		return false
 	}
-	if r.length > 0 && len(text) > r.length {
-		most := strconv.Itoa(r.length)
-		v.add(Issue{Code: "too_big", Path: at.String(), Maximum: most, Message: at.String() + ": must be at most " + most + " characters."})
+	if r.Length > 0 && len(text) > r.Length {
+		most := strconv.Itoa(r.Length)
+		v.Add(Issue{Code: "too_big", Path: at.String(), Maximum: most, Message: at.String() + ": must be at most " + most + " characters."})
 		return false
 	}
-	if r.enum == nil {
+	if r.Enum == nil {
 		return true
 	}
-	for _, e := range r.enum {
+	for _, e := range r.Enum {
 		if string(text) == e {
 			return true
 		}
 	}
 	list := ""
-	for i, e := range r.enum {
+	for i, e := range r.Enum {
 		if i > 0 {
 			list += ", "
 		}
 		list += e
 	}
-	v.add(Issue{Code: "invalid_enum_value", Path: at.String(), Received: excerpt(text), Options: r.enum, Message: at.String() + ": " + excerpt(text) + " is not allowed; expected one of " + list + "."})
+	v.Add(Issue{Code: "invalid_enum_value", Path: at.String(), Received: Excerpt(text), Options: r.Enum, Message: at.String() + ": " + Excerpt(text) + " is not allowed; expected one of " + list + "."})
 	return false
+}
+
+// Integer is the value of a top member that passed its rule, else 0.
+func (v *Validator) Integer(id int) int64 {
+	f := v.Member(-1, id)
+	if f == nil || f.Kind != scan.Number {
+		return 0
+	}
+	n, err := strconv.ParseInt(ViewString(f.Raw(v.Body)), 10, 64)
+	if err != nil {
+		// Written as 1e3 or 12.0: whole, as its rule has checked.
+		x, err := strconv.ParseFloat(ViewString(f.Raw(v.Body)), 64)
+		if err != nil || x > 1<<53 || x < -(1<<53) {
+			return 0
+		}
+		n = int64(x)
+	}
+	return n
+}
+
+// IsTrue says that a top member is true.
+func (v *Validator) IsTrue(id int) bool {
+	f := v.Member(-1, id)
+	return f != nil && f.Kind == scan.True
+}
+
+// CheckElements applies a rule to every element of a top array.
+func (v *Validator) CheckElements(id int, r *Rule) {
+	i := v.Doc.TopIndex(id)
+	if i < 0 || v.Doc.Fields[i].Kind != scan.Array {
+		return
+	}
+	n := 0
+	gjson.Parse(ViewString(v.Doc.Fields[i].Raw(v.Body))).ForEach(func(_, value gjson.Result) bool {
+		k, length := Number, 0
+		switch value.Type {
+		case gjson.String:
+			k = String
+		case gjson.True, gjson.False:
+			k = Bool
+		case gjson.Null:
+			k = Null
+		case gjson.JSON:
+			k = Object
+			if value.IsArray() {
+				k = Array
+			}
+		}
+		raw := ViewBytes(value.Raw)
+		v.checkValue(k, raw, length, r, place{v.Doc, i, n})
+		n++
+		return len(v.Issues) < MaxIssues
+	})
 }

@@ -1,7 +1,6 @@
 package routes
 
 import (
-	"bytes"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -9,7 +8,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/config"
-	"farebox/providers/image/picture"
 	"farebox/proxy"
 )
 
@@ -23,38 +21,36 @@ func (g *Gateway) ServerOptions(cfg *config.Config) proxy.ServerOptions {
 	}
 }
 
-// maxForm bounds a form with several pictures: four of the largest.
-const maxForm = 4*picture.MaxSize + 1<<20
-
-// bodyLimit is what the body of a request may have. The cap of forms is one of
-// 25 MB a file (addendum 3.1), so that those with several pictures may have more
-// than JSON.
-func (g *Gateway) bodyLimit(ctx *fasthttp.RequestCtx, row *route) int {
+// bodyLimit is how much of a request's body is read: what its row takes. Behind
+// a key it is never less than server.max_body, so that the row can say itself
+// what is too large for it (Call.mostBody).
+func (g *Gateway) bodyLimit(ctx *fasthttp.RequestCtx, row *Row) int {
 	cfg := g.live.Load().cfg
-	most := int(cfg.Server.MaxBody)
+	most := maxBody(cfg)
 	switch {
 	case row == nil:
-	case row.body == small:
-		return maxKeyBody
-	case row.body == forms:
-		if media, _, _ := bytes.Cut(ctx.Request.Header.ContentType(), []byte(";")); bytes.EqualFold(bytes.TrimSpace(media), []byte("multipart/form-data")) {
-			return max(most, min(maxForm, int(cfg.Server.MaxInFlight)))
-		}
+	case row.Access == Public:
+		return row.most(cfg)
+	case row.FormLimit != nil && IsMedia(ctx.Request.Header.ContentType(), "multipart/form-data"):
+		return max(most, row.FormLimit(cfg))
 	}
 	return most
 }
 
+// MostBody is how much of a body the row of the request takes.
+func (c *Call) MostBody() int { return c.Row.most(c.snap.cfg) }
+
 // readBody reads a large body, which nobody does before its key is known.
 func (c *Call) readBody() *Error {
-	if !proxy.BodyPending(c.ctx) {
+	if !proxy.BodyPending(c.Ctx) {
 		return nil
 	}
-	from := proxy.Sender{Most: c.g.bodyLimit(c.ctx, c.row), Address: proxy.Address(c.ctx)}
-	if c.key != nil {
-		from.Account = c.key.Account.ID
+	from := proxy.Sender{Most: c.g.bodyLimit(c.Ctx, c.Row), Address: proxy.Address(c.Ctx)}
+	if c.Key != nil {
+		from.Account = c.Key.Account.ID
 	}
-	if why, ok := c.g.uploads.Read(c.ctx, from); !ok {
-		return c.g.unreadable(c.ctx, why)
+	if why, ok := c.g.uploads.Read(c.Ctx, from); !ok {
+		return c.g.unreadable(c.Ctx, why)
 	}
 	return nil
 }
@@ -67,9 +63,9 @@ func (g *Gateway) unreadable(ctx *fasthttp.RequestCtx, r proxy.Refusal) *Error {
 		e.Code = "PAYLOAD_TOO_LARGE"
 		e.Message = "The request body is too large; at most " + config.Size(g.bodyLimit(ctx, g.rowOf(ctx))).String() + " are taken."
 	case proxy.ServerIsFull:
-		e.RetryAfter = retrySoon
+		e.RetryAfter = RetrySoon
 	case proxy.SenderIsFull:
-		e.Code, e.RetryAfter = "RATE_LIMIT_EXCEEDED", retrySoon
+		e.Code, e.RetryAfter = "RATE_LIMIT_EXCEEDED", RetrySoon
 	default:
 		e.Code = "INVALID_REQUEST"
 	}
@@ -88,7 +84,7 @@ func (g *Gateway) expect(ctx *fasthttp.RequestCtx, length int) int {
 		g.unread(ctx, proxy.LargeBody)
 		return fasthttp.StatusRequestEntityTooLarge
 	}
-	if row == nil || row.access == public {
+	if row == nil || row.Access == Public {
 		return fasthttp.StatusContinue
 	}
 	_, e := g.lookup(ctx)

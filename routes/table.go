@@ -6,78 +6,202 @@ import (
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
+
+	"farebox/config"
 )
 
-// access is the credential a route asks for (addendum 3.2).
-type access uint8
+// Access is the credential a route asks for (addendum 3.2).
+type Access uint8
 
 const (
-	public  access = iota // no credential
-	catalog               // a key, unless compat.public_catalog opens it (design.md 7)
-	bearer                // any live key
-	admin                 // a key of type ADMIN
+	Public  Access = iota // no credential
+	Catalog               // a key, unless compat.public_catalog opens it (design.md 7)
+	Bearer                // any live key
+	Admin                 // a key of type ADMIN
 )
 
-// handler serves one request. A returned error is written by the caller.
-type handler func(g *Gateway, c *Call) *Error
+// Handler serves one request. A returned error is written by the caller.
+type Handler func(c *Call) *Error
 
-// body is what a route takes of a body.
-type body uint8
+// Form is what a route takes as a body.
+type Form uint8
 
 const (
-	small body = iota // what needs no key gets no more than that
-	plain             // up to server.max_body
-	forms             // the same, or a form with several pictures
+	NoBody     Form = iota // what comes is not looked at
+	JSONBody               // an object of JSON
+	JSONOrNone             // the same, or nothing
+	JSONOrForm             // the same members in JSON or as multipart/form-data
+	RawJSON                // any JSON, read by the route itself; the type may be listed twice
 )
 
-type route struct {
-	method string
-	path   string // below prefix
-	access access
-	body   body
-	// operation is the OpenTelemetry gen_ai.operation.name of inference routes;
-	// empty for the others.
-	operation string
-	serve     handler
-	// each names the values of the path's parameter that have a path of their
-	// own, which costs no allocation; nil: none.
-	each func(*snapshot) []string
+// Limit is how many bytes of a body a route takes.
+type Limit func(*config.Config) int
+
+// maxBody is the limit of most routes.
+func maxBody(cfg *config.Config) int { return int(cfg.Server.MaxBody) }
+
+// SmallBody is far more than any body needs that has neither text for a model
+// nor a picture.
+func SmallBody(*config.Config) int { return 16 << 10 }
+
+// RateClass is which limits the requests of a route count in, beside those of
+// their key and account. nil: none.
+type RateClass struct {
+	// Name stands in the log of refusals and in the list of limits.
+	Name string
+	// Rate is the limit of all requests of the class together, and offered says
+	// that the config sells what they ask for. nil: Rate is not one for all.
+	Rate func(*config.Config) (rate *config.Rate, offered bool)
 }
 
-// prefix stands before every path of the API (interface.md, Versioning).
-const prefix = "/api/v1"
+// ByModel are the limits of the model that serves a request.
+var ByModel = &RateClass{Name: "model"}
 
-var table = []route{
-	{"POST", "/chat/completions", bearer, plain, "chat", serveChat, nil},
-	{"POST", "/embeddings", bearer, plain, "embeddings", serveEmbeddings, nil},
-	{"POST", "/image/generate", bearer, plain, "image_generation", serveGenerate, nil},
-	{"POST", "/image/edit", bearer, plain, "image_edit", serveEdit, nil},
-	{"POST", "/image/multi-edit", bearer, forms, "image_edit", serveMultiEdit, nil},
-	{"POST", "/image/upscale", bearer, plain, "image_edit", serveUpscale, nil},
-	{"POST", "/images/upscale", bearer, plain, "image_edit", serveExtraUpscale, nil},
-	{"POST", "/image/background-remove", bearer, plain, "image_edit", serveCutOut, nil},
-	{"GET", "/image/styles", catalog, plain, "", serveStyles, nil},
-	{"POST", "/images/generations", bearer, plain, "image_generation", serveGenerations, nil},
-	{"POST", "/images/edits", bearer, forms, "image_edit", serveSimpleEdit, nil},
-	{"GET", "/models", catalog, plain, "", serveModels, nil},
-	{"GET", "/models/traits", catalog, plain, "", serveTraits, nil},
-	{"GET", "/models/compatibility_mapping", catalog, plain, "", serveCompatibility, nil},
-	{"GET", "/models/{id:*}", catalog, plain, "", serveModel, nil},
-	{"GET", "/api_keys", admin, plain, "", serveKeys, nil},
-	{"POST", "/api_keys", admin, plain, "", createKey, nil},
-	{"PATCH", "/api_keys", admin, plain, "", updateKey, nil},
-	{"DELETE", "/api_keys", admin, plain, "", deleteKey, nil},
-	{"GET", "/api_keys/generate_web3_key", public, small, "", serveWeb3Token, nil},
-	{"POST", "/api_keys/generate_web3_key", public, small, "", createWeb3Key, nil},
-	{"GET", "/api_keys/{id}", admin, plain, "", serveKey, nil},
-	{"GET", "/api_keys/rate_limits", bearer, plain, "", serveRateLimits, nil},
-	{"GET", "/api_keys/rate_limits/log", admin, plain, "", serveRateLimitLog, nil},
-	{"GET", "/billing/balance", admin, plain, "", serveBalance, nil},
-	{"GET", "/billing/usage", admin, plain, "", serveUsage, nil},
-	{"GET", "/billing/usage-history", admin, plain, "", serveHistory, nil},
-	{"GET", "/billing/usage-analytics", admin, plain, "", serveAnalytics, nil},
-	{"GET", "/crypto/rpc/networks", public, small, "", serveNetworks, nil},
-	{"POST", "/crypto/rpc/{network}", bearer, plain, "", serveRPC, func(s *snapshot) []string { return s.rpc.names }},
+// Row is one row of the table: all that is known of an endpoint before its
+// handler runs. What depends on the endpoint is asked of it and of nothing else.
+type Row struct {
+	Method string
+	Path   string // below prefix
+	Access Access
+	Form   Form
+	Limit  Limit // nil: maxBody
+	// FormLimit is that of multipart bodies, where those may have more.
+	FormLimit Limit
+	Rate      *RateClass
+	Errors    errorShape
+	// Operation is the OpenTelemetry gen_ai.operation.name of inference routes;
+	// empty for the others.
+	Operation string
+	// Offered says that the config has the route; nil: each has.
+	Offered func(*config.Config) bool
+	Serve   Handler
+	// Each names the values of the path's parameter that have a path of their
+	// own, which costs no allocation; nil: none.
+	Each func(*snapshot) []string
+}
+
+// fixed is what stands in the paths of a route before their parameter.
+func (r *Row) fixed() string {
+	before, _, _ := strings.Cut(r.Path, "{")
+	return before
+}
+
+// most is how many bytes of a body the route takes.
+func (r *Row) most(cfg *config.Config) int {
+	if r.Limit == nil {
+		return maxBody(cfg)
+	}
+	return r.Limit(cfg)
+}
+
+// Prefix stands before every path of the API (interface.md, Versioning).
+const Prefix = "/api/v1"
+
+var table = []Row{
+	{
+		Method: "POST", Path: "/chat/completions", Access: Bearer, Form: JSONBody,
+		Rate: ByModel, Operation: "chat", Serve: serveChat,
+	},
+	{
+		Method: "POST", Path: "/embeddings", Access: Bearer, Form: JSONBody,
+		Rate: ByModel, Operation: "embeddings", Serve: serveEmbeddings,
+	},
+	{
+		Method: "POST", Path: "/image/generate", Access: Bearer, Form: JSONBody,
+		Rate: ByModel, Operation: "image_generation", Serve: serveGenerate,
+	},
+	{
+		Method: "POST", Path: "/image/edit", Access: Bearer, Form: JSONOrForm,
+		Rate: ByModel, Operation: "image_edit", Serve: serveEdit,
+	},
+	{
+		Method: "POST", Path: "/image/multi-edit", Access: Bearer, Form: JSONOrForm,
+		FormLimit: severalPictures, Rate: ByModel, Operation: "image_edit", Serve: serveMultiEdit,
+	},
+	{
+		Method: "POST", Path: "/image/upscale", Access: Bearer, Form: JSONOrForm,
+		Rate: ByModel, Operation: "image_edit", Serve: serveUpscale,
+	},
+	{
+		Method: "POST", Path: "/images/upscale", Access: Bearer, Form: JSONOrForm,
+		Rate: ByModel, Operation: "image_edit", Offered: openAIExtras, Serve: serveUpscale,
+	},
+	{
+		Method: "POST", Path: "/image/background-remove", Access: Bearer, Form: JSONOrForm,
+		Rate: ByModel, Operation: "image_edit", Serve: serveCutOut,
+	},
+	{Method: "GET", Path: "/image/styles", Access: Catalog, Form: NoBody, Serve: serveStyles},
+	{
+		Method: "POST", Path: "/images/generations", Access: Bearer, Form: JSONBody,
+		Rate: ByModel, Operation: "image_generation", Serve: serveGenerations,
+	},
+	{
+		Method: "POST", Path: "/images/edits", Access: Bearer, Form: JSONOrForm,
+		FormLimit: severalPictures, Rate: ByModel, Operation: "image_edit", Serve: serveSimpleEdit,
+	},
+	{Method: "GET", Path: "/models", Access: Catalog, Form: NoBody, Serve: serveModels},
+	{Method: "GET", Path: "/models/traits", Access: Catalog, Form: NoBody, Serve: serveTraits},
+	{Method: "GET", Path: "/models/compatibility_mapping", Access: Catalog, Form: NoBody, Serve: serveCompatibility},
+	{Method: "GET", Path: "/models/{id:*}", Access: Catalog, Form: NoBody, Serve: serveModel},
+	{Method: "GET", Path: "/api_keys", Access: Admin, Form: NoBody, Serve: serveKeys},
+	{Method: "POST", Path: "/api_keys", Access: Admin, Form: JSONBody, Limit: SmallBody, Serve: createKey},
+	{Method: "PATCH", Path: "/api_keys", Access: Admin, Form: JSONBody, Limit: SmallBody, Serve: updateKey},
+	{Method: "DELETE", Path: "/api_keys", Access: Admin, Form: JSONOrNone, Limit: SmallBody, Serve: deleteKey},
+	{
+		Method: "GET", Path: "/api_keys/generate_web3_key", Access: Public, Form: NoBody,
+		Limit: SmallBody, Rate: byAddress, Serve: serveWeb3Token,
+	},
+	{
+		Method: "POST", Path: "/api_keys/generate_web3_key", Access: Public, Form: JSONBody,
+		Limit: SmallBody, Rate: byAddress, Serve: createWeb3Key,
+	},
+	{Method: "GET", Path: "/api_keys/{id}", Access: Admin, Form: NoBody, Serve: serveKey},
+	{Method: "GET", Path: "/api_keys/rate_limits", Access: Bearer, Form: NoBody, Serve: serveRateLimits},
+	{Method: "GET", Path: "/api_keys/rate_limits/log", Access: Admin, Form: NoBody, Serve: serveRateLimitLog},
+	{Method: "GET", Path: "/billing/balance", Access: Admin, Form: NoBody, Serve: serveBalance},
+	{Method: "GET", Path: "/billing/usage", Access: Admin, Form: NoBody, Serve: serveUsage},
+	{Method: "GET", Path: "/billing/usage-history", Access: Admin, Form: NoBody, Serve: serveHistory},
+	{Method: "GET", Path: "/billing/usage-analytics", Access: Admin, Form: NoBody, Serve: serveAnalytics},
+	{Method: "GET", Path: "/crypto/rpc/networks", Access: Public, Form: NoBody, Limit: SmallBody, Serve: serveNetworks},
+	{
+		Method: "POST", Path: "/crypto/rpc/{network}", Access: Bearer, Form: RawJSON,
+		Limit: rpcBody, Rate: byCredits, Serve: serveRPC, Each: func(s *snapshot) []string { return s.rpc.names },
+	},
+}
+
+// probe is a path beside the API, for those who run the gateway.
+type probe struct {
+	methods []string
+	path    string
+	serve   func(*Gateway, *fasthttp.RequestCtx)
+	offered func(*Gateway) bool // nil: always
+}
+
+var (
+	metricsProbe = probe{
+		methods: []string{"GET"}, path: "/metrics", serve: (*Gateway).ServeMetrics,
+		offered: func(g *Gateway) bool { return g.metricsHere },
+	}
+	probes = []probe{
+		{methods: []string{"GET", "HEAD"}, path: "/healthz", serve: (*Gateway).serveHealth},
+		{methods: []string{"GET", "HEAD"}, path: "/readyz", serve: (*Gateway).serveReady},
+		metricsProbe,
+	}
+)
+
+// offeredClasses are the rate classes with a limit for all their requests, of
+// what the config sells.
+func offeredClasses(cfg *config.Config) (list []*RateClass) {
+	for i := range table {
+		class := table[i].Rate
+		if class == nil || class.Rate == nil || slices.Contains(list, class) {
+			continue
+		}
+		if _, offered := class.Rate(cfg); offered {
+			list = append(list, class)
+		}
+	}
+	return list
 }
 
 // directory is what leads a request to its row.
@@ -98,27 +222,24 @@ func (g *Gateway) newDirectory(s *snapshot) *directory {
 	r.SaveMatchedRoutePath = false
 	for i := range table {
 		row := &table[i]
-		paths := []string{prefix + row.path}
-		if row.each != nil {
-			fixed, _, _ := strings.Cut(row.path, "{")
-			for _, value := range row.each(s) {
-				paths = append(paths, prefix+fixed+value)
+		paths := []string{Prefix + row.Path}
+		if row.Each != nil {
+			for _, value := range row.Each(s) {
+				paths = append(paths, Prefix+row.fixed()+value)
 			}
 		}
 		for _, path := range paths {
-			d.serve.Handle(row.method, path, func(ctx *fasthttp.RequestCtx) { g.serve(ctx, row) })
-			d.find.Handle(row.method, path, func(ctx *fasthttp.RequestCtx) { ctx.SetUserValue(foundRow{}, row) })
+			d.serve.Handle(row.Method, path, func(ctx *fasthttp.RequestCtx) { g.serve(ctx, row) })
+			d.find.Handle(row.Method, path, func(ctx *fasthttp.RequestCtx) { ctx.SetUserValue(foundRow{}, row) })
 		}
 	}
-	for _, probe := range []struct {
-		path  string
-		serve fasthttp.RequestHandler
-	}{{"/healthz", g.serveHealth}, {"/readyz", g.serveReady}} {
-		r.GET(probe.path, probe.serve)
-		r.HEAD(probe.path, probe.serve)
-	}
-	if g.metricsHere {
-		r.GET("/metrics", g.ServeMetrics)
+	for _, p := range probes {
+		if p.offered != nil && !p.offered(g) {
+			continue
+		}
+		for _, method := range p.methods {
+			r.Handle(method, p.path, func(ctx *fasthttp.RequestCtx) { p.serve(g, ctx) })
+		}
 	}
 	r.NotFound = func(ctx *fasthttp.RequestCtx) { g.refuse(ctx, d.missing(ctx)) }
 	return d
@@ -129,13 +250,13 @@ type foundRow struct{}
 
 // rowOf is the row that a request will have, nil for none. It is for what is
 // decided before the handler runs.
-func (g *Gateway) rowOf(ctx *fasthttp.RequestCtx) *route {
+func (g *Gateway) rowOf(ctx *fasthttp.RequestCtx) *Row {
 	note, _ := g.live.Load().directory.find.Lookup(string(ctx.Method()), string(ctx.Request.URI().PathOriginal()), nil)
 	if note == nil {
 		return nil
 	}
 	note(ctx)
-	row, _ := ctx.UserValue(foundRow{}).(*route)
+	row, _ := ctx.UserValue(foundRow{}).(*Row)
 	return row
 }
 
@@ -149,14 +270,15 @@ func (d *directory) missing(ctx *fasthttp.RequestCtx) *Error {
 		}
 	}
 	if len(allowed) == 0 {
-		return errNoEndpoint(ctx)
+		return NoEndpoint(ctx)
 	}
 	slices.Sort(allowed)
 	allow := strings.Join(allowed, ", ")
 	ctx.Response.Header.Set("Allow", allow)
-	return &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + excerpt(ctx.Method()) + " is not allowed here; allowed: " + allow + "."}
+	return &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + Excerpt(ctx.Method()) + " is not allowed here; allowed: " + allow + "."}
 }
 
-func errNoEndpoint(ctx *fasthttp.RequestCtx) *Error {
-	return &Error{Status: 404, Code: "NOT_FOUND", Message: "No such endpoint: " + excerpt(ctx.Method()) + " " + excerpt(ctx.Path()) + ". Paths start with " + prefix + "/."}
+// NoEndpoint is the answer to a path that there is not.
+func NoEndpoint(ctx *fasthttp.RequestCtx) *Error {
+	return &Error{Status: 404, Code: "NOT_FOUND", Message: "No such endpoint: " + Excerpt(ctx.Method()) + " " + Excerpt(ctx.Path()) + ". Paths start with " + Prefix + "/."}
 }

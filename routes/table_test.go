@@ -1,9 +1,12 @@
 package routes
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"farebox/config"
 )
 
 // "A network whose name begins like another one's was not found."
@@ -31,16 +34,42 @@ func TestPathsOfNetworksLeadToTheirRow(t *testing.T) {
 		{"PUT", "/models", ""},
 	} {
 		got := ""
-		if note, _ := d.find.Lookup(c.method, prefix+c.path, nil); note != nil {
+		if note, _ := d.find.Lookup(c.method, Prefix+c.path, nil); note != nil {
 			ctx := &fasthttp.RequestCtx{}
 			note(ctx)
-			got = ctx.UserValue(foundRow{}).(*route).path
+			got = ctx.UserValue(foundRow{}).(*Row).Path
 		}
-		if serve, _ := d.serve.Lookup(c.method, prefix+c.path, nil); (serve != nil) != (got != "") {
+		if serve, _ := d.serve.Lookup(c.method, Prefix+c.path, nil); (serve != nil) != (got != "") {
 			t.Errorf("%s %s: is served: %v, its row is %q", c.method, c.path, serve != nil, got)
 		}
 		if got != c.row {
 			t.Errorf("%s %s leads to %q, expected %q", c.method, c.path, got, c.row)
+		}
+	}
+}
+
+// "A row said less of its endpoint than its handler knew."
+func TestEveryRowSaysWhatItsEndpointTakes(t *testing.T) {
+	cfg := &config.Config{}
+	cfg.Server.MaxBody, cfg.Server.MaxInFlight = 1<<20, 1<<30
+	methods := "GET, POST, PATCH, DELETE" // of crossOrigin.preflight
+	for i := range table {
+		row := &table[i]
+		name := row.Method + " " + row.Path
+		if !strings.Contains(methods, row.Method) {
+			t.Errorf("%s: pages of other origins may not use this method", name)
+		}
+		if takes := row.Method == "POST" || row.Method == "PATCH"; takes && row.Form == NoBody || row.Method == "GET" && row.Form != NoBody {
+			t.Errorf("%s: its form is %d", name, row.Form)
+		}
+		if row.FormLimit != nil && row.Form != JSONOrForm {
+			t.Errorf("%s: has a limit of forms and takes none", name)
+		}
+		if row.Access == Public && row.most(cfg) >= maxBody(cfg) {
+			t.Errorf("%s: strangers may send %d bytes", name, row.most(cfg))
+		}
+		if (row.Operation != "") != (row.Rate == ByModel) {
+			t.Errorf("%s: its operation is %q, and its limits are not those of a model, or the reverse", name, row.Operation)
 		}
 	}
 }

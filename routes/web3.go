@@ -16,6 +16,10 @@ import (
 // web3Description is that of a wallet's key which gives none (addendum 16.6).
 const web3Description = "Web3 API Key"
 
+// byAddress is the limit of requests for wallet keys: web3_keys.per_ip, counted
+// by the address they come from.
+var byAddress = &RateClass{Name: "address"}
+
 // web3Desk is where wallets make keys for themselves.
 type web3Desk struct {
 	tokens *web3Tokens
@@ -28,23 +32,23 @@ func newWeb3Desk(l *billing.Ledger) *web3Desk {
 
 // serveWeb3Token answers GET /api_keys/generate_web3_key: a text for a wallet
 // to sign.
-func serveWeb3Token(g *Gateway, c *Call) *Error {
+func serveWeb3Token(c *Call) *Error {
 	if e := c.mayTryWeb3(); e != nil {
 		return e
 	}
-	token, err := g.web3.tokens.issue(g.ledger.Now())
+	token, err := c.g.web3.tokens.issue(c.Ledger().Now())
 	if err != nil {
-		g.log.Error().Err(err).Msg("cannot make a web3 token")
+		c.Logger().Error().Err(err).Msg("cannot make a web3 token")
 		return &Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "The token could not be made; please retry."}
 	}
-	c.ctx.Response.Header.Set("Cache-Control", "no-store")
-	return c.writeJSON(append(appendString([]byte(`{"success":true,"data":{"token":`), token), `}}`...))
+	c.Ctx.Response.Header.Set("Cache-Control", "no-store")
+	return c.WriteJSON(append(AppendString([]byte(`{"success":true,"data":{"token":`), token), `}}`...))
 }
 
 // createWeb3Key answers POST /api_keys/generate_web3_key. Whoever signed the
 // token with a wallet gets a key of that wallet's account. The use of the token
 // is recorded last, so that nobody can use up the token of another.
-func createWeb3Key(g *Gateway, c *Call) *Error {
+func createWeb3Key(c *Call) *Error {
 	if e := c.mayTryWeb3(); e != nil {
 		return e
 	}
@@ -56,9 +60,9 @@ func createWeb3Key(g *Gateway, c *Call) *Error {
 	if err != nil {
 		return errWeb3("address", "Invalid wallet address: it "+err.Error()+".")
 	}
-	id, expires, err := g.web3.tokens.check(b.token)
+	id, expires, err := c.g.web3.tokens.check(b.token)
 	if err != nil {
-		return errWeb3("token", err.Error()+"; get a new token with GET "+prefix+c.row.path+".")
+		return errWeb3("token", err.Error()+"; get a new token with GET "+Prefix+c.Row.Path+".")
 	}
 	signer, err := recoverSigner(b.signature, personalHash(b.token))
 	if err != nil {
@@ -71,14 +75,14 @@ func createWeb3Key(g *Gateway, c *Call) *Error {
 	if e != nil {
 		return e
 	}
-	switch fresh, err := g.ledger.UseToken(id, expires); {
+	switch fresh, err := c.Ledger().UseToken(id, expires); {
 	case err != nil:
 		return c.keyError(err)
 	case !fresh:
-		return errWeb3("token", errTokenClaims.Error()+": the token was used before; get a new token with GET "+prefix+c.row.path+".")
+		return errWeb3("token", errTokenClaims.Error()+": the token was used before; get a new token with GET "+Prefix+c.Row.Path+".")
 	}
 	if account.ID == "" {
-		if account, err = g.ledger.WalletAccount(wallet.String(), true); err != nil {
+		if account, err = c.Ledger().WalletAccount(wallet.String(), true); err != nil {
 			return c.keyError(err)
 		}
 	}
@@ -88,11 +92,11 @@ func createWeb3Key(g *Gateway, c *Call) *Error {
 // walletAccount finds the account of a wallet that may make keys. Its id is
 // empty where any wallet may and this one has none yet.
 func (c *Call) walletAccount(wallet address) (billing.Account, *Error) {
-	rules := &c.snap.cfg.Web3Keys
+	rules := &c.Config().Web3Keys
 	if rules.Require == "allowlist" && !slices.ContainsFunc(rules.Allow, func(a string) bool { return strings.EqualFold(a, wallet.String()) }) {
 		return billing.Account{}, errWeb3("address", "This wallet may not create API keys here.")
 	}
-	account, err := c.g.ledger.WalletAccount(wallet.String(), false)
+	account, err := c.Ledger().WalletAccount(wallet.String(), false)
 	switch {
 	case err == nil:
 		return account, nil
@@ -100,7 +104,7 @@ func (c *Call) walletAccount(wallet address) (billing.Account, *Error) {
 		return account, c.keyError(err)
 	case rules.Require == "ledger":
 		text := "This wallet has no account here, so it cannot create API keys."
-		if url := c.snap.cfg.TopUpURL; url != "" {
+		if url := c.Config().TopUpURL; url != "" {
 			text += " Top up at " + url + "."
 		}
 		return account, errWeb3("address", text)
@@ -109,18 +113,18 @@ func (c *Call) walletAccount(wallet address) (billing.Account, *Error) {
 }
 
 func errWeb3(path, text string) *Error {
-	return errInvalid(Issue{Code: "custom", Path: path, Message: text})
+	return Invalid(Issue{Code: "custom", Path: path, Message: text})
 }
 
 // mayTryWeb3 refuses where wallets make no keys, and an address that tries too
 // often: these requests carry no credential.
 func (c *Call) mayTryWeb3() *Error {
-	rules := &c.snap.cfg.Web3Keys
+	rules := &c.Config().Web3Keys
 	if rules.Require == "deny" {
 		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "Wallets cannot create API keys here."}
 	}
-	if wait := c.g.web3.tries.take(proxy.Address(c.ctx), rules, c.began); wait > 0 {
-		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: too many requests for wallet keys from this address.", RetryAfter: max(retrySoon, wait)}
+	if wait := c.g.web3.tries.take(proxy.Address(c.Ctx), rules, c.Began); wait > 0 {
+		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: too many requests for wallet keys from this address.", RetryAfter: max(RetrySoon, wait)}
 	}
 	return nil
 }

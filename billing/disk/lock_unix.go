@@ -1,6 +1,6 @@
 //go:build unix
 
-package billing
+package disk
 
 import (
 	"os"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes the file for this process alone, or reports that another has it.
-func lockFile(f *os.File) (taken bool, err error) {
+// Lock takes the file for this process alone, or reports that another has it.
+func Lock(f *os.File) (taken bool, err error) {
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == unix.EWOULDBLOCK {
 		return false, nil

@@ -1,4 +1,4 @@
-package billing
+package disk
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -13,9 +14,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// advise adds to an error of a data directory what an operator can do about
+// Advise adds to an error of a data directory what an operator can do about
 // it. SQLite's own words for a full disk are "disk I/O error (4874)".
-func advise(dir string, err error) error {
+func Advise(dir string, err error) error {
 	is := func(list ...error) bool {
 		for _, one := range list {
 			if errors.Is(err, one) {
@@ -41,9 +42,9 @@ func advise(dir string, err error) error {
 	return err
 }
 
-// filesIn are the paths of the files in dir whose names end so; none when there
+// List are the paths of the files in dir whose names end so; none when there
 // is no dir. filepath.Glob would take parts of dir for a pattern.
-func filesIn(dir, suffix string) (paths []string, err error) {
+func List(dir, suffix string) (paths []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -56,9 +57,9 @@ func filesIn(dir, suffix string) (paths []string, err error) {
 	return paths, err
 }
 
-// writeSecret makes a file that must be whole or not there at all: a half one,
+// WriteSecret makes a file that must be whole or not there at all: a half one,
 // from a full disk or a power cut, would keep every later start from making it.
-func writeSecret(path string, content []byte) error {
+func WriteSecret(path string, content []byte) error {
 	next := path + ".next"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -72,5 +73,18 @@ func writeSecret(path string, content []byte) error {
 		_ = os.Remove(next)
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return Sync(filepath.Dir(path))
+}
+
+// Sync makes the names in dir durable. Windows cannot and need not.
+func Sync(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	return d.Sync()
 }

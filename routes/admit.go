@@ -1,0 +1,94 @@
+package routes
+
+import (
+	"time"
+
+	"farebox/billing"
+)
+
+// Denied is the answer to a request that was not admitted.
+func (c *Call) Denied(d *billing.Denial) *Error {
+	topUp := ""
+	if url := c.Config().TopUpURL; url != "" {
+		topUp = " Top up at " + url + "."
+	}
+	switch d.Code {
+	case billing.BelowMinimum:
+		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "The balance of this account is below the minimum of " + c.Config().Billing.MinimumBalance.String() + " USD." + topUp}
+	case billing.InsufficientBalance:
+		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "Insufficient balance to cover this request." + topUp}
+	case billing.InDebt:
+		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "This account owes " + d.Owed.String() + " USD for earlier requests that cost more than it could cover; a credit pays that first, then requests are served again." + topUp}
+	case billing.KeyLimitUSD:
+		return &Error{Status: 402, Code: "API_KEY_USD_SPEND_LIMIT_EXCEEDED", Message: keyLimitReached("USD")}
+	case billing.KeyLimitDIEM:
+		return &Error{Status: 402, Code: "API_KEY_DIEM_SPEND_LIMIT_EXCEEDED", Message: keyLimitReached("DIEM")}
+	case billing.LimitsAway:
+		return &Error{Status: 503, Message: "Rate limits cannot be checked right now; please retry.", RetryAfter: d.RetryAfter}
+	case billing.StoreAway:
+		return &Error{Status: 503, Message: "The balance of this account cannot be checked right now; please retry.", RetryAfter: max(d.RetryAfter, time.Second)}
+	case billing.NodeFenced:
+		return &Error{Status: 503, Message: "This node of the service has been replaced; please retry.", RetryAfter: RetrySoon, Close: true}
+	case billing.JournalFull:
+		return &Error{Status: 503, Message: "The ledger cannot record new charges right now; please retry.", RetryAfter: 5 * time.Second}
+	}
+	c.noteLimit(d.Limit)
+	c.Ctx.Response.Header.Set("X-Ratelimit-Type", d.Scope)
+	return &Error{
+		Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(d.RetryAfter, time.Second),
+		Message: "Rate limit exceeded: " + d.Limit + " of this " + ScopeText(d.Scope) + " for model " + c.Model.ID + ". Retry after the time in the Retry-After header.",
+	}
+}
+
+// keyLimitReached says why a key's limit refuses: what a request may cost is
+// held before, so a limit also refuses while a little of it is left.
+func keyLimitReached(currency string) string {
+	return "This API key has reached its " + currency + " consumption limit for the current period, or what is left of it does not cover this request."
+}
+
+// ScopeText names what a limit belongs to.
+func ScopeText(scope string) string {
+	if scope == "api_key" {
+		return "API key"
+	}
+	return "account"
+}
+
+// Admit checks and counts the limits of a request and opens the hold that pays
+// for it. The key, the time and, where there is a model, its limits are filled in.
+func (c *Call) Admit(want *billing.Admission) billing.Denial {
+	want.Key, want.NowNs, want.RequestID = c.Key, c.StartNs, c.raw
+	if c.Model != nil {
+		want.Slot, want.Rate = c.Model.Slot, c.Model.Rate
+	}
+	return c.g.ledger.Admit(&c.Hold, want)
+}
+
+// AdmitAgain counts a repeat in the limits; what it repeats was paid for.
+func (c *Call) AdmitAgain(requests int64) *Error {
+	c.again = billing.Admission{Requests: requests}
+	if d := c.Admit(&c.again); d.Code != billing.Admitted {
+		return c.Denied(&d)
+	}
+	return nil
+}
+
+// noteLimit puts a refusal by a limit into the account's log.
+func (c *Call) noteLimit(kind string) {
+	of := ""
+	if c.Model != nil {
+		of = c.Model.ID
+	} else if c.Row != nil {
+		of = c.Row.Path
+	}
+	c.NoteLimit(of, kind)
+}
+
+// NoteLimit puts a refusal by a limit of a kind into the account's log. of is the
+// model, or what else has limits of its own.
+func (c *Call) NoteLimit(of, kind string) {
+	c.g.ledger.NoteViolation(c.Key, of, APITier, kind, c.StartNs)
+}
+
+// APITier is the tier of every account; limits differ by model (addendum 3.6).
+const APITier = "paid"
