@@ -118,8 +118,7 @@ func startClients(t *testing.T) *clients {
 
 // environment tells the client suites where everything is.
 func (c *clients) environment() []string {
-	return append(os.Environ(),
-		"FAREBOX_URL="+c.URL,
+	return []string{
 		"FAREBOX_KEY="+c.rich,
 		"FAREBOX_POOR_KEY="+c.poor,
 		"FAREBOX_LIMITED_KEY="+c.tight,
@@ -129,8 +128,7 @@ func (c *clients) environment() []string {
 		"FAREBOX_LIMITED_MODEL=sim-scarce",
 		"FAREBOX_PLAIN_MODEL=sim-plain",
 		"FAREBOX_ALIAS=gpt-4o",
-		"NO_COLOR=1",
-	)
+	}
 }
 
 // recount compares the accounts with what the upstreams really produced.
@@ -195,14 +193,15 @@ func bill(s upstream.Stats, p nanoPerToken) (exact, open money) {
 
 const suiteLimit = 4 * time.Minute
 
-// runSuite runs a client's own test runner and fails with its output.
-func (c *clients) runSuite(t *testing.T, dir string, command ...string) []byte {
+// runSuite runs a client's own test runner against the gateway, with further
+// variables in its environment, and fails with its output.
+func (g *gateway) runSuite(t *testing.T, environment []string, dir string, command ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), suiteLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = dir
-	cmd.Env = c.environment()
+	cmd.Env = append(append(os.Environ(), "FAREBOX_URL="+g.URL, "NO_COLOR=1"), environment...)
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -221,7 +220,7 @@ func TestLongOpenAINode(t *testing.T) {
 		t.Fatalf("the openai package is not installed in %s: run make setup", dir)
 	}
 	c := startClients(t)
-	out := c.runSuite(t, dir, "node", "--test", "--test-reporter=spec")
+	out := c.runSuite(t, c.environment(), dir, "node", "--test", "--test-reporter=spec")
 	counted(t, out, `(?m)^\S* ?tests (\d+)$`)
 	if regexp.MustCompile(`(?m)^\S* ?skipped [1-9]`).Match(out) {
 		t.Errorf("tests were skipped\n%s", out)
@@ -243,7 +242,7 @@ func TestLongOpenAIPython(t *testing.T) {
 		t.Skipf("%s has no .venv; make setup creates it where python3 has the venv module", dir)
 	}
 	c := startClients(t)
-	out := c.runSuite(t, dir, python, "-m", "unittest", "-v")
+	out := c.runSuite(t, c.environment(), dir, python, "-m", "unittest", "-v")
 	counted(t, out, `(?m)^Ran (\d+) tests?`)
 	if regexp.MustCompile(`skipped=[1-9]`).Match(out) {
 		t.Errorf("tests were skipped\n%s", out)

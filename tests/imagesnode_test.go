@@ -18,9 +18,7 @@ func TestLongOpenAINodeImages(t *testing.T) {
 	if err := os.WriteFile(picture, painting(512, 256), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := &clients{gateway: s.gateway, rich: s.key}
-	t.Setenv("FAREBOX_PICTURE", picture)
-	out := c.runSuite(t, dir, "node", "--test", "--test-reporter=spec", "images.suite.mjs")
+	out := s.runSuite(t, []string{"FAREBOX_KEY=" + s.key, "FAREBOX_PICTURE=" + picture}, dir, "node", "--test", "--test-reporter=spec", "images.suite.mjs")
 	counted(t, out, `(?m)^\S* ?tests (\d+)$`)
 	// Two generated, one edited, and one made of two.
 	if spent, want := s.spent(), money(2*10_000_000+340_000_000+340_000_000+9_200_000); spent != want {

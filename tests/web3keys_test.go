@@ -131,10 +131,10 @@ func TestWalletMakesAKeyForItself(t *testing.T) {
 // The wallets of viem and ethers sign the token as they are.
 func TestLongWalletPackages(t *testing.T) {
 	sim := startUpstream(t, upstream.Options{})
-	c := &clients{gateway: startGateway(t, web3Config(sim.URL, "require: none"))}
-	out := c.runSuite(t, nodeDir, "node", "--test", "--test-reporter=spec", "wallets.suite.mjs")
+	g := startGateway(t, web3Config(sim.URL, "require: none"))
+	out := g.runSuite(t, nil, nodeDir, "node", "--test", "--test-reporter=spec", "wallets.suite.mjs")
 	counted(t, out, `(?m)^\S* ?tests (\d+)$`)
-	if n := len(c.accounts()); n != 2 {
+	if n := len(g.accounts()); n != 2 {
 		t.Errorf("%d accounts for two wallets", n)
 	}
 }
