@@ -1,0 +1,410 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/bench/overspend"
+	"farebox/bench/servers"
+	"farebox/bench/upstream"
+	"farebox/billing"
+	"farebox/billing/cli"
+	"farebox/config"
+	"farebox/tests/rig"
+)
+
+// What a customer can get for more money than there is: every lie of an
+// upstream, every way to leave, each endpoint that charges.
+
+// overspendSlice is stream_slice_tokens of overspendConfig.
+const overspendSlice = 64
+
+const overspendConfig = `
+log: { level: error, format: json }
+server: { max_connections: 4096 }
+billing: { minimum_balance: 0, stream_slice_tokens: 64, drain: { streams: %d } }
+limits: { failed_requests: { count: 0 } }
+upstreams:
+  - { name: openai, base_url: %[2]s, breaker: { failures: 0 }, max_connections: 4096 }
+  - { name: anthropic, dialect: anthropic, base_url: %[2]s, breaker: { failures: 0 }, max_connections: 4096 }
+models:
+  - id: over-openai
+    tier: unlimited
+    context_tokens: 128000
+    max_completion_tokens: 8000
+    capabilities: { reasoning: true }
+    price: { input: 1, output: 10 }
+    targets: [{ upstream: openai, model: sim-chat }]
+  - id: over-anthropic
+    tier: unlimited
+    context_tokens: 128000
+    max_completion_tokens: 8000
+    capabilities: { reasoning: true }
+    price: { input: 1, output: 10 }
+    targets: [{ upstream: anthropic, model: claude-sonnet-4-5 }]
+  - id: over-embedding
+    type: embedding
+    tier: unlimited
+    price: { input: 1 }
+    targets: [{ upstream: openai, model: sim-embedding }]
+  - id: over-image
+    type: image
+    tier: unlimited
+    price: { generation: 0.001 }
+    targets: [{ upstream: openai, model: sim-image }]
+rpc:
+  rate: { rpm: 0 }
+  networks:
+    - { name: ethereum-sepolia, head_every: 0s, upstreams: [{ name: only, url: "%[3]s/rpc/evm", breaker: { failures: 0 } }] }
+`
+
+// overspendEndpoints are those of overspendConfig with its prices.
+func overspendEndpoints(t testing.TB, names ...string) []overspend.Endpoint {
+	t.Helper()
+	text := upstream.Price{Prompt: 1000, Completion: 10_000}
+	models := map[string]string{
+		"chat": "over-openai", "chat_stream": "over-openai", "messages": "over-anthropic", "messages_stream": "over-anthropic",
+		"embeddings": "over-embedding", "images": "over-image", "rpc": "ethereum-sepolia",
+	}
+	prices := map[string]upstream.Price{"embeddings": {Prompt: 1000}, "images": {Unit: 1_000_000}, "rpc": {Unit: 14_000}}
+	var list []overspend.Endpoint
+	for _, name := range names {
+		price, ok := prices[name]
+		if !ok {
+			price = text
+		}
+		e, err := overspend.EndpointNamed(name, models[name], price)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+var allEndpoints = []string{"chat", "chat_stream", "messages", "messages_stream", "embeddings", "images", "rpc"}
+
+// overspendBooks open accounts through the operator's side of a ledger, inside
+// this process: hundreds of cells would wait long for hundreds of commands.
+type overspendBooks struct {
+	lab     *lab
+	balance billing.Nano
+	limit   billing.Nano
+
+	mu   sync.Mutex
+	op   billing.Operator
+	at   time.Time
+	list map[string]overspend.Funds
+	keys map[string][2]string // of accounts with a limit: the id of the key, and an ADMIN key
+}
+
+// operate does something on the ledger; a control socket that was idle for long
+// is opened again.
+func (b *overspendBooks) operate(do func(billing.Operator) error) (err error) {
+	for range 2 {
+		if b.op == nil {
+			if b.op, err = b.lab.operator(); err != nil {
+				return err
+			}
+		}
+		if err = do(b.op); err == nil {
+			return nil
+		}
+		_ = b.op.Close()
+		b.op = nil
+	}
+	return err
+}
+
+func (b *overspendBooks) close() {
+	if b.op != nil {
+		_ = b.op.Close()
+	}
+}
+
+func (b *overspendBooks) Open(_ context.Context, cell string) (secret string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return secret, b.operate(func(op billing.Operator) error {
+		if _, err := op.CreateAccount(cell); err != nil && !errors.Is(err, billing.ErrNameTaken) {
+			return err
+		}
+		if _, _, err := op.Credit(cell, billing.USD, b.balance, "overspend-"+cell, ""); err != nil {
+			return err
+		}
+		k, err := cli.NewKey(cell, "INFERENCE", "", "", "", "", "EPOCH")
+		if err != nil {
+			return err
+		}
+		if b.limit > 0 {
+			k.LimitUSD = &b.limit
+		}
+		info, text, err := op.CreateKey(k)
+		if secret = text; err != nil || b.limit == 0 {
+			return err
+		}
+		if k, err = cli.NewKey(cell, "ADMIN", "", "", "", "", "EPOCH"); err != nil {
+			return err
+		}
+		_, admin, err := op.CreateKey(k)
+		b.keys[cell] = [2]string{info.ID, admin}
+		return err
+	})
+}
+
+// booksLag is how long nodes of a shared store may take to book a charge.
+const booksLag = 5 * time.Second
+
+// Read lists all accounts at most ten times a second.
+func (b *overspendBooks) Read(_ context.Context, cell string) (overspend.Funds, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	shared := len(b.lab.nodes) > 1
+	if shared && b.list == nil {
+		time.Sleep(booksLag)
+	}
+	if b.list == nil || !shared && (time.Since(b.at) > 100*time.Millisecond || b.list[cell].Open) {
+		if err := b.operate(b.read); err != nil {
+			return overspend.Funds{}, err
+		}
+		b.at = time.Now()
+	}
+	f := b.list[cell]
+	if b.limit > 0 && int64(b.balance)-f.Left > int64(b.limit) {
+		return f, b.keyUse(cell, &f)
+	}
+	return f, nil
+}
+
+// read lists what accounts have.
+func (b *overspendBooks) read(op billing.Operator) error {
+	accounts, err := op.Accounts()
+	if err != nil {
+		return err
+	}
+	b.list = map[string]overspend.Funds{}
+	for _, a := range accounts {
+		f := overspend.Funds{Known: true, Open: a.Held > 0, Left: int64(a.USD + a.Leased.USD), Debt: int64(a.Debt), Key: -1}
+		if len(b.lab.nodes) > 1 {
+			f.Left = int64(b.balance - a.Spent) // leases are on their way back
+		}
+		b.list[a.Name] = f
+	}
+	return nil
+}
+
+// keyUse asks what the key itself used, where more than its limit left the
+// account: what a request cost beyond the limit is the account's debt, which it
+// pays by itself.
+func (b *overspendBooks) keyUse(cell string, f *overspend.Funds) error {
+	g := b.lab.nodes[0]
+	req, err := http.NewRequest(http.MethodGet, g.URL+"/api_keys/"+b.keys[cell][0], nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+b.keys[cell][1])
+	res, err := rig.Client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	used, err := config.ParseNano(gjson.GetBytes(text, "data.currentPeriodUsage.usd").String())
+	f.Key = int64(used)
+	return err
+}
+
+// overspendTruth is a simulated upstream inside this process.
+type overspendTruth struct{ sim *rig.Simulated }
+
+func (o overspendTruth) Idle(context.Context) error {
+	if !o.sim.WaitIdle(30 * time.Second) {
+		return fmt.Errorf("the upstream still has requests under way")
+	}
+	return nil
+}
+
+func (o overspendTruth) Made(_ context.Context, id string) (upstream.Made, error) {
+	return o.sim.Made(id), nil
+}
+
+func nano(t testing.TB, text string) billing.Nano {
+	t.Helper()
+	if text == "" {
+		return 0
+	}
+	n, err := config.ParseNano(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return billing.Nano(n)
+}
+
+const (
+	// smallMoney covers three answers of the cap of overspend's requests.
+	smallMoney = "0.0615"
+	// richMoney is more than any cell can use.
+	richMoney = "100"
+)
+
+// lab is a gateway, or several on one store, before a lying upstream.
+type lab struct {
+	t     *testing.T
+	sim   *rig.Simulated
+	nodes []*rig.Gateway
+	store string // of several nodes
+}
+
+const labDrains = 64
+
+// startLab starts nodes with overspendConfig; more than one on PostgreSQL and
+// Redis.
+func startLab(t *testing.T, nodes int) *lab {
+	t.Helper()
+	l := &lab{t: t, sim: rig.StartUpstream(t, upstream.Options{})}
+	text := fmt.Sprintf(overspendConfig, labDrains, l.sim.URL, strings.TrimSuffix(l.sim.URL, "/v1"))
+	if nodes == 1 {
+		l.nodes = []*rig.Gateway{rig.StartGateway(t, text)}
+		return l
+	}
+	l.store = servers.Database(t)
+	redis := servers.StartRedis(t).Addr
+	for i := range nodes {
+		g := rig.NewGateway(t, "")
+		g.Store = l.store
+		g.WriteConfig(text + fmt.Sprintf("node: { name: n%d, dir: %s }\nredis: { addresses: [%q] }\n", i, filepath.Join(g.Dir, "node"), redis))
+		g.ListenAndStart()
+		l.nodes = append(l.nodes, g)
+	}
+	return l
+}
+
+// operator opens the ledger beside the nodes.
+func (l *lab) operator() (billing.Operator, error) {
+	if l.store != "" {
+		return billing.OperateShared(l.store, "svc")
+	}
+	op, _, err := billing.Operate(l.nodes[0].Store, "svc")
+	return op, err
+}
+
+// books keep accounts with a balance, and keys with a limit.
+func (l *lab) books(balance, limit string) *overspendBooks {
+	b := &overspendBooks{lab: l, balance: nano(l.t, balance), limit: nano(l.t, limit), keys: map[string][2]string{}}
+	l.t.Cleanup(b.close)
+	return b
+}
+
+// run sends a share of the cells; prefix tells runs on one lab apart.
+func (l *lab) run(prefix, balance, limit string, at, each int, more func(*overspend.Options)) *overspend.Result {
+	l.t.Helper()
+	b := l.books(balance, limit)
+	o := overspend.Options{
+		Endpoints: overspendEndpoints(l.t, allEndpoints...), Liars: overspend.Liars, Leavers: overspend.Leavers,
+		Requests: each, Concurrency: at, Lanes: max(1, 64/at), Cap: 2000, Rotate: true, Timeout: 30 * time.Second,
+		Balance: int64(b.balance), Limit: int64(b.limit), Books: b, Truth: overspendTruth{l.sim}, Prefix: prefix,
+	}
+	for _, g := range l.nodes {
+		o.URLs = append(o.URLs, g.URL)
+	}
+	if more != nil {
+		more(&o)
+	}
+	r, err := overspend.Run(context.Background(), o)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return r
+}
+
+// crowded is run for the clients that leave when the places for answers that
+// are read on are taken. By itself: the others would find them taken, too.
+func (l *lab) crowded(prefix, balance, limit string, at, each int) *overspend.Result {
+	l.t.Helper()
+	key, err := l.books(richMoney, "").Open(context.Background(), prefix+"crowd")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return l.run(prefix, balance, limit, at, each, func(o *overspend.Options) {
+		o.Leavers, err = overspend.LeaversNamed([]string{"crowded"})
+		o.Crowd, o.CrowdKey, o.Lanes = labDrains, key, 8
+	})
+}
+
+// verify recounts the books once all nodes have booked.
+func (l *lab) verify() {
+	l.t.Helper()
+	l.nodes[0].CLI("verify")
+}
+
+// judge checks what must hold for every cell: nothing is charged that is not
+// there, and of what the operator paid within the cap that he sent, at most one
+// visible slice a request is neither charged nor owed; nothing where a truthful
+// final usage came.
+func judge(t *testing.T, r *overspend.Result) {
+	t.Helper()
+	const rounding = 2 // 1e-9 USD a request
+	for _, c := range r.Cells {
+		most := int64(overspendSlice*10_000) * c.Let
+		if c.Made.Truthful == c.Let {
+			most = rounding * c.Let
+		}
+		most += c.Unknowable
+		name := c.Endpoint + ", " + c.Liar + ", " + c.Leaver
+		if c.Undelivered {
+			continue // attempts that failed are the operator's
+		}
+		switch {
+		case c.Overdraw > 0:
+			t.Errorf("%s: charged %s, which is %s more than there was", name, rig.Money(c.Charged), rig.Money(c.Overdraw))
+		case c.Lost > most:
+			t.Errorf("%s: %s lost of %s made within the cap (charged %s, owed %s; at most %s may be lost); truth %+v %s", name, rig.Money(c.Lost), rig.Money(c.Capped), rig.Money(c.Charged), rig.Money(c.Debt), rig.Money(most), c.Made, c.Note)
+		}
+	}
+}
+
+// A customer with money enough for everything pays for everything.
+func TestNothingIsFreeWhateverUpstreamsClaimAndWheneverClientsLeave(t *testing.T) {
+	t.Parallel()
+	l := startLab(t, 1)
+	r := l.run("a-", richMoney, "", 1, 1, func(o *overspend.Options) { o.Rotate, o.Lanes = false, 32 })
+	judge(t, r)
+	crowded := l.crowded("b-", richMoney, "", 1, 1)
+	judge(t, crowded)
+	if t.Failed() || testing.Verbose() {
+		printCells(t, r)
+		printCells(t, crowded)
+	}
+	l.verify()
+}
+
+// A balance that covers three answers, and a key limit that does, are never
+// passed by clients that come four at once.
+func TestNoBalanceAndNoKeyLimitIsPassed(t *testing.T) {
+	t.Parallel()
+	l := startLab(t, 1)
+	judge(t, l.run("a-", smallMoney, "", 4, 4, nil))
+	judge(t, l.run("b-", richMoney, smallMoney, 4, 4, nil))
+	l.verify()
+}
+
+// printCells shows the table with -v, and beside a failure.
+func printCells(t *testing.T, r *overspend.Result) {
+	t.Helper()
+	var b strings.Builder
+	r.Print(&b)
+	t.Log("\n" + b.String())
+}

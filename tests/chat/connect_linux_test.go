@@ -1,0 +1,114 @@
+package chat
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"farebox/tests/rig"
+)
+
+// deafAddr is a loopback address whose queue of connections is full, so that
+// connecting to it takes for ever.
+func deafAddr(t *testing.T) string {
+	t.Helper()
+	addr, _ := deafListener(t)
+	return addr
+}
+
+// deafListener is deafAddr with what makes it answer: whoever waits in the queue
+// is dropped, and whoever comes then gets the good answer.
+func deafListener(t *testing.T) (addr string, accept func()) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The file alone closes the descriptor, and only once: its number may then
+	// be that of another test's socket.
+	f := os.NewFile(uintptr(fd), "")
+	t.Cleanup(func() { _ = f.Close() })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = fmt.Sprintf("127.0.0.1:%d", sa.(*unix.SockaddrInet4).Port)
+	ln, err := net.FileListener(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	u := &rig.RawUpstream{}
+	u.Answer(rig.Sends(rig.HTTPAnswer(200, "application/json", rig.GoodAnswer)))
+	serve := func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go u.Serve(c)
+		}
+	}
+	for range 4 {
+		c, err := net.DialTimeout("tcp", addr, 50*time.Millisecond)
+		if err != nil {
+			return addr, serve
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	t.Fatal("the queue does not fill")
+	return "", nil
+}
+
+// An upstream that cannot be reached is not one that is slow, and who streams is
+// not told to stream.
+func TestFailuresToConnectAreNotSlowness(t *testing.T) {
+	t.Parallel()
+	hanging := rig.StartRaw(t, func(c net.Conn, _ string) { time.Sleep(3 * time.Second) })
+	for name, c := range map[string]struct {
+		url, more, want string
+		status          int
+	}{
+		"refused":       {"http://" + rig.FreeAddr(t) + "/v1", "", "The model cannot be reached", 503},
+		"deaf":          {"http://" + deafAddr(t) + "/v1", "", "The model cannot be reached", 503},
+		"deaf, stream":  {"http://" + deafAddr(t) + "/v1", `,"stream":true`, "The model cannot be reached", 503},
+		"silent":        {hanging.URL, "", "Stream long answers", 504},
+		"silent stream": {hanging.URL, `,"stream":true`, "took too long to answer; please retry", 504},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, c.url, ", timeouts: { connect: 200ms, first_byte: 500ms }"))
+			g.NewAccount("a", "1")
+			status, _, answer := g.Post("/chat/completions", g.Key("a"), rig.Ask("m", "Hello", c.more))
+			if status != c.status || !strings.Contains(string(answer), c.want) {
+				t.Errorf("%d %s", status, answer)
+			}
+		})
+	}
+}
+
+// A burst of connections can be more than an upstream takes at once: the only
+// target is connected to a second time before the client is told that it is
+// away.
+func TestAConnectionIsTriedTwice(t *testing.T) {
+	t.Parallel()
+	addr, accept := deafListener(t)
+	g := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, "http://"+addr+"/v1", ", timeouts: { connect: 1500ms }, breaker: { failures: 1, open_for: 60s }"))
+	g.NewAccount("a", "1")
+	key := g.Key("a")
+	time.AfterFunc(1700*time.Millisecond, accept) // in a goroutine of its own
+	if status, _, answer := g.Post("/chat/completions", key, rig.Ask("m", "Hello", "")); status != 200 {
+		t.Errorf("%d %s", status, answer)
+	}
+}

@@ -1,0 +1,388 @@
+package cluster
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"farebox/bench/servers"
+	"farebox/bench/upstream"
+	"farebox/tests/rig"
+)
+
+// Several farebox processes on one PostgreSQL and one Redis.
+
+// Three nodes spend one account's money while one of them after the other is
+// killed and comes back. What is charged lies between what clients received
+// whole and what the upstream produced, and the books add up exactly.
+func TestNodesThatAreKilledInTurnLoseAndDoubleNothing(t *testing.T) {
+	t.Parallel()
+	nodesThatAreKilledInTurn(t, 5*time.Second, 2*time.Second)
+}
+
+func TestLongNodesThatAreKilledInTurnLoseAndDoubleNothing(t *testing.T) {
+	nodesThatAreKilledInTurn(t, time.Minute, 5*time.Second)
+}
+
+func nodesThatAreKilledInTurn(t *testing.T, length, every time.Duration) {
+	c := rig.StartCluster(t, 3)
+	first := c.Nodes[0]
+	first.NewAccount("a", "1000")
+	key := first.Key("a")
+
+	body := rig.Ask("sim-chat", "[[sim tokens=8]] Hello", "")
+	stream := rig.Ask("sim-chat", "[[sim tokens=8 gap_ms=2]] Hello", `,"stream":true`)
+	if status, _, answer := first.Post("/chat/completions", key, body); status != 200 {
+		t.Fatalf("answered %d: %s", status, answer)
+	}
+	one := c.Sim.Idle(t).Tokens
+	price := rig.Money(one.PromptTokens*1000 + one.CompletionTokens*2000)
+
+	var whole, began atomic.Int64
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	caller := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	for _, g := range c.Nodes {
+		for worker := range 8 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					text := body
+					if worker%4 == 0 {
+						text = stream
+					}
+					began.Add(1)
+					if rig.Complete(caller, g.URL, key, text) {
+						whole.Add(1)
+					} else {
+						time.Sleep(20 * time.Millisecond) // the node is down
+					}
+				}
+			})
+		}
+	}
+	kills, random := 0, rig.Seeded(t)(1)
+	for end := time.Now().Add(length); time.Now().Before(end); kills++ {
+		time.Sleep(every - time.Second + time.Duration(random.Int64N(int64(time.Second))))
+		g := c.Nodes[kills%len(c.Nodes)]
+		g.Kill()
+		time.Sleep(time.Duration(random.Int64N(int64(500 * time.Millisecond))))
+		g.Start()
+	}
+	close(stop)
+	wg.Wait()
+	stats := c.Sim.Idle(t)
+	most := rig.Money(stats.Tokens.PromptTokens*1000 + stats.Tokens.CompletionTokens*2000)
+	for _, g := range c.Nodes {
+		if err := g.Stop(); err != nil {
+			t.Errorf("%s did not stop well: %v", g.Config, err)
+		}
+	}
+	a := first.Accounts()["a"]
+	least := price * rig.Money(whole.Load())
+	if a.Spent < least || a.Spent > most {
+		t.Errorf("charged %s; %d answers were received whole, worth %s, and %s was produced", a.Spent, whole.Load(), least, most)
+	}
+	if a.USD+a.Spent != 1_000_000_000_000 || a.Held != 0 {
+		t.Errorf("the account does not add up: %+v", a)
+	}
+	first.CLI("verify")
+	t.Logf("%d kills, %d requests sent, %d received whole; charged %s, between %s and %s", kills, began.Load(), whole.Load(), a.Spent, least, most)
+}
+
+// A key that one node revokes is refused by the others within a second.
+func TestRevokedKeyIsRefusedOnEveryNodeWithinASecond(t *testing.T) {
+	t.Parallel()
+	c := rig.StartCluster(t, 2)
+	a, b := c.Nodes[0], c.Nodes[1]
+	a.NewAccount("a", "10")
+	id, key := a.NewKey("a")
+	body := rig.Ask("sim-chat", "[[sim tokens=2]] Hello", "")
+	for _, g := range c.Nodes {
+		if status, _, answer := g.Post("/chat/completions", key, body); status != 200 {
+			t.Fatalf("answered %d: %s", status, answer)
+		}
+	}
+	limit := time.Second
+	if rig.RaceDetector() {
+		limit = 10 * time.Second
+	}
+	a.CLI("key", "revoke", id)
+	revoked := time.Now()
+	for {
+		status, _, _ := b.Post("/chat/completions", key, body)
+		if status == 401 {
+			break
+		}
+		if time.Since(revoked) > limit {
+			t.Fatalf("%s after it was revoked the key gets %d on the other node", limit, status)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Logf("refused after %v", time.Since(revoked))
+}
+
+// The last dollar is spent once, on whichever nodes it is asked for.
+func TestNodesNeverSpendTheLastDollarTwice(t *testing.T) {
+	t.Parallel()
+	spendTheLastDollar(rig.StartCluster(t, 2))
+}
+
+// spendTheLastDollar stops the nodes at its end.
+func spendTheLastDollar(c *rig.Cluster) {
+	t, first := c.T, c.Nodes[0]
+	first.NewAccount("last", "1")
+	key := first.Key("last")
+	// Each answer costs at least 100,000 nano; 1 USD pays for fewer than 10,000.
+	body := rig.Ask("sim-chat", "[[sim tokens=400]] Hello", `,"max_completion_tokens":400`)
+	before := c.Sim.Idle(t).Tokens
+	var paid, refused, other atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 32 {
+		g := c.Nodes[i%len(c.Nodes)]
+		wg.Go(func() {
+			for refusedHere := 0; refusedHere < 3; {
+				status, _, answer := g.Post("/chat/completions", key, body)
+				switch status {
+				case 200:
+					paid.Add(1)
+				case 402:
+					refused.Add(1)
+					refusedHere++
+				default:
+					other.Add(1)
+					t.Errorf("answered %d: %s", status, answer)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	after := c.Sim.Idle(t).Tokens
+	produced := rig.Money((after.PromptTokens-before.PromptTokens)*1000 + (after.CompletionTokens-before.CompletionTokens)*2000)
+	for _, g := range c.Nodes {
+		if err := g.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	a := first.Accounts()["last"]
+	if a.Spent != produced || a.USD < 0 || a.USD+a.Spent != 1_000_000_000 {
+		t.Errorf("produced %s, the account is %+v", produced, a)
+	}
+	one := produced / rig.Money(paid.Load())
+	if a.USD > 2*one+one {
+		t.Errorf("%s is left, though an answer costs %s", a.USD, one)
+	}
+	t.Logf("%d paid, %d refused; %s left, an answer costs %s", paid.Load(), refused.Load(), a.USD, one)
+}
+
+// load sends requests to every node until it is stopped, and counts what came
+// whole and what was refused as it should be while a part of the cluster is
+// away (503, 402 or 429), or in another way.
+type clusterLoad struct {
+	whole, away, wrong atomic.Int64
+	example            atomic.Value
+	stop               chan struct{}
+	wg                 sync.WaitGroup
+}
+
+func load(c *rig.Cluster, key, body string, workers int) *clusterLoad {
+	l := &clusterLoad{stop: make(chan struct{})}
+	caller := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	for _, g := range c.Nodes {
+		for range workers {
+			l.wg.Go(func() {
+				for {
+					select {
+					case <-l.stop:
+						return
+					default:
+					}
+					status, _, answer, err := rig.Try(caller, g.URL+"/chat/completions", key, body)
+					switch {
+					case err != nil || status == 200 && !strings.Contains(answer, `"usage"`):
+						l.wrong.Add(1)
+						l.example.Store(fmt.Sprint(status, " ", err, " ", answer))
+					case status == 200:
+						l.whole.Add(1)
+					case status == 503 || status == 429:
+						l.away.Add(1)
+						time.Sleep(5 * time.Millisecond)
+					default:
+						l.wrong.Add(1)
+						l.example.Store(fmt.Sprint(status, " ", answer))
+					}
+				}
+			})
+		}
+	}
+	return l
+}
+
+// goesOn says whether more is answered from here on.
+func (l *clusterLoad) goesOn() bool {
+	before := l.whole.Load()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if l.whole.Load() > before+8 { // a few were answered already, and only not yet read
+			return true
+		}
+	}
+	return false
+}
+
+func (l *clusterLoad) end() {
+	close(l.stop)
+	l.wg.Wait()
+}
+
+// settle waits for the upstream, stops the nodes and compares the books with
+// what the upstream produced.
+func settle(c *rig.Cluster, credit rig.Money) {
+	c.T.Helper()
+	stats := c.Sim.Idle(c.T)
+	produced := rig.Money(stats.Tokens.PromptTokens*1000 + stats.Tokens.CompletionTokens*2000)
+	for _, g := range c.Nodes {
+		if err := g.Stop(); err != nil {
+			c.T.Errorf("a node did not stop well: %v", err)
+		}
+	}
+	first := c.Nodes[0]
+	if a := first.Accounts()["a"]; a.Spent != produced || a.USD+a.Spent != credit || a.USD < 0 || a.Held != 0 || a.Leased.USD != 0 {
+		c.T.Errorf("produced %s, the account is %+v", produced, a)
+	}
+	first.CLI("verify")
+}
+
+// Promise P4: PostgreSQL that is cut off, killed or restarted under load costs
+// at most 503s; nothing is lost and nothing charged twice.
+func TestStoreThatIsAwayLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
+	pg := servers.StartPostgres(t)
+	cut := servers.StartCut(t, pg.Addr)
+	c := &rig.Cluster{T: t, Redis: servers.StartRedis(t).Addr, Sim: rig.StartUpstream(t, upstream.Options{})}
+	c.Postgres = strings.Replace(pg.Database(t), pg.Addr, cut.Addr, 1)
+	c.StartNode("n1")
+	c.StartNode("n2")
+	first := c.Nodes[0]
+	first.NewAccount("a", "1000")
+	key := first.Key("a")
+	l := load(c, key, rig.Ask("sim-chat", "[[sim tokens=8]] Hello", ""), 4)
+	time.Sleep(time.Second)
+	for range 10 {
+		cut.Cut()
+		time.Sleep(100 * time.Millisecond)
+	}
+	time.Sleep(time.Second)
+	cut.Refuse(true)
+	cut.Cut()
+	time.Sleep(100 * time.Millisecond)
+	if !l.goesOn() {
+		t.Error("with the store away nothing was answered on what the nodes hold")
+	}
+	for _, g := range c.Nodes {
+		g.MetricIs("farebox_store_up", func(v float64) bool { return v == 0 })
+		// Heartbeats are 5 s apart.
+		g.MetricIs("farebox_node_session_age_seconds", func(v float64) bool { return v > 5.5 })
+	}
+	cut.Refuse(false)
+	for _, g := range c.Nodes {
+		g.MetricIs("farebox_store_up", func(v float64) bool { return v == 1 })
+		g.MetricIs("farebox_node_session_age_seconds", func(v float64) bool { return v < 5.5 })
+	}
+	if a := first.Accounts()["a"]; a.Leased.USD <= 0 || a.USD+a.Leased.USD+a.Spent != 1_000_000_000_000 {
+		t.Errorf("while nodes spend it, the account is listed as %+v", a)
+	}
+	pg.Kill()
+	time.Sleep(500 * time.Millisecond)
+	pg.Start(t)
+	time.Sleep(time.Second)
+	pg.Restart(t)
+	time.Sleep(2 * time.Second)
+	if !l.goesOn() {
+		t.Error("the nodes do not answer again after the store came back")
+	}
+	l.end()
+	if l.wrong.Load() > 0 {
+		t.Errorf("%d answers were wrong, such as %v", l.wrong.Load(), l.example.Load())
+	}
+	settle(c, 1_000_000_000_000)
+	t.Logf("%d answers, %d refused with 503, %d cuts", l.whole.Load(), l.away.Load(), cut.Cuts())
+}
+
+// Redis that is flushed, frozen, killed or restarted under load costs no
+// request anything but its share of the limit.
+func TestRedisThatIsAwayStopsNothing(t *testing.T) {
+	t.Parallel()
+	redis := servers.StartRedis(t)
+	c := &rig.Cluster{T: t, Postgres: servers.Database(t), Redis: redis.Addr, Sim: rig.StartUpstream(t, upstream.Options{})}
+	c.StartNode("n1")
+	c.StartNode("n2")
+	first := c.Nodes[0]
+	first.NewAccount("a", "1000")
+	key := first.Key("a")
+	l := load(c, key, rig.Ask("sim-many", "[[sim tokens=8]] Hello", ""), 4)
+	time.Sleep(time.Second)
+	redis.Flush()
+	time.Sleep(500 * time.Millisecond)
+	redis.Freeze()
+	time.Sleep(2 * time.Second)
+	redis.Thaw()
+	time.Sleep(time.Second)
+	redis.Kill()
+	time.Sleep(2 * time.Second)
+	if !l.goesOn() {
+		t.Error("without Redis nothing is answered")
+	}
+	redis.Start()
+	time.Sleep(2 * time.Second)
+	l.end()
+	if l.wrong.Load() > 0 {
+		t.Errorf("%d answers were wrong, such as %v", l.wrong.Load(), l.example.Load())
+	}
+	settle(c, 1_000_000_000_000)
+	t.Logf("%d answers, %d refused with 429 or 503", l.whole.Load(), l.away.Load())
+}
+
+// A limit of 30 requests a minute is 30 over all nodes together.
+func TestLimitHoldsOverAllNodes(t *testing.T) {
+	t.Parallel()
+	limitHolds(rig.StartCluster(t, 3))
+}
+
+func limitHolds(c *rig.Cluster) {
+	t, first := c.T, c.Nodes[0]
+	first.NewAccount("limited", "10")
+	key := first.Key("limited")
+	body := rig.Ask("sim-few", "[[sim tokens=2]] Hello", "")
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for _, g := range c.Nodes {
+		for range 8 {
+			wg.Go(func() {
+				for range 10 {
+					switch status, _, answer := g.Post("/chat/completions", key, body); status {
+					case 200:
+						admitted.Add(1)
+					case 429:
+					default:
+						t.Errorf("answered %d: %s", status, answer)
+					}
+				}
+			})
+		}
+	}
+	began := time.Now()
+	wg.Wait()
+	// The window gives one back every two seconds.
+	if most := 30 + int64(time.Since(began)/(2*time.Second)) + 1; admitted.Load() < 30 || admitted.Load() > most {
+		t.Errorf("%d requests were admitted, the limit is 30 a minute", admitted.Load())
+	}
+}

@@ -1,0 +1,13 @@
+// Package rig runs farebox for the tests beside it: the real binary, its command
+// line, its sockets and its store, as a user meets them.
+//
+// [StartGateway] starts a [Gateway] and ends it with the test; Post, Get, Open and
+// Must call it, CLI is its operator, Log, Banner and Metric are what it tells.
+// [StartUpstream] is a simulated upstream that knows the truth, [StartRaw] one
+// that answers with bytes as they are, [StartCluster] several nodes on one
+// PostgreSQL and one Redis. [Main] is what TestMain of each package is.
+//
+// What a test asserts stays with its subject, and so does a config or a set-up
+// that only one subject has. No test of the product's parts comes here, and
+// nothing of the product is linked but what reads config and money.
+package rig

@@ -1,0 +1,47 @@
+package rig
+
+import (
+	"testing"
+	"time"
+
+	"farebox/bench/upstream"
+)
+
+// Simulated is an upstream inside the test process, which knows the truth.
+type Simulated struct {
+	*upstream.Server
+	URL string // with /v1, for base_url
+}
+
+// StartUpstream serves a simulated upstream on loopback until the test ends.
+func StartUpstream(t testing.TB, o upstream.Options) *Simulated {
+	t.Helper()
+	s := upstream.New(o)
+	url, err := s.Start()
+	if err != nil {
+		t.Fatalf("cannot start the simulated upstream: %v", err)
+	}
+	t.Cleanup(s.Close)
+	return &Simulated{Server: s, URL: url}
+}
+
+// Idle is the upstream's truth once it has booked all it answered, which it
+// does just after the last byte.
+func (s *Simulated) Idle(t *testing.T) upstream.Stats {
+	t.Helper()
+	if !s.WaitIdle(10 * time.Second) {
+		t.Fatal("the upstream is still answering")
+	}
+	return s.Stats()
+}
+
+// Latest is the request that the upstream answered last.
+func (s *Simulated) Latest(t *testing.T) upstream.Received {
+	t.Helper()
+	s.Idle(t)
+	all := s.Last()
+	if len(all) == 0 {
+		t.Fatal("no request reached the upstream")
+	}
+	return all[len(all)-1]
+}

@@ -1,0 +1,148 @@
+package rig
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Await waits until a condition holds.
+func Await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never happened that %s", what)
+		}
+	}
+}
+
+// Log is everything farebox has written to standard error so far.
+func (g *Gateway) Log() string { return g.log.String() }
+
+// Banner is everything farebox has written to standard output so far.
+func (g *Gateway) Banner() string { return g.out.String() }
+
+// AwaitLog waits for the log to have a text, and gives all of it.
+func (g *Gateway) AwaitLog(text string) string {
+	g.T.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if log := g.Log(); strings.Contains(log, text) {
+			return log
+		}
+	}
+	g.T.Fatalf("the log has no %s:\n%s", text, g.Log())
+	return ""
+}
+
+// Tail is the end of the log, for messages of tests that fail.
+func (g *Gateway) Tail() string {
+	const most = 8 << 10
+	text := g.Log()
+	if len(text) > most {
+		text = "…" + text[len(text)-most:]
+	}
+	return "farebox's log:\n" + text
+}
+
+// MetricsURL is where the banner says that /metrics are.
+func (g *Gateway) MetricsURL() string {
+	url := ""
+	for end := time.Now().Add(CallLimit); ; time.Sleep(10 * time.Millisecond) {
+		for line := range strings.Lines(g.Banner()) {
+			if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "metrics" {
+				url = fields[1] // the last one: it may have started several times
+			}
+		}
+		if url != "" {
+			return url
+		}
+		if time.Now().After(end) {
+			g.T.Fatalf("the banner names no metrics: %s", g.Banner())
+		}
+	}
+}
+
+// Metric reads one value of /metrics; ok is false when it is not there.
+func (g *Gateway) Metric(name string) (value float64, ok bool) {
+	g.T.Helper()
+	res, err := Client.Get(g.MetricsURL())
+	if err != nil {
+		g.T.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	page, err := io.ReadAll(res.Body)
+	if err != nil {
+		g.T.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) {
+		if text, found := strings.CutPrefix(line, name+" "); found {
+			value, err = strconv.ParseFloat(strings.TrimSpace(text), 64)
+			return value, err == nil
+		}
+	}
+	return 0, false
+}
+
+// MetricIs waits for a value of /metrics.
+func (g *Gateway) MetricIs(name string, is func(float64) bool) {
+	g.T.Helper()
+	for end := time.Now().Add(CallLimit); ; time.Sleep(20 * time.Millisecond) {
+		value, ok := g.Metric(name)
+		if ok && is(value) {
+			return
+		}
+		if time.Now().After(end) {
+			g.T.Fatalf("%s is %v (there: %v) after %s", name, value, ok, CallLimit)
+		}
+	}
+}
+
+// Output collects what a process writes while a test reads it.
+type Output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+func (o *Output) reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf.Reset()
+}
+
+// ResidentKB is a field of /proc/PID/status, such as VmRSS.
+func ResidentKB(t testing.TB, pid int, field string) int {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
+			n, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("no %s of process %d", field, pid)
+	return 0
+}

@@ -1,0 +1,158 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"farebox/bench/upstream"
+	"farebox/tests/rig"
+)
+
+// Leaving early is no way to have a node work for nothing.
+
+// leave posts a body and closes the connection after a while.
+func (c *chain) leave(after time.Duration, body string, headers ...string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), after)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "POST", c.URL+"/crypto/rpc/ethereum-sepolia", strings.NewReader(body))
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + c.key}}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := rig.Client.Do(req)
+	if err == nil {
+		_ = res.Body.Close()
+		c.t.Errorf("the answer was there before the client left: %d", res.StatusCode)
+	}
+}
+
+// Transactions whose clients left are mined and charged, traces and batches that
+// a node was asked for are charged.
+func TestLeavingARunningCallCostsItsPrice(t *testing.T) {
+	t.Parallel()
+	c := startChain(t, 1, "")
+	c.nodes[0].Fault(upstream.NodeFaults{Delay: 700 * time.Millisecond})
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() { c.leave(100*time.Millisecond, sendRaw(fmt.Sprintf("0x09%02x", i))) })
+	}
+	for range 60 {
+		all.Go(func() {
+			c.leave(100*time.Millisecond, `{"jsonrpc":"2.0","id":1,"method":"debug_traceTransaction","params":["0x1"]}`)
+		})
+	}
+	batch := "[" + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[1]},`, 100), ",") + "]"
+	for range 5 {
+		all.Go(func() { c.leave(100*time.Millisecond, batch) })
+	}
+	all.Wait()
+	rig.Await(t, "every transaction is mined", func() bool { return c.nodes[0].Stats().Calls["eth_sendRawTransaction"] == 10 })
+	rig.Await(t, "nothing is carried any more", func() bool {
+		v, ok := c.Metric("farebox_rpc_carried_requests")
+		return ok && v == 0
+	})
+	c.spent(10*20 + 60*40 + 5*100*20)
+	c.CLI("verify")
+}
+
+// What never reached a node costs nothing.
+func TestLeavingBeforeANodeWasAskedIsFree(t *testing.T) {
+	t.Parallel()
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // connections are taken, TLS is not spoken
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = mute.Close() }()
+	c := startHostile(t, 0, "", "https://"+mute.Addr().String())
+	for range 3 {
+		c.leave(200*time.Millisecond, chainID)
+		c.leave(200*time.Millisecond, "["+chainID+"]")
+	}
+	c.spent(0)
+}
+
+// A request with a key is carried to its end without its client, so that its
+// repetition finds the answer and runs nothing twice.
+func TestKeyedWriteWhoseConnectionWasLostRunsOnce(t *testing.T) {
+	t.Parallel()
+	withKeys(t, func(t *testing.T, c *chain) {
+		c.nodes[0].Fault(upstream.NodeFaults{Delay: 500 * time.Millisecond})
+		for i, body := range []string{
+			`{"jsonrpc":"2.0","id":1,"method":"eth_sendUserOperation","params":[{},"0x"]}`, keyedReads,
+		} {
+			key := fmt.Sprint("lost-", i)
+			c.leave(100*time.Millisecond, body, "Idempotency-Key", key)
+			header, answer := c.must(key, body, 200)
+			if header.Get("Idempotent-Replayed") != "true" {
+				t.Errorf("the repetition was carried out: %s", answer)
+			}
+		}
+		if s := c.nodes[0].Stats(); s.Calls["eth_sendUserOperation"] != 1 || s.Requests != 2 {
+			t.Errorf("the node was asked %+v", s)
+		}
+		c.spent(20 + 25)
+	})
+}
+
+// A node that drips its answer is given up when the limit of the request is
+// reached, and another one is asked no longer than that either.
+func TestADrippingAnswerEndsAtTheLimit(t *testing.T) {
+	t.Parallel()
+	c := startHostile(t, 0, "      timeouts: { read: 1s, heavy: 1s, write: 1s, total: 2s }\n", startDripping(t))
+	for _, body := range []string{chainID, "[" + chainID + "]", `{"jsonrpc":"2.0","id":1,"method":"eth_sendUserOperation","params":[]}`} {
+		began := time.Now()
+		status, _, answer := c.rpc(body)
+		if took := time.Since(began); status != 500 || took > 5*time.Second || !strings.Contains(answer, "too long") {
+			t.Errorf("%s: %d %s after %s", body, status, answer, took)
+		}
+	}
+	c.spent(0)
+}
+
+// startDripping is a node that sends a byte of its answer every 200 ms.
+func startDripping(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				// An answer that came before its request would be refused as a stray.
+				if _, err := conn.Read(make([]byte, 4096)); err != nil {
+					return
+				}
+				answer := rawAnswer([]byte(`{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("0", 1000) + `"}`))
+				head := strings.Index(string(answer), "{")
+				if _, err := conn.Write(answer[:head]); err != nil {
+					return
+				}
+				for _, b := range answer[head:] {
+					time.Sleep(200 * time.Millisecond)
+					if _, err := conn.Write([]byte{b}); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return "http://" + ln.Addr().String()
+}

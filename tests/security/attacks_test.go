@@ -1,0 +1,165 @@
+package security
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"farebox/bench/attack"
+	"farebox/bench/upstream"
+	"farebox/tests/rig"
+)
+
+// maxInFlight is server.max_in_flight of attackConfig.
+const maxInFlight = 64 << 20
+
+const attackConfig = `
+log: { level: error, format: json }
+server: { max_in_flight: 64MB, max_body: 35MB, client_stall: 5s }
+billing: { minimum_balance: 0 }
+upstreams:
+  - { name: only, base_url: %[1]s, max_connections: 4096 }
+models:
+  - id: sim-chat
+    tier: unlimited
+    context_tokens: 128000
+    max_completion_tokens: 8000
+    price: { input: 1, output: 2 }
+    targets: [{ upstream: only }]
+rpc:
+  rate: { rpm: 0 }
+  networks: [{ name: ethereum-sepolia, upstreams: [{ name: only, url: "%[2]s/rpc/evm" }] }]
+`
+
+// attacked starts a gateway, on a processor of its own where pinned, and gives
+// the options of an attack on it.
+func attacked(t *testing.T, pinned bool) (*rig.Gateway, attack.Options) {
+	t.Helper()
+	sim := rig.StartUpstream(t, upstream.Options{})
+	g := rig.NewGateway(t, fmt.Sprintf(attackConfig, sim.URL, strings.TrimSuffix(sim.URL, "/v1")))
+	if pinned {
+		pin(t, g)
+	}
+	g.ListenAndStart()
+	g.NewAccount("ordinary", "1000")
+	g.NewAccount("attacker", "1000")
+	o := attack.Options{URL: g.URL, Attacker: g.Key("attacker"), Model: "sim-chat", RPC: "ethereum-sepolia", PIDs: []int{g.PID()}}
+	for range 8 {
+		o.Keys = append(o.Keys, g.Key("ordinary"))
+	}
+	return g, o
+}
+
+// pin gives the gateway the first processor and this process the others.
+func pin(t *testing.T, g *rig.Gateway) {
+	t.Helper()
+	taskset, err := exec.LookPath("taskset")
+	if err != nil || runtime.NumCPU() < 2 {
+		t.Log("no taskset or a single processor: the gateway shares its processor")
+		return
+	}
+	g.Wrap = []string{taskset, "-c", "0"}
+	self := strconv.Itoa(os.Getpid())
+	run := func(cpus string) {
+		if out, err := exec.Command(taskset, "-a", "-c", "-p", cpus, self).CombinedOutput(); err != nil {
+			t.Logf("cannot move the test to processors %s: %v %s", cpus, err, out)
+		}
+	}
+	run(fmt.Sprintf("1-%d", runtime.NumCPU()-1))
+	t.Cleanup(func() { run(fmt.Sprintf("0-%d", runtime.NumCPU()-1)) })
+}
+
+const (
+	leastAnswered = 0.999
+	// leastLimited is for the only target of a model, which an attacker makes
+	// answer 429 five times a second: between one probe and the next it rests.
+	leastLimited = 0.999
+)
+
+// attackOn runs rounds and shows the table.
+func attackOn(t *testing.T, g *rig.Gateway, o attack.Options) *attack.Result {
+	t.Helper()
+	r, err := attack.Run(context.Background(), o)
+	if r != nil {
+		var b strings.Builder
+		r.Print(&b)
+		t.Log("\n" + b.String())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !g.Running() {
+		t.Fatal("the gateway is gone")
+	}
+	return r
+}
+
+// Each attack by itself: what it lets through, and whom it hurts.
+func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
+	refused := map[string]bool{"odd_heads": true, "dots": true, "random_keys": true, "users": true, "limited": true}
+	for _, round := range attack.Rounds {
+		t.Run(round.Name, func(t *testing.T) {
+			g, o := attacked(t, true)
+			o.Customers, o.Rate, o.Duration, o.Quiet = 100, 1, 5*time.Second, 2*time.Second
+			o.Rounds = []attack.Round{round}
+			r := attackOn(t, g, o)
+			under := r.Phases[1]
+			least := leastAnswered
+			if round.Name == "limited" {
+				least = leastLimited
+			}
+			if c := under.Customers; c.Share < least || c.Astray > 0 {
+				t.Errorf("of %d ordinary requests %d were answered, %d with what was another's: %v", c.Sent, c.Answered, c.Astray, c.Errors)
+			}
+			a := under.Attacks[0]
+			if refused[a.Name] && a.Through > 0 {
+				t.Errorf("%d of %d were served", a.Through, a.Sent)
+			}
+			if a.Largest > 64<<10 {
+				t.Errorf("an answer of %d bytes", a.Largest)
+			}
+			g.CLI("verify")
+		})
+	}
+}
+
+// All attacks at once for a minute, each at its rate: 200 ordinary customers are
+// answered, rightly and nearly as fast as without, memory stays within what is
+// configured and comes back, and the books add up.
+func TestLongOrdinaryCustomersAreServedBesideAllAttacks(t *testing.T) {
+	g, o := attacked(t, true)
+	o.Customers, o.Rate, o.Together = 200, 0.5, true
+	o.Duration, o.Quiet, o.Recovery = time.Minute, 20*time.Second, 30*time.Second
+	if text := os.Getenv("FAREBOX_ATTACK_SECONDS"); text != "" {
+		n, _ := strconv.Atoi(text)
+		o.Duration = time.Duration(n) * time.Second
+	}
+	o.Rounds = attack.Rounds
+	r := attackOn(t, g, o)
+	quiet, under := r.Phases[0].Customers, r.Phases[1]
+	if under.Customers.Share < leastLimited || under.Customers.Astray > 0 {
+		t.Errorf("of %d ordinary requests %d were answered, %d with what was another's: %v", under.Customers.Sent, under.Customers.Answered, under.Customers.Astray, under.Customers.Errors)
+	}
+	if under.Customers.P99Ms > 3*quiet.P99Ms {
+		t.Errorf("the p99 is %.1f ms beside attacks and %.1f ms without", under.Customers.P99Ms, quiet.P99Ms)
+	}
+	connections := int64(o.Customers)
+	for range o.Rounds {
+		connections += 256
+	}
+	if most := r.QuietBytes + maxInFlight + connections*64<<10; under.PeakBytes > most {
+		t.Errorf("memory grew from %d to %d MB; %d MB is the most allowed", r.QuietBytes>>20, under.PeakBytes>>20, most>>20)
+	}
+	// All that is resident counts, pages of the binary that were first read meanwhile
+	// and the vocabulary that counts tokens included: they stay, once.
+	if most := r.QuietBytes * 3 / 2; r.AfterBytes > most {
+		t.Errorf("30 s later memory is %.1f MB, before it was %.1f MB", float64(r.AfterBytes)/(1<<20), float64(r.QuietBytes)/(1<<20))
+	}
+	g.CLI("verify")
+}

@@ -1,0 +1,142 @@
+package security
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"farebox/tests/rig"
+)
+
+// selfSigned is a certificate for 127.0.0.1 and the file of it.
+func selfSigned(t *testing.T) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "cert.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+}
+
+// straying is an upstream that sends every answer twice: the second time alone,
+// on a connection where nobody has asked. sent is told when that is done.
+func straying(t *testing.T, secure *tls.Config, together bool) (addr string, sent chan struct{}) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if secure != nil {
+		ln = tls.NewListener(ln, secure)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	sent = make(chan struct{}, 16)
+	serve := func(c net.Conn) {
+		defer func() { _ = c.Close() }()
+		for r := bufio.NewReader(c); ; {
+			req, err := http.ReadRequest(r)
+			if err != nil {
+				return
+			}
+			body, _ := io.ReadAll(req.Body)
+			words := strings.SplitN(string(body), "marker-", 2)
+			if len(words) < 2 {
+				return
+			}
+			text := fmt.Sprintf(`{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"marker-%s"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":5,"total_tokens":10}}`, words[1][:6])
+			answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+			if together && secure == nil {
+				answer += answer
+			}
+			_, err = io.WriteString(c, answer)
+			if !together {
+				time.Sleep(200 * time.Microsecond)
+			}
+			if err == nil && (!together || secure != nil) { // a record of its own
+				_, err = io.WriteString(c, answer)
+			}
+			sent <- struct{}{}
+			if err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	return ln.Addr().String(), sent
+}
+
+// An answer that stands on a connection before the next request is sent there is
+// given to nobody: of 600 that strayed, some 180 once went to other accounts.
+func TestStrayAnswersAreGivenToNobody(t *testing.T) {
+	t.Parallel()
+	certificate, file := selfSigned(t)
+	f := func(name string, secure *tls.Config, together bool) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr, sent := straying(t, secure, together)
+			upstream := "http://" + addr
+			if secure != nil {
+				upstream = "https://" + addr + `", ca_file: "` + file
+			}
+			g := rig.StartGateway(t, fmt.Sprintf(`
+log: { level: warn, format: json }
+upstreams:
+  - { name: only, base_url: "%s", breaker: { failures: 0 } }
+models:
+  - { id: m, tier: unlimited, context_tokens: 8192, price: free, targets: [{ upstream: only }] }
+`, upstream))
+			g.NewAccount("a", "1")
+			g.NewAccount("b", "1")
+			keys := []string{g.Key("a"), g.Key("b")}
+			pauses := []time.Duration{0, 0, 0, time.Millisecond, 3 * time.Millisecond, 6 * time.Millisecond}
+			for i := range 1000 {
+				mark := fmt.Sprintf("marker-%06d", i)
+				status, _, answer := g.Post("/chat/completions", keys[i%2], `{"model":"m","messages":[{"role":"user","content":"`+mark+`"}]}`)
+				if status != 200 || !strings.Contains(string(answer), mark) {
+					t.Fatalf("request %d of key %d was answered %d %s", i, i%2, status, answer)
+				}
+				<-sent
+				time.Sleep(pauses[i%len(pauses)])
+			}
+		})
+	}
+	secure := &tls.Config{Certificates: []tls.Certificate{certificate}}
+	f("right behind the answer", nil, true)
+	f("a moment later", nil, false)
+	f("over TLS, right behind the answer", secure, true)
+	f("over TLS, a moment later", secure, false)
+}
