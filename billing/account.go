@@ -2,9 +2,10 @@ package billing
 
 import (
 	"encoding/json"
-	"farebox/billing/money"
 	"sync"
 	"time"
+
+	"farebox/billing/money"
 )
 
 // AccountState is an account in memory: its balances, what is held of them and
@@ -44,6 +45,9 @@ type AccountState struct {
 	status  AccountStatus // guarded by registry.mu; its keys' gates say the same
 	_       [78]byte      // up to a size that begins with a pair of cache lines
 }
+
+// No is the account's number in the store.
+func (a *AccountState) No() uint32 { return a.no }
 
 // Number tells the account from all others of this process; it is never 0.
 func (a *AccountState) Number() uint64 { return uint64(a.no) + 1 }

@@ -22,13 +22,13 @@
 // node's own only measures. Clocks that are some minutes apart cost no limit and
 // no money, and a node does not start with more (clockskew.go).
 //
-// [Idempotency] remembers requests that carry a key, in files beside the
-// journal or in Redis, so that what is asked twice is carried out and charged
-// once (idempotency.go says how that holds across a crash).
+// Package replay remembers requests that carry an idempotency key, in files
+// beside the journal or in Redis; [Hold.SettleKept] charges exactly those whose
+// answer it keeps, also across a crash.
 //
 // What a request cost beyond what could be charged is debt of its account
 // (debt.go): outside of balances, limits and usage, paid before anything else.
 //
 // What may not enter: endpoints, HTTP, the form of requests and answers, and
-// anything about upstreams. This room imports config and nothing else of ours.
+// anything about upstreams. This room imports config and the rooms below it.
 package billing

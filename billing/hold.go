@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/replay"
 	"farebox/config"
 )
 
@@ -210,9 +211,26 @@ func (h *Hold) Foresee(cost Nano) (usd, diem Nano, ok bool) {
 	return p[money.InUSD] + p[money.InBundled], p[money.InDIEM], p.Total() == max(0, cost)
 }
 
-// prepare records the charge of a keyed request that is about to be kept. A
-// process that dies before it settles makes the charge at its next start if
-// the answer was kept, and none if not (recoverHolds).
+// SettleKept charges a request that has an idempotency key exactly when its
+// answer is kept, also across kill -9: a commit in two steps, with the kept
+// answer as its decision. The charge is prepared in the journal, then the answer
+// is kept, then the charge is made. A process that dies in between finds the
+// prepared charge at its next start and asks whether the answer was kept
+// (recoverHolds). A request that has ended already stays as it is.
+func (h *Hold) SettleKept(s Settlement, lead *replay.Lead, a *replay.Answer) (charged, owed Nano) {
+	if lead.Ended() {
+		return 0, 0
+	}
+	s.Flags |= FlagKeyed
+	h.prepare(&s)
+	if !lead.Keep(h.id, a) {
+		h.Void(s.NowNs)
+		return 0, 0
+	}
+	return h.Settle(s)
+}
+
+// prepare records the charge of a keyed request that is about to be kept.
 func (h *Hold) prepare(s *Settlement) {
 	if !h.Open() {
 		return

@@ -14,6 +14,7 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/disk"
+	"farebox/billing/replay"
 	"farebox/config"
 )
 
@@ -31,7 +32,7 @@ type Ledger struct {
 	journal  *journal
 	project  *projector
 	control  *controlServer
-	keyed    *Idempotency
+	keyed    *replay.Keys
 	shared   *sharedLimits // nil: limits are this node's own
 	node     *node         // on a shared store
 
@@ -205,7 +206,7 @@ func (l *Ledger) open(o *Options) error {
 	if err := l.loadModels(); err != nil {
 		return err
 	}
-	if l.keyed, err = openIdempotency(l, o); err != nil {
+	if err = l.openReplay(o); err != nil {
 		return err
 	}
 	return l.openJournal(o)
@@ -267,7 +268,7 @@ func (l *Ledger) abandon() (err error) {
 		l.project.closeReaders()
 	}
 	if l.keyed != nil {
-		err = l.keyed.close()
+		err = l.keyed.Close()
 	}
 	if l.registry != nil {
 		l.registry.unknown.Close()
@@ -404,7 +405,7 @@ func (l *Ledger) Slot(modelID string) int {
 func modelNo(slot int) uint32 { return uint32(max(slot, -1) + 1) }
 
 // Idempotency remembers requests that carry a key.
-func (l *Ledger) Idempotency() *Idempotency { return l.keyed }
+func (l *Ledger) Idempotency() *replay.Keys { return l.keyed }
 
 // Stats are figures for dashboards and alarms.
 type Stats struct {

@@ -83,7 +83,7 @@ func (c *cluster) kill(i int) {
 	l := c.nodes[i]
 	c.cut(i)
 	l.node.close()
-	if err := l.keyed.close(); err != nil {
+	if err := l.keyed.Close(); err != nil {
 		c.t.Error(err)
 	}
 	l.project.close()

@@ -273,7 +273,7 @@ func (s *simulation) kill(n *simNode) {
 	n.journal.flush()
 	n.node.close()
 	n.keeper.close()
-	if err := n.keyed.close(); err != nil {
+	if err := n.keyed.Close(); err != nil {
 		s.t.Fatal(err)
 	}
 	n.project.close()

@@ -3,7 +3,24 @@ package billing
 import (
 	"fmt"
 	"slices"
+
+	"farebox/billing/replay"
 )
+
+// openReplay opens what is known of requests with an idempotency key.
+func (l *Ledger) openReplay(o *Options) (err error) {
+	// All nodes of a store have its pepper, and no other store has.
+	store := l.hasher.digest([]byte("idempotency"))
+	node := uint32(1)
+	if l.node != nil {
+		node = l.node.no
+	}
+	l.keyed, err = replay.Open(replay.Options{
+		Config: o.Idempotency, Dir: l.dir, Power: o.Durability == "power", Idle: o.idle,
+		Redis: o.Redis, Prefix: fmt.Sprintf("%s:keys:%x:", o.Brand, store[:6]), Node: node, Log: l.log, Now: l.now,
+	})
+	return err
+}
 
 // openJournal surveys what the last process left and goes on behind it.
 func (l *Ledger) openJournal(o *Options) error {
@@ -62,7 +79,7 @@ func (l *Ledger) recoverHolds() error {
 	for i := range open {
 		r := &open[i]
 		r.kind, r.flags = recSettle, r.flags|FlagRecovered
-		if r.flags&FlagKeyed != 0 && !l.keyed.settled(r) {
+		if r.flags&FlagKeyed != 0 && !l.keyed.Kept(r.requestID, r.hold) {
 			*r = record{kind: recVoid, timeNs: r.timeNs, hold: r.hold, account: r.account}
 		}
 		if err := j.append(r, 0); err != nil {

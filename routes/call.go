@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+	"farebox/billing/replay"
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/attempt"
@@ -45,9 +46,9 @@ type Call struct {
 	Hold  billing.Hold
 	quota billing.Quota
 	// lead is held by a request with an idempotency key (idempotency.go).
-	Lead *billing.Lead
-	kept billing.Answer // of a request with a lead, until it is charged
-	Sold Bill           // what it came to
+	Lead *replay.Lead
+	kept replay.Answer // of a request with a lead, until it is charged
+	Sold Bill          // what it came to
 	// finishes says that it holds a place in Gateway.finishes, since it goes on
 	// without its client.
 	finishes atomic.Bool
@@ -250,7 +251,7 @@ func (c *Call) reset() {
 	c.Key, c.Model, c.user, c.Body = nil, nil, 0, nil
 	c.again = billing.Admission{}
 	c.quota = billing.Quota{}
-	c.kept, c.Sold, c.Router = billing.Answer{}, Bill{}, ""
+	c.kept, c.Sold, c.Router = replay.Answer{}, Bill{}, ""
 	if c.zip != nil {
 		c.zip.release()
 		c.zip = nil

@@ -8,6 +8,7 @@ import (
 
 	"farebox/billing"
 	"farebox/billing/money"
+	"farebox/billing/replay"
 	"farebox/config"
 	"farebox/providers/jsonrpc"
 	"farebox/proxy"
@@ -318,8 +319,8 @@ func (c *rpcCall) KeepAnswer() {
 	}
 	n := &c.snap.names
 	c.Keep(JSONType, body,
-		billing.AnswerHeader{Name: string(n.rpcCredits), Value: strconv.FormatInt(c.credits, 10)},
-		billing.AnswerHeader{Name: string(n.rpcCost), Value: string(appendCost(nil, c.Sold.Cost))})
+		replay.Header{Name: string(n.rpcCredits), Value: strconv.FormatInt(c.credits, 10)},
+		replay.Header{Name: string(n.rpcCost), Value: string(appendCost(nil, c.Sold.Cost))})
 	if c.result.Stream != nil {
 		c.Lead.Cut() // too large to be given again
 	}

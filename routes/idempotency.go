@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+	"farebox/billing/replay"
 )
 
 const (
@@ -27,20 +28,20 @@ var headerReplayed = canonical("idempotent-replayed")
 // c.lead is set: the request ends in charge, or in release, which forgets it.
 // patience is how long carrying it out can take; write says that it changes
 // something outside.
-func (c *Call) keyed(patience time.Duration, write bool) (*billing.Answer, *Error) {
+func (c *Call) keyed(patience time.Duration, write bool) (*replay.Answer, *Error) {
 	key := c.Ctx.Request.Header.Peek(headerKey)
 	if key == nil {
 		return nil, nil
 	}
-	if !billing.ValidKey(key) || len(c.Ctx.Request.Header.PeekAll(headerKey)) > 1 {
+	if !replay.ValidKey(key) || len(c.Ctx.Request.Header.PeekAll(headerKey)) > 1 {
 		if c.snap.cfg.Idempotency.Malformed == "ignore" {
 			return nil, nil
 		}
 		return nil, Invalid(Issue{Code: "invalid_string", Path: headerKey, Received: Excerpt(key), Expected: "[A-Za-z0-9_-]{1,255}",
 			Message: headerKey + ": must be one header of 1 to 255 letters A-Z a-z, digits, _ and -. Nothing was carried out."})
 	}
-	claim := billing.Claim{
-		Account: c.Key.Account, Key: key, Fingerprint: fingerprint(&c.Ctx.Request), Patience: patience, Wait: keyedWait, Write: write,
+	claim := replay.Claim{
+		Account: c.Key.Account.No(), Key: key, Fingerprint: fingerprint(&c.Ctx.Request), Patience: patience, Wait: keyedWait, Write: write,
 	}
 	lead, answer, err := c.g.ledger.Idempotency().Begin(&claim)
 	if err != nil {
@@ -88,9 +89,9 @@ func fingerprint(r *fasthttp.Request) (sum [32]byte) {
 // Keep says what the answer of a request with an idempotency key is, before it
 // is charged. Without a body it is what lead records of it. Headers that every
 // answer of the endpoint has are not kept: they are set again.
-func (c *Call) Keep(contentType string, body []byte, headers ...billing.AnswerHeader) {
+func (c *Call) Keep(contentType string, body []byte, headers ...replay.Header) {
 	if c.Lead != nil {
-		c.kept = billing.Answer{Status: 200, Header: append(headers, billing.AnswerHeader{Name: "Content-Type", Value: contentType}), Body: body}
+		c.kept = replay.Answer{Status: 200, Header: append(headers, replay.Header{Name: "Content-Type", Value: contentType}), Body: body}
 	}
 }
 
@@ -98,10 +99,10 @@ func (c *Call) Keep(contentType string, body []byte, headers ...billing.AnswerHe
 // its way, in Pass and End.
 func (c *Call) KeepRelayed() {
 	h := &c.Ctx.Response.Header
-	var headers []billing.AnswerHeader
+	var headers []replay.Header
 	for _, name := range []string{"Cache-Control", "X-Accel-Buffering"} {
 		if value := h.Peek(name); len(value) > 0 {
-			headers = append(headers, billing.AnswerHeader{Name: name, Value: string(value)})
+			headers = append(headers, replay.Header{Name: name, Value: string(value)})
 		}
 	}
 	c.Keep(string(h.ContentType()), nil, headers...)
@@ -128,7 +129,7 @@ func (c *Call) charge(s *billing.Settlement) {
 		c.Hold.Void(s.NowNs)
 		c.Lead.Forget()
 	default:
-		c.Charged, c.shortfall = c.Lead.Settle(&c.Hold, *s, &c.kept)
+		c.Charged, c.shortfall = c.Hold.SettleKept(*s, c.Lead, &c.kept)
 	}
 }
 
@@ -165,18 +166,18 @@ func (c *inference) patience() (longest time.Duration) {
 
 func keyRefused(err error) *Error {
 	switch {
-	case errors.Is(err, billing.ErrKeyReused):
+	case errors.Is(err, replay.ErrReused):
 		return Invalid(Issue{Code: "custom", Path: headerKey, Message: headerKey + ": was used with another request in the last 24 hours; use a new key for a new request."})
-	case errors.Is(err, billing.ErrKeyBusy):
+	case errors.Is(err, replay.ErrBusy):
 		return &Error{Status: 409, Code: "IDEMPOTENCY_KEY_IN_USE", Message: "The first request with this " + headerKey + " is still under way; retry later with the same key.", RetryAfter: RetrySoon, Uncounted: true}
-	case errors.Is(err, billing.ErrKeysAway):
+	case errors.Is(err, replay.ErrAway):
 		return &Error{Status: 503, Message: "Requests with an " + headerKey + " cannot be taken right now; nothing was carried out. Please retry.", RetryAfter: RetrySoon}
 	}
 	return &Error{Status: 409, Code: "IDEMPOTENT_ANSWER_NOT_KEPT", Message: "The first request with this " + headerKey + " was carried out and charged, but its answer was too large to be kept, or was not received to its end. It is not carried out again; use a new key to do so."}
 }
 
 // replay gives an answer that was given before. It costs nothing.
-func (c *Call) replay(a *billing.Answer) {
+func (c *Call) replay(a *replay.Answer) {
 	r := &c.Ctx.Response
 	r.SetStatusCode(a.Status)
 	for _, h := range a.Header {

@@ -12,6 +12,7 @@ import (
 
 	"farebox/billing"
 	"farebox/billing/money"
+	"farebox/billing/replay"
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/image"
@@ -254,10 +255,10 @@ func (p *pictures) makeFile() *Error {
 
 // KeepAnswer keeps the answer, with what its headers say of the pictures.
 func (p *pictures) KeepAnswer() {
-	n, kept := &p.snap.names, []billing.AnswerHeader(nil)
+	n, kept := &p.snap.names, []replay.Header(nil)
 	for _, name := range [][]byte{n.blurred, n.violation, n.adultViolation, n.minor, n.enhanced} {
 		if value := p.Ctx.Response.Header.PeekBytes(name); len(value) > 0 {
-			kept = append(kept, billing.AnswerHeader{Name: string(name), Value: string(value)})
+			kept = append(kept, replay.Header{Name: string(name), Value: string(value)})
 		}
 	}
 	if p.file.Len() > int64(p.Config().Idempotency.MaxAnswer) {
@@ -269,10 +270,10 @@ func (p *pictures) KeepAnswer() {
 }
 
 // recorder is a lead as the place that an answer is written to.
-type recorder billing.Lead
+type recorder replay.Lead
 
 func (r *recorder) Write(piece []byte) (int, error) {
-	(*billing.Lead)(r).Record(piece)
+	(*replay.Lead)(r).Record(piece)
 	return len(piece), nil
 }
 

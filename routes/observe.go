@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
-	"farebox/billing"
+	"farebox/billing/replay"
 	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/providers/health"
@@ -81,10 +81,10 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_redis_leases_total", func() float64 { return float64(g.ledger.SharedStats().Leases) })
 	gauge("farebox_shared_limit_refusals_total", func() float64 { return float64(g.ledger.SharedStats().Refused) })
 	gauge("farebox_shared_limit_alone_total", func() float64 { return float64(g.ledger.SharedStats().Alone) })
-	for outcome, f := range map[string]func(billing.KeyedStats) int64{
-		"led": func(s billing.KeyedStats) int64 { return s.Led }, "replayed": func(s billing.KeyedStats) int64 { return s.Replayed },
-		"reused": func(s billing.KeyedStats) int64 { return s.Reused }, "busy": func(s billing.KeyedStats) int64 { return s.Busy },
-		"away": func(s billing.KeyedStats) int64 { return s.Away }, "free": func(s billing.KeyedStats) int64 { return s.Free },
+	for outcome, f := range map[string]func(replay.Stats) int64{
+		"led": func(s replay.Stats) int64 { return s.Led }, "replayed": func(s replay.Stats) int64 { return s.Replayed },
+		"reused": func(s replay.Stats) int64 { return s.Reused }, "busy": func(s replay.Stats) int64 { return s.Busy },
+		"away": func(s replay.Stats) int64 { return s.Away }, "free": func(s replay.Stats) int64 { return s.Free },
 	} {
 		gauge(`farebox_idempotency_total{outcome="`+outcome+`"}`, func() float64 { return float64(f(g.ledger.Idempotency().Stats())) })
 	}

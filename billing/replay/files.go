@@ -1,4 +1,4 @@
-package billing
+package replay
 
 import (
 	"bufio"
@@ -19,15 +19,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing/disk"
-	"farebox/config"
 )
 
-// keyedFiles keeps keyed requests in files of one hour each, to which records
+// fileStore keeps keyed requests in files of one hour each, to which records
 // are only appended, and an index in memory. A file is removed when its last
 // record has expired. What was written survives kill -9; what was begun for a
 // write is on disk before it goes upstream; the rest is on disk a second later,
 // or at once with durability power.
-type keyedFiles struct {
+type fileStore struct {
 	dir       string
 	windowMs  int64
 	maxStored int64
@@ -37,18 +36,18 @@ type keyedFiles struct {
 	now       func() int64
 
 	mu     sync.Mutex
-	index  map[keyedID]keyedPlace
-	hours  map[uint32]*keyedFile
-	last   *keyedFile // what is appended to; nil: none yet
-	stored int64      // bytes in all files
+	index  map[requestID]location
+	hours  map[uint32]*hourFile
+	last   *hourFile // what is appended to; nil: none yet
+	stored int64     // bytes in all files
 
 	stop    chan struct{}
 	stopped sync.WaitGroup
 }
 
-// keyedPlace is where the newest record of a key is. It has no pointers, so
+// location is where the newest record of a key is. It has no pointers, so
 // that a million of them cost the garbage collector nothing.
-type keyedPlace struct {
+type location struct {
 	atMs int64
 	at   int64
 	size uint32
@@ -56,46 +55,46 @@ type keyedPlace struct {
 	done bool
 }
 
-type keyedFile struct {
+type hourFile struct {
 	hour uint32
 	file *os.File
-	end  int64 // guarded by keyedFiles.mu
+	end  int64 // guarded by fileStore.mu
 
 	syncing sync.Mutex
 	synced  int64 // guarded by syncing
 }
 
 const (
-	keyedSub    = "idempotency"
-	keyedSuffix = ".keys"
-	keyedMagic  = "fbkeys1\n"
-	keyedHourMs = int64(time.Hour / time.Millisecond)
-	// keyedEvery is the pace of syncs and of looking for what has expired.
-	keyedEvery = time.Second
+	filesDir   = "idempotency"
+	fileSuffix = ".keys"
+	fileMagic  = "fbkeys1\n"
+	hourMs     = int64(time.Hour / time.Millisecond)
+	// tendEvery is the pace of syncs and of looking for what has expired.
+	tendEvery = time.Second
 )
 
-// openKeyedFiles reads what an earlier process left. run says that requests
-// will come, and not only an operator's command.
-func openKeyedFiles(l *Ledger, c *config.Idempotency, power, run bool) (*keyedFiles, error) {
-	f := &keyedFiles{
-		dir: filepath.Join(l.dir, keyedSub), windowMs: c.Window.Milliseconds(), maxStored: int64(c.MaxStored), maxKeys: c.MaxKeys,
-		power: power, log: l.log, now: l.now, index: map[keyedID]keyedPlace{}, hours: map[uint32]*keyedFile{}, stop: make(chan struct{}),
+// openFiles reads what an earlier process left.
+func openFiles(o *Options) (*fileStore, error) {
+	c := &o.Config
+	f := &fileStore{
+		dir: filepath.Join(o.Dir, filesDir), windowMs: c.Window.Milliseconds(), maxStored: int64(c.MaxStored), maxKeys: c.MaxKeys,
+		power: o.Power, log: o.Log, now: o.Now, index: map[requestID]location{}, hours: map[uint32]*hourFile{}, stop: make(chan struct{}),
 	}
 	if err := f.recover(); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot read the idempotency keys in %s: %w", f.dir, err), f.closeFiles())
 	}
-	if run {
+	if !o.Idle {
 		f.stopped.Add(1)
 		go f.run()
 	}
 	return f, nil
 }
 
-func (f *keyedFiles) recover() error {
+func (f *fileStore) recover() error {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
 	}
-	names, err := disk.List(f.dir, keyedSuffix)
+	names, err := disk.List(f.dir, fileSuffix)
 	if err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func (f *keyedFiles) recover() error {
 	}
 	var list []found
 	for _, path := range names {
-		hour, err := strconv.ParseUint(strings.TrimSuffix(filepath.Base(path), keyedSuffix), 10, 32)
+		hour, err := strconv.ParseUint(strings.TrimSuffix(filepath.Base(path), fileSuffix), 10, 32)
 		if err != nil {
 			f.log.Warn().Str("file", path).Msg("a file among the idempotency keys is not one of ours; it is left alone")
 			continue
@@ -130,18 +129,18 @@ func (f *keyedFiles) recover() error {
 
 // recoverFile puts the records of a file into the index. The newest may have a
 // torn end, which is cut off.
-func (f *keyedFiles) recoverFile(hour uint32, path string, newest bool) error {
+func (f *fileStore) recoverFile(hour uint32, path string, newest bool) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
-	k := &keyedFile{hour: hour, file: file}
+	k := &hourFile{hour: hour, file: file}
 	f.hours[hour], f.last = k, k
 	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
-	k.end, err = scanKeyed(file, info.Size(), newest, func(r *keyedRecord, at int64) { f.put(r, at, hour) })
+	k.end, err = scan(file, info.Size(), newest, func(r *record, at int64) { f.put(r, at, hour) })
 	if err != nil {
 		return err
 	}
@@ -158,35 +157,35 @@ func (f *keyedFiles) recoverFile(hour uint32, path string, newest bool) error {
 }
 
 // restart cuts a file off behind its last whole record.
-func (f *keyedFiles) restart(k *keyedFile) error {
-	if k.end < int64(len(keyedMagic)) {
-		if _, err := k.file.WriteAt([]byte(keyedMagic), 0); err != nil {
+func (f *fileStore) restart(k *hourFile) error {
+	if k.end < int64(len(fileMagic)) {
+		if _, err := k.file.WriteAt([]byte(fileMagic), 0); err != nil {
 			return err
 		}
-		k.end = int64(len(keyedMagic))
+		k.end = int64(len(fileMagic))
 	}
 	return k.file.Truncate(k.end)
 }
 
-// scanKeyed reads the heads of all records up to the first that is torn or
+// scan reads the heads of all records up to the first that is torn or
 // damaged, whose place it gives. Bodies are only read with bodies set.
-func scanKeyed(file io.ReadSeeker, size int64, bodies bool, each func(*keyedRecord, int64)) (end int64, err error) {
+func scan(file io.ReadSeeker, size int64, bodies bool, each func(*record, int64)) (end int64, err error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
 	in := bufio.NewReaderSize(file, 64<<10)
-	magic := make([]byte, len(keyedMagic))
-	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != keyedMagic {
+	magic := make([]byte, len(fileMagic))
+	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != fileMagic {
 		return 0, torn(err)
 	}
-	end = int64(len(keyedMagic))
-	head, sum := make([]byte, keyedHead), crc32.New(castagnoli)
-	var r keyedRecord
+	end = int64(len(fileMagic))
+	head, sum := make([]byte, headSize), crc32.New(castagnoli)
+	var r record
 	for {
 		if _, err := io.ReadFull(in, head); err != nil || !r.readHead(head) {
 			return end, torn(err)
 		}
-		next := end + keyedHead + int64(r.size)
+		next := end + headSize + int64(r.size)
 		if next > size {
 			return end, nil
 		}
@@ -220,26 +219,26 @@ func torn(err error) error {
 }
 
 // put makes a record the newest of its key.
-func (f *keyedFiles) put(r *keyedRecord, at int64, hour uint32) {
-	if r.kind == keyedForgotten {
+func (f *fileStore) put(r *record, at int64, hour uint32) {
+	if r.kind == kindForgotten {
 		delete(f.index, r.id)
 		return
 	}
-	f.index[r.id] = keyedPlace{atMs: r.atMs, at: at, size: keyedHead + r.size, hour: hour, done: r.kind == keyedDone}
+	f.index[r.id] = location{atMs: r.atMs, at: at, size: headSize + r.size, hour: hour, done: r.kind == kindDone}
 }
 
 // past says that all records of an hour have expired.
-func (f *keyedFiles) past(hour uint32, nowMs int64) bool {
-	return (int64(hour)+1)*keyedHourMs+f.windowMs <= nowMs
+func (f *fileStore) past(hour uint32, nowMs int64) bool {
+	return (int64(hour)+1)*hourMs+f.windowMs <= nowMs
 }
 
-func (f *keyedFiles) begin(p *keyedRecord, durable bool) (*keyedRecord, error) {
+func (f *fileStore) begin(p *record, durable bool) (*record, error) {
 	found, err := f.look(p.id)
 	if err != nil {
 		return nil, err
 	}
 	// Who led a pending request here is dead: otherwise nobody would ask.
-	if found != nil && (found.kind == keyedDone || found.fingerprint != p.fingerprint) {
+	if found != nil && (found.kind == kindDone || found.fingerprint != p.fingerprint) {
 		return found, nil
 	}
 	k, end, err := f.append(p, true)
@@ -254,10 +253,10 @@ func (f *keyedFiles) begin(p *keyedRecord, durable bool) (*keyedRecord, error) {
 	return nil, nil
 }
 
-func (f *keyedFiles) look(id keyedID) (*keyedRecord, error) {
+func (f *fileStore) look(id requestID) (*record, error) {
 	f.mu.Lock()
 	place, ok := f.index[id]
-	var k *keyedFile
+	var k *hourFile
 	if ok {
 		k = f.hours[place.hour]
 	}
@@ -272,23 +271,23 @@ func (f *keyedFiles) look(id keyedID) (*keyedRecord, error) {
 		}
 		return nil, fmt.Errorf("cannot read a kept answer: %w", err)
 	}
-	r := &keyedRecord{}
+	r := &record{}
 	if r.read(b) {
 		return r, nil
 	}
 	f.log.Error().Str("file", k.file.Name()).Int64("at", place.at).Msg("a kept answer is damaged")
 	if !r.readHead(b) {
-		return nil, errKeptAnswer
+		return nil, errUnreadable
 	}
 	// The request was carried out; only its answer is lost.
-	r.flags |= keyedTooLarge
+	r.flags |= flagTooLarge
 	return r, nil
 }
 
-func (f *keyedFiles) finish(p, done *keyedRecord, _ func()) error {
+func (f *fileStore) finish(p, done *record, _ func()) error {
 	if done == nil {
 		gone := *p
-		gone.kind = keyedForgotten
+		gone.kind = kindForgotten
 		_, _, err := f.append(&gone, false)
 		return err
 	}
@@ -305,22 +304,22 @@ func (f *keyedFiles) finish(p, done *keyedRecord, _ func()) error {
 	return nil
 }
 
-// errKeysFull is more than the config lets the store hold.
-var errKeysFull = errors.New("the store of idempotency keys is full (idempotency.max_keys, max_stored)")
+// errFull is more than the config lets the store hold.
+var errFull = errors.New("the store of idempotency keys is full (idempotency.max_keys, max_stored)")
 
 // append writes a record and makes it the newest of its key. A new request
 // needs room, also for its end; an answer without room is kept without its
 // body.
-func (f *keyedFiles) append(r *keyedRecord, fresh bool) (*keyedFile, int64, error) {
+func (f *fileStore) append(r *record, fresh bool) (*hourFile, int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fresh {
-		if _, known := f.index[r.id]; !known && len(f.index) >= f.maxKeys || f.stored+3*keyedHead > f.maxStored {
-			return nil, 0, errKeysFull
+		if _, known := f.index[r.id]; !known && len(f.index) >= f.maxKeys || f.stored+3*headSize > f.maxStored {
+			return nil, 0, errFull
 		}
-	} else if r.size > 0 && f.stored+keyedHead+int64(r.size) > f.maxStored {
+	} else if r.size > 0 && f.stored+headSize+int64(r.size) > f.maxStored {
 		small := *r
-		small.flags, small.rest, small.size, small.sum = keyedTooLarge, nil, 0, 0
+		small.flags, small.rest, small.size, small.sum = flagTooLarge, nil, 0, 0
 		r = &small
 	}
 	k, err := f.current()
@@ -339,17 +338,17 @@ func (f *keyedFiles) append(r *keyedRecord, fresh bool) (*keyedFile, int64, erro
 }
 
 // current is the file of this hour. A clock that goes back stays in the last.
-func (f *keyedFiles) current() (*keyedFile, error) {
-	hour := uint32(f.now() / 1e6 / keyedHourMs)
+func (f *fileStore) current() (*hourFile, error) {
+	hour := uint32(f.now() / 1e6 / hourMs)
 	if f.last != nil && f.last.hour >= hour {
 		return f.last, nil
 	}
-	path := filepath.Join(f.dir, fmt.Sprintf("%010d%s", hour, keyedSuffix))
+	path := filepath.Join(f.dir, fmt.Sprintf("%010d%s", hour, fileSuffix))
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	k := &keyedFile{hour: hour, file: file}
+	k := &hourFile{hour: hour, file: file}
 	if err := errors.Join(f.restart(k), disk.Sync(f.dir)); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -360,7 +359,7 @@ func (f *keyedFiles) current() (*keyedFile, error) {
 
 // sync puts the file on disk up to end. Of many that wait, one syncs for all
 // that have written meanwhile.
-func (k *keyedFile) sync(end int64) error {
+func (k *hourFile) sync(end int64) error {
 	k.syncing.Lock()
 	defer k.syncing.Unlock()
 	if k.synced >= end {
@@ -377,9 +376,9 @@ func (k *keyedFile) sync(end int64) error {
 }
 
 // run syncs what was written and removes what has expired.
-func (f *keyedFiles) run() {
+func (f *fileStore) run() {
 	defer f.stopped.Done()
-	tick := time.NewTicker(keyedEvery)
+	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -391,10 +390,10 @@ func (f *keyedFiles) run() {
 	}
 }
 
-func (f *keyedFiles) tend() {
+func (f *fileStore) tend() {
 	nowMs := f.now() / 1e6
 	f.mu.Lock()
-	var gone []*keyedFile
+	var gone []*hourFile
 	for hour, k := range f.hours {
 		if f.past(hour, nowMs) {
 			gone = append(gone, k)
@@ -406,9 +405,9 @@ func (f *keyedFiles) tend() {
 		}
 	}
 	if len(gone) > 0 {
-		maps.DeleteFunc(f.index, func(_ keyedID, p keyedPlace) bool { return f.hours[p.hour] == nil })
+		maps.DeleteFunc(f.index, func(_ requestID, p location) bool { return f.hours[p.hour] == nil })
 	}
-	ends := make(map[*keyedFile]int64, len(f.hours))
+	ends := make(map[*hourFile]int64, len(f.hours))
 	for _, k := range f.hours {
 		ends[k] = k.end
 	}
@@ -425,13 +424,13 @@ func (f *keyedFiles) tend() {
 	}
 }
 
-func (f *keyedFiles) close() error {
+func (f *fileStore) close() error {
 	close(f.stop)
 	f.stopped.Wait()
 	return f.closeFiles()
 }
 
-func (f *keyedFiles) closeFiles() (err error) {
+func (f *fileStore) closeFiles() (err error) {
 	for _, k := range f.hours {
 		err = errors.Join(err, k.sync(k.end), k.file.Close())
 	}

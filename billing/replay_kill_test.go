@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/replay"
 	"farebox/config"
 )
 
@@ -58,8 +59,8 @@ func beKilledKeyed(dir, redis string) {
 		go func() {
 			for {
 				n := next.Add(1) - 1
-				c := Claim{
-					Account: k.Account, Key: strconv.AppendInt(nil, n, 10), Fingerprint: sha256.Sum256([]byte("request")),
+				c := replay.Claim{
+					Account: k.Account.no, Key: strconv.AppendInt(nil, n, 10), Fingerprint: sha256.Sum256([]byte("request")),
 					Patience: time.Minute, Wait: time.Minute, Write: n%8 == 0,
 				}
 				lead, answer, err := l.Idempotency().Begin(&c)
@@ -78,7 +79,7 @@ func beKilledKeyed(dir, redis string) {
 				if rand.IntN(4) == 0 {
 					time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
 				}
-				charged, _ := lead.Settle(&h, Settlement{Cost: keyedChildCost, NowNs: time.Now().UnixNano()}, &Answer{Status: 200, Body: []byte(strconv.FormatInt(n, 10))})
+				charged, _ := h.SettleKept(Settlement{Cost: keyedChildCost, NowNs: time.Now().UnixNano()}, lead, &replay.Answer{Status: 200, Body: []byte(strconv.FormatInt(n, 10))})
 				fmt.Printf("S %d %d\n", n, charged)
 			}
 		}()
@@ -190,7 +191,7 @@ func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
 			t.Errorf("request %d has the answer %q", n, a.Body)
 		}
 	}
-	charges := map[keyedID]int{}
+	charges := map[[16]byte]int{}
 	for _, r := range f.allUsage(t) {
 		if r.amounts.Total() != keyedChildCost {
 			t.Errorf("charged %d", r.amounts.Total())
@@ -198,7 +199,7 @@ func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
 		charges[r.requestID]++
 	}
 	for n := range last + 1 {
-		id := newKeyedID(f.k.Account.no, []byte(fmt.Sprint(n)))
+		id := f.claim(fmt.Sprint(n), "request").RequestID()
 		if charges[id] != 1 {
 			t.Errorf("request %d is charged %d times", n, charges[id])
 		}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"farebox/billing/replay"
 )
 
 // What a key costs a request: begun, kept and charged, and given again.
@@ -14,8 +16,8 @@ func BenchmarkKeyed(b *testing.B) {
 	f.account("a", 1_000_000*usd)
 	k, _ := f.key("a")
 	body := bytes.Repeat([]byte("x"), 300)
-	claim := func(n int, write bool) *Claim {
-		return &Claim{Account: k.Account, Key: strconv.AppendInt(nil, int64(n), 10), Fingerprint: sha256.Sum256(body), Patience: time.Minute, Wait: time.Minute, Write: write}
+	claim := func(n int, write bool) *replay.Claim {
+		return &replay.Claim{Account: k.Account.no, Key: strconv.AppendInt(nil, int64(n), 10), Fingerprint: sha256.Sum256(body), Patience: time.Minute, Wait: time.Minute, Write: write}
 	}
 	i := f.Idempotency()
 	next := 0
@@ -30,7 +32,7 @@ func BenchmarkKeyed(b *testing.B) {
 			a.RequestID = lead.RequestID()
 			var h Hold
 			f.Admit(&h, a)
-			lead.Settle(&h, Settlement{Cost: 20, NowNs: f.now()}, &Answer{Status: 200, Body: body})
+			h.SettleKept(Settlement{Cost: 20, NowNs: f.now()}, lead, &replay.Answer{Status: 200, Body: body})
 		}
 	}
 	b.Run("read", func(b *testing.B) { carry(b, false) })

@@ -1,4 +1,4 @@
-package billing
+package replay
 
 import (
 	"bytes"
@@ -13,71 +13,84 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"farebox/bench/servers"
 	"farebox/config"
 )
 
-// keyedFixture is a ledger with one key and money, and what its idempotency is
-// kept in.
-type keyedFixture struct {
-	*fixture
-	k     *Key
-	redis *servers.Redis // nil: files
+// fixture is what a process knows of keys, with a clock of its own, and what was
+// charged for what it carried out.
+type fixture struct {
+	*Keys
+	t       testing.TB
+	options Options
+	redis   *servers.Redis // nil: files
+	nowNs   atomic.Int64
+	charged atomic.Int64
+	holds   atomic.Uint64
 }
 
 // onBoth runs a story with both stores.
-func onBoth(t *testing.T, story func(t *testing.T, f *keyedFixture)) {
+func onBoth(t *testing.T, story func(t *testing.T, f *fixture)) {
 	t.Run("files", func(t *testing.T) {
 		t.Parallel()
-		story(t, openKeyed(t, nil))
+		story(t, open(t, nil))
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		story(t, openKeyed(t, servers.StartRedis(t)))
+		story(t, open(t, servers.StartRedis(t)))
 	})
 }
 
-func openKeyed(t *testing.T, r *servers.Redis, adjust ...func(*Options)) *keyedFixture {
+func open(t *testing.T, r *servers.Redis, adjust ...func(*Options)) *fixture {
 	t.Helper()
-	f := &keyedFixture{redis: r}
-	f.fixture = openLedger(t, append(adjust, func(o *Options) {
-		if r != nil {
-			// The limits' timeout is patient: the machine is shared.
-			o.Redis = config.Redis{Addresses: []string{r.Addr}, Timeout: 5 * time.Second, Away: "open"}
-		}
-	})...)
-	f.account("a", 1000*usd)
-	f.k, _ = f.key("a")
+	f := &fixture{t: t, redis: r}
+	f.nowNs.Store(time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC).UnixNano())
+	f.options = Options{Dir: t.TempDir(), Prefix: "svc:keys:0:", Node: 1, Log: zerolog.Nop(), Now: f.nowNs.Load}
+	if r != nil {
+		f.options.Redis = config.Redis{Addresses: []string{r.Addr}}
+	}
+	for _, a := range adjust {
+		a(&f.options)
+	}
+	f.open()
+	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
 
-func (f *keyedFixture) claim(key, body string) *Claim {
-	return &Claim{Account: f.k.Account, Key: []byte(key), Fingerprint: sha256.Sum256([]byte(body)), Patience: time.Minute, Wait: 30 * time.Second}
+func (f *fixture) open() {
+	f.t.Helper()
+	var err error
+	if f.Keys, err = Open(f.options); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) reopen() {
+	f.t.Helper()
+	if err := f.Close(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.open()
+}
+
+func (f *fixture) claim(key, body string) *Claim {
+	return &Claim{Account: 1, Key: []byte(key), Fingerprint: sha256.Sum256([]byte(body)), Patience: time.Minute, Wait: 30 * time.Second}
 }
 
 // carryOut is what a route does with a lead.
-func (f *keyedFixture) carryOut(l *Lead, cost Nano, body string) Nano {
-	f.t.Helper()
-	a := f.ask(f.k, 1000)
-	a.RequestID = l.RequestID()
-	var h Hold
-	if d := f.Admit(&h, a); d.Code != Admitted {
-		f.t.Errorf("denied: %v", d.Code)
+func (f *fixture) carryOut(l *Lead, cost int64, body string) (charged int64) {
+	if !l.Keep(f.holds.Add(1), &Answer{Status: 200, Header: []Header{{"X-Credits", "20"}}, Body: []byte(body)}) {
+		return 0
 	}
-	charged, _ := l.Settle(&h, Settlement{Cost: cost, Model: "model", Status: 200, NowNs: f.clock.nano()},
-		&Answer{Status: 200, Header: []AnswerHeader{{"X-Credits", "20"}}, Body: []byte(body)})
-	return charged
-}
-
-func (f *keyedFixture) spent() Nano {
-	f.t.Helper()
-	usd, _, _ := f.k.Balance()
-	return 1000*1_000_000_000 - usd
+	f.charged.Add(cost)
+	return cost
 }
 
 func TestKeyedRequestIsCarriedOutOnceAndChargedOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *keyedFixture) {
-		i := f.Idempotency()
+	onBoth(t, func(t *testing.T, f *fixture) {
+		i := f.Keys
 		large := string(bytes.Repeat([]byte("0123456789abcdef"), 10_000))
 		for n, body := range []string{`{"result":"0x1"}`, large} {
 			key := fmt.Sprint("key-", n)
@@ -85,7 +98,7 @@ func TestKeyedRequestIsCarriedOutOnceAndChargedOnce(t *testing.T) {
 			if err != nil || lead == nil || answer != nil {
 				t.Fatalf("the first request: %v %v %v", lead, answer, err)
 			}
-			if charged := f.carryOut(lead, 14_000, body); charged != 1000+13_000 {
+			if charged := f.carryOut(lead, 14_000, body); charged != 14_000 {
 				t.Errorf("charged %d", charged)
 			}
 			for range 3 {
@@ -93,28 +106,27 @@ func TestKeyedRequestIsCarriedOutOnceAndChargedOnce(t *testing.T) {
 				if err != nil || lead != nil {
 					t.Fatalf("a repeat: %v %v", lead, err)
 				}
-				if answer.Status != 200 || string(answer.Body) != body || !slices.Equal(answer.Header, []AnswerHeader{{"X-Credits", "20"}}) {
+				if answer.Status != 200 || string(answer.Body) != body || !slices.Equal(answer.Header, []Header{{"X-Credits", "20"}}) {
 					t.Errorf("the repeat differs: %d %v, %d bytes", answer.Status, answer.Header, len(answer.Body))
 				}
 			}
-			if _, _, err := i.Begin(f.claim(key, "another request")); !errors.Is(err, ErrKeyReused) {
+			if _, _, err := i.Begin(f.claim(key, "another request")); !errors.Is(err, ErrReused) {
 				t.Errorf("the key with another request: %v", err)
 			}
 		}
-		if f.spent() != 28_000 {
-			t.Errorf("spent %d", f.spent())
+		if f.charged.Load() != 28_000 {
+			t.Errorf("spent %d", f.charged.Load())
 		}
-		if s := i.Stats(); s != (KeyedStats{Led: 2, Replayed: 6, Reused: 2}) {
+		if s := i.Stats(); s != (Stats{Led: 2, Replayed: 6, Reused: 2}) {
 			t.Errorf("counted %+v", s)
 		}
-		f.recount()
 	})
 }
 
 // 64 clients ask the same at once: one request upstream, one charge, 64 equal answers.
 func TestConcurrentDuplicatesWaitForTheFirst(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *keyedFixture) {
-		i := f.Idempotency()
+	onBoth(t, func(t *testing.T, f *fixture) {
+		i := f.Keys
 		var led atomic.Int64
 		var wg sync.WaitGroup
 		for range 64 {
@@ -127,7 +139,7 @@ func TestConcurrentDuplicatesWaitForTheFirst(t *testing.T) {
 					t.Error(err)
 				case lead != nil:
 					led.Add(1)
-					if _, _, err := i.Begin(f.claim("k", "other")); !errors.Is(err, ErrKeyReused) {
+					if _, _, err := i.Begin(f.claim("k", "other")); !errors.Is(err, ErrReused) {
 						t.Errorf("another request under the key of a pending one: %v", err)
 					}
 					time.Sleep(20 * time.Millisecond)
@@ -138,16 +150,16 @@ func TestConcurrentDuplicatesWaitForTheFirst(t *testing.T) {
 			}()
 		}
 		wg.Wait()
-		if led.Load() != 1 || f.spent() != 500 {
-			t.Errorf("carried out %d times, charged %d", led.Load(), f.spent())
+		if led.Load() != 1 || f.charged.Load() != 500 {
+			t.Errorf("carried out %d times, charged %d", led.Load(), f.charged.Load())
 		}
 	})
 }
 
 // "The first one failed": the next in line carries the request out.
 func TestWaiterLeadsWhenTheLeaderFails(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *keyedFixture) {
-		i := f.Idempotency()
+	onBoth(t, func(t *testing.T, f *fixture) {
+		i := f.Keys
 		var led, answered atomic.Int64
 		var wg sync.WaitGroup
 		for range 16 {
@@ -169,22 +181,22 @@ func TestWaiterLeadsWhenTheLeaderFails(t *testing.T) {
 			}()
 		}
 		wg.Wait()
-		if led.Load() != 4 || answered.Load() != 12 || f.spent() != 500 {
-			t.Errorf("%d led, %d were answered, charged %d", led.Load(), answered.Load(), f.spent())
+		if led.Load() != 4 || answered.Load() != 12 || f.charged.Load() != 500 {
+			t.Errorf("%d led, %d were answered, charged %d", led.Load(), answered.Load(), f.charged.Load())
 		}
 	})
 }
 
 func TestWaitingForASlowLeaderEnds(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *keyedFixture) {
-		i := f.Idempotency()
+	onBoth(t, func(t *testing.T, f *fixture) {
+		i := f.Keys
 		lead, _, err := i.Begin(f.claim("k", "request"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := f.claim("k", "request")
 		c.Wait = 10 * time.Millisecond
-		if _, _, err := i.Begin(c); !errors.Is(err, ErrKeyBusy) {
+		if _, _, err := i.Begin(c); !errors.Is(err, ErrBusy) {
 			t.Errorf("got %v", err)
 		}
 		lead.Forget()
@@ -192,17 +204,15 @@ func TestWaitingForASlowLeaderEnds(t *testing.T) {
 }
 
 func TestKeysOfOtherAccountsAreOtherKeys(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *keyedFixture) {
-		f.account("b", usd)
-		other, _ := f.key("b")
-		i := f.Idempotency()
+	onBoth(t, func(t *testing.T, f *fixture) {
+		i := f.Keys
 		lead, _, err := i.Begin(f.claim("k", "request"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.carryOut(lead, 1, "mine")
 		c := f.claim("k", "request")
-		c.Account = other.Account
+		c.Account = 2
 		lead, _, err = i.Begin(c)
 		if err != nil || lead == nil {
 			t.Fatalf("the other account got %v, %v", lead, err)
@@ -214,8 +224,8 @@ func TestKeysOfOtherAccountsAreOtherKeys(t *testing.T) {
 // What an answer larger than the limit was is not known any more, but that
 // there was one: it is never carried out again.
 func TestTooLargeAnswerIsNotCarriedOutAgain(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *keyedFixture) {
-		i := f.Idempotency()
+	onBoth(t, func(t *testing.T, f *fixture) {
+		i := f.Keys
 		i.maxAnswer = 1000
 		lead, _, err := i.Begin(f.claim("k", "request"))
 		if err != nil {
@@ -224,13 +234,10 @@ func TestTooLargeAnswerIsNotCarriedOutAgain(t *testing.T) {
 		for range 11 {
 			lead.Record(make([]byte, 100))
 		}
-		a := f.ask(f.k, 1000)
-		var h Hold
-		f.Admit(&h, a)
-		if charged, _ := lead.Settle(&h, Settlement{Cost: 7, NowNs: f.clock.nano()}, &Answer{Status: 200}); charged != 7 {
-			t.Errorf("charged %d", charged)
+		if !lead.Keep(1, &Answer{Status: 200}) {
+			t.Error("that there was an answer is not kept")
 		}
-		if _, _, err := i.Begin(f.claim("k", "request")); !errors.Is(err, ErrKeyTooLarge) {
+		if _, _, err := i.Begin(f.claim("k", "request")); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -238,17 +245,15 @@ func TestTooLargeAnswerIsNotCarriedOutAgain(t *testing.T) {
 
 func TestRecordedPiecesAreTheAnswer(t *testing.T) {
 	t.Parallel()
-	f := openKeyed(t, nil)
-	i := f.Idempotency()
+	f := open(t, nil)
+	i := f.Keys
 	lead, _, err := i.Begin(f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	lead.Record([]byte("one "))
 	lead.Record([]byte("two"))
-	var h Hold
-	f.Admit(&h, f.ask(f.k, 1000))
-	lead.Settle(&h, Settlement{Cost: 7, NowNs: f.clock.nano()}, &Answer{Status: 200})
+	lead.Keep(1, &Answer{Status: 200})
 	if _, a, err := i.Begin(f.claim("k", "request")); err != nil || string(a.Body) != "one two" {
 		t.Errorf("got %v, %v", a, err)
 	}
@@ -256,26 +261,25 @@ func TestRecordedPiecesAreTheAnswer(t *testing.T) {
 
 // A restart in between forgets nothing, and what was under way can be led again.
 func TestKeysOutliveARestart(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *keyedFixture) {
-		lead, _, err := f.Idempotency().Begin(f.claim("done", "request"))
+	onBoth(t, func(t *testing.T, f *fixture) {
+		lead, _, err := f.Begin(f.claim("done", "request"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.carryOut(lead, 1, "answer")
-		if lead, _, err = f.Idempotency().Begin(f.claim("failed", "request")); err != nil {
+		if lead, _, err = f.Begin(f.claim("failed", "request")); err != nil {
 			t.Fatal(err)
 		}
 		lead.Forget()
-		if _, _, err = f.Idempotency().Begin(f.claim("pending", "request")); err != nil {
+		if _, _, err = f.Begin(f.claim("pending", "request")); err != nil {
 			t.Fatal(err)
 		}
 		f.reopen()
-		f.adopt(t)
-		i := f.Idempotency()
+		i := f.Keys
 		if _, a, err := i.Begin(f.claim("done", "request")); err != nil || a == nil || string(a.Body) != "answer" {
 			t.Errorf("the answer is gone: %v %v", a, err)
 		}
-		if _, _, err := i.Begin(f.claim("pending", "other")); !errors.Is(err, ErrKeyReused) {
+		if _, _, err := i.Begin(f.claim("pending", "other")); !errors.Is(err, ErrReused) {
 			t.Errorf("a pending key was forgotten: %v", err)
 		}
 		for _, key := range []string{"failed", "pending"} {
@@ -290,16 +294,16 @@ func TestKeysOutliveARestart(t *testing.T) {
 
 func TestKeysExpireAndTheirFilesGo(t *testing.T) {
 	t.Parallel()
-	f := openKeyed(t, nil)
-	i := f.Idempotency()
-	files := i.store.(*keyedFiles)
+	f := open(t, nil)
+	i := f.Keys
+	files := i.store.(*fileStore)
 	for n := range 30 {
 		lead, _, err := i.Begin(f.claim(fmt.Sprint("k", n), "request"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.carryOut(lead, 1, "answer")
-		f.clock.advance(time.Hour)
+		f.nowNs.Add(int64(time.Hour))
 		files.tend()
 	}
 	left, err := filepath.Glob(filepath.Join(files.dir, "*"))
@@ -330,22 +334,22 @@ func TestKeysExpireAndTheirFilesGo(t *testing.T) {
 	files.mu.Lock()
 	stored := files.stored
 	files.mu.Unlock()
-	if grown := int64(4 * keyedHead); stored < size || stored > size+grown+2*int64(len(keyedMagic)) {
+	if grown := int64(4 * headSize); stored < size || stored > size+grown+2*int64(len(fileMagic)) {
 		t.Errorf("%d bytes are counted, %d on disk", stored, size)
 	}
 }
 
 func TestFullStoreRefusesNewKeysAndKeepsOldOnes(t *testing.T) {
 	t.Parallel()
-	f := openKeyed(t, nil, func(o *Options) {
-		o.Idempotency = config.DefaultIdempotency()
-		o.Idempotency.MaxKeys = 3
+	f := open(t, nil, func(o *Options) {
+		o.Config = config.DefaultIdempotency()
+		o.Config.MaxKeys = 3
 	})
-	i := f.Idempotency()
+	i := f.Keys
 	for n := range 4 {
 		lead, _, err := i.Begin(f.claim(fmt.Sprint(n), "request"))
 		if n == 3 {
-			if !errors.Is(err, ErrKeysAway) {
+			if !errors.Is(err, ErrAway) {
 				t.Errorf("the fourth key: %v", err)
 			}
 			break
@@ -359,9 +363,9 @@ func TestFullStoreRefusesNewKeysAndKeepsOldOnes(t *testing.T) {
 		t.Errorf("the first key: %v", err)
 	}
 	// Without room for its body the answer is still known to have been given.
-	files := i.store.(*keyedFiles)
+	files := i.store.(*fileStore)
 	files.mu.Lock()
-	files.maxKeys, files.maxStored = 100, files.stored+4*keyedHead
+	files.maxKeys, files.maxStored = 100, files.stored+4*headSize
 	files.mu.Unlock()
 	lead, _, err := i.Begin(f.claim("4", "request"))
 	if err != nil {
@@ -370,10 +374,10 @@ func TestFullStoreRefusesNewKeysAndKeepsOldOnes(t *testing.T) {
 	if charged := f.carryOut(lead, 9, "a body that is longer than what is left ............................................................................................................................................................................................................................................................................................"); charged != 9 {
 		t.Errorf("charged %d", charged)
 	}
-	if _, _, err := i.Begin(f.claim("4", "request")); !errors.Is(err, ErrKeyTooLarge) {
+	if _, _, err := i.Begin(f.claim("4", "request")); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
-	if _, _, err := i.Begin(f.claim("5", "request")); !errors.Is(err, ErrKeysAway) {
+	if _, _, err := i.Begin(f.claim("5", "request")); !errors.Is(err, ErrAway) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -382,13 +386,13 @@ func TestFullStoreRefusesNewKeysAndKeepsOldOnes(t *testing.T) {
 // next try is.
 func TestAnswerThatCannotBeKeptIsNotCharged(t *testing.T) {
 	t.Parallel()
-	f := openKeyed(t, nil)
-	i := f.Idempotency()
+	f := open(t, nil)
+	i := f.Keys
 	lead, _, err := i.Begin(f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := i.store.(*keyedFiles)
+	files := i.store.(*fileStore)
 	good := files.last.file
 	if files.last.file, err = os.Open(good.Name()); err != nil { // cannot be written
 		t.Fatal(err)
@@ -403,25 +407,24 @@ func TestAnswerThatCannotBeKeptIsNotCharged(t *testing.T) {
 		t.Fatal(lead, err)
 	}
 	f.carryOut(lead, 500, "answer")
-	if f.spent() != 500 || i.Stats().Free != 1 {
-		t.Errorf("spent %d, %+v", f.spent(), i.Stats())
+	if f.charged.Load() != 500 || i.Stats().Free != 1 {
+		t.Errorf("spent %d, %+v", f.charged.Load(), i.Stats())
 	}
-	f.recount()
 }
 
 // A file whose end is torn, as after a crash, is read up to there and goes on.
 func TestTornEndIsCutOff(t *testing.T) {
 	t.Parallel()
-	for _, cut := range []int64{1, keyedHead - 1, keyedHead, keyedHead + 3} {
-		f := openKeyed(t, nil)
+	for _, cut := range []int64{1, headSize - 1, headSize, headSize + 3} {
+		f := open(t, nil)
 		for n := range 3 {
-			lead, _, err := f.Idempotency().Begin(f.claim(fmt.Sprint(n), "request"))
+			lead, _, err := f.Begin(f.claim(fmt.Sprint(n), "request"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			f.carryOut(lead, 1, "an answer of some length")
 		}
-		path := f.Idempotency().store.(*keyedFiles).last.file.Name()
+		path := f.store.(*fileStore).last.file.Name()
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -433,7 +436,7 @@ func TestTornEndIsCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.open()
-		i := f.Idempotency()
+		i := f.Keys
 		for n := range 2 {
 			if _, a, err := i.Begin(f.claim(fmt.Sprint(n), "request")); err != nil || a == nil {
 				t.Errorf("cut %d: key %d is gone: %v", cut, n, err)
@@ -452,18 +455,18 @@ func TestTornEndIsCutOff(t *testing.T) {
 // again, and nothing wrong is given.
 func TestDamagedAnswerIsNotGiven(t *testing.T) {
 	t.Parallel()
-	f := openKeyed(t, nil)
-	i := f.Idempotency()
+	f := open(t, nil)
+	i := f.Keys
 	lead, _, err := i.Begin(f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.carryOut(lead, 1, "answer")
-	last := i.store.(*keyedFiles).last
+	last := i.store.(*fileStore).last
 	if _, err := last.file.WriteAt([]byte("X"), last.end-1); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := i.Begin(f.claim("k", "request")); !errors.Is(err, ErrKeyTooLarge) {
+	if _, _, err := i.Begin(f.claim("k", "request")); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,22 +1,19 @@
-package billing
+package replay
 
 import (
 	"context"
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/rs/zerolog"
-
-	"farebox/config"
 )
 
-// keyedRedis keeps keyed requests in Redis, for all nodes of a store together.
+// redisStore keeps keyed requests in Redis, for all nodes of a store together.
 // Time is Redis's own: how old a record is follows from what is left of its
 // life.
 //
@@ -24,8 +21,8 @@ import (
 // carried out twice. One that was under way then is answered but not charged;
 // its end is sent until Redis takes it, and meanwhile nobody else may lead it:
 // other nodes wait for the leader's patience, and after Redis was away for
-// keyedGrace more.
-type keyedRedis struct {
+// awayGrace more.
+type redisStore struct {
 	client   redis.UniversalClient
 	prefix   string
 	windowMs int64
@@ -36,7 +33,7 @@ type keyedRedis struct {
 	mu     sync.Mutex
 	away   bool
 	backAt time.Time // when it answered again
-	late   []keyedEnd
+	late   []ending
 	bytes  int // of the records in late
 	wake   chan struct{}
 
@@ -44,81 +41,90 @@ type keyedRedis struct {
 	stopped sync.WaitGroup
 }
 
-// keyedEnd is the end of a request that Redis has not taken yet.
-type keyedEnd struct {
-	p, done *keyedRecord
+// ending is the end of a request that Redis has not taken yet.
+type ending struct {
+	p, done *record
 	ended   func()
 }
 
 const (
-	keyedRedisPool  = 32
-	keyedRedisCall  = 2 * time.Second // an answer may have megabytes
-	keyedRedisAgain = 100 * time.Millisecond
-	// keyedFinishFor is how long a request waits for its answer to be kept.
-	keyedFinishFor = time.Second
-	// keyedGrace is how long after it was away no leader is taken for dead: the
+	redisDial  = time.Second
+	redisPool  = 32
+	redisCall  = 2 * time.Second // an answer may have megabytes
+	redisAgain = 100 * time.Millisecond
+	// finishFor is how long a request waits for its answer to be kept.
+	finishFor = time.Second
+	// awayGrace is how long after it was away no leader is taken for dead: the
 	// nodes that live send their ends first.
-	keyedGrace = 5 * time.Second
+	awayGrace = 5 * time.Second
 	// Ends that wait for Redis; beyond the bytes they lose their bodies, beyond
 	// the number the keys stay in use until they expire.
-	keyedMostLate      = 10_000
-	keyedMostLateBytes = 64 << 20
+	mostLate      = 10_000
+	mostLateBytes = 64 << 20
 )
 
 var (
-	keyedBegin = redis.NewScript(`
+	beginScript = redis.NewScript(`
 local v = redis.call('GET', KEYS[1])
 if not v then
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   return false
 end
 return {v, redis.call('PTTL', KEYS[1])}`)
-	keyedTake = redis.NewScript(`
+	takeScript = redis.NewScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`)
 	// What is gone was lost by Redis: the answer is kept again.
-	keyedFinish = redis.NewScript(`
+	finishScript = redis.NewScript(`
 local v = redis.call('GET', KEYS[1])
 if v and v ~= ARGV[1] and v ~= ARGV[2] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`)
-	keyedForget = redis.NewScript(`
+	forgetScript = redis.NewScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`)
 )
 
-// openKeyedRedis does not wait for Redis.
-func openKeyedRedis(l *Ledger, o *Options, i *config.Idempotency, boot uint64, node uint32) (*keyedRedis, error) {
+// silence is the library's log: what matters comes back as an error, and the
+// rest is a line a dial while Redis is away.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
+
+// openRedis does not wait for Redis.
+func openRedis(o *Options, boot uint64) *redisStore {
 	quietRedis()
 	c := &o.Redis
 	options := &redis.UniversalOptions{
 		Addrs: c.Addresses, MasterName: c.SentinelMaster, IsClusterMode: c.Cluster,
 		Username: c.Username, Password: c.Password.Reveal(), SentinelPassword: c.SentinelPassword.Reveal(), DB: c.DB,
 		MaxRetries: -1, DialTimeout: redisDial, DialerRetries: 1,
-		ReadTimeout: keyedRedisCall, WriteTimeout: keyedRedisCall, PoolTimeout: keyedRedisCall, ContextTimeoutEnabled: true,
-		PoolSize: keyedRedisPool, ClientName: "farebox",
+		ReadTimeout: redisCall, WriteTimeout: redisCall, PoolTimeout: redisCall, ContextTimeoutEnabled: true,
+		PoolSize: redisPool, ClientName: "farebox",
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if c.TLS {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	// All nodes of a store have its pepper, and no other store has.
-	name := l.hasher.digest([]byte("idempotency"))
-	r := &keyedRedis{
-		client: redis.NewUniversalClient(options), prefix: fmt.Sprintf("%s:keys:%x:", o.Brand, name[:6]),
-		windowMs: i.Window.Milliseconds(), node: node, boot: boot, log: l.log,
+	r := &redisStore{
+		client: redis.NewUniversalClient(options), prefix: o.Prefix,
+		windowMs: o.Config.Window.Milliseconds(), node: o.Node, boot: boot, log: o.Log,
 		backAt: time.Now(), wake: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	r.stopped.Add(1)
 	go r.run()
-	return r, nil
+	return r
 }
 
-func (r *keyedRedis) name(id keyedID) []string { return []string{r.prefix + hex.EncodeToString(id[:])} }
+func (r *redisStore) name(id requestID) []string {
+	return []string{r.prefix + hex.EncodeToString(id[:])}
+}
 
 // note keeps whether Redis answers.
-func (r *keyedRedis) note(err error) {
+func (r *redisStore) note(err error) {
 	var refused redis.Error
 	away := err != nil && !errors.Is(err, redis.Nil) && !errors.As(err, &refused)
 	r.mu.Lock()
@@ -129,34 +135,34 @@ func (r *keyedRedis) note(err error) {
 	r.mu.Unlock()
 }
 
-func (r *keyedRedis) begin(p *keyedRecord, _ bool) (*keyedRecord, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), keyedRedisCall)
+func (r *redisStore) begin(p *record, _ bool) (*record, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), redisCall)
 	defer cancel()
 	mine := p.bytes()
 	for {
-		v, err := keyedBegin.Run(ctx, r.client, r.name(p.id), mine, r.windowMs).Slice()
+		v, err := beginScript.Run(ctx, r.client, r.name(p.id), mine, r.windowMs).Slice()
 		r.note(err)
 		if errors.Is(err, redis.Nil) {
 			return nil, nil
 		}
 		if err != nil {
 			// It may have been written down all the same.
-			r.later(keyedEnd{p: p})
+			r.later(ending{p: p})
 			return nil, err
 		}
-		found := &keyedRecord{}
+		found := &record{}
 		text, _ := v[0].(string)
 		leftMs, _ := v[1].(int64)
 		if !found.read([]byte(text)) {
-			return nil, errKeptAnswer
+			return nil, errUnreadable
 		}
-		if found.kind == keyedDone || found.fingerprint != p.fingerprint || !r.dead(found, r.windowMs-leftMs) {
+		if found.kind == kindDone || found.fingerprint != p.fingerprint || !r.dead(found, r.windowMs-leftMs) {
 			return found, nil
 		}
-		taken, err := keyedTake.Run(ctx, r.client, r.name(p.id), text, mine, r.windowMs).Int()
+		taken, err := takeScript.Run(ctx, r.client, r.name(p.id), text, mine, r.windowMs).Int()
 		r.note(err)
 		if err != nil {
-			r.later(keyedEnd{p: p})
+			r.later(ending{p: p})
 			return nil, err
 		}
 		if taken == 1 {
@@ -166,18 +172,18 @@ func (r *keyedRedis) begin(p *keyedRecord, _ bool) (*keyedRecord, error) {
 }
 
 // dead says whether the leader of a pending request that is ageMs old is gone.
-func (r *keyedRedis) dead(p *keyedRecord, ageMs int64) bool {
+func (r *redisStore) dead(p *record, ageMs int64) bool {
 	if p.node == r.node && p.boot != r.boot {
 		return true // an earlier process of this node
 	}
 	r.mu.Lock()
-	settled := !r.away && time.Since(r.backAt) > keyedGrace
+	settled := !r.away && time.Since(r.backAt) > awayGrace
 	r.mu.Unlock()
 	return settled && ageMs > int64(p.patienceMs)
 }
 
-func (r *keyedRedis) look(id keyedID) (*keyedRecord, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), keyedRedisCall)
+func (r *redisStore) look(id requestID) (*record, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), redisCall)
 	defer cancel()
 	b, err := r.client.Get(ctx, r.name(id)[0]).Bytes()
 	if errors.Is(err, redis.Nil) {
@@ -186,15 +192,15 @@ func (r *keyedRedis) look(id keyedID) (*keyedRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := &keyedRecord{}
+	found := &record{}
 	if !found.read(b) {
-		return nil, errKeptAnswer
+		return nil, errUnreadable
 	}
 	return found, nil
 }
 
-func (r *keyedRedis) finish(p, done *keyedRecord, ended func()) error {
-	ctx, cancel := context.WithTimeout(context.Background(), keyedFinishFor)
+func (r *redisStore) finish(p, done *record, ended func()) error {
+	ctx, cancel := context.WithTimeout(context.Background(), finishFor)
 	defer cancel()
 	for {
 		err := r.end(ctx, p, done)
@@ -203,19 +209,19 @@ func (r *keyedRedis) finish(p, done *keyedRecord, ended func()) error {
 		}
 		select {
 		case <-ctx.Done():
-			r.later(keyedEnd{p, done, ended})
+			r.later(ending{p, done, ended})
 			return errLater
-		case <-time.After(keyedRedisAgain):
+		case <-time.After(redisAgain):
 		}
 	}
 }
 
-func (r *keyedRedis) end(ctx context.Context, p, done *keyedRecord) (err error) {
+func (r *redisStore) end(ctx context.Context, p, done *record) (err error) {
 	var ok int
 	if done == nil {
-		ok, err = keyedForget.Run(ctx, r.client, r.name(p.id), p.bytes()).Int()
+		ok, err = forgetScript.Run(ctx, r.client, r.name(p.id), p.bytes()).Int()
 	} else {
-		ok, err = keyedFinish.Run(ctx, r.client, r.name(p.id), p.bytes(), done.bytes(), r.windowMs).Int()
+		ok, err = finishScript.Run(ctx, r.client, r.name(p.id), p.bytes(), done.bytes(), r.windowMs).Int()
 	}
 	r.note(err)
 	if err == nil && ok == 0 {
@@ -225,18 +231,18 @@ func (r *keyedRedis) end(ctx context.Context, p, done *keyedRecord) (err error) 
 }
 
 // later sends an end as soon as Redis takes it.
-func (r *keyedRedis) later(e keyedEnd) {
+func (r *redisStore) later(e ending) {
 	r.mu.Lock()
-	if len(r.late) >= keyedMostLate {
+	if len(r.late) >= mostLate {
 		r.mu.Unlock()
 		if e.ended != nil {
 			e.ended()
 		}
 		return
 	}
-	if e.done != nil && r.bytes+len(e.done.rest) > keyedMostLateBytes {
+	if e.done != nil && r.bytes+len(e.done.rest) > mostLateBytes {
 		small := *e.done
-		small.flags, small.rest, small.size, small.sum = keyedTooLarge, nil, 0, 0
+		small.flags, small.rest, small.size, small.sum = flagTooLarge, nil, 0, 0
 		e.done = &small
 	}
 	if e.done != nil {
@@ -251,7 +257,7 @@ func (r *keyedRedis) later(e keyedEnd) {
 }
 
 // run sends what is late.
-func (r *keyedRedis) run() {
+func (r *redisStore) run() {
 	defer r.stopped.Done()
 	for {
 		select {
@@ -263,14 +269,14 @@ func (r *keyedRedis) run() {
 			select {
 			case <-r.stop:
 				return
-			case <-time.After(keyedRedisAgain):
+			case <-time.After(redisAgain):
 			}
 		}
 	}
 }
 
 // catchUp says whether nothing is late any more.
-func (r *keyedRedis) catchUp() bool {
+func (r *redisStore) catchUp() bool {
 	for {
 		r.mu.Lock()
 		if len(r.late) == 0 {
@@ -280,7 +286,7 @@ func (r *keyedRedis) catchUp() bool {
 		}
 		e := r.late[0]
 		r.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), keyedRedisCall)
+		ctx, cancel := context.WithTimeout(context.Background(), redisCall)
 		err := r.end(ctx, e.p, e.done)
 		cancel()
 		if err != nil && !errors.Is(err, errTaken) {
@@ -298,7 +304,7 @@ func (r *keyedRedis) catchUp() bool {
 	}
 }
 
-func (r *keyedRedis) close() error {
+func (r *redisStore) close() error {
 	close(r.stop)
 	r.stopped.Wait()
 	if n := len(r.late); n > 0 {

@@ -1,4 +1,4 @@
-package billing
+package replay
 
 import (
 	"encoding/binary"
@@ -9,29 +9,29 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// Kinds of keyed records. The numbers are stored.
+// Kinds of records. The numbers are stored.
 const (
-	keyedPending   = 1 + iota // somebody carries the request out
-	keyedDone                 // its answer
-	keyedForgotten            // as if it had not been
+	kindPending   = 1 + iota // somebody carries the request out
+	kindDone                 // its answer
+	kindForgotten            // as if it had not been
 )
 
-// Flags of a keyed record. The numbers are stored.
+// Flags of a record. The numbers are stored.
 const (
-	keyedTooLarge   = 1 << iota // the answer was too large to be kept
-	keyedCompressed             // its body is in S2 form
+	flagTooLarge   = 1 << iota // the answer was too large to be kept
+	flagCompressed             // its body is in S2 form
 )
 
-// keyedRecord is what is known of a key: in files and in Redis a head of fixed
+// record is what is known of a key: in files and in Redis a head of fixed
 // size, and of a kept answer its headers and body behind it.
 //
 //	0 crc32c of [4:96]   4 kind   5 flags   6 status   8 id   24 fingerprint
 //	56 Unix ms   64 token   72 node   76 size and 80 crc32c of what follows
 //	84 patience in ms   88 boot
-type keyedRecord struct {
+type record struct {
 	kind, flags byte
 	status      uint16
-	id          keyedID
+	id          requestID
 	fingerprint [32]byte
 	atMs        int64  // when the request began
 	token       uint64 // of a pending record: random; of a kept answer: the hold's sequence
@@ -44,16 +44,18 @@ type keyedRecord struct {
 	rest []byte // what follows the head; nil when it was not read
 }
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 const (
-	keyedHead = 96
-	// keyedCompressFrom is the size from which a body is worth compressing.
-	keyedCompressFrom = 1 << 10
+	headSize = 96
+	// compressFrom is the size from which a body is worth compressing.
+	compressFrom = 1 << 10
 	// maxAnswerHeaders bounds the kept headers of an answer.
 	maxAnswerHeaders = 64
 )
 
 // appendHead appends the head of r.
-func (r *keyedRecord) appendHead(b []byte) []byte {
+func (r *record) appendHead(b []byte) []byte {
 	le := binary.LittleEndian
 	at := len(b)
 	b = append(b, 0, 0, 0, 0, r.kind, r.flags)
@@ -72,45 +74,45 @@ func (r *keyedRecord) appendHead(b []byte) []byte {
 }
 
 // bytes is the whole record.
-func (r *keyedRecord) bytes() []byte {
-	return append(r.appendHead(make([]byte, 0, keyedHead+len(r.rest))), r.rest...)
+func (r *record) bytes() []byte {
+	return append(r.appendHead(make([]byte, 0, headSize+len(r.rest))), r.rest...)
 }
 
 // readHead reads a head; false when it is torn or damaged.
-func (r *keyedRecord) readHead(b []byte) bool {
+func (r *record) readHead(b []byte) bool {
 	le := binary.LittleEndian
-	if len(b) < keyedHead || le.Uint32(b) != crc32.Checksum(b[4:keyedHead], castagnoli) || b[4] < keyedPending || b[4] > keyedForgotten {
+	if len(b) < headSize || le.Uint32(b) != crc32.Checksum(b[4:headSize], castagnoli) || b[4] < kindPending || b[4] > kindForgotten {
 		return false
 	}
-	*r = keyedRecord{
-		kind: b[4], flags: b[5], status: le.Uint16(b[6:]), id: keyedID(b[8:24]), fingerprint: [32]byte(b[24:56]),
+	*r = record{
+		kind: b[4], flags: b[5], status: le.Uint16(b[6:]), id: requestID(b[8:24]), fingerprint: [32]byte(b[24:56]),
 		atMs: int64(le.Uint64(b[56:])), token: le.Uint64(b[64:]), node: le.Uint32(b[72:]), size: le.Uint32(b[76:]),
 		sum: le.Uint32(b[80:]), patienceMs: le.Uint32(b[84:]), boot: le.Uint64(b[88:]),
 	}
-	return r.kind == keyedDone || r.size == 0
+	return r.kind == kindDone || r.size == 0
 }
 
 // read reads a whole record.
-func (r *keyedRecord) read(b []byte) bool {
-	if !r.readHead(b) || uint64(len(b)-keyedHead) != uint64(r.size) {
+func (r *record) read(b []byte) bool {
+	if !r.readHead(b) || uint64(len(b)-headSize) != uint64(r.size) {
 		return false
 	}
-	r.rest = b[keyedHead:]
+	r.rest = b[headSize:]
 	return crc32.Checksum(r.rest, castagnoli) == r.sum
 }
 
 // Answer is what a client got, to be given again under the same key.
 type Answer struct {
 	Status int
-	Header []AnswerHeader // at most 64; without those that every answer has
+	Header []Header // at most 64; without those that every answer has
 	Body   []byte
 }
 
-// AnswerHeader is one header of an answer.
-type AnswerHeader struct{ Name, Value string }
+// Header is one header of an answer.
+type Header struct{ Name, Value string }
 
 // keep makes r a kept answer.
-func (r *keyedRecord) keep(a *Answer, body []byte) {
+func (r *record) keep(a *Answer, body []byte) {
 	r.status = uint16(a.Status)
 	b := make([]byte, 0, 256+len(body))
 	b = binary.AppendUvarint(b, uint64(len(a.Header)))
@@ -118,11 +120,11 @@ func (r *keyedRecord) keep(a *Answer, body []byte) {
 		b = appendText(appendText(b, h.Name), h.Value)
 	}
 	at := len(b)
-	if len(body) >= keyedCompressFrom && len(body) <= math.MaxInt32 {
+	if len(body) >= compressFrom && len(body) <= math.MaxInt32 {
 		room := s2.MaxEncodedLen(len(body))
 		packed := s2.Encode(make([]byte, room), body)
 		if len(packed) < len(body) {
-			r.flags |= keyedCompressed
+			r.flags |= flagCompressed
 			body = packed
 		}
 	}
@@ -134,47 +136,56 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-var errKeptAnswer = errors.New("a kept answer cannot be read")
+var errUnreadable = errors.New("a kept answer cannot be read")
 
 // answer is what r keeps, with a body of at most so many bytes. The result has
 // memory of its own or that of r.
-func (r *keyedRecord) answer(most int) (*Answer, error) {
-	if r.flags&keyedTooLarge != 0 {
-		return nil, ErrKeyTooLarge
+func (r *record) answer(most int) (*Answer, error) {
+	if r.flags&flagTooLarge != 0 {
+		return nil, ErrTooLarge
 	}
-	d := numbers{b: r.rest}
-	n := d.uint()
+	n, rest := number(r.rest)
 	if n > maxAnswerHeaders {
-		return nil, errKeptAnswer
+		return nil, errUnreadable
 	}
-	a := &Answer{Status: int(r.status), Header: make([]AnswerHeader, n)}
+	a := &Answer{Status: int(r.status), Header: make([]Header, n)}
 	for i := range a.Header {
-		a.Header[i] = AnswerHeader{d.text(), d.text()}
+		h := &a.Header[i]
+		h.Name, rest = text(rest)
+		h.Value, rest = text(rest)
 	}
-	if d.bad {
-		return nil, errKeptAnswer
+	if rest == nil {
+		return nil, errUnreadable
 	}
-	a.Body = d.b
-	if r.flags&keyedCompressed == 0 {
+	a.Body = rest
+	if r.flags&flagCompressed == 0 {
 		return a, nil
 	}
-	size, err := s2.DecodedLen(d.b)
+	size, err := s2.DecodedLen(rest)
 	if err != nil || size > most {
-		return nil, errKeptAnswer
+		return nil, errUnreadable
 	}
-	if a.Body, err = s2.Decode(make([]byte, size), d.b); err != nil {
-		return nil, errKeptAnswer
+	if a.Body, err = s2.Decode(make([]byte, size), rest); err != nil {
+		return nil, errUnreadable
 	}
 	return a, nil
 }
 
-func (d *numbers) text() string {
-	n := d.uint()
-	if n > uint64(len(d.b)) {
-		d.bad, d.b = true, nil
-		return ""
+// number reads a number from the begin of b, and gives what follows it: nil when
+// there is none.
+func number(b []byte) (uint64, []byte) {
+	v, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, nil
 	}
-	s := string(d.b[:n])
-	d.b = d.b[n:]
-	return s
+	return v, b[n:]
+}
+
+// text reads a text with its length in front.
+func text(b []byte) (string, []byte) {
+	n, b := number(b)
+	if n > uint64(len(b)) {
+		return "", nil
+	}
+	return string(b[:n]), b[n:]
 }

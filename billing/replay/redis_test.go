@@ -1,4 +1,4 @@
-package billing
+package replay
 
 import (
 	"errors"
@@ -7,40 +7,37 @@ import (
 	"time"
 
 	"farebox/bench/servers"
-	"farebox/config"
 )
 
 // second is another process on the Redis of f, under the same store's name.
-func (f *keyedFixture) second(t *testing.T, node uint32) *Idempotency {
+func (f *fixture) second(t *testing.T, node uint32) *Keys {
 	t.Helper()
-	o := Options{Brand: "svc", Redis: f.options.Redis}
-	c := config.DefaultIdempotency()
-	i := &Idempotency{node: node, boot: 77, maxAnswer: int(c.MaxAnswer), log: f.log, now: f.now, flights: map[keyedID]*flight{}}
-	store, err := openKeyedRedis(f.Ledger, &o, &c, i.boot, node)
+	o := f.options
+	o.Node = node
+	k, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store.backAt = time.Now().Add(-time.Hour)
-	i.store = store
-	t.Cleanup(func() { _ = i.close() })
-	return i
+	k.store.(*redisStore).backAt = time.Now().Add(-time.Hour)
+	t.Cleanup(func() { _ = k.Close() })
+	return k
 }
 
 // Two nodes: what one carries out the other waits for and answers with.
 func TestNodesShareKeys(t *testing.T) {
 	t.Parallel()
-	f := openKeyed(t, servers.StartRedis(t))
-	here, there := f.Idempotency(), f.second(t, 2)
+	f := open(t, servers.StartRedis(t))
+	here, there := f.Keys, f.second(t, 2)
 	lead, _, err := here.Begin(f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := there.Begin(f.claim("k", "other")); !errors.Is(err, ErrKeyReused) {
+	if _, _, err := there.Begin(f.claim("k", "other")); !errors.Is(err, ErrReused) {
 		t.Errorf("another request under the key: %v", err)
 	}
 	c := f.claim("k", "request")
 	c.Wait = time.Millisecond
-	if _, _, err := there.Begin(c); !errors.Is(err, ErrKeyBusy) {
+	if _, _, err := there.Begin(c); !errors.Is(err, ErrBusy) {
 		t.Errorf("while it is pending: %v", err)
 	}
 	type result struct {
@@ -56,8 +53,8 @@ func TestNodesShareKeys(t *testing.T) {
 	if r := <-got; r.err != nil || r.a == nil || string(r.a.Body) != "answer" {
 		t.Errorf("got %v, %v", r.a, r.err)
 	}
-	if f.spent() != 500 {
-		t.Errorf("spent %d", f.spent())
+	if f.charged.Load() != 500 {
+		t.Errorf("spent %d", f.charged.Load())
 	}
 }
 
@@ -65,10 +62,10 @@ func TestNodesShareKeys(t *testing.T) {
 // same, its answer is not kept and not charged: the other one's is.
 func TestLateLeaderIsNotCharged(t *testing.T) {
 	t.Parallel()
-	f := openKeyed(t, servers.StartRedis(t))
-	here, there := f.Idempotency(), f.second(t, 2)
+	f := open(t, servers.StartRedis(t))
+	here, there := f.Keys, f.second(t, 2)
 	c := f.claim("k", "request")
-	c.Patience = -keyedSlack
+	c.Patience = -patienceSlack
 	slow, _, err := here.Begin(c)
 	if err != nil {
 		t.Fatal(err)
@@ -87,18 +84,17 @@ func TestLateLeaderIsNotCharged(t *testing.T) {
 	if _, a, err := here.Begin(f.claim("k", "request")); err != nil || string(a.Body) != "in time" {
 		t.Errorf("got %v %v", a, err)
 	}
-	f.recount()
 }
 
 // An earlier process of the same node is dead for certain.
 func TestRestartedNodeGoesOnWithoutWaiting(t *testing.T) {
 	t.Parallel()
-	f := openKeyed(t, servers.StartRedis(t))
+	f := open(t, servers.StartRedis(t))
 	earlier := f.second(t, 1)
 	if _, _, err := earlier.Begin(f.claim("k", "request")); err != nil {
 		t.Fatal(err)
 	}
-	lead, _, err := f.Idempotency().Begin(f.claim("k", "request"))
+	lead, _, err := f.Begin(f.claim("k", "request"))
 	if err != nil || lead == nil {
 		t.Fatal(lead, err)
 	}
@@ -111,16 +107,16 @@ func TestRestartedNodeGoesOnWithoutWaiting(t *testing.T) {
 func TestRedisLostWhilePending(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	f := openKeyed(t, r)
-	here, there := f.Idempotency(), f.second(t, 2)
+	f := open(t, r)
+	here, there := f.Keys, f.second(t, 2)
 	lead, _, err := here.Begin(f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Kill()
-	for _, i := range []*Idempotency{there, here} {
+	for _, i := range []*Keys{there, here} {
 		for n := range 3 {
-			if _, _, err := i.Begin(f.claim(fmt.Sprint("new-", n), "request")); !errors.Is(err, ErrKeysAway) {
+			if _, _, err := i.Begin(f.claim(fmt.Sprint("new-", n), "request")); !errors.Is(err, ErrAway) {
 				t.Errorf("a request was begun without Redis: %v", err)
 			}
 		}
@@ -130,23 +126,22 @@ func TestRedisLostWhilePending(t *testing.T) {
 	}
 	c := f.claim("k", "request")
 	c.Wait = time.Millisecond
-	if _, _, err := here.Begin(c); !errors.Is(err, ErrKeyBusy) {
+	if _, _, err := here.Begin(c); !errors.Is(err, ErrBusy) {
 		t.Errorf("the request can be begun again while its end is not known: %v", err)
 	}
-	if _, _, err := there.Begin(c); !errors.Is(err, ErrKeysAway) {
+	if _, _, err := there.Begin(c); !errors.Is(err, ErrAway) {
 		t.Errorf("on another node: %v", err)
 	}
 	r.Start()
-	for _, i := range []*Idempotency{there, here} {
+	for _, i := range []*Keys{there, here} {
 		lead, a, err := i.Begin(f.claim("k", "request"))
 		if err != nil || lead != nil || string(a.Body) != "answer" {
 			t.Errorf("after Redis was back: %v %v %v", lead, a, err)
 		}
 	}
-	if f.spent() != 0 || here.Stats().Free != 1 {
-		t.Errorf("spent %d, %+v", f.spent(), here.Stats())
+	if f.charged.Load() != 0 || here.Stats().Free != 1 {
+		t.Errorf("spent %d, %+v", f.charged.Load(), here.Stats())
 	}
-	f.recount()
 }
 
 // After Redis was away a leader that looks dead gets some time: it may only not
@@ -154,24 +149,24 @@ func TestRedisLostWhilePending(t *testing.T) {
 func TestLeaderHasGraceAfterRedisWasAway(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	f := openKeyed(t, r)
+	f := open(t, r)
 	there := f.second(t, 2)
 	c := f.claim("k", "request")
-	c.Patience = -keyedSlack
-	if _, _, err := f.Idempotency().Begin(c); err != nil {
+	c.Patience = -patienceSlack
+	if _, _, err := f.Begin(c); err != nil {
 		t.Fatal(err)
 	}
-	store := there.store.(*keyedRedis)
+	store := there.store.(*redisStore)
 	store.mu.Lock()
 	store.away = true
 	store.mu.Unlock()
 	quick := f.claim("k", "request")
 	quick.Wait = 10 * time.Millisecond
-	if _, _, err := there.Begin(quick); !errors.Is(err, ErrKeyBusy) {
+	if _, _, err := there.Begin(quick); !errors.Is(err, ErrBusy) {
 		t.Errorf("the lead was taken at once: %v", err)
 	}
 	store.mu.Lock()
-	store.backAt = time.Now().Add(-keyedGrace - time.Second)
+	store.backAt = time.Now().Add(-awayGrace - time.Second)
 	store.mu.Unlock()
 	lead, _, err := there.Begin(quick)
 	if err != nil || lead == nil {
@@ -184,8 +179,8 @@ func TestLeaderHasGraceAfterRedisWasAway(t *testing.T) {
 func TestRedisThatLostItsDataLearnsTheAnswer(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t)
-	f := openKeyed(t, r)
-	lead, _, err := f.Idempotency().Begin(f.claim("k", "request"))
+	f := open(t, r)
+	lead, _, err := f.Begin(f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +192,7 @@ func TestRedisThatLostItsDataLearnsTheAnswer(t *testing.T) {
 	if charged := f.carryOut(lead, 500, "answer"); charged != 500 {
 		t.Errorf("charged %d", charged)
 	}
-	if _, a, err := f.Idempotency().Begin(f.claim("k", "request")); err != nil || a == nil {
+	if _, a, err := f.Begin(f.claim("k", "request")); err != nil || a == nil {
 		t.Errorf("got %v %v", a, err)
 	}
 }
@@ -205,8 +200,8 @@ func TestRedisThatLostItsDataLearnsTheAnswer(t *testing.T) {
 func TestKeysExpireInRedis(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t)
-	f := openKeyed(t, r)
-	lead, _, err := f.Idempotency().Begin(f.claim("k", "request"))
+	f := open(t, r)
+	lead, _, err := f.Begin(f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,56 +215,4 @@ func TestKeysExpireInRedis(t *testing.T) {
 	if left := client.PTTL(t.Context(), keys[0]).Val(); left > 24*time.Hour || left < 24*time.Hour-time.Minute {
 		t.Errorf("it lives for %s", left)
 	}
-}
-
-// "I looked at the accounts after a crash, and the answers that had been given
-// were free": an operator's command, which does not know where answers are
-// kept, leaves the charge of a kept answer to the server.
-func TestOperatorLeavesKeyedChargesToTheServer(t *testing.T) {
-	t.Parallel()
-	f := openKeyed(t, servers.StartRedis(t))
-	lead, _, err := f.Idempotency().Begin(f.claim("key", "request"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := f.ask(f.k, usd)
-	a.RequestID = lead.RequestID()
-	var h Hold
-	if d := f.Admit(&h, a); d.Code != Admitted {
-		t.Fatal(d.Code)
-	}
-	// Lead.Settle up to where its answer is kept.
-	done := lead.done(&h, &Answer{Status: 200, Body: []byte("answer")})
-	h.prepare(&Settlement{Cost: usd, Status: 200, NowNs: f.clock.nano(), Flags: FlagKeyed})
-	if err := lead.finish(done); err != nil {
-		t.Fatal(err)
-	}
-	f.journal.flush()
-	crashed := f.crash(func([]byte) {})
-	h.Void(f.clock.nano())
-
-	server := crashed.options
-	for range 2 {
-		op, err := Open(Options{Dir: server.Dir, Brand: "svc", Clock: f.clock.now, segmentSize: server.segmentSize, idle: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r, err := op.Verify(); err != nil || len(r.Faults) > 0 {
-			t.Errorf("%v, %v", r.Faults, err)
-		}
-		if err := op.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	g := &keyedFixture{fixture: crashed, redis: f.redis}
-	g.open()
-	defer g.Close()
-	g.adopt(t)
-	if n := g.spent(); n != usd {
-		t.Errorf("%s were charged for an answer that was kept", n)
-	}
-	if _, again, err := g.Idempotency().Begin(g.claim("key", "request")); err != nil || again == nil || string(again.Body) != "answer" {
-		t.Errorf("%v, %v", again, err)
-	}
-	g.recount()
 }

@@ -1,0 +1,284 @@
+package replay
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/config"
+)
+
+// Keys remembers requests that carry an Idempotency-Key (addendum 13): what is
+// asked again under the same key within the window gets the first answer again,
+// is not carried out, and not charged.
+type Keys struct {
+	store     store
+	node      uint32
+	boot      uint64 // tells this process from an earlier one of its node
+	maxAnswer int
+	log       zerolog.Logger
+	now       func() int64 // Unix ns
+
+	mu      sync.Mutex
+	flights map[requestID]*flight
+
+	recording atomic.Int64 // bytes of answers that are being recorded
+
+	stats counters
+}
+
+// store keeps what is known of keys, for one window each.
+type store interface {
+	// begin writes p down, unless something is known of its id already that
+	// stands in the way; then it gives that. A pending request whose process is
+	// dead does not stand in the way of its own repetition.
+	begin(p *record, durable bool) (found *record, err error)
+	// finish replaces p by done, or by nothing when done is nil. errTaken says
+	// that somebody else has taken the request over. With errLater the store
+	// cannot say now, and calls ended once it has an answer.
+	finish(p, done *record, ended func()) error
+	// look gives what is known of an id, nil for nothing.
+	look(id requestID) (*record, error)
+	close() error
+}
+
+// The ways in which a keyed request cannot go on.
+var (
+	ErrReused   = errors.New("the idempotency key was used with another request")
+	ErrBusy     = errors.New("the first request with this idempotency key is still under way")
+	ErrTooLarge = errors.New("the first answer under this idempotency key was too large to keep")
+	ErrAway     = errors.New("idempotency keys cannot be looked up now")
+
+	errTaken = errors.New("somebody else has taken the keyed request over")
+	errLater = errors.New("the keyed request ends when its store is back")
+)
+
+// flight is a keyed request that this process leads or looks up. Others with
+// the same key wait until it is over.
+type flight struct {
+	fingerprint [32]byte
+	over        chan struct{}
+}
+
+const (
+	// pollEvery is how often a request that another node leads is looked at.
+	pollEvery = 50 * time.Millisecond
+	// patienceSlack is added to a leader's patience before others take it for dead.
+	patienceSlack = 2 * time.Second
+	// recordingMost bounds the answers that are recorded on their way, all
+	// together: beyond it an answer counts as too large to be kept.
+	recordingMost = 256 << 20
+	// MaxKeyLength is the longest idempotency key (interface.md, Limits).
+	MaxKeyLength = 255
+)
+
+type counters struct {
+	led, replayed, reused, busy, away, free atomic.Int64
+}
+
+// Stats are figures of requests with an idempotency key.
+type Stats struct {
+	Led      int64 // carried out
+	Replayed int64
+	Reused   int64 // refused: another request under the same key
+	Busy     int64 // refused: the first one took too long
+	Away     int64 // refused: the store did not answer or is full
+	Free     int64 // carried out but not charged, since the answer could not be kept
+}
+
+// Options are what Keys needs.
+type Options struct {
+	Config config.Idempotency // zero: the defaults
+	Dir    string             // of the node's data; files are kept in a directory of their own in it
+	Power  bool               // what was kept survives a power cut, too
+	Idle   bool               // for an operator's command: no request will come
+
+	// Redis, where it is used, keeps the answers of all nodes of a store
+	// together, under names that begin with Prefix.
+	Redis  config.Redis
+	Prefix string
+
+	Node uint32 // number of this node
+	Log  zerolog.Logger
+	Now  func() int64 // Unix ns
+}
+
+// Open opens what the config says: files in the node's directory, or Redis.
+func Open(o Options) (*Keys, error) {
+	if o.Config == (config.Idempotency{}) {
+		o.Config = config.DefaultIdempotency()
+	}
+	k := &Keys{
+		node: o.Node, boot: rand.Uint64(), maxAnswer: int(o.Config.MaxAnswer), log: o.Log, now: o.Now, flights: map[requestID]*flight{},
+	}
+	if o.Redis.Used() {
+		k.store = openRedis(&o, k.boot)
+		return k, nil
+	}
+	files, err := openFiles(&o)
+	if err != nil {
+		return nil, err
+	}
+	k.store = files
+	return k, nil
+}
+
+// ValidKey says whether a client may use text as an idempotency key: 1 to 255
+// of A-Z, a-z, 0-9, _ and - (interface.md, Limits).
+func ValidKey(text []byte) bool {
+	if len(text) == 0 || len(text) > MaxKeyLength {
+		return false
+	}
+	for _, c := range text {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// requestID stands for an account and its key.
+type requestID = [16]byte
+
+// Claim is a request with a key.
+type Claim struct {
+	Account uint32 // its number
+	Key     []byte // valid by ValidKey
+	// Fingerprint is a hash of all that makes the request what it is: its path
+	// and its body.
+	Fingerprint [32]byte
+	// Patience is how long carrying it out can take at most; a leader on
+	// another node that takes longer is taken for dead.
+	Patience time.Duration
+	// Wait is how long to wait for a leader.
+	Wait time.Duration
+	// Write says that the request changes something outside: it is on disk as
+	// begun before Begin returns.
+	Write bool
+}
+
+// RequestID is the id under which the request is charged. It is made of the
+// account and the key, so that all tries of a request have the same.
+func (c *Claim) RequestID() [16]byte {
+	b := make([]byte, 0, 32+MaxKeyLength)
+	b = append(b, "farebox idempotency\x00"...)
+	b = binary.LittleEndian.AppendUint32(b, c.Account)
+	b = append(b, c.Key...)
+	sum := sha256.Sum256(b)
+	return requestID(sum[:16])
+}
+
+// Begin gives one of three: the lead, when the request is to be carried out;
+// the answer of the first request with this key; or an error, one of ErrKey….
+func (k *Keys) Begin(c *Claim) (*Lead, *Answer, error) {
+	id := c.RequestID()
+	deadline := time.NewTimer(max(c.Wait, 0))
+	defer deadline.Stop()
+	for {
+		f, other := k.join(id, c.Fingerprint)
+		if f == nil {
+			if other.fingerprint != c.Fingerprint {
+				k.stats.reused.Add(1)
+				return nil, nil, ErrReused
+			}
+			select {
+			case <-other.over:
+				continue
+			case <-deadline.C:
+				k.stats.busy.Add(1)
+				return nil, nil, ErrBusy
+			}
+		}
+		lead, answer, err := k.begin(id, f, c, deadline)
+		if lead == nil {
+			k.leave(id, f)
+		}
+		return lead, answer, err
+	}
+}
+
+// join makes the caller the only one of this process that is busy with id, or
+// gives who is.
+func (k *Keys) join(id requestID, fingerprint [32]byte) (mine, other *flight) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if other = k.flights[id]; other != nil {
+		return nil, other
+	}
+	mine = &flight{fingerprint: fingerprint, over: make(chan struct{})}
+	k.flights[id] = mine
+	return mine, nil
+}
+
+func (k *Keys) leave(id requestID, f *flight) {
+	k.mu.Lock()
+	delete(k.flights, id)
+	k.mu.Unlock()
+	close(f.over)
+}
+
+// begin asks the store, until the request can be led or answered.
+func (k *Keys) begin(id requestID, f *flight, c *Claim, deadline *time.Timer) (*Lead, *Answer, error) {
+	pause := pollEvery
+	for {
+		p := &record{
+			kind: kindPending, id: id, fingerprint: c.Fingerprint, atMs: k.now() / 1e6, token: rand.Uint64(),
+			node: k.node, boot: k.boot, patienceMs: uint32(min((c.Patience+patienceSlack)/time.Millisecond, 1<<31)),
+		}
+		found, err := k.store.begin(p, c.Write)
+		switch {
+		case err != nil:
+			k.stats.away.Add(1)
+			k.log.Warn().Err(err).Msg("a request with an idempotency key was refused: it cannot be written down")
+			return nil, nil, ErrAway
+		case found == nil:
+			k.stats.led.Add(1)
+			return &Lead{keys: k, pending: p, flight: f}, nil, nil
+		case found.fingerprint != c.Fingerprint:
+			k.stats.reused.Add(1)
+			return nil, nil, ErrReused
+		case found.kind == kindDone:
+			a, err := found.answer(k.maxAnswer)
+			if err != nil {
+				return nil, nil, err
+			}
+			k.stats.replayed.Add(1)
+			return nil, a, nil
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, 5*pollEvery)
+		case <-deadline.C:
+			k.stats.busy.Add(1)
+			return nil, nil, ErrBusy
+		}
+	}
+}
+
+// Kept says whether the request of a hold whose process died ended with an
+// answer that was kept.
+func (k *Keys) Kept(id [16]byte, hold uint64) bool {
+	found, err := k.store.look(id)
+	if err != nil {
+		k.log.Error().Err(err).Hex("request_id", id[:]).Msg("cannot find out whether a keyed request was answered when the last process died; it is not charged")
+		return false
+	}
+	return found != nil && found.kind == kindDone && found.node == k.node && found.token == hold
+}
+
+// Stats reads the figures.
+func (k *Keys) Stats() Stats {
+	s := &k.stats
+	return Stats{
+		Led: s.led.Load(), Replayed: s.replayed.Load(), Reused: s.reused.Load(), Busy: s.busy.Load(), Away: s.away.Load(), Free: s.free.Load(),
+	}
+}
+
+// Close writes what is left to write.
+func (k *Keys) Close() error { return k.store.close() }

@@ -1,0 +1,110 @@
+package replay
+
+import (
+	"errors"
+)
+
+// Lead is the right and the duty to carry a keyed request out. It ends in
+// exactly one Keep or Forget; a second end changes nothing. One goroutine
+// has it.
+type Lead struct {
+	keys    *Keys
+	pending *record
+	flight  *flight
+	body    []byte
+	size    int64 // counted in Keys.recording
+	over    bool  // the body cannot be kept
+	ended   bool
+	kept    bool
+}
+
+// RequestID is the id under which the request must be admitted.
+func (l *Lead) RequestID() [16]byte { return l.pending.id }
+
+// Record takes a piece of an answer's body that is sent as it arrives. Beyond
+// the limit nothing is kept.
+func (l *Lead) Record(piece []byte) {
+	if l.over || len(l.body)+len(piece) > l.keys.maxAnswer || l.keys.recording.Load() > recordingMost {
+		l.Cut()
+		return
+	}
+	l.size += int64(len(piece))
+	l.keys.recording.Add(int64(len(piece)))
+	l.body = append(l.body, piece...)
+}
+
+// Cut says that the client did not take the answer to its end: what is known
+// of it is not an answer that can be given again.
+func (l *Lead) Cut() {
+	l.drop()
+	l.over = true
+}
+
+// Lost says that the answer is not one that can be given again.
+func (l *Lead) Lost() bool { return l.over }
+
+// drop gives back the memory of what was recorded.
+func (l *Lead) drop() {
+	l.keys.recording.Add(-l.size)
+	l.body, l.size = nil, 0
+}
+
+// Kept says whether the request has ended with an answer that was kept.
+func (l *Lead) Kept() bool { return l.kept }
+
+// Ended says whether the request has ended, in one way or the other.
+func (l *Lead) Ended() bool { return l.ended }
+
+// Keep ends the request with its answer; without a Body what was recorded is the
+// body. The answer decides whether what hold stands for is charged: it may be
+// charged if this is true, and must not be otherwise, since the next try will be.
+func (l *Lead) Keep(hold uint64, a *Answer) bool {
+	if l.ended {
+		return false
+	}
+	if err := l.finish(l.done(hold, a)); err != nil {
+		l.keys.stats.free.Add(1)
+		l.keys.log.Warn().Err(err).Hex("request_id", l.pending.id[:]).Msg("the answer of a keyed request could not be kept; it is not charged")
+		return false
+	}
+	l.kept = true
+	return true
+}
+
+// Forget ends the request as if it had not been: the next one with its key is
+// carried out. Its hold is the caller's to void.
+func (l *Lead) Forget() {
+	if l.ended {
+		return
+	}
+	if err := l.finish(nil); err != nil && !errors.Is(err, errTaken) && !errors.Is(err, errLater) {
+		l.keys.log.Warn().Err(err).Hex("request_id", l.pending.id[:]).Msg("a keyed request could not be taken back; its key is in use until it expires")
+	}
+}
+
+func (l *Lead) finish(done *record) error {
+	l.ended = true
+	l.drop()
+	leave := func() { l.keys.leave(l.pending.id, l.flight) }
+	err := l.keys.store.finish(l.pending, done, leave)
+	if !errors.Is(err, errLater) {
+		leave()
+	}
+	return err
+}
+
+// done is the record that keeps an answer.
+func (l *Lead) done(hold uint64, a *Answer) *record {
+	r := *l.pending
+	r.kind, r.token = kindDone, hold
+	body := a.Body
+	if body == nil {
+		body = l.body
+	}
+	if l.over || len(body) > l.keys.maxAnswer {
+		r.flags |= flagTooLarge
+		return &r
+	}
+	r.keep(a, body)
+	return &r
+}
