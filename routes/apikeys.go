@@ -2,22 +2,21 @@ package routes
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"farebox/billing"
 )
 
 // Pages of GET /api_keys (addendum 16.2).
-const (
-	keysPage     = 100
-	mostKeysPage = 500
-)
+var keysParams = Params{
+	"page":  {Kinds: Number, Integer: true, Min: 1, Max: inf, Default: 1},
+	"limit": {Kinds: Number, Integer: true, Min: 1, Max: 500, Default: 100},
+}
 
 // serveKeys answers GET /api_keys?page=&limit=.
 func serveKeys(c *Call) *Error {
 	q := c.Query()
-	page, limit := int(q.Integer("page", 1, 1, math.MaxInt)), int(q.Integer("limit", keysPage, 1, mostKeysPage))
+	page, limit := int(q.Integer("page")), int(q.Integer("limit"))
 	if e := q.Refusal(); e != nil {
 		return e
 	}
@@ -51,11 +50,7 @@ func serveKey(c *Call) *Error {
 // createKey answers POST /api_keys; its answer is the only place where the
 // secret is ever shown.
 func createKey(c *Call) *Error {
-	op := &keyCreation
-	if c.Config().Compat.StrictAPIKeys {
-		op = &strictCreation
-	}
-	b, e := c.readKeyBody(op)
+	b, e := c.readKeyBody()
 	if e != nil {
 		return e
 	}
@@ -99,7 +94,7 @@ func (c *Call) makeKey(account string, b *keyBody, description string) *Error {
 
 // updateKey answers PATCH /api_keys.
 func updateKey(c *Call) *Error {
-	b, e := c.readKeyBody(&keyUpdate)
+	b, e := c.readKeyBody()
 	if e != nil {
 		return e
 	}
@@ -110,6 +105,9 @@ func updateKey(c *Call) *Error {
 	return c.WriteJSON(append(appendKey([]byte(`{"success":true,"data":`), &info, nil), '}'))
 }
 
+// deletionParams are those of DELETE /api_keys.
+var deletionParams = Params{"id": {Kinds: String}}
+
 // deleteKey answers DELETE /api_keys?id=; the id may stand in the body instead.
 // Some packages send an empty object along with the query.
 func deleteKey(c *Call) *Error {
@@ -119,7 +117,7 @@ func deleteKey(c *Call) *Error {
 		return e
 	}
 	if len(c.Ctx.Request.Body()) > 0 {
-		b, e := c.readKeyBody(&keyDeletion)
+		b, e := c.readKeyBody()
 		if e != nil {
 			return e
 		}

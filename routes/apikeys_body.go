@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/billing"
+	"farebox/config"
 	"farebox/proxy/scan"
 )
 
@@ -49,12 +50,8 @@ const (
 	limitVCU
 )
 
-const (
-	// maxKeyText bounds each text in it; a token has about 300 bytes.
-	maxKeyText = 4 << 10
-	// maxKeyDescription is in characters (addendum 16.1).
-	maxKeyDescription = 64
-)
+// maxKeyText bounds each text in a body; a token has about 300 bytes.
+const maxKeyText = 4 << 10
 
 var (
 	keyTypes     = []string{"INFERENCE", "ADMIN"}
@@ -71,6 +68,7 @@ func newKeyBook() *Rulebook {
 	members := make([]scan.Member, keyMembers)
 	rules := map[string]*Rule{}
 	text := &Rule{Kinds: String, Length: maxKeyText}
+	date := &Rule{Kinds: String, Length: maxKeyText, Format: "date, date-time or empty"}
 	for id, name := range keyNames {
 		members[id].Name = name
 		switch id {
@@ -86,6 +84,10 @@ func newKeyBook() *Rulebook {
 			for i := range limits.Len() {
 				rules[name+"."+limits.Name(i)] = &Rule{Kinds: Number}
 			}
+		case keyExpires, keyExpiresSnake:
+			rules[name] = date
+		case keyDescription:
+			rules[name] = &Rule{Kinds: String, Length: maxKeyText, Characters: 64} // addendum 16.1
 		default:
 			rules[name] = text
 		}
@@ -100,23 +102,29 @@ type keyBody struct {
 	change                        billing.KeyChange
 }
 
-// keyOperation says which members a body may and must have.
-type keyOperation struct {
-	takes, needs []int
-}
-
+// The operations: which members their bodies may and must have.
 var (
-	keyCreation = keyOperation{takes: []int{
-		keyType, keyTypeSnake, keyDescription, keyExpires, keyExpiresSnake, keyLimit, keyLimitSnake, keyPeriod, keyPeriodSnake, keyPrivacy, keyPrivacySnake,
-	}}
+	creationMembers = []int{
+		keyType, keyTypeSnake, keyDescription, keyExpires, keyExpiresSnake, keyLimit, keyLimitSnake,
+		keyPeriod, keyPeriodSnake, keyPrivacy, keyPrivacySnake,
+	}
+	keyCreation = keyBook.Only(creationMembers, nil)
 	// strictCreation is the documentation's reading (addendum D55).
-	strictCreation = keyOperation{takes: keyCreation.takes, needs: []int{keyType, keyDescription}}
-	keyUpdate      = keyOperation{needs: []int{keyID}, takes: []int{
-		keyID, keyDescription, keyExpires, keyExpiresSnake, keyLimit, keyLimitSnake, keyPeriod, keyPeriodSnake, keyPrivacy, keyPrivacySnake,
-	}}
-	keyDeletion  = keyOperation{takes: []int{keyID}}
-	web3Creation = keyOperation{takes: append([]int{keyAddress, keySignature, keyToken}, keyCreation.takes...), needs: []int{keyType, keyAddress, keySignature, keyToken}}
+	strictCreation = keyBook.Only(creationMembers, []int{keyType, keyDescription})
+	keyUpdate      = keyBook.Only(append([]int{keyID}, creationMembers[2:]...), []int{keyID})
+	keyDeletion    = keyBook.Only([]int{keyID}, nil)
+	web3Creation   = keyBook.Only(
+		append([]int{keyAddress, keySignature, keyToken}, creationMembers...), []int{keyType, keyAddress, keySignature, keyToken},
+	)
 )
+
+// creationRules are those of POST /api_keys.
+func creationRules(cfg *config.Config) *Rulebook {
+	if cfg.Compat.StrictAPIKeys {
+		return strictCreation
+	}
+	return keyCreation
+}
 
 // snake is the other spelling of a member, or the member itself.
 func snake(id int) int {
@@ -129,18 +137,19 @@ func snake(id int) int {
 
 // readKeyBody reads a strict body about a key: every member is one that the
 // operation takes, once, in one of its spellings.
-func (c *Call) readKeyBody(op *keyOperation) (*keyBody, *Error) {
+func (c *Call) readKeyBody() (*keyBody, *Error) {
 	if n, most := len(c.Ctx.Request.Body()), c.MostBody(); n > most {
 		return nil, &Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large: at most " + strconv.Itoa(most) + " bytes are taken here, it has " + strconv.Itoa(n) + "."}
 	}
-	if e := c.ReadJSON(keyBook.Root); e != nil {
+	book := c.Rules()
+	if e := c.ReadJSON(book.Root); e != nil {
 		return nil, e
 	}
-	v := Validator{Body: c.Body, Doc: &c.Doc, Book: keyBook}
+	v := Validator{Body: c.Body, Doc: &c.Doc, Book: book}
 	b := &keyBody{}
 	v.CheckAll()
-	if v.checkTakes(op); len(v.Issues) == 0 {
-		b.read(&v, op, c.Began)
+	if v.checkTakes(); len(v.Issues) == 0 {
+		b.read(&v, c.Began)
 	}
 	if len(v.Issues) > 0 {
 		return nil, Invalid(v.Issues...)
@@ -149,9 +158,9 @@ func (c *Call) readKeyBody(op *keyOperation) (*keyBody, *Error) {
 }
 
 // checkTakes refuses what the operation does not take and asks for what it needs.
-func (v *Validator) checkTakes(op *keyOperation) {
+func (v *Validator) checkTakes() {
 	taken := [keyMembers]bool{}
-	for _, id := range op.takes {
+	for _, id := range v.Book.Takes {
 		taken[id] = true
 	}
 	known := 0
@@ -174,7 +183,7 @@ func (v *Validator) checkTakes(op *keyOperation) {
 	if v.Doc.Members > known {
 		v.checkStrangers(v.Body, keyBook.Root, "")
 	}
-	for _, id := range op.needs {
+	for _, id := range v.Book.Needs {
 		if v.Member(-1, id) == nil && v.Member(-1, snake(id)) == nil {
 			v.Add(Issue{Code: "invalid_type", Path: keyNames[id], Expected: "string", Received: "undefined", Message: keyNames[id] + ": is required."})
 		}
@@ -197,7 +206,7 @@ func (v *Validator) unknown(path, name string) {
 }
 
 // read takes the values over. Kinds and enumerations are checked already.
-func (b *keyBody) read(v *Validator, op *keyOperation, now time.Time) {
+func (b *keyBody) read(v *Validator, now time.Time) {
 	b.id, b.address, b.signature, b.token = v.decoded(keyID), v.decoded(keyAddress), v.decoded(keySignature), v.decoded(keyToken)
 	if text := v.either(keyType); text != nil {
 		b.typ, _ = billing.ParseKeyType(string(text))
@@ -205,9 +214,10 @@ func (b *keyBody) read(v *Validator, op *keyOperation, now time.Time) {
 	if f := v.Member(-1, keyDescription); f != nil {
 		text := v.decoded(keyDescription)
 		b.change.Description = &text
-		switch n := utf8.RuneCountInString(text); {
-		case n > maxKeyDescription:
-			v.Add(Issue{Code: "too_big", Path: "description", Maximum: strconv.Itoa(maxKeyDescription), Message: "description: must be at most " + strconv.Itoa(maxKeyDescription) + " characters, has " + strconv.Itoa(n) + "."})
+		n, most := utf8.RuneCountInString(text), v.Book.Rule(v.Book.Root, keyDescription).Characters
+		switch limit := strconv.Itoa(most); {
+		case n > most:
+			v.Add(Issue{Code: "too_big", Path: "description", Maximum: limit, Message: "description: must be at most " + limit + " characters, has " + strconv.Itoa(n) + "."})
 		case strings.ContainsFunc(text, unicode.IsControl):
 			v.Add(Issue{Code: "invalid_string", Path: "description", Message: "description: must not contain control characters."})
 		}

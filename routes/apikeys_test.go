@@ -57,16 +57,16 @@ func FuzzKeyBody(f *testing.F) {
 	}
 	now := time.Unix(1_795_000_000, 0)
 	f.Fuzz(func(t *testing.T, body []byte, which uint8) {
-		op := []*keyOperation{&keyCreation, &keyUpdate, &keyDeletion, &web3Creation}[which%4]
+		book := []*Rulebook{keyCreation, keyUpdate, keyDeletion, web3Creation}[which%4]
 		c := &Call{Began: now}
 		if err := c.Doc.Skim(body, keyBook.Root); err != nil {
 			return
 		}
-		v := Validator{Body: body, Doc: &c.Doc, Book: keyBook}
+		v := Validator{Body: body, Doc: &c.Doc, Book: book}
 		b := &keyBody{}
 		v.CheckAll()
-		if v.checkTakes(op); len(v.Issues) == 0 {
-			b.read(&v, op, now)
+		if v.checkTakes(); len(v.Issues) == 0 {
+			b.read(&v, now)
 		}
 		if len(v.Issues) > 0 {
 			if raw := appendError(nil, Invalid(v.Issues...), shapeString, nil); !json.Valid(raw) {
@@ -79,7 +79,7 @@ func FuzzKeyBody(f *testing.F) {
 			t.Fatalf("%q is taken, but %v", body, err)
 		}
 		taken := map[string]bool{}
-		for _, id := range op.takes {
+		for _, id := range book.Takes {
 			taken[keyNames[id]] = true
 		}
 		for name := range members {
@@ -108,15 +108,15 @@ func FuzzKeyBody(f *testing.F) {
 
 // The members of every operation are known to the Shape, in both spellings.
 func TestSpellingsArePairs(t *testing.T) {
-	for _, op := range []*keyOperation{&keyCreation, &keyUpdate, &keyDeletion, &web3Creation} {
-		for _, id := range op.takes {
+	for _, book := range []*Rulebook{keyCreation, keyUpdate, keyDeletion, web3Creation} {
+		for _, id := range book.Takes {
 			if other := snake(id); other != id {
 				plain := strings.ReplaceAll(keyNames[other], "_", "")
 				if !strings.EqualFold(plain, keyNames[id]) {
 					t.Errorf("%s and %s are no pair", keyNames[id], keyNames[other])
 				}
 				found := false
-				for _, x := range op.takes {
+				for _, x := range book.Takes {
 					found = found || x == other
 				}
 				if !found {

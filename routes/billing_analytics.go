@@ -12,6 +12,12 @@ import (
 // analyticsDays is the range when none is asked for (interface.md, Limits).
 const analyticsDays = 7
 
+var analyticsParams = Params{
+	"lookback":  {Kinds: String, Format: "1d to 90d", Default: strconv.Itoa(analyticsDays) + "d"},
+	"startDate": {Kinds: String, Format: "date"},
+	"endDate":   {Kinds: String, Format: "date"},
+}
+
 // serveAnalytics answers GET /billing/usage-analytics (addendum 17.4).
 func serveAnalytics(c *Call) *Error {
 	q := c.Query()

@@ -101,7 +101,7 @@ func appendCSV(b []byte, s string) []byte {
 // wantsCSV says in which form a client wants a list: the query format=csv or
 // format=json, or else what its Accept prefers.
 func (c *Call) wantsCSV(q *Query) bool {
-	switch q.Choice("format", "", "json", "csv") {
+	switch q.Choice("format") {
 	case "csv":
 		return true
 	case "json":

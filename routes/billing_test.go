@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +21,9 @@ import (
 func queryOf(text string) *Query {
 	args := &fasthttp.Args{}
 	args.Parse(text)
-	return &Query{args: args}
+	params := maps.Clone(usageParams)
+	maps.Copy(params, historyParams)
+	return NewQuery(args, params)
 }
 
 // A cell that begins like a formula runs in the spreadsheet of whoever opens
@@ -57,7 +60,7 @@ func TestFormatFollowsWhatTheClientPrefers(t *testing.T) {
 		ctx := &fasthttp.RequestCtx{}
 		ctx.Request.SetRequestURI("/?" + c.query)
 		ctx.Request.Header.Set("Accept", c.accept)
-		call := &Call{Ctx: ctx}
+		call := &Call{Ctx: ctx, Row: &Row{Params: usageParams}}
 		q := call.Query()
 		if got := call.wantsCSV(q); got != c.csv || len(q.Issues) > 0 {
 			t.Errorf("Accept %q and %q: CSV %v, %v", c.accept, c.query, got, q.Issues)
@@ -156,12 +159,12 @@ func FuzzBillingQuery(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		q := queryOf(text)
-		limit, page := q.Integer("limit", 200, 1, 500), q.Integer("page", 1, 1, 1<<62)
+		limit, page := q.Integer("limit"), q.Integer("page")
 		from, to := q.days()
 		r := q.analyticsRange(20_000)
 		cursor, follows := q.Text("cursor")
 		h := q.history(cursor, follows)
-		_ = q.Choice("currency", "", "USD", "DIEM")
+		_ = q.Choice("currency")
 		e := q.Refusal()
 		if e != nil {
 			if e.Status != 400 || !json.Valid(appendError(nil, e, shapeString, nil)) || !json.Valid(appendError(nil, e, shapeObject, nil)) {

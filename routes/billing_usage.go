@@ -1,7 +1,6 @@
 package routes
 
 import (
-	"math"
 	"strconv"
 	"time"
 
@@ -9,20 +8,29 @@ import (
 )
 
 // Limits of the listing (interface.md, Limits).
-const (
-	usageLimit     = 200
-	usageLimitMost = 500
-)
+var usageParams = Params{
+	"format":    formatRule,
+	"currency":  {Kinds: String, Enum: []string{"USD", "DIEM", "VCU", "BUNDLED_CREDITS"}},
+	"limit":     {Kinds: Number, Integer: true, Min: 1, Max: 500, Default: 200},
+	"page":      {Kinds: Number, Integer: true, Min: 1, Max: inf, Default: 1},
+	"sortOrder": {Kinds: String, Enum: []string{"asc", "desc"}, Default: "desc"},
+	"startDate": {Kinds: String, Format: "date or date-time"},
+	"endDate":   {Kinds: String, Format: "date or date-time"},
+}
+
+// formatRule is that of what can also be had as CSV; without it the Accept
+// header decides.
+var formatRule = &Rule{Kinds: String, Enum: []string{"json", "csv"}}
 
 // serveUsage answers GET /billing/usage (addendum 17.2).
 func serveUsage(c *Call) *Error {
 	q := c.Query()
 	csv := c.wantsCSV(q)
 	ask := billing.UsageQuery{
-		Currency:  usageCurrencies[q.Choice("currency", "", "USD", "DIEM", "VCU", "BUNDLED_CREDITS")],
-		Limit:     q.Integer("limit", usageLimit, 1, usageLimitMost),
-		Page:      q.Integer("page", 1, 1, math.MaxInt64),
-		Ascending: q.Choice("sortOrder", "desc", "asc", "desc") == "asc",
+		Currency:  usageCurrencies[q.Choice("currency")],
+		Limit:     q.Integer("limit"),
+		Page:      q.Integer("page"),
+		Ascending: q.Choice("sortOrder") == "asc",
 	}
 	ask.FromUs, ask.ToUs = q.days()
 	if e := q.Refusal(); e != nil {
@@ -105,10 +113,14 @@ func (c *Call) writeList(b []byte) *Error {
 }
 
 // Sizes of a page of the history (addendum 17.3).
-const (
-	historySizeLeast = 10
-	historySizeMost  = 1000
-)
+var historyParams = Params{
+	"format":         formatRule,
+	"currency":       {Kinds: String, Enum: []string{"USD", "DIEM", "BUNDLED_CREDITS"}},
+	"pageSize":       {Kinds: Number, Integer: true, Min: 10, Max: 1000, Default: 1000},
+	"startTimestamp": {Kinds: String, Format: "date-time in UTC"},
+	"endTimestamp":   {Kinds: String, Format: "date-time in UTC"},
+	"cursor":         {Kinds: String, NonEmpty: true, Length: billing.MaxCursor, Format: "nextCursor"},
+}
 
 // serveHistory answers GET /billing/usage-history (addendum 17.3).
 func serveHistory(c *Call) *Error {
@@ -163,8 +175,8 @@ func (q *Query) history(cursor string, follows bool) billing.HistoryQuery {
 		return billing.HistoryQuery{}
 	}
 	ask := billing.HistoryQuery{
-		Currency: usageCurrencies[q.Choice("currency", "", "USD", "DIEM", "BUNDLED_CREDITS")],
-		PageSize: int(q.Integer("pageSize", historySizeMost, historySizeLeast, historySizeMost)),
+		Currency: usageCurrencies[q.Choice("currency")],
+		PageSize: int(q.Integer("pageSize")),
 	}
 	start, from := q.Instant("startTimestamp")
 	end, to := q.Instant("endTimestamp")

@@ -116,6 +116,9 @@ func (c *Call) Logger() *zerolog.Logger { return &c.g.log }
 // Config is what the operator wrote, as it was when the request began.
 func (c *Call) Config() *config.Config { return c.snap.cfg }
 
+// Rules are those of the body; nil where the row has none.
+func (c *Call) Rules() *Rulebook { return c.snap.books[c.Row] }
+
 // Catalog are the models that the config offered when the request began.
 func (c *Call) Catalog() *providers.Catalog { return c.snap.catalog }
 

@@ -76,6 +76,7 @@ type snapshot struct {
 	rpc       *rpcOffer
 	models    []*modelMeters // by catalog index of the model
 	classes   []*RateClass   // that have limits of their own and are offered
+	books     map[*Row]*Rulebook
 	directory *directory
 }
 
@@ -133,6 +134,12 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		next.models = append(next.models, g.metrics.model(m.ID))
 	}
 	next.classes = offeredClasses(cfg)
+	next.books = map[*Row]*Rulebook{}
+	for i := range table {
+		if row := &table[i]; row.Rules != nil {
+			next.books[row] = row.Rules(cfg)
+		}
+	}
 	next.directory = g.newDirectory(next)
 	g.ledger.Configure(cfg)
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))

@@ -54,13 +54,15 @@ func serveCompatibility(c *Call) *Error {
 	return c.writeCatalog(typ, body, ok)
 }
 
-// modelTypes are the values of the `type` query; text is the default.
+// modelTypes are the values of the `type` query.
 var modelTypes = []string{"all", "asr", "code", "embedding", "image", "inpaint", "music", "text", "tts", "upscale", "video"}
+
+var modelParams = Params{"type": {Kinds: String, Enum: modelTypes, Default: "text"}}
 
 func (c *Call) modelType() (string, *Error) {
 	args := c.Ctx.QueryArgs()
 	if !args.Has("type") {
-		return "text", nil
+		return c.Row.Params["type"].Default.(string), nil
 	}
 	typ := args.Peek("type")
 	for _, t := range modelTypes {

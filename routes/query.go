@@ -2,6 +2,7 @@ package routes
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -13,11 +14,15 @@ import (
 // wrong with them, so that a client hears of it at once.
 type Query struct {
 	args   *fasthttp.Args
+	params Params
 	Issues []Issue
 }
 
+// NewQuery reads parameters by their rules.
+func NewQuery(args *fasthttp.Args, params Params) *Query { return &Query{args: args, params: params} }
+
 // Query reads the parameters of the request.
-func (c *Call) Query() *Query { return &Query{args: c.Ctx.QueryArgs()} }
+func (c *Call) Query() *Query { return NewQuery(c.Ctx.QueryArgs(), c.Row.Params) }
 
 // Refusal is the answer to what was wrong; nil when nothing was.
 func (q *Query) Refusal() *Error {
@@ -64,7 +69,12 @@ func snakeCase(name string) string {
 }
 
 // Integer reads a whole number.
-func (q *Query) Integer(name string, normal, least, most int64) int64 {
+func (q *Query) Integer(name string) int64 {
+	r := q.params[name]
+	normal, least, most := int64(r.Default.(int)), int64(r.Min), int64(math.MaxInt64)
+	if !math.IsInf(r.Max, 1) {
+		most = int64(r.Max)
+	}
 	text, given := q.Text(name)
 	if !given {
 		return normal
@@ -96,7 +106,9 @@ func AllDigits(s string) bool {
 }
 
 // Choice reads one of a list of words in any case and gives it as listed.
-func (q *Query) Choice(name, normal string, options ...string) string {
+func (q *Query) Choice(name string) string {
+	normal, _ := q.params[name].Default.(string)
+	options := q.params[name].Enum
 	text, given := q.Text(name)
 	if !given {
 		return normal

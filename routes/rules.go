@@ -2,6 +2,7 @@ package routes
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -57,8 +58,8 @@ func kindOf(k scan.Kind) Kinds {
 	return Array
 }
 
-// Rule is what one member of a body must be. Every optional member may also
-// be null, which counts as absent.
+// Rule is what one member of a body, or a parameter of a query, must be. Every
+// optional member may also be null, which counts as absent.
 type Rule struct {
 	Kinds    Kinds
 	Required bool
@@ -68,6 +69,11 @@ type Rule struct {
 	Length   int     // most bytes of a string or elements of an array; 0: any
 	NonEmpty bool    // strings and arrays
 	Enum     []string
+
+	// What follows is checked by whoever reads the value, in words of its own.
+	Characters int    // most characters of a string; 0: any
+	Format     string // of a string: what it must be
+	Default    any    // what holds without it
 }
 
 // Rulebook is what a body of one kind must be: the rules of every Shape in
@@ -75,7 +81,44 @@ type Rule struct {
 type Rulebook struct {
 	Root   *scan.Shape
 	shapes []shapeRules
+	// Takes are the ids of the top members that the body may have, and Needs
+	// those that it must have and whoever reads it asks for. nil: as the rules say.
+	Takes, Needs []int
 }
+
+// Only is the rulebook of an operation that takes some of the top members and
+// needs some. The others are checked too, so that they are refused by their name.
+func (b *Rulebook) Only(takes, needs []int) *Rulebook {
+	return &Rulebook{Root: b.Root, shapes: b.shapes, Takes: takes, Needs: needs}
+}
+
+// Field is a member of a body with its rule, for descriptions of it.
+type Field struct {
+	Path     string // dotted, without the indexes of arrays
+	Rule     *Rule
+	Required bool
+}
+
+// Fields lists the members that have a rule, those of an object behind it.
+func (b *Rulebook) Fields() []Field { return b.below(nil, b.Root, "") }
+
+func (b *Rulebook) below(list []Field, s *scan.Shape, path string) []Field {
+	top := s == b.Root
+	for id := range s.Len() {
+		r := b.Rule(s, id)
+		if r == nil || top && b.Takes != nil && !slices.Contains(b.Takes, id) {
+			continue
+		}
+		list = append(list, Field{path + s.Name(id), r, r.Required || top && slices.Contains(b.Needs, id)})
+		if child := s.Child(id); child != nil {
+			list = b.below(list, child, path+s.Name(id)+".")
+		}
+	}
+	return list
+}
+
+// Params are the rules of a query's parameters by their names.
+type Params map[string]*Rule
 
 type shapeRules struct {
 	shape    *scan.Shape

@@ -69,6 +69,10 @@ type Row struct {
 	FormLimit Limit
 	Rate      *RateClass
 	Errors    errorShape
+	// Rules are those of the body under a config; nil: the route has its own way
+	// to check it, or takes none.
+	Rules  func(*config.Config) *Rulebook
+	Params Params // of the query
 	// Operation is the OpenTelemetry gen_ai.operation.name of inference routes;
 	// empty for the others.
 	Operation string
@@ -92,6 +96,11 @@ func (r *Row) most(cfg *config.Config) int {
 		return maxBody(cfg)
 	}
 	return r.Limit(cfg)
+}
+
+// Always is for rules that are the same under every config.
+func Always(b *Rulebook) func(*config.Config) *Rulebook {
+	return func(*config.Config) *Rulebook { return b }
 }
 
 // Prefix stands before every path of the API (interface.md, Versioning).
@@ -139,29 +148,47 @@ var table = []Row{
 		Method: "POST", Path: "/images/edits", Access: Bearer, Form: JSONOrForm,
 		FormLimit: severalPictures, Rate: ByModel, Operation: "image_edit", Serve: serveSimpleEdit,
 	},
-	{Method: "GET", Path: "/models", Access: Catalog, Form: NoBody, Serve: serveModels},
-	{Method: "GET", Path: "/models/traits", Access: Catalog, Form: NoBody, Serve: serveTraits},
-	{Method: "GET", Path: "/models/compatibility_mapping", Access: Catalog, Form: NoBody, Serve: serveCompatibility},
+	{Method: "GET", Path: "/models", Access: Catalog, Form: NoBody, Params: modelParams, Serve: serveModels},
+	{Method: "GET", Path: "/models/traits", Access: Catalog, Form: NoBody, Params: modelParams, Serve: serveTraits},
+	{
+		Method: "GET", Path: "/models/compatibility_mapping", Access: Catalog, Form: NoBody,
+		Params: modelParams, Serve: serveCompatibility,
+	},
 	{Method: "GET", Path: "/models/{id:*}", Access: Catalog, Form: NoBody, Serve: serveModel},
-	{Method: "GET", Path: "/api_keys", Access: Admin, Form: NoBody, Serve: serveKeys},
-	{Method: "POST", Path: "/api_keys", Access: Admin, Form: JSONBody, Limit: SmallBody, Serve: createKey},
-	{Method: "PATCH", Path: "/api_keys", Access: Admin, Form: JSONBody, Limit: SmallBody, Serve: updateKey},
-	{Method: "DELETE", Path: "/api_keys", Access: Admin, Form: JSONOrNone, Limit: SmallBody, Serve: deleteKey},
+	{Method: "GET", Path: "/api_keys", Access: Admin, Form: NoBody, Params: keysParams, Serve: serveKeys},
+	{
+		Method: "POST", Path: "/api_keys", Access: Admin, Form: JSONBody, Limit: SmallBody,
+		Rules: creationRules, Serve: createKey,
+	},
+	{
+		Method: "PATCH", Path: "/api_keys", Access: Admin, Form: JSONBody, Limit: SmallBody,
+		Rules: Always(keyUpdate), Serve: updateKey,
+	},
+	{
+		Method: "DELETE", Path: "/api_keys", Access: Admin, Form: JSONOrNone, Limit: SmallBody,
+		Rules: Always(keyDeletion), Params: deletionParams, Serve: deleteKey,
+	},
 	{
 		Method: "GET", Path: "/api_keys/generate_web3_key", Access: Public, Form: NoBody,
 		Limit: SmallBody, Rate: byAddress, Serve: serveWeb3Token,
 	},
 	{
 		Method: "POST", Path: "/api_keys/generate_web3_key", Access: Public, Form: JSONBody,
-		Limit: SmallBody, Rate: byAddress, Serve: createWeb3Key,
+		Limit: SmallBody, Rate: byAddress, Rules: Always(web3Creation), Serve: createWeb3Key,
 	},
 	{Method: "GET", Path: "/api_keys/{id}", Access: Admin, Form: NoBody, Serve: serveKey},
 	{Method: "GET", Path: "/api_keys/rate_limits", Access: Bearer, Form: NoBody, Serve: serveRateLimits},
 	{Method: "GET", Path: "/api_keys/rate_limits/log", Access: Admin, Form: NoBody, Serve: serveRateLimitLog},
 	{Method: "GET", Path: "/billing/balance", Access: Admin, Form: NoBody, Serve: serveBalance},
-	{Method: "GET", Path: "/billing/usage", Access: Admin, Form: NoBody, Serve: serveUsage},
-	{Method: "GET", Path: "/billing/usage-history", Access: Admin, Form: NoBody, Serve: serveHistory},
-	{Method: "GET", Path: "/billing/usage-analytics", Access: Admin, Form: NoBody, Serve: serveAnalytics},
+	{Method: "GET", Path: "/billing/usage", Access: Admin, Form: NoBody, Params: usageParams, Serve: serveUsage},
+	{
+		Method: "GET", Path: "/billing/usage-history", Access: Admin, Form: NoBody,
+		Params: historyParams, Serve: serveHistory,
+	},
+	{
+		Method: "GET", Path: "/billing/usage-analytics", Access: Admin, Form: NoBody,
+		Params: analyticsParams, Serve: serveAnalytics,
+	},
 	{Method: "GET", Path: "/crypto/rpc/networks", Access: Public, Form: NoBody, Limit: SmallBody, Serve: serveNetworks},
 	{
 		Method: "POST", Path: "/crypto/rpc/{network}", Access: Bearer, Form: RawJSON,

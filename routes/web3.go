@@ -52,7 +52,7 @@ func createWeb3Key(c *Call) *Error {
 	if e := c.mayTryWeb3(); e != nil {
 		return e
 	}
-	b, e := c.readKeyBody(&web3Creation)
+	b, e := c.readKeyBody()
 	if e != nil {
 		return e
 	}
