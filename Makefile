@@ -7,6 +7,9 @@ export CGO_ENABLED ?= 0
 BUILD := go build -trimpath -tags nodynamic -ldflags "-s -w -X main.version=$(STAMP)"
 FUZZTIME ?= 60s
 CLIENTS := bench/clients
+# They begin first, so that none of them is left over at the end.
+LONGEST_BINARY := ./tests/billing ./tests/cluster
+LONGEST := ./billing $(LONGEST_BINARY)
 
 .PHONY: run build test test-long clocks long race fuzz bench bench-quick lint cover clean setup nginx
 
@@ -21,20 +24,27 @@ setup:                ## what the tests need beside Go: Node and its packages, P
 
 test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation gates, the real binary on real servers
 	go vet -tags nodynamic ./...
-	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -skip '^TestLong' ./...
+	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -vet=off -skip '^TestLong' $(LONGEST) ./...
 
 test-long: setup build ## the rest: every TestLong…, then those of `make test` on other days and under the race detector
 	@failed=; for part in clocks long race; do $(MAKE) $$part || failed+=" $$part"; done; \
 	  [ -z "$$failed" ] || { echo "make test-long: failed:$$failed"; exit 1; }
 
-clocks:               ## no test may depend on its day: in 40 and 400 days, and five minutes before midnight UTC
-	./.ci/clocks test -vet=off -skip '^TestLong' $$(go list ./... | grep -v /tests)
+clocks:               ## no test may depend on its day: in 40 days, and in 400 at five minutes before midnight UTC
+	./.ci/clocks test -vet=off -skip '^TestLong' $$(./.ci/packages clocked)
 
 long: build           ## kills, millions, clusters, large counts, the public clients of other languages
-	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "the long tests" -p 1 -parallel 2 -timeout 25m -run '^TestLong' ./...
+	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "the long tests" -vet=off -p 2 -parallel 2 -timeout 25m -run '^TestLong' $(LONGEST) ./...
 
+# Most of tests/ is the work of the binary: that has the race detector, the tests of it have not.
 race: build           ## the tests of `make test` under the race detector
-	FAREBOX_CLI=$(CURDIR)/farebox CGO_ENABLED=1 ./.ci/gotest "the race detector" -race -timeout 20m -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$' ./...
+	CGO_ENABLED=1 go build -race -tags nodynamic -o farebox-race .
+	@failed=; \
+	  CGO_ENABLED=1 ./.ci/gotest "the race detector" -race -vet=off -timeout 20m \
+	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$' $$(./.ci/packages shared) || failed=1; \
+	  FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox ./.ci/gotest "the race detector in the binary" \
+	    -vet=off -timeout 20m -skip '^TestLong' $(LONGEST_BINARY) ./tests/... || failed=1; \
+	  [ -z "$$failed" ]
 
 fuzz:                 ## every fuzz target for FUZZTIME
 	@set -e; for pkg in $$(go list ./...); do \
@@ -59,5 +69,5 @@ cover:
 	go test -tags nodynamic -skip '^TestLong' -coverprofile=/tmp/farebox.cover ./... && go tool cover -func=/tmp/farebox.cover | tail -1
 
 clean:
-	rm -rf farebox bench/out $(CLIENTS)/node/node_modules $(CLIENTS)/python/.venv \
+	rm -rf farebox farebox-race bench/out $(CLIENTS)/node/node_modules $(CLIENTS)/python/.venv \
 	  $(CLIENTS)/public/node/node_modules $(CLIENTS)/public/python/.venv $(CLIENTS)/public/python/.venv-openai2

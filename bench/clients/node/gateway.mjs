@@ -1,12 +1,12 @@
 // How the tests reach the gateway: `make test-long` starts one and sets these
-// variables; clients_test.go has the config they fit.
+// variables; tests/clients/openai_test.go has the config they fit.
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
 
 function need(name) {
   const value = process.env[name];
   if (!value) {
-    throw new Error(`${name} is not set; these tests are started by: go test -run TestOpenAINode .`);
+    throw new Error(`${name} is not set; these tests are started by: go test -run TestLongOpenAINode ./tests/clients`);
   }
   return value;
 }

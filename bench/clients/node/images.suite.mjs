@@ -1,4 +1,4 @@
-// Pictures, as the openai package makes and edits them. Started by: go test -run TestOpenAINodeImages .
+// Pictures, as the openai package makes and edits them. Started by: go test -run TestLongOpenAINodeImages ./tests/image
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';

@@ -1,5 +1,5 @@
 """How the tests reach the gateway: `make test-long` starts one and sets these
-variables; clients_test.go has the config they fit."""
+variables; tests/clients/openai_test.go has the config they fit."""
 
 import os
 import unittest
@@ -10,7 +10,7 @@ import openai
 def need(name: str) -> str:
     value = os.environ.get(name)
     if not value:
-        raise SystemExit(f"{name} is not set; these tests are started by: go test -run TestOpenAIPython .")
+        raise SystemExit(f"{name} is not set; these tests are started by: go test -run TestLongOpenAIPython ./tests/clients")
     return value
 
 

@@ -1,9 +1,9 @@
 // What both clients are told, and the contract that they deploy.
-// crypto_nodes_test.go starts the node and the gateway and sets the variables.
+// tests/rpc/clients_test.go starts the node and the gateway and sets the variables.
 function need(name) {
   const value = process.env[name];
   if (!value) {
-    throw new Error(`${name} is not set; these tests are started by: go test -run TestCryptoClients .`);
+    throw new Error(`${name} is not set; these tests are started by: go test -run TestLongCryptoClients ./tests/rpc`);
   }
   return value;
 }

@@ -1,6 +1,6 @@
 // What people use beside OpenAI's own package, unmodified: each gets its answer
 // at the first try, and what is refused it shows in the gateway's words.
-// publicclients_test.go starts the gateways and sets the variables.
+// tests/clients/public_test.go starts the gateways and sets the variables.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 
@@ -18,7 +18,7 @@ import { z } from 'zod';
 function need(name) {
   const value = process.env[name];
   if (!value) {
-    throw new Error(`${name} is not set; these tests are started by: go test -run TestLongPublicClients .`);
+    throw new Error(`${name} is not set; these tests are started by: go test -run TestLongPublicClients ./tests/clients`);
   }
   return value;
 }

@@ -1,7 +1,7 @@
 """What people use beside OpenAI's own package, unmodified: each gets its answer
 at the first try, and what is refused it shows in the gateway's words.
 
-publicclients_test.go starts the gateways and sets the variables. A client whose
+tests/clients/public_test.go starts the gateways and sets the variables. A client whose
 package is not installed here is left out: the packages do not all fit beside
 each other, so there are two environments."""
 
