@@ -167,6 +167,7 @@ func debtIsPaidOnce(t *testing.T, requests int) {
 	var put, charged, owed, cost, limited Nano
 	put = 20 * usd
 	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
 	var all sync.WaitGroup
 	for client := range 9 {
 		all.Go(func() {
@@ -206,10 +207,15 @@ func debtIsPaidOnce(t *testing.T, requests int) {
 	all.Wait()
 	d.row()
 	// What nodes have handed in too much comes back, what is owed still is collected.
-	time.Sleep(300 * time.Millisecond)
-	row := d.row()
-	have := row.avail[money.InUSD] + row.leased[money.InUSD]
-	if charged+owed != cost || row.spent[money.InUSD] != charged+owed-row.debt || have != put-row.spent[money.InUSD] || have < 0 || limited > limit {
+	row, have := d.row(), Nano(0)
+	adds := func() bool {
+		have = row.avail[money.InUSD] + row.leased[money.InUSD]
+		return row.spent[money.InUSD] == charged+owed-row.debt && have == put-row.spent[money.InUSD] && have >= 0
+	}
+	for end := time.Now().Add(10 * time.Second); !adds() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		row = d.row()
+	}
+	if charged+owed != cost || !adds() || limited > limit {
 		t.Errorf("seed %d: cost %s, charged %s and owed %s; put in %s, spent %s, %s is left and %s owed still; the limited key was charged %s of %s",
 			seed, cost, charged, owed, put, row.spent[money.InUSD], have, row.debt, limited, limit)
 	}

@@ -119,7 +119,7 @@ func TestOlderProcessCanWriteNothing(t *testing.T) {
 			booked.Store(old.b.last)
 		}
 	}()
-	time.Sleep(50 * time.Millisecond)
+	eventually(t, "the older process books", 10*time.Second, func() bool { return booked.Load() > 0 })
 	young := l.join("n0")
 	if err := <-end; !errors.Is(err, errFenced) {
 		t.Errorf("the older process ended with %v", err)

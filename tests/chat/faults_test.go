@@ -279,10 +279,13 @@ models:
 	}
 	// Anybody could write these words elsewhere, and any other vendor means something else by them.
 	u.Answer(message("messages.0.content: " + sentence))
-	time.Sleep(1100 * time.Millisecond) // whose probe failed leaves the next one to others for a second
-	if status, _, answer := g.Post("/chat/completions", key, rig.Ask("alone", "Hello", "")); status != 400 {
-		t.Errorf("in the middle of a message: %d %s", status, answer)
-	}
+	rig.Await(t, "the words in the middle of a message are the client's fault", func() bool {
+		status, _, answer := g.Post("/chat/completions", key, rig.Ask("alone", "Hello", ""))
+		if status != 400 && status != 503 { // whose probe failed leaves the next one to others for a second
+			t.Fatalf("in the middle of a message: %d %s", status, answer)
+		}
+		return status == 400
+	})
 	if status, _, answer := g.Post("/chat/completions", key, rig.Ask("plain", "Hello", "")); status != 400 {
 		t.Errorf("from another vendor: %d %s", status, answer)
 	}

@@ -207,7 +207,7 @@ func TestClientsThatKeepLeavingAreStopped(t *testing.T) {
 		_, _ = fmt.Fprintf(conn, "POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
 	}
 	g.MetricIs("http_server_active_requests", func(n float64) bool { return n == 21 })
-	time.Sleep(200 * time.Millisecond) // until the last of them is with the upstream
+	rig.Await(t, "the last of them is with the upstream", func() bool { return sim.Stats().Open == 21 })
 	for _, conn := range left {
 		_ = conn.Close()
 	}

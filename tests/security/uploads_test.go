@@ -149,7 +149,7 @@ func TestOneAccountCannotTakeAllRoom(t *testing.T) {
 			}
 		}()
 	}
-	time.Sleep(time.Second)
+	rig.Await(t, "four of them are with the upstream", func() bool { return sim.Stats().Open >= 4 })
 	if status, _, answer := g.Post("/chat/completions", other, largeAsk(900<<10)); status != 200 {
 		t.Errorf("another account meanwhile: %d %s", status, answer)
 	}
