@@ -3,7 +3,6 @@ package billing
 import (
 	"time"
 
-	"farebox/billing/calendar"
 	"farebox/billing/money"
 	"farebox/config"
 )
@@ -130,19 +129,21 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	var no refusal
 	if model != nil && !model.check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
 		acct.mu.Unlock()
-		return no.denial(scopeAccount), false
+		return denied(&no, scopeAccount), false
 	}
 	if keyRate != nil && !k.use.window.check(keyRate, a.NowNs, day, a.requests(), a.Tokens, &no) {
 		acct.mu.Unlock()
-		return no.denial(scopeKey), false
+		return denied(&no, scopeKey), false
 	}
 	counted := a.DailyCredits > 0 && a.Credits > 0
 	if counted {
 		if acct.credits == nil {
 			acct.credits = &creditHours{}
 		}
-		if !acct.credits.check(a.Credits, l.creditCap(a.DailyCredits), a.NowNs, &d) {
+		if !acct.credits.check(a.Credits, l.creditCap(a.DailyCredits), a.NowNs, &no) {
 			acct.mu.Unlock()
+			d = denied(&no, scopeAccount)
+			d.Code = RateCredits
 			return d, false
 		}
 	}
@@ -183,7 +184,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	}
 	acct.loose += a.Loose
 	if counted {
-		acct.credits.commit(h, a.Credits)
+		h.credits, h.creditHour = a.Credits, acct.credits.commit(a.Credits)
 	}
 	h.parts, h.beyond, h.period = money.Parts{}, 0, k.use.quota.period
 	acct.give(h, &take)
@@ -194,6 +195,14 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	}
 	acct.mu.Unlock()
 	return Denial{}, false
+}
+
+// creditCap is this node's part of a cap.
+func (l *Ledger) creditCap(most int64) int64 {
+	if l.node != nil {
+		most /= max(1, l.node.live.Load())
+	}
+	return most
 }
 
 // allot finds what a hold of up to want can take, in spend order. It changes
@@ -251,13 +260,14 @@ func (a *AccountState) divide(from *money.Parts, diem, usd, want, least Nano) (t
 	return take, Admitted
 }
 
-func (no *refusal) denial(scope string) Denial {
+// denied is the answer to a request that a window does not let through.
+func denied(no *refusal, scope string) Denial {
 	code := RateRequests
 	if no.limit == "TPM" {
 		code = RateTokens
 	}
 	return Denial{
-		Code: code, Limit: no.limit, Scope: scope, Allowed: no.allowed,
+		Code: code, Limit: no.limit, Scope: scope, Allowed: no.allowed, Remaining: no.remaining,
 		RetryAfter: no.retryAfter, Reset: time.Unix(0, no.resetNs),
 	}
 }
@@ -284,17 +294,10 @@ func (k *Key) balanceOn(day int32) (usd, diem, bundled Nano) {
 	return usd, diem, bundled
 }
 
-// Quota is the state of the limits that a request ran under, for its answer's
-// headers. A limit of -1 is none.
-type Quota struct {
-	LimitRequests, RemainingRequests, ResetRequestsUnix int64
-	LimitTokens, RemainingTokens, ResetTokensSeconds    int64
-}
-
 // Quota fills q for a model: of its limits and those of the key over all
 // models, whichever has less left.
 func (k *Key) Quota(slot int, r *config.Rate, nowNs int64, q *Quota) {
-	*q = Quota{LimitRequests: -1, LimitTokens: -1}
+	*q = noQuota
 	a := k.Account
 	day := a.ledger.day(nowNs)
 	a.mu.Lock()
@@ -310,45 +313,6 @@ func (k *Key) Quota(slot int, r *config.Rate, nowNs int64, q *Quota) {
 		s.quota(k, slot, r, keyRate, nowNs, q)
 	}
 }
-
-// quota narrows q to this window where it has less left.
-func (w *window) quota(r *config.Rate, now int64, day int32, q *Quota) {
-	requests := func(limit, remaining, resetNs int64) {
-		if q.LimitRequests < 0 || remaining < q.RemainingRequests {
-			q.LimitRequests, q.RemainingRequests = limit, remaining
-			q.ResetRequestsUnix = ceilDiv(max(resetNs, now), int64(time.Second))
-		}
-	}
-	if r.RPM > 0 {
-		_, ahead := burst(r)
-		requests(r.RPM, left(w.minute, now, r.RPM, minuteNs, ahead), w.minute)
-	}
-	if r.RPH > 0 {
-		requests(r.RPH, left(w.hour, now, r.RPH, hourNs, hourNs), w.hour)
-	}
-	if r.RPD > 0 {
-		used := int64(0)
-		if w.day == day {
-			used = w.inDay
-		}
-		requests(r.RPD, max(0, r.RPD-used), int64(day+1)*dayNs)
-	}
-	if r.RPMon > 0 {
-		used, month := int64(0), calendar.MonthOf(day)
-		if w.month == month {
-			used = w.inMonth
-		}
-		requests(r.RPMon, max(0, r.RPMon-used), int64(calendar.FirstDay(month+1))*dayNs)
-	}
-	if r.TPM > 0 {
-		if remaining := left(w.tokens, now, r.TPM, minuteNs, minuteNs); q.LimitTokens < 0 || remaining < q.RemainingTokens {
-			q.LimitTokens, q.RemainingTokens = r.TPM, remaining
-			q.ResetTokensSeconds = ceilDiv(max(0, w.tokens-now), int64(time.Second))
-		}
-	}
-}
-
-func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 
 // HasRoom says that the limits of the key leave it something to spend of what
 // the account has.

@@ -42,15 +42,9 @@ const (
 // and users together may have: the name of the user is the client's own choice.
 const keyBudget = 10
 
-type budget struct {
-	startNs int64
-	untilNs int64 // blocked until then
-	count   int32
-}
-
 type budgetShard struct {
 	mu sync.Mutex
-	m  map[budgetKey]budget
+	m  map[budgetKey]failures
 }
 
 func (b *budgets) shard(k *budgetKey) *budgetShard {
@@ -71,12 +65,7 @@ func (b *budgets) note(k budgetKey, limit *config.Budget, now int64) {
 	if !known {
 		s.makeRoom(limit, now)
 	}
-	if now-e.startNs >= int64(limit.Window) {
-		e.startNs, e.count = now, 0
-	}
-	if e.count++; int(e.count) > limit.Count {
-		e.untilNs, e.startNs, e.count = now+int64(limit.Block), 0, 0
-	}
+	e.note(limit, now)
 	s.m[k] = e
 }
 
@@ -84,13 +73,13 @@ func (b *budgets) note(k budgetKey, limit *config.Budget, now int64) {
 // something it drops arbitrary ones.
 func (s *budgetShard) makeRoom(limit *config.Budget, now int64) {
 	if s.m == nil {
-		s.m = make(map[budgetKey]budget)
+		s.m = make(map[budgetKey]failures)
 	}
 	if len(s.m) < budgetEntries {
 		return
 	}
 	for k, e := range s.m {
-		if e.untilNs <= now && now-e.startNs >= int64(limit.Window) {
+		if e.over(limit, now) {
 			delete(s.m, k)
 		}
 	}
@@ -108,10 +97,7 @@ func (b *budgets) blocked(k budgetKey, now int64) int64 {
 	s.mu.Lock()
 	e := s.m[k]
 	s.mu.Unlock()
-	if e.untilNs > now {
-		return e.untilNs
-	}
-	return 0
+	return e.blocked(now)
 }
 
 // NoteFailure counts a failed request of a key, model and user (0: none)

@@ -1,7 +1,5 @@
 package billing
 
-import "time"
-
 // creditHours count the blockchain credits of an account over the last 24 hours
 // (addendum 13, 429; D47). The account's mutex guards them. What open holds may
 // cost counts from their admission; what they did not cost in the end is taken
@@ -39,13 +37,12 @@ func (c *creditHours) used() (sum int64) {
 }
 
 // check says whether n more credits stay within most; it takes none.
-func (c *creditHours) check(n, most, nowNs int64, no *Denial) bool {
+func (c *creditHours) check(n, most, nowNs int64, no *refusal) bool {
 	c.roll(nowNs)
 	over := c.used() + n - most
 	if over <= 0 {
 		return true
 	}
-	*no = Denial{Code: RateCredits, Limit: "RPD", Scope: scopeAccount, Allowed: most, Remaining: max(0, most-c.used())}
 	// The first hour after which enough has gone. What alone is more than the
 	// cap never passes, and is told the time at which all else has gone.
 	back := c.newest + creditSpan
@@ -55,24 +52,23 @@ func (c *creditHours) check(n, most, nowNs int64, no *Denial) bool {
 			break
 		}
 	}
-	no.Reset = time.Unix(0, back*hourNs)
-	no.RetryAfter = max(time.Duration(back*hourNs-nowNs), 0)
+	no.until("RPD", most, nowNs, back*hourNs, back*hourNs)
+	no.remaining = max(0, most-c.used())
 	return false
 }
 
-// commit takes what check allowed.
-func (c *creditHours) commit(h *Hold, n int64) {
+// commit takes what check allowed and gives the hour in which it counts.
+func (c *creditHours) commit(n int64) (hour int64) {
 	c.taken[c.newest%creditSpan] += n
-	h.credits, h.creditHour = n, c.newest
+	return c.newest
 }
 
-// correct replaces what a hold took by what it used.
-func (c *creditHours) correct(h *Hold, used, nowNs int64) {
+// correct replaces what was taken in an hour by what was used.
+func (c *creditHours) correct(hour, taken, used, nowNs int64) {
 	c.roll(nowNs)
-	if at := min(h.creditHour, c.newest); c.newest-at < creditSpan {
-		c.taken[at%creditSpan] += used - h.credits
+	if at := min(hour, c.newest); c.newest-at < creditSpan {
+		c.taken[at%creditSpan] += used - taken
 	}
-	h.credits = 0
 }
 
 // clockSet moves the hours back with a clock that was ahead: requests of all the
@@ -87,12 +83,4 @@ func (c *creditHours) clockSet(nowNs int64) {
 		c.taken[(h-ahead)%creditSpan] = was[h%creditSpan]
 	}
 	c.newest -= ahead
-}
-
-// creditCap is this node's part of a cap.
-func (l *Ledger) creditCap(most int64) int64 {
-	if l.node != nil {
-		most /= max(1, l.node.live.Load())
-	}
-	return most
 }

@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // capped asks for a request of so many credits under a cap.
@@ -14,53 +12,6 @@ func (f *fixture) capped(k *Key, credits, most int64) *Admission {
 	a := f.ask(k, Nano(credits))
 	a.Credits, a.DailyCredits = credits, most
 	return a
-}
-
-// No 24 hours ever have more credits than the cap, and who waits as long as
-// Retry-After says is let through.
-func TestCreditsOfAnyDayStayWithinTheCap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		most := rapid.Int64Range(1, 200).Draw(t, "cap")
-		type event struct{ at, credits int64 }
-		var all []event
-		var c creditHours
-		now, latest := noon, noon
-		for range 150 {
-			n := rapid.Int64Range(1, most).Draw(t, "credits")
-			var no Denial
-			if !c.check(n, most, now, &no) {
-				if no.RetryAfter <= 0 || no.RetryAfter > 26*time.Hour || // a clock may be set back a little
-					no.Allowed != most || no.Remaining >= n {
-					t.Fatalf("%d credits are refused with %+v", n, no)
-				}
-				if rapid.Bool().Draw(t, "impatient") {
-					now += rapid.Int64Range(0, int64(no.RetryAfter)).Draw(t, "some of it")
-					continue
-				}
-				if now += int64(no.RetryAfter); !c.check(n, most, now, &no) {
-					t.Fatalf("%d credits are refused again after the Retry-After", n)
-				}
-			}
-			var h Hold
-			c.commit(&h, n)
-			if rapid.Bool().Draw(t, "gives back") {
-				n = rapid.Int64Range(0, n).Draw(t, "used")
-				c.correct(&h, n, now)
-			}
-			latest = max(latest, now) // a clock that was set back counts as standing still
-			all = append(all, event{latest, n})
-			sum := int64(0)
-			for _, e := range all {
-				if latest-e.at < dayNs {
-					sum += e.credits
-				}
-			}
-			if sum > most {
-				t.Fatalf("%d credits in 24 hours under a cap of %d", sum, most)
-			}
-			now += rapid.Int64Range(-int64(time.Minute), 5*hourNs).Draw(t, "pause")
-		}
-	})
 }
 
 // What is held counts, what was not charged comes back, whatever ended the

@@ -325,7 +325,8 @@ func (h *Hold) Reset() {
 func (h *Hold) resolve(a *AccountState, nowNs, tokens, credits int64) {
 	a.loose -= h.loose
 	if h.credits > 0 {
-		a.credits.correct(h, credits, nowNs)
+		a.credits.correct(h.creditHour, h.credits, credits, nowNs)
+		h.credits = 0
 	}
 	if h.rate != nil {
 		if w := a.window(h.slot); w != nil {

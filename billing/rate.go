@@ -36,6 +36,7 @@ type window struct {
 type refusal struct {
 	limit      string
 	allowed    int64
+	remaining  int64
 	retryAfter time.Duration
 	resetNs    int64
 }
@@ -109,7 +110,7 @@ func (w *window) correct(r *config.Rate, now, estimate, actual int64) {
 }
 
 func (no *refusal) until(limit string, allowed, now, retryNs, resetNs int64) bool {
-	no.limit, no.allowed, no.resetNs = limit, allowed, resetNs
+	no.limit, no.allowed, no.remaining, no.resetNs = limit, allowed, 0, resetNs
 	no.retryAfter = time.Duration(max(0, retryNs-now))
 	return false
 }
@@ -147,6 +148,16 @@ func left(tat, now, limit, period, ahead int64) int64 {
 		return 0
 	}
 	hi, lo := bits.Mul64(uint64(free), uint64(limit))
+	q, _ := bits.Div64(hi, lo, uint64(period))
+	return int64(q)
+}
+
+// unitsIn is how many units of a limit a time stands for.
+func unitsIn(ns, limit, period int64) int64 {
+	hi, lo := bits.Mul64(uint64(ns), uint64(limit))
+	if hi >= uint64(period) {
+		return 0
+	}
 	q, _ := bits.Div64(hi, lo, uint64(period))
 	return int64(q)
 }

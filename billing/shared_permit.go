@@ -131,11 +131,11 @@ func (l *Ledger) refusesHere(a *Admission, keyRate *config.Rate) Denial {
 	var no refusal
 	if a.Rate != nil {
 		if w := acct.window(a.Slot); w != nil && !w.check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
-			return no.denial(scopeAccount)
+			return denied(&no, scopeAccount)
 		}
 	}
 	if keyRate != nil && !a.Key.use.window.check(keyRate, a.NowNs, day, a.requests(), a.Tokens, &no) {
-		return no.denial(scopeKey)
+		return denied(&no, scopeKey)
 	}
 	return Denial{}
 }
@@ -168,7 +168,7 @@ func (s *sharedLimits) try(p *permit, waits *int) (again bool, _ Denial) {
 	for i := range p.n {
 		if p.windows[i].refuses(p.nowNs, p.tokens, &no) {
 			p.unlock()
-			return false, no.denial(p.scopes[i])
+			return false, denied(&no, p.scopes[i])
 		}
 	}
 	asking := false
@@ -206,7 +206,7 @@ func (s *sharedLimits) try(p *permit, waits *int) (again bool, _ Denial) {
 		if !part.check(p.rates[i], p.nowNs, lost, s.nodes.Load(), p.tokens, &no) {
 			p.undo()
 			p.unlock()
-			return false, no.denial(p.scopes[i])
+			return false, denied(&no, p.scopes[i])
 		}
 		part.commit(p.rates[i], p.nowNs, lost, s.nodes.Load(), p.tokens)
 		p.asks[i].want, p.asks[i].tokenMore = min(p.asks[i].want, 1), 0
@@ -267,7 +267,7 @@ func (s *sharedLimits) ask(p *permit) (again bool, _ Denial) {
 		i := asked[a.status-1]
 		p.windows[i].refused(p.rates[i], &a, a.status-1, p.tokens, p.nowNs, &no)
 		p.undo()
-		return false, no.denial(p.scopes[i])
+		return false, denied(&no, p.scopes[i])
 	}
 	for at, i := range asked[:n] {
 		w := p.windows[i]
@@ -339,7 +339,7 @@ func (s *sharedLimits) alone(p *permit, enteredNs int64, sent bool) Denial {
 			all := w.state(r, p.nowNs, day)
 			if !all.check(r, p.nowNs, day, 1, p.tokens, &no) || !w.part.check(r, p.nowNs, enteredNs, nodes, p.tokens, &no) {
 				p.undo()
-				return no.denial(p.scopes[i])
+				return denied(&no, p.scopes[i])
 			}
 		}
 		for i := range p.n {

@@ -1,7 +1,6 @@
 package billing
 
 import (
-	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -370,14 +369,4 @@ func (w *sharedWindow) state(r *config.Rate, now int64, day int32) window {
 	}
 	s.inDay, s.inMonth = max(0, s.inDay-w.permits), max(0, s.inMonth-w.permits)
 	return s
-}
-
-// unitsIn is how many units of a limit a time stands for.
-func unitsIn(ns, limit, period int64) int64 {
-	hi, lo := bits.Mul64(uint64(ns), uint64(limit))
-	if hi >= uint64(period) {
-		return 0
-	}
-	q, _ := bits.Div64(hi, lo, uint64(period))
-	return int64(q)
 }

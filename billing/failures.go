@@ -1,0 +1,35 @@
+package billing
+
+import "farebox/config"
+
+// failures count what failed of one caller and block it when that is too much
+// (addendum 3.6).
+type failures struct {
+	startNs int64
+	untilNs int64 // blocked until then
+	count   int32
+}
+
+// note counts one failure: the one that goes beyond limit.Count within
+// limit.Window blocks for limit.Block.
+func (f *failures) note(limit *config.Budget, now int64) {
+	if now-f.startNs >= int64(limit.Window) {
+		f.startNs, f.count = now, 0
+	}
+	if f.count++; int(f.count) > limit.Count {
+		f.untilNs, f.startNs, f.count = now+int64(limit.Block), 0, 0
+	}
+}
+
+// over says that they mean nothing any more.
+func (f *failures) over(limit *config.Budget, now int64) bool {
+	return f.untilNs <= now && now-f.startNs >= int64(limit.Window)
+}
+
+// blocked gives until when the caller is blocked; 0 when it is not.
+func (f *failures) blocked(now int64) int64 {
+	if f.untilNs > now {
+		return f.untilNs
+	}
+	return 0
+}

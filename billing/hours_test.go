@@ -1,0 +1,54 @@
+package billing
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// No 24 hours ever have more credits than the cap, and who waits as long as
+// Retry-After says is let through.
+func TestCreditsOfAnyDayStayWithinTheCap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.Int64Range(1, 200).Draw(t, "cap")
+		type event struct{ at, credits int64 }
+		var all []event
+		var c creditHours
+		now, latest := noon, noon
+		for range 150 {
+			n := rapid.Int64Range(1, most).Draw(t, "credits")
+			var no refusal
+			if !c.check(n, most, now, &no) {
+				if no.retryAfter <= 0 || no.retryAfter > 26*time.Hour || // a clock may be set back a little
+					no.allowed != most || no.remaining >= n {
+					t.Fatalf("%d credits are refused with %+v", n, no)
+				}
+				if rapid.Bool().Draw(t, "impatient") {
+					now += rapid.Int64Range(0, int64(no.retryAfter)).Draw(t, "some of it")
+					continue
+				}
+				if now += int64(no.retryAfter); !c.check(n, most, now, &no) {
+					t.Fatalf("%d credits are refused again after the Retry-After", n)
+				}
+			}
+			taken, hour := n, c.commit(n)
+			if rapid.Bool().Draw(t, "gives back") {
+				n = rapid.Int64Range(0, n).Draw(t, "used")
+				c.correct(hour, taken, n, now)
+			}
+			latest = max(latest, now) // a clock that was set back counts as standing still
+			all = append(all, event{latest, n})
+			sum := int64(0)
+			for _, e := range all {
+				if latest-e.at < dayNs {
+					sum += e.credits
+				}
+			}
+			if sum > most {
+				t.Fatalf("%d credits in 24 hours under a cap of %d", sum, most)
+			}
+			now += rapid.Int64Range(-int64(time.Minute), 5*hourNs).Draw(t, "pause")
+		}
+	})
+}

@@ -1,0 +1,31 @@
+package billing
+
+// tally counts the requests of a key in the calendar minute and hour, for the
+// answer to what it has used; nothing is decided on it.
+type tally struct {
+	minute           int32
+	inMinute, inHour int32
+}
+
+func (t *tally) add(nowNs int64) {
+	if minute := int32(nowNs / minuteNs); minute != t.minute {
+		if minute/60 != t.minute/60 {
+			t.inHour = 0
+		}
+		t.minute, t.inMinute = minute, 0
+	}
+	t.inMinute++
+	t.inHour++
+}
+
+// at is what was counted in the minute and hour of a time.
+func (t *tally) at(nowNs int64) (inMinute, inHour int64) {
+	minute := int32(nowNs / minuteNs)
+	if t.minute == minute {
+		inMinute = int64(t.inMinute)
+	}
+	if t.minute/60 == minute/60 {
+		inHour = int64(t.inHour)
+	}
+	return inMinute, inHour
+}
