@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/window"
 )
 
 // AccountState is an account in memory: its balances, what is held of them and
@@ -28,7 +29,7 @@ type AccountState struct {
 	lease   *lease      // on a shared store: where the rest of the money is
 	opened  int32
 	slot    int32 // of the first model that it used, whose window stands here
-	first   window
+	first   window.Window
 	ledger  *Ledger
 	debt    Nano // owed, on an embedded store; see debt.go
 
@@ -36,11 +37,11 @@ type AccountState struct {
 	refill  Nano              // DIEM that a new day begins with
 	later   map[int32]dayDIEM // days that have begun before, when the clock was ahead; mostly nil
 	slots   []int32           // of the further models, same index as windows
-	windows []window
+	windows []window.Window
 
 	ID      string
 	Name    string
-	credits *creditHours  // nil: none were ever counted
+	credits *window.Hours // nil: none were ever counted
 	deletes bool          // keys; guarded by registry.mu
 	status  AccountStatus // guarded by registry.mu; its keys' gates say the same
 	_       [78]byte      // up to a size that begins with a pair of cache lines
@@ -86,7 +87,7 @@ func (a *AccountState) roll(day int32) {
 
 // window gives the account's window of a model; nil for a slot below 0. It is
 // valid until the next call.
-func (a *AccountState) window(slot int) *window {
+func (a *AccountState) window(slot int) *window.Window {
 	if slot < 0 {
 		return nil
 	}
@@ -103,7 +104,7 @@ func (a *AccountState) window(slot int) *window {
 		}
 	}
 	a.slots = append(a.slots, int32(slot))
-	a.windows = append(a.windows, window{})
+	a.windows = append(a.windows, window.Window{})
 	return &a.windows[len(a.windows)-1]
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -122,25 +123,25 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 			return Denial{Code: InDebt, Owed: owed}, acct.lease != nil && !final
 		}
 	}
-	var model *window
+	var model *window.Window
 	if a.Rate != nil {
 		model = acct.window(a.Slot)
 	}
-	var no refusal
-	if model != nil && !model.check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
+	var no window.Refusal
+	if model != nil && !model.Check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
 		acct.mu.Unlock()
 		return denied(&no, scopeAccount), false
 	}
-	if keyRate != nil && !k.use.window.check(keyRate, a.NowNs, day, a.requests(), a.Tokens, &no) {
+	if keyRate != nil && !k.use.window.Check(keyRate, a.NowNs, day, a.requests(), a.Tokens, &no) {
 		acct.mu.Unlock()
 		return denied(&no, scopeKey), false
 	}
 	counted := a.DailyCredits > 0 && a.Credits > 0
 	if counted {
 		if acct.credits == nil {
-			acct.credits = &creditHours{}
+			acct.credits = &window.Hours{}
 		}
-		if !acct.credits.check(a.Credits, l.creditCap(a.DailyCredits), a.NowNs, &no) {
+		if !acct.credits.Check(a.Credits, l.creditCap(a.DailyCredits), a.NowNs, &no) {
 			acct.mu.Unlock()
 			d = denied(&no, scopeAccount)
 			d.Code = RateCredits
@@ -170,10 +171,10 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 		return Denial{Code: JournalFull}, false
 	}
 	if model != nil {
-		model.commit(a.Rate, a.NowNs, day, a.requests(), a.Tokens)
+		model.Commit(a.Rate, a.NowNs, day, a.requests(), a.Tokens)
 	}
 	if keyRate != nil {
-		k.use.window.commit(keyRate, a.NowNs, day, a.requests(), a.Tokens)
+		k.use.window.Commit(keyRate, a.NowNs, day, a.requests(), a.Tokens)
 	}
 	h.ledger, h.key, h.id, h.day, h.openedNs, h.regime = l, k, rec.hold, day, a.NowNs, k.use.regime
 	h.slot, h.booked, h.rate, h.keyRate, h.tokens, h.requestID = a.Slot, a.Slot, a.Rate, keyRate, a.Tokens, a.RequestID
@@ -184,7 +185,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	}
 	acct.loose += a.Loose
 	if counted {
-		h.credits, h.creditHour = a.Credits, acct.credits.commit(a.Credits)
+		h.credits, h.creditHour = a.Credits, acct.credits.Commit(a.Credits)
 	}
 	h.parts, h.beyond, h.period = money.Parts{}, 0, k.use.quota.period
 	acct.give(h, &take)
@@ -261,14 +262,14 @@ func (a *AccountState) divide(from *money.Parts, diem, usd, want, least Nano) (t
 }
 
 // denied is the answer to a request that a window does not let through.
-func denied(no *refusal, scope string) Denial {
+func denied(no *window.Refusal, scope string) Denial {
 	code := RateRequests
-	if no.limit == "TPM" {
+	if no.Limit == "TPM" {
 		code = RateTokens
 	}
 	return Denial{
-		Code: code, Limit: no.limit, Scope: scope, Allowed: no.allowed, Remaining: no.remaining,
-		RetryAfter: no.retryAfter, Reset: time.Unix(0, no.resetNs),
+		Code: code, Limit: no.Limit, Scope: scope, Allowed: no.Allowed, Remaining: no.Remaining,
+		RetryAfter: no.RetryAfter, Reset: time.Unix(0, no.ResetNs),
 	}
 }
 
@@ -296,17 +297,17 @@ func (k *Key) balanceOn(day int32) (usd, diem, bundled Nano) {
 
 // Quota fills q for a model: of its limits and those of the key over all
 // models, whichever has less left.
-func (k *Key) Quota(slot int, r *config.Rate, nowNs int64, q *Quota) {
-	*q = noQuota
+func (k *Key) Quota(slot int, r *config.Rate, nowNs int64, q *window.Quota) {
+	*q = window.NoQuota
 	a := k.Account
 	day := a.ledger.day(nowNs)
 	a.mu.Lock()
 	if r != nil && slot >= 0 {
-		a.window(slot).quota(r, nowNs, day, q)
+		a.window(slot).Quota(r, nowNs, day, q)
 	}
 	keyRate := a.ledger.keyRate.Load()
 	if keyRate != nil {
-		k.use.window.quota(keyRate, nowNs, day, q)
+		k.use.window.Quota(keyRate, nowNs, day, q)
 	}
 	a.mu.Unlock()
 	if s := a.ledger.shared; s != nil {

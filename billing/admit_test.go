@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -220,7 +221,7 @@ func TestDeniedRequestUsesNoLimit(t *testing.T) {
 			t.Fatalf("a request for more than there is: %+v", d)
 		}
 	}
-	var q Quota
+	var q window.Quota
 	k.Quota(ask.Slot, rate, f.clock.nano(), &q)
 	if q.RemainingRequests != 99 || q.RemainingTokens != 1000 {
 		t.Errorf("100 denied requests left %d of 100 requests and %d of 1000 tokens", q.RemainingRequests, q.RemainingTokens)
@@ -255,9 +256,9 @@ func TestRateLimitsAreExactUnderConcurrency(t *testing.T) {
 		}
 		holds[i].Settle(Settlement{NowNs: f.clock.nano(), Tokens: 30})
 	}
-	var q Quota
+	var q window.Quota
 	keys[0].Quota(f.Slot("model"), rate, f.clock.nano(), &q)
-	want := Quota{
+	want := window.Quota{
 		LimitRequests: 20, ResetRequestsUnix: f.clock.nano()/1e9 + 60,
 		LimitTokens: 1_000_000, RemainingTokens: 1_000_000 - 600, ResetTokensSeconds: 1,
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -68,7 +69,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		h.Void(f.clock.nano())
 		h.Reset()
 	})
-	var q Quota
+	var q window.Quota
 	gate(t, "Quota and Balance", func() {
 		k.Quota(ask.Slot, rate, f.clock.nano(), &q)
 		k.Balance()

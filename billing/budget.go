@@ -3,6 +3,7 @@ package billing
 import (
 	"sync"
 
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -44,7 +45,7 @@ const keyBudget = 10
 
 type budgetShard struct {
 	mu sync.Mutex
-	m  map[budgetKey]failures
+	m  map[budgetKey]window.Failures
 }
 
 func (b *budgets) shard(k *budgetKey) *budgetShard {
@@ -65,7 +66,7 @@ func (b *budgets) note(k budgetKey, limit *config.Budget, now int64) {
 	if !known {
 		s.makeRoom(limit, now)
 	}
-	e.note(limit, now)
+	e.Note(limit, now)
 	s.m[k] = e
 }
 
@@ -73,13 +74,13 @@ func (b *budgets) note(k budgetKey, limit *config.Budget, now int64) {
 // something it drops arbitrary ones.
 func (s *budgetShard) makeRoom(limit *config.Budget, now int64) {
 	if s.m == nil {
-		s.m = make(map[budgetKey]failures)
+		s.m = make(map[budgetKey]window.Failures)
 	}
 	if len(s.m) < budgetEntries {
 		return
 	}
 	for k, e := range s.m {
-		if e.over(limit, now) {
+		if e.Over(limit, now) {
 			delete(s.m, k)
 		}
 	}
@@ -97,7 +98,7 @@ func (b *budgets) blocked(k budgetKey, now int64) int64 {
 	s.mu.Lock()
 	e := s.m[k]
 	s.mu.Unlock()
-	return e.blocked(now)
+	return e.Blocked(now)
 }
 
 // NoteFailure counts a failed request of a key, model and user (0: none)

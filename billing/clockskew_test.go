@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/bench/servers"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -308,7 +309,7 @@ func (l *lockedLog) String() string {
 // A Redis that was away at a node's midnight is told the day that it is there.
 func TestADaysCountGoesByRedissClock(t *testing.T) {
 	const day = int64(20_000)
-	midnight := day * dayNs
+	midnight := day * window.DayNs
 	for _, skew := range []time.Duration{2 * time.Minute, -2 * time.Minute} {
 		t.Run(fmt.Sprint(skew), func(t *testing.T) {
 			w := &sharedWindow{bucket: &bucket{}}

@@ -1,6 +1,10 @@
 package billing
 
-import "time"
+import (
+	"time"
+
+	"farebox/billing/window"
+)
 
 // Rate windows and failure budgets reckon in the wall clock, since that is what
 // requests carry and answers name. When the clock is set, what they remember
@@ -88,10 +92,10 @@ func (m *clockMove) move(at *int64) {
 	}
 }
 
-func (m *clockMove) window(w *window) {
-	m.move(&w.minute)
-	m.move(&w.hour)
-	m.move(&w.tokens)
+func (m *clockMove) window(w *window.Window) {
+	m.move(&w.Minute)
+	m.move(&w.Hour)
+	m.move(&w.Tokens)
 }
 
 // clockSet moves all that is remembered in the wall clock.
@@ -111,7 +115,7 @@ func (l *Ledger) clockSet(m *clockMove) {
 			m.window(&a.windows[i])
 		}
 		if a.credits != nil {
-			a.credits.clockSet(m.now)
+			a.credits.ClockSet(m.now)
 		}
 		a.mu.Unlock()
 	}
@@ -133,8 +137,8 @@ func (b *budgets) clockSet(m *clockMove) {
 		s := &b.shards[i]
 		s.mu.Lock()
 		for k, e := range s.m {
-			m.move(&e.startNs)
-			m.move(&e.untilNs)
+			m.move(&e.StartNs)
+			m.move(&e.UntilNs)
 			s.m[k] = e
 		}
 		s.mu.Unlock()
@@ -160,7 +164,7 @@ func (s *sharedLimits) clockSet(m *clockMove) {
 		shard.mu.RLock()
 		for _, w := range shard.m {
 			w.mu.Lock()
-			for _, at := range []*int64{&w.leased, &w.again, &w.seenN, &w.fullUntil, &w.full.resetNs} {
+			for _, at := range []*int64{&w.leased, &w.again, &w.seenN, &w.fullUntil, &w.full.ResetNs} {
 				m.move(at)
 			}
 			m.window(&w.seen)

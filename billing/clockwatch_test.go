@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -279,15 +280,15 @@ func TestClockThatIsSetMovesWhatIsKnownOfRedis(t *testing.T) {
 		}
 		before := newTestClock().nano()
 		w := s.window(windowID{account: 1, slot: 1})
-		w.full, w.fullUntil = refusal{limit: "RPM", retryAfter: time.Second}, before+fullFor
+		w.full, w.fullUntil = window.Refusal{Limit: "RPM", RetryAfter: time.Second}, before+fullFor
 		w.permits, w.leased = 7, before
 		s.buckets[0].lostNs.Store(before)
 		gap := int64(10 * time.Millisecond)
 		now := before + int64(jump) + gap
 		s.clockSet(&clockMove{step: int64(jump), now: now, gap: gap})
-		var no refusal
-		if !w.refuses(now, 0, &no) || no.retryAfter > time.Second {
-			t.Errorf("%s: a refusal of 10 ms ago is forgotten, or lasts %s", jump, no.retryAfter)
+		var no window.Refusal
+		if !w.refuses(now, 0, &no) || no.RetryAfter > time.Second {
+			t.Errorf("%s: a refusal of 10 ms ago is forgotten, or lasts %s", jump, no.RetryAfter)
 		}
 		if w.refuses(now+fullFor, 0, &no) {
 			t.Errorf("%s: a refusal outlives its time", jump)

@@ -35,7 +35,7 @@ func TestCreditsThatAreHeldCount(t *testing.T) {
 	other.Reset()
 	h.Settle(Settlement{Cost: 5, Credits: 5, NowNs: f.clock.nano()})
 	h.Reset()
-	left := func() int64 { return 100 - k.Account.credits.used() }
+	left := func() int64 { return 100 - k.Account.credits.Used() }
 	if left() != 95 {
 		t.Errorf("after 5 of 80 were charged %d are left, want 95", left())
 	}
@@ -98,8 +98,8 @@ func TestCreditsUnderConcurrency(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got := charged.Load(); got > most || got != k.Account.credits.used() {
-		t.Errorf("%d were charged, %d are counted, the cap is %d", got, k.Account.credits.used(), most)
+	if got := charged.Load(); got > most || got != k.Account.credits.Used() {
+		t.Errorf("%d were charged, %d are counted, the cap is %d", got, k.Account.credits.Used(), most)
 	}
 }
 

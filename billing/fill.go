@@ -9,6 +9,7 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/money"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -139,7 +140,7 @@ func (f *filler) credit() error {
 func (f *filler) run(ctx context.Context) error {
 	l, o := f.l, f.o
 	end := l.now()
-	span := int64(o.Days) * dayNs
+	span := int64(o.Days) * window.DayNs
 	begin := end - span
 	b, pages := newBatch(), pageSet{}
 	var s shares

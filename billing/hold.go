@@ -267,7 +267,7 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 	rec := h.record(recSettle, &s)
 	rec.amounts, rec.debt = a.charge(h, max(0, s.Cost))
 	a.giveBack(h)
-	h.key.use.tally.add(s.NowNs)
+	h.key.use.tally.Add(s.NowNs)
 	h.resolve(a, s.NowNs, s.Tokens, s.Credits)
 	err := l.journal.append(&rec, -held)
 	a.lastSeq = rec.seq
@@ -325,16 +325,16 @@ func (h *Hold) Reset() {
 func (h *Hold) resolve(a *AccountState, nowNs, tokens, credits int64) {
 	a.loose -= h.loose
 	if h.credits > 0 {
-		a.credits.correct(h.creditHour, h.credits, credits, nowNs)
+		a.credits.Correct(h.creditHour, h.credits, credits, nowNs)
 		h.credits = 0
 	}
 	if h.rate != nil {
 		if w := a.window(h.slot); w != nil {
-			w.correct(h.rate, nowNs, h.tokens, tokens)
+			w.Correct(h.rate, nowNs, h.tokens, tokens)
 		}
 	}
 	if h.keyRate != nil {
-		h.key.use.window.correct(h.keyRate, nowNs, h.tokens, tokens)
+		h.key.use.window.Correct(h.keyRate, nowNs, h.tokens, tokens)
 	}
 	if h.shared != ([2]*sharedWindow{}) {
 		h.ledger.shared.correct(h, nowNs, tokens)

@@ -3,12 +3,14 @@ package billing
 import (
 	"encoding/json"
 	"errors"
-	"farebox/billing/calendar"
-	"farebox/billing/money"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"farebox/billing/calendar"
+	"farebox/billing/money"
+	"farebox/billing/window"
 )
 
 // KeyType says what a key may do. The numbers are stored.
@@ -157,7 +159,7 @@ type keyUse struct {
 	gate              atomic.Uint32 // whether it is refused, see status.go
 	regime            uint32        // counts changes after which older holds do not count any more
 	touch             touch
-	tally             tally
+	tally             window.Tally
 	kind              Period // of the limits that are enforced now
 	quota             quota
 	mostUSD, mostDIEM Nano // what quota may reach in its period; maxCredit: no limit
@@ -166,8 +168,8 @@ type keyUse struct {
 
 // keyRest is the state of a key that few requests need.
 type keyRest struct {
-	lease  *quotaLease // on a shared store
-	window window      // of all models together
+	lease  *quotaLease   // on a shared store
+	window window.Window // of all models together
 	// later is what was used in periods that have begun before, when the clock
 	// was ahead and this process did not run yet; mostly nil.
 	later map[int32]quota

@@ -2,12 +2,14 @@ package billing
 
 import (
 	"errors"
-	"farebox/billing/calendar"
-	"farebox/billing/money"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"farebox/billing/calendar"
+	"farebox/billing/money"
+	"farebox/billing/window"
 )
 
 // What the owner of an account does with its keys (addendum 16). An operator's
@@ -275,7 +277,7 @@ type WindowUse struct {
 func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 	a, day := k.Account, k.Account.ledger.day(nowNs)
 	month := calendar.MonthOf(day)
-	ends := [4]int64{nowNs - nowNs%minuteNs + minuteNs, nowNs - nowNs%hourNs + hourNs, int64(day+1) * dayNs, int64(calendar.FirstDay(month+1)) * dayNs}
+	ends := [4]int64{nowNs - nowNs%window.MinuteNs + window.MinuteNs, nowNs - nowNs%window.HourNs + window.HourNs, int64(day+1) * window.DayNs, int64(calendar.FirstDay(month+1)) * window.DayNs}
 	for i := range w {
 		w[i] = WindowUse{Limit: -1, Resets: time.Unix(0, ends[i]).UTC()}
 	}
@@ -289,14 +291,14 @@ func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 		w[i].Used = sums[k.No].requests
 	}
 	rate := l.keyRate.Load()
-	var all window
+	var all window.Window
 	shared := false
 	if rate != nil && l.shared != nil {
 		all, shared = l.shared.keyWindow(k, rate, nowNs)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w[0].Used, w[1].Used = k.use.tally.at(nowNs)
+	w[0].Used, w[1].Used = k.use.tally.At(nowNs)
 	if rate != nil {
 		u := &k.use.window
 		if shared {
@@ -304,24 +306,24 @@ func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 		}
 		gcra := func(w *WindowUse, tat, limit, period, ahead int64) {
 			if limit > 0 {
-				used := limit - left(tat, nowNs, limit, period, period)
-				*w = WindowUse{Limit: limit, Used: used, Remaining: left(tat, nowNs, limit, period, ahead), Resets: time.Unix(0, max(tat, nowNs)).UTC()}
+				used := limit - window.Left(tat, nowNs, limit, period, period)
+				*w = WindowUse{Limit: limit, Used: used, Remaining: window.Left(tat, nowNs, limit, period, ahead), Resets: time.Unix(0, max(tat, nowNs)).UTC()}
 			}
 		}
-		_, ahead := burst(rate)
-		gcra(&w[0], u.minute, rate.RPM, minuteNs, ahead)
-		gcra(&w[1], u.hour, rate.RPH, hourNs, hourNs)
+		_, ahead := window.Burst(rate)
+		gcra(&w[0], u.Minute, rate.RPM, window.MinuteNs, ahead)
+		gcra(&w[1], u.Hour, rate.RPH, window.HourNs, window.HourNs)
 		counted := func(w *WindowUse, limit, used int64) {
 			if limit > 0 {
 				w.Limit, w.Used, w.Remaining = limit, used, max(0, limit-used)
 			}
 		}
 		inDay, inMonth := int64(0), int64(0)
-		if u.day == day {
-			inDay = u.inDay
+		if u.Day == day {
+			inDay = u.InDay
 		}
-		if u.month == month {
-			inMonth = u.inMonth
+		if u.Month == month {
+			inMonth = u.InMonth
 		}
 		counted(&w[2], rate.RPD, inDay)
 		counted(&w[3], rate.RPMon, inMonth)

@@ -11,6 +11,7 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/money"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -201,7 +202,7 @@ func (s *simulation) step() {
 			}
 		})
 	case x < 970:
-		s.now.Add([]int64{int64(time.Second), int64(10 * time.Second), int64(time.Minute), int64(20 * time.Minute), 3 * hourNs}[s.rnd.IntN(5)])
+		s.now.Add([]int64{int64(time.Second), int64(10 * time.Second), int64(time.Minute), int64(20 * time.Minute), 3 * window.HourNs}[s.rnd.IntN(5)])
 		for _, o := range s.nodes {
 			if o.Ledger != nil && s.rnd.IntN(3) > 0 {
 				o.node.tick()

@@ -95,7 +95,7 @@ func TestNodesOfBeforeBurstCountInTheSameWindows(t *testing.T) {
 			t.Fatal(err)
 		}
 		client.how.Store(callUnknown)
-		if want := int64(min(i+1, 20)); got.windows[0].state.inDay != want || got.windows[0].state.inMonth != want || (got.status == statusTaken) != (i < 20) {
+		if want := int64(min(i+1, 20)); got.windows[0].state.InDay != want || got.windows[0].state.InMonth != want || (got.status == statusTaken) != (i < 20) {
 			t.Fatalf("after %d requests by both: status %d, %+v", i+1, got.status, got.windows[0])
 		}
 	}

@@ -1,5 +1,5 @@
 -- Checks all limits of one request and takes from all of them, or from none.
--- The arithmetic is that of rate.go: times of arrival in nanoseconds for
+-- The arithmetic is that of package window: times of arrival in nanoseconds for
 -- minutes, hours and tokens, counters of the UTC calendar for days and months.
 -- Numbers travel and rest as packed doubles: turning them into decimal text and
 -- back took longer than all the rest. Times of arrival are kept relative to the
@@ -15,7 +15,7 @@
 
 local MINUTE, HOUR, DAY = 60e9, 3600e9, 86400
 
--- The days-to-civil algorithm of Howard Hinnant, as in rate.go.
+-- The days-to-civil algorithm of Howard Hinnant, as in package window.
 local function month_of(day)
   local floor = math.floor
   local z = day + 719468

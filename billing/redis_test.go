@@ -10,6 +10,7 @@ import (
 
 	"farebox/bench/servers"
 	"farebox/billing/calendar"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -64,7 +65,7 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 			}
 		}
 		rates := []*config.Rate{&rate, &keyRate}
-		var windows [2]window
+		var windows [2]window.Window
 		nowUs := noon/1000 + rapid.Int64Range(0, 40*86_400).Draw(t, "day")*1_000_000 + rapid.Int64Range(0, 999_999).Draw(t, "µs")
 		keys := []any{fmt.Sprintf("t%d:{0}:epoch", n), fmt.Sprintf("t%d:{0}:a", n), fmt.Sprintf("t%d:{0}:b", n)}
 		clockKey := fmt.Sprintf("t%d:{0}:now", n)
@@ -88,23 +89,23 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 				}
 				if correct && r.TPM > 0 {
 					// The correction of an earlier request comes along.
-					windows[i].correct(r, now, tokens, used)
+					windows[i].Correct(r, now, tokens, used)
 					var w sharedWindow
 					w.owe(r, 0, used-tokens, day)
 					a.corrects, a.owed = true, w.owed
 				}
 				blob = a.append(blob)
 			}
-			want, no := 0, refusal{}
+			want, no := 0, window.Refusal{}
 			for i, r := range rates {
-				if !windows[i].check(r, now, day, 1, tokens, &no) {
+				if !windows[i].Check(r, now, day, 1, tokens, &no) {
 					want = i + 1
 					break
 				}
 			}
 			if want == 0 {
 				for i, r := range rates {
-					windows[i].commit(r, now, day, 1, tokens)
+					windows[i].Commit(r, now, day, 1, tokens)
 				}
 			}
 			var got answer
@@ -112,18 +113,18 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.status != want || got.nowUs != nowUs {
-				t.Fatalf("Redis says %d, memory says %d (%s)", got.status, want, no.limit)
+				t.Fatalf("Redis says %d, memory says %d (%s)", got.status, want, no.Limit)
 			}
 			for i, r := range rates {
-				var there, here Quota
+				var there, here window.Quota
 				there.LimitRequests, there.LimitTokens, here.LimitRequests, here.LimitTokens = -1, -1, -1, -1
-				got.windows[i].state.quota(r, now, day, &there)
-				windows[i].quota(r, now, day, &here)
+				got.windows[i].state.Quota(r, now, day, &there)
+				windows[i].Quota(r, now, day, &here)
 				if there != here {
 					t.Fatalf("window %d: Redis has %+v left, memory %+v", i, there, here)
 				}
-				var again refusal
-				if want == i+1 && (got.windows[i].state.check(r, now, day, 1, tokens, &again) || again != no) {
+				var again window.Refusal
+				if want == i+1 && (got.windows[i].state.Check(r, now, day, 1, tokens, &again) || again != no) {
 					t.Fatalf("Redis refuses with %+v, memory with %+v", again, no)
 				}
 			}

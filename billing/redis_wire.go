@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -53,7 +54,7 @@ type answer struct {
 }
 
 type windowAnswer struct {
-	state   window // in Redis's time
+	state   window.Window // in Redis's time
 	granted int64
 	moreNs  int64 // of tokens
 }
@@ -73,21 +74,21 @@ func askFor(r *config.Rate, want, tokens, moreTokens int64) (a ask) {
 		if limit <= 0 {
 			return 0, 1
 		}
-		one := cost(1, limit, period)
+		one := window.Span(1, limit, period)
 		if want <= 1 {
 			return one, float64(max(one, 1))
 		}
 		return one, float64(period) / float64(limit)
 	}
-	a.minuteOne, a.minuteUnit = unit(r.RPM, minuteNs)
-	_, a.minuteAhead = burst(r)
-	a.hourOne, a.hourUnit = unit(r.RPH, hourNs)
+	a.minuteOne, a.minuteUnit = unit(r.RPM, window.MinuteNs)
+	_, a.minuteAhead = window.Burst(r)
+	a.hourOne, a.hourUnit = unit(r.RPH, window.HourNs)
 	a.dayLimit, a.monthLimit = r.RPD, r.RPMon
 	if r.TPM > 0 && tokens > 0 {
-		a.tokenFit, a.tokenTake = cost(min(tokens, r.TPM), r.TPM, minuteNs), cost(tokens, r.TPM, minuteNs)
+		a.tokenFit, a.tokenTake = window.Span(min(tokens, r.TPM), r.TPM, window.MinuteNs), window.Span(tokens, r.TPM, window.MinuteNs)
 	}
 	if r.TPM > 0 && moreTokens > 0 {
-		a.tokenMore = cost(moreTokens, r.TPM, minuteNs)
+		a.tokenMore = window.Span(moreTokens, r.TPM, window.MinuteNs)
 	}
 	return a
 }
@@ -137,8 +138,8 @@ func readAnswer(s string, n int, a *answer) error {
 	now := a.nowUs * 1000
 	for i := range n {
 		w := &a.windows[i]
-		w.state.minute, w.state.hour, w.state.tokens = now+next(), now+next(), now+next()
-		w.state.day, w.state.inDay, w.state.month, w.state.inMonth = int32(next()), next(), int32(next()), next()
+		w.state.Minute, w.state.Hour, w.state.Tokens = now+next(), now+next(), now+next()
+		w.state.Day, w.state.InDay, w.state.Month, w.state.InMonth = int32(next()), next(), int32(next()), next()
 		w.granted, w.moreNs = next(), next()
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -162,7 +163,7 @@ func (l *Ledger) SharedStats() SharedStats {
 }
 
 // quota narrows q to what all nodes together have left.
-func (s *sharedLimits) quota(k *Key, slot int, model, key *config.Rate, now int64, q *Quota) {
+func (s *sharedLimits) quota(k *Key, slot int, model, key *config.Rate, now int64, q *window.Quota) {
 	narrow := func(id windowID, r *config.Rate) {
 		w := s.find(id)
 		if r == nil || w == nil {
@@ -172,7 +173,7 @@ func (s *sharedLimits) quota(k *Key, slot int, model, key *config.Rate, now int6
 		if w.seenU != 0 {
 			day := w.day(now)
 			all := w.state(r, now, day)
-			all.quota(r, now, day, q)
+			all.Quota(r, now, day, q)
 		}
 		w.mu.Unlock()
 	}

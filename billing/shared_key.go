@@ -2,13 +2,14 @@ package billing
 
 import (
 	"farebox/billing/calendar"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
 // keyWindow gives the window of a key over all nodes: what Redis says now, with what
 // this node has yet to tell it. ok is false when nothing of it is known here,
 // because Redis is away; then the node's own window is all there is.
-func (s *sharedLimits) keyWindow(k *Key, r *config.Rate, now int64) (state window, ok bool) {
+func (s *sharedLimits) keyWindow(k *Key, r *config.Rate, now int64) (state window.Window, ok bool) {
 	w := s.window(windowID{account: k.Account.no, slot: -1, key: k.No})
 	if !s.breaker.open.Load() {
 		reads := askFor(r, 0, 0, 0)

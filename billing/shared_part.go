@@ -3,6 +3,7 @@ package billing
 import (
 	"math/bits"
 
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -38,18 +39,18 @@ type partLimit struct {
 }
 
 func partsOf(r *config.Rate, tokens int64) [partLimits]partLimit {
-	_, ahead := burst(r)
+	_, ahead := window.Burst(r)
 	return [partLimits]partLimit{
-		{partMinute, "RPM", r.RPM, 1, minuteNs, ahead},
-		{partHour, "RPH", r.RPH, 1, hourNs, hourNs},
-		{partDay, "RPD", r.RPD, 1, dayNs, dayNs},
-		{partMonth, "RPMON", r.RPMon, 1, 30 * dayNs, 30 * dayNs},
-		{partTokens, "TPM", r.TPM, tokens, minuteNs, minuteNs},
+		{partMinute, "RPM", r.RPM, 1, window.MinuteNs, ahead},
+		{partHour, "RPH", r.RPH, 1, window.HourNs, window.HourNs},
+		{partDay, "RPD", r.RPD, 1, window.DayNs, window.DayNs},
+		{partMonth, "RPMON", r.RPMon, 1, 30 * window.DayNs, 30 * window.DayNs},
+		{partTokens, "TPM", r.TPM, tokens, window.MinuteNs, window.MinuteNs},
 	}
 }
 
 // check says whether a request passes; enteredNs is when Redis was lost.
-func (p *part) check(r *config.Rate, now, enteredNs, nodes, tokens int64, no *refusal) bool {
+func (p *part) check(r *config.Rate, now, enteredNs, nodes, tokens int64, no *window.Refusal) bool {
 	for _, l := range partsOf(r, tokens) {
 		if l.limit <= 0 || l.n <= 0 {
 			continue
@@ -57,7 +58,7 @@ func (p *part) check(r *config.Rate, now, enteredNs, nodes, tokens int64, no *re
 		// What is larger than the whole part passes alone, or it never would.
 		take := min(partCost(l.n, l.limit, l.periodNs, nodes), l.aheadNs)
 		if at := max(p.from(l, enteredNs, nodes), now); at+take-now > l.aheadNs {
-			return no.until(l.name, l.limit, now, at+take-l.aheadNs, at)
+			return no.Until(l.name, l.limit, now, at+take-l.aheadNs, at)
 		}
 	}
 	return true
@@ -78,10 +79,10 @@ func (p *part) correct(r *config.Rate, now, nodes, tokens int64) {
 		return
 	}
 	if tokens >= 0 {
-		p.at[partTokens] += partCost(tokens, r.TPM, minuteNs, nodes)
+		p.at[partTokens] += partCost(tokens, r.TPM, window.MinuteNs, nodes)
 		return
 	}
-	p.at[partTokens] = max(now, p.at[partTokens]-partCost(-tokens, r.TPM, minuteNs, nodes))
+	p.at[partTokens] = max(now, p.at[partTokens]-partCost(-tokens, r.TPM, window.MinuteNs, nodes))
 }
 
 // from is the time of arrival, not below what leaves 1/nodes of the part when

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -17,14 +18,14 @@ func TestPartsAddUpToOneNodesPart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.Int64Range(1, 12).Draw(t, "nodes")
 		limit := rapid.Int64Range(1, 500).Draw(t, "limit")
-		r, period := &config.Rate{RPM: limit}, minuteNs
+		r, period := &config.Rate{RPM: limit}, window.MinuteNs
 		switch rapid.IntRange(0, 3).Draw(t, "which") {
 		case 1:
-			r, period = &config.Rate{RPH: limit}, hourNs
+			r, period = &config.Rate{RPH: limit}, window.HourNs
 		case 2:
-			r, period = &config.Rate{RPD: limit}, dayNs
+			r, period = &config.Rate{RPD: limit}, window.DayNs
 		case 3:
-			r, period = &config.Rate{RPMon: limit}, 30*dayNs
+			r, period = &config.Rate{RPMon: limit}, 30*window.DayNs
 		}
 		atOnce := limit
 		if r.RPM > 0 && rapid.Bool().Draw(t, "burst?") {
@@ -40,13 +41,13 @@ func TestPartsAddUpToOneNodesPart(t *testing.T) {
 				entered = now
 			}
 			p := &parts[rapid.Int64Range(0, nodes-1).Draw(t, "node")]
-			var no refusal
+			var no window.Refusal
 			if !p.check(r, now, entered, nodes, 0, &no) {
-				if no.retryAfter <= 0 || no.allowed != limit {
+				if no.RetryAfter <= 0 || no.Allowed != limit {
 					t.Fatalf("refused with %+v", no)
 				}
-				if at := now + int64(no.retryAfter); !p.check(r, at, entered, nodes, 0, &refusal{}) {
-					t.Fatalf("still refused after the %s that it named", no.retryAfter)
+				if at := now + int64(no.RetryAfter); !p.check(r, at, entered, nodes, 0, &window.Refusal{}) {
+					t.Fatalf("still refused after the %s that it named", no.RetryAfter)
 				}
 				continue
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -81,7 +82,7 @@ func (s *sharedLimits) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate)
 		if r == nil {
 			continue
 		}
-		atOnce, _ := burst(r)
+		atOnce, _ := window.Burst(r)
 		for _, limit := range []int64{atOnce, r.RPH, r.RPD, r.RPMon} {
 			if limit > 0 {
 				want = min(want, limit) // more than that would never pass
@@ -128,13 +129,13 @@ func (l *Ledger) refusesHere(a *Admission, keyRate *config.Rate) Denial {
 	acct.mu.Lock()
 	defer acct.mu.Unlock()
 	day := max(acct.day, l.day(a.NowNs))
-	var no refusal
+	var no window.Refusal
 	if a.Rate != nil {
-		if w := acct.window(a.Slot); w != nil && !w.check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
+		if w := acct.window(a.Slot); w != nil && !w.Check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
 			return denied(&no, scopeAccount)
 		}
 	}
-	if keyRate != nil && !a.Key.use.window.check(keyRate, a.NowNs, day, a.requests(), a.Tokens, &no) {
+	if keyRate != nil && !a.Key.use.window.Check(keyRate, a.NowNs, day, a.requests(), a.Tokens, &no) {
 		return denied(&no, scopeKey)
 	}
 	return Denial{}
@@ -163,7 +164,7 @@ func (s *sharedLimits) take(p *permit, a *Admission, keyRate *config.Rate) Denia
 
 // try spends from leases what it can and asks Redis for the rest.
 func (s *sharedLimits) try(p *permit, waits *int) (again bool, _ Denial) {
-	var no refusal
+	var no window.Refusal
 	p.lock()
 	for i := range p.n {
 		if p.windows[i].refuses(p.nowNs, p.tokens, &no) {
@@ -240,7 +241,7 @@ func (s *sharedLimits) ask(p *permit) (again bool, _ Denial) {
 		p.windows[i].refilled(p.refills[i])
 		p.refills[i] = nil
 	}
-	var no refusal
+	var no window.Refusal
 	switch {
 	case err != nil:
 		sent := !errors.Is(err, errNotSent)
@@ -323,7 +324,7 @@ func (s *sharedLimits) await(wait chan struct{}) {
 // may have taken what it was asked for: it is not told again.
 func (s *sharedLimits) alone(p *permit, enteredNs int64, sent bool) Denial {
 	s.stats.alone.Add(1)
-	var no refusal
+	var no window.Refusal
 	switch s.away {
 	case awayClosed:
 		p.undo()
@@ -337,7 +338,7 @@ func (s *sharedLimits) alone(p *permit, enteredNs int64, sent bool) Denial {
 			}
 			day := w.day(p.nowNs)
 			all := w.state(r, p.nowNs, day)
-			if !all.check(r, p.nowNs, day, 1, p.tokens, &no) || !w.part.check(r, p.nowNs, enteredNs, nodes, p.tokens, &no) {
+			if !all.Check(r, p.nowNs, day, 1, p.tokens, &no) || !w.part.check(r, p.nowNs, enteredNs, nodes, p.tokens, &no) {
 				p.undo()
 				return denied(&no, p.scopes[i])
 			}

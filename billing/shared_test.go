@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -274,7 +275,7 @@ func TestTokensAreCorrectedForAllNodes(t *testing.T) {
 	eventually(t, "the other node may use what was not used", 5*time.Second, func() bool {
 		return nodes[1].try(&other, rate, 9000).Code == Admitted
 	})
-	var q Quota
+	var q window.Quota
 	nodes[1].key.Quota(nodes[1].slot, rate, time.Now().UnixNano(), &q)
 	if q.LimitTokens != 10_000 || q.RemainingTokens < 900 || q.RemainingTokens > 2500 {
 		t.Errorf("the other node reports %d of %d tokens left, about 900 are", q.RemainingTokens, q.LimitTokens)
@@ -295,7 +296,7 @@ func TestHeadersTellWhatAllNodesHaveLeft(t *testing.T) {
 		}
 		h.Void(time.Now().UnixNano())
 	}
-	var q Quota
+	var q window.Quota
 	nodes[1].key.Quota(nodes[1].slot, rate, time.Now().UnixNano(), &q)
 	if q.RemainingRequests != 100 {
 		t.Errorf("%d requests left of 500 after 400", q.RemainingRequests)

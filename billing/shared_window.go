@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/billing/calendar"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -28,13 +29,13 @@ type sharedWindow struct {
 
 	owed  owed
 	own   known // only the counters: what this node took since the epoch
-	seen  window
+	seen  window.Window
 	seenN int64 // when seen was true, in this node's clock, ns
 	seenU int64 // the same in Redis's clock, µs; 0: nothing seen
 	epoch int64 // of the bucket that has all of own; 0: none
 
-	full      refusal // the last one, which holds until fullUntil
-	fullScope int64   // tokens it was asked for
+	full      window.Refusal // the last one, which holds until fullUntil
+	fullScope int64          // tokens it was asked for
 	fullUntil int64
 
 	part part // while Redis is away
@@ -88,7 +89,7 @@ const (
 // when every request asks.
 func leaseOf(r *config.Rate) (permits, tokens int64) {
 	permits = int64(1) << 40
-	atOnce, _ := burst(r)
+	atOnce, _ := window.Burst(r)
 	for _, l := range [...]struct{ limit, leases int64 }{{r.RPM, leasesMin}, {atOnce, leasesBurst}, {r.RPH, leasesHour}, {r.RPD, leasesLong}, {r.RPMon, leasesLong}} {
 		if l.limit > 0 {
 			permits = min(permits, l.limit/l.leases)
@@ -210,7 +211,7 @@ func (w *sharedWindow) memory() known {
 		}
 		return w.seenU + (ns-w.seenN)/1000
 	}
-	k.minuteUs, k.hourUs, k.tokensUs = at(w.seen.minute), at(w.seen.hour), at(w.seen.tokens)
+	k.minuteUs, k.hourUs, k.tokensUs = at(w.seen.Minute), at(w.seen.Hour), at(w.seen.Tokens)
 	return k
 }
 
@@ -239,13 +240,13 @@ func (w *sharedWindow) saw(r *config.Rate, a *answer, i int, nowNs int64) {
 	if a.nowUs >= w.seenU {
 		shift := nowNs - a.nowUs*1000
 		w.seen = got.state
-		w.seen.minute += shift
-		w.seen.hour += shift
-		w.seen.tokens += shift
+		w.seen.Minute += shift
+		w.seen.Hour += shift
+		w.seen.Tokens += shift
 		w.seenN, w.seenU = nowNs, a.nowUs
 	}
 	if a.status == statusTaken && got.granted > 0 {
-		took := owed{day: got.state.day}
+		took := owed{day: got.state.Day}
 		if r.RPD > 0 {
 			took.inDay = got.granted
 		}
@@ -265,7 +266,7 @@ func (w *sharedWindow) store(r *config.Rate, a *answer, i int, spent, nowNs int6
 		w.leased = nowNs
 	}
 	if got.moreNs > 0 {
-		w.tokens += unitsIn(got.moreNs, r.TPM, minuteNs)
+		w.tokens += window.Units(got.moreNs, r.TPM, window.MinuteNs)
 		w.leased = nowNs
 	}
 }
@@ -281,7 +282,7 @@ func (w *sharedWindow) expire(now int64, end bool) {
 
 // giveBack adds permits and tokens to what is owed to Redis, negative.
 func (w *sharedWindow) giveBack(r *config.Rate, permits, tokens int64) {
-	w.owe(r, -permits, -tokens, w.seen.day)
+	w.owe(r, -permits, -tokens, w.seen.Day)
 }
 
 // owe adds use that Redis does not know yet, or with negative numbers what it
@@ -292,13 +293,13 @@ func (w *sharedWindow) owe(r *config.Rate, permits, tokens int64, day int32) {
 		case limit <= 0 || n == 0:
 			return 0
 		case n < 0:
-			return -cost(-n, limit, period)
+			return -window.Span(-n, limit, period)
 		}
-		return cost(n, limit, period)
+		return window.Span(n, limit, period)
 	}
-	w.owed.minute += signed(permits, r.RPM, minuteNs)
-	w.owed.hour += signed(permits, r.RPH, hourNs)
-	w.owed.tokens += signed(tokens, r.TPM, minuteNs)
+	w.owed.minute += signed(permits, r.RPM, window.MinuteNs)
+	w.owed.hour += signed(permits, r.RPH, window.HourNs)
+	w.owed.tokens += signed(tokens, r.TPM, window.MinuteNs)
 	if permits == 0 || r.RPD|r.RPMon <= 0 {
 		return
 	}
@@ -317,56 +318,56 @@ func (w *sharedWindow) owe(r *config.Rate, permits, tokens int64, day int32) {
 }
 
 // refuses says whether the last refusal still holds for such a request.
-func (w *sharedWindow) refuses(now, tokens int64, no *refusal) bool {
-	if now >= w.fullUntil || w.full.limit == "TPM" && tokens < w.fullScope {
+func (w *sharedWindow) refuses(now, tokens int64, no *window.Refusal) bool {
+	if now >= w.fullUntil || w.full.Limit == "TPM" && tokens < w.fullScope {
 		return false
 	}
 	*no = w.full
-	no.retryAfter = time.Duration(max(1, int64(w.full.retryAfter)-(now-w.fullUntil+fullLasts(&w.full))))
+	no.RetryAfter = time.Duration(max(1, int64(w.full.RetryAfter)-(now-w.fullUntil+fullLasts(&w.full))))
 	return true
 }
 
 // fullLasts is how long a refusal is believed.
-func fullLasts(no *refusal) int64 { return min(int64(no.retryAfter), fullFor) }
+func fullLasts(no *window.Refusal) int64 { return min(int64(no.RetryAfter), fullFor) }
 
 // refused works out which limit it was and remembers it.
-func (w *sharedWindow) refused(r *config.Rate, a *answer, i int, tokens, nowNs int64, no *refusal) {
+func (w *sharedWindow) refused(r *config.Rate, a *answer, i int, tokens, nowNs int64, no *window.Refusal) {
 	at := a.nowUs * 1000
 	s := a.windows[i].state
-	if s.check(r, at, calendar.DayOf(at), 1, tokens, no) {
+	if s.Check(r, at, calendar.DayOf(at), 1, tokens, no) {
 		// Only its lease did not fit, by less than a permit.
-		no.until("RPM", r.RPM, at, at+int64(time.Millisecond), at+int64(time.Millisecond))
+		no.Until("RPM", r.RPM, at, at+int64(time.Millisecond), at+int64(time.Millisecond))
 	}
-	no.resetNs += nowNs - at
+	no.ResetNs += nowNs - at
 	w.full, w.fullScope, w.fullUntil = *no, tokens, nowNs+fullLasts(no)
 }
 
 // state is the window of all nodes as far as this one knows, in its own clock:
 // with what Redis has yet to be told, without what is leased and not spent.
-func (w *sharedWindow) state(r *config.Rate, now int64, day int32) window {
+func (w *sharedWindow) state(r *config.Rate, now int64, day int32) window.Window {
 	s := w.seen
 	move := func(tat, owed, idle, limit, period int64) int64 {
-		return max(tat, now) + owed - cost(idle, max(limit, 1), period)
+		return max(tat, now) + owed - window.Span(idle, max(limit, 1), period)
 	}
 	if r.RPM > 0 {
-		s.minute = move(s.minute, w.owed.minute, w.permits, r.RPM, minuteNs)
+		s.Minute = move(s.Minute, w.owed.minute, w.permits, r.RPM, window.MinuteNs)
 	}
 	if r.RPH > 0 {
-		s.hour = move(s.hour, w.owed.hour, w.permits, r.RPH, hourNs)
+		s.Hour = move(s.Hour, w.owed.hour, w.permits, r.RPH, window.HourNs)
 	}
 	if r.TPM > 0 {
-		s.tokens = move(s.tokens, w.owed.tokens, w.tokens, r.TPM, minuteNs)
+		s.Tokens = move(s.Tokens, w.owed.tokens, w.tokens, r.TPM, window.MinuteNs)
 	}
-	if s.day != day {
-		s.day, s.inDay = day, 0
+	if s.Day != day {
+		s.Day, s.InDay = day, 0
 	}
-	if month := calendar.MonthOf(day); s.month != month {
-		s.month, s.inMonth = month, 0
+	if month := calendar.MonthOf(day); s.Month != month {
+		s.Month, s.InMonth = month, 0
 	}
 	if w.owed.day == day {
-		s.inDay += w.owed.inDay
-		s.inMonth += w.owed.inMonth
+		s.InDay += w.owed.inDay
+		s.InMonth += w.owed.inMonth
 	}
-	s.inDay, s.inMonth = max(0, s.inDay-w.permits), max(0, s.inMonth-w.permits)
+	s.InDay, s.InMonth = max(0, s.InDay-w.permits), max(0, s.InMonth-w.permits)
 	return s
 }

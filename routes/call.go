@@ -10,6 +10,7 @@ import (
 
 	"farebox/billing"
 	"farebox/billing/replay"
+	"farebox/billing/window"
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/attempt"
@@ -44,7 +45,7 @@ type Call struct {
 
 	again billing.Admission // of a repeat
 	Hold  billing.Hold
-	quota billing.Quota
+	quota window.Quota
 	// lead is held by a request with an idempotency key (idempotency.go).
 	Lead *replay.Lead
 	kept replay.Answer // of a request with a lead, until it is charged
@@ -253,7 +254,7 @@ func (c *Call) reset() {
 	c.snap, c.Ctx, c.Row, c.Part = nil, nil, nil, nil
 	c.Key, c.Model, c.user, c.Body = nil, nil, 0, nil
 	c.again = billing.Admission{}
-	c.quota = billing.Quota{}
+	c.quota = window.Quota{}
 	c.kept, c.Sold, c.Router = replay.Answer{}, Bill{}, ""
 	if c.zip != nil {
 		c.zip.release()

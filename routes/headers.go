@@ -7,7 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"farebox/billing"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -118,7 +118,7 @@ func (c *Call) setServed(usd, diem config.Nano) {
 
 // setQuota puts the x-ratelimit-* headers (addendum 3.6: requests reset as
 // Unix seconds, tokens as seconds left). Unlimited windows have no header.
-func setQuota(h *fasthttp.ResponseHeader, q *billing.Quota, scratch *[24]byte) {
+func setQuota(h *fasthttp.ResponseHeader, q *window.Quota, scratch *[24]byte) {
 	set := func(name []byte, v int64) { h.SetCanonical(name, strconv.AppendInt(scratch[:0], v, 10)) }
 	if q.LimitRequests >= 0 {
 		set(headerLimitRequests, q.LimitRequests)

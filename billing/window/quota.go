@@ -1,4 +1,4 @@
-package billing
+package window
 
 import (
 	"time"
@@ -14,11 +14,11 @@ type Quota struct {
 	LimitTokens, RemainingTokens, ResetTokensSeconds    int64
 }
 
-// noQuota is the quota of a request without limits.
-var noQuota = Quota{LimitRequests: -1, LimitTokens: -1}
+// NoQuota is the quota of a request without limits.
+var NoQuota = Quota{LimitRequests: -1, LimitTokens: -1}
 
-// quota narrows q to this window where it has less left.
-func (w *window) quota(r *config.Rate, now int64, day int32, q *Quota) {
+// Quota narrows q to this window where it has less left.
+func (w *Window) Quota(r *config.Rate, now int64, day int32, q *Quota) {
 	requests := func(limit, remaining, resetNs int64) {
 		if q.LimitRequests < 0 || remaining < q.RemainingRequests {
 			q.LimitRequests, q.RemainingRequests = limit, remaining
@@ -26,30 +26,30 @@ func (w *window) quota(r *config.Rate, now int64, day int32, q *Quota) {
 		}
 	}
 	if r.RPM > 0 {
-		_, ahead := burst(r)
-		requests(r.RPM, left(w.minute, now, r.RPM, minuteNs, ahead), w.minute)
+		_, ahead := Burst(r)
+		requests(r.RPM, Left(w.Minute, now, r.RPM, MinuteNs, ahead), w.Minute)
 	}
 	if r.RPH > 0 {
-		requests(r.RPH, left(w.hour, now, r.RPH, hourNs, hourNs), w.hour)
+		requests(r.RPH, Left(w.Hour, now, r.RPH, HourNs, HourNs), w.Hour)
 	}
 	if r.RPD > 0 {
 		used := int64(0)
-		if w.day == day {
-			used = w.inDay
+		if w.Day == day {
+			used = w.InDay
 		}
-		requests(r.RPD, max(0, r.RPD-used), int64(day+1)*dayNs)
+		requests(r.RPD, max(0, r.RPD-used), int64(day+1)*DayNs)
 	}
 	if r.RPMon > 0 {
 		used, month := int64(0), calendar.MonthOf(day)
-		if w.month == month {
-			used = w.inMonth
+		if w.Month == month {
+			used = w.InMonth
 		}
-		requests(r.RPMon, max(0, r.RPMon-used), int64(calendar.FirstDay(month+1))*dayNs)
+		requests(r.RPMon, max(0, r.RPMon-used), int64(calendar.FirstDay(month+1))*DayNs)
 	}
 	if r.TPM > 0 {
-		if remaining := left(w.tokens, now, r.TPM, minuteNs, minuteNs); q.LimitTokens < 0 || remaining < q.RemainingTokens {
+		if remaining := Left(w.Tokens, now, r.TPM, MinuteNs, MinuteNs); q.LimitTokens < 0 || remaining < q.RemainingTokens {
 			q.LimitTokens, q.RemainingTokens = r.TPM, remaining
-			q.ResetTokensSeconds = ceilDiv(max(0, w.tokens-now), int64(time.Second))
+			q.ResetTokensSeconds = ceilDiv(max(0, w.Tokens-now), int64(time.Second))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package billing
+package window
 
 import (
 	"testing"
@@ -14,41 +14,41 @@ func TestCreditsOfAnyDayStayWithinTheCap(t *testing.T) {
 		most := rapid.Int64Range(1, 200).Draw(t, "cap")
 		type event struct{ at, credits int64 }
 		var all []event
-		var c creditHours
+		var c Hours
 		now, latest := noon, noon
 		for range 150 {
 			n := rapid.Int64Range(1, most).Draw(t, "credits")
-			var no refusal
-			if !c.check(n, most, now, &no) {
-				if no.retryAfter <= 0 || no.retryAfter > 26*time.Hour || // a clock may be set back a little
-					no.allowed != most || no.remaining >= n {
+			var no Refusal
+			if !c.Check(n, most, now, &no) {
+				if no.RetryAfter <= 0 || no.RetryAfter > 26*time.Hour || // a clock may be set back a little
+					no.Allowed != most || no.Remaining >= n {
 					t.Fatalf("%d credits are refused with %+v", n, no)
 				}
 				if rapid.Bool().Draw(t, "impatient") {
-					now += rapid.Int64Range(0, int64(no.retryAfter)).Draw(t, "some of it")
+					now += rapid.Int64Range(0, int64(no.RetryAfter)).Draw(t, "some of it")
 					continue
 				}
-				if now += int64(no.retryAfter); !c.check(n, most, now, &no) {
+				if now += int64(no.RetryAfter); !c.Check(n, most, now, &no) {
 					t.Fatalf("%d credits are refused again after the Retry-After", n)
 				}
 			}
-			taken, hour := n, c.commit(n)
+			taken, hour := n, c.Commit(n)
 			if rapid.Bool().Draw(t, "gives back") {
 				n = rapid.Int64Range(0, n).Draw(t, "used")
-				c.correct(hour, taken, n, now)
+				c.Correct(hour, taken, n, now)
 			}
 			latest = max(latest, now) // a clock that was set back counts as standing still
 			all = append(all, event{latest, n})
 			sum := int64(0)
 			for _, e := range all {
-				if latest-e.at < dayNs {
+				if latest-e.at < DayNs {
 					sum += e.credits
 				}
 			}
 			if sum > most {
 				t.Fatalf("%d credits in 24 hours under a cap of %d", sum, most)
 			}
-			now += rapid.Int64Range(-int64(time.Minute), 5*hourNs).Draw(t, "pause")
+			now += rapid.Int64Range(-int64(time.Minute), 5*HourNs).Draw(t, "pause")
 		}
 	})
 }

@@ -1,14 +1,14 @@
-package billing
+package window
 
-// tally counts the requests of a key in the calendar minute and hour, for the
+// Tally counts the requests of a key in the calendar minute and hour, for the
 // answer to what it has used; nothing is decided on it.
-type tally struct {
+type Tally struct {
 	minute           int32
 	inMinute, inHour int32
 }
 
-func (t *tally) add(nowNs int64) {
-	if minute := int32(nowNs / minuteNs); minute != t.minute {
+func (t *Tally) Add(nowNs int64) {
+	if minute := int32(nowNs / MinuteNs); minute != t.minute {
 		if minute/60 != t.minute/60 {
 			t.inHour = 0
 		}
@@ -18,9 +18,9 @@ func (t *tally) add(nowNs int64) {
 	t.inHour++
 }
 
-// at is what was counted in the minute and hour of a time.
-func (t *tally) at(nowNs int64) (inMinute, inHour int64) {
-	minute := int32(nowNs / minuteNs)
+// At is what was counted in the minute and hour of a time.
+func (t *Tally) At(nowNs int64) (inMinute, inHour int64) {
+	minute := int32(nowNs / MinuteNs)
 	if t.minute == minute {
 		inMinute = int64(t.inMinute)
 	}

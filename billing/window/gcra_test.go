@@ -1,4 +1,4 @@
-package billing
+package window
 
 import (
 	"testing"
@@ -13,11 +13,11 @@ import (
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).UnixNano()
 
 // tryWindow asks a window for one request and takes it when it is let through.
-func tryWindow(w *window, r *config.Rate, now, tokens int64) (refusal, bool) {
-	var no refusal
-	ok := w.check(r, now, calendar.DayOf(now), 1, tokens, &no)
+func tryWindow(w *Window, r *config.Rate, now, tokens int64) (Refusal, bool) {
+	var no Refusal
+	ok := w.Check(r, now, calendar.DayOf(now), 1, tokens, &no)
 	if ok {
-		w.commit(r, now, calendar.DayOf(now), 1, tokens)
+		w.Commit(r, now, calendar.DayOf(now), 1, tokens)
 	}
 	return no, ok
 }
@@ -26,7 +26,7 @@ func tryWindow(w *window, r *config.Rate, now, tokens int64) (refusal, bool) {
 func TestExactlyTheLimitPassesAtOnce(t *testing.T) {
 	for _, limit := range []int64{1, 7, 20, 60, 500, 99_991} {
 		for _, r := range []config.Rate{{RPM: limit}, {RPH: limit}, {RPD: limit}, {RPMon: limit}} {
-			var w window
+			var w Window
 			passed := int64(0)
 			for range limit + 5 {
 				if _, ok := tryWindow(&w, &r, noon, 0); ok {
@@ -44,12 +44,12 @@ func TestExactlyTheLimitPassesAtOnce(t *testing.T) {
 // fit into a limit of 20, and the ones that are left still serve single pictures.
 func TestARequestForSeveralPicturesCountsAsSeveral(t *testing.T) {
 	for name, r := range map[string]config.Rate{"RPM": {RPM: 20}, "RPH": {RPH: 20}, "RPD": {RPD: 20}, "RPMON": {RPMon: 20}} {
-		var w window
-		var no refusal
+		var w Window
+		var no Refusal
 		ask := func(n int64) bool {
-			ok := w.check(&r, noon, calendar.DayOf(noon), n, 0, &no)
+			ok := w.Check(&r, noon, calendar.DayOf(noon), n, 0, &no)
 			if ok {
-				w.commit(&r, noon, calendar.DayOf(noon), n, 0)
+				w.Commit(&r, noon, calendar.DayOf(noon), n, 0)
 			}
 			return ok
 		}
@@ -58,14 +58,14 @@ func TestARequestForSeveralPicturesCountsAsSeveral(t *testing.T) {
 				t.Fatalf("%s: request %d for four is refused", name, i)
 			}
 		}
-		if !ask(1) || ask(4) || no.limit != name || !ask(3) || ask(1) {
+		if !ask(1) || ask(4) || no.Limit != name || !ask(3) || ask(1) {
 			t.Errorf("%s: 20 a period do not divide into 4, 4, 4, 4, 1 and 3", name)
 		}
 	}
 	// One that is larger than the limit passes when there is nothing else.
-	var w window
+	var w Window
 	r := config.Rate{RPM: 2, RPD: 3}
-	if !w.check(&r, noon, calendar.DayOf(noon), 4, 0, &refusal{}) {
+	if !w.Check(&r, noon, calendar.DayOf(noon), 4, 0, &Refusal{}) {
 		t.Error("four pictures never pass a limit of two")
 	}
 }
@@ -79,7 +79,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 			TPM: rapid.Int64Range(0, 5000).Draw(t, "tpm"),
 		}
 		now := noon
-		var w window
+		var w Window
 		for range 200 {
 			tokens := rapid.Int64Range(0, 900).Draw(t, "tokens")
 			no, ok := tryWindow(&w, &r, now, tokens)
@@ -87,81 +87,81 @@ func TestRetryAfterIsExact(t *testing.T) {
 				now += rapid.Int64Range(0, int64(time.Second)).Draw(t, "pause")
 				continue
 			}
-			if no.retryAfter <= 0 {
-				t.Fatalf("refused by %s with retry after %s", no.limit, no.retryAfter)
+			if no.RetryAfter <= 0 {
+				t.Fatalf("refused by %s with retry after %s", no.Limit, no.RetryAfter)
 			}
-			early := now + int64(no.retryAfter) - 1
-			if w.check(&r, early, calendar.DayOf(early), 1, tokens, &refusal{}) {
-				t.Fatalf("%s: a request passes before the %s that it was told to wait", no.limit, no.retryAfter)
+			early := now + int64(no.RetryAfter) - 1
+			if w.Check(&r, early, calendar.DayOf(early), 1, tokens, &Refusal{}) {
+				t.Fatalf("%s: a request passes before the %s that it was told to wait", no.Limit, no.RetryAfter)
 			}
-			now += int64(no.retryAfter)
-			var again refusal
-			if !w.check(&r, now, calendar.DayOf(now), 1, tokens, &again) && again.limit == no.limit {
-				t.Fatalf("%s refuses for another %s after the %s that it named", no.limit, again.retryAfter, no.retryAfter)
+			now += int64(no.RetryAfter)
+			var again Refusal
+			if !w.Check(&r, now, calendar.DayOf(now), 1, tokens, &again) && again.Limit == no.Limit {
+				t.Fatalf("%s refuses for another %s after the %s that it named", no.Limit, again.RetryAfter, no.RetryAfter)
 			}
 		}
 	})
 }
 
 func TestMonthlyAndDailyCountersBeginAgainWithTheCalendar(t *testing.T) {
-	var w window
+	var w Window
 	r := config.Rate{RPD: 2, RPMon: 3}
 	last := time.Date(2026, 11, 30, 23, 59, 59, 0, time.UTC).UnixNano()
 	for range 2 {
 		if no, ok := tryWindow(&w, &r, last, 0); !ok {
-			t.Fatalf("refused by %s", no.limit)
+			t.Fatalf("refused by %s", no.Limit)
 		}
 	}
 	no, ok := tryWindow(&w, &r, last, 0)
-	if ok || no.limit != "RPD" || no.retryAfter != time.Second {
-		t.Fatalf("third request of the day: passed %v, %s, retry after %s", ok, no.limit, no.retryAfter)
+	if ok || no.Limit != "RPD" || no.RetryAfter != time.Second {
+		t.Fatalf("third request of the day: passed %v, %s, retry after %s", ok, no.Limit, no.RetryAfter)
 	}
 	next := last + int64(time.Second)
 	for i := range 2 {
 		if no, ok := tryWindow(&w, &r, next, 0); !ok {
-			t.Fatalf("request %d of the new day and month refused by %s", i+1, no.limit)
+			t.Fatalf("request %d of the new day and month refused by %s", i+1, no.Limit)
 		}
 	}
-	next += 24 * hourNs
+	next += 24 * HourNs
 	if no, ok := tryWindow(&w, &r, next, 0); !ok {
-		t.Fatalf("third request of the month refused by %s", no.limit)
+		t.Fatalf("third request of the month refused by %s", no.Limit)
 	}
-	if no, ok := tryWindow(&w, &r, next, 0); ok || no.limit != "RPMON" || time.Unix(0, no.resetNs).UTC().Format(time.DateOnly) != "2027-01-01" {
-		t.Fatalf("fourth request of the month: passed %v, %s until %s", ok, no.limit, time.Unix(0, no.resetNs).UTC())
+	if no, ok := tryWindow(&w, &r, next, 0); ok || no.Limit != "RPMON" || time.Unix(0, no.ResetNs).UTC().Format(time.DateOnly) != "2027-01-01" {
+		t.Fatalf("fourth request of the month: passed %v, %s until %s", ok, no.Limit, time.Unix(0, no.ResetNs).UTC())
 	}
 }
 
 // "My request is larger than the limit, so it is refused for ever."
 func TestARequestBeyondTheTokenLimitPassesAlone(t *testing.T) {
-	var w window
+	var w Window
 	r := config.Rate{TPM: 1000}
 	if _, ok := tryWindow(&w, &r, noon, 5000); !ok {
 		t.Fatal("refused although nothing else is in the window")
 	}
 	no, ok := tryWindow(&w, &r, noon, 1)
-	if ok || no.limit != "TPM" || no.retryAfter < 4*time.Minute {
-		t.Errorf("one token more: passed %v, retry after %s; the window owes 4 minutes", ok, no.retryAfter)
+	if ok || no.Limit != "TPM" || no.RetryAfter < 4*time.Minute {
+		t.Errorf("one token more: passed %v, retry after %s; the window owes 4 minutes", ok, no.RetryAfter)
 	}
 }
 
 func TestTokensAreCorrectedToWhatWasUsed(t *testing.T) {
 	r := config.Rate{TPM: 1000}
-	var w window
+	var w Window
 	tryWindow(&w, &r, noon, 800)
-	w.correct(&r, noon, 800, 300)
-	if got := left(w.tokens, noon, r.TPM, minuteNs, minuteNs); got != 700 {
+	w.Correct(&r, noon, 800, 300)
+	if got := Left(w.Tokens, noon, r.TPM, MinuteNs, MinuteNs); got != 700 {
 		t.Errorf("%d tokens left after 300 of 1000 were used", got)
 	}
-	w.correct(&r, noon, 300, 1500)
-	if got := left(w.tokens, noon, r.TPM, minuteNs, minuteNs); got != 0 {
+	w.Correct(&r, noon, 300, 1500)
+	if got := Left(w.Tokens, noon, r.TPM, MinuteNs, MinuteNs); got != 0 {
 		t.Errorf("%d tokens left after 1500 of 1000 were used", got)
 	}
-	w.correct(&r, noon, 1_000_000, 0)
-	if w.tokens != noon {
-		t.Errorf("giving back more than was taken leaves the window at %d, now is %d", w.tokens, noon)
+	w.Correct(&r, noon, 1_000_000, 0)
+	if w.Tokens != noon {
+		t.Errorf("giving back more than was taken leaves the window at %d, now is %d", w.Tokens, noon)
 	}
-	w.correct(&r, noon, 0, 1<<62)
-	if owed := w.tokens - noon; owed <= 0 || owed > maxDebtNs {
+	w.Correct(&r, noon, 0, 1<<62)
+	if owed := w.Tokens - noon; owed <= 0 || owed > maxDebtNs {
 		t.Errorf("an absurd count leaves a debt of %s", time.Duration(owed))
 	}
 }
@@ -169,7 +169,7 @@ func TestTokensAreCorrectedToWhatWasUsed(t *testing.T) {
 // A limit of 60 a minute let 117 pass in 58 seconds, and no setting made it fewer.
 func TestNoMoreThanTheBurstPassesAtOnce(t *testing.T) {
 	r := config.Rate{RPM: 60, Burst: 10}
-	var w window
+	var w Window
 	within := func(seconds int64) (passed int) {
 		for at := noon; at < noon+seconds*int64(time.Second); at += int64(100 * time.Millisecond) {
 			for {
@@ -184,25 +184,25 @@ func TestNoMoreThanTheBurstPassesAtOnce(t *testing.T) {
 	if n := within(1); n != 10 {
 		t.Errorf("%d passed at once instead of 10", n)
 	}
-	w = window{}
+	w = Window{}
 	if n := within(58); n != 67 { // the burst, and one with each of the 57 seconds that ended
 		t.Errorf("%d passed in 58 s instead of 67", n)
 	}
 	q := Quota{LimitRequests: -1}
-	w = window{}
-	if w.quota(&r, noon, calendar.DayOf(noon), &q); q.LimitRequests != 60 || q.RemainingRequests != 10 {
+	w = Window{}
+	if w.Quota(&r, noon, calendar.DayOf(noon), &q); q.LimitRequests != 60 || q.RemainingRequests != 10 {
 		t.Errorf("the headers promise %d of %d", q.RemainingRequests, q.LimitRequests)
 	}
 	// What counts as more than the burst passes alone, and then the next waits.
-	var no refusal
-	if !w.check(&r, noon, calendar.DayOf(noon), 25, 0, &no) {
+	var no Refusal
+	if !w.Check(&r, noon, calendar.DayOf(noon), 25, 0, &no) {
 		t.Fatal("a request that counts as 25 never passes")
 	}
-	w.commit(&r, noon, calendar.DayOf(noon), 25, 0)
+	w.Commit(&r, noon, calendar.DayOf(noon), 25, 0)
 	if _, ok := tryWindow(&w, &r, noon+15*int64(time.Second), 0); ok {
 		t.Error("the next one passed before what was taken came back")
 	}
 	if no, ok := tryWindow(&w, &r, noon+16*int64(time.Second), 0); !ok {
-		t.Errorf("the next one is refused for another %s", no.retryAfter)
+		t.Errorf("the next one is refused for another %s", no.RetryAfter)
 	}
 }
