@@ -25,6 +25,7 @@ import (
 	"farebox/providers/jsonrpc"
 	"farebox/proxy"
 	"farebox/routes"
+	"farebox/routes/rpc"
 )
 
 // version is the build stamp, set by the Makefile (addendum 3.7: YYYYMMDD.HHMMSS).
@@ -142,7 +143,9 @@ func serve(file string, override func(*config.Config)) error {
 
 	px := proxy.New(proxy.Options{ClientStall: cfg.Server.ClientStall, HalfCloseGone: *cfg.Server.HalfCloseGone})
 	defer px.Close()
-	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Fetch: providers.NewFetcher(cfg.Fetch)}, cfg)
+	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Fetch: providers.NewFetcher(cfg.Fetch)}, cfg,
+		rpc.New(),
+	)
 	if err != nil {
 		return err
 	}

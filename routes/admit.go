@@ -1,9 +1,11 @@
 package routes
 
 import (
+	"context"
 	"time"
 
 	"farebox/billing"
+	"farebox/proxy"
 )
 
 // Denied is the answer to a request that was not admitted.
@@ -92,3 +94,20 @@ func (c *Call) NoteLimit(of, kind string) {
 
 // APITier is the tier of every account; limits differ by model (addendum 3.6).
 const APITier = "paid"
+
+// Occupy takes one of the requests that the account may have under way, of most,
+// within a time; the end of the request gives it back.
+func (c *Call) Occupy(most int, within time.Duration) (ok bool, cause proxy.Cause) {
+	account := c.Key.Account
+	if c.occupies = c.g.ledger.TryTurn(account, most); c.occupies {
+		return true, proxy.None
+	}
+	cause = proxy.TotalTimeout
+	if within > 0 {
+		cause, _ = c.g.proxy.Await(c.Ctx, within, func(ctx context.Context) error {
+			c.occupies = c.g.ledger.TakeTurn(ctx, account, most)
+			return nil
+		})
+	}
+	return c.occupies, cause
+}

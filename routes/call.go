@@ -43,9 +43,10 @@ type Call struct {
 	Body  []byte // JSON, read into Doc
 	Doc   scan.Document
 
-	again billing.Admission // of a repeat
-	Hold  billing.Hold
-	quota window.Quota
+	again    billing.Admission // of a repeat
+	occupies bool              // one of the requests that its account may have under way
+	Hold     billing.Hold
+	quota    window.Quota
 	// lead is held by a request with an idempotency key (idempotency.go).
 	Lead *replay.Lead
 	kept replay.Answer // of a request with a lead, until it is charged
@@ -205,6 +206,12 @@ func (c *Call) release() {
 	defer func() {
 		if c.Part != nil {
 			c.Part.Close()
+		}
+	}()
+	defer func() {
+		if c.occupies {
+			c.occupies = false
+			c.g.ledger.GiveTurn(c.Key.Account)
 		}
 	}()
 	defer func() {

@@ -44,7 +44,7 @@ type crossOrigin struct {
 	maxAge        string
 }
 
-func newCrossOrigin(c *config.CORS, names *headerNames) *crossOrigin {
+func newCrossOrigin(c *config.CORS, s *snapshot) *crossOrigin {
 	if len(c.Origins) == 0 {
 		return nil
 	}
@@ -62,9 +62,14 @@ func newCrossOrigin(c *config.CORS, names *headerNames) *crossOrigin {
 	list := slices.Clone(c.Expose)
 	for _, name := range [][]byte{
 		headerRequestID, headerLimitRequests, headerRemainingRequests, headerResetRequests, headerLimitTokens, headerRemainingTokens, headerResetTokens,
-		names.modelID, names.modelName, names.balanceUSD, names.balanceDIEM, names.completionCap, names.rpcCredits, names.rpcCost,
+		s.names.modelID, s.names.modelName, s.names.balanceUSD, s.names.balanceDIEM, s.names.completionCap,
 	} {
 		list = append(list, string(name))
+	}
+	for i := range s.views {
+		for _, name := range s.views[i].Headers {
+			list = append(list, string(name))
+		}
 	}
 	o.expose = []byte(strings.Join(append(list, "Retry-After", "Idempotent-Replayed"), ", "))
 	return o
@@ -92,11 +97,14 @@ func isLoopbackOrigin(origin string) bool {
 	return host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
 
+// corsMethods are the methods that pages may use.
+const corsMethods = "GET, POST, PATCH, DELETE"
+
 // preflight says that a page may send what it asked to send.
 func (o *crossOrigin) preflight(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
-	h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
+	h.Set("Access-Control-Allow-Methods", corsMethods)
 	if asked := ctx.Request.Header.Peek("Access-Control-Request-Headers"); isHeaderList(asked) {
 		h.SetBytesV("Access-Control-Allow-Headers", asked)
 	} else {

@@ -2,6 +2,7 @@ package routes
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"farebox/providers"
 	"farebox/providers/dialect"
 	"farebox/providers/image"
-	"farebox/providers/jsonrpc"
 	"farebox/proxy"
 )
 
@@ -38,18 +38,19 @@ type Gateway struct {
 	started time.Time
 	uploads *proxy.Uploads
 
+	capabilities []Capability
+	rows         []Row
+
 	live       atomic.Pointer[snapshot]
 	handler    fasthttp.RequestHandler
 	calls      sync.Pool
 	inferences sync.Pool // of inference
 	scratches  sync.Pool // of dialect.Scratch
-	rpcCalls   sync.Pool // of rpcCall
 	reloads    sync.Mutex
 	draining   atomic.Bool
 	leaving    atomic.Bool
 	unready    atomic.Bool  // the last answer of /readyz was that the ledger cannot record
 	drains     atomic.Int64 // answers being read on after their client left
-	rpcAlone   carrier      // blockchain requests that do not end with their client
 
 	studio   *image.Engine
 	fetcher  image.Fetcher
@@ -72,27 +73,37 @@ type snapshot struct {
 	chat      *chatRules
 	embed     *embedRules
 	names     headerNames
-	cors      *crossOrigin // nil: no page may call
-	rpc       *rpcOffer
+	cors      *crossOrigin   // nil: no page may call
+	views     []View         // by the gateway's capabilities
 	models    []*modelMeters // by catalog index of the model
 	classes   []*RateClass   // that have limits of their own and are offered
 	books     map[*Row]*Rulebook
 	directory *directory
 }
 
-// New builds a gateway that serves cfg.
-func New(o Options, cfg *config.Config) (*Gateway, error) {
+// New builds a gateway with some capabilities that serves cfg.
+func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, error) {
 	g := &Gateway{
-		ledger: o.Ledger, proxy: o.Proxy, log: o.Log, version: []byte(o.Version),
+		capabilities: capabilities,
+		ledger:       o.Ledger, proxy: o.Proxy, log: o.Log, version: []byte(o.Version),
 		started: time.Now(), uploads: proxy.NewUploads(int64(cfg.Server.MaxInFlight)), metricsHere: cfg.Server.MetricsListen == config.MetricsOnListen,
 	}
 	g.calls.New = func() any { return newCall(g) }
 	g.inferences.New = func() any { return newInference() }
-	g.rpcCalls.New = func() any { return new(rpcCall) }
 	g.scratches.New = func() any { return new(dialect.Scratch) }
 	g.web3 = newWeb3Desk(o.Ledger)
 	g.newStudio(o, &cfg.Images)
 	g.metrics = newMeters(g)
+	g.rows = slices.Clone(table)
+	for _, of := range capabilities {
+		for _, row := range of.Open(g) {
+			if wrong := row.mistake(); wrong != "" {
+				panic("routes: the row " + row.Method + " " + row.Path + ": " + wrong) // it is written in the source
+			}
+			row.of = of
+			g.rows = append(g.rows, row)
+		}
+	}
 	o.Proxy.OnPanic(func(v any) { g.notePanic("an answer on its way", v) })
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
 	if err := g.Reload(cfg); err != nil {
@@ -116,27 +127,21 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("cannot build the model catalog: %w", err)
 	}
-	var networks *jsonrpc.Networks
-	if old != nil {
-		networks = old.rpc.networks
+	next := &snapshot{cfg: cfg, catalog: catalog, names: newHeaderNames(cfg.Brand)}
+	if err := g.load(next, old); err != nil {
+		return err
 	}
-	rpc, err := newRPCOffer(cfg, networks, g)
-	if err != nil {
-		catalog.Close(prev)
-		return fmt.Errorf("cannot build the RPC networks: %w", err)
-	}
-	next := &snapshot{cfg: cfg, rpc: rpc, catalog: catalog, names: newHeaderNames(cfg.Brand)}
-	next.cors = newCrossOrigin(&cfg.CORS, &next.names)
+	next.cors = newCrossOrigin(&cfg.CORS, next)
 	next.chat = newChatRules(cfg)
 	next.embed = newEmbedRules()
 	for _, m := range catalog.Models() {
 		m.Slot = g.ledger.Slot(m.ID)
 		next.models = append(next.models, g.metrics.model(m.ID))
 	}
-	next.classes = offeredClasses(cfg)
+	next.classes = g.offeredClasses(cfg)
 	next.books = map[*Row]*Rulebook{}
-	for i := range table {
-		if row := &table[i]; row.Rules != nil {
+	for i := range g.rows {
+		if row := &g.rows[i]; row.Rules != nil {
 			next.books[row] = row.Rules(cfg)
 		}
 	}
@@ -148,9 +153,8 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	if g.serving.Load() {
 		g.Warm()
 	}
-	if prev != nil {
-		prev.Close(catalog)
-		networks.Close(rpc.networks)
+	if old != nil {
+		old.close(next)
 	}
 	return nil
 }

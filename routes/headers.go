@@ -17,7 +17,6 @@ type headerNames struct {
 	version, modelID, modelName, router                       []byte
 	deprecationWarning, deprecationDate, deprecated, replaced []byte
 	balanceUSD, balanceDIEM                                   []byte
-	rpcCredits, rpcCost, rpcCache                             []byte
 	completionCap                                             []byte
 	blurred, violation, adultViolation, minor, enhanced       []byte
 
@@ -25,7 +24,7 @@ type headerNames struct {
 }
 
 func newHeaderNames(brand string) headerNames {
-	name := func(rest string) []byte { return canonical("x-" + brand + "-" + rest) }
+	name := func(rest string) []byte { return BrandHeader(brand, rest) }
 	return headerNames{
 		version: name("version"), modelID: name("model-id"), modelName: name("model-name"), router: name("model-router"),
 		deprecationWarning: name("model-deprecation-warning"), deprecationDate: name("model-deprecation-date"),
@@ -33,11 +32,13 @@ func newHeaderNames(brand string) headerNames {
 		blurred: name("is-blurred"), violation: name("is-content-violation"), adultViolation: name("is-adult-model-content-violation"),
 		minor: name("contains-minor"), enhanced: name("enhanced-prompt"),
 		balanceUSD: name("balance-usd"), balanceDIEM: name("balance-diem"),
-		rpcCredits: name("rpc-credits"), rpcCost: name("rpc-cost-usd"), rpcCache: name("rpc-cache"),
 		completionCap: name("max-completion-tokens"),
 		e2eeKey:       string(name("tee-client-pub-key")),
 	}
 }
+
+// BrandHeader is the name of a header that carries the brand word, in canonical form.
+func BrandHeader(brand, rest string) []byte { return canonical("x-" + brand + "-" + rest) }
 
 func canonical(name string) []byte { return fasthttp.AppendNormalizedHeaderKey(nil, name) }
 

@@ -32,7 +32,12 @@ func (g *Gateway) newStudio(o Options, cfg *config.Images) {
 // have to wait for. It is for a process that serves already.
 func (g *Gateway) Warm() {
 	g.serving.Store(true)
-	g.live.Load().rpc.networks.CheckChains(g.proxy)
+	s := g.live.Load()
+	for i := range s.views {
+		if begin := s.views[i].Serve; begin != nil {
+			begin()
+		}
+	}
 	if g.live.Load().catalog.MakesWebP() {
 		g.warm.Do(func() {
 			g.studio.Warm(func(took time.Duration) { g.log.Debug().Dur("took_ms", took).Msg("the WebP encoder is ready") })

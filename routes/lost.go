@@ -96,21 +96,6 @@ func (p *pictures) leavePictures(asked, worded bool) {
 	p.Settle()
 }
 
-// leave charges a request whose client left for what nodes may have done: the full
-// price of calls that were sent to one. What was not sent costs nothing.
-func (c *rpcCall) leave() {
-	credits := c.job.Charge(c.network.Base, c.snap.rpc.error)
-	if !c.Left() || credits == 0 {
-		return
-	}
-	c.bill(credits, billing.FlagAborted)
-	if c.Lead != nil {
-		c.KeepAnswer()
-		c.Lead.Cut() // a second try must not run it again
-	}
-	c.Settle()
-}
-
 // tokenizing is how many tokens a model makes of a prompt that we count as
 // 1,000, as observed where prompts were counted; 0: not observed.
 type tokenizing struct{ observed atomic.Int64 }

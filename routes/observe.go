@@ -15,7 +15,6 @@ import (
 	"farebox/providers/attempt"
 	"farebox/providers/dialect"
 	"farebox/providers/health"
-	"farebox/providers/jsonrpc"
 	"farebox/proxy"
 )
 
@@ -50,7 +49,8 @@ type modelMeters struct {
 }
 
 var (
-	durationBounds   = []float64{0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300}
+	// DurationBounds are the buckets of how long requests take, in seconds.
+	DurationBounds   = []float64{0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300}
 	firstTokenBounds = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 30}
 )
 
@@ -61,7 +61,6 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_draining_answers", func() float64 { return float64(g.drains.Load()) })
 	gauge("farebox_unattended_keyed", func() float64 { return float64(g.finishes.Load()) })
 	gauge("farebox_unattended_images", func() float64 { return float64(g.carried.Load()) })
-	gauge("farebox_rpc_carried_requests", func() float64 { return float64(g.rpcAlone.count()) })
 	gauge("farebox_holds_open", func() float64 { return float64(g.ledger.Stats().OpenHolds) })
 	gauge("farebox_held_nano", func() float64 { return float64(g.ledger.Stats().Held) })
 	// What became debt since the ledger exists, and what of it is owed still.
@@ -123,7 +122,7 @@ func (m *meters) model(id string) *modelMeters {
 		retries:    m.set.NewCounter("farebox_upstream_retries_total" + label("")),
 	}
 	for i, streamed := range []string{"false", "true"} {
-		mm.duration[i] = m.set.NewPrometheusHistogramExt("gen_ai_server_request_duration_seconds"+label(`,streamed="`+streamed+`"`), durationBounds)
+		mm.duration[i] = m.set.NewPrometheusHistogramExt("gen_ai_server_request_duration_seconds"+label(`,streamed="`+streamed+`"`), DurationBounds)
 	}
 	m.models[id] = mm
 	return mm
@@ -169,8 +168,13 @@ func (g *Gateway) ServeMetrics(ctx *fasthttp.RequestCtx) {
 	ctx.SetContentType("text/plain; version=0.0.4; charset=utf-8")
 	w := ctx.Response.BodyWriter()
 	g.metrics.set.WritePrometheus(w)
-	g.live.Load().catalog.WriteMetrics(w)
-	g.live.Load().rpc.networks.WriteMetrics(w, time.Now().UnixNano())
+	s := g.live.Load()
+	s.catalog.WriteMetrics(w)
+	for i := range s.views {
+		if write := s.views[i].Metrics; write != nil {
+			write(w)
+		}
+	}
 	metrics.WriteProcessMetrics(w)
 }
 
@@ -303,33 +307,14 @@ func (t *triedTarget) MarshalZerologObject(e *zerolog.Event) {
 // nothing.
 func (g *Gateway) noteRests(s *snapshot) {
 	s.catalog.Watch(func(t *dialect.Target, c health.Change) {
-		g.noteRest(c, func(e *zerolog.Event) *zerolog.Event {
+		g.NoteRest(c, func(e *zerolog.Event) *zerolog.Event {
 			return e.Str("upstream", t.Upstream.Name).Str("upstream_model", t.Name)
 		})
 	})
-	s.rpc.networks.WatchSpool(func(err error) {
-		g.log.Error().Err(err).Msg("a large answer to a blockchain batch could not be held; its client was told that there is no capacity")
-	})
-	s.rpc.networks.WatchChains(g.noteChain)
-	s.rpc.networks.Watch(func(network, node string, c health.Change) {
-		g.noteRest(c, func(e *zerolog.Event) *zerolog.Event { return e.Str("network", network).Str("node", node) })
-	})
 }
 
-// noteChain logs a node that is on another chain than its network, or is not
-// any more.
-func (g *Gateway) noteChain(c jsonrpc.ChainChange) {
-	e, text := g.log.Info(), "a node is on the chain of its network again and gets requests"
-	switch {
-	case c.Odd && c.Unsure:
-		e, text = g.log.Error(), "the nodes of a network are on different chains and no majority tells which is right; this one gets no requests: correct the url of the wrong one and list the right one first"
-	case c.Odd:
-		e, text = g.log.Error(), "a node is on another chain than its network and gets no requests: correct its url, or chain_id if that is wrong"
-	}
-	e.Str("network", c.Network).Str("node", c.Node).Str("chain", string(c.Chain)).Str("expected", string(c.Expected)).Msg(text)
-}
-
-func (g *Gateway) noteRest(c health.Change, who func(*zerolog.Event) *zerolog.Event) {
+// NoteRest logs that the breaker of a target changed. who says which it is.
+func (g *Gateway) NoteRest(c health.Change, who func(*zerolog.Event) *zerolog.Event) {
 	switch c.To {
 	case health.Open:
 		text := "it failed too often in a row"

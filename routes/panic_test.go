@@ -1,25 +1,21 @@
-package routes
+package routes_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
-	"farebox/billing"
-	"farebox/config"
 	"farebox/providers/dialect"
 	"farebox/proxy"
+	"farebox/routes/routestest"
+	"farebox/routes/rpc"
 )
 
 // A request that panics gives back all that it took, and is an error in the log
@@ -90,13 +86,13 @@ func (s *panickingStream) Finish(bool) []byte { panic("cannot end " + secretProm
 
 func TestAPanicGivesBackWhatTheRequestTook(t *testing.T) {
 	g := servePanics(t)
-	real := g.upstream().Dialect
-	broken := func(at string) { g.upstream().Dialect = &panicking{real, at} }
+	real := g.Gateway.FirstUpstream().Dialect
+	broken := func(at string) { g.Gateway.FirstUpstream().Dialect = &panicking{real, at} }
 	chat := func(more string) (int, string) {
-		return g.post("/chat/completions", `{`+more+`"model":"m","messages":[{"role":"user","content":"`+secretPrompt+`"}],"max_completion_tokens":5}`, "")
+		return g.Post("/chat/completions", `{`+more+`"model":"m","messages":[{"role":"user","content":"`+secretPrompt+`"}],"max_completion_tokens":5}`, "")
 	}
 	rpc := func(key string) (int, string) {
-		return g.post("/crypto/rpc/ethereum-mainnet", `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`, key)
+		return g.Post("/crypto/rpc/ethereum-mainnet", `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`, key)
 	}
 	told := 0
 	check := func(what string, status, want int) {
@@ -109,7 +105,7 @@ func TestAPanicGivesBackWhatTheRequestTook(t *testing.T) {
 		if !strings.Contains(log, `"level":"error"`) || !strings.Contains(log, `panic_test.go`) && !strings.Contains(log, "proxy.(*Proxy).Open") {
 			t.Errorf("%s: no error with the stack in the log:\n%s", what, log)
 		}
-		if strings.Contains(log, secretPrompt) || strings.Contains(log, g.secret) {
+		if strings.Contains(log, secretPrompt) || strings.Contains(log, g.Secret) {
 			t.Errorf("%s: the log has the prompt or the key:\n%s", what, log)
 		}
 	}
@@ -132,17 +128,17 @@ func TestAPanicGivesBackWhatTheRequestTook(t *testing.T) {
 	if line := g.lastRequest(t); !strings.Contains(line, `"level":"warn"`) || !strings.Contains(line, `"status":500`) || !strings.Contains(line, `"cause":"panic"`) {
 		t.Errorf("the stream's line in the log: %s", line)
 	}
-	g.upstream().Dialect = real
+	g.Gateway.FirstUpstream().Dialect = real
 	if status, body = chat(""); status != 200 {
 		t.Errorf("afterwards: %d %s", status, body)
 	}
 
 	// The account's only place, and the lead of an idempotency key.
-	good := g.gateway.proxy
+	good := g.Proxy
 	for _, key := range []string{"", "one", "one", ""} {
-		g.gateway.proxy = nil
+		g.Gateway.SetProxy(nil)
 		status, _ := rpc(key)
-		g.gateway.proxy = good
+		g.Gateway.SetProxy(good)
 		check("a blockchain call", status, 500)
 	}
 	for _, key := range []string{"", "one"} {
@@ -150,54 +146,28 @@ func TestAPanicGivesBackWhatTheRequestTook(t *testing.T) {
 			t.Errorf("key %q after the panics: %d %s", key, status, body)
 		}
 	}
-	if s := g.gateway.ledger.Stats(); s.OpenHolds != 0 || s.Held != 0 {
+	if s := g.Ledger.Stats(); s.OpenHolds != 0 || s.Held != 0 {
 		t.Errorf("%d holds of %v are open", s.OpenHolds, s.Held)
 	}
-	if n := g.gateway.metrics.active.Load(); n != 0 {
+	if n := g.Gateway.Active(); n != 0 {
 		t.Errorf("%d requests are active", n)
 	}
 	if n := good.Active(); n != 0 {
 		t.Errorf("%d exchanges are under way", n)
 	}
 	var page fasthttp.RequestCtx
-	g.gateway.ServeMetrics(&page)
+	g.Gateway.ServeMetrics(&page)
 	if text := string(page.Response.Body()); !strings.Contains(text, "\nfarebox_panics_total "+strconv.Itoa(told)+"\n") {
 		t.Errorf("the metrics do not have %d panics", told)
 	}
 }
 
-// panicRig is a gateway on a socket, and its log.
-type panicRig struct {
-	gateway *Gateway
-	origin  string
-	secret  string
-	log     lockedLog
-}
-
-type lockedLog struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedLog) lines() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Split(strings.TrimSpace(l.b.String()), "\n")
-}
+// panicRig is a gateway whose log is read for panics.
+type panicRig struct{ *routestest.Rig }
 
 func servePanics(t *testing.T) *panicRig {
 	t.Helper()
-	up, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	node := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	up := routestest.Upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch {
 		case r.URL.Path == "/":
@@ -210,80 +180,8 @@ func servePanics(t *testing.T) *panicRig {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, wholeAnswerText)
 		}
-	})}
-	go func() { _ = node.Serve(up) }()
-	t.Cleanup(func() { _ = node.Close() })
-
-	text := strings.ReplaceAll(panicConfig, "ADDR", up.Addr().String())
-	cfg, err := config.Parse("test.yaml", []byte(text), func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	ledger, err := billing.Open(billing.Options{Dir: t.TempDir(), Brand: "svc", Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := ledger.Close(); err != nil {
-			t.Error(err)
-		}
 	})
-	account, err := ledger.CreateAccount("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := ledger.Credit(account.ID, billing.USD, 1_000_000_000, "", ""); err != nil {
-		t.Fatal(err)
-	}
-	g := &panicRig{}
-	if _, g.secret, err = ledger.CreateKey(billing.NewKey{Account: account.ID, Type: billing.Inference}); err != nil {
-		t.Fatal(err)
-	}
-	px := proxy.New(proxy.Options{})
-	t.Cleanup(px.Close)
-	if g.gateway, err = New(Options{Ledger: ledger, Proxy: px, Log: zerolog.New(&g.log), Version: "test"}, cfg); err != nil {
-		t.Fatal(err)
-	}
-	srv := proxy.NewServer(g.gateway.Handler(), g.gateway.ServerOptions(cfg))
-	ln, err := proxy.Listen("127.0.0.1:0", "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = srv.Serve(ln) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = srv.ShutdownWithContext(ctx)
-	})
-	g.origin = "http://" + ln.Addr().String()
-	return g
-}
-
-func (g *panicRig) upstream() *dialect.Upstream {
-	return g.gateway.live.Load().catalog.Models()[0].Targets[0].Upstream
-}
-
-func (g *panicRig) post(path, body, key string) (int, string) {
-	return g.do(http.MethodPost, Prefix+path, body, key)
-}
-
-func (g *panicRig) do(method, path, body, key string) (int, string) {
-	req, err := http.NewRequest(method, g.origin+path, strings.NewReader(body))
-	if err != nil {
-		return 0, err.Error()
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+g.secret)
-	if key != "" {
-		req.Header.Set("Idempotency-Key", key)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer func() { _ = res.Body.Close() }()
-	answer, _ := io.ReadAll(res.Body) // a broken one is as good
-	return res.StatusCode, string(answer)
+	return &panicRig{routestest.Start(t, panicConfig, up, rpc.New())}
 }
 
 // awaitPanics gives the line of the nth panic.
@@ -292,7 +190,7 @@ func (g *panicRig) awaitPanics(t *testing.T, n int) string {
 	var found []string
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		found = found[:0]
-		for _, line := range g.log.lines() {
+		for _, line := range g.Log.Lines() {
 			if strings.Contains(line, " panicked") {
 				found = append(found, line)
 			}
@@ -302,7 +200,7 @@ func (g *panicRig) awaitPanics(t *testing.T, n int) string {
 		}
 	}
 	if len(found) != n {
-		t.Fatalf("%d panics are in the log, not %d: %s", len(found), n, strings.Join(g.log.lines(), "\n"))
+		t.Fatalf("%d panics are in the log, not %d: %s", len(found), n, strings.Join(g.Log.Lines(), "\n"))
 	}
 	var line map[string]any
 	if err := json.Unmarshal([]byte(found[n-1]), &line); err != nil || line["stack"] == nil {
@@ -315,12 +213,12 @@ func (g *panicRig) awaitPanics(t *testing.T, n int) string {
 func (g *panicRig) lastRequest(t *testing.T) string {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if g.gateway.metrics.active.Load() == 0 {
+		if g.Gateway.Active() == 0 {
 			break
 		}
 	}
 	time.Sleep(20 * time.Millisecond) // the line follows the count
-	lines := g.log.lines()
+	lines := g.Log.Lines()
 	for i := len(lines) - 1; i >= 0; i-- {
 		if strings.Contains(lines[i], `"message":"request"`) && strings.Contains(lines[i], `"stream":true`) {
 			return lines[i]

@@ -80,8 +80,28 @@ type Row struct {
 	Offered func(*config.Config) bool
 	Serve   Handler
 	// Each names the values of the path's parameter that have a path of their
-	// own, which costs no allocation; nil: none.
-	Each func(*snapshot) []string
+	// own, which costs no allocation, by the Own of the capability's view; nil: none.
+	Each func(own any) []string
+
+	of Capability
+}
+
+// mistake says how a row contradicts itself; empty: it does not.
+func (r *Row) mistake() string {
+	takes := r.Method == "POST" || r.Method == "PATCH"
+	switch {
+	case !slices.Contains(strings.Split(corsMethods, ", "), r.Method):
+		return "pages of other origins may not use this method"
+	case takes && r.Form == NoBody, r.Method == "GET" && r.Form != NoBody:
+		return "its form is not one of its method"
+	case r.FormLimit != nil && r.Form != JSONOrForm:
+		return "it has a limit of forms and takes none"
+	case r.Access == Public && r.Limit == nil:
+		return "strangers may send as much as others"
+	case (r.Operation != "") != (r.Rate == ByModel):
+		return "it is an operation of a model without a model's limits, or the reverse"
+	}
+	return ""
 }
 
 // fixed is what stands in the paths of a route before their parameter.
@@ -189,11 +209,6 @@ var table = []Row{
 		Method: "GET", Path: "/billing/usage-analytics", Access: Admin, Form: NoBody,
 		Params: analyticsParams, Serve: serveAnalytics,
 	},
-	{Method: "GET", Path: "/crypto/rpc/networks", Access: Public, Form: NoBody, Limit: SmallBody, Serve: serveNetworks},
-	{
-		Method: "POST", Path: "/crypto/rpc/{network}", Access: Bearer, Form: RawJSON,
-		Limit: rpcBody, Rate: byCredits, Serve: serveRPC, Each: func(s *snapshot) []string { return s.rpc.names },
-	},
 }
 
 // probe is a path beside the API, for those who run the gateway.
@@ -218,9 +233,9 @@ var (
 
 // offeredClasses are the rate classes with a limit for all their requests, of
 // what the config sells.
-func offeredClasses(cfg *config.Config) (list []*RateClass) {
-	for i := range table {
-		class := table[i].Rate
+func (g *Gateway) offeredClasses(cfg *config.Config) (list []*RateClass) {
+	for i := range g.rows {
+		class := g.rows[i].Rate
 		if class == nil || class.Rate == nil || slices.Contains(list, class) {
 			continue
 		}
@@ -247,11 +262,11 @@ func (g *Gateway) newDirectory(s *snapshot) *directory {
 	r.HandleOPTIONS = false
 	r.HandleMethodNotAllowed = false
 	r.SaveMatchedRoutePath = false
-	for i := range table {
-		row := &table[i]
+	for i := range g.rows {
+		row := &g.rows[i]
 		paths := []string{Prefix + row.Path}
 		if row.Each != nil {
-			for _, value := range row.Each(s) {
+			for _, value := range row.Each(g.own(s, row.of)) {
 				paths = append(paths, Prefix+row.fixed()+value)
 			}
 		}

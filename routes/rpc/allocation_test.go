@@ -1,15 +1,26 @@
 //go:build !race
 
-package routes
+package rpc_test
 
 import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"farebox/routes/routestest"
+	"farebox/routes/rpc"
 )
 
 // A blockchain call leaves as little behind as a chat request, and a call more
 // in a batch nothing at all.
+
+const allocConfig = `
+log: { level: error }
+limits: { key: { rpm: 100000000, tpm: 100000000000 } }
+rpc:
+  networks: [{ name: ethereum-mainnet, upstreams: [{ name: only, url: "http://ADDR/" }] }]
+  rate: { rpm: 100000000 }
+`
 
 const allocCallBody = `"jsonrpc":"2.0","method":"eth_getBalance","params":["0x407d73d8a49eeb85d32cf465507dd71d507100c1","latest"]}`
 
@@ -24,7 +35,7 @@ func batchOf(n int, item func(id string) string) string {
 func rpcAllocations(t *testing.T, body, answer, end string) float64 {
 	t.Helper()
 	whole := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(answer)) + "\r\n\r\n" + answer
-	return testing.AllocsPerRun(1000, allocCall(t, []byte(whole), "/crypto/rpc/ethereum-mainnet", body, []byte(end)))
+	return testing.AllocsPerRun(1000, routestest.Caller(t, allocConfig, []byte(whole), "/crypto/rpc/ethereum-mainnet", body, []byte(end), rpc.New()))
 }
 
 func TestBlockchainCallAllocatesNothing(t *testing.T) {

@@ -1,0 +1,110 @@
+package routes
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/config"
+	"farebox/providers"
+	"farebox/proxy"
+)
+
+// Capability is what one package sells or shows. Main hands all of them to New,
+// and that list is the only place where they meet.
+type Capability interface {
+	// Open gives the endpoints. It is called once, before any request.
+	Open(g *Gateway) []Row
+}
+
+// Loader is a Capability whose requests need something that is made of the config.
+type Loader interface {
+	// Load makes it, or says what is wrong with the config. before is the Own of the
+	// view that is being served, nil at first.
+	Load(cfg *config.Config, catalog *providers.Catalog, before any) (View, error)
+}
+
+// View is one config as a capability sees it. Requests keep the one that they
+// began with, which belongs to the same config as everything else they see.
+type View struct {
+	// Own is what Call.Own gives to the handlers.
+	Own any
+	// Headers are those of its answers that pages of other origins may read.
+	Headers [][]byte
+	// Serve, if not nil, begins what only a config needs that is being served.
+	Serve func()
+	// Metrics, if not nil, writes what no metrics.Set holds.
+	Metrics func(w io.Writer)
+	// Close, if not nil, ends what the view of this Own does not go on with.
+	Close func(other any)
+}
+
+// load has every capability make its view of a config.
+func (g *Gateway) load(next, old *snapshot) error {
+	next.views = make([]View, len(g.capabilities))
+	for i, of := range g.capabilities {
+		l, ok := of.(Loader)
+		if !ok {
+			continue
+		}
+		view, err := l.Load(next.cfg, next.catalog, old.own(i))
+		if err != nil {
+			next.close(old)
+			return fmt.Errorf("cannot build %w", err)
+		}
+		next.views[i] = view
+	}
+	return nil
+}
+
+// own is what the ith capability made of the config; nil: nothing yet.
+func (s *snapshot) own(i int) any {
+	if s == nil {
+		return nil
+	}
+	return s.views[i].Own
+}
+
+// close ends what other, if there is one, does not go on with.
+func (s *snapshot) close(other *snapshot) {
+	var catalog *providers.Catalog
+	if other != nil {
+		catalog = other.catalog
+	}
+	s.catalog.Close(catalog)
+	for i := range s.views {
+		if end := s.views[i].Close; end != nil {
+			end(other.own(i))
+		}
+	}
+}
+
+// Own is what a capability made of the config that the request began with.
+func (c *Call) Own(of Capability) any { return c.g.own(c.snap, of) }
+
+func (g *Gateway) own(s *snapshot, of Capability) any {
+	for i := range g.capabilities {
+		if g.capabilities[i] == of {
+			return s.views[i].Own
+		}
+	}
+	return nil
+}
+
+// Ledger is where money and limits are.
+func (g *Gateway) Ledger() *billing.Ledger { return g.ledger }
+
+// Proxy carries requests to upstreams.
+func (g *Gateway) Proxy() *proxy.Proxy { return g.proxy }
+
+// Logger is the log of the process.
+func (g *Gateway) Logger() *zerolog.Logger { return &g.log }
+
+// Metrics are the series of /metrics.
+func (g *Gateway) Metrics() *metrics.Set { return g.metrics.set }
+
+// Config is the one that is being served now.
+func (g *Gateway) Config() *config.Config { return g.live.Load().cfg }

@@ -1,0 +1,134 @@
+package routestest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/config"
+	"farebox/proxy"
+	"farebox/routes"
+)
+
+// Rig is a gateway on a socket, and what its test needs of it.
+type Rig struct {
+	Gateway *routes.Gateway
+	Ledger  *billing.Ledger
+	Proxy   *proxy.Proxy
+	Address string // host:port
+	Secret  string // of a key whose account has 1,000 USD
+	Log     Log
+}
+
+// Start serves a config, in which ADDR stands for the upstream's address.
+func Start(t testing.TB, text, upstream string, capabilities ...routes.Capability) *Rig {
+	t.Helper()
+	cfg, err := config.Parse("test.yaml", []byte(strings.ReplaceAll(text, "ADDR", upstream)), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Rig{}
+	if r.Ledger, err = billing.Open(billing.Options{Dir: t.TempDir(), Brand: "svc", Log: zerolog.Nop()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Ledger.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	account, err := r.Ledger.CreateAccount("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Ledger.Credit(account.ID, billing.USD, 1_000_000_000_000, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, r.Secret, err = r.Ledger.CreateKey(billing.NewKey{Account: account.ID, Type: billing.Inference}); err != nil {
+		t.Fatal(err)
+	}
+	r.Proxy = proxy.New(proxy.Options{HalfCloseGone: true})
+	t.Cleanup(r.Proxy.Close)
+	level, err := zerolog.ParseLevel(cfg.Log.Level)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := routes.Options{Ledger: r.Ledger, Proxy: r.Proxy, Log: zerolog.New(&r.Log).Level(level), Version: "test"}
+	if r.Gateway, err = routes.New(o, cfg, capabilities...); err != nil {
+		t.Fatal(err)
+	}
+	srv := proxy.NewServer(r.Gateway.Handler(), r.Gateway.ServerOptions(cfg))
+	ln, err := proxy.Listen("127.0.0.1:0", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = srv.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = srv.ShutdownWithContext(ctx)
+	})
+	r.Address = ln.Addr().String()
+	return r
+}
+
+// Post sends JSON below the prefix of the API, with an idempotency key unless it
+// is empty. A status of 0 says that there was no answer, for the reason in body.
+func (r *Rig) Post(path, body, key string) (status int, answer string) {
+	req, err := http.NewRequest(http.MethodPost, "http://"+r.Address+routes.Prefix+path, strings.NewReader(body))
+	if err != nil {
+		return 0, err.Error()
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+r.Secret)
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, _ := io.ReadAll(res.Body) // a broken one is as good
+	return res.StatusCode, string(b)
+}
+
+// Log is the log of a Rig.
+type Log struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// Lines are what was logged so far.
+func (l *Log) Lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Split(strings.TrimSpace(l.b.String()), "\n")
+}
+
+// Upstream serves HTTP for a test and gives its address.
+func Upstream(t testing.TB, h http.HandlerFunc) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: h}
+	go func() { _ = srv.Serve(ln) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	return ln.Addr().String()
+}

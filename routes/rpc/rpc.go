@@ -1,0 +1,168 @@
+package rpc
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing/money"
+	"farebox/config"
+	"farebox/providers"
+	"farebox/providers/health"
+	"farebox/providers/jsonrpc"
+	"farebox/routes"
+)
+
+// Capability is what main registers.
+type Capability struct {
+	gateway  *routes.Gateway
+	requests sync.Pool // of request
+	alone    carrier   // requests that do not end with their client
+}
+
+// New makes the capability.
+func New() *Capability {
+	of := &Capability{}
+	of.requests.New = func() any { return &request{of: of} }
+	return of
+}
+
+// Open is routes.Capability.
+func (of *Capability) Open(g *routes.Gateway) []routes.Row {
+	of.gateway = g
+	g.Metrics().NewGauge("farebox_rpc_carried_requests", func() float64 { return float64(of.alone.count()) })
+	return []routes.Row{
+		{
+			Method: "GET", Path: "/crypto/rpc/networks", Access: routes.Public, Form: routes.NoBody,
+			Limit: routes.SmallBody, Serve: of.list,
+		},
+		{
+			Method: "POST", Path: "/crypto/rpc/{network}", Access: routes.Bearer, Form: routes.RawJSON,
+			Limit: mostBody, Rate: byCredits, Serve: of.serve, Each: func(own any) []string { return own.(*view).names },
+		},
+	}
+}
+
+// view is what a config sells of blockchain calls.
+type view struct {
+	networks *jsonrpc.Networks
+	listing  []byte         // body of GET /crypto/rpc/networks
+	slots    map[string]int // of each network's usage
+	names    []string       // sorted
+	limits   int            // slot of the rate windows, common to all networks
+	price    money.Pico     // of a credit
+	error    int64          // credits of a call that a node answered with an error
+	meters   map[string]*meters
+	daily    int64 // credits of an account in 24 hours; 0: any number
+	inFlight int   // requests of an account at the same time; 0: any number
+	turnWait time.Duration
+
+	creditsHeader, costHeader, cacheHeader []byte
+}
+
+// byCredits are the limits of blockchain requests, common to all networks.
+var byCredits = &routes.RateClass{Name: "crypto-rpc", Rate: func(cfg *config.Config) (*config.Rate, bool) {
+	rate := &cfg.RPC.Rate
+	if *rate == (config.Rate{}) {
+		rate = nil
+	}
+	return rate, len(cfg.RPC.Networks) > 0
+}}
+
+// mostBody is the limit of a call or batch.
+func mostBody(cfg *config.Config) int { return int(cfg.RPC.MaxBody) }
+
+// Load is routes.Loader.
+func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any) (routes.View, error) {
+	old, _ := before.(*view)
+	v, err := of.newView(cfg, old)
+	if err != nil {
+		return routes.View{}, fmt.Errorf("the RPC networks: %w", err)
+	}
+	of.watch(v.networks)
+	return routes.View{
+		Own: v, Headers: [][]byte{v.creditsHeader, v.costHeader},
+		Serve:   func() { v.networks.CheckChains(of.gateway.Proxy()) },
+		Metrics: func(w io.Writer) { v.networks.WriteMetrics(w, time.Now().UnixNano()) },
+		Close: func(other any) {
+			var kept *jsonrpc.Networks
+			if o, ok := other.(*view); ok {
+				kept = o.networks
+			}
+			v.networks.Close(kept)
+		},
+	}, nil
+}
+
+func (of *Capability) newView(cfg *config.Config, old *view) (*view, error) {
+	var before *jsonrpc.Networks
+	if old != nil {
+		before = old.networks
+	}
+	networks, err := jsonrpc.NewNetworks(cfg, before)
+	if err != nil {
+		return nil, err
+	}
+	v := &view{
+		networks: networks, slots: map[string]int{}, meters: map[string]*meters{}, error: cfg.RPC.ErrorCredits, price: cfg.RPC.CreditPrice,
+		daily: cfg.RPC.DailyCredits, inFlight: cfg.RPC.MaxInFlight, turnWait: cfg.RPC.TurnWait,
+		creditsHeader: routes.BrandHeader(cfg.Brand, "rpc-credits"), costHeader: routes.BrandHeader(cfg.Brand, "rpc-cost-usd"),
+		cacheHeader: routes.BrandHeader(cfg.Brand, "rpc-cache"),
+	}
+	ledger := of.gateway.Ledger()
+	if len(networks.Sorted) > 0 {
+		v.limits = ledger.Slot(byCredits.Name)
+	}
+	list := []byte{'['}
+	for i, n := range networks.Sorted {
+		v.slots[n.Name] = ledger.Slot(byCredits.Name + "-" + n.Name)
+		v.names = append(v.names, n.Name)
+		v.meters[n.Name] = newMeters(of.gateway.Metrics(), n.Name)
+		list = routes.AppendString(routes.Comma(list, i), n.Name)
+	}
+	list = append(list, ']')
+	if cfg.Compat.RPCNetworks == "object" {
+		list = append(append([]byte(`{"networks":`), list...), '}')
+	}
+	v.listing = list
+	return v, nil
+}
+
+// sold are the lines of a request that took n credits.
+func (v *view) sold(n int64) (l money.Lines) {
+	l.Add(money.RPCCredits, n, v.price)
+	return l
+}
+
+// list answers GET /crypto/rpc/networks (interface.md, Crypto proxy).
+func (of *Capability) list(c *routes.Call) *routes.Error {
+	return c.WriteJSON(c.Own(of).(*view).listing)
+}
+
+// watch logs what becomes of nodes from here on.
+func (of *Capability) watch(networks *jsonrpc.Networks) {
+	log := of.gateway.Logger()
+	networks.WatchSpool(func(err error) {
+		log.Error().Err(err).Msg("a large answer to a blockchain batch could not be held; its client was told that there is no capacity")
+	})
+	networks.WatchChains(of.noteChain)
+	networks.Watch(func(network, node string, c health.Change) {
+		of.gateway.NoteRest(c, func(e *zerolog.Event) *zerolog.Event { return e.Str("network", network).Str("node", node) })
+	})
+}
+
+// noteChain logs a node that is on another chain than its network, or is not
+// any more.
+func (of *Capability) noteChain(c jsonrpc.ChainChange) {
+	e, text := of.gateway.Logger().Info(), "a node is on the chain of its network again and gets requests"
+	switch {
+	case c.Odd && c.Unsure:
+		e, text = of.gateway.Logger().Error(), "the nodes of a network are on different chains and no majority tells which is right; this one gets no requests: correct the url of the wrong one and list the right one first"
+	case c.Odd:
+		e, text = of.gateway.Logger().Error(), "a node is on another chain than its network and gets no requests: correct its url, or chain_id if that is wrong"
+	}
+	e.Str("network", c.Network).Str("node", c.Node).Str("chain", string(c.Chain)).Str("expected", string(c.Expected)).Msg(text)
+}
