@@ -44,9 +44,7 @@ type made struct {
 // changed in both spellings, deleted and gone.
 func TestAPIKeyLife(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	_, g := rig.StartPrepaid(t, "10")
 	admin := g.Key("a", "--type", "ADMIN")
 
 	var m made

@@ -15,9 +15,7 @@ import (
 // A deleted key is refused from the answer on, whatever is under way with it.
 func TestDeletedKeyIsRefusedAtOnceUnderLoad(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	_, g := rig.StartPrepaid(t, "10")
 	admin := g.Key("a", "--type", "ADMIN")
 	for round := range 5 {
 		id, secret := g.NewKey("a")
@@ -60,9 +58,7 @@ func TestDeletedKeyIsRefusedAtOnceUnderLoad(t *testing.T) {
 // than its limit.
 func TestKeyChangesUnderLoadKeepTheCount(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	_, g := rig.StartPrepaid(t, "10")
 	admin := g.Key("a", "--type", "ADMIN")
 	id, secret := g.NewKey("a", "--limit-usd", "0.01", "--limit-period", "LIFETIME")
 	stop := make(chan struct{})

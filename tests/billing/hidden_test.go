@@ -23,7 +23,7 @@ func TestThoughtsThatNobodySeesAreHeldAndPaid(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"inside", "beside", "total"} {
 		for _, stream := range []string{"true", "false"} {
-			t.Run(how+" stream "+stream, func(t *testing.T) {
+			t.Run("thoughts are counted "+how+" the usage where stream is "+stream, func(t *testing.T) {
 				t.Parallel()
 				sim := rig.StartUpstream(t, upstream.Options{})
 				g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
@@ -75,7 +75,7 @@ func TestKeyLimitHoldsForThoughtsThatNobodySees(t *testing.T) {
 func TestLeavingBeforeTheUsageCostsTheSame(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []string{"true", "false"} {
-		t.Run("stream "+stream, func(t *testing.T) {
+		t.Run("leaving where stream is "+stream, func(t *testing.T) {
 			t.Parallel()
 			sim := rig.StartUpstream(t, upstream.Options{})
 			g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
@@ -150,9 +150,7 @@ func eventuallySpent(t *testing.T, g *rig.Gateway, want rig.Money) {
 // usage that names none of it.
 func TestTextIsPaidWhereverItStands(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	sim, g := rig.StartPrepaid(t, "10")
 	key := g.Key("a")
 	for _, lie := range []string{
 		"usage=none said_in=array", "usage=none said_in=function_call", "usage=none said_in=audio", "usage=none said_in=refusal", "usage=none said_in=unknown",
@@ -174,9 +172,7 @@ func TestTextIsPaidWhereverItStands(t *testing.T) {
 // than was allowed is not believed, and an answer that goes on is ended.
 func TestNothingAboveTheCapIsCharged(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	_, g := rig.StartPrepaid(t, "10")
 	key := g.Key("a")
 	for _, c := range []struct {
 		lie   string
@@ -201,9 +197,7 @@ func TestNothingAboveTheCapIsCharged(t *testing.T) {
 // Who is told no usage by the upstream is told what it is charged for.
 func TestClientsAreToldTheUsageThatIsCharged(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	_, g := rig.StartPrepaid(t, "10")
 	key := g.Key("a")
 	for _, stream := range []string{"true", "false"} {
 		for _, usage := range []string{"none", "null"} {
@@ -267,9 +261,7 @@ func TestRefusalNamesTheMinimum(t *testing.T) {
 // A short balance lowered the cap of an answer without a word.
 func TestLoweredCapIsTold(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "0.01")
+	sim, g := rig.StartPrepaid(t, "0.01")
 	key := g.Key("a")
 	for _, stream := range []string{"true", "false"} {
 		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-thinker", "[[sim tokens=20]] x", `,"max_completion_tokens":90000,"stream":`+stream))

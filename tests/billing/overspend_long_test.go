@@ -71,7 +71,7 @@ func TestLongNoBalanceAndNoKeyLimitIsPassedOnThreeNodes(t *testing.T) {
 // served, and nothing is left lying under holds that were too fat.
 func TestLongBalanceForTenIsUsedUp(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
-		t.Run(fmt.Sprintf("%d nodes", nodes), func(t *testing.T) {
+		t.Run(fmt.Sprintf("it is used up on nodes: %d", nodes), func(t *testing.T) {
 			l := startLab(t, nodes)
 			// Long prompts and short answers: a bound of a token a byte holds five
 			// times what the prompt costs.

@@ -125,9 +125,7 @@ func TestStreamEndsWhenTheMoneyDoes(t *testing.T) {
 // Failures cost nothing and leave no hold behind.
 func TestFailuresCostNothing(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "1")
+	sim, g := rig.StartPrepaid(t, "1")
 	key := g.Key("a")
 	for _, scenario := range []string{"status=500", "status=503", "status=429 retry_after=1", "status=400", "status=401", "garbage=1", "empty=1", "truncate=1", "encoding=gzip", "cut=rst cut_after=0"} {
 		status, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", "[[sim "+scenario+"]] x", ""))
@@ -175,9 +173,7 @@ func TestHoldCoversWhatIsNotInTheMessages(t *testing.T) {
 // delivered; what was, is charged.
 func TestBrokenWholeAnswersCostWhatWasDelivered(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	_, g := rig.StartPrepaid(t, "10")
 	key := g.Key("a")
 	for scenario, delivered := range map[string]int64{
 		"big=30000 cut=fin cut_after=5000": 0, "big=400000 cut=fin cut_after=50000": 200_000 / 4, "big=400000 cut=rst cut_after=50000": 64 << 10 / 4,
@@ -214,9 +210,7 @@ func TestFreeModelNeedsNoMoney(t *testing.T) {
 // A consumption limit of a key stops that key alone.
 func TestKeyLimitStopsOnlyThatKey(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "1")
+	_, g := rig.StartPrepaid(t, "1")
 	tight, free := g.Key("a", "--limit-usd", "0.0001"), g.Key("a")
 	refused := false
 	for range 20 {
@@ -244,9 +238,7 @@ func TestKeyLimitStopsOnlyThatKey(t *testing.T) {
 // upstream is closed soon after.
 func TestLeavingClientClosesTheUpstreamAndPays(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "1")
+	sim, g := rig.StartPrepaid(t, "1")
 	key := g.Key("a")
 	soon(t, func(try int) time.Duration {
 		id := fmt.Sprint("mid-", try)

@@ -1,20 +1,16 @@
 package billing
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
-	"farebox/bench/upstream"
 	"farebox/tests/rig"
 )
 
 // "The report ignored my start_date": parameters have two spellings, too.
 func TestBillingQueriesTakeBothSpellings(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "1")
+	_, g := rig.StartPrepaid(t, "1")
 	admin := g.Key("a", "--type", "ADMIN")
 	for range 6 {
 		g.Must(200, "POST", "/chat/completions", admin, rig.Ask("sim-chat", "Hello", ""), nil)

@@ -80,11 +80,11 @@ func TestFailuresToConnectAreNotSlowness(t *testing.T) {
 		url, more, want string
 		status          int
 	}{
-		"refused":       {"http://" + rig.FreeAddr(t) + "/v1", "", "The model cannot be reached", 503},
-		"deaf":          {"http://" + deafAddr(t) + "/v1", "", "The model cannot be reached", 503},
-		"deaf, stream":  {"http://" + deafAddr(t) + "/v1", `,"stream":true`, "The model cannot be reached", 503},
-		"silent":        {hanging.URL, "", "Stream long answers", 504},
-		"silent stream": {hanging.URL, `,"stream":true`, "took too long to answer; please retry", 504},
+		"the upstream refuses":                     {"http://" + rig.FreeAddr(t) + "/v1", "", "The model cannot be reached", 503},
+		"the upstream does not accept":             {"http://" + deafAddr(t) + "/v1", "", "The model cannot be reached", 503},
+		"the upstream does not accept a stream":    {"http://" + deafAddr(t) + "/v1", `,"stream":true`, "The model cannot be reached", 503},
+		"the upstream says nothing":                {hanging.URL, "", "Stream long answers", 504},
+		"the upstream says nothing to who streams": {hanging.URL, `,"stream":true`, "took too long to answer; please retry", 504},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -71,9 +71,7 @@ func TestPagesOfAllowedOriginsMayCall(t *testing.T) {
 // Small things that clients and probes stumble over.
 func TestAnswersThatToolsExpect(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "1")
+	_, g := rig.StartPrepaid(t, "1")
 	key := g.Key("a")
 	auth := map[string]string{"Authorization": "Bearer " + key, "Content-Type": "application/json"}
 	if status, h, _ := do(t, "GET", g.URL+"/chat/completions", auth, ""); status != 405 || h.Get("Allow") != "POST" {

@@ -15,9 +15,7 @@ import (
 // the shape of the addendum; nothing reaches the upstream and nothing is charged.
 func TestBadInputNamesFieldAndRange(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "1")
+	sim, g := rig.StartPrepaid(t, "1")
 	key := g.Key("a")
 	const ok = `"model":"sim-chat","messages":[{"role":"user","content":"x"}]`
 	for _, c := range []struct {
@@ -126,9 +124,7 @@ func TestBadInputNamesFieldAndRange(t *testing.T) {
 // on the way to what is wrong.
 func TestNamesWithDotsStayWholeInIssues(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "1")
+	_, g := rig.StartPrepaid(t, "1")
 	key := g.Key("a")
 	f := func(path, body, want, details string) {
 		t.Helper()

@@ -18,9 +18,7 @@ import (
 // usage and a proper end, and is charged the same.
 func TestSplitsAndVariantsOfUsage(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	sim, g := rig.StartPrepaid(t, "10")
 	key := g.Key("a")
 	for _, scenario := range []string{
 		"chunk=1", "chunk=7", "split=byte", "split=utf8 unicode=1", "split=crlf crlf=1", "split=frame", "comments=1", "crlf=1 comments=1 split=byte",
@@ -45,9 +43,7 @@ func TestSplitsAndVariantsOfUsage(t *testing.T) {
 // beyond the request's own limits is charged.
 func TestImpossibleUsageIsBounded(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "1")
+	_, g := rig.StartPrepaid(t, "1")
 	key := g.Key("a")
 	for _, usage := range []string{"negative", "huge", "zero"} {
 		before := g.Settled()["a"]
@@ -65,9 +61,7 @@ func TestImpossibleUsageIsBounded(t *testing.T) {
 // A stream that is cut ends with an error event; it is never passed off as complete.
 func TestTruncatedStreamEndsWithAnError(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "1")
+	_, g := rig.StartPrepaid(t, "1")
 	key := g.Key("a")
 	for _, scenario := range []string{"cut=fin cut_after=5", "cut=rst cut_after=5", "truncate=1 cut_after=5", "error_event=1 error_after=5"} {
 		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=24 "+scenario+"]] Hello", `,"stream":true`))
@@ -93,9 +87,7 @@ func TestTruncatedStreamEndsWithAnError(t *testing.T) {
 // that needs a change differs only there.
 func TestRequestBytesAreKept(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "1")
+	sim, g := rig.StartPrepaid(t, "1")
 	key := g.Key("a")
 	sent := func(body string) string {
 		t.Helper()

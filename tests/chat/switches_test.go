@@ -191,9 +191,7 @@ func TestDrainOnClientGoneChargesTheWholeAnswer(t *testing.T) {
 // Usage is always asked for upstream, and hidden only from a client that said so.
 func TestUsageIsAlwaysAskedForUpstream(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	sim, g := rig.StartPrepaid(t, "10")
 	key := g.Key("a")
 	for _, c := range []struct {
 		options string
@@ -217,9 +215,7 @@ func TestUsageIsAlwaysAskedForUpstream(t *testing.T) {
 // to is what the upstream sent.
 func TestCompressionOnRequest(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	_, g := rig.StartPrepaid(t, "10")
 	req, err := http.NewRequest("POST", g.URL+"/chat/completions", strings.NewReader(rig.Ask("sim-chat", "[[sim tokens=900]] x", `,"max_completion_tokens":900`)))
 	if err != nil {
 		t.Fatal(err)

@@ -74,8 +74,8 @@ func (g *publicGateway) try(t *testing.T, dir, count string, command ...string) 
 }
 
 func onPublicGateways(t *testing.T, test func(t *testing.T, g *publicGateway)) {
-	t.Run("demonstration", func(t *testing.T) { test(t, startDemonstration(t)) })
-	t.Run("example", func(t *testing.T) { test(t, startExample(t)) })
+	t.Run("they work with the demonstration", func(t *testing.T) { test(t, startDemonstration(t)) })
+	t.Run("they work with an example config", func(t *testing.T) { test(t, startExample(t)) })
 }
 
 // The packages of npm: each has its answer, its stream, its tools and embeddings

@@ -134,11 +134,11 @@ func TestLargePicturesStandInMemoryOnce(t *testing.T) {
 		form             *form
 		size             int // of the form it stands in memory in
 	}{
-		{"JSON up", "/image/edit", `{"prompt":"x","image":"` + text + `"}`, nil, len(text)},
-		{"form up", "/image/edit", "", newForm().field("prompt", "x").file("image", picture), len(picture)},
-		{"JSON down", "/image/generate", `{"model":"pixels","prompt":"LARGE","format":"png"}`, nil, len(text)},
-		{"file down", "/image/generate", `{"model":"pixels","prompt":"LARGE","format":"png","return_binary":true}`, nil, len(text)},
-		{"OpenAI's form down", "/images/generations", `{"prompt":"LARGE"}`, nil, len(text)},
+		{"a picture comes in JSON", "/image/edit", `{"prompt":"x","image":"` + text + `"}`, nil, len(text)},
+		{"a picture comes in a form", "/image/edit", "", newForm().field("prompt", "x").file("image", picture), len(picture)},
+		{"a picture goes out in JSON", "/image/generate", `{"model":"pixels","prompt":"LARGE","format":"png"}`, nil, len(text)},
+		{"a picture goes out as a file", "/image/generate", `{"model":"pixels","prompt":"LARGE","format":"png","return_binary":true}`, nil, len(text)},
+		{"a picture goes out in OpenAI's form", "/images/generations", `{"prompt":"LARGE"}`, nil, len(text)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := startStudio(t, "10")

@@ -205,9 +205,7 @@ func withoutJournal(t *testing.T, s *scarce, key, body string) {
 // "permission denied", and nothing about what to do.
 func TestDirectoryThatCannotBeWrittenIsRefusedInWords(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	_, g := rig.StartPrepaid(t, "10")
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
 	}

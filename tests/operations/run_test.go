@@ -171,9 +171,7 @@ func TestReloadUnderTraffic(t *testing.T) {
 // SIGTERM refuses new work, lets streams finish and ends with status 0.
 func TestDrainLetsStreamsFinish(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	sim, g := rig.StartPrepaid(t, "10")
 	key := g.Key("a")
 	const streams = 20
 	var wg sync.WaitGroup
@@ -212,9 +210,7 @@ func TestDrainLetsStreamsFinish(t *testing.T) {
 // A revoked key is refused from that moment on.
 func TestRevokedKeyIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	g.NewAccount("a", "10")
+	_, g := rig.StartPrepaid(t, "10")
 	id, key := g.NewKey("a")
 	if status, _, _ := g.Post("/chat/completions", key, rig.Ask("sim-free", "Hello", "")); status != 200 {
 		t.Fatalf("a fresh key is answered %d", status)

@@ -1,5 +1,12 @@
 package rig
 
+import (
+	"fmt"
+	"testing"
+
+	"farebox/bench/upstream"
+)
+
 // ClientsConfig has one model of each kind. Prices are whole nano-USD a token,
 // so that a bill can be recounted without rounding. retry_safe, because the
 // simulated upstream closes connections after its faults without saying so.
@@ -92,6 +99,8 @@ models:
     targets: [{ upstream: only, model: sim-chat }]
 `
 
+// LoneConfig has one upstream and one model, m; what follows is further settings of the
+// upstream.
 const LoneConfig = `
 log: { level: info, format: json, sample_above: 0 }
 upstreams:
@@ -99,3 +108,13 @@ upstreams:
 models:
   - { id: m, tier: unlimited, context_tokens: 8192, price: { input: 1, output: 2 }, targets: [{ upstream: only }] }
 `
+
+// StartPrepaid starts farebox with PrepaidConfig before a simulated upstream, and
+// gives an account named a so much USD.
+func StartPrepaid(t testing.TB, balance string) (*Simulated, *Gateway) {
+	t.Helper()
+	sim := StartUpstream(t, upstream.Options{})
+	g := StartGateway(t, fmt.Sprintf(PrepaidConfig, sim.URL))
+	g.NewAccount("a", balance)
+	return sim, g
+}

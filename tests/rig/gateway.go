@@ -109,11 +109,11 @@ func (g *Gateway) ListenAndStart() {
 
 // OnBothStores runs a test on an embedded store and on PostgreSQL.
 func OnBothStores(t *testing.T, test func(t *testing.T, store string)) {
-	t.Run("embedded", func(t *testing.T) {
+	t.Run("on the embedded store", func(t *testing.T) {
 		t.Parallel()
 		test(t, "")
 	})
-	t.Run("postgres", func(t *testing.T) {
+	t.Run("on PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		test(t, servers.Database(t))
 	})

@@ -85,7 +85,7 @@ rpc:
 func TestLongCryptoClients(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) string{"anvil": startAnvil, "hardhat": startHardhat} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("they work before "+name, func(t *testing.T) {
 			t.Parallel()
 			g := rig.StartGateway(t, fmt.Sprintf(realChain, start(t)))
 			g.NewAccount("rich", "10")

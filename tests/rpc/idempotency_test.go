@@ -43,11 +43,11 @@ const manyFailures = "limits: { failed_requests: { count: 0 } }\nrpc:\n  rate: {
 
 // withKeys runs a story with keys kept in files and in Redis.
 func withKeys(t *testing.T, story func(t *testing.T, c *chain)) {
-	t.Run("files", func(t *testing.T) {
+	t.Run("answers are kept in files", func(t *testing.T) {
 		t.Parallel()
 		story(t, startChainWith(t, 1, "", "", manyFailures))
 	})
-	t.Run("redis", func(t *testing.T) {
+	t.Run("answers are kept in Redis", func(t *testing.T) {
 		t.Parallel()
 		r := servers.StartRedis(t)
 		story(t, startChainWith(t, 1, "", "", "redis: { addresses: [\""+r.Addr+"\"], timeout: 5s }\n"+manyFailures))
