@@ -47,19 +47,9 @@ type Watcher struct {
 	done   sync.WaitGroup
 }
 
-// Watch begins to watch the file at path. The config that it holds now is
-// taken as the running one; it is not applied. Use [Config.Watch] where a
-// loaded Config is at hand: it notices a change since then.
-func Watch(path string, apply func(*Config) error, say func(msg string, err error)) (*Watcher, error) {
-	c, err := Load(path)
-	if err != nil {
-		return nil, err
-	}
-	return c.Watch(apply, say)
-}
-
-// Watch begins to watch the file that c was loaded from. say gets what the
-// operator should know: msg with a nil error for good news.
+// Watch begins to watch the file that c was loaded from, and notices a change
+// since then. say gets what the operator should know: msg with a nil error for
+// good news.
 func (c *Config) Watch(apply func(*Config) error, say func(msg string, err error)) (*Watcher, error) {
 	if c.Source == "" {
 		return nil, errors.New("cannot watch the built-in config: it has no file; start with -c FILE")

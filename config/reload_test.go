@@ -36,8 +36,11 @@ func put(t *testing.T, path, content string) {
 func watch(t *testing.T, path string) *watched {
 	t.Helper()
 	w := &watched{t: t, path: path, applied: make(chan *Config, 100), said: make(chan string, 100)}
-	var err error
-	w.Watcher, err = Watch(path, func(c *Config) error {
+	c, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Watcher, err = c.Watch(func(c *Config) error {
 		if err := w.refuse.Load(); err != nil {
 			return *err
 		}
@@ -255,7 +258,11 @@ func TestCloseWaitsForARunningApply(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "farebox.yaml")
 	put(t, path, text("one"))
 	started, finished := make(chan struct{}), false
-	w, err := Watch(path, func(*Config) error {
+	c, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := c.Watch(func(*Config) error {
 		close(started)
 		time.Sleep(100 * time.Millisecond)
 		finished = true
@@ -278,7 +285,7 @@ func TestWatchNeedsAFile(t *testing.T) {
 	if _, err := Demo("http://127.0.0.1:9099").Watch(nil, nil); err == nil {
 		t.Error("the built-in config is watched")
 	}
-	if _, err := Watch(filepath.Join(t.TempDir(), "none.yaml"), nil, nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file gives %v", err)
 	}
 }
