@@ -3,6 +3,8 @@ package jsonrpc
 import (
 	"math/bits"
 	"unicode/utf8"
+
+	"farebox/proxy/scan"
 )
 
 // Limits of a request.
@@ -79,7 +81,7 @@ func (r *Request) Scan(body []byte) *Fault {
 	if !utf8.Valid(body) {
 		return r.refuse("custom", -1, "", "the request body is not valid UTF-8")
 	}
-	i := skipSpace(body, 0)
+	i := scan.Space(body, 0)
 	if i == len(body) {
 		return r.refuse("custom", -1, "", "the request body is empty; a JSON-RPC request or an array of 1 to 100 is expected")
 	}
@@ -96,7 +98,7 @@ func (r *Request) Scan(body []byte) *Fault {
 	default:
 		return r.refuse("invalid_type", -1, "", "the request body must be a JSON-RPC request object or an array of them")
 	}
-	if i = skipSpace(body, i); i < len(body) {
+	if i = scan.Space(body, i); i < len(body) {
 		return r.syntax(i)
 	}
 	for i := range r.Calls {
@@ -107,12 +109,12 @@ func (r *Request) Scan(body []byte) *Fault {
 }
 
 func (r *Request) batch(body []byte, i int) int {
-	if i = skipSpace(body, i); i < len(body) && body[i] == ']' {
+	if i = scan.Space(body, i); i < len(body) && body[i] == ']' {
 		r.refuse("too_small", -1, "", "the batch is empty; 1 to 100 requests are expected")
 		return -1
 	}
 	for {
-		if i = skipSpace(body, i); i == len(body) {
+		if i = scan.Space(body, i); i == len(body) {
 			r.syntax(i)
 			return -1
 		}
@@ -127,7 +129,7 @@ func (r *Request) batch(body []byte, i int) int {
 		if i = r.call(body, i, 2); i < 0 {
 			return -1
 		}
-		if i = skipSpace(body, i); i == len(body) {
+		if i = scan.Space(body, i); i == len(body) {
 			r.syntax(i)
 			return -1
 		}
@@ -159,13 +161,13 @@ func (r *Request) call(body []byte, i, depth int) int {
 	c := &r.Calls[n]
 	c.object.from = int32(i)
 	seen := 0
-	i = skipSpace(body, i+1)
+	i = scan.Space(body, i+1)
 	if i < len(body) && body[i] == '}' {
 		r.refuse("invalid_type", n, "method", "is required")
 		return -1
 	}
 	for {
-		if i = skipSpace(body, i); i == len(body) || body[i] != '"' {
+		if i = scan.Space(body, i); i == len(body) || body[i] != '"' {
 			r.syntax(i)
 			return -1
 		}
@@ -178,18 +180,18 @@ func (r *Request) call(body []byte, i, depth int) int {
 			return -1
 		}
 		seen |= member
-		if i = skipSpace(body, end); i == len(body) || body[i] != ':' {
+		if i = scan.Space(body, end); i == len(body) || body[i] != ':' {
 			r.syntax(i)
 			return -1
 		}
-		if i = skipSpace(body, i+1); i == len(body) {
+		if i = scan.Space(body, i+1); i == len(body) {
 			r.syntax(i)
 			return -1
 		}
 		if i = r.value(c, n, member, body, i, depth); i < 0 {
 			return -1
 		}
-		if i = skipSpace(body, i); i == len(body) {
+		if i = scan.Space(body, i); i == len(body) {
 			r.syntax(i)
 			return -1
 		}
@@ -255,14 +257,14 @@ func (r *Request) member(body []byte, i, call int) (member, end int) {
 
 // value reads a member's value. -1: refused.
 func (r *Request) value(c *Call, n, member int, body []byte, i, depth int) int {
-	end, why := skipStrict(body, i, depth)
-	if why != fine {
-		switch why {
-		case tooDeep:
-			r.refuse("custom", n, "", "the request is nested deeper than 128 levels")
-		default:
-			r.syntax(end)
-		}
+	end, why := scan.Value(body, i, depth, MaxDepth)
+	switch why {
+	case 0:
+	case scan.TooDeep:
+		r.refuse("custom", n, "", "the request is nested deeper than 128 levels")
+		return -1
+	default:
+		r.syntax(end)
 		return -1
 	}
 	v := span{int32(i), int32(end)}

@@ -180,7 +180,7 @@ func (d *Document) walk(body []byte, shape *Shape) (at int, why Reason) {
 // elements or members of a container.
 func skipValue(body []byte, i, depth int) (end int, count int32, why Reason) {
 	if i < len(body) && (body[i] == '{' || body[i] == '[') {
-		return skipContainer(body, i, depth)
+		return skipContainer(body, i, depth, false)
 	}
 	end, why = skipScalar(body, i)
 	return end, 0, why
@@ -210,8 +210,9 @@ func skipScalar(body []byte, i int) (end int, why Reason) {
 	}
 }
 
-// skipContainer keeps one bit for each open bracket instead of recursing.
-func skipContainer(body []byte, i, depth int) (end int, count int32, why Reason) {
+// skipContainer keeps one bit for each open bracket instead of recursing. whole
+// says that the inside of strings is checked too.
+func skipContainer(body []byte, i, depth int, whole bool) (end int, count int32, why Reason) {
 	var objects [MaxDepth / 64]uint64
 	var open int
 	var object bool
@@ -242,7 +243,12 @@ value:
 		}
 		goto value
 	}
-	if i, why = skipScalar(body, i); why != 0 {
+	if whole {
+		i, why = wholeScalar(body, i)
+	} else {
+		i, why = skipScalar(body, i)
+	}
+	if why != 0 {
 		return i, 0, why
 	}
 
@@ -278,7 +284,11 @@ key:
 	if body[i] != '"' {
 		return i, 0, Syntax
 	}
-	if i = skipString(body, i+1); i < 0 {
+	if whole {
+		if i = wholeString(body, i+1); i < 0 {
+			return -i, 0, Syntax
+		}
+	} else if i = skipString(body, i+1); i < 0 {
 		return len(body), 0, Truncated
 	}
 	if i = skipSpace(body, i); i >= len(body) {

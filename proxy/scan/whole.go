@@ -1,0 +1,93 @@
+package scan
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Value goes over one value, whose first byte is at i, by the whole grammar of
+// RFC 8259 and with the inside of its strings: what it lets pass, all parsers
+// read alike. That the body is UTF-8 is the caller's to see to. depth is the
+// number of brackets open around the value, most how many there may be, not
+// above MaxDepth. end is behind the value, or where it is wrong.
+func Value(body []byte, i, depth, most int) (end int, why Reason) {
+	end, _, why = skipContainer(body, i, MaxDepth-most+depth, true)
+	return end, why
+}
+
+// Space is the offset of the first byte at or after i that is no white space.
+func Space(body []byte, i int) int { return skipSpace(body, i) }
+
+// wholeScalar is skipScalar with the inside of strings. A number or a word that
+// is wrong is so from its beginning.
+func wholeScalar(body []byte, i int) (end int, why Reason) {
+	if i < len(body) && body[i] == '"' {
+		if end = wholeString(body, i+1); end < 0 {
+			return -end, Syntax
+		}
+		return end, 0
+	}
+	end, why = skipScalar(body, i)
+	if why == 0 || i >= len(body) {
+		return end, why
+	}
+	switch c := body[i]; {
+	case c == 't' || c == 'f' || c == 'n':
+		if len(body)-i < len("true") || c == 'f' && len(body)-i < len("false") {
+			return len(body), Truncated
+		}
+	case end <= i+1:
+		return i, Syntax
+	}
+	return end, why
+}
+
+// wholeString gives the offset behind the closing quote of a string whose text
+// begins at i; -offset of what is wrong.
+func wholeString(body []byte, i int) int {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x8080808080808080
+	)
+	for {
+		for i+8 <= len(body) {
+			x := binary.LittleEndian.Uint64(body[i:])
+			q, s := x^ones*'"', x^ones*'\\'
+			// Bytes above 0x7f show neither: they are UTF-8, which was checked.
+			m := ((x - ones*' ') | (q - ones) | (s - ones)) &^ x & highs
+			if m != 0 {
+				i += bits.TrailingZeros64(m) / 8
+				break
+			}
+			i += 8
+		}
+		for i < len(body) && body[i] != '"' && body[i] != '\\' && body[i] >= ' ' {
+			i++
+		}
+		if i == len(body) || body[i] < ' ' {
+			return -i
+		}
+		if body[i] == '"' {
+			return i + 1
+		}
+		if i+1 == len(body) {
+			return -(i + 1)
+		}
+		switch body[i+1] {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			i += 2
+		case 'u':
+			if i+6 > len(body) {
+				return -len(body)
+			}
+			for _, h := range body[i+2 : i+6] {
+				if h-'0' > 9 && (h|0x20)-'a' > 5 {
+					return -(i + 2)
+				}
+			}
+			i += 6
+		default:
+			return -(i + 1)
+		}
+	}
+}
