@@ -141,6 +141,9 @@ func serve(file string, override func(*config.Config)) error {
 		}
 	}
 
+	if err := proxy.Check(); err != nil {
+		return err
+	}
 	px := proxy.New(proxy.Options{ClientStall: cfg.Server.ClientStall, HalfCloseGone: *cfg.Server.HalfCloseGone})
 	defer px.Close()
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Fetch: providers.NewFetcher(cfg.Fetch)}, cfg,

@@ -3,6 +3,10 @@ package proxy
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"unsafe"
 
 	"github.com/valyala/fasthttp"
@@ -93,6 +97,41 @@ func (c *tlsClient) Read(p []byte) (int, error) {
 func requestOf(h *fasthttp.RequestHeader) *fasthttp.RequestCtx {
 	const at = unsafe.Offsetof(fasthttp.RequestCtx{}.Request) + unsafe.Offsetof(fasthttp.Request{}.Header)
 	return (*fasthttp.RequestCtx)(unsafe.Add(unsafe.Pointer(h), -int(at)))
+}
+
+// Check finds out, at a start, whether requestOf is right: a later fasthttp may
+// give a head that stands elsewhere, and what is in front of that one would be
+// taken for a request.
+func Check() error {
+	return checkHeads(func(h *fasthttp.RequestHeader) *fasthttp.RequestHeader { return h })
+}
+
+// checkHeads lets a server read one request, and compares. given makes the head
+// that requestOf sees of the one that the server gives.
+func checkHeads(given func(*fasthttp.RequestHeader) *fasthttp.RequestHeader) error {
+	var found, served *fasthttp.RequestCtx
+	s := fasthttp.Server{
+		HeaderReceived: func(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
+			found = requestOf(given(h))
+			return c
+		},
+		Handler: func(ctx *fasthttp.RequestCtx) { served = ctx },
+	}
+	client, server := net.Pipe()
+	go func() {
+		_, _ = io.WriteString(client, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+		_, _ = io.Copy(io.Discard, client)
+	}()
+	err := s.ServeConn(server)
+	_ = client.Close()
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot find out where the server keeps the heads of requests: %w", err)
+	case served == nil || found != served:
+		return errors.New("cannot read the bodies of requests: this version of fasthttp keeps the heads of requests elsewhere; " +
+			"build farebox with the version in go.mod")
+	}
+	return nil
 }
 
 // headLen is how many bytes a head had on the wire when all its lines end as

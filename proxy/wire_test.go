@@ -49,6 +49,18 @@ func message(i int, body []byte, chunked bool, rnd *rand.Rand) (wire []byte, wan
 	return b.Bytes(), want
 }
 
+// A head that is not where requestOf looks ends the start, not a request.
+func TestAServerThatKeepsHeadsElsewhereIsNotStarted(t *testing.T) {
+	if err := Check(); err != nil {
+		t.Errorf("with the fasthttp of go.mod: %v", err)
+	}
+	other := new(fasthttp.RequestCtx)
+	err := checkHeads(func(*fasthttp.RequestHeader) *fasthttp.RequestHeader { return &other.Request.Header })
+	if err == nil || !strings.Contains(err.Error(), "keeps the heads of requests elsewhere") {
+		t.Errorf("with another one: %v", err)
+	}
+}
+
 // Requests of all sizes that follow each other without a pause, in pieces that
 // end anywhere, are each answered for what they are: nothing of a body becomes
 // the next request, and nothing is lost.
