@@ -25,6 +25,7 @@ import (
 	"farebox/providers/jsonrpc"
 	"farebox/proxy"
 	"farebox/routes"
+	"farebox/routes/image"
 	"farebox/routes/rpc"
 )
 
@@ -146,7 +147,8 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	px := proxy.New(proxy.Options{ClientStall: cfg.Server.ClientStall, HalfCloseGone: *cfg.Server.HalfCloseGone})
 	defer px.Close()
-	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Fetch: providers.NewFetcher(cfg.Fetch)}, cfg,
+	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version}, cfg,
+		image.New(providers.NewFetcher(cfg.Fetch)),
 		rpc.New(),
 	)
 	if err != nil {

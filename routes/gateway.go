@@ -14,7 +14,6 @@ import (
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/dialect"
-	"farebox/providers/image"
 	"farebox/proxy"
 )
 
@@ -24,8 +23,6 @@ type Options struct {
 	Proxy   *proxy.Proxy
 	Log     zerolog.Logger
 	Version string // build stamp, YYYYMMDD.HHMMSS (addendum 3.7)
-	// Fetch gets pictures that clients and upstreams name by their links.
-	Fetch image.Fetcher
 }
 
 // Gateway answers requests. Its parts live as long as the process; what the
@@ -52,12 +49,7 @@ type Gateway struct {
 	unready    atomic.Bool  // the last answer of /readyz was that the ledger cannot record
 	drains     atomic.Int64 // answers being read on after their client left
 
-	studio   *image.Engine
-	fetcher  image.Fetcher
 	finishes atomic.Int64 // requests with an idempotency key that go on without their client
-	carried  atomic.Int64 // requests for pictures that go on without their client
-	fetched  atomic.Int64 // bytes of pictures from links, held until their job is done
-	warm     sync.Once    // the studio
 	serving  atomic.Bool  // Warm was called
 
 	web3        *web3Desk
@@ -92,7 +84,6 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 	g.inferences.New = func() any { return newInference() }
 	g.scratches.New = func() any { return new(dialect.Scratch) }
 	g.web3 = newWeb3Desk(o.Ledger)
-	g.newStudio(o, &cfg.Images)
 	g.metrics = newMeters(g)
 	g.rows = slices.Clone(table)
 	for _, of := range capabilities {
@@ -104,7 +95,7 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 			g.rows = append(g.rows, row)
 		}
 	}
-	o.Proxy.OnPanic(func(v any) { g.notePanic("an answer on its way", v) })
+	o.Proxy.OnPanic(func(v any) { g.NotePanic("an answer on its way", v) })
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
 	if err := g.Reload(cfg); err != nil {
 		return nil, err
@@ -165,6 +156,17 @@ func (g *Gateway) Handler() fasthttp.RequestHandler {
 		g.handler(ctx)
 		if g.leaving.Load() {
 			ctx.SetConnectionClose()
+		}
+	}
+}
+
+// Warm begins, in the background, what only a process needs that serves already.
+func (g *Gateway) Warm() {
+	g.serving.Store(true)
+	s := g.live.Load()
+	for i := range s.views {
+		if begin := s.views[i].Serve; begin != nil {
+			begin()
 		}
 	}
 }

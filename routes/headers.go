@@ -18,7 +18,6 @@ type headerNames struct {
 	deprecationWarning, deprecationDate, deprecated, replaced []byte
 	balanceUSD, balanceDIEM                                   []byte
 	completionCap                                             []byte
-	blurred, violation, adultViolation, minor, enhanced       []byte
 
 	e2eeKey string // request header of end-to-end encryption
 }
@@ -29,8 +28,6 @@ func newHeaderNames(brand string) headerNames {
 		version: name("version"), modelID: name("model-id"), modelName: name("model-name"), router: name("model-router"),
 		deprecationWarning: name("model-deprecation-warning"), deprecationDate: name("model-deprecation-date"),
 		deprecated: name("deprecated"), replaced: name("deprecated-replacement"),
-		blurred: name("is-blurred"), violation: name("is-content-violation"), adultViolation: name("is-adult-model-content-violation"),
-		minor: name("contains-minor"), enhanced: name("enhanced-prompt"),
 		balanceUSD: name("balance-usd"), balanceDIEM: name("balance-diem"),
 		completionCap: name("max-completion-tokens"),
 		e2eeKey:       string(name("tee-client-pub-key")),

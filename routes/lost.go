@@ -77,25 +77,6 @@ func (c *inference) leave() {
 	}
 }
 
-// leavePictures settles a request for pictures whose client left and that was
-// not carried to its end. Pictures that an upstream was asked for are all made,
-// so all are paid. Before that only the rewriting of the prompt can have cost
-// anything: its price is paid when the text model was asked for it.
-func (p *pictures) leavePictures(asked, worded bool) {
-	if !p.Left() || p.carried.Load() || !asked && !worded {
-		return
-	}
-	if p.Lead != nil {
-		p.Lead.Cut()
-	}
-	sold := p.sale.Rewriting()
-	if asked {
-		p.images, sold = p.sale.Images, p.sale.Lines(p.sale.Images)
-	}
-	p.bill(sold, billing.FlagAborted)
-	p.Settle()
-}
-
 // tokenizing is how many tokens a model makes of a prompt that we count as
 // 1,000, as observed where prompts were counted; 0: not observed.
 type tokenizing struct{ observed atomic.Int64 }

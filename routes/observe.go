@@ -24,7 +24,6 @@ type meters struct {
 	set      *metrics.Set
 	active   atomic.Int64
 	statuses [600]atomic.Pointer[metrics.Counter]
-	rewrites [2]*metrics.Counter // prompts that were to be rewritten: not applied, applied
 	panics   *metrics.Counter    // that were recovered
 	reloads  [2]*metrics.Counter // of the config: refused, applied
 	causes   sync.Map            // cause text -> *metrics.Counter
@@ -39,7 +38,6 @@ type modelMeters struct {
 	input      *metrics.Counter                // tokens
 	output     *metrics.Counter                // tokens
 	cached     *metrics.Counter                // tokens
-	images     *metrics.Counter                // delivered and charged
 	chargedUSD *metrics.FloatCounter           // for dashboards; the ledger holds the integers
 	estimated  *metrics.Counter                // requests whose usage we counted ourselves
 	claimed    *metrics.Counter                // tokens that upstreams reported beyond what was allowed
@@ -60,7 +58,6 @@ func newMeters(g *Gateway) *meters {
 	gauge("http_server_active_requests", func() float64 { return float64(m.active.Load()) })
 	gauge("farebox_draining_answers", func() float64 { return float64(g.drains.Load()) })
 	gauge("farebox_unattended_keyed", func() float64 { return float64(g.finishes.Load()) })
-	gauge("farebox_unattended_images", func() float64 { return float64(g.carried.Load()) })
 	gauge("farebox_holds_open", func() float64 { return float64(g.ledger.Stats().OpenHolds) })
 	gauge("farebox_held_nano", func() float64 { return float64(g.ledger.Stats().Held) })
 	// What became debt since the ledger exists, and what of it is owed still.
@@ -87,9 +84,6 @@ func newMeters(g *Gateway) *meters {
 	} {
 		gauge(`farebox_idempotency_total{outcome="`+outcome+`"}`, func() float64 { return float64(f(g.ledger.Idempotency().Stats())) })
 	}
-	for i, applied := range []string{"false", "true"} {
-		m.rewrites[i] = m.set.NewCounter(`farebox_prompt_rewrites_total{applied="` + applied + `"}`)
-	}
 	m.panics = m.set.NewCounter("farebox_panics_total")
 	m.reloads = [2]*metrics.Counter{m.set.NewCounter(`farebox_config_reloads_total{applied="false"}`), m.set.NewCounter(`farebox_config_reloads_total{applied="true"}`)}
 	gauge("farebox_start_time_seconds", func() float64 { return float64(g.started.Unix()) })
@@ -115,7 +109,6 @@ func (m *meters) model(id string) *modelMeters {
 		input:      m.set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="input"`)),
 		output:     m.set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="output"`)),
 		cached:     m.set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="cache_read"`)),
-		images:     m.set.NewCounter("farebox_images_total" + label("")),
 		chargedUSD: m.set.NewFloatCounter("farebox_charged_usd_total" + label("")),
 		estimated:  m.set.NewCounter("farebox_usage_estimated_total" + label("")),
 		claimed:    m.set.NewCounter("farebox_usage_claimed_tokens_total" + label("")),

@@ -97,14 +97,14 @@ func (g *Gateway) expect(ctx *fasthttp.RequestCtx, length int) int {
 
 // panicked answers a request whose handler panicked.
 func (g *Gateway) panicked(ctx *fasthttp.RequestCtx, v any) {
-	g.notePanic("a handler", v)
+	g.NotePanic("a handler", v)
 	g.refuse(ctx, &Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "An unexpected error occurred. Please retry.", Close: true})
 }
 
-// notePanic makes a panic an error in the log, with its stack, and counts it.
+// NotePanic makes a panic an error in the log, with its stack, and counts it.
 // It is called by who recovers. Nothing of the request goes along: what is
 // panicked with may quote it, unless it is the runtime's own.
-func (g *Gateway) notePanic(where string, v any) {
+func (g *Gateway) NotePanic(where string, v any) {
 	g.metrics.panics.Inc()
 	what := fmt.Sprintf("%T", v)
 	if own, ok := v.(runtime.Error); ok {

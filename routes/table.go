@@ -135,39 +135,6 @@ var table = []Row{
 		Method: "POST", Path: "/embeddings", Access: Bearer, Form: JSONBody,
 		Rate: ByModel, Operation: "embeddings", Serve: serveEmbeddings,
 	},
-	{
-		Method: "POST", Path: "/image/generate", Access: Bearer, Form: JSONBody,
-		Rate: ByModel, Operation: "image_generation", Serve: serveGenerate,
-	},
-	{
-		Method: "POST", Path: "/image/edit", Access: Bearer, Form: JSONOrForm,
-		Rate: ByModel, Operation: "image_edit", Serve: serveEdit,
-	},
-	{
-		Method: "POST", Path: "/image/multi-edit", Access: Bearer, Form: JSONOrForm,
-		FormLimit: severalPictures, Rate: ByModel, Operation: "image_edit", Serve: serveMultiEdit,
-	},
-	{
-		Method: "POST", Path: "/image/upscale", Access: Bearer, Form: JSONOrForm,
-		Rate: ByModel, Operation: "image_edit", Serve: serveUpscale,
-	},
-	{
-		Method: "POST", Path: "/images/upscale", Access: Bearer, Form: JSONOrForm,
-		Rate: ByModel, Operation: "image_edit", Offered: openAIExtras, Serve: serveUpscale,
-	},
-	{
-		Method: "POST", Path: "/image/background-remove", Access: Bearer, Form: JSONOrForm,
-		Rate: ByModel, Operation: "image_edit", Serve: serveCutOut,
-	},
-	{Method: "GET", Path: "/image/styles", Access: Catalog, Form: NoBody, Serve: serveStyles},
-	{
-		Method: "POST", Path: "/images/generations", Access: Bearer, Form: JSONBody,
-		Rate: ByModel, Operation: "image_generation", Serve: serveGenerations,
-	},
-	{
-		Method: "POST", Path: "/images/edits", Access: Bearer, Form: JSONOrForm,
-		FormLimit: severalPictures, Rate: ByModel, Operation: "image_edit", Serve: serveSimpleEdit,
-	},
 	{Method: "GET", Path: "/models", Access: Catalog, Form: NoBody, Params: modelParams, Serve: serveModels},
 	{Method: "GET", Path: "/models/traits", Access: Catalog, Form: NoBody, Params: modelParams, Serve: serveTraits},
 	{

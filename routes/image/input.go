@@ -1,4 +1,4 @@
-package routes
+package image
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
+	"farebox/routes"
 )
 
 // fetchLimit is how long the links of one request may take together.
 const fetchLimit = 30 * time.Second
 
 // readInputs reads the headers of the pictures that came along.
-func (p *pictures) readInputs() *Error {
+func (p *pictures) readInputs() *routes.Error {
 	for i := range p.sources {
 		if p.sources[i].link() != "" {
 			p.job.Inputs = append(p.job.Inputs, image.Input{})
@@ -42,7 +43,7 @@ func (p *pictures) readInputs() *Error {
 	return nil
 }
 
-func (p *pictures) reference(i int, in image.Input) *Error {
+func (p *pictures) reference(i int, in image.Input) *routes.Error {
 	if in.Size() >= maxReferenceSize {
 		return refused(p.references[i].path, &picture.Refusal{Status: 422, Code: "IMAGE_TOO_LARGE", Text: "The image is too large: a style reference must have less than 8 MB."})
 	}
@@ -52,7 +53,7 @@ func (p *pictures) reference(i int, in image.Input) *Error {
 
 // fetchInputs gets the pictures that are links, with the hold open: nobody has
 // us fetch for nothing.
-func (p *pictures) fetchInputs() *Error {
+func (p *pictures) fetchInputs() *routes.Error {
 	ends := time.Now().Add(fetchLimit)
 	for i := range p.sources {
 		in, e := p.fetch(&p.sources[i], ends)
@@ -79,29 +80,29 @@ func (p *pictures) fetchInputs() *Error {
 }
 
 // fetch gets the picture behind a link; nil for a source that is none.
-func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *Error) {
+func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *routes.Error) {
 	link := s.link()
 	if link == "" {
 		return nil, nil
 	}
 	var file []byte
-	cause, err := p.Proxy().Await(p.Ctx, max(time.Millisecond, time.Until(ends)), func(ctx context.Context) (err error) {
-		file, err = p.g.fetcher.Get(ctx, link, picture.MaxSize-1)
+	cause, err := p.call.Proxy().Await(p.call.Ctx, max(time.Millisecond, time.Until(ends)), func(ctx context.Context) (err error) {
+		file, err = p.of.fetcher.Get(ctx, link, picture.MaxSize-1)
 		return err
 	})
 	switch {
 	case cause == proxy.TotalTimeout:
 		return nil, unfetched(s.path, &fetch.Error{Reason: fetch.TooSlow})
 	case cause != proxy.None:
-		p.Cause = cause.String()
-		return nil, p.Unreachable(&proxy.Result{Cause: cause})
+		p.call.Cause = cause.String()
+		return nil, p.call.Unreachable(&proxy.Result{Cause: cause})
 	case err != nil:
 		return nil, unfetched(s.path, err)
 	}
 	size := int64(cap(file))
 	p.fetched += size
-	if p.g.fetched.Add(size) > int64(p.Config().Images.Memory) {
-		return nil, &Error{Status: 503, Code: "MODEL_AT_CAPACITY", Message: "The service is holding as many fetched pictures as it may right now; please retry.", RetryAfter: 5 * time.Second}
+	if p.of.fetched.Add(size) > int64(p.call.Config().Images.Memory) {
+		return nil, &routes.Error{Status: 503, Code: "MODEL_AT_CAPACITY", Message: "The service is holding as many fetched pictures as it may right now; please retry.", RetryAfter: 5 * time.Second}
 	}
 	in, err := image.ReadRaw(file)
 	if err != nil {
@@ -112,12 +113,12 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *Error) {
 
 // forgetFetched gives back the room of pictures that were fetched.
 func (p *pictures) forgetFetched() {
-	p.g.fetched.Add(-p.fetched)
+	p.of.fetched.Add(-p.fetched)
 	p.fetched = 0
 }
 
 // unfetched is the answer to a link that leads to no picture.
-func unfetched(path string, err error) *Error {
+func unfetched(path string, err error) *routes.Error {
 	var no *fetch.Error
 	if !errors.As(err, &no) {
 		no = &fetch.Error{Reason: fetch.Unreachable}
@@ -128,7 +129,7 @@ func unfetched(path string, err error) *Error {
 	case fetch.Unwanted:
 		return refused(path, nil)
 	}
-	return Invalid(Issue{Code: "custom", Path: path, Message: path + ": " + no.Text()})
+	return routes.Invalid(routes.Issue{Code: "custom", Path: path, Message: path + ": " + no.Text()})
 }
 
 // link is the address that a source is, empty when it is a picture itself.
@@ -149,7 +150,7 @@ func (s *source) link() string {
 const maxLink = 4 << 10
 
 // read takes the picture from the body, where it stays.
-func (s *source) read() (in image.Input, e *Error) {
+func (s *source) read() (in image.Input, e *routes.Error) {
 	var err error
 	if s.file != nil {
 		in, err = image.ReadRaw(s.file)
@@ -163,8 +164,8 @@ func (s *source) read() (in image.Input, e *Error) {
 }
 
 // refused is the answer to a picture that is not taken (addendum 8).
-func refused(path string, err error) *Error {
+func refused(path string, err error) *routes.Error {
 	no := &picture.Refusal{Status: 400, Code: "CORRUPTED_IMAGE", Text: "The image cannot be decoded."}
 	errors.As(err, &no)
-	return &Error{Status: no.Status, Code: no.Code, Message: no.Text, Issues: []Issue{{Code: "custom", Path: path, Message: path + ": " + no.Text}}}
+	return &routes.Error{Status: no.Status, Code: no.Code, Message: no.Text, Issues: []routes.Issue{{Code: "custom", Path: path, Message: path + ": " + no.Text}}}
 }

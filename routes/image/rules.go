@@ -1,6 +1,11 @@
-package routes
+package image
 
-import "farebox/proxy/scan"
+import (
+	"math"
+
+	"farebox/proxy/scan"
+	"farebox/routes"
+)
 
 // Ids of the members of all bodies that ask for pictures (interface.md, Images;
 // addendum 8). One Shape names them all; which of them an endpoint takes is in
@@ -99,81 +104,83 @@ var (
 	openAISizes   = []string{"auto", "256x256", "512x512", "1024x1024", "1536x1024", "1024x1536", "1792x1024", "1024x1792"}
 )
 
+var inf = math.Inf(1)
+
 // Rules that several endpoints have.
 var (
-	flagRule    = &Rule{Kinds: Bool}
-	pictureRule = &Rule{Kinds: String, NonEmpty: true}
-	modelRule   = &Rule{Kinds: String, NonEmpty: true, Length: 256}
-	promptRule  = &Rule{Kinds: String, Required: true, NonEmpty: true}
-	tierRule    = &Rule{Kinds: String, Enum: []string{"low", "medium", "high"}}
+	flagRule    = &routes.Rule{Kinds: routes.Bool}
+	pictureRule = &routes.Rule{Kinds: routes.String, NonEmpty: true}
+	modelRule   = &routes.Rule{Kinds: routes.String, NonEmpty: true, Length: 256}
+	promptRule  = &routes.Rule{Kinds: routes.String, Required: true, NonEmpty: true}
+	tierRule    = &routes.Rule{Kinds: routes.String, Enum: []string{"low", "medium", "high"}}
 )
 
 // generateRules are the members of POST /image/generate (addendum 8.1).
-var generateRules = map[string]*Rule{
-	"model": {Kinds: String, Required: true, NonEmpty: true, Length: 256}, "prompt": promptRule,
-	"width": {Kinds: Number, Integer: true, Min: 1, Max: inf}, "height": {Kinds: Number, Integer: true, Min: 1, Max: inf},
-	"aspect_ratio": {Kinds: String, NonEmpty: true, Length: 10}, "resolution": {Kinds: String, NonEmpty: true, Length: 10}, "quality": tierRule,
-	"steps": {Kinds: Number, Integer: true, Min: 1, Max: inf}, "cfg_scale": {Kinds: Number, Min: 0, Max: 20, Above: true},
-	"seed":       {Kinds: Number, Integer: true, Min: -999_999_999, Max: 999_999_999},
-	"num_images": {Kinds: Number, Integer: true, Min: 1, Max: 4}, "variants": {Kinds: Number, Integer: true, Min: 1, Max: 4},
-	"style_preset": {Kinds: String}, "lora_strength": {Kinds: Number, Integer: true, Min: 0, Max: 100},
-	"format": {Kinds: String, Enum: outputFormats}, "return_binary": flagRule, "safe_mode": flagRule, "hide_watermark": flagRule,
+var generateRules = map[string]*routes.Rule{
+	"model": {Kinds: routes.String, Required: true, NonEmpty: true, Length: 256}, "prompt": promptRule,
+	"width": {Kinds: routes.Number, Integer: true, Min: 1, Max: inf}, "height": {Kinds: routes.Number, Integer: true, Min: 1, Max: inf},
+	"aspect_ratio": {Kinds: routes.String, NonEmpty: true, Length: 10}, "resolution": {Kinds: routes.String, NonEmpty: true, Length: 10}, "quality": tierRule,
+	"steps": {Kinds: routes.Number, Integer: true, Min: 1, Max: inf}, "cfg_scale": {Kinds: routes.Number, Min: 0, Max: 20, Above: true},
+	"seed":       {Kinds: routes.Number, Integer: true, Min: -999_999_999, Max: 999_999_999},
+	"num_images": {Kinds: routes.Number, Integer: true, Min: 1, Max: 4}, "variants": {Kinds: routes.Number, Integer: true, Min: 1, Max: 4},
+	"style_preset": {Kinds: routes.String}, "lora_strength": {Kinds: routes.Number, Integer: true, Min: 0, Max: 100},
+	"format": {Kinds: routes.String, Enum: outputFormats}, "return_binary": flagRule, "safe_mode": flagRule, "hide_watermark": flagRule,
 	"embed_exif_metadata": flagRule, "enable_web_search": flagRule, "enhance_prompt": flagRule, "disable_prompt_optimization_thinking": flagRule,
-	"style_references": {Kinds: Array}, "style_references.image": {Kinds: String, Required: true, NonEmpty: true},
-	"style_references.strength": {Kinds: Number, Min: 0.1, Max: 1},
-	"inpaint":                   {Kinds: String | Number | Bool | Object | Array}, // retired; without effect
+	"style_references": {Kinds: routes.Array}, "style_references.image": {Kinds: routes.String, Required: true, NonEmpty: true},
+	"style_references.strength": {Kinds: routes.Number, Min: 0.1, Max: 1},
+	"inpaint":                   {Kinds: routes.String | routes.Number | routes.Bool | routes.Object | routes.Array}, // retired; without effect
 }
 
 // simpleRules are the members of POST /images/generations (interface.md, Images; addendum 8.2).
-var simpleRules = map[string]*Rule{
-	"model": modelRule, "prompt": promptRule, "n": {Kinds: Number, Integer: true, Min: 1, Max: 1},
-	"size":            {Kinds: String, Enum: openAISizes},
-	"response_format": {Kinds: String, Enum: []string{"b64_json", "url"}}, "output_format": {Kinds: String, Enum: outputFormats},
-	"quality": {Kinds: String, Enum: []string{"auto", "high", "medium", "low", "hd", "standard"}},
-	"style":   {Kinds: String, Enum: []string{"vivid", "natural"}}, "background": {Kinds: String, Enum: []string{"transparent", "opaque", "auto"}},
-	"moderation": {Kinds: String, Enum: []string{"auto", "low"}}, "output_compression": {Kinds: Number, Integer: true, Min: 0, Max: 100},
-	"user": {Kinds: String},
+var simpleRules = map[string]*routes.Rule{
+	"model": modelRule, "prompt": promptRule, "n": {Kinds: routes.Number, Integer: true, Min: 1, Max: 1},
+	"size":            {Kinds: routes.String, Enum: openAISizes},
+	"response_format": {Kinds: routes.String, Enum: []string{"b64_json", "url"}}, "output_format": {Kinds: routes.String, Enum: outputFormats},
+	"quality": {Kinds: routes.String, Enum: []string{"auto", "high", "medium", "low", "hd", "standard"}},
+	"style":   {Kinds: routes.String, Enum: []string{"vivid", "natural"}}, "background": {Kinds: routes.String, Enum: []string{"transparent", "opaque", "auto"}},
+	"moderation": {Kinds: routes.String, Enum: []string{"auto", "low"}}, "output_compression": {Kinds: routes.Number, Integer: true, Min: 0, Max: 100},
+	"user": {Kinds: routes.String},
 }
 
 // simpleEditRules are the members of POST /images/edits, which OpenAI's packages call.
-var simpleEditRules = map[string]*Rule{
+var simpleEditRules = map[string]*routes.Rule{
 	"model": modelRule, "prompt": promptRule, "n": simpleRules["n"], "size": simpleRules["size"], "response_format": simpleRules["response_format"],
 	"output_format": simpleRules["output_format"], "quality": simpleRules["quality"], "background": simpleRules["background"],
 	"moderation": simpleRules["moderation"], "output_compression": simpleRules["output_compression"], "user": simpleRules["user"],
-	"image": {Kinds: String | Array, NonEmpty: true}, "mask": pictureRule, "input_fidelity": {Kinds: String, Enum: []string{"high", "low"}},
-	"stream": flagRule, "partial_images": {Kinds: Number, Integer: true, Min: 0, Max: 3},
+	"image": {Kinds: routes.String | routes.Array, NonEmpty: true}, "mask": pictureRule, "input_fidelity": {Kinds: routes.String, Enum: []string{"high", "low"}},
+	"stream": flagRule, "partial_images": {Kinds: routes.Number, Integer: true, Min: 0, Max: 3},
 }
 
 // editRules are the members of POST /image/edit (addendum 8.5).
-var editRules = map[string]*Rule{
+var editRules = map[string]*routes.Rule{
 	"model": modelRule, "modelId": modelRule, "prompt": promptRule, "image": pictureRule,
-	"aspect_ratio": {Kinds: String, Enum: editRatios}, "resolution": {Kinds: String, NonEmpty: true, Length: 10},
-	"output_format": {Kinds: String, Enum: append([]string{"jpg"}, outputFormats...)}, "quality": tierRule, "safe_mode": flagRule,
+	"aspect_ratio": {Kinds: routes.String, Enum: editRatios}, "resolution": {Kinds: routes.String, NonEmpty: true, Length: 10},
+	"output_format": {Kinds: routes.String, Enum: append([]string{"jpg"}, outputFormats...)}, "quality": tierRule, "safe_mode": flagRule,
 	"enhance_prompt": flagRule, "disable_prompt_optimization_thinking": flagRule,
 }
 
 // multiEditRules are the members of POST /image/multi-edit (addendum 8.6, D30).
-var multiEditRules = withRules(editRules, map[string]*Rule{
-	"image_2": pictureRule, "image_3": pictureRule, "images": {Kinds: Array, NonEmpty: true},
+var multiEditRules = withRules(editRules, map[string]*routes.Rule{
+	"image_2": pictureRule, "image_3": pictureRule, "images": {Kinds: routes.Array, NonEmpty: true},
 })
 
 // upscaleRules are the members of POST /image/upscale (addendum 8.4). enhance
 // may be text, and a creativity out of range is clamped.
-var upscaleRules = map[string]*Rule{
-	"image": pictureRule, "scale": {Kinds: Number, Min: 1, Max: 4}, "enhance": {Kinds: Bool | String, Enum: []string{"true", "false"}},
-	"enhanceCreativity": {Kinds: Number, Min: 0, Max: 1}, "enhancePrompt": {Kinds: String}, "replication": {Kinds: Number, Min: 0, Max: 1},
-	"creativity": {Kinds: Number},
+var upscaleRules = map[string]*routes.Rule{
+	"image": pictureRule, "scale": {Kinds: routes.Number, Min: 1, Max: 4}, "enhance": {Kinds: routes.Bool | routes.String, Enum: []string{"true", "false"}},
+	"enhanceCreativity": {Kinds: routes.Number, Min: 0, Max: 1}, "enhancePrompt": {Kinds: routes.String}, "replication": {Kinds: routes.Number, Min: 0, Max: 1},
+	"creativity": {Kinds: routes.Number},
 }
 
 // upscaleExtraRules are those with the model, which public packages send
 // (compat.openai_extras).
-var upscaleExtraRules = withRules(upscaleRules, map[string]*Rule{"model": modelRule})
+var upscaleExtraRules = withRules(upscaleRules, map[string]*routes.Rule{"model": modelRule})
 
 // cutOutRules are the members of POST /image/background-remove (addendum 8.7).
-var cutOutRules = map[string]*Rule{"image": pictureRule, "image_url": pictureRule}
+var cutOutRules = map[string]*routes.Rule{"image": pictureRule, "image_url": pictureRule}
 
-func withRules(base, more map[string]*Rule) map[string]*Rule {
-	all := map[string]*Rule{}
+func withRules(base, more map[string]*routes.Rule) map[string]*routes.Rule {
+	all := map[string]*routes.Rule{}
 	for name, r := range base {
 		all[name] = r
 	}
@@ -185,13 +192,13 @@ func withRules(base, more map[string]*Rule) map[string]*Rule {
 
 // The rulebooks; they are the same for every brand and config.
 var (
-	generateBook   = NewRulebook(imageShape, generateRules)
-	simpleBook     = NewRulebook(imageShape, simpleRules)
-	simpleEditBook = NewRulebook(imageShape, simpleEditRules)
-	editBook       = NewRulebook(imageShape, editRules)
-	multiEditBook  = NewRulebook(imageShape, multiEditRules)
-	upscaleBook    = NewRulebook(imageShape, upscaleRules)
-	cutOutBook     = NewRulebook(imageShape, cutOutRules)
+	generateBook   = routes.NewRulebook(imageShape, generateRules)
+	simpleBook     = routes.NewRulebook(imageShape, simpleRules)
+	simpleEditBook = routes.NewRulebook(imageShape, simpleEditRules)
+	editBook       = routes.NewRulebook(imageShape, editRules)
+	multiEditBook  = routes.NewRulebook(imageShape, multiEditRules)
+	upscaleBook    = routes.NewRulebook(imageShape, upscaleRules)
+	cutOutBook     = routes.NewRulebook(imageShape, cutOutRules)
 
-	upscaleExtraBook = NewRulebook(imageShape, upscaleExtraRules)
+	upscaleExtraBook = routes.NewRulebook(imageShape, upscaleExtraRules)
 )

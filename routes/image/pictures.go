@@ -1,4 +1,4 @@
-package routes
+package image
 
 import (
 	"cmp"
@@ -17,65 +17,42 @@ import (
 	"farebox/providers"
 	"farebox/providers/image"
 	"farebox/proxy"
+	"farebox/routes"
 )
-
-// newStudio makes what carries requests for pictures to their end.
-func (g *Gateway) newStudio(o Options, cfg *config.Images) {
-	g.fetcher = o.Fetch
-	g.studio = image.New(image.Options{
-		Proxy: o.Proxy, Fetch: o.Fetch, Limit: cfg.Timeout, Room: int64(cfg.Memory),
-		OnPanic: func(v any) { g.notePanic("the making of a picture", v) },
-	})
-}
-
-// Warm prepares, in the background, for what the first request of its kind would
-// have to wait for. It is for a process that serves already.
-func (g *Gateway) Warm() {
-	g.serving.Store(true)
-	s := g.live.Load()
-	for i := range s.views {
-		if begin := s.views[i].Serve; begin != nil {
-			begin()
-		}
-	}
-	if g.live.Load().catalog.MakesWebP() {
-		g.warm.Do(func() {
-			g.studio.Warm(func(took time.Duration) { g.log.Debug().Dur("took_ms", took).Msg("the WebP encoder is ready") })
-		})
-	}
-}
 
 // pictures is one request for pictures on its way: what the client wants, what
 // it costs, and what came of it (interface.md, Images; addendum 8).
 type pictures struct {
-	*Call
+	of   *Capability
+	call *routes.Call
+	view *view
 	form *imageForm
 	job  image.Job
 	spec *config.Image // of the model
 	sale imageSale
 	// sources are the input pictures, references those whose style is followed.
 	sources, references []source
-	fetched             int64 // bytes, of Gateway.fetched
+	fetched             int64 // bytes, of Capability.fetched
 	// writer is the text model that is to rewrite the prompt, nil for none;
 	// rewritten is what came of it.
 	writer    *providers.Model
 	rewritten string
 	result    *image.Result
 	images    int64       // that were delivered and charged
-	carried   atomic.Bool // it has one of Gateway.carried
+	carried   atomic.Bool // it has one of Capability.carried
 	// compose makes the answer of the result: file, as contentType.
 	compose     func() (file proxy.Source, contentType string)
 	file        proxy.Source
 	contentType string
 }
 
-// readPictures reads a request by the rules of its endpoint.
-func (c *Call) readPictures(kind image.Kind, book *Rulebook) (*pictures, *Error) {
-	f, e := c.readImageForm(book)
+// read reads a request by the rules of its endpoint.
+func (of *Capability) read(c *routes.Call, kind image.Kind, book *routes.Rulebook) (*pictures, *routes.Error) {
+	f, e := readForm(c, book)
 	if e != nil {
 		return nil, e
 	}
-	p := &pictures{Call: c, form: f, job: image.Job{Kind: kind, Count: 1, SafeMode: true}}
+	p := &pictures{of: of, call: c, view: c.Own(of).(*view), form: f, job: image.Job{Kind: kind, Count: 1, SafeMode: true}}
 	c.Part = p
 	return p, nil
 }
@@ -91,15 +68,15 @@ func (p *pictures) Close() {
 
 // Observe counts the pictures.
 func (p *pictures) Observe(time.Duration) {
-	if p.Settled && p.Model.Index < len(p.snap.models) {
-		p.snap.models[p.Model.Index].images.AddInt64(p.images)
+	if p.call.Settled && p.call.Model.Index < len(p.view.images) {
+		p.view.images[p.call.Model.Index].AddInt64(p.images)
 	}
 }
 
 // Log says what was made and charged.
 func (p *pictures) Log(e *zerolog.Event) *zerolog.Event {
-	if p.Settled {
-		e = e.Int64("images", p.images).Str("charged_usd", p.Charged.String())
+	if p.call.Settled {
+		e = e.Int64("images", p.images).Str("charged_usd", p.call.Charged.String())
 	}
 	return e
 }
@@ -109,8 +86,8 @@ func (p *pictures) Recycle() {}
 
 // choose resolves the model of a type. Without a name the default one serves
 // the request; with fallback also a request for one that is unknown (D34).
-func (p *pictures) choose(typ, name string, fallback bool) *Error {
-	catalog := p.Catalog()
+func (p *pictures) choose(typ, name string, fallback bool) *routes.Error {
+	catalog := p.call.Catalog()
 	var model *providers.Model
 	match := providers.NotFound
 	if name != "" {
@@ -122,7 +99,7 @@ func (p *pictures) choose(typ, name string, fallback bool) *Error {
 	if name == "" {
 		name = "default"
 	}
-	if e := p.UseModel([]byte(name), model, match, p.form.Issues); e != nil {
+	if e := p.call.UseModel([]byte(name), model, match, p.form.Issues); e != nil {
 		return e
 	}
 	p.spec = model.Config.Spec.(*config.Image)
@@ -137,31 +114,31 @@ func (p *pictures) limits() *config.ImageConstraints {
 
 // unsupported refuses what the model cannot do; it counts into the budget of
 // refused features.
-func (p *pictures) unsupported(id int, what string) *Error {
-	return Unsupported(imageShape.Name(id), "Model "+p.Model.ID+" does not support "+what+".")
+func (p *pictures) unsupported(id int, what string) *routes.Error {
+	return routes.Unsupported(imageShape.Name(id), "Model "+p.call.Model.ID+" does not support "+what+".")
 }
 
 // oneOf refuses a value that is not in the model's list.
-func (p *pictures) oneOf(id int, value string, options []string) *Error {
+func (p *pictures) oneOf(id int, value string, options []string) *routes.Error {
 	if slices.Contains(options, value) {
 		return nil
 	}
 	name, list := imageShape.Name(id), strings.Join(options, ", ")
-	return Invalid(Issue{Code: "invalid_enum_value", Path: name, Received: Excerpt([]byte(value)), Options: options, Message: name + ": model " + p.Model.ID + " takes one of " + list + ", not " + Excerpt([]byte(value)) + "."})
+	return routes.Invalid(routes.Issue{Code: "invalid_enum_value", Path: name, Received: routes.Excerpt([]byte(value)), Options: options, Message: name + ": model " + p.call.Model.ID + " takes one of " + list + ", not " + routes.Excerpt([]byte(value)) + "."})
 }
 
 // setPrompt takes the prompt within the model's own limit.
-func (p *pictures) setPrompt(text string) *Error {
+func (p *pictures) setPrompt(text string) *routes.Error {
 	p.job.Prompt = text
 	if n, most := len([]rune(text)), p.limits().PromptCharacters; int64(n) > most {
-		p.form.tooLong(imagePrompt, n, most, " with model "+p.Model.ID)
-		return Invalid(p.form.Issues...)
+		p.form.tooLong(imagePrompt, n, most, " with model "+p.call.Model.ID)
+		return routes.Invalid(p.form.Issues...)
 	}
 	return nil
 }
 
 // setTier takes resolution and quality, which decide the price.
-func (p *pictures) setTier(resolution, quality string) *Error {
+func (p *pictures) setTier(resolution, quality string) *routes.Error {
 	l := p.limits()
 	if resolution != "" {
 		if len(l.Resolutions) == 0 {
@@ -189,19 +166,19 @@ func (p *pictures) setTier(resolution, quality string) *Error {
 const picturesPatience = time.Minute
 
 // make sells pictures; answer makes the body of them.
-func (p *pictures) make(answer func() (body proxy.Source, contentType string)) *Error {
+func (p *pictures) make(answer func() (body proxy.Source, contentType string)) *routes.Error {
 	p.compose = answer
-	return p.Sell(p, Terms{Patience: p.Config().Images.Timeout + picturesPatience})
+	return p.call.Sell(p, routes.Terms{Patience: p.call.Config().Images.Timeout + picturesPatience})
 }
 
 // CarryOut has the pictures made.
-func (p *pictures) CarryOut() (relayed bool, _ *Error) {
+func (p *pictures) CarryOut() (relayed bool, _ *routes.Error) {
 	defer p.forgetFetched()
 	defer p.uncarry()
 	if e := p.fetchInputs(); e != nil {
 		return false, e
 	}
-	p.job.ID, p.job.ModelID = p.ID[:], p.Model.ID
+	p.job.ID, p.job.ModelID = p.call.ID[:], p.call.Model.ID
 	if e := p.fit(); e != nil {
 		return false, e
 	}
@@ -209,11 +186,11 @@ func (p *pictures) CarryOut() (relayed bool, _ *Error) {
 		return false, e
 	}
 	p.job.Stay = p.carry
-	result, failed := p.g.studio.Do(p.Ctx, &p.job, providers.PictureTargets(p.Model), p.Key.Account.Number())
+	result, failed := p.of.engine.Do(p.call.Ctx, &p.job, providers.PictureTargets(p.call.Model), p.call.Key.Account.Number())
 	if failed != nil {
 		return false, p.failed(failed)
 	}
-	p.result, p.Attempts, p.Tried = result, result.Attempts, result.Tried
+	p.result, p.call.Attempts, p.call.Tried = result, result.Attempts, result.Tried
 	p.setFlags()
 	p.file, p.contentType = p.compose()
 	// What was delivered is charged before the first byte of it leaves. A client
@@ -226,7 +203,7 @@ func (p *pictures) CarryOut() (relayed bool, _ *Error) {
 
 // bill says what was sold.
 func (p *pictures) bill(lines money.Lines, flags billing.Flags) {
-	p.Sold = Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: 200}
+	p.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: 200}
 }
 
 // carry is asked when the client left while its pictures are being made: they
@@ -236,42 +213,42 @@ func (p *pictures) carry() bool {
 	if p.carried.Load() {
 		return true // its prompt was rewritten without the client already
 	}
-	if p.g.carried.Add(1) > int64(p.Config().Images.Unattended) {
-		p.g.carried.Add(-1)
+	if p.of.carried.Add(1) > int64(p.call.Config().Images.Unattended) {
+		p.of.carried.Add(-1)
 		return false
 	}
 	if p.carried.Swap(true) {
-		p.g.carried.Add(-1)
+		p.of.carried.Add(-1)
 	}
 	return true
 }
 
 func (p *pictures) uncarry() {
 	if p.carried.Swap(false) {
-		p.g.carried.Add(-1)
+		p.of.carried.Add(-1)
 	}
 }
 
 // makeFile is make for endpoints that answer with the picture itself.
-func (p *pictures) makeFile() *Error {
+func (p *pictures) makeFile() *routes.Error {
 	p.job.AsFile = true
 	return p.make(p.fileBody)
 }
 
 // KeepAnswer keeps the answer, with what its headers say of the pictures.
 func (p *pictures) KeepAnswer() {
-	n, kept := &p.snap.names, []replay.Header(nil)
+	n, kept := &p.view.names, []replay.Header(nil)
 	for _, name := range [][]byte{n.blurred, n.violation, n.adultViolation, n.minor, n.enhanced} {
-		if value := p.Ctx.Response.Header.PeekBytes(name); len(value) > 0 {
+		if value := p.call.Ctx.Response.Header.PeekBytes(name); len(value) > 0 {
 			kept = append(kept, replay.Header{Name: string(name), Value: string(value)})
 		}
 	}
-	if p.file.Len() > int64(p.Config().Idempotency.MaxAnswer) {
-		p.Lead.Cut()
-	} else if _, err := p.file.WriteTo((*recorder)(p.Lead)); err != nil {
-		p.Lead.Cut()
+	if p.file.Len() > int64(p.call.Config().Idempotency.MaxAnswer) {
+		p.call.Lead.Cut()
+	} else if _, err := p.file.WriteTo((*recorder)(p.call.Lead)); err != nil {
+		p.call.Lead.Cut()
 	}
-	p.Keep(p.contentType, nil, kept...)
+	p.call.Keep(p.contentType, nil, kept...)
 }
 
 // recorder is a lead as the place that an answer is written to.
@@ -284,10 +261,10 @@ func (r *recorder) Write(piece []byte) (int, error) {
 
 // Admit opens the hold for all pictures that were asked for, or says why not.
 // Its amount is exact: all of it or nothing.
-func (p *pictures) Admit(again bool) *Error {
+func (p *pictures) Admit(again bool) *routes.Error {
 	p.sale.Images = int64(p.job.Count)
 	if again {
-		return p.AdmitAgain(p.sale.Images)
+		return p.call.AdmitAgain(p.sale.Images)
 	}
 	if e := p.readInputs(); e != nil {
 		return e
@@ -295,32 +272,32 @@ func (p *pictures) Admit(again bool) *Error {
 	p.sale.Inputs = int64(len(p.sources))
 	cost := p.sale.Cost(p.sale.Images)
 	want := billing.Admission{Hold: cost, Min: cost, Requests: p.sale.Images}
-	if d := p.Call.Admit(&want); d.Code != billing.Admitted {
-		return p.Denied(&d)
+	if d := p.call.Admit(&want); d.Code != billing.Admitted {
+		return p.call.Denied(&d)
 	}
 	return nil
 }
 
 // failed is the answer to a job that came to nothing.
-func (p *pictures) failed(f *image.Failed) *Error {
-	p.Attempts, p.Tried = f.Attempts, f.Tried
+func (p *pictures) failed(f *image.Failed) *routes.Error {
+	p.call.Attempts, p.call.Tried = f.Attempts, f.Tried
 	if f.Target != nil {
-		p.Upstream = f.Target.Upstream
+		p.call.Upstream = f.Target.Upstream
 	}
 	if f.Err != nil {
-		p.Logger().Warn().Err(f.Err).Str("upstream", p.Upstream).Bytes("request_id", p.ID[:]).Msg("no picture was made")
+		p.call.Logger().Warn().Err(f.Err).Str("upstream", p.call.Upstream).Bytes("request_id", p.call.ID[:]).Msg("no picture was made")
 	}
 	if f.Cause != proxy.None {
-		p.Cause = f.Cause.String()
-		p.leavePictures(f.Attempts > 0, p.rewritten != "")
-		return p.Unreachable(&proxy.Result{Cause: f.Cause, RetryAfter: f.RetryAfter})
+		p.call.Cause = f.Cause.String()
+		p.leave(f.Attempts > 0, p.rewritten != "")
+		return p.call.Unreachable(&proxy.Result{Cause: f.Cause, RetryAfter: f.RetryAfter})
 	}
-	p.Cause = "upstream_status"
+	p.call.Cause = "upstream_status"
 	no := &f.Failure
-	e := &Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: max(no.RetryAfter, f.RetryAfter)}
+	e := &routes.Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: max(no.RetryAfter, f.RetryAfter)}
 	switch {
 	case e.Status == 429 && e.RetryAfter == 0:
-		e.RetryAfter = OverloadRetry
+		e.RetryAfter = routes.OverloadRetry
 	case e.Status == 400:
 		e.RequestID = true
 	case e.Code == "INFERENCE_FAILED" && p.job.Kind == image.Upscale:
@@ -329,14 +306,14 @@ func (p *pictures) failed(f *image.Failed) *Error {
 		e.Code = "IMAGE_EDIT_ERROR"
 	}
 	if e.Code == "CONTENT_POLICY_VIOLATION" {
-		p.Ctx.Response.Header.SetCanonical(p.snap.names.violation, []byte("true"))
+		p.call.Ctx.Response.Header.SetCanonical(p.view.names.violation, []byte("true"))
 	}
 	return e
 }
 
 // setFlags puts the headers that say what became of the pictures (addendum 3.7).
 func (p *pictures) setFlags() {
-	h, n, r := &p.Ctx.Response.Header, &p.snap.names, p.result
+	h, n, r := &p.call.Ctx.Response.Header, &p.view.names, p.result
 	flag := func(name []byte, on bool) {
 		value := []byte("false")
 		if on {
@@ -375,4 +352,23 @@ func appendEscapedHeader(dst []byte, text string, most int) []byte {
 		dst = append(dst, c...)
 	}
 	return dst
+}
+
+// leave settles a request for pictures whose client left and that was
+// not carried to its end. Pictures that an upstream was asked for are all made,
+// so all are paid. Before that only the rewriting of the prompt can have cost
+// anything: its price is paid when the text model was asked for it.
+func (p *pictures) leave(asked, worded bool) {
+	if !p.call.Left() || p.carried.Load() || !asked && !worded {
+		return
+	}
+	if p.call.Lead != nil {
+		p.call.Lead.Cut()
+	}
+	sold := p.sale.Rewriting()
+	if asked {
+		p.images, sold = p.sale.Images, p.sale.Lines(p.sale.Images)
+	}
+	p.bill(sold, billing.FlagAborted)
+	p.call.Settle()
 }

@@ -1,4 +1,4 @@
-package routes
+package image
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
+	"farebox/routes"
 )
 
 // OpenAI's form of asking for pictures and of answering: POST
@@ -16,8 +17,8 @@ import (
 
 // serveGenerations answers POST /images/generations in OpenAI's form
 // (interface.md, Images; addendum 8.2).
-func serveGenerations(c *Call) *Error {
-	p, e := c.readPictures(image.Generate, simpleBook)
+func (of *Capability) serveGenerations(c *routes.Call) *routes.Error {
+	p, e := of.read(c, image.Generate, simpleBook)
 	if e != nil {
 		return e
 	}
@@ -35,8 +36,8 @@ func serveGenerations(c *Call) *Error {
 
 // serveSimpleEdit answers POST /images/edits, the route that OpenAI's packages
 // call for edits, in their form.
-func serveSimpleEdit(c *Call) *Error {
-	p, e := c.readPictures(image.Edit, simpleEditBook)
+func (of *Capability) serveSimpleEdit(c *routes.Call) *routes.Error {
+	p, e := of.read(c, image.Edit, simpleEditBook)
 	if e != nil {
 		return e
 	}
@@ -45,10 +46,10 @@ func serveSimpleEdit(c *Call) *Error {
 	p.sources = f.pictures(imageImage)
 	p.wantSources(imageImage, []int{imageImage, imageImages})
 	if len(f.pictures(imageMask)) > 0 {
-		f.Add(Issue{Code: "custom", Path: "mask", Message: "mask: masks are not taken; say in the prompt what to change."})
+		f.Add(routes.Issue{Code: "custom", Path: "mask", Message: "mask: masks are not taken; say in the prompt what to change."})
 	}
 	if f.flag(imageStream, false) {
-		f.Add(Issue{Code: "custom", Path: "stream", Message: "stream: pictures come in one piece; leave it out."})
+		f.Add(routes.Issue{Code: "custom", Path: "stream", Message: "stream: pictures come in one piece; leave it out."})
 	}
 	if e := p.choose("inpaint", f.choice(imageModel, "default"), true); e != nil {
 		return e
@@ -63,7 +64,7 @@ func serveSimpleEdit(c *Call) *Error {
 }
 
 // makeSimple takes what both have in common, has the pictures made and answers.
-func (p *pictures) makeSimple() *Error {
+func (p *pictures) makeSimple() *routes.Error {
 	p.simpleTier()
 	p.simpleOptions()
 	return p.make(func() (proxy.Source, string) { return p.simpleBody(p.form.words(imageResponseFormat) == "url") })

@@ -1,4 +1,4 @@
-package routes
+package image
 
 import (
 	"cmp"
@@ -11,13 +11,14 @@ import (
 	"farebox/providers/image/picture"
 	"farebox/proxy"
 	"farebox/proxy/scan"
+	"farebox/routes"
 )
 
 // serveStyles answers GET /image/styles (addendum 8.3): names only (D57).
-func serveStyles(c *Call) *Error {
+func (of *Capability) serveStyles(c *routes.Call) *routes.Error {
 	b := []byte(`{"object":"list","data":[`)
 	for i, name := range c.Config().Images.Styles {
-		b = AppendString(Comma(b, i), name)
+		b = routes.AppendString(routes.Comma(b, i), name)
 	}
 	c.Ctx.Response.Header.SetContentType("application/json; charset=utf-8")
 	c.Ctx.Response.SetBodyRaw(append(b, "]}"...))
@@ -25,8 +26,8 @@ func serveStyles(c *Call) *Error {
 }
 
 // serveGenerate answers POST /image/generate (interface.md, Images; addendum 8.1).
-func serveGenerate(c *Call) *Error {
-	p, e := c.readPictures(image.Generate, generateBook)
+func (of *Capability) serveGenerate(c *routes.Call) *routes.Error {
+	p, e := of.read(c, image.Generate, generateBook)
 	if e != nil {
 		return e
 	}
@@ -36,7 +37,7 @@ func serveGenerate(c *Call) *Error {
 	p.job.Count = int(max(1, f.Integer(imageNumImages), f.Integer(imageVariants)))
 	binary := f.flag(imageReturnBinary, false)
 	if binary && p.job.Count > 1 {
-		f.Add(Issue{Code: "custom", Path: "return_binary", Message: "return_binary: one answer carries one picture; ask for several without it."})
+		f.Add(routes.Issue{Code: "custom", Path: "return_binary", Message: "return_binary: one answer carries one picture; ask for several without it."})
 	}
 	p.readStyle()
 	p.readDiffusion()
@@ -63,11 +64,11 @@ func serveGenerate(c *Call) *Error {
 // readStyle checks the name of a style preset: exact, case and all.
 func (p *pictures) readStyle() {
 	name := p.form.words(imageStylePreset)
-	if !p.form.has(imageStylePreset) || slices.Contains(p.Config().Images.Styles, name) {
+	if !p.form.has(imageStylePreset) || slices.Contains(p.call.Config().Images.Styles, name) {
 		p.job.Style, p.job.StyleText = name, name
 		return
 	}
-	p.form.Add(Issue{Code: "invalid_enum_value", Path: "style_preset", Received: Excerpt([]byte(name)), Message: "style_preset: " + Excerpt([]byte(name)) + " is no style; GET " + Prefix + "/image/styles lists the names."})
+	p.form.Add(routes.Issue{Code: "invalid_enum_value", Path: "style_preset", Received: routes.Excerpt([]byte(name)), Message: "style_preset: " + routes.Excerpt([]byte(name)) + " is no style; GET " + routes.Prefix + "/image/styles lists the names."})
 }
 
 // readDiffusion takes the numbers that steer a diffusion model.
@@ -94,7 +95,7 @@ func (p *pictures) readDiffusion() {
 			}
 		}
 		if path := f.Doc.Path(at); f.Doc.Fields[at].Kind == scan.Object && f.Doc.Fields[at].Len > known {
-			f.Add(Issue{Code: "unrecognized_keys", Path: path, Message: path + ": takes only image and strength."})
+			f.Add(routes.Issue{Code: "unrecognized_keys", Path: path, Message: path + ": takes only image and strength."})
 		}
 		strength, ok := f.number(at, referenceStrength)
 		if !ok {
@@ -106,7 +107,7 @@ func (p *pictures) readDiffusion() {
 }
 
 // gateGenerate applies what the model's record says (addendum 7.4).
-func (p *pictures) gateGenerate(prompt string) *Error {
+func (p *pictures) gateGenerate(prompt string) *routes.Error {
 	f, l := p.form, p.limits()
 	if e := p.setPrompt(prompt); e != nil {
 		return e
@@ -119,7 +120,7 @@ func (p *pictures) gateGenerate(prompt string) *Error {
 	}
 	if n := f.Integer(imageSteps); l.Steps.Max > 0 && n > l.Steps.Max {
 		most := strconv.FormatInt(l.Steps.Max, 10)
-		return Invalid(Issue{Code: "too_big", Path: "steps", Maximum: most, Message: "steps: must be at most " + most + " for model " + p.Model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
+		return routes.Invalid(routes.Issue{Code: "too_big", Path: "steps", Maximum: most, Message: "steps: must be at most " + most + " for model " + p.call.Model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
 	} else if l.Steps.Max > 0 && (n > 0 || l.Steps.Default > 0) {
 		if n == 0 {
 			n = l.Steps.Default
@@ -138,7 +139,7 @@ func (p *pictures) gateGenerate(prompt string) *Error {
 		case l.MaxStyleReferences == 0:
 			return p.unsupported(imageStyleReferences, "style references")
 		case n > l.MaxStyleReferences:
-			return Invalid(Issue{Code: "too_big", Path: "style_references", Maximum: most, Message: "style_references: must have at most " + most + " elements for model " + p.Model.ID + ", has " + strconv.Itoa(n) + "."})
+			return routes.Invalid(routes.Issue{Code: "too_big", Path: "style_references", Maximum: most, Message: "style_references: must have at most " + most + " elements for model " + p.call.Model.ID + ", has " + strconv.Itoa(n) + "."})
 		case !l.StyleReferenceStrength && p.form.anyStrength():
 			return p.unsupported(imageStyleReferences, "the strength of style references")
 		}
@@ -159,7 +160,7 @@ func (f *imageForm) anyStrength() bool {
 // setSize takes width and height for models that are sized in pixels, and an
 // aspect ratio for the others (D29). Pixels for a model of ratios stand for the
 // nearest one it has.
-func (p *pictures) setSize() *Error {
+func (p *pictures) setSize() *routes.Error {
 	f, l := p.form, p.limits()
 	width, height, ratio := f.Integer(imageWidth), f.Integer(imageHeight), f.words(imageAspectRatio)
 	if !l.PixelSized() {
@@ -187,10 +188,10 @@ func (p *pictures) setSize() *Error {
 		switch {
 		case n == 0:
 		case n > maxPixelSide:
-			return Invalid(Issue{Code: "too_big", Path: name, Minimum: "1", Maximum: strconv.Itoa(maxPixelSide), Message: name + ": must be between 1 and " + strconv.Itoa(maxPixelSide) + " for model " + p.Model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
+			return routes.Invalid(routes.Issue{Code: "too_big", Path: name, Minimum: "1", Maximum: strconv.Itoa(maxPixelSide), Message: name + ": must be between 1 and " + strconv.Itoa(maxPixelSide) + " for model " + p.call.Model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
 		case n%l.SizeDivisor != 0:
 			divisor := strconv.FormatInt(l.SizeDivisor, 10)
-			return Invalid(Issue{Code: "custom", Path: name, Message: name + ": must be a multiple of " + divisor + " for model " + p.Model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
+			return routes.Invalid(routes.Issue{Code: "custom", Path: name, Message: name + ": must be a multiple of " + divisor + " for model " + p.call.Model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
 		}
 	}
 	p.job.Width, p.job.Height = defaultPixelSide, defaultPixelSide

@@ -1,4 +1,4 @@
-package routes
+package image
 
 import (
 	"math"
@@ -8,22 +8,23 @@ import (
 	"farebox/config"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
+	"farebox/routes"
 )
 
 // serveEdit answers POST /image/edit (interface.md, Images; addendum 8.5).
-func serveEdit(c *Call) *Error {
-	return c.edit(editBook, []int{imageImage})
+func (of *Capability) serveEdit(c *routes.Call) *routes.Error {
+	return of.edit(c, editBook, []int{imageImage})
 }
 
 // serveMultiEdit answers POST /image/multi-edit (addendum 8.6): the pictures
 // come as image, image_2, image_3 or as images, the base first (D30).
-func serveMultiEdit(c *Call) *Error {
-	return c.edit(multiEditBook, []int{imageImage, imageImages, imageImage2, imageImage3})
+func (of *Capability) serveMultiEdit(c *routes.Call) *routes.Error {
+	return of.edit(c, multiEditBook, []int{imageImage, imageImages, imageImage2, imageImage3})
 }
 
 // edit is what both have in common; members are where pictures may stand.
-func (c *Call) edit(book *Rulebook, members []int) *Error {
-	p, e := c.readPictures(image.Edit, book)
+func (of *Capability) edit(c *routes.Call, book *routes.Rulebook, members []int) *routes.Error {
+	p, e := of.read(c, image.Edit, book)
 	if e != nil {
 		return e
 	}
@@ -63,12 +64,12 @@ func (p *pictures) wantSources(id int, members []int) {
 	case len(p.sources) == 0 && len(p.form.Issues) == 0:
 		p.form.Add(errNoPicture(name))
 	case len(p.sources) > 1 && len(members) == 1:
-		p.form.Add(Issue{Code: "too_big", Path: name, Maximum: "1", Message: name + ": one picture is taken here; POST " + Prefix + "/image/multi-edit takes several."})
+		p.form.Add(routes.Issue{Code: "too_big", Path: name, Maximum: "1", Message: name + ": one picture is taken here; POST " + routes.Prefix + "/image/multi-edit takes several."})
 	}
 }
 
 // gateEdit applies what the record of an edit model says (addendum 7.4).
-func (p *pictures) gateEdit(prompt, resolution, quality string) *Error {
+func (p *pictures) gateEdit(prompt, resolution, quality string) *routes.Error {
 	if e := p.setPrompt(prompt); e != nil {
 		return e
 	}
@@ -80,14 +81,14 @@ func (p *pictures) gateEdit(prompt, resolution, quality string) *Error {
 	}
 	if n, most := len(p.sources), p.limits().MaxInputImages; n > most {
 		text := strconv.Itoa(most)
-		return Invalid(Issue{Code: "too_big", Path: "images", Maximum: text, Message: "images: model " + p.Model.ID + " takes at most " + text + " pictures, not " + strconv.Itoa(n) + "."})
+		return routes.Invalid(routes.Issue{Code: "too_big", Path: "images", Maximum: text, Message: "images: model " + p.call.Model.ID + " takes at most " + text + " pictures, not " + strconv.Itoa(n) + "."})
 	}
 	return p.setEnhancing()
 }
 
 // setRatio takes the aspect ratio of an edit; without one it is that of the
 // first picture, which fit finds out.
-func (p *pictures) setRatio(ratio string) *Error {
+func (p *pictures) setRatio(ratio string) *routes.Error {
 	l := p.limits()
 	if ratio == "" || len(p.sources) == 1 && !*l.SingleImageAspectRatio {
 		return nil
@@ -106,7 +107,7 @@ func (p *pictures) setRatio(ratio string) *Error {
 }
 
 // fit settles what depends on the size of the input pictures.
-func (p *pictures) fit() *Error {
+func (p *pictures) fit() *routes.Error {
 	switch p.job.Kind {
 	case image.Edit:
 		l, base := p.limits(), &p.job.Inputs[0]
@@ -127,12 +128,12 @@ func (p *pictures) fit() *Error {
 func openAIExtras(cfg *config.Config) bool { return cfg.Compat.OpenAIExtras }
 
 // serveUpscale answers POST /image/upscale (interface.md, Images; addendum 8.4, D32).
-func serveUpscale(c *Call) *Error {
+func (of *Capability) serveUpscale(c *routes.Call) *routes.Error {
 	book := upscaleBook
 	if openAIExtras(c.Config()) {
 		book = upscaleExtraBook
 	}
-	p, e := c.readPictures(image.Upscale, book)
+	p, e := of.read(c, image.Upscale, book)
 	if e != nil {
 		return e
 	}
@@ -148,7 +149,7 @@ func serveUpscale(c *Call) *Error {
 		scale = 2
 	}
 	if scale == 1 && !p.job.Enhance {
-		f.Add(Issue{Code: "custom", Path: "scale", Message: "scale: 1 only has a meaning with enhance: true."})
+		f.Add(routes.Issue{Code: "custom", Path: "scale", Message: "scale: 1 only has a meaning with enhance: true."})
 	}
 	p.job.Scale, p.sale.Scale = image.Some(scale), scale
 	if p.job.Enhance {
@@ -174,7 +175,7 @@ func (f *imageForm) numberOr(id int, otherwise float64) float64 {
 
 // fitScale keeps the result within the most pixels, and charges for no more
 // than what comes of it.
-func (p *pictures) fitScale() *Error {
+func (p *pictures) fitScale() *routes.Error {
 	in := &p.job.Inputs[0]
 	scale := p.job.Scale.V
 	most := math.Sqrt(maxUpscaledPixels / (float64(in.Width) * float64(in.Height)))
@@ -189,8 +190,8 @@ func (p *pictures) fitScale() *Error {
 }
 
 // serveCutOut answers POST /image/background-remove (interface.md, Images; addendum 8.7).
-func serveCutOut(c *Call) *Error {
-	p, e := c.readPictures(image.RemoveBackground, cutOutBook)
+func (of *Capability) serveCutOut(c *routes.Call) *routes.Error {
+	p, e := of.read(c, image.RemoveBackground, cutOutBook)
 	if e != nil {
 		return e
 	}
@@ -199,11 +200,11 @@ func serveCutOut(c *Call) *Error {
 	p.sources = append(whole, links...)
 	switch {
 	case len(p.sources) > 1:
-		f.Add(Issue{Code: "custom", Path: "image", Message: "image: give exactly one of image and image_url."})
+		f.Add(routes.Issue{Code: "custom", Path: "image", Message: "image: give exactly one of image and image_url."})
 	case len(p.sources) == 0 && len(f.Issues) == 0:
-		f.Add(Issue{Code: "invalid_type", Path: "image", Expected: "string", Received: "undefined", Message: "image: is required, or image_url."})
+		f.Add(routes.Issue{Code: "invalid_type", Path: "image", Expected: "string", Received: "undefined", Message: "image: is required, or image_url."})
 	case len(links) == 1 && links[0].link() == "":
-		f.Add(Issue{Code: "invalid_string", Path: "image_url", Message: "image_url: must be an http:// or https:// link."})
+		f.Add(routes.Issue{Code: "invalid_string", Path: "image_url", Message: "image_url: must be an http:// or https:// link."})
 	}
 	if e := p.choose("background_removal", "", false); e != nil {
 		return e

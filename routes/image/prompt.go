@@ -1,12 +1,10 @@
-package routes
+package image
 
 import (
 	"crypto/rand"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -14,6 +12,7 @@ import (
 	"farebox/providers/dialect"
 	"farebox/providers/image"
 	"farebox/proxy"
+	"farebox/routes"
 )
 
 // enhance_prompt (addendum 8.1): a text model of the operator's choice writes
@@ -57,7 +56,7 @@ Answer with the new prompt alone, at most %d characters: no introduction, no exp
 )
 
 // setEnhancing takes enhance_prompt and disable_prompt_optimization_thinking.
-func (p *pictures) setEnhancing() *Error {
+func (p *pictures) setEnhancing() *routes.Error {
 	if p.form.flag(imageDisableThinking, false) {
 		if !p.spec.Capabilities.OptimizePromptThinking {
 			return p.unsupported(imageDisableThinking, "disable_prompt_optimization_thinking")
@@ -67,138 +66,81 @@ func (p *pictures) setEnhancing() *Error {
 	if !p.form.flag(imageEnhancePrompt, false) {
 		return nil
 	}
-	name := p.Config().Images.PromptModel
+	name := p.call.Config().Images.PromptModel
 	if name == "" {
-		return Unsupported("enhance_prompt", "enhance_prompt: this service has no model that rewrites prompts; leave it out.")
+		return routes.Unsupported("enhance_prompt", "enhance_prompt: this service has no model that rewrites prompts; leave it out.")
 	}
-	writer, _ := p.Catalog().Resolve([]byte(name), "text")
+	writer, _ := p.call.Catalog().Resolve([]byte(name), "text")
 	if writer == nil || writer.Config.Offline {
 		return nil // as if it had failed
 	}
-	if !p.MayUse(writer.Config) {
-		text := "enhance_prompt: this API key may only use " + PrivateScope(p.Key.Privacy) + " that are private, and the one that rewrites prompts is not; leave it out."
-		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: text, Issues: []Issue{{Code: "custom", Path: "enhance_prompt", Message: text}}}
+	if !p.call.MayUse(writer.Config) {
+		text := "enhance_prompt: this API key may only use " + routes.PrivateScope(p.call.Key.Privacy) + " that are private, and the one that rewrites prompts is not; leave it out."
+		return &routes.Error{Status: 403, Code: "UNAUTHORIZED", Message: text, Issues: []routes.Issue{{Code: "custom", Path: "enhance_prompt", Message: text}}}
 	}
 	p.writer = writer
-	p.sale.Rewritten, p.sale.RewritePrice = true, p.Config().Images.PromptPrice
+	p.sale.Rewritten, p.sale.RewritePrice = true, p.call.Config().Images.PromptPrice
 	return nil
 }
 
 // rewrite has the prompt rewritten, with the hold open. Only a client that left
 // and a process that ends are errors.
-func (p *pictures) rewrite() *Error {
+func (p *pictures) rewrite() *routes.Error {
 	if p.writer == nil {
 		return nil
 	}
-	r := &rewriting{inference: p.g.inference(p.g.calls.Get().(*Call)), limit: min(maxRewrite, int(p.limits().PromptCharacters))}
-	defer r.close()
-	text, cause, err := r.do(p)
-	if cause.Final() {
-		p.Cause, p.Upstream = cause.String(), r.Upstream
-		p.leavePictures(false, r.sent)
-		return p.Unreachable(&proxy.Result{Cause: cause})
+	limit := min(maxRewrite, int(p.limits().PromptCharacters))
+	most := int64(maxRewriteTokens)
+	if own := p.writer.Chat.MaxCompletionTokens; own > 0 {
+		most = min(most, own)
+	}
+	ask := routes.Aside{
+		Model: p.writer, Body: rewriteBody(p.writer.ID, p.job.Kind, p.job.Prompt, limit, most), MostTokens: most, MostBytes: maxRewriteAnswer,
+		Within: p.call.Config().Images.PromptTimeout, NoThinking: p.job.NoPromptThinking,
+		// Whoever sent an idempotency key asks again, and is to get the pictures.
+		Stay: func() bool { return p.call.Lead != nil && p.carry() },
+	}
+	text, err := "", p.of.texts.Ask(p.call, &ask)
+	if err == nil {
+		text, err = readRewritten(ask.Answer, limit)
+	}
+	if ask.Cause.Final() {
+		p.call.Cause, p.call.Upstream = ask.Cause.String(), ask.Upstream
+		p.leave(false, ask.Sent)
+		return p.call.Unreachable(&proxy.Result{Cause: ask.Cause})
 	}
 	p.sale.Rewritten = err == nil
 	if err != nil {
-		p.g.metrics.rewrites[0].Inc()
-		p.Logger().Warn().Err(err).Str("model", p.writer.ID).Str("upstream", r.Upstream).Bytes("request_id", p.ID[:]).Msg("a prompt was not rewritten; its own words are used")
+		p.of.rewrites[0].Inc()
+		p.call.Logger().Warn().Err(err).Str("model", p.writer.ID).Str("upstream", ask.Upstream).Bytes("request_id", p.call.ID[:]).Msg("a prompt was not rewritten; its own words are used")
 		return nil
 	}
-	p.g.metrics.rewrites[1].Inc()
+	p.of.rewrites[1].Inc()
 	p.rewritten, p.job.Prompt = text, text
 	return nil
 }
 
-// rewriting is a chat completion of our own on behalf of a request: a Call that
-// nobody is charged for and that goes to no client.
-type rewriting struct {
-	*inference
-	limit int // characters of the new prompt
-}
-
-// do asks the text model. Its errors hold no words of the client.
-func (r *rewriting) do(p *pictures) (text string, _ proxy.Cause, _ error) {
-	r.snap, r.Key, r.Model, r.room = p.snap, p.Key, p.writer, maxRewriteAnswer
-	r.Began = time.Now()
-	r.StartNs, r.ID = r.Began.UnixNano(), p.ID
-	r.scratch = r.g.scratches.Get().(*dialect.Scratch)
-	most := int64(maxRewriteTokens)
-	if own := r.Model.Chat.MaxCompletionTokens; own > 0 {
-		most = min(most, own)
-	}
-	c := &r.chat
-	*c = dialect.Chat{
-		Body: r.body(p.job.Kind, p.job.Prompt, most), Doc: &r.Doc, Model: r.Model,
-		Choices: 1, AskedCompletion: most, MaxCompletion: most,
-	}
-	if err := r.Doc.Skim(c.Body, r.snap.chat.shape); err != nil {
-		return "", proxy.None, errors.New("the request for it cannot be read") // its words may hold a prompt
-	}
-	c.Prepare(true, p.job.NoPromptThinking)
-	if p.job.NoPromptThinking && c.ReasoningEffort == nil {
-		c.ReasoningEffort = leastEffort(r.Model.Chat.Capabilities.ReasoningEffort)
-	}
-	// Whoever sent an idempotency key asks again, and is to get the pictures.
-	r.x.DrainOnGone(0, func() (time.Duration, bool) { return 0, p.Lead != nil && p.carry() })
-	res := r.ask(p.Ctx, r.Config().Images.PromptTimeout)
-	switch {
-	case res.Cause == proxy.NoTarget && r.unsupported != nil:
-		return "", proxy.None, r.unsupported
-	case res.Cause != proxy.None:
-		return "", res.Cause, errors.New("no answer: " + res.Cause.String())
-	case r.reply.refused:
-		return "", proxy.None, errors.New("the answer has status " + strconv.Itoa(res.Status))
-	case r.reply.cause.Final():
-		return "", r.reply.cause, errors.New("no answer: " + r.reply.cause.String())
-	case r.reply.cause != proxy.None:
-		return "", proxy.None, errors.New("the answer cannot be read: " + r.reply.cause.String())
-	case r.reply.begun:
-		return "", proxy.None, errors.New("the answer is too large")
-	}
-	text, err := readRewritten(r.reply.out, r.limit)
-	return text, proxy.None, err
-}
-
-func (r *rewriting) close() {
-	r.x.Close()
-	call := r.Call
-	r.Recycle()
-	call.reset()
-	call.g.calls.Put(call)
-}
-
-// body is the request in OpenAI's form; dialects make theirs of it.
-func (r *rewriting) body(kind image.Kind, prompt string, tokens int64) []byte {
+// rewriteBody is the request in OpenAI's form; dialects make theirs of it.
+func rewriteBody(model string, kind image.Kind, prompt string, limit int, tokens int64) []byte {
 	what := writeScene
 	if kind == image.Edit {
 		what = writeEdit
 	}
 	mark := rand.Text()[:12]
-	b := append([]byte(`{"model":`), dialect.AppendString(nil, r.Model.ID)...)
+	b := append([]byte(`{"model":`), dialect.AppendString(nil, model)...)
 	b = append(b, `,"messages":[{"role":"system","content":`...)
-	b = dialect.AppendString(b, what+strings.Replace(writeRules, "%d", strconv.Itoa(r.limit), 1))
+	b = dialect.AppendString(b, what+strings.Replace(writeRules, "%d", strconv.Itoa(limit), 1))
 	b = append(b, `},{"role":"user","content":`...)
 	b = dialect.AppendString(b, "----- "+mark+"\n"+prompt+"\n----- "+mark)
 	b = append(b, `}],"max_completion_tokens":`...)
 	return append(strconv.AppendInt(b, tokens, 10), '}')
 }
 
-// leastEffort is the lowest reasoning effort of a model that has no way to turn
-// reasoning off; nil when it has none to choose from.
-func leastEffort(options []string) []byte {
-	for _, effort := range []string{"minimal", "low"} {
-		if slices.Contains(options, effort) {
-			return []byte(effort)
-		}
-	}
-	return nil
-}
-
 // readRewritten is the new prompt of a completion.
 func readRewritten(completion []byte, most int) (string, error) {
 	choice := gjson.GetBytes(completion, "choices.0")
 	if end := choice.Get("finish_reason").Str; end != "stop" && end != "" {
-		return "", errors.New("the answer ended with " + Excerpt([]byte(end)))
+		return "", errors.New("the answer ended with " + routes.Excerpt([]byte(end)))
 	}
 	content := choice.Get("message.content")
 	if content.Type != gjson.String {

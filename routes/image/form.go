@@ -1,4 +1,4 @@
-package routes
+package image
 
 import (
 	"bytes"
@@ -11,12 +11,13 @@ import (
 	"farebox/config"
 	"farebox/providers/image/picture"
 	"farebox/proxy/scan"
+	"farebox/routes"
 )
 
 // imageForm is the body of a request for pictures, JSON or multipart, after
 // the rules of its endpoint were applied.
 type imageForm struct {
-	Validator
+	routes.Validator
 	// files are pictures that came as parts of a multipart body, or as text
 	// fields of one: base64 or links.
 	files []formFile
@@ -24,7 +25,7 @@ type imageForm struct {
 
 type formFile struct {
 	id int // of the member
-	FormPart
+	routes.FormPart
 }
 
 // severalPictures is the limit of a form with several pictures: four of the
@@ -37,18 +38,18 @@ func severalPictures(cfg *config.Config) int {
 // pictureMembers are those that a multipart body may have as files.
 var pictureMembers = []int{imageImage, imageImage2, imageImage3, imageImages, imageMask, imageURL}
 
-// readImageForm reads and checks a body. Mistakes that need the model to be
+// readForm reads and checks a body. Mistakes that need the model to be
 // told come later; until then they stand in issues.
-func (c *Call) readImageForm(book *Rulebook) (*imageForm, *Error) {
-	f := &imageForm{Validator: Validator{Doc: &c.Doc, Book: book}}
-	var e *Error
-	takesForms, contentType := c.Row.Form == JSONOrForm, c.Ctx.Request.Header.ContentType()
-	if boundary, err := BoundaryOf(contentType); takesForms && (boundary != "" || err != nil) {
+func readForm(c *routes.Call, book *routes.Rulebook) (*imageForm, *routes.Error) {
+	f := &imageForm{Validator: routes.Validator{Doc: &c.Doc, Book: book}}
+	var e *routes.Error
+	takesForms, contentType := c.Row.Form == routes.JSONOrForm, c.Ctx.Request.Header.ContentType()
+	if boundary, err := routes.BoundaryOf(contentType); takesForms && (boundary != "" || err != nil) {
 		e = f.readParts(c, boundary, err)
 	} else if e = c.ReadJSON(imageShape); e == nil {
 		f.Body = c.Body
 	} else if takesForms && e.Status == 415 && len(c.Ctx.Request.Header.ContentEncoding()) == 0 {
-		e.Message = "Content-Type must be application/json or multipart/form-data, is " + strconv.Quote(Excerpt(contentType)) + "."
+		e.Message = "Content-Type must be application/json or multipart/form-data, is " + strconv.Quote(routes.Excerpt(contentType)) + "."
 	}
 	if e != nil {
 		return nil, e
@@ -61,13 +62,13 @@ func (c *Call) readImageForm(book *Rulebook) (*imageForm, *Error) {
 
 // readParts makes JSON of the fields of a multipart body, so that one set of
 // rules holds for both forms, and keeps the files where they are.
-func (f *imageForm) readParts(c *Call, boundary string, err error) *Error {
-	var parts []FormPart
+func (f *imageForm) readParts(c *routes.Call, boundary string, err error) *routes.Error {
+	var parts []routes.FormPart
 	if err == nil {
-		parts, err = ParseParts(c.Ctx.Request.Body(), boundary)
+		parts, err = routes.ParseParts(c.Ctx.Request.Body(), boundary)
 	}
 	if err != nil {
-		e := InvalidBody("", err.Error())
+		e := routes.InvalidBody("", err.Error())
 		e.Uncounted = true
 		return e
 	}
@@ -85,38 +86,38 @@ func (f *imageForm) readParts(c *Call, boundary string, err error) *Error {
 			f.files = append(f.files, formFile{id, p})
 			continue
 		case p.IsFile:
-			name := Excerpt([]byte(p.Name))
-			f.Add(Issue{Code: "custom", Named: name, Message: name + ": is no field for a file here."})
+			name := routes.Excerpt([]byte(p.Name))
+			f.Add(routes.Issue{Code: "custom", Named: name, Message: name + ": is no field for a file here."})
 			continue
 		}
 		if len(body) > 1 {
 			body = append(body, ',')
 		}
-		body = append(AppendString(body, p.Name), ':')
+		body = append(routes.AppendString(body, p.Name), ':')
 		body = appendField(body, p.Content, r)
 	}
 	f.Body = append(body, '}')
 	if err := c.Doc.Skim(f.Body, imageShape); err != nil {
 		se := err.(*scan.Error)
-		return InvalidBody(se.Path, se.Error())
+		return routes.InvalidBody(se.Path, se.Error())
 	}
 	return nil
 }
 
 // appendField writes a field of a form as the JSON value that its rule asks for.
-func appendField(b, text []byte, r *Rule) []byte {
+func appendField(b, text []byte, r *routes.Rule) []byte {
 	switch {
-	case r != nil && r.Kinds&Number != 0 && isNumber(text), r != nil && r.Kinds == Bool && (string(text) == "true" || string(text) == "false"):
+	case r != nil && r.Kinds&routes.Number != 0 && isNumber(text), r != nil && r.Kinds == routes.Bool && (string(text) == "true" || string(text) == "false"):
 		return append(b, text...)
 	}
-	return AppendString(b, string(text))
+	return routes.AppendString(b, string(text))
 }
 
 func isNumber(text []byte) bool {
 	return len(text) < 32 && len(text) > 0 && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && gjson.ValidBytes(text)
 }
 
-func (f *imageForm) ruleOf(id int) *Rule {
+func (f *imageForm) ruleOf(id int) *routes.Rule {
 	if id < 0 {
 		return nil
 	}
@@ -140,11 +141,11 @@ func (f *imageForm) refuseUnknown() {
 	if named == f.Doc.Members {
 		return
 	}
-	gjson.Parse(ViewString(f.Body)).ForEach(func(key, _ gjson.Result) bool {
+	gjson.Parse(routes.ViewString(f.Body)).ForEach(func(key, _ gjson.Result) bool {
 		if imageShape.ID(key.Str) < 0 {
 			f.unknown(key.Str)
 		}
-		return len(f.Issues) < MaxIssues
+		return len(f.Issues) < routes.MaxIssues
 	})
 }
 
@@ -153,8 +154,8 @@ func (f *imageForm) unknown(name string) {
 	if name == "negative_prompt" {
 		hint = " Say in the prompt what is not wanted."
 	}
-	name = Excerpt([]byte(name))
-	f.Add(Issue{Code: "unrecognized_keys", Named: name, Message: name + ": is not accepted by this endpoint." + hint})
+	name = routes.Excerpt([]byte(name))
+	f.Add(routes.Issue{Code: "unrecognized_keys", Named: name, Message: name + ": is not accepted by this endpoint." + hint})
 }
 
 // words is a text member as the client meant it; empty when it is absent.
@@ -176,14 +177,14 @@ func (f *imageForm) prompt(id, most int) string {
 	if n := utf8.RuneCountInString(text); n > most {
 		f.tooLong(id, n, int64(most), "")
 	} else if text != "" && strings.TrimSpace(text) == "" {
-		f.Add(Issue{Code: "too_small", Path: imageShape.Name(id), Minimum: "1", Message: imageShape.Name(id) + ": must not be blank."})
+		f.Add(routes.Issue{Code: "too_small", Path: imageShape.Name(id), Minimum: "1", Message: imageShape.Name(id) + ": must not be blank."})
 	}
 	return text
 }
 
 func (f *imageForm) tooLong(id, n int, most int64, of string) {
 	name, limit := imageShape.Name(id), strconv.FormatInt(most, 10)
-	f.Add(Issue{Code: "too_big", Path: name, Maximum: limit, Message: name + ": must have at most " + limit + " characters" + of + ", has " + strconv.Itoa(n) + "."})
+	f.Add(routes.Issue{Code: "too_big", Path: name, Maximum: limit, Message: name + ": must have at most " + limit + " characters" + of + ", has " + strconv.Itoa(n) + "."})
 }
 
 // flag is a boolean member, also one that is written as text.
@@ -207,7 +208,7 @@ func (f *imageForm) number(parent int32, id int) (x float64, ok bool) {
 	if field == nil || field.Kind != scan.Number {
 		return 0, false
 	}
-	x, err := strconv.ParseFloat(ViewString(field.Raw(f.Body)), 64)
+	x, err := strconv.ParseFloat(routes.ViewString(field.Raw(f.Body)), 64)
 	return x, err == nil
 }
 
@@ -231,7 +232,7 @@ func (f *imageForm) together(a, b int) {
 	}
 	if f.has(a) && f.has(b) && !bytes.Equal(f.Member(-1, a).Raw(f.Body), f.Member(-1, b).Raw(f.Body)) {
 		name, other := imageShape.Name(a), imageShape.Name(b)
-		f.Add(Issue{Code: "custom", Path: other, Message: other + ": says something else than " + name + "; give one of them."})
+		f.Add(routes.Issue{Code: "custom", Path: other, Message: other + ": says something else than " + name + "; give one of them."})
 	}
 }
 
@@ -265,23 +266,23 @@ func (f *imageForm) pictures(id int) (list []source) {
 	case scan.String:
 		return append(list, source{path: name, quoted: raw[1 : len(raw)-1]})
 	case scan.Array:
-		gjson.Parse(ViewString(raw)).ForEach(func(_, value gjson.Result) bool {
+		gjson.Parse(routes.ViewString(raw)).ForEach(func(_, value gjson.Result) bool {
 			path := name + "." + strconv.Itoa(len(list))
 			if value.Type != gjson.String || len(value.Raw) <= 2 {
-				f.Add(Issue{Code: "invalid_type", Path: path, Expected: "string", Message: path + ": expected a picture as base64 text or link."})
+				f.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "string", Message: path + ": expected a picture as base64 text or link."})
 				return false
 			}
-			text := ViewBytes(value.Raw)
+			text := routes.ViewBytes(value.Raw)
 			list = append(list, source{path: path, quoted: text[1 : len(text)-1]})
-			return len(list) <= MaxParts
+			return len(list) <= routes.MaxParts
 		})
 	}
 	return list
 }
 
 // errNoPicture is the refusal of a request whose picture is missing.
-func errNoPicture(name string) Issue {
-	return Issue{Code: "invalid_type", Path: name, Expected: "string", Received: "undefined", Message: name + ": is required: base64 text, a link, or a file of a multipart form."}
+func errNoPicture(name string) routes.Issue {
+	return routes.Issue{Code: "invalid_type", Path: name, Expected: "string", Received: "undefined", Message: name + ": is required: base64 text, a link, or a file of a multipart form."}
 }
 
 // unquoted is the text of a JSON string by what stands between its quotes.

@@ -1,4 +1,4 @@
-package routes
+package image
 
 import (
 	"strings"
@@ -7,16 +7,20 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/providers/image"
+	"farebox/routes"
 )
 
-var imageBooks = []*Rulebook{generateBook, simpleBook, simpleEditBook, editBook, multiEditBook, upscaleBook, cutOutBook}
+const oneFile = "--b\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\nPNG\r\n--b\r\n" +
+	"Content-Disposition: form-data; name=\"prompt\"\r\n\r\na cat\r\n--b--\r\n"
+
+var imageBooks = []*routes.Rulebook{generateBook, simpleBook, simpleEditBook, editBook, multiEditBook, upscaleBook, cutOutBook}
 
 // formOf reads a body as one of the image endpoints would.
-func formOf(contentType string, body []byte, book *Rulebook) (*imageForm, *Error) {
+func formOf(contentType string, body []byte, book *routes.Rulebook) (*imageForm, *routes.Error) {
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Request.Header.SetContentType(contentType)
 	ctx.Request.SetBodyRaw(body)
-	return (&Call{Ctx: ctx, Row: &Row{Form: JSONOrForm}}).readImageForm(book)
+	return readForm(&routes.Call{Ctx: ctx, Row: &routes.Row{Form: routes.JSONOrForm}}, book)
 }
 
 // Whatever a body holds, reading it ends, and what is taken of it is in range.

@@ -1,4 +1,4 @@
-package routes
+package image
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 
 	"farebox/providers/image"
 	"farebox/proxy"
+	"farebox/routes"
 )
 
 // How pictures leave: as base64 inside JSON, or as the file itself. Neither
@@ -18,7 +19,7 @@ const maxEcho = 64 << 10
 // nativeBody is the answer of POST /image/generate (addendum 8.1).
 func (p *pictures) nativeBody(echo []byte) (proxy.Source, string) {
 	body := &image.Pieces{}
-	b := append([]byte(`{"id":"generate-image-`), p.ID[:]...)
+	b := append([]byte(`{"id":"generate-image-`), p.call.ID[:]...)
 	b = append(b, `","images":[`...)
 	body.Add(b)
 	for i := range p.result.Images {
@@ -36,13 +37,13 @@ func (p *pictures) nativeBody(echo []byte) (proxy.Source, string) {
 	}
 	body.Add(echo)
 	body.Add(p.appendTiming(nil))
-	return body, JSONType
+	return body, routes.JSONType
 }
 
 // appendTiming writes how long it took, in ms.
 func (p *pictures) appendTiming(b []byte) []byte {
 	r := p.result
-	total := time.Since(p.Began)
+	total := time.Since(p.call.Began)
 	for _, t := range []struct {
 		name string
 		d    time.Duration
@@ -74,7 +75,7 @@ func (p *pictures) simpleBody(asURL bool) (proxy.Source, string) {
 		body.AddString(`"}`)
 	}
 	body.AddString("]}")
-	return body, JSONType
+	return body, routes.JSONType
 }
 
 // fileBody is the picture itself.
@@ -89,10 +90,10 @@ func (p *pictures) fileBody() (proxy.Source, string) {
 // or given up; until then the pictures stay in memory.
 func (p *pictures) Respond() {
 	body := p.file
-	if p.contentType == JSONType && p.Config().Images.Compress {
-		body = p.CompressedSource(body)
+	if p.contentType == routes.JSONType && p.call.Config().Images.Compress {
+		body = p.call.CompressedSource(body)
 	}
-	p.Ctx.Response.SetStatusCode(200)
-	p.Ctx.Response.Header.SetContentType(p.contentType)
-	p.Deliver(body)
+	p.call.Ctx.Response.SetStatusCode(200)
+	p.call.Ctx.Response.Header.SetContentType(p.contentType)
+	p.call.Deliver(body)
 }

@@ -1,0 +1,67 @@
+package routes
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"farebox/providers/dialect"
+	"farebox/proxy"
+)
+
+// Ask is TextModels.
+func (g *Gateway) Ask(call *Call, a *Aside) error {
+	c := g.inference(call.BeginAside(a.Model))
+	defer func() {
+		a.Upstream, a.Sent = c.Upstream, c.sent
+		c.x.Close()
+		aside := c.Call
+		c.Recycle()
+		aside.EndAside()
+	}()
+	c.room = a.MostBytes
+	c.scratch = g.scratches.Get().(*dialect.Scratch)
+	q := &c.chat
+	*q = dialect.Chat{
+		Body: a.Body, Doc: &c.Doc, Model: a.Model, Choices: 1, AskedCompletion: a.MostTokens, MaxCompletion: a.MostTokens,
+	}
+	if err := c.Doc.Skim(q.Body, c.snap.chat.shape); err != nil {
+		return errors.New("the request for it cannot be read") // its words may hold a prompt
+	}
+	q.Prepare(true, a.NoThinking)
+	if a.NoThinking && q.ReasoningEffort == nil {
+		q.ReasoningEffort = leastEffort(a.Model.Chat.Capabilities.ReasoningEffort)
+	}
+	c.x.DrainOnGone(0, func() (time.Duration, bool) { return 0, a.Stay() })
+	res := c.ask(call.Ctx, a.Within)
+	switch {
+	case res.Cause == proxy.NoTarget && c.unsupported != nil:
+		return c.unsupported
+	case res.Cause != proxy.None:
+		a.Cause = res.Cause
+		return errors.New("no answer: " + res.Cause.String())
+	case c.reply.refused:
+		return errors.New("the answer has status " + strconv.Itoa(res.Status))
+	case c.reply.cause.Final():
+		a.Cause = c.reply.cause
+		return errors.New("no answer: " + c.reply.cause.String())
+	case c.reply.cause != proxy.None:
+		return errors.New("the answer cannot be read: " + c.reply.cause.String())
+	case c.reply.begun:
+		return errors.New("the answer is too large")
+	}
+	a.Answer = slices.Clone(c.reply.out)
+	return nil
+}
+
+// leastEffort is the lowest reasoning effort of a model that has no way to turn
+// reasoning off; nil when it has none to choose from.
+func leastEffort(options []string) []byte {
+	for _, effort := range []string{"minimal", "low"} {
+		if slices.Contains(options, effort) {
+			return []byte(effort)
+		}
+	}
+	return nil
+}

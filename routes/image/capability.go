@@ -1,0 +1,118 @@
+package image
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"farebox/config"
+	"farebox/providers"
+	"farebox/providers/image"
+	"farebox/routes"
+)
+
+// Capability is what main registers.
+type Capability struct {
+	fetcher  image.Fetcher
+	texts    routes.TextModels
+	engine   *image.Engine
+	carried  atomic.Int64        // requests that go on without their client
+	fetched  atomic.Int64        // bytes of pictures from links, held until their job is done
+	warm     sync.Once           // the engine
+	rewrites [2]*metrics.Counter // prompts that were to be rewritten: not applied, applied
+	gateway  *routes.Gateway
+}
+
+// New makes the capability. fetcher gets pictures that clients and upstreams name
+// by their links.
+func New(fetcher image.Fetcher) *Capability {
+	return &Capability{fetcher: fetcher}
+}
+
+// Open is routes.Capability.
+func (of *Capability) Open(g *routes.Gateway) []routes.Row {
+	of.gateway, of.texts = g, g
+	set := g.Metrics()
+	set.NewGauge("farebox_unattended_images", func() float64 { return float64(of.carried.Load()) })
+	for i, applied := range []string{"false", "true"} {
+		of.rewrites[i] = set.NewCounter(`farebox_prompt_rewrites_total{applied="` + applied + `"}`)
+	}
+	return []routes.Row{
+		{
+			Method: "POST", Path: "/image/generate", Access: routes.Bearer, Form: routes.JSONBody,
+			Rate: routes.ByModel, Operation: "image_generation", Serve: of.serveGenerate,
+		},
+		{
+			Method: "POST", Path: "/image/edit", Access: routes.Bearer, Form: routes.JSONOrForm,
+			Rate: routes.ByModel, Operation: "image_edit", Serve: of.serveEdit,
+		},
+		{
+			Method: "POST", Path: "/image/multi-edit", Access: routes.Bearer, Form: routes.JSONOrForm,
+			FormLimit: severalPictures, Rate: routes.ByModel, Operation: "image_edit", Serve: of.serveMultiEdit,
+		},
+		{
+			Method: "POST", Path: "/image/upscale", Access: routes.Bearer, Form: routes.JSONOrForm,
+			Rate: routes.ByModel, Operation: "image_edit", Serve: of.serveUpscale,
+		},
+		{
+			Method: "POST", Path: "/images/upscale", Access: routes.Bearer, Form: routes.JSONOrForm,
+			Rate: routes.ByModel, Operation: "image_edit", Offered: openAIExtras, Serve: of.serveUpscale,
+		},
+		{
+			Method: "POST", Path: "/image/background-remove", Access: routes.Bearer, Form: routes.JSONOrForm,
+			Rate: routes.ByModel, Operation: "image_edit", Serve: of.serveCutOut,
+		},
+		{Method: "GET", Path: "/image/styles", Access: routes.Catalog, Form: routes.NoBody, Serve: of.serveStyles},
+		{
+			Method: "POST", Path: "/images/generations", Access: routes.Bearer, Form: routes.JSONBody,
+			Rate: routes.ByModel, Operation: "image_generation", Serve: of.serveGenerations,
+		},
+		{
+			Method: "POST", Path: "/images/edits", Access: routes.Bearer, Form: routes.JSONOrForm,
+			FormLimit: severalPictures, Rate: routes.ByModel, Operation: "image_edit", Serve: of.serveSimpleEdit,
+		},
+	}
+}
+
+// view is what one config says of pictures.
+type view struct {
+	images []*metrics.Counter // delivered and charged, by catalog index of the model
+	names  headerNames
+}
+
+// headerNames are the headers that say what became of the pictures.
+type headerNames struct{ blurred, violation, adultViolation, minor, enhanced []byte }
+
+// Load is routes.Loader.
+func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
+	g := of.gateway
+	if of.engine == nil {
+		of.engine = image.New(image.Options{
+			Proxy: g.Proxy(), Fetch: of.fetcher, Limit: cfg.Images.Timeout, Room: int64(cfg.Images.Memory),
+			OnPanic: func(v any) { g.NotePanic("the making of a picture", v) },
+		})
+	}
+	name := func(rest string) []byte { return routes.BrandHeader(cfg.Brand, rest) }
+	v := &view{names: headerNames{
+		blurred: name("is-blurred"), violation: name("is-content-violation"), adultViolation: name("is-adult-model-content-violation"),
+		minor: name("contains-minor"), enhanced: name("enhanced-prompt"),
+	}}
+	for _, m := range catalog.Models() {
+		v.images = append(v.images, g.Metrics().GetOrCreateCounter(fmt.Sprintf("farebox_images_total{gen_ai_request_model=%q}", m.ID)))
+	}
+	view := routes.View{Own: v}
+	if catalog.MakesWebP() {
+		view.Serve = func() { of.warm.Do(of.warmUp) }
+	}
+	return view, nil
+}
+
+// warmUp prepares in the background for what the first picture would have to wait for.
+func (of *Capability) warmUp() {
+	of.engine.Warm(func(took time.Duration) {
+		of.gateway.Logger().Debug().Dur("took_ms", took).Msg("the WebP encoder is ready")
+	})
+}
