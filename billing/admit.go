@@ -275,7 +275,7 @@ func denied(no *window.Refusal, scope string) Denial {
 
 // Balance is what the key's account can spend now. On a shared store it has
 // what is elsewhere as of a second ago at most while the account is in use.
-func (k *Key) Balance() (usd, diem, bundled Nano) { return k.balanceOn(k.Account.ledger.today()) }
+func (k *Key) Balance() (usd, diem, bundled Nano) { return k.balanceOn(k.Account.ledger.Today()) }
 
 // BalanceAt is Balance for a request that began at a time (Unix ns).
 func (k *Key) BalanceAt(nowNs int64) (usd, diem, bundled Nano) {

@@ -2,8 +2,9 @@ package billing
 
 import (
 	"errors"
-	"farebox/billing/money"
 	"fmt"
+
+	"farebox/billing/money"
 )
 
 // The daily allowance of DIEM (addendum 19.1): an account has so many each UTC
@@ -58,7 +59,7 @@ func (l *Ledger) SetAllowance(account string, daily Nano) (Account, error) {
 func (l *Ledger) setAllowance(a *AccountState, daily Nano) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.roll(l.today())
+	a.roll(l.Today())
 	if err := l.project.catchUp(); err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (l *Ledger) setAllowance(a *AccountState, daily Nano) error {
 // setSharedAllowance does it where allowances come by lease: a day's is booked
 // with the first lease of it.
 func (l *Ledger) setSharedAllowance(a *AccountState, daily Nano) error {
-	if err := l.store.SetAllowance(a.no, daily, l.today(), l.now()/1000); err != nil {
+	if err := l.store.SetAllowance(a.no, daily, l.Today(), l.now()/1000); err != nil {
 		return err
 	}
 	if l.node == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/bench/servers"
+	"farebox/billing/report"
 	"farebox/billing/window"
 	"farebox/config"
 )
@@ -148,7 +149,7 @@ func clocksApart(t *testing.T, skew time.Duration) {
 	var all sync.WaitGroup
 	for i, l := range nodes {
 		all.Go(func() {
-			list, err := historyAll(l, keys[i], HistoryQuery{PageSize: 60})
+			list, err := historyAll(l, keys[i], report.HistoryQuery{PageSize: 60})
 			if err != nil || len(list) != 190 {
 				t.Errorf("node %d shows %d entries of 190: %v", i, len(list), err)
 				return
@@ -183,16 +184,16 @@ func aDayBegins(t *testing.T, before time.Duration) (tried bool) {
 	midnight := now.Truncate(24 * time.Hour).Add(24 * time.Hour)
 	nodes := skewedNodes(t, midnight.Sub(now)-before, config.Redis{}, skew, -skew)
 	_, keys := skewedAccount(t, nodes, 0, daily, func(*NewKey) {})
-	yesterday := nodes[0].today()
+	yesterday := nodes[0].Today()
 	charged, _ := spendAll(t, nodes, keys, nil, usd/20, InsufficientBalance)
-	if nodes[0].today() != yesterday {
+	if nodes[0].Today() != yesterday {
 		return false
 	}
 	if charged != daily {
 		t.Errorf("%s of %s DIEM were spent on the day before", charged, Nano(daily))
 	}
 	for _, l := range nodes {
-		eventually(t, "the day begins", 2*before+30*time.Second, func() bool { return l.today() == yesterday+1 })
+		eventually(t, "the day begins", 2*before+30*time.Second, func() bool { return l.Today() == yesterday+1 })
 	}
 	if charged, _ := spendAll(t, nodes, keys, nil, usd/20, InsufficientBalance); charged != daily {
 		t.Errorf("%s of %s DIEM were spent on the next day", charged, Nano(daily))
@@ -272,7 +273,7 @@ func TestClockThatGoesWrongIsToldAndNotBelieved(t *testing.T) {
 	if err := l.Healthy(); err != nil {
 		t.Errorf("the node serves no longer: %v", err)
 	}
-	list, err := listAll(l, keys[0], UsageQuery{Limit: 10})
+	list, err := listAll(l, keys[0], report.ListQuery{Limit: 10})
 	if err != nil || len(list) != 2 {
 		t.Fatalf("%d entries are listed: %v", len(list), err)
 	}

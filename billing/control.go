@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"farebox/billing/money"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,6 +14,9 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"farebox/billing/money"
+	"farebox/billing/report"
 )
 
 // The control socket lets the command line work on the ledger of a running
@@ -34,20 +36,20 @@ const (
 
 // controlRequest is a call of an Operator's method.
 type controlRequest struct {
-	Op       string            `json:"op"`
-	Name     string            `json:"name,omitempty"`
-	Account  string            `json:"account,omitempty"`
-	Currency Currency          `json:"currency,omitzero"`
-	Amount   money.Decimal     `json:"amount,omitzero"`
-	Ref      string            `json:"ref,omitempty"`
-	Memo     string            `json:"memo,omitempty"`
-	Key      *NewKey           `json:"key,omitempty"`
-	ID       string            `json:"id,omitempty"`
-	Path     string            `json:"path,omitempty"` // absolute
-	MayOwe   bool              `json:"mayOwe,omitempty"`
-	Status   AccountStatus     `json:"status,omitzero"`
-	Change   *KeyChange        `json:"change,omitempty"`
-	Usage    *UsageReportQuery `json:"usage,omitempty"`
+	Op       string           `json:"op"`
+	Name     string           `json:"name,omitempty"`
+	Account  string           `json:"account,omitempty"`
+	Currency Currency         `json:"currency,omitzero"`
+	Amount   money.Decimal    `json:"amount,omitzero"`
+	Ref      string           `json:"ref,omitempty"`
+	Memo     string           `json:"memo,omitempty"`
+	Key      *NewKey          `json:"key,omitempty"`
+	ID       string           `json:"id,omitempty"`
+	Path     string           `json:"path,omitempty"` // absolute
+	MayOwe   bool             `json:"mayOwe,omitempty"`
+	Status   AccountStatus    `json:"status,omitzero"`
+	Change   *KeyChange       `json:"change,omitempty"`
+	Usage    *report.SumQuery `json:"usage,omitempty"`
 }
 
 type controlResponse struct {
@@ -56,7 +58,7 @@ type controlResponse struct {
 	Account  *Account      `json:"account,omitempty"`
 	Accounts []AccountInfo `json:"accounts,omitempty"`
 	Info     *AccountInfo  `json:"info,omitempty"`
-	Usage    []UsageSum    `json:"usage,omitempty"`
+	Usage    []report.Sum  `json:"usage,omitempty"`
 	Balance  money.Decimal `json:"balance,omitzero"`
 	Applied  bool          `json:"applied,omitempty"`
 	Key      *KeyInfo      `json:"key,omitempty"`
@@ -427,7 +429,7 @@ func (c *controlClient) ChangeKey(id string, change KeyChange) (KeyInfo, error) 
 	return *res.Key, nil
 }
 
-func (c *controlClient) UsageReport(q UsageReportQuery) ([]UsageSum, error) {
+func (c *controlClient) UsageReport(q report.SumQuery) ([]report.Sum, error) {
 	res, err := c.call(&controlRequest{Op: "usage_report", Usage: &q})
 	if err != nil {
 		return nil, err

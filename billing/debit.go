@@ -3,10 +3,11 @@ package billing
 import (
 	"database/sql"
 	"errors"
-	"farebox/billing/calendar"
-	"farebox/billing/money"
 	"fmt"
 	"time"
+
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 )
 
 // debit is a correction: money that an operator takes out of an account.
@@ -58,7 +59,7 @@ func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reas
 	if err != nil {
 		return info, false, err
 	}
-	d := &debit{account: a.no, currency: currency, day: l.today(), amount: amount, mayOwe: mayOwe, ref: ref, memo: reason, nowUs: l.now() / 1000}
+	d := &debit{account: a.no, currency: currency, day: l.Today(), amount: amount, mayOwe: mayOwe, ref: ref, memo: reason, nowUs: l.now() / 1000}
 	if _, shared := l.store.(sharedStore); shared {
 		applied, err = l.debitShared(a, d)
 	} else {
@@ -72,7 +73,7 @@ func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reas
 	if err != nil {
 		return info, false, fmt.Errorf("cannot debit the account %q: %w", account, err)
 	}
-	row, err := l.store.Account(a.no, l.today())
+	row, err := l.store.Account(a.no, l.Today())
 	if err != nil {
 		return info, applied, fmt.Errorf("the debit is booked, but the balance cannot be read: %w", err)
 	}
@@ -83,7 +84,7 @@ func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reas
 func (l *Ledger) debitHere(a *AccountState, d *debit) (applied bool, err error) {
 	place := money.PlaceOf(d.currency)
 	a.mu.Lock()
-	a.roll(l.today())
+	a.roll(l.Today())
 	d.day = a.day
 	take := min(a.avail[place], d.amount)
 	d.owed = d.amount - take

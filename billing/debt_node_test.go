@@ -89,7 +89,7 @@ func (d *debtNodes) row() *accountRow {
 			d.t.Fatal(err)
 		}
 	}
-	row, err := d.nodes[0].store.FindAccount("a", d.nodes[0].today())
+	row, err := d.nodes[0].store.FindAccount("a", d.nodes[0].Today())
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -2,12 +2,13 @@ package billing
 
 import (
 	"crypto/sha256"
-	"farebox/billing/money"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"farebox/billing/money"
 )
 
 // "I made a key that lasts until 9999, and it was refused from the first
@@ -71,7 +72,7 @@ func TestMostMoneyOfAllKindsCanBeSpent(t *testing.T) {
 				if d := f.Admit(&h, f.ask(k, maxAllowance/2)); d.Code != Admitted {
 					t.Fatalf("day %d: denied with %d", day, d.Code)
 				}
-				if b, err := f.Balance(k); err != nil || !b.CanConsume {
+				if b, err := f.Reports(k.Account).Balance(); err != nil || !b.CanConsume {
 					t.Errorf("the account cannot spend: %+v, %v", b, err)
 				}
 				f.settle(&h, maxAllowance/4)

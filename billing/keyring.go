@@ -82,8 +82,8 @@ func (l *Ledger) keyRecords(a *AccountState, rows []*keyRow) ([]KeyRecord, error
 	if len(rows) == 0 {
 		return list, nil
 	}
-	l.showDays(a)
-	day := l.today()
+	newest{l, a}.Days()
+	day := l.Today()
 	week, err := l.store.KeySums(a.no, day-6, day)
 	if err != nil {
 		return nil, fmt.Errorf("cannot add up what the keys of the account %q used: %w", a.Name, err)
@@ -282,7 +282,7 @@ func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 		w[i] = WindowUse{Limit: -1, Resets: time.Unix(0, ends[i]).UTC()}
 	}
 	// Days and months are those of the store: all nodes, and before the start.
-	l.showDays(a)
+	newest{l, a}.Days()
 	for i, first := range map[int]int32{2: day, 3: calendar.FirstDay(month)} {
 		sums, err := l.store.KeySums(a.no, first, day)
 		if err != nil {

@@ -1,7 +1,6 @@
 package billing
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"farebox/billing/calendar"
 	"farebox/billing/disk"
 	"farebox/billing/replay"
+	"farebox/billing/report"
 	"farebox/config"
 )
 
@@ -55,11 +55,8 @@ type Ledger struct {
 	keeper     *keeper
 	watch      *clockWatch // nil: the clock is a test's
 
-	modelNames atomic.Pointer[map[uint32]string] // for reports
-	anchors    usageAnchors
-	analytics  analyticsCache
-	fresh      freshener
-	reportFor  time.Duration // how long a report may take
+	reports *report.Reports
+	fresh   freshener // for them
 
 	ahead          atomic.Int64 // ns that the clock of a shared store is ahead of this machine's
 	budgets        budgets      // of keys by model and user
@@ -97,7 +94,6 @@ type Options struct {
 	mono        func() int64 // ns; beside Clock, whose steps are noticed by it; nil: they are not
 	idle        bool         // only for an operator's command: prepare nothing for traffic
 	detailNow   bool
-	reportFor   time.Duration // of a report; 0: reportLimit
 	wrapStore   func(Store) Store
 	limits      func(*sharedLimits)   // adjusts them before the first call
 	openShared  func() (Store, error) // instead of Shared
@@ -135,8 +131,9 @@ func Open(o Options) (*Ledger, error) {
 	}
 	l := &Ledger{
 		dir: dir, brand: o.Brand, log: o.Log, clock: o.Clock, detailNow: o.detailNow, idle: o.idle,
-		reportFor: cmp.Or(o.reportFor, reportLimit), fresh: freshener{turn: make(chan struct{}, 1)},
+		fresh: freshener{turn: make(chan struct{}, 1)},
 	}
+	l.reports = report.New(reportSource{l})
 	l.Configure(&config.Config{})
 	if o.idle && (o.Shared != "" || o.openShared != nil) {
 		return l.openOperator(&o)
@@ -353,7 +350,8 @@ func (l *Ledger) day(ns int64) int32 {
 	return calendar.DayOf(ns)
 }
 
-func (l *Ledger) today() int32 { return l.day(l.now()) }
+// Today is the UTC day, counted from 1970-01-01.
+func (l *Ledger) Today() int32 { return l.day(l.now()) }
 
 // Configure takes over limits; holds that are open keep theirs.
 func (l *Ledger) Configure(c *config.Config) {
@@ -484,7 +482,7 @@ func (l *Ledger) pastDay(account uint32, day int32, seq uint64) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.roll(l.today())
+	a.roll(l.Today())
 	if a.day <= day {
 		return false
 	}

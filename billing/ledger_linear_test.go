@@ -170,7 +170,7 @@ func (r *linearRun) look(t *testing.T, client int, l *Ledger) {
 		return
 	}
 	r.note(client, linearOp{do: "put"}, func() linearResult {
-		row, err := l.store.FindAccount(r.id, l.today())
+		row, err := l.store.FindAccount(r.id, l.Today())
 		if err != nil {
 			t.Error(err)
 			return linearResult{}
@@ -385,7 +385,7 @@ func TestTwoNodesOnPostgreSQLAreLinearizable(t *testing.T) {
 	denied := 0
 	for _, r := range runs {
 		denied += r.denied()
-		row, err := nodes[0].store.FindAccount(r.id, nodes[0].today())
+		row, err := nodes[0].store.FindAccount(r.id, nodes[0].Today())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"farebox/bench/servers"
 	"farebox/billing/money"
+	"farebox/billing/report"
 	"farebox/config"
 )
 
@@ -83,7 +84,7 @@ func (f *fixture) tellsOf(dir, told string) {
 		k := f.find(secrets[i])
 		usd, diem, bundled := k.Balance()
 		fmt.Fprintf(&b, "balance %s %s %s\n", usd, diem, bundled)
-		list, err := f.Usage(k, UsageQuery{Limit: 100_000, Page: 1, Ascending: true})
+		list, err := f.Reports(k.Account).List(report.ListQuery{Limit: 100_000, Page: 1, Ascending: true})
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -101,7 +102,7 @@ func (f *fixture) tellsOf(dir, told string) {
 			}
 			b.WriteByte('\n')
 		}
-		sum, err := f.Analytics(k, f.Today()-2, f.Today())
+		sum, err := f.Reports(k.Account).Analytics(f.Today()-2, f.Today())
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -109,7 +110,7 @@ func (f *fixture) tellsOf(dir, told string) {
 		for _, m := range sum.Models {
 			fmt.Fprintf(&b, "model %s %+v %+v", m.Name, m.Spend, m.Daily)
 			if m.Unit == "tokens" {
-				fmt.Fprintf(&b, " %+v", [4]Spend{
+				fmt.Fprintf(&b, " %+v", [4]report.Spend{
 					m.Sum([]money.Kind{money.InputTokens, money.EmbeddingTokens}), m.Kinds[money.CacheReadTokens],
 					m.Kinds[money.CacheWriteTokens], m.Kinds[money.OutputTokens],
 				})
@@ -123,7 +124,7 @@ func (f *fixture) tellsOf(dir, told string) {
 	if strings.Contains(told, "\naccount {") { // schema 3 had no report of accounts
 		for _, by := range []string{"account", "model", "key", "day"} {
 			day := time.Unix(int64(f.Today())*86400, 0).UTC()
-			list, err := f.UsageReport(UsageReportQuery{From: day.AddDate(0, 0, -2), To: day, By: by})
+			list, err := f.UsageReport(report.SumQuery{From: day.AddDate(0, 0, -2), To: day, By: by})
 			if err != nil {
 				f.t.Fatal(err)
 			}
@@ -244,7 +245,7 @@ func TestWhatWasSoldStaysWhatItWas(t *testing.T) {
 	pictures.Add(money.Images, 2, 20_000_000_000)
 	f.charge(k, "m", pictures)
 	for range 2 {
-		list, err := f.Usage(k, UsageQuery{Limit: 10, Page: 1, Ascending: true})
+		list, err := f.Reports(k.Account).List(report.ListQuery{Limit: 10, Page: 1, Ascending: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +261,7 @@ func TestWhatWasSoldStaysWhatItWas(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("the entries are %q, expected %q", got, want)
 		}
-		sum, err := f.Analytics(k, f.Today(), f.Today())
+		sum, err := f.Reports(k.Account).Analytics(f.Today(), f.Today())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +269,7 @@ func TestWhatWasSoldStaysWhatItWas(t *testing.T) {
 			t.Errorf("the model's usage is %+v", m)
 		}
 		day := time.Unix(int64(f.Today())*86400, 0).UTC()
-		report, err := f.UsageReport(UsageReportQuery{From: day, To: day, By: "model"})
+		report, err := f.UsageReport(report.SumQuery{From: day, To: day, By: "model"})
 		if r := report; err != nil || len(r) != 1 || r[0].Requests != 2 || r[0].Input != 30 || r[0].Output != 40 || r[0].Units != 2 {
 			t.Errorf("the report says %+v (%v)", r, err)
 		}

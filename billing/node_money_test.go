@@ -287,7 +287,7 @@ func TestDIEMOfTheDayOnTwoNodes(t *testing.T) {
 	c.skew.Store(int64(24 * time.Hour))
 	h.Reset()
 	c.eventually("the new day's allowance", func() bool { return admitOn(keys[1], &h, 4*usd, 4*usd).Code == Admitted })
-	c.eventually("the other node's day begins", func() bool { return c.nodes[0].today() == c.nodes[1].today() })
+	c.eventually("the other node's day begins", func() bool { return c.nodes[0].Today() == c.nodes[1].Today() })
 	if d := admitOn(keys[0], &Hold{}, 1, 1); d.Code != InsufficientBalance {
 		t.Errorf("more than a day's allowance was held: %d", d.Code)
 	}

@@ -3,11 +3,13 @@ package billing
 import (
 	"crypto/rand"
 	"errors"
-	"farebox/billing/money"
 	"fmt"
 	"strings"
 	"time"
 	"unicode"
+
+	"farebox/billing/money"
+	"farebox/billing/report"
 )
 
 // Operator is what the command line does to a ledger: [Ledger] itself, or a
@@ -34,7 +36,7 @@ type Operator interface {
 	// ChangeKey changes a key of any account.
 	ChangeKey(id string, c KeyChange) (KeyInfo, error)
 	// UsageReport adds up what accounts used.
-	UsageReport(UsageReportQuery) ([]UsageSum, error)
+	UsageReport(report.SumQuery) ([]report.Sum, error)
 	// Verify recounts the books.
 	Verify() (Report, error)
 	// Backup writes the store to a new file.
@@ -85,7 +87,7 @@ func checkText(what, text string) error {
 
 // Accounts lists all accounts with their money as it is now.
 func (l *Ledger) Accounts() ([]AccountInfo, error) {
-	rows, err := l.store.Accounts(l.today())
+	rows, err := l.store.Accounts(l.Today())
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the accounts: %w", err)
 	}
@@ -103,7 +105,7 @@ func (l *Ledger) describe(row *accountRow) AccountInfo {
 	if _, shared := l.store.(sharedStore); !shared {
 		if a := l.loaded(row.no); a != nil {
 			a.mu.Lock()
-			a.roll(l.today())
+			a.roll(l.Today())
 			avail, held, spent, debt = a.avail, a.held.Total()+a.stale, a.spent, a.debt
 			a.mu.Unlock()
 		}
@@ -148,7 +150,7 @@ func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, 
 	}
 	place := money.PlaceOf(currency)
 	a.mu.Lock()
-	a.roll(l.today())
+	a.roll(l.Today())
 	day, room := a.day, money.MaxCredit-a.balance()-a.spent.Total()-a.stale
 	a.mu.Unlock()
 	if amount > room {
@@ -188,7 +190,7 @@ func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, 
 
 // findAccount gives an account by id or name, in memory.
 func (l *Ledger) findAccount(nameOrID string) (*AccountState, error) {
-	row, err := l.store.FindAccount(nameOrID, l.today())
+	row, err := l.store.FindAccount(nameOrID, l.Today())
 	if errors.Is(err, errNoRow) {
 		return nil, fmt.Errorf("cannot find the account %q: %w", nameOrID, ErrNoAccount)
 	}
@@ -255,7 +257,7 @@ func (r *keyRow) info() KeyInfo {
 func (l *Ledger) Keys(account string) ([]KeyInfo, error) {
 	no := uint32(0)
 	if account != "" {
-		row, err := l.store.FindAccount(account, l.today())
+		row, err := l.store.FindAccount(account, l.Today())
 		if errors.Is(err, errNoRow) {
 			return nil, fmt.Errorf("cannot list the keys of %q: %w", account, ErrNoAccount)
 		}
@@ -282,7 +284,7 @@ func (l *Ledger) Keys(account string) ([]KeyInfo, error) {
 		if read[row.account] == nil {
 			read[row.account] = map[Period]map[int64]keySum{}
 		}
-		used, err := l.periodUse(row, l.today(), read[row.account])
+		used, err := l.periodUse(row, l.Today(), read[row.account])
 		if err != nil {
 			return nil, fmt.Errorf("cannot add up what key %s used: %w", row.id, err)
 		}

@@ -172,7 +172,7 @@ func (p *projector) project() error {
 			return nil
 		}
 		if !b.sealed {
-			b.sealed, b.nowUs, b.day = true, p.l.now()/1000, p.l.today()
+			b.sealed, b.nowUs, b.day = true, p.l.now()/1000, p.l.Today()
 		}
 		if err := p.l.store.Apply(b); err != nil {
 			return err
@@ -284,7 +284,7 @@ func (p *projector) drain() error {
 // its charges of the old day are then all in the store, since this follows a
 // projection of what was synced (and a later charge would need such a hold).
 func (p *projector) expire() error {
-	day := p.l.today()
+	day := p.l.Today()
 	if p.sweptDay.Load() >= day {
 		return nil
 	}

@@ -3,7 +3,6 @@ package billing
 import (
 	"encoding/binary"
 	"errors"
-	"farebox/billing/money"
 	"fmt"
 	"math"
 	"net/netip"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/ristretto/v2"
+
+	"farebox/billing/money"
 )
 
 // ErrUnknownKey is a secret that belongs to no live key: unknown, revoked or
@@ -251,7 +252,7 @@ func (l *Ledger) adoptKey(row *keyRow, epoch uint64) (*Key, error) {
 	}
 	var used money.Parts
 	var later map[int32]quota
-	day := l.today()
+	day := l.Today()
 	if limited := row.limitUSD != nil || row.limitDIEM != nil; limited && l.node == nil {
 		// What was held or charged before it was in memory is all in the store.
 		used, err = l.store.KeyUsed(row.account, row.no, row.period, day)

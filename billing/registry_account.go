@@ -1,8 +1,9 @@
 package billing
 
 import (
-	"farebox/billing/money"
 	"fmt"
+
+	"farebox/billing/money"
 )
 
 // relimit brings k's limits into force. Where the use of the new period is not
@@ -109,7 +110,7 @@ func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
 		r.mu.Unlock()
 		close(over)
 	}()
-	day := l.today()
+	day := l.Today()
 	row, err := l.store.Account(no, day)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read account %d: %w", no, err)

@@ -2,18 +2,18 @@ package billing
 
 import (
 	"database/sql"
-	"farebox/billing/calendar"
-	"farebox/billing/money"
 	"maps"
 	"slices"
+
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 )
 
 // Debt in the store (debt.go): one row for each account that ever owed, and the
 // book "debt", in which a debt is negative as long as it is not paid.
 
 const (
-	sqlDebtOf = "SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt WHERE account = $1"
-	sqlOwe    = `INSERT INTO debt(account, incurred, paid) {ROWS iii}
+	sqlOwe = `INSERT INTO debt(account, incurred, paid) {ROWS iii}
 		ON CONFLICT(account) DO UPDATE SET incurred = debt.incurred + excluded.incurred`
 	sqlPaid   = "UPDATE debt SET paid = paid + $2 WHERE account = $1"
 	sqlOwing  = "SELECT account, incurred - paid FROM debt WHERE account = ANY($1) AND incurred > paid ORDER BY account"

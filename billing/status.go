@@ -116,7 +116,7 @@ func (l *Ledger) SetStatus(account string, s AccountStatus) (AccountInfo, error)
 		return AccountInfo{}, fmt.Errorf("cannot change the status of the account %q: %w, for good; make a new one", account, ErrClosed)
 	}
 	l.setStatus(a, s)
-	row, err := l.store.Account(a.no, l.today())
+	row, err := l.store.Account(a.no, l.Today())
 	if err != nil {
 		return AccountInfo{}, fmt.Errorf("the account %q is %s now, but cannot be read: %w", account, s, err)
 	}

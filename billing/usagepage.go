@@ -3,15 +3,15 @@ package billing
 import (
 	"encoding/binary"
 	"errors"
-	"farebox/billing/money"
 	"slices"
+
+	"farebox/billing/money"
 )
 
 // usagePage is the detail of consecutive requests of one account, packed: one
 // row in the store instead of one to six a request, which is what makes a
 // detail cost a fraction of a microsecond. Pages are found by account and
-// sequence or time; [usagePage.each] takes them apart, and [record.appendEntries]
-// makes of each request its entries by line and currency.
+// sequence or time; [usagePage.each] takes them apart.
 //
 // All requests of a page ended in the same hour, so that counters by hour
 // (usage_hour) are exact and what overlaps a moment is found within its hour.

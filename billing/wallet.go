@@ -27,7 +27,7 @@ func (l *Ledger) UseToken(id string, expires time.Time) (fresh bool, err error) 
 // lower case. With open it is made where there is none, else ErrNoAccount.
 func (l *Ledger) WalletAccount(address string, open bool) (Account, error) {
 	for {
-		row, err := l.store.FindAccount(address, l.today())
+		row, err := l.store.FindAccount(address, l.Today())
 		switch {
 		case err == nil && row.name == address:
 			return Account{ID: row.id, Name: row.name}, nil

@@ -19,7 +19,7 @@ func serveRateLimits(c *Call) *Error {
 		return c.keyError(err)
 	}
 	// The store's: a node that is idle knows nothing of what others charge.
-	have, err := c.Ledger().Balance(k)
+	have, err := c.Ledger().Reports(k.Account).Balance()
 	if err != nil {
 		return c.reportFailed(err)
 	}

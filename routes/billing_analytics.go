@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"farebox/billing"
 	"farebox/billing/money"
+	"farebox/billing/report"
 )
 
 // analyticsDays is the range when none is asked for (interface.md, Limits).
@@ -25,7 +25,7 @@ func serveAnalytics(c *Call) *Error {
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	sum, err := c.Ledger().Analytics(c.Key, r.first, r.last)
+	sum, err := c.Ledger().Reports(c.Key.Account).Analytics(r.first, r.last)
 	if err != nil {
 		return c.reportFailed(err)
 	}
@@ -70,10 +70,10 @@ func (q *Query) lookback(text string) int64 {
 	switch {
 	case !unit || !AllDigits(digits):
 		q.Wrong(Issue{Code: "invalid_string", Path: "lookback", Expected: "1d to 90d", Received: Excerpt(ViewBytes(text)), Message: expected + Quoted(text) + "."})
-	case err != nil || n > billing.MostAnalyticsDays:
-		q.Wrong(Issue{Code: "too_big", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(billing.MostAnalyticsDays), Message: expected + Quoted(text) + "."})
+	case err != nil || n > report.MostDays:
+		q.Wrong(Issue{Code: "too_big", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(report.MostDays), Message: expected + Quoted(text) + "."})
 	case n < 1:
-		q.Wrong(Issue{Code: "too_small", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(billing.MostAnalyticsDays), Message: expected + Quoted(text) + "."})
+		q.Wrong(Issue{Code: "too_small", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(report.MostDays), Message: expected + Quoted(text) + "."})
 	default:
 		return n
 	}
@@ -87,8 +87,8 @@ func (q *Query) dates(start, end time.Time) analyticsRange {
 	case len(q.Issues) > 0:
 	case days < 1:
 		q.Wrong(Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
-	case days > billing.MostAnalyticsDays:
-		q.Wrong(Issue{Code: "too_big", Path: "endDate", Maximum: strconv.Itoa(billing.MostAnalyticsDays), Message: "startDate to endDate may be at most 90 days, both included; these are " + strconv.FormatInt(int64(days), 10) + "."})
+	case days > report.MostDays:
+		q.Wrong(Issue{Code: "too_big", Path: "endDate", Maximum: strconv.Itoa(report.MostDays), Message: "startDate to endDate may be at most 90 days, both included; these are " + strconv.FormatInt(int64(days), 10) + "."})
 	}
 	return analyticsRange{
 		int32(start.Unix() / 86400), int32(end.Unix() / 86400), start.Format(time.DateOnly) + ":" + end.Format(time.DateOnly),
@@ -109,7 +109,7 @@ var breakdownTypes = []struct {
 	{"Cache Write", []money.Kind{money.CacheWriteTokens, money.CacheWrite1hTokens, money.EmbeddingStoredTokens}},
 }
 
-func appendAnalytics(b []byte, label string, s *billing.Analytics) []byte {
+func appendAnalytics(b []byte, label string, s *report.Analytics) []byte {
 	b = append(b, `{"lookback":`...)
 	b = AppendString(b, label)
 	b = append(b, `,"byDate":[`...)
@@ -141,7 +141,7 @@ func appendAnalytics(b []byte, label string, s *billing.Analytics) []byte {
 	return append(b, '}')
 }
 
-func appendModelUsage(b []byte, m *billing.ModelSpend) []byte {
+func appendModelUsage(b []byte, m *report.ModelSpend) []byte {
 	b = append(b, `{"modelName":`...)
 	b = AppendString(b, m.Name)
 	b = append(b, `,"unitType":"`+m.Unit+`","modelType":`...)
@@ -158,7 +158,7 @@ func appendModelUsage(b []byte, m *billing.ModelSpend) []byte {
 	n := 0
 	for _, t := range breakdownTypes {
 		l := m.Sum(t.kinds)
-		if l == (billing.Spend{}) {
+		if l == (report.Spend{}) {
 			continue
 		}
 		b = Comma(b, n)
@@ -175,7 +175,7 @@ func appendModelUsage(b []byte, m *billing.ModelSpend) []byte {
 	return append(b, "]}"...)
 }
 
-func appendTotals(b []byte, s billing.Spend) []byte {
+func appendTotals(b []byte, s report.Spend) []byte {
 	b = append(b, `,"totalUsd":`...)
 	b = appendAmount(b, s.USD)
 	b = append(b, `,"totalDiem":`...)
@@ -185,7 +185,7 @@ func appendTotals(b []byte, s billing.Spend) []byte {
 }
 
 // keyName is how a key is called; usage without a known key is the web app's.
-func keyName(k *billing.KeySpend) string {
+func keyName(k *report.KeySpend) string {
 	switch {
 	case k.ID == "":
 		return "Web App"
@@ -195,7 +195,7 @@ func keyName(k *billing.KeySpend) string {
 	return "Key …" + k.Last6
 }
 
-func appendKeyUsage(b []byte, k *billing.KeySpend) []byte {
+func appendKeyUsage(b []byte, k *report.KeySpend) []byte {
 	b = append(b, `{"apiKeyId":`...)
 	if k.ID == "" {
 		b = append(b, "null"...)
@@ -215,10 +215,10 @@ func appendKeyUsage(b []byte, k *billing.KeySpend) []byte {
 // are members of one JSON object, and so differ from each other and from date.
 type series struct {
 	names []string
-	daily [][]billing.Spend
+	daily [][]report.Spend
 }
 
-func (s *series) add(name, id string, daily []billing.Spend) {
+func (s *series) add(name, id string, daily []report.Spend) {
 	taken := map[string]bool{"date": true}
 	for _, n := range s.names {
 		taken[n] = true
@@ -233,35 +233,35 @@ func (s *series) add(name, id string, daily []billing.Spend) {
 	s.names, s.daily = append(s.names, name), append(s.daily, daily)
 }
 
-func modelSeries(s *billing.Analytics) *series {
+func modelSeries(s *report.Analytics) *series {
 	top := &series{}
-	for i := range min(len(s.Models), billing.TopSeries) {
+	for i := range min(len(s.Models), report.TopSeries) {
 		top.add(s.Models[i].Name, "", s.Models[i].Daily)
 	}
 	return top
 }
 
-func keySeries(s *billing.Analytics) *series {
+func keySeries(s *report.Analytics) *series {
 	top := &series{}
-	for i := range min(len(s.Keys), billing.TopSeries) {
+	for i := range min(len(s.Keys), report.TopSeries) {
 		top.add(keyName(&s.Keys[i]), s.Keys[i].Last6, s.Keys[i].Daily)
 	}
 	return top
 }
 
 // append writes the units of each day, the names, and the USD of each day.
-func (s *series) append(b []byte, a *billing.Analytics, units, names, usd string) []byte {
-	b = s.appendDays(b, a, units, func(b []byte, n billing.Spend) []byte { return strconv.AppendInt(b, n.Units, 10) })
+func (s *series) append(b []byte, a *report.Analytics, units, names, usd string) []byte {
+	b = s.appendDays(b, a, units, func(b []byte, n report.Spend) []byte { return strconv.AppendInt(b, n.Units, 10) })
 	b = append(b, `,"`+names+`":[`...)
 	for i, name := range s.names {
 		b = Comma(b, i)
 		b = AppendString(b, name)
 	}
 	b = append(b, ']')
-	return s.appendDays(b, a, usd, func(b []byte, n billing.Spend) []byte { return appendAmount(b, n.USD) })
+	return s.appendDays(b, a, usd, func(b []byte, n report.Spend) []byte { return appendAmount(b, n.USD) })
 }
 
-func (s *series) appendDays(b []byte, a *billing.Analytics, member string, value func([]byte, billing.Spend) []byte) []byte {
+func (s *series) appendDays(b []byte, a *report.Analytics, member string, value func([]byte, report.Spend) []byte) []byte {
 	b = append(b, `,"`+member+`":[`...)
 	for day := range a.Days {
 		b = Comma(b, day)

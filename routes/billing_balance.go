@@ -3,13 +3,13 @@ package routes
 import (
 	"errors"
 
-	"farebox/billing"
+	"farebox/billing/report"
 )
 
 // serveBalance answers GET /billing/balance (addendum 17.1, D16): both
 // spellings of what clients look for.
 func serveBalance(c *Call) *Error {
-	balance, err := c.Ledger().Balance(c.Key)
+	balance, err := c.Ledger().Reports(c.Key.Account).Balance()
 	if err != nil {
 		return c.reportFailed(err)
 	}
@@ -53,7 +53,7 @@ func (c *Call) writeReport(b []byte) *Error {
 // reportFailed is the answer when the store could not give a report
 // (interface.md, Errors: billing timeout; D21).
 func (c *Call) reportFailed(err error) *Error {
-	if errors.Is(err, billing.ErrReportTimeout) {
+	if errors.Is(err, report.ErrTimeout) {
 		c.Logger().Warn().Err(err).Bytes("request_id", c.ID[:]).Msg("a billing query took too long")
 		return &Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: "The billing query timed out: it took longer than 10 seconds allow. Ask for a shorter range of dates, or try again."}
 	}
@@ -63,7 +63,7 @@ func (c *Call) reportFailed(err error) *Error {
 
 // historyFailed is reportFailed for a request that may have brought a cursor.
 func (c *Call) historyFailed(err error) *Error {
-	if !errors.Is(err, billing.ErrCursor) {
+	if !errors.Is(err, report.ErrCursor) {
 		return c.reportFailed(err)
 	}
 	return Invalid(Issue{Code: "custom", Path: "cursor", Message: err.Error() + "; begin again without a cursor."})

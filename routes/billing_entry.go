@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"farebox/billing"
+	"farebox/billing/report"
 )
 
 // How entries of usage are written (addendum 17.2). Every number is formatted
@@ -14,7 +14,7 @@ import (
 // usageNote is what the entries of API requests say.
 const usageNote = "API Inference"
 
-func appendEntries(b []byte, entries []billing.UsageEntry) []byte {
+func appendEntries(b []byte, entries []report.Entry) []byte {
 	b = append(b, '[')
 	for i := range entries {
 		if i > 0 {
@@ -25,7 +25,7 @@ func appendEntries(b []byte, entries []billing.UsageEntry) []byte {
 	return append(b, ']')
 }
 
-func appendEntry(b []byte, e *billing.UsageEntry) []byte {
+func appendEntry(b []byte, e *report.Entry) []byte {
 	b = append(b, `{"timestamp":"`...)
 	b = e.AppendTime(b)
 	b = append(b, `","sku":`...)
@@ -59,7 +59,7 @@ const csvHead = "timestamp,sku,pricePerUnitUsd,units,amount,currency,notes," +
 const csvRow = 256
 
 // entriesCSV is a page of entries, at most 1000 rows.
-func entriesCSV(entries []billing.UsageEntry) []byte {
+func entriesCSV(entries []report.Entry) []byte {
 	b := make([]byte, 0, len(csvHead)+csvRow*len(entries))
 	b = append(b, csvHead...)
 	for i := range entries {

@@ -16,6 +16,7 @@ import (
 
 	"farebox/billing"
 	"farebox/billing/money"
+	"farebox/billing/report"
 )
 
 func queryOf(text string) *Query {
@@ -39,7 +40,7 @@ func TestCSVRunsNoFormulas(t *testing.T) {
 			t.Errorf("%q is read as %q, %v", text, rows, err)
 		}
 	}
-	list := []billing.UsageEntry{{Model: "=cmd", Kind: money.InputTokens, Amount: 1_500_000, Currency: billing.USD, Units: 7, Price: 2_500_000}}
+	list := []report.Entry{{Model: "=cmd", Kind: money.InputTokens, Amount: 1_500_000, Currency: billing.USD, Units: 7, Price: 2_500_000}}
 	rows, err := csv.NewReader(strings.NewReader(string(entriesCSV(list)))).ReadAll()
 	if err != nil || len(rows) != 2 || rows[1][1] != "'=cmd-llm-input-mtoken" || rows[1][2] != "2.5" || rows[1][3] != "0.000007" || rows[1][4] != "-0.0015" {
 		t.Errorf("the row is %q, %v", rows, err)
@@ -73,14 +74,14 @@ func TestFormatFollowsWhatTheClientPrefers(t *testing.T) {
 func TestSlowReportIsTheBillingTimeout(t *testing.T) {
 	c := &Call{g: &Gateway{log: zerolog.Nop()}}
 	for err, status := range map[error]int{
-		fmt.Errorf("cannot list: %w: interrupted secret", billing.ErrReportTimeout): 504,
+		fmt.Errorf("cannot list: %w: interrupted secret", report.ErrTimeout): 504,
 		errors.New("disk secret"): 503,
 	} {
 		if e := c.reportFailed(err); e.Status != status || e.Message == "" || strings.Contains(e.Message, "secret") {
 			t.Errorf("%v is answered %+v", err, e)
 		}
 	}
-	if e := c.historyFailed(fmt.Errorf("%w: it has expired", billing.ErrCursor)); e.Status != 400 || e.Issues[0].Path != "cursor" {
+	if e := c.historyFailed(fmt.Errorf("%w: it has expired", report.ErrCursor)); e.Status != 400 || e.Issues[0].Path != "cursor" {
 		t.Errorf("a bad cursor is answered %+v", e)
 	}
 }
@@ -88,13 +89,13 @@ func TestSlowReportIsTheBillingTimeout(t *testing.T) {
 // Names of keys are members of an object: two of the same name, or one called
 // date, must not overwrite each other.
 func TestDailySeriesHaveNamesOfTheirOwn(t *testing.T) {
-	day := []billing.Spend{{USD: 1, Units: 2}}
-	sum := &billing.Analytics{First: 20_000, Last: 20_000, Days: day}
+	day := []report.Spend{{USD: 1, Units: 2}}
+	sum := &report.Analytics{First: 20_000, Last: 20_000, Days: day}
 	for _, name := range []string{"date", "same", "same", "same", ""} {
-		sum.Keys = append(sum.Keys, billing.KeySpend{ID: "id", Description: name, Last6: "abcdef", Daily: day})
+		sum.Keys = append(sum.Keys, report.KeySpend{ID: "id", Description: name, Last6: "abcdef", Daily: day})
 	}
-	sum.Keys = append(sum.Keys, billing.KeySpend{Daily: day})
-	sum.Models = []billing.ModelSpend{{Name: "date", Daily: day}, {Name: `"`, Daily: day}}
+	sum.Keys = append(sum.Keys, report.KeySpend{Daily: day})
+	sum.Models = []report.ModelSpend{{Name: "date", Daily: day}, {Name: `"`, Daily: day}}
 	var got struct {
 		TopModels, TopKeyNames                                   []string
 		ByKeyDaily, ByKeyDailyUsd, ByModelDaily, ByModelDailyUsd []map[string]json.Number
@@ -180,7 +181,7 @@ func FuzzBillingQuery(f *testing.F) {
 		if limit < 1 || limit > 500 || page < 1 || from < 0 || to < 0 || to != 0 && from >= to {
 			t.Errorf("%q: limit %d, page %d, %d to %d", text, limit, page, from, to)
 		}
-		if days := r.last - r.first + 1; days < 1 || days > billing.MostAnalyticsDays {
+		if days := r.last - r.first + 1; days < 1 || days > report.MostDays {
 			t.Errorf("%q: %d days", text, days)
 		}
 		if !follows && (h.PageSize < 10 || h.PageSize > 1000 || h.FromUs < 0 || h.ToUs < 0 || h.ToUs != 0 && h.FromUs > h.ToUs) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/report"
 )
 
 // Limits of the listing (interface.md, Limits).
@@ -26,7 +27,7 @@ var formatRule = &Rule{Kinds: String, Enum: []string{"json", "csv"}}
 func serveUsage(c *Call) *Error {
 	q := c.Query()
 	csv := c.wantsCSV(q)
-	ask := billing.UsageQuery{
+	ask := report.ListQuery{
 		Currency:  usageCurrencies[q.Choice("currency")],
 		Limit:     q.Integer("limit"),
 		Page:      q.Integer("page"),
@@ -36,7 +37,7 @@ func serveUsage(c *Call) *Error {
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	list, err := c.Ledger().Usage(c.Key, ask)
+	list, err := c.Ledger().Reports(c.Key.Account).List(ask)
 	if err != nil {
 		return c.reportFailed(err)
 	}
@@ -119,7 +120,7 @@ var historyParams = Params{
 	"pageSize":       {Kinds: Number, Integer: true, Min: 10, Max: 1000, Default: 1000},
 	"startTimestamp": {Kinds: String, Format: "date-time in UTC"},
 	"endTimestamp":   {Kinds: String, Format: "date-time in UTC"},
-	"cursor":         {Kinds: String, NonEmpty: true, Length: billing.MaxCursor, Format: "nextCursor"},
+	"cursor":         {Kinds: String, NonEmpty: true, Length: report.MaxCursor, Format: "nextCursor"},
 }
 
 // serveHistory answers GET /billing/usage-history (addendum 17.3).
@@ -131,12 +132,12 @@ func serveHistory(c *Call) *Error {
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	var h billing.UsageHistory
+	var h report.History
 	var err error
 	if follows {
-		h, err = c.Ledger().UsageHistoryAfter(c.Key, cursor)
+		h, err = c.Ledger().Reports(c.Key.Account).HistoryAfter(cursor)
 	} else {
-		h, err = c.Ledger().UsageHistory(c.Key, ask)
+		h, err = c.Ledger().Reports(c.Key.Account).History(ask)
 	}
 	if err != nil {
 		return c.historyFailed(err)
@@ -162,7 +163,7 @@ func serveHistory(c *Call) *Error {
 
 // history reads the filters of a first page. A cursor has them in it and comes
 // alone.
-func (q *Query) history(cursor string, follows bool) billing.HistoryQuery {
+func (q *Query) history(cursor string, follows bool) report.HistoryQuery {
 	if follows {
 		for _, name := range []string{"currency", "startTimestamp", "endTimestamp", "pageSize"} {
 			if q.Has(name) {
@@ -170,11 +171,11 @@ func (q *Query) history(cursor string, follows bool) billing.HistoryQuery {
 			}
 		}
 		if !isCursor(cursor) {
-			q.Wrong(Issue{Code: "invalid_string", Path: "cursor", Message: "cursor must be 1 to " + strconv.Itoa(billing.MaxCursor) + " characters of A-Z, a-z, 0-9, - and _, as nextCursor gave it."})
+			q.Wrong(Issue{Code: "invalid_string", Path: "cursor", Message: "cursor must be 1 to " + strconv.Itoa(report.MaxCursor) + " characters of A-Z, a-z, 0-9, - and _, as nextCursor gave it."})
 		}
-		return billing.HistoryQuery{}
+		return report.HistoryQuery{}
 	}
-	ask := billing.HistoryQuery{
+	ask := report.HistoryQuery{
 		Currency: usageCurrencies[q.Choice("currency")],
 		PageSize: int(q.Integer("pageSize")),
 	}
@@ -202,5 +203,5 @@ func isCursor(s string) bool {
 			return false
 		}
 	}
-	return s != "" && len(s) <= billing.MaxCursor
+	return s != "" && len(s) <= report.MaxCursor
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/report"
 )
 
 // Options say what to write where.
@@ -104,10 +105,10 @@ type question struct {
 func questions(l *billing.Ledger, k *billing.Key, entries int64, days int) []question {
 	const limit = 500
 	now := time.Now()
-	list := func(name string, q billing.UsageQuery) question {
+	list := func(name string, q report.ListQuery) question {
 		q.Limit = limit
 		return question{name, func(int) (int, error) {
-			list, err := l.Usage(k, q)
+			list, err := l.Reports(k.Account).List(q)
 			return len(list.Entries), err
 		}}
 	}
@@ -115,36 +116,36 @@ func questions(l *billing.Ledger, k *billing.Key, entries int64, days int) []que
 	week := middle.Add(7 * 24 * time.Hour).UnixMicro()
 	return []question{
 		{"balance", func(int) (int, error) {
-			_, err := l.Balance(k)
+			_, err := l.Reports(k.Account).Balance()
 			return 0, err
 		}},
-		list("listing, newest 500", billing.UsageQuery{Page: 1}),
-		list("listing, 500 in the middle", billing.UsageQuery{Page: 1 + entries/limit/2}),
-		list("listing, oldest 500 as the last page", billing.UsageQuery{Page: max(1, entries/limit)}),
-		list("listing, oldest first", billing.UsageQuery{Page: 1, Ascending: true}),
-		list("listing, a week in the middle, page 10", billing.UsageQuery{Page: 10, FromUs: middle.UnixMicro(), ToUs: week}),
-		list("listing, BUNDLED_CREDITS in the middle", billing.UsageQuery{Page: 1 + entries/limit/40, Currency: billing.Bundled}),
+		list("listing, newest 500", report.ListQuery{Page: 1}),
+		list("listing, 500 in the middle", report.ListQuery{Page: 1 + entries/limit/2}),
+		list("listing, oldest 500 as the last page", report.ListQuery{Page: max(1, entries/limit)}),
+		list("listing, oldest first", report.ListQuery{Page: 1, Ascending: true}),
+		list("listing, a week in the middle, page 10", report.ListQuery{Page: 10, FromUs: middle.UnixMicro(), ToUs: week}),
+		list("listing, BUNDLED_CREDITS in the middle", report.ListQuery{Page: 1 + entries/limit/40, Currency: billing.Bundled}),
 		{"history, 1000 from the middle", func(int) (int, error) {
-			h, err := l.UsageHistory(k, billing.HistoryQuery{PageSize: 1000, FromUs: middle.UnixMicro()})
+			h, err := l.Reports(k.Account).History(report.HistoryQuery{PageSize: 1000, FromUs: middle.UnixMicro()})
 			return len(h.Entries), err
 		}},
 		{"history, 1000 of BUNDLED_CREDITS", func(int) (int, error) {
-			h, err := l.UsageHistory(k, billing.HistoryQuery{PageSize: 1000, Currency: billing.Bundled})
+			h, err := l.Reports(k.Account).History(report.HistoryQuery{PageSize: 1000, Currency: billing.Bundled})
 			return len(h.Entries), err
 		}},
 		// Each try is of other days, since answers are kept.
 		{"analytics, 7 days, not kept", func(try int) (int, error) {
 			today := l.Today() - int32(try)
-			_, err := l.Analytics(k, today-6, today)
+			_, err := l.Reports(k.Account).Analytics(today-6, today)
 			return 0, err
 		}},
 		{"analytics, 90 days, not kept", func(try int) (int, error) {
 			today := l.Today() - int32(try)
-			_, err := l.Analytics(k, today-89, today)
+			_, err := l.Reports(k.Account).Analytics(today-89, today)
 			return 0, err
 		}},
 		{"analytics, 90 days, kept", func(int) (int, error) {
-			_, err := l.Analytics(k, l.Today()-89, l.Today())
+			_, err := l.Reports(k.Account).Analytics(l.Today()-89, l.Today())
 			return 0, err
 		}},
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"farebox/billing"
+	"farebox/billing/report"
 )
 
 // usage is `farebox usage` without the flags that name the store.
@@ -59,9 +60,9 @@ UNITS are pictures and blockchain credits. What accounts paid of their debts is 
 	return cmd
 }
 
-func usageQuery(account, from, to, by string, now time.Time) (q billing.UsageReportQuery, err error) {
+func usageQuery(account, from, to, by string, now time.Time) (q report.SumQuery, err error) {
 	today := now.Truncate(24 * time.Hour)
-	q = billing.UsageReportQuery{Account: account, From: today.AddDate(0, 0, 1-today.Day()), To: today, By: by}
+	q = report.SumQuery{Account: account, From: today.AddDate(0, 0, 1-today.Day()), To: today, By: by}
 	for _, d := range []struct {
 		flag, text string
 		into       *time.Time
@@ -84,7 +85,7 @@ func usageHead(by string) []string {
 	return append(head, "requests", "input", "output", "units", "usd", "diem", "bundled")
 }
 
-func usageRow(s *billing.UsageSum, by string) []string {
+func usageRow(s *report.Sum, by string) []string {
 	row := []string{s.Name}
 	if by == "key" {
 		row = []string{s.ID, s.Account, s.Name}

@@ -1,4 +1,4 @@
-package billing
+package report
 
 import (
 	"database/sql"
@@ -7,9 +7,9 @@ import (
 )
 
 // modelNames gives the models by number, as the store has them now.
-func (r *query) modelNames() (map[uint32]string, error) {
+func modelNames(q Queries) (map[uint32]string, error) {
 	m := map[uint32]string{}
-	err := r.each(func(rows *sql.Rows) error {
+	err := q.Each(func(rows *sql.Rows) error {
 		var no uint32
 		var id string
 		err := rows.Scan(&no, &id)
@@ -24,9 +24,9 @@ func (r *query) modelNames() (map[uint32]string, error) {
 
 // names gives the models by number. Other nodes add models, so all are read
 // again when one of the wanted is missing.
-func (l *Ledger) names(r *query, wanted iter.Seq[uint32]) (func(no uint32) string, error) {
+func (r *Reports) names(q Queries, wanted iter.Seq[uint32]) (func(no uint32) string, error) {
 	m := map[uint32]string{}
-	if known := l.modelNames.Load(); known != nil {
+	if known := r.models.Load(); known != nil {
 		m = *known
 	}
 	for no := range wanted {
@@ -34,10 +34,10 @@ func (l *Ledger) names(r *query, wanted iter.Seq[uint32]) (func(no uint32) strin
 			continue
 		}
 		var err error
-		if m, err = r.modelNames(); err != nil {
+		if m, err = modelNames(q); err != nil {
 			return nil, err
 		}
-		l.modelNames.Store(&m)
+		r.models.Store(&m)
 		break
 	}
 	return func(no uint32) string {
@@ -50,10 +50,10 @@ func (l *Ledger) names(r *query, wanted iter.Seq[uint32]) (func(no uint32) strin
 }
 
 // nameModels puts names to the entries' model numbers.
-func (l *Ledger) nameModels(r *query, entries []UsageEntry) error {
-	name, err := l.names(r, func(yield func(uint32) bool) {
+func (r *Reports) nameModels(q Queries, entries []Entry) error {
+	name, err := r.names(q, func(yield func(uint32) bool) {
 		for i := range entries {
-			if !yield(entries[i].model) {
+			if !yield(entries[i].ModelNo) {
 				return
 			}
 		}
@@ -62,7 +62,7 @@ func (l *Ledger) nameModels(r *query, entries []UsageEntry) error {
 		return err
 	}
 	for i := range entries {
-		entries[i].Model = name(entries[i].model)
+		entries[i].Model = name(entries[i].ModelNo)
 	}
 	return nil
 }

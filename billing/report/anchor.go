@@ -1,15 +1,15 @@
-package billing
+package report
 
 import (
 	"sync"
 	"time"
 )
 
-// usageAnchors remember how far the detail was when page 1 of a listing was
+// anchors remember how far the detail was when page 1 of a listing was
 // asked for, so that its further pages are counted from the same end.
-type usageAnchors struct {
+type anchors struct {
 	mu sync.Mutex
-	m  map[anchorKey]*usageAnchor
+	m  map[anchorKey]*anchor
 }
 
 // anchorKey is a listing without the number of its page.
@@ -21,7 +21,7 @@ type anchorKey struct {
 	ascending    bool
 }
 
-type usageAnchor struct {
+type anchor struct {
 	bounds map[uint32]uint64 // by node
 	used   time.Time
 }
@@ -31,7 +31,7 @@ const (
 	anchorsMost = 1024
 )
 
-func (s *usageAnchors) get(k anchorKey) map[uint32]uint64 {
+func (s *anchors) get(k anchorKey) map[uint32]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.m[k]
@@ -42,20 +42,20 @@ func (s *usageAnchors) get(k anchorKey) map[uint32]uint64 {
 	return a.bounds
 }
 
-func (s *usageAnchors) put(k anchorKey, bounds map[uint32]uint64) {
+func (s *anchors) put(k anchorKey, bounds map[uint32]uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.m == nil {
-		s.m = map[anchorKey]*usageAnchor{}
+		s.m = map[anchorKey]*anchor{}
 	}
 	if s.m[k] == nil && len(s.m) >= anchorsMost {
 		s.drop()
 	}
-	s.m[k] = &usageAnchor{bounds, time.Now()}
+	s.m[k] = &anchor{bounds, time.Now()}
 }
 
 // drop makes room: all that are over, or else the one that was used longest ago.
-func (s *usageAnchors) drop() {
+func (s *anchors) drop() {
 	var oldest anchorKey
 	var at time.Time
 	for k, a := range s.m {

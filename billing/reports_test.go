@@ -14,6 +14,7 @@ import (
 	"farebox/bench/servers"
 	"farebox/billing/calendar"
 	"farebox/billing/money"
+	"farebox/billing/report"
 	"farebox/config"
 )
 
@@ -55,7 +56,7 @@ func TestEntriesOfARequestAreItsCharge(t *testing.T) {
 	x := rand.New(rand.NewPCG(1, 1))
 	for i := range 20_000 {
 		r := madeUp(x, 1, uint64(i+2), 1_800_000_000_000_000)
-		list := r.appendEntries(nil, 1, anyPlace)
+		list := appendEntries(nil, r, 1, anyPlace)
 		var sum money.Parts
 		var tokens int64
 		for _, e := range list {
@@ -69,7 +70,7 @@ func TestEntriesOfARequestAreItsCharge(t *testing.T) {
 		if sum != r.amounts || tokens != prompt+completion {
 			t.Fatalf("%+v: the entries are %v and %d tokens", r, sum, tokens)
 		}
-		if !slices.IsSortedFunc(list, byPosition) {
+		if !slices.IsSortedFunc(list, inOrder) {
 			t.Fatalf("the entries are in no order: %+v", list)
 		}
 		var s shares
@@ -80,7 +81,7 @@ func TestEntriesOfARequestAreItsCharge(t *testing.T) {
 			t.Fatalf("%d entries, counted as %v", len(list), count)
 		}
 		for place := range money.Currencies {
-			if got := r.appendEntries(nil, 1, place); int64(len(got)) != count.of(place) {
+			if got := appendEntries(nil, r, 1, place); int64(len(got)) != count.of(place) {
 				t.Fatalf("%d entries of %s, counted as %v", len(got), money.SpendOrder[place], count)
 			}
 		}
@@ -108,31 +109,31 @@ func sqlOf(s Store) *sqlStore {
 	return s.(*sqliteStore).sqlStore
 }
 
-// usageModel is the plain truth: all entries of one account in order.
-type usageModel []UsageEntry
+// entryList is the plain truth: all entries of one account in order.
+type entryList []report.Entry
 
-func (m usageModel) filter(c Currency, fromUs, toUs int64) (list []usagePosition) {
+func (m entryList) filter(c Currency, fromUs, toUs int64) (list []report.Position) {
 	for _, e := range m {
 		if (c == 0 || e.Currency == c) && e.AtUs >= fromUs && (toUs == 0 || e.AtUs < toUs) {
-			list = append(list, e.at)
+			list = append(list, e.At)
 		}
 	}
 	return list
 }
 
-func positions(entries []UsageEntry) []usagePosition {
-	list := make([]usagePosition, len(entries))
+func positions(entries []report.Entry) []report.Position {
+	list := make([]report.Position, len(entries))
 	for i := range entries {
-		list[i] = entries[i].at
+		list[i] = entries[i].At
 	}
 	return list
 }
 
 // listAll reads every page of a listing.
-func listAll(l *Ledger, k *Key, q UsageQuery) (all []UsageEntry, err error) {
+func listAll(l *Ledger, k *Key, q report.ListQuery) (all []report.Entry, err error) {
 	total := int64(0)
 	for q.Page = 1; q.Page == 1 || (q.Page-1)*q.Limit < total; q.Page++ {
-		list, err := l.Usage(k, q)
+		list, err := l.Reports(k.Account).List(q)
 		if err != nil {
 			return nil, err
 		}
@@ -149,20 +150,20 @@ func listAll(l *Ledger, k *Key, q UsageQuery) (all []UsageEntry, err error) {
 }
 
 // historyAll reads every page of a history.
-func historyAll(l *Ledger, k *Key, q HistoryQuery) (all []UsageEntry, err error) {
-	h, err := l.UsageHistory(k, q)
+func historyAll(l *Ledger, k *Key, q report.HistoryQuery) (all []report.Entry, err error) {
+	h, err := l.Reports(k.Account).History(q)
 	for {
 		all = append(all, h.Entries...)
 		if err != nil || h.Next == "" {
 			return all, err
 		}
-		h, err = l.UsageHistoryAfter(k, h.Next)
+		h, err = l.Reports(k.Account).HistoryAfter(h.Next)
 	}
 }
 
 // fillNodes writes pages of several nodes whose requests overlap in time, with
 // clocks that jump, in chunks of any size.
-func fillNodes(t *rapid.T, f *fixture, account uint32) (model usageModel) {
+func fillNodes(t *rapid.T, f *fixture, account uint32) (model entryList) {
 	x := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	end := f.clock.nano() / 1000
 	nodes := rapid.IntRange(1, 4).Draw(t, "nodes")
@@ -184,7 +185,7 @@ func fillNodes(t *rapid.T, f *fixture, account uint32) (model usageModel) {
 			}
 			seq += 1 + x.Uint64N(3)
 			r := madeUp(x, account, seq, max(0, min(at, end)))
-			model = r.appendEntries(model, node, anyPlace)
+			model = appendEntries(model, r, node, anyPlace)
 			set.add(r)
 			if x.IntN(40) == 0 {
 				pages = append(pages, set.list()...)
@@ -203,7 +204,7 @@ func fillNodes(t *rapid.T, f *fixture, account uint32) (model usageModel) {
 			t.Fatal(err)
 		}
 	}
-	slices.SortFunc(model, byPosition)
+	slices.SortFunc(model, inOrder)
 	return model
 }
 
@@ -227,7 +228,7 @@ func TestPagesOfSeveralNodesAreListedInOneOrder(t *testing.T) {
 			want := model.filter(currency, from, to)
 
 			ascending := rapid.Bool().Draw(t, "ascending")
-			q := UsageQuery{Currency: currency, FromUs: from, ToUs: to, Ascending: ascending, Limit: rapid.Int64Range(1, 90).Draw(t, "limit")}
+			q := report.ListQuery{Currency: currency, FromUs: from, ToUs: to, Ascending: ascending, Limit: rapid.Int64Range(1, 90).Draw(t, "limit")}
 			list, err := listAll(f.Ledger, k, q)
 			if err != nil {
 				t.Fatal(err)
@@ -239,7 +240,7 @@ func TestPagesOfSeveralNodesAreListedInOneOrder(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Fatalf("%d entries are listed, %d are right, or their order is wrong", len(got), len(want))
 			}
-			h, err := historyAll(f.Ledger, k, HistoryQuery{Currency: currency, FromUs: from, ToUs: to, PageSize: rapid.IntRange(1, 90).Draw(t, "size")})
+			h, err := historyAll(f.Ledger, k, report.HistoryQuery{Currency: currency, FromUs: from, ToUs: to, PageSize: rapid.IntRange(1, 90).Draw(t, "size")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -305,11 +306,11 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 					t.Fatal(err)
 				}
 			}
-			list, err := listAll(f.Ledger, k1, UsageQuery{Limit: 37})
+			list, err := listAll(f.Ledger, k1, report.ListQuery{Limit: 37})
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := historyAll(f.Ledger, k1, HistoryQuery{PageSize: 11})
+			h, err := historyAll(f.Ledger, k1, report.HistoryQuery{PageSize: 11})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -325,37 +326,37 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 			if listed != charged || told != charged {
 				t.Fatalf("charged %v, listed %v, in the history %v", charged, listed, told)
 			}
-			var days, models, keys Spend
+			var days, models, keys report.Spend
 			for first := f.Today() - 89; ; first -= 90 {
-				sum, err := f.Analytics(k1, first, first+89)
+				sum, err := f.Reports(k1.Account).Analytics(first, first+89)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, d := range sum.Days {
-					days.add(d)
+					days.Add(d)
 				}
 				for _, m := range sum.Models {
-					models.add(m.Spend)
-					var lines Spend
+					models.Add(m.Spend)
+					var lines report.Spend
 					for _, n := range m.Kinds {
-						lines.add(n)
+						lines.Add(n)
 					}
 					if lines != m.Spend {
 						t.Fatalf("model %s has %+v, its lines add up to %+v", m.Name, m.Spend, lines)
 					}
 				}
 				for _, k := range sum.Keys {
-					keys.add(k.Spend)
+					keys.Add(k.Spend)
 				}
 				if len(sum.Models) == 0 {
 					break
 				}
 			}
-			want := Spend{USD: charged[money.InUSD] + charged[money.InBundled], DIEM: charged[money.InDIEM], Units: tokens}
+			want := report.Spend{USD: charged[money.InUSD] + charged[money.InBundled], DIEM: charged[money.InDIEM], Units: tokens}
 			if days != want || models != want || keys != want {
 				t.Fatalf("want %+v; by day %+v, by model %+v, by key %+v", want, days, models, keys)
 			}
-			if b, err := f.Balance(k1); err != nil || b.USD != 2*usd-charged[money.InUSD] || b.Bundled != usd-charged[money.InBundled] {
+			if b, err := f.Reports(k1.Account).Balance(); err != nil || b.USD != 2*usd-charged[money.InUSD] || b.Bundled != usd-charged[money.InBundled] {
 				t.Fatalf("the balance is %+v, %v after %v", b, err, charged)
 			}
 		})
@@ -394,26 +395,26 @@ func TestPagingVisitsEachEntryOnceWhileRequestsArrive(t *testing.T) {
 			}
 			defer func() { stop.Store(true); arriving.Wait() }()
 			for range 2 {
-				list, err := listAll(f.Ledger, k, UsageQuery{Limit: 50, Ascending: ascending})
+				list, err := listAll(f.Ledger, k, report.ListQuery{Limit: 50, Ascending: ascending})
 				if err != nil {
 					t.Fatal(err)
 				}
-				order := func(a, b UsageEntry) int {
+				order := func(a, b report.Entry) int {
 					if ascending {
-						return a.at.compare(b.at)
+						return a.At.Compare(b.At)
 					}
-					return b.at.compare(a.at)
+					return b.At.Compare(a.At)
 				}
 				if len(list) < 1000 || !slices.IsSortedFunc(list, order) {
 					t.Errorf("%d entries, in order: %v", len(list), slices.IsSortedFunc(list, order))
 				}
 				for i := 1; i < len(list); i++ {
-					if list[i].at == list[i-1].at {
+					if list[i].At == list[i-1].At {
 						t.Fatalf("%+v is listed twice", list[i])
 					}
 				}
-				h, err := historyAll(f.Ledger, k, HistoryQuery{PageSize: 500})
-				if err != nil || len(h) < len(list) || !slices.IsSortedFunc(h, byPosition) {
+				h, err := historyAll(f.Ledger, k, report.HistoryQuery{PageSize: 500})
+				if err != nil || len(h) < len(list) || !slices.IsSortedFunc(h, inOrder) {
 					t.Errorf("a history after the list of %d has %d entries, %v", len(list), len(h), err)
 				}
 			}
@@ -430,14 +431,14 @@ func TestListingShowsTheRequestBeforeIt(t *testing.T) {
 		for i := range 5 {
 			f.spend(k, 1, 1000)
 			began := time.Now()
-			list, err := f.Usage(k, UsageQuery{Limit: 10, Page: 1})
+			list, err := f.Reports(k.Account).List(report.ListQuery{Limit: 10, Page: 1})
 			if err != nil || list.Behind || list.Total != int64(i+1) {
 				t.Fatalf("after %d requests: %d entries, behind %v, %v", i+1, list.Total, list.Behind, err)
 			}
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("the list took %s", took)
 			}
-			h, err := f.UsageHistory(k, HistoryQuery{PageSize: 10})
+			h, err := f.Reports(k.Account).History(report.HistoryQuery{PageSize: 10})
 			if err != nil || len(h.Entries) != i+1 {
 				t.Fatalf("after %d requests the history has %d entries, %v", i+1, len(h.Entries), err)
 			}
@@ -461,7 +462,7 @@ func TestHistoryWaitsForOtherNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(60 * time.Second); !nodes[0].severalNodes(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); !(reportSource{nodes[0]}).SeveralNodes(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the first node does not know the second")
 		}
@@ -481,7 +482,7 @@ func TestHistoryWaitsForOtherNodes(t *testing.T) {
 		}
 		h.Settle(Settlement{Cost: 1000, Status: 200, NowNs: l.now()})
 		time.Sleep(100 * time.Millisecond) // the nodes differ a little in what time it is
-		list, err := nodes[0].UsageHistory(keys[0], HistoryQuery{PageSize: 100})
+		list, err := nodes[0].Reports(keys[0].Account).History(report.HistoryQuery{PageSize: 100})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -491,3 +492,5 @@ func TestHistoryWaitsForOtherNodes(t *testing.T) {
 	}
 	t.Errorf("after each request of the other node the history has %v", shown)
 }
+
+func inOrder(a, b report.Entry) int { return a.At.Compare(b.At) }

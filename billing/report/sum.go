@@ -1,4 +1,4 @@
-package billing
+package report
 
 import (
 	"cmp"
@@ -12,26 +12,26 @@ import (
 	"farebox/billing/money"
 )
 
-// UsageReportQuery says what usage an operator wants to see.
-type UsageReportQuery struct {
+// SumQuery says what usage an operator wants to see.
+type SumQuery struct {
 	Account  string    `json:"account,omitempty"` // id or name; empty: all
 	From, To time.Time // UTC days, both included
 	By       string    `json:"by"` // account, model, key or day
 }
 
-// UsageSum is one row of a report: what was charged, not what was paid of debt.
-type UsageSum struct {
+// Sum is one row of a report: what was charged, not what was paid of debt.
+type Sum struct {
 	ID                 string `json:"id"`   // of the account, key or model, or the day
 	Name               string `json:"name"` // of the account or model, or what the key is for
 	Account            string `json:"account,omitempty"`
 	Requests           int64  `json:"requests"`
 	Input, Output      int64  // tokens
 	Units              int64  // of what is sold singly: pictures, credits
-	USD, DIEM, Bundled Nano
+	USD, DIEM, Bundled money.Nano
 }
 
-type usageSumJSON struct {
-	plainUsageSum
+type sumJSON struct {
+	plainSum
 	Input   int64         `json:"inputTokens"`
 	Output  int64         `json:"outputTokens"`
 	Units   int64         `json:"units"`
@@ -40,69 +40,60 @@ type usageSumJSON struct {
 	Bundled money.Decimal `json:"bundled"`
 }
 
-type plainUsageSum UsageSum
+type plainSum Sum
 
 // MarshalJSON writes amounts as decimal strings.
-func (s UsageSum) MarshalJSON() ([]byte, error) {
-	return json.Marshal(usageSumJSON{plainUsageSum(s), s.Input, s.Output, s.Units, money.Decimal(s.USD), money.Decimal(s.DIEM), money.Decimal(s.Bundled)})
+func (s Sum) MarshalJSON() ([]byte, error) {
+	return json.Marshal(sumJSON{plainSum(s), s.Input, s.Output, s.Units, money.Decimal(s.USD), money.Decimal(s.DIEM), money.Decimal(s.Bundled)})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
-func (s *UsageSum) UnmarshalJSON(b []byte) error {
-	var v usageSumJSON
+func (s *Sum) UnmarshalJSON(b []byte) error {
+	var v sumJSON
 	err := json.Unmarshal(b, &v)
-	*s = UsageSum(v.plainUsageSum)
-	s.Input, s.Output, s.Units, s.USD, s.DIEM, s.Bundled = v.Input, v.Output, v.Units, Nano(v.USD), Nano(v.DIEM), Nano(v.Bundled)
+	*s = Sum(v.plainSum)
+	s.Input, s.Output, s.Units, s.USD, s.DIEM, s.Bundled = v.Input, v.Output, v.Units, money.Nano(v.USD), money.Nano(v.DIEM), money.Nano(v.Bundled)
 	return err
 }
 
-// usageGroups are the columns of id, name and account, by what a report is.
-var usageGroups = map[string]string{
+// groups are the columns of id, name and account, by what a report is.
+var groups = map[string]string{
 	"account": "a.id, a.name, a.name",
 	"model":   "coalesce(m.id, ''), coalesce(m.id, ''), ''",
 	"key":     "coalesce(k.id, ''), coalesce(k.description, ''), a.name",
 	"day":     "CAST(u.day AS TEXT), CAST(u.day AS TEXT), ''",
 }
 
-// UsageReport adds up what was used, across accounts, the dearest first; days in
-// their order. All charges of this process are in it, and what other nodes have
-// reported.
-func (l *Ledger) UsageReport(q UsageReportQuery) ([]UsageSum, error) {
-	group := usageGroups[q.By]
-	if group == "" {
-		return nil, fmt.Errorf("cannot report usage by %q: expected account, model, key or day", q.By)
+// Check says what is wrong with the question.
+func (q *SumQuery) Check() error {
+	if groups[q.By] == "" {
+		return fmt.Errorf("cannot report usage by %q: expected account, model, key or day", q.By)
 	}
 	if q.To.Before(q.From) {
-		return nil, fmt.Errorf("cannot report usage from %s to %s: it ends before it begins", q.From.Format(time.DateOnly), q.To.Format(time.DateOnly))
+		return fmt.Errorf("cannot report usage from %s to %s: it ends before it begins", q.From.Format(time.DateOnly), q.To.Format(time.DateOnly))
 	}
-	var account uint32
-	if q.Account != "" {
-		a, err := l.findAccount(q.Account)
-		if err != nil {
-			return nil, err
-		}
-		account = a.no
-	}
-	if l.journal != nil {
-		if err := l.project.catchUp(); err != nil {
-			return nil, fmt.Errorf("cannot bring the usage up to date: %w", err)
-		}
-	}
-	sums := map[[3]string]*UsageSum{}
-	err := l.report(func(r *query) error {
+	return nil
+}
+
+// Sum adds up what is in the store, across accounts or of one, the dearest first;
+// days in their order.
+func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
+	group := groups[q.By]
+	sums := map[[3]string]*Sum{}
+	err := r.read(func(tx Queries) error {
 		clear(sums)
-		return r.each(func(rows *sql.Rows) error {
+		return tx.Each(func(rows *sql.Rows) error {
 			var id [3]string
 			var kind money.Kind
-			var c Currency
+			var c money.Currency
 			var requests, units int64
-			var n Nano
+			var n money.Nano
 			if err := rows.Scan(&id[0], &id[1], &id[2], &kind, &c, &requests, &units, &n); err != nil {
 				return err
 			}
 			s := sums[id]
 			if s == nil {
-				s = &UsageSum{ID: id[0], Name: id[1], Account: id[2]}
+				s = &Sum{ID: id[0], Name: id[1], Account: id[2]}
 				sums[id] = s
 			}
 			s.Requests += requests
@@ -114,9 +105,9 @@ func (l *Ledger) UsageReport(q UsageReportQuery) ([]UsageSum, error) {
 			case !kind.Beside():
 				s.Units += units
 			}
-			*map[Currency]*Nano{USD: &s.USD, DIEM: &s.DIEM, Bundled: &s.Bundled}[c] += n
+			*map[money.Currency]*money.Nano{money.USD: &s.USD, money.DIEM: &s.DIEM, money.Bundled: &s.Bundled}[c] += n
 			return nil
-		}, "SELECT "+group+`, u.kind, u.currency, CAST(sum(u.requests) AS {I64}), CAST(sum(u.units) AS {I64}), `+sumAmounts+`
+		}, "SELECT "+group+`, u.kind, u.currency, CAST(sum(u.requests) AS {I64}), CAST(sum(u.units) AS {I64}), CAST(sum(amount) AS {I64})
 			FROM usage_day u JOIN account a ON a.no = u.account LEFT JOIN api_key k ON k.no = u.api_key LEFT JOIN model m ON m.no = u.model
 			WHERE u.day BETWEEN $1 AND $2 AND ($3 = 0 OR u.account = $3)
 			GROUP BY 1, 2, 3, 4, 5`, calendar.Date(calendar.DayOf(q.From.UnixNano())), calendar.Date(calendar.DayOf(q.To.UnixNano())), int64(account))
@@ -124,7 +115,7 @@ func (l *Ledger) UsageReport(q UsageReportQuery) ([]UsageSum, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot report usage: %w", err)
 	}
-	list := make([]UsageSum, 0, len(sums))
+	list := make([]Sum, 0, len(sums))
 	for _, s := range sums {
 		if q.By == "day" {
 			s.ID = fmt.Sprintf("%.4s-%.2s-%.2s", s.ID, s.ID[4:], s.ID[6:])
@@ -132,7 +123,7 @@ func (l *Ledger) UsageReport(q UsageReportQuery) ([]UsageSum, error) {
 		}
 		list = append(list, *s)
 	}
-	slices.SortFunc(list, func(a, b UsageSum) int {
+	slices.SortFunc(list, func(a, b Sum) int {
 		if q.By == "day" {
 			return cmp.Compare(a.ID, b.ID)
 		}

@@ -1,23 +1,23 @@
-package billing
+package report
 
 import (
 	"sync"
 	"time"
 )
 
-// analyticsCache keeps answers for analyticsFor, and lets those who ask for the
+// cache keeps answers for cacheFor, and lets those who ask for the
 // same at the same time wait for one query.
-type analyticsCache struct {
+type cache struct {
 	mu sync.Mutex
-	m  map[analyticsKey]*analyticsAnswer
+	m  map[cacheKey]*cached
 }
 
-type analyticsKey struct {
+type cacheKey struct {
 	account     uint32
 	first, last int32
 }
 
-type analyticsAnswer struct {
+type cached struct {
 	done chan struct{}
 	at   time.Time
 	sum  *Analytics
@@ -25,21 +25,21 @@ type analyticsAnswer struct {
 }
 
 const (
-	analyticsFor  = 10 * time.Minute // interface.md, Limits
-	analyticsMost = 256
+	cacheFor  = 10 * time.Minute // interface.md, Limits
+	cacheMost = 256
 )
 
 // get gives the answer that is kept, or asks for one. ask says whether it is
 // complete and may be kept.
-func (c *analyticsCache) get(k analyticsKey, ask func() (sum *Analytics, keep bool, err error)) (*Analytics, error) {
+func (c *cache) get(k cacheKey, ask func() (sum *Analytics, keep bool, err error)) (*Analytics, error) {
 	c.mu.Lock()
 	a := c.m[k]
-	if a != nil && time.Since(a.at) < analyticsFor {
+	if a != nil && time.Since(a.at) < cacheFor {
 		c.mu.Unlock()
 		<-a.done
 		return a.sum, a.err
 	}
-	a = &analyticsAnswer{done: make(chan struct{}), at: time.Now()}
+	a = &cached{done: make(chan struct{}), at: time.Now()}
 	c.put(k, a)
 	c.mu.Unlock()
 	defer close(a.done)
@@ -55,21 +55,21 @@ func (c *analyticsCache) get(k analyticsKey, ask func() (sum *Analytics, keep bo
 }
 
 // put makes room: all that are over, or else the oldest.
-func (c *analyticsCache) put(k analyticsKey, a *analyticsAnswer) {
+func (c *cache) put(k cacheKey, a *cached) {
 	if c.m == nil {
-		c.m = map[analyticsKey]*analyticsAnswer{}
+		c.m = map[cacheKey]*cached{}
 	}
-	if len(c.m) >= analyticsMost {
+	if len(c.m) >= cacheMost {
 		oldest := k
 		at := a.at
 		for k, b := range c.m {
-			if time.Since(b.at) > analyticsFor {
+			if time.Since(b.at) > cacheFor {
 				delete(c.m, k)
 			} else if b.at.Before(at) {
 				oldest, at = k, b.at
 			}
 		}
-		if len(c.m) >= analyticsMost {
+		if len(c.m) >= cacheMost {
 			delete(c.m, oldest)
 		}
 	}

@@ -1,16 +1,17 @@
-package billing
+package report
 
 import (
 	"database/sql"
-	"farebox/billing/money"
 	"fmt"
 	"slices"
+
+	"farebox/billing/money"
 )
 
 // detailed gives how far the detail of each node has come.
-func (r *query) detailed() (map[uint32]uint64, error) {
+func detailed(q Queries) (map[uint32]uint64, error) {
 	seqs := map[uint32]uint64{}
-	err := r.each(func(rows *sql.Rows) error {
+	err := q.Each(func(rows *sql.Rows) error {
 		var node uint32
 		var seq uint64
 		err := rows.Scan(&node, &seq)
@@ -20,18 +21,18 @@ func (r *query) detailed() (map[uint32]uint64, error) {
 	return seqs, err
 }
 
-// usageIndex finds entries of one account, and of one currency or all, by time
+// index finds entries of one account, and of one currency or all, by time
 // and by number without opening more pages than it must: hours and pages have
 // counts. Ranks and numbers count from the account's first entry.
-type usageIndex struct {
-	*query
+type index struct {
+	Queries
 	account uint32
 	place   int
 	bounds  map[uint32]uint64 // pages of each node behind these do not exist; nil: all do
-	hours   []usageHour
+	hours   []hourCount
 }
 
-type usageHour struct {
+type hourCount struct {
 	hour int64
 	n    int64
 }
@@ -47,21 +48,21 @@ type pageRef struct {
 
 // countColumns is what is summed for a place in spend order.
 var countColumns = map[int]string{
-	anyPlace:     "entries_diem + entries_bundled + entries_usd",
+	AnyCurrency:  "entries_diem + entries_bundled + entries_usd",
 	money.InDIEM: "entries_diem", money.InBundled: "entries_bundled", money.InUSD: "entries_usd",
 }
 
-func newUsageIndex(r *query, account uint32, place int, bounds map[uint32]uint64) (*usageIndex, error) {
-	x := &usageIndex{query: r, account: account, place: place, bounds: bounds}
+func newIndex(q Queries, account uint32, place int, bounds map[uint32]uint64) (*index, error) {
+	x := &index{Queries: q, account: account, place: place, bounds: bounds}
 	if err := x.loadHours(); err != nil {
 		return nil, fmt.Errorf("cannot read the hours of an account's usage: %w", err)
 	}
 	return x, nil
 }
 
-func (x *usageIndex) loadHours() error {
-	err := x.each(func(rows *sql.Rows) error {
-		var h usageHour
+func (x *index) loadHours() error {
+	err := x.Each(func(rows *sql.Rows) error {
+		var h hourCount
 		err := rows.Scan(&h.hour, &h.n)
 		x.hours = append(x.hours, h)
 		return err
@@ -69,7 +70,7 @@ func (x *usageIndex) loadHours() error {
 	if err != nil || x.bounds == nil {
 		return err
 	}
-	applied, err := x.detailed()
+	applied, err := detailed(x.Queries)
 	if err != nil {
 		return err
 	}
@@ -77,14 +78,14 @@ func (x *usageIndex) loadHours() error {
 		if seq <= x.bounds[node] {
 			continue
 		}
-		err := x.each(func(rows *sql.Rows) error {
+		err := x.Each(func(rows *sql.Rows) error {
 			var us, n int64
 			if err := rows.Scan(&us, &n); err != nil {
 				return err
 			}
-			i, ok := slices.BinarySearchFunc(x.hours, hourOf(us), func(h usageHour, hour int64) int { return int(h.hour - hour) })
+			i, ok := slices.BinarySearchFunc(x.hours, hourOf(us), func(h hourCount, hour int64) int { return int(h.hour - hour) })
 			if !ok || x.hours[i].n < n {
-				return errPage
+				return ErrDamaged
 			}
 			x.hours[i].n -= n
 			return nil
@@ -97,7 +98,7 @@ func (x *usageIndex) loadHours() error {
 }
 
 // total is how many entries there are.
-func (x *usageIndex) total() (n int64) {
+func (x *index) total() (n int64) {
 	for _, h := range x.hours {
 		n += h.n
 	}
@@ -109,7 +110,7 @@ const refsMost = 256
 
 // refs gives the next pages in order of their begin: those that begin from
 // fromUs on and before toUs, end at endUs or later, and come after a page.
-func (x *usageIndex) refs(fromUs, toUs, endUs int64, after *pageRef) (list []pageRef, err error) {
+func (x *index) refs(fromUs, toUs, endUs int64, after *pageRef) (list []pageRef, err error) {
 	query := "SELECT node, seq_first, seq_last, first_us, last_us, requests, " + countColumns[x.place] + ` FROM usage_page
 		WHERE account = $1 AND first_us >= $2 AND first_us < $3 AND last_us >= $4`
 	args := []any{x.account, fromUs, toUs, endUs}
@@ -119,7 +120,7 @@ func (x *usageIndex) refs(fromUs, toUs, endUs int64, after *pageRef) (list []pag
 		args = append(args, after.node, after.first)
 	}
 	query += fmt.Sprintf(" ORDER BY first_us, node, seq_first LIMIT %d", refsMost)
-	err = x.each(func(rows *sql.Rows) error {
+	err = x.Each(func(rows *sql.Rows) error {
 		var p pageRef
 		err := rows.Scan(&p.node, &p.first, &p.last, &p.firstUs, &p.lastUs, &p.requests, &p.n)
 		list = append(list, p)
@@ -130,7 +131,7 @@ func (x *usageIndex) refs(fromUs, toUs, endUs int64, after *pageRef) (list []pag
 
 // eachRef gives all pages that refs would give, except those that have no entry
 // of the currency or do not exist yet. It stops when do says so.
-func (x *usageIndex) eachRef(fromUs, toUs, endUs int64, do func(*pageRef) (more bool, err error)) error {
+func (x *index) eachRef(fromUs, toUs, endUs int64, do func(*pageRef) (more bool, err error)) error {
 	var after *pageRef
 	for {
 		list, err := x.refs(fromUs, toUs, endUs, after)
@@ -152,26 +153,32 @@ func (x *usageIndex) eachRef(fromUs, toUs, endUs int64, do func(*pageRef) (more 
 	}
 }
 
-func (x *usageIndex) hides(p *pageRef) bool {
+func (x *index) hides(p *pageRef) bool {
 	return p.n == 0 || x.bounds != nil && p.first > x.bounds[p.node]
 }
 
 // open gives the entries of a page.
-func (x *usageIndex) open(p *pageRef) ([]UsageEntry, error) {
-	page := usagePage{account: x.account, node: p.node, first: p.first, last: p.last, requests: p.requests}
-	err := x.row("SELECT data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", x.account, p.node, p.first).Scan(&page.data)
+func (x *index) open(p *pageRef) ([]Entry, error) {
+	page := Page{Account: x.account, Node: p.node, First: p.first, Last: p.last, Requests: p.requests}
+	err := x.Row("SELECT data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", x.account, p.node, p.first).Scan(&page.Data)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read a page of usage: %w", err)
 	}
-	list, err := page.list(x.s.before, x.place)
-	if err == nil && int64(len(list)) != p.n {
-		err = fmt.Errorf("%w: node %d, record %d: it has %d entries, counted as %d", errPage, p.node, p.first, len(list), p.n)
+	list, err := x.Entries(&page, x.place)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.IsSortedFunc(list, byPosition) {
+		slices.SortFunc(list, byPosition)
+	}
+	if int64(len(list)) != p.n {
+		err = fmt.Errorf("%w: node %d, record %d: it has %d entries, counted as %d", ErrDamaged, p.node, p.first, len(list), p.n)
 	}
 	return list, err
 }
 
 // rank is how many entries come before a time.
-func (x *usageIndex) rank(us int64) (n int64, err error) {
+func (x *index) rank(us int64) (n int64, err error) {
 	hour := hourOf(us)
 	for _, h := range x.hours {
 		if h.hour >= hour {
@@ -196,7 +203,7 @@ func (x *usageIndex) rank(us int64) (n int64, err error) {
 // seek gives a time not after that of entry number off, and how many entries
 // come before that time. Where pages do not overlap, the entry is in the page
 // that begins then.
-func (x *usageIndex) seek(off int64) (us, rank int64, err error) {
+func (x *index) seek(off int64) (us, rank int64, err error) {
 	sum := int64(0)
 	for _, h := range x.hours {
 		if sum+h.n <= off {
@@ -221,10 +228,10 @@ func (x *usageIndex) seek(off int64) (us, rank int64, err error) {
 // walk gives the entries from a position on and before a time, in order, until
 // yield has enough. Pages are opened as their time comes; those of several
 // nodes overlap and are merged.
-func (x *usageIndex) walk(from usagePosition, endUs int64, yield func(*UsageEntry) (more bool)) error {
+func (x *index) walk(from Position, endUs int64, yield func(*Entry) (more bool)) error {
 	m := merge{}
 	done := false
-	err := x.eachRef(hourOf(from.us)*hourUs, endUs, from.us, func(p *pageRef) (bool, error) {
+	err := x.eachRef(hourOf(from.Us)*hourUs, endUs, from.Us, func(p *pageRef) (bool, error) {
 		if done = !m.until(p.firstUs, yield); done {
 			return false, nil
 		}
@@ -232,7 +239,7 @@ func (x *usageIndex) walk(from usagePosition, endUs int64, yield func(*UsageEntr
 		if err != nil {
 			return false, err
 		}
-		i, _ := slices.BinarySearchFunc(list, from, func(e UsageEntry, at usagePosition) int { return e.at.compare(at) })
+		i, _ := slices.BinarySearchFunc(list, from, func(e Entry, at Position) int { return e.At.Compare(at) })
 		m.add(list[i:])
 		return true, nil
 	})
@@ -243,20 +250,20 @@ func (x *usageIndex) walk(from usagePosition, endUs int64, yield func(*UsageEntr
 }
 
 // merge holds opened pages, each in order.
-type merge struct{ open [][]UsageEntry }
+type merge struct{ open [][]Entry }
 
-func (m *merge) add(list []UsageEntry) {
+func (m *merge) add(list []Entry) {
 	if len(list) > 0 {
 		m.open = append(m.open, list)
 	}
 }
 
 // until yields what comes before a time. false: yield has enough.
-func (m *merge) until(us int64, yield func(*UsageEntry) (more bool)) bool {
+func (m *merge) until(us int64, yield func(*Entry) (more bool)) bool {
 	for len(m.open) > 0 {
 		first := 0
 		for i := range m.open {
-			if m.open[i][0].at.compare(m.open[first][0].at) < 0 {
+			if m.open[i][0].At.Compare(m.open[first][0].At) < 0 {
 				first = i
 			}
 		}
@@ -273,3 +280,8 @@ func (m *merge) until(us int64, yield func(*UsageEntry) (more bool)) bool {
 	}
 	return true
 }
+
+const hourUs = int64(3600) * 1e6
+
+// hourOf is the hour of a time, counted from 1970.
+func hourOf(us int64) int64 { return us / hourUs }

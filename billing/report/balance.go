@@ -1,0 +1,64 @@
+package report
+
+import (
+	"database/sql"
+	"fmt"
+
+	"farebox/billing/calendar"
+	"farebox/billing/money"
+)
+
+const sqlDebtOf = "SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt WHERE account = $1"
+
+// Balance is what an account has, held or leased to nodes or not (addendum 17.1).
+type Balance struct {
+	USD, DIEM, Bundled money.Nano
+	DIEMAllocation     money.Nano // granted for this UTC day
+	HasDIEM            bool
+	CanConsume         bool           // it is enough to be admitted
+	Debt               money.Nano     // what it owes for earlier requests; until that is paid it cannot consume
+	Next               money.Currency // that the next request draws on; 0: none
+}
+
+// Balance reads the balance of the account, with every charge of this node
+// and what other nodes have reported.
+func (a Account) Balance() (Balance, error) {
+	a.Newest.Days()
+	var have money.Parts
+	var b Balance
+	day := a.source.Today()
+	err := a.read(func(q Queries) error {
+		if err := q.Row("SELECT diem_daily FROM account WHERE no = $1", a.No).Scan(&b.DIEMAllocation); err != nil {
+			return err
+		}
+		// The allowance of a day stands in no bucket before something draws on it.
+		have[money.InDIEM] = b.DIEMAllocation
+		if err := q.Row(sqlDebtOf, a.No).Scan(&b.Debt); err != nil {
+			return err
+		}
+		return q.Each(func(rows *sql.Rows) error {
+			var c money.Currency
+			var granted, left money.Nano
+			if err := rows.Scan(&c, &granted, &left); err != nil {
+				return err
+			}
+			if have[money.PlaceOf(c)] = left; c == money.DIEM {
+				b.DIEMAllocation = granted
+			}
+			return nil
+		}, "SELECT currency, granted, avail + escrow FROM bucket WHERE account = $1 AND day IN (0, $2)", a.No, calendar.Date(day))
+	})
+	if err != nil {
+		return Balance{}, fmt.Errorf("cannot read the balance of account %s: %w", a.ID, err)
+	}
+	b.DIEM, b.Bundled, b.USD = have[money.InDIEM], have[money.InBundled], have[money.InUSD]
+	b.HasDIEM = b.DIEMAllocation > 0
+	b.CanConsume = b.Debt == 0 && have.Total() > 0 && have.Total() >= a.source.Floor()
+	for place, n := range have {
+		if n > 0 {
+			b.Next = money.SpendOrder[place]
+			break
+		}
+	}
+	return b, nil
+}
