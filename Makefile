@@ -33,8 +33,12 @@ test-long: setup build ## the rest: every TestLong…, then those of `make test`
 clocks:               ## no test may depend on its day: in 40 days, and in 400 at five minutes before midnight UTC
 	./.ci/clocks test -vet=off -skip '^TestLong' $$(./.ci/packages clocked)
 
+# Tests of attacks measure what others notice, so that nothing runs beside them.
 long: build           ## kills, millions, clusters, large counts, the public clients of other languages
-	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "the long tests" -vet=off -p 2 -parallel 2 -timeout 25m -run '^TestLong' $(LONGEST) ./...
+	@failed=; long='-vet=off -parallel 2 -timeout 25m -run ^TestLong'; export FAREBOX_BIN=$(CURDIR)/farebox; \
+	  ./.ci/gotest "the long tests" -p 2 $$long $(LONGEST) $$(go list ./... | grep -v /tests/security) || failed=1; \
+	  ./.ci/gotest "the long attacks" $$long ./tests/security || failed=1; \
+	  [ -z "$$failed" ]
 
 # Most of tests/ is the work of the binary: that has the race detector, the tests of it have not.
 race: build           ## the tests of `make test` under the race detector
