@@ -2,9 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"net/http"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,52 +35,20 @@ func killRounds(t *testing.T, sim *rig.Simulated, g *rig.Gateway, rounds int) {
 	g.NewAccount("a", "1000")
 	key := g.Key("a")
 
-	// Every request costs the same, so that the charges can be counted.
-	body := rig.Ask("sim-chat", "[[sim tokens=8]] Hello", "")
-	stream := rig.Ask("sim-chat", "[[sim tokens=8 gap_ms=2]] Hello", `,"stream":true`)
-	if status, _, answer := g.Post("/chat/completions", key, body); status != 200 {
-		t.Fatalf("answered %d: %s", status, answer)
-	}
-	tokens := sim.Idle(t).Tokens
-	before := rig.Money(tokens.PromptTokens*1000 + tokens.CompletionTokens*2000)
+	l := rig.NewLoad(t, sim, g, key)
 	// A shared store hears of it with the next projection.
-	for end := time.Now().Add(10 * time.Second); g.Settled()["a"].Spent != before; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); g.Settled()["a"].Spent != l.Price; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("one request costs %s, want %s", g.Settled()["a"].Spent, before)
+			t.Fatalf("one request costs %s, want %s", g.Settled()["a"].Spent, l.Price)
 		}
 	}
 
 	random := rig.Seeded(t)(1)
-	var whole, began atomic.Int64 // answers received to the last byte; requests sent
-	caller := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	for round := range rounds {
-		stop := make(chan struct{})
-		var wg sync.WaitGroup
-		for worker := range 16 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-					}
-					text := body
-					if worker%4 == 0 {
-						text = stream
-					}
-					began.Add(1)
-					if rig.Complete(caller, g.URL, key, text) {
-						whole.Add(1)
-					}
-				}
-			}()
-		}
+		end := l.Start(g, 16)
 		time.Sleep(time.Duration(20+random.IntN(250)) * time.Millisecond)
 		g.Kill()
-		close(stop)
-		wg.Wait()
+		end()
 		g.Start()
 		if t.Failed() {
 			t.Fatalf("round %d", round)
@@ -98,11 +63,10 @@ func killRounds(t *testing.T, sim *rig.Simulated, g *rig.Gateway, rounds int) {
 	a := g.Settled()["a"]
 	// The price of body and of stream differ by the length of the scenario
 	// text in the prompt; bounds are computed from the truth of the upstream.
-	stats := sim.Idle(t)
-	most := rig.Money(stats.Tokens.PromptTokens*1000 + stats.Tokens.CompletionTokens*2000)
-	least := before * rig.Money(whole.Load())
+	most := rig.Produced(sim.Idle(t).Tokens)
+	least := l.Price * rig.Money(l.Whole.Load())
 	if a.Spent < least {
-		t.Errorf("%d answers were received whole, but %s is charged, less than %s", whole.Load(), a.Spent, least)
+		t.Errorf("%d answers were received whole, but %s is charged, less than %s", l.Whole.Load(), a.Spent, least)
 	}
 	if a.Spent > most {
 		t.Errorf("charged %s, but the upstream produced only %s", a.Spent, most)
@@ -111,5 +75,5 @@ func killRounds(t *testing.T, sim *rig.Simulated, g *rig.Gateway, rounds int) {
 		t.Errorf("the account does not add up: %+v", a)
 	}
 	g.CLI("verify")
-	t.Logf("%d kills, %d requests sent, %d received whole; charged %s, between %s and %s", rounds, began.Load(), whole.Load(), a.Spent, least, most)
+	t.Logf("%d kills, %d requests sent, %d received whole; charged %s, between %s and %s", rounds, l.Sent.Load(), l.Whole.Load(), a.Spent, least, most)
 }

@@ -106,26 +106,6 @@ func (g *Gateway) WithKey(path, key, idempotency, body string) (status int, head
 	return status, header, answer
 }
 
-// Complete sends a request and says whether its answer came whole.
-func Complete(c *http.Client, url, key, body string) bool {
-	req, err := http.NewRequest("POST", url+"/chat/completions", strings.NewReader(body))
-	if err != nil {
-		return false
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+key)
-	res, err := c.Do(req)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = res.Body.Close() }()
-	raw, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != 200 {
-		return false
-	}
-	return !strings.HasPrefix(string(raw), "data:") || (strings.HasSuffix(string(raw), "data: [DONE]\n\n") && !strings.Contains(string(raw), `"error"`))
-}
-
 // Ask is a chat request with one message; more are further members, after a comma.
 func Ask(model, text, more string) string {
 	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]%s}`, model, text, more)
