@@ -24,6 +24,7 @@ import (
 	"farebox/providers"
 	"farebox/providers/jsonrpc"
 	"farebox/proxy"
+	"farebox/proxy/listen"
 	"farebox/routes"
 	"farebox/routes/image"
 	"farebox/routes/rpc"
@@ -93,7 +94,7 @@ const closeLimit = 15 * time.Second
 // listening socket, and drains it.
 func serve(file string, override func(*config.Config)) error {
 	signals := proxy.Signals()
-	inherited, err := proxy.Inherit()
+	inherited, err := listen.Inherit()
 	if err != nil {
 		return err
 	}
@@ -219,11 +220,11 @@ func serve(file string, override func(*config.Config)) error {
 }
 
 // frontOf is the proxies in front; nil: none.
-func frontOf(s *config.Server) *proxy.Front {
+func frontOf(s *config.Server) *listen.Front {
 	if len(s.TrustedProxies) == 0 {
 		return nil
 	}
-	return &proxy.Front{Trusted: config.Prefixes(s.TrustedProxies), Unix: slices.Contains(s.TrustedProxies, config.Unix), ProxyProtocol: s.ProxyProtocol}
+	return &listen.Front{Trusted: config.Prefixes(s.TrustedProxies), Unix: slices.Contains(s.TrustedProxies, config.Unix), ProxyProtocol: s.ProxyProtocol}
 }
 
 // loadOrDemo reads the config file, or starts the simulated upstream and gives

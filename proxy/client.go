@@ -1,13 +1,14 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"os"
 	"sync/atomic"
 	"time"
+
+	"farebox/proxy/listen"
 )
 
 // ClientConn is a client's connection. The server sets three deadlines a
@@ -30,9 +31,9 @@ type ClientConn struct {
 	cut         atomic.Bool // the watcher has expired writing
 	lingers     atomic.Bool // its client may still be sending what nobody reads
 
-	front   *Front   // nil: clients come to us directly
-	preface bool     // a PROXY header comes first
-	from    net.Addr // that it named
+	front   *listen.Front // nil: clients come to us directly
+	preface bool          // a PROXY header comes first
+	from    net.Addr      // that it named
 }
 
 // RemoteAddr is the client's address, as the PROXY header said it.
@@ -87,7 +88,7 @@ func (c *ClientConn) receive(p []byte) (int, error) {
 	}
 	if c.preface {
 		c.preface = false
-		from, err := readPreface(c.Conn)
+		from, err := listen.Preface(c.Conn)
 		if err != nil {
 			return 0, err
 		}
@@ -186,29 +187,4 @@ func (c *ClientConn) Close() error {
 		_, _ = io.Copy(io.Discard, io.LimitReader(c.Conn, lingerBytes))
 	}
 	return c.Conn.Close()
-}
-
-// clientListener gives ClientConns, with TLS on them where there is a config.
-type clientListener struct {
-	net.Listener
-	tls  *tls.Config
-	cert *certFiles // nil: no TLS
-	o    ListenOptions
-}
-
-func (l clientListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	front := l.o.Front
-	client := &ClientConn{Conn: c, front: front}
-	client.preface = front != nil && front.ProxyProtocol && front.trusts(addrOf(c.RemoteAddr()))
-	if l.o.Unsent > 0 || l.o.Stall > 0 {
-		boundBuffers(rawFD(c), l.o.Unsent, l.o.Stall)
-	}
-	if l.tls == nil {
-		return client, nil
-	}
-	return &tlsClient{Conn: tls.Server(client, l.tls)}, nil
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
+
+	"farebox/proxy/listen"
 )
 
 // Life is a server's from its first request to its last.
@@ -30,8 +33,8 @@ type Life struct {
 func Signals() <-chan os.Signal {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	if HandOverSignal != nil {
-		signal.Notify(signals, HandOverSignal)
+	if listen.HandOverSignal != nil {
+		signal.Notify(signals, listen.HandOverSignal)
 	}
 	return signals
 }
@@ -54,7 +57,7 @@ func (l *Life) Run(signals <-chan os.Signal) (err error) {
 			err = fmt.Errorf("cannot go on serving: %w", err)
 			stop = true
 		case s := <-signals:
-			if s == HandOverSignal {
+			if s == listen.HandOverSignal {
 				if took == nil {
 					took = l.handOver()
 				}
@@ -79,7 +82,7 @@ func (l *Life) Run(signals <-chan os.Signal) (err error) {
 	defer cancel()
 	go func() {
 		for s := range signals {
-			if s != syscall.SIGHUP && s != HandOverSignal {
+			if s != syscall.SIGHUP && s != listen.HandOverSignal {
 				l.Log.Warn().Str("signal", s.String()).Msg("a second signal: what is under way is cut off now")
 				cancel()
 				return
@@ -96,7 +99,12 @@ func (l *Life) Run(signals <-chan os.Signal) (err error) {
 
 // handOver starts a successor on the same socket; nil: it could not be started.
 func (l *Life) handOver() <-chan error {
-	pid, took, err := HandOver(l.Listener)
+	ln, ok := l.Listener.(clientListener)
+	if !ok {
+		l.Log.Error().Err(errors.New("this is not a socket of clients")).Msg("cannot start a successor; going on as before")
+		return nil
+	}
+	pid, took, err := listen.HandOver(ln.Listener)
 	if err != nil {
 		l.Log.Error().Err(err).Msg("cannot start a successor; going on as before")
 		return nil

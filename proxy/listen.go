@@ -2,12 +2,13 @@ package proxy
 
 import (
 	"crypto/tls"
-	"errors"
 	"net"
-	"os"
-	"strings"
-	"syscall"
+	"net/netip"
 	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"farebox/proxy/listen"
 )
 
 // Listen opens host:port or unix:/path, with TLS when cert and key are given.
@@ -19,27 +20,27 @@ func Listen(addr, cert, key string) (net.Listener, error) {
 
 // ListenOptions are for the connections of clients.
 type ListenOptions struct {
-	Cert, Key string        // PEM files; empty: no TLS
-	Front     *Front        // proxies in front; nil: none
-	Unsent    int           // bytes that wait in the kernel for a client that does not read; 0: its default
-	Inherited *Inherited    // in place of a socket of its own; nil: none
-	Stall     time.Duration // how long they may wait; 0: as long as the kernel keeps the connection
+	Cert, Key string            // PEM files; empty: no TLS
+	Front     *listen.Front     // proxies in front; nil: none
+	Unsent    int               // bytes that wait in the kernel for a client that does not read; 0: its default
+	Inherited *listen.Inherited // in place of a socket of its own; nil: none
+	Stall     time.Duration     // how long they may wait; 0: as long as the kernel keeps the connection
 }
 
 // ListenWith is Listen with more options.
 func ListenWith(addr string, o ListenOptions) (net.Listener, error) {
 	cert, key := o.Cert, o.Key
-	var files *certFiles
+	var files *listen.Certificate
 	if cert != "" || key != "" {
 		var err error
-		if files, err = loadCertificate(cert, key); err != nil {
+		if files, err = listen.LoadCertificate(cert, key); err != nil {
 			return nil, err
 		}
 	}
 	var ln net.Listener
 	if o.Inherited != nil {
 		ln = o.Inherited.Listener
-	} else if l, err := listenPlain(addr); err == nil {
+	} else if l, err := listen.Socket(addr); err == nil {
 		ln = l
 	} else {
 		return nil, err
@@ -48,35 +49,64 @@ func ListenWith(addr string, o ListenOptions) (net.Listener, error) {
 		return clientListener{Listener: ln, o: o}, nil
 	}
 	return clientListener{ln, &tls.Config{
-		GetCertificate: files.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		GetCertificate: files.Get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 	}, files, o}, nil
 }
 
-func listenPlain(addr string) (net.Listener, error) {
-	path, ok := strings.CutPrefix(addr, "unix:")
-	if !ok {
-		return net.Listen("tcp", addr)
-	}
-	ln, err := net.Listen("unix", path)
-	if errors.Is(err, syscall.EADDRINUSE) && abandoned(path) {
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
-		ln, err = net.Listen("unix", path)
-	}
-	return ln, err
+// clientListener gives ClientConns, with TLS on them where there is a config.
+type clientListener struct {
+	net.Listener
+	tls  *tls.Config
+	cert *listen.Certificate // nil: no TLS
+	o    ListenOptions
 }
 
-// abandoned says that path is a socket nobody listens on.
-func abandoned(path string) bool {
-	st, err := os.Lstat(path)
-	if err != nil || st.Mode()&os.ModeSocket == 0 {
-		return false
+func (l clientListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
-	c, err := net.Dial("unix", path)
-	if err == nil {
-		_ = c.Close()
-		return false
+	front := l.o.Front
+	client := &ClientConn{Conn: c, front: front}
+	client.preface = front != nil && front.ProxyProtocol && front.Trusts(listen.AddrOf(c.RemoteAddr()))
+	if l.o.Unsent > 0 || l.o.Stall > 0 {
+		listen.BoundBuffers(rawFD(c), l.o.Unsent, l.o.Stall)
 	}
-	return errors.Is(err, syscall.ECONNREFUSED)
+	if l.tls == nil {
+		return client, nil
+	}
+	return &tlsClient{Conn: tls.Server(client, l.tls)}, nil
+}
+
+// Refresher is a listener whose certificate can be read again.
+type Refresher interface{ Refresh() error }
+
+// Refresh reads the certificate again where its files have changed, for a
+// reload of the config.
+func (ln clientListener) Refresh() error {
+	if ln.cert == nil {
+		return nil
+	}
+	return ln.cert.Refresh()
+}
+
+// Address is whose limits by address a request counts in: of IPv6 the /64, which
+// one customer has to himself. It is not valid where there is none, as on a Unix
+// socket. X-Forwarded-For counts as far as trusted proxies have written it: from
+// the right, past those of them that it names.
+func Address(ctx *fasthttp.RequestCtx) netip.Addr {
+	at := listen.AddrOf(ctx.RemoteAddr())
+	if front := ClientOf(ctx.Conn()).front; front.Trusts(at) {
+		at = front.Behind(at, ctx.Request.Header.PeekAll("X-Forwarded-For"))
+	}
+	return Counted(at)
+}
+
+// Counted is what an address counts as: of IPv6 its /64.
+func Counted(at netip.Addr) netip.Addr {
+	if at.Is6() {
+		p, _ := at.Prefix(64)
+		at = p.Addr()
+	}
+	return at
 }

@@ -1,4 +1,4 @@
-package proxy
+package listen
 
 import (
 	"crypto/tls"
@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// certFiles are the server's certificate and key, read again when their files
+// Certificate is the server's certificate and key, read again when their files
 // change: they are renewed in place, by tools that restart nobody.
-type certFiles struct {
+type Certificate struct {
 	certFile, keyFile string
 	current           atomic.Pointer[tls.Certificate]
 	lookedNs          atomic.Int64
@@ -23,8 +23,9 @@ type certFiles struct {
 // certificateEvery is how long a change of the files may go unnoticed.
 const certificateEvery = 10 * time.Second
 
-func loadCertificate(certFile, keyFile string) (*certFiles, error) {
-	c := &certFiles{certFile: certFile, keyFile: keyFile}
+// LoadCertificate reads PEM files.
+func LoadCertificate(certFile, keyFile string) (*Certificate, error) {
+	c := &Certificate{certFile: certFile, keyFile: keyFile}
 	if err := c.load(); err != nil {
 		return nil, err
 	}
@@ -32,18 +33,18 @@ func loadCertificate(certFile, keyFile string) (*certFiles, error) {
 	return c, nil
 }
 
-// get is tls.Config.GetCertificate.
-func (c *certFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// Get is tls.Config.GetCertificate.
+func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if now := time.Now().UnixNano(); now-c.lookedNs.Load() > int64(certificateEvery) {
 		c.lookedNs.Store(now)
-		_ = c.refresh()
+		_ = c.Refresh()
 	}
 	return c.current.Load(), nil
 }
 
-// refresh reads files that have changed. Ones that do not fit, as in the middle
+// Refresh reads files that have changed. Ones that do not fit, as in the middle
 // of a renewal, leave the certificate that is served as it is.
-func (c *certFiles) refresh() error {
+func (c *Certificate) Refresh() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if times, err := c.times(); err == nil && times == c.seen {
@@ -52,7 +53,7 @@ func (c *certFiles) refresh() error {
 	return c.load()
 }
 
-func (c *certFiles) load() error {
+func (c *Certificate) load() error {
 	times, err := c.times()
 	if err != nil {
 		return fmt.Errorf("cannot load the TLS certificate: %w", err)
@@ -66,7 +67,7 @@ func (c *certFiles) load() error {
 	return nil
 }
 
-func (c *certFiles) times() (times [2]time.Time, err error) {
+func (c *Certificate) times() (times [2]time.Time, err error) {
 	for i, file := range []string{c.certFile, c.keyFile} {
 		st, err := os.Stat(file)
 		if err != nil {
@@ -75,16 +76,4 @@ func (c *certFiles) times() (times [2]time.Time, err error) {
 		times[i] = st.ModTime()
 	}
 	return times, nil
-}
-
-// Refresher is a listener whose certificate can be read again.
-type Refresher interface{ Refresh() error }
-
-// Refresh reads the certificate again where its files have changed, for a
-// reload of the config.
-func (ln clientListener) Refresh() error {
-	if ln.cert == nil {
-		return nil
-	}
-	return ln.cert.refresh()
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package proxy
+package listen
 
 import (
 	"errors"
@@ -67,11 +67,7 @@ func Inherit() (*Inherited, error) {
 // the socket of ln. took tells when the successor has it: nil, and the caller
 // stops accepting; or that it ended before, and nothing has changed.
 func HandOver(ln net.Listener) (pid int, took <-chan error, err error) {
-	client, ok := ln.(clientListener)
-	if !ok {
-		return 0, nil, errors.New("this is not a socket of clients")
-	}
-	conn, ok := client.Listener.(syscall.Conn)
+	conn, ok := ln.(syscall.Conn)
 	if !ok {
 		return 0, nil, errors.New("this socket cannot be passed on")
 	}
@@ -107,7 +103,7 @@ func HandOver(ln net.Listener) (pid int, took <-chan error, err error) {
 	go func() {
 		defer func() { _ = r.Close() }()
 		if n, _ := r.Read(make([]byte, 1)); n == 1 {
-			if u, ok := client.Listener.(*net.UnixListener); ok {
+			if u, ok := ln.(*net.UnixListener); ok {
 				u.SetUnlinkOnClose(false)
 			}
 			done <- nil

@@ -1,4 +1,4 @@
-package proxy
+package listen
 
 import (
 	"time"
@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boundBuffers bounds what the kernel keeps for a client that does not read. At
+// BoundBuffers bounds what the kernel keeps for a client that does not read. At
 // most unsent bytes wait behind what fits into the client's window, which slows
 // nobody who reads: what is on its way is not counted. A client that takes
 // nothing of what waits for it for as long as stall loses its connection, also
 // while nobody writes to it.
-func boundBuffers(fd, unsent int, stall time.Duration) {
+func BoundBuffers(fd, unsent int, stall time.Duration) {
 	if fd < 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package proxy
+package listen
 
 import (
 	"encoding/binary"
@@ -20,9 +20,9 @@ const (
 
 var errPreface = errors.New("the connection does not begin with a PROXY header of version 2 (server.proxy_protocol)")
 
-// readPreface takes the header off a trusted proxy's connection. from is nil
+// Preface takes the header off a trusted proxy's connection. from is nil
 // when it speaks for itself, as in a health check.
-func readPreface(r io.Reader) (from net.Addr, err error) {
+func Preface(r io.Reader) (from net.Addr, err error) {
 	var b [prefaceFixed + maxPreface]byte
 	if _, err := io.ReadFull(r, b[:prefaceFixed]); err != nil {
 		return nil, err
