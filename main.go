@@ -22,7 +22,7 @@ import (
 	"farebox/config"
 	_ "farebox/config/quiet"
 	"farebox/providers"
-	"farebox/providers/jsonrpc"
+	nodes "farebox/providers/rpc"
 	"farebox/proxy"
 	"farebox/proxy/listen"
 	"farebox/routes"
@@ -156,7 +156,7 @@ func serve(file string, override func(*config.Config)) error {
 		return err
 	}
 	if len(cfg.RPC.Networks) > 0 {
-		if err := jsonrpc.EmptySpool(cfg); err != nil {
+		if err := nodes.EmptySpool(cfg); err != nil {
 			return fmt.Errorf("%w; farebox must be able to write to %s", err, cfg.LedgerDir())
 		}
 	}

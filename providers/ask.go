@@ -19,8 +19,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/config"
-	"farebox/providers/dialect"
-	"farebox/providers/jsonrpc"
+	"farebox/providers/chat/dialect"
+	"farebox/providers/rpc"
 )
 
 const (
@@ -174,7 +174,7 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	status, body, err := a.ask("POST", "", `{"jsonrpc":"2.0","id":1,"method":"`+jsonrpc.ChainMethod(n.Family)+`","params":[]}`)
+	status, body, err := a.ask("POST", "", `{"jsonrpc":"2.0","id":1,"method":"`+rpc.ChainMethod(n.Family)+`","params":[]}`)
 	switch {
 	case err != nil:
 		return "", err

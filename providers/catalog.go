@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"farebox/config"
-	"farebox/providers/anthropic"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/anthropic"
+	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/openai"
 	"farebox/providers/health"
-	"farebox/providers/openai"
 	"farebox/proxy"
 )
 

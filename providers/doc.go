@@ -4,10 +4,11 @@
 //
 // [Catalog] is an immutable snapshot of the config; a reload makes a new one
 // that takes over the connections and the health of targets whose settings did
-// not change. [Picker] chooses the targets of one request. The dialects that
-// upstreams speak are folders of their own (openai, anthropic) over what they
-// share (dialect); names.go lists that under this room's name. Those of pictures
-// are below image, and images.go gives them their targets.
+// not change. [Picker] chooses the targets of one request. What upstreams speak
+// is below, by capability: chat/openai and chat/anthropic over what they share
+// (chat/dialect, whose names names.go lists under this room's name), image with a
+// folder for each dialect, and rpc. images.go gives models of pictures their
+// targets.
 //
 // What may not enter: money, limits, keys, and bytes of requests or answers,
 // which are the dialects' business.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"farebox/config"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 )
 
 // types are the values of ?type= (addendum 7.1), in the order of the

@@ -1,8 +1,8 @@
 package providers
 
 import (
-	"farebox/providers/dialect"
-	"farebox/providers/openai"
+	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/openai"
 )
 
 // The catalog's own words for what package dialect defines.

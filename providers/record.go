@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"farebox/config"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 )
 
 // capability is what the catalog does for one type of models.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"farebox/bench/upstream"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy"
 	"farebox/proxy/scan"
 )

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy"
 )
 

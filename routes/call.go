@@ -14,7 +14,7 @@ import (
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/attempt"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy"
 	"farebox/proxy/scan"
 )

@@ -9,7 +9,7 @@ import (
 
 	"farebox/config"
 	"farebox/providers"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
 )
 

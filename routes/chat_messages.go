@@ -5,7 +5,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
 )
 

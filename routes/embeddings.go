@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"farebox/config"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
 )
 

@@ -1,7 +1,7 @@
 package routes
 
 import (
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"farebox/billing"
 	"farebox/config"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 )
 
 // What an answer says beyond the upstream's own bytes, with

@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/providers/attempt"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy"
 )
 

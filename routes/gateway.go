@@ -13,7 +13,7 @@ import (
 	"farebox/billing"
 	"farebox/config"
 	"farebox/providers"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"farebox/billing"
 	"farebox/providers"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy"
 )
 

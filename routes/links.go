@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/providers/fetch"
 	"farebox/proxy/scan"
 )

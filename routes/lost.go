@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"farebox/billing"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 )
 
 // usageWait is how long an answer whose model has finished is read on after its

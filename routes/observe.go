@@ -13,7 +13,7 @@ import (
 
 	"farebox/billing/replay"
 	"farebox/providers/attempt"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/providers/health"
 	"farebox/proxy"
 )

@@ -6,7 +6,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/money"
 	"farebox/providers"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"farebox/billing"
 	"farebox/config"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 )
 
 // "The process was killed while the model was still thinking, and I paid for my

@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/providers/attempt"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
 )

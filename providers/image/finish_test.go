@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/providers/health"
 	"farebox/providers/image"
 	"farebox/providers/image/openai"

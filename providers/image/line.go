@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"farebox/providers/attempt"
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
 )

@@ -3,7 +3,7 @@ package image
 import (
 	"strconv"
 
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 )
 
 // Object writes a JSON object into Pieces: images join as base64 while the body

@@ -1,6 +1,6 @@
 package image
 
-import "farebox/providers/dialect"
+import "farebox/providers/chat/dialect"
 
 // Once is a Run of one request and its answer.
 type Once struct {

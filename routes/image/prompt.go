@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/providers/image"
 	"farebox/proxy"
 	"farebox/routes"

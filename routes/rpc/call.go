@@ -8,7 +8,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/replay"
 	"farebox/config"
-	"farebox/providers/jsonrpc"
+	"farebox/providers/rpc"
 	"farebox/proxy"
 	"farebox/routes"
 )
@@ -22,9 +22,9 @@ type request struct {
 	of      *Capability
 	call    *routes.Call
 	view    *view
-	job     jsonrpc.Job
-	network *jsonrpc.Network
-	result  jsonrpc.Result
+	job     rpc.Job
+	network *rpc.Network
+	result  rpc.Result
 	want    billing.Admission
 	credits int64    // charged
 	carried bool     // it goes on without its client
@@ -43,7 +43,7 @@ func (r *request) Close() {
 // Recycle clears it for another request.
 func (r *request) Recycle() {
 	r.job.Reset()
-	r.call, r.view, r.network, r.result, r.want, r.credits = nil, nil, nil, jsonrpc.Result{}, billing.Admission{}, 0
+	r.call, r.view, r.network, r.result, r.want, r.credits = nil, nil, nil, rpc.Result{}, billing.Admission{}, 0
 	r.of.requests.Put(r)
 }
 
@@ -72,7 +72,7 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 }
 
 // read checks the envelope and finds the methods of all calls.
-func (r *request) read(n *jsonrpc.Network) *routes.Error {
+func (r *request) read(n *rpc.Network) *routes.Error {
 	if e := r.call.WantJSON(); e != nil {
 		return e
 	}
@@ -94,7 +94,7 @@ func (r *request) read(n *jsonrpc.Network) *routes.Error {
 
 // unsupportedMethods names every method that is not served, and each call that
 // asks for one.
-func unsupportedMethods(job *jsonrpc.Job, n *jsonrpc.Network, unknown []int) *routes.Error {
+func unsupportedMethods(job *rpc.Job, n *rpc.Network, unknown []int) *routes.Error {
 	var names []string
 	seen := map[string]bool{}
 	e := &routes.Error{Status: 400, Code: "INVALID_REQUEST"}
@@ -190,7 +190,7 @@ func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 		return false, e
 	}
 	r.carried = (r.call.Lead != nil || r.job.Writes()) && r.of.alone.take(r.call.Key.Account)
-	r.result = r.job.Run(jsonrpc.Trip{
+	r.result = r.job.Run(rpc.Trip{
 		Proxy: r.call.Proxy(), Ctx: r.call.Ctx, Network: r.network, Account: r.call.Key.Account.ID, ID: r.call.ID[:], Alone: r.carried,
 	})
 	r.call.Attempts = r.job.Attempts
@@ -212,7 +212,7 @@ func (r *request) bill(credits int64, flags billing.Flags) {
 
 // unreachable answers for nodes that gave no answer: 500 whatever it was
 // (addendum 13, Upstream). Neither hosts nor their words reach the client.
-func (r *request) unreachable(res *jsonrpc.Result) *routes.Error {
+func (r *request) unreachable(res *rpc.Result) *routes.Error {
 	e := &routes.Error{Status: 500, RetryAfter: res.RetryAfter}
 	switch res.Cause {
 	case proxy.ClientGone, proxy.ClientStalled:

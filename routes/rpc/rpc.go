@@ -12,7 +12,7 @@ import (
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/health"
-	"farebox/providers/jsonrpc"
+	"farebox/providers/rpc"
 	"farebox/routes"
 )
 
@@ -48,7 +48,7 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 
 // view is what a config sells of blockchain calls.
 type view struct {
-	networks *jsonrpc.Networks
+	networks *rpc.Networks
 	listing  []byte         // body of GET /crypto/rpc/networks
 	slots    map[string]int // of each network's usage
 	names    []string       // sorted
@@ -88,7 +88,7 @@ func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any)
 		Serve:   func() { v.networks.CheckChains(of.gateway.Proxy()) },
 		Metrics: func(w io.Writer) { v.networks.WriteMetrics(w, time.Now().UnixNano()) },
 		Close: func(other any) {
-			var kept *jsonrpc.Networks
+			var kept *rpc.Networks
 			if o, ok := other.(*view); ok {
 				kept = o.networks
 			}
@@ -98,11 +98,11 @@ func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any)
 }
 
 func (of *Capability) newView(cfg *config.Config, old *view) (*view, error) {
-	var before *jsonrpc.Networks
+	var before *rpc.Networks
 	if old != nil {
 		before = old.networks
 	}
-	networks, err := jsonrpc.NewNetworks(cfg, before)
+	networks, err := rpc.NewNetworks(cfg, before)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (of *Capability) list(c *routes.Call) *routes.Error {
 }
 
 // watch logs what becomes of nodes from here on.
-func (of *Capability) watch(networks *jsonrpc.Networks) {
+func (of *Capability) watch(networks *rpc.Networks) {
 	log := of.gateway.Logger()
 	networks.WatchSpool(func(err error) {
 		log.Error().Err(err).Msg("a large answer to a blockchain batch could not be held; its client was told that there is no capacity")
@@ -156,7 +156,7 @@ func (of *Capability) watch(networks *jsonrpc.Networks) {
 
 // noteChain logs a node that is on another chain than its network, or is not
 // any more.
-func (of *Capability) noteChain(c jsonrpc.ChainChange) {
+func (of *Capability) noteChain(c rpc.ChainChange) {
 	e, text := of.gateway.Logger().Info(), "a node is on the chain of its network again and gets requests"
 	switch {
 	case c.Odd && c.Unsure:

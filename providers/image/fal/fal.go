@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"

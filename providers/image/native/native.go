@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"time"
 
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"

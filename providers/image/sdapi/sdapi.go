@@ -11,7 +11,7 @@ package sdapi
 import (
 	"strconv"
 
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/providers/image"
 	"farebox/proxy"
 )

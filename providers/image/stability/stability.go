@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"farebox/providers/dialect"
+	"farebox/providers/chat/dialect"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"

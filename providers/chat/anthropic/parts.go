@@ -1,0 +1,164 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/base64"
+
+	"farebox/providers/chat/dialect"
+	"farebox/proxy/scan"
+)
+
+// content writes a message's content as blocks.
+func (w *request) content(m int32) {
+	content := w.doc.Member(m, dialect.MessageContent)
+	if content < 0 {
+		return
+	}
+	if w.doc.Fields[content].Kind == scan.String {
+		w.eachText(m, w.text)
+		return
+	}
+	if w.doc.Fields[content].Kind != scan.Array {
+		return
+	}
+	for p := content + 1; p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
+		switch string(w.c.Text(w.doc.Member(p, dialect.PartType))) {
+		case "text":
+			if raw := w.c.Raw(w.doc.Member(p, dialect.PartText)); len(raw) > 2 && !blank(raw) {
+				w.text(raw, w.partCache(m, p))
+			}
+		case "refusal":
+			if raw := w.c.Raw(w.doc.Member(p, dialect.PartRefusal)); len(raw) > 2 && raw[0] == '"' && !blank(raw) {
+				w.text(raw, w.partCache(m, p))
+			}
+		case "image_url":
+			w.attach(m, p, "image", w.doc.Member(p, dialect.PartImage))
+		case "file":
+			w.attach(m, p, "document", w.doc.Member(p, dialect.PartFile))
+		default:
+			w.fail(w.doc.Path(p), "This model takes no audio or video.")
+		}
+	}
+}
+
+// attach writes an image or document block from a data URL or a link.
+func (w *request) attach(m, part int32, kind string, carrier int32) {
+	if carrier < 0 {
+		return
+	}
+	// The URL or data is the first member of every carrier.
+	link := w.c.Text(w.doc.Member(carrier, dialect.LinkURL))
+	if !plain(link) {
+		// Some encoders write \/ for the slashes of a URL and of base64.
+		w.scratch = dialect.AppendUnescaped(w.scratch[:0], link)
+		link = w.scratch
+	}
+	media, data, ok := dataURL(link)
+	if !ok && bytes.HasPrefix(link, []byte("data:")) {
+		w.fail(w.doc.Path(carrier), "A data URL must be base64.")
+		return
+	}
+	if ok && kind == "document" && !bytes.Equal(media, []byte("application/pdf")) {
+		w.document(m, part, carrier, media, data)
+		return
+	}
+	if ok && kind == "image" {
+		if media = imageType(media); media == nil {
+			w.fail(w.doc.Path(carrier), "This model takes images of type image/jpeg, image/png, image/gif and image/webp only.")
+		}
+	}
+	if ok && !isBase64(data) {
+		w.fail(w.doc.Path(carrier), "The data of the data URL is not base64.")
+	}
+	if !ok && !bytes.HasPrefix(link, []byte("https://")) && !bytes.HasPrefix(link, []byte("http://")) {
+		w.fail(w.doc.Path(carrier), "This model takes data URLs and links that begin with https:// only.")
+	}
+	w.block()
+	w.b = append(append(append(w.b, `{"type":"`...), kind...), `","source":{"type":`...)
+	if ok {
+		w.b = append(append(w.b, `"base64","media_type":`...), dialect.AppendString(nil, media)...)
+		w.b = append(w.b, `,"data":"`...)
+		w.b = append(dialect.AppendEscaped(w.b, data), `"}`...)
+	} else {
+		w.b = append(dialect.AppendString(append(w.b, `"url","url":`...), link), '}')
+	}
+	w.title(carrier, kind)
+	w.cacheControl(w.partCache(m, part))
+	w.b = append(w.b, '}')
+}
+
+// document writes a file of plain text, which goes as text.
+func (w *request) document(m, part, carrier int32, media, data []byte) {
+	if !bytes.HasPrefix(media, []byte("text/")) && !bytes.Equal(media, []byte("application/json")) {
+		w.fail(w.doc.Path(carrier), "This model takes files of type application/pdf and text only.")
+		return
+	}
+	text, err := base64.StdEncoding.AppendDecode(nil, data)
+	if err != nil || len(text) == 0 {
+		w.fail(w.doc.Path(carrier), "The file's data is not base64 of some text.")
+		return
+	}
+	w.block()
+	w.b = append(w.b, `{"type":"document","source":{"type":"text","media_type":"text/plain","data":`...)
+	w.b = append(dialect.AppendString(w.b, text), '}')
+	w.title(carrier, "document")
+	w.cacheControl(w.partCache(m, part))
+	w.b = append(w.b, '}')
+}
+
+func (w *request) title(carrier int32, kind string) {
+	if kind != "document" {
+		return
+	}
+	if name := w.c.Raw(w.doc.Member(carrier, dialect.FileName)); len(name) > 2 {
+		w.member("title", name)
+	}
+}
+
+// imageType is the media type as the dialect spells it; nil: it takes none of
+// that type.
+func imageType(media []byte) []byte {
+	media = bytes.ToLower(media)
+	switch string(media) {
+	case "image/jpg", "image/pjpeg":
+		return []byte("image/jpeg")
+	case "image/jpeg", "image/png", "image/gif", "image/webp":
+		return media
+	}
+	return nil
+}
+
+// isBase64 says that all of a text is base64's alphabet, with its padding.
+func isBase64(data []byte) bool {
+	body := bytes.TrimRight(data, "=")
+	for _, c := range body {
+		if !base64Byte[c] {
+			return false
+		}
+	}
+	return len(body) > 0 && len(data)%4 == 0 && len(data)-len(body) <= 2
+}
+
+// dataURL takes data:<media>;base64,<data> apart.
+func dataURL(link []byte) (media, data []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(link, []byte("data:"))
+	if !ok {
+		return nil, nil, false
+	}
+	head, data, ok := bytes.Cut(rest, []byte(","))
+	if !ok {
+		return nil, nil, false
+	}
+	media, ok = bytes.CutSuffix(head, []byte(";base64"))
+	if semicolon := bytes.IndexByte(media, ';'); semicolon >= 0 {
+		media = media[:semicolon] // parameters such as charset
+	}
+	return media, data, ok
+}
+
+var base64Byte = func() (is [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
+		is[c] = true
+	}
+	return is
+}()

@@ -1,0 +1,249 @@
+package anthropic
+
+import (
+	"bytes"
+	"sync"
+
+	"farebox/providers/chat/dialect"
+	"farebox/proxy/scan"
+)
+
+// Members of events (fields of all kinds of them in one shape).
+var (
+	eventShape = scan.NewShape(
+		scan.Member{Name: "type"},
+		scan.Member{Name: "index"},
+		scan.Member{Name: "delta", Child: scan.NewShape(
+			scan.Member{Name: "type"}, scan.Member{Name: "text"}, scan.Member{Name: "thinking"},
+			scan.Member{Name: "signature"}, scan.Member{Name: "partial_json"}, scan.Member{Name: "stop_reason"},
+		)},
+		scan.Member{Name: "content_block", Child: blockShape},
+		scan.Member{Name: "message", Child: scan.NewShape(scan.Member{Name: "id"}, scan.Member{Name: "usage"})},
+		scan.Member{Name: "usage"},
+	)
+	// textDelta is how the usual event begins; the index and the text follow.
+	textDelta = []byte(`{"type":"content_block_delta","index":`)
+	textHead  = []byte(`,"delta":{"type":"text_delta","text":"`)
+)
+
+const (
+	eventType = iota
+	eventIndex
+	eventDelta
+	eventBlock
+	eventMessage
+	eventUsage
+)
+
+const (
+	deltaType = iota
+	deltaText
+	deltaThinking
+	deltaSignature
+	deltaJSON
+	deltaStop
+)
+
+// keepOut is how much room for translated events a reused stream keeps.
+const keepOut = 8 << 10
+
+var streams = sync.Pool{New: func() any { return new(stream) }}
+
+// stream turns the events of a message into chunks of a chat completion.
+type stream struct {
+	events   dialect.Events
+	produced dialect.Produced
+	c        *dialect.Chat
+	chunks   int64 // events with data, pings apart
+	counts   counts
+	doc      scan.Document
+
+	out  []byte
+	head []byte // of every chunk, up to its choices
+	role bool   // the first chunk is out
+
+	block    string // kind of the block that is open
+	tool     int64  // tool calls so far
+	input    bool   // the open tool call had input
+	thoughts int64  // thinking blocks so far
+	think    dialect.Think
+
+	finish   string // the finish_reason, "" before it is known
+	ended    bool   // its chunk is out
+	done     bool
+	failed   bool
+	reason   []byte // JSON in which the upstream said so
+	complete bool
+	reported bool // the usage of the whole answer came
+}
+
+// Stream starts translating one streaming answer.
+func (Dialect) Stream(c *dialect.Chat, _ *dialect.Target) dialect.Stream {
+	s := streams.Get().(*stream)
+	s.c = c
+	return s
+}
+
+func (s *stream) Pass(p []byte) []byte {
+	s.out = s.out[:0]
+	if s.events.Large() {
+		n := s.events.LetOn(p)
+		if p = p[n:]; s.events.Large() {
+			return s.out
+		}
+	}
+	s.events.Feed(p)
+	for s.events.Next() {
+		s.read(s.events.Data)
+	}
+	if s.events.TooLarge() {
+		// No event of this dialect is as large; what it said is lost, which the
+		// client must not take for a whole answer.
+		s.events.Let()
+		s.fail(nil)
+	}
+	s.events.Keep()
+	return s.out
+}
+
+func (s *stream) read(data []byte) {
+	if len(data) == 0 || s.done || s.failed {
+		return
+	}
+	s.chunks++
+	if s.usual(data) {
+		return
+	}
+	if s.doc.Skim(data, eventShape) != nil {
+		return
+	}
+	switch string(s.text(data, s.doc.TopIndex(eventType))) {
+	case "ping":
+		s.chunks--
+	case "message_start":
+		s.start(data)
+	case "content_block_start":
+		s.openBlock(data)
+	case "content_block_delta":
+		s.delta(data)
+	case "content_block_stop":
+		s.closeBlock()
+	case "message_delta":
+		s.messageDelta(data)
+	case "message_stop":
+		s.end()
+	case "error":
+		s.fail(data)
+	}
+}
+
+// usual translates the event of which there are hundreds, without a scan.
+func (s *stream) usual(data []byte) bool {
+	rest, ok := bytes.CutPrefix(data, textDelta)
+	if !ok || s.block != "text" || s.c.DropThinking {
+		return false
+	}
+	i := 0
+	for i < len(rest) && rest[i] >= '0' && rest[i] <= '9' {
+		i++
+	}
+	if rest, ok = bytes.CutPrefix(rest[i:], textHead); !ok {
+		return false
+	}
+	// The quote before the text is the head's last byte.
+	end := dialect.SkipString(data, len(data)-len(rest)-1)
+	if end < 0 {
+		return false
+	}
+	text := data[len(data)-len(rest) : end-1]
+	s.content(text)
+	return true
+}
+
+// text is what stands between the quotes of a string field; nil: there is none.
+func (s *stream) text(data []byte, i int32) []byte {
+	if i < 0 || s.doc.Fields[i].Kind != scan.String {
+		return nil
+	}
+	f := &s.doc.Fields[i]
+	return data[f.From+1 : f.To-1]
+}
+
+func (s *stream) inside(data []byte, top, id int) []byte {
+	i := s.doc.TopIndex(top)
+	if i < 0 {
+		return nil
+	}
+	return s.text(data, s.doc.Member(i, id))
+}
+
+// current is the usage of an answer that came to its end.
+func (s *stream) current() dialect.Usage {
+	// The usage in message_start counts a single token.
+	return dialect.Settle(s.counts.usage(), s.reported && s.counts.prompt, &s.produced, s.c)
+}
+
+func (s *stream) fail(data []byte) {
+	if s.failed || s.done {
+		return
+	}
+	s.failed, s.reason = true, bytes.Clone(data)
+	s.out = dialect.StreamFailure(s.out, data)
+}
+
+// Finish sends the end that an upstream left out.
+func (s *stream) Finish(complete bool) []byte {
+	s.out = s.out[:0]
+	if complete && s.events.AtEnd() {
+		s.read(s.events.Data)
+	}
+	switch {
+	case !complete || s.done:
+	case s.failed:
+		s.done = true
+		s.out = append(s.out, dialect.DoneEvent...)
+	case s.finish != "":
+		s.end()
+	}
+	s.complete = s.done && !s.failed
+	return s.out
+}
+
+func (s *stream) Usage() dialect.Usage {
+	if s.complete {
+		return s.current()
+	}
+	return dialect.Settle(s.counts.usage(), false, &s.produced, s.c)
+}
+
+func (s *stream) Produced() int64 {
+	claimed := s.counts.output
+	if s.c.Cap > 0 {
+		claimed = min(claimed, s.c.Cap)
+	}
+	return max(s.produced.Estimate(), s.chunks, claimed)
+}
+
+func (s *stream) Exceeds(most int64) bool {
+	return s.chunks > most || s.produced.Exceeds(most, s.c.Vocabulary())
+}
+
+// AtBoundary is always true: only whole events are written.
+func (s *stream) AtBoundary() bool { return true }
+func (s *stream) Done() bool       { return s.done }
+func (s *stream) Finished() bool   { return s.finish != "" }
+func (s *stream) Failed() bool     { return s.failed }
+
+func (s *stream) FailedWith() []byte { return s.reason }
+
+func (s *stream) Release() {
+	s.events.Reset()
+	s.produced.Release()
+	s.doc.Reset()
+	fresh := stream{events: s.events, doc: s.doc, out: s.out[:0], head: s.head[:0]}
+	if cap(fresh.out) > keepOut {
+		fresh.out = nil
+	}
+	*s = fresh
+	streams.Put(s)
+}

@@ -1,0 +1,223 @@
+package openai
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/providers/chat/dialect"
+	"farebox/proxy/scan"
+)
+
+// Members of answers and of stream events that we read. A name that stands in
+// another case is somebody else's and of no interest, so only the exact
+// spelling counts; the scan refuses variants, see unusual.
+var (
+	messageShape = scan.NewShape(scan.Member{Name: "content"})
+	choiceShape  = scan.NewShape(
+		scan.Member{Name: "message", Child: messageShape},
+		scan.Member{Name: "usage", Child: dialect.UsageShape},
+	)
+	answerShape = scan.NewShape(
+		scan.Member{Name: "model"},
+		scan.Member{Name: "usage", Child: dialect.UsageShape},
+		scan.Member{Name: "choices", Child: choiceShape},
+		scan.Member{Name: "error"},
+		scan.Member{Name: "x_groq", Child: scan.NewShape(scan.Member{Name: "usage", Child: dialect.UsageShape})},
+		scan.Member{Name: "data"}, // of embeddings
+	)
+)
+
+const (
+	answerModel = iota
+	answerUsage
+	answerChoices
+	answerError
+	answerGroq
+	answerData
+
+	messageContent = 0
+	choiceMessage  = 0
+	choiceUsage    = 1
+)
+
+var errNoAnswer = errors.New("the answer has neither choices nor data")
+
+// Answer reads the usage of a whole answer and gives the answer on, untouched
+// but for the model's name, <think> blocks where that is asked for, and the
+// usage that is charged where the upstream told none.
+func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage, error) {
+	var u dialect.Usage
+	if err := s.Doc.Skim(body, answerShape); err != nil {
+		return unusual(body, c, err)
+	}
+	if f, ok := s.Doc.Top(answerError); ok && saysSomething(&f) {
+		// Whatever stands beside it: an answer that ends in an error is none, and
+		// nothing of it was relayed.
+		return nil, u, &dialect.Failed{JSON: body}
+	}
+	if s.Doc.TopIndex(answerChoices) < 0 && s.Doc.TopIndex(answerData) < 0 {
+		return nil, u, errNoAnswer
+	}
+	told := usageOf(body, &s.Doc, &u)
+	u = settle(u, body, &s.Doc, c)
+	if told && !t.Renames && !c.DropThinking {
+		return body, u, nil
+	}
+	return rewrite(body, c, t, s, told, &u), u, nil
+}
+
+// saysSomething is false for the null, {}, "" and false with which some servers
+// say that there was no error.
+func saysSomething(f *scan.Field) bool {
+	switch f.Kind {
+	case scan.Object, scan.Array:
+		return f.Len > 0
+	case scan.String:
+		return f.To-f.From > 2
+	}
+	return f.Kind == scan.True || f.Kind == scan.Number
+}
+
+// settle is what a whole answer is charged for (dialect.Settle). Its text is
+// only looked at when its length says that the usage may not be true.
+func settle(u dialect.Usage, body []byte, doc *scan.Document, c *dialect.Chat) dialect.Usage {
+	length := int64(0)
+	for i := firstChoice(doc); i >= 0; i = nextChoice(doc, i) {
+		if at := doc.Member(i, choiceMessage); at >= 0 {
+			length += int64(doc.Fields[at].To - doc.Fields[at].From)
+		}
+	}
+	var tokens, reasoning int64
+	if !u.Seen || dialect.MayContradict(length, u.Completion) {
+		tokens, reasoning = count(body, doc, c)
+	}
+	return dialect.SettleWhole(u, tokens, reasoning, c)
+}
+
+func firstChoice(doc *scan.Document) int32 {
+	choices := doc.TopIndex(answerChoices)
+	if choices < 0 || doc.Fields[choices].Next == choices+1 {
+		return -1
+	}
+	return choices + 1
+}
+
+func nextChoice(doc *scan.Document, i int32) int32 {
+	if i = doc.Fields[i].Next; i >= doc.Fields[doc.TopIndex(answerChoices)].Next {
+		return -1
+	}
+	return i
+}
+
+// count tokenises the texts of an answer.
+func count(body []byte, doc *scan.Document, c *dialect.Chat) (tokens, reasoning int64) {
+	text := exactText{vocabulary: c.Vocabulary()}
+	n := noter{to: &text}
+	for i := firstChoice(doc); i >= 0 && !c.Embedding; i = nextChoice(doc, i) {
+		if at := doc.Member(i, choiceMessage); at >= 0 {
+			n.thought = false
+			n.message(doc.Fields[at].Raw(body))
+		}
+	}
+	return text.tokens, text.reasoning
+}
+
+// exactText counts the texts of an answer that is in memory whole.
+type exactText struct {
+	vocabulary        string
+	buf               []byte
+	tokens, reasoning int64
+}
+
+func (x *exactText) Add(key uint16, escaped []byte) {
+	x.buf = dialect.AppendUnescaped(x.buf[:0], escaped)
+	n := dialect.CountTokens(x.vocabulary, x.buf)
+	x.tokens += n
+	if dialect.IsReasoning(key) {
+		x.reasoning += n
+	}
+}
+
+// unusual reads an answer that two decoders could read differently. It was
+// made by the upstream for the client, so it is passed on; only what is no JSON
+// object is refused.
+func unusual(body []byte, c *dialect.Chat, err error) ([]byte, dialect.Usage, error) {
+	var u dialect.Usage
+	var se *scan.Error
+	if errors.As(err, &se) && se.Reason != scan.Duplicate && se.Reason != scan.Variant {
+		return nil, u, fmt.Errorf("cannot read the answer: %s at byte %d of %d", se.Reason, se.Offset, len(body))
+	}
+	if e := gjson.GetBytes(body, "error"); e.IsObject() && len(e.Map()) > 0 || e.Type == gjson.String && e.Str != "" {
+		return nil, u, &dialect.Failed{JSON: body}
+	}
+	dialect.ReadUsage([]byte(gjson.GetBytes(body, "usage").Raw), &u)
+	text := exactText{vocabulary: c.Vocabulary()}
+	if !c.Embedding {
+		for choice, message := range gjson.GetBytes(body, "choices.#.message").Array() {
+			n := noter{to: &text, choice: int64(choice)}
+			n.message([]byte(message.Raw))
+		}
+	}
+	return body, dialect.SettleWhole(u, text.tokens, text.reasoning, c), nil
+}
+
+// usageOf reads the usage, wherever it stands: at the top, in a choice
+// (Moonshot) or in x_groq.
+func usageOf(body []byte, doc *scan.Document, u *dialect.Usage) bool {
+	if i := doc.TopIndex(answerUsage); i >= 0 && dialect.UsageIn(body, doc, i, u) {
+		return true
+	}
+	if choices := doc.TopIndex(answerChoices); choices >= 0 {
+		for i := choices + 1; i < doc.Fields[choices].Next; i = doc.Fields[i].Next {
+			if at := doc.Member(i, choiceUsage); at >= 0 && dialect.UsageIn(body, doc, at, u) {
+				return true
+			}
+		}
+	}
+	if groq := doc.TopIndex(answerGroq); groq >= 0 {
+		if at := doc.Member(groq, 0); at >= 0 && dialect.UsageIn(body, doc, at, u) {
+			return true
+		}
+	}
+	return false
+}
+
+// rewrite copies the answer with the model's id, without <think> blocks, and
+// with the usage that is charged where the upstream told none.
+func rewrite(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch, told bool, u *dialect.Usage) []byte {
+	out, at := s.Out[:0], int32(0)
+	usage := int32(-1)
+	if !told {
+		usage = s.Doc.TopIndex(answerUsage)
+	}
+	for i := range s.Doc.Fields {
+		f := &s.Doc.Fields[i]
+		if f.From < at {
+			continue // within what was written anew
+		}
+		switch {
+		case int32(i) == usage:
+			out = dialect.AppendUsage(append(out, body[at:f.From]...), u)
+			at = f.To
+		case f.Kind != scan.String:
+		case t.Renames && f.Shape == answerShape && f.Name == answerModel:
+			out = append(out, body[at:f.From]...)
+			out = append(out, t.QuotedID...)
+			at = f.To
+		case c.DropThinking && f.Shape == messageShape && f.Name == messageContent:
+			var think dialect.Think
+			out = append(out, body[at:f.From+1]...)
+			out = think.End(think.Filter(out, body[f.From+1:f.To-1]))
+			at = f.To - 1
+		}
+	}
+	out = append(out, body[at:]...)
+	if end := bytes.LastIndexByte(out, '}'); !told && usage < 0 && end >= 0 {
+		out = append(dialect.AppendUsage(append(out[:end], `,"usage":`...), u), '}')
+	}
+	s.Out = out
+	return s.Out
+}

@@ -1,0 +1,40 @@
+// Package openai speaks to everything that takes chat completions and
+// embeddings in OpenAI's form: OpenAI, Azure, vLLM, llama.cpp, Groq, Together,
+// DeepSeek, Moonshot, OpenRouter, Mistral, xAI and others.
+//
+// Requests go out as they came, but for the bytes that must change
+// (request.go). Answers go to the client as they came and are read on the way:
+// whole (answer.go), as a stream of events ([stream]), or as one large
+// document that is never held ([BodyMeter]).
+//
+// What may not enter: re-encoding of bodies, and anything that depends on who
+// the client is.
+package openai
+
+import (
+	"time"
+
+	"farebox/providers/attempt"
+	"farebox/providers/chat/dialect"
+)
+
+// Dialect implements dialect.Dialect.
+type Dialect struct{}
+
+var _ dialect.Dialect = Dialect{}
+
+// Error reads an upstream's error answer.
+func (Dialect) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+	f := dialect.FailureOf(status, retryAfter, body)
+	if status == 429 && dialect.ErrorCode(body) == codeNoQuota {
+		f.Verdict.For = attempt.Everyone
+	}
+	return f
+}
+
+// codeNoQuota is the code of an account that has used up its money, which some
+// vendors send with the status of too many requests. No request can cause it.
+const codeNoQuota = "insufficient_quota"
+
+// Translates is false: answers are relayed.
+func (Dialect) Translates() bool { return false }

@@ -1,0 +1,323 @@
+package openai
+
+import (
+	"bytes"
+	"sync"
+
+	"farebox/providers/chat/dialect"
+)
+
+// keepOut is how much room for rewritten events a reused stream keeps.
+const keepOut = 8 << 10
+
+var (
+	streams    = sync.Pool{New: func() any { return new(stream) }}
+	doneMark   = []byte("[DONE]")
+	errorField = []byte("error")
+)
+
+// stream relays the events of one answer and reads them on the way: text,
+// usage, and how it ends. The usual event is like the one before it but for
+// its text (usual.go); it leaves as it came.
+type stream struct {
+	events   dialect.Events
+	produced dialect.Produced
+	c        *dialect.Chat
+	t        *dialect.Target
+	choices  int64
+
+	rename bool // write the model's id over the upstream's name
+	strip  bool // remove <think> blocks
+	hide   bool // drop the event that has nothing but usage
+
+	usual    usual
+	chunks   int64         // events with data
+	ident    []byte        // of the first event, what stands before its choices
+	usage    dialect.Usage // the last one reported
+	final    bool          // …came with or after a finish_reason
+	finished bool          // a choice has a finish_reason
+	done     bool          // [DONE] was seen, or written
+	failed   bool          // the upstream reported an error
+	reason   []byte        // …in this JSON
+	complete bool          // Finish was told so
+	priced   bool          // the event to rewrite gets the cost
+	dropped  bool          // the end of the last event did not go out
+
+	out   []byte
+	spans []span // texts of the event to rewrite
+	think []dialect.Think
+
+	// Where the model's name stood in the last event: it stands there in
+	// nearly all.
+	modelAt   int
+	modelName []byte
+
+	large *BodyMeter // reads an event that is too large to hold
+}
+
+// span is the content of a choice in the event's data.
+type span struct {
+	from, to int
+	choice   int64
+	insert   bool // there is none; an object's members begin at from
+}
+
+// verdict is what becomes of an event.
+type verdict uint8
+
+const (
+	pass verdict = iota
+	drop
+	rewritten
+	failure
+	last // [DONE], before which the client is told the usage
+)
+
+// Stream starts reading one streaming answer.
+func (Dialect) Stream(c *dialect.Chat, t *dialect.Target) dialect.Stream {
+	s := streams.Get().(*stream)
+	s.c, s.t, s.choices = c, t, max(c.Choices, 1)
+	s.rename, s.strip, s.hide = t.Renames, c.DropThinking, c.HidesUsage()
+	return s
+}
+
+func (s *stream) Pass(p []byte) []byte {
+	if s.events.Large() {
+		return s.passLarge(p)
+	}
+	src := s.events.Feed(p)
+	s.out = s.out[:0]
+	from, copying := s.relay(src, 0)
+	if s.events.TooLarge() {
+		return s.letGo(src, from, copying)
+	}
+	end := s.events.To
+	s.events.Keep()
+	if !copying {
+		return src[:end]
+	}
+	s.out = append(s.out, src[from:end]...)
+	return s.out
+}
+
+// relay reads the whole events of src. What must not go out as it is makes it
+// copy: everything before from is then in out.
+func (s *stream) relay(src []byte, from int) (int, bool) {
+	copying := false
+	for s.events.Next() {
+		v := s.read()
+		if v == pass {
+			s.dropped = false
+			continue
+		}
+		copying = true
+		s.out = append(s.out, src[from:s.events.From]...)
+		from = s.events.To
+		s.write(src, v)
+		// Of an event that did not go out, or went out with line ends of ours.
+		s.dropped = v == drop || v == failure || s.events.DataFrom < 0
+	}
+	return from, copying
+}
+
+// read judges one event.
+func (s *stream) read() verdict {
+	data := s.events.Data
+	if len(data) == 0 {
+		// A comment, an empty line, or the LF of a CR LF that was split. Empty
+		// lines behind what did not go out are part of it.
+		if first := s.events.Source()[s.events.From]; s.dropped && (first == '\n' || first == '\r') {
+			return drop
+		}
+		return pass
+	}
+	if data[0] == '[' && bytes.Equal(bytes.TrimSpace(data), doneMark) {
+		if s.done = true; s.tells() {
+			return last
+		}
+		return pass
+	}
+	s.note(data)
+	if len(s.events.Name) > 0 && bytes.Equal(s.events.Name, errorField) {
+		return failure
+	}
+	if !s.strip && s.usual.read(data, &s.produced) {
+		if s.rename {
+			return rewritten
+		}
+		return pass
+	}
+	return s.readFully(data)
+}
+
+// note counts an event, and keeps of the first one what the usage's will need.
+func (s *stream) note(data []byte) {
+	if s.chunks++; s.chunks > 1 {
+		return
+	}
+	if at := find(data, 0, choicesKey); at > 0 && at <= maxUsual && data[0] == '{' {
+		s.ident = append(s.ident[:0], data[:at-len(choicesKey)-1]...)
+	}
+}
+
+// tells says that the client is to be told the usage that it is charged for,
+// since the upstream told none.
+func (s *stream) tells() bool { return !s.usage.Seen && !s.failed && !s.hide }
+
+// tell writes that event.
+func (s *stream) tell() {
+	u := s.Usage()
+	s.out = append(s.out, "data: "...)
+	if len(s.ident) == 0 {
+		s.ident = append(s.ident, `{"object":"chat.completion.chunk",`...)
+	}
+	s.splice(s.ident)
+	s.out = dialect.AppendUsage(append(s.out, `"choices":[],"usage":`...), &u)
+	s.out = append(s.c.AppendCost(s.out, &u), "}\n\n"...)
+}
+
+// readFully judges an event that is not like the one before it.
+func (s *stream) readFully(data []byte) verdict {
+	usage := find(data, 0, usageKey)
+	if usage >= 0 && s.readUsage(data, usage) && s.hide {
+		return drop
+	}
+	s.spans = s.spans[:0]
+	s.priced = s.c.Cost != nil && usage >= 0 && s.final && usageAt(data, usage) >= 0
+	var d delta
+	n := 0
+	for at := 0; s.nextDelta(data, at, &d); at = d.end {
+		n++
+		if d.finished {
+			s.finished = true
+			if d.failed {
+				return failure
+			}
+		}
+	}
+	switch {
+	case n == 1 && !d.finished && s.choices == 1 && !s.strip:
+		s.usual.learn(data, &d)
+	case n == 0 && find(data, 0, errorKey) >= 0 && isError(data):
+		return failure
+	}
+	if s.rename || s.priced || len(s.spans) > 0 {
+		return rewritten
+	}
+	return pass
+}
+
+// letGo sends out an event that is too large to hold, as far as it has come.
+func (s *stream) letGo(src []byte, from int, copying bool) []byte {
+	begin := s.events.To
+	tail := s.events.Let()
+	if s.large == nil {
+		s.large = &BodyMeter{}
+	}
+	s.large.begin(s.c, s.t, &s.produced)
+	if !copying && !s.large.rewrites() {
+		s.large.Pass(tail)
+		return src
+	}
+	s.out = append(s.out, src[from:begin]...)
+	s.out = append(s.out, s.large.Pass(tail)...)
+	return s.out
+}
+
+// passLarge goes on with an event that was let go.
+func (s *stream) passLarge(p []byte) []byte {
+	n := s.events.LetOn(p)
+	head := s.large.Pass(p[:n])
+	if s.events.Large() {
+		return head
+	}
+	if s.large.usage.Seen {
+		s.usage, s.final = s.large.usage, s.finished || s.large.finished
+	}
+	s.finished = s.finished || s.large.finished
+	src := s.events.Feed(p[n:])
+	s.out = append(s.out[:0], head...)
+	from, _ := s.relay(src, 0)
+	if s.events.TooLarge() {
+		return s.letGo(src, from, true)
+	}
+	s.out = append(s.out, src[from:s.events.To]...)
+	s.events.Keep()
+	return s.out
+}
+
+// Finish reads what an upstream left without its empty line, and writes the
+// [DONE] that some servers forget.
+func (s *stream) Finish(complete bool) []byte {
+	s.out = s.out[:0]
+	if complete && s.events.AtEnd() && whole(s.events.Data) {
+		src := s.events.Source()
+		if v := s.read(); v != pass {
+			s.write(src, v)
+		} else {
+			s.out = append(s.out, src[s.events.From:s.events.To]...)
+		}
+		s.endEvent()
+	}
+	if complete && !s.done && (s.finished || s.failed) {
+		s.done = true
+		if s.tells() {
+			s.tell()
+		}
+		s.out = append(s.out, dialect.DoneEvent...)
+	}
+	s.complete = complete && s.done
+	return s.out
+}
+
+// whole says that data was not cut off in the middle.
+func whole(data []byte) bool {
+	data = bytes.TrimSpace(data)
+	return bytes.Equal(data, doneMark) || len(data) > 0 && data[0] == '{' && dialect.SkipValue(data, 0) == len(data)
+}
+
+// endEvent gives the last event in out the empty line that it lacks.
+func (s *stream) endEvent() {
+	if len(s.out) == 0 || bytes.HasSuffix(s.out, []byte("\n\n")) {
+		return
+	}
+	if s.out[len(s.out)-1] != '\n' {
+		s.out = append(s.out, '\n')
+	}
+	s.out = append(s.out, '\n')
+}
+
+func (s *stream) Usage() dialect.Usage {
+	return dialect.Settle(s.usage, s.usage.Seen && (s.final || s.complete && !s.failed), &s.produced, s.c)
+}
+
+func (s *stream) Produced() int64 {
+	claimed := s.usage.Completion
+	if s.c.Cap > 0 {
+		claimed = min(claimed, s.c.Cap)
+	}
+	return max(s.produced.Estimate(), s.chunks, claimed)
+}
+
+func (s *stream) Exceeds(most int64) bool {
+	return s.chunks > most || s.produced.Exceeds(most, s.c.Vocabulary())
+}
+
+func (s *stream) AtBoundary() bool { return !s.events.Large() }
+func (s *stream) Done() bool       { return s.done }
+func (s *stream) Finished() bool   { return s.finished }
+func (s *stream) Failed() bool     { return s.failed }
+
+func (s *stream) FailedWith() []byte { return s.reason }
+
+func (s *stream) Release() {
+	s.events.Reset()
+	s.produced.Release()
+	s.usual.forget()
+	fresh := stream{events: s.events, usual: s.usual, out: s.out[:0], spans: s.spans[:0], modelName: s.modelName[:0], ident: s.ident[:0]}
+	if cap(fresh.out) > keepOut {
+		fresh.out = nil
+	}
+	*s = fresh
+	streams.Put(s)
+}

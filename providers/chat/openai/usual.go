@@ -1,0 +1,85 @@
+package openai
+
+import (
+	"bytes"
+
+	"farebox/providers/chat/dialect"
+)
+
+// maxUsual bounds what is kept of an event, on each side of its delta.
+const maxUsual = 512
+
+// usual knows what the last plain event had around its delta: id, time and
+// model before it, closed brackets behind. Nearly all events of an answer have
+// the same, so that two comparisons say that there is neither usage nor an end
+// nor an error in them (20 ns instead of 100 for the searches).
+type usual struct {
+	head []byte // up to the delta's opening brace
+	tail []byte // what follows the delta, up to the choices' end
+	rest []byte // …and behind that
+}
+
+// learn keeps the surroundings of an event's only delta.
+func (u *usual) learn(data []byte, d *delta) {
+	u.forget()
+	behind := data[d.end:]
+	end := bytes.IndexByte(behind, ']') + 1
+	if d.begin == 0 || end == 0 || d.begin > maxUsual || len(behind) > maxUsual || usageAt(data[:d.begin], find(data[:d.begin], 0, usageKey)) >= 0 {
+		return
+	}
+	if !harmless(behind) {
+		return
+	}
+	u.head = append(u.head[:0], data[:d.begin]...)
+	u.tail = append(u.tail[:0], behind[:end]...)
+	u.rest = append(u.rest[:0], behind[end:]...)
+}
+
+// harmless says that nothing of interest is in what follows a delta.
+func harmless(behind []byte) bool {
+	return usageAt(behind, find(behind, 0, usageKey)) < 0 && find(behind, 0, deltaKey) < 0 &&
+		!hasFinish(behind) && find(behind, 0, errorKey) < 0
+}
+
+// read notes the text of an event that has the same surroundings and a delta
+// of one text; else it reports false and has noted nothing.
+func (u *usual) read(data []byte, text *dialect.Produced) bool {
+	if len(u.head) == 0 || len(data) < len(u.head)+len(u.tail) || !bytes.Equal(data[:len(u.head)], u.head) {
+		return false
+	}
+	delta := data[len(u.head):]
+	kind, from := int64(dialect.KindContent), 0
+	switch {
+	case bytes.HasPrefix(delta, contentHead):
+		from = len(contentHead)
+	case bytes.HasPrefix(delta, reasoningHead):
+		kind, from = dialect.KindReasoning, len(reasoningHead)
+	default:
+		return false
+	}
+	end := dialect.SkipString(delta, from-1)
+	if end < 0 || end >= len(delta) || delta[end] != '}' {
+		return false
+	}
+	behind := delta[end+1:]
+	if !bytes.HasPrefix(behind, u.tail) {
+		return false
+	}
+	if rest := behind[len(u.tail):]; !bytes.Equal(rest, u.rest) {
+		// Some upstreams end every event with a member of random length.
+		if len(rest) > maxUsual || !harmless(rest) {
+			return false
+		}
+	}
+	if end-1 > from {
+		text.Add(dialect.TextKey(0, kind, 0), delta[from:end-1])
+	}
+	return true
+}
+
+var (
+	contentHead   = []byte(`"content":"`)
+	reasoningHead = []byte(`"reasoning_content":"`)
+)
+
+func (u *usual) forget() { u.head, u.tail, u.rest = u.head[:0], u.tail[:0], u.rest[:0] }

@@ -1,0 +1,260 @@
+package rpc
+
+import (
+	"bytes"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	policy "farebox/providers/attempt"
+	"farebox/proxy"
+)
+
+const (
+	// maxWhole is the largest answer to a single call that is held in memory
+	// and judged before it goes out; a larger one is judged while it streams.
+	maxWhole = 64 << 10
+	// maxRefusal bounds what is read of an answer with an error status.
+	maxRefusal = 64 << 10
+	// keptBuffer is the largest buffer that is pooled.
+	keptBuffer = 256 << 10
+)
+
+// attempt is one conversation with one node. It is pooled; one goroutine at a
+// time owns it.
+type attempt struct {
+	x     proxy.Exchange
+	judge Judge
+	buf   []byte // the answer, or its beginning
+	large bool   // there is more of it, in x
+	spool spool  // of a batch's answer
+
+	node    *Node
+	request proxy.Request
+}
+
+var attempts = sync.Pool{New: func() any { return new(attempt) }}
+
+func (a *attempt) release() {
+	a.reset()
+	attempts.Put(a)
+}
+
+func (a *attempt) reset() {
+	a.x.Reset()
+	a.judge.Reset()
+	a.spool.close()
+	a.spool = spool{}
+	if cap(a.buf) > keptBuffer {
+		a.buf = nil
+	}
+	a.buf, a.large, a.node = a.buf[:0], false, nil
+	a.request = proxy.Request{}
+}
+
+// reply is what an attempt came to.
+type reply struct {
+	kind       replyKind
+	cause      proxy.Cause // of failed
+	maybe      bool        // the node may have run the request though it did not answer
+	named      bool        // of lacking: the error names the method
+	status     int         // of the answer, 0: there is none
+	retryAfter time.Duration
+}
+
+type replyKind uint8
+
+const (
+	answered  replyKind = iota // there is an answer, perhaps an error, for the client
+	busy                       // the node refused for reasons of its own
+	lacking                    // the node does not serve the method
+	behind                     // the node has not come as far as the call asks for
+	known                      // the node has this transaction already
+	spent                      // its nonce was used
+	unbatched                  // the node does not take this batch
+	refused                    // the node refused the request and did not say why in JSON-RPC
+	failed                     // no answer, or none that can be used
+	gone                       // nobody waits for the answer any more
+)
+
+var replyOf = [...]replyKind{Final: answered, Busy: busy, Lacking: lacking, Behind: behind, Known: known, Spent: spent, Unbatched: unbatched}
+
+// question is what a node is asked.
+type question struct {
+	method *Method // nil: a batch
+	body   []byte
+	id     []byte        // of the call in the body, and so of the answer
+	wait   time.Duration // for the answer to begin
+	within time.Duration // for all of it, however it trickles
+	kept   time.Duration // of the request's time, for questions that come after
+}
+
+// open sends a question to a node and waits for the head of the answer. Unless
+// t is alone, a client that leaves cuts it off.
+func (a *attempt) open(t *Trip, u *Node, q question) (r reply, ok bool) {
+	a.reset()
+	a.node = u
+	a.request = proxy.Request{Path: u.path, Body: q.body, ID: t.ID, Accept: "application/json", FirstByte: q.wait}
+	client := t.Ctx
+	if t.Alone {
+		client = nil
+	}
+	res := t.Proxy.Ask(client, &a.x, q.within, u.Proxy, &a.request)
+	switch res.Cause {
+	case proxy.None:
+		return reply{status: res.Status, retryAfter: res.RetryAfter}, true
+	case proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut:
+		return reply{kind: gone, cause: res.Cause, maybe: res.Sent}, false
+	}
+	return reply{kind: failed, cause: res.Cause, maybe: res.Sent}, false
+}
+
+// ask asks a node one call and judges the answer: whole when it is small, by
+// its beginning when it is large. Nothing of it has gone to the client yet.
+func (a *attempt) ask(t *Trip, u *Node, q question) reply {
+	r, ok := a.open(t, u, q)
+	if !ok {
+		return r
+	}
+	status := a.x.Status()
+	long := a.x.ContentLength() > maxWhole
+	for seen, done := 0, false; !done; {
+		a.buf, done = a.x.More(a.buf)
+		a.judge.Write(a.buf[seen:])
+		seen = len(a.buf)
+		long = long || seen > maxWhole
+		switch {
+		case done && seen <= maxWhole:
+		case long && (status >= 300 || a.judge.Broken() || a.judge.Array || seen > 2*maxWhole && !a.judge.Known()):
+			a.x.Close()
+			return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true, retryAfter: r.retryAfter}
+		case long && a.judge.Known() && !done:
+			a.large = true
+			if a.judge.Answers[0].IDTo != 0 && !a.isFor(q.id) {
+				return a.stray()
+			}
+			return a.judged(r, status, Final, q.method)
+		}
+	}
+	return a.whole(r, status, q)
+}
+
+// whole judges an answer that was read to its end.
+func (a *attempt) whole(r reply, status int, q question) reply {
+	single := a.judge.Complete() && !a.judge.Array
+	if single && !a.isFor(q.id) {
+		return a.stray()
+	}
+	if cause, err := a.x.Finish(); err != nil {
+		return a.broken(cause)
+	}
+	meaning := statusMeaning(status)
+	if single {
+		return a.judged(r, status, meaning, q.method)
+	}
+	switch {
+	case meaning == Busy && status < 500 || status == 503:
+		r.kind = busy
+		return r
+	case status >= 400 && status < 500:
+		return reply{kind: refused}
+	}
+	// A gateway in front of the node may say 502 or 504 after the node began.
+	return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true, retryAfter: r.retryAfter}
+}
+
+// isFor says that a single answer is for the call of that id. An error may have
+// none: its node could not read so far.
+func (a *attempt) isFor(id []byte) bool {
+	answer := &a.judge.Answers[0]
+	if answer.flags&answerLongID != 0 {
+		return false
+	}
+	got := a.judge.ID(0)
+	return bytes.Equal(got, id) || answer.Failed() && (answer.IDTo == 0 || string(got) == "null")
+}
+
+// stray refuses the answer to another call. What stands on its connection next
+// belongs to nobody either, so it is closed.
+func (a *attempt) stray() reply {
+	a.x.Distrust()
+	a.x.Close()
+	a.large = false
+	return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true}
+}
+
+// judged classifies an answer.
+func (a *attempt) judged(r reply, status int, meaning Meaning, m *Method) reply {
+	if !a.judge.Answers[0].Failed() {
+		if status >= 300 {
+			a.x.Close()
+			return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true}
+		}
+		return r
+	}
+	said := Classify(a.node.of.Family, m, a.judge.Error(0))
+	if said == Final && meaning == Busy && status != 500 && status != 404 {
+		said = Busy
+	}
+	r.kind = replyOf[said]
+	r.named = said == Lacking && names(a.judge.Error(0), m)
+	return r
+}
+
+func (a *attempt) broken(cause proxy.Cause) reply {
+	switch cause {
+	case proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut:
+		return reply{kind: gone, cause: cause, maybe: true}
+	}
+	return reply{kind: failed, cause: cause, maybe: true}
+}
+
+// result is the result of a whole answer to a single call.
+func (a *attempt) result() []byte { return []byte(gjson.GetBytes(a.buf, "result").Raw) }
+
+// askPaced is ask for a small read, whose time counts for the node's pace.
+func (a *attempt) askPaced(t *Trip, u *Node, q question, sent int64) reply {
+	u.pace.ask(sent)
+	r := a.ask(t, u, q)
+	now := time.Now().UnixNano()
+	u.paced(r, now, now-sent)
+	return r
+}
+
+// paced notes how fast the node answered a small read. One that was cut since
+// another was faster would have taken longer.
+func (u *Node) paced(r reply, nowNs, tookNs int64) {
+	switch {
+	case r.kind == answered || r.kind == gone && r.cause == proxy.Cut:
+		u.pace.note(nowNs, tookNs, false)
+	case r.kind == busy || r.kind == failed && r.cause != proxy.NoFreeConn:
+		u.pace.note(nowNs, tookNs, true)
+	}
+}
+
+// report tells the node's breaker what came of a request of an account (0: a
+// question of our own).
+func (u *Node) report(r reply, account uint64, nowNs int64) {
+	switch r.kind {
+	case gone, refused:
+		u.Breaker.Released()
+	case failed:
+		v := policy.Lost(r.cause)
+		v.Rest = r.retryAfter
+		v.Report(u.Breaker, account, nowNs)
+	case busy:
+		u.busy.Add(1)
+		status := r.status
+		if status < 300 {
+			status = tooMany // said in an answer with status 200
+		}
+		policy.Judge(status, r.retryAfter).Report(u.Breaker, account, nowNs)
+	default:
+		u.answers.Add(1)
+		u.Breaker.Succeeded()
+	}
+}
+
+// tooMany is the status of a limit that is said with status 200.
+const tooMany = 429

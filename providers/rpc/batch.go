@@ -1,0 +1,358 @@
+package rpc
+
+import (
+	"slices"
+	"time"
+
+	"farebox/proxy"
+)
+
+// batch asks for all calls of a batch at once, where a node takes that, and
+// one by one where none does. The answer is always an array with an answer for
+// each call, in the order of the calls.
+func (j *Job) batch(now int64) Result {
+	t := &j.from
+	body := j.Body
+	if !j.Untouched {
+		j.body = j.appendBatch(j.body[:0])
+		body = j.body
+	}
+	class := j.Class()
+	pick := t.Network.pick(want{request: &j.Request, account: j.account, batch: len(j.Calls), pinned: j.pinned(now)})
+	q := question{body: body, wait: t.Network.timeout(class)}
+	last, asked, split := reply{}, false, false
+	sent := false
+	for u := j.next(&pick, &q, now); u != nil; u = j.next(&pick, &q, now) {
+		asked = true
+		j.Attempts++
+		r := j.askBatch(j.main, u, q)
+		now = time.Now().UnixNano()
+		sent = sent || r.maybe
+		if r.kind == refused || r.kind == unbatched {
+			// Whether it is the batch or what is in it, the calls will tell one
+			// by one.
+			if u.Config.Batch == "auto" {
+				u.single.met(j.account, now)
+			}
+			split = true
+			u.Breaker.Released()
+			last = r
+			continue
+		}
+		u.report(r, j.account, now)
+		switch {
+		case r.kind == answered:
+			return j.assemble(u, now)
+		case r.kind == gone:
+			for i := range j.Calls {
+				j.leave(i, r.cause, sent)
+			}
+			return Result{Cause: r.cause}
+		case r.kind == failed && r.maybe && class == Write:
+			return Result{Cause: r.cause}
+		}
+		last = r
+	}
+	if split || !asked && t.Network.takesNone(&j.Request, j.account, now) {
+		return j.split(now)
+	}
+	cause := last.cause
+	if cause == proxy.None {
+		cause = proxy.NoTarget
+	}
+	return Result{Cause: cause, RetryAfter: max(last.retryAfter, t.Network.restsFor(now))}
+}
+
+// takesNone says that no node would take the batch even if all were well.
+func (n *Network) takesNone(r *Request, account uint64, now int64) bool {
+	for _, u := range n.Nodes {
+		if u.servesAll(r, account, now) && u.batches(len(r.Calls), account, now) {
+			return false
+		}
+	}
+	return true
+}
+
+// askBatch asks a node a whole batch and reads the answer to its end.
+func (j *Job) askBatch(a *attempt, u *Node, q question) reply {
+	r, ok := a.open(&j.from, u, q)
+	if !ok {
+		return r
+	}
+	status := a.x.Status()
+	n := j.from.Network
+	a.spool = spool{mem: a.buf[:0], most: n.batchMemory, room: n.room}
+	most := n.batchMost
+	if status >= 300 {
+		most = maxRefusal
+	}
+	cause := a.readAll(most, false)
+	if cause == proxy.None && status < 300 && j.strays(a) {
+		return a.stray()
+	}
+	if cause == proxy.None {
+		cause, _ = a.x.Finish()
+	}
+	if cause != proxy.None {
+		return a.broken(cause)
+	}
+	if a.judge.Complete() && a.judge.Array && status < 300 && !j.wholeRefusal(a) {
+		return r
+	}
+	return j.batchRefusal(a, r, status)
+}
+
+// readAll reads an answer to its end into the spool, judging it; Finish is still
+// to be called. strict ends it as soon as it cannot be good any more.
+func (a *attempt) readAll(most int64, strict bool) proxy.Cause {
+	for {
+		p, done := a.x.Piece()
+		a.judge.Write(p)
+		if a.spool.size+int64(len(p)) > most || strict && a.judge.Broken() {
+			a.x.Close()
+			return proxy.UpstreamMalformed
+		}
+		if a.spool.write(p) != nil {
+			a.x.Close()
+			return proxy.NoFreeConn // no room here; the node is not to blame
+		}
+		if done {
+			break
+		}
+	}
+	a.buf = a.spool.mem
+	return proxy.None
+}
+
+// strays says that what was read has no answer to any of the calls, but some to
+// others. Where only some of it is for others, the rest counts; but what comes
+// next on such a connection is nobody's.
+func (j *Job) strays(a *attempt) bool {
+	if !a.judge.Complete() {
+		return false
+	}
+	if !a.judge.Array {
+		return len(j.Calls) == 1 && !a.isFor(j.sentID(nil, 0))
+	}
+	ours, others := 0, 0
+	for at := range a.judge.Answers {
+		switch {
+		case j.callOf(a, at, at) >= 0:
+			ours++
+		case !a.judge.Answers[at].Failed() || string(a.judge.ID(at)) != "null":
+			others++
+		}
+	}
+	if others > 0 {
+		a.x.Distrust()
+	}
+	return others > 0 && ours == 0
+}
+
+// wholeRefusal says that the array has one error for all calls together.
+func (j *Job) wholeRefusal(a *attempt) bool {
+	return len(a.judge.Answers) == 1 && len(j.Calls) > 1 && a.judge.Answers[0].Failed() && j.callOf(a, 0, 0) < 0
+}
+
+// batchRefusal classifies an answer that is no array of answers.
+func (j *Job) batchRefusal(a *attempt, r reply, status int) reply {
+	if a.judge.Complete() && len(a.judge.Answers) == 1 {
+		if !a.judge.Answers[0].Failed() || len(j.Calls) == 1 && status < 300 {
+			if len(j.Calls) == 1 { // unwrapped
+				return r
+			}
+			return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true}
+		}
+		if Classify(a.node.of.Family, nil, a.judge.Error(0)) == Busy {
+			r.kind = busy
+		} else {
+			r.kind = unbatched
+		}
+		return r
+	}
+	switch {
+	case status >= 400 && (status == 413 || statusMeaning(status) == Final):
+		r.kind = unbatched
+	case status >= 400 && status < 500 || status == 503:
+		r.kind = busy
+	default:
+		return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true, retryAfter: r.retryAfter}
+	}
+	return r
+}
+
+// callOf finds the call that an answer is for, -1 when it is for none. Most
+// nodes answer in order, so that is looked at first.
+func (j *Job) callOf(a *attempt, answer, hint int) int {
+	if a.judge.Answers[answer].flags&answerLongID != 0 || a.judge.Answers[answer].IDTo == 0 {
+		return -1
+	}
+	id := a.judge.ID(answer)
+	var number [20]byte
+	if hint < len(j.Calls) && string(j.sentID(number[:0], hint)) == string(id) {
+		return hint
+	}
+	for i := range j.Calls {
+		if string(j.sentID(number[:0], i)) == string(id) {
+			return i
+		}
+	}
+	return -1
+}
+
+// assemble makes the client's answer of a node's array: as it came when it is
+// what it should be, and else put together by the calls' ids. Calls that the
+// node was too busy for, or does not know, are asked elsewhere.
+func (j *Job) assemble(u *Node, now int64) Result {
+	a := j.main
+	place := j.match(a)
+	asIs := j.Untouched && a.judge.Array && len(a.judge.Answers) == len(j.Calls)
+	var again []int
+	var perhaps []sent      // transactions that may be where they should be
+	own := map[int][]byte{} // answers of ours
+	for i, at := range place {
+		if at < 0 {
+			asIs = false
+			continue
+		}
+		asIs = asIs && at == i
+		if !a.judge.Answers[at].Failed() {
+			j.Verdicts[i] = Succeeded
+			continue
+		}
+		j.Verdicts[i] = NodeError
+		m := j.Calls[i].Method
+		switch said := Classify(u.of.Family, m, a.judge.Error(at)); said {
+		case Known, Spent:
+			if hash := j.sentHash(i); hash != nil {
+				perhaps = append(perhaps, sent{call: i, hash: hash, there: said == Known})
+			}
+		case Busy:
+			u.busy.Add(1)
+			j.Verdicts[i] = Unanswered
+			again = append(again, i)
+		case Lacking:
+			if names(a.judge.Error(at), m) {
+				u.lacks[m.Index].met(j.account, now)
+			}
+			again = append(again, i)
+		case Behind:
+			again = append(again, i)
+		}
+	}
+	j.lookUp(perhaps, u)
+	for _, s := range perhaps {
+		if s.there {
+			j.Verdicts[s.call] = Succeeded
+			own[s.call] = appendResult(nil, j.ID(s.call), s.hash)
+		}
+	}
+	j.noteWrite(u, now)
+	if asIs && len(again)+len(own) == 0 {
+		if a.spool.inMemory() {
+			return Result{Body: a.buf}
+		}
+		return j.compose(pieces{{spool: &a.spool, to: a.spool.size}}, nil)
+	}
+	parts := make([]part, len(j.Calls))
+	defer closeParts(parts)
+	if r := j.elsewhere(again, place, parts, u, now); r.Cause.Final() {
+		return r
+	}
+	list := pieces{{text: []byte{'['}}}
+	for i, at := range place {
+		if i > 0 {
+			list = append(list, piece{text: comma})
+		}
+		switch {
+		case own[i] != nil:
+			list = append(list, piece{text: own[i]})
+		case parts[i].done:
+			list = list.answer(&parts[i].spool, &parts[i].answer, j.ID(i))
+		case at >= 0:
+			list = list.answer(&a.spool, &a.judge.Answers[at], j.ID(i))
+		default:
+			list = append(list, piece{text: appendError(nil, j.ID(i), codeUnanswered, textUnanswered)})
+		}
+	}
+	return j.compose(append(list, piece{text: []byte{']'}}), parts)
+}
+
+var comma = []byte{','}
+
+// part is the answer of a call that was asked by itself.
+type part struct {
+	done   bool
+	answer Answer
+	spool  spool
+}
+
+func closeParts(parts []part) {
+	for i := range parts {
+		parts[i].spool.close()
+	}
+}
+
+// compose makes a result of pieces: a body when all of them are in memory, else
+// a stream that takes their files over.
+func (j *Job) compose(list pieces, parts []part) Result {
+	if list.inMemory() {
+		j.out = list.appendTo(j.out[:0])
+		return Result{Body: j.out}
+	}
+	s := &Stream{Size: list.size(), list: list, client: j.from.Ctx.Conn(), stall: maxPause}
+	// What the pieces point into must live as long as the stream.
+	kept := make([]spool, 1+len(parts))
+	moved := map[*spool]*spool{&j.main.spool: &kept[0]}
+	kept[0], j.main.spool, j.main.buf = j.main.spool, spool{}, nil
+	for i := range parts {
+		moved[&parts[i].spool] = &kept[1+i]
+		kept[1+i], parts[i].spool = parts[i].spool, spool{}
+	}
+	for i := range list {
+		if p := &list[i]; p.spool != nil {
+			p.spool = moved[p.spool]
+		} else {
+			p.text = slices.Clone(p.text) // an id is in the request's body
+		}
+	}
+	for i := range kept {
+		s.spools = append(s.spools, &kept[i])
+	}
+	return Result{Stream: s}
+}
+
+const (
+	codeUnanswered = -32603
+	textUnanswered = "no answer from upstream"
+)
+
+// match finds the answer for each call, -1 for those without: the first one
+// when a node answers twice.
+func (j *Job) match(a *attempt) []int {
+	j.place = slices.Grow(j.place[:0], len(j.Calls))[:len(j.Calls)]
+	place := j.place
+	for i := range place {
+		place[i] = -1
+	}
+	if !a.judge.Array { // unwrapped
+		place[0] = 0
+		return place
+	}
+	for at := range a.judge.Answers {
+		if i := j.callOf(a, at, at); i >= 0 && place[i] < 0 {
+			place[i] = at
+		}
+	}
+	return place
+}
+
+// noteWrite pins the account to a node that took a transaction of its batch.
+func (j *Job) noteWrite(u *Node, now int64) {
+	for i := range j.Calls {
+		if j.Calls[i].Method.Class == Write && j.Verdicts[i] == Succeeded {
+			j.pin(u, now)
+			return
+		}
+	}
+}

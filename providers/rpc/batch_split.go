@@ -1,0 +1,167 @@
+package rpc
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"farebox/proxy"
+)
+
+// elsewhere asks other nodes the calls that u was too busy for or cannot answer.
+// What u said of its own load goes to nobody; that it cannot is the answer when
+// no other node has one.
+func (j *Job) elsewhere(again, place []int, parts []part, u *Node, now int64) (r Result) {
+	if len(again) == 0 {
+		return r
+	}
+	was := make([]Verdict, len(again))
+	for k, i := range again {
+		was[k] = j.Verdicts[i]
+	}
+	if len(j.from.Network.Nodes) > 1 {
+		r = j.each(again, parts, u, now)
+	}
+	for k, i := range again {
+		if parts[i].done {
+			continue
+		}
+		if j.Verdicts[i] = was[k]; was[k] == Unanswered {
+			place[i] = -1
+		}
+	}
+	return r
+}
+
+// split asks the calls one by one: side by side, or in their order when one of
+// them is a write, so that nonces stay in order.
+func (j *Job) split(now int64) Result {
+	parts := make([]part, len(j.Calls))
+	defer closeParts(parts)
+	all := make([]int, len(j.Calls))
+	for i := range all {
+		all[i] = i
+	}
+	r := j.each(all, parts, nil, now)
+	if r.Cause.Final() || r.Cause != proxy.None && !slices.ContainsFunc(parts, func(p part) bool { return p.done }) {
+		return r
+	}
+	list := pieces{{text: []byte{'['}}}
+	for i := range parts {
+		if i > 0 {
+			list = append(list, piece{text: comma})
+		}
+		if parts[i].done {
+			list = list.answer(&parts[i].spool, &parts[i].answer, j.ID(i))
+		} else {
+			list = append(list, piece{text: appendError(nil, j.ID(i), codeUnanswered, textUnanswered)})
+		}
+	}
+	return j.compose(append(list, piece{text: []byte{']'}}), parts)
+}
+
+// each asks some of the calls as singles and puts their answers into parts.
+// The result is the last failure; calls that failed have no part. not is a
+// node that has had its turn.
+func (j *Job) each(calls []int, parts []part, not *Node, now int64) Result {
+	n := j.from.Network
+	parallel := 1
+	if j.Class() != Write {
+		parallel = n.parallel()
+	}
+	var mu sync.Mutex
+	var last Result
+	one := func(i int) {
+		a := attempts.Get().(*attempt)
+		defer func() { a.release() }()
+		r := j.call(&a, i, j.appendSingle(nil, i), defaultID, not, now)
+		if r.Cause == proxy.None {
+			r.Cause = a.keep(&parts[i], n)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		j.Attempts += r.attempts
+		if r.Cause != proxy.None {
+			if j.Verdicts[i] != Left {
+				j.Verdicts[i] = Unanswered
+			}
+			if !last.Cause.Final() {
+				last = r
+			}
+		}
+	}
+	if parallel == 1 || len(calls) == 1 {
+		for _, i := range calls {
+			if one(i); last.Cause.Final() {
+				break
+			}
+		}
+		return last
+	}
+	sideBySide(len(calls), parallel, func(k int) { one(calls[k]) })
+	return last
+}
+
+// parallel is how many calls of a batch may be under way at a time.
+func (n *Network) parallel() int {
+	most := 1
+	for _, u := range n.Nodes {
+		most = max(most, u.Config.MaxParallel)
+	}
+	return most
+}
+
+// sideBySide runs f for 0 to n-1, so many at a time, and waits for all.
+func sideBySide(n, parallel int, f func(i int)) {
+	var group sync.WaitGroup
+	var panicked atomic.Pointer[any]
+	places := make(chan struct{}, parallel)
+	for i := range n {
+		places <- struct{}{}
+		group.Go(func() {
+			defer func() {
+				if v := recover(); v != nil {
+					panicked.Store(&v)
+				}
+				<-places
+			}()
+			f(i)
+		})
+	}
+	group.Wait()
+	if v := panicked.Load(); v != nil {
+		panic(*v) // where it is dealt with: in the request's own goroutine
+	}
+}
+
+// keep moves the answer of a single call into a part, and reads a large one to
+// its end.
+func (a *attempt) keep(p *part, n *Network) proxy.Cause {
+	if !a.large {
+		p.spool = spool{mem: slices.Clone(a.buf), most: len(a.buf), size: int64(len(a.buf))}
+		p.answer, p.done = a.judge.Answers[0], true
+		return proxy.None
+	}
+	a.large = false
+	a.spool = spool{most: n.batchMemory / MaxBatch, room: n.room}
+	if a.spool.write(a.buf) != nil {
+		a.x.Close()
+		return proxy.NoFreeConn
+	}
+	cause := a.readAll(n.batchMost, true)
+	if cause == proxy.None && a.judge.Complete() && !a.isFor(defaultID) {
+		return a.stray().cause
+	}
+	if cause == proxy.None {
+		cause, _ = a.x.Finish()
+	}
+	switch {
+	case cause != proxy.None:
+		return cause
+	case !a.judge.Complete() || a.judge.Answers[0].Failed():
+		return proxy.UpstreamMalformed
+	}
+	p.answer, p.done = a.judge.Answers[0], true
+	p.spool, a.spool, a.buf = a.spool, spool{}, nil
+	return proxy.None
+}

@@ -1,0 +1,44 @@
+package rpc
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// learntFor is how long what a node refused is remembered: a method it does not
+// serve, a batch it does not take.
+const learntFor = 10 * time.Minute
+
+// learnt is something a node has told by refusing. What the request of one
+// account brought to light holds for that account; only when another account
+// has met it too does it hold for all, so that nobody can talk a node out of
+// serving others. The zero value is: nothing.
+type learnt struct {
+	all atomic.Int64 // until when it holds for everybody, Unix ns; 0: it does not
+	one atomic.Pointer[heard]
+}
+
+// heard is what one account has met.
+type heard struct {
+	account uint64
+	untilNs int64
+}
+
+// holds says whether it counts for an account. It does not allocate.
+func (l *learnt) holds(account uint64, nowNs int64) bool {
+	if until := l.all.Load(); until != 0 && nowNs < until {
+		return true
+	}
+	h := l.one.Load()
+	return h != nil && h.account == account && nowNs < h.untilNs
+}
+
+// met notes that a request of an account came upon it.
+func (l *learnt) met(account uint64, nowNs int64) {
+	h := l.one.Load()
+	if h != nil && nowNs < h.untilNs && h.account != account {
+		l.all.Store(nowNs + int64(learntFor))
+		return
+	}
+	l.one.Store(&heard{account, nowNs + int64(learntFor)})
+}

@@ -1,0 +1,69 @@
+package rpc
+
+import (
+	"fmt"
+	"io"
+
+	"farebox/providers/health"
+)
+
+// WriteMetrics writes the state of every node in the Prometheus text format.
+// Labels are the operator's own names.
+func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
+	if len(all.Sorted) == 0 {
+		return
+	}
+	each := func(name, kind string, value func(u *Node) int64) {
+		fmt.Fprintf(w, "# TYPE %s %s\n", name, kind)
+		for _, n := range all.Sorted {
+			for _, u := range n.Nodes {
+				fmt.Fprintf(w, "%s{network=%q,upstream=%q} %d\n", name, n.Name, u.Name, value(u))
+			}
+		}
+	}
+	fmt.Fprint(w, "# HELP farebox_rpc_node_state 0 in use, 1 resting, 2 to be tried again.\n")
+	each("farebox_rpc_node_state", "gauge", func(u *Node) int64 { return int64(u.Breaker.State(nowNs)) })
+	each("farebox_rpc_node_failures_total", "counter", func(u *Node) int64 {
+		failures, _ := u.Breaker.Counts()
+		return failures
+	})
+	each("farebox_rpc_node_rests_total", "counter", func(u *Node) int64 { return u.Breaker.Became(health.Open) })
+	each("farebox_rpc_node_answers_total", "counter", func(u *Node) int64 { return u.answers.Load() })
+	fmt.Fprint(w, "# HELP farebox_rpc_node_busy_total Answers that said the node or its plan has no capacity.\n")
+	each("farebox_rpc_node_busy_total", "counter", func(u *Node) int64 { return u.busy.Load() })
+	fmt.Fprint(w, "# HELP farebox_rpc_spool_failures_total Large answers to batches that could not be held; the log says why.\n# TYPE farebox_rpc_spool_failures_total counter\n")
+	fmt.Fprintf(w, "farebox_rpc_spool_failures_total %d\n", all.room.failures.Load())
+	fmt.Fprint(w, "# HELP farebox_rpc_node_odd_chain 1 when the node is on another chain than its network, and gets no requests.\n")
+	each("farebox_rpc_node_odd_chain", "gauge", func(u *Node) int64 {
+		if u.odd.Load() {
+			return 1
+		}
+		return 0
+	})
+	fmt.Fprint(w, "# HELP farebox_rpc_node_head Number of the newest block or slot, 0 when it is not known.\n")
+	each("farebox_rpc_node_head", "gauge", func(u *Node) int64 { return u.head.Load() })
+	cached := func(name, kind string, value func(c *cache) int64) {
+		for i, n := range all.cached() {
+			if i == 0 {
+				fmt.Fprintf(w, "# TYPE %s %s\n", name, kind)
+			}
+			fmt.Fprintf(w, "%s{network=%q} %d\n", name, n.Name, value(n.cache))
+		}
+	}
+	cached("farebox_rpc_cache_hits_total", "counter", func(c *cache) int64 { return c.hits.Load() })
+	cached("farebox_rpc_final_block", "gauge", func(c *cache) int64 { return c.finals.top(nowNs) })
+	each("farebox_rpc_node_connections", "gauge", func(u *Node) int64 {
+		open, _ := u.Proxy.Conns()
+		return int64(open)
+	})
+}
+
+// cached are the networks that keep answers.
+func (all *Networks) cached() (list []*Network) {
+	for _, n := range all.Sorted {
+		if n.cache != nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}

@@ -1,0 +1,61 @@
+package rpc
+
+import (
+	"time"
+
+	policy "farebox/providers/attempt"
+	"farebox/providers/health"
+)
+
+// picker chooses the nodes of one conversation: the pinned one first, then those
+// that are not behind, where a node that is slow or fails may lose its turn
+// (pace), then those that are.
+type picker = policy.Picker[*Node, want]
+
+// want is what a node must be able to do.
+type want struct {
+	request *Request // every call of it, or
+	method  *Method  // this one; with neither every node fits
+	account uint64   // for which
+	batch   int      // calls at once; 0: one by one
+	pinned  *Node    // first of all
+	not     *Node    // has had its turn
+}
+
+// pick begins a conversation with the nodes of a network.
+func (n *Network) pick(w want) (p picker) {
+	p.Begin(n.Nodes, w.account)
+	p.Rule, p.Twice = w, n.Config.PreferFast
+	return p
+}
+
+// Target is policy.Rule.
+func (want) Target(u *Node) (*health.Breaker, int) { return u.Breaker, u.Config.Weight }
+
+// Rank is policy.Rule.
+func (w want) Rank(u *Node, nowNs int64) int {
+	switch {
+	case u.odd.Load() || u == w.not || !w.fits(u, nowNs):
+		return -1
+	case u == w.pinned:
+		return 0
+	case u.current(nowNs):
+		return 1
+	}
+	return 2
+}
+
+func (w *want) fits(u *Node, nowNs int64) bool {
+	if w.method != nil && !u.serves(w.method, w.account, nowNs) || w.request != nil && !u.servesAll(w.request, w.account, nowNs) {
+		return false
+	}
+	return w.batch == 0 || u.batches(w.batch, w.account, nowNs)
+}
+
+// Yields is policy.Rule.
+func (want) Yields(u, other *Node, nowNs int64) bool { return u.pace.worse(other.pace, nowNs) }
+
+// restsFor is how long until the first node may be asked again; 0: now.
+func (n *Network) restsFor(nowNs int64) time.Duration {
+	return policy.RestsFor(n.Nodes, want{}, nowNs)
+}

@@ -1,0 +1,116 @@
+package rpc
+
+import (
+	"bytes"
+	"time"
+)
+
+// A signed transaction has the same hash however often it is sent, and a chain
+// takes it once. So it may be sent again when a node did not answer, and nodes
+// that say they have it already have done what was asked.
+
+const (
+	// lookWait is how long a node may take to say whether it has a transaction.
+	lookWait = 5 * time.Second
+	// lookNodes is how many are asked for it.
+	lookNodes = 2
+	// lookShare of the time that a request may take in all, and at most lookWait,
+	// is kept for that question: whoever sent a transaction that no node confirmed
+	// needs its answer most.
+	lookShare = 4
+)
+
+// keptToLook is the time that sending call i leaves for looking where it is.
+func (j *Job) keptToLook(i int) time.Duration {
+	if !j.Calls[i].Method.Raw {
+		return 0
+	}
+	return min(lookWait, j.from.Network.limit()/lookShare)
+}
+
+var lookMethods = map[string]string{"evm": "eth_getTransactionByHash", "solana": "getTransaction"}
+
+// taken makes the answer of a transaction that a node has already: what it
+// would have answered the first time.
+func (j *Job) taken(a *attempt, i int, u *Node, hash []byte, now int64) Result {
+	a.x.Close()
+	a.large = false
+	a.buf = appendResult(a.buf[:0], defaultID, hash)
+	a.judge.Reset()
+	a.judge.Write(a.buf)
+	return j.settleCall(a, i, u, now)
+}
+
+// sent is a transaction of a batch that a node refused as one it has already, or
+// whose nonce was used.
+type sent struct {
+	call  int
+	hash  []byte
+	there bool // it is where it should be
+}
+
+// sentHash is the hash of call i of a batch, nil when it is no transaction that
+// has one.
+func (j *Job) sentHash(i int) []byte {
+	if !j.Calls[i].Method.Raw {
+		return nil
+	}
+	return transactionHash(j.from.Network.Family, j.Params(i))
+}
+
+// lookUp asks, side by side, for the transactions of a batch that are not known
+// to be where they should be. One after the other, a hundred of them would take
+// a hundred times as long.
+func (j *Job) lookUp(list []sent, u *Node) {
+	var open []int
+	for i := range list {
+		if !list[i].there {
+			open = append(open, i)
+		}
+	}
+	if len(open) == 0 {
+		return
+	}
+	j.Attempts += len(open)
+	sideBySide(len(open), j.from.Network.parallel(), func(k int) {
+		s := &list[open[k]]
+		_, s.there = j.landed(u, s.hash)
+	})
+}
+
+// landed asks nodes whether they have a transaction. It asks lookNodes, the
+// one that may have taken it first, in what is left of the request's time.
+func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
+	t := &j.from
+	f := t.Network.Family
+	m := f.Find([]byte(lookMethods[f.Name]))
+	if m == nil {
+		return nil, false
+	}
+	look := attempts.Get().(*attempt)
+	defer look.release()
+	pick := t.Network.pick(want{method: m, account: j.account, pinned: first})
+	id := ownID()
+	body := appendCall(nil, []byte(m.Name), append(append([]byte{'['}, hash...), ']'), id)
+	q := question{method: m, body: body, id: id, wait: lookWait}
+	for turn := range lookNodes {
+		now := time.Now().UnixNano()
+		// A node that drips leaves the other as much.
+		if q.within = min(lookWait, j.left(now)/time.Duration(lookNodes-turn)); q.within <= 0 {
+			break
+		}
+		u := pick.Next(now)
+		if u == nil {
+			break
+		}
+		r := look.ask(t, u, q)
+		u.report(r, j.account, time.Now().UnixNano())
+		if r.kind == gone {
+			break
+		}
+		if r.kind == answered && !look.judge.Answers[0].Failed() && (look.large || !bytes.Equal(look.result(), []byte("null"))) {
+			return u, true
+		}
+	}
+	return nil, false
+}
