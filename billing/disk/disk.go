@@ -33,16 +33,19 @@ func Advise(dir string, err error) error {
 	case err == nil:
 		return nil
 	case is(syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG) || code == sqlite3.SQLITE_FULL:
-		return fmt.Errorf("%w; make room on the disk of %s and start again: what was charged is in the journal and not lost", err, dir)
-	case is(syscall.EROFS, fs.ErrPermission) || code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN || code == sqlite3.SQLITE_PERM:
-		return fmt.Errorf("%w; farebox must be able to write to %s and everything in it: mount it writable, give it to the user that farebox runs as, or choose another directory", err, dir)
+		return fmt.Errorf("%w; make room on the disk of %s and start again: "+
+			"what was charged is in the journal and not lost", err, dir)
+	case is(syscall.EROFS, fs.ErrPermission) || code == sqlite3.SQLITE_READONLY ||
+		code == sqlite3.SQLITE_CANTOPEN || code == sqlite3.SQLITE_PERM:
+		return fmt.Errorf("%w; farebox must be able to write to %s and everything in it: mount it writable, "+
+			"give it to the user that farebox runs as, or choose another directory", err, dir)
 	case code == sqlite3.SQLITE_IOERR:
 		return fmt.Errorf("%w; the disk of %s is full or broken: look at its free space, then at the system's log", err, dir)
 	}
 	return err
 }
 
-// List are the paths of the files in dir whose names end so; none when there
+// List gives the paths of the files in dir whose names end so; none when there
 // is no dir. filepath.Glob would take parts of dir for a pattern.
 func List(dir, suffix string) (paths []string, err error) {
 	entries, err := os.ReadDir(dir)

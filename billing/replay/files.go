@@ -77,8 +77,9 @@ const (
 func openFiles(o *Options) (*fileStore, error) {
 	c := &o.Config
 	f := &fileStore{
-		dir: filepath.Join(o.Dir, filesDir), windowMs: c.Window.Milliseconds(), maxStored: int64(c.MaxStored), maxKeys: c.MaxKeys,
-		power: o.Power, log: o.Log, now: o.Now, index: map[requestID]location{}, hours: map[uint32]*hourFile{}, stop: make(chan struct{}),
+		dir: filepath.Join(o.Dir, filesDir), windowMs: c.Window.Milliseconds(), maxStored: int64(c.MaxStored),
+		maxKeys: c.MaxKeys, power: o.Power, log: o.Log, now: o.Now,
+		index: map[requestID]location{}, hours: map[uint32]*hourFile{}, stop: make(chan struct{}),
 	}
 	if err := f.recover(); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot read the idempotency keys in %s: %w", f.dir, err), f.closeFiles())
@@ -146,7 +147,8 @@ func (f *fileStore) recoverFile(hour uint32, path string, newest bool) error {
 	}
 	if k.end < info.Size() {
 		if !newest {
-			f.log.Error().Str("file", path).Int64("from", k.end).Msg("a file of idempotency keys is damaged; the keys behind the damage are not known any more")
+			f.log.Error().Str("file", path).Int64("from", k.end).
+				Msg("a file of idempotency keys is damaged; the keys behind the damage are not known any more")
 		} else if err := f.restart(k); err != nil {
 			return err
 		}

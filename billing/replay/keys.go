@@ -115,7 +115,8 @@ func Open(o Options) (*Keys, error) {
 		o.Config = config.DefaultIdempotency()
 	}
 	k := &Keys{
-		node: o.Node, boot: rand.Uint64(), maxAnswer: int(o.Config.MaxAnswer), log: o.Log, now: o.Now, flights: map[requestID]*flight{},
+		node: o.Node, boot: rand.Uint64(), maxAnswer: int(o.Config.MaxAnswer), log: o.Log, now: o.Now,
+		flights: map[requestID]*flight{},
 	}
 	if o.Redis.Used() {
 		k.store = openRedis(&o, k.boot)
@@ -266,7 +267,8 @@ func (k *Keys) begin(id requestID, f *flight, c *Claim, deadline *time.Timer) (*
 func (k *Keys) Kept(id [16]byte, hold uint64) bool {
 	found, err := k.store.look(id)
 	if err != nil {
-		k.log.Error().Err(err).Hex("request_id", id[:]).Msg("cannot find out whether a keyed request was answered when the last process died; it is not charged")
+		k.log.Error().Err(err).Hex("request_id", id[:]).
+			Msg("cannot find out whether a keyed request was answered when the last process died; it is not charged")
 		return false
 	}
 	return found != nil && found.kind == kindDone && found.node == k.node && found.token == hold
@@ -276,7 +278,8 @@ func (k *Keys) Kept(id [16]byte, hold uint64) bool {
 func (k *Keys) Stats() Stats {
 	s := &k.stats
 	return Stats{
-		Led: s.led.Load(), Replayed: s.replayed.Load(), Reused: s.reused.Load(), Busy: s.busy.Load(), Away: s.away.Load(), Free: s.free.Load(),
+		Led: s.led.Load(), Replayed: s.replayed.Load(), Reused: s.reused.Load(),
+		Busy: s.busy.Load(), Away: s.away.Load(), Free: s.free.Load(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -371,7 +372,7 @@ func TestFullStoreRefusesNewKeysAndKeepsOldOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if charged := f.carryOut(lead, 9, "a body that is longer than what is left ............................................................................................................................................................................................................................................................................................"); charged != 9 {
+	if charged := f.carryOut(lead, 9, strings.Repeat("a body that is longer than what is left ", 9)); charged != 9 {
 		t.Errorf("charged %d", charged)
 	}
 	if _, _, err := i.Begin(f.claim("4", "request")); !errors.Is(err, ErrTooLarge) {

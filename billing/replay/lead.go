@@ -64,7 +64,8 @@ func (l *Lead) Keep(hold uint64, a *Answer) bool {
 	}
 	if err := l.finish(l.done(hold, a)); err != nil {
 		l.keys.stats.free.Add(1)
-		l.keys.log.Warn().Err(err).Hex("request_id", l.pending.id[:]).Msg("the answer of a keyed request could not be kept; it is not charged")
+		l.keys.log.Warn().Err(err).Hex("request_id", l.pending.id[:]).
+			Msg("the answer of a keyed request could not be kept; it is not charged")
 		return false
 	}
 	l.kept = true
@@ -78,7 +79,8 @@ func (l *Lead) Forget() {
 		return
 	}
 	if err := l.finish(nil); err != nil && !errors.Is(err, errTaken) && !errors.Is(err, errLater) {
-		l.keys.log.Warn().Err(err).Hex("request_id", l.pending.id[:]).Msg("a keyed request could not be taken back; its key is in use until it expires")
+		l.keys.log.Warn().Err(err).Hex("request_id", l.pending.id[:]).
+			Msg("a keyed request could not be taken back; its key is in use until it expires")
 	}
 }
 

@@ -81,7 +81,8 @@ func (r *record) bytes() []byte {
 // readHead reads a head; false when it is torn or damaged.
 func (r *record) readHead(b []byte) bool {
 	le := binary.LittleEndian
-	if len(b) < headSize || le.Uint32(b) != crc32.Checksum(b[4:headSize], castagnoli) || b[4] < kindPending || b[4] > kindForgotten {
+	if len(b) < headSize || le.Uint32(b) != crc32.Checksum(b[4:headSize], castagnoli) ||
+		b[4] < kindPending || b[4] > kindForgotten {
 		return false
 	}
 	*r = record{

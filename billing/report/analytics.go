@@ -128,7 +128,9 @@ func dearer(a, b Spend) int {
 
 // read adds up by day, model and key in one pass: about 2 µs a row, where two
 // queries that group take 4.
-func (s *Analytics) read(q Queries, account uint32) (models map[soldModel]*ModelSpend, keys map[int64]*KeySpend, err error) {
+func (s *Analytics) read(q Queries, account uint32) (
+	models map[soldModel]*ModelSpend, keys map[int64]*KeySpend, err error,
+) {
 	at := make(map[int64]int, len(s.Days))
 	for i := range s.Days {
 		at[calendar.Date(s.First+int32(i))] = i
@@ -186,7 +188,8 @@ func spend(c money.Currency, amount money.Nano, units int64) Spend {
 	return Spend{USD: amount, Units: units}
 }
 
-const sqlDays = "SELECT day, api_key, model, currency, kind, units, amount FROM usage_day WHERE account = $1 AND day BETWEEN $2 AND $3"
+const sqlDays = `SELECT day, api_key, model, currency, kind, units, amount FROM usage_day
+	WHERE account = $1 AND day BETWEEN $2 AND $3`
 
 // soldModel is a model by what it sold.
 type soldModel struct {

@@ -46,7 +46,8 @@ func (a Account) Balance() (Balance, error) {
 				b.DIEMAllocation = granted
 			}
 			return nil
-		}, "SELECT currency, granted, avail + escrow FROM bucket WHERE account = $1 AND day IN (0, $2)", a.No, calendar.Date(day))
+		}, "SELECT currency, granted, avail + escrow FROM bucket WHERE account = $1 AND day IN (0, $2)",
+			a.No, calendar.Date(day))
 	})
 	if err != nil {
 		return Balance{}, fmt.Errorf("cannot read the balance of account %s: %w", a.ID, err)

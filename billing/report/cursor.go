@@ -51,7 +51,8 @@ func cursorNumbers(b []byte) (v [7]uint64, ok bool) {
 func (a Account) makeCursor(c *cursor) string {
 	b := []byte{cursorVersion, byte(c.Currency), c.from.Line}
 	for _, v := range []uint64{
-		uint64(a.source.Now()/int64(time.Second)) + uint64(cursorFor/time.Second), uint64(c.FromUs), uint64(c.ToUs), uint64(c.PageSize),
+		uint64(a.source.Now()/int64(time.Second)) + uint64(cursorFor/time.Second),
+		uint64(c.FromUs), uint64(c.ToUs), uint64(c.PageSize),
 		uint64(c.from.Us), uint64(c.from.Node), c.from.Seq,
 	} {
 		b = binary.AppendUvarint(b, v)

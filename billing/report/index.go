@@ -66,7 +66,8 @@ func (x *index) loadHours() error {
 		err := rows.Scan(&h.hour, &h.n)
 		x.hours = append(x.hours, h)
 		return err
-	}, "SELECT hour, CAST(sum("+countColumns[x.place]+") AS {I64}) FROM usage_hour WHERE account = $1 GROUP BY hour ORDER BY hour", x.account)
+	}, "SELECT hour, CAST(sum("+countColumns[x.place]+") AS {I64}) FROM usage_hour"+
+		" WHERE account = $1 GROUP BY hour ORDER BY hour", x.account)
 	if err != nil || x.bounds == nil {
 		return err
 	}
@@ -83,13 +84,15 @@ func (x *index) loadHours() error {
 			if err := rows.Scan(&us, &n); err != nil {
 				return err
 			}
-			i, ok := slices.BinarySearchFunc(x.hours, hourOf(us), func(h hourCount, hour int64) int { return int(h.hour - hour) })
+			byHour := func(h hourCount, hour int64) int { return int(h.hour - hour) }
+			i, ok := slices.BinarySearchFunc(x.hours, hourOf(us), byHour)
 			if !ok || x.hours[i].n < n {
 				return ErrDamaged
 			}
 			x.hours[i].n -= n
 			return nil
-		}, "SELECT first_us, "+countColumns[x.place]+" FROM usage_page WHERE account = $1 AND node = $2 AND seq_first > $3", x.account, node, x.bounds[node])
+		}, "SELECT first_us, "+countColumns[x.place]+" FROM usage_page"+
+			" WHERE account = $1 AND node = $2 AND seq_first > $3", x.account, node, x.bounds[node])
 		if err != nil {
 			return err
 		}
@@ -160,7 +163,8 @@ func (x *index) hides(p *pageRef) bool {
 // open gives the entries of a page.
 func (x *index) open(p *pageRef) ([]Entry, error) {
 	page := Page{Account: x.account, Node: p.node, First: p.first, Last: p.last, Requests: p.requests}
-	err := x.Row("SELECT data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", x.account, p.node, p.first).Scan(&page.Data)
+	err := x.Row("SELECT data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3",
+		x.account, p.node, p.first).Scan(&page.Data)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read a page of usage: %w", err)
 	}
@@ -172,7 +176,8 @@ func (x *index) open(p *pageRef) ([]Entry, error) {
 		slices.SortFunc(list, byPosition)
 	}
 	if int64(len(list)) != p.n {
-		err = fmt.Errorf("%w: node %d, record %d: it has %d entries, counted as %d", ErrDamaged, p.node, p.first, len(list), p.n)
+		err = fmt.Errorf("%w: node %d, record %d: it has %d entries, counted as %d",
+			ErrDamaged, p.node, p.first, len(list), p.n)
 	}
 	return list, err
 }

@@ -44,7 +44,9 @@ type plainSum Sum
 
 // MarshalJSON writes amounts as decimal strings.
 func (s Sum) MarshalJSON() ([]byte, error) {
-	return json.Marshal(sumJSON{plainSum(s), s.Input, s.Output, s.Units, money.Decimal(s.USD), money.Decimal(s.DIEM), money.Decimal(s.Bundled)})
+	return json.Marshal(sumJSON{
+		plainSum(s), s.Input, s.Output, s.Units, money.Decimal(s.USD), money.Decimal(s.DIEM), money.Decimal(s.Bundled),
+	})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -52,7 +54,8 @@ func (s *Sum) UnmarshalJSON(b []byte) error {
 	var v sumJSON
 	err := json.Unmarshal(b, &v)
 	*s = Sum(v.plainSum)
-	s.Input, s.Output, s.Units, s.USD, s.DIEM, s.Bundled = v.Input, v.Output, v.Units, money.Nano(v.USD), money.Nano(v.DIEM), money.Nano(v.Bundled)
+	s.Input, s.Output, s.Units = v.Input, v.Output, v.Units
+	s.USD, s.DIEM, s.Bundled = money.Nano(v.USD), money.Nano(v.DIEM), money.Nano(v.Bundled)
 	return err
 }
 
@@ -70,7 +73,8 @@ func (q *SumQuery) Check() error {
 		return fmt.Errorf("cannot report usage by %q: expected account, model, key or day", q.By)
 	}
 	if q.To.Before(q.From) {
-		return fmt.Errorf("cannot report usage from %s to %s: it ends before it begins", q.From.Format(time.DateOnly), q.To.Format(time.DateOnly))
+		return fmt.Errorf("cannot report usage from %s to %s: it ends before it begins",
+			q.From.Format(time.DateOnly), q.To.Format(time.DateOnly))
 	}
 	return nil
 }
@@ -107,10 +111,13 @@ func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
 			}
 			*map[money.Currency]*money.Nano{money.USD: &s.USD, money.DIEM: &s.DIEM, money.Bundled: &s.Bundled}[c] += n
 			return nil
-		}, "SELECT "+group+`, u.kind, u.currency, CAST(sum(u.requests) AS {I64}), CAST(sum(u.units) AS {I64}), CAST(sum(amount) AS {I64})
-			FROM usage_day u JOIN account a ON a.no = u.account LEFT JOIN api_key k ON k.no = u.api_key LEFT JOIN model m ON m.no = u.model
+		}, "SELECT "+group+`, u.kind, u.currency, CAST(sum(u.requests) AS {I64}), CAST(sum(u.units) AS {I64}),
+			CAST(sum(u.amount) AS {I64})
+			FROM usage_day u JOIN account a ON a.no = u.account LEFT JOIN api_key k ON k.no = u.api_key
+			LEFT JOIN model m ON m.no = u.model
 			WHERE u.day BETWEEN $1 AND $2 AND ($3 = 0 OR u.account = $3)
-			GROUP BY 1, 2, 3, 4, 5`, calendar.Date(calendar.DayOf(q.From.UnixNano())), calendar.Date(calendar.DayOf(q.To.UnixNano())), int64(account))
+			GROUP BY 1, 2, 3, 4, 5`,
+			calendar.Date(calendar.DayOf(q.From.UnixNano())), calendar.Date(calendar.DayOf(q.To.UnixNano())), int64(account))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot report usage: %w", err)
@@ -127,7 +134,8 @@ func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
 		if q.By == "day" {
 			return cmp.Compare(a.ID, b.ID)
 		}
-		return cmp.Or(-cmp.Compare(a.USD+a.DIEM+a.Bundled, b.USD+b.DIEM+b.Bundled), cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(-cmp.Compare(a.USD+a.DIEM+a.Bundled, b.USD+b.DIEM+b.Bundled),
+			cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID))
 	})
 	return list, nil
 }
