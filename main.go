@@ -26,6 +26,7 @@ import (
 	"farebox/proxy"
 	"farebox/proxy/listen"
 	"farebox/routes"
+	"farebox/routes/account"
 	"farebox/routes/image"
 	"farebox/routes/rpc"
 )
@@ -149,6 +150,7 @@ func serve(file string, override func(*config.Config)) error {
 	px := proxy.New(proxy.Options{ClientStall: cfg.Server.ClientStall, HalfCloseGone: *cfg.Server.HalfCloseGone})
 	defer px.Close()
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version}, cfg,
+		account.New(),
 		image.New(providers.NewFetcher(cfg.Fetch)),
 		rpc.New(),
 	)

@@ -121,6 +121,9 @@ func (c *Call) Config() *config.Config { return c.snap.cfg }
 // Rules are those of the body; nil where the row has none.
 func (c *Call) Rules() *Rulebook { return c.snap.books[c.Row] }
 
+// RateClasses are those with limits of their own that the config offers.
+func (c *Call) RateClasses() []*RateClass { return c.snap.classes }
+
 // Catalog are the models that the config offered when the request began.
 func (c *Call) Catalog() *providers.Catalog { return c.snap.catalog }
 
@@ -137,8 +140,8 @@ func (c *Call) fail(e *Error) {
 }
 
 // errorShape is the shape of this request's refusals.
-func (c *Call) errorShape() errorShape {
-	if c.Row != nil && c.Row.Errors != shapeOfClient {
+func (c *Call) errorShape() ErrorShape {
+	if c.Row != nil && c.Row.Errors != ShapeOfClient {
 		return c.Row.Errors
 	}
 	return shapeFor(c.snap.cfg.Compat.ErrorShape, &c.Ctx.Request.Header)

@@ -84,17 +84,17 @@ func Unsupported(path, text string) *Error {
 	}
 }
 
-// errorShape is how the `error` member is written.
-type errorShape uint8
+// ErrorShape is how the `error` member is written.
+type ErrorShape uint8
 
 const (
-	// shapeOfClient is one of the others, as the client understands it (shapeFor).
-	shapeOfClient errorShape = iota
-	// shapeString is the specification's: error text plus top-level code.
-	shapeString
-	// shapeObject is OpenAI's {"error":{message,type,param,code}}; some typed
+	// ShapeOfClient is one of the others, as the client understands it (shapeFor).
+	ShapeOfClient ErrorShape = iota
+	// ShapeString is the specification's: error text plus top-level code.
+	ShapeString
+	// ShapeObject is OpenAI's {"error":{message,type,param,code}}; some typed
 	// clients cannot decode anything else.
-	shapeObject
+	ShapeObject
 )
 
 // shapeFor picks the shape for one request. OpenAI's own packages, and those
@@ -102,23 +102,23 @@ const (
 // at all, openai-python drops its text, openai-node the code, the AI SDK shows
 // "Bad Request". They name themselves, so they get the object unless the
 // operator decided otherwise.
-func shapeFor(setting string, h *fasthttp.RequestHeader) errorShape {
+func shapeFor(setting string, h *fasthttp.RequestHeader) ErrorShape {
 	switch setting {
 	case "openai":
-		return shapeObject
+		return ShapeObject
 	case "string":
-		return shapeString
+		return ShapeString
 	}
 	userAgent := h.UserAgent()
 	for _, prefix := range expectObjects {
 		if bytes.HasPrefix(userAgent, prefix) {
-			return shapeObject
+			return ShapeObject
 		}
 	}
 	if len(h.Peek("X-Stainless-Lang")) > 0 { // also where a page cannot set its User-Agent
-		return shapeObject
+		return ShapeObject
 	}
-	return shapeString
+	return ShapeString
 }
 
 var expectObjects = [][]byte{
@@ -149,7 +149,7 @@ func clip(s string, most int) string {
 }
 
 // writeError makes e the response. It keeps the headers that are already set.
-func writeError(ctx *fasthttp.RequestCtx, e *Error, shape errorShape, requestID []byte) {
+func writeError(ctx *fasthttp.RequestCtx, e *Error, shape ErrorShape, requestID []byte) {
 	r := &ctx.Response
 	r.ResetBody()
 	r.SetStatusCode(e.Status)
@@ -164,12 +164,13 @@ func writeError(ctx *fasthttp.RequestCtx, e *Error, shape errorShape, requestID 
 	if e.Close {
 		r.SetConnectionClose()
 	}
-	r.SetBodyRaw(appendError(nil, e, shape, requestID))
+	r.SetBodyRaw(AppendError(nil, e, shape, requestID))
 }
 
-func appendError(b []byte, e *Error, shape errorShape, requestID []byte) []byte {
+// AppendError appends the body of e in a shape.
+func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte {
 	b = append(b, `{"error":`...)
-	if shape == shapeObject || e.Param != "" {
+	if shape == ShapeObject || e.Param != "" {
 		b = append(b, `{"message":`...)
 		b = AppendString(b, clip(e.Message, maxMessage))
 		b = append(b, `,"type":`...)

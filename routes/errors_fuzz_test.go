@@ -24,8 +24,8 @@ func FuzzErrorBody(f *testing.F) {
 			// Paths that differ at their beginning make the widest trees.
 			e.Issues = append(e.Issues, Issue{Code: "custom", Path: string(rune('a'+i)) + path, Message: message, Expected: text, Received: path, Options: []string{text}})
 		}
-		for _, shape := range []errorShape{shapeString, shapeObject} {
-			raw := appendError(nil, e, shape, nil)
+		for _, shape := range []ErrorShape{ShapeString, ShapeObject} {
+			raw := AppendError(nil, e, shape, nil)
 			if !json.Valid(raw) || !utf8.Valid(raw) {
 				t.Fatalf("not JSON: %s", raw)
 			}

@@ -31,7 +31,7 @@ func TestErrorShapes(t *testing.T) {
 			Maximum                           float64
 		}
 	}
-	raw := appendError(nil, e, shapeString, nil)
+	raw := AppendError(nil, e, ShapeString, nil)
 	if err := json.Unmarshal(raw, &body); err != nil {
 		t.Fatalf("%v in %s", err, raw)
 	}
@@ -49,12 +49,12 @@ func TestErrorShapes(t *testing.T) {
 		Error struct{ Message, Type, Param, Code string }
 		Code  string
 	}
-	raw = appendError(nil, e, shapeObject, nil)
+	raw = AppendError(nil, e, ShapeObject, nil)
 	if err := json.Unmarshal(raw, &nested); err != nil || nested.Error.Message == "" || nested.Error.Param != "temperature" || nested.Error.Code != nested.Code {
 		t.Errorf("%v in %s", err, raw)
 	}
 	overflow := &Error{Status: 400, Code: "context_length_exceeded", Message: "too long", Param: "messages"}
-	raw = appendError(nil, overflow, shapeString, nil)
+	raw = AppendError(nil, overflow, ShapeString, nil)
 	if err := json.Unmarshal(raw, &nested); err != nil || nested.Error.Type != "invalid_request_error" || nested.Error.Param != "messages" || nested.Error.Code != "context_length_exceeded" {
 		t.Errorf("the context overflow is %s", raw)
 	}
@@ -74,11 +74,11 @@ func TestEchoedBytesCannotBreakTheBody(t *testing.T) {
 func TestShapeFollowsSettingAndClient(t *testing.T) {
 	for _, c := range []struct {
 		setting, agent string
-		want           errorShape
+		want           ErrorShape
 	}{
-		{"auto", "OpenAI/Go 3.95.0", shapeObject}, {"auto", "OpenAI/JS 7.57.0", shapeObject}, {"auto", "AsyncOpenAI/Python 3.54.0", shapeObject}, {"auto", "curl/8", shapeString}, {"auto", "", shapeString},
-		{"auto", "ai/6.0.1 ai-sdk/provider-utils/4.0.0 runtime/node.js/20", shapeObject}, {"auto", "ai-sdk/openai/3.0.0", shapeObject}, {"auto", "Agents/Python 0.9.0", shapeObject},
-		{"string", "OpenAI/Go 3.95.0", shapeString}, {"openai", "curl", shapeObject},
+		{"auto", "OpenAI/Go 3.95.0", ShapeObject}, {"auto", "OpenAI/JS 7.57.0", ShapeObject}, {"auto", "AsyncOpenAI/Python 3.54.0", ShapeObject}, {"auto", "curl/8", ShapeString}, {"auto", "", ShapeString},
+		{"auto", "ai/6.0.1 ai-sdk/provider-utils/4.0.0 runtime/node.js/20", ShapeObject}, {"auto", "ai-sdk/openai/3.0.0", ShapeObject}, {"auto", "Agents/Python 0.9.0", ShapeObject},
+		{"string", "OpenAI/Go 3.95.0", ShapeString}, {"openai", "curl", ShapeObject},
 	} {
 		var h fasthttp.RequestHeader
 		h.SetUserAgent(c.agent)
@@ -89,7 +89,7 @@ func TestShapeFollowsSettingAndClient(t *testing.T) {
 	var page fasthttp.RequestHeader
 	page.SetUserAgent("Mozilla/5.0")
 	page.Set("X-Stainless-Lang", "js")
-	if got := shapeFor("auto", &page); got != shapeObject {
+	if got := shapeFor("auto", &page); got != ShapeObject {
 		t.Errorf("OpenAI's package in a page: shape %d", got)
 	}
 }
@@ -100,7 +100,7 @@ func TestRetryAfterIsWholeSecondsAndAtLeastOne(t *testing.T) {
 		want  string
 	}{{0, ""}, {time.Millisecond, "1"}, {1500 * time.Millisecond, "2"}, {30 * time.Second, "30"}} {
 		var ctx fasthttp.RequestCtx
-		writeError(&ctx, &Error{Status: 429, Message: "x", RetryAfter: c.after}, shapeString, nil)
+		writeError(&ctx, &Error{Status: 429, Message: "x", RetryAfter: c.after}, ShapeString, nil)
 		if got := string(ctx.Response.Header.Peek("Retry-After")); got != c.want {
 			t.Errorf("%s gives %q", c.after, got)
 		}

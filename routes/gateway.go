@@ -52,7 +52,6 @@ type Gateway struct {
 	finishes atomic.Int64 // requests with an idempotency key that go on without their client
 	serving  atomic.Bool  // Warm was called
 
-	web3        *web3Desk
 	metricsHere bool
 	metrics     *meters
 	sampler     sampler
@@ -83,7 +82,6 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 	g.calls.New = func() any { return newCall(g) }
 	g.inferences.New = func() any { return newInference() }
 	g.scratches.New = func() any { return new(dialect.Scratch) }
-	g.web3 = newWeb3Desk(o.Ledger)
 	g.metrics = newMeters(g)
 	g.rows = slices.Clone(table)
 	for _, of := range capabilities {

@@ -68,7 +68,7 @@ type Row struct {
 	// FormLimit is that of multipart bodies, where those may have more.
 	FormLimit Limit
 	Rate      *RateClass
-	Errors    errorShape
+	Errors    ErrorShape
 	// Rules are those of the body under a config; nil: the route has its own way
 	// to check it, or takes none.
 	Rules  func(*config.Config) *Rulebook
@@ -142,40 +142,6 @@ var table = []Row{
 		Params: modelParams, Serve: serveCompatibility,
 	},
 	{Method: "GET", Path: "/models/{id:*}", Access: Catalog, Form: NoBody, Serve: serveModel},
-	{Method: "GET", Path: "/api_keys", Access: Admin, Form: NoBody, Params: keysParams, Serve: serveKeys},
-	{
-		Method: "POST", Path: "/api_keys", Access: Admin, Form: JSONBody, Limit: SmallBody,
-		Rules: creationRules, Serve: createKey,
-	},
-	{
-		Method: "PATCH", Path: "/api_keys", Access: Admin, Form: JSONBody, Limit: SmallBody,
-		Rules: Always(keyUpdate), Serve: updateKey,
-	},
-	{
-		Method: "DELETE", Path: "/api_keys", Access: Admin, Form: JSONOrNone, Limit: SmallBody,
-		Rules: Always(keyDeletion), Params: deletionParams, Serve: deleteKey,
-	},
-	{
-		Method: "GET", Path: "/api_keys/generate_web3_key", Access: Public, Form: NoBody,
-		Limit: SmallBody, Rate: byAddress, Serve: serveWeb3Token,
-	},
-	{
-		Method: "POST", Path: "/api_keys/generate_web3_key", Access: Public, Form: JSONBody,
-		Limit: SmallBody, Rate: byAddress, Rules: Always(web3Creation), Serve: createWeb3Key,
-	},
-	{Method: "GET", Path: "/api_keys/{id}", Access: Admin, Form: NoBody, Serve: serveKey},
-	{Method: "GET", Path: "/api_keys/rate_limits", Access: Bearer, Form: NoBody, Serve: serveRateLimits},
-	{Method: "GET", Path: "/api_keys/rate_limits/log", Access: Admin, Form: NoBody, Serve: serveRateLimitLog},
-	{Method: "GET", Path: "/billing/balance", Access: Admin, Form: NoBody, Serve: serveBalance},
-	{Method: "GET", Path: "/billing/usage", Access: Admin, Form: NoBody, Params: usageParams, Serve: serveUsage},
-	{
-		Method: "GET", Path: "/billing/usage-history", Access: Admin, Form: NoBody,
-		Params: historyParams, Serve: serveHistory,
-	},
-	{
-		Method: "GET", Path: "/billing/usage-analytics", Access: Admin, Form: NoBody,
-		Params: analyticsParams, Serve: serveAnalytics,
-	},
 }
 
 // probe is a path beside the API, for those who run the gateway.

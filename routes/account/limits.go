@@ -1,4 +1,4 @@
-package routes
+package account
 
 import (
 	"strconv"
@@ -6,27 +6,28 @@ import (
 
 	"farebox/billing"
 	"farebox/config"
+	"farebox/routes"
 )
 
 // serveRateLimits answers GET /api_keys/rate_limits for the calling key: the
 // documentation's fields and, as `windows`, those of the specification
 // (addendum 16.4). It says that access is permitted while a paid request
 // could begin.
-func serveRateLimits(c *Call) *Error {
+func serveRateLimits(c *routes.Call) *routes.Error {
 	k := c.Key
 	windows, err := c.Ledger().KeyWindows(k, c.StartNs)
 	if err != nil {
-		return c.keyError(err)
+		return keyError(c, err)
 	}
 	// The store's: a node that is idle knows nothing of what others charge.
 	have, err := c.Ledger().Reports(k.Account).Balance()
 	if err != nil {
-		return c.reportFailed(err)
+		return reportFailed(c, err)
 	}
 	c.SetBalance(have.USD, have.DIEM)
 	b := []byte(`{"data":{"accessPermitted":`)
 	b = strconv.AppendBool(b, have.CanConsume && k.HasRoom(c.StartNs))
-	b = append(b, `,"apiTier":{"id":"`+APITier+`","isCharged":true},"balances":{"USD":`...)
+	b = append(b, `,"apiTier":{"id":"`+routes.APITier+`","isCharged":true},"balances":{"USD":`...)
 	b = appendAmount(b, have.USD+have.Bundled)
 	b = append(b, `,"DIEM":`...)
 	b = appendAmount(b, have.DIEM)
@@ -40,13 +41,13 @@ func serveRateLimits(c *Call) *Error {
 			b = append(b, ',')
 		}
 		b = append(b, `{"apiModelId":`...)
-		b = AppendString(b, m.ID)
+		b = routes.AppendString(b, m.ID)
 		b = append(b, `,"rateLimits":[`...)
 		b = append(appendRates(b, m.Rate), `]}`...)
 	}
-	for i, class := range c.snap.classes {
+	for i, class := range c.RateClasses() {
 		rate, _ := class.Rate(c.Config())
-		b = append(Comma(b, len(c.Catalog().Models())+i), `{"apiModelId":"`+class.Name+`","rateLimits":[`...)
+		b = append(routes.Comma(b, len(c.Catalog().Models())+i), `{"apiModelId":"`+class.Name+`","rateLimits":[`...)
 		b = append(appendRates(b, rate), `]}`...)
 	}
 	b = append(b, `],"windows":{`...)
@@ -104,10 +105,10 @@ func appendWindow(b []byte, w *billing.WindowUse) []byte {
 
 // serveRateLimitLog answers GET /api_keys/rate_limits/log: the last refusals of
 // the account by limits, newest first (addendum 16.5).
-func serveRateLimitLog(c *Call) *Error {
+func serveRateLimitLog(c *routes.Call) *routes.Error {
 	list, err := c.Ledger().Violations(c.Key.Account)
 	if err != nil {
-		return c.keyError(err)
+		return keyError(c, err)
 	}
 	b := []byte(`{"object":"list","data":[`)
 	for i := range list {
@@ -116,13 +117,13 @@ func serveRateLimitLog(c *Call) *Error {
 			b = append(b, ',')
 		}
 		b = append(b, `{"apiKeyId":`...)
-		b = AppendString(b, v.KeyID)
+		b = routes.AppendString(b, v.KeyID)
 		b = append(b, `,"modelId":`...)
-		b = AppendString(b, v.Model)
+		b = routes.AppendString(b, v.Model)
 		b = append(b, `,"rateLimitTier":`...)
-		b = AppendString(b, v.Tier)
+		b = routes.AppendString(b, v.Tier)
 		b = append(b, `,"rateLimitType":`...)
-		b = AppendString(b, v.Kind)
+		b = routes.AppendString(b, v.Kind)
 		b = append(b, `,"timestamp":`...)
 		b = append(appendTime(b, v.At), '}')
 	}

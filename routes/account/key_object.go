@@ -1,10 +1,11 @@
-package routes
+package account
 
 import (
 	"time"
 
 	"farebox/billing"
 	"farebox/config"
+	"farebox/routes"
 )
 
 // The key object of addendum 16.1. Every number is written from its integer.
@@ -12,13 +13,13 @@ import (
 // appendKey appends a key, with its use where use is not nil.
 func appendKey(b []byte, k *billing.KeyInfo, use *billing.KeyRecord) []byte {
 	b = append(b, `{"id":`...)
-	b = AppendString(b, k.ID)
+	b = routes.AppendString(b, k.ID)
 	b = append(b, `,"apiKeyType":"`...)
 	b = append(b, k.Type.String()...)
 	b = append(b, `","description":`...)
-	b = AppendString(b, k.Description)
+	b = routes.AppendString(b, k.Description)
 	b = append(b, `,"last6Chars":`...)
-	b = AppendString(b, k.Last6)
+	b = routes.AppendString(b, k.Last6)
 	b = append(b, `,"createdAt":`...)
 	b = appendTime(b, k.CreatedAt)
 	b = append(b, `,"expiresAt":`...)
@@ -51,13 +52,13 @@ func appendKey(b []byte, k *billing.KeyInfo, use *billing.KeyRecord) []byte {
 // appendNewKey appends the answer to a creation (addendum 16.2).
 func appendNewKey(b []byte, k *billing.KeyInfo, secret string) []byte {
 	b = append(b, `{"success":true,"data":{"id":`...)
-	b = AppendString(b, k.ID)
+	b = routes.AppendString(b, k.ID)
 	b = append(b, `,"apiKey":`...)
-	b = AppendString(b, secret)
+	b = routes.AppendString(b, secret)
 	b = append(b, `,"apiKeyType":"`...)
 	b = append(b, k.Type.String()...)
 	b = append(b, `","description":`...)
-	b = AppendString(b, k.Description)
+	b = routes.AppendString(b, k.Description)
 	b = append(b, `,"expiresAt":`...)
 	b = appendTime(b, k.ExpiresAt)
 	b = append(b, `,"consumptionLimit":`...)

@@ -1,4 +1,4 @@
-package routes
+package account
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"farebox/billing"
 	"farebox/config"
 	"farebox/proxy"
+	"farebox/routes"
 )
 
 // web3Description is that of a wallet's key which gives none (addendum 16.6).
@@ -18,7 +19,7 @@ const web3Description = "Web3 API Key"
 
 // byAddress is the limit of requests for wallet keys: web3_keys.per_ip, counted
 // by the address they come from.
-var byAddress = &RateClass{Name: "address"}
+var byAddress = &routes.RateClass{Name: "address"}
 
 // web3Desk is where wallets make keys for themselves.
 type web3Desk struct {
@@ -32,27 +33,27 @@ func newWeb3Desk(l *billing.Ledger) *web3Desk {
 
 // serveWeb3Token answers GET /api_keys/generate_web3_key: a text for a wallet
 // to sign.
-func serveWeb3Token(c *Call) *Error {
-	if e := c.mayTryWeb3(); e != nil {
+func (of *Capability) serveWeb3Token(c *routes.Call) *routes.Error {
+	if e := of.mayTryWeb3(c); e != nil {
 		return e
 	}
-	token, err := c.g.web3.tokens.issue(c.Ledger().Now())
+	token, err := of.web3.tokens.issue(c.Ledger().Now())
 	if err != nil {
 		c.Logger().Error().Err(err).Msg("cannot make a web3 token")
-		return &Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "The token could not be made; please retry."}
+		return &routes.Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "The token could not be made; please retry."}
 	}
 	c.Ctx.Response.Header.Set("Cache-Control", "no-store")
-	return c.WriteJSON(append(AppendString([]byte(`{"success":true,"data":{"token":`), token), `}}`...))
+	return c.WriteJSON(append(routes.AppendString([]byte(`{"success":true,"data":{"token":`), token), `}}`...))
 }
 
 // createWeb3Key answers POST /api_keys/generate_web3_key. Whoever signed the
 // token with a wallet gets a key of that wallet's account. The use of the token
 // is recorded last, so that nobody can use up the token of another.
-func createWeb3Key(c *Call) *Error {
-	if e := c.mayTryWeb3(); e != nil {
+func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
+	if e := of.mayTryWeb3(c); e != nil {
 		return e
 	}
-	b, e := c.readKeyBody()
+	b, e := readKeyBody(c)
 	if e != nil {
 		return e
 	}
@@ -60,9 +61,9 @@ func createWeb3Key(c *Call) *Error {
 	if err != nil {
 		return errWeb3("address", "Invalid wallet address: it "+err.Error()+".")
 	}
-	id, expires, err := c.g.web3.tokens.check(b.token)
+	id, expires, err := of.web3.tokens.check(b.token)
 	if err != nil {
-		return errWeb3("token", err.Error()+"; get a new token with GET "+Prefix+c.Row.Path+".")
+		return errWeb3("token", err.Error()+"; get a new token with GET "+routes.Prefix+c.Row.Path+".")
 	}
 	signer, err := recoverSigner(b.signature, personalHash(b.token))
 	if err != nil {
@@ -71,27 +72,27 @@ func createWeb3Key(c *Call) *Error {
 	if signer != wallet {
 		return errWeb3("signature", "Wallet signature does not match: another wallet than address has signed, or another text than the token.")
 	}
-	account, e := c.walletAccount(wallet)
+	account, e := walletAccount(c, wallet)
 	if e != nil {
 		return e
 	}
 	switch fresh, err := c.Ledger().UseToken(id, expires); {
 	case err != nil:
-		return c.keyError(err)
+		return keyError(c, err)
 	case !fresh:
-		return errWeb3("token", errTokenClaims.Error()+": the token was used before; get a new token with GET "+Prefix+c.Row.Path+".")
+		return errWeb3("token", errTokenClaims.Error()+": the token was used before; get a new token with GET "+routes.Prefix+c.Row.Path+".")
 	}
 	if account.ID == "" {
 		if account, err = c.Ledger().WalletAccount(wallet.String(), true); err != nil {
-			return c.keyError(err)
+			return keyError(c, err)
 		}
 	}
-	return c.makeKey(account.ID, b, web3Description)
+	return makeKey(c, account.ID, b, web3Description)
 }
 
 // walletAccount finds the account of a wallet that may make keys. Its id is
 // empty where any wallet may and this one has none yet.
-func (c *Call) walletAccount(wallet address) (billing.Account, *Error) {
+func walletAccount(c *routes.Call, wallet address) (billing.Account, *routes.Error) {
 	rules := &c.Config().Web3Keys
 	if rules.Require == "allowlist" && !slices.ContainsFunc(rules.Allow, func(a string) bool { return strings.EqualFold(a, wallet.String()) }) {
 		return billing.Account{}, errWeb3("address", "This wallet may not create API keys here.")
@@ -101,7 +102,7 @@ func (c *Call) walletAccount(wallet address) (billing.Account, *Error) {
 	case err == nil:
 		return account, nil
 	case !errors.Is(err, billing.ErrNoAccount):
-		return account, c.keyError(err)
+		return account, keyError(c, err)
 	case rules.Require == "ledger":
 		text := "This wallet has no account here, so it cannot create API keys."
 		if url := c.Config().TopUpURL; url != "" {
@@ -112,19 +113,19 @@ func (c *Call) walletAccount(wallet address) (billing.Account, *Error) {
 	return account, nil
 }
 
-func errWeb3(path, text string) *Error {
-	return Invalid(Issue{Code: "custom", Path: path, Message: text})
+func errWeb3(path, text string) *routes.Error {
+	return routes.Invalid(routes.Issue{Code: "custom", Path: path, Message: text})
 }
 
 // mayTryWeb3 refuses where wallets make no keys, and an address that tries too
 // often: these requests carry no credential.
-func (c *Call) mayTryWeb3() *Error {
+func (of *Capability) mayTryWeb3(c *routes.Call) *routes.Error {
 	rules := &c.Config().Web3Keys
 	if rules.Require == "deny" {
-		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "Wallets cannot create API keys here."}
+		return &routes.Error{Status: 403, Code: "UNAUTHORIZED", Message: "Wallets cannot create API keys here."}
 	}
-	if wait := c.g.web3.tries.take(proxy.Address(c.Ctx), rules, c.Began); wait > 0 {
-		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: too many requests for wallet keys from this address.", RetryAfter: max(RetrySoon, wait)}
+	if wait := of.web3.tries.take(proxy.Address(c.Ctx), rules, c.Began); wait > 0 {
+		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: too many requests for wallet keys from this address.", RetryAfter: max(routes.RetrySoon, wait)}
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package routes
+package account
 
 import (
 	"strconv"
@@ -7,29 +7,30 @@ import (
 
 	"farebox/billing/money"
 	"farebox/billing/report"
+	"farebox/routes"
 )
 
 // analyticsDays is the range when none is asked for (interface.md, Limits).
 const analyticsDays = 7
 
-var analyticsParams = Params{
-	"lookback":  {Kinds: String, Format: "1d to 90d", Default: strconv.Itoa(analyticsDays) + "d"},
-	"startDate": {Kinds: String, Format: "date"},
-	"endDate":   {Kinds: String, Format: "date"},
+var analyticsParams = routes.Params{
+	"lookback":  {Kinds: routes.String, Format: "1d to 90d", Default: strconv.Itoa(analyticsDays) + "d"},
+	"startDate": {Kinds: routes.String, Format: "date"},
+	"endDate":   {Kinds: routes.String, Format: "date"},
 }
 
 // serveAnalytics answers GET /billing/usage-analytics (addendum 17.4).
-func serveAnalytics(c *Call) *Error {
+func serveAnalytics(c *routes.Call) *routes.Error {
 	q := c.Query()
-	r := q.analyticsRange(c.Ledger().Today())
+	r := rangeOf(q, c.Ledger().Today())
 	if e := q.Refusal(); e != nil {
 		return e
 	}
 	sum, err := c.Ledger().Reports(c.Key.Account).Analytics(r.first, r.last)
 	if err != nil {
-		return c.reportFailed(err)
+		return reportFailed(c, err)
 	}
-	return c.writeReport(appendAnalytics(nil, r.label, sum))
+	return writeReport(c, appendAnalytics(nil, r.label, sum))
 }
 
 // analyticsRange is a range of UTC days and how the answer names it.
@@ -38,42 +39,42 @@ type analyticsRange struct {
 	label       string
 }
 
-func (q *Query) analyticsRange(today int32) analyticsRange {
+func rangeOf(q *routes.Query, today int32) analyticsRange {
 	lookback, back := q.Text("lookback")
 	start, from := q.Date("startDate")
 	end, to := q.Date("endDate")
 	from, to = from || q.Has("startDate"), to || q.Has("endDate")
 	switch {
 	case back && (from || to):
-		q.Wrong(Issue{Code: "custom", Path: "lookback", Message: "lookback cannot be combined with startDate and endDate; give either."})
+		q.Wrong(routes.Issue{Code: "custom", Path: "lookback", Message: "lookback cannot be combined with startDate and endDate; give either."})
 	case from != to:
 		given, missing := "startDate", "endDate"
 		if to {
 			given, missing = missing, given
 		}
-		q.Wrong(Issue{Code: "custom", Path: missing, Message: given + " needs " + missing + ": give both or neither."})
+		q.Wrong(routes.Issue{Code: "custom", Path: missing, Message: given + " needs " + missing + ": give both or neither."})
 	case from:
-		return q.dates(start, end)
+		return dates(q, start, end)
 	}
 	days := int64(analyticsDays)
 	if back {
-		days = q.lookback(lookback)
+		days = lookbackDays(q, lookback)
 	}
 	return analyticsRange{today - int32(days) + 1, today, strconv.FormatInt(days, 10) + "d"}
 }
 
-// lookback reads a number of days, today included: 1d to 90d.
-func (q *Query) lookback(text string) int64 {
+// lookbackDays reads a number of days, today included: 1d to 90d.
+func lookbackDays(q *routes.Query, text string) int64 {
 	digits, unit := strings.CutSuffix(text, "d")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	const expected = "lookback must be a number of days from 1d to 90d, such as 7d; got "
 	switch {
-	case !unit || !AllDigits(digits):
-		q.Wrong(Issue{Code: "invalid_string", Path: "lookback", Expected: "1d to 90d", Received: Excerpt(ViewBytes(text)), Message: expected + Quoted(text) + "."})
+	case !unit || !routes.AllDigits(digits):
+		q.Wrong(routes.Issue{Code: "invalid_string", Path: "lookback", Expected: "1d to 90d", Received: routes.Excerpt(routes.ViewBytes(text)), Message: expected + routes.Quoted(text) + "."})
 	case err != nil || n > report.MostDays:
-		q.Wrong(Issue{Code: "too_big", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(report.MostDays), Message: expected + Quoted(text) + "."})
+		q.Wrong(routes.Issue{Code: "too_big", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(report.MostDays), Message: expected + routes.Quoted(text) + "."})
 	case n < 1:
-		q.Wrong(Issue{Code: "too_small", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(report.MostDays), Message: expected + Quoted(text) + "."})
+		q.Wrong(routes.Issue{Code: "too_small", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(report.MostDays), Message: expected + routes.Quoted(text) + "."})
 	default:
 		return n
 	}
@@ -81,14 +82,14 @@ func (q *Query) lookback(text string) int64 {
 }
 
 // dates takes startDate and endDate, both included.
-func (q *Query) dates(start, end time.Time) analyticsRange {
+func dates(q *routes.Query, start, end time.Time) analyticsRange {
 	days := end.Sub(start)/(24*time.Hour) + 1
 	switch {
 	case len(q.Issues) > 0:
 	case days < 1:
-		q.Wrong(Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
+		q.Wrong(routes.Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
 	case days > report.MostDays:
-		q.Wrong(Issue{Code: "too_big", Path: "endDate", Maximum: strconv.Itoa(report.MostDays), Message: "startDate to endDate may be at most 90 days, both included; these are " + strconv.FormatInt(int64(days), 10) + "."})
+		q.Wrong(routes.Issue{Code: "too_big", Path: "endDate", Maximum: strconv.Itoa(report.MostDays), Message: "startDate to endDate may be at most 90 days, both included; these are " + strconv.FormatInt(int64(days), 10) + "."})
 	}
 	return analyticsRange{
 		int32(start.Unix() / 86400), int32(end.Unix() / 86400), start.Format(time.DateOnly) + ":" + end.Format(time.DateOnly),
@@ -111,10 +112,10 @@ var breakdownTypes = []struct {
 
 func appendAnalytics(b []byte, label string, s *report.Analytics) []byte {
 	b = append(b, `{"lookback":`...)
-	b = AppendString(b, label)
+	b = routes.AppendString(b, label)
 	b = append(b, `,"byDate":[`...)
 	for i, day := range s.Days {
-		b = Comma(b, i)
+		b = routes.Comma(b, i)
 		b = append(b, `{"date":"`...)
 		b = s.Date(i).AppendFormat(b, time.DateOnly)
 		b = append(b, `","USD":`...)
@@ -124,7 +125,7 @@ func appendAnalytics(b []byte, label string, s *report.Analytics) []byte {
 	}
 	b = append(b, `],"byModel":[`...)
 	for i := range s.Models {
-		b = Comma(b, i)
+		b = routes.Comma(b, i)
 		b = appendModelUsage(b, &s.Models[i])
 	}
 	b = append(b, ']')
@@ -132,7 +133,7 @@ func appendAnalytics(b []byte, label string, s *report.Analytics) []byte {
 	b = models.append(b, s, "byModelDaily", "topModels", "byModelDailyUsd")
 	b = append(b, `,"byKey":[`...)
 	for i := range s.Keys {
-		b = Comma(b, i)
+		b = routes.Comma(b, i)
 		b = appendKeyUsage(b, &s.Keys[i])
 	}
 	b = append(b, ']')
@@ -143,7 +144,7 @@ func appendAnalytics(b []byte, label string, s *report.Analytics) []byte {
 
 func appendModelUsage(b []byte, m *report.ModelSpend) []byte {
 	b = append(b, `{"modelName":`...)
-	b = AppendString(b, m.Name)
+	b = routes.AppendString(b, m.Name)
 	b = append(b, `,"unitType":"`+m.Unit+`","modelType":`...)
 	if t := analyticsTypes[m.What]; t != "" {
 		b = append(b, t...)
@@ -161,10 +162,10 @@ func appendModelUsage(b []byte, m *report.ModelSpend) []byte {
 		if l == (report.Spend{}) {
 			continue
 		}
-		b = Comma(b, n)
+		b = routes.Comma(b, n)
 		n++
 		b = append(b, `{"type":`...)
-		b = AppendString(b, t.name)
+		b = routes.AppendString(b, t.name)
 		b = append(b, `,"usd":`...)
 		b = appendAmount(b, l.USD)
 		b = append(b, `,"diem":`...)
@@ -200,13 +201,13 @@ func appendKeyUsage(b []byte, k *report.KeySpend) []byte {
 	if k.ID == "" {
 		b = append(b, "null"...)
 	} else {
-		b = AppendString(b, k.ID)
+		b = routes.AppendString(b, k.ID)
 	}
 	b = append(b, `,"description":`...)
 	if k.ID == "" {
-		b = AppendString(b, keyName(k))
+		b = routes.AppendString(b, keyName(k))
 	} else {
-		b = AppendString(b, k.Description)
+		b = routes.AppendString(b, k.Description)
 	}
 	return append(appendTotals(b, k.Spend), '}')
 }
@@ -254,8 +255,8 @@ func (s *series) append(b []byte, a *report.Analytics, units, names, usd string)
 	b = s.appendDays(b, a, units, func(b []byte, n report.Spend) []byte { return strconv.AppendInt(b, n.Units, 10) })
 	b = append(b, `,"`+names+`":[`...)
 	for i, name := range s.names {
-		b = Comma(b, i)
-		b = AppendString(b, name)
+		b = routes.Comma(b, i)
+		b = routes.AppendString(b, name)
 	}
 	b = append(b, ']')
 	return s.appendDays(b, a, usd, func(b []byte, n report.Spend) []byte { return appendAmount(b, n.USD) })
@@ -264,12 +265,12 @@ func (s *series) append(b []byte, a *report.Analytics, units, names, usd string)
 func (s *series) appendDays(b []byte, a *report.Analytics, member string, value func([]byte, report.Spend) []byte) []byte {
 	b = append(b, `,"`+member+`":[`...)
 	for day := range a.Days {
-		b = Comma(b, day)
+		b = routes.Comma(b, day)
 		b = append(b, `{"date":`...)
 		b = strconv.AppendInt(b, a.Date(day).UnixMilli(), 10)
 		for i, name := range s.names {
 			b = append(b, ',')
-			b = AppendString(b, name)
+			b = routes.AppendString(b, name)
 			b = append(b, ':')
 			b = value(b, s.daily[i][day])
 		}

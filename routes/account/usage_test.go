@@ -1,4 +1,4 @@
-package routes
+package account
 
 import (
 	"encoding/csv"
@@ -11,20 +11,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
 	"farebox/billing/money"
 	"farebox/billing/report"
+	"farebox/routes"
+	"farebox/routes/routestest"
 )
 
-func queryOf(text string) *Query {
+func queryOf(text string) *routes.Query {
 	args := &fasthttp.Args{}
 	args.Parse(text)
 	params := maps.Clone(usageParams)
 	maps.Copy(params, historyParams)
-	return NewQuery(args, params)
+	return routes.NewQuery(args, params)
 }
 
 // A cell that begins like a formula runs in the spreadsheet of whoever opens
@@ -61,9 +62,9 @@ func TestFormatFollowsWhatTheClientPrefers(t *testing.T) {
 		ctx := &fasthttp.RequestCtx{}
 		ctx.Request.SetRequestURI("/?" + c.query)
 		ctx.Request.Header.Set("Accept", c.accept)
-		call := &Call{Ctx: ctx, Row: &Row{Params: usageParams}}
+		call := &routes.Call{Ctx: ctx, Row: &routes.Row{Params: usageParams}}
 		q := call.Query()
-		if got := call.wantsCSV(q); got != c.csv || len(q.Issues) > 0 {
+		if got := wantsCSV(call, q); got != c.csv || len(q.Issues) > 0 {
 			t.Errorf("Accept %q and %q: CSV %v, %v", c.accept, c.query, got, q.Issues)
 		}
 	}
@@ -72,18 +73,40 @@ func TestFormatFollowsWhatTheClientPrefers(t *testing.T) {
 // A report that takes too long is the billing timeout, not an internal error;
 // neither tells what the store said.
 func TestSlowReportIsTheBillingTimeout(t *testing.T) {
-	c := &Call{g: &Gateway{log: zerolog.Nop()}}
-	for err, status := range map[error]int{
-		fmt.Errorf("cannot list: %w: interrupted secret", report.ErrTimeout): 504,
-		errors.New("disk secret"): 503,
+	var failure error
+	r := routestest.Start(t, failingConfig, "127.0.0.1:1", &failing{&failure})
+	for err, want := range map[error]struct {
+		status int
+		text   string
+	}{
+		fmt.Errorf("cannot list: %w: interrupted secret", report.ErrTimeout): {504, "timed out"},
+		errors.New("disk secret"):                          {503, "cannot be read"},
+		fmt.Errorf("%w: it has expired", report.ErrCursor): {400, "begin again without a cursor"},
 	} {
-		if e := c.reportFailed(err); e.Status != status || e.Message == "" || strings.Contains(e.Message, "secret") {
-			t.Errorf("%v is answered %+v", err, e)
+		failure = err
+		status, answer := r.Post("/failing", "{}", "")
+		if status != want.status || !strings.Contains(answer, want.text) || strings.Contains(answer, "secret") {
+			t.Errorf("%v is answered %d: %s", err, status, answer)
 		}
 	}
-	if e := c.historyFailed(fmt.Errorf("%w: it has expired", report.ErrCursor)); e.Status != 400 || e.Issues[0].Path != "cursor" {
-		t.Errorf("a bad cursor is answered %+v", e)
-	}
+}
+
+const failingConfig = `
+log: { level: error }
+upstreams:
+  - { name: only, base_url: "http://ADDR/v1" }
+models:
+  - { id: m, tier: unlimited, context_tokens: 128000, price: { input: 1, output: 2 }, targets: [{ upstream: only }] }
+`
+
+// failing is a capability whose reports fail.
+type failing struct{ err *error }
+
+func (f *failing) Open(*routes.Gateway) []routes.Row {
+	return []routes.Row{{
+		Method: "POST", Path: "/failing", Access: routes.Bearer, Form: routes.JSONBody,
+		Serve: func(c *routes.Call) *routes.Error { return historyFailed(c, *f.err) },
+	}}
 }
 
 // Names of keys are members of an object: two of the same name, or one called
@@ -142,7 +165,7 @@ func TestListingReadsDates(t *testing.T) {
 		{"startDate=0001-01-01&endDate=1960-01-01", 0, 1},
 	} {
 		q := queryOf(c.query)
-		if from, to := q.days(); from != c.from || to != c.to || len(q.Issues) > 0 {
+		if from, to := days(q); from != c.from || to != c.to || len(q.Issues) > 0 {
 			t.Errorf("%s: %d to %d, want %d to %d; %v", c.query, from, to, c.from, c.to, q.Issues)
 		}
 	}
@@ -161,14 +184,14 @@ func FuzzBillingQuery(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		q := queryOf(text)
 		limit, page := q.Integer("limit"), q.Integer("page")
-		from, to := q.days()
-		r := q.analyticsRange(20_000)
+		from, to := days(q)
+		r := rangeOf(q, 20_000)
 		cursor, follows := q.Text("cursor")
-		h := q.history(cursor, follows)
+		h := history(q, cursor, follows)
 		_ = q.Choice("currency")
 		e := q.Refusal()
 		if e != nil {
-			if e.Status != 400 || !json.Valid(appendError(nil, e, shapeString, nil)) || !json.Valid(appendError(nil, e, shapeObject, nil)) {
+			if e.Status != 400 || !json.Valid(routes.AppendError(nil, e, routes.ShapeString, nil)) || !json.Valid(routes.AppendError(nil, e, routes.ShapeObject, nil)) {
 				t.Errorf("%q is refused with %+v", text, e)
 			}
 			for _, i := range e.Issues {

@@ -1,4 +1,4 @@
-package routes
+package account
 
 import (
 	"encoding/hex"

@@ -1,45 +1,47 @@
-package routes
+package account
 
 import (
+	"math"
 	"strconv"
 	"time"
 
 	"farebox/billing"
 	"farebox/billing/report"
+	"farebox/routes"
 )
 
 // Limits of the listing (interface.md, Limits).
-var usageParams = Params{
+var usageParams = routes.Params{
 	"format":    formatRule,
-	"currency":  {Kinds: String, Enum: []string{"USD", "DIEM", "VCU", "BUNDLED_CREDITS"}},
-	"limit":     {Kinds: Number, Integer: true, Min: 1, Max: 500, Default: 200},
-	"page":      {Kinds: Number, Integer: true, Min: 1, Max: inf, Default: 1},
-	"sortOrder": {Kinds: String, Enum: []string{"asc", "desc"}, Default: "desc"},
-	"startDate": {Kinds: String, Format: "date or date-time"},
-	"endDate":   {Kinds: String, Format: "date or date-time"},
+	"currency":  {Kinds: routes.String, Enum: []string{"USD", "DIEM", "VCU", "BUNDLED_CREDITS"}},
+	"limit":     {Kinds: routes.Number, Integer: true, Min: 1, Max: 500, Default: 200},
+	"page":      {Kinds: routes.Number, Integer: true, Min: 1, Max: math.Inf(1), Default: 1},
+	"sortOrder": {Kinds: routes.String, Enum: []string{"asc", "desc"}, Default: "desc"},
+	"startDate": {Kinds: routes.String, Format: "date or date-time"},
+	"endDate":   {Kinds: routes.String, Format: "date or date-time"},
 }
 
 // formatRule is that of what can also be had as CSV; without it the Accept
 // header decides.
-var formatRule = &Rule{Kinds: String, Enum: []string{"json", "csv"}}
+var formatRule = &routes.Rule{Kinds: routes.String, Enum: []string{"json", "csv"}}
 
 // serveUsage answers GET /billing/usage (addendum 17.2).
-func serveUsage(c *Call) *Error {
+func serveUsage(c *routes.Call) *routes.Error {
 	q := c.Query()
-	csv := c.wantsCSV(q)
+	csv := wantsCSV(c, q)
 	ask := report.ListQuery{
 		Currency:  usageCurrencies[q.Choice("currency")],
 		Limit:     q.Integer("limit"),
 		Page:      q.Integer("page"),
 		Ascending: q.Choice("sortOrder") == "asc",
 	}
-	ask.FromUs, ask.ToUs = q.days()
+	ask.FromUs, ask.ToUs = days(q)
 	if e := q.Refusal(); e != nil {
 		return e
 	}
 	list, err := c.Ledger().Reports(c.Key.Account).List(ask)
 	if err != nil {
-		return c.reportFailed(err)
+		return reportFailed(c, err)
 	}
 	pages := (list.Total + ask.Limit - 1) / ask.Limit
 	h := &c.Ctx.Response.Header
@@ -50,7 +52,7 @@ func serveUsage(c *Call) *Error {
 		h.Set("x-pagination-"+v.name, strconv.FormatInt(v.n, 10))
 	}
 	if csv {
-		return c.writeCSV("billing_usage.csv", entriesCSV(list.Entries))
+		return writeCSV(c, "billing_usage.csv", entriesCSV(list.Entries))
 	}
 	b := []byte{'{'}
 	if list.Behind {
@@ -66,7 +68,7 @@ func serveUsage(c *Call) *Error {
 	b = strconv.AppendInt(b, list.Total, 10)
 	b = append(b, `,"totalPages":`...)
 	b = strconv.AppendInt(b, pages, 10)
-	return c.writeList(append(b, "}}"...))
+	return writeList(c, append(b, "}}"...))
 }
 
 var usageCurrencies = map[string]billing.Currency{
@@ -75,7 +77,7 @@ var usageCurrencies = map[string]billing.Currency{
 
 // days reads startDate and endDate. Both are included: a date as a whole day, a
 // time as the millisecond that entries show.
-func (q *Query) days() (fromUs, toUs int64) {
+func days(q *routes.Query) (fromUs, toUs int64) {
 	start, _, from := q.Moment("startDate")
 	end, day, to := q.Moment("endDate")
 	if from {
@@ -85,7 +87,7 @@ func (q *Query) days() (fromUs, toUs int64) {
 		return fromUs, 0
 	}
 	if from && end.Before(start) && !(day && end.Add(24*time.Hour).After(start)) {
-		q.Wrong(Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
+		q.Wrong(routes.Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
 	}
 	if day {
 		end = end.AddDate(0, 0, 1)
@@ -96,7 +98,7 @@ func (q *Query) days() (fromUs, toUs int64) {
 }
 
 // writeCSV makes b an answer that browsers save under a name.
-func (c *Call) writeCSV(name string, b []byte) *Error {
+func writeCSV(c *routes.Call, name string, b []byte) *routes.Error {
 	h := &c.Ctx.Response.Header
 	h.SetContentType("text/csv")
 	h.Set("Content-Disposition", "attachment; filename="+name)
@@ -107,28 +109,28 @@ func (c *Call) writeCSV(name string, b []byte) *Error {
 }
 
 // writeList is writeReport for what can also be had as CSV.
-func (c *Call) writeList(b []byte) *Error {
-	e := c.writeReport(b)
+func writeList(c *routes.Call, b []byte) *routes.Error {
+	e := writeReport(c, b)
 	c.Ctx.Response.Header.Add("Vary", "Accept")
 	return e
 }
 
 // Sizes of a page of the history (addendum 17.3).
-var historyParams = Params{
+var historyParams = routes.Params{
 	"format":         formatRule,
-	"currency":       {Kinds: String, Enum: []string{"USD", "DIEM", "BUNDLED_CREDITS"}},
-	"pageSize":       {Kinds: Number, Integer: true, Min: 10, Max: 1000, Default: 1000},
-	"startTimestamp": {Kinds: String, Format: "date-time in UTC"},
-	"endTimestamp":   {Kinds: String, Format: "date-time in UTC"},
-	"cursor":         {Kinds: String, NonEmpty: true, Length: report.MaxCursor, Format: "nextCursor"},
+	"currency":       {Kinds: routes.String, Enum: []string{"USD", "DIEM", "BUNDLED_CREDITS"}},
+	"pageSize":       {Kinds: routes.Number, Integer: true, Min: 10, Max: 1000, Default: 1000},
+	"startTimestamp": {Kinds: routes.String, Format: "date-time in UTC"},
+	"endTimestamp":   {Kinds: routes.String, Format: "date-time in UTC"},
+	"cursor":         {Kinds: routes.String, NonEmpty: true, Length: report.MaxCursor, Format: "nextCursor"},
 }
 
 // serveHistory answers GET /billing/usage-history (addendum 17.3).
-func serveHistory(c *Call) *Error {
+func serveHistory(c *routes.Call) *routes.Error {
 	q := c.Query()
-	csv := c.wantsCSV(q)
+	csv := wantsCSV(c, q)
 	cursor, follows := q.Text("cursor")
-	ask := q.history(cursor, follows)
+	ask := history(q, cursor, follows)
 	if e := q.Refusal(); e != nil {
 		return e
 	}
@@ -140,7 +142,7 @@ func serveHistory(c *Call) *Error {
 		h, err = c.Ledger().Reports(c.Key.Account).History(ask)
 	}
 	if err != nil {
-		return c.historyFailed(err)
+		return historyFailed(c, err)
 	}
 	if csv {
 		if h.Next != "" {
@@ -148,7 +150,7 @@ func serveHistory(c *Call) *Error {
 		}
 		now := c.Began.UTC()
 		name := "billing-usage-history-" + now.Format("20060102T150405") + now.Format(".000")[1:] + "Z.csv"
-		return c.writeCSV(name, entriesCSV(h.Entries))
+		return writeCSV(c, name, entriesCSV(h.Entries))
 	}
 	b := append([]byte(nil), `{"data":`...)
 	b = appendEntries(b, h.Entries)
@@ -156,22 +158,22 @@ func serveHistory(c *Call) *Error {
 	if h.Next == "" {
 		b = append(b, "null"...)
 	} else {
-		b = AppendString(b, h.Next)
+		b = routes.AppendString(b, h.Next)
 	}
-	return c.writeList(append(b, '}'))
+	return writeList(c, append(b, '}'))
 }
 
 // history reads the filters of a first page. A cursor has them in it and comes
 // alone.
-func (q *Query) history(cursor string, follows bool) report.HistoryQuery {
+func history(q *routes.Query, cursor string, follows bool) report.HistoryQuery {
 	if follows {
 		for _, name := range []string{"currency", "startTimestamp", "endTimestamp", "pageSize"} {
 			if q.Has(name) {
-				q.Wrong(Issue{Code: "custom", Path: name, Message: name + " cannot come with cursor: the filters and the page size are in the cursor."})
+				q.Wrong(routes.Issue{Code: "custom", Path: name, Message: name + " cannot come with cursor: the filters and the page size are in the cursor."})
 			}
 		}
 		if !isCursor(cursor) {
-			q.Wrong(Issue{Code: "invalid_string", Path: "cursor", Message: "cursor must be 1 to " + strconv.Itoa(report.MaxCursor) + " characters of A-Z, a-z, 0-9, - and _, as nextCursor gave it."})
+			q.Wrong(routes.Issue{Code: "invalid_string", Path: "cursor", Message: "cursor must be 1 to " + strconv.Itoa(report.MaxCursor) + " characters of A-Z, a-z, 0-9, - and _, as nextCursor gave it."})
 		}
 		return report.HistoryQuery{}
 	}
@@ -188,7 +190,7 @@ func (q *Query) history(cursor string, follows bool) report.HistoryQuery {
 		ask.ToUs = max(1, ceilMicro(end))
 	}
 	if from && to && !end.After(start) {
-		q.Wrong(Issue{Code: "custom", Path: "endTimestamp", Message: "endTimestamp must be later than startTimestamp."})
+		q.Wrong(routes.Issue{Code: "custom", Path: "endTimestamp", Message: "endTimestamp must be later than startTimestamp."})
 	}
 	return ask
 }

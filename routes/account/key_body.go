@@ -1,4 +1,4 @@
-package routes
+package account
 
 import (
 	"encoding/json"
@@ -15,6 +15,7 @@ import (
 	"farebox/billing"
 	"farebox/config"
 	"farebox/proxy/scan"
+	"farebox/routes"
 )
 
 // Members of the bodies about keys, as ids of keyShape. Every name that has
@@ -63,36 +64,36 @@ var (
 // so that a member of another operation is refused by its name like any other.
 var keyBook = newKeyBook()
 
-func newKeyBook() *Rulebook {
+func newKeyBook() *routes.Rulebook {
 	limits := scan.NewShape(scan.Member{Name: "usd"}, scan.Member{Name: "diem"}, scan.Member{Name: "vcu"})
 	members := make([]scan.Member, keyMembers)
-	rules := map[string]*Rule{}
-	text := &Rule{Kinds: String, Length: maxKeyText}
-	date := &Rule{Kinds: String, Length: maxKeyText, Format: "date, date-time or empty"}
+	rules := map[string]*routes.Rule{}
+	text := &routes.Rule{Kinds: routes.String, Length: maxKeyText}
+	date := &routes.Rule{Kinds: routes.String, Length: maxKeyText, Format: "date, date-time or empty"}
 	for id, name := range keyNames {
 		members[id].Name = name
 		switch id {
 		case keyType, keyTypeSnake:
-			rules[name] = &Rule{Kinds: String, Enum: keyTypes}
+			rules[name] = &routes.Rule{Kinds: routes.String, Enum: keyTypes}
 		case keyPeriod, keyPeriodSnake:
-			rules[name] = &Rule{Kinds: String, Enum: keyPeriods}
+			rules[name] = &routes.Rule{Kinds: routes.String, Enum: keyPeriods}
 		case keyPrivacy, keyPrivacySnake:
-			rules[name] = &Rule{Kinds: String, Enum: keyPrivacies}
+			rules[name] = &routes.Rule{Kinds: routes.String, Enum: keyPrivacies}
 		case keyLimit, keyLimitSnake:
 			members[id].Child = limits
-			rules[name] = &Rule{Kinds: Object}
+			rules[name] = &routes.Rule{Kinds: routes.Object}
 			for i := range limits.Len() {
-				rules[name+"."+limits.Name(i)] = &Rule{Kinds: Number}
+				rules[name+"."+limits.Name(i)] = &routes.Rule{Kinds: routes.Number}
 			}
 		case keyExpires, keyExpiresSnake:
 			rules[name] = date
 		case keyDescription:
-			rules[name] = &Rule{Kinds: String, Length: maxKeyText, Characters: 64} // addendum 16.1
+			rules[name] = &routes.Rule{Kinds: routes.String, Length: maxKeyText, Characters: 64} // addendum 16.1
 		default:
 			rules[name] = text
 		}
 	}
-	return NewRulebook(scan.NewShape(members...), rules)
+	return routes.NewRulebook(scan.NewShape(members...), rules)
 }
 
 // keyBody is a body about a key.
@@ -119,7 +120,7 @@ var (
 )
 
 // creationRules are those of POST /api_keys.
-func creationRules(cfg *config.Config) *Rulebook {
+func creationRules(cfg *config.Config) *routes.Rulebook {
 	if cfg.Compat.StrictAPIKeys {
 		return strictCreation
 	}
@@ -135,30 +136,33 @@ func snake(id int) int {
 	return id
 }
 
+// validator is routes.Validator for bodies about keys.
+type validator struct{ routes.Validator }
+
 // readKeyBody reads a strict body about a key: every member is one that the
 // operation takes, once, in one of its spellings.
-func (c *Call) readKeyBody() (*keyBody, *Error) {
+func readKeyBody(c *routes.Call) (*keyBody, *routes.Error) {
 	if n, most := len(c.Ctx.Request.Body()), c.MostBody(); n > most {
-		return nil, &Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large: at most " + strconv.Itoa(most) + " bytes are taken here, it has " + strconv.Itoa(n) + "."}
+		return nil, &routes.Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large: at most " + strconv.Itoa(most) + " bytes are taken here, it has " + strconv.Itoa(n) + "."}
 	}
 	book := c.Rules()
 	if e := c.ReadJSON(book.Root); e != nil {
 		return nil, e
 	}
-	v := Validator{Body: c.Body, Doc: &c.Doc, Book: book}
+	v := validator{routes.Validator{Body: c.Body, Doc: &c.Doc, Book: book}}
 	b := &keyBody{}
 	v.CheckAll()
 	if v.checkTakes(); len(v.Issues) == 0 {
 		b.read(&v, c.Began)
 	}
 	if len(v.Issues) > 0 {
-		return nil, Invalid(v.Issues...)
+		return nil, routes.Invalid(v.Issues...)
 	}
 	return b, nil
 }
 
 // checkTakes refuses what the operation does not take and asks for what it needs.
-func (v *Validator) checkTakes() {
+func (v *validator) checkTakes() {
 	taken := [keyMembers]bool{}
 	for _, id := range v.Book.Takes {
 		taken[id] = true
@@ -174,7 +178,7 @@ func (v *Validator) checkTakes() {
 			v.unknown("", name)
 		}
 		if other := snake(id); other != id && v.Doc.TopIndex(other) >= 0 {
-			v.Add(Issue{Code: "custom", Path: name, Message: name + ": is given as " + keyNames[other] + " too; give one of them."})
+			v.Add(routes.Issue{Code: "custom", Path: name, Message: name + ": is given as " + keyNames[other] + " too; give one of them."})
 		}
 		if limits := keyBook.Root.Child(id); limits != nil && v.Doc.Fields[at].Kind == scan.Object {
 			v.checkStrangers(v.Doc.Fields[at].Raw(v.Body), limits, name+".")
@@ -185,28 +189,28 @@ func (v *Validator) checkTakes() {
 	}
 	for _, id := range v.Book.Needs {
 		if v.Member(-1, id) == nil && v.Member(-1, snake(id)) == nil {
-			v.Add(Issue{Code: "invalid_type", Path: keyNames[id], Expected: "string", Received: "undefined", Message: keyNames[id] + ": is required."})
+			v.Add(routes.Issue{Code: "invalid_type", Path: keyNames[id], Expected: "string", Received: "undefined", Message: keyNames[id] + ": is required."})
 		}
 	}
 }
 
 // checkStrangers names the members of an object that its Shape does not list.
-func (v *Validator) checkStrangers(object []byte, known *scan.Shape, path string) {
-	gjson.Parse(ViewString(object)).ForEach(func(key, _ gjson.Result) bool {
+func (v *validator) checkStrangers(object []byte, known *scan.Shape, path string) {
+	gjson.Parse(routes.ViewString(object)).ForEach(func(key, _ gjson.Result) bool {
 		if known.ID(key.Str) < 0 {
-			v.unknown(path, Excerpt(ViewBytes(key.Str)))
+			v.unknown(path, routes.Excerpt(routes.ViewBytes(key.Str)))
 		}
-		return len(v.Issues) < MaxIssues
+		return len(v.Issues) < routes.MaxIssues
 	})
 }
 
-func (v *Validator) unknown(path, name string) {
+func (v *validator) unknown(path, name string) {
 	// The path of what is unknown is its object, as validators of schemas have it.
-	v.Add(Issue{Code: "unrecognized_keys", Path: strings.TrimSuffix(path, "."), Message: path + name + ": is not a parameter of this operation."})
+	v.Add(routes.Issue{Code: "unrecognized_keys", Path: strings.TrimSuffix(path, "."), Message: path + name + ": is not a parameter of this operation."})
 }
 
 // read takes the values over. Kinds and enumerations are checked already.
-func (b *keyBody) read(v *Validator, now time.Time) {
+func (b *keyBody) read(v *validator, now time.Time) {
 	b.id, b.address, b.signature, b.token = v.decoded(keyID), v.decoded(keyAddress), v.decoded(keySignature), v.decoded(keyToken)
 	if text := v.either(keyType); text != nil {
 		b.typ, _ = billing.ParseKeyType(string(text))
@@ -217,9 +221,9 @@ func (b *keyBody) read(v *Validator, now time.Time) {
 		n, most := utf8.RuneCountInString(text), v.Book.Rule(v.Book.Root, keyDescription).Characters
 		switch limit := strconv.Itoa(most); {
 		case n > most:
-			v.Add(Issue{Code: "too_big", Path: "description", Maximum: limit, Message: "description: must be at most " + limit + " characters, has " + strconv.Itoa(n) + "."})
+			v.Add(routes.Issue{Code: "too_big", Path: "description", Maximum: limit, Message: "description: must be at most " + limit + " characters, has " + strconv.Itoa(n) + "."})
 		case strings.ContainsFunc(text, unicode.IsControl):
-			v.Add(Issue{Code: "invalid_string", Path: "description", Message: "description: must not contain control characters."})
+			v.Add(routes.Issue{Code: "invalid_string", Path: "description", Message: "description: must not contain control characters."})
 		}
 	}
 	if text := v.either(keyPeriod); text != nil {
@@ -235,7 +239,7 @@ func (b *keyBody) read(v *Validator, now time.Time) {
 }
 
 // either is the text of a member in whichever spelling it has.
-func (v *Validator) either(id int) []byte {
+func (v *validator) either(id int) []byte {
 	if text := v.Text(-1, id); text != nil {
 		return text
 	}
@@ -243,21 +247,21 @@ func (v *Validator) either(id int) []byte {
 }
 
 // decoded is the string of a member without its escapes.
-func (v *Validator) decoded(id int) (text string) {
+func (v *validator) decoded(id int) (text string) {
 	f := v.Member(-1, id)
 	if f == nil {
 		return ""
 	}
 	raw := f.Raw(v.Body)
 	if !utf8.Valid(raw) || json.Unmarshal(raw, &text) != nil {
-		v.Add(Issue{Code: "invalid_string", Path: keyNames[id], Message: keyNames[id] + ": is not valid UTF-8 text."})
+		v.Add(routes.Issue{Code: "invalid_string", Path: keyNames[id], Message: keyNames[id] + ": is not valid UTF-8 text."})
 	}
 	return text
 }
 
 // given finds a member in whichever spelling it is written, null included; -1
 // when it is absent, which leaves a key's value as it is.
-func (v *Validator) given(id int) (at int32, name string) {
+func (v *validator) given(id int) (at int32, name string) {
 	if at = v.Doc.TopIndex(id); at >= 0 {
 		return at, keyNames[id]
 	}
@@ -269,7 +273,7 @@ var expiryForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\d(\.\d{1,9})
 
 // readExpiry reads expiresAt: a moment, a UTC day (its beginning), or "" or
 // null for never.
-func (b *keyBody) readExpiry(v *Validator, now time.Time) {
+func (b *keyBody) readExpiry(v *validator, now time.Time) {
 	at, name := v.given(keyExpires)
 	if at < 0 {
 		return
@@ -284,11 +288,11 @@ func (b *keyBody) readExpiry(v *Validator, now time.Time) {
 		}
 		parsed, err := time.Parse(layout, text)
 		if err != nil || !expiryForm.MatchString(text) {
-			v.Add(Issue{Code: "invalid_string", Path: name, Received: Excerpt([]byte(text)), Message: name + ": " + Excerpt([]byte(text)) + " is not a date; expected YYYY-MM-DD, YYYY-MM-DDThh:mm:ss(.mmm)Z, or empty for never."})
+			v.Add(routes.Issue{Code: "invalid_string", Path: name, Received: routes.Excerpt([]byte(text)), Message: name + ": " + routes.Excerpt([]byte(text)) + " is not a date; expected YYYY-MM-DD, YYYY-MM-DDThh:mm:ss(.mmm)Z, or empty for never."})
 			return
 		}
 		if when = parsed.UTC(); !when.After(now) {
-			v.Add(Issue{Code: "too_small", Path: name, Message: name + ": " + Excerpt([]byte(text)) + " is over; expected a time to come."})
+			v.Add(routes.Issue{Code: "too_small", Path: name, Message: name + ": " + routes.Excerpt([]byte(text)) + " is over; expected a time to come."})
 			return
 		}
 	}
@@ -297,7 +301,7 @@ func (b *keyBody) readExpiry(v *Validator, now time.Time) {
 
 // readLimits reads consumptionLimit. null means no limit, for all of it or for
 // one currency; vcu is the legacy label of diem and yields to it.
-func (b *keyBody) readLimits(v *Validator) {
+func (b *keyBody) readLimits(v *validator) {
 	at, name := v.given(keyLimit)
 	if at < 0 {
 		return
@@ -318,7 +322,7 @@ func (b *keyBody) readLimits(v *Validator) {
 		limit, err := parse(string(f.Raw(v.Body)))
 		if err != nil {
 			path := name + "." + f.Shape.Name(id)
-			issue := Issue{Code: "custom", Path: path, Message: path + ": " + err.Error() + ", is " + Excerpt(f.Raw(v.Body)) + "; expected 0 to 9999999999, or null for no limit."}
+			issue := routes.Issue{Code: "custom", Path: path, Message: path + ": " + err.Error() + ", is " + routes.Excerpt(f.Raw(v.Body)) + "; expected 0 to 9999999999, or null for no limit."}
 			switch {
 			case errors.Is(err, billing.ErrLimitNegative):
 				issue.Code, issue.Minimum = "too_small", "0"

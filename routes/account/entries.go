@@ -1,4 +1,4 @@
-package routes
+package account
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"farebox/billing/report"
+	"farebox/routes"
 )
 
 // How entries of usage are written (addendum 17.2). Every number is formatted
@@ -29,7 +30,7 @@ func appendEntry(b []byte, e *report.Entry) []byte {
 	b = append(b, `{"timestamp":"`...)
 	b = e.AppendTime(b)
 	b = append(b, `","sku":`...)
-	b = AppendString(b, e.SKU())
+	b = routes.AppendString(b, e.SKU())
 	b = append(b, `,"pricePerUnitUsd":`...)
 	b = e.AppendPrice(b)
 	b = append(b, `,"units":`...)
@@ -100,7 +101,7 @@ func appendCSV(b []byte, s string) []byte {
 
 // wantsCSV says in which form a client wants a list: the query format=csv or
 // format=json, or else what its Accept prefers.
-func (c *Call) wantsCSV(q *Query) bool {
+func wantsCSV(c *routes.Call, q *routes.Query) bool {
 	switch q.Choice("format") {
 	case "csv":
 		return true

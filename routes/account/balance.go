@@ -1,17 +1,18 @@
-package routes
+package account
 
 import (
 	"errors"
 
 	"farebox/billing/report"
+	"farebox/routes"
 )
 
 // serveBalance answers GET /billing/balance (addendum 17.1, D16): both
 // spellings of what clients look for.
-func serveBalance(c *Call) *Error {
+func serveBalance(c *routes.Call) *routes.Error {
 	balance, err := c.Ledger().Reports(c.Key.Account).Balance()
 	if err != nil {
-		return c.reportFailed(err)
+		return reportFailed(c, err)
 	}
 	c.SetBalance(balance.USD, balance.DIEM)
 	can := "false"
@@ -25,7 +26,7 @@ func serveBalance(c *Call) *Error {
 	if balance.Next == 0 {
 		b = append(b, "null"...)
 	} else {
-		b = AppendString(b, balance.Next.String())
+		b = routes.AppendString(b, balance.Next.String())
 	}
 	b = append(b, `,"balances":{"diem":`...)
 	if balance.HasDIEM {
@@ -39,11 +40,11 @@ func serveBalance(c *Call) *Error {
 	b = appendAmount(b, balance.Bundled)
 	b = append(b, `},"diemEpochAllocation":`...)
 	b = appendAmount(b, balance.DIEMAllocation)
-	return c.writeReport(append(b, '}'))
+	return writeReport(c, append(b, '}'))
 }
 
 // writeReport makes b the answer.
-func (c *Call) writeReport(b []byte) *Error {
+func writeReport(c *routes.Call, b []byte) *routes.Error {
 	c.Ctx.Response.Header.SetContentType("application/json; charset=utf-8")
 	c.Ctx.Response.SetBodyRaw(b)
 	c.Compress()
@@ -52,19 +53,19 @@ func (c *Call) writeReport(b []byte) *Error {
 
 // reportFailed is the answer when the store could not give a report
 // (interface.md, Errors: billing timeout; D21).
-func (c *Call) reportFailed(err error) *Error {
+func reportFailed(c *routes.Call, err error) *routes.Error {
 	if errors.Is(err, report.ErrTimeout) {
 		c.Logger().Warn().Err(err).Bytes("request_id", c.ID[:]).Msg("a billing query took too long")
-		return &Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: "The billing query timed out: it took longer than 10 seconds allow. Ask for a shorter range of dates, or try again."}
+		return &routes.Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: "The billing query timed out: it took longer than 10 seconds allow. Ask for a shorter range of dates, or try again."}
 	}
 	c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("cannot answer a billing query")
-	return &Error{Status: 503, Message: "The billing data cannot be read right now; please retry.", RetryAfter: RetrySoon}
+	return &routes.Error{Status: 503, Message: "The billing data cannot be read right now; please retry.", RetryAfter: routes.RetrySoon}
 }
 
 // historyFailed is reportFailed for a request that may have brought a cursor.
-func (c *Call) historyFailed(err error) *Error {
+func historyFailed(c *routes.Call, err error) *routes.Error {
 	if !errors.Is(err, report.ErrCursor) {
-		return c.reportFailed(err)
+		return reportFailed(c, err)
 	}
-	return Invalid(Issue{Code: "custom", Path: "cursor", Message: err.Error() + "; begin again without a cursor."})
+	return routes.Invalid(routes.Issue{Code: "custom", Path: "cursor", Message: err.Error() + "; begin again without a cursor."})
 }

@@ -1,4 +1,4 @@
-package routes
+package account
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/routes"
 )
 
 // Decimal strings have four places and are rounded once, from the integer.
@@ -57,19 +58,19 @@ func FuzzKeyBody(f *testing.F) {
 	}
 	now := time.Unix(1_795_000_000, 0)
 	f.Fuzz(func(t *testing.T, body []byte, which uint8) {
-		book := []*Rulebook{keyCreation, keyUpdate, keyDeletion, web3Creation}[which%4]
-		c := &Call{Began: now}
+		book := []*routes.Rulebook{keyCreation, keyUpdate, keyDeletion, web3Creation}[which%4]
+		c := &routes.Call{Began: now}
 		if err := c.Doc.Skim(body, keyBook.Root); err != nil {
 			return
 		}
-		v := Validator{Body: body, Doc: &c.Doc, Book: book}
+		v := validator{routes.Validator{Body: body, Doc: &c.Doc, Book: book}}
 		b := &keyBody{}
 		v.CheckAll()
 		if v.checkTakes(); len(v.Issues) == 0 {
 			b.read(&v, now)
 		}
 		if len(v.Issues) > 0 {
-			if raw := appendError(nil, Invalid(v.Issues...), shapeString, nil); !json.Valid(raw) {
+			if raw := routes.AppendError(nil, routes.Invalid(v.Issues...), routes.ShapeString, nil); !json.Valid(raw) {
 				t.Fatalf("%q is refused with %s", body, raw)
 			}
 			return
@@ -108,7 +109,7 @@ func FuzzKeyBody(f *testing.F) {
 
 // The members of every operation are known to the Shape, in both spellings.
 func TestSpellingsArePairs(t *testing.T) {
-	for _, book := range []*Rulebook{keyCreation, keyUpdate, keyDeletion, web3Creation} {
+	for _, book := range []*routes.Rulebook{keyCreation, keyUpdate, keyDeletion, web3Creation} {
 		for _, id := range book.Takes {
 			if other := snake(id); other != id {
 				plain := strings.ReplaceAll(keyNames[other], "_", "")
