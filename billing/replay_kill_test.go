@@ -23,8 +23,9 @@ const keyedChildDir = "FAREBOX_KEYED_CHILD"
 
 const keyedChildCost = 700
 
-// beKilledKeyed carries out requests under the keys 0, 1, 2 … from the number
-// that it reads on standard input, each until it was answered, and tells which:
+// beKilledKeyed carries out requests under the keys 0, 1, 2 … from the first number
+// that it reads on standard input, with the second as the seed of its pauses, each
+// until it was answered, and tells which:
 // S key charged, or R key for an answer that was kept.
 func beKilledKeyed(dir, redis string) {
 	o := Options{Dir: dir, Brand: "svc", segmentSize: 32 << 10, detailNow: true}
@@ -49,14 +50,16 @@ func beKilledKeyed(dir, redis string) {
 	}
 	var next atomic.Int64
 	var from int64
-	if _, err := fmt.Scan(&from); err != nil {
+	var seed uint64
+	if _, err := fmt.Scan(&from, &seed); err != nil {
 		fail(err)
 	}
 	next.Store(from)
 	slot := l.Slot("model")
 	fmt.Println("B 0 0")
-	for range childWriters {
+	for writer := range childWriters {
 		go func() {
+			rnd := rand.New(rand.NewPCG(seed, uint64(writer)))
 			for {
 				n := next.Add(1) - 1
 				c := replay.Claim{
@@ -76,8 +79,8 @@ func beKilledKeyed(dir, redis string) {
 				if d := l.Admit(&h, &a); d.Code != Admitted {
 					fail("denied:", d.Code)
 				}
-				if rand.IntN(4) == 0 {
-					time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+				if rnd.IntN(4) == 0 {
+					time.Sleep(time.Duration(rnd.IntN(2000)) * time.Microsecond)
 				}
 				charged, _ := h.SettleKept(Settlement{Cost: keyedChildCost, NowNs: time.Now().UnixNano()}, lead, &replay.Answer{Status: 200, Body: []byte(strconv.FormatInt(n, 10))})
 				fmt.Printf("S %d %d\n", n, charged)
@@ -137,7 +140,7 @@ func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fmt.Fprintln(in, from); err != nil {
+		if _, err := fmt.Fprintln(in, from, random.Uint64()); err != nil {
 			t.Fatal(err)
 		}
 		var once sync.Once

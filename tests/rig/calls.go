@@ -77,7 +77,9 @@ func (g *Gateway) Open(method, path, key, body string) *http.Response {
 
 // Try posts a JSON body with a key, and further headers as names and values,
 // where the connection may break: err says so.
-func Try(c *http.Client, url, key, body string, headers ...string) (status int, header http.Header, answer string, err error) {
+func Try(c *http.Client, url, key, body string, headers ...string) (
+	status int, header http.Header, answer string, err error,
+) {
 	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, "", err

@@ -66,8 +66,12 @@ func (c *Cluster) StartNode(name string) *Gateway {
 func (c *Cluster) NewNode(name string) *Gateway {
 	c.T.Helper()
 	dir := c.T.TempDir()
-	text := fmt.Sprintf(clusterConfig, name, filepath.Join(dir, "node"), c.Redis, c.Sim.URL, strings.TrimSuffix(c.Sim.URL, "/v1")+"/rpc/evm")
-	g := &Gateway{Dir: dir, Config: filepath.Join(dir, "farebox.yaml"), Store: c.Postgres, T: c.T, out: &Output{}, log: &Output{}}
+	text := fmt.Sprintf(clusterConfig, name, filepath.Join(dir, "node"), c.Redis, c.Sim.URL,
+		strings.TrimSuffix(c.Sim.URL, "/v1")+"/rpc/evm")
+	g := &Gateway{
+		Dir: dir, Config: filepath.Join(dir, "farebox.yaml"), Store: c.Postgres,
+		T: c.T, out: &Output{}, log: &Output{},
+	}
 	g.WriteConfig(text)
 	return g
 }

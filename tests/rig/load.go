@@ -90,5 +90,7 @@ func complete(c *http.Client, url, key, body string) bool {
 	if err != nil || res.StatusCode != 200 {
 		return false
 	}
-	return !strings.HasPrefix(string(raw), "data:") || (strings.HasSuffix(string(raw), "data: [DONE]\n\n") && !strings.Contains(string(raw), `"error"`))
+	text := string(raw)
+	return !strings.HasPrefix(text, "data:") ||
+		strings.HasSuffix(text, "data: [DONE]\n\n") && !strings.Contains(text, `"error"`)
 }

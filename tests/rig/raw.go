@@ -78,7 +78,8 @@ func HTTPAnswer(status int, kind, body string, more ...string) string {
 	if strings.Contains(strings.Join(more, ""), "Content-Length") {
 		length = ""
 	}
-	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: %s\r\n%s%sConnection: close\r\n\r\n%s", status, kind, length, strings.Join(more, ""), body)
+	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: %s\r\n%s%sConnection: close\r\n\r\n%s",
+		status, kind, length, strings.Join(more, ""), body)
 }
 
 // What a chat upstream that is well answers: whole, and the parts of a stream.
