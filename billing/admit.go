@@ -76,10 +76,77 @@ const (
 // them let the request through takes from all of them and opens h. A denied
 // request has used nothing.
 func (l *Ledger) Admit(h *Hold, a *Admission) Denial {
-	if l.shared != nil {
-		return l.shared.admit(h, a)
+	if l.redis != nil {
+		return l.admitOverall(h, a)
 	}
 	return l.admit(h, a)
+}
+
+// admitOverall is Admit where Redis has the limits of all nodes. The node's own
+// windows refuse first, without a call, what this node alone has used up.
+func (l *Ledger) admitOverall(h *Hold, a *Admission) Denial {
+	keyRate := l.keyRate.Load()
+	if d := l.refusesHere(a, keyRate); d.Code != Admitted {
+		return d
+	}
+	if a.requests() > 1 {
+		return l.admitSeveral(h, a, keyRate)
+	}
+	var one [1]permit
+	return l.admitWith(one[:], h, a, keyRate)
+}
+
+// admitSeveral is admitOverall for a request that counts as several; what that
+// takes on the stack the others need not pay for.
+func (l *Ledger) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate) Denial {
+	var list [mostRequests]permit
+	return l.admitWith(list[:], h, a, keyRate)
+}
+
+func (l *Ledger) admitWith(permits []permit, h *Hold, a *Admission, keyRate *config.Rate) Denial {
+	var no window.Refusal
+	q := l.overall(a.Key, a.Slot, a.Rate, keyRate, a.NowNs)
+	q.Requests, q.Tokens = a.requests(), a.Tokens
+	n, verdict := l.redis.Take(permits, &q, &no)
+	switch verdict {
+	case AccountFull:
+		return denied(&no, scopeAccount)
+	case KeyFull:
+		return denied(&no, scopeKey)
+	case Away:
+		return Denial{Code: LimitsAway, RetryAfter: no.RetryAfter}
+	}
+	d := l.admit(h, a)
+	if d.Code != Admitted {
+		l.redis.GiveBack(permits[:n])
+		return d
+	}
+	l.redis.OweRest(&permits[0], q.Requests-int64(n))
+	h.windows = permits[0].Windows()
+	return d
+}
+
+// overall is what a request asks of the windows of all nodes.
+func (l *Ledger) overall(k *Key, slot int, r, keyRate *config.Rate, nowNs int64) Request {
+	return Request{Account: k.Account.no, Slot: slot, Key: k.No, Model: r, KeyRate: keyRate, NowNs: nowNs}
+}
+
+// refusesHere asks only the windows of this node.
+func (l *Ledger) refusesHere(a *Admission, keyRate *config.Rate) Denial {
+	acct := a.Key.Account
+	acct.mu.Lock()
+	defer acct.mu.Unlock()
+	day := max(acct.day, l.day(a.NowNs))
+	var no window.Refusal
+	if a.Rate != nil {
+		if w := acct.window(a.Slot); w != nil && !w.Check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
+			return denied(&no, scopeAccount)
+		}
+	}
+	if keyRate != nil && !a.Key.use.window.Check(keyRate, a.NowNs, day, a.requests(), a.Tokens, &no) {
+		return denied(&no, scopeKey)
+	}
+	return Denial{}
 }
 
 // mostRequests is how many requests one can count as: one for each picture.
@@ -178,7 +245,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	}
 	h.ledger, h.key, h.id, h.day, h.openedNs, h.regime = l, k, rec.hold, day, a.NowNs, k.use.regime
 	h.slot, h.booked, h.rate, h.keyRate, h.tokens, h.requestID = a.Slot, a.Slot, a.Rate, keyRate, a.Tokens, a.RequestID
-	h.shared = [2]*sharedWindow{}
+	h.windows = [2]*sharedWindow{}
 	h.reach, h.loose = a.Hold, a.Loose
 	if a.Reach > a.Hold {
 		h.reach = acct.reach(k, a.Reach)
@@ -310,8 +377,9 @@ func (k *Key) Quota(slot int, r *config.Rate, nowNs int64, q *window.Quota) {
 		k.use.window.Quota(keyRate, nowNs, day, q)
 	}
 	a.mu.Unlock()
-	if s := a.ledger.shared; s != nil {
-		s.quota(k, slot, r, keyRate, nowNs, q)
+	if l := a.ledger; l.redis != nil {
+		all := l.overall(k, slot, r, keyRate, nowNs)
+		l.redis.Quota(&all, q)
 	}
 }
 

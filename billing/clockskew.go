@@ -75,8 +75,8 @@ func (l *Ledger) Skew() (store, redis time.Duration) {
 	if l.node != nil {
 		store = time.Duration(l.node.skewNs.Load())
 	}
-	if l.shared != nil {
-		redis = time.Duration(l.shared.skewNs.Load())
+	if l.redis != nil {
+		redis = l.redis.Skew()
 	}
 	return store, redis
 }

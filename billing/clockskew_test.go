@@ -2,7 +2,6 @@ package billing
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,7 +12,6 @@ import (
 
 	"farebox/bench/servers"
 	"farebox/billing/report"
-	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -120,7 +118,7 @@ func TestLongClocksThatAreApartCostNoLimitAndNoMoney(t *testing.T) { clocksApart
 
 func clocksApart(t *testing.T, skew time.Duration) {
 	t.Parallel()
-	redis := config.Redis{Addresses: []string{servers.StartRedis(t).Addr}, Timeout: 5 * time.Second, Away: awayShare}
+	redis := config.Redis{Addresses: []string{servers.StartRedis(t).Addr}, Timeout: 5 * time.Second, Away: "local_share"}
 	nodes := skewedNodes(t, 0, redis, skew, 0, -skew)
 	const price = usd / 100
 
@@ -229,7 +227,7 @@ func TestNodeWithAWrongClockDoesNotStart(t *testing.T) {
 		}
 		l, err := Open(Options{
 			Dir: t.TempDir(), Brand: "svc", Clock: clock, mono: monotonic,
-			Redis: config.Redis{Addresses: []string{redis.Addr}, Timeout: time.Second, Away: awayShare},
+			Redis: config.Redis{Addresses: []string{redis.Addr}, Timeout: time.Second, Away: "local_share"},
 		})
 		if err == nil {
 			_ = l.Close()
@@ -305,23 +303,4 @@ func (l *lockedLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
-}
-
-// A Redis that was away at a node's midnight is told the day that it is there.
-func TestADaysCountGoesByRedissClock(t *testing.T) {
-	const day = int64(20_000)
-	midnight := day * window.DayNs
-	for _, skew := range []time.Duration{2 * time.Minute, -2 * time.Minute} {
-		t.Run(fmt.Sprint(skew), func(t *testing.T) {
-			w := &sharedWindow{bucket: &bucket{}}
-			redis := midnight - int64(time.Minute) // one minute before a midnight
-			w.seenN, w.seenU = redis+int64(skew), redis/1000
-			if got := w.day(w.seenN + int64(30*time.Second)); got != int32(day-1) {
-				t.Errorf("30 s before Redis's midnight it is day %d", got)
-			}
-			if got := w.day(w.seenN + int64(90*time.Second)); got != int32(day) {
-				t.Errorf("30 s after Redis's midnight it is day %d", got)
-			}
-		})
-	}
 }

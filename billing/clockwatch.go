@@ -73,33 +73,11 @@ func (w *clockWatch) look() {
 	if w.l.node != nil {
 		w.l.node.compare(0)
 	}
-	w.l.clockSet(&clockMove{step: step, now: wall, gap: gap})
-}
-
-// clockMove is a step of the wall clock that was made in the last gap ns.
-type clockMove struct{ step, now, gap int64 }
-
-// move carries a time from before the step along. One from after it, which a
-// request noted in the gap, stays; where the two cannot be told apart, the
-// request has the advantage. 0 is no time.
-func (m *clockMove) move(at *int64) {
-	switch {
-	case *at == 0:
-	case m.step > 0 && *at < m.now-m.gap:
-		*at += m.step
-	case m.step < 0 && *at > m.now:
-		*at = max(m.now, *at+m.step)
-	}
-}
-
-func (m *clockMove) window(w *window.Window) {
-	m.move(&w.Minute)
-	m.move(&w.Hour)
-	m.move(&w.Tokens)
+	w.l.clockSet(&window.Step{By: step, Now: wall, Gap: gap})
 }
 
 // clockSet moves all that is remembered in the wall clock.
-func (l *Ledger) clockSet(m *clockMove) {
+func (l *Ledger) clockSet(m *window.Step) {
 	r := l.registry
 	accounts := l.allLoaded()
 	r.mu.Lock()
@@ -110,69 +88,36 @@ func (l *Ledger) clockSet(m *clockMove) {
 	r.mu.Unlock()
 	for _, a := range accounts {
 		a.mu.Lock()
-		m.window(&a.first)
+		a.first.Shift(m)
 		for i := range a.windows {
-			m.window(&a.windows[i])
+			a.windows[i].Shift(m)
 		}
 		if a.credits != nil {
-			a.credits.ClockSet(m.now)
+			a.credits.Shift(m)
 		}
 		a.mu.Unlock()
 	}
 	for _, k := range keys {
 		k.Account.mu.Lock()
-		m.window(&k.use.window)
+		k.use.window.Shift(m)
 		k.Account.mu.Unlock()
 	}
 	l.budgets.clockSet(m)
 	l.keyBudgets.clockSet(m)
 	l.addressBudgets.clockSet(m)
-	if l.shared != nil {
-		l.shared.clockSet(m)
+	if l.redis != nil {
+		l.redis.Shift(m)
 	}
 }
 
-func (b *budgets) clockSet(m *clockMove) {
+func (b *budgets) clockSet(m *window.Step) {
 	for i := range b.shards {
 		s := &b.shards[i]
 		s.mu.Lock()
 		for k, e := range s.m {
-			m.move(&e.StartNs)
-			m.move(&e.UntilNs)
+			e.Shift(m)
 			s.m[k] = e
 		}
 		s.mu.Unlock()
-	}
-}
-
-// clockSet moves what this node remembers of windows that Redis keeps in its
-// own clock.
-func (s *sharedLimits) clockSet(m *clockMove) {
-	moveAtomic := func(load func() int64, store func(old, next int64) bool) {
-		was := load()
-		at := was
-		m.move(&at)
-		store(was, at)
-	}
-	moveAtomic(s.lostNs.Load, s.lostNs.CompareAndSwap)
-	moveAtomic(s.lossLogged.Load, s.lossLogged.CompareAndSwap)
-	for i := range s.buckets {
-		moveAtomic(s.buckets[i].lostNs.Load, s.buckets[i].lostNs.CompareAndSwap)
-	}
-	for i := range s.shards {
-		shard := &s.shards[i]
-		shard.mu.RLock()
-		for _, w := range shard.m {
-			w.mu.Lock()
-			for _, at := range []*int64{&w.leased, &w.again, &w.seenN, &w.fullUntil, &w.full.ResetNs} {
-				m.move(at)
-			}
-			m.window(&w.seen)
-			for j := range w.part.at {
-				m.move(&w.part.at[j])
-			}
-			w.mu.Unlock()
-		}
-		shard.mu.RUnlock()
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"farebox/bench/servers"
-	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -268,42 +267,5 @@ func TestClockOfANodeIsSetUnderLoad(t *testing.T) {
 	}
 	if charged.Load() < int64(daily) {
 		t.Errorf("only %s were charged, which proves nothing about the DIEM", Nano(charged.Load()))
-	}
-}
-
-// The same for what a node remembers of limits that Redis keeps.
-func TestClockThatIsSetMovesWhatIsKnownOfRedis(t *testing.T) {
-	for _, jump := range []time.Duration{5 * time.Hour, -5 * time.Hour} {
-		s := &sharedLimits{buckets: make([]bucket, 1)}
-		for i := range s.shards {
-			s.shards[i].m = map[windowID]*sharedWindow{}
-		}
-		before := newTestClock().nano()
-		w := s.window(windowID{account: 1, slot: 1})
-		w.full, w.fullUntil = window.Refusal{Limit: "RPM", RetryAfter: time.Second}, before+fullFor
-		w.permits, w.leased = 7, before
-		s.buckets[0].lostNs.Store(before)
-		gap := int64(10 * time.Millisecond)
-		now := before + int64(jump) + gap
-		s.clockSet(&clockMove{step: int64(jump), now: now, gap: gap})
-		var no window.Refusal
-		if !w.refuses(now, 0, &no) || no.RetryAfter > time.Second {
-			t.Errorf("%s: a refusal of 10 ms ago is forgotten, or lasts %s", jump, no.RetryAfter)
-		}
-		if w.refuses(now+fullFor, 0, &no) {
-			t.Errorf("%s: a refusal outlives its time", jump)
-		}
-		if w.expire(now, false); w.permits != 7 {
-			t.Errorf("%s: permits of 10 ms ago went back", jump)
-		}
-		if w.expire(now+leaseLife, false); w.permits != 0 {
-			t.Errorf("%s: permits stay beyond their time", jump)
-		}
-		if !s.buckets[0].settling(now) || s.buckets[0].settling(now+2*lossSettles) {
-			t.Errorf("%s: the loss is at %d", jump, s.buckets[0].lostNs.Load()-now)
-		}
-		if s.lostNs.Load() != 0 {
-			t.Errorf("%s: a loss that never was is at %d", jump, s.lostNs.Load())
-		}
 	}
 }

@@ -1,10 +1,11 @@
 package billing
 
 import (
-	"farebox/billing/money"
 	"fmt"
 	"slices"
 	"sync"
+
+	"farebox/billing/money"
 )
 
 func conformCredit(c *conform) {

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"farebox/billing/window"
 )
 
 // capped asks for a request of so many credits under a cap.
@@ -133,7 +135,7 @@ func TestCreditsComeBackAfterTheClockWasAhead(t *testing.T) {
 		t.Fatal(code)
 	}
 	f.clock.advance(-ahead)
-	f.clockSet(&clockMove{step: -int64(ahead), now: f.clock.nano()})
+	f.clockSet(&window.Step{By: -int64(ahead), Now: f.clock.nano()})
 	if _, code := ask(50); code != RateCredits {
 		t.Errorf("60 and 50 of 100 credits: %d", code)
 	}

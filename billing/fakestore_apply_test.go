@@ -1,10 +1,11 @@
 package billing
 
 import (
-	"farebox/billing/money"
 	"fmt"
 	"maps"
 	"slices"
+
+	"farebox/billing/money"
 )
 
 func (c *fakeConn) Applied(s sink) (seq uint64, err error) {

@@ -2,9 +2,10 @@ package billing
 
 import (
 	"errors"
-	"farebox/billing/money"
 	"slices"
 	"time"
+
+	"farebox/billing/money"
 )
 
 func (c *fakeConn) Join(id, name string, ttl time.Duration) (no, inc uint32, err error) {

@@ -35,7 +35,7 @@ type Hold struct {
 	credits    int64 // that count in the account's 24 hours; 0: none do
 	creditHour int64 // in which they count
 	requestID  [16]byte
-	shared     [2]*sharedWindow // whose tokens are corrected; nil: none
+	windows    [2]*sharedWindow // over Redis, whose tokens are corrected; nil: none
 
 	next, prev *Hold // ring of the account's open holds
 }
@@ -336,8 +336,8 @@ func (h *Hold) resolve(a *AccountState, nowNs, tokens, credits int64) {
 	if h.keyRate != nil {
 		h.key.use.window.Correct(h.keyRate, nowNs, h.tokens, tokens)
 	}
-	if h.shared != ([2]*sharedWindow{}) {
-		h.ledger.shared.correct(h, nowNs, tokens)
+	if h.windows != ([2]*sharedWindow{}) {
+		h.ledger.redis.Correct(&h.windows, h.rate, h.keyRate, nowNs, tokens-h.tokens)
 	}
 	a.unlink(h)
 }

@@ -3,7 +3,6 @@ package billing
 import (
 	"bytes"
 	"errors"
-	"farebox/billing/money"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"farebox/billing/money"
 )
 
 // crash copies the ledger's directory as a machine that lost its power would

@@ -292,16 +292,17 @@ func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 	}
 	rate := l.keyRate.Load()
 	var all window.Window
-	shared := false
-	if rate != nil && l.shared != nil {
-		all, shared = l.shared.keyWindow(k, rate, nowNs)
+	overall := false
+	if rate != nil && l.redis != nil {
+		q := l.overall(k, -1, nil, rate, nowNs)
+		all, overall = l.redis.Key(&q)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w[0].Used, w[1].Used = k.use.tally.At(nowNs)
 	if rate != nil {
 		u := &k.use.window
-		if shared {
+		if overall {
 			u = &all
 		}
 		gcra := func(w *WindowUse, tat, limit, period, ahead int64) {

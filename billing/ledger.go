@@ -33,7 +33,7 @@ type Ledger struct {
 	project  *projector
 	control  *controlServer
 	keyed    *replay.Keys
-	shared   *sharedLimits // nil: limits are this node's own
+	redis    *sharedLimits // the limits of all nodes; nil: limits are this node's own
 	node     *node         // on a shared store
 
 	detailNow bool // write detail at once instead of off peak
@@ -95,7 +95,7 @@ type Options struct {
 	idle        bool         // only for an operator's command: prepare nothing for traffic
 	detailNow   bool
 	wrapStore   func(Store) Store
-	limits      func(*sharedLimits)   // adjusts them before the first call
+	limits      func(*Options2)
 	openShared  func() (Store, error) // instead of Shared
 	storeAhead  time.Duration         // what Shared adds to its server's clock, beside Clock
 	times       nodeTimes
@@ -162,16 +162,47 @@ func Open(o Options) (*Ledger, error) {
 		l.watch = startClockWatch(l, o.mono)
 	}
 	if o.Redis.Used() && !o.idle {
-		if l.shared, err = newSharedLimits(l, &o); err != nil {
+		if err = l.openLimits(&o); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
 	if l.node != nil {
-		l.SetNodes(int(l.node.live.Load()))
+		if l.redis != nil {
+			l.redis.SetNodes(int(l.node.live.Load()))
+		}
 		l.node.start()
 	}
 	return l, nil
 }
+
+// openLimits connects to the Redis of the config.
+func (l *Ledger) openLimits(o *Options) (err error) {
+	// All nodes of a store have its pepper, and no other store has.
+	name := l.hasher.digest([]byte("limits"))
+	c := Options2{
+		Redis: o.Redis, Prefix: fmt.Sprintf("%s:limits:%x:", o.Brand, name[:6]), Log: &l.log, Clock: l.wall,
+	}
+	if l.watch != nil {
+		var skews skewLog
+		c.Skewed = func(skew time.Duration) {
+			skews.tell(&l.log, "Redis", skew, "limits of days and months begin at Redis's midnight")
+		}
+	}
+	if o.limits != nil {
+		o.limits(&c)
+	}
+	if l.redis, err = Open2(&c); err != nil || o.mono == nil {
+		return err
+	}
+	if err := farApart("Redis", l.redis.Skew()); err != nil {
+		return fmt.Errorf("cannot use the Redis of the config: %w", err)
+	}
+	return nil
+}
+
+// Limits are those of all nodes together, in Redis; nil: limits are this node's
+// own.
+func (l *Ledger) Limits() *sharedLimits { return l.redis }
 
 func (l *Ledger) open(o *Options) error {
 	if err := os.MkdirAll(l.journalDir(), 0o700); err != nil {
@@ -296,8 +327,8 @@ func (l *Ledger) Close() error {
 	if l.watch != nil {
 		l.watch.close()
 	}
-	if l.shared != nil {
-		l.shared.close()
+	if l.redis != nil {
+		l.redis.Close()
 	}
 	if l.node != nil {
 		l.node.close()

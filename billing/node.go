@@ -229,7 +229,9 @@ func (n *node) beat() (beat, error) {
 	way := (n.t.mono() - sent) / 2
 	n.clock.Store(&clockReading{storeNs: b.nowUs * 1000, monoNs: sent + way})
 	n.live.Store(int64(max(1, b.live)))
-	n.l.SetNodes(b.live)
+	if n.l.redis != nil {
+		n.l.redis.SetNodes(b.live)
+	}
 	n.tick()
 	n.confirmedNs.Store(sent)
 	n.debt.Store(int64(b.debt))

@@ -45,7 +45,7 @@ func (l *Ledger) useStoreClock(o *Options) error {
 		return fmt.Errorf("cannot read the clock of the store: %w", err)
 	}
 	skew := l.wall() - nowUs*1000
-	if abs(skew) > readingLeast {
+	if max(skew, -skew) > readingLeast {
 		l.ahead.Store(-skew)
 	}
 	return farApart("PostgreSQL", time.Duration(skew))

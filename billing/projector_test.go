@@ -3,7 +3,6 @@ package billing
 import (
 	"database/sql"
 	"errors"
-	"farebox/billing/money"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"farebox/billing/money"
 )
 
 // faultyStore fails as a database can: before it did anything, or after, so

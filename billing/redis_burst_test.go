@@ -5,7 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"farebox/bench/servers"
+	"farebox/billing/calendar"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -17,11 +21,20 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 	server := servers.StartRedis(t)
 	// One comes back in ten seconds, so that none does while this runs.
 	rate := &config.Rate{RPM: 6, Burst: 3}
-	alone := openLedger(t, func(o *Options) { o.Clock = time.Now })
-	alone.account("a", usd)
-	key, _ := alone.key("a")
-	memory := &testNode{alone, key, alone.Slot("model")}
-	nodes := startNodes(t, 2, server.Addr, config.Limits{})
+	log := zerolog.Nop()
+	var nodes [2]*sharedLimits
+	for i := range nodes {
+		s, err := Open2(&Options2{
+			Redis:  config.Redis{Addresses: []string{server.Addr}, Timeout: time.Second, Away: awayShare},
+			Prefix: "test:", Log: &log, Clock: func() int64 { return time.Now().UnixNano() },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		nodes[i] = s
+	}
+	slot := 0
 	for name, counts := range map[string][]int64{
 		"one by one":           {1, 1, 1, 1, 1},
 		"two at once":          {2, 1, 1},
@@ -29,25 +42,31 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 		"more than the minute": {8, 1},
 		"too many, then what there is still room": {2, 3, 1, 1},
 	} {
-		for _, n := range append(nodes[:2:2], memory) {
-			n.slot = n.Slot(name)
-		}
+		slot++
+		var memory window.Window
 		for i, count := range counts {
-			ask := func(n *testNode) Denial {
-				var h Hold
-				return n.Admit(&h, &Admission{Key: n.key, Slot: n.slot, Rate: rate, Requests: count, NowNs: time.Now().UnixNano()})
-			}
+			now := time.Now().UnixNano()
 			// What a node owes Redis travels with its next question or by itself.
 			for _, n := range nodes {
-				n.shared.tell(false)
+				n.tell(false)
 			}
-			shared, here := ask(nodes[i%2]), ask(memory)
-			if shared.Code != here.Code {
-				t.Errorf("%s: question %d for %d ends with %d on nodes, with %d on one", name, i, count, shared.Code, here.Code)
+			var list [8]permit
+			var no, noHere window.Refusal
+			n := nodes[i%2]
+			taken, verdict := n.Take(list[:], &Request{Account: 1, Slot: slot, Model: rate, Requests: count, NowNs: now}, &no)
+			if verdict == Taken {
+				n.OweRest(&list[0], count-int64(taken))
+			}
+			here := memory.Check(rate, now, calendar.DayOf(now), count, 0, &noHere)
+			if here {
+				memory.Commit(rate, now, calendar.DayOf(now), count, 0)
+			}
+			if (verdict == Taken) != here {
+				t.Errorf("%s: question %d for %d ends with %d on nodes, with %v in memory", name, i, count, verdict, here)
 			}
 			// For several, nodes name the wait for the first that is missing.
-			if apart := shared.RetryAfter - here.RetryAfter; count == 1 && apart.Abs() > 3*time.Second {
-				t.Errorf("%s: question %d for %d waits %s on nodes, %s on one", name, i, count, shared.RetryAfter, here.RetryAfter)
+			if apart := no.RetryAfter - noHere.RetryAfter; count == 1 && apart.Abs() > 3*time.Second {
+				t.Errorf("%s: question %d for %d waits %s on nodes, %s in memory", name, i, count, no.RetryAfter, noHere.RetryAfter)
 			}
 		}
 	}
@@ -71,7 +90,7 @@ func TestALeaseIsASmallPartOfABurst(t *testing.T) {
 
 // limitsBeforeBurst is the script of the releases that had no burst.
 //
-//go:embed testdata/redis_limits_before_burst.lua
+//go:embed testdata/before_burst.lua
 var limitsBeforeBurst string
 
 // While nodes are upgraded one after the other, both scripts count in the same

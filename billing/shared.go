@@ -1,11 +1,14 @@
 package billing
 
 import (
+	"github.com/rs/zerolog"
+
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"farebox/billing/calendar"
 	"farebox/billing/window"
 	"farebox/config"
 )
@@ -19,16 +22,17 @@ import (
 // of the request are checked and taken together. Without Redis a request never
 // fails for that reason: the policy `away` decides, see part.
 type sharedLimits struct {
-	ledger  *Ledger
+	log     *zerolog.Logger
+	clock   func() int64 // of this machine, Unix ns
+	skewed  func(time.Duration)
 	client  *limitsClient
 	code    *limitsCode
 	breaker breaker
 	away    string
 	prefix  string
 	nodes   atomic.Int64
-	lostNs  atomic.Int64 // when the breaker opened, in the ledger's clock
+	lostNs  atomic.Int64 // when the breaker opened, in this machine's clock
 	skewNs  atomic.Int64 // of this machine's clock to Redis's, as last seen
-	skews   skewLog
 	// lossLogged makes one line of the many buckets that a server loses at once.
 	lossLogged atomic.Int64
 
@@ -87,19 +91,28 @@ const (
 	greetings  = 3 // further tries to reach Redis at the start
 )
 
-// newSharedLimits connects. A Redis that is not there is no reason not to
-// start: it is away until it is there.
-func newSharedLimits(l *Ledger, o *Options) (*sharedLimits, error) {
+// Options2 are what limits over Redis need.
+type Options2 struct {
+	Redis  config.Redis
+	Prefix string // of all names in Redis: those of one store
+	Log    *zerolog.Logger
+	Clock  func() int64 // of this machine, Unix ns
+	// Skewed is told how far that clock is ahead of Redis's, as often as they are
+	// compared; nil: nobody is.
+	Skewed func(time.Duration)
+}
+
+// Open2 connects. A Redis that is not there is no reason not to start: it is away
+// until it is there.
+func Open2(o *Options2) (*sharedLimits, error) {
 	c := &o.Redis
 	client, err := newLimitsClient(c)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the Redis of the config: %w", err)
 	}
-	// All nodes of a store have its pepper, and no other store has.
-	name := l.hasher.digest([]byte("limits"))
 	s := &sharedLimits{
-		ledger: l, client: client, code: productionCode, away: c.Away,
-		prefix: fmt.Sprintf("%s:limits:%x:", o.Brand, name[:6]), stop: make(chan struct{}),
+		log: o.Log, clock: o.Clock, skewed: o.Skewed, client: client, code: productionCode, away: c.Away,
+		prefix: o.Prefix, stop: make(chan struct{}),
 	}
 	s.nodes.Store(1)
 	s.breaker.slowAfter = c.Timeout * slowShareNum / slowShareDen
@@ -109,9 +122,6 @@ func newSharedLimits(l *Ledger, o *Options) (*sharedLimits, error) {
 		buckets = clusterBuckets
 	}
 	s.buckets = make([]bucket, buckets)
-	if o.limits != nil {
-		o.limits(s)
-	}
 	for i := range s.buckets {
 		s.buckets[i].epochKey = fmt.Sprintf("%s{%d}:epoch", s.prefix, i)
 	}
@@ -124,12 +134,6 @@ func newSharedLimits(l *Ledger, o *Options) (*sharedLimits, error) {
 			break
 		}
 	}
-	if err == nil && o.mono != nil {
-		if err := farApart("Redis", time.Duration(s.skewNs.Load())); err != nil {
-			_ = client.close() // nothing is lost with it
-			return nil, fmt.Errorf("cannot use the Redis of the config: %w", err)
-		}
-	}
 	if err != nil {
 		s.breaker.trip(err)
 	}
@@ -140,30 +144,42 @@ func newSharedLimits(l *Ledger, o *Options) (*sharedLimits, error) {
 
 // SetNodes says how many nodes live: what each may let through alone while
 // Redis is away is the limit divided by it.
-func (l *Ledger) SetNodes(n int) {
-	if l.shared != nil {
-		l.shared.nodes.Store(int64(max(1, n)))
-	}
-}
+func (s *sharedLimits) SetNodes(n int) { s.nodes.Store(int64(max(1, n))) }
 
-// Degraded says whether limits are not shared at the moment although the
-// config asks for it.
-func (l *Ledger) Degraded() bool { return l.shared != nil && l.shared.breaker.open.Load() }
+// Skew is how far this machine's clock is ahead of Redis's, as last seen.
+func (s *sharedLimits) Skew() time.Duration { return time.Duration(s.skewNs.Load()) }
 
-// SharedStats reads the figures; all are 0 without Redis.
-func (l *Ledger) SharedStats() SharedStats {
-	if l.shared == nil {
+// Stats reads the figures; all are 0 for nil, which is no Redis.
+func (s *sharedLimits) Stats() SharedStats {
+	if s == nil {
 		return SharedStats{}
 	}
-	c := &l.shared.stats
+	c := &s.stats
 	return SharedStats{
 		Calls: c.calls.Load(), Errors: c.errors.Load(), Refused: c.refused.Load(), Leases: c.leases.Load(),
-		Alone: c.alone.Load(), Away: c.away.Load(), Degraded: l.Degraded(),
+		Alone: c.alone.Load(), Away: c.away.Load(), Degraded: s.breaker.open.Load(),
 	}
 }
 
-// quota narrows q to what all nodes together have left.
-func (s *sharedLimits) quota(k *Key, slot int, model, key *config.Rate, now int64, q *window.Quota) {
+// Request is what a request asks of the windows over all nodes: that of its
+// account and model, and that of its key.
+type Request struct {
+	Account        uint32
+	Slot           int // of the model; below 0: none
+	Key            int64
+	Model, KeyRate *config.Rate // the limits; nil: none
+	Requests       int64        // how many it counts as
+	Tokens         int64
+	NowNs          int64
+}
+
+func (q *Request) model() windowID { return windowID{account: q.Account, slot: int32(q.Slot)} }
+
+func (q *Request) key() windowID { return windowID{account: q.Account, slot: -1, key: q.Key} }
+
+// Quota narrows left to what all nodes together have left of the limits of q.
+func (s *sharedLimits) Quota(q *Request, left *window.Quota) {
+	now := q.NowNs
 	narrow := func(id windowID, r *config.Rate) {
 		w := s.find(id)
 		if r == nil || w == nil {
@@ -173,12 +189,12 @@ func (s *sharedLimits) quota(k *Key, slot int, model, key *config.Rate, now int6
 		if w.seenU != 0 {
 			day := w.day(now)
 			all := w.state(r, now, day)
-			all.Quota(r, now, day, q)
+			all.Quota(r, now, day, left)
 		}
 		w.mu.Unlock()
 	}
-	narrow(windowID{account: k.Account.no, slot: int32(slot)}, model)
-	narrow(windowID{account: k.Account.no, slot: -1, key: k.No}, key)
+	narrow(q.model(), q.Model)
+	narrow(q.key(), q.KeyRate)
 }
 
 func (s *sharedLimits) find(id windowID) *sharedWindow {
@@ -203,10 +219,33 @@ func (s *sharedLimits) window(id windowID) *sharedWindow {
 	n := int(id.account) % len(s.buckets)
 	w := &sharedWindow{id: id, bucket: &s.buckets[n]}
 	if id.slot >= 0 {
-		w.key = fmt.Sprintf("%s{%d}:a%d:m%d", s.prefix, n, id.account, modelNo(int(id.slot)))
+		w.key = fmt.Sprintf("%s{%d}:a%d:m%d", s.prefix, n, id.account, id.slot+1)
 	} else {
 		w.key = fmt.Sprintf("%s{%d}:a%d:k%d", s.prefix, n, id.account, id.key)
 	}
 	shard.m[id] = w
 	return w
+}
+
+// Key gives the window of a key over all nodes: what Redis says now, with what
+// this node has yet to tell it. ok is false when nothing of it is known here,
+// because Redis is away; then the node's own window is all there is.
+func (s *sharedLimits) Key(q *Request) (state window.Window, ok bool) {
+	w, r, now := s.window(q.key()), q.KeyRate, q.NowNs
+	if !s.breaker.open.Load() {
+		reads := askFor(r, 0, 0, 0)
+		blob := reads.append(appendDoubles(nil, float64(w.bucket.known())))
+		var a answer
+		if err := s.send(w.bucket, []any{w.bucket.epochKey, w.key}, blob, &a); err == nil && a.status == statusTaken {
+			w.mu.Lock()
+			w.saw(r, &a, 0, now)
+			w.mu.Unlock()
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seenU == 0 {
+		return state, false
+	}
+	return w.state(r, now, calendar.DayOf(now)), true
 }

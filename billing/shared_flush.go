@@ -39,8 +39,8 @@ func (s *sharedLimits) run() {
 	}
 }
 
-// close returns what is leased and ends the connections.
-func (s *sharedLimits) close() {
+// Close returns what is leased and ends the connections.
+func (s *sharedLimits) Close() {
 	close(s.stop)
 	s.work.Wait()
 	_ = s.client.close() // nothing is lost with it
@@ -54,7 +54,7 @@ func (s *sharedLimits) look() {
 	switch {
 	case err == nil && away:
 		s.breaker.close()
-		s.ledger.log.Warn().Int64("nodes", s.nodes.Load()).Dur("away_ms", time.Duration(s.ledger.wall()-s.lostNs.Load())).
+		s.log.Warn().Int64("nodes", s.nodes.Load()).Dur("away_ms", time.Duration(s.clock()-s.lostNs.Load())).
 			Msg("Redis is back: limits are shared again")
 	case err != nil && !away:
 		now := time.Now()
@@ -64,9 +64,9 @@ func (s *sharedLimits) look() {
 
 // lost is called when the breaker opens.
 func (s *sharedLimits) lost(why error) {
-	s.lostNs.Store(s.ledger.wall())
+	s.lostNs.Store(s.clock())
 	s.stats.away.Add(1)
-	s.ledger.log.Error().Err(why).Str("policy", s.away).Int64("nodes", s.nodes.Load()).
+	s.log.Error().Err(why).Str("policy", s.away).Int64("nodes", s.nodes.Load()).
 		Msg("cannot reach Redis: limits are not shared until it is back; see redis.away in the config")
 }
 
@@ -85,7 +85,7 @@ func (s *sharedLimits) greet() error {
 		blob: probe.append(appendDoubles(nil, 0)),
 	}
 	s.client.callAll(s.code, calls)
-	now, worst := s.ledger.wall(), int64(0)
+	now, worst := s.clock(), int64(0)
 	for i := range calls {
 		c := &calls[i]
 		if c.err != nil {
@@ -99,14 +99,14 @@ func (s *sharedLimits) greet() error {
 		}
 		b := &s.buckets[i]
 		if c.answer.status == statusLost {
-			s.dataLost(b, c.answer.epoch, s.ledger.wall())
+			s.dataLost(b, c.answer.epoch, s.clock())
 		} else {
 			b.learn(c.answer.epoch)
 		}
 	}
 	s.skewNs.Store(worst)
-	if s.ledger.watch != nil {
-		s.skews.tell(&s.ledger.log, "Redis", time.Duration(worst), "limits of days and months begin at Redis's midnight")
+	if s.skewed != nil {
+		s.skewed(time.Duration(worst))
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (s *sharedLimits) dataLost(b *bucket, epoch, nowNs int64) {
 	}
 	b.lostNs.Store(nowNs)
 	if logged := s.lossLogged.Load(); nowNs-logged > lossSettles && s.lossLogged.CompareAndSwap(logged, nowNs) {
-		s.ledger.log.Warn().Msg("Redis lost limits (emptied, or restarted without its data): this node restores what it knows")
+		s.log.Warn().Msg("Redis lost limits (emptied, or restarted without its data): this node restores what it knows")
 	}
 	s.work.Add(1)
 	go func() {
@@ -178,7 +178,7 @@ func (s *sharedLimits) tell(end bool) {
 	if len(list) == 0 || end && s.breaker.open.Load() {
 		return
 	}
-	now := s.ledger.wall()
+	now := s.clock()
 	windows := make([]*sharedWindow, 0, len(list))
 	asks := make([]ask, 0, len(list))
 	calls := make([]limitsCall, 0, len(list))

@@ -14,15 +14,15 @@ type permit struct {
 	n       int
 	windows [2]*sharedWindow
 	rates   [2]*config.Rate
-	scopes  [2]string
+	full    [2]Verdict // what a window that refuses means
 	asks    [2]ask
 	refills [2]chan struct{} // of leases that this request asks for
 	tokens  int64
 	nowNs   int64
 }
 
-func (p *permit) add(w *sharedWindow, r *config.Rate, scope string) {
-	p.windows[p.n], p.rates[p.n], p.scopes[p.n] = w, r, scope
+func (p *permit) add(w *sharedWindow, r *config.Rate, full Verdict) {
+	p.windows[p.n], p.rates[p.n], p.full[p.n] = w, r, full
 	p.n++
 }
 
@@ -47,38 +47,42 @@ func (p *permit) undo() {
 	}
 }
 
-// admit is Ledger.Admit with shared limits.
-func (s *sharedLimits) admit(h *Hold, a *Admission) Denial {
-	l := s.ledger
-	keyRate := l.keyRate.Load()
-	if d := l.refusesHere(a, keyRate); d.Code != Admitted {
-		return d
+// Verdict is the answer to a request.
+type Verdict uint8
+
+// The ways a request can be answered.
+const (
+	Taken       Verdict = iota
+	AccountFull         // a limit of the account and model refuses
+	KeyFull             // a limit of the key refuses
+	Away                // Redis is away, and the policy is to let nothing through
+)
+
+// Take takes a permit for each request that q counts as, at most for len(list),
+// or none, and gives how many it took; no says why it did not. The tokens are all
+// the first one's. As in memory, what counts as more than may ever come at once
+// passes when there is room for as much as may, and the rest is owed by those who
+// come after: see OweRest.
+func (s *sharedLimits) Take(list []permit, q *Request, no *window.Refusal) (taken int, v Verdict) {
+	one := *q
+	for want := q.atOnce(len(list)); taken < want; taken++ {
+		if v = s.take(&list[taken], &one, no); v != Taken {
+			s.stats.refused.Add(1)
+			s.GiveBack(list[:taken])
+			return 0, v
+		}
+		one.Tokens = 0
 	}
-	if a.requests() > 1 {
-		return s.admitSeveral(h, a, keyRate)
-	}
-	var p permit
-	if d := s.take(&p, a, keyRate); d.Code != Admitted {
-		s.stats.refused.Add(1)
-		return d
-	}
-	d := l.admit(h, a)
-	if d.Code != Admitted {
-		s.giveBack(&p)
-		return d
-	}
-	h.shared = p.windows
-	return d
+	return taken, Taken
 }
 
-// admitSeveral is admit for a request that counts as several: it takes that
-// many permits, or none. The tokens are all the first one's. As in memory, what
-// counts as more than may ever come at once passes when there is room for as
-// much as may, and the rest is owed by those who come after.
-func (s *sharedLimits) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate) (d Denial) {
-	var list [mostRequests]permit
-	taken, want := 0, a.requests()
-	for _, r := range []*config.Rate{a.Rate, keyRate} {
+// atOnce is how many permits a request may take at once.
+func (q *Request) atOnce(most int) int {
+	want := min(q.Requests, int64(most))
+	if want == 1 {
+		return 1
+	}
+	for _, r := range []*config.Rate{q.Model, q.KeyRate} {
 		if r == nil {
 			continue
 		}
@@ -89,29 +93,11 @@ func (s *sharedLimits) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate)
 			}
 		}
 	}
-	for one := *a; taken < int(want); taken++ {
-		if d = s.take(&list[taken], &one, keyRate); d.Code != Admitted {
-			s.stats.refused.Add(1)
-			break
-		}
-		one.Tokens = 0
-	}
-	if d.Code == Admitted {
-		d = s.ledger.admit(h, a)
-	}
-	if d.Code != Admitted {
-		for i := range taken {
-			s.giveBack(&list[i])
-		}
-		return d
-	}
-	s.oweRest(&list[0], a.requests()-want)
-	h.shared = list[0].windows
-	return d
+	return int(want)
 }
 
-// oweRest has Redis told of requests that passed without a permit.
-func (s *sharedLimits) oweRest(p *permit, requests int64) {
+// OweRest has Redis told of requests that passed without a permit.
+func (s *sharedLimits) OweRest(p *permit, requests int64) {
 	if requests <= 0 {
 		return
 	}
@@ -123,53 +109,33 @@ func (s *sharedLimits) oweRest(p *permit, requests int64) {
 	}
 }
 
-// refusesHere asks only the windows of this node.
-func (l *Ledger) refusesHere(a *Admission, keyRate *config.Rate) Denial {
-	acct := a.Key.Account
-	acct.mu.Lock()
-	defer acct.mu.Unlock()
-	day := max(acct.day, l.day(a.NowNs))
-	var no window.Refusal
-	if a.Rate != nil {
-		if w := acct.window(a.Slot); w != nil && !w.Check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
-			return denied(&no, scopeAccount)
-		}
-	}
-	if keyRate != nil && !a.Key.use.window.Check(keyRate, a.NowNs, day, a.requests(), a.Tokens, &no) {
-		return denied(&no, scopeKey)
-	}
-	return Denial{}
-}
-
 // take takes a permit of every window that limits the request, or of none.
-func (s *sharedLimits) take(p *permit, a *Admission, keyRate *config.Rate) Denial {
-	p.tokens, p.nowNs = max(0, a.Tokens), a.NowNs
-	acct := a.Key.Account
-	if a.Rate != nil && *a.Rate != (config.Rate{}) && a.Slot >= 0 {
-		p.add(s.window(windowID{account: acct.no, slot: int32(a.Slot)}), a.Rate, scopeAccount)
+func (s *sharedLimits) take(p *permit, q *Request, no *window.Refusal) Verdict {
+	p.tokens, p.nowNs = max(0, q.Tokens), q.NowNs
+	if q.Model != nil && *q.Model != (config.Rate{}) && q.Slot >= 0 {
+		p.add(s.window(q.model()), q.Model, AccountFull)
 	}
-	if keyRate != nil && *keyRate != (config.Rate{}) {
-		p.add(s.window(windowID{account: acct.no, slot: -1, key: a.Key.No}), keyRate, scopeKey)
+	if q.KeyRate != nil && *q.KeyRate != (config.Rate{}) {
+		p.add(s.window(q.key()), q.KeyRate, KeyFull)
 	}
 	if p.n == 0 {
-		return Denial{}
+		return Taken
 	}
 	for waits := 0; ; {
-		again, d := s.try(p, &waits)
+		again, v := s.try(p, &waits, no)
 		if !again {
-			return d
+			return v
 		}
 	}
 }
 
 // try spends from leases what it can and asks Redis for the rest.
-func (s *sharedLimits) try(p *permit, waits *int) (again bool, _ Denial) {
-	var no window.Refusal
+func (s *sharedLimits) try(p *permit, waits *int, no *window.Refusal) (again bool, _ Verdict) {
 	p.lock()
 	for i := range p.n {
-		if p.windows[i].refuses(p.nowNs, p.tokens, &no) {
+		if p.windows[i].refuses(p.nowNs, p.tokens, no) {
 			p.unlock()
-			return false, denied(&no, p.scopes[i])
+			return false, p.full[i]
 		}
 	}
 	asking := false
@@ -185,16 +151,16 @@ func (s *sharedLimits) try(p *permit, waits *int) (again bool, _ Denial) {
 			p.unlock()
 			*waits++
 			s.await(wait)
-			return true, Denial{}
+			return true, Taken
 		}
 	}
 	if !asking {
 		s.ahead(p)
 		p.unlock()
-		return false, Denial{}
+		return false, Taken
 	}
 	if s.breaker.open.Load() {
-		d := s.alone(p, s.lostNs.Load(), false)
+		d := s.alone(p, s.lostNs.Load(), false, no)
 		p.unlock()
 		return false, d
 	}
@@ -204,19 +170,19 @@ func (s *sharedLimits) try(p *permit, waits *int) (again bool, _ Denial) {
 			continue
 		}
 		part := &p.windows[i].part
-		if !part.check(p.rates[i], p.nowNs, lost, s.nodes.Load(), p.tokens, &no) {
+		if !part.check(p.rates[i], p.nowNs, lost, s.nodes.Load(), p.tokens, no) {
 			p.undo()
 			p.unlock()
-			return false, denied(&no, p.scopes[i])
+			return false, p.full[i]
 		}
 		part.commit(p.rates[i], p.nowNs, lost, s.nodes.Load(), p.tokens)
 		p.asks[i].want, p.asks[i].tokenMore = min(p.asks[i].want, 1), 0
 	}
-	return s.ask(p)
+	return s.ask(p, no)
 }
 
 // ask asks Redis; the windows come locked.
-func (s *sharedLimits) ask(p *permit) (again bool, _ Denial) {
+func (s *sharedLimits) ask(p *permit, no *window.Refusal) (again bool, _ Verdict) {
 	var asked [2]int // which windows are in the call
 	n := 0
 	for i := range p.n {
@@ -241,7 +207,6 @@ func (s *sharedLimits) ask(p *permit) (again bool, _ Denial) {
 		p.windows[i].refilled(p.refills[i])
 		p.refills[i] = nil
 	}
-	var no window.Refusal
 	switch {
 	case err != nil:
 		sent := !errors.Is(err, errNotSent)
@@ -251,7 +216,7 @@ func (s *sharedLimits) ask(p *permit) (again bool, _ Denial) {
 			}
 			s.later(p.windows[i])
 		}
-		return false, s.alone(p, p.nowNs, sent)
+		return false, s.alone(p, p.nowNs, sent, no)
 	case a.status == statusLost:
 		// Nothing was done. The next try restores what this node knows.
 		for _, i := range asked[:n] {
@@ -259,16 +224,16 @@ func (s *sharedLimits) ask(p *permit) (again bool, _ Denial) {
 		}
 		p.undo()
 		s.dataLost(p.windows[0].bucket, a.epoch, p.nowNs)
-		return true, Denial{}
+		return true, Taken
 	}
 	for at, i := range asked[:n] {
 		p.windows[i].saw(p.rates[i], &a, at, p.nowNs)
 	}
 	if a.status != statusTaken {
 		i := asked[a.status-1]
-		p.windows[i].refused(p.rates[i], &a, a.status-1, p.tokens, p.nowNs, &no)
+		p.windows[i].refused(p.rates[i], &a, a.status-1, p.tokens, p.nowNs, no)
 		p.undo()
-		return false, denied(&no, p.scopes[i])
+		return false, p.full[i]
 	}
 	for at, i := range asked[:n] {
 		w := p.windows[i]
@@ -278,7 +243,7 @@ func (s *sharedLimits) ask(p *permit) (again bool, _ Denial) {
 			s.later(w)
 		}
 	}
-	return false, Denial{}
+	return false, Taken
 }
 
 // call sends the asks of some windows of p and keeps the breaker informed.
@@ -322,13 +287,13 @@ func (s *sharedLimits) await(wait chan struct{}) {
 
 // alone decides without Redis; the windows come locked. sent says that Redis
 // may have taken what it was asked for: it is not told again.
-func (s *sharedLimits) alone(p *permit, enteredNs int64, sent bool) Denial {
+func (s *sharedLimits) alone(p *permit, enteredNs int64, sent bool, no *window.Refusal) Verdict {
 	s.stats.alone.Add(1)
-	var no window.Refusal
 	switch s.away {
 	case awayClosed:
 		p.undo()
-		return Denial{Code: LimitsAway, RetryAfter: breakerProbe}
+		*no = window.Refusal{RetryAfter: breakerProbe}
+		return Away
 	case awayShare:
 		nodes := s.nodes.Load()
 		for i := range p.n {
@@ -338,9 +303,9 @@ func (s *sharedLimits) alone(p *permit, enteredNs int64, sent bool) Denial {
 			}
 			day := w.day(p.nowNs)
 			all := w.state(r, p.nowNs, day)
-			if !all.Check(r, p.nowNs, day, 1, p.tokens, &no) || !w.part.check(r, p.nowNs, enteredNs, nodes, p.tokens, &no) {
+			if !all.Check(r, p.nowNs, day, 1, p.tokens, no) || !w.part.check(r, p.nowNs, enteredNs, nodes, p.tokens, no) {
 				p.undo()
-				return denied(&no, p.scopes[i])
+				return p.full[i]
 			}
 		}
 		for i := range p.n {
@@ -364,10 +329,16 @@ func (s *sharedLimits) alone(p *permit, enteredNs int64, sent bool) Denial {
 		p.windows[i].owe(p.rates[i], permits, tokens, p.windows[i].day(p.nowNs))
 		s.later(p.windows[i])
 	}
-	return Denial{}
+	return Taken
 }
 
-// giveBack returns what a request took that was denied afterwards.
+// GiveBack returns what a request took that was denied afterwards.
+func (s *sharedLimits) GiveBack(list []permit) {
+	for i := range list {
+		s.giveBack(&list[i])
+	}
+}
+
 func (s *sharedLimits) giveBack(p *permit) {
 	p.lock()
 	defer p.unlock()
@@ -391,16 +362,19 @@ func (s *sharedLimits) giveBack(p *permit) {
 	}
 }
 
-// correct replaces the estimate of tokens by what a request used.
-func (s *sharedLimits) correct(h *Hold, nowNs, tokens int64) {
-	more := tokens - h.tokens
+// Windows are those whose tokens are corrected at the end.
+func (p *permit) Windows() [2]*sharedWindow { return p.windows }
+
+// Correct adds more tokens to an estimate of them, or takes some off, for a
+// request that ran under the limits of its model and key.
+func (s *sharedLimits) Correct(windows *[2]*sharedWindow, model, key *config.Rate, nowNs, more int64) {
 	if more == 0 {
 		return
 	}
-	for i, w := range h.shared {
-		r := h.rate
+	for i, w := range windows {
+		r := model
 		if i == 1 || w != nil && w.id.slot < 0 {
-			r = h.keyRate
+			r = key
 		}
 		if w == nil || r == nil || r.TPM <= 0 {
 			continue

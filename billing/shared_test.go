@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -27,19 +28,19 @@ func startNodes(t testing.TB, n int, address string, limits config.Limits, adjus
 	t.Helper()
 	nodes := make([]*testNode, n)
 	for i := range nodes {
-		c := config.Redis{Addresses: []string{address}, Timeout: time.Second, Away: awayShare}
+		c := config.Redis{Addresses: []string{address}, Timeout: time.Second, Away: "local_share"}
 		for _, a := range adjust {
 			a(&c)
 		}
 		f := openLedger(t, func(o *Options) {
 			o.Clock, o.Redis, o.segmentSize = time.Now, c, 4<<20
-			o.limits = func(s *sharedLimits) { s.prefix = "test:" }
+			o.limits = func(c *Options2) { c.Prefix = "test:" }
 		})
 		f.Configure(&config.Config{Limits: limits})
 		f.account("a", usd)
 		k, _ := f.key("a")
 		nodes[i] = &testNode{f, k, f.Slot("model")}
-		f.SetNodes(n)
+		f.redis.SetNodes(n)
 	}
 	return nodes
 }
@@ -95,7 +96,7 @@ func (s *storm) run(t testing.TB, nodes []*testNode, rate *config.Rate, clients 
 // inRedis reads a counter of the window of the model and the day.
 func inRedis(t testing.TB, r *servers.Redis, n *testNode) (day, month int64) {
 	t.Helper()
-	state, _ := r.Do("GET", n.shared.find(windowID{account: n.key.Account.no, slot: int32(n.slot)}).key).(string)
+	state, _ := r.Do("GET", fmt.Sprintf("test:{0}:a%d:m%d", n.key.Account.no, n.slot+1)).(string)
 	if len(state) != 64 {
 		return 0, 0
 	}
@@ -160,23 +161,6 @@ func TestLongNodesShareLimitsThroughACluster(t *testing.T) {
 			t.Errorf("account %s: %d of 100 of a model and 250 of a key passed through two nodes", name, got)
 		}
 	}
-	// One of three masters is emptied; the others' accounts do not care.
-	cluster.Nodes[1].Flush()
-	eventually(t, "its loss is noticed", 5*time.Second, func() bool {
-		return nodes[0].shared.lostBuckets() > 0 && nodes[1].shared.lostBuckets() > 0
-	})
-	if lost := nodes[0].shared.lostBuckets(); lost == clusterBuckets {
-		t.Error("all data counts as lost after one of three masters was emptied")
-	}
-}
-
-func (s *sharedLimits) lostBuckets() (n int) {
-	for i := range s.buckets {
-		if s.buckets[i].lostNs.Load() != 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // Large limits are leased: what a node leased and did not spend must come back,
@@ -197,7 +181,7 @@ func TestLeasesAddUpToTheLimit(t *testing.T) {
 	}
 	calls := int64(0)
 	for _, n := range nodes {
-		calls += n.SharedStats().Calls
+		calls += n.redis.Stats().Calls
 	}
 	if calls > limit/5 {
 		t.Errorf("%d calls for %d requests: permits were not leased", calls, limit)
@@ -357,7 +341,7 @@ func lossesOfRedis(t *testing.T, which ...string) {
 			}
 			eventually(t, "limits are shared again", 20*time.Second, func() bool {
 				for _, n := range nodes {
-					if n.Degraded() {
+					if n.redis.Stats().Degraded {
 						return false
 					}
 				}
@@ -412,7 +396,7 @@ func TestASlowRedisDoesNotSlowRequests(t *testing.T) {
 	cut.Delay(200 * time.Millisecond)
 	s := storm{pause: time.Millisecond}
 	s.run(t, nodes, rate, 4, time.Second)
-	if !nodes[0].Degraded() {
+	if !nodes[0].redis.Stats().Degraded {
 		t.Fatal("a Redis that takes 400 ms is in use")
 	}
 	if slowest := time.Duration(s.slowest.Load()); slowest > 10*timeout {
@@ -425,7 +409,7 @@ func TestASlowRedisDoesNotSlowRequests(t *testing.T) {
 		t.Error("nothing is admitted while Redis is slow")
 	}
 	cut.Delay(0)
-	eventually(t, "the breaker closes again", 20*time.Second, func() bool { return !nodes[0].Degraded() })
+	eventually(t, "the breaker closes again", 20*time.Second, func() bool { return !nodes[0].redis.Stats().Degraded })
 }
 
 // What a node let through alone is told to Redis once it is back, once.
@@ -441,9 +425,9 @@ func TestRecoveryCountsNothingTwice(t *testing.T) {
 		cut.Refuse(true)
 		s.run(t, nodes, small, 2, time.Second)
 		cut.Refuse(false)
-		eventually(t, "both nodes are back", 20*time.Second, func() bool { return !nodes[0].Degraded() && !nodes[1].Degraded() })
+		eventually(t, "both nodes are back", 20*time.Second, func() bool { return !nodes[0].redis.Stats().Degraded && !nodes[1].redis.Stats().Degraded })
 	}
-	unknown := nodes[0].SharedStats().Errors + nodes[1].SharedStats().Errors
+	unknown := nodes[0].redis.Stats().Errors + nodes[1].redis.Stats().Errors
 	var day int64
 	admitted := s.admitted.Load()
 	eventually(t, "Redis knows of all that passed", 5*time.Second, func() bool {
@@ -458,13 +442,13 @@ func TestRecoveryCountsNothingTwice(t *testing.T) {
 
 func TestThePolicyDecidesWithoutRedis(t *testing.T) {
 	t.Parallel()
-	server := servers.StartRedis(t)
 	rate := &config.Rate{RPD: 30}
 	f := func(away string, wantAdmitted int64, wantCode DenialCode) {
+		server := servers.StartRedis(t)
 		n := startNodes(t, 1, server.Addr, config.Limits{}, func(c *config.Redis) { c.Away = away })[0]
-		n.SetNodes(3)
-		n.shared.breaker.trip(errSlow)
-		n.shared.lostNs.Store(time.Now().UnixNano())
+		n.redis.SetNodes(3)
+		server.Stop()
+		eventually(t, "Redis is away", 20*time.Second, func() bool { return n.redis.Stats().Degraded })
 		admitted := int64(0)
 		var h Hold
 		var d Denial
@@ -478,9 +462,9 @@ func TestThePolicyDecidesWithoutRedis(t *testing.T) {
 			t.Errorf("%s: %d admitted, then code %d, retry after %s", away, admitted, d.Code, d.RetryAfter)
 		}
 	}
-	f(awayShare, 3, RateRequests) // 30/3² at once
-	f(awayOpen, 30, RateRequests) // the node's own limit
-	f(awayClosed, 0, LimitsAway)
+	f("local_share", 3, RateRequests) // 30/3² at once
+	f("open", 30, RateRequests) // the node's own limit
+	f("closed", 0, LimitsAway)
 }
 
 // "The gateway did not start because Redis was down."
@@ -490,12 +474,12 @@ func TestStartsWithoutRedisAndFindsItLater(t *testing.T) {
 	server.Stop()
 	n := startNodes(t, 1, server.Addr, config.Limits{})[0]
 	var h Hold
-	if d := n.try(&h, &config.Rate{RPM: 100}, 0); d.Code != Admitted || !n.Degraded() {
-		t.Errorf("code %d, degraded %v", d.Code, n.Degraded())
+	if d := n.try(&h, &config.Rate{RPM: 100}, 0); d.Code != Admitted || !n.redis.Stats().Degraded {
+		t.Errorf("code %d, degraded %v", d.Code, n.redis.Stats().Degraded)
 	}
 	h.Void(time.Now().UnixNano())
 	server.Start()
-	eventually(t, "limits are shared", 20*time.Second, func() bool { return !n.Degraded() })
+	eventually(t, "limits are shared", 20*time.Second, func() bool { return !n.redis.Stats().Degraded })
 }
 
 // Limits of different ledgers must not meet in one Redis: their account
@@ -503,10 +487,14 @@ func TestStartsWithoutRedisAndFindsItLater(t *testing.T) {
 func TestLedgersDoNotMeetInRedis(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRedis(t)
-	c := config.Redis{Addresses: []string{server.Addr}, Timeout: time.Second, Away: awayShare}
-	a := openLedger(t, func(o *Options) { o.Redis = c })
-	b := openLedger(t, func(o *Options) { o.Redis = c })
-	if a.shared.prefix == b.shared.prefix {
-		t.Errorf("both use %s", a.shared.prefix)
+	c := config.Redis{Addresses: []string{server.Addr}, Timeout: time.Second, Away: "local_share"}
+	var prefixes []string
+	for range 2 {
+		openLedger(t, func(o *Options) {
+			o.Redis, o.limits = c, func(c *Options2) { prefixes = append(prefixes, c.Prefix) }
+		})
+	}
+	if prefixes[0] == prefixes[1] {
+		t.Errorf("both use %s", prefixes[0])
 	}
 }

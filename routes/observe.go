@@ -70,13 +70,13 @@ func newMeters(g *Gateway) *meters {
 		gauge(`farebox_clock_skew_seconds{server="postgresql"}`, func() float64 { store, _ := g.ledger.Skew(); return store.Seconds() })
 	}
 	gauge(`farebox_clock_skew_seconds{server="redis"}`, func() float64 { _, redis := g.ledger.Skew(); return redis.Seconds() })
-	gauge("farebox_redis_degraded", func() float64 { return oneIf(g.ledger.Degraded()) })
-	gauge("farebox_redis_away_total", func() float64 { return float64(g.ledger.SharedStats().Away) })
-	gauge("farebox_redis_calls_total", func() float64 { return float64(g.ledger.SharedStats().Calls) })
-	gauge("farebox_redis_errors_total", func() float64 { return float64(g.ledger.SharedStats().Errors) })
-	gauge("farebox_redis_leases_total", func() float64 { return float64(g.ledger.SharedStats().Leases) })
-	gauge("farebox_shared_limit_refusals_total", func() float64 { return float64(g.ledger.SharedStats().Refused) })
-	gauge("farebox_shared_limit_alone_total", func() float64 { return float64(g.ledger.SharedStats().Alone) })
+	gauge("farebox_redis_degraded", func() float64 { return oneIf(g.ledger.Limits().Stats().Degraded) })
+	gauge("farebox_redis_away_total", func() float64 { return float64(g.ledger.Limits().Stats().Away) })
+	gauge("farebox_redis_calls_total", func() float64 { return float64(g.ledger.Limits().Stats().Calls) })
+	gauge("farebox_redis_errors_total", func() float64 { return float64(g.ledger.Limits().Stats().Errors) })
+	gauge("farebox_redis_leases_total", func() float64 { return float64(g.ledger.Limits().Stats().Leases) })
+	gauge("farebox_shared_limit_refusals_total", func() float64 { return float64(g.ledger.Limits().Stats().Refused) })
+	gauge("farebox_shared_limit_alone_total", func() float64 { return float64(g.ledger.Limits().Stats().Alone) })
 	for outcome, f := range map[string]func(replay.Stats) int64{
 		"led": func(s replay.Stats) int64 { return s.Led }, "replayed": func(s replay.Stats) int64 { return s.Replayed },
 		"reused": func(s replay.Stats) int64 { return s.Reused }, "busy": func(s replay.Stats) int64 { return s.Busy },

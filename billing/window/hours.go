@@ -70,17 +70,3 @@ func (c *Hours) Correct(hour, taken, used, nowNs int64) {
 		c.taken[at%hoursSpan] += used - taken
 	}
 }
-
-// ClockSet moves the hours back with a clock that was ahead: requests of all the
-// time until it is there again would count as of one hour.
-func (c *Hours) ClockSet(nowNs int64) {
-	ahead := c.newest - nowNs/HourNs
-	if ahead <= 1 {
-		return // it counts as standing still
-	}
-	was := c.taken
-	for h := c.newest - hoursSpan + 1; h <= c.newest; h++ {
-		c.taken[(h-ahead)%hoursSpan] = was[h%hoursSpan]
-	}
-	c.newest -= ahead
-}

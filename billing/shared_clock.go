@@ -1,0 +1,35 @@
+package billing
+
+import "farebox/billing/window"
+
+// Shift moves what this node remembers of windows that Redis keeps in its
+// own clock.
+func (s *sharedLimits) Shift(m *window.Step) {
+	moveAtomic := func(load func() int64, store func(old, next int64) bool) {
+		was := load()
+		at := was
+		m.Move(&at)
+		store(was, at)
+	}
+	moveAtomic(s.lostNs.Load, s.lostNs.CompareAndSwap)
+	moveAtomic(s.lossLogged.Load, s.lossLogged.CompareAndSwap)
+	for i := range s.buckets {
+		moveAtomic(s.buckets[i].lostNs.Load, s.buckets[i].lostNs.CompareAndSwap)
+	}
+	for i := range s.shards {
+		shard := &s.shards[i]
+		shard.mu.RLock()
+		for _, w := range shard.m {
+			w.mu.Lock()
+			for _, at := range []*int64{&w.leased, &w.again, &w.seenN, &w.fullUntil, &w.full.ResetNs} {
+				m.Move(at)
+			}
+			w.seen.Shift(m)
+			for j := range w.part.at {
+				m.Move(&w.part.at[j])
+			}
+			w.mu.Unlock()
+		}
+		shard.mu.RUnlock()
+	}
+}
