@@ -3,6 +3,7 @@ package billing
 import (
 	"time"
 
+	"farebox/billing/limits"
 	"farebox/billing/money"
 	"farebox/billing/window"
 	"farebox/config"
@@ -92,28 +93,28 @@ func (l *Ledger) admitOverall(h *Hold, a *Admission) Denial {
 	if a.requests() > 1 {
 		return l.admitSeveral(h, a, keyRate)
 	}
-	var one [1]permit
+	var one [1]limits.Permit
 	return l.admitWith(one[:], h, a, keyRate)
 }
 
 // admitSeveral is admitOverall for a request that counts as several; what that
 // takes on the stack the others need not pay for.
 func (l *Ledger) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate) Denial {
-	var list [mostRequests]permit
+	var list [mostRequests]limits.Permit
 	return l.admitWith(list[:], h, a, keyRate)
 }
 
-func (l *Ledger) admitWith(permits []permit, h *Hold, a *Admission, keyRate *config.Rate) Denial {
+func (l *Ledger) admitWith(permits []limits.Permit, h *Hold, a *Admission, keyRate *config.Rate) Denial {
 	var no window.Refusal
 	q := l.overall(a.Key, a.Slot, a.Rate, keyRate, a.NowNs)
 	q.Requests, q.Tokens = a.requests(), a.Tokens
 	n, verdict := l.redis.Take(permits, &q, &no)
 	switch verdict {
-	case AccountFull:
+	case limits.AccountFull:
 		return denied(&no, scopeAccount)
-	case KeyFull:
+	case limits.KeyFull:
 		return denied(&no, scopeKey)
-	case Away:
+	case limits.Away:
 		return Denial{Code: LimitsAway, RetryAfter: no.RetryAfter}
 	}
 	d := l.admit(h, a)
@@ -127,8 +128,8 @@ func (l *Ledger) admitWith(permits []permit, h *Hold, a *Admission, keyRate *con
 }
 
 // overall is what a request asks of the windows of all nodes.
-func (l *Ledger) overall(k *Key, slot int, r, keyRate *config.Rate, nowNs int64) Request {
-	return Request{Account: k.Account.no, Slot: slot, Key: k.No, Model: r, KeyRate: keyRate, NowNs: nowNs}
+func (l *Ledger) overall(k *Key, slot int, r, keyRate *config.Rate, nowNs int64) limits.Request {
+	return limits.Request{Account: k.Account.no, Slot: slot, Key: k.No, Model: r, KeyRate: keyRate, NowNs: nowNs}
 }
 
 // refusesHere asks only the windows of this node.
@@ -245,7 +246,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	}
 	h.ledger, h.key, h.id, h.day, h.openedNs, h.regime = l, k, rec.hold, day, a.NowNs, k.use.regime
 	h.slot, h.booked, h.rate, h.keyRate, h.tokens, h.requestID = a.Slot, a.Slot, a.Rate, keyRate, a.Tokens, a.RequestID
-	h.windows = [2]*sharedWindow{}
+	h.windows = [2]*limits.Window{}
 	h.reach, h.loose = a.Hold, a.Loose
 	if a.Reach > a.Hold {
 		h.reach = acct.reach(k, a.Reach)

@@ -10,7 +10,7 @@ import (
 
 // Whose clock counts: with several nodes on one PostgreSQL, its clock decides
 // days, periods and every time that is written down (Ledger.now), and Redis's
-// clock decides the windows that it keeps (redis_limits.lua). A node's own clock
+// clock decides the windows that it keeps (package limits). A node's own clock
 // only measures how long something takes, and its own rate windows. So clocks
 // that differ by some minutes cost no limit and no money. A difference of more
 // than that is somebody's mistake that sessions, certificates and logs would

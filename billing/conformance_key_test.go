@@ -1,10 +1,9 @@
 package billing
 
 import (
+	"farebox/billing/money"
 	"fmt"
 	"sync"
-
-	"farebox/billing/money"
 )
 
 func (c *conform) describe(k *keyRow) {

@@ -1,11 +1,10 @@
 package billing
 
 import (
+	"farebox/billing/money"
 	"fmt"
 	"slices"
 	"sync"
-
-	"farebox/billing/money"
 )
 
 func conformCredit(c *conform) {

@@ -15,7 +15,7 @@
 // that every record counts exactly once. [Ledger.Audit] recounts it all.
 //
 // With a Redis in the config the rate limits hold over all nodes together
-// (shared.go, redis_limits.lua); it never has money.
+// ([limits.Limits]); it never has money.
 //
 // On a store that nodes share its clock decides days, periods and every time
 // that is written (Ledger.now); Redis's decides the windows that it keeps; a

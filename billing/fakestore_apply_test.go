@@ -1,11 +1,10 @@
 package billing
 
 import (
+	"farebox/billing/money"
 	"fmt"
 	"maps"
 	"slices"
-
-	"farebox/billing/money"
 )
 
 func (c *fakeConn) Applied(s sink) (seq uint64, err error) {

@@ -2,10 +2,9 @@ package billing
 
 import (
 	"errors"
+	"farebox/billing/money"
 	"slices"
 	"time"
-
-	"farebox/billing/money"
 )
 
 func (c *fakeConn) Join(id, name string, ttl time.Duration) (no, inc uint32, err error) {

@@ -2,11 +2,10 @@ package billing
 
 import (
 	"errors"
+	"farebox/billing/money"
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"farebox/billing/money"
 )
 
 // fakeStore is a shared store written down as plainly as possible: what the

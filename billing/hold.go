@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"farebox/billing/limits"
 	"farebox/billing/money"
 	"farebox/billing/replay"
 	"farebox/config"
@@ -35,7 +36,7 @@ type Hold struct {
 	credits    int64 // that count in the account's 24 hours; 0: none do
 	creditHour int64 // in which they count
 	requestID  [16]byte
-	windows    [2]*sharedWindow // over Redis, whose tokens are corrected; nil: none
+	windows    [2]*limits.Window // over Redis, whose tokens are corrected; nil: none
 
 	next, prev *Hold // ring of the account's open holds
 }
@@ -336,7 +337,7 @@ func (h *Hold) resolve(a *AccountState, nowNs, tokens, credits int64) {
 	if h.keyRate != nil {
 		h.key.use.window.Correct(h.keyRate, nowNs, h.tokens, tokens)
 	}
-	if h.windows != ([2]*sharedWindow{}) {
+	if h.windows != ([2]*limits.Window{}) {
 		h.ledger.redis.Correct(&h.windows, h.rate, h.keyRate, nowNs, tokens-h.tokens)
 	}
 	a.unlink(h)

@@ -3,6 +3,7 @@ package billing
 import (
 	"bytes"
 	"errors"
+	"farebox/billing/money"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -15,8 +16,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
-	"farebox/billing/money"
 )
 
 // crash copies the ledger's directory as a machine that lost its power would

@@ -1,8 +1,9 @@
 package billing
 
 import (
-	"farebox/billing/money"
 	"slices"
+
+	"farebox/billing/money"
 )
 
 // lease is what a node knows about the money of one account on a shared store:
@@ -46,15 +47,15 @@ type lease struct {
 type quotaLease struct {
 	account          *AccountState
 	key              int64
-	usd, diem        bool     // is limited
-	was              []limits // by keyUse.regime
+	usd, diem        bool      // is limited
+	was              []limited // by keyUse.regime
 	unleased, others money.Parts
 	need             Nano
 	listed           bool
 }
 
-// limits says which limits a key has.
-type limits struct{ usd, diem bool }
+// limited says which limits a key has.
+type limited struct{ usd, diem bool }
 
 // begin is called before the account goes on to a new day: what is free of the
 // old day's DIEM goes back, so that the store can let it expire.
@@ -67,7 +68,7 @@ func (s *lease) begin(a *AccountState) {
 func (u *keyUse) enforce(k *Key, day int32) {
 	u.kind, u.quota = k.Period, quota{period: k.Period.number(day)}
 	u.lease.usd, u.lease.diem = k.LimitUSD != nil, k.LimitDIEM != nil
-	u.lease.was = append(u.lease.was, limits{u.lease.usd, u.lease.diem})
+	u.lease.was = append(u.lease.was, limited{u.lease.usd, u.lease.diem})
 	u.empty()
 }
 

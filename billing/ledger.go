@@ -13,6 +13,7 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/disk"
+	"farebox/billing/limits"
 	"farebox/billing/replay"
 	"farebox/billing/report"
 	"farebox/config"
@@ -33,8 +34,8 @@ type Ledger struct {
 	project  *projector
 	control  *controlServer
 	keyed    *replay.Keys
-	redis    *sharedLimits // the limits of all nodes; nil: limits are this node's own
-	node     *node         // on a shared store
+	redis    *limits.Limits // the limits of all nodes; nil: limits are this node's own
+	node     *node          // on a shared store
 
 	detailNow bool // write detail at once instead of off peak
 	idle      bool // opened for an operator's command
@@ -95,7 +96,7 @@ type Options struct {
 	idle        bool         // only for an operator's command: prepare nothing for traffic
 	detailNow   bool
 	wrapStore   func(Store) Store
-	limits      func(*Options2)
+	limits      func(*limits.Options)
 	openShared  func() (Store, error) // instead of Shared
 	storeAhead  time.Duration         // what Shared adds to its server's clock, beside Clock
 	times       nodeTimes
@@ -179,7 +180,7 @@ func Open(o Options) (*Ledger, error) {
 func (l *Ledger) openLimits(o *Options) (err error) {
 	// All nodes of a store have its pepper, and no other store has.
 	name := l.hasher.digest([]byte("limits"))
-	c := Options2{
+	c := limits.Options{
 		Redis: o.Redis, Prefix: fmt.Sprintf("%s:limits:%x:", o.Brand, name[:6]), Log: &l.log, Clock: l.wall,
 	}
 	if l.watch != nil {
@@ -191,7 +192,7 @@ func (l *Ledger) openLimits(o *Options) (err error) {
 	if o.limits != nil {
 		o.limits(&c)
 	}
-	if l.redis, err = Open2(&c); err != nil || o.mono == nil {
+	if l.redis, err = limits.Open(&c); err != nil || o.mono == nil {
 		return err
 	}
 	if err := farApart("Redis", l.redis.Skew()); err != nil {
@@ -202,7 +203,7 @@ func (l *Ledger) openLimits(o *Options) (err error) {
 
 // Limits are those of all nodes together, in Redis; nil: limits are this node's
 // own.
-func (l *Ledger) Limits() *sharedLimits { return l.redis }
+func (l *Ledger) Limits() *limits.Limits { return l.redis }
 
 func (l *Ledger) open(o *Options) error {
 	if err := os.MkdirAll(l.journalDir(), 0o700); err != nil {

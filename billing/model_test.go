@@ -1,15 +1,14 @@
 package billing
 
 import (
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
-
-	"farebox/billing/calendar"
-	"farebox/billing/money"
 )
 
 // ledgerModel is what a ledger must do, written down as plainly as possible:

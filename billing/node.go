@@ -3,8 +3,6 @@ package billing
 import (
 	"context"
 	"errors"
-	"farebox/billing/calendar"
-	"farebox/billing/money"
 	"fmt"
 	"os"
 	"slices"
@@ -12,7 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"farebox/billing/calendar"
 	"farebox/billing/disk"
+	"farebox/billing/money"
 )
 
 // node is this process as one of several on a shared store. It spends from

@@ -3,9 +3,10 @@ package billing
 import (
 	"encoding/json"
 	"errors"
-	"farebox/billing/money"
 	"fmt"
 	"time"
+
+	"farebox/billing/money"
 )
 
 // OperateShared opens a shared store for an operator. It needs no server and

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"farebox/billing/money"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,8 +13,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"farebox/billing/money"
 )
 
 // operators runs a test on the ledger itself and through the control socket.

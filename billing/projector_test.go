@@ -3,6 +3,7 @@ package billing
 import (
 	"database/sql"
 	"errors"
+	"farebox/billing/money"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"farebox/billing/money"
 )
 
 // faultyStore fails as a database can: before it did anything, or after, so

@@ -2,9 +2,8 @@ package billing
 
 import (
 	"errors"
-	"time"
-
 	"farebox/billing/money"
+	"time"
 )
 
 // sharedStore is what a Store can do besides when several nodes work on it.

@@ -1,10 +1,10 @@
-package billing
+package limits
 
 import "farebox/billing/window"
 
 // Shift moves what this node remembers of windows that Redis keeps in its
 // own clock.
-func (s *sharedLimits) Shift(m *window.Step) {
+func (s *Limits) Shift(m *window.Step) {
 	moveAtomic := func(load func() int64, store func(old, next int64) bool) {
 		was := load()
 		at := was

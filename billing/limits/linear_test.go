@@ -1,4 +1,4 @@
-package billing
+package limits
 
 import (
 	"errors"
@@ -52,7 +52,7 @@ func takingPermits(t *testing.T, histories int) {
 	const clients, ops, limit = 8, 25, 300
 	unknown := 0
 	rate := &config.Rate{RPD: limit}
-	direct := make([]*limitsClient, clients)
+	direct := make([]*redisClient, clients)
 	for i := range direct {
 		direct[i] = limitsOf(t, server, func(c *config.Redis) { c.Addresses = []string{cut.Addr} })
 	}

@@ -1,4 +1,4 @@
-package billing
+package limits
 
 import (
 	"errors"
@@ -8,11 +8,11 @@ import (
 	"farebox/config"
 )
 
-// permit is what a request has of the shared windows: of its account and
+// Permit is what a request has of the windows of all nodes: of its account and
 // model, and of its key.
-type permit struct {
+type Permit struct {
 	n       int
-	windows [2]*sharedWindow
+	windows [2]*Window
 	rates   [2]*config.Rate
 	full    [2]Verdict // what a window that refuses means
 	asks    [2]ask
@@ -21,26 +21,26 @@ type permit struct {
 	nowNs   int64
 }
 
-func (p *permit) add(w *sharedWindow, r *config.Rate, full Verdict) {
+func (p *Permit) add(w *Window, r *config.Rate, full Verdict) {
 	p.windows[p.n], p.rates[p.n], p.full[p.n] = w, r, full
 	p.n++
 }
 
 // Locks are taken in this order everywhere: a key has one account.
-func (p *permit) lock() {
+func (p *Permit) lock() {
 	for i := range p.n {
 		p.windows[i].mu.Lock()
 	}
 }
 
-func (p *permit) unlock() {
+func (p *Permit) unlock() {
 	for i := range p.n {
 		p.windows[i].mu.Unlock()
 	}
 }
 
 // undo gives back what was taken from leases; all windows are locked.
-func (p *permit) undo() {
+func (p *Permit) undo() {
 	for i := range p.n {
 		p.windows[i].undo(&p.asks[i], p.tokens)
 		p.asks[i] = ask{}
@@ -63,7 +63,7 @@ const (
 // the first one's. As in memory, what counts as more than may ever come at once
 // passes when there is room for as much as may, and the rest is owed by those who
 // come after: see OweRest.
-func (s *sharedLimits) Take(list []permit, q *Request, no *window.Refusal) (taken int, v Verdict) {
+func (s *Limits) Take(list []Permit, q *Request, no *window.Refusal) (taken int, v Verdict) {
 	one := *q
 	for want := q.atOnce(len(list)); taken < want; taken++ {
 		if v = s.take(&list[taken], &one, no); v != Taken {
@@ -97,7 +97,7 @@ func (q *Request) atOnce(most int) int {
 }
 
 // OweRest has Redis told of requests that passed without a permit.
-func (s *sharedLimits) OweRest(p *permit, requests int64) {
+func (s *Limits) OweRest(p *Permit, requests int64) {
 	if requests <= 0 {
 		return
 	}
@@ -110,7 +110,7 @@ func (s *sharedLimits) OweRest(p *permit, requests int64) {
 }
 
 // take takes a permit of every window that limits the request, or of none.
-func (s *sharedLimits) take(p *permit, q *Request, no *window.Refusal) Verdict {
+func (s *Limits) take(p *Permit, q *Request, no *window.Refusal) Verdict {
 	p.tokens, p.nowNs = max(0, q.Tokens), q.NowNs
 	if q.Model != nil && *q.Model != (config.Rate{}) && q.Slot >= 0 {
 		p.add(s.window(q.model()), q.Model, AccountFull)
@@ -130,7 +130,7 @@ func (s *sharedLimits) take(p *permit, q *Request, no *window.Refusal) Verdict {
 }
 
 // try spends from leases what it can and asks Redis for the rest.
-func (s *sharedLimits) try(p *permit, waits *int, no *window.Refusal) (again bool, _ Verdict) {
+func (s *Limits) try(p *Permit, waits *int, no *window.Refusal) (again bool, _ Verdict) {
 	p.lock()
 	for i := range p.n {
 		if p.windows[i].refuses(p.nowNs, p.tokens, no) {
@@ -182,7 +182,7 @@ func (s *sharedLimits) try(p *permit, waits *int, no *window.Refusal) (again boo
 }
 
 // ask asks Redis; the windows come locked.
-func (s *sharedLimits) ask(p *permit, no *window.Refusal) (again bool, _ Verdict) {
+func (s *Limits) ask(p *Permit, no *window.Refusal) (again bool, _ Verdict) {
 	var asked [2]int // which windows are in the call
 	n := 0
 	for i := range p.n {
@@ -247,7 +247,7 @@ func (s *sharedLimits) ask(p *permit, no *window.Refusal) (again bool, _ Verdict
 }
 
 // call sends the asks of some windows of p and keeps the breaker informed.
-func (s *sharedLimits) call(p *permit, asked []int, a *answer) error {
+func (s *Limits) call(p *Permit, asked []int, a *answer) error {
 	b := p.windows[0].bucket
 	keys := make([]any, 1, 3)
 	keys[0] = b.epochKey
@@ -259,7 +259,7 @@ func (s *sharedLimits) call(p *permit, asked []int, a *answer) error {
 	return s.send(b, keys, blob, a)
 }
 
-func (s *sharedLimits) send(b *bucket, keys []any, blob []byte, a *answer) error {
+func (s *Limits) send(b *bucket, keys []any, blob []byte, a *answer) error {
 	s.stats.calls.Add(1)
 	begin := time.Now()
 	err := s.client.call(s.code, keys, blob, a)
@@ -276,7 +276,7 @@ func (s *sharedLimits) send(b *bucket, keys []any, blob []byte, a *answer) error
 }
 
 // await waits for a lease that somebody else asks for.
-func (s *sharedLimits) await(wait chan struct{}) {
+func (s *Limits) await(wait chan struct{}) {
 	t := time.NewTimer(s.client.timeout)
 	defer t.Stop()
 	select {
@@ -287,7 +287,7 @@ func (s *sharedLimits) await(wait chan struct{}) {
 
 // alone decides without Redis; the windows come locked. sent says that Redis
 // may have taken what it was asked for: it is not told again.
-func (s *sharedLimits) alone(p *permit, enteredNs int64, sent bool, no *window.Refusal) Verdict {
+func (s *Limits) alone(p *Permit, enteredNs int64, sent bool, no *window.Refusal) Verdict {
 	s.stats.alone.Add(1)
 	switch s.away {
 	case awayClosed:
@@ -333,13 +333,13 @@ func (s *sharedLimits) alone(p *permit, enteredNs int64, sent bool, no *window.R
 }
 
 // GiveBack returns what a request took that was denied afterwards.
-func (s *sharedLimits) GiveBack(list []permit) {
+func (s *Limits) GiveBack(list []Permit) {
 	for i := range list {
 		s.giveBack(&list[i])
 	}
 }
 
-func (s *sharedLimits) giveBack(p *permit) {
+func (s *Limits) giveBack(p *Permit) {
 	p.lock()
 	defer p.unlock()
 	for i := range p.n {
@@ -363,11 +363,11 @@ func (s *sharedLimits) giveBack(p *permit) {
 }
 
 // Windows are those whose tokens are corrected at the end.
-func (p *permit) Windows() [2]*sharedWindow { return p.windows }
+func (p *Permit) Windows() [2]*Window { return p.windows }
 
 // Correct adds more tokens to an estimate of them, or takes some off, for a
 // request that ran under the limits of its model and key.
-func (s *sharedLimits) Correct(windows *[2]*sharedWindow, model, key *config.Rate, nowNs, more int64) {
+func (s *Limits) Correct(windows *[2]*Window, model, key *config.Rate, nowNs, more int64) {
 	if more == 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package billing
+package limits
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 // remembers of limits that Redis keeps goes with its clock.
 func TestClockThatIsSetMovesWhatIsKnownOfRedis(t *testing.T) {
 	for _, jump := range []time.Duration{5 * time.Hour, -5 * time.Hour} {
-		s := &sharedLimits{buckets: make([]bucket, 1)}
+		s := &Limits{buckets: make([]bucket, 1)}
 		for i := range s.shards {
-			s.shards[i].m = map[windowID]*sharedWindow{}
+			s.shards[i].m = map[windowID]*Window{}
 		}
 		before := noon
 		w := s.window(windowID{account: 1, slot: 1})
@@ -52,7 +52,7 @@ func TestADaysCountGoesByRedissClock(t *testing.T) {
 	midnight := day * window.DayNs
 	for _, skew := range []time.Duration{2 * time.Minute, -2 * time.Minute} {
 		t.Run(fmt.Sprint(skew), func(t *testing.T) {
-			w := &sharedWindow{bucket: &bucket{}}
+			w := &Window{bucket: &bucket{}}
 			redis := midnight - int64(time.Minute) // one minute before a midnight
 			w.seenN, w.seenU = redis+int64(skew), redis/1000
 			if got := w.day(w.seenN + int64(30*time.Second)); got != int32(day-1) {

@@ -1,4 +1,4 @@
-package billing
+package limits
 
 import (
 	"context"
@@ -20,10 +20,10 @@ import (
 	"farebox/config"
 )
 
-// limitsClient runs redis_limits.lua on a single server, behind Sentinels or in
+// redisClient runs limits.lua on a single server, behind Sentinels or in
 // a cluster. It never sends anything twice that may have been executed: an
 // error means that nobody knows, and whoever asked takes it as executed.
-type limitsClient struct {
+type redisClient struct {
 	client  redis.UniversalClient
 	pipe    *redis.AutoPipeliner
 	timeout time.Duration
@@ -55,29 +55,29 @@ const (
 	redisRound     = 300 // calls that a timeout is meant for
 )
 
-//go:embed redis_limits.lua
-var limitsSource string
+//go:embed limits.lua
+var scriptSource string
 
-// limitsCode is the script in the two forms in which Redis takes one. Its name
+// scriptCode is the script in the two forms in which Redis takes one. Its name
 // has its hash in it, so that nodes of different versions do not replace each
 // other's.
-type limitsCode struct {
+type scriptCode struct {
 	function, library string // FCALL: name and text
 	script, sha       string // EVAL: text and hash
 }
 
-func newLimitsCode(source string) *limitsCode {
+func newScriptCode(source string) *scriptCode {
 	sum := sha1.Sum([]byte(source))
 	name := "farebox_limits_" + hex.EncodeToString(sum[:4])
 	script := source + "\nreturn take(KEYS, ARGV)\n"
 	sha := sha1.Sum([]byte(script))
-	return &limitsCode{
+	return &scriptCode{
 		function: name, library: "#!lua name=" + name + "\n" + source + "\nredis.register_function('" + name + "', take)\n",
 		script: script, sha: hex.EncodeToString(sha[:]),
 	}
 }
 
-var productionCode = newLimitsCode(limitsSource)
+var productionCode = newScriptCode(scriptSource)
 
 // silence is the library's log: what matters comes back as an error, and the
 // rest is a line a dial while Redis is away.
@@ -87,7 +87,7 @@ func (silence) Printf(context.Context, string, ...any) {}
 
 var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
 
-func newLimitsClient(c *config.Redis) (*limitsClient, error) {
+func newRedisClient(c *config.Redis) (*redisClient, error) {
 	quietRedis()
 	o := &redis.UniversalOptions{
 		Addrs: c.Addresses, MasterName: c.SentinelMaster, IsClusterMode: c.Cluster,
@@ -106,17 +106,17 @@ func newLimitsClient(c *config.Redis) (*limitsClient, error) {
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	return &limitsClient{client: client, pipe: pipe, timeout: c.Timeout}, nil
+	return &redisClient{client: client, pipe: pipe, timeout: c.Timeout}, nil
 }
 
-func (c *limitsClient) close() error { return c.client.Close() }
+func (c *redisClient) close() error { return c.client.Close() }
 
 // errNotSent is wrapped by errors of calls that Redis cannot have executed.
 var errNotSent = errors.New("not sent")
 
 // call asks about the windows with these keys; the first key is the bucket's
 // epoch.
-func (c *limitsClient) call(code *limitsCode, keys []any, blob []byte, a *answer) error {
+func (c *redisClient) call(code *scriptCode, keys []any, blob []byte, a *answer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
 	for try := 0; ; try++ {
@@ -140,7 +140,7 @@ func (c *limitsClient) call(code *limitsCode, keys []any, blob []byte, a *answer
 }
 
 // callAll sends many calls at once and waits for all answers.
-func (c *limitsClient) callAll(code *limitsCode, calls []limitsCall) {
+func (c *redisClient) callAll(code *scriptCode, calls []scriptCall) {
 	if len(calls) == 0 {
 		return
 	}
@@ -185,7 +185,7 @@ func (s *sentCall) wait(ctx context.Context) (string, error) {
 	return s.cmd.Val(), nil
 }
 
-func (c *limitsClient) submit(ctx context.Context, code *limitsCode, how int32, keys []any, blob []byte) sentCall {
+func (c *redisClient) submit(ctx context.Context, code *scriptCode, how int32, keys []any, blob []byte) sentCall {
 	args := make([]any, 0, 7)
 	switch how {
 	case callFunction:
@@ -201,7 +201,7 @@ func (c *limitsClient) submit(ctx context.Context, code *limitsCode, how int32, 
 
 // judge says whether a refused command may be sent again: only when Redis said
 // that it did not execute it.
-func (c *limitsClient) judge(ctx context.Context, code *limitsCode, err error) (again bool, _ error) {
+func (c *redisClient) judge(ctx context.Context, code *scriptCode, err error) (again bool, _ error) {
 	text := err.Error()
 	var network *net.OpError
 	switch {
@@ -231,7 +231,7 @@ func (c *limitsClient) judge(ctx context.Context, code *limitsCode, err error) (
 
 // load waits until the script is in Redis, but not beyond ctx: a request has
 // no time for a server that is not there.
-func (c *limitsClient) load(ctx context.Context, code *limitsCode) error {
+func (c *redisClient) load(ctx context.Context, code *scriptCode) error {
 	c.mu.Lock()
 	l := c.loading
 	if l == nil {
@@ -255,7 +255,7 @@ func (c *limitsClient) load(ctx context.Context, code *limitsCode) error {
 }
 
 // loadNow brings the script to every master, as a Function where there are some.
-func (c *limitsClient) loadNow(code *limitsCode) error {
+func (c *redisClient) loadNow(code *scriptCode) error {
 	ctx, cancel := context.WithTimeout(context.Background(), redisLoad)
 	defer cancel()
 	var refused redis.Error
@@ -284,7 +284,7 @@ func (c *limitsClient) loadNow(code *limitsCode) error {
 }
 
 // masters runs do on every server that takes writes.
-func (c *limitsClient) masters(ctx context.Context, do func(context.Context, redis.Cmdable) error) error {
+func (c *redisClient) masters(ctx context.Context, do func(context.Context, redis.Cmdable) error) error {
 	if cluster, ok := c.client.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, one *redis.Client) error { return do(ctx, one) })
 	}

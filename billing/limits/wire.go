@@ -1,4 +1,4 @@
-package billing
+package limits
 
 import (
 	"encoding/binary"
@@ -93,7 +93,7 @@ func askFor(r *config.Rate, want, tokens, moreTokens int64) (a ask) {
 	return a
 }
 
-// append packs a in the order in which redis_limits.lua reads.
+// append packs a in the order in which limits.lua reads.
 func (a *ask) append(b []byte) []byte {
 	extra := 0.0
 	if a.corrects {

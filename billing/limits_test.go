@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/limits"
 	"farebox/billing/window"
 	"farebox/config"
 )
@@ -24,7 +25,7 @@ type testNode struct {
 }
 
 // startNodes starts nodes that share the limits in the Redis at an address.
-func startNodes(t testing.TB, n int, address string, limits config.Limits, adjust ...func(*config.Redis)) []*testNode {
+func startNodes(t testing.TB, n int, address string, shared config.Limits, adjust ...func(*config.Redis)) []*testNode {
 	t.Helper()
 	nodes := make([]*testNode, n)
 	for i := range nodes {
@@ -34,9 +35,9 @@ func startNodes(t testing.TB, n int, address string, limits config.Limits, adjus
 		}
 		f := openLedger(t, func(o *Options) {
 			o.Clock, o.Redis, o.segmentSize = time.Now, c, 4<<20
-			o.limits = func(c *Options2) { c.Prefix = "test:" }
+			o.limits = func(c *limits.Options) { c.Prefix = "test:" }
 		})
-		f.Configure(&config.Config{Limits: limits})
+		f.Configure(&config.Config{Limits: shared})
 		f.account("a", usd)
 		k, _ := f.key("a")
 		nodes[i] = &testNode{f, k, f.Slot("model")}
@@ -463,7 +464,7 @@ func TestThePolicyDecidesWithoutRedis(t *testing.T) {
 		}
 	}
 	f("local_share", 3, RateRequests) // 30/3² at once
-	f("open", 30, RateRequests) // the node's own limit
+	f("open", 30, RateRequests)       // the node's own limit
 	f("closed", 0, LimitsAway)
 }
 
@@ -491,7 +492,7 @@ func TestLedgersDoNotMeetInRedis(t *testing.T) {
 	var prefixes []string
 	for range 2 {
 		openLedger(t, func(o *Options) {
-			o.Redis, o.limits = c, func(c *Options2) { prefixes = append(prefixes, c.Prefix) }
+			o.Redis, o.limits = c, func(c *limits.Options) { prefixes = append(prefixes, c.Prefix) }
 		})
 	}
 	if prefixes[0] == prefixes[1] {

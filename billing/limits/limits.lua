@@ -8,7 +8,7 @@
 --
 -- keys: the epoch of the bucket, then the states of the windows.
 -- args: the epoch that the caller knows (0: none), then for each window what
---       redis_wire.go packs.
+--       wire.go packs.
 -- The answer: status, epoch, the server's time in microseconds; then the state
 -- of each window. Status 0: taken. Above 0: that window refuses, and nothing is
 -- taken. -1: data has been lost since the caller's epoch; nothing was done.

@@ -1,32 +1,32 @@
-package billing
+package limits
 
 import (
-	"github.com/rs/zerolog"
-
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"farebox/billing/calendar"
 	"farebox/billing/window"
 	"farebox/config"
 )
 
-// sharedLimits makes the throughput limits hold over all nodes, through Redis.
+// Limits make the throughput limits hold over all nodes, through Redis.
 //
-// Every request that has limits passes three places: the node's own windows
-// (admit.go), which refuse without a call what this node alone has used up;
+// Every request that has limits passes three places: the node's own windows (in
+// the ledger), which refuse without a call what this node alone has used up;
 // these here; and then the money. Large limits are leased in slices of 100 ms
 // and spent in memory, small ones cost one call a request, in which all limits
 // of the request are checked and taken together. Without Redis a request never
 // fails for that reason: the policy `away` decides, see part.
-type sharedLimits struct {
+type Limits struct {
 	log     *zerolog.Logger
 	clock   func() int64 // of this machine, Unix ns
 	skewed  func(time.Duration)
-	client  *limitsClient
-	code    *limitsCode
+	client  *redisClient
+	code    *scriptCode
 	breaker breaker
 	away    string
 	prefix  string
@@ -41,10 +41,10 @@ type sharedLimits struct {
 
 	flush struct {
 		sync.Mutex
-		list []*sharedWindow // that owe something, or have leased permits
+		list []*Window // that owe something, or have leased permits
 	}
 
-	stats sharedCounters
+	stats counters
 
 	stop chan struct{}
 	work sync.WaitGroup
@@ -52,15 +52,15 @@ type sharedLimits struct {
 
 type windowShard struct {
 	mu sync.RWMutex
-	m  map[windowID]*sharedWindow
+	m  map[windowID]*Window
 }
 
-type sharedCounters struct {
+type counters struct {
 	calls, errors, refused, leases, alone, away atomic.Int64
 }
 
-// SharedStats are figures of the limits that nodes share.
-type SharedStats struct {
+// Stats are figures of the limits of all nodes together.
+type Stats struct {
 	Calls    int64 // to Redis
 	Errors   int64 // calls without an answer
 	Refused  int64 // requests
@@ -91,8 +91,8 @@ const (
 	greetings  = 3 // further tries to reach Redis at the start
 )
 
-// Options2 are what limits over Redis need.
-type Options2 struct {
+// Options are what limits over Redis need.
+type Options struct {
 	Redis  config.Redis
 	Prefix string // of all names in Redis: those of one store
 	Log    *zerolog.Logger
@@ -102,15 +102,15 @@ type Options2 struct {
 	Skewed func(time.Duration)
 }
 
-// Open2 connects. A Redis that is not there is no reason not to start: it is away
+// Open connects. A Redis that is not there is no reason not to start: it is away
 // until it is there.
-func Open2(o *Options2) (*sharedLimits, error) {
+func Open(o *Options) (*Limits, error) {
 	c := &o.Redis
-	client, err := newLimitsClient(c)
+	client, err := newRedisClient(c)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the Redis of the config: %w", err)
 	}
-	s := &sharedLimits{
+	s := &Limits{
 		log: o.Log, clock: o.Clock, skewed: o.Skewed, client: client, code: productionCode, away: c.Away,
 		prefix: o.Prefix, stop: make(chan struct{}),
 	}
@@ -126,7 +126,7 @@ func Open2(o *Options2) (*sharedLimits, error) {
 		s.buckets[i].epochKey = fmt.Sprintf("%s{%d}:epoch", s.prefix, i)
 	}
 	for i := range s.shards {
-		s.shards[i].m = map[windowID]*sharedWindow{}
+		s.shards[i].m = map[windowID]*Window{}
 	}
 	for try := 0; ; try++ {
 		// The first connection may take longer than a request would wait.
@@ -144,18 +144,18 @@ func Open2(o *Options2) (*sharedLimits, error) {
 
 // SetNodes says how many nodes live: what each may let through alone while
 // Redis is away is the limit divided by it.
-func (s *sharedLimits) SetNodes(n int) { s.nodes.Store(int64(max(1, n))) }
+func (s *Limits) SetNodes(n int) { s.nodes.Store(int64(max(1, n))) }
 
 // Skew is how far this machine's clock is ahead of Redis's, as last seen.
-func (s *sharedLimits) Skew() time.Duration { return time.Duration(s.skewNs.Load()) }
+func (s *Limits) Skew() time.Duration { return time.Duration(s.skewNs.Load()) }
 
 // Stats reads the figures; all are 0 for nil, which is no Redis.
-func (s *sharedLimits) Stats() SharedStats {
+func (s *Limits) Stats() Stats {
 	if s == nil {
-		return SharedStats{}
+		return Stats{}
 	}
 	c := &s.stats
-	return SharedStats{
+	return Stats{
 		Calls: c.calls.Load(), Errors: c.errors.Load(), Refused: c.refused.Load(), Leases: c.leases.Load(),
 		Alone: c.alone.Load(), Away: c.away.Load(), Degraded: s.breaker.open.Load(),
 	}
@@ -178,7 +178,7 @@ func (q *Request) model() windowID { return windowID{account: q.Account, slot: i
 func (q *Request) key() windowID { return windowID{account: q.Account, slot: -1, key: q.Key} }
 
 // Quota narrows left to what all nodes together have left of the limits of q.
-func (s *sharedLimits) Quota(q *Request, left *window.Quota) {
+func (s *Limits) Quota(q *Request, left *window.Quota) {
 	now := q.NowNs
 	narrow := func(id windowID, r *config.Rate) {
 		w := s.find(id)
@@ -197,7 +197,7 @@ func (s *sharedLimits) Quota(q *Request, left *window.Quota) {
 	narrow(q.key(), q.KeyRate)
 }
 
-func (s *sharedLimits) find(id windowID) *sharedWindow {
+func (s *Limits) find(id windowID) *Window {
 	shard := &s.shards[id.account%windowShards]
 	shard.mu.RLock()
 	defer shard.mu.RUnlock()
@@ -206,7 +206,7 @@ func (s *sharedLimits) find(id windowID) *sharedWindow {
 
 // window finds or makes a window. Like the windows of accounts they stay: they
 // are small, and what they remember restores a Redis that lost it.
-func (s *sharedLimits) window(id windowID) *sharedWindow {
+func (s *Limits) window(id windowID) *Window {
 	if w := s.find(id); w != nil {
 		return w
 	}
@@ -217,7 +217,7 @@ func (s *sharedLimits) window(id windowID) *sharedWindow {
 		return w
 	}
 	n := int(id.account) % len(s.buckets)
-	w := &sharedWindow{id: id, bucket: &s.buckets[n]}
+	w := &Window{id: id, bucket: &s.buckets[n]}
 	if id.slot >= 0 {
 		w.key = fmt.Sprintf("%s{%d}:a%d:m%d", s.prefix, n, id.account, id.slot+1)
 	} else {
@@ -230,7 +230,7 @@ func (s *sharedLimits) window(id windowID) *sharedWindow {
 // Key gives the window of a key over all nodes: what Redis says now, with what
 // this node has yet to tell it. ok is false when nothing of it is known here,
 // because Redis is away; then the node's own window is all there is.
-func (s *sharedLimits) Key(q *Request) (state window.Window, ok bool) {
+func (s *Limits) Key(q *Request) (state window.Window, ok bool) {
 	w, r, now := s.window(q.key()), q.KeyRate, q.NowNs
 	if !s.breaker.open.Load() {
 		reads := askFor(r, 0, 0, 0)

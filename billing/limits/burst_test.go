@@ -1,4 +1,4 @@
-package billing
+package limits
 
 import (
 	_ "embed"
@@ -22,9 +22,9 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 	// One comes back in ten seconds, so that none does while this runs.
 	rate := &config.Rate{RPM: 6, Burst: 3}
 	log := zerolog.Nop()
-	var nodes [2]*sharedLimits
+	var nodes [2]*Limits
 	for i := range nodes {
-		s, err := Open2(&Options2{
+		s, err := Open(&Options{
 			Redis:  config.Redis{Addresses: []string{server.Addr}, Timeout: time.Second, Away: awayShare},
 			Prefix: "test:", Log: &log, Clock: func() int64 { return time.Now().UnixNano() },
 		})
@@ -50,7 +50,7 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 			for _, n := range nodes {
 				n.tell(false)
 			}
-			var list [8]permit
+			var list [8]Permit
 			var no, noHere window.Refusal
 			n := nodes[i%2]
 			taken, verdict := n.Take(list[:], &Request{Account: 1, Slot: slot, Model: rate, Requests: count, NowNs: now}, &no)
@@ -98,7 +98,7 @@ var limitsBeforeBurst string
 func TestNodesOfBeforeBurstCountInTheSameWindows(t *testing.T) {
 	t.Parallel()
 	client := limitsOf(t, servers.StartRedis(t))
-	before := newLimitsCode(limitsBeforeBurst)
+	before := newScriptCode(limitsBeforeBurst)
 	keys := []any{"{0}:epoch", "{0}:w"}
 	rate := &config.Rate{RPM: 60, RPH: 100, RPD: 20, RPMon: 30, TPM: 1_000_000}
 	for i := range 21 {

@@ -1,4 +1,4 @@
-package billing
+package limits
 
 import (
 	"fmt"
@@ -15,14 +15,14 @@ import (
 )
 
 // limitsOf connects to a server for one test.
-func limitsOf(t testing.TB, r *servers.Redis, adjust ...func(*config.Redis)) *limitsClient {
+func limitsOf(t testing.TB, r *servers.Redis, adjust ...func(*config.Redis)) *redisClient {
 	t.Helper()
 	// Patient: the machine is shared, and these tests are not about time.
 	c := &config.Redis{Addresses: []string{r.Addr}, Timeout: 5 * time.Second}
 	for _, a := range adjust {
 		a(c)
 	}
-	client, err := newLimitsClient(c)
+	client, err := newRedisClient(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,12 +31,12 @@ func limitsOf(t testing.TB, r *servers.Redis, adjust ...func(*config.Redis)) *li
 }
 
 // clocked is the script with a clock that the test sets: "now" in Redis.
-func clocked(t testing.TB) *limitsCode {
+func clocked(t testing.TB) *scriptCode {
 	const clock = "local clock = call('TIME')"
-	if !strings.Contains(limitsSource, clock) {
+	if !strings.Contains(scriptSource, clock) {
 		t.Fatal("the script reads its clock in another way")
 	}
-	return newLimitsCode(strings.Replace(limitsSource, clock,
+	return newScriptCode(strings.Replace(scriptSource, clock,
 		"local now = call('GET', (string.gsub(keys[1], 'epoch$', 'now'))); local clock = { string.sub(now, 1, -7), string.sub(now, -6) }", 1))
 }
 
@@ -90,7 +90,7 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 				if correct && r.TPM > 0 {
 					// The correction of an earlier request comes along.
 					windows[i].Correct(r, now, tokens, used)
-					var w sharedWindow
+					var w Window
 					w.owe(r, 0, used-tokens, day)
 					a.corrects, a.owed = true, w.owed
 				}
@@ -206,7 +206,7 @@ func TestScriptsServeWhereThereAreNoFunctions(t *testing.T) {
 
 func TestLongClusterAndSentinelAnswer(t *testing.T) {
 	t.Parallel()
-	ask := func(c *limitsClient, slot int) error {
+	ask := func(c *redisClient, slot int) error {
 		a := askFor(&config.Rate{RPM: 10}, 1, 0, 0)
 		var got answer
 		err := c.call(productionCode, []any{fmt.Sprintf("{%d}:epoch", slot), fmt.Sprintf("{%d}:w", slot)}, a.append(appendDoubles(nil, 0)), &got)

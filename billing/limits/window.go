@@ -1,4 +1,4 @@
-package billing
+package limits
 
 import (
 	"sync"
@@ -10,11 +10,11 @@ import (
 	"farebox/config"
 )
 
-// sharedWindow is this node's side of a window that all nodes share: permits
+// Window is this node's side of a window that all nodes share: permits
 // taken in advance, what Redis has yet to be told, and what it said last. One
 // of an account and model, or of a key. Its mutex is never held while Redis is
 // asked.
-type sharedWindow struct {
+type Window struct {
 	id     windowID
 	key    any // its name in Redis
 	bucket *bucket
@@ -109,7 +109,7 @@ func counts(r *config.Rate) bool { return r.RPM|r.RPH|r.RPD|r.RPMon > 0 }
 
 // prepare finds what a request needs of Redis and takes the rest from the
 // lease. A zero need is a request that passes without a call.
-func (w *sharedWindow) prepare(r *config.Rate, tokens int64) (need ask) {
+func (w *Window) prepare(r *config.Rate, tokens int64) (need ask) {
 	permits, more := leaseOf(r)
 	needPermit, needTokens := counts(r), r.TPM > 0 && tokens > 0
 	if needPermit && w.permits > 0 {
@@ -141,7 +141,7 @@ func (w *sharedWindow) prepare(r *config.Rate, tokens int64) (need ask) {
 func (a *ask) asks() bool { return a.want > 0 || a.tokenTake > 0 || a.tokenMore > 0 }
 
 // undo gives back what prepare took from the lease.
-func (w *sharedWindow) undo(a *ask, tokens int64) {
+func (w *Window) undo(a *ask, tokens int64) {
 	if a.permit {
 		w.permits++
 	}
@@ -152,7 +152,7 @@ func (w *sharedWindow) undo(a *ask, tokens int64) {
 
 // correct adds to an ask what Redis does not know yet. From here on it counts
 // as told, whatever becomes of the call: told twice is worse than not at all.
-func (w *sharedWindow) correct(a *ask) {
+func (w *Window) correct(a *ask) {
 	epoch := w.bucket.known()
 	lost := w.epoch != 0 && epoch != w.epoch
 	if w.owed == (owed{}) && !lost {
@@ -168,7 +168,7 @@ func (w *sharedWindow) correct(a *ask) {
 }
 
 // uncorrect takes back correct after a call that Redis did not execute.
-func (w *sharedWindow) uncorrect(a *ask) {
+func (w *Window) uncorrect(a *ask) {
 	if !a.corrects {
 		return
 	}
@@ -183,7 +183,7 @@ func (w *sharedWindow) uncorrect(a *ask) {
 }
 
 // refilled ends the lease that mine stands for; nil: none.
-func (w *sharedWindow) refilled(mine chan struct{}) {
+func (w *Window) refilled(mine chan struct{}) {
 	if mine == nil {
 		return
 	}
@@ -195,7 +195,7 @@ func (w *sharedWindow) refilled(mine chan struct{}) {
 
 // day is the UTC day by Redis's clock, which ends the counters of days and
 // months; before Redis has answered by this node's.
-func (w *sharedWindow) day(nowNs int64) int32 {
+func (w *Window) day(nowNs int64) int32 {
 	if w.seenU == 0 {
 		return calendar.DayOf(nowNs)
 	}
@@ -203,7 +203,7 @@ func (w *sharedWindow) day(nowNs int64) int32 {
 }
 
 // memory is what restores the window in a Redis that lost it.
-func (w *sharedWindow) memory() known {
+func (w *Window) memory() known {
 	k := w.own
 	at := func(ns int64) int64 {
 		if ns <= w.seenN {
@@ -216,7 +216,7 @@ func (w *sharedWindow) memory() known {
 }
 
 // count adds counters to what this node took in the epoch.
-func (w *sharedWindow) count(o *owed, sign int64) {
+func (w *Window) count(o *owed, sign int64) {
 	if o.inDay == 0 && o.inMonth == 0 {
 		return
 	}
@@ -232,7 +232,7 @@ func (w *sharedWindow) count(o *owed, sign int64) {
 
 // saw takes over what Redis answered. Answers may overtake each other; the
 // latest state stays.
-func (w *sharedWindow) saw(r *config.Rate, a *answer, i int, nowNs int64) {
+func (w *Window) saw(r *config.Rate, a *answer, i int, nowNs int64) {
 	got := &a.windows[i]
 	if w.epoch == 0 {
 		w.epoch = a.epoch
@@ -258,7 +258,7 @@ func (w *sharedWindow) saw(r *config.Rate, a *answer, i int, nowNs int64) {
 }
 
 // store puts what a lease brought beyond the request's own need.
-func (w *sharedWindow) store(r *config.Rate, a *answer, i int, spent, nowNs int64) {
+func (w *Window) store(r *config.Rate, a *answer, i int, spent, nowNs int64) {
 	got := &a.windows[i]
 	w.rate = *r
 	if rest := got.granted - spent; rest > 0 {
@@ -272,7 +272,7 @@ func (w *sharedWindow) store(r *config.Rate, a *answer, i int, spent, nowNs int6
 }
 
 // expire turns a lease that waited too long into something owed: less use.
-func (w *sharedWindow) expire(now int64, end bool) {
+func (w *Window) expire(now int64, end bool) {
 	if w.permits == 0 && w.tokens == 0 || now-w.leased < leaseLife && !end {
 		return
 	}
@@ -281,13 +281,13 @@ func (w *sharedWindow) expire(now int64, end bool) {
 }
 
 // giveBack adds permits and tokens to what is owed to Redis, negative.
-func (w *sharedWindow) giveBack(r *config.Rate, permits, tokens int64) {
+func (w *Window) giveBack(r *config.Rate, permits, tokens int64) {
 	w.owe(r, -permits, -tokens, w.seen.Day)
 }
 
 // owe adds use that Redis does not know yet, or with negative numbers what it
 // knows too much.
-func (w *sharedWindow) owe(r *config.Rate, permits, tokens int64, day int32) {
+func (w *Window) owe(r *config.Rate, permits, tokens int64, day int32) {
 	signed := func(n, limit, period int64) int64 {
 		switch {
 		case limit <= 0 || n == 0:
@@ -318,7 +318,7 @@ func (w *sharedWindow) owe(r *config.Rate, permits, tokens int64, day int32) {
 }
 
 // refuses says whether the last refusal still holds for such a request.
-func (w *sharedWindow) refuses(now, tokens int64, no *window.Refusal) bool {
+func (w *Window) refuses(now, tokens int64, no *window.Refusal) bool {
 	if now >= w.fullUntil || w.full.Limit == "TPM" && tokens < w.fullScope {
 		return false
 	}
@@ -331,7 +331,7 @@ func (w *sharedWindow) refuses(now, tokens int64, no *window.Refusal) bool {
 func fullLasts(no *window.Refusal) int64 { return min(int64(no.RetryAfter), fullFor) }
 
 // refused works out which limit it was and remembers it.
-func (w *sharedWindow) refused(r *config.Rate, a *answer, i int, tokens, nowNs int64, no *window.Refusal) {
+func (w *Window) refused(r *config.Rate, a *answer, i int, tokens, nowNs int64, no *window.Refusal) {
 	at := a.nowUs * 1000
 	s := a.windows[i].state
 	if s.Check(r, at, calendar.DayOf(at), 1, tokens, no) {
@@ -344,7 +344,7 @@ func (w *sharedWindow) refused(r *config.Rate, a *answer, i int, tokens, nowNs i
 
 // state is the window of all nodes as far as this one knows, in its own clock:
 // with what Redis has yet to be told, without what is leased and not spent.
-func (w *sharedWindow) state(r *config.Rate, now int64, day int32) window.Window {
+func (w *Window) state(r *config.Rate, now int64, day int32) window.Window {
 	s := w.seen
 	move := func(tat, owed, idle, limit, period int64) int64 {
 		return max(tat, now) + owed - window.Span(idle, max(limit, 1), period)

@@ -1,4 +1,4 @@
-package billing
+package limits
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ const (
 	flushMost = 2000
 )
 
-func (s *sharedLimits) run() {
+func (s *Limits) run() {
 	defer s.work.Done()
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
@@ -40,7 +40,7 @@ func (s *sharedLimits) run() {
 }
 
 // Close returns what is leased and ends the connections.
-func (s *sharedLimits) Close() {
+func (s *Limits) Close() {
 	close(s.stop)
 	s.work.Wait()
 	_ = s.client.close() // nothing is lost with it
@@ -48,7 +48,7 @@ func (s *sharedLimits) Close() {
 
 // look asks for the epochs of all data, which shows at once whether Redis is
 // there and whether it still has what it had.
-func (s *sharedLimits) look() {
+func (s *Limits) look() {
 	away := s.breaker.open.Load()
 	err := s.greet()
 	switch {
@@ -63,7 +63,7 @@ func (s *sharedLimits) look() {
 }
 
 // lost is called when the breaker opens.
-func (s *sharedLimits) lost(why error) {
+func (s *Limits) lost(why error) {
 	s.lostNs.Store(s.clock())
 	s.stats.away.Add(1)
 	s.log.Error().Err(why).Str("policy", s.away).Int64("nodes", s.nodes.Load()).
@@ -73,14 +73,14 @@ func (s *sharedLimits) lost(why error) {
 var errSlow = errors.New("more than one call in a hundred is slow")
 
 // greet asks for all epochs and writes once, which a replica would refuse.
-func (s *sharedLimits) greet() error {
+func (s *Limits) greet() error {
 	probe := ask{want: 1, minuteOne: 1, minuteUnit: 1, hourUnit: 1}
-	calls := make([]limitsCall, len(s.buckets)+1)
+	calls := make([]scriptCall, len(s.buckets)+1)
 	for i := range s.buckets {
 		b := &s.buckets[i]
-		calls[i] = limitsCall{keys: []any{b.epochKey}, blob: appendDoubles(nil, float64(b.known()))}
+		calls[i] = scriptCall{keys: []any{b.epochKey}, blob: appendDoubles(nil, float64(b.known()))}
 	}
-	calls[len(s.buckets)] = limitsCall{
+	calls[len(s.buckets)] = scriptCall{
 		keys: []any{s.buckets[0].epochKey, s.prefix + "{0}:probe"},
 		blob: probe.append(appendDoubles(nil, 0)),
 	}
@@ -115,7 +115,7 @@ func abs(n int64) int64 { return max(n, -n) }
 
 // dataLost notes that Redis lost the data of a bucket, and has every window
 // restored in it that this node knows something of.
-func (s *sharedLimits) dataLost(b *bucket, epoch, nowNs int64) {
+func (s *Limits) dataLost(b *bucket, epoch, nowNs int64) {
 	old := b.epoch.Load()
 	if old == epoch || !b.epoch.CompareAndSwap(old, epoch) {
 		return
@@ -146,7 +146,7 @@ func (s *sharedLimits) dataLost(b *bucket, epoch, nowNs int64) {
 
 // later puts a window on the list of those that Redis must hear of; the window
 // is locked.
-func (s *sharedLimits) later(w *sharedWindow) {
+func (s *Limits) later(w *Window) {
 	if w.listed {
 		return
 	}
@@ -156,8 +156,8 @@ func (s *sharedLimits) later(w *sharedWindow) {
 	s.flush.Unlock()
 }
 
-// limitsCall is one of several calls that are sent together.
-type limitsCall struct {
+// scriptCall is one of several calls that are sent together.
+type scriptCall struct {
 	keys   []any
 	blob   []byte
 	answer answer
@@ -165,11 +165,11 @@ type limitsCall struct {
 }
 
 // tell sends what Redis does not know; at the end all leases go back.
-func (s *sharedLimits) tell(end bool) {
+func (s *Limits) tell(end bool) {
 	s.flush.Lock()
 	list := s.flush.list
 	if len(list) > flushMost && !end {
-		s.flush.list = append([]*sharedWindow(nil), list[flushMost:]...)
+		s.flush.list = append([]*Window(nil), list[flushMost:]...)
 		list = list[:flushMost]
 	} else {
 		s.flush.list = nil
@@ -179,9 +179,9 @@ func (s *sharedLimits) tell(end bool) {
 		return
 	}
 	now := s.clock()
-	windows := make([]*sharedWindow, 0, len(list))
+	windows := make([]*Window, 0, len(list))
 	asks := make([]ask, 0, len(list))
-	calls := make([]limitsCall, 0, len(list))
+	calls := make([]scriptCall, 0, len(list))
 	for _, w := range list {
 		w.mu.Lock()
 		w.listed = false
@@ -197,7 +197,7 @@ func (s *sharedLimits) tell(end bool) {
 		}
 		a.minuteUnit, a.hourUnit = 1, 1
 		windows, asks = append(windows, w), append(asks, a)
-		calls = append(calls, limitsCall{
+		calls = append(calls, scriptCall{
 			keys: []any{w.bucket.epochKey, w.key},
 			blob: a.append(appendDoubles(make([]byte, 0, (1+askDoubles)*8), float64(w.bucket.known()))),
 		})
@@ -234,7 +234,7 @@ func (s *sharedLimits) tell(end bool) {
 
 // ahead asks for the next lease before the last one is spent; the windows come
 // locked.
-func (s *sharedLimits) ahead(p *permit) {
+func (s *Limits) ahead(p *Permit) {
 	if s.breaker.open.Load() {
 		return
 	}
@@ -252,9 +252,9 @@ func (s *sharedLimits) ahead(p *permit) {
 }
 
 // renew takes a lease.
-func (s *sharedLimits) renew(w *sharedWindow, r *config.Rate, nowNs int64) {
+func (s *Limits) renew(w *Window, r *config.Rate, nowNs int64) {
 	defer s.work.Done()
-	p := permit{n: 1, nowNs: nowNs}
+	p := Permit{n: 1, nowNs: nowNs}
 	p.windows[0], p.rates[0] = w, r
 	permits, tokens := leaseOf(r)
 	if !counts(r) {
