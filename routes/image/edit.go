@@ -13,18 +13,18 @@ import (
 
 // serveEdit answers POST /image/edit (interface.md, Images; addendum 8.5).
 func (of *Capability) serveEdit(c *routes.Call) *routes.Error {
-	return of.edit(c, editBook, []int{imageImage})
+	return of.edit(c, []int{imageImage})
 }
 
 // serveMultiEdit answers POST /image/multi-edit (addendum 8.6): the pictures
 // come as image, image_2, image_3 or as images, the base first (D30).
 func (of *Capability) serveMultiEdit(c *routes.Call) *routes.Error {
-	return of.edit(c, multiEditBook, []int{imageImage, imageImages, imageImage2, imageImage3})
+	return of.edit(c, []int{imageImage, imageImages, imageImage2, imageImage3})
 }
 
 // edit is what both have in common; members are where pictures may stand.
-func (of *Capability) edit(c *routes.Call, book *routes.Rulebook, members []int) *routes.Error {
-	p, e := of.read(c, image.Edit, book)
+func (of *Capability) edit(c *routes.Call, members []int) *routes.Error {
+	p, e := of.read(c, image.Edit)
 	if e != nil {
 		return e
 	}
@@ -127,13 +127,17 @@ func (p *pictures) fit() *routes.Error {
 // specification: two of them call POST /images/upscale.
 func openAIExtras(cfg *config.Config) bool { return cfg.Compat.OpenAIExtras }
 
+// upscaleBookOf is what a request to enlarge a picture must be under a config.
+func upscaleBookOf(cfg *config.Config) *routes.Rulebook {
+	if openAIExtras(cfg) {
+		return upscaleExtraBook
+	}
+	return upscaleBook
+}
+
 // serveUpscale answers POST /image/upscale (interface.md, Images; addendum 8.4, D32).
 func (of *Capability) serveUpscale(c *routes.Call) *routes.Error {
-	book := upscaleBook
-	if openAIExtras(c.Config()) {
-		book = upscaleExtraBook
-	}
-	p, e := of.read(c, image.Upscale, book)
+	p, e := of.read(c, image.Upscale)
 	if e != nil {
 		return e
 	}
@@ -191,7 +195,7 @@ func (p *pictures) fitScale() *routes.Error {
 
 // serveCutOut answers POST /image/background-remove (interface.md, Images; addendum 8.7).
 func (of *Capability) serveCutOut(c *routes.Call) *routes.Error {
-	p, e := of.read(c, image.RemoveBackground, cutOutBook)
+	p, e := of.read(c, image.RemoveBackground)
 	if e != nil {
 		return e
 	}

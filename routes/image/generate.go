@@ -27,7 +27,7 @@ func (of *Capability) serveStyles(c *routes.Call) *routes.Error {
 
 // serveGenerate answers POST /image/generate (interface.md, Images; addendum 8.1).
 func (of *Capability) serveGenerate(c *routes.Call) *routes.Error {
-	p, e := of.read(c, image.Generate, generateBook)
+	p, e := of.read(c, image.Generate)
 	if e != nil {
 		return e
 	}

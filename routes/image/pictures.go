@@ -47,8 +47,8 @@ type pictures struct {
 }
 
 // read reads a request by the rules of its endpoint.
-func (of *Capability) read(c *routes.Call, kind image.Kind, book *routes.Rulebook) (*pictures, *routes.Error) {
-	f, e := readForm(c, book)
+func (of *Capability) read(c *routes.Call, kind image.Kind) (*pictures, *routes.Error) {
+	f, e := readForm(c, c.Rules())
 	if e != nil {
 		return nil, e
 	}

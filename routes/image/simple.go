@@ -18,7 +18,7 @@ import (
 // serveGenerations answers POST /images/generations in OpenAI's form
 // (interface.md, Images; addendum 8.2).
 func (of *Capability) serveGenerations(c *routes.Call) *routes.Error {
-	p, e := of.read(c, image.Generate, simpleBook)
+	p, e := of.read(c, image.Generate)
 	if e != nil {
 		return e
 	}
@@ -37,7 +37,7 @@ func (of *Capability) serveGenerations(c *routes.Call) *routes.Error {
 // serveSimpleEdit answers POST /images/edits, the route that OpenAI's packages
 // call for edits, in their form.
 func (of *Capability) serveSimpleEdit(c *routes.Call) *routes.Error {
-	p, e := of.read(c, image.Edit, simpleEditBook)
+	p, e := of.read(c, image.Edit)
 	if e != nil {
 		return e
 	}
