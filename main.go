@@ -27,6 +27,7 @@ import (
 	"farebox/proxy/listen"
 	"farebox/routes"
 	"farebox/routes/account"
+	"farebox/routes/chat"
 	"farebox/routes/image"
 	"farebox/routes/rpc"
 )
@@ -149,9 +150,11 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	px := proxy.New(proxy.Options{ClientStall: cfg.Server.ClientStall, HalfCloseGone: *cfg.Server.HalfCloseGone})
 	defer px.Close()
+	texts := chat.New()
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version}, cfg,
+		texts,
+		image.New(providers.NewFetcher(cfg.Fetch), texts),
 		account.New(),
-		image.New(providers.NewFetcher(cfg.Fetch)),
 		rpc.New(),
 	)
 	if err != nil {

@@ -62,7 +62,7 @@ func newCrossOrigin(c *config.CORS, s *snapshot) *crossOrigin {
 	list := slices.Clone(c.Expose)
 	for _, name := range [][]byte{
 		headerRequestID, headerLimitRequests, headerRemainingRequests, headerResetRequests, headerLimitTokens, headerRemainingTokens, headerResetTokens,
-		s.names.modelID, s.names.modelName, s.names.balanceUSD, s.names.balanceDIEM, s.names.completionCap,
+		s.names.modelID, s.names.modelName, s.names.balanceUSD, s.names.balanceDIEM,
 	} {
 		list = append(list, string(name))
 	}

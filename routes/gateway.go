@@ -13,7 +13,6 @@ import (
 	"farebox/billing"
 	"farebox/config"
 	"farebox/providers"
-	"farebox/providers/chat/dialect"
 	"farebox/proxy"
 )
 
@@ -38,16 +37,13 @@ type Gateway struct {
 	capabilities []Capability
 	rows         []Row
 
-	live       atomic.Pointer[snapshot]
-	handler    fasthttp.RequestHandler
-	calls      sync.Pool
-	inferences sync.Pool // of inference
-	scratches  sync.Pool // of dialect.Scratch
-	reloads    sync.Mutex
-	draining   atomic.Bool
-	leaving    atomic.Bool
-	unready    atomic.Bool  // the last answer of /readyz was that the ledger cannot record
-	drains     atomic.Int64 // answers being read on after their client left
+	live     atomic.Pointer[snapshot]
+	handler  fasthttp.RequestHandler
+	calls    sync.Pool
+	reloads  sync.Mutex
+	draining atomic.Bool
+	leaving  atomic.Bool
+	unready  atomic.Bool // the last answer of /readyz was that the ledger cannot record
 
 	finishes atomic.Int64 // requests with an idempotency key that go on without their client
 	serving  atomic.Bool  // Warm was called
@@ -61,8 +57,6 @@ type Gateway struct {
 type snapshot struct {
 	cfg       *config.Config
 	catalog   *providers.Catalog
-	chat      *chatRules
-	embed     *embedRules
 	names     headerNames
 	cors      *crossOrigin   // nil: no page may call
 	views     []View         // by the gateway's capabilities
@@ -80,8 +74,6 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 		started: time.Now(), uploads: proxy.NewUploads(int64(cfg.Server.MaxInFlight)), metricsHere: cfg.Server.MetricsListen == config.MetricsOnListen,
 	}
 	g.calls.New = func() any { return newCall(g) }
-	g.inferences.New = func() any { return newInference() }
-	g.scratches.New = func() any { return new(dialect.Scratch) }
 	g.metrics = newMeters(g)
 	g.rows = slices.Clone(table)
 	for _, of := range capabilities {
@@ -121,8 +113,6 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		return err
 	}
 	next.cors = newCrossOrigin(&cfg.CORS, next)
-	next.chat = newChatRules(cfg)
-	next.embed = newEmbedRules()
 	for _, m := range catalog.Models() {
 		m.Slot = g.ledger.Slot(m.ID)
 		next.models = append(next.models, g.metrics.model(m.ID))

@@ -17,9 +17,6 @@ type headerNames struct {
 	version, modelID, modelName, router                       []byte
 	deprecationWarning, deprecationDate, deprecated, replaced []byte
 	balanceUSD, balanceDIEM                                   []byte
-	completionCap                                             []byte
-
-	e2eeKey string // request header of end-to-end encryption
 }
 
 func newHeaderNames(brand string) headerNames {
@@ -29,8 +26,6 @@ func newHeaderNames(brand string) headerNames {
 		deprecationWarning: name("model-deprecation-warning"), deprecationDate: name("model-deprecation-date"),
 		deprecated: name("deprecated"), replaced: name("deprecated-replacement"),
 		balanceUSD: name("balance-usd"), balanceDIEM: name("balance-diem"),
-		completionCap: name("max-completion-tokens"),
-		e2eeKey:       string(name("tee-client-pub-key")),
 	}
 }
 
@@ -139,13 +134,5 @@ func (c *Call) SetBalance(usd, diem config.Nano) {
 	}
 	if diem > 0 {
 		h.SetCanonical(n.balanceDIEM, config.AppendDecimal(c.number[:0], int64(diem), nanoDigits))
-	}
-}
-
-// setCap says which cap on completion tokens was sent where the account could
-// not pay for the one that was asked for.
-func (c *inference) setCap() {
-	if c.lowered {
-		c.Ctx.Response.Header.SetCanonical(c.snap.names.completionCap, strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
 	}
 }

@@ -22,6 +22,9 @@ const (
 // headerReplayed marks an answer that was given before (addendum 13).
 var headerReplayed = canonical("idempotent-replayed")
 
+// Keyed says that the client sent an idempotency key.
+func (c *Call) Keyed() bool { return c.Ctx.Request.Header.Peek(headerKey) != nil }
+
 // keyed is for endpoints that charge, after a request was checked and before it
 // is admitted. It gives the answer of the first request with this key; or
 // neither answer nor error, and then the request goes on. If it has a key,
@@ -143,25 +146,6 @@ func (c *Call) MayFinish() bool {
 	}
 	c.finishes.Store(true)
 	return true
-}
-
-// keyedLongest is how long an answer may take whose upstreams have no limit for
-// the whole of it.
-const keyedLongest = time.Hour
-
-// patience is how long carrying out an inference can take.
-func (c *inference) patience() (longest time.Duration) {
-	if c.Ctx.Request.Header.Peek(headerKey) == nil {
-		return 0
-	}
-	for _, t := range c.Model.Targets {
-		total := t.Upstream.Config.Timeouts.Total
-		if total <= 0 {
-			return keyedLongest
-		}
-		longest = max(longest, total)
-	}
-	return min(time.Duration(len(c.Model.Targets))*longest, keyedLongest)
 }
 
 func keyRefused(err error) *Error {

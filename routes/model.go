@@ -94,7 +94,7 @@ func (c *Call) Unreachable(res *proxy.Result) *Error {
 		// Nobody reads this; 499 is for the log.
 		return &Error{Status: 499, Code: "CLIENT_CLOSED_REQUEST", Message: "The client closed the request.", Close: true, Uncounted: true}
 	case proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout:
-		return &Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: tooSlow}
+		return &Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: TooSlow}
 	case proxy.Shutdown:
 		return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "The service is restarting; please retry.", RetryAfter: RetrySoon, Close: true}
 	case proxy.NoTarget, proxy.NoFreeConn:
@@ -111,8 +111,8 @@ func (c *Call) restsFor() time.Duration {
 	return max(providers.RestsFor(c.Model, time.Now().UnixNano()), RetrySoon)
 }
 
-// tooSlow is the message of 504.
-const tooSlow = "The model took too long to answer; please retry."
+// TooSlow is the message of 504.
+const TooSlow = "The model took too long to answer; please retry."
 
 // OverloadRetry is the Retry-After of an overloaded model (addendum 3.5).
 const OverloadRetry = 30 * time.Second

@@ -34,29 +34,19 @@ type meters struct {
 // modelMeters are the series of one model, found once a snapshot.
 type modelMeters struct {
 	duration   [2]*metrics.PrometheusHistogram // not streamed, streamed; seconds
-	firstToken *metrics.PrometheusHistogram    // seconds, streams
-	input      *metrics.Counter                // tokens
-	output     *metrics.Counter                // tokens
-	cached     *metrics.Counter                // tokens
 	chargedUSD *metrics.FloatCounter           // for dashboards; the ledger holds the integers
-	estimated  *metrics.Counter                // requests whose usage we counted ourselves
-	claimed    *metrics.Counter                // tokens that upstreams reported beyond what was allowed
-	pace       pace
-	prompts    tokenizing
-	retries    *metrics.Counter // attempts after the first
+	retries    *metrics.Counter                // attempts after the first
 }
 
 var (
 	// DurationBounds are the buckets of how long requests take, in seconds.
-	DurationBounds   = []float64{0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300}
-	firstTokenBounds = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 30}
+	DurationBounds = []float64{0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300}
 )
 
 func newMeters(g *Gateway) *meters {
 	m := &meters{set: metrics.NewSet(), models: map[string]*modelMeters{}}
 	gauge := func(name string, f func() float64) { m.set.NewGauge(name, f) }
 	gauge("http_server_active_requests", func() float64 { return float64(m.active.Load()) })
-	gauge("farebox_draining_answers", func() float64 { return float64(g.drains.Load()) })
 	gauge("farebox_unattended_keyed", func() float64 { return float64(g.finishes.Load()) })
 	gauge("farebox_holds_open", func() float64 { return float64(g.ledger.Stats().OpenHolds) })
 	gauge("farebox_held_nano", func() float64 { return float64(g.ledger.Stats().Held) })
@@ -90,6 +80,13 @@ func newMeters(g *Gateway) *meters {
 	return m
 }
 
+func boolIndex(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 func oneIf(is bool) float64 {
 	if is {
 		return 1
@@ -105,13 +102,7 @@ func (m *meters) model(id string) *modelMeters {
 	}
 	label := func(extra string) string { return fmt.Sprintf("{gen_ai_request_model=%q%s}", id, extra) }
 	mm := &modelMeters{
-		firstToken: m.set.NewPrometheusHistogramExt("gen_ai_server_time_to_first_token_seconds"+label(""), firstTokenBounds),
-		input:      m.set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="input"`)),
-		output:     m.set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="output"`)),
-		cached:     m.set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="cache_read"`)),
 		chargedUSD: m.set.NewFloatCounter("farebox_charged_usd_total" + label("")),
-		estimated:  m.set.NewCounter("farebox_usage_estimated_total" + label("")),
-		claimed:    m.set.NewCounter("farebox_usage_claimed_tokens_total" + label("")),
 		retries:    m.set.NewCounter("farebox_upstream_retries_total" + label("")),
 	}
 	for i, streamed := range []string{"false", "true"} {

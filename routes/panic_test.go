@@ -14,6 +14,7 @@ import (
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/routes/chat"
 	"farebox/routes/routestest"
 	"farebox/routes/rpc"
 )
@@ -181,7 +182,7 @@ func servePanics(t *testing.T) *panicRig {
 			_, _ = io.WriteString(w, wholeAnswerText)
 		}
 	})
-	return &panicRig{routestest.Start(t, panicConfig, up, rpc.New())}
+	return &panicRig{routestest.Start(t, panicConfig, up, chat.New(), rpc.New())}
 }
 
 // awaitPanics gives the line of the nth panic.

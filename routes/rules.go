@@ -179,8 +179,6 @@ type Validator struct {
 	Doc    *scan.Document
 	Book   *Rulebook
 	Issues []Issue
-	// oneTokenList says that an embedding's input is the tokens of one text.
-	oneTokenList bool
 }
 
 // CheckAll applies the rules to every field that the scan found.
@@ -423,3 +421,6 @@ func (v *Validator) CheckElements(id int, r *Rule) {
 		return len(v.Issues) < MaxIssues
 	})
 }
+
+// inf is the max of numbers that have none.
+var inf = math.Inf(1)

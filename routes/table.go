@@ -127,14 +127,6 @@ func Always(b *Rulebook) func(*config.Config) *Rulebook {
 const Prefix = "/api/v1"
 
 var table = []Row{
-	{
-		Method: "POST", Path: "/chat/completions", Access: Bearer, Form: JSONBody,
-		Rate: ByModel, Operation: "chat", Serve: serveChat,
-	},
-	{
-		Method: "POST", Path: "/embeddings", Access: Bearer, Form: JSONBody,
-		Rate: ByModel, Operation: "embeddings", Serve: serveEmbeddings,
-	},
 	{Method: "GET", Path: "/models", Access: Catalog, Form: NoBody, Params: modelParams, Serve: serveModels},
 	{Method: "GET", Path: "/models/traits", Access: Catalog, Form: NoBody, Params: modelParams, Serve: serveTraits},
 	{

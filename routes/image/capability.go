@@ -27,14 +27,14 @@ type Capability struct {
 }
 
 // New makes the capability. fetcher gets pictures that clients and upstreams name
-// by their links.
-func New(fetcher image.Fetcher) *Capability {
-	return &Capability{fetcher: fetcher}
+// by their links, and texts rewrite prompts.
+func New(fetcher image.Fetcher, texts routes.TextModels) *Capability {
+	return &Capability{fetcher: fetcher, texts: texts}
 }
 
 // Open is routes.Capability.
 func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.gateway, of.texts = g, g
+	of.gateway = g
 	set := g.Metrics()
 	set.NewGauge("farebox_unattended_images", func() float64 { return float64(of.carried.Load()) })
 	for i, applied := range []string{"false", "true"} {

@@ -1,4 +1,4 @@
-package routes
+package chat
 
 import (
 	"bytes"
@@ -23,13 +23,13 @@ func (c *inference) appendExtras(answer []byte, flags billing.Flags) []byte {
 		return answer
 	}
 	costs := gjson.GetBytes(answer, "cost").Exists()
-	repeats := gjson.GetBytes(answer, c.Config().Brand+"_parameters").Exists()
+	repeats := gjson.GetBytes(answer, c.call.Config().Brand+"_parameters").Exists()
 	answer = answer[:end]
 	if !costs {
 		answer = c.appendCostOf(answer, &c.reply.usage, flags)
 	}
 	if !repeats {
-		answer = c.flags.appendTo(answer, c.Config().Brand)
+		answer = c.flags.appendTo(answer, c.call.Config().Brand)
 	}
 	return append(answer, '}')
 }
@@ -42,7 +42,7 @@ func (c *inference) appendCost(dst []byte, u *dialect.Usage) []byte { return c.a
 // out where the hold does not cover it: how the rest is paid is not known before.
 func (c *inference) appendCostOf(dst []byte, u *dialect.Usage, flags billing.Flags) []byte {
 	_, cost := c.costOf(u, flags)
-	usd, diem, ok := c.Hold.Foresee(cost)
+	usd, diem, ok := c.call.Hold.Foresee(cost)
 	if !ok {
 		return dst
 	}

@@ -1,4 +1,4 @@
-package routes
+package chat
 
 import (
 	"strconv"
@@ -7,6 +7,7 @@ import (
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
+	"farebox/routes"
 )
 
 // features is what the messages of a request use, for the capability gates.
@@ -22,7 +23,7 @@ const (
 
 // checkMessages applies the rules that depend on a message's role and on a
 // part's type (addendum 5.2).
-func (r *chatRules) checkMessages(v *Validator) (use features) {
+func (r *chatRules) checkMessages(v *routes.Validator) (use features) {
 	messages := v.Doc.TopIndex(dialect.ChatMessages)
 	if messages < 0 {
 		return use
@@ -37,32 +38,32 @@ func (r *chatRules) checkMessages(v *Validator) (use features) {
 		switch string(role) {
 		case "assistant":
 			if content == nil && v.Member(i, dialect.MessageToolCalls) == nil {
-				v.Add(Issue{Code: "custom", Path: path("content"), Message: path("content") + ": an assistant message must have content or tool_calls."})
+				v.Add(routes.Issue{Code: "custom", Path: path("content"), Message: path("content") + ": an assistant message must have content or tool_calls."})
 			}
 		case "tool":
 			if content == nil {
-				v.Add(Issue{Code: "invalid_type", Path: path("content"), Expected: "string", Received: "undefined", Message: path("content") + ": is required in a tool message."})
+				v.Add(routes.Issue{Code: "invalid_type", Path: path("content"), Expected: "string", Received: "undefined", Message: path("content") + ": is required in a tool message."})
 			}
 			if v.Member(i, dialect.MessageToolCallID) == nil {
-				v.Add(Issue{Code: "invalid_type", Path: path("tool_call_id"), Expected: "string", Received: "undefined", Message: path("tool_call_id") + ": is required in a tool message."})
+				v.Add(routes.Issue{Code: "invalid_type", Path: path("tool_call_id"), Expected: "string", Received: "undefined", Message: path("tool_call_id") + ": is required in a tool message."})
 			}
 		default:
 			if content == nil && role != nil {
-				v.Add(Issue{Code: "invalid_type", Path: path("content"), Expected: "string or array", Received: "undefined", Message: path("content") + ": is required."})
+				v.Add(routes.Issue{Code: "invalid_type", Path: path("content"), Expected: "string or array", Received: "undefined", Message: path("content") + ": is required."})
 			}
 		}
 		if content == nil || content.Kind != scan.Array {
 			continue
 		}
 		if content.Len == 0 {
-			v.Add(Issue{Code: "too_small", Path: path("content"), Minimum: "1", Message: path("content") + ": must have at least 1 part."})
+			v.Add(routes.Issue{Code: "too_small", Path: path("content"), Minimum: "1", Message: path("content") + ": must have at least 1 part."})
 		}
 		r.checkParts(v, v.Doc.Member(i, dialect.MessageContent), role, &use)
 	}
 	return use
 }
 
-func (r *chatRules) checkParts(v *Validator, content int32, role []byte, use *features) {
+func (r *chatRules) checkParts(v *routes.Validator, content int32, role []byte, use *features) {
 	fields := v.Doc.Fields
 	part := r.shape.Child(dialect.ChatMessages).Child(dialect.MessageContent)
 	var own features
@@ -97,13 +98,13 @@ func (r *chatRules) checkParts(v *Validator, content int32, role []byte, use *fe
 		case string(kind) == "text" || len(role) == 0:
 		case string(kind) == "refusal":
 			if string(role) != "assistant" {
-				v.Add(Issue{Code: "custom", Path: path + ".type", Message: path + ".type: refusal parts are allowed in an assistant message only."})
+				v.Add(routes.Issue{Code: "custom", Path: path + ".type", Message: path + ".type: refusal parts are allowed in an assistant message only."})
 			}
 		case string(role) != "user":
-			v.Add(Issue{Code: "custom", Path: path + ".type", Message: path + ".type: only text parts are allowed in a " + string(role) + " message."})
+			v.Add(routes.Issue{Code: "custom", Path: path + ".type", Message: path + ".type: only text parts are allowed in a " + string(role) + " message."})
 		}
 		if v.Member(i, need) == nil {
-			v.Add(Issue{Code: "invalid_type", Path: path + "." + name, Expected: v.Book.Rule(part, need).Kinds.String(), Received: "undefined", Message: path + "." + name + ": is required in a part of type " + string(kind) + "."})
+			v.Add(routes.Issue{Code: "invalid_type", Path: path + "." + name, Expected: v.Book.Rule(part, need).Kinds.String(), Received: "undefined", Message: path + "." + name + ": is required in a part of type " + string(kind) + "."})
 		}
 	}
 	for _, limit := range [...]struct {
@@ -113,7 +114,7 @@ func (r *chatRules) checkParts(v *Validator, content int32, role []byte, use *fe
 		if limit.n > limit.most {
 			most := strconv.Itoa(limit.most)
 			path := v.Doc.Path(content)
-			v.Add(Issue{Code: "too_big", Path: path, Maximum: most, Message: path + ": must have at most " + most + " " + limit.what + ", has " + strconv.Itoa(limit.n) + "."})
+			v.Add(routes.Issue{Code: "too_big", Path: path, Maximum: most, Message: path + ": must have at most " + most + " " + limit.what + ", has " + strconv.Itoa(limit.n) + "."})
 		}
 	}
 	use.images += own.images
@@ -123,26 +124,26 @@ func (r *chatRules) checkParts(v *Validator, content int32, role []byte, use *fe
 }
 
 var (
-	stopRule      = &Rule{Kinds: String, Required: true, NonEmpty: true, Length: maxStopLength}
-	stringRule    = &Rule{Kinds: String, Required: true}
-	stopTokenRule = &Rule{Kinds: Number, Required: true, Integer: true}
+	stopRule      = &routes.Rule{Kinds: routes.String, Required: true, NonEmpty: true, Length: maxStopLength}
+	stringRule    = &routes.Rule{Kinds: routes.String, Required: true}
+	stopTokenRule = &routes.Rule{Kinds: routes.Number, Required: true, Integer: true}
 )
 
 // checkLists checks the elements of arrays that the scan does not look into.
-func (r *chatRules) checkLists(v *Validator) {
+func (r *chatRules) checkLists(v *routes.Validator) {
 	v.CheckElements(dialect.ChatStop, stopRule)
 	v.CheckElements(dialect.ChatStopTokenIDs, stopTokenRule)
 	v.CheckElements(dialect.ChatInclude, stringRule)
 	if i := v.Doc.TopIndex(dialect.ChatStop); i >= 0 && v.Doc.Fields[i].Kind == scan.Array && v.Doc.Fields[i].Len > maxStopSequences {
-		v.Add(Issue{Code: "too_big", Path: "stop", Maximum: "4", Message: "stop: must have at most 4 sequences, has " + strconv.Itoa(int(v.Doc.Fields[i].Len)) + "."})
+		v.Add(routes.Issue{Code: "too_big", Path: "stop", Maximum: "4", Message: "stop: must have at most 4 sequences, has " + strconv.Itoa(int(v.Doc.Fields[i].Len)) + "."})
 	}
 	if i := v.Doc.TopIndex(dialect.ChatMetadata); i >= 0 && v.Doc.Fields[i].Kind == scan.Object {
-		gjson.Parse(ViewString(v.Doc.Fields[i].Raw(v.Body))).ForEach(func(key, value gjson.Result) bool {
+		gjson.Parse(routes.ViewString(v.Doc.Fields[i].Raw(v.Body))).ForEach(func(key, value gjson.Result) bool {
 			if value.Type != gjson.String {
-				name := Excerpt(ViewBytes(key.Str))
-				v.Add(Issue{Code: "invalid_type", Path: "metadata", Named: name, Expected: "string", Message: "metadata." + name + ": expected string."})
+				name := routes.Excerpt(routes.ViewBytes(key.Str))
+				v.Add(routes.Issue{Code: "invalid_type", Path: "metadata", Named: name, Expected: "string", Message: "metadata." + name + ": expected string."})
 			}
-			return len(v.Issues) < MaxIssues
+			return len(v.Issues) < routes.MaxIssues
 		})
 	}
 	r.checkChoices(v)
@@ -151,7 +152,7 @@ func (r *chatRules) checkLists(v *Validator) {
 		for i := tools + 1; i < fields[tools].Next; i = fields[i].Next {
 			if string(v.Text(i, dialect.ToolType)) == "function" && v.Member(i, dialect.ToolTarget) == nil {
 				path := v.Doc.Path(i) + ".function"
-				v.Add(Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in a tool of type function."})
+				v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in a tool of type function."})
 			}
 		}
 	}
@@ -159,9 +160,9 @@ func (r *chatRules) checkLists(v *Validator) {
 
 // checkChoices refuses a tool choice and an answer's format that name what they
 // do not have.
-func (r *chatRules) checkChoices(v *Validator) {
+func (r *chatRules) checkChoices(v *routes.Validator) {
 	missing := func(path, of string) {
-		v.Add(Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in " + of + "."})
+		v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in " + of + "."})
 	}
 	if i := v.Doc.TopIndex(dialect.ChatToolChoice); i >= 0 && string(v.Text(i, dialect.ChoiceType)) == "function" && v.Member(i, dialect.ChoiceTarget) == nil {
 		missing("tool_choice.function", "a tool_choice of type function")
@@ -180,7 +181,7 @@ func (r *chatRules) checkChoices(v *Validator) {
 	}
 	// Some clients put the schema under json_schema itself (addendum, D7).
 	direct := false
-	gjson.Parse(ViewString(holder.Raw(v.Body))).ForEach(func(key, _ gjson.Result) bool {
+	gjson.Parse(routes.ViewString(holder.Raw(v.Body))).ForEach(func(key, _ gjson.Result) bool {
 		direct = direct || key.Str != "name" && key.Str != "strict" && key.Str != "description" && key.Str != "schema"
 		return !direct
 	})

@@ -1,4 +1,4 @@
-package routes
+package chat
 
 import (
 	"math"
@@ -17,10 +17,10 @@ const usageWait = time.Second
 // the end tells what it cost: always for whole answers and models that may
 // think unseen, else where the operator wants that (billing.on_client_gone).
 func (c *inference) carryOn() {
-	b := &c.Config().Billing
+	b := &c.call.Config().Billing
 	c.carries = c.full || b.OnClientGone == "drain"
 	most := int64(b.Drain.Bytes)
-	if c.toEnd = c.Lead != nil; c.toEnd {
+	if c.toEnd = c.call.Lead != nil; c.toEnd {
 		most = 0
 	}
 	c.x.DrainOnGone(most, c.onGone)
@@ -29,7 +29,7 @@ func (c *inference) carryOn() {
 // mayDrain takes one of the places for answers that are read on. The watcher
 // asks it, from its own goroutine.
 func (c *inference) mayDrain() (time.Duration, bool) {
-	if c.toEnd && c.MayFinish() {
+	if c.toEnd && c.call.MayFinish() {
 		return 0, true
 	}
 	if c.finishing.Load() {
@@ -38,9 +38,9 @@ func (c *inference) mayDrain() (time.Duration, bool) {
 	if !c.carries {
 		return 0, false
 	}
-	drain := &c.g.live.Load().cfg.Billing.Drain
-	if c.g.drains.Add(1) > int64(drain.Streams) {
-		c.g.drains.Add(-1)
+	drain := &c.of.gateway.Config().Billing.Drain
+	if c.of.drains.Add(1) > int64(drain.Streams) {
+		c.of.drains.Add(-1)
 		return 0, false
 	}
 	c.drains.Store(true)
@@ -58,8 +58,8 @@ func (c *inference) lost(u dialect.Usage) dialect.Usage {
 	}
 	u.Estimated = true
 	if c.full && !c.chat.Embedding {
-		took := time.Duration(time.Now().UnixNano() - c.StartNs)
-		hidden := int64(math.Ceil(took.Seconds() * c.snap.models[c.Model.Index].pace.tokensPerSecond()))
+		took := time.Duration(time.Now().UnixNano() - c.call.StartNs)
+		hidden := int64(math.Ceil(took.Seconds() * c.view.meters[c.call.Model.Index].pace.tokensPerSecond()))
 		u.Completion = max(u.Completion, min(hidden, c.chat.Cap))
 	}
 	return u
@@ -67,13 +67,13 @@ func (c *inference) lost(u dialect.Usage) dialect.Usage {
 
 // leave settles a request whose client left before there was an answer to give.
 func (c *inference) leave() {
-	if c.sent && c.Hold.Open() {
-		c.Status = 499
-		if c.Lead != nil {
-			c.Lead.Cut()
+	if c.sent && c.call.Hold.Open() {
+		c.call.Status = 499
+		if c.call.Lead != nil {
+			c.call.Lead.Cut()
 		}
 		c.bill(c.lost(dialect.Usage{}), billing.FlagAborted)
-		c.Settle()
+		c.call.Settle()
 	}
 }
 

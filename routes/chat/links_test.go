@@ -1,4 +1,4 @@
-package routes
+package chat
 
 import (
 	"net/netip"

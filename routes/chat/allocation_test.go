@@ -1,6 +1,6 @@
 //go:build !race
 
-package routes_test
+package chat_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/routes/chat"
 	"farebox/routes/routestest"
 )
 
@@ -74,5 +75,5 @@ func TestStreamAllocatesLittleAndItsEventsNothing(t *testing.T) {
 func allocGateway(t *testing.T, answer []byte, more string, end []byte) func() {
 	t.Helper()
 	body := `{` + more + `"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello, \"you\"!"}],"temperature":0.7,"max_completion_tokens":500,"user":"someone"}`
-	return routestest.Caller(t, allocConfig, answer, "/chat/completions", body, end)
+	return routestest.Caller(t, allocConfig, answer, "/chat/completions", body, end, chat.New())
 }

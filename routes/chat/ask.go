@@ -1,4 +1,4 @@
-package routes
+package chat
 
 import (
 	"errors"
@@ -8,25 +8,26 @@ import (
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/routes"
 )
 
-// Ask is TextModels.
-func (g *Gateway) Ask(call *Call, a *Aside) error {
-	c := g.inference(call.BeginAside(a.Model))
+// Ask is routes.TextModels.
+func (of *Capability) Ask(call *routes.Call, a *routes.Aside) error {
+	c := of.begin(call.BeginAside(a.Model))
 	defer func() {
-		a.Upstream, a.Sent = c.Upstream, c.sent
+		a.Upstream, a.Sent = c.call.Upstream, c.sent
 		c.x.Close()
-		aside := c.Call
+		aside := c.call
 		c.Recycle()
 		aside.EndAside()
 	}()
 	c.room = a.MostBytes
-	c.scratch = g.scratches.Get().(*dialect.Scratch)
+	c.scratch = of.scratches.Get().(*dialect.Scratch)
 	q := &c.chat
 	*q = dialect.Chat{
-		Body: a.Body, Doc: &c.Doc, Model: a.Model, Choices: 1, AskedCompletion: a.MostTokens, MaxCompletion: a.MostTokens,
+		Body: a.Body, Doc: &c.call.Doc, Model: a.Model, Choices: 1, AskedCompletion: a.MostTokens, MaxCompletion: a.MostTokens,
 	}
-	if err := c.Doc.Skim(q.Body, c.snap.chat.shape); err != nil {
+	if err := c.call.Doc.Skim(q.Body, c.view.chat.shape); err != nil {
 		return errors.New("the request for it cannot be read") // its words may hold a prompt
 	}
 	q.Prepare(true, a.NoThinking)

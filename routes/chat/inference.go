@@ -1,4 +1,4 @@
-package routes
+package chat
 
 import (
 	"sync/atomic"
@@ -10,19 +10,23 @@ import (
 	"farebox/providers"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/routes"
 )
 
 // inference is the part of a request to a text model: a chat completion or
 // embeddings. It is pooled.
 type inference struct {
-	*Call
+	of   *Capability
+	call *routes.Call
+	view *view
 
 	chat    dialect.Chat
 	scratch *dialect.Scratch // until a stream begins
 	request proxy.Request
 	x       proxy.Exchange
 	want    billing.Admission
-	answer  []byte // non-stream answer, at most maxBuffered
+	number  [24]byte // as a header has it
+	answer  []byte   // non-stream answer, at most maxBuffered
 	usage   dialect.Usage
 
 	// Choice of targets (forward.go).
@@ -52,19 +56,19 @@ type inference struct {
 	onGone     func() (time.Duration, bool)
 	onCost     func(dst []byte, u *dialect.Usage) []byte
 	flags      brandFlags  // of a chat whose answer repeats them
-	drains     atomic.Bool // it holds a place in Gateway.drains
+	drains     atomic.Bool // it holds a place in Capability.drains
 }
 
-func newInference() *inference {
-	c := &inference{}
+func newInference(of *Capability) *inference {
+	c := &inference{of: of}
 	c.onGone, c.onCost = c.mayDrain, c.appendCost
 	return c
 }
 
-// inference makes a request one to a text model.
-func (g *Gateway) inference(call *Call) *inference {
-	c := g.inferences.Get().(*inference)
-	c.Call, call.Part = call, c
+// begin makes a request one to a text model.
+func (of *Capability) begin(call *routes.Call) *inference {
+	c := of.inferences.Get().(*inference)
+	c.call, c.view, call.Part = call, call.Own(of).(*view), c
 	return c
 }
 
@@ -73,7 +77,7 @@ func (g *Gateway) inference(call *Call) *inference {
 func (c *inference) Close() {
 	defer func() {
 		if c.drains.Swap(false) {
-			c.g.drains.Add(-1)
+			c.of.drains.Add(-1)
 		}
 	}()
 	defer c.targets.End()
@@ -82,20 +86,20 @@ func (c *inference) Close() {
 
 // Observe counts tokens and first bytes, and learns from what it saw.
 func (c *inference) Observe(time.Duration) {
-	if !c.Settled || c.Model.Index >= len(c.snap.models) {
+	if !c.call.Settled || c.call.Model.Index >= len(c.view.meters) {
 		return
 	}
-	mm := c.snap.models[c.Model.Index]
-	if c.FirstByte > 0 && c.chat.Stream {
-		mm.firstToken.Update(c.FirstByte.Seconds())
+	mm := c.view.meters[c.call.Model.Index]
+	if c.call.FirstByte > 0 && c.chat.Stream {
+		mm.firstToken.Update(c.call.FirstByte.Seconds())
 	}
 	mm.input.AddInt64(c.usage.Prompt)
 	mm.output.AddInt64(c.usage.Completion)
 	mm.cached.AddInt64(c.usage.Cached)
 	if c.usage.Estimated {
 		mm.estimated.Inc()
-	} else if c.Cause == "" {
-		mm.pace.note(c.usage.Completion, c.Took)
+	} else if c.call.Cause == "" {
+		mm.pace.note(c.usage.Completion, c.call.Took)
 		mm.prompts.note(c.usage.Prompt, c.counted)
 	}
 	mm.claimed.AddInt64(c.usage.Claimed)
@@ -103,13 +107,13 @@ func (c *inference) Observe(time.Duration) {
 
 // Log says what was used and charged.
 func (c *inference) Log(e *zerolog.Event) *zerolog.Event {
-	if !c.Settled {
+	if !c.call.Settled {
 		return e
 	}
 	e = e.Int64("prompt_tokens", c.usage.Prompt).Int64("completion_tokens", c.usage.Completion).
-		Str("charged_usd", c.Charged.String()).Bool("estimated", c.usage.Estimated)
-	if c.FirstByte > 0 {
-		e = e.Dur("first_byte_ms", c.FirstByte)
+		Str("charged_usd", c.call.Charged.String()).Bool("estimated", c.usage.Estimated)
+	if c.call.FirstByte > 0 {
+		e = e.Dur("first_byte_ms", c.call.FirstByte)
 	}
 	return e
 }
@@ -117,11 +121,10 @@ func (c *inference) Log(e *zerolog.Event) *zerolog.Event {
 // Recycle clears it; buffers and what has a state of its own are reset, not
 // dropped.
 func (c *inference) Recycle() {
-	g := c.g
 	c.releaseStream()
 	c.giveScratch()
 	c.x.Reset()
-	c.Call = nil
+	c.call, c.view = nil, nil
 	c.chat, c.want = dialect.Chat{}, billing.Admission{}
 	c.request = proxy.Request{Patches: c.request.Patches[:0]}
 	c.usage, c.flags = dialect.Usage{}, brandFlags{}
@@ -134,7 +137,7 @@ func (c *inference) Recycle() {
 	if cap(c.answer) > maxBuffered {
 		c.answer = nil
 	}
-	g.inferences.Put(c)
+	c.of.inferences.Put(c)
 }
 
 // giveScratch gives back what only the way to the answer needed: thousands of
@@ -142,7 +145,7 @@ func (c *inference) Recycle() {
 func (c *inference) giveScratch() {
 	if c.scratch != nil {
 		c.scratch.Reset()
-		c.g.scratches.Put(c.scratch)
+		c.of.scratches.Put(c.scratch)
 		c.scratch = nil
 	}
 }

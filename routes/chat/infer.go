@@ -1,12 +1,16 @@
-package routes
+package chat
 
 import (
+	"strconv"
+	"time"
+
 	"farebox/billing"
 	"farebox/billing/money"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/health"
 	"farebox/proxy"
+	"farebox/routes"
 )
 
 const (
@@ -24,29 +28,29 @@ const (
 )
 
 // infer sells a validated request with its model (design.md 2, steps 4 to 8).
-func (c *inference) infer() *Error {
-	return c.Sell(c, Terms{Patience: c.patience(), Compress: !c.chat.Stream})
+func (c *inference) infer() *routes.Error {
+	return c.call.Sell(c, routes.Terms{Patience: c.patience(), Compress: !c.chat.Stream})
 }
 
 // CarryOut asks the upstreams until one has an answer.
-func (c *inference) CarryOut() (relayed bool, e *Error) {
+func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 	c.carryOn()
-	c.scratch = c.g.scratches.Get().(*dialect.Scratch)
-	res := c.ask(c.Ctx, 0)
+	c.scratch = c.of.scratches.Get().(*dialect.Scratch)
+	res := c.ask(c.call.Ctx, 0)
 	if e := c.opened(&res); e != nil {
 		return false, e
 	}
-	c.Router = c.target.Upstream.Config.Router
+	c.call.Router = c.target.Upstream.Config.Router
 	if c.chat.Stream || c.reply.begun {
 		return true, nil
 	}
 	c.x.Close()
 	var flags billing.Flags
 	if gone := c.x.Why(); gone == proxy.ClientGone || gone == proxy.ClientStalled {
-		flags, c.Cause = billing.FlagAborted, gone.String()
+		flags, c.call.Cause = billing.FlagAborted, gone.String()
 	}
-	c.Status = 200
-	if c.Config().Compat.AnswerExtras && !c.chat.Embedding {
+	c.call.Status = 200
+	if c.call.Config().Compat.AnswerExtras && !c.chat.Embedding {
 		inPlace := c.inPlace()
 		if c.reply.out = c.appendExtras(c.reply.out, flags); inPlace {
 			c.answer = c.reply.out // it may have grown out of its place
@@ -62,25 +66,25 @@ func (c *inference) inPlace() bool {
 	return len(out) > 0 && len(c.answer) > 0 && &out[0] == &c.answer[0]
 }
 
-func (c *inference) KeepAnswer() { c.Keep(JSONType, c.reply.out) }
+func (c *inference) KeepAnswer() { c.call.Keep(routes.JSONType, c.reply.out) }
 
 // Respond makes the answer the response.
 func (c *inference) Respond() {
 	c.setCap()
-	r := &c.Ctx.Response
+	r := &c.call.Ctx.Response
 	switch {
 	case c.chat.Stream:
 		c.relayStream()
 	case c.reply.begun:
 		c.relayLarge()
 	case c.inPlace():
-		r.Header.SetContentType(JSONType)
+		r.Header.SetContentType(routes.JSONType)
 		c.answer = r.SwapBody(c.reply.out)[:0]
-		c.Compress()
+		c.call.Compress()
 	default:
-		r.Header.SetContentType(JSONType)
+		r.Header.SetContentType(routes.JSONType)
 		r.SetBody(c.reply.out)
-		c.Compress()
+		c.call.Compress()
 	}
 }
 
@@ -88,29 +92,29 @@ func (c *inference) Respond() {
 // bounds what the operator can lose: the whole cap that is sent upstream where
 // the answer is whole or the model may think unseen, else a slice of it, which
 // grows with what is seen.
-func (c *inference) Admit(again bool) *Error {
+func (c *inference) Admit(again bool) *routes.Error {
 	if again {
-		return c.AdmitAgain(1)
+		return c.call.AdmitAgain(1)
 	}
-	cfg := c.Config()
+	cfg := c.call.Config()
 	upper, likely := dialect.EstimatePrompt(&c.chat, cfg.Billing.ImageTokens)
 	want := c.completionCap(upper)
 	c.likely = likely
-	c.full = !c.chat.Stream || c.Model.Config.HoldsFull()
+	c.full = !c.chat.Stream || c.call.Model.Config.HoldsFull()
 	c.chat.MostPrompt = c.mostPrompt(upper)
 	c.want = billing.Admission{
 		Tokens: likely + min(want, cfg.Billing.SliceTokens), Stream: c.chat.Stream,
-		Loose: money.Worst(c.Model.Price, upper, 0),
+		Loose: money.Worst(c.call.Model.Price, upper, 0),
 	}
 	denial := c.tryHold(upper, want)
-	if denial.Code == billing.CountFirst || denial.Code.OfMoney() && !c.Model.Price.Free {
+	if denial.Code == billing.CountFirst || denial.Code.OfMoney() && !c.call.Model.Price.Free {
 		// The bound of one token a byte is cheap and about four times too
 		// high. Money is tight, so counting is worth its time.
 		c.want.Loose = 0
 		denial = c.tryHold(c.boundPrompt(), want)
 	}
 	if denial.Code != billing.Admitted {
-		return c.Denied(&denial)
+		return c.call.Denied(&denial)
 	}
 	return nil
 }
@@ -118,23 +122,23 @@ func (c *inference) Admit(again bool) *Error {
 // tryHold asks for the price of a prompt and as much of want completion tokens
 // as is held ahead. The cap that goes upstream is what can be paid for.
 func (c *inference) tryHold(prompt, want int64) billing.Denial {
-	price, ahead := c.Model.Price, want
+	price, ahead := c.call.Model.Price, want
 	if !c.full {
-		ahead = min(want, c.Config().Billing.SliceTokens)
+		ahead = min(want, c.call.Config().Billing.SliceTokens)
 		c.want.Reach = money.Worst(price, prompt, want)
 	}
 	c.want.Hold = money.Worst(price, prompt, ahead)
 	c.want.Min = money.Worst(price, prompt, min(want, leastCompletion*c.chat.Choices))
-	denial := c.Call.Admit(&c.want)
+	denial := c.call.Admit(&c.want)
 	if denial.Code != billing.Admitted || c.chat.Embedding {
 		return denial
 	}
 	c.covered = ahead
 	most := want
-	if granted := c.Hold.Granted(); granted < c.want.Hold {
+	if granted := c.call.Hold.Granted(); granted < c.want.Hold {
 		c.covered = min(ahead, money.Affords(price, granted-money.Worst(price, prompt, 0)))
 		most = c.covered
-	} else if reach := c.Hold.Reach(); reach < c.want.Reach {
+	} else if reach := c.call.Hold.Reach(); reach < c.want.Reach {
 		most = min(want, money.Affords(price, reach-money.Worst(price, prompt, 0)))
 	}
 	c.chat.MaxCompletion = max(1, most/c.chat.Choices)
@@ -150,12 +154,12 @@ func (c *inference) completionCap(upper int64) int64 {
 	if c.chat.Embedding {
 		return 0
 	}
-	m := c.Model.Chat
+	m := c.call.Model.Chat
 	most := m.MaxCompletionTokens
 	if asked := c.chat.AskedCompletion; asked > 0 {
 		return min(most, asked) * c.chat.Choices
 	}
-	most = min(most, c.Config().Billing.DefaultCap)
+	most = min(most, c.call.Config().Billing.DefaultCap)
 	if m.ContextTokens-upper < most {
 		// Servers refuse a cap that does not fit beside the prompt.
 		room := m.ContextTokens - c.boundPrompt()
@@ -167,8 +171,8 @@ func (c *inference) completionCap(upper int64) int64 {
 // boundPrompt counts the prompt.
 func (c *inference) boundPrompt() int64 {
 	var bound int64
-	permille := c.snap.models[c.Model.Index].prompts.permille(c.Model)
-	bound, c.counted = dialect.BoundPrompt(&c.chat, c.Config().Billing.ImageTokens, permille)
+	permille := c.view.meters[c.call.Model.Index].prompts.permille(c.call.Model)
+	bound, c.counted = dialect.BoundPrompt(&c.chat, c.call.Config().Billing.ImageTokens, permille)
 	return bound
 }
 
@@ -182,31 +186,31 @@ func (c *inference) mostPrompt(upper int64) int64 {
 	if upper == int64(len(c.chat.Body)+len(c.chat.SystemPrompt)) {
 		return upper + promptSlack
 	}
-	return max(c.Model.Room, upper+promptSlack)
+	return max(c.call.Model.Room, upper+promptSlack)
 }
 
 // opened judges what the attempts came to.
-func (c *inference) opened(res *proxy.Result) *Error {
+func (c *inference) opened(res *proxy.Result) *routes.Error {
 	switch {
 	case res.Cause == proxy.NoTarget && c.unsupported != nil:
-		return Unsupported(c.unsupported.Path, c.unsupported.Text)
+		return routes.Unsupported(c.unsupported.Path, c.unsupported.Text)
 	case res.Cause != proxy.None:
-		c.Cause = res.Cause.String()
+		c.call.Cause = res.Cause.String()
 		return c.unreachable(res)
 	case c.reply.refused:
 		return c.rejected()
 	case c.reply.cause != proxy.None:
-		c.Cause = c.reply.cause.String()
+		c.call.Cause = c.reply.cause.String()
 		return c.unusable(c.reply.cause)
 	}
 	return nil
 }
 
 // rejected maps an upstream's own error answer (addendum 3.4, 3.5).
-func (c *inference) rejected() *Error {
+func (c *inference) rejected() *routes.Error {
 	f := &c.reply.failure
-	c.Cause = "upstream_status"
-	e := &Error{Status: f.Status, Code: f.Code, Message: f.Message, Param: f.Param, RetryAfter: f.RetryAfter}
+	c.call.Cause = "upstream_status"
+	e := &routes.Error{Status: f.Status, Code: f.Code, Message: f.Message, Param: f.Param, RetryAfter: f.RetryAfter}
 	if f.Verdict.Do == attempt.Retry {
 		e.RetryAfter = max(e.RetryAfter, min(f.Verdict.Rest, health.MaxCoolDown))
 	}
@@ -215,7 +219,7 @@ func (c *inference) rejected() *Error {
 		e.RequestID = e.Param == ""
 	case 429:
 		if e.RetryAfter == 0 {
-			e.RetryAfter = OverloadRetry
+			e.RetryAfter = routes.OverloadRetry
 		}
 	case 504:
 		e.Message = c.tooSlow()
@@ -225,7 +229,7 @@ func (c *inference) rejected() *Error {
 
 // unusable answers for an answer of 2xx that broke off or cannot be read, after
 // all other targets.
-func (c *inference) unusable(cause proxy.Cause) *Error {
+func (c *inference) unusable(cause proxy.Cause) *routes.Error {
 	text := "The model's answer was cut off or unreadable; nothing was charged. Please retry."
 	if gone := c.x.Why(); gone.Final() {
 		cause = gone
@@ -238,23 +242,23 @@ func (c *inference) unusable(cause proxy.Cause) *Error {
 	case cause == proxy.UpstreamMalformed:
 		text = "The model's answer could not be read; nothing was charged. Please retry."
 	}
-	return &Error{Status: 502, Code: "INFERENCE_FAILED", Message: text}
+	return &routes.Error{Status: 502, Code: "INFERENCE_FAILED", Message: text}
 }
 
 // tooSlow is the message of 504: only who can stream and does not is told to.
 func (c *inference) tooSlow() string {
 	if c.chat.Stream || c.chat.Embedding {
-		return tooSlow
+		return routes.TooSlow
 	}
 	return "The model took too long to answer. Stream long answers, or retry."
 }
 
 // unreachable answers like Call.unreachable, and charges a client that left.
-func (c *inference) unreachable(res *proxy.Result) *Error {
+func (c *inference) unreachable(res *proxy.Result) *routes.Error {
 	if res.Cause == proxy.ClientGone || res.Cause == proxy.ClientStalled {
 		c.leave()
 	}
-	e := c.Call.Unreachable(res)
+	e := c.call.Unreachable(res)
 	if e.Status == 504 {
 		e.Message = c.tooSlow()
 	}
@@ -266,9 +270,9 @@ func (c *inference) unreachable(res *proxy.Result) *Error {
 func (c *inference) costOf(u *dialect.Usage, flags billing.Flags) (sold money.Lines, cost billing.Nano) {
 	used := money.Usage{Prompt: u.Prompt, Cached: u.Cached, CacheWrite: u.CacheWrite, Completion: u.Completion}
 	if c.chat.Embedding {
-		sold = money.Embedding(c.Model.Price, used)
+		sold = money.Embedding(c.call.Model.Price, used)
 	} else {
-		sold = money.Text(c.Model.Price, used)
+		sold = money.Text(c.call.Model.Price, used)
 	}
 	if u.Completion > 0 || c.chat.Embedding || flags&billing.FlagAborted != 0 {
 		cost = sold.Cost()
@@ -282,10 +286,37 @@ func (c *inference) bill(u dialect.Usage, flags billing.Flags) {
 		flags |= billing.FlagEstimated
 	}
 	c.usage = u
-	c.Sold = Bill{Tokens: u.Prompt + u.Completion, Reasoning: u.Reasoning, Flags: flags, Status: c.Status}
-	c.Sold.Lines, c.Sold.Cost = c.costOf(&u, flags)
+	c.call.Sold = routes.Bill{Tokens: u.Prompt + u.Completion, Reasoning: u.Reasoning, Flags: flags, Status: c.call.Status}
+	c.call.Sold.Lines, c.call.Sold.Cost = c.costOf(&u, flags)
 	if u.Claimed > 0 {
-		c.Logger().Warn().Bytes("request_id", c.ID[:]).Str("upstream", c.Upstream).Str("model", c.Model.ID).Int64("claimed_tokens", u.Claimed).
+		c.call.Logger().Warn().Bytes("request_id", c.call.ID[:]).Str("upstream", c.call.Upstream).Str("model", c.call.Model.ID).Int64("claimed_tokens", u.Claimed).
 			Msg("an upstream reported more tokens than the request allowed; they are not charged")
 	}
 }
+
+// setCap says which cap on completion tokens was sent where the account could
+// not pay for the one that was asked for.
+func (c *inference) setCap() {
+	if c.lowered {
+		c.call.Ctx.Response.Header.SetCanonical(c.view.capHeader, strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
+	}
+}
+
+// patience is how long carrying out an inference can take.
+func (c *inference) patience() (longest time.Duration) {
+	if !c.call.Keyed() {
+		return 0
+	}
+	for _, t := range c.call.Model.Targets {
+		total := t.Upstream.Config.Timeouts.Total
+		if total <= 0 {
+			return keyedLongest
+		}
+		longest = max(longest, total)
+	}
+	return min(time.Duration(len(c.call.Model.Targets))*longest, keyedLongest)
+}
+
+// keyedLongest is how long an answer may take whose upstreams have no limit for
+// the whole of it.
+const keyedLongest = time.Hour

@@ -1,4 +1,4 @@
-package routes
+package chat
 
 import (
 	"bytes"
@@ -17,9 +17,9 @@ import (
 // all attempts together, 0: none but the targets' own.
 func (c *inference) ask(ctx *fasthttp.RequestCtx, limit time.Duration) proxy.Result {
 	res := proxy.Result{Cause: proxy.NoTarget}
-	c.Proxy().Open(ctx, &c.x, limit)
-	c.targets.Begin(c.Model.Targets, c.Key.Account.Number())
-	for now := c.StartNs; c.choose(now); {
+	c.call.Proxy().Open(ctx, &c.x, limit)
+	c.targets.Begin(c.call.Model.Targets, c.call.Key.Account.Number())
+	for now := c.call.StartNs; c.choose(now); {
 		res = c.x.Ask(c.target.Upstream.Proxy, &c.request)
 		c.sent = res.Sent
 		v := c.judge(&res)
@@ -49,12 +49,12 @@ func (c *inference) choose(now int64) bool {
 		if t == nil {
 			return false
 		}
-		if total := t.Upstream.Config.Timeouts.Total; c.Attempts > 0 && total > 0 && now-c.StartNs >= int64(total) {
+		if total := t.Upstream.Config.Timeouts.Total; c.call.Attempts > 0 && total > 0 && now-c.call.StartNs >= int64(total) {
 			c.targets.Pass(t) // its limit is one for all attempts together
 			continue
 		}
 		c.request.Patches = c.request.Patches[:0]
-		c.request.Body, c.request.ID = c.chat.Body, c.ID[:]
+		c.request.Body, c.request.ID = c.chat.Body, c.call.ID[:]
 		var err error
 		if no := c.checkLinks(t); no != nil {
 			err = no
@@ -62,8 +62,8 @@ func (c *inference) choose(now int64) bool {
 			err = t.Upstream.Dialect.Request(&c.request, &c.chat, t, c.scratch)
 		}
 		if err == nil {
-			c.target, c.Upstream = t, t.Upstream.Name
-			c.Attempts++
+			c.target, c.call.Upstream = t, t.Upstream.Name
+			c.call.Attempts++
 			return true
 		}
 		// What one dialect cannot say another one may: the next target is asked.
@@ -72,7 +72,7 @@ func (c *inference) choose(now int64) bool {
 		if errors.As(err, &no) {
 			c.unsupported = no
 		} else {
-			c.Logger().Warn().Err(err).Str("upstream", t.Upstream.Name).Bytes("request_id", c.ID[:]).Msg("cannot make the upstream request")
+			c.call.Logger().Warn().Err(err).Str("upstream", t.Upstream.Name).Bytes("request_id", c.call.ID[:]).Msg("cannot make the upstream request")
 		}
 	}
 }
@@ -110,7 +110,7 @@ type reply struct {
 // unanswered judges an attempt without a whole answer.
 func (c *inference) unanswered(cause proxy.Cause) attempt.Verdict {
 	c.reply.cause = cause
-	if cause == proxy.TotalTimeout && c.Attempts > 1 {
+	if cause == proxy.TotalTimeout && c.call.Attempts > 1 {
 		// It had what the others left it of the time for all attempts.
 		return attempt.Verdict{Do: attempt.Fail}
 	}
@@ -251,14 +251,14 @@ func (c *inference) releaseStream() {
 
 // noteFailure keeps for the log how a target failed.
 func (c *inference) noteFailure(res *proxy.Result) {
-	t := attempt.Tried{Upstream: c.Upstream, Status: res.Status, Cause: c.reply.cause}
+	t := attempt.Tried{Upstream: c.call.Upstream, Status: res.Status, Cause: c.reply.cause}
 	switch {
 	case len(c.reply.words) > 0:
 		t.Words = dialect.FirstWords(c.reply.words, c.chat.Body)
 	case res.Err != nil:
 		t.Words = res.Err.Error()
 	}
-	c.Tried = append(c.Tried, t)
+	c.call.Tried = append(c.call.Tried, t)
 }
 
 // ended tells the target's breaker how an answer ended that was relayed.

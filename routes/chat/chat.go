@@ -1,4 +1,4 @@
-package routes
+package chat
 
 import (
 	"bytes"
@@ -11,13 +11,14 @@ import (
 	"farebox/providers"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
+	"farebox/routes"
 )
 
 // chatRules is what the chat endpoint checks, resolved against the Shape of
 // one brand.
 type chatRules struct {
 	shape *scan.Shape
-	book  *Rulebook
+	book  *routes.Rulebook
 }
 
 func newChatRules(cfg *config.Config) *chatRules {
@@ -26,27 +27,27 @@ func newChatRules(cfg *config.Config) *chatRules {
 	maps.Copy(rules, chatNested)
 	for _, word := range append([]string{cfg.Brand}, cfg.BrandAliases...) {
 		name := word + "_parameters"
-		rules[name] = &Rule{Kinds: Object}
+		rules[name] = &routes.Rule{Kinds: routes.Object}
 		for member, rule := range brandRules {
 			rules[name+"."+member] = rule
 		}
-		rules[name+".include_"+word+"_system_prompt"] = &Rule{Kinds: Bool}
+		rules[name+".include_"+word+"_system_prompt"] = &routes.Rule{Kinds: routes.Bool}
 	}
 	if cfg.Compat.OpenAIExtras {
 		withExtras(rules)
 	}
-	r.book = NewRulebook(r.shape, rules)
+	r.book = routes.NewRulebook(r.shape, rules)
 	return r
 }
 
 // serveChat answers POST /chat/completions (interface.md, Chat; addendum 5).
-func serveChat(call *Call) *Error {
-	c := call.g.inference(call)
-	rules := c.snap.chat
+func (of *Capability) serveChat(call *routes.Call) *routes.Error {
+	c := of.begin(call)
+	rules := c.view.chat
 	if e := c.readChatBody(rules.shape); e != nil {
 		return e
 	}
-	v := Validator{Body: c.chat.Body, Doc: &c.Doc, Book: rules.book}
+	v := routes.Validator{Body: c.chat.Body, Doc: &c.call.Doc, Book: rules.book}
 	v.CheckAll()
 	use := rules.checkMessages(&v)
 	rules.checkLists(&v)
@@ -61,29 +62,29 @@ func serveChat(call *Call) *Error {
 	if e := c.gate(&v, &use, &flags); e != nil {
 		return e
 	}
-	if c.Config().Compat.AnswerExtras {
+	if c.call.Config().Compat.AnswerExtras {
 		c.flags, c.chat.Cost = flags, c.onCost
 	}
 	c.chat.Prepare(flags.strip || flags.disable, flags.disable)
-	if flags.system && c.Config().SystemPrompt != "" {
-		c.chat.SystemPrompt = ViewBytes(c.Config().SystemPrompt)
+	if flags.system && c.call.Config().SystemPrompt != "" {
+		c.chat.SystemPrompt = routes.ViewBytes(c.call.Config().SystemPrompt)
 	}
 	return c.infer()
 }
 
 // readChatBody is readJSON for what a text model is asked.
-func (c *inference) readChatBody(shape *scan.Shape) *Error {
-	e := c.ReadJSON(shape)
-	c.chat.Body, c.chat.Doc, c.chat.Choices = c.Body, &c.Doc, 1
+func (c *inference) readChatBody(shape *scan.Shape) *routes.Error {
+	e := c.call.ReadJSON(shape)
+	c.chat.Body, c.chat.Doc, c.chat.Choices = c.call.Body, &c.call.Doc, 1
 	return e
 }
 
 // readChat takes the values that decide money and streaming out of the fields.
 // Wrong ones are issues already and stay at their zero value.
-func (c *inference) readChat(v *Validator) {
+func (c *inference) readChat(v *routes.Validator) {
 	if f := v.Member(-1, dialect.ChatStream); f != nil {
 		c.chat.Stream = f.Kind == scan.True
-		c.Streams = c.chat.Stream
+		c.call.Streams = c.chat.Stream
 	}
 	if i := v.Doc.TopIndex(dialect.ChatStreamOptions); i >= 0 {
 		if f := v.Member(i, dialect.StreamIncludeUsage); f != nil {
@@ -95,7 +96,7 @@ func (c *inference) readChat(v *Validator) {
 	if f := v.Member(-1, dialect.ChatMaxTokens); f != nil {
 		c.readMaxTokens(v, dialect.ChatMaxTokens)
 	}
-	c.NoteUser(v.Text(-1, dialect.TopUser))
+	c.call.NoteUser(v.Text(-1, dialect.TopUser))
 }
 
 var includeUsage = [2]bool{false, true}
@@ -109,10 +110,10 @@ func boolIndex(b bool) int {
 
 // readMaxTokens refuses max_tokens, or maps it where the operator switched
 // that on: max_completion_tokens wins, values below 1 are ignored (D1).
-func (c *inference) readMaxTokens(v *Validator, id int) {
-	if !c.Config().Compat.AcceptMaxTokens {
-		v.Add(Issue{Code: "unrecognized_keys", Path: "max_tokens", Message: "max_tokens: is not accepted; use max_completion_tokens."})
-		c.Hint = "compat.accept_max_tokens: true takes max_tokens, which most clients send"
+func (c *inference) readMaxTokens(v *routes.Validator, id int) {
+	if !c.call.Config().Compat.AcceptMaxTokens {
+		v.Add(routes.Issue{Code: "unrecognized_keys", Path: "max_tokens", Message: "max_tokens: is not accepted; use max_completion_tokens."})
+		c.call.Hint = "compat.accept_max_tokens: true takes max_tokens, which most clients send"
 		return
 	}
 	c.chat.ClientMaxTokens = true
@@ -123,7 +124,7 @@ func (c *inference) readMaxTokens(v *Validator, id int) {
 
 // chooseModel resolves the model, then answers with what is wrong so far: the
 // failed-request budget, the validation issues, the state of the model.
-func (c *inference) chooseModel(typ string, v *Validator) *Error {
+func (c *inference) chooseModel(typ string, v *routes.Validator) *routes.Error {
 	name := v.Text(-1, dialect.TopModel)
 	if bytes.IndexByte(name, '\\') >= 0 {
 		name = []byte(gjson.Parse(`"` + string(name) + `"`).Str)
@@ -131,13 +132,13 @@ func (c *inference) chooseModel(typ string, v *Validator) *Error {
 	if typ == "text" {
 		name, c.chat.Suffix = providers.SplitSuffix(name)
 	}
-	model, match := c.Catalog().Resolve(name, typ)
-	if e := c.UseModel(name, model, match, v.Issues); e != nil {
+	model, match := c.call.Catalog().Resolve(name, typ)
+	if e := c.call.UseModel(name, model, match, v.Issues); e != nil {
 		return e
 	}
 	if asked, most := c.chat.AskedCompletion, model.Chat.MaxCompletionTokens; typ == "text" && asked > most {
 		text := strconv.FormatInt(most, 10)
-		return Invalid(Issue{Code: "too_big", Path: "max_completion_tokens", Maximum: text, Message: "max_completion_tokens: must be between 1 and " + text + " for model " + model.ID + ", is " + strconv.FormatInt(asked, 10) + "."})
+		return routes.Invalid(routes.Issue{Code: "too_big", Path: "max_completion_tokens", Maximum: text, Message: "max_completion_tokens: must be between 1 and " + text + " for model " + model.ID + ", is " + strconv.FormatInt(asked, 10) + "."})
 	}
 	c.chat.Model = model
 	return nil

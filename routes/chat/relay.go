@@ -1,4 +1,4 @@
-package routes
+package chat
 
 import (
 	"time"
@@ -19,7 +19,7 @@ const progressStep = 64
 
 // relayStream attaches the upstream's SSE answer to the response.
 func (c *inference) relayStream() {
-	r := &c.Ctx.Response
+	r := &c.call.Ctx.Response
 	r.SetStatusCode(200)
 	r.Header.SetContentType("text/event-stream")
 	r.Header.Set("Cache-Control", "no-cache")
@@ -31,25 +31,25 @@ func (c *inference) relayStream() {
 // relayLarge relays a non-stream answer that is too large to hold, metered on
 // the way: memory stays flat whatever its size.
 func (c *inference) relayLarge() {
-	c.Ctx.Response.Header.SetContentType("application/json")
-	c.CompressRelayed()
+	c.call.Ctx.Response.Header.SetContentType("application/json")
+	c.call.CompressRelayed()
 	c.stream = providers.NewBodyMeter(&c.chat, c.target)
 	c.attach()
 }
 
 func (c *inference) attach() {
-	c.progressNs = c.StartNs
-	if c.Lead != nil {
-		c.KeepRelayed()
+	c.progressNs = c.call.StartNs
+	if c.call.Lead != nil {
+		c.call.KeepRelayed()
 	}
-	c.x.Relay(c.Ctx, c, c.OnDone)
-	c.Relays()
+	c.x.Relay(c.call.Ctx, c, c.call.OnDone)
+	c.call.Relays()
 }
 
 // Pass is proxy.Lens: bytes of the answer on their way to the client.
 func (c *inference) Pass(p []byte) (out []byte, stop bool) {
 	out, stop = c.pass(p)
-	return c.Compressed(out), stop
+	return c.call.Compressed(out), stop
 }
 
 // pass meters bytes of the answer. It extends the hold slice by slice and stops
@@ -60,8 +60,8 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 	} else {
 		out = c.stream.Pass(p)
 	}
-	if c.Lead != nil {
-		c.Lead.Record(out)
+	if c.call.Lead != nil {
+		c.call.Lead.Record(out)
 	}
 	if !c.finished && c.stream.Finished() {
 		c.finished = true
@@ -92,27 +92,27 @@ const capSlack = 64
 // does one with an idempotency key, since it is carried out again.
 func (c *inference) progress(produced int64) {
 	now := time.Now().UnixNano()
-	if now-c.progressNs < progressEvery || produced == 0 || c.chat.Embedding || c.Lead != nil {
+	if now-c.progressNs < progressEvery || produced == 0 || c.chat.Embedding || c.call.Lead != nil {
 		return
 	}
 	c.progressNs = now
-	sold := money.Text(c.Model.Price, money.Usage{Prompt: c.likely, Completion: produced})
-	c.Hold.Progress(&sold)
+	sold := money.Text(c.call.Model.Price, money.Usage{Prompt: c.likely, Completion: produced})
+	c.call.Hold.Progress(&sold)
 }
 
 // extend makes the hold pay for more than produced tokens, or reports that the
 // account cannot. Beyond the cap nothing is charged, so nothing is held.
 func (c *inference) extend(produced int64) bool {
-	price := c.Model.Price
+	price := c.call.Model.Price
 	if price.Free || c.full || c.covered >= c.chat.Cap {
 		c.covered = int64(1) << 62
 		return true
 	}
 	behind := max(0, produced-c.covered)
 	rest := c.chat.Cap - c.covered - behind
-	for step := min(c.Config().Billing.SliceTokens, max(0, rest)); ; step /= 4 {
+	for step := min(c.call.Config().Billing.SliceTokens, max(0, rest)); ; step /= 4 {
 		more := min(behind+step, c.chat.Cap-c.covered)
-		if c.Hold.Extend(money.Worst(price, 0, more)) {
+		if c.call.Hold.Extend(money.Worst(price, 0, more)) {
 			c.covered += more
 			return true
 		}
@@ -123,7 +123,7 @@ func (c *inference) extend(produced int64) bool {
 	// The prompt was held at a generous bound; what it did not use still pays
 	// for output.
 	prompt := money.Worst(price, c.boundPrompt(), 0)
-	if more := money.Affords(price, c.Hold.Granted()-prompt); more > c.covered {
+	if more := money.Affords(price, c.call.Hold.Granted()-prompt); more > c.covered {
 		c.covered = more
 		return c.covered > produced
 	}
@@ -141,26 +141,26 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	var flags billing.Flags
 	switch {
 	case c.cut:
-		flags, c.Cause = billing.FlagCut, "insufficient_balance"
+		flags, c.call.Cause = billing.FlagCut, "insufficient_balance"
 	case c.endless:
-		flags, c.Cause, complete = billing.FlagIncomplete, "beyond_cap", false
+		flags, c.call.Cause, complete = billing.FlagIncomplete, "beyond_cap", false
 	case gone:
-		flags, c.Cause, c.Status = billing.FlagAborted, cause.String(), 499
+		flags, c.call.Cause, c.call.Status = billing.FlagAborted, cause.String(), 499
 		if !complete && !c.finished {
 			usage = c.lost(usage)
 		}
 	case !complete:
-		flags, c.Cause = billing.FlagIncomplete, cause.String()
+		flags, c.call.Cause = billing.FlagIncomplete, cause.String()
 	case c.chat.Stream && !c.stream.Done():
-		flags, c.Cause, complete = billing.FlagIncomplete, proxy.UpstreamTruncated.String(), false
+		flags, c.call.Cause, complete = billing.FlagIncomplete, proxy.UpstreamTruncated.String(), false
 	}
 	out, clean = c.ending(gone, complete)
-	if c.Lead != nil {
-		c.RecordEnd(out, clean)
+	if c.call.Lead != nil {
+		c.call.RecordEnd(out, clean)
 	}
 	c.bill(usage, flags)
-	c.Settle()
-	return c.CompressedEnd(out, clean), clean
+	c.call.Settle()
+	return c.call.CompressedEnd(out, clean), clean
 }
 
 // ending is the client's last bytes, and whether its body ends properly with

@@ -1,4 +1,4 @@
-package routes
+package chat
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"farebox/billing"
 	"farebox/config"
 	"farebox/providers/chat/dialect"
+	"farebox/routes"
 )
 
 // "The process was killed while the model was still thinking, and I paid for my
@@ -30,12 +31,12 @@ func TestCrashBeforeTheFirstTokenChargesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &inference{Call: &Call{Model: &dialect.Model{Price: &config.Price{Input: 1_000_000_000_000, Output: 1_000_000_000_000}}}, likely: 10}
-		if c.Key, err = ledger.Lookup([]byte(secret)); err != nil {
+		c := &inference{call: &routes.Call{Model: &dialect.Model{Price: &config.Price{Input: 1_000_000_000_000, Output: 1_000_000_000_000}}}, likely: 10}
+		if c.call.Key, err = ledger.Lookup([]byte(secret)); err != nil {
 			t.Fatal(err)
 		}
-		ask := billing.Admission{Key: c.Key, Slot: -1, Hold: 50 * usd, Min: 50 * usd, NowNs: time.Now().UnixNano()}
-		if d := ledger.Admit(&c.Hold, &ask); d.Code != billing.Admitted {
+		ask := billing.Admission{Key: c.call.Key, Slot: -1, Hold: 50 * usd, Min: 50 * usd, NowNs: time.Now().UnixNano()}
+		if d := ledger.Admit(&c.call.Hold, &ask); d.Code != billing.Admitted {
 			t.Fatal(d.Code)
 		}
 		c.progress(produced)

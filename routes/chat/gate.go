@@ -1,4 +1,4 @@
-package routes
+package chat
 
 import (
 	"net/url"
@@ -7,6 +7,7 @@ import (
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
+	"farebox/routes"
 )
 
 // brandFlags are the effective <brand>_parameters (addendum 5.3), after the
@@ -20,10 +21,10 @@ type brandFlags struct {
 	word                                     string // of the object that they stood in; empty: the model's suffix
 }
 
-func (c *inference) readFlags(v *Validator, f *brandFlags) *Error {
+func (c *inference) readFlags(v *routes.Validator, f *brandFlags) *routes.Error {
 	f.system, f.e2ee = true, true
-	r := c.snap.chat
-	for n := range 1 + len(c.Config().BrandAliases) {
+	r := c.view.chat
+	for n := range 1 + len(c.call.Config().BrandAliases) {
 		id := dialect.ChatBrand + n
 		at := v.Doc.TopIndex(id)
 		if at < 0 {
@@ -50,7 +51,7 @@ func (c *inference) readFlags(v *Validator, f *brandFlags) *Error {
 		key, value, _ := strings.Cut(pair, "=")
 		value, err := url.QueryUnescape(value)
 		if err != nil {
-			return Invalid(Issue{Code: "custom", Path: "model", Message: "model: the value of " + Excerpt([]byte(key)) + " in the suffix is not URL-encoded text."})
+			return routes.Invalid(routes.Issue{Code: "custom", Path: "model", Message: "model: the value of " + routes.Excerpt([]byte(key)) + " in the suffix is not URL-encoded text."})
 		}
 		if key == "enable_e2ee" || key == "enable_x_search" {
 			continue // not for the suffix (addendum 5.4)
@@ -60,11 +61,11 @@ func (c *inference) readFlags(v *Validator, f *brandFlags) *Error {
 	return nil
 }
 
-func (c *Call) brandWord(n int) string {
+func (c *inference) brandWord(n int) string {
 	if n == 0 {
-		return c.Config().Brand
+		return c.call.Config().Brand
 	}
-	return c.Config().BrandAliases[n-1]
+	return c.call.Config().BrandAliases[n-1]
 }
 
 func (f *brandFlags) set(key, value, brand string) {
@@ -97,10 +98,10 @@ func (f *brandFlags) set(key, value, brand string) {
 
 // gate refuses what the model cannot do (addendum 5.5). Each refusal counts
 // into the unsupported-feature budget.
-func (c *inference) gate(v *Validator, use *features, f *brandFlags) *Error {
-	can := &c.Model.Chat.Capabilities
-	no := func(path, what string) *Error {
-		return Unsupported(path, "Model "+c.Model.ID+" does not support "+what+".")
+func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *routes.Error {
+	can := &c.call.Model.Chat.Capabilities
+	no := func(path, what string) *routes.Error {
+		return routes.Unsupported(path, "Model "+c.call.Model.ID+" does not support "+what+".")
 	}
 	word := f.word // as the client wrote it
 	if word == "" {
@@ -125,7 +126,7 @@ func (c *inference) gate(v *Validator, use *features, f *brandFlags) *Error {
 	case v.Integer(dialect.ChatTopLogprobs) > 0 && !can.LogProbs:
 		return no("top_logprobs", "log probabilities")
 	case f.character != "":
-		return &Error{Status: 404, Code: "CHARACTER_NOT_FOUND", Message: "Unknown character " + Excerpt([]byte(f.character)) + ": this service has no characters."}
+		return &routes.Error{Status: 404, Code: "CHARACTER_NOT_FOUND", Message: "Unknown character " + routes.Excerpt([]byte(f.character)) + ": this service has no characters."}
 	case f.webSearch != "" && f.webSearch != "off":
 		return no(word+"_parameters.enable_web_search", "web search")
 	case f.scraping:
@@ -140,7 +141,7 @@ func (c *inference) gate(v *Validator, use *features, f *brandFlags) *Error {
 		for t := i + 1; t < v.Doc.Fields[i].Next; t = v.Doc.Fields[t].Next {
 			// Custom tools pass the rules with compat.openai_extras only.
 			if kind := v.Text(t, dialect.ToolType); string(kind) != "function" && string(kind) != "custom" {
-				return no(v.Doc.Path(t)+".type", "the built-in tool "+Excerpt(kind))
+				return no(v.Doc.Path(t)+".type", "the built-in tool "+routes.Excerpt(kind))
 			}
 		}
 	}
@@ -149,7 +150,7 @@ func (c *inference) gate(v *Validator, use *features, f *brandFlags) *Error {
 			return no("response_format", "json_schema response formats")
 		}
 	}
-	if len(c.Ctx.Request.Header.Peek(c.snap.names.e2eeKey)) > 0 {
+	if len(c.call.Ctx.Request.Header.Peek(c.view.e2eeHeader)) > 0 {
 		return no("", "end-to-end encryption")
 	}
 	return c.gateEffort(v)
@@ -157,15 +158,15 @@ func (c *inference) gate(v *Validator, use *features, f *brandFlags) *Error {
 
 // gateEffort checks the effective reasoning effort (reasoning_effort wins over
 // reasoning.effort) against the levels of the model's record.
-func (c *inference) gateEffort(v *Validator) *Error {
+func (c *inference) gateEffort(v *routes.Validator) *routes.Error {
 	path := "reasoning_effort"
 	effort := v.Text(-1, dialect.ChatReasoningEffort)
 	if i := v.Doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
 		path = "reasoning.effort"
 		effort = v.Text(i, dialect.ReasoningEffort)
 	}
-	options := c.Model.Chat.Capabilities.ReasoningEffort
-	if !c.Model.Chat.Capabilities.Reasons() {
+	options := c.call.Model.Chat.Capabilities.ReasoningEffort
+	if !c.call.Model.Chat.Capabilities.Reasons() {
 		return c.gateReasoning(v, path, effort)
 	}
 	if effort == nil || len(options) == 0 {
@@ -183,16 +184,16 @@ func (c *inference) gateEffort(v *Validator) *Error {
 		}
 		list += o
 	}
-	return &Error{
+	return &routes.Error{
 		Status: 400, Code: "INVALID_REQUEST", Unsupported: true,
-		Message: "Model " + c.Model.ID + " does not support the reasoning effort " + string(effort) + ".",
-		Issues:  []Issue{{Code: "invalid_enum_value", Path: path, Received: string(effort), Options: options, Message: path + ": model " + c.Model.ID + " takes one of " + list + "."}},
+		Message: "Model " + c.call.Model.ID + " does not support the reasoning effort " + string(effort) + ".",
+		Issues:  []routes.Issue{{Code: "invalid_enum_value", Path: path, Received: string(effort), Options: options, Message: path + ": model " + c.call.Model.ID + " takes one of " + list + "."}},
 	}
 }
 
 // gateReasoning refuses to make a model reason that does not. That it shall not
 // is said already, in words that such models do not know.
-func (c *inference) gateReasoning(v *Validator, path string, effort []byte) *Error {
+func (c *inference) gateReasoning(v *routes.Validator, path string, effort []byte) *routes.Error {
 	if i := v.Doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
 		path = "reasoning.enabled"
 		if at := v.Doc.Member(i, dialect.ReasoningEnabled); at >= 0 && v.Doc.Fields[at].Kind == scan.True {
@@ -200,7 +201,7 @@ func (c *inference) gateReasoning(v *Validator, path string, effort []byte) *Err
 		}
 	}
 	if effort != nil && string(effort) != "none" {
-		return Unsupported(path, "Model "+c.Model.ID+" does not support reasoning.")
+		return routes.Unsupported(path, "Model "+c.call.Model.ID+" does not support reasoning.")
 	}
 	c.chat.NoReasoning = true
 	return nil

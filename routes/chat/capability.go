@@ -1,0 +1,65 @@
+package chat
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"farebox/config"
+	"farebox/providers"
+	"farebox/providers/chat/dialect"
+	"farebox/routes"
+)
+
+// Capability is what main registers. It is routes.TextModels, too.
+type Capability struct {
+	gateway    *routes.Gateway
+	inferences sync.Pool    // of inference
+	scratches  sync.Pool    // of dialect.Scratch
+	drains     atomic.Int64 // answers being read on after their client left
+	meters     map[string]*modelMeters
+}
+
+// New makes the capability.
+func New() *Capability {
+	of := &Capability{meters: map[string]*modelMeters{}}
+	of.inferences.New = func() any { return newInference(of) }
+	of.scratches.New = func() any { return new(dialect.Scratch) }
+	return of
+}
+
+// Open is routes.Capability.
+func (of *Capability) Open(g *routes.Gateway) []routes.Row {
+	of.gateway = g
+	g.Metrics().NewGauge("farebox_draining_answers", func() float64 { return float64(of.drains.Load()) })
+	return []routes.Row{
+		{
+			Method: "POST", Path: "/chat/completions", Access: routes.Bearer, Form: routes.JSONBody,
+			Rate: routes.ByModel, Operation: "chat", Serve: of.serveChat,
+		},
+		{
+			Method: "POST", Path: "/embeddings", Access: routes.Bearer, Form: routes.JSONBody,
+			Rate: routes.ByModel, Operation: "embeddings", Serve: of.serveEmbeddings,
+		},
+	}
+}
+
+// view is what one config says of text models.
+type view struct {
+	chat       *chatRules
+	embed      *embedRules
+	meters     []*modelMeters // by catalog index of the model
+	capHeader  []byte         // which cap on completion tokens was sent
+	e2eeHeader string         // request header of end-to-end encryption
+}
+
+// Load is routes.Loader.
+func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
+	v := &view{
+		chat: newChatRules(cfg), embed: newEmbedRules(), capHeader: routes.BrandHeader(cfg.Brand, "max-completion-tokens"),
+		e2eeHeader: string(routes.BrandHeader(cfg.Brand, "tee-client-pub-key")),
+	}
+	for _, m := range catalog.Models() {
+		v.meters = append(v.meters, of.metersOf(m.ID))
+	}
+	return routes.View{Own: v, Headers: [][]byte{v.capHeader}}, nil
+}

@@ -1,0 +1,13 @@
+// Package chat sells answers of text models: chat completions and embeddings.
+//
+// Capability is what main registers; an inference is the part of a Call. chat.go and
+// embeddings.go read a request by the rules in rules.go, messages.go and gate.go;
+// infer.go holds what it may cost and says what it came to; forward.go has the
+// model's targets asked, relay.go meters the answer on its way, and lost.go decides
+// what a client that left costs. Other capabilities ask text models through Ask
+// (routes.TextModels).
+//
+// Dialects, and what a usage or a prompt is, belong to providers; balances, limits
+// and the request log to routes and the packages below it. Nothing of another
+// capability may enter.
+package chat

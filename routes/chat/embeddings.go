@@ -1,0 +1,117 @@
+package chat
+
+import (
+	"strconv"
+
+	"farebox/config"
+	"farebox/providers/chat/dialect"
+	"farebox/proxy/scan"
+	"farebox/routes"
+)
+
+// embedTop are the rules of an embeddings body (addendum 11). The body is
+// strict: members that are not here are refused.
+var embedTop = map[string]*routes.Rule{
+	"model":           {Kinds: routes.String, Required: true, NonEmpty: true, Length: 256},
+	"input":           {Kinds: routes.String | routes.Array, Required: true, NonEmpty: true},
+	"encoding_format": {Kinds: routes.String, Enum: []string{"float", "base64"}},
+	"dimensions":      {Kinds: routes.Number, Integer: true, Min: 1, Max: inf},
+	"user":            {Kinds: routes.String},
+}
+
+// maxEmbedInputs is the most strings in one request (addendum 11).
+const maxEmbedInputs = 2048
+
+// embedRules is what the embeddings endpoint checks; it is the same for every brand.
+type embedRules struct{ book *routes.Rulebook }
+
+func newEmbedRules() *embedRules {
+	return &embedRules{book: routes.NewRulebook(dialect.EmbedShape(), embedTop)}
+}
+
+// serveEmbeddings answers POST /embeddings (addendum 11): the same path as
+// chat, with a price for the prompt only.
+func (of *Capability) serveEmbeddings(call *routes.Call) *routes.Error {
+	c := of.begin(call)
+	rules := c.view.embed
+	if e := c.readChatBody(rules.book.Root); e != nil {
+		return e
+	}
+	v := routes.Validator{Body: c.chat.Body, Doc: &c.call.Doc, Book: rules.book}
+	v.CheckAll()
+	tokens, one := false, false
+	if c.call.Config().Compat.TokenInput {
+		tokens, one = tokenInput(&v)
+	}
+	if !tokens {
+		v.CheckElements(dialect.EmbedInput, embedElement)
+	}
+	if i := c.call.Doc.TopIndex(dialect.EmbedInput); i >= 0 && c.call.Doc.Fields[i].Kind == scan.Array && c.call.Doc.Fields[i].Len > maxEmbedInputs && !one {
+		v.Add(routes.Issue{Code: "too_big", Path: "input", Maximum: "2048", Message: "input: must have at most 2048 elements, has " + strconv.Itoa(int(c.call.Doc.Fields[i].Len)) + "."})
+	}
+	if unknown := c.call.Doc.Members - len(c.call.Doc.Fields); unknown > 0 {
+		v.Add(routes.Issue{Code: "unrecognized_keys", Message: "This endpoint takes only model, input, encoding_format, dimensions and user; the body has " + strconv.Itoa(unknown) + " more."})
+	}
+	c.chat.Embedding = true
+	c.call.NoteUser(v.Text(-1, dialect.TopUser))
+	if e := c.chooseModel("embedding", &v); e != nil {
+		return e
+	}
+	if v.Member(-1, dialect.EmbedDimensions) != nil && !c.call.Model.Config.Spec.(*config.Embedding).CustomDimensions {
+		return routes.Unsupported("dimensions", "Model "+c.call.Model.ID+" does not support custom dimensions.")
+	}
+	return c.infer()
+}
+
+// tokenInput checks input that is token numbers: one list of them, or a list of
+// such lists (compat.token_input). is: it is; one: it is the
+// tokens of one text.
+func tokenInput(v *routes.Validator) (is, one bool) {
+	i := v.Doc.TopIndex(dialect.EmbedInput)
+	if i < 0 || v.Doc.Fields[i].Kind != scan.Array || v.Doc.Fields[i].Len == 0 {
+		return false, false
+	}
+	raw := v.Doc.Fields[i].Raw(v.Body)
+	from, _, ok := dialect.NextElement(raw, 1)
+	if !ok || raw[from] == '"' {
+		return false, false
+	}
+	if raw[from] != '[' {
+		checkTokens(v, raw, "input")
+		return true, true
+	}
+	for at, n := 1, 0; len(v.Issues) == 0; n++ {
+		from, to, ok := dialect.NextElement(raw, at)
+		if !ok {
+			break
+		}
+		checkTokens(v, raw[from:to], "input."+strconv.Itoa(n))
+		at = to
+	}
+	return true, false
+}
+
+// checkTokens checks one list of token numbers.
+func checkTokens(v *routes.Validator, raw []byte, path string) {
+	if raw[0] != '[' {
+		v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "array", Message: path + ": expected an array of token numbers, like those before it."})
+		return
+	}
+	for at, n := 1, 0; ; n++ {
+		from, to, ok := dialect.NextElement(raw, at)
+		if !ok {
+			if n == 0 {
+				v.Add(routes.Issue{Code: "too_small", Path: path, Minimum: "1", Message: path + ": must have at least 1 element."})
+			}
+			return
+		}
+		if _, err := strconv.ParseUint(routes.ViewString(raw[from:to]), 10, 32); err != nil {
+			at := path + "." + strconv.Itoa(n)
+			v.Add(routes.Issue{Code: "invalid_type", Path: at, Expected: "integer", Message: at + ": expected a token number, an integer from 0."})
+			return
+		}
+		at = to
+	}
+}
+
+var embedElement = &routes.Rule{Kinds: routes.String, Required: true, NonEmpty: true}
