@@ -38,8 +38,6 @@ const (
 	InsufficientBalance            // the account cannot pay
 	KeyLimitUSD                    // the key's USD limit of this period is used up
 	KeyLimitDIEM                   // the key's DIEM limit of this period is used up
-	FailedBudget                   // too many failed requests
-	UnsupportedBudget              // too many refused features
 	JournalFull                    // nothing can be recorded, so nothing may be sold
 	LimitsAway                     // Redis is away, and the policy is to let nothing through
 	StoreAway                      // the shared store does not answer, and this node has leased too little
