@@ -173,28 +173,24 @@ func (v *validator) decimal(path string, d *Decimal, least, most int64) {
 	}
 }
 
-// checkTarget checks how a model behind the anthropic dialect is asked to think.
+// checkTarget checks the options of the dialect, such as how a model is asked to
+// think.
 func (c *Chat) checkTarget(v *validator, path string, m *Model, t *Target, u *Upstream) {
 	v.writes(path, t, u)
-	if u.Dialect != "anthropic" {
+	d, _ := u.speaks()
+	if len(d.options) == 0 {
 		v.noOptions(path, m, t)
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(t.Options)) {
 		at := join(path+".options", key)
-		if key != "thinking" {
-			v.wrongKey(at, "there is no option %s for a model of type text; expected thinking", quote(key))
+		values, ok := d.options[key]
+		if !ok {
+			v.wrongKey(at, "there is no option %s for a model of type text; expected %s",
+				quote(key), choice(slices.Sorted(maps.Keys(d.options))))
 			continue
 		}
-		v.oneOf(at, t.Options[key], "adaptive", "budget", "none")
-	}
-}
-
-// writes refuses an upstream that makes pictures only.
-func (v *validator) writes(path string, t *Target, u *Upstream) {
-	if slices.Contains(pictureDialects, u.Dialect) {
-		v.wrong(path+".upstream", "upstream %s speaks %s, which makes pictures only; "+
-			"expected an upstream of dialect openai or anthropic", quote(t.Upstream), u.Dialect)
+		v.oneOf(at, t.Options[key], values...)
 	}
 }
 

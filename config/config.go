@@ -2,7 +2,12 @@ package config
 
 import (
 	"crypto/sha256"
+	"io"
+	"os"
 	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
 )
 
 // Config is everything the operator wrote, checked and with defaults filled
@@ -39,7 +44,7 @@ type Config struct {
 	Compat  Compat  `yaml:"compat"`
 	Billing Billing `yaml:"billing"`
 	Limits  Limits  `yaml:"limits"`
-	// Redis shares the limits among nodes (redis.go).
+	// Redis shares the limits among nodes (store.go).
 	Redis Redis `yaml:"redis"`
 	// Idempotency remembers requests with a key (idempotency.go).
 	Idempotency Idempotency `yaml:"idempotency"`
@@ -123,6 +128,20 @@ type Log struct {
 	// of the successful requests is logged; errors are always logged up to the
 	// same rate. Default 100; 0 logs every request.
 	SampleAbove int `yaml:"sample_above"`
+}
+
+// Open gives the logger that an operator wants, to standard error.
+func (c Log) Open() zerolog.Logger {
+	var out io.Writer = os.Stderr
+	if c.Format == "console" || (c.Format == "auto" && term.IsTerminal(int(os.Stderr.Fd()))) {
+		out = zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "15:04:05.000"}
+	}
+	level, err := zerolog.ParseLevel(c.Level)
+	if err != nil {
+		level = zerolog.InfoLevel
+	}
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+	return zerolog.New(out).Level(level).With().Timestamp().Logger()
 }
 
 // Compat switches behaviour where the specification and the documentation of

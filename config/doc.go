@@ -12,7 +12,8 @@
 //
 // Each capability has a file with its keys, defaults and rules: chat.go,
 // embedding.go, image.go, rpc.go. Models of a new type need a file with their
-// [Spec] and a line in kinds (model.go).
+// [Spec] and a line in kinds (model.go), upstreams of a new dialect a row in
+// dialects (dialect.go).
 //
 // What may not enter: anything that acts on a config. Connections, catalogs,
 // counters and prices of single requests belong to the rooms that own them;

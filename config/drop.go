@@ -54,7 +54,7 @@ const maxDrops = 72
 
 // defaultDrops is what is not sent to an upstream whose operator said nothing.
 func defaultDrops(u *Upstream) []string {
-	if u.Dialect != "openai" {
+	if d, _ := u.speaks(); !d.compatible {
 		return nil // the others write bodies of their own
 	}
 	list := costly
@@ -100,7 +100,7 @@ func (v *validator) drops(path string, u *Upstream) {
 	if !v.has(path + ".drop") {
 		return
 	}
-	if slices.Contains(pictureDialects, u.Dialect) {
+	if d, known := u.speaks(); known && !d.writes {
 		v.wrong(path+".drop", "drop has no meaning for an upstream of dialect %s, which makes pictures only; expected it to be left out", u.Dialect)
 		return
 	}

@@ -30,9 +30,6 @@ func (e *Embedding) check(v *validator, path string, _ *Model) {
 
 func (e *Embedding) checkTarget(v *validator, path string, m *Model, t *Target, u *Upstream) {
 	v.writes(path, t, u)
-	if u.Dialect == "anthropic" {
-		v.wrong(path+".upstream", "upstream %s speaks anthropic, which has no embeddings; "+
-			"expected an upstream of dialect openai", quote(t.Upstream))
-	}
+	v.compatible(path, t, u, "embeddings")
 	v.noOptions(path, m, t)
 }

@@ -397,16 +397,10 @@ func (v *validator) each(path string, e Each) {
 	}
 }
 
-// pictureDialects are those of upstreams that make nothing but pictures.
-var pictureDialects = []string{"native", "sdapi", "stability", "fal"}
-
 // checkTarget checks the form of a target's options; what they mean is the
 // dialect's business.
 func (i *Image) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
-	if u.Dialect == "anthropic" {
-		v.wrong(path+".upstream", "upstream %s speaks anthropic, which makes no pictures; "+
-			"expected an upstream of a dialect that does", quote(t.Upstream))
-	}
+	v.draws(path, t, u)
 	path += ".options"
 	if n := len(t.Options); n > maxOptions {
 		v.wrong(path, "%d options are listed; expected at most %d", n, maxOptions)

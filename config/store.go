@@ -1,8 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 )
 
 // SharedStore says whether the ledger is in a PostgreSQL that several nodes
@@ -43,4 +46,63 @@ func (c *Config) SharedAddress() string {
 		return c.Store
 	}
 	return ""
+}
+
+// Redis holds the throughput limits of several nodes together. Without
+// addresses every node counts for itself.
+type Redis struct {
+	// Addresses are host:port: one of a single server, those of the Sentinels
+	// with SentinelMaster, some of the cluster's nodes with Cluster.
+	Addresses []string `yaml:"addresses"`
+	// SentinelMaster is the name under which Sentinels know the master.
+	SentinelMaster   string `yaml:"sentinel_master"`
+	SentinelPassword Secret `yaml:"sentinel_password"` // of the Sentinels themselves; default: none
+	Cluster          bool   `yaml:"cluster"`
+	Username         string `yaml:"username"`
+	Password         Secret `yaml:"password"`
+	DB               int    `yaml:"db"`  // 0 to 1000000; a cluster has only 0
+	TLS              bool   `yaml:"tls"` // with the system's authorities
+	// Timeout is how long a request waits for an answer. Default 30ms, 1ms to 5s.
+	Timeout time.Duration `yaml:"timeout"`
+	// Away says what holds while Redis does not answer: local_share (default:
+	// every node its part of the limits), open (this node's own limits only),
+	// closed (no limited request passes).
+	Away string `yaml:"away"`
+}
+
+// Used says whether limits are shared.
+func (r Redis) Used() bool { return len(r.Addresses) > 0 }
+
+const mostRedisAddresses = 100
+
+func (v *validator) redis() {
+	r := v.c.Redis
+	if n := len(r.Addresses); n > mostRedisAddresses {
+		v.wrong("redis.addresses", "%d addresses are listed; expected at most %d, since a few are enough to find the others", n, mostRedisAddresses)
+	}
+	for i, address := range r.Addresses {
+		path := fmt.Sprintf("redis.addresses[%d]", i)
+		v.address(path, address, false)
+		if slices.Contains(r.Addresses[:i], address) {
+			v.wrong(path, "%s is listed already; expected each address once", quote(address))
+		}
+	}
+	switch {
+	case !r.Used() && (r.Cluster || r.SentinelMaster != "" || v.has("redis.password") || v.has("redis.username")):
+		v.wrong("redis", "no addresses are listed, so that no limit would be shared; expected addresses: [host:6379]")
+	case r.Cluster && r.SentinelMaster != "":
+		v.wrong("redis.cluster", "a cluster has no Sentinels; expected either cluster: true or sentinel_master")
+	case r.Cluster && r.DB != 0:
+		v.wrong("redis.db", "%s cannot be chosen in a cluster, which has only database 0; leave db out", v.shown("redis.db"))
+	case len(r.Addresses) > 1 && !r.Cluster && r.SentinelMaster == "":
+		v.wrong("redis.addresses", "%d addresses are listed, which of them counts is not said; expected cluster: true, sentinel_master, or one address", len(r.Addresses))
+	case r.SentinelMaster == "" && v.has("redis.sentinel_password"):
+		v.wrong("redis.sentinel_password", "there are no Sentinels without sentinel_master; expected both, or password for Redis itself")
+	}
+	if r.Username != "" && r.Password == "" {
+		v.wrong("redis.username", "a user without a password cannot log in; expected password too")
+	}
+	whole(v, "redis.db", r.DB, 0, 1_000_000)
+	v.duration("redis.timeout", r.Timeout, time.Millisecond, 5*time.Second)
+	v.oneOf("redis.away", r.Away, "local_share", "open", "closed")
 }

@@ -19,7 +19,7 @@ type Upstream struct {
 	// Router is what clients are told of who serves them, in the header
 	// x-<brand>-model-router; empty: nothing.
 	Router  string `yaml:"router"`
-	Dialect string `yaml:"dialect"` // openai (default), anthropic; for pictures also native, sdapi, stability, fal
+	Dialect string `yaml:"dialect"` // openai (default) or another one of dialects
 	// BaseURL includes the version prefix, e.g. https://api.openai.com/v1; http, https or unix:/path.
 	BaseURL string            `yaml:"base_url"`
 	Key     Secret            `yaml:"key"`     // bearer key or x-api-key; may be empty for self-hosted
@@ -47,7 +47,7 @@ type Upstream struct {
 }
 
 func (u *Upstream) defaults() {
-	u.Dialect = "openai"
+	u.Dialect = dialects[0].name
 	u.Timeouts = Timeouts{Connect: 5 * time.Second, FirstByte: 120 * time.Second, Idle: 120 * time.Second}
 	u.MaxConnections = 1024
 	u.MaxIdle = 4 * time.Second
@@ -134,7 +134,7 @@ func (v *validator) upstreamName(path, name string, i int, taken map[string]int,
 }
 
 func (v *validator) upstream(path string, u *Upstream) {
-	v.oneOf(path+".dialect", u.Dialect, append([]string{"openai", "anthropic"}, pictureDialects...)...)
+	v.oneOf(path+".dialect", u.Dialect, dialectsThat(func(*dialect) bool { return true })...)
 	v.baseURL(path+".base_url", u.BaseURL)
 	v.wholeBaseURL(path+".base_url", u)
 	v.headerValue(path+".key", u.Key)
@@ -157,7 +157,8 @@ func (v *validator) upstream(path string, u *Upstream) {
 	}
 	v.oneOf(path+".links", u.Links, "public", "any", "none")
 	v.connections(path, u.MaxConnections, u.MaxIdle, u.Breaker)
-	if q := u.Quirks; u.Dialect != "openai" && (q.MaxTokens || q.NoStreamOptions || q.NoReasoningEffort || q.NoDeveloperRole) {
+	d, _ := u.speaks()
+	if q := u.Quirks; !d.compatible && (q.MaxTokens || q.NoStreamOptions || q.NoReasoningEffort || q.NoDeveloperRole) {
 		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers stand at an upstream of dialect %s; expected api_key_header only", u.Dialect)
 	}
 }
@@ -198,7 +199,7 @@ func (v *validator) baseURL(path, text string) {
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		v.src.hide(v.at[path].node)
 		v.wrong(path, "the URL has a query or fragment; expected only host and path, secrets belong in key: or headers:")
-	case strings.HasSuffix(u.Path, "/chat/completions") || strings.HasSuffix(u.Path, "/messages") || strings.HasSuffix(u.Path, "/embeddings"):
+	case isEndpoint(u.Path):
 		v.wrong(path, "%s is the address of one endpoint; expected what stands before it, such as https://host/v1", v.shown(path))
 	}
 }
@@ -220,7 +221,7 @@ var apiRoots = map[string]string{
 // its endpoints stand below: every request would be answered 404.
 func (v *validator) wholeBaseURL(path string, up *Upstream) {
 	u, err := url.Parse(up.BaseURL)
-	if err != nil || slices.Contains(pictureDialects, up.Dialect) {
+	if d, known := up.speaks(); err != nil || known && !d.writes {
 		return
 	}
 	if root := apiRoots[strings.ToLower(u.Hostname())]; root != "" && strings.Trim(u.Path, "/") == "" {
@@ -240,12 +241,9 @@ func badPort(port string) bool {
 // keyHeader is the header, in lower case, that carries the key of an upstream;
 // empty when it has none.
 func (v *validator) keyHeader(path string, u *Upstream) string {
-	carrier := "authorization"
-	if u.Dialect == "anthropic" {
-		carrier = "x-api-key"
-	}
+	name, _ := u.KeyHeader()
+	carrier := strings.ToLower(name)
 	if h := u.Quirks.APIKeyHeader; h != "" {
-		carrier = strings.ToLower(h)
 		at := path + ".quirks.api_key_header"
 		if !headerName.MatchString(h) || slices.Contains(ownHeaders, carrier) {
 			v.wrong(at, "%s cannot carry the key; expected a header name such as api-key", v.shown(at))

@@ -125,7 +125,7 @@ func askUpstream(u *config.Upstream) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	endpoint := map[string]string{"openai": "/chat/completions", "anthropic": "/messages"}[u.Dialect]
+	endpoint := dialects[u.Dialect].probe
 	status, body, err := a.ask("GET", "/models", "")
 	if err != nil {
 		return "", err

@@ -14,9 +14,7 @@ import (
 	"time"
 
 	"farebox/config"
-	"farebox/providers/chat/anthropic"
 	"farebox/providers/chat/dialect"
-	"farebox/providers/chat/openai"
 	"farebox/providers/health"
 	"farebox/proxy"
 )
@@ -85,16 +83,13 @@ func (c *Catalog) Close(next *Catalog) {
 }
 
 func newUpstream(cfg *config.Upstream, prev *Catalog) (*endpoint, error) {
-	u := &endpoint{Upstream: Upstream{Name: cfg.Name, Config: cfg}, options: targetOptions(cfg)}
-	switch cfg.Dialect {
-	case "openai":
-		u.Dialect = openai.Dialect{}
-	case "anthropic":
-		u.Dialect = anthropic.Dialect{}
-	default:
-		if imageDialects[cfg.Dialect] == nil { // those speak of pictures only
-			return nil, fmt.Errorf("cannot speak dialect %q to upstream %s: it is unknown", cfg.Dialect, cfg.Name)
-		}
+	speaks, ok := dialects[cfg.Dialect]
+	if !ok {
+		return nil, fmt.Errorf("cannot speak dialect %q to upstream %s: it is unknown", cfg.Dialect, cfg.Name)
+	}
+	u := &endpoint{
+		Upstream: Upstream{Name: cfg.Name, Config: cfg, Dialect: speaks.chat},
+		options:  targetOptions(cfg),
 	}
 	if cfg.CAFile != "" {
 		// Certificates are renewed in place, so the path alone tells nothing.
@@ -126,26 +121,18 @@ func targetOptions(u *config.Upstream) proxy.TargetOptions {
 		Connect: u.Timeouts.Connect, FirstByte: u.Timeouts.FirstByte, Idle: u.Timeouts.Idle, Total: u.Timeouts.Total,
 		MaxConns: u.MaxConnections, MaxIdle: u.MaxIdle, RetrySafe: u.RetrySafe,
 	}
-	carrier, prefix := "Authorization", "Bearer "
-	switch u.Dialect {
-	case "anthropic":
-		carrier, prefix = "x-api-key", ""
-	case "fal":
-		prefix = "Key "
-	}
-	if u.Quirks.APIKeyHeader != "" {
-		carrier, prefix = u.Quirks.APIKeyHeader, ""
-	}
 	if u.Key != "" {
+		carrier, prefix := u.KeyHeader()
 		o.Headers = append(o.Headers, [2]string{carrier, prefix + u.Key.Reveal()})
 	}
-	versioned := false
-	for _, name := range slices.Sorted(maps.Keys(u.Headers)) {
+	written := slices.Sorted(maps.Keys(u.Headers))
+	for _, name := range written {
 		o.Headers = append(o.Headers, [2]string{name, u.Headers[name].Reveal()})
-		versioned = versioned || strings.EqualFold(name, anthropic.VersionHeader)
 	}
-	if u.Dialect == "anthropic" && !versioned {
-		o.Headers = append(o.Headers, [2]string{anthropic.VersionHeader, anthropic.Version})
+	for _, h := range dialects[u.Dialect].headers {
+		if !slices.ContainsFunc(written, func(name string) bool { return strings.EqualFold(name, h[0]) }) {
+			o.Headers = append(o.Headers, h)
+		}
 	}
 	return o
 }

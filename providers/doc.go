@@ -7,8 +7,8 @@
 // not change. [Picker] chooses the targets of one request. What upstreams speak
 // is below, by capability: chat/openai and chat/anthropic over what they share
 // (chat/dialect, whose names names.go lists under this room's name), image with a
-// folder for each dialect, and rpc. images.go gives models of pictures their
-// targets.
+// folder for each dialect, and rpc. dialects.go lists all of them, images.go gives
+// models of pictures their targets.
 //
 // What may not enter: money, limits, keys, and bytes of requests or answers,
 // which are the dialects' business.

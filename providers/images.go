@@ -4,23 +4,8 @@ import (
 	"farebox/config"
 	"farebox/providers/fetch"
 	"farebox/providers/image"
-	"farebox/providers/image/fal"
-	"farebox/providers/image/native"
-	imageopenai "farebox/providers/image/openai"
 	"farebox/providers/image/picture"
-	"farebox/providers/image/sdapi"
-	"farebox/providers/image/stability"
 )
-
-// imageDialects are what upstreams of pictures speak, by the name of their
-// dialect in the config.
-var imageDialects = map[string]image.Dialect{
-	"openai":    imageopenai.Dialect{},
-	"native":    native.Dialect{},
-	"sdapi":     sdapi.Dialect{},
-	"stability": stability.Dialect{},
-	"fal":       fal.Dialect{},
-}
 
 // PictureTargets are those of a model that makes pictures. They share their
 // health with every other request.
@@ -63,7 +48,8 @@ func (c *Catalog) MakesWebP() bool {
 // pictures gives a target of an image model its dialect.
 func pictures(t *Target, options map[string]string) {
 	t.Pictures = &image.Target{
-		Upstream: t.Upstream.Name, Model: t.Name, Dialect: imageDialects[t.Upstream.Config.Dialect], Proxy: t.Upstream.Proxy, Options: options,
+		Upstream: t.Upstream.Name, Model: t.Name, Dialect: dialects[t.Upstream.Config.Dialect].picture,
+		Proxy: t.Upstream.Proxy, Options: options,
 		Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
 	}
 }

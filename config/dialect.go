@@ -1,0 +1,106 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// dialect is a row of what upstreams can speak: all that a config must know of
+// it. What puts requests into it is in package providers under the same name.
+type dialect struct {
+	name string
+	key  carrier
+	// endpoints are paths that a base_url must not end in.
+	endpoints []string
+	// compatible says that bodies of OpenAI's API are sent as clients write them:
+	// quirks may be said of such a server, members dropped, and what is neither
+	// chat nor pictures asked for.
+	compatible bool
+	writes     bool // serves models of type text
+	draws      bool // serves models of pictures
+	// options are those of targets of type text, with their values.
+	options map[string][]string
+}
+
+// carrier is the header that carries a key, with what stands before the key.
+type carrier struct{ header, prefix string }
+
+var bearer = carrier{"Authorization", "Bearer "}
+
+// dialects are all that can be spoken; the first is the default.
+var dialects = []dialect{
+	{
+		name: "openai", key: bearer, endpoints: []string{"/chat/completions", "/embeddings"},
+		compatible: true, writes: true, draws: true,
+	},
+	{
+		name: "anthropic", key: carrier{header: "x-api-key"}, endpoints: []string{"/messages"},
+		writes: true, options: map[string][]string{"thinking": {"adaptive", "budget", "none"}},
+	},
+	{name: "native", key: bearer, draws: true},
+	{name: "sdapi", key: bearer, draws: true},
+	{name: "stability", key: bearer, draws: true},
+	{name: "fal", key: carrier{"Authorization", "Key "}, draws: true},
+}
+
+// dialectsThat are the names of those that can do something.
+func dialectsThat(can func(d *dialect) bool) []string {
+	var names []string
+	for i := range dialects {
+		if can(&dialects[i]) {
+			names = append(names, dialects[i].name)
+		}
+	}
+	return names
+}
+
+// speaks is the dialect of an upstream. It is not known where the name is wrong,
+// which is reported there and nowhere else.
+func (u *Upstream) speaks() (d dialect, known bool) {
+	i := slices.IndexFunc(dialects, func(d dialect) bool { return d.name == u.Dialect })
+	if i < 0 {
+		return dialect{key: bearer}, false
+	}
+	return dialects[i], true
+}
+
+// isEndpoint says that a path leads to one endpoint, whoever's it is.
+func isEndpoint(path string) bool {
+	ends := func(endpoint string) bool { return strings.HasSuffix(path, endpoint) }
+	return slices.ContainsFunc(dialects, func(d dialect) bool { return slices.ContainsFunc(d.endpoints, ends) })
+}
+
+// KeyHeader is the header that carries the key of an upstream, and what stands
+// before the key there.
+func (u *Upstream) KeyHeader() (name, prefix string) {
+	if h := u.Quirks.APIKeyHeader; h != "" {
+		return h, ""
+	}
+	d, _ := u.speaks()
+	return d.key.header, d.key.prefix
+}
+
+// writes refuses an upstream that makes pictures only.
+func (v *validator) writes(path string, t *Target, u *Upstream) {
+	if d, known := u.speaks(); known && !d.writes {
+		v.wrong(path+".upstream", "upstream %s speaks %s, which makes pictures only; expected an upstream of dialect %s",
+			quote(t.Upstream), u.Dialect, choice(dialectsThat(func(d *dialect) bool { return d.writes })))
+	}
+}
+
+// draws refuses an upstream that makes no pictures.
+func (v *validator) draws(path string, t *Target, u *Upstream) {
+	if d, known := u.speaks(); known && !d.draws {
+		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no pictures; "+
+			"expected an upstream of a dialect that does", quote(t.Upstream), u.Dialect)
+	}
+}
+
+// compatible refuses an upstream that is not asked for what, since its vendor
+// has no endpoint for it that is like OpenAI's.
+func (v *validator) compatible(path string, t *Target, u *Upstream, what string) {
+	if d, known := u.speaks(); known && !d.compatible {
+		v.wrong(path+".upstream", "upstream %s speaks %s, which has no %s; expected an upstream of dialect %s",
+			quote(t.Upstream), u.Dialect, what, choice(dialectsThat(func(d *dialect) bool { return d.compatible })))
+	}
+}

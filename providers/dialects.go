@@ -1,0 +1,38 @@
+package providers
+
+import (
+	"farebox/providers/chat/anthropic"
+	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/openai"
+	"farebox/providers/image"
+	"farebox/providers/image/fal"
+	"farebox/providers/image/native"
+	imageopenai "farebox/providers/image/openai"
+	"farebox/providers/image/sdapi"
+	"farebox/providers/image/stability"
+)
+
+// spoken is how upstreams of one dialect are spoken to; what the config says of
+// a dialect is in package config under the same name.
+type spoken struct {
+	chat    dialect.Dialect // nil: none
+	picture image.Dialect   // nil: none
+	// headers are on every request that has none of the same name from the operator.
+	headers [][2]string
+	// probe is an endpoint that refuses an empty request and charges nothing for
+	// it; empty: none.
+	probe string
+}
+
+// dialects are all that the config may name.
+var dialects = map[string]spoken{
+	"openai": {chat: openai.Dialect{}, picture: imageopenai.Dialect{}, probe: "/chat/completions"},
+	"anthropic": {
+		chat: anthropic.Dialect{}, probe: "/messages",
+		headers: [][2]string{{anthropic.VersionHeader, anthropic.Version}},
+	},
+	"native":    {picture: native.Dialect{}},
+	"sdapi":     {picture: sdapi.Dialect{}},
+	"stability": {picture: stability.Dialect{}},
+	"fal":       {picture: fal.Dialect{}},
+}
