@@ -3,6 +3,7 @@ package billing
 import (
 	"time"
 
+	"farebox/billing/journal"
 	"farebox/billing/limits"
 	"farebox/billing/money"
 	"farebox/billing/window"
@@ -231,8 +232,8 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 			return Denial{Code: code}, false
 		}
 	}
-	rec := record{kind: recHold, timeNs: l.written(a.NowNs), account: acct.no, key: uint32(k.No), held: take.Total()}
-	if err := l.journal.append(&rec, rec.held); err != nil {
+	rec := journal.Record{Kind: journal.Hold, TimeNs: l.written(a.NowNs), Account: acct.no, Key: uint32(k.No), Held: take.Total()}
+	if err := l.journal.Append(&rec, rec.Held); err != nil {
 		acct.mu.Unlock()
 		return Denial{Code: JournalFull}, false
 	}
@@ -242,7 +243,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	if keyRate != nil {
 		k.use.window.Commit(keyRate, a.NowNs, day, a.requests(), a.Tokens)
 	}
-	h.ledger, h.key, h.id, h.day, h.openedNs, h.regime = l, k, rec.hold, day, a.NowNs, k.use.regime
+	h.ledger, h.key, h.id, h.day, h.openedNs, h.regime = l, k, rec.Hold, day, a.NowNs, k.use.regime
 	h.slot, h.booked, h.rate, h.keyRate, h.tokens, h.requestID = a.Slot, a.Slot, a.Rate, keyRate, a.Tokens, a.RequestID
 	h.windows = [2]*limits.Window{}
 	h.reach, h.loose = a.Hold, a.Loose

@@ -1,13 +1,14 @@
 package billing
 
 import (
-	"farebox/billing/calendar"
-	"farebox/billing/money"
 	"sync"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 )
 
 func (f *fixture) diem(name string) Nano {

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"farebox/billing/journal"
 	"farebox/billing/money"
 )
 
@@ -21,9 +22,9 @@ type batch struct {
 	shortfall   map[uint32]Nano // of records from before there was debt
 	debt        map[uint32]Nano // what accounts owe more
 	payments    map[paymentID]Nano
-	progress    map[uint64]record // open holds whose progress is not in the store yet
-	known       map[uint64]bool   // holds whose progress is in the store
-	resolved    []uint64          // of known
+	progress    map[uint64]journal.Record // open holds whose progress is not in the store yet
+	known       map[uint64]bool           // holds whose progress is in the store
+	resolved    []uint64                  // of known
 }
 
 type rollupKey struct {
@@ -61,7 +62,7 @@ type paymentID struct {
 const keepRollups = 4096
 
 func newBatch() *batch {
-	return &batch{index: map[rollupKey]int32{}, shortfall: map[uint32]Nano{}, debt: map[uint32]Nano{}, payments: map[paymentID]Nano{}, progress: map[uint64]record{}, known: map[uint64]bool{}}
+	return &batch{index: map[rollupKey]int32{}, shortfall: map[uint32]Nano{}, debt: map[uint32]Nano{}, payments: map[paymentID]Nano{}, progress: map[uint64]journal.Record{}, known: map[uint64]bool{}}
 }
 
 // begin empties the batch for records after sequence last. What is known of
@@ -81,23 +82,23 @@ func (b *batch) begin(last uint64) {
 
 func (b *batch) empty() bool { return b.last < b.first }
 
-func (b *batch) add(r *record) {
-	b.last = r.seq
-	switch r.kind {
-	case recSettle:
+func (b *batch) add(r *journal.Record) {
+	b.last = r.Seq
+	switch r.Kind {
+	case journal.Settle:
 		b.charge(r)
-		b.resolve(r.hold)
-	case recVoid:
-		b.resolve(r.hold)
-	case recProgress:
-		b.progress[r.hold] = *r
-	case recPay:
+		b.resolve(r.Hold)
+	case journal.Void:
+		b.resolve(r.Hold)
+	case journal.Progress:
+		b.progress[r.Hold] = *r
+	case journal.Pay:
 		b.pay(r)
 	}
 }
 
-func (b *batch) charge(r *record) {
-	k := rollupKey{r.account, r.key, r.model, r.day}
+func (b *batch) charge(r *journal.Record) {
+	k := rollupKey{r.Account, r.Key, r.Model, r.Day}
 	var u *rollup
 	if n := len(b.rollups); n > 0 && b.rollups[n-1].rollupKey == k {
 		u = &b.rollups[n-1]
@@ -108,20 +109,20 @@ func (b *batch) charge(r *record) {
 		b.rollups = append(b.rollups, rollup{rollupKey: k})
 		u = &b.rollups[n]
 	}
-	u.lastUs = max(u.lastUs, r.timeNs/1000)
-	var s shares
-	r.spread(&s)
-	for _, x := range s.all() {
-		sum := b.sum(u, x.place, x.kind)
-		sum.units += x.units
-		sum.amount += x.amount
+	u.lastUs = max(u.lastUs, r.TimeNs/1000)
+	var s journal.Shares
+	r.Spread(&s)
+	for _, x := range s.All() {
+		sum := b.sum(u, x.Place, x.Kind)
+		sum.units += x.Units
+		sum.amount += x.Amount
 	}
-	b.sum(u, uint8(s.first), s.last).requests++
-	if r.shortfall > 0 {
-		b.shortfall[r.account] += r.shortfall
+	b.sum(u, uint8(s.First), s.Last).requests++
+	if r.Shortfall > 0 {
+		b.shortfall[r.Account] += r.Shortfall
 	}
-	if r.debt > 0 {
-		b.debt[r.account] += r.debt
+	if r.Debt > 0 {
+		b.debt[r.Account] += r.Debt
 	}
 }
 
@@ -152,14 +153,14 @@ func (b *batch) each(u *rollup) iter.Seq[*usageSum] {
 	}
 }
 
-func (b *batch) pay(r *record) {
-	for place, n := range r.amounts {
+func (b *batch) pay(r *journal.Record) {
+	for place, n := range r.Amounts {
 		if n == 0 {
 			continue
 		}
-		id := paymentID{account: r.account, place: place}
+		id := paymentID{account: r.Account, place: place}
 		if place == money.InDIEM {
-			id.day = r.day
+			id.day = r.Day
 		}
 		b.payments[id] += n
 	}

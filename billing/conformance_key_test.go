@@ -1,9 +1,10 @@
 package billing
 
 import (
-	"farebox/billing/money"
 	"fmt"
 	"sync"
+
+	"farebox/billing/money"
 )
 
 func (c *conform) describe(k *keyRow) {

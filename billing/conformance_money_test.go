@@ -1,10 +1,12 @@
 package billing
 
 import (
-	"farebox/billing/money"
 	"fmt"
 	"slices"
 	"sync"
+
+	"farebox/billing/journal"
+	"farebox/billing/money"
 )
 
 func conformCredit(c *conform) {
@@ -51,9 +53,9 @@ func conformBatches(c *conform) {
 	c.settle(a, k1.no, conformDay, money.Parts{50, 60, 0})
 	c.settle(b, k2.no, conformDay, money.Parts{0, 0, 400})
 	c.settle(a, k1.no, conformDay, money.Parts{0, 40, 70})
-	c.b.add(&record{kind: recHold, seq: c.b.last + 1})
+	c.b.add(&journal.Record{Kind: journal.Hold, Seq: c.b.last + 1})
 	seq := c.b.last + 1
-	c.b.add(&record{kind: recSettle, seq: seq, hold: seq, account: b, key: uint32(k2.no), model: 2, day: conformDay, amounts: money.Parts{0, 0, 600}, shortfall: 33, timeNs: 1})
+	c.b.add(&journal.Record{Kind: journal.Settle, Seq: seq, Hold: seq, Account: b, Key: uint32(k2.no), Model: 2, Day: conformDay, Amounts: money.Parts{0, 0, 600}, Shortfall: 33, TimeNs: 1})
 	c.b.sealed, c.b.nowUs = true, conformUs
 	for range 3 { // the answers to the first two were lost
 		c.must(c.Apply(c.b))
@@ -62,11 +64,11 @@ func conformBatches(c *conform) {
 	c.say("applied up to %d %s; %v and %v", at, fail(err), c.money(a, conformDay), c.money(b, conformDay))
 	gap := newBatch()
 	gap.begin(c.b.last + 5)
-	gap.add(&record{kind: recVoid, seq: c.b.last + 6})
+	gap.add(&journal.Record{Kind: journal.Void, Seq: c.b.last + 6})
 	c.say("a batch after a gap: %s", fail(c.Apply(gap)))
 	part := newBatch()
 	part.begin(c.b.last - 2)
-	part.add(&record{kind: recVoid, seq: c.b.last - 1})
+	part.add(&journal.Record{Kind: journal.Void, Seq: c.b.last - 1})
 	c.say("a batch from the middle of what is applied: %s", fail(c.Apply(part)))
 	at, err = c.Applied(sinkLedger)
 	c.say("applied up to %d %s", at, fail(err))
@@ -91,17 +93,17 @@ func conformBatches(c *conform) {
 
 func conformPages(c *conform) {
 	a := c.account("a", money.Parts{0, 0, 1000 * usd})
-	var set pageSet
-	set.begin(0)
+	var set journal.Pages
+	set.Begin(0)
 	for seq := uint64(1); seq <= 3000; seq++ {
-		r := record{kind: recSettle, seq: seq, hold: seq, timeNs: (conformUs + int64(seq)) * 1000, account: a, key: 1, model: 1, day: conformDay,
-			amounts: money.Parts{0, 0, Nano(seq)}, lines: *worth(Nano(seq))}
-		set.add(&r)
+		r := journal.Record{Kind: journal.Settle, Seq: seq, Hold: seq, TimeNs: (conformUs + int64(seq)) * 1000, Account: a, Key: 1, Model: 1, Day: conformDay,
+			Amounts: money.Parts{0, 0, Nano(seq)}, Lines: *worth(Nano(seq))}
+		set.Add(&r)
 		c.b.add(&r)
 	}
 	c.apply()
 	for range 2 {
-		c.must(c.AddPages(set.list(), 1, 3000))
+		c.must(c.AddPages(set.List(), 1, 3000))
 	}
 	at, err := c.Applied(sinkUsage)
 	c.say("detail up to %d %s", at, fail(err))
@@ -115,25 +117,25 @@ func conformProgress(c *conform) {
 		list, err := c.OpenProgress()
 		c.must(err)
 		for _, r := range list {
-			c.say("  hold %d at %d: %v", r.hold, r.seq, r.amounts)
+			c.say("  hold %d at %d: %v", r.Hold, r.Seq, r.Amounts)
 		}
 	}
 	progress := func(seq, hold uint64, n Nano) {
-		c.b.add(&record{kind: recProgress, seq: seq, hold: hold, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: money.Parts{0, 0, n}})
+		c.b.add(&journal.Record{Kind: journal.Progress, Seq: seq, Hold: hold, Account: a, Key: 1, Model: 1, Day: conformDay, TimeNs: 5, Amounts: money.Parts{0, 0, n}})
 	}
-	c.b.add(&record{kind: recHold, seq: 1, account: a})
-	c.b.add(&record{kind: recHold, seq: 2, account: a})
+	c.b.add(&journal.Record{Kind: journal.Hold, Seq: 1, Account: a})
+	c.b.add(&journal.Record{Kind: journal.Hold, Seq: 2, Account: a})
 	progress(3, 1, 10)
 	progress(4, 2, 20)
 	c.apply()
 	c.say("two:")
 	show()
 	progress(5, 1, 30)
-	c.b.add(&record{kind: recVoid, seq: 6, hold: 2, account: a})
+	c.b.add(&journal.Record{Kind: journal.Void, Seq: 6, Hold: 2, Account: a})
 	c.apply()
 	c.say("one:")
 	show()
-	c.b.add(&record{kind: recSettle, seq: 7, hold: 1, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: money.Parts{0, 0, 35}})
+	c.b.add(&journal.Record{Kind: journal.Settle, Seq: 7, Hold: 1, Account: a, Key: 1, Model: 1, Day: conformDay, TimeNs: 5, Amounts: money.Parts{0, 0, 35}})
 	c.apply()
 	c.say("none:")
 	show()

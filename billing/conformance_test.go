@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/config"
 )
@@ -216,8 +217,8 @@ func (c *conform) key(account uint32, n int) *keyRow {
 // settle adds the charge of a request to the open batch.
 func (c *conform) settle(account uint32, key int64, day int32, amounts money.Parts) {
 	seq := c.b.last + 1
-	c.b.add(&record{kind: recSettle, seq: seq, hold: seq, timeNs: (int64(day)*86400 + 3600) * 1e9, account: account, key: uint32(key), model: 1, day: day,
-		amounts: amounts, lines: money.Text(&config.Price{Input: 1000, Output: 1000}, money.Usage{Prompt: 10, Completion: 5})})
+	c.b.add(&journal.Record{Kind: journal.Settle, Seq: seq, Hold: seq, TimeNs: (int64(day)*86400 + 3600) * 1e9, Account: account, Key: uint32(key), Model: 1, Day: day,
+		Amounts: amounts, Lines: money.Text(&config.Price{Input: 1000, Output: 1000}, money.Usage{Prompt: 10, Completion: 5})})
 }
 
 func (c *conform) apply() {

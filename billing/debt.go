@@ -1,5 +1,7 @@
 package billing
 
+import "farebox/billing/journal"
+
 // Debt is what an account owes for requests that cost more than could be
 // charged. [Hold.Settle] charges what the hold has, then what the account has
 // free within the key's limit; the rest of the cost is debt, so that what was
@@ -63,16 +65,16 @@ func (a *AccountState) owed() Nano {
 }
 
 // owe adds what the settlement of a record could not charge.
-func (a *AccountState) owe(r *record) {
+func (a *AccountState) owe(r *journal.Record) {
 	l := a.ledger
 	if s := a.lease; s != nil {
-		s.marks = append(s.marks, debtMark{r.seq, r.debt})
+		s.marks = append(s.marks, debtMark{r.Seq, r.Debt})
 		l.project.hurry()
 	} else {
-		a.debt += r.debt
-		l.debt.Add(int64(r.debt))
+		a.debt += r.Debt
+		l.debt.Add(int64(r.Debt))
 	}
-	l.shortfall.Add(int64(r.debt))
+	l.shortfall.Add(int64(r.Debt))
 }
 
 // pay pays what is owed from what is free, in spend order, and records it.
@@ -86,14 +88,14 @@ func (a *AccountState) pay(nowNs int64) {
 	if a.ledger.journal == nil {
 		return // an operator's, beside nodes
 	}
-	rec := record{kind: recPay, timeNs: a.ledger.written(nowNs), account: a.no, day: a.day, amounts: take}
-	if a.ledger.journal.append(&rec, 0) != nil {
+	rec := journal.Record{Kind: journal.Pay, TimeNs: a.ledger.written(nowNs), Account: a.no, Day: a.day, Amounts: take}
+	if a.ledger.journal.Append(&rec, 0) != nil {
 		return // without room in the journal it stays owed
 	}
-	a.lastSeq = rec.seq
+	a.lastSeq = rec.Seq
 	a.avail.Sub(&take)
 	if s := a.lease; s != nil {
-		s.marks = append(s.marks, debtMark{rec.seq, -paid})
+		s.marks = append(s.marks, debtMark{rec.Seq, -paid})
 		a.ledger.project.hurry()
 		return
 	}

@@ -151,7 +151,7 @@ func TestCrashLeavesItsDebt(t *testing.T) {
 	var h Hold
 	f.Admit(&h, f.ask(k, 2*usd))
 	h.Progress(worth(5 * usd))
-	f.journal.flush()
+	f.journal.Flush()
 	c := f.crash(func([]byte) {})
 	c.open()
 	found, err := c.Lookup([]byte(secret))

@@ -9,7 +9,7 @@
 // accounts, keys and credit through [Operator], in the process or through the
 // control socket.
 //
-// The hot path touches memory and one append to the journal (journal.go), a
+// The hot path touches memory and one append to the journal (package journal), a
 // shared mapping that survives kill -9. The projector (projector.go) applies
 // the synced part of the journal to the [Store] in batches under a cursor, so
 // that every record counts exactly once. [Ledger.Audit] recounts it all.

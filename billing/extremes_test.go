@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/billing/journal"
 	"farebox/billing/money"
 )
 
@@ -136,7 +137,7 @@ func TestDirectoryWithPatternCharacters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) > spareSegments+3 {
+	if len(files) > journal.Spares+3 {
 		t.Errorf("%d files of the journal are left", len(files))
 	}
 	f.reopen()

@@ -1,10 +1,12 @@
 package billing
 
 import (
-	"farebox/billing/money"
 	"fmt"
 	"maps"
 	"slices"
+
+	"farebox/billing/journal"
+	"farebox/billing/money"
 )
 
 func (c *fakeConn) Applied(s sink) (seq uint64, err error) {
@@ -12,9 +14,9 @@ func (c *fakeConn) Applied(s sink) (seq uint64, err error) {
 	return seq, err
 }
 
-func (c *fakeConn) SoldBefore() soldBefore { return nil }
+func (c *fakeConn) SoldBefore() journal.SoldBefore { return nil }
 
-func (c *fakeConn) OpenProgress() (list []record, err error) {
+func (c *fakeConn) OpenProgress() (list []journal.Record, err error) {
 	err = c.as("OpenProgress", func(n *fakeNode) error {
 		for _, hold := range slices.Sorted(maps.Keys(n.progress)) {
 			list = append(list, n.progress[hold])
@@ -99,14 +101,14 @@ func (db *fakeStore) charge(n *fakeNode, b *batch, u *rollup) {
 	}
 }
 
-func (c *fakeConn) AddPages(pages []*usagePage, first, last uint64) error {
+func (c *fakeConn) AddPages(pages []*journal.Page, first, last uint64) error {
 	return c.as("AddPages", func(n *fakeNode) error {
 		if c.advance(n, sinkUsage, first, last) {
 			return nil
 		}
 		for _, p := range pages {
-			if err := p.each(nil, func(r *record) error {
-				id := fmt.Sprint(n.no, "/", r.seq)
+			if err := p.Each(nil, func(r *journal.Record) error {
+				id := fmt.Sprint(n.no, "/", r.Seq)
 				if c.db.seen[id] {
 					c.db.fault("record %s is there twice", id)
 				}

@@ -2,9 +2,11 @@ package billing
 
 import (
 	"errors"
-	"farebox/billing/money"
 	"slices"
 	"time"
+
+	"farebox/billing/journal"
+	"farebox/billing/money"
 )
 
 func (c *fakeConn) Join(id, name string, ttl time.Duration) (no, inc uint32, err error) {
@@ -13,7 +15,7 @@ func (c *fakeConn) Join(id, name string, ttl time.Duration) (no, inc uint32, err
 		i := slices.IndexFunc(db.nodes, func(n *fakeNode) bool { return n.id == id })
 		if i < 0 {
 			i = len(db.nodes)
-			db.nodes = append(db.nodes, &fakeNode{nodeRow: nodeRow{no: uint32(i + 1), id: id}, applied: map[sink]uint64{}, progress: map[uint64]record{}})
+			db.nodes = append(db.nodes, &fakeNode{nodeRow: nodeRow{no: uint32(i + 1), id: id}, applied: map[sink]uint64{}, progress: map[uint64]journal.Record{}})
 		}
 		n := db.nodes[i]
 		n.inc++

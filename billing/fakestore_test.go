@@ -2,10 +2,12 @@ package billing
 
 import (
 	"errors"
-	"farebox/billing/money"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"farebox/billing/journal"
+	"farebox/billing/money"
 )
 
 // fakeStore is a shared store written down as plainly as possible: what the
@@ -69,7 +71,7 @@ type fakeNode struct {
 	op       uint64
 	answer   []funds
 	applied  map[sink]uint64
-	progress map[uint64]record
+	progress map[uint64]journal.Record
 }
 
 func newFakeStore(clock func() int64) *fakeStore {

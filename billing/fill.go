@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/billing/calendar"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/billing/window"
 	"farebox/config"
@@ -59,7 +60,7 @@ func (l *Ledger) Fill(ctx context.Context, o FillOptions) (*Filled, error) {
 	if err := l.project.drain(); err != nil {
 		return nil, err
 	}
-	f := &filler{l: l, o: &o, random: rand.New(rand.NewPCG(o.Seed, 1)), seq: l.journal.flush()}
+	f := &filler{l: l, o: &o, random: rand.New(rand.NewPCG(o.Seed, 1)), seq: l.journal.Flush()}
 	if err := f.open(); err != nil {
 		return nil, err
 	}
@@ -142,30 +143,30 @@ func (f *filler) run(ctx context.Context) error {
 	end := l.now()
 	span := int64(o.Days) * window.DayNs
 	begin := end - span
-	b, pages := newBatch(), pageSet{}
-	var s shares
+	b, pages := newBatch(), journal.Pages{}
+	var s journal.Shares
 	for f.done.Entries < o.Entries {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("stopped: %w", err)
 		}
 		b.begin(f.seq)
-		pages.begin(f.seq)
+		pages.Begin(f.seq)
 		for n := 0; n < fillChunk && f.done.Entries < o.Entries; n++ {
 			// As far through the time as through the entries.
 			at := begin + int64(float64(span)*(float64(f.done.Entries)/float64(o.Entries)))
 			r := f.request(at)
 			b.add(r)
-			pages.add(r)
-			r.spread(&s)
-			f.done.Entries += int64(len(s.all()))
+			pages.Add(r)
+			r.Spread(&s)
+			f.done.Entries += int64(len(s.All()))
 			f.done.Requests++
-			f.done.Charged += r.amounts.Total()
+			f.done.Charged += r.Amounts.Total()
 		}
-		b.sealed, b.nowUs, pages.sealed = true, l.now()/1000, true
+		b.sealed, b.nowUs, pages.Sealed = true, l.now()/1000, true
 		if err := l.store.Apply(b); err != nil {
 			return err
 		}
-		if err := l.store.AddPages(pages.list(), pages.first, pages.last); err != nil {
+		if err := l.store.AddPages(pages.List(), pages.First, pages.Last); err != nil {
 			return err
 		}
 		b.applied()
@@ -178,7 +179,7 @@ func (f *filler) run(ctx context.Context) error {
 
 // request makes up one settled request: mostly paid in USD, some in DIEM, some
 // by two currencies; a third read from the cache.
-func (f *filler) request(atNs int64) *record {
+func (f *filler) request(atNs int64) *journal.Record {
 	x := f.random
 	f.seq += 2 // a hold, and this
 	model := x.IntN(len(f.models))
@@ -187,23 +188,23 @@ func (f *filler) request(atNs int64) *record {
 		u.Cached = x.Int64N(u.Prompt)
 	}
 	price := config.Price{Input: config.Pico(100_000 * (1 + model%40)), Output: config.Pico(400_000 * (1 + model%40))}
-	r := &record{
-		kind: recSettle, seq: f.seq, hold: f.seq - 1, timeNs: atNs, account: f.account, key: f.keys[x.IntN(len(f.keys))],
-		model: f.models[model], day: calendar.DayOf(atNs), status: 200, tookMs: uint32(100 + x.IntN(20_000)), lines: money.Text(&price, u),
+	r := &journal.Record{
+		Kind: journal.Settle, Seq: f.seq, Hold: f.seq - 1, TimeNs: atNs, Account: f.account, Key: f.keys[x.IntN(len(f.keys))],
+		Model: f.models[model], Day: calendar.DayOf(atNs), Status: 200, TookMs: uint32(100 + x.IntN(20_000)), Lines: money.Text(&price, u),
 	}
 	for i := range 16 {
-		r.requestID[i] = byte(x.Uint32())
+		r.RequestID[i] = byte(x.Uint32())
 	}
-	cost := r.lines.Cost()
+	cost := r.Lines.Cost()
 	switch n := x.IntN(20); {
 	case n == 0:
-		r.amounts = money.Parts{money.InDIEM: cost / 2, money.InUSD: cost - cost/2}
+		r.Amounts = money.Parts{money.InDIEM: cost / 2, money.InUSD: cost - cost/2}
 	case n < 3:
-		r.amounts[money.InDIEM] = cost
+		r.Amounts[money.InDIEM] = cost
 	case n == 3:
-		r.amounts[money.InBundled] = cost
+		r.Amounts[money.InBundled] = cost
 	default:
-		r.amounts[money.InUSD] = cost
+		r.Amounts[money.InUSD] = cost
 	}
 	return r
 }

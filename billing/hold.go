@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"farebox/billing/journal"
 	"farebox/billing/limits"
 	"farebox/billing/money"
 	"farebox/billing/replay"
@@ -55,7 +56,7 @@ type Settlement struct {
 	Lines     money.Lines // what was sold; Cost is less where not all of it is charged
 	Reasoning int64       // tokens of the output that were not shown
 	Model     string
-	Flags     Flags
+	Flags     journal.Flags
 	Status    int
 	Took      time.Duration
 	NowNs     int64
@@ -120,8 +121,8 @@ func (h *Hold) extend(more Nano) bool {
 	if !ok {
 		return false
 	}
-	rec := record{kind: recExtend, timeNs: now, hold: h.id, account: a.no, held: more}
-	if err := h.ledger.journal.append(&rec, more); err != nil {
+	rec := journal.Record{Kind: journal.Extend, TimeNs: now, Hold: h.id, Account: a.no, Held: more}
+	if err := h.ledger.journal.Append(&rec, more); err != nil {
 		return false
 	}
 	a.give(h, &take)
@@ -169,16 +170,16 @@ func (h *Hold) Progress(sold *money.Lines) {
 	if h.state.Load() != holdOpen {
 		return
 	}
-	rec := h.record(recProgress, &Settlement{Lines: *sold, NowNs: h.ledger.wall(), Flags: FlagIncomplete | FlagEstimated})
+	rec := h.record(journal.Progress, &Settlement{Lines: *sold, NowNs: h.ledger.wall(), Flags: journal.FlagIncomplete | journal.FlagEstimated})
 	h.foresee(&rec, sold.Cost())
 	// Without room in the journal the request is voided after a crash instead.
-	_ = h.ledger.journal.append(&rec, 0)
+	_ = h.ledger.journal.Append(&rec, 0)
 }
 
 // foresee puts what would be charged and owed now into a record.
-func (h *Hold) foresee(r *record, cost Nano) {
-	r.amounts = h.chargeable(cost)
-	r.debt = max(0, min(cost-r.amounts.Total(), maxDebt-h.key.Account.owed()))
+func (h *Hold) foresee(r *journal.Record, cost Nano) {
+	r.Amounts = h.chargeable(cost)
+	r.Debt = max(0, min(cost-r.Amounts.Total(), maxDebt-h.key.Account.owed()))
 }
 
 // chargeable is what of cost is paid by what is held.
@@ -222,7 +223,7 @@ func (h *Hold) SettleKept(s Settlement, lead *replay.Lead, a *replay.Answer) (ch
 	if lead.Ended() {
 		return 0, 0
 	}
-	s.Flags |= FlagKeyed
+	s.Flags |= journal.FlagKeyed
 	h.prepare(&s)
 	if !lead.Keep(h.id, a) {
 		h.Void(s.NowNs)
@@ -238,13 +239,13 @@ func (h *Hold) prepare(s *Settlement) {
 	}
 	l, a := h.ledger, h.key.Account
 	a.mu.Lock()
-	rec := h.record(recProgress, s)
+	rec := h.record(journal.Progress, s)
 	h.foresee(&rec, max(0, s.Cost))
 	// Without room in the journal the request is not charged after a crash.
-	err := l.journal.append(&rec, 0)
+	err := l.journal.Append(&rec, 0)
 	a.mu.Unlock()
-	if err == nil && l.journal.power {
-		l.journal.wait(rec.seq)
+	if err == nil && l.journal.Power {
+		l.journal.Wait(rec.Seq)
 	}
 }
 
@@ -265,14 +266,14 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 	a.roll(l.day(s.NowNs))
 	h.key.use.roll(a.day)
 	held := h.parts.Total()
-	rec := h.record(recSettle, &s)
-	rec.amounts, rec.debt = a.charge(h, max(0, s.Cost))
+	rec := h.record(journal.Settle, &s)
+	rec.Amounts, rec.Debt = a.charge(h, max(0, s.Cost))
 	a.giveBack(h)
 	h.key.use.tally.Add(s.NowNs)
 	h.resolve(a, s.NowNs, s.Tokens, s.Credits)
-	err := l.journal.append(&rec, -held)
-	a.lastSeq = rec.seq
-	if rec.debt > 0 && err == nil {
+	err := l.journal.Append(&rec, -held)
+	a.lastSeq = rec.Seq
+	if rec.Debt > 0 && err == nil {
 		a.owe(&rec)
 	}
 	if a.owes() {
@@ -282,10 +283,10 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 	if err != nil {
 		l.unrecorded(err)
 	}
-	if l.journal.power {
-		l.journal.wait(rec.seq)
+	if l.journal.Power {
+		l.journal.Wait(rec.Seq)
 	}
-	return rec.amounts.Total(), rec.debt
+	return rec.Amounts.Total(), rec.Debt
 }
 
 // Void ends the hold without a charge.
@@ -300,8 +301,8 @@ func (h *Hold) Void(nowNs int64) {
 	held := h.parts.Total()
 	a.giveBack(h)
 	h.resolve(a, nowNs, 0, 0)
-	rec := record{kind: recVoid, timeNs: l.written(nowNs), hold: h.id, account: a.no}
-	err := l.journal.append(&rec, -held)
+	rec := journal.Record{Kind: journal.Void, TimeNs: l.written(nowNs), Hold: h.id, Account: a.no}
+	err := l.journal.Append(&rec, -held)
 	if a.owes() {
 		a.pay(nowNs)
 	}
@@ -344,11 +345,11 @@ func (h *Hold) resolve(a *AccountState, nowNs, tokens, credits int64) {
 }
 
 // record is a settlement or progress of this hold, without amounts.
-func (h *Hold) record(kind uint8, s *Settlement) record {
-	return record{
-		kind: kind, flags: s.Flags, timeNs: h.ledger.written(s.NowNs), hold: h.id, account: h.key.Account.no, key: uint32(h.key.No),
-		model: modelNo(h.booked), day: h.day, requestID: h.requestID, lines: s.Lines, reasoning: s.Reasoning,
-		status: uint16(s.Status), tookMs: uint32(s.Took / time.Millisecond),
+func (h *Hold) record(kind uint8, s *Settlement) journal.Record {
+	return journal.Record{
+		Kind: kind, Flags: s.Flags, TimeNs: h.ledger.written(s.NowNs), Hold: h.id, Account: h.key.Account.no, Key: uint32(h.key.No),
+		Model: modelNo(h.booked), Day: h.day, RequestID: h.requestID, Lines: s.Lines, Reasoning: s.Reasoning,
+		Status: uint16(s.Status), TookMs: uint32(s.Took / time.Millisecond),
 	}
 }
 

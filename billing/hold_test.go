@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/billing/calendar"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/config"
 )
@@ -387,22 +388,30 @@ func TestUsageKeepsWhatEachRequestWas(t *testing.T) {
 	a.RequestID = [16]byte{1, 2, 3}
 	f.Admit(&h, a)
 	cost := sold.Cost()
-	h.Settle(Settlement{Cost: cost, Lines: sold, Reasoning: 5, Status: 200, Took: 1234 * time.Millisecond, NowNs: f.clock.nano(), Flags: FlagAborted})
+	h.Settle(Settlement{Cost: cost, Lines: sold, Reasoning: 5, Status: 200, Took: 1234 * time.Millisecond, NowNs: f.clock.nano(), Flags: journal.FlagAborted})
 	f.recount()
 	var data []byte
 	var n int
-	var p usagePage
-	if err := f.store.(*sqliteStore).reader.QueryRow("SELECT account, seq_first, seq_last, requests, data FROM usage_page").Scan(&p.account, &p.first, &p.last, &p.requests, &data); err != nil {
+	var p journal.Page
+	if err := f.store.(*sqliteStore).reader.QueryRow("SELECT account, seq_first, seq_last, requests, data FROM usage_page").Scan(&p.Account, &p.First, &p.Last, &p.Requests, &data); err != nil {
 		t.Fatal(err)
 	}
-	p.data = data
-	err := p.each(nil, func(r *record) error {
+	p.Data = data
+	err := p.Each(nil, func(r *journal.Record) error {
 		n++
-		if r.key != uint32(k.No) || r.model != modelNo(a.Slot) || r.lines != sold || r.reasoning != 5 || r.requestID != a.RequestID || r.status != 200 ||
-			r.tookMs != 1234 || r.flags != FlagAborted || r.timeNs != f.clock.nano() || r.amounts != (money.Parts{7, 0, cost - 7}) {
+		if r.Key != uint32(k.No) || r.Model != modelNo(a.Slot) || r.Lines != sold || r.Reasoning != 5 || r.RequestID != a.RequestID || r.Status != 200 ||
+			r.TookMs != 1234 || r.Flags != journal.FlagAborted || r.TimeNs != f.clock.nano() || r.Amounts != (money.Parts{7, 0, cost - 7}) {
 			t.Errorf("the request is kept as %+v", r)
 		}
-		checkShares(t, r)
+		var s journal.Shares
+		r.Spread(&s)
+		sum := Nano(0)
+		for _, x := range s.All() {
+			sum += x.Amount
+		}
+		if sum != cost {
+			t.Errorf("its shares add up to %s of %s", sum, cost)
+		}
 		return nil
 	})
 	if err != nil || n != 1 {

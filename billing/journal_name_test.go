@@ -9,42 +9,32 @@ import (
 	"time"
 
 	"farebox/billing/disk"
+	"farebox/billing/journal"
 )
 
 // setWritable lets the journal's directory be, or not be, written to.
 func (f *fixture) setWritable(on bool) {
-	j := f.journal
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.rename, j.prepare = os.Rename, createSegment
-	if !on {
-		j.rename = func(string, string) error { return fs.ErrPermission }
-		j.prepare = func(string, int) (*segment, error) { return nil, fs.ErrPermission }
+	if on {
+		f.journal.Fail(nil, nil)
+		return
 	}
+	f.journal.Fail(fs.ErrPermission, fs.ErrPermission)
 }
 
 // unnamed says whether the journal's segment has no name.
 func (f *fixture) unnamed() bool {
-	f.journal.mu.Lock()
-	defer f.journal.mu.Unlock()
-	return f.journal.unnamed != nil
+	return !f.journal.Space().Named
 }
 
 // nearEnd writes until the segment has room for few records more, and the next
 // one is prepared.
 func (f *fixture) nearEnd(k *Key) {
 	f.t.Helper()
-	j := f.journal
-	room := func() (int, bool) {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		return j.size - j.seg.off, j.next != nil
-	}
 	for {
 		f.spend(k, 1, 1)
-		if left, prepared := room(); left < 12*sizeMost && left > 8*sizeMost {
-			if !prepared {
-				eventually(f.t, "the next segment is prepared", time.Minute, func() bool { _, ok := room(); return ok })
+		if s := f.journal.Space(); s.Left < 12*journal.MaxRecord && s.Left > 8*journal.MaxRecord {
+			if !s.Prepared {
+				eventually(f.t, "the next segment is prepared", time.Minute, func() bool { return f.journal.Space().Prepared })
 			}
 			return
 		}
@@ -117,15 +107,15 @@ func TestSegmentWithoutANameLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refs, last, err := surveyJournal(filepath.Join(c.options.Dir, journalSub))
-	if err != nil || last != f.journal.synced.Load() || len(refs) == 0 {
-		t.Errorf("after a kill the journal ends at record %d of %d, %v", last, f.journal.synced.Load(), err)
+	refs, last, err := journal.Survey(filepath.Join(c.options.Dir, journalSub))
+	if err != nil || last != f.journal.Synced() || len(refs) == 0 {
+		t.Errorf("after a kill the journal ends at record %d of %d, %v", last, f.journal.Synced(), err)
 	}
-	again, end, err := surveyJournal(filepath.Join(c.options.Dir, journalSub))
+	again, end, err := journal.Survey(filepath.Join(c.options.Dir, journalSub))
 	if err != nil || end != last || len(again) != len(refs) {
 		t.Errorf("a second look finds %d segments up to %d, %v", len(again), end, err)
 	}
-	if left, err := disk.List(filepath.Join(c.options.Dir, journalSub), nextSuffix); err != nil || len(left) > 0 {
+	if left, err := disk.List(filepath.Join(c.options.Dir, journalSub), ".next"); err != nil || len(left) > 0 {
 		t.Errorf("%v are left, %v", left, err)
 	}
 
@@ -170,7 +160,7 @@ func TestSegmentWithoutANameIsRecovered(t *testing.T) {
 	for i := range open {
 		f.settle(&open[i], usd)
 	}
-	f.journal.flush()
+	f.journal.Flush()
 	if !f.unnamed() {
 		t.Fatal("the segment was not changed: nothing is tested")
 	}

@@ -3,19 +3,23 @@ package billing
 import (
 	"bytes"
 	"errors"
-	"farebox/billing/money"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
+	"farebox/billing/journal"
+)
+
+// The head of a segment has headSize bytes; at headMark stands how far it is on
+// disk.
+const (
+	headSize = 128
+	headMark = 64
 )
 
 // crash copies the ledger's directory as a machine that lost its power would
@@ -31,20 +35,20 @@ func (f *fixture) crash(damage func(tail []byte)) *fixture {
 		f.t.Fatal(err)
 	}
 	_ = os.Remove(filepath.Join(c.options.Dir, databaseFile+"-shm"))
-	synced := f.journal.synced.Load()
+	synced := f.journal.Synced()
 	dir := filepath.Join(c.options.Dir, journalSub)
-	refs, err := listSegments(dir)
+	refs, err := journal.Segments(dir)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	for _, ref := range refs {
-		data, err := os.ReadFile(ref.path)
+		data, err := os.ReadFile(ref.Path)
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		at, seq := segmentHead, ref.first
-		for r := (record{}); seq <= synced; seq++ {
-			n := r.get(data[at:], seq, nil)
+		at, seq := headSize, ref.First
+		for r := (journal.Record{}); seq <= synced; seq++ {
+			n := r.Get(data[at:], seq, nil)
 			if n == 0 {
 				break
 			}
@@ -53,7 +57,7 @@ func (f *fixture) crash(damage func(tail []byte)) *fixture {
 		if seq > synced {
 			damage(data[at:])
 		}
-		if err := os.WriteFile(ref.path, data, 0o600); err != nil {
+		if err := os.WriteFile(ref.Path, data, 0o600); err != nil {
 			f.t.Fatal(err)
 		}
 	}
@@ -103,14 +107,14 @@ func TestPowerCutLosesOnlyWhatWasNotSynced(t *testing.T) {
 				for range 200 {
 					spend()
 				}
-				f.journal.flush()
+				f.journal.Flush()
 				for range 100 {
 					spend()
 				}
 				if err := f.project.project(); err != nil {
 					t.Fatal(err)
 				}
-				synced := f.journal.synced.Load()
+				synced := f.journal.Synced()
 				c := f.crash(damage)
 				c.open()
 				r := c.recount()
@@ -164,15 +168,15 @@ func TestDamageBelowTheSyncedMarkIsRefused(t *testing.T) {
 		f.Admit(&h, f.ask(k, usd))
 		f.settle(&h, usd)
 	}
-	f.journal.flush()
+	f.journal.Flush()
 	var h Hold
 	f.Admit(&h, f.ask(k, usd))
 	f.settle(&h, usd)
-	f.journal.flush() // the mark of the first sync is on disk with the second
+	f.journal.Flush() // the mark of the first sync is on disk with the second
 	time.Sleep(10 * time.Millisecond)
-	for _, at := range []int{segmentHead, segmentHead + 9, segmentHead + 700, 0, headFirst} {
+	for _, at := range []int{headSize, headSize + 9, headSize + 700, 0, 8} {
 		c := f.crash(func([]byte) {})
-		path := segmentPath(filepath.Join(c.options.Dir, journalSub), 1)
+		path := journal.Path(filepath.Join(c.options.Dir, journalSub), 1)
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -182,7 +186,7 @@ func TestDamageBelowTheSyncedMarkIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		l, err := Open(c.options)
-		if !errors.Is(err, ErrDamaged) {
+		if !errors.Is(err, journal.ErrDamaged) {
 			t.Errorf("a flipped bit at %d: opened with %v", at, err)
 		}
 		if l != nil {
@@ -193,7 +197,7 @@ func TestDamageBelowTheSyncedMarkIsRefused(t *testing.T) {
 
 // "The process died in the middle of a record."
 func TestTornTailIsCut(t *testing.T) {
-	f := openLedger(t)
+	f := openLedger(t, func(o *Options) { o.segmentSize = 64 << 10 })
 	f.account("a", 1000*usd)
 	k, _ := f.key("a")
 	var sizes []int
@@ -201,18 +205,18 @@ func TestTornTailIsCut(t *testing.T) {
 		var h Hold
 		f.Admit(&h, f.ask(k, usd))
 		f.settle(&h, usd)
-		sizes = append(sizes, f.journal.seg.off)
+		sizes = append(sizes, f.options.segmentSize-f.journal.Space().Left)
 	}
 	f.project.close() // nothing may be applied beside this
-	image, err := os.ReadFile(f.journal.seg.path)
+	image, err := os.ReadFile(journal.Path(f.journalDir(), 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	clear(image[headWatermark : headWatermark+8])
+	clear(image[headMark : headMark+8])
 	for end := sizes[3]; end <= sizes[4]; end += 7 {
 		c := f.crash(func([]byte) {})
 		torn := append(bytes.Clone(image[:end]), make([]byte, len(image)-end)...)
-		if err := os.WriteFile(segmentPath(filepath.Join(c.options.Dir, journalSub), 1), torn, 0o600); err != nil {
+		if err := os.WriteFile(journal.Path(filepath.Join(c.options.Dir, journalSub), 1), torn, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		c.open()
@@ -248,7 +252,7 @@ func TestSegmentsAreReusedAndBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(entries) > spareSegments+3 {
+		if len(entries) > journal.Spares+3 {
 			t.Fatalf("%d files in the journal although all is applied: %v", len(entries), entries)
 		}
 	}
@@ -271,17 +275,7 @@ func TestFullDiskRefusesNewHoldsAndStillSettles(t *testing.T) {
 	f := openLedger(t, func(o *Options) { o.segmentSize = 8 << 10 })
 	f.account("a", 1_000_000*usd)
 	k, _ := f.key("a")
-	var full atomic.Bool
-	f.journal.mu.Lock()
-	prepare := f.journal.prepare
-	f.journal.prepare = func(dir string, size int) (*segment, error) {
-		if full.Load() {
-			return nil, syscall.ENOSPC
-		}
-		return prepare(dir, size)
-	}
-	f.journal.mu.Unlock()
-	full.Store(true)
+	f.journal.Fail(nil, syscall.ENOSPC)
 	var holds []*Hold
 	for {
 		h := &Hold{}
@@ -293,11 +287,9 @@ func TestFullDiskRefusesNewHoldsAndStillSettles(t *testing.T) {
 			t.Fatalf("denied with %d after %d holds", d.Code, len(holds))
 		}
 		holds = append(holds, h)
-		f.journal.mu.Lock()
-		if free := f.journal.free(); free < f.journal.reserved {
-			t.Errorf("%d bytes are free, %d are promised to open holds", free, f.journal.reserved)
+		if s := f.journal.Space(); s.Free < s.Reserved {
+			t.Errorf("%d bytes are free, %d are promised to open holds", s.Free, s.Reserved)
 		}
-		f.journal.mu.Unlock()
 	}
 	if len(holds) < 10 {
 		t.Fatalf("full after %d holds", len(holds))
@@ -319,7 +311,7 @@ func TestFullDiskRefusesNewHoldsAndStillSettles(t *testing.T) {
 	if s := f.Stats(); s.Lost != 0 || s.Held != 0 {
 		t.Errorf("figures say %+v", s)
 	}
-	full.Store(false)
+	f.journal.Fail(nil, nil)
 	deadline := time.Now().Add(5 * time.Second)
 	for f.Healthy() != nil {
 		if time.Now().After(deadline) {
@@ -359,7 +351,7 @@ func TestPowerDurabilityWaitsForTheDisk(t *testing.T) {
 	var h Hold
 	f.Admit(&h, f.ask(k, usd/100))
 	f.settle(&h, usd/100)
-	if last, synced := k.Account.lastSeq, f.journal.synced.Load(); synced < last {
+	if last, synced := k.Account.lastSeq, f.journal.Synced(); synced < last {
 		t.Errorf("settled as record %d, synced up to %d", last, synced)
 	}
 	c := f.crash(func(tail []byte) { clear(tail) })
@@ -369,73 +361,6 @@ func TestPowerDurabilityWaitsForTheDisk(t *testing.T) {
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-// Records of many writers come out in order, each as it was put in.
-func TestJournalKeepsOrderUnderConcurrency(t *testing.T) {
-	dir := t.TempDir()
-	j := newJournal(dir, 16<<10, false, 0, nil, zerolog.Nop())
-	j.start()
-	const writers, each = 8, 2000
-	var wg sync.WaitGroup
-	var bySeq sync.Map
-	for w := range writers {
-		wg.Go(func() {
-			for i := range each {
-				r := record{kind: recSettle, timeNs: int64(i), account: uint32(w), key: uint32(i), amounts: money.Parts{0, Nano(w), Nano(i)}}
-				if err := j.append(&r, 0); err != nil {
-					t.Error(err)
-					return
-				}
-				bySeq.Store(r.seq, r)
-			}
-		})
-	}
-	wg.Wait()
-	end := j.flush()
-	if end != writers*each {
-		t.Fatalf("%d records of %d", end, writers*each)
-	}
-	j.mu.Lock()
-	refs := append([]segmentRef(nil), j.refs...)
-	j.mu.Unlock()
-	for _, from := range []uint64{0, 1, end / 2, end - 1, end} {
-		r, err := newReader(dir, refs, from, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := from
-		for {
-			rec, err := r.next(end)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if rec == nil {
-				break
-			}
-			n++
-			want, _ := bySeq.Load(n)
-			if *rec != want.(record) {
-				t.Fatalf("record %d is %+v, written was %+v", n, *rec, want)
-			}
-		}
-		r.close()
-		if n != end {
-			t.Errorf("from %d the reader came to %d of %d", from, n, end)
-		}
-	}
-	if err := j.close(true); err != nil {
-		t.Error(err)
-	}
-	left, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range left {
-		if !strings.HasSuffix(e.Name(), spareSuffix) {
-			t.Errorf("%s stayed although everything is applied", e.Name())
-		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/journal"
 )
 
 // childDir says that this process is a ledger to be killed.
@@ -157,11 +158,11 @@ func killedRounds(t *testing.T, rounds int) {
 	}
 	kept := map[uint64]Nano{}
 	for _, r := range f.allUsage(t) {
-		id := binary.LittleEndian.Uint64(r.requestID[:])
+		id := binary.LittleEndian.Uint64(r.RequestID[:])
 		if _, twice := kept[id]; twice {
 			t.Errorf("request %d is charged twice", id)
 		}
-		kept[id] = r.amounts.Total()
+		kept[id] = r.Amounts.Total()
 	}
 	settled, cut := 0, 0
 	for id, a := range acks {
@@ -190,7 +191,7 @@ func killedRounds(t *testing.T, rounds int) {
 }
 
 // allUsage unpacks every page.
-func (f *fixture) allUsage(t *testing.T) (list []record) {
+func (f *fixture) allUsage(t *testing.T) (list []journal.Record) {
 	t.Helper()
 	if err := f.project.drain(); err != nil {
 		t.Fatal(err)
@@ -201,11 +202,11 @@ func (f *fixture) allUsage(t *testing.T) (list []record) {
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
-		var p usagePage
-		if err := rows.Scan(&p.account, &p.first, &p.last, &p.requests, &p.data); err != nil {
+		var p journal.Page
+		if err := rows.Scan(&p.Account, &p.First, &p.Last, &p.Requests, &p.Data); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.each(nil, func(r *record) error {
+		if err := p.Each(nil, func(r *journal.Record) error {
 			list = append(list, *r)
 			return nil
 		}); err != nil {

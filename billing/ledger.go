@@ -13,6 +13,7 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/disk"
+	"farebox/billing/journal"
 	"farebox/billing/limits"
 	"farebox/billing/replay"
 	"farebox/billing/report"
@@ -30,7 +31,7 @@ type Ledger struct {
 	hasher   *hasher
 	store    Store
 	registry *registry
-	journal  *journal
+	journal  *journal.Journal
 	project  *projector
 	control  *controlServer
 	keyed    *replay.Keys
@@ -124,7 +125,7 @@ func Open(o Options) (*Ledger, error) {
 		}
 	}
 	if o.segmentSize == 0 {
-		o.segmentSize = defaultSegment
+		o.segmentSize = journal.DefaultSize
 	}
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -142,18 +143,18 @@ func Open(o Options) (*Ledger, error) {
 	if err := l.open(&o); err != nil {
 		return nil, disk.Advise(dir, errors.Join(err, l.abandon()))
 	}
-	l.journal.start()
+	l.journal.Start()
 	err = l.recoverHolds()
 	l.fresh.recovered = l.project.ledgerSeq.Load()
 	if err == nil && l.node != nil {
 		err = l.node.adopt()
 	}
 	if err = errors.Join(err, l.project.expire()); err != nil {
-		_ = l.journal.close(false)
+		_ = l.journal.Close(false)
 		return nil, disk.Advise(dir, errors.Join(err, l.abandon()))
 	}
 	if !o.idle {
-		l.journal.ready()
+		l.journal.Ready()
 	}
 	if !o.times.manual {
 		l.project.start()
@@ -336,7 +337,7 @@ func (l *Ledger) Close() error {
 	}
 	// Sealed before the last projection: a settlement that came between that
 	// and the removal of the segments would be lost without a trace.
-	l.journal.seal()
+	l.journal.Seal()
 	l.project.close()
 	err := l.project.drain()
 	applied := err == nil
@@ -346,7 +347,7 @@ func (l *Ledger) Close() error {
 	case l.node != nil:
 		err = l.node.leave()
 	}
-	return disk.Advise(l.dir, errors.Join(err, l.journal.close(applied), l.abandon()))
+	return disk.Advise(l.dir, errors.Join(err, l.journal.Close(applied), l.abandon()))
 }
 
 func (l *Ledger) journalDir() string { return filepath.Join(l.dir, journalSub) }
@@ -456,11 +457,8 @@ type Stats struct {
 
 // Stats reads the figures.
 func (l *Ledger) Stats() Stats {
-	j := l.journal
-	j.mu.Lock()
-	s := Stats{OpenHolds: j.open, Held: j.held}
-	seq := j.seq
-	j.mu.Unlock()
+	open, held, seq := l.journal.Figures()
+	s := Stats{OpenHolds: open, Held: held}
 	s.JournalLag = int64(seq - l.project.ledgerSeq.Load())
 	s.UsageLag = int64(seq - l.project.usageSeq.Load())
 	s.StoreAway = l.project.failed.Load() != nil
@@ -476,7 +474,7 @@ func (l *Ledger) Stats() Stats {
 
 // Healthy says why new paid requests cannot be taken or charges not be booked.
 func (l *Ledger) Healthy() error {
-	if err := l.journal.healthy(); err != nil {
+	if err := l.journal.Healthy(); err != nil {
 		return err
 	}
 	if l.node != nil {

@@ -95,7 +95,7 @@ func BenchmarkBusy(b *testing.B) {
 		b.Run(fmt.Sprintf("keys=%d/detailNow=%v", c.keys, c.detailNow), func(b *testing.B) {
 			l, keys := benchLedger(b, max(1, c.keys/10), c.keys, c.detailNow)
 			slot := l.Slot("m")
-			l.journal.ready()
+			l.journal.Ready()
 			time.Sleep(100 * time.Millisecond)
 			rnd := rand.New(rand.NewPCG(1, 2))
 			var h Hold
@@ -119,7 +119,7 @@ func BenchmarkBusy(b *testing.B) {
 			b.ReportMetric(float64(n)/time.Since(began).Seconds(), "req/s")
 			idle += run(n/4, func() {}) + run(n/4, func() {})
 			cpu := cpuTime()
-			l.journal.flush()
+			l.journal.Flush()
 			if err := l.project.project(); err != nil {
 				b.Fatal(err)
 			}
@@ -220,7 +220,7 @@ func BenchmarkDurable(b *testing.B) {
 	for b.Loop() {
 		l, keys := benchLedger(b, accounts, keyCount, false)
 		slot := l.Slot("m")
-		l.journal.ready()
+		l.journal.Ready()
 		time.Sleep(100 * time.Millisecond)
 		rnd := rand.New(rand.NewPCG(1, 2))
 		var h Hold

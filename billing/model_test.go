@@ -1,14 +1,15 @@
 package billing
 
 import (
-	"farebox/billing/calendar"
-	"farebox/billing/money"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"farebox/billing/calendar"
+	"farebox/billing/money"
 )
 
 // ledgerModel is what a ledger must do, written down as plainly as possible:
@@ -302,7 +303,7 @@ func (s *ledgerMachine) seldom(t *rapid.T) {
 // Crash is a kill -9: another process finds the directory as it is.
 func (s *ledgerMachine) Crash(t *rapid.T) {
 	s.seldom(t)
-	s.f.journal.flush()
+	s.f.journal.Flush()
 	c := s.f.crash(func([]byte) {})
 	if err := s.f.Close(); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/disk"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 )
 
@@ -130,8 +131,8 @@ func newNode(l *Ledger, store sharedStore, o *Options) (*node, error) {
 // owns refuses a journal that belongs to another store: a store that has never
 // heard of this node was restored from a backup or is a new one, and would make
 // all its charges again.
-func (n *node) owns(journal string) error {
-	segments, err := disk.List(journal, segmentSuffix)
+func (n *node) owns(dir string) error {
+	segments, err := disk.List(dir, journal.Suffix)
 	if err != nil || len(segments) == 0 {
 		return err
 	}

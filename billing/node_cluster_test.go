@@ -87,10 +87,8 @@ func (c *cluster) kill(i int) {
 		c.t.Error(err)
 	}
 	l.project.close()
-	l.journal.seal()
-	close(l.journal.stop)
-	l.journal.stopped.Wait()
-	l.journal.sync()
+	l.journal.Seal()
+	l.journal.Halt()
 	if err := l.lock.Close(); err != nil {
 		c.t.Error(err)
 	}

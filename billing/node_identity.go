@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"farebox/billing/disk"
+	"farebox/billing/journal"
 )
 
 // identityFile holds who the node of a ledger directory is. The journal beside
@@ -29,7 +30,7 @@ func loadIdentity(dir string) (string, error) {
 	if !errors.Is(err, os.ErrNotExist) {
 		return id, err
 	}
-	segments, err := disk.List(filepath.Join(dir, journalSub), segmentSuffix)
+	segments, err := disk.List(filepath.Join(dir, journalSub), journal.Suffix)
 	if err != nil {
 		return "", err
 	}

@@ -1,9 +1,10 @@
 package billing
 
 import (
-	"farebox/billing/money"
 	"fmt"
 	"slices"
+
+	"farebox/billing/money"
 )
 
 // When the leases of a node were taken back while it was away, what it holds
@@ -192,7 +193,7 @@ func (a *AccountState) shrink(day int32, lost money.Parts) {
 		lost.Sub(&cut)
 		h.parts.Sub(&cut)
 		h.key.use.count(&cut, -1, h)
-		a.ledger.journal.unhold(cut.Total())
+		a.ledger.journal.Unhold(cut.Total())
 		if h.day != a.day {
 			a.stale -= cut[money.InDIEM]
 			a.held[money.InBundled] -= cut[money.InBundled]

@@ -271,16 +271,15 @@ func (s *simulation) resolve(n *simNode) {
 // kill ends a node; what it had under way is charged at its last progress when
 // it comes back.
 func (s *simulation) kill(n *simNode) {
-	n.journal.flush()
+	n.journal.Flush()
 	n.node.close()
 	n.keeper.close()
 	if err := n.keyed.Close(); err != nil {
 		s.t.Fatal(err)
 	}
 	n.project.close()
-	n.journal.seal()
-	close(n.journal.stop)
-	n.journal.stopped.Wait()
+	n.journal.Seal()
+	n.journal.Halt()
 	if err := n.lock.Close(); err != nil {
 		s.t.Fatal(err)
 	}

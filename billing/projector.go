@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"farebox/billing/journal"
 )
 
 // projector carries the synced part of the journal into the store: balances,
@@ -16,10 +18,10 @@ type projector struct {
 	l *Ledger
 
 	mu       sync.Mutex // one projection at a time
-	ledger   *reader
+	ledger   *journal.Reader
 	batch    *batch
-	usage    *reader
-	pages    pageSet
+	usage    *journal.Reader
+	pages    journal.Pages
 	sweptDay atomic.Int32
 
 	ledgerSeq atomic.Uint64 // applied
@@ -66,15 +68,15 @@ const (
 	usageChunk = 1 << 17
 )
 
-func newProjector(l *Ledger, refs []segmentRef, ledgerSeq, usageSeq uint64) (p *projector, err error) {
+func newProjector(l *Ledger, refs []journal.Ref, ledgerSeq, usageSeq uint64) (p *projector, err error) {
 	p = &projector{l: l, batch: newBatch(), lastSeq: ledgerSeq, lastLook: time.Now(), soon: make(chan struct{}, 1), stop: make(chan struct{})}
 	p.ledgerSeq.Store(ledgerSeq)
 	p.usageSeq.Store(usageSeq)
-	if p.ledger, err = newReader(l.journalDir(), refs, ledgerSeq, l.store.SoldBefore()); err != nil {
+	if p.ledger, err = journal.NewReader(l.journalDir(), refs, ledgerSeq, l.store.SoldBefore()); err != nil {
 		return nil, err
 	}
-	if p.usage, err = newReader(l.journalDir(), refs, usageSeq, l.store.SoldBefore()); err != nil {
-		p.ledger.close()
+	if p.usage, err = journal.NewReader(l.journalDir(), refs, usageSeq, l.store.SoldBefore()); err != nil {
+		p.ledger.Close()
 		return nil, err
 	}
 	p.batch.begin(ledgerSeq)
@@ -153,18 +155,18 @@ func (p *projector) note(err error) {
 func (p *projector) project() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	limit := p.l.journal.synced.Load()
+	limit := p.l.journal.Synced()
 	b := p.batch
 	for {
 		// A batch that was handed to the store stays as it is until the store has
 		// it: when only the answer was lost, the cursor is at its end.
 		for !b.sealed && b.last < limit && len(b.rollups) < maxRollups {
-			r, err := p.ledger.next(limit)
+			r, err := p.ledger.Next(limit)
 			if err != nil {
 				return err
 			}
 			if r == nil {
-				return fmt.Errorf("%w: record %d of %d is missing", ErrDamaged, b.last+1, limit)
+				return fmt.Errorf("%w: record %d of %d is missing", journal.ErrDamaged, b.last+1, limit)
 			}
 			b.add(r)
 		}
@@ -190,7 +192,7 @@ func (p *projector) project() error {
 
 // quiet says whether the rate of late is low.
 func (p *projector) quiet() bool {
-	now, seq := time.Now(), p.l.journal.synced.Load()
+	now, seq := time.Now(), p.l.journal.Synced()
 	if since := now.Sub(p.lastLook); since >= rateWindow {
 		p.rate = float64(seq-p.lastSeq) / since.Seconds()
 		p.lastSeq, p.lastLook = seq, now
@@ -229,45 +231,45 @@ func (p *projector) addDetail(limit uint64) error {
 	if p.usageSeq.Load() >= limit {
 		return nil
 	}
-	if p.pages.first == 0 {
-		p.pages.begin(p.usageSeq.Load())
+	if p.pages.First == 0 {
+		p.pages.Begin(p.usageSeq.Load())
 	}
-	for !p.pages.sealed && p.pages.last < min(limit, p.pages.first+usageChunk-1) {
-		r, err := p.usage.next(limit)
+	for !p.pages.Sealed && p.pages.Last < min(limit, p.pages.First+usageChunk-1) {
+		r, err := p.usage.Next(limit)
 		if err != nil {
 			return err
 		}
 		if r == nil {
-			return fmt.Errorf("%w: record %d of %d is missing", ErrDamaged, p.pages.last+1, limit)
+			return fmt.Errorf("%w: record %d of %d is missing", journal.ErrDamaged, p.pages.Last+1, limit)
 		}
-		p.pages.add(r)
+		p.pages.Add(r)
 	}
-	p.pages.sealed = true
-	if err := p.l.store.AddPages(p.pages.list(), p.pages.first, p.pages.last); err != nil {
+	p.pages.Sealed = true
+	if err := p.l.store.AddPages(p.pages.List(), p.pages.First, p.pages.Last); err != nil {
 		return err
 	}
-	p.usageSeq.Store(p.pages.last)
-	p.pages.begin(p.pages.last)
+	p.usageSeq.Store(p.pages.Last)
+	p.pages.Begin(p.pages.Last)
 	p.release()
 	return nil
 }
 
 // release lets go of the segments that both sinks have passed.
 func (p *projector) release() {
-	p.l.journal.release(min(p.ledgerSeq.Load(), p.usageSeq.Load()))
+	p.l.journal.Release(min(p.ledgerSeq.Load(), p.usageSeq.Load()))
 }
 
 // catchUp projects everything that was appended before the call to balances
 // and daily usage. The journal must still be running.
 func (p *projector) catchUp() error {
-	p.l.journal.flush()
+	p.l.journal.Flush()
 	return p.project()
 }
 
 // drain projects everything that was appended before the call, detail
 // included. The journal must still be running.
 func (p *projector) drain() error {
-	seq := p.l.journal.flush()
+	seq := p.l.journal.Flush()
 	if err := p.project(); err != nil {
 		return err
 	}
@@ -314,64 +316,6 @@ func (p *projector) close() {
 }
 
 func (p *projector) closeReaders() {
-	p.ledger.close()
-	p.usage.close()
-}
-
-// pageSet collects the pages of a chunk of detail.
-type pageSet struct {
-	first, last uint64
-	sealed      bool                  // handed to the store
-	open        map[uint32]*usagePage // by account
-	full        []*usagePage
-	free        []*usagePage
-	all         []*usagePage
-}
-
-// keepPages is how many pages keep their memory for the next chunk, about 1 MB.
-const keepPages = 64
-
-func (s *pageSet) begin(last uint64) {
-	s.first, s.last, s.sealed = last+1, last, false
-	for _, p := range s.all {
-		if len(s.free) < keepPages {
-			p.reset()
-			s.free = append(s.free, p)
-		}
-	}
-	s.open, s.full, s.all = map[uint32]*usagePage{}, nil, nil
-}
-
-func (s *pageSet) add(r *record) {
-	s.last = r.seq
-	if r.kind != recSettle {
-		return
-	}
-	p := s.open[r.account]
-	if p != nil && !p.takes(r.timeNs/1000) {
-		s.full = append(s.full, p)
-		p = nil
-	}
-	if p == nil {
-		if n := len(s.free); n > 0 {
-			p, s.free = s.free[n-1], s.free[:n-1]
-		} else {
-			p = &usagePage{}
-		}
-		s.open[r.account] = p
-	}
-	p.add(r)
-	if len(p.data) >= pageSize {
-		s.full = append(s.full, p)
-		delete(s.open, r.account)
-	}
-}
-
-// list gives all pages of the chunk.
-func (s *pageSet) list() []*usagePage {
-	s.all = s.full
-	for _, p := range s.open {
-		s.all = append(s.all, p)
-	}
-	return s.all
+	p.ledger.Close()
+	p.usage.Close()
 }

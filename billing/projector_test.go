@@ -3,7 +3,6 @@ package billing
 import (
 	"database/sql"
 	"errors"
-	"farebox/billing/money"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"farebox/billing/journal"
+	"farebox/billing/money"
 )
 
 // faultyStore fails as a database can: before it did anything, or after, so
@@ -28,7 +30,7 @@ func (s *faultyStore) Apply(b *batch) error {
 	return s.fault(func() error { return s.Store.Apply(b) })
 }
 
-func (s *faultyStore) AddPages(pages []*usagePage, first, last uint64) error {
+func (s *faultyStore) AddPages(pages []*journal.Page, first, last uint64) error {
 	s.pages.Add(int64(len(pages)))
 	return s.fault(func() error { return s.Store.AddPages(pages, first, last) })
 }
@@ -154,7 +156,7 @@ func TestDetailIsPutOffAndNeverLost(t *testing.T) {
 	busy := &projector{l: f.Ledger, lastLook: time.Now().Add(-rateWindow)}
 	busy.ledgerSeq.Store(1)
 	f.spend(k, 3000, usd/100)
-	f.journal.flush()
+	f.journal.Flush()
 	if err := f.project.project(); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +208,7 @@ func TestProgressOutlivesItsSegment(t *testing.T) {
 	if err := f.project.drain(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(segmentPath(f.journalDir(), 1)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(journal.Path(f.journalDir(), 1)); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("the first segment is still there (%v): the test tests nothing", err)
 	}
 	for range 2 {

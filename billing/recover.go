@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"farebox/billing/journal"
 	"farebox/billing/replay"
 )
 
@@ -24,7 +25,7 @@ func (l *Ledger) openReplay(o *Options) (err error) {
 
 // openJournal surveys what the last process left and goes on behind it.
 func (l *Ledger) openJournal(o *Options) error {
-	refs, last, err := surveyJournal(l.journalDir())
+	refs, last, err := journal.Survey(l.journalDir())
 	if err != nil {
 		return err
 	}
@@ -37,13 +38,13 @@ func (l *Ledger) openJournal(o *Options) error {
 		return err
 	}
 	applied := min(ledgerSeq, usageSeq)
-	if len(refs) > 0 && refs[0].first > applied+1 || len(refs) == 0 && ledgerSeq != usageSeq {
-		return fmt.Errorf("%w: the store has records up to %d, what follows it is missing in %s", ErrDamaged, applied, l.journalDir())
+	if len(refs) > 0 && refs[0].First > applied+1 || len(refs) == 0 && ledgerSeq != usageSeq {
+		return fmt.Errorf("%w: the store has records up to %d, what follows it is missing in %s", journal.ErrDamaged, applied, l.journalDir())
 	}
 	// A journal that ends below the cursor lost only what is in the store. Its
 	// numbers must not come again.
 	end := max(last, ledgerSeq, usageSeq)
-	l.journal = newJournal(l.journalDir(), o.segmentSize, o.Durability == "power", end, refs, l.log)
+	l.journal = journal.New(l.journalDir(), o.segmentSize, o.Durability == "power", end, refs, l.log)
 	l.project, err = newProjector(l, refs, ledgerSeq, usageSeq)
 	return err
 }
@@ -59,7 +60,7 @@ func (l *Ledger) recoverHolds() error {
 		return err
 	}
 	for _, r := range open {
-		p.batch.known[r.hold] = true
+		p.batch.known[r.Hold] = true
 	}
 	if err := p.project(); err != nil {
 		return fmt.Errorf("cannot apply the journal: %w", err)
@@ -69,26 +70,23 @@ func (l *Ledger) recoverHolds() error {
 	}
 	if l.idle {
 		// Where their answers are kept only the server's config says.
-		open = slices.DeleteFunc(open, func(r record) bool { return r.flags&FlagKeyed != 0 })
+		open = slices.DeleteFunc(open, func(r journal.Record) bool { return r.Flags&journal.FlagKeyed != 0 })
 	}
 	j := l.journal
-	j.mu.Lock()
-	j.open += len(open)
-	j.reserved += len(open) * sizeMost
-	j.mu.Unlock()
+	j.Adopt(len(open))
 	for i := range open {
 		r := &open[i]
-		r.kind, r.flags = recSettle, r.flags|FlagRecovered
-		if r.flags&FlagKeyed != 0 && !l.keyed.Kept(r.requestID, r.hold) {
-			*r = record{kind: recVoid, timeNs: r.timeNs, hold: r.hold, account: r.account}
+		r.Kind, r.Flags = journal.Settle, r.Flags|journal.FlagRecovered
+		if r.Flags&journal.FlagKeyed != 0 && !l.keyed.Kept(r.RequestID, r.Hold) {
+			*r = journal.Record{Kind: journal.Void, TimeNs: r.TimeNs, Hold: r.Hold, Account: r.Account}
 		}
-		if err := j.append(r, 0); err != nil {
+		if err := j.Append(r, 0); err != nil {
 			return fmt.Errorf("cannot settle a request of the last process: %w", err)
 		}
 	}
 	if len(open) > 0 {
 		l.log.Warn().Int("requests", len(open)).Msg("requests were under way when the last process died; they are charged at their last progress, with an idempotency key if their answer was kept")
-		j.flush()
+		j.Flush()
 		if err := p.project(); err != nil {
 			return fmt.Errorf("cannot apply the journal: %w", err)
 		}

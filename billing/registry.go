@@ -13,6 +13,7 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 
 	"farebox/billing/money"
+	"farebox/billing/slab"
 )
 
 // ErrUnknownKey is a secret that belongs to no live key: unknown, revoked or
@@ -43,8 +44,8 @@ type registry struct {
 	finding  map[digest]*keyFlight
 	opening  map[uint32]chan struct{} // accounts that are being read; closed when they are in memory
 
-	keySlab     slab[Key]
-	accountSlab slab[AccountState]
+	keySlab     slab.Of[Key]
+	accountSlab slab.Of[AccountState]
 }
 
 // keyFlight is the first use of a key that several requests make at once.
@@ -296,7 +297,7 @@ func (r *registry) room(a *AccountState) *Key {
 	if a.deletes {
 		return new(Key)
 	}
-	return r.keySlab.take()
+	return r.keySlab.Take()
 }
 
 // key fills in the record of a row, without its state.

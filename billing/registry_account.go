@@ -116,7 +116,7 @@ func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
 		return nil, fmt.Errorf("cannot read account %d: %w", no, err)
 	}
 	r.mu.Lock()
-	read := r.accountSlab.take()
+	read := r.accountSlab.Take()
 	r.mu.Unlock()
 	*read = AccountState{ID: row.id, Name: row.name, no: no, ledger: l, day: day, avail: row.avail, refill: row.diemDaily, spent: row.spent, debt: row.debt, status: row.status, slot: noSlot}
 	switch {

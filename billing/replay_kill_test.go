@@ -196,10 +196,10 @@ func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
 	}
 	charges := map[[16]byte]int{}
 	for _, r := range f.allUsage(t) {
-		if r.amounts.Total() != keyedChildCost {
-			t.Errorf("charged %d", r.amounts.Total())
+		if r.Amounts.Total() != keyedChildCost {
+			t.Errorf("charged %d", r.Amounts.Total())
 		}
-		charges[r.requestID]++
+		charges[r.RequestID]++
 	}
 	for n := range last + 1 {
 		id := f.claim(fmt.Sprint(n), "request").RequestID()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/journal"
 	"farebox/billing/replay"
 	"farebox/config"
 )
@@ -138,11 +139,11 @@ func TestOperatorLeavesKeyedChargesToTheServer(t *testing.T) {
 		t.Fatal(d.Code)
 	}
 	// Hold.SettleKept up to where the answer is kept.
-	h.prepare(&Settlement{Cost: usd, Status: 200, NowNs: f.clock.nano(), Flags: FlagKeyed})
+	h.prepare(&Settlement{Cost: usd, Status: 200, NowNs: f.clock.nano(), Flags: journal.FlagKeyed})
 	if !lead.Keep(h.id, &replay.Answer{Status: 200, Body: []byte("answer")}) {
 		t.Fatal("the answer was not kept")
 	}
-	f.journal.flush()
+	f.journal.Flush()
 	crashed := f.crash(func([]byte) {})
 	h.Void(f.clock.nano())
 

@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"farebox/billing/journal"
 	"farebox/billing/replay"
 )
 
 // What a key costs a request: begun, kept and charged, and given again.
 func BenchmarkKeyed(b *testing.B) {
-	f := openLedger(b, func(o *Options) { o.Clock, o.segmentSize = time.Now, defaultSegment })
+	f := openLedger(b, func(o *Options) { o.Clock, o.segmentSize = time.Now, journal.DefaultSize })
 	f.account("a", 1_000_000*usd)
 	k, _ := f.key("a")
 	body := bytes.Repeat([]byte("x"), 300)

@@ -129,7 +129,7 @@ func (l *Ledger) show(a *AccountState, shown func(seq uint64) bool, write func()
 		return true
 	}
 	time.Sleep(time.Until(f.last.Add(freshApart)))
-	l.journal.wait(seq)
+	l.journal.Wait(seq)
 	for !shown(seq) && time.Now().Before(end) {
 		if err := write(); err != nil {
 			l.log.Warn().Err(err).Msg("cannot write usage for a report; the report shows what is there")

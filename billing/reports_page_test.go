@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"farebox/billing/calendar"
+	"farebox/billing/journal"
 	"farebox/billing/report"
 )
 
@@ -51,9 +52,9 @@ func TestListingOpensOnlyWhatItShows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		middle := f.clock.nano()/1000 - 20*24*hourUs
+		middle := f.clock.nano()/1000 - 20*24*journal.HourUs
 		db := sqlOf(f.store).writer
-		if _, err := db.Exec("UPDATE usage_page SET data = $3 WHERE last_us < $1 OR first_us > $2", middle-24*hourUs, middle+24*hourUs, []byte{0}); err != nil {
+		if _, err := db.Exec("UPDATE usage_page SET data = $3 WHERE last_us < $1 OR first_us > $2", middle-24*journal.HourUs, middle+24*journal.HourUs, []byte{0}); err != nil {
 			t.Fatal(err)
 		}
 		list, err := f.Reports(k.Account).List(report.ListQuery{Limit: 500, Page: 60})
@@ -61,7 +62,7 @@ func TestListingOpensOnlyWhatItShows(t *testing.T) {
 			t.Errorf("page 60 has %d of %d entries, %v", len(list.Entries), list.Total, err)
 		}
 		for _, q := range []report.ListQuery{{Limit: 1, Page: 1}, {Limit: 500, Page: 1, Ascending: true}} {
-			if _, err := f.Reports(k.Account).List(q); !errors.Is(err, errPage) && !errors.Is(err, report.ErrDamaged) {
+			if _, err := f.Reports(k.Account).List(q); !errors.Is(err, journal.ErrPage) && !errors.Is(err, report.ErrDamaged) {
 				t.Errorf("%+v: a damaged page gives %v", q, err)
 			}
 		}
@@ -143,17 +144,17 @@ func TestPagesOfSchema2AreCounted(t *testing.T) {
 	}
 	x := rand.New(rand.NewPCG(3, 3))
 	var model entryList
-	us, seq := 1_790_000_000_000_000-10*hourUs, uint64(1)
+	us, seq := 1_790_000_000_000_000-10*journal.HourUs, uint64(1)
 	for range 20 {
-		p := usagePage{}
+		p := journal.Page{}
 		for range 1 + x.IntN(100) {
-			us += x.Int64N(hourUs / 50)
+			us += x.Int64N(journal.HourUs / 50)
 			seq += 1 + x.Uint64N(2)
 			r := madeUp(x, 1, seq, us)
-			p.add(r)
-			model = appendEntries(model, r, 1, anyPlace)
+			p.Add(r)
+			model = appendEntries(model, r, 1, journal.AnyPlace)
 		}
-		if _, err := db.Exec("INSERT INTO usage_page VALUES($1, 1, $2, $3, $4, $5, $6, $7)", p.account, p.first, p.last, p.firstUs, p.lastUs, p.requests, p.data); err != nil {
+		if _, err := db.Exec("INSERT INTO usage_page VALUES($1, 1, $2, $3, $4, $5, $6, $7)", p.Account, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, p.Data); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,16 +13,17 @@ import (
 
 	"farebox/bench/servers"
 	"farebox/billing/calendar"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/billing/report"
 	"farebox/config"
 )
 
 // madeUp is a random settlement, whose charge need not be the sum of its lines.
-func madeUp(x *rand.Rand, account uint32, seq uint64, us int64) *record {
-	r := &record{
-		kind: recSettle, seq: seq, hold: seq - 1, timeNs: us * 1000, account: account, key: 1, model: 1 + x.Uint32N(3), day: calendar.DayOf(us * 1000),
-		status: 200, tookMs: x.Uint32N(5000),
+func madeUp(x *rand.Rand, account uint32, seq uint64, us int64) *journal.Record {
+	r := &journal.Record{
+		Kind: journal.Settle, Seq: seq, Hold: seq - 1, TimeNs: us * 1000, Account: account, Key: 1, Model: 1 + x.Uint32N(3), Day: calendar.DayOf(us * 1000),
+		Status: 200, TookMs: x.Uint32N(5000),
 	}
 	read, write := money.Pico(x.Int64N(1_000_000)), money.Pico(7)
 	price := &config.Price{Input: money.Pico(1 + x.Int64N(5_000_000)), CacheRead: &read, CacheWrite: &write, Output: money.Pico(x.Int64N(9_000_000))}
@@ -33,20 +34,20 @@ func madeUp(x *rand.Rand, account uint32, seq uint64, us int64) *record {
 	case 1:
 		u = money.Usage{}
 	}
-	r.lines = money.Text(price, u)
-	cost := r.lines.Cost()
+	r.Lines = money.Text(price, u)
+	cost := r.Lines.Cost()
 	if x.IntN(8) == 0 {
 		cost /= 2 // the money ran out
 	}
 	switch x.IntN(5) {
 	case 0:
-		r.amounts[money.InDIEM] = cost
+		r.Amounts[money.InDIEM] = cost
 	case 1:
-		r.amounts[money.InDIEM], r.amounts[money.InUSD] = cost/3, cost-cost/3
+		r.Amounts[money.InDIEM], r.Amounts[money.InUSD] = cost/3, cost-cost/3
 	case 2:
-		r.amounts[money.InBundled], r.amounts[money.InUSD] = cost/5, cost-cost/5
+		r.Amounts[money.InBundled], r.Amounts[money.InUSD] = cost/5, cost-cost/5
 	default:
-		r.amounts[money.InUSD] = cost
+		r.Amounts[money.InUSD] = cost
 	}
 	return r
 }
@@ -56,7 +57,7 @@ func TestEntriesOfARequestAreItsCharge(t *testing.T) {
 	x := rand.New(rand.NewPCG(1, 1))
 	for i := range 20_000 {
 		r := madeUp(x, 1, uint64(i+2), 1_800_000_000_000_000)
-		list := appendEntries(nil, r, 1, anyPlace)
+		list := appendEntries(nil, r, 1, journal.AnyPlace)
 		var sum money.Parts
 		var tokens int64
 		for _, e := range list {
@@ -66,22 +67,22 @@ func TestEntriesOfARequestAreItsCharge(t *testing.T) {
 				t.Fatalf("%+v has the entry %+v", r, e)
 			}
 		}
-		prompt, completion := r.tokens()
-		if sum != r.amounts || tokens != prompt+completion {
+		prompt, completion := r.Tokens()
+		if sum != r.Amounts || tokens != prompt+completion {
 			t.Fatalf("%+v: the entries are %v and %d tokens", r, sum, tokens)
 		}
 		if !slices.IsSortedFunc(list, inOrder) {
 			t.Fatalf("the entries are in no order: %+v", list)
 		}
-		var s shares
-		r.spread(&s)
-		var count entryCount
-		count.count(&s)
-		if count.of(anyPlace) != int64(len(list)) {
+		var s journal.Shares
+		r.Spread(&s)
+		var count journal.Entries
+		count.Count(&s)
+		if count.Of(journal.AnyPlace) != int64(len(list)) {
 			t.Fatalf("%d entries, counted as %v", len(list), count)
 		}
 		for place := range money.Currencies {
-			if got := appendEntries(nil, r, 1, place); int64(len(got)) != count.of(place) {
+			if got := appendEntries(nil, r, 1, place); int64(len(got)) != count.Of(place) {
 				t.Fatalf("%d entries of %s, counted as %v", len(got), money.SpendOrder[place], count)
 			}
 		}
@@ -167,33 +168,33 @@ func fillNodes(t *rapid.T, f *fixture, account uint32) (model entryList) {
 	x := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	end := f.clock.nano() / 1000
 	nodes := rapid.IntRange(1, 4).Draw(t, "nodes")
-	span := rapid.SampledFrom([]int64{1000, hourUs / 60, 3 * hourUs, 200 * hourUs}).Draw(t, "span")
+	span := rapid.SampledFrom([]int64{1000, journal.HourUs / 60, 3 * journal.HourUs, 200 * journal.HourUs}).Draw(t, "span")
 	most := rapid.IntRange(0, 120).Draw(t, "requests")
 	for node := uint32(101); node <= uint32(100+nodes); node++ {
 		us, seq := end-span, uint64(10)
-		var set pageSet
-		set.begin(seq - 1)
-		var pages []*usagePage
+		var set journal.Pages
+		set.Begin(seq - 1)
+		var pages []*journal.Page
 		for range most {
 			us += x.Int64N(2*span/int64(most) + 2)
 			at := us
 			switch x.IntN(30) {
 			case 0:
-				at -= x.Int64N(hourUs) // the clock was wrong
+				at -= x.Int64N(journal.HourUs) // the clock was wrong
 			case 1:
 				at = end - span // many in one moment
 			}
 			seq += 1 + x.Uint64N(3)
 			r := madeUp(x, account, seq, max(0, min(at, end)))
-			model = appendEntries(model, r, node, anyPlace)
-			set.add(r)
+			model = appendEntries(model, r, node, journal.AnyPlace)
+			set.Add(r)
 			if x.IntN(40) == 0 {
-				pages = append(pages, set.list()...)
-				set = pageSet{}
-				set.begin(seq)
+				pages = append(pages, set.List()...)
+				set = journal.Pages{}
+				set.Begin(seq)
 			}
 		}
-		pages = append(pages, set.list()...)
+		pages = append(pages, set.List()...)
 		err := sqlOf(f.store).write(func(t *tx) error {
 			if _, err := t.exec("INSERT INTO applied(node, sink, inc, seq) VALUES($1, 'usage', 0, $2) ON CONFLICT(node, sink) DO UPDATE SET seq = excluded.seq", node, seq); err != nil {
 				return err

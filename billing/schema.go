@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"farebox/billing/journal"
 )
 
 // schemaVersion is what this farebox reads and writes.
@@ -134,7 +136,7 @@ CREATE INDEX token_expires ON token(expires_us);
 // opening pages, and of what type models are. An entry is one line of a request
 // in one currency; all requests of a page ended in the same hour. Since version 5
 // the types stay as they are: they say what records of version 1 sold
-// (soldBefore), and mean nothing for later ones.
+// (journal.SoldBefore), and mean nothing for later ones.
 const schema3 = `
 ALTER TABLE usage_page ADD COLUMN entries_diem {I64} NOT NULL DEFAULT 0;
 ALTER TABLE usage_page ADD COLUMN entries_bundled {I64} NOT NULL DEFAULT 0;
@@ -271,10 +273,10 @@ func (q *query) divideDays() error {
 	var parts []string
 	for class, name := range [...]string{"input", "cache_read", "cache_write", "output"} {
 		kind := "CASE m.type"
-		for _, typ := range slices.Sorted(maps.Keys(classesByType)) {
-			kind += fmt.Sprintf(" WHEN '%s' THEN %d", typ, classesByType[typ][class])
+		for _, typ := range slices.Sorted(maps.Keys(journal.ClassesByType)) {
+			kind += fmt.Sprintf(" WHEN '%s' THEN %d", typ, journal.ClassesByType[typ][class])
 		}
-		kind += fmt.Sprintf(" ELSE %d END", textClasses[class])
+		kind += fmt.Sprintf(" ELSE %d END", journal.TextClasses[class])
 		requests, some := "0", fmt.Sprintf(" WHERE %s_tokens <> 0 OR %s_amount <> 0", name, name)
 		if name == "output" {
 			requests, some = "requests", "" // every request counts with its last line

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 )
 
@@ -49,13 +50,13 @@ func TestOldLedgerComesForwardWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	progress := record{kind: recProgress, seq: 4, hold: 3, account: 1, key: 1, model: 1, day: conformDay, timeNs: 7, amounts: money.Parts{0, 0, 5}}
-	data := make([]byte, sizeMost)
-	data = data[:progress.put(data)]
-	var set pageSet
-	set.begin(0)
-	set.add(&record{kind: recSettle, seq: 2, hold: 1, account: 1, key: 1, model: 1, day: conformDay, timeNs: conformUs * 1000, amounts: money.Parts{0, 0, 30}})
-	page := set.list()[0]
+	progress := journal.Record{Kind: journal.Progress, Seq: 4, Hold: 3, Account: 1, Key: 1, Model: 1, Day: conformDay, TimeNs: 7, Amounts: money.Parts{0, 0, 5}}
+	data := make([]byte, journal.MaxRecord)
+	data = data[:progress.Put(data)]
+	var set journal.Pages
+	set.Begin(0)
+	set.Add(&journal.Record{Kind: journal.Settle, Seq: 2, Hold: 1, Account: 1, Key: 1, Model: 1, Day: conformDay, TimeNs: conformUs * 1000, Amounts: money.Parts{0, 0, 30}})
+	page := set.List()[0]
 	for _, q := range []struct {
 		text string
 		args []any
@@ -70,7 +71,7 @@ func TestOldLedgerComesForwardWhole(t *testing.T) {
 		{"INSERT INTO posting VALUES(1, 'customer', 1, 1, 100, 100), (1, 'cash', 0, 1, -100, NULL), (2, 'customer', 1, 1, -30, 70), (2, 'revenue', 0, 1, 30, NULL)", nil},
 		{"INSERT INTO house VALUES('cash', 1, -100), ('revenue', 1, 30)", nil},
 		{"INSERT INTO usage_day VALUES(1, 1, 20261121, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 30, 9)", nil},
-		{"INSERT INTO usage_page VALUES(1, $1, $2, $3, $4, $5, $6)", []any{page.first, page.last, page.firstUs, page.lastUs, page.requests, page.data}},
+		{"INSERT INTO usage_page VALUES(1, $1, $2, $3, $4, $5, $6)", []any{page.First, page.Last, page.FirstUs, page.LastUs, page.Requests, page.Data}},
 		{"INSERT INTO open_progress VALUES(3, 4, $1)", []any{data}},
 		{"UPDATE applied SET seq = 4", nil},
 	} {
@@ -108,7 +109,7 @@ func TestOldLedgerComesForwardWhole(t *testing.T) {
 			t.Errorf("the cursor %s is at %d (%v)", s, seq, err)
 		}
 	}
-	if list, err := old.OpenProgress(); err != nil || len(list) != 1 || list[0].amounts != progress.amounts || list[0].hold != 3 {
+	if list, err := old.OpenProgress(); err != nil || len(list) != 1 || list[0].Amounts != progress.Amounts || list[0].Hold != 3 {
 		t.Errorf("open progress is now %+v (%v)", list, err)
 	}
 	if ok, err := old.Credit(&credit{account: 1, currency: USD, amount: 100, ref: "ref", nowUs: 9}); ok || err != nil {

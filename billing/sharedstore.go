@@ -2,8 +2,9 @@ package billing
 
 import (
 	"errors"
-	"farebox/billing/money"
 	"time"
+
+	"farebox/billing/money"
 )
 
 // sharedStore is what a Store can do besides when several nodes work on it.

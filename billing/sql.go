@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"farebox/billing/journal"
 )
 
 // sqlStore is what both engines have in common: all queries, written once, in
@@ -25,7 +27,7 @@ type sqlStore struct {
 	shared         bool    // others work on this store, too
 	prepared       map[*sql.DB]map[string]*sql.Stmt
 	texts          sync.Map // of statements, translated
-	before         soldBefore
+	before         journal.SoldBefore
 }
 
 // dialect is where engines differ.

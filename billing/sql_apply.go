@@ -3,11 +3,13 @@ package billing
 import (
 	"database/sql"
 	"errors"
-	"farebox/billing/calendar"
-	"farebox/billing/money"
 	"fmt"
 	"maps"
 	"slices"
+
+	"farebox/billing/calendar"
+	"farebox/billing/journal"
+	"farebox/billing/money"
 )
 
 // Statements of the projection.
@@ -323,8 +325,8 @@ func (t *tx) applyProgress(b *batch) error {
 	rows := t.bulk(sqlProgress)
 	for _, hold := range slices.Sorted(maps.Keys(b.progress)) {
 		r := b.progress[hold]
-		data := make([]byte, sizeMost)
-		if err := rows.add(t.s.node, hold, r.seq, data[:r.put(data)]); err != nil {
+		data := make([]byte, journal.MaxRecord)
+		if err := rows.add(t.s.node, hold, r.Seq, data[:r.Put(data)]); err != nil {
 			return err
 		}
 	}
@@ -340,7 +342,7 @@ func (t *tx) applyProgress(b *batch) error {
 }
 
 // OpenProgress gives the progress of this node's holds that are not resolved.
-func (s *sqlStore) OpenProgress() (list []record, err error) {
+func (s *sqlStore) OpenProgress() (list []journal.Record, err error) {
 	err = s.read(func(q *query) error {
 		list = nil
 		return q.each(func(rows *sql.Rows) error {
@@ -349,8 +351,8 @@ func (s *sqlStore) OpenProgress() (list []record, err error) {
 			if err := rows.Scan(&seq, &data); err != nil {
 				return err
 			}
-			var r record
-			if r.get(data, seq, s.before) == 0 {
+			var r journal.Record
+			if r.Get(data, seq, s.before) == 0 {
 				return errors.New("a row of open_progress is damaged")
 			}
 			list = append(list, r)

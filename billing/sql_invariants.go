@@ -2,6 +2,8 @@ package billing
 
 import (
 	"database/sql"
+
+	"farebox/billing/journal"
 )
 
 // What a recount checks beside sums: that the rows of nodes, leases, cursors
@@ -97,8 +99,8 @@ func (r *recount) countCursors(q *query) error {
 		if err := rows.Scan(&node, &hold, &seq, &data); err != nil {
 			return err
 		}
-		var rec record
-		if rec.get(data, seq, q.s.before) == 0 || rec.hold != hold || seq > ledger[node] {
+		var rec journal.Record
+		if rec.Get(data, seq, q.s.before) == 0 || rec.Hold != hold || seq > ledger[node] {
 			r.fault("the progress of hold %d of node %d is damaged", hold, node)
 		}
 		return nil

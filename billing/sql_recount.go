@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"farebox/billing/calendar"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 )
 
@@ -192,56 +193,56 @@ func (r *recount) countDays(q *query) error {
 // countPages opens every page and checks that no record is there twice (I8),
 // and what listings go by: times and numbers of entries of pages and hours.
 func (r *recount) countPages(q *query) error {
-	type journal struct{ account, node uint32 }
+	type source struct{ account, node uint32 }
 	type hour struct {
-		journal
+		source
 		hour int64
 	}
-	last := map[journal]uint64{}
-	hours := map[hour]entryCount{}
+	last := map[source]uint64{}
+	hours := map[hour]journal.Entries{}
 	err := q.each(func(rows *sql.Rows) error {
-		p := usagePage{}
-		n := &p.entries
-		if err := rows.Scan(&p.account, &p.node, &p.first, &p.last, &p.firstUs, &p.lastUs, &p.requests, &n[money.InDIEM], &n[money.InBundled], &n[money.InUSD], &p.data); err != nil {
+		p := journal.Page{}
+		n := &p.Entries
+		if err := rows.Scan(&p.Account, &p.Node, &p.First, &p.Last, &p.FirstUs, &p.LastUs, &p.Requests, &n[money.InDIEM], &n[money.InBundled], &n[money.InUSD], &p.Data); err != nil {
 			return err
 		}
-		c := r.accounts[p.account]
+		c := r.accounts[p.Account]
 		if c == nil {
-			r.fault("usage of account %d, which does not exist", p.account)
+			r.fault("usage of account %d, which does not exist", p.Account)
 			return nil
 		}
-		at := journal{p.account, p.node}
-		found := usagePage{}
-		err := p.each(q.s.before, func(rec *record) error {
-			if rec.seq <= last[at] {
-				r.fault("account %d: record %d of node %d is in the usage twice", p.account, rec.seq, p.node)
+		at := source{p.Account, p.Node}
+		found := journal.Page{}
+		err := p.Each(q.s.before, func(rec *journal.Record) error {
+			if rec.Seq <= last[at] {
+				r.fault("account %d: record %d of node %d is in the usage twice", p.Account, rec.Seq, p.Node)
 			}
-			last[at] = rec.seq
-			found.note(rec)
-			c.detail.Add(&rec.amounts)
-			c.detailShort += rec.shortfall
-			c.detailOwed += rec.debt
+			last[at] = rec.Seq
+			found.Note(rec)
+			c.detail.Add(&rec.Amounts)
+			c.detailShort += rec.Shortfall
+			c.detailOwed += rec.Debt
 			c.detailCount++
-			var s shares
-			rec.spread(&s)
-			id := rollupKey{rec.account, rec.key, rec.model, rec.day}
-			for _, x := range s.all() {
-				c.detailPrint.add(&id, int(x.place), x.kind, 0, x.units, x.amount)
+			var s journal.Shares
+			rec.Spread(&s)
+			id := rollupKey{rec.Account, rec.Key, rec.Model, rec.Day}
+			for _, x := range s.All() {
+				c.detailPrint.add(&id, int(x.Place), x.Kind, 0, x.Units, x.Amount)
 			}
-			c.detailPrint.add(&id, s.first, s.last, 1, 0, 0)
+			c.detailPrint.add(&id, s.First, s.Last, 1, 0, 0)
 			r.requests++
 			return nil
 		})
-		if found.entries != p.entries || found.firstUs != p.firstUs || found.lastUs != p.lastUs || hourOf(p.firstUs) != hourOf(p.lastUs) {
+		if found.Entries != p.Entries || found.FirstUs != p.FirstUs || found.LastUs != p.LastUs || journal.HourOf(p.FirstUs) != journal.HourOf(p.LastUs) {
 			r.fault("account %d: the page of node %d at record %d has %v entries from %d to %d, its row says %v from %d to %d",
-				p.account, p.node, p.first, found.entries, found.firstUs, found.lastUs, p.entries, p.firstUs, p.lastUs)
+				p.Account, p.Node, p.First, found.Entries, found.FirstUs, found.LastUs, p.Entries, p.FirstUs, p.LastUs)
 		}
 		if err != nil {
-			r.fault("account %d: the page of node %d at record %d cannot be read: %v", p.account, p.node, p.first, err)
+			r.fault("account %d: the page of node %d at record %d cannot be read: %v", p.Account, p.Node, p.First, err)
 		}
-		id := hour{at, hourOf(p.firstUs)}
+		id := hour{at, journal.HourOf(p.FirstUs)}
 		sum := hours[id]
-		sum.add(&p.entries)
+		sum.Add(&p.Entries)
 		hours[id] = sum
 		return nil
 	}, `SELECT account, node, seq_first, seq_last, first_us, last_us, requests, entries_diem, entries_bundled, entries_usd, data
@@ -251,7 +252,7 @@ func (r *recount) countPages(q *query) error {
 	}
 	err = q.each(func(rows *sql.Rows) error {
 		var id hour
-		var n entryCount
+		var n journal.Entries
 		if err := rows.Scan(&id.account, &id.hour, &id.node, &n[money.InDIEM], &n[money.InBundled], &n[money.InUSD]); err != nil {
 			return err
 		}

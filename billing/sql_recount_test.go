@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/config"
 )
@@ -68,19 +69,19 @@ func TestRecountFindsDamage(t *testing.T) {
 					a := c.account("a", money.Parts{0, 20, 100})
 					c.account("b", money.Parts{0, 0, 1})
 					sold := money.Text(&config.Price{Input: 1000, Output: 2000}, money.Usage{Prompt: 10, Completion: 5})
-					var detail pageSet
-					detail.begin(0)
-					for _, r := range []record{
-						{kind: recHold, seq: 1, account: a},
-						{kind: recProgress, seq: 2, hold: 1, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: money.Parts{0, 0, 3}},
-						{kind: recSettle, seq: 3, hold: 3, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: money.Parts{0, 0, 30}, shortfall: 4, lines: sold},
-						{kind: recSettle, seq: 4, hold: 4, account: a, key: 1, model: 1, day: conformDay, timeNs: 5, amounts: money.Parts{0, 20, 70}, debt: 6, lines: sold},
+					var detail journal.Pages
+					detail.Begin(0)
+					for _, r := range []journal.Record{
+						{Kind: journal.Hold, Seq: 1, Account: a},
+						{Kind: journal.Progress, Seq: 2, Hold: 1, Account: a, Key: 1, Model: 1, Day: conformDay, TimeNs: 5, Amounts: money.Parts{0, 0, 3}},
+						{Kind: journal.Settle, Seq: 3, Hold: 3, Account: a, Key: 1, Model: 1, Day: conformDay, TimeNs: 5, Amounts: money.Parts{0, 0, 30}, Shortfall: 4, Lines: sold},
+						{Kind: journal.Settle, Seq: 4, Hold: 4, Account: a, Key: 1, Model: 1, Day: conformDay, TimeNs: 5, Amounts: money.Parts{0, 20, 70}, Debt: 6, Lines: sold},
 					} {
 						c.b.add(&r)
-						detail.add(&r)
+						detail.Add(&r)
 					}
 					c.apply()
-					c.must(c.AddPages(detail.list(), 1, 4))
+					c.must(c.AddPages(detail.List(), 1, 4))
 					c.recount()
 					var err error
 					if db != nil {

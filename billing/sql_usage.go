@@ -3,8 +3,10 @@ package billing
 import (
 	"context"
 	"database/sql"
-	"farebox/billing/money"
 	"slices"
+
+	"farebox/billing/journal"
+	"farebox/billing/money"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 
 // AddPages writes the detail of the requests among records first to last,
 // unless an earlier try did.
-func (s *sqlStore) AddPages(pages []*usagePage, first, last uint64) error {
+func (s *sqlStore) AddPages(pages []*journal.Page, first, last uint64) error {
 	return s.write(func(t *tx) error {
 		if done, err := t.advance(sinkUsage, first, last); done || err != nil {
 			return err
@@ -32,19 +34,19 @@ type usageHourID struct {
 }
 
 // addPages writes pages of a node and counts them by hour.
-func (t *tx) addPages(node uint32, pages []*usagePage) error {
-	hours := map[usageHourID]*entryCount{}
+func (t *tx) addPages(node uint32, pages []*journal.Page) error {
+	hours := map[usageHourID]*journal.Entries{}
 	b := t.bulk(sqlPage)
 	for _, p := range pages {
-		n := &p.entries
-		if err := b.add(p.account, node, p.first, p.last, p.firstUs, p.lastUs, p.requests, n[money.InDIEM], n[money.InBundled], n[money.InUSD], p.data); err != nil {
+		n := &p.Entries
+		if err := b.add(p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, n[money.InDIEM], n[money.InBundled], n[money.InUSD], p.Data); err != nil {
 			return err
 		}
-		id := usageHourID{p.account, hourOf(p.firstUs)}
+		id := usageHourID{p.Account, journal.HourOf(p.FirstUs)}
 		if hours[id] == nil {
-			hours[id] = &entryCount{}
+			hours[id] = &journal.Entries{}
 		}
-		hours[id].add(n)
+		hours[id].Add(n)
 	}
 	if err := b.flush(); err != nil {
 		return err
@@ -87,21 +89,21 @@ func (t *tx) repackPages() error {
 		return err
 	}
 	for _, id := range ids {
-		old := usagePage{account: id.account, first: id.first}
+		old := journal.Page{Account: id.account, First: id.first}
 		err := t.row("SELECT seq_last, requests, data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", id.account, id.node, id.first).
-			Scan(&old.last, &old.requests, &old.data)
+			Scan(&old.Last, &old.Requests, &old.Data)
 		if err != nil {
 			return err
 		}
-		var set pageSet
-		set.begin(id.first - 1)
-		if err := old.each(t.s.before, func(r *record) error { set.add(r); return nil }); err != nil {
+		var set journal.Pages
+		set.Begin(id.first - 1)
+		if err := old.Each(t.s.before, func(r *journal.Record) error { set.Add(r); return nil }); err != nil {
 			return err
 		}
 		if _, err := t.exec("DELETE FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", id.account, id.node, id.first); err != nil {
 			return err
 		}
-		if err := t.addPages(id.node, set.list()); err != nil {
+		if err := t.addPages(id.node, set.List()); err != nil {
 			return err
 		}
 	}
@@ -129,16 +131,16 @@ func (s *sqlStore) Report(ctx context.Context, do func(*query) error) error {
 }
 
 // SoldBefore is what models sold in records of version 1.
-func (s *sqlStore) SoldBefore() soldBefore { return s.before }
+func (s *sqlStore) SoldBefore() journal.SoldBefore { return s.before }
 
 // loadBefore reads what models sold in records of version 1.
-func (q *query) loadBefore() (soldBefore, error) {
-	before := soldBefore{}
+func (q *query) loadBefore() (journal.SoldBefore, error) {
+	before := journal.SoldBefore{}
 	return before, q.each(func(rows *sql.Rows) error {
 		var no uint32
 		var typ string
 		err := rows.Scan(&no, &typ)
-		if c, other := classesByType[typ]; other {
+		if c, other := journal.ClassesByType[typ]; other {
 			before[no] = c
 		}
 		return err

@@ -3,6 +3,8 @@ package billing
 import (
 	"context"
 	"errors"
+
+	"farebox/billing/journal"
 	"farebox/billing/money"
 )
 
@@ -44,8 +46,8 @@ type Store interface {
 
 	Applied(s sink) (seq uint64, err error)
 	Apply(b *batch) error
-	AddPages(pages []*usagePage, first, last uint64) error
-	OpenProgress() ([]record, error)
+	AddPages(pages []*journal.Page, first, last uint64) error
+	OpenProgress() ([]journal.Record, error)
 	ExpireDIEM(account uint32, day int32, nowUs int64) error
 	StaleDIEM(before int32) ([]staleDIEM, error)
 	// Shortfall is what was delivered and not charged so far, Debt what of it is
@@ -59,7 +61,7 @@ type Store interface {
 	// Report runs do on one consistent state of the store, until ctx ends.
 	Report(ctx context.Context, do func(*query) error) error
 	// SoldBefore is what models sold in records of version 1.
-	SoldBefore() soldBefore
+	SoldBefore() journal.SoldBefore
 
 	Close() error
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+	"farebox/billing/journal"
 	"farebox/billing/replay"
 )
 
@@ -128,7 +129,7 @@ func (c *Call) charge(s *billing.Settlement) {
 	switch {
 	case c.Lead == nil:
 		c.Charged, c.shortfall = c.Hold.Settle(*s)
-	case s.Cost == 0 && (s.Flags&billing.FlagIncomplete != 0 || s.Flags&billing.FlagAborted != 0 && c.Lead.Lost()):
+	case s.Cost == 0 && (s.Flags&journal.FlagIncomplete != 0 || s.Flags&journal.FlagAborted != 0 && c.Lead.Lost()):
 		c.Hold.Void(s.NowNs)
 		c.Lead.Forget()
 	default:

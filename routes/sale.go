@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 )
 
@@ -39,7 +40,7 @@ type Bill struct {
 	Tokens    int64        // that the limits count
 	Reasoning int64        // tokens of them
 	Credits   int64        // that the daily cap counts
-	Flags     billing.Flags
+	Flags     journal.Flags
 	Status    int
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"farebox/billing"
+	"farebox/billing/journal"
 	"farebox/config"
 	"farebox/providers/chat/dialect"
 )
@@ -17,7 +17,7 @@ import (
 
 // appendExtras puts both behind the last member of a whole answer. What the
 // upstream says under the same name stays: no member stands there twice.
-func (c *inference) appendExtras(answer []byte, flags billing.Flags) []byte {
+func (c *inference) appendExtras(answer []byte, flags journal.Flags) []byte {
 	end := bytes.LastIndexByte(answer, '}')
 	if end < 0 {
 		return answer
@@ -40,7 +40,7 @@ func (c *inference) appendCost(dst []byte, u *dialect.Usage) []byte { return c.a
 
 // appendCostOf appends what will be charged, as the account pays it. It is left
 // out where the hold does not cover it: how the rest is paid is not known before.
-func (c *inference) appendCostOf(dst []byte, u *dialect.Usage, flags billing.Flags) []byte {
+func (c *inference) appendCostOf(dst []byte, u *dialect.Usage, flags journal.Flags) []byte {
 	_, cost := c.costOf(u, flags)
 	usd, diem, ok := c.call.Hold.Foresee(cost)
 	if !ok {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
@@ -45,9 +46,9 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 		return true, nil
 	}
 	c.x.Close()
-	var flags billing.Flags
+	var flags journal.Flags
 	if gone := c.x.Why(); gone == proxy.ClientGone || gone == proxy.ClientStalled {
-		flags, c.call.Cause = billing.FlagAborted, gone.String()
+		flags, c.call.Cause = journal.FlagAborted, gone.String()
 	}
 	c.call.Status = 200
 	if c.call.Config().Compat.AnswerExtras && !c.chat.Embedding {
@@ -267,23 +268,23 @@ func (c *inference) unreachable(res *proxy.Result) *routes.Error {
 
 // costOf is what a usage costs. Answers without output cost nothing (addendum
 // 19.2), unless it was their client who left.
-func (c *inference) costOf(u *dialect.Usage, flags billing.Flags) (sold money.Lines, cost billing.Nano) {
+func (c *inference) costOf(u *dialect.Usage, flags journal.Flags) (sold money.Lines, cost billing.Nano) {
 	used := money.Usage{Prompt: u.Prompt, Cached: u.Cached, CacheWrite: u.CacheWrite, Completion: u.Completion}
 	if c.chat.Embedding {
 		sold = money.Embedding(c.call.Model.Price, used)
 	} else {
 		sold = money.Text(c.call.Model.Price, used)
 	}
-	if u.Completion > 0 || c.chat.Embedding || flags&billing.FlagAborted != 0 {
+	if u.Completion > 0 || c.chat.Embedding || flags&journal.FlagAborted != 0 {
 		cost = sold.Cost()
 	}
 	return sold, cost
 }
 
 // bill says what a usage came to.
-func (c *inference) bill(u dialect.Usage, flags billing.Flags) {
+func (c *inference) bill(u dialect.Usage, flags journal.Flags) {
 	if u.Estimated {
-		flags |= billing.FlagEstimated
+		flags |= journal.FlagEstimated
 	}
 	c.usage = u
 	c.call.Sold = routes.Bill{Tokens: u.Prompt + u.Completion, Reasoning: u.Reasoning, Flags: flags, Status: c.call.Status}

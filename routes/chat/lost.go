@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"farebox/billing"
+	"farebox/billing/journal"
 	"farebox/providers/chat/dialect"
 )
 
@@ -72,7 +72,7 @@ func (c *inference) leave() {
 		if c.call.Lead != nil {
 			c.call.Lead.Cut()
 		}
-		c.bill(c.lost(dialect.Usage{}), billing.FlagAborted)
+		c.bill(c.lost(dialect.Usage{}), journal.FlagAborted)
 		c.call.Settle()
 	}
 }

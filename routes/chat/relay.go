@@ -3,7 +3,7 @@ package chat
 import (
 	"time"
 
-	"farebox/billing"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/providers"
 	"farebox/providers/chat/dialect"
@@ -138,21 +138,21 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	c.tail = append(c.tail[:0], c.stream.Finish(complete)...)
 	usage := c.stream.Usage()
 	c.ended(cause)
-	var flags billing.Flags
+	var flags journal.Flags
 	switch {
 	case c.cut:
-		flags, c.call.Cause = billing.FlagCut, "insufficient_balance"
+		flags, c.call.Cause = journal.FlagCut, "insufficient_balance"
 	case c.endless:
-		flags, c.call.Cause, complete = billing.FlagIncomplete, "beyond_cap", false
+		flags, c.call.Cause, complete = journal.FlagIncomplete, "beyond_cap", false
 	case gone:
-		flags, c.call.Cause, c.call.Status = billing.FlagAborted, cause.String(), 499
+		flags, c.call.Cause, c.call.Status = journal.FlagAborted, cause.String(), 499
 		if !complete && !c.finished {
 			usage = c.lost(usage)
 		}
 	case !complete:
-		flags, c.call.Cause = billing.FlagIncomplete, cause.String()
+		flags, c.call.Cause = journal.FlagIncomplete, cause.String()
 	case c.chat.Stream && !c.stream.Done():
-		flags, c.call.Cause, complete = billing.FlagIncomplete, proxy.UpstreamTruncated.String(), false
+		flags, c.call.Cause, complete = journal.FlagIncomplete, proxy.UpstreamTruncated.String(), false
 	}
 	out, clean = c.ending(gone, complete)
 	if c.call.Lead != nil {

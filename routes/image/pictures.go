@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/billing/replay"
 	"farebox/config"
@@ -202,7 +203,7 @@ func (p *pictures) CarryOut() (relayed bool, _ *routes.Error) {
 }
 
 // bill says what was sold.
-func (p *pictures) bill(lines money.Lines, flags billing.Flags) {
+func (p *pictures) bill(lines money.Lines, flags journal.Flags) {
 	p.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: 200}
 }
 
@@ -369,6 +370,6 @@ func (p *pictures) leave(asked, worded bool) {
 	if asked {
 		p.images, sold = p.sale.Images, p.sale.Lines(p.sale.Images)
 	}
-	p.bill(sold, billing.FlagAborted)
+	p.bill(sold, journal.FlagAborted)
 	p.call.Settle()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/journal"
 	"farebox/billing/replay"
 	"farebox/config"
 	"farebox/providers/rpc"
@@ -204,7 +205,7 @@ func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 }
 
 // bill says what so many credits came to.
-func (r *request) bill(credits int64, flags billing.Flags) {
+func (r *request) bill(credits int64, flags journal.Flags) {
 	r.credits = credits
 	r.call.Sold = routes.Bill{Lines: r.view.sold(credits), Credits: credits, Flags: flags, Status: 200}
 	r.call.Sold.Cost = r.call.Sold.Lines.Cost()
@@ -296,7 +297,7 @@ func (r *request) relayed(cause proxy.Cause, whole bool) {
 	case whole:
 	case cause == proxy.ClientGone || cause == proxy.ClientStalled:
 		// The node did its work, and all that could be delivered was.
-		r.call.Cause, r.call.Status, r.call.Sold.Flags = cause.String(), 499, billing.FlagAborted
+		r.call.Cause, r.call.Status, r.call.Sold.Flags = cause.String(), 499, journal.FlagAborted
 		if r.call.Lead != nil {
 			r.call.Lead.Cut()
 		}
@@ -322,7 +323,7 @@ func (r *request) leave() {
 	if !r.call.Left() || credits == 0 {
 		return
 	}
-	r.bill(credits, billing.FlagAborted)
+	r.bill(credits, journal.FlagAborted)
 	if r.call.Lead != nil {
 		r.KeepAnswer()
 		r.call.Lead.Cut() // a second try must not run it again

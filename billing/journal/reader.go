@@ -1,4 +1,4 @@
-package billing
+package journal
 
 import (
 	"errors"
@@ -10,10 +10,10 @@ import (
 	"farebox/billing/disk"
 )
 
-// reader goes through the records of a journal in order, from a sequence on.
+// Reader goes through the records of a journal in order, from a sequence on.
 // It reads files, not mappings, so it needs nothing of the writer but the
 // number up to which the journal is synced.
-type reader struct {
+type Reader struct {
 	dir  string
 	seq  uint64 // of the last record that was read
 	file *os.File
@@ -21,9 +21,9 @@ type reader struct {
 	off  int64  // in file, of buf[at:]
 	buf  []byte
 	at   int
-	rec  record
+	rec  Record
 
-	before soldBefore
+	before SoldBefore
 }
 
 // readChunk is how much is read at a time.
@@ -32,31 +32,31 @@ const readChunk = 256 << 10
 // ErrDamaged is a journal that lost records which had been on disk.
 var ErrDamaged = errors.New("the journal is damaged: records that were on disk cannot be read")
 
-// newReader starts behind sequence after. refs must contain the segment of the
+// NewReader starts behind sequence after. refs must contain the segment of the
 // next record, if there is one.
-func newReader(dir string, refs []segmentRef, after uint64, before soldBefore) (*reader, error) {
-	r := &reader{dir: dir, seq: after, buf: make([]byte, 0, readChunk), before: before}
+func NewReader(dir string, refs []Ref, after uint64, before SoldBefore) (*Reader, error) {
+	r := &Reader{dir: dir, seq: after, buf: make([]byte, 0, readChunk), before: before}
 	start := -1
 	for i, ref := range refs {
-		if ref.first <= after+1 {
+		if ref.First <= after+1 {
 			start = i
 		}
 	}
 	if start < 0 {
 		return r, nil
 	}
-	first := refs[start].first
+	first := refs[start].First
 	r.seq = first - 1
 	for r.seq < after {
-		rec, err := r.next(after)
+		rec, err := r.Next(after)
 		if err != nil {
-			r.close()
+			r.Close()
 			return nil, err
 		}
 		if rec == nil {
 			// The cursor is beyond the end; only a journal that lost its end
 			// is like that, and recovery tells.
-			r.close()
+			r.Close()
 			r.file, r.seq = nil, after
 			return r, nil
 		}
@@ -64,9 +64,9 @@ func newReader(dir string, refs []segmentRef, after uint64, before soldBefore) (
 	return r, nil
 }
 
-// next gives the next record with a sequence up to limit; nil when there is
+// Next gives the next record with a sequence up to limit; nil when there is
 // none. The record is valid until the next call.
-func (r *reader) next(limit uint64) (*record, error) {
+func (r *Reader) Next(limit uint64) (*Record, error) {
 	for r.seq < limit {
 		if r.file != nil {
 			switch n, err := r.decode(); {
@@ -92,19 +92,19 @@ func (r *reader) next(limit uint64) (*record, error) {
 // decode reads the record at r.at; 0 when it is not the next one. What is in
 // the buffer may be from before the record was written, so a miss counts only
 // after a fresh read.
-func (r *reader) decode() (int, error) {
-	n := r.rec.get(r.buf[r.at:], r.seq+1, r.before)
+func (r *Reader) decode() (int, error) {
+	n := r.rec.Get(r.buf[r.at:], r.seq+1, r.before)
 	if n == 0 {
 		if err := r.refill(); err != nil {
 			return 0, err
 		}
-		n = r.rec.get(r.buf[r.at:], r.seq+1, r.before)
+		n = r.rec.Get(r.buf[r.at:], r.seq+1, r.before)
 	}
 	return n, nil
 }
 
 // refill moves on in the file and reads what has been written since.
-func (r *reader) refill() error {
+func (r *Reader) refill() error {
 	r.off += int64(r.at)
 	r.at = 0
 	n, err := r.file.ReadAt(r.buf[:readChunk], r.off)
@@ -117,7 +117,7 @@ func (r *reader) refill() error {
 
 // enter opens the segment that begins with sequence first; false when there is
 // none, or when its first record is what could not be read.
-func (r *reader) enter(first uint64) (bool, error) {
+func (r *Reader) enter(first uint64) (bool, error) {
 	if r.file != nil && r.from == first {
 		return false, nil
 	}
@@ -128,13 +128,13 @@ func (r *reader) enter(first uint64) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("cannot read the journal: %w", err)
 	}
-	r.close()
+	r.Close()
 	r.file, r.from, r.off, r.at, r.buf = file, first, 0, 0, r.buf[:0]
 	if err := r.refill(); err != nil {
 		return false, err
 	}
 	if _, ok := readHead(r.buf, first); !ok {
-		r.close()
+		r.Close()
 		r.file = nil
 		return false, nil
 	}
@@ -142,17 +142,18 @@ func (r *reader) enter(first uint64) (bool, error) {
 	return true, nil
 }
 
-func (r *reader) close() {
+// Close lets go of the file.
+func (r *Reader) Close() {
 	if r.file != nil {
 		_ = r.file.Close()
 	}
 }
 
-// surveyJournal looks at what a former process left: the last good record, and
+// Survey looks at what a former process left: the last good record, and
 // how far the journal is known to have been on disk. A torn end is cut off, so
 // that what follows it can never be taken for a continuation.
-func surveyJournal(dir string) (refs []segmentRef, last uint64, err error) {
-	refs, err = listSegments(dir)
+func Survey(dir string) (refs []Ref, last uint64, err error) {
+	refs, err = Segments(dir)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -167,13 +168,13 @@ func surveyJournal(dir string) (refs []segmentRef, last uint64, err error) {
 		}
 		watermark = max(watermark, mark)
 	}
-	r, err := newReader(dir, refs, refs[0].first-1, nil)
+	r, err := NewReader(dir, refs, refs[0].First-1, nil)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer r.close()
+	defer r.Close()
 	for {
-		rec, err := r.next(math.MaxUint64)
+		rec, err := r.Next(math.MaxUint64)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -182,10 +183,10 @@ func surveyJournal(dir string) (refs []segmentRef, last uint64, err error) {
 		}
 	}
 	last = r.seq
-	if newest := refs[len(refs)-1].first; r.file != nil && r.from > newest {
+	if newest := refs[len(refs)-1].First; r.file != nil && r.from > newest {
 		// The last segment could not be given its name while it was written.
-		ref := segmentRef{r.from, segmentPath(dir, r.from)}
-		if err := os.Rename(r.file.Name(), ref.path); err != nil {
+		ref := Ref{r.from, Path(dir, r.from)}
+		if err := os.Rename(r.file.Name(), ref.Path); err != nil {
 			return nil, 0, err
 		}
 		mark, err := readMark(ref)
@@ -203,7 +204,7 @@ func surveyJournal(dir string) (refs []segmentRef, last uint64, err error) {
 	// What a killed process left is in the page cache, not yet on disk; it must
 	// be there before it is applied.
 	for _, ref := range refs {
-		if err := syncFile(ref.path); err != nil {
+		if err := syncFile(ref.Path); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -213,21 +214,21 @@ func surveyJournal(dir string) (refs []segmentRef, last uint64, err error) {
 // readMark gives the watermark of a segment. A segment that a power cut kept
 // from its first sync has no head; then it has no first record either, since
 // both lie in one sector. A first record without a head is damage.
-func readMark(ref segmentRef) (uint64, error) {
-	f, err := os.Open(ref.path)
+func readMark(ref Ref) (uint64, error) {
+	f, err := os.Open(ref.Path)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = f.Close() }()
-	b := make([]byte, segmentHead+sizeMost)
+	b := make([]byte, segmentHead+MaxRecord)
 	n, err := f.ReadAt(b, 0)
 	if err != nil && err != io.EOF {
 		return 0, err
 	}
 	b = b[:n]
-	mark, ok := readHead(b, ref.first)
-	if first := (record{}); !ok && n > segmentHead && first.get(b[segmentHead:], ref.first, nil) > 0 {
-		return 0, fmt.Errorf("%w: the head of %s is wrong; restore the directory from a backup", ErrDamaged, ref.path)
+	mark, ok := readHead(b, ref.First)
+	if first := (Record{}); !ok && n > segmentHead && first.Get(b[segmentHead:], ref.First, nil) > 0 {
+		return 0, fmt.Errorf("%w: the head of %s is wrong; restore the directory from a backup", ErrDamaged, ref.Path)
 	}
 	return mark, nil
 }
@@ -242,15 +243,15 @@ func syncFile(path string) error {
 
 // cutTail removes segments that hold nothing but what a power cut left of
 // unsynced pages, and ends the last good one behind its last record.
-func cutTail(refs []segmentRef, last uint64, r *reader) ([]segmentRef, error) {
-	for len(refs) > 0 && refs[len(refs)-1].first > last {
-		if err := os.Remove(refs[len(refs)-1].path); err != nil {
+func cutTail(refs []Ref, last uint64, r *Reader) ([]Ref, error) {
+	for len(refs) > 0 && refs[len(refs)-1].First > last {
+		if err := os.Remove(refs[len(refs)-1].Path); err != nil {
 			return nil, err
 		}
 		refs = refs[:len(refs)-1]
 	}
-	if len(refs) == 0 || r.file == nil || r.from != refs[len(refs)-1].first {
+	if len(refs) == 0 || r.file == nil || r.from != refs[len(refs)-1].First {
 		return refs, nil
 	}
-	return refs, os.Truncate(refs[len(refs)-1].path, r.off+int64(r.at))
+	return refs, os.Truncate(refs[len(refs)-1].Path, r.off+int64(r.at))
 }

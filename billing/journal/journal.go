@@ -1,4 +1,4 @@
-package billing
+package journal
 
 import (
 	"errors"
@@ -11,35 +11,35 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing/disk"
+	"farebox/billing/money"
 )
 
-// journal is the book of original entry: every hold and every charge, in the
+// Journal is the book of original entry: every hold and every charge, in the
 // order in which they happened. An append is a copy into a shared mapping,
 // about 0.1 µs, and survives kill -9 without a system call; a syncer puts it
 // on disk a few milliseconds later. Only synced records reach the store: a
 // record that a power cut takes back must not have been applied, or its
 // sequence number would come again (notes: 2.6).
-type journal struct {
+type Journal struct {
 	dir   string
 	size  int  // of a segment
-	power bool // settlements wait for the disk
+	Power bool // settlements wait for the disk
 	log   zerolog.Logger
 
-	// prepare makes the next segment; tests let it fail as a full disk does.
-	prepare func(dir string, size int) (*segment, error)
-	rename  func(from, to string) error // tests let it fail as a directory does that cannot be written
+	prepare func(dir string, size int) (*segment, error) // makes the next segment
+	rename  func(from, to string) error
 
 	mu       sync.Mutex
 	seg      *segment   // nil before the first record
 	next     *segment   // prepared, without a place yet
 	retired  []*segment // full, not yet synced for the last time
-	refs     []segmentRef
+	refs     []Ref
 	seq      uint64 // of the last record
 	dirty    bool   // the syncer has been woken
 	closed   bool
 	reserved int // bytes that open holds will still need to be resolved
 	open     int
-	held     Nano
+	held     money.Nano
 	failed   error // why there is no next segment
 	unnamed  error // why seg has no name
 
@@ -53,9 +53,9 @@ type journal struct {
 }
 
 const (
-	// defaultSegment keeps what the mapping adds to resident memory small; at
+	// DefaultSize keeps what the mapping adds to resident memory small; at
 	// 10,000 requests a second a segment lasts about 7 s.
-	defaultSegment = 16 << 20
+	DefaultSize = 16 << 20
 	// A record is put on disk syncSoon after it was written, but syncs are
 	// syncApart from each other: together they bound what a power cut takes
 	// (design.md, promise P2). A sync takes 100 to 150 µs of CPU here, so that
@@ -63,8 +63,8 @@ const (
 	// 40,000 requests a second; every 10 ms it is 0.3 µs.
 	syncSoon  = 2 * time.Millisecond
 	syncApart = 10 * time.Millisecond
-	// spareSegments are kept for reuse instead of being removed.
-	spareSegments = 2
+	// Spares are kept for reuse instead of being removed.
+	Spares = 2
 	// prepareAgain is how long a failed preparation waits for disk space.
 	prepareAgain = time.Second
 )
@@ -74,11 +74,11 @@ var errFull = errors.New("the journal cannot grow")
 
 var errUnprepared = errors.New("the journal is being prepared")
 
-// newJournal goes on after sequence last in dir; refs are the segments that
+// New goes on after sequence last in dir; refs are the segments that
 // are still there.
-func newJournal(dir string, size int, power bool, last uint64, refs []segmentRef, log zerolog.Logger) *journal {
-	j := &journal{
-		dir: dir, size: size, power: power, log: log, prepare: createSegment, rename: os.Rename, seq: last, refs: refs,
+func New(dir string, size int, power bool, last uint64, refs []Ref, log zerolog.Logger) *Journal {
+	j := &Journal{
+		dir: dir, size: size, Power: power, log: log, prepare: createSegment, rename: os.Rename, seq: last, refs: refs,
 		wake: make(chan struct{}, 1), need: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	j.syncOK.L = &j.syncMu
@@ -86,35 +86,36 @@ func newJournal(dir string, size int, power bool, last uint64, refs []segmentRef
 	return j
 }
 
-func (j *journal) start() {
+// Start begins to sync, and to prepare segments, beside the appends.
+func (j *Journal) Start() {
 	j.stopped.Add(2)
 	go j.syncer()
 	go j.preparer()
 }
 
-// append gives r the next sequence number and writes it. heldBy is how much
+// Append gives r the next sequence number and writes it. heldBy is how much
 // more is held after it. A hold is refused with errFull unless there is room
 // to resolve it, and all open ones, too; settlements and voids always fit.
-func (j *journal) append(r *record, heldBy Nano) error {
+func (j *Journal) Append(r *Record, heldBy money.Nano) error {
 	j.mu.Lock()
-	if err := j.room(r.kind); err != nil {
+	if err := j.room(r.Kind); err != nil {
 		j.mu.Unlock()
 		return err
 	}
 	j.seq++
-	r.seq = j.seq
-	switch r.kind {
-	case recHold:
-		r.hold = r.seq
+	r.Seq = j.seq
+	switch r.Kind {
+	case Hold:
+		r.Hold = r.Seq
 		j.open++
-		j.reserved += sizeMost
-	case recSettle, recVoid:
+		j.reserved += MaxRecord
+	case Settle, Void:
 		j.open--
-		j.reserved -= sizeMost
+		j.reserved -= MaxRecord
 	}
 	j.held += heldBy
 	s := j.seg
-	n := r.put(s.mem.bytes()[s.off:])
+	n := r.Put(s.mem.bytes()[s.off:])
 	err := s.mem.wrote(s.off, n)
 	s.off += n
 	wake := !j.dirty
@@ -130,25 +131,25 @@ func (j *journal) append(r *record, heldBy Nano) error {
 	return nil
 }
 
-// unhold corrects the sum of what is held when a hold loses part of it.
-func (j *journal) unhold(n Nano) {
+// Unhold corrects the sum of what is held when a hold loses part of it.
+func (j *Journal) Unhold(n money.Nano) {
 	j.mu.Lock()
 	j.held -= n
 	j.mu.Unlock()
 }
 
 // room makes sure that a record fits, in a new segment if need be.
-func (j *journal) room(kind uint8) error {
+func (j *Journal) room(kind uint8) error {
 	if j.closed {
 		return errFull
 	}
-	if kind != recSettle && kind != recVoid {
+	if kind != Settle && kind != Void {
 		if j.unnamed != nil && j.name() != nil {
 			return errFull
 		}
-		need := j.reserved + sizeMost
-		if kind == recHold {
-			need += sizeMost
+		need := j.reserved + MaxRecord
+		if kind == Hold {
+			need += MaxRecord
 		}
 		if j.free() < need && j.failed == nil {
 			j.prepareNow()
@@ -157,11 +158,11 @@ func (j *journal) room(kind uint8) error {
 			return errFull
 		}
 	}
-	if j.seg != nil && j.seg.off+sizeMost <= j.size {
+	if j.seg != nil && j.seg.off+MaxRecord <= j.size {
 		return nil
 	}
 	err := j.rotate()
-	if err == nil && j.unnamed != nil && kind != recSettle && kind != recVoid {
+	if err == nil && j.unnamed != nil && kind != Settle && kind != Void {
 		return errFull
 	}
 	return err
@@ -169,12 +170,12 @@ func (j *journal) room(kind uint8) error {
 
 // free is how many bytes of records certainly fit. The end of a segment is
 // counted as lost, since records do not cross it.
-func (j *journal) free() (n int) {
+func (j *Journal) free() (n int) {
 	if j.seg != nil {
-		n = max(0, j.size-j.seg.off-sizeMost)
+		n = max(0, j.size-j.seg.off-MaxRecord)
 	}
 	if j.next != nil {
-		n += j.size - segmentHead - sizeMost
+		n += j.size - segmentHead - MaxRecord
 	}
 	return n
 }
@@ -182,7 +183,7 @@ func (j *journal) free() (n int) {
 // rotate goes on in the next segment. Where that cannot be given its name, what
 // was promised room goes in all the same: readers know the segment that follows
 // the last one by its head. Nothing new is admitted until it has its name.
-func (j *journal) rotate() error {
+func (j *Journal) rotate() error {
 	if j.next == nil {
 		j.prepareNow()
 	}
@@ -196,7 +197,7 @@ func (j *journal) rotate() error {
 	}
 	if j.seg == nil {
 		// No segment leads readers to the first one.
-		path := segmentPath(j.dir, s.first)
+		path := Path(j.dir, s.first)
 		if err := j.rename(s.path, path); err != nil {
 			j.log.Error().Err(err).Msg("cannot begin the journal")
 			return errFull
@@ -206,7 +207,7 @@ func (j *journal) rotate() error {
 		j.retired = append(j.retired, j.seg)
 	}
 	j.seg, j.next = s, nil
-	j.refs = append(j.refs, segmentRef{s.first, s.path})
+	j.refs = append(j.refs, Ref{s.first, s.path})
 	if !s.named {
 		_ = j.name() // kept in unnamed, and tried again
 	}
@@ -219,9 +220,9 @@ func (j *journal) rotate() error {
 
 // name gives the segment that is written to its name, and notes in unnamed why
 // that failed.
-func (j *journal) name() error {
+func (j *Journal) name() error {
 	s := j.seg
-	path := segmentPath(j.dir, s.first)
+	path := Path(j.dir, s.first)
 	if err := j.rename(s.path, path); err != nil {
 		if j.unnamed == nil {
 			j.log.Error().Err(err).Msg("the journal cannot go on; what was admitted is recorded, new paid requests are refused until its directory can be written")
@@ -233,12 +234,12 @@ func (j *journal) name() error {
 		j.log.Info().Msg("the journal goes on")
 	}
 	s.path, s.named, j.unnamed = path, true, nil
-	j.refs[len(j.refs)-1].path = path
+	j.refs[len(j.refs)-1].Path = path
 	return nil
 }
 
 // prepareNow is for the case that the preparer was too slow.
-func (j *journal) prepareNow() {
+func (j *Journal) prepareNow() {
 	if j.next != nil {
 		return
 	}
@@ -246,7 +247,7 @@ func (j *journal) prepareNow() {
 }
 
 // preparer keeps one segment ready, so that no request waits for the disk.
-func (j *journal) preparer() {
+func (j *Journal) preparer() {
 	defer j.stopped.Done()
 	for {
 		select {
@@ -266,18 +267,18 @@ func (j *journal) preparer() {
 
 // prepareNext works outside the lock; only the preparer and, rarely, an append
 // that found nothing prepared make segments.
-func (j *journal) prepareNext() bool {
+func (j *Journal) prepareNext() bool {
 	j.mu.Lock()
 	if j.unnamed != nil && !j.closed && j.name() != nil {
 		j.mu.Unlock()
 		return false
 	}
-	have := j.next != nil || j.closed
+	have, prepare := j.next != nil || j.closed, j.prepare
 	j.mu.Unlock()
 	if have {
 		return true
 	}
-	s, err := j.prepare(j.dir, j.size)
+	s, err := prepare(j.dir, j.size)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err != nil {
@@ -297,16 +298,16 @@ func (j *journal) prepareNext() bool {
 	return true
 }
 
-// ready prepares the first segment ahead of the first request.
-func (j *journal) ready() {
+// Ready prepares the first segment ahead of the first request.
+func (j *Journal) Ready() {
 	select {
 	case j.need <- struct{}{}:
 	default:
 	}
 }
 
-// healthy says why there is no segment to write to, or soon will be none.
-func (j *journal) healthy() error {
+// Healthy says why there is no segment to write to, or soon will be none.
+func (j *Journal) Healthy() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.failed == nil && j.seg == nil && j.next == nil {
@@ -316,7 +317,7 @@ func (j *journal) healthy() error {
 }
 
 // syncer puts what was appended on disk, at its own pace.
-func (j *journal) syncer() {
+func (j *Journal) syncer() {
 	defer j.stopped.Done()
 	pace := time.NewTimer(0)
 	defer pace.Stop()
@@ -328,7 +329,7 @@ func (j *journal) syncer() {
 			return
 		case <-j.wake:
 		}
-		if !j.power {
+		if !j.Power {
 			pace.Reset(max(syncSoon, time.Until(last.Add(syncApart))))
 			select {
 			case <-j.stop:
@@ -343,7 +344,7 @@ func (j *journal) syncer() {
 // sync makes everything that was appended so far durable. An error of the disk
 // ends the process: pages of a failed sync are gone, and trying again would
 // report success (notes: 2.6, P6).
-func (j *journal) sync() {
+func (j *Journal) sync() {
 	j.mu.Lock()
 	target, seg, retired, off, name := j.seq, j.seg, j.retired, 0, ""
 	if seg != nil {
@@ -369,7 +370,7 @@ func (j *journal) sync() {
 	j.syncOK.Broadcast()
 }
 
-func (j *journal) syncSegments(seg *segment, name string, retired []*segment) error {
+func (j *Journal) syncSegments(seg *segment, name string, retired []*segment) error {
 	for _, s := range retired {
 		s.pass(j.size)
 		if err := errors.Join(s.mem.sync(), s.close()); err != nil {
@@ -385,8 +386,8 @@ func (j *journal) syncSegments(seg *segment, name string, retired []*segment) er
 	return seg.mem.sync()
 }
 
-// wait returns when seq is on disk.
-func (j *journal) wait(seq uint64) {
+// Wait returns when seq is on disk.
+func (j *Journal) Wait(seq uint64) {
 	if j.synced.Load() >= seq {
 		return
 	}
@@ -397,21 +398,39 @@ func (j *journal) wait(seq uint64) {
 	j.syncMu.Unlock()
 }
 
-// flush makes everything appended so far durable and gives its end.
-func (j *journal) flush() uint64 {
+// Flush makes everything appended so far durable and gives its end.
+func (j *Journal) Flush() uint64 {
 	j.mu.Lock()
 	seq := j.seq
 	j.mu.Unlock()
-	j.wait(seq)
+	j.Wait(seq)
 	return seq
 }
 
-// release lets go of the segments whose records are all at or below seq. A few
-// are kept for reuse, the rest removed.
-func (j *journal) release(seq uint64) {
+// Synced is up to which record the journal is on disk.
+func (j *Journal) Synced() uint64 { return j.synced.Load() }
+
+// Figures are how many holds are open, what they hold, and the last record.
+func (j *Journal) Figures() (open int, held money.Nano, last uint64) {
 	j.mu.Lock()
-	var done []segmentRef
-	for len(j.refs) > 1 && j.refs[1].first <= seq+1 {
+	defer j.mu.Unlock()
+	return j.open, j.held, j.seq
+}
+
+// Adopt counts holds that an earlier process left open: they can be resolved.
+func (j *Journal) Adopt(holds int) {
+	j.mu.Lock()
+	j.open += holds
+	j.reserved += holds * MaxRecord
+	j.mu.Unlock()
+}
+
+// Release lets go of the segments whose records are all at or below seq. A few
+// are kept for reuse, the rest removed.
+func (j *Journal) Release(seq uint64) {
+	j.mu.Lock()
+	var done []Ref
+	for len(j.refs) > 1 && j.refs[1].First <= seq+1 {
 		if len(j.refs) == 2 && j.unnamed != nil {
 			break // the last with a name leads readers to the one without
 		}
@@ -427,35 +446,34 @@ func (j *journal) release(seq uint64) {
 }
 
 // letGo keeps an applied segment for reuse, or removes it.
-func (j *journal) letGo(ref segmentRef) error {
+func (j *Journal) letGo(ref Ref) error {
 	spares, err := disk.List(j.dir, spareSuffix)
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(ref.path)
+	info, err := os.Stat(ref.Path)
 	if err != nil {
 		return err
 	}
-	if info.Size() == int64(j.size) && len(spares) < spareSegments {
-		return os.Rename(ref.path, ref.path+spareSuffix)
+	if info.Size() == int64(j.size) && len(spares) < Spares {
+		return os.Rename(ref.Path, ref.Path+spareSuffix)
 	}
-	return os.Remove(ref.path)
+	return os.Remove(ref.Path)
 }
 
-// seal lets no further record in: what the store is brought up to after it is
+// Seal lets no further record in: what the store is brought up to after it is
 // all there will be.
-func (j *journal) seal() {
+func (j *Journal) Seal() {
 	j.mu.Lock()
 	j.closed = true
 	j.mu.Unlock()
 }
 
-// close syncs and lets go of the files. applied says that the store has every
+// Close syncs and lets go of the files. applied says that the store has every
 // record; then nothing needs to stay.
-func (j *journal) close(applied bool) error {
-	j.seal()
-	close(j.stop)
-	j.stopped.Wait()
+func (j *Journal) Close(applied bool) error {
+	j.Seal()
+	j.Halt()
 	j.sync()
 	var err error
 	if j.next != nil {
@@ -466,7 +484,7 @@ func (j *journal) close(applied bool) error {
 	}
 	if applied {
 		for _, ref := range j.refs {
-			err = errors.Join(err, os.Remove(ref.path))
+			err = errors.Join(err, os.Remove(ref.Path))
 		}
 	}
 	return errors.Join(err, disk.Sync(j.dir))

@@ -1,4 +1,4 @@
-package billing
+package journal
 
 import (
 	"encoding/binary"
@@ -48,7 +48,7 @@ const (
 	headFirst     = 8
 	headCRC       = 16
 	headWatermark = 64
-	segmentSuffix = ".seg"
+	Suffix        = ".seg"
 	spareSuffix   = ".spare"
 	nextSuffix    = ".next" // prepared
 )
@@ -160,20 +160,21 @@ func (s *segment) mark(seq uint64) error {
 
 func (s *segment) close() error { return errors.Join(s.mem.close(), s.file.Close()) }
 
-func segmentPath(dir string, first uint64) string {
-	return filepath.Join(dir, fmt.Sprintf("%020d%s", first, segmentSuffix))
+// Path is the segment in dir that begins with a sequence.
+func Path(dir string, first uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%020d%s", first, Suffix))
 }
 
-// segmentRef is a segment on disk.
-type segmentRef struct {
-	first uint64
-	path  string
+// Ref is a segment on disk.
+type Ref struct {
+	First uint64
+	Path  string
 }
 
 // openSegment opens the segment that begins with a sequence, also one that has
 // not got its name.
 func openSegment(dir string, first uint64) (*os.File, error) {
-	path := segmentPath(dir, first)
+	path := Path(dir, first)
 	file, err := os.Open(path)
 	if !errors.Is(err, os.ErrNotExist) {
 		return file, err
@@ -210,16 +211,16 @@ func removePrepared(dir string) error {
 	return err
 }
 
-// listSegments finds the segments that have a name, in order.
-func listSegments(dir string) ([]segmentRef, error) {
+// Segments finds the segments that have a name, in order.
+func Segments(dir string) ([]Ref, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	var list []segmentRef
+	var list []Ref
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		name, ok := strings.CutSuffix(e.Name(), segmentSuffix)
+		name, ok := strings.CutSuffix(e.Name(), Suffix)
 		if !ok {
 			continue
 		}
@@ -227,10 +228,10 @@ func listSegments(dir string) ([]segmentRef, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the journal: %s is no segment", path)
 		}
-		list = append(list, segmentRef{first, path})
+		list = append(list, Ref{first, path})
 	}
-	slices.SortFunc(list, func(a, b segmentRef) int {
-		if a.first < b.first {
+	slices.SortFunc(list, func(a, b Ref) int {
+		if a.First < b.First {
 			return -1
 		}
 		return 1

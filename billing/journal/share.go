@@ -1,4 +1,4 @@
-package billing
+package journal
 
 import (
 	"math/bits"
@@ -6,55 +6,56 @@ import (
 	"farebox/billing/money"
 )
 
-// share is the part of a line that one currency paid.
-type share struct {
-	line, place uint8
-	kind        money.Kind
-	units       int64
-	amount      Nano
+// Share is the part of a line that one currency paid.
+type Share struct {
+	Line, Place uint8
+	Kind        money.Kind
+	Units       int64
+	Amount      money.Nano
 }
 
-// shares are a charge by line and currency, in the order of the lines and then
+// Shares are a charge by line and currency, in the order of the lines and then
 // of spending; parts of nothing are left out. The request itself counts with the
 // first currency that paid and the last line.
-type shares struct {
-	first int        // place of the first currency that paid
-	last  money.Kind // of the last line
+type Shares struct {
+	First int        // place of the first currency that paid
+	Last  money.Kind // of the last line
 	n     int
-	at    [money.MaxLines + money.Currencies]share
+	at    [money.MaxLines + money.Currencies]Share
 }
 
-func (s *shares) all() []share { return s.at[:s.n] }
+// All are the shares, in order.
+func (s *Shares) All() []Share { return s.at[:s.n] }
 
-func (s *shares) add(line, place int, kind money.Kind, units int64, amount Nano) {
+func (s *Shares) add(line, place int, kind money.Kind, units int64, amount money.Nano) {
 	if units == 0 && amount == 0 {
 		return
 	}
-	s.at[s.n] = share{uint8(line), uint8(place), kind, units, amount}
+	s.at[s.n] = Share{uint8(line), uint8(place), kind, units, amount}
 	s.n++
 }
 
 // nothing stands for the lines of a charge that has none.
 var nothing = []money.Line{{Kind: money.OutputTokens}}
 
-// sold are the lines of a charge, at least one.
-func (r *record) sold() []money.Line {
-	if sold := r.lines.All(); len(sold) > 0 {
+// Sold are the lines of a charge, at least one.
+func (r *Record) Sold() []money.Line {
+	if sold := r.Lines.All(); len(sold) > 0 {
 		return sold
 	}
 	return nothing
 }
 
-// spread divides a charge among the currencies that paid it. Lines are paid in
+// Spread divides a charge among the currencies that paid it. Lines are paid in
 // order, each from the first currency with something left, so that amounts add
 // up exactly in both directions; units of a line that two currencies paid are
 // divided as its amount is. Where the charge was not the sum of its lines (money
 // ran out, no output, settled after a crash) the last lines give way.
-func (r *record) spread(s *shares) {
-	sold := r.sold()
+func (r *Record) Spread(s *Shares) {
+	sold := r.Sold()
 	first, only := r.payer()
-	s.first, s.last, s.n = first, sold[len(sold)-1].Kind, 0
-	rest, charged := r.amounts, r.amounts.Total()
+	s.First, s.Last, s.n = first, sold[len(sold)-1].Kind, 0
+	rest, charged := r.Amounts, r.Amounts.Total()
 	for i := range sold {
 		units, left := sold[i].Units, min(sold[i].Cost(), charged)
 		charged -= left
@@ -87,11 +88,11 @@ func (r *record) spread(s *shares) {
 
 // payer is the first currency that paid, and whether it is the only one. What
 // cost nothing counts as USD.
-func (r *record) payer() (first int, only bool) {
+func (r *Record) payer() (first int, only bool) {
 	first, only = money.InUSD, true
 	for i := money.Currencies - 1; i >= 0; i-- {
-		if r.amounts[i] > 0 {
-			only = only && (first == money.InUSD && r.amounts[money.InUSD] == 0 || first == i)
+		if r.Amounts[i] > 0 {
+			only = only && (first == money.InUSD && r.Amounts[money.InUSD] == 0 || first == i)
 			first = i
 		}
 	}

@@ -1,4 +1,4 @@
-package billing
+package journal
 
 import (
 	"encoding/binary"
@@ -10,12 +10,12 @@ import (
 
 // Kinds of journal records. The numbers are stored.
 const (
-	recHold     = 1 + iota // money was set aside
-	recExtend              // more of it
-	recProgress            // what to charge should this process die now
-	recSettle              // the charge
-	recVoid                // nothing was charged
-	recPay                 // debt was paid
+	Hold     = 1 + iota // money was set aside
+	Extend              // more of it
+	Progress            // what to charge should this process die now
+	Settle              // the charge
+	Void                // nothing was charged
+	Pay                 // debt was paid
 )
 
 // A record is a head of fixed size and a body of variable-length numbers. Its
@@ -31,9 +31,9 @@ const (
 // appendCharge. "back" is how many sequences ago the hold was opened.
 const (
 	sizeHead = 18
-	// sizeMost is more than the largest record: a settlement of eight lines whose
+	// MaxRecord is more than the largest record: a settlement of eight lines whose
 	// every number has its longest form has 279 bytes.
-	sizeMost = 288
+	MaxRecord = 288
 	// longSize in the kind adds 256 to the size.
 	longSize = 1 << 7
 )
@@ -54,32 +54,32 @@ const (
 	FlagKeyed                        // its answer is kept under an idempotency key
 )
 
-// record is one entry of the journal. Amounts of a hold or extension are what
+// Record is one entry of the journal. Amounts of a hold or extension are what
 // was set aside; those of a settlement or progress what is charged.
-type record struct {
-	kind      uint8
-	flags     Flags
-	seq       uint64
-	timeNs    int64
-	hold      uint64 // sequence of the hold's own record
-	account   uint32
-	key       uint32
-	model     uint32
-	day       int32       // UTC day in which the hold was opened; period limits count there
-	held      Nano        // of a hold or extension
-	amounts   money.Parts // charged
-	debt      Nano        // what it cost beyond that, and the account owes
-	shortfall Nano        // the same, of a farebox that did not collect it
-	requestID [16]byte
-	status    uint16
-	tookMs    uint32
-	lines     money.Lines // what was sold
-	reasoning int64       // tokens of the output that were not shown
+type Record struct {
+	Kind      uint8
+	Flags     Flags
+	Seq       uint64
+	TimeNs    int64
+	Hold      uint64 // sequence of the hold's own record
+	Account   uint32
+	Key       uint32
+	Model     uint32
+	Day       int32       // UTC day in which the hold was opened; period limits count there
+	Held      money.Nano  // of a hold or extension
+	Amounts   money.Parts // charged
+	Debt      money.Nano  // what it cost beyond that, and the account owes
+	Shortfall money.Nano  // the same, of a farebox that did not collect it
+	RequestID [16]byte
+	Status    uint16
+	TookMs    uint32
+	Lines     money.Lines // what was sold
+	Reasoning int64       // tokens of the output that were not shown
 }
 
-// tokens are those of a request for text or embeddings.
-func (r *record) tokens() (prompt, completion int64) {
-	for _, l := range r.lines.All() {
+// Tokens are those of a request for text or embeddings.
+func (r *Record) Tokens() (prompt, completion int64) {
+	for _, l := range r.Lines.All() {
 		switch {
 		case l.Kind == money.OutputTokens:
 			completion += l.Units
@@ -90,28 +90,28 @@ func (r *record) tokens() (prompt, completion int64) {
 	return prompt, completion
 }
 
-// put writes r to b, which has at least sizeMost bytes, and gives its size.
-func (r *record) put(b []byte) int {
+// Put writes r to b, which has at least MaxRecord bytes, and gives its size.
+func (r *Record) Put(b []byte) int {
 	le := binary.LittleEndian
-	le.PutUint32(b[4:], uint32(r.seq))
-	b[9] = r.kind
-	le.PutUint64(b[10:], uint64(r.timeNs))
-	d := b[:sizeHead:sizeMost]
-	switch r.kind {
-	case recHold:
-		d = binary.AppendUvarint(d, uint64(r.account))
-		d = binary.AppendUvarint(d, uint64(r.key))
-		d = binary.AppendUvarint(d, uint64(r.held))
-	case recExtend, recVoid:
-		d = binary.AppendUvarint(d, r.seq-r.hold)
-		d = binary.AppendUvarint(d, uint64(r.account))
-		if r.kind == recExtend {
-			d = binary.AppendUvarint(d, uint64(r.held))
+	le.PutUint32(b[4:], uint32(r.Seq))
+	b[9] = r.Kind
+	le.PutUint64(b[10:], uint64(r.TimeNs))
+	d := b[:sizeHead:MaxRecord]
+	switch r.Kind {
+	case Hold:
+		d = binary.AppendUvarint(d, uint64(r.Account))
+		d = binary.AppendUvarint(d, uint64(r.Key))
+		d = binary.AppendUvarint(d, uint64(r.Held))
+	case Extend, Void:
+		d = binary.AppendUvarint(d, r.Seq-r.Hold)
+		d = binary.AppendUvarint(d, uint64(r.Account))
+		if r.Kind == Extend {
+			d = binary.AppendUvarint(d, uint64(r.Held))
 		}
-	case recPay:
-		d = binary.AppendUvarint(d, uint64(r.account))
-		d = binary.AppendUvarint(d, uint64(uint32(r.day)))
-		for _, n := range r.amounts {
+	case Pay:
+		d = binary.AppendUvarint(d, uint64(r.Account))
+		d = binary.AppendUvarint(d, uint64(uint32(r.Day)))
+		for _, n := range r.Amounts {
 			d = binary.AppendUvarint(d, uint64(n))
 		}
 	default:
@@ -119,39 +119,39 @@ func (r *record) put(b []byte) int {
 	}
 	b[8] = byte(len(d))
 	b[9] |= byte(len(d)>>8) * longSize
-	le.PutUint32(b, checksum(b[4:len(d)], r.seq))
+	le.PutUint32(b, checksum(b[4:len(d)], r.Seq))
 	return len(d)
 }
 
-// get reads the record with sequence seq from the start of b and gives its
+// Get reads the record with sequence seq from the start of b and gives its
 // size; 0 when it is not there: the end of what was written, a torn or damaged
 // record, or what an earlier use of the segment left.
-func (r *record) get(b []byte, seq uint64, before soldBefore) int {
+func (r *Record) Get(b []byte, seq uint64, before SoldBefore) int {
 	le := binary.LittleEndian
 	if len(b) < sizeHead || le.Uint32(b[4:]) != uint32(seq) {
 		return 0
 	}
 	n := int(b[8]) + int(b[9]&longSize)*(256/longSize)
-	if n < sizeHead || n > sizeMost || n > len(b) || le.Uint32(b) != checksum(b[4:n], seq) {
+	if n < sizeHead || n > MaxRecord || n > len(b) || le.Uint32(b) != checksum(b[4:n], seq) {
 		return 0
 	}
-	*r = record{kind: b[9] &^ longSize, seq: seq, timeNs: int64(le.Uint64(b[10:]))}
+	*r = Record{Kind: b[9] &^ longSize, Seq: seq, TimeNs: int64(le.Uint64(b[10:]))}
 	d := numbers{b: b[sizeHead:n]}
-	switch r.kind {
-	case recHold:
-		r.hold = seq
-		r.account, r.key, r.held = d.uint32(), d.uint32(), d.nano()
-	case recExtend, recVoid:
-		r.hold, r.account = seq-d.uint(), d.uint32()
-		if r.kind == recExtend {
-			r.held = d.nano()
+	switch r.Kind {
+	case Hold:
+		r.Hold = seq
+		r.Account, r.Key, r.Held = d.uint32(), d.uint32(), d.nano()
+	case Extend, Void:
+		r.Hold, r.Account = seq-d.uint(), d.uint32()
+		if r.Kind == Extend {
+			r.Held = d.nano()
 		}
-	case recPay:
-		r.account, r.day = d.uint32(), int32(d.uint32())
-		for i := range r.amounts {
-			r.amounts[i] = d.nano()
+	case Pay:
+		r.Account, r.Day = d.uint32(), int32(d.uint32())
+		for i := range r.Amounts {
+			r.Amounts[i] = d.nano()
 		}
-	case recProgress, recSettle:
+	case Progress, Settle:
 		r.readCharge(&d, before)
 	default:
 		return 0
@@ -194,7 +194,7 @@ func (d *numbers) int() int64 {
 	return int64(v)
 }
 
-func (d *numbers) nano() Nano { return Nano(d.int()) }
+func (d *numbers) nano() money.Nano { return money.Nano(d.int()) }
 
 func (d *numbers) byte() byte {
 	if len(d.b) == 0 {

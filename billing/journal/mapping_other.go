@@ -1,11 +1,8 @@
 //go:build !linux
 
-package billing
+package journal
 
-import (
-	"os"
-	"unsafe"
-)
+import "os"
 
 // mapping is a file with its content in memory; every change is written through.
 type mapping struct {
@@ -29,9 +26,8 @@ func (m *mapping) wrote(at, n int) error {
 }
 
 // There are no pages to care for.
-func (m *mapping) ahead(int, int)       {}
-func (m *mapping) behind(int, int)      {}
-func hugePages(unsafe.Pointer, uintptr) {}
+func (m *mapping) ahead(int, int)  {}
+func (m *mapping) behind(int, int) {}
 
 func (m *mapping) sync() error { return m.file.Sync() }
 

@@ -1,4 +1,4 @@
-package billing
+package journal
 
 import (
 	"encoding/binary"
@@ -9,7 +9,7 @@ import (
 // The body of a settlement or progress has two versions. What is written is
 // version 2: what was sold, line by line. Version 1 knew four classes of tokens
 // and had everything else in their places; it is read for ever, and what its
-// lines were follows from the type that the model had then (soldBefore).
+// lines were follows from the type that the model had then (SoldBefore).
 //
 //	0 bits, what follows    1 flags, and the version    2 request id
 //	18 numbers: back, account, key, model, day, status, ms, then
@@ -35,35 +35,35 @@ const (
 )
 
 // appendCharge appends a charge: what is zero in most has no bytes.
-func (r *record) appendCharge(d []byte) []byte {
+func (r *Record) appendCharge(d []byte) []byte {
 	bits := byte(0)
-	for i, v := range r.amounts {
+	for i, v := range r.Amounts {
 		if v != 0 {
 			bits |= hasDIEM << i
 		}
 	}
-	if r.shortfall != 0 {
+	if r.Shortfall != 0 {
 		bits |= hasShortfall
 	}
-	if r.debt != 0 {
+	if r.Debt != 0 {
 		bits |= hasDebt
 	}
-	if r.reasoning != 0 {
+	if r.Reasoning != 0 {
 		bits |= hasReasoning
 	}
-	sold := r.lines.All()
+	sold := r.Lines.All()
 	if len(sold) > 0 {
 		bits |= hasLines
 	}
-	d = append(d, bits, byte(r.flags)|ofLines)
-	d = append(d, r.requestID[:]...)
-	d = binary.AppendUvarint(d, r.seq-r.hold)
-	d = binary.AppendUvarint(d, uint64(r.account))
-	d = binary.AppendUvarint(d, uint64(r.key))
-	d = binary.AppendUvarint(d, uint64(r.model))
-	d = binary.AppendUvarint(d, uint64(uint32(r.day)))
-	d = binary.AppendUvarint(d, uint64(r.status))
-	d = binary.AppendUvarint(d, uint64(r.tookMs))
+	d = append(d, bits, byte(r.Flags)|ofLines)
+	d = append(d, r.RequestID[:]...)
+	d = binary.AppendUvarint(d, r.Seq-r.Hold)
+	d = binary.AppendUvarint(d, uint64(r.Account))
+	d = binary.AppendUvarint(d, uint64(r.Key))
+	d = binary.AppendUvarint(d, uint64(r.Model))
+	d = binary.AppendUvarint(d, uint64(uint32(r.Day)))
+	d = binary.AppendUvarint(d, uint64(r.Status))
+	d = binary.AppendUvarint(d, uint64(r.TookMs))
 	for i := range sold {
 		k := byte(sold[i].Kind)
 		if i == len(sold)-1 {
@@ -73,65 +73,65 @@ func (r *record) appendCharge(d []byte) []byte {
 		d = binary.AppendUvarint(d, uint64(sold[i].Units))
 		d = binary.AppendUvarint(d, uint64(max(sold[i].Price, 0)))
 	}
-	if r.reasoning != 0 {
-		d = binary.AppendUvarint(d, uint64(max(r.reasoning, 0)))
+	if r.Reasoning != 0 {
+		d = binary.AppendUvarint(d, uint64(max(r.Reasoning, 0)))
 	}
-	for _, v := range r.amounts {
+	for _, v := range r.Amounts {
 		if v != 0 {
 			d = binary.AppendUvarint(d, uint64(v))
 		}
 	}
-	if r.shortfall != 0 {
-		d = binary.AppendUvarint(d, uint64(r.shortfall))
+	if r.Shortfall != 0 {
+		d = binary.AppendUvarint(d, uint64(r.Shortfall))
 	}
-	if r.debt != 0 {
-		d = binary.AppendUvarint(d, uint64(r.debt))
+	if r.Debt != 0 {
+		d = binary.AppendUvarint(d, uint64(r.Debt))
 	}
 	return d
 }
 
 // readCharge reads a charge of either version.
-func (r *record) readCharge(d *numbers, before soldBefore) {
+func (r *Record) readCharge(d *numbers, before SoldBefore) {
 	bits := d.byte()
 	flags := d.byte()
-	r.flags = Flags(flags &^ ofLines)
-	d.copy(r.requestID[:])
-	r.hold = r.seq - d.uint()
-	r.account, r.key, r.model = d.uint32(), d.uint32(), d.uint32()
-	r.day = int32(d.uint32())
-	r.status, r.tookMs = uint16(d.uint()), d.uint32()
-	r.lines, r.reasoning = money.Lines{}, 0
+	r.Flags = Flags(flags &^ ofLines)
+	d.copy(r.RequestID[:])
+	r.Hold = r.Seq - d.uint()
+	r.Account, r.Key, r.Model = d.uint32(), d.uint32(), d.uint32()
+	r.Day = int32(d.uint32())
+	r.Status, r.TookMs = uint16(d.uint()), d.uint32()
+	r.Lines, r.Reasoning = money.Lines{}, 0
 	if flags&ofLines != 0 {
 		r.readLines(d, bits)
 	} else {
-		r.readClasses(d, bits, before.of(r.model))
+		r.readClasses(d, bits, before.of(r.Model))
 	}
-	r.amounts, r.shortfall, r.debt = money.Parts{}, 0, 0
-	for i := range r.amounts {
+	r.Amounts, r.Shortfall, r.Debt = money.Parts{}, 0, 0
+	for i := range r.Amounts {
 		if bits&(hasDIEM<<i) != 0 {
-			r.amounts[i] = d.nano()
+			r.Amounts[i] = d.nano()
 		}
 	}
 	if bits&hasShortfall != 0 {
-		r.shortfall = d.nano()
+		r.Shortfall = d.nano()
 	}
 	if bits&hasDebt != 0 {
-		r.debt = d.nano()
+		r.Debt = d.nano()
 	}
 }
 
 // readLines reads what version 2 says was sold.
-func (r *record) readLines(d *numbers, bits byte) {
+func (r *Record) readLines(d *numbers, bits byte) {
 	for more := bits&hasLines != 0; more && !d.bad; {
 		k := d.byte()
 		more = k&lastLine == 0
 		kind := money.Kind(k &^ lastLine)
-		if d.bad = d.bad || kind == 0 || len(r.lines.All()) == money.MaxLines; !d.bad {
-			r.lines.Add(kind, d.int(), money.Pico(d.int()))
+		if d.bad = d.bad || kind == 0 || len(r.Lines.All()) == money.MaxLines; !d.bad {
+			r.Lines.Add(kind, d.int(), money.Pico(d.int()))
 		}
 	}
 	if bits&hasReasoning != 0 {
-		r.reasoning = d.int()
+		r.Reasoning = d.int()
 	}
 }
 
@@ -140,7 +140,7 @@ func (r *record) readLines(d *numbers, bits byte) {
 type classes [4]money.Kind
 
 var (
-	textClasses      = classes{money.InputTokens, money.CacheReadTokens, money.CacheWriteTokens, money.OutputTokens}
+	TextClasses      = classes{money.InputTokens, money.CacheReadTokens, money.CacheWriteTokens, money.OutputTokens}
 	embeddingClasses = classes{
 		money.EmbeddingTokens, money.EmbeddingCacheTokens, money.EmbeddingStoredTokens, money.EmbeddingTokens,
 	}
@@ -148,40 +148,40 @@ var (
 	creditClasses = classes{money.RPCCredits, money.RPCCredits, money.RPCCredits, money.RPCCredits}
 )
 
-// classesByType are those of models that sold no text, by the types that version
+// ClassesByType are those of models that sold no text, by the types that version
 // 1 knew.
-var classesByType = map[string]classes{
+var ClassesByType = map[string]classes{
 	"embedding": embeddingClasses, "rpc": creditClasses,
 	"image": imageClasses, "inpaint": imageClasses, "upscale": imageClasses, "background_removal": imageClasses,
 }
 
-// soldBefore is what models sold in records of version 1; of all others it was
+// SoldBefore is what models sold in records of version 1; of all others it was
 // text. It is in the store and does not change any more.
-type soldBefore map[uint32]classes
+type SoldBefore map[uint32]classes
 
-func (s soldBefore) of(model uint32) *classes {
+func (s SoldBefore) of(model uint32) *classes {
 	if c, ok := s[model]; ok {
 		return &c
 	}
-	return &textClasses
+	return &TextClasses
 }
 
 // readClasses reads what version 1 says was used, as lines: always all four, so
 // that entries keep their positions.
-func (r *record) readClasses(d *numbers, bits byte, c *classes) {
+func (r *Record) readClasses(d *numbers, bits byte, c *classes) {
 	prompt, completion := d.int(), d.int()
 	cached, written := int64(0), int64(0)
 	if bits&hasReasoning != 0 {
-		cached, written, r.reasoning = d.int(), d.int(), d.int()
+		cached, written, r.Reasoning = d.int(), d.int(), d.int()
 	}
 	in, out := d.int(), d.int()
 	read, write := d.orInput(in), d.orInput(in)
 	cached = min(cached, prompt)
 	written = min(written, prompt-cached)
-	r.lines.Add(c[0], prompt-cached-written, money.Pico(in))
-	r.lines.Add(c[1], cached, money.Pico(read))
-	r.lines.Add(c[2], written, money.Pico(write))
-	r.lines.Add(c[3], completion, money.Pico(out))
+	r.Lines.Add(c[0], prompt-cached-written, money.Pico(in))
+	r.Lines.Add(c[1], cached, money.Pico(read))
+	r.Lines.Add(c[2], written, money.Pico(write))
+	r.Lines.Add(c[3], completion, money.Pico(out))
 }
 
 // orInput reads a price of version 1: 0 stands for the input price, n+1 for n.
