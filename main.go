@@ -29,6 +29,7 @@ import (
 	"farebox/routes/account"
 	"farebox/routes/chat"
 	"farebox/routes/image"
+	"farebox/routes/models"
 	"farebox/routes/rpc"
 )
 
@@ -156,6 +157,7 @@ func serve(file string, override func(*config.Config)) error {
 		image.New(providers.NewFetcher(cfg.Fetch), texts),
 		account.New(),
 		rpc.New(),
+		models.New(),
 	)
 	if err != nil {
 		return err

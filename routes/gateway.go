@@ -2,7 +2,6 @@ package routes
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,7 +74,6 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 	}
 	g.calls.New = func() any { return newCall(g) }
 	g.metrics = newMeters(g)
-	g.rows = slices.Clone(table)
 	for _, of := range capabilities {
 		for _, row := range of.Open(g) {
 			if wrong := row.mistake(); wrong != "" {

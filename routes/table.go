@@ -126,16 +126,6 @@ func Always(b *Rulebook) func(*config.Config) *Rulebook {
 // Prefix stands before every path of the API (interface.md, Versioning).
 const Prefix = "/api/v1"
 
-var table = []Row{
-	{Method: "GET", Path: "/models", Access: Catalog, Form: NoBody, Params: modelParams, Serve: serveModels},
-	{Method: "GET", Path: "/models/traits", Access: Catalog, Form: NoBody, Params: modelParams, Serve: serveTraits},
-	{
-		Method: "GET", Path: "/models/compatibility_mapping", Access: Catalog, Form: NoBody,
-		Params: modelParams, Serve: serveCompatibility,
-	},
-	{Method: "GET", Path: "/models/{id:*}", Access: Catalog, Form: NoBody, Serve: serveModel},
-}
-
 // probe is a path beside the API, for those who run the gateway.
 type probe struct {
 	methods []string
