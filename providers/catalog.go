@@ -35,7 +35,7 @@ type Catalog struct {
 // endpoint is an Upstream with what decides whether a reload keeps it.
 type endpoint struct {
 	Upstream
-	options proxy.TargetOptions
+	options proxy.EndpointOptions
 	ca      [sha256.Size]byte // of the CA file
 }
 
@@ -105,7 +105,7 @@ func newUpstream(cfg *config.Upstream, prev *Catalog) (*endpoint, error) {
 			return u, nil
 		}
 	}
-	t, err := proxy.NewTarget(u.options)
+	t, err := proxy.NewEndpoint(u.options)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +115,8 @@ func newUpstream(cfg *config.Upstream, prev *Catalog) (*endpoint, error) {
 
 // targetOptions are the connection settings of an upstream, with the headers
 // that its dialect wants.
-func targetOptions(u *config.Upstream) proxy.TargetOptions {
-	o := proxy.TargetOptions{
+func targetOptions(u *config.Upstream) proxy.EndpointOptions {
+	o := proxy.EndpointOptions{
 		Name: u.Name, BaseURL: u.BaseURL, CAFile: u.CAFile,
 		Connect: u.Timeouts.Connect, FirstByte: u.Timeouts.FirstByte, Idle: u.Timeouts.Idle, Total: u.Timeouts.Total,
 		MaxConns: u.MaxConnections, MaxIdle: u.MaxIdle, RetrySafe: u.RetrySafe,

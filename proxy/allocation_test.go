@@ -15,7 +15,7 @@ func TestWholeAnswersAllocateNothing(t *testing.T) {
 	for _, size := range []int{1000, 5000, 40000} {
 		body := `{"model":"m","text":"` + strings.Repeat("x", size) + `"}`
 		up := rawUpstream(t, jsonAnswer(`{"answer":"`+strings.Repeat("y", 1000)+`#"}`), []byte(`"}`))
-		pl := newOnePlan(target(t, up))
+		pl := newOnePlan(endpoint(t, up))
 		g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) { pl.serve(g.p, ctx) })
 		c := g.dial()
 		request, buf := []byte(post(body)), make([]byte, 64<<10)
@@ -30,7 +30,7 @@ func TestStreamsAllocateLittleAndEventsNothing(t *testing.T) {
 	count := func(events int) float64 {
 		answer := sseHead + strings.Repeat(chunk("data: {\"delta\":\"hello\"}\n\n"), events) + "0\r\n\r\n"
 		up := rawUpstream(t, answer, []byte(`}`))
-		pl := newOnePlan(target(t, up))
+		pl := newOnePlan(endpoint(t, up))
 		pl.stream = true
 		g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) { pl.serve(g.p, ctx) })
 		c := g.dial()

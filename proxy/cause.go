@@ -10,7 +10,7 @@ const (
 	ClientStalled           // the client stopped reading
 	ConnectFailed           // the upstream refused, or its name or certificate is wrong
 	ConnectTimeout          // no connection within TargetOptions.Connect
-	NoFreeConn              // the target's MaxConns are all in use
+	NoFreeConn              // the endpoint's MaxConns are all in use
 	FirstByteTimeout        // no answer within TargetOptions.FirstByte
 	IdleTimeout             // the answer paused for longer than TargetOptions.Idle
 	TotalTimeout            // the answer took longer than TargetOptions.Total

@@ -14,7 +14,7 @@ import (
 
 // dial connects and, for https, completes the handshake: a lazy one would run
 // without a limit inside the first write. No proxy of the environment is asked.
-func (t *Target) dial(ctx context.Context) (*link, error) {
+func (t *Endpoint) dial(ctx context.Context) (*link, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, t.network, t.address)
 	if err != nil {
@@ -35,7 +35,7 @@ func (t *Target) dial(ctx context.Context) (*link, error) {
 }
 
 // connect finds a connection for the exchange, an idle one or a new one.
-func (x *Exchange) connect(t *Target, nowNs int64, fresh bool) (Cause, error) {
+func (x *Exchange) connect(t *Endpoint, nowNs int64, fresh bool) (Cause, error) {
 	l, cause := t.take(nowNs, fresh)
 	if cause != None {
 		return cause, errNoFreeConn
@@ -63,7 +63,7 @@ func (x *Exchange) connect(t *Target, nowNs int64, fresh bool) (Cause, error) {
 			return ConnectFailed, errUnasked
 		}
 	}
-	x.target, x.link = t, l
+	x.endpoint, x.link = t, l
 	return x.attach(l, nil), nil
 }
 
@@ -79,7 +79,7 @@ var (
 )
 
 // plainError says what went wrong without addresses, names or certificates:
-// those of upstreams may not reach clients, and logs know the target by its label.
+// those of upstreams may not reach clients, and logs know the endpoint by its label.
 func plainError(err error) error {
 	var (
 		no      syscall.Errno

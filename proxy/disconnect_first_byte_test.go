@@ -30,10 +30,10 @@ func TestAClientThatLeavesBeforeTheFirstByteStopsTheUpstream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			noticed := make(chan time.Time, 2)
 			u := newUpstream(t, serve(noticed))
-			tg := target(t, u.addr)
+			tg := endpoint(t, u.addr)
 			var pl *plan
 			g := newGateway(t, Options{Tick: 250 * time.Millisecond, HalfCloseGone: true}, ServerOptions{}, whole(func() *plan {
-				pl = &plan{targets: []*Target{tg, tg, tg}}
+				pl = &plan{endpoints: []*Endpoint{tg, tg, tg}}
 				return pl
 			}, 1<<20))
 			c := g.dial()

@@ -40,9 +40,9 @@ func TestAClientThatLeavesMidStreamStopsTheUpstream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			noticed := make(chan time.Time, 1)
 			u := newUpstream(t, talking(pause, noticed))
-			tg := target(t, u.addr)
+			tg := endpoint(t, u.addr)
 			lens := &noted{}
-			g := newGateway(t, Options{Tick: 250 * time.Millisecond, HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, lens }))
+			g := newGateway(t, Options{Tick: 250 * time.Millisecond, HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }))
 			c := g.dial()
 			_, _ = io.WriteString(c, post("{}"))
 			b := make([]byte, 100)
@@ -74,8 +74,8 @@ func TestAClientThatLeavesMidStreamStopsTheUpstream(t *testing.T) {
 func TestAClientThatLeavesBehindPipelinedBytesIsNoticed(t *testing.T) {
 	noticed := make(chan time.Time, 1)
 	u := newUpstream(t, talking(time.Hour, noticed))
-	tg := target(t, u.addr)
-	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, nil }))
+	tg := endpoint(t, u.addr)
+	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}")+post(strings.Repeat("x", 5000))+strings.Repeat("y", 20000))
 	_, _ = c.Read(make([]byte, 10))
@@ -94,8 +94,8 @@ func TestAHalfClosedClientIsServedWhenPolicySaysSo(t *testing.T) {
 		time.Sleep(10 * testTick)
 		_, _ = io.WriteString(c, sseHead+chunk("late")+"0\r\n\r\n")
 	})
-	tg := target(t, u.addr)
-	g := newGateway(t, Options{HalfCloseGone: false}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, nil }))
+	tg := endpoint(t, u.addr)
+	g := newGateway(t, Options{HalfCloseGone: false}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	_ = c.(*net.TCPConn).CloseWrite()
@@ -117,12 +117,12 @@ func TestAnAnswerIsReadOnForADepartedClient(t *testing.T) {
 		_, _ = io.WriteString(c, chunk(" usage")+"0\r\n\r\n")
 		_, _ = r.ReadByte()
 	})
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	asked := atomic.Int32{}
 	run := func(allow bool, most int64, limit time.Duration) (Outcome, string, []Cause) {
 		end.Store(false)
 		lens := &noted{}
-		g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, lens }, func(x *Exchange) {
+		g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }, func(x *Exchange) {
 			x.DrainOnGone(most, func() (time.Duration, bool) { asked.Add(1); return limit, allow })
 		}))
 		c := g.dial()
@@ -156,8 +156,8 @@ func TestAnAnswerIsReadOnForADepartedClient(t *testing.T) {
 func TestACutClientConnectionIsClosed(t *testing.T) {
 	noticed := make(chan time.Time, 1)
 	u := newUpstream(t, talking(time.Hour, noticed))
-	tg := target(t, u.addr)
-	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, nil }))
+	tg := endpoint(t, u.addr)
+	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	_, _ = c.Read(make([]byte, 4000))

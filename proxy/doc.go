@@ -4,14 +4,14 @@
 //
 // Server settings and limits (server.go, listen.go, drain.go), clients' connections
 // and their request bodies (client.go, wire.go, upload.go, buffer.go),
-// upstream endpoints with their connections (target.go, dial.go), one request's
+// upstream endpoints with their connections (endpoint.go, dial.go), one request's
 // conversation with them (exchange.go, forward.go, send.go, head.go, framing.go,
 // chunk.go), the relay of its answer (relay.go), patches of its body (patch.go),
 // bodies that are made while they are written, both ways (source.go), waits that
 // end with their client (await.go),
 // and the one goroutine that watches all of it (watch.go). Below, package listen
 // opens what clients connect to, and package scan reads request bodies. Money, endpoints and dialects may not enter: what this
-// package needs of them comes in as targets, a Lens and plain options.
+// package needs of them comes in as endpoints, a Lens and plain options.
 //
 // # The life of a request
 //

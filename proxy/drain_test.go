@@ -12,9 +12,9 @@ import (
 
 func drainable(t *testing.T, serve func(c net.Conn, r *bufio.Reader, n int)) (*gateway, *noted) {
 	u := newUpstream(t, serve)
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	lens := &noted{tail: []byte("data: bye\n\n"), clean: true}
-	return newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, lens })), lens
+	return newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens })), lens
 }
 
 // Streams under way when the process is told to stop finish, within the limit.
@@ -95,8 +95,8 @@ func TestARequestWithoutAnAnswerIsCutByADrain(t *testing.T) {
 		_, _, _ = readRequest(r)
 		_, _ = r.ReadByte()
 	})
-	tg := target(t, u.addr)
-	pl := &plan{targets: []*Target{tg, tg}}
+	tg := endpoint(t, u.addr)
+	pl := &plan{endpoints: []*Endpoint{tg, tg}}
 	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return pl }, 100))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))

@@ -25,8 +25,8 @@ func TestAnEarlyAnswerIsRelayed(t *testing.T) {
 				serve(c, r)
 			})
 			t.Cleanup(func() { over <- true })
-			tg := target(t, u.addr, func(o *TargetOptions) { o.FirstByte = 5 * time.Second })
-			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{tg}} }, 100))
+			tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.FirstByte = 5 * time.Second })
+			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 100))
 			start := time.Now()
 			resp, body, err := g.ask(strings.Repeat("x", 32<<20))
 			if err != nil || resp.StatusCode != 413 || body != "too large" {

@@ -21,12 +21,12 @@ var ErrNotOpen = errors.New("there is no open answer")
 // its guard. The zero value is ready.
 type Exchange struct {
 	guard
-	p      *Proxy
-	state  exchangeState
-	target *Target
-	link   *link
-	head   head
-	body   framing
+	p        *Proxy
+	state    exchangeState
+	endpoint *Endpoint
+	link     *link
+	head     head
+	body     framing
 
 	in      []byte             // smallBuffer bytes, kept for life
 	large   *[largeBuffer]byte // lent
@@ -134,9 +134,9 @@ func (x *Exchange) dropLink(reuse bool) {
 		if x.reads > 0 {
 			now = time.Now().UnixNano()
 		}
-		x.target.give(x.link, now)
+		x.endpoint.give(x.link, now)
 	} else {
-		x.target.drop(x.link)
+		x.endpoint.drop(x.link)
 	}
 	x.link = nil
 }
@@ -152,7 +152,7 @@ func (x *Exchange) Close() {
 // Reset clears the exchange for the next request; its buffer stays.
 func (x *Exchange) Reset() {
 	x.Close()
-	x.target, x.failed, x.unsent, x.gotByte, x.suspect = nil, None, false, false, false
+	x.endpoint, x.failed, x.unsent, x.gotByte, x.suspect = nil, None, false, false, false
 	x.body = framing{}
 	lines := x.head.lines[:0]
 	if cap(lines) > keepLines {
@@ -352,7 +352,7 @@ func (x *Exchange) Cut() {
 // fill reads once and puts the payload at the front of p. What ends the answer
 // early is left in x.failed.
 func (x *Exchange) fill(p []byte) (n int) {
-	x.enter(IdleTimeout, x.target.o.Idle)
+	x.enter(IdleTimeout, x.endpoint.o.Idle)
 	raw, err := x.link.Read(p)
 	x.lastRaw = raw
 	x.reads++

@@ -39,8 +39,8 @@ func TestLargeAnswersPassInFlatMemory(t *testing.T) {
 				_, _ = io.WriteString(c, "0\r\n\r\n")
 			}
 		})
-		tg := target(t, u.addr)
-		g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, nil }))
+		tg := endpoint(t, u.addr)
+		g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 		c := g.dial()
 		_, _ = io.WriteString(c, post("{}"))
 		_, _ = c.Read(make([]byte, 1))

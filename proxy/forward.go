@@ -6,7 +6,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Result is how an attempt at a target went: an open answer (Cause None, Status
+// Result is how an attempt at an endpoint went: an open answer (Cause None, Status
 // set), or a failure.
 type Result struct {
 	Status     int // of the answer, 0 when there is none
@@ -20,7 +20,7 @@ type Result struct {
 // Open begins a conversation. From here until x ends, a client that leaves cuts
 // the upstream off, also before the first byte; without ctx no client waits for
 // it. limit is for all attempts together, their answer and all, and what it cuts
-// ends with TotalTimeout; 0: none but the targets' own.
+// ends with TotalTimeout; 0: none but the endpoints' own.
 func (p *Proxy) Open(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Duration) {
 	if ctx == nil {
 		x.begin(p, nil)
@@ -33,11 +33,11 @@ func (p *Proxy) Open(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Duration)
 	}
 }
 
-// Ask connects to a target, sends the request and waits for the answer's head. An
+// Ask connects to an endpoint, sends the request and waits for the answer's head. An
 // answer with an error status is open, too, for Body to read. As long as no byte of
 // an answer has gone to the client, Ask may be called again: what the last attempt
 // left is dropped. After a failure that is the last the caller closes the exchange.
-func (x *Exchange) Ask(t *Target, r *Request) Result {
+func (x *Exchange) Ask(t *Endpoint, r *Request) Result {
 	start := x.began
 	if x.asked {
 		x.forget()
@@ -48,7 +48,7 @@ func (x *Exchange) Ask(t *Target, r *Request) Result {
 }
 
 // Ask is Open with one attempt, which ends the exchange when it fails.
-func (p *Proxy) Ask(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Duration, t *Target, r *Request) (res Result) {
+func (p *Proxy) Ask(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Duration, t *Endpoint, r *Request) (res Result) {
 	p.Open(ctx, x, limit)
 	res.Cause = Panic // until Ask returns
 	defer func() {
@@ -64,7 +64,7 @@ func (p *Proxy) Ask(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Duration, 
 // the upstream cannot have begun to work on the request: nothing was written,
 // or the operator says that repeating is safe (retry_safe). Any other failure
 // is the caller's to judge: a POST must not run twice without anybody's decision.
-func (x *Exchange) attempt(t *Target, r *Request, start time.Time) (a Result) {
+func (x *Exchange) attempt(t *Endpoint, r *Request, start time.Time) (a Result) {
 	a = x.once(t, r, start, false)
 	if a.Cause == UpstreamReset && a.Reused && !x.gotByte && (!a.Sent || t.o.RetrySafe) {
 		x.forget()
@@ -74,7 +74,7 @@ func (x *Exchange) attempt(t *Target, r *Request, start time.Time) (a Result) {
 	return a
 }
 
-func (x *Exchange) once(t *Target, r *Request, start time.Time, fresh bool) (a Result) {
+func (x *Exchange) once(t *Endpoint, r *Request, start time.Time, fresh bool) (a Result) {
 	x.gotByte = false
 	if a.Cause, a.Err = x.connect(t, start.UnixNano(), fresh); a.Cause != None {
 		return a

@@ -31,7 +31,7 @@ func TestRetryAfter(t *testing.T) {
 
 // Nothing that reaches a request head can add a line to it.
 func TestRequestHeadsCannotBeInjected(t *testing.T) {
-	tg, err := NewTarget(TargetOptions{BaseURL: "https://h:8443/a%20b/"})
+	tg, err := NewEndpoint(EndpointOptions{BaseURL: "https://h:8443/a%20b/"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestRequestHeadsCannotBeInjected(t *testing.T) {
 	f(Request{Type: "a\x00b"}, 0, "")
 	f(Request{Method: "GET /x HTTP/1.1\r\n"}, 0, "")
 
-	bare, err := NewTarget(TargetOptions{BaseURL: "http://h"})
+	bare, err := NewEndpoint(EndpointOptions{BaseURL: "http://h"})
 	if err != nil {
 		t.Fatal(err)
 	}

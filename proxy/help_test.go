@@ -113,17 +113,17 @@ func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
 // plan tries targets in order and notes the attempts.
 type plan struct {
-	targets  []*Target
-	request  Request
-	attempts []Result
-	retry    func(a Result) bool // nil: without an answer
+	endpoints []*Endpoint
+	request   Request
+	attempts  []Result
+	retry     func(a Result) bool // nil: without an answer
 }
 
 // open asks the targets of the plan for a client, nil: for nobody.
 func (p *plan) open(px *Proxy, ctx *fasthttp.RequestCtx, x *Exchange) (res Result) {
 	res.Cause = NoTarget
 	px.Open(ctx, x, 0)
-	for _, t := range p.targets {
+	for _, t := range p.endpoints {
 		res = x.Ask(t, &p.request)
 		p.attempts = append(p.attempts, res)
 		again := res.Cause != None
@@ -140,12 +140,12 @@ func (p *plan) open(px *Proxy, ctx *fasthttp.RequestCtx, x *Exchange) (res Resul
 	return res
 }
 
-func target(t testing.TB, addr string, change ...func(*TargetOptions)) *Target {
-	o := TargetOptions{Name: "test", BaseURL: "http://" + addr + "/v1"}
+func endpoint(t testing.TB, addr string, change ...func(*EndpointOptions)) *Endpoint {
+	o := EndpointOptions{Name: "test", BaseURL: "http://" + addr + "/v1"}
 	for _, f := range change {
 		f(&o)
 	}
-	tg, err := NewTarget(o)
+	tg, err := NewEndpoint(o)
 	if err != nil {
 		t.Fatal(err)
 	}

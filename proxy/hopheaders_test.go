@@ -21,11 +21,11 @@ func TestHeadersDoNotCross(t *testing.T) {
 			"Trailer: X-T\r\nUpgrade: h2c\r\nSet-Cookie: up=1\r\nServer: up/1\r\nOpenAI-Organization: org-secret\r\nContent-Type: text/event-stream\r\nX-Request-Id: theirs\r\nTransfer-Encoding: chunked\r\n\r\n"+
 			chunk("x")+"0\r\nX-T: up\r\n\r\n")
 	})
-	tg := target(t, u.addr, func(o *TargetOptions) {
+	tg := endpoint(t, u.addr, func(o *EndpointOptions) {
 		o.Headers = [][2]string{{"Authorization", "Bearer up"}, {"OpenAI-Beta", "v2"}}
 	})
 	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
-		return &plan{targets: []*Target{tg}, request: Request{ID: []byte("id-1"), Accept: "text/event-stream"}}, nil
+		return &plan{endpoints: []*Endpoint{tg}, request: Request{ID: []byte("id-1"), Accept: "text/event-stream"}}, nil
 	}))
 	c := g.dial()
 	_, _ = io.WriteString(c, "POST /v1/../x?y=1 HTTP/1.1\r\nHost: evil\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\nKeep-Alive: 1\r\nProxy-Authorization: p\r\n"+
@@ -49,7 +49,7 @@ func TestHeadersDoNotCross(t *testing.T) {
 // The handler can look at the upstream's head.
 func TestTheHandlerSeesTheHead(t *testing.T) {
 	u := newUpstream(t, answering("HTTP/1.1 503 Busy\r\nContent-Type: application/json; charset=utf-8\r\nretry-after: Fri, 31 Dec 1999 23:59:59 GMT\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: 2\r\n\r\n{}"))
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
 		x := new(Exchange)
 		r := g.p.Ask(ctx, x, 0, tg, &Request{Body: ctx.PostBody()})
@@ -70,26 +70,26 @@ func TestTheHandlerSeesTheHead(t *testing.T) {
 }
 
 func TestTargetsThatCannotBe(t *testing.T) {
-	f := func(o TargetOptions, want string) {
+	f := func(o EndpointOptions, want string) {
 		t.Helper()
 		o.Name = "acme"
-		if _, err := NewTarget(o); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "acme") || strings.Contains(err.Error(), "hunter2") {
+		if _, err := NewEndpoint(o); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "acme") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
 	}
 	const base = "http://h/v1"
-	f(TargetOptions{BaseURL: ""}, "scheme")
-	f(TargetOptions{BaseURL: "ftp://h"}, "scheme")
-	f(TargetOptions{BaseURL: "http://"}, "needs a host")
-	f(TargetOptions{BaseURL: "http://u:hunter2@h/"}, "no user")
-	f(TargetOptions{BaseURL: "http://h/?key=hunter2"}, "query")
-	f(TargetOptions{BaseURL: "http://h:0/"}, "port")
-	f(TargetOptions{BaseURL: "http://h:99999/"}, "port")
-	f(TargetOptions{BaseURL: "http://hunter2\x7f/"}, "not a URL")
-	f(TargetOptions{BaseURL: "unix:"}, "path")
-	f(TargetOptions{BaseURL: "https://h", CAFile: "/does/not/exist"}, "CA file")
-	f(TargetOptions{BaseURL: base, Headers: [][2]string{{"X", "a\r\nY: hunter2"}}}, "control characters")
-	f(TargetOptions{BaseURL: base, Headers: [][2]string{{"X Y", "a"}}}, "not a header name")
-	f(TargetOptions{BaseURL: base, Headers: [][2]string{{"content-length", "1"}}}, "itself")
-	f(TargetOptions{BaseURL: base, Headers: [][2]string{{"Transfer-Encoding", "chunked"}}}, "itself")
+	f(EndpointOptions{BaseURL: ""}, "scheme")
+	f(EndpointOptions{BaseURL: "ftp://h"}, "scheme")
+	f(EndpointOptions{BaseURL: "http://"}, "needs a host")
+	f(EndpointOptions{BaseURL: "http://u:hunter2@h/"}, "no user")
+	f(EndpointOptions{BaseURL: "http://h/?key=hunter2"}, "query")
+	f(EndpointOptions{BaseURL: "http://h:0/"}, "port")
+	f(EndpointOptions{BaseURL: "http://h:99999/"}, "port")
+	f(EndpointOptions{BaseURL: "http://hunter2\x7f/"}, "not a URL")
+	f(EndpointOptions{BaseURL: "unix:"}, "path")
+	f(EndpointOptions{BaseURL: "https://h", CAFile: "/does/not/exist"}, "CA file")
+	f(EndpointOptions{BaseURL: base, Headers: [][2]string{{"X", "a\r\nY: hunter2"}}}, "control characters")
+	f(EndpointOptions{BaseURL: base, Headers: [][2]string{{"X Y", "a"}}}, "not a header name")
+	f(EndpointOptions{BaseURL: base, Headers: [][2]string{{"content-length", "1"}}}, "itself")
+	f(EndpointOptions{BaseURL: base, Headers: [][2]string{{"Transfer-Encoding", "chunked"}}}, "itself")
 }

@@ -46,10 +46,10 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			}
 		}
 	})
-	tg := target(t, u.addr, func(o *TargetOptions) { o.Idle, o.FirstByte = 150*time.Millisecond, 150*time.Millisecond })
-	dead := target(t, "127.0.0.1:1")
+	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.Idle, o.FirstByte = 150*time.Millisecond, 150*time.Millisecond })
+	dead := endpoint(t, "127.0.0.1:1")
 	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) {
-		return &plan{targets: []*Target{dead, tg, tg}}, &noted{}
+		return &plan{endpoints: []*Endpoint{dead, tg, tg}}, &noted{}
 	}))
 	const clients, requests = 20, 25
 	var wg sync.WaitGroup

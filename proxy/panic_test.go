@@ -38,11 +38,11 @@ func TestAPanicInTheHandlerCostsOneConnection(t *testing.T) {
 // for it is given back, and End and done run once each.
 func TestAPanicInTheLensEndsOneStream(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("one")+"0\r\n\r\n"))
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	f := func(name string, lens Lens, ends func() []Cause) {
 		t.Run(name, func(t *testing.T) {
 			var told atomic.Int32
-			g := newGateway(t, Options{OnPanic: func(any) { told.Add(1) }}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, lens }))
+			g := newGateway(t, Options{OnPanic: func(any) { told.Add(1) }}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }))
 			c := g.dial()
 			_, _ = io.WriteString(c, post("{}"))
 			if b, _ := io.ReadAll(c); strings.HasSuffix(string(b), "0\r\n\r\n") {
@@ -82,7 +82,7 @@ func (l *panicEnd) End(c Cause) ([]byte, bool) {
 // A panic in done, after all is over, is told and harms nobody.
 func TestAPanicInDoneIsContained(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("one")+"0\r\n\r\n"))
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	var told atomic.Int32
 	g := newGateway(t, Options{OnPanic: func(any) { told.Add(1) }}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
 		x := new(Exchange)
@@ -101,11 +101,11 @@ func TestAPanicInDoneIsContained(t *testing.T) {
 // registered.
 func TestAPanicBetweenAttemptsIsContained(t *testing.T) {
 	u := newUpstream(t, answering(jsonAnswer("x")))
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
 		x := new(Exchange)
 		defer x.Close()
-		pl := &plan{targets: []*Target{tg}, request: Request{Body: ctx.PostBody()}, retry: func(Result) bool { panic("in the verdict") }}
+		pl := &plan{endpoints: []*Endpoint{tg}, request: Request{Body: ctx.PostBody()}, retry: func(Result) bool { panic("in the verdict") }}
 		pl.open(g.p, ctx, x)
 	})
 	if resp, _, err := g.ask("{}"); err != nil || resp.StatusCode != 500 {

@@ -19,11 +19,11 @@ func TestAnswersArriveWholeAndUnchanged(t *testing.T) {
 	f := func(name, answer, want string, length int64) {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, answering(answer))
-			tg := target(t, u.addr)
+			tg := endpoint(t, u.addr)
 			lens := &noted{}
 			g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
 				lens = &noted{}
-				return &plan{targets: []*Target{tg}}, lens
+				return &plan{endpoints: []*Endpoint{tg}}, lens
 			}))
 			for range 3 {
 				resp, body, err := g.ask("{}")
@@ -54,8 +54,8 @@ func TestAnswersArriveWholeAndUnchanged(t *testing.T) {
 func TestKnownLengthIsKept(t *testing.T) {
 	body := strings.Repeat("x", 100<<10)
 	u := newUpstream(t, answering(jsonAnswer(body)))
-	tg := target(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, nil }))
+	tg := endpoint(t, u.addr)
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	resp, got, err := g.ask("{}")
 	if err != nil || got != body || resp.ContentLength != int64(len(body)) {
 		t.Fatalf("%v: %d bytes, length %d", err, len(got), resp.ContentLength)
@@ -67,8 +67,8 @@ func TestAnEndOfConnectionEndsAnAnswerWithoutLength(t *testing.T) {
 		_, _, _ = readRequest(r)
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nall there is")
 	})
-	tg := target(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, nil }))
+	tg := endpoint(t, u.addr)
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	if _, got, err := g.ask("{}"); err != nil || got != "all there is" {
 		t.Fatalf("%q %v", got, err)
 	}
@@ -92,8 +92,8 @@ func TestEventsAreNotHeldBack(t *testing.T) {
 		<-next
 		_, _ = io.WriteString(c, "0\r\n\r\n")
 	})
-	tg := target(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, &noted{} }))
+	tg := endpoint(t, u.addr)
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, &noted{} }))
 	resp, err := http.Post("http://"+g.addr, "", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err) // the head arrives before the first event
@@ -145,8 +145,8 @@ func TestAnySplitGivesTheSameBytes(t *testing.T) {
 			}
 		}
 	})
-	tg := target(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, &noted{} }))
+	tg := endpoint(t, u.addr)
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, &noted{} }))
 	for range 20 {
 		if _, got, err := g.ask("{}"); err != nil || got != want.String() {
 			t.Fatalf("%v: %d bytes of %d", err, len(got), want.Len())
@@ -158,8 +158,8 @@ func TestAnySplitGivesTheSameBytes(t *testing.T) {
 // it comes and the end of the connection as its end.
 func TestOldClientsStreamWithoutChunks(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("data: 1\n\n")+chunk("data: 2\n\n")+"0\r\n\r\n"))
-	tg := target(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, &noted{} }))
+	tg := endpoint(t, u.addr)
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, &noted{} }))
 	c := g.dial()
 	_, _ = io.WriteString(c, "POST /x HTTP/1.0\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}")
 	b, err := io.ReadAll(c)
@@ -174,9 +174,9 @@ func TestOldClientsStreamWithoutChunks(t *testing.T) {
 
 func TestALensMayChangeEndAndStopAnswers(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("abc")+chunk("def")+"0\r\n\r\n"))
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	lens := &noted{tail: []byte("-end"), pass: func(p []byte) ([]byte, bool) { return []byte(strings.ToUpper(string(p))), false }}
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, lens }))
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }))
 	if _, got, err := g.ask("{}"); err != nil || got != "ABCDEF-end" {
 		t.Fatalf("%q %v", got, err)
 	}
@@ -212,8 +212,8 @@ func TestBodyReadsSmallAnswersAndLeavesLargeOnes(t *testing.T) {
 			t.Run(fmt.Sprint(name, size), func(t *testing.T) {
 				want := strings.Repeat("0123456789", size/10+1)[:size]
 				u := newUpstream(t, answering(answer(want)))
-				tg := target(t, u.addr)
-				g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{tg}} }, 10000))
+				tg := endpoint(t, u.addr)
+				g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 10000))
 				for range 2 {
 					if _, got, err := g.ask("{}"); err != nil || got != want {
 						t.Fatalf("%v: %d bytes of %d", err, len(got), size)
@@ -234,11 +234,11 @@ func TestBodyReadsSmallAnswersAndLeavesLargeOnes(t *testing.T) {
 // may have cost something.
 func TestLensHearsOfAnAnswerThatWasNeverWritten(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("abc")+"0\r\n\r\n"))
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	lens := &noted{}
 	g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
 		streaming(func() (*plan, Lens) {
-			return &plan{targets: []*Target{tg}, request: Request{Body: []byte("{}")}}, lens
+			return &plan{endpoints: []*Endpoint{tg}, request: Request{Body: []byte("{}")}}, lens
 		})(g, ctx)
 	})
 	c := g.dial()

@@ -76,7 +76,7 @@ func BenchmarkWholeAnswers(b *testing.B) {
 			hammer(b, g.addr, request, end, 1)
 		})
 		b.Run(size.name+"/exchange", func(b *testing.B) {
-			tg := target(b, up)
+			tg := endpoint(b, up)
 			pool := sync.Pool{New: func() any { return newOnePlan(tg) }}
 			g := newGateway(b, Options{Tick: defaultTick, HalfCloseGone: true}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
 				pl := pool.Get().(*onePlan)
@@ -109,7 +109,7 @@ func BenchmarkStreams(b *testing.B) {
 			hammer(b, g.addr, request, end, events)
 		})
 		b.Run(name+"/exchange", func(b *testing.B) {
-			tg := target(b, up)
+			tg := endpoint(b, up)
 			g := newGateway(b, Options{Tick: defaultTick, HalfCloseGone: true}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
 				pl := newOnePlan(tg)
 				pl.stream = true

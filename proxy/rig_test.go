@@ -50,7 +50,7 @@ func rawUpstream(t testing.TB, answer string, requestEnd []byte) string {
 
 // onePlan is a plan without allocations: one target, one request.
 type onePlan struct {
-	target  *Target
+	target  *Endpoint
 	request Request
 	lens    bytesLens
 	x       Exchange
@@ -65,7 +65,7 @@ type bytesLens struct{ in int }
 func (l *bytesLens) Pass(p []byte) ([]byte, bool) { l.in += len(p); return p, false }
 func (l *bytesLens) End(Cause) ([]byte, bool)     { return nil, true }
 
-func newOnePlan(tg *Target) *onePlan {
+func newOnePlan(tg *Endpoint) *onePlan {
 	p := &onePlan{target: tg, doneCh: make(chan Outcome, 1)}
 	p.done = func(o Outcome) {
 		p.x.Reset()

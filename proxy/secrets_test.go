@@ -20,9 +20,9 @@ func TestLogsShowNoSecrets(t *testing.T) {
 		}
 	})
 	_, port, _ := net.SplitHostPort(u.addr)
-	tg := target(t, u.addr, func(o *TargetOptions) { o.Headers = [][2]string{{"Authorization", "Bearer " + upstreamKey}} })
+	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.Headers = [][2]string{{"Authorization", "Bearer " + upstreamKey}} })
 	g := newGateway(t, Options{}, ServerOptions{MaxBody: 1000, ReadTimeout: 200 * time.Millisecond}, whole(func() *plan {
-		return &plan{targets: []*Target{tg}}
+		return &plan{endpoints: []*Endpoint{tg}}
 	}, 100))
 	auth := "Authorization: Bearer " + key + "\r\n"
 	for _, wire := range []string{

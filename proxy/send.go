@@ -16,14 +16,14 @@ const earlyAnswerWait = time.Second
 // copied from a client.
 type Request struct {
 	Method  string // empty: POST with a body, GET without
-	Path    []byte // appended to the target's base path, e.g. "/chat/completions"
+	Path    []byte // appended to the endpoint's base path, e.g. "/chat/completions"
 	Body    []byte
 	Patches []Patch
 	Source  Source // instead of Body: it is written piece by piece
 	Accept  string // empty: */*
 	Type    string // Content-Type of the body; empty: application/json
 	ID      []byte // X-Request-ID, empty for none
-	// FirstByte is how long the answer's head may take; 0: as the target says.
+	// FirstByte is how long the answer's head may take; 0: as the endpoint says.
 	FirstByte time.Duration
 }
 
@@ -32,7 +32,7 @@ var errRequest = errors.New("the request has an unsendable path, Accept or ID")
 // send writes the request: one write up to 8 KiB, above that the pieces of the
 // body where they are (writev on TCP and unix sockets). n counts the bytes that
 // the kernel took.
-func (x *Exchange) send(t *Target, r *Request) (n int64, err error) {
+func (x *Exchange) send(t *Endpoint, r *Request) (n int64, err error) {
 	if r.Source != nil {
 		return x.sendSource(t, r)
 	}
@@ -76,7 +76,7 @@ func (x *Exchange) send(t *Target, r *Request) (n int64, err error) {
 
 // appendHead appends the request head. Everything in it is ours; the checks
 // are against our own mistakes.
-func (t *Target) appendHead(buf []byte, r *Request, size int64) (_ []byte, ok bool) {
+func (t *Endpoint) appendHead(buf []byte, r *Request, size int64) (_ []byte, ok bool) {
 	method := r.Method
 	if method == "" {
 		method = "POST"

@@ -16,8 +16,8 @@ func TestAmbiguousAnswersAreRefused(t *testing.T) {
 	f := func(name, answer string) {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, answering(answer))
-			tg := target(t, u.addr)
-			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{tg}} }, 1<<20))
+			tg := endpoint(t, u.addr)
+			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 1<<20))
 			if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 502 || body != "upstream_malformed" {
 				t.Errorf("%v %q %v", resp, body, err)
 			}
@@ -71,8 +71,8 @@ func TestUnusualAnswersAreTaken(t *testing.T) {
 				_, _, _ = readRequest(r)
 				_, _ = io.WriteString(c, answer)
 			})
-			tg := target(t, u.addr)
-			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{tg}} }, 1<<20))
+			tg := endpoint(t, u.addr)
+			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 1<<20))
 			if _, body, err := g.ask("{}"); err != nil || body != want {
 				t.Errorf("%q %v", body, err)
 			}
@@ -96,8 +96,8 @@ func TestTrailingBytesPoisonTheConnection(t *testing.T) {
 		"empty":  "HTTP/1.1 204 No Content\r\n\r\n" + jsonAnswer("evil"),
 	} {
 		u := newUpstream(t, answering(answer))
-		tg := target(t, u.addr)
-		g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{tg}} }, 1<<20))
+		tg := endpoint(t, u.addr)
+		g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 1<<20))
 		for range 3 {
 			if _, body, err := g.ask("{}"); err != nil || body == "evil" {
 				t.Errorf("%s: %q %v", name, body, err)

@@ -29,7 +29,7 @@ const sourceStep = 64 << 10
 
 // sendSource writes a request whose body is a Source. n counts the bytes that
 // the kernel took.
-func (x *Exchange) sendSource(t *Target, r *Request) (n int64, err error) {
+func (x *Exchange) sendSource(t *Endpoint, r *Request) (n int64, err error) {
 	size := r.Source.Len()
 	head, ok := t.appendHead(x.in[:0], r, size)
 	if !ok || size < 0 {

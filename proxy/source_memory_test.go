@@ -13,7 +13,7 @@ import (
 // does not grow with it.
 func TestLargeSourcesAreSentInFlatMemory(t *testing.T) {
 	u := newUpstream(t, answerSum)
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	src := &made{n: 100 << 20, says: 100 << 20, piece: 48 << 10}
 	g := newGateway(t, Options{}, ServerOptions{}, whole(sourcePlan(src, tg), 1<<20))
 	heap := func() uint64 {

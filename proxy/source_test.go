@@ -78,9 +78,9 @@ func answerSum(c net.Conn, r *bufio.Reader, _ int) {
 	}
 }
 
-func sourcePlan(src Source, targets ...*Target) func() *plan {
+func sourcePlan(src Source, targets ...*Endpoint) func() *plan {
 	return func() *plan {
-		return &plan{targets: targets, request: Request{Method: "POST", Source: src, Body: []byte{}, Type: "multipart/form-data; boundary=x"}}
+		return &plan{endpoints: targets, request: Request{Method: "POST", Source: src, Body: []byte{}, Type: "multipart/form-data; boundary=x"}}
 	}
 }
 
@@ -89,7 +89,7 @@ func sourcePlan(src Source, targets ...*Target) func() *plan {
 func TestSourcesArriveWhole(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, answerSum)
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	var src *made
 	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return sourcePlan(src, tg)() }, 1<<20))
 	for _, n := range []int{0, 1, 700, smallBuffer - 1, smallBuffer, smallBuffer + 1, 64 << 10, 3<<20 + 17} {
@@ -120,7 +120,7 @@ func TestSourcesThatBreakTheirWordAreNotRepeated(t *testing.T) {
 		"broken": {n: 1 << 20, says: 1 << 20, piece: 5000, fail: errors.New("broken")},
 	} {
 		u := newUpstream(t, answerSum)
-		tg := target(t, u.addr, func(o *TargetOptions) { o.RetrySafe = true })
+		tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.RetrySafe = true })
 		g := newGateway(t, Options{}, ServerOptions{}, whole(sourcePlan(src, tg), 1<<20))
 		if _, body, err := g.ask("{}"); err != nil || body != UpstreamMalformed.String() {
 			t.Errorf("%s: %q %v", name, body, err)
@@ -142,7 +142,7 @@ func TestSourcesAreSentAgain(t *testing.T) {
 		_ = c.(*net.TCPConn).SetLinger(0)
 	})
 	good := newUpstream(t, answerSum)
-	first, second := target(t, broken.addr), target(t, good.addr)
+	first, second := endpoint(t, broken.addr), endpoint(t, good.addr)
 	var p *plan
 	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { p = sourcePlan(src, first, second)(); return p }, 1<<20))
 	if _, body, err := g.ask("{}"); err != nil || body != src.sum() {
@@ -162,7 +162,7 @@ func TestSourcesAreSentAgain(t *testing.T) {
 		}
 		answerSum(c, r, number)
 	})
-	tg := target(t, dying.addr, func(o *TargetOptions) { o.RetrySafe = true })
+	tg := endpoint(t, dying.addr, func(o *EndpointOptions) { o.RetrySafe = true })
 	small := &made{n: 1000, says: 1000, piece: 10}
 	g = newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return sourcePlan(small, tg)() }, 1<<20))
 	if _, body, err := g.ask("{}"); err != nil || body != "{}" {
@@ -185,7 +185,7 @@ func TestAnUpstreamThatRefusesASourceIsHeard(t *testing.T) {
 		<-time.After(50 * time.Millisecond)
 		_, _ = io.Copy(io.Discard, r)
 	})
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	src := &made{n: 32 << 20, says: 32 << 20, piece: 64 << 10}
 	g := newGateway(t, Options{}, ServerOptions{}, whole(sourcePlan(src, tg), 1<<20))
 	resp, body, err := g.ask("{}")

@@ -24,9 +24,9 @@ func TestAnIdleConnectionThatDiedIsNotUsed(t *testing.T) {
 				}
 				answering(jsonAnswer("x"))(c, r, n)
 			})
-			tg := target(t, u.addr)
+			tg := endpoint(t, u.addr)
 			var pl *plan
-			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { pl = &plan{targets: []*Target{tg}}; return pl }, 100))
+			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { pl = &plan{endpoints: []*Endpoint{tg}}; return pl }, 100))
 			for range 3 {
 				if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 200 || body != "x" {
 					t.Fatalf("%v %q %v", resp, body, err)
@@ -67,10 +67,10 @@ func TestARequestIsNotRepeatedInSilence(t *testing.T) {
 				_, _ = io.WriteString(c, jsonAnswer("x"))
 			}
 		})
-		tg := target(t, u.addr, func(o *TargetOptions) { o.RetrySafe = safe })
+		tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.RetrySafe = safe })
 		var pl *plan
 		g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan {
-			pl = &plan{targets: []*Target{tg}}
+			pl = &plan{endpoints: []*Endpoint{tg}}
 			return pl
 		}, 100))
 		if _, _, err := g.ask("{}"); err != nil {
@@ -93,8 +93,8 @@ func TestARequestIsNotRepeatedInSilence(t *testing.T) {
 // A fresh connection that dies is not retried either way.
 func TestAFreshConnectionIsNotRetried(t *testing.T) {
 	u := newUpstream(t, func(c net.Conn, r *bufio.Reader, _ int) { _, _, _ = readRequest(r) })
-	tg := target(t, u.addr, func(o *TargetOptions) { o.RetrySafe = true })
-	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{tg}} }, 100))
+	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.RetrySafe = true })
+	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 100))
 	if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 502 || body != "upstream_reset" || u.conns.Load() != 1 {
 		t.Fatalf("%v %q %v, %d connections", resp, body, err, u.conns.Load())
 	}
@@ -102,8 +102,8 @@ func TestAFreshConnectionIsNotRetried(t *testing.T) {
 
 func TestIdleConnectionsAreClosedInTime(t *testing.T) {
 	u := newUpstream(t, answering(jsonAnswer("x")))
-	tg := target(t, u.addr, func(o *TargetOptions) { o.MaxIdle = 50 * time.Millisecond })
-	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{tg}} }, 100))
+	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.MaxIdle = 50 * time.Millisecond })
+	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 100))
 	if _, _, err := g.ask("{}"); err != nil {
 		t.Fatal(err)
 	}
@@ -122,12 +122,12 @@ func TestTheNextTargetIsTried(t *testing.T) {
 	dead.Close()
 	busy := newUpstream(t, answering("HTTP/1.1 429 Slow Down\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy"))
 	good := newUpstream(t, answering(jsonAnswer("good")))
-	a, b, c := target(t, dead.Addr().String()), target(t, busy.addr), target(t, good.addr)
+	a, b, c := endpoint(t, dead.Addr().String()), endpoint(t, busy.addr), endpoint(t, good.addr)
 	var pl *plan
 	retryErrors := func(at Result) bool { return at.Cause != None || at.Status != 200 }
-	targets := []*Target{a, b, c}
+	targets := []*Endpoint{a, b, c}
 	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan {
-		pl = &plan{targets: targets, retry: retryErrors}
+		pl = &plan{endpoints: targets, retry: retryErrors}
 		return pl
 	}, 100))
 	if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 200 || body != "good" {
@@ -147,14 +147,14 @@ func TestTheNextTargetIsTried(t *testing.T) {
 	}
 
 	// With nothing more to try the last answer can still be read.
-	targets = []*Target{a, b}
+	targets = []*Endpoint{a, b}
 	if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 429 || body != "busy" {
 		t.Fatalf("%v %q %v", resp, body, err)
 	}
 	if r := g.result(); r.Status != 429 || r.RetryAfter != 7*time.Second || r.Cause != None {
 		t.Errorf("%+v", r)
 	}
-	targets = []*Target{b, a}
+	targets = []*Endpoint{b, a}
 	if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 502 || body != "connect_failed" {
 		t.Fatalf("%v %q %v", resp, body, err)
 	}

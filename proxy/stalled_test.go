@@ -22,9 +22,9 @@ func TestAClientThatStopsReadingIsCut(t *testing.T) {
 			}
 		}
 	})
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	lens := &noted{}
-	g := newGateway(t, Options{ClientStall: 300 * time.Millisecond}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, lens }))
+	g := newGateway(t, Options{ClientStall: 300 * time.Millisecond}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	start := time.Now()
@@ -42,8 +42,8 @@ func TestAClientThatStopsReadingIsCut(t *testing.T) {
 func TestASlowReaderIsServed(t *testing.T) {
 	body := strings.Repeat("x", 24<<20)
 	u := newUpstream(t, answering(sseHead+chunk(body)+"0\r\n\r\n"))
-	tg := target(t, u.addr)
-	g := newGateway(t, Options{ClientStall: 400 * time.Millisecond}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, nil }))
+	tg := endpoint(t, u.addr)
+	g := newGateway(t, Options{ClientStall: 400 * time.Millisecond}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	b := make([]byte, 128<<10)
@@ -72,8 +72,8 @@ func TestASlowReaderIsServed(t *testing.T) {
 func TestAStalledPlainResponseIsCut(t *testing.T) {
 	body := strings.Repeat("x", 32<<20)
 	u := newUpstream(t, answering(jsonAnswer(body)))
-	tg := target(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{WriteTimeout: 300 * time.Millisecond}, whole(func() *plan { return &plan{targets: []*Target{tg}} }, 64<<20))
+	tg := endpoint(t, u.addr)
+	g := newGateway(t, Options{}, ServerOptions{WriteTimeout: 300 * time.Millisecond}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 64<<20))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	g.outcome()
@@ -82,11 +82,11 @@ func TestAStalledPlainResponseIsCut(t *testing.T) {
 
 func TestEachPhaseHasItsLimit(t *testing.T) {
 	const limit = 200 * time.Millisecond
-	f := func(name string, want Cause, change func(*TargetOptions), serve func(c net.Conn, r *bufio.Reader, _ int)) {
+	f := func(name string, want Cause, change func(*EndpointOptions), serve func(c net.Conn, r *bufio.Reader, _ int)) {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, serve)
-			tg := target(t, u.addr, change)
-			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{tg}} }, 1<<20))
+			tg := endpoint(t, u.addr, change)
+			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 1<<20))
 			start := time.Now()
 			resp, body, err := g.ask("{}")
 			took := time.Since(start)
@@ -100,11 +100,11 @@ func TestEachPhaseHasItsLimit(t *testing.T) {
 		})
 	}
 	wait := func(c net.Conn, r *bufio.Reader) { _, _ = r.ReadByte() }
-	f("first byte", FirstByteTimeout, func(o *TargetOptions) { o.FirstByte = limit }, func(c net.Conn, r *bufio.Reader, _ int) {
+	f("first byte", FirstByteTimeout, func(o *EndpointOptions) { o.FirstByte = limit }, func(c net.Conn, r *bufio.Reader, _ int) {
 		_, _, _ = readRequest(r)
 		wait(c, r)
 	})
-	f("first byte, dripping head", FirstByteTimeout, func(o *TargetOptions) { o.FirstByte = limit }, func(c net.Conn, r *bufio.Reader, _ int) {
+	f("first byte, dripping head", FirstByteTimeout, func(o *EndpointOptions) { o.FirstByte = limit }, func(c net.Conn, r *bufio.Reader, _ int) {
 		_, _, _ = readRequest(r)
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX: ")
 		for {
@@ -114,12 +114,12 @@ func TestEachPhaseHasItsLimit(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	})
-	f("idle", IdleTimeout, func(o *TargetOptions) { o.Idle = limit }, func(c net.Conn, r *bufio.Reader, _ int) {
+	f("idle", IdleTimeout, func(o *EndpointOptions) { o.Idle = limit }, func(c net.Conn, r *bufio.Reader, _ int) {
 		_, _, _ = readRequest(r)
 		_, _ = io.WriteString(c, sseHead+chunk("x"))
 		wait(c, r)
 	})
-	f("total", TotalTimeout, func(o *TargetOptions) { o.Total = limit }, func(c net.Conn, r *bufio.Reader, _ int) {
+	f("total", TotalTimeout, func(o *EndpointOptions) { o.Total = limit }, func(c net.Conn, r *bufio.Reader, _ int) {
 		_, _, _ = readRequest(r)
 		_, _ = io.WriteString(c, sseHead)
 		for {
@@ -142,8 +142,8 @@ func TestPausesWithinTheLimitAreFine(t *testing.T) {
 		}
 		_, _ = io.WriteString(c, "0\r\n\r\n")
 	})
-	tg := target(t, u.addr, func(o *TargetOptions) { o.Idle, o.FirstByte = 200*time.Millisecond, 200*time.Millisecond })
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, nil }))
+	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.Idle, o.FirstByte = 200*time.Millisecond, 200*time.Millisecond })
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	if _, body, err := g.ask("{}"); err != nil || body != "xxxxxxxx" {
 		t.Fatalf("%q %v", body, err)
 	}
@@ -156,8 +156,8 @@ func TestConnectionsOfATargetAreLimited(t *testing.T) {
 		<-release
 		_, _ = io.WriteString(c, jsonAnswer("x"))
 	})
-	tg := target(t, u.addr, func(o *TargetOptions) { o.MaxConns = 2 })
-	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{tg}} }, 100))
+	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.MaxConns = 2 })
+	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 100))
 	var ok atomic.Int32
 	done := make(chan bool)
 	for range 2 {

@@ -89,7 +89,7 @@ func TestOpenStreamsAreCheap(t *testing.T) {
 
 // gatewayProcess runs until its standard input closes.
 func gatewayProcess(t *testing.T, up string) {
-	tg := target(t, up, func(o *TargetOptions) { o.MaxConns = 1 << 20 })
+	tg := endpoint(t, up, func(o *EndpointOptions) { o.MaxConns = 1 << 20 })
 	g := newGateway(t, Options{Tick: defaultTick, HalfCloseGone: true}, ServerOptions{MaxConnections: 1 << 20}, func(g *gateway, ctx *fasthttp.RequestCtx) {
 		pl := newOnePlan(tg)
 		pl.stream = true

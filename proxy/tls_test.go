@@ -74,12 +74,12 @@ func TestUpstreamsOverTLS(t *testing.T) {
 			_, _ = io.WriteString(c, sseHead+chunk(body)+"0\r\n\r\n")
 		}
 	})
-	mk := func(ca string) *Target {
-		return target(t, u.addr, func(o *TargetOptions) { o.BaseURL, o.CAFile = "https://"+u.addr+"/v1", ca })
+	mk := func(ca string) *Endpoint {
+		return endpoint(t, u.addr, func(o *EndpointOptions) { o.BaseURL, o.CAFile = "https://"+u.addr+"/v1", ca })
 	}
 	tg := mk(cert)
 	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
-		return &plan{targets: []*Target{tg}, request: Request{Patches: []Patch{{0, 1, []byte("{!")}}}}, nil
+		return &plan{endpoints: []*Endpoint{tg}, request: Request{Patches: []Patch{{0, 1, []byte("{!")}}}}, nil
 	}))
 	for _, body := range []string{"{}", "{" + big + "}"} {
 		for range 3 {
@@ -95,17 +95,17 @@ func TestUpstreamsOverTLS(t *testing.T) {
 	}
 
 	untrusted := mk("")
-	g2 := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{untrusted}} }, 100))
+	g2 := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{untrusted}} }, 100))
 	if _, body, err := g2.ask("{}"); err != nil || body != "connect_failed" {
 		t.Errorf("%q %v", body, err)
 	}
 	if r := g2.result(); r.Err != errCertificate {
 		t.Errorf("%v", r.Err)
 	}
-	plain := target(t, "x", func(o *TargetOptions) {
+	plain := endpoint(t, "x", func(o *EndpointOptions) {
 		o.BaseURL, o.Connect = "https://"+newUpstream(t, answering("HTTP/1.1 400 x\r\n\r\n")).addr, 300*time.Millisecond
 	})
-	g3 := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{plain}} }, 100))
+	g3 := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{plain}} }, 100))
 	if _, body, err := g3.ask("{}"); err != nil || body != "connect_failed" && body != "connect_timeout" {
 		t.Errorf("%q %v", body, err)
 	}
@@ -116,7 +116,7 @@ func TestClientsOverTLS(t *testing.T) {
 	cert, key := certificate(t)
 	noticed := make(chan time.Time, 1)
 	u := newUpstream(t, talking(5*time.Millisecond, noticed))
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	p := New(Options{Tick: testTick, HalfCloseGone: true})
 	defer p.Close()
 	outcomes := make(chan Outcome, 1)
@@ -207,8 +207,8 @@ func TestUnixSockets(t *testing.T) {
 		answering(jsonAnswer(strings.Repeat("x", 50000)))(c, bufio.NewReader(c), 0)
 	}()
 	defer ln.Close()
-	tg := target(t, "", func(o *TargetOptions) { o.BaseURL = "unix:" + path })
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, nil }))
+	tg := endpoint(t, "", func(o *EndpointOptions) { o.BaseURL = "unix:" + path })
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	for _, body := range []string{"{}", strings.Repeat("y", 100000)} {
 		if _, got, err := g.ask(body); err != nil || len(got) != 50000 {
 			t.Errorf("%d bytes, %v", len(got), err)

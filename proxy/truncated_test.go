@@ -22,11 +22,11 @@ func TestATruncatedAnswerIsNeverDeliveredAsComplete(t *testing.T) {
 	f := func(name, answer string, reset bool, want ...Cause) {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, breakingOff(answer, reset))
-			tg := target(t, u.addr)
+			tg := endpoint(t, u.addr)
 			lens := &noted{}
 			g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
 				lens = &noted{}
-				return &plan{targets: []*Target{tg}}, lens
+				return &plan{endpoints: []*Endpoint{tg}}, lens
 			}))
 			c := g.dial()
 			_, _ = io.WriteString(c, post("{}"))
@@ -45,7 +45,7 @@ func TestATruncatedAnswerIsNeverDeliveredAsComplete(t *testing.T) {
 			// The lens may end the body itself, with an error event.
 			lens = &noted{}
 			g2 := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
-				return &plan{targets: []*Target{tg}}, &noted{tail: []byte("data: error\n\n"), clean: true}
+				return &plan{endpoints: []*Endpoint{tg}}, &noted{tail: []byte("data: error\n\n"), clean: true}
 			}))
 			if _, body, err := g2.ask("{}"); err != nil || !strings.HasSuffix(body, "data: error\n\n") {
 				t.Errorf("with an error event: %q %v", body, err)
@@ -74,15 +74,15 @@ func TestATruncatedLengthIsNeverDeliveredAsComplete(t *testing.T) {
 		_, _, _ = readRequest(r)
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 60000))
 	})
-	tg := target(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{targets: []*Target{tg}}, nil }))
+	tg := endpoint(t, u.addr)
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	if _, body, err := g.ask("{}"); err == nil {
 		t.Errorf("the client got %d bytes as complete", len(body))
 	}
 	if o := g.outcome(); o.Complete || o.Cause != UpstreamTruncated {
 		t.Errorf("outcome %+v", o)
 	}
-	g = newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{targets: []*Target{tg}} }, 1<<20))
+	g = newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 1<<20))
 	if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 502 || body != "upstream_truncated" {
 		t.Errorf("%v %q %v", resp, body, err)
 	}

@@ -39,7 +39,7 @@ func TestDeparturesDoNotHarmOthers(t *testing.T) {
 			}
 		}
 	})
-	tg := target(t, u.addr)
+	tg := endpoint(t, u.addr)
 	pool := sync.Pool{}
 	pool.New = func() any {
 		pl := newOnePlan(tg)

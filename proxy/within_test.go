@@ -9,7 +9,7 @@ import (
 
 // patience asks a target again and again, until all attempts together have no
 // time left.
-func patience(x *Exchange, tg *Target, most int) (res Result, tries int) {
+func patience(x *Exchange, tg *Endpoint, most int) (res Result, tries int) {
 	for tries < most && res.Cause != TotalTimeout {
 		res = x.Ask(tg, &Request{Path: chatPath, Body: []byte("{}")})
 		tries++
@@ -27,7 +27,7 @@ func TestLimitOfAllAttempts(t *testing.T) {
 	})
 	px := New(Options{Tick: 5 * time.Millisecond})
 	t.Cleanup(px.Close)
-	tg := target(t, u.addr, func(o *TargetOptions) { o.FirstByte = 20 * time.Millisecond })
+	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.FirstByte = 20 * time.Millisecond })
 	var x Exchange
 	px.Open(nil, &x, 300*time.Millisecond)
 	if res, tries := patience(&x, tg, 300); res.Cause != TotalTimeout || tries < 2 {

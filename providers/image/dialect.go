@@ -86,7 +86,7 @@ type Target struct {
 	Upstream string // the operator's label, for logs and metrics only
 	Model    string // the model's name there
 	Dialect  Dialect
-	Proxy    *proxy.Target
+	Proxy    *proxy.Endpoint
 	// Options are the dialect's own settings as the operator wrote them, e.g.
 	// sampler for AUTOMATIC1111; each dialect lists its keys.
 	Options map[string]string

@@ -69,9 +69,9 @@ func guarded(o *image.Options) {
 
 // at is the dialect's target at a simulated upstream; sim is the scenario of
 // every request to it.
-func (d spoken) at(t testing.TB, root, sim string, change ...func(o *proxy.TargetOptions)) *image.Target {
+func (d spoken) at(t testing.TB, root, sim string, change ...func(o *proxy.EndpointOptions)) *image.Target {
 	t.Helper()
-	change = append(change, func(o *proxy.TargetOptions) {
+	change = append(change, func(o *proxy.EndpointOptions) {
 		if sim != "" {
 			o.Headers = append(o.Headers, [2]string{"X-Sim", sim})
 		}
@@ -206,7 +206,7 @@ func TestUpstreamFaultsHaveTheirStatus(t *testing.T) {
 				t.Parallel()
 				_, root := simulated(t)
 				g := newRig(t, guarded)
-				tg := d.at(t, root, sim, func(o *proxy.TargetOptions) {
+				tg := d.at(t, root, sim, func(o *proxy.EndpointOptions) {
 					if sim == "hang=1" || sim == "slow_body=3000" {
 						o.FirstByte, o.Idle = 400*time.Millisecond, 400*time.Millisecond
 					}
@@ -300,7 +300,7 @@ func TestFalFailsAtEveryStep(t *testing.T) {
 		"status=500 at=result": 500, "status=422 at=result": 400, "status=404 at=file": 502, "empty=1": 502, "cut=fin": 0, "hang=1": 0,
 	} {
 		g := newRig(t, guarded)
-		tg := d.at(t, root, sim, func(o *proxy.TargetOptions) { o.FirstByte = 300 * time.Millisecond })
+		tg := d.at(t, root, sim, func(o *proxy.EndpointOptions) { o.FirstByte = 300 * time.Millisecond })
 		if _, f := g.do(jobOf(t, image.Generate), tg); f == nil || f.Failure.Status != want {
 			t.Errorf("%s: %v", sim, f)
 		}
@@ -387,7 +387,7 @@ func TestACancellationMayNotTakeLong(t *testing.T) {
 		}
 	})
 	g := newRig(t, func(o *image.Options) { o.Limit, o.Cancel = 200*time.Millisecond, 200*time.Millisecond })
-	tg := dialects["fal"].at(t, url, "", func(o *proxy.TargetOptions) { o.FirstByte = time.Hour })
+	tg := dialects["fal"].at(t, url, "", func(o *proxy.EndpointOptions) { o.FirstByte = time.Hour })
 	if _, f := g.do(jobOf(t, image.Generate), tg); f == nil || f.Cause != proxy.TotalTimeout || len(asked) != 1 {
 		t.Errorf("%v, %d cancellations", f, len(asked))
 	}

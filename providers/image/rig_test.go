@@ -111,13 +111,13 @@ func (g *rig) do(j *image.Job, targets ...*image.Target) (*image.Result, *image.
 }
 
 // target is one at a base URL.
-func target(t testing.TB, d image.Dialect, base string, change ...func(o *proxy.TargetOptions)) *image.Target {
+func target(t testing.TB, d image.Dialect, base string, change ...func(o *proxy.EndpointOptions)) *image.Target {
 	t.Helper()
-	o := proxy.TargetOptions{Name: "test", BaseURL: base, FirstByte: 20 * time.Second, Idle: 20 * time.Second}
+	o := proxy.EndpointOptions{Name: "test", BaseURL: base, FirstByte: 20 * time.Second, Idle: 20 * time.Second}
 	for _, f := range change {
 		f(&o)
 	}
-	pt, err := proxy.NewTarget(o)
+	pt, err := proxy.NewEndpoint(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ type Network struct {
 type Node struct {
 	Name   string
 	Config *config.RPCUpstream
-	Proxy  *proxy.Target
+	Proxy  *proxy.Endpoint
 	of     *Network
 
 	Breaker *health.Breaker
@@ -50,7 +50,7 @@ type Node struct {
 	denied  []bool // by method
 	*notes
 
-	options proxy.TargetOptions
+	options proxy.EndpointOptions
 	ca      [sha256.Size]byte
 }
 
@@ -169,7 +169,7 @@ func (all *Networks) Watch(f func(network, node string, change health.Change)) {
 // Close closes the connections of nodes, and the caches, that next (nil:
 // nobody) does not use any more.
 func (all *Networks) Close(next *Networks) {
-	kept, caches := map[*proxy.Target]bool{}, map[*cache]bool{}
+	kept, caches := map[*proxy.Endpoint]bool{}, map[*cache]bool{}
 	if next != nil {
 		for _, n := range next.byName {
 			caches[n.cache] = true
@@ -198,7 +198,7 @@ func newNode(n *Network, c *config.RPCUpstream, old *Network) (*Node, error) {
 	}
 	u.path = []byte(path)
 	t := n.Config.Timeouts
-	u.options = proxy.TargetOptions{
+	u.options = proxy.EndpointOptions{
 		Name: n.Name + "/" + c.Name, BaseURL: base, CAFile: c.CAFile, FirstByte: t.Read, Idle: t.Idle,
 		MaxConns: c.MaxConnections, MaxIdle: c.MaxIdle,
 	}
@@ -227,7 +227,7 @@ func newNode(n *Network, c *config.RPCUpstream, old *Network) (*Node, error) {
 		return u, nil
 	}
 	u.notes = &notes{lacks: make([]learnt, len(n.Family.Methods))}
-	u.Proxy, err = proxy.NewTarget(u.options)
+	u.Proxy, err = proxy.NewEndpoint(u.options)
 	return u, err
 }
 

@@ -64,7 +64,7 @@ type Upstream struct {
 	Name    string // the operator's label, for logs and metrics only
 	Config  *config.Upstream
 	Dialect Dialect
-	Proxy   *proxy.Target
+	Proxy   *proxy.Endpoint
 	// Drops are the members of a chat body, by their ids, that are not sent here;
 	// CutsTTL says that the lifetimes of cached prompts are not.
 	Drops   []int

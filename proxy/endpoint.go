@@ -20,8 +20,8 @@ const (
 	defaultMaxIdle   = 4 * time.Second
 )
 
-// TargetOptions describe one upstream endpoint.
-type TargetOptions struct {
+// EndpointOptions describe one upstream endpoint.
+type EndpointOptions struct {
 	Name    string // the operator's label, for logs and metrics only
 	BaseURL string // http://, https:// with a path prefix, or unix:/path
 	// Headers are fixed request headers, secrets among them. Host,
@@ -38,9 +38,9 @@ type TargetOptions struct {
 	RetrySafe bool
 }
 
-// Target is an upstream endpoint with its connections. Safe for concurrent use.
-type Target struct {
-	o       TargetOptions
+// Endpoint is an upstream endpoint with its connections. Safe for concurrent use.
+type Endpoint struct {
+	o       EndpointOptions
 	network string
 	address string
 	tls     *tls.Config // nil: plain
@@ -75,8 +75,8 @@ func (l *link) quiet() bool {
 	return quiet(l.fd)
 }
 
-// NewTarget checks the options and prepares the request head. It does not connect.
-func NewTarget(o TargetOptions) (*Target, error) {
+// NewEndpoint checks the options and prepares the request head. It does not connect.
+func NewEndpoint(o EndpointOptions) (*Endpoint, error) {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
 			*d = v
@@ -89,7 +89,7 @@ func NewTarget(o TargetOptions) (*Target, error) {
 	if o.MaxConns <= 0 {
 		o.MaxConns = defaultMaxConns
 	}
-	t := &Target{o: o}
+	t := &Endpoint{o: o}
 	host, err := t.locate(o.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the base URL of upstream %q: %w", o.Name, err)
@@ -114,7 +114,7 @@ func NewTarget(o TargetOptions) (*Target, error) {
 }
 
 // locate takes the base URL apart.
-func (t *Target) locate(base string) (host string, err error) {
+func (t *Endpoint) locate(base string) (host string, err error) {
 	if path, ok := strings.CutPrefix(base, "unix:"); ok {
 		t.network, t.address = "unix", path
 		if path == "" {
@@ -188,11 +188,11 @@ func fieldValue(p []byte) bool {
 }
 
 // Name is the operator's label.
-func (t *Target) Name() string { return t.o.Name }
+func (t *Endpoint) Name() string { return t.o.Name }
 
 // take gives the most recently used connection that is still good; a nil link
 // without a cause is leave to dial one. fresh skips the idle ones.
-func (t *Target) take(nowNs int64, fresh bool) (*link, Cause) {
+func (t *Endpoint) take(nowNs int64, fresh bool) (*link, Cause) {
 	for {
 		t.mu.Lock()
 		if n := len(t.idle); n > 0 && !fresh {
@@ -229,7 +229,7 @@ func (t *Target) take(nowNs int64, fresh bool) (*link, Cause) {
 }
 
 // give takes a connection back whose last answer was read to its end.
-func (t *Target) give(l *link, nowNs int64) {
+func (t *Endpoint) give(l *link, nowNs int64) {
 	l.usedNs = nowNs
 	t.mu.Lock()
 	if t.closed {
@@ -245,20 +245,20 @@ func (t *Target) give(l *link, nowNs int64) {
 }
 
 // drop closes a connection that must not be used again.
-func (t *Target) drop(l *link) {
+func (t *Endpoint) drop(l *link) {
 	_ = l.Close()
 	t.release()
 }
 
 // release gives the place of a connection back that is closed or never came about.
-func (t *Target) release() {
+func (t *Endpoint) release() {
 	t.mu.Lock()
 	t.open--
 	t.mu.Unlock()
 }
 
 // sweep closes what was idle too long. The oldest stand first.
-func (t *Target) sweep() {
+func (t *Endpoint) sweep() {
 	now := time.Now().UnixNano()
 	var old []*link
 	t.mu.Lock()
@@ -280,14 +280,14 @@ func (t *Target) sweep() {
 }
 
 // Conns is the number of connections, and how many of them are idle.
-func (t *Target) Conns() (open, idle int) {
+func (t *Endpoint) Conns() (open, idle int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.open, len(t.idle)
 }
 
 // Close closes the idle connections; those in use close when they are given back.
-func (t *Target) Close() {
+func (t *Endpoint) Close() {
 	t.mu.Lock()
 	t.closed = true
 	t.timer.Stop()
