@@ -16,15 +16,22 @@ const (
 	Unix = "unix"
 )
 
-// builtinTiers are the paid limits of addendum 3.6 (rate-limits.yaml).
-var builtinTiers = map[string]Rate{
-	"XS":        {RPM: 500, TPM: 1_000_000},
-	"S":         {RPM: 75, TPM: 750_000},
-	"M":         {RPM: 50, TPM: 750_000},
-	"L":         {RPM: 20, TPM: 500_000},
-	"embedding": {RPM: 500},
-	"image":     {RPM: 20},
-	Unlimited:   {},
+// builtinTiers are the paid limits of addendum 3.6 (rate-limits.yaml): those of
+// text models, and those that the kinds of models bring along.
+func builtinTiers() map[string]Rate {
+	tiers := map[string]Rate{
+		"XS":      {RPM: 500, TPM: 1_000_000},
+		"S":       {RPM: 75, TPM: 750_000},
+		"M":       {RPM: 50, TPM: 750_000},
+		"L":       {RPM: 20, TPM: 500_000},
+		Unlimited: {},
+	}
+	for _, k := range kinds {
+		if _, ok := tiers[k.tier]; !ok {
+			tiers[k.tier] = k.rate
+		}
+	}
+	return tiers
 }
 
 // newConfig is a Config in which nothing has been written yet.
@@ -68,7 +75,7 @@ func newConfig() *Config {
 		Idempotency: DefaultIdempotency(),
 		Fetch:       Fetch{Limit: 20 * time.Second},
 		Limits: Limits{
-			Tiers:               maps.Clone(builtinTiers),
+			Tiers:               builtinTiers(),
 			FailedRequests:      Budget{Count: 20, Window: 30 * time.Second, Block: 30 * time.Second},
 			UnsupportedFeatures: Budget{Count: 200, Window: 30 * time.Second, Block: 30 * time.Second},
 			AbortedRequests:     Budget{Count: 200, Window: 30 * time.Second, Block: 30 * time.Second},

@@ -142,7 +142,7 @@ var (
 var imageKinds = []kind{imageKind("image"), imageKind("inpaint"), imageKind("upscale"), imageKind("background_removal")}
 
 func imageKind(name string) kind {
-	return kind{name, "image", func() Spec { return &Image{typ: name} }}
+	return kind{name, "image", Rate{RPM: 20}, func() Spec { return &Image{typ: name} }}
 }
 
 // imageKeys are the keys of three groups that each of them has; those of the

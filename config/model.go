@@ -61,13 +61,14 @@ type Spec interface {
 type kind struct {
 	name string
 	tier string      // of models that name none
+	rate Rate        // of that tier, unless it is one of all
 	spec func() Spec // with its defaults
 }
 
 // kinds are the types that are served, in the order in which they are listed.
 var kinds = slices.Concat([]kind{
-	{"text", "M", newChat},
-	{"embedding", "embedding", newEmbedding},
+	{"text", "M", Rate{}, newChat},
+	{"embedding", "embedding", Rate{RPM: 500}, newEmbedding},
 }, imageKinds)
 
 var laterTypes = []string{"asr", "music", "tts", "video"}
