@@ -70,7 +70,7 @@ type Ledger struct {
 	twice          atomic.Int64 // holds that were resolved a second time
 	leaked         atomic.Int64 // holds that were forgotten and voided
 	lost           atomic.Int64 // settlements that could not be written
-	turns          turns
+	inFlight       inFlight
 	operating      sync.Mutex // one change by an operator at a time
 	closing        atomic.Bool
 }

@@ -99,13 +99,13 @@ const APITier = "paid"
 // within a time; the end of the request gives it back.
 func (c *Call) Occupy(most int, within time.Duration) (ok bool, cause proxy.Cause) {
 	account := c.Key.Account
-	if c.occupies = c.g.ledger.TryTurn(account, most); c.occupies {
+	if c.occupies = c.g.ledger.TryAcquire(account, most); c.occupies {
 		return true, proxy.None
 	}
 	cause = proxy.TotalTimeout
 	if within > 0 {
 		cause, _ = c.g.proxy.Await(c.Ctx, within, func(ctx context.Context) error {
-			c.occupies = c.g.ledger.TakeTurn(ctx, account, most)
+			c.occupies = c.g.ledger.Acquire(ctx, account, most)
 			return nil
 		})
 	}

@@ -214,7 +214,7 @@ func (c *Call) release() {
 	defer func() {
 		if c.occupies {
 			c.occupies = false
-			c.g.ledger.GiveTurn(c.Key.Account)
+			c.g.ledger.Release(c.Key.Account)
 		}
 	}()
 	defer func() {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Never more than there are places are under way, everybody who waits long
-// enough gets one, who gives up leaves the line, and nothing is left behind.
-func TestTurnsAreTakenInLine(t *testing.T) {
+// Never more than there are slots are under way, everybody who waits long
+// enough gets one, who gives up leaves the queue, and nothing is left behind.
+func TestNoMoreThanTheSlotsAreTaken(t *testing.T) {
 	t.Parallel()
 	l := &Ledger{}
 	a, other := &AccountState{}, &AccountState{}
@@ -24,7 +24,7 @@ func TestTurnsAreTakenInLine(t *testing.T) {
 				cancel() // nobody of these waits
 			}
 			defer cancel()
-			if !l.TakeTurn(ctx, a, most) {
+			if !l.Acquire(ctx, a, most) {
 				gaveUp.Add(1)
 				return
 			}
@@ -34,19 +34,19 @@ func TestTurnsAreTakenInLine(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			inside.Add(-1)
 			got.Add(1)
-			l.GiveTurn(a)
+			l.Release(a)
 		})
 	}
 	all.Wait()
 	if peak.Load() > most || got.Load() < 150 || got.Load()+gaveUp.Load() != 200 || gaveUp.Load() == 0 {
-		t.Errorf("at most %d at once, %d got a turn, %d gave up", peak.Load(), got.Load(), gaveUp.Load())
+		t.Errorf("at most %d at once, %d got a slot, %d gave up", peak.Load(), got.Load(), gaveUp.Load())
 	}
-	if !l.TakeTurn(context.Background(), a, 1) || !l.TakeTurn(context.Background(), other, 1) {
+	if !l.Acquire(context.Background(), a, 1) || !l.Acquire(context.Background(), other, 1) {
 		t.Error("accounts wait for each other, or a place was lost")
 	}
-	l.GiveTurn(a)
-	l.GiveTurn(other)
-	if len(l.turns.accounts) != 0 {
-		t.Errorf("%d accounts still have places", len(l.turns.accounts))
+	l.Release(a)
+	l.Release(other)
+	if len(l.inFlight.accounts) != 0 {
+		t.Errorf("%d accounts still have slots", len(l.inFlight.accounts))
 	}
 }
