@@ -3,7 +3,6 @@ package limits
 import (
 	"context"
 	"crypto/sha1"
-	"crypto/tls"
 	_ "embed"
 	"encoding/hex"
 	"errors"
@@ -15,8 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"farebox/billing/dial"
 	"farebox/config"
 )
 
@@ -47,9 +46,8 @@ const (
 )
 
 const (
-	redisPool      = 4      // connections for what is not pipelined
-	redisQueue     = 20_000 // commands; the next ones fail at once
-	redisDial      = time.Second
+	redisPool      = 4               // connections for what is not pipelined
+	redisQueue     = 20_000          // commands; the next ones fail at once
 	redisLoad      = 2 * time.Second // of the function, into every master
 	redisRedirects = 3
 	redisRound     = 300 // calls that a timeout is meant for
@@ -79,30 +77,11 @@ func newScriptCode(source string) *scriptCode {
 
 var productionCode = newScriptCode(scriptSource)
 
-// silence is the library's log: what matters comes back as an error, and the
-// rest is a line a dial while Redis is away.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
-
-var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
-
 func newRedisClient(c *config.Redis) (*redisClient, error) {
-	quietRedis()
-	o := &redis.UniversalOptions{
-		Addrs: c.Addresses, MasterName: c.SentinelMaster, IsClusterMode: c.Cluster,
-		Username: c.Username, Password: c.Password.Reveal(), SentinelPassword: c.SentinelPassword.Reveal(), DB: c.DB,
-		// A repeated command would count twice.
-		MaxRetries: -1, MaxRedirects: -1,
-		DialTimeout: redisDial, DialerRetries: 1, ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
-		PoolSize: redisPool, ClientName: "farebox",
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-	if c.TLS {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	client := redis.NewUniversalClient(o)
-	pipe, err := client.AsyncAutoPipelineWithOptions(&redis.AutoPipelineOptions{MaxBatchSize: 300, MaxConcurrentBatches: 1, MaxQueuedCommands: redisQueue})
+	client := dial.Redis(c, c.Timeout, func(o *redis.UniversalOptions) { o.PoolSize, o.MaxRedirects = redisPool, -1 })
+	pipe, err := client.AsyncAutoPipelineWithOptions(&redis.AutoPipelineOptions{
+		MaxBatchSize: 300, MaxConcurrentBatches: 1, MaxQueuedCommands: redisQueue,
+	})
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}

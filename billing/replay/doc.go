@@ -10,6 +10,6 @@
 // money only the number of a hold: a kept answer says that this hold is charged
 // (billing's Hold.SettleKept tells how that survives kill -9).
 //
-// What may not enter: endpoints, HTTP, accounts and prices. It imports config
-// and billing/disk.
+// What may not enter: endpoints, HTTP, accounts and prices. It imports config,
+// billing/dial and billing/disk.
 package replay

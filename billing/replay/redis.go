@@ -2,15 +2,15 @@ package replay
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/rs/zerolog"
+
+	"farebox/billing/dial"
 )
 
 // redisStore keeps keyed requests in Redis, for all nodes of a store together.
@@ -48,7 +48,6 @@ type ending struct {
 }
 
 const (
-	redisDial  = time.Second
 	redisPool  = 32
 	redisCall  = 2 * time.Second // an answer may have megabytes
 	redisAgain = 100 * time.Millisecond
@@ -86,31 +85,13 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`)
 )
 
-// silence is the library's log: what matters comes back as an error, and the
-// rest is a line a dial while Redis is away.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
-
-var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
-
 // openRedis does not wait for Redis.
 func openRedis(o *Options, boot uint64) *redisStore {
-	quietRedis()
-	c := &o.Redis
-	options := &redis.UniversalOptions{
-		Addrs: c.Addresses, MasterName: c.SentinelMaster, IsClusterMode: c.Cluster,
-		Username: c.Username, Password: c.Password.Reveal(), SentinelPassword: c.SentinelPassword.Reveal(), DB: c.DB,
-		MaxRetries: -1, DialTimeout: redisDial, DialerRetries: 1,
-		ReadTimeout: redisCall, WriteTimeout: redisCall, PoolTimeout: redisCall, ContextTimeoutEnabled: true,
-		PoolSize: redisPool, ClientName: "farebox",
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-	if c.TLS {
-		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
+	client := dial.Redis(&o.Redis, redisCall, func(o *redis.UniversalOptions) {
+		o.PoolSize, o.ContextTimeoutEnabled = redisPool, true
+	})
 	r := &redisStore{
-		client: redis.NewUniversalClient(options), prefix: o.Prefix,
+		client: client, prefix: o.Prefix,
 		windowMs: o.Config.Window.Milliseconds(), node: o.Node, boot: boot, log: o.Log,
 		backAt: time.Now(), wake: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
