@@ -5,17 +5,10 @@ import "farebox/billing/window"
 // Shift moves what this node remembers of windows that Redis keeps in its
 // own clock.
 func (s *Limits) Shift(m *window.Step) {
-	moveAtomic := func(load func() int64, store func(old, next int64) bool) {
-		was := load()
-		at := was
-		m.Move(&at)
-		store(was, at)
-	}
-	moveAtomic(s.lostNs.Load, s.lostNs.CompareAndSwap)
-	moveAtomic(s.lossLogged.Load, s.lossLogged.CompareAndSwap)
-	for i := range s.buckets {
-		moveAtomic(s.buckets[i].lostNs.Load, s.buckets[i].lostNs.CompareAndSwap)
-	}
+	was := s.lostNs.Load()
+	at := was
+	m.Move(&at)
+	s.lostNs.CompareAndSwap(was, at)
 	for i := range s.shards {
 		shard := &s.shards[i]
 		shard.mu.RLock()

@@ -2,14 +2,15 @@ package limits
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"farebox/config"
 )
 
 // What happens beside the requests: leases are renewed before they run out and
-// returned when nobody wants them, Redis is told what it does not know, asked
-// for when it is away, and given back what it lost.
+// returned when nobody wants them, Redis is told what it does not know, and asked
+// for when it is away.
 
 const (
 	flushEvery = 100 * time.Millisecond
@@ -46,8 +47,7 @@ func (s *Limits) Close() {
 	_ = s.client.close() // nothing is lost with it
 }
 
-// look asks for the epochs of all data, which shows at once whether Redis is
-// there and whether it still has what it had.
+// look asks whether Redis is there.
 func (s *Limits) look() {
 	away := s.breaker.open.Load()
 	err := s.greet()
@@ -72,17 +72,16 @@ func (s *Limits) lost(why error) {
 
 var errSlow = errors.New("more than one call in a hundred is slow")
 
-// greet asks for all epochs and writes once, which a replica would refuse.
+// greet asks the server of every bucket for its clock, and has the first one
+// write, which a replica would refuse.
 func (s *Limits) greet() error {
-	probe := ask{want: 1, minuteOne: 1, minuteUnit: 1, hourUnit: 1}
-	calls := make([]scriptCall, len(s.buckets)+1)
-	for i := range s.buckets {
-		b := &s.buckets[i]
-		calls[i] = scriptCall{keys: []any{b.epochKey}, blob: appendDoubles(nil, float64(b.known()))}
-	}
-	calls[len(s.buckets)] = scriptCall{
-		keys: []any{s.buckets[0].epochKey, s.prefix + "{0}:probe"},
-		blob: probe.append(appendDoubles(nil, 0)),
+	calls := make([]scriptCall, s.buckets)
+	for i := range calls {
+		var probe ask
+		if i == 0 {
+			probe = ask{want: 1, hourOne: 1, hourUnit: 1}
+		}
+		calls[i] = scriptCall{key: fmt.Sprintf("%s{%d}:probe", s.prefix, i), blob: probe.append(nil)}
 	}
 	s.client.callAll(s.code, calls)
 	now, worst := s.clock(), int64(0)
@@ -94,15 +93,6 @@ func (s *Limits) greet() error {
 		if skew := now - c.answer.nowUs*1000; abs(skew) > abs(worst) {
 			worst = skew
 		}
-		if i == len(s.buckets) {
-			break
-		}
-		b := &s.buckets[i]
-		if c.answer.status == statusLost {
-			s.dataLost(b, c.answer.epoch, s.clock())
-		} else {
-			b.learn(c.answer.epoch)
-		}
 	}
 	s.skewNs.Store(worst)
 	if s.skewed != nil {
@@ -112,37 +102,6 @@ func (s *Limits) greet() error {
 }
 
 func abs(n int64) int64 { return max(n, -n) }
-
-// dataLost notes that Redis lost the data of a bucket, and has every window
-// restored in it that this node knows something of.
-func (s *Limits) dataLost(b *bucket, epoch, nowNs int64) {
-	old := b.epoch.Load()
-	if old == epoch || !b.epoch.CompareAndSwap(old, epoch) {
-		return
-	}
-	b.lostNs.Store(nowNs)
-	if logged := s.lossLogged.Load(); nowNs-logged > lossSettles && s.lossLogged.CompareAndSwap(logged, nowNs) {
-		s.log.Warn().Msg("Redis lost limits (emptied, or restarted without its data): this node restores what it knows")
-	}
-	s.work.Add(1)
-	go func() {
-		defer s.work.Done()
-		for i := range s.shards {
-			shard := &s.shards[i]
-			shard.mu.RLock()
-			for _, w := range shard.m {
-				if w.bucket == b {
-					w.mu.Lock()
-					if w.epoch != 0 {
-						s.later(w)
-					}
-					w.mu.Unlock()
-				}
-			}
-			shard.mu.RUnlock()
-		}
-	}()
-}
 
 // later puts a window on the list of those that Redis must hear of; the window
 // is locked.
@@ -158,7 +117,7 @@ func (s *Limits) later(w *Window) {
 
 // scriptCall is one of several calls that are sent together.
 type scriptCall struct {
-	keys   []any
+	key    any // of its window
 	blob   []byte
 	answer answer
 	err    error
@@ -192,15 +151,11 @@ func (s *Limits) tell(end bool) {
 		var a ask
 		w.correct(&a)
 		w.mu.Unlock()
-		if !a.corrects {
+		if a.owed == (owed{}) {
 			continue
 		}
-		a.minuteUnit, a.hourUnit = 1, 1
 		windows, asks = append(windows, w), append(asks, a)
-		calls = append(calls, scriptCall{
-			keys: []any{w.bucket.epochKey, w.key},
-			blob: a.append(appendDoubles(make([]byte, 0, (1+askDoubles)*8), float64(w.bucket.known()))),
-		})
+		calls = append(calls, scriptCall{key: w.key, blob: a.append(make([]byte, 0, askDoubles*8))})
 	}
 	begin := time.Now()
 	s.client.callAll(s.code, calls)
@@ -214,12 +169,8 @@ func (s *Limits) tell(end bool) {
 		}
 		w.mu.Lock()
 		switch {
-		case c.err == nil && c.answer.status != statusLost:
-			w.saw(&config.Rate{}, &c.answer, 0, now)
 		case c.err == nil:
-			w.uncorrect(&asks[i])
-			s.dataLost(w.bucket, c.answer.epoch, now)
-			s.later(w)
+			w.saw(&c.answer, 0, now)
 		case errors.Is(c.err, errNotSent):
 			w.uncorrect(&asks[i])
 			s.later(w)
@@ -242,7 +193,7 @@ func (s *Limits) ahead(p *Permit) {
 		w, r := p.windows[i], p.rates[i]
 		permits, tokens := leaseOf(r)
 		few := counts(r) && w.permits < permits/2 || r.TPM > 0 && p.tokens > 0 && w.tokens < tokens/2
-		if permits == 1 || !few || w.refill != nil || p.nowNs < w.again || w.bucket.settling(p.nowNs) {
+		if permits == 1 || !few || w.refill != nil || p.nowNs < w.again {
 			continue
 		}
 		w.refill = make(chan struct{})
@@ -280,11 +231,8 @@ func (s *Limits) renew(w *Window, r *config.Rate, nowNs int64) {
 		}
 		w.again = nowNs + fullFor
 		s.later(w)
-	case got.status == statusLost:
-		w.uncorrect(a)
-		s.dataLost(w.bucket, got.epoch, nowNs)
 	default:
-		w.saw(r, &got, 0, nowNs)
+		w.saw(&got, 0, nowNs)
 		if got.status != statusTaken {
 			w.again = nowNs + fullFor
 			return

@@ -33,10 +33,8 @@ type Limits struct {
 	nodes   atomic.Int64
 	lostNs  atomic.Int64 // when the breaker opened, in this machine's clock
 	skewNs  atomic.Int64 // of this machine's clock to Redis's, as last seen
-	// lossLogged makes one line of the many buckets that a server loses at once.
-	lossLogged atomic.Int64
 
-	buckets []bucket
+	buckets int
 	shards  [windowShards]windowShard
 
 	flush struct {
@@ -80,11 +78,8 @@ const (
 const (
 	windowShards = 64
 	// clusterBuckets spread the windows over a cluster's slots. A bucket's
-	// windows and its epoch lie in one slot, so that one call reads them all.
+	// windows lie in one slot, so that one call reads all those of a request.
 	clusterBuckets = 256
-	// lossSettles is how long after a loss of Redis's data a node also keeps to
-	// its part: until then all nodes have noticed and restored what they know.
-	lossSettles = int64(5 * time.Second)
 	// leaseWaits is how often a request waits for a lease before it asks for
 	// itself.
 	leaseWaits = 3
@@ -112,18 +107,13 @@ func Open(o *Options) (*Limits, error) {
 	}
 	s := &Limits{
 		log: o.Log, clock: o.Clock, skewed: o.Skewed, client: client, code: productionCode, away: c.Away,
-		prefix: o.Prefix, stop: make(chan struct{}),
+		prefix: o.Prefix, buckets: 1, stop: make(chan struct{}),
 	}
 	s.nodes.Store(1)
 	s.breaker.slowAfter = c.Timeout * slowShareNum / slowShareDen
 	s.breaker.opened = s.lost
-	buckets := 1
 	if c.Cluster {
-		buckets = clusterBuckets
-	}
-	s.buckets = make([]bucket, buckets)
-	for i := range s.buckets {
-		s.buckets[i].epochKey = fmt.Sprintf("%s{%d}:epoch", s.prefix, i)
+		s.buckets = clusterBuckets
 	}
 	for i := range s.shards {
 		s.shards[i].m = map[windowID]*Window{}
@@ -205,7 +195,7 @@ func (s *Limits) find(id windowID) *Window {
 }
 
 // window finds or makes a window. Like the windows of accounts they stay: they
-// are small, and what they remember restores a Redis that lost it.
+// are small.
 func (s *Limits) window(id windowID) *Window {
 	if w := s.find(id); w != nil {
 		return w
@@ -216,8 +206,8 @@ func (s *Limits) window(id windowID) *Window {
 	if w := shard.m[id]; w != nil {
 		return w
 	}
-	n := int(id.account) % len(s.buckets)
-	w := &Window{id: id, bucket: &s.buckets[n]}
+	n := int(id.account) % s.buckets
+	w := &Window{id: id}
 	if id.slot >= 0 {
 		w.key = fmt.Sprintf("%s{%d}:a%d:m%d", s.prefix, n, id.account, id.slot+1)
 	} else {
@@ -234,11 +224,10 @@ func (s *Limits) Key(q *Request) (state window.Window, ok bool) {
 	w, r, now := s.window(q.key()), q.KeyRate, q.NowNs
 	if !s.breaker.open.Load() {
 		reads := askFor(r, 0, 0, 0)
-		blob := reads.append(appendDoubles(nil, float64(w.bucket.known())))
 		var a answer
-		if err := s.send(w.bucket, []any{w.bucket.epochKey, w.key}, blob, &a); err == nil && a.status == statusTaken {
+		if err := s.send([]any{w.key}, reads.append(nil), &a); err == nil {
 			w.mu.Lock()
-			w.saw(r, &a, 0, now)
+			w.saw(&a, 0, now)
 			w.mu.Unlock()
 		}
 	}

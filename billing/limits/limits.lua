@@ -6,12 +6,10 @@
 -- second in which the window began, since a double holds 104 days of
 -- nanoseconds exactly, but not those since 1970.
 --
--- keys: the epoch of the bucket, then the states of the windows.
--- args: the epoch that the caller knows (0: none), then for each window what
---       wire.go packs.
--- The answer: status, epoch, the server's time in microseconds; then the state
--- of each window. Status 0: taken. Above 0: that window refuses, and nothing is
--- taken. -1: data has been lost since the caller's epoch; nothing was done.
+-- keys: the states of the windows.
+-- args: for each window what wire.go packs.
+-- The answer: status, the server's time in microseconds; then the state of each
+-- window. Status 0: taken. Above 0: that window refuses, and nothing is taken.
 
 local MINUTE, HOUR, DAY = 60e9, 3600e9, 86400
 
@@ -44,24 +42,13 @@ local function take(keys, args)
   local clock = call('TIME')
   local sec, usec = tonumber(clock[1]), tonumber(clock[2])
   local blob = args[1]
-  local known, at = unpack('<d', blob)
-
-  local epoch = call('GET', keys[1])
-  if epoch then
-    epoch = unpack('<d', epoch)
-  else
-    epoch = sec * 1e6 + usec
-    call('SET', keys[1], pack('<d', epoch))
-  end
-  if known ~= 0 and known ~= epoch then
-    return pack('<ddd', -1, epoch, sec * 1e6 + usec)
-  end
+  local at = 1
 
   local day = floor(sec / DAY)
   local month
   local refused = 0
   local windows = {}
-  for i = 2, #keys do
+  for i = 1, #keys do
     local w = {}
     local base, minute, hour, tokens, w_day, in_day, w_month, in_month
     local state = call('GET', keys[i])
@@ -82,16 +69,10 @@ local function take(keys, args)
 
     if extra ~= 0 then
       local owed_minute, owed_hour, owed_tokens, owed_on, owed_day, owed_month
-      local known_minute, known_hour, known_tokens, own_on, own_day, own_month_of, own_month
-      owed_minute, owed_hour, owed_tokens, owed_on, owed_day, owed_month,
-        known_minute, known_hour, known_tokens, own_on, own_day, own_month_of, own_month, at =
-        unpack('<ddddddddddddd', blob, at)
-      -- Restored first and corrected then: what is owed is not in what is known.
-      minute = later(max(minute, (known_minute - base * 1e6) * 1e3), now, owed_minute)
-      hour = later(max(hour, (known_hour - base * 1e6) * 1e3), now, owed_hour)
-      tokens = later(max(tokens, (known_tokens - base * 1e6) * 1e3), now, owed_tokens)
-      if own_on == day then daily = daily + own_day end
-      if own_month_of == month then monthly = monthly + own_month end
+      owed_minute, owed_hour, owed_tokens, owed_on, owed_day, owed_month, at = unpack('<dddddd', blob, at)
+      minute = later(minute, now, owed_minute)
+      hour = later(hour, now, owed_hour)
+      tokens = later(tokens, now, owed_tokens)
       if owed_on == day then daily = max(0, daily + owed_day) end
       if owed_month ~= 0 and month_of(owed_on) == month then monthly = max(0, monthly + owed_month) end
     end
@@ -115,7 +96,7 @@ local function take(keys, args)
       full = full or used + token_ask > MINUTE
       more = max(0, min(token_more, MINUTE - used - token_take))
     end
-    if full and refused == 0 then refused = i - 1 end
+    if full and refused == 0 then refused = i end
     windows[i] = w
     w.base, w.now, w.minute, w.hour, w.tokens, w.daily, w.monthly = base, now, minute, hour, tokens, daily, monthly
     w.month, w.granted, w.more, w.changed = month or w_month, granted, more, extra ~= 0
@@ -123,8 +104,8 @@ local function take(keys, args)
     w.day_limit, w.month_limit, w.token_take = day_limit, month_limit, token_take
   end
 
-  local answer = pack('<ddd', refused, epoch, sec * 1e6 + usec)
-  for i = 2, #keys do
+  local answer = pack('<dd', refused, sec * 1e6 + usec)
+  for i = 1, #keys do
     local w = windows[i]
     local now, granted, more = w.now, 0, 0
     if refused == 0 then

@@ -57,7 +57,7 @@ func takingPermits(t *testing.T, histories int) {
 		direct[i] = limitsOf(t, server, func(c *config.Redis) { c.Addresses = []string{cut.Addr} })
 	}
 	for round := range histories {
-		keys := []any{"{0}:epoch", fmt.Sprintf("{0}:w%d", round)}
+		keys := []any{fmt.Sprintf("{0}:w%d", round)}
 		var mu sync.Mutex
 		var history []porcupine.Operation
 		begin := time.Now()
@@ -67,7 +67,7 @@ func takingPermits(t *testing.T, histories int) {
 				for op := range ops {
 					want := int64(1 + (client+op)%3)
 					a := askFor(rate, want, 0, 0)
-					blob := a.append(appendDoubles(nil, 0))
+					blob := a.append(nil)
 					call := int64(time.Since(begin))
 					var got answer
 					err := c.call(productionCode, keys, blob, &got)

@@ -164,25 +164,11 @@ func (s *Limits) try(p *Permit, waits *int, no *window.Refusal) (again bool, _ V
 		p.unlock()
 		return false, d
 	}
-	for i := range p.n {
-		lost := p.windows[i].bucket.lostNs.Load()
-		if !p.windows[i].bucket.settling(p.nowNs) || s.away != awayShare || !p.asks[i].asks() {
-			continue
-		}
-		part := &p.windows[i].part
-		if !part.check(p.rates[i], p.nowNs, lost, s.nodes.Load(), p.tokens, no) {
-			p.undo()
-			p.unlock()
-			return false, p.full[i]
-		}
-		part.commit(p.rates[i], p.nowNs, lost, s.nodes.Load(), p.tokens)
-		p.asks[i].want, p.asks[i].tokenMore = min(p.asks[i].want, 1), 0
-	}
-	return s.ask(p, no)
+	return false, s.ask(p, no)
 }
 
 // ask asks Redis; the windows come locked.
-func (s *Limits) ask(p *Permit, no *window.Refusal) (again bool, _ Verdict) {
+func (s *Limits) ask(p *Permit, no *window.Refusal) Verdict {
 	var asked [2]int // which windows are in the call
 	n := 0
 	for i := range p.n {
@@ -207,8 +193,7 @@ func (s *Limits) ask(p *Permit, no *window.Refusal) (again bool, _ Verdict) {
 		p.windows[i].refilled(p.refills[i])
 		p.refills[i] = nil
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		sent := !errors.Is(err, errNotSent)
 		for _, i := range asked[:n] {
 			if !sent {
@@ -216,24 +201,16 @@ func (s *Limits) ask(p *Permit, no *window.Refusal) (again bool, _ Verdict) {
 			}
 			s.later(p.windows[i])
 		}
-		return false, s.alone(p, p.nowNs, sent, no)
-	case a.status == statusLost:
-		// Nothing was done. The next try restores what this node knows.
-		for _, i := range asked[:n] {
-			p.windows[i].uncorrect(&p.asks[i])
-		}
-		p.undo()
-		s.dataLost(p.windows[0].bucket, a.epoch, p.nowNs)
-		return true, Taken
+		return s.alone(p, p.nowNs, sent, no)
 	}
 	for at, i := range asked[:n] {
-		p.windows[i].saw(p.rates[i], &a, at, p.nowNs)
+		p.windows[i].saw(&a, at, p.nowNs)
 	}
 	if a.status != statusTaken {
 		i := asked[a.status-1]
 		p.windows[i].refused(p.rates[i], &a, a.status-1, p.tokens, p.nowNs, no)
 		p.undo()
-		return false, p.full[i]
+		return p.full[i]
 	}
 	for at, i := range asked[:n] {
 		w := p.windows[i]
@@ -243,23 +220,21 @@ func (s *Limits) ask(p *Permit, no *window.Refusal) (again bool, _ Verdict) {
 			s.later(w)
 		}
 	}
-	return false, Taken
+	return Taken
 }
 
 // call sends the asks of some windows of p and keeps the breaker informed.
 func (s *Limits) call(p *Permit, asked []int, a *answer) error {
-	b := p.windows[0].bucket
-	keys := make([]any, 1, 3)
-	keys[0] = b.epochKey
-	blob := appendDoubles(make([]byte, 0, (1+len(asked)*askDoubles)*8), float64(b.known()))
+	keys := make([]any, 0, 2)
+	blob := make([]byte, 0, len(asked)*askDoubles*8)
 	for _, i := range asked {
 		keys = append(keys, p.windows[i].key)
 		blob = p.asks[i].append(blob)
 	}
-	return s.send(b, keys, blob, a)
+	return s.send(keys, blob, a)
 }
 
-func (s *Limits) send(b *bucket, keys []any, blob []byte, a *answer) error {
+func (s *Limits) send(keys []any, blob []byte, a *answer) error {
 	s.stats.calls.Add(1)
 	begin := time.Now()
 	err := s.client.call(s.code, keys, blob, a)
@@ -267,12 +242,8 @@ func (s *Limits) send(b *bucket, keys []any, blob []byte, a *answer) error {
 	s.breaker.done(end, end.Sub(begin), err)
 	if err != nil {
 		s.stats.errors.Add(1)
-		return err
 	}
-	if a.status != statusLost {
-		b.learn(a.epoch)
-	}
-	return nil
+	return err
 }
 
 // await waits for a lease that somebody else asks for.

@@ -93,8 +93,7 @@ func (c *redisClient) close() error { return c.client.Close() }
 // errNotSent is wrapped by errors of calls that Redis cannot have executed.
 var errNotSent = errors.New("not sent")
 
-// call asks about the windows with these keys; the first key is the bucket's
-// epoch.
+// call asks about the windows with these keys.
 func (c *redisClient) call(code *scriptCode, keys []any, blob []byte, a *answer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
@@ -109,7 +108,7 @@ func (c *redisClient) call(code *scriptCode, keys []any, blob []byte, a *answer)
 		one := c.submit(ctx, code, how, keys, blob)
 		text, err := one.wait(ctx)
 		if err == nil {
-			return readAnswer(text, len(keys)-1, a)
+			return readAnswer(text, len(keys), a)
 		}
 		again, err := c.judge(ctx, code, err)
 		if !again || try >= redisRedirects {
@@ -136,18 +135,18 @@ func (c *redisClient) callAll(code *scriptCode, calls []scriptCall) {
 	how := c.how.Load()
 	sent := make([]sentCall, len(calls))
 	for i := range calls {
-		sent[i] = c.submit(ctx, code, how, calls[i].keys, calls[i].blob)
+		sent[i] = c.submit(ctx, code, how, []any{calls[i].key}, calls[i].blob)
 	}
 	for i := range calls {
 		one := &calls[i]
 		text, err := sent[i].wait(ctx)
 		if err == nil {
-			one.err = readAnswer(text, len(one.keys)-1, &one.answer)
+			one.err = readAnswer(text, 1, &one.answer)
 			continue
 		}
 		var again bool
 		if again, one.err = c.judge(ctx, code, err); again {
-			one.err = c.call(code, one.keys, one.blob, &one.answer)
+			one.err = c.call(code, []any{one.key}, one.blob, &one.answer)
 		}
 	}
 }

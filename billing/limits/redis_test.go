@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
 
 	"farebox/bench/servers"
@@ -30,6 +31,21 @@ func limitsOf(t testing.TB, r *servers.Redis, adjust ...func(*config.Redis)) *re
 	return client
 }
 
+// openLimits is a node on a server.
+func openLimits(t *testing.T, r *servers.Redis) *Limits {
+	t.Helper()
+	log := zerolog.Nop()
+	s, err := Open(&Options{
+		Redis:  config.Redis{Addresses: []string{r.Addr}, Timeout: time.Second, Away: awayShare},
+		Prefix: "test:", Log: &log, Clock: func() int64 { return time.Now().UnixNano() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
 // clocked is the script with a clock that the test sets: "now" in Redis.
 func clocked(t testing.TB) *scriptCode {
 	const clock = "local clock = call('TIME')"
@@ -37,7 +53,7 @@ func clocked(t testing.TB) *scriptCode {
 		t.Fatal("the script reads its clock in another way")
 	}
 	return newScriptCode(strings.Replace(scriptSource, clock,
-		"local now = call('GET', (string.gsub(keys[1], 'epoch$', 'now'))); local clock = { string.sub(now, 1, -7), string.sub(now, -6) }", 1))
+		"local now = call('GET', (string.gsub(keys[1], 'a$', 'now'))); local clock = { string.sub(now, 1, -7), string.sub(now, -6) }", 1))
 }
 
 // The limits must not depend on where they are counted: one node with Redis
@@ -66,8 +82,9 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 		}
 		rates := []*config.Rate{&rate, &keyRate}
 		var windows [2]window.Window
-		nowUs := noon/1000 + rapid.Int64Range(0, 40*86_400).Draw(t, "day")*1_000_000 + rapid.Int64Range(0, 999_999).Draw(t, "µs")
-		keys := []any{fmt.Sprintf("t%d:{0}:epoch", n), fmt.Sprintf("t%d:{0}:a", n), fmt.Sprintf("t%d:{0}:b", n)}
+		nowUs := noon/1000 + rapid.Int64Range(0, 40*86_400).Draw(t, "day")*1_000_000 +
+			rapid.Int64Range(0, 999_999).Draw(t, "µs")
+		keys := []any{fmt.Sprintf("t%d:{0}:a", n), fmt.Sprintf("t%d:{0}:b", n)}
 		clockKey := fmt.Sprintf("t%d:{0}:now", n)
 		for range rapid.IntRange(1, 60).Draw(t, "requests") {
 			nowUs += rapid.OneOf(rapid.Int64Range(0, 3_000_000), rapid.Int64Range(0, 9*3_600_000_000)).Draw(t, "pause")
@@ -76,7 +93,7 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 			}
 			now, day := nowUs*1000, calendar.DayOf(nowUs*1000)
 			tokens := rapid.Int64Range(0, 2000).Draw(t, "tokens")
-			blob := appendDoubles(nil, 0)
+			var blob []byte
 			correct := rapid.IntRange(0, 5).Draw(t, "correct") == 0
 			var used int64
 			if correct {
@@ -92,7 +109,7 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 					windows[i].Correct(r, now, tokens, used)
 					var w Window
 					w.owe(r, 0, used-tokens, day)
-					a.corrects, a.owed = true, w.owed
+					a.owed = w.owed
 				}
 				blob = a.append(blob)
 			}
@@ -137,12 +154,12 @@ func TestALeaseTakesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	client := limitsOf(t, servers.StartRedis(t))
 	r := &config.Rate{RPM: 6000, RPH: 100_000, RPD: 5050, TPM: 600_000}
-	keys := []any{"{0}:epoch", "{0}:w"}
+	keys := []any{"{0}:w"}
 	total := int64(0)
 	for _, want := range []int64{5000, 45, 10, 10} {
 		a := askFor(r, want, 0, 0)
 		var got answer
-		if err := client.call(productionCode, keys, a.append(appendDoubles(nil, 0)), &got); err != nil {
+		if err := client.call(productionCode, keys, a.append(nil), &got); err != nil {
 			t.Fatal(err)
 		}
 		if got.status == statusTaken {
@@ -171,7 +188,7 @@ func TestTheScriptComesBackAfterARestart(t *testing.T) {
 			var got answer
 			var err error
 			for range 3 { // connections of before the restart are broken
-				if err = client.call(productionCode, []any{"{0}:epoch", "{0}:w"}, a.append(appendDoubles(nil, 0)), &got); err == nil {
+				if err = client.call(productionCode, []any{"{0}:w"}, a.append(nil), &got); err == nil {
 					break
 				}
 			}
@@ -185,6 +202,18 @@ func TestTheScriptComesBackAfterARestart(t *testing.T) {
 	}
 }
 
+// A server that cannot take writes is not there: what probes it writes.
+func TestTheProbeWrites(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	openLimits(t, server)
+	direct := server.Client()
+	defer func() { _ = direct.Close() }()
+	if n, err := direct.Exists(t.Context(), "test:{0}:probe").Result(); n != 1 || err != nil {
+		t.Errorf("%d keys were written, %v", n, err)
+	}
+}
+
 // An older Redis has no Functions, and some services forbid them.
 func TestScriptsServeWhereThereAreNoFunctions(t *testing.T) {
 	t.Parallel()
@@ -192,14 +221,14 @@ func TestScriptsServeWhereThereAreNoFunctions(t *testing.T) {
 	client := limitsOf(t, server)
 	var got answer
 	a := askFor(&config.Rate{RPM: 10}, 1, 0, 0)
-	if err := client.call(productionCode, []any{"{0}:epoch", "{0}:w"}, a.append(appendDoubles(nil, 0)), &got); err != nil {
+	if err := client.call(productionCode, []any{"{0}:w"}, a.append(nil), &got); err != nil {
 		t.Fatal(err)
 	}
 	if how := client.how.Load(); how != callScript || got.windows[0].granted != 1 {
 		t.Errorf("called by %d, granted %d", how, got.windows[0].granted)
 	}
 	server.Do("SCRIPT", "FLUSH")
-	if err := client.call(productionCode, []any{"{0}:epoch", "{0}:w"}, a.append(appendDoubles(nil, 0)), &got); err != nil {
+	if err := client.call(productionCode, []any{"{0}:w"}, a.append(nil), &got); err != nil {
 		t.Errorf("after SCRIPT FLUSH: %v", err)
 	}
 }
@@ -209,7 +238,7 @@ func TestLongClusterAndSentinelAnswer(t *testing.T) {
 	ask := func(c *redisClient, slot int) error {
 		a := askFor(&config.Rate{RPM: 10}, 1, 0, 0)
 		var got answer
-		err := c.call(productionCode, []any{fmt.Sprintf("{%d}:epoch", slot), fmt.Sprintf("{%d}:w", slot)}, a.append(appendDoubles(nil, 0)), &got)
+		err := c.call(productionCode, []any{fmt.Sprintf("{%d}:w", slot)}, a.append(nil), &got)
 		if err == nil && got.windows[0].granted != 1 {
 			err = fmt.Errorf("granted %d", got.windows[0].granted)
 		}

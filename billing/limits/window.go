@@ -2,7 +2,6 @@ package limits
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"farebox/billing/calendar"
@@ -15,9 +14,8 @@ import (
 // of an account and model, or of a key. Its mutex is never held while Redis is
 // asked.
 type Window struct {
-	id     windowID
-	key    any // its name in Redis
-	bucket *bucket
+	id  windowID
+	key any // its name in Redis
 
 	mu      sync.Mutex
 	rate    config.Rate // of the last lease
@@ -28,11 +26,9 @@ type Window struct {
 	again   int64         // ns; before then no lease is worth asking for
 
 	owed  owed
-	own   known // only the counters: what this node took since the epoch
 	seen  window.Window
 	seenN int64 // when seen was true, in this node's clock, ns
 	seenU int64 // the same in Redis's clock, µs; 0: nothing seen
-	epoch int64 // of the bucket that has all of own; 0: none
 
 	full      window.Refusal // the last one, which holds until fullUntil
 	fullScope int64          // tokens it was asked for
@@ -48,25 +44,6 @@ type windowID struct {
 	slot    int32 // of a model; -1: of a key
 	key     int64
 }
-
-// bucket is a slot's worth of windows: Redis loses all of it or nothing.
-type bucket struct {
-	epochKey any
-
-	epoch  atomic.Int64 // of Redis's data, as last seen; 0: not asked yet
-	lostNs atomic.Int64 // when data was found lost; 0: never
-}
-
-func (b *bucket) known() int64 { return b.epoch.Load() }
-
-// settling says whether data has been lost a moment ago.
-func (b *bucket) settling(now int64) bool {
-	lost := b.lostNs.Load()
-	return lost != 0 && now-lost <= lossSettles
-}
-
-// learn takes the first epoch that Redis names.
-func (b *bucket) learn(epoch int64) { b.epoch.CompareAndSwap(0, epoch) }
 
 const (
 	// leaseLife is how long permits wait for requests before they go back.
@@ -153,33 +130,17 @@ func (w *Window) undo(a *ask, tokens int64) {
 // correct adds to an ask what Redis does not know yet. From here on it counts
 // as told, whatever becomes of the call: told twice is worse than not at all.
 func (w *Window) correct(a *ask) {
-	epoch := w.bucket.known()
-	lost := w.epoch != 0 && epoch != w.epoch
-	if w.owed == (owed{}) && !lost {
-		return
-	}
-	a.corrects, a.owed, a.epochBefore = true, w.owed, w.epoch
-	if lost {
-		a.known = w.memory()
-		w.epoch = epoch
-	}
-	w.count(&w.owed, 1)
-	w.owed = owed{}
+	a.owed, w.owed = w.owed, owed{}
 }
 
 // uncorrect takes back correct after a call that Redis did not execute.
 func (w *Window) uncorrect(a *ask) {
-	if !a.corrects {
-		return
-	}
-	w.count(&a.owed, -1)
-	w.epoch = a.epochBefore
 	o := &w.owed
 	if o.day == 0 || o.day == a.owed.day {
 		o.day, o.inDay, o.inMonth = a.owed.day, o.inDay+a.owed.inDay, o.inMonth+a.owed.inMonth
 	}
 	o.minute, o.hour, o.tokens = o.minute+a.owed.minute, o.hour+a.owed.hour, o.tokens+a.owed.tokens
-	a.corrects, a.owed, a.known = false, owed{}, known{}
+	a.owed = owed{}
 }
 
 // refilled ends the lease that mine stands for; nil: none.
@@ -202,59 +163,18 @@ func (w *Window) day(nowNs int64) int32 {
 	return calendar.DayOf(w.seenU*1000 + nowNs - w.seenN)
 }
 
-// memory is what restores the window in a Redis that lost it.
-func (w *Window) memory() known {
-	k := w.own
-	at := func(ns int64) int64 {
-		if ns <= w.seenN {
-			return 0
-		}
-		return w.seenU + (ns-w.seenN)/1000
-	}
-	k.minuteUs, k.hourUs, k.tokensUs = at(w.seen.Minute), at(w.seen.Hour), at(w.seen.Tokens)
-	return k
-}
-
-// count adds counters to what this node took in the epoch.
-func (w *Window) count(o *owed, sign int64) {
-	if o.inDay == 0 && o.inMonth == 0 {
-		return
-	}
-	if w.own.day != o.day {
-		w.own.day, w.own.inDay = o.day, 0
-	}
-	if month := calendar.MonthOf(o.day); w.own.month != month {
-		w.own.month, w.own.inMonth = month, 0
-	}
-	w.own.inDay = max(0, w.own.inDay+sign*o.inDay)
-	w.own.inMonth = max(0, w.own.inMonth+sign*o.inMonth)
-}
-
 // saw takes over what Redis answered. Answers may overtake each other; the
 // latest state stays.
-func (w *Window) saw(r *config.Rate, a *answer, i int, nowNs int64) {
-	got := &a.windows[i]
-	if w.epoch == 0 {
-		w.epoch = a.epoch
+func (w *Window) saw(a *answer, i int, nowNs int64) {
+	if a.nowUs < w.seenU {
+		return
 	}
-	if a.nowUs >= w.seenU {
-		shift := nowNs - a.nowUs*1000
-		w.seen = got.state
-		w.seen.Minute += shift
-		w.seen.Hour += shift
-		w.seen.Tokens += shift
-		w.seenN, w.seenU = nowNs, a.nowUs
-	}
-	if a.status == statusTaken && got.granted > 0 {
-		took := owed{day: got.state.Day}
-		if r.RPD > 0 {
-			took.inDay = got.granted
-		}
-		if r.RPMon > 0 {
-			took.inMonth = got.granted
-		}
-		w.count(&took, 1)
-	}
+	shift := nowNs - a.nowUs*1000
+	w.seen = a.windows[i].state
+	w.seen.Minute += shift
+	w.seen.Hour += shift
+	w.seen.Tokens += shift
+	w.seenN, w.seenU = nowNs, a.nowUs
 }
 
 // store puts what a lease brought beyond the request's own need.

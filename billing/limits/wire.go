@@ -21,9 +21,6 @@ type ask struct {
 	tokenTake             int64 // ns taken then
 	tokenMore             int64 // ns taken beyond, if there are
 	owed                  owed
-	known                 known
-	corrects              bool // owed or known is worth sending
-	epochBefore           int64
 	permit, tokens, lease bool // what of it this request needs; is a lease
 }
 
@@ -34,21 +31,9 @@ type owed struct {
 	inDay, inMonth       int64
 }
 
-// known is what a node remembers of a window, to restore it after a loss of
-// data: the times of arrival of all nodes together as last seen, and the
-// node's own part of the counters.
-type known struct {
-	minuteUs, hourUs, tokensUs int64 // Redis's clock
-	day                        int32
-	inDay                      int64
-	month                      int32
-	inMonth                    int64
-}
-
 // answer is what a call gives.
 type answer struct {
-	status  int // 0 taken, -1 data lost, else the number of the window that refuses
-	epoch   int64
+	status  int // 0 taken, else the number of the window that refuses
 	nowUs   int64
 	windows [2]windowAnswer
 }
@@ -60,11 +45,10 @@ type windowAnswer struct {
 }
 
 const (
-	headDoubles   = 3 // numbers in front of an answer, of a window in it, and of an ask
+	headDoubles   = 2 // numbers in front of an answer, of a window in it, and of an ask
 	windowDoubles = 9
-	askDoubles    = 12 + 13
+	askDoubles    = 12 + 6
 	statusTaken   = 0
-	statusLost    = -1
 )
 
 // askFor is the part of an ask that the limits decide.
@@ -96,15 +80,15 @@ func askFor(r *config.Rate, want, tokens, moreTokens int64) (a ask) {
 // append packs a in the order in which limits.lua reads.
 func (a *ask) append(b []byte) []byte {
 	extra := 0.0
-	if a.corrects {
+	if a.owed != (owed{}) {
 		extra = 1
 	}
-	b = appendDoubles(b, extra, float64(a.want), float64(a.minuteOne), a.minuteUnit, float64(a.minuteAhead), float64(a.hourOne), a.hourUnit,
-		float64(a.dayLimit), float64(a.monthLimit), float64(a.tokenFit), float64(a.tokenTake), float64(a.tokenMore))
-	if a.corrects {
-		o, k := &a.owed, &a.known
-		b = appendDoubles(b, float64(o.minute), float64(o.hour), float64(o.tokens), float64(o.day), float64(o.inDay), float64(o.inMonth),
-			float64(k.minuteUs), float64(k.hourUs), float64(k.tokensUs), float64(k.day), float64(k.inDay), float64(k.month), float64(k.inMonth))
+	b = appendDoubles(b, extra, float64(a.want), float64(a.minuteOne), a.minuteUnit, float64(a.minuteAhead),
+		float64(a.hourOne), a.hourUnit, float64(a.dayLimit), float64(a.monthLimit),
+		float64(a.tokenFit), float64(a.tokenTake), float64(a.tokenMore))
+	if o := &a.owed; extra != 0 {
+		b = appendDoubles(b, float64(o.minute), float64(o.hour), float64(o.tokens),
+			float64(o.day), float64(o.inDay), float64(o.inMonth))
 	}
 	return b
 }
@@ -128,11 +112,8 @@ func readAnswer(s string, n int, a *answer) error {
 		at += 8
 		return int64(v)
 	}
-	a.status, a.epoch, a.nowUs = int(next()), next(), next()
-	if a.status == statusLost {
-		return nil
-	}
-	if len(s) != (headDoubles+n*windowDoubles)*8 || a.status > n {
+	a.status, a.nowUs = int(next()), next()
+	if len(s) != (headDoubles+n*windowDoubles)*8 || a.status < 0 || a.status > n {
 		return fmt.Errorf("an answer of %d bytes with status %d to a question about %d windows", len(s), a.status, n)
 	}
 	now := a.nowUs * 1000
