@@ -51,7 +51,7 @@ type Call struct {
 	Lead *replay.Lead
 	kept replay.Answer // of a request with a lead, until it is charged
 	Sold Bill          // what it came to
-	// finishes says that it holds a place in Gateway.finishes, since it goes on
+	// finishes says that it holds a slot in Gateway.finishes, since it goes on
 	// without its client.
 	finishes atomic.Bool
 

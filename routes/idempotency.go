@@ -137,7 +137,7 @@ func (c *Call) charge(s *billing.Settlement) {
 	}
 }
 
-// MayFinish takes one of the places for requests that go on without their
+// MayFinish takes one of the slots for requests that go on without their
 // client since they have an idempotency key: the retry is to get the answer.
 // The watcher asks it, from its own goroutine.
 func (c *Call) MayFinish() bool {

@@ -134,7 +134,7 @@ func TestAPanicGivesBackWhatTheRequestTook(t *testing.T) {
 		t.Errorf("afterwards: %d %s", status, body)
 	}
 
-	// The account's only place, and the lead of an idempotency key.
+	// The account's only slot, and the lead of an idempotency key.
 	good := g.Proxy
 	for _, key := range []string{"", "one", "one", ""} {
 		g.Gateway.SetProxy(nil)

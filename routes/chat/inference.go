@@ -56,7 +56,7 @@ type inference struct {
 	onGone     func() (time.Duration, bool)
 	onCost     func(dst []byte, u *dialect.Usage) []byte
 	flags      brandFlags  // of a chat whose answer repeats them
-	drains     atomic.Bool // it holds a place in Capability.drains
+	drains     atomic.Bool // it holds a slot in Capability.drains
 }
 
 func newInference(of *Capability) *inference {

@@ -26,7 +26,7 @@ func (c *inference) carryOn() {
 	c.x.DrainOnGone(most, c.onGone)
 }
 
-// mayDrain takes one of the places for answers that are read on. The watcher
+// mayDrain takes one of the slots for answers that are read on. The watcher
 // asks it, from its own goroutine.
 func (c *inference) mayDrain() (time.Duration, bool) {
 	if c.toEnd && c.call.MayFinish() {

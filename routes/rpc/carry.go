@@ -13,7 +13,7 @@ import (
 // are cut when their client leaves, and charged all the same.
 const (
 	maxCarried = 4096
-	// maxCarriedByOne is how many an account may have: it cannot take the places
+	// maxCarriedByOne is how many an account may have: it cannot take the slots
 	// of all others.
 	maxCarriedByOne = 512
 )
@@ -25,7 +25,7 @@ type carrier struct {
 	byAccount map[*billing.AccountState]int
 }
 
-// take takes a place, or not when there is none.
+// take takes a slot, or not when there is none.
 func (c *carrier) take(a *billing.AccountState) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
