@@ -3,6 +3,7 @@ package routes
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
@@ -81,6 +82,9 @@ func (s *snapshot) close(other *snapshot) {
 		}
 	}
 }
+
+// Rows are the endpoints of all capabilities, for descriptions of them.
+func (g *Gateway) Rows() []Row { return slices.Clone(g.rows) }
 
 // Own is what a capability made of the config that the request began with.
 func (c *Call) Own(of Capability) any { return c.g.own(c.snap, of) }

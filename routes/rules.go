@@ -72,6 +72,8 @@ type Rule struct {
 
 	// What follows is checked by whoever reads the value, in words of its own.
 	Characters int    // most characters of a string; 0: any
+	Items      int    // most elements of an array that may be a string too; 0: any
+	Elements   *Rule  // what each element of an array must be; nil: anything
 	Format     string // of a string: what it must be
 	Default    any    // what holds without it
 }
@@ -393,13 +395,27 @@ func (v *Validator) IsTrue(id int) bool {
 	return f != nil && f.Kind == scan.True
 }
 
-// CheckElements applies a rule to every element of a top array.
-func (v *Validator) CheckElements(id int, r *Rule) {
+// CheckItems refuses a top array of more elements than its rule allows. Its text
+// calls them by what they are.
+func (v *Validator) CheckItems(id int, what string) {
+	i, most := v.Doc.TopIndex(id), v.Book.Rule(v.Book.Root, id).Items
+	if i < 0 || v.Doc.Fields[i].Kind != scan.Array || int(v.Doc.Fields[i].Len) <= most {
+		return
+	}
+	name, limit, n := v.Book.Root.Name(id), strconv.Itoa(most), strconv.Itoa(int(v.Doc.Fields[i].Len))
+	v.Add(Issue{
+		Code: "too_big", Path: name, Maximum: limit,
+		Message: name + ": must have at most " + limit + " " + what + ", has " + n + ".",
+	})
+}
+
+// CheckElements applies the rule of its elements to a top array.
+func (v *Validator) CheckElements(id int) {
 	i := v.Doc.TopIndex(id)
 	if i < 0 || v.Doc.Fields[i].Kind != scan.Array {
 		return
 	}
-	n := 0
+	r, n := v.Book.Rule(v.Book.Root, id).Elements, 0
 	gjson.Parse(ViewString(v.Doc.Fields[i].Raw(v.Body))).ForEach(func(_, value gjson.Result) bool {
 		k, length := Number, 0
 		switch value.Type {
@@ -421,6 +437,3 @@ func (v *Validator) CheckElements(id int, r *Rule) {
 		return len(v.Issues) < MaxIssues
 	})
 }
-
-// inf is the max of numbers that have none.
-var inf = math.Inf(1)

@@ -69,8 +69,8 @@ type Row struct {
 	FormLimit Limit
 	Rate      *RateClass
 	Errors    ErrorShape
-	// Rules are those of the body under a config; nil: the route has its own way
-	// to check it, or takes none.
+	// Rules are those of the body under a config; nil: it has none, or the route
+	// reads it itself.
 	Rules  func(*config.Config) *Rulebook
 	Params Params // of the query
 	// Operation is the OpenTelemetry gen_ai.operation.name of inference routes;
@@ -98,6 +98,8 @@ func (r *Row) mistake() string {
 		return "it has a limit of forms and takes none"
 	case r.Access == Public && r.Limit == nil:
 		return "strangers may send as much as others"
+	case r.Rules == nil && r.Form != NoBody && r.Form != RawJSON:
+		return "nothing says what its body may have"
 	case (r.Operation != "") != (r.Rate == ByModel):
 		return "it is an operation of a model without a model's limits, or the reverse"
 	}

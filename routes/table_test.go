@@ -66,14 +66,17 @@ func TestPathsOfNetworksLeadToTheirRow(t *testing.T) {
 
 // "A row said less of its endpoint than its handler knew."
 func TestRowsThatContradictThemselvesAreRefused(t *testing.T) {
+	rules := Always(&Rulebook{})
 	for _, row := range []Row{
-		{Method: "PUT", Path: "/x", Access: Bearer, Form: JSONBody},
+		{Method: "POST", Path: "/x", Access: Bearer, Form: JSONBody},
+		{Method: "DELETE", Path: "/x", Access: Bearer, Form: JSONOrNone},
+		{Method: "PUT", Path: "/x", Access: Bearer, Form: JSONBody, Rules: rules},
 		{Method: "POST", Path: "/x", Access: Bearer, Form: NoBody},
-		{Method: "GET", Path: "/x", Access: Bearer, Form: JSONBody},
-		{Method: "POST", Path: "/x", Access: Bearer, Form: JSONBody, FormLimit: SmallBody},
-		{Method: "POST", Path: "/x", Access: Public, Form: JSONBody},
-		{Method: "POST", Path: "/x", Access: Bearer, Form: JSONBody, Operation: "chat"},
-		{Method: "POST", Path: "/x", Access: Bearer, Form: JSONBody, Rate: ByModel},
+		{Method: "GET", Path: "/x", Access: Bearer, Form: JSONBody, Rules: rules},
+		{Method: "POST", Path: "/x", Access: Bearer, Form: JSONBody, Rules: rules, FormLimit: SmallBody},
+		{Method: "POST", Path: "/x", Access: Public, Form: JSONBody, Rules: rules},
+		{Method: "POST", Path: "/x", Access: Bearer, Form: JSONBody, Rules: rules, Operation: "chat"},
+		{Method: "POST", Path: "/x", Access: Bearer, Form: JSONBody, Rules: rules, Rate: ByModel},
 	} {
 		if row.mistake() == "" {
 			t.Errorf("%+v passes", row)

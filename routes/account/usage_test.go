@@ -105,6 +105,7 @@ type failing struct{ err *error }
 func (f *failing) Open(*routes.Gateway) []routes.Row {
 	return []routes.Row{{
 		Method: "POST", Path: "/failing", Access: routes.Bearer, Form: routes.JSONBody,
+		Rules: routes.Always(keyDeletion), // it is not asked
 		Serve: func(c *routes.Call) *routes.Error { return historyFailed(c, *f.err) },
 	}}
 }

@@ -11,6 +11,10 @@ import (
 	"farebox/routes"
 )
 
+// askShape is the Shape of what is asked aside. It has the members that all chat
+// bodies have, whose ids are the same under every config.
+var askShape = dialect.ChatShape("", nil, nil)
+
 // Ask is routes.TextModels.
 func (of *Capability) Ask(call *routes.Call, a *routes.Aside) error {
 	c := of.begin(call.BeginAside(a.Model))
@@ -27,7 +31,7 @@ func (of *Capability) Ask(call *routes.Call, a *routes.Aside) error {
 	*q = dialect.Chat{
 		Body: a.Body, Doc: &c.call.Doc, Model: a.Model, Choices: 1, AskedCompletion: a.MostTokens, MaxCompletion: a.MostTokens,
 	}
-	if err := c.call.Doc.Skim(q.Body, c.view.chat.shape); err != nil {
+	if err := c.call.Doc.Skim(q.Body, askShape); err != nil {
 		return errors.New("the request for it cannot be read") // its words may hold a prompt
 	}
 	q.Prepare(true, a.NoThinking)

@@ -34,19 +34,18 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	return []routes.Row{
 		{
 			Method: "POST", Path: "/chat/completions", Access: routes.Bearer, Form: routes.JSONBody,
-			Rate: routes.ByModel, Operation: "chat", Serve: of.serveChat,
+			Rate: routes.ByModel, Operation: "chat", Rules: chatBook, Serve: of.serveChat,
 		},
 		{
 			Method: "POST", Path: "/embeddings", Access: routes.Bearer, Form: routes.JSONBody,
-			Rate: routes.ByModel, Operation: "embeddings", Serve: of.serveEmbeddings,
+			Rate: routes.ByModel, Operation: "embeddings",
+			Rules: routes.Always(embedBook), Serve: of.serveEmbeddings,
 		},
 	}
 }
 
 // view is what one config says of text models.
 type view struct {
-	chat       *chatRules
-	embed      *embedRules
 	meters     []*modelMeters // by catalog index of the model
 	capHeader  []byte         // which cap on completion tokens was sent
 	e2eeHeader string         // request header of end-to-end encryption
@@ -55,7 +54,7 @@ type view struct {
 // Load is routes.Loader.
 func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
 	v := &view{
-		chat: newChatRules(cfg), embed: newEmbedRules(), capHeader: routes.BrandHeader(cfg.Brand, "max-completion-tokens"),
+		capHeader:  routes.BrandHeader(cfg.Brand, "max-completion-tokens"),
 		e2eeHeader: string(routes.BrandHeader(cfg.Brand, "tee-client-pub-key")),
 	}
 	for _, m := range catalog.Models() {

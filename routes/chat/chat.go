@@ -14,15 +14,8 @@ import (
 	"farebox/routes"
 )
 
-// chatRules is what the chat endpoint checks, resolved against the Shape of
-// one brand.
-type chatRules struct {
-	shape *scan.Shape
-	book  *routes.Rulebook
-}
-
-func newChatRules(cfg *config.Config) *chatRules {
-	r := &chatRules{shape: dialect.ChatShape(cfg.Brand, cfg.BrandAliases, cfg.Drops())}
+// chatBook is what a chat body must be under a config: its brand's words stand in it.
+func chatBook(cfg *config.Config) *routes.Rulebook {
 	rules := maps.Clone(chatTop)
 	maps.Copy(rules, chatNested)
 	for _, word := range append([]string{cfg.Brand}, cfg.BrandAliases...) {
@@ -36,21 +29,18 @@ func newChatRules(cfg *config.Config) *chatRules {
 	if cfg.Compat.OpenAIExtras {
 		withExtras(rules)
 	}
-	r.book = routes.NewRulebook(r.shape, rules)
-	return r
+	return routes.NewRulebook(dialect.ChatShape(cfg.Brand, cfg.BrandAliases, cfg.Drops()), rules)
 }
 
 // serveChat answers POST /chat/completions (interface.md, Chat; addendum 5).
 func (of *Capability) serveChat(call *routes.Call) *routes.Error {
 	c := of.begin(call)
-	rules := c.view.chat
-	if e := c.readChatBody(rules.shape); e != nil {
+	v, e := c.readBody()
+	if e != nil {
 		return e
 	}
-	v := routes.Validator{Body: c.chat.Body, Doc: &c.call.Doc, Book: rules.book}
-	v.CheckAll()
-	use := rules.checkMessages(&v)
-	rules.checkLists(&v)
+	use := checkMessages(&v)
+	checkLists(&v)
 	c.readChat(&v)
 	if e := c.chooseModel("text", &v); e != nil {
 		return e
@@ -72,11 +62,15 @@ func (of *Capability) serveChat(call *routes.Call) *routes.Error {
 	return c.infer()
 }
 
-// readChatBody is readJSON for what a text model is asked.
-func (c *inference) readChatBody(shape *scan.Shape) *routes.Error {
-	e := c.call.ReadJSON(shape)
+// readBody reads what a text model is asked and applies the rules of the row.
+func (c *inference) readBody() (v routes.Validator, e *routes.Error) {
+	book := c.call.Rules()
+	e = c.call.ReadJSON(book.Root)
 	c.chat.Body, c.chat.Doc, c.chat.Choices = c.call.Body, &c.call.Doc, 1
-	return e
+	if v = (routes.Validator{Body: c.chat.Body, Doc: c.chat.Doc, Book: book}); e == nil {
+		v.CheckAll()
+	}
+	return v, e
 }
 
 // readChat takes the values that decide money and streaming out of the fields.

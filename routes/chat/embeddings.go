@@ -13,41 +13,39 @@ import (
 // strict: members that are not here are refused.
 var embedTop = map[string]*routes.Rule{
 	"model":           {Kinds: routes.String, Required: true, NonEmpty: true, Length: 256},
-	"input":           {Kinds: routes.String | routes.Array, Required: true, NonEmpty: true},
+	"input":           inputRule,
 	"encoding_format": {Kinds: routes.String, Enum: []string{"float", "base64"}},
 	"dimensions":      {Kinds: routes.Number, Integer: true, Min: 1, Max: inf},
 	"user":            {Kinds: routes.String},
 }
 
-// maxEmbedInputs is the most strings in one request (addendum 11).
-const maxEmbedInputs = 2048
-
-// embedRules is what the embeddings endpoint checks; it is the same for every brand.
-type embedRules struct{ book *routes.Rulebook }
-
-func newEmbedRules() *embedRules {
-	return &embedRules{book: routes.NewRulebook(dialect.EmbedShape(), embedTop)}
+// inputRule is for one text or up to 2,048 (addendum 11). Token numbers, which
+// compat.token_input takes too, are for tokenInput.
+var inputRule = &routes.Rule{
+	Kinds: routes.String | routes.Array, Required: true, NonEmpty: true, Items: 2048,
+	Elements: &routes.Rule{Kinds: routes.String, Required: true, NonEmpty: true},
 }
+
+// embedBook is what an embeddings body must be; it is the same for every brand.
+var embedBook = routes.NewRulebook(dialect.EmbedShape(), embedTop)
 
 // serveEmbeddings answers POST /embeddings (addendum 11): the same path as
 // chat, with a price for the prompt only.
 func (of *Capability) serveEmbeddings(call *routes.Call) *routes.Error {
 	c := of.begin(call)
-	rules := c.view.embed
-	if e := c.readChatBody(rules.book.Root); e != nil {
+	v, e := c.readBody()
+	if e != nil {
 		return e
 	}
-	v := routes.Validator{Body: c.chat.Body, Doc: &c.call.Doc, Book: rules.book}
-	v.CheckAll()
 	tokens, one := false, false
 	if c.call.Config().Compat.TokenInput {
 		tokens, one = tokenInput(&v)
 	}
 	if !tokens {
-		v.CheckElements(dialect.EmbedInput, embedElement)
+		v.CheckElements(dialect.EmbedInput)
 	}
-	if i := c.call.Doc.TopIndex(dialect.EmbedInput); i >= 0 && c.call.Doc.Fields[i].Kind == scan.Array && c.call.Doc.Fields[i].Len > maxEmbedInputs && !one {
-		v.Add(routes.Issue{Code: "too_big", Path: "input", Maximum: "2048", Message: "input: must have at most 2048 elements, has " + strconv.Itoa(int(c.call.Doc.Fields[i].Len)) + "."})
+	if !one {
+		v.CheckItems(dialect.EmbedInput, "elements")
 	}
 	if unknown := c.call.Doc.Members - len(c.call.Doc.Fields); unknown > 0 {
 		v.Add(routes.Issue{Code: "unrecognized_keys", Message: "This endpoint takes only model, input, encoding_format, dimensions and user; the body has " + strconv.Itoa(unknown) + " more."})
@@ -113,5 +111,3 @@ func checkTokens(v *routes.Validator, raw []byte, path string) {
 		at = to
 	}
 }
-
-var embedElement = &routes.Rule{Kinds: routes.String, Required: true, NonEmpty: true}

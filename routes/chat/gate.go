@@ -23,14 +23,13 @@ type brandFlags struct {
 
 func (c *inference) readFlags(v *routes.Validator, f *brandFlags) *routes.Error {
 	f.system, f.e2ee = true, true
-	r := c.view.chat
 	for n := range 1 + len(c.call.Config().BrandAliases) {
 		id := dialect.ChatBrand + n
 		at := v.Doc.TopIndex(id)
 		if at < 0 {
 			continue
 		}
-		shape := r.shape.Child(id)
+		shape := v.Book.Root.Child(id)
 		word := c.brandWord(n)
 		for i := at + 1; i < v.Doc.Fields[at].Next; i = v.Doc.Fields[i].Next {
 			field := &v.Doc.Fields[i]

@@ -23,7 +23,7 @@ const (
 
 // checkMessages applies the rules that depend on a message's role and on a
 // part's type (addendum 5.2).
-func (r *chatRules) checkMessages(v *routes.Validator) (use features) {
+func checkMessages(v *routes.Validator) (use features) {
 	messages := v.Doc.TopIndex(dialect.ChatMessages)
 	if messages < 0 {
 		return use
@@ -58,14 +58,14 @@ func (r *chatRules) checkMessages(v *routes.Validator) (use features) {
 		if content.Len == 0 {
 			v.Add(routes.Issue{Code: "too_small", Path: path("content"), Minimum: "1", Message: path("content") + ": must have at least 1 part."})
 		}
-		r.checkParts(v, v.Doc.Member(i, dialect.MessageContent), role, &use)
+		checkParts(v, v.Doc.Member(i, dialect.MessageContent), role, &use)
 	}
 	return use
 }
 
-func (r *chatRules) checkParts(v *routes.Validator, content int32, role []byte, use *features) {
+func checkParts(v *routes.Validator, content int32, role []byte, use *features) {
 	fields := v.Doc.Fields
-	part := r.shape.Child(dialect.ChatMessages).Child(dialect.MessageContent)
+	part := v.Book.Root.Child(dialect.ChatMessages).Child(dialect.MessageContent)
 	var own features
 	for i := content + 1; i < fields[content].Next; i = fields[i].Next {
 		if fields[i].Kind != scan.Object {
@@ -123,20 +123,12 @@ func (r *chatRules) checkParts(v *routes.Validator, content int32, role []byte, 
 	use.files += own.files
 }
 
-var (
-	stopRule      = &routes.Rule{Kinds: routes.String, Required: true, NonEmpty: true, Length: maxStopLength}
-	stringRule    = &routes.Rule{Kinds: routes.String, Required: true}
-	stopTokenRule = &routes.Rule{Kinds: routes.Number, Required: true, Integer: true}
-)
-
 // checkLists checks the elements of arrays that the scan does not look into.
-func (r *chatRules) checkLists(v *routes.Validator) {
-	v.CheckElements(dialect.ChatStop, stopRule)
-	v.CheckElements(dialect.ChatStopTokenIDs, stopTokenRule)
-	v.CheckElements(dialect.ChatInclude, stringRule)
-	if i := v.Doc.TopIndex(dialect.ChatStop); i >= 0 && v.Doc.Fields[i].Kind == scan.Array && v.Doc.Fields[i].Len > maxStopSequences {
-		v.Add(routes.Issue{Code: "too_big", Path: "stop", Maximum: "4", Message: "stop: must have at most 4 sequences, has " + strconv.Itoa(int(v.Doc.Fields[i].Len)) + "."})
-	}
+func checkLists(v *routes.Validator) {
+	v.CheckElements(dialect.ChatStop)
+	v.CheckElements(dialect.ChatStopTokenIDs)
+	v.CheckElements(dialect.ChatInclude)
+	v.CheckItems(dialect.ChatStop, "sequences")
 	if i := v.Doc.TopIndex(dialect.ChatMetadata); i >= 0 && v.Doc.Fields[i].Kind == scan.Object {
 		gjson.Parse(routes.ViewString(v.Doc.Fields[i].Raw(v.Body))).ForEach(func(key, value gjson.Result) bool {
 			if value.Type != gjson.String {
@@ -146,7 +138,7 @@ func (r *chatRules) checkLists(v *routes.Validator) {
 			return len(v.Issues) < routes.MaxIssues
 		})
 	}
-	r.checkChoices(v)
+	checkChoices(v)
 	fields := v.Doc.Fields
 	if tools := v.Doc.TopIndex(dialect.ChatTools); tools >= 0 {
 		for i := tools + 1; i < fields[tools].Next; i = fields[i].Next {
@@ -160,7 +152,7 @@ func (r *chatRules) checkLists(v *routes.Validator) {
 
 // checkChoices refuses a tool choice and an answer's format that name what they
 // do not have.
-func (r *chatRules) checkChoices(v *routes.Validator) {
+func checkChoices(v *routes.Validator) {
 	missing := func(path, of string) {
 		v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in " + of + "."})
 	}

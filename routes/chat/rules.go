@@ -28,7 +28,7 @@ var chatTop = map[string]*routes.Rule{
 	"n":                      {Kinds: routes.Number, Integer: true, Min: 1, Max: 128},
 	"response_format":        {Kinds: routes.Object},
 	"seed":                   {Kinds: routes.Number, Integer: true},
-	"stop":                   {Kinds: routes.String | routes.Array, NonEmpty: true, Length: maxStopLength},
+	"stop":                   stopRule,
 	"temperature":            {Kinds: routes.Number, Min: 0, Max: 2},
 	"top_p":                  {Kinds: routes.Number, Min: 0, Max: 1},
 	"max_temp":               {Kinds: routes.Number, Min: 0, Max: 2},
@@ -45,21 +45,27 @@ var chatTop = map[string]*routes.Rule{
 	"store":                  {Kinds: routes.Bool},
 	"text":                   {Kinds: routes.Object},
 	"verbosity":              {Kinds: routes.String, Enum: verbosities},
-	"include":                {Kinds: routes.Array},
+	"include":                {Kinds: routes.Array, Elements: &routes.Rule{Kinds: routes.String, Required: true}},
 	"metadata":               {Kinds: routes.Object},
 	"logprobs":               {Kinds: routes.Bool},
 	"top_logprobs":           {Kinds: routes.Number, Integer: true, Min: 0, Max: inf},
 	"parallel_tool_calls":    {Kinds: routes.Bool},
-	"stop_token_ids":         {Kinds: routes.Array},
+	"stop_token_ids":         {Kinds: routes.Array, Elements: tokenRule},
 	"fallbacks":              {Kinds: routes.Array, Length: 10},
 	"anon_user_id":           {Kinds: routes.String, Length: 128},
 }
 
-// maxStopLength bounds one stop sequence in bytes; the count is at most 4 (interface.md).
-const (
-	maxStopLength    = 4096
-	maxStopSequences = 4
-)
+// maxStopLength bounds one stop sequence in bytes.
+const maxStopLength = 4096
+
+// tokenRule is for the number of a token.
+var tokenRule = &routes.Rule{Kinds: routes.Number, Required: true, Integer: true}
+
+// stopRule is for one stop sequence or up to four (interface.md).
+var stopRule = &routes.Rule{
+	Kinds: routes.String | routes.Array, NonEmpty: true, Length: maxStopLength, Items: 4,
+	Elements: &routes.Rule{Kinds: routes.String, Required: true, NonEmpty: true, Length: maxStopLength},
+}
 
 // chatNested are the rules of members of objects inside a chat body, keyed by
 // the path of member names without array indexes.

@@ -29,7 +29,7 @@ func (of *Capability) edit(c *routes.Call, members []int) *routes.Error {
 		return e
 	}
 	f := p.form
-	prompt := f.prompt(imagePrompt, maxEditPrompt)
+	prompt := f.prompt(imagePrompt)
 	f.together(imageModel, imageModelID)
 	for _, id := range members {
 		p.sources = append(p.sources, f.pictures(id)...)
@@ -147,7 +147,7 @@ func (of *Capability) serveUpscale(c *routes.Call) *routes.Error {
 		p.wantSources(imageImage, []int{imageImage})
 	}
 	p.job.Enhance = f.flag(imageEnhance, false)
-	p.job.EnhancePrompt = f.prompt(imageEnhanceWords, maxSimplePrompt)
+	p.job.EnhancePrompt = f.prompt(imageEnhanceWords)
 	scale, given := f.number(-1, imageScale)
 	if !given {
 		scale = 2

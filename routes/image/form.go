@@ -171,10 +171,10 @@ func (f *imageForm) words(id int) string {
 	return gjson.ParseBytes(raw).Str
 }
 
-// prompt is the text of a member of at most most characters.
-func (f *imageForm) prompt(id, most int) string {
+// prompt is the text of a member, no longer than its rule says and not blank.
+func (f *imageForm) prompt(id int) string {
 	text := f.words(id)
-	if n := utf8.RuneCountInString(text); n > most {
+	if n, most := utf8.RuneCountInString(text), f.ruleOf(id).Characters; n > most {
 		f.tooLong(id, n, int64(most), "")
 	} else if text != "" && strings.TrimSpace(text) == "" {
 		f.Add(routes.Issue{Code: "too_small", Path: imageShape.Name(id), Minimum: "1", Message: imageShape.Name(id) + ": must not be blank."})

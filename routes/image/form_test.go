@@ -54,11 +54,14 @@ func FuzzImageForm(f *testing.F) {
 					}
 				}
 			}
-			text := form.prompt(imagePrompt, maxEditPrompt)
+			rule, text := form.ruleOf(imagePrompt), ""
+			if rule != nil {
+				text = form.prompt(imagePrompt)
+			}
 			if len(form.Issues) > 0 {
 				continue
 			}
-			if n := len([]rune(text)); n > maxEditPrompt {
+			if n := len([]rune(text)); rule != nil && n > rule.Characters {
 				t.Fatalf("a prompt of %d characters is taken", n)
 			}
 			if n := form.Integer(imageNumImages); n < 0 || n > 4 {

@@ -32,7 +32,7 @@ func (of *Capability) serveGenerate(c *routes.Call) *routes.Error {
 		return e
 	}
 	f := p.form
-	prompt := f.prompt(imagePrompt, maxImagePrompt)
+	prompt := f.prompt(imagePrompt)
 	f.together(imageNumImages, imageVariants)
 	p.job.Count = int(max(1, f.Integer(imageNumImages), f.Integer(imageVariants)))
 	binary := f.flag(imageReturnBinary, false)

@@ -89,10 +89,7 @@ var imageShape = scan.NewShape(
 
 // Limits of the specification (interface.md, Limits; addendum 8).
 const (
-	maxImagePrompt    = 7500  // characters, /image/generate
-	maxSimplePrompt   = 1500  // /images/generations, and enhancePrompt
-	maxEditPrompt     = 32768 // /image/edit
-	maxPixelSide      = 1280  // width and height of /image/generate
+	maxPixelSide      = 1280 // width and height of /image/generate
 	defaultPixelSide  = 1024
 	maxUpscaledPixels = 16_777_216
 	maxReferenceSize  = 8 << 20 // bytes, must be less
@@ -111,14 +108,16 @@ var (
 	flagRule    = &routes.Rule{Kinds: routes.Bool}
 	pictureRule = &routes.Rule{Kinds: routes.String, NonEmpty: true}
 	modelRule   = &routes.Rule{Kinds: routes.String, NonEmpty: true, Length: 256}
-	promptRule  = &routes.Rule{Kinds: routes.String, Required: true, NonEmpty: true}
+	editPrompt  = &routes.Rule{Kinds: routes.String, Required: true, NonEmpty: true, Characters: 32768}
 	tierRule    = &routes.Rule{Kinds: routes.String, Enum: []string{"low", "medium", "high"}}
 )
 
 // generateRules are the members of POST /image/generate (addendum 8.1).
 var generateRules = map[string]*routes.Rule{
-	"model": {Kinds: routes.String, Required: true, NonEmpty: true, Length: 256}, "prompt": promptRule,
-	"width": {Kinds: routes.Number, Integer: true, Min: 1, Max: inf}, "height": {Kinds: routes.Number, Integer: true, Min: 1, Max: inf},
+	"model":        {Kinds: routes.String, Required: true, NonEmpty: true, Length: 256},
+	"prompt":       {Kinds: routes.String, Required: true, NonEmpty: true, Characters: 7500},
+	"width":        {Kinds: routes.Number, Integer: true, Min: 1, Max: inf},
+	"height":       {Kinds: routes.Number, Integer: true, Min: 1, Max: inf},
 	"aspect_ratio": {Kinds: routes.String, NonEmpty: true, Length: 10}, "resolution": {Kinds: routes.String, NonEmpty: true, Length: 10}, "quality": tierRule,
 	"steps": {Kinds: routes.Number, Integer: true, Min: 1, Max: inf}, "cfg_scale": {Kinds: routes.Number, Min: 0, Max: 20, Above: true},
 	"seed":       {Kinds: routes.Number, Integer: true, Min: -999_999_999, Max: 999_999_999},
@@ -133,7 +132,8 @@ var generateRules = map[string]*routes.Rule{
 
 // simpleRules are the members of POST /images/generations (interface.md, Images; addendum 8.2).
 var simpleRules = map[string]*routes.Rule{
-	"model": modelRule, "prompt": promptRule, "n": {Kinds: routes.Number, Integer: true, Min: 1, Max: 1},
+	"model": modelRule, "prompt": {Kinds: routes.String, Required: true, NonEmpty: true, Characters: 1500},
+	"n":               {Kinds: routes.Number, Integer: true, Min: 1, Max: 1},
 	"size":            {Kinds: routes.String, Enum: openAISizes},
 	"response_format": {Kinds: routes.String, Enum: []string{"b64_json", "url"}}, "output_format": {Kinds: routes.String, Enum: outputFormats},
 	"quality": {Kinds: routes.String, Enum: []string{"auto", "high", "medium", "low", "hd", "standard"}},
@@ -144,16 +144,17 @@ var simpleRules = map[string]*routes.Rule{
 
 // simpleEditRules are the members of POST /images/edits, which OpenAI's packages call.
 var simpleEditRules = map[string]*routes.Rule{
-	"model": modelRule, "prompt": promptRule, "n": simpleRules["n"], "size": simpleRules["size"], "response_format": simpleRules["response_format"],
+	"model": modelRule, "prompt": editPrompt, "n": simpleRules["n"], "size": simpleRules["size"], "response_format": simpleRules["response_format"],
 	"output_format": simpleRules["output_format"], "quality": simpleRules["quality"], "background": simpleRules["background"],
 	"moderation": simpleRules["moderation"], "output_compression": simpleRules["output_compression"], "user": simpleRules["user"],
-	"image": {Kinds: routes.String | routes.Array, NonEmpty: true}, "mask": pictureRule, "input_fidelity": {Kinds: routes.String, Enum: []string{"high", "low"}},
+	"image": {Kinds: routes.String | routes.Array, NonEmpty: true, Elements: pictureRule},
+	"mask":  pictureRule, "input_fidelity": {Kinds: routes.String, Enum: []string{"high", "low"}},
 	"stream": flagRule, "partial_images": {Kinds: routes.Number, Integer: true, Min: 0, Max: 3},
 }
 
 // editRules are the members of POST /image/edit (addendum 8.5).
 var editRules = map[string]*routes.Rule{
-	"model": modelRule, "modelId": modelRule, "prompt": promptRule, "image": pictureRule,
+	"model": modelRule, "modelId": modelRule, "prompt": editPrompt, "image": pictureRule,
 	"aspect_ratio": {Kinds: routes.String, Enum: editRatios}, "resolution": {Kinds: routes.String, NonEmpty: true, Length: 10},
 	"output_format": {Kinds: routes.String, Enum: append([]string{"jpg"}, outputFormats...)}, "quality": tierRule, "safe_mode": flagRule,
 	"enhance_prompt": flagRule, "disable_prompt_optimization_thinking": flagRule,
@@ -161,15 +162,15 @@ var editRules = map[string]*routes.Rule{
 
 // multiEditRules are the members of POST /image/multi-edit (addendum 8.6, D30).
 var multiEditRules = withRules(editRules, map[string]*routes.Rule{
-	"image_2": pictureRule, "image_3": pictureRule, "images": {Kinds: routes.Array, NonEmpty: true},
+	"image_2": pictureRule, "image_3": pictureRule, "images": {Kinds: routes.Array, NonEmpty: true, Elements: pictureRule},
 })
 
 // upscaleRules are the members of POST /image/upscale (addendum 8.4). enhance
 // may be text, and a creativity out of range is clamped.
 var upscaleRules = map[string]*routes.Rule{
 	"image": pictureRule, "scale": {Kinds: routes.Number, Min: 1, Max: 4}, "enhance": {Kinds: routes.Bool | routes.String, Enum: []string{"true", "false"}},
-	"enhanceCreativity": {Kinds: routes.Number, Min: 0, Max: 1}, "enhancePrompt": {Kinds: routes.String}, "replication": {Kinds: routes.Number, Min: 0, Max: 1},
-	"creativity": {Kinds: routes.Number},
+	"enhanceCreativity": {Kinds: routes.Number, Min: 0, Max: 1}, "enhancePrompt": {Kinds: routes.String, Characters: 1500},
+	"replication": {Kinds: routes.Number, Min: 0, Max: 1}, "creativity": {Kinds: routes.Number},
 }
 
 // upscaleExtraRules are those with the model, which public packages send

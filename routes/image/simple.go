@@ -22,7 +22,7 @@ func (of *Capability) serveGenerations(c *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	prompt := p.form.prompt(imagePrompt, maxSimplePrompt)
+	prompt := p.form.prompt(imagePrompt)
 	if e := p.choose("image", p.form.choice(imageModel, "default"), true); e != nil {
 		return e
 	}
@@ -42,7 +42,7 @@ func (of *Capability) serveSimpleEdit(c *routes.Call) *routes.Error {
 		return e
 	}
 	f := p.form
-	prompt := f.prompt(imagePrompt, maxEditPrompt)
+	prompt := f.prompt(imagePrompt)
 	p.sources = f.pictures(imageImage)
 	p.wantSources(imageImage, []int{imageImage, imageImages})
 	if len(f.pictures(imageMask)) > 0 {

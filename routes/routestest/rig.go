@@ -83,12 +83,16 @@ func Start(t testing.TB, text, upstream string, capabilities ...routes.Capabilit
 // Post sends JSON below the prefix of the API, with an idempotency key unless it
 // is empty. A status of 0 says that there was no answer, for the reason in body.
 func (r *Rig) Post(path, body, key string) (status int, answer string) {
-	req, err := http.NewRequest(http.MethodPost, "http://"+r.Address+routes.Prefix+path, strings.NewReader(body))
+	return r.send(http.MethodPost, path, body, r.Secret, key)
+}
+
+func (r *Rig) send(method, path, body, secret, key string) (status int, answer string) {
+	req, err := http.NewRequest(method, "http://"+r.Address+routes.Prefix+path, strings.NewReader(body))
 	if err != nil {
 		return 0, err.Error()
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+r.Secret)
+	req.Header.Set("Authorization", "Bearer "+secret)
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
