@@ -22,14 +22,6 @@ const (
 	maxAllowance = Nano(10_000_000_000_000_000)
 )
 
-// left is what can be spent on a day that has begun before.
-func (d dayDIEM) left(refill Nano) Nano {
-	if d.allowed {
-		return d.avail
-	}
-	return d.avail + refill
-}
-
 // SetAllowance gives an account so many DIEM a day from the next day on, and,
 // if it had no allowance today, at once. 0 ends it.
 func (l *Ledger) SetAllowance(account string, daily Nano) (Account, error) {

@@ -22,7 +22,7 @@ type archive interface {
 	Dump(w io.Writer, head dumpHead, pinned func()) (lines int64, err error)
 	// Load reads a dump into this store, which must be empty.
 	Load(r io.Reader) (dumpHead, error)
-	engine() string // for people
+	Engine() string // for people
 }
 
 // BackupInfo says what a backup holds.
@@ -41,7 +41,7 @@ type BackupInfo struct {
 // process are all in it up to the moment of the call; those that other nodes
 // have not applied yet are not.
 func (l *Ledger) Backup(path string) (info BackupInfo, err error) {
-	store, ok := l.store.(archive)
+	db, ok := l.store.(archive)
 	if !ok {
 		return info, errors.New("this store cannot be written to a file")
 	}
@@ -70,8 +70,8 @@ func (l *Ledger) Backup(path string) (info BackupInfo, err error) {
 	if err != nil {
 		return info, err
 	}
-	head := dumpHead{Engine: store.engine(), CreatedUs: l.now() / 1000, Pepper: pepper}
-	rows, err := l.dump(store, zip, head)
+	head := dumpHead{Engine: db.Engine(), CreatedUs: l.now() / 1000, Pepper: pepper}
+	rows, err := l.dump(db, zip, head)
 	if err = errors.Join(err, zip.Close(), f.Sync()); err != nil {
 		return info, fmt.Errorf("cannot write the backup: %w", err)
 	}
@@ -82,14 +82,14 @@ func (l *Ledger) Backup(path string) (info BackupInfo, err error) {
 	if err = errors.Join(os.Rename(next, path), disk.Sync(filepath.Dir(path))); err != nil {
 		return info, err
 	}
-	return BackupInfo{path, fromMicro(head.CreatedUs), head.Engine, schemaVersion, rows, size}, nil
+	return BackupInfo{path, fromMicro(head.CreatedUs), head.Engine, Version, rows, size}, nil
 }
 
 // dump brings the store up to date and writes it while both cursors are at the
 // same record, so that the copy needs no journal.
-func (l *Ledger) dump(store archive, w io.Writer, head dumpHead) (rows int64, err error) {
+func (l *Ledger) dump(db archive, w io.Writer, head dumpHead) (rows int64, err error) {
 	if l.project == nil {
-		return store.Dump(w, head, func() {}) // an operator's, without a journal
+		return db.Dump(w, head, func() {}) // an operator's, without a journal
 	}
 	if err := l.project.drain(); err != nil {
 		return 0, err
@@ -100,7 +100,7 @@ func (l *Ledger) dump(store archive, w io.Writer, head dumpHead) (rows int64, er
 		p.mu.Unlock()
 		return 0, err
 	}
-	return store.Dump(w, head, p.mu.Unlock)
+	return db.Dump(w, head, p.mu.Unlock)
 }
 
 // pepper is what this store's keys are hashed with.
@@ -127,15 +127,15 @@ func Restore(path string, o Options) (info BackupInfo, err error) {
 	if err != nil {
 		return info, fmt.Errorf("cannot read the backup %s: %w", path, errDump)
 	}
-	store, undo, err := emptyStore(&o)
+	db, undo, err := emptyStore(&o)
 	if err != nil {
 		return info, err
 	}
-	head, err := store.Load(zip)
+	head, err := db.Load(zip)
 	if err == nil {
-		err = keepPepper(store, &o, head.Pepper)
+		err = keepPepper(db, &o, head.Pepper)
 	}
-	if err = errors.Join(err, store.Close()); err != nil {
+	if err = errors.Join(err, db.Close()); err != nil {
 		undo()
 		return info, fmt.Errorf("cannot restore %s: %w", path, err)
 	}
@@ -146,8 +146,8 @@ func Restore(path string, o Options) (info BackupInfo, err error) {
 // emptyStore opens the store to restore into. undo removes what it made.
 func emptyStore(o *Options) (_ archive, undo func(), err error) {
 	if o.Shared != "" {
-		store, err := openPostgres(o.Shared, o.storeAhead)
-		return store, func() {}, err
+		db, err := openPostgres(o.Shared, o.storeAhead)
+		return db, func() {}, err
 	}
 	for _, name := range []string{databaseFile, pepperFile, journalSub} {
 		if _, err := os.Lstat(filepath.Join(o.Dir, name)); err == nil {
@@ -157,8 +157,8 @@ func emptyStore(o *Options) (_ archive, undo func(), err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	store, err := openSQLite(o.Dir)
-	return store, func() {
+	db, err := openSQLite(o.Dir)
+	return db, func() {
 		for _, suffix := range []string{"", "-wal", "-shm"} {
 			_ = os.Remove(filepath.Join(o.Dir, databaseFile+suffix))
 		}
@@ -167,8 +167,8 @@ func emptyStore(o *Options) (_ archive, undo func(), err error) {
 }
 
 // keepPepper puts the backup's pepper where the restored store looks for it.
-func keepPepper(store Store, o *Options, pepper []byte) error {
-	kept, err := store.Pepper(pepper)
+func keepPepper(db Store, o *Options, pepper []byte) error {
+	kept, err := db.Pepper(pepper)
 	if err != nil {
 		return err
 	}

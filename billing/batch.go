@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -191,22 +192,12 @@ func (b *batch) sort() {
 	slices.SortFunc(b.rollups, func(x, y rollup) int {
 		switch {
 		case x.account != y.account:
-			return compare(x.account, y.account)
+			return cmp.Compare(x.account, y.account)
 		case x.key != y.key:
-			return compare(x.key, y.key)
+			return cmp.Compare(x.key, y.key)
 		case x.day != y.day:
-			return compare(x.day, y.day)
+			return cmp.Compare(x.day, y.day)
 		}
-		return compare(x.model, y.model)
+		return cmp.Compare(x.model, y.model)
 	})
-}
-
-func compare[T uint32 | int32 | uint64](a, b T) int {
-	if a < b {
-		return -1
-	}
-	if a > b {
-		return 1
-	}
-	return 0
 }

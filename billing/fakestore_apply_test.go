@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -129,7 +130,7 @@ func (c *fakeConn) StaleDIEM(before int32) (list []staleDIEM, err error) {
 				list = append(list, staleDIEM{id.account, id.day})
 			}
 		}
-		slices.SortFunc(list, func(a, b staleDIEM) int { return compare(a.account, b.account)*2 + compare(a.day, b.day) })
+		slices.SortFunc(list, func(a, b staleDIEM) int { return cmp.Compare(a.account, b.account)*2 + cmp.Compare(a.day, b.day) })
 		return nil
 	})
 	return list, err

@@ -213,7 +213,7 @@ func (db *fakeStore) funds(node, account uint32, key int64, day, period int32) f
 			f.avail[place] = db.room(key, place, period)
 			for id, n := range db.quotas {
 				if id.key == key && id.place == place && id.period == period {
-					f.add(id.node == node, place, n)
+					addFunds(&f, id.node == node, place, n)
 				}
 			}
 			continue
@@ -223,14 +223,14 @@ func (db *fakeStore) funds(node, account uint32, key int64, day, period int32) f
 		f.avail[place] = b.avail
 		for id, n := range db.leases {
 			if id.account == account && id.place == place && (place != money.InDIEM || id.day == day) {
-				f.add(id.node == node, place, n)
+				addFunds(&f, id.node == node, place, n)
 			}
 		}
 	}
 	return f
 }
 
-func (f *funds) add(own bool, place int, n Nano) {
+func addFunds(f *funds, own bool, place int, n Nano) {
 	if own {
 		f.lease[place] += n
 	} else {

@@ -393,7 +393,7 @@ func TestUsageKeepsWhatEachRequestWas(t *testing.T) {
 	var data []byte
 	var n int
 	var p journal.Page
-	if err := f.store.(*sqliteStore).reader.QueryRow("SELECT account, seq_first, seq_last, requests, data FROM usage_page").Scan(&p.Account, &p.First, &p.Last, &p.Requests, &data); err != nil {
+	if err := database(f.store).QueryRow("SELECT account, seq_first, seq_last, requests, data FROM usage_page").Scan(&p.Account, &p.First, &p.Last, &p.Requests, &data); err != nil {
 		t.Fatal(err)
 	}
 	p.Data = data
@@ -418,7 +418,7 @@ func TestUsageKeepsWhatEachRequestWas(t *testing.T) {
 		t.Errorf("%d requests in the page, %v", n, err)
 	}
 	var days string
-	err = f.store.(*sqliteStore).reader.QueryRow(`SELECT group_concat(currency || ':' || requests || ':' || kind || ':' || units || ':' || amount, ' ')
+	err = database(f.store).QueryRow(`SELECT group_concat(currency || ':' || requests || ':' || kind || ':' || units || ':' || amount, ' ')
 		FROM (SELECT * FROM usage_day ORDER BY currency, kind)`).Scan(&days)
 	if want := "1:0:1:60:92393 1:0:2:40:61600 1:0:4:20:96800 2:0:1:0:7 2:1:4:0:0"; err != nil || days != want {
 		t.Errorf("daily usage is %q, expected %q (%v)", days, want, err)

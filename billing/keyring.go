@@ -91,7 +91,7 @@ func (l *Ledger) keyRecords(a *AccountState, rows []*keyRow) ([]KeyRecord, error
 	periods := map[Period]map[int64]keySum{}
 	for i, row := range rows {
 		l.useOf(row)
-		list[i] = KeyRecord{KeyInfo: row.info(), Week: usageOf(week[row.no].spent)}
+		list[i] = KeyRecord{KeyInfo: keyInfo(row), Week: usageOf(week[row.no].spent)}
 		if row.limitUSD == nil && row.limitDIEM == nil {
 			continue
 		}
@@ -196,7 +196,7 @@ func (l *Ledger) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, er
 			return KeyInfo{}, err
 		}
 		l.useOf(row)
-		return row.info(), nil
+		return keyInfo(row), nil
 	}
 	return KeyInfo{}, fmt.Errorf("cannot change the key %q: somebody else keeps changing it", id)
 }

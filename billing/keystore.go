@@ -2,6 +2,7 @@ package billing
 
 import (
 	"errors"
+
 	"farebox/billing/money"
 )
 
@@ -57,6 +58,14 @@ type keyStore interface {
 type dayDIEM struct {
 	avail   Nano
 	allowed bool
+}
+
+// left is what can be spent on a day that has begun before.
+func (d dayDIEM) left(refill Nano) Nano {
+	if d.allowed {
+		return d.avail
+	}
+	return d.avail + refill
 }
 
 // errStale is a row that somebody else changed since it was read.

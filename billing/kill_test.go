@@ -196,7 +196,7 @@ func (f *fixture) allUsage(t *testing.T) (list []journal.Record) {
 	if err := f.project.drain(); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := f.store.(*sqliteStore).reader.Query("SELECT account, seq_first, seq_last, requests, data FROM usage_page ORDER BY account, seq_first")
+	rows, err := database(f.store).Query("SELECT account, seq_first, seq_last, requests, data FROM usage_page ORDER BY account, seq_first")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,29 +127,30 @@ func nano(n Nano) *Nano { return &n }
 // transaction, and gives their secrets.
 func manyKeys(t testing.TB, l *Ledger, accounts, keys int) [][]byte {
 	t.Helper()
-	s := l.store.(*sqliteStore)
 	secrets := make([][]byte, keys)
-	err := s.write(func(tx *tx) error {
-		for i := range accounts {
-			if _, err := tx.Exec("INSERT INTO account(no, id, name, created_us) VALUES($1, $2, $3, 1)", i+1, newUUID(), fmt.Sprint("account-", i)); err != nil {
-				return err
-			}
-			if _, err := tx.Exec("INSERT INTO bucket(account, currency, day, granted, avail) VALUES($1, 1, 0, $2, $2)", i+1, int64(1e15)); err != nil {
-				return err
-			}
-		}
-		for i := range keys {
-			secret := newSecret("svc", Inference)
-			d := l.hasher.digest([]byte(secret))
-			secrets[i] = []byte(secret)
-			if _, err := tx.Exec(`INSERT INTO api_key(id, account, type, secret_mac, last6, description, limit_period, created_us, expires_us, revoked_us)
-				VALUES($1, $2, 1, $3, 'abcdef', '', 1, 1, 0, 0)`, newUUID(), i%accounts+1, d[:]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	tx, err := database(l.store).Begin()
 	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	for i := range accounts {
+		if _, err := tx.Exec("INSERT INTO account(no, id, name, created_us) VALUES($1, $2, $3, 1)", i+1, newUUID(), fmt.Sprint("account-", i)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec("INSERT INTO bucket(account, currency, day, granted, avail) VALUES($1, 1, 0, $2, $2)", i+1, int64(1e15)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range keys {
+		secret := newSecret("svc", Inference)
+		d := l.hasher.digest([]byte(secret))
+		secrets[i] = []byte(secret)
+		if _, err := tx.Exec(`INSERT INTO api_key(id, account, type, secret_mac, last6, description, limit_period, created_us, expires_us, revoked_us)
+			VALUES($1, $2, 1, $3, 'abcdef', '', 1, 1, 0, 0)`, newUUID(), i%accounts+1, d[:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
 	return secrets

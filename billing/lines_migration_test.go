@@ -1,7 +1,6 @@
 package billing
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -146,91 +145,6 @@ func (f *fixture) tellsOf(dir, told string) {
 	if len(got) != len(want) {
 		f.t.Fatalf("reports have %d lines, and had %d", len(got), len(want))
 	}
-}
-
-// "On PostgreSQL the update counted the pictures as tokens."
-func TestDailyUsageIsDividedAlikeInBothEngines(t *testing.T) {
-	t.Parallel()
-	dir := unpack(t, "ledger-loaded-schema4.tar.gz")
-	from, err := sql.Open("sqlite", "file:"+uriPath(filepath.Join(dir, databaseFile)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := servers.Database(t)
-	to := schemaOn(t, address, 4)
-	for _, table := range dumped {
-		if table.Table == "usage_day" {
-			table.Columns = dumpedDay4.Columns
-		}
-		copyRows(t, from, to, table)
-	}
-	if err := from.Close(); err != nil {
-		t.Fatal(err)
-	}
-	lite, err := openSQLite(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = lite.Close() }()
-	shared, err := openPostgres(address, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = shared.Close() }()
-	a, b := daysOf(t, lite.sqlStore), daysOf(t, shared.sqlStore)
-	if len(a) < 20 || !slices.Equal(a, b) {
-		t.Errorf("daily usage of SQLite:\n%s\nof PostgreSQL:\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
-	}
-	if fmt.Sprint(lite.SoldBefore()) != fmt.Sprint(shared.SoldBefore()) || len(lite.SoldBefore()) != 4 {
-		t.Errorf("what models sold before: %v and %v", lite.SoldBefore(), shared.SoldBefore())
-	}
-}
-
-func copyRows(t *testing.T, from, to *sql.DB, table dumpTable) {
-	t.Helper()
-	rows, err := from.Query("SELECT " + strings.Join(table.Columns, ", ") + " FROM " + table.Table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = rows.Close() }()
-	row, into, marks := make([]any, len(table.Columns)), make([]any, len(table.Columns)), make([]string, len(table.Columns))
-	for i := range row {
-		into[i], marks[i] = &row[i], fmt.Sprint("$", i+1)
-	}
-	insert := "INSERT INTO " + table.Table + "(" + strings.Join(table.Columns, ", ") + ") VALUES(" + strings.Join(marks, ", ") + ")"
-	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := to.Exec(insert, row...); err != nil {
-			t.Fatalf("%s: %v", table.Table, err)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func daysOf(t *testing.T, s *sqlStore) (list []string) {
-	t.Helper()
-	err := s.read(func(q *query) error {
-		list = nil
-		return q.each(func(rows *sql.Rows) error {
-			var n [10]int64
-			into := make([]any, len(n))
-			for i := range n {
-				into[i] = &n[i]
-			}
-			err := rows.Scan(into...)
-			list = append(list, fmt.Sprint(n))
-			return err
-		}, `SELECT account, api_key, day, model, currency, kind, requests, units, amount, last_us FROM usage_day
-			ORDER BY account, api_key, day, model, currency, kind`)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
 }
 
 // "I set the model's type to image, and my 40 tokens had become 40 pictures."

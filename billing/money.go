@@ -1,6 +1,8 @@
 package billing
 
-import "farebox/billing/money"
+import (
+	"farebox/billing/money"
+)
 
 // Words of package money that this room uses in every file.
 type (
@@ -19,3 +21,6 @@ const (
 
 // ParseCurrency reads USD, DIEM or BUNDLED_CREDITS in any case.
 func ParseCurrency(s string) (Currency, error) { return money.ParseCurrency(s) }
+
+// Schema is the version of the store's schema that this farebox reads and writes.
+const Schema = Version

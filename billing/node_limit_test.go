@@ -1,7 +1,6 @@
 package billing
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -128,10 +127,10 @@ func (s *lateStore) UpdateKey(row *keyRow) error {
 // higher one until its restart": what was overtaken on its way does not count.
 func TestOvertakenUpdateOfAKeyDoesNotStay(t *testing.T) {
 	t.Parallel()
-	store := &lateStore{}
+	db := &lateStore{}
 	f := openLedger(t, func(o *Options) {
 		o.Shared = servers.Database(t)
-		o.wrapStore = func(inner Store) Store { store.Store = inner; return store }
+		o.wrapStore = func(inner Store) Store { db.Store = inner; return db }
 	})
 	f.account("a", 100*usd)
 	k, secret := f.key("a")
@@ -142,9 +141,9 @@ func TestOvertakenUpdateOfAKeyDoesNotStay(t *testing.T) {
 		}
 		return *k.LimitUSD
 	}
-	store.late = func(row keyRow) {
+	db.late = func(row keyRow) {
 		row.limitUSD = nano(usd)
-		if err := store.Store.UpdateKey(&row); err != nil {
+		if err := db.Store.UpdateKey(&row); err != nil {
 			t.Error(err)
 		}
 		eventually(t, "the feed tells of it", time.Minute, func() bool { return limit() == usd })
@@ -156,31 +155,4 @@ func TestOvertakenUpdateOfAKeyDoesNotStay(t *testing.T) {
 		t.Errorf("the limit in force is %s, the newest is 1", got)
 	}
 	f.recount()
-}
-
-// "The credit was booked, and the command said that nothing had changed": a
-// reference that was never used before is applied, whichever answer is lost.
-func TestCreditWhoseAnswerWasLostIsApplied(t *testing.T) {
-	t.Parallel()
-	address := servers.Database(t)
-	cut, s := openThroughCut(t, address, "n")
-	no := addAccount(t, s, "a", money.Parts{})
-	cut.Delay(3 * time.Millisecond)
-	for i := range 24 {
-		lose := time.AfterFunc(time.Duration(i)*4*time.Millisecond, cut.LoseAnswer)
-		c := &credit{account: no, currency: USD, amount: 1, ref: fmt.Sprint("r", i), nowUs: conformUs}
-		applied, err := s.Credit(c)
-		lose.Stop()
-		if err != nil || !applied {
-			t.Fatalf("credit %d: applied %v, %v", i, applied, err)
-		}
-		if applied, err = s.Credit(c); err != nil || applied {
-			t.Fatalf("credit %d again: applied %v, %v", i, applied, err)
-		}
-	}
-	cut.Delay(0)
-	row, err := s.Account(no, conformDay)
-	if err != nil || row.avail[money.InUSD] != 24 {
-		t.Errorf("%+v, %v", row, err)
-	}
 }

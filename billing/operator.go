@@ -49,8 +49,6 @@ var (
 	ErrNoAccount = errors.New("there is no such account")
 	ErrNoKey     = errors.New("there is no such key")
 	ErrNameTaken = errors.New("there is an account of this name")
-	// ErrManyKeys is an account with the most live keys that it may have.
-	ErrManyKeys = fmt.Errorf("the account has %d live keys, which is the most allowed: revoke one first", maxActiveKeys)
 )
 
 // CreateAccount makes an account without money.
@@ -226,7 +224,7 @@ func (l *Ledger) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
 	if err != nil {
 		return KeyInfo{}, "", err
 	}
-	if err := l.statusOf(a).err(); err != nil {
+	if err := refusal(l.statusOf(a)); err != nil {
 		return KeyInfo{}, "", fmt.Errorf("cannot create a key: %w", err)
 	}
 	if err := l.mayMakeKey(a, perMinute); err != nil {
@@ -242,10 +240,10 @@ func (l *Ledger) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
 		return KeyInfo{}, "", fmt.Errorf("cannot create a key for the account %q: %w", n.Account, err)
 	}
 	l.registry.strangers.announce(row.digest)
-	return row.info(), secret, nil
+	return keyInfo(row), secret, nil
 }
 
-func (r *keyRow) info() KeyInfo {
+func keyInfo(r *keyRow) KeyInfo {
 	return KeyInfo{
 		ID: r.id, AccountID: r.accountID, AccountName: r.accountName, Type: r.typ, Last6: r.last6, Description: r.description,
 		Period: r.period, LimitUSD: r.limitUSD, LimitDIEM: r.limitDIEM, TextUSD: r.limitTextUSD, TextDIEM: r.limitTextDIEM, Privacy: r.privacy,
@@ -278,7 +276,7 @@ func (l *Ledger) Keys(account string) ([]KeyInfo, error) {
 	list := make([]KeyInfo, len(rows))
 	read := map[uint32]map[Period]map[int64]keySum{} // by account
 	for i, row := range rows {
-		if list[i] = row.info(); row.limitUSD == nil && row.limitDIEM == nil {
+		if list[i] = keyInfo(row); row.limitUSD == nil && row.limitDIEM == nil {
 			continue
 		}
 		if read[row.account] == nil {

@@ -290,3 +290,30 @@ func TestAddressesOfTheStore(t *testing.T) {
 		t.Errorf("%d are charged", r.charged)
 	}
 }
+
+// "The credit was booked, and the command said that nothing had changed": a
+// reference that was never used before is applied, whichever answer is lost.
+func TestCreditWhoseAnswerWasLostIsApplied(t *testing.T) {
+	t.Parallel()
+	address := servers.Database(t)
+	cut, s := openThroughCut(t, address, "n")
+	no := addAccount(t, s, "a", money.Parts{})
+	cut.Delay(3 * time.Millisecond)
+	for i := range 24 {
+		lose := time.AfterFunc(time.Duration(i)*4*time.Millisecond, cut.LoseAnswer)
+		c := &credit{account: no, currency: USD, amount: 1, ref: fmt.Sprint("r", i), nowUs: conformUs}
+		applied, err := s.Credit(c)
+		lose.Stop()
+		if err != nil || !applied {
+			t.Fatalf("credit %d: applied %v, %v", i, applied, err)
+		}
+		if applied, err = s.Credit(c); err != nil || applied {
+			t.Fatalf("credit %d again: applied %v, %v", i, applied, err)
+		}
+	}
+	cut.Delay(0)
+	row, err := s.Account(no, conformDay)
+	if err != nil || row.avail[money.InUSD] != 24 {
+		t.Errorf("%+v, %v", row, err)
+	}
+}

@@ -319,7 +319,7 @@ func TestAuditFindsDrift(t *testing.T) {
 			k, _ := f.key("a", func(n *NewKey) { n.LimitUSD = nano(5 * usd) })
 			f.spend(k, 3, usd)
 			f.recount()
-			if err := spoil(f, k, f.store.(*sqliteStore).writer); err != nil {
+			if err := spoil(f, k, database(f.store)); err != nil {
 				t.Fatal(err)
 			}
 			r, err := f.Audit()
@@ -333,7 +333,7 @@ func TestAuditFindsDrift(t *testing.T) {
 // A store of a later version, or with a broken disk under it, is refused in words.
 func TestNewerStoreIsRefused(t *testing.T) {
 	f := openLedger(t)
-	if _, err := f.store.(*sqliteStore).writer.Exec(fmt.Sprintf("PRAGMA user_version = %d", schemaVersion+1)); err != nil {
+	if _, err := database(f.store).Exec(fmt.Sprintf("PRAGMA user_version = %d", Version+1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -343,11 +343,11 @@ func TestNewerStoreIsRefused(t *testing.T) {
 		t.Error("a store of a newer version was opened")
 		_ = l.Close()
 	}
-	db, err := sql.Open("sqlite", "file:"+uriPath(filepath.Join(f.options.Dir, databaseFile)))
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(filepath.Join(f.options.Dir, databaseFile)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec(fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)); err != nil {
+	if _, err := db.Exec(fmt.Sprintf("PRAGMA user_version = %d", Version)); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

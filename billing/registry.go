@@ -272,7 +272,7 @@ func (l *Ledger) adoptKey(row *keyRow, epoch uint64) (*Key, error) {
 	if r.epoch.Load() != epoch {
 		return nil, errMoved
 	}
-	k := row.key(r.room(acct), acct)
+	k := keyOf(r.room(acct), row, acct)
 	u := &k.first
 	k.use, u.keyRest = u, new(keyRest)
 	u.bar(acct.status)
@@ -301,7 +301,7 @@ func (r *registry) room(a *AccountState) *Key {
 }
 
 // key fills in the record of a row, without its state.
-func (r *keyRow) key(k *Key, acct *AccountState) *Key {
+func keyOf(k *Key, r *keyRow, acct *AccountState) *Key {
 	k.No, k.Account, k.expiresNs = r.no, acct, expiryNs(r.expiresUs)
 	k.keyRecord = &keyRecord{
 		ID: r.id, Type: r.typ, Last6: r.last6, Description: r.description,
@@ -346,7 +346,7 @@ func (l *Ledger) replaceKey(row *keyRow) (*Key, error) {
 	if old == nil || row.version < old.version {
 		return old, nil
 	}
-	k := row.key(new(Key), old.Account)
+	k := keyOf(new(Key), row, old.Account)
 	k.use = old.use
 	if err := l.relimit(k, old); err != nil {
 		return nil, fmt.Errorf("cannot read what key %s has used: %w", row.id, err)

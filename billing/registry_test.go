@@ -94,8 +94,8 @@ func TestExpiredKeyIsRefused(t *testing.T) {
 
 // "Somebody tried a wrong key in a loop and the database melted."
 func TestUnknownKeyIsAskedForOnce(t *testing.T) {
-	var store *countingStore
-	f := openLedger(t, countReads(&store))
+	var db *countingStore
+	f := openLedger(t, countReads(&db))
 	secret := []byte("SVC_INFERENCE_KEY_wrong")
 	for range 100 {
 		if _, err := f.Lookup(secret); !errors.Is(err, ErrUnknownKey) {
@@ -103,7 +103,7 @@ func TestUnknownKeyIsAskedForOnce(t *testing.T) {
 		}
 		f.registry.unknown.Wait()
 	}
-	if n := store.reads.Load(); n != 1 {
+	if n := db.reads.Load(); n != 1 {
 		t.Errorf("100 tries read the store %d times", n)
 	}
 	d := f.hasher.digest(secret)
@@ -115,8 +115,8 @@ func TestUnknownKeyIsAskedForOnce(t *testing.T) {
 // A key that was made elsewhere in the store is found at its first use, by all
 // callers as the same Key.
 func TestFirstUsesAtOnceFindOneKey(t *testing.T) {
-	var store *countingStore
-	f := openLedger(t, countReads(&store))
+	var db *countingStore
+	f := openLedger(t, countReads(&db))
 	f.account("a", usd)
 	_, secret, err := f.CreateKey(NewKey{Account: "a", Type: Admin, LimitUSD: nano(usd), Period: Month})
 	if err != nil {
@@ -136,7 +136,7 @@ func TestFirstUsesAtOnceFindOneKey(t *testing.T) {
 	if k := found[0]; k.Type != Admin || *k.LimitUSD != usd || k.LimitDIEM != nil || k.Period != Month || k.Account.Name != "a" || !strings.HasSuffix(secret, k.Last6) {
 		t.Errorf("the key is %+v", found[0])
 	}
-	if n := store.reads.Load(); n != 1 {
+	if n := db.reads.Load(); n != 1 {
 		t.Errorf("the store was read %d times", n)
 	}
 }

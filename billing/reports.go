@@ -53,7 +53,7 @@ func (s reportSource) Floor() Nano { return Nano(s.floor.Load()) }
 
 func queriesOf(q *query) report.Queries {
 	return report.Queries{Row: q.row, Each: q.each, Entries: func(p *report.Page, place int) ([]report.Entry, error) {
-		return entriesOf(p, q.s.before, place)
+		return entriesOf(p, q.SoldBefore(), place)
 	}}
 }
 

@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -103,12 +104,8 @@ func onEngines(t *testing.T, run func(t *testing.T, f *fixture), adjust ...func(
 	}
 }
 
-func sqlOf(s Store) *sqlStore {
-	if p, ok := s.(*postgresStore); ok {
-		return p.sqlStore
-	}
-	return s.(*sqliteStore).sqlStore
-}
+// database is the connection under a store.
+func database(s Store) *sql.DB { return s.(interface{ DB() *sql.DB }).DB() }
 
 // entryList is the plain truth: all entries of one account in order.
 type entryList []report.Entry
@@ -195,18 +192,39 @@ func fillNodes(t *rapid.T, f *fixture, account uint32) (model entryList) {
 			}
 		}
 		pages = append(pages, set.List()...)
-		err := sqlOf(f.store).write(func(t *tx) error {
-			if _, err := t.exec("INSERT INTO applied(node, sink, inc, seq) VALUES($1, 'usage', 0, $2) ON CONFLICT(node, sink) DO UPDATE SET seq = excluded.seq", node, seq); err != nil {
-				return err
-			}
-			return t.addPages(node, pages)
-		})
+		err := addPages(database(f.store), node, pages)
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	slices.SortFunc(model, inOrder)
 	return model
+}
+
+// addPages writes pages as another node would.
+func addPages(db *sql.DB, node uint32, pages []*journal.Page) error {
+	tx, err := db.Begin()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	for _, p := range pages {
+		n := &p.Entries
+		_, err := tx.Exec(`INSERT INTO usage_page(account, node, seq_first, seq_last, first_us, last_us, requests, entries_diem, entries_bundled, entries_usd, data)
+			VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+			p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, n[money.InDIEM], n[money.InBundled], n[money.InUSD], p.Data)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(`INSERT INTO usage_hour(account, hour, node, entries_diem, entries_bundled, entries_usd) VALUES($1, $2, $3, $4, $5, $6)
+			ON CONFLICT(account, hour, node) DO UPDATE SET entries_diem = usage_hour.entries_diem + excluded.entries_diem,
+			entries_bundled = usage_hour.entries_bundled + excluded.entries_bundled, entries_usd = usage_hour.entries_usd + excluded.entries_usd`,
+			p.Account, journal.HourOf(p.FirstUs), node, n[money.InDIEM], n[money.InBundled], n[money.InUSD])
+		if err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
 }
 
 // "Page 7 repeated what was on page 6", with several nodes writing, clocks that

@@ -10,11 +10,8 @@ import (
 	"farebox/billing/journal"
 )
 
-// schemaVersion is what this farebox reads and writes.
-const schemaVersion = 5
-
-// Schema is the version of the store's schema that this farebox reads and writes.
-const Schema = schemaVersion
+// Version is that of the schema that this farebox reads and writes.
+const Version = 5
 
 // schema makes an empty database, for every engine: words in braces are
 // replaced (dialect.words). Days are numbers such as 20261121, in UTC; times
@@ -218,7 +215,7 @@ func (t *tx) unattended(version int) error {
 	}
 	return fmt.Errorf("cannot bring the ledger from schema %d to %d: an older farebox runs on it as %s; "+
 		"make a backup with that one (farebox backup FILE), stop all its nodes, then start this one "+
-		"(a node that was killed is forgotten when its session ends, half a minute after its last heartbeat)", version, schemaVersion, strings.Join(names, ", "))
+		"(a node that was killed is forgotten when its session ends, half a minute after its last heartbeat)", version, Version, strings.Join(names, ", "))
 }
 
 // migrate brings the schema to the newest version, one version a transaction.
@@ -226,19 +223,19 @@ func (t *tx) unattended(version int) error {
 // together one migrates and the others wait for it on the row or file that
 // holds the version.
 func (s *sqlStore) migrate() error {
-	for version := -1; version < schemaVersion; {
+	for version := -1; version < Version; {
 		err := s.writeFor(s.dialect.long, func(t *tx) (err error) {
 			if version, err = s.dialect.version(t); err != nil {
 				return err
 			}
 			text, step := schema, (func(*tx) error)(nil)
 			switch {
-			case version > schemaVersion:
-				return fmt.Errorf("the ledger was written by a newer farebox (schema %d, this one knows %d); start that version, or restore a backup from before it with this one", version, schemaVersion)
-			case version == schemaVersion:
+			case version > Version:
+				return fmt.Errorf("the ledger was written by a newer farebox (schema %d, this one knows %d); start that version, or restore a backup from before it with this one", version, Version)
+			case version == Version:
 				return nil
 			case version == 0:
-				version = schemaVersion
+				version = Version
 			default:
 				if err := t.unattended(version); err != nil {
 					return err

@@ -16,10 +16,6 @@ import (
 	"farebox/billing/disk"
 )
 
-// digest stands for a key's secret everywhere: HMAC-SHA256 under the pepper of
-// this store. A copy of the database alone is of no use to a thief.
-type digest [sha256.Size]byte
-
 // hasher makes digests without allocating.
 type hasher struct{ pool sync.Pool }
 
@@ -47,8 +43,7 @@ func (h *hasher) digest(secret []byte) (d digest) {
 }
 
 const (
-	pepperFile  = "pepper"
-	pepperBytes = 32
+	pepperFile = "pepper"
 	// secretDigits is how many base62 digits hold 32 bytes.
 	secretDigits = 43
 	base62       = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -30,6 +30,9 @@ type sqlStore struct {
 	before         journal.SoldBefore
 }
 
+// DB is the connection that writes, for those who look under the queries.
+func (s *sqlStore) DB() *sql.DB { return s.writer }
+
 // dialect is where engines differ.
 type dialect struct {
 	words      *strings.Replacer // in the schema and in statements

@@ -89,7 +89,7 @@ func (d *dumper) line(v any) error {
 	return err
 }
 
-func (s *sqlStore) engine() string {
+func (s *sqlStore) Engine() string {
 	if s.shared {
 		return "PostgreSQL"
 	}
@@ -119,7 +119,7 @@ func (s *sqlStore) Dump(w io.Writer, head dumpHead, pinned func()) (lines int64,
 		return 0, s.shown(err)
 	}
 	d := &dumper{w: bufio.NewWriterSize(w, 1<<16), sum: sha256.New()}
-	head.Backup, head.Schema = dumpVersion, schemaVersion
+	head.Backup, head.Schema = dumpVersion, Version
 	if err := d.line(head); err != nil {
 		return 0, err
 	}
@@ -270,8 +270,8 @@ func (l *loader) line(b []byte) error {
 		if json.Unmarshal(b, &l.head) != nil || l.head.Backup == 0 || len(l.head.Pepper) != pepperBytes {
 			return errDump
 		}
-		if l.head.Backup > dumpVersion || l.head.Schema > schemaVersion {
-			return fmt.Errorf("the backup was made by a newer farebox (schema %d, this one knows %d); use that version", l.head.Schema, schemaVersion)
+		if l.head.Backup > dumpVersion || l.head.Schema > Version {
+			return fmt.Errorf("the backup was made by a newer farebox (schema %d, this one knows %d); use that version", l.head.Schema, Version)
 		}
 		return nil
 	}

@@ -2,7 +2,6 @@ package billing
 
 import (
 	"strings"
-	"sync"
 	"testing"
 
 	"farebox/billing/journal"
@@ -108,10 +107,11 @@ func TestRecountFindsDamage(t *testing.T) {
 // "A key could not be found any more, and verify said that all was well."
 func TestRecountFindsABrokenIndex(t *testing.T) {
 	t.Parallel()
-	f := openLedger(t)
-	f.account("a", usd)
-	f.key("a")
-	s := f.store.(*sqliteStore)
+	s := engines[0].open(t).Store.(*sqliteStore)
+	defer func() { _ = s.Close() }()
+	if err := s.AddKey(&keyRow{id: "k", account: addAccount(t, s, "a", money.Parts{}), typ: Inference, period: Epoch, privacy: AnyModel}, 5); err != nil {
+		t.Fatal(err)
+	}
 	for _, text := range []string{
 		"PRAGMA writable_schema = ON",
 		"UPDATE sqlite_schema SET sql = 'CREATE INDEX api_key_account ON api_key(created_us)' WHERE name = 'api_key_account'",
@@ -126,44 +126,4 @@ func TestRecountFindsABrokenIndex(t *testing.T) {
 	if err != nil || len(r.faults) == 0 || !strings.Contains(r.faults[0], "the database file is damaged") {
 		t.Errorf("found %v, %v", r, err)
 	}
-}
-
-// Beside traffic the single requests are compared, too.
-func TestVerifyBesideTrafficComparesTheDetail(t *testing.T) {
-	t.Parallel()
-	f := openLedger(t)
-	f.account("a", 1000*usd)
-	k, _ := f.key("a")
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				f.breathe()
-				var h Hold
-				if d := f.Admit(&h, f.ask(k, 3)); d.Code != Admitted {
-					t.Errorf("denied with %d", d.Code)
-					return
-				}
-				f.settle(&h, 2)
-			}
-		})
-	}
-	for range 5 {
-		count, err := f.countStore()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r := count.report(); len(r.Faults) > 0 || count.detailBehind {
-			t.Errorf("%v, detail behind: %v", r.Faults, count.detailBehind)
-		}
-	}
-	close(stop)
-	wg.Wait()
-	f.recount()
 }

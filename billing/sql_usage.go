@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"slices"
@@ -57,7 +58,7 @@ func (t *tx) addPages(node uint32, pages []*journal.Page) error {
 	}
 	slices.SortFunc(ids, func(a, b usageHourID) int {
 		if a.account != b.account {
-			return compare(a.account, b.account)
+			return cmp.Compare(a.account, b.account)
 		}
 		return int(a.hour - b.hour)
 	})
@@ -132,6 +133,9 @@ func (s *sqlStore) Report(ctx context.Context, do func(*query) error) error {
 
 // SoldBefore is what models sold in records of version 1.
 func (s *sqlStore) SoldBefore() journal.SoldBefore { return s.before }
+
+// SoldBefore is what models sold in records of version 1.
+func (q *query) SoldBefore() journal.SoldBefore { return q.s.before }
 
 // loadBefore reads what models sold in records of version 1.
 func (q *query) loadBefore() (journal.SoldBefore, error) {

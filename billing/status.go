@@ -5,44 +5,14 @@ import (
 	"fmt"
 )
 
-// AccountStatus says whether an account may be used. The numbers are stored.
-type AccountStatus uint8
-
-// An account is open until an operator suspends it, which can be undone, or
-// closes it, which cannot. Either way its keys are refused, with the reason, from
-// the next request on; requests that were admitted before run on. Its money,
-// its books and its keys' records stay.
-const (
-	AccountOpen AccountStatus = iota
-	AccountSuspended
-	AccountClosed
-)
-
-var statusNames = [...]string{"open", "suspended", "closed"}
-
-func (s AccountStatus) String() string { return statusNames[min(int(s), len(statusNames)-1)] }
-
-// MarshalText writes the status in words.
-func (s AccountStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads what MarshalText wrote.
-func (s *AccountStatus) UnmarshalText(b []byte) error {
-	for i, name := range statusNames {
-		if string(b) == name {
-			*s = AccountStatus(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("cannot use the account status %q: expected open, suspended or closed", b)
-}
-
 // What keys of such accounts, and those who want to work with them, are told.
 var (
 	ErrSuspended = errors.New("the account is suspended")
 	ErrClosed    = errors.New("the account is closed")
 )
 
-func (s AccountStatus) err() error {
+// refusal is why keys of an account with a status are refused; nil: they are not.
+func refusal(s AccountStatus) error {
 	switch s {
 	case AccountSuspended:
 		return ErrSuspended
@@ -71,7 +41,7 @@ func (u *keyUse) revoked() bool { return u.gate.Load() == gateRevoked }
 // barred is why a key that is not revoked is refused; nil: it is not.
 func (u *keyUse) barred() error {
 	if g := u.gate.Load(); g != gateRevoked {
-		return AccountStatus(g).err()
+		return refusal(AccountStatus(g))
 	}
 	return nil
 }
@@ -121,23 +91,4 @@ func (l *Ledger) SetStatus(account string, s AccountStatus) (AccountInfo, error)
 		return AccountInfo{}, fmt.Errorf("the account %q is %s now, but cannot be read: %w", account, s, err)
 	}
 	return l.describe(row), nil
-}
-
-// SetStatus writes the status of an account; done is false for one that is
-// closed, which stays so.
-func (s *sqlStore) SetStatus(account uint32, status AccountStatus, nowUs int64) (done bool, err error) {
-	err = s.write(func(t *tx) error {
-		var now AccountStatus
-		if err := t.row("SELECT status FROM account WHERE no = $1 {LOCK}", account).Scan(&now); err != nil {
-			return noRow(err)
-		}
-		done = now == status || now != AccountClosed
-		if now == status || !done {
-			return nil
-		}
-		t.change(changeAccount, account, 0)
-		_, err := t.exec("UPDATE account SET status = $2, status_us = $3 WHERE no = $1", account, int64(status), nowUs)
-		return err
-	})
-	return done && err == nil, err
 }

@@ -2,7 +2,9 @@ package billing
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 
 	"farebox/billing/journal"
 	"farebox/billing/money"
@@ -126,3 +128,16 @@ type staleDIEM struct {
 	account uint32
 	day     int32
 }
+
+// digest stands for a key's secret everywhere: HMAC-SHA256 under the pepper of
+// this store. A copy of the database alone is of no use to a thief.
+type digest [sha256.Size]byte
+
+// PepperBytes is how long a pepper is.
+const pepperBytes = 32
+
+// MaxActiveKeys is how many live keys an account may have (addendum 3.6).
+const maxActiveKeys = 500
+
+// ErrManyKeys is an account with the most live keys that it may have.
+var ErrManyKeys = fmt.Errorf("the account has %d live keys, which is the most allowed: revoke one first", maxActiveKeys)

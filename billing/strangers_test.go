@@ -38,11 +38,11 @@ func (s *stuckStore) KeyByDigest(d digest) (*keyRow, error) {
 // "While somebody tried random keys on 3,000 connections, a key that was
 // revoked was served for two seconds, and a new one could not be used."
 func TestStrangersDelayNobody(t *testing.T) {
-	var store *stuckStore
+	var db *stuckStore
 	f := openLedger(t, func(o *Options) {
 		o.wrapStore = func(inner Store) Store {
-			store = &stuckStore{Store: inner, free: make(chan struct{})}
-			return store
+			db = &stuckStore{Store: inner, free: make(chan struct{})}
+			return db
 		}
 	})
 	f.account("a", usd)
@@ -70,7 +70,7 @@ func TestStrangersDelayNobody(t *testing.T) {
 	for many.Load() < tries-strangerLine {
 		time.Sleep(time.Millisecond)
 	}
-	if n := store.waiting.Load(); n > strangerSeats {
+	if n := db.waiting.Load(); n > strangerSeats {
 		t.Errorf("%d reads of the store at once for secrets of no key", n)
 	}
 
@@ -97,7 +97,7 @@ func TestStrangersDelayNobody(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("keys wait for those who try secrets")
 	}
-	close(store.free)
+	close(db.free)
 	wg.Wait()
 	<-done
 	if _, err := f.Lookup([]byte(secret)); !errors.Is(err, ErrUnknownKey) {

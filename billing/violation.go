@@ -107,7 +107,7 @@ func earlier(x, y violation) int { return cmp.Compare(x.timeUs, y.timeUs) }
 
 // flush writes what has come in. What cannot be written stays, unless newer
 // refusals of the account take its place.
-func (v *violations) flush(store Store) error {
+func (v *violations) flush(db Store) error {
 	v.writing.Lock()
 	defer v.writing.Unlock()
 	var batch []violation
@@ -123,7 +123,7 @@ func (v *violations) flush(store Store) error {
 		return nil
 	}
 	slices.SortStableFunc(batch, earlier)
-	err := store.AddViolations(batch)
+	err := db.AddViolations(batch)
 	if err != nil {
 		v.putBack(batch)
 	}
