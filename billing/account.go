@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 	"farebox/billing/window"
 )
 
@@ -33,18 +34,18 @@ type AccountState struct {
 	ledger  *Ledger
 	debt    Nano // owed, on an embedded store; see debt.go
 
-	loose   Nano              // what open holds hold for prompts that were bounded, not counted
-	refill  Nano              // DIEM that a new day begins with
-	later   map[int32]dayDIEM // days that have begun before, when the clock was ahead; mostly nil
-	slots   []int32           // of the further models, same index as windows
+	loose   Nano                    // what open holds hold for prompts that were bounded, not counted
+	refill  Nano                    // DIEM that a new day begins with
+	later   map[int32]store.DayDIEM // days that have begun before, when the clock was ahead; mostly nil
+	slots   []int32                 // of the further models, same index as windows
 	windows []window.Window
 
 	ID      string
 	Name    string
-	credits *window.Hours // nil: none were ever counted
-	deletes bool          // keys; guarded by registry.mu
-	status  AccountStatus // guarded by registry.mu; its keys' gates say the same
-	_       [78]byte      // up to a size that begins with a pair of cache lines
+	credits *window.Hours       // nil: none were ever counted
+	deletes bool                // keys; guarded by registry.mu
+	status  store.AccountStatus // guarded by registry.mu; its keys' gates say the same
+	_       [78]byte            // up to a size that begins with a pair of cache lines
 }
 
 // No is the account's number in the store.
@@ -74,7 +75,7 @@ func (a *AccountState) roll(day int32) {
 		a.lease.begin(a)
 		diem = 0
 	} else if d, begun := a.later[day]; begun {
-		diem = d.left(a.refill)
+		diem = d.Left(a.refill)
 	}
 	a.day = day
 	a.avail[money.InDIEM] = diem
@@ -128,7 +129,7 @@ func (a *AccountState) giveBack(h *Hold) {
 	if h.day != a.day {
 		a.stale -= p[money.InDIEM]
 		if a.lease != nil {
-			a.lease.rest(want{account: a.no, day: h.day, amounts: money.Parts{money.InDIEM: p[money.InDIEM]}})
+			a.lease.rest(store.Want{Account: a.no, Day: h.day, Amounts: money.Parts{money.InDIEM: p[money.InDIEM]}})
 		}
 		p[money.InDIEM] = 0
 	}
@@ -215,7 +216,7 @@ type AccountInfo struct {
 	Leased             Leased
 	Held, Spent        Nano
 	Debt               Nano // owed for requests that cost more than could be charged
-	Status             AccountStatus
+	Status             store.AccountStatus
 	StatusAt           time.Time // zero: open from the beginning
 }
 
@@ -233,17 +234,17 @@ type leasedJSON struct {
 
 type accountInfoJSON struct {
 	Account
-	CreatedAt time.Time     `json:"createdAt"`
-	Allowance money.Decimal `json:"diemDaily"`
-	USD       money.Decimal `json:"usd"`
-	DIEM      money.Decimal `json:"diem"`
-	Bundled   money.Decimal `json:"bundled"`
-	Leased    leasedJSON    `json:"leased"`
-	Held      money.Decimal `json:"held"`
-	Spent     money.Decimal `json:"spent"`
-	Debt      money.Decimal `json:"debt"`
-	Status    AccountStatus `json:"status"`
-	StatusAt  time.Time     `json:"statusAt,omitzero"`
+	CreatedAt time.Time           `json:"createdAt"`
+	Allowance money.Decimal       `json:"diemDaily"`
+	USD       money.Decimal       `json:"usd"`
+	DIEM      money.Decimal       `json:"diem"`
+	Bundled   money.Decimal       `json:"bundled"`
+	Leased    leasedJSON          `json:"leased"`
+	Held      money.Decimal       `json:"held"`
+	Spent     money.Decimal       `json:"spent"`
+	Debt      money.Decimal       `json:"debt"`
+	Status    store.AccountStatus `json:"status"`
+	StatusAt  time.Time           `json:"statusAt,omitzero"`
 }
 
 // MarshalJSON writes amounts as decimal strings.

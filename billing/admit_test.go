@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 	"farebox/billing/window"
 	"farebox/config"
 )
@@ -80,7 +81,7 @@ func TestKeyLimitsAreExactUnderConcurrency(t *testing.T) {
 }
 
 func TestKeyLimitsBeginAgainWithTheirPeriod(t *testing.T) {
-	for period, after := range map[Period]time.Duration{Epoch: 12 * time.Hour, Month: (9*24 + 12) * time.Hour, Lifetime: 1 << 62} {
+	for period, after := range map[store.Period]time.Duration{store.Epoch: 12 * time.Hour, store.Month: (9*24 + 12) * time.Hour, store.Lifetime: 1 << 62} {
 		t.Run(period.String(), func(t *testing.T) {
 			f := openLedger(t)
 			f.account("a", 1000*usd)
@@ -104,7 +105,7 @@ func TestKeyLimitsBeginAgainWithTheirPeriod(t *testing.T) {
 			if got := spend(); got != KeyLimitUSD {
 				t.Fatalf("after a restart: %d", got)
 			}
-			if period == Lifetime {
+			if period == store.Lifetime {
 				f.clock.advance(400 * 24 * time.Hour)
 				if got := spend(); got != KeyLimitUSD {
 					t.Fatalf("a year later: %d", got)

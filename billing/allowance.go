@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // The daily allowance of DIEM (addendum 19.1): an account has so many each UTC
@@ -34,7 +35,7 @@ func (l *Ledger) SetAllowance(account string, daily Nano) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
-	if _, shared := l.store.(sharedStore); shared {
+	if _, shared := l.store.(store.Shared); shared {
 		err = l.setSharedAllowance(a, daily)
 	} else {
 		err = l.setAllowance(a, daily)
@@ -76,7 +77,7 @@ func (l *Ledger) setAllowance(a *AccountState, daily Nano) error {
 		return err
 	}
 	a.refill = daily
-	a.avail[money.InDIEM] += after.avail[money.InDIEM] - before.avail[money.InDIEM]
+	a.avail[money.InDIEM] += after.Avail[money.InDIEM] - before.Avail[money.InDIEM]
 	if a.owes() {
 		a.pay(l.wall())
 	}
@@ -96,7 +97,7 @@ func (l *Ledger) setSharedAllowance(a *AccountState, daily Nano) error {
 	a.lease.newDay = true
 	a.mu.Unlock()
 	// What stands in the store now: another node may have changed it again.
-	if err := l.node.changed(&change{kind: changeAllowance, account: a.no}); err != nil {
+	if err := l.node.changed(&store.Change{Kind: store.ChangeAllowance, Account: a.no}); err != nil {
 		return err
 	}
 	l.node.see(a)
@@ -117,5 +118,5 @@ func (l *Ledger) Refund(account string, currency Currency, amount Nano, ref, mem
 	if ref == "" {
 		return 0, false, errors.New("cannot refund without a reference: name the request or the case, so that it is refunded once")
 	}
-	return l.credit(&credit{currency: currency, amount: amount, ref: ref, memo: memo, refund: true}, account)
+	return l.credit(&store.Credit{Currency: currency, Amount: amount, Ref: ref, Memo: memo, Refund: true}, account)
 }

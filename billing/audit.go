@@ -8,19 +8,20 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // Audit recounts the money: the invariants of the notes (5.2) that apply to
 // one node, in memory, in the journal and in the store. All accounts that are
 // in memory stand still meanwhile.
-func (l *Ledger) Audit() (Report, error) {
+func (l *Ledger) Audit() (store.Report, error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
 	if l.node != nil {
 		l.node.desk.ops.Lock()
 		defer l.node.desk.ops.Unlock()
 		if !l.node.desk.finish() {
-			return Report{}, errors.New("cannot recount: the outcome of a lease operation is not known, the store does not answer")
+			return store.Report{}, errors.New("cannot recount: the outcome of a lease operation is not known, the store does not answer")
 		}
 	}
 	r := l.registry
@@ -37,27 +38,27 @@ func (l *Ledger) Audit() (Report, error) {
 	}
 	// Nobody can append now: every record is written under an account's lock.
 	if err := l.project.drain(); err != nil {
-		return Report{}, err
+		return store.Report{}, err
 	}
 	count, err := l.store.Recount(func() {})
 	if err != nil {
-		return Report{}, err
+		return store.Report{}, err
 	}
 	if l.node != nil {
 		return l.node.audit(loaded, count)
 	}
-	report := count.report()
+	report := count.Report()
 	report.Loaded = len(loaded)
 	open, held := 0, Nano(0)
 	for _, a := range loaded {
-		c := count.accounts[a.no]
+		c := count.Accounts[a.no]
 		if c != nil && a.refill > 0 {
 			// An allowance that nothing has drawn on yet is in no bucket.
 			row, err := l.store.Account(a.no, a.day)
 			if err != nil {
 				return report, err
 			}
-			c.avail[bucketID{DIEM, calendar.Date(a.day)}] = row.avail[money.InDIEM]
+			c.Avail[store.BucketID{Currency: DIEM, Day: calendar.Date(a.day)}] = row.Avail[money.InDIEM]
 		}
 		n, sum := a.audit(c, &report)
 		open += n
@@ -70,7 +71,7 @@ func (l *Ledger) Audit() (Report, error) {
 	}
 	report.OpenHolds = open
 	if s := l.Stats(); s.OpenHolds != open || s.Held != held || s.Shortfall != report.Shortfall || s.Debt != report.Debt {
-		report.fault("figures: %d open holds with %s, shortfall %s and debt %s, counted %d with %s, %s and %s",
+		report.Fault("figures: %d open holds with %s, shortfall %s and debt %s, counted %d with %s, %s and %s",
 			s.OpenHolds, s.Held, s.Shortfall, s.Debt, open, held, report.Shortfall, report.Debt)
 	}
 	return report, nil
@@ -79,20 +80,20 @@ func (l *Ledger) Audit() (Report, error) {
 // Verify recounts the books of the store, each by itself, and compares them.
 // With nothing else going on, what is in memory and in the journal is compared
 // with them, too; beside traffic that would stop every account meanwhile.
-func (l *Ledger) Verify() (Report, error) {
+func (l *Ledger) Verify() (store.Report, error) {
 	if l.idle && l.journal != nil {
 		return l.Audit()
 	}
 	count, err := l.countStore()
 	if err != nil {
-		return Report{}, err
+		return store.Report{}, err
 	}
-	return count.report(), nil
+	return count.Report(), nil
 }
 
 // countStore recounts the store. Where this process writes to it, that is at a
 // moment when the detail is as far as the balances, so that they can be compared.
-func (l *Ledger) countStore() (*recount, error) {
+func (l *Ledger) countStore() (*store.Recount, error) {
 	if l.journal == nil {
 		return l.store.Recount(func() {})
 	}
@@ -111,9 +112,9 @@ func (l *Ledger) countStore() (*recount, error) {
 
 // audit compares memory with the store: what is spendable or held in memory is
 // what the store has. The caller holds the account's lock.
-func (a *AccountState) audit(c *accountCount, r *Report) (open int, held Nano) {
+func (a *AccountState) audit(c *store.AccountCount, r *store.Report) (open int, held Nano) {
 	if c == nil {
-		r.fault("account %d: in memory but not in the store", a.no)
+		r.Fault("account %d: in memory but not in the store", a.no)
 		return 0, 0
 	}
 	var current, stale money.Parts
@@ -129,30 +130,30 @@ func (a *AccountState) audit(c *accountCount, r *Report) (open int, held Nano) {
 	current[money.InBundled] += stale[money.InBundled]
 	current[money.InUSD] += stale[money.InUSD]
 	if current != a.held || stale[money.InDIEM] != a.stale {
-		r.fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current, stale[money.InDIEM], a.held, a.stale)
+		r.Fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current, stale[money.InDIEM], a.held, a.stale)
 	}
 	for place, currency := range money.SpendOrder {
 		day := int64(0)
 		if place == money.InDIEM {
 			day = calendar.Date(a.day)
 		}
-		stored := c.avail[bucketID{currency, day}]
+		stored := c.Avail[store.BucketID{Currency: currency, Day: day}]
 		if a.avail[place] < 0 || a.held[place] < 0 || a.avail[place]+a.held[place] != stored {
-			r.fault("account %d: %s %s spendable and %s held in memory, %s in the store", a.no, currency, a.avail[place], a.held[place], stored)
+			r.Fault("account %d: %s %s spendable and %s held in memory, %s in the store", a.no, currency, a.avail[place], a.held[place], stored)
 		}
 	}
-	if owed := c.incurred - c.paid; a.debt != owed {
-		r.fault("account %d: owes %s in memory, %s in the store", a.no, a.debt, owed)
+	if owed := c.Incurred - c.Paid; a.debt != owed {
+		r.Fault("account %d: owes %s in memory, %s in the store", a.no, a.debt, owed)
 	}
-	if a.spent != c.spent {
-		r.fault("account %d: spent %v in memory, %v in the store", a.no, a.spent, c.spent)
+	if a.spent != c.Spent {
+		r.Fault("account %d: spent %v in memory, %v in the store", a.no, a.spent, c.Spent)
 	}
 	return open, held
 }
 
 // auditKey compares what a key has used of its limits with the store (I11).
 // The caller holds its account's lock.
-func (l *Ledger) auditKey(k *Key, r *Report) error {
+func (l *Ledger) auditKey(k *Key, r *store.Report) error {
 	if k.LimitUSD == nil && k.LimitDIEM == nil {
 		return nil
 	}
@@ -164,7 +165,7 @@ func (l *Ledger) auditKey(k *Key, r *Report) error {
 		return err
 	}
 	if usd := used[money.InBundled] + used[money.InUSD]; usd != u.quota.usd || used[money.InDIEM] != u.quota.diem {
-		r.fault("key %d: used %s USD and %s DIEM in memory, %s and %s by days and holds", k.No, u.quota.usd, u.quota.diem, usd, used[money.InDIEM])
+		r.Fault("key %d: used %s USD and %s DIEM in memory, %s and %s by days and holds", k.No, u.quota.usd, u.quota.diem, usd, used[money.InDIEM])
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ func TestVerifyBesideTrafficComparesTheDetail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := count.report(); len(r.Faults) > 0 || count.detailBehind {
-			t.Errorf("%v, detail behind: %v", r.Faults, count.detailBehind)
+		if r := count.Report(); len(r.Faults) > 0 || count.DetailBehind {
+			t.Errorf("%v, detail behind: %v", r.Faults, count.DetailBehind)
 		}
 	}
 	close(stop)

@@ -11,17 +11,18 @@ import (
 	"time"
 
 	"farebox/billing/disk"
+	"farebox/billing/store"
 )
 
 // archive is a store that can be written to a file and read from one; both
 // engines are.
 type archive interface {
-	Store
+	store.Store
 	// Dump writes everything as it is at one moment, and calls pinned when that
 	// moment is past.
-	Dump(w io.Writer, head dumpHead, pinned func()) (lines int64, err error)
+	Dump(w io.Writer, head store.DumpHead, pinned func()) (lines int64, err error)
 	// Load reads a dump into this store, which must be empty.
-	Load(r io.Reader) (dumpHead, error)
+	Load(r io.Reader) (store.DumpHead, error)
 	Engine() string // for people
 }
 
@@ -70,7 +71,7 @@ func (l *Ledger) Backup(path string) (info BackupInfo, err error) {
 	if err != nil {
 		return info, err
 	}
-	head := dumpHead{Engine: db.Engine(), CreatedUs: l.now() / 1000, Pepper: pepper}
+	head := store.DumpHead{Engine: db.Engine(), CreatedUs: l.now() / 1000, Pepper: pepper}
 	rows, err := l.dump(db, zip, head)
 	if err = errors.Join(err, zip.Close(), f.Sync()); err != nil {
 		return info, fmt.Errorf("cannot write the backup: %w", err)
@@ -82,12 +83,12 @@ func (l *Ledger) Backup(path string) (info BackupInfo, err error) {
 	if err = errors.Join(os.Rename(next, path), disk.Sync(filepath.Dir(path))); err != nil {
 		return info, err
 	}
-	return BackupInfo{path, fromMicro(head.CreatedUs), head.Engine, Version, rows, size}, nil
+	return BackupInfo{path, fromMicro(head.CreatedUs), head.Engine, store.Version, rows, size}, nil
 }
 
 // dump brings the store up to date and writes it while both cursors are at the
 // same record, so that the copy needs no journal.
-func (l *Ledger) dump(db archive, w io.Writer, head dumpHead) (rows int64, err error) {
+func (l *Ledger) dump(db archive, w io.Writer, head store.DumpHead) (rows int64, err error) {
 	if l.project == nil {
 		return db.Dump(w, head, func() {}) // an operator's, without a journal
 	}
@@ -106,7 +107,7 @@ func (l *Ledger) dump(db archive, w io.Writer, head dumpHead) (rows int64, err e
 // pepper is what this store's keys are hashed with.
 func (l *Ledger) pepper() ([]byte, error) {
 	fresh := newPepper()
-	if _, shared := l.store.(sharedStore); !shared {
+	if _, shared := l.store.(store.Shared); !shared {
 		var err error
 		if fresh, err = loadPepper(l.dir); err != nil {
 			return nil, err
@@ -125,7 +126,7 @@ func Restore(path string, o Options) (info BackupInfo, err error) {
 	defer func() { _ = f.Close() }()
 	zip, err := gzip.NewReader(f)
 	if err != nil {
-		return info, fmt.Errorf("cannot read the backup %s: %w", path, errDump)
+		return info, fmt.Errorf("cannot read the backup %s: %w", path, store.ErrDump)
 	}
 	db, undo, err := emptyStore(&o)
 	if err != nil {
@@ -146,10 +147,10 @@ func Restore(path string, o Options) (info BackupInfo, err error) {
 // emptyStore opens the store to restore into. undo removes what it made.
 func emptyStore(o *Options) (_ archive, undo func(), err error) {
 	if o.Shared != "" {
-		db, err := openPostgres(o.Shared, o.storeAhead)
+		db, err := store.OpenPostgres(o.Shared, o.storeAhead)
 		return db, func() {}, err
 	}
-	for _, name := range []string{databaseFile, pepperFile, journalSub} {
+	for _, name := range []string{store.DatabaseFile, pepperFile, journalSub} {
 		if _, err := os.Lstat(filepath.Join(o.Dir, name)); err == nil {
 			return nil, nil, fmt.Errorf("cannot restore into %s: it has a ledger already, give an empty directory", o.Dir)
 		}
@@ -157,17 +158,17 @@ func emptyStore(o *Options) (_ archive, undo func(), err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	db, err := openSQLite(o.Dir)
+	db, err := store.OpenSQLite(o.Dir)
 	return db, func() {
 		for _, suffix := range []string{"", "-wal", "-shm"} {
-			_ = os.Remove(filepath.Join(o.Dir, databaseFile+suffix))
+			_ = os.Remove(filepath.Join(o.Dir, store.DatabaseFile+suffix))
 		}
 		_ = os.Remove(filepath.Join(o.Dir, pepperFile))
 	}, err
 }
 
 // keepPepper puts the backup's pepper where the restored store looks for it.
-func keepPepper(db Store, o *Options, pepper []byte) error {
+func keepPepper(db store.Store, o *Options, pepper []byte) error {
 	kept, err := db.Pepper(pepper)
 	if err != nil {
 		return err

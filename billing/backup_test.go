@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/store"
 )
 
 // filled is a ledger with money of all kinds, keys and charges.
@@ -27,11 +28,11 @@ func filled(t testing.TB) (f *fixture, secret string) {
 		t.Fatal(err)
 	}
 	limit := 50 * usd
-	_, secret, err := f.CreateKey(NewKey{Account: "rich", Type: Inference, Period: Month, LimitUSD: &limit, Description: "kept"})
+	_, secret, err := f.CreateKey(NewKey{Account: "rich", Type: store.Inference, Period: store.Month, LimitUSD: &limit, Description: "kept"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.CreateKey(NewKey{Account: "poor", Type: Admin})
+	f.CreateKey(NewKey{Account: "poor", Type: store.Admin})
 	k, err := f.Lookup([]byte(secret))
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,7 @@ func TestRestoredLedgerIsTheSame(t *testing.T) {
 	o := f.options
 	o.Dir = filepath.Join(t.TempDir(), "restored")
 	info, err := Restore(path, o)
-	if err != nil || info.Engine != "SQLite" || info.Schema != Version {
+	if err != nil || info.Engine != "SQLite" || info.Schema != store.Version {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	g := &fixture{t: t, clock: f.clock, options: o}
@@ -287,7 +288,7 @@ func TestVerifyFindsPlantedCorruption(t *testing.T) {
 			if err := f.Close(); err != nil {
 				t.Fatal(err)
 			}
-			db, err := openSQLite(f.options.Dir)
+			db, err := store.OpenSQLite(f.options.Dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -331,7 +332,7 @@ func TestBackupOfSeveralNodesMovesToAnotherDatabase(t *testing.T) {
 	nodes := nodesOn(t, servers.Database(t), 2, func(int, *Options) {})
 	first := &fixture{t: t, clock: newTestClock(), Ledger: nodes[0]}
 	first.account("a", 10*usd)
-	_, secret, err := first.CreateKey(NewKey{Account: "a", Type: Inference})
+	_, secret, err := first.CreateKey(NewKey{Account: "a", Type: store.Inference})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"farebox/bench/servers"
 	"farebox/billing/report"
+	"farebox/billing/store"
 	"farebox/config"
 )
 
@@ -39,7 +40,7 @@ func skewedAccount(t *testing.T, nodes []*Ledger, credit, daily Nano, how func(*
 	if err == nil && daily > 0 {
 		_, err = nodes[0].SetAllowance(a.ID, daily)
 	}
-	k := NewKey{Account: a.ID, Type: Inference}
+	k := NewKey{Account: a.ID, Type: store.Inference}
 	how(&k)
 	var secret string
 	if err == nil {
@@ -130,7 +131,7 @@ func clocksApart(t *testing.T, skew time.Duration) {
 	ended := time.Now()
 
 	rate := &config.Rate{RPD: 90, RPM: 60_000}
-	_, other, err := nodes[0].CreateKey(NewKey{Account: id, Type: Inference})
+	_, other, err := nodes[0].CreateKey(NewKey{Account: id, Type: store.Inference})
 	if err != nil {
 		t.Fatal(err)
 	}

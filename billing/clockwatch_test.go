@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/billing/store"
 	"farebox/config"
 )
 
@@ -103,13 +104,13 @@ func TestClockThatIsSetMovesNoWindow(t *testing.T) {
 // "The key's daily limit of 1 USD let 2 USD through": a day that was used while
 // the clock was ahead is not new when it comes.
 func TestKeyLimitHoldsInAPeriodThatWasUsedBefore(t *testing.T) {
-	for period, ahead := range map[Period]time.Duration{Epoch: 48 * time.Hour, Month: 41 * 24 * time.Hour} {
+	for period, ahead := range map[store.Period]time.Duration{store.Epoch: 48 * time.Hour, store.Month: 41 * 24 * time.Hour} {
 		for _, relimited := range []bool{false, true} {
 			t.Run(fmt.Sprint(period, relimited), func(t *testing.T) {
 				t.Parallel()
 				f := openLedger(t)
 				f.account("a", 1000*usd)
-				info, secret, err := f.CreateKey(NewKey{Account: "a", Type: Inference, Period: period, LimitUSD: nano(3 * usd)})
+				info, secret, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference, Period: period, LimitUSD: nano(3 * usd)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -141,7 +142,7 @@ func TestKeyLimitHoldsInAPeriodThatWasUsedBefore(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						row.limitUSD = limit
+						row.LimitUSD = limit
 						err = f.store.UpdateKey(row)
 						if err == nil {
 							_, err = f.replaceKey(row)
@@ -193,7 +194,7 @@ func TestClockOfANodeIsSetUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, secret, err := nodes[0].CreateKey(NewKey{Account: a.ID, Type: Inference})
+	_, secret, err := nodes[0].CreateKey(NewKey{Account: a.ID, Type: store.Inference})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,8 +240,8 @@ func TestClockOfANodeIsSetUnderLoad(t *testing.T) {
 	}
 	close(stop)
 	all.Wait()
-	rows, err := nodes[1].store.(sharedStore).Nodes()
-	if err != nil || len(rows) != 2 || rows[0].left || rows[1].left {
+	rows, err := nodes[1].store.(store.Shared).Nodes()
+	if err != nil || len(rows) != 2 || rows[0].Left || rows[1].Left {
 		t.Errorf("the nodes are %+v, %v", rows, err)
 	}
 	for _, l := range nodes {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"farebox/billing/store"
 )
 
 // A settlement that races with Close is either on disk afterwards or reported
@@ -29,7 +31,7 @@ func TestSettlementDuringCloseIsNotLostSilently(t *testing.T) {
 		if _, _, err := l.Credit(account.ID, USD, 1_000_000, "", ""); err != nil {
 			t.Fatal(err)
 		}
-		_, secret, err := l.CreateKey(NewKey{Account: account.ID, Type: Inference})
+		_, secret, err := l.CreateKey(NewKey{Account: account.ID, Type: store.Inference})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"farebox/billing/money"
 	"farebox/billing/report"
+	"farebox/billing/store"
 )
 
 // The control socket lets the command line work on the ledger of a running
@@ -36,20 +37,20 @@ const (
 
 // controlRequest is a call of an Operator's method.
 type controlRequest struct {
-	Op       string           `json:"op"`
-	Name     string           `json:"name,omitempty"`
-	Account  string           `json:"account,omitempty"`
-	Currency Currency         `json:"currency,omitzero"`
-	Amount   money.Decimal    `json:"amount,omitzero"`
-	Ref      string           `json:"ref,omitempty"`
-	Memo     string           `json:"memo,omitempty"`
-	Key      *NewKey          `json:"key,omitempty"`
-	ID       string           `json:"id,omitempty"`
-	Path     string           `json:"path,omitempty"` // absolute
-	MayOwe   bool             `json:"mayOwe,omitempty"`
-	Status   AccountStatus    `json:"status,omitzero"`
-	Change   *KeyChange       `json:"change,omitempty"`
-	Usage    *report.SumQuery `json:"usage,omitempty"`
+	Op       string              `json:"op"`
+	Name     string              `json:"name,omitempty"`
+	Account  string              `json:"account,omitempty"`
+	Currency Currency            `json:"currency,omitzero"`
+	Amount   money.Decimal       `json:"amount,omitzero"`
+	Ref      string              `json:"ref,omitempty"`
+	Memo     string              `json:"memo,omitempty"`
+	Key      *NewKey             `json:"key,omitempty"`
+	ID       string              `json:"id,omitempty"`
+	Path     string              `json:"path,omitempty"` // absolute
+	MayOwe   bool                `json:"mayOwe,omitempty"`
+	Status   store.AccountStatus `json:"status,omitzero"`
+	Change   *KeyChange          `json:"change,omitempty"`
+	Usage    *report.SumQuery    `json:"usage,omitempty"`
 }
 
 type controlResponse struct {
@@ -64,7 +65,7 @@ type controlResponse struct {
 	Key      *KeyInfo      `json:"key,omitempty"`
 	Keys     []KeyInfo     `json:"keys,omitempty"`
 	Secret   string        `json:"secret,omitempty"`
-	Report   *Report       `json:"report,omitempty"`
+	Report   *store.Report `json:"report,omitempty"`
 	Backup   *BackupInfo   `json:"backup,omitempty"`
 }
 
@@ -250,7 +251,7 @@ func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 	case "revoke_key":
 		err = op.RevokeKey(q.ID)
 	case "verify":
-		var r Report
+		var r store.Report
 		r, err = op.Verify()
 		res.Report = &r
 	case "backup":
@@ -296,7 +297,7 @@ const (
 
 // HasLedger says whether there is an embedded ledger in a directory.
 func HasLedger(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, databaseFile))
+	_, err := os.Lstat(filepath.Join(dir, store.DatabaseFile))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
@@ -413,7 +414,7 @@ func (c *controlClient) Debit(account string, currency Currency, n Nano, ref, re
 	return *res.Info, res.Applied, nil
 }
 
-func (c *controlClient) SetStatus(account string, s AccountStatus) (AccountInfo, error) {
+func (c *controlClient) SetStatus(account string, s store.AccountStatus) (AccountInfo, error) {
 	res, err := c.call(&controlRequest{Op: "set_status", Account: account, Status: s})
 	if err != nil || res.Info == nil {
 		return AccountInfo{}, err
@@ -468,10 +469,10 @@ func (c *controlClient) RevokeKey(id string) error {
 
 func (c *controlClient) Close() error { return c.conn.Close() }
 
-func (c *controlClient) Verify() (Report, error) {
+func (c *controlClient) Verify() (store.Report, error) {
 	res, err := c.call(&controlRequest{Op: "verify"})
 	if err != nil || res.Report == nil {
-		return Report{}, err
+		return store.Report{}, err
 	}
 	return *res.Report, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 const (
@@ -40,16 +41,16 @@ func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reas
 	if err != nil {
 		return info, false, err
 	}
-	d := &debit{account: a.no, currency: currency, day: l.Today(), amount: amount, mayOwe: mayOwe, ref: ref, memo: reason, nowUs: l.now() / 1000}
-	if _, shared := l.store.(sharedStore); shared {
+	d := &store.Debit{Account: a.no, Currency: currency, Day: l.Today(), Amount: amount, MayOwe: mayOwe, Ref: ref, Memo: reason, NowUs: l.now() / 1000}
+	if _, shared := l.store.(store.Shared); shared {
 		applied, err = l.debitShared(a, d)
 	} else {
 		applied, err = l.debitHere(a, d)
 	}
-	var short *shortError
+	var short *store.ShortError
 	if errors.As(err, &short) {
 		return info, false, fmt.Errorf("cannot debit %s %s from the account %q: only %s is free, beside what open requests hold; "+
-			"debit less, or let the rest become debt (--allow-debt), which the next credit pays", amount, currency, account, short.free)
+			"debit less, or let the rest become debt (--allow-debt), which the next credit pays", amount, currency, account, short.Free)
 	}
 	if err != nil {
 		return info, false, fmt.Errorf("cannot debit the account %q: %w", account, err)
@@ -62,20 +63,20 @@ func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reas
 }
 
 // debitHere takes it out of memory first, so that no request spends it meanwhile.
-func (l *Ledger) debitHere(a *AccountState, d *debit) (applied bool, err error) {
-	place := money.PlaceOf(d.currency)
+func (l *Ledger) debitHere(a *AccountState, d *store.Debit) (applied bool, err error) {
+	place := money.PlaceOf(d.Currency)
 	a.mu.Lock()
 	a.roll(l.Today())
-	d.day = a.day
-	take := min(a.avail[place], d.amount)
-	d.owed = d.amount - take
-	if d.owed > 0 && !d.mayOwe {
+	d.Day = a.day
+	take := min(a.avail[place], d.Amount)
+	d.Owed = d.Amount - take
+	if d.Owed > 0 && !d.MayOwe {
 		a.mu.Unlock()
 		done, err := l.store.Debited(d) // with more money then
 		if done || err != nil {
 			return false, err
 		}
-		return false, &shortError{take}
+		return false, &store.ShortError{Free: take}
 	}
 	a.avail[place] -= take
 	a.mu.Unlock()
@@ -83,10 +84,10 @@ func (l *Ledger) debitHere(a *AccountState, d *debit) (applied bool, err error) 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if applied {
-		a.debt += d.owed
-		l.debt.Add(int64(d.owed))
-		l.shortfall.Add(int64(d.owed))
-	} else if d.currency != DIEM || a.day == d.day {
+		a.debt += d.Owed
+		l.debt.Add(int64(d.Owed))
+		l.shortfall.Add(int64(d.Owed))
+	} else if d.Currency != DIEM || a.day == d.Day {
 		a.avail[place] += take
 	}
 	if a.owes() {
@@ -96,28 +97,28 @@ func (l *Ledger) debitHere(a *AccountState, d *debit) (applied bool, err error) 
 }
 
 // debitShared asks the nodes for what they do not need when too little is left.
-func (l *Ledger) debitShared(a *AccountState, d *debit) (applied bool, err error) {
-	mayOwe := d.mayOwe
+func (l *Ledger) debitShared(a *AccountState, d *store.Debit) (applied bool, err error) {
+	mayOwe := d.MayOwe
 	for try := range debitTries {
-		d.mayOwe = mayOwe && try == debitTries-1
+		d.MayOwe = mayOwe && try == debitTries-1
 		applied, err = l.store.Debit(d)
-		var short *shortError
+		var short *store.ShortError
 		if !errors.As(err, &short) {
 			break
 		}
-		row, reading := l.store.Account(a.no, d.day)
+		row, reading := l.store.Account(a.no, d.Day)
 		if reading != nil {
 			return false, reading
 		}
-		if row.leased[money.PlaceOf(d.currency)] == 0 {
+		if row.Leased[money.PlaceOf(d.Currency)] == 0 {
 			if !mayOwe {
 				break
 			}
-			d.mayOwe = true
+			d.MayOwe = true
 			applied, err = l.store.Debit(d)
 			break
 		}
-		if err := l.store.(sharedStore).Recall(a.no); err != nil {
+		if err := l.store.(store.Shared).Recall(a.no); err != nil {
 			return false, err
 		}
 		time.Sleep(debitPause)

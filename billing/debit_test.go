@@ -8,6 +8,7 @@ import (
 
 	"farebox/bench/servers"
 	"farebox/billing/report"
+	"farebox/billing/store"
 )
 
 // everyOperator runs a test on every way to a ledger: in the process, through the
@@ -133,7 +134,7 @@ func TestKeysOfSuspendedAndClosedAccountsAreRefused(t *testing.T) {
 	f.account("a", usd)
 	f.account("b", usd)
 	k, secret := f.key("a")
-	_, unused, err := f.CreateKey(NewKey{Account: "a", Type: Inference})
+	_, unused, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,30 +150,30 @@ func TestKeysOfSuspendedAndClosedAccountsAreRefused(t *testing.T) {
 			t.Errorf("keys that requests have found are live: %v, another account's %v", f.Live(k), f.Live(other))
 		}
 	}
-	set := func(s AccountStatus) {
+	set := func(s store.AccountStatus) {
 		t.Helper()
 		if a, err := f.SetStatus("a", s); err != nil || a.Status != s || a.StatusAt.IsZero() || a.USD != usd {
 			t.Errorf("%+v, %v", a, err)
 		}
 	}
-	set(AccountSuspended)
+	set(store.AccountSuspended)
 	expect(ErrSuspended)
-	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: Inference}); !errors.Is(err, ErrSuspended) {
+	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference}); !errors.Is(err, ErrSuspended) {
 		t.Errorf("a key was made: %v", err)
 	}
 	f.reopen()
 	expect(ErrSuspended)
-	set(AccountOpen)
+	set(store.AccountOpen)
 	if k, err = f.Lookup([]byte(secret)); err != nil {
 		t.Fatal(err)
 	}
 	if other, err = f.Lookup([]byte(secret)); err != nil { // of this process
 		t.Fatal(err)
 	}
-	set(AccountClosed)
+	set(store.AccountClosed)
 	other, _ = f.key("b")
 	expect(ErrClosed)
-	if _, err := f.SetStatus("a", AccountOpen); !errors.Is(err, ErrClosed) {
+	if _, err := f.SetStatus("a", store.AccountOpen); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed account was opened: %v", err)
 	}
 	if _, _, err := f.Credit("a", USD, usd, "", ""); !errors.Is(err, ErrClosed) {
@@ -186,7 +187,7 @@ func TestSuspendedAccountIsRefusedOnAllNodes(t *testing.T) {
 	t.Parallel()
 	d := newDebtNodes(t)
 	d.credit(0, usd)
-	_, secret, err := d.nodes[0].CreateKey(NewKey{Account: "a", Type: Inference})
+	_, secret, err := d.nodes[0].CreateKey(NewKey{Account: "a", Type: store.Inference})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,9 +209,9 @@ func TestSuspendedAccountIsRefusedOnAllNodes(t *testing.T) {
 	}
 	becomes(nil)
 	for _, s := range []struct {
-		status AccountStatus
+		status store.AccountStatus
 		want   error
-	}{{AccountSuspended, ErrSuspended}, {AccountOpen, nil}, {AccountClosed, ErrClosed}} {
+	}{{store.AccountSuspended, ErrSuspended}, {store.AccountOpen, nil}, {store.AccountClosed, ErrClosed}} {
 		if _, err := d.nodes[2].SetStatus("a", s.status); err != nil {
 			t.Fatal(err)
 		}
@@ -265,11 +266,11 @@ func TestOperatorChangesLimitsOfAnyKey(t *testing.T) {
 		if _, err := op.CreateAccount("a"); err != nil {
 			t.Fatal(err)
 		}
-		k, _, err := op.CreateKey(NewKey{Account: "a", Type: Inference, LimitDIEM: nano(usd)})
+		k, _, err := op.CreateKey(NewKey{Account: "a", Type: store.Inference, LimitDIEM: nano(usd)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		limit, none, month, privacy := Limit{Set: true, Amount: 5 * usd}, Limit{}, Month, PrivateOnly
+		limit, none, month, privacy := Limit{Set: true, Amount: 5 * usd}, Limit{}, store.Month, store.PrivateOnly
 		at := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
 		if _, err := op.ChangeKey(k.ID, KeyChange{USD: &limit, DIEM: &none, Period: &month, ExpiresAt: &at, Privacy: &privacy}); err != nil {
 			t.Fatal(err)
@@ -278,7 +279,7 @@ func TestOperatorChangesLimitsOfAnyKey(t *testing.T) {
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%+v, %v", list, err)
 		}
-		if k := list[0]; k.LimitUSD == nil || *k.LimitUSD != 5*usd || k.LimitDIEM != nil || k.Period != Month || !k.ExpiresAt.Equal(at) || k.Privacy != PrivateOnly || k.Used == nil || *k.Used != (KeyUsage{}) {
+		if k := list[0]; k.LimitUSD == nil || *k.LimitUSD != 5*usd || k.LimitDIEM != nil || k.Period != store.Month || !k.ExpiresAt.Equal(at) || k.Privacy != store.PrivateOnly || k.Used == nil || *k.Used != (KeyUsage{}) {
 			t.Errorf("the key is %+v", k)
 		}
 		if _, err := op.ChangeKey("nobody", KeyChange{USD: &limit}); !errors.Is(err, ErrNoKey) {

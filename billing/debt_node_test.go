@@ -9,6 +9,7 @@ import (
 
 	"farebox/bench/servers"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // debtNodes are three nodes on PostgreSQL with one account.
@@ -39,7 +40,7 @@ func (d *debtNodes) credit(node int, n Nano) {
 // keys are a key as each node finds it.
 func (d *debtNodes) keys(limit *Nano) (list []*Key) {
 	d.t.Helper()
-	_, secret, err := d.nodes[0].CreateKey(NewKey{Account: "a", Type: Inference, Period: Lifetime, LimitUSD: limit})
+	_, secret, err := d.nodes[0].CreateKey(NewKey{Account: "a", Type: store.Inference, Period: store.Lifetime, LimitUSD: limit})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func (d *debtNodes) becomes(k *Key, want DenialCode) (took time.Duration) {
 	}
 }
 
-func (d *debtNodes) row() *accountRow {
+func (d *debtNodes) row() *store.AccountRow {
 	d.t.Helper()
 	for _, l := range d.nodes {
 		if err := l.project.drain(); err != nil {
@@ -127,8 +128,8 @@ func TestDebtOfOneNodeStopsAllAndIsPaidOnAny(t *testing.T) {
 			t.Errorf("node %d heard of it after %s", i, took)
 		}
 	}
-	if row := d.row(); row.debt != 3*usd {
-		t.Errorf("the store says that %s is owed", row.debt)
+	if row := d.row(); row.Debt != 3*usd {
+		t.Errorf("the store says that %s is owed", row.Debt)
 	}
 	d.credit(2, usd)
 	for _, k := range keys {
@@ -141,8 +142,8 @@ func TestDebtOfOneNodeStopsAllAndIsPaidOnAny(t *testing.T) {
 		}
 	}
 	row := d.row()
-	if row.debt != 0 || row.avail[money.InUSD]+row.leased[money.InUSD] != 2*usd || row.spent[money.InUSD] != 13*usd {
-		t.Errorf("of 15, %s was spent, %s and %s at nodes is left, %s owed", row.spent[money.InUSD], row.avail[money.InUSD], row.leased[money.InUSD], row.debt)
+	if row.Debt != 0 || row.Avail[money.InUSD]+row.Leased[money.InUSD] != 2*usd || row.Spent[money.InUSD] != 13*usd {
+		t.Errorf("of 15, %s was spent, %s and %s at nodes is left, %s owed", row.Spent[money.InUSD], row.Avail[money.InUSD], row.Leased[money.InUSD], row.Debt)
 	}
 	d.audit()
 }
@@ -209,15 +210,15 @@ func debtIsPaidOnce(t *testing.T, requests int) {
 	// What nodes have handed in too much comes back, what is owed still is collected.
 	row, have := d.row(), Nano(0)
 	adds := func() bool {
-		have = row.avail[money.InUSD] + row.leased[money.InUSD]
-		return row.spent[money.InUSD] == charged+owed-row.debt && have == put-row.spent[money.InUSD] && have >= 0
+		have = row.Avail[money.InUSD] + row.Leased[money.InUSD]
+		return row.Spent[money.InUSD] == charged+owed-row.Debt && have == put-row.Spent[money.InUSD] && have >= 0
 	}
 	for end := time.Now().Add(10 * time.Second); !adds() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		row = d.row()
 	}
 	if charged+owed != cost || !adds() || limited > limit {
 		t.Errorf("seed %d: cost %s, charged %s and owed %s; put in %s, spent %s, %s is left and %s owed still; the limited key was charged %s of %s",
-			seed, cost, charged, owed, put, row.spent[money.InUSD], have, row.debt, limited, limit)
+			seed, cost, charged, owed, put, row.Spent[money.InUSD], have, row.Debt, limited, limit)
 	}
 	if owed == 0 {
 		t.Error("nothing became debt, which proves nothing")

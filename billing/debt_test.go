@@ -3,6 +3,8 @@ package billing
 import (
 	"testing"
 	"time"
+
+	"farebox/billing/store"
 )
 
 func (f *fixture) find(secret string) *Key {
@@ -65,7 +67,7 @@ func TestShortfallIsOwedAndPaidByTheNextCredit(t *testing.T) {
 func TestOverrunOfALimitedKeyIsPaidByItsRichAccount(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 100*usd)
-	k, _ := f.key("a", func(n *NewKey) { n.LimitUSD, n.Period = nano(2*usd), Lifetime })
+	k, _ := f.key("a", func(n *NewKey) { n.LimitUSD, n.Period = nano(2*usd), store.Lifetime })
 	other, _ := f.key("a")
 	var h Hold
 	f.Admit(&h, f.ask(k, usd))
@@ -78,7 +80,7 @@ func TestOverrunOfALimitedKeyIsPaidByItsRichAccount(t *testing.T) {
 	if err := f.project.drain(); err != nil {
 		t.Fatal(err)
 	}
-	if used, err := f.keyUsed(k, Lifetime, k.Account.day); err != nil || used.Total() != 2*usd {
+	if used, err := f.keyUsed(k, store.Lifetime, k.Account.day); err != nil || used.Total() != 2*usd {
 		t.Errorf("the key has used %s of 2 (%v)", used.Total(), err)
 	}
 	h.Reset()

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"farebox/billing/store"
 )
 
 // desk carries out a node's lease operations, one after the other: requests
@@ -40,7 +42,7 @@ type round struct {
 type operation struct {
 	no     uint64
 	give   bool
-	wants  []want
+	wants  []store.Want
 	owners []*AccountState // of wants
 	tried  bool            // and without an answer
 }
@@ -197,13 +199,13 @@ func (d *desk) finish() bool {
 	}
 	list, err := do(o.no, o.wants)
 	d.n.heard(err)
-	if errors.Is(err, errReclaimed) {
+	if errors.Is(err, store.ErrReclaimed) {
 		_, _ = d.n.beat() // it says the same, and lets the node go on
 		return false
 	}
 	if err != nil {
 		o.tried = true
-		return errors.Is(err, errFenced)
+		return errors.Is(err, store.ErrFenced)
 	}
 	d.pending = nil
 	for i := range list {
@@ -241,12 +243,12 @@ func (d *desk) lookAll() bool {
 	found, err := d.n.store.Funds(accounts, d.n.day.Load())
 	d.n.heard(err)
 	if err != nil {
-		return errors.Is(err, errFenced)
+		return errors.Is(err, store.ErrFenced)
 	}
 	for i := range found {
 		f := &found[i]
-		a := byNo[f.account]
-		if a == nil || f.key == 0 && f.day != d.n.day.Load() {
+		a := byNo[f.Account]
+		if a == nil || f.Key == 0 && f.Day != d.n.day.Load() {
 			continue // DIEM of a day that is over
 		}
 		a.mu.Lock()

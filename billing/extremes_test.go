@@ -10,6 +10,7 @@ import (
 
 	"farebox/billing/journal"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // "I made a key that lasts until 9999, and it was refused from the first
@@ -20,7 +21,7 @@ func TestKeyThatExpiresInFarYearsIsLive(t *testing.T) {
 	f.account("a", usd)
 	for _, year := range []int{2262, 2263, 2300, 2600, 2900, 9999} {
 		expires := time.Date(year, 12, 31, 23, 59, 59, 0, time.UTC)
-		info, secret, err := f.CreateKey(NewKey{Account: "a", Type: Inference, ExpiresAt: expires})
+		info, secret, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference, ExpiresAt: expires})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,9 +8,10 @@ import (
 
 	"farebox/billing/journal"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
-func (c *fakeConn) Applied(s sink) (seq uint64, err error) {
+func (c *fakeConn) Applied(s store.Sink) (seq uint64, err error) {
 	err = c.as("Applied", func(n *fakeNode) error { seq = n.applied[s]; return nil })
 	return seq, err
 }
@@ -27,12 +28,12 @@ func (c *fakeConn) OpenProgress() (list []journal.Record, err error) {
 	return list, err
 }
 
-func (c *fakeConn) advance(n *fakeNode, s sink, first, last uint64) (done bool) {
+func (c *fakeConn) advance(n *fakeNode, s store.Sink, first, last uint64) (done bool) {
 	if n.applied[s] >= last {
 		return true
 	}
 	if n.applied[s] != first-1 {
-		c.db.fault("node %d: %s is at %d, the batch is %d to %d", n.no, s, n.applied[s], first, last)
+		c.db.fault("node %d: %s is at %d, the batch is %d to %d", n.No, s, n.applied[s], first, last)
 	}
 	n.applied[s] = last
 	return false
@@ -44,43 +45,43 @@ func (db *fakeStore) fault(format string, args ...any) {
 
 // Apply takes charges out of the node's leases, then out of what is left, then
 // out of the house.
-func (c *fakeConn) Apply(b *batch) error {
+func (c *fakeConn) Apply(b *store.Batch) error {
 	return c.as("Apply", func(n *fakeNode) error {
-		if c.advance(n, sinkLedger, b.first, b.last) {
+		if c.advance(n, store.ToLedger, b.First, b.Last) {
 			return nil
 		}
-		for i := range b.rollups {
-			c.db.charge(n, b, &b.rollups[i])
+		for i := range b.Rollups {
+			c.db.charge(n, b, &b.Rollups[i])
 		}
-		for _, sum := range b.shortfall {
+		for _, sum := range b.Shortfall {
 			c.db.short += sum
 		}
 		c.db.settleDebts(n, b)
-		for hold, r := range b.progress {
+		for hold, r := range b.Progress {
 			n.progress[hold] = r
 		}
-		for _, hold := range b.resolved {
+		for _, hold := range b.Resolved {
 			delete(n.progress, hold)
 		}
 		return nil
 	})
 }
 
-func (db *fakeStore) charge(n *fakeNode, b *batch, u *rollup) {
+func (db *fakeStore) charge(n *fakeNode, b *store.Batch, u *store.Rollup) {
 	var total money.Parts
-	for s := range b.each(u) {
-		total[s.place] += s.amount
+	for s := range b.Each(u) {
+		total[s.Place] += s.Amount
 	}
 	for place, sum := range total {
 		if sum == 0 {
 			continue
 		}
-		bucket := db.bucket(u.account, place, u.day)
-		day := u.day
+		bucket := db.bucket(u.Account, place, u.Day)
+		day := u.Day
 		if place != money.InDIEM {
 			day = 0
 		}
-		lease := fakeLease{fakeBucket{u.account, place, day}, n.no}
+		lease := fakeLease{fakeBucket{u.Account, place, day}, n.No}
 		fromLease := min(sum, db.leases[lease])
 		db.leases[lease] -= fromLease
 		bucket.escrow -= fromLease
@@ -91,25 +92,25 @@ func (db *fakeStore) charge(n *fakeNode, b *batch, u *rollup) {
 		late := sum - fromLease - fromLeft
 		db.late += late
 		db.short += late
-		if u.key == 0 {
+		if u.Key == 0 {
 			continue
 		}
-		k := db.keys[u.key-1]
-		use := fakeUse{int64(u.key), quotaPlace(place), u.day}
+		k := db.keys[u.Key-1]
+		use := fakeUse{int64(u.Key), quotaPlace(place), u.Day}
 		db.used[use] += sum
-		quota := fakeQuota{n.no, int64(u.key), quotaPlace(place), k.period.number(u.day)}
+		quota := fakeQuota{n.No, int64(u.Key), quotaPlace(place), k.Period.Number(u.Day)}
 		db.quotas[quota] -= min(sum, db.quotas[quota])
 	}
 }
 
 func (c *fakeConn) AddPages(pages []*journal.Page, first, last uint64) error {
 	return c.as("AddPages", func(n *fakeNode) error {
-		if c.advance(n, sinkUsage, first, last) {
+		if c.advance(n, store.ToUsage, first, last) {
 			return nil
 		}
 		for _, p := range pages {
 			if err := p.Each(nil, func(r *journal.Record) error {
-				id := fmt.Sprint(n.no, "/", r.Seq)
+				id := fmt.Sprint(n.No, "/", r.Seq)
 				if c.db.seen[id] {
 					c.db.fault("record %s is there twice", id)
 				}
@@ -123,14 +124,14 @@ func (c *fakeConn) AddPages(pages []*journal.Page, first, last uint64) error {
 	})
 }
 
-func (c *fakeConn) StaleDIEM(before int32) (list []staleDIEM, err error) {
+func (c *fakeConn) StaleDIEM(before int32) (list []store.StaleDIEM, err error) {
 	err = c.do("StaleDIEM", func() error {
 		for id, b := range c.db.buckets {
 			if id.place == money.InDIEM && id.day < before && b.avail > 0 {
-				list = append(list, staleDIEM{id.account, id.day})
+				list = append(list, store.StaleDIEM{Account: id.account, Day: id.day})
 			}
 		}
-		slices.SortFunc(list, func(a, b staleDIEM) int { return cmp.Compare(a.account, b.account)*2 + cmp.Compare(a.day, b.day) })
+		slices.SortFunc(list, func(a, b store.StaleDIEM) int { return cmp.Compare(a.Account, b.Account)*2 + cmp.Compare(a.Day, b.Day) })
 		return nil
 	})
 	return list, err
@@ -157,13 +158,13 @@ func (c *fakeConn) Shortfall() (n Nano, err error) {
 }
 
 // Recount checks the invariants of the whole store.
-func (c *fakeConn) Recount(pinned func()) (r *recount, err error) {
+func (c *fakeConn) Recount(pinned func()) (r *store.Recount, err error) {
 	pinned()
 	err = c.do("Recount", func() error {
-		r = &recount{accounts: map[uint32]*accountCount{}, charged: c.db.charged.Total(), faults: c.db.check()}
-		r.requests = int64(len(c.db.seen))
+		r = &store.Recount{Accounts: map[uint32]*store.AccountCount{}, Charged: c.db.charged.Total(), Faults: c.db.check()}
+		r.Requests = int64(len(c.db.seen))
 		for _, a := range c.db.accounts {
-			r.accounts[a.no] = &accountCount{}
+			r.Accounts[a.No] = &store.AccountCount{}
 		}
 		return nil
 	})
@@ -226,34 +227,34 @@ func (db *fakeStore) collect(account uint32, day int32) {
 		b.avail -= n
 		b.spent += n
 		if d.paid += n; n > 0 {
-			db.change(changeDebt, account, 0)
+			db.change(store.ChangeDebt, account, 0)
 		}
 	}
 }
 
 // settleDebts is what a batch does about debts.
-func (db *fakeStore) settleDebts(n *fakeNode, b *batch) {
-	for account, more := range b.debt {
+func (db *fakeStore) settleDebts(n *fakeNode, b *store.Batch) {
+	for account, more := range b.Debt {
 		if db.debts[account] == nil {
 			db.debts[account] = &fakeDebt{}
 		}
 		db.debts[account].incurred += more
-		db.change(changeDebt, account, 0)
+		db.change(store.ChangeDebt, account, 0)
 	}
-	for id, amount := range b.payments {
-		at := fakeBucket(id)
-		lease := fakeLease{at, n.no}
+	for id, amount := range b.Payments {
+		at := fakeBucket{id.Account, id.Place, id.Day}
+		lease := fakeLease{at, n.No}
 		got := min(amount, db.leases[lease])
 		db.leases[lease] -= got
-		bucket := db.bucket(id.account, id.place, id.day)
+		bucket := db.bucket(id.Account, id.Place, id.Day)
 		bucket.escrow -= got
 		bucket.avail += got
-		db.collect(id.account, id.day)
+		db.collect(id.Account, id.Day)
 	}
-	for account := range b.debt {
-		db.collect(account, b.day)
+	for account := range b.Debt {
+		db.collect(account, b.Day)
 	}
-	for id := range b.payments {
-		db.collect(id.account, b.day)
+	for id := range b.Payments {
+		db.collect(id.Account, b.Day)
 	}
 }

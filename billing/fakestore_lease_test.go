@@ -7,42 +7,43 @@ import (
 
 	"farebox/billing/journal"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 func (c *fakeConn) Join(id, name string, ttl time.Duration) (no, inc uint32, err error) {
 	err = c.do("Join", func() error {
 		db := c.db
-		i := slices.IndexFunc(db.nodes, func(n *fakeNode) bool { return n.id == id })
+		i := slices.IndexFunc(db.nodes, func(n *fakeNode) bool { return n.ID == id })
 		if i < 0 {
 			i = len(db.nodes)
-			db.nodes = append(db.nodes, &fakeNode{nodeRow: nodeRow{no: uint32(i + 1), id: id}, applied: map[sink]uint64{}, progress: map[uint64]journal.Record{}})
+			db.nodes = append(db.nodes, &fakeNode{NodeRow: store.NodeRow{No: uint32(i + 1), ID: id}, applied: map[store.Sink]uint64{}, progress: map[uint64]journal.Record{}})
 		}
 		n := db.nodes[i]
-		n.inc++
-		n.name, n.left, n.expiresUs = name, false, (db.clock()+int64(ttl))/1000
-		c.no, c.inc = n.no, n.inc
+		n.Inc++
+		n.Name, n.Left, n.ExpiresUs = name, false, (db.clock()+int64(ttl))/1000
+		c.no, c.inc = n.No, n.Inc
 		c.reclaims.Store(n.reclaims)
 		return nil
 	})
 	return c.no, c.inc, err
 }
 
-func (c *fakeConn) Beat(ttl time.Duration) (b beat, err error) {
+func (c *fakeConn) Beat(ttl time.Duration) (b store.Beat, err error) {
 	reclaims := int64(0)
 	err = c.as("Beat", func(n *fakeNode) error {
 		now := c.db.clock()
-		n.expiresUs = (now + int64(ttl)) / 1000
-		b = beat{nowUs: now / 1000, feed: uint64(len(c.db.changes)), debt: c.db.owed()}
+		n.ExpiresUs = (now + int64(ttl)) / 1000
+		b = store.Beat{NowUs: now / 1000, Feed: uint64(len(c.db.changes)), Debt: c.db.owed()}
 		reclaims = n.reclaims
 		for _, o := range c.db.nodes {
-			if o.expiresUs >= now/1000 && !o.left {
-				b.live++
+			if o.ExpiresUs >= now/1000 && !o.Left {
+				b.Live++
 			}
 		}
 		return nil
 	})
 	if err == nil {
-		b.reclaimed = c.reclaims.Swap(reclaims) != reclaims
+		b.Reclaimed = c.reclaims.Swap(reclaims) != reclaims
 	}
 	return b, err
 }
@@ -55,7 +56,7 @@ func (c *fakeConn) Now() (us int64, err error) {
 func (c *fakeConn) Leave() error {
 	return c.as("Leave", func(n *fakeNode) error {
 		c.db.takeBack(n)
-		n.left = true
+		n.Left = true
 		return nil
 	})
 }
@@ -63,12 +64,12 @@ func (c *fakeConn) Leave() error {
 // has says whether a node has anything leased.
 func (db *fakeStore) has(n *fakeNode) bool {
 	for id := range db.leases {
-		if id.node == n.no {
+		if id.node == n.No {
 			return true
 		}
 	}
 	for id := range db.quotas {
-		if id.node == n.no {
+		if id.node == n.No {
 			return true
 		}
 	}
@@ -78,7 +79,7 @@ func (db *fakeStore) has(n *fakeNode) bool {
 // takeBack returns all leases of a node to what is left.
 func (db *fakeStore) takeBack(n *fakeNode) (sum money.Parts) {
 	for id, amount := range db.leases {
-		if id.node == n.no {
+		if id.node == n.No {
 			b := db.buckets[id.fakeBucket]
 			b.escrow -= amount
 			b.avail += amount
@@ -87,7 +88,7 @@ func (db *fakeStore) takeBack(n *fakeNode) (sum money.Parts) {
 		}
 	}
 	for id := range db.quotas {
-		if id.node == n.no {
+		if id.node == n.No {
 			delete(db.quotas, id)
 		}
 	}
@@ -99,7 +100,7 @@ func (c *fakeConn) LastOp() (op uint64, err error) {
 	return op, err
 }
 
-func (c *fakeConn) Grant(op uint64, wants []want) ([]funds, error) {
+func (c *fakeConn) Grant(op uint64, wants []store.Want) ([]store.Funds, error) {
 	return c.operate("Grant", op, wants, func(at *Nano, want Nano, left Nano) Nano {
 		got := max(0, min(want, left))
 		if c.db.stingy {
@@ -110,7 +111,7 @@ func (c *fakeConn) Grant(op uint64, wants []want) ([]funds, error) {
 	})
 }
 
-func (c *fakeConn) Return(op uint64, rests []want) ([]funds, error) {
+func (c *fakeConn) Return(op uint64, rests []store.Want) ([]store.Funds, error) {
 	return c.operate("Return", op, rests, func(at *Nano, rest Nano, _ Nano) Nano {
 		got := min(rest, *at)
 		*at -= got
@@ -119,29 +120,29 @@ func (c *fakeConn) Return(op uint64, rests []want) ([]funds, error) {
 }
 
 // operate carries out a lease operation once.
-func (c *fakeConn) operate(call string, op uint64, wants []want, move func(at *Nano, n, left Nano) Nano) (list []funds, err error) {
+func (c *fakeConn) operate(call string, op uint64, wants []store.Want, move func(at *Nano, n, left Nano) Nano) (list []store.Funds, err error) {
 	err = c.as(call, func(n *fakeNode) error {
 		if n.reclaims != c.reclaims.Load() {
-			return errReclaimed
+			return store.ErrReclaimed
 		}
 		if op == n.op {
 			list = n.answer
 			return nil
 		}
 		if op != n.op+1 {
-			c.db.fault("node %d: operation %d after %d", n.no, op, n.op)
+			c.db.fault("node %d: operation %d after %d", n.No, op, n.op)
 		}
 		for i := range wants {
-			if wants[i].key == 0 {
-				c.db.collect(wants[i].account, wants[i].day)
+			if wants[i].Key == 0 {
+				c.db.collect(wants[i].Account, wants[i].Day)
 			}
-			list = append(list, c.db.move(n.no, &wants[i], move))
-			if wants[i].key == 0 {
-				c.db.collect(wants[i].account, wants[i].day)
+			list = append(list, c.db.move(n.No, &wants[i], move))
+			if wants[i].Key == 0 {
+				c.db.collect(wants[i].Account, wants[i].Day)
 				f := &list[i]
-				granted := f.granted
-				*f = c.db.funds(n.no, f.account, 0, f.day, 0)
-				f.granted = granted
+				granted := f.Granted
+				*f = c.db.funds(n.No, f.Account, 0, f.Day, 0)
+				f.Granted = granted
 			}
 		}
 		n.op, n.answer = op, list
@@ -150,29 +151,29 @@ func (c *fakeConn) operate(call string, op uint64, wants []want, move func(at *N
 	return list, err
 }
 
-func (db *fakeStore) move(node uint32, w *want, move func(at *Nano, n, left Nano) Nano) funds {
+func (db *fakeStore) move(node uint32, w *store.Want, move func(at *Nano, n, left Nano) Nano) store.Funds {
 	var moved money.Parts
-	for place, n := range w.amounts {
+	for place, n := range w.Amounts {
 		if n < 0 {
 			db.fault("node %d wants %d", node, n)
 		}
 		if n == 0 {
 			continue
 		}
-		if w.key != 0 {
-			id := fakeQuota{node, w.key, place, w.period}
+		if w.Key != 0 {
+			id := fakeQuota{node, w.Key, place, w.Period}
 			at := db.quotas[id]
-			got := move(&at, n, db.room(w.key, place, w.period))
+			got := move(&at, n, db.room(w.Key, place, w.Period))
 			db.quotas[id] = at
 			moved[place] = got
 			continue
 		}
-		b := db.bucket(w.account, place, w.day)
-		day := w.day
+		b := db.bucket(w.Account, place, w.Day)
+		day := w.Day
 		if place != money.InDIEM {
 			day = 0
 		}
-		id := fakeLease{fakeBucket{w.account, place, day}, node}
+		id := fakeLease{fakeBucket{w.Account, place, day}, node}
 		at := db.leases[id]
 		got := move(&at, n, b.avail)
 		db.leases[id] = at
@@ -180,21 +181,21 @@ func (db *fakeStore) move(node uint32, w *want, move func(at *Nano, n, left Nano
 		b.escrow += got
 		moved[place] = got
 	}
-	f := db.funds(node, w.account, w.key, w.day, w.period)
-	f.granted = moved
+	f := db.funds(node, w.Account, w.Key, w.Day, w.Period)
+	f.Granted = moved
 	return f
 }
 
 // room is what is left of a key's limit in a period.
 func (db *fakeStore) room(key int64, place int, period int32) Nano {
 	k := db.keys[key-1]
-	limit := k.limitUSD
+	limit := k.LimitUSD
 	if place == money.InDIEM {
-		limit = k.limitDIEM
+		limit = k.LimitDIEM
 	}
 	room := limitOf(limit)
 	for id, n := range db.used {
-		if id.key == key && id.place == place && k.period.number(id.day) == period {
+		if id.key == key && id.place == place && k.Period.Number(id.day) == period {
 			room -= n
 		}
 	}
@@ -206,11 +207,11 @@ func (db *fakeStore) room(key int64, place int, period int32) Nano {
 	return max(0, room)
 }
 
-func (db *fakeStore) funds(node, account uint32, key int64, day, period int32) funds {
-	f := funds{account: account, key: key, day: day, period: period}
-	for place := range f.lease {
+func (db *fakeStore) funds(node, account uint32, key int64, day, period int32) store.Funds {
+	f := store.Funds{Account: account, Key: key, Day: day, Period: period}
+	for place := range f.Lease {
 		if key != 0 {
-			f.avail[place] = db.room(key, place, period)
+			f.Avail[place] = db.room(key, place, period)
 			for id, n := range db.quotas {
 				if id.key == key && id.place == place && id.period == period {
 					addFunds(&f, id.node == node, place, n)
@@ -218,9 +219,9 @@ func (db *fakeStore) funds(node, account uint32, key int64, day, period int32) f
 			}
 			continue
 		}
-		f.debt = db.debt(account)
+		f.Debt = db.debt(account)
 		b := db.bucket(account, place, day)
-		f.avail[place] = b.avail
+		f.Avail[place] = b.avail
 		for id, n := range db.leases {
 			if id.account == account && id.place == place && (place != money.InDIEM || id.day == day) {
 				addFunds(&f, id.node == node, place, n)
@@ -230,38 +231,38 @@ func (db *fakeStore) funds(node, account uint32, key int64, day, period int32) f
 	return f
 }
 
-func addFunds(f *funds, own bool, place int, n Nano) {
+func addFunds(f *store.Funds, own bool, place int, n Nano) {
 	if own {
-		f.lease[place] += n
+		f.Lease[place] += n
 	} else {
-		f.others[place] += n
+		f.Others[place] += n
 	}
 }
 
-func (c *fakeConn) Funds(accounts []uint32, day int32) (list []funds, err error) {
+func (c *fakeConn) Funds(accounts []uint32, day int32) (list []store.Funds, err error) {
 	err = c.as("Funds", func(n *fakeNode) error {
 		db := c.db
 		all := accounts == nil
 		if all {
 			for _, a := range db.accounts {
-				accounts = append(accounts, a.no)
+				accounts = append(accounts, a.No)
 			}
 		}
 		for _, no := range accounts {
-			f := db.funds(n.no, no, 0, day, 0)
-			if !all || f.lease != (money.Parts{}) {
+			f := db.funds(n.No, no, 0, day, 0)
+			if !all || f.Lease != (money.Parts{}) {
 				list = append(list, f)
 			}
 			for id, amount := range db.leases {
-				if id.node == n.no && id.account == no && id.place == money.InDIEM && id.day != day && amount > 0 {
-					f := db.funds(n.no, no, 0, id.day, 0)
-					f.lease[money.InBundled], f.lease[money.InUSD] = 0, 0
+				if id.node == n.No && id.account == no && id.place == money.InDIEM && id.day != day && amount > 0 {
+					f := db.funds(n.No, no, 0, id.day, 0)
+					f.Lease[money.InBundled], f.Lease[money.InUSD] = 0, 0
 					list = append(list, f)
 				}
 			}
 			for id, amount := range db.quotas {
-				if id.node == n.no && amount > 0 && db.keys[id.key-1].account == no {
-					if f := db.funds(n.no, no, id.key, 0, id.period); !slices.Contains(list, f) {
+				if id.node == n.No && amount > 0 && db.keys[id.key-1].Account == no {
+					if f := db.funds(n.No, no, id.key, 0, id.period); !slices.Contains(list, f) {
 						list = append(list, f)
 					}
 				}
@@ -272,12 +273,12 @@ func (c *fakeConn) Funds(accounts []uint32, day int32) (list []funds, err error)
 	return list, err
 }
 
-func (c *fakeConn) Reclaim(grace time.Duration) (list []reclaimed, err error) {
+func (c *fakeConn) Reclaim(grace time.Duration) (list []store.Reclaimed, err error) {
 	err = c.as("Reclaim", func(*fakeNode) error {
 		for _, n := range c.db.nodes {
-			if n.expiresUs*1000+int64(grace) < c.db.clock() && !n.left && c.db.has(n) {
+			if n.ExpiresUs*1000+int64(grace) < c.db.clock() && !n.Left && c.db.has(n) {
 				n.reclaims++
-				list = append(list, reclaimed{n.no, n.name, c.db.takeBack(n)})
+				list = append(list, store.Reclaimed{No: n.No, Name: n.Name, Amount: c.db.takeBack(n)})
 			}
 		}
 		return nil
@@ -288,8 +289,8 @@ func (c *fakeConn) Reclaim(grace time.Duration) (list []reclaimed, err error) {
 func (c *fakeConn) ReleaseNode(nameOrID string) error {
 	return c.do("ReleaseNode", func() error {
 		for _, n := range c.db.nodes {
-			if n.name == nameOrID || n.id == nameOrID {
-				if n.expiresUs*1000 >= c.db.clock() {
+			if n.Name == nameOrID || n.ID == nameOrID {
+				if n.ExpiresUs*1000 >= c.db.clock() {
 					return errors.New("it is alive")
 				}
 				n.reclaims++
@@ -297,21 +298,21 @@ func (c *fakeConn) ReleaseNode(nameOrID string) error {
 				return nil
 			}
 		}
-		return errNoRow
+		return store.ErrNoRow
 	})
 }
 
-func (c *fakeConn) Nodes() (list []nodeRow, err error) {
+func (c *fakeConn) Nodes() (list []store.NodeRow, err error) {
 	err = c.do("Nodes", func() error {
 		for _, n := range c.db.nodes {
-			list = append(list, n.nodeRow)
+			list = append(list, n.NodeRow)
 		}
 		return nil
 	})
 	return list, err
 }
 
-func (c *fakeConn) Changes(after uint64) (list []change, err error) {
+func (c *fakeConn) Changes(after uint64) (list []store.Change, err error) {
 	err = c.as("Changes", func(*fakeNode) error {
 		list = slices.Clone(c.db.changes[min(after, uint64(len(c.db.changes))):])
 		return nil
@@ -320,5 +321,5 @@ func (c *fakeConn) Changes(after uint64) (list []change, err error) {
 }
 
 func (c *fakeConn) Recall(account uint32) error {
-	return c.as("Recall", func(*fakeNode) error { c.db.change(changeRecall, account, 0); return nil })
+	return c.as("Recall", func(*fakeNode) error { c.db.change(store.ChangeRecall, account, 0); return nil })
 }

@@ -8,6 +8,7 @@ import (
 
 	"farebox/billing/journal"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // fakeStore is a shared store written down as plainly as possible: what the
@@ -17,8 +18,8 @@ type fakeStore struct {
 	mu       sync.Mutex
 	clock    func() int64 // Unix ns
 	pepper   []byte
-	accounts []*accountRow
-	keys     []*keyRow
+	accounts []*store.AccountRow
+	keys     []*store.KeyRow
 	models   []string
 	refs     map[string]bool
 	daily    map[uint32]Nano // DIEM of each day
@@ -27,7 +28,7 @@ type fakeStore struct {
 	quotas   map[fakeQuota]Nano
 	used     map[fakeUse]Nano // by key, currency group and day
 	nodes    []*fakeNode
-	changes  []change
+	changes  []store.Change
 	charged  money.Parts
 	debts    map[uint32]*fakeDebt
 	short    Nano
@@ -66,11 +67,11 @@ type fakeUse struct {
 }
 
 type fakeNode struct {
-	nodeRow
+	store.NodeRow
 	reclaims int64 // how often its leases were taken back
 	op       uint64
-	answer   []funds
-	applied  map[sink]uint64
+	answer   []store.Funds
+	applied  map[store.Sink]uint64
 	progress map[uint64]journal.Record
 }
 
@@ -84,9 +85,9 @@ func newFakeStore(clock func() int64) *fakeStore {
 // fakeConn is one process's way to the store. cut, when set, may break a call
 // before it is carried out, or lose its answer.
 type fakeConn struct {
-	Store   // what nodes never call
-	db      *fakeStore
-	no, inc uint32
+	store.Store // what nodes never call
+	db          *fakeStore
+	no, inc     uint32
 	// reclaims is the node's when this process was last told.
 	reclaims atomic.Int64
 	cut      atomic.Pointer[func(call string) (before, after bool)]
@@ -120,8 +121,8 @@ func (c *fakeConn) do(call string, f func() error) error {
 func (c *fakeConn) as(call string, f func(n *fakeNode) error) error {
 	return c.do(call, func() error {
 		n := c.db.nodes[c.no-1]
-		if n.inc != c.inc || n.left {
-			return errFenced
+		if n.Inc != c.inc || n.Left {
+			return store.ErrFenced
 		}
 		return f(n)
 	})
@@ -140,8 +141,8 @@ func (c *fakeConn) Pepper(fresh []byte) (p []byte, err error) {
 	return p, err
 }
 
-func (db *fakeStore) change(kind changeKind, account uint32, key int64) {
-	db.changes = append(db.changes, change{no: uint64(len(db.changes) + 1), kind: kind, account: account, key: key})
+func (db *fakeStore) change(kind store.ChangeKind, account uint32, key int64) {
+	db.changes = append(db.changes, store.Change{No: uint64(len(db.changes) + 1), Kind: kind, Account: account, Key: key})
 }
 
 // bucket is made with the day's allowance when it is first drawn on.
@@ -161,86 +162,86 @@ func (db *fakeStore) bucket(account uint32, place int, day int32) *fakeMoney {
 	return b
 }
 
-func (c *fakeConn) AddAccount(row *accountRow) error {
+func (c *fakeConn) AddAccount(row *store.AccountRow) error {
 	return c.do("AddAccount", func() error {
-		row.no = uint32(len(c.db.accounts) + 1)
+		row.No = uint32(len(c.db.accounts) + 1)
 		copied := *row
 		c.db.accounts = append(c.db.accounts, &copied)
-		c.db.change(changeAccount, row.no, 0)
+		c.db.change(store.ChangeAccount, row.No, 0)
 		return nil
 	})
 }
 
-func (db *fakeStore) account(no uint32, day int32) *accountRow {
+func (db *fakeStore) account(no uint32, day int32) *store.AccountRow {
 	row := *db.accounts[no-1]
-	for i := range row.avail {
+	for i := range row.Avail {
 		b := db.bucket(no, i, day)
-		row.avail[i], row.leased[i] = b.avail, b.escrow
+		row.Avail[i], row.Leased[i] = b.avail, b.escrow
 	}
-	row.debt = db.debt(no)
+	row.Debt = db.debt(no)
 	for id, b := range db.buckets {
 		if id.account == no {
-			row.spent[id.place] += b.spent
+			row.Spent[id.place] += b.spent
 		}
 	}
 	return &row
 }
 
-func (c *fakeConn) Account(no uint32, day int32) (row *accountRow, err error) {
+func (c *fakeConn) Account(no uint32, day int32) (row *store.AccountRow, err error) {
 	err = c.do("Account", func() error { row = c.db.account(no, day); return nil })
 	return row, err
 }
 
-func (c *fakeConn) FindAccount(nameOrID string, day int32) (row *accountRow, err error) {
+func (c *fakeConn) FindAccount(nameOrID string, day int32) (row *store.AccountRow, err error) {
 	err = c.do("FindAccount", func() error {
 		for _, a := range c.db.accounts {
-			if a.id == nameOrID || a.name == nameOrID {
-				row = c.db.account(a.no, day)
+			if a.ID == nameOrID || a.Name == nameOrID {
+				row = c.db.account(a.No, day)
 				return nil
 			}
 		}
-		return errNoRow
+		return store.ErrNoRow
 	})
 	return row, err
 }
 
-func (c *fakeConn) Accounts(day int32) (list []*accountRow, err error) {
+func (c *fakeConn) Accounts(day int32) (list []*store.AccountRow, err error) {
 	err = c.do("Accounts", func() error {
 		for _, a := range c.db.accounts {
-			list = append(list, c.db.account(a.no, day))
+			list = append(list, c.db.account(a.No, day))
 		}
 		return nil
 	})
 	return list, err
 }
 
-func (c *fakeConn) Credit(p *credit) (applied bool, err error) {
+func (c *fakeConn) Credit(p *store.Credit) (applied bool, err error) {
 	err = c.do("Credit", func() error {
-		if c.db.refs[p.ref] {
+		if c.db.refs[p.Ref] {
 			return nil
 		}
-		c.db.refs[p.ref], applied = true, true
-		b := c.db.bucket(p.account, money.PlaceOf(p.currency), p.day)
-		b.granted += p.amount
-		b.avail += p.amount
-		c.db.collect(p.account, p.day)
-		c.db.change(changeCredit, p.account, 0)
+		c.db.refs[p.Ref], applied = true, true
+		b := c.db.bucket(p.Account, money.PlaceOf(p.Currency), p.Day)
+		b.granted += p.Amount
+		b.avail += p.Amount
+		c.db.collect(p.Account, p.Day)
+		c.db.change(store.ChangeCredit, p.Account, 0)
 		return nil
 	})
 	return applied, err
 }
 
-func (c *fakeConn) AddKey(row *keyRow, _ int) error {
+func (c *fakeConn) AddKey(row *store.KeyRow, _ int) error {
 	return c.do("AddKey", func() error {
-		row.no = int64(len(c.db.keys) + 1)
+		row.No = int64(len(c.db.keys) + 1)
 		copied := *row
 		c.db.keys = append(c.db.keys, &copied)
-		c.db.change(changeKey, row.account, row.no)
+		c.db.change(store.ChangeKey, row.Account, row.No)
 		return nil
 	})
 }
 
-func (c *fakeConn) key(call string, is func(*keyRow) bool) (row *keyRow, err error) {
+func (c *fakeConn) key(call string, is func(*store.KeyRow) bool) (row *store.KeyRow, err error) {
 	err = c.do(call, func() error {
 		for _, k := range c.db.keys {
 			if is(k) {
@@ -249,33 +250,33 @@ func (c *fakeConn) key(call string, is func(*keyRow) bool) (row *keyRow, err err
 				return nil
 			}
 		}
-		return errNoRow
+		return store.ErrNoRow
 	})
 	return row, err
 }
 
-func (c *fakeConn) KeyByDigest(d digest) (*keyRow, error) {
-	return c.key("KeyByDigest", func(k *keyRow) bool { return k.digest == d })
+func (c *fakeConn) KeyByDigest(d store.Digest) (*store.KeyRow, error) {
+	return c.key("KeyByDigest", func(k *store.KeyRow) bool { return k.Digest == d })
 }
 
-func (c *fakeConn) KeyByID(id string) (*keyRow, error) {
-	return c.key("KeyByID", func(k *keyRow) bool { return k.id == id })
+func (c *fakeConn) KeyByID(id string) (*store.KeyRow, error) {
+	return c.key("KeyByID", func(k *store.KeyRow) bool { return k.ID == id })
 }
 
 func (c *fakeConn) RevokeKey(no, nowUs int64) error {
 	return c.do("RevokeKey", func() error {
-		c.db.keys[no-1].revokedUs = nowUs
-		c.db.change(changeKey, c.db.keys[no-1].account, no)
+		c.db.keys[no-1].RevokedUs = nowUs
+		c.db.change(store.ChangeKey, c.db.keys[no-1].Account, no)
 		return nil
 	})
 }
 
 // setLimit is what another node's update of a key comes to.
-func (db *fakeStore) setLimit(no int64, change func(*keyRow)) {
+func (db *fakeStore) setLimit(no int64, change func(*store.KeyRow)) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	change(db.keys[no-1])
-	db.change(changeKey, db.keys[no-1].account, no)
+	db.change(store.ChangeKey, db.keys[no-1].Account, no)
 }
 
 func (c *fakeConn) Models() (list map[uint32]string, err error) {
@@ -304,14 +305,14 @@ func (c *fakeConn) AddModel(id string) (no uint32, err error) {
 
 func (c *fakeConn) TouchKeys(map[int64]int64) error { return nil }
 
-func (c *fakeConn) AddViolations([]violation) error { return nil }
+func (c *fakeConn) AddViolations([]store.Violation) error { return nil }
 
 func (c *fakeConn) SetAllowance(account uint32, daily Nano, day int32, _ int64) error {
 	return c.do("SetAllowance", func() error {
 		c.db.daily[account] = daily
 		c.db.bucket(account, money.InDIEM, day)
 		c.db.collect(account, day)
-		c.db.change(changeAllowance, account, 0)
+		c.db.change(store.ChangeAllowance, account, 0)
 		return nil
 	})
 }

@@ -1,6 +1,10 @@
 package billing
 
-import "errors"
+import (
+	"errors"
+
+	"farebox/billing/store"
+)
 
 // feed follows what other nodes and operators change in the shared store. The
 // store numbers changes in the order in which they are committed, so a reader
@@ -12,7 +16,7 @@ type feed struct {
 // poll takes over what changed since the last time.
 func (n *node) poll() {
 	list, err := n.store.Changes(n.feed.last)
-	if errors.Is(err, errFeedGap) {
+	if errors.Is(err, store.ErrFeedGap) {
 		err = n.reload()
 	}
 	n.heard(err)
@@ -25,28 +29,28 @@ func (n *node) poll() {
 			n.heard(err)
 			return // the same change again at the next look
 		}
-		n.feed.last = c.no
+		n.feed.last = c.No
 	}
 }
 
-func (n *node) changed(c *change) error {
-	switch c.kind {
-	case changeKey:
-		return n.reloadKey(c.key)
-	case changeRecall:
-		n.recalled(c.account)
-	case changeAccount, changeCredit, changeAllowance, changeDebt:
-		a := n.l.loaded(c.account)
+func (n *node) changed(c *store.Change) error {
+	switch c.Kind {
+	case store.ChangeKey:
+		return n.reloadKey(c.Key)
+	case store.ChangeRecall:
+		n.recalled(c.Account)
+	case store.ChangeAccount, store.ChangeCredit, store.ChangeAllowance, store.ChangeDebt:
+		a := n.l.loaded(c.Account)
 		if a == nil {
 			return nil
 		}
-		row, err := n.l.store.Account(c.account, n.day.Load())
+		row, err := n.l.store.Account(c.Account, n.day.Load())
 		if err != nil {
 			return err
 		}
-		n.l.setStatus(a, row.status)
+		n.l.setStatus(a, row.Status)
 		a.mu.Lock()
-		a.refill = row.diemDaily
+		a.refill = row.DIEMDaily
 		n.desk.look(a)
 		a.mu.Unlock()
 	}
@@ -67,7 +71,7 @@ func (n *node) reloadKey(no int64) error {
 		return nil
 	}
 	row, err := n.l.store.KeyByID(k.ID)
-	if errors.Is(err, errNoRow) {
+	if errors.Is(err, store.ErrNoRow) {
 		n.l.forgetKey(k)
 		return nil
 	}
@@ -99,11 +103,11 @@ func (n *node) reload() error {
 		}
 	}
 	for _, a := range n.l.allLoaded() {
-		if err := n.changed(&change{kind: changeAccount, account: a.no}); err != nil {
+		if err := n.changed(&store.Change{Kind: store.ChangeAccount, Account: a.no}); err != nil {
 			return err
 		}
 	}
-	n.feed.last = b.feed
+	n.feed.last = b.Feed
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"farebox/billing/calendar"
 	"farebox/billing/journal"
 	"farebox/billing/money"
+	"farebox/billing/store"
 	"farebox/billing/window"
 	"farebox/config"
 )
@@ -94,9 +95,9 @@ func (f *filler) open() error {
 	}
 	f.account = row.no
 	for i := range f.o.Keys {
-		k := NewKey{Account: f.done.Account, Type: Inference, Description: fmt.Sprintf("made up %d", i+1), Period: Epoch}
+		k := NewKey{Account: f.done.Account, Type: store.Inference, Description: fmt.Sprintf("made up %d", i+1), Period: store.Epoch}
 		if i == 0 {
-			k.Type = Admin
+			k.Type = store.Admin
 		}
 		_, secret, err := l.CreateKey(k)
 		if err != nil {
@@ -122,14 +123,14 @@ const fillRich = Nano(1_000_000_000_000_000)
 func (f *filler) credit() error {
 	now := f.l.now()
 	today := calendar.DayOf(now)
-	credits := []credit{{currency: USD}, {currency: Bundled}}
+	credits := []store.Credit{{Currency: USD}, {Currency: Bundled}}
 	for day := today - int32(f.o.Days); day <= today; day++ {
-		credits = append(credits, credit{currency: DIEM, day: day})
+		credits = append(credits, store.Credit{Currency: DIEM, Day: day})
 	}
 	for i := range credits {
 		c := &credits[i]
-		c.account, c.amount, c.nowUs, c.memo = f.account, fillRich, now/1000, "made up"
-		c.ref = fmt.Sprintf("%s:%s:%d", f.done.Account, c.currency, c.day)
+		c.Account, c.Amount, c.NowUs, c.Memo = f.account, fillRich, now/1000, "made up"
+		c.Ref = fmt.Sprintf("%s:%s:%d", f.done.Account, c.Currency, c.Day)
 		if _, err := f.l.store.Credit(c); err != nil {
 			return err
 		}
@@ -143,33 +144,33 @@ func (f *filler) run(ctx context.Context) error {
 	end := l.now()
 	span := int64(o.Days) * window.DayNs
 	begin := end - span
-	b, pages := newBatch(), journal.Pages{}
+	b, pages := store.NewBatch(), journal.Pages{}
 	var s journal.Shares
 	for f.done.Entries < o.Entries {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("stopped: %w", err)
 		}
-		b.begin(f.seq)
+		b.Begin(f.seq)
 		pages.Begin(f.seq)
 		for n := 0; n < fillChunk && f.done.Entries < o.Entries; n++ {
 			// As far through the time as through the entries.
 			at := begin + int64(float64(span)*(float64(f.done.Entries)/float64(o.Entries)))
 			r := f.request(at)
-			b.add(r)
+			b.Add(r)
 			pages.Add(r)
 			r.Spread(&s)
 			f.done.Entries += int64(len(s.All()))
 			f.done.Requests++
 			f.done.Charged += r.Amounts.Total()
 		}
-		b.sealed, b.nowUs, pages.Sealed = true, l.now()/1000, true
+		b.Sealed, b.NowUs, pages.Sealed = true, l.now()/1000, true
 		if err := l.store.Apply(b); err != nil {
 			return err
 		}
 		if err := l.store.AddPages(pages.List(), pages.First, pages.Last); err != nil {
 			return err
 		}
-		b.applied()
+		b.Applied()
 		if o.Show != nil {
 			o.Show(f.done.Entries)
 		}

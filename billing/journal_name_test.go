@@ -10,6 +10,7 @@ import (
 
 	"farebox/billing/disk"
 	"farebox/billing/journal"
+	"farebox/billing/store"
 )
 
 // setWritable lets the journal's directory be, or not be, written to.
@@ -102,7 +103,7 @@ func TestSegmentWithoutANameLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{databaseFile, databaseFile + "-wal", databaseFile + "-shm"} {
+	for _, name := range []string{store.DatabaseFile, store.DatabaseFile + "-wal", store.DatabaseFile + "-shm"} {
 		if err := os.Remove(filepath.Join(c.options.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"farebox/billing/journal"
+	"farebox/billing/store"
 )
 
 // The head of a segment has headSize bytes; at headMark stands how far it is on
@@ -34,7 +35,7 @@ func (f *fixture) crash(damage func(tail []byte)) *fixture {
 	if err := os.CopyFS(c.options.Dir, os.DirFS(f.options.Dir)); err != nil && !errors.Is(err, io.EOF) {
 		f.t.Fatal(err)
 	}
-	_ = os.Remove(filepath.Join(c.options.Dir, databaseFile+"-shm"))
+	_ = os.Remove(filepath.Join(c.options.Dir, store.DatabaseFile+"-shm"))
 	synced := f.journal.Synced()
 	dir := filepath.Join(c.options.Dir, journalSub)
 	refs, err := journal.Segments(dir)
@@ -154,7 +155,7 @@ func TestPowerCutLosesOnlyWhatWasNotSynced(t *testing.T) {
 	}
 }
 
-func (l *Ledger) adoptForTest(row *keyRow) (*Key, error) {
+func (l *Ledger) adoptForTest(row *store.KeyRow) (*Key, error) {
 	return l.adoptKey(row, l.registry.epoch.Load())
 }
 

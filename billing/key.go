@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 	"farebox/billing/window"
 )
 
@@ -39,19 +40,19 @@ type Key struct {
 // keyRecord is what requests seldom ask about a key.
 type keyRecord struct {
 	ID          string // UUID
-	Type        KeyType
+	Type        store.KeyType
 	Last6       string
 	Description string
 	CreatedAt   time.Time
 	ExpiresAt   time.Time // zero: never
 
-	Privacy   ModelPrivacy
-	Period    Period
+	Privacy   store.ModelPrivacy
+	Period    store.Period
 	LimitUSD  *Nano // of USD and BUNDLED_CREDITS together in a period; nil: none
 	LimitDIEM *Nano
 
-	digest  digest // of its secret
-	version uint64 // of its row
+	digest  store.Digest // of its secret
+	version uint64       // of its row
 }
 
 // keyUse is the state of a key: one for all versions of its record, so that a
@@ -62,7 +63,7 @@ type keyUse struct {
 	regime            uint32        // counts changes after which older holds do not count any more
 	touch             touch
 	tally             window.Tally
-	kind              Period // of the limits that are enforced now
+	kind              store.Period // of the limits that are enforced now
 	quota             quota
 	mostUSD, mostDIEM Nano // what quota may reach in its period; maxCredit: no limit
 	*keyRest
@@ -100,7 +101,7 @@ func limitOf(n *Nano) Nano {
 
 // roll begins a new period. A period never comes back, whatever the clock does.
 func (u *keyUse) roll(day int32) {
-	if n := u.kind.number(day); n > u.quota.period {
+	if n := u.kind.Number(day); n > u.quota.period {
 		if u.lease != nil {
 			u.begin(n)
 			return
@@ -126,7 +127,7 @@ func (u *keyUse) count(p *money.Parts, sign Nano, h *Hold) {
 // counts says whether what h takes counts in the period and under the limits
 // that are in force now.
 func (u *keyUse) counts(h *Hold) bool {
-	return u.kind.number(h.day) == u.quota.period && h.regime == u.regime
+	return u.kind.Number(h.day) == u.quota.period && h.regime == u.regime
 }
 
 // roomFor is what the limits leave for what h costs beyond what it holds.
@@ -152,17 +153,17 @@ func (u *keyUse) room() (diem, usd Nano) {
 
 // NewKey is what an operator asks for.
 type NewKey struct {
-	Account     string    `json:"account"` // id or name
-	Type        KeyType   `json:"type,omitzero"`
-	Description string    `json:"description,omitempty"`
-	ExpiresAt   time.Time `json:"expiresAt,omitzero"`
-	Period      Period    `json:"period"`
-	LimitUSD    *Nano     `json:"limitUSD,omitempty"`
-	LimitDIEM   *Nano     `json:"limitDIEM,omitempty"`
+	Account     string        `json:"account"` // id or name
+	Type        store.KeyType `json:"type,omitzero"`
+	Description string        `json:"description,omitempty"`
+	ExpiresAt   time.Time     `json:"expiresAt,omitzero"`
+	Period      store.Period  `json:"period"`
+	LimitUSD    *Nano         `json:"limitUSD,omitempty"`
+	LimitDIEM   *Nano         `json:"limitDIEM,omitempty"`
 	// The limits as written, where they are beyond the integer range.
-	TextUSD  string       `json:"limitTextUSD,omitempty"`
-	TextDIEM string       `json:"limitTextDIEM,omitempty"`
-	Privacy  ModelPrivacy `json:"modelPrivacy,omitzero"`
+	TextUSD  string             `json:"limitTextUSD,omitempty"`
+	TextDIEM string             `json:"limitTextDIEM,omitempty"`
+	Privacy  store.ModelPrivacy `json:"modelPrivacy,omitzero"`
 }
 
 // SetLimits takes over limits; what is not set is none.
@@ -199,7 +200,7 @@ func (n *NewKey) UnmarshalJSON(b []byte) error {
 
 func (n *NewKey) check() error {
 	switch {
-	case n.Type != Inference && n.Type != Admin:
+	case n.Type != store.Inference && n.Type != store.Admin:
 		return errors.New("cannot create a key without a type: expected INFERENCE or ADMIN")
 	case n.Period.String() == "":
 		return errors.New("cannot create a key without a limit period: expected EPOCH, MONTH or LIFETIME")
@@ -216,18 +217,18 @@ func (n *NewKey) check() error {
 
 // KeyInfo describes a key to an operator. The secret is not in it.
 type KeyInfo struct {
-	ID          string       `json:"id"`
-	AccountID   string       `json:"accountId"`
-	AccountName string       `json:"account"`
-	Type        KeyType      `json:"type"`
-	Last6       string       `json:"last6Chars"`
-	Description string       `json:"description"`
-	Period      Period       `json:"limitPeriod"`
-	LimitUSD    *Nano        `json:"limitUSD"`
-	LimitDIEM   *Nano        `json:"limitDIEM"`
-	TextUSD     string       `json:"limitTextUSD,omitempty"`
-	TextDIEM    string       `json:"limitTextDIEM,omitempty"`
-	Privacy     ModelPrivacy `json:"modelPrivacy"`
+	ID          string             `json:"id"`
+	AccountID   string             `json:"accountId"`
+	AccountName string             `json:"account"`
+	Type        store.KeyType      `json:"type"`
+	Last6       string             `json:"last6Chars"`
+	Description string             `json:"description"`
+	Period      store.Period       `json:"limitPeriod"`
+	LimitUSD    *Nano              `json:"limitUSD"`
+	LimitDIEM   *Nano              `json:"limitDIEM"`
+	TextUSD     string             `json:"limitTextUSD,omitempty"`
+	TextDIEM    string             `json:"limitTextDIEM,omitempty"`
+	Privacy     store.ModelPrivacy `json:"modelPrivacy"`
 	// Used is what a key with limits has used of them in its period.
 	Used       *KeyUsage `json:"-"`
 	LastUsedAt time.Time `json:"lastUsedAt,omitzero"`

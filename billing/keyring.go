@@ -9,6 +9,7 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/money"
+	"farebox/billing/store"
 	"farebox/billing/window"
 )
 
@@ -40,8 +41,8 @@ type KeyChange struct {
 	Description *string
 	ExpiresAt   *time.Time // zero: never
 	USD, DIEM   *Limit     // a Limit that is not set: none
-	Period      *Period
-	Privacy     *ModelPrivacy
+	Period      *store.Period
+	Privacy     *store.ModelPrivacy
 }
 
 // TooSoon is a refusal to make another key so soon.
@@ -68,7 +69,7 @@ func (l *Ledger) KeyOf(a *AccountState, id string) (KeyRecord, error) {
 	if err != nil {
 		return KeyRecord{}, err
 	}
-	list, err := l.keyRecords(a, []*keyRow{row})
+	list, err := l.keyRecords(a, []*store.KeyRow{row})
 	if err != nil {
 		return KeyRecord{}, err
 	}
@@ -77,7 +78,7 @@ func (l *Ledger) KeyOf(a *AccountState, id string) (KeyRecord, error) {
 
 // keyRecords adds what the keys used: all of this node's requests, and what
 // other nodes have reported.
-func (l *Ledger) keyRecords(a *AccountState, rows []*keyRow) ([]KeyRecord, error) {
+func (l *Ledger) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord, error) {
 	list := make([]KeyRecord, len(rows))
 	if len(rows) == 0 {
 		return list, nil
@@ -88,16 +89,16 @@ func (l *Ledger) keyRecords(a *AccountState, rows []*keyRow) ([]KeyRecord, error
 	if err != nil {
 		return nil, fmt.Errorf("cannot add up what the keys of the account %q used: %w", a.Name, err)
 	}
-	periods := map[Period]map[int64]keySum{}
+	periods := map[store.Period]map[int64]store.KeySum{}
 	for i, row := range rows {
 		l.useOf(row)
-		list[i] = KeyRecord{KeyInfo: keyInfo(row), Week: usageOf(week[row.no].spent)}
-		if row.limitUSD == nil && row.limitDIEM == nil {
+		list[i] = KeyRecord{KeyInfo: keyInfo(row), Week: usageOf(week[row.No].Spent)}
+		if row.LimitUSD == nil && row.LimitDIEM == nil {
 			continue
 		}
 		used, err := l.periodUse(row, day, periods)
 		if err != nil {
-			return nil, fmt.Errorf("cannot add up what key %s used: %w", row.id, err)
+			return nil, fmt.Errorf("cannot add up what key %s used: %w", row.ID, err)
 		}
 		list[i].Current = &used
 	}
@@ -106,21 +107,21 @@ func (l *Ledger) keyRecords(a *AccountState, rows []*keyRow) ([]KeyRecord, error
 
 // periodUse is what a key used in its current period. Days and months are read
 // once for all keys of the account.
-func (l *Ledger) periodUse(row *keyRow, day int32, read map[Period]map[int64]keySum) (KeyUsage, error) {
-	if row.period == Lifetime {
-		used, err := l.store.KeyUsed(row.account, row.no, Lifetime, day)
+func (l *Ledger) periodUse(row *store.KeyRow, day int32, read map[store.Period]map[int64]store.KeySum) (KeyUsage, error) {
+	if row.Period == store.Lifetime {
+		used, err := l.store.KeyUsed(row.Account, row.No, store.Lifetime, day)
 		return usageOf(used), err
 	}
-	sums, done := read[row.period]
+	sums, done := read[row.Period]
 	if !done {
-		first, last := row.period.days(day)
+		first, last := row.Period.Days(day)
 		var err error
-		if sums, err = l.store.KeySums(row.account, first, last); err != nil {
+		if sums, err = l.store.KeySums(row.Account, first, last); err != nil {
 			return KeyUsage{}, err
 		}
-		read[row.period] = sums
+		read[row.Period] = sums
 	}
-	return usageOf(sums[row.no].spent), nil
+	return usageOf(sums[row.No].Spent), nil
 }
 
 func usageOf(p money.Parts) KeyUsage {
@@ -128,16 +129,16 @@ func usageOf(p money.Parts) KeyUsage {
 }
 
 // useOf brings the time of a key's last use up to date.
-func (l *Ledger) useOf(row *keyRow) {
-	if k := l.registry.byNumber(row.no); k != nil {
-		row.lastUsedUs = max(row.lastUsedUs, k.use.lastUsed())
+func (l *Ledger) useOf(row *store.KeyRow) {
+	if k := l.registry.byNumber(row.No); k != nil {
+		row.LastUsedUs = max(row.LastUsedUs, k.use.lastUsed())
 	}
 }
 
 // ownKey reads a key of the account that is not revoked.
-func (l *Ledger) ownKey(a *AccountState, id string) (*keyRow, error) {
+func (l *Ledger) ownKey(a *AccountState, id string) (*store.KeyRow, error) {
 	row, err := l.store.KeyByID(id)
-	if errors.Is(err, errNoRow) || err == nil && (row.account != a.no || row.revokedUs != 0) {
+	if errors.Is(err, store.ErrNoRow) || err == nil && (row.Account != a.no || row.RevokedUs != 0) {
 		return nil, fmt.Errorf("cannot find the key %q: %w", id, ErrNoKey)
 	}
 	if err != nil {
@@ -185,7 +186,7 @@ func (l *Ledger) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, er
 			return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", id, err)
 		}
 		err = l.store.UpdateKey(row)
-		if errors.Is(err, errStale) {
+		if errors.Is(err, store.ErrStale) {
 			time.Sleep(rand.N(updatePause << try))
 			continue
 		}
@@ -204,13 +205,13 @@ func (l *Ledger) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, er
 // ChangeKey is UpdateKey for an operator, who may change the keys of any account.
 func (l *Ledger) ChangeKey(id string, c KeyChange) (KeyInfo, error) {
 	row, err := l.store.KeyByID(id)
-	if errors.Is(err, errNoRow) {
+	if errors.Is(err, store.ErrNoRow) {
 		return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", id, ErrNoKey)
 	}
 	if err != nil {
 		return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", id, err)
 	}
-	a, err := l.account(row.account)
+	a, err := l.account(row.Account)
 	if err != nil {
 		return KeyInfo{}, err
 	}
@@ -220,17 +221,17 @@ func (l *Ledger) ChangeKey(id string, c KeyChange) (KeyInfo, error) {
 // enforceKey brings a row that was just written into force in this process. On
 // a shared store another node may have changed the key again meanwhile, and the
 // feed may have told of that already: what stands in the store now counts.
-func (l *Ledger) enforceKey(row *keyRow) error {
+func (l *Ledger) enforceKey(row *store.KeyRow) error {
 	if l.node != nil {
-		return l.node.reloadKey(row.no)
+		return l.node.reloadKey(row.No)
 	}
 	_, err := l.replaceKey(row)
 	return err
 }
 
 // apply changes the row, after the checks of a new key.
-func (c *KeyChange) apply(row *keyRow) error {
-	n := NewKey{Type: row.typ, Description: row.description, Period: row.period, LimitUSD: row.limitUSD, LimitDIEM: row.limitDIEM, TextUSD: row.limitTextUSD, TextDIEM: row.limitTextDIEM}
+func (c *KeyChange) apply(row *store.KeyRow) error {
+	n := NewKey{Type: row.Type, Description: row.Description, Period: row.Period, LimitUSD: row.LimitUSD, LimitDIEM: row.LimitDIEM, TextUSD: row.LimitTextUSD, TextDIEM: row.LimitTextDIEM}
 	if c.Description != nil {
 		n.Description = *c.Description
 	}
@@ -246,13 +247,13 @@ func (c *KeyChange) apply(row *keyRow) error {
 	if err := errors.Join(n.check(), checkText("description", n.Description)); err != nil {
 		return err
 	}
-	row.description, row.period = n.Description, n.Period
-	row.limitUSD, row.limitTextUSD, row.limitDIEM, row.limitTextDIEM = n.LimitUSD, n.TextUSD, n.LimitDIEM, n.TextDIEM
+	row.Description, row.Period = n.Description, n.Period
+	row.LimitUSD, row.LimitTextUSD, row.LimitDIEM, row.LimitTextDIEM = n.LimitUSD, n.TextUSD, n.LimitDIEM, n.TextDIEM
 	if c.ExpiresAt != nil {
-		row.expiresUs = toMicro(*c.ExpiresAt)
+		row.ExpiresUs = toMicro(*c.ExpiresAt)
 	}
 	if c.Privacy != nil {
-		row.privacy = *c.Privacy
+		row.Privacy = *c.Privacy
 	}
 	return nil
 }
@@ -288,7 +289,7 @@ func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 		if err != nil {
 			return w, fmt.Errorf("cannot add up the requests of key %s: %w", k.ID, err)
 		}
-		w[i].Used = sums[k.No].requests
+		w[i].Used = sums[k.No].Requests
 	}
 	rate := l.keyRate.Load()
 	var all window.Window

@@ -7,13 +7,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"farebox/billing/store"
 )
 
 // A change is in force when UpdateKey returns; what the key has used stays.
 func TestUpdateKeyIsInForceAtOnce(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 100*usd)
-	k, secret := f.key("a", func(n *NewKey) { n.LimitUSD, n.Period = nano(10*usd), Lifetime })
+	k, secret := f.key("a", func(n *NewKey) { n.LimitUSD, n.Period = nano(10*usd), store.Lifetime })
 	if code := f.pay(k, 4*usd); code != Admitted {
 		t.Fatal(code)
 	}
@@ -25,13 +27,13 @@ func TestUpdateKeyIsInForceAtOnce(t *testing.T) {
 		}
 		return info
 	}
-	text, period, private := "changed", Month, PrivateOnly
+	text, period, private := "changed", store.Month, store.PrivateOnly
 	info := update(KeyChange{USD: &Limit{Set: true, Amount: 5 * usd}, Description: &text, Period: &period, Privacy: &private})
-	if info.Description != text || info.Period != Month || info.Privacy != PrivateOnly || *info.LimitUSD != 5*usd {
+	if info.Description != text || info.Period != store.Month || info.Privacy != store.PrivateOnly || *info.LimitUSD != 5*usd {
 		t.Errorf("changed to %+v", info)
 	}
 	now, err := f.Lookup([]byte(secret))
-	if err != nil || now == k || now.Privacy != PrivateOnly || now.Description != text {
+	if err != nil || now == k || now.Privacy != store.PrivateOnly || now.Description != text {
 		t.Fatalf("found %+v, %v", now, err)
 	}
 	if code := f.pay(now, 2*usd); code != KeyLimitUSD {
@@ -61,7 +63,7 @@ func TestUpdateKeyIsInForceAtOnce(t *testing.T) {
 	f.recount()
 	f.reopen()
 	now, err = f.Lookup([]byte(secret))
-	if err != nil || *now.LimitUSD != 25*usd || now.Privacy != PrivateOnly || !now.ExpiresAt.IsZero() {
+	if err != nil || *now.LimitUSD != 25*usd || now.Privacy != store.PrivateOnly || !now.ExpiresAt.IsZero() {
 		t.Errorf("after a restart: %+v, %v", now, err)
 	}
 }
@@ -79,7 +81,7 @@ func TestConcurrentUpdatesAllCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		row.limitUSD = nano(3 * usd)
+		row.LimitUSD = nano(3 * usd)
 		if err := store.Store.UpdateKey(row); err != nil {
 			t.Fatal(err)
 		}
@@ -101,11 +103,11 @@ func TestConcurrentUpdatesAllCount(t *testing.T) {
 
 // racingStore lets something happen just before one update.
 type racingStore struct {
-	Store
+	store.Store
 	race func()
 }
 
-func (s *racingStore) UpdateKey(row *keyRow) error {
+func (s *racingStore) UpdateKey(row *store.KeyRow) error {
 	if race := s.race; race != nil {
 		s.race = nil
 		race()
@@ -118,12 +120,12 @@ func TestExpiredKeysAreNotActive(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", usd)
 	k, _ := f.key("a")
-	for i := range maxActiveKeys - 1 {
-		if _, _, err := f.CreateKey(NewKey{Account: "a", Type: Inference, ExpiresAt: f.clock.now().Add(time.Hour)}); err != nil {
+	for i := range store.MaxActiveKeys - 1 {
+		if _, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference, ExpiresAt: f.clock.now().Add(time.Hour)}); err != nil {
 			t.Fatal(i, err)
 		}
 	}
-	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: Inference}); !errors.Is(err, ErrManyKeys) {
+	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference}); !errors.Is(err, store.ErrManyKeys) {
 		t.Errorf("one more: %v", err)
 	}
 	list, err := f.Keyring(k.Account, 5, 100)
@@ -131,7 +133,7 @@ func TestExpiredKeysAreNotActive(t *testing.T) {
 		t.Errorf("the last page has %d, %v", len(list), err)
 	}
 	f.clock.advance(time.Hour)
-	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: Inference}); err != nil {
+	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference}); err != nil {
 		t.Errorf("expired keys still count: %v", err)
 	}
 	if list, err := f.Keyring(k.Account, 1, 100); err != nil || len(list) != 2 {
@@ -147,7 +149,7 @@ func TestOwnersMakeABoundedNumberOfKeysAMinute(t *testing.T) {
 		t.Helper()
 		n := 0
 		for range keysPerMinute + 5 {
-			_, _, err := f.MakeKey(NewKey{Account: "a", Type: Inference})
+			_, _, err := f.MakeKey(NewKey{Account: "a", Type: store.Inference})
 			var soon *TooSoon
 			if errors.As(err, &soon) {
 				if soon.After <= 0 || soon.After > time.Minute {
@@ -167,7 +169,7 @@ func TestOwnersMakeABoundedNumberOfKeysAMinute(t *testing.T) {
 	make20(keysPerMinute)
 	f.reopen()
 	make20(0)
-	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: Inference}); err != nil {
+	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference}); err != nil {
 		t.Errorf("an operator: %v", err)
 	}
 	f.clock.advance(time.Minute + time.Second)
@@ -239,16 +241,16 @@ func TestLastUseIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	row, err := f.Ledger.store.KeyByID(k.ID)
-	if err != nil || row.lastUsedUs != f.clock.nano()/1e9*1e6 {
-		t.Errorf("the store says %s, used at %s", fromMicro(row.lastUsedUs), f.clock.now())
+	if err != nil || row.LastUsedUs != f.clock.nano()/1e9*1e6 {
+		t.Errorf("the store says %s, used at %s", fromMicro(row.LastUsedUs), f.clock.now())
 	}
 }
 
 // failingStore cannot be written.
-type failingStore struct{ Store }
+type failingStore struct{ store.Store }
 
-func (failingStore) TouchKeys(map[int64]int64) error { return errors.New("away") }
-func (failingStore) AddViolations([]violation) error { return errors.New("away") }
+func (failingStore) TouchKeys(map[int64]int64) error       { return errors.New("away") }
+func (failingStore) AddViolations([]store.Violation) error { return errors.New("away") }
 
 // The log of refusals keeps the last ones of each account in order, through
 // flushes, a store that is away, and floods.
@@ -295,16 +297,16 @@ func TestViolationsKeepTheLastOfEachAccount(t *testing.T) {
 		check(a, 20)
 	}
 	note(a, 45)
-	check(a, maxViolations)
+	check(a, store.MaxViolations)
 	if err := f.violations.flush(f.Ledger.store); err != nil {
 		t.Fatal(err)
 	}
 	note(a, 1000)
-	check(a, maxViolations)
+	check(a, store.MaxViolations)
 	f.reopen()
 	a, _ = f.key("a")
 	list, err := f.Violations(a.Account)
-	if err != nil || len(list) != maxViolations || list[0].Model != fmt.Sprint("model-", n-1) {
+	if err != nil || len(list) != store.MaxViolations || list[0].Model != fmt.Sprint("model-", n-1) {
 		t.Errorf("after a restart: %d entries, %v", len(list), err)
 	}
 	if list, err := f.Violations(b.Account); err != nil || len(list) != 3 {
@@ -318,7 +320,7 @@ func TestViolationsKeepTheLastOfEachAccount(t *testing.T) {
 		}
 		stored += len(rows)
 	}
-	if stored != maxViolations+3 {
+	if stored != store.MaxViolations+3 {
 		t.Errorf("%d rows are stored", stored)
 	}
 }

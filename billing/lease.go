@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // lease is what a node knows about the money of one account on a shared store:
@@ -19,7 +20,7 @@ type lease struct {
 	others   money.Parts // leased to other nodes
 	heardNs  int64       // when, by the monotonic clock
 	newDay   bool        // nothing is known about the DIEM of this day
-	rests    []want
+	rests    []store.Want
 	limited  []*keyUse // keys whose limits have been asked for here
 
 	need       Nano // of requests that wait
@@ -60,13 +61,13 @@ type limited struct{ usd, diem bool }
 // begin is called before the account goes on to a new day: what is free of the
 // old day's DIEM goes back, so that the store can let it expire.
 func (s *lease) begin(a *AccountState) {
-	s.rest(want{account: a.no, day: a.day, amounts: money.Parts{money.InDIEM: a.avail[money.InDIEM]}})
+	s.rest(store.Want{Account: a.no, Day: a.day, Amounts: money.Parts{money.InDIEM: a.avail[money.InDIEM]}})
 	s.unleased[money.InDIEM], s.others[money.InDIEM], s.newDay = 0, 0, true
 }
 
 // enforce brings the limits of a key into force that nothing was used of here.
 func (u *keyUse) enforce(k *Key, day int32) {
-	u.kind, u.quota = k.Period, quota{period: k.Period.number(day)}
+	u.kind, u.quota = k.Period, quota{period: k.Period.Number(day)}
 	u.lease.usd, u.lease.diem = k.LimitUSD != nil, k.LimitDIEM != nil
 	u.lease.was = append(u.lease.was, limited{u.lease.usd, u.lease.diem})
 	u.empty()
@@ -108,8 +109,8 @@ func (u *keyUse) relimit(k *Key) {
 // neither the node nor the store, and yet not gone.
 func (s *lease) restsOf(u *keyUse) (p money.Parts) {
 	for i := range s.rests {
-		if w := &s.rests[i]; w.key == u.lease.key && w.period == u.quota.period {
-			p.Add(&w.amounts)
+		if w := &s.rests[i]; w.Key == u.lease.key && w.Period == u.quota.period {
+			p.Add(&w.Amounts)
 		}
 	}
 	return p
@@ -118,13 +119,13 @@ func (s *lease) restsOf(u *keyUse) (p money.Parts) {
 // late gives back what a hold of another period or of former limits did not
 // use of the limits that there were when it was opened.
 func (q *quotaLease) late(p *money.Parts, h *Hold) {
-	w := want{account: q.account.no, key: q.key, period: h.period}
+	w := store.Want{Account: q.account.no, Key: q.key, Period: h.period}
 	was := q.was[h.regime]
 	if was.usd {
-		w.amounts[money.InUSD] = p[money.InBundled] + p[money.InUSD]
+		w.Amounts[money.InUSD] = p[money.InBundled] + p[money.InUSD]
 	}
 	if was.diem {
-		w.amounts[money.InDIEM] = p[money.InDIEM]
+		w.Amounts[money.InDIEM] = p[money.InDIEM]
 	}
 	q.account.lease.rest(w)
 }
@@ -201,13 +202,13 @@ func (s *lease) aim(free Nano) Nano {
 
 // wants is what the account should lease now: what requests wait for, and a
 // slice to go on with. Earlier currencies first, as they are spent.
-func (s *lease) wants(a *AccountState, list []want) []want {
-	w := want{account: a.no, day: a.day}
+func (s *lease) wants(a *AccountState, list []store.Want) []store.Want {
+	w := store.Want{Account: a.no, Day: a.day}
 	share := Nano(2 * max(1, s.node.live.Load()))
 	need, ahead := s.need, s.target
-	for i := range w.amounts {
+	for i := range w.Amounts {
 		if i == money.InDIEM && s.newDay {
-			w.amounts[i] = need + ahead // the answer tells what there is
+			w.Amounts[i] = need + ahead // the answer tells what there is
 			continue
 		}
 		here, known := a.avail[i], s.unleased[i]
@@ -221,28 +222,28 @@ func (s *lease) wants(a *AccountState, list []want) []want {
 			ahead -= more
 			get += more
 		}
-		w.amounts[i] = get
+		w.Amounts[i] = get
 	}
 	if need > 0 {
 		// What is known does not suffice; there may be more by now.
-		for i := range w.amounts {
-			w.amounts[i] += need
+		for i := range w.Amounts {
+			w.Amounts[i] += need
 		}
 	}
-	if w.amounts != (money.Parts{}) {
+	if w.Amounts != (money.Parts{}) {
 		list = append(list, w)
 	}
 	for _, u := range s.limited {
 		q := u.lease
 		diem, usd := u.room()
-		w := want{account: a.no, key: q.key, period: u.quota.period}
+		w := store.Want{Account: a.no, Key: q.key, Period: u.quota.period}
 		if q.usd && usd < q.need {
-			w.amounts[money.InUSD] = q.need - usd + min(q.unleased[money.InUSD]/share, sliceHolds*q.need)
+			w.Amounts[money.InUSD] = q.need - usd + min(q.unleased[money.InUSD]/share, sliceHolds*q.need)
 		}
 		if q.diem && diem < q.need {
-			w.amounts[money.InDIEM] = q.need - diem + min(q.unleased[money.InDIEM]/share, sliceHolds*q.need)
+			w.Amounts[money.InDIEM] = q.need - diem + min(q.unleased[money.InDIEM]/share, sliceHolds*q.need)
 		}
-		if w.amounts != (money.Parts{}) {
+		if w.Amounts != (money.Parts{}) {
 			list = append(list, w)
 		}
 	}
@@ -250,31 +251,31 @@ func (s *lease) wants(a *AccountState, list []want) []want {
 }
 
 // gives takes what goes back off the account.
-func (s *lease) gives(a *AccountState, list []want) []want {
+func (s *lease) gives(a *AccountState, list []store.Want) []store.Want {
 	for _, u := range s.limited {
 		back := s.restsOf(u)
 		u.lease.unleased.Add(&back)
 	}
 	list = append(list, s.rests...)
 	s.rests = nil
-	w := want{account: a.no, day: a.day}
+	w := store.Want{Account: a.no, Day: a.day}
 	left := s.giveAmount
-	for i := len(w.amounts) - 1; i >= 0; i-- {
-		w.amounts[i] = min(left, a.avail[i])
-		left -= w.amounts[i]
+	for i := len(w.Amounts) - 1; i >= 0; i-- {
+		w.Amounts[i] = min(left, a.avail[i])
+		left -= w.Amounts[i]
 	}
-	a.avail.Sub(&w.amounts)
+	a.avail.Sub(&w.Amounts)
 	// Until the store has told what is there then. A request that looks for
 	// money meanwhile must not believe that there is less.
-	s.unleased.Add(&w.amounts)
-	if w.amounts != (money.Parts{}) {
+	s.unleased.Add(&w.Amounts)
+	if w.Amounts != (money.Parts{}) {
 		list = append(list, w)
 	}
 	if s.giveAmount == giveAll {
 		for _, u := range s.limited {
 			w := u.giveRoom()
-			u.lease.unleased.Add(&w.amounts)
-			if w.amounts != (money.Parts{}) {
+			u.lease.unleased.Add(&w.Amounts)
+			if w.Amounts != (money.Parts{}) {
 				list = append(list, w)
 			}
 		}
@@ -284,15 +285,15 @@ func (s *lease) gives(a *AccountState, list []want) []want {
 }
 
 // giveRoom takes back what of the key's leased limits is not used.
-func (u *keyUse) giveRoom() want {
+func (u *keyUse) giveRoom() store.Want {
 	diem, usd := u.room()
-	w := want{account: u.lease.account.no, key: u.lease.key, period: u.quota.period}
+	w := store.Want{Account: u.lease.account.no, Key: u.lease.key, Period: u.quota.period}
 	if u.lease.usd {
-		w.amounts[money.InUSD] = usd
+		w.Amounts[money.InUSD] = usd
 		u.mostUSD -= usd
 	}
 	if u.lease.diem {
-		w.amounts[money.InDIEM] = diem
+		w.Amounts[money.InDIEM] = diem
 		u.mostDIEM -= diem
 	}
 	return w
@@ -300,61 +301,61 @@ func (u *keyUse) giveRoom() want {
 
 // granted puts what the store leased where it can be spent. What it leased for
 // a day or period that is over goes back.
-func (s *lease) granted(a *AccountState, w *want, f *funds) {
-	if w.key != 0 {
+func (s *lease) granted(a *AccountState, w *store.Want, f *store.Funds) {
+	if w.Key != 0 {
 		for _, u := range s.limited {
-			if u.lease.key == w.key {
+			if u.lease.key == w.Key {
 				u.granted(f)
 				return
 			}
 		}
 		// The key was forgotten meanwhile.
-		s.rest(want{account: a.no, key: w.key, period: f.period, amounts: f.granted})
+		s.rest(store.Want{Account: a.no, Key: w.Key, Period: f.Period, Amounts: f.Granted})
 		return
 	}
-	got := f.granted
-	if f.day != a.day && got[money.InDIEM] > 0 {
-		s.rest(want{account: a.no, day: f.day, amounts: money.Parts{money.InDIEM: got[money.InDIEM]}})
+	got := f.Granted
+	if f.Day != a.day && got[money.InDIEM] > 0 {
+		s.rest(store.Want{Account: a.no, Day: f.Day, Amounts: money.Parts{money.InDIEM: got[money.InDIEM]}})
 		got[money.InDIEM] = 0
 	}
-	if w.day == a.day && w.amounts[money.InDIEM] > 0 {
+	if w.Day == a.day && w.Amounts[money.InDIEM] > 0 {
 		s.newDay = false
 	}
 	a.avail.Add(&got)
 	s.know(a, f)
 }
 
-func (u *keyUse) granted(f *funds) {
+func (u *keyUse) granted(f *store.Funds) {
 	q := u.lease
-	if f.period != u.quota.period {
-		q.account.lease.rest(want{account: q.account.no, key: q.key, period: f.period, amounts: f.granted})
+	if f.Period != u.quota.period {
+		q.account.lease.rest(store.Want{Account: q.account.no, Key: q.key, Period: f.Period, Amounts: f.Granted})
 		return
 	}
-	q.unleased, q.others = f.avail, f.others
+	q.unleased, q.others = f.Avail, f.Others
 	if q.usd {
-		u.mostUSD += f.granted[money.InUSD]
+		u.mostUSD += f.Granted[money.InUSD]
 	}
 	if q.diem {
-		u.mostDIEM += f.granted[money.InDIEM]
+		u.mostDIEM += f.Granted[money.InDIEM]
 	}
 }
 
 // know takes over what the store says about the rest.
-func (s *lease) know(a *AccountState, f *funds) {
-	if f.key == 0 {
-		s.debt = f.debt
+func (s *lease) know(a *AccountState, f *store.Funds) {
+	if f.Key == 0 {
+		s.debt = f.Debt
 	}
-	if f.key != 0 {
+	if f.Key != 0 {
 		for _, u := range s.limited {
-			if u.lease.key == f.key && f.period == u.quota.period {
-				u.lease.unleased, u.lease.others = f.avail, f.others
+			if u.lease.key == f.Key && f.Period == u.quota.period {
+				u.lease.unleased, u.lease.others = f.Avail, f.Others
 			}
 		}
 		return
 	}
-	unleased, others := f.avail, f.others
-	switch diem := f.lease[money.InDIEM] + unleased[money.InDIEM] + others[money.InDIEM]; {
-	case f.day != a.day:
+	unleased, others := f.Avail, f.Others
+	switch diem := f.Lease[money.InDIEM] + unleased[money.InDIEM] + others[money.InDIEM]; {
+	case f.Day != a.day:
 		unleased[money.InDIEM], others[money.InDIEM] = s.unleased[money.InDIEM], s.others[money.InDIEM]
 	case diem > 0 || a.refill == 0:
 		s.newDay = false
@@ -365,8 +366,8 @@ func (s *lease) know(a *AccountState, f *funds) {
 }
 
 // rest notes something to be given back that is not part of avail any more.
-func (s *lease) rest(w want) {
-	if w.amounts == (money.Parts{}) {
+func (s *lease) rest(w store.Want) {
+	if w.Amounts == (money.Parts{}) {
 		return
 	}
 	s.rests = append(s.rests, w)

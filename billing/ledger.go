@@ -17,6 +17,7 @@ import (
 	"farebox/billing/limits"
 	"farebox/billing/replay"
 	"farebox/billing/report"
+	"farebox/billing/store"
 	"farebox/config"
 )
 
@@ -29,7 +30,7 @@ type Ledger struct {
 	clock    func() time.Time
 	lock     *os.File
 	hasher   *hasher
-	store    Store
+	store    store.Store
 	registry *registry
 	journal  *journal.Journal
 	project  *projector
@@ -96,10 +97,10 @@ type Options struct {
 	mono        func() int64 // ns; beside Clock, whose steps are noticed by it; nil: they are not
 	idle        bool         // only for an operator's command: prepare nothing for traffic
 	detailNow   bool
-	wrapStore   func(Store) Store
+	wrapStore   func(store.Store) store.Store
 	limits      func(*limits.Options)
-	openShared  func() (Store, error) // instead of Shared
-	storeAhead  time.Duration         // what Shared adds to its server's clock, beside Clock
+	openShared  func() (store.Store, error) // instead of Shared
+	storeAhead  time.Duration               // what Shared adds to its server's clock, beside Clock
 	times       nodeTimes
 }
 
@@ -220,7 +221,7 @@ func (l *Ledger) open(o *Options) error {
 	if err := l.openStore(o); err != nil {
 		return err
 	}
-	if shared, ok := l.store.(sharedStore); ok {
+	if shared, ok := l.store.(store.Shared); ok {
 		var err error
 		if l.node, err = newNode(l, shared, o); err != nil {
 			return err
@@ -250,7 +251,7 @@ func (l *Ledger) openStore(o *Options) (err error) {
 			return err
 		}
 		l.hasher = newHasher(pepper)
-		db, err := openSQLite(l.dir)
+		db, err := store.OpenSQLite(l.dir)
 		if err == nil {
 			l.store = db
 		}
@@ -258,7 +259,7 @@ func (l *Ledger) openStore(o *Options) (err error) {
 	}
 	open := o.openShared
 	if open == nil {
-		open = func() (Store, error) { return openPostgres(o.Shared, o.storeAhead) }
+		open = func() (store.Store, error) { return store.OpenPostgres(o.Shared, o.storeAhead) }
 	}
 	db, err := open()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"farebox/bench/servers"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // What clients do to one account at once, on one node or on several, and what
@@ -175,7 +176,7 @@ func (r *linearRun) look(t *testing.T, client int, l *Ledger) {
 			t.Error(err)
 			return linearResult{}
 		}
-		return linearResult{n: row.avail[money.InUSD] + row.leased[money.InUSD] + row.spent[money.InUSD]}
+		return linearResult{n: row.Avail[money.InUSD] + row.Leased[money.InUSD] + row.Spent[money.InUSD]}
 	})
 }
 
@@ -339,7 +340,7 @@ func newLinearRun(t *testing.T, nodes []*Ledger) *linearRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, secret, err := nodes[0].CreateKey(NewKey{Account: a.ID, Type: Inference})
+	_, secret, err := nodes[0].CreateKey(NewKey{Account: a.ID, Type: store.Inference})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,7 +390,7 @@ func TestTwoNodesOnPostgreSQLAreLinearizable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if row.spent[money.InUSD] != r.charged+r.short-row.debt || row.avail[money.InUSD]+row.leased[money.InUSD]-row.debt != r.put-r.charged-r.short {
+		if row.Spent[money.InUSD] != r.charged+r.short-row.Debt || row.Avail[money.InUSD]+row.Leased[money.InUSD]-row.Debt != r.put-r.charged-r.short {
 			t.Errorf("seed %d: %s were put in, %s charged and %s short, booked is %+v", r.seed, r.put, r.charged, r.short, row)
 		}
 	}
@@ -411,7 +412,7 @@ func nodesOn(t *testing.T, address string, n int, adjust func(i int, o *Options)
 		}
 		nodes = append(nodes, l)
 		t.Cleanup(func() {
-			if err := l.Close(); err != nil && !errors.Is(err, errFenced) {
+			if err := l.Close(); err != nil && !errors.Is(err, store.ErrFenced) {
 				t.Error(err)
 			}
 		})

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"farebox/billing/store"
 )
 
 const usd = Nano(1_000_000_000)
@@ -85,7 +87,7 @@ func (f *fixture) credit(name string, c Currency, amount Nano) {
 // key makes a key and gives it as a request finds it.
 func (f *fixture) key(account string, adjust ...func(*NewKey)) (*Key, string) {
 	f.t.Helper()
-	n := NewKey{Account: account, Type: Inference}
+	n := NewKey{Account: account, Type: store.Inference}
 	for _, a := range adjust {
 		a(&n)
 	}
@@ -109,7 +111,7 @@ func (f *fixture) settle(h *Hold, cost Nano) (Nano, Nano) {
 }
 
 // recount fails the test when the money does not add up.
-func (f *fixture) recount() Report {
+func (f *fixture) recount() store.Report {
 	f.t.Helper()
 	r, err := f.Audit()
 	if err != nil {
@@ -142,7 +144,7 @@ func manyKeys(t testing.TB, l *Ledger, accounts, keys int) [][]byte {
 		}
 	}
 	for i := range keys {
-		secret := newSecret("svc", Inference)
+		secret := newSecret("svc", store.Inference)
 		d := l.hasher.digest([]byte(secret))
 		secrets[i] = []byte(secret)
 		if _, err := tx.Exec(`INSERT INTO api_key(id, account, type, secret_mac, last6, description, limit_period, created_us, expires_us, revoked_us)

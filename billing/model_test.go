@@ -10,6 +10,7 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // ledgerModel is what a ledger must do, written down as plainly as possible:
@@ -52,14 +53,14 @@ func (m *ledgerModel) count(h *modelHold, p money.Parts, sign Nano) {
 	if m.used[h.key] == nil {
 		m.used[h.key] = map[string]Nano{}
 	}
-	period := fmt.Sprint(h.key.Period.number(h.day))
+	period := fmt.Sprint(h.key.Period.Number(h.day))
 	m.used[h.key]["diem "+period] += sign * p[money.InDIEM]
 	m.used[h.key]["usd "+period] += sign * (p[money.InBundled] + p[money.InUSD])
 }
 
 // room is what a key's limits leave.
 func (m *ledgerModel) room(k *modelKey, day int32) (diem, usd Nano) {
-	period := fmt.Sprint(k.Period.number(day))
+	period := fmt.Sprint(k.Period.Number(day))
 	diem, usd = 1<<60, 1<<60
 	if k.LimitDIEM != nil {
 		diem = max(0, *k.LimitDIEM-m.used[k]["diem "+period])
@@ -184,7 +185,7 @@ func (s *ledgerMachine) Extend(t *rapid.T) {
 		purse := s.m.purse(day)
 		purse[money.InDIEM] = 0
 		p = purse.Take(more)
-		if _, room := s.m.room(mh.key, mh.day); p.Total() < more || mh.key.Period.number(mh.day) == mh.key.Period.number(day) && room < more {
+		if _, room := s.m.room(mh.key, mh.day); p.Total() < more || mh.key.Period.Number(mh.day) == mh.key.Period.Number(day) && room < more {
 			code = InsufficientBalance
 		}
 	}
@@ -192,7 +193,7 @@ func (s *ledgerMachine) Extend(t *rapid.T) {
 		t.Fatalf("an extension by %d is answered with %v", more, got)
 	}
 	if code == Admitted {
-		if mh.key.Period.number(mh.day) != mh.key.Period.number(day) && mh.key.LimitUSD != nil {
+		if mh.key.Period.Number(mh.day) != mh.key.Period.Number(day) && mh.key.LimitUSD != nil {
 			mh.beyond += more
 		}
 		s.m.move(day, p, -1)
@@ -228,7 +229,7 @@ func (s *ledgerMachine) resolve(h *Hold, charged money.Parts, short Nano) {
 		limit   *Nano
 		charged Nano
 	}{{"usd", mh.key.LimitUSD, charged[money.InBundled] + charged[money.InUSD]}, {"diem", mh.key.LimitDIEM, charged[money.InDIEM]}} {
-		id := fmt.Sprint(mh.key.No, g.name, mh.key.Period.number(mh.day))
+		id := fmt.Sprint(mh.key.No, g.name, mh.key.Period.Number(mh.day))
 		if s.m.charged[id] += g.charged; g.limit != nil && s.m.charged[id] > *g.limit {
 			s.f.t.Errorf("the limit %s of %d is passed: %d", id, *g.limit, s.m.charged[id])
 		}
@@ -246,7 +247,7 @@ func (s *ledgerMachine) Settle(t *rapid.T) {
 	if mh.day != s.day() {
 		purse[money.InDIEM] = 0
 	}
-	if mh.key.Period.number(mh.day) != mh.key.Period.number(s.day()) {
+	if mh.key.Period.Number(mh.day) != mh.key.Period.Number(s.day()) {
 		if mh.key.LimitUSD != nil {
 			usd = 0
 		}
@@ -364,7 +365,7 @@ func TestLedgerDoesWhatItsModelDoes(t *testing.T) {
 		defer func() { _ = s.f.Close() }()
 		s.f.account("a", 0)
 		s.m = ledgerModel{diem: map[int32]Nano{}, holds: map[*Hold]*modelHold{}, used: map[*modelKey]map[string]Nano{}, charged: map[string]Nano{}}
-		for _, period := range []Period{Epoch, Month, Lifetime} {
+		for _, period := range []store.Period{store.Epoch, store.Month, store.Lifetime} {
 			k := &modelKey{}
 			k.Key, k.secret = s.f.key("a", func(n *NewKey) {
 				n.Period = period

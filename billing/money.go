@@ -2,6 +2,7 @@ package billing
 
 import (
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // Words of package money that this room uses in every file.
@@ -23,4 +24,4 @@ const (
 func ParseCurrency(s string) (Currency, error) { return money.ParseCurrency(s) }
 
 // Schema is the version of the store's schema that this farebox reads and writes.
-const Schema = Version
+const Schema = store.Version

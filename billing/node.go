@@ -14,6 +14,7 @@ import (
 	"farebox/billing/disk"
 	"farebox/billing/journal"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // node is this process as one of several on a shared store. It spends from
@@ -22,7 +23,7 @@ import (
 // (feed.go), and stops selling when it may not be this node any more.
 type node struct {
 	l        *Ledger
-	store    sharedStore
+	store    store.Shared
 	id, name string
 	no, inc  uint32
 	t        nodeTimes
@@ -87,7 +88,7 @@ var processStart = time.Now()
 
 // newNode joins the store. Nothing may have been read of it before: what
 // changes from here on comes through the feed.
-func newNode(l *Ledger, store sharedStore, o *Options) (*node, error) {
+func newNode(l *Ledger, store store.Shared, o *Options) (*node, error) {
 	n := &node{l: l, store: store, name: o.NodeName, t: o.times, relaxed: o.Leases.Reclaim == "relaxed", compares: o.mono != nil, grace: o.Leases.Grace, stop: make(chan struct{})}
 	if n.t.ttl == 0 {
 		n.t = defaultTimes
@@ -119,7 +120,7 @@ func newNode(l *Ledger, store sharedStore, o *Options) (*node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot join the shared store: %w", err)
 	}
-	n.feed.last = b.feed
+	n.feed.last = b.Feed
 	if n.compares {
 		if err := farApart("PostgreSQL", time.Duration(n.skewNs.Load())); err != nil {
 			return nil, fmt.Errorf("cannot join the shared store: %w", err)
@@ -140,7 +141,7 @@ func (n *node) owns(dir string) error {
 	if err != nil {
 		return fmt.Errorf("cannot join the shared store: %w", err)
 	}
-	if slices.ContainsFunc(known, func(k nodeRow) bool { return k.id == n.id }) {
+	if slices.ContainsFunc(known, func(k store.NodeRow) bool { return k.ID == n.id }) {
 		return nil
 	}
 	return fmt.Errorf("cannot use %s as node.dir: its journal was written for another store, or for this one before it was restored; "+
@@ -155,10 +156,10 @@ func (n *node) adopt() error {
 	if err != nil {
 		return fmt.Errorf("cannot read the leases of this node: %w", err)
 	}
-	var rests []want
+	var rests []store.Want
 	for i := range list {
 		f := &list[i]
-		rests = append(rests, want{account: f.account, key: f.key, day: f.day, period: f.period, amounts: f.lease})
+		rests = append(rests, store.Want{Account: f.Account, Key: f.Key, Day: f.Day, Period: f.Period, Amounts: f.Lease})
 	}
 	for len(rests) > 0 {
 		some := rests[:min(len(rests), deskBatch)]
@@ -207,7 +208,7 @@ func (n *node) close() {
 // leave ends the node in order. What it had leased goes back.
 func (n *node) leave() error {
 	if n.state.Load() == nodeFenced {
-		return errFenced
+		return store.ErrFenced
 	}
 	if err := n.store.Leave(); err != nil {
 		return fmt.Errorf("cannot give the leases back; they return with the next start of this node: %w", err)
@@ -216,26 +217,26 @@ func (n *node) leave() error {
 }
 
 // beat renews the session.
-func (n *node) beat() (beat, error) {
+func (n *node) beat() (store.Beat, error) {
 	sent := n.t.mono()
 	b, err := n.store.Beat(n.t.ttl)
 	n.heard(err)
 	if err != nil {
 		return b, err
 	}
-	if b.reclaimed && n.state.CompareAndSwap(nodeOpen, nodeSuspended) {
+	if b.Reclaimed && n.state.CompareAndSwap(nodeOpen, nodeSuspended) {
 		n.l.log.Warn().Msg("the leases of this node were taken back while it was away; new requests wait until they are counted anew")
 		n.desk.knock()
 	}
 	way := (n.t.mono() - sent) / 2
-	n.clock.Store(&clockReading{storeNs: b.nowUs * 1000, monoNs: sent + way})
-	n.live.Store(int64(max(1, b.live)))
+	n.clock.Store(&clockReading{storeNs: b.NowUs * 1000, monoNs: sent + way})
+	n.live.Store(int64(max(1, b.Live)))
 	if n.l.redis != nil {
-		n.l.redis.SetNodes(b.live)
+		n.l.redis.SetNodes(b.Live)
 	}
 	n.tick()
 	n.confirmedNs.Store(sent)
-	n.debt.Store(int64(b.debt))
+	n.debt.Store(int64(b.Debt))
 	n.until.Store(sent + int64(float64(n.t.ttl)*relaxedShare))
 	n.compare(way)
 	return b, nil
@@ -272,12 +273,12 @@ func (n *node) tick() {
 // heard notes whether the store answered.
 func (n *node) heard(err error) {
 	switch {
-	case errors.Is(err, errReclaimed):
+	case errors.Is(err, store.ErrReclaimed):
 	case err == nil:
 		if n.away.Swap(false) {
 			n.l.log.Info().Msg("the shared store answers again")
 		}
-	case errors.Is(err, errFenced):
+	case errors.Is(err, store.ErrFenced):
 		if n.state.Swap(nodeFenced) != nodeFenced {
 			n.l.log.Error().Str("dir", n.l.dir).Msg("another farebox has taken over this node: its directory was copied or restored while it ran. This process admits nothing any more; stop it")
 		}
@@ -312,7 +313,7 @@ func (n *node) mayExtend() bool {
 func (n *node) healthy() error {
 	switch n.closed() {
 	case NodeFenced:
-		return errFenced
+		return store.ErrFenced
 	case StoreAway:
 		return errors.New("the shared store does not answer and the session of this node has ended")
 	}
@@ -330,7 +331,7 @@ func (n *node) reclaim() {
 		return
 	}
 	for _, r := range list {
-		n.l.log.Warn().Str("node", r.name).Uint32("number", r.no).Str("amount", r.amount.Total().String()).Msg("the leases of a node that is gone were taken back")
+		n.l.log.Warn().Str("node", r.Name).Uint32("number", r.No).Str("amount", r.Amount.Total().String()).Msg("the leases of a node that is gone were taken back")
 	}
 }
 
@@ -361,11 +362,11 @@ func (n *node) lease(a *AccountState) error {
 	for i := range list {
 		f := &list[i]
 		switch {
-		case f.key == 0 && f.day == a.day:
-			a.avail = f.lease
+		case f.Key == 0 && f.Day == a.day:
+			a.avail = f.Lease
 			a.lease.know(a, f)
 		default:
-			a.lease.rest(want{account: f.account, key: f.key, day: f.day, period: f.period, amounts: f.lease})
+			a.lease.rest(store.Want{Account: f.Account, Key: f.Key, Day: f.Day, Period: f.Period, Amounts: f.Lease})
 		}
 	}
 	return nil

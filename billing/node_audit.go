@@ -1,20 +1,23 @@
 package billing
 
-import "farebox/billing/money"
+import (
+	"farebox/billing/money"
+	"farebox/billing/store"
+)
 
 // audit compares what this node has in memory with its leases: every nano is
 // free, held, on its way back, or charged. The caller holds all accounts, and
 // everything is applied.
-func (n *node) audit(loaded []*AccountState, count *recount) (Report, error) {
-	report := count.report()
+func (n *node) audit(loaded []*AccountState, count *store.Recount) (store.Report, error) {
+	report := count.Report()
 	report.Loaded = len(loaded)
-	rows := map[uint32][]funds{}
+	rows := map[uint32][]store.Funds{}
 	list, err := n.store.Funds(nil, n.day.Load())
 	if err != nil {
 		return report, err
 	}
 	for _, f := range list {
-		rows[f.account] = append(rows[f.account], f)
+		rows[f.Account] = append(rows[f.Account], f)
 	}
 	held := Nano(0)
 	for _, a := range loaded {
@@ -23,10 +26,10 @@ func (n *node) audit(loaded []*AccountState, count *recount) (Report, error) {
 		delete(rows, a.no)
 	}
 	for no, list := range rows {
-		report.fault("account %d: this node has leases on it, %v and others, but does not know it", no, list[0])
+		report.Fault("account %d: this node has leases on it, %v and others, but does not know it", no, list[0])
 	}
 	if s := n.l.Stats(); s.OpenHolds != report.OpenHolds || s.Held != held {
-		report.fault("figures: %d open holds with %s, counted %d with %s", s.OpenHolds, s.Held, report.OpenHolds, held)
+		report.Fault("figures: %d open holds with %s, counted %d with %s", s.OpenHolds, s.Held, report.OpenHolds, held)
 	}
 	return report, nil
 }
@@ -38,7 +41,7 @@ type leaseID struct {
 	place       int
 }
 
-func (a *AccountState) auditLease(rows []funds, r *Report) (held Nano) {
+func (a *AccountState) auditLease(rows []store.Funds, r *store.Report) (held Nano) {
 	want, have := map[leaseID]Nano{}, map[leaseID]Nano{}
 	add := func(m map[leaseID]Nano, key int64, day, period int32, p money.Parts) {
 		for place, n := range p {
@@ -55,11 +58,11 @@ func (a *AccountState) auditLease(rows []funds, r *Report) (held Nano) {
 		}
 	}
 	for _, f := range rows {
-		add(have, f.key, f.day, f.period, f.lease)
+		add(have, f.Key, f.Day, f.Period, f.Lease)
 	}
 	add(want, 0, a.day, 0, a.avail)
 	for _, w := range a.lease.rests {
-		add(want, w.key, w.day, w.period, w.amounts)
+		add(want, w.Key, w.Day, w.Period, w.Amounts)
 	}
 	var current money.Parts
 	stale := Nano(0)
@@ -74,15 +77,15 @@ func (a *AccountState) auditLease(rows []funds, r *Report) (held Nano) {
 		current.Add(&p)
 	}
 	if current != a.held || stale != a.stale {
-		r.fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current, stale, a.held, a.stale)
+		r.Fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current, stale, a.held, a.stale)
 	}
 	for i, n := range a.avail {
 		if n < 0 || a.held[i] < 0 {
-			r.fault("account %d: %s %s are free and %s held", a.no, money.SpendOrder[i], n, a.held[i])
+			r.Fault("account %d: %s %s are free and %s held", a.no, money.SpendOrder[i], n, a.held[i])
 		}
 	}
 	for _, w := range a.lease.heldQuotas(a) {
-		add(want, w.key, 0, w.period, w.amounts)
+		add(want, w.Key, 0, w.Period, w.Amounts)
 	}
 	for _, u := range a.lease.limited {
 		diem, usd := u.room()
@@ -97,15 +100,15 @@ func (a *AccountState) auditLease(rows []funds, r *Report) (held Nano) {
 	}
 	for id, n := range want {
 		if have[id] != n && id.key == 0 {
-			r.fault("account %d: %s of lease %+v in memory, %s in the store", a.no, n, id, have[id])
+			r.Fault("account %d: %s of lease %+v in memory, %s in the store", a.no, n, id, have[id])
 		}
 	}
 	for id, n := range have {
 		if _, known := want[id]; !known && id.key == 0 {
-			r.fault("account %d: %s of lease %+v in the store, nothing in memory", a.no, n, id)
+			r.Fault("account %d: %s of lease %+v in the store, nothing in memory", a.no, n, id)
 		}
 		if id.key != 0 && want[id] > n {
-			r.fault("account %d: %s of limit %+v in memory, %s in the store", a.no, want[id], id, n)
+			r.Fault("account %d: %s of limit %+v in memory, %s in the store", a.no, want[id], id, n)
 		}
 	}
 	return held

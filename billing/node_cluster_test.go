@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"farebox/billing/store"
 )
 
 // cluster is several ledgers on one shared store.
@@ -51,7 +53,7 @@ func (c *cluster) open(i int) *Ledger {
 	c.t.Helper()
 	conn := c.db.connect()
 	o := Options{Dir: c.dirs[i], Brand: "svc", NodeName: string(rune('a' + i)), segmentSize: 256 << 10, times: c.times}
-	o.openShared = func() (Store, error) { return conn, nil }
+	o.openShared = func() (store.Store, error) { return conn, nil }
 	if c.opts != nil {
 		c.opts(&o)
 	}
@@ -126,7 +128,7 @@ func (c *cluster) credit(id string, currency Currency, amount Nano) {
 
 func (c *cluster) key(account string, adjust ...func(*NewKey)) []byte {
 	c.t.Helper()
-	n := NewKey{Account: account, Type: Inference}
+	n := NewKey{Account: account, Type: store.Inference}
 	for _, a := range adjust {
 		a(&n)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"farebox/billing/disk"
 	"farebox/billing/journal"
+	"farebox/billing/store"
 )
 
 // identityFile holds who the node of a ledger directory is. The journal beside
@@ -37,7 +38,7 @@ func loadIdentity(dir string) (string, error) {
 	if len(segments) > 0 {
 		return "", fmt.Errorf("cannot find %s although there is a journal: restore it from a backup, or start with an empty node.dir", path)
 	}
-	if _, err := os.Stat(filepath.Join(dir, databaseFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, store.DatabaseFile)); err == nil {
 		return "", fmt.Errorf("cannot use %s as node.dir: it holds an embedded ledger; choose an empty directory", dir)
 	}
 	id = rand.Text()

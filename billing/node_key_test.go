@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"farebox/billing/store"
 )
 
 // P5: revoked on one node, refused on all within a second.
@@ -34,7 +36,7 @@ func TestRevocationReachesEveryNode(t *testing.T) {
 func TestNewKeyIsFoundOnEveryNode(t *testing.T) {
 	c := newCluster(t, 2)
 	id, _ := c.account(usd)
-	secret := []byte(newSecret("svc", Inference))
+	secret := []byte(newSecret("svc", store.Inference))
 	for i := range c.nodes {
 		if _, err := c.nodes[i].Lookup(secret); err == nil {
 			t.Fatal("found")
@@ -45,7 +47,7 @@ func TestNewKeyIsFoundOnEveryNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.conns[0].AddKey(&keyRow{id: newUUID(), account: row.no, typ: Inference, period: Epoch, digest: c.nodes[0].hasher.digest(secret)}, 9); err != nil {
+	if err := c.conns[0].AddKey(&store.KeyRow{ID: newUUID(), Account: row.No, Type: store.Inference, Period: store.Epoch, Digest: c.nodes[0].hasher.digest(secret)}, 9); err != nil {
 		t.Fatal(err)
 	}
 	for i := range c.nodes {
@@ -101,7 +103,7 @@ func TestKeyLimitIsOneForAllNodes(t *testing.T) {
 		t.Errorf("%d holds more passed, expected 17", admitted.Load())
 	}
 	// Raised elsewhere: more at once, on every node; lowered: none.
-	c.db.setLimit(1, func(k *keyRow) { k.limitUSD = nano(6 * usd) })
+	c.db.setLimit(1, func(k *store.KeyRow) { k.LimitUSD = nano(6 * usd) })
 	for i := range keys {
 		c.eventually("the raised limit", func() bool {
 			var h Hold
@@ -112,7 +114,7 @@ func TestKeyLimitIsOneForAllNodes(t *testing.T) {
 			return ok
 		})
 	}
-	c.db.setLimit(1, func(k *keyRow) { k.limitUSD = nano(usd) })
+	c.db.setLimit(1, func(k *store.KeyRow) { k.LimitUSD = nano(usd) })
 	for i := range keys {
 		c.eventually("the lowered limit", func() bool {
 			var h Hold
@@ -133,9 +135,9 @@ func TestKeyLimitIsOneForAllNodes(t *testing.T) {
 // back to the store because a key changed counts until the store has it, and a
 // change of something else sends nothing back.
 func TestChangingAKeyHidesNothingOfItsLimits(t *testing.T) {
-	for name, change := range map[string]func(*keyRow){
-		"what it is called": func(k *keyRow) { k.description = "another" },
-		"its limit":         func(k *keyRow) { k.limitUSD = nano(6 * usd) },
+	for name, change := range map[string]func(*store.KeyRow){
+		"what it is called": func(k *store.KeyRow) { k.Description = "another" },
+		"its limit":         func(k *store.KeyRow) { k.LimitUSD = nano(6 * usd) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +163,7 @@ func TestChangingAKeyHidesNothingOfItsLimits(t *testing.T) {
 			row := *c.db.keys[0]
 			c.db.mu.Unlock()
 			for range 3 { // the feed's echo too
-				row.version++
+				row.Version++
 				copied := row
 				k, err := c.nodes[0].replaceKey(&copied)
 				if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"farebox/bench/servers"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // "I limited a key while a long stream of it ran, and together they spent more
@@ -20,7 +21,7 @@ func TestHoldFromBeforeALimitGivesNoneOfItBack(t *testing.T) {
 	if d := admitOn(k, &before, 5*usd, 5*usd); d.Code != Admitted {
 		t.Fatal(d.Code)
 	}
-	c.db.setLimit(1, func(k *keyRow) { k.limitUSD = nano(10 * usd) })
+	c.db.setLimit(1, func(k *store.KeyRow) { k.LimitUSD = nano(10 * usd) })
 	for i := range c.nodes {
 		c.eventually("the limit is known", func() bool { return c.lookup(i, secret).LimitUSD != nil })
 	}
@@ -53,10 +54,10 @@ func TestRestOfAHoldReturnsToALimitThatWasRemoved(t *testing.T) {
 	if d := admitOn(c.lookup(0, secret), &h, 8*usd, 8*usd); d.Code != Admitted {
 		t.Fatal(d.Code)
 	}
-	c.db.setLimit(1, func(k *keyRow) { k.limitUSD = nil })
+	c.db.setLimit(1, func(k *store.KeyRow) { k.LimitUSD = nil })
 	c.eventually("the limit is gone", func() bool { return c.lookup(0, secret).LimitUSD == nil })
 	settleNow(&h, usd)
-	c.db.setLimit(1, func(k *keyRow) { k.limitUSD = nano(10 * usd) })
+	c.db.setLimit(1, func(k *store.KeyRow) { k.LimitUSD = nano(10 * usd) })
 	c.eventually("the limit is known", func() bool { return c.lookup(0, secret).LimitUSD != nil })
 	k := c.lookup(0, secret)
 	c.eventually("9 of 10 USD can be used", func() bool {
@@ -89,7 +90,7 @@ func TestJournalOfAnotherStoreIsNotApplied(t *testing.T) {
 	for range 2 { // starting again does not get past it
 		l, err := Open(Options{
 			Dir: c.dirs[0], Brand: "svc", segmentSize: 256 << 10, times: c.times,
-			openShared: func() (Store, error) { return restored.connect(), nil },
+			openShared: func() (store.Store, error) { return restored.connect(), nil },
 		})
 		if err == nil {
 			_ = l.Close()
@@ -110,11 +111,11 @@ func TestJournalOfAnotherStoreIsNotApplied(t *testing.T) {
 
 // lateStore lets something happen between an update and its answer.
 type lateStore struct {
-	Store
-	late func(row keyRow)
+	store.Store
+	late func(row store.KeyRow)
 }
 
-func (s *lateStore) UpdateKey(row *keyRow) error {
+func (s *lateStore) UpdateKey(row *store.KeyRow) error {
 	err := s.Store.UpdateKey(row)
 	if late := s.late; late != nil && err == nil {
 		s.late = nil
@@ -130,7 +131,7 @@ func TestOvertakenUpdateOfAKeyDoesNotStay(t *testing.T) {
 	db := &lateStore{}
 	f := openLedger(t, func(o *Options) {
 		o.Shared = servers.Database(t)
-		o.wrapStore = func(inner Store) Store { db.Store = inner; return db }
+		o.wrapStore = func(inner store.Store) store.Store { db.Store = inner; return db }
 	})
 	f.account("a", 100*usd)
 	k, secret := f.key("a")
@@ -141,8 +142,8 @@ func TestOvertakenUpdateOfAKeyDoesNotStay(t *testing.T) {
 		}
 		return *k.LimitUSD
 	}
-	db.late = func(row keyRow) {
-		row.limitUSD = nano(usd)
+	db.late = func(row store.KeyRow) {
+		row.LimitUSD = nano(usd)
 		if err := db.Store.UpdateKey(&row); err != nil {
 			t.Error(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // OperateShared opens a shared store for an operator. It needs no server and
@@ -37,7 +38,7 @@ func (l *Ledger) openOperator(o *Options) (*Ledger, error) {
 // useStoreClock has an operator's command write down the store's time, and act
 // on the day that it is there, as nodes do.
 func (l *Ledger) useStoreClock(o *Options) error {
-	s, ok := l.store.(sharedStore)
+	s, ok := l.store.(store.Shared)
 	if !ok || o.mono == nil {
 		return nil
 	}
@@ -79,8 +80,8 @@ func (n NodeInfo) MarshalJSON() ([]byte, error) {
 // ErrNotShared is a question about nodes to an embedded store.
 var ErrNotShared = errors.New("the store is embedded and has no nodes; set store to postgres://… to share it")
 
-func (l *Ledger) sharedStore() (sharedStore, error) {
-	s, ok := l.store.(sharedStore)
+func (l *Ledger) sharedStore() (store.Shared, error) {
+	s, ok := l.store.(store.Shared)
 	if !ok {
 		return nil, ErrNotShared
 	}
@@ -100,11 +101,11 @@ func (l *Ledger) Nodes() ([]NodeInfo, error) {
 	list := make([]NodeInfo, len(rows))
 	for i, r := range rows {
 		n := NodeInfo{
-			Number: r.no, Incarnation: r.inc, ID: r.id, Name: r.name, Expires: fromMicro(r.expiresUs), State: "live",
-			USD: r.leased[money.InUSD], DIEM: r.leased[money.InDIEM], Bundled: r.leased[money.InBundled],
+			Number: r.No, Incarnation: r.Inc, ID: r.ID, Name: r.Name, Expires: fromMicro(r.ExpiresUs), State: "live",
+			USD: r.Leased[money.InUSD], DIEM: r.Leased[money.InDIEM], Bundled: r.Leased[money.InBundled],
 		}
 		switch {
-		case r.left:
+		case r.Left:
 			n.State = "ended"
 		case n.Expires.Before(l.clock()):
 			n.State = "gone"

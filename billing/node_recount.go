@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // When the leases of a node were taken back while it was away, what it holds
@@ -67,25 +68,25 @@ func (n *node) recountAccount(a *AccountState) error {
 }
 
 // uncovered is what open holds have and the leases do not.
-func (s *lease) uncovered(a *AccountState, list []funds) (missing []want) {
-	w := want{account: a.no, day: a.day, amounts: a.held}
+func (s *lease) uncovered(a *AccountState, list []store.Funds) (missing []store.Want) {
+	w := store.Want{Account: a.no, Day: a.day, Amounts: a.held}
 	quotas := s.heldQuotas(a)
 	for i := range list {
 		f := &list[i]
-		if f.key == 0 && f.day == a.day {
-			w.amounts.Sub(&f.lease)
+		if f.Key == 0 && f.Day == a.day {
+			w.Amounts.Sub(&f.Lease)
 		}
 		for j := range quotas {
-			if quotas[j].key == f.key && quotas[j].period == f.period {
-				quotas[j].amounts.Sub(&f.lease)
+			if quotas[j].Key == f.Key && quotas[j].Period == f.Period {
+				quotas[j].Amounts.Sub(&f.Lease)
 			}
 		}
 	}
-	for _, w := range append([]want{w}, quotas...) {
-		for i := range w.amounts {
-			w.amounts[i] = max(0, w.amounts[i])
+	for _, w := range append([]store.Want{w}, quotas...) {
+		for i := range w.Amounts {
+			w.Amounts[i] = max(0, w.Amounts[i])
 		}
-		if w.amounts != (money.Parts{}) {
+		if w.Amounts != (money.Parts{}) {
 			missing = append(missing, w)
 		}
 	}
@@ -93,18 +94,18 @@ func (s *lease) uncovered(a *AccountState, list []funds) (missing []want) {
 }
 
 // heldQuotas is what open holds use of the limits of keys in their period.
-func (s *lease) heldQuotas(a *AccountState) (list []want) {
+func (s *lease) heldQuotas(a *AccountState) (list []store.Want) {
 	for _, u := range s.limited {
-		w := want{account: a.no, key: u.lease.key, period: u.quota.period}
+		w := store.Want{Account: a.no, Key: u.lease.key, Period: u.quota.period}
 		for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
-			if h.key.use != u || u.kind.number(h.day) != u.quota.period || h.regime != u.regime {
+			if h.key.use != u || u.kind.Number(h.day) != u.quota.period || h.regime != u.regime {
 				continue
 			}
 			if u.lease.usd {
-				w.amounts[money.InUSD] += h.parts[money.InBundled] + h.parts[money.InUSD]
+				w.Amounts[money.InUSD] += h.parts[money.InBundled] + h.parts[money.InUSD]
 			}
 			if u.lease.diem {
-				w.amounts[money.InDIEM] += h.parts[money.InDIEM]
+				w.Amounts[money.InDIEM] += h.parts[money.InDIEM]
 			}
 		}
 		list = append(list, w)
@@ -114,31 +115,31 @@ func (s *lease) heldQuotas(a *AccountState) (list []want) {
 
 // restate takes the leases from the store: everything is applied, and nobody
 // but the caller holds the account.
-func (s *lease) restate(a *AccountState, list []funds) {
+func (s *lease) restate(a *AccountState, list []store.Funds) {
 	s.rests = nil
 	var have money.Parts // of this day
 	quotas := s.heldQuotas(a)
 	for i := range quotas {
 		u := s.limited[i]
-		u.quota.usd, u.quota.diem = quotas[i].amounts[money.InUSD], quotas[i].amounts[money.InDIEM]
+		u.quota.usd, u.quota.diem = quotas[i].Amounts[money.InUSD], quotas[i].Amounts[money.InDIEM]
 		u.empty()
 	}
 	for i := range list {
 		f := &list[i]
 		switch {
-		case f.key == 0 && f.day == a.day:
-			have = f.lease
+		case f.Key == 0 && f.Day == a.day:
+			have = f.Lease
 			s.know(a, f)
-		case f.key == 0:
-			held := a.heldOf(f.day)
-			a.shrink(f.day, money.Parts{money.InDIEM: max(0, held-f.lease[money.InDIEM])})
-			s.rest(want{account: a.no, day: f.day, amounts: money.Parts{money.InDIEM: max(0, f.lease[money.InDIEM]-held)}})
+		case f.Key == 0:
+			held := a.heldOf(f.Day)
+			a.shrink(f.Day, money.Parts{money.InDIEM: max(0, held-f.Lease[money.InDIEM])})
+			s.rest(store.Want{Account: a.no, Day: f.Day, Amounts: money.Parts{money.InDIEM: max(0, f.Lease[money.InDIEM]-held)}})
 		default:
 			s.restateQuota(a, f)
 		}
 	}
 	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
-		if !slices.ContainsFunc(list, func(f funds) bool { return f.key == 0 && f.day == h.day }) && h.day != a.day {
+		if !slices.ContainsFunc(list, func(f store.Funds) bool { return f.Key == 0 && f.Day == h.day }) && h.day != a.day {
 			a.shrink(h.day, money.Parts{money.InDIEM: h.parts[money.InDIEM]})
 		}
 	}
@@ -151,20 +152,20 @@ func (s *lease) restate(a *AccountState, list []funds) {
 	a.avail.Sub(&a.held)
 }
 
-func (s *lease) restateQuota(a *AccountState, f *funds) {
+func (s *lease) restateQuota(a *AccountState, f *store.Funds) {
 	for _, u := range s.limited {
-		if u.lease.key == f.key && u.quota.period == f.period {
+		if u.lease.key == f.Key && u.quota.period == f.Period {
 			if u.lease.usd {
-				u.mostUSD = f.lease[money.InUSD]
+				u.mostUSD = f.Lease[money.InUSD]
 			}
 			if u.lease.diem {
-				u.mostDIEM = f.lease[money.InDIEM]
+				u.mostDIEM = f.Lease[money.InDIEM]
 			}
-			u.lease.unleased, u.lease.others = f.avail, f.others
+			u.lease.unleased, u.lease.others = f.Avail, f.Others
 			return
 		}
 	}
-	s.rest(want{account: a.no, key: f.key, period: f.period, amounts: f.lease})
+	s.rest(store.Want{Account: a.no, Key: f.Key, Period: f.Period, Amounts: f.Lease})
 }
 
 // heldOf is what open holds have of the DIEM of a day.

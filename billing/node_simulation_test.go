@@ -11,6 +11,7 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/money"
+	"farebox/billing/store"
 	"farebox/billing/window"
 	"farebox/config"
 )
@@ -74,7 +75,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 			s.db.daily[1] = 50
 		}
 		for j := range 2 {
-			k := NewKey{Account: a.ID, Type: Inference, Period: []Period{Epoch, Lifetime}[j]}
+			k := NewKey{Account: a.ID, Type: store.Inference, Period: []store.Period{store.Epoch, store.Lifetime}[j]}
 			if s.rnd.IntN(2) == 0 {
 				k.LimitUSD = nano(Nano(s.rnd.IntN(400)))
 				s.limits[int64(len(s.secrets)+1)] = *k.LimitUSD
@@ -103,7 +104,7 @@ func (s *simulation) open(i int) {
 	l, err := Open(Options{
 		Dir: n.dir, Brand: "svc", NodeName: fmt.Sprint("n", i), segmentSize: 64 << 10, Durability: "power", times: times,
 		Clock: func() time.Time { return time.Unix(0, s.now.Load()) }, Leases: config.Leases{Reclaim: reclaim, Grace: 15 * time.Minute},
-		openShared: func() (Store, error) { return n.conn, nil },
+		openShared: func() (store.Store, error) { return n.conn, nil },
 	})
 	if err != nil {
 		s.t.Fatalf("seed %d: cannot open node %d: %v", s.seed, i, err)
@@ -131,7 +132,7 @@ func (s *simulation) credit(account int) {
 	n := Nano(s.rnd.IntN(300) + 1)
 	currency := []Currency{USD, USD, Bundled, DIEM}[s.rnd.IntN(4)]
 	conn := s.db.connect()
-	if _, err := conn.Credit(&credit{account: uint32(account + 1), currency: currency, day: calendar.DayOf(s.now.Load()), amount: n, ref: newUUID()}); err != nil {
+	if _, err := conn.Credit(&store.Credit{Account: uint32(account + 1), Currency: currency, Day: calendar.DayOf(s.now.Load()), Amount: n, Ref: newUUID()}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.granted += n
@@ -195,10 +196,10 @@ func (s *simulation) step() {
 	case x < 955:
 		n.lost = []int{0, 0, 20, 100}[s.rnd.IntN(4)]
 	case x < 960:
-		s.db.setLimit(int64(s.rnd.IntN(len(s.secrets))+1), func(k *keyRow) {
-			if k.limitUSD != nil {
-				k.limitUSD = nano(Nano(s.rnd.IntN(600)))
-				s.limits[k.no] = max(s.limits[k.no], *k.limitUSD)
+		s.db.setLimit(int64(s.rnd.IntN(len(s.secrets))+1), func(k *store.KeyRow) {
+			if k.LimitUSD != nil {
+				k.LimitUSD = nano(Nano(s.rnd.IntN(600)))
+				s.limits[k.No] = max(s.limits[k.No], *k.LimitUSD)
 			}
 		})
 	case x < 970:
@@ -362,10 +363,10 @@ func (s *simulation) finish() {
 	for account, d := range s.db.debts {
 		incurred += d.incurred
 		a := s.db.account(account, calendar.DayOf(s.now.Load()))
-		a.avail.Add(&a.leased)
-		a.avail[money.InDIEM] = 0 // those of a new day are made when something draws on them
-		if d.incurred > d.paid && a.avail.Total() > 0 {
-			s.fail("account %d owes %d and has %v", account, d.incurred-d.paid, a.avail)
+		a.Avail.Add(&a.Leased)
+		a.Avail[money.InDIEM] = 0 // those of a new day are made when something draws on them
+		if d.incurred > d.paid && a.Avail.Total() > 0 {
+			s.fail("account %d owes %d and has %v", account, d.incurred-d.paid, a.Avail)
 		}
 	}
 	if incurred != s.short {
@@ -392,11 +393,11 @@ func (s *simulation) finish() {
 func (s *simulation) checkLimits() {
 	charged := map[fakeQuota]Nano{}
 	for id, n := range s.db.used {
-		charged[fakeQuota{key: id.key, place: id.place, period: s.db.keys[id.key-1].period.number(id.day)}] += n
+		charged[fakeQuota{key: id.key, place: id.place, period: s.db.keys[id.key-1].Period.Number(id.day)}] += n
 	}
 	for id, n := range charged {
-		limit := s.db.keys[id.key-1].limitDIEM
-		if id.place == money.InUSD && s.db.keys[id.key-1].limitUSD != nil {
+		limit := s.db.keys[id.key-1].LimitDIEM
+		if id.place == money.InUSD && s.db.keys[id.key-1].LimitUSD != nil {
 			limit = nano(s.limits[id.key])
 		} else if id.place == money.InUSD {
 			limit = nil

@@ -10,6 +10,7 @@ import (
 
 	"farebox/billing/money"
 	"farebox/billing/report"
+	"farebox/billing/store"
 )
 
 // Operator is what the command line does to a ledger: [Ledger] itself, or a
@@ -28,7 +29,7 @@ type Operator interface {
 	// Debit takes money out, as a correction.
 	Debit(account string, currency Currency, amount Nano, ref, reason string, mayOwe bool) (info AccountInfo, applied bool, err error)
 	// SetStatus suspends, resumes or closes an account.
-	SetStatus(account string, s AccountStatus) (AccountInfo, error)
+	SetStatus(account string, s store.AccountStatus) (AccountInfo, error)
 	// CreateKey makes a key; its secret is never shown again.
 	CreateKey(NewKey) (KeyInfo, string, error)
 	Keys(account string) ([]KeyInfo, error) // of one account (id or name), or of all with ""
@@ -38,7 +39,7 @@ type Operator interface {
 	// UsageReport adds up what accounts used.
 	UsageReport(report.SumQuery) ([]report.Sum, error)
 	// Verify recounts the books.
-	Verify() (Report, error)
+	Verify() (store.Report, error)
 	// Backup writes the store to a new file.
 	Backup(path string) (BackupInfo, error)
 	Close() error
@@ -58,14 +59,14 @@ func (l *Ledger) CreateAccount(name string) (Account, error) {
 	if err := checkName(name); err != nil {
 		return Account{}, err
 	}
-	row := &accountRow{id: newUUID(), name: name, createdUs: l.now() / 1000}
+	row := &store.AccountRow{ID: newUUID(), Name: name, CreatedUs: l.now() / 1000}
 	switch err := l.store.AddAccount(row); {
-	case errors.Is(err, errExists):
+	case errors.Is(err, store.ErrExists):
 		return Account{}, fmt.Errorf("cannot create the account %q: %w", name, ErrNameTaken)
 	case err != nil:
 		return Account{}, fmt.Errorf("cannot create the account %q: %w", name, err)
 	}
-	return Account{ID: row.id, Name: name}, nil
+	return Account{ID: row.ID, Name: name}, nil
 }
 
 func checkName(name string) error {
@@ -98,10 +99,10 @@ func (l *Ledger) Accounts() ([]AccountInfo, error) {
 
 // describe prefers memory: the store is behind by up to a projection. Of a
 // shared store no process has the whole in memory.
-func (l *Ledger) describe(row *accountRow) AccountInfo {
-	avail, spent, held, debt := row.avail, row.spent, Nano(0), row.debt
-	if _, shared := l.store.(sharedStore); !shared {
-		if a := l.loaded(row.no); a != nil {
+func (l *Ledger) describe(row *store.AccountRow) AccountInfo {
+	avail, spent, held, debt := row.Avail, row.Spent, Nano(0), row.Debt
+	if _, shared := l.store.(store.Shared); !shared {
+		if a := l.loaded(row.No); a != nil {
 			a.mu.Lock()
 			a.roll(l.Today())
 			avail, held, spent, debt = a.avail, a.held.Total()+a.stale, a.spent, a.debt
@@ -109,9 +110,9 @@ func (l *Ledger) describe(row *accountRow) AccountInfo {
 		}
 	}
 	return AccountInfo{
-		Account: Account{ID: row.id, Name: row.name}, CreatedAt: fromMicro(row.createdUs),
-		Allowance: row.diemDaily, USD: avail[money.InUSD], DIEM: avail[money.InDIEM], Bundled: avail[money.InBundled],
-		Leased: Leased{row.leased[money.InUSD], row.leased[money.InDIEM], row.leased[money.InBundled]}, Held: held, Spent: spent.Total(), Debt: debt, Status: row.status, StatusAt: fromMicro(row.statusUs),
+		Account: Account{ID: row.ID, Name: row.Name}, CreatedAt: fromMicro(row.CreatedUs),
+		Allowance: row.DIEMDaily, USD: avail[money.InUSD], DIEM: avail[money.InDIEM], Bundled: avail[money.InBundled],
+		Leased: Leased{row.Leased[money.InUSD], row.Leased[money.InDIEM], row.Leased[money.InBundled]}, Held: held, Spent: spent.Total(), Debt: debt, Status: row.Status, StatusAt: fromMicro(row.StatusUs),
 	}
 }
 
@@ -120,30 +121,30 @@ func (l *Ledger) Credit(account string, currency Currency, amount Nano, ref, mem
 	if ref == "" {
 		ref = "credit-" + rand.Text()
 	}
-	return l.credit(&credit{currency: currency, amount: amount, ref: ref, memo: memo}, account)
+	return l.credit(&store.Credit{Currency: currency, Amount: amount, Ref: ref, Memo: memo}, account)
 }
 
-func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, err error) {
+func (l *Ledger) credit(c *store.Credit, account string) (balance Nano, applied bool, err error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
-	currency, amount := c.currency, c.amount
+	currency, amount := c.Currency, c.Amount
 	if amount <= 0 || amount > money.MaxCredit {
 		return 0, false, fmt.Errorf("cannot credit %s %s: expected more than 0 and at most %s", amount, currency, money.MaxCredit)
 	}
 	if _, err := ParseCurrency(currency.String()); err != nil {
 		return 0, false, err
 	}
-	if len(c.ref) > maxMemo || len(c.memo) > maxMemo {
+	if len(c.Ref) > maxMemo || len(c.Memo) > maxMemo {
 		return 0, false, fmt.Errorf("cannot credit: reference and memo may have at most %d bytes", maxMemo)
 	}
-	if err := errors.Join(checkText("reference", c.ref), checkText("memo", c.memo)); err != nil {
+	if err := errors.Join(checkText("reference", c.Ref), checkText("memo", c.Memo)); err != nil {
 		return 0, false, err
 	}
 	a, err := l.findAccount(account)
 	if err != nil {
 		return 0, false, err
 	}
-	if l.statusOf(a) == AccountClosed && !c.refund {
+	if l.statusOf(a) == store.AccountClosed && !c.Refund {
 		return 0, false, fmt.Errorf("cannot credit the account %q: %w", account, ErrClosed)
 	}
 	place := money.PlaceOf(currency)
@@ -154,7 +155,7 @@ func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, 
 	if amount > room {
 		return 0, false, fmt.Errorf("cannot credit %s %s: the account would have had more than %s", amount, currency, money.MaxCredit)
 	}
-	c.account, c.day, c.nowUs = a.no, day, l.now()/1000
+	c.Account, c.Day, c.NowUs = a.no, day, l.now()/1000
 	applied, err = l.store.Credit(c)
 	if err != nil {
 		return 0, false, fmt.Errorf("cannot credit the account %q: %w", account, err)
@@ -172,7 +173,7 @@ func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, 
 		if err != nil {
 			return 0, applied, fmt.Errorf("the credit is booked, but the balance cannot be read: %w", err)
 		}
-		return row.avail[place] + row.leased[place], applied, nil
+		return row.Avail[place] + row.Leased[place], applied, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -189,13 +190,13 @@ func (l *Ledger) credit(c *credit, account string) (balance Nano, applied bool, 
 // findAccount gives an account by id or name, in memory.
 func (l *Ledger) findAccount(nameOrID string) (*AccountState, error) {
 	row, err := l.store.FindAccount(nameOrID, l.Today())
-	if errors.Is(err, errNoRow) {
+	if errors.Is(err, store.ErrNoRow) {
 		return nil, fmt.Errorf("cannot find the account %q: %w", nameOrID, ErrNoAccount)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the account %q: %w", nameOrID, err)
 	}
-	return l.account(row.no)
+	return l.account(row.No)
 }
 
 // CreateKey makes a key. It is valid when CreateKey returns.
@@ -208,10 +209,10 @@ func (l *Ledger) CreateKey(n NewKey) (KeyInfo, string, error) {
 // createKey makes at most perMinute keys of an account a minute; 0: any number.
 func (l *Ledger) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
 	if n.Privacy == 0 {
-		n.Privacy = AnyModel
+		n.Privacy = store.AnyModel
 	}
 	if n.Period == 0 {
-		n.Period = Epoch
+		n.Period = store.Epoch
 	}
 	if err := errors.Join(n.check(), checkText("description", n.Description)); err != nil {
 		return KeyInfo{}, "", err
@@ -231,23 +232,23 @@ func (l *Ledger) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
 		return KeyInfo{}, "", err
 	}
 	secret := newSecret(l.brand, n.Type)
-	row := &keyRow{
-		id: newUUID(), account: a.no, accountID: a.ID, accountName: a.Name, typ: n.Type,
-		digest: l.hasher.digest([]byte(secret)), last6: secret[len(secret)-6:], description: n.Description, period: n.Period,
-		limitUSD: n.LimitUSD, limitDIEM: n.LimitDIEM, limitTextUSD: n.TextUSD, limitTextDIEM: n.TextDIEM, privacy: n.Privacy, createdUs: now.UnixMicro(), expiresUs: toMicro(n.ExpiresAt),
+	row := &store.KeyRow{
+		ID: newUUID(), Account: a.no, AccountID: a.ID, AccountName: a.Name, Type: n.Type,
+		Digest: l.hasher.digest([]byte(secret)), Last6: secret[len(secret)-6:], Description: n.Description, Period: n.Period,
+		LimitUSD: n.LimitUSD, LimitDIEM: n.LimitDIEM, LimitTextUSD: n.TextUSD, LimitTextDIEM: n.TextDIEM, Privacy: n.Privacy, CreatedUs: now.UnixMicro(), ExpiresUs: toMicro(n.ExpiresAt),
 	}
-	if err := l.store.AddKey(row, maxActiveKeys); err != nil {
+	if err := l.store.AddKey(row, store.MaxActiveKeys); err != nil {
 		return KeyInfo{}, "", fmt.Errorf("cannot create a key for the account %q: %w", n.Account, err)
 	}
-	l.registry.strangers.announce(row.digest)
+	l.registry.strangers.announce(row.Digest)
 	return keyInfo(row), secret, nil
 }
 
-func keyInfo(r *keyRow) KeyInfo {
+func keyInfo(r *store.KeyRow) KeyInfo {
 	return KeyInfo{
-		ID: r.id, AccountID: r.accountID, AccountName: r.accountName, Type: r.typ, Last6: r.last6, Description: r.description,
-		Period: r.period, LimitUSD: r.limitUSD, LimitDIEM: r.limitDIEM, TextUSD: r.limitTextUSD, TextDIEM: r.limitTextDIEM, Privacy: r.privacy,
-		CreatedAt: fromMicro(r.createdUs), ExpiresAt: fromMicro(r.expiresUs), RevokedAt: fromMicro(r.revokedUs), LastUsedAt: fromMicro(r.lastUsedUs),
+		ID: r.ID, AccountID: r.AccountID, AccountName: r.AccountName, Type: r.Type, Last6: r.Last6, Description: r.Description,
+		Period: r.Period, LimitUSD: r.LimitUSD, LimitDIEM: r.LimitDIEM, TextUSD: r.LimitTextUSD, TextDIEM: r.LimitTextDIEM, Privacy: r.Privacy,
+		CreatedAt: fromMicro(r.CreatedUs), ExpiresAt: fromMicro(r.ExpiresUs), RevokedAt: fromMicro(r.RevokedUs), LastUsedAt: fromMicro(r.LastUsedUs),
 	}
 }
 
@@ -256,13 +257,13 @@ func (l *Ledger) Keys(account string) ([]KeyInfo, error) {
 	no := uint32(0)
 	if account != "" {
 		row, err := l.store.FindAccount(account, l.Today())
-		if errors.Is(err, errNoRow) {
+		if errors.Is(err, store.ErrNoRow) {
 			return nil, fmt.Errorf("cannot list the keys of %q: %w", account, ErrNoAccount)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot list the keys of %q: %w", account, err)
 		}
-		no = row.no
+		no = row.No
 	}
 	rows, err := l.store.Keys(no)
 	if err != nil {
@@ -274,17 +275,17 @@ func (l *Ledger) Keys(account string) ([]KeyInfo, error) {
 		}
 	}
 	list := make([]KeyInfo, len(rows))
-	read := map[uint32]map[Period]map[int64]keySum{} // by account
+	read := map[uint32]map[store.Period]map[int64]store.KeySum{} // by account
 	for i, row := range rows {
-		if list[i] = keyInfo(row); row.limitUSD == nil && row.limitDIEM == nil {
+		if list[i] = keyInfo(row); row.LimitUSD == nil && row.LimitDIEM == nil {
 			continue
 		}
-		if read[row.account] == nil {
-			read[row.account] = map[Period]map[int64]keySum{}
+		if read[row.Account] == nil {
+			read[row.Account] = map[store.Period]map[int64]store.KeySum{}
 		}
-		used, err := l.periodUse(row, l.Today(), read[row.account])
+		used, err := l.periodUse(row, l.Today(), read[row.Account])
 		if err != nil {
-			return nil, fmt.Errorf("cannot add up what key %s used: %w", row.id, err)
+			return nil, fmt.Errorf("cannot add up what key %s used: %w", row.ID, err)
 		}
 		list[i].Used = &used
 	}
@@ -297,11 +298,11 @@ func (l *Ledger) RevokeKey(id string) error {
 	l.operating.Lock()
 	defer l.operating.Unlock()
 	row, err := l.store.KeyByID(id)
-	if errors.Is(err, errNoRow) {
+	if errors.Is(err, store.ErrNoRow) {
 		return fmt.Errorf("cannot revoke the key %q: %w", id, ErrNoKey)
 	}
 	if err == nil {
-		err = l.store.RevokeKey(row.no, l.now()/1000)
+		err = l.store.RevokeKey(row.No, l.now()/1000)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot revoke the key %q: %w", id, err)
@@ -310,7 +311,7 @@ func (l *Ledger) RevokeKey(id string) error {
 	// changed, and reads it again.
 	r := l.registry
 	r.mu.Lock()
-	k := r.byNo[row.no]
+	k := r.byNo[row.No]
 	if k == nil {
 		r.changed()
 	}

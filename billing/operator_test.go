@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // operators runs a test on the ledger itself and through the control socket.
@@ -106,10 +107,10 @@ func TestOperatorsMistakesAreNamed(t *testing.T) {
 			"nothing":         {errOf3(op.Credit("a", USD, 0, "", "")), nil, "more than 0"},
 			"too much":        {errOf3(op.Credit("a", USD, money.MaxCredit+1, "", "")), nil, "at most"},
 			"no currency":     {errOf3(op.Credit("a", 0, 1, "", "")), nil, "currency"},
-			"key of nobody":   {errOf3(op.CreateKey(NewKey{Account: "b", Type: Admin})), ErrNoAccount, `"b"`},
+			"key of nobody":   {errOf3(op.CreateKey(NewKey{Account: "b", Type: store.Admin})), ErrNoAccount, `"b"`},
 			"key of no type":  {errOf3(op.CreateKey(NewKey{Account: "a"})), nil, "type"},
-			"negative limit":  {errOf3(op.CreateKey(NewKey{Account: "a", Type: Admin, LimitUSD: nano(-1)})), nil, ""},
-			"long text":       {errOf3(op.CreateKey(NewKey{Account: "a", Type: Admin, Description: long})), nil, "64"},
+			"negative limit":  {errOf3(op.CreateKey(NewKey{Account: "a", Type: store.Admin, LimitUSD: nano(-1)})), nil, ""},
+			"long text":       {errOf3(op.CreateKey(NewKey{Account: "a", Type: store.Admin, Description: long})), nil, "64"},
 			"keys of nobody":  {errOf2(op.Keys("b")), ErrNoAccount, `"b"`},
 			"no such key":     {op.RevokeKey("nokey"), ErrNoKey, "nokey"},
 		} {
@@ -137,19 +138,19 @@ func TestKeysThroughAnOperator(t *testing.T) {
 			}
 		}
 		n := NewKey{
-			Account: "a", Type: Admin, Description: "für alle", ExpiresAt: f.clock.now().Add(time.Hour).UTC(),
-			Period: Month, LimitUSD: nano(25*usd + 1), LimitDIEM: nano(0),
+			Account: "a", Type: store.Admin, Description: "für alle", ExpiresAt: f.clock.now().Add(time.Hour).UTC(),
+			Period: store.Month, LimitUSD: nano(25*usd + 1), LimitDIEM: nano(0),
 		}
 		info, secret, err := op.CreateKey(n)
 		if err != nil {
 			t.Fatal(err)
 		}
 		k, err := f.Lookup([]byte(secret))
-		if err != nil || k.ID != info.ID || k.Type != Admin || *k.LimitUSD != 25*usd+1 || *k.LimitDIEM != 0 || k.Period != Month || !k.ExpiresAt.Equal(n.ExpiresAt) {
+		if err != nil || k.ID != info.ID || k.Type != store.Admin || *k.LimitUSD != 25*usd+1 || *k.LimitDIEM != 0 || k.Period != store.Month || !k.ExpiresAt.Equal(n.ExpiresAt) {
 			t.Fatalf("found %+v, %v", k, err)
 		}
-		other, _, err := op.CreateKey(NewKey{Account: "b", Type: Inference})
-		if err != nil || other.Period != Epoch || other.LimitUSD != nil {
+		other, _, err := op.CreateKey(NewKey{Account: "b", Type: store.Inference})
+		if err != nil || other.Period != store.Epoch || other.LimitUSD != nil {
 			t.Fatalf("%+v, %v", other, err)
 		}
 		if err := op.RevokeKey(info.ID); err != nil {
@@ -177,8 +178,8 @@ func TestAnAccountHasABoundedNumberOfKeys(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 0)
 	var first string
-	for i := range maxActiveKeys {
-		info, _, err := f.CreateKey(NewKey{Account: "a", Type: Inference})
+	for i := range store.MaxActiveKeys {
+		info, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference})
 		if err != nil {
 			t.Fatalf("key %d: %v", i, err)
 		}
@@ -186,13 +187,13 @@ func TestAnAccountHasABoundedNumberOfKeys(t *testing.T) {
 			first = info.ID
 		}
 	}
-	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: Inference}); err == nil {
+	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference}); err == nil {
 		t.Error("one key more than allowed was made")
 	}
 	if err := f.RevokeKey(first); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: Inference}); err != nil {
+	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference}); err != nil {
 		t.Errorf("a revoked key still counts: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/billing/journal"
+	"farebox/billing/store"
 )
 
 // projector carries the synced part of the journal into the store: balances,
@@ -19,7 +20,7 @@ type projector struct {
 
 	mu       sync.Mutex // one projection at a time
 	ledger   *journal.Reader
-	batch    *batch
+	batch    *store.Batch
 	usage    *journal.Reader
 	pages    journal.Pages
 	sweptDay atomic.Int32
@@ -69,7 +70,7 @@ const (
 )
 
 func newProjector(l *Ledger, refs []journal.Ref, ledgerSeq, usageSeq uint64) (p *projector, err error) {
-	p = &projector{l: l, batch: newBatch(), lastSeq: ledgerSeq, lastLook: time.Now(), soon: make(chan struct{}, 1), stop: make(chan struct{})}
+	p = &projector{l: l, batch: store.NewBatch(), lastSeq: ledgerSeq, lastLook: time.Now(), soon: make(chan struct{}, 1), stop: make(chan struct{})}
 	p.ledgerSeq.Store(ledgerSeq)
 	p.usageSeq.Store(usageSeq)
 	if p.ledger, err = journal.NewReader(l.journalDir(), refs, ledgerSeq, l.store.SoldBefore()); err != nil {
@@ -79,7 +80,7 @@ func newProjector(l *Ledger, refs []journal.Ref, ledgerSeq, usageSeq uint64) (p 
 		p.ledger.Close()
 		return nil, err
 	}
-	p.batch.begin(ledgerSeq)
+	p.batch.Begin(ledgerSeq)
 	return p, nil
 }
 
@@ -160,29 +161,29 @@ func (p *projector) project() error {
 	for {
 		// A batch that was handed to the store stays as it is until the store has
 		// it: when only the answer was lost, the cursor is at its end.
-		for !b.sealed && b.last < limit && len(b.rollups) < maxRollups {
+		for !b.Sealed && b.Last < limit && len(b.Rollups) < maxRollups {
 			r, err := p.ledger.Next(limit)
 			if err != nil {
 				return err
 			}
 			if r == nil {
-				return fmt.Errorf("%w: record %d of %d is missing", journal.ErrDamaged, b.last+1, limit)
+				return fmt.Errorf("%w: record %d of %d is missing", journal.ErrDamaged, b.Last+1, limit)
 			}
-			b.add(r)
+			b.Add(r)
 		}
-		if b.empty() {
+		if b.Empty() {
 			return nil
 		}
-		if !b.sealed {
-			b.sealed, b.nowUs, b.day = true, p.l.now()/1000, p.l.Today()
+		if !b.Sealed {
+			b.Sealed, b.NowUs, b.Day = true, p.l.now()/1000, p.l.Today()
 		}
 		if err := p.l.store.Apply(b); err != nil {
 			return err
 		}
-		b.applied()
-		p.ledgerSeq.Store(b.last)
-		more := b.last < limit
-		b.begin(b.last)
+		b.Applied()
+		p.ledgerSeq.Store(b.Last)
+		more := b.Last < limit
+		b.Begin(b.Last)
 		if !more {
 			p.release()
 			return nil
@@ -296,11 +297,11 @@ func (p *projector) expire() error {
 	}
 	done := true
 	for _, s := range stale {
-		if !p.l.pastDay(s.account, s.day, p.ledgerSeq.Load()) {
+		if !p.l.pastDay(s.Account, s.Day, p.ledgerSeq.Load()) {
 			done = false
 			continue
 		}
-		if err := p.l.store.ExpireDIEM(s.account, s.day, p.l.now()/1000); err != nil {
+		if err := p.l.store.ExpireDIEM(s.Account, s.Day, p.l.now()/1000); err != nil {
 			return err
 		}
 	}

@@ -14,19 +14,20 @@ import (
 
 	"farebox/billing/journal"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // faultyStore fails as a database can: before it did anything, or after, so
 // that only the answer is lost.
 type faultyStore struct {
-	Store
+	store.Store
 	before, after atomic.Bool
 	pages         atomic.Int64
 }
 
 var errFault = errors.New("the database is away")
 
-func (s *faultyStore) Apply(b *batch) error {
+func (s *faultyStore) Apply(b *store.Batch) error {
 	return s.fault(func() error { return s.Store.Apply(b) })
 }
 
@@ -48,7 +49,7 @@ func (s *faultyStore) fault(do func() error) error {
 
 func withFaults(s **faultyStore) func(*Options) {
 	return func(o *Options) {
-		o.wrapStore = func(inner Store) Store {
+		o.wrapStore = func(inner store.Store) store.Store {
 			*s = &faultyStore{Store: inner}
 			return *s
 		}
@@ -333,7 +334,7 @@ func TestAuditFindsDrift(t *testing.T) {
 // A store of a later version, or with a broken disk under it, is refused in words.
 func TestNewerStoreIsRefused(t *testing.T) {
 	f := openLedger(t)
-	if _, err := database(f.store).Exec(fmt.Sprintf("PRAGMA user_version = %d", Version+1)); err != nil {
+	if _, err := database(f.store).Exec(fmt.Sprintf("PRAGMA user_version = %d", store.Version+1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -343,11 +344,11 @@ func TestNewerStoreIsRefused(t *testing.T) {
 		t.Error("a store of a newer version was opened")
 		_ = l.Close()
 	}
-	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(filepath.Join(f.options.Dir, databaseFile)))
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(filepath.Join(f.options.Dir, store.DatabaseFile)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec(fmt.Sprintf("PRAGMA user_version = %d", Version)); err != nil {
+	if _, err := db.Exec(fmt.Sprintf("PRAGMA user_version = %d", store.Version)); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"farebox/billing/journal"
 	"farebox/billing/replay"
+	"farebox/billing/store"
 )
 
 // openReplay opens what is known of requests with an idempotency key.
@@ -29,11 +30,11 @@ func (l *Ledger) openJournal(o *Options) error {
 	if err != nil {
 		return err
 	}
-	ledgerSeq, err := l.store.Applied(sinkLedger)
+	ledgerSeq, err := l.store.Applied(store.ToLedger)
 	if err != nil {
 		return err
 	}
-	usageSeq, err := l.store.Applied(sinkUsage)
+	usageSeq, err := l.store.Applied(store.ToUsage)
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (l *Ledger) recoverHolds() error {
 		return err
 	}
 	for _, r := range open {
-		p.batch.known[r.Hold] = true
+		p.batch.Known[r.Hold] = true
 	}
 	if err := p.project(); err != nil {
 		return fmt.Errorf("cannot apply the journal: %w", err)

@@ -14,6 +14,7 @@ import (
 
 	"farebox/billing/money"
 	"farebox/billing/slab"
+	"farebox/billing/store"
 )
 
 // ErrUnknownKey is a secret that belongs to no live key: unknown, revoked or
@@ -33,7 +34,7 @@ var ErrUnknownKey = errors.New("the key is unknown, revoked or expired")
 // memory; otherwise it is read again.
 type registry struct {
 	shards    [registryShards]registryShard
-	unknown   *ristretto.Cache[uint64, digest]
+	unknown   *ristretto.Cache[uint64, store.Digest]
 	epoch     atomic.Uint64 // counts changes of keys that were not in memory; older entries of unknown mean nothing
 	strangers *strangers
 	replacing sync.Mutex // one key is changed at a time
@@ -41,7 +42,7 @@ type registry struct {
 	mu       sync.Mutex // guards what follows
 	byNo     map[int64]*Key
 	accounts map[uint32]*AccountState
-	finding  map[digest]*keyFlight
+	finding  map[store.Digest]*keyFlight
 	opening  map[uint32]chan struct{} // accounts that are being read; closed when they are in memory
 
 	keySlab     slab.Of[Key]
@@ -67,11 +68,11 @@ const (
 
 type registryShard struct {
 	mu sync.RWMutex
-	m  map[digest]*Key
+	m  map[store.Digest]*Key
 }
 
 func newRegistry() (*registry, error) {
-	unknown, err := ristretto.NewCache(&ristretto.Config[uint64, digest]{
+	unknown, err := ristretto.NewCache(&ristretto.Config[uint64, store.Digest]{
 		NumCounters: 10 * unknownMost, MaxCost: unknownMost, BufferItems: 64, IgnoreInternalCost: true,
 	})
 	if err != nil {
@@ -79,17 +80,17 @@ func newRegistry() (*registry, error) {
 	}
 	r := &registry{
 		unknown: unknown, byNo: map[int64]*Key{}, accounts: map[uint32]*AccountState{},
-		finding: map[digest]*keyFlight{}, opening: map[uint32]chan struct{}{}, strangers: newStrangers(),
+		finding: map[store.Digest]*keyFlight{}, opening: map[uint32]chan struct{}{}, strangers: newStrangers(),
 	}
 	for i := range r.shards {
-		r.shards[i].m = map[digest]*Key{}
+		r.shards[i].m = map[store.Digest]*Key{}
 	}
 	return r, nil
 }
 
-func (r *registry) shard(d *digest) *registryShard { return &r.shards[d[0]%registryShards] }
+func (r *registry) shard(d *store.Digest) *registryShard { return &r.shards[d[0]%registryShards] }
 
-func (r *registry) get(d *digest) *Key {
+func (r *registry) get(d *store.Digest) *Key {
 	s := r.shard(d)
 	s.mu.RLock()
 	k := s.m[*d]
@@ -122,13 +123,13 @@ func (r *registry) byNumber(no int64) *Key {
 	return r.byNo[no]
 }
 
-func (r *registry) isUnknown(d *digest) bool {
+func (r *registry) isUnknown(d *store.Digest) bool {
 	known, ok := r.unknown.Get(cacheKey(d) + r.epoch.Load())
 	return ok && known == *d
 }
 
 // setUnknown remembers what the store said at an epoch.
-func (r *registry) setUnknown(d *digest, epoch uint64) {
+func (r *registry) setUnknown(d *store.Digest, epoch uint64) {
 	r.unknown.SetWithTTL(cacheKey(d)+epoch, *d, 1, unknownFor)
 }
 
@@ -138,7 +139,7 @@ func (r *registry) setUnknown(d *digest, epoch uint64) {
 func (r *registry) changed() { r.epoch.Add(1) }
 
 // cacheKey is a part of the digest; digests are pseudo-random under the pepper.
-func cacheKey(d *digest) uint64 { return binary.LittleEndian.Uint64(d[:]) }
+func cacheKey(d *store.Digest) uint64 { return binary.LittleEndian.Uint64(d[:]) }
 
 // Lookup finds the live key that a secret belongs to, or gives ErrUnknownKey, or
 // ErrSuspended or ErrClosed of its account.
@@ -178,7 +179,7 @@ func (l *Ledger) valid(k *Key) bool {
 func (l *Ledger) Live(k *Key) bool { return !k.outdated.Load() && l.valid(k) }
 
 // loadKey reads a key at its first use: once for all who ask at the same time.
-func (l *Ledger) loadKey(d *digest) (*Key, error) {
+func (l *Ledger) loadKey(d *store.Digest) (*Key, error) {
 	r := l.registry
 	if r.isUnknown(d) {
 		return nil, ErrUnknownKey
@@ -210,7 +211,7 @@ func (l *Ledger) loadKey(d *digest) (*Key, error) {
 // errMoved is a key that keeps changing while it is read.
 var errMoved = errors.New("it keeps changing")
 
-func (l *Ledger) findKey(d *digest) (*Key, error) {
+func (l *Ledger) findKey(d *store.Digest) (*Key, error) {
 	r := l.registry
 	leave, err := r.strangers.enter(d)
 	if err != nil {
@@ -221,7 +222,7 @@ func (l *Ledger) findKey(d *digest) (*Key, error) {
 	for range loadTries {
 		epoch := r.epoch.Load()
 		row, reading := l.store.KeyByDigest(*d)
-		if errors.Is(reading, errNoRow) || reading == nil && l.dead(row) {
+		if errors.Is(reading, store.ErrNoRow) || reading == nil && l.dead(row) {
 			r.setUnknown(d, epoch)
 			return nil, ErrUnknownKey
 		}
@@ -238,35 +239,35 @@ func (l *Ledger) findKey(d *digest) (*Key, error) {
 }
 
 // dead says that nobody gets in with the key of a row any more.
-func (l *Ledger) dead(row *keyRow) bool {
-	expires := expiryNs(row.expiresUs)
-	return row.revokedUs != 0 || expires != 0 && l.now() >= expires
+func (l *Ledger) dead(row *store.KeyRow) bool {
+	expires := expiryNs(row.ExpiresUs)
+	return row.RevokedUs != 0 || expires != 0 && l.now() >= expires
 }
 
 // adoptKey makes the one Key of a row that was read at an epoch, or gives
 // errMoved when the row may have changed since.
-func (l *Ledger) adoptKey(row *keyRow, epoch uint64) (*Key, error) {
+func (l *Ledger) adoptKey(row *store.KeyRow, epoch uint64) (*Key, error) {
 	r := l.registry
-	acct, err := l.account(row.account)
+	acct, err := l.account(row.Account)
 	if err != nil {
 		return nil, err
 	}
 	var used money.Parts
 	var later map[int32]quota
 	day := l.Today()
-	if limited := row.limitUSD != nil || row.limitDIEM != nil; limited && l.node == nil {
+	if limited := row.LimitUSD != nil || row.LimitDIEM != nil; limited && l.node == nil {
 		// What was held or charged before it was in memory is all in the store.
-		used, err = l.store.KeyUsed(row.account, row.no, row.period, day)
+		used, err = l.store.KeyUsed(row.Account, row.No, row.Period, day)
 		if err == nil {
-			later, err = l.keyUsedLater(row.account, row.no, row.period, day)
+			later, err = l.keyUsedLater(row.Account, row.No, row.Period, day)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("cannot read what key %s has used: %w", row.id, err)
+			return nil, fmt.Errorf("cannot read what key %s has used: %w", row.ID, err)
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if k := r.byNo[row.no]; k != nil {
+	if k := r.byNo[row.No]; k != nil {
 		return k, nil
 	}
 	if r.epoch.Load() != epoch {
@@ -284,7 +285,7 @@ func (l *Ledger) adoptKey(row *keyRow, epoch uint64) (*Key, error) {
 	}
 	u.kind, u.mostUSD, u.mostDIEM = k.Period, limitOf(k.LimitUSD), limitOf(k.LimitDIEM)
 	if k.limited() {
-		u.quota, u.later = quotaOf(k.Period.number(day), &used), later
+		u.quota, u.later = quotaOf(k.Period.Number(day), &used), later
 	}
 	r.put(k)
 	return k, nil
@@ -301,12 +302,12 @@ func (r *registry) room(a *AccountState) *Key {
 }
 
 // key fills in the record of a row, without its state.
-func keyOf(k *Key, r *keyRow, acct *AccountState) *Key {
-	k.No, k.Account, k.expiresNs = r.no, acct, expiryNs(r.expiresUs)
+func keyOf(k *Key, r *store.KeyRow, acct *AccountState) *Key {
+	k.No, k.Account, k.expiresNs = r.No, acct, expiryNs(r.ExpiresUs)
 	k.keyRecord = &keyRecord{
-		ID: r.id, Type: r.typ, Last6: r.last6, Description: r.description,
-		Privacy: r.privacy, Period: r.period, LimitUSD: r.limitUSD, LimitDIEM: r.limitDIEM,
-		CreatedAt: fromMicro(r.createdUs), ExpiresAt: fromMicro(r.expiresUs), digest: r.digest, version: r.version,
+		ID: r.ID, Type: r.Type, Last6: r.Last6, Description: r.Description,
+		Privacy: r.Privacy, Period: r.Period, LimitUSD: r.LimitUSD, LimitDIEM: r.LimitDIEM,
+		CreatedAt: fromMicro(r.CreatedUs), ExpiresAt: fromMicro(r.ExpiresUs), digest: r.Digest, version: r.Version,
 	}
 	return k
 }
@@ -333,29 +334,29 @@ func (k *Key) limitedLike(other *Key) bool {
 // the key has used so far, its rate windows and its revocation stay. A key
 // that is not in memory needs nothing: nil. The caller has written the row to
 // the store or read it there.
-func (l *Ledger) replaceKey(row *keyRow) (*Key, error) {
+func (l *Ledger) replaceKey(row *store.KeyRow) (*Key, error) {
 	r := l.registry
 	r.replacing.Lock()
 	defer r.replacing.Unlock()
 	r.mu.Lock()
-	old := r.byNo[row.no]
+	old := r.byNo[row.No]
 	if old == nil {
 		r.changed()
 	}
 	r.mu.Unlock()
-	if old == nil || row.version < old.version {
+	if old == nil || row.Version < old.version {
 		return old, nil
 	}
 	k := keyOf(new(Key), row, old.Account)
 	k.use = old.use
 	if err := l.relimit(k, old); err != nil {
-		return nil, fmt.Errorf("cannot read what key %s has used: %w", row.id, err)
+		return nil, fmt.Errorf("cannot read what key %s has used: %w", row.ID, err)
 	}
 	r.mu.Lock()
 	r.put(k)
 	r.mu.Unlock()
 	old.outdated.Store(true)
-	if row.revokedUs != 0 {
+	if row.RevokedUs != 0 {
 		l.forgetKey(k)
 	}
 	return k, nil

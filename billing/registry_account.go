@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // relimit brings k's limits into force. Where the use of the new period is not
@@ -33,7 +34,7 @@ func (l *Ledger) relimit(k, old *Key) error {
 		if err != nil {
 			return err
 		}
-		u.quota = quotaOf(k.Period.number(a.day), &used)
+		u.quota = quotaOf(k.Period.Number(a.day), &used)
 	}
 	u.kind, u.mostUSD, u.mostDIEM = k.Period, limitOf(k.LimitUSD), limitOf(k.LimitDIEM)
 	return nil
@@ -41,11 +42,11 @@ func (l *Ledger) relimit(k, old *Key) error {
 
 // keyUsed is what a key has used in the period that day lies in, by the store
 // and by its open holds. The caller holds the account's lock.
-func (l *Ledger) keyUsed(k *Key, p Period, day int32) (money.Parts, error) {
+func (l *Ledger) keyUsed(k *Key, p store.Period, day int32) (money.Parts, error) {
 	a := k.Account
 	used, err := l.store.KeyUsed(a.no, k.No, p, day)
 	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
-		if h.key.No == k.No && p.number(h.day) == p.number(day) {
+		if h.key.No == k.No && p.Number(h.day) == p.Number(day) {
 			used.Add(&h.parts)
 		}
 	}
@@ -55,15 +56,15 @@ func (l *Ledger) keyUsed(k *Key, p Period, day int32) (money.Parts, error) {
 // keyUsedLater is what a key has used in periods after the one that day lies in:
 // of a time when the clock was ahead. What those begin with, or a limit would
 // hold twice in each of them.
-func (l *Ledger) keyUsedLater(account uint32, key int64, p Period, day int32) (map[int32]quota, error) {
+func (l *Ledger) keyUsedLater(account uint32, key int64, p store.Period, day int32) (map[int32]quota, error) {
 	days, err := l.store.KeyUsedLater(account, key, day)
 	if err != nil {
 		return nil, err
 	}
 	var later map[int32]quota
 	for d, used := range days {
-		n := p.number(d)
-		if n <= p.number(day) {
+		n := p.Number(d)
+		if n <= p.Number(day) {
 			continue
 		}
 		if later == nil {
@@ -118,13 +119,13 @@ func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
 	r.mu.Lock()
 	read := r.accountSlab.Take()
 	r.mu.Unlock()
-	*read = AccountState{ID: row.id, Name: row.name, no: no, ledger: l, day: day, avail: row.avail, refill: row.diemDaily, spent: row.spent, debt: row.debt, status: row.status, slot: noSlot}
+	*read = AccountState{ID: row.ID, Name: row.Name, no: no, ledger: l, day: day, avail: row.Avail, refill: row.DIEMDaily, spent: row.Spent, debt: row.Debt, status: row.Status, slot: noSlot}
 	switch {
 	case l.node != nil:
 		if err := l.node.lease(read); err != nil {
 			return nil, fmt.Errorf("cannot read the funds of account %d: %w", no, err)
 		}
-	case row.lastDIEM > day:
+	case row.LastDIEM > day:
 		if read.later, err = l.store.LaterDIEM(no, day); err != nil {
 			return nil, fmt.Errorf("cannot read account %d: %w", no, err)
 		}

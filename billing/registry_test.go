@@ -10,22 +10,24 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"farebox/billing/store"
 )
 
 // countingStore counts reads of keys.
 type countingStore struct {
-	Store
+	store.Store
 	reads atomic.Int64
 }
 
-func (s *countingStore) KeyByDigest(d digest) (*keyRow, error) {
+func (s *countingStore) KeyByDigest(d store.Digest) (*store.KeyRow, error) {
 	s.reads.Add(1)
 	return s.Store.KeyByDigest(d)
 }
 
 func countReads(s **countingStore) func(*Options) {
 	return func(o *Options) {
-		o.wrapStore = func(inner Store) Store {
+		o.wrapStore = func(inner store.Store) store.Store {
 			*s = &countingStore{Store: inner}
 			return *s
 		}
@@ -87,7 +89,7 @@ func TestExpiredKeyIsRefused(t *testing.T) {
 	if _, err := f.Lookup([]byte(secret)); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("at the time: %v", err)
 	}
-	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: Inference, ExpiresAt: f.clock.now()}); err == nil {
+	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference, ExpiresAt: f.clock.now()}); err == nil {
 		t.Error("a key was created that has expired already")
 	}
 }
@@ -118,7 +120,7 @@ func TestFirstUsesAtOnceFindOneKey(t *testing.T) {
 	var db *countingStore
 	f := openLedger(t, countReads(&db))
 	f.account("a", usd)
-	_, secret, err := f.CreateKey(NewKey{Account: "a", Type: Admin, LimitUSD: nano(usd), Period: Month})
+	_, secret, err := f.CreateKey(NewKey{Account: "a", Type: store.Admin, LimitUSD: nano(usd), Period: store.Month})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +135,7 @@ func TestFirstUsesAtOnceFindOneKey(t *testing.T) {
 			t.Fatal("two callers have different keys")
 		}
 	}
-	if k := found[0]; k.Type != Admin || *k.LimitUSD != usd || k.LimitDIEM != nil || k.Period != Month || k.Account.Name != "a" || !strings.HasSuffix(secret, k.Last6) {
+	if k := found[0]; k.Type != store.Admin || *k.LimitUSD != usd || k.LimitDIEM != nil || k.Period != store.Month || k.Account.Name != "a" || !strings.HasSuffix(secret, k.Last6) {
 		t.Errorf("the key is %+v", found[0])
 	}
 	if n := db.reads.Load(); n != 1 {
@@ -146,7 +148,7 @@ func TestSecretsAreNotInTheStore(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", usd)
 	_, inference := f.key("a")
-	_, admin := f.key("a", func(n *NewKey) { n.Type = Admin })
+	_, admin := f.key("a", func(n *NewKey) { n.Type = store.Admin })
 	for secret, form := range map[string]string{inference: `^SVC_INFERENCE_KEY_[0-9A-Za-z]{43}$`, admin: `^SVC_ADMIN_KEY_[0-9A-Za-z]{43}$`} {
 		if !regexp.MustCompile(form).MatchString(secret) {
 			t.Errorf("secret %q is not of the form %s", secret, form)
@@ -208,7 +210,7 @@ func TestLostPepperIsSaid(t *testing.T) {
 func TestSecretsDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
-		s := newSecret("svc", Inference)
+		s := newSecret("svc", store.Inference)
 		if seen[s] {
 			t.Fatal("two secrets are equal")
 		}
@@ -217,16 +219,16 @@ func TestSecretsDiffer(t *testing.T) {
 }
 
 // replace makes a changed row the current version of k, as an update does.
-func (f *fixture) replace(k *Key, change func(*keyRow)) *Key {
+func (f *fixture) replace(k *Key, change func(*store.KeyRow)) *Key {
 	f.t.Helper()
 	row, err := f.store.KeyByID(k.ID)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	change(row)
-	if row.revokedUs != 0 {
+	if row.RevokedUs != 0 {
 		// What is revoked leaves memory, and then the store is asked.
-		if err := f.store.RevokeKey(row.no, row.revokedUs); err != nil {
+		if err := f.store.RevokeKey(row.No, row.RevokedUs); err != nil {
 			f.t.Fatal(err)
 		}
 	}
@@ -256,7 +258,7 @@ func TestChangedLimitForgetsNothingThatWasUsed(t *testing.T) {
 			h.Void(f.clock.nano())
 		}
 	}
-	next := f.replace(k, func(r *keyRow) { r.limitUSD, r.description = nano(6*usd), "larger" })
+	next := f.replace(k, func(r *store.KeyRow) { r.LimitUSD, r.Description = nano(6*usd), "larger" })
 	if found, err := f.Lookup([]byte(secret)); err != nil || found != next || found.Description != "larger" {
 		t.Fatalf("the key is found as %+v, %v", found, err)
 	}
@@ -265,23 +267,23 @@ func TestChangedLimitForgetsNothingThatWasUsed(t *testing.T) {
 		admits(KeyLimitUSD, key, 2*usd+1)
 		admits(Admitted, key, 2*usd)
 	}
-	f.replace(next, func(r *keyRow) { r.limitUSD = nano(2 * usd) })
+	f.replace(next, func(r *store.KeyRow) { r.LimitUSD = nano(2 * usd) })
 	admits(KeyLimitUSD, next, 1)
 	if held.Extend(1) {
 		t.Error("a hold from before the change was extended beyond the new limit")
 	}
-	f.replace(next, func(r *keyRow) { r.limitUSD = nil })
+	f.replace(next, func(r *store.KeyRow) { r.LimitUSD = nil })
 	admits(Admitted, next, 100*usd)
 	f.Admit(&h, f.ask(k, 10*usd))
 	f.settle(&h, 10*usd)
 	// A limit that comes back, of another period: what was used without one counts.
-	f.replace(next, func(r *keyRow) { r.limitUSD, r.period = nano(20*usd), Lifetime })
+	f.replace(next, func(r *store.KeyRow) { r.LimitUSD, r.Period = nano(20*usd), store.Lifetime })
 	admits(KeyLimitUSD, k, 6*usd+1)
 	admits(Admitted, k, 6*usd)
 	f.settle(&held, usd/2)
 	admits(KeyLimitUSD, k, 6*usd+usd/2+1)
 	admits(Admitted, k, 6*usd+usd/2)
-	f.replace(next, func(r *keyRow) { r.revokedUs = 1 })
+	f.replace(next, func(r *store.KeyRow) { r.RevokedUs = 1 })
 	if _, err := f.Lookup([]byte(secret)); err == nil {
 		t.Error("a key that was replaced by a revoked version is found")
 	}
@@ -314,10 +316,10 @@ func TestChangedLimitUnderTraffic(t *testing.T) {
 		})
 	}
 	for i := range 40 {
-		k = f.replace(k, func(r *keyRow) {
-			r.period = []Period{Epoch, Month, Lifetime}[i%3]
-			if r.limitUSD = nil; i%4 != 0 {
-				r.limitUSD = nano(Nano(i) * usd)
+		k = f.replace(k, func(r *store.KeyRow) {
+			r.Period = []store.Period{store.Epoch, store.Month, store.Lifetime}[i%3]
+			if r.LimitUSD = nil; i%4 != 0 {
+				r.LimitUSD = nano(Nano(i) * usd)
 			}
 		})
 		current.Store(k)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"farebox/billing/report"
+	"farebox/billing/store"
 )
 
 // Reports answers questions about an account from the store.
@@ -40,7 +41,7 @@ func (l *Ledger) UsageReport(q report.SumQuery) ([]report.Sum, error) {
 type reportSource struct{ *Ledger }
 
 func (s reportSource) Snapshot(ctx context.Context, do func(report.Queries) error) error {
-	return s.store.Report(ctx, func(q *query) error { return do(queriesOf(q)) })
+	return s.store.Report(ctx, func(q *store.Query) error { return do(queriesOf(q)) })
 }
 
 func (s reportSource) Now() int64 { return s.now() }
@@ -51,8 +52,8 @@ func (s reportSource) Sign(text []byte) [sha256.Size]byte { return s.hasher.dige
 
 func (s reportSource) Floor() Nano { return Nano(s.floor.Load()) }
 
-func queriesOf(q *query) report.Queries {
-	return report.Queries{Row: q.row, Each: q.each, Entries: func(p *report.Page, place int) ([]report.Entry, error) {
+func queriesOf(q *store.Query) report.Queries {
+	return report.Queries{Row: q.Row, Each: q.Each, Entries: func(p *report.Page, place int) ([]report.Entry, error) {
 		return entriesOf(p, q.SoldBefore(), place)
 	}}
 }

@@ -13,7 +13,9 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/journal"
+	"farebox/billing/money"
 	"farebox/billing/report"
+	"farebox/billing/store"
 )
 
 // With the store refusing writes a list shows what is there, and says so.
@@ -121,16 +123,16 @@ func TestSlowReportEndsInTime(t *testing.T) {
 type slowSource struct{ storeSource }
 
 func (s slowSource) Snapshot(ctx context.Context, _ func(report.Queries) error) error {
-	return s.store.Report(ctx, func(q *query) error {
+	return s.store.Report(ctx, func(q *store.Query) error {
 		var n int64
-		return q.row("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 2000000000) SELECT count(*) FROM c").Scan(&n)
+		return q.Row("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 2000000000) SELECT count(*) FROM c").Scan(&n)
 	})
 }
 
 // A ledger of schema 2 has pages that nobody counted, some over the end of an hour.
 func TestPagesOfSchema2AreCounted(t *testing.T) {
 	dir := t.TempDir()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, databaseFile))
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, store.DatabaseFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +162,7 @@ func TestPagesOfSchema2AreCounted(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := openSQLite(dir)
+	s, err := store.OpenSQLite(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,16 +178,16 @@ func TestPagesOfSchema2AreCounted(t *testing.T) {
 		t.Errorf("%d entries, counted as %d, %v", len(model), list.Total, err)
 	}
 	count, err := s.Recount(func() {})
-	if err != nil || len(count.faults) > 0 {
+	if err != nil || len(count.Faults) > 0 {
 		t.Errorf("the recount finds %v, %v", count, err)
 	}
 }
 
 // storeSource makes reports of a store without a ledger.
-type storeSource struct{ store Store }
+type storeSource struct{ store store.Store }
 
 func (s storeSource) Snapshot(ctx context.Context, do func(report.Queries) error) error {
-	return s.store.Report(ctx, func(q *query) error { return do(queriesOf(q)) })
+	return s.store.Report(ctx, func(q *store.Query) error { return do(queriesOf(q)) })
 }
 func (s storeSource) Now() int64                 { return time.Now().UnixNano() }
 func (s storeSource) Today() int32               { return calendar.DayOf(s.Now()) }
@@ -199,3 +201,33 @@ type allStored struct{}
 func (allStored) Detailed() bool { return true }
 func (allStored) Detail() bool   { return true }
 func (allStored) Days() bool     { return true }
+
+// addPages writes pages as another node would, up to its record last.
+func addPages(db *sql.DB, node uint32, pages []*journal.Page, last uint64) error {
+	tx, err := db.Begin()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.Exec("INSERT INTO applied(node, sink, inc, seq) VALUES($1, 'usage', 0, $2) ON CONFLICT(node, sink) DO UPDATE SET seq = excluded.seq", node, last)
+	if err != nil {
+		return err
+	}
+	for _, p := range pages {
+		n := &p.Entries
+		_, err := tx.Exec(`INSERT INTO usage_page(account, node, seq_first, seq_last, first_us, last_us, requests, entries_diem, entries_bundled, entries_usd, data)
+			VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+			p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, n[money.InDIEM], n[money.InBundled], n[money.InUSD], p.Data)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(`INSERT INTO usage_hour(account, hour, node, entries_diem, entries_bundled, entries_usd) VALUES($1, $2, $3, $4, $5, $6)
+			ON CONFLICT(account, hour, node) DO UPDATE SET entries_diem = usage_hour.entries_diem + excluded.entries_diem,
+			entries_bundled = usage_hour.entries_bundled + excluded.entries_bundled, entries_usd = usage_hour.entries_usd + excluded.entries_usd`,
+			p.Account, journal.HourOf(p.FirstUs), node, n[money.InDIEM], n[money.InBundled], n[money.InUSD])
+		if err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}

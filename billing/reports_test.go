@@ -17,6 +17,7 @@ import (
 	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/billing/report"
+	"farebox/billing/store"
 	"farebox/config"
 )
 
@@ -105,7 +106,7 @@ func onEngines(t *testing.T, run func(t *testing.T, f *fixture), adjust ...func(
 }
 
 // database is the connection under a store.
-func database(s Store) *sql.DB { return s.(interface{ DB() *sql.DB }).DB() }
+func database(s store.Store) *sql.DB { return s.(interface{ DB() *sql.DB }).DB() }
 
 // entryList is the plain truth: all entries of one account in order.
 type entryList []report.Entry
@@ -192,39 +193,13 @@ func fillNodes(t *rapid.T, f *fixture, account uint32) (model entryList) {
 			}
 		}
 		pages = append(pages, set.List()...)
-		err := addPages(database(f.store), node, pages)
+		err := addPages(database(f.store), node, pages, seq)
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	slices.SortFunc(model, inOrder)
 	return model
-}
-
-// addPages writes pages as another node would.
-func addPages(db *sql.DB, node uint32, pages []*journal.Page) error {
-	tx, err := db.Begin()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	for _, p := range pages {
-		n := &p.Entries
-		_, err := tx.Exec(`INSERT INTO usage_page(account, node, seq_first, seq_last, first_us, last_us, requests, entries_diem, entries_bundled, entries_usd, data)
-			VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-			p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, n[money.InDIEM], n[money.InBundled], n[money.InUSD], p.Data)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(`INSERT INTO usage_hour(account, hour, node, entries_diem, entries_bundled, entries_usd) VALUES($1, $2, $3, $4, $5, $6)
-			ON CONFLICT(account, hour, node) DO UPDATE SET entries_diem = usage_hour.entries_diem + excluded.entries_diem,
-			entries_bundled = usage_hour.entries_bundled + excluded.entries_bundled, entries_usd = usage_hour.entries_usd + excluded.entries_usd`,
-			p.Account, journal.HourOf(p.FirstUs), node, n[money.InDIEM], n[money.InBundled], n[money.InUSD])
-		if err != nil {
-			return err
-		}
-	}
-	return tx.Commit()
 }
 
 // "Page 7 repeated what was on page 6", with several nodes writing, clocks that
@@ -477,7 +452,7 @@ func TestHistoryWaitsForOtherNodes(t *testing.T) {
 	nodes := nodesOn(t, servers.Database(t), 2, func(_ int, o *Options) { o.times = times })
 	f := &fixture{t: t, clock: newTestClock(), Ledger: nodes[0]}
 	f.account("a", 10*usd)
-	_, secret, err := f.CreateKey(NewKey{Account: "a", Type: Inference})
+	_, secret, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference})
 	if err != nil {
 		t.Fatal(err)
 	}

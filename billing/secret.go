@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"farebox/billing/disk"
+	"farebox/billing/store"
 )
 
 // hasher makes digests without allocating.
@@ -32,7 +33,7 @@ func newHasher(pepper []byte) *hasher {
 	return h
 }
 
-func (h *hasher) digest(secret []byte) (d digest) {
+func (h *hasher) digest(secret []byte) (d store.Digest) {
 	s := h.pool.Get().(*hashState)
 	s.mac.Reset()
 	s.mac.Write(secret)
@@ -53,13 +54,13 @@ const (
 func loadPepper(dir string) ([]byte, error) {
 	path := filepath.Join(dir, pepperFile)
 	b, err := os.ReadFile(path)
-	if err == nil && len(b) != pepperBytes {
-		return nil, fmt.Errorf("cannot use %s: it must have %d bytes; restore it from a backup, without it no key is valid", path, pepperBytes)
+	if err == nil && len(b) != store.PepperBytes {
+		return nil, fmt.Errorf("cannot use %s: it must have %d bytes; restore it from a backup, without it no key is valid", path, store.PepperBytes)
 	}
 	if !errors.Is(err, os.ErrNotExist) {
 		return b, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, databaseFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, store.DatabaseFile)); err == nil {
 		return nil, fmt.Errorf("cannot find %s although there is a ledger: restore it from a backup, without it no key is valid", path)
 	}
 	b = newPepper()
@@ -67,18 +68,18 @@ func loadPepper(dir string) ([]byte, error) {
 }
 
 func newPepper() []byte {
-	b := make([]byte, pepperBytes)
+	b := make([]byte, store.PepperBytes)
 	_, _ = rand.Read(b)
 	return b
 }
 
 // secretPrefix is what a secret of this brand starts with (addendum 0).
-func secretPrefix(brand string, t KeyType) string {
+func secretPrefix(brand string, t store.KeyType) string {
 	return strings.ToUpper(brand) + "_" + t.String() + "_KEY_"
 }
 
 // newSecret makes the secret of a key: the prefix and 32 random bytes in base62.
-func newSecret(brand string, t KeyType) string {
+func newSecret(brand string, t store.KeyType) string {
 	var b [32]byte
 	_, _ = rand.Read(b[:])
 	n, base, rest := new(big.Int).SetBytes(b[:]), big.NewInt(int64(len(base62))), new(big.Int)

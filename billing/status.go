@@ -3,6 +3,8 @@ package billing
 import (
 	"errors"
 	"fmt"
+
+	"farebox/billing/store"
 )
 
 // What keys of such accounts, and those who want to work with them, are told.
@@ -12,11 +14,11 @@ var (
 )
 
 // refusal is why keys of an account with a status are refused; nil: they are not.
-func refusal(s AccountStatus) error {
+func refusal(s store.AccountStatus) error {
 	switch s {
-	case AccountSuspended:
+	case store.AccountSuspended:
 		return ErrSuspended
-	case AccountClosed:
+	case store.AccountClosed:
 		return ErrClosed
 	}
 	return nil
@@ -27,7 +29,7 @@ func refusal(s AccountStatus) error {
 const gateRevoked = 255
 
 // bar brings a status of its account to a key.
-func (u *keyUse) bar(s AccountStatus) {
+func (u *keyUse) bar(s store.AccountStatus) {
 	for {
 		now := u.gate.Load()
 		if now == gateRevoked || now == uint32(s) || u.gate.CompareAndSwap(now, uint32(s)) {
@@ -41,13 +43,13 @@ func (u *keyUse) revoked() bool { return u.gate.Load() == gateRevoked }
 // barred is why a key that is not revoked is refused; nil: it is not.
 func (u *keyUse) barred() error {
 	if g := u.gate.Load(); g != gateRevoked {
-		return refusal(AccountStatus(g))
+		return refusal(store.AccountStatus(g))
 	}
 	return nil
 }
 
 // setStatus brings a status into force in this process.
-func (l *Ledger) setStatus(a *AccountState, s AccountStatus) {
+func (l *Ledger) setStatus(a *AccountState, s store.AccountStatus) {
 	r := l.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +65,7 @@ func (l *Ledger) setStatus(a *AccountState, s AccountStatus) {
 }
 
 // statusOf is the status of an account as this process knows it.
-func (l *Ledger) statusOf(a *AccountState) AccountStatus {
+func (l *Ledger) statusOf(a *AccountState) store.AccountStatus {
 	r := l.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +74,7 @@ func (l *Ledger) statusOf(a *AccountState) AccountStatus {
 
 // SetStatus suspends, resumes (AccountOpen) or closes an account. When it
 // returns, it holds in this process, and within a second on all nodes.
-func (l *Ledger) SetStatus(account string, s AccountStatus) (AccountInfo, error) {
+func (l *Ledger) SetStatus(account string, s store.AccountStatus) (AccountInfo, error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
 	a, err := l.findAccount(account)

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"farebox/billing/store"
 )
 
 // TooManyWrong is an address that has tried too many secrets of no key.
@@ -50,8 +52,8 @@ type strangers struct {
 	line  chan struct{} // those with a seat and those who wait for one
 
 	mu        sync.Mutex
-	announced map[digest]struct{}
-	order     []digest // of announced; a ring
+	announced map[store.Digest]struct{}
+	order     []store.Digest // of announced; a ring
 	next      int
 }
 
@@ -66,11 +68,11 @@ const (
 )
 
 func newStrangers() *strangers {
-	return &strangers{seats: make(chan struct{}, strangerSeats), line: make(chan struct{}, strangerLine), announced: map[digest]struct{}{}}
+	return &strangers{seats: make(chan struct{}, strangerSeats), line: make(chan struct{}, strangerLine), announced: map[store.Digest]struct{}{}}
 }
 
 // announce says that a digest will be one of a key.
-func (s *strangers) announce(d digest) {
+func (s *strangers) announce(d store.Digest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.order) < announcedMost {
@@ -84,7 +86,7 @@ func (s *strangers) announce(d digest) {
 }
 
 // expected says that d was announced.
-func (s *strangers) expected(d *digest) bool {
+func (s *strangers) expected(d *store.Digest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.announced[*d]
@@ -92,7 +94,7 @@ func (s *strangers) expected(d *digest) bool {
 }
 
 // enter waits for a seat. leave gives it back; it may be called twice.
-func (s *strangers) enter(d *digest) (leave func(), err error) {
+func (s *strangers) enter(d *store.Digest) (leave func(), err error) {
 	if s.expected(d) {
 		return func() {}, nil
 	}

@@ -10,23 +10,24 @@ import (
 	"testing"
 	"time"
 
+	"farebox/billing/store"
 	"farebox/config"
 )
 
 // stuckStore does not answer for secrets of no key until it is let go.
 type stuckStore struct {
-	Store
+	store.Store
 	known   sync.Map // digests
 	waiting atomic.Int32
 	free    chan struct{}
 }
 
-func (s *stuckStore) AddKey(row *keyRow, most int) error {
-	s.known.Store(row.digest, true)
+func (s *stuckStore) AddKey(row *store.KeyRow, most int) error {
+	s.known.Store(row.Digest, true)
 	return s.Store.AddKey(row, most)
 }
 
-func (s *stuckStore) KeyByDigest(d digest) (*keyRow, error) {
+func (s *stuckStore) KeyByDigest(d store.Digest) (*store.KeyRow, error) {
 	if _, ok := s.known.Load(d); !ok {
 		s.waiting.Add(1)
 		<-s.free
@@ -40,14 +41,14 @@ func (s *stuckStore) KeyByDigest(d digest) (*keyRow, error) {
 func TestStrangersDelayNobody(t *testing.T) {
 	var db *stuckStore
 	f := openLedger(t, func(o *Options) {
-		o.wrapStore = func(inner Store) Store {
+		o.wrapStore = func(inner store.Store) store.Store {
 			db = &stuckStore{Store: inner, free: make(chan struct{})}
 			return db
 		}
 	})
 	f.account("a", usd)
 	k, secret := f.key("a")
-	_, before, err := f.CreateKey(NewKey{Account: "a", Type: Inference})
+	_, before, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestStrangersDelayNobody(t *testing.T) {
 		if _, err := f.Lookup([]byte(before)); err != nil {
 			t.Errorf("the first use of a key: %v", err)
 		}
-		if _, secret, err := f.CreateKey(NewKey{Account: "a", Type: Inference}); err != nil {
+		if _, secret, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference}); err != nil {
 			t.Error(err)
 		} else if _, err := f.Lookup([]byte(secret)); err != nil {
 			t.Errorf("the first use of a new key: %v", err)
@@ -113,7 +114,7 @@ func TestAKeyRevokedDuringItsFirstUseIsRefused(t *testing.T) {
 	for range 50 {
 		f := openLedger(t)
 		f.account("a", usd)
-		info, secret, err := f.CreateKey(NewKey{Account: "a", Type: Inference, LimitUSD: nano(usd)})
+		info, secret, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference, LimitUSD: nano(usd)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +141,7 @@ func TestAnAddressThatTriesKeysMustWait(t *testing.T) {
 	f.Configure(&config.Config{Limits: config.Limits{WrongKeys: config.Budget{Count: 100, Window: time.Minute, Block: time.Minute}}})
 	f.account("a", usd)
 	_, used := f.key("a")
-	_, unused, err := f.CreateKey(NewKey{Account: "a", Type: Inference})
+	_, unused, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,9 +199,9 @@ func TestKeysThatAreDeletedLeaveMemory(t *testing.T) {
 	var held *Key // a request that is still under way
 	most := int64(0)
 	for i := range int64(keys) {
-		row := &keyRow{no: 1000 + i, id: newUUID(), account: a.no, typ: Inference, period: Epoch, version: 1}
+		row := &store.KeyRow{No: 1000 + i, ID: newUUID(), Account: a.no, Type: store.Inference, Period: store.Epoch, Version: 1}
 		for b := range 8 {
-			row.digest[b] = byte(i >> (8 * b))
+			row.Digest[b] = byte(i >> (8 * b))
 		}
 		k, err := f.adoptKey(row, f.registry.epoch.Load())
 		if err != nil {
@@ -231,7 +232,7 @@ func TestKeysThatAreDeletedLeaveMemory(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-type noTouches struct{ Store }
+type noTouches struct{ store.Store }
 
 func (noTouches) TouchKeys(map[int64]int64) error { return nil }
 
@@ -241,7 +242,7 @@ func TestExpiredKeysLeaveMemory(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 10*usd)
 	k, secret := f.key("a", func(n *NewKey) {
-		n.ExpiresAt, n.LimitUSD, n.Period = f.clock.now().Add(time.Minute), nano(3*usd), Lifetime
+		n.ExpiresAt, n.LimitUSD, n.Period = f.clock.now().Add(time.Minute), nano(3*usd), store.Lifetime
 	})
 	var h, open Hold
 	f.Admit(&h, f.ask(k, 2*usd))

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"farebox/billing/store"
 )
 
 // touch is when a key was last used, to the second. Every request looks at it,
@@ -39,7 +41,7 @@ func (k *Key) Touch(nowNs int64) {
 func (u *keyUse) lastUsed() int64 { return int64(u.touch.second.Load()) * 1e6 }
 
 // flush writes what is listed. What cannot be written is tried again.
-func (t *touched) flush(store Store) error {
+func (t *touched) flush(store store.Store) error {
 	t.mu.Lock()
 	list := t.keys
 	t.keys = nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"farebox/billing/store"
 )
 
 // violations are the refusals by limits that the store does not have yet: a
@@ -26,21 +28,21 @@ const (
 )
 
 type violationRing struct {
-	list [maxViolations]violation
+	list [store.MaxViolations]store.Violation
 	n    int // ever put in
 }
 
-func (r *violationRing) put(v violation) {
-	r.list[r.n%maxViolations] = v
+func (r *violationRing) put(v store.Violation) {
+	r.list[r.n%store.MaxViolations] = v
 	r.n++
 }
 
 // all gives what is in the ring, oldest first.
-func (r *violationRing) all() []violation {
-	if r.n <= maxViolations {
+func (r *violationRing) all() []store.Violation {
+	if r.n <= store.MaxViolations {
 		return slices.Clone(r.list[:r.n])
 	}
-	at := r.n % maxViolations
+	at := r.n % store.MaxViolations
 	return append(slices.Clone(r.list[at:]), r.list[:at]...)
 }
 
@@ -76,7 +78,7 @@ func (l *Ledger) NoteViolation(k *Key, model, tier, kind string, nowNs int64) {
 		r = &violationRing{}
 		v.accounts[k.Account.no] = r
 	}
-	r.put(violation{account: k.Account.no, timeUs: nowNs / 1000, key: k.No, keyID: k.ID, model: model, tier: tier, kind: kind})
+	r.put(store.Violation{Account: k.Account.no, TimeUs: nowNs / 1000, Key: k.No, KeyID: k.ID, Model: model, Tier: tier, Kind: kind})
 }
 
 // Violations are the last refusals of an account, newest first.
@@ -95,22 +97,22 @@ func (l *Ledger) Violations(a *AccountState) ([]Violation, error) {
 	}
 	v.mu.Unlock()
 	slices.SortStableFunc(list, earlier)
-	out := make([]Violation, 0, maxViolations)
-	for i := len(list) - 1; i >= 0 && len(out) < maxViolations; i-- {
+	out := make([]Violation, 0, store.MaxViolations)
+	for i := len(list) - 1; i >= 0 && len(out) < store.MaxViolations; i-- {
 		v := &list[i]
-		out = append(out, Violation{KeyID: v.keyID, Model: v.model, Tier: v.tier, Kind: v.kind, At: fromMicro(v.timeUs)})
+		out = append(out, Violation{KeyID: v.KeyID, Model: v.Model, Tier: v.Tier, Kind: v.Kind, At: fromMicro(v.TimeUs)})
 	}
 	return out, nil
 }
 
-func earlier(x, y violation) int { return cmp.Compare(x.timeUs, y.timeUs) }
+func earlier(x, y store.Violation) int { return cmp.Compare(x.TimeUs, y.TimeUs) }
 
 // flush writes what has come in. What cannot be written stays, unless newer
 // refusals of the account take its place.
-func (v *violations) flush(db Store) error {
+func (v *violations) flush(db store.Store) error {
 	v.writing.Lock()
 	defer v.writing.Unlock()
-	var batch []violation
+	var batch []store.Violation
 	v.mu.Lock()
 	for no, r := range v.accounts {
 		if list := r.all(); len(batch)+len(list) <= flushViolations {
@@ -131,16 +133,16 @@ func (v *violations) flush(db Store) error {
 }
 
 // putBack returns what was not written, before what has come in since.
-func (v *violations) putBack(batch []violation) {
+func (v *violations) putBack(batch []store.Violation) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	since := v.accounts
 	v.accounts = map[uint32]*violationRing{}
-	put := func(x violation) {
-		r := v.accounts[x.account]
+	put := func(x store.Violation) {
+		r := v.accounts[x.Account]
 		if r == nil {
 			r = &violationRing{}
-			v.accounts[x.account] = r
+			v.accounts[x.Account] = r
 		}
 		r.put(x)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"farebox/billing/store"
 )
 
 // DeriveSecret makes a secret of 32 bytes for a purpose out of the pepper: the
@@ -29,9 +31,9 @@ func (l *Ledger) WalletAccount(address string, open bool) (Account, error) {
 	for {
 		row, err := l.store.FindAccount(address, l.Today())
 		switch {
-		case err == nil && row.name == address:
-			return Account{ID: row.id, Name: row.name}, nil
-		case err != nil && !errors.Is(err, errNoRow):
+		case err == nil && row.Name == address:
+			return Account{ID: row.ID, Name: row.Name}, nil
+		case err != nil && !errors.Is(err, store.ErrNoRow):
 			return Account{}, fmt.Errorf("cannot find the account of wallet %s: %w", address, err)
 		case !open:
 			return Account{}, fmt.Errorf("cannot find the account of wallet %s: %w", address, ErrNoAccount)

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+	"farebox/billing/store"
 	"farebox/proxy"
 )
 
@@ -24,7 +25,7 @@ func (c *Call) identify(need Access) *Error {
 	if e == nil {
 		key.Touch(c.StartNs)
 	}
-	if e == nil && need == Admin && key.Type != billing.Admin {
+	if e == nil && need == Admin && key.Type != store.Admin {
 		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "This API key may not do this: it is of type " + key.Type.String() + ", and the operation needs an ADMIN key."}
 	}
 	return e

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+	"farebox/billing/store"
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/chat/dialect"
@@ -41,9 +42,9 @@ func (c *Call) UseModel(name []byte, model *dialect.Model, match providers.Match
 // MayUse says whether the key's modelPrivacy lets it use the model (addendum 16.1).
 func (c *Call) MayUse(m *config.Model) bool {
 	switch c.Key.Privacy {
-	case billing.PrivateText:
+	case store.PrivateText:
 		return isPrivate(m) || !m.Spec.Text()
-	case billing.PrivateOnly:
+	case store.PrivateOnly:
 		return isPrivate(m)
 	}
 	return true
@@ -53,8 +54,8 @@ func (c *Call) MayUse(m *config.Model) bool {
 func isPrivate(m *config.Model) bool { return m.Privacy == "private" }
 
 // PrivateScope names the models that a key may only use where they are private.
-func PrivateScope(p billing.ModelPrivacy) string {
-	if p == billing.PrivateText {
+func PrivateScope(p store.ModelPrivacy) string {
+	if p == store.PrivateText {
 		return "text and embedding models"
 	}
 	return "models"

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"farebox/billing"
+	"farebox/billing/store"
 	"farebox/config"
 )
 
@@ -14,10 +15,10 @@ import (
 func (f *operatorFlags) moreOfAccount() []*cobra.Command {
 	return []*cobra.Command{
 		f.show(), f.debit(),
-		f.status("suspend", "Refuse an account's keys until it is resumed", billing.AccountSuspended,
+		f.status("suspend", "Refuse an account's keys until it is resumed", store.AccountSuspended,
 			"Its keys are answered with 403 from the next request on; requests that are under way run on. Money and keys stay as they are."),
-		f.status("resume", "Let a suspended account's keys in again", billing.AccountOpen, ""),
-		f.status("close", "Close an account for good", billing.AccountClosed,
+		f.status("resume", "Let a suspended account's keys in again", store.AccountOpen, ""),
+		f.status("close", "Close an account for good", store.AccountClosed,
 			"Its keys are answered with 403 from the next request on, on all nodes within a second; requests that are under way run on.\n"+
 				"What it has and owes stays in the books and in `farebox account show`. A closed account takes no credit and cannot be opened again."),
 	}
@@ -92,7 +93,7 @@ takes what there is, and the account owes the rest: the next credit pays it firs
 	return positiveAmounts(cmd)
 }
 
-func (f *operatorFlags) status(verb, short string, status billing.AccountStatus, long string) *cobra.Command {
+func (f *operatorFlags) status(verb, short string, status store.AccountStatus, long string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " ACCOUNT", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"farebox/billing"
+	"farebox/billing/store"
 	"farebox/config"
 )
 
@@ -34,9 +35,9 @@ func OpenDemo(l *billing.Ledger) (*DemoKeys, error) {
 	}
 	keys := &DemoKeys{}
 	for _, k := range []struct {
-		typ  billing.KeyType
+		typ  store.KeyType
 		into *string
-	}{{billing.Admin, &keys.Admin}, {billing.Inference, &keys.Inference}} {
+	}{{store.Admin, &keys.Admin}, {store.Inference, &keys.Inference}} {
 		if _, *k.into, err = l.CreateKey(billing.NewKey{Account: a.ID, Type: k.typ, Description: "demonstration"}); err != nil {
 			return nil, err
 		}

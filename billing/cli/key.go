@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"farebox/billing"
+	"farebox/billing/store"
 	"farebox/config"
 )
 
@@ -116,7 +117,7 @@ func keyChange(usd, diem, period, expires, privacy string) (c billing.KeyChange,
 		}
 	}
 	if period != "" {
-		p, err := billing.ParsePeriod(period)
+		p, err := store.ParsePeriod(period)
 		if err != nil {
 			return c, err
 		}
@@ -137,7 +138,7 @@ func keyChange(usd, diem, period, expires, privacy string) (c billing.KeyChange,
 		c.ExpiresAt = &at
 	}
 	if privacy != "" {
-		p, err := billing.ParseModelPrivacy(privacy)
+		p, err := store.ParseModelPrivacy(privacy)
 		if err != nil {
 			return c, err
 		}
@@ -211,10 +212,10 @@ func keyCommand() *cobra.Command {
 // NewKey is a key as the flags of `farebox key create` describe it.
 func NewKey(account, typ, description, expires, limitUSD, limitDIEM, period string) (k billing.NewKey, err error) {
 	k = billing.NewKey{Account: account, Description: description}
-	if k.Type, err = billing.ParseKeyType(typ); err != nil {
+	if k.Type, err = store.ParseKeyType(typ); err != nil {
 		return k, err
 	}
-	if k.Period, err = billing.ParsePeriod(period); err != nil {
+	if k.Period, err = store.ParsePeriod(period); err != nil {
 		return k, err
 	}
 	if expires != "" {

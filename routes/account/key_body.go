@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/billing"
+	"farebox/billing/store"
 	"farebox/config"
 	"farebox/proxy/scan"
 	"farebox/routes"
@@ -99,7 +100,7 @@ func newKeyBook() *routes.Rulebook {
 // keyBody is a body about a key.
 type keyBody struct {
 	id, address, signature, token string
-	typ                           billing.KeyType // 0: not given
+	typ                           store.KeyType // 0: not given
 	change                        billing.KeyChange
 }
 
@@ -213,7 +214,7 @@ func (v *validator) unknown(path, name string) {
 func (b *keyBody) read(v *validator, now time.Time) {
 	b.id, b.address, b.signature, b.token = v.decoded(keyID), v.decoded(keyAddress), v.decoded(keySignature), v.decoded(keyToken)
 	if text := v.either(keyType); text != nil {
-		b.typ, _ = billing.ParseKeyType(string(text))
+		b.typ, _ = store.ParseKeyType(string(text))
 	}
 	if f := v.Member(-1, keyDescription); f != nil {
 		text := v.decoded(keyDescription)
@@ -227,11 +228,11 @@ func (b *keyBody) read(v *validator, now time.Time) {
 		}
 	}
 	if text := v.either(keyPeriod); text != nil {
-		p, _ := billing.ParsePeriod(string(text))
+		p, _ := store.ParsePeriod(string(text))
 		b.change.Period = &p
 	}
 	if text := v.either(keyPrivacy); text != nil {
-		p, _ := billing.ParseModelPrivacy(string(text))
+		p, _ := store.ParseModelPrivacy(string(text))
 		b.change.Privacy = &p
 	}
 	b.readExpiry(v, now)

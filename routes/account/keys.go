@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/store"
 	"farebox/routes"
 )
 
@@ -63,7 +64,7 @@ func createKey(c *routes.Call) *routes.Error {
 func makeKey(c *routes.Call, account string, b *keyBody, description string) *routes.Error {
 	n := billing.NewKey{Account: account, Type: b.typ, Description: description}
 	if n.Type == 0 {
-		n.Type = billing.Inference
+		n.Type = store.Inference
 	}
 	change := &b.change
 	if change.Description != nil {
@@ -145,7 +146,7 @@ func keyError(c *routes.Call, err error) *routes.Error {
 	switch {
 	case errors.Is(err, billing.ErrNoKey):
 		return &routes.Error{Status: 404, Code: "NOT_FOUND", Message: "This account has no API key with that id."}
-	case errors.Is(err, billing.ErrManyKeys):
+	case errors.Is(err, store.ErrManyKeys):
 		return &routes.Error{Status: 400, Code: "INVALID_REQUEST", Message: "The account has 500 active API keys, the most allowed; delete one first."}
 	case errors.Is(err, billing.ErrSuspended), errors.Is(err, billing.ErrClosed):
 		return routes.Disabled(err)

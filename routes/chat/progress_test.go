@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/store"
 	"farebox/config"
 	"farebox/providers/chat/dialect"
 	"farebox/routes"
@@ -27,7 +28,7 @@ func TestCrashBeforeTheFirstTokenChargesNothing(t *testing.T) {
 		if _, _, err := ledger.Credit("a", billing.USD, 100*usd, "", ""); err != nil {
 			t.Fatal(err)
 		}
-		_, secret, err := ledger.CreateKey(billing.NewKey{Account: "a", Type: billing.Inference})
+		_, secret, err := ledger.CreateKey(billing.NewKey{Account: "a", Type: store.Inference})
 		if err != nil {
 			t.Fatal(err)
 		}

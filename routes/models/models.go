@@ -3,7 +3,7 @@ package models
 import (
 	"time"
 
-	"farebox/billing"
+	"farebox/billing/store"
 	"farebox/routes"
 )
 
@@ -35,7 +35,7 @@ func list(c *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	if c.Key != nil && (c.Key.Privacy == billing.PrivateText || c.Key.Privacy == billing.PrivateOnly) {
+	if c.Key != nil && (c.Key.Privacy == store.PrivateText || c.Key.Privacy == store.PrivateOnly) {
 		// What the key may not use is not there for it.
 		body, ok := c.Catalog().ListOf(typ, time.Now(), c.MayUse)
 		return write(c, typ, body, ok)

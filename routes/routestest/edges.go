@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"farebox/billing"
+	"farebox/billing/store"
 	"farebox/routes"
 )
 
@@ -29,7 +30,7 @@ func Edges(t *testing.T, config string, with map[string]string, capabilities ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, secret, err := rig.Ledger.CreateKey(billing.NewKey{Account: accounts[0].ID, Type: billing.Admin})
+	_, secret, err := rig.Ledger.CreateKey(billing.NewKey{Account: accounts[0].ID, Type: store.Admin})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing"
+	"farebox/billing/store"
 	"farebox/config"
 	"farebox/proxy"
 	"farebox/routes"
@@ -52,7 +53,7 @@ func Start(t testing.TB, text, upstream string, capabilities ...routes.Capabilit
 	if _, _, err := r.Ledger.Credit(account.ID, billing.USD, 1_000_000_000_000, "", ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, r.Secret, err = r.Ledger.CreateKey(billing.NewKey{Account: account.ID, Type: billing.Inference}); err != nil {
+	if _, r.Secret, err = r.Ledger.CreateKey(billing.NewKey{Account: account.ID, Type: store.Inference}); err != nil {
 		t.Fatal(err)
 	}
 	r.Proxy = proxy.New(proxy.Options{HalfCloseGone: true})

@@ -1,0 +1,289 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"farebox/billing/calendar"
+	"farebox/billing/money"
+)
+
+// AddAccount makes an account. One with the same id is this one: the answer to
+// an earlier try was lost.
+func (s *sqlStore) AddAccount(row *AccountRow) error {
+	return s.write(func(t *tx) error {
+		err := t.Row("SELECT no FROM account WHERE id = $1", row.ID).Scan(&row.No)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		err = t.Row(`INSERT INTO account(id, name, created_us) VALUES($1, $2, $3)
+			ON CONFLICT(name) DO NOTHING RETURNING no`, row.ID, row.Name, row.CreatedUs).Scan(&row.No)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrExists
+		}
+		t.change(ChangeAccount, row.No, 0)
+		return s.unique(err)
+	})
+}
+
+// selectAccounts gives an account with its balances, DIEM of one day, and what
+// it spent. The allowance of that day counts where it is not booked yet.
+const selectAccounts = `SELECT a.no, a.id, a.name, a.created_us, a.diem_daily,
+  coalesce((SELECT d.incurred - d.paid FROM debt d WHERE d.account = a.no), 0), a.status, a.status_us,
+  CASE WHEN a.diem_daily = 0 THEN 1 ELSE (SELECT count(*) FROM entry e WHERE e.ref = 'diem:' || a.id || ':' || CAST($2 AS TEXT)) END,
+  CAST(coalesce(max(CASE WHEN currency = 2 THEN day END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 2 AND day = $1 THEN avail END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 4 THEN avail END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 1 THEN avail END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 2 AND day = $1 THEN escrow END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 4 THEN escrow END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 1 THEN escrow END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 2 THEN spent END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 4 THEN spent END), 0) AS {I64}),
+  CAST(coalesce(sum(CASE WHEN currency = 1 THEN spent END), 0) AS {I64})
+  FROM account a LEFT JOIN bucket b ON b.account = a.no `
+
+const (
+	sqlAccount   = selectAccounts + "WHERE a.no = $3 GROUP BY a.no"
+	groupAccount = " GROUP BY a.no"
+)
+
+func scanAccount(scan func(...any) error) (*AccountRow, error) {
+	r := &AccountRow{}
+	booked, last := 0, int64(0)
+	err := scan(&r.No, &r.ID, &r.Name, &r.CreatedUs, &r.DIEMDaily, &r.Debt, &r.Status, &r.StatusUs, &booked, &last,
+		&r.Avail[money.InDIEM], &r.Avail[money.InBundled], &r.Avail[money.InUSD],
+		&r.Leased[money.InDIEM], &r.Leased[money.InBundled], &r.Leased[money.InUSD], &r.Spent[money.InDIEM], &r.Spent[money.InBundled], &r.Spent[money.InUSD])
+	if err == nil && booked == 0 {
+		r.Avail[money.InDIEM] += r.DIEMDaily
+	}
+	if last > 0 {
+		r.LastDIEM = calendar.DayOfDate(last)
+	}
+	return r, noRow(err)
+}
+
+func (s *sqlStore) Account(no uint32, day int32) (r *AccountRow, err error) {
+	err = s.read(func(q *Query) error {
+		r, err = scanAccount(q.Row(sqlAccount, calendar.Date(day), calendar.DateText(day), no).Scan)
+		return err
+	})
+	return r, err
+}
+
+func (s *sqlStore) FindAccount(nameOrID string, day int32) (r *AccountRow, err error) {
+	err = s.read(func(q *Query) error {
+		r, err = scanAccount(q.Row(selectAccounts+"WHERE a.id = $3 OR a.name = $3"+groupAccount+
+			" ORDER BY CASE WHEN a.id = $3 THEN 0 ELSE 1 END LIMIT 1", calendar.Date(day), calendar.DateText(day), nameOrID).Scan)
+		return err
+	})
+	return r, err
+}
+
+func (s *sqlStore) Accounts(day int32) (list []*AccountRow, err error) {
+	err = s.read(func(q *Query) error {
+		list = nil
+		return q.Each(func(rows *sql.Rows) error {
+			r, err := scanAccount(rows.Scan)
+			list = append(list, r)
+			return err
+		}, selectAccounts+groupAccount+" ORDER BY a.no", calendar.Date(day), calendar.DateText(day))
+	})
+	return list, err
+}
+
+// Credit books money from outside: an entry with two postings and the bucket.
+// A ref that was used before changes nothing when it was for the same credit.
+func (s *sqlStore) Credit(c *Credit) (applied bool, err error) {
+	err = s.write(func(t *tx) error {
+		// When an earlier attempt got as far as this and only its answer was lost,
+		// the entry that is found is its own.
+		tried := applied
+		applied = false
+		day, kind, book := int64(0), "TOP_UP", "cash"
+		switch {
+		case c.Refund:
+			kind, book = "REFUND", "refunds"
+		case c.Currency != money.USD:
+			book = "grants"
+		}
+		if c.Currency == money.DIEM {
+			day = calendar.Date(c.Day)
+			if err := t.allow(c.Account, c.Day, c.NowUs); err != nil {
+				return err
+			}
+		}
+		id, err := t.entry(&bookEntry{kind: kind, ref: c.Ref, memo: c.Memo, nowUs: c.NowUs})
+		if err != nil {
+			return err
+		}
+		if id == 0 {
+			err := t.sameCredit(c, kind)
+			applied = tried && err == nil
+			return err
+		}
+		applied = true
+		t.change(ChangeCredit, c.Account, 0)
+		if err := t.grant(id, book, c.Account, c.Currency, day, c.Amount); err != nil {
+			return err
+		}
+		return t.collectNow(c.Account, c.Day, c.NowUs)
+	})
+	return applied && err == nil, err
+}
+
+// sameCredit refuses a ref that belongs to another credit.
+func (t *tx) sameCredit(c *Credit, kind string) error {
+	var booked string
+	var account uint32
+	var currency money.Currency
+	var amount money.Nano
+	err := t.Row("SELECT kind, account, currency, amount FROM entry JOIN posting ON entry = id WHERE ref = $1 AND book = 'customer'", c.Ref).Scan(&booked, &account, &currency, &amount)
+	if err == nil && (booked != kind || account != c.Account || currency != c.Currency || amount != c.Amount) {
+		return fmt.Errorf("the reference %q belongs to another entry, %s of %s %s: use a new one", c.Ref, booked, amount, currency)
+	}
+	return err
+}
+
+type bookEntry struct {
+	kind, ref, memo string
+	nowUs           int64
+}
+
+// entry begins an entry; 0 when its ref was used before.
+func (t *tx) entry(e *bookEntry) (id int64, err error) {
+	ref := sql.NullString{String: e.ref, Valid: e.ref != ""}
+	err = t.Row("INSERT INTO entry(ts_us, kind, ref, memo) VALUES($1, $2, $3, $4) ON CONFLICT(ref) DO NOTHING RETURNING id", e.nowUs, e.kind, ref, e.memo).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return id, err
+}
+
+// grant books an entry that gives an account money from a book of the house.
+func (t *tx) grant(entry int64, house string, account uint32, c money.Currency, day int64, amount money.Nano) error {
+	var balance money.Nano
+	err := t.Row(`INSERT INTO bucket(account, currency, day, granted, avail) VALUES($1, $2, $3, $4, $4)
+		ON CONFLICT(account, currency, day) DO UPDATE SET granted = bucket.granted + excluded.granted, avail = bucket.avail + excluded.avail
+		RETURNING avail + escrow`, account, int64(c), day, int64(amount)).Scan(&balance)
+	if err != nil {
+		return err
+	}
+	return t.post(entry, house, account, c, amount, balance)
+}
+
+// post writes the two postings of an entry that moves amount from a book of the
+// house to a customer.
+func (t *tx) post(entry int64, house string, account uint32, c money.Currency, amount, balance money.Nano) error {
+	_, err := t.exec(`INSERT INTO posting(entry, book, account, currency, amount, balance_after)
+		VALUES($1, 'customer', $2, $3, $4, $5), ($1, $6, 0, $3, $7, NULL)`,
+		entry, account, int64(c), int64(amount), int64(balance), house, -int64(amount))
+	t.pay(house, c, -amount)
+	return err
+}
+
+// allow books the DIEM allowance of an account for a day, once.
+func (t *tx) allow(account uint32, day int32, nowUs int64) error {
+	var daily money.Nano
+	var id string
+	err := t.Row("SELECT diem_daily, id FROM account WHERE no = $1", account).Scan(&daily, &id)
+	if err != nil || daily == 0 {
+		return noRow(err)
+	}
+	entry, err := t.entry(&bookEntry{kind: "GRANT", ref: "diem:" + id + ":" + calendar.DateText(day), nowUs: nowUs})
+	if err != nil || entry == 0 {
+		return err
+	}
+	return t.grant(entry, "grants", account, money.DIEM, calendar.Date(day), daily)
+}
+
+// SetAllowance changes the daily DIEM of an account, see keyStore.
+func (s *sqlStore) SetAllowance(account uint32, daily money.Nano, day int32, nowUs int64) error {
+	return s.write(func(t *tx) error {
+		if err := t.allow(account, day, nowUs); err != nil {
+			return err
+		}
+		if _, err := t.exec("UPDATE account SET diem_daily = $2 WHERE no = $1", account, int64(daily)); err != nil {
+			return err
+		}
+		t.change(ChangeAllowance, account, 0)
+		if err := t.allow(account, day, nowUs); err != nil {
+			return err
+		}
+		return t.collectNow(account, day, nowUs)
+	})
+}
+
+// LaterDIEM gives the DIEM of days after day, see keyStore.
+func (s *sqlStore) LaterDIEM(account uint32, day int32) (days map[int32]DayDIEM, err error) {
+	err = s.read(func(q *Query) error {
+		days = map[int32]DayDIEM{}
+		err := q.Each(func(rows *sql.Rows) error {
+			var date int64
+			var d DayDIEM
+			err := rows.Scan(&date, &d.avail)
+			days[calendar.DayOfDate(date)] = d
+			return err
+		}, "SELECT day, avail FROM bucket WHERE account = $1 AND currency = 2 AND day > $2", account, calendar.Date(day))
+		if err != nil {
+			return err
+		}
+		for day, d := range days {
+			var n int
+			if err := q.Row("SELECT count(*) FROM entry JOIN account a ON a.no = $1 WHERE ref = 'diem:' || a.id || ':' || CAST($2 AS TEXT)", account, calendar.DateText(day)).Scan(&n); err != nil {
+				return err
+			}
+			d.allowed = n > 0
+			days[day] = d
+		}
+		return nil
+	})
+	return days, err
+}
+
+// Shortfall is what was delivered and not charged so far: what became debt, and
+// what the house paid for its customers.
+func (s *sqlStore) Shortfall() (n money.Nano, err error) {
+	err = s.read(func(q *Query) error {
+		return q.Row(`SELECT CAST(coalesce(sum(n), 0) AS {I64}) FROM (
+			SELECT -balance AS n FROM house WHERE book IN ('shortfall', 'late') UNION ALL SELECT incurred FROM debt) AS b`).Scan(&n)
+	})
+	return n, err
+}
+
+// StaleDIEM finds allowances of days before a day that have not expired yet.
+func (s *sqlStore) StaleDIEM(before int32) (list []StaleDIEM, err error) {
+	err = s.read(func(q *Query) error {
+		list = nil
+		return q.Each(func(rows *sql.Rows) error {
+			var d StaleDIEM
+			var date int64
+			err := rows.Scan(&d.Account, &date)
+			d.Day = calendar.DayOfDate(date)
+			list = append(list, d)
+			return err
+		}, "SELECT account, day FROM bucket WHERE currency = 2 AND avail > 0 AND day < $1", calendar.Date(before))
+	})
+	return list, err
+}
+
+// ExpireDIEM books what is left of a day's allowance, and leased to nobody, as
+// breakage.
+func (s *sqlStore) ExpireDIEM(account uint32, day int32, nowUs int64) error {
+	return s.write(func(t *tx) error {
+		var left, escrow money.Nano
+		err := t.Row("SELECT avail, escrow FROM bucket WHERE account = $1 AND currency = 2 AND day = $2 {LOCK}", account, calendar.Date(day)).Scan(&left, &escrow)
+		if err != nil || left == 0 {
+			return noRow(err)
+		}
+		if _, err := t.exec("UPDATE bucket SET avail = 0, expired = expired + $3 WHERE account = $1 AND currency = 2 AND day = $2", account, calendar.Date(day), int64(left)); err != nil {
+			return err
+		}
+		id, err := t.entry(&bookEntry{kind: "EXPIRE", nowUs: nowUs})
+		if err != nil {
+			return err
+		}
+		return t.post(id, "breakage", account, money.DIEM, -left, escrow)
+	})
+}

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"farebox/billing/calendar"
+	"farebox/billing/money"
+)
+
+// Debit is a correction: money that an operator takes out of an account.
+type Debit struct {
+	Account   uint32
+	Currency  money.Currency
+	Day       int32 // whose DIEM
+	Amount    money.Nano
+	Owed      money.Nano // of amount, what becomes debt; on a shared store the store finds it
+	MayOwe    bool
+	Ref, Memo string
+	NowUs     int64
+}
+
+// ShortError is a debit of more than is free.
+type ShortError struct{ Free money.Nano }
+
+func (e *ShortError) Error() string { return "only " + e.Free.String() + " is free" }
+
+// Debit books a correction: less was granted, and what the bucket does not have
+// becomes debt.
+func (s *sqlStore) Debit(d *Debit) (applied bool, err error) {
+	err = s.write(func(t *tx) error {
+		tried := applied
+		applied = false
+		day := int64(0)
+		if d.Currency == money.DIEM {
+			day = calendar.Date(d.Day)
+			if err := t.allow(d.Account, d.Day, d.NowUs); err != nil {
+				return err
+			}
+		}
+		id, err := t.entry(&bookEntry{kind: "ADJUST", ref: d.Ref, memo: d.Memo, nowUs: d.NowUs})
+		if err != nil {
+			return err
+		}
+		if id == 0 {
+			_, err := t.debited(d)
+			applied = tried && err == nil
+			return err
+		}
+		take, err := t.debitable(d, day)
+		if err != nil {
+			return err
+		}
+		postings := t.bulk(sqlHousePosting)
+		corrections := map[money.Currency]money.Nano{d.Currency: take}
+		if take > 0 {
+			var balance money.Nano
+			if err := t.Row(`UPDATE bucket SET granted = granted - $4, avail = avail - $4 WHERE account = $1 AND currency = $2 AND day = $3
+				RETURNING avail + escrow`, d.Account, int64(d.Currency), day, int64(take)).Scan(&balance); err != nil {
+				return err
+			}
+			if _, err := t.exec("INSERT INTO posting(entry, book, account, currency, amount, balance_after) VALUES($1, 'customer', $2, $3, $4, $5)",
+				id, d.Account, int64(d.Currency), -int64(take), int64(balance)); err != nil {
+				return err
+			}
+		}
+		if owed := d.Amount - take; owed > 0 {
+			if _, err := t.owe(id, postings, map[uint32]money.Nano{d.Account: owed}); err != nil {
+				return err
+			}
+			corrections[money.USD] += owed
+		}
+		for _, c := range money.SpendOrder {
+			if n := corrections[c]; n != 0 {
+				t.pay("corrections", c, n)
+				if err := postings.add(id, "corrections", uint32(0), int64(c), int64(n)); err != nil {
+					return err
+				}
+			}
+		}
+		if err := postings.flush(); err != nil {
+			return err
+		}
+		applied = true
+		t.change(ChangeCredit, d.Account, 0)
+		return t.collectNow(d.Account, d.Day, d.NowUs)
+	})
+	return applied && err == nil, err
+}
+
+// debitable is how much of a debit the bucket pays.
+func (t *tx) debitable(d *Debit, day int64) (money.Nano, error) {
+	if !t.s.shared {
+		return d.Amount - d.Owed, nil
+	}
+	var avail money.Nano
+	err := t.Row("SELECT avail FROM bucket WHERE account = $1 AND currency = $2 AND day = $3 {LOCK}", d.Account, int64(d.Currency), day).Scan(&avail)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, err
+	}
+	if avail < d.Amount && !d.MayOwe {
+		return 0, &ShortError{avail}
+	}
+	return min(avail, d.Amount), nil
+}
+
+// Debited says whether a debit is booked already, and refuses a reference that
+// belongs to something else.
+func (s *sqlStore) Debited(d *Debit) (done bool, err error) {
+	err = s.read(func(q *Query) error {
+		done, err = q.debited(d)
+		return err
+	})
+	return done, err
+}
+
+func (q *Query) debited(d *Debit) (done bool, err error) {
+	var kind string
+	var account uint32
+	var amount money.Nano
+	err = q.Row(`SELECT kind, CAST(max(account) AS {I64}), CAST(coalesce(sum(-amount), 0) AS {I64}) FROM entry JOIN posting ON entry = id
+		WHERE ref = $1 AND book IN ('customer', 'debt') GROUP BY kind`, d.Ref).Scan(&kind, &account, &amount)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err == nil && (kind != "ADJUST" || account != d.Account || amount != d.Amount) {
+		return false, fmt.Errorf("the reference %q belongs to another entry, %s of %s: use a new one", d.Ref, kind, amount)
+	}
+	return err == nil, err
+}

@@ -1,0 +1,250 @@
+package store
+
+import (
+	"database/sql"
+	"maps"
+	"slices"
+
+	"farebox/billing/calendar"
+	"farebox/billing/money"
+)
+
+// Debt in the store (debt.go): one row for each account that ever owed, and the
+// book "debt", in which a debt is negative as long as it is not paid.
+
+const (
+	sqlOwe = `INSERT INTO debt(account, incurred, paid) {ROWS iii}
+		ON CONFLICT(account) DO UPDATE SET incurred = debt.incurred + excluded.incurred`
+	sqlPaid   = "UPDATE debt SET paid = paid + $2 WHERE account = $1"
+	sqlOwing  = "SELECT account, incurred - paid FROM debt WHERE account = ANY($1) AND incurred > paid ORDER BY account"
+	debtBook  = "debt"
+	paidEntry = "DEBT" // kind of the entry that pays
+)
+
+// Debt is what all accounts owe.
+func (s *sqlStore) Debt() (n money.Nano, err error) {
+	err = s.read(func(q *Query) error {
+		return q.Row("SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt").Scan(&n)
+	})
+	return n, err
+}
+
+// owe adds to what accounts owe and books it: off the book of debt of each; the
+// other side is revenue of the same entry. It gives the sum.
+func (t *tx) owe(entry int64, postings *bulk, more map[uint32]money.Nano) (sum money.Nano, err error) {
+	rows := t.bulk(sqlOwe)
+	for _, account := range slices.Sorted(maps.Keys(more)) {
+		n := more[account]
+		sum += n
+		t.pay(debtBook, money.USD, -n)
+		t.change(ChangeDebt, account, 0)
+		if err := postings.add(entry, debtBook, account, int64(money.USD), -int64(n)); err != nil {
+			return 0, err
+		}
+		if err := rows.add(account, int64(n), 0); err != nil {
+			return 0, err
+		}
+	}
+	return sum, rows.flush()
+}
+
+// repaid is what accounts pay of their debts in one entry.
+type repaid struct {
+	list []charge
+	by   map[uint32]*money.Parts
+}
+
+func (p *repaid) add(account uint32, place int, day int32, n money.Nano) {
+	if n == 0 {
+		return
+	}
+	if p.by == nil {
+		p.by = map[uint32]*money.Parts{}
+	}
+	if p.by[account] == nil {
+		p.by[account] = &money.Parts{}
+	}
+	p.by[account][place] += n
+	p.list = append(p.list, charge{account: account, place: place, day: day, amount: n})
+}
+
+// bookPayments makes the entry of payments whose buckets have been debited.
+func (t *tx) bookPayments(p *repaid, nowUs int64) error {
+	if len(p.list) == 0 {
+		return nil
+	}
+	entry, err := t.entry(&bookEntry{kind: paidEntry, nowUs: nowUs})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(p.list, func(a, b charge) int { return comparePlaces(a.id(), b.id()) })
+	if err := t.postCharges(entry, &charged{list: p.list}); err != nil {
+		return err
+	}
+	postings := t.bulk(sqlHousePosting)
+	var revenue money.Parts
+	for _, account := range slices.Sorted(maps.Keys(p.by)) {
+		paid := p.by[account]
+		n := paid.Total()
+		if _, err := t.exec(sqlPaid, account, int64(n)); err != nil {
+			return err
+		}
+		t.pay(debtBook, money.USD, n)
+		t.change(ChangeDebt, account, 0)
+		if err := postings.add(entry, debtBook, account, int64(money.USD), int64(n)); err != nil {
+			return err
+		}
+		// It was booked as revenue in USD, and is revenue in what it is paid in.
+		revenue.Add(paid)
+		revenue[money.InUSD] -= n
+	}
+	for place, n := range revenue {
+		if n == 0 {
+			continue
+		}
+		t.pay("revenue", money.SpendOrder[place], n)
+		if err := postings.add(entry, "revenue", uint32(0), int64(money.SpendOrder[place]), int64(n)); err != nil {
+			return err
+		}
+	}
+	return postings.flush()
+}
+
+// payDebts books what this process, which has all the money of the store in
+// memory, has paid.
+func (t *tx) payDebts(b *Batch) error {
+	var p repaid
+	for id, n := range b.Payments {
+		p.add(id.Account, id.Place, id.Day, n)
+	}
+	if err := t.spend(&charged{list: p.list}, b.NowUs); err != nil {
+		return err
+	}
+	return t.bookPayments(&p, b.NowUs)
+}
+
+// handIn takes what this node hands in for debts out of its leases, as far as
+// they are its own still.
+func (t *tx) handIn(b *Batch) error {
+	if len(b.Payments) == 0 {
+		return nil
+	}
+	amounts := map[placeID]money.Nano{}
+	var ids []placeID
+	for id, n := range b.Payments {
+		c := charge{account: id.Account, place: id.Place, day: id.Day}
+		amounts[c.id()] += n
+		ids = append(ids, c.id())
+	}
+	found, err := t.lockBuckets(ids, b.NowUs)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(ids, comparePlaces)
+	var moves []move
+	for _, id := range ids {
+		row := found[id]
+		if row == nil {
+			continue
+		}
+		if n := min(row.lease, amounts[id]); n > 0 {
+			moves = append(moves, move{placeID: id, avail: n, escrow: -n, taken: n, ends: n == row.lease})
+		}
+	}
+	return t.moveMoney(moves)
+}
+
+// collect pays what accounts owe from what is leased to nobody: their DIEM of
+// the given days first, as everything is spent.
+func (t *tx) collect(days map[uint32][]int32, nowUs int64) error {
+	accounts := make([]int64, 0, len(days))
+	for _, account := range slices.Sorted(maps.Keys(days)) {
+		accounts = append(accounts, int64(account))
+	}
+	owing, err := t.owing(accounts, "")
+	if err != nil || len(owing) == 0 {
+		return err
+	}
+	var ids []placeID
+	for _, d := range owing {
+		ids = append(ids, d.places(days[d.account])...)
+	}
+	found, err := t.lockBuckets(slices.Clone(ids), nowUs)
+	if err != nil {
+		return err
+	}
+	// Now that nobody else can pay: what is owed still.
+	if owing, err = t.owing(accounts, " FOR UPDATE"); err != nil {
+		return err
+	}
+	var p repaid
+	var moves []move
+	for _, d := range owing {
+		for _, id := range d.places(days[d.account]) {
+			row := found[id]
+			if row == nil || row.avail <= 0 || d.owed <= 0 {
+				continue
+			}
+			n := min(row.avail, d.owed)
+			row.avail -= n
+			d.owed -= n
+			moves = append(moves, move{placeID: id, avail: -n, spent: n})
+			day := int32(0)
+			if id.currency == money.DIEM {
+				day = calendar.DayOfDate(id.date)
+			}
+			p.add(d.account, money.PlaceOf(id.currency), day, n)
+		}
+	}
+	slices.SortFunc(moves, func(a, b move) int { return comparePlaces(a.placeID, b.placeID) })
+	if err := t.moveMoney(moves); err != nil {
+		return err
+	}
+	return t.bookPayments(&p, nowUs)
+}
+
+// debtRow is what an account owes.
+type debtRow struct {
+	account uint32
+	owed    money.Nano
+}
+
+func (q *Query) owing(accounts []int64, lock string) (list []debtRow, err error) {
+	if len(accounts) == 0 {
+		return nil, nil
+	}
+	return list, q.Each(func(rows *sql.Rows) error {
+		var d debtRow
+		err := rows.Scan(&d.account, &d.owed)
+		list = append(list, d)
+		return err
+	}, sqlOwing+lock, accounts)
+}
+
+// places are the buckets that pay, in spend order.
+func (d *debtRow) places(days []int32) (ids []placeID) {
+	for _, day := range days {
+		ids = append(ids, placeID{d.account, money.DIEM, calendar.Date(day)})
+	}
+	return append(ids, placeID{account: d.account, currency: money.Bundled}, placeID{account: d.account, currency: money.USD})
+}
+
+// collectFor is collect for the accounts of lease operations.
+func (t *tx) collectFor(wants []Want, nowUs int64) error {
+	days := map[uint32][]int32{}
+	for i := range wants {
+		if w := &wants[i]; w.Key == 0 && !slices.Contains(days[w.Account], w.Day) {
+			days[w.Account] = append(days[w.Account], w.Day)
+		}
+	}
+	return t.collect(days, nowUs)
+}
+
+// collectNow is collect for one account. Of an embedded store the process that
+// has it open pays.
+func (t *tx) collectNow(account uint32, day int32, nowUs int64) error {
+	if !t.s.shared {
+		return nil
+	}
+	return t.collect(map[uint32][]int32{account: {day}}, nowUs)
+}

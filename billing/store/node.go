@@ -1,0 +1,287 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"farebox/billing/money"
+)
+
+// ErrReclaimed says that this node's leases were taken back: what it has in
+// memory is not its own any more. The next Beat says so, too, and with that the
+// node may go on.
+var ErrReclaimed = errors.New("the leases of this node were taken back")
+
+// ErrFeedGap says that changes which a node has not read are deleted already.
+var ErrFeedGap = errors.New("this node has been away from the store for too long: restart it")
+
+// feedFor is how long changes are kept.
+const feedFor = 7 * 24 * time.Hour
+
+// Join begins the next incarnation of a node.
+func (s *postgresStore) Join(id, name string, ttl time.Duration) (no, inc uint32, err error) {
+	var reclaims int64
+	err = s.write(func(t *tx) error {
+		find := func() error {
+			return t.Row("SELECT no, inc + 1, reclaims FROM node WHERE id = $1 FOR UPDATE", id).Scan(&no, &inc, &reclaims)
+		}
+		err := find()
+		if errors.Is(err, sql.ErrNoRows) {
+			if err = t.alone(); err == nil {
+				err = find()
+			}
+		}
+		if errors.Is(err, sql.ErrNoRows) {
+			inc, reclaims = 1, 0
+			err = t.Row(`INSERT INTO node(no, id, name, inc, started_us, expires_us)
+				SELECT coalesce(max(no), 0) + 1, CAST($1 AS TEXT), CAST($2 AS TEXT), 0, 0, 0 FROM node RETURNING no`, id, name).Scan(&no)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec("UPDATE node SET name = $2, inc = $3, started_us = {NOW}, expires_us = {NOW} + $4, ended = 0 WHERE no = $1",
+			no, name, inc, ttl.Microseconds()); err != nil {
+			return err
+		}
+		// An older process that is just applying a batch comes to its end first;
+		// its next one finds that the incarnation is another.
+		if _, err := t.exec(`INSERT INTO applied(node, sink, inc, seq) VALUES($1, 'ledger', $2, 0), ($1, 'usage', $2, 0)
+			ON CONFLICT(node, sink) DO UPDATE SET inc = excluded.inc`, no, inc); err != nil {
+			return err
+		}
+		_, err = t.exec("DELETE FROM change WHERE at_us < {NOW} - $1", feedFor.Microseconds())
+		return err
+	})
+	if err == nil {
+		s.node, s.inc = no, inc
+		s.reclaims.Store(reclaims)
+	}
+	return no, inc, err
+}
+
+// nodeState is the row of this node, locked.
+type nodeState struct {
+	ended, reclaims int64
+	op              uint64
+	answer          []byte
+}
+
+func (t *tx) nodeState() (n nodeState, err error) {
+	var inc uint32
+	err = t.Row("SELECT inc, ended, reclaims, op, answer FROM node WHERE no = $1 FOR UPDATE", t.s.node).Scan(&inc, &n.ended, &n.reclaims, &n.op, &n.answer)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && inc != t.s.inc {
+		return n, ErrFenced
+	}
+	return n, err
+}
+
+// Beat renews the session.
+func (s *postgresStore) Beat(ttl time.Duration) (b Beat, err error) {
+	var reclaims int64
+	err = s.writeFor(leaseTimeout, func(t *tx) error {
+		err := t.Row("UPDATE node SET expires_us = {NOW} + $3 WHERE no = $1 AND inc = $2 AND ended = 0 RETURNING expires_us - $3, reclaims",
+			s.node, s.inc, ttl.Microseconds()).Scan(&b.NowUs, &reclaims)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrFenced
+		}
+		if err != nil {
+			return err
+		}
+		return t.Row(`SELECT (SELECT count(*) FROM node WHERE ended = 0 AND expires_us > $1), (SELECT value FROM counter WHERE name = 'change'),
+			(SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt)`, b.NowUs).Scan(&b.Live, &b.Feed, &b.Debt)
+	})
+	if err == nil {
+		b.Reclaimed = s.reclaims.Swap(reclaims) != reclaims
+	}
+	return b, err
+}
+
+// Now is the server's clock.
+func (s *postgresStore) Now() (us int64, err error) {
+	err = s.read(func(q *Query) error { return q.Row("SELECT {NOW}").Scan(&us) })
+	return us, err
+}
+
+// Leave gives back all leases and ends the node.
+func (s *postgresStore) Leave() error {
+	return s.write(func(t *tx) error {
+		if n, err := t.nodeState(); err != nil || n.ended != 0 {
+			return err
+		}
+		if _, err := t.giveBack(s.node); err != nil {
+			return err
+		}
+		_, err := t.exec("UPDATE node SET ended = 1, expires_us = 0 WHERE no = $1", s.node)
+		return err
+	})
+}
+
+// giveBack ends all leases of a node. Its row is locked.
+func (t *tx) giveBack(no uint32) (amount money.Parts, err error) {
+	if err := t.Each(func(*sql.Rows) error { return nil }, `SELECT b.account FROM lease l
+		JOIN bucket b ON b.account = l.account AND b.currency = l.currency AND b.day = l.day
+		WHERE l.node = $1 ORDER BY b.account, b.currency, b.day FOR UPDATE OF b`, no); err != nil {
+		return amount, err
+	}
+	err = t.Each(func(rows *sql.Rows) error {
+		var c money.Currency
+		var n money.Nano
+		err := rows.Scan(&c, &n)
+		amount[money.PlaceOf(c)] = n
+		return err
+	}, "SELECT currency, CAST(sum(amount) AS {I64}) FROM lease WHERE node = $1 GROUP BY currency", no)
+	if err != nil {
+		return amount, err
+	}
+	if err := t.Each(func(*sql.Rows) error { return nil }, "SELECT api_key FROM quota WHERE node = $1 ORDER BY api_key, period, currency FOR UPDATE", no); err != nil {
+		return amount, err
+	}
+	for _, text := range []string{
+		`UPDATE bucket SET avail = avail + l.amount, escrow = escrow - l.amount FROM lease l
+			WHERE l.node = $1 AND bucket.account = l.account AND bucket.currency = l.currency AND bucket.day = l.day`,
+		"DELETE FROM lease WHERE node = $1",
+		"DELETE FROM quota WHERE node = $1",
+	} {
+		if _, err := t.exec(text, no); err != nil {
+			return amount, err
+		}
+	}
+	return amount, nil
+}
+
+// Reclaim takes back the leases of nodes whose session ended longer ago.
+func (s *postgresStore) Reclaim(grace time.Duration) (list []Reclaimed, err error) {
+	var dead []uint32
+	err = s.read(func(q *Query) error {
+		dead = nil
+		return q.Each(func(rows *sql.Rows) error {
+			var no uint32
+			err := rows.Scan(&no)
+			dead = append(dead, no)
+			return err
+		}, `SELECT no FROM node WHERE ended = 0 AND expires_us < {NOW} - $1
+			AND (EXISTS(SELECT 1 FROM lease l WHERE l.node = node.no) OR EXISTS(SELECT 1 FROM quota q WHERE q.node = node.no)) ORDER BY no`, grace.Microseconds())
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, no := range dead {
+		r, err := s.reclaim(no, grace)
+		if err != nil {
+			return list, err
+		}
+		if r.No != 0 {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+// reclaim takes back one node's leases, unless it has come back meanwhile: no 0.
+func (s *postgresStore) reclaim(no uint32, grace time.Duration) (r Reclaimed, err error) {
+	err = s.write(func(t *tx) error {
+		r = Reclaimed{}
+		var name string
+		err := t.Row("SELECT name FROM node WHERE no = $1 AND expires_us < {NOW} - $2 FOR UPDATE", no, grace.Microseconds()).Scan(&name)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		amount, err := t.giveBack(no)
+		if err != nil {
+			return err
+		}
+		r = Reclaimed{No: no, Name: name, Amount: amount}
+		_, err = t.exec("UPDATE node SET reclaims = reclaims + 1 WHERE no = $1", no)
+		return err
+	})
+	return r, err
+}
+
+// ReleaseNode takes back the leases of a node that does not live any more.
+func (s *postgresStore) ReleaseNode(nameOrID string) error {
+	var no uint32
+	var found int
+	var left int64
+	err := s.read(func(q *Query) error {
+		return q.Row(`SELECT coalesce(min(no), 0), count(*), coalesce(max(expires_us), 0) - {NOW} FROM node WHERE id = $1 OR name = $1`, nameOrID).Scan(&no, &found, &left)
+	})
+	switch {
+	case err != nil:
+		return err
+	case found == 0:
+		return fmt.Errorf("there is no node %q", nameOrID)
+	case found > 1:
+		return fmt.Errorf("%d nodes are called %q: give the id of one", found, nameOrID)
+	}
+	r, err := s.reclaim(no, 0)
+	if err == nil && r.No == 0 {
+		return fmt.Errorf("the node %q is alive: stop it first; its session ends %s after its last heartbeat", nameOrID, max(0, time.Duration(left)*time.Microsecond).Round(time.Second))
+	}
+	return err
+}
+
+// Nodes lists all nodes.
+func (s *postgresStore) Nodes() (list []NodeRow, err error) {
+	err = s.read(func(q *Query) error {
+		list = nil
+		byNo := map[uint32]int{}
+		if err := q.Each(func(rows *sql.Rows) error {
+			var n NodeRow
+			err := rows.Scan(&n.No, &n.Inc, &n.ID, &n.Name, &n.ExpiresUs, &n.Left)
+			byNo[n.No] = len(list)
+			list = append(list, n)
+			return err
+		}, "SELECT no, inc, id, name, expires_us, ended <> 0 FROM node ORDER BY no"); err != nil {
+			return err
+		}
+		return q.Each(func(rows *sql.Rows) error {
+			var no uint32
+			var c money.Currency
+			var n money.Nano
+			err := rows.Scan(&no, &c, &n)
+			if i, ok := byNo[no]; ok {
+				list[i].Leased[money.PlaceOf(c)] = n
+			}
+			return err
+		}, "SELECT node, currency, CAST(sum(amount) AS {I64}) FROM lease GROUP BY node, currency")
+	})
+	return list, err
+}
+
+// Changes gives what changed after a number.
+func (s *postgresStore) Changes(after uint64) (list []Change, err error) {
+	const most = 10_000
+	err = s.read(func(q *Query) error {
+		list = nil
+		var last uint64
+		if err := q.Row("SELECT value FROM counter WHERE name = 'change'").Scan(&last); err != nil || last <= after {
+			return err
+		}
+		err := q.Each(func(rows *sql.Rows) error {
+			var c Change
+			err := rows.Scan(&c.No, &c.Kind, &c.Account, &c.Key)
+			list = append(list, c)
+			return err
+		}, "SELECT no, kind, account, api_key FROM change WHERE no > $1 ORDER BY no LIMIT $2", after, most)
+		if err == nil && (len(list) == 0 || list[0].No != after+1) {
+			return ErrFeedGap
+		}
+		return err
+	})
+	return list, err
+}
+
+// Recall asks all nodes for what they do not need of an account.
+func (s *postgresStore) Recall(account uint32) error {
+	return s.writeFor(leaseTimeout, func(t *tx) error {
+		t.change(ChangeRecall, account, 0)
+		return nil
+	})
+}
+
+var _ Shared = (*postgresStore)(nil)

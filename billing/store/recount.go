@@ -1,0 +1,296 @@
+package store
+
+import (
+	"database/sql"
+	"fmt"
+
+	"farebox/billing/calendar"
+	"farebox/billing/journal"
+	"farebox/billing/money"
+)
+
+// Recount adds up the store's books, each by itself.
+func (s *sqlStore) Recount(pinned func()) (r *Recount, err error) {
+	err = s.snapshot(s.dialect.long, func(q *Query) error {
+		r, err = recountOn(q, pinned)
+		return err
+	})
+	return r, err
+}
+
+// recountOn is Recount within a transaction.
+func recountOn(q *Query, pinned func()) (*Recount, error) {
+	r := &Recount{Accounts: map[uint32]*AccountCount{}}
+	err := r.countAccounts(q) // the first read is the moment
+	pinned()
+	if err != nil {
+		return nil, err
+	}
+	for _, count := range []func(*Query) error{r.countBuckets, r.countDebts, r.countPostings, r.countDays, r.countPages, r.countSums, r.countLeases, r.countCursors, r.countFeed} {
+		if err := count(q); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Recount also has SQLite look at its file: whether every row is in every index.
+func (s *sqliteStore) Recount(pinned func()) (*Recount, error) {
+	r, err := s.sqlStore.Recount(pinned)
+	if err != nil {
+		return nil, err
+	}
+	return r, s.read(func(q *Query) error {
+		return q.Each(func(rows *sql.Rows) error {
+			var found string
+			err := rows.Scan(&found)
+			if err == nil && found != "ok" {
+				r.fault("the database file is damaged: %s", found)
+			}
+			return err
+		}, "PRAGMA integrity_check(20)")
+	})
+}
+
+// usagePrint is a sum of usage by account, key, model, day, currency and kind that
+// is the same, but for one chance in 2^64 or so, only where all its parts are: each
+// number counts times a factor that its place gives. So daily usage and single
+// requests are compared in full without room for either.
+type usagePrint uint64
+
+func (p *usagePrint) add(id *rollupKey, place int, kind money.Kind, requests, units int64, amount money.Nano) {
+	at := uint64(id.Account)<<32 | uint64(id.Key)
+	at = mix(at) ^ uint64(id.model)<<32 ^ uint64(uint32(id.Day))
+	at = mix(at) ^ uint64(place)<<8 ^ uint64(kind)
+	for _, n := range [...]int64{requests, units, int64(amount)} {
+		at = mix(at)
+		*p += usagePrint((at | 1) * uint64(n))
+	}
+}
+
+// mix is the finalizer of splitmix64.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func (r *Recount) fault(format string, args ...any) {
+	r.Faults = append(r.Faults, fmt.Sprintf(format, args...))
+}
+
+func (r *Recount) countAccounts(q *Query) error {
+	return q.Each(func(rows *sql.Rows) error {
+		var no uint32
+		err := rows.Scan(&no)
+		r.Accounts[no] = &AccountCount{Avail: map[BucketID]money.Nano{}}
+		return err
+	}, "SELECT no FROM account")
+}
+
+// countBuckets also checks I1 and I2, which the schema promises.
+func (r *Recount) countBuckets(q *Query) error {
+	return q.Each(func(rows *sql.Rows) error {
+		var no uint32
+		var id BucketID
+		var granted, avail, escrow, spent, expired money.Nano
+		if err := rows.Scan(&no, &id.Currency, &id.Day, &granted, &avail, &escrow, &spent, &expired); err != nil {
+			return err
+		}
+		if granted != avail+escrow+spent+expired || min(avail, escrow, spent, expired) < 0 {
+			r.fault("bucket %d %s %d: granted %d, available %d, escrow %d, spent %d, expired %d", no, id.Currency, id.Day, granted, avail, escrow, spent, expired)
+		}
+		c := r.Accounts[no]
+		if c == nil {
+			r.fault("bucket %d %s %d belongs to no account", no, id.Currency, id.Day)
+			return nil
+		}
+		c.Avail[id] = avail
+		c.granted[money.PlaceOf(id.Currency)] += granted - expired
+		c.Spent[money.PlaceOf(id.Currency)] += spent
+		return nil
+	}, "SELECT account, currency, day, granted, avail, escrow, spent, expired FROM bucket")
+}
+
+func (r *Recount) countDebts(q *Query) error {
+	return q.Each(func(rows *sql.Rows) error {
+		var no uint32
+		var incurred, paid money.Nano
+		if err := rows.Scan(&no, &incurred, &paid); err != nil {
+			return err
+		}
+		c := r.Accounts[no]
+		if c == nil {
+			r.fault("the debt of account %d, which does not exist", no)
+			return nil
+		}
+		c.Incurred, c.Paid = incurred, paid
+		return nil
+	}, "SELECT account, incurred, paid FROM debt")
+}
+
+func (r *Recount) countPostings(q *Query) error {
+	return q.Each(func(rows *sql.Rows) error {
+		var book, kind string
+		var no uint32
+		var currency money.Currency
+		var sum money.Nano
+		if err := rows.Scan(&book, &no, &currency, &kind, &sum); err != nil {
+			return err
+		}
+		c := r.Accounts[no]
+		switch {
+		case c == nil:
+			r.fault("postings to account %d, which does not exist", no)
+		case book == "shortfall":
+			c.short -= sum
+		case book == debtBook && kind == "CHARGE":
+			c.owed -= sum
+		case book == debtBook && kind == paidEntry:
+			c.paidOff += sum
+		case book == debtBook:
+			c.corrected -= sum
+		case kind == paidEntry:
+			c.repaid[money.PlaceOf(currency)] -= sum
+		case book == "late":
+			c.late[money.PlaceOf(currency)] -= sum
+		case kind == "CHARGE":
+			c.posted[money.PlaceOf(currency)] -= sum
+			r.Charged -= sum
+		default:
+			c.credited[money.PlaceOf(currency)] += sum
+		}
+		return nil
+	}, `SELECT book, account, currency, kind, CAST(sum(amount) AS {I64}) FROM posting JOIN entry ON id = entry
+		WHERE book IN ('customer', 'debt', 'shortfall', 'late') GROUP BY book, account, currency, kind`)
+}
+
+func (r *Recount) countDays(q *Query) error {
+	return q.Each(func(rows *sql.Rows) error {
+		var id rollupKey
+		var date int64
+		var currency money.Currency
+		var kind money.Kind
+		var requests, units int64
+		var amount money.Nano
+		if err := rows.Scan(&id.Account, &id.Key, &date, &id.model, &currency, &kind, &requests, &units, &amount); err != nil {
+			return err
+		}
+		count := r.Accounts[id.Account]
+		if count == nil {
+			r.fault("daily usage of account %d, which does not exist", id.Account)
+			return nil
+		}
+		id.Day = calendar.DayOfDate(date)
+		count.daily[money.PlaceOf(currency)] += amount
+		count.dailyCount += requests
+		count.dailyPrint.add(&id, money.PlaceOf(currency), kind, requests, units, amount)
+		return nil
+	}, "SELECT account, api_key, day, model, currency, kind, requests, units, amount FROM usage_day")
+}
+
+// countPages opens every page and checks that no record is there twice (I8),
+// and what listings go by: times and numbers of entries of pages and hours.
+func (r *Recount) countPages(q *Query) error {
+	type source struct{ account, node uint32 }
+	type hour struct {
+		source
+		hour int64
+	}
+	last := map[source]uint64{}
+	hours := map[hour]journal.Entries{}
+	err := q.Each(func(rows *sql.Rows) error {
+		p := journal.Page{}
+		n := &p.Entries
+		if err := rows.Scan(&p.Account, &p.Node, &p.First, &p.Last, &p.FirstUs, &p.LastUs, &p.Requests, &n[money.InDIEM], &n[money.InBundled], &n[money.InUSD], &p.Data); err != nil {
+			return err
+		}
+		c := r.Accounts[p.Account]
+		if c == nil {
+			r.fault("usage of account %d, which does not exist", p.Account)
+			return nil
+		}
+		at := source{p.Account, p.Node}
+		found := journal.Page{}
+		err := p.Each(q.s.before, func(rec *journal.Record) error {
+			if rec.Seq <= last[at] {
+				r.fault("account %d: record %d of node %d is in the usage twice", p.Account, rec.Seq, p.Node)
+			}
+			last[at] = rec.Seq
+			found.Note(rec)
+			c.detail.Add(&rec.Amounts)
+			c.detailShort += rec.Shortfall
+			c.detailOwed += rec.Debt
+			c.detailCount++
+			var s journal.Shares
+			rec.Spread(&s)
+			id := rollupKey{rec.Account, rec.Key, rec.Model, rec.Day}
+			for _, x := range s.All() {
+				c.detailPrint.add(&id, int(x.Place), x.Kind, 0, x.Units, x.Amount)
+			}
+			c.detailPrint.add(&id, s.First, s.Last, 1, 0, 0)
+			r.Requests++
+			return nil
+		})
+		if found.Entries != p.Entries || found.FirstUs != p.FirstUs || found.LastUs != p.LastUs || journal.HourOf(p.FirstUs) != journal.HourOf(p.LastUs) {
+			r.fault("account %d: the page of node %d at record %d has %v entries from %d to %d, its row says %v from %d to %d",
+				p.Account, p.Node, p.First, found.Entries, found.FirstUs, found.LastUs, p.Entries, p.FirstUs, p.LastUs)
+		}
+		if err != nil {
+			r.fault("account %d: the page of node %d at record %d cannot be read: %v", p.Account, p.Node, p.First, err)
+		}
+		id := hour{at, journal.HourOf(p.FirstUs)}
+		sum := hours[id]
+		sum.Add(&p.Entries)
+		hours[id] = sum
+		return nil
+	}, `SELECT account, node, seq_first, seq_last, first_us, last_us, requests, entries_diem, entries_bundled, entries_usd, data
+		FROM usage_page ORDER BY account, node, seq_first`)
+	if err != nil {
+		return err
+	}
+	err = q.Each(func(rows *sql.Rows) error {
+		var id hour
+		var n journal.Entries
+		if err := rows.Scan(&id.account, &id.hour, &id.node, &n[money.InDIEM], &n[money.InBundled], &n[money.InUSD]); err != nil {
+			return err
+		}
+		if n != hours[id] {
+			r.fault("account %d: hour %d of node %d has %v entries by its row, %v by its pages", id.account, id.hour, id.node, n, hours[id])
+		}
+		delete(hours, id)
+		return nil
+	}, "SELECT account, hour, node, entries_diem, entries_bundled, entries_usd FROM usage_hour")
+	for id, n := range hours {
+		r.fault("account %d: hour %d of node %d has %v entries by its pages and no row", id.account, id.hour, id.node, n)
+	}
+	return err
+}
+
+// countSums checks that every entry balances (I6) and that the running sums of
+// the house are those of its postings.
+func (r *Recount) countSums(q *Query) error {
+	err := q.Each(func(rows *sql.Rows) error {
+		var entry int64
+		var currency money.Currency
+		var sum money.Nano
+		err := rows.Scan(&entry, &currency, &sum)
+		r.fault("entry %d does not balance: %s %s are over", entry, sum, currency)
+		return err
+	}, "SELECT entry, currency, CAST(sum(amount) AS {I64}) FROM posting GROUP BY entry, currency HAVING sum(amount) <> 0")
+	if err != nil {
+		return err
+	}
+	return q.Each(func(rows *sql.Rows) error {
+		var book string
+		var currency money.Currency
+		var balance, posted money.Nano
+		err := rows.Scan(&book, &currency, &balance, &posted)
+		r.fault("book %s: balance %s %s, postings add up to %s", book, balance, currency, posted)
+		return err
+	}, `SELECT book, currency, CAST(sum(balance) AS {I64}), CAST(sum(posted) AS {I64}) FROM (
+		SELECT book, currency, balance, 0 AS posted FROM house
+		UNION ALL SELECT book, currency, 0, amount FROM posting WHERE book <> 'customer')
+		AS b GROUP BY book, currency HAVING sum(balance) <> sum(posted)`)
+}

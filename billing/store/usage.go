@@ -1,0 +1,152 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"slices"
+
+	"farebox/billing/journal"
+	"farebox/billing/money"
+)
+
+const (
+	sqlPage = `INSERT INTO usage_page(account, node, seq_first, seq_last, first_us, last_us, requests, entries_diem, entries_bundled, entries_usd, data)
+		{ROWS iiiiiiiiiib}`
+	sqlHour = `INSERT INTO usage_hour(account, hour, node, entries_diem, entries_bundled, entries_usd) {ROWS iiiiii}
+		ON CONFLICT(account, hour, node) DO UPDATE SET entries_diem = usage_hour.entries_diem + excluded.entries_diem,
+		entries_bundled = usage_hour.entries_bundled + excluded.entries_bundled, entries_usd = usage_hour.entries_usd + excluded.entries_usd`
+)
+
+// AddPages writes the detail of the requests among records first to last,
+// unless an earlier try did.
+func (s *sqlStore) AddPages(pages []*journal.Page, first, last uint64) error {
+	return s.write(func(t *tx) error {
+		if done, err := t.advance(ToUsage, first, last); done || err != nil {
+			return err
+		}
+		return t.addPages(s.node, pages)
+	})
+}
+
+type usageHourID struct {
+	account uint32
+	hour    int64
+}
+
+// addPages writes pages of a node and counts them by hour.
+func (t *tx) addPages(node uint32, pages []*journal.Page) error {
+	hours := map[usageHourID]*journal.Entries{}
+	b := t.bulk(sqlPage)
+	for _, p := range pages {
+		n := &p.Entries
+		if err := b.add(p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, n[money.InDIEM], n[money.InBundled], n[money.InUSD], p.Data); err != nil {
+			return err
+		}
+		id := usageHourID{p.Account, journal.HourOf(p.FirstUs)}
+		if hours[id] == nil {
+			hours[id] = &journal.Entries{}
+		}
+		hours[id].Add(n)
+	}
+	if err := b.flush(); err != nil {
+		return err
+	}
+	ids := make([]usageHourID, 0, len(hours))
+	for id := range hours {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b usageHourID) int {
+		if a.account != b.account {
+			return cmp.Compare(a.account, b.account)
+		}
+		return int(a.hour - b.hour)
+	})
+	b = t.bulk(sqlHour)
+	for _, id := range ids {
+		n := hours[id]
+		if err := b.add(id.account, id.hour, node, n[money.InDIEM], n[money.InBundled], n[money.InUSD]); err != nil {
+			return err
+		}
+	}
+	return b.flush()
+}
+
+// repackPages counts the entries of pages from before version 3, and divides
+// those that go over the end of an hour.
+func (t *tx) repackPages() error {
+	type pageID struct {
+		account, node uint32
+		first         uint64
+	}
+	var ids []pageID
+	err := t.Each(func(rows *sql.Rows) error {
+		var id pageID
+		err := rows.Scan(&id.account, &id.node, &id.first)
+		ids = append(ids, id)
+		return err
+	}, "SELECT account, node, seq_first FROM usage_page")
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		old := journal.Page{Account: id.account, First: id.first}
+		err := t.Row("SELECT seq_last, requests, data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", id.account, id.node, id.first).
+			Scan(&old.Last, &old.Requests, &old.Data)
+		if err != nil {
+			return err
+		}
+		var set journal.Pages
+		set.Begin(id.first - 1)
+		if err := old.Each(t.s.before, func(r *journal.Record) error { set.Add(r); return nil }); err != nil {
+			return err
+		}
+		if _, err := t.exec("DELETE FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", id.account, id.node, id.first); err != nil {
+			return err
+		}
+		if err := t.addPages(id.node, set.List()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Report runs do on one consistent state of the store, until ctx ends.
+func (s *sqlStore) Report(ctx context.Context, do func(*Query) error) error {
+	db := s.reports
+	if db == nil {
+		db = s.reader
+	}
+	err := func() error {
+		t, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: s.dialect.arrays, Isolation: s.snapshotLevel()})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = t.Rollback() }()
+		return do(&Query{s: s, ctx: ctx, db: db, tx: t})
+	}()
+	if err != nil && s.dialect.clean != nil {
+		err = s.dialect.clean(err)
+	}
+	return err
+}
+
+// SoldBefore is what models sold in records of version 1.
+func (s *sqlStore) SoldBefore() journal.SoldBefore { return s.before }
+
+// SoldBefore is what models sold in records of version 1.
+func (q *Query) SoldBefore() journal.SoldBefore { return q.s.before }
+
+// loadBefore reads what models sold in records of version 1.
+func (q *Query) loadBefore() (journal.SoldBefore, error) {
+	before := journal.SoldBefore{}
+	return before, q.Each(func(rows *sql.Rows) error {
+		var no uint32
+		var typ string
+		err := rows.Scan(&no, &typ)
+		if c, other := journal.ClassesByType[typ]; other {
+			before[no] = c
+		}
+		return err
+	}, "SELECT no, type FROM model WHERE type <> 'text'")
+}
