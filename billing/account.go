@@ -82,7 +82,7 @@ func (a *AccountState) roll(day int32) {
 	a.stale += a.held[money.InDIEM]
 	a.held[money.InDIEM] = 0
 	if a.owes() {
-		a.pay(a.ledger.wall())
+		a.pay(a.ledger.at())
 	}
 }
 

@@ -23,7 +23,7 @@ type Admission struct {
 	Requests     int64        // how many requests it counts as, at most 8; 0: 1
 	Credits      int64        // blockchain credits that it may cost; they count where DailyCredits is not 0
 	DailyCredits int64        // credits of the account in 24 hours; 0: any number
-	NowNs        int64        // Unix ns
+	Now          window.Instant
 	RequestID    [16]byte
 	Stream       bool
 }
@@ -105,7 +105,7 @@ func (l *Ledger) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate) Denia
 
 func (l *Ledger) admitWith(permits []limits.Permit, h *Hold, a *Admission, keyRate *config.Rate) Denial {
 	var no window.Refusal
-	q := l.overall(a.Key, a.Slot, a.Rate, keyRate, a.NowNs)
+	q := l.overall(a.Key, a.Slot, a.Rate, keyRate, a.Now)
 	q.Requests, q.Tokens = a.requests(), a.Tokens
 	n, verdict := l.redis.Take(permits, &q, &no)
 	switch verdict {
@@ -127,8 +127,8 @@ func (l *Ledger) admitWith(permits []limits.Permit, h *Hold, a *Admission, keyRa
 }
 
 // overall is what a request asks of the windows of all nodes.
-func (l *Ledger) overall(k *Key, slot int, r, keyRate *config.Rate, nowNs int64) limits.Request {
-	return limits.Request{Account: k.Account.no, Slot: slot, Key: k.No, Model: r, KeyRate: keyRate, NowNs: nowNs}
+func (l *Ledger) overall(k *Key, slot int, r, keyRate *config.Rate, now window.Instant) limits.Request {
+	return limits.Request{Account: k.Account.no, Slot: slot, Key: k.No, Model: r, KeyRate: keyRate, Now: now}
 }
 
 // refusesHere asks only the windows of this node.
@@ -136,14 +136,14 @@ func (l *Ledger) refusesHere(a *Admission, keyRate *config.Rate) Denial {
 	acct := a.Key.Account
 	acct.mu.Lock()
 	defer acct.mu.Unlock()
-	day := max(acct.day, l.day(a.NowNs))
+	day := max(acct.day, l.day(a.Now.Wall))
 	var no window.Refusal
 	if a.Rate != nil {
-		if w := acct.window(a.Slot); w != nil && !w.Check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
+		if w := acct.window(a.Slot); w != nil && !w.Check(a.Rate, a.Now, day, a.requests(), a.Tokens, &no) {
 			return denied(&no, scopeAccount)
 		}
 	}
-	if keyRate != nil && !a.Key.use.window.Check(keyRate, a.NowNs, day, a.requests(), a.Tokens, &no) {
+	if keyRate != nil && !a.Key.use.window.Check(keyRate, a.Now, day, a.requests(), a.Tokens, &no) {
 		return denied(&no, scopeKey)
 	}
 	return Denial{}
@@ -176,7 +176,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 			return Denial{Code: code, RetryAfter: time.Second}, false
 		}
 	}
-	day := l.day(a.NowNs)
+	day := l.day(a.Now.Wall)
 	keyRate := l.keyRate.Load()
 
 	acct.mu.Lock()
@@ -184,7 +184,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	day = acct.day
 	k.use.roll(day)
 	if a.Hold > 0 && acct.owes() {
-		acct.pay(a.NowNs)
+		acct.pay(a.Now)
 		if owed := acct.owed(); owed > 0 {
 			acct.mu.Unlock()
 			return Denial{Code: InDebt, Owed: owed}, acct.lease != nil && !final
@@ -195,11 +195,11 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 		model = acct.window(a.Slot)
 	}
 	var no window.Refusal
-	if model != nil && !model.Check(a.Rate, a.NowNs, day, a.requests(), a.Tokens, &no) {
+	if model != nil && !model.Check(a.Rate, a.Now, day, a.requests(), a.Tokens, &no) {
 		acct.mu.Unlock()
 		return denied(&no, scopeAccount), false
 	}
-	if keyRate != nil && !k.use.window.Check(keyRate, a.NowNs, day, a.requests(), a.Tokens, &no) {
+	if keyRate != nil && !k.use.window.Check(keyRate, a.Now, day, a.requests(), a.Tokens, &no) {
 		acct.mu.Unlock()
 		return denied(&no, scopeKey), false
 	}
@@ -208,7 +208,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 		if acct.credits == nil {
 			acct.credits = &window.Hours{}
 		}
-		if !acct.credits.Check(a.Credits, l.creditCap(a.DailyCredits), a.NowNs, &no) {
+		if !acct.credits.Check(a.Credits, l.creditCap(a.DailyCredits), a.Now, &no) {
 			acct.mu.Unlock()
 			d = denied(&no, scopeAccount)
 			d.Code = RateCredits
@@ -232,18 +232,18 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 			return Denial{Code: code}, false
 		}
 	}
-	rec := journal.Record{Kind: journal.Hold, TimeNs: l.written(a.NowNs), Account: acct.no, Key: uint32(k.No), Held: take.Total()}
+	rec := journal.Record{Kind: journal.Hold, TimeNs: l.written(a.Now), Account: acct.no, Key: uint32(k.No), Held: take.Total()}
 	if err := l.journal.Append(&rec, rec.Held); err != nil {
 		acct.mu.Unlock()
 		return Denial{Code: JournalFull}, false
 	}
 	if model != nil {
-		model.Commit(a.Rate, a.NowNs, day, a.requests(), a.Tokens)
+		model.Commit(a.Rate, a.Now.Mono, day, a.requests(), a.Tokens)
 	}
 	if keyRate != nil {
-		k.use.window.Commit(keyRate, a.NowNs, day, a.requests(), a.Tokens)
+		k.use.window.Commit(keyRate, a.Now.Mono, day, a.requests(), a.Tokens)
 	}
-	h.ledger, h.key, h.id, h.day, h.openedNs, h.regime = l, k, rec.Hold, day, a.NowNs, k.use.regime
+	h.ledger, h.key, h.id, h.day, h.regime = l, k, rec.Hold, day, k.use.regime
 	h.slot, h.booked, h.rate, h.keyRate, h.tokens, h.requestID = a.Slot, a.Slot, a.Rate, keyRate, a.Tokens, a.RequestID
 	h.windows = [2]*limits.Window{}
 	h.reach, h.loose = a.Hold, a.Loose
@@ -364,21 +364,21 @@ func (k *Key) balanceOn(day int32) (usd, diem, bundled Nano) {
 
 // Quota fills q for a model: of its limits and those of the key over all
 // models, whichever has less left.
-func (k *Key) Quota(slot int, r *config.Rate, nowNs int64, q *window.Quota) {
+func (k *Key) Quota(slot int, r *config.Rate, now window.Instant, q *window.Quota) {
 	*q = window.NoQuota
 	a := k.Account
-	day := a.ledger.day(nowNs)
+	day := a.ledger.day(now.Wall)
 	a.mu.Lock()
 	if r != nil && slot >= 0 {
-		a.window(slot).Quota(r, nowNs, day, q)
+		a.window(slot).Quota(r, now, day, q)
 	}
 	keyRate := a.ledger.keyRate.Load()
 	if keyRate != nil {
-		k.use.window.Quota(keyRate, nowNs, day, q)
+		k.use.window.Quota(keyRate, now, day, q)
 	}
 	a.mu.Unlock()
 	if l := a.ledger; l.redis != nil {
-		all := l.overall(k, slot, r, keyRate, nowNs)
+		all := l.overall(k, slot, r, keyRate, now)
 		l.redis.Quota(&all, q)
 	}
 }

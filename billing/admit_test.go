@@ -30,7 +30,7 @@ func TestMinimumBalanceCountsWhatIsHeld(t *testing.T) {
 	if d := f.Admit(&third, free); d.Code != Admitted {
 		t.Errorf("a free model was denied with %d", d.Code)
 	}
-	third.Void(f.clock.nano())
+	third.Void(f.clock.at())
 	f.settle(&second, 0)
 	f.recount()
 }
@@ -62,7 +62,7 @@ func TestKeyLimitsAreExactUnderConcurrency(t *testing.T) {
 			if d := f.Admit(&h, f.ask(free, usd)); d.Code != Admitted {
 				t.Errorf("another key of the account was denied with %d", d.Code)
 			}
-			h.Void(f.clock.nano())
+			h.Void(f.clock.at())
 			f.recount()
 			for i := range holds {
 				if holds[i].Open() {
@@ -223,7 +223,7 @@ func TestDeniedRequestUsesNoLimit(t *testing.T) {
 		}
 	}
 	var q window.Quota
-	k.Quota(ask.Slot, rate, f.clock.nano(), &q)
+	k.Quota(ask.Slot, rate, f.clock.at(), &q)
 	if q.RemainingRequests != 99 || q.RemainingTokens != 1000 {
 		t.Errorf("100 denied requests left %d of 100 requests and %d of 1000 tokens", q.RemainingRequests, q.RemainingTokens)
 	}
@@ -255,10 +255,10 @@ func TestRateLimitsAreExactUnderConcurrency(t *testing.T) {
 		if !holds[i].Open() {
 			continue
 		}
-		holds[i].Settle(Settlement{NowNs: f.clock.nano(), Tokens: 30})
+		holds[i].Settle(Settlement{Now: f.clock.at(), Tokens: 30})
 	}
 	var q window.Quota
-	keys[0].Quota(f.Slot("model"), rate, f.clock.nano(), &q)
+	keys[0].Quota(f.Slot("model"), rate, f.clock.at(), &q)
 	want := window.Quota{
 		LimitRequests: 20, ResetRequestsUnix: f.clock.nano()/1e9 + 60,
 		LimitTokens: 1_000_000, RemainingTokens: 1_000_000 - 600, ResetTokensSeconds: 1,
@@ -266,7 +266,7 @@ func TestRateLimitsAreExactUnderConcurrency(t *testing.T) {
 	if q != want {
 		t.Errorf("quota is %+v, expected %+v", q, want)
 	}
-	keys[0].Quota(f.Slot("another"), &config.Rate{}, f.clock.nano(), &q)
+	keys[0].Quota(f.Slot("another"), &config.Rate{}, f.clock.at(), &q)
 	if q.LimitRequests != -1 || q.LimitTokens != -1 {
 		t.Errorf("an unlimited model has the quota %+v", q)
 	}

@@ -49,7 +49,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 			t.Fatal(d)
 		}
 		sold := money.Text(price, u)
-		h.Settle(Settlement{Cost: sold.Cost(), Lines: sold, Model: "model", Status: 200, NowNs: f.clock.nano(), Tokens: 1000})
+		h.Settle(Settlement{Cost: sold.Cost(), Lines: sold, Model: "model", Status: 200, Now: f.clock.at(), Tokens: 1000})
 		h.Reset()
 	})
 	ask.Credits, ask.DailyCredits = 20, 1<<40
@@ -57,7 +57,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		if d := f.Admit(&h, ask); d.Code != Admitted {
 			t.Fatal(d)
 		}
-		h.Settle(Settlement{Cost: 20, Credits: 20, NowNs: f.clock.nano()})
+		h.Settle(Settlement{Cost: 20, Credits: 20, Now: f.clock.at()})
 		h.Reset()
 	})
 	ask.DailyCredits = 0
@@ -66,18 +66,18 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		h.Extend(usd / 1000)
 		sold := money.Text(price, u)
 		h.Progress(&sold)
-		h.Void(f.clock.nano())
+		h.Void(f.clock.at())
 		h.Reset()
 	})
 	var q window.Quota
 	gate(t, "Quota and Balance", func() {
-		k.Quota(ask.Slot, rate, f.clock.nano(), &q)
+		k.Quota(ask.Slot, rate, f.clock.at(), &q)
 		k.Balance()
 	})
-	f.NoteFailure(k, 1, 1, false, f.clock.nano())
+	f.NoteFailure(k, 1, 1, false, f.clock.at())
 	gate(t, "NoteFailure and FailureBlock", func() {
-		f.NoteFailure(k, 1, 1, false, f.clock.nano())
-		f.FailureBlock(k, 1, 1, f.clock.nano())
+		f.NoteFailure(k, 1, 1, false, f.clock.at())
+		f.FailureBlock(k, 1, 1, f.clock.at())
 	})
 	gate(t, "Worst and Affords", func() {
 		if money.Worst(price, 1000, 1000) == 0 || money.Affords(price, usd) == 0 {

@@ -79,7 +79,7 @@ func (l *Ledger) setAllowance(a *AccountState, daily Nano) error {
 	a.refill = daily
 	a.avail[money.InDIEM] += after.Avail[money.InDIEM] - before.Avail[money.InDIEM]
 	if a.owes() {
-		a.pay(l.wall())
+		a.pay(l.at())
 	}
 	return nil
 }

@@ -16,10 +16,10 @@ func (f *fixture) charge(k *Key, model string, sold money.Lines) {
 	f.t.Helper()
 	var h Hold
 	cost := sold.Cost()
-	if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot(model), Hold: cost, NowNs: f.clock.nano()}); d.Code != Admitted {
+	if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot(model), Hold: cost, Now: f.clock.at()}); d.Code != Admitted {
 		f.t.Fatalf("denied with %d", d.Code)
 	}
-	h.Settle(Settlement{Cost: cost, Lines: sold, NowNs: f.clock.nano()})
+	h.Settle(Settlement{Cost: cost, Lines: sold, Now: f.clock.at()})
 }
 
 // The lines of a model are told apart, with the prices of each; the dearest

@@ -174,7 +174,7 @@ func TestBackupBesideTrafficAddsUp(t *testing.T) {
 				f.breathe()
 				var h Hold
 				if d := f.Admit(&h, f.ask(k, usd/1000)); d.Code == Admitted {
-					h.Settle(Settlement{Cost: usd / 1000, NowNs: f.clock.nano()})
+					h.Settle(Settlement{Cost: usd / 1000, Now: f.clock.at()})
 				}
 			}
 		})
@@ -342,10 +342,10 @@ func TestBackupOfSeveralNodesMovesToAnotherDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		var h Hold
-		if d := l.Admit(&h, &Admission{Key: k, Slot: -1, Hold: usd, Min: usd, NowNs: l.now()}); d.Code != Admitted {
+		if d := l.Admit(&h, &Admission{Key: k, Slot: -1, Hold: usd, Min: usd, Now: l.at()}); d.Code != Admitted {
 			t.Fatalf("denied with %d", d.Code)
 		}
-		h.Settle(Settlement{Cost: usd, Status: 200, NowNs: l.now()})
+		h.Settle(Settlement{Cost: usd, Status: 200, Now: l.at()})
 		if err := l.project.drain(); err != nil {
 			t.Fatal(err)
 		}

@@ -104,38 +104,38 @@ func (b *budgets) blocked(k budgetKey, now int64) int64 {
 // NoteFailure counts a failed request of a key, model and user (0: none)
 // against the failed-request budget, or against that of refused features; and
 // against that of the key as a whole.
-func (l *Ledger) NoteFailure(k *Key, slot int, user uint64, unsupported bool, nowNs int64) {
+func (l *Ledger) NoteFailure(k *Key, slot int, user uint64, unsupported bool, now window.Instant) {
 	b := budgetKey{key: k.No, slot: int32(slot), user: user}
 	limit := l.limits.Load().FailedRequests
 	if unsupported {
 		b.kind, limit = refusedFeatures, l.limits.Load().UnsupportedFeatures
 	}
-	l.budgets.note(b, &limit, nowNs)
+	l.budgets.note(b, &limit, now.Mono)
 	limit.Count *= keyBudget
-	l.keyBudgets.note(budgetKey{key: k.No, kind: b.kind}, &limit, nowNs)
+	l.keyBudgets.note(budgetKey{key: k.No, kind: b.kind}, &limit, now.Mono)
 	l.failures.Store(true)
 }
 
 // NoteAbort counts a request whose client left after an upstream was asked.
-func (l *Ledger) NoteAbort(k *Key, nowNs int64) {
-	l.keyBudgets.note(budgetKey{key: k.No, kind: abortedRequests}, &l.limits.Load().AbortedRequests, nowNs)
+func (l *Ledger) NoteAbort(k *Key, now window.Instant) {
+	l.keyBudgets.note(budgetKey{key: k.No, kind: abortedRequests}, &l.limits.Load().AbortedRequests, now.Mono)
 	l.failures.Store(true)
 }
 
 // FailureBlock gives until when (Unix ns) a key, model and user are blocked for
 // too many failures, refused features or aborts, and for which: the kind of the
 // refusal (addendum 16.5). 0 when they are not.
-func (l *Ledger) FailureBlock(k *Key, slot int, user uint64, nowNs int64) (until int64, kind string) {
+func (l *Ledger) FailureBlock(k *Key, slot int, user uint64, now window.Instant) (until int64, kind string) {
 	if !l.failures.Load() {
 		return 0, ""
 	}
-	limits := l.limits.Load()
+	limits, mono := l.limits.Load(), int64(0)
 	check := func(b *budgets, key budgetKey, limit *config.Budget, name string) {
 		if limit.Count <= 0 {
 			return
 		}
-		if other := b.blocked(key, nowNs); other > until {
-			until, kind = other, name
+		if other := b.blocked(key, now.Mono); other > mono {
+			mono, kind = other, name
 		}
 	}
 	one := budgetKey{key: k.No, slot: int32(slot), user: user}
@@ -147,5 +147,8 @@ func (l *Ledger) FailureBlock(k *Key, slot int, user uint64, nowNs int64) (until
 	check(&l.keyBudgets, all, &limits.UnsupportedFeatures, UnsupportedRequests)
 	all.kind = abortedRequests
 	check(&l.keyBudgets, all, &limits.AbortedRequests, AbortedRequests)
-	return until, kind
+	if mono == 0 {
+		return 0, ""
+	}
+	return now.WallAt(mono), kind
 }

@@ -22,10 +22,10 @@ func skewedNodes(t *testing.T, storeAhead time.Duration, redis config.Redis, ske
 	t.Helper()
 	times := nodeTimes{
 		beat: 100 * time.Millisecond, ttl: 30 * time.Second, poll: 20 * time.Millisecond, keep: 50 * time.Millisecond,
-		idle: 200 * time.Millisecond, ask: 10 * time.Second, recall: 1500 * time.Millisecond, mono: monotonic,
+		idle: 200 * time.Millisecond, ask: 10 * time.Second, recall: 1500 * time.Millisecond,
 	}
 	return nodesOn(t, servers.Database(t), len(skews), func(i int, o *Options) {
-		o.times, o.mono, o.Redis, o.storeAhead = times, monotonic, redis, storeAhead
+		o.times, o.compares, o.Redis, o.storeAhead = times, true, redis, storeAhead
 		o.Clock = func() time.Time { return time.Now().Add(storeAhead + skews[i]) }
 	})
 }
@@ -71,9 +71,9 @@ func spendAll(t *testing.T, nodes []*Ledger, keys []*Key, rate *config.Rate, pri
 			all.Go(func() {
 				for refused := 0; refused < 2; {
 					var h Hold
-					switch d := l.Admit(&h, &Admission{Key: keys[i], Slot: slot, Rate: rate, Hold: price, Min: price, NowNs: l.wall()}); d.Code {
+					switch d := l.Admit(&h, &Admission{Key: keys[i], Slot: slot, Rate: rate, Hold: price, Min: price, Now: l.at()}); d.Code {
 					case Admitted:
-						c, _ := h.Settle(Settlement{Cost: price, NowNs: l.wall(), Status: 200})
+						c, _ := h.Settle(Settlement{Cost: price, Now: l.at(), Status: 200})
 						sum.Add(int64(c))
 						count.Add(1)
 					case refusal:
@@ -215,8 +215,8 @@ func TestNodeWithAWrongClockDoesNotStart(t *testing.T) {
 	} {
 		clock := func() time.Time { return time.Now().Add(c.skew) }
 		for name, o := range map[string]Options{
-			"node":     {Dir: t.TempDir(), Shared: address, Brand: "svc", NodeName: "n", Clock: clock, mono: monotonic},
-			"operator": {Dir: t.TempDir(), Shared: address, Brand: "svc", Clock: clock, mono: monotonic, idle: true},
+			"node":     {Dir: t.TempDir(), Shared: address, Brand: "svc", NodeName: "n", Clock: clock, compares: true},
+			"operator": {Dir: t.TempDir(), Shared: address, Brand: "svc", Clock: clock, compares: true, idle: true},
 		} {
 			l, err := Open(o)
 			if err == nil {
@@ -227,7 +227,7 @@ func TestNodeWithAWrongClockDoesNotStart(t *testing.T) {
 			}
 		}
 		l, err := Open(Options{
-			Dir: t.TempDir(), Brand: "svc", Clock: clock, mono: monotonic,
+			Dir: t.TempDir(), Brand: "svc", Clock: clock, compares: true,
 			Redis: config.Redis{Addresses: []string{redis.Addr}, Timeout: time.Second, Away: "local_share"},
 		})
 		if err == nil {
@@ -247,17 +247,17 @@ func TestClockThatGoesWrongIsToldAndNotBelieved(t *testing.T) {
 	var off atomic.Int64
 	nodes := nodesOn(t, servers.Database(t), 1, func(_ int, o *Options) {
 		o.times = quickTimes
-		o.times.mono, o.mono, o.Log = monotonic, monotonic, zerolog.New(&log)
+		o.compares, o.Log = true, zerolog.New(&log)
 		o.Clock = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
 	})
 	l := nodes[0]
 	_, keys := skewedAccount(t, nodes, usd, 0, func(*NewKey) {})
 	charge := func() {
 		var h Hold
-		if d := l.Admit(&h, &Admission{Key: keys[0], Slot: l.Slot("m"), Hold: 1, Min: 1, NowNs: l.wall()}); d.Code != Admitted {
+		if d := l.Admit(&h, &Admission{Key: keys[0], Slot: l.Slot("m"), Hold: 1, Min: 1, Now: l.at()}); d.Code != Admitted {
 			t.Fatalf("denied with %+v", d)
 		}
-		h.Settle(Settlement{Cost: 1, NowNs: l.wall(), Status: 200})
+		h.Settle(Settlement{Cost: 1, Now: l.at(), Status: 200})
 	}
 	charge()
 	off.Store(int64(time.Hour))

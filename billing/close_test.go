@@ -40,9 +40,9 @@ func TestSettlementDuringCloseIsNotLostSilently(t *testing.T) {
 			t.Fatal(err)
 		}
 		holds := make([]Hold, 200)
-		now := time.Now().UnixNano()
+		now := At(time.Now())
 		for i := range holds {
-			if d := l.Admit(&holds[i], &Admission{Key: k, Hold: 1000, Min: 1000, NowNs: now}); d.Code != Admitted {
+			if d := l.Admit(&holds[i], &Admission{Key: k, Hold: 1000, Min: 1000, Now: now}); d.Code != Admitted {
 				t.Fatalf("denied: %+v", d)
 			}
 		}
@@ -52,7 +52,7 @@ func TestSettlementDuringCloseIsNotLostSilently(t *testing.T) {
 		go func() {
 			defer done.Done()
 			for i := range holds {
-				c, _ := holds[i].Settle(Settlement{Cost: 100, NowNs: now})
+				c, _ := holds[i].Settle(Settlement{Cost: 100, Now: now})
 				charged += c
 			}
 		}()

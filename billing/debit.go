@@ -91,7 +91,7 @@ func (l *Ledger) debitHere(a *AccountState, d *store.Debit) (applied bool, err e
 		a.avail[place] += take
 	}
 	if a.owes() {
-		a.pay(l.now())
+		a.pay(l.at())
 	}
 	return applied, err
 }

@@ -1,6 +1,9 @@
 package billing
 
-import "farebox/billing/journal"
+import (
+	"farebox/billing/journal"
+	"farebox/billing/window"
+)
 
 // Debt is what an account owes for requests that cost more than could be
 // charged. [Hold.Settle] charges what the hold has, then what the account has
@@ -78,7 +81,7 @@ func (a *AccountState) owe(r *journal.Record) {
 }
 
 // pay pays what is owed from what is free, in spend order, and records it.
-func (a *AccountState) pay(nowNs int64) {
+func (a *AccountState) pay(now window.Instant) {
 	free := a.avail
 	take := free.Take(a.owed())
 	paid := take.Total()
@@ -88,7 +91,7 @@ func (a *AccountState) pay(nowNs int64) {
 	if a.ledger.journal == nil {
 		return // an operator's, beside nodes
 	}
-	rec := journal.Record{Kind: journal.Pay, TimeNs: a.ledger.written(nowNs), Account: a.no, Day: a.day, Amounts: take}
+	rec := journal.Record{Kind: journal.Pay, TimeNs: a.ledger.written(now), Account: a.no, Day: a.day, Amounts: take}
 	if a.ledger.journal.Append(&rec, 0) != nil {
 		return // without room in the journal it stays owed
 	}

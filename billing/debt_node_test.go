@@ -57,11 +57,11 @@ func (d *debtNodes) keys(limit *Nano) (list []*Key) {
 func (d *debtNodes) admit(k *Key, n Nano) (h *Hold, denial Denial) {
 	l := k.Account.ledger
 	h = &Hold{}
-	return h, l.Admit(h, &Admission{Key: k, Slot: -1, Hold: n, Min: n, NowNs: l.now()})
+	return h, l.Admit(h, &Admission{Key: k, Slot: -1, Hold: n, Min: n, Now: l.at()})
 }
 
 func (d *debtNodes) settle(h *Hold, cost Nano) (charged, owed Nano) {
-	return h.Settle(Settlement{Cost: cost, Status: 200, NowNs: h.ledger.now()})
+	return h.Settle(Settlement{Cost: cost, Status: 200, Now: h.ledger.at()})
 }
 
 // becomes waits until a request of a key is answered like that.
@@ -71,7 +71,7 @@ func (d *debtNodes) becomes(k *Key, want DenialCode) (took time.Duration) {
 	for {
 		h, denial := d.admit(k, usd/100)
 		if denial.Code == Admitted {
-			h.Void(h.ledger.now())
+			h.Void(h.ledger.at())
 		}
 		if denial.Code == want {
 			return time.Since(began)

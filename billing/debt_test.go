@@ -90,7 +90,7 @@ func TestOverrunOfALimitedKeyIsPaidByItsRichAccount(t *testing.T) {
 	if d := f.Admit(&h, f.ask(other, usd)); d.Code != Admitted {
 		t.Errorf("the account's other key is answered with %d", d.Code)
 	}
-	h.Void(f.clock.nano())
+	h.Void(f.clock.at())
 	f.recount()
 }
 
@@ -138,7 +138,7 @@ func TestWhatOtherHoldsGiveBackPaysDebt(t *testing.T) {
 	if s := f.Stats(); s.Debt != 2*usd {
 		t.Errorf("%s is owed, expected 2", s.Debt)
 	}
-	third.Void(f.clock.nano())
+	third.Void(f.clock.at())
 	if balance, _, _ := k.Balance(); balance != 2*usd || f.Stats().Debt != 0 {
 		t.Errorf("%s is left, and %s owed", balance, f.Stats().Debt)
 	}

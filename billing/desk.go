@@ -220,7 +220,7 @@ func (d *desk) finish() bool {
 			a.lease.granted(a, w, f)
 		}
 		if a.owes() {
-			a.pay(d.n.l.wall())
+			a.pay(d.n.l.at())
 		}
 		a.mu.Unlock()
 	}
@@ -255,7 +255,7 @@ func (d *desk) lookAll() bool {
 		a.roll(d.n.day.Load())
 		a.lease.know(a, f)
 		if a.owes() {
-			a.pay(d.n.l.wall())
+			a.pay(d.n.l.at())
 		}
 		a.mu.Unlock()
 	}

@@ -8,6 +8,7 @@ import (
 	"farebox/billing/limits"
 	"farebox/billing/money"
 	"farebox/billing/replay"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -20,15 +21,14 @@ type Hold struct {
 
 	ledger     *Ledger
 	key        *Key
-	id         uint64      // sequence of its record in the journal
-	parts      money.Parts // what it holds; guarded by the account's mutex
-	day        int32       // whose DIEM and period it draws on
-	regime     uint32      // of the key when it was admitted
-	period     int32       // of the key's limits then
-	beyond     Nano        // of parts, what the key's limits were not asked for, see extend
-	slot       int         // of the rate windows
-	booked     int         // whose usage it becomes
-	openedNs   int64
+	id         uint64       // sequence of its record in the journal
+	parts      money.Parts  // what it holds; guarded by the account's mutex
+	day        int32        // whose DIEM and period it draws on
+	regime     uint32       // of the key when it was admitted
+	period     int32        // of the key's limits then
+	beyond     Nano         // of parts, what the key's limits were not asked for, see extend
+	slot       int          // of the rate windows
+	booked     int          // whose usage it becomes
 	rate       *config.Rate // of the model, as admitted
 	keyRate    *config.Rate
 	tokens     int64
@@ -59,7 +59,7 @@ type Settlement struct {
 	Flags     journal.Flags
 	Status    int
 	Took      time.Duration
-	NowNs     int64
+	Now       window.Instant
 	Tokens    int64 // used, replaces the estimate in the limit of tokens a minute
 	Credits   int64 // used, replaces those of the Admission in the cap of 24 hours
 }
@@ -170,7 +170,7 @@ func (h *Hold) Progress(sold *money.Lines) {
 	if h.state.Load() != holdOpen {
 		return
 	}
-	rec := h.record(journal.Progress, &Settlement{Lines: *sold, NowNs: h.ledger.wall(), Flags: journal.FlagIncomplete | journal.FlagEstimated})
+	rec := h.record(journal.Progress, &Settlement{Lines: *sold, Now: h.ledger.at(), Flags: journal.FlagIncomplete | journal.FlagEstimated})
 	h.foresee(&rec, sold.Cost())
 	// Without room in the journal the request is voided after a crash instead.
 	_ = h.ledger.journal.Append(&rec, 0)
@@ -226,7 +226,7 @@ func (h *Hold) SettleKept(s Settlement, lead *replay.Lead, a *replay.Answer) (ch
 	s.Flags |= journal.FlagKeyed
 	h.prepare(&s)
 	if !lead.Keep(h.id, a) {
-		h.Void(s.NowNs)
+		h.Void(s.Now)
 		return 0, 0
 	}
 	return h.Settle(s)
@@ -263,21 +263,21 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 		l.node.cover(h, s.Cost)
 	}
 	a.mu.Lock()
-	a.roll(l.day(s.NowNs))
+	a.roll(l.day(s.Now.Wall))
 	h.key.use.roll(a.day)
 	held := h.parts.Total()
 	rec := h.record(journal.Settle, &s)
 	rec.Amounts, rec.Debt = a.charge(h, max(0, s.Cost))
 	a.giveBack(h)
-	h.key.use.tally.Add(s.NowNs)
-	h.resolve(a, s.NowNs, s.Tokens, s.Credits)
+	h.key.use.tally.Add(s.Now.Wall)
+	h.resolve(a, s.Now.Mono, s.Tokens, s.Credits)
 	err := l.journal.Append(&rec, -held)
 	a.lastSeq = rec.Seq
 	if rec.Debt > 0 && err == nil {
 		a.owe(&rec)
 	}
 	if a.owes() {
-		a.pay(s.NowNs)
+		a.pay(s.Now)
 	}
 	a.mu.Unlock()
 	if err != nil {
@@ -290,21 +290,21 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 }
 
 // Void ends the hold without a charge.
-func (h *Hold) Void(nowNs int64) {
+func (h *Hold) Void(now window.Instant) {
 	if !h.state.CompareAndSwap(holdOpen, holdVoided) {
 		h.again()
 		return
 	}
 	l, a := h.ledger, h.key.Account
 	a.mu.Lock()
-	a.roll(l.day(nowNs))
+	a.roll(l.day(now.Wall))
 	held := h.parts.Total()
 	a.giveBack(h)
-	h.resolve(a, nowNs, 0, 0)
-	rec := journal.Record{Kind: journal.Void, TimeNs: l.written(nowNs), Hold: h.id, Account: a.no}
+	h.resolve(a, now.Mono, 0, 0)
+	rec := journal.Record{Kind: journal.Void, TimeNs: l.written(now), Hold: h.id, Account: a.no}
 	err := l.journal.Append(&rec, -held)
 	if a.owes() {
-		a.pay(nowNs)
+		a.pay(now)
 	}
 	a.mu.Unlock()
 	if err != nil {
@@ -323,23 +323,24 @@ func (h *Hold) Reset() {
 	h.credits = 0
 }
 
-// resolve takes the hold off its account and corrects the windows.
-func (h *Hold) resolve(a *AccountState, nowNs, tokens, credits int64) {
+// resolve takes the hold off its account and corrects the windows; now is of
+// Instant.Mono.
+func (h *Hold) resolve(a *AccountState, now, tokens, credits int64) {
 	a.loose -= h.loose
 	if h.credits > 0 {
-		a.credits.Correct(h.creditHour, h.credits, credits, nowNs)
+		a.credits.Correct(h.creditHour, h.credits, credits, now)
 		h.credits = 0
 	}
 	if h.rate != nil {
 		if w := a.window(h.slot); w != nil {
-			w.Correct(h.rate, nowNs, h.tokens, tokens)
+			w.Correct(h.rate, now, h.tokens, tokens)
 		}
 	}
 	if h.keyRate != nil {
-		h.key.use.window.Correct(h.keyRate, nowNs, h.tokens, tokens)
+		h.key.use.window.Correct(h.keyRate, now, h.tokens, tokens)
 	}
 	if h.windows != ([2]*limits.Window{}) {
-		h.ledger.redis.Correct(&h.windows, h.rate, h.keyRate, nowNs, tokens-h.tokens)
+		h.ledger.redis.Correct(&h.windows, h.rate, h.keyRate, now, tokens-h.tokens)
 	}
 	a.unlink(h)
 }
@@ -347,7 +348,7 @@ func (h *Hold) resolve(a *AccountState, nowNs, tokens, credits int64) {
 // record is a settlement or progress of this hold, without amounts.
 func (h *Hold) record(kind uint8, s *Settlement) journal.Record {
 	return journal.Record{
-		Kind: kind, Flags: s.Flags, TimeNs: h.ledger.written(s.NowNs), Hold: h.id, Account: h.key.Account.no, Key: uint32(h.key.No),
+		Kind: kind, Flags: s.Flags, TimeNs: h.ledger.written(s.Now), Hold: h.id, Account: h.key.Account.no, Key: uint32(h.key.No),
 		Model: modelNo(h.booked), Day: h.day, RequestID: h.requestID, Lines: s.Lines, Reasoning: s.Reasoning,
 		Status: uint16(s.Status), TookMs: uint32(s.Took / time.Millisecond),
 	}

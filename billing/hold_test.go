@@ -84,7 +84,7 @@ func TestLastDollarRace(t *testing.T) {
 					}
 					switch rnd.IntN(4) {
 					case 0:
-						h.Void(f.clock.nano())
+						h.Void(f.clock.at())
 					default:
 						cost := Nano(rnd.Int64N(int64(want) + int64(want)/4 + 2))
 						c, s := f.settle(&h, cost)
@@ -121,7 +121,7 @@ func TestSecondResolveChangesNothing(t *testing.T) {
 				t.Errorf("a second settlement charged %s with shortfall %s", c, s)
 			}
 		},
-		"void": func(h *Hold) { h.Void(f.clock.nano()) },
+		"void": func(h *Hold) { h.Void(f.clock.at()) },
 		"extend": func(h *Hold) {
 			if h.Extend(usd) {
 				t.Error("a settled hold was extended")
@@ -168,7 +168,7 @@ func TestSettleAndVoidRace(t *testing.T) {
 					charged.Add(int64(c))
 				} else {
 					h.Extend(usd / 10)
-					h.Void(f.clock.nano())
+					h.Void(f.clock.at())
 				}
 			})
 		}
@@ -282,7 +282,7 @@ func TestExtensionAfterMidnightLeavesLastNightsDIEM(t *testing.T) {
 	if !h.Extend(usd) || h.parts != (money.Parts{usd, 0, usd}) {
 		t.Errorf("the hold has %v, expected 1 of last night's DIEM and 1 USD", h.parts)
 	}
-	h.Void(f.clock.nano())
+	h.Void(f.clock.at())
 	if u, d, _ := k.Balance(); u != 10*usd || d != 0 {
 		t.Errorf("%s USD and %s DIEM left", u, d)
 	}
@@ -348,7 +348,7 @@ func TestForgottenHoldIsVoidedAndCounted(t *testing.T) {
 	if s := f.Stats(); s.Leaked != 2 || s.OpenHolds != 1 {
 		t.Errorf("figures say %+v", s)
 	}
-	h.Void(f.clock.nano())
+	h.Void(f.clock.at())
 	f.recount()
 }
 
@@ -388,7 +388,7 @@ func TestUsageKeepsWhatEachRequestWas(t *testing.T) {
 	a.RequestID = [16]byte{1, 2, 3}
 	f.Admit(&h, a)
 	cost := sold.Cost()
-	h.Settle(Settlement{Cost: cost, Lines: sold, Reasoning: 5, Status: 200, Took: 1234 * time.Millisecond, NowNs: f.clock.nano(), Flags: journal.FlagAborted})
+	h.Settle(Settlement{Cost: cost, Lines: sold, Reasoning: 5, Status: 200, Took: 1234 * time.Millisecond, Now: f.clock.at(), Flags: journal.FlagAborted})
 	f.recount()
 	var data []byte
 	var n int

@@ -71,7 +71,7 @@ func TestSegmentWithoutANameLosesNothing(t *testing.T) {
 	settled := Nano(0)
 	for i, h := range open {
 		if i%7 == 0 {
-			h.Void(f.clock.nano())
+			h.Void(f.clock.at())
 			continue
 		}
 		n, short := f.settle(h, usd/2)

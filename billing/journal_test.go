@@ -325,7 +325,7 @@ func TestFullDiskRefusesNewHoldsAndStillSettles(t *testing.T) {
 		if d := f.Admit(h, f.ask(k, usd)); d.Code != Admitted {
 			t.Fatalf("denied with %d although there is room again", d.Code)
 		}
-		h.Void(f.clock.nano())
+		h.Void(f.clock.at())
 	}
 	if r := f.recount(); r.Charged != Nano(len(holds))*usd {
 		t.Errorf("%s charged for %d requests of 1 USD", r.Charged, len(holds))

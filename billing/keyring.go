@@ -275,7 +275,8 @@ type WindowUse struct {
 
 // KeyWindows are the requests of a key over all models, by minute, hour, day
 // and month, and what its limits leave.
-func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
+func (l *Ledger) KeyWindows(k *Key, now window.Instant) (w [4]WindowUse, err error) {
+	nowNs := now.Wall
 	a, day := k.Account, k.Account.ledger.day(nowNs)
 	month := calendar.MonthOf(day)
 	ends := [4]int64{nowNs - nowNs%window.MinuteNs + window.MinuteNs, nowNs - nowNs%window.HourNs + window.HourNs, int64(day+1) * window.DayNs, int64(calendar.FirstDay(month+1)) * window.DayNs}
@@ -295,7 +296,7 @@ func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 	var all window.Window
 	overall := false
 	if rate != nil && l.redis != nil {
-		q := l.overall(k, -1, nil, rate, nowNs)
+		q := l.overall(k, -1, nil, rate, now)
 		all, overall = l.redis.Key(&q)
 	}
 	a.mu.Lock()
@@ -308,8 +309,8 @@ func (l *Ledger) KeyWindows(k *Key, nowNs int64) (w [4]WindowUse, err error) {
 		}
 		gcra := func(w *WindowUse, tat, limit, period, ahead int64) {
 			if limit > 0 {
-				used := limit - window.Left(tat, nowNs, limit, period, period)
-				*w = WindowUse{Limit: limit, Used: used, Remaining: window.Left(tat, nowNs, limit, period, ahead), Resets: time.Unix(0, max(tat, nowNs)).UTC()}
+				used := limit - window.Left(tat, now.Mono, limit, period, period)
+				*w = WindowUse{Limit: limit, Used: used, Remaining: window.Left(tat, now.Mono, limit, period, ahead), Resets: time.Unix(0, now.WallAt(max(tat, now.Mono))).UTC()}
 			}
 		}
 		_, ahead := window.Burst(rate)

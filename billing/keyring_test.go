@@ -333,7 +333,7 @@ func TestTallyFollowsTheCalendar(t *testing.T) {
 	k, _ := f.key("a")
 	use := func() (minute, hour, day int64) {
 		t.Helper()
-		w, err := f.KeyWindows(k, f.clock.nano())
+		w, err := f.KeyWindows(k, f.clock.at())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,7 +382,7 @@ func TestKeyShowsTheRequestBeforeIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := f.KeyWindows(k, f.clock.now().UnixNano())
+			w, err := f.KeyWindows(k, f.clock.at())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -65,7 +65,7 @@ func beKilled(dir, seed string) {
 			rnd := rand.New(rand.NewPCG(number, uint64(w)))
 			for {
 				id := rnd.Uint64()
-				a := Admission{Key: k, Slot: slot, Hold: 1000, Min: 1000, NowNs: time.Now().UnixNano()}
+				a := Admission{Key: k, Slot: slot, Hold: 1000, Min: 1000, Now: At(time.Now())}
 				binary.LittleEndian.PutUint64(a.RequestID[:], id)
 				var h Hold
 				if d := l.Admit(&h, &a); d.Code != Admitted {
@@ -79,7 +79,7 @@ func beKilled(dir, seed string) {
 					fmt.Printf("P %d %d\n", id, min(progress, 1000))
 					time.Sleep(time.Duration(rnd.IntN(1000)) * time.Microsecond)
 				}
-				charged, _ := h.Settle(Settlement{Cost: progress + Nano(rnd.IntN(600)), NowNs: time.Now().UnixNano()})
+				charged, _ := h.Settle(Settlement{Cost: progress + Nano(rnd.IntN(600)), Now: At(time.Now())})
 				fmt.Printf("S %d %d\n", id, charged)
 			}
 		}()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"farebox/billing/calendar"
 	"farebox/billing/disk"
 	"farebox/billing/journal"
 	"farebox/billing/limits"
@@ -56,12 +55,11 @@ type Ledger struct {
 	touched    touched
 	violations violations
 	keeper     *keeper
-	watch      *clockWatch // nil: the clock is a test's
 
 	reports *report.Reports
 	fresh   freshener // for them
 
-	ahead          atomic.Int64 // ns that the clock of a shared store is ahead of this machine's
+	ahead          atomic.Int64 // ns that the clock of a shared store is ahead of this process's, see written
 	budgets        budgets      // of keys by model and user
 	keyBudgets     budgets      // of keys
 	addressBudgets budgets      // of those who try secrets
@@ -93,9 +91,9 @@ type Options struct {
 	// Wait is for the lock of the directory, when another process is about to end.
 	Wait time.Duration
 
-	segmentSize int          // of the journal; 0: defaultSegment
-	mono        func() int64 // ns; beside Clock, whose steps are noticed by it; nil: they are not
-	idle        bool         // only for an operator's command: prepare nothing for traffic
+	segmentSize int  // of the journal; 0: defaultSegment
+	compares    bool // Clock is a machine's, not a test's: it is compared with those of servers
+	idle        bool // only for an operator's command: prepare nothing for traffic
 	detailNow   bool
 	wrapStore   func(store.Store) store.Store
 	limits      func(*limits.Options)
@@ -120,10 +118,7 @@ const (
 // and holds of the dead process resolved before new ones (notes: 2.6).
 func Open(o Options) (*Ledger, error) {
 	if o.Clock == nil {
-		o.Clock = time.Now
-		if o.mono == nil {
-			o.mono = monotonic
-		}
+		o.Clock, o.compares = time.Now, true
 	}
 	if o.segmentSize == 0 {
 		o.segmentSize = journal.DefaultSize
@@ -161,9 +156,6 @@ func Open(o Options) (*Ledger, error) {
 		l.project.start()
 	}
 	l.keeper = startKeeper(l)
-	if o.mono != nil && !o.idle {
-		l.watch = startClockWatch(l, o.mono)
-	}
 	if o.Redis.Used() && !o.idle {
 		if err = l.openLimits(&o); err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -183,9 +175,9 @@ func (l *Ledger) openLimits(o *Options) (err error) {
 	// All nodes of a store have its pepper, and no other store has.
 	name := l.hasher.digest([]byte("limits"))
 	c := limits.Options{
-		Redis: o.Redis, Prefix: fmt.Sprintf("%s:limits:%x:", o.Brand, name[:6]), Log: &l.log, Clock: l.wall,
+		Redis: o.Redis, Prefix: fmt.Sprintf("%s:limits:%x:", o.Brand, name[:6]), Log: &l.log, Clock: l.at,
 	}
-	if l.watch != nil {
+	if o.compares {
 		var skews skewLog
 		c.Skewed = func(skew time.Duration) {
 			skews.tell(&l.log, "Redis", skew, "limits of days and months begin at Redis's midnight")
@@ -194,7 +186,7 @@ func (l *Ledger) openLimits(o *Options) (err error) {
 	if o.limits != nil {
 		o.limits(&c)
 	}
-	if l.redis, err = limits.Open(&c); err != nil || o.mono == nil {
+	if l.redis, err = limits.Open(&c); err != nil || !o.compares {
 		return err
 	}
 	if err := farApart("Redis", l.redis.Skew()); err != nil {
@@ -327,9 +319,6 @@ func (l *Ledger) Close() error {
 		l.control.close()
 	}
 	l.keeper.close()
-	if l.watch != nil {
-		l.watch.close()
-	}
 	if l.redis != nil {
 		l.redis.Close()
 	}
@@ -360,32 +349,6 @@ func (l *Ledger) nodes() int64 {
 	}
 	return max(1, l.node.live.Load())
 }
-
-// wall is the clock of this machine, which rate windows reckon in.
-func (l *Ledger) wall() int64 { return l.clock().UnixNano() }
-
-// now is the clock that everything written goes by, Unix ns: this machine's, or
-// on a shared store the store's, so that nodes whose clocks differ write and
-// read one history.
-func (l *Ledger) now() int64 { return l.written(l.wall()) }
-
-// written is the time to write down for a time of this machine's clock.
-func (l *Ledger) written(wallNs int64) int64 { return wallNs + l.ahead.Load() }
-
-// Now is the time that all nodes of a store agree on.
-func (l *Ledger) Now() time.Time { return time.Unix(0, l.now()) }
-
-// day is the UTC day of a request at ns: by the local clock, or on a shared
-// store by its clock, so that all nodes begin a day together.
-func (l *Ledger) day(ns int64) int32 {
-	if l.node != nil {
-		return l.node.day.Load()
-	}
-	return calendar.DayOf(ns)
-}
-
-// Today is the UTC day, counted from 1970-01-01.
-func (l *Ledger) Today() int32 { return l.day(l.now()) }
 
 // Configure takes over limits; holds that are open keep theirs.
 func (l *Ledger) Configure(c *config.Config) {
@@ -492,7 +455,7 @@ func (l *Ledger) Healthy() error {
 func (l *Ledger) leak(h *Hold) {
 	l.leaked.Add(1)
 	l.log.Error().Uint64("hold", h.id).Str("key", h.key.ID).Msg("a hold was neither settled nor voided; it is voided now")
-	h.Void(l.wall())
+	h.Void(l.at())
 }
 
 // unrecorded is a resolve that the journal did not take: only after Close.

@@ -198,7 +198,7 @@ func (r *linearRun) client(t *testing.T, client int) {
 		var h Hold
 		want := 1 + Nano(rnd.Int64N(25))
 		out := r.note(client, linearOp{do: "admit", n: want}, func() linearResult {
-			d := l.Admit(&h, &Admission{Key: k, Slot: -1, Hold: want, Min: want, NowNs: l.now()})
+			d := l.Admit(&h, &Admission{Key: k, Slot: -1, Hold: want, Min: want, Now: l.at()})
 			switch d.Code {
 			case Admitted:
 				return linearResult{n: want}
@@ -216,7 +216,7 @@ func (r *linearRun) client(t *testing.T, client int) {
 			continue
 		}
 		if rnd.IntN(4) == 0 {
-			r.note(client, linearOp{do: "void", held: want}, func() linearResult { h.Void(l.now()); return linearResult{} })
+			r.note(client, linearOp{do: "void", held: want}, func() linearResult { h.Void(l.at()); return linearResult{} })
 			continue
 		}
 		cost := Nano(rnd.Int64N(int64(want) + 1))
@@ -224,7 +224,7 @@ func (r *linearRun) client(t *testing.T, client int) {
 			cost = want + Nano(rnd.Int64N(10))
 		}
 		r.note(client, linearOp{do: "settle", n: cost, held: want}, func() linearResult {
-			n, short := h.Settle(Settlement{Cost: cost, Status: 200, NowNs: l.now()})
+			n, short := h.Settle(Settlement{Cost: cost, Status: 200, Now: l.at()})
 			return linearResult{n: n, short: short}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"farebox/billing/store"
+	"farebox/billing/window"
 )
 
 const usd = Nano(1_000_000_000)
@@ -22,7 +23,11 @@ func newTestClock() *testClock {
 
 func (c *testClock) now() time.Time          { return time.Unix(0, c.ns.Load()) }
 func (c *testClock) nano() int64             { return c.ns.Load() }
+func (c *testClock) at() window.Instant      { return at(c.nano()) }
 func (c *testClock) advance(d time.Duration) { c.ns.Add(int64(d)) }
+
+// at is a time of a clock that nobody sets.
+func at(ns int64) window.Instant { return window.Instant{Wall: ns, Mono: ns} }
 
 // fixture is a ledger in a directory of its own that can be reopened.
 type fixture struct {
@@ -103,11 +108,11 @@ func (f *fixture) key(account string, adjust ...func(*NewKey)) (*Key, string) {
 }
 
 func (f *fixture) ask(k *Key, amount Nano) *Admission {
-	return &Admission{Key: k, Slot: f.Slot("model"), Hold: amount, Min: amount, NowNs: f.clock.nano()}
+	return &Admission{Key: k, Slot: f.Slot("model"), Hold: amount, Min: amount, Now: f.clock.at()}
 }
 
 func (f *fixture) settle(h *Hold, cost Nano) (Nano, Nano) {
-	return h.Settle(Settlement{Cost: cost, Model: "model", Status: 200, NowNs: f.clock.nano()})
+	return h.Settle(Settlement{Cost: cost, Model: "model", Status: 200, Now: f.clock.at()})
 }
 
 // recount fails the test when the money does not add up.

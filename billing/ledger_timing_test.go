@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"farebox/billing/money"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
@@ -26,13 +27,13 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func oneRequest(l *Ledger, h *Hold, k *Key, slot int, now int64) {
-	a := Admission{Key: k, Slot: slot, Rate: benchRate, Hold: 5_000_000, Min: 1_000_000, Tokens: 1200, NowNs: now}
+func oneRequest(l *Ledger, h *Hold, k *Key, slot int, now window.Instant) {
+	a := Admission{Key: k, Slot: slot, Rate: benchRate, Hold: 5_000_000, Min: 1_000_000, Tokens: 1200, Now: now}
 	if d := l.Admit(h, &a); d.Code != Admitted {
 		panic(d.Code)
 	}
 	sold := money.Text(benchPrice, benchUsage)
-	h.Settle(Settlement{Cost: sold.Cost(), Lines: sold, Model: "m", Status: 200, Took: time.Second, NowNs: now, Tokens: 1000})
+	h.Settle(Settlement{Cost: sold.Cost(), Lines: sold, Model: "m", Status: 200, Took: time.Second, Now: now, Tokens: 1000})
 	h.Reset()
 }
 
@@ -63,13 +64,13 @@ func BenchmarkAdmitSettle(b *testing.B) {
 			var h Hold
 			rnd := rand.New(rand.NewPCG(1, 2))
 			for _, k := range keys {
-				oneRequest(l, &h, k, slot, time.Now().UnixNano())
+				oneRequest(l, &h, k, slot, At(time.Now()))
 			}
 			l.project.mu.Lock()
 			b.ReportAllocs()
 			cpu := cpuTime()
 			for b.Loop() {
-				oneRequest(l, &h, keys[rnd.IntN(n)], slot, time.Now().UnixNano())
+				oneRequest(l, &h, keys[rnd.IntN(n)], slot, At(time.Now()))
 			}
 			// On a machine that others use, too, time passes without us.
 			b.ReportMetric(float64(cpuTime()-cpu)/float64(b.N), "cpu-ns/op")
@@ -115,7 +116,7 @@ func BenchmarkBusy(b *testing.B) {
 			}
 			idle := run(n/4, func() {}) + run(n/4, func() {})
 			began := time.Now()
-			busy := run(n, func() { oneRequest(l, &h, keys[rnd.IntN(len(keys))], slot, time.Now().UnixNano()) })
+			busy := run(n, func() { oneRequest(l, &h, keys[rnd.IntN(len(keys))], slot, At(time.Now())) })
 			b.ReportMetric(float64(n)/time.Since(began).Seconds(), "req/s")
 			idle += run(n/4, func() {}) + run(n/4, func() {})
 			cpu := cpuTime()
@@ -204,7 +205,7 @@ func BenchmarkContended(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		var h Hold
 		for pb.Next() {
-			oneRequest(l, &h, keys[0], slot, time.Now().UnixNano())
+			oneRequest(l, &h, keys[0], slot, At(time.Now()))
 		}
 	})
 }
@@ -229,7 +230,7 @@ func BenchmarkDurable(b *testing.B) {
 		for passed := time.Duration(0); passed < length; passed = time.Since(began) {
 			// What the machine did not let us do in time is done now.
 			for due := int(passed.Seconds() * perSecond); done < due; done++ {
-				oneRequest(l, &h, keys[rnd.IntN(keyCount)], slot, time.Now().UnixNano())
+				oneRequest(l, &h, keys[rnd.IntN(keyCount)], slot, At(time.Now()))
 			}
 			if behind = l.Stats().JournalLag; behind > most {
 				most = behind

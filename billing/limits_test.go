@@ -48,7 +48,7 @@ func startNodes(t testing.TB, n int, address string, shared config.Limits, adjus
 
 // try makes one request.
 func (n *testNode) try(h *Hold, rate *config.Rate, tokens int64) Denial {
-	return n.Admit(h, &Admission{Key: n.key, Slot: n.slot, Rate: rate, Tokens: tokens, NowNs: time.Now().UnixNano()})
+	return n.Admit(h, &Admission{Key: n.key, Slot: n.slot, Rate: rate, Tokens: tokens, Now: At(time.Now())})
 }
 
 // storm has all nodes try for a time and counts what came of it.
@@ -76,7 +76,7 @@ func (s *storm) run(t testing.TB, nodes []*testNode, rate *config.Rate, clients 
 					switch denial.Code {
 					case Admitted:
 						s.admitted.Add(1)
-						h.Void(time.Now().UnixNano())
+						h.Void(At(time.Now()))
 						h.Reset()
 						time.Sleep(s.pause)
 					case RateRequests:
@@ -197,7 +197,7 @@ func TestARequestWithoutMoneyGivesItsPermitBack(t *testing.T) {
 	rate := &config.Rate{RPD: 50, TPM: 1000}
 	var h Hold
 	for range 60 {
-		a := &Admission{Key: n.key, Slot: n.slot, Rate: rate, Tokens: 10, Hold: 100 * usd, Min: 100 * usd, NowNs: time.Now().UnixNano()}
+		a := &Admission{Key: n.key, Slot: n.slot, Rate: rate, Tokens: 10, Hold: 100 * usd, Min: 100 * usd, Now: At(time.Now())}
 		if d := n.Admit(&h, a); d.Code != InsufficientBalance {
 			t.Fatalf("code %d, %s", d.Code, d.Limit)
 		}
@@ -213,9 +213,9 @@ func TestSeveralPermitsAreTakenTogether(t *testing.T) {
 	rate := &config.Rate{RPD: 10}
 	four := func(n *testNode) Denial {
 		var h Hold
-		d := n.Admit(&h, &Admission{Key: n.key, Slot: n.slot, Rate: rate, Requests: 4, NowNs: time.Now().UnixNano()})
+		d := n.Admit(&h, &Admission{Key: n.key, Slot: n.slot, Rate: rate, Requests: 4, Now: At(time.Now())})
 		if d.Code == Admitted {
-			h.Void(time.Now().UnixNano())
+			h.Void(At(time.Now()))
 		}
 		return d
 	}
@@ -233,7 +233,7 @@ func TestSeveralPermitsAreTakenTogether(t *testing.T) {
 		eventually(t, "what a refused request had taken is back", 60*time.Second, func() bool {
 			return nodes[i].try(&h, rate, 0).Code == Admitted
 		})
-		h.Void(time.Now().UnixNano())
+		h.Void(At(time.Now()))
 		h.Reset()
 	}
 	if d := nodes[1].try(&h, rate, 0); d.Code != RateRequests {
@@ -256,16 +256,16 @@ func TestTokensAreCorrectedForAllNodes(t *testing.T) {
 	if d := nodes[1].try(&other, rate, 9000); d.Code != RateTokens {
 		t.Fatalf("the other node admits beyond the limit: %+v", d)
 	}
-	h.Settle(Settlement{Model: "model", Status: 200, NowNs: time.Now().UnixNano(), Tokens: 100})
+	h.Settle(Settlement{Model: "model", Status: 200, Now: At(time.Now()), Tokens: 100})
 	eventually(t, "the other node may use what was not used", 5*time.Second, func() bool {
 		return nodes[1].try(&other, rate, 9000).Code == Admitted
 	})
 	var q window.Quota
-	nodes[1].key.Quota(nodes[1].slot, rate, time.Now().UnixNano(), &q)
+	nodes[1].key.Quota(nodes[1].slot, rate, At(time.Now()), &q)
 	if q.LimitTokens != 10_000 || q.RemainingTokens < 900 || q.RemainingTokens > 2500 {
 		t.Errorf("the other node reports %d of %d tokens left, about 900 are", q.RemainingTokens, q.LimitTokens)
 	}
-	other.Void(time.Now().UnixNano())
+	other.Void(At(time.Now()))
 }
 
 // "One node says 499 requests are left, the next one 100."
@@ -279,10 +279,10 @@ func TestHeadersTellWhatAllNodesHaveLeft(t *testing.T) {
 		if d := nodes[i%8/7].try(&h, rate, 0); d.Code != Admitted {
 			t.Fatal(d)
 		}
-		h.Void(time.Now().UnixNano())
+		h.Void(At(time.Now()))
 	}
 	var q window.Quota
-	nodes[1].key.Quota(nodes[1].slot, rate, time.Now().UnixNano(), &q)
+	nodes[1].key.Quota(nodes[1].slot, rate, At(time.Now()), &q)
 	if q.RemainingRequests != 100 {
 		t.Errorf("%d requests left of 500 after 400", q.RemainingRequests)
 	}
@@ -446,7 +446,7 @@ func TestThePolicyDecidesWithoutRedis(t *testing.T) {
 		for range 40 {
 			if d = n.try(&h, rate, 0); d.Code == Admitted {
 				admitted++
-				h.Void(time.Now().UnixNano())
+				h.Void(At(time.Now()))
 			}
 		}
 		if admitted != wantAdmitted || d.Code != wantCode || d.RetryAfter <= 0 {
@@ -468,7 +468,7 @@ func TestStartsWithoutRedisAndFindsItLater(t *testing.T) {
 	if d := n.try(&h, &config.Rate{RPM: 100}, 0); d.Code != Admitted || !n.redis.Stats().Degraded {
 		t.Errorf("code %d, degraded %v", d.Code, n.redis.Stats().Degraded)
 	}
-	h.Void(time.Now().UnixNano())
+	h.Void(At(time.Now()))
 	server.Start()
 	eventually(t, "limits are shared", 20*time.Second, func() bool { return !n.redis.Stats().Degraded })
 }

@@ -60,13 +60,13 @@ func BenchmarkSharedAdmit(b *testing.B) {
 					for j := range each {
 						time.Sleep(c.pause)
 						begin := time.Now()
-						a := Admission{Key: n.key, Slot: slots[(i+j)%len(slots)], Rate: &c.rate, Hold: 1000, Min: 1000, Tokens: 1200, NowNs: begin.UnixNano()}
+						a := Admission{Key: n.key, Slot: slots[(i+j)%len(slots)], Rate: &c.rate, Hold: 1000, Min: 1000, Tokens: 1200, Now: At(begin)}
 						if d := n.Admit(&h, &a); d.Code != Admitted {
 							b.Errorf("%+v", d)
 							return
 						}
 						list = append(list, int64(time.Since(begin)))
-						h.Settle(Settlement{Cost: 900, Model: "m", Status: 200, NowNs: begin.UnixNano(), Tokens: 1000})
+						h.Settle(Settlement{Cost: 900, Model: "m", Status: 200, Now: At(begin), Tokens: 1000})
 						h.Reset()
 					}
 					took[i] = list

@@ -267,7 +267,7 @@ func (s *ledgerMachine) Settle(t *rapid.T) {
 
 func (s *ledgerMachine) Void(t *rapid.T) {
 	h := s.drawHold(t)
-	h.Void(s.f.clock.nano())
+	h.Void(s.f.clock.at())
 	s.resolve(h, money.Parts{}, 0)
 	s.m.pay(s.day())
 }

@@ -84,12 +84,10 @@ const relaxedShare = 0.9
 // clockReading is the store's clock at a point of the monotonic one.
 type clockReading struct{ storeNs, monoNs int64 }
 
-var processStart = time.Now()
-
 // newNode joins the store. Nothing may have been read of it before: what
 // changes from here on comes through the feed.
 func newNode(l *Ledger, store store.Shared, o *Options) (*node, error) {
-	n := &node{l: l, store: store, name: o.NodeName, t: o.times, relaxed: o.Leases.Reclaim == "relaxed", compares: o.mono != nil, grace: o.Leases.Grace, stop: make(chan struct{})}
+	n := &node{l: l, store: store, name: o.NodeName, t: o.times, relaxed: o.Leases.Reclaim == "relaxed", compares: o.compares, grace: o.Leases.Grace, stop: make(chan struct{})}
 	if n.t.ttl == 0 {
 		n.t = defaultTimes
 	}
@@ -248,12 +246,13 @@ func (n *node) compare(way int64) {
 	if !n.compares {
 		return
 	}
-	skew := n.l.wall() - n.now()
-	n.skewNs.Store(skew)
+	at, now := n.l.at(), n.now()
+	skew := at.Wall - now
 	// What is written must not step with each reading.
-	if off := skew + n.l.ahead.Load(); off > way+readingLeast || off < -way-readingLeast {
-		n.l.ahead.Store(-skew)
+	if off := at.Mono + n.l.ahead.Load() - now; off > way+readingLeast || off < -way-readingLeast {
+		n.l.ahead.Store(now - at.Mono)
 	}
+	n.skewNs.Store(skew)
 	n.skews.tell(&n.l.log, "PostgreSQL", time.Duration(skew), "days, periods and all that is written follow PostgreSQL's clock")
 }
 

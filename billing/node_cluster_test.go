@@ -149,11 +149,11 @@ func (c *cluster) lookup(i int, secret []byte) *Key {
 }
 
 func admitOn(k *Key, h *Hold, amount, least Nano) Denial {
-	return k.Account.ledger.Admit(h, &Admission{Key: k, Slot: -1, Hold: amount, Min: least, NowNs: time.Now().UnixNano()})
+	return k.Account.ledger.Admit(h, &Admission{Key: k, Slot: -1, Hold: amount, Min: least, Now: At(time.Now())})
 }
 
 func settleNow(h *Hold, cost Nano) (Nano, Nano) {
-	return h.Settle(Settlement{Cost: cost, Status: 200, NowNs: time.Now().UnixNano()})
+	return h.Settle(Settlement{Cost: cost, Status: 200, Now: At(time.Now())})
 }
 
 // eventually waits for what the nodes do by themselves.

@@ -109,7 +109,7 @@ func TestKeyLimitIsOneForAllNodes(t *testing.T) {
 			var h Hold
 			ok := admitOn(c.lookup(i, secret), &h, price, price).Code == Admitted
 			if ok {
-				h.Void(time.Now().UnixNano())
+				h.Void(At(time.Now()))
 			}
 			return ok
 		})
@@ -120,7 +120,7 @@ func TestKeyLimitIsOneForAllNodes(t *testing.T) {
 			var h Hold
 			d := admitOn(c.lookup(i, secret), &h, 1, 1)
 			if d.Code == Admitted {
-				h.Void(time.Now().UnixNano())
+				h.Void(At(time.Now()))
 			}
 			return d.Code == KeyLimitUSD
 		})
@@ -148,7 +148,7 @@ func TestChangingAKeyHidesNothingOfItsLimits(t *testing.T) {
 			if d := admitOn(k, &h, 4*usd, 4*usd); d.Code != Admitted {
 				t.Fatalf("denied with %d", d.Code)
 			}
-			h.Void(c.nodes[0].now())
+			h.Void(c.nodes[0].at())
 			var calls atomic.Int64
 			look := func(call string) (before, after bool) {
 				if got := k.Account.sources(k, 4*usd).reach; got < 4*usd {

@@ -28,7 +28,7 @@ func TestHoldFromBeforeALimitGivesNoneOfItBack(t *testing.T) {
 	if d := admitOn(c.lookup(0, secret), &all, 10*usd, 10*usd); d.Code != Admitted {
 		t.Fatalf("the whole limit: %d", d.Code)
 	}
-	before.Void(time.Now().UnixNano())
+	before.Void(At(time.Now()))
 	a := k.Account
 	c.eventually("the rest has gone back", func() bool {
 		a.mu.Lock()
@@ -39,7 +39,7 @@ func TestHoldFromBeforeALimitGivesNoneOfItBack(t *testing.T) {
 	var more Hold
 	if d := admitOn(other, &more, usd, usd); d.Code != KeyLimitUSD {
 		t.Errorf("beyond the limit on the other node: %d", d.Code)
-		more.Void(time.Now().UnixNano())
+		more.Void(At(time.Now()))
 	}
 	settleNow(&all, 10*usd)
 	c.audit()

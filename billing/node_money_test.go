@@ -85,7 +85,7 @@ func TestThreeNodesSpendAnAccountToNothing(t *testing.T) {
 					h.Extend(Nano(rnd.Int64N(int64(usd / 50))))
 				}
 				if rnd.IntN(5) == 0 {
-					h.Void(time.Now().UnixNano())
+					h.Void(At(time.Now()))
 					continue
 				}
 				n, s := settleNow(&h, Nano(rnd.Int64N(int64(want)*5/4+2)))
@@ -118,7 +118,7 @@ func TestOverrunTakesWhatOtherNodesHave(t *testing.T) {
 	if d := admitOn(c.lookup(0, secret), &h, 5*usd, 5*usd); d.Code != Admitted {
 		t.Fatalf("denied with %d", d.Code)
 	}
-	other.Void(time.Now().UnixNano())
+	other.Void(At(time.Now()))
 	if n, short := settleNow(&h, 12*usd); n != 10*usd || short != 2*usd {
 		t.Errorf("charged %s, short of %s", n, short)
 	}
@@ -199,7 +199,7 @@ func TestFloorCountsWhatOtherNodesHave(t *testing.T) {
 	if d := admitOn(c.lookup(1, secret), &second, usd/10, usd/10); d.Code != Admitted {
 		t.Errorf("2 USD are there, 1.5 of them on the other node: %d", d.Code)
 	}
-	second.Void(time.Now().UnixNano())
+	second.Void(At(time.Now()))
 	settleNow(&first, 3*usd/2)
 	if err := c.nodes[0].project.drain(); err != nil {
 		t.Fatal(err)
@@ -238,9 +238,9 @@ func TestWrongLocalClockMovesNoDay(t *testing.T) {
 	k := c.lookup(0, secret)
 	spend := func(n Nano) DenialCode {
 		var h Hold
-		d := c.nodes[0].Admit(&h, &Admission{Key: k, Slot: -1, Hold: n, Min: n, NowNs: c.nodes[0].now()})
+		d := c.nodes[0].Admit(&h, &Admission{Key: k, Slot: -1, Hold: n, Min: n, Now: c.nodes[0].at()})
 		if d.Code == Admitted {
-			h.Settle(Settlement{Cost: n, NowNs: c.nodes[0].now()})
+			h.Settle(Settlement{Cost: n, Now: c.nodes[0].at()})
 		}
 		return d.Code
 	}
@@ -320,7 +320,7 @@ func TestMoneyOnItsWayBackIsNotGone(t *testing.T) {
 	if d := admitOn(k, &h, 4*usd, 4*usd); d.Code != Admitted {
 		t.Fatalf("denied with %d", d.Code)
 	}
-	h.Void(c.nodes[0].now())
+	h.Void(c.nodes[0].at())
 	a := k.Account
 	var seen atomic.Int64
 	look := func(call string) (before, after bool) {

@@ -39,14 +39,14 @@ func (l *Ledger) openOperator(o *Options) (*Ledger, error) {
 // on the day that it is there, as nodes do.
 func (l *Ledger) useStoreClock(o *Options) error {
 	s, ok := l.store.(store.Shared)
-	if !ok || o.mono == nil {
+	if !ok || !o.compares {
 		return nil
 	}
 	nowUs, err := s.Now()
 	if err != nil {
 		return fmt.Errorf("cannot read the clock of the store: %w", err)
 	}
-	skew := l.wall() - nowUs*1000
+	skew := l.at().Wall - nowUs*1000
 	if max(skew, -skew) > readingLeast {
 		l.ahead.Store(-skew)
 	}

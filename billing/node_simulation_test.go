@@ -242,7 +242,7 @@ func (s *simulation) admit(n *simNode) {
 	}
 	h := &simHold{}
 	want := Nano(s.rnd.IntN(60) + 1)
-	if d := n.Admit(&h.Hold, &Admission{Key: k, Slot: -1, Hold: want, Min: Nano(s.rnd.Int64N(int64(want))) + 1, NowNs: s.now.Load()}); d.Code == Admitted {
+	if d := n.Admit(&h.Hold, &Admission{Key: k, Slot: -1, Hold: want, Min: Nano(s.rnd.Int64N(int64(want))) + 1, Now: at(s.now.Load())}); d.Code == Admitted {
 		n.holds = append(n.holds, h)
 	}
 }
@@ -261,10 +261,10 @@ func (s *simulation) resolve(n *simNode) {
 	}
 	n.holds = slices.DeleteFunc(n.holds, func(o *simHold) bool { return o == h })
 	if s.rnd.IntN(5) == 0 {
-		h.Void(s.now.Load())
+		h.Void(at(s.now.Load()))
 		return
 	}
-	charged, short := h.Settle(Settlement{Cost: Nano(s.rnd.IntN(70)), Status: 200, NowNs: s.now.Load()})
+	charged, short := h.Settle(Settlement{Cost: Nano(s.rnd.IntN(70)), Status: 200, Now: at(s.now.Load())})
 	s.expected += charged
 	s.short += short
 }

@@ -182,7 +182,7 @@ func TestStoreAwayWhileAdmitting(t *testing.T) {
 	k, unleased := c.lookup(0, secret), c.lookup(0, cold)
 	var h Hold
 	admitOn(k, &h, usd, usd)
-	h.Void(time.Now().UnixNano())
+	h.Void(At(time.Now()))
 	k.Account.mu.Lock()
 	leased := k.Account.avail.Total()
 	k.Account.mu.Unlock()
@@ -216,7 +216,7 @@ func TestStoreAwayWhileAdmitting(t *testing.T) {
 	}
 	c.heal(0)
 	c.eventually("money flows again", func() bool { h.Reset(); return admitOn(unleased, &h, usd, usd).Code == Admitted })
-	h.Void(time.Now().UnixNano())
+	h.Void(At(time.Now()))
 	c.audit()
 	if m := c.money(1); m.spent != spent {
 		t.Errorf("%s were spent, %+v is booked", spent, m)

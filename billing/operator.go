@@ -181,7 +181,7 @@ func (l *Ledger) credit(c *store.Credit, account string) (balance Nano, applied 
 	if applied && (currency != DIEM || a.day == day) {
 		a.avail[place] += amount
 		if a.owes() {
-			a.pay(l.wall())
+			a.pay(l.at())
 		}
 	}
 	return a.avail[place] + a.held[place], applied, nil

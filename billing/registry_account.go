@@ -132,7 +132,7 @@ func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
 	}
 	if l.journal != nil && read.owes() {
 		// What it owes since a crash, or since another process credited it.
-		read.pay(l.wall())
+		read.pay(l.at())
 	}
 	return read, nil
 }

@@ -255,7 +255,7 @@ func TestChangedLimitForgetsNothingThatWasUsed(t *testing.T) {
 			t.Fatalf("a hold of %s is answered with %d, expected %d", n, d.Code, want)
 		}
 		if want == Admitted {
-			h.Void(f.clock.nano())
+			h.Void(f.clock.at())
 		}
 	}
 	next := f.replace(k, func(r *store.KeyRow) { r.LimitUSD, r.Description = nano(6*usd), "larger" })

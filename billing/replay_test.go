@@ -61,7 +61,7 @@ func (f *keyedFixture) carryOut(l *replay.Lead, cost Nano, body string) Nano {
 	if d := f.Admit(&h, a); d.Code != Admitted {
 		f.t.Errorf("denied: %v", d.Code)
 	}
-	charged, _ := h.SettleKept(Settlement{Cost: cost, Model: "model", Status: 200, NowNs: f.clock.nano()}, l,
+	charged, _ := h.SettleKept(Settlement{Cost: cost, Model: "model", Status: 200, Now: f.clock.at()}, l,
 		&replay.Answer{Status: 200, Header: []replay.Header{{Name: "X-Credits", Value: "20"}}, Body: []byte(body)})
 	return charged
 }
@@ -139,13 +139,13 @@ func TestOperatorLeavesKeyedChargesToTheServer(t *testing.T) {
 		t.Fatal(d.Code)
 	}
 	// Hold.SettleKept up to where the answer is kept.
-	h.prepare(&Settlement{Cost: usd, Status: 200, NowNs: f.clock.nano(), Flags: journal.FlagKeyed})
+	h.prepare(&Settlement{Cost: usd, Status: 200, Now: f.clock.at(), Flags: journal.FlagKeyed})
 	if !lead.Keep(h.id, &replay.Answer{Status: 200, Body: []byte("answer")}) {
 		t.Fatal("the answer was not kept")
 	}
 	f.journal.Flush()
 	crashed := f.crash(func([]byte) {})
-	h.Void(f.clock.nano())
+	h.Void(f.clock.at())
 
 	server := crashed.options
 	for range 2 {

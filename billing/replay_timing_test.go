@@ -33,7 +33,7 @@ func BenchmarkKeyed(b *testing.B) {
 			a.RequestID = lead.RequestID()
 			var h Hold
 			f.Admit(&h, a)
-			h.SettleKept(Settlement{Cost: 20, NowNs: f.now()}, lead, &replay.Answer{Status: 200, Body: body})
+			h.SettleKept(Settlement{Cost: 20, Now: f.at()}, lead, &replay.Answer{Status: 200, Body: body})
 		}
 	}
 	b.Run("read", func(b *testing.B) { carry(b, false) })

@@ -286,11 +286,11 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 				sold := money.Text(price, u)
 				cost := sold.Cost()
 				var h Hold
-				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "model")), Hold: cost / 2, NowNs: f.clock.nano()}); d.Code != Admitted {
+				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "model")), Hold: cost / 2, Now: f.clock.at()}); d.Code != Admitted {
 					continue
 				}
 				before := k.Account.spent
-				h.Settle(Settlement{Cost: cost, Lines: sold, NowNs: f.clock.nano()})
+				h.Settle(Settlement{Cost: cost, Lines: sold, Now: f.clock.at()})
 				after := k.Account.spent
 				after.Sub(&before)
 				charged.Add(&after)
@@ -369,10 +369,10 @@ func TestPagingVisitsEachEntryOnceWhileRequestsArrive(t *testing.T) {
 			price := &config.Price{Input: 1_000_000, Output: 1_000_000}
 			spend := func() {
 				var h Hold
-				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot("m"), Hold: 1000, NowNs: time.Now().UnixNano()}); d.Code != Admitted {
+				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot("m"), Hold: 1000, Now: At(time.Now())}); d.Code != Admitted {
 					t.Errorf("denied with %d", d.Code)
 				}
-				h.Settle(Settlement{Cost: 1000, Lines: money.Text(price, money.Usage{Prompt: 1, Completion: 1}), NowNs: time.Now().UnixNano()})
+				h.Settle(Settlement{Cost: 1000, Lines: money.Text(price, money.Usage{Prompt: 1, Completion: 1}), Now: At(time.Now())})
 			}
 			for range 500 {
 				spend()
@@ -471,10 +471,10 @@ func TestHistoryWaitsForOtherNodes(t *testing.T) {
 	for served := 1; served <= 5; served++ {
 		l := nodes[1]
 		var h Hold
-		if d := l.Admit(&h, &Admission{Key: keys[1], Slot: -1, Hold: 1000, Min: 1000, NowNs: l.now()}); d.Code != Admitted {
+		if d := l.Admit(&h, &Admission{Key: keys[1], Slot: -1, Hold: 1000, Min: 1000, Now: l.at()}); d.Code != Admitted {
 			t.Fatalf("denied with %d", d.Code)
 		}
-		h.Settle(Settlement{Cost: 1000, Status: 200, NowNs: l.now()})
+		h.Settle(Settlement{Cost: 1000, Status: 200, Now: l.at()})
 		time.Sleep(100 * time.Millisecond) // the nodes differ a little in what time it is
 		list, err := nodes[0].Reports(keys[0].Account).History(report.HistoryQuery{PageSize: 100})
 		if err != nil {

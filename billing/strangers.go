@@ -22,14 +22,14 @@ func (l *Ledger) mustWait(from netip.Addr) time.Duration {
 	if !from.IsValid() || l.limits.Load().WrongKeys.Count <= 0 {
 		return 0
 	}
-	now := l.wall()
+	now := l.at().Mono
 	return time.Duration(max(0, l.addressBudgets.blocked(addressKey(from), now)-now))
 }
 
 // noteWrong counts a secret that belongs to no live key.
 func (l *Ledger) noteWrong(from netip.Addr, err error) {
 	if from.IsValid() && errors.Is(err, ErrUnknownKey) {
-		l.addressBudgets.note(addressKey(from), &l.limits.Load().WrongKeys, l.wall())
+		l.addressBudgets.note(addressKey(from), &l.limits.Load().WrongKeys, l.at().Mono)
 	}
 }
 

@@ -59,7 +59,7 @@ func ScopeText(scope string) string {
 // Admit checks and counts the limits of a request and opens the hold that pays
 // for it. The key, the time and, where there is a model, its limits are filled in.
 func (c *Call) Admit(want *billing.Admission) billing.Denial {
-	want.Key, want.NowNs, want.RequestID = c.Key, c.StartNs, c.raw
+	want.Key, want.Now, want.RequestID = c.Key, billing.At(c.Began), c.raw
 	if c.Model != nil {
 		want.Slot, want.Rate = c.Model.Slot, c.Model.Rate
 	}

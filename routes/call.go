@@ -131,7 +131,7 @@ func (c *Call) Catalog() *providers.Catalog { return c.snap.catalog }
 func (c *Call) fail(e *Error) {
 	c.errCode = e.Code
 	if c.Key != nil && e.counts() {
-		c.g.ledger.NoteFailure(c.Key, c.slot(), c.user, e.Unsupported, c.StartNs)
+		c.g.ledger.NoteFailure(c.Key, c.slot(), c.user, e.Unsupported, billing.At(c.Began))
 	}
 	writeError(c.Ctx, e, c.errorShape(), c.ID[:])
 	if c.Key != nil {
@@ -169,7 +169,7 @@ func (c *Call) setQuotaHeaders() {
 	if c.Model == nil {
 		return
 	}
-	c.Key.Quota(c.Model.Slot, c.Model.Rate, c.StartNs, &c.quota)
+	c.Key.Quota(c.Model.Slot, c.Model.Rate, billing.At(c.Began), &c.quota)
 	setQuota(&c.Ctx.Response.Header, &c.quota, &c.number)
 }
 
@@ -180,7 +180,7 @@ func (c *Call) end() {
 		c.Status = c.Ctx.Response.StatusCode()
 	}
 	if c.Attempts > 0 && c.Left() {
-		c.g.ledger.NoteAbort(c.Key, time.Now().UnixNano())
+		c.g.ledger.NoteAbort(c.Key, billing.At(time.Now()))
 	}
 	c.observe()
 	if c.Part != nil {
@@ -226,7 +226,7 @@ func (c *Call) release() {
 	}()
 	if c.Hold.Open() {
 		// It belongs to a request that failed: nothing of it is charged.
-		c.Hold.Void(time.Now().UnixNano())
+		c.Hold.Void(billing.At(time.Now()))
 	}
 }
 

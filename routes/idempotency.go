@@ -130,7 +130,7 @@ func (c *Call) charge(s *billing.Settlement) {
 	case c.Lead == nil:
 		c.Charged, c.shortfall = c.Hold.Settle(*s)
 	case s.Cost == 0 && (s.Flags&journal.FlagIncomplete != 0 || s.Flags&journal.FlagAborted != 0 && c.Lead.Lost()):
-		c.Hold.Void(s.NowNs)
+		c.Hold.Void(s.Now)
 		c.Lead.Forget()
 	default:
 		c.Charged, c.shortfall = c.Hold.SettleKept(*s, c.Lead, &c.kept)

@@ -85,7 +85,7 @@ func (c *Call) Sell(w Work, t Terms) *Error {
 func (c *Call) Settle() {
 	b := &c.Sold
 	c.Took = time.Since(c.Began)
-	now := c.StartNs + int64(c.Took)
+	now := billing.At(c.Began).Add(c.Took)
 	if len(b.Lines.All()) == 0 {
 		c.Hold.Void(now)
 		return
@@ -93,7 +93,7 @@ func (c *Call) Settle() {
 	c.Settled = true
 	s := billing.Settlement{
 		Cost: b.Cost, Lines: b.Lines, Tokens: b.Tokens, Reasoning: b.Reasoning, Credits: b.Credits, Flags: b.Flags,
-		Status: b.Status, Took: c.Took, NowNs: now,
+		Status: b.Status, Took: c.Took, Now: now,
 	}
 	if c.Model != nil {
 		s.Model = c.Model.ID

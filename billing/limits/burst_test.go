@@ -31,7 +31,7 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 		slot++
 		var memory window.Window
 		for i, count := range counts {
-			now := time.Now().UnixNano()
+			now := now()
 			// What a node owes Redis travels with its next question or by itself.
 			for _, n := range nodes {
 				n.tell(false)
@@ -39,13 +39,13 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 			var list [8]Permit
 			var no, noHere window.Refusal
 			n := nodes[i%2]
-			taken, verdict := n.Take(list[:], &Request{Account: 1, Slot: slot, Model: rate, Requests: count, NowNs: now}, &no)
+			taken, verdict := n.Take(list[:], &Request{Account: 1, Slot: slot, Model: rate, Requests: count, Now: now}, &no)
 			if verdict == Taken {
 				n.OweRest(&list[0], count-int64(taken))
 			}
-			here := memory.Check(rate, now, calendar.DayOf(now), count, 0, &noHere)
+			here := memory.Check(rate, now, calendar.DayOf(now.Wall), count, 0, &noHere)
 			if here {
-				memory.Commit(rate, now, calendar.DayOf(now), count, 0)
+				memory.Commit(rate, now.Mono, calendar.DayOf(now.Wall), count, 0)
 			}
 			if (verdict == Taken) != here {
 				t.Errorf("%s: question %d for %d ends with %d on nodes, with %v in memory", name, i, count, verdict, here)

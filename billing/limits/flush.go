@@ -54,7 +54,7 @@ func (s *Limits) look() {
 	switch {
 	case err == nil && away:
 		s.breaker.close()
-		s.log.Warn().Int64("nodes", s.nodes.Load()).Dur("away_ms", time.Duration(s.clock()-s.lostNs.Load())).
+		s.log.Warn().Int64("nodes", s.nodes.Load()).Dur("away_ms", time.Duration(s.clock().Mono-s.lostNs.Load())).
 			Msg("Redis is back: limits are shared again")
 	case err != nil && !away:
 		now := time.Now()
@@ -64,7 +64,7 @@ func (s *Limits) look() {
 
 // lost is called when the breaker opens.
 func (s *Limits) lost(why error) {
-	s.lostNs.Store(s.clock())
+	s.lostNs.Store(s.clock().Mono)
 	s.stats.away.Add(1)
 	s.log.Error().Err(why).Str("policy", s.away).Int64("nodes", s.nodes.Load()).
 		Msg("cannot reach Redis: limits are not shared until it is back; see redis.away in the config")
@@ -84,7 +84,7 @@ func (s *Limits) greet() error {
 		calls[i] = scriptCall{key: fmt.Sprintf("%s{%d}:probe", s.prefix, i), blob: probe.append(nil)}
 	}
 	s.client.callAll(s.code, calls)
-	now, worst := s.clock(), int64(0)
+	now, worst := s.clock().Wall, int64(0)
 	for i := range calls {
 		c := &calls[i]
 		if c.err != nil {
@@ -137,7 +137,7 @@ func (s *Limits) tell(end bool) {
 	if len(list) == 0 || end && s.breaker.open.Load() {
 		return
 	}
-	now := s.clock()
+	now := s.clock().Mono
 	windows := make([]*Window, 0, len(list))
 	asks := make([]ask, 0, len(list))
 	calls := make([]scriptCall, 0, len(list))
@@ -193,19 +193,19 @@ func (s *Limits) ahead(p *Permit) {
 		w, r := p.windows[i], p.rates[i]
 		permits, tokens := leaseOf(r)
 		few := counts(r) && w.permits < permits/2 || r.TPM > 0 && p.tokens > 0 && w.tokens < tokens/2
-		if permits == 1 || !few || w.refill != nil || p.nowNs < w.again {
+		if permits == 1 || !few || w.refill != nil || p.now.Mono < w.again {
 			continue
 		}
 		w.refill = make(chan struct{})
 		s.work.Add(1)
-		go s.renew(w, r, p.nowNs)
+		go s.renew(w, r, p.now.Mono)
 	}
 }
 
 // renew takes a lease.
-func (s *Limits) renew(w *Window, r *config.Rate, nowNs int64) {
+func (s *Limits) renew(w *Window, r *config.Rate, now int64) {
 	defer s.work.Done()
-	p := Permit{n: 1, nowNs: nowNs}
+	p := Permit{n: 1}
 	p.windows[0], p.rates[0] = w, r
 	permits, tokens := leaseOf(r)
 	if !counts(r) {
@@ -229,16 +229,16 @@ func (s *Limits) renew(w *Window, r *config.Rate, nowNs int64) {
 		if errors.Is(err, errNotSent) {
 			w.uncorrect(a)
 		}
-		w.again = nowNs + fullFor
+		w.again = now + fullFor
 		s.later(w)
 	default:
-		w.saw(&got, 0, nowNs)
+		w.saw(&got, 0, now)
 		if got.status != statusTaken {
-			w.again = nowNs + fullFor
+			w.again = now + fullFor
 			return
 		}
 		s.stats.leases.Add(1)
-		w.store(r, &got, 0, 0, nowNs)
+		w.store(r, &got, 0, 0, now)
 		s.later(w)
 	}
 }

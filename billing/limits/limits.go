@@ -23,7 +23,7 @@ import (
 // fails for that reason: the policy `away` decides, see part.
 type Limits struct {
 	log     *zerolog.Logger
-	clock   func() int64 // of this machine, Unix ns
+	clock   func() window.Instant
 	skewed  func(time.Duration)
 	client  *redisClient
 	code    *scriptCode
@@ -31,7 +31,7 @@ type Limits struct {
 	away    string
 	prefix  string
 	nodes   atomic.Int64
-	lostNs  atomic.Int64 // when the breaker opened, in this machine's clock
+	lostNs  atomic.Int64 // when the breaker opened, Instant.Mono
 	skewNs  atomic.Int64 // of this machine's clock to Redis's, as last seen
 
 	buckets int
@@ -91,7 +91,7 @@ type Options struct {
 	Redis  config.Redis
 	Prefix string // of all names in Redis: those of one store
 	Log    *zerolog.Logger
-	Clock  func() int64 // of this machine, Unix ns
+	Clock  func() window.Instant // of this machine
 	// Skewed is told how far that clock is ahead of Redis's, as often as they are
 	// compared; nil: nobody is.
 	Skewed func(time.Duration)
@@ -160,7 +160,7 @@ type Request struct {
 	Model, KeyRate *config.Rate // the limits; nil: none
 	Requests       int64        // how many it counts as
 	Tokens         int64
-	NowNs          int64
+	Now            window.Instant
 }
 
 func (q *Request) model() windowID { return windowID{account: q.Account, slot: int32(q.Slot)} }
@@ -169,7 +169,7 @@ func (q *Request) key() windowID { return windowID{account: q.Account, slot: -1,
 
 // Quota narrows left to what all nodes together have left of the limits of q.
 func (s *Limits) Quota(q *Request, left *window.Quota) {
-	now := q.NowNs
+	now := q.Now
 	narrow := func(id windowID, r *config.Rate) {
 		w := s.find(id)
 		if r == nil || w == nil {
@@ -178,7 +178,7 @@ func (s *Limits) Quota(q *Request, left *window.Quota) {
 		w.mu.Lock()
 		if w.seenU != 0 {
 			day := w.day(now)
-			all := w.state(r, now, day)
+			all := w.state(r, now.Mono, day)
 			all.Quota(r, now, day, left)
 		}
 		w.mu.Unlock()
@@ -218,16 +218,16 @@ func (s *Limits) window(id windowID) *Window {
 }
 
 // Key gives the window of a key over all nodes: what Redis says now, with what
-// this node has yet to tell it. ok is false when nothing of it is known here,
+// this node has yet to tell it, in Instant.Mono. ok is false when nothing of it is known here,
 // because Redis is away; then the node's own window is all there is.
 func (s *Limits) Key(q *Request) (state window.Window, ok bool) {
-	w, r, now := s.window(q.key()), q.KeyRate, q.NowNs
+	w, r, now := s.window(q.key()), q.KeyRate, q.Now
 	if !s.breaker.open.Load() {
 		reads := askFor(r, 0, 0, 0)
 		var a answer
 		if err := s.send([]any{w.key}, reads.append(nil), &a); err == nil {
 			w.mu.Lock()
-			w.saw(&a, 0, now)
+			w.saw(&a, 0, now.Mono)
 			w.mu.Unlock()
 		}
 	}
@@ -236,5 +236,5 @@ func (s *Limits) Key(q *Request) (state window.Window, ok bool) {
 	if w.seenU == 0 {
 		return state, false
 	}
-	return w.state(r, now, calendar.DayOf(now)), true
+	return w.state(r, now.Mono, calendar.DayOf(now.Wall)), true
 }

@@ -16,7 +16,7 @@ import (
 // far. From there on it refills at limit/nodes a period. Days and months refill
 // the same way, evenly over their length.
 type part struct {
-	at [partLimits]int64 // theoretical arrival times, Unix ns
+	at [partLimits]int64 // theoretical arrival times, Instant.Mono
 }
 
 // The limits of a part.
@@ -50,15 +50,15 @@ func partsOf(r *config.Rate, tokens int64) [partLimits]partLimit {
 }
 
 // check says whether a request passes; enteredNs is when Redis was lost.
-func (p *part) check(r *config.Rate, now, enteredNs, nodes, tokens int64, no *window.Refusal) bool {
+func (p *part) check(r *config.Rate, now window.Instant, enteredNs, nodes, tokens int64, no *window.Refusal) bool {
 	for _, l := range partsOf(r, tokens) {
 		if l.limit <= 0 || l.n <= 0 {
 			continue
 		}
 		// What is larger than the whole part passes alone, or it never would.
 		take := min(partCost(l.n, l.limit, l.periodNs, nodes), l.aheadNs)
-		if at := max(p.from(l, enteredNs, nodes), now); at+take-now > l.aheadNs {
-			return no.Until(l.name, l.limit, now, at+take-l.aheadNs, at)
+		if at := max(p.from(l, enteredNs, nodes), now.Mono); at+take-now.Mono > l.aheadNs {
+			return no.After(l.name, l.limit, now, at+take-l.aheadNs, at)
 		}
 	}
 	return true

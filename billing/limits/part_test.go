@@ -42,11 +42,11 @@ func TestPartsAddUpToOneNodesPart(t *testing.T) {
 			}
 			p := &parts[rapid.Int64Range(0, nodes-1).Draw(t, "node")]
 			var no window.Refusal
-			if !p.check(r, now, entered, nodes, 0, &no) {
+			if !p.check(r, at(now), entered, nodes, 0, &no) {
 				if no.RetryAfter <= 0 || no.Allowed != limit {
 					t.Fatalf("refused with %+v", no)
 				}
-				if at := now + int64(no.RetryAfter); !p.check(r, at, entered, nodes, 0, &window.Refusal{}) {
+				if later := now + int64(no.RetryAfter); !p.check(r, at(later), entered, nodes, 0, &window.Refusal{}) {
 					t.Fatalf("still refused after the %s that it named", no.RetryAfter)
 				}
 				continue

@@ -18,7 +18,7 @@ type Permit struct {
 	asks    [2]ask
 	refills [2]chan struct{} // of leases that this request asks for
 	tokens  int64
-	nowNs   int64
+	now     window.Instant
 }
 
 func (p *Permit) add(w *Window, r *config.Rate, full Verdict) {
@@ -104,14 +104,14 @@ func (s *Limits) OweRest(p *Permit, requests int64) {
 	p.lock()
 	defer p.unlock()
 	for i := range p.n {
-		p.windows[i].owe(p.rates[i], requests, 0, p.windows[i].day(p.nowNs))
+		p.windows[i].owe(p.rates[i], requests, 0, p.windows[i].day(p.now))
 		s.later(p.windows[i])
 	}
 }
 
 // take takes a permit of every window that limits the request, or of none.
 func (s *Limits) take(p *Permit, q *Request, no *window.Refusal) Verdict {
-	p.tokens, p.nowNs = max(0, q.Tokens), q.NowNs
+	p.tokens, p.now = max(0, q.Tokens), q.Now
 	if q.Model != nil && *q.Model != (config.Rate{}) && q.Slot >= 0 {
 		p.add(s.window(q.model()), q.Model, AccountFull)
 	}
@@ -133,7 +133,7 @@ func (s *Limits) take(p *Permit, q *Request, no *window.Refusal) Verdict {
 func (s *Limits) try(p *Permit, waits *int, no *window.Refusal) (again bool, _ Verdict) {
 	p.lock()
 	for i := range p.n {
-		if p.windows[i].refuses(p.nowNs, p.tokens, no) {
+		if p.windows[i].refuses(p.now.Mono, p.tokens, no) {
 			p.unlock()
 			return false, p.full[i]
 		}
@@ -201,20 +201,20 @@ func (s *Limits) ask(p *Permit, no *window.Refusal) Verdict {
 			}
 			s.later(p.windows[i])
 		}
-		return s.alone(p, p.nowNs, sent, no)
+		return s.alone(p, p.now.Mono, sent, no)
 	}
 	for at, i := range asked[:n] {
-		p.windows[i].saw(&a, at, p.nowNs)
+		p.windows[i].saw(&a, at, p.now.Mono)
 	}
 	if a.status != statusTaken {
 		i := asked[a.status-1]
-		p.windows[i].refused(p.rates[i], &a, a.status-1, p.tokens, p.nowNs, no)
+		p.windows[i].refused(p.rates[i], &a, a.status-1, p.tokens, p.now, no)
 		p.undo()
 		return p.full[i]
 	}
 	for at, i := range asked[:n] {
 		w := p.windows[i]
-		w.store(p.rates[i], &a, at, min(1, p.asks[i].want), p.nowNs)
+		w.store(p.rates[i], &a, at, min(1, p.asks[i].want), p.now.Mono)
 		if w.permits > 0 || w.tokens > 0 {
 			s.stats.leases.Add(1)
 			s.later(w)
@@ -272,16 +272,16 @@ func (s *Limits) alone(p *Permit, enteredNs int64, sent bool, no *window.Refusal
 			if !p.asks[i].asks() {
 				continue
 			}
-			day := w.day(p.nowNs)
-			all := w.state(r, p.nowNs, day)
-			if !all.Check(r, p.nowNs, day, 1, p.tokens, no) || !w.part.check(r, p.nowNs, enteredNs, nodes, p.tokens, no) {
+			day := w.day(p.now)
+			all := w.state(r, p.now.Mono, day)
+			if !all.Check(r, p.now, day, 1, p.tokens, no) || !w.part.check(r, p.now, enteredNs, nodes, p.tokens, no) {
 				p.undo()
 				return p.full[i]
 			}
 		}
 		for i := range p.n {
 			if p.asks[i].asks() {
-				p.windows[i].part.commit(p.rates[i], p.nowNs, enteredNs, nodes, p.tokens)
+				p.windows[i].part.commit(p.rates[i], p.now.Mono, enteredNs, nodes, p.tokens)
 			}
 		}
 	}
@@ -297,7 +297,7 @@ func (s *Limits) alone(p *Permit, enteredNs int64, sent bool, no *window.Refusal
 		if a.tokenTake > 0 {
 			tokens = p.tokens
 		}
-		p.windows[i].owe(p.rates[i], permits, tokens, p.windows[i].day(p.nowNs))
+		p.windows[i].owe(p.rates[i], permits, tokens, p.windows[i].day(p.now))
 		s.later(p.windows[i])
 	}
 	return Taken
@@ -323,7 +323,7 @@ func (s *Limits) giveBack(p *Permit) {
 			tokens = p.tokens
 		}
 		if size, _ := leaseOf(r); size > 1 {
-			w.rate, w.leased = *r, p.nowNs
+			w.rate, w.leased = *r, p.now.Mono
 			w.permits += permits
 			w.tokens += tokens
 		} else {
@@ -337,8 +337,8 @@ func (s *Limits) giveBack(p *Permit) {
 func (p *Permit) Windows() [2]*Window { return p.windows }
 
 // Correct adds more tokens to an estimate of them, or takes some off, for a
-// request that ran under the limits of its model and key.
-func (s *Limits) Correct(windows *[2]*Window, model, key *config.Rate, nowNs, more int64) {
+// request that ran under the limits of its model and key; now is of Instant.Mono.
+func (s *Limits) Correct(windows *[2]*Window, model, key *config.Rate, now, more int64) {
 	if more == 0 {
 		return
 	}
@@ -353,7 +353,7 @@ func (s *Limits) Correct(windows *[2]*Window, model, key *config.Rate, nowNs, mo
 		w.mu.Lock()
 		w.owe(r, 0, more, 0)
 		if s.breaker.open.Load() {
-			w.part.correct(r, nowNs, s.nodes.Load(), more)
+			w.part.correct(r, now, s.nodes.Load(), more)
 		}
 		s.later(w)
 		w.mu.Unlock()

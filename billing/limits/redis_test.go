@@ -37,7 +37,7 @@ func openLimits(t *testing.T, r *servers.Redis) *Limits {
 	log := zerolog.Nop()
 	s, err := Open(&Options{
 		Redis:  config.Redis{Addresses: []string{r.Addr}, Timeout: time.Second, Away: awayShare},
-		Prefix: "test:", Log: &log, Clock: func() int64 { return time.Now().UnixNano() },
+		Prefix: "test:", Log: &log, Clock: now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 			}
 			want, no := 0, window.Refusal{}
 			for i, r := range rates {
-				if !windows[i].Check(r, now, day, 1, tokens, &no) {
+				if !windows[i].Check(r, at(now), day, 1, tokens, &no) {
 					want = i + 1
 					break
 				}
@@ -135,13 +135,13 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 			for i, r := range rates {
 				var there, here window.Quota
 				there.LimitRequests, there.LimitTokens, here.LimitRequests, here.LimitTokens = -1, -1, -1, -1
-				got.windows[i].state.Quota(r, now, day, &there)
-				windows[i].Quota(r, now, day, &here)
+				got.windows[i].state.Quota(r, at(now), day, &there)
+				windows[i].Quota(r, at(now), day, &here)
 				if there != here {
 					t.Fatalf("window %d: Redis has %+v left, memory %+v", i, there, here)
 				}
 				var again window.Refusal
-				if want == i+1 && (got.windows[i].state.Check(r, now, day, 1, tokens, &again) || again != no) {
+				if want == i+1 && (got.windows[i].state.Check(r, at(now), day, 1, tokens, &again) || again != no) {
 					t.Fatalf("Redis refuses with %+v, memory with %+v", again, no)
 				}
 			}

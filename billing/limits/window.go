@@ -12,7 +12,7 @@ import (
 // Window is this node's side of a window that all nodes share: permits
 // taken in advance, what Redis has yet to be told, and what it said last. One
 // of an account and model, or of a key. Its mutex is never held while Redis is
-// asked.
+// asked. Its times are of Instant.Mono, where they are not Redis's.
 type Window struct {
 	id  windowID
 	key any // its name in Redis
@@ -27,7 +27,7 @@ type Window struct {
 
 	owed  owed
 	seen  window.Window
-	seenN int64 // when seen was true, in this node's clock, ns
+	seenN int64 // when seen was true, ns
 	seenU int64 // the same in Redis's clock, µs; 0: nothing seen
 
 	full      window.Refusal // the last one, which holds until fullUntil
@@ -156,11 +156,11 @@ func (w *Window) refilled(mine chan struct{}) {
 
 // day is the UTC day by Redis's clock, which ends the counters of days and
 // months; before Redis has answered by this node's.
-func (w *Window) day(nowNs int64) int32 {
+func (w *Window) day(now window.Instant) int32 {
 	if w.seenU == 0 {
-		return calendar.DayOf(nowNs)
+		return calendar.DayOf(now.Wall)
 	}
-	return calendar.DayOf(w.seenU*1000 + nowNs - w.seenN)
+	return calendar.DayOf(w.seenU*1000 + now.Mono - w.seenN)
 }
 
 // saw takes over what Redis answered. Answers may overtake each other; the
@@ -251,15 +251,15 @@ func (w *Window) refuses(now, tokens int64, no *window.Refusal) bool {
 func fullLasts(no *window.Refusal) int64 { return min(int64(no.RetryAfter), fullFor) }
 
 // refused works out which limit it was and remembers it.
-func (w *Window) refused(r *config.Rate, a *answer, i int, tokens, nowNs int64, no *window.Refusal) {
+func (w *Window) refused(r *config.Rate, a *answer, i int, tokens int64, now window.Instant, no *window.Refusal) {
 	at := a.nowUs * 1000
 	s := a.windows[i].state
-	if s.Check(r, at, calendar.DayOf(at), 1, tokens, no) {
+	if s.Check(r, window.Instant{Wall: at, Mono: at}, calendar.DayOf(at), 1, tokens, no) {
 		// Only its lease did not fit, by less than a permit.
 		no.Until("RPM", r.RPM, at, at+int64(time.Millisecond), at+int64(time.Millisecond))
 	}
-	no.ResetNs += nowNs - at
-	w.full, w.fullScope, w.fullUntil = *no, tokens, nowNs+fullLasts(no)
+	no.ResetNs += now.Wall - at
+	w.full, w.fullScope, w.fullUntil = *no, tokens, now.Mono+fullLasts(no)
 }
 
 // state is the window of all nodes as far as this one knows, in its own clock:

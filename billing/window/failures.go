@@ -5,7 +5,7 @@ import "farebox/config"
 // Failures count what failed of one caller and block it when that is too much
 // (addendum 3.6).
 type Failures struct {
-	startNs int64
+	startNs int64 // of Instant.Mono, as every time here
 	untilNs int64 // blocked until then
 	count   int32
 }

@@ -27,7 +27,7 @@ const maxDebtNs = 24 * HourNs
 // what becomes free meanwhile, twice the limit within the first period at most.
 // Days and months are counters that begin again with the UTC calendar.
 type Window struct {
-	Minute, Hour, Tokens int64 // theoretical arrival times, Unix ns
+	Minute, Hour, Tokens int64 // theoretical arrival times, Instant.Mono
 	Day, Month           int32 // which day and month the counters below are for
 	InDay, InMonth       int64
 }
@@ -38,39 +38,39 @@ type Refusal struct {
 	Allowed    int64
 	Remaining  int64
 	RetryAfter time.Duration
-	ResetNs    int64
+	ResetNs    int64 // of the wall clock
 }
 
 // Check says whether something that counts as n requests may pass; it changes
 // nothing. Like tokens, what counts as more than the whole limit passes when
 // nothing else is in the window: refusing it would refuse it for ever.
-func (w *Window) Check(r *config.Rate, now int64, day int32, n, tokens int64, no *Refusal) bool {
+func (w *Window) Check(r *config.Rate, now Instant, day int32, n, tokens int64, no *Refusal) bool {
 	most, ahead := Burst(r)
-	if ask := min(n, most); ask > 0 && !fits(w.Minute, now, ask, r.RPM, MinuteNs, ahead) {
-		return no.Until("RPM", r.RPM, now, w.Minute+Span(ask, r.RPM, MinuteNs)-ahead, w.Minute)
+	if ask := min(n, most); ask > 0 && !fits(w.Minute, now.Mono, ask, r.RPM, MinuteNs, ahead) {
+		return no.After("RPM", r.RPM, now, w.Minute+Span(ask, r.RPM, MinuteNs)-ahead, w.Minute)
 	}
-	if ask := min(n, r.RPH); ask > 0 && !fits(w.Hour, now, ask, r.RPH, HourNs, HourNs) {
-		return no.Until("RPH", r.RPH, now, w.Hour+Span(ask, r.RPH, HourNs)-HourNs, w.Hour)
+	if ask := min(n, r.RPH); ask > 0 && !fits(w.Hour, now.Mono, ask, r.RPH, HourNs, HourNs) {
+		return no.After("RPH", r.RPH, now, w.Hour+Span(ask, r.RPH, HourNs)-HourNs, w.Hour)
 	}
 	if r.RPD > 0 && w.Day == day && w.InDay+min(n, r.RPD) > r.RPD {
 		end := int64(day+1) * DayNs
-		return no.Until("RPD", r.RPD, now, end, end)
+		return no.Until("RPD", r.RPD, now.Wall, end, end)
 	}
 	if r.RPMon > 0 {
 		if month := calendar.MonthOf(day); w.Month == month && w.InMonth+min(n, r.RPMon) > r.RPMon {
 			end := int64(calendar.FirstDay(month+1)) * DayNs
-			return no.Until("RPMON", r.RPMon, now, end, end)
+			return no.Until("RPMON", r.RPMon, now.Wall, end, end)
 		}
 	}
 	if r.TPM > 0 && tokens > 0 {
-		if ask := min(tokens, r.TPM); !fits(w.Tokens, now, ask, r.TPM, MinuteNs, MinuteNs) {
-			return no.Until("TPM", r.TPM, now, w.Tokens+Span(ask, r.TPM, MinuteNs)-MinuteNs, w.Tokens)
+		if ask := min(tokens, r.TPM); !fits(w.Tokens, now.Mono, ask, r.TPM, MinuteNs, MinuteNs) {
+			return no.After("TPM", r.TPM, now, w.Tokens+Span(ask, r.TPM, MinuteNs)-MinuteNs, w.Tokens)
 		}
 	}
 	return true
 }
 
-// Commit takes what check allowed.
+// Commit takes what check allowed; now is of Instant.Mono.
 func (w *Window) Commit(r *config.Rate, now int64, day int32, n, tokens int64) {
 	if r.RPM > 0 {
 		w.Minute = max(w.Minute, now) + Span(n, r.RPM, MinuteNs)
@@ -96,7 +96,7 @@ func (w *Window) Commit(r *config.Rate, now int64, day int32, n, tokens int64) {
 }
 
 // Correct replaces an estimate of tokens by what was used. More may go past
-// the burst; less is given back, but never below now.
+// the burst; less is given back, but never below now, which is of Instant.Mono.
 func (w *Window) Correct(r *config.Rate, now, estimate, actual int64) {
 	if r.TPM <= 0 {
 		return
@@ -109,10 +109,16 @@ func (w *Window) Correct(r *config.Rate, now, estimate, actual int64) {
 	}
 }
 
+// Until fills in a refusal; all times are of one clock.
 func (no *Refusal) Until(limit string, allowed, now, retryNs, resetNs int64) bool {
 	no.Limit, no.Allowed, no.Remaining, no.ResetNs = limit, allowed, 0, resetNs
 	no.RetryAfter = time.Duration(max(0, retryNs-now))
 	return false
+}
+
+// After is Until for times of Instant.Mono.
+func (no *Refusal) After(limit string, allowed int64, now Instant, retry, reset int64) bool {
+	return no.Until(limit, allowed, now.Wall, now.WallAt(retry), now.WallAt(reset))
 }
 
 // Burst is how many requests of the minute's limit may come at once, and how

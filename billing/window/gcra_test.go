@@ -12,10 +12,13 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).UnixNano()
 
+// at is a time of a clock that nobody sets.
+func at(ns int64) Instant { return Instant{Wall: ns, Mono: ns} }
+
 // tryWindow asks a window for one request and takes it when it is let through.
 func tryWindow(w *Window, r *config.Rate, now, tokens int64) (Refusal, bool) {
 	var no Refusal
-	ok := w.Check(r, now, calendar.DayOf(now), 1, tokens, &no)
+	ok := w.Check(r, at(now), calendar.DayOf(now), 1, tokens, &no)
 	if ok {
 		w.Commit(r, now, calendar.DayOf(now), 1, tokens)
 	}
@@ -47,7 +50,7 @@ func TestARequestForSeveralPicturesCountsAsSeveral(t *testing.T) {
 		var w Window
 		var no Refusal
 		ask := func(n int64) bool {
-			ok := w.Check(&r, noon, calendar.DayOf(noon), n, 0, &no)
+			ok := w.Check(&r, at(noon), calendar.DayOf(noon), n, 0, &no)
 			if ok {
 				w.Commit(&r, noon, calendar.DayOf(noon), n, 0)
 			}
@@ -65,7 +68,7 @@ func TestARequestForSeveralPicturesCountsAsSeveral(t *testing.T) {
 	// One that is larger than the limit passes when there is nothing else.
 	var w Window
 	r := config.Rate{RPM: 2, RPD: 3}
-	if !w.Check(&r, noon, calendar.DayOf(noon), 4, 0, &Refusal{}) {
+	if !w.Check(&r, at(noon), calendar.DayOf(noon), 4, 0, &Refusal{}) {
 		t.Error("four pictures never pass a limit of two")
 	}
 }
@@ -91,12 +94,12 @@ func TestRetryAfterIsExact(t *testing.T) {
 				t.Fatalf("refused by %s with retry after %s", no.Limit, no.RetryAfter)
 			}
 			early := now + int64(no.RetryAfter) - 1
-			if w.Check(&r, early, calendar.DayOf(early), 1, tokens, &Refusal{}) {
+			if w.Check(&r, at(early), calendar.DayOf(early), 1, tokens, &Refusal{}) {
 				t.Fatalf("%s: a request passes before the %s that it was told to wait", no.Limit, no.RetryAfter)
 			}
 			now += int64(no.RetryAfter)
 			var again Refusal
-			if !w.Check(&r, now, calendar.DayOf(now), 1, tokens, &again) && again.Limit == no.Limit {
+			if !w.Check(&r, at(now), calendar.DayOf(now), 1, tokens, &again) && again.Limit == no.Limit {
 				t.Fatalf("%s refuses for another %s after the %s that it named", no.Limit, again.RetryAfter, no.RetryAfter)
 			}
 		}
@@ -190,12 +193,12 @@ func TestNoMoreThanTheBurstPassesAtOnce(t *testing.T) {
 	}
 	q := Quota{LimitRequests: -1}
 	w = Window{}
-	if w.Quota(&r, noon, calendar.DayOf(noon), &q); q.LimitRequests != 60 || q.RemainingRequests != 10 {
+	if w.Quota(&r, at(noon), calendar.DayOf(noon), &q); q.LimitRequests != 60 || q.RemainingRequests != 10 {
 		t.Errorf("the headers promise %d of %d", q.RemainingRequests, q.LimitRequests)
 	}
 	// What counts as more than the burst passes alone, and then the next waits.
 	var no Refusal
-	if !w.Check(&r, noon, calendar.DayOf(noon), 25, 0, &no) {
+	if !w.Check(&r, at(noon), calendar.DayOf(noon), 25, 0, &no) {
 		t.Fatal("a request that counts as 25 never passes")
 	}
 	w.Commit(&r, noon, calendar.DayOf(noon), 25, 0)
@@ -204,5 +207,31 @@ func TestNoMoreThanTheBurstPassesAtOnce(t *testing.T) {
 	}
 	if no, ok := tryWindow(&w, &r, noon+16*int64(time.Second), 0); !ok {
 		t.Errorf("the next one is refused for another %s", no.RetryAfter)
+	}
+}
+
+// "After the clock was put right every key got 429 for five hours": the wait is of
+// the clock that nobody sets, the time that clients are told of the one they see.
+func TestClockThatIsSetMovesWhatIsToldOnly(t *testing.T) {
+	r := config.Rate{RPM: 1, TPM: 100}
+	for _, set := range []time.Duration{0, 5 * time.Hour, -5 * time.Hour, 40 * 24 * time.Hour} {
+		var w Window
+		tryWindow(&w, &r, noon, 100)
+		now := Instant{Wall: noon + int64(set), Mono: noon}.Add(20 * time.Second)
+		var no Refusal
+		if w.Check(&r, now, calendar.DayOf(now.Wall), 1, 0, &no) || no.RetryAfter != 40*time.Second || no.ResetNs != now.Wall+int64(40*time.Second) {
+			t.Errorf("with the clock set by %s, 20 s after the minute's only request: %+v", set, no)
+		}
+		q := NoQuota
+		w.Quota(&r, now, calendar.DayOf(now.Wall), &q)
+		if want := (Quota{LimitRequests: 1, ResetRequestsUnix: now.Wall/1e9 + 40, LimitTokens: 100, RemainingTokens: 33, ResetTokensSeconds: 40}); q != want {
+			t.Errorf("with the clock set by %s the headers say %+v, not %+v", set, q, want)
+		}
+		daily := config.Rate{RPD: 1}
+		day := calendar.DayOf(now.Wall)
+		w.Commit(&daily, now.Mono, day, 1, 0)
+		if w.Check(&daily, now, day, 1, 0, &no) || no.RetryAfter <= 0 || no.RetryAfter > 24*time.Hour || no.ResetNs != int64(day+1)*DayNs {
+			t.Errorf("with the clock set by %s a day's limit: %+v", set, no)
+		}
 	}
 }

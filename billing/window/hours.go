@@ -12,14 +12,14 @@ package window
 // and each of several nodes of a shared store lets through the cap divided by
 // the nodes that live.
 type Hours struct {
-	newest int64 // the hour of the last request, since 1970
+	newest int64 // the hour of the last request, of Instant.Mono
 	taken  [hoursSpan]int64
 }
 
 // hoursSpan is how many calendar hours 24 hours can touch.
 const hoursSpan = 25
 
-// roll forgets the hours that are past. A clock that was set back changes nothing.
+// roll forgets the hours that are past. A request that comes late changes nothing.
 func (c *Hours) roll(nowNs int64) {
 	hour := max(nowNs/HourNs, c.newest)
 	for h := max(c.newest, hour-hoursSpan) + 1; h <= hour; h++ {
@@ -37,8 +37,8 @@ func (c *Hours) Used() (sum int64) {
 }
 
 // Check says whether n more credits stay within most; it takes none.
-func (c *Hours) Check(n, most, nowNs int64, no *Refusal) bool {
-	c.roll(nowNs)
+func (c *Hours) Check(n, most int64, now Instant, no *Refusal) bool {
+	c.roll(now.Mono)
 	over := c.Used() + n - most
 	if over <= 0 {
 		return true
@@ -52,7 +52,7 @@ func (c *Hours) Check(n, most, nowNs int64, no *Refusal) bool {
 			break
 		}
 	}
-	no.Until("RPD", most, nowNs, back*HourNs, back*HourNs)
+	no.After("RPD", most, now, back*HourNs, back*HourNs)
 	no.Remaining = max(0, most-c.Used())
 	return false
 }

@@ -19,7 +19,7 @@ func TestCreditsOfAnyDayStayWithinTheCap(t *testing.T) {
 		for range 150 {
 			n := rapid.Int64Range(1, most).Draw(t, "credits")
 			var no Refusal
-			if !c.Check(n, most, now, &no) {
+			if !c.Check(n, most, at(now), &no) {
 				if no.RetryAfter <= 0 || no.RetryAfter > 26*time.Hour || // a clock may be set back a little
 					no.Allowed != most || no.Remaining >= n {
 					t.Fatalf("%d credits are refused with %+v", n, no)
@@ -28,7 +28,7 @@ func TestCreditsOfAnyDayStayWithinTheCap(t *testing.T) {
 					now += rapid.Int64Range(0, int64(no.RetryAfter)).Draw(t, "some of it")
 					continue
 				}
-				if now += int64(no.RetryAfter); !c.Check(n, most, now, &no) {
+				if now += int64(no.RetryAfter); !c.Check(n, most, at(now), &no) {
 					t.Fatalf("%d credits are refused again after the Retry-After", n)
 				}
 			}

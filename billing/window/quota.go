@@ -18,19 +18,19 @@ type Quota struct {
 var NoQuota = Quota{LimitRequests: -1, LimitTokens: -1}
 
 // Quota narrows q to this window where it has less left.
-func (w *Window) Quota(r *config.Rate, now int64, day int32, q *Quota) {
+func (w *Window) Quota(r *config.Rate, now Instant, day int32, q *Quota) {
 	requests := func(limit, remaining, resetNs int64) {
 		if q.LimitRequests < 0 || remaining < q.RemainingRequests {
 			q.LimitRequests, q.RemainingRequests = limit, remaining
-			q.ResetRequestsUnix = ceilDiv(max(resetNs, now), int64(time.Second))
+			q.ResetRequestsUnix = ceilDiv(max(resetNs, now.Wall), int64(time.Second))
 		}
 	}
 	if r.RPM > 0 {
 		_, ahead := Burst(r)
-		requests(r.RPM, Left(w.Minute, now, r.RPM, MinuteNs, ahead), w.Minute)
+		requests(r.RPM, Left(w.Minute, now.Mono, r.RPM, MinuteNs, ahead), now.WallAt(w.Minute))
 	}
 	if r.RPH > 0 {
-		requests(r.RPH, Left(w.Hour, now, r.RPH, HourNs, HourNs), w.Hour)
+		requests(r.RPH, Left(w.Hour, now.Mono, r.RPH, HourNs, HourNs), now.WallAt(w.Hour))
 	}
 	if r.RPD > 0 {
 		used := int64(0)
@@ -47,9 +47,9 @@ func (w *Window) Quota(r *config.Rate, now int64, day int32, q *Quota) {
 		requests(r.RPMon, max(0, r.RPMon-used), int64(calendar.FirstDay(month+1))*DayNs)
 	}
 	if r.TPM > 0 {
-		if remaining := Left(w.Tokens, now, r.TPM, MinuteNs, MinuteNs); q.LimitTokens < 0 || remaining < q.RemainingTokens {
+		if remaining := Left(w.Tokens, now.Mono, r.TPM, MinuteNs, MinuteNs); q.LimitTokens < 0 || remaining < q.RemainingTokens {
 			q.LimitTokens, q.RemainingTokens = r.TPM, remaining
-			q.ResetTokensSeconds = ceilDiv(max(0, w.Tokens-now), int64(time.Second))
+			q.ResetTokensSeconds = ceilDiv(max(0, w.Tokens-now.Mono), int64(time.Second))
 		}
 	}
 }

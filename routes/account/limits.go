@@ -15,7 +15,7 @@ import (
 // could begin.
 func serveRateLimits(c *routes.Call) *routes.Error {
 	k := c.Key
-	windows, err := c.Ledger().KeyWindows(k, c.StartNs)
+	windows, err := c.Ledger().KeyWindows(k, billing.At(c.Began))
 	if err != nil {
 		return keyError(c, err)
 	}

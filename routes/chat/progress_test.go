@@ -36,7 +36,7 @@ func TestCrashBeforeTheFirstTokenChargesNothing(t *testing.T) {
 		if c.call.Key, err = ledger.Lookup([]byte(secret)); err != nil {
 			t.Fatal(err)
 		}
-		ask := billing.Admission{Key: c.call.Key, Slot: -1, Hold: 50 * usd, Min: 50 * usd, NowNs: time.Now().UnixNano()}
+		ask := billing.Admission{Key: c.call.Key, Slot: -1, Hold: 50 * usd, Min: 50 * usd, Now: billing.At(time.Now())}
 		if d := ledger.Admit(&c.call.Hold, &ask); d.Code != billing.Admitted {
 			t.Fatal(d.Code)
 		}

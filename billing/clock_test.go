@@ -10,23 +10,43 @@ import (
 
 	"farebox/bench/servers"
 	"farebox/billing/store"
+	"farebox/billing/window"
 	"farebox/config"
 )
 
-// setClock is a machine's clock: time passes on both, set moves one.
-type setClock struct{ wall, mono atomic.Int64 }
-
-func (c *setClock) now() time.Time { return time.Unix(0, c.wall.Load()) }
-
-func (c *setClock) pass(d time.Duration) {
-	c.wall.Add(int64(d))
-	c.mono.Add(int64(d))
+// The monotonic part of a reading is what windows go by; without it, its wall time.
+func TestReadingOfTheClockHasBothTimes(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	for range 100 {
+		now := time.Now()
+		from, to := At(began), At(now)
+		if to.Wall != now.UnixNano() || to.Mono-from.Mono != int64(now.Sub(began)) {
+			t.Fatalf("%s is %+v, %s is %+v", began, from, now, to)
+		}
+	}
+	if got := At(began.Round(0)); got != at(began.UnixNano()) {
+		t.Errorf("a reading of the wall clock alone is %+v", got)
+	}
+	if got := At(began); (time.Duration(got.Mono - got.Wall)).Abs() > time.Second {
+		t.Errorf("the monotonic clock did not begin with the wall clock: %+v", got)
+	}
 }
 
-func newSetClock() *setClock {
-	c := &setClock{}
-	c.wall.Store(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).UnixNano())
-	return c
+// A node writes the store's time, whoever sets the clock of its machine.
+func TestClockThatIsSetMovesNothingThatANodeWrites(t *testing.T) {
+	t.Parallel()
+	l := &Ledger{}
+	l.ahead.Store(5)
+	if got := l.written(window.Instant{Wall: 100, Mono: 10}); got != 105 {
+		t.Errorf("without other nodes the time of 100 is written as %d, not as 105", got)
+	}
+	l.node = &node{}
+	for _, wall := range []int64{10, 1000, -1000} {
+		if got := l.written(window.Instant{Wall: wall, Mono: 10}); got != 15 {
+			t.Errorf("with the clock at %d a node writes %d, not 15", wall, got)
+		}
+	}
 }
 
 // "After the clock was put right every key got 429 for five hours", "and before
@@ -35,10 +55,8 @@ func TestClockThatIsSetMovesNoWindow(t *testing.T) {
 	for _, jump := range []time.Duration{5 * time.Hour, -5 * time.Hour, 40 * 24 * time.Hour, -40 * 24 * time.Hour, 3 * time.Second, -3 * time.Second} {
 		t.Run(jump.String(), func(t *testing.T) {
 			t.Parallel()
-			c := newSetClock()
-			f := openLedger(t, func(o *Options) { o.Clock = c.now })
-			w := &clockWatch{l: f.Ledger, mono: c.mono.Load, looked: c.mono.Load()}
-			w.offset = f.now() - w.looked
+			f := openLedger(t)
+			now := f.clock.at()
 			budget := config.Budget{Count: 2, Window: 30 * time.Second, Block: 30 * time.Second}
 			f.Configure(&config.Config{Limits: config.Limits{Key: config.Rate{RPM: 20}, FailedRequests: budget}})
 			f.account("a", 1000*usd)
@@ -46,10 +64,10 @@ func TestClockThatIsSetMovesNoWindow(t *testing.T) {
 			rate := &config.Rate{RPM: 10, RPH: 15, TPM: 100_000}
 			ask := func() Denial {
 				var h Hold
-				a := Admission{Key: k, Slot: 1, Rate: rate, Hold: 1, Min: 1, Tokens: 10, NowNs: f.now()}
+				a := Admission{Key: k, Slot: 1, Rate: rate, Hold: 1, Min: 1, Tokens: 10, Now: now}
 				d := f.Admit(&h, &a)
 				if d.Code == Admitted {
-					h.Settle(Settlement{Cost: 1, NowNs: f.now(), Tokens: 10})
+					h.Settle(Settlement{Cost: 1, Now: now, Tokens: 10})
 				}
 				return d
 			}
@@ -65,36 +83,38 @@ func TestClockThatIsSetMovesNoWindow(t *testing.T) {
 				}
 			}
 			blocked := func() time.Duration {
-				until, _ := f.FailureBlock(k, 1, 7, f.now())
-				return time.Duration(until - f.now())
+				until, _ := f.FailureBlock(k, 1, 7, now)
+				return time.Duration(until - now.Wall)
 			}
 			admitted(10)
 			for range 3 {
-				f.NoteFailure(k, 1, 7, false, f.now())
+				f.NoteFailure(k, 1, 7, false, now)
 			}
-			c.wall.Add(int64(jump))
-			w.look()
+			now.Wall += int64(jump)
 			if d := admitted(0); d.Limit != "RPM" || d.RetryAfter > 6*time.Second || d.RetryAfter <= 0 {
 				t.Errorf("after the clock was set by %s: %+v", jump, d)
+			} else if resets := d.Reset.Sub(time.Unix(0, now.Wall)); resets < d.RetryAfter || resets > time.Minute {
+				t.Errorf("after the clock was set by %s the limit resets in %s of the new time", jump, resets)
+			}
+			var q window.Quota
+			if k.Quota(1, rate, now, &q); q.RemainingRequests != 0 || q.ResetRequestsUnix-now.Wall/1e9 < 0 || q.ResetRequestsUnix-now.Wall/1e9 > 61 {
+				t.Errorf("after the clock was set by %s the headers say %+v", jump, q)
 			}
 			if b := blocked(); b <= 0 || b > 30*time.Second {
 				t.Errorf("after the clock was set by %s failures block for another %s", jump, b)
 			}
-			c.pass(time.Minute)
-			w.look()
+			now = now.Add(time.Minute)
 			if d := admitted(5); d.Limit != "RPH" || d.RetryAfter > 4*time.Minute {
 				t.Errorf("a minute later: %+v", d)
 			}
 			if b := blocked(); b > 0 {
 				t.Errorf("a minute later failures block for another %s", b)
 			}
-			c.wall.Add(-int64(jump)) // it was a mistake
-			w.look()
+			now.Wall -= int64(jump) // it was a mistake
 			if d := admitted(0); d.Limit != "RPH" || d.RetryAfter > 4*time.Minute {
 				t.Errorf("after the clock was put right: %+v", d)
 			}
-			c.pass(time.Hour)
-			w.look()
+			now = now.Add(time.Hour)
 			admitted(10)
 			f.recount()
 		})
@@ -175,10 +195,10 @@ func TestClockOfANodeIsSetUnderLoad(t *testing.T) {
 	const daily = 2 * usd
 	times := nodeTimes{
 		beat: 50 * time.Millisecond, ttl: 10 * time.Second, poll: 20 * time.Millisecond, keep: 50 * time.Millisecond,
-		idle: time.Second, ask: 10 * time.Second, recall: 500 * time.Millisecond, mono: monotonic,
+		idle: time.Second, ask: 10 * time.Second, recall: 500 * time.Millisecond,
 	}
 	nodes := nodesOn(t, address, 2, func(i int, o *Options) {
-		o.times, o.mono, o.Clock = times, monotonic, time.Now
+		o.times, o.compares, o.Clock = times, true, time.Now
 		o.Leases = config.Leases{Reclaim: "relaxed", Grace: 20 * time.Second}
 		if i == 0 {
 			o.Clock = func() time.Time { return time.Now().Add(time.Duration(local.Load())) }
@@ -217,12 +237,12 @@ func TestClockOfANodeIsSetUnderLoad(t *testing.T) {
 				}
 				var h Hold
 				n := Nano(rnd.Int64N(int64(usd / 50)))
-				if d := l.Admit(&h, &Admission{Key: k, Slot: -1, Hold: n, Min: n, NowNs: l.now()}); d.Code != Admitted {
+				if d := l.Admit(&h, &Admission{Key: k, Slot: -1, Hold: n, Min: n, Now: l.at()}); d.Code != Admitted {
 					refused.Add(1)
 					t.Errorf("denied with %+v", d)
 					return
 				}
-				c, _ := h.Settle(Settlement{Cost: n, NowNs: l.now(), Status: 200})
+				c, _ := h.Settle(Settlement{Cost: n, Now: l.at(), Status: 200})
 				charged.Add(int64(c))
 				time.Sleep(time.Millisecond)
 			}
