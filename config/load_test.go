@@ -53,6 +53,7 @@ func TestGoodFilesLoad(t *testing.T) {
 // and every dialect, so that the messages beside the bad files stand for all times.
 var unlisted = strings.NewReplacer(
 	choice(servedTypes()), "{types}",
+	choice((&Config{Limits: Limits{Tiers: builtinTiers()}}).TierNames()), "{tiers}",
 	choice(dialectsThat(func(*dialect) bool { return true })), "{dialects}",
 	"of dialect "+choice(dialectsThat(func(d *dialect) bool { return d.writes })), "of dialect {dialects of text}",
 	strings.Join(keysOf(newDecoder(nil, nil).shapes(&Model{Type: "text"})...), ", "), "{keys of models}",
