@@ -70,7 +70,8 @@ func versionCommand() *cobra.Command {
 func serveCommand() *cobra.Command {
 	var file, listen, store string
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Serve the API; without a config file, a demonstration with a simulated upstream", Args: cobra.NoArgs,
+		Use: "serve", Short: "Serve the API; without a config file, a demonstration with a simulated upstream",
+		Args: cobra.NoArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
 			override := func(cfg *config.Config) {
 				if listen != "" {
@@ -84,8 +85,10 @@ func serveCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML); none: a demonstration on 127.0.0.1:8080")
-	cmd.Flags().StringVar(&listen, "listen", "", "listen here instead of where the config says (host:port or unix:/path)")
-	cmd.Flags().StringVar(&store, "store", "", "keep the ledger in this directory or postgres://… instead of where the config says")
+	cmd.Flags().StringVar(&listen, "listen", "",
+		"listen here instead of where the config says (host:port or unix:/path)")
+	cmd.Flags().StringVar(&store, "store", "",
+		"keep the ledger in this directory or postgres://… instead of where the config says")
 	return cmd
 }
 
@@ -114,7 +117,8 @@ func serve(file string, override func(*config.Config)) error {
 	// First of all, so that a taken port leaves nothing behind, least of all
 	// keys that were never shown.
 	ln, err := proxy.ListenWith(cfg.Listen, proxy.ListenOptions{
-		Cert: cfg.TLS.Cert, Key: cfg.TLS.Key, Front: frontOf(&cfg.Server), Unsent: int(cfg.Server.SendBuffer), Stall: cfg.Server.ClientStall,
+		Cert: cfg.TLS.Cert, Key: cfg.TLS.Key, Front: frontOf(&cfg.Server), Unsent: int(cfg.Server.SendBuffer),
+		Stall:     cfg.Server.ClientStall,
 		Inherited: inherited,
 	})
 	if err != nil {
@@ -130,9 +134,12 @@ func serve(file string, override func(*config.Config)) error {
 	if inherited != nil && inherited.FromPredecessor {
 		wait = cfg.Server.DrainTimeout + closeLimit
 		inherited.Took()
-		log.Info().Dur("limit_ms", wait).Msg("taking over: requests wait until the process before has ended its streams and closed the ledger")
+		log.Info().Dur("limit_ms", wait).Msg(
+			"taking over: requests wait until the process before has ended its streams and closed the ledger")
 	}
-	ledger, err := billing.Open(billing.Options{Wait: wait, Dir: cfg.LedgerDir(), Shared: cfg.SharedAddress(), NodeName: cfg.Node.Name, Leases: cfg.Billing.Leases, Brand: cfg.Brand, Durability: cfg.Durability, Log: log, Redis: cfg.Redis, Idempotency: cfg.Idempotency})
+	ledger, err := billing.Open(billing.Options{Wait: wait, Dir: cfg.LedgerDir(), Shared: cfg.SharedAddress(),
+		NodeName: cfg.Node.Name, Leases: cfg.Billing.Leases, Brand: cfg.Brand, Durability: cfg.Durability, Log: log,
+		Redis: cfg.Redis, Idempotency: cfg.Idempotency})
 	if err != nil {
 		return fmt.Errorf("cannot open the ledger in %s: %w", cfg.StoreName(), err)
 	}
@@ -210,8 +217,9 @@ func serve(file string, override func(*config.Config)) error {
 	cli.Banner(os.Stdout, version, cfg, ln.Addr(), metricsAt, ledger.NodeLabel(), secrets)
 
 	life := proxy.Life{
-		Listener: ln, Server: srv, Proxy: px, Log: log, DrainDelay: cfg.Server.DrainDelay, DrainTimeout: cfg.Server.DrainTimeout,
-		Failed: failed, Draining: gw.SetDraining, Leaving: gw.SetLeaving,
+		Listener: ln, Server: srv, Proxy: px, Log: log, DrainDelay: cfg.Server.DrainDelay,
+		DrainTimeout: cfg.Server.DrainTimeout,
+		Failed:       failed, Draining: gw.SetDraining, Leaving: gw.SetLeaving,
 	}
 	if watch != nil {
 		life.Reload = watch.Reload
@@ -231,7 +239,8 @@ func frontOf(s *config.Server) *listen.Front {
 	if len(s.TrustedProxies) == 0 {
 		return nil
 	}
-	return &listen.Front{Trusted: config.Prefixes(s.TrustedProxies), Unix: slices.Contains(s.TrustedProxies, config.Unix), ProxyProtocol: s.ProxyProtocol}
+	return &listen.Front{Trusted: config.Prefixes(s.TrustedProxies),
+		Unix: slices.Contains(s.TrustedProxies, config.Unix), ProxyProtocol: s.ProxyProtocol}
 }
 
 // loadOrDemo reads the config file, or starts the simulated upstream and gives

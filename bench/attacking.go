@@ -68,7 +68,8 @@ The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&o.URL, "url", "http://127.0.0.1:8080/api/v1", "base address of the gateway's API")
-	fl.StringSliceVar(&o.Keys, "key", keysFrom(os.Getenv("FAREBOX_KEY")), "keys of the ordinary customers; default: the variable FAREBOX_KEY")
+	fl.StringSliceVar(&o.Keys, "key", keysFrom(os.Getenv("FAREBOX_KEY")),
+		"keys of the ordinary customers; default: the variable FAREBOX_KEY")
 	fl.StringVar(&o.Attacker, "attacker", "", "key of the attacker; default: the first --key")
 	fl.StringVar(&o.Model, "model", "", "chat model served by the simulated upstream")
 	fl.StringVar(&o.RPC, "rpc", "", "network for JSON-RPC; empty: none")
@@ -78,7 +79,8 @@ The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(
 	fl.BoolVar(&o.Together, "together", false, "all rounds at once; default: one after the other")
 	fl.DurationVar(&o.Duration, "duration", 10*time.Second, "of each round")
 	fl.DurationVar(&o.Quiet, "quiet", 0, "of the phase before the rounds; default: as --duration")
-	fl.DurationVar(&o.Recovery, "recovery", 0, "wait after the last round, before memory and customers are looked at again; 0: neither")
+	fl.DurationVar(&o.Recovery, "recovery", 0,
+		"wait after the last round, before memory and customers are looked at again; 0: neither")
 	fl.DurationVar(&o.Timeout, "timeout", 10*time.Second, "of an ordinary request")
 	fl.BoolVar(&o.Remote, "remote", false, "the gateway is not on this machine, and is yours")
 	fl.IntSliceVar(&o.PIDs, "pid", nil, "process of the gateway, whose memory is read")

@@ -15,8 +15,10 @@ func TestAttackWritesTableJSONAndReport(t *testing.T) {
 	t.Parallel()
 	dir, url := t.TempDir(), simulated(t)
 	jsonFile, htmlFile := filepath.Join(dir, "a.json"), filepath.Join(dir, "a.html")
-	out, errs, err := call(context.Background(), "attack", "--url", url, "--key", "any", "--model", "sim-chat", "--customers", "5", "--rate", "5", "--duration", "1s",
-		"--recovery", "10ms", "--together", "--round", "random_keys=20", "--round", "users=10", "--round", "announced=5", "--round", "odd_heads", "--round", "stopped_readers",
+	out, errs, err := call(context.Background(), "attack", "--url", url, "--key", "any", "--model", "sim-chat",
+		"--customers", "5", "--rate", "5", "--duration", "1s",
+		"--recovery", "10ms", "--together", "--round", "random_keys=20", "--round", "users=10", "--round",
+		"announced=5", "--round", "odd_heads", "--round", "stopped_readers",
 		"--pid", pid(), "--json", jsonFile, "--html", htmlFile)
 	if err != nil {
 		t.Fatal(err, errs)
@@ -31,8 +33,10 @@ func TestAttackWritesTableJSONAndReport(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	for _, wrong := range [][]string{{"--model", ""}, {"--round", "nothing"}, {"--round", "users=0"}, {"--round", "rpc_texts"}, {"--url", "http://192.0.2.1:80/v1"}, {"--customers", "0"}, {"--duration", "1h"}} {
-		if _, _, err := call(context.Background(), append([]string{"attack", "--url", url, "--key", "any", "--model", "sim-chat", "--duration", "50ms"}, wrong...)...); err == nil {
+	for _, wrong := range [][]string{{"--model", ""}, {"--round", "nothing"}, {"--round", "users=0"},
+		{"--round", "rpc_texts"}, {"--url", "http://192.0.2.1:80/v1"}, {"--customers", "0"}, {"--duration", "1h"}} {
+		if _, _, err := call(context.Background(), append([]string{"attack", "--url", url, "--key", "any", "--model",
+			"sim-chat", "--duration", "50ms"}, wrong...)...); err == nil {
 			t.Errorf("%v was taken", wrong)
 		}
 	}

@@ -35,7 +35,8 @@ shows in all requests that had to wait for it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.register(cmd)
-	cmd.AddCommand(upstreamCommand(), relayCommand(), compareCommand(), mixedCommand(), overspendCommand(), attackCommand())
+	cmd.AddCommand(upstreamCommand(), relayCommand(), compareCommand(), mixedCommand(), overspendCommand(),
+		attackCommand())
 	return cmd
 }
 
@@ -80,7 +81,8 @@ func (f *loadFlags) run(cmd *cobra.Command) error {
 	case f.closed && cmd.Flags().Changed("rate"):
 		return errors.New("cannot use --rate with --closed: a closed run has no rate of its own; leave one of them out")
 	case o.Rate <= 0 && !f.closed:
-		return errors.New("cannot send at a rate of 0: give --rate above 0, or --closed to send as fast as the connections allow")
+		return errors.New("cannot send at a rate of 0: give --rate above 0, or --closed to send as fast as the " +
+			"connections allow")
 	case o.Abort < 0 || o.Abort > 1:
 		return fmt.Errorf("cannot leave a share of %g of the streams: give --abort from 0 to 1", o.Abort)
 	}
@@ -169,7 +171,8 @@ func printResult(out io.Writer, r *load.Result) {
 	}
 	row := func(name string, d load.Distribution) {
 		if d.Count > 0 {
-			fmt.Fprintf(out, "  %-12s p50 %s  p90 %s  p99 %s  p99.9 %s  max %s\n", name, duration(d.P50Us), duration(d.P90Us), duration(d.P99Us), duration(d.P999Us), duration(d.MaxUs))
+			fmt.Fprintf(out, "  %-12s p50 %s  p90 %s  p99 %s  p99.9 %s  max %s\n", name, duration(d.P50Us),
+				duration(d.P90Us), duration(d.P99Us), duration(d.P999Us), duration(d.MaxUs))
 		}
 	}
 	row("latency", r.Latency)
@@ -177,13 +180,15 @@ func printResult(out io.Writer, r *load.Result) {
 	row("event gap", r.Gap)
 	row("event delay", r.Delay)
 	if r.Lateness.P99Us > 1000 {
-		fmt.Fprintf(out, "  note: the generator itself was up to %s late (p99): this machine is too busy for the rate\n", duration(r.Lateness.P99Us))
+		fmt.Fprintf(out, "  note: the generator itself was up to %s late (p99): this machine is too busy for "+
+			"the rate\n", duration(r.Lateness.P99Us))
 	}
 	if r.Events > 0 {
 		fmt.Fprintf(out, "  events       %d (%.0f/s)\n", r.Events, r.EventsPerSecond)
 	}
 	if p := r.Process; p != nil {
-		fmt.Fprintf(out, "  process      %.3f CPU s per 1,000 requests (%.1f µs each), %.0f %% of a core, %.1f MB now, %.1f MB at most\n",
+		fmt.Fprintf(out, "  process      %.3f CPU s per 1,000 requests (%.1f µs each), %.0f %% of a core, %.1f MB "+
+			"now, %.1f MB at most\n",
 			p.PerThousand, p.PerRequestUs, 100*p.CPUShare, float64(p.RSSBytes)/(1<<20), float64(p.PeakBytes)/(1<<20))
 	}
 }

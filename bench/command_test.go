@@ -39,7 +39,8 @@ func simulated(t *testing.T) string {
 func TestLoadRunWritesTableJSONAndReport(t *testing.T) {
 	dir := t.TempDir()
 	jsonFile, htmlFile := filepath.Join(dir, "r.json"), filepath.Join(dir, "r.html")
-	out, errs, err := call(context.Background(), "--url", simulated(t), "--model", "bench-sse-short", "--stream", "--rate", "100", "--duration", "400ms", "--warmup", "50ms",
+	out, errs, err := call(context.Background(), "--url", simulated(t), "--model", "bench-sse-short", "--stream",
+		"--rate", "100", "--duration", "400ms", "--warmup", "50ms",
 		"--json", jsonFile, "--html", htmlFile)
 	if err != nil {
 		t.Fatal(err, errs)
@@ -101,7 +102,8 @@ func TestUpstreamCommandServesUntilItIsInterrupted(t *testing.T) {
 
 func TestMixedCommandComparesTheBooks(t *testing.T) {
 	url := simulated(t)
-	args := []string{"mixed", "--url", url, "--model", "sim-chat", "--embedding-model", "sim-embedding", "--requests", "200", "--concurrency", "8", "--truth", url}
+	args := []string{"mixed", "--url", url, "--model", "sim-chat", "--embedding-model", "sim-embedding", "--requests",
+		"200", "--concurrency", "8", "--truth", url}
 	out, errs, err := call(context.Background(), args...)
 	if err != nil || !strings.Contains(errs, "agree to the token") || !strings.Contains(out, "stream_abort") {
 		t.Fatalf("%v\n%s%s", err, out, errs)

@@ -52,12 +52,17 @@ use --key, one after the other.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.o.URLs, "url", []string{"http://127.0.0.1:8080/api/v1"}, "base address of the gateway's API; of several nodes: may be repeated")
-	fl.StringVar(&f.books.Key, "key", os.Getenv("FAREBOX_KEY"), "API key of all cells; default: the variable FAREBOX_KEY")
+	fl.StringSliceVar(&f.o.URLs, "url", []string{"http://127.0.0.1:8080/api/v1"},
+		"base address of the gateway's API; of several nodes: may be repeated")
+	fl.StringVar(&f.books.Key, "key", os.Getenv("FAREBOX_KEY"),
+		"API key of all cells; default: the variable FAREBOX_KEY")
 	fl.StringVar(&f.books.Account, "account", "", "command that makes an account for a cell and prints its key")
-	fl.StringVar(&f.books.Balance, "balance", "", "command or address that gives what is left, and owed; empty: unknown")
+	fl.StringVar(&f.books.Balance, "balance", "",
+		"command or address that gives what is left, and owed; empty: unknown")
 	fl.StringVar(&f.truth, "truth", "http://127.0.0.1:9000", "address of the simulated upstream")
-	fl.StringArrayVar(&f.endpoints, "endpoint", nil, "NAME=MODEL, may be repeated; names: chat, chat_stream, messages, messages_stream (an Anthropic upstream), embeddings, images, rpc")
+	fl.StringArrayVar(&f.endpoints, "endpoint", nil,
+		"NAME=MODEL, may be repeated; names: chat, chat_stream, messages, messages_stream (an Anthropic upstream), "+
+			"embeddings, images, rpc")
 	fl.StringSliceVar(&f.liars, "liars", nil, "lies to try; default: all")
 	fl.StringSliceVar(&f.leavers, "leavers", nil, "ways to leave; default: all")
 	fl.StringVar(&f.amount, "amount", "1", "USD that an account begins with")
@@ -69,7 +74,9 @@ use --key, one after the other.`,
 	fl.IntVar(&f.o.Concurrency, "concurrency", 16, "how many of a cell at once")
 	fl.IntVar(&f.o.Lanes, "lanes", 1, "cells at once")
 	fl.IntVar(&f.o.Cap, "max-tokens", 2000, "max_completion_tokens to ask for; 0: leave it out")
-	fl.IntVar(&f.o.Crowd, "crowd", 0, "answers left before the cells called crowded, to take the places for answers that are read on; 0: no such cells")
+	fl.IntVar(&f.o.Crowd, "crowd", 0,
+		"answers left before the cells called crowded, to take the places for answers that are read on; 0: no "+
+			"such cells")
 	fl.DurationVar(&f.o.Timeout, "timeout", 20*time.Second, "of one request")
 	fl.BoolVar(&f.o.Remote, "remote", false, "the gateway is not on this machine, and is yours")
 	fl.StringVar(&f.jsonFile, "json", "", "file for the result as JSON; - for standard output")

@@ -21,7 +21,8 @@ func newBar(out io.Writer, quiet bool) *bar {
 		return &bar{}
 	}
 	return &bar{progressbar.NewOptions(barSteps,
-		progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30),
+		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())}
 }
 

@@ -54,10 +54,11 @@ redacted; ignore_cap=1, endless=1 and run_on=1 go on where they should stop.`,
 			if o.Faults, err = parseFaults(faults); err != nil {
 				return err
 			}
-			return serveUntilInterrupt(cmd, listen, "simulated upstream", func(ln net.Listener) (func(net.Listener) error, func()) {
-				s := upstream.New(o)
-				return s.Serve, s.Close
-			})
+			return serveUntilInterrupt(cmd, listen, "simulated upstream",
+				func(ln net.Listener) (func(net.Listener) error, func()) {
+					s := upstream.New(o)
+					return s.Serve, s.Close
+				})
 		},
 	}
 	fl := cmd.Flags()
@@ -100,9 +101,10 @@ func relayCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serveUntilInterrupt(cmd, listen, "relay to "+to, func(net.Listener) (func(net.Listener) error, func()) {
-				return s.Serve, func() { _ = s.Shutdown() }
-			})
+			return serveUntilInterrupt(cmd, listen, "relay to "+to,
+				func(net.Listener) (func(net.Listener) error, func()) {
+					return s.Serve, func() { _ = s.Shutdown() }
+				})
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:9001", "address to listen on")
@@ -112,7 +114,8 @@ func relayCommand() *cobra.Command {
 }
 
 // serveUntilInterrupt listens, says where, and serves until Ctrl-C.
-func serveUntilInterrupt(cmd *cobra.Command, listen, what string, prepare func(net.Listener) (serve func(net.Listener) error, end func())) error {
+func serveUntilInterrupt(cmd *cobra.Command, listen, what string,
+	prepare func(net.Listener) (serve func(net.Listener) error, end func())) error {
 	ln, err := net.Listen("tcp", listen)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", listen, err)

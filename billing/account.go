@@ -250,8 +250,10 @@ type accountInfoJSON struct {
 // MarshalJSON writes amounts as decimal strings.
 func (a AccountInfo) MarshalJSON() ([]byte, error) {
 	return json.Marshal(accountInfoJSON{
-		a.Account, a.CreatedAt, money.Decimal(a.Allowance), money.Decimal(a.USD), money.Decimal(a.DIEM), money.Decimal(a.Bundled),
-		leasedJSON{money.Decimal(a.Leased.USD), money.Decimal(a.Leased.DIEM), money.Decimal(a.Leased.Bundled)}, money.Decimal(a.Held), money.Decimal(a.Spent), money.Decimal(a.Debt), a.Status, a.StatusAt,
+		a.Account, a.CreatedAt, money.Decimal(a.Allowance), money.Decimal(a.USD), money.Decimal(a.DIEM),
+		money.Decimal(a.Bundled),
+		leasedJSON{money.Decimal(a.Leased.USD), money.Decimal(a.Leased.DIEM), money.Decimal(a.Leased.Bundled)},
+		money.Decimal(a.Held), money.Decimal(a.Spent), money.Decimal(a.Debt), a.Status, a.StatusAt,
 	})
 }
 
@@ -260,6 +262,7 @@ func (a *AccountInfo) UnmarshalJSON(b []byte) error {
 	var v accountInfoJSON
 	err := json.Unmarshal(b, &v)
 	*a = AccountInfo{v.Account, v.CreatedAt, Nano(v.Allowance), Nano(v.USD), Nano(v.DIEM), Nano(v.Bundled),
-		Leased{Nano(v.Leased.USD), Nano(v.Leased.DIEM), Nano(v.Leased.Bundled)}, Nano(v.Held), Nano(v.Spent), Nano(v.Debt), v.Status, v.StatusAt}
+		Leased{Nano(v.Leased.USD), Nano(v.Leased.DIEM), Nano(v.Leased.Bundled)}, Nano(v.Held), Nano(v.Spent),
+		Nano(v.Debt), v.Status, v.StatusAt}
 	return err
 }

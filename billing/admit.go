@@ -232,7 +232,8 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 			return Denial{Code: code}, false
 		}
 	}
-	rec := journal.Record{Kind: journal.Hold, TimeNs: l.written(a.Now), Account: acct.no, Key: uint32(k.No), Held: take.Total()}
+	rec := journal.Record{Kind: journal.Hold, TimeNs: l.written(a.Now), Account: acct.no, Key: uint32(k.No),
+		Held: take.Total()}
 	if err := l.journal.Append(&rec, rec.Held); err != nil {
 		acct.mu.Unlock()
 		return Denial{Code: JournalFull}, false

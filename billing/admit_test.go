@@ -81,7 +81,8 @@ func TestKeyLimitsAreExactUnderConcurrency(t *testing.T) {
 }
 
 func TestKeyLimitsBeginAgainWithTheirPeriod(t *testing.T) {
-	for period, after := range map[store.Period]time.Duration{store.Epoch: 12 * time.Hour, store.Month: (9*24 + 12) * time.Hour, store.Lifetime: 1 << 62} {
+	for period, after := range map[store.Period]time.Duration{store.Epoch: 12 * time.Hour,
+		store.Month: (9*24 + 12) * time.Hour, store.Lifetime: 1 << 62} {
 		t.Run(period.String(), func(t *testing.T) {
 			f := openLedger(t)
 			f.account("a", 1000*usd)
@@ -225,7 +226,8 @@ func TestDeniedRequestUsesNoLimit(t *testing.T) {
 	var q window.Quota
 	k.Quota(ask.Slot, rate, f.clock.at(), &q)
 	if q.RemainingRequests != 99 || q.RemainingTokens != 1000 {
-		t.Errorf("100 denied requests left %d of 100 requests and %d of 1000 tokens", q.RemainingRequests, q.RemainingTokens)
+		t.Errorf("100 denied requests left %d of 100 requests and %d of 1000 tokens", q.RemainingRequests,
+			q.RemainingTokens)
 	}
 	if s := f.Stats(); s.Held != 0 || s.OpenHolds != 0 {
 		t.Errorf("100 denied requests left %+v", s)

@@ -49,7 +49,8 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 			t.Fatal(d)
 		}
 		sold := money.Text(price, u)
-		h.Settle(Settlement{Cost: sold.Cost(), Lines: sold, Model: "model", Status: 200, Now: f.clock.at(), Tokens: 1000})
+		h.Settle(Settlement{Cost: sold.Cost(), Lines: sold, Model: "model", Status: 200, Now: f.clock.at(),
+			Tokens: 1000})
 		h.Reset()
 	})
 	ask.Credits, ask.DailyCredits = 20, 1<<40

@@ -29,7 +29,8 @@ func (l *Ledger) SetAllowance(account string, daily Nano) (Account, error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
 	if daily != 0 && (daily < leastAllowance || daily > maxAllowance) {
-		return Account{}, fmt.Errorf("cannot give %s DIEM a day: expected 0 for none, or %s to %s", daily, leastAllowance, maxAllowance)
+		return Account{}, fmt.Errorf("cannot give %s DIEM a day: expected 0 for none, or %s to %s", daily,
+			leastAllowance, maxAllowance)
 	}
 	a, err := l.findAccount(account)
 	if err != nil {
@@ -114,9 +115,11 @@ func (a *AccountState) Allowance() Nano {
 // Refund gives back what a request cost, in the currency that it was charged
 // in (addendum 19). It is a credit with a reference of its own: the same
 // refund is given once. Refunded DIEM are today's.
-func (l *Ledger) Refund(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool, err error) {
+func (l *Ledger) Refund(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool,
+	err error) {
 	if ref == "" {
-		return 0, false, errors.New("cannot refund without a reference: name the request or the case, so that it is refunded once")
+		return 0, false, errors.New(
+			"cannot refund without a reference: name the request or the case, so that it is refunded once")
 	}
 	return l.credit(&store.Credit{Currency: currency, Amount: amount, Ref: ref, Memo: memo, Refund: true}, account)
 }

@@ -327,7 +327,8 @@ func TestRefundIsGivenOnce(t *testing.T) {
 			currency Currency
 			amount   Nano
 			ref      string
-		}{"without a reference": {USD, usd, ""}, "another amount": {USD, 2 * usd, "case-1"}, "another currency": {DIEM, usd, "case-1"}, "nothing": {USD, 0, "case-2"}} {
+		}{"without a reference": {USD, usd, ""}, "another amount": {USD, 2 * usd, "case-1"},
+			"another currency": {DIEM, usd, "case-1"}, "nothing": {USD, 0, "case-2"}} {
 			if _, applied, err := op.Refund("a", c.currency, c.amount, c.ref, ""); err == nil || applied {
 				t.Errorf("%s: applied %v, %v", name, applied, err)
 			}

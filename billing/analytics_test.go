@@ -41,12 +41,14 @@ func TestAnalyticsTellLinesModelsAndKeysApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(sum.Models) != 2 || sum.Models[0].Name != "large" || sum.Models[0].What != "embedding" || sum.Models[1].What != "llm" {
+	if len(sum.Models) != 2 || sum.Models[0].Name != "large" || sum.Models[0].What != "embedding" ||
+		sum.Models[1].What != "llm" {
 		t.Fatalf("the models are %+v", sum.Models)
 	}
 	small := sum.Models[1]
 	want := map[money.Kind]report.Spend{
-		money.InputTokens: {USD: 600_000, DIEM: 500_000, Units: 1100}, money.CacheReadTokens: {USD: 40_000, Units: 400}, money.OutputTokens: {USD: 200_000, Units: 100},
+		money.InputTokens: {USD: 600_000, DIEM: 500_000, Units: 1100}, money.CacheReadTokens: {USD: 40_000, Units: 400},
+		money.OutputTokens: {USD: 200_000, Units: 100},
 	}
 	if !maps.Equal(small.Kinds, want) {
 		t.Errorf("the kinds are %+v, want %+v", small.Kinds, want)
@@ -54,7 +56,8 @@ func TestAnalyticsTellLinesModelsAndKeysApart(t *testing.T) {
 	if len(sum.Keys) != 2 || sum.Keys[0].ID != k2.ID || sum.Keys[1].Description != "one" {
 		t.Errorf("the keys are %+v", sum.Keys)
 	}
-	if sum.Days[5].USD != 840_000 || sum.Days[6].USD != 10_002_000 || sum.Days[6].DIEM != 500_000 || sum.Days[4] != (report.Spend{}) {
+	if sum.Days[5].USD != 840_000 || sum.Days[6].USD != 10_002_000 || sum.Days[6].DIEM != 500_000 ||
+		sum.Days[4] != (report.Spend{}) {
 		t.Errorf("the days are %+v", sum.Days)
 	}
 	if sum.Models[1].Daily[5].Units != 1100 || sum.Keys[0].Daily[6].Units != 10_502 {
@@ -77,7 +80,8 @@ func TestAnalyticsHaveDailyFiguresOfTheTop(t *testing.T) {
 		t.Fatalf("%d models, %d keys, %v", len(sum.Models), len(sum.Keys), err)
 	}
 	for i := range sum.Models {
-		if (sum.Models[i].Daily != nil) != (i < report.TopSeries) || (sum.Keys[i].Daily != nil) != (i < report.TopSeries) {
+		if (sum.Models[i].Daily != nil) != (i < report.TopSeries) ||
+			(sum.Keys[i].Daily != nil) != (i < report.TopSeries) {
 			t.Errorf("number %d has daily figures %v and %v", i, sum.Models[i].Daily, sum.Keys[i].Daily)
 		}
 		if want := fmt.Sprintf("m%02d", 2*report.TopSeries-1-i); sum.Models[i].Name != want {

@@ -21,7 +21,8 @@ func (l *Ledger) Audit() (store.Report, error) {
 		l.node.desk.ops.Lock()
 		defer l.node.desk.ops.Unlock()
 		if !l.node.desk.finish() {
-			return store.Report{}, errors.New("cannot recount: the outcome of a lease operation is not known, the store does not answer")
+			return store.Report{}, errors.New(
+				"cannot recount: the outcome of a lease operation is not known, the store does not answer")
 		}
 	}
 	r := l.registry
@@ -70,7 +71,8 @@ func (l *Ledger) Audit() (store.Report, error) {
 		}
 	}
 	report.OpenHolds = open
-	if s := l.Stats(); s.OpenHolds != open || s.Held != held || s.Shortfall != report.Shortfall || s.Debt != report.Debt {
+	if s := l.Stats(); s.OpenHolds != open || s.Held != held || s.Shortfall != report.Shortfall ||
+		s.Debt != report.Debt {
 		report.Fault("figures: %d open holds with %s, shortfall %s and debt %s, counted %d with %s, %s and %s",
 			s.OpenHolds, s.Held, s.Shortfall, s.Debt, open, held, report.Shortfall, report.Debt)
 	}
@@ -130,7 +132,8 @@ func (a *AccountState) audit(c *store.AccountCount, r *store.Report) (open int, 
 	current[money.InBundled] += stale[money.InBundled]
 	current[money.InUSD] += stale[money.InUSD]
 	if current != a.held || stale[money.InDIEM] != a.stale {
-		r.Fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current, stale[money.InDIEM], a.held, a.stale)
+		r.Fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current,
+			stale[money.InDIEM], a.held, a.stale)
 	}
 	for place, currency := range money.SpendOrder {
 		day := int64(0)
@@ -139,7 +142,8 @@ func (a *AccountState) audit(c *store.AccountCount, r *store.Report) (open int, 
 		}
 		stored := c.Avail[store.BucketID{Currency: currency, Day: day}]
 		if a.avail[place] < 0 || a.held[place] < 0 || a.avail[place]+a.held[place] != stored {
-			r.Fault("account %d: %s %s spendable and %s held in memory, %s in the store", a.no, currency, a.avail[place], a.held[place], stored)
+			r.Fault("account %d: %s %s spendable and %s held in memory, %s in the store", a.no, currency,
+				a.avail[place], a.held[place], stored)
 		}
 	}
 	if owed := c.Incurred - c.Paid; a.debt != owed {
@@ -165,7 +169,8 @@ func (l *Ledger) auditKey(k *Key, r *store.Report) error {
 		return err
 	}
 	if usd := used[money.InBundled] + used[money.InUSD]; usd != u.quota.usd || used[money.InDIEM] != u.quota.diem {
-		r.Fault("key %d: used %s USD and %s DIEM in memory, %s and %s by days and holds", k.No, u.quota.usd, u.quota.diem, usd, used[money.InDIEM])
+		r.Fault("key %d: used %s USD and %s DIEM in memory, %s and %s by days and holds", k.No, u.quota.usd,
+			u.quota.diem, usd, used[money.InDIEM])
 	}
 	return nil
 }

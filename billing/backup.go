@@ -53,7 +53,9 @@ func (l *Ledger) Backup(path string) (info BackupInfo, err error) {
 	next := path + ".part"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return info, fmt.Errorf("cannot write the backup: %s exists; another backup is being written, or one was cut off: remove it then, or give a new name", next)
+		return info, fmt.Errorf(
+			"cannot write the backup: %s exists; another backup is being written, or one was cut off: remove it "+
+				"then, or give a new name", next)
 	}
 	if err != nil {
 		return info, fmt.Errorf("cannot write the backup: %w", err)
@@ -141,7 +143,8 @@ func Restore(path string, o Options) (info BackupInfo, err error) {
 		return info, fmt.Errorf("cannot restore %s: %w", path, err)
 	}
 	size, err := f.Seek(0, io.SeekEnd)
-	return BackupInfo{Path: path, CreatedAt: fromMicro(head.CreatedUs), Engine: head.Engine, Schema: head.Schema, Bytes: size}, err
+	return BackupInfo{Path: path, CreatedAt: fromMicro(head.CreatedUs), Engine: head.Engine, Schema: head.Schema,
+		Bytes: size}, err
 }
 
 // emptyStore opens the store to restore into. undo removes what it made.
@@ -152,7 +155,8 @@ func emptyStore(o *Options) (_ archive, undo func(), err error) {
 	}
 	for _, name := range []string{store.DatabaseFile, pepperFile, journalSub} {
 		if _, err := os.Lstat(filepath.Join(o.Dir, name)); err == nil {
-			return nil, nil, fmt.Errorf("cannot restore into %s: it has a ledger already, give an empty directory", o.Dir)
+			return nil, nil, fmt.Errorf("cannot restore into %s: it has a ledger already, give an empty directory",
+				o.Dir)
 		}
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {

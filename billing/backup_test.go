@@ -28,7 +28,8 @@ func filled(t testing.TB) (f *fixture, secret string) {
 		t.Fatal(err)
 	}
 	limit := 50 * usd
-	_, secret, err := f.CreateKey(NewKey{Account: "rich", Type: store.Inference, Period: store.Month, LimitUSD: &limit, Description: "kept"})
+	_, secret, err := f.CreateKey(NewKey{Account: "rich", Type: store.Inference, Period: store.Month, LimitUSD: &limit,
+		Description: "kept"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,20 +266,27 @@ func zipped(t testing.TB, b []byte) []byte {
 func TestVerifyFindsPlantedCorruption(t *testing.T) {
 	t.Parallel()
 	planted := map[string]string{
-		"money from nowhere":        "UPDATE bucket SET avail = avail + 1, granted = granted + 1 WHERE currency = 1 AND account = 1",
-		"spent less than charged":   "UPDATE bucket SET spent = spent - 1, avail = avail + 1 WHERE currency = 1 AND account = 1",
-		"changed posting":           "UPDATE posting SET amount = amount - 1 WHERE book = 'customer' AND entry = (SELECT max(entry) FROM posting WHERE book = 'customer')",
-		"missing posting":           "DELETE FROM posting WHERE book = 'revenue'",
-		"missing entry":             "DELETE FROM entry WHERE kind = 'TOP_UP' AND id = (SELECT min(id) FROM entry WHERE kind = 'TOP_UP')",
-		"changed daily usage":       "UPDATE usage_day SET amount = amount + 1",
-		"daily usage counts less":   "UPDATE usage_day SET requests = requests - 1",
-		"missing page":              "DELETE FROM usage_page WHERE seq_first = (SELECT min(seq_first) FROM usage_page)",
-		"page twice":                "INSERT INTO usage_page SELECT account, node, seq_first + 1, seq_last, first_us, last_us, requests, data, entries_diem, entries_bundled, entries_usd FROM usage_page LIMIT 1",
-		"flipped bit in a page":     "UPDATE usage_page SET data = CAST(substr(data, 1, 40) || X'ff' || substr(data, 42) AS BLOB) WHERE seq_first = (SELECT min(seq_first) FROM usage_page)",
-		"house balance":             "UPDATE house SET balance = balance + 1 WHERE book = 'revenue'",
-		"account gone":              "PRAGMA foreign_keys = OFF; DELETE FROM account WHERE name = 'rich'",
-		"cursor ahead":              "UPDATE applied SET seq = seq - 1 WHERE sink = 'ledger'",
-		"bucket of nobody":          "INSERT INTO bucket(account, currency, day, granted, avail) VALUES(77, 1, 0, 5, 5)",
+		"money from nowhere": "UPDATE bucket SET avail = avail + 1, granted = granted + 1 WHERE currency = 1 " +
+			"AND account = 1",
+		"spent less than charged": "UPDATE bucket SET spent = spent - 1, avail = avail + 1 WHERE currency = 1 AND " +
+			"account = 1",
+		"changed posting": "UPDATE posting SET amount = amount - 1 WHERE book = 'customer' AND entry = " +
+			"(SELECT max(entry) FROM posting WHERE book = 'customer')",
+		"missing posting": "DELETE FROM posting WHERE book = 'revenue'",
+		"missing entry": "DELETE FROM entry WHERE kind = 'TOP_UP' AND id = (SELECT min(id) FROM entry " +
+			"WHERE kind = 'TOP_UP')",
+		"changed daily usage":     "UPDATE usage_day SET amount = amount + 1",
+		"daily usage counts less": "UPDATE usage_day SET requests = requests - 1",
+		"missing page":            "DELETE FROM usage_page WHERE seq_first = (SELECT min(seq_first) FROM usage_page)",
+		"page twice": "INSERT INTO usage_page SELECT account, node, seq_first + 1, seq_last, " +
+			"first_us, last_us, requests, data, entries_diem, entries_bundled, entries_usd FROM usage_page LIMIT 1",
+		"flipped bit in a page": "UPDATE usage_page SET data = CAST(substr(data, 1, 40) || X'ff' || substr(data, " +
+			"42) AS BLOB) WHERE seq_first = (SELECT min(seq_first) FROM usage_page)",
+		"house balance": "UPDATE house SET balance = balance + 1 WHERE book = 'revenue'",
+		"account gone":  "PRAGMA foreign_keys = OFF; DELETE FROM account WHERE name = 'rich'",
+		"cursor ahead":  "UPDATE applied SET seq = seq - 1 WHERE sink = 'ledger'",
+		"bucket of nobody": "INSERT INTO bucket(account, currency, day, granted, avail) VALUES(77, 1, " +
+			"0, 5, 5)",
 		"hours count other entries": "UPDATE usage_hour SET entries_usd = entries_usd + 1",
 	}
 	for name, statement := range planted {
@@ -351,7 +359,8 @@ func TestBackupOfSeveralNodesMovesToAnotherDatabase(t *testing.T) {
 		}
 	}
 	path := backupFile(t, first)
-	for _, o := range []Options{{Shared: servers.Database(t), Brand: "svc", NodeName: "new"}, {Dir: filepath.Join(t.TempDir(), "embedded"), Brand: "svc"}} {
+	for _, o := range []Options{{Shared: servers.Database(t), Brand: "svc", NodeName: "new"},
+		{Dir: filepath.Join(t.TempDir(), "embedded"), Brand: "svc"}} {
 		if _, err := Restore(path, o); err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +389,8 @@ func TestBackupOfSeveralNodesMovesToAnotherDatabase(t *testing.T) {
 func TestRefusedBackupLeavesTheDatabaseEmpty(t *testing.T) {
 	t.Parallel()
 	f, _ := filled(t)
-	if _, err := database(f.store).Exec("UPDATE bucket SET granted = granted + 5, avail = avail + 5 WHERE currency = 1"); err != nil {
+	if _, err := database(f.store).Exec(
+		"UPDATE bucket SET granted = granted + 5, avail = avail + 5 WHERE currency = 1"); err != nil {
 		t.Fatal(err)
 	}
 	path := backupFile(t, f)

@@ -52,7 +52,8 @@ func TestClockThatIsSetMovesNothingThatANodeWrites(t *testing.T) {
 // "After the clock was put right every key got 429 for five hours", "and before
 // that every limit began anew".
 func TestClockThatIsSetMovesNoWindow(t *testing.T) {
-	for _, jump := range []time.Duration{5 * time.Hour, -5 * time.Hour, 40 * 24 * time.Hour, -40 * 24 * time.Hour, 3 * time.Second, -3 * time.Second} {
+	for _, jump := range []time.Duration{5 * time.Hour, -5 * time.Hour, 40 * 24 * time.Hour, -40 * 24 * time.Hour,
+		3 * time.Second, -3 * time.Second} {
 		t.Run(jump.String(), func(t *testing.T) {
 			t.Parallel()
 			f := openLedger(t)
@@ -97,7 +98,8 @@ func TestClockThatIsSetMovesNoWindow(t *testing.T) {
 				t.Errorf("after the clock was set by %s the limit resets in %s of the new time", jump, resets)
 			}
 			var q window.Quota
-			if k.Quota(1, rate, now, &q); q.RemainingRequests != 0 || q.ResetRequestsUnix-now.Wall/1e9 < 0 || q.ResetRequestsUnix-now.Wall/1e9 > 61 {
+			if k.Quota(1, rate, now, &q); q.RemainingRequests != 0 || q.ResetRequestsUnix-now.Wall/1e9 < 0 ||
+				q.ResetRequestsUnix-now.Wall/1e9 > 61 {
 				t.Errorf("after the clock was set by %s the headers say %+v", jump, q)
 			}
 			if b := blocked(); b <= 0 || b > 30*time.Second {
@@ -124,13 +126,15 @@ func TestClockThatIsSetMovesNoWindow(t *testing.T) {
 // "The key's daily limit of 1 USD let 2 USD through": a day that was used while
 // the clock was ahead is not new when it comes.
 func TestKeyLimitHoldsInAPeriodThatWasUsedBefore(t *testing.T) {
-	for period, ahead := range map[store.Period]time.Duration{store.Epoch: 48 * time.Hour, store.Month: 41 * 24 * time.Hour} {
+	for period, ahead := range map[store.Period]time.Duration{store.Epoch: 48 * time.Hour,
+		store.Month: 41 * 24 * time.Hour} {
 		for _, relimited := range []bool{false, true} {
 			t.Run(fmt.Sprint(period, relimited), func(t *testing.T) {
 				t.Parallel()
 				f := openLedger(t)
 				f.account("a", 1000*usd)
-				info, secret, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference, Period: period, LimitUSD: nano(3 * usd)})
+				info, secret, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference, Period: period,
+					LimitUSD: nano(3 * usd)})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -61,7 +61,8 @@ func skewedAccount(t *testing.T, nodes []*Ledger, credit, daily Nano, how func(*
 
 // spendAll has every node ask for holds of one price until it is refused often
 // enough, and gives what was charged and how many were.
-func spendAll(t *testing.T, nodes []*Ledger, keys []*Key, rate *config.Rate, price Nano, refusal DenialCode) (charged Nano, n int64) {
+func spendAll(t *testing.T, nodes []*Ledger, keys []*Key, rate *config.Rate, price Nano,
+	refusal DenialCode) (charged Nano, n int64) {
 	t.Helper()
 	var sum, count atomic.Int64
 	var all sync.WaitGroup
@@ -71,7 +72,8 @@ func spendAll(t *testing.T, nodes []*Ledger, keys []*Key, rate *config.Rate, pri
 			all.Go(func() {
 				for refused := 0; refused < 2; {
 					var h Hold
-					switch d := l.Admit(&h, &Admission{Key: keys[i], Slot: slot, Rate: rate, Hold: price, Min: price, Now: l.at()}); d.Code {
+					switch d := l.Admit(&h, &Admission{Key: keys[i], Slot: slot, Rate: rate, Hold: price, Min: price,
+						Now: l.at()}); d.Code {
 					case Admitted:
 						c, _ := h.Settle(Settlement{Cost: price, Now: l.at(), Status: 200})
 						sum.Add(int64(c))
@@ -119,7 +121,8 @@ func TestLongClocksThatAreApartCostNoLimitAndNoMoney(t *testing.T) { clocksApart
 
 func clocksApart(t *testing.T, skew time.Duration) {
 	t.Parallel()
-	redis := config.Redis{Addresses: []string{servers.StartRedis(t).Addr}, Timeout: 5 * time.Second, Away: "local_share"}
+	redis := config.Redis{Addresses: []string{servers.StartRedis(t).Addr}, Timeout: 5 * time.Second,
+		Away: "local_share"}
 	nodes := skewedNodes(t, 0, redis, skew, 0, -skew)
 	const price = usd / 100
 
@@ -154,13 +157,15 @@ func clocksApart(t *testing.T, skew time.Duration) {
 				return
 			}
 			for _, e := range list[:100] {
-				if at := time.UnixMicro(e.AtUs); at.Before(began.Add(-time.Second)) || at.After(ended.Add(time.Second)) {
+				if at := time.UnixMicro(e.AtUs); at.Before(began.Add(-time.Second)) ||
+					at.After(ended.Add(time.Second)) {
 					t.Errorf("a request between %s and %s is listed at %s", began, ended, at)
 					return
 				}
 			}
 		})
-		if store, redis := l.Skew(); (store-[]time.Duration{skew, 0, -skew}[i]).Abs() > time.Second || (redis-store).Abs() > time.Second {
+		if store, redis := l.Skew(); (store-[]time.Duration{skew, 0, -skew}[i]).Abs() > time.Second ||
+			(redis-store).Abs() > time.Second {
 			t.Errorf("node %d says that its clock is %s and %s ahead", i, store, redis)
 		}
 	}
@@ -233,7 +238,8 @@ func TestNodeWithAWrongClockDoesNotStart(t *testing.T) {
 		if err == nil {
 			_ = l.Close()
 		}
-		if want := strings.ReplaceAll(c.want, "PostgreSQL", "Redis"); err == nil || !strings.Contains(err.Error(), want) {
+		if want := strings.ReplaceAll(c.want, "PostgreSQL", "Redis"); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("with a clock that is %s ahead of Redis's: %v", c.skew, err)
 		}
 	}
@@ -254,7 +260,8 @@ func TestClockThatGoesWrongIsToldAndNotBelieved(t *testing.T) {
 	_, keys := skewedAccount(t, nodes, usd, 0, func(*NewKey) {})
 	charge := func() {
 		var h Hold
-		if d := l.Admit(&h, &Admission{Key: keys[0], Slot: l.Slot("m"), Hold: 1, Min: 1, Now: l.at()}); d.Code != Admitted {
+		if d := l.Admit(&h, &Admission{Key: keys[0], Slot: l.Slot("m"), Hold: 1, Min: 1, Now: l.at()}); d.Code !=
+			Admitted {
 			t.Fatalf("denied with %+v", d)
 		}
 		h.Settle(Settlement{Cost: 1, Now: l.at(), Status: 200})
@@ -282,7 +289,9 @@ func TestClockThatGoesWrongIsToldAndNotBelieved(t *testing.T) {
 		}
 	}
 	off.Store(0)
-	eventually(t, "the end of it is told", 5*time.Second, func() bool { return strings.Contains(log.String(), "the clocks agree again") })
+	eventually(t, "the end of it is told", 5*time.Second, func() bool {
+		return strings.Contains(log.String(), "the clocks agree again")
+	})
 	if n := strings.Count(log.String(), "the clock of this machine is"); n != 1 {
 		t.Errorf("it is told %d times", n)
 	}

@@ -70,7 +70,8 @@ type controlResponse struct {
 }
 
 // knownErrors keep their identity across the socket.
-var knownErrors = map[string]error{"no_account": ErrNoAccount, "no_key": ErrNoKey, "name_taken": ErrNameTaken, "suspended": ErrSuspended, "closed": ErrClosed}
+var knownErrors = map[string]error{"no_account": ErrNoAccount, "no_key": ErrNoKey, "name_taken": ErrNameTaken,
+	"suspended": ErrSuspended, "closed": ErrClosed}
 
 // controlServer serves operators on the control socket.
 type controlServer struct {
@@ -103,7 +104,8 @@ func (l *Ledger) ServeControl() error {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	l.control = &controlServer{op: l, listener: listener, path: path, places: make(chan struct{}, controlMost), conns: map[net.Conn]bool{}}
+	l.control = &controlServer{op: l, listener: listener, path: path, places: make(chan struct{}, controlMost),
+		conns: map[net.Conn]bool{}}
 	l.control.done.Go(l.control.accept)
 	return nil
 }
@@ -156,7 +158,8 @@ func (s *controlServer) serve(conn net.Conn) {
 		}
 		line, err := in.ReadSlice('\n')
 		if err == bufio.ErrBufferFull {
-			_ = writeLine(out, &controlResponse{Error: fmt.Sprintf("cannot take a request of more than %d bytes", controlLine)})
+			_ = writeLine(out, &controlResponse{Error: fmt.Sprintf("cannot take a request of more than %d bytes",
+				controlLine)})
 			return
 		}
 		if err != nil {
@@ -353,7 +356,8 @@ func (c *controlClient) call(q *controlRequest) (*controlResponse, error) {
 	}
 	line, err := c.in.ReadBytes('\n')
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the running farebox's answer: %w; it may have done what it was asked: look before you ask again, a credit under a --ref is booked once", err)
+		return nil, fmt.Errorf("cannot read the running farebox's answer: %w; it may have done what it was asked: "+
+			"look before you ask again, a credit under a --ref is booked once", err)
 	}
 	res := &controlResponse{}
 	if err := json.Unmarshal(line, res); err != nil {
@@ -391,7 +395,8 @@ func (c *controlClient) Accounts() ([]AccountInfo, error) {
 }
 
 func (c *controlClient) Credit(account string, currency Currency, n Nano, ref, memo string) (Nano, bool, error) {
-	res, err := c.call(&controlRequest{Op: "credit", Account: account, Currency: currency, Amount: money.Decimal(n), Ref: ref, Memo: memo})
+	res, err := c.call(&controlRequest{Op: "credit", Account: account, Currency: currency, Amount: money.Decimal(n),
+		Ref: ref, Memo: memo})
 	if err != nil {
 		return 0, false, err
 	}
@@ -399,15 +404,18 @@ func (c *controlClient) Credit(account string, currency Currency, n Nano, ref, m
 }
 
 func (c *controlClient) Refund(account string, currency Currency, n Nano, ref, memo string) (Nano, bool, error) {
-	res, err := c.call(&controlRequest{Op: "refund", Account: account, Currency: currency, Amount: money.Decimal(n), Ref: ref, Memo: memo})
+	res, err := c.call(&controlRequest{Op: "refund", Account: account, Currency: currency, Amount: money.Decimal(n),
+		Ref: ref, Memo: memo})
 	if err != nil {
 		return 0, false, err
 	}
 	return Nano(res.Balance), res.Applied, nil
 }
 
-func (c *controlClient) Debit(account string, currency Currency, n Nano, ref, reason string, mayOwe bool) (AccountInfo, bool, error) {
-	res, err := c.call(&controlRequest{Op: "debit", Account: account, Currency: currency, Amount: money.Decimal(n), Ref: ref, Memo: reason, MayOwe: mayOwe})
+func (c *controlClient) Debit(account string, currency Currency, n Nano, ref, reason string, mayOwe bool) (AccountInfo,
+	bool, error) {
+	res, err := c.call(&controlRequest{Op: "debit", Account: account, Currency: currency, Amount: money.Decimal(n),
+		Ref: ref, Memo: reason, MayOwe: mayOwe})
 	if err != nil || res.Info == nil {
 		return AccountInfo{}, false, err
 	}

@@ -20,14 +20,17 @@ const (
 // usage and in no key's limit. The balance never goes below zero: what is not
 // there is refused, or with mayOwe becomes debt. A ref that was used before for
 // the same debit changes nothing (applied is false).
-func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reason string, mayOwe bool) (info AccountInfo, applied bool, err error) {
+func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reason string,
+	mayOwe bool) (info AccountInfo, applied bool, err error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
 	switch {
 	case amount <= 0 || amount > maxDebt:
-		return info, false, fmt.Errorf("cannot debit %s %s: expected more than 0 and at most %s", amount, currency, maxDebt)
+		return info, false, fmt.Errorf("cannot debit %s %s: expected more than 0 and at most %s", amount, currency,
+			maxDebt)
 	case ref == "" || reason == "":
-		return info, false, errors.New("cannot debit without a reference and a reason: the books keep both, and a reference is debited once")
+		return info, false, errors.New(
+			"cannot debit without a reference and a reason: the books keep both, and a reference is debited once")
 	case len(ref) > maxMemo || len(reason) > maxMemo:
 		return info, false, fmt.Errorf("cannot debit: reference and reason may have at most %d bytes", maxMemo)
 	}
@@ -41,7 +44,8 @@ func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reas
 	if err != nil {
 		return info, false, err
 	}
-	d := &store.Debit{Account: a.no, Currency: currency, Day: l.Today(), Amount: amount, MayOwe: mayOwe, Ref: ref, Memo: reason, NowUs: l.now() / 1000}
+	d := &store.Debit{Account: a.no, Currency: currency, Day: l.Today(), Amount: amount, MayOwe: mayOwe, Ref: ref,
+		Memo: reason, NowUs: l.now() / 1000}
 	if _, shared := l.store.(store.Shared); shared {
 		applied, err = l.debitShared(a, d)
 	} else {
@@ -49,8 +53,10 @@ func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reas
 	}
 	var short *store.ShortError
 	if errors.As(err, &short) {
-		return info, false, fmt.Errorf("cannot debit %s %s from the account %q: only %s is free, beside what open requests hold; "+
-			"debit less, or let the rest become debt (--allow-debt), which the next credit pays", amount, currency, account, short.Free)
+		return info, false, fmt.Errorf(
+			"cannot debit %s %s from the account %q: only %s is free, beside what open requests hold; "+
+				"debit less, or let the rest become debt (--allow-debt), which the next credit pays", amount, currency,
+			account, short.Free)
 	}
 	if err != nil {
 		return info, false, fmt.Errorf("cannot debit the account %q: %w", account, err)

@@ -54,7 +54,8 @@ func TestDebitTakesMoneyBackAndNeverBelowZero(t *testing.T) {
 			t.Helper()
 			a, done, err := op.Debit("a", c, n, ref, "mistake", mayOwe)
 			if err != nil || done != applied || a.USD != left || a.Bundled != bundled || a.Debt != owed {
-				t.Errorf("a debit of %s %s: applied %v, %s and %s bundled left, %s owed, %v", n, c, done, a.USD, a.Bundled, a.Debt, err)
+				t.Errorf("a debit of %s %s: applied %v, %s and %s bundled left, %s owed, %v", n, c, done, a.USD,
+					a.Bundled, a.Debt, err)
 			}
 		}
 		credit(USD, 10*usd)
@@ -62,10 +63,12 @@ func TestDebitTakesMoneyBackAndNeverBelowZero(t *testing.T) {
 		debit(USD, 4*usd, "r1", false, true, 6*usd, usd, 0)
 		debit(USD, 4*usd, "r1", false, false, 6*usd, usd, 0)
 		debit(Bundled, usd/2, "r2", false, true, 6*usd, usd/2, 0)
-		if _, _, err := op.Debit("a", USD, 7*usd, "r3", "mistake", false); err == nil || !strings.Contains(err.Error(), "only 6 is free") || !strings.Contains(err.Error(), "--allow-debt") {
+		if _, _, err := op.Debit("a", USD, 7*usd, "r3", "mistake", false); err == nil ||
+			!strings.Contains(err.Error(), "only 6 is free") || !strings.Contains(err.Error(), "--allow-debt") {
 			t.Errorf("a debit of more than there is: %v", err)
 		}
-		if _, _, err := op.Debit("a", USD, 3*usd, "r1", "mistake", false); err == nil || !strings.Contains(err.Error(), "another entry") {
+		if _, _, err := op.Debit("a", USD, 3*usd, "r1", "mistake", false); err == nil ||
+			!strings.Contains(err.Error(), "another entry") {
 			t.Errorf("another debit under a used reference: %v", err)
 		}
 		for _, bad := range []error{
@@ -122,7 +125,8 @@ func TestDebitRecallsWhatNodesHaveLeased(t *testing.T) {
 		d.settle(h, usd)
 	}
 	d.row()
-	if a, applied, err := d.nodes[0].Debit("a", USD, 7*usd, "r", "x", false); err != nil || !applied || a.USD+a.Leased.USD != 0 || a.Debt != 0 {
+	if a, applied, err := d.nodes[0].Debit("a", USD, 7*usd, "r", "x", false); err != nil || !applied ||
+		a.USD+a.Leased.USD != 0 || a.Debt != 0 {
 		t.Errorf("applied %v, %+v, %v", applied, a, err)
 	}
 	d.audit()
@@ -244,7 +248,8 @@ func TestUsageReportAddsUp(t *testing.T) {
 			t.Errorf("by %s: %d rows, %s with %s DIEM of %d requests, %v: %+v", by, len(list), sum, diem, n, err, list)
 		}
 	}
-	if list, err := f.UsageReport(report.SumQuery{Account: "b", From: to, To: to, By: "account"}); err != nil || len(list) != 0 {
+	if list, err := f.UsageReport(report.SumQuery{Account: "b", From: to, To: to, By: "account"}); err != nil ||
+		len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if _, err := f.UsageReport(report.SumQuery{From: from, To: to, By: "weather"}); err == nil {
@@ -272,14 +277,16 @@ func TestOperatorChangesLimitsOfAnyKey(t *testing.T) {
 		}
 		limit, none, month, privacy := Limit{Set: true, Amount: 5 * usd}, Limit{}, store.Month, store.PrivateOnly
 		at := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
-		if _, err := op.ChangeKey(k.ID, KeyChange{USD: &limit, DIEM: &none, Period: &month, ExpiresAt: &at, Privacy: &privacy}); err != nil {
+		if _, err := op.ChangeKey(k.ID, KeyChange{USD: &limit, DIEM: &none, Period: &month, ExpiresAt: &at,
+			Privacy: &privacy}); err != nil {
 			t.Fatal(err)
 		}
 		list, err := op.Keys("a")
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%+v, %v", list, err)
 		}
-		if k := list[0]; k.LimitUSD == nil || *k.LimitUSD != 5*usd || k.LimitDIEM != nil || k.Period != store.Month || !k.ExpiresAt.Equal(at) || k.Privacy != store.PrivateOnly || k.Used == nil || *k.Used != (KeyUsage{}) {
+		if k := list[0]; k.LimitUSD == nil || *k.LimitUSD != 5*usd || k.LimitDIEM != nil || k.Period != store.Month ||
+			!k.ExpiresAt.Equal(at) || k.Privacy != store.PrivateOnly || k.Used == nil || *k.Used != (KeyUsage{}) {
 			t.Errorf("the key is %+v", k)
 		}
 		if _, err := op.ChangeKey("nobody", KeyChange{USD: &limit}); !errors.Is(err, ErrNoKey) {

@@ -40,7 +40,8 @@ func (d *debtNodes) credit(node int, n Nano) {
 // keys are a key as each node finds it.
 func (d *debtNodes) keys(limit *Nano) (list []*Key) {
 	d.t.Helper()
-	_, secret, err := d.nodes[0].CreateKey(NewKey{Account: "a", Type: store.Inference, Period: store.Lifetime, LimitUSD: limit})
+	_, secret, err := d.nodes[0].CreateKey(NewKey{Account: "a", Type: store.Inference, Period: store.Lifetime,
+		LimitUSD: limit})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -143,7 +144,8 @@ func TestDebtOfOneNodeStopsAllAndIsPaidOnAny(t *testing.T) {
 	}
 	row := d.row()
 	if row.Debt != 0 || row.Avail[money.InUSD]+row.Leased[money.InUSD] != 2*usd || row.Spent[money.InUSD] != 13*usd {
-		t.Errorf("of 15, %s was spent, %s and %s at nodes is left, %s owed", row.Spent[money.InUSD], row.Avail[money.InUSD], row.Leased[money.InUSD], row.Debt)
+		t.Errorf("of 15, %s was spent, %s and %s at nodes is left, %s owed", row.Spent[money.InUSD],
+			row.Avail[money.InUSD], row.Leased[money.InUSD], row.Debt)
 	}
 	d.audit()
 }
@@ -217,7 +219,8 @@ func debtIsPaidOnce(t *testing.T, requests int) {
 		row = d.row()
 	}
 	if charged+owed != cost || !adds() || limited > limit {
-		t.Errorf("seed %d: cost %s, charged %s and owed %s; put in %s, spent %s, %s is left and %s owed still; the limited key was charged %s of %s",
+		t.Errorf("seed %d: cost %s, charged %s and owed %s; put in %s, spent %s, %s is left and %s owed still; the "+
+			"limited key was charged %s of %s",
 			seed, cost, charged, owed, put, row.Spent[money.InUSD], have, row.Debt, limited, limit)
 	}
 	if owed == 0 {

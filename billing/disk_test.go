@@ -58,7 +58,10 @@ func TestDiskThatFillsUpLosesNothing(t *testing.T) {
 		t.Fatalf("denied with %d while there is room in the journal", d.Code)
 	}
 	spendAll()
-	eventually(t, "the store is noticed as not writable", time.Minute, func() bool { return f.Stats().StoreAway && f.Healthy() != nil })
+	eventually(t, "the store is noticed as not writable", time.Minute, func() bool {
+		return f.Stats().StoreAway &&
+			f.Healthy() != nil
+	})
 	if _, _, err := f.Credit("a", USD, usd, "full", ""); err == nil {
 		t.Error("a credit was taken that cannot be recorded")
 	}
@@ -92,7 +95,8 @@ func TestDiskThatFillsUpLosesNothing(t *testing.T) {
 	if err := f.Close(); err == nil || !strings.Contains(err.Error(), "the journal keeps what is missing") {
 		t.Errorf("closed on a full disk with %v", err)
 	}
-	if l, err := Open(f.options); err == nil || !strings.Contains(err.Error(), "make room") && !strings.Contains(err.Error(), "free space") {
+	if l, err := Open(f.options); err == nil || !strings.Contains(err.Error(), "make room") &&
+		!strings.Contains(err.Error(), "free space") {
 		t.Errorf("opened on a full disk: %v, %v", l, err)
 	}
 	disk.Free(t)

@@ -145,7 +145,8 @@ func TestDirectoryWithPatternCharacters(t *testing.T) {
 	if f.k, err = f.Lookup([]byte(secret)); err != nil {
 		t.Fatal(err)
 	}
-	if _, a, err := f.Idempotency().Begin(f.claim("key", "request")); err != nil || a == nil || string(a.Body) != "answer" {
+	if _, a, err := f.Idempotency().Begin(f.claim("key", "request")); err != nil || a == nil ||
+		string(a.Body) != "answer" {
 		t.Errorf("the answer is forgotten: %v, %v", a, err)
 	}
 	f.recount()

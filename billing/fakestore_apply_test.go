@@ -131,7 +131,9 @@ func (c *fakeConn) StaleDIEM(before int32) (list []store.StaleDIEM, err error) {
 				list = append(list, store.StaleDIEM{Account: id.account, Day: id.day})
 			}
 		}
-		slices.SortFunc(list, func(a, b store.StaleDIEM) int { return cmp.Compare(a.Account, b.Account)*2 + cmp.Compare(a.Day, b.Day) })
+		slices.SortFunc(list, func(a, b store.StaleDIEM) int {
+			return cmp.Compare(a.Account, b.Account)*2 + cmp.Compare(a.Day, b.Day)
+		})
 		return nil
 	})
 	return list, err
@@ -161,7 +163,8 @@ func (c *fakeConn) Shortfall() (n Nano, err error) {
 func (c *fakeConn) Recount(pinned func()) (r *store.Recount, err error) {
 	pinned()
 	err = c.do("Recount", func() error {
-		r = &store.Recount{Accounts: map[uint32]*store.AccountCount{}, Charged: c.db.charged.Total(), Faults: c.db.check()}
+		r = &store.Recount{Accounts: map[uint32]*store.AccountCount{}, Charged: c.db.charged.Total(),
+			Faults: c.db.check()}
 		r.Requests = int64(len(c.db.seen))
 		for _, a := range c.db.accounts {
 			r.Accounts[a.No] = &store.AccountCount{}

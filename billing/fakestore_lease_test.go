@@ -16,7 +16,8 @@ func (c *fakeConn) Join(id, name string, ttl time.Duration) (no, inc uint32, err
 		i := slices.IndexFunc(db.nodes, func(n *fakeNode) bool { return n.ID == id })
 		if i < 0 {
 			i = len(db.nodes)
-			db.nodes = append(db.nodes, &fakeNode{NodeRow: store.NodeRow{No: uint32(i + 1), ID: id}, applied: map[store.Sink]uint64{}, progress: map[uint64]journal.Record{}})
+			db.nodes = append(db.nodes, &fakeNode{NodeRow: store.NodeRow{No: uint32(i + 1), ID: id},
+				applied: map[store.Sink]uint64{}, progress: map[uint64]journal.Record{}})
 		}
 		n := db.nodes[i]
 		n.Inc++
@@ -120,7 +121,8 @@ func (c *fakeConn) Return(op uint64, rests []store.Want) ([]store.Funds, error) 
 }
 
 // operate carries out a lease operation once.
-func (c *fakeConn) operate(call string, op uint64, wants []store.Want, move func(at *Nano, n, left Nano) Nano) (list []store.Funds, err error) {
+func (c *fakeConn) operate(call string, op uint64, wants []store.Want,
+	move func(at *Nano, n, left Nano) Nano) (list []store.Funds, err error) {
 	err = c.as(call, func(n *fakeNode) error {
 		if n.reclaims != c.reclaims.Load() {
 			return store.ErrReclaimed

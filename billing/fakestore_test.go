@@ -77,7 +77,8 @@ type fakeNode struct {
 
 func newFakeStore(clock func() int64) *fakeStore {
 	return &fakeStore{
-		clock: clock, refs: map[string]bool{}, daily: map[uint32]Nano{}, buckets: map[fakeBucket]*fakeMoney{}, leases: map[fakeLease]Nano{},
+		clock: clock, refs: map[string]bool{}, daily: map[uint32]Nano{}, buckets: map[fakeBucket]*fakeMoney{},
+		leases: map[fakeLease]Nano{},
 		quotas: map[fakeQuota]Nano{}, debts: map[uint32]*fakeDebt{}, used: map[fakeUse]Nano{}, seen: map[string]bool{},
 	}
 }
@@ -142,7 +143,8 @@ func (c *fakeConn) Pepper(fresh []byte) (p []byte, err error) {
 }
 
 func (db *fakeStore) change(kind store.ChangeKind, account uint32, key int64) {
-	db.changes = append(db.changes, store.Change{No: uint64(len(db.changes) + 1), Kind: kind, Account: account, Key: key})
+	db.changes = append(db.changes, store.Change{No: uint64(len(db.changes) + 1), Kind: kind, Account: account,
+		Key: key})
 }
 
 // bucket is made with the day's allowance when it is first drawn on.

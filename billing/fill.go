@@ -95,7 +95,8 @@ func (f *filler) open() error {
 	}
 	f.account = row.no
 	for i := range f.o.Keys {
-		k := NewKey{Account: f.done.Account, Type: store.Inference, Description: fmt.Sprintf("made up %d", i+1), Period: store.Epoch}
+		k := NewKey{Account: f.done.Account, Type: store.Inference, Description: fmt.Sprintf("made up %d", i+1),
+			Period: store.Epoch}
 		if i == 0 {
 			k.Type = store.Admin
 		}
@@ -190,8 +191,10 @@ func (f *filler) request(atNs int64) *journal.Record {
 	}
 	price := config.Price{Input: config.Pico(100_000 * (1 + model%40)), Output: config.Pico(400_000 * (1 + model%40))}
 	r := &journal.Record{
-		Kind: journal.Settle, Seq: f.seq, Hold: f.seq - 1, TimeNs: atNs, Account: f.account, Key: f.keys[x.IntN(len(f.keys))],
-		Model: f.models[model], Day: calendar.DayOf(atNs), Status: 200, TookMs: uint32(100 + x.IntN(20_000)), Lines: money.Text(&price, u),
+		Kind: journal.Settle, Seq: f.seq, Hold: f.seq - 1, TimeNs: atNs, Account: f.account,
+		Key:   f.keys[x.IntN(len(f.keys))],
+		Model: f.models[model], Day: calendar.DayOf(atNs), Status: 200, TookMs: uint32(100 + x.IntN(20_000)),
+		Lines: money.Text(&price, u),
 	}
 	for i := range 16 {
 		r.RequestID[i] = byte(x.Uint32())

@@ -170,7 +170,8 @@ func (h *Hold) Progress(sold *money.Lines) {
 	if h.state.Load() != holdOpen {
 		return
 	}
-	rec := h.record(journal.Progress, &Settlement{Lines: *sold, Now: h.ledger.at(), Flags: journal.FlagIncomplete | journal.FlagEstimated})
+	rec := h.record(journal.Progress, &Settlement{Lines: *sold, Now: h.ledger.at(),
+		Flags: journal.FlagIncomplete | journal.FlagEstimated})
 	h.foresee(&rec, sold.Cost())
 	// Without room in the journal the request is voided after a crash instead.
 	_ = h.ledger.journal.Append(&rec, 0)
@@ -348,7 +349,8 @@ func (h *Hold) resolve(a *AccountState, now, tokens, credits int64) {
 // record is a settlement or progress of this hold, without amounts.
 func (h *Hold) record(kind uint8, s *Settlement) journal.Record {
 	return journal.Record{
-		Kind: kind, Flags: s.Flags, TimeNs: h.ledger.written(s.Now), Hold: h.id, Account: h.key.Account.no, Key: uint32(h.key.No),
+		Kind: kind, Flags: s.Flags, TimeNs: h.ledger.written(s.Now), Hold: h.id, Account: h.key.Account.no,
+		Key:   uint32(h.key.No),
 		Model: modelNo(h.booked), Day: h.day, RequestID: h.requestID, Lines: s.Lines, Reasoning: s.Reasoning,
 		Status: uint16(s.Status), TookMs: uint32(s.Took / time.Millisecond),
 	}

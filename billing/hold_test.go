@@ -101,7 +101,8 @@ func TestLastDollarRace(t *testing.T) {
 		wg.Wait()
 		r := f.recount()
 		if r.Charged != Nano(charged.Load()) || r.Shortfall != Nano(short.Load()) {
-			t.Errorf("charged %s and short of %s, recounted %s and %s", Nano(charged.Load()), Nano(short.Load()), r.Charged, r.Shortfall)
+			t.Errorf("charged %s and short of %s, recounted %s and %s", Nano(charged.Load()), Nano(short.Load()),
+				r.Charged, r.Shortfall)
 		}
 		paid := r.Shortfall - r.Debt // of what was owed in between
 		if left := k.Account.balance(); left+r.Charged+paid != 3*fund+1 {
@@ -388,19 +389,23 @@ func TestUsageKeepsWhatEachRequestWas(t *testing.T) {
 	a.RequestID = [16]byte{1, 2, 3}
 	f.Admit(&h, a)
 	cost := sold.Cost()
-	h.Settle(Settlement{Cost: cost, Lines: sold, Reasoning: 5, Status: 200, Took: 1234 * time.Millisecond, Now: f.clock.at(), Flags: journal.FlagAborted})
+	h.Settle(Settlement{Cost: cost, Lines: sold, Reasoning: 5, Status: 200, Took: 1234 * time.Millisecond,
+		Now: f.clock.at(), Flags: journal.FlagAborted})
 	f.recount()
 	var data []byte
 	var n int
 	var p journal.Page
-	if err := database(f.store).QueryRow("SELECT account, seq_first, seq_last, requests, data FROM usage_page").Scan(&p.Account, &p.First, &p.Last, &p.Requests, &data); err != nil {
+	if err := database(f.store).QueryRow("SELECT account, seq_first, seq_last, requests, data FROM usage_page").
+		Scan(&p.Account, &p.First, &p.Last, &p.Requests, &data); err != nil {
 		t.Fatal(err)
 	}
 	p.Data = data
 	err := p.Each(nil, func(r *journal.Record) error {
 		n++
-		if r.Key != uint32(k.No) || r.Model != modelNo(a.Slot) || r.Lines != sold || r.Reasoning != 5 || r.RequestID != a.RequestID || r.Status != 200 ||
-			r.TookMs != 1234 || r.Flags != journal.FlagAborted || r.TimeNs != f.clock.nano() || r.Amounts != (money.Parts{7, 0, cost - 7}) {
+		if r.Key != uint32(k.No) || r.Model != modelNo(a.Slot) || r.Lines != sold || r.Reasoning != 5 ||
+			r.RequestID != a.RequestID || r.Status != 200 ||
+			r.TookMs != 1234 || r.Flags != journal.FlagAborted || r.TimeNs != f.clock.nano() ||
+			r.Amounts != (money.Parts{7, 0, cost - 7}) {
 			t.Errorf("the request is kept as %+v", r)
 		}
 		var s journal.Shares
@@ -418,7 +423,8 @@ func TestUsageKeepsWhatEachRequestWas(t *testing.T) {
 		t.Errorf("%d requests in the page, %v", n, err)
 	}
 	var days string
-	err = database(f.store).QueryRow(`SELECT group_concat(currency || ':' || requests || ':' || kind || ':' || units || ':' || amount, ' ')
+	err = database(f.store).QueryRow(
+		`SELECT group_concat(currency || ':' || requests || ':' || kind || ':' || units || ':' || amount, ' ')
 		FROM (SELECT * FROM usage_day ORDER BY currency, kind)`).Scan(&days)
 	if want := "1:0:1:60:92393 1:0:2:40:61600 1:0:4:20:96800 2:0:1:0:7 2:1:4:0:0"; err != nil || days != want {
 		t.Errorf("daily usage is %q, expected %q (%v)", days, want, err)

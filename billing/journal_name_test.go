@@ -35,7 +35,8 @@ func (f *fixture) nearEnd(k *Key) {
 		f.spend(k, 1, 1)
 		if s := f.journal.Space(); s.Left < 12*journal.MaxRecord && s.Left > 8*journal.MaxRecord {
 			if !s.Prepared {
-				eventually(f.t, "the next segment is prepared", time.Minute, func() bool { return f.journal.Space().Prepared })
+				eventually(f.t, "the next segment is prepared", time.Minute,
+					func() bool { return f.journal.Space().Prepared })
 			}
 			return
 		}

@@ -107,7 +107,8 @@ func (l *Ledger) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord,
 
 // periodUse is what a key used in its current period. Days and months are read
 // once for all keys of the account.
-func (l *Ledger) periodUse(row *store.KeyRow, day int32, read map[store.Period]map[int64]store.KeySum) (KeyUsage, error) {
+func (l *Ledger) periodUse(row *store.KeyRow, day int32, read map[store.Period]map[int64]store.KeySum) (KeyUsage,
+	error) {
 	if row.Period == store.Lifetime {
 		used, err := l.store.KeyUsed(row.Account, row.No, store.Lifetime, day)
 		return usageOf(used), err
@@ -231,7 +232,8 @@ func (l *Ledger) enforceKey(row *store.KeyRow) error {
 
 // apply changes the row, after the checks of a new key.
 func (c *KeyChange) apply(row *store.KeyRow) error {
-	n := NewKey{Type: row.Type, Description: row.Description, Period: row.Period, LimitUSD: row.LimitUSD, LimitDIEM: row.LimitDIEM, TextUSD: row.LimitTextUSD, TextDIEM: row.LimitTextDIEM}
+	n := NewKey{Type: row.Type, Description: row.Description, Period: row.Period, LimitUSD: row.LimitUSD,
+		LimitDIEM: row.LimitDIEM, TextUSD: row.LimitTextUSD, TextDIEM: row.LimitTextDIEM}
 	if c.Description != nil {
 		n.Description = *c.Description
 	}
@@ -279,7 +281,8 @@ func (l *Ledger) KeyWindows(k *Key, now window.Instant) (w [4]WindowUse, err err
 	nowNs := now.Wall
 	a, day := k.Account, k.Account.ledger.day(nowNs)
 	month := calendar.MonthOf(day)
-	ends := [4]int64{nowNs - nowNs%window.MinuteNs + window.MinuteNs, nowNs - nowNs%window.HourNs + window.HourNs, int64(day+1) * window.DayNs, int64(calendar.FirstDay(month+1)) * window.DayNs}
+	ends := [4]int64{nowNs - nowNs%window.MinuteNs + window.MinuteNs, nowNs - nowNs%window.HourNs + window.HourNs,
+		int64(day+1) * window.DayNs, int64(calendar.FirstDay(month+1)) * window.DayNs}
 	for i := range w {
 		w[i] = WindowUse{Limit: -1, Resets: time.Unix(0, ends[i]).UTC()}
 	}
@@ -310,7 +313,8 @@ func (l *Ledger) KeyWindows(k *Key, now window.Instant) (w [4]WindowUse, err err
 		gcra := func(w *WindowUse, tat, limit, period, ahead int64) {
 			if limit > 0 {
 				used := limit - window.Left(tat, now.Mono, limit, period, period)
-				*w = WindowUse{Limit: limit, Used: used, Remaining: window.Left(tat, now.Mono, limit, period, ahead), Resets: time.Unix(0, now.WallAt(max(tat, now.Mono))).UTC()}
+				*w = WindowUse{Limit: limit, Used: used, Remaining: window.Left(tat, now.Mono, limit, period, ahead),
+					Resets: time.Unix(0, now.WallAt(max(tat, now.Mono))).UTC()}
 			}
 		}
 		_, ahead := window.Burst(rate)

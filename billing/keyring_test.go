@@ -28,8 +28,10 @@ func TestUpdateKeyIsInForceAtOnce(t *testing.T) {
 		return info
 	}
 	text, period, private := "changed", store.Month, store.PrivateOnly
-	info := update(KeyChange{USD: &Limit{Set: true, Amount: 5 * usd}, Description: &text, Period: &period, Privacy: &private})
-	if info.Description != text || info.Period != store.Month || info.Privacy != store.PrivateOnly || *info.LimitUSD != 5*usd {
+	info := update(KeyChange{USD: &Limit{Set: true, Amount: 5 * usd}, Description: &text, Period: &period,
+		Privacy: &private})
+	if info.Description != text || info.Period != store.Month || info.Privacy != store.PrivateOnly ||
+		*info.LimitUSD != 5*usd {
 		t.Errorf("changed to %+v", info)
 	}
 	now, err := f.Lookup([]byte(secret))
@@ -121,7 +123,8 @@ func TestExpiredKeysAreNotActive(t *testing.T) {
 	f.account("a", usd)
 	k, _ := f.key("a")
 	for i := range store.MaxActiveKeys - 1 {
-		if _, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference, ExpiresAt: f.clock.now().Add(time.Hour)}); err != nil {
+		if _, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference,
+			ExpiresAt: f.clock.now().Add(time.Hour)}); err != nil {
 			t.Fatal(i, err)
 		}
 	}

@@ -185,9 +185,11 @@ func killedRounds(t *testing.T, rounds int) {
 	}
 	extra := len(kept) - settled - cut
 	if extra < 0 || extra > rounds*childWriters {
-		t.Errorf("%d requests in the store that nobody was told of; at most %d can have been between settlement and answer", extra, rounds*childWriters)
+		t.Errorf("%d requests in the store that nobody was told of; at most %d can have been between settlement "+
+			"and answer", extra, rounds*childWriters)
 	}
-	t.Logf("%d rounds: %d settled and acknowledged, %d cut in a stream, %d settled but not yet acknowledged", rounds, settled, cut, extra)
+	t.Logf("%d rounds: %d settled and acknowledged, %d cut in a stream, %d settled but not yet acknowledged", rounds,
+		settled, cut, extra)
 }
 
 // allUsage unpacks every page.
@@ -196,7 +198,8 @@ func (f *fixture) allUsage(t *testing.T) (list []journal.Record) {
 	if err := f.project.drain(); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := database(f.store).Query("SELECT account, seq_first, seq_last, requests, data FROM usage_page ORDER BY account, seq_first")
+	rows, err := database(f.store).Query(
+		"SELECT account, seq_first, seq_last, requests, data FROM usage_page ORDER BY account, seq_first")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -390,7 +390,8 @@ func (l *Ledger) Slot(modelID string) int {
 	slot := int(no) - 1
 	if err != nil {
 		slot = unknownSlot + len(l.models.byID)
-		l.log.Error().Err(err).Str("model", modelID).Msg("cannot register a model; its usage is recorded by number only")
+		l.log.Error().Err(err).Str("model", modelID).Msg(
+			"cannot register a model; its usage is recorded by number only")
 	}
 	l.models.byID[modelID] = slot
 	return slot
@@ -454,7 +455,8 @@ func (l *Ledger) Healthy() error {
 // leak voids a hold that its owner forgot.
 func (l *Ledger) leak(h *Hold) {
 	l.leaked.Add(1)
-	l.log.Error().Uint64("hold", h.id).Str("key", h.key.ID).Msg("a hold was neither settled nor voided; it is voided now")
+	l.log.Error().Uint64("hold", h.id).Str("key", h.key.ID).
+		Msg("a hold was neither settled nor voided; it is voided now")
 	h.Void(l.at())
 }
 

@@ -186,7 +186,8 @@ func (r *linearRun) client(t *testing.T, client int) {
 	k := r.keys[client%len(r.keys)]
 	l := k.Account.ledger
 	for range r.ops {
-		time.Sleep(time.Duration(rnd.IntN(300)) * time.Microsecond) // or each client would be done before the next begins
+		// or each client would be done before the next begins
+		time.Sleep(time.Duration(rnd.IntN(300)) * time.Microsecond)
 		switch n := rnd.IntN(10); {
 		case n == 0:
 			r.credit(t, client, l, 1+Nano(rnd.Int64N(80)))
@@ -216,7 +217,8 @@ func (r *linearRun) client(t *testing.T, client int) {
 			continue
 		}
 		if rnd.IntN(4) == 0 {
-			r.note(client, linearOp{do: "void", held: want}, func() linearResult { h.Void(l.at()); return linearResult{} })
+			r.note(client, linearOp{do: "void", held: want},
+				func() linearResult { h.Void(l.at()); return linearResult{} })
 			continue
 		}
 		cost := Nano(rnd.Int64N(int64(want) + 1))
@@ -247,7 +249,8 @@ func (r *linearRun) check(t *testing.T) {
 	default:
 		t.Errorf("seed %d, %d operations: %s", r.seed, len(r.history), got)
 		for _, op := range r.history[max(0, len(r.history)-40):] {
-			t.Logf("client %d %8.3f to %8.3f ms: %+v -> %+v", op.ClientId, float64(op.Call)/1e6, float64(op.Return)/1e6, op.Input, op.Output)
+			t.Logf("client %d %8.3f to %8.3f ms: %+v -> %+v", op.ClientId, float64(op.Call)/1e6, float64(op.Return)/1e6,
+				op.Input, op.Output)
 		}
 	}
 }
@@ -274,11 +277,13 @@ func oneNodeIsLinearizable(t *testing.T, histories int) {
 		name := fmt.Sprint("a", i)
 		f.account(name, 0)
 		k, _ := f.key(name)
-		r := &linearRun{seed: rand.Uint64(), nodes: []*Ledger{f.Ledger}, id: k.Account.ID, keys: []*Key{k}, clients: 8, ops: 25}
+		r := &linearRun{seed: rand.Uint64(), nodes: []*Ledger{f.Ledger}, id: k.Account.ID, keys: []*Key{k}, clients: 8,
+			ops: 25}
 		r.check(t)
 		denied += r.denied()
 		if free, _, _ := k.Balance(); free-k.Owed() != r.put-r.charged-r.short {
-			t.Errorf("seed %d: %s are left and %s owed of %s after %s were charged and %s short", r.seed, free, k.Owed(), r.put, r.charged, r.short)
+			t.Errorf("seed %d: %s are left and %s owed of %s after %s were charged and %s short", r.seed, free,
+				k.Owed(), r.put, r.charged, r.short)
 		}
 		if t.Failed() {
 			break
@@ -326,8 +331,10 @@ func twoNodesAreLinearizable(t *testing.T, histories int) {
 				}
 				c.audit()
 				m, d := c.money(1), c.debt(1)
-				if m.spent != r.charged+d.paid || d.incurred != r.short || c.db.late != 0 || m.granted < r.put || m.granted != r.put && !faults {
-					t.Errorf("seed %d: %s were put in, %s charged and %s short, booked is %+v and %+v, %s late", r.seed, r.put, r.charged, r.short, m, d, c.db.late)
+				if m.spent != r.charged+d.paid || d.incurred != r.short || c.db.late != 0 || m.granted < r.put ||
+					m.granted != r.put && !faults {
+					t.Errorf("seed %d: %s were put in, %s charged and %s short, booked is %+v and %+v, %s late", r.seed,
+						r.put, r.charged, r.short, m, d, c.db.late)
 				}
 			})
 		}
@@ -390,8 +397,10 @@ func TestTwoNodesOnPostgreSQLAreLinearizable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if row.Spent[money.InUSD] != r.charged+r.short-row.Debt || row.Avail[money.InUSD]+row.Leased[money.InUSD]-row.Debt != r.put-r.charged-r.short {
-			t.Errorf("seed %d: %s were put in, %s charged and %s short, booked is %+v", r.seed, r.put, r.charged, r.short, row)
+		if row.Spent[money.InUSD] != r.charged+r.short-row.Debt ||
+			row.Avail[money.InUSD]+row.Leased[money.InUSD]-row.Debt != r.put-r.charged-r.short {
+			t.Errorf("seed %d: %s were put in, %s charged and %s short, booked is %+v", r.seed, r.put, r.charged,
+				r.short, row)
 		}
 	}
 	t.Logf("%d requests were denied", denied)
@@ -404,7 +413,8 @@ func TestTwoNodesOnPostgreSQLAreLinearizable(t *testing.T) {
 func nodesOn(t *testing.T, address string, n int, adjust func(i int, o *Options)) (nodes []*Ledger) {
 	t.Helper()
 	for i := range n {
-		o := Options{Dir: t.TempDir(), Shared: address, Brand: "svc", NodeName: fmt.Sprint("n", i), segmentSize: 256 << 10}
+		o := Options{Dir: t.TempDir(), Shared: address, Brand: "svc", NodeName: fmt.Sprint("n", i),
+			segmentSize: 256 << 10}
 		adjust(i, &o)
 		l, err := Open(o)
 		if err != nil {

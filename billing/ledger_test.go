@@ -141,10 +141,12 @@ func manyKeys(t testing.TB, l *Ledger, accounts, keys int) [][]byte {
 	}
 	defer func() { _ = tx.Rollback() }()
 	for i := range accounts {
-		if _, err := tx.Exec("INSERT INTO account(no, id, name, created_us) VALUES($1, $2, $3, 1)", i+1, newUUID(), fmt.Sprint("account-", i)); err != nil {
+		if _, err := tx.Exec("INSERT INTO account(no, id, name, created_us) VALUES($1, $2, $3, 1)", i+1, newUUID(),
+			fmt.Sprint("account-", i)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.Exec("INSERT INTO bucket(account, currency, day, granted, avail) VALUES($1, 1, 0, $2, $2)", i+1, int64(1e15)); err != nil {
+		if _, err := tx.Exec("INSERT INTO bucket(account, currency, day, granted, avail) VALUES($1, 1, 0, $2, $2)", i+1,
+			int64(1e15)); err != nil {
 			t.Fatal(err)
 		}
 	}

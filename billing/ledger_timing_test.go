@@ -33,7 +33,8 @@ func oneRequest(l *Ledger, h *Hold, k *Key, slot int, now window.Instant) {
 		panic(d.Code)
 	}
 	sold := money.Text(benchPrice, benchUsage)
-	h.Settle(Settlement{Cost: sold.Cost(), Lines: sold, Model: "m", Status: 200, Took: time.Second, Now: now, Tokens: 1000})
+	h.Settle(Settlement{Cost: sold.Cost(), Lines: sold, Model: "m", Status: 200, Took: time.Second, Now: now,
+		Tokens: 1000})
 	h.Reset()
 }
 

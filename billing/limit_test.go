@@ -15,10 +15,14 @@ func TestLimitsAreExactAndEchoed(t *testing.T) {
 		amount Nano
 		json   string
 	}{
-		{"0", 0, "0"}, {"-0", 0, "0"}, {"0.0e5", 0, "0"}, {"50", 50 * usd, "50"}, {"0.1", usd / 10, "0.1"}, {"1.25e1", 12*usd + usd/2, "12.5"}, {"125E-1", 12*usd + usd/2, "12.5"},
-		{"0.30000000000000004", 3 * usd / 10, "0.3"}, {"0.0000000019", 1, "0.000000001"}, {"1e-400", 0, "0"}, {"0e999", 0, "0"},
-		{"9223372036.854775807", math.MaxInt64, "9223372036.854775807"}, {"9223372036.854775808", math.MaxInt64, "9223372036.854775808"},
-		{"9999999999", math.MaxInt64, "9999999999"}, {"9.999999999e9", math.MaxInt64, "9.999999999e9"}, {"9999999999.000", math.MaxInt64, "9999999999.000"},
+		{"0", 0, "0"}, {"-0", 0, "0"}, {"0.0e5", 0, "0"}, {"50", 50 * usd, "50"}, {"0.1", usd / 10, "0.1"},
+		{"1.25e1", 12*usd + usd/2, "12.5"}, {"125E-1", 12*usd + usd/2, "12.5"},
+		{"0.30000000000000004", 3 * usd / 10, "0.3"}, {"0.0000000019", 1, "0.000000001"}, {"1e-400", 0, "0"},
+		{"0e999", 0, "0"},
+		{"9223372036.854775807", math.MaxInt64, "9223372036.854775807"},
+		{"9223372036.854775808", math.MaxInt64, "9223372036.854775808"},
+		{"9999999999", math.MaxInt64, "9999999999"}, {"9.999999999e9", math.MaxInt64, "9.999999999e9"},
+		{"9999999999.000", math.MaxInt64, "9999999999.000"},
 	} {
 		l, err := ParseLimit(c.number)
 		if err != nil || l.Amount != c.amount || !l.Set {
@@ -29,8 +33,10 @@ func TestLimitsAreExactAndEchoed(t *testing.T) {
 		}
 	}
 	for number, want := range map[string]error{
-		"-1": ErrLimitNegative, "-0.000000001": ErrLimitNegative, "10000000000": ErrLimitTooLarge, "9999999999.1": ErrLimitTooLarge, "1e10": ErrLimitTooLarge, "1e999999999": ErrLimitTooLarge,
-		"": ErrLimitText, "NaN": ErrLimitText, "1e": ErrLimitText, "0x10": ErrLimitText, "1.": ErrLimitText, ".5": ErrLimitText, "1_0": ErrLimitText,
+		"-1": ErrLimitNegative, "-0.000000001": ErrLimitNegative, "10000000000": ErrLimitTooLarge,
+		"9999999999.1": ErrLimitTooLarge, "1e10": ErrLimitTooLarge, "1e999999999": ErrLimitTooLarge,
+		"": ErrLimitText, "NaN": ErrLimitText, "1e": ErrLimitText, "0x10": ErrLimitText, "1.": ErrLimitText,
+		".5": ErrLimitText, "1_0": ErrLimitText,
 	} {
 		if l, err := ParseLimit(number); !errors.Is(err, want) {
 			t.Errorf("%q: %+v, %v; want %v", number, l, err, want)
@@ -43,7 +49,8 @@ func TestLimitsAreExactAndEchoed(t *testing.T) {
 
 // VCU are the legacy label of DIEM, 0.1 each.
 func TestVCULimits(t *testing.T) {
-	for number, vcu := range map[string]string{"50": "50", "0.1": "0.1", "9999999999": "9999999999", "12.345678901": "12.34567890"} {
+	for number, vcu := range map[string]string{"50": "50", "0.1": "0.1", "9999999999": "9999999999",
+		"12.345678901": "12.34567890"} {
 		l, err := ParseVCULimit(number)
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +70,8 @@ func TestVCULimits(t *testing.T) {
 
 // FuzzLimit holds ParseLimit against rational arithmetic.
 func FuzzLimit(f *testing.F) {
-	for _, s := range []string{"0", "1", "-1", "0.1", "1e9", "1.5E-3", "9999999999", "9223372036.854775807", "1e-1000", "1e309", "00.5", "-0"} {
+	for _, s := range []string{"0", "1", "-1", "0.1", "1e9", "1.5E-3", "9999999999", "9223372036.854775807", "1e-1000",
+		"1e309", "00.5", "-0"} {
 		f.Add(s)
 	}
 	most, unit := big.NewRat(maxLimit, 1), big.NewRat(int64(usd), 1)

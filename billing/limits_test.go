@@ -71,7 +71,8 @@ func (s *storm) run(t testing.TB, nodes []*testNode, rate *config.Rate, clients 
 					begin := time.Now()
 					denial := n.try(&h, rate, 0)
 					took := int64(time.Since(begin))
-					for old := s.slowest.Load(); took > old && !s.slowest.CompareAndSwap(old, took); old = s.slowest.Load() {
+					for old := s.slowest.Load(); took > old &&
+						!s.slowest.CompareAndSwap(old, took); old = s.slowest.Load() {
 					}
 					switch denial.Code {
 					case Admitted:
@@ -144,7 +145,8 @@ func TestNodesTogetherAdmitExactlyTheLimit(t *testing.T) {
 func TestLongNodesShareLimitsThroughACluster(t *testing.T) {
 	t.Parallel()
 	cluster := servers.StartCluster(t)
-	nodes := startNodes(t, 2, cluster.Addrs[0], config.Limits{Key: config.Rate{RPMon: 250}}, func(c *config.Redis) { c.Cluster = true })
+	nodes := startNodes(t, 2, cluster.Addrs[0], config.Limits{Key: config.Rate{RPMon: 250}},
+		func(c *config.Redis) { c.Cluster = true })
 	rate := &config.Rate{RPD: 100}
 	for i := range 4 {
 		name := string(rune('b' + i))
@@ -197,12 +199,16 @@ func TestARequestWithoutMoneyGivesItsPermitBack(t *testing.T) {
 	rate := &config.Rate{RPD: 50, TPM: 1000}
 	var h Hold
 	for range 60 {
-		a := &Admission{Key: n.key, Slot: n.slot, Rate: rate, Tokens: 10, Hold: 100 * usd, Min: 100 * usd, Now: At(time.Now())}
+		a := &Admission{Key: n.key, Slot: n.slot, Rate: rate, Tokens: 10, Hold: 100 * usd, Min: 100 * usd,
+			Now: At(time.Now())}
 		if d := n.Admit(&h, a); d.Code != InsufficientBalance {
 			t.Fatalf("code %d, %s", d.Code, d.Limit)
 		}
 	}
-	eventually(t, "Redis counts no request", 5*time.Second, func() bool { day, _ := inRedis(t, server, n); return day == 0 })
+	eventually(t, "Redis counts no request", 5*time.Second, func() bool {
+		day, _ := inRedis(t, server, n)
+		return day == 0
+	})
 }
 
 // A request that counts as four takes four permits of what all nodes share, or none.
@@ -416,7 +422,10 @@ func TestRecoveryCountsNothingTwice(t *testing.T) {
 		cut.Refuse(true)
 		s.run(t, nodes, small, 2, time.Second)
 		cut.Refuse(false)
-		eventually(t, "both nodes are back", 20*time.Second, func() bool { return !nodes[0].redis.Stats().Degraded && !nodes[1].redis.Stats().Degraded })
+		eventually(t, "both nodes are back", 20*time.Second, func() bool {
+			return !nodes[0].redis.Stats().Degraded &&
+				!nodes[1].redis.Stats().Degraded
+		})
 	}
 	unknown := nodes[0].redis.Stats().Errors + nodes[1].redis.Stats().Errors
 	var day int64

@@ -31,7 +31,8 @@ func BenchmarkSharedAdmit(b *testing.B) {
 		{"small/1", config.Rate{RPD: 5, RPM: 1 << 40}, config.Rate{}, true, 1, 0},
 		{"small/32", config.Rate{RPD: 5, RPM: 1 << 40}, config.Rate{}, true, 32, 0},
 		{"small/32/paced", config.Rate{RPD: 5, RPM: 1 << 40}, config.Rate{}, true, 32, 10 * time.Millisecond},
-		{"small/four_limits/32", config.Rate{RPD: 5, RPM: 1 << 40, RPH: 1 << 40, TPM: 1 << 40}, config.Rate{RPM: 1 << 30}, true, 32, 0},
+		{"small/four_limits/32", config.Rate{RPD: 5, RPM: 1 << 40, RPH: 1 << 40, TPM: 1 << 40},
+			config.Rate{RPM: 1 << 30}, true, 32, 0},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			r := servers.StartRedis(b)
@@ -60,7 +61,8 @@ func BenchmarkSharedAdmit(b *testing.B) {
 					for j := range each {
 						time.Sleep(c.pause)
 						begin := time.Now()
-						a := Admission{Key: n.key, Slot: slots[(i+j)%len(slots)], Rate: &c.rate, Hold: 1000, Min: 1000, Tokens: 1200, Now: At(begin)}
+						a := Admission{Key: n.key, Slot: slots[(i+j)%len(slots)], Rate: &c.rate, Hold: 1000, Min: 1000,
+							Tokens: 1200, Now: At(begin)}
 						if d := n.Admit(&h, &a); d.Code != Admitted {
 							b.Errorf("%+v", d)
 							return

@@ -38,7 +38,8 @@ func TestLoadedLedgersComeForwardWithWhatWasSold(t *testing.T) {
 					return restored(t, dir, Options{Dir: t.TempDir()})
 				},
 				"by its backup into PostgreSQL": func(t *testing.T, dir string) Options {
-					return restored(t, dir, Options{Dir: t.TempDir(), Shared: servers.Database(t), storeAhead: time.Until(loadedAt())})
+					return restored(t, dir, Options{Dir: t.TempDir(), Shared: servers.Database(t),
+						storeAhead: time.Until(loadedAt())})
 				},
 			} {
 				t.Run(how, func(t *testing.T) {
@@ -152,7 +153,8 @@ func TestWhatWasSoldStaysWhatItWas(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 100*usd)
 	k, secret := f.key("a")
-	f.charge(k, "m", money.Text(&config.Price{Input: 1_000_000, Output: 2_000_000}, money.Usage{Prompt: 30, Completion: 40}))
+	f.charge(k, "m", money.Text(&config.Price{Input: 1_000_000, Output: 2_000_000},
+		money.Usage{Prompt: 30, Completion: 40}))
 	f.clock.advance(time.Second)
 	var pictures money.Lines
 	pictures.Add(money.WebSearches, 1, 10_000_000_000)
@@ -166,7 +168,8 @@ func TestWhatWasSoldStaysWhatItWas(t *testing.T) {
 		var got []string
 		for i := range list.Entries {
 			e := &list.Entries[i]
-			got = append(got, fmt.Sprintf("%s %s at %s: %s", e.SKU(), e.AppendUnits(nil), e.AppendPrice(nil), e.AppendAmount(nil)))
+			got = append(got, fmt.Sprintf("%s %s at %s: %s", e.SKU(), e.AppendUnits(nil), e.AppendPrice(nil),
+				e.AppendAmount(nil)))
 		}
 		want := []string{
 			"m-llm-input-mtoken 0.00003 at 1: -0.00003", "m-llm-output-mtoken 0.00004 at 2: -0.00008",
@@ -179,12 +182,14 @@ func TestWhatWasSoldStaysWhatItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m := sum.Models; len(m) != 2 || m[0].Unit != "images" || m[0].Units != 2 || m[0].USD != 50_000_000 || m[1].Unit != "tokens" || m[1].Units != 70 || m[1].USD != 110_000 {
+		if m := sum.Models; len(m) != 2 || m[0].Unit != "images" || m[0].Units != 2 || m[0].USD != 50_000_000 ||
+			m[1].Unit != "tokens" || m[1].Units != 70 || m[1].USD != 110_000 {
 			t.Errorf("the model's usage is %+v", m)
 		}
 		day := time.Unix(int64(f.Today())*86400, 0).UTC()
 		report, err := f.UsageReport(report.SumQuery{From: day, To: day, By: "model"})
-		if r := report; err != nil || len(r) != 1 || r[0].Requests != 2 || r[0].Input != 30 || r[0].Output != 40 || r[0].Units != 2 {
+		if r := report; err != nil || len(r) != 1 || r[0].Requests != 2 || r[0].Input != 30 || r[0].Output != 40 ||
+			r[0].Units != 2 {
 			t.Errorf("the report says %+v (%v)", r, err)
 		}
 		f.recount()

@@ -185,7 +185,8 @@ func (s *ledgerMachine) Extend(t *rapid.T) {
 		purse := s.m.purse(day)
 		purse[money.InDIEM] = 0
 		p = purse.Take(more)
-		if _, room := s.m.room(mh.key, mh.day); p.Total() < more || mh.key.Period.Number(mh.day) == mh.key.Period.Number(day) && room < more {
+		if _, room := s.m.room(mh.key, mh.day); p.Total() < more ||
+			mh.key.Period.Number(mh.day) == mh.key.Period.Number(day) && room < more {
 			code = InsufficientBalance
 		}
 	}
@@ -228,7 +229,8 @@ func (s *ledgerMachine) resolve(h *Hold, charged money.Parts, short Nano) {
 		name    string
 		limit   *Nano
 		charged Nano
-	}{{"usd", mh.key.LimitUSD, charged[money.InBundled] + charged[money.InUSD]}, {"diem", mh.key.LimitDIEM, charged[money.InDIEM]}} {
+	}{{"usd", mh.key.LimitUSD, charged[money.InBundled] + charged[money.InUSD]},
+		{"diem", mh.key.LimitDIEM, charged[money.InDIEM]}} {
 		id := fmt.Sprint(mh.key.No, g.name, mh.key.Period.Number(mh.day))
 		if s.m.charged[id] += g.charged; g.limit != nil && s.m.charged[id] > *g.limit {
 			s.f.t.Errorf("the limit %s of %d is passed: %d", id, *g.limit, s.m.charged[id])
@@ -259,7 +261,8 @@ func (s *ledgerMachine) Settle(t *rapid.T) {
 	charged.Add(&more)
 	c, short := s.f.settle(h, cost)
 	if c != charged.Total() || short != cost-c {
-		t.Fatalf("a cost of %d on %v is charged %d with shortfall %d, expected %d", cost, mh.part, c, short, charged.Total())
+		t.Fatalf("a cost of %d on %v is charged %d with shortfall %d, expected %d", cost, mh.part, c, short,
+			charged.Total())
 	}
 	s.resolve(h, charged, short)
 	s.m.pay(s.day())
@@ -273,7 +276,8 @@ func (s *ledgerMachine) Void(t *rapid.T) {
 }
 
 func (s *ledgerMachine) Pass(t *rapid.T) {
-	s.f.clock.advance(rapid.SampledFrom([]time.Duration{time.Second, 6 * time.Hour, 24 * time.Hour, 20 * 24 * time.Hour}).Draw(t, "time"))
+	s.f.clock.advance(rapid.SampledFrom([]time.Duration{time.Second, 6 * time.Hour, 24 * time.Hour,
+		20 * 24 * time.Hour}).Draw(t, "time"))
 }
 
 func (s *ledgerMachine) Project(t *rapid.T) {
@@ -350,8 +354,10 @@ func (s *ledgerMachine) Check(t *rapid.T) {
 	for _, mh := range s.m.holds {
 		held += mh.part.Total()
 	}
-	if got := s.f.Stats(); got.Held != held || got.OpenHolds != len(s.open) || got.Shortfall != s.m.short || got.Debt != s.m.debt || got.Lost != 0 || got.Leaked != 0 {
-		t.Fatalf("figures are %+v, expected %d holds of %d, shortfall %d and debt %d", got, len(s.open), held, s.m.short, s.m.debt)
+	if got := s.f.Stats(); got.Held != held || got.OpenHolds != len(s.open) || got.Shortfall != s.m.short ||
+		got.Debt != s.m.debt || got.Lost != 0 || got.Leaked != 0 {
+		t.Fatalf("figures are %+v, expected %d holds of %d, shortfall %d and debt %d", got, len(s.open), held,
+			s.m.short, s.m.debt)
 	}
 }
 
@@ -364,7 +370,8 @@ func TestLedgerDoesWhatItsModelDoes(t *testing.T) {
 		s.f.open()
 		defer func() { _ = s.f.Close() }()
 		s.f.account("a", 0)
-		s.m = ledgerModel{diem: map[int32]Nano{}, holds: map[*Hold]*modelHold{}, used: map[*modelKey]map[string]Nano{}, charged: map[string]Nano{}}
+		s.m = ledgerModel{diem: map[int32]Nano{}, holds: map[*Hold]*modelHold{}, used: map[*modelKey]map[string]Nano{},
+			charged: map[string]Nano{}}
 		for _, period := range []store.Period{store.Epoch, store.Month, store.Lifetime} {
 			k := &modelKey{}
 			k.Key, k.secret = s.f.key("a", func(n *NewKey) {
@@ -376,7 +383,8 @@ func TestLedgerDoesWhatItsModelDoes(t *testing.T) {
 		}
 		rt.Repeat(rapid.StateMachineActions(s))
 		if r := s.f.recount(); r.Charged != s.m.spent || r.Shortfall != s.m.short || r.Debt != s.m.debt {
-			rt.Fatalf("recounted %d charged, %d short and %d owed, expected %d, %d and %d", r.Charged, r.Shortfall, r.Debt, s.m.spent, s.m.short, s.m.debt)
+			rt.Fatalf("recounted %d charged, %d short and %d owed, expected %d, %d and %d", r.Charged, r.Shortfall,
+				r.Debt, s.m.spent, s.m.short, s.m.debt)
 		}
 		if t.Failed() {
 			rt.Fatal("the recount found faults")

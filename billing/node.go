@@ -87,7 +87,8 @@ type clockReading struct{ storeNs, monoNs int64 }
 // newNode joins the store. Nothing may have been read of it before: what
 // changes from here on comes through the feed.
 func newNode(l *Ledger, store store.Shared, o *Options) (*node, error) {
-	n := &node{l: l, store: store, name: o.NodeName, t: o.times, relaxed: o.Leases.Reclaim == "relaxed", compares: o.compares, grace: o.Leases.Grace, stop: make(chan struct{})}
+	n := &node{l: l, store: store, name: o.NodeName, t: o.times, relaxed: o.Leases.Reclaim == "relaxed",
+		compares: o.compares, grace: o.Leases.Grace, stop: make(chan struct{})}
 	if n.t.ttl == 0 {
 		n.t = defaultTimes
 	}
@@ -142,7 +143,8 @@ func (n *node) owns(dir string) error {
 	if slices.ContainsFunc(known, func(k store.NodeRow) bool { return k.ID == n.id }) {
 		return nil
 	}
-	return fmt.Errorf("cannot use %s as node.dir: its journal was written for another store, or for this one before it was restored; "+
+	return fmt.Errorf("cannot use %s as node.dir: its journal was written for another store, or for this one before "+
+		"it was restored; "+
 		"start with an empty node.dir, and keep this one until its charges are settled by hand", n.l.dir)
 }
 
@@ -157,7 +159,8 @@ func (n *node) adopt() error {
 	var rests []store.Want
 	for i := range list {
 		f := &list[i]
-		rests = append(rests, store.Want{Account: f.Account, Key: f.Key, Day: f.Day, Period: f.Period, Amounts: f.Lease})
+		rests = append(rests, store.Want{Account: f.Account, Key: f.Key, Day: f.Day, Period: f.Period,
+			Amounts: f.Lease})
 	}
 	for len(rests) > 0 {
 		some := rests[:min(len(rests), deskBatch)]
@@ -171,7 +174,8 @@ func (n *node) adopt() error {
 }
 
 func (n *node) start() {
-	n.l.log.Info().Str("node", n.name).Uint32("number", n.no).Uint32("incarnation", n.inc).Msg("joined the shared store")
+	n.l.log.Info().Str("node", n.name).Uint32("number", n.no).Uint32("incarnation", n.inc).
+		Msg("joined the shared store")
 	if n.t.manual {
 		return
 	}
@@ -223,7 +227,8 @@ func (n *node) beat() (store.Beat, error) {
 		return b, err
 	}
 	if b.Reclaimed && n.state.CompareAndSwap(nodeOpen, nodeSuspended) {
-		n.l.log.Warn().Msg("the leases of this node were taken back while it was away; new requests wait until they are counted anew")
+		n.l.log.Warn().Msg("the leases of this node were taken back while it was away; new requests wait until they " +
+			"are counted anew")
 		n.desk.knock()
 	}
 	way := (n.t.mono() - sent) / 2
@@ -253,7 +258,8 @@ func (n *node) compare(way int64) {
 		n.l.ahead.Store(now - at.Mono)
 	}
 	n.skewNs.Store(skew)
-	n.skews.tell(&n.l.log, "PostgreSQL", time.Duration(skew), "days, periods and all that is written follow PostgreSQL's clock")
+	n.skews.tell(&n.l.log, "PostgreSQL", time.Duration(skew),
+		"days, periods and all that is written follow PostgreSQL's clock")
 }
 
 // now is the store's time, which the local clock cannot move.
@@ -279,11 +285,14 @@ func (n *node) heard(err error) {
 		}
 	case errors.Is(err, store.ErrFenced):
 		if n.state.Swap(nodeFenced) != nodeFenced {
-			n.l.log.Error().Str("dir", n.l.dir).Msg("another farebox has taken over this node: its directory was copied or restored while it ran. This process admits nothing any more; stop it")
+			n.l.log.Error().Str("dir", n.l.dir).
+				Msg("another farebox has taken over this node: its directory was copied or restored while it ran. " +
+					"This process admits nothing any more; stop it")
 		}
 	default:
 		if !n.away.Swap(true) {
-			n.l.log.Error().Err(err).Msg("the shared store does not answer; requests are served from what this node has leased")
+			n.l.log.Error().Err(err).Msg(
+				"the shared store does not answer; requests are served from what this node has leased")
 		}
 	}
 }
@@ -305,7 +314,8 @@ func (n *node) closed() DenialCode {
 // mayExtend says whether the leases are still this node's: others take them
 // only after the grace time.
 func (n *node) mayExtend() bool {
-	return n.state.Load() == nodeOpen && (!n.relaxed || n.t.mono() < n.until.Load()+int64(float64(n.grace)*relaxedShare))
+	return n.state.Load() == nodeOpen &&
+		(!n.relaxed || n.t.mono() < n.until.Load()+int64(float64(n.grace)*relaxedShare))
 }
 
 // healthy says why the node is of no use to new requests.
@@ -330,7 +340,8 @@ func (n *node) reclaim() {
 		return
 	}
 	for _, r := range list {
-		n.l.log.Warn().Str("node", r.Name).Uint32("number", r.No).Str("amount", r.Amount.Total().String()).Msg("the leases of a node that is gone were taken back")
+		n.l.log.Warn().Str("node", r.Name).Uint32("number", r.No).Str("amount", r.Amount.Total().String()).
+			Msg("the leases of a node that is gone were taken back")
 	}
 }
 

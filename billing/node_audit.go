@@ -77,7 +77,8 @@ func (a *AccountState) auditLease(rows []store.Funds, r *store.Report) (held Nan
 		current.Add(&p)
 	}
 	if current != a.held || stale != a.stale {
-		r.Fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current, stale, a.held, a.stale)
+		r.Fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current, stale,
+			a.held, a.stale)
 	}
 	for i, n := range a.avail {
 		if n < 0 || a.held[i] < 0 {

@@ -36,7 +36,8 @@ func loadIdentity(dir string) (string, error) {
 		return "", err
 	}
 	if len(segments) > 0 {
-		return "", fmt.Errorf("cannot find %s although there is a journal: restore it from a backup, or start with an empty node.dir", path)
+		return "", fmt.Errorf("cannot find %s although there is a journal: restore it from a backup, or start with "+
+			"an empty node.dir", path)
 	}
 	if _, err := os.Stat(filepath.Join(dir, store.DatabaseFile)); err == nil {
 		return "", fmt.Errorf("cannot use %s as node.dir: it holds an embedded ledger; choose an empty directory", dir)

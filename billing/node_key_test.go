@@ -47,7 +47,8 @@ func TestNewKeyIsFoundOnEveryNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.conns[0].AddKey(&store.KeyRow{ID: newUUID(), Account: row.No, Type: store.Inference, Period: store.Epoch, Digest: c.nodes[0].hasher.digest(secret)}, 9); err != nil {
+	if err := c.conns[0].AddKey(&store.KeyRow{ID: newUUID(), Account: row.No, Type: store.Inference,
+		Period: store.Epoch, Digest: c.nodes[0].hasher.digest(secret)}, 9); err != nil {
 		t.Fatal(err)
 	}
 	for i := range c.nodes {

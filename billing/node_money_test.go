@@ -97,8 +97,10 @@ func TestThreeNodesSpendAnAccountToNothing(t *testing.T) {
 	wg.Wait()
 	c.audit()
 	m, owed := c.money(1), c.debt(1)
-	if int64(m.spent-owed.paid) != charged.Load() || int64(owed.incurred) != short.Load() || m.granted != 10*usd || c.db.late != 0 {
-		t.Errorf("%+v and %+v booked and %s late, %d charged and %d owed", m, owed, c.db.late, charged.Load(), short.Load())
+	if int64(m.spent-owed.paid) != charged.Load() || int64(owed.incurred) != short.Load() || m.granted != 10*usd ||
+		c.db.late != 0 {
+		t.Errorf("%+v and %+v booked and %s late, %d charged and %d owed", m, owed, c.db.late, charged.Load(),
+			short.Load())
 	}
 	if left := m.avail + m.escrow; left > usd/100 {
 		t.Errorf("%s are left, but requests for 1 nano were refused", left)
@@ -127,7 +129,10 @@ func TestOverrunTakesWhatOtherNodesHave(t *testing.T) {
 
 // Where there is plenty, no request may wait for the network.
 func TestPlentyNeedsNoNetwork(t *testing.T) {
-	c := newCluster(t, 2, func(c *cluster) { c.times.keep, c.times.poll, c.times.beat = time.Hour, time.Hour, time.Hour })
+	c := newCluster(t, 2, func(c *cluster) {
+		c.times.keep, c.times.poll, c.times.beat = time.Hour, time.Hour,
+			time.Hour
+	})
 	_, secret := c.account(1000 * usd)
 	k := c.lookup(0, secret)
 	var h Hold

@@ -74,7 +74,8 @@ func (n NodeInfo) MarshalJSON() ([]byte, error) {
 		USD         money.Decimal `json:"usd"`
 		DIEM        money.Decimal `json:"diem"`
 		Bundled     money.Decimal `json:"bundled"`
-	}{n.Number, n.Incarnation, n.ID, n.Name, n.State, n.Expires, money.Decimal(n.USD), money.Decimal(n.DIEM), money.Decimal(n.Bundled)})
+	}{n.Number, n.Incarnation, n.ID, n.Name, n.State, n.Expires, money.Decimal(n.USD), money.Decimal(n.DIEM),
+		money.Decimal(n.Bundled)})
 }
 
 // ErrNotShared is a question about nodes to an embedded store.

@@ -133,13 +133,15 @@ func (s *lease) restate(a *AccountState, list []store.Funds) {
 		case f.Key == 0:
 			held := a.heldOf(f.Day)
 			a.shrink(f.Day, money.Parts{money.InDIEM: max(0, held-f.Lease[money.InDIEM])})
-			s.rest(store.Want{Account: a.no, Day: f.Day, Amounts: money.Parts{money.InDIEM: max(0, f.Lease[money.InDIEM]-held)}})
+			s.rest(store.Want{Account: a.no, Day: f.Day, Amounts: money.Parts{money.InDIEM: max(0,
+				f.Lease[money.InDIEM]-held)}})
 		default:
 			s.restateQuota(a, f)
 		}
 	}
 	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
-		if !slices.ContainsFunc(list, func(f store.Funds) bool { return f.Key == 0 && f.Day == h.day }) && h.day != a.day {
+		if !slices.ContainsFunc(list, func(f store.Funds) bool { return f.Key == 0 && f.Day == h.day }) &&
+			h.day != a.day {
 			a.shrink(h.day, money.Parts{money.InDIEM: h.parts[money.InDIEM]})
 		}
 	}

@@ -102,8 +102,10 @@ func (s *simulation) open(i int) {
 	times.pause = func() { s.others(n) }
 	reclaim := []string{"strict", "relaxed"}[s.seed%2]
 	l, err := Open(Options{
-		Dir: n.dir, Brand: "svc", NodeName: fmt.Sprint("n", i), segmentSize: 64 << 10, Durability: "power", times: times,
-		Clock: func() time.Time { return time.Unix(0, s.now.Load()) }, Leases: config.Leases{Reclaim: reclaim, Grace: 15 * time.Minute},
+		Dir: n.dir, Brand: "svc", NodeName: fmt.Sprint("n", i), segmentSize: 64 << 10, Durability: "power",
+		times:      times,
+		Clock:      func() time.Time { return time.Unix(0, s.now.Load()) },
+		Leases:     config.Leases{Reclaim: reclaim, Grace: 15 * time.Minute},
 		openShared: func() (store.Store, error) { return n.conn, nil },
 	})
 	if err != nil {
@@ -132,7 +134,8 @@ func (s *simulation) credit(account int) {
 	n := Nano(s.rnd.IntN(300) + 1)
 	currency := []Currency{USD, USD, Bundled, DIEM}[s.rnd.IntN(4)]
 	conn := s.db.connect()
-	if _, err := conn.Credit(&store.Credit{Account: uint32(account + 1), Currency: currency, Day: calendar.DayOf(s.now.Load()), Amount: n, Ref: newUUID()}); err != nil {
+	if _, err := conn.Credit(&store.Credit{Account: uint32(account + 1), Currency: currency,
+		Day: calendar.DayOf(s.now.Load()), Amount: n, Ref: newUUID()}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.granted += n
@@ -203,7 +206,8 @@ func (s *simulation) step() {
 			}
 		})
 	case x < 970:
-		s.now.Add([]int64{int64(time.Second), int64(10 * time.Second), int64(time.Minute), int64(20 * time.Minute), 3 * window.HourNs}[s.rnd.IntN(5)])
+		s.now.Add([]int64{int64(time.Second), int64(10 * time.Second), int64(time.Minute), int64(20 * time.Minute),
+			3 * window.HourNs}[s.rnd.IntN(5)])
 		for _, o := range s.nodes {
 			if o.Ledger != nil && s.rnd.IntN(3) > 0 {
 				o.node.tick()
@@ -242,7 +246,8 @@ func (s *simulation) admit(n *simNode) {
 	}
 	h := &simHold{}
 	want := Nano(s.rnd.IntN(60) + 1)
-	if d := n.Admit(&h.Hold, &Admission{Key: k, Slot: -1, Hold: want, Min: Nano(s.rnd.Int64N(int64(want))) + 1, Now: at(s.now.Load())}); d.Code == Admitted {
+	if d := n.Admit(&h.Hold, &Admission{Key: k, Slot: -1, Hold: want, Min: Nano(s.rnd.Int64N(int64(want))) + 1,
+		Now: at(s.now.Load())}); d.Code == Admitted {
 		n.holds = append(n.holds, h)
 	}
 }

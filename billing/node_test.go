@@ -133,7 +133,10 @@ func TestRelaxedNodesReclaimAfterGrace(t *testing.T) {
 	}
 	other := c.lookup(1, secret)
 	var all Hold
-	c.eventually("the leases of node a are reclaimed", func() bool { return admitOn(other, &all, 10*usd, 10*usd).Code == Admitted })
+	c.eventually("the leases of node a are reclaimed", func() bool {
+		return admitOn(other, &all, 10*usd, 10*usd).
+			Code == Admitted
+	})
 	if d := admitOn(k, &h, usd/100, usd/100); d.Code != StoreAway || d.RetryAfter == 0 {
 		t.Errorf("a node without a session answers %+v", d)
 	}
@@ -215,7 +218,11 @@ func TestStoreAwayWhileAdmitting(t *testing.T) {
 		t.Errorf("a node with leases is not ready: %v", err)
 	}
 	c.heal(0)
-	c.eventually("money flows again", func() bool { h.Reset(); return admitOn(unleased, &h, usd, usd).Code == Admitted })
+	c.eventually("money flows again", func() bool {
+		h.Reset()
+		return admitOn(unleased, &h, usd, usd).
+			Code == Admitted
+	})
 	h.Void(At(time.Now()))
 	c.audit()
 	if m := c.money(1); m.spent != spent {

@@ -27,7 +27,8 @@ type Operator interface {
 	// SetAllowance gives an account DIEM for each UTC day.
 	SetAllowance(account string, daily Nano) (Account, error)
 	// Debit takes money out, as a correction.
-	Debit(account string, currency Currency, amount Nano, ref, reason string, mayOwe bool) (info AccountInfo, applied bool, err error)
+	Debit(account string, currency Currency, amount Nano, ref, reason string, mayOwe bool) (info AccountInfo,
+		applied bool, err error)
 	// SetStatus suspends, resumes or closes an account.
 	SetStatus(account string, s store.AccountStatus) (AccountInfo, error)
 	// CreateKey makes a key; its secret is never shown again.
@@ -112,12 +113,14 @@ func (l *Ledger) describe(row *store.AccountRow) AccountInfo {
 	return AccountInfo{
 		Account: Account{ID: row.ID, Name: row.Name}, CreatedAt: fromMicro(row.CreatedUs),
 		Allowance: row.DIEMDaily, USD: avail[money.InUSD], DIEM: avail[money.InDIEM], Bundled: avail[money.InBundled],
-		Leased: Leased{row.Leased[money.InUSD], row.Leased[money.InDIEM], row.Leased[money.InBundled]}, Held: held, Spent: spent.Total(), Debt: debt, Status: row.Status, StatusAt: fromMicro(row.StatusUs),
+		Leased: Leased{row.Leased[money.InUSD], row.Leased[money.InDIEM], row.Leased[money.InBundled]}, Held: held,
+		Spent: spent.Total(), Debt: debt, Status: row.Status, StatusAt: fromMicro(row.StatusUs),
 	}
 }
 
 // Credit adds money to an account.
-func (l *Ledger) Credit(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool, err error) {
+func (l *Ledger) Credit(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool,
+	err error) {
 	if ref == "" {
 		ref = "credit-" + rand.Text()
 	}
@@ -129,7 +132,8 @@ func (l *Ledger) credit(c *store.Credit, account string) (balance Nano, applied 
 	defer l.operating.Unlock()
 	currency, amount := c.Currency, c.Amount
 	if amount <= 0 || amount > money.MaxCredit {
-		return 0, false, fmt.Errorf("cannot credit %s %s: expected more than 0 and at most %s", amount, currency, money.MaxCredit)
+		return 0, false, fmt.Errorf("cannot credit %s %s: expected more than 0 and at most %s", amount, currency,
+			money.MaxCredit)
 	}
 	if _, err := ParseCurrency(currency.String()); err != nil {
 		return 0, false, err
@@ -153,7 +157,8 @@ func (l *Ledger) credit(c *store.Credit, account string) (balance Nano, applied 
 	day, room := a.day, money.MaxCredit-a.balance()-a.spent.Total()-a.stale
 	a.mu.Unlock()
 	if amount > room {
-		return 0, false, fmt.Errorf("cannot credit %s %s: the account would have had more than %s", amount, currency, money.MaxCredit)
+		return 0, false, fmt.Errorf("cannot credit %s %s: the account would have had more than %s", amount, currency,
+			money.MaxCredit)
 	}
 	c.Account, c.Day, c.NowUs = a.no, day, l.now()/1000
 	applied, err = l.store.Credit(c)
@@ -234,8 +239,10 @@ func (l *Ledger) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
 	secret := newSecret(l.brand, n.Type)
 	row := &store.KeyRow{
 		ID: newUUID(), Account: a.no, AccountID: a.ID, AccountName: a.Name, Type: n.Type,
-		Digest: l.hasher.digest([]byte(secret)), Last6: secret[len(secret)-6:], Description: n.Description, Period: n.Period,
-		LimitUSD: n.LimitUSD, LimitDIEM: n.LimitDIEM, LimitTextUSD: n.TextUSD, LimitTextDIEM: n.TextDIEM, Privacy: n.Privacy, CreatedUs: now.UnixMicro(), ExpiresUs: toMicro(n.ExpiresAt),
+		Digest: l.hasher.digest([]byte(secret)), Last6: secret[len(secret)-6:], Description: n.Description,
+		Period:   n.Period,
+		LimitUSD: n.LimitUSD, LimitDIEM: n.LimitDIEM, LimitTextUSD: n.TextUSD, LimitTextDIEM: n.TextDIEM,
+		Privacy: n.Privacy, CreatedUs: now.UnixMicro(), ExpiresUs: toMicro(n.ExpiresAt),
 	}
 	if err := l.store.AddKey(row, store.MaxActiveKeys); err != nil {
 		return KeyInfo{}, "", fmt.Errorf("cannot create a key for the account %q: %w", n.Account, err)
@@ -246,9 +253,12 @@ func (l *Ledger) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
 
 func keyInfo(r *store.KeyRow) KeyInfo {
 	return KeyInfo{
-		ID: r.ID, AccountID: r.AccountID, AccountName: r.AccountName, Type: r.Type, Last6: r.Last6, Description: r.Description,
-		Period: r.Period, LimitUSD: r.LimitUSD, LimitDIEM: r.LimitDIEM, TextUSD: r.LimitTextUSD, TextDIEM: r.LimitTextDIEM, Privacy: r.Privacy,
-		CreatedAt: fromMicro(r.CreatedUs), ExpiresAt: fromMicro(r.ExpiresUs), RevokedAt: fromMicro(r.RevokedUs), LastUsedAt: fromMicro(r.LastUsedUs),
+		ID: r.ID, AccountID: r.AccountID, AccountName: r.AccountName, Type: r.Type, Last6: r.Last6,
+		Description: r.Description,
+		Period:      r.Period, LimitUSD: r.LimitUSD, LimitDIEM: r.LimitDIEM, TextUSD: r.LimitTextUSD,
+		TextDIEM: r.LimitTextDIEM, Privacy: r.Privacy,
+		CreatedAt: fromMicro(r.CreatedUs), ExpiresAt: fromMicro(r.ExpiresUs), RevokedAt: fromMicro(r.RevokedUs),
+		LastUsedAt: fromMicro(r.LastUsedUs),
 	}
 }
 

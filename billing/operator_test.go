@@ -81,7 +81,8 @@ func TestCreditIsAppliedOnceByReference(t *testing.T) {
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%v, %v", list, err)
 		}
-		if got := list[0]; got.Account != a || got.USD != 5*usd || got.Bundled != usd || got.DIEM != 0 || got.Spent != 0 || !got.CreatedAt.Equal(f.clock.now()) {
+		if got := list[0]; got.Account != a || got.USD != 5*usd || got.Bundled != usd || got.DIEM != 0 ||
+			got.Spent != 0 || !got.CreatedAt.Equal(f.clock.now()) {
 			t.Errorf("listed as %+v", got)
 		}
 		f.recount()
@@ -109,10 +110,12 @@ func TestOperatorsMistakesAreNamed(t *testing.T) {
 			"no currency":     {errOf3(op.Credit("a", 0, 1, "", "")), nil, "currency"},
 			"key of nobody":   {errOf3(op.CreateKey(NewKey{Account: "b", Type: store.Admin})), ErrNoAccount, `"b"`},
 			"key of no type":  {errOf3(op.CreateKey(NewKey{Account: "a"})), nil, "type"},
-			"negative limit":  {errOf3(op.CreateKey(NewKey{Account: "a", Type: store.Admin, LimitUSD: nano(-1)})), nil, ""},
-			"long text":       {errOf3(op.CreateKey(NewKey{Account: "a", Type: store.Admin, Description: long})), nil, "64"},
-			"keys of nobody":  {errOf2(op.Keys("b")), ErrNoAccount, `"b"`},
-			"no such key":     {op.RevokeKey("nokey"), ErrNoKey, "nokey"},
+			"negative limit": {errOf3(op.CreateKey(NewKey{Account: "a", Type: store.Admin, LimitUSD: nano(-1)})), nil,
+				""},
+			"long text": {errOf3(op.CreateKey(NewKey{Account: "a", Type: store.Admin, Description: long})), nil,
+				"64"},
+			"keys of nobody": {errOf2(op.Keys("b")), ErrNoAccount, `"b"`},
+			"no such key":    {op.RevokeKey("nokey"), ErrNoKey, "nokey"},
 		} {
 			if c.err == nil || c.is != nil && !errors.Is(c.err, c.is) || !strings.Contains(c.err.Error(), c.says) {
 				t.Errorf("%s: %v", name, c.err)
@@ -146,7 +149,8 @@ func TestKeysThroughAnOperator(t *testing.T) {
 			t.Fatal(err)
 		}
 		k, err := f.Lookup([]byte(secret))
-		if err != nil || k.ID != info.ID || k.Type != store.Admin || *k.LimitUSD != 25*usd+1 || *k.LimitDIEM != 0 || k.Period != store.Month || !k.ExpiresAt.Equal(n.ExpiresAt) {
+		if err != nil || k.ID != info.ID || k.Type != store.Admin || *k.LimitUSD != 25*usd+1 || *k.LimitDIEM != 0 ||
+			k.Period != store.Month || !k.ExpiresAt.Equal(n.ExpiresAt) {
 			t.Fatalf("found %+v, %v", k, err)
 		}
 		other, _, err := op.CreateKey(NewKey{Account: "b", Type: store.Inference})
@@ -168,7 +172,8 @@ func TestKeysThroughAnOperator(t *testing.T) {
 			t.Fatalf("%v, %v", mine, err)
 		}
 		got := mine[0]
-		if got.ID != info.ID || got.AccountName != "a" || got.State() != "revoked" || *got.LimitUSD != 25*usd+1 || got.Last6 != secret[len(secret)-6:] || got.Description != "für alle" {
+		if got.ID != info.ID || got.AccountName != "a" || got.State() != "revoked" || *got.LimitUSD != 25*usd+1 ||
+			got.Last6 != secret[len(secret)-6:] || got.Description != "für alle" {
 			t.Errorf("listed as %+v", got)
 		}
 	})
@@ -252,7 +257,8 @@ func TestControlSocketIsBounded(t *testing.T) {
 		t.Errorf("a line without end is answered with %q, %v", line, err)
 	}
 	_ = c.Close()
-	for _, bad := range []string{"\n", "{}\n", "[1]\n", `{"op":"explode"}` + "\n", `{"op":"credit","account":"a","currency":"USD","amount":"-1"}` + "\n", `{"op":"create_key"}` + "\n"} {
+	for _, bad := range []string{"\n", "{}\n", "[1]\n", `{"op":"explode"}` + "\n",
+		`{"op":"credit","account":"a","currency":"USD","amount":"-1"}` + "\n", `{"op":"create_key"}` + "\n"} {
 		c := dial()
 		_, _ = c.Write([]byte(bad))
 		line, err := bufio.NewReader(c).ReadString('\n')
@@ -300,8 +306,10 @@ func FuzzControl(f *testing.F) {
 	}
 	f.Cleanup(func() { _ = l.Close() })
 	for _, seed := range []string{
-		`{"op":"create_account","name":"a"}`, `{"op":"accounts"}`, `{"op":"credit","account":"a","currency":"USD","amount":"1.5","ref":"r"}`,
-		`{"op":"create_key","key":{"account":"a","type":"ADMIN","period":"MONTH","limitUSD":"3"}}`, `{"op":"keys"}`, `{"op":"revoke_key","id":"x"}`, `{`, ``,
+		`{"op":"create_account","name":"a"}`, `{"op":"accounts"}`,
+		`{"op":"credit","account":"a","currency":"USD","amount":"1.5","ref":"r"}`,
+		`{"op":"create_key","key":{"account":"a","type":"ADMIN","period":"MONTH","limitUSD":"3"}}`, `{"op":"keys"}`,
+		`{"op":"revoke_key","id":"x"}`, `{`, ``,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -336,7 +344,8 @@ func TestLostAnswerOfARunningServerSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, _, err := c.Credit("a", USD, usd, "", ""); err == nil || !strings.Contains(err.Error(), "look before you ask again") {
+	if _, _, err := c.Credit("a", USD, usd, "", ""); err == nil ||
+		!strings.Contains(err.Error(), "look before you ask again") {
 		t.Errorf("the credit ended with %v", err)
 	}
 }

@@ -70,7 +70,8 @@ const (
 )
 
 func newProjector(l *Ledger, refs []journal.Ref, ledgerSeq, usageSeq uint64) (p *projector, err error) {
-	p = &projector{l: l, batch: store.NewBatch(), lastSeq: ledgerSeq, lastLook: time.Now(), soon: make(chan struct{}, 1), stop: make(chan struct{})}
+	p = &projector{l: l, batch: store.NewBatch(), lastSeq: ledgerSeq, lastLook: time.Now(),
+		soon: make(chan struct{}, 1), stop: make(chan struct{})}
 	p.ledgerSeq.Store(ledgerSeq)
 	p.usageSeq.Store(usageSeq)
 	if p.ledger, err = journal.NewReader(l.journalDir(), refs, ledgerSeq, l.store.SoldBefore()); err != nil {
@@ -148,7 +149,8 @@ func (p *projector) note(err error) {
 		return
 	}
 	if p.failed.Swap(&err) == nil {
-		p.l.log.Error().Err(err).Msg("cannot write to the store; charges are kept in the journal until it can be written")
+		p.l.log.Error().Err(err).Msg(
+			"cannot write to the store; charges are kept in the journal until it can be written")
 	}
 }
 

@@ -294,9 +294,13 @@ func TestAuditFindsDrift(t *testing.T) {
 			_, err := db.Exec("UPDATE usage_day SET amount = amount + 1")
 			return err
 		},
-		"page lost": func(_ *fixture, _ *Key, db *sql.DB) error { _, err := db.Exec("DELETE FROM usage_page"); return err },
+		"page lost": func(_ *fixture, _ *Key, db *sql.DB) error {
+			_, err := db.Exec("DELETE FROM usage_page")
+			return err
+		},
 		"page twice": func(_ *fixture, _ *Key, db *sql.DB) error {
-			_, err := db.Exec("INSERT INTO usage_page SELECT account, node, seq_first - 1, seq_last, first_us, last_us, requests, data, entries_diem, entries_bundled, entries_usd FROM usage_page")
+			_, err := db.Exec("INSERT INTO usage_page SELECT account, node, seq_first - 1, seq_last, first_us, " +
+				"last_us, requests, data, entries_diem, entries_bundled, entries_usd FROM usage_page")
 			return err
 		},
 		"page counted wrong": func(_ *fixture, _ *Key, db *sql.DB) error {
@@ -311,8 +315,11 @@ func TestAuditFindsDrift(t *testing.T) {
 			_, err := db.Exec("UPDATE usage_hour SET entries_usd = entries_usd + 1")
 			return err
 		},
-		"hour lost": func(_ *fixture, _ *Key, db *sql.DB) error { _, err := db.Exec("DELETE FROM usage_hour"); return err },
-		"figures":   func(f *fixture, _ *Key, _ *sql.DB) error { f.shortfall.Add(1); return nil },
+		"hour lost": func(_ *fixture, _ *Key, db *sql.DB) error {
+			_, err := db.Exec("DELETE FROM usage_hour")
+			return err
+		},
+		"figures": func(f *fixture, _ *Key, _ *sql.DB) error { f.shortfall.Add(1); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := openLedger(t)

@@ -40,7 +40,8 @@ func (l *Ledger) openJournal(o *Options) error {
 	}
 	applied := min(ledgerSeq, usageSeq)
 	if len(refs) > 0 && refs[0].First > applied+1 || len(refs) == 0 && ledgerSeq != usageSeq {
-		return fmt.Errorf("%w: the store has records up to %d, what follows it is missing in %s", journal.ErrDamaged, applied, l.journalDir())
+		return fmt.Errorf("%w: the store has records up to %d, what follows it is missing in %s", journal.ErrDamaged,
+			applied, l.journalDir())
 	}
 	// A journal that ends below the cursor lost only what is in the store. Its
 	// numbers must not come again.
@@ -86,7 +87,9 @@ func (l *Ledger) recoverHolds() error {
 		}
 	}
 	if len(open) > 0 {
-		l.log.Warn().Int("requests", len(open)).Msg("requests were under way when the last process died; they are charged at their last progress, with an idempotency key if their answer was kept")
+		l.log.Warn().Int("requests", len(open)).
+			Msg("requests were under way when the last process died; they are charged at their last progress, with " +
+				"an idempotency key if their answer was kept")
 		j.Flush()
 		if err := p.project(); err != nil {
 			return fmt.Errorf("cannot apply the journal: %w", err)

@@ -135,7 +135,8 @@ func TestFirstUsesAtOnceFindOneKey(t *testing.T) {
 			t.Fatal("two callers have different keys")
 		}
 	}
-	if k := found[0]; k.Type != store.Admin || *k.LimitUSD != usd || k.LimitDIEM != nil || k.Period != store.Month || k.Account.Name != "a" || !strings.HasSuffix(secret, k.Last6) {
+	if k := found[0]; k.Type != store.Admin || *k.LimitUSD != usd || k.LimitDIEM != nil || k.Period != store.Month ||
+		k.Account.Name != "a" || !strings.HasSuffix(secret, k.Last6) {
 		t.Errorf("the key is %+v", found[0])
 	}
 	if n := db.reads.Load(); n != 1 {
@@ -149,7 +150,8 @@ func TestSecretsAreNotInTheStore(t *testing.T) {
 	f.account("a", usd)
 	_, inference := f.key("a")
 	_, admin := f.key("a", func(n *NewKey) { n.Type = store.Admin })
-	for secret, form := range map[string]string{inference: `^SVC_INFERENCE_KEY_[0-9A-Za-z]{43}$`, admin: `^SVC_ADMIN_KEY_[0-9A-Za-z]{43}$`} {
+	for secret, form := range map[string]string{inference: `^SVC_INFERENCE_KEY_[0-9A-Za-z]{43}$`,
+		admin: `^SVC_ADMIN_KEY_[0-9A-Za-z]{43}$`} {
 		if !regexp.MustCompile(form).MatchString(secret) {
 			t.Errorf("secret %q is not of the form %s", secret, form)
 		}

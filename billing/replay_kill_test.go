@@ -63,8 +63,9 @@ func beKilledKeyed(dir, redis string) {
 			for {
 				n := next.Add(1) - 1
 				c := replay.Claim{
-					Account: k.Account.no, Key: strconv.AppendInt(nil, n, 10), Fingerprint: sha256.Sum256([]byte("request")),
-					Patience: time.Minute, Wait: time.Minute, Write: n%8 == 0,
+					Account: k.Account.no, Key: strconv.AppendInt(nil, n, 10),
+					Fingerprint: sha256.Sum256([]byte("request")),
+					Patience:    time.Minute, Wait: time.Minute, Write: n%8 == 0,
 				}
 				lead, answer, err := l.Idempotency().Begin(&c)
 				if err != nil {
@@ -74,7 +75,8 @@ func beKilledKeyed(dir, redis string) {
 					fmt.Printf("R %d 0\n", n)
 					continue
 				}
-				a := Admission{Key: k, Slot: slot, Hold: 1000, Min: 1000, Now: At(time.Now()), RequestID: lead.RequestID()}
+				a := Admission{Key: k, Slot: slot, Hold: 1000, Min: 1000, Now: At(time.Now()),
+					RequestID: lead.RequestID()}
 				var h Hold
 				if d := l.Admit(&h, &a); d.Code != Admitted {
 					fail("denied:", d.Code)
@@ -82,7 +84,8 @@ func beKilledKeyed(dir, redis string) {
 				if rnd.IntN(4) == 0 {
 					time.Sleep(time.Duration(rnd.IntN(2000)) * time.Microsecond)
 				}
-				charged, _ := h.SettleKept(Settlement{Cost: keyedChildCost, Now: At(time.Now())}, lead, &replay.Answer{Status: 200, Body: []byte(strconv.FormatInt(n, 10))})
+				charged, _ := h.SettleKept(Settlement{Cost: keyedChildCost, Now: At(time.Now())}, lead,
+					&replay.Answer{Status: 200, Body: []byte(strconv.FormatInt(n, 10))})
 				fmt.Printf("S %d %d\n", n, charged)
 			}
 		}()

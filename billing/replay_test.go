@@ -49,7 +49,8 @@ func openKeyed(t *testing.T, r *servers.Redis, adjust ...func(*Options)) *keyedF
 }
 
 func (f *keyedFixture) claim(key, body string) *replay.Claim {
-	return &replay.Claim{Account: f.k.Account.no, Key: []byte(key), Fingerprint: sha256.Sum256([]byte(body)), Patience: time.Minute, Wait: 30 * time.Second}
+	return &replay.Claim{Account: f.k.Account.no, Key: []byte(key), Fingerprint: sha256.Sum256([]byte(body)),
+		Patience: time.Minute, Wait: 30 * time.Second}
 }
 
 // carryOut is what a route does with a lead.
@@ -90,7 +91,8 @@ func TestKeyedRequestIsCarriedOutOnceAndChargedOnce(t *testing.T) {
 				if err != nil || lead != nil {
 					t.Fatalf("a repeat: %v %v", lead, err)
 				}
-				if answer.Status != 200 || string(answer.Body) != body || !slices.Equal(answer.Header, []replay.Header{{Name: "X-Credits", Value: "20"}}) {
+				if answer.Status != 200 || string(answer.Body) != body ||
+					!slices.Equal(answer.Header, []replay.Header{{Name: "X-Credits", Value: "20"}}) {
 					t.Errorf("the repeat differs: %d %v, %d bytes", answer.Status, answer.Header, len(answer.Body))
 				}
 			}
@@ -149,7 +151,8 @@ func TestOperatorLeavesKeyedChargesToTheServer(t *testing.T) {
 
 	server := crashed.options
 	for range 2 {
-		op, err := Open(Options{Dir: server.Dir, Brand: "svc", Clock: f.clock.now, segmentSize: server.segmentSize, idle: true})
+		op, err := Open(Options{Dir: server.Dir, Brand: "svc", Clock: f.clock.now, segmentSize: server.segmentSize,
+			idle: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +170,8 @@ func TestOperatorLeavesKeyedChargesToTheServer(t *testing.T) {
 	if n := g.spent(); n != usd {
 		t.Errorf("%s were charged for an answer that was kept", n)
 	}
-	if _, again, err := g.Idempotency().Begin(g.claim("key", "request")); err != nil || again == nil || string(again.Body) != "answer" {
+	if _, again, err := g.Idempotency().Begin(g.claim("key", "request")); err != nil || again == nil ||
+		string(again.Body) != "answer" {
 		t.Errorf("%v, %v", again, err)
 	}
 	g.recount()

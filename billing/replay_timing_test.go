@@ -18,7 +18,8 @@ func BenchmarkKeyed(b *testing.B) {
 	k, _ := f.key("a")
 	body := bytes.Repeat([]byte("x"), 300)
 	claim := func(n int, write bool) *replay.Claim {
-		return &replay.Claim{Account: k.Account.no, Key: strconv.AppendInt(nil, int64(n), 10), Fingerprint: sha256.Sum256(body), Patience: time.Minute, Wait: time.Minute, Write: write}
+		return &replay.Claim{Account: k.Account.no, Key: strconv.AppendInt(nil, int64(n), 10),
+			Fingerprint: sha256.Sum256(body), Patience: time.Minute, Wait: time.Minute, Write: write}
 	}
 	i := f.Idempotency()
 	next := 0

@@ -56,7 +56,8 @@ func TestListingOpensOnlyWhatItShows(t *testing.T) {
 		}
 		middle := f.clock.nano()/1000 - 20*24*journal.HourUs
 		db := database(f.store)
-		if _, err := db.Exec("UPDATE usage_page SET data = $3 WHERE last_us < $1 OR first_us > $2", middle-24*journal.HourUs, middle+24*journal.HourUs, []byte{0}); err != nil {
+		if _, err := db.Exec("UPDATE usage_page SET data = $3 WHERE last_us < $1 OR first_us > $2",
+			middle-24*journal.HourUs, middle+24*journal.HourUs, []byte{0}); err != nil {
 			t.Fatal(err)
 		}
 		list, err := f.Reports(k.Account).List(report.ListQuery{Limit: 500, Page: 60})
@@ -64,7 +65,8 @@ func TestListingOpensOnlyWhatItShows(t *testing.T) {
 			t.Errorf("page 60 has %d of %d entries, %v", len(list.Entries), list.Total, err)
 		}
 		for _, q := range []report.ListQuery{{Limit: 1, Page: 1}, {Limit: 500, Page: 1, Ascending: true}} {
-			if _, err := f.Reports(k.Account).List(q); !errors.Is(err, journal.ErrPage) && !errors.Is(err, report.ErrDamaged) {
+			if _, err := f.Reports(k.Account).List(q); !errors.Is(err, journal.ErrPage) &&
+				!errors.Is(err, report.ErrDamaged) {
 				t.Errorf("%+v: a damaged page gives %v", q, err)
 			}
 		}
@@ -81,13 +83,15 @@ func TestFilledLedgerAddsUp(t *testing.T) {
 		f.account("a", usd)
 		k, _ := f.key("a")
 		f.spend(k, 3, 1000)
-		filled, err := f.Fill(context.Background(), FillOptions{Entries: 20_000, Keys: 2, Models: 4, Days: 100, Seed: 2})
+		filled, err := f.Fill(context.Background(), FillOptions{Entries: 20_000, Keys: 2, Models: 4, Days: 100,
+			Seed: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.reopen()
 		if r := f.recount(); r.Requests != filled.Requests+3 || r.Charged != filled.Charged+3000 {
-			t.Errorf("%d requests for %s; made up were %d for %s", r.Requests, r.Charged, filled.Requests, filled.Charged)
+			t.Errorf("%d requests for %s; made up were %d for %s", r.Requests, r.Charged, filled.Requests,
+				filled.Charged)
 		}
 		k, err = f.Lookup([]byte(filled.Secret))
 		if err != nil {
@@ -125,7 +129,8 @@ type slowSource struct{ storeSource }
 func (s slowSource) Snapshot(ctx context.Context, _ func(report.Queries) error) error {
 	return s.store.Report(ctx, func(q *store.Query) error {
 		var n int64
-		return q.Row("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 2000000000) SELECT count(*) FROM c").Scan(&n)
+		return q.Row("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 2000000000) SELECT " +
+			"count(*) FROM c").Scan(&n)
 	})
 }
 
@@ -140,7 +145,8 @@ func TestPagesOfSchema2AreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec(string(old) + "; PRAGMA user_version = 2; INSERT INTO account(id, name, created_us) VALUES('u', 'a', 1)"); err != nil {
+	if _, err := db.Exec(string(
+		old) + "; PRAGMA user_version = 2; INSERT INTO account(id, name, created_us) VALUES('u', 'a', 1)"); err != nil {
 		t.Fatal(err)
 	}
 	x := rand.New(rand.NewPCG(3, 3))
@@ -155,7 +161,8 @@ func TestPagesOfSchema2AreCounted(t *testing.T) {
 			p.Add(r)
 			model = appendEntries(model, r, 1, journal.AnyPlace)
 		}
-		if _, err := db.Exec("INSERT INTO usage_page VALUES($1, 1, $2, $3, $4, $5, $6, $7)", p.Account, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, p.Data); err != nil {
+		if _, err := db.Exec("INSERT INTO usage_page VALUES($1, 1, $2, $3, $4, $5, $6, $7)", p.Account, p.First, p.Last,
+			p.FirstUs, p.LastUs, p.Requests, p.Data); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -209,7 +216,8 @@ func addPages(db *sql.DB, node uint32, pages []*journal.Page, last uint64) error
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	_, err = tx.Exec("INSERT INTO applied(node, sink, inc, seq) VALUES($1, 'usage', 0, $2) ON CONFLICT(node, sink) DO UPDATE SET seq = excluded.seq", node, last)
+	_, err = tx.Exec("INSERT INTO applied(node, sink, inc, seq) VALUES($1, 'usage', 0, $2) ON CONFLICT(node, sink) "+
+		"DO UPDATE SET seq = excluded.seq", node, last)
 	if err != nil {
 		return err
 	}
@@ -217,7 +225,8 @@ func addPages(db *sql.DB, node uint32, pages []*journal.Page, last uint64) error
 		n := &p.Entries
 		_, err := tx.Exec(`INSERT INTO usage_page(account, node, seq_first, seq_last, first_us, last_us, requests, entries_diem, entries_bundled, entries_usd, data)
 			VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-			p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, n[money.InDIEM], n[money.InBundled], n[money.InUSD], p.Data)
+			p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, n[money.InDIEM], n[money.InBundled],
+			n[money.InUSD], p.Data)
 		if err != nil {
 			return err
 		}

@@ -24,11 +24,13 @@ import (
 // madeUp is a random settlement, whose charge need not be the sum of its lines.
 func madeUp(x *rand.Rand, account uint32, seq uint64, us int64) *journal.Record {
 	r := &journal.Record{
-		Kind: journal.Settle, Seq: seq, Hold: seq - 1, TimeNs: us * 1000, Account: account, Key: 1, Model: 1 + x.Uint32N(3), Day: calendar.DayOf(us * 1000),
+		Kind: journal.Settle, Seq: seq, Hold: seq - 1, TimeNs: us * 1000, Account: account, Key: 1,
+		Model: 1 + x.Uint32N(3), Day: calendar.DayOf(us * 1000),
 		Status: 200, TookMs: x.Uint32N(5000),
 	}
 	read, write := money.Pico(x.Int64N(1_000_000)), money.Pico(7)
-	price := &config.Price{Input: money.Pico(1 + x.Int64N(5_000_000)), CacheRead: &read, CacheWrite: &write, Output: money.Pico(x.Int64N(9_000_000))}
+	price := &config.Price{Input: money.Pico(1 + x.Int64N(5_000_000)), CacheRead: &read, CacheWrite: &write,
+		Output: money.Pico(x.Int64N(9_000_000))}
 	u := money.Usage{Prompt: x.Int64N(3000), Completion: x.Int64N(500)}
 	switch x.IntN(6) {
 	case 0:
@@ -166,7 +168,8 @@ func fillNodes(t *rapid.T, f *fixture, account uint32) (model entryList) {
 	x := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	end := f.clock.nano() / 1000
 	nodes := rapid.IntRange(1, 4).Draw(t, "nodes")
-	span := rapid.SampledFrom([]int64{1000, journal.HourUs / 60, 3 * journal.HourUs, 200 * journal.HourUs}).Draw(t, "span")
+	span := rapid.SampledFrom([]int64{1000, journal.HourUs / 60, 3 * journal.HourUs, 200 * journal.HourUs}).Draw(t,
+		"span")
 	most := rapid.IntRange(0, 120).Draw(t, "requests")
 	for node := uint32(101); node <= uint32(100+nodes); node++ {
 		us, seq := end-span, uint64(10)
@@ -216,13 +219,16 @@ func TestPagesOfSeveralNodesAreListedInOneOrder(t *testing.T) {
 			currency := rapid.SampledFrom([]Currency{0, 0, USD, DIEM, Bundled}).Draw(t, "currency")
 			from, to := int64(0), int64(0)
 			if len(model) > 0 && rapid.Bool().Draw(t, "range") {
-				from = model[rapid.IntRange(0, len(model)-1).Draw(t, "from")].AtUs + rapid.Int64Range(-1, 1).Draw(t, "after")
-				to = max(1, model[rapid.IntRange(0, len(model)-1).Draw(t, "to")].AtUs+rapid.Int64Range(-1, 1).Draw(t, "before"))
+				from = model[rapid.IntRange(0, len(model)-1).Draw(t, "from")].AtUs + rapid.Int64Range(-1, 1).Draw(t,
+					"after")
+				to = max(1, model[rapid.IntRange(0, len(model)-1).Draw(t, "to")].AtUs+rapid.Int64Range(-1, 1).Draw(t,
+					"before"))
 			}
 			want := model.filter(currency, from, to)
 
 			ascending := rapid.Bool().Draw(t, "ascending")
-			q := report.ListQuery{Currency: currency, FromUs: from, ToUs: to, Ascending: ascending, Limit: rapid.Int64Range(1, 90).Draw(t, "limit")}
+			q := report.ListQuery{Currency: currency, FromUs: from, ToUs: to, Ascending: ascending,
+				Limit: rapid.Int64Range(1, 90).Draw(t, "limit")}
 			list, err := listAll(f.Ledger, k, q)
 			if err != nil {
 				t.Fatal(err)
@@ -234,7 +240,8 @@ func TestPagesOfSeveralNodesAreListedInOneOrder(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Fatalf("%d entries are listed, %d are right, or their order is wrong", len(got), len(want))
 			}
-			h, err := historyAll(f.Ledger, k, report.HistoryQuery{Currency: currency, FromUs: from, ToUs: to, PageSize: rapid.IntRange(1, 90).Draw(t, "size")})
+			h, err := historyAll(f.Ledger, k, report.HistoryQuery{Currency: currency, FromUs: from, ToUs: to,
+				PageSize: rapid.IntRange(1, 90).Draw(t, "size")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -281,12 +288,14 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 					}
 				}
 				k := rapid.SampledFrom([]*Key{k1, k2}).Draw(t, "key")
-				u := money.Usage{Prompt: rapid.Int64Range(0, 40_000).Draw(t, "prompt"), Completion: rapid.Int64Range(0, 9_000).Draw(t, "completion")}
+				u := money.Usage{Prompt: rapid.Int64Range(0, 40_000).Draw(t, "prompt"),
+					Completion: rapid.Int64Range(0, 9_000).Draw(t, "completion")}
 				u.Cached = rapid.Int64Range(0, u.Prompt).Draw(t, "cached")
 				sold := money.Text(price, u)
 				cost := sold.Cost()
 				var h Hold
-				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "model")), Hold: cost / 2, Now: f.clock.at()}); d.Code != Admitted {
+				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot(rapid.SampledFrom([]string{"x", "y"}).Draw(t,
+					"model")), Hold: cost / 2, Now: f.clock.at()}); d.Code != Admitted {
 					continue
 				}
 				before := k.Account.spent
@@ -346,11 +355,13 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 					break
 				}
 			}
-			want := report.Spend{USD: charged[money.InUSD] + charged[money.InBundled], DIEM: charged[money.InDIEM], Units: tokens}
+			want := report.Spend{USD: charged[money.InUSD] + charged[money.InBundled], DIEM: charged[money.InDIEM],
+				Units: tokens}
 			if days != want || models != want || keys != want {
 				t.Fatalf("want %+v; by day %+v, by model %+v, by key %+v", want, days, models, keys)
 			}
-			if b, err := f.Reports(k1.Account).Balance(); err != nil || b.USD != 2*usd-charged[money.InUSD] || b.Bundled != usd-charged[money.InBundled] {
+			if b, err := f.Reports(k1.Account).Balance(); err != nil || b.USD != 2*usd-charged[money.InUSD] ||
+				b.Bundled != usd-charged[money.InBundled] {
 				t.Fatalf("the balance is %+v, %v after %v", b, err, charged)
 			}
 		})
@@ -369,10 +380,12 @@ func TestPagingVisitsEachEntryOnceWhileRequestsArrive(t *testing.T) {
 			price := &config.Price{Input: 1_000_000, Output: 1_000_000}
 			spend := func() {
 				var h Hold
-				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot("m"), Hold: 1000, Now: At(time.Now())}); d.Code != Admitted {
+				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot("m"), Hold: 1000, Now: At(time.Now())}); d.Code !=
+					Admitted {
 					t.Errorf("denied with %d", d.Code)
 				}
-				h.Settle(Settlement{Cost: 1000, Lines: money.Text(price, money.Usage{Prompt: 1, Completion: 1}), Now: At(time.Now())})
+				h.Settle(Settlement{Cost: 1000, Lines: money.Text(price, money.Usage{Prompt: 1, Completion: 1}),
+					Now: At(time.Now())})
 			}
 			for range 500 {
 				spend()
@@ -456,7 +469,8 @@ func TestHistoryWaitsForOtherNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(60 * time.Second); !(reportSource{nodes[0]}).SeveralNodes(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); !(reportSource{nodes[0]}).SeveralNodes(); time.Sleep(
+		20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the first node does not know the second")
 		}
@@ -471,7 +485,8 @@ func TestHistoryWaitsForOtherNodes(t *testing.T) {
 	for served := 1; served <= 5; served++ {
 		l := nodes[1]
 		var h Hold
-		if d := l.Admit(&h, &Admission{Key: keys[1], Slot: -1, Hold: 1000, Min: 1000, Now: l.at()}); d.Code != Admitted {
+		if d := l.Admit(&h, &Admission{Key: keys[1], Slot: -1, Hold: 1000, Min: 1000, Now: l.at()}); d.Code !=
+			Admitted {
 			t.Fatalf("denied with %d", d.Code)
 		}
 		h.Settle(Settlement{Cost: 1000, Status: 200, Now: l.at()})

@@ -55,13 +55,15 @@ func loadPepper(dir string) ([]byte, error) {
 	path := filepath.Join(dir, pepperFile)
 	b, err := os.ReadFile(path)
 	if err == nil && len(b) != store.PepperBytes {
-		return nil, fmt.Errorf("cannot use %s: it must have %d bytes; restore it from a backup, without it no key is valid", path, store.PepperBytes)
+		return nil, fmt.Errorf("cannot use %s: it must have %d bytes; restore it from a backup, without it no key "+
+			"is valid", path, store.PepperBytes)
 	}
 	if !errors.Is(err, os.ErrNotExist) {
 		return b, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, store.DatabaseFile)); err == nil {
-		return nil, fmt.Errorf("cannot find %s although there is a ledger: restore it from a backup, without it no key is valid", path)
+		return nil, fmt.Errorf("cannot find %s although there is a ledger: restore it from a backup, without it no "+
+			"key is valid", path)
 	}
 	b = newPepper()
 	return b, disk.WriteSecret(path, b)

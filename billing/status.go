@@ -85,7 +85,8 @@ func (l *Ledger) SetStatus(account string, s store.AccountStatus) (AccountInfo, 
 	case err != nil:
 		return AccountInfo{}, fmt.Errorf("cannot change the status of the account %q: %w", account, err)
 	case !done:
-		return AccountInfo{}, fmt.Errorf("cannot change the status of the account %q: %w, for good; make a new one", account, ErrClosed)
+		return AccountInfo{}, fmt.Errorf("cannot change the status of the account %q: %w, for good; make a new one",
+			account, ErrClosed)
 	}
 	l.setStatus(a, s)
 	row, err := l.store.Account(a.no, l.Today())

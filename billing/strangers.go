@@ -36,7 +36,8 @@ func (l *Ledger) noteWrong(from netip.Addr, err error) {
 // addressKey has an address in the place of a key and its user.
 func addressKey(from netip.Addr) budgetKey {
 	b := from.As16()
-	return budgetKey{kind: wrongSecrets, key: int64(binary.LittleEndian.Uint64(b[:8])), user: binary.LittleEndian.Uint64(b[8:])}
+	return budgetKey{kind: wrongSecrets, key: int64(binary.LittleEndian.Uint64(b[:8])),
+		user: binary.LittleEndian.Uint64(b[8:])}
 }
 
 // ErrManyStrangers is a secret that is not in memory while more of them are
@@ -68,7 +69,8 @@ const (
 )
 
 func newStrangers() *strangers {
-	return &strangers{seats: make(chan struct{}, strangerSeats), line: make(chan struct{}, strangerLine), announced: map[store.Digest]struct{}{}}
+	return &strangers{seats: make(chan struct{}, strangerSeats), line: make(chan struct{}, strangerLine),
+		announced: map[store.Digest]struct{}{}}
 }
 
 // announce says that a digest will be one of a key.

@@ -138,7 +138,8 @@ func TestAKeyRevokedDuringItsFirstUseIsRefused(t *testing.T) {
 // An address that tries keys is refused new ones, and keys in use are served.
 func TestAnAddressThatTriesKeysMustWait(t *testing.T) {
 	f := openLedger(t)
-	f.Configure(&config.Config{Limits: config.Limits{WrongKeys: config.Budget{Count: 100, Window: time.Minute, Block: time.Minute}}})
+	f.Configure(&config.Config{
+		Limits: config.Limits{WrongKeys: config.Budget{Count: 100, Window: time.Minute, Block: time.Minute}}})
 	f.account("a", usd)
 	_, used := f.key("a")
 	_, unused, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference})
@@ -158,7 +159,10 @@ func TestAnAddressThatTriesKeysMustWait(t *testing.T) {
 	for name, lookup := range map[string]func() error{
 		"a key in use":    func() error { _, err := f.LookupFrom(bad, []byte(used)); return err },
 		"a key just made": func() error { _, err := f.LookupFrom(bad, []byte(unused)); return err },
-		"another address": func() error { _, err := f.LookupFrom(good, []byte("random")); return ignore(err, ErrUnknownKey) },
+		"another address": func() error {
+			_, err := f.LookupFrom(good, []byte("random"))
+			return ignore(err, ErrUnknownKey)
+		},
 		"a socket of no address": func() error {
 			_, err := f.LookupFrom(netip.Addr{}, []byte("random"))
 			return ignore(err, ErrUnknownKey)
@@ -199,7 +203,8 @@ func TestKeysThatAreDeletedLeaveMemory(t *testing.T) {
 	var held *Key // a request that is still under way
 	most := int64(0)
 	for i := range int64(keys) {
-		row := &store.KeyRow{No: 1000 + i, ID: newUUID(), Account: a.no, Type: store.Inference, Period: store.Epoch, Version: 1}
+		row := &store.KeyRow{No: 1000 + i, ID: newUUID(), Account: a.no, Type: store.Inference, Period: store.Epoch,
+			Version: 1}
 		for b := range 8 {
 			row.Digest[b] = byte(i >> (8 * b))
 		}

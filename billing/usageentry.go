@@ -18,9 +18,11 @@ func appendEntries(to []report.Entry, r *journal.Record, node uint32, place int)
 			continue
 		}
 		to = append(to, report.Entry{
-			AtUs: us, Kind: x.Kind, Units: x.Units, Price: sold[x.Line].Price, Amount: x.Amount, Currency: money.SpendOrder[x.Place],
+			AtUs: us, Kind: x.Kind, Units: x.Units, Price: sold[x.Line].Price, Amount: x.Amount,
+			Currency:  money.SpendOrder[x.Place],
 			RequestID: r.RequestID, TookMs: r.TookMs, Prompt: prompt, Completion: completion,
-			ModelNo: r.Model, At: report.Position{Us: us, Node: node, Seq: r.Seq, Line: x.Line*money.Currencies + x.Place},
+			ModelNo: r.Model, At: report.Position{Us: us, Node: node, Seq: r.Seq,
+				Line: x.Line*money.Currencies + x.Place},
 		})
 	}
 	return to

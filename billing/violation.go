@@ -78,7 +78,8 @@ func (l *Ledger) NoteViolation(k *Key, model, tier, kind string, nowNs int64) {
 		r = &violationRing{}
 		v.accounts[k.Account.no] = r
 	}
-	r.put(store.Violation{Account: k.Account.no, TimeUs: nowNs / 1000, Key: k.No, KeyID: k.ID, Model: model, Tier: tier, Kind: kind})
+	r.put(store.Violation{Account: k.Account.no, TimeUs: nowNs / 1000, Key: k.No, KeyID: k.ID, Model: model, Tier: tier,
+		Kind: kind})
 }
 
 // Violations are the last refusals of an account, newest first.
@@ -100,7 +101,8 @@ func (l *Ledger) Violations(a *AccountState) ([]Violation, error) {
 	out := make([]Violation, 0, store.MaxViolations)
 	for i := len(list) - 1; i >= 0 && len(out) < store.MaxViolations; i-- {
 		v := &list[i]
-		out = append(out, Violation{KeyID: v.KeyID, Model: v.Model, Tier: v.Tier, Kind: v.Kind, At: fromMicro(v.TimeUs)})
+		out = append(out, Violation{KeyID: v.KeyID, Model: v.Model, Tier: v.Tier, Kind: v.Kind,
+			At: fromMicro(v.TimeUs)})
 	}
 	return out, nil
 }

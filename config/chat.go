@@ -96,7 +96,8 @@ func (c *Chat) check(v *validator, path string, m *Model) {
 func (c *Chat) checkTokens(v *validator, path string, m *Model) {
 	context := path + ".context_tokens"
 	if !v.has(context) {
-		v.wrong(context, "a text model needs the size of its context; expected context_tokens: from 1 to %d", maxTokenSpan)
+		v.wrong(context, "a text model needs the size of its context; expected context_tokens: from 1 to %d",
+			maxTokenSpan)
 		return
 	}
 	whole(v, context, c.ContextTokens, 1, maxTokenSpan)

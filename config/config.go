@@ -90,15 +90,18 @@ type TLS struct {
 // Server limits what clients can make the process hold. Sizes in YAML take
 // KB, MB, GB (1024-based) or plain bytes; durations take Go's units.
 type Server struct {
-	MaxBody        Size          `yaml:"max_body"`        // of one request; default 35MB, 1KB to 512MB; forms with several pictures may have 101MB
+	// of one request; default 35MB, 1KB to 512MB; forms with several pictures may have 101MB
+	MaxBody        Size          `yaml:"max_body"`
 	MaxInFlight    Size          `yaml:"max_in_flight"`   // request bodies of all clients together; default 1GB
 	MaxConnections int           `yaml:"max_connections"` // default 100000
 	ReadTimeout    time.Duration `yaml:"read_timeout"`    // head and body of a request; default 30s
 	IdleTimeout    time.Duration `yaml:"idle_timeout"`    // between requests; default 75s
 	ClientStall    time.Duration `yaml:"client_stall"`    // client that stops reading; default 30s
-	SendBuffer     Size          `yaml:"send_buffer"`     // what waits in the kernel for a client that does not read; default 64KB
-	DrainDelay     time.Duration `yaml:"drain_delay"`     // SIGTERM: how long /readyz says so before the listener closes; default 0s
-	DrainTimeout   time.Duration `yaml:"drain_timeout"`   // SIGTERM: how long streams may finish; default 30s
+	// what waits in the kernel for a client that does not read; default 64KB
+	SendBuffer Size `yaml:"send_buffer"`
+	// SIGTERM: how long /readyz says so before the listener closes; default 0s
+	DrainDelay   time.Duration `yaml:"drain_delay"`
+	DrainTimeout time.Duration `yaml:"drain_timeout"` // SIGTERM: how long streams may finish; default 30s
 	// MetricsListen is the host:port of /metrics, which tell revenue and want no
 	// key: default 127.0.0.1:9464, another port of it when that is taken;
 	// MetricsOnListen or MetricsOff.

@@ -27,9 +27,11 @@ func (v *validator) cors() {
 			continue
 		}
 		u, err := url.Parse(origin)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" ||
+			u.RawQuery != "" || u.User != nil {
 			path := fmt.Sprintf("cors.origins[%d]", i)
-			v.wrong(path, "%s is no origin; expected one such as https://app.example.com (no path, no slash at the end), loopback, or *", v.shown(path))
+			v.wrong(path, "%s is no origin; expected one such as https://app.example.com (no path, no slash at the "+
+				"end), loopback, or *", v.shown(path))
 		}
 	}
 	for i, name := range v.c.CORS.Expose {

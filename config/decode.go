@@ -34,7 +34,8 @@ type written struct {
 }
 
 func newDecoder(r *report, env func(string) (string, bool)) *decoder {
-	return &decoder{report: r, expander: expander{env: env}, at: map[string]written{}, keys: map[string]place{}, bad: map[string]bool{}}
+	return &decoder{report: r, expander: expander{env: env}, at: map[string]written{}, keys: map[string]place{},
+		bad: map[string]bool{}}
 }
 
 // fail reports a path once; what is wrong about it later follows from that.
@@ -117,7 +118,8 @@ func (d *decoder) group(path string, n *node, shapes []reflect.Value) {
 		shapes = d.shapes(m)
 	}
 	if n.kind != mappingNode {
-		d.fail(n.at(), path, "%s stands here; expected the keys %s", n.describe(), strings.Join(keysOf(shapes...), ", "))
+		d.fail(n.at(), path, "%s stands here; expected the keys %s", n.describe(),
+			strings.Join(keysOf(shapes...), ", "))
 		return
 	}
 	for _, k := range n.pairs {
@@ -197,7 +199,8 @@ func (d *decoder) cutOff(path string, k pair) {
 		return
 	}
 	d.src.hidden[at.line] = append(d.src.hidden[at.line], span{at.column - 1, -1})
-	d.fail(at, path, "YAML takes # and what follows for a comment, so that the secret is cut off there; expected it whole in quotes, or a space behind # if this is a remark")
+	d.fail(at, path, "YAML takes # and what follows for a comment, so that the secret is cut off there; expected it "+
+		"whole in quotes, or a space behind # if this is a remark")
 }
 
 func (d *decoder) unknown(path string, k pair, shapes []reflect.Value) {
@@ -217,7 +220,8 @@ func (d *decoder) unknown(path string, k pair, shapes []reflect.Value) {
 
 func (d *decoder) list(path string, n *node, v reflect.Value) {
 	if n.kind != sequenceNode {
-		d.fail(n.at(), path, "%s stands here; expected a list: write each entry on a line of its own after \"- \"", n.describe())
+		d.fail(n.at(), path, "%s stands here; expected a list: write each entry on a line of its own after \"- \"",
+			n.describe())
 		return
 	}
 	items := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
@@ -268,7 +272,8 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 		return
 	}
 	plain := !n.quoted && !n.block
-	if v.Kind() == reflect.String && !secret && v.Type() != reflect.TypeFor[Decimal]() && v.Type() != reflect.TypeFor[ChainID]() && plain && (looksBool(n.text) || looksNumber(n.text)) {
+	if v.Kind() == reflect.String && !secret && v.Type() != reflect.TypeFor[Decimal]() &&
+		v.Type() != reflect.TypeFor[ChainID]() && plain && (looksBool(n.text) || looksNumber(n.text)) {
 		d.fail(n.at(), path, "%s is %s; expected text: put it in quotes", quote(n.text), n.describe())
 		return
 	}
@@ -277,7 +282,8 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 		d.fail(n.at(), path, "%v", err)
 		return
 	}
-	if whole := v.Kind() == reflect.Int || v.Kind() == reflect.Int64 && v.Type() == reflect.TypeFor[int64](); (whole || v.Kind() == reflect.Bool) && !plain && text == n.text {
+	if whole := v.Kind() == reflect.Int || v.Kind() == reflect.Int64 &&
+		v.Type() == reflect.TypeFor[int64](); (whole || v.Kind() == reflect.Bool) && !plain && text == n.text {
 		d.fail(n.at(), path, "%s is text; expected %s without quotes", quote(n.text), expected(v))
 		return
 	}

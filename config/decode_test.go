@@ -69,11 +69,13 @@ func TestFreeMustBeSaid(t *testing.T) {
 
 // A written 0 switches off; a key that is not there does not.
 func TestWrittenZeroIsNotTheDefault(t *testing.T) {
-	c := parse(t, fmt.Sprintf(base, "    breaker: { failures: 0 }\n")+"log: { sample_above: 0 }\nlimits: { failed_requests: { count: 0 } }\n")
+	c := parse(t, fmt.Sprintf(base, "    breaker: { failures: 0 }\n")+
+		"log: { sample_above: 0 }\nlimits: { failed_requests: { count: 0 } }\n")
 	if c.Upstreams[0].Breaker.Failures != 0 || c.Upstreams[0].Breaker.OpenFor != 10*time.Second {
 		t.Errorf("breaker is %+v", c.Upstreams[0].Breaker)
 	}
-	if c.Log.SampleAbove != 0 || c.Limits.FailedRequests.Count != 0 || c.Limits.FailedRequests.Window != 30*time.Second {
+	if c.Log.SampleAbove != 0 || c.Limits.FailedRequests.Count != 0 ||
+		c.Limits.FailedRequests.Window != 30*time.Second {
 		t.Errorf("log %+v, budget %+v", c.Log, c.Limits.FailedRequests)
 	}
 	c = parse(t, fmt.Sprintf(base, "    breaker:\n")+"log:\n")
@@ -211,7 +213,8 @@ func TestAllMistakesComeAtOnceInTheOrderOfTheFile(t *testing.T) {
 			t.Errorf("line %d comes after line %d", p.List[i].Line, p.List[i-1].Line)
 		}
 	}
-	if one := p.List[len(p.List)-1]; one.File != "x" || one.Line != 4 || one.Column != 1 || one.Path != "zebra" || one.Excerpt == "" || one.Message == "" {
+	if one := p.List[len(p.List)-1]; one.File != "x" || one.Line != 4 || one.Column != 1 || one.Path != "zebra" ||
+		one.Excerpt == "" || one.Message == "" {
 		t.Errorf("a part is missing: %+v", one)
 	}
 }
@@ -234,12 +237,14 @@ func TestCaretPointsAtTheValue(t *testing.T) {
 	behind(`{ docs_url: "\u0041\n", brand: `)
 	behind(`{ docs_url: 'it''s', brand: `)
 	f("docs_url: \"a\n\n  b\"\nbrand: X\n", "test.yaml:4:8: brand")
-	f("{ docs_url: 'https://example.com/"+strings.Repeat("a", 300)+"', brand: X }\n", ", brand: X }\n       |                                                              ^")
+	f("{ docs_url: 'https://example.com/"+strings.Repeat("a", 300)+"', brand: X }\n",
+		", brand: X }\n       |                                                              ^")
 }
 
 func TestSummary(t *testing.T) {
 	got := Summary(load(t, "examples/failover.yaml"))
-	want := "failover.yaml is good: 4 upstreams, 2 models (2 text), 1 alias, 7 tiers; http on 0.0.0.0:8080, ledger in /var/lib/farebox"
+	want := "failover.yaml is good: 4 upstreams, 2 models (2 text), 1 alias, 7 tiers; http on 0.0.0.0:8080, ledger " +
+		"in /var/lib/farebox"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -83,7 +83,8 @@ func (u *Upstream) KeyHeader() (name, prefix string) {
 // writes refuses an upstream that makes pictures only.
 func (v *validator) writes(path string, t *Target, u *Upstream) {
 	if d, known := u.speaks(); known && !d.writes {
-		v.wrong(path+".upstream", "upstream %s speaks %s, which makes pictures only; expected an upstream of dialect %s",
+		v.wrong(path+".upstream",
+			"upstream %s speaks %s, which makes pictures only; expected an upstream of dialect %s",
 			quote(t.Upstream), u.Dialect, choice(dialectsThat(func(d *dialect) bool { return d.writes })))
 	}
 }

@@ -24,7 +24,8 @@ var costly = []string{
 	"models", "route", "provider", "plugins", "preset", "transforms",
 	"web_search", "web_search_options", "search_parameters", "data_sources",
 	"modalities", "audio", "prediction", "functions", "function_call",
-	"thinking", "best_of", "use_beam_search", "min_tokens", "ignore_eos", "prompt_logprobs", "echo", "truncate_prompt_tokens",
+	"thinking", "best_of", "use_beam_search", "min_tokens", "ignore_eos", "prompt_logprobs", "echo",
+	"truncate_prompt_tokens",
 	"max_output_tokens", "max_new_tokens", "max_tokens_to_sample", "n_predict",
 	"extra_body", DropCacheTTL,
 }
@@ -37,7 +38,8 @@ var costlyAt = []struct {
 	{"openai.azure.com", []string{"enhancements", "dataSources"}},
 	{"generativelanguage.googleapis.com", []string{"google", "cached_content", "thinking_config"}},
 	{"perplexity.ai", []string{"search_mode", "return_images", "return_related_questions", "num_search_results"}},
-	{"aliyuncs.com", []string{"enable_search", "search_options", "enable_thinking", "thinking_budget", "enable_code_interpreter"}},
+	{"aliyuncs.com", []string{"enable_search", "search_options", "enable_thinking", "thinking_budget",
+		"enable_code_interpreter"}},
 }
 
 // unDroppable are members that the gateway itself reads, prices or writes.
@@ -101,16 +103,19 @@ func (v *validator) drops(path string, u *Upstream) {
 		return
 	}
 	if d, known := u.speaks(); known && !d.writes {
-		v.wrong(path+".drop", "drop has no meaning for an upstream of dialect %s, which makes pictures only; expected it to be left out", u.Dialect)
+		v.wrong(path+".drop", "drop has no meaning for an upstream of dialect %s, which makes pictures only; "+
+			"expected it to be left out", u.Dialect)
 		return
 	}
 	for i, name := range u.Drop {
 		at := fmt.Sprintf("%s.drop[%d]", path, i)
 		switch {
 		case slices.Contains(unDroppable, name):
-			v.wrong(path+".drop", "%s is written by the gateway itself; expected other members of a chat request", quote(name))
+			v.wrong(path+".drop", "%s is written by the gateway itself; expected other members of a chat request",
+				quote(name))
 		case !dropName.MatchString(name):
-			v.wrong(at, "%s cannot be a member; expected its name, such as service_tier, %s, or default for the built-in list", quote(name), DropCacheTTL)
+			v.wrong(at, "%s cannot be a member; expected its name, such as service_tier, %s, or default for the "+
+				"built-in list", quote(name), DropCacheTTL)
 		}
 	}
 }

@@ -24,8 +24,10 @@ models: [{ id: m, context_tokens: 1000, price: free, targets: [{ upstream: u }] 
 		}
 		return got
 	}
-	f(`base_url: "http://10.0.0.9:8000/v1"`, "service_tier", "models", "route", "provider", "plugins", "web_search_options", "prediction", "modalities", "audio", "functions", "function_call",
-		"thinking", "best_of", "background", "max_output_tokens", "extra_body", "data_sources", "truncate_prompt_tokens", "use_beam_search", "min_tokens", "ignore_eos", "cache_control.ttl")
+	f(`base_url: "http://10.0.0.9:8000/v1"`, "service_tier", "models", "route", "provider", "plugins",
+		"web_search_options", "prediction", "modalities", "audio", "functions", "function_call",
+		"thinking", "best_of", "background", "max_output_tokens", "extra_body", "data_sources",
+		"truncate_prompt_tokens", "use_beam_search", "min_tokens", "ignore_eos", "cache_control.ttl")
 	f(`base_url: "https://east.openai.azure.com/openai/v1"`, "service_tier", "dataSources")
 	f(`base_url: "https://generativelanguage.googleapis.com/v1beta/openai"`, "service_tier", "google")
 	if got := f(`base_url: "https://fakeopenai.azure.com/v1"`); slices.Contains(got, "dataSources") {
@@ -34,7 +36,8 @@ models: [{ id: m, context_tokens: 1000, price: free, targets: [{ upstream: u }] 
 	if got := f(`base_url: "https://api.openai.com/v1", drop: []`); len(got) != 0 {
 		t.Errorf("an empty list drops %q", got)
 	}
-	if got := f(`base_url: "https://api.openai.com/v1", drop: [default, logit_bias]`, "service_tier", "logit_bias"); len(got) != len(costly)+1 {
+	if got := f(`base_url: "https://api.openai.com/v1", drop: [default, logit_bias]`, "service_tier",
+		"logit_bias"); len(got) != len(costly)+1 {
 		t.Errorf("default and one more are %d", len(got))
 	}
 	if got := f(`base_url: "https://api.openai.com/v1", drop: [seed]`, "seed"); len(got) != 1 {

@@ -105,8 +105,10 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("log", full.Log, plain.Log)
 	f("compat", full.Compat, newConfig().Compat) // the other examples are for usual clients
 	f("billing", full.Billing, plain.Billing)
-	f("web3_keys", []any{full.Web3Keys.Require, len(full.Web3Keys.Allow), full.Web3Keys.PerIP}, []any{plain.Web3Keys.Require, 0, plain.Web3Keys.PerIP})
-	f("images", []any{full.Images.Timeout, full.Images.Memory, full.Images.BrandedStyles, full.Images.Compress}, []any{plain.Images.Timeout, plain.Images.Memory, false, true})
+	f("web3_keys", []any{full.Web3Keys.Require, len(full.Web3Keys.Allow), full.Web3Keys.PerIP},
+		[]any{plain.Web3Keys.Require, 0, plain.Web3Keys.PerIP})
+	f("images", []any{full.Images.Timeout, full.Images.Memory, full.Images.BrandedStyles, full.Images.Compress},
+		[]any{plain.Images.Timeout, plain.Images.Memory, false, true})
 	f("redis.addresses", len(full.Redis.Addresses), 0)
 	full.Redis.Addresses = nil
 	f("redis", full.Redis, plain.Redis)
@@ -125,17 +127,20 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("breaker", a.Breaker, b.Breaker)
 	f("quirks", a.Quirks, b.Quirks)
 	f("links", a.Links, b.Links)
-	f("connections", []any{a.MaxConnections, a.MaxIdle, a.RetrySafe, a.Dialect}, []any{b.MaxConnections, b.MaxIdle, b.RetrySafe, b.Dialect})
+	f("connections", []any{a.MaxConnections, a.MaxIdle, a.RetrySafe, a.Dialect},
+		[]any{b.MaxConnections, b.MaxIdle, b.RetrySafe, b.Dialect})
 	m, o := full.Models[0], plain.Models[0]
 	a1, b1 := m.Spec.(*Chat), o.Spec.(*Chat)
-	f("model", []any{m.Type, m.Privacy, m.Tier, a1.Tokenizer, a1.Capabilities.Quantization}, []any{o.Type, o.Privacy, o.Tier, b1.Tokenizer, b1.Capabilities.Quantization})
+	f("model", []any{m.Type, m.Privacy, m.Tier, a1.Tokenizer, a1.Capabilities.Quantization},
+		[]any{o.Type, o.Privacy, o.Tier, b1.Tokenizer, b1.Capabilities.Quantization})
 	f("completion", full.Models[1].Spec.(*Chat).MaxCompletionTokens, int64(16384))
 }
 
 // The first run must work, and nobody may take it for the real thing.
 func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
 	c := Demo("http://127.0.0.1:9099")
-	if !c.Simulated || c.Source != "" || c.Listen != "127.0.0.1:8080" || c.Brand != "svc" || c.Store != "./farebox-data" {
+	if !c.Simulated || c.Source != "" || c.Listen != "127.0.0.1:8080" || c.Brand != "svc" ||
+		c.Store != "./farebox-data" {
 		t.Errorf("the head of the demo config is wrong: %+v", c)
 	}
 	dialects := map[string]string{}
@@ -159,7 +164,9 @@ func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
 			names[a] = true
 		}
 	}
-	for _, name := range []string{"sim-chat-small", "sim-chat-large", "sim-claude", "sim-failover", "sim-embed", "gpt-4o", "gpt-4o-mini", "text-embedding-3-small", "sim-image", "gpt-image-1", "sim-edit", "sim-upscale", "sim-cutout"} {
+	for _, name := range []string{"sim-chat-small", "sim-chat-large", "sim-claude", "sim-failover", "sim-embed",
+		"gpt-4o", "gpt-4o-mini", "text-embedding-3-small", "sim-image", "gpt-image-1", "sim-edit", "sim-upscale",
+		"sim-cutout"} {
 		if !names[name] {
 			t.Errorf("nothing is called %s", name)
 		}

@@ -50,7 +50,8 @@ func (e *expander) expand(text string) (string, error) {
 		b.WriteString(text[:i])
 		end := strings.IndexByte(text[i:], '}')
 		if end < 0 {
-			return "", errors.New("${ is not closed; expected ${NAME}, ${NAME:-default} or ${file:PATH} ($${ for the two characters themselves)")
+			return "", errors.New("${ is not closed; expected ${NAME}, ${NAME:-default} or ${file:PATH} ($${ for the " +
+				"two characters themselves)")
 		}
 		value, err := e.reference(text[i+2 : i+end])
 		if err != nil {
@@ -72,7 +73,8 @@ func (e *expander) reference(ref string) (string, error) {
 	}
 	name, fallback, optional := strings.Cut(ref, ":-")
 	if !isEnvName(name) {
-		return "", fmt.Errorf("${%s} is not a reference; expected ${NAME}, ${NAME:-default} or ${file:PATH}", clip(name))
+		return "", fmt.Errorf("${%s} is not a reference; expected ${NAME}, ${NAME:-default} or ${file:PATH}",
+			clip(name))
 	}
 	value, ok := e.env(name)
 	switch {
@@ -80,9 +82,11 @@ func (e *expander) reference(ref string) (string, error) {
 	case optional:
 		return fallback, nil
 	case ok:
-		return "", fmt.Errorf("environment variable %s is empty; set it, or write ${%s:-} if it may be empty", clip(name), clip(name))
+		return "", fmt.Errorf("environment variable %s is empty; set it, or write ${%s:-} if it may be empty",
+			clip(name), clip(name))
 	default:
-		return "", fmt.Errorf("environment variable %s is not set; set it, or write ${%s:-default}", clip(name), clip(name))
+		return "", fmt.Errorf("environment variable %s is not set; set it, or write ${%s:-default}", clip(name),
+			clip(name))
 	}
 	if err := checkExpanded(value); err != nil {
 		return "", fmt.Errorf("environment variable %s %w", clip(name), err)

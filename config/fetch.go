@@ -68,7 +68,9 @@ func (v *validator) prefixes(path string, list []string, words ...string) {
 			if len(words) > 0 {
 				also = ", or " + strings.Join(words, ", ")
 			}
-			v.wrong(fmt.Sprintf("%s[%d]", path, i), "%s is no address or prefix; expected one such as 10.1.0.0/16, without bits behind the prefix"+also, quote(text))
+			v.wrong(fmt.Sprintf("%s[%d]", path, i),
+				"%s is no address or prefix; expected one such as 10.1.0.0/16, without bits behind the prefix"+also,
+				quote(text))
 		}
 	}
 }

@@ -74,7 +74,8 @@ func manyKeys(n int) string {
 // FuzzParse: no input panics, and whatever is accepted keeps the promises that
 // other rooms rely on without looking again.
 func FuzzParse(f *testing.F) {
-	for _, name := range []string{"examples/full.yaml", "testdata/anchors.good.yaml", "testdata/many_at_once.bad.yaml", "demo.yaml"} {
+	for _, name := range []string{"examples/full.yaml", "testdata/anchors.good.yaml", "testdata/many_at_once.bad.yaml",
+		"demo.yaml"} {
 		f.Add(readSeed(f, name))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

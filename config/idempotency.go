@@ -32,7 +32,8 @@ type Idempotency struct {
 
 // DefaultIdempotency is what holds when nothing is written.
 func DefaultIdempotency() Idempotency {
-	return Idempotency{Window: 24 * time.Hour, Malformed: "reject", MaxAnswer: 16 << 20, MaxStored: 4 << 30, MaxKeys: 1_000_000, Unattended: 256}
+	return Idempotency{Window: 24 * time.Hour, Malformed: "reject", MaxAnswer: 16 << 20, MaxStored: 4 << 30,
+		MaxKeys: 1_000_000, Unattended: 256}
 }
 
 func (v *validator) idempotency() {

@@ -150,7 +150,8 @@ func imageKind(name string) kind {
 var imageKeys = map[string]map[string][]string{
 	"image": {
 		"constraints": {
-			"prompt_characters", "steps", "size_divisor", "aspect_ratios", "default_aspect_ratio", "resolutions", "default_resolution",
+			"prompt_characters", "steps", "size_divisor", "aspect_ratios", "default_aspect_ratio", "resolutions",
+			"default_resolution",
 			"qualities", "default_quality", "max_style_references", "style_reference_strength",
 		},
 		"price":        {"generation", "resolutions", "quality", "web_search"},
@@ -235,15 +236,20 @@ func (i *Image) checkConstraints(v *validator, path string) {
 		whole(v, path+".max_input_images", c.MaxInputImages, 1, maxInputImages)
 	}
 	if c.StyleReferenceStrength && c.MaxStyleReferences == 0 {
-		v.wrong(path+".style_reference_strength", "the model takes no style references; expected max_style_references: beside it")
+		v.wrong(path+".style_reference_strength",
+			"the model takes no style references; expected max_style_references: beside it")
 	}
-	v.choices(path, "aspect_ratios", "default_aspect_ratio", c.AspectRatios, c.DefaultAspectRatio, aspectRatio.MatchString, "expected a ratio in quotes, such as \"16:9\", or auto")
-	v.choices(path, "resolutions", "default_resolution", c.Resolutions, c.DefaultResolution, resolution.MatchString, "expected 1 to 10 letters and digits, such as 1K")
-	v.choices(path, "qualities", "default_quality", c.Qualities, c.DefaultQuality, func(q string) bool { return slices.Contains(qualities, q) }, "expected "+choice(qualities))
+	v.choices(path, "aspect_ratios", "default_aspect_ratio", c.AspectRatios, c.DefaultAspectRatio,
+		aspectRatio.MatchString, "expected a ratio in quotes, such as \"16:9\", or auto")
+	v.choices(path, "resolutions", "default_resolution", c.Resolutions, c.DefaultResolution, resolution.MatchString,
+		"expected 1 to 10 letters and digits, such as 1K")
+	v.choices(path, "qualities", "default_quality", c.Qualities, c.DefaultQuality,
+		func(q string) bool { return slices.Contains(qualities, q) }, "expected "+choice(qualities))
 }
 
 // choices checks a list of what clients may choose, and its default.
-func (v *validator) choices(path, key, standardKey string, list []string, standard string, good func(string) bool, expected string) {
+func (v *validator) choices(path, key, standardKey string, list []string, standard string, good func(string) bool,
+	expected string) {
 	at := path + "." + key
 	if n := len(list); n > maxChoices {
 		v.wrong(at, "%d values are listed; expected at most %d", n, maxChoices)
@@ -290,7 +296,8 @@ func (i *Image) checkPrice(v *validator, path string) {
 	if p.Free || v.unread(path) {
 		return
 	}
-	for key, each := range map[string]*Each{"generation": p.Generation, "inpaint": p.Inpaint, "web_search": p.WebSearch} {
+	for key, each := range map[string]*Each{"generation": p.Generation, "inpaint": p.Inpaint,
+		"web_search": p.WebSearch} {
 		if each != nil {
 			v.each(path+"."+key, *each)
 		}
@@ -312,20 +319,24 @@ func (i *Image) checkPrice(v *validator, path string) {
 		whole(v, path+".input_images.included", in.Included, 1, maxInputImages)
 		v.each(path+".input_images.additional", in.Additional)
 		if !v.has(path + ".input_images.additional") {
-			v.wrong(path+".input_images.additional", "the price of a further picture is missing; expected additional: in USD")
+			v.wrong(path+".input_images.additional",
+				"the price of a further picture is missing; expected additional: in USD")
 		}
 	}
 	if i.Capabilities.WebSearch && p.WebSearch == nil {
-		v.wrong(path+".web_search", "the model searches the web, and a search has no price; expected web_search: in USD, 0 if it is free")
+		v.wrong(path+".web_search",
+			"the model searches the web, and a search has no price; expected web_search: in USD, 0 if it is free")
 	}
 	if p.WebSearch != nil && !i.Capabilities.WebSearch {
-		v.wrong(path+".web_search", "the model does not search the web; expected capabilities: { web_search: true }, or no price")
+		v.wrong(path+".web_search",
+			"the model does not search the web; expected capabilities: { web_search: true }, or no price")
 	}
 	if i.typ == "upscale" {
 		v.priceKeys(path+".upscale", p.Upscale, factors, "the factors")
 		for _, factor := range factors {
 			if _, ok := p.Upscale[factor]; !ok {
-				v.wrong(path+".upscale", "the price of %s is missing; expected upscale: { 2x: …, 4x: … } in USD of a picture", factor)
+				v.wrong(path+".upscale",
+					"the price of %s is missing; expected upscale: { 2x: …, 4x: … } in USD of a picture", factor)
 			}
 		}
 		if p.Upscale["2x"]+p.Upscale["4x"] == 0 {
@@ -353,7 +364,8 @@ func (i *Image) checkChoices(v *validator, path string) {
 			if choice[1] != "" {
 				what += " in " + choice[1] + " quality"
 			}
-			v.wrong(path, "a picture%s has no price; expected %s: in USD of a picture, or a price for each choice below resolutions: or quality:", what, key)
+			v.wrong(path, "a picture%s has no price; expected %s: in USD of a picture, or a price for each choice "+
+				"below resolutions: or quality:", what, key)
 			return
 		}
 		total += each

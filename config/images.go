@@ -51,14 +51,18 @@ func (c *Images) complete() {
 // builtinStyles are the names for style_preset (addendum 8.3), in the order in
 // which they are listed.
 var builtinStyles = []string{
-	"3D Model", "Analog Film", "Anime", "Cinematic", "Comic Book", "Craft Clay", "Digital Art", "Enhance", "Fantasy Art",
-	"Isometric Style", "Line Art", "Lowpoly", "Neon Punk", "Origami", "Photographic", "Pixel Art", "Texture", "Advertising",
+	"3D Model", "Analog Film", "Anime", "Cinematic", "Comic Book", "Craft Clay", "Digital Art", "Enhance",
+	"Fantasy Art",
+	"Isometric Style", "Line Art", "Lowpoly", "Neon Punk", "Origami", "Photographic", "Pixel Art", "Texture",
+	"Advertising",
 	"Food Photography", "Real Estate", "Abstract", "Cubist", "Graffiti", "Hyperrealism", "Impressionist", "Pointillism",
 	"Pop Art", "Psychedelic", "Renaissance", "Steampunk", "Surrealist", "Typography", "Watercolor", "Fighting Game",
-	"Retro Arcade", "Retro Game", "RPG Fantasy Game", "Strategy Game", "Architectural", "Disco", "Dreamscape", "Dystopian",
+	"Retro Arcade", "Retro Game", "RPG Fantasy Game", "Strategy Game", "Architectural", "Disco", "Dreamscape",
+	"Dystopian",
 	"Fairy Tale", "Gothic", "Grunge", "Horror", "Minimalist", "Monochrome", "Nautical", "Space", "Stained Glass",
 	"Techwear Fashion", "Tribal", "Zentangle", "Collage", "Flat Papercut", "Kirigami", "Paper Mache", "Paper Quilling",
-	"Papercut Collage", "Papercut Shadow Box", "Stacked Papercut", "Thick Layered Papercut", "Alien", "Film Noir", "HDR",
+	"Papercut Collage", "Papercut Shadow Box", "Stacked Papercut", "Thick Layered Papercut", "Alien", "Film Noir",
+	"HDR",
 	"Long Exposure", "Neon Noir", "Silhouette", "Tilt-Shift",
 }
 
@@ -105,7 +109,8 @@ func (v *validator) promptModel(c *Images) {
 	}
 	i := slices.IndexFunc(v.c.Models, func(m Model) bool { return m.ID == c.PromptModel })
 	if i < 0 {
-		v.wrong("images.prompt_model", "there is no model %s; expected the id of a text model below models:", v.shown("images.prompt_model"))
+		v.wrong("images.prompt_model", "there is no model %s; expected the id of a text model below models:",
+			v.shown("images.prompt_model"))
 		return
 	}
 	if typ := v.c.Models[i].Type; typ != "text" {

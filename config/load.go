@@ -54,7 +54,8 @@ func parseKeys(name string, data []byte, env func(string) (string, bool), only [
 		return nil, err
 	}
 	if root == nil || root.isNull() {
-		r.add(place{1, 1}, "", "the file is empty; expected at least upstreams: and models: (see config/examples/minimal-openai.yaml)")
+		r.add(place{1, 1}, "", "the file is empty; expected at least upstreams: and models: (see "+
+			"config/examples/minimal-openai.yaml)")
 		return nil, r.err()
 	}
 	if root.kind != mappingNode {

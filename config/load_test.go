@@ -65,7 +65,8 @@ func TestListsInMessagesNameWhatThereIs(t *testing.T) {
 		choice(servedTypes()): "text, embedding, image, upscale",
 		choice(dialectsThat(func(*dialect) bool { return true })):       "openai, anthropic, native, fal",
 		choice(dialectsThat(func(d *dialect) bool { return d.writes })): "openai, anthropic",
-		choice(keysOf(newDecoder(nil, nil).shapes(&Model{})...)):        "id, embedding_dimensions, price, targets, tokenizer",
+		choice(keysOf(newDecoder(nil, nil).shapes(
+			&Model{})...)): "id, embedding_dimensions, price, targets, tokenizer",
 	} {
 		for name := range strings.SplitSeq(some, ", ") {
 			if !slices.Contains(strings.Split(strings.ReplaceAll(list, " or ", ", "), ", "), name) {
@@ -106,7 +107,8 @@ func TestBadFilesSayWhatIsWrong(t *testing.T) {
 			if got != string(want) {
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)
 			}
-			for _, secret := range []string{"sk-live", "hunter2", "sk-from-the-environment", "hello-from-the-environment"} {
+			for _, secret := range []string{"sk-live", "hunter2", "sk-from-the-environment",
+				"hello-from-the-environment"} {
 				if strings.Contains(got, secret) {
 					t.Errorf("the message shows a secret (%s)", secret)
 				}
@@ -119,7 +121,8 @@ func TestBadFilesSayWhatIsWrong(t *testing.T) {
 // credits an account.
 func TestStoreIsFoundWithoutTheSecretsOfUpstreams(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "farebox.yaml")
-	text := "store: ./ledger\nupstreams:\n  - { name: up, base_url: https://api.example.com/v1, key: \"${NOBODY_SETS_THIS_KEY}\" }\nmodels: [{ id: chat }]\n"
+	text := "store: ./ledger\nupstreams:\n  - { name: up, base_url: https://api.example.com/v1, key: " +
+		"\"${NOBODY_SETS_THIS_KEY}\" }\nmodels: [{ id: chat }]\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

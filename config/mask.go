@@ -14,7 +14,8 @@ const mask = "********"
 var (
 	// References show where a secret comes from and are safe to show; anything
 	// else in the value, a :- default too, may be the secret itself.
-	onlyReferences = regexp.MustCompile(`^["']?(?:\s|Bearer |\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\{file:[^{}]*\})*["']?\s*(?:[,}#].*)?$`)
+	onlyReferences = regexp.MustCompile(
+		`^["']?(?:\s|Bearer |\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\{file:[^{}]*\})*["']?\s*(?:[,}#].*)?$`)
 	// The words before a secret, for lines of a file that does not parse.
 	secretWord = regexp.MustCompile(`(?i)(?:key|token|secret|password|authorization|headers)["']?\s*:\s*`)
 	secretName = regexp.MustCompile(`(?i)key$|token$|secret|passw|authorization|credential`)
@@ -68,7 +69,8 @@ func (s *source) hideUntil(at place, next *token.Token) {
 	for line := at.line + 1; line < end.line && line <= len(s.lines); line++ {
 		s.hideSpan(line, 0, -1)
 	}
-	if runes := []rune(s.line(end.line)); strings.TrimSpace(string(runes[:min(max(end.column-1, 0), len(runes))])) != "" {
+	if runes := []rune(s.line(end.line)); strings.TrimSpace(string(runes[:min(max(end.column-1, 0), len(runes))])) !=
+		"" {
 		s.hideSpan(end.line, 0, end.column-1)
 	}
 }
@@ -88,7 +90,8 @@ func (s *source) hideGuessed(line int) {
 			continue
 		}
 		seen++
-		if m := secretWord.FindStringIndex(up); m != nil && strings.ContainsAny(up[m[1]:], "|>\"'") && !onlyReferences.MatchString(up[m[1]:]) {
+		if m := secretWord.FindStringIndex(up); m != nil && strings.ContainsAny(up[m[1]:], "|>\"'") &&
+			!onlyReferences.MatchString(up[m[1]:]) {
 			s.hideSpan(line, indent(text), -1)
 		}
 	}

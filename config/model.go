@@ -148,7 +148,8 @@ var (
 	traitName = regexp.MustCompile(`^[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*$`)
 )
 
-const modelIDExpected = "expected 1 to 128 letters, digits and . _ - : / @ +, the first a letter or digit, such as my-model-7b"
+const modelIDExpected = "expected 1 to 128 letters, digits and . _ - : / @ +, the first a letter or digit, such as " +
+	"my-model-7b"
 
 func (v *validator) models() {
 	switch n := len(v.c.Models); {
@@ -234,11 +235,14 @@ func (v *validator) traits(taken map[string]string) {
 			key := m.Type + " " + trait
 			switch first, ok := held[key]; {
 			case len(trait) > 64 || !traitName.MatchString(trait):
-				v.wrong(at, "%s cannot be a trait; expected lower-case words joined by _ or -, such as default_code", v.shown(at))
+				v.wrong(at, "%s cannot be a trait; expected lower-case words joined by _ or -, such as default_code",
+					v.shown(at))
 			case taken[trait] != "":
-				v.wrong(at, "%s is %s already; expected a name that no model id, alias or trait has", quote(trait), taken[trait])
+				v.wrong(at, "%s is %s already; expected a name that no model id, alias or trait has", quote(trait),
+					taken[trait])
 			case ok:
-				v.wrong(at, "%s belongs to models[%d] already; expected one model for a trait among the %s models", quote(trait), first, m.Type)
+				v.wrong(at, "%s belongs to models[%d] already; expected one model for a trait among the %s models",
+					quote(trait), first, m.Type)
 			default:
 				held[key] = i
 			}
@@ -269,14 +273,16 @@ func (v *validator) record(path string, m *Model) {
 	v.oneOf(path+".privacy", m.Privacy, "private", "anonymized")
 	whole(v, path+".created", m.Created, 0, 253_402_300_799) // the year 9999; milliseconds are above
 	if _, ok := v.c.Limits.Tiers[m.Tier]; !ok {
-		v.wrong(path+".tier", "there is no tier %s; expected %s, or define it below limits.tiers", quote(m.Tier), choice(v.c.TierNames()))
+		v.wrong(path+".tier", "there is no tier %s; expected %s, or define it below limits.tiers", quote(m.Tier),
+			choice(v.c.TierNames()))
 	}
 }
 
 func (v *validator) targets(path string, m *Model, upstreams map[string]*Upstream) {
 	list := path + ".targets"
 	if n := len(m.Targets); n == 0 || n > maxTargets {
-		v.wrong(list, "the model has %d targets; expected 1 to %d, each with upstream: and, if it is called otherwise there, model:", n, maxTargets)
+		v.wrong(list, "the model has %d targets; expected 1 to %d, each with upstream: and, if it is called "+
+			"otherwise there, model:", n, maxTargets)
 		return
 	}
 	seen := map[[2]string]int{}
@@ -338,10 +344,12 @@ func (v *validator) deprecation(path string, m *Model) {
 		v.wrong(path+".removes_at", "the date of removal is missing; expected removes_at: YYYY-MM-DD")
 	}
 	if !d.StartsAt.IsZero() && !d.Date.IsZero() && d.StartsAt.After(d.Date) {
-		v.wrong(path+".starts_at", "%s is after date; expected starts_at <= date <= removes_at", v.shown(path+".starts_at"))
+		v.wrong(path+".starts_at", "%s is after date; expected starts_at <= date <= removes_at",
+			v.shown(path+".starts_at"))
 	}
 	if !d.Date.IsZero() && !d.RemovesAt.IsZero() && d.Date.After(d.RemovesAt) {
-		v.wrong(path+".removes_at", "%s is before date; expected starts_at <= date <= removes_at", v.shown(path+".removes_at"))
+		v.wrong(path+".removes_at", "%s is before date; expected starts_at <= date <= removes_at",
+			v.shown(path+".removes_at"))
 	}
 	v.replacement(path+".replacement", m)
 }
@@ -368,6 +376,7 @@ func (v *validator) replacement(path string, m *Model) {
 	case v.c.Models[i].Deprecation != nil:
 		v.wrong(path, "%s is deprecated itself; expected a model that stays", quote(d.Replacement))
 	case v.c.Models[i].Spec.dearer(m.Spec):
-		v.wrong(path, "%s costs more, which clients who did not choose it would pay; expected a model of the same or a lower price", quote(d.Replacement))
+		v.wrong(path, "%s costs more, which clients who did not choose it would pay; expected a model of the same or "+
+			"a lower price", quote(d.Replacement))
 	}
 }

@@ -35,7 +35,8 @@ const (
 // that prompts must fit in, 0 where there is none.
 func (v *validator) tokenPrice(path string, p *Price, output bool, context int64) {
 	if p == nil {
-		v.wrong(path, "a model without a price is not offered; expected input: and output: in USD per 1,000,000 tokens, "+
+		v.wrong(path, "a model without a price is not offered; expected input: and output: in USD per 1,000,000 "+
+			"tokens, "+
 			"or price: free if it is free")
 		return
 	}
@@ -52,12 +53,14 @@ func (v *validator) tokenPrice(path string, p *Price, output bool, context int64
 	}
 	above := path + ".extended.above"
 	if !v.has(above) {
-		v.wrong(above, "the prices for long prompts need the number of prompt tokens they begin above; expected above: from 1 to %d", maxTokenSpan)
+		v.wrong(above, "the prices for long prompts need the number of prompt tokens they begin above; expected "+
+			"above: from 1 to %d", maxTokenSpan)
 	} else {
 		whole(v, above, e.Above, 1, maxTokenSpan)
 	}
 	if context > 0 && e.Above >= context && e.Above <= maxTokenSpan {
-		v.wrong(above, "%s is not below context_tokens (%d), so that no prompt could reach it; expected less", v.shown(above), context)
+		v.wrong(above, "%s is not below context_tokens (%d), so that no prompt could reach it; expected less",
+			v.shown(above), context)
 	}
 	v.rates(path+".extended", output, e.Input, e.Output, e.CacheRead, e.CacheWrite)
 }
@@ -70,11 +73,13 @@ func (v *validator) rates(path string, output bool, in, out Pico, read, write *P
 		v.wrong(path+".output", "the price of output tokens is missing; expected output: in USD per 1,000,000 tokens")
 	}
 	if output && v.has(path+".output") && out == 0 && in > 0 && v.at[path+".output"].node.text != freeRate {
-		v.wrong(path+".output", "output tokens would be given away while input tokens cost %s USD per 1,000,000; expected their price, or output: free if that is meant", in.PerMillion())
+		v.wrong(path+".output", "output tokens would be given away while input tokens cost %s USD per 1,000,000; "+
+			"expected their price, or output: free if that is meant", in.PerMillion())
 	}
 	for key, p := range map[string]*Pico{"input": &in, "output": &out, "cache_read": read, "cache_write": write} {
 		if p != nil && *p > maxPrice {
-			v.wrong(path+"."+key, "%s is out of range; expected 0 to %s USD per 1,000,000 tokens", v.shown(path+"."+key), maxPrice.PerMillion())
+			v.wrong(path+"."+key, "%s is out of range; expected 0 to %s USD per 1,000,000 tokens",
+				v.shown(path+"."+key), maxPrice.PerMillion())
 		}
 	}
 }
@@ -94,7 +99,8 @@ func dearer(a, b *Price) bool {
 		cache(a, a.CacheRead) > cache(b, b.CacheRead) || cache(a, a.CacheWrite) > cache(b, b.CacheWrite) {
 		return true
 	}
-	return a.Extended != nil && dearer(a.Extended.price(), b.long()) || a.Extended == nil && b.Extended != nil && dearer(a, b.long())
+	return a.Extended != nil && dearer(a.Extended.price(), b.long()) || a.Extended == nil && b.Extended != nil &&
+		dearer(a, b.long())
 }
 
 // price is the extended tier as a price of its own.

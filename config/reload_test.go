@@ -299,7 +299,8 @@ func TestFixedNamesWhatNeedsARestart(t *testing.T) {
 	no := false
 	next.Brand, next.BrandAliases, next.Listen, next.Store, next.Durability = "x1", []string{"x2"}, ":1", "x", "power"
 	next.TLS = TLS{Cert: "a", Key: "b"}
-	next.Server = Server{HalfCloseGone: &no, DrainDelay: 1, MetricsListen: ":2", TrustedProxies: []string{"10.0.0.1"}, ProxyProtocol: true}
+	next.Server = Server{HalfCloseGone: &no, DrainDelay: 1, MetricsListen: ":2", TrustedProxies: []string{"10.0.0.1"},
+		ProxyProtocol: true}
 	next.Node, next.Billing.Leases = Node{Name: "n", Dir: "d"}, Leases{Reclaim: "relaxed"}
 	next.Redis.Addresses = []string{"r:6379"}
 	next.Idempotency.Malformed = "ignore"
@@ -307,9 +308,12 @@ func TestFixedNamesWhatNeedsARestart(t *testing.T) {
 	next.Log.Level, next.SystemPrompt = "debug", "x"
 	got := Fixed(old, next)
 	want := []string{
-		"brand", "brand_aliases", "listen", "tls.cert", "tls.key", "store", "node.name", "node.dir", "billing.leases", "durability", "redis", "idempotency", "fetch",
-		"server.max_body", "server.max_in_flight", "server.max_connections", "server.read_timeout", "server.idle_timeout",
-		"server.client_stall", "server.send_buffer", "server.drain_delay", "server.drain_timeout", "server.metrics_listen", "server.half_close_gone",
+		"brand", "brand_aliases", "listen", "tls.cert", "tls.key", "store", "node.name", "node.dir", "billing.leases",
+		"durability", "redis", "idempotency", "fetch",
+		"server.max_body", "server.max_in_flight", "server.max_connections", "server.read_timeout",
+		"server.idle_timeout",
+		"server.client_stall", "server.send_buffer", "server.drain_delay", "server.drain_timeout",
+		"server.metrics_listen", "server.half_close_gone",
 		"server.trusted_proxies", "server.proxy_protocol",
 	}
 	if !reflect.DeepEqual(got, want) {

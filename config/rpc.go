@@ -80,7 +80,8 @@ func (n *RPCNetwork) defaults() {
 	n.Credits, n.MaxLag, n.HeadEvery = unwritten, 5, 2*time.Second
 	n.PreferFast = true
 	n.Cache = RPCCache{MaxItem: 64 << 10, MaxAge: time.Hour, FinalEvery: 10 * time.Second}
-	n.Timeouts = RPCTimeouts{Read: 10 * time.Second, Heavy: 30 * time.Second, Write: 15 * time.Second, Idle: 30 * time.Second}
+	n.Timeouts = RPCTimeouts{Read: 10 * time.Second, Heavy: 30 * time.Second, Write: 15 * time.Second,
+		Idle: 30 * time.Second}
 }
 
 // RPCCache keeps answers to single calls that cannot change any more: those
@@ -142,8 +143,10 @@ func (u *RPCUpstream) defaults() {
 var knownNetworks = func() map[string]RPCNetwork {
 	m := map[string]RPCNetwork{}
 	for family, list := range map[string]string{
-		"evm 20": "arbitrum-mainnet arbitrum-sepolia avalanche-fuji avalanche-mainnet base-mainnet base-sepolia blast-mainnet " +
-			"blast-sepolia bsc-mainnet bsc-testnet ethereum-holesky ethereum-mainnet ethereum-sepolia linea-mainnet linea-sepolia " +
+		"evm 20": "arbitrum-mainnet arbitrum-sepolia avalanche-fuji avalanche-mainnet base-mainnet base-sepolia " +
+			"blast-mainnet " +
+			"blast-sepolia bsc-mainnet bsc-testnet ethereum-holesky ethereum-mainnet ethereum-sepolia linea-mainnet " +
+			"linea-sepolia " +
 			"optimism-mainnet optimism-sepolia polygon-amoy polygon-mainnet robinhood-mainnet robinhood-testnet",
 		"evm 30":      "zksync-mainnet zksync-sepolia",
 		"solana 30":   "solana-devnet solana-mainnet",
@@ -202,10 +205,12 @@ var (
 func (v *validator) rpc() {
 	r := &v.c.RPC
 	if r.CreditPrice > maxPrice || r.CreditPrice < 0 {
-		v.wrong("rpc.credit_price", "%s is out of range; expected 0 to %s USD per 1,000,000 credits", v.shown("rpc.credit_price"), maxPrice.PerMillion())
+		v.wrong("rpc.credit_price", "%s is out of range; expected 0 to %s USD per 1,000,000 credits",
+			v.shown("rpc.credit_price"), maxPrice.PerMillion())
 	}
 	if r.CreditPrice == 0 && !v.bad["rpc.credit_price"] && v.at["rpc.credit_price"].node.text != freeRate {
-		v.wrong("rpc.credit_price", "all blockchain calls would be given away; expected their price, or credit_price: free if that is meant")
+		v.wrong("rpc.credit_price",
+			"all blockchain calls would be given away; expected their price, or credit_price: free if that is meant")
 	}
 	whole(v, "rpc.error_credits", r.ErrorCredits, 0, maxCredits)
 	v.rate("rpc.rate", r.Rate)
@@ -230,7 +235,8 @@ func (v *validator) rpc() {
 		case len(n.Name) > 64 || !networkSlug.MatchString(n.Name):
 			v.wrong(path+".name", "%s cannot be the name of a network; "+networkExpected, v.shown(path+".name"))
 		case taken:
-			v.wrong(path+".name", "%s is the name of rpc.networks[%d] too; expected every name once", v.shown(path+".name"), first)
+			v.wrong(path+".name", "%s is the name of rpc.networks[%d] too; expected every name once",
+				v.shown(path+".name"), first)
 		default:
 			names[n.Name] = i
 		}
@@ -245,7 +251,8 @@ func (v *validator) network(path string, n *RPCNetwork) {
 		v.oneOf(path+".family", n.Family, "evm", "solana", "starknet")
 	}
 	if n.Credits == unwritten {
-		v.wrong(path+".credits", "the base price of %s is not known; expected credits a call, such as 20", quote(n.Name))
+		v.wrong(path+".credits", "the base price of %s is not known; expected credits a call, such as 20",
+			quote(n.Name))
 	} else {
 		whole(v, path+".credits", n.Credits, 1, maxCredits)
 	}
@@ -290,10 +297,12 @@ func (v *validator) chainID(path string, n *RPCNetwork) {
 	case n.ChainID == "":
 	case n.Family == "solana":
 		if !genesisHash.MatchString(string(n.ChainID)) {
-			v.wrong(path, "%s is not the hash of a first block; expected what getGenesisHash answers, 32 to 44 characters", v.shown(path))
+			v.wrong(path, "%s is not the hash of a first block; expected what getGenesisHash answers, 32 to 44 "+
+				"characters", v.shown(path))
 		}
 	case !n.ChainID.Number():
-		v.wrong(path, "%s is not the id of a chain; expected a number above 0, in decimal or as 0x and hexadecimal digits, such as 1 or 0x1", v.shown(path))
+		v.wrong(path, "%s is not the id of a chain; expected a number above 0, in decimal or as 0x and hexadecimal "+
+			"digits, such as 1 or 0x1", v.shown(path))
 	}
 }
 
@@ -313,7 +322,8 @@ func (v *validator) node(path string, u *RPCUpstream) {
 	for i, m := range u.Without {
 		at := fmt.Sprintf("%s.without[%d]", path, i)
 		if !methodPattern.MatchString(m) {
-			v.wrong(at, "%s is no method; expected a name such as eth_getLogs, or a namespace such as debug_*", v.shown(at))
+			v.wrong(at, "%s is no method; expected a name such as eth_getLogs, or a namespace such as debug_*",
+				v.shown(at))
 		} else if slices.Contains(u.Without[:i], m) {
 			v.wrong(at, "%s is listed already; expected every method once", quote(m))
 		}
@@ -328,7 +338,8 @@ func (v *validator) nodeURL(path, text string) {
 	}
 	if file, ok := strings.CutPrefix(text, "unix:"); ok {
 		if !strings.HasPrefix(file, "/") || len(file) > 100 {
-			v.wrong(path, "the address is not a usable socket path; expected unix: and an absolute path of at most 100 characters")
+			v.wrong(path, "the address is not a usable socket path; expected unix: and an absolute path of at most "+
+				"100 characters")
 		}
 		return
 	}
@@ -337,7 +348,8 @@ func (v *validator) nodeURL(path, text string) {
 	case err != nil:
 		v.wrong(path, "the address is not a URL; "+rpcURLExpected)
 	case u.Scheme != "http" && u.Scheme != "https":
-		v.wrong(path, "the address does not start with http://, https:// or unix:/; "+rpcURLExpected+"; WebSocket addresses are not used")
+		v.wrong(path, "the address does not start with http://, https:// or unix:/; "+rpcURLExpected+
+			"; WebSocket addresses are not used")
 	case badHost(u):
 		v.wrong(path, "the address has no usable host and port; "+rpcURLExpected)
 	case u.User != nil:

@@ -15,7 +15,8 @@ import (
 // unless it is a secret.
 
 var (
-	numberText = regexp.MustCompile(`^[-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$|^0[xob][0-9a-fA-F_]+$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$`)
+	numberText = regexp.MustCompile(
+		`^[-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$|^0[xob][0-9a-fA-F_]+$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$`)
 	exponent   = regexp.MustCompile(`^[-+]?[0-9.]+[eE][-+]?[0-9]+$`)
 	comma      = regexp.MustCompile(`^[0-9]+(?:[.,][0-9]+)*,[0-9]+$`)
 	shortCount = regexp.MustCompile(`^([0-9]+)(?:\.[0-9]+)?([kKmMgG])[bB]?$`)
@@ -52,7 +53,8 @@ func readInt(s string) (int64, error) {
 		case comma.MatchString(s):
 			return 0, errors.New("has a comma; expected digits only, such as 1000")
 		case shortCount.MatchString(s):
-			return 0, errors.New("is shortened, which may mean thousands of 1000 or of 1024; expected a whole number written out, such as 128000")
+			return 0, errors.New("is shortened, which may mean thousands of 1000 or of 1024; expected a whole number " +
+				"written out, such as 128000")
 		}
 		return 0, errors.New("is not a whole number; expected digits only, such as 1000")
 	}
@@ -123,7 +125,8 @@ func moneyError(err error, s, expected string) error {
 		return fmt.Errorf("has a currency sign; %s", expected)
 	}
 	if comma.MatchString(s) {
-		return fmt.Errorf("has a comma; decimals stand behind a point, and nothing stands between thousands; %s", expected)
+		return fmt.Errorf("has a comma; decimals stand behind a point, and nothing stands between thousands; %s",
+			expected)
 	}
 	return fmt.Errorf("%w; %s", err, expected)
 }

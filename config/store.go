@@ -78,7 +78,9 @@ const mostRedisAddresses = 100
 func (v *validator) redis() {
 	r := v.c.Redis
 	if n := len(r.Addresses); n > mostRedisAddresses {
-		v.wrong("redis.addresses", "%d addresses are listed; expected at most %d, since a few are enough to find the others", n, mostRedisAddresses)
+		v.wrong("redis.addresses",
+			"%d addresses are listed; expected at most %d, since a few are enough to find the others", n,
+			mostRedisAddresses)
 	}
 	for i, address := range r.Addresses {
 		path := fmt.Sprintf("redis.addresses[%d]", i)
@@ -93,11 +95,15 @@ func (v *validator) redis() {
 	case r.Cluster && r.SentinelMaster != "":
 		v.wrong("redis.cluster", "a cluster has no Sentinels; expected either cluster: true or sentinel_master")
 	case r.Cluster && r.DB != 0:
-		v.wrong("redis.db", "%s cannot be chosen in a cluster, which has only database 0; leave db out", v.shown("redis.db"))
+		v.wrong("redis.db", "%s cannot be chosen in a cluster, which has only database 0; leave db out",
+			v.shown("redis.db"))
 	case len(r.Addresses) > 1 && !r.Cluster && r.SentinelMaster == "":
-		v.wrong("redis.addresses", "%d addresses are listed, which of them counts is not said; expected cluster: true, sentinel_master, or one address", len(r.Addresses))
+		v.wrong("redis.addresses",
+			"%d addresses are listed, which of them counts is not said; expected cluster: true, sentinel_master, or "+
+				"one address", len(r.Addresses))
 	case r.SentinelMaster == "" && v.has("redis.sentinel_password"):
-		v.wrong("redis.sentinel_password", "there are no Sentinels without sentinel_master; expected both, or password for Redis itself")
+		v.wrong("redis.sentinel_password",
+			"there are no Sentinels without sentinel_master; expected both, or password for Redis itself")
 	}
 	if r.Username != "" && r.Password == "" {
 		v.wrong("redis.username", "a user without a password cannot log in; expected password too")

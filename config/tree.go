@@ -97,7 +97,8 @@ func parseTree(s *source, r *report) (root *node) {
 		// The YAML library has had index panics on broken input; a bad file
 		// must never end the process, least of all at a reload.
 		if p := recover(); p != nil {
-			r.add(place{1, 1}, "", "the file cannot be read as YAML (%v); look for a bracket or quote that is not closed", p)
+			r.add(place{1, 1}, "", "the file cannot be read as YAML (%v); look for a bracket or quote that is "+
+				"not closed", p)
 			root = nil
 		}
 	}()
@@ -133,7 +134,8 @@ func parseTree(s *source, r *report) (root *node) {
 // shallow refuses a token list that the recursive parser should not see.
 func shallow(tokens token.Tokens, r *report) bool {
 	if len(tokens) > maxTokens {
-		r.add(place{1, 1}, "", "the file has more than %d YAML tokens; split the models over several gateways", maxTokens)
+		r.add(place{1, 1}, "", "the file has more than %d YAML tokens; split the models over several gateways",
+			maxTokens)
 		return false
 	}
 	// A level is a block that is open, known by its column, or an open bracket
@@ -166,7 +168,8 @@ func shallow(tokens token.Tokens, r *report) bool {
 			}
 			if t.Type == token.MappingValueType {
 				if open[len(open)-1].keys++; open[len(open)-1].keys > maxKeys {
-					r.add(at, "", "one group has more than %d keys; the largest that a config needs has a few dozen", maxKeys)
+					r.add(at, "", "one group has more than %d keys; the largest that a config needs has a few dozen",
+						maxKeys)
 					return false
 				}
 			}
@@ -244,7 +247,8 @@ func (p *planter) plant(from ast.Node) *node {
 		if known := p.anchors[name]; known != nil {
 			return known
 		}
-		p.add(n.at(), "", "alias *%s is used before its anchor &%s is complete; expected an anchor further up", clip(name), clip(name))
+		p.add(n.at(), "", "alias *%s is used before its anchor &%s is complete; expected an anchor further up",
+			clip(name), clip(name))
 		n.kind = badNode
 	case *ast.TagNode:
 		p.add(n.at(), "", "tag %s is not used here; remove it", clip(t.Value))
@@ -268,7 +272,8 @@ func (p *planter) mapping(n *node, values []*ast.MappingValueNode) {
 	for i, v := range values {
 		t := v.Key.GetToken()
 		at := place{t.Position.Line, t.Position.Column}
-		if i == 0 && n.column != at.column && v.Start != nil && n.line == v.Start.Position.Line && n.column == v.Start.Position.Column {
+		if i == 0 && n.column != at.column && v.Start != nil && n.line == v.Start.Position.Line &&
+			n.column == v.Start.Position.Column {
 			n.line, n.column = at.line, at.column // the colon stands for a block mapping
 		}
 		value := p.plant(v.Value)

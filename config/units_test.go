@@ -47,7 +47,8 @@ func TestAmountsSurviveBeingWrittenAndRead(t *testing.T) {
 }
 
 func TestAmountsThatAreRefused(t *testing.T) {
-	for _, in := range []string{"", ".", "1.", ".5", "-1", "+1", "1e3", "1,5", "0x1", "NaN", "1_000", " 1", "0.0000000001", "9223372036854775807", "99999999999999999999"} {
+	for _, in := range []string{"", ".", "1.", ".5", "-1", "+1", "1e3", "1,5", "0x1", "NaN", "1_000", " 1",
+		"0.0000000001", "9223372036854775807", "99999999999999999999"} {
 		if v, err := ParseNano(in); err == nil {
 			t.Errorf("%q is taken for %s", in, v)
 		}

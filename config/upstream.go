@@ -73,11 +73,12 @@ type Breaker struct {
 
 // Quirks are the ways an OpenAI-compatible server differs (notes: upstreams).
 type Quirks struct {
-	MaxTokens         bool   `yaml:"max_tokens"`          // takes max_tokens, not max_completion_tokens
-	NoStreamOptions   bool   `yaml:"no_stream_options"`   // refuses stream_options
-	NoReasoningEffort bool   `yaml:"no_reasoning_effort"` // refuses reasoning_effort
-	NoDeveloperRole   bool   `yaml:"no_developer_role"`   // developer messages are sent as system
-	APIKeyHeader      string `yaml:"api_key_header"`      // header that carries the key instead of Authorization, e.g. api-key
+	MaxTokens         bool `yaml:"max_tokens"`          // takes max_tokens, not max_completion_tokens
+	NoStreamOptions   bool `yaml:"no_stream_options"`   // refuses stream_options
+	NoReasoningEffort bool `yaml:"no_reasoning_effort"` // refuses reasoning_effort
+	NoDeveloperRole   bool `yaml:"no_developer_role"`   // developer messages are sent as system
+	// header that carries the key instead of Authorization, e.g. api-key
+	APIKeyHeader string `yaml:"api_key_header"`
 }
 
 const (
@@ -95,14 +96,16 @@ var (
 // ownHeaders are written by the proxy itself on every upstream request.
 var ownHeaders = []string{
 	"accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "expect",
-	"host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "x-request-id",
+	"host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "user-agent",
+	"x-request-id",
 }
 
 func (v *validator) upstreams() {
 	switch n := len(v.c.Upstreams); {
 	case n == 0 && len(v.c.RPC.Networks) > 0 && len(v.c.Models) == 0: // blockchain calls only
 	case n == 0:
-		v.wrong("upstreams", "no upstream is configured; expected a list with name and base_url of each server that runs models")
+		v.wrong("upstreams", "no upstream is configured; expected a list with name and base_url of each server that "+
+			"runs models")
 	case n > maxUpstreams:
 		v.wrong("upstreams", "%d upstreams are listed; expected at most %d", n, maxUpstreams)
 		return
@@ -127,7 +130,8 @@ func (v *validator) upstreamName(path, name string, i int, taken map[string]int,
 	case !upstreamName.MatchString(name):
 		v.wrong(path+".name", "%s cannot be a name; expected 1 to 64 letters, digits, . _ or -", v.shown(path+".name"))
 	case double:
-		v.wrong(path+".name", "%s is the name of upstreams[%d] %s; expected every name once", v.shown(path+".name"), first, too)
+		v.wrong(path+".name", "%s is the name of upstreams[%d] %s; expected every name once", v.shown(path+".name"),
+			first, too)
 	default:
 		taken[name] = i
 	}
@@ -148,7 +152,8 @@ func (v *validator) upstream(path string, u *Upstream) {
 	if u.Timeouts.Total != 0 { // 0: no cap
 		v.duration(t+".total", u.Timeouts.Total, time.Millisecond, 24*time.Hour)
 		if u.Timeouts.Total < u.Timeouts.FirstByte && u.Timeouts.Total >= time.Millisecond && v.has(t+".first_byte") {
-			v.wrong(t+".total", "%s is less than first_byte (%s), which could never run out; expected at least as much, or 0 for no cap", v.shown(t+".total"), short(u.Timeouts.FirstByte))
+			v.wrong(t+".total", "%s is less than first_byte (%s), which could never run out; expected at least as "+
+				"much, or 0 for no cap", v.shown(t+".total"), short(u.Timeouts.FirstByte))
 		}
 	}
 	v.drops(path, u)
@@ -159,7 +164,8 @@ func (v *validator) upstream(path string, u *Upstream) {
 	v.connections(path, u.MaxConnections, u.MaxIdle, u.Breaker)
 	d, _ := u.speaks()
 	if q := u.Quirks; !d.compatible && (q.MaxTokens || q.NoStreamOptions || q.NoReasoningEffort || q.NoDeveloperRole) {
-		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers stand at an upstream of dialect %s; expected api_key_header only", u.Dialect)
+		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers stand at an upstream of dialect %s; expected "+
+			"api_key_header only", u.Dialect)
 	}
 }
 
@@ -180,7 +186,8 @@ func (v *validator) baseURL(path, text string) {
 	}
 	if file, ok := strings.CutPrefix(text, "unix:"); ok {
 		if !filepath.IsAbs(file) || len(file) > 100 {
-			v.wrong(path, "%s is not a usable socket path; expected unix: and an absolute path of at most 100 characters", v.shown(path))
+			v.wrong(path, "%s is not a usable socket path; expected unix: and an absolute path of at most 100 "+
+				"characters", v.shown(path))
 		}
 		return
 	}
@@ -198,9 +205,11 @@ func (v *validator) baseURL(path, text string) {
 		v.wrong(path, "%s has no usable host and port; "+baseURLExpected, v.shown(path))
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		v.src.hide(v.at[path].node)
-		v.wrong(path, "the URL has a query or fragment; expected only host and path, secrets belong in key: or headers:")
+		v.wrong(path, "the URL has a query or fragment; expected only host and path, secrets belong in key: or "+
+			"headers:")
 	case isEndpoint(u.Path):
-		v.wrong(path, "%s is the address of one endpoint; expected what stands before it, such as https://host/v1", v.shown(path))
+		v.wrong(path, "%s is the address of one endpoint; expected what stands before it, such as https://host/v1",
+			v.shown(path))
 	}
 }
 
@@ -225,7 +234,8 @@ func (v *validator) wholeBaseURL(path string, up *Upstream) {
 		return
 	}
 	if root := apiRoots[strings.ToLower(u.Hostname())]; root != "" && strings.Trim(u.Path, "/") == "" {
-		v.wrong(path, "%s answers nothing at this address, its endpoints stand below %s; expected https://%s%s", u.Hostname(), root, u.Hostname(), root)
+		v.wrong(path, "%s answers nothing at this address, its endpoints stand below %s; expected https://%s%s",
+			u.Hostname(), root, u.Hostname(), root)
 	}
 }
 
@@ -293,7 +303,8 @@ func (v *validator) headerValue(path string, s Secret) {
 	}
 	for _, c := range []byte(text) {
 		if c < ' ' || c > '~' {
-			v.wrong(path, "the secret has a line break or another character that no header can carry; expected printable ASCII")
+			v.wrong(path, "the secret has a line break or another character that no header can carry; expected "+
+				"printable ASCII")
 			return
 		}
 	}
@@ -303,7 +314,8 @@ func (v *validator) headerValue(path string, s Secret) {
 func (v *validator) certificate(t TLS) {
 	cert, err := readRegular(t.Cert, maxPEM)
 	if err != nil {
-		v.wrong("tls.cert", "cannot read %s: %v; expected a PEM file with the certificate chain", v.shown("tls.cert"), err)
+		v.wrong("tls.cert", "cannot read %s: %v; expected a PEM file with the certificate chain", v.shown("tls.cert"),
+			err)
 		return
 	}
 	key, err := readRegular(t.Key, maxPEM)
@@ -312,7 +324,8 @@ func (v *validator) certificate(t TLS) {
 		return
 	}
 	if _, err := tls.X509KeyPair(cert, key); err != nil {
-		v.wrong("tls", "cert and key cannot be used together (%v); expected a PEM certificate chain and its private key", err)
+		v.wrong("tls", "cert and key cannot be used together (%v); expected a PEM certificate chain and its "+
+			"private key", err)
 	}
 }
 

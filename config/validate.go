@@ -57,7 +57,8 @@ func (v *validator) identity() {
 		case !brandWord.MatchString(alias):
 			v.wrong(path, "%s cannot be part of identifiers; "+brandExpected, v.shown(path))
 		case alias == v.c.Brand || slices.Contains(v.c.BrandAliases[:i], alias):
-			v.wrong(path, "%s is listed already; expected another word than the brand and the other aliases", quote(alias))
+			v.wrong(path, "%s is listed already; expected another word than the brand and the other aliases",
+				quote(alias))
 		}
 	}
 	v.store()
@@ -69,15 +70,18 @@ var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])
 func (v *validator) store() {
 	v.src.hide(v.at["store"].node) // it may have a password
 	switch u, err := url.Parse(v.c.Store); {
-	case v.c.SharedStore() && (err != nil || u.Host == "" && u.Query().Get("host") == "" || strings.Trim(u.Path, "/") == ""):
+	case v.c.SharedStore() && (err != nil || u.Host == "" && u.Query().Get("host") == "" ||
+		strings.Trim(u.Path, "/") == ""):
 		v.wrong("store", "this names no database; expected postgres://user:password@host:5432/database")
 	case !v.c.SharedStore() && strings.HasPrefix(v.c.Store, "~/"):
 		v.wrong("store", "~ is not expanded here; expected the whole path, or ${HOME}%s", v.c.Store[1:])
 	case !v.c.SharedStore() && (v.c.Store == "" || strings.Contains(v.c.Store, "://")):
-		v.wrong("store", "this is no store; expected a directory such as ./farebox-data, or postgres://user:password@host:5432/database")
+		v.wrong("store", "this is no store; expected a directory such as ./farebox-data, or "+
+			"postgres://user:password@host:5432/database")
 	}
 	if v.c.Node.Name != "" && !nodeName.MatchString(v.c.Node.Name) {
-		v.wrong("node.name", "%s cannot name a node; expected 1 to 64 letters, digits, dots, _ or -, the first and last a letter or digit", v.shown("node.name"))
+		v.wrong("node.name", "%s cannot name a node; expected 1 to 64 letters, digits, dots, _ or -, the first and "+
+			"last a letter or digit", v.shown("node.name"))
 	}
 	if strings.HasPrefix(v.c.Node.Dir, "~/") {
 		v.wrong("node.dir", "~ is not expanded here; expected the whole path, or ${HOME}%s", v.c.Node.Dir[1:])
@@ -91,7 +95,9 @@ func (v *validator) listening() {
 	if m := v.c.Server.MetricsListen; m != MetricsOnListen && m != MetricsOff {
 		v.address("server.metrics_listen", m, false)
 		if m == v.c.Listen {
-			v.wrong("server.metrics_listen", "this is the address of listen; expected another one, or the word listen to serve /metrics there, to everybody")
+			v.wrong("server.metrics_listen",
+				"this is the address of listen; expected another one, or the word listen to serve /metrics there, to "+
+					"everybody")
 		}
 	}
 	t := v.c.TLS
@@ -113,7 +119,8 @@ func (v *validator) address(path, text string, unix bool) {
 		want += ", or unix:/path/to.sock"
 		if file, ok := strings.CutPrefix(text, "unix:"); ok {
 			if !filepath.IsAbs(file) || len(file) > 100 {
-				v.wrong(path, "%s is not a usable socket path; expected unix: and an absolute path of at most 100 characters", v.shown(path))
+				v.wrong(path, "%s is not a usable socket path; expected unix: and an absolute path of at most 100 "+
+					"characters", v.shown(path))
 			}
 			return
 		}
@@ -137,7 +144,9 @@ func (v *validator) server() {
 	size(v, "server.max_body", s.MaxBody, 1<<10, 512<<20)
 	size(v, "server.max_in_flight", s.MaxInFlight, 1<<10, 1<<40)
 	if s.MaxInFlight < s.MaxBody && !v.bad["server.max_body"] {
-		v.wrong("server.max_in_flight", "%s is less than max_body (%s), so that the largest request could never be taken; expected at least as much", s.MaxInFlight, s.MaxBody)
+		v.wrong("server.max_in_flight",
+			"%s is less than max_body (%s), so that the largest request could never be taken; expected at least "+
+				"as much", s.MaxInFlight, s.MaxBody)
 	}
 	whole(v, "server.max_connections", s.MaxConnections, 1, 10_000_000)
 	v.duration("server.read_timeout", s.ReadTimeout, 100*time.Millisecond, time.Hour)
@@ -148,7 +157,8 @@ func (v *validator) server() {
 	v.duration("server.drain_timeout", s.DrainTimeout, 0, time.Hour)
 	v.prefixes("server.trusted_proxies", s.TrustedProxies, Unix)
 	if s.ProxyProtocol && len(s.TrustedProxies) == 0 {
-		v.wrong("server.proxy_protocol", "nobody may speak it; expected the addresses of the proxies in server.trusted_proxies")
+		v.wrong("server.proxy_protocol",
+			"nobody may speak it; expected the addresses of the proxies in server.trusted_proxies")
 	}
 }
 
@@ -165,7 +175,8 @@ func (v *validator) billing() {
 	b := v.c.Billing
 	const most = 1_000_000 * 1_000_000_000
 	if b.MinimumBalance > most {
-		v.wrong("billing.minimum_balance", "%s is out of range; expected 0 to %s USD", v.shown("billing.minimum_balance"), Nano(most))
+		v.wrong("billing.minimum_balance", "%s is out of range; expected 0 to %s USD",
+			v.shown("billing.minimum_balance"), Nano(most))
 	}
 	whole(v, "billing.stream_slice_tokens", b.SliceTokens, 16, 1_000_000)
 	whole(v, "billing.default_cap", b.DefaultCap, 16, maxTokenSpan)
@@ -188,7 +199,8 @@ func (v *validator) limits() {
 			v.wrongKey(path, "%s is not a tier name; expected 1 to 32 letters, digits, _ or -", quote(name))
 		}
 		if _, ok := v.keys[path]; ok && name == Unlimited {
-			v.wrongKey(path, "the tier unlimited has no limits by definition; expected another name for a tier of your own")
+			v.wrongKey(path, "the tier unlimited has no limits by definition; expected another name for a tier of "+
+				"your own")
 		}
 		v.rate(path, l.Tiers[name])
 	}
@@ -236,7 +248,8 @@ func (v *validator) web3Keys() {
 		}
 	}
 	if w.Require == "allowlist" && len(w.Allow) == 0 {
-		v.wrong("web3_keys.require", "allowlist with nothing in allow lets nobody in; expected addresses in web3_keys.allow, or deny")
+		v.wrong("web3_keys.require",
+			"allowlist with nothing in allow lets nobody in; expected addresses in web3_keys.allow, or deny")
 	}
 	whole(v, "web3_keys.per_ip", w.PerIP, 0, 1_000_000)
 }
@@ -248,12 +261,14 @@ func (v *validator) texts() {
 		}
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
-			v.wrong(path, "%s cannot be shown to clients as a link; expected an http:// or https:// address without credentials", v.shown(path))
+			v.wrong(path, "%s cannot be shown to clients as a link; expected an http:// or https:// address without "+
+				"credentials", v.shown(path))
 		}
 	}
 	const most = 64 << 10
 	if len(v.c.SystemPrompt) > most {
-		v.wrong("system_prompt", "the text has %d bytes; expected at most %d, since every request carries it", len(v.c.SystemPrompt), most)
+		v.wrong("system_prompt", "the text has %d bytes; expected at most %d, since every request carries it",
+			len(v.c.SystemPrompt), most)
 	}
 }
 

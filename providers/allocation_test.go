@@ -10,7 +10,8 @@ import (
 
 // Finding and choosing happen for every request.
 func TestChoosingDoesNotAllocate(t *testing.T) {
-	c := catalogOf(t, pickText+`  - { id: old, context_tokens: 1000, price: { input: 5, output: 5 }, aliases: [gpt-3], traits: [default], targets: [{ upstream: a }],
+	c := catalogOf(t, pickText+
+		`  - { id: old, context_tokens: 1000, price: { input: 5, output: 5 }, aliases: [gpt-3], traits: [default], targets: [{ upstream: a }],
       deprecation: { date: 2026-11-01, removes_at: 2026-11-20, replacement: m, auto_remap: true } }
 `, nil, today)
 	f := func(name string, run func()) {

@@ -78,7 +78,8 @@ type asker struct {
 func newAsker(base, caFile string, connect time.Duration, headers [][2]string) (*asker, error) {
 	dialer := net.Dialer{Timeout: connect}
 	// No proxy of the environment is asked, as when requests are forwarded.
-	t := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: connect, DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	t := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: connect, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if caFile != "" {
 		pem, err := os.ReadFile(caFile)
 		if err != nil {
@@ -94,7 +95,8 @@ func newAsker(base, caFile string, connect time.Duration, headers [][2]string) (
 		}
 	}
 	a := &asker{base: strings.TrimRight(base, "/"), headers: headers}
-	a.http = http.Client{Transport: t, Timeout: connect + askLimit, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	a.http = http.Client{Transport: t, Timeout: connect + askLimit,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return a, nil
 }
 
@@ -157,11 +159,13 @@ func (a *asker) misplaced(u *config.Upstream, status int) error {
 	if !strings.HasSuffix(a.base, "/v1") && !strings.HasPrefix(u.BaseURL, "unix:") {
 		v1 := *a
 		v1.base += "/v1"
-		if status, _, err := v1.ask("GET", "/models", ""); err == nil && status != 404 && status != 405 && status < 500 {
+		if status, _, err := v1.ask("GET", "/models", ""); err == nil && status != 404 && status != 405 &&
+			status < 500 {
 			return fmt.Errorf("nothing is at base_url (404), but below /v1 there is: expected base_url: %s/v1", a.base)
 		}
 	}
-	return fmt.Errorf("nothing is at base_url (status %d for /models and for an empty request): expected what stands before /models in the provider's documentation, mostly ending in /v1", status)
+	return fmt.Errorf("nothing is at base_url (status %d for /models and for an empty request): expected what stands "+
+		"before /models in the provider's documentation, mostly ending in /v1", status)
 }
 
 // askNode asks a node for its chain, and compares it with what is expected.
@@ -174,12 +178,14 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	status, body, err := a.ask("POST", "", `{"jsonrpc":"2.0","id":1,"method":"`+rpc.ChainMethod(n.Family)+`","params":[]}`)
+	status, body, err := a.ask("POST", "", `{"jsonrpc":"2.0","id":1,"method":"`+rpc.ChainMethod(n.Family)+
+		`","params":[]}`)
 	switch {
 	case err != nil:
 		return "", err
 	case status == 404 || status == 405:
-		return "", fmt.Errorf("nothing is at url (status %d): expected the address for JSON-RPC, with the key that the service puts into it", status)
+		return "", fmt.Errorf("nothing is at url (status %d): expected the address for JSON-RPC, with the key that "+
+			"the service puts into it", status)
 	case status == 200 && !bytes.Contains(body, []byte(`"jsonrpc"`)):
 		return "", errors.New("what answers at url speaks no JSON-RPC: expected the address for JSON-RPC over HTTP")
 	}
@@ -191,7 +197,8 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream) (string, error) {
 	case !told:
 		return good + "; it does not tell its chain", nil
 	case n.ChainID != "" && chain != n.ChainID:
-		return "", fmt.Errorf("it is on chain %q, and chain_id of the network is %s: expected the address of a node of that chain", chain, n.ChainID)
+		return "", fmt.Errorf("it is on chain %q, and chain_id of the network is %s: expected the address of a node "+
+			"of that chain", chain, n.ChainID)
 	default:
 		return fmt.Sprintf("%s; on chain %q", good, chain), nil
 	}
@@ -223,7 +230,8 @@ func judged(status int, body []byte, headers [][2]string) (string, error) {
 	case status == 429:
 		return "", fmt.Errorf("the provider's limits or your credit there are used up (429)%s", words)
 	case status >= 300 && status < 400:
-		return "", fmt.Errorf("it redirects (%d), which is not followed: expected the address that it redirects to, such as https:// in place of http://", status)
+		return "", fmt.Errorf("it redirects (%d), which is not followed: expected the address that it redirects to, "+
+			"such as https:// in place of http://", status)
 	case status >= 500:
 		return "", fmt.Errorf("the provider is failing (%d): try again later%s", status, words)
 	}
@@ -254,7 +262,8 @@ func unreachable(err error) error {
 		return errors.New("it does not speak TLS at this port: expected http:// or another port")
 	case errors.As(err, &wait) && wait.Timeout():
 		return errors.New("it does not answer in time: check the address, firewalls and timeouts.connect")
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), strings.Contains(err.Error(), "malformed HTTP"):
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		strings.Contains(err.Error(), "malformed HTTP"):
 		// Which of them depends on how far the question had come.
 		return errors.New("it closes the connection or speaks no HTTP: check the port, and https:// or http://")
 	case errors.As(err, &no):

@@ -171,13 +171,15 @@ func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]strin
 			return nil, fmt.Errorf("cannot serve model %s: there is no upstream %q", m.ID, t.Upstream)
 		}
 		target := &Target{
-			Upstream: &u.Upstream, Model: model, Name: cmp.Or(t.Model, m.ID), Weight: max(t.Weight, 1), Priority: t.Priority,
+			Upstream: &u.Upstream, Model: model, Name: cmp.Or(t.Model, m.ID), Weight: max(t.Weight, 1),
+			Priority: t.Priority,
 			QuotedID: dialect.AppendString(nil, m.ID),
 		}
 		target.Quoted = dialect.AppendString(nil, target.Name)
 		target.Renames = target.Name != m.ID
 		b := u.Config.Breaker
-		if was := old[[2]string{u.Name, target.Name}]; was != nil && was.Upstream.Proxy == u.Proxy && was.Breaker.Like(b.Failures, b.OpenFor) {
+		if was := old[[2]string{u.Name, target.Name}]; was != nil && was.Upstream.Proxy == u.Proxy &&
+			was.Breaker.Like(b.Failures, b.OpenFor) {
 			target.Breaker = was.Breaker
 		} else {
 			target.Breaker = health.NewBreaker(b.Failures, b.OpenFor)

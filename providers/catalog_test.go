@@ -61,7 +61,8 @@ func TestSuffixIsCutAtTheFirstColonWithAKey(t *testing.T) {
 		}
 	}
 	f("m", "m", "")
-	f("model-x:enable_web_search=on&enable_web_citations=true", "model-x", "enable_web_search=on&enable_web_citations=true")
+	f("model-x:enable_web_search=on&enable_web_citations=true", "model-x",
+		"enable_web_search=on&enable_web_citations=true")
 	f("v/m:free", "v/m:free", "")
 	f("v/m:free:strip_thinking_response=true", "v/m:free", "strip_thinking_response=true")
 	f("a:b:c=:d=1", "a:b", "c=:d=1")
@@ -107,7 +108,8 @@ upstreams:
 models:
   - { id: chat, context_tokens: 1000, price: free, targets: [{ upstream: a }] }
 `, three, today)
-	if next := four.names["chat"].Targets[0]; next.Upstream.Proxy != fresh.Upstream.Proxy || next.Breaker == fresh.Breaker || !next.Upstream.Config.Quirks.MaxTokens {
+	if next := four.names["chat"].Targets[0]; next.Upstream.Proxy != fresh.Upstream.Proxy ||
+		next.Breaker == fresh.Breaker || !next.Upstream.Config.Quirks.MaxTokens {
 		t.Error("settings that do not concern connections must not cost them")
 	}
 	two.Close(three)
@@ -162,13 +164,16 @@ func TestDeprecatedModelsLeaveTheLists(t *testing.T) {
 		t.Errorf("after: %s", got)
 	}
 	c.clock = func() time.Time { return today }
-	if body, _ := c.Traits("text"); string(body) != `{"object":"list","type":"text","data":{"default":"chat","fastest":"chat","default_code":"chat"}}` {
+	if body, _ := c.Traits("text"); string(
+		body) != `{"object":"list","type":"text","data":{"default":"chat","fastest":"chat","default_code":"chat"}}` {
 		t.Errorf("traits: %s", body)
 	}
-	if body, _ := c.Compatibility("text"); string(body) != `{"object":"list","type":"text","data":{"gpt-4o":"chat","x/y:z":"chat","gpt-3":"chat"}}` {
+	if body, _ := c.Compatibility("text"); string(
+		body) != `{"object":"list","type":"text","data":{"gpt-4o":"chat","x/y:z":"chat","gpt-3":"chat"}}` {
 		t.Errorf("aliases: %s", body)
 	}
-	if body, _ := c.Traits("embedding"); string(body) != `{"object":"list","type":"embedding","data":{"default":"vec"}}` {
+	if body, _ := c.Traits("embedding"); string(
+		body) != `{"object":"list","type":"embedding","data":{"default":"vec"}}` {
 		t.Errorf("traits: %s", body)
 	}
 	for _, typ := range []string{"asr", "image", "music", "tts", "upscale", "inpaint", "video", "code"} {

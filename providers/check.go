@@ -27,7 +27,8 @@ func CheckCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&online, "online", false, "also ask every upstream once, which costs no tokens, and say what is wrong with its key or address")
+	cmd.Flags().BoolVar(&online, "online", false,
+		"also ask every upstream once, which costs no tokens, and say what is wrong with its key or address")
 	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML)")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd

@@ -23,11 +23,13 @@ func (c *Catalog) WriteMetrics(w io.Writer) {
 	each := func(f func(labels string, t *Target)) {
 		for _, m := range c.models {
 			for _, t := range m.Targets {
-				f(fmt.Sprintf("{gen_ai_request_model=%q,upstream=%q,upstream_model=%q}", m.ID, t.Upstream.Name, t.Name), t)
+				f(fmt.Sprintf("{gen_ai_request_model=%q,upstream=%q,upstream_model=%q}", m.ID, t.Upstream.Name, t.Name),
+					t)
 			}
 		}
 	}
-	fmt.Fprint(w, "# HELP farebox_target_state 0 in use, 1 resting, 2 to be tried again.\n# TYPE farebox_target_state gauge\n")
+	fmt.Fprint(w, "# HELP farebox_target_state 0 in use, 1 resting, 2 to be tried again.\n# TYPE "+
+		"farebox_target_state gauge\n")
 	each(func(labels string, t *Target) {
 		fmt.Fprintf(w, "farebox_target_state%s %d\n", labels, t.Breaker.State(now))
 	})
@@ -44,7 +46,8 @@ func (c *Catalog) WriteMetrics(w io.Writer) {
 	fmt.Fprint(w, "# TYPE farebox_target_changes_total counter\n")
 	for _, to := range []health.State{health.Open, health.HalfOpen, health.Closed} {
 		each(func(labels string, t *Target) {
-			fmt.Fprintf(w, "farebox_target_changes_total{%s,to=%q} %d\n", labels[1:len(labels)-1], to, t.Breaker.Became(to))
+			fmt.Fprintf(w, "farebox_target_changes_total{%s,to=%q} %d\n", labels[1:len(labels)-1], to,
+				t.Breaker.Became(to))
 		})
 	}
 	fmt.Fprint(w, "# TYPE farebox_upstream_connections gauge\n")

@@ -31,9 +31,10 @@ var imageTypes = map[string]capability{
 		}
 		w.imagePricing(i, &config.ImagePrice{}, upscale)
 	}},
-	"background_removal": {listed: "image", target: pictures, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
-		w.imagePricing(m.Spec.(*config.Image), &config.ImagePrice{Generation: new(config.Each)}, nil)
-	}},
+	"background_removal": {listed: "image", target: pictures,
+		record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+			w.imagePricing(m.Spec.(*config.Image), &config.ImagePrice{Generation: new(config.Each)}, nil)
+		}},
 }
 
 // generating writes what only records of models that make pictures have

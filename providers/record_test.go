@@ -182,7 +182,8 @@ func TestRecordsAreThoseOfTheSample(t *testing.T) {
 	}
 	want := map[string]record{}
 	for _, r := range recordsOf(t, raw) {
-		if typ := r["type"]; typ == "text" || typ == "embedding" || typ == "image" || typ == "inpaint" || typ == "upscale" {
+		if typ := r["type"]; typ == "text" || typ == "embedding" || typ == "image" || typ == "inpaint" ||
+			typ == "upscale" {
 			want[r["id"].(string)] = r
 		}
 	}
@@ -200,10 +201,12 @@ func TestRecordsAreThoseOfTheSample(t *testing.T) {
 		}
 		compare(t, r["id"].(string), "", map[string]any(sample), map[string]any(r))
 	}
-	if text := string(body); !strings.Contains(text, `"quality":{"1K":{"low":{"usd":0.02,"diem":0.02},"medium":`) || !strings.Contains(text, `"upscale":{"2x":{"usd":0.02,"diem":0.02},"4x":{`) {
+	if text := string(body); !strings.Contains(text, `"quality":{"1K":{"low":{"usd":0.02,"diem":0.02},"medium":`) ||
+		!strings.Contains(text, `"upscale":{"2x":{"usd":0.02,"diem":0.02},"4x":{`) {
 		t.Errorf("prices out of order: %s", text)
 	}
-	if text := string(body); !strings.Contains(text, `"cache_input":{"usd":0.286,"diem":0.286}`) || !strings.Contains(text, `"date":"2026-12-31T00:00:00.000Z"`) {
+	if text := string(body); !strings.Contains(text, `"cache_input":{"usd":0.286,"diem":0.286}`) ||
+		!strings.Contains(text, `"date":"2026-12-31T00:00:00.000Z"`) {
 		t.Errorf("%s", text)
 	}
 }
@@ -269,7 +272,8 @@ models:
 	body, _ := c.List("image", today)
 	for _, r := range recordsOf(t, body) {
 		price, _ := json.Marshal(r["model_spec"].(map[string]any)["pricing"])
-		want := map[any]string{"cut": `{"generation":{"diem":0.03,"usd":0.03}}`, "paint": `{"generation":{"diem":0,"usd":0}}`}[r["id"]]
+		want := map[any]string{"cut": `{"generation":{"diem":0.03,"usd":0.03}}`,
+			"paint": `{"generation":{"diem":0,"usd":0}}`}[r["id"]]
 		if string(price) != want || r["type"] != "image" {
 			t.Errorf("%v is of type %v and costs %s, want %s", r["id"], r["type"], price, want)
 		}

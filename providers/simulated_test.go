@@ -94,7 +94,8 @@ func (s *sim) do(t *testing.T, body string, leaveAfter int) exchange {
 	if err := target.Upstream.Dialect.Request(&r, c, target, &scratch); err != nil {
 		t.Fatal(err)
 	}
-	req, _ := http.NewRequest("POST", s.url+string(r.Path), bytes.NewReader(proxy.AppendPatched(nil, r.Body, r.Patches)))
+	req, _ := http.NewRequest(
+		"POST", s.url+string(r.Path), bytes.NewReader(proxy.AppendPatched(nil, r.Body, r.Patches)))
 	for _, h := range s.catalog.upstreams[target.Upstream.Name].options.Headers {
 		req.Header.Set(h[0], h[1])
 	}
@@ -160,8 +161,10 @@ func TestUsageIsWhatTheUpstreamProduced(t *testing.T) {
 	tools := `,"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}],"tool_choice":"required"`
 	for _, model := range []string{"sim-chat", "renamed", "sim-claude"} {
 		for _, scenario := range []string{
-			"", "usage=none", "usage=null", "usage=late", "usage=choices0", "usage=top", "usage=zerofirst", "usage=every",
-			"crlf=1 comments=1", "split=byte", "split=utf8 unicode=1", "split=crlf crlf=1", "no_done=1", "cached=3", "reasoning=8", "reasoning=8 usage=none",
+			"", "usage=none", "usage=null", "usage=late", "usage=choices0", "usage=top", "usage=zerofirst",
+			"usage=every",
+			"crlf=1 comments=1", "split=byte", "split=utf8 unicode=1", "split=crlf crlf=1", "no_done=1", "cached=3",
+			"reasoning=8", "reasoning=8 usage=none",
 			"tokens=700 usage=none", "unicode=1 usage=none", "cached=2 cache_write=2",
 		} {
 			for _, more := range []string{"", `,"n":3`, tools} {
@@ -176,7 +179,8 @@ func TestUsageIsWhatTheUpstreamProduced(t *testing.T) {
 					u := x.usage
 					want := dialect.Usage{
 						Prompt: truth.PromptTokens, Cached: truth.CachedTokens, CacheWrite: truth.WrittenTokens,
-						Completion: truth.CompletionTokens, Reasoning: truth.ReasoningTokens, Seen: u.Seen, Estimated: u.Estimated,
+						Completion: truth.CompletionTokens, Reasoning: truth.ReasoningTokens, Seen: u.Seen,
+						Estimated: u.Estimated,
 					}
 					if strings.Contains(scenario, "usage=none") || strings.Contains(scenario, "usage=null") {
 						want.Cached, want.CacheWrite = 0, 0
@@ -187,7 +191,8 @@ func TestUsageIsWhatTheUpstreamProduced(t *testing.T) {
 					if u != want {
 						t.Errorf("%s: %+v, the upstream knows %+v", name, u, truth)
 					}
-					if stream && (!x.done || !strings.HasSuffix(x.out, "data: [DONE]\n\n") && !strings.Contains(scenario, "crlf")) {
+					if stream && (!x.done || !strings.HasSuffix(x.out, "data: [DONE]\n\n") &&
+						!strings.Contains(scenario, "crlf")) {
 						t.Errorf("%s: the answer has no end: %s", name, x.out)
 					}
 					if model == "sim-chat" && x.out != x.raw && !strings.Contains(scenario, "no_done") && u.Seen {
@@ -218,7 +223,8 @@ func TestErrorsInsideSimulatedStreams(t *testing.T) {
 		body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi [[sim tokens=20 error_event=1 error_after=5]]"}],"stream":true}`, model)
 		x := s.do(t, body, 0)
 		truth := s.produced(t)
-		if !x.failed || x.usage.Completion != 5 || truth.CompletionTokens != 5 || !strings.Contains(x.out, `"code":"model_overloaded"`) || strings.Contains(x.out, "backend") {
+		if !x.failed || x.usage.Completion != 5 || truth.CompletionTokens != 5 ||
+			!strings.Contains(x.out, `"code":"model_overloaded"`) || strings.Contains(x.out, "backend") {
 			t.Errorf("%s: %+v\n%s", model, x.usage, x.out)
 		}
 	}
@@ -229,7 +235,8 @@ func TestSimulatedFailuresSayNothingOfTheUpstream(t *testing.T) {
 	f := func(scenario string, status int, code, param string) {
 		t.Helper()
 		for _, model := range []string{"sim-chat", "sim-claude"} {
-			x := s.do(t, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi [[sim %s]]"}]}`, model, scenario), 0)
+			x := s.do(t, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi [[sim %s]]"}]}`, model,
+				scenario), 0)
 			d := s.catalog.names[model].Targets[0].Upstream.Dialect
 			got := d.Error(x.status, 0, []byte(x.raw))
 			if got.Status != status || got.Code != code || got.Param != param || got.Message == "" {

@@ -25,7 +25,8 @@ func prefixes(list ...string) (out []netip.Prefix) {
 // fronted serves each request its own address.
 func fronted(t *testing.T, f *listen.Front, addr string) net.Addr {
 	t.Helper()
-	s := NewServer(func(ctx *fasthttp.RequestCtx) { fmt.Fprintf(ctx, "<%v>", Address(ctx)) }, ServerOptions{MaxBody: 1 << 10})
+	s := NewServer(func(ctx *fasthttp.RequestCtx) { fmt.Fprintf(ctx, "<%v>", Address(ctx)) },
+		ServerOptions{MaxBody: 1 << 10})
 	ln, err := ListenWith(addr, ListenOptions{Front: f})
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +60,8 @@ func asking(fields string) string {
 // Trusted proxies say whose request it is; nobody else does, however it is said.
 func TestOnlyTrustedProxiesSayWhoAClientIs(t *testing.T) {
 	direct := fronted(t, nil, "127.0.0.1:0")
-	trusted := fronted(t, &listen.Front{Trusted: prefixes("127.0.0.0/8", "10.0.0.0/8", "2001:db8:1::/48")}, "127.0.0.1:0")
+	trusted := fronted(t, &listen.Front{Trusted: prefixes("127.0.0.0/8", "10.0.0.0/8", "2001:db8:1::/48")},
+		"127.0.0.1:0")
 	other := fronted(t, &listen.Front{Trusted: prefixes("10.0.0.0/8")}, "127.0.0.1:0")
 	for _, c := range []struct {
 		to           net.Addr
@@ -109,8 +111,10 @@ func preface(command, family byte, body ...byte) string {
 // or from anybody else, there is no request.
 func TestPROXYHeaders(t *testing.T) {
 	four := []byte{192, 0, 2, 7, 127, 0, 0, 1, 4, 210, 0, 80}
-	six := append(append(netip.MustParseAddr("2001:db8:1:2:3::4").AsSlice(), netip.MustParseAddr("::1").AsSlice()...), 4, 210, 0, 80)
-	trusted := fronted(t, &listen.Front{Trusted: prefixes("127.0.0.0/8", "192.0.2.128/25"), ProxyProtocol: true}, "127.0.0.1:0")
+	six := append(append(netip.MustParseAddr("2001:db8:1:2:3::4").AsSlice(), netip.MustParseAddr("::1").AsSlice()...),
+		4, 210, 0, 80)
+	trusted := fronted(t, &listen.Front{Trusted: prefixes("127.0.0.0/8", "192.0.2.128/25"), ProxyProtocol: true},
+		"127.0.0.1:0")
 	untrusted := fronted(t, &listen.Front{Trusted: prefixes("10.0.0.0/8"), ProxyProtocol: true}, "127.0.0.1:0")
 	f := func(name string, to net.Addr, begin, fields, want string) {
 		t.Helper()
@@ -123,8 +127,10 @@ func TestPROXYHeaders(t *testing.T) {
 	f("with extensions", trusted, preface(0x21, 0x11, append(four, make([]byte, 700)...)...), "", "192.0.2.7")
 	f("a health check", trusted, preface(0x20, 0x00), "", "127.0.0.1")
 	f("unknown", trusted, preface(0x21, 0x00), "", "127.0.0.1")
-	f("a client that forwards for itself", trusted, preface(0x21, 0x11, four...), "X-Forwarded-For: 1.1.1.1\r\n", "192.0.2.7")
-	f("a second proxy", trusted, preface(0x21, 0x11, append([]byte{192, 0, 2, 200}, four[4:]...)...), "X-Forwarded-For: 1.1.1.1\r\n", "1.1.1.1")
+	f("a client that forwards for itself", trusted, preface(0x21, 0x11, four...), "X-Forwarded-For: 1.1.1.1\r\n",
+		"192.0.2.7")
+	f("a second proxy", trusted, preface(0x21, 0x11, append([]byte{192, 0, 2, 200}, four[4:]...)...),
+		"X-Forwarded-For: 1.1.1.1\r\n", "1.1.1.1")
 	f("no header", trusted, "", "", "")
 	f("an untrusted peer without a header", untrusted, "", "", "127.0.0.1")
 	f("an untrusted peer with one", untrusted, preface(0x21, 0x11, four...), "", "")

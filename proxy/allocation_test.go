@@ -16,7 +16,9 @@ func TestWholeAnswersAllocateNothing(t *testing.T) {
 		body := `{"model":"m","text":"` + strings.Repeat("x", size) + `"}`
 		up := rawUpstream(t, jsonAnswer(`{"answer":"`+strings.Repeat("y", 1000)+`#"}`), []byte(`"}`))
 		pl := newOnePlan(endpoint(t, up))
-		g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) { pl.serve(g.p, ctx) })
+		g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
+			pl.serve(g.p, ctx)
+		})
 		c := g.dial()
 		request, buf := []byte(post(body)), make([]byte, 64<<10)
 		exchange1(t, c, request, buf, []byte(`#"}`))
@@ -32,7 +34,9 @@ func TestStreamsAllocateLittleAndEventsNothing(t *testing.T) {
 		up := rawUpstream(t, answer, []byte(`}`))
 		pl := newOnePlan(endpoint(t, up))
 		pl.stream = true
-		g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) { pl.serve(g.p, ctx) })
+		g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
+			pl.serve(g.p, ctx)
+		})
 		c := g.dial()
 		request, buf := []byte(post("{}")), make([]byte, 1<<20)
 		exchange1(t, c, request, buf, []byte("0\r\n\r\n"))
@@ -46,7 +50,8 @@ func TestStreamsAllocateLittleAndEventsNothing(t *testing.T) {
 
 func TestPiecesAllocateNothing(t *testing.T) {
 	var h head
-	p := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5\r\nX-Request-Id: abc\r\nConnection: keep-alive\r\n\r\n")
+	p := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5\r\nX-Request-Id: " +
+		"abc\r\nConnection: keep-alive\r\n\r\n")
 	f := func(name string, fn func()) {
 		t.Helper()
 		fn()

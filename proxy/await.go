@@ -13,7 +13,8 @@ import (
 // ends (Shutdown), and the cause says which. With cause None the error is f's.
 // It is for what a request waits for outside an Exchange: a pause between two
 // questions, a download. Without ctx no client waits for it.
-func (p *Proxy) Await(ctx *fasthttp.RequestCtx, limit time.Duration, f func(context.Context) error) (cause Cause, err error) {
+func (p *Proxy) Await(ctx *fasthttp.RequestCtx, limit time.Duration, f func(context.Context) error) (cause Cause,
+	err error) {
 	c, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	g := new(guard)

@@ -16,7 +16,8 @@ type awaited struct {
 	took  time.Duration
 }
 
-func awaiting(ends chan<- awaited, limit time.Duration, f func(context.Context) error) func(*gateway, *fasthttp.RequestCtx) {
+func awaiting(ends chan<- awaited, limit time.Duration, f func(context.Context) error) func(*gateway,
+	*fasthttp.RequestCtx) {
 	return func(g *gateway, ctx *fasthttp.RequestCtx) {
 		start := time.Now()
 		cause, err := g.p.Await(ctx, limit, f)

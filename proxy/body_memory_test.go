@@ -17,13 +17,14 @@ import (
 func TestBodiesStandInBuffersOfTheirLength(t *testing.T) {
 	var room, length int
 	var sum uint64
-	g := newGateway(t, Options{}, ServerOptions{MaxBody: 40 << 20, Uploads: NewUploads(1 << 30)}, func(_ *gateway, ctx *fasthttp.RequestCtx) {
-		body := ctx.Request.Body()
-		room, length, sum = cap(body), len(body), 0
-		for i := 0; i < len(body); i += 997 {
-			sum = sum*31 + uint64(body[i])
-		}
-	})
+	g := newGateway(t, Options{}, ServerOptions{MaxBody: 40 << 20, Uploads: NewUploads(1 << 30)},
+		func(_ *gateway, ctx *fasthttp.RequestCtx) {
+			body := ctx.Request.Body()
+			room, length, sum = cap(body), len(body), 0
+			for i := 0; i < len(body); i += 997 {
+				sum = sum*31 + uint64(body[i])
+			}
+		})
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	for _, size := range []int{100, 200 << 10, 256 << 10, 256<<10 + 1, 1<<20 + 1, 33<<20 + 77, 10, 33<<20 + 77} {
 		for _, expects := range []bool{false, true} {

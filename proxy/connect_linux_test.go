@@ -42,10 +42,12 @@ func deaf(t *testing.T) string {
 
 func TestConnectingHasALimit(t *testing.T) {
 	tg := endpoint(t, deaf(t), func(o *EndpointOptions) { o.Connect = 200 * time.Millisecond })
-	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 100))
+	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} },
+		100))
 	start := time.Now()
 	_, body, err := g.ask("{}")
-	if took := time.Since(start); err != nil || body != "connect_timeout" || took < 200*time.Millisecond || took > standstill {
+	if took := time.Since(start); err != nil || body != "connect_timeout" || took < 200*time.Millisecond ||
+		took > standstill {
 		t.Fatalf("%q %v after %s", body, err, took)
 	}
 	if open, _ := tg.Conns(); open != 0 {
@@ -56,7 +58,8 @@ func TestConnectingHasALimit(t *testing.T) {
 // A client that leaves while its upstream is being connected ends that, too.
 func TestAClientThatLeavesEndsTheConnecting(t *testing.T) {
 	tg := endpoint(t, deaf(t), func(o *EndpointOptions) { o.Connect = time.Minute })
-	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 100))
+	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{},
+		whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 100))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	eventually(t, "it connects", func() bool { open, _ := tg.Conns(); return open == 1 })

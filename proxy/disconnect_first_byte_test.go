@@ -26,16 +26,18 @@ func TestAClientThatLeavesBeforeTheFirstByteStopsTheUpstream(t *testing.T) {
 			noticed <- time.Now()
 		}
 	}
-	for name, serve := range map[string]func(chan<- time.Time) func(net.Conn, *bufio.Reader, int){"silent": silent, "half an answer": half} {
+	for name, serve := range map[string]func(chan<- time.Time) func(net.Conn, *bufio.Reader, int){"silent": silent,
+		"half an answer": half} {
 		t.Run(name, func(t *testing.T) {
 			noticed := make(chan time.Time, 2)
 			u := newUpstream(t, serve(noticed))
 			tg := endpoint(t, u.addr)
 			var pl *plan
-			g := newGateway(t, Options{Tick: 250 * time.Millisecond, HalfCloseGone: true}, ServerOptions{}, whole(func() *plan {
-				pl = &plan{endpoints: []*Endpoint{tg, tg, tg}}
-				return pl
-			}, 1<<20))
+			g := newGateway(t, Options{Tick: 250 * time.Millisecond, HalfCloseGone: true}, ServerOptions{},
+				whole(func() *plan {
+					pl = &plan{endpoints: []*Endpoint{tg, tg, tg}}
+					return pl
+				}, 1<<20))
 			c := g.dial()
 			_, _ = io.WriteString(c, post("{}"))
 			eventually(t, "the request is upstream", func() bool { return u.open.Load() == 1 })
@@ -60,7 +62,11 @@ func TestAClientThatLeavesBeforeTheFirstByteStopsTheUpstream(t *testing.T) {
 			if u.conns.Load() != 1 {
 				t.Errorf("%d attempts for a client that left", u.conns.Load())
 			}
-			eventually(t, "nothing is registered", func() bool { open, _ := tg.Conns(); return g.p.Active() == 0 && open == 0 })
+			eventually(t, "nothing is registered", func() bool {
+				open, _ := tg.Conns()
+				return g.p.Active() == 0 &&
+					open == 0
+			})
 		})
 	}
 }

@@ -42,7 +42,8 @@ func TestAClientThatLeavesMidStreamStopsTheUpstream(t *testing.T) {
 			u := newUpstream(t, talking(pause, noticed))
 			tg := endpoint(t, u.addr)
 			lens := &noted{}
-			g := newGateway(t, Options{Tick: 250 * time.Millisecond, HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }))
+			g := newGateway(t, Options{Tick: 250 * time.Millisecond, HalfCloseGone: true}, ServerOptions{},
+				streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }))
 			c := g.dial()
 			_, _ = io.WriteString(c, post("{}"))
 			b := make([]byte, 100)
@@ -65,7 +66,11 @@ func TestAClientThatLeavesMidStreamStopsTheUpstream(t *testing.T) {
 			if _, ends := lens.seen(); len(ends) != 1 || ends[0] != ClientGone {
 				t.Errorf("ends %v", ends)
 			}
-			eventually(t, "the connection is given up", func() bool { open, _ := tg.Conns(); return open == 0 && g.p.Active() == 0 })
+			eventually(t, "the connection is given up", func() bool {
+				open, _ := tg.Conns()
+				return open == 0 &&
+					g.p.Active() == 0
+			})
 		})
 	}
 }
@@ -75,7 +80,8 @@ func TestAClientThatLeavesBehindPipelinedBytesIsNoticed(t *testing.T) {
 	noticed := make(chan time.Time, 1)
 	u := newUpstream(t, talking(time.Hour, noticed))
 	tg := endpoint(t, u.addr)
-	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
+	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{},
+		streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}")+post(strings.Repeat("x", 5000))+strings.Repeat("y", 20000))
 	_, _ = c.Read(make([]byte, 10))
@@ -95,7 +101,8 @@ func TestAHalfClosedClientIsServedWhenPolicySaysSo(t *testing.T) {
 		_, _ = io.WriteString(c, sseHead+chunk("late")+"0\r\n\r\n")
 	})
 	tg := endpoint(t, u.addr)
-	g := newGateway(t, Options{HalfCloseGone: false}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
+	g := newGateway(t, Options{HalfCloseGone: false}, ServerOptions{},
+		streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	_ = c.(*net.TCPConn).CloseWrite()
@@ -122,9 +129,10 @@ func TestAnAnswerIsReadOnForADepartedClient(t *testing.T) {
 	run := func(allow bool, most int64, limit time.Duration) (Outcome, string, []Cause) {
 		end.Store(false)
 		lens := &noted{}
-		g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }, func(x *Exchange) {
-			x.DrainOnGone(most, func() (time.Duration, bool) { asked.Add(1); return limit, allow })
-		}))
+		g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{},
+			streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }, func(x *Exchange) {
+				x.DrainOnGone(most, func() (time.Duration, bool) { asked.Add(1); return limit, allow })
+			}))
 		c := g.dial()
 		_, _ = io.WriteString(c, post("{}"))
 		_, _ = c.Read(make([]byte, 10))
@@ -135,7 +143,8 @@ func TestAnAnswerIsReadOnForADepartedClient(t *testing.T) {
 		in, ends := lens.seen()
 		return o, in, ends
 	}
-	if o, in, ends := run(true, 0, time.Minute); !o.Complete || !o.Drained || o.Cause != ClientGone || in != "first usage" || len(ends) != 1 || ends[0] != ClientGone {
+	if o, in, ends := run(true, 0, time.Minute); !o.Complete || !o.Drained || o.Cause != ClientGone ||
+		in != "first usage" || len(ends) != 1 || ends[0] != ClientGone {
 		t.Errorf("allowed: %+v %q %v", o, in, ends)
 	}
 	if o, in, _ := run(false, 0, time.Minute); o.Complete || o.Drained || o.Cause != ClientGone || in != "first" {
@@ -157,12 +166,14 @@ func TestACutClientConnectionIsClosed(t *testing.T) {
 	noticed := make(chan time.Time, 1)
 	u := newUpstream(t, talking(time.Hour, noticed))
 	tg := endpoint(t, u.addr)
-	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
+	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{},
+		streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	_, _ = c.Read(make([]byte, 4000))
 	_ = c.(*net.TCPConn).CloseWrite()
-	if b, err := io.ReadAll(c); strings.Contains(string(b), "0\r\n\r\n") || err != nil && !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "reset") {
+	if b, err := io.ReadAll(c); strings.Contains(string(b), "0\r\n\r\n") || err != nil && !errors.Is(err, io.EOF) &&
+		!strings.Contains(err.Error(), "reset") {
 		t.Fatalf("%q %v", b, err)
 	}
 }

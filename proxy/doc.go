@@ -10,8 +10,9 @@
 // bodies that are made while they are written, both ways (source.go), waits that
 // end with their client (await.go),
 // and the one goroutine that watches all of it (watch.go). Below, package listen
-// opens what clients connect to, and package scan reads request bodies. Money, endpoints and dialects may not enter: what this
-// package needs of them comes in as endpoints, a Lens and plain options.
+// opens what clients connect to, and package scan reads request bodies. Money, endpoints and
+// dialects may not enter: what this package needs of them comes in as endpoints, a Lens and plain
+// options.
 //
 // # The life of a request
 //

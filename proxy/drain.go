@@ -61,7 +61,8 @@ func Drain(ctx context.Context, s *fasthttp.Server, p *Proxy) error {
 			cut = p.watch.shutdown()
 			grace = time.After(drainGrace)
 		case <-grace:
-			return fmt.Errorf("cannot end all requests: %d were cut, %d did not end within %s", cut, p.Active(), drainGrace)
+			return fmt.Errorf("cannot end all requests: %d were cut, %d did not end within %s", cut, p.Active(),
+				drainGrace)
 		}
 	}
 	if err != nil {

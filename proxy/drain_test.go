@@ -14,7 +14,8 @@ func drainable(t *testing.T, serve func(c net.Conn, r *bufio.Reader, n int)) (*g
 	u := newUpstream(t, serve)
 	tg := endpoint(t, u.addr)
 	lens := &noted{tail: []byte("data: bye\n\n"), clean: true}
-	return newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens })), lens
+	return newGateway(t, Options{HalfCloseGone: true}, ServerOptions{},
+		streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens })), lens
 }
 
 // Streams under way when the process is told to stop finish, within the limit.

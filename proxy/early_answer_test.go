@@ -26,7 +26,9 @@ func TestAnEarlyAnswerIsRelayed(t *testing.T) {
 			})
 			t.Cleanup(func() { over <- true })
 			tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.FirstByte = 5 * time.Second })
-			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 100))
+			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan {
+				return &plan{endpoints: []*Endpoint{tg}}
+			}, 100))
 			start := time.Now()
 			resp, body, err := g.ask(strings.Repeat("x", 32<<20))
 			if err != nil || resp.StatusCode != 413 || body != "too large" {

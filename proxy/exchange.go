@@ -122,7 +122,8 @@ func (x *Exchange) giveBuffers() {
 
 // clean says that the connection stands exactly between two answers.
 func (x *Exchange) clean() bool {
-	return x.body.done && !x.body.extra && !x.unsent && !x.suspect && x.failed == None && x.head.keepAlive && x.body.kind != framedClose
+	return x.body.done && !x.body.extra && !x.unsent && !x.suspect && x.failed == None && x.head.keepAlive &&
+		x.body.kind != framedClose
 }
 
 func (x *Exchange) dropLink(reuse bool) {

@@ -40,7 +40,9 @@ func TestLargeAnswersPassInFlatMemory(t *testing.T) {
 			}
 		})
 		tg := endpoint(t, u.addr)
-		g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
+		g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
+			return &plan{endpoints: []*Endpoint{tg}}, nil
+		}))
 		c := g.dial()
 		_, _ = io.WriteString(c, post("{}"))
 		_, _ = c.Read(make([]byte, 1))

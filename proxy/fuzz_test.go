@@ -15,7 +15,8 @@ import (
 // of input is never an end of the answer.
 func FuzzChunks(f *testing.F) {
 	for _, s := range []string{
-		"0\r\n\r\n", "1\r\na\r\n0\r\n\r\n", "a;x=y\r\n0123456789\r\n0\r\nT: v\r\n\r\nrest", "1 \r\na\r\n0\r\n\r\n", "1\r\na", "-1\r\n", "fffffffffffffffff\r\n",
+		"0\r\n\r\n", "1\r\na\r\n0\r\n\r\n", "a;x=y\r\n0123456789\r\n0\r\nT: v\r\n\r\nrest", "1 \r\na\r\n0\r\n\r\n",
+		"1\r\na", "-1\r\n", "fffffffffffffffff\r\n",
 		"1\na\n0\n\n", "01\r\na\r\n00\r\n\r\n", "1\r\nab\r\n0\r\n\r\n", "3\r\n\r\n0\r\n0\r\n\r\n",
 	} {
 		f.Add([]byte(s), uint16(3))
@@ -61,8 +62,10 @@ func FuzzChunks(f *testing.F) {
 // FuzzHead checks that a head is only taken when its framing has one meaning.
 func FuzzHead(f *testing.F) {
 	for _, s := range []string{
-		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Type: a/b\r\n", "HTTP/1.1 200\r\n", "HTTP/1.0 404 x\r\nConnection: a, Close\r\n",
-		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n", "HTTP/1.1 429 x\r\nRetry-After: 3\r\nX: \t y \r\n", "HTTP/1.1 200 OK\r\nA : b\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Type: a/b\r\n", "HTTP/1.1 200\r\n",
+		"HTTP/1.0 404 x\r\nConnection: a, Close\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n",
+		"HTTP/1.1 429 x\r\nRetry-After: 3\r\nX: \t y \r\n", "HTTP/1.1 200 OK\r\nA : b\r\n",
 		"HTTP/1.1 200 OK\r\nretry-after: Wed, 21 Oct 2015 07:28:00 GMT\r\nCONTENT-ENCODING: identity\r\n",
 	} {
 		f.Add([]byte(s))
@@ -78,20 +81,24 @@ func FuzzHead(f *testing.F) {
 			return
 		}
 		text := strings.ToLower(string(p))
-		if h.chunked && h.length >= 0 || strings.Count(text, "\r\ncontent-length:") > 1 || strings.Count(text, "\r\ntransfer-encoding:") > 1 {
+		if h.chunked && h.length >= 0 || strings.Count(text, "\r\ncontent-length:") > 1 ||
+			strings.Count(text, "\r\ntransfer-encoding:") > 1 {
 			t.Fatalf("%q: ambiguous", p)
 		}
-		if (h.length >= 0) != strings.Contains(text, "\r\ncontent-length:") || h.chunked != strings.Contains(text, "\r\ntransfer-encoding:") {
+		if (h.length >= 0) != strings.Contains(text, "\r\ncontent-length:") ||
+			h.chunked != strings.Contains(text, "\r\ntransfer-encoding:") {
 			t.Fatalf("%q: framing was overlooked: %+v", p, h)
 		}
-		if h.status < 100 || h.status > 599 || h.retryAfter < 0 || h.retryAfter > maxRetryAfter || bytes.IndexByte(p, 0) >= 0 {
+		if h.status < 100 || h.status > 599 || h.retryAfter < 0 || h.retryAfter > maxRetryAfter ||
+			bytes.IndexByte(p, 0) >= 0 {
 			t.Fatalf("%q: %+v", p, h)
 		}
 		if s := h.contentType; s.from > s.to || s.to > len(h.lines) {
 			t.Fatalf("%q: %+v", p, h)
 		}
 		for _, line := range strings.Split(strings.TrimSuffix(string(h.lines), "\r\n"), "\r\n") {
-			if name, _, ok := strings.Cut(line, ":"); ok && h.get(name) == nil && !strings.HasSuffix(strings.TrimRight(line, " \t"), ":") {
+			if name, _, ok := strings.Cut(line, ":"); ok && h.get(name) == nil &&
+				!strings.HasSuffix(strings.TrimRight(line, " \t"), ":") {
 				t.Fatalf("%q: %q cannot be found again", p, name)
 			}
 		}

@@ -11,7 +11,8 @@ func TestRetryAfter(t *testing.T) {
 	f := func(value string, want time.Duration) {
 		t.Helper()
 		var h head
-		if err := h.parse([]byte("HTTP/1.1 429 x\r\nRetry-After: "+value+"\r\n\r\n"), now); err != nil || h.retryAfter != want {
+		if err := h.parse([]byte("HTTP/1.1 429 x\r\nRetry-After: "+value+"\r\n\r\n"), now); err != nil ||
+			h.retryAfter != want {
 			t.Errorf("%q: %s %v, want %s", value, h.retryAfter, err, want)
 		}
 	}
@@ -46,8 +47,10 @@ func TestRequestHeadsCannotBeInjected(t *testing.T) {
 	const fields = " HTTP/1.1\r\nHost: h:8443\r\nUser-Agent: farebox/1\r\nAccept-Encoding: identity\r\n"
 	f(Request{}, 0, "GET /a%20b"+fields+"Accept: */*\r\n\r\n")
 	f(Request{Path: []byte("/models"), Accept: "a/b"}, 0, "GET /a%20b/models"+fields+"Accept: a/b\r\n\r\n")
-	f(Request{Method: "DELETE", Path: []byte("/x")}, 0, "DELETE /a%20b/x"+fields+"Accept: */*\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n")
-	f(Request{Body: []byte("12"), Type: "text/plain"}, 2, "POST /a%20b"+fields+"Accept: */*\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n")
+	f(Request{Method: "DELETE", Path: []byte("/x")}, 0, "DELETE /a%20b/x"+fields+
+		"Accept: */*\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n")
+	f(Request{Body: []byte("12"), Type: "text/plain"}, 2, "POST /a%20b"+fields+
+		"Accept: */*\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n")
 	f(Request{Path: []byte("/x y")}, 0, "")
 	f(Request{Path: []byte("/x\r\nA: b")}, 0, "")
 	f(Request{Path: []byte("/é")}, 0, "")
@@ -62,7 +65,8 @@ func TestRequestHeadsCannotBeInjected(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bare.Close()
-	if b, _ := bare.appendHead(nil, &Request{}, 0); !strings.HasPrefix(string(b), "GET / HTTP/1.1\r\nHost: h\r\n") || bare.address != "h:80" {
+	if b, _ := bare.appendHead(nil, &Request{}, 0); !strings.HasPrefix(string(b), "GET / HTTP/1.1\r\nHost: h\r\n") ||
+		bare.address != "h:80" {
 		t.Errorf("%q to %s", b, bare.address)
 	}
 }

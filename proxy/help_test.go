@@ -104,7 +104,8 @@ func answering(answer string) func(net.Conn, *bufio.Reader, int) {
 }
 
 func jsonAnswer(body string) string {
-	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body),
+		body)
 }
 
 const sseHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -222,7 +223,8 @@ const testTick = 20 * time.Millisecond
 // closes its upstream within 500 ms is shown with the whole program.
 const standstill = 4 * time.Second
 
-func newGateway(t testing.TB, o Options, so ServerOptions, handler func(g *gateway, ctx *fasthttp.RequestCtx), change ...func(s *fasthttp.Server)) *gateway {
+func newGateway(t testing.TB, o Options, so ServerOptions, handler func(g *gateway, ctx *fasthttp.RequestCtx),
+	change ...func(s *fasthttp.Server)) *gateway {
 	if o.Tick == 0 {
 		o.Tick = testTick
 	}
@@ -364,7 +366,8 @@ func (g *gateway) ask(body string) (*http.Response, string, error) {
 	g.t.Helper()
 	tr := &http.Transport{DisableKeepAlives: true}
 	defer tr.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: tr, Timeout: 20 * time.Second}).Post("http://"+g.addr+"/x", "application/json", strings.NewReader(body))
+	resp, err := (&http.Client{Transport: tr, Timeout: 20 * time.Second}).Post("http://"+g.addr+"/x",
+		"application/json", strings.NewReader(body))
 	if err != nil {
 		return nil, "", err
 	}

@@ -46,7 +46,10 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			}
 		}
 	})
-	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.Idle, o.FirstByte = 150*time.Millisecond, 150*time.Millisecond })
+	tg := endpoint(t, u.addr, func(o *EndpointOptions) {
+		o.Idle, o.FirstByte = 150*time.Millisecond,
+			150*time.Millisecond
+	})
 	dead := endpoint(t, "127.0.0.1:1")
 	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, streaming(func() (*plan, Lens) {
 		return &plan{endpoints: []*Endpoint{dead, tg, tg}}, &noted{}

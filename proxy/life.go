@@ -62,7 +62,8 @@ func (l *Life) Run(signals <-chan os.Signal) (err error) {
 					took = l.handOver()
 				}
 			} else if s != syscall.SIGHUP {
-				l.Log.Info().Str("signal", s.String()).Dur("limit_ms", l.DrainTimeout).Msg("draining: no new work, streams may finish")
+				l.Log.Info().Str("signal", s.String()).Dur("limit_ms", l.DrainTimeout).
+					Msg("draining: no new work, streams may finish")
 				stop = true
 			} else if l.Reload != nil {
 				l.Reload()
@@ -101,7 +102,8 @@ func (l *Life) Run(signals <-chan os.Signal) (err error) {
 func (l *Life) handOver() <-chan error {
 	ln, ok := l.Listener.(clientListener)
 	if !ok {
-		l.Log.Error().Err(errors.New("this is not a socket of clients")).Msg("cannot start a successor; going on as before")
+		l.Log.Error().Err(errors.New("this is not a socket of clients")).
+			Msg("cannot start a successor; going on as before")
 		return nil
 	}
 	pid, took, err := listen.HandOver(ln.Listener)

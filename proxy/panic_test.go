@@ -26,7 +26,8 @@ func TestAPanicInTheHandlerCostsOneConnection(t *testing.T) {
 	c := g.dial()
 	_, _ = io.WriteString(c, "GET /bad HTTP/1.1\r\nHost: h\r\n\r\nGET /good HTTP/1.1\r\nHost: h\r\n\r\n")
 	b, _ := io.ReadAll(c)
-	if s := string(b); !strings.HasPrefix(s, "HTTP/1.1 500 ") || !strings.HasSuffix(s, "sorry") || !strings.Contains(s, "Connection: close") || strings.Contains(s, "secret") {
+	if s := string(b); !strings.HasPrefix(s, "HTTP/1.1 500 ") || !strings.HasSuffix(s, "sorry") ||
+		!strings.Contains(s, "Connection: close") || strings.Contains(s, "secret") {
 		t.Errorf("%q", s)
 	}
 	if resp, body, err := g.ask(""); err != nil || resp.StatusCode != 200 || body != "fine" || told.Load() != 1 {
@@ -42,7 +43,8 @@ func TestAPanicInTheLensEndsOneStream(t *testing.T) {
 	f := func(name string, lens Lens, ends func() []Cause) {
 		t.Run(name, func(t *testing.T) {
 			var told atomic.Int32
-			g := newGateway(t, Options{OnPanic: func(any) { told.Add(1) }}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }))
+			g := newGateway(t, Options{OnPanic: func(any) { told.Add(1) }}, ServerOptions{},
+				streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }))
 			c := g.dial()
 			_, _ = io.WriteString(c, post("{}"))
 			if b, _ := io.ReadAll(c); strings.HasSuffix(string(b), "0\r\n\r\n") {
@@ -62,7 +64,8 @@ func TestAPanicInTheLensEndsOneStream(t *testing.T) {
 			if g.p.Active() != 0 {
 				t.Error("still registered")
 			}
-			eventually(t, "the upstream connection is not leaked", func() bool { open, idle := tg.Conns(); return open == idle })
+			eventually(t, "the upstream connection is not leaked",
+				func() bool { open, idle := tg.Conns(); return open == idle })
 		})
 	}
 	bad := &noted{pass: func([]byte) ([]byte, bool) { panic("in Pass") }}
@@ -84,11 +87,12 @@ func TestAPanicInDoneIsContained(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("one")+"0\r\n\r\n"))
 	tg := endpoint(t, u.addr)
 	var told atomic.Int32
-	g := newGateway(t, Options{OnPanic: func(any) { told.Add(1) }}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
-		x := new(Exchange)
-		g.p.Ask(ctx, x, 0, tg, &Request{Body: ctx.PostBody()})
-		x.Relay(ctx, nil, func(Outcome) { panic("in done") })
-	})
+	g := newGateway(t, Options{OnPanic: func(any) { told.Add(1) }}, ServerOptions{},
+		func(g *gateway, ctx *fasthttp.RequestCtx) {
+			x := new(Exchange)
+			g.p.Ask(ctx, x, 0, tg, &Request{Body: ctx.PostBody()})
+			x.Relay(ctx, nil, func(Outcome) { panic("in done") })
+		})
 	for range 3 {
 		if _, body, err := g.ask("{}"); err != nil || body != "one" {
 			t.Fatalf("%q %v", body, err)
@@ -105,7 +109,8 @@ func TestAPanicBetweenAttemptsIsContained(t *testing.T) {
 	g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
 		x := new(Exchange)
 		defer x.Close()
-		pl := &plan{endpoints: []*Endpoint{tg}, request: Request{Body: ctx.PostBody()}, retry: func(Result) bool { panic("in the verdict") }}
+		pl := &plan{endpoints: []*Endpoint{tg}, request: Request{Body: ctx.PostBody()},
+			retry: func(Result) bool { panic("in the verdict") }}
 		pl.open(g.p, ctx, x)
 	})
 	if resp, _, err := g.ask("{}"); err != nil || resp.StatusCode != 500 {

@@ -30,7 +30,8 @@ func TestAnswersArriveWholeAndUnchanged(t *testing.T) {
 				if err != nil || body != want || resp.StatusCode != 200 {
 					t.Fatalf("%v: %d bytes, want %d (%v)", err, len(body), len(want), resp)
 				}
-				if o := g.outcome(); o.Cause != None || !o.Complete || o.BytesOut != int64(len(want)) || o.FirstByte <= 0 && want != "" {
+				if o := g.outcome(); o.Cause != None || !o.Complete || o.BytesOut != int64(len(want)) ||
+					o.FirstByte <= 0 && want != "" {
 					t.Fatalf("outcome %+v", o)
 				}
 				if in, ends := lens.seen(); in != want || len(ends) != 1 || ends[0] != None {
@@ -55,7 +56,9 @@ func TestKnownLengthIsKept(t *testing.T) {
 	body := strings.Repeat("x", 100<<10)
 	u := newUpstream(t, answering(jsonAnswer(body)))
 	tg := endpoint(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
+		return &plan{endpoints: []*Endpoint{tg}}, nil
+	}))
 	resp, got, err := g.ask("{}")
 	if err != nil || got != body || resp.ContentLength != int64(len(body)) {
 		t.Fatalf("%v: %d bytes, length %d", err, len(got), resp.ContentLength)
@@ -68,7 +71,9 @@ func TestAnEndOfConnectionEndsAnAnswerWithoutLength(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nall there is")
 	})
 	tg := endpoint(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
+		return &plan{endpoints: []*Endpoint{tg}}, nil
+	}))
 	if _, got, err := g.ask("{}"); err != nil || got != "all there is" {
 		t.Fatalf("%q %v", got, err)
 	}
@@ -93,7 +98,9 @@ func TestEventsAreNotHeldBack(t *testing.T) {
 		_, _ = io.WriteString(c, "0\r\n\r\n")
 	})
 	tg := endpoint(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, &noted{} }))
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
+		return &plan{endpoints: []*Endpoint{tg}}, &noted{}
+	}))
 	resp, err := http.Post("http://"+g.addr, "", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err) // the head arrives before the first event
@@ -146,7 +153,9 @@ func TestAnySplitGivesTheSameBytes(t *testing.T) {
 		}
 	})
 	tg := endpoint(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, &noted{} }))
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
+		return &plan{endpoints: []*Endpoint{tg}}, &noted{}
+	}))
 	for range 20 {
 		if _, got, err := g.ask("{}"); err != nil || got != want.String() {
 			t.Fatalf("%v: %d bytes of %d", err, len(got), want.Len())
@@ -159,12 +168,15 @@ func TestAnySplitGivesTheSameBytes(t *testing.T) {
 func TestOldClientsStreamWithoutChunks(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("data: 1\n\n")+chunk("data: 2\n\n")+"0\r\n\r\n"))
 	tg := endpoint(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, &noted{} }))
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
+		return &plan{endpoints: []*Endpoint{tg}}, &noted{}
+	}))
 	c := g.dial()
 	_, _ = io.WriteString(c, "POST /x HTTP/1.0\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}")
 	b, err := io.ReadAll(c)
 	head, body, _ := strings.Cut(string(b), "\r\n\r\n")
-	if err != nil || body != "data: 1\n\ndata: 2\n\n" || strings.Contains(head, "chunked") || !strings.HasPrefix(head, "HTTP/1.1 200 OK") || !strings.Contains(head, "Connection: close") {
+	if err != nil || body != "data: 1\n\ndata: 2\n\n" || strings.Contains(head, "chunked") ||
+		!strings.HasPrefix(head, "HTTP/1.1 200 OK") || !strings.Contains(head, "Connection: close") {
 		t.Fatalf("%v: %q", err, b)
 	}
 	if o := g.outcome(); !o.Complete || o.Cause != None {
@@ -175,8 +187,12 @@ func TestOldClientsStreamWithoutChunks(t *testing.T) {
 func TestALensMayChangeEndAndStopAnswers(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("abc")+chunk("def")+"0\r\n\r\n"))
 	tg := endpoint(t, u.addr)
-	lens := &noted{tail: []byte("-end"), pass: func(p []byte) ([]byte, bool) { return []byte(strings.ToUpper(string(p))), false }}
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }))
+	lens := &noted{tail: []byte("-end"), pass: func(p []byte) ([]byte, bool) {
+		return []byte(strings.ToUpper(string(p))), false
+	}}
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
+		return &plan{endpoints: []*Endpoint{tg}}, lens
+	}))
 	if _, got, err := g.ask("{}"); err != nil || got != "ABCDEF-end" {
 		t.Fatalf("%q %v", got, err)
 	}
@@ -213,7 +229,8 @@ func TestBodyReadsSmallAnswersAndLeavesLargeOnes(t *testing.T) {
 				want := strings.Repeat("0123456789", size/10+1)[:size]
 				u := newUpstream(t, answering(answer(want)))
 				tg := endpoint(t, u.addr)
-				g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 10000))
+				g := newGateway(t, Options{}, ServerOptions{},
+					whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 10000))
 				for range 2 {
 					if _, got, err := g.ask("{}"); err != nil || got != want {
 						t.Fatalf("%v: %d bytes of %d", err, len(got), size)

@@ -78,11 +78,12 @@ func BenchmarkWholeAnswers(b *testing.B) {
 		b.Run(size.name+"/exchange", func(b *testing.B) {
 			tg := endpoint(b, up)
 			pool := sync.Pool{New: func() any { return newOnePlan(tg) }}
-			g := newGateway(b, Options{Tick: defaultTick, HalfCloseGone: true}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
-				pl := pool.Get().(*onePlan)
-				pl.serve(g.p, ctx)
-				pool.Put(pl)
-			})
+			g := newGateway(b, Options{Tick: defaultTick, HalfCloseGone: true}, ServerOptions{},
+				func(g *gateway, ctx *fasthttp.RequestCtx) {
+					pl := pool.Get().(*onePlan)
+					pl.serve(g.p, ctx)
+					pool.Put(pl)
+				})
 			hammer(b, g.addr, request, end, 1)
 		})
 	}
@@ -99,7 +100,8 @@ func BenchmarkStreams(b *testing.B) {
 		name := map[int]string{1: "single", 8: "burst8"}[burst]
 		b.Run(name+"/direct", func(b *testing.B) { hammer(b, up, request, end, events) })
 		b.Run(name+"/bare", func(b *testing.B) {
-			hc := &fasthttp.HostClient{Addr: up, MaxConns: 1024, ConnPoolStrategy: fasthttp.LIFO, StreamResponseBody: true}
+			hc := &fasthttp.HostClient{Addr: up, MaxConns: 1024, ConnPoolStrategy: fasthttp.LIFO,
+				StreamResponseBody: true}
 			g := newGateway(b, Options{}, ServerOptions{}, func(_ *gateway, ctx *fasthttp.RequestCtx) {
 				ctx.Request.SetHost(up)
 				if err := hc.Do(&ctx.Request, &ctx.Response); err != nil {
@@ -110,11 +112,12 @@ func BenchmarkStreams(b *testing.B) {
 		})
 		b.Run(name+"/exchange", func(b *testing.B) {
 			tg := endpoint(b, up)
-			g := newGateway(b, Options{Tick: defaultTick, HalfCloseGone: true}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
-				pl := newOnePlan(tg)
-				pl.stream = true
-				pl.serve(g.p, ctx)
-			})
+			g := newGateway(b, Options{Tick: defaultTick, HalfCloseGone: true}, ServerOptions{},
+				func(g *gateway, ctx *fasthttp.RequestCtx) {
+					pl := newOnePlan(tg)
+					pl.stream = true
+					pl.serve(g.p, ctx)
+				})
 			hammer(b, g.addr, request, end, events)
 		})
 	}
@@ -176,7 +179,9 @@ func BenchmarkPieces(b *testing.B) {
 	})
 	b.Run("head", func(b *testing.B) {
 		var h head
-		text := []byte("HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Type: application/json\r\nContent-Length: 512\r\nConnection: keep-alive\r\nX-Request-Id: req_0123456789\r\nOpenAI-Version: 2020-10-01\r\n\r\n")
+		text := []byte("HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Type: " +
+			"application/json\r\nContent-Length: 512\r\nConnection: keep-alive\r\nX-Request-Id: " +
+			"req_0123456789\r\nOpenAI-Version: 2020-10-01\r\n\r\n")
 		now := time.Now()
 		for b.Loop() {
 			_ = h.parse(text, now)

@@ -20,13 +20,17 @@ func TestLogsShowNoSecrets(t *testing.T) {
 		}
 	})
 	_, port, _ := net.SplitHostPort(u.addr)
-	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.Headers = [][2]string{{"Authorization", "Bearer " + upstreamKey}} })
-	g := newGateway(t, Options{}, ServerOptions{MaxBody: 1000, ReadTimeout: 200 * time.Millisecond}, whole(func() *plan {
-		return &plan{endpoints: []*Endpoint{tg}}
-	}, 100))
+	tg := endpoint(t, u.addr, func(o *EndpointOptions) {
+		o.Headers = [][2]string{{"Authorization", "Bearer " + upstreamKey}}
+	})
+	g := newGateway(t, Options{}, ServerOptions{MaxBody: 1000, ReadTimeout: 200 * time.Millisecond},
+		whole(func() *plan {
+			return &plan{endpoints: []*Endpoint{tg}}
+		}, 100))
 	auth := "Authorization: Bearer " + key + "\r\n"
 	for _, wire := range []string{
-		"POST /" + prompt + " HTTP/1.1\r\nHost: h\r\n" + auth + "Content-Length: 5000\r\n\r\n" + strings.Repeat(prompt, 400),
+		"POST /" + prompt + " HTTP/1.1\r\nHost: h\r\n" + auth + "Content-Length: 5000\r\n\r\n" + strings.Repeat(prompt,
+			400),
 		"POST / HTTP/1.1\r\nHost: h\r\n" + auth + "Content-Length: 50\r\nContent-Length: 51\r\n\r\n" + prompt,
 		"POST / HTTP/1.1\r\nHost: h\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n" + prompt,
 		"POST / HTTP/1.1\r\nHost: h\r\n" + auth + "X: " + strings.Repeat(prompt, 2000) + "\r\n\r\n",

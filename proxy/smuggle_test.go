@@ -17,7 +17,9 @@ func TestAmbiguousAnswersAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, answering(answer))
 			tg := endpoint(t, u.addr)
-			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 1<<20))
+			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan {
+				return &plan{endpoints: []*Endpoint{tg}}
+			}, 1<<20))
 			if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 502 || body != "upstream_malformed" {
 				t.Errorf("%v %q %v", resp, body, err)
 			}
@@ -59,8 +61,10 @@ func TestAmbiguousAnswersAreRefused(t *testing.T) {
 	f("a negative chunk size", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nx\r\n0\r\n\r\n")
 	f("a bare line feed in chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\nx\n0\n\n")
 	f("a line feed in an extension", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;a\nb\r\nx\r\n0\r\n\r\n")
-	f("a long extension", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;"+strings.Repeat("a", 5000)+"\r\nx\r\n0\r\n\r\n")
-	f("a long trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"+strings.Repeat("X: 12345678\r\n", 2000)+"\r\n")
+	f("a long extension", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;"+strings.Repeat("a", 5000)+
+		"\r\nx\r\n0\r\n\r\n")
+	f("a long trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"+strings.Repeat("X: 12345678\r\n",
+		2000)+"\r\n")
 }
 
 // What is odd but clear is taken.
@@ -72,7 +76,9 @@ func TestUnusualAnswersAreTaken(t *testing.T) {
 				_, _ = io.WriteString(c, answer)
 			})
 			tg := endpoint(t, u.addr)
-			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 1<<20))
+			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan {
+				return &plan{endpoints: []*Endpoint{tg}}
+			}, 1<<20))
 			if _, body, err := g.ask("{}"); err != nil || body != want {
 				t.Errorf("%q %v", body, err)
 			}
@@ -85,7 +91,8 @@ func TestUnusualAnswersAreTaken(t *testing.T) {
 	f("identity", "HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Length: 1\r\n\r\nx", "x")
 	f("1.0", "HTTP/1.0 200 OK\r\n\r\nx", "x")
 	f("a large head", "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 12<<10)+"\r\nContent-Length: 1\r\n\r\nx", "x")
-	f("upper case chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n00A \r\n0123456789\r\n000\r\n\r\n", "0123456789")
+	f("upper case chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n00A \r\n0123456789\r\n000\r\n\r\n",
+		"0123456789")
 }
 
 // An answer that is longer than it says must not begin the next client's.
@@ -97,7 +104,8 @@ func TestTrailingBytesPoisonTheConnection(t *testing.T) {
 	} {
 		u := newUpstream(t, answering(answer))
 		tg := endpoint(t, u.addr)
-		g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 1<<20))
+		g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} },
+			1<<20))
 		for range 3 {
 			if _, body, err := g.ask("{}"); err != nil || body == "evil" {
 				t.Errorf("%s: %q %v", name, body, err)
@@ -112,11 +120,13 @@ func TestTrailingBytesPoisonTheConnection(t *testing.T) {
 // What follows a request that was refused unread is never served as a request.
 func TestAnUnreadBodyIsNotTheNextRequest(t *testing.T) {
 	var paths []string
-	g := newGateway(t, Options{}, ServerOptions{MaxBody: 100}, func(_ *gateway, ctx *fasthttp.RequestCtx) { paths = append(paths, string(ctx.Path())) })
+	g := newGateway(t, Options{}, ServerOptions{MaxBody: 100},
+		func(_ *gateway, ctx *fasthttp.RequestCtx) { paths = append(paths, string(ctx.Path())) })
 	smuggled := "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"
 	for _, wire := range []string{
 		post(strings.Repeat("x", 100) + smuggled),
-		"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(strings.Repeat("x", 101)) + smuggled,
+		"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(strings.Repeat("x", 101)) +
+			smuggled,
 		"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nContent-Length: 35\r\n\r\n" + smuggled,
 		"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: xchunked\r\n\r\n" + smuggled,
 		"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length : 35\r\n\r\n" + smuggled,

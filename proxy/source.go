@@ -88,9 +88,9 @@ func (w *sourceWriter) write(p []byte) {
 }
 
 // Deliver makes src ctx's response body, chunked when its Len is below 0, which
-// only HTTP/1.1 clients understand; status and headers are the caller's to set. A client has ClientStall for each 64 KiB, instead of
-// the server's limit for whole responses. done, which may be nil, is called
-// exactly once when src is not needed any more, also when nothing was written;
+// only HTTP/1.1 clients understand; status and headers are the caller's to set. A client has
+// ClientStall for each 64 KiB, instead of the server's limit for whole responses. done, which may
+// be nil, is called exactly once when src is not needed any more, also when nothing was written;
 // err is nil when the client's connection took all n bytes.
 func (p *Proxy) Deliver(ctx *fasthttp.RequestCtx, src Source, done func(n int64, err error)) {
 	d := &delivery{src: src, client: ctx.Conn(), stall: p.stall, done: done, panic: p.panic}

@@ -80,7 +80,8 @@ func answerSum(c net.Conn, r *bufio.Reader, _ int) {
 
 func sourcePlan(src Source, targets ...*Endpoint) func() *plan {
 	return func() *plan {
-		return &plan{endpoints: targets, request: Request{Method: "POST", Source: src, Body: []byte{}, Type: "multipart/form-data; boundary=x"}}
+		return &plan{endpoints: targets, request: Request{Method: "POST", Source: src, Body: []byte{},
+			Type: "multipart/form-data; boundary=x"}}
 	}
 }
 
@@ -128,7 +129,11 @@ func TestSourcesThatBreakTheirWordAreNotRepeated(t *testing.T) {
 		if src.writes.Load() != 1 {
 			t.Errorf("%s: written %d times", name, src.writes.Load())
 		}
-		eventually(t, "the connection is closed", func() bool { open, _ := tg.Conns(); return open == 0 && u.open.Load() == 0 })
+		eventually(t, "the connection is closed", func() bool {
+			open, _ := tg.Conns()
+			return open == 0 &&
+				u.open.Load() == 0
+		})
 	}
 }
 
@@ -144,7 +149,10 @@ func TestSourcesAreSentAgain(t *testing.T) {
 	good := newUpstream(t, answerSum)
 	first, second := endpoint(t, broken.addr), endpoint(t, good.addr)
 	var p *plan
-	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { p = sourcePlan(src, first, second)(); return p }, 1<<20))
+	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan {
+		p = sourcePlan(src, first, second)()
+		return p
+	}, 1<<20))
 	if _, body, err := g.ask("{}"); err != nil || body != src.sum() {
 		t.Fatalf("%q %v", body, err)
 	}
@@ -252,7 +260,8 @@ func TestDeliveryCutsOnlyStalledClients(t *testing.T) {
 	t.Parallel()
 	src := &made{n: 512 << 20, says: 512 << 20, piece: 1 << 20}
 	ends := make(chan error, 1)
-	g := newGateway(t, Options{ClientStall: 300 * time.Millisecond}, ServerOptions{WriteTimeout: 100 * time.Millisecond}, delivering(src, ends))
+	g := newGateway(t, Options{ClientStall: 300 * time.Millisecond},
+		ServerOptions{WriteTimeout: 100 * time.Millisecond}, delivering(src, ends))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	b := make([]byte, 1<<20)

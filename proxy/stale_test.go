@@ -26,7 +26,10 @@ func TestAnIdleConnectionThatDiedIsNotUsed(t *testing.T) {
 			})
 			tg := endpoint(t, u.addr)
 			var pl *plan
-			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { pl = &plan{endpoints: []*Endpoint{tg}}; return pl }, 100))
+			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan {
+				pl = &plan{endpoints: []*Endpoint{tg}}
+				return pl
+			}, 100))
 			for range 3 {
 				if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 200 || body != "x" {
 					t.Fatalf("%v %q %v", resp, body, err)
@@ -84,7 +87,8 @@ func TestARequestIsNotRepeatedInSilence(t *testing.T) {
 		if safe && (resp.StatusCode != 200 || requests.Load() != 3 || a.Cause != None) {
 			t.Errorf("retry_safe: status %d after %d requests, %+v", resp.StatusCode, requests.Load(), a)
 		}
-		if !safe && (resp.StatusCode != 502 || requests.Load() != 2 || a.Cause != UpstreamReset || !a.Reused || !a.Sent) {
+		if !safe && (resp.StatusCode != 502 || requests.Load() != 2 || a.Cause != UpstreamReset || !a.Reused ||
+			!a.Sent) {
 			t.Errorf("status %d after %d requests, %+v", resp.StatusCode, requests.Load(), a)
 		}
 	}
@@ -94,8 +98,10 @@ func TestARequestIsNotRepeatedInSilence(t *testing.T) {
 func TestAFreshConnectionIsNotRetried(t *testing.T) {
 	u := newUpstream(t, func(c net.Conn, r *bufio.Reader, _ int) { _, _, _ = readRequest(r) })
 	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.RetrySafe = true })
-	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 100))
-	if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 502 || body != "upstream_reset" || u.conns.Load() != 1 {
+	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} },
+		100))
+	if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 502 || body != "upstream_reset" ||
+		u.conns.Load() != 1 {
 		t.Fatalf("%v %q %v, %d connections", resp, body, err, u.conns.Load())
 	}
 }
@@ -103,14 +109,19 @@ func TestAFreshConnectionIsNotRetried(t *testing.T) {
 func TestIdleConnectionsAreClosedInTime(t *testing.T) {
 	u := newUpstream(t, answering(jsonAnswer("x")))
 	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.MaxIdle = 50 * time.Millisecond })
-	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 100))
+	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} },
+		100))
 	if _, _, err := g.ask("{}"); err != nil {
 		t.Fatal(err)
 	}
 	if open, idle := tg.Conns(); open != 1 || idle != 1 {
 		t.Fatalf("%d open, %d idle", open, idle)
 	}
-	eventually(t, "the idle connection is closed", func() bool { open, _ := tg.Conns(); return open == 0 && u.open.Load() == 0 })
+	eventually(t, "the idle connection is closed", func() bool {
+		open, _ := tg.Conns()
+		return open == 0 &&
+			u.open.Load() == 0
+	})
 }
 
 // The next target gets the request when the first cannot even be connected.
@@ -136,7 +147,8 @@ func TestTheNextTargetIsTried(t *testing.T) {
 	if r := g.result(); len(pl.attempts) != 3 || r.Status != 200 {
 		t.Errorf("%+v", r)
 	}
-	if at := pl.attempts; len(at) != 3 || at[0].Cause != ConnectFailed || at[0].Sent || at[1].Status != 429 || at[1].RetryAfter != 7*time.Second {
+	if at := pl.attempts; len(at) != 3 || at[0].Cause != ConnectFailed || at[0].Sent || at[1].Status != 429 ||
+		at[1].RetryAfter != 7*time.Second {
 		t.Errorf("%+v", at)
 	}
 	if strings.ContainsAny(pl.attempts[0].Err.Error(), "0123456789") {

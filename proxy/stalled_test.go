@@ -24,7 +24,8 @@ func TestAClientThatStopsReadingIsCut(t *testing.T) {
 	})
 	tg := endpoint(t, u.addr)
 	lens := &noted{}
-	g := newGateway(t, Options{ClientStall: 300 * time.Millisecond}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }))
+	g := newGateway(t, Options{ClientStall: 300 * time.Millisecond}, ServerOptions{},
+		streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens }))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	start := time.Now()
@@ -35,7 +36,11 @@ func TestAClientThatStopsReadingIsCut(t *testing.T) {
 	if _, ends := lens.seen(); len(ends) != 1 || ends[0] != ClientStalled {
 		t.Errorf("ends %v", ends)
 	}
-	eventually(t, "both connections are closed", func() bool { open, _ := tg.Conns(); return open == 0 && u.open.Load() == 0 })
+	eventually(t, "both connections are closed", func() bool {
+		open, _ := tg.Conns()
+		return open == 0 &&
+			u.open.Load() == 0
+	})
 }
 
 // A slow reader is not a stalled one.
@@ -43,7 +48,8 @@ func TestASlowReaderIsServed(t *testing.T) {
 	body := strings.Repeat("x", 24<<20)
 	u := newUpstream(t, answering(sseHead+chunk(body)+"0\r\n\r\n"))
 	tg := endpoint(t, u.addr)
-	g := newGateway(t, Options{ClientStall: 400 * time.Millisecond}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
+	g := newGateway(t, Options{ClientStall: 400 * time.Millisecond}, ServerOptions{},
+		streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	b := make([]byte, 128<<10)
@@ -73,7 +79,8 @@ func TestAStalledPlainResponseIsCut(t *testing.T) {
 	body := strings.Repeat("x", 32<<20)
 	u := newUpstream(t, answering(jsonAnswer(body)))
 	tg := endpoint(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{WriteTimeout: 300 * time.Millisecond}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 64<<20))
+	g := newGateway(t, Options{}, ServerOptions{WriteTimeout: 300 * time.Millisecond},
+		whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 64<<20))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	g.outcome()
@@ -86,7 +93,9 @@ func TestEachPhaseHasItsLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, serve)
 			tg := endpoint(t, u.addr, change)
-			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 1<<20))
+			g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan {
+				return &plan{endpoints: []*Endpoint{tg}}
+			}, 1<<20))
 			start := time.Now()
 			resp, body, err := g.ask("{}")
 			took := time.Since(start)
@@ -96,24 +105,30 @@ func TestEachPhaseHasItsLimit(t *testing.T) {
 			if took < limit || took > limit+standstill {
 				t.Errorf("after %s", took)
 			}
-			eventually(t, "the upstream connection is closed", func() bool { open, _ := tg.Conns(); return open == 0 && u.open.Load() == 0 })
+			eventually(t, "the upstream connection is closed", func() bool {
+				open, _ := tg.Conns()
+				return open == 0 &&
+					u.open.Load() == 0
+			})
 		})
 	}
 	wait := func(c net.Conn, r *bufio.Reader) { _, _ = r.ReadByte() }
-	f("first byte", FirstByteTimeout, func(o *EndpointOptions) { o.FirstByte = limit }, func(c net.Conn, r *bufio.Reader, _ int) {
-		_, _, _ = readRequest(r)
-		wait(c, r)
-	})
-	f("first byte, dripping head", FirstByteTimeout, func(o *EndpointOptions) { o.FirstByte = limit }, func(c net.Conn, r *bufio.Reader, _ int) {
-		_, _, _ = readRequest(r)
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX: ")
-		for {
-			if _, err := io.WriteString(c, "x"); err != nil {
-				return
+	f("first byte", FirstByteTimeout, func(o *EndpointOptions) { o.FirstByte = limit },
+		func(c net.Conn, r *bufio.Reader, _ int) {
+			_, _, _ = readRequest(r)
+			wait(c, r)
+		})
+	f("first byte, dripping head", FirstByteTimeout, func(o *EndpointOptions) { o.FirstByte = limit },
+		func(c net.Conn, r *bufio.Reader, _ int) {
+			_, _, _ = readRequest(r)
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX: ")
+			for {
+				if _, err := io.WriteString(c, "x"); err != nil {
+					return
+				}
+				time.Sleep(5 * time.Millisecond)
 			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	})
+		})
 	f("idle", IdleTimeout, func(o *EndpointOptions) { o.Idle = limit }, func(c net.Conn, r *bufio.Reader, _ int) {
 		_, _, _ = readRequest(r)
 		_, _ = io.WriteString(c, sseHead+chunk("x"))
@@ -142,8 +157,13 @@ func TestPausesWithinTheLimitAreFine(t *testing.T) {
 		}
 		_, _ = io.WriteString(c, "0\r\n\r\n")
 	})
-	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.Idle, o.FirstByte = 200*time.Millisecond, 200*time.Millisecond })
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
+	tg := endpoint(t, u.addr, func(o *EndpointOptions) {
+		o.Idle, o.FirstByte = 200*time.Millisecond,
+			200*time.Millisecond
+	})
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
+		return &plan{endpoints: []*Endpoint{tg}}, nil
+	}))
 	if _, body, err := g.ask("{}"); err != nil || body != "xxxxxxxx" {
 		t.Fatalf("%q %v", body, err)
 	}
@@ -157,7 +177,8 @@ func TestConnectionsOfATargetAreLimited(t *testing.T) {
 		_, _ = io.WriteString(c, jsonAnswer("x"))
 	})
 	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.MaxConns = 2 })
-	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 100))
+	g := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} },
+		100))
 	var ok atomic.Int32
 	done := make(chan bool)
 	for range 2 {

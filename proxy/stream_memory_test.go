@@ -70,7 +70,8 @@ func TestOpenStreamsAreCheap(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { c.Close() })
-			_, _ = io.WriteString(c, post(`{"model":"m","messages":[{"role":"user","content":"`+strings.Repeat("hello ", 150)+`"}],"stream":true}`))
+			_, _ = io.WriteString(c, post(`{"model":"m","messages":[{"role":"user","content":"`+strings.Repeat("hello ",
+				150)+`"}],"stream":true}`))
 			go func() { _, _ = io.Copy(io.Discard, c) }()
 		}
 	}
@@ -90,11 +91,12 @@ func TestOpenStreamsAreCheap(t *testing.T) {
 // gatewayProcess runs until its standard input closes.
 func gatewayProcess(t *testing.T, up string) {
 	tg := endpoint(t, up, func(o *EndpointOptions) { o.MaxConns = 1 << 20 })
-	g := newGateway(t, Options{Tick: defaultTick, HalfCloseGone: true}, ServerOptions{MaxConnections: 1 << 20}, func(g *gateway, ctx *fasthttp.RequestCtx) {
-		pl := newOnePlan(tg)
-		pl.stream = true
-		pl.serve(g.p, ctx)
-	})
+	g := newGateway(t, Options{Tick: defaultTick, HalfCloseGone: true}, ServerOptions{MaxConnections: 1 << 20},
+		func(g *gateway, ctx *fasthttp.RequestCtx) {
+			pl := newOnePlan(tg)
+			pl.stream = true
+			pl.serve(g.p, ctx)
+		})
 	fmt.Printf("gateway at %s\n", g.addr)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)

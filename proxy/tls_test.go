@@ -38,7 +38,8 @@ func certificate(t *testing.T) (cert, key string) {
 	kder, _ := x509.MarshalECPrivateKey(k)
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: kder}} {
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der},
+		key: {Type: "EC PRIVATE KEY", Bytes: kder}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +96,9 @@ func TestUpstreamsOverTLS(t *testing.T) {
 	}
 
 	untrusted := mk("")
-	g2 := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{untrusted}} }, 100))
+	g2 := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan {
+		return &plan{endpoints: []*Endpoint{untrusted}}
+	}, 100))
 	if _, body, err := g2.ask("{}"); err != nil || body != "connect_failed" {
 		t.Errorf("%q %v", body, err)
 	}
@@ -105,7 +108,8 @@ func TestUpstreamsOverTLS(t *testing.T) {
 	plain := endpoint(t, "x", func(o *EndpointOptions) {
 		o.BaseURL, o.Connect = "https://"+newUpstream(t, answering("HTTP/1.1 400 x\r\n\r\n")).addr, 300*time.Millisecond
 	})
-	g3 := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{plain}} }, 100))
+	g3 := newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{plain}} },
+		100))
 	if _, body, err := g3.ask("{}"); err != nil || body != "connect_failed" && body != "connect_timeout" {
 		t.Errorf("%q %v", body, err)
 	}
@@ -208,7 +212,9 @@ func TestUnixSockets(t *testing.T) {
 	}()
 	defer ln.Close()
 	tg := endpoint(t, "", func(o *EndpointOptions) { o.BaseURL = "unix:" + path })
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
+		return &plan{endpoints: []*Endpoint{tg}}, nil
+	}))
 	for _, body := range []string{"{}", strings.Repeat("y", 100000)} {
 		if _, got, err := g.ask(body); err != nil || len(got) != 50000 {
 			t.Errorf("%d bytes, %v", len(got), err)

@@ -75,14 +75,17 @@ func TestATruncatedLengthIsNeverDeliveredAsComplete(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 60000))
 	})
 	tg := endpoint(t, u.addr)
-	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }))
+	g := newGateway(t, Options{}, ServerOptions{}, streaming(func() (*plan, Lens) {
+		return &plan{endpoints: []*Endpoint{tg}}, nil
+	}))
 	if _, body, err := g.ask("{}"); err == nil {
 		t.Errorf("the client got %d bytes as complete", len(body))
 	}
 	if o := g.outcome(); o.Complete || o.Cause != UpstreamTruncated {
 		t.Errorf("outcome %+v", o)
 	}
-	g = newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} }, 1<<20))
+	g = newGateway(t, Options{}, ServerOptions{}, whole(func() *plan { return &plan{endpoints: []*Endpoint{tg}} },
+		1<<20))
 	if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 502 || body != "upstream_truncated" {
 		t.Errorf("%v %q %v", resp, body, err)
 	}

@@ -109,7 +109,8 @@ func (u *Uploads) header(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
 
 // around refuses what header found, and reads large bodies for handlers that do
 // not do so themselves (most above 0).
-func (u *Uploads) around(handler fasthttp.RequestHandler, most int, refuse func(*fasthttp.RequestCtx, Refusal)) fasthttp.RequestHandler {
+func (u *Uploads) around(handler fasthttp.RequestHandler, most int,
+	refuse func(*fasthttp.RequestCtx, Refusal)) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		client := ClientOf(ctx.Conn())
 		p := &client.upload

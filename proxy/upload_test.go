@@ -24,11 +24,12 @@ func newLimited(t *testing.T, o ServerOptions, most int64, handler fasthttp.Requ
 // much is told 503 and may come again.
 func TestBodiesInFlightAreLimited(t *testing.T) {
 	hold := make(chan bool)
-	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, ReadTimeout: 10 * time.Second}, 250<<10, func(ctx *fasthttp.RequestCtx) {
-		if len(ctx.PostBody()) > 1000 {
-			<-hold
-		}
-	})
+	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, ReadTimeout: 10 * time.Second}, 250<<10,
+		func(ctx *fasthttp.RequestCtx) {
+			if len(ctx.PostBody()) > 1000 {
+				<-hold
+			}
+		})
 	body := strings.Repeat("x", 100<<10)
 	held := make(chan int)
 	for range 2 {
@@ -70,7 +71,8 @@ func TestBodiesInFlightAreLimited(t *testing.T) {
 
 // Uploads that break off give their share back, whatever way they break off.
 func TestBrokenUploadsGiveTheirShareBack(t *testing.T) {
-	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, ReadTimeout: 300 * time.Millisecond}, 9<<20, func(*fasthttp.RequestCtx) {})
+	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, ReadTimeout: 300 * time.Millisecond}, 9<<20,
+		func(*fasthttp.RequestCtx) {})
 	for _, wire := range []string{
 		"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 500000\r\n\r\nhalf",
 		"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("half") + "10\r\nha",
@@ -128,18 +130,21 @@ func TestRefusedUploadsSeeWhy(t *testing.T) {
 	}}, func(*gateway, *fasthttp.RequestCtx) {})
 	for range 5 {
 		resp, body, err := g.ask(strings.Repeat("x", 20<<20))
-		if err != nil || resp.StatusCode != 413 || body != `{"error":413}` || resp.Header.Get("Content-Type") != "application/json" {
+		if err != nil || resp.StatusCode != 413 || body != `{"error":413}` ||
+			resp.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%v %q %v", resp, body, err)
 		}
 	}
 	c := g.dial()
 	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\nX: "+strings.Repeat("x", 100<<10)+"\r\n\r\n")
-	if b, err := io.ReadAll(c); !strings.HasPrefix(string(b), "HTTP/1.1 431") || !strings.HasSuffix(string(b), `{"error":431}`) {
+	if b, err := io.ReadAll(c); !strings.HasPrefix(string(b), "HTTP/1.1 431") ||
+		!strings.HasSuffix(string(b), `{"error":431}`) {
 		t.Errorf("%q %v", b, err)
 	}
 	c = g.dial()
 	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nNo host\r\n\r\n")
-	if b, _ := io.ReadAll(c); !strings.HasPrefix(string(b), "HTTP/1.1 400") || !strings.HasSuffix(string(b), `{"error":400}`) {
+	if b, _ := io.ReadAll(c); !strings.HasPrefix(string(b), "HTTP/1.1 400") ||
+		!strings.HasSuffix(string(b), `{"error":400}`) {
 		t.Errorf("%q", b)
 	}
 }
@@ -164,7 +169,9 @@ func TestLimitsByRequest(t *testing.T) {
 	}
 	for size, want := range map[int]string{1000: "HTTP/1.1 200", 10000: "HTTP/1.1 200", 10001: "HTTP/1.1 413"} {
 		c := g.dial()
-		_, _ = io.WriteString(c, fmt.Sprintf("POST /y HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size)))
+		_, _ = io.WriteString(c,
+			fmt.Sprintf("POST /y HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", size,
+				strings.Repeat("x", size)))
 		if b, _ := io.ReadAll(c); !strings.HasPrefix(string(b), want) {
 			t.Errorf("%d bytes: %q", size, b)
 		}
@@ -190,7 +197,8 @@ func TestExpectIsDecidedBeforeTheBody(t *testing.T) {
 	const head = "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 30000\r\n"
 	c := g.dial()
 	_, _ = io.WriteString(c, head+"\r\n")
-	if b, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 401") || !strings.HasSuffix(string(b), "no key") || served.Load() != 0 {
+	if b, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 401") ||
+		!strings.HasSuffix(string(b), "no key") || served.Load() != 0 {
 		t.Errorf("%q %v", b, err)
 	}
 	c = g.dial()
@@ -200,7 +208,8 @@ func TestExpectIsDecidedBeforeTheBody(t *testing.T) {
 		t.Fatalf("%q %v", b, err)
 	}
 	_, _ = io.WriteString(c, strings.Repeat("x", 30000))
-	if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 200 || resp.ContentLength != 30000 || served.Load() != 1 {
+	if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 200 ||
+		resp.ContentLength != 30000 || served.Load() != 1 {
 		t.Errorf("%v %v", resp, err)
 	}
 }

@@ -93,7 +93,8 @@ func newWatcher(tick, stall time.Duration, halfCloseGone bool) *watcher {
 	if tick <= 0 {
 		tick = defaultTick
 	}
-	w := &watcher{tick: tick, stall: stall, gone: halfCloseGone, began: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
+	w := &watcher{tick: tick, stall: stall, gone: halfCloseGone, began: time.Now(), stop: make(chan struct{}),
+		done: make(chan struct{})}
 	go w.run()
 	return w
 }

@@ -49,15 +49,16 @@ func TestDeparturesDoNotHarmOthers(t *testing.T) {
 		}
 		return pl
 	}
-	g := newGateway(t, Options{Tick: 200 * time.Microsecond, HalfCloseGone: true}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
-		pl := pool.Get().(*onePlan) // so that guards are registered again and again
-		pl.stream = ctx.Request.Header.ContentLength()%2 == 0
-		pl.serve(g.p, ctx)
-		if !ctx.Response.IsBodyStream() {
-			pl.x.Reset()
-			pool.Put(pl)
-		}
-	})
+	g := newGateway(t, Options{Tick: 200 * time.Microsecond, HalfCloseGone: true}, ServerOptions{},
+		func(g *gateway, ctx *fasthttp.RequestCtx) {
+			pl := pool.Get().(*onePlan) // so that guards are registered again and again
+			pl.stream = ctx.Request.Header.ContentLength()%2 == 0
+			pl.serve(g.p, ctx)
+			if !ctx.Response.IsBodyStream() {
+				pl.x.Reset()
+				pool.Put(pl)
+			}
+		})
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	for n := range 6 { // those that leave

@@ -19,8 +19,10 @@ type wire struct {
 	window []byte  // what the last read gave
 	before [4]byte // the bytes in front of it
 	last   [4]byte // its own last ones
-	at     int     // where in window the next request begins, or the rest of this one's body; below 0: in an earlier read, beyond its end: in a later one
-	again  []byte  // read beyond the end of a chunked body: the next request
+	// where in window the next request begins, or the rest of this one's body; below 0: in an
+	// earlier read, beyond its end: in a later one
+	at    int
+	again []byte // read beyond the end of a chunked body: the next request
 }
 
 // note is told of each read.
@@ -128,7 +130,8 @@ func checkHeads(given func(*fasthttp.RequestHeader) *fasthttp.RequestHeader) err
 	case err != nil:
 		return fmt.Errorf("cannot find out where the server keeps the heads of requests: %w", err)
 	case served == nil || found != served:
-		return errors.New("cannot read the bodies of requests: this version of fasthttp keeps the heads of requests elsewhere; " +
+		return errors.New("cannot read the bodies of requests: this version of fasthttp keeps the heads of requests " +
+			"elsewhere; " +
 			"build farebox with the version in go.mod")
 	}
 	return nil
@@ -158,7 +161,8 @@ func strict(h *fasthttp.RequestHeader) bool {
 		line := raw[:n-1]
 		raw = raw[n+1:]
 		colon := bytes.IndexByte(line, ':')
-		if colon < 1 || bytes.IndexByte(line[:colon], ' ') >= 0 { // other bytes that are no token's are refused underneath
+		// other bytes that are no token's are refused underneath
+		if colon < 1 || bytes.IndexByte(line[:colon], ' ') >= 0 {
 			return false
 		}
 		switch name := line[:colon]; len(name) {

@@ -44,7 +44,8 @@ func message(i int, body []byte, chunked bool, rnd *rand.Rand) (wire []byte, wan
 		}
 		b.WriteString("0\r\n\r\n")
 	default:
-		fmt.Fprintf(&b, "POST /%d HTTP/1.1\r\nHost: h\r\nX: %s\r\nContent-Length: %d\r\n\r\n%s", i, strings.Repeat("x", rnd.IntN(300)), len(body), body)
+		fmt.Fprintf(&b, "POST /%d HTTP/1.1\r\nHost: h\r\nX: %s\r\nContent-Length: %d\r\n\r\n%s", i,
+			strings.Repeat("x", rnd.IntN(300)), len(body), body)
 	}
 	return b.Bytes(), want
 }
@@ -67,7 +68,8 @@ func TestAServerThatKeepsHeadsElsewhereIsNotStarted(t *testing.T) {
 func TestRequestsInPiecesAreToldApart(t *testing.T) {
 	cert, key := certificate(t)
 	u := NewUploads(1 << 30)
-	plain := newGateway(t, Options{}, ServerOptions{MaxBody: 1 << 20, Uploads: u, ReadTimeout: 20 * time.Second}, echoing)
+	plain := newGateway(t, Options{}, ServerOptions{MaxBody: 1 << 20, Uploads: u, ReadTimeout: 20 * time.Second},
+		echoing)
 	secure, err := Listen("127.0.0.1:0", cert, key)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +80,8 @@ func TestRequestsInPiecesAreToldApart(t *testing.T) {
 		var all []byte
 		var want []string
 		for i := range 30 {
-			size := [...]int{0, 1, 100, 5000, smallBody - 1, smallBody, smallBody + 1, 9000, 20000, 70000, 300000}[rnd.IntN(11)]
+			size := [...]int{0, 1, 100, 5000, smallBody - 1, smallBody, smallBody + 1, 9000, 20000, 70000,
+				300000}[rnd.IntN(11)]
 			body := make([]byte, size)
 			for j := range body {
 				body[j] = "GET / HTTP/1.1\r\n\r\n0123456789"[rnd.IntN(28)]
@@ -137,26 +140,33 @@ func TestHeadsWithTwoReadingsAreRefused(t *testing.T) {
 		"a bare line feed in a field":   "GET / HTTP/1.1\r\nHost: h\nX: y\r\n\r\n",
 		"a bare line feed at the end":   "GET / HTTP/1.1\r\nHost: h\r\n\n",
 		"a bare carriage return":        "GET / HTTP/1.1\r\nHost: h\r\nX: a\rb\r\n\r\n",
-		"two keys":                      "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a\r\nauthorization: Bearer b\r\n\r\n",
-		"a folded line":                 "GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n b\r\n\r\n",
-		"a folded line with a tab":      "GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n\tb\r\n\r\n",
-		"a folded first line":           "GET / HTTP/1.1\r\n Host: h\r\nHost: h\r\n\r\n",
-		"a space before the colon":      "GET / HTTP/1.1\r\nHost: h\r\nX : y\r\n\r\n",
-		"a space in a name":             "GET / HTTP/1.1\r\nHost: h\r\nX y: z\r\n\r\n",
-		"no name":                       "GET / HTTP/1.1\r\nHost: h\r\n: z\r\n\r\n",
-		"identity":                      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: identity\r\n\r\n",
-		"identity with a length":        "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: identity\r\nContent-Length: 0\r\n\r\n",
-		"gzip, chunked":                 "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-		"a coding and a length":         "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
-		"two codings":                   "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		"two lengths":                   "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
-		"a signed length":               "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: +0\r\n\r\n",
-		"a list of lengths":             "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0, 0\r\n\r\n",
-		"two spaces in the first line":  "GET  / HTTP/1.1\r\nHost: h\r\n\r\n",
-		"a space after the version":     "GET / HTTP/1.1 \r\nHost: h\r\n\r\n",
-		"two bodies":                    "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: identity\r\n\r\n",
+		"two keys": "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a\r\nauthorization: " +
+			"Bearer b\r\n\r\n",
+		"a folded line":            "GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n b\r\n\r\n",
+		"a folded line with a tab": "GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n\tb\r\n\r\n",
+		"a folded first line":      "GET / HTTP/1.1\r\n Host: h\r\nHost: h\r\n\r\n",
+		"a space before the colon": "GET / HTTP/1.1\r\nHost: h\r\nX : y\r\n\r\n",
+		"a space in a name":        "GET / HTTP/1.1\r\nHost: h\r\nX y: z\r\n\r\n",
+		"no name":                  "GET / HTTP/1.1\r\nHost: h\r\n: z\r\n\r\n",
+		"identity":                 "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: identity\r\n\r\n",
+		"identity with a length": "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: " +
+			"identity\r\nContent-Length: 0\r\n\r\n",
+		"gzip, chunked": "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, " +
+			"chunked\r\n\r\n0\r\n\r\n",
+		"a coding and a length": "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: " +
+			"5\r\n\r\n0\r\n\r\n",
+		"two codings": "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: " +
+			"chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"two lengths":                  "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+		"a signed length":              "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: +0\r\n\r\n",
+		"a list of lengths":            "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0, 0\r\n\r\n",
+		"two spaces in the first line": "GET  / HTTP/1.1\r\nHost: h\r\n\r\n",
+		"a space after the version":    "GET / HTTP/1.1 \r\nHost: h\r\n\r\n",
+		"two bodies": "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: " +
+			"identity\r\n\r\n",
 	} {
-		for _, first := range []string{"", "GET /good HTTP/1.1\r\nHost: h\r\n\r\n", post("small"), post(strings.Repeat("x", 9000))} {
+		for _, first := range []string{"", "GET /good HTTP/1.1\r\nHost: h\r\n\r\n", post("small"),
+			post(strings.Repeat("x", 9000))} {
 			served = 0
 			good := 0
 			if first != "" {
@@ -166,7 +176,8 @@ func TestHeadsWithTwoReadingsAreRefused(t *testing.T) {
 			_, _ = io.WriteString(c, first+head+smuggled)
 			b, err := io.ReadAll(c)
 			text := string(b)
-			if served != good || strings.Count(text, "HTTP/1.1 200") != good || strings.Count(text, "HTTP/1.1 400") != 1 || strings.Count(text, "HTTP/1.1 ") != good+1 {
+			if served != good || strings.Count(text, "HTTP/1.1 200") != good ||
+				strings.Count(text, "HTTP/1.1 400") != 1 || strings.Count(text, "HTTP/1.1 ") != good+1 {
 				t.Errorf("%s behind %.5q: served %d, %q %v", name, first, served, text, err)
 			}
 		}
@@ -176,7 +187,8 @@ func TestHeadsWithTwoReadingsAreRefused(t *testing.T) {
 		"1.0 without a host":      "GET / HTTP/1.0\r\n\r\n",
 		"an empty value":          "GET / HTTP/1.1\r\nHost: h\r\nX:\r\nConnection: close\r\n\r\n",
 		"tabs around a value":     "GET / HTTP/1.1\r\nHost: h\r\nX:\ty \t\r\nConnection: close\r\n\r\n",
-		"no body after all":       "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\nConnection: close\r\n\r\n0\r\n\r\n",
+		"no body after all": "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\nConnection: " +
+			"close\r\n\r\n0\r\n\r\n",
 	} {
 		c := g.dial()
 		_, _ = io.WriteString(c, head)
@@ -202,10 +214,14 @@ func TestBrokenChunkedUploadsAreNotServed(t *testing.T) {
 
 func BenchmarkHeadOfARequest(b *testing.B) {
 	var h fasthttp.RequestHeader
-	head := "POST /api/v1/chat/completions HTTP/1.1\r\nHost: api.example.com\r\nAccept: application/json\r\nAccept-Encoding: gzip, deflate\r\n" +
-		"Authorization: Bearer SVC_INFERENCE_KEY_0123456789012345678901234567890123456789\r\nConnection: keep-alive\r\nContent-Length: 1024\r\n" +
-		"Content-Type: application/json\r\nUser-Agent: AsyncOpenAI/Python 3.54.0\r\nX-Stainless-Arch: x64\r\nX-Stainless-Async: async:asyncio\r\n" +
-		"X-Stainless-Lang: python\r\nX-Stainless-OS: Linux\r\nX-Stainless-Package-Version: 3.54.0\r\nX-Stainless-Retry-Count: 0\r\nX-Stainless-Runtime: CPython\r\n\r\n"
+	head := "POST /api/v1/chat/completions HTTP/1.1\r\nHost: api.example.com\r\nAccept: " +
+		"application/json\r\nAccept-Encoding: gzip, deflate\r\n" +
+		"Authorization: Bearer SVC_INFERENCE_KEY_0123456789012345678901234567890123456789\r\nConnection: " +
+		"keep-alive\r\nContent-Length: 1024\r\n" +
+		"Content-Type: application/json\r\nUser-Agent: AsyncOpenAI/Python 3.54.0\r\nX-Stainless-Arch: " +
+		"x64\r\nX-Stainless-Async: async:asyncio\r\n" +
+		"X-Stainless-Lang: python\r\nX-Stainless-OS: Linux\r\nX-Stainless-Package-Version: " +
+		"3.54.0\r\nX-Stainless-Retry-Count: 0\r\nX-Stainless-Runtime: CPython\r\n\r\n"
 	b.Run("fasthttp", func(b *testing.B) {
 		r := bufio.NewReaderSize(nil, 8<<10)
 		src := strings.NewReader(head)

@@ -16,36 +16,48 @@ func (c *Call) Denied(d *billing.Denial) *Error {
 	}
 	switch d.Code {
 	case billing.BelowMinimum:
-		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "The balance of this account is below the minimum of " + c.Config().Billing.MinimumBalance.String() + " USD." + topUp}
+		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE",
+			Message: "The balance of this account is below the minimum of " + c.Config().
+				Billing.MinimumBalance.String() + " USD." + topUp}
 	case billing.InsufficientBalance:
-		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "Insufficient balance to cover this request." + topUp}
+		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE",
+			Message: "Insufficient balance to cover this request." + topUp}
 	case billing.InDebt:
-		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE", Message: "This account owes " + d.Owed.String() + " USD for earlier requests that cost more than it could cover; a credit pays that first, then requests are served again." + topUp}
+		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE",
+			Message: "This account owes " + d.Owed.String() +
+				" USD for earlier requests that cost more than it could cover; a credit pays that first, then " +
+				"requests are served again." + topUp}
 	case billing.KeyLimitUSD:
 		return &Error{Status: 402, Code: "API_KEY_USD_SPEND_LIMIT_EXCEEDED", Message: keyLimitReached("USD")}
 	case billing.KeyLimitDIEM:
 		return &Error{Status: 402, Code: "API_KEY_DIEM_SPEND_LIMIT_EXCEEDED", Message: keyLimitReached("DIEM")}
 	case billing.LimitsAway:
-		return &Error{Status: 503, Message: "Rate limits cannot be checked right now; please retry.", RetryAfter: d.RetryAfter}
+		return &Error{Status: 503, Message: "Rate limits cannot be checked right now; please retry.",
+			RetryAfter: d.RetryAfter}
 	case billing.StoreAway:
-		return &Error{Status: 503, Message: "The balance of this account cannot be checked right now; please retry.", RetryAfter: max(d.RetryAfter, time.Second)}
+		return &Error{Status: 503, Message: "The balance of this account cannot be checked right now; please retry.",
+			RetryAfter: max(d.RetryAfter, time.Second)}
 	case billing.NodeFenced:
-		return &Error{Status: 503, Message: "This node of the service has been replaced; please retry.", RetryAfter: RetrySoon, Close: true}
+		return &Error{Status: 503, Message: "This node of the service has been replaced; please retry.",
+			RetryAfter: RetrySoon, Close: true}
 	case billing.JournalFull:
-		return &Error{Status: 503, Message: "The ledger cannot record new charges right now; please retry.", RetryAfter: 5 * time.Second}
+		return &Error{Status: 503, Message: "The ledger cannot record new charges right now; please retry.",
+			RetryAfter: 5 * time.Second}
 	}
 	c.noteLimit(d.Limit)
 	c.Ctx.Response.Header.Set("X-Ratelimit-Type", d.Scope)
 	return &Error{
 		Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(d.RetryAfter, time.Second),
-		Message: "Rate limit exceeded: " + d.Limit + " of this " + ScopeText(d.Scope) + " for model " + c.Model.ID + ". Retry after the time in the Retry-After header.",
+		Message: "Rate limit exceeded: " + d.Limit + " of this " + ScopeText(d.Scope) + " for model " + c.Model.ID +
+			". Retry after the time in the Retry-After header.",
 	}
 }
 
 // keyLimitReached says why a key's limit refuses: what a request may cost is
 // held before, so a limit also refuses while a little of it is left.
 func keyLimitReached(currency string) string {
-	return "This API key has reached its " + currency + " consumption limit for the current period, or what is left of it does not cover this request."
+	return "This API key has reached its " + currency +
+		" consumption limit for the current period, or what is left of it does not cover this request."
 }
 
 // ScopeText names what a limit belongs to.

@@ -61,7 +61,8 @@ func newCrossOrigin(c *config.CORS, s *snapshot) *crossOrigin {
 	}
 	list := slices.Clone(c.Expose)
 	for _, name := range [][]byte{
-		headerRequestID, headerLimitRequests, headerRemainingRequests, headerResetRequests, headerLimitTokens, headerRemainingTokens, headerResetTokens,
+		headerRequestID, headerLimitRequests, headerRemainingRequests, headerResetRequests, headerLimitTokens,
+		headerRemainingTokens, headerResetTokens,
 		s.names.modelID, s.names.modelName, s.names.balanceUSD, s.names.balanceDIEM,
 	} {
 		list = append(list, string(name))
@@ -120,7 +121,8 @@ func isHeaderList(list []byte) bool {
 		return false
 	}
 	for _, c := range list {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == ',' || c == ' ') {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == ',' ||
+			c == ' ') {
 			return false
 		}
 	}

@@ -47,7 +47,8 @@ func (e *Error) counts() bool {
 
 // Issue is one entry of the flat validation list.
 type Issue struct {
-	Code     string // invalid_type, too_small, too_big, invalid_enum_value, unrecognized_keys, invalid_string, invalid_union, custom
+	// invalid_type, too_small, too_big, invalid_enum_value, unrecognized_keys, invalid_string, invalid_union, custom
+	Code     string
 	Path     string // dotted: messages.0.content
 	Named    string // the member below Path that the client named, whose dots and digits are its own
 	Message  string
@@ -65,7 +66,8 @@ func errAuthentication(text string) *Error {
 // Invalid is the answer to what is wrong with parameters.
 func Invalid(issues ...Issue) *Error {
 	// The first issue stands in the text, too: SDKs show their users no more.
-	return &Error{Status: 400, Code: "INVALID_REQUEST", Message: "Invalid request parameters: " + issues[0].Message, Issues: issues}
+	return &Error{Status: 400, Code: "INVALID_REQUEST", Message: "Invalid request parameters: " + issues[0].Message,
+		Issues: issues}
 }
 
 // InvalidBody is the answer to a body that cannot be read.

@@ -22,7 +22,8 @@ func FuzzErrorBody(f *testing.F) {
 		e := &Error{Status: 400, Code: "INVALID_REQUEST", Message: message, Custom: text}
 		for i := range min(max(n, 0), 300) {
 			// Paths that differ at their beginning make the widest trees.
-			e.Issues = append(e.Issues, Issue{Code: "custom", Path: string(rune('a'+i)) + path, Message: message, Expected: text, Received: path, Options: []string{text}})
+			e.Issues = append(e.Issues, Issue{Code: "custom", Path: string(rune('a'+i)) + path, Message: message,
+				Expected: text, Received: path, Options: []string{text}})
 		}
 		for _, shape := range []ErrorShape{ShapeString, ShapeObject} {
 			raw := AppendError(nil, e, shape, nil)
@@ -78,7 +79,8 @@ func TestLongTextsAreCutBetweenCharacters(t *testing.T) {
 // The tree has one node a member, in the order in which the issues came.
 func TestDetailsNestByMember(t *testing.T) {
 	got := string(appendDetails(nil, []Issue{
-		{Path: "b.0.x", Message: "1"}, {Path: "a", Message: "2"}, {Path: "b.0", Message: "3"}, {Path: "b.1", Message: "4"}, {Path: "", Message: "5"}, {Path: "b.0.x", Message: "6"},
+		{Path: "b.0.x", Message: "1"}, {Path: "a", Message: "2"}, {Path: "b.0", Message: "3"},
+		{Path: "b.1", Message: "4"}, {Path: "", Message: "5"}, {Path: "b.0.x", Message: "6"},
 	}))
 	want := `{"_errors":["5"],"b":{"_errors":[],"0":{"_errors":["3"],"x":{"_errors":["1","6"]}},"1":{"_errors":["4"]}},"a":{"_errors":["2"]}}`
 	if got != want {

@@ -13,7 +13,8 @@ import (
 func TestErrorShapes(t *testing.T) {
 	e := Invalid(
 		Issue{Code: "too_big", Path: "temperature", Message: "too hot", Maximum: "2"},
-		Issue{Code: "invalid_type", Path: "messages.0.content", Message: "no <text>", Expected: "string", Received: "number"},
+		Issue{Code: "invalid_type", Path: "messages.0.content", Message: "no <text>", Expected: "string",
+			Received: "number"},
 	)
 	var body struct {
 		Error   string
@@ -50,19 +51,22 @@ func TestErrorShapes(t *testing.T) {
 		Code  string
 	}
 	raw = AppendError(nil, e, ShapeObject, nil)
-	if err := json.Unmarshal(raw, &nested); err != nil || nested.Error.Message == "" || nested.Error.Param != "temperature" || nested.Error.Code != nested.Code {
+	if err := json.Unmarshal(raw, &nested); err != nil || nested.Error.Message == "" ||
+		nested.Error.Param != "temperature" || nested.Error.Code != nested.Code {
 		t.Errorf("%v in %s", err, raw)
 	}
 	overflow := &Error{Status: 400, Code: "context_length_exceeded", Message: "too long", Param: "messages"}
 	raw = AppendError(nil, overflow, ShapeString, nil)
-	if err := json.Unmarshal(raw, &nested); err != nil || nested.Error.Type != "invalid_request_error" || nested.Error.Param != "messages" || nested.Error.Code != "context_length_exceeded" {
+	if err := json.Unmarshal(raw, &nested); err != nil || nested.Error.Type != "invalid_request_error" ||
+		nested.Error.Param != "messages" || nested.Error.Code != "context_length_exceeded" {
 		t.Errorf("the context overflow is %s", raw)
 	}
 }
 
 // What a client sent is echoed as text, whatever bytes it has.
 func TestEchoedBytesCannotBreakTheBody(t *testing.T) {
-	for _, s := range []string{"\x00\x1f\"\\", "\xff\xfe\xed\xa0\x80", "</script>", "\u2028", string([]byte{0xf0, 0x9f})} {
+	for _, s := range []string{"\x00\x1f\"\\", "\xff\xfe\xed\xa0\x80", "</script>", "\u2028",
+		string([]byte{0xf0, 0x9f})} {
 		raw := AppendString(nil, s)
 		var back string
 		if err := json.Unmarshal(raw, &back); err != nil {
@@ -76,8 +80,10 @@ func TestShapeFollowsSettingAndClient(t *testing.T) {
 		setting, agent string
 		want           ErrorShape
 	}{
-		{"auto", "OpenAI/Go 3.95.0", ShapeObject}, {"auto", "OpenAI/JS 7.57.0", ShapeObject}, {"auto", "AsyncOpenAI/Python 3.54.0", ShapeObject}, {"auto", "curl/8", ShapeString}, {"auto", "", ShapeString},
-		{"auto", "ai/6.0.1 ai-sdk/provider-utils/4.0.0 runtime/node.js/20", ShapeObject}, {"auto", "ai-sdk/openai/3.0.0", ShapeObject}, {"auto", "Agents/Python 0.9.0", ShapeObject},
+		{"auto", "OpenAI/Go 3.95.0", ShapeObject}, {"auto", "OpenAI/JS 7.57.0", ShapeObject},
+		{"auto", "AsyncOpenAI/Python 3.54.0", ShapeObject}, {"auto", "curl/8", ShapeString}, {"auto", "", ShapeString},
+		{"auto", "ai/6.0.1 ai-sdk/provider-utils/4.0.0 runtime/node.js/20", ShapeObject},
+		{"auto", "ai-sdk/openai/3.0.0", ShapeObject}, {"auto", "Agents/Python 0.9.0", ShapeObject},
 		{"string", "OpenAI/Go 3.95.0", ShapeString}, {"openai", "curl", ShapeObject},
 	} {
 		var h fasthttp.RequestHeader
@@ -109,12 +115,18 @@ func TestRetryAfterIsWholeSecondsAndAtLeastOne(t *testing.T) {
 
 func TestAcceptEncoding(t *testing.T) {
 	for accept, want := range map[string]coding{
-		"": identity, "gzip, deflate, br": gzipped, "br, gzip": gzipped, "GZIP": gzipped, "x-gzip": gzipped, "br": brotlied,
-		"br;q=1.0, gzip;q=0": brotlied, "gzip; q=0.0": identity, "gzip;q=0.000": identity, "identity": identity, "xgzip": identity,
-		"gzip;q=0.5": gzipped, "gzip;q=0.5, br;q=0.501": brotlied, "gzip;Q=0.5 , br ; q = 1": brotlied, "deflate": identity,
-		"*": gzipped, "gzip;q=0, *": brotlied, "*;q=0": identity, "*;q=0, br": brotlied, "identity;q=0.5, *;q=0.1": identity,
-		"identity, gzip;q=0.9": identity, "identity;q=0.9, br": brotlied, "identity;q=0": identity, "gzip;q=x": identity, "gzip;q=": identity,
-		"gzip;q=2": identity, "gzip;q=1.5": gzipped, "gzip;q=0.0005": identity, ",,;q=1,": identity, "gzip;level=9;q=0": identity,
+		"": identity, "gzip, deflate, br": gzipped, "br, gzip": gzipped, "GZIP": gzipped, "x-gzip": gzipped,
+		"br":                 brotlied,
+		"br;q=1.0, gzip;q=0": brotlied, "gzip; q=0.0": identity, "gzip;q=0.000": identity, "identity": identity,
+		"xgzip":      identity,
+		"gzip;q=0.5": gzipped, "gzip;q=0.5, br;q=0.501": brotlied, "gzip;Q=0.5 , br ; q = 1": brotlied,
+		"deflate": identity,
+		"*":       gzipped, "gzip;q=0, *": brotlied, "*;q=0": identity, "*;q=0, br": brotlied,
+		"identity;q=0.5, *;q=0.1": identity,
+		"identity, gzip;q=0.9":    identity, "identity;q=0.9, br": brotlied, "identity;q=0": identity,
+		"gzip;q=x": identity, "gzip;q=": identity,
+		"gzip;q=2": identity, "gzip;q=1.5": gzipped, "gzip;q=0.0005": identity, ",,;q=1,": identity,
+		"gzip;level=9;q=0": identity,
 	} {
 		if got := chooseCoding([]byte(accept)); got != want {
 			t.Errorf("%q: %q, want %q", accept, codingNames[got], codingNames[want])

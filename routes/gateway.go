@@ -70,7 +70,8 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 	g := &Gateway{
 		capabilities: capabilities,
 		ledger:       o.Ledger, proxy: o.Proxy, log: o.Log, version: []byte(o.Version),
-		started: time.Now(), uploads: proxy.NewUploads(int64(cfg.Server.MaxInFlight)), metricsHere: cfg.Server.MetricsListen == config.MetricsOnListen,
+		started: time.Now(), uploads: proxy.NewUploads(int64(cfg.Server.MaxInFlight)),
+		metricsHere: cfg.Server.MetricsListen == config.MetricsOnListen,
 	}
 	g.calls.New = func() any { return newCall(g) }
 	g.metrics = newMeters(g)

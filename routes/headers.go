@@ -22,7 +22,8 @@ type headerNames struct {
 func newHeaderNames(brand string) headerNames {
 	name := func(rest string) []byte { return BrandHeader(brand, rest) }
 	return headerNames{
-		version: name("version"), modelID: name("model-id"), modelName: name("model-name"), router: name("model-router"),
+		version: name("version"), modelID: name("model-id"), modelName: name("model-name"),
+		router:             name("model-router"),
 		deprecationWarning: name("model-deprecation-warning"), deprecationDate: name("model-deprecation-date"),
 		deprecated: name("deprecated"), replaced: name("deprecated-replacement"),
 		balanceUSD: name("balance-usd"), balanceDIEM: name("balance-diem"),

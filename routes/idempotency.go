@@ -41,11 +41,14 @@ func (c *Call) keyed(patience time.Duration, write bool) (*replay.Answer, *Error
 		if c.snap.cfg.Idempotency.Malformed == "ignore" {
 			return nil, nil
 		}
-		return nil, Invalid(Issue{Code: "invalid_string", Path: headerKey, Received: Excerpt(key), Expected: "[A-Za-z0-9_-]{1,255}",
-			Message: headerKey + ": must be one header of 1 to 255 letters A-Z a-z, digits, _ and -. Nothing was carried out."})
+		return nil, Invalid(Issue{Code: "invalid_string", Path: headerKey, Received: Excerpt(key),
+			Expected: "[A-Za-z0-9_-]{1,255}",
+			Message: headerKey + ": must be one header of 1 to 255 letters A-Z a-z, digits, _ and -. Nothing was " +
+				"carried out."})
 	}
 	claim := replay.Claim{
-		Account: c.Key.Account.No(), Key: key, Fingerprint: fingerprint(&c.Ctx.Request), Patience: patience, Wait: keyedWait, Write: write,
+		Account: c.Key.Account.No(), Key: key, Fingerprint: fingerprint(&c.Ctx.Request), Patience: patience,
+		Wait: keyedWait, Write: write,
 	}
 	lead, answer, err := c.g.ledger.Idempotency().Begin(&claim)
 	if err != nil {
@@ -95,7 +98,8 @@ func fingerprint(r *fasthttp.Request) (sum [32]byte) {
 // answer of the endpoint has are not kept: they are set again.
 func (c *Call) Keep(contentType string, body []byte, headers ...replay.Header) {
 	if c.Lead != nil {
-		c.kept = replay.Answer{Status: 200, Header: append(headers, replay.Header{Name: "Content-Type", Value: contentType}), Body: body}
+		c.kept = replay.Answer{Status: 200, Header: append(headers,
+			replay.Header{Name: "Content-Type", Value: contentType}), Body: body}
 	}
 }
 
@@ -152,13 +156,22 @@ func (c *Call) MayFinish() bool {
 func keyRefused(err error) *Error {
 	switch {
 	case errors.Is(err, replay.ErrReused):
-		return Invalid(Issue{Code: "custom", Path: headerKey, Message: headerKey + ": was used with another request in the last 24 hours; use a new key for a new request."})
+		return Invalid(Issue{Code: "custom", Path: headerKey,
+			Message: headerKey + ": was used with another request in the last 24 hours; use a new key for a new " +
+				"request."})
 	case errors.Is(err, replay.ErrBusy):
-		return &Error{Status: 409, Code: "IDEMPOTENCY_KEY_IN_USE", Message: "The first request with this " + headerKey + " is still under way; retry later with the same key.", RetryAfter: RetrySoon, Uncounted: true}
+		return &Error{Status: 409, Code: "IDEMPOTENCY_KEY_IN_USE",
+			Message: "The first request with this " + headerKey +
+				" is still under way; retry later with the same key.",
+			RetryAfter: RetrySoon, Uncounted: true}
 	case errors.Is(err, replay.ErrAway):
-		return &Error{Status: 503, Message: "Requests with an " + headerKey + " cannot be taken right now; nothing was carried out. Please retry.", RetryAfter: RetrySoon}
+		return &Error{Status: 503, Message: "Requests with an " + headerKey +
+			" cannot be taken right now; nothing was carried out. Please retry.", RetryAfter: RetrySoon}
 	}
-	return &Error{Status: 409, Code: "IDEMPOTENT_ANSWER_NOT_KEPT", Message: "The first request with this " + headerKey + " was carried out and charged, but its answer was too large to be kept, or was not received to its end. It is not carried out again; use a new key to do so."}
+	return &Error{Status: 409, Code: "IDEMPOTENT_ANSWER_NOT_KEPT",
+		Message: "The first request with this " + headerKey +
+			" was carried out and charged, but its answer was too large to be kept, or was not received to its end. " +
+			"It is not carried out again; use a new key to do so."}
 }
 
 // replay gives an answer that was given before. It costs nothing.

@@ -26,7 +26,8 @@ func (c *Call) identify(need Access) *Error {
 		key.Touch(c.StartNs)
 	}
 	if e == nil && need == Admin && key.Type != store.Admin {
-		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "This API key may not do this: it is of type " + key.Type.String() + ", and the operation needs an ADMIN key."}
+		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "This API key may not do this: it is of type " +
+			key.Type.String() + ", and the operation needs an ADMIN key."}
 	}
 	return e
 }
@@ -75,13 +76,16 @@ func (g *Gateway) lookupHeader(ctx *fasthttp.RequestCtx, header []byte) (*billin
 	case errors.As(err, &wrong):
 		return nil, &Error{
 			Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(RetrySoon, wrong.After), Uncounted: true,
-			Message: "Too many API keys that are unknown, expired or revoked were tried from this address; retry after the time in the Retry-After header.",
+			Message: "Too many API keys that are unknown, expired or revoked were tried from this address; retry " +
+				"after the time in the Retry-After header.",
 		}
 	case errors.Is(err, billing.ErrManyStrangers):
-		return nil, &Error{Status: 503, Message: "Too many unknown API keys are being tried right now; please retry.", RetryAfter: RetrySoon}
+		return nil, &Error{Status: 503, Message: "Too many unknown API keys are being tried right now; please retry.",
+			RetryAfter: RetrySoon}
 	}
 	g.log.Error().Err(err).Msg("cannot look up a key")
-	return nil, &Error{Status: 503, Message: "The key store cannot be read right now; please retry.", RetryAfter: RetrySoon}
+	return nil, &Error{Status: 503, Message: "The key store cannot be read right now; please retry.",
+		RetryAfter: RetrySoon}
 }
 
 func bearerSecret(header []byte) ([]byte, *Error) {
@@ -91,7 +95,8 @@ func bearerSecret(header []byte) ([]byte, *Error) {
 	scheme, secret, found := bytes.Cut(header, []byte(" "))
 	secret = bytes.TrimSpace(secret)
 	if !found || !bytes.EqualFold(scheme, []byte("Bearer")) || len(secret) == 0 {
-		return nil, errAuthentication("Authentication failed: the Authorization header must be of the form Bearer <API key>.")
+		return nil, errAuthentication(
+			"Authentication failed: the Authorization header must be of the form Bearer <API key>.")
 	}
 	if len(secret) > maxSecret {
 		return nil, errAuthentication("Authentication failed: the API key is unknown, expired or revoked.")

@@ -96,7 +96,8 @@ func (c *Call) WantJSON() *Error {
 		return refuse("Content-Type must be application/json, is " + strconv.Quote(Excerpt(h.ContentType())) + ".")
 	}
 	if coding := h.ContentEncoding(); len(coding) > 0 && !bytes.EqualFold(coding, []byte("identity")) {
-		return refuse("Content-Encoding " + strconv.Quote(Excerpt(coding)) + " is not accepted on requests; send the JSON as it is.")
+		return refuse("Content-Encoding " + strconv.Quote(Excerpt(coding)) +
+			" is not accepted on requests; send the JSON as it is.")
 	}
 	return nil
 }

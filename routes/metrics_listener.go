@@ -32,7 +32,8 @@ func (g *Gateway) ListenMetrics(cfg *config.Config, failed chan<- error) (at str
 			return
 		}
 		g.ServeMetrics(ctx)
-	}, proxy.ServerOptions{Name: "farebox", MaxBody: 1 << 10, MaxConnections: 64, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute})
+	}, proxy.ServerOptions{Name: "farebox", MaxBody: 1 << 10, MaxConnections: 64, ReadTimeout: 10 * time.Second,
+		IdleTimeout: time.Minute})
 	go func() {
 		if err := srv.Serve(ln); err != nil {
 			failed <- err

@@ -28,13 +28,18 @@ func (c *Call) UseModel(name []byte, model *dialect.Model, match providers.Match
 	switch {
 	case match == providers.Gone:
 		c.Model = nil
-		return &Error{Status: fasthttp.StatusGone, Code: "MODEL_NOT_FOUND", Message: "Model " + Excerpt(name) + " has been retired."}
+		return &Error{Status: fasthttp.StatusGone, Code: "MODEL_NOT_FOUND",
+			Message: "Model " + Excerpt(name) + " has been retired."}
 	case model == nil:
-		return &Error{Status: 404, Code: "MODEL_NOT_FOUND", Message: "Unknown model " + Excerpt(name) + "; GET " + Prefix + "/models lists the models.", Issues: []Issue{{Code: "custom", Path: "model", Message: "model: unknown model " + Excerpt(name) + "."}}}
+		return &Error{Status: 404, Code: "MODEL_NOT_FOUND", Message: "Unknown model " + Excerpt(name) + "; GET " +
+			Prefix + "/models lists the models.", Issues: []Issue{{Code: "custom", Path: "model",
+			Message: "model: unknown model " + Excerpt(name) + "."}}}
 	case !c.MayUse(model.Config):
-		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "This API key may only use " + PrivateScope(c.Key.Privacy) + " that are private; model " + model.ID + " is not."}
+		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "This API key may only use " +
+			PrivateScope(c.Key.Privacy) + " that are private; model " + model.ID + " is not."}
 	case model.Config.Offline:
-		return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "Model " + model.ID + " is temporarily offline.", RetryAfter: OverloadRetry}
+		return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "Model " + model.ID + " is temporarily offline.",
+			RetryAfter: OverloadRetry}
 	}
 	return nil
 }
@@ -84,7 +89,8 @@ func (c *Call) CheckFailures() *Error {
 	if kind == billing.AbortedRequests {
 		text = "Too many requests with this API key were left before their end; it is blocked for a short time."
 	}
-	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(RetrySoon, time.Duration(until-c.StartNs)), Message: text}
+	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(RetrySoon, time.Duration(until-c.StartNs)),
+		Message: text}
 }
 
 // Unreachable answers for upstreams that gave no answer at all. Neither hosts
@@ -93,15 +99,19 @@ func (c *Call) Unreachable(res *proxy.Result) *Error {
 	switch res.Cause {
 	case proxy.ClientGone, proxy.ClientStalled:
 		// Nobody reads this; 499 is for the log.
-		return &Error{Status: 499, Code: "CLIENT_CLOSED_REQUEST", Message: "The client closed the request.", Close: true, Uncounted: true}
+		return &Error{Status: 499, Code: "CLIENT_CLOSED_REQUEST", Message: "The client closed the request.",
+			Close: true, Uncounted: true}
 	case proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout:
 		return &Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: TooSlow}
 	case proxy.Shutdown:
-		return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "The service is restarting; please retry.", RetryAfter: RetrySoon, Close: true}
+		return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "The service is restarting; please retry.",
+			RetryAfter: RetrySoon, Close: true}
 	case proxy.NoTarget, proxy.NoFreeConn:
-		return &Error{Status: 503, Code: "MODEL_AT_CAPACITY", Message: "The model has no capacity left right now; please retry.", RetryAfter: c.restsFor()}
+		return &Error{Status: 503, Code: "MODEL_AT_CAPACITY",
+			Message: "The model has no capacity left right now; please retry.", RetryAfter: c.restsFor()}
 	}
-	return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "The model cannot be reached right now; please retry.", RetryAfter: c.restsFor()}
+	return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "The model cannot be reached right now; please retry.",
+		RetryAfter: c.restsFor()}
 }
 
 // restsFor is the Retry-After of a model whose targets rest, or cannot be reached.

@@ -108,7 +108,8 @@ func parsePart(p []byte) (FormPart, error) {
 			found.Name = params["name"]
 			_, found.IsFile = params["filename"]
 		case bytes.EqualFold(field, []byte("Content-Transfer-Encoding")):
-			if !bytes.EqualFold(value, []byte("binary")) && !bytes.EqualFold(value, []byte("8bit")) && !bytes.EqualFold(value, []byte("7bit")) {
+			if !bytes.EqualFold(value, []byte("binary")) && !bytes.EqualFold(value, []byte("8bit")) &&
+				!bytes.EqualFold(value, []byte("7bit")) {
 				return FormPart{}, errPartCoding
 			}
 		}

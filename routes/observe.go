@@ -40,7 +40,8 @@ type modelMeters struct {
 
 var (
 	// DurationBounds are the buckets of how long requests take, in seconds.
-	DurationBounds = []float64{0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300}
+	DurationBounds = []float64{0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96,
+		81.92, 300}
 )
 
 func newMeters(g *Gateway) *meters {
@@ -57,9 +58,13 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_store_up", func() float64 { return oneIf(!g.ledger.Stats().StoreAway) })
 	if g.ledger.NodeLabel() != "" {
 		gauge("farebox_node_session_age_seconds", func() float64 { return g.ledger.Stats().SessionAge.Seconds() })
-		gauge(`farebox_clock_skew_seconds{server="postgresql"}`, func() float64 { store, _ := g.ledger.Skew(); return store.Seconds() })
+		gauge(`farebox_clock_skew_seconds{server="postgresql"}`,
+			func() float64 { store, _ := g.ledger.Skew(); return store.Seconds() })
 	}
-	gauge(`farebox_clock_skew_seconds{server="redis"}`, func() float64 { _, redis := g.ledger.Skew(); return redis.Seconds() })
+	gauge(`farebox_clock_skew_seconds{server="redis"}`, func() float64 {
+		_, redis := g.ledger.Skew()
+		return redis.Seconds()
+	})
 	gauge("farebox_redis_degraded", func() float64 { return oneIf(g.ledger.Limits().Stats().Degraded) })
 	gauge("farebox_redis_away_total", func() float64 { return float64(g.ledger.Limits().Stats().Away) })
 	gauge("farebox_redis_calls_total", func() float64 { return float64(g.ledger.Limits().Stats().Calls) })
@@ -68,14 +73,18 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_shared_limit_refusals_total", func() float64 { return float64(g.ledger.Limits().Stats().Refused) })
 	gauge("farebox_shared_limit_alone_total", func() float64 { return float64(g.ledger.Limits().Stats().Alone) })
 	for outcome, f := range map[string]func(replay.Stats) int64{
-		"led": func(s replay.Stats) int64 { return s.Led }, "replayed": func(s replay.Stats) int64 { return s.Replayed },
+		"led": func(s replay.Stats) int64 { return s.Led }, "replayed": func(s replay.Stats) int64 {
+			return s.Replayed
+		},
 		"reused": func(s replay.Stats) int64 { return s.Reused }, "busy": func(s replay.Stats) int64 { return s.Busy },
 		"away": func(s replay.Stats) int64 { return s.Away }, "free": func(s replay.Stats) int64 { return s.Free },
 	} {
-		gauge(`farebox_idempotency_total{outcome="`+outcome+`"}`, func() float64 { return float64(f(g.ledger.Idempotency().Stats())) })
+		gauge(`farebox_idempotency_total{outcome="`+outcome+`"}`,
+			func() float64 { return float64(f(g.ledger.Idempotency().Stats())) })
 	}
 	m.panics = m.set.NewCounter("farebox_panics_total")
-	m.reloads = [2]*metrics.Counter{m.set.NewCounter(`farebox_config_reloads_total{applied="false"}`), m.set.NewCounter(`farebox_config_reloads_total{applied="true"}`)}
+	m.reloads = [2]*metrics.Counter{m.set.NewCounter(`farebox_config_reloads_total{applied="false"}`),
+		m.set.NewCounter(`farebox_config_reloads_total{applied="true"}`)}
 	gauge("farebox_start_time_seconds", func() float64 { return float64(g.started.Unix()) })
 	return m
 }
@@ -106,7 +115,8 @@ func (m *meters) model(id string) *modelMeters {
 		retries:    m.set.NewCounter("farebox_upstream_retries_total" + label("")),
 	}
 	for i, streamed := range []string{"false", "true"} {
-		mm.duration[i] = m.set.NewPrometheusHistogramExt("gen_ai_server_request_duration_seconds"+label(`,streamed="`+streamed+`"`), DurationBounds)
+		mm.duration[i] = m.set.NewPrometheusHistogramExt("gen_ai_server_request_duration_seconds"+
+			label(`,streamed="`+streamed+`"`), DurationBounds)
 	}
 	m.models[id] = mm
 	return mm
@@ -118,7 +128,8 @@ func (m *meters) status(code int) {
 	}
 	counter := m.statuses[code].Load()
 	if counter == nil {
-		counter = m.set.GetOrCreateCounter(`farebox_http_requests_total{http_response_status_code="` + strconv.Itoa(code) + `"}`)
+		counter = m.set.GetOrCreateCounter(`farebox_http_requests_total{http_response_status_code="` +
+			strconv.Itoa(code) + `"}`)
 		m.statuses[code].Store(counter)
 	}
 	counter.Inc()

@@ -55,7 +55,8 @@ func (d *panicking) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target
 	return d.Dialect.Request(r, c, t, s)
 }
 
-func (d *panicking) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage, error) {
+func (d *panicking) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage,
+	error) {
 	if d.at == "answer" {
 		var none []byte
 		_ = none[len(body)]
@@ -90,10 +91,12 @@ func TestAPanicGivesBackWhatTheRequestTook(t *testing.T) {
 	real := g.Gateway.FirstUpstream().Dialect
 	broken := func(at string) { g.Gateway.FirstUpstream().Dialect = &panicking{real, at} }
 	chat := func(more string) (int, string) {
-		return g.Post("/chat/completions", `{`+more+`"model":"m","messages":[{"role":"user","content":"`+secretPrompt+`"}],"max_completion_tokens":5}`, "")
+		return g.Post("/chat/completions", `{`+more+`"model":"m","messages":[{"role":"user","content":"`+secretPrompt+
+			`"}],"max_completion_tokens":5}`, "")
 	}
 	rpc := func(key string) (int, string) {
-		return g.Post("/crypto/rpc/ethereum-mainnet", `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`, key)
+		return g.Post("/crypto/rpc/ethereum-mainnet", `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`,
+			key)
 	}
 	told := 0
 	check := func(what string, status, want int) {
@@ -103,7 +106,8 @@ func TestAPanicGivesBackWhatTheRequestTook(t *testing.T) {
 			t.Errorf("%s: answered %d, not %d", what, status, want)
 		}
 		log := g.awaitPanics(t, told)
-		if !strings.Contains(log, `"level":"error"`) || !strings.Contains(log, `panic_test.go`) && !strings.Contains(log, "proxy.(*Proxy).Open") {
+		if !strings.Contains(log, `"level":"error"`) || !strings.Contains(log, `panic_test.go`) &&
+			!strings.Contains(log, "proxy.(*Proxy).Open") {
 			t.Errorf("%s: no error with the stack in the log:\n%s", what, log)
 		}
 		if strings.Contains(log, secretPrompt) || strings.Contains(log, g.Secret) {
@@ -126,7 +130,8 @@ func TestAPanicGivesBackWhatTheRequestTook(t *testing.T) {
 	if strings.Contains(body, "[DONE]") {
 		t.Errorf("a stream that broke down looks complete: %q", body)
 	}
-	if line := g.lastRequest(t); !strings.Contains(line, `"level":"warn"`) || !strings.Contains(line, `"status":500`) || !strings.Contains(line, `"cause":"panic"`) {
+	if line := g.lastRequest(t); !strings.Contains(line, `"level":"warn"`) || !strings.Contains(line, `"status":500`) ||
+		!strings.Contains(line, `"cause":"panic"`) {
 		t.Errorf("the stream's line in the log: %s", line)
 	}
 	g.Gateway.FirstUpstream().Dialect = real
@@ -158,7 +163,8 @@ func TestAPanicGivesBackWhatTheRequestTook(t *testing.T) {
 	}
 	var page fasthttp.RequestCtx
 	g.Gateway.ServeMetrics(&page)
-	if text := string(page.Response.Body()); !strings.Contains(text, "\nfarebox_panics_total "+strconv.Itoa(told)+"\n") {
+	if text := string(page.Response.Body()); !strings.Contains(text,
+		"\nfarebox_panics_total "+strconv.Itoa(told)+"\n") {
 		t.Errorf("the metrics do not have %d panics", told)
 	}
 }

@@ -84,11 +84,14 @@ func (q *Query) Integer(name string) int64 {
 	low, high := strconv.FormatInt(least, 10), strconv.FormatInt(most, 10)
 	switch digits := strings.TrimPrefix(text, "-"); {
 	case !AllDigits(digits):
-		q.Wrong(Issue{Code: "invalid_type", Path: name, Expected: "integer", Received: Quoted(text), Minimum: low, Maximum: high, Message: expected + "; got " + Quoted(text) + "."})
+		q.Wrong(Issue{Code: "invalid_type", Path: name, Expected: "integer", Received: Quoted(text), Minimum: low,
+			Maximum: high, Message: expected + "; got " + Quoted(text) + "."})
 	case err != nil && text[0] != '-' || v > most:
-		q.Wrong(Issue{Code: "too_big", Path: name, Minimum: low, Maximum: high, Message: expected + "; " + Excerpt(ViewBytes(text)) + " is too much."})
+		q.Wrong(Issue{Code: "too_big", Path: name, Minimum: low, Maximum: high,
+			Message: expected + "; " + Excerpt(ViewBytes(text)) + " is too much."})
 	case err != nil || v < least:
-		q.Wrong(Issue{Code: "too_small", Path: name, Minimum: low, Maximum: high, Message: expected + "; " + Excerpt(ViewBytes(text)) + " is too little."})
+		q.Wrong(Issue{Code: "too_small", Path: name, Minimum: low, Maximum: high,
+			Message: expected + "; " + Excerpt(ViewBytes(text)) + " is too little."})
 	default:
 		return v
 	}
@@ -132,7 +135,8 @@ func Quoted(s string) string { return strconv.Quote(Excerpt(ViewBytes(s))) }
 const maxTime = 40
 
 // Forms of ISO 8601 that are read; those without a zone are UTC.
-var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04Z07:00", "2006-01-02T15:04"}
+var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04Z07:00",
+	"2006-01-02T15:04"}
 
 // Moment reads an ISO 8601 date or time; day says that it was a date.
 func (q *Query) Moment(name string) (t time.Time, day, given bool) {
@@ -154,7 +158,8 @@ func (q *Query) Moment(name string) (t time.Time, day, given bool) {
 	}
 	q.Wrong(Issue{
 		Code: "invalid_string", Path: name, Expected: "date or date-time", Received: Excerpt(ViewBytes(text)),
-		Message: fmt.Sprintf("%s must be an ISO 8601 date or time of at most %d characters such as 2026-11-21 or 2026-11-21T12:00:00Z; got %s.", name, maxTime, Quoted(text)),
+		Message: fmt.Sprintf("%s must be an ISO 8601 date or time of at most %d characters such as 2026-11-21 or "+
+			"2026-11-21T12:00:00Z; got %s.", name, maxTime, Quoted(text)),
 	})
 	return t, false, false
 }
@@ -172,7 +177,8 @@ func (q *Query) Instant(name string) (t time.Time, given bool) {
 	}
 	q.Wrong(Issue{
 		Code: "invalid_string", Path: name, Expected: "date-time in UTC", Received: Excerpt(ViewBytes(text)),
-		Message: fmt.Sprintf("%s must be an ISO 8601 time in UTC of at most %d characters such as 2026-11-21T12:00:00.000Z; got %s.", name, maxTime, Quoted(text)),
+		Message: fmt.Sprintf("%s must be an ISO 8601 time in UTC of at most %d characters such as "+
+			"2026-11-21T12:00:00.000Z; got %s.", name, maxTime, Quoted(text)),
 	})
 	return t, false
 }

@@ -192,7 +192,8 @@ func (v *Validator) CheckAll() {
 		at := int32(i)
 		if f.Name < 0 {
 			if f.Kind != scan.Object {
-				v.Add(Issue{Code: "invalid_type", Path: v.Doc.Path(at), Expected: "object", Received: f.Kind.String(), Message: v.Doc.Path(at) + ": expected object, received " + f.Kind.String() + "."})
+				v.Add(Issue{Code: "invalid_type", Path: v.Doc.Path(at), Expected: "object", Received: f.Kind.String(),
+					Message: v.Doc.Path(at) + ": expected object, received " + f.Kind.String() + "."})
 				continue
 			}
 			v.checkRequired(at, f.Shape)
@@ -216,7 +217,8 @@ func (v *Validator) checkRequired(parent int32, s *scan.Shape) {
 		if parent >= 0 {
 			path = v.Doc.Path(parent) + "." + path
 		}
-		v.Add(Issue{Code: "invalid_type", Path: path, Expected: v.Book.of(s).rules[id].Kinds.String(), Received: "undefined", Message: path + ": is required."})
+		v.Add(Issue{Code: "invalid_type", Path: path, Expected: v.Book.of(s).rules[id].Kinds.String(),
+			Received: "undefined", Message: path + ": is required."})
 	}
 }
 
@@ -280,7 +282,8 @@ func (v *Validator) checkValue(k Kinds, raw []byte, n int, r *Rule, at place) bo
 		if r.Integer {
 			want = "integer"
 		}
-		v.Add(Issue{Code: "invalid_type", Path: at.String(), Expected: want, Received: k.received(), Message: at.String() + ": expected " + want + ", received " + k.received() + "."})
+		v.Add(Issue{Code: "invalid_type", Path: at.String(), Expected: want, Received: k.received(),
+			Message: at.String() + ": expected " + want + ", received " + k.received() + "."})
 		return false
 	}
 	switch k {
@@ -290,11 +293,13 @@ func (v *Validator) checkValue(k Kinds, raw []byte, n int, r *Rule, at place) bo
 		return v.checkString(raw, r, at)
 	case Array:
 		if r.NonEmpty && n == 0 {
-			v.Add(Issue{Code: "too_small", Path: at.String(), Minimum: "1", Message: at.String() + ": must have at least 1 element."})
+			v.Add(Issue{Code: "too_small", Path: at.String(), Minimum: "1",
+				Message: at.String() + ": must have at least 1 element."})
 			return false
 		} else if r.Length > 0 && n > r.Length {
 			most := strconv.Itoa(r.Length)
-			v.Add(Issue{Code: "too_big", Path: at.String(), Maximum: most, Message: at.String() + ": must have at most " + most + " elements, has " + strconv.Itoa(n) + "."})
+			v.Add(Issue{Code: "too_big", Path: at.String(), Maximum: most,
+				Message: at.String() + ": must have at most " + most + " elements, has " + strconv.Itoa(n) + "."})
 			return false
 		}
 	}
@@ -311,11 +316,13 @@ func (k Kinds) received() string {
 func (v *Validator) checkNumber(raw []byte, r *Rule, at place) bool {
 	n, err := strconv.ParseFloat(ViewString(raw), 64)
 	if err != nil || math.IsInf(n, 0) {
-		v.Add(Issue{Code: "invalid_type", Path: at.String(), Expected: "number", Received: Excerpt(raw), Message: at.String() + ": " + Excerpt(raw) + " is not a number that can be represented."})
+		v.Add(Issue{Code: "invalid_type", Path: at.String(), Expected: "number", Received: Excerpt(raw),
+			Message: at.String() + ": " + Excerpt(raw) + " is not a number that can be represented."})
 		return false
 	}
 	if r.Integer && (n != math.Trunc(n) || math.Abs(n) > 1<<53) {
-		v.Add(Issue{Code: "invalid_type", Path: at.String(), Expected: "integer", Received: Excerpt(raw), Message: at.String() + ": expected an integer, received " + Excerpt(raw) + "."})
+		v.Add(Issue{Code: "invalid_type", Path: at.String(), Expected: "integer", Received: Excerpt(raw),
+			Message: at.String() + ": expected an integer, received " + Excerpt(raw) + "."})
 		return false
 	}
 	if (r.Min == 0 && r.Max == 0) || (n >= r.Min && n <= r.Max && !(r.Above && n == r.Min)) {
@@ -333,7 +340,8 @@ func (v *Validator) checkNumber(raw []byte, r *Rule, at place) bool {
 	case r.Min == r.Max:
 		limits = low
 	}
-	issue := Issue{Code: "too_small", Path: at.String(), Minimum: low, Message: at.String() + ": must be " + limits + ", is " + Excerpt(raw) + "."}
+	issue := Issue{Code: "too_small", Path: at.String(), Minimum: low,
+		Message: at.String() + ": must be " + limits + ", is " + Excerpt(raw) + "."}
 	if n > r.Max {
 		issue.Code, issue.Minimum, issue.Maximum = "too_big", "", high
 	}
@@ -349,7 +357,8 @@ func (v *Validator) checkString(raw []byte, r *Rule, at place) bool {
 	}
 	if r.Length > 0 && len(text) > r.Length {
 		most := strconv.Itoa(r.Length)
-		v.Add(Issue{Code: "too_big", Path: at.String(), Maximum: most, Message: at.String() + ": must be at most " + most + " characters."})
+		v.Add(Issue{Code: "too_big", Path: at.String(), Maximum: most,
+			Message: at.String() + ": must be at most " + most + " characters."})
 		return false
 	}
 	if r.Enum == nil {
@@ -367,7 +376,8 @@ func (v *Validator) checkString(raw []byte, r *Rule, at place) bool {
 		}
 		list += e
 	}
-	v.Add(Issue{Code: "invalid_enum_value", Path: at.String(), Received: Excerpt(text), Options: r.Enum, Message: at.String() + ": " + Excerpt(text) + " is not allowed; expected one of " + list + "."})
+	v.Add(Issue{Code: "invalid_enum_value", Path: at.String(), Received: Excerpt(text), Options: r.Enum,
+		Message: at.String() + ": " + Excerpt(text) + " is not allowed; expected one of " + list + "."})
 	return false
 }
 

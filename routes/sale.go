@@ -100,6 +100,7 @@ func (c *Call) Settle() {
 	}
 	c.charge(&s)
 	if c.shortfall > 0 {
-		c.g.log.Warn().Bytes("request_id", c.ID[:]).Str("account", c.Key.Account.ID).Str("shortfall_usd", c.shortfall.String()).Msg("a request cost more than its account could cover")
+		c.g.log.Warn().Bytes("request_id", c.ID[:]).Str("account", c.Key.Account.ID).Str("shortfall_usd",
+			c.shortfall.String()).Msg("a request cost more than its account could cover")
 	}
 }

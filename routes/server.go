@@ -61,7 +61,8 @@ func (g *Gateway) unreadable(ctx *fasthttp.RequestCtx, r proxy.Refusal) *Error {
 	switch r {
 	case proxy.LargeBody:
 		e.Code = "PAYLOAD_TOO_LARGE"
-		e.Message = "The request body is too large; at most " + config.Size(g.bodyLimit(ctx, g.rowOf(ctx))).String() + " are taken."
+		e.Message = "The request body is too large; at most " + config.Size(g.bodyLimit(ctx, g.rowOf(ctx))).String() +
+			" are taken."
 	case proxy.ServerIsFull:
 		e.RetryAfter = RetrySoon
 	case proxy.SenderIsFull:
@@ -98,7 +99,8 @@ func (g *Gateway) expect(ctx *fasthttp.RequestCtx, length int) int {
 // panicked answers a request whose handler panicked.
 func (g *Gateway) panicked(ctx *fasthttp.RequestCtx, v any) {
 	g.NotePanic("a handler", v)
-	g.refuse(ctx, &Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "An unexpected error occurred. Please retry.", Close: true})
+	g.refuse(ctx, &Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "An unexpected error occurred. Please retry.",
+		Close: true})
 }
 
 // NotePanic makes a panic an error in the log, with its stack, and counts it.
@@ -110,5 +112,6 @@ func (g *Gateway) NotePanic(where string, v any) {
 	if own, ok := v.(runtime.Error); ok {
 		what = own.Error()
 	}
-	g.log.Error().Str("panic", what).Bytes("stack", debug.Stack()).Msg(where + " panicked: this is a fault of ours; please report it with this line")
+	g.log.Error().Str("panic", what).Bytes("stack", debug.Stack()).
+		Msg(where + " panicked: this is a fault of ours; please report it with this line")
 }

@@ -234,10 +234,12 @@ func (d *directory) missing(ctx *fasthttp.RequestCtx) *Error {
 	slices.Sort(allowed)
 	allow := strings.Join(allowed, ", ")
 	ctx.Response.Header.Set("Allow", allow)
-	return &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + Excerpt(ctx.Method()) + " is not allowed here; allowed: " + allow + "."}
+	return &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + Excerpt(ctx.Method()) +
+		" is not allowed here; allowed: " + allow + "."}
 }
 
 // NoEndpoint is the answer to a path that there is not.
 func NoEndpoint(ctx *fasthttp.RequestCtx) *Error {
-	return &Error{Status: 404, Code: "NOT_FOUND", Message: "No such endpoint: " + Excerpt(ctx.Method()) + " " + Excerpt(ctx.Path()) + ". Paths start with " + Prefix + "/."}
+	return &Error{Status: 404, Code: "NOT_FOUND", Message: "No such endpoint: " + Excerpt(ctx.Method()) + " " +
+		Excerpt(ctx.Path()) + ". Paths start with " + Prefix + "/."}
 }

@@ -14,10 +14,12 @@ func (offering) Open(*Gateway) []Row { return nil }
 
 // "A network whose name begins like another one's was not found."
 func TestPathsOfNetworksLeadToTheirRow(t *testing.T) {
-	networks := []string{"base-mainnet", "base-sepolia", "ethereum-mainnet", "ethereum-mainnet-archive", "networks-test"}
+	networks := []string{"base-mainnet", "base-sepolia", "ethereum-mainnet", "ethereum-mainnet-archive",
+		"networks-test"}
 	g := &Gateway{capabilities: []Capability{offering{}}}
 	for _, path := range []string{
-		"GET /crypto/rpc/networks", "POST /crypto/rpc/{network}", "GET /models", "GET /models/traits", "GET /models/{id:*}",
+		"GET /crypto/rpc/networks", "POST /crypto/rpc/{network}", "GET /models", "GET /models/traits",
+		"GET /models/{id:*}",
 		"GET /api_keys/{id}", "GET /api_keys/rate_limits", "GET /api_keys/rate_limits/log",
 	} {
 		row := Row{of: offering{}}

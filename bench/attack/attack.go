@@ -73,9 +73,11 @@ type arena struct {
 func (o *Options) check() (*arena, error) {
 	switch {
 	case o.URL == "" || o.Model == "" || len(o.Keys) == 0:
-		return nil, errors.New("cannot attack: an address, a model and a customer's key are needed (--url, --model, --key)")
+		return nil, errors.New("cannot attack: an address, a model and a customer's key are needed (--url, " +
+			"--model, --key)")
 	case o.Customers < 1 || o.Customers > maxCustomers || o.Rate <= 0 || o.Rate*float64(o.Customers) > maxRate:
-		return nil, fmt.Errorf("cannot send %d customers' requests at %g a second each: 1 to %d customers and at most %d requests a second together are needed", o.Customers, o.Rate, maxCustomers, maxRate)
+		return nil, fmt.Errorf("cannot send %d customers' requests at %g a second each: 1 to %d customers and at "+
+			"most %d requests a second together are needed", o.Customers, o.Rate, maxCustomers, maxRate)
 	case o.Duration <= 0 || o.Duration > maxDuration || o.Recovery < 0 || o.Recovery > maxDuration:
 		return nil, fmt.Errorf("cannot attack for %v: above 0 and at most %v is needed", o.Duration, maxDuration)
 	}
@@ -127,7 +129,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		if i == 0 {
 			r.QuietBytes = a.memory()
 			if p.Customers.Answered == 0 {
-				return r, fmt.Errorf("cannot compare: without any attack none of %d ordinary requests was answered: %v", p.Customers.Sent, p.Customers.Errors)
+				return r, fmt.Errorf("cannot compare: without any attack none of %d ordinary requests was answered: %v",
+					p.Customers.Sent, p.Customers.Errors)
 			}
 		}
 	}

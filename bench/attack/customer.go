@@ -169,7 +169,8 @@ func (c *crowd) chat(ctx context.Context, customer int, mark string, stream, lar
 
 // rpcCalls are ordinary calls of the methods that the rounds aim at.
 var rpcCalls = []string{
-	`"eth_feeHistory","params":["0x5","latest",[]]`, `"debug_traceCall","params":[{"to":"0x1"},"latest",{"tracer":"callTracer"}]`,
+	`"eth_feeHistory","params":["0x5","latest",[]]`,
+	`"debug_traceCall","params":[{"to":"0x1"},"latest",{"tracer":"callTracer"}]`,
 	`"eth_call","params":[{"to":"0x1"},"latest"]`,
 }
 

@@ -39,33 +39,43 @@ const (
 var Rounds = []Round{
 	{Name: "dots", What: "a member's name of a million dots, which errors echo", Rate: 2, do: func(a *attacker) []byte {
 		name := strings.Repeat(".", manyDots)
-		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "tokens=1", false, map[string]any{"metadata": map[string]any{name: 1}}))
+		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "tokens=1", false,
+			map[string]any{"metadata": map[string]any{name: 1}}))
 	}},
-	{Name: "announced", What: "bodies of 30 MB that are announced, without a key, and never sent", Rate: 5, open: keepSockets, most: mostSockets, do: func(a *attacker) []byte {
-		return fmt.Appendf(nil, "POST %s/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{\"model\":", a.base.Path, a.base.Host, announced)
-	}},
+	{Name: "announced", What: "bodies of 30 MB that are announced, without a key, and never sent", Rate: 5,
+		open: keepSockets, most: mostSockets, do: func(a *attacker) []byte {
+			return fmt.Appendf(nil, "POST %s/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: "+
+				"application/json\r\nContent-Length: %d\r\n\r\n{\"model\":", a.base.Path, a.base.Host, announced)
+		}},
 	{Name: "random_keys", What: "keys that nobody has", Rate: 200, do: func(a *attacker) []byte {
-		return a.post("/chat/completions", a.prefix()+rand.Text()+rand.Text()[:12], chatBody(a.o.Model, "tokens=1", false, nil))
+		return a.post("/chat/completions", a.prefix()+rand.Text()+rand.Text()[:12],
+			chatBody(a.o.Model, "tokens=1", false, nil))
 	}},
-	{Name: "rpc_texts", What: "JSON-RPC params whose words nodes echo in errors: method not found, rate limit, quota", Rate: 20, rpc: true, do: func(a *attacker) []byte {
-		calls := []string{
-			`"debug_traceCall","params":[{"to":"0x1"},"latest",{"tracer":"{step:function(){throw 'the method debug_traceCall does not exist: method not found'}}"}]`,
-			`"eth_feeHistory","params":["rate limit exceeded, too many requests","latest",[]]`,
-			`"eth_call","params":[{"to":"0x1","data":"revert:usage limit and quota exceeded"},"latest"]`,
-		}
-		body := `{"jsonrpc":"2.0","id":1,"method":` + calls[a.next()%len(calls)] + "}"
-		return a.post("/crypto/rpc/"+a.o.RPC, a.o.Attacker, []byte(body))
-	}},
-	{Name: "limited", What: "requests that the upstream answers with 429 and Retry-After: 120", Rate: 5, do: func(a *attacker) []byte {
-		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "status=429 retry_after=120", false, nil))
-	}},
-	{Name: "strays", What: "answers that the upstream sends twice on its connection", Rate: 20, do: func(a *attacker) []byte {
-		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "echo=attacker stray=0", false, nil))
-	}},
+	{Name: "rpc_texts", What: "JSON-RPC params whose words nodes echo in errors: method not found, rate limit, quota",
+		Rate: 20, rpc: true, do: func(a *attacker) []byte {
+			calls := []string{
+				`"debug_traceCall","params":[{"to":"0x1"},"latest",{"tracer":"{step:function(){throw 'the method debug_traceCall does not exist: method not found'}}"}]`,
+				`"eth_feeHistory","params":["rate limit exceeded, too many requests","latest",[]]`,
+				`"eth_call","params":[{"to":"0x1","data":"revert:usage limit and quota exceeded"},"latest"]`,
+			}
+			body := `{"jsonrpc":"2.0","id":1,"method":` + calls[a.next()%len(calls)] + "}"
+			return a.post("/crypto/rpc/"+a.o.RPC, a.o.Attacker, []byte(body))
+		}},
+	{Name: "limited", What: "requests that the upstream answers with 429 and Retry-After: 120", Rate: 5,
+		do: func(a *attacker) []byte {
+			return a.post("/chat/completions", a.o.Attacker,
+				chatBody(a.o.Model, "status=429 retry_after=120", false, nil))
+		}},
+	{Name: "strays", What: "answers that the upstream sends twice on its connection", Rate: 20,
+		do: func(a *attacker) []byte {
+			return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "echo=attacker stray=0", false, nil))
+		}},
 	{Name: "users", What: "failing requests, each with another `user`", Rate: 20, do: func(a *attacker) []byte {
-		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "status=400", false, map[string]any{"user": rand.Text()}))
+		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "status=400", false,
+			map[string]any{"user": rand.Text()}))
 	}},
-	{Name: "odd_heads", What: "heads that two servers read differently: no Host, bare LF, Transfer-Encoding: identity, two keys", Rate: 8, do: func(a *attacker) []byte {
+	{Name: "odd_heads", What: "heads that two servers read differently: no Host, bare LF, Transfer-Encoding: " +
+		"identity, two keys", Rate: 8, do: func(a *attacker) []byte {
 		body := chatBody(a.o.Model, "tokens=1", false, nil)
 		whole := a.post("/chat/completions", a.o.Attacker, body)
 		auth := "Authorization: Bearer " + a.o.Attacker + "\r\n"
@@ -79,9 +89,12 @@ var Rounds = []Round{
 		}
 		return bytes.Replace(whole, []byte(auth), []byte(auth+"Authorization: Bearer "+a.o.Keys[0]+"\r\n"), 1)
 	}},
-	{Name: "stopped_readers", What: "long streams that nobody reads", Rate: 5, open: keepSockets, most: mostSockets, do: func(a *attacker) []byte {
-		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "tokens=200000 events_per_write=64 ignore_cap=1", true, map[string]any{"max_completion_tokens": 4000}))
-	}},
+	{Name: "stopped_readers", What: "long streams that nobody reads", Rate: 5, open: keepSockets, most: mostSockets,
+		do: func(a *attacker) []byte {
+			return a.post("/chat/completions", a.o.Attacker,
+				chatBody(a.o.Model, "tokens=200000 events_per_write=64 ignore_cap=1", true,
+					map[string]any{"max_completion_tokens": 4000}))
+		}},
 }
 
 // RoundsNamed finds rounds by name; none given: all that need nothing special.
@@ -101,7 +114,8 @@ func RoundsNamed(names []string, rpc bool) ([]Round, error) {
 			}
 			if rated {
 				if _, err := fmt.Sscanf(rate, "%g", &r.Rate); err != nil || r.Rate <= 0 || r.Rate > maxRate {
-					return nil, fmt.Errorf("cannot use the round %q: a rate above 0 and up to %d is needed", want, maxRate)
+					return nil, fmt.Errorf("cannot use the round %q: a rate above 0 and up to %d is needed", want,
+						maxRate)
 				}
 			}
 			if r.rpc && !rpc {
@@ -149,7 +163,9 @@ func (s *serial) next() int { return int(s.n.Add(1)) }
 
 // post is a request as bytes.
 func (a *arena) post(path, key string, body []byte) []byte {
-	head := fmt.Appendf(nil, "POST %s%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", a.base.Path, path, a.base.Host, key, len(body))
+	head := fmt.Appendf(nil,
+		"POST %s%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAuthorization: Bearer "+
+			"%s\r\nContent-Length: %d\r\n\r\n", a.base.Path, path, a.base.Host, key, len(body))
 	return append(head, body...)
 }
 

@@ -26,7 +26,8 @@ func (r *Result) Texts() [][]string {
 			memory = fmt.Sprintf("%.1f", float64(p.PeakBytes)/(1<<20))
 		}
 		rows = append(rows, []string{
-			p.Name, fmt.Sprint(c.Sent), fmt.Sprintf("%.2f %%", 100*c.Share), fmt.Sprint(c.Astray), fmt.Sprintf("%.1f", c.P50Ms), fmt.Sprintf("%.1f", c.P99Ms),
+			p.Name, fmt.Sprint(c.Sent), fmt.Sprintf("%.2f %%", 100*c.Share), fmt.Sprint(c.Astray),
+			fmt.Sprintf("%.1f", c.P50Ms), fmt.Sprintf("%.1f", c.P99Ms),
 			fmt.Sprintf("%.2f", c.P99Ms/max(quiet, 0.001)), fmt.Sprintf("%.0f", c.MaxMs), memory,
 		})
 	}
@@ -46,7 +47,8 @@ func (r *Result) AssaultTexts() [][]string {
 			if a.SlowMs > 0 {
 				slow = fmt.Sprintf("%.0f", a.SlowMs)
 			}
-			rows = append(rows, []string{a.Name, fmt.Sprintf("%g", a.Rate), fmt.Sprint(a.Sent), fmt.Sprint(a.Through), fmt.Sprint(a.Skipped), fmt.Sprint(a.Largest), slow, strings.Join(answers, ", ")})
+			rows = append(rows, []string{a.Name, fmt.Sprintf("%g", a.Rate), fmt.Sprint(a.Sent), fmt.Sprint(a.Through),
+				fmt.Sprint(a.Skipped), fmt.Sprint(a.Largest), slow, strings.Join(answers, ", ")})
 		}
 	}
 	return rows
@@ -72,6 +74,7 @@ func (r *Result) Print(out io.Writer) {
 	fmt.Fprintln(out)
 	table(AssaultHead, r.AssaultTexts())
 	if r.QuietBytes > 0 {
-		fmt.Fprintf(out, "memory: %.1f MB before, %.1f MB after\n", float64(r.QuietBytes)/(1<<20), float64(r.AfterBytes)/(1<<20))
+		fmt.Fprintf(out, "memory: %.1f MB before, %.1f MB after\n", float64(r.QuietBytes)/(1<<20),
+			float64(r.AfterBytes)/(1<<20))
 	}
 }

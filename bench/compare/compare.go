@@ -66,7 +66,8 @@ func Run(ctx context.Context, o Options) (*Comparison, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	c := &Comparison{Started: time.Now(), Quick: o.Quick, Memory: map[string]Memory{}, Aborts: map[string]Abort{}, Large: map[string]Large{}}
+	c := &Comparison{Started: time.Now(), Quick: o.Quick, Memory: map[string]Memory{}, Aborts: map[string]Abort{},
+		Large: map[string]Large{}}
 	l, err := newLab()
 	defer l.close()
 	if err != nil {
@@ -199,7 +200,8 @@ func (p *plan) run(ctx context.Context) error {
 		}
 	}
 	for _, s := range p.list {
-		out := Outcome{Name: s.Name, Title: s.Title, Unit: s.Unit, Figures: map[string]Figures{}, Runs: map[string][]*load.Result{}}
+		out := Outcome{Name: s.Name, Title: s.Title, Unit: s.Unit, Figures: map[string]Figures{},
+			Runs: map[string][]*load.Result{}}
 		for round := range s.Rounds {
 			for _, name := range p.contenders() {
 				if !s.takes(name) {
@@ -247,7 +249,8 @@ func (p *plan) one(ctx context.Context, s Scenario, g *gateway) (*load.Result, e
 	}
 	r.Name = g.name
 	if r.Requests == 0 && r.Events == 0 {
-		return nil, fmt.Errorf("cannot measure %s through %s: no request succeeded, errors: %v; its output: %s", s.Name, g.name, r.Errors, g.said())
+		return nil, fmt.Errorf("cannot measure %s through %s: no request succeeded, errors: %v; its output: %s", s.Name,
+			g.name, r.Errors, g.said())
 	}
 	time.Sleep(settleTime)
 	return r, nil
@@ -338,19 +341,26 @@ func (c *Comparison) notes() {
 		for name, f := range s.Figures {
 			worst = max(worst, f.OtherShare)
 			if f.Failed > 0 {
-				c.Notes = append(c.Notes, fmt.Sprintf("%s through %s: %d requests failed (%s).", s.Name, name, f.Failed, f.FirstErrors))
+				c.Notes = append(c.Notes, fmt.Sprintf("%s through %s: %d requests failed (%s).", s.Name, name, f.Failed,
+					f.FirstErrors))
 			}
 			if f.Unfinished > 0 {
-				c.Notes = append(c.Notes, fmt.Sprintf("%s through %s: %d arrivals found no free connection.", s.Name, name, f.Unfinished))
+				c.Notes = append(c.Notes, fmt.Sprintf("%s through %s: %d arrivals found no free connection.", s.Name,
+					name, f.Unfinished))
 			}
 		}
 	}
-	c.Notes = append(c.Notes, fmt.Sprintf("Other programs used at most %.0f %% of the machine during a run; the ratios of CPU per operation hold on a busy machine, rates and latencies do not.", 100*worst))
-	c.Notes = append(c.Notes, "nginx keeps request bodies up to 64 KB in memory and larger ones in a file, nginx-2m all of them in memory; nginx's access log and farebox's request log are off.")
+	c.Notes = append(c.Notes,
+		fmt.Sprintf("Other programs used at most %.0f %% of the machine during a run; the ratios of CPU per "+
+			"operation hold on a busy machine, rates and latencies do not.", 100*worst))
+	c.Notes = append(c.Notes,
+		"nginx keeps request bodies up to 64 KB in memory and larger ones in a file, nginx-2m all of them in memory; "+
+			"nginx's access log and farebox's request log are off.")
 }
 
 func machine(l *lab) Machine {
-	m := Machine{Go: runtime.Version(), CPUs: runtime.NumCPU(), Pinned: l.gatewayCPU >= 0, Nginx: nginxVersion(), Farebox: fareboxVersion(l.exe)}
+	m := Machine{Go: runtime.Version(), CPUs: runtime.NumCPU(), Pinned: l.gatewayCPU >= 0, Nginx: nginxVersion(),
+		Farebox: fareboxVersion(l.exe)}
 	m.Model, m.Kernel = hardware()
 	return m
 }

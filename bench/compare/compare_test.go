@@ -16,7 +16,8 @@ func measured(cpu map[string]float64, p50 map[string]float64) *Comparison {
 	for _, s := range scenarios(true) {
 		out := Outcome{Name: s.Name, Title: s.Title, Unit: s.Unit, Figures: map[string]Figures{}}
 		for _, name := range Contenders {
-			out.Figures[name] = Figures{Runs: 3, PerSecond: 1000, CPUUs: cpu[name], P50Us: p50[name], P99Us: 2 * p50[name], FirstP50Us: p50[name], FirstP99Us: p50[name]}
+			out.Figures[name] = Figures{Runs: 3, PerSecond: 1000, CPUUs: cpu[name], P50Us: p50[name],
+				P99Us: 2 * p50[name], FirstP50Us: p50[name], FirstP99Us: p50[name]}
 		}
 		c.Scenarios = append(c.Scenarios, out)
 	}
@@ -35,7 +36,8 @@ func goalOf(t *testing.T, c *Comparison, name string) Goal {
 }
 
 func TestGoalsCompareWithNginxAndNotWithTheClock(t *testing.T) {
-	c := measured(map[string]float64{"nginx": 20, "farebox": 22, "relay": 19}, map[string]float64{"direct": 50, "nginx": 150, "farebox": 170})
+	c := measured(map[string]float64{"nginx": 20, "farebox": 22, "relay": 19},
+		map[string]float64{"direct": 50, "nginx": 150, "farebox": 170})
 	if g := goalOf(t, c, "CPU a request, 1 KB"); !g.Known || !g.Met || math.Abs(g.Value-1.1) > 1e-9 {
 		t.Errorf("%+v", g)
 	}
@@ -111,7 +113,8 @@ func TestFiguresAreMediansOfTheRounds(t *testing.T) {
 }
 
 func TestTableNamesEveryContenderAndMissedGoal(t *testing.T) {
-	c := measured(map[string]float64{"nginx": 20, "farebox": 60, "relay": 19}, map[string]float64{"direct": 50, "nginx": 150, "farebox": 170})
+	c := measured(map[string]float64{"nginx": 20, "farebox": 60, "relay": 19},
+		map[string]float64{"direct": 50, "nginx": 150, "farebox": 170})
 	c.Goals = c.goals()
 	var out bytes.Buffer
 	c.Print(&out)

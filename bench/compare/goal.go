@@ -50,26 +50,33 @@ func (c *Comparison) goals() []Goal {
 			if least {
 				met = known && value >= limit
 			}
-			list = append(list, Goal{Name: name, Value: value, Limit: limit, Least: least, Unit: unit, Known: known, Met: met})
+			list = append(list, Goal{Name: name, Value: value, Limit: limit, Least: least, Unit: unit, Known: known,
+				Met: met})
 		}
 	}
 	add("CPU a request, 1 KB", 1.15, "x nginx", false)(ratio("json_1k", cpu))
-	add("requests a second, 1 KB", 0.85, "x nginx", true)(ratio("json_1k", func(f Figures) float64 { return f.PerSecond }))
+	add("requests a second, 1 KB", 0.85, "x nginx", true)(ratio("json_1k",
+		func(f Figures) float64 { return f.PerSecond }))
 	add("CPU a request, 32 KB", 1.5, "x nginx", false)(ratio("json_32k", cpu))
 	add("CPU a request, 256 KB", 0.85, "x nginx", false)(ratio("json_256k", cpu))
 	add("CPU a request, 1 MB", 0.85, "x nginx", false)(ratio("json_1m", cpu))
 	add("CPU an event, paced streams", 1.35, "x nginx", false)(ratio("sse_paced", cpu))
 	add("CPU an event, bursts", 1.25, "x nginx", false)(ratio("sse_burst", cpu))
-	add("added latency, p50", 1.1, "x nginx's", false)(added("json_1k_open", func(f Figures) float64 { return f.P50Us }))
-	add("added latency, p99", 1.4, "x nginx's", false)(added("json_1k_open", func(f Figures) float64 { return f.P99Us }))
-	add("added time to first event, p50", 1.1, "x nginx's", false)(added("sse_first", func(f Figures) float64 { return f.FirstP50Us }))
-	add("added time to first event, p99", 1.4, "x nginx's", false)(added("sse_first", func(f Figures) float64 { return f.FirstP99Us }))
+	add("added latency, p50", 1.1, "x nginx's", false)(added("json_1k_open",
+		func(f Figures) float64 { return f.P50Us }))
+	add("added latency, p99", 1.4, "x nginx's", false)(added("json_1k_open",
+		func(f Figures) float64 { return f.P99Us }))
+	add("added time to first event, p50", 1.1, "x nginx's", false)(added("sse_first",
+		func(f Figures) float64 { return f.FirstP50Us }))
+	add("added time to first event, p99", 1.4, "x nginx's", false)(added("sse_first",
+		func(f Figures) float64 { return f.FirstP99Us }))
 	c.rpcGoals(add)
 	m, ok := c.Memory[contender]
 	add("memory an open stream", 31, "KB", false)(m.KBPerStream, ok)
 	a, ok := c.Aborts[contender]
 	add("client gone to upstream closed, streaming", 500, "ms", false)(a.StreamMaxMs, ok && a.StreamSeen == a.Tries)
-	add("client gone to upstream closed, first byte awaited", 500, "ms", false)(a.WaitMaxMs, ok && a.WaitSeen == a.Tries)
+	add("client gone to upstream closed, first byte awaited", 500, "ms", false)(a.WaitMaxMs, ok &&
+		a.WaitSeen == a.Tries)
 	return list
 }
 

@@ -110,7 +110,8 @@ func newLab() (*lab, error) {
 	if l.upstreamAddr, err = freeAddress(); err != nil {
 		return l, err
 	}
-	l.upstream, err = spawn("upstream", l.dir, l.loadCPU, []string{"GOMAXPROCS=1"}, l.exe, "bench", "upstream", "--listen", l.upstreamAddr)
+	l.upstream, err = spawn("upstream", l.dir, l.loadCPU, []string{"GOMAXPROCS=1"}, l.exe, "bench", "upstream",
+		"--listen", l.upstreamAddr)
 	if err != nil {
 		return l, err
 	}

@@ -56,7 +56,8 @@ func findNginx() (string, error) {
 	if _, err := os.Stat(usual); err == nil {
 		return usual, nil
 	}
-	return "", errors.New("cannot find nginx, the anchor of the comparison: run `make bench`, which installs it, or `apt-get install nginx-light`")
+	return "", errors.New("cannot find nginx, the anchor of the comparison: run `make bench`, which installs it, or " +
+		"`apt-get install nginx-light`")
 }
 
 func nginxVersion() string {

@@ -9,7 +9,8 @@ func startRelay(l *lab) (*gateway, error) {
 		if err != nil {
 			return nil, err
 		}
-		name, argv := "relay", []string{l.exe, "bench", "relay", "--listen", addr, "--upstream", "http://" + l.upstreamAddr}
+		name, argv := "relay", []string{l.exe, "bench", "relay", "--listen", addr, "--upstream",
+			"http://" + l.upstreamAddr}
 		if stream {
 			name, argv = "relay-stream", append(argv, "--stream")
 		}

@@ -50,7 +50,8 @@ func (l *lab) measureLarge(ctx context.Context, name string, answers int) (Large
 		return m, err
 	}
 	o := load.Options{
-		URL: g.address(true), Key: g.key, PIDs: g.pids(true), Mates: []int{l.upstream.pid()}, Path: g.path(rpcPath, fareboxRPC),
+		URL: g.address(true), Key: g.key, PIDs: g.pids(true), Mates: []int{l.upstream.pid()},
+		Path:    g.path(rpcPath, fareboxRPC),
 		Timeout: time.Minute, Connections: 1, Heads: true, ReadBuffer: largeBuffer,
 	}
 	o.Body, o.Duration = upstream.BenchRPCCall, 200*time.Millisecond
@@ -170,10 +171,12 @@ func (c *Comparison) printLarge(out io.Writer) {
 	if len(c.Large) > 0 {
 		fmt.Fprintf(out, "\nrpc_100mb: JSON-RPC, answers of 100 MB, one at a time and %d side by side\n", largeSide)
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintf(w, "\tanswers\tfirst byte ms\twhole ms\tCPU ms\tidle MB\tgrowth MB\tside by side: growth MB\tfirst byte ms\tfailed\t\n")
+		fmt.Fprintf(w, "\tanswers\tfirst byte ms\twhole ms\tCPU ms\tidle MB\tgrowth MB\tside by side: growth "+
+			"MB\tfirst byte ms\tfailed\t\n")
 		for _, name := range Contenders {
 			if m, ok := c.Large[name]; ok {
-				fmt.Fprintf(w, "%s\t%d\t%.2f\t%.0f\t%s\t%s\t%s\t%s\t%.1f\t%d\t\n", name, m.Answers, m.FirstByteMs, m.TookMs, micro(m.CPUMs), megabytes(float64(m.FromFreshRSS)),
+				fmt.Fprintf(w, "%s\t%d\t%.2f\t%.0f\t%s\t%s\t%s\t%s\t%.1f\t%d\t\n", name, m.Answers, m.FirstByteMs,
+					m.TookMs, micro(m.CPUMs), megabytes(float64(m.FromFreshRSS)),
 					megabytes(float64(m.GrowthBytes)), megabytes(float64(m.SideGrowth)), m.SideByteMs, m.Failed)
 			}
 		}
@@ -184,7 +187,8 @@ func (c *Comparison) printLarge(out io.Writer) {
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(w, "\tCPU µs/call\tcalls/s\tCPU µs/batch of 100\t100 MB: first byte ms\tCPU ms\tgrowth MB\t\n")
 		for _, p := range Peers {
-			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", p.Name, p.SingleUs, p.PerSecond, p.BatchUs, p.FirstMs, p.LargeMs, p.GrowthMB)
+			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", p.Name, p.SingleUs, p.PerSecond, p.BatchUs,
+				p.FirstMs, p.LargeMs, p.GrowthMB)
 		}
 		_ = w.Flush()
 	}

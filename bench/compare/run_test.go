@@ -49,7 +49,8 @@ func play(role string, args []string) error {
 func TestLongRunMeasuresEveryContenderInEveryRound(t *testing.T) {
 	var steps []float64
 	c, err := Run(context.Background(), Options{
-		Quick: true, Rounds: 2, Only: []string{"json_1k", "sse_burst", "rpc_single", "rpc_100mb", "memory", "abort"}, Without: []string{"nginx", "nginx-2m", "farebox"},
+		Quick: true, Rounds: 2, Only: []string{"json_1k", "sse_burst", "rpc_single", "rpc_100mb", "memory", "abort"},
+		Without:  []string{"nginx", "nginx-2m", "farebox"},
 		Progress: func(done float64, _ string) { steps = append(steps, done) },
 	})
 	if err != nil {
@@ -61,7 +62,8 @@ func TestLongRunMeasuresEveryContenderInEveryRound(t *testing.T) {
 	for _, s := range c.Scenarios {
 		for _, name := range []string{"direct", "relay"} {
 			f := s.Figures[name]
-			if f.Runs != 2 || f.Failed > 0 || (s.Unit == "request" && f.PerSecond < 1000) || (s.Unit == "event" && f.Events < 5000) {
+			if f.Runs != 2 || f.Failed > 0 || (s.Unit == "request" && f.PerSecond < 1000) ||
+				(s.Unit == "event" && f.Events < 5000) {
 				t.Errorf("%s through %s: %+v", s.Name, name, f)
 			}
 			if cpu := f.CPUUs > 0; cpu != (name == "relay") {
@@ -74,7 +76,8 @@ func TestLongRunMeasuresEveryContenderInEveryRound(t *testing.T) {
 	}
 	for _, name := range []string{"direct", "relay"} {
 		m := c.Large[name]
-		if m.Answers < 1 || m.Failed > 0 || m.FirstByteMs <= 0 || m.TookMs < m.FirstByteMs || m.GrowthBytes > 64<<20 || (m.CPUMs > 0) != (name == "relay") {
+		if m.Answers < 1 || m.Failed > 0 || m.FirstByteMs <= 0 || m.TookMs < m.FirstByteMs || m.GrowthBytes > 64<<20 ||
+			(m.CPUMs > 0) != (name == "relay") {
 			t.Errorf("large answers through %s: %+v", name, m)
 		}
 	}

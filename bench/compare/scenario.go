@@ -50,24 +50,36 @@ func scenarios(quick bool) []Scenario {
 		return load.Options{Model: "bench-1k", BodyBytes: size, MaxTokens: jsonTokens, Connections: conns, Rate: rate}
 	}
 	stream := func(model string, conns int, rate float64, ramp time.Duration) load.Options {
-		return load.Options{Model: model, Stream: true, MaxTokens: streamTokens, Connections: conns, Rate: rate, Ramp: ramp}
+		return load.Options{Model: model, Stream: true, MaxTokens: streamTokens, Connections: conns, Rate: rate,
+			Ramp: ramp}
 	}
 	body := func(text []byte, conns int) load.Options {
 		return load.Options{Body: text, Connections: conns, ReadBuffer: 64 << 10}
 	}
 	list := []Scenario{
-		{Name: "json_1k", Title: "chat, 1 KB, as fast as 64 connections go", Load: whole(1<<10, jsonConns, 0), Direct: true},
-		{Name: "json_1k_open", Title: "chat, 1 KB, 2,000 requests a second", Load: whole(1<<10, jsonConns, openRate), Direct: true},
+		{Name: "json_1k", Title: "chat, 1 KB, as fast as 64 connections go", Load: whole(1<<10, jsonConns, 0),
+			Direct: true},
+		{Name: "json_1k_open", Title: "chat, 1 KB, 2,000 requests a second", Load: whole(1<<10, jsonConns, openRate),
+			Direct: true},
 		{Name: "json_32k", Title: "chat, 32 KB request", Load: whole(32<<10, jsonConns, 0)},
 		{Name: "json_256k", Title: "chat, 256 KB request", Load: whole(256<<10, bigConns, 0), Bodies: true},
 		{Name: "json_1m", Title: "chat, 1 MB request", Load: whole(1<<20, bigConns, 0), Bodies: true},
-		{Name: "sse_first", Title: "streams of 10 events, 500 new ones a second", Load: stream("bench-sse-short", jsonConns, shortRate, 0), Direct: true},
-		{Name: "sse_paced", Title: "400 streams of 50 events a second", Load: stream("bench-sse-paced", pacedStreams, 0, measure/2), Unit: "event", Direct: true, Warmup: measure / 2},
-		{Name: "sse_burst", Title: "64 streams, 8 events a write", Load: stream("bench-sse-burst", burstStreams, 0, warm), Unit: "event", Direct: true},
-		{Name: "rpc_single", Title: "JSON-RPC, single calls, as fast as 32 connections go", Load: body(upstream.BenchRPCCall, callConns), Path: rpcPath, Ours: fareboxRPC, Direct: true},
-		{Name: "rpc_batch", Title: "JSON-RPC, batches of 100, as fast as 8 connections go", Load: body(upstream.BenchRPCCalls, batchConns), Path: rpcPath, Ours: fareboxRPC, Direct: true},
-		{Name: "image_answer", Title: "pictures, 1 MB of base64 in the answer", Load: body(upstream.BenchImagePrompt, pictureConns), Path: "/images/generations", Ours: "/image/generate", Direct: true},
-		{Name: "image_upload", Title: "edits of pictures, 1 MB of base64 in the request", Load: body(nil, pictureConns), Body: upstream.BenchImageEdit, Path: "/images/edits", Ours: "/image/edit", Bodies: true},
+		{Name: "sse_first", Title: "streams of 10 events, 500 new ones a second",
+			Load: stream("bench-sse-short", jsonConns, shortRate, 0), Direct: true},
+		{Name: "sse_paced", Title: "400 streams of 50 events a second",
+			Load: stream("bench-sse-paced", pacedStreams, 0, measure/2), Unit: "event", Direct: true,
+			Warmup: measure / 2},
+		{Name: "sse_burst", Title: "64 streams, 8 events a write",
+			Load: stream("bench-sse-burst", burstStreams, 0, warm), Unit: "event", Direct: true},
+		{Name: "rpc_single", Title: "JSON-RPC, single calls, as fast as 32 connections go",
+			Load: body(upstream.BenchRPCCall, callConns), Path: rpcPath, Ours: fareboxRPC, Direct: true},
+		{Name: "rpc_batch", Title: "JSON-RPC, batches of 100, as fast as 8 connections go",
+			Load: body(upstream.BenchRPCCalls, batchConns), Path: rpcPath, Ours: fareboxRPC, Direct: true},
+		{Name: "image_answer", Title: "pictures, 1 MB of base64 in the answer",
+			Load: body(upstream.BenchImagePrompt, pictureConns), Path: "/images/generations", Ours: "/image/generate",
+			Direct: true},
+		{Name: "image_upload", Title: "edits of pictures, 1 MB of base64 in the request", Load: body(nil, pictureConns),
+			Body: upstream.BenchImageEdit, Path: "/images/edits", Ours: "/image/edit", Bodies: true},
 	}
 	for i := range list {
 		s := &list[i]

@@ -34,7 +34,8 @@ func (l *lab) measureMemory(ctx context.Context, name string, streams int, ramp,
 	}
 	options := load.Options{
 		URL: g.address(true), Key: g.key, PIDs: g.pids(true), Timeout: 20 * time.Second,
-		Model: "bench-sse-short", Stream: true, MaxTokens: streamTokens, Connections: 1, Duration: 200 * time.Millisecond,
+		Model: "bench-sse-short", Stream: true, MaxTokens: streamTokens, Connections: 1,
+		Duration: 200 * time.Millisecond,
 	}
 	if _, err := load.Run(ctx, options); err != nil {
 		return m, err

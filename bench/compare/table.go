@@ -11,16 +11,19 @@ func (c *Comparison) Print(out io.Writer) {
 	m := c.Machine
 	fmt.Fprintf(out, "%s, %d processors, kernel %s; %s, %s, %s\n", m.Model, m.CPUs, m.Kernel, m.Nginx, m.Farebox, m.Go)
 	if m.Pinned {
-		fmt.Fprintln(out, "each gateway alone on one processor, load and simulated upstream on another; medians of interleaved rounds")
+		fmt.Fprintln(out, "each gateway alone on one processor, load and simulated upstream on another; medians of "+
+			"interleaved rounds")
 	}
 	for _, s := range c.Scenarios {
 		fmt.Fprintf(out, "\n%s: %s\n", s.Name, s.Title)
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
 		stream := s.Unit == "event"
 		if stream {
-			fmt.Fprintf(w, "\tevents/s\tCPU µs/event\tx nginx\tcore\tfirst p50 µs\tevent delay p50 / p99 µs\tpeak MB\t\n")
+			fmt.Fprintf(w, "\tevents/s\tCPU µs/event\tx nginx\tcore\tfirst p50 µs\tevent delay p50 / p99 "+
+				"µs\tpeak MB\t\n")
 		} else {
-			fmt.Fprintf(w, "\treq/s\tx nginx\tCPU µs/request\tx nginx\tcore\tp50 / p99 µs\tfirst p50 / p99 µs\tpeak MB\t\n")
+			fmt.Fprintf(w, "\treq/s\tx nginx\tCPU µs/request\tx nginx\tcore\tp50 / p99 µs\tfirst p50 / p99 "+
+				"µs\tpeak MB\t\n")
 		}
 		base := s.Figures[anchor]
 		for _, name := range Contenders {
@@ -29,14 +32,18 @@ func (c *Comparison) Print(out io.Writer) {
 				continue
 			}
 			if stream {
-				fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%.0f %%\t%.0f\t%.0f / %.0f\t%s\t\n", name, f.Events, micro(f.CPUUs), ratio(f.CPUUs, base.CPUUs), 100*f.CPUShare, f.FirstP50Us, f.DelayP50Us, f.DelayP99Us, megabytes(f.PeakBytes))
+				fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%.0f %%\t%.0f\t%.0f / %.0f\t%s\t\n", name, f.Events, micro(f.CPUUs),
+					ratio(f.CPUUs, base.CPUUs), 100*f.CPUShare, f.FirstP50Us, f.DelayP50Us, f.DelayP99Us,
+					megabytes(f.PeakBytes))
 				continue
 			}
 			first := "-"
 			if f.FirstP50Us > 0 {
 				first = fmt.Sprintf("%.0f / %.0f", f.FirstP50Us, f.FirstP99Us)
 			}
-			fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%s\t%.0f %%\t%.0f / %.0f\t%s\t%s\t\n", name, f.PerSecond, ratio(f.PerSecond, base.PerSecond), micro(f.CPUUs), ratio(f.CPUUs, base.CPUUs), 100*f.CPUShare, f.P50Us, f.P99Us, first, megabytes(f.PeakBytes))
+			fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%s\t%.0f %%\t%.0f / %.0f\t%s\t%s\t\n", name, f.PerSecond,
+				ratio(f.PerSecond, base.PerSecond), micro(f.CPUUs), ratio(f.CPUUs, base.CPUUs), 100*f.CPUShare, f.P50Us,
+				f.P99Us, first, megabytes(f.PeakBytes))
 		}
 		_ = w.Flush()
 	}
@@ -61,7 +68,8 @@ func (c *Comparison) printMemory(out io.Writer) {
 		if !ok {
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%.1f\t%s\t%s\t%d\t\n", name, m.Streams, megabytes(float64(m.IdleBytes)), megabytes(float64(m.OpenBytes)), m.KBPerStream,
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%.1f\t%s\t%s\t%d\t\n", name, m.Streams, megabytes(float64(m.IdleBytes)),
+			megabytes(float64(m.OpenBytes)), m.KBPerStream,
 			ratio(m.KBPerStream, c.Memory[anchor].KBPerStream), micro(m.CPUUs), m.Failed)
 	}
 	_ = w.Flush()
@@ -79,7 +87,8 @@ func (c *Comparison) printAborts(out io.Writer) {
 		if !ok {
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%d of %d\t%.1f\t%.1f\t%d of %d\t%.1f\t%.1f\t\n", name, a.StreamSeen, a.Tries, a.StreamMedianMs, a.StreamMaxMs, a.WaitSeen, a.Tries, a.WaitMedianMs, a.WaitMaxMs)
+		fmt.Fprintf(w, "%s\t%d of %d\t%.1f\t%.1f\t%d of %d\t%.1f\t%.1f\t\n", name, a.StreamSeen, a.Tries,
+			a.StreamMedianMs, a.StreamMaxMs, a.WaitSeen, a.Tries, a.WaitMedianMs, a.WaitMaxMs)
 	}
 	_ = w.Flush()
 }

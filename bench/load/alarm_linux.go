@@ -33,7 +33,8 @@ func newAlarm() (*alarm, error) {
 func (a *alarm) sleep(d time.Duration) bool {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
 	var failed error
-	if err := a.raw.Control(func(fd uintptr) { failed = unix.TimerfdSettime(int(fd), 0, &spec, nil) }); err != nil || failed != nil {
+	if err := a.raw.Control(func(fd uintptr) { failed = unix.TimerfdSettime(int(fd), 0, &spec, nil) }); err != nil ||
+		failed != nil {
 		return false
 	}
 	_, err := a.file.Read(a.buf[:])

@@ -114,7 +114,8 @@ func within(t *testing.T, check func() error) {
 func TestArrivalsKeepTheirRate(t *testing.T) {
 	url := simulated(t)
 	within(t, func() error {
-		r := mustRun(t, Options{URL: url, Model: "bench-1k", Rate: 1000, Connections: 16, Warmup: 100 * time.Millisecond, Duration: time.Second})
+		r := mustRun(t, Options{URL: url, Model: "bench-1k", Rate: 1000, Connections: 16,
+			Warmup: 100 * time.Millisecond, Duration: time.Second})
 		if r.Requests < 900 || r.Requests > 1100 || r.Failed > 0 {
 			return fmt.Errorf("%d requests at 1000/s, errors %v", r.Requests, r.Errors)
 		}
@@ -126,7 +127,8 @@ func TestArrivalsKeepTheirRate(t *testing.T) {
 	// A generator that is out of step with its own schedule would be late by
 	// a good part of the interval, every time.
 	within(t, func() error {
-		slow := mustRun(t, Options{URL: url, Model: "bench-1k", Rate: 50, Connections: 4, Duration: 500 * time.Millisecond})
+		slow := mustRun(t, Options{URL: url, Model: "bench-1k", Rate: 50, Connections: 4,
+			Duration: 500 * time.Millisecond})
 		if slow.Lateness.P50Us > 2000 {
 			return fmt.Errorf("arrivals are %.0f µs late at 50/s", slow.Lateness.P50Us)
 		}
@@ -137,7 +139,8 @@ func TestArrivalsKeepTheirRate(t *testing.T) {
 func TestClosedModeCountsEventsAndTheirTimes(t *testing.T) {
 	url := simulated(t)
 	within(t, func() error {
-		r := mustRun(t, Options{URL: url, Model: "bench-sse@gap_ms=5,tokens=20", Stream: true, Connections: 4, Duration: 1200 * time.Millisecond})
+		r := mustRun(t, Options{URL: url, Model: "bench-sse@gap_ms=5,tokens=20", Stream: true, Connections: 4,
+			Duration: 1200 * time.Millisecond})
 		if r.Failed > 0 || r.Requests < 20 {
 			return fmt.Errorf("%d streams, errors %v", r.Requests, r.Errors)
 		}
@@ -145,7 +148,8 @@ func TestClosedModeCountsEventsAndTheirTimes(t *testing.T) {
 		if per := float64(r.Events) / float64(r.Requests); per < 22.5 || per > 28 {
 			return fmt.Errorf("%.1f events a stream", per)
 		}
-		if r.Gap.P90Us < 3000 || r.Gap.P90Us > 20000 || r.First.Count == 0 || r.First.P50Us > r.Latency.P50Us || r.Delay.Count == 0 {
+		if r.Gap.P90Us < 3000 || r.Gap.P90Us > 20000 || r.First.Count == 0 || r.First.P50Us > r.Latency.P50Us ||
+			r.Delay.Count == 0 {
 			return fmt.Errorf("gap %+v, first %+v, delay %+v", r.Gap.P90Us, r.First.P50Us, r.Delay.Count)
 		}
 		if len(r.Series) != 1 || r.Series[0].Requests == 0 {
@@ -160,9 +164,11 @@ func TestEventsAreCountedHoweverTheyAreCut(t *testing.T) {
 	for _, how := range []string{"split=byte", "split=crlf,crlf=1", "chunk=7,crlf=1", "events_per_write=5"} {
 		w := &worker{run: &run{o: Options{}}, rec: newRecorder()}
 		w.run.measured.Store(true)
-		r := &run{o: Options{URL: url, Timeout: time.Second}, clients: map[*client]struct{}{}, dialing: make(chan struct{}, 1)}
+		r := &run{o: Options{URL: url, Timeout: time.Second}, clients: map[*client]struct{}{},
+			dialing: make(chan struct{}, 1)}
 		r.address = strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/v1")
-		r.request = requestBytes(r.address, "/v1/chat/completions", Options{Model: "sim-chat@" + how, Stream: true, MaxTokens: 10})
+		r.request = requestBytes(r.address, "/v1/chat/completions",
+			Options{Model: "sim-chat@" + how, Stream: true, MaxTokens: 10})
 		r.measured.Store(true)
 		w.run = r
 		if !w.one(time.Now()) {
@@ -179,7 +185,8 @@ func TestErrorsAreNamedByKind(t *testing.T) {
 	url := simulated(t)
 	f := func(model string, stream bool, want string) {
 		t.Helper()
-		r := mustRun(t, Options{URL: url, Model: model, Stream: stream, Connections: 1, Duration: 150 * time.Millisecond, Timeout: 50 * time.Millisecond})
+		r := mustRun(t, Options{URL: url, Model: model, Stream: stream, Connections: 1,
+			Duration: 150 * time.Millisecond, Timeout: 50 * time.Millisecond})
 		if r.Errors[want] == 0 || r.Requests > 0 {
 			t.Errorf("%s: errors %v, %d requests; want %q", model, r.Errors, r.Requests, want)
 		}
@@ -193,7 +200,8 @@ func TestErrorsAreNamedByKind(t *testing.T) {
 }
 
 func TestAbortedShareIsKept(t *testing.T) {
-	r := mustRun(t, Options{URL: simulated(t), Model: "bench-sse@gap_ms=1,tokens=10", Stream: true, Connections: 4, Duration: 500 * time.Millisecond, Abort: 0.25, AbortAfter: 3})
+	r := mustRun(t, Options{URL: simulated(t), Model: "bench-sse@gap_ms=1,tokens=10", Stream: true, Connections: 4,
+		Duration: 500 * time.Millisecond, Abort: 0.25, AbortAfter: 3})
 	share := float64(r.Aborted) / float64(r.Aborted+r.Requests)
 	if share < 0.15 || share > 0.35 || r.Failed > 0 {
 		t.Errorf("%d of %d aborted, errors %v", r.Aborted, r.Aborted+r.Requests, r.Errors)

@@ -25,7 +25,8 @@ func newPacer(rate float64) (*pacer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pacer{due: make(chan time.Time, maxBacklog), lateness: newHistogram(), quit: make(chan struct{}), clock: clock}
+	p := &pacer{due: make(chan time.Time, maxBacklog), lateness: newHistogram(), quit: make(chan struct{}),
+		clock: clock}
 	p.done.Add(1)
 	go p.run(rate)
 	return p, nil

@@ -14,15 +14,16 @@ import (
 type Usage struct {
 	PIDs         []int   `json:"pids"`
 	CPUSeconds   float64 `json:"cpu_seconds"`
-	CPUShare     float64 `json:"cpu_share"`              // of one core
-	PerThousand  float64 `json:"cpu_seconds_per_1000"`   // requests
-	PerRequestUs float64 `json:"cpu_us_per_request"`     // 0 without requests
-	PerEventUs   float64 `json:"cpu_us_per_event"`       // 0 without events
-	RSSBytes     int64   `json:"rss_bytes"`              // at the end
-	RSSStart     int64   `json:"rss_bytes_start"`        //
-	PeakBytes    int64   `json:"rss_peak_bytes"`         // since the process started
-	OtherShare   float64 `json:"other_cpu_share"`        // of the machine, by processes that are neither watched nor ours
-	MachineCPUs  int     `json:"machine_cpus,omitempty"` //
+	CPUShare     float64 `json:"cpu_share"`            // of one core
+	PerThousand  float64 `json:"cpu_seconds_per_1000"` // requests
+	PerRequestUs float64 `json:"cpu_us_per_request"`   // 0 without requests
+	PerEventUs   float64 `json:"cpu_us_per_event"`     // 0 without events
+	RSSBytes     int64   `json:"rss_bytes"`            // at the end
+	RSSStart     int64   `json:"rss_bytes_start"`      //
+	PeakBytes    int64   `json:"rss_peak_bytes"`       // since the process started
+	// of the machine, by processes that are neither watched nor ours
+	OtherShare  float64 `json:"other_cpu_share"`
+	MachineCPUs int     `json:"machine_cpus,omitempty"` //
 }
 
 // Processes is a reading of /proc that Stop completes.

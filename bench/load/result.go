@@ -69,7 +69,8 @@ type Distribution struct {
 }
 
 // curvePoints are the percentiles of a plot; further nines come below.
-var curvePoints = []float64{0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 85, 90, 92.5, 95, 97, 98, 99, 99.5, 99.9, 99.95, 99.99, 99.999, 100}
+var curvePoints = []float64{0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 85, 90, 92.5, 95, 97, 98, 99, 99.5, 99.9, 99.95,
+	99.99, 99.999, 100}
 
 func distribution(h *hdr.Histogram) Distribution {
 	if h == nil || h.TotalCount() == 0 {
@@ -91,7 +92,8 @@ func (r *recorder) result(o Options, begun time.Time, elapsed time.Duration) *Re
 		URL: o.URL, Model: o.Model, Stream: o.Stream, BodyBytes: o.BodyBytes, Rate: o.Rate, Connections: o.Connections,
 		Started: begun, Seconds: elapsed.Seconds(),
 		Requests: r.finished, Aborted: r.aborted, Errors: r.errors, Events: r.events, BytesIn: r.bytes,
-		Latency: distribution(r.latency), First: distribution(r.first), Gap: distribution(r.gaps), Delay: distribution(r.delays),
+		Latency: distribution(r.latency), First: distribution(r.first), Gap: distribution(r.gaps),
+		Delay: distribution(r.delays),
 	}
 	for _, n := range r.errors {
 		res.Failed += n

@@ -42,7 +42,8 @@ var kinds = []kind{
 	{"plain_no_usage", 0.03, func(r *rand.Rand, o *Options) request { return chat(r, o, false, "usage=none") }},
 	{"stream", 0.28, func(r *rand.Rand, o *Options) request { return chat(r, o, true, "") }},
 	{"stream_split", 0.03, func(r *rand.Rand, o *Options) request {
-		return chat(r, o, true, pick(r, "split=utf8 unicode=1", "split=crlf crlf=1", "chunk=11 comments=1", "events_per_write=7"))
+		return chat(r, o, true, pick(r, "split=utf8 unicode=1", "split=crlf crlf=1", "chunk=11 comments=1",
+			"events_per_write=7"))
 	}},
 	{"stream_no_usage", 0.08, func(r *rand.Rand, o *Options) request { return chat(r, o, true, "usage=none") }},
 	{"stream_abort", 0.10, func(r *rand.Rand, o *Options) request {
@@ -78,7 +79,8 @@ func prose(r *rand.Rand) string {
 // would be longer.
 func chat(r *rand.Rand, o *Options, stream bool, scenario string) request {
 	length := shortest + r.IntN(longest)
-	q := request{path: "/chat/completions", stream: stream, status: 200, completion: int64(length), usage: !strings.Contains(scenario, "usage=none")}
+	q := request{path: "/chat/completions", stream: stream, status: 200, completion: int64(length),
+		usage: !strings.Contains(scenario, "usage=none")}
 	if strings.Contains(scenario, "%d") {
 		scenario = fmt.Sprintf(scenario, length)
 		length += 1 + r.IntN(longest)

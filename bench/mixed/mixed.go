@@ -67,7 +67,8 @@ func Run(ctx context.Context, o Options) (*Truth, error) {
 	case o.URL == "" || o.Model == "":
 		return nil, errors.New("cannot send mixed requests: an address and a chat model are needed (--url, --model)")
 	case o.Requests <= 0 || o.Concurrency <= 0:
-		return nil, fmt.Errorf("cannot send %d requests at a concurrency of %d: both must be above 0", o.Requests, o.Concurrency)
+		return nil, fmt.Errorf("cannot send %d requests at a concurrency of %d: both must be above 0", o.Requests,
+			o.Concurrency)
 	}
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
@@ -179,13 +180,15 @@ func (t *Truth) Differences(s upstream.Stats) []string {
 	var list []string
 	check := func(what string, want, got int64) {
 		if want != got {
-			list = append(list, fmt.Sprintf("%s: %d by the requests sent, %d by the upstream (%+d)", what, want, got, got-want))
+			list = append(list, fmt.Sprintf("%s: %d by the requests sent, %d by the upstream (%+d)", what, want, got,
+				got-want))
 		}
 	}
 	check("prompt tokens", t.Billable.PromptTokens, s.Tokens.PromptTokens)
 	check("completion tokens", t.Billable.CompletionTokens, s.Tokens.CompletionTokens)
 	check("streams left by the client", t.Kinds["stream_abort"].Requests, s.Outcomes[upstream.Aborted].Requests)
-	check("tokens of streams left by the client", t.Kinds["stream_abort"].CompletionTokens, s.Outcomes[upstream.Aborted].CompletionTokens)
+	check("tokens of streams left by the client", t.Kinds["stream_abort"].CompletionTokens,
+		s.Outcomes[upstream.Aborted].CompletionTokens)
 	check("streams cut by the upstream", t.Kinds["stream_cut"].Requests, s.Outcomes[upstream.Broken].Requests)
 	check("embeddings", t.Embed.Requests, s.Endpoints["embeddings"].Requests)
 	slices.Sort(list)

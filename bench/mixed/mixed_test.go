@@ -18,7 +18,8 @@ func options(t *testing.T, o upstream.Options) (*upstream.Server, Options) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return s, Options{URL: url, Model: "sim-chat", EmbeddingModel: "sim-embedding", Requests: 2000, Concurrency: 32, Seed: 1}
+	return s, Options{URL: url, Model: "sim-chat", EmbeddingModel: "sim-embedding", Requests: 2000, Concurrency: 32,
+		Seed: 1}
 }
 
 // Without a gateway between them, driver and upstream must agree to the token:

@@ -65,7 +65,8 @@ func (q *request) checkBody(b []byte) error {
 }
 
 func (q *request) checkUsage(usage gjson.Result) error {
-	if p, c := usage.Get("prompt_tokens").Int(), usage.Get("completion_tokens").Int(); p != q.prompt || c != q.completion {
+	if p, c := usage.Get("prompt_tokens").Int(), usage.Get("completion_tokens").Int(); p != q.prompt ||
+		c != q.completion {
 		return fmt.Errorf("usage says %d and %d tokens, %d and %d are right", p, c, q.prompt, q.completion)
 	}
 	return nil

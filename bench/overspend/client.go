@@ -67,7 +67,8 @@ func (c *client) do(path, key string, body []byte, l *Leaver) ending {
 	}
 	_ = c.conn.SetDeadline(time.Now().Add(c.timeout))
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "POST %s%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %s\r\n\r\n",
+	fmt.Fprintf(&b, "POST %s%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAuthorization: Bearer "+
+		"%s\r\nContent-Length: %s\r\n\r\n",
 		c.base.Path, path, c.base.Host, key, strconv.Itoa(len(body)))
 	b.Write(body)
 	if _, err := c.conn.Write(b.Bytes()); err != nil {

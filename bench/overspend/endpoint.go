@@ -27,14 +27,16 @@ var Endpoints = []Endpoint{
 	{Name: "chat_stream", Path: "/chat/completions", Dialect: "openai", Stream: true, body: chatBody},
 	{Name: "messages", Path: "/chat/completions", Dialect: "anthropic", body: chatBody},
 	{Name: "messages_stream", Path: "/chat/completions", Dialect: "anthropic", Stream: true, body: chatBody},
-	{Name: "embeddings", Path: "/embeddings", Dialect: "embeddings", body: func(e *Endpoint, directive string, _ int) map[string]any {
-		return map[string]any{"model": e.Model, "input": directive + " the river moves past old stone houses"}
-	}},
+	{Name: "embeddings", Path: "/embeddings", Dialect: "embeddings",
+		body: func(e *Endpoint, directive string, _ int) map[string]any {
+			return map[string]any{"model": e.Model, "input": directive + " the river moves past old stone houses"}
+		}},
 	{Name: "images", Path: "/images/generations", body: func(e *Endpoint, directive string, _ int) map[string]any {
 		return map[string]any{"model": e.Model, "prompt": directive + " a river at dawn"}
 	}},
 	{Name: "rpc", Path: "/crypto/rpc/", body: func(_ *Endpoint, directive string, _ int) map[string]any {
-		return map[string]any{"jsonrpc": "2.0", "id": directive, "method": "eth_getBalance", "params": []string{"0x1", "latest"}}
+		return map[string]any{"jsonrpc": "2.0", "id": directive, "method": "eth_getBalance",
+			"params": []string{"0x1", "latest"}}
 	}},
 }
 
@@ -55,7 +57,8 @@ func EndpointNamed(name, model string, price upstream.Price) (Endpoint, error) {
 func chatBody(e *Endpoint, directive string, cap int) map[string]any {
 	body := map[string]any{
 		"model": e.Model, "stream": e.Stream,
-		"messages": []map[string]string{{"role": "user", "content": directive + " the small river moves past old stone houses"}},
+		"messages": []map[string]string{
+			{"role": "user", "content": directive + " the small river moves past old stone houses"}},
 	}
 	if cap > 0 {
 		body["max_completion_tokens"] = cap

@@ -135,7 +135,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			return nil, err
 		}
 		if !o.Remote && !Loopback(base.Hostname()) {
-			return nil, fmt.Errorf("cannot attack %s: it is not this machine; --remote says that it is yours", base.Host)
+			return nil, fmt.Errorf("cannot attack %s: it is not this machine; --remote says that it is yours",
+				base.Host)
 		}
 		bases = append(bases, base)
 	}
@@ -145,7 +146,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Shared {
 		o.Lanes = 1
 	}
-	d := &driver{o: &o, bases: bases, result: &Result{Started: time.Now(), URL: o.URLs[0], Balance: o.Balance, Limit: o.Limit, Concurrency: o.Concurrency}}
+	d := &driver{o: &o, bases: bases, result: &Result{Started: time.Now(), URL: o.URLs[0], Balance: o.Balance,
+		Limit: o.Limit, Concurrency: o.Concurrency}}
 	d.lay()
 	if err := d.all(ctx); err != nil {
 		return nil, err
@@ -195,7 +197,8 @@ func (d *driver) lay() {
 			}
 			for _, e := range doors {
 				d.result.Cells = append(d.result.Cells, &Cell{
-					Endpoint: e.Name, Liar: d.o.Liars[k].Name, Leaver: d.o.Leavers[m].Name, endpoint: e, liar: &d.o.Liars[k], leaver: &d.o.Leavers[m],
+					Endpoint: e.Name, Liar: d.o.Liars[k].Name, Leaver: d.o.Leavers[m].Name, endpoint: e,
+					liar: &d.o.Liars[k], leaver: &d.o.Leavers[m],
 				})
 			}
 		}

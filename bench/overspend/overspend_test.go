@@ -31,7 +31,8 @@ func direct(t *testing.T, endpoints ...string) Options {
 	}
 	t.Cleanup(s.Close)
 	o := Options{
-		URL: url, Liars: Liars, Leavers: Leavers, Requests: 2, Concurrency: 2, Lanes: 16, Cap: 2000, Balance: 1e9, Truth: local{s},
+		URL: url, Liars: Liars, Leavers: Leavers, Requests: 2, Concurrency: 2, Lanes: 16, Cap: 2000, Balance: 1e9,
+		Truth: local{s},
 		Books: &CommandBooks{Key: "any", Balance: "echo 1 0"}, Timeout: 5 * time.Second,
 	}
 	for _, name := range endpoints {
@@ -91,7 +92,8 @@ func TestLeaversLeave(t *testing.T) {
 		if leaves := c.Leaver != "stays"; leaves != (c.Left == 2) || c.Failed > 0 {
 			t.Errorf("%s %s: %+v", c.Endpoint, c.Leaver, c)
 		}
-		runsOn := c.Leaver == "stays" || c.Leaver == "head_run_on" && c.Endpoint == "chat" || strings.HasPrefix(c.Leaver, "before_usage")
+		runsOn := c.Leaver == "stays" || c.Leaver == "head_run_on" && c.Endpoint == "chat" ||
+			strings.HasPrefix(c.Leaver, "before_usage")
 		if full := c.Made.Completion == 400; full != runsOn || c.Made.Prompt == 0 {
 			t.Errorf("%s %s: %+v", c.Endpoint, c.Leaver, c.Made)
 		}
@@ -113,8 +115,10 @@ func TestOverspendStaysOnThisMachine(t *testing.T) {
 
 func TestBooksAreReadFromCommands(t *testing.T) {
 	for text, want := range map[string]Funds{
-		"echo 0.5": {Known: true, Key: -1, Left: 5e8}, "echo 0.000000001 2": {Known: true, Key: -1, Left: 1, Debt: 2e9}, "echo -0.25": {Known: true, Key: -1, Debt: 25e7},
-		`echo '{"balances":{"usd":0.75},"debt":"0.1"}'`: {Known: true, Key: -1, Left: 75e7, Debt: 1e8}, "true": {}, "": {},
+		"echo 0.5": {Known: true, Key: -1, Left: 5e8}, "echo 0.000000001 2": {Known: true, Key: -1, Left: 1, Debt: 2e9},
+		"echo -0.25": {Known: true, Key: -1, Debt: 25e7},
+		`echo '{"balances":{"usd":0.75},"debt":"0.1"}'`: {Known: true, Key: -1, Left: 75e7, Debt: 1e8}, "true": {},
+		"": {},
 		`test "$CELL $KEY" = "c secret" && echo 3`: {Known: true, Key: -1, Left: 3e9},
 	} {
 		b := &CommandBooks{Account: "echo account $CELL of $AMOUNT; echo secret", Balance: text, Amount: 15e7}

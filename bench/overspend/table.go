@@ -22,7 +22,10 @@ func (r *Result) Rows() []Row {
 		if i > 0 && r.Cells[i-1].Endpoint == c.Endpoint && r.Cells[i-1].Liar == c.Liar {
 			continue
 		}
-		row := Row{Name: c.Endpoint + " " + c.Liar, Sum: r.Sum(func(o *Cell) bool { return o.Endpoint == c.Endpoint && o.Liar == c.Liar })}
+		row := Row{Name: c.Endpoint + " " + c.Liar, Sum: r.Sum(func(o *Cell) bool {
+			return o.Endpoint == c.Endpoint &&
+				o.Liar == c.Liar
+		})}
 		for _, o := range r.Cells {
 			if o.Endpoint == c.Endpoint && o.Liar == c.Liar && o.Each > 0 && o.Each == row.Sum.Each {
 				row.Leaver = o.Leaver
@@ -35,7 +38,8 @@ func (r *Result) Rows() []Row {
 }
 
 // Head names the columns of Texts.
-var Head = []string{"", "sent", "let through", "402", "failed", "made", "within caps", "charged", "owed", "lost", "most a request", "by", "overdrawn"}
+var Head = []string{"", "sent", "let through", "402", "failed", "made", "within caps", "charged", "owed", "lost",
+	"most a request", "by", "overdrawn"}
 
 // Texts are a row's columns; money in USD.
 func (row *Row) Texts() []string {
@@ -45,7 +49,8 @@ func (row *Row) Texts() []string {
 		charged, owed, lost, each, over = "unknown", "unknown", "unknown", "unknown", "unknown"
 	}
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
-	return []string{row.Name, n(s.Sent), n(s.Let), n(s.Refused), n(s.Failed), USD(s.Real), USD(s.Capped), charged, owed, lost, each, row.Leaver, over}
+	return []string{row.Name, n(s.Sent), n(s.Let), n(s.Refused), n(s.Failed), USD(s.Real), USD(s.Capped), charged, owed,
+		lost, each, row.Leaver, over}
 }
 
 // USD is 1e-9 USD as text, with as many digits as it has.
@@ -60,7 +65,8 @@ func USD(nano int64) string {
 
 // Print writes the rows for a terminal.
 func (r *Result) Print(out io.Writer) {
-	fmt.Fprintf(out, "%s: %d cells in %.1f s, %d requests at once, %s USD each", r.URL, len(r.Cells), r.Seconds, r.Concurrency, USD(r.Balance))
+	fmt.Fprintf(out, "%s: %d cells in %.1f s, %d requests at once, %s USD each", r.URL, len(r.Cells), r.Seconds,
+		r.Concurrency, USD(r.Balance))
 	if r.Limit > 0 {
 		fmt.Fprintf(out, ", key limit %s USD", USD(r.Limit))
 	}

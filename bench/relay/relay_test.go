@@ -28,7 +28,8 @@ func TestAnswersComeThroughWholeAndStreamed(t *testing.T) {
 		body := `{"model":"sim-chat@gap_ms=200","stream":` + map[bool]string{true: "true", false: "false"}[stream] +
 			`,"max_completion_tokens":10,"messages":[{"role":"user","content":"hi"}]}`
 		start := time.Now()
-		resp, err := http.Post("http://"+ln.Addr().String()+"/v1/chat/completions", "application/json", strings.NewReader(body))
+		resp, err := http.Post("http://"+ln.Addr().String()+"/v1/chat/completions", "application/json",
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,11 +9,13 @@ import (
 // OfAttack is the report of what ordinary customers felt beside attacks.
 func OfAttack(r *attack.Result) Page {
 	p := Page{
-		Title:    "Ordinary customers under attack",
-		Subtitle: fmt.Sprintf("%s · %d customers, %g requests a second each · %s", r.URL, r.Customers, r.Rate, r.Started.Format("2006-01-02 15:04:05 MST")),
+		Title: "Ordinary customers under attack",
+		Subtitle: fmt.Sprintf("%s · %d customers, %g requests a second each · %s", r.URL, r.Customers, r.Rate,
+			r.Started.Format("2006-01-02 15:04:05 MST")),
 	}
 	phases := &Table{Head: attack.Head}
-	latency := Chart{Title: "p99 of ordinary requests (dashed: three times the quiet one)", Y: "ms", Goal: 3 * r.Phases[0].Customers.P99Ms}
+	latency := Chart{Title: "p99 of ordinary requests (dashed: three times the quiet one)", Y: "ms",
+		Goal: 3 * r.Phases[0].Customers.P99Ms}
 	for i, texts := range r.Texts() {
 		row, c := cells(texts...), r.Phases[i].Customers
 		if c.Share < 0.999 {
@@ -23,7 +25,8 @@ func OfAttack(r *attack.Result) Page {
 			row[3].Mood = "bad"
 		}
 		phases.Rows = append(phases.Rows, row)
-		latency.Groups = append(latency.Groups, Group{Name: r.Phases[i].Name, Bars: []Bar{{Name: "p99", Color: 3, Value: c.P99Ms}}})
+		latency.Groups = append(latency.Groups, Group{Name: r.Phases[i].Name,
+			Bars: []Bar{{Name: "p99", Color: 3, Value: c.P99Ms}}})
 	}
 	attacks := &Table{Head: attack.AssaultHead}
 	for _, texts := range r.AssaultTexts() {

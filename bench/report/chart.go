@@ -65,7 +65,8 @@ func (c Chart) empty() bool {
 func (c Chart) write(b *strings.Builder) {
 	fmt.Fprintf(b, "<figure><figcaption>%s</figcaption>\n", html.EscapeString(c.Title))
 	c.legend(b)
-	fmt.Fprintf(b, `<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+"\n", width, height, html.EscapeString(c.Title))
+	fmt.Fprintf(b, `<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+"\n", width, height,
+		html.EscapeString(c.Title))
 	if len(c.Groups) > 0 {
 		c.bars(b)
 	} else {
@@ -209,7 +210,8 @@ func (c Chart) gridY(b *strings.Builder, y axis) {
 		fmt.Fprintf(b, `<line class="grid" x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f"/><text x="%.0f" y="%.1f" text-anchor="end">%s</text>`+"\n",
 			left, width-right, at, at, left-6, at+4, short(v))
 	}
-	fmt.Fprintf(b, `<text x="12" y="%.0f" transform="rotate(-90 12 %.0f)" text-anchor="middle">%s</text>`+"\n", (height-foot)/2, (height-foot)/2, html.EscapeString(c.Y))
+	fmt.Fprintf(b, `<text x="12" y="%.0f" transform="rotate(-90 12 %.0f)" text-anchor="middle">%s</text>`+"\n",
+		(height-foot)/2, (height-foot)/2, html.EscapeString(c.Y))
 }
 
 func (c Chart) gridX(b *strings.Builder, x axis) {
@@ -228,7 +230,8 @@ func (c Chart) gridX(b *strings.Builder, x axis) {
 			label(x.at(v), short(v))
 		}
 	}
-	fmt.Fprintf(b, `<text x="%.0f" y="%.0f" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, height-6, html.EscapeString(c.X))
+	fmt.Fprintf(b, `<text x="%.0f" y="%.0f" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, height-6,
+		html.EscapeString(c.X))
 }
 
 func (c Chart) bars(b *strings.Builder) {
@@ -247,17 +250,21 @@ func (c Chart) bars(b *strings.Builder) {
 		for k, bar := range g.Bars {
 			x := from + room*0.1 + wide*float64(k)
 			fmt.Fprintf(b, `<rect class="bar c%d" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="1.5"><title>%s, %s: %s</title></rect>`+"\n",
-				bar.Color%colors, x+1, y.at(bar.Value), max(1, wide-2), y.start-y.at(bar.Value), html.EscapeString(g.Name), html.EscapeString(bar.Name), number(bar.Value))
+				bar.Color%colors, x+1, y.at(bar.Value), max(1, wide-2), y.start-y.at(bar.Value),
+				html.EscapeString(g.Name), html.EscapeString(bar.Name), number(bar.Value))
 			if bar.Limit > 0 {
 				fmt.Fprintf(b, `<line class="goal" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"><title>goal: %g</title></line>`+"\n", from+2, from+room-2, y.at(bar.Limit), y.at(bar.Limit), bar.Limit)
 			}
 		}
-		fmt.Fprintf(b, `<text x="%.1f" y="%.0f" text-anchor="middle">%s</text>`+"\n", from+room/2, height-foot+16, html.EscapeString(g.Name))
+		fmt.Fprintf(b, `<text x="%.1f" y="%.0f" text-anchor="middle">%s</text>`+"\n", from+room/2, height-foot+16,
+			html.EscapeString(g.Name))
 	}
 	if c.Goal > 0 {
-		fmt.Fprintf(b, `<line class="goal" x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f"/>`+"\n", left, width-right, y.at(c.Goal), y.at(c.Goal))
+		fmt.Fprintf(b, `<line class="goal" x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f"/>`+"\n", left, width-right,
+			y.at(c.Goal), y.at(c.Goal))
 	}
-	fmt.Fprintf(b, `<text x="%.0f" y="%.0f" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, height-6, html.EscapeString(c.X))
+	fmt.Fprintf(b, `<text x="%.0f" y="%.0f" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, height-6,
+		html.EscapeString(c.X))
 }
 
 // short writes an axis value in few characters.

@@ -13,14 +13,16 @@ func OfComparison(c *compare.Comparison) Page {
 	m := c.Machine
 	p := Page{
 		Title: "Side by side: direct, bare relay, nginx, farebox",
-		Subtitle: fmt.Sprintf("%s · %s, %d processors · kernel %s · %s · %s · %s", c.Started.Format("2006-01-02 15:04 MST"), m.Model, m.CPUs, m.Kernel,
+		Subtitle: fmt.Sprintf("%s · %s, %d processors · kernel %s · %s · %s · %s",
+			c.Started.Format("2006-01-02 15:04 MST"), m.Model, m.CPUs, m.Kernel,
 			m.Nginx, m.Farebox, m.Go),
 	}
 	p.Sections = append(p.Sections, goalSection(c), overviewSection(c))
 	for _, s := range c.Scenarios {
 		p.Sections = append(p.Sections, scenarioSection(s))
 	}
-	p.Sections = append(p.Sections, memorySection(c), abortSection(c), largeSection(c), peerSection(c), Section{Title: "Notes", Text: c.Notes})
+	p.Sections = append(p.Sections, memorySection(c), abortSection(c), largeSection(c), peerSection(c),
+		Section{Title: "Notes", Text: c.Notes})
 	return p
 }
 
@@ -38,13 +40,15 @@ func goalSection(c *compare.Comparison) Section {
 		t.Rows = append(t.Rows, row)
 	}
 	return Section{Title: "Goals", Table: t, Text: []string{
-		"Medians of interleaved rounds. Each gateway had one processor to itself; load and simulated upstream shared another. Farebox ran with everything on: authentication, limits, hold, meter, settlement and journal.",
+		"Medians of interleaved rounds. Each gateway had one processor to itself; load and simulated upstream shared " +
+			"another. Farebox ran with everything on: authentication, limits, hold, meter, settlement and journal.",
 	}}
 }
 
 // overviewSection draws CPU per operation relative to nginx.
 func overviewSection(c *compare.Comparison) Section {
-	limits := map[string]float64{"json_1k": 1.15, "json_32k": 1.5, "json_256k": 0.85, "json_1m": 0.85, "sse_paced": 1.35, "sse_burst": 1.25, "rpc_single": 0, "rpc_batch": 0}
+	limits := map[string]float64{"json_1k": 1.15, "json_32k": 1.5, "json_256k": 0.85, "json_1m": 0.85,
+		"sse_paced": 1.35, "sse_burst": 1.25, "rpc_single": 0, "rpc_batch": 0}
 	chart := Chart{Title: "CPU per request or event, nginx = 1 (dashed: farebox's goal)", Y: "x nginx"}
 	for _, s := range c.Scenarios {
 		base := s.Figures["nginx"].CPUUs
@@ -68,7 +72,8 @@ func overviewSection(c *compare.Comparison) Section {
 }
 
 func scenarioSection(s compare.Outcome) Section {
-	t := &Table{Head: []string{"", "requests/s", "events/s", "CPU µs/" + s.Unit, "x nginx", "core %", "p50 µs", "p99 µs", "first p50 µs", "first p99 µs", "delay p50 µs", "delay p99 µs", "peak MB", "failed"}}
+	t := &Table{Head: []string{"", "requests/s", "events/s", "CPU µs/" + s.Unit, "x nginx", "core %", "p50 µs",
+		"p99 µs", "first p50 µs", "first p99 µs", "delay p50 µs", "delay p99 µs", "peak MB", "failed"}}
 	base := s.Figures["nginx"].CPUUs
 	var middle, all []*load.Result
 	for _, name := range compare.Contenders {
@@ -80,8 +85,10 @@ func scenarioSection(s compare.Outcome) Section {
 		if base > 0 && f.CPUUs > 0 {
 			over = number(f.CPUUs / base)
 		}
-		row := cells(name, number(f.PerSecond), number(f.Events), number(f.CPUUs), over, number(100*f.CPUShare), number(f.P50Us), number(f.P99Us),
-			number(f.FirstP50Us), number(f.FirstP99Us), number(f.DelayP50Us), number(f.DelayP99Us), number(f.PeakBytes/(1<<20)), fmt.Sprint(f.Failed))
+		row := cells(name, number(f.PerSecond), number(f.Events), number(f.CPUUs), over, number(100*f.CPUShare),
+			number(f.P50Us), number(f.P99Us),
+			number(f.FirstP50Us), number(f.FirstP99Us), number(f.DelayP50Us), number(f.DelayP99Us),
+			number(f.PeakBytes/(1<<20)), fmt.Sprint(f.Failed))
 		if f.Failed > 0 {
 			row[len(row)-1].Mood = "bad"
 		}
@@ -89,12 +96,15 @@ func scenarioSection(s compare.Outcome) Section {
 		middle = append(middle, middleRun(s.Runs[name]))
 		all = append(all, s.Runs[name]...)
 	}
-	charts := []Chart{curves("Latency by percentile (the middle round)", middle, func(r *load.Result) load.Distribution { return r.Latency })}
+	charts := []Chart{curves("Latency by percentile (the middle round)", middle,
+		func(r *load.Result) load.Distribution { return r.Latency })}
 	if len(all) > 0 && all[0].Stream {
 		charts = []Chart{
-			curves("Time to the first event (the middle round)", middle, func(r *load.Result) load.Distribution { return r.First }),
+			curves("Time to the first event (the middle round)", middle,
+				func(r *load.Result) load.Distribution { return r.First }),
 			curves("Event delay (the middle round)", middle, func(r *load.Result) load.Distribution { return r.Delay }),
-			curves("Gap between events (the middle round)", middle, func(r *load.Result) load.Distribution { return r.Gap }),
+			curves("Gap between events (the middle round)", middle,
+				func(r *load.Result) load.Distribution { return r.Gap }),
 		}
 	}
 	return Section{Title: s.Name + ": " + s.Title, Table: t, Charts: append(charts, rounds(s))}
@@ -138,40 +148,50 @@ func memorySection(c *compare.Comparison) Section {
 		if !ok {
 			continue
 		}
-		t.Rows = append(t.Rows, cells(name, fmt.Sprint(m.Streams), number(float64(m.IdleBytes)/(1<<20)), number(float64(m.OpenBytes)/(1<<20)), number(m.KBPerStream), number(m.CPUUs), fmt.Sprint(m.Failed)))
-		chart.Groups = append(chart.Groups, Group{Name: name, Bars: []Bar{{Name: name, Color: colorOf(name, 0), Value: m.KBPerStream}}})
+		t.Rows = append(t.Rows, cells(name, fmt.Sprint(m.Streams), number(float64(m.IdleBytes)/(1<<20)),
+			number(float64(m.OpenBytes)/(1<<20)), number(m.KBPerStream), number(m.CPUUs), fmt.Sprint(m.Failed)))
+		chart.Groups = append(chart.Groups, Group{Name: name,
+			Bars: []Bar{{Name: name, Color: colorOf(name, 0), Value: m.KBPerStream}}})
 		chart.Goal = 31
 	}
 	return Section{Title: "Memory of open streams", Table: t, Charts: []Chart{chart}}
 }
 
 func abortSection(c *compare.Comparison) Section {
-	t := &Table{Head: []string{"", "streaming: seen", "median ms", "max ms", "first byte awaited: seen", "median ms", "max ms"}}
+	t := &Table{Head: []string{"", "streaming: seen", "median ms", "max ms", "first byte awaited: seen", "median ms",
+		"max ms"}}
 	for _, name := range compare.Contenders {
 		a, ok := c.Aborts[name]
 		if !ok {
 			continue
 		}
-		t.Rows = append(t.Rows, cells(name, fmt.Sprintf("%d of %d", a.StreamSeen, a.Tries), number(a.StreamMedianMs), number(a.StreamMaxMs),
+		t.Rows = append(t.Rows, cells(name, fmt.Sprintf("%d of %d", a.StreamSeen, a.Tries), number(a.StreamMedianMs),
+			number(a.StreamMaxMs),
 			fmt.Sprintf("%d of %d", a.WaitSeen, a.Tries), number(a.WaitMedianMs), number(a.WaitMaxMs)))
 	}
 	return Section{Title: "Client gone, upstream told", Table: t}
 }
 
 func largeSection(c *compare.Comparison) Section {
-	t := &Table{Head: []string{"", "answers", "first byte ms", "whole ms", "CPU ms", "idle MB", "growth MB", "side by side: growth MB", "first byte ms", "failed"}}
-	growth := Chart{Title: "MB that a gateway grows by, one answer of 100 MB at a time (dashed: farebox's goal)", Y: "MB", Goal: 2}
+	t := &Table{Head: []string{"", "answers", "first byte ms", "whole ms", "CPU ms", "idle MB", "growth MB",
+		"side by side: growth MB", "first byte ms", "failed"}}
+	growth := Chart{Title: "MB that a gateway grows by, one answer of 100 MB at a time (dashed: farebox's goal)",
+		Y: "MB", Goal: 2}
 	first := Chart{Title: "ms to the first byte (dashed: farebox's goal)", Y: "ms", Goal: 3}
 	for _, name := range compare.Contenders {
 		m, ok := c.Large[name]
 		if !ok {
 			continue
 		}
-		t.Rows = append(t.Rows, cells(name, fmt.Sprint(m.Answers), number(m.FirstByteMs), number(m.TookMs), number(m.CPUMs), number(float64(m.FromFreshRSS)/(1<<20)),
-			number(float64(m.GrowthBytes)/(1<<20)), number(float64(m.SideGrowth)/(1<<20)), number(m.SideByteMs), fmt.Sprint(m.Failed)))
-		first.Groups = append(first.Groups, Group{Name: name, Bars: []Bar{{Name: name, Color: colorOf(name, 0), Value: m.FirstByteMs}}})
+		t.Rows = append(t.Rows, cells(name, fmt.Sprint(m.Answers), number(m.FirstByteMs), number(m.TookMs),
+			number(m.CPUMs), number(float64(m.FromFreshRSS)/(1<<20)),
+			number(float64(m.GrowthBytes)/(1<<20)), number(float64(m.SideGrowth)/(1<<20)), number(m.SideByteMs),
+			fmt.Sprint(m.Failed)))
+		first.Groups = append(first.Groups, Group{Name: name,
+			Bars: []Bar{{Name: name, Color: colorOf(name, 0), Value: m.FirstByteMs}}})
 		if name != "direct" {
-			growth.Groups = append(growth.Groups, Group{Name: name, Bars: []Bar{{Name: name, Color: colorOf(name, 0), Value: float64(m.GrowthBytes) / (1 << 20)}}})
+			growth.Groups = append(growth.Groups, Group{Name: name,
+				Bars: []Bar{{Name: name, Color: colorOf(name, 0), Value: float64(m.GrowthBytes) / (1 << 20)}}})
 		}
 	}
 	return Section{Title: "rpc_100mb: JSON-RPC, answers of 100 MB", Table: t, Charts: []Chart{growth, first}}
@@ -179,7 +199,8 @@ func largeSection(c *compare.Comparison) Section {
 
 // peerSection stands other gateways for JSON-RPC beside this run.
 func peerSection(c *compare.Comparison) Section {
-	t := &Table{Head: []string{"", "CPU µs/call", "CPU µs/batch of 100", "100 MB: first byte ms", "CPU ms", "growth MB"}}
+	t := &Table{Head: []string{"", "CPU µs/call", "CPU µs/batch of 100", "100 MB: first byte ms", "CPU ms",
+		"growth MB"}}
 	chart := Chart{Title: "CPU µs a single call", Y: "µs"}
 	bar := func(name string, color int, v float64) {
 		if v > 0 {
@@ -196,14 +217,17 @@ func peerSection(c *compare.Comparison) Section {
 	}
 	for _, name := range []string{"relay", "nginx", "farebox"} {
 		m := c.Large[name]
-		t.Rows = append(t.Rows, cells(name, number(figure("rpc_single", name)), number(figure("rpc_batch", name)), number(m.FirstByteMs), number(m.CPUMs), number(float64(m.GrowthBytes)/(1<<20))))
+		t.Rows = append(t.Rows, cells(name, number(figure("rpc_single", name)), number(figure("rpc_batch", name)),
+			number(m.FirstByteMs), number(m.CPUMs), number(float64(m.GrowthBytes)/(1<<20))))
 		bar(name, colorOf(name, 0), figure("rpc_single", name))
 	}
 	for _, p := range compare.Peers {
-		t.Rows = append(t.Rows, cells(p.Name+" (read before)", number(p.SingleUs), number(p.BatchUs), number(p.FirstMs), number(p.LargeMs), number(p.GrowthMB)))
+		t.Rows = append(t.Rows, cells(p.Name+" (read before)", number(p.SingleUs), number(p.BatchUs), number(p.FirstMs),
+			number(p.LargeMs), number(p.GrowthMB)))
 		bar(p.Name, 5, p.SingleUs)
 	}
 	return Section{Title: "JSON-RPC beside other gateways", Table: t, Charts: []Chart{chart}, Text: []string{
-		"The figures of the other gateways are fixed: they were read before, one core each, with the same kind of load and node. Peers answer an eth_call of 100 MB.",
+		"The figures of the other gateways are fixed: they were read before, one core each, with the same kind of " +
+			"load and node. Peers answer an eth_call of 100 MB.",
 	}}
 }

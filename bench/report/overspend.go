@@ -10,7 +10,8 @@ import (
 func OfOverspend(r *overspend.Result) Page {
 	p := Page{
 		Title: "What the operator lost",
-		Subtitle: fmt.Sprintf("%s · %d at once · %s USD an account · %s", r.URL, r.Concurrency, overspend.USD(r.Balance),
+		Subtitle: fmt.Sprintf("%s · %d at once · %s USD an account · %s", r.URL, r.Concurrency,
+			overspend.USD(r.Balance),
 			r.Started.Format("2006-01-02 15:04:05 MST")),
 	}
 	sums := &Table{Head: overspend.Head}
@@ -19,11 +20,14 @@ func OfOverspend(r *overspend.Result) Page {
 	}
 	all := &Table{Head: overspend.Head}
 	for _, c := range r.Cells {
-		all.Rows = append(all.Rows, overspendCells(overspend.Row{Name: c.Endpoint + " " + c.Liar + " " + c.Leaver, Sum: *c}))
+		all.Rows = append(all.Rows, overspendCells(overspend.Row{Name: c.Endpoint + " " + c.Liar + " " + c.Leaver,
+			Sum: *c}))
 	}
 	p.Sections = append(p.Sections,
 		Section{Title: "By endpoint and lie", Table: sums, Charts: []Chart{lossChart(r)}, Text: []string{
-			"Made is what the simulated upstream really produced, at the gateway's prices; within caps is the part up to the cap that each request was sent with. Lost is that part, less what was charged and what is owed.",
+			"Made is what the simulated upstream really produced, at the gateway's prices; within caps is the part " +
+				"up to the cap that each request was sent with. Lost is that part, less what was charged and what " +
+				"is owed.",
 		}},
 		Section{Title: "Every cell", Table: all})
 	return p
@@ -47,7 +51,9 @@ func lossChart(r *overspend.Result) Chart {
 	for i, e := range overspend.Endpoints {
 		sum := r.Sum(func(o *overspend.Cell) bool { return o.Endpoint == e.Name })
 		if sum.Known && sum.Capped > 0 {
-			c.Groups = append(c.Groups, Group{Name: e.Name, Bars: []Bar{{Name: e.Name, Color: i % 6, Value: 100 * float64(sum.Lost) / float64(sum.Capped)}}})
+			c.Groups = append(c.Groups,
+				Group{Name: e.Name, Bars: []Bar{{Name: e.Name, Color: i % 6,
+					Value: 100 * float64(sum.Lost) / float64(sum.Capped)}}})
 		}
 	}
 	return c

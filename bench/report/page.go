@@ -65,8 +65,10 @@ path.line{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round}circle{
 // HTML is the whole document.
 func (p Page) HTML() string {
 	var b strings.Builder
-	b.WriteString("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>")
-	b.WriteString(html.EscapeString(p.Title) + "</title><style>" + style + "</style></head><body>\n<h1>" + html.EscapeString(p.Title) + "</h1>\n")
+	b.WriteString("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" " +
+		"content=\"width=device-width,initial-scale=1\">\n<title>")
+	b.WriteString(html.EscapeString(p.Title) + "</title><style>" + style + "</style></head><body>\n<h1>" +
+		html.EscapeString(p.Title) + "</h1>\n")
 	if p.Subtitle != "" {
 		b.WriteString("<p class=\"sub\">" + html.EscapeString(p.Subtitle) + "</p>\n")
 	}

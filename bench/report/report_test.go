@@ -18,9 +18,11 @@ func sample(name string) *load.Result {
 	curve := [][2]float64{{0, 40}, {50, 90}, {90, 150}, {99, 400}, {99.9, 900}, {99.999, 1200}, {100, 1500}}
 	d := load.Distribution{Count: 5000, P50Us: 90, P99Us: 400, P999Us: 900, MaxUs: 1500, Curve: curve}
 	return &load.Result{
-		Name: name, Model: "<script>alert(1)</script>", Started: time.Unix(1700000000, 0), Stream: true, Requests: 5000, PerSecond: 2500, Failed: 2,
+		Name: name, Model: "<script>alert(1)</script>", Started: time.Unix(1700000000, 0), Stream: true, Requests: 5000,
+		PerSecond: 2500, Failed: 2,
 		Errors: map[string]int64{"status 429": 2}, Latency: d, First: d, Gap: d, Delay: d,
-		Series:  []load.Second{{At: 0, Requests: 2400, MeanUs: 100, MaxUs: 700}, {At: 1, Requests: 2600, MeanUs: 95, MaxUs: 1500}},
+		Series: []load.Second{{At: 0, Requests: 2400, MeanUs: 100, MaxUs: 700},
+			{At: 1, Requests: 2600, MeanUs: 95, MaxUs: 1500}},
 		Process: &load.Usage{PerThousand: 0.021, PeakBytes: 30 << 20},
 	}
 }
@@ -73,14 +75,17 @@ func TestReportIsOneFileThatNeedsNothingElse(t *testing.T) {
 }
 
 func TestComparisonShowsGoalsAndAllContenders(t *testing.T) {
-	c := &compare.Comparison{Memory: map[string]compare.Memory{"farebox": {Streams: 10, KBPerStream: 30}}, Aborts: map[string]compare.Abort{"nginx": {Tries: 5, StreamSeen: 5}}}
-	out := compare.Outcome{Name: "json_1k", Title: "chat", Unit: "request", Figures: map[string]compare.Figures{}, Runs: map[string][]*load.Result{}}
+	c := &compare.Comparison{Memory: map[string]compare.Memory{"farebox": {Streams: 10, KBPerStream: 30}},
+		Aborts: map[string]compare.Abort{"nginx": {Tries: 5, StreamSeen: 5}}}
+	out := compare.Outcome{Name: "json_1k", Title: "chat", Unit: "request", Figures: map[string]compare.Figures{},
+		Runs: map[string][]*load.Result{}}
 	for _, name := range compare.Contenders {
 		out.Figures[name] = compare.Figures{PerSecond: 100, CPUUs: 20}
 		out.Runs[name] = []*load.Result{sample(name), sample(name), sample(name)}
 	}
 	c.Scenarios = []compare.Outcome{out}
-	c.Goals = []compare.Goal{{Name: "CPU", Value: 2, Limit: 1.15, Known: true, Unit: "x nginx"}, {Name: "rps", Value: 1, Limit: 0.85, Least: true, Known: true, Met: true}}
+	c.Goals = []compare.Goal{{Name: "CPU", Value: 2, Limit: 1.15, Known: true, Unit: "x nginx"},
+		{Name: "rps", Value: 1, Limit: 0.85, Least: true, Known: true, Met: true}}
 	page := OfComparison(c).HTML()
 	if wellFormed(t, page) < 5 {
 		t.Error("plots are missing")

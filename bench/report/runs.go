@@ -17,7 +17,8 @@ func OfRuns(title string, runs []*load.Result) Page {
 		if r.Rate > 0 {
 			mode = fmt.Sprintf("%g requests a second, latency from the intended start", r.Rate)
 		}
-		p.Subtitle = fmt.Sprintf("%s · model %s · %s · %d connections · %s", r.URL, r.Model, mode, r.Connections, r.Started.Format("2006-01-02 15:04:05 MST"))
+		p.Subtitle = fmt.Sprintf("%s · model %s · %s · %d connections · %s", r.URL, r.Model, mode, r.Connections,
+			r.Started.Format("2006-01-02 15:04:05 MST"))
 	}
 	p.Sections = append(p.Sections, Section{Title: "Figures", Table: runTable(runs)})
 	if t := errorTable(runs); len(t.Rows) > 0 {
@@ -27,7 +28,8 @@ func OfRuns(title string, runs []*load.Result) Page {
 		curves("Latency by percentile", runs, func(r *load.Result) load.Distribution { return r.Latency }),
 		curves("Time to the first event", runs, func(r *load.Result) load.Distribution { return r.First }),
 		curves("Gap between events", runs, func(r *load.Result) load.Distribution { return r.Gap }),
-		curves("Event delay from the simulated upstream", runs, func(r *load.Result) load.Distribution { return r.Delay }),
+		curves("Event delay from the simulated upstream", runs,
+			func(r *load.Result) load.Distribution { return r.Delay }),
 	}})
 	p.Sections = append(p.Sections, Section{Title: "Over time", Charts: []Chart{
 		series("Requests a second", "requests", runs, func(s load.Second) float64 { return float64(s.Requests) }),
@@ -45,14 +47,17 @@ func runName(r *load.Result, i int) string {
 }
 
 func runTable(runs []*load.Result) *Table {
-	t := &Table{Head: []string{"", "requests", "a second", "failed", "left", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "first event p50 µs", "events/s", "CPU s / 1,000", "peak MB"}}
+	t := &Table{Head: []string{"", "requests", "a second", "failed", "left", "p50 µs", "p99 µs", "p99.9 µs", "max µs",
+		"first event p50 µs", "events/s", "CPU s / 1,000", "peak MB"}}
 	for i, r := range runs {
 		cpu, peak := "-", "-"
 		if r.Process != nil {
 			cpu, peak = fmt.Sprintf("%.3f", r.Process.PerThousand), number(float64(r.Process.PeakBytes)/(1<<20))
 		}
-		row := cells(runName(r, i), fmt.Sprint(r.Requests), number(r.PerSecond), fmt.Sprint(r.Failed), fmt.Sprint(r.Aborted), number(r.Latency.P50Us), number(r.Latency.P99Us),
-			number(r.Latency.P999Us), number(r.Latency.MaxUs), number(r.First.P50Us), number(r.EventsPerSecond), cpu, peak)
+		row := cells(runName(r, i), fmt.Sprint(r.Requests), number(r.PerSecond), fmt.Sprint(r.Failed),
+			fmt.Sprint(r.Aborted), number(r.Latency.P50Us), number(r.Latency.P99Us),
+			number(r.Latency.P999Us), number(r.Latency.MaxUs), number(r.First.P50Us), number(r.EventsPerSecond), cpu,
+			peak)
 		if r.Failed > 0 {
 			row[3].Mood = "bad"
 		}

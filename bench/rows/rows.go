@@ -91,7 +91,8 @@ func own(l *billing.Ledger, store string) error {
 	}
 	for _, a := range accounts {
 		if !strings.HasPrefix(a.Name, "rows-") {
-			return fmt.Errorf("cannot fill %s with made-up usage: it has the account %q, which was not made by this command; give a store of its own", store, a.Name)
+			return fmt.Errorf("cannot fill %s with made-up usage: it has the account %q, which was not made by this "+
+				"command; give a store of its own", store, a.Name)
 		}
 	}
 	return nil
@@ -123,8 +124,10 @@ func questions(l *billing.Ledger, k *billing.Key, entries int64, days int) []que
 		list("listing, 500 in the middle", report.ListQuery{Page: 1 + entries/limit/2}),
 		list("listing, oldest 500 as the last page", report.ListQuery{Page: max(1, entries/limit)}),
 		list("listing, oldest first", report.ListQuery{Page: 1, Ascending: true}),
-		list("listing, a week in the middle, page 10", report.ListQuery{Page: 10, FromUs: middle.UnixMicro(), ToUs: week}),
-		list("listing, BUNDLED_CREDITS in the middle", report.ListQuery{Page: 1 + entries/limit/40, Currency: billing.Bundled}),
+		list("listing, a week in the middle, page 10", report.ListQuery{Page: 10, FromUs: middle.UnixMicro(),
+			ToUs: week}),
+		list("listing, BUNDLED_CREDITS in the middle", report.ListQuery{Page: 1 + entries/limit/40,
+			Currency: billing.Bundled}),
 		{"history, 1000 from the middle", func(int) (int, error) {
 			h, err := l.Reports(k.Account).History(report.HistoryQuery{PageSize: 1000, FromUs: middle.UnixMicro()})
 			return len(h.Entries), err

@@ -113,7 +113,8 @@ func needPostgres(tb testing.TB) {
 // the PATH.
 func postgresBinary(name string) (string, error) {
 	var dirs []string
-	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin", "/usr/local/pgsql/bin"} {
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin",
+		"/opt/homebrew/opt/postgresql@*/bin", "/usr/local/pgsql/bin"} {
 		found, _ := filepath.Glob(pattern)
 		dirs = append(dirs, found...)
 	}
@@ -129,7 +130,8 @@ func postgresBinary(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
 	}
-	return "", fmt.Errorf("cannot find %s of PostgreSQL %d or later: .ci/setup installs it; FAREBOX_TEST_POSTGRES=off leaves these tests out", name, oldestServer)
+	return "", fmt.Errorf("cannot find %s of PostgreSQL %d or later: .ci/setup installs it; "+
+		"FAREBOX_TEST_POSTGRES=off leaves these tests out", name, oldestServer)
 }
 
 func isProgram(path string) bool {
@@ -184,7 +186,8 @@ var initTemplate = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	data := filepath.Join(dir, "data")
-	err = runAs(exec.Command(initdb, "--no-sync", "--no-instructions", "--locale=C", "--encoding=UTF8", "--username=postgres",
+	err = runAs(exec.Command(initdb, "--no-sync", "--no-instructions", "--locale=C", "--encoding=UTF8",
+		"--username=postgres",
 		"--auth=password", "--pwfile="+file, "--pgdata="+data))
 	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
@@ -242,7 +245,8 @@ func (p *Postgres) start() error {
 	}
 	args := []string{"-D", p.data()}
 	for _, s := range append([]string{
-		"listen_addresses=127.0.0.1", "port=" + p.port, "unix_socket_directories=", "max_connections=200", "shared_buffers=32MB",
+		"listen_addresses=127.0.0.1", "port=" + p.port, "unix_socket_directories=", "max_connections=200",
+		"shared_buffers=32MB",
 		// What was committed survives the end of the server, not of the machine.
 		"fsync=off", "full_page_writes=off", "deadlock_timeout=200ms", "jit=off",
 	}, p.settings...) {
@@ -283,7 +287,8 @@ func (p *Postgres) start() error {
 
 // URL is the address of a database of this server.
 func (p *Postgres) URL(database string) string {
-	u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", p.Password), Host: p.Addr, Path: database, RawQuery: "sslmode=disable"}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", p.Password), Host: p.Addr, Path: database,
+		RawQuery: "sslmode=disable"}
 	return u.String()
 }
 

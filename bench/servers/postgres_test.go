@@ -114,7 +114,8 @@ func TestProxyFaults(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := conn.Exec(short, "INSERT INTO kept VALUES(2)"); err == nil || time.Since(began) < 150*time.Millisecond {
+	if _, err := conn.Exec(short, "INSERT INTO kept VALUES(2)"); err == nil ||
+		time.Since(began) < 150*time.Millisecond {
 		t.Errorf("an answer through a hole: %v after %s", err, time.Since(began))
 	}
 	cut.Hole(false)

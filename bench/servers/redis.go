@@ -230,7 +230,8 @@ func StartSentinels(tb testing.TB) *Sentinels {
 		p := redisPort(tb)
 		dir := tb.TempDir()
 		file := filepath.Join(dir, "sentinel.conf")
-		text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %[3]s 1000\nsentinel failover-timeout %[3]s 3000\n",
+		text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 2\nsentinel "+
+			"down-after-milliseconds %[3]s 1000\nsentinel failover-timeout %[3]s 3000\n",
 			p, dir, s.Name, host, port)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			tb.Fatal(err)
@@ -258,7 +259,8 @@ func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	c := &Cluster{}
 	for range 3 {
-		n := StartRedis(tb, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no")
+		n := StartRedis(tb, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+			"--cluster-require-full-coverage", "no")
 		c.Nodes = append(c.Nodes, n)
 		c.Addrs = append(c.Addrs, n.Addr)
 	}
@@ -274,7 +276,8 @@ func StartCluster(tb testing.TB) *Cluster {
 	for _, n := range c.Nodes {
 		until(tb, "the cluster agrees", func() bool {
 			info, _ := n.Do("CLUSTER", "INFO").(string)
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3") && strings.Contains(info, "cluster_slots_ok:16384")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3") &&
+				strings.Contains(info, "cluster_slots_ok:16384")
 		})
 	}
 	return c

@@ -357,5 +357,6 @@ func (s *messageStream) event(name string, data []byte, tokens int64) error {
 }
 
 func (s *messageStream) errorEvent() []byte {
-	return []byte("event: error" + s.eol + `data: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}` + s.eol + s.eol)
+	return []byte("event: error" + s.eol +
+		`data: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}` + s.eol + s.eol)
 }

@@ -17,7 +17,8 @@ func TestMessagesStreamFollowsTheEventOrder(t *testing.T) {
 	f := func(want string, tokens int64, more ...string) {
 		t.Helper()
 		s.Reset()
-		r := post(t, url+"/v1/messages", messagesBody("hi", append(more, `"stream":true`)...), "anthropic-version", version)
+		r := post(t, url+"/v1/messages", messagesBody("hi", append(more, `"stream":true`)...), "anthropic-version",
+			version)
 		if r.status != 200 || r.err != nil {
 			t.Fatalf("%d %v %s", r.status, r.err, r.body)
 		}
@@ -38,14 +39,17 @@ func TestMessagesStreamFollowsTheEventOrder(t *testing.T) {
 			t.Errorf("order\n got %s\nwant %s", got, want)
 		}
 		delta := list[len(list)-2]
-		if got := delta.Get("usage.output_tokens").Int(); got != tokens || settled(t, s).Tokens.CompletionTokens != tokens {
+		if got := delta.Get("usage.output_tokens").Int(); got != tokens ||
+			settled(t, s).Tokens.CompletionTokens != tokens {
 			t.Errorf("usage %s, truth %+v, want %d", delta.Raw, s.Stats().Tokens, tokens)
 		}
 	}
 	f("message_start start:text ping text_delta content_block_stop message_delta message_stop", 20)
-	f("message_start start:thinking ping thinking_delta signature_delta content_block_stop start:text text_delta content_block_stop message_delta message_stop", 20,
+	f("message_start start:thinking ping thinking_delta signature_delta content_block_stop start:text text_delta "+
+		"content_block_stop message_delta message_stop", 20,
 		`"thinking":{"type":"adaptive"}`)
-	f("message_start start:tool_use ping input_json_delta content_block_stop message_delta message_stop", CountText("get_weather")+CountText(`{"city":"river"}`),
+	f("message_start start:tool_use ping input_json_delta content_block_stop message_delta message_stop",
+		CountText("get_weather")+CountText(`{"city":"river"}`),
 		tools, `"tool_choice":{"type":"any"}`)
 }
 
@@ -55,18 +59,22 @@ func TestMessagesUsageKeepsCacheClassesApart(t *testing.T) {
 	r := post(t, url+"/v1/messages", body, "anthropic-version", version)
 	list, _ := events(t, []byte("data: "+string(r.body)+"\n\n"))
 	u := list[0].Get("usage")
-	sum := u.Get("input_tokens").Int() + u.Get("cache_read_input_tokens").Int() + u.Get("cache_creation_input_tokens").Int()
-	if sum != CountPrompt([]byte(body)) || u.Get("cache_read_input_tokens").Int() != 4 || u.Get("cache_creation_input_tokens").Int() != 3 {
+	sum := u.Get("input_tokens").Int() + u.Get("cache_read_input_tokens").Int() + u.Get("cache_creation_input_tokens").
+		Int()
+	if sum != CountPrompt([]byte(body)) || u.Get("cache_read_input_tokens").Int() != 4 ||
+		u.Get("cache_creation_input_tokens").Int() != 3 {
 		t.Errorf("usage %s, prompt %d", u.Raw, CountPrompt([]byte(body)))
 	}
 }
 
 func TestMessagesRefusesWhatTheRealServerRefuses(t *testing.T) {
 	_, url := start(t, Options{})
-	if r := post(t, url+"/v1/messages", messagesBody("hi")); r.status != 400 || !strings.Contains(string(r.body), "anthropic-version") {
+	if r := post(t, url+"/v1/messages", messagesBody("hi")); r.status != 400 ||
+		!strings.Contains(string(r.body), "anthropic-version") {
 		t.Errorf("no version: %d %s", r.status, r.body)
 	}
-	if r := post(t, url+"/v1/messages", chatBody("m", "hi"), "anthropic-version", version); r.status != 400 || !strings.Contains(string(r.body), "max_tokens") {
+	if r := post(t, url+"/v1/messages", chatBody("m", "hi"), "anthropic-version", version); r.status != 400 ||
+		!strings.Contains(string(r.body), "max_tokens") {
 		t.Errorf("no max_tokens: %d %s", r.status, r.body)
 	}
 	r := post(t, url+"/v1/messages", messagesBody("hi [[sim status=529]]"), "anthropic-version", version)

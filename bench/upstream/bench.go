@@ -47,7 +47,8 @@ func makeBenchAnswer() []byte {
 	body = appendText(body, words{list: plainWords, n: benchCompletion})
 	body = append(body, `","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":100,"completion_tokens":150,"total_tokens":250,`+
 		`"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}}`...)
-	head := "HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
+	head := "HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: application/json\r\nContent-Length: " +
+		strconv.Itoa(len(body)) + "\r\n\r\n"
 	return append([]byte(head), body...)
 }
 
@@ -128,7 +129,8 @@ const (
 	benchEvent = `data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1700000000,"model":"bench-sse",` +
 		`"choices":[{"index":0,"delta":{"content":" the"},"logprobs":null,"finish_reason":null}],"sent_ns":"0000000000000000000"}` + "\n\n"
 	benchSentMark = `"sent_ns":"`
-	benchStart    = "HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n"
+	benchStart    = "HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: text/event-stream; " +
+		"charset=utf-8\r\nCache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
 
 var (
@@ -186,9 +188,11 @@ func (c *conn) benchEvents(sc *Scenario) (sent int, err error) {
 		}
 	}
 	n := strconv.Itoa(sent)
-	c.out = append(c.out, chunkOf(`data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1700000000,"model":"bench-sse","choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]}`+"\n\n")...)
-	c.out = append(c.out, chunkOf(`data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1700000000,"model":"bench-sse","choices":[],"usage":{"prompt_tokens":100,"completion_tokens":`+n+
-		`,"total_tokens":`+strconv.Itoa(sent+benchPrompt)+`}}`+"\n\n")...)
+	c.out = append(c.out, chunkOf(
+		`data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1700000000,"model":"bench-sse","choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]}`+"\n\n")...)
+	c.out = append(c.out, chunkOf(
+		`data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1700000000,"model":"bench-sse","choices":[],"usage":{"prompt_tokens":100,"completion_tokens":`+n+
+			`,"total_tokens":`+strconv.Itoa(sent+benchPrompt)+`}}`+"\n\n")...)
 	c.out = append(c.out, chunkOf("data: [DONE]\n\n")...)
 	c.out = append(c.out, "0\r\n\r\n"...)
 	return sent, c.write(c.out)

@@ -17,8 +17,10 @@ func BenchmarkBenchAnswer(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	body := `{"model":"bench-1k","stream":false,"messages":[{"role":"user","content":"` + strings.Repeat("x", 900) + `"}]}`
-	request := []byte("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+	body := `{"model":"bench-1k","stream":false,"messages":[{"role":"user","content":"` + strings.Repeat("x", 900) +
+		`"}]}`
+	request := []byte("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: " +
+		"application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 	b.RunParallel(func(pb *testing.PB) {
 		nc, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/v1"))
 		if err != nil {

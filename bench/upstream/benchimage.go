@@ -24,7 +24,8 @@ var benchImageMark = []byte(BenchImageModel)
 var (
 	BenchImagePrompt = []byte(`{"model":"` + BenchImageModel + `","prompt":"A river at dawn","format":"png"}`)
 	BenchImageEdit   = sync.OnceValue(func() []byte {
-		return []byte(`{"model":"` + BenchImageModel + `-edit","prompt":"Make it night","image":"` + benchPictureText() + `"}`)
+		return []byte(`{"model":"` + BenchImageModel + `-edit","prompt":"Make it night","image":"` +
+			benchPictureText() + `"}`)
 	})
 )
 
@@ -33,7 +34,8 @@ var benchPictureText = sync.OnceValue(func() string {
 })
 
 func benchImageAnswer(text string) []byte {
-	return benchWhole([]byte(`{"created":1700000000,"data":[{"b64_json":"` + text + `"}],"output_format":"png","size":"1024x1024"}`))
+	return benchWhole([]byte(`{"created":1700000000,"data":[{"b64_json":"` + text +
+		`"}],"output_format":"png","size":"1024x1024"}`))
 }
 
 // A request for a picture is answered with one of 1 MB, an edit with a small one.

@@ -26,7 +26,8 @@ func TestMeasuredPicturesArePictures(t *testing.T) {
 		if err != nil || len(raw) < least || len(raw) > most {
 			t.Fatalf("%s: %d bytes, %v", path, len(raw), err)
 		}
-		if c, err := png.DecodeConfig(bytes.NewReader(raw)); err != nil || c.Width != benchSide || c.Height != benchSide {
+		if c, err := png.DecodeConfig(bytes.NewReader(raw)); err != nil || c.Width != benchSide ||
+			c.Height != benchSide {
 			t.Errorf("%s: %+v, %v", path, c, err)
 		}
 	}

@@ -28,7 +28,8 @@ const (
 var (
 	BenchRPCCall  = []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x407d73d8a49eeb85d32cf465507dd71d507100c1","latest"]}`)
 	BenchRPCCalls = benchBatch(func(id string) string {
-		return `{"jsonrpc":"2.0","id":` + id + `,"method":"eth_getBalance","params":["0x407d73d8a49eeb85d32cf465507dd71d507100c1","latest"]}`
+		return `{"jsonrpc":"2.0","id":` + id +
+			`,"method":"eth_getBalance","params":["0x407d73d8a49eeb85d32cf465507dd71d507100c1","latest"]}`
 	})
 	BenchRPCLogs = []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x1","toBlock":"0x100000"}]}`)
 )
@@ -36,8 +37,10 @@ var (
 var (
 	benchRPCLogsMark = []byte(`"eth_getLogs"`)
 	benchRPCOne      = benchWhole([]byte(`{"jsonrpc":"2.0","id":1,` + benchRPCResult))
-	benchRPCMany     = benchWhole(benchBatch(func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,` + benchRPCResult }))
-	benchRPCHead     = []byte("HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
+	benchRPCMany     = benchWhole(
+		benchBatch(func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,` + benchRPCResult }))
+	benchRPCHead = []byte("HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: " +
+		"application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
 		chunkOf(`{"jsonrpc":"2.0","id":1,"result":[`))
 	benchRPCPiece = benchLogs()
 	benchRPCEnd   = []byte(chunkOf(`null]}`) + "0\r\n\r\n")
@@ -55,7 +58,8 @@ func benchBatch(call func(id string) string) []byte {
 }
 
 func benchWhole(body []byte) []byte {
-	head := "HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
+	head := "HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: application/json\r\nContent-Length: " +
+		strconv.Itoa(len(body)) + "\r\n\r\n"
 	return append([]byte(head), body...)
 }
 

@@ -32,10 +32,12 @@ var (
 func generationOf(name string) generation {
 	family, version := familyOf(name)
 	if family == "" {
-		return generation{name: name, thinking: []string{"enabled", "adaptive", "disabled", "between_tools"}, efforts: allLevels}
+		return generation{name: name, thinking: []string{"enabled", "adaptive", "disabled", "between_tools"},
+			efforts: allLevels}
 	}
 	since := func(opus, sonnet, haiku, fable int) bool {
-		return version >= map[string]int{"opus": opus, "sonnet": sonnet, "haiku": haiku, "fable": fable, "mythos": fable}[family]
+		return version >= map[string]int{"opus": opus, "sonnet": sonnet, "haiku": haiku, "fable": fable,
+			"mythos": fable}[family]
 	}
 	const never = 1 << 20
 	g := generation{

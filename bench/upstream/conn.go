@@ -74,7 +74,8 @@ func (c *conn) finish() {
 
 // serve answers c.req; false: the connection is not used again.
 func (c *conn) serve() bool {
-	if model, ok := benchModel(c.req.body); ok && bytes.HasSuffix(c.req.path, []byte("/chat/completions")) && c.authorized() {
+	if model, ok := benchModel(c.req.body); ok && bytes.HasSuffix(c.req.path, []byte("/chat/completions")) &&
+		c.authorized() {
 		return c.serveBench(model)
 	}
 	path, _, _ := bytes.Cut(c.req.path, []byte("?"))

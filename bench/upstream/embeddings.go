@@ -21,7 +21,8 @@ func (c *conn) embeddings(x *exchange, asked gjson.Result) (int, bool, error) {
 	x.endpoint = "embeddings"
 	input := asked.Get("input")
 	if !gjson.ValidBytes(c.req.body) || !input.Exists() {
-		return c.refuse(x, false, 400, failure{text: "Missing required parameter: 'input'.", kind: "invalid_request_error", param: "input"})
+		return c.refuse(x, false, 400, failure{text: "Missing required parameter: 'input'.",
+			kind: "invalid_request_error", param: "input"})
 	}
 	dims := int(asked.Get("dimensions").Int())
 	if dims <= 0 {

@@ -16,7 +16,8 @@ func failureFor(sc *Scenario, model string) failure {
 	switch sc.Kind {
 	case "context":
 		return failure{
-			text:  "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens. Please reduce the length of the messages.",
+			text: "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 " +
+				"tokens. Please reduce the length of the messages.",
 			kind:  "invalid_request_error",
 			code:  "context_length_exceeded",
 			param: "messages",
@@ -34,22 +35,28 @@ func failureFor(sc *Scenario, model string) failure {
 	}
 	switch sc.Status {
 	case 400:
-		return failure{text: "Invalid value for 'temperature': expected a number between 0 and 2.", kind: "invalid_request_error", code: "invalid_value", param: "temperature"}
+		return failure{text: "Invalid value for 'temperature': expected a number between 0 and 2.",
+			kind: "invalid_request_error", code: "invalid_value", param: "temperature"}
 	case 401:
 		return badKey([]byte("sk-simsecret0001"))
 	case 404:
-		return failure{text: "The model `" + model + "` does not exist or you do not have access to it.", kind: "invalid_request_error", code: "model_not_found"}
+		return failure{text: "The model `" + model + "` does not exist or you do not have access to it.",
+			kind: "invalid_request_error", code: "model_not_found"}
 	case 429:
 		return failure{
-			text: "Rate limit reached for " + model + " in organization org-simsecret0001 on requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again in 20s.",
+			text: "Rate limit reached for " + model +
+				" in organization org-simsecret0001 on requests per min (RPM): Limit 3, Used 3, Requested 1. Please " +
+				"try again in 20s.",
 			kind: "requests", code: "rate_limit_exceeded",
 		}
 	case 500:
-		return failure{text: "The server had an error while processing your request. Sorry about that! (backend-7.internal.simulated:9000)", kind: "server_error"}
+		return failure{text: "The server had an error while processing your request. Sorry about that! " +
+			"(backend-7.internal.simulated:9000)", kind: "server_error"}
 	case 502:
 		return failure{}
 	case 503:
-		return failure{text: "The engine is currently overloaded, please try again later", kind: "server_error", code: "service_unavailable"}
+		return failure{text: "The engine is currently overloaded, please try again later", kind: "server_error",
+			code: "service_unavailable"}
 	}
 	return failure{text: "simulated failure", kind: "server_error"}
 }
@@ -60,7 +67,8 @@ func badKey(key []byte) failure {
 		shown = string(key[:3]) + "***" + string(key[len(key)-4:])
 	}
 	return failure{
-		text: "Incorrect API key provided: " + shown + ". You can find your API key at https://platform.simulated.example/account/api-keys.",
+		text: "Incorrect API key provided: " + shown +
+			". You can find your API key at https://platform.simulated.example/account/api-keys.",
 		kind: "invalid_request_error", code: "invalid_api_key",
 	}
 }

@@ -48,7 +48,8 @@ func (c *conn) fal(x *exchange, p *painting) (int, bool, error) {
 		}
 		j.polls--
 		c.srv.mu.Unlock()
-		return c.falSay(x, `{"status":"`+status+`","request_id":"`+id+`","queue_position":0,"response_url":"http://169.254.169.254/latest","status_url":"http://169.254.169.254/latest","logs":null}`)
+		return c.falSay(x, `{"status":"`+status+`","request_id":"`+id+
+			`","queue_position":0,"response_url":"http://169.254.169.254/latest","status_url":"http://169.254.169.254/latest","logs":null}`)
 	case "cancel":
 		x.endpoint = "fal_cancel"
 		c.srv.mu.Lock()
@@ -61,7 +62,8 @@ func (c *conn) fal(x *exchange, p *painting) (int, bool, error) {
 		return c.falRefuse(x, j.sc.Status, "result failed")
 	}
 	if j.sc.Kind == "policy" {
-		return c.falRefuse(x, 422, "The content could not be processed because it contained material flagged by a content checker.")
+		return c.falRefuse(x, 422,
+			"The content could not be processed because it contained material flagged by a content checker.")
 	}
 	return c.falResult(x, j, id)
 }
@@ -96,7 +98,8 @@ func (c *conn) falSubmit(x *exchange, p *painting) (int, bool, error) {
 	}
 	c.srv.jobs[id] = j
 	c.srv.mu.Unlock()
-	return c.falSay(x, `{"status":"IN_QUEUE","request_id":"`+id+`","queue_position":3,"response_url":"http://169.254.169.254/a","status_url":"http://169.254.169.254/b","cancel_url":"http://169.254.169.254/c"}`)
+	return c.falSay(x, `{"status":"IN_QUEUE","request_id":"`+id+
+		`","queue_position":3,"response_url":"http://169.254.169.254/a","status_url":"http://169.254.169.254/b","cancel_url":"http://169.254.169.254/c"}`)
 }
 
 func (c *conn) falResult(x *exchange, j *job, id string) (int, bool, error) {
@@ -111,13 +114,15 @@ func (c *conn) falResult(x *exchange, j *job, id string) (int, bool, error) {
 			link = j.p.base64(&j.sc, i)
 		}
 		item := appendString([]byte(`{"url":`), link)
-		items = append(items, string(item)+`,"width":`+strconv.Itoa(j.p.w)+`,"height":`+strconv.Itoa(j.p.h)+`,"content_type":"image/`+j.p.format+`"}`)
+		items = append(items, string(item)+`,"width":`+strconv.Itoa(j.p.w)+`,"height":`+strconv.Itoa(j.p.h)+
+			`,"content_type":"image/`+j.p.format+`"}`)
 	}
 	if single && len(items) > 0 {
 		return c.sendJSON(x, []byte(`{"image":`+items[0]+`,"seed":`+strconv.FormatInt(j.p.seed, 10)+`}`))
 	}
 	nsfw := strings.Repeat(","+strconv.FormatBool(j.sc.Image == "blocked"), len(items))
-	return c.sendJSON(x, []byte(`{"images":[`+strings.Join(items, ",")+`],"timings":{"inference":1.2},"seed":`+strconv.FormatInt(j.p.seed, 10)+
+	return c.sendJSON(x, []byte(`{"images":[`+strings.Join(items, ",")+`],"timings":{"inference":1.2},"seed":`+
+		strconv.FormatInt(j.p.seed, 10)+
 		`,"has_nsfw_concepts":[`+strings.TrimPrefix(nsfw, ",")+`],"prompt":"p"}`))
 }
 

@@ -16,12 +16,14 @@ import (
 )
 
 func stream(text string) string {
-	return chatBody("sim-chat", text, `"stream":true`, `"max_completion_tokens":12`, `"stream_options":{"include_usage":true}`)
+	return chatBody("sim-chat", text, `"stream":true`, `"max_completion_tokens":12`,
+		`"stream_options":{"include_usage":true}`)
 }
 
 func TestSplitsDoNotChangeWhatIsSaid(t *testing.T) {
 	s, url := start(t, Options{})
-	for _, how := range []string{"split=utf8 unicode=1", "split=byte unicode=1", "split=crlf crlf=1", "split=crlf", "split=frame unicode=1", "chunk=7", "chunk=3 crlf=1 comments=1", "events_per_write=5", "comments=1"} {
+	for _, how := range []string{"split=utf8 unicode=1", "split=byte unicode=1", "split=crlf crlf=1", "split=crlf",
+		"split=frame unicode=1", "chunk=7", "chunk=3 crlf=1 comments=1", "events_per_write=5", "comments=1"} {
 		s.Reset()
 		r := post(t, url+"/v1/chat/completions", stream("hi"), "X-Sim", how)
 		list, done := events(t, r.body)
@@ -170,13 +172,15 @@ func TestFirstRequestsFailThenItRecovers(t *testing.T) {
 	s, url := start(t, Options{})
 	var got []int
 	for range 4 {
-		got = append(got, post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi [[sim id=a fail_first=2 status=503]]")).status)
+		got = append(got, post(t, url+"/v1/chat/completions",
+			chatBody("sim-chat", "hi [[sim id=a fail_first=2 status=503]]")).status)
 	}
 	if got[0] != 503 || got[1] != 503 || got[2] != 200 || got[3] != 200 {
 		t.Errorf("statuses %v", got)
 	}
 	st := settled(t, s)
-	if st.Outcomes[Refused].Requests != 2 || st.Outcomes[Refused].PromptTokens != 0 || st.Outcomes[Complete].Requests != 2 {
+	if st.Outcomes[Refused].Requests != 2 || st.Outcomes[Refused].PromptTokens != 0 ||
+		st.Outcomes[Complete].Requests != 2 {
 		t.Errorf("truth %+v", st.Outcomes)
 	}
 }
@@ -184,7 +188,8 @@ func TestFirstRequestsFailThenItRecovers(t *testing.T) {
 func TestErrorStatusesLookLikeTheRealOnes(t *testing.T) {
 	_, url := start(t, Options{})
 	r := post(t, url+"/v1/chat/completions", chatBody("sim-chat@limited", "hi"))
-	if r.status != 429 || r.header.Get("Retry-After") != "1" || gjson.GetBytes(r.body, "error.code").Str != "rate_limit_exceeded" {
+	if r.status != 429 || r.header.Get("Retry-After") != "1" ||
+		gjson.GetBytes(r.body, "error.code").Str != "rate_limit_exceeded" {
 		t.Errorf("429: %d %v %s", r.status, r.header, r.body)
 	}
 	r = post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi [[sim status=502]]"))
@@ -195,7 +200,8 @@ func TestErrorStatusesLookLikeTheRealOnes(t *testing.T) {
 	if gjson.GetBytes(r.body, "error.code").Str != "context_length_exceeded" {
 		t.Errorf("400: %s", r.body)
 	}
-	if r = post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi [[sim nonsense=1]]")); r.status != 400 || !strings.Contains(string(r.body), "hold_after") {
+	if r = post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi [[sim nonsense=1]]")); r.status != 400 ||
+		!strings.Contains(string(r.body), "hold_after") {
 		t.Errorf("an unknown key must be refused with the known ones: %s", r.body)
 	}
 }
@@ -233,22 +239,26 @@ func TestHeadersMisbehaveOnDemand(t *testing.T) {
 	if plain, err := io.ReadAll(zr); err != nil || !gjson.ValidBytes(plain) {
 		t.Errorf("gzip: %v %s", err, plain)
 	}
-	if r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi"), "X-Sim", "interim=103"); r.status != 200 || !gjson.ValidBytes(r.body) {
+	if r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi"), "X-Sim", "interim=103"); r.status != 200 ||
+		!gjson.ValidBytes(r.body) {
 		t.Errorf("interim: %d %s", r.status, r.body)
 	}
-	if r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi"), "X-Sim", "dup_headers=1"); r.status != 200 || len(r.header.Values("Content-Type")) != 2 {
+	if r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi"), "X-Sim", "dup_headers=1"); r.status !=
+		200 || len(r.header.Values("Content-Type")) != 2 {
 		t.Errorf("dup_headers: %d %v", r.status, r.header)
 	}
 	if r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi"), "X-Sim", "garbage=1"); r.err == nil {
 		t.Error("garbage was read as HTTP")
 	}
-	if r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi"), "X-Sim", "close=1 slow_body=5"); r.err != nil || !gjson.ValidBytes(r.body) {
+	if r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi"), "X-Sim", "close=1 slow_body=5"); r.err !=
+		nil || !gjson.ValidBytes(r.body) {
 		t.Errorf("close: %v %s", r.err, r.body)
 	}
 }
 
 func TestFaultMixHitsItsShare(t *testing.T) {
-	s, url := start(t, Options{Seed: 7, Faults: []Fault{{Share: 0.3, Scenario: "status=500"}, {Share: 0.2, Scenario: "status=429"}}})
+	s, url := start(t, Options{Seed: 7, Faults: []Fault{{Share: 0.3, Scenario: "status=500"},
+		{Share: 0.2, Scenario: "status=429"}}})
 	for range 400 {
 		post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi"))
 	}
@@ -265,7 +275,8 @@ func TestConnectionIsUsedAgainAfterEveryKindOfAnswer(t *testing.T) {
 	s, url := start(t, Options{})
 	client := &http.Client{Transport: &http.Transport{}, Timeout: 5 * time.Second}
 	for _, text := range []string{"hi", "hi [[sim status=429]]", "hi [[sim split=byte]]", "hi [[sim delay_ms=20]]"} {
-		for _, body := range []string{chatBody("sim-chat", text), stream(text), chatBody("bench-1k", "x"), chatBody("bench-sse@tokens=3", "x", `"stream":true`)} {
+		for _, body := range []string{chatBody("sim-chat", text), stream(text), chatBody("bench-1k", "x"),
+			chatBody("bench-sse@tokens=3", "x", `"stream":true`)} {
 			resp, err := client.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
@@ -311,7 +322,8 @@ func TestTruthIsServedAsJSON(t *testing.T) {
 		}
 		return gjson.ParseBytes(b)
 	}
-	if v := get("/_sim/stats"); v.Get("tokens.completion_tokens").Int() != benchCompletion || v.Get("outcomes.complete.requests").Int() != 1 {
+	if v := get("/_sim/stats"); v.Get("tokens.completion_tokens").Int() != benchCompletion ||
+		v.Get("outcomes.complete.requests").Int() != 1 {
 		t.Errorf("stats %s", v.Raw)
 	}
 	post(t, url+"/_sim/reset", "")

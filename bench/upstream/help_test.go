@@ -40,7 +40,8 @@ func post(t *testing.T, url, body string, headers ...string) reply {
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	client := &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true},
+		Timeout: 10 * time.Second}
 	resp, err := client.Do(req)
 	if err != nil {
 		return reply{err: err}

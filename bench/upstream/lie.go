@@ -113,7 +113,8 @@ func (c *conn) sendEndlessText(x *exchange) (int, bool, error) {
 func strayAnswer() []byte {
 	body := `{"id":"chatcmpl-stray","object":"chat.completion","created":1700000000,"model":"stray","choices":[{"index":0,"message":{"role":"assistant","content":` +
 		`"` + StrayText + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
-	return []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+	return []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) +
+		"\r\n\r\n" + body)
 }
 
 // stray sends it some time later.
@@ -191,7 +192,8 @@ func (c *conn) bookMade(x *exchange, gone bool) {
 	if x.sc.ID == "" || x.outcome == Refused {
 		return
 	}
-	m := Made{ID: x.sc.ID, Requests: 1, Prompt: x.prompt, Completion: x.tally.CompletionTokens, Hidden: x.hidden, Units: x.units}
+	m := Made{ID: x.sc.ID, Requests: 1, Prompt: x.prompt, Completion: x.tally.CompletionTokens, Hidden: x.hidden,
+		Units: x.units}
 	if a := x.answer; a != nil {
 		if x.sc.RunOn && gone {
 			visible, _ := a.completion()

@@ -46,13 +46,15 @@ func TestHiddenTokensAreInTheTruthWhereverUsageHasThem(t *testing.T) {
 			r := post(t, url+"/v1/chat/completions", body)
 			u := usageOf(t, r.body)
 			prompt := u.Get("prompt_tokens").Int()
-			got := []int64{u.Get("completion_tokens").Int(), u.Get("completion_tokens_details.reasoning_tokens").Int(), u.Get("total_tokens").Int() - prompt}
+			got := []int64{u.Get("completion_tokens").Int(), u.Get("completion_tokens_details.reasoning_tokens").Int(),
+				u.Get("total_tokens").Int() - prompt}
 			if got[0] != want.completion || got[1] != want.reasoning || got[2] != want.total {
 				t.Errorf("%s: usage says %v: %s", id, got, u.Raw)
 			}
 			settled(t, s)
 			m := s.Made(id)
-			if m.Completion != 40 || m.Hidden != 30 || m.Cap != 2000 || m.WithinCap != 40 || m.RealNano != prompt+400 || (m.Truthful == 1) != (want.in != "nowhere") {
+			if m.Completion != 40 || m.Hidden != 30 || m.Cap != 2000 || m.WithinCap != 40 || m.RealNano != prompt+400 ||
+				(m.Truthful == 1) != (want.in != "nowhere") {
 				t.Errorf("%s: the truth is %+v", id, m)
 			}
 		}
@@ -61,10 +63,12 @@ func TestHiddenTokensAreInTheTruthWhereverUsageHasThem(t *testing.T) {
 
 func TestCapHoldsUnlessItIsIgnored(t *testing.T) {
 	s, url := start(t, Options{})
-	for scenario, want := range map[string]int64{"tokens=100 hidden=900": 50, "tokens=100 hidden=900 ignore_cap=1": 1000, "tokens=100 ignore_cap=1": 100, "tokens=100": 50} {
+	for scenario, want := range map[string]int64{"tokens=100 hidden=900": 50,
+		"tokens=100 hidden=900 ignore_cap=1": 1000, "tokens=100 ignore_cap=1": 100, "tokens=100": 50} {
 		id := strings.ReplaceAll(scenario, " ", "")
 		id = strings.ReplaceAll(id, "=", "")
-		post(t, url+"/v1/chat/completions", chatBody("sim-chat", "[[sim id="+id+" "+scenario+"]] hi", `"max_completion_tokens":50`))
+		post(t, url+"/v1/chat/completions", chatBody("sim-chat", "[[sim id="+id+" "+scenario+"]] hi",
+			`"max_completion_tokens":50`))
 		settled(t, s)
 		if m := s.Made(id); m.Completion != want || m.WithinCap != 50 {
 			t.Errorf("%s: %+v", scenario, m)
@@ -81,7 +85,8 @@ func TestTextIsWhereTheScenarioPutsIt(t *testing.T) {
 	}
 	for in, path := range at {
 		for _, stream := range []bool{false, true} {
-			r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi", fmt.Sprintf(`"stream":%t,"max_completion_tokens":12`, stream)), "X-Sim", "said_in="+in)
+			r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi",
+				fmt.Sprintf(`"stream":%t,"max_completion_tokens":12`, stream)), "X-Sim", "said_in="+in)
 			text := gjson.GetBytes(r.body, "choices.0.message."+path).Str
 			if stream {
 				list, _ := events(t, r.body)
@@ -101,9 +106,11 @@ func TestTextIsWhereTheScenarioPutsIt(t *testing.T) {
 func TestUsageLiesAsAsked(t *testing.T) {
 	_, url := start(t, Options{})
 	for mode, want := range map[string]string{
-		"none": "", "afterdone": "12", "early": "1", "less": "1", "twice": "12", "contradict": "1", "over": "120", "zero": "0", "negative": "-12", "totalonly": "",
+		"none": "", "afterdone": "12", "early": "1", "less": "1", "twice": "12", "contradict": "1", "over": "120",
+		"zero": "0", "negative": "-12", "totalonly": "",
 	} {
-		r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi", `"stream":true,"max_completion_tokens":12`), "X-Sim", "usage="+mode)
+		r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi", `"stream":true,"max_completion_tokens":12`),
+			"X-Sim", "usage="+mode)
 		u := usageOf(t, r.body)
 		if got := u.Get("completion_tokens").Raw; got != want {
 			t.Errorf("%s: a stream says %s", mode, u.Raw)
@@ -123,9 +130,12 @@ func TestRedactedThinkingHasNoText(t *testing.T) {
 	s, url := start(t, Options{})
 	for _, stream := range []bool{false, true} {
 		id := fmt.Sprint("redacted", stream)
-		body := chatBody("claude", "[[sim id="+id+" thought_as=redacted reasoning=20 tokens=30]] hi", fmt.Sprintf(`"stream":%t,"max_tokens":2000`, stream))
+		body := chatBody("claude", "[[sim id="+id+" thought_as=redacted reasoning=20 tokens=30]] hi",
+			fmt.Sprintf(`"stream":%t,"max_tokens":2000`, stream))
 		r := post(t, url+"/v1/messages", body, "anthropic-version", "2023-06-01")
-		if !bytes.Contains(r.body, []byte(`"redacted_thinking","data":"`)) || bytes.Contains(r.body, []byte(`"thinking_delta"`)) || !bytes.Contains(r.body, []byte(`"output_tokens":30`)) {
+		if !bytes.Contains(r.body, []byte(`"redacted_thinking","data":"`)) ||
+			bytes.Contains(r.body, []byte(`"thinking_delta"`)) ||
+			!bytes.Contains(r.body, []byte(`"output_tokens":30`)) {
 			t.Errorf("%s", r.body)
 		}
 		settled(t, s)
@@ -142,7 +152,8 @@ func TestPeerThatLeavesWhileItThinksPaysForThinking(t *testing.T) {
 	for _, how := range []string{"", " run_on=1"} {
 		for _, stream := range []bool{false, true} {
 			id := fmt.Sprintf("left-%t-%d", stream, len(how))
-			body := chatBody("sim-chat", "[[sim id="+id+" tokens=100 hidden=900 think_ms=600"+how+"]] hi", fmt.Sprintf(`"stream":%t`, stream))
+			body := chatBody("sim-chat", "[[sim id="+id+" tokens=100 hidden=900 think_ms=600"+how+"]] hi",
+				fmt.Sprintf(`"stream":%t`, stream))
 			res, err := impatient.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body))
 			if err == nil {
 				_, _ = io.Copy(io.Discard, res.Body)
@@ -150,7 +161,8 @@ func TestPeerThatLeavesWhileItThinksPaysForThinking(t *testing.T) {
 			}
 			settled(t, s)
 			m := s.Made(id)
-			if how != "" && m.Completion != 1000 || how == "" && (m.Completion < 90 || m.Completion > 900) || m.Prompt == 0 {
+			if how != "" && m.Completion != 1000 || how == "" && (m.Completion < 90 || m.Completion > 900) ||
+				m.Prompt == 0 {
 				t.Errorf("%s: %+v", id, m)
 			}
 		}
@@ -165,11 +177,13 @@ func TestStrayAnswerFollowsAWholeOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer nc.Close()
-		req, _ := http.NewRequest("POST", url+"/v1/chat/completions", strings.NewReader(chatBody("sim-chat", "[[sim echo=mine stray="+after+"]] hi")))
+		req, _ := http.NewRequest("POST", url+"/v1/chat/completions",
+			strings.NewReader(chatBody("sim-chat", "[[sim echo=mine stray="+after+"]] hi")))
 		_ = req.Write(nc)
 		_ = nc.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
 		b, _ := io.ReadAll(nc)
-		if !bytes.Contains(b, []byte(`"content":"mine"`)) || !bytes.Contains(b, []byte(StrayText)) || bytes.Count(b, []byte("HTTP/1.1 200")) != 2 {
+		if !bytes.Contains(b, []byte(`"content":"mine"`)) || !bytes.Contains(b, []byte(StrayText)) ||
+			bytes.Count(b, []byte("HTTP/1.1 200")) != 2 {
 			t.Errorf("stray=%s: %s", after, b)
 		}
 	}
@@ -186,7 +200,8 @@ func TestTruthIsReadableByID(t *testing.T) {
 			t.Fatal(err)
 		}
 		var m Made
-		if err := json.NewDecoder(res.Body).Decode(&m); err != nil || m.ID != id || m.Completion != completion || (m.Prompt > 0) != (id != "nobody") {
+		if err := json.NewDecoder(res.Body).Decode(&m); err != nil || m.ID != id || m.Completion != completion ||
+			(m.Prompt > 0) != (id != "nobody") {
 			t.Errorf("%s: %+v %v", id, m, err)
 		}
 		_ = res.Body.Close()

@@ -91,7 +91,8 @@ func NewNode(o NodeOptions) *Node {
 	if o.Name == "" {
 		o.Name = "simulated-node"
 	}
-	return &Node{o: o, head: o.Head, pool: map[string]bool{}, calls: map[string]int{}, random: rand.New(rand.NewPCG(o.Seed, 7))}
+	return &Node{o: o, head: o.Head, pool: map[string]bool{}, calls: map[string]int{},
+		random: rand.New(rand.NewPCG(o.Seed, 7))}
 }
 
 // Start serves on a free loopback port and gives its URL.
@@ -250,7 +251,8 @@ func (n *Node) writeLarge(w http.ResponseWriter, out []byte, f *NodeFaults) {
 	}
 }
 
-var largeLog = []byte(`{"address":"0x` + strings.Repeat("ab", 20) + `","topics":["0x` + strings.Repeat("cd", 32) + `","0x` + strings.Repeat("01", 32) +
+var largeLog = []byte(`{"address":"0x` + strings.Repeat("ab", 20) + `","topics":["0x` + strings.Repeat("cd", 32) +
+	`","0x` + strings.Repeat("01", 32) +
 	`"],"data":"0x` + strings.Repeat("ef", 64) + `","blockNumber":"0x10","logIndex":"0x1","removed":false},`)
 
 // Answer runs a request and gives the answer's body.
@@ -388,7 +390,8 @@ func (n *Node) result(c *nodeCall, f *NodeFaults) (result []byte, code int, text
 		if json.Unmarshal(c.Params, &params) != nil || len(params) == 0 || !n.pool[params[0]] {
 			return []byte("null"), 0, ""
 		}
-		return fmt.Appendf(nil, `{"hash":%q,"transactionHash":%q,"blockNumber":"0x%x","status":"0x1"}`, params[0], params[0], head), 0, ""
+		return fmt.Appendf(nil, `{"hash":%q,"transactionHash":%q,"blockNumber":"0x%x","status":"0x1"}`, params[0],
+			params[0], head), 0, ""
 	case "eth_getLogs", "trace_filter", "debug_traceTransaction", "getProgramAccounts":
 		if f.Large > 0 {
 			return largeMark, 0, ""
@@ -417,7 +420,8 @@ func echoed(c *nodeCall) (code int, text string) {
 		// A block count is a number, or its hexadecimal or decimal digits.
 		first := gjson.GetBytes(c.Params, "0")
 		if _, err := strconv.ParseUint(first.Str, 0, 64); first.Type != gjson.Number && err != nil {
-			return -32602, "invalid argument 0: cannot unmarshal " + first.Str + " into Go value of type math.HexOrDecimal64"
+			return -32602, "invalid argument 0: cannot unmarshal " + first.Str +
+				" into Go value of type math.HexOrDecimal64"
 		}
 	}
 	return 0, ""
@@ -451,9 +455,11 @@ func (n *Node) hidden(b []byte, c *nodeCall, whose string) []byte {
 	code, text := -32005, "daily request count exceeded, request rate limited"
 	switch whose {
 	case "alchemy":
-		code, text = 429, "Your app has exceeded its compute units per second capacity. If you have retries enabled, you can safely ignore this message."
+		code, text = 429, "Your app has exceeded its compute units per second capacity. If you have retries enabled, "+
+			"you can safely ignore this message."
 	case "quicknode":
-		code, text = -32007, "15/second request limit reached - reduce calls per second or upgrade your account at quicknode.com"
+		code, text = -32007, "15/second request limit reached - reduce calls per second or upgrade your account at "+
+			"quicknode.com"
 	case "public":
 		code, text = -32016, "over rate limit"
 	case "therpc":

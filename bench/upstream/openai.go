@@ -149,7 +149,8 @@ func (a *answer) appendUsage(dst []byte, completion, reasoning int64) []byte {
 		prompt, completion, total = -prompt, -completion, -total
 	case "huge":
 		const most = 1<<63 - 1
-		return append(dst, `{"prompt_tokens":`+strconv.Itoa(most)+`,"completion_tokens":`+strconv.Itoa(most)+`,"total_tokens":`+strconv.Itoa(most)+`}`...)
+		return append(dst, `{"prompt_tokens":`+strconv.Itoa(most)+`,"completion_tokens":`+strconv.Itoa(most)+
+			`,"total_tokens":`+strconv.Itoa(most)+`}`...)
 	}
 	number := func(name string, n int64) {
 		dst = append(dst, name...)

@@ -26,7 +26,8 @@ func TestAnswerIsAsLongAsItsUsageSays(t *testing.T) {
 		text := got.Get("choices.0.message.content").Str
 		tokens := CountText(text) + CountText(got.Get("choices.0.message.reasoning_content").Str)
 		if tokens != 40 || got.Get("usage.completion_tokens").Int() != 40 {
-			t.Errorf("%s: %d tokens in the text, %d in usage, want 40", model, tokens, got.Get("usage.completion_tokens").Int())
+			t.Errorf("%s: %d tokens in the text, %d in usage, want 40", model, tokens,
+				got.Get("usage.completion_tokens").Int())
 		}
 		if got.Get("choices.0.finish_reason").Str != "length" {
 			t.Errorf("%s: finish_reason %q", model, got.Get("choices.0.finish_reason").Str)
@@ -35,7 +36,8 @@ func TestAnswerIsAsLongAsItsUsageSays(t *testing.T) {
 		if got.Get("usage.prompt_tokens").Int() != prompt || got.Get("usage.total_tokens").Int() != prompt+40 {
 			t.Errorf("%s: usage %s, want a prompt of %d", model, got.Get("usage").Raw, prompt)
 		}
-		if st := settled(t, s); st.Tokens.CompletionTokens != 40 || st.Tokens.PromptTokens != prompt || st.Outcomes[Complete].Requests != 1 {
+		if st := settled(t, s); st.Tokens.CompletionTokens != 40 || st.Tokens.PromptTokens != prompt ||
+			st.Outcomes[Complete].Requests != 1 {
 			t.Errorf("%s: truth %+v", model, st.Tokens)
 		}
 	}
@@ -43,7 +45,8 @@ func TestAnswerIsAsLongAsItsUsageSays(t *testing.T) {
 
 func TestStreamDeltasAreOneTokenEach(t *testing.T) {
 	s, url := start(t, Options{})
-	r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi", `"stream":true`, `"max_tokens":25`, `"stream_options":{"include_usage":true}`))
+	r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi", `"stream":true`, `"max_tokens":25`,
+		`"stream_options":{"include_usage":true}`))
 	list, done := events(t, r.body)
 	text, deltas := said(list)
 	if deltas != 25 || CountText(text) != 25 || !done {
@@ -78,7 +81,8 @@ func TestEveryChoiceIsBilled(t *testing.T) {
 	s, url := start(t, Options{})
 	for _, stream := range []string{"false", "true"} {
 		s.Reset()
-		r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi", `"n":3`, `"max_completion_tokens":7`, `"stream":`+stream))
+		r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "hi", `"n":3`, `"max_completion_tokens":7`,
+			`"stream":`+stream))
 		if r.status != 200 {
 			t.Fatal(string(r.body))
 		}
@@ -109,7 +113,8 @@ func TestRequiredToolIsCalledWithConformingArguments(t *testing.T) {
 			Days int
 			Unit string
 		}
-		if err := json.Unmarshal([]byte(call.Get("arguments").Str), &args); err != nil || args.City == "" || args.Days == 0 || args.Unit != "C" {
+		if err := json.Unmarshal([]byte(call.Get("arguments").Str), &args); err != nil || args.City == "" ||
+			args.Days == 0 || args.Unit != "C" {
 			t.Errorf("arguments %s: %v", call.Get("arguments").Str, err)
 		}
 		if got.Get("choices.0.finish_reason").Str != "tool_calls" {
@@ -153,7 +158,8 @@ func TestOfficialClientReadsEverything(t *testing.T) {
 		MaxCompletionTokens: openai.Int(12),
 		StreamOptions:       openai.ChatCompletionStreamOptionsParam{IncludeUsage: openai.Bool(true)},
 	}
-	whole, err := client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{Model: "sim-chat", Messages: params.Messages, MaxCompletionTokens: openai.Int(12)})
+	whole, err := client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{Model: "sim-chat",
+		Messages: params.Messages, MaxCompletionTokens: openai.Int(12)})
 	if err != nil || whole.Usage.CompletionTokens != 12 {
 		t.Fatalf("%v %+v", err, whole)
 	}
@@ -176,7 +182,8 @@ func TestOfficialClientReadsEverything(t *testing.T) {
 	if err != nil || len(vectors.Data) != 2 || len(vectors.Data[0].Embedding) != 8 || vectors.Usage.PromptTokens != 3 {
 		t.Errorf("embeddings: %v %+v", err, vectors)
 	}
-	wrong := openai.NewClient(option.WithBaseURL(url+"/v1"), option.WithAPIKey("sk-wrong-key"), option.WithMaxRetries(0))
+	wrong := openai.NewClient(option.WithBaseURL(url+"/v1"), option.WithAPIKey("sk-wrong-key"),
+		option.WithMaxRetries(0))
 	_, err = wrong.Models.List(ctx)
 	if e, ok := err.(*openai.Error); !ok || e.StatusCode != 401 || e.Code != "invalid_api_key" {
 		t.Errorf("wrong key: %v", err)
@@ -186,7 +193,8 @@ func TestOfficialClientReadsEverything(t *testing.T) {
 func TestEmbeddingIsTheSameInBothEncodings(t *testing.T) {
 	_, url := start(t, Options{})
 	floats := post(t, url+"/v1/embeddings", `{"model":"sim-embedding","input":"hello","dimensions":16}`)
-	packed := post(t, url+"/v1/embeddings", `{"model":"sim-embedding","input":"hello","dimensions":16,"encoding_format":"base64"}`)
+	packed := post(t, url+"/v1/embeddings",
+		`{"model":"sim-embedding","input":"hello","dimensions":16,"encoding_format":"base64"}`)
 	raw, err := base64.StdEncoding.DecodeString(gjson.GetBytes(packed.body, "data.0.embedding").Str)
 	if err != nil || len(raw) != 64 {
 		t.Fatalf("%v: %d bytes", err, len(raw))

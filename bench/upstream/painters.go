@@ -13,12 +13,15 @@ func (c *conn) openaiImages(x *exchange, p *painting) (int, bool, error) {
 	case x.sc.Status >= 400:
 		return c.refuse(x, false, x.sc.Status, failureFor(x.sc, a.Get("model").Str))
 	case a.Get("prompt").Str == "":
-		return c.refuse(x, false, 400, failure{text: "Missing required parameter: 'prompt'.", kind: "invalid_request_error", param: "prompt"})
+		return c.refuse(x, false, 400, failure{text: "Missing required parameter: 'prompt'.",
+			kind: "invalid_request_error", param: "prompt"})
 	case p.bad != "" || strings.HasSuffix(p.path, "/edits") && len(p.files) == 0:
-		return c.refuse(x, false, 400, failure{text: "Invalid image file or mode for image 1.", kind: "image_generation_user_error", code: "invalid_image_file"})
+		return c.refuse(x, false, 400, failure{text: "Invalid image file or mode for image 1.",
+			kind: "image_generation_user_error", code: "invalid_image_file"})
 	case x.sc.Image == "blocked":
 		return c.refuse(x, false, 400, failure{
-			text: "Your request was rejected by the safety system. If you believe this is an error, contact us and include the request ID req_simsecret0001.",
+			text: "Your request was rejected by the safety system. If you believe this is an error, contact us and " +
+				"include the request ID req_simsecret0001.",
 			kind: "image_generation_user_error", code: "moderation_blocked",
 		})
 	}
@@ -37,7 +40,8 @@ func (c *conn) openaiImages(x *exchange, p *painting) (int, bool, error) {
 		out = appendString(out, a.Get("prompt").Str+" (revised)")
 		out = append(out, '}')
 	}
-	out = append(out, `],"output_format":"`+p.format+`","quality":"high","size":"`+strconv.Itoa(p.w)+"x"+strconv.Itoa(p.h)+`"`...)
+	out = append(out, `],"output_format":"`+p.format+`","quality":"high","size":"`+strconv.Itoa(p.w)+"x"+
+		strconv.Itoa(p.h)+`"`...)
 	if x.sc.Usage != "none" {
 		out = append(out, `,"usage":{"input_tokens":50,"input_tokens_details":{"image_tokens":40,"text_tokens":10},"output_tokens":1056,"total_tokens":1106}`...)
 	}
@@ -85,13 +89,15 @@ func (c *conn) nativeImage(x *exchange, p *painting) (int, bool, error) {
 		p.scaled(1)
 	}
 	if x.sc.Image == "blocked" {
-		c.extra = append(c.extra, [2]string{"x-svc-is-content-violation", "true"}, [2]string{"x-svc-is-blurred", "false"})
+		c.extra = append(c.extra, [2]string{"x-svc-is-content-violation", "true"},
+			[2]string{"x-svc-is-blurred", "false"})
 		if kind == "generate" && !a.Get("return_binary").Bool() {
 			return c.sendJSON(x, p.nativeJSON(x.sc))
 		}
 		return c.sendImage(x, paint(512, 512, "png", black), "png")
 	}
-	c.extra = append(c.extra, [2]string{"x-svc-is-content-violation", "false"}, [2]string{"x-svc-is-blurred", strconv.FormatBool(x.sc.Kind == "policy")})
+	c.extra = append(c.extra, [2]string{"x-svc-is-content-violation", "false"},
+		[2]string{"x-svc-is-blurred", strconv.FormatBool(x.sc.Kind == "policy")})
 	if kind == "generate" && !a.Get("return_binary").Bool() {
 		return c.sendJSON(x, p.nativeJSON(x.sc))
 	}
@@ -176,7 +182,9 @@ func (c *conn) stability(x *exchange, p *painting) (int, bool, error) {
 	generate := strings.Contains(p.path, "/generate/")
 	switch {
 	case x.sc.Kind == "policy":
-		return refuse(403, "content_moderation", "Your request was flagged by our content moderation system, as a result your request was denied and you were not charged.")
+		return refuse(403, "content_moderation",
+			"Your request was flagged by our content moderation system, as a result your request was denied and you "+
+				"were not charged.")
 	case x.sc.Status >= 400:
 		return refuse(x.sc.Status, "error", "simulated failure at node-7.internal.simulated")
 	case !strings.HasPrefix(string(c.req.content), "multipart/form-data"):

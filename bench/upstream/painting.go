@@ -244,7 +244,8 @@ func (c *conn) sendHTML(x *exchange) (int, bool, error) {
 func (c *conn) sendPage(x *exchange) (bool, error) {
 	x.outcome = Broken
 	c.wire.begin(x.sc, 200, contentHTML, -1)
-	return c.wire.body([]byte("<html><head><title>Just a moment...</title></head><body>backend-7.internal.simulated</body></html>"))
+	return c.wire.body([]byte(
+		"<html><head><title>Just a moment...</title></head><body>backend-7.internal.simulated</body></html>"))
 }
 
 // sendEndless begins like b and never stops.

@@ -137,32 +137,35 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"html":             flag(func(s *Scenario) *bool { return &s.HTML }),
 	"garbage":          flag(func(s *Scenario) *bool { return &s.Garbage }),
 	"empty":            flag(func(s *Scenario) *bool { return &s.Empty }),
-	"image":            oneOf(func(s *Scenario) *string { return &s.Image }, "blocked", "cut", "text", "gif", "missing", "escaped", "prefixed"),
-	"link":             func(s *Scenario, v string) (err error) { s.Link, err = url.QueryUnescape(v); return err },
-	"polls":            count(func(s *Scenario) *Count { return &s.Polls }),
-	"at":               oneOf(func(s *Scenario) *string { return &s.At }, "submit", "status", "result", "file"),
-	"endless":          flag(func(s *Scenario) *bool { return &s.Endless }),
-	"status":           number(func(s *Scenario) *int { return &s.Status }),
-	"kind":             oneOf(func(s *Scenario) *string { return &s.Kind }, "context", "policy", "quota"),
-	"retry_after":      func(s *Scenario, v string) error { s.RetryAfter = v; return nil },
-	"fail_first":       number(func(s *Scenario) *int { return &s.FailFirst }),
-	"cut":              oneOf(func(s *Scenario) *string { return &s.Cut }, "fin", "rst"),
-	"cut_after":        count(func(s *Scenario) *Count { return &s.CutAfter }),
-	"truncate":         flag(func(s *Scenario) *bool { return &s.Truncate }),
-	"error_event":      flag(func(s *Scenario) *bool { return &s.ErrorEvent }),
-	"error_after":      count(func(s *Scenario) *Count { return &s.ErrorAfter }),
-	"hang":             flag(func(s *Scenario) *bool { return &s.Hang }),
-	"hold_after":       count(func(s *Scenario) *Count { return &s.HoldAfter }),
-	"hidden":           whole(func(s *Scenario) *int64 { return &s.Hidden }),
-	"think_ms":         millis(func(s *Scenario) *time.Duration { return &s.Think }),
-	"hidden_in":        oneOf(func(s *Scenario) *string { return &s.HiddenIn }, "inside", "beside", "total", "nowhere"),
-	"thought_as":       oneOf(func(s *Scenario) *string { return &s.ThoughtAs }, "reasoning_content", "reasoning", "thinking", "redacted"),
-	"said_in":          oneOf(func(s *Scenario) *string { return &s.SaidIn }, "content", "array", "function_call", "audio", "refusal", "unknown"),
-	"ignore_cap":       flag(func(s *Scenario) *bool { return &s.IgnoreCap }),
-	"run_on":           flag(func(s *Scenario) *bool { return &s.RunOn }),
-	"wrong":            oneOf(func(s *Scenario) *string { return &s.Wrong }, "html", "text", "half", "array", "bare"),
-	"echo":             func(s *Scenario, v string) error { s.Echo = v; return nil },
-	"stray":            count(func(s *Scenario) *Count { return &s.Stray }),
+	"image": oneOf(func(s *Scenario) *string { return &s.Image }, "blocked", "cut", "text", "gif", "missing",
+		"escaped", "prefixed"),
+	"link":        func(s *Scenario, v string) (err error) { s.Link, err = url.QueryUnescape(v); return err },
+	"polls":       count(func(s *Scenario) *Count { return &s.Polls }),
+	"at":          oneOf(func(s *Scenario) *string { return &s.At }, "submit", "status", "result", "file"),
+	"endless":     flag(func(s *Scenario) *bool { return &s.Endless }),
+	"status":      number(func(s *Scenario) *int { return &s.Status }),
+	"kind":        oneOf(func(s *Scenario) *string { return &s.Kind }, "context", "policy", "quota"),
+	"retry_after": func(s *Scenario, v string) error { s.RetryAfter = v; return nil },
+	"fail_first":  number(func(s *Scenario) *int { return &s.FailFirst }),
+	"cut":         oneOf(func(s *Scenario) *string { return &s.Cut }, "fin", "rst"),
+	"cut_after":   count(func(s *Scenario) *Count { return &s.CutAfter }),
+	"truncate":    flag(func(s *Scenario) *bool { return &s.Truncate }),
+	"error_event": flag(func(s *Scenario) *bool { return &s.ErrorEvent }),
+	"error_after": count(func(s *Scenario) *Count { return &s.ErrorAfter }),
+	"hang":        flag(func(s *Scenario) *bool { return &s.Hang }),
+	"hold_after":  count(func(s *Scenario) *Count { return &s.HoldAfter }),
+	"hidden":      whole(func(s *Scenario) *int64 { return &s.Hidden }),
+	"think_ms":    millis(func(s *Scenario) *time.Duration { return &s.Think }),
+	"hidden_in":   oneOf(func(s *Scenario) *string { return &s.HiddenIn }, "inside", "beside", "total", "nowhere"),
+	"thought_as": oneOf(func(s *Scenario) *string { return &s.ThoughtAs }, "reasoning_content", "reasoning",
+		"thinking", "redacted"),
+	"said_in": oneOf(func(s *Scenario) *string { return &s.SaidIn }, "content", "array", "function_call", "audio",
+		"refusal", "unknown"),
+	"ignore_cap": flag(func(s *Scenario) *bool { return &s.IgnoreCap }),
+	"run_on":     flag(func(s *Scenario) *bool { return &s.RunOn }),
+	"wrong":      oneOf(func(s *Scenario) *string { return &s.Wrong }, "html", "text", "half", "array", "bare"),
+	"echo":       func(s *Scenario, v string) error { s.Echo = v; return nil },
+	"stray":      count(func(s *Scenario) *Count { return &s.Stray }),
 }
 
 // Apply sets the keys of text (separated by spaces, commas or &) on s. A word
@@ -173,7 +176,8 @@ func (s *Scenario) Apply(text string) error {
 		if !ok {
 			preset, known := presets[part]
 			if !known {
-				return fmt.Errorf("cannot read the scenario word %q: write key=value or one of %s", part, strings.Join(keys(presets), ", "))
+				return fmt.Errorf("cannot read the scenario word %q: write key=value or one of %s", part,
+					strings.Join(keys(presets), ", "))
 			}
 			if err := s.Apply(preset); err != nil {
 				return err
@@ -182,7 +186,8 @@ func (s *Scenario) Apply(text string) error {
 		}
 		set, known := fields[key]
 		if !known {
-			return fmt.Errorf("cannot use the scenario key %q: known keys are %s", key, strings.Join(keys(fields), ", "))
+			return fmt.Errorf("cannot use the scenario key %q: known keys are %s", key,
+				strings.Join(keys(fields), ", "))
 		}
 		if err := set(s, value); err != nil {
 			return fmt.Errorf("cannot use the scenario value %s=%s: %w", key, value, err)

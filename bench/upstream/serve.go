@@ -206,8 +206,10 @@ func (c *conn) refuse(x *exchange, anthropic bool, status int, f failure) (int, 
 		body = f.anthropic(status)
 	case x.sc.HTML || (status == 502 && f.kind == ""):
 		content = contentHTML
-		body = []byte("<html>\r\n<head><title>" + strconv.Itoa(status) + " " + reason(status) + "</title></head>\r\n<body>\r\n<center><h1>" +
-			strconv.Itoa(status) + " " + reason(status) + "</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n")
+		body = []byte("<html>\r\n<head><title>" + strconv.Itoa(status) + " " + reason(status) +
+			"</title></head>\r\n<body>\r\n<center><h1>" +
+			strconv.Itoa(status) + " " + reason(
+			status) + "</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n")
 	}
 	sc := *x.sc
 	sc.Cut, sc.Truncate = "", false

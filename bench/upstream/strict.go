@@ -108,12 +108,15 @@ func (s *strict) number(path string, v gjson.Result, least, most float64, whole 
 }
 
 func (s *strict) request(asked gjson.Result) {
-	s.members("", asked, "model!", "max_tokens!", "messages!", "system", "metadata", "stop_sequences", "stream", "temperature", "top_p", "top_k",
-		"tools", "tool_choice", "thinking", "output_config", "service_tier", "cache_control", "container", "context_management", "mcp_servers", "inference_geo")
+	s.members("", asked, "model!", "max_tokens!", "messages!", "system", "metadata", "stop_sequences", "stream",
+		"temperature", "top_p", "top_k",
+		"tools", "tool_choice", "thinking", "output_config", "service_tier", "cache_control", "container",
+		"context_management", "mcp_servers", "inference_geo")
 	s.text("model", asked.Get("model"), 1)
 	s.number("max_tokens", asked.Get("max_tokens"), 1, 1<<31, true)
 	if most := s.model.maxTokens; most > 0 && asked.Get("max_tokens").Int() > most {
-		s.no("max_tokens: %d > %d, which is the maximum allowed number of output tokens for %s", asked.Get("max_tokens").Int(), most, asked.Get("model").Str)
+		s.no("max_tokens: %d > %d, which is the maximum allowed number of output tokens for %s",
+			asked.Get("max_tokens").Int(), most, asked.Get("model").Str)
 	}
 	s.flag("stream", asked.Get("stream"))
 	s.number("temperature", asked.Get("temperature"), 0, 1, false)
@@ -203,7 +206,8 @@ func (s *strict) output(v gjson.Result) {
 		case len(s.model.efforts) == 0:
 			s.no("This model does not support the effort parameter.")
 		case !slices.Contains(s.model.efforts, e.Str):
-			s.no("output_config.effort: '%s' is not supported for this model. Supported levels: %s.", e.Str, strings.Join(s.model.efforts, ", "))
+			s.no("output_config.effort: '%s' is not supported for this model. Supported levels: %s.", e.Str,
+				strings.Join(s.model.efforts, ", "))
 		}
 	}
 	if f := v.Get("format"); f.Exists() {
@@ -247,7 +251,8 @@ func (s *strict) thinking(asked gjson.Result) {
 	case "disabled", "between_tools":
 		s.members("thinking", v, "type!")
 	default:
-		s.no("thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', 'between_tools', 'disabled', 'enabled'", kind)
+		s.no("thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', "+
+			"'between_tools', 'disabled', 'enabled'", kind)
 		return
 	}
 	if d := v.Get("display"); d.Exists() && d.Str != "summarized" && d.Str != "omitted" {
@@ -269,7 +274,8 @@ func (s *strict) thinking(asked gjson.Result) {
 		budget := v.Get("budget_tokens")
 		s.number("thinking.enabled.budget_tokens", budget, leastBudget, 1<<31, true)
 		if budget.Int() >= asked.Get("max_tokens").Int() {
-			s.no("`max_tokens` must be greater than `thinking.budget_tokens`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking#max-tokens-and-context-window-size")
+			s.no("`max_tokens` must be greater than `thinking.budget_tokens`. Please consult our documentation at " +
+				"https://docs.claude.com/en/docs/build-with-claude/extended-thinking#max-tokens-and-context-window-size")
 		}
 		s.mustBeginWithThought(asked)
 	}
@@ -283,10 +289,12 @@ func (s *strict) thinking(asked gjson.Result) {
 		s.no("Thinking may not be enabled when tool_choice forces tool use.")
 	}
 	if t := asked.Get("temperature"); t.Exists() && t.Num != 1 {
-		s.no("`temperature` may only be set to 1 when thinking is enabled. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking#important-considerations-when-using-extended-thinking")
+		s.no("`temperature` may only be set to 1 when thinking is enabled. Please consult our documentation at " +
+			"https://docs.claude.com/en/docs/build-with-claude/extended-thinking#important-considerations-when-using-extended-thinking")
 	}
 	if asked.Get("top_k").Exists() {
-		s.no("`top_k` must be unset when thinking is enabled. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking#important-considerations-when-using-extended-thinking")
+		s.no("`top_k` must be unset when thinking is enabled. Please consult our documentation at " +
+			"https://docs.claude.com/en/docs/build-with-claude/extended-thinking#important-considerations-when-using-extended-thinking")
 	}
 	if p := asked.Get("top_p"); p.Exists() && p.Num < 0.95 {
 		s.no("`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled.")
@@ -310,7 +318,9 @@ func (s *strict) mustBeginWithThought(asked gjson.Result) {
 			return
 		}
 		if kind := blocks[0].Get("type").Str; kind != "thinking" && kind != "redacted_thinking" {
-			s.no("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).", i, kind)
+			s.no("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When "+
+				"`thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the "+
+				"lastmost set of `tool_use` and `tool_result` blocks).", i, kind)
 		}
 		return
 	}

@@ -27,7 +27,8 @@ func (s *strict) tools(asked gjson.Result) {
 	}
 	for i, t := range list.Array() {
 		path := "tools." + strconv.Itoa(i) + ".custom"
-		s.members(path, t, "type", "name!", "description", "input_schema!", "cache_control", "strict", "eager_input_streaming", "input_examples", "defer_loading", "allowed_callers")
+		s.members(path, t, "type", "name!", "description", "input_schema!", "cache_control", "strict",
+			"eager_input_streaming", "input_examples", "defer_loading", "allowed_callers")
 		if v := t.Get("type"); v.Exists() && v.Type != gjson.Null && v.Str != "custom" {
 			s.no("tools.%d: Input tag '%s' found using 'type' does not match any of the expected tags", i, v.Str)
 		}
@@ -67,7 +68,8 @@ func (s *strict) tools(asked gjson.Result) {
 			s.no("tool_choice: Tool '%s' not found in provided tools", choice.Get("name").Str)
 		}
 	default:
-		s.no("tool_choice: Input tag '%s' found using 'type' does not match any of the expected tags: 'auto', 'any', 'tool', 'none'", kind)
+		s.no("tool_choice: Input tag '%s' found using 'type' does not match any of the expected tags: 'auto', 'any', "+
+			"'tool', 'none'", kind)
 	}
 	s.flag("tool_choice.disable_parallel_tool_use", choice.Get("disable_parallel_tool_use"))
 	if forced(asked) && s.model.noForcedTool {
@@ -105,18 +107,22 @@ func (s *strict) messages(asked gjson.Result) {
 		case now == role:
 			// The server joins them; a translation that leaves two in a row is
 			// careless with turns, and older versions refused it.
-			s.no(`messages: roles must alternate between "user" and "assistant", but found multiple %q roles in a row`, now)
+			s.no(`messages: roles must alternate between "user" and "assistant", but found multiple %q roles in a row`,
+				now)
 		default:
 			role = now
 		}
 		open = s.content(path, m, role, calls, open, i, i == len(list)-1)
 	}
 	if len(open) > 0 {
-		s.no("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.", len(list)-1, strings.Join(open, ", "))
+		s.no("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each "+
+			"`tool_use` block must have a corresponding `tool_result` block in the next message.", len(list)-1,
+			strings.Join(open, ", "))
 	}
 	if role == "assistant" {
 		if s.model.noPrefill {
-			s.no("This model does not support assistant message prefill. The conversation must end with a user message.")
+			s.no("This model does not support assistant message prefill. The conversation must end with a user " +
+				"message.")
 		}
 		last := list[len(list)-1].Get("content")
 		text := last.Str
@@ -130,7 +136,8 @@ func (s *strict) messages(asked gjson.Result) {
 }
 
 // content checks the blocks of one turn and returns the calls it leaves open.
-func (s *strict) content(path string, m gjson.Result, role string, calls map[string]bool, open []string, index int, last bool) []string {
+func (s *strict) content(path string, m gjson.Result, role string, calls map[string]bool, open []string, index int,
+	last bool) []string {
 	content := m.Get("content")
 	if content.Type == gjson.String {
 		if content.Str == "" && !(last && role == "assistant") {
@@ -152,9 +159,11 @@ func (s *strict) content(path string, m gjson.Result, role string, calls map[str
 		}
 		at := path + ".content." + strconv.Itoa(i)
 		kind := b.Get("type").Str
-		if user := role == "user"; user && slices.Contains([]string{"tool_use", "thinking", "redacted_thinking"}, kind) ||
+		if user := role == "user"; user && slices.Contains([]string{"tool_use", "thinking", "redacted_thinking"},
+			kind) ||
 			!user && slices.Contains([]string{"tool_result", "image", "document"}, kind) {
-			s.no("%s: `%s` blocks can only be in `%s` messages", path, kind, map[bool]string{true: "assistant", false: "user"}[user])
+			s.no("%s: `%s` blocks can only be in `%s` messages", path, kind,
+				map[bool]string{true: "assistant", false: "user"}[user])
 		}
 		switch kind {
 		case "text":
@@ -193,13 +202,17 @@ func (s *strict) content(path string, m gjson.Result, role string, calls map[str
 			id := b.Get("tool_use_id").Str
 			s.result(at, b)
 			if !slices.Contains(open, id) {
-				s.no("%s: unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", at, id)
+				s.no("%s: unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must "+
+					"have a corresponding `tool_use` block in the previous message.", at, id)
 			}
 			if answered[id] {
-				s.no("%s: each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", at, id)
+				s.no("%s: each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", at,
+					id)
 			}
 			if others {
-				s.no("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.", index-1, id)
+				s.no("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. "+
+					"Each `tool_use` block must have a corresponding `tool_result` block in the next message.", index-1,
+					id)
 			}
 			answered[id] = true
 		case "thinking":
@@ -216,12 +229,15 @@ func (s *strict) content(path string, m gjson.Result, role string, calls map[str
 				s.no("%s: Invalid `data` in `redacted_thinking` block", at)
 			}
 		default:
-			s.no("%s: Input tag '%s' found using 'type' does not match any of the expected tags: 'document', 'image', 'redacted_thinking', 'search_result', 'text', 'thinking', 'tool_result', 'tool_use'", at, kind)
+			s.no("%s: Input tag '%s' found using 'type' does not match any of the expected tags: 'document', "+
+				"'image', 'redacted_thinking', 'search_result', 'text', 'thinking', 'tool_result', 'tool_use'", at,
+				kind)
 		}
 	}
 	for _, id := range open {
 		if !answered[id] {
-			s.no("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.", index-1, id)
+			s.no("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each "+
+				"`tool_use` block must have a corresponding `tool_result` block in the next message.", index-1, id)
 		}
 	}
 	return made
@@ -250,7 +266,8 @@ func (s *strict) result(at string, b gjson.Result) {
 			s.members(path, part, "type!", "source!", "cache_control")
 			s.source(path+".image.source", part.Get("source"), "image/jpeg", "image/png", "image/gif", "image/webp")
 		default:
-			s.no("%s: Input tag '%s' found using 'type' does not match any of the expected tags: 'document', 'image', 'search_result', 'text'", path, kind)
+			s.no("%s: Input tag '%s' found using 'type' does not match any of the expected tags: 'document', "+
+				"'image', 'search_result', 'text'", path, kind)
 		}
 	}
 }
@@ -277,6 +294,7 @@ func (s *strict) source(path string, v gjson.Result, media ...string) {
 		}
 		s.text(path+".text.data", v.Get("data"), 1)
 	default:
-		s.no("%s: Input tag '%s' found using 'type' does not match any of the expected tags: 'base64', 'url'", path, kind)
+		s.no("%s: Input tag '%s' found using 'type' does not match any of the expected tags: 'base64', 'url'", path,
+			kind)
 	}
 }

@@ -21,7 +21,8 @@ func TestMessagesAreJudgedAsTheRealServerDoes(t *testing.T) {
 	}
 	turns := func(list string) string { return `"messages":[` + list + `]` }
 	user := func(blocks string) string { return turns(`{"role":"user","content":[` + blocks + `]}`) }
-	const any, call, answer = "sim-claude", `{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]}`, `{"type":"tool_result","tool_use_id":"a","content":"x"}`
+	const any, call, answer = "sim-claude",
+		`{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]}`, `{"type":"tool_result","tool_use_id":"a","content":"x"}`
 
 	f(any, hi, "")
 	f(any, hi+`,"frequency_penalty":1`, "frequency_penalty: Extra inputs are not permitted")
@@ -32,23 +33,30 @@ func TestMessagesAreJudgedAsTheRealServerDoes(t *testing.T) {
 	f(any, turns(`{"role":"user","content":"a","name":"b"}`), "messages.0.name: Extra inputs are not permitted")
 	f(any, user(`{"type":"text","text":""}`), "must be non-empty")
 	f(any, user(`{"type":"text","text":" \n"}`), "must contain non-whitespace text")
-	f(any, user(`{"type":"image","source":{"type":"base64","media_type":"image/jpg","data":"aGk="}}`), "Input should be 'image/jpeg'")
-	f(any, user(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk"}}`), "Invalid base64 data")
+	f(any, user(`{"type":"image","source":{"type":"base64","media_type":"image/jpg","data":"aGk="}}`),
+		"Input should be 'image/jpeg'")
+	f(any, user(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk"}}`),
+		"Invalid base64 data")
 	f(any, user(`{"type":"image","source":{"type":"url","url":"file:///etc/passwd"}}`), "Only HTTPS URLs")
 	f(any, user(`{"type":"tool_use","id":"a","name":"f","input":{}}`), "can only be in `assistant` messages")
 	f(any, user(answer), "unexpected `tool_use_id`")
 	f(any, turns(call+`,{"role":"user","content":[`+answer+`]}`), "")
-	f(any, turns(call+`,{"role":"user","content":[{"type":"text","text":"b"},`+answer+`]}`), "without `tool_result` blocks immediately after")
+	f(any, turns(call+`,{"role":"user","content":[{"type":"text","text":"b"},`+answer+`]}`),
+		"without `tool_result` blocks immediately after")
 	f(any, turns(call+`,{"role":"user","content":"b"}`), "without `tool_result` blocks immediately after")
 	f(any, turns(call), "without `tool_result` blocks immediately after")
 	f(any, turns(strings.Replace(call, `"id":"a"`, `"id":"a.b"`, 1)), "String should match pattern")
-	f(any, turns(call+`,{"role":"user","content":[`+answer+`]},`+strings.SplitN(call, "},", 2)[1]), "ids must be unique")
+	f(any, turns(call+`,{"role":"user","content":[`+answer+`]},`+strings.SplitN(call, "},", 2)[1]),
+		"ids must be unique")
 	f(any, hi+`,"stop_sequences":["\n"]`, "must contain non-whitespace")
 	f(any, hi+`,"tool_choice":{"type":"auto"}`, "while providing tools")
 	f(any, hi+`,"tools":[{"name":"f","input_schema":{}}]`, "input_schema.type: Field required")
-	f(any, user(strings.Repeat(`{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},`, 4)+`{"type":"text","text":"a","cache_control":{"type":"ephemeral","ttl":"1h"}}`), "A maximum of 4 blocks")
-	f(any, user(`{"type":"text","text":"a","cache_control":{"type":"ephemeral","ttl":"2h"}}`), "ttl: Input should be '5m' or '1h'")
-	f(any, hi+`,"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}`, "'additionalProperties' must be explicitly set to false")
+	f(any, user(strings.Repeat(`{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},`, 4)+
+		`{"type":"text","text":"a","cache_control":{"type":"ephemeral","ttl":"1h"}}`), "A maximum of 4 blocks")
+	f(any, user(`{"type":"text","text":"a","cache_control":{"type":"ephemeral","ttl":"2h"}}`),
+		"ttl: Input should be '5m' or '1h'")
+	f(any, hi+`,"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}`,
+		"'additionalProperties' must be explicitly set to false")
 
 	budget := func(n string) string { return hi + `,"thinking":{"type":"enabled","budget_tokens":` + n + `}` }
 	const adaptive, disabled = hi + `,"thinking":{"type":"adaptive"}`, hi + `,"thinking":{"type":"disabled"}`
@@ -57,8 +65,10 @@ func TestMessagesAreJudgedAsTheRealServerDoes(t *testing.T) {
 	f("claude-sonnet-4-5", budget("2000"), "must be greater than `thinking.budget_tokens`")
 	f("claude-sonnet-4-5", budget("1024")+`,"temperature":0.5`, "may only be set to 1")
 	f("claude-sonnet-4-5", budget("1024")+`,"top_k":5`, "`top_k` must be unset")
-	f("claude-sonnet-4-5", budget("1024")+`,"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"}`, "forces tool use")
-	f("claude-sonnet-4-5", turns(call+`,{"role":"user","content":[`+answer+`]}`)+`,"thinking":{"type":"enabled","budget_tokens":1024}`, "Expected `thinking`")
+	f("claude-sonnet-4-5", budget("1024")+
+		`,"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"}`, "forces tool use")
+	f("claude-sonnet-4-5", turns(call+`,{"role":"user","content":[`+answer+`]}`)+
+		`,"thinking":{"type":"enabled","budget_tokens":1024}`, "Expected `thinking`")
 	f("claude-sonnet-4-5", adaptive, "adaptive thinking is not supported")
 	f("claude-sonnet-4-5", hi+`,"output_config":{"effort":"low"}`, "does not support the effort")
 	f("claude-sonnet-4-5", hi+`,"temperature":0.5,"top_p":0.5`, "cannot both be specified")
@@ -67,9 +77,11 @@ func TestMessagesAreJudgedAsTheRealServerDoes(t *testing.T) {
 	f("claude-opus-4-5-20251101", hi+`,"output_config":{"effort":"max"}`, "not supported for this model")
 	f("claude-opus-4-6", adaptive+`,"output_config":{"effort":"max"}`, "")
 	f("claude-opus-4-6", adaptive+`,"output_config":{"effort":"xhigh"}`, "not supported for this model")
-	f("claude-opus-4-6", turns(`{"role":"user","content":"a"},{"role":"assistant","content":"b"}`), "does not support assistant message prefill")
+	f("claude-opus-4-6", turns(`{"role":"user","content":"a"},{"role":"assistant","content":"b"}`),
+		"does not support assistant message prefill")
 	f("claude-haiku-4-5", turns(`{"role":"user","content":"a"},{"role":"assistant","content":"b"}`), "")
-	f("claude-haiku-4-5", turns(`{"role":"user","content":"a"},{"role":"assistant","content":"b "}`), "trailing whitespace")
+	f("claude-haiku-4-5", turns(`{"role":"user","content":"a"},{"role":"assistant","content":"b "}`),
+		"trailing whitespace")
 	f("claude-opus-4-7", budget("1024"), `"thinking.type.enabled" is not supported`)
 	f("claude-opus-4-8", hi+`,"temperature":0.5`, "`temperature` is deprecated")
 	f("claude-opus-4-8", hi+`,"temperature":1`, "")

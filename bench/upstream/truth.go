@@ -40,14 +40,15 @@ const (
 
 // Stats is the truth about all requests since the start or the last reset.
 type Stats struct {
-	Requests  int64             `json:"requests"`
-	Open      int64             `json:"open"` // being answered now
-	Accepted  int64             `json:"connections_accepted"`
-	Tokens    Tally             `json:"tokens"` // all outcomes
-	Outcomes  map[Outcome]Tally `json:"outcomes"`
-	Endpoints map[string]Tally  `json:"endpoints"` // chat, chat_stream, messages, messages_stream, embeddings, models, other
-	Faults    map[string]Tally  `json:"faults"`    // by kind of misbehaviour
-	Aborts    []Abort           `json:"aborts"`    // the last ones, oldest first
+	Requests int64             `json:"requests"`
+	Open     int64             `json:"open"` // being answered now
+	Accepted int64             `json:"connections_accepted"`
+	Tokens   Tally             `json:"tokens"` // all outcomes
+	Outcomes map[Outcome]Tally `json:"outcomes"`
+	// chat, chat_stream, messages, messages_stream, embeddings, models, other
+	Endpoints map[string]Tally `json:"endpoints"`
+	Faults    map[string]Tally `json:"faults"` // by kind of misbehaviour
+	Aborts    []Abort          `json:"aborts"` // the last ones, oldest first
 }
 
 // Abort is one answer whose peer left before the end.

@@ -13,7 +13,8 @@ func TestCalendarAgreesWithTheStandardLibrary(t *testing.T) {
 			t.Fatalf("day %d is %s, not %d-%d-%d", day, want.Format(time.DateOnly), y, m, d)
 		}
 		if d == 1 && FirstDay(MonthOf(day)) != day {
-			t.Fatalf("the month of %s begins on day %d, not %d", want.Format(time.DateOnly), day, FirstDay(MonthOf(day)))
+			t.Fatalf("the month of %s begins on day %d, not %d", want.Format(time.DateOnly), day,
+				FirstDay(MonthOf(day)))
 		}
 	}
 }

@@ -16,17 +16,21 @@ func (f *operatorFlags) moreOfAccount() []*cobra.Command {
 	return []*cobra.Command{
 		f.show(), f.debit(),
 		f.status("suspend", "Refuse an account's keys until it is resumed", store.AccountSuspended,
-			"Its keys are answered with 403 from the next request on; requests that are under way run on. Money and keys stay as they are."),
+			"Its keys are answered with 403 from the next request on; requests that are under way run on. Money and "+
+				"keys stay as they are."),
 		f.status("resume", "Let a suspended account's keys in again", store.AccountOpen, ""),
 		f.status("close", "Close an account for good", store.AccountClosed,
-			"Its keys are answered with 403 from the next request on, on all nodes within a second; requests that are under way run on.\n"+
-				"What it has and owes stays in the books and in `farebox account show`. A closed account takes no credit and cannot be opened again."),
+			"Its keys are answered with 403 from the next request on, on all nodes within a second; requests that "+
+				"are under way run on.\n"+
+				"What it has and owes stays in the books and in `farebox account show`. A closed account takes no "+
+				"credit and cannot be opened again."),
 	}
 }
 
 func (f *operatorFlags) show() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ACCOUNT", Short: "Show what an account has, holds, has spent and owes, and whether it is open", Args: cobra.ExactArgs(1),
+		Use: "show ACCOUNT", Short: "Show what an account has, holds, has spent and owes, and whether it is open",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(func(op billing.Operator) error {
 				list, err := op.Accounts()
@@ -51,7 +55,8 @@ func accountRows(a *billing.AccountInfo) [][]string {
 	}
 	return [][]string{
 		{"account", a.Name}, {"id", a.ID}, {"status", status}, {"created", a.CreatedAt.Format(time.RFC3339)},
-		{"USD", a.USD.String()}, {"DIEM", a.DIEM.String() + " today, " + a.Allowance.String() + " a day"}, {"bundled", a.Bundled.String()},
+		{"USD", a.USD.String()}, {"DIEM", a.DIEM.String() + " today, " + a.Allowance.String() + " a day"},
+		{"bundled", a.Bundled.String()},
 		{"leased to nodes", a.Leased.Total().String()}, {"held", a.Held.String()}, {"spent", a.Spent.String()},
 		{"owed", a.Debt.String() + " USD"},
 	}
@@ -61,7 +66,8 @@ func (f *operatorFlags) debit() *cobra.Command {
 	var currency, ref, reason string
 	var mayOwe bool
 	cmd := &cobra.Command{
-		Use: "debit ACCOUNT AMOUNT --ref REF --reason WHY", Short: "Take money out of an account, as a correction; the same --ref once", Args: cobra.ExactArgs(2),
+		Use:   "debit ACCOUNT AMOUNT --ref REF --reason WHY",
+		Short: "Take money out of an account, as a correction; the same --ref once", Args: cobra.ExactArgs(2),
 		Long: `Takes money out of an account: a correction of the books, in no usage and no key's limit.
 The balance never goes below zero: a debit of more than is free is refused, or, with --allow-debt,
 takes what there is, and the account owes the rest: the next credit pays it first, and until then nothing is sold to it.`,
@@ -79,7 +85,8 @@ takes what there is, and the account owes the rest: the next credit pays it firs
 				if !applied {
 					state = "already debited under this --ref; nothing changed"
 				}
-				return f.print(cmd, map[string]any{"account": a.Name, "currency": unit.String(), "amount": n.String(), "applied": applied, "state": a}, "",
+				return f.print(cmd, map[string]any{"account": a.Name, "currency": unit.String(), "amount": n.String(),
+					"applied": applied, "state": a}, "",
 					append([][]string{{state, n.String() + " " + unit.String()}}, accountRows(&a)...))
 			})
 		},
@@ -110,7 +117,8 @@ func (f *operatorFlags) status(verb, short string, status store.AccountStatus, l
 
 func accountCommand() *cobra.Command {
 	var f operatorFlags
-	cmd := &cobra.Command{Use: "account", Short: "Create, list, credit, debit, suspend and close accounts, also beside a running server"}
+	cmd := &cobra.Command{Use: "account",
+		Short: "Create, list, credit, debit, suspend and close accounts, also beside a running server"}
 	f.register(cmd)
 
 	var name string
@@ -122,7 +130,8 @@ func accountCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return f.print(cmd, a, "", [][]string{{"account", a.Name}, {"id", a.ID}, {"next:", Program() + " account credit " + quoted(a.Name) + " 100" + f.given()}})
+				return f.print(cmd, a, "", [][]string{{"account", a.Name}, {"id", a.ID},
+					{"next:", Program() + " account credit " + quoted(a.Name) + " 100" + f.given()}})
 			})
 		},
 	}
@@ -143,7 +152,9 @@ the columns before it are what is left beside that. --json has it by currency.`,
 				}
 				rows := make([][]string, len(accounts))
 				for i, a := range accounts {
-					rows[i] = []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(), a.Bundled.String(), a.Leased.Total().String(), a.Held.String(), a.Spent.String(), a.Debt.String(), a.Status.String()}
+					rows[i] = []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(),
+						a.Bundled.String(), a.Leased.Total().String(), a.Held.String(), a.Spent.String(),
+						a.Debt.String(), a.Status.String()}
 				}
 				return f.print(cmd, accounts, "NAME ID USD DIEM DAILY BUNDLED LEASED HELD SPENT DEBT STATUS", rows)
 			})
@@ -152,7 +163,8 @@ the columns before it are what is left beside that. --json has it by currency.`,
 
 	var currency, ref, memo string
 	credit := &cobra.Command{
-		Use: "credit ACCOUNT AMOUNT", Short: "Add money to an account; the same --ref is applied once", Args: cobra.ExactArgs(2),
+		Use: "credit ACCOUNT AMOUNT", Short: "Add money to an account; the same --ref is applied once",
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			amount, err := config.ParseNano(args[1])
 			if err != nil {
@@ -171,8 +183,10 @@ the columns before it are what is left beside that. --json has it by currency.`,
 				if !applied {
 					state = "already credited under this --ref; nothing changed"
 				}
-				return f.print(cmd, map[string]any{"account": args[0], "currency": unit.String(), "amount": amount.String(), "balance": balance.String(), "applied": applied}, "",
-					[][]string{{state, amount.String() + " " + unit.String()}, {"balance", balance.String() + " " + unit.String()}})
+				return f.print(cmd, map[string]any{"account": args[0], "currency": unit.String(),
+					"amount": amount.String(), "balance": balance.String(), "applied": applied}, "",
+					[][]string{{state, amount.String() + " " + unit.String()},
+						{"balance", balance.String() + " " + unit.String()}})
 			})
 		},
 	}
@@ -188,7 +202,9 @@ the columns before it are what is left beside that. --json has it by currency.`,
 func refundCommand(f *operatorFlags) *cobra.Command {
 	var currency, ref, memo string
 	refund := &cobra.Command{
-		Use: "refund ACCOUNT AMOUNT --ref REF", Short: "Give back what a request cost, in the currency that it was charged in; the same --ref once", Args: cobra.ExactArgs(2),
+		Use:   "refund ACCOUNT AMOUNT --ref REF",
+		Short: "Give back what a request cost, in the currency that it was charged in; the same --ref once",
+		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			amount, err := config.ParseNano(args[1])
 			if err != nil {
@@ -207,12 +223,15 @@ func refundCommand(f *operatorFlags) *cobra.Command {
 				if !applied {
 					state = "already refunded under this --ref; nothing changed"
 				}
-				return f.print(cmd, map[string]any{"account": args[0], "currency": unit.String(), "amount": amount.String(), "balance": balance.String(), "applied": applied}, "",
-					[][]string{{state, amount.String() + " " + unit.String()}, {"balance", balance.String() + " " + unit.String()}})
+				return f.print(cmd, map[string]any{"account": args[0], "currency": unit.String(),
+					"amount": amount.String(), "balance": balance.String(), "applied": applied}, "",
+					[][]string{{state, amount.String() + " " + unit.String()},
+						{"balance", balance.String() + " " + unit.String()}})
 			})
 		},
 	}
-	refund.Flags().StringVar(&currency, "currency", "USD", "what was charged: USD, DIEM or BUNDLED_CREDITS; DIEM come back as today's")
+	refund.Flags().StringVar(
+		&currency, "currency", "USD", "what was charged: USD, DIEM or BUNDLED_CREDITS; DIEM come back as today's")
 	refund.Flags().StringVar(&ref, "ref", "", "the request or case; a second refund with it changes nothing")
 	refund.Flags().StringVar(&memo, "memo", "", "note kept with the entry")
 	_ = refund.MarkFlagRequired("ref")
@@ -222,7 +241,8 @@ func refundCommand(f *operatorFlags) *cobra.Command {
 func diemCommand(f *operatorFlags) *cobra.Command {
 	var daily string
 	diem := &cobra.Command{
-		Use: "diem ACCOUNT --daily AMOUNT", Short: "Give an account DIEM for each UTC day; what a day leaves is lost", Args: cobra.ExactArgs(1),
+		Use: "diem ACCOUNT --daily AMOUNT", Short: "Give an account DIEM for each UTC day; what a day leaves is lost",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			amount, err := config.ParseNano(daily)
 			if err != nil {
@@ -234,7 +254,8 @@ func diemCommand(f *operatorFlags) *cobra.Command {
 					return err
 				}
 				return f.print(cmd, map[string]any{"account": a.Name, "id": a.ID, "diemDaily": amount.String()}, "",
-					[][]string{{"account", a.Name}, {"allowance", amount.String() + " DIEM a day, from 00:00 UTC"}, {"", "a first allowance counts at once, a change from the next day on"}})
+					[][]string{{"account", a.Name}, {"allowance", amount.String() + " DIEM a day, from 00:00 UTC"},
+						{"", "a first allowance counts at once, a change from the next day on"}})
 			})
 		},
 	}

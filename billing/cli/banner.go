@@ -18,7 +18,8 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 	if cfg.Simulated {
 		source = "none: demonstration with a SIMULATED upstream, no real model answers"
 	}
-	fmt.Fprintf(w, "farebox %s\n  listening  %s\n  config     %s\n  store      %s\n", version, base, source, cfg.StoreName())
+	fmt.Fprintf(w, "farebox %s\n  listening  %s\n  config     %s\n  store      %s\n", version, base, source,
+		cfg.StoreName())
 	switch metrics {
 	case config.MetricsOff:
 	case config.MetricsOnListen:
@@ -35,12 +36,14 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 	}
 	if keys != nil {
 		secret = keys.Inference
-		fmt.Fprintf(w, "  account    %s, 100 USD\n  ADMIN key      %s\n  INFERENCE key  %s\n  (shown this once; more: %s)\n", DemoAccount, keys.Admin, keys.Inference, more)
+		fmt.Fprintf(w, "  account    %s, 100 USD\n  ADMIN key      %s\n  INFERENCE key  %s\n  (shown this once; "+
+			"more: %s)\n", DemoAccount, keys.Admin, keys.Inference, more)
 	} else if cfg.Simulated {
 		fmt.Fprintf(w, "  account    %s (keys were printed at the first start; more: %s)\n", DemoAccount, more)
 	}
 	if len(cfg.Models) > 0 {
-		fmt.Fprintf(w, "first call:\n  curl %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n",
+		fmt.Fprintf(w, "first call:\n  curl %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: "+
+			"application/json' -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n",
 			base, secret, cfg.Models[0].ID)
 	}
 }

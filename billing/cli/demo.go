@@ -38,7 +38,8 @@ func OpenDemo(l *billing.Ledger) (*DemoKeys, error) {
 		typ  store.KeyType
 		into *string
 	}{{store.Admin, &keys.Admin}, {store.Inference, &keys.Inference}} {
-		if _, *k.into, err = l.CreateKey(billing.NewKey{Account: a.ID, Type: k.typ, Description: "demonstration"}); err != nil {
+		if _, *k.into, err = l.CreateKey(billing.NewKey{Account: a.ID, Type: k.typ,
+			Description: "demonstration"}); err != nil {
 			return nil, err
 		}
 	}

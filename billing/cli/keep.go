@@ -24,7 +24,8 @@ Ends with status 1 when something does not add up.`,
 				}
 				rows := [][]string{
 					{"accounts", fmt.Sprint(r.Accounts)}, {"requests", fmt.Sprint(r.Requests)},
-					{"charged", r.Charged.String()}, {"shortfall", r.Shortfall.String()}, {"debt", r.Debt.String()}, {"faults", fmt.Sprint(len(r.Faults))},
+					{"charged", r.Charged.String()}, {"shortfall", r.Shortfall.String()}, {"debt", r.Debt.String()},
+					{"faults", fmt.Sprint(len(r.Faults))},
 				}
 				if err := f.print(cmd, r, "", rows); err != nil {
 					return err
@@ -33,7 +34,8 @@ Ends with status 1 when something does not add up.`,
 					fmt.Fprintln(cmd.ErrOrStderr(), "fault: "+fault)
 				}
 				if len(r.Faults) > 0 {
-					return fmt.Errorf("the ledger does not add up: %d faults; stop the traffic, keep a copy, and restore a backup or correct them", len(r.Faults))
+					return fmt.Errorf("the ledger does not add up: %d faults; stop the traffic, keep a copy, and "+
+						"restore a backup or correct them", len(r.Faults))
 				}
 				return nil
 			})
@@ -64,7 +66,8 @@ The file is as secret as the store: with it keys can be checked.`,
 }
 
 func backupRows(b billing.BackupInfo) [][]string {
-	rows := [][]string{{"file", b.Path}, {"of", b.CreatedAt.Format(time.RFC3339)}, {"engine", b.Engine}, {"schema", fmt.Sprint(b.Schema)}, {"bytes", fmt.Sprint(b.Bytes)}}
+	rows := [][]string{{"file", b.Path}, {"of", b.CreatedAt.Format(time.RFC3339)}, {"engine", b.Engine},
+		{"schema", fmt.Sprint(b.Schema)}, {"bytes", fmt.Sprint(b.Bytes)}}
 	if b.Rows > 0 {
 		rows = append(rows, []string{"rows", fmt.Sprint(b.Rows)})
 	}
@@ -96,10 +99,12 @@ so a ledger moves from one engine to the other, too.`,
 func migrateCommand() *cobra.Command {
 	f := &operatorFlags{}
 	cmd := &cobra.Command{
-		Use: "migrate", Short: "Bring the store's schema up to date, which serve does by itself, too", Args: cobra.NoArgs,
+		Use: "migrate", Short: "Bring the store's schema up to date, which serve does by itself, too",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.making(func(billing.Operator) error {
-				return f.print(cmd, map[string]int{"schema": billing.Schema}, "", [][]string{{"schema", fmt.Sprint(billing.Schema)}})
+				return f.print(cmd, map[string]int{"schema": billing.Schema}, "",
+					[][]string{{"schema", fmt.Sprint(billing.Schema)}})
 			})
 		},
 	}

@@ -21,7 +21,8 @@ func (f *operatorFlags) moreOfKey() []*cobra.Command { return []*cobra.Command{f
 func (f *operatorFlags) keys() *cobra.Command {
 	var of string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List keys with their limits, what they used of them, and expiry; secrets are never shown again", Args: cobra.NoArgs,
+		Use: "list", Short: "List keys with their limits, what they used of them, and expiry; secrets are never " +
+			"shown again", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.with(func(op billing.Operator) error {
 				keys, err := op.Keys(of)
@@ -31,7 +32,8 @@ func (f *operatorFlags) keys() *cobra.Command {
 				rows := make([][]string, len(keys))
 				for i := range keys {
 					k := &keys[i]
-					rows[i] = append([]string{k.ID, k.AccountName, k.Type.String(), "…" + k.Last6, k.State()}, limitColumns(k)...)
+					rows[i] = append([]string{k.ID, k.AccountName, k.Type.String(), "…" + k.Last6, k.State()},
+						limitColumns(k)...)
 					rows[i] = append(rows[i], k.Description)
 				}
 				return f.print(cmd, keys, "ID ACCOUNT TYPE SECRET STATE PERIOD USD DIEM EXPIRES DESCRIPTION", rows)
@@ -64,7 +66,8 @@ func limitColumns(k *billing.KeyInfo) []string {
 func (f *operatorFlags) limits() *cobra.Command {
 	var usd, diem, period, expires, privacy string
 	cmd := &cobra.Command{
-		Use: "limits ID", Short: "Change a key's limits, their period, its expiry and privacy", Args: cobra.ExactArgs(1),
+		Use: "limits ID", Short: "Change a key's limits, their period, its expiry and privacy",
+		Args: cobra.ExactArgs(1),
 		Long: `Changes what is given and leaves the rest as it is. "none" clears a limit, "never" an expiry.
 What the key has used in its period stays counted. The change holds at once here, and within a second on all nodes.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,7 +88,8 @@ What the key has used in its period stays counted. The change holds at once here
 					return string(l.AppendJSON(nil))
 				}
 				return f.print(cmd, k, "", [][]string{
-					{"id", k.ID}, {"account", k.AccountName}, {"period", k.Period.String()}, {"limit USD", limit(k.USD())}, {"limit DIEM", limit(k.DIEM())},
+					{"id", k.ID}, {"account", k.AccountName}, {"period", k.Period.String()},
+					{"limit USD", limit(k.USD())}, {"limit DIEM", limit(k.DIEM())},
 					{"expires", columns[3]}, {"privacy", k.Privacy.String()},
 				})
 			})
@@ -128,11 +132,13 @@ func keyChange(usd, diem, period, expires, privacy string) (c billing.KeyChange,
 		if !strings.EqualFold(expires, "never") {
 			if at, err = day(expires); err != nil {
 				if at, err = time.Parse(time.RFC3339, expires); err != nil {
-					return c, fmt.Errorf("cannot read --expires %q: write 2027-01-31 or 2027-01-31T12:00:00Z, or never", expires)
+					return c, fmt.Errorf("cannot read --expires %q: write 2027-01-31 or 2027-01-31T12:00:00Z, or never",
+						expires)
 				}
 			}
 			if !at.After(time.Now()) {
-				return c, fmt.Errorf("cannot use --expires %s: it is past; to end a key at once use: farebox key revoke ID", expires)
+				return c, fmt.Errorf("cannot use --expires %s: it is past; to end a key at once use: farebox key "+
+					"revoke ID", expires)
 			}
 		}
 		c.ExpiresAt = &at
@@ -180,7 +186,8 @@ func keyCommand() *cobra.Command {
 					}
 					return f.print(cmd, json.RawMessage(raw), "", nil)
 				}
-				return f.print(cmd, nil, "", [][]string{{"id", info.ID}, {"type", info.Type.String()}, {"apiKey", secret}, {"", "(shown this once)"}})
+				return f.print(cmd, nil, "", [][]string{{"id", info.ID}, {"type", info.Type.String()},
+					{"apiKey", secret}, {"", "(shown this once)"}})
 			})
 		},
 	}
@@ -200,7 +207,8 @@ func keyCommand() *cobra.Command {
 				if err := op.RevokeKey(args[0]); err != nil {
 					return err
 				}
-				return f.print(cmd, map[string]any{"id": args[0], "revoked": true}, "", [][]string{{"revoked", args[0]}})
+				return f.print(cmd, map[string]any{"id": args[0], "revoked": true}, "",
+					[][]string{{"revoked", args[0]}})
 			})
 		},
 	}

@@ -12,7 +12,8 @@ import (
 // nodeCommand is what an operator does about the nodes of a shared store.
 func nodeCommand() *cobra.Command {
 	var f operatorFlags
-	cmd := &cobra.Command{Use: "node", Short: "List the nodes of a shared store, and release what a dead one has leased"}
+	cmd := &cobra.Command{Use: "node",
+		Short: "List the nodes of a shared store, and release what a dead one has leased"}
 	f.register(cmd)
 	with := func(do func(*billing.Ledger) error) (err error) {
 		cfg, err := f.config()
@@ -39,20 +40,23 @@ func nodeCommand() *cobra.Command {
 				}
 				rows := make([][]string, len(nodes))
 				for i, n := range nodes {
-					rows[i] = []string{fmt.Sprint(n.Number), n.Name, n.ID, n.State, n.USD.String(), n.DIEM.String(), n.Bundled.String()}
+					rows[i] = []string{fmt.Sprint(n.Number), n.Name, n.ID, n.State, n.USD.String(), n.DIEM.String(),
+						n.Bundled.String()}
 				}
 				return f.print(cmd, nodes, "NUMBER NAME ID STATE USD DIEM BUNDLED", rows)
 			})
 		},
 	}
 	release := &cobra.Command{
-		Use: "release NODE", Short: "Give back what a node has leased that is gone for good; a live one is refused", Args: cobra.ExactArgs(1),
+		Use: "release NODE", Short: "Give back what a node has leased that is gone for good; a live one is refused",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return with(func(l *billing.Ledger) error {
 				if err := l.ReleaseNode(args[0]); err != nil {
 					return err
 				}
-				return f.print(cmd, map[string]any{"node": args[0], "released": true}, "", [][]string{{"released", args[0]}})
+				return f.print(cmd, map[string]any{"node": args[0], "released": true}, "",
+					[][]string{{"released", args[0]}})
 			})
 		},
 	}

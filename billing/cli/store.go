@@ -26,7 +26,8 @@ type operatorFlags struct {
 
 func (f *operatorFlags) register(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVarP(&f.file, "config", "c", "", "config file that names the store")
-	cmd.PersistentFlags().StringVar(&f.store, "store", "", "ledger directory or postgres://…; default: what the config says, or ./farebox-data")
+	cmd.PersistentFlags().StringVar(
+		&f.store, "store", "", "ledger directory or postgres://…; default: what the config says, or ./farebox-data")
 	cmd.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
 }
 
@@ -76,7 +77,8 @@ func (f *operatorFlags) options() (billing.Options, error) {
 	if err != nil {
 		return billing.Options{}, err
 	}
-	return billing.Options{Dir: cfg.LedgerDir(), Shared: cfg.SharedAddress(), Brand: cfg.Brand, Redis: cfg.Redis, Idempotency: cfg.Idempotency}, nil
+	return billing.Options{Dir: cfg.LedgerDir(), Shared: cfg.SharedAddress(), Brand: cfg.Brand, Redis: cfg.Redis,
+		Idempotency: cfg.Idempotency}, nil
 }
 
 // openShared opens a shared store beside the nodes that run on it.

@@ -90,7 +90,8 @@ func usageRow(s *report.Sum, by string) []string {
 	if by == "key" {
 		row = []string{s.ID, s.Account, s.Name}
 	}
-	return append(row, fmt.Sprint(s.Requests), fmt.Sprint(s.Input), fmt.Sprint(s.Output), fmt.Sprint(s.Units), s.USD.String(), s.DIEM.String(), s.Bundled.String())
+	return append(row, fmt.Sprint(s.Requests), fmt.Sprint(s.Input), fmt.Sprint(s.Output), fmt.Sprint(s.Units),
+		s.USD.String(), s.DIEM.String(), s.Bundled.String())
 }
 
 // harmless keeps a spreadsheet from running what an account is called.

@@ -40,7 +40,8 @@ func Advise(dir string, err error) error {
 		return fmt.Errorf("%w; farebox must be able to write to %s and everything in it: mount it writable, "+
 			"give it to the user that farebox runs as, or choose another directory", err, dir)
 	case code == sqlite3.SQLITE_IOERR:
-		return fmt.Errorf("%w; the disk of %s is full or broken: look at its free space, then at the system's log", err, dir)
+		return fmt.Errorf("%w; the disk of %s is full or broken: look at its free space, then at the system's log", err,
+			dir)
 	}
 	return err
 }

@@ -225,7 +225,9 @@ func (j *Journal) name() error {
 	path := Path(j.dir, s.first)
 	if err := j.rename(s.path, path); err != nil {
 		if j.unnamed == nil {
-			j.log.Error().Err(err).Msg("the journal cannot go on; what was admitted is recorded, new paid requests are refused until its directory can be written")
+			j.log.Error().Err(err).Msg(
+				"the journal cannot go on; what was admitted is recorded, new paid requests are refused until its " +
+					"directory can be written")
 		}
 		j.unnamed = err
 		return err

@@ -22,7 +22,8 @@ func TestJournalKeepsOrderUnderConcurrency(t *testing.T) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range each {
-				r := Record{Kind: Settle, TimeNs: int64(i), Account: uint32(w), Key: uint32(i), Amounts: money.Parts{0, money.Nano(w), money.Nano(i)}}
+				r := Record{Kind: Settle, TimeNs: int64(i), Account: uint32(w), Key: uint32(i),
+					Amounts: money.Parts{0, money.Nano(w), money.Nano(i)}}
 				if err := j.Append(&r, 0); err != nil {
 					t.Error(err)
 					return

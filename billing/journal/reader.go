@@ -196,7 +196,8 @@ func Survey(dir string) (refs []Ref, last uint64, err error) {
 		refs, watermark = append(refs, ref), max(watermark, mark)
 	}
 	if last < watermark {
-		return nil, 0, fmt.Errorf("%w: good up to record %d of %d in %s; restore the directory from a backup", ErrDamaged, last, watermark, dir)
+		return nil, 0, fmt.Errorf("%w: good up to record %d of %d in %s; restore the directory from a backup",
+			ErrDamaged, last, watermark, dir)
 	}
 	if refs, err = cutTail(refs, last, r); err != nil {
 		return nil, 0, err

@@ -32,7 +32,8 @@ func drawRecord(t *rapid.T) Record {
 			r.Amounts[i] = money.Nano(positive("amount"))
 		}
 	case Settle, Progress:
-		r.Flags, r.Key, r.Model, r.Day = Flags(rapid.Uint8Range(0, 127).Draw(t, "flags")), small("key"), small("model"), rapid.Int32().Draw(t, "day")
+		r.Flags, r.Key, r.Model, r.Day = Flags(rapid.Uint8Range(0, 127).Draw(t, "flags")), small("key"), small("model"),
+			rapid.Int32().Draw(t, "day")
 		for i := range r.Amounts {
 			r.Amounts[i] = money.Nano(positive("amount"))
 		}
@@ -42,7 +43,8 @@ func drawRecord(t *rapid.T) Record {
 		r.Reasoning = positive("reasoning")
 		r.Status, r.TookMs = rapid.Uint16().Draw(t, "status"), small("took")
 		for range rapid.IntRange(0, money.MaxLines).Draw(t, "lines") {
-			r.Lines.Add(money.Kind(rapid.Uint8Range(1, 127).Draw(t, "kind of line")), positive("units"), money.Pico(positive("price")))
+			r.Lines.Add(money.Kind(rapid.Uint8Range(1, 127).Draw(t, "kind of line")), positive("units"),
+				money.Pico(positive("price")))
 		}
 	}
 	return r
@@ -110,7 +112,8 @@ func TestSpreadAddsUpByCurrencyAndByLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Record{Kind: Settle}
 		for range rapid.IntRange(0, money.MaxLines).Draw(t, "lines") {
-			r.Lines.Add(money.Kind(rapid.Uint8Range(1, 22).Draw(t, "kind")), rapid.Int64Range(0, 5000).Draw(t, "units"), money.Pico(rapid.Int64Range(0, 9_000_000).Draw(t, "price")))
+			r.Lines.Add(money.Kind(rapid.Uint8Range(1, 22).Draw(t, "kind")), rapid.Int64Range(0, 5000).Draw(t, "units"),
+				money.Pico(rapid.Int64Range(0, 9_000_000).Draw(t, "price")))
 		}
 		cost := r.Lines.Cost()
 		purse := money.Parts{}
@@ -157,7 +160,8 @@ func checkShares(t rapid.TB, r *Record) {
 // FuzzRecord: no bytes, however they came there, may be read as a record that
 // would be written differently, nor make the decoder panic.
 func FuzzRecord(f *testing.F) {
-	settle := Record{Kind: Settle, Seq: 9, Hold: 4, TimeNs: 1, Account: 1, Key: 2, Model: 3, Day: 20000, Amounts: money.Parts{1, 2, 3}}
+	settle := Record{Kind: Settle, Seq: 9, Hold: 4, TimeNs: 1, Account: 1, Key: 2, Model: 3, Day: 20000,
+		Amounts: money.Parts{1, 2, 3}}
 	settle.Lines.Add(money.InputTokens, 5, 1_000_000)
 	settle.Lines.Add(money.OutputTokens, 2, 0)
 	b := make([]byte, MaxRecord)

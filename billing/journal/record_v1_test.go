@@ -23,13 +23,17 @@ type record1 struct {
 // version1 are such records: of text, of pictures (model 7), of a process that
 // died, and with every number at its largest.
 var version1 = []record1{
-	{Record{Kind: Settle, Seq: 9, Hold: 4, TimeNs: 1, Account: 1, Key: 2, Model: 3, Day: 20000, Amounts: money.Parts{0, 2, 4}, Status: 200, TookMs: 900},
+	{Record{Kind: Settle, Seq: 9, Hold: 4, TimeNs: 1, Account: 1, Key: 2, Model: 3, Day: 20000,
+		Amounts: money.Parts{0, 2, 4}, Status: 200, TookMs: 900},
 		usage1{prompt: 5, cached: 1, completion: 2, input: 1000, read: 500, write: 1000, output: 700}},
-	{Record{Kind: Settle, Seq: 1 << 33, Hold: 1<<33 - 1, TimeNs: 1, Account: 1, Key: 2, Model: 7, Day: 20000, Amounts: money.Parts{0, 0, 41}, Flags: FlagAborted},
+	{Record{Kind: Settle, Seq: 1 << 33, Hold: 1<<33 - 1, TimeNs: 1, Account: 1, Key: 2, Model: 7, Day: 20000,
+		Amounts: money.Parts{0, 0, 41}, Flags: FlagAborted},
 		usage1{prompt: 3, cached: 1, written: 1, completion: 2, input: 9000, read: 1000, write: 4000, output: 13_000}},
-	{Record{Kind: Progress, Seq: 3, Hold: 1, TimeNs: 1, Account: 1, Key: 2, Model: 3, Day: 20000, Amounts: money.Parts{0, 0, 7}, Flags: FlagIncomplete | FlagEstimated},
+	{Record{Kind: Progress, Seq: 3, Hold: 1, TimeNs: 1, Account: 1, Key: 2, Model: 3, Day: 20000,
+		Amounts: money.Parts{0, 0, 7}, Flags: FlagIncomplete | FlagEstimated},
 		usage1{prompt: 5, completion: 2}},
-	{Record{Kind: Settle, Seq: 1<<64 - 1, Hold: 1, TimeNs: 1<<63 - 1, Account: 1<<32 - 1, Key: 1<<32 - 1, Model: 1<<32 - 1, Day: -1, Amounts: money.Parts{1<<63 - 1, 1<<63 - 1, 1<<63 - 1},
+	{Record{Kind: Settle, Seq: 1<<64 - 1, Hold: 1, TimeNs: 1<<63 - 1, Account: 1<<32 - 1, Key: 1<<32 - 1,
+		Model: 1<<32 - 1, Day: -1, Amounts: money.Parts{1<<63 - 1, 1<<63 - 1, 1<<63 - 1},
 		Shortfall: 1<<63 - 1, Debt: 1<<63 - 1, Status: 65535, TookMs: 1<<32 - 1, Flags: 63},
 		usage1{1<<63 - 1, 1<<63 - 1, 1<<63 - 1, 1<<63 - 1, 1<<63 - 1, 1<<63 - 1, 1<<63 - 1, 1<<63 - 1, 1<<63 - 1}},
 }
@@ -54,7 +58,8 @@ func (r *record1) body(d []byte) []byte {
 	}
 	d = append(d, bits, byte(r.Flags))
 	d = append(d, r.RequestID[:]...)
-	for _, n := range []uint64{r.Seq - r.Hold, uint64(r.Account), uint64(r.Key), uint64(r.Model), uint64(uint32(r.Day)), uint64(r.Status), uint64(r.TookMs), uint64(r.prompt), uint64(r.completion)} {
+	for _, n := range []uint64{r.Seq - r.Hold, uint64(r.Account), uint64(r.Key), uint64(r.Model), uint64(uint32(r.Day)),
+		uint64(r.Status), uint64(r.TookMs), uint64(r.prompt), uint64(r.completion)} {
 		d = binary.AppendUvarint(d, n)
 	}
 	if bits&hasReasoning != 0 {

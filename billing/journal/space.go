@@ -36,5 +36,6 @@ type Space struct {
 func (j *Journal) Space() Space {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return Space{Left: j.size - j.seg.off, Free: j.free(), Reserved: j.reserved, Prepared: j.next != nil, Named: j.unnamed == nil}
+	return Space{Left: j.size - j.seg.off, Free: j.free(), Reserved: j.reserved, Prepared: j.next != nil,
+		Named: j.unnamed == nil}
 }

@@ -39,7 +39,8 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 			var list [8]Permit
 			var no, noHere window.Refusal
 			n := nodes[i%2]
-			taken, verdict := n.Take(list[:], &Request{Account: 1, Slot: slot, Model: rate, Requests: count, Now: now}, &no)
+			taken, verdict := n.Take(list[:], &Request{Account: 1, Slot: slot, Model: rate, Requests: count, Now: now},
+				&no)
 			if verdict == Taken {
 				n.OweRest(&list[0], count-int64(taken))
 			}
@@ -48,11 +49,13 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 				memory.Commit(rate, now.Mono, calendar.DayOf(now.Wall), count, 0)
 			}
 			if (verdict == Taken) != here {
-				t.Errorf("%s: question %d for %d ends with %d on nodes, with %v in memory", name, i, count, verdict, here)
+				t.Errorf("%s: question %d for %d ends with %d on nodes, with %v in memory", name, i, count, verdict,
+					here)
 			}
 			// For several, nodes name the wait for the first that is missing.
 			if apart := no.RetryAfter - noHere.RetryAfter; count == 1 && apart.Abs() > 3*time.Second {
-				t.Errorf("%s: question %d for %d waits %s on nodes, %s in memory", name, i, count, no.RetryAfter, noHere.RetryAfter)
+				t.Errorf("%s: question %d for %d waits %s on nodes, %s in memory", name, i, count, no.RetryAfter,
+					noHere.RetryAfter)
 			}
 		}
 	}
@@ -61,7 +64,8 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 // A lease lies idle beside the burst, so it is a small part of it.
 func TestALeaseIsASmallPartOfABurst(t *testing.T) {
 	t.Parallel()
-	for _, f := range []struct{ burst, want int64 }{{0, 100}, {60_000, 100}, {1000, 100}, {500, 50}, {100, 10}, {99, 1}, {1, 1}} {
+	for _, f := range []struct{ burst, want int64 }{{0, 100}, {60_000, 100}, {1000, 100}, {500, 50}, {100, 10}, {99, 1},
+		{1, 1}} {
 		if got, _ := leaseOf(&config.Rate{RPM: 60_000, Burst: f.burst}); got != f.want {
 			t.Errorf("a lease of a burst of %d has %d permits, want %d", f.burst, got, f.want)
 		}

@@ -26,7 +26,8 @@ func TestClockThatIsSetMovesNothingThatIsKnownOfRedis(t *testing.T) {
 		said.windows[0].state.Minute = redis + window.MinuteNs
 		w.saw(said, 0, before.Mono)
 		var no window.Refusal
-		if w.refused(r, said, 0, 0, before, &no); no.RetryAfter != time.Minute || no.ResetNs != before.Wall+window.MinuteNs {
+		if w.refused(r, said, 0, 0, before, &no); no.RetryAfter != time.Minute ||
+			no.ResetNs != before.Wall+window.MinuteNs {
 			t.Errorf("%s: a minute's only request was made just now: %+v", jump, no)
 		}
 		now := before.Add(10 * time.Millisecond)
@@ -36,7 +37,8 @@ func TestClockThatIsSetMovesNothingThatIsKnownOfRedis(t *testing.T) {
 		}
 		left := window.NoQuota
 		all := w.state(r, now.Mono, w.day(now))
-		if all.Quota(r, now, w.day(now), &left); left.RemainingRequests != 0 || left.ResetRequestsUnix != now.Wall/1e9+60 {
+		if all.Quota(r, now, w.day(now), &left); left.RemainingRequests != 0 ||
+			left.ResetRequestsUnix != now.Wall/1e9+60 {
 			t.Errorf("%s: the headers say %+v", jump, left)
 		}
 	}

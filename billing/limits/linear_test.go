@@ -79,7 +79,8 @@ func takingPermits(t *testing.T, histories int) {
 					if out.unknown {
 						unknown++
 					}
-					o := porcupine.Operation{ClientId: client, Input: want, Call: call, Output: out, Return: int64(time.Since(begin))}
+					o := porcupine.Operation{ClientId: client, Input: want, Call: call, Output: out,
+						Return: int64(time.Since(begin))}
 					if out.unknown {
 						o.Return = 1 << 60 // it may still happen
 					}

@@ -70,7 +70,8 @@ func newScriptCode(source string) *scriptCode {
 	script := source + "\nreturn take(KEYS, ARGV)\n"
 	sha := sha1.Sum([]byte(script))
 	return &scriptCode{
-		function: name, library: "#!lua name=" + name + "\n" + source + "\nredis.register_function('" + name + "', take)\n",
+		function: name, library: "#!lua name=" + name + "\n" + source + "\nredis.register_function('" + name +
+			"', take)\n",
 		script: script, sha: hex.EncodeToString(sha[:]),
 	}
 }
@@ -201,7 +202,8 @@ func (c *redisClient) judge(ctx context.Context, code *scriptCode, err error) (a
 		case <-time.After(c.timeout / 10):
 			return true, fmt.Errorf("%w: %w", errNotSent, err)
 		}
-	case redis.HasErrorPrefix(err, "READONLY"), redis.HasErrorPrefix(err, "LOADING"), redis.HasErrorPrefix(err, "CLUSTERDOWN"):
+	case redis.HasErrorPrefix(err, "READONLY"), redis.HasErrorPrefix(err, "LOADING"),
+		redis.HasErrorPrefix(err, "CLUSTERDOWN"):
 		return false, fmt.Errorf("%w: %w", errNotSent, err)
 	}
 	return false, err

@@ -53,7 +53,8 @@ func clocked(t testing.TB) *scriptCode {
 		t.Fatal("the script reads its clock in another way")
 	}
 	return newScriptCode(strings.Replace(scriptSource, clock,
-		"local now = call('GET', (string.gsub(keys[1], 'a$', 'now'))); local clock = { string.sub(now, 1, -7), string.sub(now, -6) }", 1))
+		"local now = call('GET', (string.gsub(keys[1], 'a$', 'now'))); local clock = { string.sub(now, 1, -7), "+
+			"string.sub(now, -6) }", 1))
 }
 
 // The limits must not depend on where they are counted: one node with Redis
@@ -73,7 +74,8 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 			}
 			return rapid.Int64Range(1, most).Draw(t, name)
 		}
-		rate := config.Rate{RPM: draw("rpm", 50), RPH: draw("rph", 80), RPD: draw("rpd", 90), RPMon: draw("rpmon", 99), TPM: draw("tpm", 1_000_000)}
+		rate := config.Rate{RPM: draw("rpm", 50), RPH: draw("rph", 80), RPD: draw("rpd", 90), RPMon: draw("rpmon", 99),
+			TPM: draw("tpm", 1_000_000)}
 		keyRate := config.Rate{RPM: draw("key rpm", 60), RPD: draw("key rpd", 60), TPM: draw("key tpm", 5000)}
 		for _, r := range []*config.Rate{&rate, &keyRate} {
 			if r.RPM > 0 && rapid.Bool().Draw(t, "burst?") {

@@ -67,7 +67,8 @@ const (
 func leaseOf(r *config.Rate) (permits, tokens int64) {
 	permits = int64(1) << 40
 	atOnce, _ := window.Burst(r)
-	for _, l := range [...]struct{ limit, leases int64 }{{r.RPM, leasesMin}, {atOnce, leasesBurst}, {r.RPH, leasesHour}, {r.RPD, leasesLong}, {r.RPMon, leasesLong}} {
+	for _, l := range [...]struct{ limit, leases int64 }{{r.RPM, leasesMin}, {atOnce, leasesBurst}, {r.RPH, leasesHour},
+		{r.RPD, leasesLong}, {r.RPMon, leasesLong}} {
 		if l.limit > 0 {
 			permits = min(permits, l.limit/l.leases)
 		}

@@ -69,7 +69,8 @@ func askFor(r *config.Rate, want, tokens, moreTokens int64) (a ask) {
 	a.hourOne, a.hourUnit = unit(r.RPH, window.HourNs)
 	a.dayLimit, a.monthLimit = r.RPD, r.RPMon
 	if r.TPM > 0 && tokens > 0 {
-		a.tokenFit, a.tokenTake = window.Span(min(tokens, r.TPM), r.TPM, window.MinuteNs), window.Span(tokens, r.TPM, window.MinuteNs)
+		a.tokenFit, a.tokenTake = window.Span(min(tokens, r.TPM), r.TPM, window.MinuteNs),
+			window.Span(tokens, r.TPM, window.MinuteNs)
 	}
 	if r.TPM > 0 && moreTokens > 0 {
 		a.tokenMore = window.Span(moreTokens, r.TPM, window.MinuteNs)

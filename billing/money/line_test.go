@@ -11,7 +11,8 @@ import (
 // "The price of a fraction of a cent was lost", "a thousand lines cost nothing."
 func TestALineCostsItsPriceRoundedUpToTheNano(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		number := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 5_000_000), rapid.Int64Range(0, math.MaxInt64))
+		number := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 5_000_000),
+			rapid.Int64Range(0, math.MaxInt64))
 		l := Line{InputTokens, number.Draw(t, "units"), Pico(number.Draw(t, "price"))}
 		want := new(big.Int).Mul(big.NewInt(l.Units), big.NewInt(int64(l.Price)))
 		want.Add(want, big.NewInt(999)).Quo(want, big.NewInt(1000))
@@ -59,22 +60,31 @@ func TestLinesAreWhatWasAdded(t *testing.T) {
 // stand in stores and in customers' books.
 func TestKindsKeepTheirNumbersAndWords(t *testing.T) {
 	for n, want := range []string{
-		1: "m-llm-input-mtoken tokens 1.5 0.000003", 2: "m-llm-cache-read-mtoken tokens 1.5 0.000003", 3: "m-llm-cache-write-mtoken tokens 1.5 0.000003",
-		4: "m-llm-output-mtoken tokens 1.5 0.000003", 5: "m-image-unit images 0.0000015 3", 6: "m-image-input-unit images 0.0000015 3",
-		7: "m-image-search-unit images 0.0000015 3", 8: "m-image-enhancement-unit images 0.0000015 3", 9: "m credits 0.0000015 3",
-		10: "m-tts-mchar chars 1.5 0.000003", 11: "m-asr-second seconds 0.0000015 3", 12: "m-music-track tracks 0.0000015 3",
-		13: "m-video-second seconds 0.0000015 3", 14: "m-scrape-page pages 0.0000015 3", 15: "m-search-request requests 0.0000015 3",
-		16: "m-parser-document documents 0.0000015 3", 17: "m-voice-clone clones 0.0000015 3", 18: "m-llm-cache-write-1h-mtoken tokens 1.5 0.000003",
+		1: "m-llm-input-mtoken tokens 1.5 0.000003", 2: "m-llm-cache-read-mtoken tokens 1.5 0.000003",
+		3: "m-llm-cache-write-mtoken tokens 1.5 0.000003",
+		4: "m-llm-output-mtoken tokens 1.5 0.000003", 5: "m-image-unit images 0.0000015 3",
+		6: "m-image-input-unit images 0.0000015 3",
+		7: "m-image-search-unit images 0.0000015 3", 8: "m-image-enhancement-unit images 0.0000015 3",
+		9:  "m credits 0.0000015 3",
+		10: "m-tts-mchar chars 1.5 0.000003", 11: "m-asr-second seconds 0.0000015 3",
+		12: "m-music-track tracks 0.0000015 3",
+		13: "m-video-second seconds 0.0000015 3", 14: "m-scrape-page pages 0.0000015 3",
+		15: "m-search-request requests 0.0000015 3",
+		16: "m-parser-document documents 0.0000015 3", 17: "m-voice-clone clones 0.0000015 3",
+		18: "m-llm-cache-write-1h-mtoken tokens 1.5 0.000003",
 		19: "m-embedding-input-mtoken tokens 1.5 0.000003", 20: "m-embedding-cache-read-mtoken tokens 1.5 0.000003",
-		21: "m-embedding-cache-write-mtoken tokens 1.5 0.000003", 22: "m-other-unit units 0.0000015 3", 255: "m-other-unit units 0.0000015 3",
+		21: "m-embedding-cache-write-mtoken tokens 1.5 0.000003", 22: "m-other-unit units 0.0000015 3",
+		255: "m-other-unit units 0.0000015 3",
 	} {
 		k := Kind(n)
-		got := k.SKU("m") + " " + k.Unit() + " " + string(k.AppendPrice(nil, 1_500_000)) + " " + string(k.AppendUnits(nil, 3))
+		got := k.SKU("m") + " " + k.Unit() + " " + string(k.AppendPrice(nil, 1_500_000)) + " " +
+			string(k.AppendUnits(nil, 3))
 		if want != "" && got != want {
 			t.Errorf("kind %d is %q, was %q", n, got, want)
 		}
 	}
-	if !EmbeddingTokens.OfTokens() || Images.OfTokens() || RPCCredits.OfTokens() || Images.Beside() || !WebSearches.Beside() {
+	if !EmbeddingTokens.OfTokens() || Images.OfTokens() || RPCCredits.OfTokens() || Images.Beside() ||
+		!WebSearches.Beside() {
 		t.Error("a kind is counted as another")
 	}
 }

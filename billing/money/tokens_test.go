@@ -13,7 +13,8 @@ import (
 // drawPrice makes a price up, with or without cache prices and an extended tier.
 func drawPrice(t *rapid.T) *config.Price {
 	pico := func(name string) config.Pico {
-		return config.Pico(rapid.OneOf(rapid.Int64Range(0, 400_000_000), rapid.Int64Range(0, 2000), rapid.Int64Range(0, math.MaxInt64)).Draw(t, name))
+		return config.Pico(rapid.OneOf(rapid.Int64Range(0, 400_000_000), rapid.Int64Range(0, 2000),
+			rapid.Int64Range(0, math.MaxInt64)).Draw(t, name))
 	}
 	cache := func(name string) *config.Pico {
 		if !rapid.Bool().Draw(t, "has "+name) {
@@ -22,7 +23,8 @@ func drawPrice(t *rapid.T) *config.Price {
 		p := pico(name)
 		return &p
 	}
-	p := &config.Price{Input: pico("input"), Output: pico("output"), CacheRead: cache("read"), CacheWrite: cache("write")}
+	p := &config.Price{Input: pico("input"), Output: pico("output"), CacheRead: cache("read"),
+		CacheWrite: cache("write")}
 	if rapid.Bool().Draw(t, "extended") {
 		p.Extended = &config.ExtendedPrice{
 			Above: rapid.Int64Range(0, 1_000_000).Draw(t, "above"),
@@ -33,7 +35,8 @@ func drawPrice(t *rapid.T) *config.Price {
 }
 
 func drawTokens(t *rapid.T, name string) int64 {
-	return rapid.OneOf(rapid.Int64Range(0, 2_000_000), rapid.Int64Range(0, 3), rapid.Int64Range(0, math.MaxInt64)).Draw(t, name)
+	return rapid.OneOf(rapid.Int64Range(0, 2_000_000), rapid.Int64Range(0, 3), rapid.Int64Range(0, math.MaxInt64)).
+		Draw(t, name)
 }
 
 // exactCost is addendum 19.2 in numbers without end.
@@ -89,7 +92,8 @@ func TestWorstCoversEveryUsageWithinIt(t *testing.T) {
 		p := drawPrice(t)
 		prompt, completion := drawTokens(t, "prompt"), drawTokens(t, "completion")
 		worst := Worst(p, prompt, completion)
-		u := drawUsage(t, rapid.Int64Range(0, prompt).Draw(t, "used prompt"), rapid.Int64Range(0, completion).Draw(t, "used completion"))
+		u := drawUsage(t, rapid.Int64Range(0, prompt).Draw(t, "used prompt"),
+			rapid.Int64Range(0, completion).Draw(t, "used completion"))
 		if got := textCost(p, u); got > worst {
 			t.Fatalf("worst of %d and %d tokens at %+v is %d, but %+v costs %d", prompt, completion, p, worst, u, got)
 		}
@@ -100,7 +104,8 @@ func TestWorstCoversEveryUsageWithinIt(t *testing.T) {
 func TestAffordsIsTheLargestCompletionThatRestPaysFor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPrice(t)
-		rest := min(Nano(drawTokens(t, "rest")), 9_000_000_000_000_000_000) // no balance is larger, and costs stop at the end of int64
+		// no balance is larger, and costs stop at the end of int64
+		rest := min(Nano(drawTokens(t, "rest")), 9_000_000_000_000_000_000)
 		n := Affords(p, rest)
 		if n == math.MaxInt64 {
 			return
@@ -145,7 +150,8 @@ func TestImpossibleUsageNeitherPaysNorPanics(t *testing.T) {
 		t.Errorf("a debt affords %d tokens", got)
 	}
 	free := &config.Price{Free: true}
-	if textCost(free, Usage{Prompt: 100, Completion: 100}) != 0 || Worst(free, 100, 100) != 0 || Affords(free, 0) != math.MaxInt64 {
+	if textCost(free, Usage{Prompt: 100, Completion: 100}) != 0 || Worst(free, 100, 100) != 0 ||
+		Affords(free, 0) != math.MaxInt64 {
 		t.Error("a free model costs something")
 	}
 }

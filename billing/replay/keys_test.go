@@ -77,7 +77,8 @@ func (f *fixture) reopen() {
 }
 
 func (f *fixture) claim(key, body string) *Claim {
-	return &Claim{Account: 1, Key: []byte(key), Fingerprint: sha256.Sum256([]byte(body)), Patience: time.Minute, Wait: 30 * time.Second}
+	return &Claim{Account: 1, Key: []byte(key), Fingerprint: sha256.Sum256([]byte(body)), Patience: time.Minute,
+		Wait: 30 * time.Second}
 }
 
 // carryOut is what a route does with a lead.
@@ -107,7 +108,8 @@ func TestKeyedRequestIsCarriedOutOnceAndChargedOnce(t *testing.T) {
 				if err != nil || lead != nil {
 					t.Fatalf("a repeat: %v %v", lead, err)
 				}
-				if answer.Status != 200 || string(answer.Body) != body || !slices.Equal(answer.Header, []Header{{"X-Credits", "20"}}) {
+				if answer.Status != 200 || string(answer.Body) != body ||
+					!slices.Equal(answer.Header, []Header{{"X-Credits", "20"}}) {
 					t.Errorf("the repeat differs: %d %v, %d bytes", answer.Status, answer.Header, len(answer.Body))
 				}
 			}
@@ -312,7 +314,8 @@ func TestKeysExpireAndTheirFilesGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(left) != 24 || len(files.index) != 24 || len(files.hours) != 24 {
-		t.Errorf("%d files, %d keys and %d hours are left; a window has 24 hours", len(left), len(files.index), len(files.hours))
+		t.Errorf("%d files, %d keys and %d hours are left; a window has 24 hours", len(left), len(files.index),
+			len(files.hours))
 	}
 	// 23 hours and 24: 29 was begun an hour ago, 7 is 23 hours old, 6 is 24.
 	for n, known := range map[int]bool{29: true, 7: true, 6: false, 0: false} {

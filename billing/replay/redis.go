@@ -290,7 +290,8 @@ func (r *redisStore) close() error {
 	r.stopped.Wait()
 	if n := len(r.late); n > 0 {
 		r.log.Warn().Int("requests", n).
-			Msg("Redis has not heard of the end of some keyed requests; they can be led again once they are out of patience")
+			Msg("Redis has not heard of the end of some keyed requests; they can be led again once they are out of " +
+				"patience")
 	}
 	return r.client.Close()
 }

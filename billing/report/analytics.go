@@ -111,7 +111,9 @@ func (a Account) addUp(q Queries, first, last int32) (*Analytics, error) {
 	slices.SortFunc(sum.Models, func(a, b ModelSpend) int {
 		return cmp.Or(dearer(a.Spend, b.Spend), cmp.Compare(a.Name, b.Name), cmp.Compare(a.What, b.What))
 	})
-	slices.SortFunc(sum.Keys, func(a, b KeySpend) int { return cmp.Or(dearer(a.Spend, b.Spend), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(sum.Keys, func(a, b KeySpend) int {
+		return cmp.Or(dearer(a.Spend, b.Spend), cmp.Compare(a.ID, b.ID))
+	})
 	for i := TopSeries; i < len(sum.Models); i++ {
 		sum.Models[i].Daily = nil
 	}
@@ -145,7 +147,8 @@ func (s *Analytics) read(q Queries, account uint32) (
 		id := soldModel{uint32(u.model), kind.What()}
 		m, k := models[id], keys[u.key]
 		if m == nil {
-			m = &ModelSpend{What: id.what, Unit: kind.Unit(), Kinds: map[money.Kind]Spend{}, Daily: make([]Spend, len(s.Days))}
+			m = &ModelSpend{What: id.what, Unit: kind.Unit(), Kinds: map[money.Kind]Spend{},
+				Daily: make([]Spend, len(s.Days))}
 			models[id] = m
 		}
 		if k == nil {

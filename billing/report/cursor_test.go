@@ -39,7 +39,8 @@ func TestCursorIsOfOneAccountAndAWhile(t *testing.T) {
 		t.Fatalf("%+v came back as %+v, %v", c, got, err)
 	}
 	for what, bad := range map[string]string{
-		"none": "", "short": "AAAA", "no base64": "~", "cut": text[:len(text)-1], "longer": text + "A", "too long": strings.Repeat("A", 513),
+		"none": "", "short": "AAAA", "no base64": "~", "cut": text[:len(text)-1], "longer": text + "A",
+		"too long":     strings.Repeat("A", 513),
 		"other base64": base64.StdEncoding.EncodeToString([]byte("?>?>?>?>?>?>?>?>?>?>")),
 	} {
 		if _, err := a.readCursor(bad); !errors.Is(err, ErrCursor) {

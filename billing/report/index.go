@@ -114,7 +114,8 @@ const refsMost = 256
 // refs gives the next pages in order of their begin: those that begin from
 // fromUs on and before toUs, end at endUs or later, and come after a page.
 func (x *index) refs(fromUs, toUs, endUs int64, after *pageRef) (list []pageRef, err error) {
-	query := "SELECT node, seq_first, seq_last, first_us, last_us, requests, " + countColumns[x.place] + ` FROM usage_page
+	query := "SELECT node, seq_first, seq_last, first_us, last_us, requests, " + countColumns[x.place] +
+		` FROM usage_page
 		WHERE account = $1 AND first_us >= $2 AND first_us < $3 AND last_us >= $4`
 	args := []any{x.account, fromUs, toUs, endUs}
 	if after != nil {

@@ -117,7 +117,8 @@ func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
 			LEFT JOIN model m ON m.no = u.model
 			WHERE u.day BETWEEN $1 AND $2 AND ($3 = 0 OR u.account = $3)
 			GROUP BY 1, 2, 3, 4, 5`,
-			calendar.Date(calendar.DayOf(q.From.UnixNano())), calendar.Date(calendar.DayOf(q.To.UnixNano())), int64(account))
+			calendar.Date(calendar.DayOf(q.From.UnixNano())), calendar.Date(calendar.DayOf(q.To.UnixNano())),
+			int64(account))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot report usage: %w", err)

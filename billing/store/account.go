@@ -54,7 +54,8 @@ func scanAccount(scan func(...any) error) (*AccountRow, error) {
 	booked, last := 0, int64(0)
 	err := scan(&r.No, &r.ID, &r.Name, &r.CreatedUs, &r.DIEMDaily, &r.Debt, &r.Status, &r.StatusUs, &booked, &last,
 		&r.Avail[money.InDIEM], &r.Avail[money.InBundled], &r.Avail[money.InUSD],
-		&r.Leased[money.InDIEM], &r.Leased[money.InBundled], &r.Leased[money.InUSD], &r.Spent[money.InDIEM], &r.Spent[money.InBundled], &r.Spent[money.InUSD])
+		&r.Leased[money.InDIEM], &r.Leased[money.InBundled], &r.Leased[money.InUSD], &r.Spent[money.InDIEM],
+		&r.Spent[money.InBundled], &r.Spent[money.InUSD])
 	if err == nil && booked == 0 {
 		r.Avail[money.InDIEM] += r.DIEMDaily
 	}
@@ -75,7 +76,8 @@ func (s *sqlStore) Account(no uint32, day int32) (r *AccountRow, err error) {
 func (s *sqlStore) FindAccount(nameOrID string, day int32) (r *AccountRow, err error) {
 	err = s.read(func(q *Query) error {
 		r, err = scanAccount(q.Row(selectAccounts+"WHERE a.id = $3 OR a.name = $3"+groupAccount+
-			" ORDER BY CASE WHEN a.id = $3 THEN 0 ELSE 1 END LIMIT 1", calendar.Date(day), calendar.DateText(day), nameOrID).Scan)
+			" ORDER BY CASE WHEN a.id = $3 THEN 0 ELSE 1 END LIMIT 1", calendar.Date(day), calendar.DateText(day),
+			nameOrID).Scan)
 		return err
 	})
 	return r, err
@@ -139,9 +141,11 @@ func (t *tx) sameCredit(c *Credit, kind string) error {
 	var account uint32
 	var currency money.Currency
 	var amount money.Nano
-	err := t.Row("SELECT kind, account, currency, amount FROM entry JOIN posting ON entry = id WHERE ref = $1 AND book = 'customer'", c.Ref).Scan(&booked, &account, &currency, &amount)
+	err := t.Row("SELECT kind, account, currency, amount FROM entry JOIN posting ON entry = id WHERE ref = $1 AND "+
+		"book = 'customer'", c.Ref).Scan(&booked, &account, &currency, &amount)
 	if err == nil && (booked != kind || account != c.Account || currency != c.Currency || amount != c.Amount) {
-		return fmt.Errorf("the reference %q belongs to another entry, %s of %s %s: use a new one", c.Ref, booked, amount, currency)
+		return fmt.Errorf("the reference %q belongs to another entry, %s of %s %s: use a new one", c.Ref, booked,
+			amount, currency)
 	}
 	return err
 }
@@ -154,7 +158,8 @@ type bookEntry struct {
 // entry begins an entry; 0 when its ref was used before.
 func (t *tx) entry(e *bookEntry) (id int64, err error) {
 	ref := sql.NullString{String: e.ref, Valid: e.ref != ""}
-	err = t.Row("INSERT INTO entry(ts_us, kind, ref, memo) VALUES($1, $2, $3, $4) ON CONFLICT(ref) DO NOTHING RETURNING id", e.nowUs, e.kind, ref, e.memo).Scan(&id)
+	err = t.Row("INSERT INTO entry(ts_us, kind, ref, memo) VALUES($1, $2, $3, $4) ON CONFLICT(ref) DO NOTHING "+
+		"RETURNING id", e.nowUs, e.kind, ref, e.memo).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -225,13 +230,15 @@ func (s *sqlStore) LaterDIEM(account uint32, day int32) (days map[int32]DayDIEM,
 			err := rows.Scan(&date, &d.avail)
 			days[calendar.DayOfDate(date)] = d
 			return err
-		}, "SELECT day, avail FROM bucket WHERE account = $1 AND currency = 2 AND day > $2", account, calendar.Date(day))
+		}, "SELECT day, avail FROM bucket WHERE account = $1 AND currency = 2 AND day > $2", account,
+			calendar.Date(day))
 		if err != nil {
 			return err
 		}
 		for day, d := range days {
 			var n int
-			if err := q.Row("SELECT count(*) FROM entry JOIN account a ON a.no = $1 WHERE ref = 'diem:' || a.id || ':' || CAST($2 AS TEXT)", account, calendar.DateText(day)).Scan(&n); err != nil {
+			if err := q.Row("SELECT count(*) FROM entry JOIN account a ON a.no = $1 WHERE ref = 'diem:' || a.id || "+
+				"':' || CAST($2 AS TEXT)", account, calendar.DateText(day)).Scan(&n); err != nil {
 				return err
 			}
 			d.allowed = n > 0
@@ -273,11 +280,13 @@ func (s *sqlStore) StaleDIEM(before int32) (list []StaleDIEM, err error) {
 func (s *sqlStore) ExpireDIEM(account uint32, day int32, nowUs int64) error {
 	return s.write(func(t *tx) error {
 		var left, escrow money.Nano
-		err := t.Row("SELECT avail, escrow FROM bucket WHERE account = $1 AND currency = 2 AND day = $2 {LOCK}", account, calendar.Date(day)).Scan(&left, &escrow)
+		err := t.Row("SELECT avail, escrow FROM bucket WHERE account = $1 AND currency = 2 AND day = $2 {LOCK}",
+			account, calendar.Date(day)).Scan(&left, &escrow)
 		if err != nil || left == 0 {
 			return noRow(err)
 		}
-		if _, err := t.exec("UPDATE bucket SET avail = 0, expired = expired + $3 WHERE account = $1 AND currency = 2 AND day = $2", account, calendar.Date(day), int64(left)); err != nil {
+		if _, err := t.exec("UPDATE bucket SET avail = 0, expired = expired + $3 WHERE account = $1 AND currency = 2 "+
+			"AND day = $2", account, calendar.Date(day), int64(left)); err != nil {
 			return err
 		}
 		id, err := t.entry(&bookEntry{kind: "EXPIRE", nowUs: nowUs})

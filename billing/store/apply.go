@@ -14,7 +14,8 @@ import (
 
 // Statements of the projection.
 const (
-	sqlCharge  = "UPDATE bucket SET avail = avail - $4, spent = spent + $4 WHERE account = $1 AND currency = $2 AND day = $3"
+	sqlCharge = "UPDATE bucket SET avail = avail - $4, spent = spent + $4 WHERE account = $1 AND currency = $2 AND " +
+		"day = $3"
 	sqlPosting = `INSERT INTO posting(entry, book, account, currency, amount, balance_after)
 		SELECT u.entry, 'customer', u.account, u.currency, u.amount,
 		(SELECT b.avail + b.escrow FROM bucket b WHERE b.account = u.account AND b.currency = u.currency AND b.day = u.day)
@@ -60,7 +61,8 @@ func (s *sqlStore) Apply(b *Batch) error {
 func (t *tx) advance(k Sink, first, last uint64) (done bool, err error) {
 	var seq uint64
 	var inc uint32
-	err = t.Row("SELECT seq, inc FROM applied WHERE node = $1 AND sink = $2 {LOCK}", t.s.node, string(k)).Scan(&seq, &inc)
+	err = t.Row("SELECT seq, inc FROM applied WHERE node = $1 AND sink = $2 {LOCK}", t.s.node, string(k)).Scan(&seq,
+		&inc)
 	switch {
 	case err != nil:
 		return false, noRow(err)
@@ -85,7 +87,8 @@ func (t *tx) applyCharges(b *Batch) error {
 		return err
 	}
 	var entry int64
-	err = t.Row("INSERT INTO entry(ts_us, kind, seq_first, seq_last, node) VALUES($1, 'CHARGE', $2, $3, $4) RETURNING id", b.NowUs, b.First, b.Last, t.s.node).Scan(&entry)
+	err = t.Row("INSERT INTO entry(ts_us, kind, seq_first, seq_last, node) VALUES($1, 'CHARGE', $2, $3, $4) "+
+		"RETURNING id", b.NowUs, b.First, b.Last, t.s.node).Scan(&entry)
 	if err != nil {
 		return err
 	}
@@ -171,7 +174,8 @@ func (t *tx) applyDays(b *Batch) (*charged, error) {
 		}
 		var total money.Parts
 		for s := range b.Each(u) {
-			if err := days.add(u.Account, u.Key, calendar.Date(u.Day), u.model, int64(money.SpendOrder[s.Place]), int64(s.kind),
+			if err := days.add(u.Account, u.Key, calendar.Date(u.Day), u.model, int64(money.SpendOrder[s.Place]),
+				int64(s.kind),
 				s.requests, s.units, int64(s.Amount), u.lastUs); err != nil {
 				return nil, err
 			}
@@ -226,7 +230,8 @@ func (t *tx) spend(c *charged, nowUs int64) error {
 				break
 			}
 			if e.place != money.InDIEM || allowed {
-				return fmt.Errorf("cannot charge %s %s to account %d: it has no such balance", e.amount, currency, e.account)
+				return fmt.Errorf("cannot charge %s %s to account %d: it has no such balance", e.amount, currency,
+					e.account)
 			}
 			// The first charge to this day's allowance.
 			allowed = true

@@ -63,7 +63,8 @@ type paymentID struct {
 const keepRollups = 4096
 
 func NewBatch() *Batch {
-	return &Batch{index: map[rollupKey]int32{}, Shortfall: map[uint32]money.Nano{}, Debt: map[uint32]money.Nano{}, Payments: map[paymentID]money.Nano{}, Progress: map[uint64]journal.Record{}, Known: map[uint64]bool{}}
+	return &Batch{index: map[rollupKey]int32{}, Shortfall: map[uint32]money.Nano{}, Debt: map[uint32]money.Nano{},
+		Payments: map[paymentID]money.Nano{}, Progress: map[uint64]journal.Record{}, Known: map[uint64]bool{}}
 }
 
 // Begin empties the batch for records after sequence last. What is known of

@@ -101,14 +101,17 @@ func (c *AccountCount) compare(no uint32, r *Report, detail bool) {
 	paid := c.Spent
 	paid.Sub(&c.repaid)
 	if paid != c.posted {
-		r.Fault("account %d: spent %v by balances; %v on requests and %v on debt by postings", no, c.Spent, c.posted, c.repaid)
+		r.Fault("account %d: spent %v by balances; %v on requests and %v on debt by postings", no, c.Spent, c.posted,
+			c.repaid)
 	}
 	paid.Add(&c.late)
 	if paid != c.daily {
-		r.Fault("account %d: spent %v by balances, %v of it on debt, and late %v; %v by days", no, c.Spent, c.repaid, c.late, c.daily)
+		r.Fault("account %d: spent %v by balances, %v of it on debt, and late %v; %v by days", no, c.Spent, c.repaid,
+			c.late, c.daily)
 	}
 	if c.Incurred != c.owed+c.corrected || c.Paid != c.paidOff || c.Paid != c.repaid.Total() {
-		r.Fault("account %d: owed %s and paid %s of it; by postings %s for requests, %s by corrections, paid %s with %v", no, c.Incurred, c.Paid, c.owed, c.corrected, c.paidOff, c.repaid)
+		r.Fault("account %d: owed %s and paid %s of it; by postings %s for requests, %s by corrections, paid %s "+
+			"with %v", no, c.Incurred, c.Paid, c.owed, c.corrected, c.paidOff, c.repaid)
 	}
 	if detail && c.owed != c.detailOwed {
 		r.Fault("account %d: %s became debt by postings, %s by requests", no, c.owed, c.detailOwed)

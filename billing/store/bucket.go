@@ -219,7 +219,8 @@ func (t *tx) spendLeases(c *charged, nowUs int64) error {
 		leased := min(b.lease, e.amount)
 		free := min(b.avail, e.amount-leased)
 		e.late = e.amount - leased - free
-		moves = append(moves, move{placeID: e.id(), avail: -free, escrow: -leased, spent: leased + free, taken: leased, ends: leased == b.lease})
+		moves = append(moves, move{placeID: e.id(), avail: -free, escrow: -leased, spent: leased + free, taken: leased,
+			ends: leased == b.lease})
 	}
 	if err := t.moveMoney(moves); err != nil {
 		return err

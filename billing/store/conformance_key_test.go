@@ -14,8 +14,10 @@ func (c *conform) describe(k *KeyRow) {
 		}
 		return n.String()
 	}
-	c.say("  %d %s of %d %s %s, type %d, digest %x, %s %q, period %d, limits %s %s (%q %q), privacy %d, version %d, times %d %d %d %d", k.No, k.ID, k.Account, k.AccountID, k.AccountName,
-		k.Type, k.Digest[:4], k.Last6, k.Description, k.Period, text(k.LimitUSD), text(k.LimitDIEM), k.LimitTextUSD, k.LimitTextDIEM, k.Privacy, k.Version,
+	c.say("  %d %s of %d %s %s, type %d, digest %x, %s %q, period %d, limits %s %s (%q %q), privacy %d, version %d, "+
+		"times %d %d %d %d", k.No, k.ID, k.Account, k.AccountID, k.AccountName,
+		k.Type, k.Digest[:4], k.Last6, k.Description, k.Period, text(k.LimitUSD), text(k.LimitDIEM), k.LimitTextUSD,
+		k.LimitTextDIEM, k.Privacy, k.Version,
 		k.CreatedUs, k.ExpiresUs, k.RevokedUs, k.LastUsedUs)
 }
 
@@ -23,17 +25,23 @@ func conformKeys(c *conform) {
 	account := c.account("a", money.Parts{})
 	zero, most := money.Nano(0), money.Nano(1<<63-1)
 	rows := []*KeyRow{
-		{ID: "k1", Account: account, Type: Inference, Digest: Digest{1, 2, 3}, Last6: "aaaaaa", Period: Epoch, CreatedUs: 1},
-		{ID: "k2", Account: account, Type: Admin, Digest: Digest{0xff, 0, 0xfe}, Last6: "bbbbbb", Description: "è'\"\\ ", Period: Lifetime,
-			LimitUSD: &zero, LimitDIEM: &most, LimitTextDIEM: "9999999999", Privacy: PrivateOnly, CreatedUs: 2, ExpiresUs: conformUs},
+		{ID: "k1", Account: account, Type: Inference, Digest: Digest{1, 2, 3}, Last6: "aaaaaa", Period: Epoch,
+			CreatedUs: 1},
+		{ID: "k2", Account: account, Type: Admin, Digest: Digest{0xff, 0, 0xfe}, Last6: "bbbbbb",
+			Description: "è'\"\\ ", Period: Lifetime,
+			LimitUSD: &zero, LimitDIEM: &most, LimitTextDIEM: "9999999999", Privacy: PrivateOnly, CreatedUs: 2,
+			ExpiresUs: conformUs},
 		{ID: "k3", Account: account, Type: Inference, Digest: Digest{9}, Last6: "cccccc", Period: Month, CreatedUs: 3},
 	}
 	for _, k := range rows {
 		c.say("add: %s", fail(c.AddKey(k, 3)))
 	}
-	c.say("one too many: %s", fail(c.AddKey(&KeyRow{ID: "k4", Account: account, Digest: Digest{7}, CreatedUs: 4, Period: Epoch, Type: Inference}, 3)))
+	c.say("one too many: %s",
+		fail(c.AddKey(&KeyRow{ID: "k4", Account: account, Digest: Digest{7}, CreatedUs: 4, Period: Epoch,
+			Type: Inference}, 3)))
 	c.say("the same again: %s", fail(c.AddKey(rows[0], 3)))
-	c.say("of nobody: %s", fail(c.AddKey(&KeyRow{ID: "k5", Account: 77, Digest: Digest{8}, Period: Epoch, Type: Inference}, 3)))
+	c.say("of nobody: %s", fail(
+		c.AddKey(&KeyRow{ID: "k5", Account: 77, Digest: Digest{8}, Period: Epoch, Type: Inference}, 3)))
 	for _, d := range []Digest{rows[0].Digest, rows[1].Digest, {5}} {
 		k, err := c.KeyByDigest(d)
 		c.say("by digest: %s", fail(err))
@@ -44,7 +52,8 @@ func conformKeys(c *conform) {
 	k, err := c.KeyByID("k2")
 	c.must(err)
 	stale := *k
-	k.Description, k.LimitUSD, k.LimitDIEM, k.LimitTextDIEM, k.Period, k.ExpiresUs, k.Privacy = "new", nil, &zero, "", Month, 0, PrivateText
+	k.Description, k.LimitUSD, k.LimitDIEM, k.LimitTextDIEM, k.Period, k.ExpiresUs, k.Privacy = "new", nil, &zero, "",
+		Month, 0, PrivateText
 	c.say("update: %s, version %d", fail(c.UpdateKey(k)), k.Version)
 	c.say("update of what was read before: %s", fail(c.UpdateKey(&stale)))
 	c.must(c.TouchKeys(map[int64]int64{rows[0].No: 500, k.No: 700, 99: 1}))
@@ -134,7 +143,8 @@ func conformViolations(c *conform) {
 	for i := range 7 {
 		var list []Violation
 		for j := range 10 {
-			list = append(list, Violation{Account: a, TimeUs: int64(i*10 + j), Key: k.No, Model: fmt.Sprint("m", j), Tier: "S", Kind: "RPM"})
+			list = append(list, Violation{Account: a, TimeUs: int64(i*10 + j), Key: k.No, Model: fmt.Sprint("m", j),
+				Tier: "S", Kind: "RPM"})
 		}
 		list = append(list, Violation{Account: b, TimeUs: int64(i), Key: 99, Model: "x", Kind: "TPM"})
 		c.must(c.AddViolations(list))

@@ -13,7 +13,8 @@ func conformCredit(c *conform) {
 	account := c.account("a", money.Parts{})
 	other := c.account("b", money.Parts{})
 	try := func(account uint32, currency money.Currency, n money.Nano, ref string) {
-		ok, err := c.Credit(&Credit{Account: account, Currency: currency, Day: conformDay, Amount: n, Ref: ref, Memo: "m", NowUs: conformUs})
+		ok, err := c.Credit(&Credit{Account: account, Currency: currency, Day: conformDay, Amount: n, Ref: ref,
+			Memo: "m", NowUs: conformUs})
 		c.say("%s %s to %d by %s: %t %s", n, currency, account, ref, ok, fail(err))
 	}
 	try(account, money.USD, 5*usd, "r1")
@@ -55,7 +56,8 @@ func conformBatches(c *conform) {
 	c.settle(a, k1.No, conformDay, money.Parts{0, 40, 70})
 	c.b.Add(&journal.Record{Kind: journal.Hold, Seq: c.b.Last + 1})
 	seq := c.b.Last + 1
-	c.b.Add(&journal.Record{Kind: journal.Settle, Seq: seq, Hold: seq, Account: b, Key: uint32(k2.No), Model: 2, Day: conformDay, Amounts: money.Parts{0, 0, 600}, Shortfall: 33, TimeNs: 1})
+	c.b.Add(&journal.Record{Kind: journal.Settle, Seq: seq, Hold: seq, Account: b, Key: uint32(k2.No), Model: 2,
+		Day: conformDay, Amounts: money.Parts{0, 0, 600}, Shortfall: 33, TimeNs: 1})
 	c.b.Sealed, c.b.NowUs = true, conformUs
 	for range 3 { // the answers to the first two were lost
 		c.must(c.Apply(c.b))
@@ -96,7 +98,8 @@ func conformPages(c *conform) {
 	var set journal.Pages
 	set.Begin(0)
 	for seq := uint64(1); seq <= 3000; seq++ {
-		r := journal.Record{Kind: journal.Settle, Seq: seq, Hold: seq, TimeNs: (conformUs + int64(seq)) * 1000, Account: a, Key: 1, Model: 1, Day: conformDay,
+		r := journal.Record{Kind: journal.Settle, Seq: seq, Hold: seq, TimeNs: (conformUs + int64(seq)) * 1000,
+			Account: a, Key: 1, Model: 1, Day: conformDay,
 			Amounts: money.Parts{0, 0, money.Nano(seq)}, Lines: *worth(money.Nano(seq))}
 		set.Add(&r)
 		c.b.Add(&r)
@@ -121,7 +124,8 @@ func conformProgress(c *conform) {
 		}
 	}
 	progress := func(seq, hold uint64, n money.Nano) {
-		c.b.Add(&journal.Record{Kind: journal.Progress, Seq: seq, Hold: hold, Account: a, Key: 1, Model: 1, Day: conformDay, TimeNs: 5, Amounts: money.Parts{0, 0, n}})
+		c.b.Add(&journal.Record{Kind: journal.Progress, Seq: seq, Hold: hold, Account: a, Key: 1, Model: 1,
+			Day: conformDay, TimeNs: 5, Amounts: money.Parts{0, 0, n}})
 	}
 	c.b.Add(&journal.Record{Kind: journal.Hold, Seq: 1, Account: a})
 	c.b.Add(&journal.Record{Kind: journal.Hold, Seq: 2, Account: a})
@@ -135,7 +139,8 @@ func conformProgress(c *conform) {
 	c.apply()
 	c.say("one:")
 	show()
-	c.b.Add(&journal.Record{Kind: journal.Settle, Seq: 7, Hold: 1, Account: a, Key: 1, Model: 1, Day: conformDay, TimeNs: 5, Amounts: money.Parts{0, 0, 35}})
+	c.b.Add(&journal.Record{Kind: journal.Settle, Seq: 7, Hold: 1, Account: a, Key: 1, Model: 1, Day: conformDay,
+		TimeNs: 5, Amounts: money.Parts{0, 0, 35}})
 	c.apply()
 	c.say("none:")
 	show()
@@ -151,7 +156,8 @@ func conformDIEM(c *conform) {
 	c.must(c.SetAllowance(a, 500, conformDay, conformUs))
 	show("a change does not", conformDay)
 	show("but the next day", conformDay+1)
-	ok, err := c.Credit(&Credit{Account: a, Currency: money.DIEM, Day: conformDay + 1, Amount: 7, Ref: "r", NowUs: conformUs})
+	ok, err := c.Credit(&Credit{Account: a, Currency: money.DIEM, Day: conformDay + 1, Amount: 7, Ref: "r",
+		NowUs: conformUs})
 	c.say("credit %t %s", ok, fail(err))
 	show("with a credit", conformDay+1)
 	c.lease(a, conformDay+2, money.Parts{500, 0, 0})
@@ -181,7 +187,8 @@ func conformDIEM(c *conform) {
 	c.say("a bucket that is not there: %s", fail(c.ExpireDIEM(a, conformDay-9, conformUs)))
 	list, err := c.Accounts(conformDay + 1)
 	c.must(err)
-	c.say("%s: allowance %s, spent %v, spendable %v", list[0].Name, list[0].DIEMDaily, list[0].Spent, c.money(a, conformDay+1))
+	c.say("%s: allowance %s, spent %v, spendable %v", list[0].Name, list[0].DIEMDaily, list[0].Spent,
+		c.money(a, conformDay+1))
 }
 
 // The last dollar: credits and charges of many at the same time, and to the
@@ -191,7 +198,8 @@ func conformLastDollar(c *conform) {
 	var wg sync.WaitGroup
 	for i := range 40 {
 		wg.Go(func() {
-			if _, err := c.Credit(&Credit{Account: a, Currency: money.USD, Amount: usd / 40, Ref: fmt.Sprint("r", i), NowUs: conformUs}); err != nil {
+			if _, err := c.Credit(&Credit{Account: a, Currency: money.USD, Amount: usd / 40, Ref: fmt.Sprint("r", i),
+				NowUs: conformUs}); err != nil {
 				c.t.Errorf("credit: %v", err)
 			}
 		})

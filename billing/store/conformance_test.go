@@ -168,7 +168,8 @@ func (c *conform) account(name string, balance money.Parts) uint32 {
 		if n == 0 {
 			continue
 		}
-		ok, err := c.Credit(&Credit{Account: a.No, Currency: money.SpendOrder[place], Day: conformDay, Amount: n, Ref: fmt.Sprint(name, place), NowUs: conformUs})
+		ok, err := c.Credit(&Credit{Account: a.No, Currency: money.SpendOrder[place], Day: conformDay, Amount: n,
+			Ref: fmt.Sprint(name, place), NowUs: conformUs})
 		c.must(err)
 		if !ok {
 			c.t.Fatalf("a new credit was not applied")
@@ -208,7 +209,8 @@ func (c *conform) money(account uint32, day int32) money.Parts {
 
 func (c *conform) key(account uint32, n int) *KeyRow {
 	c.t.Helper()
-	k := &KeyRow{ID: fmt.Sprintf("key-%d-%d", account, n), Account: account, Type: Inference, Last6: "abcdef", Period: Epoch, CreatedUs: conformUs}
+	k := &KeyRow{ID: fmt.Sprintf("key-%d-%d", account, n), Account: account, Type: Inference, Last6: "abcdef",
+		Period: Epoch, CreatedUs: conformUs}
 	k.Digest[0], k.Digest[1] = byte(account), byte(n)
 	c.must(c.AddKey(k, 500))
 	return k
@@ -217,8 +219,10 @@ func (c *conform) key(account uint32, n int) *KeyRow {
 // settle adds the charge of a request to the open batch.
 func (c *conform) settle(account uint32, key int64, day int32, amounts money.Parts) {
 	seq := c.b.Last + 1
-	c.b.Add(&journal.Record{Kind: journal.Settle, Seq: seq, Hold: seq, TimeNs: (int64(day)*86400 + 3600) * 1e9, Account: account, Key: uint32(key), Model: 1, Day: day,
-		Amounts: amounts, Lines: money.Text(&config.Price{Input: 1000, Output: 1000}, money.Usage{Prompt: 10, Completion: 5})})
+	c.b.Add(&journal.Record{Kind: journal.Settle, Seq: seq, Hold: seq, TimeNs: (int64(day)*86400 + 3600) * 1e9,
+		Account: account, Key: uint32(key), Model: 1, Day: day,
+		Amounts: amounts, Lines: money.Text(&config.Price{Input: 1000, Output: 1000},
+			money.Usage{Prompt: 10, Completion: 5})})
 }
 
 func (c *conform) apply() {

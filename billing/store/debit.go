@@ -60,7 +60,8 @@ func (s *sqlStore) Debit(d *Debit) (applied bool, err error) {
 				RETURNING avail + escrow`, d.Account, int64(d.Currency), day, int64(take)).Scan(&balance); err != nil {
 				return err
 			}
-			if _, err := t.exec("INSERT INTO posting(entry, book, account, currency, amount, balance_after) VALUES($1, 'customer', $2, $3, $4, $5)",
+			if _, err := t.exec("INSERT INTO posting(entry, book, account, currency, amount, balance_after) "+
+				"VALUES($1, 'customer', $2, $3, $4, $5)",
 				id, d.Account, int64(d.Currency), -int64(take), int64(balance)); err != nil {
 				return err
 			}
@@ -95,7 +96,8 @@ func (t *tx) debitable(d *Debit, day int64) (money.Nano, error) {
 		return d.Amount - d.Owed, nil
 	}
 	var avail money.Nano
-	err := t.Row("SELECT avail FROM bucket WHERE account = $1 AND currency = $2 AND day = $3 {LOCK}", d.Account, int64(d.Currency), day).Scan(&avail)
+	err := t.Row("SELECT avail FROM bucket WHERE account = $1 AND currency = $2 AND day = $3 {LOCK}", d.Account,
+		int64(d.Currency), day).Scan(&avail)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, err
 	}
@@ -125,7 +127,8 @@ func (q *Query) debited(d *Debit) (done bool, err error) {
 		return false, nil
 	}
 	if err == nil && (kind != "ADJUST" || account != d.Account || amount != d.Amount) {
-		return false, fmt.Errorf("the reference %q belongs to another entry, %s of %s: use a new one", d.Ref, kind, amount)
+		return false, fmt.Errorf("the reference %q belongs to another entry, %s of %s: use a new one", d.Ref, kind,
+			amount)
 	}
 	return err == nil, err
 }

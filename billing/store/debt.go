@@ -226,7 +226,8 @@ func (d *debtRow) places(days []int32) (ids []placeID) {
 	for _, day := range days {
 		ids = append(ids, placeID{d.account, money.DIEM, calendar.Date(day)})
 	}
-	return append(ids, placeID{account: d.account, currency: money.Bundled}, placeID{account: d.account, currency: money.USD})
+	return append(ids, placeID{account: d.account, currency: money.Bundled},
+		placeID{account: d.account, currency: money.USD})
 }
 
 // collectFor is collect for the accounts of lease operations.

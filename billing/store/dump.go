@@ -47,15 +47,18 @@ const dumpVersion = 1
 // they told each other stays out: a restored store has no process yet.
 var dumped = []dumpTable{
 	{"account", []string{"no", "id", "name", "created_us", "diem_daily", "status", "status_us"}},
-	{"api_key", []string{"no", "id", "account", "type", "secret_mac", "last6", "description", "limit_period", "limit_usd", "limit_diem",
-		"created_us", "expires_us", "revoked_us", "limit_text_usd", "limit_text_diem", "privacy", "version", "last_used_us"}},
+	{"api_key", []string{"no", "id", "account", "type", "secret_mac", "last6", "description", "limit_period",
+		"limit_usd", "limit_diem",
+		"created_us", "expires_us", "revoked_us", "limit_text_usd", "limit_text_diem", "privacy", "version",
+		"last_used_us"}},
 	{"model", []string{"no", "id", "type"}},
 	{"bucket", []string{"account", "currency", "day", "granted", "avail", "escrow", "spent", "expired"}},
 	{"entry", []string{"id", "ts_us", "kind", "ref", "seq_first", "seq_last", "memo", "node"}},
 	{"posting", []string{"entry", "book", "account", "currency", "amount", "balance_after"}},
 	{"house", []string{"book", "currency", "balance"}},
 	{"debt", []string{"account", "incurred", "paid"}},
-	{"usage_day", []string{"account", "api_key", "day", "model", "currency", "kind", "requests", "units", "amount", "last_us"}},
+	{"usage_day", []string{"account", "api_key", "day", "model", "currency", "kind", "requests", "units", "amount",
+		"last_us"}},
 	{"usage_page", []string{"account", "node", "seq_first", "seq_last", "first_us", "last_us", "requests", "data",
 		"entries_diem", "entries_bundled", "entries_usd"}},
 	{"usage_hour", []string{"account", "hour", "node", "entries_diem", "entries_bundled", "entries_usd"}},
@@ -99,7 +102,8 @@ func (s *sqlStore) Engine() string {
 // Dump writes the store as it is at one moment. pinned is called when that
 // moment is past: what is written afterwards is not in the dump.
 func (s *sqlStore) Dump(w io.Writer, head DumpHead, pinned func()) (lines int64, err error) {
-	t, err := s.reader.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: s.dialect.arrays, Isolation: s.snapshotLevel()})
+	t, err := s.reader.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: s.dialect.arrays,
+		Isolation: s.snapshotLevel()})
 	if err != nil {
 		pinned()
 		return 0, s.shown(err)
@@ -271,7 +275,8 @@ func (l *loader) line(b []byte) error {
 			return ErrDump
 		}
 		if l.head.Backup > dumpVersion || l.head.Schema > Version {
-			return fmt.Errorf("the backup was made by a newer farebox (schema %d, this one knows %d); use that version", l.head.Schema, Version)
+			return fmt.Errorf("the backup was made by a newer farebox (schema %d, this one knows %d); use that version",
+				l.head.Schema, Version)
 		}
 		return nil
 	}
@@ -313,7 +318,8 @@ func (l *loader) begin(b []byte) error {
 		marks[i] = "$" + strconv.Itoa(i+1)
 	}
 	var err error
-	l.stmt, err = l.q.tx.Prepare("INSERT INTO " + l.table.Table + "(" + strings.Join(named.Columns, ", ") + ") VALUES(" + strings.Join(marks, ", ") + ")")
+	l.stmt, err = l.q.tx.Prepare("INSERT INTO " + l.table.Table + "(" + strings.Join(named.Columns, ", ") +
+		") VALUES(" + strings.Join(marks, ", ") + ")")
 	return err
 }
 
@@ -367,7 +373,8 @@ func (l *loader) finish() error {
 	}
 	statements := []string{
 		"UPDATE bucket SET avail = avail + escrow, escrow = 0 WHERE escrow > 0",
-		"INSERT INTO applied(node, sink, inc, seq) SELECT 1, s, 0, 0 FROM (SELECT 'ledger' AS s UNION ALL SELECT 'usage') x WHERE true ON CONFLICT DO NOTHING",
+		"INSERT INTO applied(node, sink, inc, seq) SELECT 1, s, 0, 0 FROM (SELECT 'ledger' AS s UNION ALL SELECT " +
+			"'usage') x WHERE true ON CONFLICT DO NOTHING",
 	}
 	if l.q.s.shared {
 		// Numbers of nodes must not come again: their records would collide.

@@ -13,7 +13,8 @@ func TestBackupHasEveryTableAndColumn(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	left := []string{"node", "lease", "quota", "change", "counter", "setting"}
 	err := s.read(func(q *Query) error {
-		rows, err := q.rows("SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'")
+		rows, err := q.rows("SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = " +
+			"'table' AND m.name NOT LIKE 'sqlite_%'")
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,8 @@ func (r *Recount) countLeases(q *Query) error {
 		var id placeID
 		var escrow, leased money.Nano
 		err := rows.Scan(&id.account, &id.currency, &id.date, &escrow, &leased)
-		r.fault("bucket %d %s %d: %s in escrow, the leases add up to %s", id.account, id.currency, id.date, escrow, leased)
+		r.fault("bucket %d %s %d: %s in escrow, the leases add up to %s", id.account, id.currency, id.date, escrow,
+			leased)
 		return err
 	}, `SELECT account, currency, day, CAST(sum(escrow) AS {I64}), CAST(sum(leased) AS {I64}) FROM (
 		SELECT account, currency, day, escrow, 0 AS leased FROM bucket
@@ -51,7 +52,8 @@ func (r *Recount) countLeases(q *Query) error {
 }
 
 // countCursors checks that each node has both cursors, of its incarnation
-// (nodes from before a restoration are not known any more), and that charges of a node were booked from one run of records after the other.
+// (nodes from before a restoration are not known any more), and that charges of a node were booked
+// from one run of records after the other.
 func (r *Recount) countCursors(q *Query) error {
 	ledger := map[uint32]uint64{}
 	err := q.Each(func(rows *sql.Rows) error {
@@ -63,7 +65,8 @@ func (r *Recount) countCursors(q *Query) error {
 		}
 		ledger[node] = ledgerSeq
 		if n != 2 || first != last || first != inc || usageSeq > ledgerSeq {
-			r.fault("node %d: %d cursors of the incarnations %d to %d, it is %d; balances up to record %d, detail up to %d", node, n, first, last, inc, ledgerSeq, usageSeq)
+			r.fault("node %d: %d cursors of the incarnations %d to %d, it is %d; balances up to record %d, detail "+
+				"up to %d", node, n, first, last, inc, ledgerSeq, usageSeq)
 		}
 		if usageSeq < ledgerSeq {
 			r.DetailBehind = true
@@ -83,8 +86,10 @@ func (r *Recount) countCursors(q *Query) error {
 			return err
 		}
 		no := uint32(node.Int64)
-		if !node.Valid || !first.Valid || !to.Valid || first.Int64 > to.Int64 || uint64(first.Int64) <= last[no] || uint64(to.Int64) > ledger[no] {
-			r.fault("entry %d: charges of the records %d to %d of node %d, which has booked up to %d before and is applied up to %d",
+		if !node.Valid || !first.Valid || !to.Valid || first.Int64 > to.Int64 || uint64(first.Int64) <= last[no] ||
+			uint64(to.Int64) > ledger[no] {
+			r.fault("entry %d: charges of the records %d to %d of node %d, which has booked up to %d before and is "+
+				"applied up to %d",
 				id.Int64, first.Int64, to.Int64, no, last[no], ledger[no])
 		}
 		last[no] = uint64(to.Int64)
@@ -111,7 +116,8 @@ func (r *Recount) countCursors(q *Query) error {
 // countFeed checks that no change is missing.
 func (r *Recount) countFeed(q *Query) error {
 	var n, first, last, counted int64
-	err := q.Row("SELECT count(*), coalesce(min(no), 0), coalesce(max(no), 0), (SELECT value FROM counter WHERE name = 'change') FROM change").
+	err := q.Row("SELECT count(*), coalesce(min(no), 0), coalesce(max(no), 0), (SELECT value FROM counter WHERE name "+
+		"= 'change') FROM change").
 		Scan(&n, &first, &last, &counted)
 	if err == nil && (n > 0 && n != last-first+1 || last > counted || n > 0 && last != counted) {
 		r.fault("the feed has %d changes from %d to %d, and counted %d", n, first, last, counted)

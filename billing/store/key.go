@@ -23,7 +23,8 @@ func (s *sqlStore) AddKey(r *KeyRow, mostActive int) error {
 			return noRow(err)
 		}
 		var active int
-		if err := t.Row("SELECT count(*) FROM api_key WHERE account = $1 AND revoked_us = 0 AND (expires_us = 0 OR expires_us > $2)", r.Account, r.CreatedUs).Scan(&active); err != nil {
+		if err := t.Row("SELECT count(*) FROM api_key WHERE account = $1 AND revoked_us = 0 AND (expires_us = 0 OR "+
+			"expires_us > $2)", r.Account, r.CreatedUs).Scan(&active); err != nil {
 			return err
 		}
 		if active >= mostActive {
@@ -34,7 +35,8 @@ func (s *sqlStore) AddKey(r *KeyRow, mostActive int) error {
 		return t.Row(`INSERT INTO api_key(id, account, type, secret_mac, last6, description, limit_period, limit_usd, limit_diem,
 			created_us, expires_us, revoked_us, limit_text_usd, limit_text_diem, privacy)
 			VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, $13, $14) RETURNING no`,
-			r.ID, r.Account, int64(r.Type), r.Digest[:], r.Last6, r.Description, int64(r.Period), nullable(r.LimitUSD), nullable(r.LimitDIEM),
+			r.ID, r.Account, int64(r.Type), r.Digest[:], r.Last6, r.Description, int64(r.Period), nullable(r.LimitUSD),
+			nullable(r.LimitDIEM),
 			r.CreatedUs, r.ExpiresUs, r.LimitTextUSD, r.LimitTextDIEM, int64(r.Privacy)).Scan(&r.No)
 	})
 }
@@ -56,8 +58,10 @@ func scanKey(scan func(...any) error) (*KeyRow, error) {
 	r := &KeyRow{}
 	var mac []byte
 	var usd, diem sql.NullInt64
-	err := scan(&r.No, &r.ID, &r.Account, &r.AccountID, &r.AccountName, &r.Type, &mac, &r.Last6, &r.Description, &r.Period, &usd, &diem,
-		&r.CreatedUs, &r.ExpiresUs, &r.RevokedUs, &r.LimitTextUSD, &r.LimitTextDIEM, &r.Privacy, &r.Version, &r.LastUsedUs)
+	err := scan(&r.No, &r.ID, &r.Account, &r.AccountID, &r.AccountName, &r.Type, &mac, &r.Last6, &r.Description,
+		&r.Period, &usd, &diem,
+		&r.CreatedUs, &r.ExpiresUs, &r.RevokedUs, &r.LimitTextUSD, &r.LimitTextDIEM, &r.Privacy, &r.Version,
+		&r.LastUsedUs)
 	copy(r.Digest[:], mac)
 	if usd.Valid {
 		v := money.Nano(usd.Int64)
@@ -95,7 +99,8 @@ func (s *sqlStore) Keys(account uint32) ([]*KeyRow, error) {
 
 // ActiveKeys is a page of an account's keys that are neither revoked nor expired.
 func (s *sqlStore) ActiveKeys(account uint32, nowUs int64, limit, offset int) ([]*KeyRow, error) {
-	return s.keys("WHERE k.account = $1 AND k.revoked_us = 0 AND (k.expires_us = 0 OR k.expires_us > $2) ORDER BY k.no LIMIT $3 OFFSET $4",
+	return s.keys("WHERE k.account = $1 AND k.revoked_us = 0 AND (k.expires_us = 0 OR k.expires_us > $2) ORDER BY "+
+		"k.no LIMIT $3 OFFSET $4",
 		account, nowUs, limit, offset)
 }
 
@@ -114,7 +119,8 @@ func (s *sqlStore) keys(where string, args ...any) (list []*KeyRow, err error) {
 // KeysMade counts the keys of an account that were made since a time.
 func (s *sqlStore) KeysMade(account uint32, sinceUs int64) (n int, firstUs int64, err error) {
 	err = s.read(func(q *Query) error {
-		return q.Row("SELECT count(*), coalesce(min(created_us), 0) FROM api_key WHERE account = $1 AND created_us >= $2", account, sinceUs).Scan(&n, &firstUs)
+		return q.Row("SELECT count(*), coalesce(min(created_us), 0) FROM api_key WHERE account = $1 AND "+
+			"created_us >= $2", account, sinceUs).Scan(&n, &firstUs)
 	})
 	return n, firstUs, err
 }
@@ -123,7 +129,8 @@ func (s *sqlStore) KeysMade(account uint32, sinceUs int64) (n int, firstUs int64
 func (s *sqlStore) RevokeKey(no, nowUs int64) error {
 	return s.write(func(t *tx) error {
 		var account uint32
-		err := t.Row("UPDATE api_key SET revoked_us = $2, version = version + 1 WHERE no = $1 AND revoked_us = 0 RETURNING account", no, nowUs).Scan(&account)
+		err := t.Row("UPDATE api_key SET revoked_us = $2, version = version + 1 WHERE no = $1 AND revoked_us = 0 "+
+			"RETURNING account", no, nowUs).Scan(&account)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -140,7 +147,8 @@ func (s *sqlStore) UpdateKey(r *KeyRow) error {
 		var account uint32
 		err := t.Row(`UPDATE api_key SET description = $2, limit_period = $3, limit_usd = $4, limit_diem = $5, limit_text_usd = $6, limit_text_diem = $7,
 			expires_us = $8, privacy = $9, version = version + 1 WHERE no = $1 AND version = $10 AND revoked_us = 0 RETURNING account`,
-			r.No, r.Description, int64(r.Period), nullable(r.LimitUSD), nullable(r.LimitDIEM), r.LimitTextUSD, r.LimitTextDIEM,
+			r.No, r.Description, int64(r.Period), nullable(r.LimitUSD), nullable(r.LimitDIEM), r.LimitTextUSD,
+			r.LimitTextDIEM,
 			r.ExpiresUs, int64(max(r.Privacy, AnyModel)), r.Version).Scan(&account)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrStale
@@ -160,7 +168,8 @@ func (s *sqlStore) TouchKeys(lastUs map[int64]int64) error {
 		return nil
 	}
 	return s.write(func(t *tx) error {
-		b := t.bulk("UPDATE api_key SET last_used_us = u.used FROM {FROM no i, used i} WHERE api_key.no = u.no AND last_used_us < u.used")
+		b := t.bulk("UPDATE api_key SET last_used_us = u.used FROM {FROM no i, used i} WHERE api_key.no = u.no AND " +
+			"last_used_us < u.used")
 		for _, no := range slices.Sorted(maps.Keys(lastUs)) {
 			if err := b.add(no, lastUs[no]); err != nil {
 				return err
@@ -236,7 +245,8 @@ func (s *sqlStore) KeySums(account uint32, first, last int32) (sums map[int64]Ke
 			sums[key] = k
 			return err
 		}, "SELECT api_key, currency, CAST(sum(requests) AS {I64}), "+sumAmounts+` FROM usage_day
-			WHERE account = $1 AND day BETWEEN $2 AND $3 GROUP BY api_key, currency`, account, calendar.Date(first), calendar.Date(last))
+			WHERE account = $1 AND day BETWEEN $2 AND $3 GROUP BY api_key, currency`, account, calendar.Date(first),
+			calendar.Date(last))
 	})
 	return sums, err
 }
@@ -261,7 +271,8 @@ func (s *sqlStore) AddViolations(list []Violation) error {
 		}
 		for _, account := range slices.Sorted(maps.Keys(accounts)) {
 			if _, err := t.exec(`DELETE FROM violation WHERE account = $1 AND no <=
-				(SELECT no FROM violation WHERE account = $1 ORDER BY no DESC LIMIT 1 OFFSET $2)`, account, MaxViolations); err != nil {
+				(SELECT no FROM violation WHERE account = $1 ORDER BY no DESC LIMIT 1 OFFSET $2)`, account,
+				MaxViolations); err != nil {
 				return err
 			}
 		}
@@ -315,7 +326,8 @@ func (s *sqlStore) AddModel(id string) (no uint32, err error) {
 		if err := find(); !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		return t.Row("INSERT INTO model(no, id) SELECT coalesce(max(no), 0) + 1, CAST($1 AS TEXT) FROM model RETURNING no", id).Scan(&no)
+		return t.Row("INSERT INTO model(no, id) SELECT coalesce(max(no), 0) + 1, CAST($1 AS TEXT) FROM model "+
+			"RETURNING no", id).Scan(&no)
 	})
 	return no, err
 }

@@ -31,7 +31,8 @@ func (s *postgresStore) Return(op uint64, rests []Want) ([]Funds, error) {
 
 // operate runs one operation on leases, once: done again, it gives the answer
 // that it gave before.
-func (s *postgresStore) operate(op uint64, wants []Want, do func(*tx, []Want, []money.Parts) error) (list []Funds, err error) {
+func (s *postgresStore) operate(op uint64, wants []Want, do func(*tx, []Want, []money.Parts) error) (list []Funds,
+	err error) {
 	err = s.writeFor(leaseTimeout, func(t *tx) error {
 		n, err := t.nodeState()
 		switch {
@@ -52,7 +53,8 @@ func (s *postgresStore) operate(op uint64, wants []Want, do func(*tx, []Want, []
 			if err := do(t, wants, moved); err != nil {
 				return err
 			}
-			if _, err := t.exec("UPDATE node SET op = $2, answer = $3 WHERE no = $1", s.node, op, appendMoved(nil, wants, moved)); err != nil {
+			if _, err := t.exec("UPDATE node SET op = $2, answer = $3 WHERE no = $1", s.node, op,
+				appendMoved(nil, wants, moved)); err != nil {
 				return err
 			}
 		default:
@@ -76,7 +78,8 @@ func appendMoved(b []byte, wants []Want, moved []money.Parts) []byte {
 
 func (w *Want) record(moved *money.Parts) [10]int64 {
 	a := &w.Amounts
-	return [10]int64{int64(moved[0]), int64(moved[1]), int64(moved[2]), int64(a[0]), int64(a[1]), int64(a[2]), int64(w.Account), w.Key, int64(w.Day), int64(w.Period)}
+	return [10]int64{int64(moved[0]), int64(moved[1]), int64(moved[2]), int64(a[0]), int64(a[1]), int64(a[2]),
+		int64(w.Account), w.Key, int64(w.Day), int64(w.Period)}
 }
 
 // readMoved is false for the answer to another operation.
@@ -113,7 +116,8 @@ func (w *Want) places() [money.Currencies]placeID {
 // quotas are the limits of a want that is for a key, at the places of their
 // currencies; that of BUNDLED_CREDITS is the one of USD, and empty.
 func (w *Want) quotas() [money.Currencies]quotaID {
-	return [money.Currencies]quotaID{money.InDIEM: {w.Key, w.Period, money.DIEM}, money.InUSD: {w.Key, w.Period, money.USD}}
+	return [money.Currencies]quotaID{money.InDIEM: {w.Key, w.Period, money.DIEM},
+		money.InUSD: {w.Key, w.Period, money.USD}}
 }
 
 func (t *tx) grantLeases(wants []Want, moved []money.Parts) error {
@@ -247,7 +251,8 @@ func mergeMoves(list []move) []move {
 	for _, m := range list {
 		if n := len(merged); n > 0 && merged[n-1].placeID == m.placeID {
 			last := &merged[n-1]
-			last.avail, last.escrow, last.spent, last.taken = last.avail+m.avail, last.escrow+m.escrow, last.spent+m.spent, last.taken+m.taken
+			last.avail, last.escrow, last.spent, last.taken = last.avail+m.avail, last.escrow+m.escrow,
+				last.spent+m.spent, last.taken+m.taken
 			last.ends = m.ends
 			continue
 		}
@@ -416,7 +421,8 @@ func (q *Query) openLeases(accounts []uint32, day int32) (wants []Want, err erro
 		}
 		note(w, !other)
 		return err
-	}, "SELECT account, currency, day FROM lease WHERE node = $1 AND amount > 0 ORDER BY account, currency, day", q.s.node)
+	}, "SELECT account, currency, day FROM lease WHERE node = $1 AND amount > 0 ORDER BY account, currency, day",
+		q.s.node)
 	if err != nil {
 		return nil, err
 	}

@@ -110,15 +110,18 @@ func wanted(account uint32, n money.Nano) Want {
 }
 
 func limit(account uint32, key int64, p Period, n money.Nano) Want {
-	return Want{Account: account, Key: key, Day: conformDay, Period: p.Number(conformDay), Amounts: money.Parts{0, 0, n}}
+	return Want{Account: account, Key: key, Day: conformDay, Period: p.Number(conformDay),
+		Amounts: money.Parts{0, 0, n}}
 }
 
 // expect compares where money is.
 func (l *leaseTest) expect(f Funds, granted, lease, avail, others money.Nano) {
 	l.t.Helper()
-	if f.Granted[money.InUSD] != granted || f.Lease[money.InUSD] != lease || f.Avail[money.InUSD] != avail || f.Others[money.InUSD] != others {
+	if f.Granted[money.InUSD] != granted || f.Lease[money.InUSD] != lease || f.Avail[money.InUSD] != avail ||
+		f.Others[money.InUSD] != others {
 		l.t.Errorf("granted %d, leased %d, left %d, others %d; expected %d, %d, %d, %d",
-			f.Granted[money.InUSD], f.Lease[money.InUSD], f.Avail[money.InUSD], f.Others[money.InUSD], granted, lease, avail, others)
+			f.Granted[money.InUSD], f.Lease[money.InUSD], f.Avail[money.InUSD], f.Others[money.InUSD], granted, lease,
+			avail, others)
 	}
 }
 
@@ -152,14 +155,18 @@ func TestLeaseOperationsCountOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.expect(list[0], 0, 30, 50, 20)
-	if list, err := a.Return(a.op, []Want{wanted(x, 50)}); err != nil || list[0].Granted[money.InUSD] != 50 || list[0].Lease[money.InUSD] != 20 {
+	if list, err := a.Return(a.op, []Want{wanted(x, 50)}); err != nil || list[0].Granted[money.InUSD] != 50 ||
+		list[0].Lease[money.InUSD] != 20 {
 		t.Errorf("the return again: %+v %v", list, err)
 	}
 	for name, call := range map[string]func() error{
 		"another under the same number": func() error { _, err := a.Return(a.op, []Want{wanted(x, 51)}); return err },
-		"more under the same number":    func() error { _, err := a.Return(a.op, []Want{wanted(x, 50), wanted(y, 1)}); return err },
-		"one that was long ago":         func() error { _, err := a.Grant(a.op-1, []Want{wanted(x, 1)}); return err },
-		"one too early":                 func() error { _, err := a.Grant(a.op+2, []Want{wanted(x, 1)}); return err },
+		"more under the same number": func() error {
+			_, err := a.Return(a.op, []Want{wanted(x, 50), wanted(y, 1)})
+			return err
+		},
+		"one that was long ago": func() error { _, err := a.Grant(a.op-1, []Want{wanted(x, 1)}); return err },
+		"one too early":         func() error { _, err := a.Grant(a.op+2, []Want{wanted(x, 1)}); return err },
 	} {
 		if call() == nil {
 			t.Errorf("%s was done", name)
@@ -210,7 +217,8 @@ func TestNodesCannotGetMoreThanThereIs(t *testing.T) {
 			}
 			n.apply()
 			f, err := n.Funds([]uint32{x}, conformDay)
-			if err != nil || f[0].Lease[money.InUSD] != lease || quota > 0 && (len(f) != 2 || f[1].Lease[money.InUSD] != quota) {
+			if err != nil || f[0].Lease[money.InUSD] != lease || quota > 0 &&
+				(len(f) != 2 || f[1].Lease[money.InUSD] != quota) {
 				t.Errorf("node %d has %s and %s of the limit in memory, %+v in the store (%v)", i, lease, quota, f, err)
 			}
 			granted.Add(int64(lease))
@@ -237,7 +245,8 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 	a, b := l.nodes[0], l.nodes[1]
 	x := addAccount(t, a, "x", money.Parts{100, 0, 1000})
 	add := func(id string, p Period, limitUSD, limitDIEM *money.Nano) int64 {
-		k := &KeyRow{ID: id, Account: x, Type: Inference, Digest: Digest{id[0]}, Period: p, LimitUSD: limitUSD, LimitDIEM: limitDIEM, CreatedUs: 1}
+		k := &KeyRow{ID: id, Account: x, Type: Inference, Digest: Digest{id[0]}, Period: p, LimitUSD: limitUSD,
+			LimitDIEM: limitDIEM, CreatedUs: 1}
 		if err := a.AddKey(k, 10); err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +294,8 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 	}
 	// Each limit by itself, and none where there is none.
 	k := add("d", Epoch, nil, nano(10))
-	f := a.grant(Want{Account: x, Key: k, Day: conformDay, Period: Epoch.Number(conformDay), Amounts: money.Parts{25, 0, 25}})[0]
+	f := a.grant(Want{Account: x, Key: k, Day: conformDay, Period: Epoch.Number(conformDay),
+		Amounts: money.Parts{25, 0, 25}})[0]
 	if f.Granted != (money.Parts{10, 0, 0}) || f.Avail[money.InUSD] != money.MaxCredit {
 		t.Errorf("granted %v with %v left; only DIEM have a limit", f.Granted, f.Avail)
 	}
@@ -314,7 +324,8 @@ func TestAllowanceOfADayIsGrantedOnce(t *testing.T) {
 		wg.Go(func() {
 			s := openNode(t, l.address, fmt.Sprint("m", i))
 			for day := range int32(4) {
-				list, err := s.Grant(uint64(day+1), []Want{{Account: x, Day: conformDay + day, Amounts: money.Parts{300, 0, 0}}})
+				list, err := s.Grant(uint64(day+1), []Want{{Account: x, Day: conformDay + day,
+					Amounts: money.Parts{300, 0, 0}}})
 				if err != nil {
 					t.Errorf("grant: %v", err)
 					return

@@ -84,8 +84,10 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 				must(err)
 				f := list[0]
 				for _, at := range []int{money.InDIEM, money.InBundled, money.InUSD} {
-					if f.Lease[at] != m.lease[i][at] || f.Avail[at] != m.free[at] || f.Others[at] != m.leased(at)-m.lease[i][at] {
-						rt.Fatalf("node %d: %+v in the store, the model has %v of %v free and %+v", i, f, m.lease[i], m.free, m.lease)
+					if f.Lease[at] != m.lease[i][at] || f.Avail[at] != m.free[at] ||
+						f.Others[at] != m.leased(at)-m.lease[i][at] {
+						rt.Fatalf("node %d: %+v in the store, the model has %v of %v free and %+v", i, f, m.lease[i],
+							m.free, m.lease)
 					}
 				}
 				quota := money.Nano(0)
@@ -104,7 +106,8 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 				ref := fmt.Sprint(name, credits)
 				credits++
 				for i := range 2 {
-					ok, err := stores[i].Credit(&Credit{Account: a.No, Currency: money.SpendOrder[at], Day: conformDay, Amount: n, Ref: ref, NowUs: 1})
+					ok, err := stores[i].Credit(&Credit{Account: a.No, Currency: money.SpendOrder[at], Day: conformDay,
+						Amount: n, Ref: ref, NowUs: 1})
 					must(err)
 					if ok != (i == 0) {
 						rt.Fatalf("credit %d of a reference: applied %v", i+1, ok)
@@ -116,7 +119,8 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 				i := node.Draw(rt, "node")
 				p := peers[i]
 				w := []Want{
-					{Account: a.No, Day: conformDay, Amounts: money.Parts{money.Nano(amount.Draw(rt, "diem")), 0, money.Nano(amount.Draw(rt, "usd"))}},
+					{Account: a.No, Day: conformDay, Amounts: money.Parts{money.Nano(amount.Draw(rt, "diem")), 0,
+						money.Nano(amount.Draw(rt, "usd"))}},
 					limit(a.No, k.No, Epoch, money.Nano(amount.Draw(rt, "limit"))),
 				}
 				p.op++
@@ -142,7 +146,8 @@ func leasesAgainstAModel(t *testing.T, length time.Duration) {
 				i := node.Draw(rt, "node")
 				p := peers[i]
 				w := []Want{
-					{Account: a.No, Day: conformDay, Amounts: money.Parts{money.Nano(amount.Draw(rt, "diem")), 0, money.Nano(amount.Draw(rt, "usd"))}},
+					{Account: a.No, Day: conformDay, Amounts: money.Parts{money.Nano(amount.Draw(rt, "diem")), 0,
+						money.Nano(amount.Draw(rt, "usd"))}},
 					limit(a.No, k.No, Epoch, money.Nano(amount.Draw(rt, "limit"))),
 				}
 				p.giveBack(w...)

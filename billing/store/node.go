@@ -25,7 +25,8 @@ func (s *postgresStore) Join(id, name string, ttl time.Duration) (no, inc uint32
 	var reclaims int64
 	err = s.write(func(t *tx) error {
 		find := func() error {
-			return t.Row("SELECT no, inc + 1, reclaims FROM node WHERE id = $1 FOR UPDATE", id).Scan(&no, &inc, &reclaims)
+			return t.Row("SELECT no, inc + 1, reclaims FROM node WHERE id = $1 FOR UPDATE", id).Scan(&no, &inc,
+				&reclaims)
 		}
 		err := find()
 		if errors.Is(err, sql.ErrNoRows) {
@@ -36,12 +37,14 @@ func (s *postgresStore) Join(id, name string, ttl time.Duration) (no, inc uint32
 		if errors.Is(err, sql.ErrNoRows) {
 			inc, reclaims = 1, 0
 			err = t.Row(`INSERT INTO node(no, id, name, inc, started_us, expires_us)
-				SELECT coalesce(max(no), 0) + 1, CAST($1 AS TEXT), CAST($2 AS TEXT), 0, 0, 0 FROM node RETURNING no`, id, name).Scan(&no)
+				SELECT coalesce(max(no), 0) + 1, CAST($1 AS TEXT), CAST($2 AS TEXT), 0, 0, 0 FROM node RETURNING no`,
+				id, name).Scan(&no)
 		}
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec("UPDATE node SET name = $2, inc = $3, started_us = {NOW}, expires_us = {NOW} + $4, ended = 0 WHERE no = $1",
+		if _, err := t.exec("UPDATE node SET name = $2, inc = $3, started_us = {NOW}, expires_us = {NOW} + $4, ended "+
+			"= 0 WHERE no = $1",
 			no, name, inc, ttl.Microseconds()); err != nil {
 			return err
 		}
@@ -70,7 +73,8 @@ type nodeState struct {
 
 func (t *tx) nodeState() (n nodeState, err error) {
 	var inc uint32
-	err = t.Row("SELECT inc, ended, reclaims, op, answer FROM node WHERE no = $1 FOR UPDATE", t.s.node).Scan(&inc, &n.ended, &n.reclaims, &n.op, &n.answer)
+	err = t.Row("SELECT inc, ended, reclaims, op, answer FROM node WHERE no = $1 FOR UPDATE", t.s.node).Scan(&inc,
+		&n.ended, &n.reclaims, &n.op, &n.answer)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && inc != t.s.inc {
 		return n, ErrFenced
 	}
@@ -81,7 +85,8 @@ func (t *tx) nodeState() (n nodeState, err error) {
 func (s *postgresStore) Beat(ttl time.Duration) (b Beat, err error) {
 	var reclaims int64
 	err = s.writeFor(leaseTimeout, func(t *tx) error {
-		err := t.Row("UPDATE node SET expires_us = {NOW} + $3 WHERE no = $1 AND inc = $2 AND ended = 0 RETURNING expires_us - $3, reclaims",
+		err := t.Row("UPDATE node SET expires_us = {NOW} + $3 WHERE no = $1 AND inc = $2 AND ended = 0 RETURNING "+
+			"expires_us - $3, reclaims",
 			s.node, s.inc, ttl.Microseconds()).Scan(&b.NowUs, &reclaims)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrFenced
@@ -90,7 +95,8 @@ func (s *postgresStore) Beat(ttl time.Duration) (b Beat, err error) {
 			return err
 		}
 		return t.Row(`SELECT (SELECT count(*) FROM node WHERE ended = 0 AND expires_us > $1), (SELECT value FROM counter WHERE name = 'change'),
-			(SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt)`, b.NowUs).Scan(&b.Live, &b.Feed, &b.Debt)
+			(SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt)`, b.NowUs).Scan(&b.Live, &b.Feed,
+			&b.Debt)
 	})
 	if err == nil {
 		b.Reclaimed = s.reclaims.Swap(reclaims) != reclaims
@@ -135,7 +141,8 @@ func (t *tx) giveBack(no uint32) (amount money.Parts, err error) {
 	if err != nil {
 		return amount, err
 	}
-	if err := t.Each(func(*sql.Rows) error { return nil }, "SELECT api_key FROM quota WHERE node = $1 ORDER BY api_key, period, currency FOR UPDATE", no); err != nil {
+	if err := t.Each(func(*sql.Rows) error { return nil },
+		"SELECT api_key FROM quota WHERE node = $1 ORDER BY api_key, period, currency FOR UPDATE", no); err != nil {
 		return amount, err
 	}
 	for _, text := range []string{
@@ -184,7 +191,8 @@ func (s *postgresStore) reclaim(no uint32, grace time.Duration) (r Reclaimed, er
 	err = s.write(func(t *tx) error {
 		r = Reclaimed{}
 		var name string
-		err := t.Row("SELECT name FROM node WHERE no = $1 AND expires_us < {NOW} - $2 FOR UPDATE", no, grace.Microseconds()).Scan(&name)
+		err := t.Row("SELECT name FROM node WHERE no = $1 AND expires_us < {NOW} - $2 FOR UPDATE", no,
+			grace.Microseconds()).Scan(&name)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -220,7 +228,8 @@ func (s *postgresStore) ReleaseNode(nameOrID string) error {
 	}
 	r, err := s.reclaim(no, 0)
 	if err == nil && r.No == 0 {
-		return fmt.Errorf("the node %q is alive: stop it first; its session ends %s after its last heartbeat", nameOrID, max(0, time.Duration(left)*time.Microsecond).Round(time.Second))
+		return fmt.Errorf("the node %q is alive: stop it first; its session ends %s after its last heartbeat", nameOrID,
+			max(0, time.Duration(left)*time.Microsecond).Round(time.Second))
 	}
 	return err
 }

@@ -205,7 +205,8 @@ func TestNoChangeIsMissed(t *testing.T) {
 				if i%2 == 0 {
 					err = n.Recall(account)
 				} else {
-					_, err = n.Credit(&Credit{Account: account, Currency: money.USD, Amount: 1, Ref: fmt.Sprint(w, "-", i), NowUs: 1})
+					_, err = n.Credit(&Credit{Account: account, Currency: money.USD, Amount: 1,
+						Ref: fmt.Sprint(w, "-", i), NowUs: 1})
 				}
 				if err != nil {
 					t.Error(err)
@@ -250,7 +251,8 @@ func TestWritersNeverWaitInACircle(t *testing.T) {
 		nos = append(nos, no)
 	}
 	for i := range keys {
-		k := &KeyRow{ID: fmt.Sprint("k", i), Account: nos[i%accounts], Type: Inference, Digest: Digest{byte(i)}, Period: Epoch, LimitUSD: nano(1 << 39), CreatedUs: 1}
+		k := &KeyRow{ID: fmt.Sprint("k", i), Account: nos[i%accounts], Type: Inference, Digest: Digest{byte(i)},
+			Period: Epoch, LimitUSD: nano(1 << 39), CreatedUs: 1}
 		if err := l.nodes[0].AddKey(k, 10); err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +274,8 @@ func TestWritersNeverWaitInACircle(t *testing.T) {
 			var wants []Want
 			for range 1 + rnd.IntN(40) {
 				i := rnd.IntN(keys)
-				wants = append(wants, Want{Account: nos[rnd.IntN(accounts)], Day: conformDay + int32(rnd.IntN(3)), Amounts: money.Parts{money.Nano(rnd.IntN(5)), money.Nano(rnd.IntN(5)), 1000}},
+				wants = append(wants, Want{Account: nos[rnd.IntN(accounts)], Day: conformDay + int32(rnd.IntN(3)),
+					Amounts: money.Parts{money.Nano(rnd.IntN(5)), money.Nano(rnd.IntN(5)), 1000}},
 					limit(nos[i%accounts], keyNos[i], Epoch, 1000))
 			}
 			if rnd.IntN(3) == 0 {
@@ -284,7 +287,8 @@ func TestWritersNeverWaitInACircle(t *testing.T) {
 		work(func(rnd *rand.Rand) { // charges
 			for range 1 + rnd.IntN(60) {
 				i := rnd.IntN(keys)
-				n.charge(nos[i%accounts], keyNos[i], conformDay+int32(rnd.IntN(3)), money.Parts{money.Nano(rnd.IntN(3)), money.Nano(rnd.IntN(3)), money.Nano(rnd.IntN(50))})
+				n.charge(nos[i%accounts], keyNos[i], conformDay+int32(rnd.IntN(3)),
+					money.Parts{money.Nano(rnd.IntN(3)), money.Nano(rnd.IntN(3)), money.Nano(rnd.IntN(50))})
 			}
 			n.apply()
 		})
@@ -297,7 +301,8 @@ func TestWritersNeverWaitInACircle(t *testing.T) {
 	}
 	work(func(rnd *rand.Rand) { // operators
 		n, no := l.nodes[0], nos[rnd.IntN(accounts)]
-		c := &Credit{Account: no, Currency: money.SpendOrder[rnd.IntN(money.Currencies)], Day: conformDay + int32(rnd.IntN(3)), Amount: 5, Ref: fmt.Sprint(rnd.Uint64()), NowUs: 1}
+		c := &Credit{Account: no, Currency: money.SpendOrder[rnd.IntN(money.Currencies)],
+			Day: conformDay + int32(rnd.IntN(3)), Amount: 5, Ref: fmt.Sprint(rnd.Uint64()), NowUs: 1}
 		if _, err := n.Credit(c); err != nil {
 			t.Error(err)
 		}

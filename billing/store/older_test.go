@@ -25,11 +25,13 @@ func TestOlderNodesBesideNewerOnesAreRefused(t *testing.T) {
 func olderNodesAreRefused(t *testing.T, version int) {
 	address := servers.Database(t)
 	old := schemaOn(t, address, version)
-	if _, err := old.Exec("INSERT INTO node(no, id, name, inc, started_us, expires_us) VALUES(1, 'i', 'front-1', 4, 0, $1), (2, 'j', 'front-2', 1, 0, $1)",
+	if _, err := old.Exec("INSERT INTO node(no, id, name, inc, started_us, expires_us) VALUES(1, 'i', 'front-1', 4, "+
+		"0, $1), (2, 'j', 'front-2', 1, 0, $1)",
 		time.Now().Add(time.Minute).UnixMicro()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := old.Exec("INSERT INTO applied(node, sink, inc, seq) VALUES(1, 'ledger', 4, 7), (1, 'usage', 4, 7)"); err != nil {
+	if _, err := old.Exec("INSERT INTO applied(node, sink, inc, seq) VALUES(1, 'ledger', 4, 7), (1, " +
+		"'usage', 4, 7)"); err != nil {
 		t.Fatal(err)
 	}
 	for _, open := range []func() error{
@@ -80,7 +82,8 @@ func olderNodesAreRefused(t *testing.T, version int) {
 }
 
 // oldUsageDay is the table of daily usage before version 5.
-var oldUsageDay = strings.Replace(usageDay4, "usage_day4", "usage_day", 1) + "CREATE INDEX usage_day_day ON usage_day(account, day);"
+var oldUsageDay = strings.Replace(usageDay4, "usage_day4", "usage_day", 1) +
+	"CREATE INDEX usage_day_day ON usage_day(account, day);"
 
 // schemaOn makes an empty store of schema 3 or 4.
 func schemaOn(t *testing.T, address string, version int) *sql.DB {
@@ -94,7 +97,9 @@ func schemaOn(t *testing.T, address string, version int) *sql.DB {
 	if version == 3 {
 		text = strings.TrimSuffix(text, schema4)
 	}
-	for _, q := range []string{postgresDialect(nil, 0).words.Replace(text), "CREATE TABLE schema_version(one BIGINT PRIMARY KEY, version BIGINT NOT NULL)", fmt.Sprintf("INSERT INTO schema_version VALUES(1, %d)", version)} {
+	for _, q := range []string{postgresDialect(nil, 0).words.Replace(text),
+		"CREATE TABLE schema_version(one BIGINT PRIMARY KEY, version BIGINT NOT NULL)",
+		fmt.Sprintf("INSERT INTO schema_version VALUES(1, %d)", version)} {
 		if _, err := db.Exec(q); err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +111,8 @@ func schemaOn(t *testing.T, address string, version int) *sql.DB {
 func TestDailyUsageIsDividedAlikeInBothEngines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if out, err := exec.Command("tar", "-xzf", filepath.Join("..", "testdata", "ledger-loaded-schema4.tar.gz"), "-C", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("tar", "-xzf", filepath.Join("..", "testdata", "ledger-loaded-schema4.tar.gz"), "-C",
+		dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	from, err := sql.Open("sqlite", "file:"+uriPath(filepath.Join(dir, DatabaseFile)))
@@ -150,11 +156,13 @@ func copyRows(t *testing.T, from, to *sql.DB, table dumpTable) {
 		t.Fatal(err)
 	}
 	defer func() { _ = rows.Close() }()
-	row, into, marks := make([]any, len(table.Columns)), make([]any, len(table.Columns)), make([]string, len(table.Columns))
+	row, into, marks := make([]any, len(table.Columns)), make([]any, len(table.Columns)),
+		make([]string, len(table.Columns))
 	for i := range row {
 		into[i], marks[i] = &row[i], fmt.Sprint("$", i+1)
 	}
-	insert := "INSERT INTO " + table.Table + "(" + strings.Join(table.Columns, ", ") + ") VALUES(" + strings.Join(marks, ", ") + ")"
+	insert := "INSERT INTO " + table.Table + "(" + strings.Join(table.Columns, ", ") + ") VALUES(" + strings.Join(marks,
+		", ") + ")"
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {
 			t.Fatal(err)

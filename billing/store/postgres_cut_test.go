@@ -26,7 +26,8 @@ type worker struct {
 }
 
 func newWorker(p *peer, seed uint64, accounts []uint32) *worker {
-	return &worker{peer: p, rnd: rand.New(rand.NewPCG(seed, 7)), accounts: accounts, lease: map[uint32]money.Nano{}, charged: map[uint32]money.Nano{}}
+	return &worker{peer: p, rnd: rand.New(rand.NewPCG(seed, 7)), accounts: accounts, lease: map[uint32]money.Nano{},
+		charged: map[uint32]money.Nano{}}
 }
 
 // insist repeats do until it succeeds.
@@ -88,7 +89,8 @@ func (w *worker) check() {
 	}
 	for _, f := range list {
 		if f.Lease[money.InUSD] != w.lease[f.Account] {
-			w.t.Errorf("node %d has %d of account %d leased, the store says %d", w.node, w.lease[f.Account], f.Account, f.Lease[money.InUSD])
+			w.t.Errorf("node %d has %d of account %d leased, the store says %d", w.node, w.lease[f.Account], f.Account,
+				f.Lease[money.InUSD])
 		}
 	}
 }
@@ -149,7 +151,8 @@ func connectionCuts(t *testing.T, took time.Duration) {
 				cut.LoseAnswer()
 			}
 			ok := false
-			c := &Credit{Account: accounts[i%len(accounts)], Currency: money.USD, Amount: 11, Ref: fmt.Sprint("r", i), NowUs: conformUs}
+			c := &Credit{Account: accounts[i%len(accounts)], Currency: money.USD, Amount: 11, Ref: fmt.Sprint("r", i),
+				NowUs: conformUs}
 			for {
 				var err error
 				if ok, err = through.Credit(c); err == nil {

@@ -54,7 +54,8 @@ func TestPasswordIsInNoError(t *testing.T) {
 			}
 		})
 	}
-	if _, err := OpenPostgres("postgres://postgres:"+secret+"@host:port/x", 0); err == nil || strings.Contains(err.Error(), "s3cr") {
+	if _, err := OpenPostgres("postgres://postgres:"+secret+"@host:port/x", 0); err == nil ||
+		strings.Contains(err.Error(), "s3cr") {
 		t.Errorf("a malformed address gives %v", err)
 	}
 }
@@ -145,7 +146,8 @@ func addAccount(t *testing.T, s Store, name string, balance money.Parts) uint32 
 	}
 	for place, n := range balance {
 		if n > 0 {
-			if _, err := s.Credit(&Credit{Account: a.No, Currency: money.SpendOrder[place], Day: conformDay, Amount: n, Ref: name + "-" + money.SpendOrder[place].String(), NowUs: conformUs}); err != nil {
+			if _, err := s.Credit(&Credit{Account: a.No, Currency: money.SpendOrder[place], Day: conformDay, Amount: n,
+				Ref: name + "-" + money.SpendOrder[place].String(), NowUs: conformUs}); err != nil {
 				t.Fatal(err)
 			}
 		}

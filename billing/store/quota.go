@@ -147,7 +147,8 @@ func (q *Query) quotas(ids []quotaID, keys map[int64]*keyLimit, lock bool) (map[
 		if both := (quotaID{key: id.key, period: id.period}); !seen[both] {
 			seen[both] = true
 			from, to := periodDates(id.period)
-			no, period, account = append(no, id.key), append(period, int64(id.period)), append(account, int64(k.account))
+			no, period, account = append(no, id.key), append(period, int64(id.period)),
+				append(account, int64(k.account))
 			first, last = append(first, from), append(last, to)
 		}
 	}

@@ -26,7 +26,8 @@ func recountOn(q *Query, pinned func()) (*Recount, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, count := range []func(*Query) error{r.countBuckets, r.countDebts, r.countPostings, r.countDays, r.countPages, r.countSums, r.countLeases, r.countCursors, r.countFeed} {
+	for _, count := range []func(*Query) error{r.countBuckets, r.countDebts, r.countPostings, r.countDays, r.countPages,
+		r.countSums, r.countLeases, r.countCursors, r.countFeed} {
 		if err := count(q); err != nil {
 			return nil, err
 		}
@@ -99,7 +100,8 @@ func (r *Recount) countBuckets(q *Query) error {
 			return err
 		}
 		if granted != avail+escrow+spent+expired || min(avail, escrow, spent, expired) < 0 {
-			r.fault("bucket %d %s %d: granted %d, available %d, escrow %d, spent %d, expired %d", no, id.Currency, id.Day, granted, avail, escrow, spent, expired)
+			r.fault("bucket %d %s %d: granted %d, available %d, escrow %d, spent %d, expired %d", no, id.Currency,
+				id.Day, granted, avail, escrow, spent, expired)
 		}
 		c := r.Accounts[no]
 		if c == nil {
@@ -174,7 +176,8 @@ func (r *Recount) countDays(q *Query) error {
 		var kind money.Kind
 		var requests, units int64
 		var amount money.Nano
-		if err := rows.Scan(&id.Account, &id.Key, &date, &id.model, &currency, &kind, &requests, &units, &amount); err != nil {
+		if err := rows.Scan(&id.Account, &id.Key, &date, &id.model, &currency, &kind, &requests, &units,
+			&amount); err != nil {
 			return err
 		}
 		count := r.Accounts[id.Account]
@@ -203,7 +206,8 @@ func (r *Recount) countPages(q *Query) error {
 	err := q.Each(func(rows *sql.Rows) error {
 		p := journal.Page{}
 		n := &p.Entries
-		if err := rows.Scan(&p.Account, &p.Node, &p.First, &p.Last, &p.FirstUs, &p.LastUs, &p.Requests, &n[money.InDIEM], &n[money.InBundled], &n[money.InUSD], &p.Data); err != nil {
+		if err := rows.Scan(&p.Account, &p.Node, &p.First, &p.Last, &p.FirstUs, &p.LastUs, &p.Requests,
+			&n[money.InDIEM], &n[money.InBundled], &n[money.InUSD], &p.Data); err != nil {
 			return err
 		}
 		c := r.Accounts[p.Account]
@@ -233,8 +237,10 @@ func (r *Recount) countPages(q *Query) error {
 			r.Requests++
 			return nil
 		})
-		if found.Entries != p.Entries || found.FirstUs != p.FirstUs || found.LastUs != p.LastUs || journal.HourOf(p.FirstUs) != journal.HourOf(p.LastUs) {
-			r.fault("account %d: the page of node %d at record %d has %v entries from %d to %d, its row says %v from %d to %d",
+		if found.Entries != p.Entries || found.FirstUs != p.FirstUs || found.LastUs != p.LastUs ||
+			journal.HourOf(p.FirstUs) != journal.HourOf(p.LastUs) {
+			r.fault("account %d: the page of node %d at record %d has %v entries from %d to %d, its row says %v from "+
+				"%d to %d",
 				p.Account, p.Node, p.First, found.Entries, found.FirstUs, found.LastUs, p.Entries, p.FirstUs, p.LastUs)
 		}
 		if err != nil {
@@ -253,17 +259,20 @@ func (r *Recount) countPages(q *Query) error {
 	err = q.Each(func(rows *sql.Rows) error {
 		var id hour
 		var n journal.Entries
-		if err := rows.Scan(&id.account, &id.hour, &id.node, &n[money.InDIEM], &n[money.InBundled], &n[money.InUSD]); err != nil {
+		if err := rows.Scan(&id.account, &id.hour, &id.node, &n[money.InDIEM], &n[money.InBundled],
+			&n[money.InUSD]); err != nil {
 			return err
 		}
 		if n != hours[id] {
-			r.fault("account %d: hour %d of node %d has %v entries by its row, %v by its pages", id.account, id.hour, id.node, n, hours[id])
+			r.fault("account %d: hour %d of node %d has %v entries by its row, %v by its pages", id.account, id.hour,
+				id.node, n, hours[id])
 		}
 		delete(hours, id)
 		return nil
 	}, "SELECT account, hour, node, entries_diem, entries_bundled, entries_usd FROM usage_hour")
 	for id, n := range hours {
-		r.fault("account %d: hour %d of node %d has %v entries by its pages and no row", id.account, id.hour, id.node, n)
+		r.fault("account %d: hour %d of node %d has %v entries by its pages and no row", id.account, id.hour, id.node,
+			n)
 	}
 	return err
 }
@@ -278,7 +287,8 @@ func (r *Recount) countSums(q *Query) error {
 		err := rows.Scan(&entry, &currency, &sum)
 		r.fault("entry %d does not balance: %s %s are over", entry, sum, currency)
 		return err
-	}, "SELECT entry, currency, CAST(sum(amount) AS {I64}) FROM posting GROUP BY entry, currency HAVING sum(amount) <> 0")
+	}, "SELECT entry, currency, CAST(sum(amount) AS {I64}) FROM posting GROUP BY entry, currency HAVING "+
+		"sum(amount) <> 0")
 	if err != nil {
 		return err
 	}

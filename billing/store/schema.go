@@ -215,7 +215,8 @@ func (t *tx) unattended(version int) error {
 	}
 	return fmt.Errorf("cannot bring the ledger from schema %d to %d: an older farebox runs on it as %s; "+
 		"make a backup with that one (farebox backup FILE), stop all its nodes, then start this one "+
-		"(a node that was killed is forgotten when its session ends, half a minute after its last heartbeat)", version, Version, strings.Join(names, ", "))
+		"(a node that was killed is forgotten when its session ends, half a minute after its last heartbeat)", version,
+		Version, strings.Join(names, ", "))
 }
 
 // migrate brings the schema to the newest version, one version a transaction.
@@ -231,7 +232,8 @@ func (s *sqlStore) migrate() error {
 			text, step := schema, (func(*tx) error)(nil)
 			switch {
 			case version > Version:
-				return fmt.Errorf("the ledger was written by a newer farebox (schema %d, this one knows %d); start that version, or restore a backup from before it with this one", version, Version)
+				return fmt.Errorf("the ledger was written by a newer farebox (schema %d, this one knows %d); start "+
+					"that version, or restore a backup from before it with this one", version, Version)
 			case version == Version:
 				return nil
 			case version == 0:
@@ -279,9 +281,11 @@ func (q *Query) divideDays() error {
 			requests, some = "requests", "" // every request counts with its last line
 		}
 		parts = append(parts, fmt.Sprintf(`SELECT account, api_key, day, model, currency, %s AS kind, %s AS requests,
-			%s_tokens AS units, %s_amount AS amount, last_us FROM usage_day4 LEFT JOIN model m ON m.no = model%s`, kind, requests, name, name, some))
+			%s_tokens AS units, %s_amount AS amount, last_us FROM usage_day4 LEFT JOIN model m ON m.no = model%s`, kind,
+			requests, name, name, some))
 	}
-	_, err := q.tx.Exec(q.s.dialect.words.Replace(`INSERT INTO usage_day(account, api_key, day, model, currency, kind, requests, units, amount, last_us)
+	_, err := q.tx.Exec(q.s.dialect.words.Replace(
+		`INSERT INTO usage_day(account, api_key, day, model, currency, kind, requests, units, amount, last_us)
 		SELECT account, api_key, day, model, currency, kind, CAST(sum(requests) AS {I64}), CAST(sum(units) AS {I64}), CAST(sum(amount) AS {I64}), max(last_us)
 		FROM (` + strings.Join(parts, " UNION ALL ") + `) AS x GROUP BY account, api_key, day, model, currency, kind`))
 	if err != nil {

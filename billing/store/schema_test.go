@@ -50,12 +50,14 @@ func TestOldLedgerComesForwardWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	progress := journal.Record{Kind: journal.Progress, Seq: 4, Hold: 3, Account: 1, Key: 1, Model: 1, Day: conformDay, TimeNs: 7, Amounts: money.Parts{0, 0, 5}}
+	progress := journal.Record{Kind: journal.Progress, Seq: 4, Hold: 3, Account: 1, Key: 1, Model: 1, Day: conformDay,
+		TimeNs: 7, Amounts: money.Parts{0, 0, 5}}
 	data := make([]byte, journal.MaxRecord)
 	data = data[:progress.Put(data)]
 	var set journal.Pages
 	set.Begin(0)
-	set.Add(&journal.Record{Kind: journal.Settle, Seq: 2, Hold: 1, Account: 1, Key: 1, Model: 1, Day: conformDay, TimeNs: conformUs * 1000, Amounts: money.Parts{0, 0, 30}})
+	set.Add(&journal.Record{Kind: journal.Settle, Seq: 2, Hold: 1, Account: 1, Key: 1, Model: 1, Day: conformDay,
+		TimeNs: conformUs * 1000, Amounts: money.Parts{0, 0, 30}})
 	page := set.List()[0]
 	for _, q := range []struct {
 		text string
@@ -68,10 +70,12 @@ func TestOldLedgerComesForwardWhole(t *testing.T) {
 		{"INSERT INTO model VALUES(1, 'm')", nil},
 		{"INSERT INTO bucket VALUES(1, 1, 0, 100, 70, 0, 30, 0)", nil},
 		{"INSERT INTO entry VALUES(1, 5, 'TOP_UP', 'ref', NULL, NULL, ''), (2, 6, 'CHARGE', NULL, 1, 2, '')", nil},
-		{"INSERT INTO posting VALUES(1, 'customer', 1, 1, 100, 100), (1, 'cash', 0, 1, -100, NULL), (2, 'customer', 1, 1, -30, 70), (2, 'revenue', 0, 1, 30, NULL)", nil},
+		{"INSERT INTO posting VALUES(1, 'customer', 1, 1, 100, 100), (1, 'cash', 0, 1, -100, NULL), (2, 'customer', " +
+			"1, 1, -30, 70), (2, 'revenue', 0, 1, 30, NULL)", nil},
 		{"INSERT INTO house VALUES('cash', 1, -100), ('revenue', 1, 30)", nil},
 		{"INSERT INTO usage_day VALUES(1, 1, 20261121, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 30, 9)", nil},
-		{"INSERT INTO usage_page VALUES(1, $1, $2, $3, $4, $5, $6)", []any{page.First, page.Last, page.FirstUs, page.LastUs, page.Requests, page.Data}},
+		{"INSERT INTO usage_page VALUES(1, $1, $2, $3, $4, $5, $6)",
+			[]any{page.First, page.Last, page.FirstUs, page.LastUs, page.Requests, page.Data}},
 		{"INSERT INTO open_progress VALUES(3, 4, $1)", []any{data}},
 		{"UPDATE applied SET seq = 4", nil},
 	} {
@@ -101,7 +105,8 @@ func TestOldLedgerComesForwardWhole(t *testing.T) {
 		t.Errorf("%d requests for %s survived", r.Requests, r.Charged)
 	}
 	k, err := old.KeyByID("k")
-	if err != nil || k.Version != 1 || k.Privacy != AnyModel || *k.LimitUSD != 100 || k.LimitDIEM != nil || k.Period != Lifetime {
+	if err != nil || k.Version != 1 || k.Privacy != AnyModel || *k.LimitUSD != 100 || k.LimitDIEM != nil ||
+		k.Period != Lifetime {
 		t.Errorf("the key is now %+v (%v)", k, err)
 	}
 	for _, s := range []Sink{ToLedger, ToUsage} {
@@ -109,10 +114,12 @@ func TestOldLedgerComesForwardWhole(t *testing.T) {
 			t.Errorf("the cursor %s is at %d (%v)", s, seq, err)
 		}
 	}
-	if list, err := old.OpenProgress(); err != nil || len(list) != 1 || list[0].Amounts != progress.Amounts || list[0].Hold != 3 {
+	if list, err := old.OpenProgress(); err != nil || len(list) != 1 || list[0].Amounts != progress.Amounts ||
+		list[0].Hold != 3 {
 		t.Errorf("open progress is now %+v (%v)", list, err)
 	}
-	if ok, err := old.Credit(&Credit{Account: 1, Currency: money.USD, Amount: 100, Ref: "ref", NowUs: 9}); ok || err != nil {
+	if ok, err := old.Credit(&Credit{Account: 1, Currency: money.USD, Amount: 100, Ref: "ref", NowUs: 9}); ok ||
+		err != nil {
 		t.Errorf("a credit from before the migration counted again (%v)", err)
 	}
 }

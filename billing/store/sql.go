@@ -281,7 +281,8 @@ func (t *tx) finish() error {
 	})
 	for _, id := range ids {
 		if _, err := t.exec(sqlHouse, id.book, int64(id.currency), int64(t.house[id])); err != nil {
-			return fmt.Errorf("cannot add %s %s to the book %q of the house: %w", t.house[id], id.currency, id.book, err)
+			return fmt.Errorf("cannot add %s %s to the book %q of the house: %w", t.house[id], id.currency, id.book,
+				err)
 		}
 	}
 	if len(t.changes) == 0 {

@@ -20,7 +20,8 @@ type sqliteStore struct{ *sqlStore }
 // sqliteDialect: one writer at a time needs no locks on rows, and a statement a
 // row costs no round trip.
 var sqliteDialect = &dialect{
-	words: strings.NewReplacer("{I64}", "INTEGER", "{BLOB}", "BLOB", "{SERIAL}", "INTEGER PRIMARY KEY AUTOINCREMENT", "{ID}", "INTEGER PRIMARY KEY",
+	words: strings.NewReplacer("{I64}", "INTEGER", "{BLOB}", "BLOB", "{SERIAL}", "INTEGER PRIMARY KEY AUTOINCREMENT",
+		"{ID}", "INTEGER PRIMARY KEY",
 		"{TABLE}", "STRICT", "{KEYED}", "STRICT, WITHOUT ROWID", "{LOCK}", ""),
 	version: func(t *tx) (version int, err error) {
 		return version, t.Row("PRAGMA user_version").Scan(&version)
@@ -31,7 +32,8 @@ var sqliteDialect = &dialect{
 	},
 	unique: func(err error) bool {
 		var e *sqlite.Error
-		return errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+		return errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE ||
+			e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
 	},
 }
 
@@ -96,7 +98,9 @@ func OpenSQLite(dir string) (*sqliteStore, error) {
 // ready makes the cursors, and keeps ready the statements of the projection and
 // the reads of a key's first use, which an unknown key costs, too.
 func (s *sqliteStore) ready() error {
-	_, err := s.writer.Exec("INSERT INTO applied(node, sink, inc, seq) VALUES(1, 'ledger', 0, 0), (1, 'usage', 0, 0) ON CONFLICT DO NOTHING")
+	_, err := s.writer.Exec(
+		"INSERT INTO applied(node, sink, inc, seq) VALUES(1, 'ledger', 0, 0), (1, 'usage', 0, 0) ON CONFLICT DO " +
+			"NOTHING")
 	return errors.Join(err,
 		s.prepare(s.writer, sqlCharge, sqlPosting, sqlUsageDay, sqlPage, sqlHour, sqlHouse),
 		s.prepare(s.reader, sqlKeyByDigest, sqlAccount))
@@ -116,7 +120,8 @@ func (s *sqliteStore) checkVersion() error {
 		return fmt.Errorf("cannot open the database: %w", err)
 	}
 	if versionLess(version, oldestSQLite) {
-		return fmt.Errorf("cannot use SQLite %s: it can corrupt a database; build with %s or later", version, oldestSQLite)
+		return fmt.Errorf("cannot use SQLite %s: it can corrupt a database; build with %s or later", version,
+			oldestSQLite)
 	}
 	return nil
 }

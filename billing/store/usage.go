@@ -40,7 +40,8 @@ func (t *tx) addPages(node uint32, pages []*journal.Page) error {
 	b := t.bulk(sqlPage)
 	for _, p := range pages {
 		n := &p.Entries
-		if err := b.add(p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, n[money.InDIEM], n[money.InBundled], n[money.InUSD], p.Data); err != nil {
+		if err := b.add(p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, n[money.InDIEM],
+			n[money.InBundled], n[money.InUSD], p.Data); err != nil {
 			return err
 		}
 		id := usageHourID{p.Account, journal.HourOf(p.FirstUs)}
@@ -91,7 +92,8 @@ func (t *tx) repackPages() error {
 	}
 	for _, id := range ids {
 		old := journal.Page{Account: id.account, First: id.first}
-		err := t.Row("SELECT seq_last, requests, data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", id.account, id.node, id.first).
+		err := t.Row("SELECT seq_last, requests, data FROM usage_page WHERE account = $1 AND node = $2 AND "+
+			"seq_first = $3", id.account, id.node, id.first).
 			Scan(&old.Last, &old.Requests, &old.Data)
 		if err != nil {
 			return err
@@ -101,7 +103,8 @@ func (t *tx) repackPages() error {
 		if err := old.Each(t.s.before, func(r *journal.Record) error { set.Add(r); return nil }); err != nil {
 			return err
 		}
-		if _, err := t.exec("DELETE FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", id.account, id.node, id.first); err != nil {
+		if _, err := t.exec("DELETE FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3", id.account,
+			id.node, id.first); err != nil {
 			return err
 		}
 		if err := t.addPages(id.node, set.List()); err != nil {

@@ -46,7 +46,8 @@ func TestExactlyTheLimitPassesAtOnce(t *testing.T) {
 // A request for four pictures counts as four (addendum 3.6): six of them do not
 // fit into a limit of 20, and the ones that are left still serve single pictures.
 func TestARequestForSeveralPicturesCountsAsSeveral(t *testing.T) {
-	for name, r := range map[string]config.Rate{"RPM": {RPM: 20}, "RPH": {RPH: 20}, "RPD": {RPD: 20}, "RPMON": {RPMon: 20}} {
+	for name, r := range map[string]config.Rate{"RPM": {RPM: 20}, "RPH": {RPH: 20}, "RPD": {RPD: 20},
+		"RPMON": {RPMon: 20}} {
 		var w Window
 		var no Refusal
 		ask := func(n int64) bool {
@@ -100,7 +101,8 @@ func TestRetryAfterIsExact(t *testing.T) {
 			now += int64(no.RetryAfter)
 			var again Refusal
 			if !w.Check(&r, at(now), calendar.DayOf(now), 1, tokens, &again) && again.Limit == no.Limit {
-				t.Fatalf("%s refuses for another %s after the %s that it named", no.Limit, again.RetryAfter, no.RetryAfter)
+				t.Fatalf("%s refuses for another %s after the %s that it named", no.Limit, again.RetryAfter,
+					no.RetryAfter)
 			}
 		}
 	})
@@ -129,7 +131,8 @@ func TestMonthlyAndDailyCountersBeginAgainWithTheCalendar(t *testing.T) {
 	if no, ok := tryWindow(&w, &r, next, 0); !ok {
 		t.Fatalf("third request of the month refused by %s", no.Limit)
 	}
-	if no, ok := tryWindow(&w, &r, next, 0); ok || no.Limit != "RPMON" || time.Unix(0, no.ResetNs).UTC().Format(time.DateOnly) != "2027-01-01" {
+	if no, ok := tryWindow(&w, &r, next, 0); ok || no.Limit != "RPMON" ||
+		time.Unix(0, no.ResetNs).UTC().Format(time.DateOnly) != "2027-01-01" {
 		t.Fatalf("fourth request of the month: passed %v, %s until %s", ok, no.Limit, time.Unix(0, no.ResetNs).UTC())
 	}
 }
@@ -219,18 +222,21 @@ func TestClockThatIsSetMovesWhatIsToldOnly(t *testing.T) {
 		tryWindow(&w, &r, noon, 100)
 		now := Instant{Wall: noon + int64(set), Mono: noon}.Add(20 * time.Second)
 		var no Refusal
-		if w.Check(&r, now, calendar.DayOf(now.Wall), 1, 0, &no) || no.RetryAfter != 40*time.Second || no.ResetNs != now.Wall+int64(40*time.Second) {
+		if w.Check(&r, now, calendar.DayOf(now.Wall), 1, 0, &no) || no.RetryAfter != 40*time.Second ||
+			no.ResetNs != now.Wall+int64(40*time.Second) {
 			t.Errorf("with the clock set by %s, 20 s after the minute's only request: %+v", set, no)
 		}
 		q := NoQuota
 		w.Quota(&r, now, calendar.DayOf(now.Wall), &q)
-		if want := (Quota{LimitRequests: 1, ResetRequestsUnix: now.Wall/1e9 + 40, LimitTokens: 100, RemainingTokens: 33, ResetTokensSeconds: 40}); q != want {
+		if want := (Quota{LimitRequests: 1, ResetRequestsUnix: now.Wall/1e9 + 40, LimitTokens: 100, RemainingTokens: 33,
+			ResetTokensSeconds: 40}); q != want {
 			t.Errorf("with the clock set by %s the headers say %+v, not %+v", set, q, want)
 		}
 		daily := config.Rate{RPD: 1}
 		day := calendar.DayOf(now.Wall)
 		w.Commit(&daily, now.Mono, day, 1, 0)
-		if w.Check(&daily, now, day, 1, 0, &no) || no.RetryAfter <= 0 || no.RetryAfter > 24*time.Hour || no.ResetNs != int64(day+1)*DayNs {
+		if w.Check(&daily, now, day, 1, 0, &no) || no.RetryAfter <= 0 || no.RetryAfter > 24*time.Hour ||
+			no.ResetNs != int64(day+1)*DayNs {
 			t.Errorf("with the clock set by %s a day's limit: %+v", set, no)
 		}
 	}

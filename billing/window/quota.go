@@ -47,7 +47,8 @@ func (w *Window) Quota(r *config.Rate, now Instant, day int32, q *Quota) {
 		requests(r.RPMon, max(0, r.RPMon-used), int64(calendar.FirstDay(month+1))*DayNs)
 	}
 	if r.TPM > 0 {
-		if remaining := Left(w.Tokens, now.Mono, r.TPM, MinuteNs, MinuteNs); q.LimitTokens < 0 || remaining < q.RemainingTokens {
+		if remaining := Left(w.Tokens, now.Mono, r.TPM, MinuteNs, MinuteNs); q.LimitTokens < 0 ||
+			remaining < q.RemainingTokens {
 			q.LimitTokens, q.RemainingTokens = r.TPM, remaining
 			q.ResetTokensSeconds = ceilDiv(max(0, w.Tokens-now.Mono), int64(time.Second))
 		}

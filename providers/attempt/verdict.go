@@ -96,7 +96,8 @@ func Judge(status int, retryAfter time.Duration) Verdict {
 
 // loaded are the other 4xx that say something of the target and not of the
 // request: its catalog or its load.
-var loaded = [100]bool{404 - 400: true, 405 - 400: true, 408 - 400: true, 409 - 400: true, 425 - 400: true, 429 - 400: true}
+var loaded = [100]bool{404 - 400: true, 405 - 400: true, 408 - 400: true, 409 - 400: true, 425 - 400: true,
+	429 - 400: true}
 
 // Lost is the verdict on an attempt without a whole answer.
 func Lost(cause proxy.Cause) Verdict {

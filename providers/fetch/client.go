@@ -249,7 +249,8 @@ func ended(outer context.Context, err error) error {
 		return own
 	case outer.Err() != nil:
 		return outer.Err()
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) &&
+		timeout.Timeout():
 		return &Error{Reason: TooSlow}
 	}
 	return &Error{Reason: Unreachable}

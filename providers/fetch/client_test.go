@@ -95,7 +95,8 @@ func reason(err error) string {
 	if !errors.As(err, &e) {
 		return fmt.Sprint(err)
 	}
-	return [...]string{"bad url", "forbidden", "unreachable", "status", "redirects", "large", "slow", "unwanted"}[e.Reason]
+	return [...]string{"bad url", "forbidden", "unreachable", "status", "redirects", "large", "slow",
+		"unwanted"}[e.Reason]
 }
 
 // No spelling of an internal address gets anywhere, by itself or as the target
@@ -107,18 +108,22 @@ func TestNoSpellingOfAnInternalAddressIsFetched(t *testing.T) {
 	if err != nil {
 		t.Skip("no second loopback address here:", err)
 	}
-	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		hits.Add(1)
-		_, _ = io.WriteString(w, "secret")
-	})}
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) {
+			hits.Add(1)
+			_, _ = io.WriteString(w, "secret")
+		})}
 	go func() { _ = s.Serve(victim) }()
 	t.Cleanup(func() { s.Close() })
 	port := fmt.Sprint(victim.Addr().(*net.TCPAddr).Port)
 
 	c := New(Options{Allow: loopback, Limit: 10 * time.Second, Resolver: names(t, map[string][]string{
-		"internal.test.": {"127.0.0.2"}, "metadata.test.": {"169.254.169.254"}, "private.test.": {"10.0.0.5"}, "six.test.": {"::1"},
-		"mapped.test.": {"::ffff:127.0.0.2"}, "nat.test.": {"64:ff9b::7f00:2"}, "wire.test.": {"168.63.129.16"}, "any.test.": {"0.0.0.0"},
-		"unique.test.": {"fd00:ec2::254"}, "local.test.": {"fe80::1"}, "2130706434.": {"127.0.0.2"}, "127.2.": {"127.0.0.2"},
+		"internal.test.": {"127.0.0.2"}, "metadata.test.": {"169.254.169.254"}, "private.test.": {"10.0.0.5"},
+		"six.test.":    {"::1"},
+		"mapped.test.": {"::ffff:127.0.0.2"}, "nat.test.": {"64:ff9b::7f00:2"}, "wire.test.": {"168.63.129.16"},
+		"any.test.":    {"0.0.0.0"},
+		"unique.test.": {"fd00:ec2::254"}, "local.test.": {"fe80::1"}, "2130706434.": {"127.0.0.2"},
+		"127.2.": {"127.0.0.2"},
 	})})
 	hop := ""
 	redirector := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -126,15 +131,22 @@ func TestNoSpellingOfAnInternalAddressIsFetched(t *testing.T) {
 		w.WriteHeader(302)
 	})
 	for _, host := range []string{
-		"127.0.0.2", "127.0.0.2.", "127.2", "0x7f000002", "0x7f.2", "0x7F.0.0.2", "0177.0.0.2", "2130706434", "017700000002", "127.0.2", "0",
-		"127。0。0。2", "１２７.0.0.2", "127．0．0．2", "①②⑦.0.0.2", "127%2e0%2e0%2e2", "localhost2.", "[::1]", "[::ffff:127.0.0.2]", "[::ffff:7f00:2]", "[::7f00:2]",
-		"[0:0:0:0:0:ffff:127.0.0.2]", "[64:ff9b::7f00:2]", "[2002:7f00:2::]", "[fe80::1%25lo]", "[::]", "[fd00:ec2::254]", "0.0.0.0", "0.0.0.2",
-		"169.254.169.254", "169.254.169.254.", "0xa9fea9fe", "2852039166", "0251.0376.0251.0376", "169.254.43518", "100.100.100.200", "192.0.0.192",
-		"168.63.129.16", "10.0.0.1", "172.16.0.1", "192.168.1.1", "internal.test", "INTERNAL.TEST.", "metadata.test", "private.test", "six.test", "mapped.test",
-		"nat.test", "wire.test", "any.test", "unique.test", "local.test", "ınternal.test", "256.256.256.256", "127.0.0.2#.example.com", "example.com@127.0.0.2",
+		"127.0.0.2", "127.0.0.2.", "127.2", "0x7f000002", "0x7f.2", "0x7F.0.0.2", "0177.0.0.2", "2130706434",
+		"017700000002", "127.0.2", "0",
+		"127。0。0。2", "１２７.0.0.2", "127．0．0．2", "①②⑦.0.0.2", "127%2e0%2e0%2e2", "localhost2.", "[::1]",
+		"[::ffff:127.0.0.2]", "[::ffff:7f00:2]", "[::7f00:2]",
+		"[0:0:0:0:0:ffff:127.0.0.2]", "[64:ff9b::7f00:2]", "[2002:7f00:2::]", "[fe80::1%25lo]", "[::]",
+		"[fd00:ec2::254]", "0.0.0.0", "0.0.0.2",
+		"169.254.169.254", "169.254.169.254.", "0xa9fea9fe", "2852039166", "0251.0376.0251.0376", "169.254.43518",
+		"100.100.100.200", "192.0.0.192",
+		"168.63.129.16", "10.0.0.1", "172.16.0.1", "192.168.1.1", "internal.test", "INTERNAL.TEST.", "metadata.test",
+		"private.test", "six.test", "mapped.test",
+		"nat.test", "wire.test", "any.test", "unique.test", "local.test", "ınternal.test", "256.256.256.256",
+		"127.0.0.2#.example.com", "example.com@127.0.0.2",
 		"127.0.0.2\\.example.com", "127.0.0.2%00.example.com", "127.0.0.2 ", "127.0.0.2\t",
 	} {
-		for _, u := range []string{"http://" + host + ":" + port + "/", "http://" + host + "/", "https://" + host + "/x.png", "HTTP://" + host + "/"} {
+		for _, u := range []string{"http://" + host + ":" + port + "/", "http://" + host + "/",
+			"https://" + host + "/x.png", "HTTP://" + host + "/"} {
 			for _, way := range []string{u, redirector + "/?to=" + url.QueryEscape(u)} {
 				hop = way
 				if b, err := c.Get(context.Background(), way, 1<<20); err == nil {
@@ -144,9 +156,12 @@ func TestNoSpellingOfAnInternalAddressIsFetched(t *testing.T) {
 		}
 	}
 	for _, u := range []string{
-		"", "/", "http:", "http:/", "http://", "//127.0.0.1/", "file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1:6379/_x", "unix:///var/run/docker.sock",
-		"javascript:1", "data:image/png;base64,AAAA", "http:127.0.0.1", "jar:http://127.0.0.1!/", "http://user@127.0.0.1/", "http://:80/", "http://[::1", "http://%zz/",
-		"http://127.0.0.1:99999/", "http://127.0.0.1:-1/", "ldap://127.0.0.1", strings.Repeat("http://127.0.0.1/", 1000), "http://127.0.0.1/\r\nX: y",
+		"", "/", "http:", "http:/", "http://", "//127.0.0.1/", "file:///etc/passwd", "ftp://127.0.0.1/",
+		"gopher://127.0.0.1:6379/_x", "unix:///var/run/docker.sock",
+		"javascript:1", "data:image/png;base64,AAAA", "http:127.0.0.1", "jar:http://127.0.0.1!/",
+		"http://user@127.0.0.1/", "http://:80/", "http://[::1", "http://%zz/",
+		"http://127.0.0.1:99999/", "http://127.0.0.1:-1/", "ldap://127.0.0.1",
+		strings.Repeat("http://127.0.0.1/", 1000), "http://127.0.0.1/\r\nX: y",
 	} {
 		for _, way := range []string{u, redirector + "/?to=" + url.QueryEscape(u)} {
 			if b, err := c.Get(context.Background(), way, 1<<20); err == nil {
@@ -163,7 +178,8 @@ func TestNoSpellingOfAnInternalAddressIsFetched(t *testing.T) {
 // check is made on what is dialled.
 func TestANameThatChangesIsCheckedWhenDialled(t *testing.T) {
 	t.Parallel()
-	c := New(Options{Limit: 5 * time.Second, Resolver: names(t, map[string][]string{"turns.test.": {"127.0.0.1", "10.0.0.1", "169.254.169.254"}})})
+	c := New(Options{Limit: 5 * time.Second, Resolver: names(t,
+		map[string][]string{"turns.test.": {"127.0.0.1", "10.0.0.1", "169.254.169.254"}})})
 	for range 6 {
 		if _, err := c.Get(context.Background(), "http://turns.test/", 1<<20); reason(err) != "forbidden" {
 			t.Error(err)
@@ -177,8 +193,10 @@ func TestNoProxyOfTheEnvironmentIsAsked(t *testing.T) {
 	p := serve(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) })
 	t.Setenv("HTTP_PROXY", p)
 	t.Setenv("http_proxy", p)
-	c := New(Options{Allow: loopback, Limit: 2 * time.Second, Resolver: names(t, map[string][]string{"internal.test.": {"10.0.0.1"}})})
-	if _, err := c.Get(context.Background(), "http://internal.test/", 10); reason(err) != "forbidden" || asked.Load() != 0 {
+	c := New(Options{Allow: loopback, Limit: 2 * time.Second,
+		Resolver: names(t, map[string][]string{"internal.test.": {"10.0.0.1"}})})
+	if _, err := c.Get(context.Background(), "http://internal.test/", 10); reason(err) != "forbidden" ||
+		asked.Load() != 0 {
 		t.Error(err, asked.Load())
 	}
 }
@@ -191,12 +209,14 @@ func TestHostileServersAreCutShort(t *testing.T) {
 		h    http.HandlerFunc
 		want string
 	}{
-		"good":         {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(file) }, "<nil>"},
-		"empty":        {func(http.ResponseWriter, *http.Request) {}, "unwanted"},
-		"another kind": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, "unwanted"},
-		"not found":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, "status"},
-		"partial":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(206); _, _ = w.Write(file) }, "status"},
-		"no content":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, "status"},
+		"good":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(file) }, "<nil>"},
+		"empty": {func(http.ResponseWriter, *http.Request) {}, "unwanted"},
+		"another kind": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+			"unwanted"},
+		"not found": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, "status"},
+		"partial": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(206); _, _ = w.Write(file) },
+			"status"},
+		"no content": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, "status"},
 		"says too much": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "999999999")
 			w.WriteHeader(200)
@@ -236,7 +256,8 @@ func TestHostileServersAreCutShort(t *testing.T) {
 			_, _ = io.WriteString(conn, "220 smtp ready\r\n")
 			conn.Close()
 		}, "unreachable"},
-		"to itself": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/again", http.StatusFound) }, "redirects"},
+		"to itself": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/again", http.StatusFound) },
+			"redirects"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -245,7 +266,9 @@ func TestHostileServersAreCutShort(t *testing.T) {
 			if x.want == "slow" {
 				limit = 300 * time.Millisecond
 			}
-			c := New(Options{Allow: loopback, Limit: limit, Accept: func(p []byte) bool { return bytes.HasPrefix(p, []byte("image.")) }})
+			c := New(Options{Allow: loopback, Limit: limit, Accept: func(p []byte) bool {
+				return bytes.HasPrefix(p, []byte("image."))
+			}})
 			b, err := c.Get(context.Background(), u, 1<<20)
 			if reason(err) != x.want {
 				t.Errorf("%v", err)
@@ -275,13 +298,16 @@ func TestRedirectsAreFollowed(t *testing.T) {
 		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
 		http.Redirect(w, r, r.URL.Path+"x", http.StatusTemporaryRedirect)
 	})
-	if b, err := New(Options{Allow: loopback}).Get(context.Background(), u+"/", 100); err != nil || string(b) != "there" {
+	if b, err := New(Options{Allow: loopback}).Get(context.Background(), u+"/", 100); err != nil ||
+		string(b) != "there" {
 		t.Error(string(b), err)
 	}
-	if _, err := New(Options{Allow: loopback, Redirects: 2}).Get(context.Background(), u+"/", 100); reason(err) != "redirects" {
+	if _, err := New(Options{Allow: loopback, Redirects: 2}).Get(context.Background(), u+"/", 100); reason(err) !=
+		"redirects" {
 		t.Error(err)
 	}
-	if _, err := New(Options{Allow: loopback, Redirects: -1}).Get(context.Background(), u+"/xx", 100); reason(err) != "redirects" {
+	if _, err := New(Options{Allow: loopback, Redirects: -1}).Get(context.Background(), u+"/xx", 100); reason(err) !=
+		"redirects" {
 		t.Error(err)
 	}
 }
@@ -339,20 +365,23 @@ func TestAFetchEndsWithItsCaller(t *testing.T) {
 // Certificates are checked.
 func TestCertificatesAreChecked(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	s := httptest.NewTLSServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	t.Cleanup(s.Close)
 	s.Config.ErrorLog = nil
 	if _, err := New(Options{Allow: loopback}).Get(context.Background(), s.URL, 10); reason(err) != "unreachable" {
 		t.Error(err)
 	}
 	roots := s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	if b, err := New(Options{Allow: loopback, TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}).Get(context.Background(), s.URL, 10); err != nil || string(b) != "ok" {
+	if b, err := New(Options{Allow: loopback, TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}).
+		Get(context.Background(), s.URL, 10); err != nil || string(b) != "ok" {
 		t.Error(err)
 	}
 }
 
 func FuzzCheck(f *testing.F) {
-	for _, s := range []string{"http://127.0.0.1/", "https://example.com/a.png", "http://0x7f.1/", "http://[::1]:80/", "http://a@b/", "http://127。0。0。1/"} {
+	for _, s := range []string{"http://127.0.0.1/", "https://example.com/a.png", "http://0x7f.1/", "http://[::1]:80/",
+		"http://a@b/", "http://127。0。0。1/"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -22,7 +22,8 @@ type guard struct {
 }
 
 func newGuard(allow, deny []netip.Prefix) *guard {
-	g := &guard{deny: append(append([]netip.Prefix(nil), denied...), deny...), rules: ssrf.New(), own: net.InterfaceAddrs}
+	g := &guard{deny: append(append([]netip.Prefix(nil), denied...), deny...), rules: ssrf.New(),
+		own: net.InterfaceAddrs}
 	for _, p := range allow {
 		g.allow = append(g.allow, p.Masked())
 	}

@@ -52,11 +52,14 @@ type spoken struct {
 }
 
 var dialects = map[string]spoken{
-	"openai":    {openai.Dialect{}, "/v1", "sim-image", []image.Kind{image.Generate, image.Edit}, nil},
-	"native":    {native.Dialect{}, "/api/v1", "sim-image", []image.Kind{image.Generate, image.Edit, image.Upscale, image.RemoveBackground}, nil},
-	"sdapi":     {sdapi.Dialect{}, "", "sim.safetensors", []image.Kind{image.Generate, image.Edit, image.Upscale}, nil},
-	"stability": {stability.Dialect{}, "/v2beta", "ultra", []image.Kind{image.Generate, image.Edit, image.Upscale, image.RemoveBackground}, nil},
-	"fal":       {fal.Dialect{}, "/fal", "fal-ai/sim/dev", []image.Kind{image.Generate, image.Edit, image.Upscale, image.RemoveBackground}, map[string]string{"poll": "5ms"}},
+	"openai": {openai.Dialect{}, "/v1", "sim-image", []image.Kind{image.Generate, image.Edit}, nil},
+	"native": {native.Dialect{}, "/api/v1", "sim-image", []image.Kind{image.Generate, image.Edit, image.Upscale,
+		image.RemoveBackground}, nil},
+	"sdapi": {sdapi.Dialect{}, "", "sim.safetensors", []image.Kind{image.Generate, image.Edit, image.Upscale}, nil},
+	"stability": {stability.Dialect{}, "/v2beta", "ultra", []image.Kind{image.Generate, image.Edit, image.Upscale,
+		image.RemoveBackground}, nil},
+	"fal": {fal.Dialect{}, "/fal", "fal-ai/sim/dev", []image.Kind{image.Generate, image.Edit, image.Upscale,
+		image.RemoveBackground}, map[string]string{"poll": "5ms"}},
 }
 
 // guarded lets jobs fetch from the loopback address, as an operator may.
@@ -85,7 +88,8 @@ func (d spoken) at(t testing.TB, root, sim string, change ...func(o *proxy.Endpo
 }
 
 func jobOf(t testing.TB, kind image.Kind) *image.Job {
-	j := &image.Job{Kind: kind, Prompt: `a "cat" \ with ünïcode` + "\r\n--x", Count: 1, SafeMode: true, Seed: image.Some[int64](7)}
+	j := &image.Job{Kind: kind, Prompt: `a "cat" \ with ünïcode` + "\r\n--x", Count: 1, SafeMode: true,
+		Seed: image.Some[int64](7)}
 	switch kind {
 	case image.Generate:
 		j.Width, j.Height = 512, 320
@@ -135,7 +139,8 @@ func TestDialectsMakeImages(t *testing.T) {
 				if kind == image.Upscale {
 					j.Scale, j.Format = image.Some(2.0), picture.PNG
 					r, f := g.do(j, d.at(t, root, ""))
-					if f != nil || r.Images[0].Width != 512 || r.Images[0].Height != 512 || r.Images[0].Format != picture.PNG {
+					if f != nil || r.Images[0].Width != 512 || r.Images[0].Height != 512 ||
+						r.Images[0].Format != picture.PNG {
 						t.Errorf("twice as large: %v", f)
 					}
 				}
@@ -195,11 +200,14 @@ func TestUpstreamFaultsHaveTheirStatus(t *testing.T) {
 	t.Parallel()
 	for name, d := range dialects {
 		for sim, want := range map[string]int{
-			"status=429 retry_after=3": 429, "status=500": 500, "status=502 html=1": 500, "status=503": 503, "status=401": 503,
-			"html=1": 502, "empty=1": 502, "image=cut": 502, "image=text": 502, "image=gif": 502, "cut=fin": 0, "cut=rst": 0, "truncate=1 chunk=1000": 0,
+			"status=429 retry_after=3": 429, "status=500": 500, "status=502 html=1": 500, "status=503": 503,
+			"status=401": 503,
+			"html=1":     502, "empty=1": 502, "image=cut": 502, "image=text": 502, "image=gif": 502, "cut=fin": 0,
+			"cut=rst": 0, "truncate=1 chunk=1000": 0,
 			"garbage=1": 0, "endless=1": 502, "hang=1": 0, "slow_body=3000": 0,
 		} {
-			if name == "fal" && (sim == "truncate=1 chunk=1000" || strings.HasPrefix(sim, "cut") || sim == "empty=1" || sim == "hang=1" || sim == "slow_body=3000") {
+			if name == "fal" && (sim == "truncate=1 chunk=1000" || strings.HasPrefix(sim, "cut") || sim == "empty=1" ||
+				sim == "hang=1" || sim == "slow_body=3000") {
 				continue // its steps are told apart below
 			}
 			t.Run(name+" "+sim, func(t *testing.T) {
@@ -222,7 +230,8 @@ func TestUpstreamFaultsHaveTheirStatus(t *testing.T) {
 				if strings.HasPrefix(sim, "status=429") && f.RetryAfter != 3*time.Second {
 					t.Errorf("retry after %v", f.RetryAfter)
 				}
-				if strings.Contains(f.Failure.Message, "internal.simulated") || strings.Contains(f.Failure.Message, "simsecret") {
+				if strings.Contains(f.Failure.Message, "internal.simulated") ||
+					strings.Contains(f.Failure.Message, "simsecret") {
 					t.Errorf("an upstream's secret is shown: %s", f.Failure.Message)
 				}
 				if g.engine.Held() != 0 || g.proxy.Active() != 0 {
@@ -238,9 +247,11 @@ func TestUpstreamFaultsHaveTheirStatus(t *testing.T) {
 func TestContentIsRefusedOrBlocked(t *testing.T) {
 	t.Parallel()
 	_, root := simulated(t)
-	for name, sim := range map[string]string{"openai": "image=blocked", "stability": "kind=policy", "fal": "kind=policy"} {
+	for name, sim := range map[string]string{"openai": "image=blocked", "stability": "kind=policy",
+		"fal": "kind=policy"} {
 		g := newRig(t, guarded)
-		if _, f := g.do(jobOf(t, image.Generate), dialects[name].at(t, root, sim)); f == nil || f.Failure.Status != 422 || f.Failure.Code != "CONTENT_POLICY_VIOLATION" || f.Attempts != 1 {
+		if _, f := g.do(jobOf(t, image.Generate), dialects[name].at(t, root, sim)); f == nil ||
+			f.Failure.Status != 422 || f.Failure.Code != "CONTENT_POLICY_VIOLATION" || f.Attempts != 1 {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
@@ -296,8 +307,10 @@ func TestFalFailsAtEveryStep(t *testing.T) {
 	s, root := simulated(t)
 	d := dialects["fal"]
 	for sim, want := range map[string]int{
-		"status=500 at=submit": 500, "status=422 at=submit": 400, "status=404 at=status": 503, "status=500 at=status": 500,
-		"status=500 at=result": 500, "status=422 at=result": 400, "status=404 at=file": 502, "empty=1": 502, "cut=fin": 0, "hang=1": 0,
+		"status=500 at=submit": 500, "status=422 at=submit": 400, "status=404 at=status": 503,
+		"status=500 at=status": 500,
+		"status=500 at=result": 500, "status=422 at=result": 400, "status=404 at=file": 502, "empty=1": 502,
+		"cut=fin": 0, "hang=1": 0,
 	} {
 		g := newRig(t, guarded)
 		tg := d.at(t, root, sim, func(o *proxy.EndpointOptions) { o.FirstByte = 300 * time.Millisecond })
@@ -315,12 +328,15 @@ func TestFalLinksGoThroughTheGuard(t *testing.T) {
 	t.Parallel()
 	s, root := simulated(t)
 	for _, link := range []string{
-		"http://169.254.169.254/latest/meta-data/", "http://127.0.0.2:80/", "http://[::1]/", "http://10.0.0.1/", "file:///etc/passwd", "http://2130706433/",
-		"http://user:pw@127.0.0.1/", "gopher://127.0.0.1/", "//127.0.0.1/", "data:text/html;base64,PGh0bWw+", "http://127.0.0.1:1/", "", "x",
+		"http://169.254.169.254/latest/meta-data/", "http://127.0.0.2:80/", "http://[::1]/", "http://10.0.0.1/",
+		"file:///etc/passwd", "http://2130706433/",
+		"http://user:pw@127.0.0.1/", "gopher://127.0.0.1/", "//127.0.0.1/", "data:text/html;base64,PGh0bWw+",
+		"http://127.0.0.1:1/", "", "x",
 	} {
 		g := newRig(t, guarded)
 		tg := dialects["fal"].at(t, root, "link="+url.QueryEscape(link))
-		if _, f := g.do(jobOf(t, image.Generate), tg); link != "" && (f == nil || f.Failure.Status != 502 || f.Failure.Verdict.Do != attempt.Retry) {
+		if _, f := g.do(jobOf(t, image.Generate), tg); link != "" &&
+			(f == nil || f.Failure.Status != 502 || f.Failure.Verdict.Do != attempt.Retry) {
 			t.Errorf("%s: %v", link, f)
 		}
 	}
@@ -335,7 +351,8 @@ func TestFalLinksGoThroughTheGuard(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	// Images inside the result need none.
-	if r, f := g.do(jobOf(t, image.Generate), dialects["fal"].at(t, root, "image=prefixed")); f != nil || len(r.Images) != 1 {
+	if r, f := g.do(jobOf(t, image.Generate), dialects["fal"].at(t, root, "image=prefixed")); f != nil ||
+		len(r.Images) != 1 {
 		t.Errorf("%+v", f)
 	}
 }

@@ -43,7 +43,8 @@ func TestOneRequestMakesOneImage(t *testing.T) {
 		t.Fatal(f, f.Err)
 	}
 	m := &r.Images[0]
-	if len(r.Images) != 1 || m.Format != picture.PNG || m.Width != 300 || m.Height != 256 || !bytes.Equal(bytesOf(m), want) {
+	if len(r.Images) != 1 || m.Format != picture.PNG || m.Width != 300 || m.Height != 256 ||
+		!bytes.Equal(bytesOf(m), want) {
 		t.Errorf("%d images, %v %dx%d", len(r.Images), m.Format, m.Width, m.Height)
 	}
 	if g.engine.Held() < int64(len(want)) {
@@ -85,7 +86,8 @@ func TestBrokenAnswersGoToTheNextTarget(t *testing.T) {
 			continue
 		}
 		r.Release()
-		if _, f := g.do(simple(), target(t, openai.Dialect{}, bad)); f == nil || f.Failure.Status != 502 || f.Failure.Code != "INFERENCE_FAILED" {
+		if _, f := g.do(simple(), target(t, openai.Dialect{}, bad)); f == nil || f.Failure.Status != 502 ||
+			f.Failure.Code != "INFERENCE_FAILED" {
 			t.Errorf("%s alone: %+v", name, f)
 		}
 		if g.engine.Held() != 0 {
@@ -160,7 +162,8 @@ func TestAnswersWithoutRoomAreRefused(t *testing.T) {
 	t.Parallel()
 	url := server(t, func(w http.ResponseWriter, _ *http.Request) { jsonAnswer(w, dataAnswer(pngOf(512, 512))) })
 	g := newRig(t, func(o *image.Options) { o.Room = 10_000 })
-	if _, f := g.do(simple(), target(t, openai.Dialect{}, url)); f == nil || f.Failure.Status != 503 || f.RetryAfter == 0 {
+	if _, f := g.do(simple(), target(t, openai.Dialect{}, url)); f == nil || f.Failure.Status != 503 ||
+		f.RetryAfter == 0 {
 		t.Fatalf("%+v", f)
 	}
 	if g.engine.Held() != 0 {
@@ -173,7 +176,8 @@ func TestAJobThatNoTargetCanDo(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
 	j := &image.Job{Kind: image.Upscale, Count: 1}
-	if _, f := g.do(j, target(t, openai.Dialect{}, "http://127.0.0.1:1")); f == nil || f.Failure.Status != 400 || f.Attempts != 0 {
+	if _, f := g.do(j, target(t, openai.Dialect{}, "http://127.0.0.1:1")); f == nil || f.Failure.Status != 400 ||
+		f.Attempts != 0 {
 		t.Fatalf("%+v", f)
 	}
 	if _, f := g.do(simple()); f == nil || f.Cause != proxy.NoTarget {

@@ -69,7 +69,8 @@ func TestMetadataIsEmbedded(t *testing.T) {
 			t.Fatal(f)
 		}
 		file := bytesOf(&r.Images[0])
-		if want := "a cat\nSteps: 8, CFG scale: 7.5, Seed: -42, Size: 300x256, Style: Line Art, Model: painter-1"; !bytes.Contains(file, []byte(want)) {
+		if want := "a cat\nSteps: 8, CFG scale: 7.5, Seed: -42, Size: 300x256, Style: Line Art, Model: " +
+			"painter-1"; !bytes.Contains(file, []byte(want)) {
 			t.Errorf("%v: the words are not there", format)
 		}
 		if bytes.Contains(file, []byte("sim-image")) {

@@ -21,7 +21,8 @@ func IsURL[T string | []byte](text T) bool {
 func ReadText(quoted []byte) (Input, error) {
 	text, ok := cleanText(quoted)
 	if !ok || len(text) == 0 {
-		return Input{}, &picture.Refusal{Status: 400, Code: "CORRUPTED_IMAGE", Text: "The image cannot be decoded: it is not base64 text."}
+		return Input{}, &picture.Refusal{Status: 400, Code: "CORRUPTED_IMAGE",
+			Text: "The image cannot be decoded: it is not base64 text."}
 	}
 	h, err := accept(text, nil)
 	if err != nil {

@@ -26,7 +26,8 @@ func TestTextIsReadWhereItStands(t *testing.T) {
 		"with a tail":    text(append(append([]byte(nil), file...), "PK\x03\x04 and more"...)),
 	} {
 		in, err := image.ReadText([]byte(quoted))
-		if err != nil || in.Format != picture.PNG || in.Width != 300 || in.Height != 260 || in.Size() != int64(len(file)) {
+		if err != nil || in.Format != picture.PNG || in.Width != 300 || in.Height != 260 ||
+			in.Size() != int64(len(file)) {
 			t.Errorf("%s: %+v, %v", name, in.Size(), err)
 			continue
 		}
@@ -85,7 +86,8 @@ func TestTextThatIsNoImageIsRefused(t *testing.T) {
 func TestLinksAreTold(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]bool{
-		"http://a": true, "https://a": true, "http://": false, "https://": false, "": false, "ftp://a.b.c": false, "iVBORw0KGgo": false, "httpsiVBORw0": false,
+		"http://a": true, "https://a": true, "http://": false, "https://": false, "": false, "ftp://a.b.c": false,
+		"iVBORw0KGgo": false, "httpsiVBORw0": false,
 	} {
 		if image.IsURL(s) != want || image.IsURL([]byte(s)) != want {
 			t.Error(s)
@@ -97,7 +99,8 @@ func TestLinksAreTold(t *testing.T) {
 // outside the text is touched.
 func FuzzReadText(f *testing.F) {
 	plain := text(hollow(256, 256))
-	for _, s := range []string{plain, "data:image/png;base64," + plain, strings.ReplaceAll(plain, "/", `\/`), text(append(hollow(256, 256), 1, 2)), "data:,", `\`, "===="} {
+	for _, s := range []string{plain, "data:image/png;base64," + plain, strings.ReplaceAll(plain, "/", `\/`),
+		text(append(hollow(256, 256), 1, 2)), "data:,", `\`, "===="} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, quoted []byte) {
@@ -114,7 +117,8 @@ func FuzzReadText(f *testing.F) {
 			t.Fatalf("%d bytes, not %d", len(raw), in.Size())
 		}
 		same, err := image.ReadRaw(raw)
-		if err != nil || same.Format != in.Format || same.Width != in.Width || same.Height != in.Height || len(same.Raw) != len(raw) {
+		if err != nil || same.Format != in.Format || same.Width != in.Width || same.Height != in.Height ||
+			len(same.Raw) != len(raw) {
 			t.Fatalf("%+v, %v", same.Size(), err)
 		}
 	})

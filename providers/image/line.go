@@ -74,7 +74,8 @@ func (l *line) choose() bool {
 		}
 		l.picker.Pass(t)
 		if l.failed == nil {
-			l.failed = &Failed{Target: t, Failure: dialect.Failure{Status: 400, Code: "INVALID_REQUEST", Type: "invalid_request_error", Message: l.reach.No.Text}}
+			l.failed = &Failed{Target: t, Failure: dialect.Failure{Status: 400, Code: "INVALID_REQUEST",
+				Type: "invalid_request_error", Message: l.reach.No.Text}}
 		}
 	}
 	if l.failed == nil {
@@ -300,7 +301,8 @@ func (l *line) ask(t *Target, s *Step) *Failed {
 		return &Failed{Cause: cause, Err: err}
 	}
 	l.reply = Reply{
-		Status: res.Status, ContentType: string(l.x.ContentType()), Header: l.x.Header, Body: body, RetryAfter: res.RetryAfter,
+		Status: res.Status, ContentType: string(l.x.ContentType()), Header: l.x.Header, Body: body,
+		RetryAfter: res.RetryAfter,
 	}
 	return nil
 }
@@ -361,7 +363,9 @@ func (l *line) finish(m *Image) (no *dialect.Failure) {
 	}
 	if m.Blocked && len(m.Text)+len(m.Raw) == 0 {
 		w, h := l.job.Pixels(8)
-		if no = l.remake(m, func(c context.Context) ([]byte, error) { return l.e.convert.Blank(c, w, h, format) }); no != nil {
+		if no = l.remake(m, func(c context.Context) ([]byte, error) {
+			return l.e.convert.Blank(c, w, h, format)
+		}); no != nil {
 			return no
 		}
 	}
@@ -465,7 +469,8 @@ func (l *line) note(m *Image) picture.Note {
 func (l *line) reserve(size int64) (int64, *Failed) {
 	if l.e.held.Add(size) > l.e.o.Room {
 		l.e.held.Add(-size)
-		return 0, &Failed{Failure: dialect.Failure{Status: 503, Code: "MODEL_AT_CAPACITY", Type: "server_error", Message: textRoom, RetryAfter: 5 * time.Second}, RetryAfter: 5 * time.Second}
+		return 0, &Failed{Failure: dialect.Failure{Status: 503, Code: "MODEL_AT_CAPACITY", Type: "server_error",
+			Message: textRoom, RetryAfter: 5 * time.Second}, RetryAfter: 5 * time.Second}
 	}
 	return size, nil
 }

@@ -78,7 +78,8 @@ func (b *Pieces) add(p []byte, as form, size int64) {
 		return
 	}
 	b.size += size
-	if last := len(b.list) - 1; as == asIs && last >= 0 && b.list[last].as == asIs && len(p) < 4<<10 && len(b.list[last].p) < 4<<10 {
+	if last := len(b.list) - 1; as == asIs && last >= 0 && b.list[last].as == asIs && len(p) < 4<<10 &&
+		len(b.list[last].p) < 4<<10 {
 		// Small pieces are joined, in memory of our own.
 		own := &b.list[last]
 		own.p = append(own.p[:len(own.p):len(own.p)], p...)

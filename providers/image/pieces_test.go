@@ -43,7 +43,8 @@ func TestPiecesTurnBothWays(t *testing.T) {
 				var out bytes.Buffer
 				written, err := b.WriteTo(&out)
 				if err != nil || written != b.Len() || !bytes.Equal(out.Bytes(), want) {
-					t.Fatalf("%d bytes as %s: %d of %d written, %v, equal %v", n, c.as, written, b.Len(), err, bytes.Equal(out.Bytes(), want))
+					t.Fatalf("%d bytes as %s: %d of %d written, %v, equal %v", n, c.as, written, b.Len(), err,
+						bytes.Equal(out.Bytes(), want))
 				}
 			}
 		}

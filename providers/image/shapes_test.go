@@ -71,15 +71,19 @@ func shapeOf(t *testing.T, s *image.Step) string {
 // full is a job that says everything there is to say.
 func full(t *testing.T, kind image.Kind) *image.Job {
 	j := &image.Job{
-		Kind: kind, Prompt: "a cat", NegativePrompt: "dogs", AspectRatio: "16:9", Resolution: "2K", Quality: "high", Steps: image.Some(8), CFGScale: image.Some(7.5),
-		Seed: image.Some[int64](-7), Count: 1, Style: "Lowpoly", StyleText: "low polygon count", LoraStrength: image.Some(40), Format: picture.WebP, Compression: image.Some(80),
-		Background: "opaque", Tone: "vivid", HideWatermark: true, WebSearch: true, NoPromptThinking: true, EmbedMetadata: true,
+		Kind: kind, Prompt: "a cat", NegativePrompt: "dogs", AspectRatio: "16:9", Resolution: "2K", Quality: "high",
+		Steps: image.Some(8), CFGScale: image.Some(7.5),
+		Seed: image.Some[int64](-7), Count: 1, Style: "Lowpoly", StyleText: "low polygon count",
+		LoraStrength: image.Some(40), Format: picture.WebP, Compression: image.Some(80),
+		Background: "opaque", Tone: "vivid", HideWatermark: true, WebSearch: true, NoPromptThinking: true,
+		EmbedMetadata: true,
 	}
 	if kind != image.Generate {
 		j.Inputs = []image.Input{input(t, pngOf(300, 256))}
 	}
 	if kind == image.Upscale {
-		j.Scale, j.Enhance, j.EnhanceCreativity, j.EnhancePrompt, j.Replication = image.Some(2.5), true, image.Some(0.5), "sharp", image.Some(0.35)
+		j.Scale, j.Enhance, j.EnhanceCreativity, j.EnhancePrompt, j.Replication = image.Some(2.5), true,
+			image.Some(0.5), "sharp", image.Some(0.35)
 	}
 	return j
 }
@@ -105,7 +109,8 @@ prompt="a cat, low polygon count"
 quality="high"
 size="2736x1536"
 style="vivid"`},
-		{"openai", "", image.Edit, map[string]string{"sizes": "1024x1024,1536x1024,1024x1536", "format": "fixed", "response_format": "b64_json"}, `/images/edits
+		{"openai", "", image.Edit, map[string]string{"sizes": "1024x1024,1536x1024,1024x1536", "format": "fixed",
+			"response_format": "b64_json"}, `/images/edits
 background=opaque
 image=<image.png image/png png>
 model=sim-image
@@ -276,7 +281,8 @@ func TestShortRequestsStayShort(t *testing.T) {
 func TestStyleReferencesAreSent(t *testing.T) {
 	t.Parallel()
 	j := simple()
-	j.References = []image.Reference{{Input: input(t, pngOf(256, 256)), Strength: 0.5}, {Input: input(t, pngOf(257, 256)), Strength: 1}}
+	j.References = []image.Reference{{Input: input(t, pngOf(256, 256)), Strength: 0.5},
+		{Input: input(t, pngOf(257, 256)), Strength: 1}}
 	d := dialects["native"]
 	var s image.Step
 	_, _ = d.dialect.Begin(j, &image.Target{Dialect: d.dialect, Model: "m"}, 1).Next(&s, nil)
@@ -288,7 +294,8 @@ func TestStyleReferencesAreSent(t *testing.T) {
 			Strength float64
 		} `json:"style_references"`
 	}
-	if err := json.Unmarshal(body.Bytes(), &m); err != nil || len(m.References) != 2 || m.References[0].Strength != 0.5 || !bytes.Equal(m.References[1].Image, pngOf(257, 256)) {
+	if err := json.Unmarshal(body.Bytes(), &m); err != nil || len(m.References) != 2 ||
+		m.References[0].Strength != 0.5 || !bytes.Equal(m.References[1].Image, pngOf(257, 256)) {
 		t.Errorf("%v, %d references", err, len(m.References))
 	}
 }
@@ -296,7 +303,9 @@ func TestStyleReferencesAreSent(t *testing.T) {
 // No text of a client breaks out of its field.
 func TestClientsCannotAddFields(t *testing.T) {
 	t.Parallel()
-	for _, evil := range []string{`","model":"other`, "\r\n--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nother", `\`, "\x00\x1f", "\xff\xfe", "\u2028", strings.Repeat("--farebox-", 50)} {
+	for _, evil := range []string{`","model":"other`,
+		"\r\n--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nother", `\`, "\x00\x1f", "\xff\xfe", "\u2028",
+		strings.Repeat("--farebox-", 50)} {
 		for name, d := range dialects {
 			for _, kind := range []image.Kind{image.Generate, image.Edit} {
 				j := full(t, kind)
@@ -317,10 +326,13 @@ func TestClientsCannotAddFields(t *testing.T) {
 func FuzzAnswers(f *testing.F) {
 	file := text(hollow(256, 256))
 	for _, s := range []string{
-		`{"data":[{"b64_json":"` + file + `","revised_prompt":"\u00"}],"usage":{"input_tokens":-5,"input_tokens_details":{"text_tokens":1e99}}}`,
+		`{"data":[{"b64_json":"` + file +
+			`","revised_prompt":"\u00"}],"usage":{"input_tokens":-5,"input_tokens_details":{"text_tokens":1e99}}}`,
 		`{"images":["` + file + `"],"timing":{"inferenceQueueTime":1e300},"info":"{\"all_seeds\":[1,\"x\"],\"index_of_first_image\":99}"}`,
-		`{"image":"` + file + `","finish_reason":"CONTENT_FILTERED","seed":"18446744073709551616"}`, `{"image":{"url":"http://169.254.169.254/"},"seed":1}`,
-		`{"status":"COMPLETED","request_id":"a/../b"}`, `{"status":"IN_QUEUE","request_id":"abc"}`, `{"images":[{"url":"data:image/png;base64,` + file + `"}],"has_nsfw_concepts":[true,true,true]}`,
+		`{"image":"` + file + `","finish_reason":"CONTENT_FILTERED","seed":"18446744073709551616"}`,
+		`{"image":{"url":"http://169.254.169.254/"},"seed":1}`,
+		`{"status":"COMPLETED","request_id":"a/../b"}`, `{"status":"IN_QUEUE","request_id":"abc"}`,
+		`{"images":[{"url":"data:image/png;base64,` + file + `"}],"has_nsfw_concepts":[true,true,true]}`,
 		`{"name":"content_moderation"}`, `{`, `[`, `"`, `{"data":[[[[`, `{"images":[{"url":5},null,[],{}]}`, "",
 	} {
 		f.Add([]byte(s), 200, 0)
@@ -349,7 +361,8 @@ func FuzzAnswers(f *testing.F) {
 						t.Fatalf("the path is %q", s.Request.Path)
 					}
 				}
-				last = &image.Reply{Status: status, Body: append([]byte(nil), body...), Header: func(string) []byte { return body }}
+				last = &image.Reply{Status: status, Body: append([]byte(nil), body...),
+					Header: func(string) []byte { return body }}
 			}
 			var s image.Step
 			run.Cancel(&s)

@@ -36,7 +36,8 @@ func TestScanAndJudgeAllocateNothing(t *testing.T) {
 		t.Errorf("a batch takes %v allocations", n)
 	}
 	var j Judge
-	answer := []byte("[" + strings.Repeat(`{"jsonrpc":"2.0","id":1,"result":{"a":["0x12",null]}},`, 99) + `{"jsonrpc":"2.0","id":1,"result":1}]`)
+	answer := []byte("[" + strings.Repeat(`{"jsonrpc":"2.0","id":1,"result":{"a":["0x12",null]}},`, 99) +
+		`{"jsonrpc":"2.0","id":1,"result":1}]`)
 	j.Write(answer)
 	if n := testing.AllocsPerRun(100, func() {
 		j.Reset()
@@ -71,7 +72,9 @@ func BenchmarkScanSingle(b *testing.B) {
 }
 
 func BenchmarkJudgeLogs(b *testing.B) {
-	log := `{"address":"0x` + strings.Repeat("ab", 20) + `","topics":["0x` + strings.Repeat("cd", 32) + `","0x` + strings.Repeat("01", 32) + `"],"data":"0x` + strings.Repeat("ef", 64) + `","blockNumber":"0x10","logIndex":"0x1","removed":false},`
+	log := `{"address":"0x` + strings.Repeat("ab", 20) + `","topics":["0x` + strings.Repeat("cd", 32) + `","0x` +
+		strings.Repeat("01", 32) + `"],"data":"0x` + strings.Repeat("ef", 64) +
+		`","blockNumber":"0x10","logIndex":"0x1","removed":false},`
 	answer := []byte(`{"jsonrpc":"2.0","id":1,"result":[` + strings.Repeat(log, 3000) + `null]}`)
 	var j Judge
 	b.SetBytes(int64(len(answer)))

@@ -78,7 +78,8 @@ const (
 	gone                       // nobody waits for the answer any more
 )
 
-var replyOf = [...]replyKind{Final: answered, Busy: busy, Lacking: lacking, Behind: behind, Known: known, Spent: spent, Unbatched: unbatched}
+var replyOf = [...]replyKind{Final: answered, Busy: busy, Lacking: lacking, Behind: behind, Known: known, Spent: spent,
+	Unbatched: unbatched}
 
 // question is what a node is asked.
 type question struct {

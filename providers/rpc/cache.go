@@ -50,12 +50,14 @@ const (
 func newCache(n *Network) (*cache, error) {
 	c := n.Config.Cache
 	m, err := ristretto.NewCache(&ristretto.Config[uint64, *kept]{
-		NumCounters: min(max(10*int64(c.Size)/keptTypical, 1000), 10_000_000), MaxCost: int64(c.Size), BufferItems: 64, IgnoreInternalCost: true,
+		NumCounters: min(max(10*int64(c.Size)/keptTypical, 1000), 10_000_000), MaxCost: int64(c.Size), BufferItems: 64,
+		IgnoreInternalCost: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the cache of network %s: %w", n.Name, err)
 	}
-	return &cache{config: c, seed: maphash.MakeSeed(), m: m, finals: newFinals(n), compares: n.Family.Name == "evm" && len(n.Nodes) > 1}, nil
+	return &cache{config: c, seed: maphash.MakeSeed(), m: m, finals: newFinals(n), compares: n.Family.Name == "evm" &&
+		len(n.Nodes) > 1}, nil
 }
 
 // lookup is one call on its way through the cache.
@@ -129,7 +131,8 @@ func (c *cache) store(j *Job, a *attempt, nowNs int64) {
 	}
 	bytes := append(append(make([]byte, 0, size), l.key...), a.buf[answer.From:answer.To]...)
 	k := &kept{
-		key: bytes[:len(l.key):len(l.key)], body: bytes[len(l.key):], block: block, generation: l.generation, untilNs: nowNs + int64(c.config.MaxAge),
+		key: bytes[:len(l.key):len(l.key)], body: bytes[len(l.key):], block: block, generation: l.generation,
+		untilNs: nowNs + int64(c.config.MaxAge),
 	}
 	if answer.IDTo != 0 {
 		k.idFrom, k.to = answer.IDFrom-answer.From, answer.IDTo-answer.From
@@ -166,9 +169,10 @@ func (c *cache) close() {
 // sameCache is the cache of the network as it was, nil when its nodes, or what
 // they are for, changed: their answers would be those of others.
 func (n *Network) sameCache(now *Network) *cache {
-	if n == nil || n.cache == nil || n.Family != now.Family || n.cache.config != now.Config.Cache || !slices.EqualFunc(n.Nodes, now.Nodes, func(a, b *Node) bool {
-		return a.Proxy == b.Proxy && a.Name == b.Name && string(a.path) == string(b.path)
-	}) {
+	if n == nil || n.cache == nil || n.Family != now.Family || n.cache.config != now.Config.Cache ||
+		!slices.EqualFunc(n.Nodes, now.Nodes, func(a, b *Node) bool {
+			return a.Proxy == b.Proxy && a.Name == b.Name && string(a.path) == string(b.path)
+		}) {
 		return nil
 	}
 	return n.cache

@@ -65,7 +65,8 @@ func newChains(n, old *Network) *chains {
 
 // touch asks the nodes that are to be asked, when it is time. It never waits.
 func (c *chains) touch(p *proxy.Proxy, nowNs int64) {
-	if c == nil || !c.due.Load() || nowNs-c.askedNs.Load() < int64(chainPause) || !c.asking.CompareAndSwap(false, true) {
+	if c == nil || !c.due.Load() || nowNs-c.askedNs.Load() < int64(chainPause) ||
+		!c.asking.CompareAndSwap(false, true) {
 		return
 	}
 	c.askedNs.Store(nowNs)
@@ -149,7 +150,8 @@ func (c *chains) decide() {
 		}
 		odd := *id != best
 		if u.odd.Swap(odd) != odd && c.tell != nil {
-			c.tell(ChainChange{Network: c.network.Name, Node: u.Name, Chain: *id, Expected: best, Odd: odd, Unsure: set == "" && 2*count[best] <= known})
+			c.tell(ChainChange{Network: c.network.Name, Node: u.Name, Chain: *id, Expected: best, Odd: odd,
+				Unsure: set == "" && 2*count[best] <= known})
 		}
 	}
 }

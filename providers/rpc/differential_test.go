@@ -30,14 +30,16 @@ func TestNodesRunWhatWasPriced(t *testing.T) {
 		default:
 			sent = r.appendSingle(nil, 0)
 		}
-		for name, read := range map[string]func([]byte) ([]string, error){"geth": likeGeth, "javascript": likeJavaScript, "first": likeFirst} {
+		for name, read := range map[string]func([]byte) ([]string, error){"geth": likeGeth,
+			"javascript": likeJavaScript, "first": likeFirst} {
 			methods, err := read(sent)
 			if err != nil || len(methods) != len(r.Calls) {
 				t.Fatalf("%s reads %q as %v, %v", name, sent, methods, err)
 			}
 			for i, m := range methods {
 				if m != string(r.MethodName(i)) {
-					t.Fatalf("%s runs %s where %s was priced: call %d of %q, sent as %q", name, m, r.MethodName(i), i, body, sent)
+					t.Fatalf("%s runs %s where %s was priced: call %d of %q, sent as %q", name, m, r.MethodName(i), i,
+						body, sent)
 				}
 			}
 		}

@@ -83,7 +83,8 @@ func (r *Request) Scan(body []byte) *Fault {
 	}
 	i := scan.Space(body, 0)
 	if i == len(body) {
-		return r.refuse("custom", -1, "", "the request body is empty; a JSON-RPC request or an array of 1 to 100 is expected")
+		return r.refuse("custom", -1, "",
+			"the request body is empty; a JSON-RPC request or an array of 1 to 100 is expected")
 	}
 	switch body[i] {
 	case '{':
@@ -96,7 +97,8 @@ func (r *Request) Scan(body []byte) *Fault {
 			return &r.fault
 		}
 	default:
-		return r.refuse("invalid_type", -1, "", "the request body must be a JSON-RPC request object or an array of them")
+		return r.refuse("invalid_type", -1, "",
+			"the request body must be a JSON-RPC request object or an array of them")
 	}
 	if i = scan.Space(body, i); i < len(body) {
 		return r.syntax(i)

@@ -76,12 +76,15 @@ func Classify(f *Family, m *Method, object []byte) Meaning {
 // used up, and the words they say it with. The codes alone mean other things
 // elsewhere: -32005 is also said to a query with too many results.
 var limits = map[int64][]string{
-	429:    {"exceeded its", "rate limit", "too many requests"},                                              // Alchemy
-	-32005: {"request count exceeded", "request rate limited", "rate limit", "too many requests"},            // Infura
-	-32007: {"request limit reached"},                                                                        // QuickNode
-	-32016: {"over rate limit"},                                                                              // public nodes of Base
-	-32029: {"too many requests", "rate limit"},                                                              // TheRPC
-	-32090: {"too many requests", "rate limit"}, -32097: {"rate-limited", "rate limit", "too many requests"}, // Ankr, LlamaRPC
+	429:    {"exceeded its", "rate limit", "too many requests"},                                   // Alchemy
+	-32005: {"request count exceeded", "request rate limited", "rate limit", "too many requests"}, // Infura
+	// QuickNode
+	-32007: {"request limit reached"},
+	// public nodes of Base
+	-32016: {"over rate limit"},
+	-32029: {"too many requests", "rate limit"}, // TheRPC
+	// Ankr, LlamaRPC
+	-32090: {"too many requests", "rate limit"}, -32097: {"rate-limited", "rate limit", "too many requests"},
 	-32098: {"rate-limited", "rate limit", "too many requests"},
 }
 
@@ -91,10 +94,12 @@ var resent = [...]struct {
 	words []string
 }{
 	{Known, []string{
-		"already known", "alreadyknown", "already_exists", "known transaction", "already imported", "already in mempool",
+		"already known", "alreadyknown", "already_exists", "known transaction", "already imported",
+		"already in mempool",
 		"already in the mempool", "already in pool", "already in the pool", "already been processed",
 	}},
-	{Spent, []string{"nonce too low", "nonce is too low", "oldnonce", "nonce has already been used", "doesn't have the correct nonce"}},
+	{Spent, []string{"nonce too low", "nonce is too low", "oldnonce", "nonce has already been used",
+		"doesn't have the correct nonce"}},
 }
 
 // executed says that the error is one of the transaction as it ran, whose words

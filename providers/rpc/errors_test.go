@@ -24,14 +24,19 @@ func TestClassify(t *testing.T) {
 	f("evm", "eth_call", `{"code":-32015,"message":"VM execution error.","data":"Reverted rate limit exceeded"}`, Final)
 	f("evm", "eth_call", `{"code":-32603,"message":"VM Exception while processing transaction: reverted with reason string 'usage limit'"}`, Final)
 	f("evm", "eth_call", `{"code":-32603,"message":"Error: VM Exception while processing transaction: reverted with custom error 'OwnableUnauthorizedAccount(\"0x01\")'"}`, Final)
-	f("evm", "eth_sendRawTransaction", `{"code":-32603,"message":"Error: VM Exception while processing transaction: reverted with reason string 'already known'"}`, Final)
+	f("evm", "eth_sendRawTransaction",
+		`{"code":-32603,"message":"Error: VM Exception while processing transaction: reverted with reason string 'already known'"}`, Final)
 	f("evm", "eth_call", `{"message":"VM Exception while processing transaction: revert quota","stack":"at …"}`, Final)
 	f("evm", "eth_call", `{"code":-32000,"message":"insufficient funds for gas * price + value"}`, Final)
 	f("evm", "eth_call", `{"code":-32602,"message":"invalid argument 0: hex string without 0x prefix"}`, Final)
-	f("evm", "eth_feeHistory", `{"code":-32602,"message":"invalid argument 1: rate limit, too many requests, quota, unauthorized, method not found"}`, Final)
-	f("evm", "debug_traceCall", `{"code":-32000,"message":"method not found    in server-side tracer function 'step'"}`, Final)
-	f("evm", "debug_traceCall", `{"code":-32000,"message":"the method debug_traceCall does not exist/is not available"}`, Final)
-	f("evm", "eth_call", `{"code":-32000,"message":"Rate limit exceeded"}`, Final) // anybody's words: a tracer's, a contract's
+	f("evm", "eth_feeHistory",
+		`{"code":-32602,"message":"invalid argument 1: rate limit, too many requests, quota, unauthorized, method not found"}`, Final)
+	f("evm", "debug_traceCall", `{"code":-32000,"message":"method not found    in server-side tracer function 'step'"}`,
+		Final)
+	f("evm", "debug_traceCall",
+		`{"code":-32000,"message":"the method debug_traceCall does not exist/is not available"}`, Final)
+	// anybody's words: a tracer's, a contract's
+	f("evm", "eth_call", `{"code":-32000,"message":"Rate limit exceeded"}`, Final)
 	f("evm", "eth_call", `{"message":"Monthly quota reached"}`, Final)
 	f("evm", "eth_call", `{"code":"429","message":"rate limit"}`, Final) // no number: no service's code
 	f("evm", "eth_call", `"Unauthorized: invalid api key"`, Final)
@@ -47,19 +52,24 @@ func TestClassify(t *testing.T) {
 	f("evm", "eth_call", `{"code":-32029,"message":"Too many requests"}`, Busy)
 	f("evm", "eth_call", `{"code":429,"message":"Your app has exceeded its compute units per second capacity."}`, Busy)
 	f("evm", "eth_call", `{"code":-32097,"message":"rate-limited"}`, Busy)
-	f("evm", "trace_block", `{"code":-32601,"message":"the method trace_block does not exist/is not available"}`, Lacking)
+	f("evm", "trace_block", `{"code":-32601,"message":"the method trace_block does not exist/is not available"}`,
+		Lacking)
 	f("evm", "trace_block", `{"code":-32004,"message":"Method not supported"}`, Lacking)
 	f("evm", "eth_sendRawTransaction", `{"code":-32000,"message":"already known"}`, Known)
-	f("evm", "eth_sendRawTransaction", `{"code":-32010,"message":"Transaction with the same hash was already imported."}`, Known)
+	f("evm", "eth_sendRawTransaction",
+		`{"code":-32010,"message":"Transaction with the same hash was already imported."}`, Known)
 	f("evm", "eth_sendRawTransaction", `{"code":-32000,"message":"ALREADY_EXISTS: already known"}`, Known)
 	f("evm", "eth_sendRawTransaction", `{"code":-32000,"message":"nonce too low: next nonce 7, tx nonce 6"}`, Spent)
-	f("evm", "eth_sendRawTransaction", `{"code":-32000,"message":"Nonce too low. Expected nonce to be 3 but got 2."}`, Spent)
-	f("evm", "eth_sendRawTransaction", `{"code":-32000,"message":"the tx doesn't have the correct nonce. account has nonce of: 1 tx has nonce of: 0","stack":"Error: …"}`, Spent)
+	f("evm", "eth_sendRawTransaction", `{"code":-32000,"message":"Nonce too low. Expected nonce to be 3 but got 2."}`,
+		Spent)
+	f("evm", "eth_sendRawTransaction",
+		`{"code":-32000,"message":"the tx doesn't have the correct nonce. account has nonce of: 1 tx has nonce of: 0","stack":"Error: …"}`, Spent)
 	f("solana", "getSlot", `{"code":-32005,"message":"Node is behind by 42 slots","data":{"numSlotsBehind":42}}`, Busy)
 	f("solana", "getSlot", `{"code":-32016,"message":"Minimum context slot has not been reached"}`, Behind)
 	f("solana", "getBlock", `{"code":-32007,"message":"Slot 5 was skipped, or missing due to ledger jump to recent snapshot"}`, Final)
 	f("solana", "getBlock", `{"code":-32004,"message":"Block not available for slot 5"}`, Final)
-	f("solana", "sendTransaction", `{"code":-32002,"message":"Transaction simulation failed: This transaction has already been processed"}`, Known)
+	f("solana", "sendTransaction",
+		`{"code":-32002,"message":"Transaction simulation failed: This transaction has already been processed"}`, Known)
 	f("solana", "getBlock", `{"code":-32601,"message":"Method not found"}`, Lacking)
 	f("starknet", "starknet_call", `{"code":20,"message":"Contract not found"}`, Final)
 	f("starknet", "starknet_call", `{"code":-32005,"message":"request rate limited"}`, Busy)
@@ -119,8 +129,10 @@ func TestMethodTables(t *testing.T) {
 	f("starknet", "starknet_call", 1, Read)
 	f("starknet", "starknet_addInvokeTransaction", 1, Write)
 	for family, names := range map[string][]string{
-		"evm": {"eth_accounts", "eth_sign", "eth_sendTransaction", "eth_newFilter", "eth_subscribe", "debug_setHead", "admin_peers", "personal_sign", "miner_start", "engine_newPayloadV3",
-			"getBalance", "starknet_call", "evm_mine", "hardhat_setBalance", "anvil_setBalance", "Eth_call", "eth_call "},
+		"evm": {"eth_accounts", "eth_sign", "eth_sendTransaction", "eth_newFilter", "eth_subscribe", "debug_setHead",
+			"admin_peers", "personal_sign", "miner_start", "engine_newPayloadV3",
+			"getBalance", "starknet_call", "evm_mine", "hardhat_setBalance", "anvil_setBalance", "Eth_call",
+			"eth_call "},
 		"solana":   {"eth_call", "accountSubscribe", "getConfirmedBlock", "getAsset"},
 		"starknet": {"eth_call", "starknet_subscribeNewHeads"},
 	} {

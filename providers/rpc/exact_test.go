@@ -23,7 +23,8 @@ func newOffline(o upstream.NodeOptions) *offline {
 	f := FamilyOf("evm")
 	n := &Network{Name: "test", Family: f, Base: 20, Config: &config.RPCNetwork{}, pins: newPins()}
 	n.heads = newHeads(n)
-	u := &Node{Name: "test", Config: &config.RPCUpstream{Batch: "auto", MaxBatch: 100, Weight: 1}, of: n, Breaker: health.NewBreaker(0, time.Second), denied: make([]bool, len(f.Methods))}
+	u := &Node{Name: "test", Config: &config.RPCUpstream{Batch: "auto", MaxBatch: 100, Weight: 1}, of: n,
+		Breaker: health.NewBreaker(0, time.Second), denied: make([]bool, len(f.Methods))}
 	u.notes = &notes{lacks: make([]learnt, len(f.Methods))}
 	n.Nodes = []*Node{u}
 	return &offline{node: upstream.NewNode(o), at: u}
@@ -86,7 +87,8 @@ func TestEveryByteIsKept(t *testing.T) {
 				}
 				for i := range want {
 					if got[i].id != want[i].id || got[i].result != want[i].result {
-						t.Fatalf("call %d of %q, sent as %q, gives %q\nwant id %s result %s", i, body, sent, answer, want[i].id, want[i].result)
+						t.Fatalf("call %d of %q, sent as %q, gives %q\nwant id %s result %s", i, body, sent, answer,
+							want[i].id, want[i].result)
 					}
 				}
 			}
@@ -151,8 +153,10 @@ func answersOf(t *testing.T, answer []byte, batch bool) (list []echoed) {
 // Whatever a node leaves out, repeats or mixes up, a batch has one answer for
 // each call, in order, and missing ones are errors that cost nothing.
 func TestBatchIsRepaired(t *testing.T) {
-	for _, f := range []upstream.NodeFaults{{Duplicate: true}, {Missing: true}, {Shuffle: true, Missing: true}, {Foreign: true, Duplicate: true}, {NoID: true}, {Round: true}} {
-		for _, ids := range [][]string{{"1", "2", "3"}, {"1", "1", "1"}, {`"a"`, `"b"`, `"é"`}, {"9007199254740993", "9007199254740992", "null"}} {
+	for _, f := range []upstream.NodeFaults{{Duplicate: true}, {Missing: true}, {Shuffle: true, Missing: true},
+		{Foreign: true, Duplicate: true}, {NoID: true}, {Round: true}} {
+		for _, ids := range [][]string{{"1", "2", "3"}, {"1", "1", "1"}, {`"a"`, `"b"`, `"é"`},
+			{"9007199254740993", "9007199254740992", "null"}} {
 			x := newOffline(upstream.NodeOptions{})
 			var calls []string
 			for i, id := range ids {

@@ -184,7 +184,8 @@ func (u *Node) askBlock(p *proxy.Proxy, tag string) (finalBlock, bool) {
 	defer a.release()
 	id := ownID()
 	body := appendCall(nil, []byte("eth_getBlockByNumber"), []byte(`["`+tag+`",false]`), id)
-	if _, ok := a.open(&Trip{Proxy: p, Alone: true}, u, question{body: body, id: id, wait: headWait, within: headWait}); !ok {
+	if _, ok := a.open(&Trip{Proxy: p, Alone: true}, u, question{body: body, id: id, wait: headWait,
+		within: headWait}); !ok {
 		return finalBlock{}, false
 	}
 	var err error

@@ -109,13 +109,17 @@ func TestFinalBlocks(t *testing.T) {
 func TestWhatIsKept(t *testing.T) {
 	const asked, never = 16, -1
 	for params, want := range map[string]map[string]int64{
-		`["0x10",true]`:     {"eth_getBlockByNumber": asked, "eth_getBlockReceipts": asked, "eth_getBlockByHash": 0, "eth_call": never, "eth_sendRawTransaction": never},
+		`["0x10",true]`: {"eth_getBlockByNumber": asked, "eth_getBlockReceipts": asked, "eth_getBlockByHash": 0,
+			"eth_call": never, "eth_sendRawTransaction": never},
 		`["0x10"]`:          {"eth_getTransactionByHash": 0, "eth_getBlockTransactionCountByNumber": asked},
 		`[ "0x10" , true ]`: {"eth_getBlockByNumber": asked},
 		`["latest",false]`:  {"eth_getBlockByNumber": never}, `["finalized"]`: {"eth_getBlockByNumber": never},
-		`["earliest"]`: {"eth_getBlockByNumber": never}, `[16]`: {"eth_getBlockByNumber": never}, `["16"]`: {"eth_getBlockByNumber": never},
-		`["0x\u0031"]`: {"eth_getBlockByNumber": never}, `[""]`: {"eth_getBlockByNumber": never}, `["0x"]`: {"eth_getBlockByNumber": never},
-		`["0x-1"]`: {"eth_getBlockByNumber": never}, `["0x1_0"]`: {"eth_getBlockByNumber": never}, `[]`: {"eth_getBlockByNumber": never},
+		`["earliest"]`: {"eth_getBlockByNumber": never}, `[16]`: {"eth_getBlockByNumber": never},
+		`["16"]`:       {"eth_getBlockByNumber": never},
+		`["0x\u0031"]`: {"eth_getBlockByNumber": never}, `[""]`: {"eth_getBlockByNumber": never},
+		`["0x"]`:   {"eth_getBlockByNumber": never},
+		`["0x-1"]`: {"eth_getBlockByNumber": never}, `["0x1_0"]`: {"eth_getBlockByNumber": never},
+		`[]`:           {"eth_getBlockByNumber": never},
 		`{"0":"0x10"}`: {"eth_getBlockByNumber": never}, ``: {"eth_getBlockByNumber": never, "eth_chainId": 0},
 		`["0xffffffffffffffff"]`:         {"eth_getBlockByNumber": never},
 		`[["0x10"]]`:                     {"eth_getBlockByNumber": never},
@@ -151,7 +155,8 @@ func TestWhatIsKept(t *testing.T) {
 		}
 	}
 	f("eth_getTransactionReceipt", `{"blockNumber":"0x7","a":1}`, 7)
-	for _, nothing := range []string{"null", " null ", `""`, `"0x"`, "[]", "[ ]", "{}", "{\n}", `{"blockNumber":null}`, `{"a":1}`, `{"blockNumber":"latest"}`, `"0x7"`, `[{"blockNumber":"0x7"}]`} {
+	for _, nothing := range []string{"null", " null ", `""`, `"0x"`, "[]", "[ ]", "{}", "{\n}", `{"blockNumber":null}`,
+		`{"a":1}`, `{"blockNumber":"latest"}`, `"0x7"`, `[{"blockNumber":"0x7"}]`} {
 		f("eth_getTransactionReceipt", nothing, never)
 	}
 	f("eth_getBlockByNumber", `{"number":"0x10"}`, asked)
@@ -167,8 +172,10 @@ func TestWhatIsKept(t *testing.T) {
 // those asked for, and nothing breaks.
 func FuzzKeep(f *testing.F) {
 	for _, s := range [][3]string{
-		{"eth_getBlockByNumber", `["0x10",false]`, `{"number":"0x10"}`}, {"eth_getLogs", `[{"fromBlock":"0x1","toBlock":"0x10"}]`, `[{}]`},
-		{"eth_getTransactionReceipt", `["0xa"]`, `{"blockNumber":"0x1"}`}, {"eth_getBlockReceipts", `["0x10"]`, `[`}, {"eth_chainId", ``, `1`},
+		{"eth_getBlockByNumber", `["0x10",false]`, `{"number":"0x10"}`},
+		{"eth_getLogs", `[{"fromBlock":"0x1","toBlock":"0x10"}]`, `[{}]`},
+		{"eth_getTransactionReceipt", `["0xa"]`, `{"blockNumber":"0x1"}`}, {"eth_getBlockReceipts", `["0x10"]`, `[`},
+		{"eth_chainId", ``, `1`},
 	} {
 		f.Add(s[0], []byte(s[1]), []byte(s[2]))
 	}

@@ -40,14 +40,16 @@ func (g *generator) text() string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for range g.IntN(12) {
-		b.WriteString(g.one("a", "0x", "é", "日", `\"`, `\\`, `\/`, `\u00e9`, `\ud83d\ude00`, `\n`, "<", "&", "{", "]", "ſ", "K", "method", "'"))
+		b.WriteString(g.one("a", "0x", "é", "日", `\"`, `\\`, `\/`, `\u00e9`, `\ud83d\ude00`, `\n`, "<", "&", "{", "]",
+			"ſ", "K", "method", "'"))
 	}
 	b.WriteByte('"')
 	return b.String()
 }
 
 func (g *generator) number() string {
-	return g.one("0", "-0", "1", "42", "9007199254740991", "9007199254740992", "9007199254740993", "18446744073709551615", "-9223372036854775809",
+	return g.one("0", "-0", "1", "42", "9007199254740991", "9007199254740992", "9007199254740993",
+		"18446744073709551615", "-9223372036854775809",
 		"1.10", "1e2", "1E+2", "0.1e-7", "123456789012345678901234567890", strconv.Itoa(g.IntN(1_000_000)))
 }
 
@@ -102,7 +104,8 @@ func (g *generator) id() string {
 }
 
 func (g *generator) method() string {
-	return g.one("eth_call", "eth_getLogs", "eth_chainId", "trace_block", "txpool_content", "eth_getBalance", "debug_traceCall")
+	return g.one("eth_call", "eth_getLogs", "eth_chainId", "trace_block", "txpool_content", "eth_getBalance",
+		"debug_traceCall")
 }
 
 // call is a request object; hostile ones have members that parsers may read
@@ -124,10 +127,14 @@ func (g *generator) call(hostile bool) string {
 	for hostile && g.IntN(3) > 0 {
 		bad := g.one("eth_accounts", "eth_sign", "debug_setHead", "txpool_content")
 		members = append(members, g.one(
-			`"method":"`+bad+`"`, `"METHOD":"`+bad+`"`, `"Method":"`+bad+`"`, `"m\u0065thod":"`+bad+`"`, `"\u006dethod":"`+bad+`"`, `"metHod":"`+bad+`"`,
-			`"method ":"`+bad+`"`, `" method":"`+bad+`"`, `"method\u0000":"`+bad+`"`, `"params":["`+bad+`"]`, `"Params":[]`, `"paramſ":["x"]`, `"id":7`, `"ID":7`, `"Id":"x"`,
-			`"ıd":9`, `"iD":9`, `"jsonrpc":"2.0"`, `"JSONRPC":"2.0"`, `"method":["`+bad+`"]`, `"method":null`, `"x":{"method":"`+bad+`"}`, `"":"`+bad+`"`,
-			`"extra":"\",\"method\":\"`+bad+`"`, "\"a\nb\":1", `'method':'`+bad+`'`, `method:"`+bad+`"`, `/*"method":"x"*/`, `"__proto__":{"method":"`+bad+`"}`,
+			`"method":"`+bad+`"`, `"METHOD":"`+bad+`"`, `"Method":"`+bad+`"`, `"m\u0065thod":"`+bad+`"`,
+			`"\u006dethod":"`+bad+`"`, `"metHod":"`+bad+`"`,
+			`"method ":"`+bad+`"`, `" method":"`+bad+`"`, `"method\u0000":"`+bad+`"`, `"params":["`+bad+`"]`,
+			`"Params":[]`, `"paramſ":["x"]`, `"id":7`, `"ID":7`, `"Id":"x"`,
+			`"ıd":9`, `"iD":9`, `"jsonrpc":"2.0"`, `"JSONRPC":"2.0"`, `"method":["`+bad+`"]`, `"method":null`,
+			`"x":{"method":"`+bad+`"}`, `"":"`+bad+`"`,
+			`"extra":"\",\"method\":\"`+bad+`"`, "\"a\nb\":1", `'method':'`+bad+`'`, `method:"`+bad+`"`,
+			`/*"method":"x"*/`, `"__proto__":{"method":"`+bad+`"}`,
 		))
 	}
 	g.Shuffle(len(members), func(i, k int) { members[i], members[k] = members[k], members[i] })

@@ -32,12 +32,14 @@ func TestJudgeReadsAnyPieces(t *testing.T) {
 		for i, want := range []struct {
 			id, err string
 			failed  bool
-		}{{`"a\"\\"`, "", false}, {"12", `{"code":-32000,"message":"no \"}\" funds"}`, true}, {"null", "", false}, {"7", `{"code":3}`, true}, {"", "", false}} {
+		}{{`"a\"\\"`, "", false}, {"12", `{"code":-32000,"message":"no \"}\" funds"}`, true}, {"null", "", false},
+			{"7", `{"code":3}`, true}, {"", "", false}} {
 			a := &j.Answers[i]
 			if string(j.ID(i)) != want.id || string(j.Error(i)) != want.err || a.Failed() != want.failed {
 				t.Errorf("in pieces of %d: answer %d has id %q, error %q", size, i, j.ID(i), j.Error(i))
 			}
-			if got := response[a.From:a.To]; got[0] != '{' || !json.Valid([]byte(got)) || want.id != "" && response[a.IDFrom:a.IDTo] != want.id {
+			if got := response[a.From:a.To]; got[0] != '{' || !json.Valid([]byte(got)) || want.id != "" &&
+				response[a.IDFrom:a.IDTo] != want.id {
 				t.Errorf("in pieces of %d: answer %d is %q with id %q", size, i, got, response[a.IDFrom:a.IDTo])
 			}
 		}
@@ -57,8 +59,11 @@ func TestJudgeRefuses(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		good + "x", good + good, good + ",", `{}`, `{"id":1}`, `{"id":1,"result":[}]}`, `{"id":1,"result":{]}}`, `{"id":[1],"result":1}`, `{"id":1 "result":1}`,
-		`{"id":1,"result":1,}`, `{"id":1,"result":}`, `[1]`, `[{"id":1,"result":1},]`, `[,]`, `{"id":1,"result":1,"result":2}`, `{"id":1,"result":null,"result":2}`, `{"id":1,"error":null,"error":{}}`, `{"id":1,"result":1,"id":1}`, `{"id":1,"result":` + strings.Repeat("[", 5000), `"x"`, `null`, `<html>`,
+		good + "x", good + good, good + ",", `{}`, `{"id":1}`, `{"id":1,"result":[}]}`, `{"id":1,"result":{]}}`,
+		`{"id":[1],"result":1}`, `{"id":1 "result":1}`,
+		`{"id":1,"result":1,}`, `{"id":1,"result":}`, `[1]`, `[{"id":1,"result":1},]`, `[,]`,
+		`{"id":1,"result":1,"result":2}`, `{"id":1,"result":null,"result":2}`, `{"id":1,"error":null,"error":{}}`,
+		`{"id":1,"result":1,"id":1}`, `{"id":1,"result":` + strings.Repeat("[", 5000), `"x"`, `null`, `<html>`,
 	} {
 		for _, size := range []int{1, 2, 1000} {
 			if inPieces(&j, bad, size) {
@@ -75,8 +80,10 @@ func TestJudgeRefuses(t *testing.T) {
 // however the answer is cut up.
 func TestLensPutsTheClientsID(t *testing.T) {
 	for _, response := range []string{
-		`{"jsonrpc":"2.0","id":1,"result":[{"id":9},"1"]}`, `{"jsonrpc":"2.0","result":[{"id":9},"1"],"id":1}` + "\n", `{"id" : "1" ,"result":[{"id":9},"1"]}`,
-		`{"jsonrpc":"2.0","result":[{"id":9},"1"]} `, `{"result":[{"id":9},"1"],"id":null}`, `{"id":7,"result":[{"id":9},"1"]}`,
+		`{"jsonrpc":"2.0","id":1,"result":[{"id":9},"1"]}`, `{"jsonrpc":"2.0","result":[{"id":9},"1"],"id":1}` + "\n",
+		`{"id" : "1" ,"result":[{"id":9},"1"]}`,
+		`{"jsonrpc":"2.0","result":[{"id":9},"1"]} `, `{"result":[{"id":9},"1"],"id":null}`,
+		`{"id":7,"result":[{"id":9},"1"]}`,
 	} {
 		for size := 1; size <= len(response)+1; size++ {
 			job := &Job{main: new(attempt)}
@@ -97,7 +104,8 @@ func TestLensPutsTheClientsID(t *testing.T) {
 				ID     json.RawMessage
 				Result json.RawMessage
 			}
-			if err := json.Unmarshal(out.Bytes(), &got); err != nil || string(got.ID) != `"client \u00e9"` || string(got.Result) != `[{"id":9},"1"]` || strings.Count(out.String(), `client`) != 1 {
+			if err := json.Unmarshal(out.Bytes(), &got); err != nil || string(got.ID) != `"client \u00e9"` ||
+				string(got.Result) != `[{"id":9},"1"]` || strings.Count(out.String(), `client`) != 1 {
 				t.Fatalf("%q in pieces of %d becomes %q", response, size, out.String())
 			}
 		}
@@ -107,7 +115,8 @@ func TestLensPutsTheClientsID(t *testing.T) {
 // The judge and the scan agree with encoding/json on what is JSON, as far as
 // they look.
 func FuzzJudge(f *testing.F) {
-	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"result":"0x"}`, `[{"id":1,"error":{"code":1,"message":"\""}}]`, `{"result":null,"id":"\\"}`, `[]`} {
+	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"result":"0x"}`, `[{"id":1,"error":{"code":1,"message":"\""}}]`,
+		`{"result":null,"id":"\\"}`, `[]`} {
 		f.Add([]byte(s), 3)
 	}
 	f.Fuzz(func(t *testing.T, response []byte, size int) {

@@ -132,6 +132,7 @@ func empty(result []byte) bool {
 		return true
 	default:
 		// Brackets without anything between them.
-		return len(text) < 2 || text[0] == '[' && strings.TrimSpace(text[1:]) == "]" || text[0] == '{' && strings.TrimSpace(text[1:]) == "}"
+		return len(text) < 2 || text[0] == '[' && strings.TrimSpace(text[1:]) == "]" || text[0] == '{' &&
+			strings.TrimSpace(text[1:]) == "}"
 	}
 }

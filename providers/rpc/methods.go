@@ -132,8 +132,10 @@ func (f *Family) Reason(name []byte) string {
 }
 
 var (
-	stateful = []string{"eth_newFilter", "eth_newBlockFilter", "eth_newPendingTransactionFilter", "eth_getFilterChanges", "eth_getFilterLogs", "eth_uninstallFilter"}
-	keyed    = []string{"eth_sign", "eth_accounts", "eth_mining", "eth_hashrate", "eth_getWork", "eth_submitWork", "eth_submitHashrate", "eth_sendTransaction", "eth_signTransaction", "eth_coinbase", "personal_sign"}
+	stateful = []string{"eth_newFilter", "eth_newBlockFilter", "eth_newPendingTransactionFilter",
+		"eth_getFilterChanges", "eth_getFilterLogs", "eth_uninstallFilter"}
+	keyed = []string{"eth_sign", "eth_accounts", "eth_mining", "eth_hashrate", "eth_getWork", "eth_submitWork",
+		"eth_submitHashrate", "eth_sendTransaction", "eth_signTransaction", "eth_coinbase", "personal_sign"}
 )
 
 // Credits is what the request costs when every call succeeds: the base credits

@@ -31,9 +31,11 @@ func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 	each("farebox_rpc_node_answers_total", "counter", func(u *Node) int64 { return u.answers.Load() })
 	fmt.Fprint(w, "# HELP farebox_rpc_node_busy_total Answers that said the node or its plan has no capacity.\n")
 	each("farebox_rpc_node_busy_total", "counter", func(u *Node) int64 { return u.busy.Load() })
-	fmt.Fprint(w, "# HELP farebox_rpc_spool_failures_total Large answers to batches that could not be held; the log says why.\n# TYPE farebox_rpc_spool_failures_total counter\n")
+	fmt.Fprint(w, "# HELP farebox_rpc_spool_failures_total Large answers to batches that could not be held; the log "+
+		"says why.\n# TYPE farebox_rpc_spool_failures_total counter\n")
 	fmt.Fprintf(w, "farebox_rpc_spool_failures_total %d\n", all.room.failures.Load())
-	fmt.Fprint(w, "# HELP farebox_rpc_node_odd_chain 1 when the node is on another chain than its network, and gets no requests.\n")
+	fmt.Fprint(w, "# HELP farebox_rpc_node_odd_chain 1 when the node is on another chain than its network, and gets "+
+		"no requests.\n")
 	each("farebox_rpc_node_odd_chain", "gauge", func(u *Node) int64 {
 		if u.odd.Load() {
 			return 1

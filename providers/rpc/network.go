@@ -79,13 +79,15 @@ type Networks struct {
 // what was learnt are taken over from prev (nil: there is none) where a node's
 // settings did not change.
 func NewNetworks(cfg *config.Config, prev *Networks) (*Networks, error) {
-	all := &Networks{byName: map[string]*Network{}, room: newRoom(int64(cfg.RPC.BatchMemory), int64(cfg.RPC.BatchAnswer), spoolDir(cfg))}
+	all := &Networks{byName: map[string]*Network{}, room: newRoom(int64(cfg.RPC.BatchMemory),
+		int64(cfg.RPC.BatchAnswer), spoolDir(cfg))}
 	if prev != nil {
 		all.room.failures = prev.room.failures
 	}
 	for i := range cfg.RPC.Networks {
 		c := &cfg.RPC.Networks[i]
-		n := &Network{Name: c.Name, Family: FamilyOf(c.Family), Base: c.Credits, Config: c, pinFor: cfg.RPC.Pin, batchMemory: int(cfg.RPC.BatchMemory), batchMost: int64(cfg.RPC.BatchAnswer), room: all.room}
+		n := &Network{Name: c.Name, Family: FamilyOf(c.Family), Base: c.Credits, Config: c, pinFor: cfg.RPC.Pin,
+			batchMemory: int(cfg.RPC.BatchMemory), batchMost: int64(cfg.RPC.BatchAnswer), room: all.room}
 		if n.Family == nil {
 			all.Close(prev)
 			return nil, fmt.Errorf("cannot serve network %s: there is no family %q", c.Name, c.Family)
@@ -219,7 +221,8 @@ func newNode(n *Network, c *config.RPCUpstream, old *Network) (*Node, error) {
 		}
 	}
 	u.Breaker = health.NewBreaker(c.Breaker.Failures, c.Breaker.OpenFor)
-	if was := old.node(c.Name); was != nil && old.Family == n.Family && was.ca == u.ca && reflect.DeepEqual(was.options, u.options) {
+	if was := old.node(c.Name); was != nil && old.Family == n.Family && was.ca == u.ca &&
+		reflect.DeepEqual(was.options, u.options) {
 		u.Proxy, u.pace, u.notes = was.Proxy, was.pace, was.notes
 		if was.Breaker.Like(c.Breaker.Failures, c.Breaker.OpenFor) {
 			u.Breaker = was.Breaker

@@ -86,5 +86,6 @@ func (p *pace) worse(other *pace, nowNs int64) bool {
 // cost is what waiting for a node comes to that answers so fast (Float64bits).
 func (p *pace) cost(took uint64, nowNs int64) float64 {
 	idle := float64(max(nowNs-p.askedNs.Load(), 0))
-	return math.Float64frombits(took) * (1 + paceErrors*math.Float64frombits(p.errors.Load())) * math.Exp2(-idle/paceForgets)
+	return math.Float64frombits(took) * (1 + paceErrors*math.Float64frombits(p.errors.Load())) * math.Exp2(
+		-idle/paceForgets)
 }

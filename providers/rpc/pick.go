@@ -46,7 +46,8 @@ func (w want) Rank(u *Node, nowNs int64) int {
 }
 
 func (w *want) fits(u *Node, nowNs int64) bool {
-	if w.method != nil && !u.serves(w.method, w.account, nowNs) || w.request != nil && !u.servesAll(w.request, w.account, nowNs) {
+	if w.method != nil && !u.serves(w.method, w.account, nowNs) || w.request != nil &&
+		!u.servesAll(w.request, w.account, nowNs) {
 		return false
 	}
 	return w.batch == 0 || u.batches(w.batch, w.account, nowNs)

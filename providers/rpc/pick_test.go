@@ -12,9 +12,11 @@ import (
 // network has nodes of these weights.
 func network(weights ...int) *Network {
 	f := FamilyOf("evm")
-	n := &Network{Name: "test", Family: f, Config: &config.RPCNetwork{MaxLag: 5, HeadEvery: time.Second, PreferFast: true}, pins: newPins()}
+	n := &Network{Name: "test", Family: f, Config: &config.RPCNetwork{MaxLag: 5, HeadEvery: time.Second,
+		PreferFast: true}, pins: newPins()}
 	for i, w := range weights {
-		u := &Node{Name: fmt.Sprint(i), Config: &config.RPCUpstream{Batch: "auto", MaxBatch: 10, Weight: w}, of: n, Breaker: health.NewBreaker(1, time.Minute), pace: &pace{}, denied: make([]bool, len(f.Methods))}
+		u := &Node{Name: fmt.Sprint(i), Config: &config.RPCUpstream{Batch: "auto", MaxBatch: 10, Weight: w}, of: n,
+			Breaker: health.NewBreaker(1, time.Minute), pace: &pace{}, denied: make([]bool, len(f.Methods))}
 		u.notes = &notes{lacks: make([]learnt, len(f.Methods))}
 		n.Nodes = append(n.Nodes, u)
 	}

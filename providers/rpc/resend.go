@@ -108,7 +108,8 @@ func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
 		if r.kind == gone {
 			break
 		}
-		if r.kind == answered && !look.judge.Answers[0].Failed() && (look.large || !bytes.Equal(look.result(), []byte("null"))) {
+		if r.kind == answered && !look.judge.Answers[0].Failed() &&
+			(look.large || !bytes.Equal(look.result(), []byte("null"))) {
 			return u, true
 		}
 	}

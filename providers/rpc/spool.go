@@ -33,7 +33,9 @@ func newRoom(memory, disk int64, dir string) *room {
 	return &room{mostMemory: roomFor * memory, mostDisk: roomFor * disk, dir: dir, failures: new(atomic.Int64)}
 }
 
-var errNoRoom = errors.New("large answers to batches that are on their way take more than they may together; raise rpc.batch_answer, or lower what clients may ask at once")
+var errNoRoom = errors.New(
+	"large answers to batches that are on their way take more than they may together; raise rpc.batch_answer, or " +
+		"lower what clients may ask at once")
 
 // tellEvery keeps clients from filling the log with what they do to the disk.
 const tellEvery = 10 * time.Second
@@ -114,7 +116,8 @@ func (s *spool) write(p []byte) error {
 }
 
 func (s *spool) append(p []byte) error {
-	if s.file == nil && len(s.mem)+len(p) <= s.most && (s.room == nil || take(&s.room.memory, s.room.mostMemory, len(p))) {
+	if s.file == nil && len(s.mem)+len(p) <= s.most && (s.room == nil ||
+		take(&s.room.memory, s.room.mostMemory, len(p))) {
 		s.mem, s.taken = append(s.mem, p...), s.taken+len(p)
 		s.size += int64(len(p))
 		return nil
@@ -215,7 +218,8 @@ func (l pieces) answer(s *spool, a *Answer, id []byte) pieces {
 		text := append(append([]byte(`{"id":`), id...), ',')
 		return append(l, piece{text: text}, piece{spool: s, from: a.From + 1, to: a.To})
 	}
-	return append(l, piece{spool: s, from: a.From, to: a.IDFrom}, piece{text: id}, piece{spool: s, from: a.IDTo, to: a.To})
+	return append(l, piece{spool: s, from: a.From, to: a.IDFrom}, piece{text: id},
+		piece{spool: s, from: a.IDTo, to: a.To})
 }
 
 // Stream is a large answer that was put together, as a response body. It owns

@@ -54,7 +54,8 @@ func TestTransactionHash(t *testing.T) {
 }
 
 func TestBase58(t *testing.T) {
-	for text, want := range map[string]string{"Hello World!": "2NEpo7TZRRrLZSi2U", "\x00\x00\x01": "112", "": "", "\x00": "1"} {
+	for text, want := range map[string]string{"Hello World!": "2NEpo7TZRRrLZSi2U", "\x00\x00\x01": "112", "": "",
+		"\x00": "1"} {
 		if got := base58Encode([]byte(text)); got != want {
 			t.Errorf("%q is %s, want %s", text, got, want)
 		}

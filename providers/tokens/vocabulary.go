@@ -74,7 +74,8 @@ func unpack(packed []byte, word func(string) int) *Vocabulary {
 	for i := range n {
 		size += headBytes + int(shared[i]) + int(own[i])
 	}
-	v := &Vocabulary{word: word, text: make([]byte, 1, size), table: make([]uint32, 1<<bits.Len(uint(n+n/8))), seed: maphash.MakeSeed()}
+	v := &Vocabulary{word: word, text: make([]byte, 1, size), table: make([]uint32, 1<<bits.Len(uint(n+n/8))),
+		seed: maphash.MakeSeed()}
 	var before []byte
 	for i := range n {
 		length, rank := int(shared[i])+int(own[i]), uint32(low[i])|uint32(middle[i])<<8|uint32(high[i])<<16

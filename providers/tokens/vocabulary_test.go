@@ -54,7 +54,8 @@ func pack(t *testing.T, list []string) []byte {
 	var b bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	n := len(list)
-	_, err := z.Write(slices.Concat([]byte{byte(n), byte(n >> 8), byte(n >> 16)}, columns[0], columns[1], columns[2], columns[3], columns[4], rest))
+	_, err := z.Write(slices.Concat([]byte{byte(n), byte(n >> 8), byte(n >> 16)}, columns[0], columns[1], columns[2],
+		columns[3], columns[4], rest))
 	if err != nil || z.Close() != nil {
 		t.Fatal("cannot pack")
 	}
@@ -87,7 +88,8 @@ func TestVocabulariesAreThoseOfTheirMakers(t *testing.T) {
 			}
 		}
 		if entries != len(list) {
-			t.Fatalf("%s has %d tokens, want %d; go test -run %s -update writes it anew", v.name, entries, len(list), t.Name())
+			t.Fatalf("%s has %d tokens, want %d; go test -run %s -update writes it anew", v.name, entries, len(list),
+				t.Name())
 		}
 		for i, token := range list {
 			if got := ours.rank(token); got != uint32(i) {
@@ -115,7 +117,8 @@ func same(t interface{ Fatalf(string, ...any) }, text string) {
 			for at < min(len(got), len(want)) && got[at] == want[at] {
 				at++
 			}
-			t.Fatalf("%s: %q is split from its token %d on into %q, want %q", v.name, text, at, got[at:min(at+6, len(got))], want[at:min(at+6, len(want))])
+			t.Fatalf("%s: %q is split from its token %d on into %q, want %q", v.name, text, at,
+				got[at:min(at+6, len(got))], want[at:min(at+6, len(want))])
 		}
 		if n := v.ours().Count(text); n != len(want) {
 			t.Fatalf("%s: %q has %d tokens, want %d", v.name, text, n, len(want))
@@ -149,15 +152,22 @@ func TestEveryCharacterIsSplitAlike(t *testing.T) {
 func TestTokensAreThoseOfAnotherImplementation(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"", " ", "\n", "'", "''s", "it's IT'S It'ſ we'll WE'LL they'Re", "don't  \n\n  stop\r\n\r\n now ", "x  y\t\tz \u00a0\u2003 w", "1234567 89",
-		"/path//to/\n/file", "HELLOworld HelloWORLD helloWorld", "中文字符ABCabc", "ÀÉÎõü ǅ ʰ", "e\u0301 \u0301\u0301a", "😀👩‍👩‍👧 ❤️", strings.Repeat(" ", 300) + "x",
-		"\xff\xfe broken \xc3", "<|endoftext|>", strings.Repeat("東", 300), strings.Repeat("xyzzyqwrtplkj", 70), strings.Repeat("=", 900), strings.Repeat("a", 500), strings.Repeat("ab", 400), "func main() {\n\tfmt.Println(\"hi\")\n}\n", `{"city":"river","n":12.50}`,
+		"", " ", "\n", "'", "''s", "it's IT'S It'ſ we'll WE'LL they'Re", "don't  \n\n  stop\r\n\r\n now ",
+		"x  y\t\tz \u00a0\u2003 w", "1234567 89",
+		"/path//to/\n/file", "HELLOworld HelloWORLD helloWorld", "中文字符ABCabc", "ÀÉÎõü ǅ ʰ", "e\u0301 \u0301\u0301a",
+		"😀👩‍👩‍👧 ❤️", strings.Repeat(" ", 300) + "x",
+		"\xff\xfe broken \xc3", "<|endoftext|>", strings.Repeat("東", 300), strings.Repeat("xyzzyqwrtplkj", 70),
+		strings.Repeat("=", 900), strings.Repeat("a", 500), strings.Repeat("ab", 400),
+		"func main() {\n\tfmt.Println(\"hi\")\n}\n", `{"city":"river","n":12.50}`,
 	} {
 		same(t, text)
 	}
 	piece := rapid.OneOf(
-		rapid.SampledFrom([]string{" ", "  ", "\n", "\r\n", "\t", "'", "'s", "'LL", "/", "\u00a0", "\u0301", "ǅ", "ʰ", "中", "ſ", "1", "²", "٣", "A", "b", "é", "É", "the", " River", "!", "...", "😀", "\u200d", "\u0085", "\u2028"}),
-		rapid.StringN(0, 8, -1), rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 4), func(b []byte) string { return string(b) }))
+		rapid.SampledFrom([]string{" ", "  ", "\n", "\r\n", "\t", "'", "'s", "'LL", "/", "\u00a0", "\u0301", "ǅ", "ʰ",
+			"中", "ſ", "1", "²", "٣", "A", "b", "é", "É", "the", " River", "!", "...", "😀", "\u200d", "\u0085",
+			"\u2028"}),
+		rapid.StringN(0, 8, -1), rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 4),
+			func(b []byte) string { return string(b) }))
 	rapid.Check(t, func(t *rapid.T) { same(t, strings.Join(rapid.SliceOfN(piece, 0, 40).Draw(t, "pieces"), "")) })
 }
 
@@ -176,7 +186,8 @@ func TestAVocabularyTakesLittleMemory(t *testing.T) {
 }
 
 func BenchmarkCount(b *testing.B) {
-	text := strings.Repeat("The small river moves past old stone houses, flabbergasted hippopotamuses xqzvk and 12345 things. ", 10)
+	text := strings.Repeat("The small river moves past old stone houses, flabbergasted hippopotamuses xqzvk and "+
+		"12345 things. ", 10)
 	b.Run("ours", func(b *testing.B) {
 		v := O200k()
 		b.SetBytes(int64(len(text)))

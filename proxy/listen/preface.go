@@ -39,9 +39,11 @@ func Preface(r io.Reader) (from net.Addr, err error) {
 	case command == 0x20, command == 0x21 && family == 0x00: // LOCAL, or the proxy does not know
 		return nil, nil
 	case command == 0x21 && family == 0x11 && n >= 12: // TCP over IPv4
-		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4([4]byte(body)), binary.BigEndian.Uint16(body[8:]))), nil
+		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4([4]byte(body)),
+			binary.BigEndian.Uint16(body[8:]))), nil
 	case command == 0x21 && family == 0x21 && n >= 36: // and IPv6
-		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom16([16]byte(body)), binary.BigEndian.Uint16(body[32:]))), nil
+		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom16([16]byte(body)),
+			binary.BigEndian.Uint16(body[32:]))), nil
 	}
 	return nil, errPreface
 }

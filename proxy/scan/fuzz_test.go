@@ -17,8 +17,10 @@ func FuzzSkim(f *testing.F) {
 	for _, s := range []string{
 		`{}`, ` {"model":"m","messages":[{"role":"user","content":"x"}]} `,
 		`{"messages":[{"content":[{"type":"text","text":"\"\\\""},7,{"image_url":{"url":"u"}}]},{},null,[1]]}`,
-		`{"model":1,"model":2}`, `{"MODEL":1}`, `{"mod\u0065l":1}`, "{\"\u017ftream\":1}", `{"stream_options":{"include_usage":true}}`,
-		`{"a":[[],{},[{"b":-0.5e-7}]],"n":1E+2}`, `{"a":"\\","b":"\\\""}`, `{"messages":{"role":1}}`, `{"a":1}}`, `{"a":tru`,
+		`{"model":1,"model":2}`, `{"MODEL":1}`, `{"mod\u0065l":1}`, "{\"\u017ftream\":1}",
+		`{"stream_options":{"include_usage":true}}`,
+		`{"a":[[],{},[{"b":-0.5e-7}]],"n":1E+2}`, `{"a":"\\","b":"\\\""}`, `{"messages":{"role":1}}`, `{"a":1}}`,
+		`{"a":tru`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -41,7 +43,8 @@ func FuzzSkim(f *testing.F) {
 			return
 		}
 		for i := range d.Fields {
-			if fl := &d.Fields[i]; fl.Next <= int32(i) || int(fl.Next) > len(d.Fields) || fl.From >= fl.To || int(fl.To) > len(body) {
+			if fl := &d.Fields[i]; fl.Next <= int32(i) || int(fl.Next) > len(d.Fields) || fl.From >= fl.To ||
+				int(fl.To) > len(body) {
 				t.Fatalf("%q: field %d is %+v", body, i, fl)
 			}
 		}
@@ -94,7 +97,8 @@ func decoded(t *testing.T, body []byte) {
 	if err := d.Skim(body, chatShape); err != nil {
 		t.Fatal(err)
 	}
-	for id, raw := range map[int]json.RawMessage{chatModel: v.Model, chatStream: v.Stream, chatN: v.N, chatOptions: v.Options} {
+	for id, raw := range map[int]json.RawMessage{chatModel: v.Model, chatStream: v.Stream, chatN: v.N,
+		chatOptions: v.Options} {
 		fl, ok := d.Top(id)
 		if !ok && raw == nil || ok && bytes.Equal(fl.Raw(body), raw) {
 			continue

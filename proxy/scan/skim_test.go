@@ -157,7 +157,8 @@ func TestTruncatedBodiesAreRefusedAtEveryByte(t *testing.T) {
 func TestLikenessesOfGuardedNamesPass(t *testing.T) {
 	var d Document
 	for _, body := range []string{
-		`{"models":1,"mode":2,"mode\u0000l":3}`, `{"caf\u00e9":1}`, `{"":1}`, `{"\\":1}`, `{"\"model\"":1}`, `{"model ":1}`,
+		`{"models":1,"mode":2,"mode\u0000l":3}`, `{"caf\u00e9":1}`, `{"":1}`, `{"\\":1}`, `{"\"model\"":1}`,
+		`{"model ":1}`,
 		`{"mod\ud800l":1}`, `{"x":{"MODEL":1,"model":1,"model":2}}`, `{"messages":{"MODEL":1}}`, `{"\u0000model":1}`,
 		"{\"\xff\xfe\":1}",
 	} {
@@ -214,7 +215,8 @@ func TestLimitsAtTheirEdges(t *testing.T) {
 		t.Fatalf("%d levels: %v", MaxDepth+1, err)
 	}
 	inner := func(n int) []byte {
-		return []byte(`{"messages":[{"content":[{"x":` + strings.Repeat(`{"a":`, n-5) + "1" + strings.Repeat("}", n-5) + `}]}]}`)
+		return []byte(`{"messages":[{"content":[{"x":` + strings.Repeat(`{"a":`, n-5) + "1" + strings.Repeat("}", n-5) +
+			`}]}]}`)
 	}
 	if err := d.Skim(inner(MaxDepth), chatShape); err != nil {
 		t.Fatalf("%d levels inside shapes: %v", MaxDepth, err)

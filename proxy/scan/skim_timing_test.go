@@ -29,8 +29,9 @@ func BenchmarkSkim(b *testing.B) {
 	}
 	messages.WriteString(`]}`)
 	for name, body := range map[string][]byte{
-		"1KB": chatBody(900), "32KB": chatBody(32 << 10), "1MB": chatBody(1 << 20), "image1MB": image, "messages30KB": messages.Bytes(),
-		"numbers": []byte(`{"input":[` + strings.Repeat("1234,", 8000) + `1]}`),
+		"1KB": chatBody(900), "32KB": chatBody(32 << 10), "1MB": chatBody(1 << 20), "image1MB": image,
+		"messages30KB": messages.Bytes(),
+		"numbers":      []byte(`{"input":[` + strings.Repeat("1234,", 8000) + `1]}`),
 	} {
 		b.Run(name, func(b *testing.B) {
 			var d Document

@@ -37,7 +37,8 @@ func TestTextThatIsNoTextIsRefusedByPlace(t *testing.T) {
 // FuzzStrict: what passes is UTF-8, and JSON but for its escapes; what a
 // decoder takes passes.
 func FuzzStrict(f *testing.F) {
-	for _, s := range []string{`{}`, "{\n\"a\":\"b\"}", "{\"a\":\"\n\"}", "{\"a\":\"\xff\"}", `{"a":"\\\""}`, "{\"" + strings.Repeat("ab", 40) + "\x01\":1}"} {
+	for _, s := range []string{`{}`, "{\n\"a\":\"b\"}", "{\"a\":\"\n\"}", "{\"a\":\"\xff\"}", `{"a":"\\\""}`,
+		"{\"" + strings.Repeat("ab", 40) + "\x01\":1}"} {
 		f.Add([]byte(s))
 	}
 	var d Document
@@ -52,7 +53,8 @@ func FuzzStrict(f *testing.F) {
 		if err == nil && (!utf8.Valid(body) || !bytes.Contains(body, []byte(`\`)) && !json.Valid(body)) {
 			t.Fatalf("%q is accepted", body)
 		}
-		if e, ok := err.(*Error); err != nil && (!ok || e.Offset >= len(body) || e.Reason != Control && e.Reason != Encoding) {
+		if e, ok := err.(*Error); err != nil && (!ok || e.Offset >= len(body) || e.Reason != Control &&
+			e.Reason != Encoding) {
 			t.Fatalf("%q: odd refusal %v", body, err)
 		}
 	})

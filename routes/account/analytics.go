@@ -46,13 +46,15 @@ func rangeOf(q *routes.Query, today int32) analyticsRange {
 	from, to = from || q.Has("startDate"), to || q.Has("endDate")
 	switch {
 	case back && (from || to):
-		q.Wrong(routes.Issue{Code: "custom", Path: "lookback", Message: "lookback cannot be combined with startDate and endDate; give either."})
+		q.Wrong(routes.Issue{Code: "custom", Path: "lookback",
+			Message: "lookback cannot be combined with startDate and endDate; give either."})
 	case from != to:
 		given, missing := "startDate", "endDate"
 		if to {
 			given, missing = missing, given
 		}
-		q.Wrong(routes.Issue{Code: "custom", Path: missing, Message: given + " needs " + missing + ": give both or neither."})
+		q.Wrong(routes.Issue{Code: "custom", Path: missing, Message: given + " needs " + missing +
+			": give both or neither."})
 	case from:
 		return dates(q, start, end)
 	}
@@ -70,11 +72,14 @@ func lookbackDays(q *routes.Query, text string) int64 {
 	const expected = "lookback must be a number of days from 1d to 90d, such as 7d; got "
 	switch {
 	case !unit || !routes.AllDigits(digits):
-		q.Wrong(routes.Issue{Code: "invalid_string", Path: "lookback", Expected: "1d to 90d", Received: routes.Excerpt(routes.ViewBytes(text)), Message: expected + routes.Quoted(text) + "."})
+		q.Wrong(routes.Issue{Code: "invalid_string", Path: "lookback", Expected: "1d to 90d",
+			Received: routes.Excerpt(routes.ViewBytes(text)), Message: expected + routes.Quoted(text) + "."})
 	case err != nil || n > report.MostDays:
-		q.Wrong(routes.Issue{Code: "too_big", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(report.MostDays), Message: expected + routes.Quoted(text) + "."})
+		q.Wrong(routes.Issue{Code: "too_big", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(report.MostDays),
+			Message: expected + routes.Quoted(text) + "."})
 	case n < 1:
-		q.Wrong(routes.Issue{Code: "too_small", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(report.MostDays), Message: expected + routes.Quoted(text) + "."})
+		q.Wrong(routes.Issue{Code: "too_small", Path: "lookback", Minimum: "1", Maximum: strconv.Itoa(report.MostDays),
+			Message: expected + routes.Quoted(text) + "."})
 	default:
 		return n
 	}
@@ -89,15 +94,19 @@ func dates(q *routes.Query, start, end time.Time) analyticsRange {
 	case days < 1:
 		q.Wrong(routes.Issue{Code: "custom", Path: "endDate", Message: "endDate must not be before startDate."})
 	case days > report.MostDays:
-		q.Wrong(routes.Issue{Code: "too_big", Path: "endDate", Maximum: strconv.Itoa(report.MostDays), Message: "startDate to endDate may be at most 90 days, both included; these are " + strconv.FormatInt(int64(days), 10) + "."})
+		q.Wrong(routes.Issue{Code: "too_big", Path: "endDate", Maximum: strconv.Itoa(report.MostDays),
+			Message: "startDate to endDate may be at most 90 days, both included; these are " +
+				strconv.FormatInt(int64(days), 10) + "."})
 	}
 	return analyticsRange{
-		int32(start.Unix() / 86400), int32(end.Unix() / 86400), start.Format(time.DateOnly) + ":" + end.Format(time.DateOnly),
+		int32(start.Unix() / 86400), int32(end.Unix() / 86400),
+		start.Format(time.DateOnly) + ":" + end.Format(time.DateOnly),
 	}
 }
 
 // analyticsTypes are the modelTypes by what was sold; all other have null.
-var analyticsTypes = map[string]string{"llm": `"LLM"`, "image": `"IMAGE"`, "tts": `"TTS"`, "asr": `"ASR"`, "video": `"VIDEO"`}
+var analyticsTypes = map[string]string{"llm": `"LLM"`, "image": `"IMAGE"`, "tts": `"TTS"`, "asr": `"ASR"`,
+	"video": `"VIDEO"`}
 
 // breakdownTypes name the kinds of tokens.
 var breakdownTypes = []struct {
@@ -262,7 +271,8 @@ func (s *series) append(b []byte, a *report.Analytics, units, names, usd string)
 	return s.appendDays(b, a, usd, func(b []byte, n report.Spend) []byte { return appendAmount(b, n.USD) })
 }
 
-func (s *series) appendDays(b []byte, a *report.Analytics, member string, value func([]byte, report.Spend) []byte) []byte {
+func (s *series) appendDays(b []byte, a *report.Analytics, member string,
+	value func([]byte, report.Spend) []byte) []byte {
 	b = append(b, `,"`+member+`":[`...)
 	for day := range a.Days {
 		b = routes.Comma(b, day)

@@ -56,10 +56,13 @@ func writeReport(c *routes.Call, b []byte) *routes.Error {
 func reportFailed(c *routes.Call, err error) *routes.Error {
 	if errors.Is(err, report.ErrTimeout) {
 		c.Logger().Warn().Err(err).Bytes("request_id", c.ID[:]).Msg("a billing query took too long")
-		return &routes.Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: "The billing query timed out: it took longer than 10 seconds allow. Ask for a shorter range of dates, or try again."}
+		return &routes.Error{Status: 504, Code: "REQUEST_TIMEOUT",
+			Message: "The billing query timed out: it took longer than 10 seconds allow. Ask for a shorter range of " +
+				"dates, or try again."}
 	}
 	c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("cannot answer a billing query")
-	return &routes.Error{Status: 503, Message: "The billing data cannot be read right now; please retry.", RetryAfter: routes.RetrySoon}
+	return &routes.Error{Status: 503, Message: "The billing data cannot be read right now; please retry.",
+		RetryAfter: routes.RetrySoon}
 }
 
 // historyFailed is reportFailed for a request that may have brought a cursor.
@@ -67,5 +70,6 @@ func historyFailed(c *routes.Call, err error) *routes.Error {
 	if !errors.Is(err, report.ErrCursor) {
 		return reportFailed(c, err)
 	}
-	return routes.Invalid(routes.Issue{Code: "custom", Path: "cursor", Message: err.Error() + "; begin again without a cursor."})
+	return routes.Invalid(routes.Issue{Code: "custom", Path: "cursor",
+		Message: err.Error() + "; begin again without a cursor."})
 }

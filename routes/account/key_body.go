@@ -41,7 +41,8 @@ const (
 )
 
 var keyNames = [keyMembers]string{
-	"id", "apiKeyType", "api_key_type", "description", "expiresAt", "expires_at", "consumptionLimit", "consumption_limit",
+	"id", "apiKeyType", "api_key_type", "description", "expiresAt", "expires_at", "consumptionLimit",
+	"consumption_limit",
 	"limitPeriod", "limit_period", "modelPrivacy", "model_privacy", "address", "signature", "token",
 }
 
@@ -116,7 +117,8 @@ var (
 	keyUpdate      = keyBook.Only(append([]int{keyID}, creationMembers[2:]...), []int{keyID})
 	keyDeletion    = keyBook.Only([]int{keyID}, nil)
 	web3Creation   = keyBook.Only(
-		append([]int{keyAddress, keySignature, keyToken}, creationMembers...), []int{keyType, keyAddress, keySignature, keyToken},
+		append([]int{keyAddress, keySignature, keyToken}, creationMembers...),
+		[]int{keyType, keyAddress, keySignature, keyToken},
 	)
 )
 
@@ -144,7 +146,9 @@ type validator struct{ routes.Validator }
 // operation takes, once, in one of its spellings.
 func readKeyBody(c *routes.Call) (*keyBody, *routes.Error) {
 	if n, most := len(c.Ctx.Request.Body()), c.MostBody(); n > most {
-		return nil, &routes.Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large: at most " + strconv.Itoa(most) + " bytes are taken here, it has " + strconv.Itoa(n) + "."}
+		return nil, &routes.Error{Status: 413, Code: "PAYLOAD_TOO_LARGE",
+			Message: "The request body is too large: at most " + strconv.Itoa(most) + " bytes are taken here, it has " +
+				strconv.Itoa(n) + "."}
 	}
 	book := c.Rules()
 	if e := c.ReadJSON(book.Root); e != nil {
@@ -179,7 +183,8 @@ func (v *validator) checkTakes() {
 			v.unknown("", name)
 		}
 		if other := snake(id); other != id && v.Doc.TopIndex(other) >= 0 {
-			v.Add(routes.Issue{Code: "custom", Path: name, Message: name + ": is given as " + keyNames[other] + " too; give one of them."})
+			v.Add(routes.Issue{Code: "custom", Path: name, Message: name + ": is given as " + keyNames[other] +
+				" too; give one of them."})
 		}
 		if limits := keyBook.Root.Child(id); limits != nil && v.Doc.Fields[at].Kind == scan.Object {
 			v.checkStrangers(v.Doc.Fields[at].Raw(v.Body), limits, name+".")
@@ -190,7 +195,8 @@ func (v *validator) checkTakes() {
 	}
 	for _, id := range v.Book.Needs {
 		if v.Member(-1, id) == nil && v.Member(-1, snake(id)) == nil {
-			v.Add(routes.Issue{Code: "invalid_type", Path: keyNames[id], Expected: "string", Received: "undefined", Message: keyNames[id] + ": is required."})
+			v.Add(routes.Issue{Code: "invalid_type", Path: keyNames[id], Expected: "string", Received: "undefined",
+				Message: keyNames[id] + ": is required."})
 		}
 	}
 }
@@ -207,12 +213,14 @@ func (v *validator) checkStrangers(object []byte, known *scan.Shape, path string
 
 func (v *validator) unknown(path, name string) {
 	// The path of what is unknown is its object, as validators of schemas have it.
-	v.Add(routes.Issue{Code: "unrecognized_keys", Path: strings.TrimSuffix(path, "."), Message: path + name + ": is not a parameter of this operation."})
+	v.Add(routes.Issue{Code: "unrecognized_keys", Path: strings.TrimSuffix(path, "."),
+		Message: path + name + ": is not a parameter of this operation."})
 }
 
 // read takes the values over. Kinds and enumerations are checked already.
 func (b *keyBody) read(v *validator, now time.Time) {
-	b.id, b.address, b.signature, b.token = v.decoded(keyID), v.decoded(keyAddress), v.decoded(keySignature), v.decoded(keyToken)
+	b.id, b.address, b.signature, b.token = v.decoded(keyID), v.decoded(keyAddress), v.decoded(keySignature),
+		v.decoded(keyToken)
 	if text := v.either(keyType); text != nil {
 		b.typ, _ = store.ParseKeyType(string(text))
 	}
@@ -222,9 +230,11 @@ func (b *keyBody) read(v *validator, now time.Time) {
 		n, most := utf8.RuneCountInString(text), v.Book.Rule(v.Book.Root, keyDescription).Characters
 		switch limit := strconv.Itoa(most); {
 		case n > most:
-			v.Add(routes.Issue{Code: "too_big", Path: "description", Maximum: limit, Message: "description: must be at most " + limit + " characters, has " + strconv.Itoa(n) + "."})
+			v.Add(routes.Issue{Code: "too_big", Path: "description", Maximum: limit,
+				Message: "description: must be at most " + limit + " characters, has " + strconv.Itoa(n) + "."})
 		case strings.ContainsFunc(text, unicode.IsControl):
-			v.Add(routes.Issue{Code: "invalid_string", Path: "description", Message: "description: must not contain control characters."})
+			v.Add(routes.Issue{Code: "invalid_string", Path: "description",
+				Message: "description: must not contain control characters."})
 		}
 	}
 	if text := v.either(keyPeriod); text != nil {
@@ -255,7 +265,8 @@ func (v *validator) decoded(id int) (text string) {
 	}
 	raw := f.Raw(v.Body)
 	if !utf8.Valid(raw) || json.Unmarshal(raw, &text) != nil {
-		v.Add(routes.Issue{Code: "invalid_string", Path: keyNames[id], Message: keyNames[id] + ": is not valid UTF-8 text."})
+		v.Add(routes.Issue{Code: "invalid_string", Path: keyNames[id],
+			Message: keyNames[id] + ": is not valid UTF-8 text."})
 	}
 	return text
 }
@@ -289,11 +300,14 @@ func (b *keyBody) readExpiry(v *validator, now time.Time) {
 		}
 		parsed, err := time.Parse(layout, text)
 		if err != nil || !expiryForm.MatchString(text) {
-			v.Add(routes.Issue{Code: "invalid_string", Path: name, Received: routes.Excerpt([]byte(text)), Message: name + ": " + routes.Excerpt([]byte(text)) + " is not a date; expected YYYY-MM-DD, YYYY-MM-DDThh:mm:ss(.mmm)Z, or empty for never."})
+			v.Add(routes.Issue{Code: "invalid_string", Path: name, Received: routes.Excerpt([]byte(text)),
+				Message: name + ": " + routes.Excerpt([]byte(text)) +
+					" is not a date; expected YYYY-MM-DD, YYYY-MM-DDThh:mm:ss(.mmm)Z, or empty for never."})
 			return
 		}
 		if when = parsed.UTC(); !when.After(now) {
-			v.Add(routes.Issue{Code: "too_small", Path: name, Message: name + ": " + routes.Excerpt([]byte(text)) + " is over; expected a time to come."})
+			v.Add(routes.Issue{Code: "too_small", Path: name,
+				Message: name + ": " + routes.Excerpt([]byte(text)) + " is over; expected a time to come."})
 			return
 		}
 	}
@@ -323,7 +337,9 @@ func (b *keyBody) readLimits(v *validator) {
 		limit, err := parse(string(f.Raw(v.Body)))
 		if err != nil {
 			path := name + "." + f.Shape.Name(id)
-			issue := routes.Issue{Code: "custom", Path: path, Message: path + ": " + err.Error() + ", is " + routes.Excerpt(f.Raw(v.Body)) + "; expected 0 to 9999999999, or null for no limit."}
+			issue := routes.Issue{Code: "custom", Path: path,
+				Message: path + ": " + err.Error() + ", is " + routes.Excerpt(f.Raw(v.Body)) +
+					"; expected 0 to 9999999999, or null for no limit."}
 			switch {
 			case errors.Is(err, billing.ErrLimitNegative):
 				issue.Code, issue.Minimum = "too_small", "0"

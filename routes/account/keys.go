@@ -125,14 +125,16 @@ func deleteKey(c *routes.Call) *routes.Error {
 			return e
 		}
 		if id != "" && b.id != "" && id != b.id {
-			return routes.Invalid(routes.Issue{Code: "custom", Path: "id", Message: "id: the query and the body name different keys; give one of them."})
+			return routes.Invalid(routes.Issue{Code: "custom", Path: "id",
+				Message: "id: the query and the body name different keys; give one of them."})
 		}
 		if b.id != "" {
 			id = b.id
 		}
 	}
 	if id == "" {
-		return routes.Invalid(routes.Issue{Code: "invalid_type", Path: "id", Expected: "string", Received: "undefined", Message: "id: is required, as ?id= or in the body."})
+		return routes.Invalid(routes.Issue{Code: "invalid_type", Path: "id", Expected: "string", Received: "undefined",
+			Message: "id: is required, as ?id= or in the body."})
 	}
 	if err := c.Ledger().DeleteKey(c.Key.Account, id); err != nil {
 		return keyError(c, err)
@@ -147,12 +149,16 @@ func keyError(c *routes.Call, err error) *routes.Error {
 	case errors.Is(err, billing.ErrNoKey):
 		return &routes.Error{Status: 404, Code: "NOT_FOUND", Message: "This account has no API key with that id."}
 	case errors.Is(err, store.ErrManyKeys):
-		return &routes.Error{Status: 400, Code: "INVALID_REQUEST", Message: "The account has 500 active API keys, the most allowed; delete one first."}
+		return &routes.Error{Status: 400, Code: "INVALID_REQUEST",
+			Message: "The account has 500 active API keys, the most allowed; delete one first."}
 	case errors.Is(err, billing.ErrSuspended), errors.Is(err, billing.ErrClosed):
 		return routes.Disabled(err)
 	case errors.As(err, &soon):
-		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: at most 20 API keys of an account can be made a minute.", RetryAfter: max(routes.RetrySoon, soon.After)}
+		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED",
+			Message:    "Rate limit exceeded: at most 20 API keys of an account can be made a minute.",
+			RetryAfter: max(routes.RetrySoon, soon.After)}
 	}
 	c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("cannot read or write API keys")
-	return &routes.Error{Status: 503, Message: "The key store cannot be used right now; please retry.", RetryAfter: 5 * time.Second}
+	return &routes.Error{Status: 503, Message: "The key store cannot be used right now; please retry.",
+		RetryAfter: 5 * time.Second}
 }

@@ -15,8 +15,10 @@ import (
 // Decimal strings have four places and are rounded once, from the integer.
 func TestFixedDecimals(t *testing.T) {
 	for n, want := range map[billing.Nano]string{
-		0: "0.0000", 1: "0.0000", 49_999: "0.0000", 50_000: "0.0001", 149_999: "0.0001", 1_000_000_000: "1.0000", 12_804_000: "0.0128", 1_234_567_890_123: "1234.5679",
-		-50_000: "-0.0001", -49_999: "0.0000", 999_999_950_000: "1000.0000", math.MaxInt64: "9223372036.8548", math.MinInt64: "-9223372036.8548",
+		0: "0.0000", 1: "0.0000", 49_999: "0.0000", 50_000: "0.0001", 149_999: "0.0001", 1_000_000_000: "1.0000",
+		12_804_000: "0.0128", 1_234_567_890_123: "1234.5679",
+		-50_000: "-0.0001", -49_999: "0.0000", 999_999_950_000: "1000.0000", math.MaxInt64: "9223372036.8548",
+		math.MinInt64: "-9223372036.8548",
 	} {
 		if got := string(appendFixed(nil, n, 4)); got != want {
 			t.Errorf("%d nano is %s, not %s", n, got, want)
@@ -31,10 +33,12 @@ func TestFixedDecimals(t *testing.T) {
 func TestKeyObjectIsJSON(t *testing.T) {
 	most := billing.Nano(math.MaxInt64)
 	for _, k := range []billing.KeyInfo{
-		{}, {Description: "\"\\\x00\xff", LimitUSD: &most, TextUSD: "9.999999999e9", LimitDIEM: &most, TextDIEM: "9999999999"},
+		{}, {Description: "\"\\\x00\xff", LimitUSD: &most, TextUSD: "9.999999999e9", LimitDIEM: &most,
+			TextDIEM: "9999999999"},
 		{LimitUSD: new(billing.Nano), CreatedAt: time.Unix(0, 1), ExpiresAt: time.Unix(1e10, 0)},
 	} {
-		use := &billing.KeyRecord{KeyInfo: k, Week: billing.KeyUsage{USD: most, DIEM: most}, Current: &billing.KeyUsage{}}
+		use := &billing.KeyRecord{KeyInfo: k, Week: billing.KeyUsage{USD: most, DIEM: most},
+			Current: &billing.KeyUsage{}}
 		for _, b := range [][]byte{appendKey(nil, &k, use), appendKey(nil, &k, nil), appendNewKey(nil, &k, "s")} {
 			if !json.Valid(b) {
 				t.Errorf("%s", b)
@@ -48,8 +52,10 @@ func TestKeyObjectIsJSON(t *testing.T) {
 func FuzzKeyBody(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `{"id":"x","description":"d","expires_at":null,"consumption_limit":{"usd":1.5,"diem":null,"vcu":2e1},"limit_period":"MONTH","modelPrivacy":"ALL"}`,
-		`{"apiKeyType":"ADMIN","expiresAt":"2031-01-01T00:00:00.000Z","consumptionLimit":null}`, `{"description":"\ud83d\ude00\u0000"}`, `{"expiresAt":""}`,
-		`{"consumptionLimit":{"usd":9999999999}}`, `{"a":{"b":[1,2,{}]}}`, `{"description":"x","description":"y"}`, `{"limit_period":"MONTH","limitPeriod":"EPOCH"}`, `[`, `{"token":"`,
+		`{"apiKeyType":"ADMIN","expiresAt":"2031-01-01T00:00:00.000Z","consumptionLimit":null}`,
+		`{"description":"\ud83d\ude00\u0000"}`, `{"expiresAt":""}`,
+		`{"consumptionLimit":{"usd":9999999999}}`, `{"a":{"b":[1,2,{}]}}`, `{"description":"x","description":"y"}`,
+		`{"limit_period":"MONTH","limitPeriod":"EPOCH"}`, `[`, `{"token":"`,
 		`{"address":"0x00","signature":"0x","token":"a.b.c","apiKeyType":"INFERENCE"}`,
 	} {
 		for op := range 4 {
@@ -89,7 +95,8 @@ func FuzzKeyBody(f *testing.F) {
 			}
 		}
 		var d *string
-		if raw, ok := members["description"]; ok && json.Unmarshal(raw, &d) == nil && d != nil && (b.change.Description == nil || *b.change.Description != *d) {
+		if raw, ok := members["description"]; ok && json.Unmarshal(raw, &d) == nil && d != nil &&
+			(b.change.Description == nil || *b.change.Description != *d) {
 			t.Fatalf("%q: the description is %v, not %q", body, b.change.Description, *d)
 		}
 		if b.change.ExpiresAt != nil && !b.change.ExpiresAt.IsZero() && !b.change.ExpiresAt.After(now) {

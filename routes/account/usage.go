@@ -169,11 +169,14 @@ func history(q *routes.Query, cursor string, follows bool) report.HistoryQuery {
 	if follows {
 		for _, name := range []string{"currency", "startTimestamp", "endTimestamp", "pageSize"} {
 			if q.Has(name) {
-				q.Wrong(routes.Issue{Code: "custom", Path: name, Message: name + " cannot come with cursor: the filters and the page size are in the cursor."})
+				q.Wrong(routes.Issue{Code: "custom", Path: name,
+					Message: name + " cannot come with cursor: the filters and the page size are in the cursor."})
 			}
 		}
 		if !isCursor(cursor) {
-			q.Wrong(routes.Issue{Code: "invalid_string", Path: "cursor", Message: "cursor must be 1 to " + strconv.Itoa(report.MaxCursor) + " characters of A-Z, a-z, 0-9, - and _, as nextCursor gave it."})
+			q.Wrong(routes.Issue{Code: "invalid_string", Path: "cursor",
+				Message: "cursor must be 1 to " + strconv.Itoa(report.MaxCursor) +
+					" characters of A-Z, a-z, 0-9, - and _, as nextCursor gave it."})
 		}
 		return report.HistoryQuery{}
 	}
@@ -190,7 +193,8 @@ func history(q *routes.Query, cursor string, follows bool) report.HistoryQuery {
 		ask.ToUs = max(1, ceilMicro(end))
 	}
 	if from && to && !end.After(start) {
-		q.Wrong(routes.Issue{Code: "custom", Path: "endTimestamp", Message: "endTimestamp must be later than startTimestamp."})
+		q.Wrong(routes.Issue{Code: "custom", Path: "endTimestamp",
+			Message: "endTimestamp must be later than startTimestamp."})
 	}
 	return ask
 }

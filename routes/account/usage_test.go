@@ -41,9 +41,11 @@ func TestCSVRunsNoFormulas(t *testing.T) {
 			t.Errorf("%q is read as %q, %v", text, rows, err)
 		}
 	}
-	list := []report.Entry{{Model: "=cmd", Kind: money.InputTokens, Amount: 1_500_000, Currency: billing.USD, Units: 7, Price: 2_500_000}}
+	list := []report.Entry{{Model: "=cmd", Kind: money.InputTokens, Amount: 1_500_000, Currency: billing.USD, Units: 7,
+		Price: 2_500_000}}
 	rows, err := csv.NewReader(strings.NewReader(string(entriesCSV(list)))).ReadAll()
-	if err != nil || len(rows) != 2 || rows[1][1] != "'=cmd-llm-input-mtoken" || rows[1][2] != "2.5" || rows[1][3] != "0.000007" || rows[1][4] != "-0.0015" {
+	if err != nil || len(rows) != 2 || rows[1][1] != "'=cmd-llm-input-mtoken" || rows[1][2] != "2.5" ||
+		rows[1][3] != "0.000007" || rows[1][4] != "-0.0015" {
 		t.Errorf("the row is %q, %v", rows, err)
 	}
 }
@@ -55,8 +57,10 @@ func TestFormatFollowsWhatTheClientPrefers(t *testing.T) {
 		csv           bool
 	}{
 		{"", "", false}, {"*/*", "", false}, {"text/csv", "", true}, {"TEXT/CSV; charset=utf-8", "", true},
-		{"text/csv, application/json", "", true}, {"application/json, text/csv", "", false}, {"application/json;q=0.5, text/csv", "", true},
-		{"text/csv;q=0.1, */*", "", true}, {"text/csv;q=0", "", false}, {"text/csv; q=0.4, application/json; q=0.45", "", false},
+		{"text/csv, application/json", "", true}, {"application/json, text/csv", "", false},
+		{"application/json;q=0.5, text/csv", "", true},
+		{"text/csv;q=0.1, */*", "", true}, {"text/csv;q=0", "", false},
+		{"text/csv; q=0.4, application/json; q=0.45", "", false},
 		{"text/csv", "format=json", false}, {"application/json", "format=csv", true}, {"", "format=CSV", true},
 	} {
 		ctx := &fasthttp.RequestCtx{}
@@ -159,7 +163,8 @@ func TestListingReadsDates(t *testing.T) {
 		{"endDate=2026-11-01", 0, at("2026-11-02T00:00:00Z")},
 		{"startDate=2026-11-01&endDate=2026-11-01", at("2026-11-01T00:00:00Z"), at("2026-11-02T00:00:00Z")},
 		{"startDate=2026-11-01T12:00:00Z&endDate=2026-11-01", at("2026-11-01T12:00:00Z"), at("2026-11-02T00:00:00Z")},
-		{"startDate=2026-11-01T10:00:00%2B02:00&endDate=2026-11-01T10:00:00.500Z", at("2026-11-01T08:00:00Z"), at("2026-11-01T10:00:00.501Z")},
+		{"startDate=2026-11-01T10:00:00%2B02:00&endDate=2026-11-01T10:00:00.500Z", at("2026-11-01T08:00:00Z"),
+			at("2026-11-01T10:00:00.501Z")},
 		{"startDate=2026-11-01T10:00:00+02:00", at("2026-11-01T08:00:00Z"), 0},
 		{"startDate=2026-11-01T10:00:00", at("2026-11-01T10:00:00Z"), 0},
 		{"startDate=2026-11-01T10:00Z", at("2026-11-01T10:00:00Z"), 0},
@@ -176,9 +181,13 @@ func TestListingReadsDates(t *testing.T) {
 // field, and the refusal is JSON.
 func FuzzBillingQuery(f *testing.F) {
 	for _, seed := range []string{
-		"", "limit=500&page=1&sortOrder=asc&currency=VCU", "limit=0", "limit=99999999999999999999", "limit=-1&page=-99999999999999999999", "limit=1&limit=2",
-		"startDate=2026-11-01&endDate=2026-10-01T00:00:00+01:00", "startDate=9999-12-31T23:59:59.999999999Z&endDate=9999-12-31", "lookback=90d", "lookback=0d", "lookback=7d&startDate=",
-		"startTimestamp=2026-11-01T00:00:00Z&endTimestamp=2026-11-01T00:00:00.000001Z&pageSize=10", "cursor=_&pageSize=10", "cursor=%00", "format=csv", "limit", "currency=%ff%fe",
+		"", "limit=500&page=1&sortOrder=asc&currency=VCU", "limit=0", "limit=99999999999999999999",
+		"limit=-1&page=-99999999999999999999", "limit=1&limit=2",
+		"startDate=2026-11-01&endDate=2026-10-01T00:00:00+01:00",
+		"startDate=9999-12-31T23:59:59.999999999Z&endDate=9999-12-31", "lookback=90d", "lookback=0d",
+		"lookback=7d&startDate=",
+		"startTimestamp=2026-11-01T00:00:00Z&endTimestamp=2026-11-01T00:00:00.000001Z&pageSize=10",
+		"cursor=_&pageSize=10", "cursor=%00", "format=csv", "limit", "currency=%ff%fe",
 	} {
 		f.Add(seed)
 	}
@@ -192,7 +201,8 @@ func FuzzBillingQuery(f *testing.F) {
 		_ = q.Choice("currency")
 		e := q.Refusal()
 		if e != nil {
-			if e.Status != 400 || !json.Valid(routes.AppendError(nil, e, routes.ShapeString, nil)) || !json.Valid(routes.AppendError(nil, e, routes.ShapeObject, nil)) {
+			if e.Status != 400 || !json.Valid(routes.AppendError(nil, e, routes.ShapeString, nil)) ||
+				!json.Valid(routes.AppendError(nil, e, routes.ShapeObject, nil)) {
 				t.Errorf("%q is refused with %+v", text, e)
 			}
 			for _, i := range e.Issues {
@@ -208,7 +218,8 @@ func FuzzBillingQuery(f *testing.F) {
 		if days := r.last - r.first + 1; days < 1 || days > report.MostDays {
 			t.Errorf("%q: %d days", text, days)
 		}
-		if !follows && (h.PageSize < 10 || h.PageSize > 1000 || h.FromUs < 0 || h.ToUs < 0 || h.ToUs != 0 && h.FromUs > h.ToUs) {
+		if !follows && (h.PageSize < 10 || h.PageSize > 1000 || h.FromUs < 0 || h.ToUs < 0 || h.ToUs != 0 &&
+			h.FromUs > h.ToUs) {
 			t.Errorf("%q: %+v", text, h)
 		}
 	})

@@ -70,7 +70,8 @@ func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
 		return errWeb3("signature", "Could not verify wallet signature: it "+err.Error()+".")
 	}
 	if signer != wallet {
-		return errWeb3("signature", "Wallet signature does not match: another wallet than address has signed, or another text than the token.")
+		return errWeb3("signature",
+			"Wallet signature does not match: another wallet than address has signed, or another text than the token.")
 	}
 	account, e := walletAccount(c, wallet)
 	if e != nil {
@@ -80,7 +81,8 @@ func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
 	case err != nil:
 		return keyError(c, err)
 	case !fresh:
-		return errWeb3("token", errTokenClaims.Error()+": the token was used before; get a new token with GET "+routes.Prefix+c.Row.Path+".")
+		return errWeb3("token", errTokenClaims.Error()+": the token was used before; get a new token with GET "+
+			routes.Prefix+c.Row.Path+".")
 	}
 	if account.ID == "" {
 		if account, err = c.Ledger().WalletAccount(wallet.String(), true); err != nil {
@@ -94,7 +96,8 @@ func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
 // empty where any wallet may and this one has none yet.
 func walletAccount(c *routes.Call, wallet address) (billing.Account, *routes.Error) {
 	rules := &c.Config().Web3Keys
-	if rules.Require == "allowlist" && !slices.ContainsFunc(rules.Allow, func(a string) bool { return strings.EqualFold(a, wallet.String()) }) {
+	if rules.Require == "allowlist" && !slices.ContainsFunc(rules.Allow,
+		func(a string) bool { return strings.EqualFold(a, wallet.String()) }) {
 		return billing.Account{}, errWeb3("address", "This wallet may not create API keys here.")
 	}
 	account, err := c.Ledger().WalletAccount(wallet.String(), false)
@@ -125,7 +128,9 @@ func (of *Capability) mayTryWeb3(c *routes.Call) *routes.Error {
 		return &routes.Error{Status: 403, Code: "UNAUTHORIZED", Message: "Wallets cannot create API keys here."}
 	}
 	if wait := of.web3.tries.take(proxy.Address(c.Ctx), rules, c.Began); wait > 0 {
-		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: "Rate limit exceeded: too many requests for wallet keys from this address.", RetryAfter: max(routes.RetrySoon, wait)}
+		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED",
+			Message:    "Rate limit exceeded: too many requests for wallet keys from this address.",
+			RetryAfter: max(routes.RetrySoon, wait)}
 	}
 	return nil
 }

@@ -15,8 +15,10 @@ import (
 type address [20]byte
 
 var (
-	errAddress   = errors.New("is not a wallet address: expected 0x and 40 hexadecimal digits, in one case or with the EIP-55 checksum")
-	errSignature = errors.New("is not a signature of an externally owned account: expected 65 bytes as hexadecimal digits, r, s (low) and v")
+	errAddress = errors.New(
+		"is not a wallet address: expected 0x and 40 hexadecimal digits, in one case or with the EIP-55 checksum")
+	errSignature = errors.New(
+		"is not a signature of an externally owned account: expected 65 bytes as hexadecimal digits, r, s (low) and v")
 )
 
 // parseAddress reads 0x and 40 digits. Digits of both cases carry a checksum

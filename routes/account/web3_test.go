@@ -18,20 +18,24 @@ import (
 func TestSignaturesOfOtherImplementations(t *testing.T) {
 	const wallet = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 	var digest [32]byte
-	if _, err := hex.Decode(digest[:], []byte("7d17ea3302d0b371a9ff1b92e32884cbdf3a38bb2577e2e9c3e33609e84d4bc0")); err != nil {
+	if _, err := hex.Decode(
+		digest[:], []byte("7d17ea3302d0b371a9ff1b92e32884cbdf3a38bb2577e2e9c3e33609e84d4bc0")); err != nil {
 		t.Fatal(err)
 	}
 	const signature = "0xcd565a36cd9e8a9ef78eab8286c0785f7376031bff635d353cbf48a7eef6a45c33c6a6d1577279acb7738d00526a5687bb73079946f9a3a6953de10e81fe35921b"
-	for _, s := range []string{signature, signature[2:], signature[:130] + "00", "0x" + strings.ToUpper(signature[2:])} {
+	for _, s := range []string{signature, signature[2:], signature[:130] + "00",
+		"0x" + strings.ToUpper(signature[2:])} {
 		if a, err := recoverSigner(s, digest); err != nil || a.checksummed() != wallet {
 			t.Errorf("%s was made by %s, %v", s, a.checksummed(), err)
 		}
 	}
-	if sum := personalHash("hello world"); hex.EncodeToString(sum[:]) != "d9eba16ed0ecae432b71fe008c98cc872bb4cc214d3220a36f365326cf807d68" {
+	if sum := personalHash("hello world"); hex.EncodeToString(sum[:]) !=
+		"d9eba16ed0ecae432b71fe008c98cc872bb4cc214d3220a36f365326cf807d68" {
 		t.Errorf("personal_sign of hello world hashes to %x", sum)
 	}
 	for _, s := range []string{
-		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB", "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb",
+		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
+		"0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB", "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb",
 		"0x52908400098527886E0F7030069857D2E4169EE7", "0xde709f2102306220921060314715629080e2fb77", wallet,
 	} {
 		a, err := parseAddress(s)
@@ -79,7 +83,8 @@ func TestTokensHoldFifteenMinutes(t *testing.T) {
 	}
 	now = made
 	sign := func(change func(jwt.MapClaims)) string {
-		claims := jwt.MapClaims{"iss": web3Issuer, "aud": web3Audience, "jti": id, "iat": made.Unix(), "exp": made.Add(web3Life).Unix()}
+		claims := jwt.MapClaims{"iss": web3Issuer, "aud": web3Audience, "jti": id, "iat": made.Unix(),
+			"exp": made.Add(web3Life).Unix()}
 		change(claims)
 		s, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString(secret)
 		if err != nil {
@@ -105,7 +110,8 @@ func TestTokensHoldFifteenMinutes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := newWeb3Tokens([]byte("another"), func() time.Time { return now }).check(token); !errors.Is(err, errTokenSignature) {
+	if _, _, err := newWeb3Tokens([]byte("another"), func() time.Time { return now }).check(token); !errors.Is(err,
+		errTokenSignature) {
 		t.Errorf("another service takes it: %v", err)
 	}
 }
@@ -124,7 +130,8 @@ func TestTriesAreBounded(t *testing.T) {
 	if tr.take(from("192.0.2.2"), rules, now) != 0 || tr.take(from("::ffff:192.0.2.1"), rules, now) == 0 {
 		t.Error("addresses are mixed up")
 	}
-	if tr.take(from("2001:db8::1"), rules, now) != 0 || tr.take(from("2001:db8::2"), rules, now) != 0 || tr.take(from("2001:db8::3"), rules, now) == 0 {
+	if tr.take(from("2001:db8::1"), rules, now) != 0 || tr.take(from("2001:db8::2"), rules, now) != 0 ||
+		tr.take(from("2001:db8::3"), rules, now) == 0 {
 		t.Error("one customer's /64 is not counted together")
 	}
 	if tr.take(from("192.0.2.1"), rules, now.Add(30*time.Second)) != 0 {
@@ -157,8 +164,10 @@ func FuzzWeb3(f *testing.F) {
 	for _, s := range [][3]string{
 		{"0x70997970C51812dc3A010C7d01b50e0d17dc79C8", signature, token}, {"", "", ""}, {"0x", "0x", ".."},
 		{"0x70997970c51812dc3a010c7d01b50e0d17dc79c8", signature[:130] + "1c", "eyJhbGciOiJub25lIn0.e30."},
-		{"0xff", strings.Repeat("f", 130), "eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjk5OTk5OTk5OTk5OX0.AA"}, {"é", "0xé", "a.b.c.d"},
-		{"0X70997970C51812DC3A010C7D01B50E0D17DC79C8", strings.Repeat("0", 130), "eyJhbGciOiJIUzI1NiIsImNyaXQiOlsiYiJdfQ.bnVsbA.AA"},
+		{"0xff", strings.Repeat("f", 130), "eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjk5OTk5OTk5OTk5OX0.AA"},
+		{"é", "0xé", "a.b.c.d"},
+		{"0X70997970C51812DC3A010C7D01B50E0D17DC79C8", strings.Repeat("0", 130),
+			"eyJhbGciOiJIUzI1NiIsImNyaXQiOlsiYiJdfQ.bnVsbA.AA"},
 	} {
 		f.Add(s[0], s[1], s[2])
 	}

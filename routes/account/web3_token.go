@@ -34,7 +34,8 @@ type web3Tokens struct {
 
 func newWeb3Tokens(secret []byte, now func() time.Time) *web3Tokens {
 	return &web3Tokens{secret: secret, parser: jwt.NewParser(
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithIssuer(web3Issuer), jwt.WithAudience(web3Audience),
+		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithIssuer(web3Issuer),
+		jwt.WithAudience(web3Audience),
 		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithStrictDecoding(), jwt.WithTimeFunc(now),
 	)}
 }
@@ -61,7 +62,8 @@ func (w *web3Tokens) check(token string) (id string, expires time.Time, err erro
 	default:
 		return "", time.Time{}, errTokenClaims
 	}
-	if len(claims.ID) != web3TokenID || claims.IssuedAt == nil || claims.ExpiresAt.Sub(claims.IssuedAt.Time) > web3Life {
+	if len(claims.ID) != web3TokenID || claims.IssuedAt == nil ||
+		claims.ExpiresAt.Sub(claims.IssuedAt.Time) > web3Life {
 		return "", time.Time{}, errTokenClaims
 	}
 	return claims.ID, claims.ExpiresAt.Time, nil

@@ -40,7 +40,8 @@ const lastEvents = `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","c
 	`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":20,"completion_tokens":9,"total_tokens":29}}` + "\n\ndata: [DONE]\n\n"
 
 func TestRequestAllocatesNothing(t *testing.T) {
-	head := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(wholeAnswer)) + "\r\n\r\n"
+	head := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(wholeAnswer)) +
+		"\r\n\r\n"
 	call := allocGateway(t, []byte(head+wholeAnswer), "", []byte("data: [DO"))
 	if n := testing.AllocsPerRun(2000, call); n != 0 {
 		t.Errorf("a non-stream request allocates %v times", n)
@@ -55,7 +56,8 @@ func TestStreamAllocatesLittleAndItsEventsNothing(t *testing.T) {
 			b.WriteString(strconv.FormatInt(int64(len(eventText)), 16) + "\r\n" + eventText + "\r\n")
 		}
 		// What an upstream reports must be true, or its text is counted.
-		last := strings.Replace(lastEvents, `"completion_tokens":9,"total_tokens":29`, fmt.Sprintf(`"completion_tokens":%d,"total_tokens":%d`, events, events+20), 1)
+		last := strings.Replace(lastEvents, `"completion_tokens":9,"total_tokens":29`,
+			fmt.Sprintf(`"completion_tokens":%d,"total_tokens":%d`, events, events+20), 1)
 		b.WriteString(strconv.FormatInt(int64(len(last)), 16) + "\r\n" + last + "\r\n0\r\n\r\n")
 		return b.Bytes()
 	}

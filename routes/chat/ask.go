@@ -29,7 +29,8 @@ func (of *Capability) Ask(call *routes.Call, a *routes.Aside) error {
 	c.scratch = of.scratches.Get().(*dialect.Scratch)
 	q := &c.chat
 	*q = dialect.Chat{
-		Body: a.Body, Doc: &c.call.Doc, Model: a.Model, Choices: 1, AskedCompletion: a.MostTokens, MaxCompletion: a.MostTokens,
+		Body: a.Body, Doc: &c.call.Doc, Model: a.Model, Choices: 1, AskedCompletion: a.MostTokens,
+		MaxCompletion: a.MostTokens,
 	}
 	if err := c.call.Doc.Skim(q.Body, askShape); err != nil {
 		return errors.New("the request for it cannot be read") // its words may hold a prompt

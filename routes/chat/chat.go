@@ -106,7 +106,8 @@ func boolIndex(b bool) int {
 // that on: max_completion_tokens wins, values below 1 are ignored (D1).
 func (c *inference) readMaxTokens(v *routes.Validator, id int) {
 	if !c.call.Config().Compat.AcceptMaxTokens {
-		v.Add(routes.Issue{Code: "unrecognized_keys", Path: "max_tokens", Message: "max_tokens: is not accepted; use max_completion_tokens."})
+		v.Add(routes.Issue{Code: "unrecognized_keys", Path: "max_tokens",
+			Message: "max_tokens: is not accepted; use max_completion_tokens."})
 		c.call.Hint = "compat.accept_max_tokens: true takes max_tokens, which most clients send"
 		return
 	}
@@ -132,7 +133,9 @@ func (c *inference) chooseModel(typ string, v *routes.Validator) *routes.Error {
 	}
 	if asked, most := c.chat.AskedCompletion, model.Chat.MaxCompletionTokens; typ == "text" && asked > most {
 		text := strconv.FormatInt(most, 10)
-		return routes.Invalid(routes.Issue{Code: "too_big", Path: "max_completion_tokens", Maximum: text, Message: "max_completion_tokens: must be between 1 and " + text + " for model " + model.ID + ", is " + strconv.FormatInt(asked, 10) + "."})
+		return routes.Invalid(routes.Issue{Code: "too_big", Path: "max_completion_tokens", Maximum: text,
+			Message: "max_completion_tokens: must be between 1 and " + text + " for model " + model.ID + ", is " +
+				strconv.FormatInt(asked, 10) + "."})
 	}
 	c.chat.Model = model
 	return nil

@@ -48,7 +48,9 @@ func (of *Capability) serveEmbeddings(call *routes.Call) *routes.Error {
 		v.CheckItems(dialect.EmbedInput, "elements")
 	}
 	if unknown := c.call.Doc.Members - len(c.call.Doc.Fields); unknown > 0 {
-		v.Add(routes.Issue{Code: "unrecognized_keys", Message: "This endpoint takes only model, input, encoding_format, dimensions and user; the body has " + strconv.Itoa(unknown) + " more."})
+		v.Add(routes.Issue{Code: "unrecognized_keys",
+			Message: "This endpoint takes only model, input, encoding_format, dimensions and user; the body has " +
+				strconv.Itoa(unknown) + " more."})
 	}
 	c.chat.Embedding = true
 	c.call.NoteUser(v.Text(-1, dialect.TopUser))
@@ -92,20 +94,23 @@ func tokenInput(v *routes.Validator) (is, one bool) {
 // checkTokens checks one list of token numbers.
 func checkTokens(v *routes.Validator, raw []byte, path string) {
 	if raw[0] != '[' {
-		v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "array", Message: path + ": expected an array of token numbers, like those before it."})
+		v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "array",
+			Message: path + ": expected an array of token numbers, like those before it."})
 		return
 	}
 	for at, n := 1, 0; ; n++ {
 		from, to, ok := dialect.NextElement(raw, at)
 		if !ok {
 			if n == 0 {
-				v.Add(routes.Issue{Code: "too_small", Path: path, Minimum: "1", Message: path + ": must have at least 1 element."})
+				v.Add(routes.Issue{Code: "too_small", Path: path, Minimum: "1",
+					Message: path + ": must have at least 1 element."})
 			}
 			return
 		}
 		if _, err := strconv.ParseUint(routes.ViewString(raw[from:to]), 10, 32); err != nil {
 			at := path + "." + strconv.Itoa(n)
-			v.Add(routes.Issue{Code: "invalid_type", Path: at, Expected: "integer", Message: at + ": expected a token number, an integer from 0."})
+			v.Add(routes.Issue{Code: "invalid_type", Path: at, Expected: "integer",
+				Message: at + ": expected a token number, an integer from 0."})
 			return
 		}
 		at = to

@@ -49,7 +49,8 @@ func (c *inference) choose(now int64) bool {
 		if t == nil {
 			return false
 		}
-		if total := t.Upstream.Config.Timeouts.Total; c.call.Attempts > 0 && total > 0 && now-c.call.StartNs >= int64(total) {
+		if total := t.Upstream.Config.Timeouts.Total; c.call.Attempts > 0 && total > 0 &&
+			now-c.call.StartNs >= int64(total) {
 			c.targets.Pass(t) // its limit is one for all attempts together
 			continue
 		}
@@ -72,7 +73,8 @@ func (c *inference) choose(now int64) bool {
 		if errors.As(err, &no) {
 			c.unsupported = no
 		} else {
-			c.call.Logger().Warn().Err(err).Str("upstream", t.Upstream.Name).Bytes("request_id", c.call.ID[:]).Msg("cannot make the upstream request")
+			c.call.Logger().Warn().Err(err).Str("upstream", t.Upstream.Name).Bytes("request_id", c.call.ID[:]).
+				Msg("cannot make the upstream request")
 		}
 	}
 }

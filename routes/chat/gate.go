@@ -50,7 +50,9 @@ func (c *inference) readFlags(v *routes.Validator, f *brandFlags) *routes.Error 
 		key, value, _ := strings.Cut(pair, "=")
 		value, err := url.QueryUnescape(value)
 		if err != nil {
-			return routes.Invalid(routes.Issue{Code: "custom", Path: "model", Message: "model: the value of " + routes.Excerpt([]byte(key)) + " in the suffix is not URL-encoded text."})
+			return routes.Invalid(routes.Issue{Code: "custom", Path: "model",
+				Message: "model: the value of " + routes.Excerpt([]byte(key)) +
+					" in the suffix is not URL-encoded text."})
 		}
 		if key == "enable_e2ee" || key == "enable_x_search" {
 			continue // not for the suffix (addendum 5.4)
@@ -111,7 +113,8 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 	case use.images > 0 && !can.Vision:
 		return no("messages", "image input")
 	case use.images > 1 && use.images > most(can.MaxImages):
-		return no("messages", strconv.Itoa(use.images)+" images in one request; at most "+strconv.Itoa(most(can.MaxImages)))
+		return no("messages", strconv.Itoa(use.images)+" images in one request; at most "+
+			strconv.Itoa(most(can.MaxImages)))
 	case use.files > 0 && !can.Files:
 		return no("messages", "file input")
 	case use.audios > 0 && !can.Audio:
@@ -119,13 +122,15 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 	case use.videos > 0 && !can.Video:
 		return no("messages", "video input")
 	case use.videos > 1 && use.videos > most(can.MaxVideos):
-		return no("messages", strconv.Itoa(use.videos)+" videos in one request; at most "+strconv.Itoa(most(can.MaxVideos)))
+		return no("messages", strconv.Itoa(use.videos)+" videos in one request; at most "+
+			strconv.Itoa(most(can.MaxVideos)))
 	case v.IsTrue(dialect.ChatLogprobs) && !can.LogProbs:
 		return no("logprobs", "log probabilities")
 	case v.Integer(dialect.ChatTopLogprobs) > 0 && !can.LogProbs:
 		return no("top_logprobs", "log probabilities")
 	case f.character != "":
-		return &routes.Error{Status: 404, Code: "CHARACTER_NOT_FOUND", Message: "Unknown character " + routes.Excerpt([]byte(f.character)) + ": this service has no characters."}
+		return &routes.Error{Status: 404, Code: "CHARACTER_NOT_FOUND",
+			Message: "Unknown character " + routes.Excerpt([]byte(f.character)) + ": this service has no characters."}
 	case f.webSearch != "" && f.webSearch != "off":
 		return no(word+"_parameters.enable_web_search", "web search")
 	case f.scraping:
@@ -186,7 +191,8 @@ func (c *inference) gateEffort(v *routes.Validator) *routes.Error {
 	return &routes.Error{
 		Status: 400, Code: "INVALID_REQUEST", Unsupported: true,
 		Message: "Model " + c.call.Model.ID + " does not support the reasoning effort " + string(effort) + ".",
-		Issues:  []routes.Issue{{Code: "invalid_enum_value", Path: path, Received: string(effort), Options: options, Message: path + ": model " + c.call.Model.ID + " takes one of " + list + "."}},
+		Issues: []routes.Issue{{Code: "invalid_enum_value", Path: path, Received: string(effort), Options: options,
+			Message: path + ": model " + c.call.Model.ID + " takes one of " + list + "."}},
 	}
 }
 

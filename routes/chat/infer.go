@@ -287,10 +287,12 @@ func (c *inference) bill(u dialect.Usage, flags journal.Flags) {
 		flags |= journal.FlagEstimated
 	}
 	c.usage = u
-	c.call.Sold = routes.Bill{Tokens: u.Prompt + u.Completion, Reasoning: u.Reasoning, Flags: flags, Status: c.call.Status}
+	c.call.Sold = routes.Bill{Tokens: u.Prompt + u.Completion, Reasoning: u.Reasoning, Flags: flags,
+		Status: c.call.Status}
 	c.call.Sold.Lines, c.call.Sold.Cost = c.costOf(&u, flags)
 	if u.Claimed > 0 {
-		c.call.Logger().Warn().Bytes("request_id", c.call.ID[:]).Str("upstream", c.call.Upstream).Str("model", c.call.Model.ID).Int64("claimed_tokens", u.Claimed).
+		c.call.Logger().Warn().Bytes("request_id", c.call.ID[:]).Str("upstream", c.call.Upstream).Str("model",
+			c.call.Model.ID).Int64("claimed_tokens", u.Claimed).
 			Msg("an upstream reported more tokens than the request allowed; they are not charged")
 	}
 }
@@ -299,7 +301,8 @@ func (c *inference) bill(u dialect.Usage, flags journal.Flags) {
 // not pay for the one that was asked for.
 func (c *inference) setCap() {
 	if c.lowered {
-		c.call.Ctx.Response.Header.SetCanonical(c.view.capHeader, strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
+		c.call.Ctx.Response.Header.SetCanonical(c.view.capHeader,
+			strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
 	}
 }
 

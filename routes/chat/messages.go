@@ -38,25 +38,30 @@ func checkMessages(v *routes.Validator) (use features) {
 		switch string(role) {
 		case "assistant":
 			if content == nil && v.Member(i, dialect.MessageToolCalls) == nil {
-				v.Add(routes.Issue{Code: "custom", Path: path("content"), Message: path("content") + ": an assistant message must have content or tool_calls."})
+				v.Add(routes.Issue{Code: "custom", Path: path("content"),
+					Message: path("content") + ": an assistant message must have content or tool_calls."})
 			}
 		case "tool":
 			if content == nil {
-				v.Add(routes.Issue{Code: "invalid_type", Path: path("content"), Expected: "string", Received: "undefined", Message: path("content") + ": is required in a tool message."})
+				v.Add(routes.Issue{Code: "invalid_type", Path: path("content"), Expected: "string",
+					Received: "undefined", Message: path("content") + ": is required in a tool message."})
 			}
 			if v.Member(i, dialect.MessageToolCallID) == nil {
-				v.Add(routes.Issue{Code: "invalid_type", Path: path("tool_call_id"), Expected: "string", Received: "undefined", Message: path("tool_call_id") + ": is required in a tool message."})
+				v.Add(routes.Issue{Code: "invalid_type", Path: path("tool_call_id"), Expected: "string",
+					Received: "undefined", Message: path("tool_call_id") + ": is required in a tool message."})
 			}
 		default:
 			if content == nil && role != nil {
-				v.Add(routes.Issue{Code: "invalid_type", Path: path("content"), Expected: "string or array", Received: "undefined", Message: path("content") + ": is required."})
+				v.Add(routes.Issue{Code: "invalid_type", Path: path("content"), Expected: "string or array",
+					Received: "undefined", Message: path("content") + ": is required."})
 			}
 		}
 		if content == nil || content.Kind != scan.Array {
 			continue
 		}
 		if content.Len == 0 {
-			v.Add(routes.Issue{Code: "too_small", Path: path("content"), Minimum: "1", Message: path("content") + ": must have at least 1 part."})
+			v.Add(routes.Issue{Code: "too_small", Path: path("content"), Minimum: "1",
+				Message: path("content") + ": must have at least 1 part."})
 		}
 		checkParts(v, v.Doc.Member(i, dialect.MessageContent), role, &use)
 	}
@@ -98,23 +103,30 @@ func checkParts(v *routes.Validator, content int32, role []byte, use *features) 
 		case string(kind) == "text" || len(role) == 0:
 		case string(kind) == "refusal":
 			if string(role) != "assistant" {
-				v.Add(routes.Issue{Code: "custom", Path: path + ".type", Message: path + ".type: refusal parts are allowed in an assistant message only."})
+				v.Add(routes.Issue{Code: "custom", Path: path + ".type",
+					Message: path + ".type: refusal parts are allowed in an assistant message only."})
 			}
 		case string(role) != "user":
-			v.Add(routes.Issue{Code: "custom", Path: path + ".type", Message: path + ".type: only text parts are allowed in a " + string(role) + " message."})
+			v.Add(routes.Issue{Code: "custom", Path: path + ".type",
+				Message: path + ".type: only text parts are allowed in a " + string(role) + " message."})
 		}
 		if v.Member(i, need) == nil {
-			v.Add(routes.Issue{Code: "invalid_type", Path: path + "." + name, Expected: v.Book.Rule(part, need).Kinds.String(), Received: "undefined", Message: path + "." + name + ": is required in a part of type " + string(kind) + "."})
+			v.Add(routes.Issue{Code: "invalid_type", Path: path + "." + name,
+				Expected: v.Book.Rule(part, need).Kinds.String(), Received: "undefined",
+				Message: path + "." + name + ": is required in a part of type " + string(kind) + "."})
 		}
 	}
 	for _, limit := range [...]struct {
 		n, most int
 		what    string
-	}{{own.images, maxMessageImages, "images"}, {own.audios, maxMessageAudios, "audio parts"}, {own.videos, maxMessageVideos, "videos"}, {own.files, maxMessageFiles, "files"}} {
+	}{{own.images, maxMessageImages, "images"}, {own.audios, maxMessageAudios, "audio parts"},
+		{own.videos, maxMessageVideos, "videos"}, {own.files, maxMessageFiles, "files"}} {
 		if limit.n > limit.most {
 			most := strconv.Itoa(limit.most)
 			path := v.Doc.Path(content)
-			v.Add(routes.Issue{Code: "too_big", Path: path, Maximum: most, Message: path + ": must have at most " + most + " " + limit.what + ", has " + strconv.Itoa(limit.n) + "."})
+			v.Add(routes.Issue{Code: "too_big", Path: path, Maximum: most,
+				Message: path + ": must have at most " + most + " " + limit.what + ", has " + strconv.Itoa(limit.n) +
+					"."})
 		}
 	}
 	use.images += own.images
@@ -133,7 +145,8 @@ func checkLists(v *routes.Validator) {
 		gjson.Parse(routes.ViewString(v.Doc.Fields[i].Raw(v.Body))).ForEach(func(key, value gjson.Result) bool {
 			if value.Type != gjson.String {
 				name := routes.Excerpt(routes.ViewBytes(key.Str))
-				v.Add(routes.Issue{Code: "invalid_type", Path: "metadata", Named: name, Expected: "string", Message: "metadata." + name + ": expected string."})
+				v.Add(routes.Issue{Code: "invalid_type", Path: "metadata", Named: name, Expected: "string",
+					Message: "metadata." + name + ": expected string."})
 			}
 			return len(v.Issues) < routes.MaxIssues
 		})
@@ -144,7 +157,8 @@ func checkLists(v *routes.Validator) {
 		for i := tools + 1; i < fields[tools].Next; i = fields[i].Next {
 			if string(v.Text(i, dialect.ToolType)) == "function" && v.Member(i, dialect.ToolTarget) == nil {
 				path := v.Doc.Path(i) + ".function"
-				v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in a tool of type function."})
+				v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined",
+					Message: path + ": is required in a tool of type function."})
 			}
 		}
 	}
@@ -154,9 +168,11 @@ func checkLists(v *routes.Validator) {
 // do not have.
 func checkChoices(v *routes.Validator) {
 	missing := func(path, of string) {
-		v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined", Message: path + ": is required in " + of + "."})
+		v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined",
+			Message: path + ": is required in " + of + "."})
 	}
-	if i := v.Doc.TopIndex(dialect.ChatToolChoice); i >= 0 && string(v.Text(i, dialect.ChoiceType)) == "function" && v.Member(i, dialect.ChoiceTarget) == nil {
+	if i := v.Doc.TopIndex(dialect.ChatToolChoice); i >= 0 && string(v.Text(i, dialect.ChoiceType)) == "function" &&
+		v.Member(i, dialect.ChoiceTarget) == nil {
 		missing("tool_choice.function", "a tool_choice of type function")
 	}
 	i := v.Doc.TopIndex(dialect.ChatResponseFormat)
@@ -168,7 +184,8 @@ func checkChoices(v *routes.Validator) {
 		missing("response_format.json_schema", "a response_format of type json_schema")
 		return
 	}
-	if at := v.Doc.Member(i, dialect.FormatSchema); holder.Kind != scan.Object || v.Member(at, dialect.SchemaSchema) != nil {
+	if at := v.Doc.Member(i, dialect.FormatSchema); holder.Kind != scan.Object ||
+		v.Member(at, dialect.SchemaSchema) != nil {
 		return
 	}
 	// Some clients put the schema under json_schema itself (addendum, D7).

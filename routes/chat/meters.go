@@ -29,12 +29,13 @@ func (of *Capability) metersOf(id string) *modelMeters {
 	set := of.gateway.Metrics()
 	label := func(extra string) string { return fmt.Sprintf("{gen_ai_request_model=%q%s}", id, extra) }
 	m := &modelMeters{
-		firstToken: set.NewPrometheusHistogramExt("gen_ai_server_time_to_first_token_seconds"+label(""), firstTokenBounds),
-		input:      set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="input"`)),
-		output:     set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="output"`)),
-		cached:     set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="cache_read"`)),
-		estimated:  set.NewCounter("farebox_usage_estimated_total" + label("")),
-		claimed:    set.NewCounter("farebox_usage_claimed_tokens_total" + label("")),
+		firstToken: set.NewPrometheusHistogramExt("gen_ai_server_time_to_first_token_seconds"+label(""),
+			firstTokenBounds),
+		input:     set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="input"`)),
+		output:    set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="output"`)),
+		cached:    set.NewCounter("gen_ai_client_token_usage_total" + label(`,gen_ai_token_type="cache_read"`)),
+		estimated: set.NewCounter("farebox_usage_estimated_total" + label("")),
+		claimed:   set.NewCounter("farebox_usage_claimed_tokens_total" + label("")),
 	}
 	of.meters[id] = m
 	return m

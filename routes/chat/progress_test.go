@@ -32,7 +32,8 @@ func TestCrashBeforeTheFirstTokenChargesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &inference{call: &routes.Call{Model: &dialect.Model{Price: &config.Price{Input: 1_000_000_000_000, Output: 1_000_000_000_000}}}, likely: 10}
+		c := &inference{call: &routes.Call{Model: &dialect.Model{Price: &config.Price{Input: 1_000_000_000_000,
+			Output: 1_000_000_000_000}}}, likely: 10}
 		if c.call.Key, err = ledger.Lookup([]byte(secret)); err != nil {
 			t.Fatal(err)
 		}

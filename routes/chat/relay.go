@@ -170,13 +170,16 @@ func (c *inference) ending(gone, complete bool) (out []byte, clean bool) {
 	case gone && !complete:
 		return nil, false
 	case c.cut:
-		return dialect.ErrorEvent(c.tail, "insufficient_balance", "insufficient_quota", "The balance of this account is used up; the answer was ended here and charged to this point.", 0), true
+		return dialect.ErrorEvent(c.tail, "insufficient_balance", "insufficient_quota",
+			"The balance of this account is used up; the answer was ended here and charged to this point.", 0), true
 	case complete:
 		return c.tail, true
 	case c.endless && c.chat.Stream && c.stream.AtBoundary():
-		return dialect.ErrorEvent(c.tail, "upstream_error", "server_error", "The model went on beyond the most tokens that this request allows; the answer was ended here.", 0), true
+		return dialect.ErrorEvent(c.tail, "upstream_error", "server_error",
+			"The model went on beyond the most tokens that this request allows; the answer was ended here.", 0), true
 	case c.chat.Stream && c.stream.AtBoundary():
-		return dialect.ErrorEvent(c.tail, "upstream_error", "server_error", "The model's answer was cut off before its end.", 0), true
+		return dialect.ErrorEvent(c.tail, "upstream_error", "server_error",
+			"The model's answer was cut off before its end.", 0), true
 	}
 	return nil, false
 }

@@ -48,7 +48,8 @@ func (p *pictures) appendTiming(b []byte) []byte {
 		name string
 		d    time.Duration
 	}{
-		{`,"timing":{"inferenceDuration":`, r.Working}, {`,"inferencePreprocessingTime":`, max(0, total-r.Working-r.Queued)},
+		{`,"timing":{"inferenceDuration":`, r.Working}, {`,"inferencePreprocessingTime":`,
+			max(0, total-r.Working-r.Queued)},
 		{`,"inferenceQueueTime":`, r.Queued}, {`,"total":`, total},
 	} {
 		b = strconv.AppendInt(append(b, t.name...), t.d.Milliseconds(), 10)

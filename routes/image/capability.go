@@ -110,11 +110,13 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any
 	}
 	name := func(rest string) []byte { return routes.BrandHeader(cfg.Brand, rest) }
 	v := &view{names: headerNames{
-		blurred: name("is-blurred"), violation: name("is-content-violation"), adultViolation: name("is-adult-model-content-violation"),
-		minor: name("contains-minor"), enhanced: name("enhanced-prompt"),
+		blurred: name("is-blurred"), violation: name("is-content-violation"),
+		adultViolation: name("is-adult-model-content-violation"),
+		minor:          name("contains-minor"), enhanced: name("enhanced-prompt"),
 	}}
 	for _, m := range catalog.Models() {
-		v.images = append(v.images, g.Metrics().GetOrCreateCounter(fmt.Sprintf("farebox_images_total{gen_ai_request_model=%q}", m.ID)))
+		v.images = append(v.images, g.Metrics().GetOrCreateCounter(
+			fmt.Sprintf("farebox_images_total{gen_ai_request_model=%q}", m.ID)))
 	}
 	view := routes.View{Own: v}
 	if catalog.MakesWebP() {

@@ -64,7 +64,8 @@ func (p *pictures) wantSources(id int, members []int) {
 	case len(p.sources) == 0 && len(p.form.Issues) == 0:
 		p.form.Add(errNoPicture(name))
 	case len(p.sources) > 1 && len(members) == 1:
-		p.form.Add(routes.Issue{Code: "too_big", Path: name, Maximum: "1", Message: name + ": one picture is taken here; POST " + routes.Prefix + "/image/multi-edit takes several."})
+		p.form.Add(routes.Issue{Code: "too_big", Path: name, Maximum: "1",
+			Message: name + ": one picture is taken here; POST " + routes.Prefix + "/image/multi-edit takes several."})
 	}
 }
 
@@ -81,7 +82,9 @@ func (p *pictures) gateEdit(prompt, resolution, quality string) *routes.Error {
 	}
 	if n, most := len(p.sources), p.limits().MaxInputImages; n > most {
 		text := strconv.Itoa(most)
-		return routes.Invalid(routes.Issue{Code: "too_big", Path: "images", Maximum: text, Message: "images: model " + p.call.Model.ID + " takes at most " + text + " pictures, not " + strconv.Itoa(n) + "."})
+		return routes.Invalid(routes.Issue{Code: "too_big", Path: "images", Maximum: text,
+			Message: "images: model " + p.call.Model.ID + " takes at most " + text + " pictures, not " +
+				strconv.Itoa(n) + "."})
 	}
 	return p.setEnhancing()
 }
@@ -184,7 +187,8 @@ func (p *pictures) fitScale() *routes.Error {
 	scale := p.job.Scale.V
 	most := math.Sqrt(maxUpscaledPixels / (float64(in.Width) * float64(in.Height)))
 	if most < 1 {
-		return refused(p.sources[0].path, &picture.Refusal{Status: 422, Code: "IMAGE_TOO_LARGE", Text: "The image is too large: a picture may have at most 16777216 pixels after it was enlarged."})
+		return refused(p.sources[0].path, &picture.Refusal{Status: 422, Code: "IMAGE_TOO_LARGE",
+			Text: "The image is too large: a picture may have at most 16777216 pixels after it was enlarged."})
 	}
 	if scale > most {
 		scale = math.Floor(most*100) / 100
@@ -206,9 +210,11 @@ func (of *Capability) serveCutOut(c *routes.Call) *routes.Error {
 	case len(p.sources) > 1:
 		f.Add(routes.Issue{Code: "custom", Path: "image", Message: "image: give exactly one of image and image_url."})
 	case len(p.sources) == 0 && len(f.Issues) == 0:
-		f.Add(routes.Issue{Code: "invalid_type", Path: "image", Expected: "string", Received: "undefined", Message: "image: is required, or image_url."})
+		f.Add(routes.Issue{Code: "invalid_type", Path: "image", Expected: "string", Received: "undefined",
+			Message: "image: is required, or image_url."})
 	case len(links) == 1 && links[0].link() == "":
-		f.Add(routes.Issue{Code: "invalid_string", Path: "image_url", Message: "image_url: must be an http:// or https:// link."})
+		f.Add(routes.Issue{Code: "invalid_string", Path: "image_url",
+			Message: "image_url: must be an http:// or https:// link."})
 	}
 	if e := p.choose("background_removal", "", false); e != nil {
 		return e

@@ -49,7 +49,8 @@ func readForm(c *routes.Call, book *routes.Rulebook) (*imageForm, *routes.Error)
 	} else if e = c.ReadJSON(imageShape); e == nil {
 		f.Body = c.Body
 	} else if takesForms && e.Status == 415 && len(c.Ctx.Request.Header.ContentEncoding()) == 0 {
-		e.Message = "Content-Type must be application/json or multipart/form-data, is " + strconv.Quote(routes.Excerpt(contentType)) + "."
+		e.Message = "Content-Type must be application/json or multipart/form-data, is " +
+			strconv.Quote(routes.Excerpt(contentType)) + "."
 	}
 	if e != nil {
 		return nil, e
@@ -107,14 +108,16 @@ func (f *imageForm) readParts(c *routes.Call, boundary string, err error) *route
 // appendField writes a field of a form as the JSON value that its rule asks for.
 func appendField(b, text []byte, r *routes.Rule) []byte {
 	switch {
-	case r != nil && r.Kinds&routes.Number != 0 && isNumber(text), r != nil && r.Kinds == routes.Bool && (string(text) == "true" || string(text) == "false"):
+	case r != nil && r.Kinds&routes.Number != 0 && isNumber(text), r != nil && r.Kinds == routes.Bool &&
+		(string(text) == "true" || string(text) == "false"):
 		return append(b, text...)
 	}
 	return routes.AppendString(b, string(text))
 }
 
 func isNumber(text []byte) bool {
-	return len(text) < 32 && len(text) > 0 && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && gjson.ValidBytes(text)
+	return len(text) < 32 && len(text) > 0 && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') &&
+		gjson.ValidBytes(text)
 }
 
 func (f *imageForm) ruleOf(id int) *routes.Rule {
@@ -155,7 +158,8 @@ func (f *imageForm) unknown(name string) {
 		hint = " Say in the prompt what is not wanted."
 	}
 	name = routes.Excerpt([]byte(name))
-	f.Add(routes.Issue{Code: "unrecognized_keys", Named: name, Message: name + ": is not accepted by this endpoint." + hint})
+	f.Add(routes.Issue{Code: "unrecognized_keys", Named: name,
+		Message: name + ": is not accepted by this endpoint." + hint})
 }
 
 // words is a text member as the client meant it; empty when it is absent.
@@ -177,14 +181,16 @@ func (f *imageForm) prompt(id int) string {
 	if n, most := utf8.RuneCountInString(text), f.ruleOf(id).Characters; n > most {
 		f.tooLong(id, n, int64(most), "")
 	} else if text != "" && strings.TrimSpace(text) == "" {
-		f.Add(routes.Issue{Code: "too_small", Path: imageShape.Name(id), Minimum: "1", Message: imageShape.Name(id) + ": must not be blank."})
+		f.Add(routes.Issue{Code: "too_small", Path: imageShape.Name(id), Minimum: "1",
+			Message: imageShape.Name(id) + ": must not be blank."})
 	}
 	return text
 }
 
 func (f *imageForm) tooLong(id, n int, most int64, of string) {
 	name, limit := imageShape.Name(id), strconv.FormatInt(most, 10)
-	f.Add(routes.Issue{Code: "too_big", Path: name, Maximum: limit, Message: name + ": must have at most " + limit + " characters" + of + ", has " + strconv.Itoa(n) + "."})
+	f.Add(routes.Issue{Code: "too_big", Path: name, Maximum: limit,
+		Message: name + ": must have at most " + limit + " characters" + of + ", has " + strconv.Itoa(n) + "."})
 }
 
 // flag is a boolean member, also one that is written as text.
@@ -232,7 +238,8 @@ func (f *imageForm) together(a, b int) {
 	}
 	if f.has(a) && f.has(b) && !bytes.Equal(f.Member(-1, a).Raw(f.Body), f.Member(-1, b).Raw(f.Body)) {
 		name, other := imageShape.Name(a), imageShape.Name(b)
-		f.Add(routes.Issue{Code: "custom", Path: other, Message: other + ": says something else than " + name + "; give one of them."})
+		f.Add(routes.Issue{Code: "custom", Path: other, Message: other + ": says something else than " + name +
+			"; give one of them."})
 	}
 }
 
@@ -269,7 +276,8 @@ func (f *imageForm) pictures(id int) (list []source) {
 		gjson.Parse(routes.ViewString(raw)).ForEach(func(_, value gjson.Result) bool {
 			path := name + "." + strconv.Itoa(len(list))
 			if value.Type != gjson.String || len(value.Raw) <= 2 {
-				f.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "string", Message: path + ": expected a picture as base64 text or link."})
+				f.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "string",
+					Message: path + ": expected a picture as base64 text or link."})
 				return false
 			}
 			text := routes.ViewBytes(value.Raw)
@@ -282,7 +290,8 @@ func (f *imageForm) pictures(id int) (list []source) {
 
 // errNoPicture is the refusal of a request whose picture is missing.
 func errNoPicture(name string) routes.Issue {
-	return routes.Issue{Code: "invalid_type", Path: name, Expected: "string", Received: "undefined", Message: name + ": is required: base64 text, a link, or a file of a multipart form."}
+	return routes.Issue{Code: "invalid_type", Path: name, Expected: "string", Received: "undefined",
+		Message: name + ": is required: base64 text, a link, or a file of a multipart form."}
 }
 
 // unquoted is the text of a JSON string by what stands between its quotes.

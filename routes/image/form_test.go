@@ -10,10 +10,12 @@ import (
 	"farebox/routes"
 )
 
-const oneFile = "--b\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\nPNG\r\n--b\r\n" +
+const oneFile = "--b\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\nContent-Type: " +
+	"image/png\r\n\r\nPNG\r\n--b\r\n" +
 	"Content-Disposition: form-data; name=\"prompt\"\r\n\r\na cat\r\n--b--\r\n"
 
-var imageBooks = []*routes.Rulebook{generateBook, simpleBook, simpleEditBook, editBook, multiEditBook, upscaleBook, cutOutBook}
+var imageBooks = []*routes.Rulebook{generateBook, simpleBook, simpleEditBook, editBook, multiEditBook, upscaleBook,
+	cutOutBook}
 
 // formOf reads a body as one of the image endpoints would.
 func formOf(contentType string, body []byte, book *routes.Rulebook) (*imageForm, *routes.Error) {
@@ -29,7 +31,8 @@ func FuzzImageForm(f *testing.F) {
 	f.Add(false, []byte(`{"images":["a",1,null,"https:\\/\\/x"],"image":{"a":1},"image_2":"data:image/png;base64,AAAA","scale":1e0}`))
 	f.Add(false, []byte(`{"prompt":"\ud83d\ude00","enhance":"true","creativity":-1e300,"image_url":""}`))
 	f.Add(true, []byte(oneFile))
-	f.Add(true, []byte("--b\r\nContent-Disposition: form-data; name=\"scale\"\r\n\r\n2\r\n--b\r\nContent-Disposition: form-data; name=\"image[]\"\r\n\r\nhttp://x\r\n--b--"))
+	f.Add(true, []byte("--b\r\nContent-Disposition: form-data; "+
+		"name=\"scale\"\r\n\r\n2\r\n--b\r\nContent-Disposition: form-data; name=\"image[]\"\r\n\r\nhttp://x\r\n--b--"))
 	f.Add(true, []byte("--b\r\nContent-Disposition: form-data; name=\"a\\\"b\"\r\n\r\n{}\r\n--b--"))
 	f.Fuzz(func(t *testing.T, asForm bool, body []byte) {
 		contentType := "application/json"
@@ -79,15 +82,18 @@ func TestFormsAreReadAsJSON(t *testing.T) {
 	field := func(name, value string) string {
 		return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n"
 	}
-	form, e := formOf("multipart/form-data; boundary=b", []byte(field("scale", "2.5")+field("enhance", "true")+field("enhancePrompt", "say \"hi\"\n")+field("replication", "0")+"--b--"), upscaleBook)
+	form, e := formOf("multipart/form-data; boundary=b", []byte(field("scale", "2.5")+field("enhance", "true")+
+		field("enhancePrompt", "say \"hi\"\n")+field("replication", "0")+"--b--"), upscaleBook)
 	if e != nil || len(form.Issues) > 0 {
 		t.Fatalf("%v %v", e, form)
 	}
 	scale, _ := form.number(-1, imageScale)
-	if replication, ok := form.number(-1, imageReplication); scale != 2.5 || !ok || replication != 0 || !form.flag(imageEnhance, false) || form.words(imageEnhanceWords) != "say \"hi\"\n" {
+	if replication, ok := form.number(-1, imageReplication); scale != 2.5 || !ok || replication != 0 ||
+		!form.flag(imageEnhance, false) || form.words(imageEnhanceWords) != "say \"hi\"\n" {
 		t.Errorf("the form is read as %s", form.Body)
 	}
-	form, e = formOf("multipart/form-data; boundary=b", []byte(field("safe_mode", "false")+field("prompt", "12")+"--b--"), editBook)
+	form, e = formOf("multipart/form-data; boundary=b", []byte(field("safe_mode", "false")+field("prompt", "12")+
+		"--b--"), editBook)
 	if e != nil || len(form.Issues) > 0 || form.flag(imageSafeMode, true) || form.words(imagePrompt) != "12" {
 		t.Errorf("%v, the form is read as %s", e, form.Body)
 	}
@@ -95,7 +101,8 @@ func TestFormsAreReadAsJSON(t *testing.T) {
 
 func TestNearestRatio(t *testing.T) {
 	list := []string{"auto", "1:1", "16:9", "9:16", "3:2"}
-	for want, wh := range map[string][2]float64{"1:1": {1000, 1001}, "16:9": {1792, 1024}, "9:16": {1, 3}, "3:2": {1536, 1024}} {
+	for want, wh := range map[string][2]float64{"1:1": {1000, 1001}, "16:9": {1792, 1024}, "9:16": {1, 3},
+		"3:2": {1536, 1024}} {
 		if got := nearestRatio(list, wh[0]/wh[1]); got != want {
 			t.Errorf("%v is nearest to %s, want %s", wh, got, want)
 		}
@@ -112,14 +119,17 @@ func TestUpscalingIsReducedToFit(t *testing.T) {
 		width, height int
 		scale, want   float64
 	}{
-		{1024, 1024, 4, 4}, {1024, 1025, 4, 3.99}, {2048, 2048, 4, 2}, {4096, 2048, 4, 1.41}, {4096, 4096, 2, 1}, {512, 512, 2, 2},
+		{1024, 1024, 4, 4}, {1024, 1025, 4, 3.99}, {2048, 2048, 4, 2}, {4096, 2048, 4, 1.41}, {4096, 4096, 2, 1},
+		{512, 512, 2, 2},
 	} {
 		p := &pictures{sources: []source{{path: "image"}}}
 		p.job.Inputs = []image.Input{{Width: c.width, Height: c.height}}
 		p.job.Scale, p.sale.Scale = image.Some(c.scale), c.scale
 		e := p.fitScale()
-		if out := float64(c.width) * float64(c.height) * p.sale.Scale * p.sale.Scale; e != nil || p.sale.Scale != c.want || p.job.Scale.V != c.want || out > maxUpscaledPixels {
-			t.Errorf("%d x %d by %v is enlarged by %v to %.0f pixels, %v", c.width, c.height, c.scale, p.sale.Scale, out, e)
+		if out := float64(c.width) * float64(c.height) * p.sale.Scale * p.sale.Scale; e != nil ||
+			p.sale.Scale != c.want || p.job.Scale.V != c.want || out > maxUpscaledPixels {
+			t.Errorf("%d x %d by %v is enlarged by %v to %.0f pixels, %v", c.width, c.height, c.scale, p.sale.Scale,
+				out, e)
 		}
 	}
 	p := &pictures{sources: []source{{path: "image"}}}

@@ -37,7 +37,8 @@ func (of *Capability) serveGenerate(c *routes.Call) *routes.Error {
 	p.job.Count = int(max(1, f.Integer(imageNumImages), f.Integer(imageVariants)))
 	binary := f.flag(imageReturnBinary, false)
 	if binary && p.job.Count > 1 {
-		f.Add(routes.Issue{Code: "custom", Path: "return_binary", Message: "return_binary: one answer carries one picture; ask for several without it."})
+		f.Add(routes.Issue{Code: "custom", Path: "return_binary",
+			Message: "return_binary: one answer carries one picture; ask for several without it."})
 	}
 	p.readStyle()
 	p.readDiffusion()
@@ -68,7 +69,9 @@ func (p *pictures) readStyle() {
 		p.job.Style, p.job.StyleText = name, name
 		return
 	}
-	p.form.Add(routes.Issue{Code: "invalid_enum_value", Path: "style_preset", Received: routes.Excerpt([]byte(name)), Message: "style_preset: " + routes.Excerpt([]byte(name)) + " is no style; GET " + routes.Prefix + "/image/styles lists the names."})
+	p.form.Add(routes.Issue{Code: "invalid_enum_value", Path: "style_preset", Received: routes.Excerpt([]byte(name)),
+		Message: "style_preset: " + routes.Excerpt([]byte(name)) + " is no style; GET " + routes.Prefix +
+			"/image/styles lists the names."})
 }
 
 // readDiffusion takes the numbers that steer a diffusion model.
@@ -95,7 +98,8 @@ func (p *pictures) readDiffusion() {
 			}
 		}
 		if path := f.Doc.Path(at); f.Doc.Fields[at].Kind == scan.Object && f.Doc.Fields[at].Len > known {
-			f.Add(routes.Issue{Code: "unrecognized_keys", Path: path, Message: path + ": takes only image and strength."})
+			f.Add(routes.Issue{Code: "unrecognized_keys", Path: path,
+				Message: path + ": takes only image and strength."})
 		}
 		strength, ok := f.number(at, referenceStrength)
 		if !ok {
@@ -120,7 +124,9 @@ func (p *pictures) gateGenerate(prompt string) *routes.Error {
 	}
 	if n := f.Integer(imageSteps); l.Steps.Max > 0 && n > l.Steps.Max {
 		most := strconv.FormatInt(l.Steps.Max, 10)
-		return routes.Invalid(routes.Issue{Code: "too_big", Path: "steps", Maximum: most, Message: "steps: must be at most " + most + " for model " + p.call.Model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
+		return routes.Invalid(routes.Issue{Code: "too_big", Path: "steps", Maximum: most,
+			Message: "steps: must be at most " + most + " for model " + p.call.Model.ID + ", is " + strconv.FormatInt(n,
+				10) + "."})
 	} else if l.Steps.Max > 0 && (n > 0 || l.Steps.Default > 0) {
 		if n == 0 {
 			n = l.Steps.Default
@@ -139,7 +145,9 @@ func (p *pictures) gateGenerate(prompt string) *routes.Error {
 		case l.MaxStyleReferences == 0:
 			return p.unsupported(imageStyleReferences, "style references")
 		case n > l.MaxStyleReferences:
-			return routes.Invalid(routes.Issue{Code: "too_big", Path: "style_references", Maximum: most, Message: "style_references: must have at most " + most + " elements for model " + p.call.Model.ID + ", has " + strconv.Itoa(n) + "."})
+			return routes.Invalid(routes.Issue{Code: "too_big", Path: "style_references", Maximum: most,
+				Message: "style_references: must have at most " + most + " elements for model " + p.call.Model.ID +
+					", has " + strconv.Itoa(n) + "."})
 		case !l.StyleReferenceStrength && p.form.anyStrength():
 			return p.unsupported(imageStyleReferences, "the strength of style references")
 		}
@@ -188,10 +196,15 @@ func (p *pictures) setSize() *routes.Error {
 		switch {
 		case n == 0:
 		case n > maxPixelSide:
-			return routes.Invalid(routes.Issue{Code: "too_big", Path: name, Minimum: "1", Maximum: strconv.Itoa(maxPixelSide), Message: name + ": must be between 1 and " + strconv.Itoa(maxPixelSide) + " for model " + p.call.Model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
+			return routes.Invalid(routes.Issue{Code: "too_big", Path: name, Minimum: "1",
+				Maximum: strconv.Itoa(maxPixelSide), Message: name + ": must be between 1 and " +
+					strconv.Itoa(maxPixelSide) + " for model " + p.call.Model.ID + ", is " + strconv.FormatInt(n, 10) +
+					"."})
 		case n%l.SizeDivisor != 0:
 			divisor := strconv.FormatInt(l.SizeDivisor, 10)
-			return routes.Invalid(routes.Issue{Code: "custom", Path: name, Message: name + ": must be a multiple of " + divisor + " for model " + p.call.Model.ID + ", is " + strconv.FormatInt(n, 10) + "."})
+			return routes.Invalid(routes.Issue{Code: "custom", Path: name,
+				Message: name + ": must be a multiple of " + divisor + " for model " + p.call.Model.ID + ", is " +
+					strconv.FormatInt(n, 10) + "."})
 		}
 	}
 	p.job.Width, p.job.Height = defaultPixelSide, defaultPixelSide

@@ -45,7 +45,8 @@ func (p *pictures) readInputs() *routes.Error {
 
 func (p *pictures) reference(i int, in image.Input) *routes.Error {
 	if in.Size() >= maxReferenceSize {
-		return refused(p.references[i].path, &picture.Refusal{Status: 422, Code: "IMAGE_TOO_LARGE", Text: "The image is too large: a style reference must have less than 8 MB."})
+		return refused(p.references[i].path, &picture.Refusal{Status: 422, Code: "IMAGE_TOO_LARGE",
+			Text: "The image is too large: a style reference must have less than 8 MB."})
 	}
 	p.job.References[i].Input = in
 	return nil
@@ -86,10 +87,11 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *routes.Error
 		return nil, nil
 	}
 	var file []byte
-	cause, err := p.call.Proxy().Await(p.call.Ctx, max(time.Millisecond, time.Until(ends)), func(ctx context.Context) (err error) {
-		file, err = p.of.fetcher.Get(ctx, link, picture.MaxSize-1)
-		return err
-	})
+	cause, err := p.call.Proxy().Await(p.call.Ctx, max(time.Millisecond, time.Until(ends)),
+		func(ctx context.Context) (err error) {
+			file, err = p.of.fetcher.Get(ctx, link, picture.MaxSize-1)
+			return err
+		})
 	switch {
 	case cause == proxy.TotalTimeout:
 		return nil, unfetched(s.path, &fetch.Error{Reason: fetch.TooSlow})
@@ -102,7 +104,9 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *routes.Error
 	size := int64(cap(file))
 	p.fetched += size
 	if p.of.fetched.Add(size) > int64(p.call.Config().Images.Memory) {
-		return nil, &routes.Error{Status: 503, Code: "MODEL_AT_CAPACITY", Message: "The service is holding as many fetched pictures as it may right now; please retry.", RetryAfter: 5 * time.Second}
+		return nil, &routes.Error{Status: 503, Code: "MODEL_AT_CAPACITY",
+			Message:    "The service is holding as many fetched pictures as it may right now; please retry.",
+			RetryAfter: 5 * time.Second}
 	}
 	in, err := image.ReadRaw(file)
 	if err != nil {
@@ -167,5 +171,6 @@ func (s *source) read() (in image.Input, e *routes.Error) {
 func refused(path string, err error) *routes.Error {
 	no := &picture.Refusal{Status: 400, Code: "CORRUPTED_IMAGE", Text: "The image cannot be decoded."}
 	errors.As(err, &no)
-	return &routes.Error{Status: no.Status, Code: no.Code, Message: no.Text, Issues: []routes.Issue{{Code: "custom", Path: path, Message: path + ": " + no.Text}}}
+	return &routes.Error{Status: no.Status, Code: no.Code, Message: no.Text,
+		Issues: []routes.Issue{{Code: "custom", Path: path, Message: path + ": " + no.Text}}}
 }

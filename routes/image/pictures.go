@@ -53,7 +53,8 @@ func (of *Capability) read(c *routes.Call, kind image.Kind) (*pictures, *routes.
 	if e != nil {
 		return nil, e
 	}
-	p := &pictures{of: of, call: c, view: c.Own(of).(*view), form: f, job: image.Job{Kind: kind, Count: 1, SafeMode: true}}
+	p := &pictures{of: of, call: c, view: c.Own(of).(*view), form: f,
+		job: image.Job{Kind: kind, Count: 1, SafeMode: true}}
 	c.Part = p
 	return p, nil
 }
@@ -125,7 +126,9 @@ func (p *pictures) oneOf(id int, value string, options []string) *routes.Error {
 		return nil
 	}
 	name, list := imageShape.Name(id), strings.Join(options, ", ")
-	return routes.Invalid(routes.Issue{Code: "invalid_enum_value", Path: name, Received: routes.Excerpt([]byte(value)), Options: options, Message: name + ": model " + p.call.Model.ID + " takes one of " + list + ", not " + routes.Excerpt([]byte(value)) + "."})
+	return routes.Invalid(routes.Issue{Code: "invalid_enum_value", Path: name, Received: routes.Excerpt([]byte(value)),
+		Options: options, Message: name + ": model " + p.call.Model.ID + " takes one of " + list + ", not " +
+			routes.Excerpt([]byte(value)) + "."})
 }
 
 // setPrompt takes the prompt within the model's own limit.
@@ -187,7 +190,8 @@ func (p *pictures) CarryOut() (relayed bool, _ *routes.Error) {
 		return false, e
 	}
 	p.job.Stay = p.carry
-	result, failed := p.of.engine.Do(p.call.Ctx, &p.job, providers.PictureTargets(p.call.Model), p.call.Key.Account.Number())
+	result, failed := p.of.engine.Do(p.call.Ctx, &p.job, providers.PictureTargets(p.call.Model),
+		p.call.Key.Account.Number())
 	if failed != nil {
 		return false, p.failed(failed)
 	}
@@ -286,7 +290,8 @@ func (p *pictures) failed(f *image.Failed) *routes.Error {
 		p.call.Upstream = f.Target.Upstream
 	}
 	if f.Err != nil {
-		p.call.Logger().Warn().Err(f.Err).Str("upstream", p.call.Upstream).Bytes("request_id", p.call.ID[:]).Msg("no picture was made")
+		p.call.Logger().Warn().Err(f.Err).Str("upstream", p.call.Upstream).Bytes("request_id", p.call.ID[:]).
+			Msg("no picture was made")
 	}
 	if f.Cause != proxy.None {
 		p.call.Cause = f.Cause.String()
@@ -295,7 +300,8 @@ func (p *pictures) failed(f *image.Failed) *routes.Error {
 	}
 	p.call.Cause = "upstream_status"
 	no := &f.Failure
-	e := &routes.Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: max(no.RetryAfter, f.RetryAfter)}
+	e := &routes.Error{Status: no.Status, Code: no.Code, Message: no.Message,
+		RetryAfter: max(no.RetryAfter, f.RetryAfter)}
 	switch {
 	case e.Status == 429 && e.RetryAfter == 0:
 		e.RetryAfter = routes.OverloadRetry

@@ -68,15 +68,18 @@ func (p *pictures) setEnhancing() *routes.Error {
 	}
 	name := p.call.Config().Images.PromptModel
 	if name == "" {
-		return routes.Unsupported("enhance_prompt", "enhance_prompt: this service has no model that rewrites prompts; leave it out.")
+		return routes.Unsupported(
+			"enhance_prompt", "enhance_prompt: this service has no model that rewrites prompts; leave it out.")
 	}
 	writer, _ := p.call.Catalog().Resolve([]byte(name), "text")
 	if writer == nil || writer.Config.Offline {
 		return nil // as if it had failed
 	}
 	if !p.call.MayUse(writer.Config) {
-		text := "enhance_prompt: this API key may only use " + routes.PrivateScope(p.call.Key.Privacy) + " that are private, and the one that rewrites prompts is not; leave it out."
-		return &routes.Error{Status: 403, Code: "UNAUTHORIZED", Message: text, Issues: []routes.Issue{{Code: "custom", Path: "enhance_prompt", Message: text}}}
+		text := "enhance_prompt: this API key may only use " + routes.PrivateScope(p.call.Key.Privacy) +
+			" that are private, and the one that rewrites prompts is not; leave it out."
+		return &routes.Error{Status: 403, Code: "UNAUTHORIZED", Message: text,
+			Issues: []routes.Issue{{Code: "custom", Path: "enhance_prompt", Message: text}}}
 	}
 	p.writer = writer
 	p.sale.Rewritten, p.sale.RewritePrice = true, p.call.Config().Images.PromptPrice
@@ -95,8 +98,9 @@ func (p *pictures) rewrite() *routes.Error {
 		most = min(most, own)
 	}
 	ask := routes.Aside{
-		Model: p.writer, Body: rewriteBody(p.writer.ID, p.job.Kind, p.job.Prompt, limit, most), MostTokens: most, MostBytes: maxRewriteAnswer,
-		Within: p.call.Config().Images.PromptTimeout, NoThinking: p.job.NoPromptThinking,
+		Model: p.writer, Body: rewriteBody(p.writer.ID, p.job.Kind, p.job.Prompt, limit, most), MostTokens: most,
+		MostBytes: maxRewriteAnswer,
+		Within:    p.call.Config().Images.PromptTimeout, NoThinking: p.job.NoPromptThinking,
 		// Whoever sent an idempotency key asks again, and is to get the pictures.
 		Stay: func() bool { return p.call.Lead != nil && p.carry() },
 	}
@@ -112,7 +116,8 @@ func (p *pictures) rewrite() *routes.Error {
 	p.sale.Rewritten = err == nil
 	if err != nil {
 		p.of.rewrites[0].Inc()
-		p.call.Logger().Warn().Err(err).Str("model", p.writer.ID).Str("upstream", ask.Upstream).Bytes("request_id", p.call.ID[:]).Msg("a prompt was not rewritten; its own words are used")
+		p.call.Logger().Warn().Err(err).Str("model", p.writer.ID).Str("upstream", ask.Upstream).Bytes("request_id",
+			p.call.ID[:]).Msg("a prompt was not rewritten; its own words are used")
 		return nil
 	}
 	p.of.rewrites[1].Inc()
@@ -154,7 +159,8 @@ func readRewritten(completion []byte, most int) (string, error) {
 	case n == 0:
 		return "", errors.New("the answer has no text")
 	case n > most:
-		return "", errors.New("the answer is too long: " + strconv.Itoa(n) + " characters, at most " + strconv.Itoa(most) + " were asked for")
+		return "", errors.New("the answer is too long: " + strconv.Itoa(n) + " characters, at most " +
+			strconv.Itoa(most) + " were asked for")
 	case strings.ContainsRune(text, 0):
 		return "", errors.New("the answer is no text")
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 func completion(text, end string) []byte {
-	b, err := json.Marshal(map[string]any{"choices": []any{map[string]any{"finish_reason": end, "message": map[string]any{"content": text}}}})
+	b, err := json.Marshal(map[string]any{
+		"choices": []any{map[string]any{"finish_reason": end, "message": map[string]any{"content": text}}}})
 	if err != nil {
 		panic(err)
 	}
@@ -53,7 +54,8 @@ func FuzzRewrittenPrompt(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if n := utf8.RuneCountInString(text); n == 0 || n > 20 || !utf8.ValidString(text) || strings.TrimSpace(text) != text || strings.ContainsRune(text, 0) {
+		if n := utf8.RuneCountInString(text); n == 0 || n > 20 || !utf8.ValidString(text) ||
+			strings.TrimSpace(text) != text || strings.ContainsRune(text, 0) {
 			t.Errorf("%q", text)
 		}
 		header := appendEscapedHeader(nil, text, maxEnhancedHeader)
@@ -69,7 +71,8 @@ func TestHeadersOfLongPromptsAreClipped(t *testing.T) {
 	for _, text := range []string{strings.Repeat("x", 5000), strings.Repeat("猫 ", 2000), strings.Repeat("🐈", 1500)} {
 		header := appendEscapedHeader(nil, text, maxEnhancedHeader)
 		back, err := url.PathUnescape(string(header))
-		if err != nil || len(header) > maxEnhancedHeader || len(header) < maxEnhancedHeader-12 || !strings.HasPrefix(text, back) {
+		if err != nil || len(header) > maxEnhancedHeader || len(header) < maxEnhancedHeader-12 ||
+			!strings.HasPrefix(text, back) {
 			t.Errorf("%d bytes of header for %.20s…: %v", len(header), text, err)
 		}
 	}

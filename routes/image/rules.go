@@ -71,16 +71,25 @@ const (
 
 var imageShape = scan.NewShape(
 	scan.Member{Name: "model"}, scan.Member{Name: "user"}, scan.Member{Name: "modelId"}, scan.Member{Name: "prompt"},
-	scan.Member{Name: "negative_prompt"}, scan.Member{Name: "width"}, scan.Member{Name: "height"}, scan.Member{Name: "aspect_ratio"},
-	scan.Member{Name: "resolution"}, scan.Member{Name: "quality"}, scan.Member{Name: "steps"}, scan.Member{Name: "cfg_scale"},
-	scan.Member{Name: "seed"}, scan.Member{Name: "num_images"}, scan.Member{Name: "variants"}, scan.Member{Name: "style_preset"},
-	scan.Member{Name: "lora_strength"}, scan.Member{Name: "format"}, scan.Member{Name: "return_binary"}, scan.Member{Name: "safe_mode"},
-	scan.Member{Name: "hide_watermark"}, scan.Member{Name: "embed_exif_metadata"}, scan.Member{Name: "enable_web_search"},
+	scan.Member{Name: "negative_prompt"}, scan.Member{Name: "width"}, scan.Member{Name: "height"},
+	scan.Member{Name: "aspect_ratio"},
+	scan.Member{Name: "resolution"}, scan.Member{Name: "quality"}, scan.Member{Name: "steps"},
+	scan.Member{Name: "cfg_scale"},
+	scan.Member{Name: "seed"}, scan.Member{Name: "num_images"}, scan.Member{Name: "variants"},
+	scan.Member{Name: "style_preset"},
+	scan.Member{Name: "lora_strength"}, scan.Member{Name: "format"}, scan.Member{Name: "return_binary"},
+	scan.Member{Name: "safe_mode"},
+	scan.Member{Name: "hide_watermark"}, scan.Member{Name: "embed_exif_metadata"},
+	scan.Member{Name: "enable_web_search"},
 	scan.Member{Name: "enhance_prompt"}, scan.Member{Name: "disable_prompt_optimization_thinking"},
-	scan.Member{Name: "style_references", Child: scan.NewShape(scan.Member{Name: "image"}, scan.Member{Name: "strength"})},
-	scan.Member{Name: "inpaint"}, scan.Member{Name: "n"}, scan.Member{Name: "size"}, scan.Member{Name: "response_format"},
-	scan.Member{Name: "output_format"}, scan.Member{Name: "style"}, scan.Member{Name: "background"}, scan.Member{Name: "moderation"},
-	scan.Member{Name: "output_compression"}, scan.Member{Name: "image"}, scan.Member{Name: "image_2"}, scan.Member{Name: "image_3"},
+	scan.Member{Name: "style_references", Child: scan.NewShape(scan.Member{Name: "image"},
+		scan.Member{Name: "strength"})},
+	scan.Member{Name: "inpaint"}, scan.Member{Name: "n"}, scan.Member{Name: "size"},
+	scan.Member{Name: "response_format"},
+	scan.Member{Name: "output_format"}, scan.Member{Name: "style"}, scan.Member{Name: "background"},
+	scan.Member{Name: "moderation"},
+	scan.Member{Name: "output_compression"}, scan.Member{Name: "image"}, scan.Member{Name: "image_2"},
+	scan.Member{Name: "image_3"},
 	scan.Member{Name: "images"}, scan.Member{Name: "image_url"}, scan.Member{Name: "mask"}, scan.Member{Name: "scale"},
 	scan.Member{Name: "enhance"}, scan.Member{Name: "enhanceCreativity"}, scan.Member{Name: "enhancePrompt"},
 	scan.Member{Name: "replication"}, scan.Member{Name: "creativity"}, scan.Member{Name: "input_fidelity"},
@@ -98,7 +107,8 @@ const (
 var (
 	outputFormats = []string{"jpeg", "png", "webp"}
 	editRatios    = []string{"auto", "1:1", "3:2", "16:9", "21:9", "9:16", "2:3", "3:4", "4:5"}
-	openAISizes   = []string{"auto", "256x256", "512x512", "1024x1024", "1536x1024", "1024x1536", "1792x1024", "1024x1792"}
+	openAISizes   = []string{"auto", "256x256", "512x512", "1024x1024", "1536x1024", "1024x1536", "1792x1024",
+		"1024x1792"}
 )
 
 var inf = math.Inf(1)
@@ -118,35 +128,48 @@ var generateRules = map[string]*routes.Rule{
 	"prompt":       {Kinds: routes.String, Required: true, NonEmpty: true, Characters: 7500},
 	"width":        {Kinds: routes.Number, Integer: true, Min: 1, Max: inf},
 	"height":       {Kinds: routes.Number, Integer: true, Min: 1, Max: inf},
-	"aspect_ratio": {Kinds: routes.String, NonEmpty: true, Length: 10}, "resolution": {Kinds: routes.String, NonEmpty: true, Length: 10}, "quality": tierRule,
-	"steps": {Kinds: routes.Number, Integer: true, Min: 1, Max: inf}, "cfg_scale": {Kinds: routes.Number, Min: 0, Max: 20, Above: true},
-	"seed":       {Kinds: routes.Number, Integer: true, Min: -999_999_999, Max: 999_999_999},
-	"num_images": {Kinds: routes.Number, Integer: true, Min: 1, Max: 4}, "variants": {Kinds: routes.Number, Integer: true, Min: 1, Max: 4},
+	"aspect_ratio": {Kinds: routes.String, NonEmpty: true, Length: 10},
+	"resolution":   {Kinds: routes.String, NonEmpty: true, Length: 10}, "quality": tierRule,
+	"steps":        {Kinds: routes.Number, Integer: true, Min: 1, Max: inf},
+	"cfg_scale":    {Kinds: routes.Number, Min: 0, Max: 20, Above: true},
+	"seed":         {Kinds: routes.Number, Integer: true, Min: -999_999_999, Max: 999_999_999},
+	"num_images":   {Kinds: routes.Number, Integer: true, Min: 1, Max: 4},
+	"variants":     {Kinds: routes.Number, Integer: true, Min: 1, Max: 4},
 	"style_preset": {Kinds: routes.String}, "lora_strength": {Kinds: routes.Number, Integer: true, Min: 0, Max: 100},
-	"format": {Kinds: routes.String, Enum: outputFormats}, "return_binary": flagRule, "safe_mode": flagRule, "hide_watermark": flagRule,
-	"embed_exif_metadata": flagRule, "enable_web_search": flagRule, "enhance_prompt": flagRule, "disable_prompt_optimization_thinking": flagRule,
-	"style_references": {Kinds: routes.Array}, "style_references.image": {Kinds: routes.String, Required: true, NonEmpty: true},
-	"style_references.strength": {Kinds: routes.Number, Min: 0.1, Max: 1},
-	"inpaint":                   {Kinds: routes.String | routes.Number | routes.Bool | routes.Object | routes.Array}, // retired; without effect
+	"format": {Kinds: routes.String, Enum: outputFormats}, "return_binary": flagRule, "safe_mode": flagRule,
+	"hide_watermark":      flagRule,
+	"embed_exif_metadata": flagRule, "enable_web_search": flagRule, "enhance_prompt": flagRule,
+	"disable_prompt_optimization_thinking": flagRule,
+	"style_references":                     {Kinds: routes.Array},
+	"style_references.image":               {Kinds: routes.String, Required: true, NonEmpty: true},
+	"style_references.strength":            {Kinds: routes.Number, Min: 0.1, Max: 1},
+	// retired; without effect
+	"inpaint": {Kinds: routes.String | routes.Number | routes.Bool | routes.Object | routes.Array},
 }
 
 // simpleRules are the members of POST /images/generations (interface.md, Images; addendum 8.2).
 var simpleRules = map[string]*routes.Rule{
 	"model": modelRule, "prompt": {Kinds: routes.String, Required: true, NonEmpty: true, Characters: 1500},
-	"n":               {Kinds: routes.Number, Integer: true, Min: 1, Max: 1},
-	"size":            {Kinds: routes.String, Enum: openAISizes},
-	"response_format": {Kinds: routes.String, Enum: []string{"b64_json", "url"}}, "output_format": {Kinds: routes.String, Enum: outputFormats},
-	"quality": {Kinds: routes.String, Enum: []string{"auto", "high", "medium", "low", "hd", "standard"}},
-	"style":   {Kinds: routes.String, Enum: []string{"vivid", "natural"}}, "background": {Kinds: routes.String, Enum: []string{"transparent", "opaque", "auto"}},
-	"moderation": {Kinds: routes.String, Enum: []string{"auto", "low"}}, "output_compression": {Kinds: routes.Number, Integer: true, Min: 0, Max: 100},
-	"user": {Kinds: routes.String},
+	"n":                  {Kinds: routes.Number, Integer: true, Min: 1, Max: 1},
+	"size":               {Kinds: routes.String, Enum: openAISizes},
+	"response_format":    {Kinds: routes.String, Enum: []string{"b64_json", "url"}},
+	"output_format":      {Kinds: routes.String, Enum: outputFormats},
+	"quality":            {Kinds: routes.String, Enum: []string{"auto", "high", "medium", "low", "hd", "standard"}},
+	"style":              {Kinds: routes.String, Enum: []string{"vivid", "natural"}},
+	"background":         {Kinds: routes.String, Enum: []string{"transparent", "opaque", "auto"}},
+	"moderation":         {Kinds: routes.String, Enum: []string{"auto", "low"}},
+	"output_compression": {Kinds: routes.Number, Integer: true, Min: 0, Max: 100},
+	"user":               {Kinds: routes.String},
 }
 
 // simpleEditRules are the members of POST /images/edits, which OpenAI's packages call.
 var simpleEditRules = map[string]*routes.Rule{
-	"model": modelRule, "prompt": editPrompt, "n": simpleRules["n"], "size": simpleRules["size"], "response_format": simpleRules["response_format"],
-	"output_format": simpleRules["output_format"], "quality": simpleRules["quality"], "background": simpleRules["background"],
-	"moderation": simpleRules["moderation"], "output_compression": simpleRules["output_compression"], "user": simpleRules["user"],
+	"model": modelRule, "prompt": editPrompt, "n": simpleRules["n"], "size": simpleRules["size"],
+	"response_format": simpleRules["response_format"],
+	"output_format":   simpleRules["output_format"], "quality": simpleRules["quality"],
+	"background": simpleRules["background"],
+	"moderation": simpleRules["moderation"], "output_compression": simpleRules["output_compression"],
+	"user":  simpleRules["user"],
 	"image": {Kinds: routes.String | routes.Array, NonEmpty: true, Elements: pictureRule},
 	"mask":  pictureRule, "input_fidelity": {Kinds: routes.String, Enum: []string{"high", "low"}},
 	"stream": flagRule, "partial_images": {Kinds: routes.Number, Integer: true, Min: 0, Max: 3},
@@ -155,22 +178,27 @@ var simpleEditRules = map[string]*routes.Rule{
 // editRules are the members of POST /image/edit (addendum 8.5).
 var editRules = map[string]*routes.Rule{
 	"model": modelRule, "modelId": modelRule, "prompt": editPrompt, "image": pictureRule,
-	"aspect_ratio": {Kinds: routes.String, Enum: editRatios}, "resolution": {Kinds: routes.String, NonEmpty: true, Length: 10},
-	"output_format": {Kinds: routes.String, Enum: append([]string{"jpg"}, outputFormats...)}, "quality": tierRule, "safe_mode": flagRule,
+	"aspect_ratio":  {Kinds: routes.String, Enum: editRatios},
+	"resolution":    {Kinds: routes.String, NonEmpty: true, Length: 10},
+	"output_format": {Kinds: routes.String, Enum: append([]string{"jpg"}, outputFormats...)}, "quality": tierRule,
+	"safe_mode":      flagRule,
 	"enhance_prompt": flagRule, "disable_prompt_optimization_thinking": flagRule,
 }
 
 // multiEditRules are the members of POST /image/multi-edit (addendum 8.6, D30).
 var multiEditRules = withRules(editRules, map[string]*routes.Rule{
-	"image_2": pictureRule, "image_3": pictureRule, "images": {Kinds: routes.Array, NonEmpty: true, Elements: pictureRule},
+	"image_2": pictureRule, "image_3": pictureRule, "images": {Kinds: routes.Array, NonEmpty: true,
+		Elements: pictureRule},
 })
 
 // upscaleRules are the members of POST /image/upscale (addendum 8.4). enhance
 // may be text, and a creativity out of range is clamped.
 var upscaleRules = map[string]*routes.Rule{
-	"image": pictureRule, "scale": {Kinds: routes.Number, Min: 1, Max: 4}, "enhance": {Kinds: routes.Bool | routes.String, Enum: []string{"true", "false"}},
-	"enhanceCreativity": {Kinds: routes.Number, Min: 0, Max: 1}, "enhancePrompt": {Kinds: routes.String, Characters: 1500},
-	"replication": {Kinds: routes.Number, Min: 0, Max: 1}, "creativity": {Kinds: routes.Number},
+	"image": pictureRule, "scale": {Kinds: routes.Number, Min: 1, Max: 4},
+	"enhance":           {Kinds: routes.Bool | routes.String, Enum: []string{"true", "false"}},
+	"enhanceCreativity": {Kinds: routes.Number, Min: 0, Max: 1},
+	"enhancePrompt":     {Kinds: routes.String, Characters: 1500},
+	"replication":       {Kinds: routes.Number, Min: 0, Max: 1}, "creativity": {Kinds: routes.Number},
 }
 
 // upscaleExtraRules are those with the model, which public packages send

@@ -46,10 +46,12 @@ func (of *Capability) serveSimpleEdit(c *routes.Call) *routes.Error {
 	p.sources = f.pictures(imageImage)
 	p.wantSources(imageImage, []int{imageImage, imageImages})
 	if len(f.pictures(imageMask)) > 0 {
-		f.Add(routes.Issue{Code: "custom", Path: "mask", Message: "mask: masks are not taken; say in the prompt what to change."})
+		f.Add(routes.Issue{Code: "custom", Path: "mask",
+			Message: "mask: masks are not taken; say in the prompt what to change."})
 	}
 	if f.flag(imageStream, false) {
-		f.Add(routes.Issue{Code: "custom", Path: "stream", Message: "stream: pictures come in one piece; leave it out."})
+		f.Add(routes.Issue{Code: "custom", Path: "stream",
+			Message: "stream: pictures come in one piece; leave it out."})
 	}
 	if e := p.choose("inpaint", f.choice(imageModel, "default"), true); e != nil {
 		return e
@@ -73,7 +75,8 @@ func (p *pictures) makeSimple() *routes.Error {
 // simpleTier takes OpenAI's quality; models without qualities ignore it.
 func (p *pictures) simpleTier() {
 	l := p.limits()
-	quality := map[string]string{"hd": "high", "high": "high", "standard": "medium", "medium": "medium", "low": "low"}[p.form.words(imageQuality)]
+	quality := map[string]string{"hd": "high", "high": "high", "standard": "medium", "medium": "medium",
+		"low": "low"}[p.form.words(imageQuality)]
 	if !slices.Contains(l.Qualities, quality) {
 		quality = l.DefaultQuality
 	}

@@ -50,7 +50,9 @@ func one(c *routes.Call) *routes.Error {
 	id, _ := c.Ctx.UserValue("id").(string)
 	model := c.Catalog().Find(id, time.Now())
 	if model == nil || c.Key != nil && !c.MayUse(model.Config) {
-		return &routes.Error{Status: 404, Code: "MODEL_NOT_FOUND", Message: "Unknown model " + routes.Excerpt(routes.ViewBytes(id)) + "; GET " + routes.Prefix + "/models lists the models."}
+		return &routes.Error{Status: 404, Code: "MODEL_NOT_FOUND",
+			Message: "Unknown model " + routes.Excerpt(routes.ViewBytes(id)) + "; GET " + routes.Prefix +
+				"/models lists the models."}
 	}
 	c.Ctx.Response.Header.SetContentType("application/json; charset=utf-8")
 	c.Ctx.Response.SetBodyRaw(c.Catalog().Record(model))
@@ -78,7 +80,8 @@ func compatibility(c *routes.Call) *routes.Error {
 }
 
 // modelTypes are the values of the `type` query.
-var modelTypes = []string{"all", "asr", "code", "embedding", "image", "inpaint", "music", "text", "tts", "upscale", "video"}
+var modelTypes = []string{"all", "asr", "code", "embedding", "image", "inpaint", "music", "text", "tts", "upscale",
+	"video"}
 
 var modelParams = routes.Params{"type": {Kinds: routes.String, Enum: modelTypes, Default: "text"}}
 
@@ -95,13 +98,15 @@ func modelType(c *routes.Call) (string, *routes.Error) {
 	}
 	return "", routes.Invalid(routes.Issue{
 		Code: "invalid_enum_value", Path: "type", Received: routes.Excerpt(typ), Options: modelTypes,
-		Message: "Unknown model type " + routes.Excerpt(typ) + "; expected one of all, asr, code, embedding, image, inpaint, music, text, tts, upscale, video.",
+		Message: "Unknown model type " + routes.Excerpt(typ) +
+			"; expected one of all, asr, code, embedding, image, inpaint, music, text, tts, upscale, video.",
 	})
 }
 
 func write(c *routes.Call, typ string, body []byte, ok bool) *routes.Error {
 	if !ok {
-		return routes.Invalid(routes.Issue{Code: "invalid_enum_value", Path: "type", Received: typ, Options: modelTypes, Message: "This list does not exist for type " + typ + "."})
+		return routes.Invalid(routes.Issue{Code: "invalid_enum_value", Path: "type", Received: typ, Options: modelTypes,
+			Message: "This list does not exist for type " + typ + "."})
 	}
 	c.Ctx.Response.Header.SetContentType("application/json; charset=utf-8")
 	c.Ctx.Response.SetBodyRaw(body)

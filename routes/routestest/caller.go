@@ -13,7 +13,8 @@ import (
 // always sends answer, head and all. end is what the client's answer ends with,
 // where it is not the upstream's whole body. Neither the client nor the upstream
 // allocates, so what is counted is the gateway.
-func Caller(t testing.TB, config string, answer []byte, path, body string, end []byte, capabilities ...routes.Capability) func() {
+func Caller(t testing.TB, config string, answer []byte, path, body string, end []byte,
+	capabilities ...routes.Capability) func() {
 	t.Helper()
 	up, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -36,7 +37,8 @@ func Caller(t testing.TB, config string, answer []byte, path, body string, end [
 	}
 	t.Cleanup(func() { _ = client.Close() })
 
-	request := []byte("POST " + routes.Prefix + path + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + rig.Secret +
+	request := []byte("POST " + routes.Prefix + path +
+		" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + rig.Secret +
 		"\r\nUser-Agent: test\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 	buf := make([]byte, 1<<20)
 	want := answer[bytes.Index(answer, []byte("\r\n\r\n"))+4:]

@@ -33,7 +33,8 @@ type Rig struct {
 // Start serves a config, in which ADDR stands for the upstream's address.
 func Start(t testing.TB, text, upstream string, capabilities ...routes.Capability) *Rig {
 	t.Helper()
-	cfg, err := config.Parse("test.yaml", []byte(strings.ReplaceAll(text, "ADDR", upstream)), func(string) (string, bool) { return "", false })
+	cfg, err := config.Parse("test.yaml", []byte(strings.ReplaceAll(text, "ADDR", upstream)),
+		func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,8 +34,10 @@ func batchOf(n int, item func(id string) string) string {
 
 func rpcAllocations(t *testing.T, body, answer, end string) float64 {
 	t.Helper()
-	whole := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(answer)) + "\r\n\r\n" + answer
-	return testing.AllocsPerRun(1000, routestest.Caller(t, allocConfig, []byte(whole), "/crypto/rpc/ethereum-mainnet", body, []byte(end), rpc.New()))
+	whole := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(answer)) +
+		"\r\n\r\n" + answer
+	return testing.AllocsPerRun(1000, routestest.Caller(t, allocConfig, []byte(whole), "/crypto/rpc/ethereum-mainnet",
+		body, []byte(end), rpc.New()))
 }
 
 func TestBlockchainCallAllocatesNothing(t *testing.T) {
@@ -43,7 +45,8 @@ func TestBlockchainCallAllocatesNothing(t *testing.T) {
 	if n := rpcAllocations(t, `{"id":1,`+allocCallBody, answer, answer); n != 0 {
 		t.Errorf("a call allocates %v times", n)
 	}
-	if n := rpcAllocations(t, `{"id":18446744073709551615,`+allocCallBody, answer, strings.Replace(answer, "1", "18446744073709551615", 1)); n != 0 {
+	if n := rpcAllocations(t, `{"id":18446744073709551615,`+allocCallBody, answer,
+		strings.Replace(answer, "1", "18446744073709551615", 1)); n != 0 {
 		t.Errorf("a call whose id is put back allocates %v times", n)
 	}
 }
@@ -51,7 +54,8 @@ func TestBlockchainCallAllocatesNothing(t *testing.T) {
 func TestBatchAllocatesTheSameForAnyNumberOfCalls(t *testing.T) {
 	batch := func(n int) float64 {
 		answer := batchOf(n, func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":"0x1"}` })
-		return rpcAllocations(t, batchOf(n, func(id string) string { return `{"id":` + id + `,` + allocCallBody }), answer, answer)
+		return rpcAllocations(t, batchOf(n, func(id string) string { return `{"id":` + id + `,` + allocCallBody }),
+			answer, answer)
 	}
 	few, many := batch(2), batch(100)
 	if few > 0 || many > 0 {

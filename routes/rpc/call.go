@@ -57,8 +57,10 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 	if network == nil {
 		return &routes.Error{
 			Status: 400, Message: "Unsupported RPC network",
-			Issues: []routes.Issue{{Code: "invalid_enum_value", Path: "network", Received: routes.Excerpt(routes.ViewBytes(name)), Options: v.names,
-				Message: "There is no network " + routes.Quoted(name) + " here; GET " + routes.Prefix + "/crypto/rpc/networks lists those there are."}},
+			Issues: []routes.Issue{{Code: "invalid_enum_value", Path: "network",
+				Received: routes.Excerpt(routes.ViewBytes(name)), Options: v.names,
+				Message: "There is no network " + routes.Quoted(name) + " here; GET " + routes.Prefix +
+					"/crypto/rpc/networks lists those there are."}},
 		}
 	}
 	r := of.requests.Get().(*request)
@@ -79,7 +81,9 @@ func (r *request) read(n *rpc.Network) *routes.Error {
 	}
 	body := r.call.Ctx.Request.Body()
 	if most := r.call.MostBody(); len(body) > most {
-		return &routes.Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Message: "The request body is too large; at most " + config.Size(most).String() + " are taken here.", Uncounted: true}
+		return &routes.Error{Status: 413, Code: "PAYLOAD_TOO_LARGE",
+			Message:   "The request body is too large; at most " + config.Size(most).String() + " are taken here.",
+			Uncounted: true}
 	}
 	job := &r.job
 	if fault := job.Scan(body); fault != nil {
@@ -109,7 +113,8 @@ func unsupportedMethods(job *rpc.Job, n *rpc.Network, unknown []int) *routes.Err
 		if job.Batch {
 			path = strconv.Itoa(i) + ".method"
 		}
-		e.Issues = append(e.Issues, routes.Issue{Code: "custom", Path: path, Received: name, Message: path + ": " + name + " " + n.Family.Reason(job.MethodName(i)) + "."})
+		e.Issues = append(e.Issues, routes.Issue{Code: "custom", Path: path, Received: name,
+			Message: path + ": " + name + " " + n.Family.Reason(job.MethodName(i)) + "."})
 	}
 	e.Message = "Unsupported RPC methods for " + n.Name + ": " + strings.Join(names, ", ")
 	return e
@@ -148,9 +153,11 @@ func (r *request) Admit(again bool) *routes.Error {
 // headers of the rate limit (addendum 13, 429; D47).
 func (r *request) capped(d *billing.Denial, worst int64) *routes.Error {
 	r.call.NoteLimit(r.call.Row.Rate.Name, d.Limit)
-	text := "Daily limit of crypto RPC credits exceeded: at most " + strconv.FormatInt(d.Allowed, 10) + " credits in 24 hours, " +
+	text := "Daily limit of crypto RPC credits exceeded: at most " + strconv.FormatInt(d.Allowed, 10) +
+		" credits in 24 hours, " +
 		strconv.FormatInt(d.Remaining, 10) + " are left and this request may cost " + strconv.FormatInt(worst, 10) + "."
-	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: max(d.RetryAfter, time.Second)}
+	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text,
+		RetryAfter: max(d.RetryAfter, time.Second)}
 }
 
 // occupy waits until few enough requests of the account are under way
@@ -168,8 +175,10 @@ func (r *request) occupy() *routes.Error {
 	case ok:
 		return nil
 	}
-	text := "Too many crypto RPC requests of this account are under way; at most " + strconv.Itoa(v.inFlight) + " are served at the same time. A batch counts as one."
-	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: routes.RetrySoon}
+	text := "Too many crypto RPC requests of this account are under way; at most " + strconv.Itoa(v.inFlight) +
+		" are served at the same time. A batch counts as one."
+	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text,
+		RetryAfter: routes.RetrySoon}
 }
 
 // limited is a refusal by the rate limit, with its headers (addendum 3.6, 13).
@@ -180,8 +189,10 @@ func (r *request) limited(d *billing.Denial) *routes.Error {
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(d.Allowed, 10))
 	h.Set("X-RateLimit-Remaining", strconv.FormatInt(d.Remaining, 10))
 	h.Set("X-RateLimit-Reset", strconv.FormatInt((d.Reset.UnixNano()+int64(time.Second)-1)/int64(time.Second), 10))
-	text := "Rate limit exceeded: " + d.Limit + " of this " + routes.ScopeText(d.Scope) + " for crypto RPC, " + strconv.FormatInt(d.Allowed, 10) + " requests; a batch counts as one."
-	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: max(d.RetryAfter, time.Second)}
+	text := "Rate limit exceeded: " + d.Limit + " of this " + routes.ScopeText(d.Scope) + " for crypto RPC, " +
+		strconv.FormatInt(d.Allowed, 10) + " requests; a batch counts as one."
+	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text,
+		RetryAfter: max(d.RetryAfter, time.Second)}
 }
 
 // CarryOut asks the nodes. A large answer to a single call is relayed as it
@@ -192,7 +203,8 @@ func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 	}
 	r.carried = (r.call.Lead != nil || r.job.Writes()) && r.of.alone.take(r.call.Key.Account)
 	r.result = r.job.Run(rpc.Trip{
-		Proxy: r.call.Proxy(), Ctx: r.call.Ctx, Network: r.network, Account: r.call.Key.Account.ID, ID: r.call.ID[:], Alone: r.carried,
+		Proxy: r.call.Proxy(), Ctx: r.call.Ctx, Network: r.network, Account: r.call.Key.Account.ID, ID: r.call.ID[:],
+		Alone: r.carried,
 	})
 	r.call.Attempts = r.job.Attempts
 	if r.result.Cause != proxy.None {
@@ -217,9 +229,11 @@ func (r *request) unreachable(res *rpc.Result) *routes.Error {
 	e := &routes.Error{Status: 500, RetryAfter: res.RetryAfter}
 	switch res.Cause {
 	case proxy.ClientGone, proxy.ClientStalled:
-		return &routes.Error{Status: 499, Code: "CLIENT_CLOSED_REQUEST", Message: "The client closed the request.", Close: true, Uncounted: true}
+		return &routes.Error{Status: 499, Code: "CLIENT_CLOSED_REQUEST", Message: "The client closed the request.",
+			Close: true, Uncounted: true}
 	case proxy.Shutdown:
-		return &routes.Error{Status: 503, Message: "The service is restarting; please retry.", RetryAfter: routes.RetrySoon, Close: true}
+		return &routes.Error{Status: 503, Message: "The service is restarting; please retry.",
+			RetryAfter: routes.RetrySoon, Close: true}
 	case proxy.FirstByteTimeout, proxy.IdleTimeout, proxy.TotalTimeout, proxy.ConnectTimeout:
 		e.Message = "The nodes of " + r.network.Name + " took too long to answer; nothing was charged."
 	case proxy.NoTarget, proxy.NoFreeConn:

@@ -23,7 +23,8 @@ func newMeters(set *metrics.Set, network string) *meters {
 		calls:      set.GetOrCreateCounter("farebox_rpc_calls_total" + label),
 		credits:    set.GetOrCreateCounter("farebox_rpc_credits_total" + label),
 		chargedUSD: set.GetOrCreateFloatCounter("farebox_rpc_charged_usd_total" + label),
-		duration:   set.GetOrCreatePrometheusHistogramExt("farebox_rpc_request_duration_seconds"+label, routes.DurationBounds),
+		duration: set.GetOrCreatePrometheusHistogramExt("farebox_rpc_request_duration_seconds"+label,
+			routes.DurationBounds),
 	}
 }
 

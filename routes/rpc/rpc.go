@@ -41,7 +41,8 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 		},
 		{
 			Method: "POST", Path: "/crypto/rpc/{network}", Access: routes.Bearer, Form: routes.RawJSON,
-			Limit: mostBody, Rate: byCredits, Serve: of.serve, Each: func(own any) []string { return own.(*view).names },
+			Limit: mostBody, Rate: byCredits, Serve: of.serve,
+			Each: func(own any) []string { return own.(*view).names },
 		},
 	}
 }
@@ -107,10 +108,12 @@ func (of *Capability) newView(cfg *config.Config, old *view) (*view, error) {
 		return nil, err
 	}
 	v := &view{
-		networks: networks, slots: map[string]int{}, meters: map[string]*meters{}, error: cfg.RPC.ErrorCredits, price: cfg.RPC.CreditPrice,
+		networks: networks, slots: map[string]int{}, meters: map[string]*meters{}, error: cfg.RPC.ErrorCredits,
+		price: cfg.RPC.CreditPrice,
 		daily: cfg.RPC.DailyCredits, inFlight: cfg.RPC.MaxInFlight, turnWait: cfg.RPC.TurnWait,
-		creditsHeader: routes.BrandHeader(cfg.Brand, "rpc-credits"), costHeader: routes.BrandHeader(cfg.Brand, "rpc-cost-usd"),
-		cacheHeader: routes.BrandHeader(cfg.Brand, "rpc-cache"),
+		creditsHeader: routes.BrandHeader(cfg.Brand, "rpc-credits"),
+		costHeader:    routes.BrandHeader(cfg.Brand, "rpc-cost-usd"),
+		cacheHeader:   routes.BrandHeader(cfg.Brand, "rpc-cache"),
 	}
 	ledger := of.gateway.Ledger()
 	if len(networks.Sorted) > 0 {
@@ -146,11 +149,14 @@ func (of *Capability) list(c *routes.Call) *routes.Error {
 func (of *Capability) watch(networks *rpc.Networks) {
 	log := of.gateway.Logger()
 	networks.WatchSpool(func(err error) {
-		log.Error().Err(err).Msg("a large answer to a blockchain batch could not be held; its client was told that there is no capacity")
+		log.Error().Err(err).Msg(
+			"a large answer to a blockchain batch could not be held; its client was told that there is no capacity")
 	})
 	networks.WatchChains(of.noteChain)
 	networks.Watch(func(network, node string, c health.Change) {
-		of.gateway.NoteRest(c, func(e *zerolog.Event) *zerolog.Event { return e.Str("network", network).Str("node", node) })
+		of.gateway.NoteRest(c, func(e *zerolog.Event) *zerolog.Event {
+			return e.Str("network", network).Str("node", node)
+		})
 	})
 }
 
@@ -160,9 +166,14 @@ func (of *Capability) noteChain(c rpc.ChainChange) {
 	e, text := of.gateway.Logger().Info(), "a node is on the chain of its network again and gets requests"
 	switch {
 	case c.Odd && c.Unsure:
-		e, text = of.gateway.Logger().Error(), "the nodes of a network are on different chains and no majority tells which is right; this one gets no requests: correct the url of the wrong one and list the right one first"
+		e, text = of.gateway.Logger().Error(),
+			"the nodes of a network are on different chains and no majority tells which is right; this one gets no "+
+				"requests: correct the url of the wrong one and list the right one first"
 	case c.Odd:
-		e, text = of.gateway.Logger().Error(), "a node is on another chain than its network and gets no requests: correct its url, or chain_id if that is wrong"
+		e, text = of.gateway.Logger().Error(),
+			"a node is on another chain than its network and gets no requests: correct its url, or chain_id if that "+
+				"is wrong"
 	}
-	e.Str("network", c.Network).Str("node", c.Node).Str("chain", string(c.Chain)).Str("expected", string(c.Expected)).Msg(text)
+	e.Str("network", c.Network).Str("node", c.Node).Str("chain", string(c.Chain)).Str("expected", string(c.Expected)).
+		Msg(text)
 }

@@ -48,10 +48,13 @@ func TestAPIKeyLife(t *testing.T) {
 	admin := g.Key("a", "--type", "ADMIN")
 
 	var m made
-	g.Must(200, "POST", "/api_keys", admin, `{"apiKeyType":"INFERENCE","description":"für die Straße","consumptionLimit":{"usd":50,"diem":0.25,"vcu":null},"limitPeriod":"MONTH","modelPrivacy":"PRIVATE_TEXT","expiresAt":"2031-05-06T07:08:09.120Z"}`, &m)
+	g.Must(200, "POST", "/api_keys", admin,
+		`{"apiKeyType":"INFERENCE","description":"für die Straße","consumptionLimit":{"usd":50,"diem":0.25,"vcu":null},"limitPeriod":"MONTH","modelPrivacy":"PRIVATE_TEXT","expiresAt":"2031-05-06T07:08:09.120Z"}`, &m)
 	d := &m.Data
-	if !m.Success || d.Description != "für die Straße" || d.APIKeyType != "INFERENCE" || d.LimitPeriod != "MONTH" || d.ModelPrivacy != "PRIVATE_TEXT" || d.ExpiresAt == nil || *d.ExpiresAt != "2031-05-06T07:08:09.120Z" ||
-		string(d.ConsumptionLimit.USD) != "50" || string(d.ConsumptionLimit.DIEM) != "0.25" || string(d.ConsumptionLimit.VCU) != "2.5" {
+	if !m.Success || d.Description != "für die Straße" || d.APIKeyType != "INFERENCE" || d.LimitPeriod != "MONTH" ||
+		d.ModelPrivacy != "PRIVATE_TEXT" || d.ExpiresAt == nil || *d.ExpiresAt != "2031-05-06T07:08:09.120Z" ||
+		string(d.ConsumptionLimit.USD) != "50" || string(d.ConsumptionLimit.DIEM) != "0.25" ||
+		string(d.ConsumptionLimit.VCU) != "2.5" {
 		t.Errorf("created as %+v", m)
 	}
 	if !strings.HasPrefix(d.APIKey, "SVC_INFERENCE_KEY_") {
@@ -70,7 +73,9 @@ func TestAPIKeyLife(t *testing.T) {
 		t.Errorf("the secret is shown again in %s", raw)
 	}
 	k := &one.Data
-	if k.ID != d.ID || k.Last6Chars != d.APIKey[len(d.APIKey)-6:] || k.limits() != "50 0.25 2.5" || k.LimitPeriod != "MONTH" || k.ModelPrivacy != "PRIVATE_TEXT" || k.LastUsedAt == nil || k.Usage == nil || k.CurrentPeriodUsage == nil {
+	if k.ID != d.ID || k.Last6Chars != d.APIKey[len(d.APIKey)-6:] || k.limits() != "50 0.25 2.5" ||
+		k.LimitPeriod != "MONTH" || k.ModelPrivacy != "PRIVATE_TEXT" || k.LastUsedAt == nil || k.Usage == nil ||
+		k.CurrentPeriodUsage == nil {
 		t.Errorf("retrieved as %s", raw)
 	}
 	iso := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
@@ -79,7 +84,8 @@ func TestAPIKeyLife(t *testing.T) {
 			t.Errorf("a time is written as %v in %s", at, raw)
 		}
 	}
-	if len(list) != 2 || list[1].ID != d.ID || list[0].CurrentPeriodUsage != nil || list[0].limits() != "null null null" || list[0].ExpiresAt != nil {
+	if len(list) != 2 || list[1].ID != d.ID || list[0].CurrentPeriodUsage != nil ||
+		list[0].limits() != "null null null" || list[0].ExpiresAt != nil {
 		t.Errorf("listed as %+v", list)
 	}
 
@@ -88,12 +94,17 @@ func TestAPIKeyLife(t *testing.T) {
 		Success bool
 		Data    apiKey
 	}
-	g.Must(200, "PATCH", "/api_keys", admin, `{"id":"`+d.ID+`","consumption_limit":{"usd":7},"limit_period":"LIFETIME","expires_at":"2032-01-02"}`, &changed)
-	if c := &changed.Data; !changed.Success || c.limits() != "7 0.25 2.5" || c.LimitPeriod != "LIFETIME" || *c.ExpiresAt != "2032-01-02T00:00:00.000Z" || c.Description != "für die Straße" || c.ModelPrivacy != "PRIVATE_TEXT" || c.Usage != nil {
+	g.Must(200, "PATCH", "/api_keys", admin, `{"id":"`+d.ID+
+		`","consumption_limit":{"usd":7},"limit_period":"LIFETIME","expires_at":"2032-01-02"}`, &changed)
+	if c := &changed.Data; !changed.Success || c.limits() != "7 0.25 2.5" || c.LimitPeriod != "LIFETIME" ||
+		*c.ExpiresAt != "2032-01-02T00:00:00.000Z" || c.Description != "für die Straße" ||
+		c.ModelPrivacy != "PRIVATE_TEXT" || c.Usage != nil {
 		t.Errorf("changed to %+v", changed)
 	}
-	g.Must(200, "PATCH", "/api_keys", admin, `{"id":"`+d.ID+`","consumptionLimit":{"usd":null},"expiresAt":"","description":"new","modelPrivacy":"ALL"}`, &changed)
-	if c := &changed.Data; c.limits() != "null 0.25 2.5" || c.ExpiresAt != nil || c.Description != "new" || c.ModelPrivacy != "ALL" || c.LimitPeriod != "LIFETIME" {
+	g.Must(200, "PATCH", "/api_keys", admin, `{"id":"`+d.ID+
+		`","consumptionLimit":{"usd":null},"expiresAt":"","description":"new","modelPrivacy":"ALL"}`, &changed)
+	if c := &changed.Data; c.limits() != "null 0.25 2.5" || c.ExpiresAt != nil || c.Description != "new" ||
+		c.ModelPrivacy != "ALL" || c.LimitPeriod != "LIFETIME" {
 		t.Errorf("changed to %+v", changed)
 	}
 	g.Must(200, "PATCH", "/api_keys", admin, `{"id":"`+d.ID+`","consumptionLimit":null}`, &changed)
@@ -104,7 +115,8 @@ func TestAPIKeyLife(t *testing.T) {
 	if changed.Data.limits() != "null 3 30" {
 		t.Errorf("30 VCU are %s", changed.Data.limits())
 	}
-	g.Must(200, "PATCH", "/api_keys", admin, `{"id":"`+d.ID+`","consumption_limit":{"usd":9999999999,"diem":9999999999}}`, &changed)
+	g.Must(200, "PATCH", "/api_keys", admin, `{"id":"`+d.ID+
+		`","consumption_limit":{"usd":9999999999,"diem":9999999999}}`, &changed)
 	if changed.Data.limits() != "9999999999 9999999999 99999999990" {
 		t.Errorf("limits above the integer range are echoed as %s", changed.Data.limits())
 	}
@@ -113,7 +125,8 @@ func TestAPIKeyLife(t *testing.T) {
 	}
 	g.Start()
 	g.Must(200, "GET", "/api_keys/"+d.ID, admin, "", &one)
-	if one.Data.limits() != "9999999999 9999999999 99999999990" || one.Data.Description != "new" || one.Data.LastUsedAt == nil {
+	if one.Data.limits() != "9999999999 9999999999 99999999990" || one.Data.Description != "new" ||
+		one.Data.LastUsedAt == nil {
 		t.Errorf("after a restart the key is %+v", one.Data)
 	}
 
@@ -122,14 +135,17 @@ func TestAPIKeyLife(t *testing.T) {
 		t.Errorf("a deleted key is answered %d", status)
 	}
 	for _, gone := range []struct{ method, path, body string }{
-		{"GET", "/api_keys/" + d.ID, ""}, {"DELETE", "/api_keys?id=" + d.ID, ""}, {"PATCH", "/api_keys", `{"id":"` + d.ID + `","description":"x"}`},
+		{"GET", "/api_keys/" + d.ID, ""}, {"DELETE", "/api_keys?id=" + d.ID, ""},
+		{"PATCH", "/api_keys", `{"id":"` + d.ID + `","description":"x"}`},
 	} {
-		if answer := g.Must(404, gone.method, gone.path, admin, gone.body, nil); !strings.Contains(string(answer), `"NOT_FOUND"`) {
+		if answer := g.Must(404, gone.method, gone.path, admin, gone.body, nil); !strings.Contains(string(answer),
+			`"NOT_FOUND"`) {
 			t.Errorf("%s of a deleted key: %s", gone.method, answer)
 		}
 	}
 	g.Must(200, "POST", "/api_keys", admin, `{}`, &m)
-	if m.Data.APIKeyType != "INFERENCE" || m.Data.Description != "" || m.Data.LimitPeriod != "EPOCH" || m.Data.ModelPrivacy != "ALL" || m.Data.ExpiresAt != nil {
+	if m.Data.APIKeyType != "INFERENCE" || m.Data.Description != "" || m.Data.LimitPeriod != "EPOCH" ||
+		m.Data.ModelPrivacy != "ALL" || m.Data.ExpiresAt != nil {
 		t.Errorf("without anything given a key is %+v", m)
 	}
 	g.Must(200, "DELETE", "/api_keys", admin, `{"id":"`+m.Data.ID+`"}`, nil)
@@ -149,10 +165,12 @@ func TestKeysOfOthersAreNotThere(t *testing.T) {
 	admin, inference := g.Key("a", "--type", "ADMIN"), g.Key("a")
 	id, secret := g.NewKey("b")
 	for _, op := range []struct{ method, path, body string }{
-		{"GET", "/api_keys", ""}, {"POST", "/api_keys", `{}`}, {"PATCH", "/api_keys", `{"id":"x"}`}, {"DELETE", "/api_keys?id=" + id, ""},
+		{"GET", "/api_keys", ""}, {"POST", "/api_keys", `{}`}, {"PATCH", "/api_keys", `{"id":"x"}`},
+		{"DELETE", "/api_keys?id=" + id, ""},
 		{"GET", "/api_keys/" + id, ""}, {"GET", "/api_keys/rate_limits/log", ""},
 	} {
-		if answer := g.Must(403, op.method, op.path, inference, op.body, nil); !strings.Contains(string(answer), `"UNAUTHORIZED"`) || !strings.Contains(string(answer), "ADMIN") {
+		if answer := g.Must(403, op.method, op.path, inference, op.body, nil); !strings.Contains(string(answer),
+			`"UNAUTHORIZED"`) || !strings.Contains(string(answer), "ADMIN") {
 			t.Errorf("%s %s: %s", op.method, op.path, answer)
 		}
 		g.Must(401, op.method, op.path, "", op.body, nil)
@@ -236,7 +254,8 @@ func TestKeyBodiesAreStrict(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer := rig.ReadAll(t, res)
-		if res.StatusCode != 400 || json.Unmarshal([]byte(answer), &e) != nil || !strings.Contains(e.Error, c.words) || len(e.Issues) == 0 {
+		if res.StatusCode != 400 || json.Unmarshal([]byte(answer), &e) != nil || !strings.Contains(e.Error, c.words) ||
+			len(e.Issues) == 0 {
 			t.Errorf("%s %s is answered %d %s", c.method, c.body, res.StatusCode, answer)
 			continue
 		}
@@ -249,8 +268,10 @@ func TestKeyBodiesAreStrict(t *testing.T) {
 		}
 	}
 	g.Must(413, "POST", "/api_keys", admin, `{"description":"`+strings.Repeat("x", 20<<10)+`"}`, nil)
-	for query, words := range map[string]string{"page=0": "page", "page=x": "page", "limit=501": "limit", "limit=0": "limit", "limit=1.5": "limit", "page=%2B1": "page", "limit=": "limit"} {
-		if answer := g.Must(400, "GET", "/api_keys?"+query, admin, "", nil); !strings.Contains(string(answer), words+" must be") {
+	for query, words := range map[string]string{"page=0": "page", "page=x": "page", "limit=501": "limit",
+		"limit=0": "limit", "limit=1.5": "limit", "page=%2B1": "page", "limit=": "limit"} {
+		if answer := g.Must(400, "GET", "/api_keys?"+query, admin, "", nil); !strings.Contains(string(answer),
+			words+" must be") {
 			t.Errorf("%s: %s", query, answer)
 		}
 	}
@@ -309,8 +330,10 @@ func TestKeyListPagesAndSwitches(t *testing.T) {
 	if envelope.Object != "list" || len(envelope.Data) != 7 {
 		t.Errorf("the envelope is %+v", envelope)
 	}
-	for body, path := range map[string]string{`{"description":"x"}`: "apiKeyType", `{"apiKeyType":"ADMIN"}`: "description"} {
-		if answer := g.Must(400, "POST", "/api_keys", admin, body, nil); !strings.Contains(string(answer), path+": is required") {
+	for body, path := range map[string]string{`{"description":"x"}`: "apiKeyType",
+		`{"apiKeyType":"ADMIN"}`: "description"} {
+		if answer := g.Must(400, "POST", "/api_keys", admin, body, nil); !strings.Contains(string(answer),
+			path+": is required") {
 			t.Errorf("%s: %s", body, answer)
 		}
 	}
@@ -333,7 +356,8 @@ func TestKeyCreationIsLimited(t *testing.T) {
 	}
 	for range 2 {
 		status, header, answer := g.Post("/api_keys", admin, `{}`)
-		if status != 429 || header.Get("Retry-After") == "" || !strings.Contains(string(answer), "RATE_LIMIT_EXCEEDED") {
+		if status != 429 || header.Get("Retry-After") == "" ||
+			!strings.Contains(string(answer), "RATE_LIMIT_EXCEEDED") {
 			t.Errorf("the 21st key of a minute is answered %d %v %s", status, header, answer)
 		}
 	}
@@ -344,8 +368,10 @@ func TestKeyCreationIsLimited(t *testing.T) {
 func TestModelPrivacyIsEnforced(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	text := strings.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "  - id: sim-free\n", "  - id: sim-free\n    privacy: anonymized\n", 1)
-	text += "  - id: sim-embed\n    type: embedding\n    tier: unlimited\n    privacy: anonymized\n    embedding_dimensions: 16\n    max_input_tokens: 512\n    price: free\n    targets: [{ upstream: only }]\n"
+	text := strings.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "  - id: sim-free\n",
+		"  - id: sim-free\n    privacy: anonymized\n", 1)
+	text += "  - id: sim-embed\n    type: embedding\n    tier: unlimited\n    privacy: anonymized\n    " +
+		"embedding_dimensions: 16\n    max_input_tokens: 512\n    price: free\n    targets: [{ upstream: only }]\n"
 	g := rig.StartGateway(t, text)
 	g.NewAccount("a", "1")
 	admin := g.Key("a", "--type", "ADMIN")

@@ -73,7 +73,8 @@ func TestKeyChangesUnderLoadKeepTheCount(t *testing.T) {
 			g.Must(200, "PATCH", "/api_keys", admin, fmt.Sprintf(`{"id":%q,"description":"change %d"}`, id, i), nil)
 			if i%4 == 0 {
 				// The limit is lifted, set again and changes its period, too.
-				g.Must(200, "PATCH", "/api_keys", admin, fmt.Sprintf(`{"id":%q,"limit_period":%q}`, id, []string{"MONTH", "EPOCH", "LIFETIME"}[i/4%3]), nil)
+				g.Must(200, "PATCH", "/api_keys", admin, fmt.Sprintf(`{"id":%q,"limit_period":%q}`, id,
+					[]string{"MONTH", "EPOCH", "LIFETIME"}[i/4%3]), nil)
 			}
 		}
 	})
@@ -82,7 +83,8 @@ func TestKeyChangesUnderLoadKeepTheCount(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for {
-				status, _, answer := g.Post("/chat/completions", secret, rig.Ask("sim-chat", "[[sim tokens=100]] Hello", `,"max_completion_tokens":100`))
+				status, _, answer := g.Post("/chat/completions", secret,
+					rig.Ask("sim-chat", "[[sim tokens=100]] Hello", `,"max_completion_tokens":100`))
 				switch status {
 				case 200:
 					ok.Add(1)
@@ -113,13 +115,15 @@ func TestKeyChangesUnderLoadKeepTheCount(t *testing.T) {
 func TestKeyUseIsShown(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "input: 1, output: 2", "input: 1000, output: 2000", 1))
+	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "input: 1, output: 2",
+		"input: 1000, output: 2000", 1))
 	g.NewAccount("a", "100")
 	g.Credit("a", "0.5", "--currency", "DIEM")
 	admin := g.Key("a", "--type", "ADMIN")
 	id, secret := g.NewKey("a", "--limit-usd", "50", "--limit-diem", "10", "--limit-period", "MONTH")
 	for range 4 {
-		g.Must(200, "POST", "/chat/completions", secret, rig.Ask("sim-chat", "[[sim tokens=77]] Hello", `,"max_completion_tokens":77`), nil)
+		g.Must(200, "POST", "/chat/completions", secret, rig.Ask("sim-chat", "[[sim tokens=77]] Hello",
+			`,"max_completion_tokens":77`), nil)
 	}
 	a := g.Settled()["a"]
 	if a.DIEM != 0 || a.Spent < 500_000_000 {

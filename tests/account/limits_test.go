@@ -41,7 +41,8 @@ type rateLimits struct {
 // limitedConfig is rig.PrepaidConfig with a tier of three requests a minute for the
 // free model.
 func limitedConfig(url, more string) string {
-	text := strings.Replace(fmt.Sprintf(rig.PrepaidConfig, url), "limits: {", "limits: { tiers: { three: { rpm: 3, rpd: 1000, tpm: 100000 } },"+more, 1)
+	text := strings.Replace(fmt.Sprintf(rig.PrepaidConfig, url), "limits: {",
+		"limits: { tiers: { three: { rpm: 3, rpd: 1000, tpm: 100000 } },"+more, 1)
 	return strings.Replace(text, "  - id: sim-free\n    tier: unlimited", "  - id: sim-free\n    tier: three", 1)
 }
 
@@ -49,7 +50,8 @@ func limitedConfig(url, more string) string {
 func TestRateLimitsOfAKey(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, strings.Replace(limitedConfig(sim.URL, " key: { rpm: 100, rpd: 500 },"), "minimum_balance: 0", "minimum_balance: 0.10", 1))
+	g := rig.StartGateway(t, strings.Replace(limitedConfig(sim.URL, " key: { rpm: 100, rpd: 500 },"),
+		"minimum_balance: 0", "minimum_balance: 0.10", 1))
 	g.NewAccount("a", "1.05")
 	g.Credit("a", "0.25", "--currency", "BUNDLED_CREDITS")
 	key := g.Key("a", "--expires", "2033-01-01")
@@ -60,26 +62,34 @@ func TestRateLimitsOfAKey(t *testing.T) {
 	g.Must(200, "GET", "/api_keys/rate_limits", key, "", &r)
 	d := &r.Data
 	now := time.Now().UTC()
-	if !d.AccessPermitted || d.APITier.ID == "" || !d.APITier.IsCharged || string(d.Balances.USD) != "1.3" || string(d.Balances.DIEM) != "0" || d.KeyExpiration == nil || !strings.HasPrefix(*d.KeyExpiration, "2033-01-01T00:00:00") {
+	if !d.AccessPermitted || d.APITier.ID == "" || !d.APITier.IsCharged || string(d.Balances.USD) != "1.3" ||
+		string(d.Balances.DIEM) != "0" || d.KeyExpiration == nil ||
+		!strings.HasPrefix(*d.KeyExpiration, "2033-01-01T00:00:00") {
 		t.Errorf("%+v", d)
 	}
 	if next := now.Truncate(24 * time.Hour).Add(24 * time.Hour); !d.NextEpochBegins.Equal(next) {
 		t.Errorf("the next epoch begins %s", d.NextEpochBegins)
 	}
-	if len(d.RateLimits) != 3 || d.RateLimits[2].APIModelID != "sim-free" || fmt.Sprint(d.RateLimits[2].RateLimits) != "[{3 RPM} {1000 RPD} {100000 TPM}]" || d.RateLimits[0].RateLimits == nil || len(d.RateLimits[0].RateLimits) != 0 {
+	if len(d.RateLimits) != 3 || d.RateLimits[2].APIModelID != "sim-free" ||
+		fmt.Sprint(d.RateLimits[2].RateLimits) != "[{3 RPM} {1000 RPD} {100000 TPM}]" ||
+		d.RateLimits[0].RateLimits == nil || len(d.RateLimits[0].RateLimits) != 0 {
 		t.Errorf("the limits of models are %+v", d.RateLimits)
 	}
 	w := &d.Windows
-	if w.Minute.Limit == nil || *w.Minute.Limit != 100 || w.Minute.Used < 1 || w.Minute.Used > 3 || *w.Minute.Remaining != 100-w.Minute.Used {
+	if w.Minute.Limit == nil || *w.Minute.Limit != 100 || w.Minute.Used < 1 || w.Minute.Used > 3 ||
+		*w.Minute.Remaining != 100-w.Minute.Used {
 		t.Errorf("the minute is %+v", w.Minute)
 	}
-	if w.Hour.Limit != nil || w.Hour.Remaining != nil || w.Hour.Used != 3 || w.Hour.ResetsAt.Sub(now) > time.Hour || w.Hour.ResetsAt.Before(now) {
+	if w.Hour.Limit != nil || w.Hour.Remaining != nil || w.Hour.Used != 3 || w.Hour.ResetsAt.Sub(now) > time.Hour ||
+		w.Hour.ResetsAt.Before(now) {
 		t.Errorf("the hour is %+v", w.Hour)
 	}
-	if w.Day.Limit == nil || *w.Day.Limit != 500 || w.Day.Used != 3 || *w.Day.Remaining != 497 || !w.Day.ResetsAt.Equal(d.NextEpochBegins) {
+	if w.Day.Limit == nil || *w.Day.Limit != 500 || w.Day.Used != 3 || *w.Day.Remaining != 497 ||
+		!w.Day.ResetsAt.Equal(d.NextEpochBegins) {
 		t.Errorf("the day is %+v", w.Day)
 	}
-	if first := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC); w.Month.Limit != nil || !w.Month.ResetsAt.Equal(first) {
+	if first := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC); w.Month.Limit != nil ||
+		!w.Month.ResetsAt.Equal(first) {
 		t.Errorf("the month is %+v", w.Month)
 	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -111,7 +121,8 @@ type limitLog struct {
 func TestLogOfRefusalsByLimits(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	text := strings.Replace(limitedConfig(sim.URL, ""), "failed_requests: { count: 0 }", "failed_requests: { count: 5, window: 30s, block: 30s }", 1)
+	text := strings.Replace(limitedConfig(sim.URL, ""), "failed_requests: { count: 0 }",
+		"failed_requests: { count: 5, window: 30s, block: 30s }", 1)
 	g := rig.StartGateway(t, text)
 	g.NewAccount("a", "1")
 	g.NewAccount("b", "1")
@@ -147,7 +158,8 @@ func TestLogOfRefusalsByLimits(t *testing.T) {
 			if i == 0 {
 				kind, model = "FAILED_REQUESTS", "sim-chat"
 			}
-			if v.APIKeyID != id || v.ModelID != model || v.RateLimitType != kind || v.RateLimitTier == "" || v.Timestamp.Before(began.Truncate(time.Millisecond)) || v.Timestamp.After(time.Now()) {
+			if v.APIKeyID != id || v.ModelID != model || v.RateLimitType != kind || v.RateLimitTier == "" ||
+				v.Timestamp.Before(began.Truncate(time.Millisecond)) || v.Timestamp.After(time.Now()) {
 				t.Fatalf("entry %d is %+v", i, v)
 			}
 			if i > 0 && v.Timestamp.After(l.Data[i-1].Timestamp) {

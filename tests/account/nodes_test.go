@@ -97,7 +97,8 @@ func TestKeysAreTheSameOnAllNodes(t *testing.T) {
 	within(t, 3*time.Second, "a refusal in the log", func() bool {
 		var l limitLog
 		a.Must(200, "GET", "/api_keys/rate_limits/log", admin, "", &l)
-		return len(l.Data) == 1 && l.Data[0].ModelID == "sim-few" && l.Data[0].APIKeyID == id && l.Data[0].RateLimitType == "RPM"
+		return len(l.Data) == 1 && l.Data[0].ModelID == "sim-few" && l.Data[0].APIKeyID == id &&
+			l.Data[0].RateLimitType == "RPM"
 	})
 
 	b.Must(200, "DELETE", "/api_keys?id="+id, admin, "", nil)

@@ -53,7 +53,8 @@ models:
 		g.CLI("key", "limits", id, "--usd", "none")
 		answered(200, "")
 
-		if _, err := g.TryCLI("account", "debit", "a", "1000", "--ref", "r1", "--reason", "too much"); err == nil || !strings.Contains(err.Error(), "--allow-debt") {
+		if _, err := g.TryCLI("account", "debit", "a", "1000", "--ref", "r1", "--reason", "too much"); err == nil ||
+			!strings.Contains(err.Error(), "--allow-debt") {
 			t.Errorf("a debit of more than there is: %v", err)
 		}
 		g.CLI("account", "debit", "a", "1000", "--ref", "r1", "--reason", "fraud", "--allow-debt")
@@ -69,7 +70,8 @@ models:
 		g.Credit("a", "1000")
 		answered(200, "")
 
-		if _, err := g.TryCLI("account", "credit", "a", "-5"); err == nil || !strings.Contains(err.Error(), "amounts are positive") || !strings.Contains(err.Error(), "account debit") {
+		if _, err := g.TryCLI("account", "credit", "a", "-5"); err == nil ||
+			!strings.Contains(err.Error(), "amounts are positive") || !strings.Contains(err.Error(), "account debit") {
 			t.Errorf("a credit of -5: %v", err)
 		}
 		var rows []struct {
@@ -86,7 +88,8 @@ models:
 		if len(rows) != 1 || rows[0].Requests < 4 {
 			t.Errorf("the usage report says %+v", rows)
 		}
-		if out := string(g.CLI("usage", "--csv", "--by", "key")); !strings.HasPrefix(out, "key,account,description,requests,") || !strings.Contains(out, id+",a,") {
+		if out := string(g.CLI("usage", "--csv", "--by", "key")); !strings.HasPrefix(out,
+			"key,account,description,requests,") || !strings.Contains(out, id+",a,") {
 			t.Errorf("the usage report as CSV is %q", out)
 		}
 		if out := string(g.CLI("key", "list")); !strings.Contains(out, id) || !strings.Contains(out, "EXPIRES") {

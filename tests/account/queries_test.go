@@ -62,12 +62,14 @@ func TestMistakesInKeyBodiesAreSaidRightly(t *testing.T) {
 	admin := g.Key("a", "--type", "ADMIN")
 	for body, words := range map[string]string{
 		`{"apikeytype":"ADMIN"}`: "apiKeyType must be written in exactly these letters",
-		`{"consumptionLimit":{"usd":0.` + strings.Repeat("1", 100) + `}}`:            "consumptionLimit.usd: must be written with at most 64 characters",
+		`{"consumptionLimit":{"usd":0.` + strings.Repeat("1", 100) +
+			`}}`: "consumptionLimit.usd: must be written with at most 64 characters",
 		`{"consumptionLimit":{"usd":` + strings.Repeat("1", 70) + `}}`:               "0 to 9999999999",
 		`{"consumptionLimit":{"usd":1},"consumption_limit":{"usd":1}}`:               "give one of them",
 		`{"limitPeriod":"DAILY","modelPrivacy":"NONE","apiKeyType":"ROOT","x":true}`: "EPOCH, MONTH, LIFETIME",
 	} {
-		if answer := g.Must(400, "POST", "/api_keys", admin, body, nil); !strings.Contains(string(answer), words) || strings.Contains(string(answer), `"code":"too_big"`) {
+		if answer := g.Must(400, "POST", "/api_keys", admin, body, nil); !strings.Contains(string(answer), words) ||
+			strings.Contains(string(answer), `"code":"too_big"`) {
 			t.Errorf("%.60s: %s", body, answer)
 		}
 	}
@@ -91,7 +93,8 @@ func TestKeysLimitsAndBalanceAgree(t *testing.T) { rig.OnBothStores(t, keysLimit
 
 func keysLimitsAndBalanceAgree(t *testing.T, store string) {
 	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGatewayOn(t, store, strings.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "input: 1, output: 2", "input: 1000, output: 2000", 1))
+	g := rig.StartGatewayOn(t, store, strings.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "input: 1, output: 2",
+		"input: 1000, output: 2000", 1))
 	g.NewAccount("a", "10")
 	g.Credit("a", "0.05", "--currency", "BUNDLED_CREDITS")
 	admin := g.Key("a", "--type", "ADMIN")
@@ -115,7 +118,9 @@ func keysLimitsAndBalanceAgree(t *testing.T, store string) {
 		}
 		inHeader := header.Get("X-Svc-Balance-Usd")
 		w := r.Data.Windows
-		return spent > 0 && w.Month.Used == 3 && one.Data.CurrentPeriodUsage.USD == used && one.Data.Usage.TrailingSevenDays.USD == used &&
-			rig.Exact(t, b.Balances.USD)+rig.Exact(t, b.Balances.BundledCredits) == left && inHeader != "" && rig.Exact(t, json.Number(inHeader)) == left && rig.Exact(t, json.Number(r.Data.Balances.USD)) == left
+		return spent > 0 && w.Month.Used == 3 && one.Data.CurrentPeriodUsage.USD == used &&
+			one.Data.Usage.TrailingSevenDays.USD == used &&
+			rig.Exact(t, b.Balances.USD)+rig.Exact(t, b.Balances.BundledCredits) == left && inHeader != "" &&
+			rig.Exact(t, json.Number(inHeader)) == left && rig.Exact(t, json.Number(r.Data.Balances.USD)) == left
 	})
 }

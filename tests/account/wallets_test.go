@@ -70,7 +70,8 @@ func web3Token(g *rig.Gateway) string {
 
 // web3Body asks for a key; more members may follow.
 func web3Body(address, signature, token, more string) string {
-	return fmt.Sprintf(`{"apiKeyType":"INFERENCE","address":%q,"signature":%q,"token":%q%s}`, address, signature, token, more)
+	return fmt.Sprintf(`{"apiKeyType":"INFERENCE","address":%q,"signature":%q,"token":%q%s}`, address, signature, token,
+		more)
 }
 
 func web3Config(url, rules string) string {
@@ -88,7 +89,9 @@ func TestWalletMakesAKeyForItself(t *testing.T) {
 	var m made
 	body := web3Body(w.address, w.sign(token), token, "")
 	g.Must(200, "POST", rig.Web3Path, "", body, &m)
-	if d := &m.Data; !m.Success || d.Description != "Web3 API Key" || d.APIKeyType != "INFERENCE" || d.LimitPeriod != "EPOCH" || d.ModelPrivacy != "ALL" || d.ExpiresAt != nil || string(d.ConsumptionLimit.USD) != "null" {
+	if d := &m.Data; !m.Success || d.Description != "Web3 API Key" || d.APIKeyType != "INFERENCE" ||
+		d.LimitPeriod != "EPOCH" || d.ModelPrivacy != "ALL" || d.ExpiresAt != nil ||
+		string(d.ConsumptionLimit.USD) != "null" {
 		t.Errorf("made as %+v", m)
 	}
 	if _, ok := g.Accounts()[w.address]; !ok {
@@ -100,7 +103,8 @@ func TestWalletMakesAKeyForItself(t *testing.T) {
 
 	again := func() {
 		t.Helper()
-		if answer := g.Must(400, "POST", rig.Web3Path, "", body, nil); !strings.Contains(string(answer), "JWT claims are invalid") || !strings.Contains(string(answer), "used before") {
+		if answer := g.Must(400, "POST", rig.Web3Path, "", body, nil); !strings.Contains(string(answer),
+			"JWT claims are invalid") || !strings.Contains(string(answer), "used before") {
 			t.Errorf("a used token: %s", answer)
 		}
 	}
@@ -115,11 +119,13 @@ func TestWalletMakesAKeyForItself(t *testing.T) {
 	token = web3Token(g)
 	g.Must(200, "POST", rig.Web3Path, "", strings.Replace(web3Body(strings.ToUpper(w.address[2:]), w.sign(token), token,
 		`,"description":"mine","consumptionLimit":{"usd":5,"diem":1,"vcu":10},"limitPeriod":"MONTH","expiresAt":"2031-01-01","modelPrivacy":"PRIVATE_ONLY"`), `"address":"`, `"address":"0x`, 1), &m)
-	if m.Data.Description != "mine" || string(m.Data.ConsumptionLimit.USD) != "5" || m.Data.LimitPeriod != "MONTH" || m.Data.ModelPrivacy != "PRIVATE_ONLY" || *m.Data.ExpiresAt != "2031-01-01T00:00:00.000Z" {
+	if m.Data.Description != "mine" || string(m.Data.ConsumptionLimit.USD) != "5" || m.Data.LimitPeriod != "MONTH" ||
+		m.Data.ModelPrivacy != "PRIVATE_ONLY" || *m.Data.ExpiresAt != "2031-01-01T00:00:00.000Z" {
 		t.Errorf("made as %+v", m)
 	}
 	token = web3Token(g)
-	g.Must(200, "POST", rig.Web3Path, "", strings.Replace(web3Body(w.address, w.sign(token), token, ""), "INFERENCE", "ADMIN", 1), &m)
+	g.Must(200, "POST", rig.Web3Path, "", strings.Replace(web3Body(w.address, w.sign(token), token, ""), "INFERENCE",
+		"ADMIN", 1), &m)
 	var list []apiKey
 	g.Must(200, "GET", "/api_keys", m.Data.APIKey, "", &list)
 	if len(list) != 3 || len(g.Accounts()) != 1 {
@@ -191,38 +197,52 @@ func TestWalletKeysAreRefusedWithTheRightWords(t *testing.T) {
 		mixed = []byte(strings.Replace(string(mixed), "x", "y", 1))
 	}
 	for name, c := range map[string]struct{ body, words string }{
-		"no address":         {web3Body("", good, token, ""), "Invalid wallet address"},
-		"short address":      {web3Body(w.address[:41], good, token, ""), "Invalid wallet address"},
-		"without 0x":         {web3Body(w.address[2:], good, token, ""), "Invalid wallet address"},
-		"no digits":          {web3Body("0x"+strings.Repeat("g", 40), good, token, ""), "Invalid wallet address"},
-		"wrong checksum":     {web3Body(string(mixed), good, token, ""), "Invalid wallet address"},
-		"solana address":     {web3Body("AKnL4NNf3DGWZJS6cPknBuEGnVsV4A4m5tgebLHaRSZ9", good, token, ""), "Invalid wallet address"},
-		"another wallet":     {web3Body(stranger.address, good, token, ""), "Wallet signature does not match"},
-		"another signer":     {web3Body(w.address, stranger.sign(token), token, ""), "Wallet signature does not match"},
-		"another text":       {web3Body(w.address, w.sign(token+" "), token, ""), "Wallet signature does not match"},
-		"raw hash signed":    {web3Body(w.address, rawSign(w, token), token, ""), "Wallet signature does not match"},
-		"flipped v":          {web3Body(w.address, change(func(s []byte) { s[64] ^= 7 }), token, ""), "Wallet signature does not match"},
-		"high s":             {web3Body(w.address, high, token, ""), "Could not verify wallet signature"},
-		"v 29":               {web3Body(w.address, change(func(s []byte) { s[64] = 29 }), token, ""), "Could not verify wallet signature"},
-		"v 2":                {web3Body(w.address, change(func(s []byte) { s[64] = 2 }), token, ""), "Could not verify wallet signature"},
-		"r zero":             {web3Body(w.address, change(func(s []byte) { clear(s[:32]) }), token, ""), "Could not verify wallet signature"},
-		"s zero":             {web3Body(w.address, change(func(s []byte) { clear(s[32:64]) }), token, ""), "Could not verify wallet signature"},
-		"short signature":    {web3Body(w.address, good[:len(good)-2], token, ""), "Could not verify wallet signature"},
-		"contract signature": {web3Body(w.address, good+strings.Repeat("ab", 65), token, ""), "Could not verify wallet signature"},
-		"no hex":             {web3Body(w.address, "0x"+strings.Repeat("zz", 65), token, ""), "Could not verify wallet signature"},
-		"empty signature":    {web3Body(w.address, "", token, ""), "Could not verify wallet signature"},
-		"no token":           {web3Body(w.address, good, "", ""), "JWT is malformed"},
-		"half a token":       {web3Body(w.address, good, parts[0]+"."+parts[1], ""), "JWT is malformed"},
-		"noise":              {web3Body(w.address, good, "a.b.c", ""), "JWT is malformed"},
-		"changed signature":  {web3Body(w.address, good, parts[0]+"."+parts[1]+"."+strings.Repeat("A", 43), ""), "JWT signature is invalid"},
-		"own secret":         {web3Body(w.address, good, forged(jwt.SigningMethodHS256, []byte("mine"), nil), ""), "JWT signature is invalid"},
-		"alg none":           {web3Body(w.address, good, forged(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, nil), ""), "JWT signature is invalid"},
-		"alg HS512":          {web3Body(w.address, good, forged(jwt.SigningMethodHS512, []byte("mine"), nil), ""), "JWT signature is invalid"},
-		"longer life":        {web3Body(w.address, good, forged(jwt.SigningMethodHS256, []byte("mine"), func(c jwt.MapClaims) { c["exp"] = time.Now().Add(time.Hour).Unix() }), ""), "JWT signature is invalid"},
-		"no type":            {strings.Replace(web3Body(w.address, good, token, ""), `"apiKeyType":"INFERENCE",`, "", 1), "apiKeyType: is required"},
-		"unknown member":     {web3Body(w.address, good, token, `,"chain":1`), "chain: is not a parameter"},
-		"id":                 {web3Body(w.address, good, token, `,"id":"x"`), "id: is not a parameter"},
-		"bad limit":          {web3Body(w.address, good, token, `,"consumptionLimit":{"usd":-1}`), "consumptionLimit.usd"},
+		"no address":     {web3Body("", good, token, ""), "Invalid wallet address"},
+		"short address":  {web3Body(w.address[:41], good, token, ""), "Invalid wallet address"},
+		"without 0x":     {web3Body(w.address[2:], good, token, ""), "Invalid wallet address"},
+		"no digits":      {web3Body("0x"+strings.Repeat("g", 40), good, token, ""), "Invalid wallet address"},
+		"wrong checksum": {web3Body(string(mixed), good, token, ""), "Invalid wallet address"},
+		"solana address": {web3Body("AKnL4NNf3DGWZJS6cPknBuEGnVsV4A4m5tgebLHaRSZ9", good, token, ""),
+			"Invalid wallet address"},
+		"another wallet":  {web3Body(stranger.address, good, token, ""), "Wallet signature does not match"},
+		"another signer":  {web3Body(w.address, stranger.sign(token), token, ""), "Wallet signature does not match"},
+		"another text":    {web3Body(w.address, w.sign(token+" "), token, ""), "Wallet signature does not match"},
+		"raw hash signed": {web3Body(w.address, rawSign(w, token), token, ""), "Wallet signature does not match"},
+		"flipped v": {web3Body(w.address, change(func(s []byte) { s[64] ^= 7 }), token, ""),
+			"Wallet signature does not match"},
+		"high s": {web3Body(w.address, high, token, ""), "Could not verify wallet signature"},
+		"v 29": {web3Body(w.address, change(func(s []byte) { s[64] = 29 }), token, ""),
+			"Could not verify wallet signature"},
+		"v 2": {web3Body(w.address, change(func(s []byte) { s[64] = 2 }), token, ""),
+			"Could not verify wallet signature"},
+		"r zero": {web3Body(w.address, change(func(s []byte) { clear(s[:32]) }), token, ""),
+			"Could not verify wallet signature"},
+		"s zero": {web3Body(w.address, change(func(s []byte) { clear(s[32:64]) }), token, ""),
+			"Could not verify wallet signature"},
+		"short signature": {web3Body(w.address, good[:len(good)-2], token, ""), "Could not verify wallet signature"},
+		"contract signature": {web3Body(w.address, good+strings.Repeat("ab", 65), token, ""),
+			"Could not verify wallet signature"},
+		"no hex": {web3Body(w.address, "0x"+strings.Repeat("zz", 65), token, ""),
+			"Could not verify wallet signature"},
+		"empty signature": {web3Body(w.address, "", token, ""), "Could not verify wallet signature"},
+		"no token":        {web3Body(w.address, good, "", ""), "JWT is malformed"},
+		"half a token":    {web3Body(w.address, good, parts[0]+"."+parts[1], ""), "JWT is malformed"},
+		"noise":           {web3Body(w.address, good, "a.b.c", ""), "JWT is malformed"},
+		"changed signature": {web3Body(w.address, good, parts[0]+"."+parts[1]+"."+strings.Repeat("A", 43), ""),
+			"JWT signature is invalid"},
+		"own secret": {web3Body(w.address, good, forged(jwt.SigningMethodHS256, []byte("mine"), nil), ""),
+			"JWT signature is invalid"},
+		"alg none": {web3Body(w.address, good, forged(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType,
+			nil), ""), "JWT signature is invalid"},
+		"alg HS512": {web3Body(w.address, good, forged(jwt.SigningMethodHS512, []byte("mine"), nil), ""),
+			"JWT signature is invalid"},
+		"longer life": {web3Body(w.address, good, forged(jwt.SigningMethodHS256, []byte("mine"),
+			func(c jwt.MapClaims) { c["exp"] = time.Now().Add(time.Hour).Unix() }), ""), "JWT signature is invalid"},
+		"no type": {strings.Replace(web3Body(w.address, good, token, ""), `"apiKeyType":"INFERENCE",`, "", 1),
+			"apiKeyType: is required"},
+		"unknown member": {web3Body(w.address, good, token, `,"chain":1`), "chain: is not a parameter"},
+		"id":             {web3Body(w.address, good, token, `,"id":"x"`), "id: is not a parameter"},
+		"bad limit":      {web3Body(w.address, good, token, `,"consumptionLimit":{"usd":-1}`), "consumptionLimit.usd"},
 	} {
 		if answer := g.Must(400, "POST", rig.Web3Path, "", c.body, nil); !strings.Contains(string(answer), c.words) {
 			t.Errorf("%s: %s", name, answer)
@@ -302,7 +322,8 @@ func TestWalletKeysFollowTheOperatorsRule(t *testing.T) {
 	}
 	token := web3Token(g)
 	body := web3Body(stranger.address, stranger.sign(token), token, "")
-	if answer := g.Must(400, "POST", rig.Web3Path, "", body, nil); !strings.Contains(string(answer), "no account") || !strings.Contains(string(answer), "https://pay.example.com/") {
+	if answer := g.Must(400, "POST", rig.Web3Path, "", body, nil); !strings.Contains(string(answer), "no account") ||
+		!strings.Contains(string(answer), "https://pay.example.com/") {
 		t.Errorf("ledger: a stranger gets %s", answer)
 	}
 	g.NewAccount(stranger.address, "5") // topped up: the same token still works
@@ -318,7 +339,8 @@ func TestWalletKeysFollowTheOperatorsRule(t *testing.T) {
 			}
 		}
 	}
-	reload(`require: allowlist, allow: ["`+checksummed(listed.address)+`"]`, func() bool { status, _ := try(known); return status == 400 })
+	reload(`require: allowlist, allow: ["`+checksummed(listed.address)+`"]`,
+		func() bool { status, _ := try(known); return status == 400 })
 	if status, answer := try(listed); status != 200 {
 		t.Errorf("allowlist: a listed wallet gets %d %s", status, answer)
 	}

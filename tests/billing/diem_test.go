@@ -14,7 +14,8 @@ import (
 func TestDailyAllowance(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "input: 1, output: 2", "input: 1000, output: 2000", 1))
+	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "input: 1, output: 2",
+		"input: 1000, output: 2000", 1))
 	g.NewAccount("a", "10")
 	key := g.Key("a")
 	g.CLI("account", "diem", "a", "--daily", "5")
@@ -47,8 +48,10 @@ func TestDailyAllowance(t *testing.T) {
 		t.Errorf("after kill -9 there are %s DIEM", again.DIEM)
 	}
 	for _, bad := range [][]string{
-		{"account", "diem", "a", "--daily", "0.01"}, {"account", "diem", "nobody", "--daily", "1"}, {"account", "diem", "a", "--daily", "-1"}, {"account", "diem", "a"},
-		{"account", "refund", "a", "1"}, {"account", "refund", "a", "9", "--ref", "request-1", "--currency", "DIEM"}, {"account", "refund", "a", "1", "--ref", "x", "--currency", "EUR"},
+		{"account", "diem", "a", "--daily", "0.01"}, {"account", "diem", "nobody", "--daily", "1"},
+		{"account", "diem", "a", "--daily", "-1"}, {"account", "diem", "a"},
+		{"account", "refund", "a", "1"}, {"account", "refund", "a", "9", "--ref", "request-1", "--currency", "DIEM"},
+		{"account", "refund", "a", "1", "--ref", "x", "--currency", "EUR"},
 	} {
 		if out, err := g.TryCLI(bad...); err == nil {
 			t.Errorf("farebox %s was carried out: %s", strings.Join(bad, " "), out)
@@ -61,16 +64,19 @@ func TestDailyAllowance(t *testing.T) {
 func TestDIEMLimitOfAKey(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	text := strings.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "input: 1, output: 2", "input: 1000, output: 2000", 1)
+	text := strings.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "input: 1, output: 2", "input: 1000, output: 2000",
+		1)
 	body := rig.Ask("sim-chat", "[[sim tokens=200]] Hello", `,"max_completion_tokens":200`)
 	for _, through := range []bool{false, true} {
-		g := rig.StartGateway(t, strings.Replace(text, "minimum_balance: 0,", fmt.Sprintf("minimum_balance: 0, key_limit_fallthrough: %v,", through), 1))
+		g := rig.StartGateway(t, strings.Replace(text, "minimum_balance: 0,",
+			fmt.Sprintf("minimum_balance: 0, key_limit_fallthrough: %v,", through), 1))
 		g.NewAccount("a", "10")
 		g.CLI("account", "diem", "a", "--daily", "5")
 		key := g.Key("a", "--limit-diem", "0.5")
 		for range 2 {
 			status, _, answer := g.Post("/chat/completions", key, body)
-			if through && status != 200 || !through && status == 402 && !strings.Contains(string(answer), "API_KEY_DIEM_SPEND_LIMIT_EXCEEDED") {
+			if through && status != 200 || !through && status == 402 &&
+				!strings.Contains(string(answer), "API_KEY_DIEM_SPEND_LIMIT_EXCEEDED") {
 				t.Errorf("fall-through %v: answered %d %s", through, status, answer)
 			}
 		}

@@ -26,7 +26,8 @@ func TestAnswersDidNotSayWhatTheyCost(t *testing.T) {
 		s := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
 		text := fmt.Sprintf(rig.ClientsConfig, s.URL, s.URL)
 		if on {
-			text = strings.Replace(text+"compat: { answer_extras: true }\n", "    dialect: anthropic\n", "    dialect: anthropic\n    router: north\n", 1)
+			text = strings.Replace(text+"compat: { answer_extras: true }\n", "    dialect: anthropic\n",
+				"    dialect: anthropic\n    router: north\n", 1)
 		}
 		g := rig.StartGateway(t, text)
 		g.NewAccount("a", "10")
@@ -41,7 +42,8 @@ func TestAnswersDidNotSayWhatTheyCost(t *testing.T) {
 					if status != 200 {
 						t.Fatalf("%s: %d %s", name, status, body)
 					}
-					if got, want := header.Get("x-svc-model-router"), map[bool]string{true: "north"}[on && model == "sim-claude"]; got != want {
+					if got, want := header.Get("x-svc-model-router"), map[bool]string{true: "north"}[on &&
+						model == "sim-claude"]; got != want {
 						t.Errorf("%s: the router is %q, want %q", name, got, want)
 					}
 					var last answer
@@ -60,12 +62,16 @@ func TestAnswersDidNotSayWhatTheyCost(t *testing.T) {
 					spent = now
 					switch {
 					case !on:
-						if last.Cost != nil || last.Parameters != nil || strings.Contains(string(body), "svc_parameters") {
+						if last.Cost != nil || last.Parameters != nil ||
+							strings.Contains(string(body), "svc_parameters") {
 							t.Errorf("%s: %s", name, body)
 						}
-					case last.Cost == nil || last.Cost.USD.String() != charged.String() || last.Cost.DIEM.String() != "0":
+					case last.Cost == nil || last.Cost.USD.String() != charged.String() ||
+						last.Cost.DIEM.String() != "0":
 						t.Errorf("%s: %+v, charged %s", name, last.Cost, charged)
-					case !stream && (last.Parameters["strip_thinking_response"] != true || last.Parameters["enable_web_search"] != "off" || last.Parameters["include_svc_system_prompt"] != true):
+					case !stream && (last.Parameters["strip_thinking_response"] != true ||
+						last.Parameters["enable_web_search"] != "off" ||
+						last.Parameters["include_svc_system_prompt"] != true):
 						t.Errorf("%s: %v", name, last.Parameters)
 					}
 				}

@@ -30,7 +30,8 @@ func TestThoughtsThatNobodySeesAreHeldAndPaid(t *testing.T) {
 				const balance = rig.Money(150_000_000)
 				g.NewAccount("a", balance.String())
 				key := g.Key("a")
-				body := rig.Ask("sim-thinker", "[[sim tokens=40 hidden=100000 think_ms=200 hidden_in="+how+"]] Go", `,"stream":`+stream)
+				body := rig.Ask("sim-thinker", "[[sim tokens=40 hidden=100000 think_ms=200 hidden_in="+how+"]] Go",
+					`,"stream":`+stream)
 				var wg sync.WaitGroup
 				for range 16 {
 					wg.Go(func() { g.Post("/chat/completions", key, body) })
@@ -59,12 +60,14 @@ func TestKeyLimitHoldsForThoughtsThatNobodySees(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
-			g.Post("/chat/completions", key, rig.Ask("sim-thinker", "[[sim tokens=40 hidden=100000 think_ms=100]] Go", `,"stream":true`))
+			g.Post("/chat/completions", key, rig.Ask("sim-thinker", "[[sim tokens=40 hidden=100000 think_ms=100]] Go",
+				`,"stream":true`))
 		})
 	}
 	wg.Wait()
 	tokens := sim.Idle(t).Tokens
-	if a := g.Settled()["rich"]; a.Spent > 50_000_000 || a.Spent != rig.Money(tokens.PromptTokens*1000+tokens.CompletionTokens*2000) {
+	if a := g.Settled()["rich"]; a.Spent > 50_000_000 || a.Spent !=
+		rig.Money(tokens.PromptTokens*1000+tokens.CompletionTokens*2000) {
 		t.Errorf("charged %s with a limit of 0.05, for %+v", a.Spent, tokens)
 	}
 }
@@ -84,7 +87,9 @@ func TestLeavingBeforeTheUsageCostsTheSame(t *testing.T) {
 			res := make(chan struct{})
 			go func() {
 				defer close(res)
-				left := openAndLeave(t, g, key, rig.Ask("sim-thinker", "[[sim tokens=400 hidden=90000 gap_ms=2 delay_ms=500]] Go", `,"max_completion_tokens":100000,"stream":`+stream), 300*time.Millisecond)
+				left := openAndLeave(t, g, key, rig.Ask("sim-thinker",
+					"[[sim tokens=400 hidden=90000 gap_ms=2 delay_ms=500]] Go",
+					`,"max_completion_tokens":100000,"stream":`+stream), 300*time.Millisecond)
 				if !left {
 					t.Error("it did not leave")
 				}
@@ -104,15 +109,18 @@ func TestLeavingBeforeTheUsageCostsTheSame(t *testing.T) {
 func TestLeavingWithoutADrainPlaceCostsAnEstimate(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(strings.Replace(rig.PrepaidConfig, "billing: {", "billing: { drain: { streams: 1, time: 20s },", 1), sim.URL))
+	g := rig.StartGateway(t, fmt.Sprintf(strings.Replace(rig.PrepaidConfig, "billing: {",
+		"billing: { drain: { streams: 1, time: 20s },", 1), sim.URL))
 	t.Cleanup(sim.Close) // at the end nobody waits for the one that has the place
 	g.NewAccount("a", "10")
 	key := g.Key("a")
 	for i := range 2 {
-		openAndLeave(t, g, key, rig.Ask("sim-thinker", fmt.Sprintf("[[sim id=d%d hang=1]] Go", i), `,"stream":true`), 1200*time.Millisecond)
+		openAndLeave(t, g, key, rig.Ask("sim-thinker", fmt.Sprintf("[[sim id=d%d hang=1]] Go", i), `,"stream":true`),
+			1200*time.Millisecond)
 	}
 	var spent rig.Money
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && spent == 0; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) &&
+		spent == 0; time.Sleep(20 * time.Millisecond) {
 		spent = g.Accounts()["a"].Spent
 	}
 	// 1.2 s and a little at 60 tokens a second and 2 µUSD a token, and the prompt.
@@ -129,7 +137,9 @@ func openAndLeave(t *testing.T, g *rig.Gateway, key, body string, after time.Dur
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_, _ = fmt.Fprintf(conn, "POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
+	_, _ = fmt.Fprintf(conn,
+		"POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: "+
+			"application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
 	_ = conn.SetReadDeadline(time.Now().Add(after))
 	_, err = io.Copy(io.Discard, conn)
 	return err != nil
@@ -153,14 +163,18 @@ func TestTextIsPaidWhereverItStands(t *testing.T) {
 	sim, g := rig.StartPrepaid(t, "10")
 	key := g.Key("a")
 	for _, lie := range []string{
-		"usage=none said_in=array", "usage=none said_in=function_call", "usage=none said_in=audio", "usage=none said_in=refusal", "usage=none said_in=unknown",
-		"usage=zero", "usage=negative", "usage=less", "usage=contradict", "usage=early", "usage=none", "usage=totalonly",
+		"usage=none said_in=array", "usage=none said_in=function_call", "usage=none said_in=audio",
+		"usage=none said_in=refusal", "usage=none said_in=unknown",
+		"usage=zero", "usage=negative", "usage=less", "usage=contradict", "usage=early", "usage=none",
+		"usage=totalonly",
 	} {
 		for _, stream := range []string{"true", "false"} {
 			before, made := g.Settled()["a"].Spent, sim.Idle(t).Tokens
-			g.Post("/chat/completions", key, rig.Ask("sim-thinker", "[[sim tokens=600 "+lie+"]] Go", `,"max_completion_tokens":2000,"stream":`+stream))
+			g.Post("/chat/completions", key, rig.Ask("sim-thinker", "[[sim tokens=600 "+lie+"]] Go",
+				`,"max_completion_tokens":2000,"stream":`+stream))
 			now := sim.Idle(t).Tokens
-			worth := rig.Money((now.PromptTokens-made.PromptTokens)*1000 + (now.CompletionTokens-made.CompletionTokens)*2000)
+			worth := rig.Money((now.PromptTokens-made.PromptTokens)*1000 +
+				(now.CompletionTokens-made.CompletionTokens)*2000)
 			if spent := g.Settled()["a"].Spent - before; spent < worth*95/100 || spent > worth*105/100 {
 				t.Errorf("%s, stream %s: charged %s for what is worth %s", lie, stream, spent, worth)
 			}
@@ -177,17 +191,20 @@ func TestNothingAboveTheCapIsCharged(t *testing.T) {
 	for _, c := range []struct {
 		lie   string
 		ended bool
-	}{{"tokens=5000 ignore_cap=1", true}, {"tokens=5000 ignore_cap=1 usage=none", true}, {"tokens=20 usage=huge", false}, {"tokens=20 usage=over", false}} {
+	}{{"tokens=5000 ignore_cap=1", true}, {"tokens=5000 ignore_cap=1 usage=none", true},
+		{"tokens=20 usage=huge", false}, {"tokens=20 usage=over", false}} {
 		for _, model := range []string{"sim-chat", "sim-thinker"} {
 			before := g.Settled()["a"].Spent
-			_, _, answer := g.Post("/chat/completions", key, rig.Ask(model, "[["+"sim "+c.lie+"]] Go", `,"max_completion_tokens":300,"stream":true`))
+			_, _, answer := g.Post("/chat/completions", key,
+				rig.Ask(model, "[["+"sim "+c.lie+"]] Go", `,"max_completion_tokens":300,"stream":true`))
 			if spent := g.Settled()["a"].Spent - before; spent > 300*2000+8192*1000 || c.ended && spent < 300*2000 {
 				t.Errorf("%s of %s: charged %s", c.lie, model, spent)
 			}
 			if n := bytes.Count(answer, []byte(`"content":"`)); n > 300*9/8+350 {
 				t.Errorf("%s of %s: %d tokens were delivered", c.lie, model, n)
 			}
-			if bytes.Contains(answer, []byte(`"upstream_error"`)) != c.ended || !bytes.HasSuffix(answer, []byte("data: [DONE]\n\n")) {
+			if bytes.Contains(answer, []byte(`"upstream_error"`)) != c.ended ||
+				!bytes.HasSuffix(answer, []byte("data: [DONE]\n\n")) {
 				t.Errorf("%s of %s ends %s", c.lie, model, rig.Last(string(answer), 300))
 			}
 		}
@@ -202,12 +219,14 @@ func TestClientsAreToldTheUsageThatIsCharged(t *testing.T) {
 	for _, stream := range []string{"true", "false"} {
 		for _, usage := range []string{"none", "null"} {
 			before := g.Settled()["a"].Spent
-			_, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=30 usage="+usage+"]] Go", `,"stream":`+stream))
+			_, _, answer := g.Post("/chat/completions", key,
+				rig.Ask("sim-chat", "[[sim tokens=30 usage="+usage+"]] Go", `,"stream":`+stream))
 			spent := g.Settled()["a"].Spent - before
 			var prompt, completion int64
 			for line := range bytes.Lines(answer) {
 				if at := bytes.Index(line, []byte(`"usage":{"prompt_tokens":`)); at >= 0 {
-					if _, err := fmt.Fscanf(bufio.NewReader(bytes.NewReader(line[at:])), `"usage":{"prompt_tokens":%d,"completion_tokens":%d`, &prompt, &completion); err != nil {
+					if _, err := fmt.Fscanf(bufio.NewReader(bytes.NewReader(line[at:])),
+						`"usage":{"prompt_tokens":%d,"completion_tokens":%d`, &prompt, &completion); err != nil {
 						t.Errorf("%s: %v", line, err)
 					}
 				}
@@ -225,7 +244,8 @@ func TestMoneyThatIsThereIsNotRefused(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
-	body := rig.Ask("sim-thinker", "[[sim tokens=1000 think_ms=400]] "+strings.Repeat("the small river moves past ", 400), `,"max_completion_tokens":1000`)
+	body := rig.Ask("sim-thinker", "[[sim tokens=1000 think_ms=400]] "+strings.Repeat("the small river moves past ",
+		400), `,"max_completion_tokens":1000`)
 	g.NewAccount("rich", "10")
 	g.Post("/chat/completions", g.Key("rich"), body)
 	one := g.Settled()["rich"].Spent
@@ -250,10 +270,12 @@ func TestMoneyThatIsThereIsNotRefused(t *testing.T) {
 func TestRefusalNamesTheMinimum(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(strings.Replace(rig.PrepaidConfig, "minimum_balance: 0,", "minimum_balance: 0.25,", 1), sim.URL))
+	g := rig.StartGateway(t, fmt.Sprintf(strings.Replace(rig.PrepaidConfig, "minimum_balance: 0,",
+		"minimum_balance: 0.25,", 1), sim.URL))
 	g.NewAccount("a", "0.2")
 	status, _, answer := g.Post("/chat/completions", g.Key("a"), rig.Ask("sim-chat", "Hello", ""))
-	if status != 402 || !bytes.Contains(answer, []byte("below the minimum of 0.25 USD")) || !bytes.Contains(answer, []byte("INSUFFICIENT_BALANCE")) {
+	if status != 402 || !bytes.Contains(answer, []byte("below the minimum of 0.25 USD")) ||
+		!bytes.Contains(answer, []byte("INSUFFICIENT_BALANCE")) {
 		t.Errorf("%d %s", status, answer)
 	}
 }
@@ -264,9 +286,11 @@ func TestLoweredCapIsTold(t *testing.T) {
 	sim, g := rig.StartPrepaid(t, "0.01")
 	key := g.Key("a")
 	for _, stream := range []string{"true", "false"} {
-		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-thinker", "[[sim tokens=20]] x", `,"max_completion_tokens":90000,"stream":`+stream))
+		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-thinker", "[[sim tokens=20]] x",
+			`,"max_completion_tokens":90000,"stream":`+stream))
 		_ = rig.ReadAll(t, res)
-		if told := res.Header.Get("X-Svc-Max-Completion-Tokens"); told == "" || !strings.Contains(string(sim.Latest(t).Body), `"max_completion_tokens":`+told) {
+		if told := res.Header.Get("X-Svc-Max-Completion-Tokens"); told == "" ||
+			!strings.Contains(string(sim.Latest(t).Body), `"max_completion_tokens":`+told) {
 			t.Errorf("stream %s: told %q, sent %s", stream, told, sim.Latest(t).Body)
 		}
 	}

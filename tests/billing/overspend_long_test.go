@@ -114,7 +114,8 @@ func TestLongBalanceForTenIsUsedUp(t *testing.T) {
 				least = min(least, used)
 				served = append(served, c.Let)
 				if c.Overdraw > 0 || used < 0.98 {
-					t.Errorf("run %d: %d of 256 were served, %.1f %% of the balance was used, %s too much; %s", run, c.Let, 100*used, rig.Money(c.Overdraw), c.Note)
+					t.Errorf("run %d: %d of 256 were served, %.1f %% of the balance was used, %s too much; %s", run,
+						c.Let, 100*used, rig.Money(c.Overdraw), c.Note)
 				}
 			}
 			t.Logf("served %v; at least %.1f %% of the balance was used", served, 100*least)
@@ -143,7 +144,8 @@ models:
 // their upstream, not of the customer.
 func TestLongBrokenWholeAnswersAreTakenFromTheStandby(t *testing.T) {
 	for _, fault := range []string{
-		"cut=rst cut_after=100", "cut=fin cut_after=100", "truncate=1", "empty=1", "wrong=html", "wrong=text", "wrong=half", "wrong=array", "wrong=bare",
+		"cut=rst cut_after=100", "cut=fin cut_after=100", "truncate=1", "empty=1", "wrong=html", "wrong=text",
+		"wrong=half", "wrong=array", "wrong=bare",
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -151,7 +153,8 @@ func TestLongBrokenWholeAnswersAreTakenFromTheStandby(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			broken, healthy := rig.StartUpstream(t, upstream.Options{Scenario: sc}), rig.StartUpstream(t, upstream.Options{})
+			broken, healthy := rig.StartUpstream(t, upstream.Options{Scenario: sc}),
+				rig.StartUpstream(t, upstream.Options{})
 			g := rig.StartGateway(t, fmt.Sprintf(brokenConfig, broken.URL, healthy.URL))
 			g.NewAccount("a", "10")
 			key := g.Key("a")
@@ -163,7 +166,8 @@ func TestLongBrokenWholeAnswersAreTakenFromTheStandby(t *testing.T) {
 			for range 16 {
 				workers.Go(func() {
 					for next.Add(1) <= requests {
-						status, _, answer, err := rig.Try(c, g.URL+"/chat/completions", key, rig.Ask("sim-chat", "Hello", ""))
+						status, _, answer, err := rig.Try(c, g.URL+"/chat/completions", key,
+							rig.Ask("sim-chat", "Hello", ""))
 						if status == 200 && err == nil && strings.Contains(answer, `"finish_reason":"stop"`) {
 							answered.Add(1)
 						} else {
@@ -177,7 +181,8 @@ func TestLongBrokenWholeAnswersAreTakenFromTheStandby(t *testing.T) {
 				why, _ := first.Load("first")
 				t.Errorf("%d of %d requests were answered beside a healthy standby: %v", n, requests, why)
 			}
-			if made := healthy.Idle(t).Tokens; g.Settled()["a"].Spent != rig.Money(made.PromptTokens*1000+made.CompletionTokens*2000) {
+			if made := healthy.Idle(t).Tokens; g.Settled()["a"].Spent !=
+				rig.Money(made.PromptTokens*1000+made.CompletionTokens*2000) {
 				t.Errorf("charged %s; the standby made %+v", g.Settled()["a"].Spent, made)
 			}
 		})

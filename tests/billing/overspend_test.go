@@ -73,10 +73,12 @@ func overspendEndpoints(t testing.TB, names ...string) []overspend.Endpoint {
 	t.Helper()
 	text := upstream.Price{Prompt: 1000, Completion: 10_000}
 	models := map[string]string{
-		"chat": "over-openai", "chat_stream": "over-openai", "messages": "over-anthropic", "messages_stream": "over-anthropic",
-		"embeddings": "over-embedding", "images": "over-image", "rpc": "ethereum-sepolia",
+		"chat": "over-openai", "chat_stream": "over-openai", "messages": "over-anthropic",
+		"messages_stream": "over-anthropic",
+		"embeddings":      "over-embedding", "images": "over-image", "rpc": "ethereum-sepolia",
 	}
-	prices := map[string]upstream.Price{"embeddings": {Prompt: 1000}, "images": {Unit: 1_000_000}, "rpc": {Unit: 14_000}}
+	prices := map[string]upstream.Price{"embeddings": {Prompt: 1000}, "images": {Unit: 1_000_000},
+		"rpc": {Unit: 14_000}}
 	var list []overspend.Endpoint
 	for _, name := range names {
 		price, ok := prices[name]
@@ -194,7 +196,8 @@ func (b *overspendBooks) read(op billing.Operator) error {
 	}
 	b.list = map[string]overspend.Funds{}
 	for _, a := range accounts {
-		f := overspend.Funds{Known: true, Open: a.Held > 0, Left: int64(a.USD + a.Leased.USD), Debt: int64(a.Debt), Key: -1}
+		f := overspend.Funds{Known: true, Open: a.Held > 0, Left: int64(a.USD + a.Leased.USD), Debt: int64(a.Debt),
+			Key: -1}
 		if len(b.lab.nodes) > 1 {
 			f.Left = int64(b.balance - a.Spent) // leases are on their way back
 		}
@@ -285,7 +288,8 @@ func startLab(t *testing.T, nodes int) *lab {
 	for i := range nodes {
 		g := rig.NewGateway(t, "")
 		g.Store = l.store
-		g.WriteConfig(text + fmt.Sprintf("node: { name: n%d, dir: %s }\nredis: { addresses: [%q] }\n", i, filepath.Join(g.Dir, "node"), redis))
+		g.WriteConfig(text + fmt.Sprintf("node: { name: n%d, dir: %s }\nredis: { addresses: [%q] }\n", i,
+			filepath.Join(g.Dir, "node"), redis))
 		g.ListenAndStart()
 		l.nodes = append(l.nodes, g)
 	}
@@ -369,9 +373,12 @@ func judge(t *testing.T, r *overspend.Result) {
 		}
 		switch {
 		case c.Overdraw > 0:
-			t.Errorf("%s: charged %s, which is %s more than there was", name, rig.Money(c.Charged), rig.Money(c.Overdraw))
+			t.Errorf("%s: charged %s, which is %s more than there was", name, rig.Money(c.Charged),
+				rig.Money(c.Overdraw))
 		case c.Lost > most:
-			t.Errorf("%s: %s lost of %s made within the cap (charged %s, owed %s; at most %s may be lost); truth %+v %s", name, rig.Money(c.Lost), rig.Money(c.Capped), rig.Money(c.Charged), rig.Money(c.Debt), rig.Money(most), c.Made, c.Note)
+			t.Errorf("%s: %s lost of %s made within the cap (charged %s, owed %s; at most %s may be lost); "+
+				"truth %+v %s", name, rig.Money(c.Lost), rig.Money(c.Capped), rig.Money(c.Charged), rig.Money(c.Debt),
+				rig.Money(most), c.Made, c.Note)
 		}
 	}
 }

@@ -89,7 +89,8 @@ func TestStreamEndsWhenTheMoneyDoes(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range texts {
 		wg.Go(func() {
-			res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=900 gap_ms=2]] Go", `,"stream":true`))
+			res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=900 gap_ms=2]] Go",
+				`,"stream":true`))
 			defer func() { _ = res.Body.Close() }()
 			raw, err := io.ReadAll(res.Body)
 			if texts[i] = string(raw); err != nil || res.StatusCode != 200 {
@@ -117,7 +118,8 @@ func TestStreamEndsWhenTheMoneyDoes(t *testing.T) {
 	if a.USD > 100_000 {
 		t.Errorf("the stream was cut with %s left", a.USD)
 	}
-	if status, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", strings.Repeat("more ", 200), "")); status != 402 {
+	if status, _, answer := g.Post("/chat/completions", key,
+		rig.Ask("sim-chat", strings.Repeat("more ", 200), "")); status != 402 {
 		t.Errorf("the next request is answered %d: %s", status, answer)
 	}
 }
@@ -127,7 +129,8 @@ func TestFailuresCostNothing(t *testing.T) {
 	t.Parallel()
 	sim, g := rig.StartPrepaid(t, "1")
 	key := g.Key("a")
-	for _, scenario := range []string{"status=500", "status=503", "status=429 retry_after=1", "status=400", "status=401", "garbage=1", "empty=1", "truncate=1", "encoding=gzip", "cut=rst cut_after=0"} {
+	for _, scenario := range []string{"status=500", "status=503", "status=429 retry_after=1", "status=400",
+		"status=401", "garbage=1", "empty=1", "truncate=1", "encoding=gzip", "cut=rst cut_after=0"} {
 		status, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", "[[sim "+scenario+"]] x", ""))
 		if status < 400 {
 			t.Errorf("%s: answered %d %s", scenario, status, answer)
@@ -164,7 +167,9 @@ func TestHoldCoversWhatIsNotInTheMessages(t *testing.T) {
 		t.Errorf("%d of them reached the upstream", n)
 	}
 	// A prompt that is only long in bytes fits.
-	if status, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", strings.Repeat("the small river moves ", 700), `,"max_completion_tokens":16`)); status != 200 {
+	if status, _, answer := g.Post("/chat/completions", key,
+		rig.Ask("sim-chat", strings.Repeat("the small river moves ", 700), `,"max_completion_tokens":16`)); status !=
+		200 {
 		t.Errorf("an affordable prompt is answered %d %s", status, answer)
 	}
 }
@@ -176,17 +181,20 @@ func TestBrokenWholeAnswersCostWhatWasDelivered(t *testing.T) {
 	_, g := rig.StartPrepaid(t, "10")
 	key := g.Key("a")
 	for scenario, delivered := range map[string]int64{
-		"big=30000 cut=fin cut_after=5000": 0, "big=400000 cut=fin cut_after=50000": 200_000 / 4, "big=400000 cut=rst cut_after=50000": 64 << 10 / 4,
+		"big=30000 cut=fin cut_after=5000": 0, "big=400000 cut=fin cut_after=50000": 200_000 / 4,
+		"big=400000 cut=rst cut_after=50000": 64 << 10 / 4,
 	} {
 		before := g.Settled()["a"].Spent
-		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-thinker", "[[sim "+scenario+"]] x", `,"max_completion_tokens":100000`))
+		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-thinker", "[[sim "+scenario+"]] x",
+			`,"max_completion_tokens":100000`))
 		_, err := io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
 		if res.StatusCode == 200 && err == nil {
 			t.Errorf("%s: delivered as complete", scenario)
 		}
 		spent := g.Settled()["a"].Spent - before
-		if least := rig.Money(delivered * 2000 * 9 / 10); delivered == 0 && spent != 0 || spent < least || spent > 200_100_000 {
+		if least := rig.Money(delivered * 2000 * 9 / 10); delivered == 0 && spent != 0 || spent < least ||
+			spent > 200_100_000 {
 			t.Errorf("%s: charged %s for about %d tokens", scenario, spent, delivered)
 		}
 	}
@@ -214,7 +222,8 @@ func TestKeyLimitStopsOnlyThatKey(t *testing.T) {
 	tight, free := g.Key("a", "--limit-usd", "0.0001"), g.Key("a")
 	refused := false
 	for range 20 {
-		status, _, answer := g.Post("/chat/completions", tight, rig.Ask("sim-chat", "Hello", `,"max_completion_tokens":20`))
+		status, _, answer := g.Post("/chat/completions", tight,
+			rig.Ask("sim-chat", "Hello", `,"max_completion_tokens":20`))
 		if status == 402 {
 			refused = true
 			if !strings.Contains(string(answer), "API_KEY_USD_SPEND_LIMIT_EXCEEDED") {
@@ -226,7 +235,8 @@ func TestKeyLimitStopsOnlyThatKey(t *testing.T) {
 	if !refused {
 		t.Error("20 requests passed a key limit of 0.0001 USD")
 	}
-	if status, _, answer := g.Post("/chat/completions", free, rig.Ask("sim-chat", "Hello", `,"max_completion_tokens":20`)); status != 200 {
+	if status, _, answer := g.Post("/chat/completions", free,
+		rig.Ask("sim-chat", "Hello", `,"max_completion_tokens":20`)); status != 200 {
 		t.Errorf("the other key is answered %d: %s", status, answer)
 	}
 	if a := g.Settled()["a"]; a.Spent > 200_000 {
@@ -242,7 +252,8 @@ func TestLeavingClientClosesTheUpstreamAndPays(t *testing.T) {
 	key := g.Key("a")
 	soon(t, func(try int) time.Duration {
 		id := fmt.Sprint("mid-", try)
-		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim id="+id+" tokens=50 hold_after=10]] Go", `,"stream":true`))
+		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat",
+			"[[sim id="+id+" tokens=50 hold_after=10]] Go", `,"stream":true`))
 		r := bufio.NewReader(res.Body)
 		for events := 0; events < 10; {
 			line, err := r.ReadString('\n')
@@ -260,7 +271,8 @@ func TestLeavingClientClosesTheUpstreamAndPays(t *testing.T) {
 	a := g.Settled()["a"]
 	tokens := sim.Idle(t).Tokens
 	if want := rig.Money(tokens.PromptTokens*1000 + tokens.CompletionTokens*2000); a.Spent != want {
-		t.Errorf("charged %s; the upstream produced %d prompt and %d completion tokens, which is %s", a.Spent, tokens.PromptTokens, tokens.CompletionTokens, want)
+		t.Errorf("charged %s; the upstream produced %d prompt and %d completion tokens, which is %s", a.Spent,
+			tokens.PromptTokens, tokens.CompletionTokens, want)
 	}
 }
 
@@ -269,14 +281,16 @@ func TestLeavingClientClosesTheUpstreamAndPays(t *testing.T) {
 func TestLeavingBeforeTheFirstByteCostsThePrompt(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(strings.Replace(rig.PrepaidConfig, "billing: {", "billing: { drain: { time: 100ms },", 1), sim.URL))
+	g := rig.StartGateway(t, fmt.Sprintf(strings.Replace(rig.PrepaidConfig, "billing: {",
+		"billing: { drain: { time: 100ms },", 1), sim.URL))
 	g.NewAccount("a", "1")
 	key := g.Key("a")
 	for _, stream := range []string{"false", "true"} {
 		impatient := &http.Client{Timeout: 300 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
 		soon(t, func(try int) time.Duration {
 			id := fmt.Sprint("early-", stream, try)
-			req, err := http.NewRequest("POST", g.URL+"/chat/completions", strings.NewReader(rig.Ask("sim-chat", "[[sim id="+id+" hang=1]] x", `,"stream":`+stream)))
+			req, err := http.NewRequest("POST", g.URL+"/chat/completions",
+				strings.NewReader(rig.Ask("sim-chat", "[[sim id="+id+" hang=1]] x", `,"stream":`+stream)))
 			if err != nil {
 				t.Fatal(err)
 			}

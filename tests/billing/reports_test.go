@@ -49,21 +49,25 @@ func billingAddsUpToWhatWasCharged(t *testing.T, store string) {
 	for _, e := range list.Data {
 		sums[e.Currency] += rig.Exact(t, e.Amount)
 		requests[e.InferenceDetails.RequestID] = true
-		if e.Notes != "API Inference" || len(e.InferenceDetails.RequestID) != 32 || e.InferenceDetails.PromptTokens < 1 || e.InferenceDetails.CompletionTokens < 5 {
+		if e.Notes != "API Inference" || len(e.InferenceDetails.RequestID) != 32 ||
+			e.InferenceDetails.PromptTokens < 1 || e.InferenceDetails.CompletionTokens < 5 {
 			t.Errorf("the entry %+v", e)
 		}
-		if when, err := time.Parse("2006-01-02T15:04:05.000Z", e.Timestamp); err != nil || time.Since(when) > time.Hour {
+		if when, err := time.Parse("2006-01-02T15:04:05.000Z", e.Timestamp); err != nil ||
+			time.Since(when) > time.Hour {
 			t.Errorf("the timestamp %q, %v", e.Timestamp, err)
 		}
 		price := map[string]json.Number{"sim-chat-llm-input-mtoken": "1", "sim-chat-llm-output-mtoken": "2"}[e.SKU]
-		if price == "" || e.PricePerUnitUsd != price || !strings.HasPrefix(e.Amount.String(), "-0.0") || rig.Exact(t, e.Units) < 1000 {
+		if price == "" || e.PricePerUnitUsd != price || !strings.HasPrefix(e.Amount.String(), "-0.0") ||
+			rig.Exact(t, e.Units) < 1000 {
 			t.Errorf("%s: %s units at %s for %s", e.SKU, e.Units, e.PricePerUnitUsd, e.Amount)
 		}
 	}
 	if len(requests) != 16 {
 		t.Errorf("%d requests are listed, 16 were made", len(requests))
 	}
-	if a := g.Settled()["a"]; in["USD"]+sums["USD"] != a.USD+a.Leased.USD || in["DIEM"]+sums["DIEM"] != a.DIEM || in["BUNDLED_CREDITS"]+sums["BUNDLED_CREDITS"] != a.Bundled || a.DIEM != 0 || a.Bundled != 0 {
+	if a := g.Settled()["a"]; in["USD"]+sums["USD"] != a.USD+a.Leased.USD || in["DIEM"]+sums["DIEM"] != a.DIEM ||
+		in["BUNDLED_CREDITS"]+sums["BUNDLED_CREDITS"] != a.Bundled || a.DIEM != 0 || a.Bundled != 0 {
 		t.Errorf("listed are %v, the account is %+v", sums, a)
 	}
 
@@ -110,11 +114,13 @@ func billingAddsUpToWhatWasCharged(t *testing.T, store string) {
 	g.Must(200, "GET", "/billing/usage-analytics", admin, "", &analytics)
 	usd, diem := -sums["USD"]-sums["BUNDLED_CREDITS"], -sums["DIEM"]
 	last := analytics.ByDate[len(analytics.ByDate)-1]
-	if analytics.Lookback != "7d" || len(analytics.ByDate) != 7 || rig.Exact(t, last.USD) != usd || rig.Exact(t, last.DIEM) != diem || last.Date != time.Now().UTC().Format(time.DateOnly) {
+	if analytics.Lookback != "7d" || len(analytics.ByDate) != 7 || rig.Exact(t, last.USD) != usd ||
+		rig.Exact(t, last.DIEM) != diem || last.Date != time.Now().UTC().Format(time.DateOnly) {
 		t.Errorf("by date: %s, %+v; want %s and %s", analytics.Lookback, analytics.ByDate, usd, diem)
 	}
 	m := analytics.ByModel[0]
-	if len(analytics.ByModel) != 1 || m.ModelName != "sim-chat" || m.UnitType != "tokens" || m.ModelType != "LLM" || rig.Exact(t, m.TotalUsd) != usd || rig.Exact(t, m.TotalDiem) != diem {
+	if len(analytics.ByModel) != 1 || m.ModelName != "sim-chat" || m.UnitType != "tokens" || m.ModelType != "LLM" ||
+		rig.Exact(t, m.TotalUsd) != usd || rig.Exact(t, m.TotalDiem) != diem {
 		t.Errorf("by model: %+v", analytics.ByModel)
 	}
 	var lines rig.Money
@@ -124,14 +130,17 @@ func billingAddsUpToWhatWasCharged(t *testing.T, store string) {
 	if lines != usd+diem || len(m.Breakdown) != 2 || m.Breakdown[0].Type != "Input" || m.Breakdown[1].Type != "Output" {
 		t.Errorf("the breakdown is %+v", m.Breakdown)
 	}
-	if len(analytics.ByKey) != 2 || rig.Exact(t, analytics.ByKey[0].TotalUsd)+rig.Exact(t, analytics.ByKey[1].TotalUsd) != usd || len(analytics.ByKey[0].APIKeyID) != 36 {
+	if len(analytics.ByKey) != 2 || rig.Exact(t, analytics.ByKey[0].TotalUsd)+rig.Exact(t,
+		analytics.ByKey[1].TotalUsd) != usd || len(analytics.ByKey[0].APIKeyID) != 36 {
 		t.Errorf("by key: %+v", analytics.ByKey)
 	}
 	slices.Sort(analytics.TopKeyNames)
-	if !slices.Equal(analytics.TopKeyNames, []string{"boss", "worker"}) || !slices.Equal(analytics.TopModels, []string{"sim-chat"}) {
+	if !slices.Equal(analytics.TopKeyNames, []string{"boss", "worker"}) ||
+		!slices.Equal(analytics.TopModels, []string{"sim-chat"}) {
 		t.Errorf("the names are %v and %v", analytics.TopKeyNames, analytics.TopModels)
 	}
-	if len(analytics.ByModelDaily) != 7 || analytics.ByModelDaily[6]["sim-chat"] != m.TotalUnits || analytics.ByKeyDailyUsd[6]["boss"] == "" {
+	if len(analytics.ByModelDaily) != 7 || analytics.ByModelDaily[6]["sim-chat"] != m.TotalUnits ||
+		analytics.ByKeyDailyUsd[6]["boss"] == "" {
 		t.Errorf("the daily figures are %v and %v", analytics.ByModelDaily, analytics.ByKeyDailyUsd)
 	}
 
@@ -143,8 +152,10 @@ func billingAddsUpToWhatWasCharged(t *testing.T, store string) {
 		DiemEpochAllocation json.Number
 	}
 	g.Must(200, "GET", "/billing/balance", admin, "", &balance)
-	if !balance.CanConsume || !balance.Can || balance.ConsumptionCurrency != "USD" || rig.Exact(t, balance.Balances.Usd) != in["USD"]+sums["USD"] ||
-		balance.Balances.Diem != "0" || balance.Balances.BundledCredits != "0" || balance.DiemEpochAllocation != "0.00005" {
+	if !balance.CanConsume || !balance.Can || balance.ConsumptionCurrency != "USD" ||
+		rig.Exact(t, balance.Balances.Usd) != in["USD"]+sums["USD"] ||
+		balance.Balances.Diem != "0" || balance.Balances.BundledCredits != "0" ||
+		balance.DiemEpochAllocation != "0.00005" {
 		t.Errorf("the balance is %+v", balance)
 	}
 }
@@ -180,11 +191,13 @@ func refused(g *rig.Gateway, key, path, field, reason string) {
 			Message string
 		}
 	}
-	if err := json.Unmarshal(answer, &e); err != nil || status != 400 || e.Code != "INVALID_REQUEST" || len(e.Issues) == 0 {
+	if err := json.Unmarshal(answer, &e); err != nil || status != 400 || e.Code != "INVALID_REQUEST" ||
+		len(e.Issues) == 0 {
 		g.T.Errorf("%s is answered %d: %s", path, status, answer)
 		return
 	}
-	if fmt.Sprint(e.Issues[0].Path...) != field || !strings.Contains(e.Issues[0].Message, reason) || !strings.Contains(e.Error, e.Issues[0].Message) {
+	if fmt.Sprint(e.Issues[0].Path...) != field || !strings.Contains(e.Issues[0].Message, reason) ||
+		!strings.Contains(e.Error, e.Issues[0].Message) {
 		g.T.Errorf("%s: %s; want %s and %q", path, answer, field, reason)
 	}
 }
@@ -220,8 +233,10 @@ func TestBillingRefusesBadParameters(t *testing.T) {
 		{"usage-history?currency=VCU", "currency", "USD, DIEM, BUNDLED_CREDITS"},
 		{"usage-history?startTimestamp=2026-11-21", "startTimestamp", "in UTC"},
 		{"usage-history?startTimestamp=2026-11-21T12:00:00%2B01:00", "startTimestamp", "in UTC"},
-		{"usage-history?endTimestamp=2026-11-21T12:00:00." + strings.Repeat("0", 25) + "Z", "endTimestamp", "at most 40 characters"},
-		{"usage-history?startTimestamp=2026-11-21T12:00:00Z&endTimestamp=2026-11-21T12:00:00Z", "endTimestamp", "later than startTimestamp"},
+		{"usage-history?endTimestamp=2026-11-21T12:00:00." + strings.Repeat("0", 25) + "Z", "endTimestamp",
+			"at most 40 characters"},
+		{"usage-history?startTimestamp=2026-11-21T12:00:00Z&endTimestamp=2026-11-21T12:00:00Z", "endTimestamp",
+			"later than startTimestamp"},
 		{"usage-analytics?lookback=0d", "lookback", "from 1d to 90d"},
 		{"usage-analytics?lookback=91d", "lookback", "from 1d to 90d"},
 		{"usage-analytics?lookback=7", "lookback", "from 1d to 90d"},
@@ -236,7 +251,9 @@ func TestBillingRefusesBadParameters(t *testing.T) {
 	} {
 		refused(g, key, "/billing/"+c.path, c.field, c.reason)
 	}
-	for _, good := range []string{"usage-analytics?lookback=90d", "usage-analytics?startDate=2026-08-04&endDate=2026-11-01", "usage?page=" + fmt.Sprint(math.MaxInt64), "usage?limit=1&limite=x"} {
+	for _, good := range []string{"usage-analytics?lookback=90d",
+		"usage-analytics?startDate=2026-08-04&endDate=2026-11-01", "usage?page=" + fmt.Sprint(math.MaxInt64),
+		"usage?limit=1&limite=x"} {
 		if status, _, answer := g.Get("/billing/"+good, key); status != 200 {
 			t.Errorf("%s is answered %d: %s", good, status, answer)
 		}
@@ -253,7 +270,8 @@ func billingIsForAdminsOfTheAccount(t *testing.T, store string) {
 	g, admin, inference, _ := ledgerOfSixteen(t, store)
 	g.NewAccount("b", "2")
 	other := g.Key("b", "--type", "ADMIN")
-	for _, path := range []string{"/billing/balance", "/billing/usage", "/billing/usage-history", "/billing/usage-analytics"} {
+	for _, path := range []string{"/billing/balance", "/billing/usage", "/billing/usage-history",
+		"/billing/usage-analytics"} {
 		for key, want := range map[string]int{admin: 200, inference: 403, "": 401, "SVC_ADMIN_KEY_nothing": 401} {
 			if status, _, answer := g.Get(path, key); status != want {
 				t.Errorf("%s is answered %d instead of %d: %s", path, status, want, answer)
@@ -264,7 +282,8 @@ func billingIsForAdminsOfTheAccount(t *testing.T, store string) {
 		}
 	}
 	var balance struct{ Balances struct{ Usd config.Nano } }
-	if _, _, answer := g.Get("/billing/balance", other); json.Unmarshal(answer, &balance) != nil || balance.Balances.Usd != 2 {
+	if _, _, answer := g.Get("/billing/balance", other); json.Unmarshal(answer, &balance) != nil ||
+		balance.Balances.Usd != 2 {
 		t.Errorf("the other account's balance is %s", answer)
 	}
 }
@@ -297,7 +316,8 @@ func TestModelOfAnotherTypeDoesNotChangeWhatWasBooked(t *testing.T) {
 	g := rig.StartGateway(t, text)
 	g.NewAccount("a", "1")
 	admin := g.Key("a", "--type", "ADMIN")
-	if status, _, answer := g.Post("/chat/completions", admin, rig.Ask("sim-chat", "[[sim tokens=40]] Hello", "")); status != 200 {
+	if status, _, answer := g.Post("/chat/completions", admin,
+		rig.Ask("sim-chat", "[[sim tokens=40]] Hello", "")); status != 200 {
 		t.Fatalf("%d %s", status, answer)
 	}
 	var before, after usageList

@@ -42,7 +42,8 @@ func usageListingPagesFiltersAndForms(t *testing.T, store string) {
 	var all usageList
 	g.Must(200, "GET", "/billing/usage?sortOrder=asc", admin, "", &all)
 	n := int64(len(all.Data))
-	if all.Pagination.Limit != 200 || all.Pagination.Page != 1 || all.Pagination.Total != n || all.Pagination.TotalPages != 1 {
+	if all.Pagination.Limit != 200 || all.Pagination.Page != 1 || all.Pagination.Total != n ||
+		all.Pagination.TotalPages != 1 {
 		t.Errorf("the pagination is %+v of %d", all.Pagination, n)
 	}
 	if !slices.IsSortedFunc(all.Data, func(a, b usageEntry) int { return strings.Compare(a.Timestamp, b.Timestamp) }) {
@@ -115,18 +116,22 @@ func usageListingPagesFiltersAndForms(t *testing.T, store string) {
 		{"/billing/usage-history?format=csv", "application/json", "billing-usage-history-"},
 	} {
 		header, rows := readCSV(g, form.path, admin, form.accept)
-		if header.Get("Content-Type") != "text/csv" || !strings.Contains(header.Get("Content-Disposition"), "attachment; filename="+form.name) || len(rows) != int(n)+1 {
+		if header.Get("Content-Type") != "text/csv" || !strings.Contains(header.Get("Content-Disposition"),
+			"attachment; filename="+form.name) || len(rows) != int(n)+1 {
 			t.Fatalf("%s: %v with %d rows", form.path, header, len(rows))
 		}
-		want := "timestamp sku pricePerUnitUsd units amount currency notes inferenceDetails.requestId inferenceDetails.inferenceExecutionTime inferenceDetails.promptTokens inferenceDetails.completionTokens"
+		want := "timestamp sku pricePerUnitUsd units amount currency notes inferenceDetails.requestId " +
+			"inferenceDetails.inferenceExecutionTime inferenceDetails.promptTokens inferenceDetails.completionTokens"
 		if got := strings.Join(rows[0], " "); got != want {
 			t.Errorf("the columns are %s", got)
 		}
 		for i, e := range all.Data {
 			d := e.InferenceDetails
 			want := []string{
-				e.Timestamp, e.SKU, e.PricePerUnitUsd.String(), e.Units.String(), e.Amount.String(), e.Currency, e.Notes,
-				d.RequestID, fmt.Sprint(d.InferenceExecutionTime), fmt.Sprint(d.PromptTokens), fmt.Sprint(d.CompletionTokens),
+				e.Timestamp, e.SKU, e.PricePerUnitUsd.String(), e.Units.String(), e.Amount.String(), e.Currency,
+				e.Notes,
+				d.RequestID, fmt.Sprint(d.InferenceExecutionTime), fmt.Sprint(d.PromptTokens),
+				fmt.Sprint(d.CompletionTokens),
 			}
 			if !slices.Equal(rows[i+1], want) {
 				t.Errorf("%s: row %d is %v, want %v", form.path, i, rows[i+1], want)
@@ -171,12 +176,14 @@ func usageHistoryCursor(t *testing.T, store string) {
 	}
 	var second usageList
 	g.Must(200, "GET", "/billing/usage-history?cursor="+*first.NextCursor, admin, "", &second)
-	if len(second.Data) != 10 || second.Data[0].Currency != "USD" || second.Data[0].Timestamp < first.Data[9].Timestamp {
+	if len(second.Data) != 10 || second.Data[0].Currency != "USD" ||
+		second.Data[0].Timestamp < first.Data[9].Timestamp {
 		t.Errorf("the second page is %+v", second.Data)
 	}
 	header, rows := readCSV(g, "/billing/usage-history?pageSize=10&currency=USD", admin, "text/csv")
 	header, rows2 := readCSV(g, "/billing/usage-history?cursor="+header.Get("x-next-cursor"), admin, "text/csv")
-	if len(rows) != 11 || len(rows2) != 11 || rows2[1][7] != second.Data[0].InferenceDetails.RequestID || rows2[1][1] != second.Data[0].SKU {
+	if len(rows) != 11 || len(rows2) != 11 || rows2[1][7] != second.Data[0].InferenceDetails.RequestID ||
+		rows2[1][1] != second.Data[0].SKU {
 		t.Errorf("the second page as CSV begins with %v", rows2[1])
 	}
 	for header.Get("x-next-cursor") != "" {

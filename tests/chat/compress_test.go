@@ -47,7 +47,8 @@ func TestLargeAnswersWereNotCompressed(t *testing.T) {
 	}
 	answer := func(length int) string {
 		return `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"sim-chat","choices":[{"index":0,"message":{"role":"assistant","content":"` +
-			fixed.String()[:length] + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":9,"total_tokens":14}}`
+			fixed.String()[:length] +
+			`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":9,"total_tokens":14}}`
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -60,16 +61,19 @@ func TestLargeAnswersWereNotCompressed(t *testing.T) {
 			text = text[:len(text)*3/4]
 		case strings.Contains(string(body), `"stream":true`):
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+			_, _ = io.WriteString(w,
+				"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 			return
 		case strings.Contains(r.URL.Path, "embeddings"):
-			text = `{"object":"list","model":"sim-embedding","data":[{"object":"embedding","index":0,"embedding":"` + fixed.String()[:length] + `"}],"usage":{"prompt_tokens":5,"total_tokens":5}}`
+			text = `{"object":"list","model":"sim-embedding","data":[{"object":"embedding","index":0,"embedding":"` +
+				fixed.String()[:length] + `"}],"usage":{"prompt_tokens":5,"total_tokens":5}}`
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, text)
 	}))
 	t.Cleanup(s.Close)
-	g := rig.StartGateway(t, fmt.Sprintf(strings.Replace(rig.ClientsConfig, "max_completion_tokens: 16384", "max_completion_tokens: 120000", 1), s.URL, s.URL))
+	g := rig.StartGateway(t, fmt.Sprintf(strings.Replace(rig.ClientsConfig, "max_completion_tokens: 16384",
+		"max_completion_tokens: 120000", 1), s.URL, s.URL))
 	g.NewAccount("a", "100")
 	key := g.Key("a")
 	try := func(path, body, accept string) (*http.Response, error) {
@@ -104,7 +108,8 @@ func TestLargeAnswersWereNotCompressed(t *testing.T) {
 		if err != nil || len(plain) < 4000 {
 			t.Fatalf("%s: %d bytes, %v", c.name, len(plain), err)
 		}
-		for accept, want := range map[string]string{"gzip, deflate, br": "gzip", "br": "br", "gzip;q=0.5, br;q=0.8": "br", "gzip;q=0": ""} {
+		for accept, want := range map[string]string{"gzip, deflate, br": "gzip", "br": "br",
+			"gzip;q=0.5, br;q=0.8": "br", "gzip;q=0": ""} {
 			res := ask(c.path, c.body, accept)
 			if got := res.Header.Get("Content-Encoding"); got != want {
 				t.Errorf("%s, %s: Content-Encoding %q", c.name, accept, got)
@@ -113,7 +118,8 @@ func TestLargeAnswersWereNotCompressed(t *testing.T) {
 				t.Errorf("%s, %s: Vary %q", c.name, accept, got)
 			}
 			if want != "" && len(plain) > 64<<10 && res.ContentLength >= 0 {
-				t.Errorf("%s, %s: Content-Length %d of what is compressed on its way", c.name, accept, res.ContentLength)
+				t.Errorf("%s, %s: Content-Length %d of what is compressed on its way", c.name, accept,
+					res.ContentLength)
 			}
 			count := &counter{Reader: res.Body}
 			res.Body = struct {
@@ -140,7 +146,8 @@ func TestLargeAnswersWereNotCompressed(t *testing.T) {
 			}
 		}
 		res := ask("/chat/completions", chat("000001 letter", `,"stream":true`), accept)
-		if body, err := unpack(res); err != nil || res.Header.Get("Content-Encoding") != "" || !strings.HasSuffix(body, "data: [DONE]\n\n") {
+		if body, err := unpack(res); err != nil || res.Header.Get("Content-Encoding") != "" ||
+			!strings.HasSuffix(body, "data: [DONE]\n\n") {
 			t.Errorf("a stream is answered with %v, %v", res.Header, err)
 		}
 	}

@@ -80,15 +80,20 @@ func TestFailuresToConnectAreNotSlowness(t *testing.T) {
 		url, more, want string
 		status          int
 	}{
-		"the upstream refuses":                     {"http://" + rig.FreeAddr(t) + "/v1", "", "The model cannot be reached", 503},
-		"the upstream does not accept":             {"http://" + deafAddr(t) + "/v1", "", "The model cannot be reached", 503},
-		"the upstream does not accept a stream":    {"http://" + deafAddr(t) + "/v1", `,"stream":true`, "The model cannot be reached", 503},
-		"the upstream says nothing":                {hanging.URL, "", "Stream long answers", 504},
-		"the upstream says nothing to who streams": {hanging.URL, `,"stream":true`, "took too long to answer; please retry", 504},
+		"the upstream refuses": {"http://" + rig.FreeAddr(t) + "/v1", "",
+			"The model cannot be reached", 503},
+		"the upstream does not accept": {"http://" + deafAddr(t) + "/v1", "", "The model cannot be reached",
+			503},
+		"the upstream does not accept a stream": {"http://" + deafAddr(t) + "/v1", `,"stream":true`,
+			"The model cannot be reached", 503},
+		"the upstream says nothing": {hanging.URL, "", "Stream long answers", 504},
+		"the upstream says nothing to who streams": {hanging.URL, `,"stream":true`,
+			"took too long to answer; please retry", 504},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, c.url, ", timeouts: { connect: 200ms, first_byte: 500ms }"))
+			g := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, c.url,
+				", timeouts: { connect: 200ms, first_byte: 500ms }"))
 			g.NewAccount("a", "1")
 			status, _, answer := g.Post("/chat/completions", g.Key("a"), rig.Ask("m", "Hello", c.more))
 			if status != c.status || !strings.Contains(string(answer), c.want) {
@@ -104,7 +109,8 @@ func TestFailuresToConnectAreNotSlowness(t *testing.T) {
 func TestAConnectionIsTriedTwice(t *testing.T) {
 	t.Parallel()
 	addr, accept := deafListener(t)
-	g := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, "http://"+addr+"/v1", ", timeouts: { connect: 1500ms }, breaker: { failures: 1, open_for: 60s }"))
+	g := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, "http://"+addr+"/v1",
+		", timeouts: { connect: 1500ms }, breaker: { failures: 1, open_for: 60s }"))
 	g.NewAccount("a", "1")
 	key := g.Key("a")
 	time.AfterFunc(1700*time.Millisecond, accept) // in a goroutine of its own

@@ -79,21 +79,26 @@ func TestWhatAnErrorEchoesIsBounded(t *testing.T) {
 	ask("an enumeration", "POST", "/chat/completions", key, chat(`"reasoning_effort":"`+long+`"`))
 	ask("a number", "POST", "/chat/completions", key, chat(`"temperature":1`+strings.Repeat("0", 1<<20)))
 	ask("a model", "POST", "/chat/completions", key, `{"model":"`+long+`","messages":[{"role":"user","content":"x"}]}`)
-	ask("a suffix of the model", "POST", "/chat/completions", key, `{"model":"sim-chat:`+strings.Repeat("%", 200)+`=1","messages":[{"role":"user","content":"x"}]}`)
-	ask("a role", "POST", "/chat/completions", key, `{"model":"sim-chat","messages":[{"role":"`+dots+`","content":"x"}]}`)
+	ask("a suffix of the model", "POST", "/chat/completions", key,
+		`{"model":"sim-chat:`+strings.Repeat("%", 200)+`=1","messages":[{"role":"user","content":"x"}]}`)
+	ask("a role", "POST", "/chat/completions", key, `{"model":"sim-chat","messages":[{"role":"`+dots+
+		`","content":"x"}]}`)
 	ask("a member of a picture", "POST", "/image/generate", key, `{"`+dots+`":1}`)
 	ask("a member of a key", "POST", "/api_keys", admin, `{"`+strings.Repeat(".", 8000)+`":1}`)
 	ask("a method", "POST", "/crypto/rpc/ethereum-sepolia", key, `{"method":"`+strings.Repeat(".", 1<<20)+`","id":1}`)
-	ask("many methods", "POST", "/crypto/rpc/ethereum-sepolia", key, `[`+strings.Repeat(`{"method":"`+strings.Repeat("m.", 1000)+`","id":1},`, 99)+`{"method":"x","id":1}]`)
+	ask("many methods", "POST", "/crypto/rpc/ethereum-sepolia", key,
+		`[`+strings.Repeat(`{"method":"`+strings.Repeat("m.", 1000)+`","id":1},`, 99)+`{"method":"x","id":1}]`)
 	ask("a network", "POST", "/crypto/rpc/"+strings.Repeat(".x", 2000), key, `{}`)
 	ask("a path", "GET", "/"+strings.Repeat("a.", 2000), key, "")
 	ask("a query", "GET", "/billing/usage?limit="+strings.Repeat("9.", 2000), admin, "")
 	ask("a type of model", "GET", "/models?type="+strings.Repeat(".", 4000), key, "")
 	ask("a content type", "POST", "/chat/completions", key, `{}`, "Content-Type", strings.Repeat("x.", 2000))
 	ask("a coding", "POST", "/chat/completions", key, `{}`, "Content-Encoding", strings.Repeat("x.", 2000))
-	ask("a key of a request", "POST", "/crypto/rpc/ethereum-sepolia", key, `{}`, "Idempotency-Key", strings.Repeat(".", 4000))
+	ask("a key of a request", "POST", "/crypto/rpc/ethereum-sepolia", key, `{}`, "Idempotency-Key",
+		strings.Repeat(".", 4000))
 	form := "--b\r\nContent-Disposition: form-data; name=\"%s\"; filename=\"%s\"\r\n\r\nx\r\n--b--\r\n"
-	ask("a field", "POST", "/image/edit", key, fmt.Sprintf(form, strings.Repeat("f.", 300), "a"), "Content-Type", "multipart/form-data; boundary=b")
+	ask("a field", "POST", "/image/edit", key, fmt.Sprintf(form, strings.Repeat("f.", 300), "a"), "Content-Type",
+		"multipart/form-data; boundary=b")
 
 	if !g.Running() {
 		t.Fatal("farebox has ended")

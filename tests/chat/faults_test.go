@@ -21,21 +21,25 @@ var answerFaults = []struct {
 	stream bool
 	answer func(net.Conn, string)
 }{
-	{"reset", false, rig.Resets(rig.HTTPAnswer(200, "application/json", rig.GoodAnswer[:40], "Content-Length: 300\r\n"))},
-	{"cut off", false, rig.Sends(rig.HTTPAnswer(200, "application/json", rig.GoodAnswer[:40], "Content-Length: 300\r\n"))},
+	{"reset", false, rig.Resets(rig.HTTPAnswer(200, "application/json", rig.GoodAnswer[:40],
+		"Content-Length: 300\r\n"))},
+	{"cut off", false, rig.Sends(rig.HTTPAnswer(200, "application/json", rig.GoodAnswer[:40],
+		"Content-Length: 300\r\n"))},
 	{"cut JSON", false, rig.Sends(rig.HTTPAnswer(200, "application/json", rig.GoodAnswer[:80]))},
 	{"no JSON", false, rig.Sends(rig.HTTPAnswer(200, "application/json", "upstream connect error"))},
 	{"no answer", false, rig.Sends(rig.HTTPAnswer(200, "application/json", `{"status":"ok"}`))},
 	{"HTML", false, rig.Sends(rig.HTTPAnswer(200, "text/html", "<html><body>Welcome</body></html>"))},
 	{"large HTML", false, rig.Sends(rig.HTTPAnswer(200, "text/html", "<html>"+strings.Repeat("x", 100_000)))},
 	{"empty", false, rig.Sends(rig.HTTPAnswer(200, "application/json", ""))},
-	{"error object", false, rig.Sends(rig.HTTPAnswer(200, "application/json", `{"error":{"message":"worker died","type":"server_error","code":500}}`))},
+	{"error object", false, rig.Sends(rig.HTTPAnswer(200, "application/json",
+		`{"error":{"message":"worker died","type":"server_error","code":500}}`))},
 	{"garbage", false, rig.Sends("SSH-2.0-OpenSSH\r\n")},
 	{"stream reset", true, rig.Resets(rig.SSEChunked)},
 	{"stream cut in its first event", true, rig.Sends(rig.SSEChunked + rig.SSEChunk(rig.GoodChunk[:60]))},
 	{"stream without events", true, rig.Sends(rig.SSEChunked + "0\r\n\r\n")},
 	{"stream of an end alone", true, rig.Sends(rig.SSEChunked + rig.SSEChunk("data: [DONE]\n\n") + "0\r\n\r\n")},
-	{"stream of an error", true, rig.Sends(rig.SSEChunked + rig.SSEChunk(`data: {"error":{"message":"worker died","code":503}}`+"\n\n") + "0\r\n\r\n")},
+	{"stream of an error", true, rig.Sends(
+		rig.SSEChunked + rig.SSEChunk(`data: {"error":{"message":"worker died","code":503}}`+"\n\n") + "0\r\n\r\n")},
 	{"stream that is JSON", true, rig.Sends(rig.HTTPAnswer(200, "text/event-stream", rig.GoodAnswer))},
 	{"stream that is HTML", true, rig.Sends(rig.HTTPAnswer(200, "text/html", "<html></html>"))},
 }
@@ -46,12 +50,15 @@ var answerFaults = []struct {
 func TestBrokenAnswersGoToTheStandby(t *testing.T) {
 	t.Parallel()
 	good := rig.StartUpstream(t, upstream.Options{})
-	text := "log: { level: warn, format: json }\nlimits: { failed_requests: { count: 0 } }\nupstreams:\n  - { name: good, base_url: " + good.URL + " }\n"
+	text := "log: { level: warn, format: json }\nlimits: { failed_requests: { count: 0 } }\nupstreams:\n  - { name: " +
+		"good, base_url: " + good.URL + " }\n"
 	models, faulty := "models:\n", make([]*rig.RawUpstream, len(answerFaults))
 	for i, f := range answerFaults {
 		faulty[i] = rig.StartRaw(t, f.answer)
-		text += fmt.Sprintf("  - { name: faulty-%d, base_url: %q, breaker: { failures: 5, open_for: 60s } }\n", i, faulty[i].URL)
-		models += fmt.Sprintf("  - { id: m-%d, tier: unlimited, context_tokens: 8192, price: { input: 1, output: 2 }, targets: [{ upstream: faulty-%d }, { upstream: good, model: sim-chat, priority: 1 }] }\n", i, i)
+		text += fmt.Sprintf("  - { name: faulty-%d, base_url: %q, breaker: { failures: 5, open_for: 60s } }\n", i,
+			faulty[i].URL)
+		models += fmt.Sprintf("  - { id: m-%d, tier: unlimited, context_tokens: 8192, price: { input: 1, output: 2 "+
+			"}, targets: [{ upstream: faulty-%d }, { upstream: good, model: sim-chat, priority: 1 }] }\n", i, i)
 	}
 	g := rig.StartGateway(t, text+models)
 	g.NewAccount("a", "100")
@@ -68,8 +75,10 @@ func TestBrokenAnswersGoToTheStandby(t *testing.T) {
 		for range at {
 			wg.Go(func() {
 				for range n / at {
-					status, _, answer := g.Post("/chat/completions", key, rig.Ask(fmt.Sprintf("m-%d", i), "Hello", more))
-					if status != 200 || !strings.Contains(string(answer), "choices") || strings.Contains(string(answer), `"error"`) {
+					status, _, answer := g.Post("/chat/completions", key,
+						rig.Ask(fmt.Sprintf("m-%d", i), "Hello", more))
+					if status != 200 || !strings.Contains(string(answer), "choices") ||
+						strings.Contains(string(answer), `"error"`) {
 						failed.Add(1)
 						t.Errorf("%s: %d %.200s", f.name, status, answer)
 					}
@@ -92,12 +101,14 @@ func TestBrokenAnswersGoToTheStandby(t *testing.T) {
 // nothing of the target.
 func TestAnErrorObjectMayBeTheClientsFault(t *testing.T) {
 	t.Parallel()
-	u := rig.StartRaw(t, rig.Sends(rig.HTTPAnswer(200, "application/json", `{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`)))
+	u := rig.StartRaw(t, rig.Sends(rig.HTTPAnswer(200, "application/json",
+		`{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`)))
 	g := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, u.URL, ""))
 	g.NewAccount("a", "1")
 	key := g.Key("a")
 	for range 7 {
-		if status, _, answer := g.Post("/chat/completions", key, rig.Ask("m", "Hello", "")); status != 400 || !strings.Contains(string(answer), "context_length_exceeded") {
+		if status, _, answer := g.Post("/chat/completions", key, rig.Ask("m", "Hello", "")); status != 400 ||
+			!strings.Contains(string(answer), "context_length_exceeded") {
 			t.Fatalf("%d %s", status, answer)
 		}
 	}
@@ -114,12 +125,15 @@ func TestStreamsThatBreakRestTheirTarget(t *testing.T) {
 	g.NewAccount("a", "1")
 	key := g.Key("a")
 	for range 3 {
-		if status, _, answer := g.Post("/chat/completions", key, rig.Ask("m", "Hello", `,"stream":true`)); status != 200 || !strings.Contains(string(answer), "four") || !strings.Contains(string(answer), "upstream_error") {
+		if status, _, answer := g.Post("/chat/completions", key, rig.Ask("m", "Hello", `,"stream":true`)); status !=
+			200 || !strings.Contains(string(answer), "four") || !strings.Contains(string(answer), "upstream_error") {
 			t.Fatalf("%d %s", status, answer)
 		}
 	}
-	g.MetricIs(`farebox_target_state{gen_ai_request_model="m",upstream="only",upstream_model="m"}`, func(v float64) bool { return v == 1 })
-	g.MetricIs(`farebox_target_changes_total{gen_ai_request_model="m",upstream="only",upstream_model="m",to="open"}`, func(v float64) bool { return v == 1 })
+	g.MetricIs(`farebox_target_state{gen_ai_request_model="m",upstream="only",upstream_model="m"}`,
+		func(v float64) bool { return v == 1 })
+	g.MetricIs(`farebox_target_changes_total{gen_ai_request_model="m",upstream="only",upstream_model="m",to="open"}`,
+		func(v float64) bool { return v == 1 })
 	g.AwaitLog(`"breaker":"open"`)
 	u.Answer(rig.Sends(rig.SSEChunked + rig.SSEChunk(rig.GoodChunk) + rig.SSEChunk("data: [DONE]\n\n") + "0\r\n\r\n"))
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
@@ -156,7 +170,8 @@ func TestOneCustomersRefusalRestsNobodyElse(t *testing.T) {
 	}
 	a, b, c, d := g.Key("a"), g.Key("b"), g.Key("c"), g.Key("d")
 	for range 5 {
-		if status, header, answer := g.Post("/chat/completions", a, rig.Ask("m", "greedy", "")); status != 429 && status != 503 || status == 429 && header.Get("Retry-After") != "90" {
+		if status, header, answer := g.Post("/chat/completions", a, rig.Ask("m", "greedy", "")); status != 429 &&
+			status != 503 || status == 429 && header.Get("Retry-After") != "90" {
 			t.Fatalf("%d %v %s", status, header, answer)
 		}
 		if status, _, answer := g.Post("/chat/completions", b, rig.Ask("m", "modest", "")); status != 200 {
@@ -199,10 +214,13 @@ func TestOneCustomersRefusalRestsNobodyElse(t *testing.T) {
 func TestTheLogSaysWhyAnUpstreamFails(t *testing.T) {
 	t.Parallel()
 	const secret, prompt = "sk-live-4f9a8b7c6d5e4f3a2b1c", "the diary of a nobody in particular"
-	wrongKey := rig.StartRaw(t, rig.Sends(rig.HTTPAnswer(401, "application/json", `{"error":{"message":"Incorrect API key provided: `+secret+`. Ask for another one.","code":"invalid_api_key"}}`)))
+	wrongKey := rig.StartRaw(t, rig.Sends(rig.HTTPAnswer(401, "application/json",
+		`{"error":{"message":"Incorrect API key provided: `+secret+
+			`. Ask for another one.","code":"invalid_api_key"}}`)))
 	wrongPath := rig.StartRaw(t, rig.Sends(rig.HTTPAnswer(404, "application/json", `{"detail":"Not Found"}`)))
 	echoing := rig.StartRaw(t, func(c net.Conn, body string) {
-		_, _ = io.WriteString(c, rig.HTTPAnswer(500, "application/json", `{"error":{"message":"cannot tokenize '`+prompt+`'"}}`))
+		_, _ = io.WriteString(c, rig.HTTPAnswer(500, "application/json",
+			`{"error":{"message":"cannot tokenize '`+prompt+`'"}}`))
 	})
 	dead := rig.FreeAddr(t)
 	g := rig.StartGateway(t, fmt.Sprintf(`
@@ -220,7 +238,8 @@ models:
     targets: [{ upstream: wrong-key }, { upstream: wrong-path, priority: 1 }, { upstream: echoing, priority: 2 }, { upstream: dead, priority: 3 }]
 `, wrongKey.URL, wrongPath.URL, echoing.URL, dead))
 	g.NewAccount("a", "1")
-	if status, _, answer := g.Post("/chat/completions", g.Key("a"), rig.Ask("m", prompt, "")); status != 503 || !strings.Contains(string(answer), "cannot be reached") {
+	if status, _, answer := g.Post("/chat/completions", g.Key("a"), rig.Ask("m", prompt, "")); status != 503 ||
+		!strings.Contains(string(answer), "cannot be reached") {
 		t.Errorf("%d %s", status, answer)
 	}
 	log := g.AwaitLog(`"tried":[`)
@@ -246,9 +265,11 @@ models:
 // is told with 400.
 func TestAnEmptyAccountAtAnthropicIsNotTheClientsFault(t *testing.T) {
 	t.Parallel()
-	const sentence = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."
+	const sentence = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to " +
+		"upgrade or purchase credits."
 	message := func(text string) func(net.Conn, string) {
-		return rig.Sends(rig.HTTPAnswer(400, "application/json", `{"type":"error","error":{"type":"invalid_request_error","message":"`+text+`"}}`))
+		return rig.Sends(rig.HTTPAnswer(400, "application/json",
+			`{"type":"error","error":{"type":"invalid_request_error","message":"`+text+`"}}`))
 	}
 	u := rig.StartRaw(t, message(sentence))
 	plain := rig.StartRaw(t, message(sentence))
@@ -268,7 +289,8 @@ models:
 	key := g.Key("a")
 	for i := range 25 {
 		status, _, answer := g.Post("/chat/completions", key, rig.Ask("alone", "Hello", ""))
-		if status != 503 || strings.Contains(string(answer), "credit") || strings.Contains(string(answer), "Anthropic") {
+		if status != 503 || strings.Contains(string(answer), "credit") ||
+			strings.Contains(string(answer), "Anthropic") {
 			t.Fatalf("request %d: %d %s", i, status, answer)
 		}
 		if i < 3 {

@@ -57,7 +57,8 @@ func TestKeyedInferenceIsAnsweredAgainForNothing(t *testing.T) {
 	for i, f := range []struct{ path, body, contentType string }{
 		{"/chat/completions", chat, "application/json"},
 		{"/chat/completions", rig.Ask("sim-chat", "Hello", `,"stream":true`), "text/event-stream"},
-		{"/chat/completions", rig.Ask("sim-chat", "[[sim big=200000]]", `,"max_completion_tokens":1000`), "application/json"},
+		{"/chat/completions", rig.Ask("sim-chat", "[[sim big=200000]]", `,"max_completion_tokens":1000`),
+			"application/json"},
 		{"/embeddings", `{"model":"sim-embed","input":"Hello"}`, "application/json"},
 	} {
 		id := fmt.Sprint("key-", i)
@@ -68,17 +69,20 @@ func TestKeyedInferenceIsAnsweredAgainForNothing(t *testing.T) {
 		charged := g.Settled()["a"].Spent
 		for range 2 {
 			status, again, text := g.WithKey(f.path, key, id, f.body)
-			if status != 200 || again.Get("Idempotent-Replayed") != "true" || text != answer || !strings.HasPrefix(again.Get("Content-Type"), f.contentType) {
+			if status != 200 || again.Get("Idempotent-Replayed") != "true" || text != answer ||
+				!strings.HasPrefix(again.Get("Content-Type"), f.contentType) {
 				t.Errorf("%s: again %d %v, %d bytes of %d", f.body, status, again, len(text), len(answer))
 			}
-			if first.Get("X-Svc-Model-Id") != again.Get("X-Svc-Model-Id") || again.Get("X-Svc-Balance-Usd") == "" || first.Get("X-Request-Id") == again.Get("X-Request-Id") {
+			if first.Get("X-Svc-Model-Id") != again.Get("X-Svc-Model-Id") || again.Get("X-Svc-Balance-Usd") == "" ||
+				first.Get("X-Request-Id") == again.Get("X-Request-Id") {
 				t.Errorf("%s: headers %v, then %v", f.body, first, again)
 			}
 		}
 		if spent := g.Settled()["a"].Spent; charged == 0 || spent != charged {
 			t.Errorf("%s: charged %s, and %s after repeats", f.body, charged, spent)
 		}
-		if status, _, text := g.WithKey(f.path, key, id, strings.Replace(f.body, "H", "J", 1)+" "); status != 400 || !strings.Contains(text, "Idempotency-Key") {
+		if status, _, text := g.WithKey(f.path, key, id, strings.Replace(f.body, "H", "J", 1)+" "); status != 400 ||
+			!strings.Contains(text, "Idempotency-Key") {
 			t.Errorf("%s: another body: %d %s", f.body, status, text)
 		}
 		if n := sim.Idle(t).Requests; n != int64(i+1) {
@@ -103,7 +107,8 @@ func TestConcurrentKeyedChatsAreOneCall(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 32 {
 			wg.Go(func() {
-				status, header, answer := g.WithKey("/chat/completions", key, "one"+fmt.Sprint(len(more)), rig.Ask("sim-chat", "[[sim delay_ms=200 tokens=20]] x", more))
+				status, header, answer := g.WithKey("/chat/completions", key, "one"+fmt.Sprint(len(more)),
+					rig.Ask("sim-chat", "[[sim delay_ms=200 tokens=20]] x", more))
 				if status != 200 {
 					t.Errorf("answered %d %s", status, answer)
 				}
@@ -120,7 +125,8 @@ func TestConcurrentKeyedChatsAreOneCall(t *testing.T) {
 		if fresh.Load() != 1 || n != 1 || tokens.Requests != 1 {
 			t.Errorf("%d carried out, %d different answers, the upstream had %d", fresh.Load(), n, tokens.Requests)
 		}
-		if spent, want := g.Settled()["a"].Spent-before, rig.Money(tokens.Tokens.PromptTokens*1000+tokens.Tokens.CompletionTokens*2000); spent != want {
+		if spent, want := g.Settled()["a"].Spent-before, rig.Money(tokens.Tokens.PromptTokens*1000+
+			tokens.Tokens.CompletionTokens*2000); spent != want {
 			t.Errorf("charged %s, not %s", spent, want)
 		}
 	}
@@ -134,14 +140,16 @@ func TestKeyedChatGoesOnWithoutItsClient(t *testing.T) {
 	for name, f := range map[string]struct {
 		more  string
 		after int // bytes of the answer
-	}{"whole": {"", 0}, "stream before its head": {`,"stream":true`, 0}, "stream in the middle": {`,"stream":true`, 300}} {
+	}{"whole": {"", 0}, "stream before its head": {`,"stream":true`, 0},
+		"stream in the middle": {`,"stream":true`, 300}} {
 		sim.Reset()
 		before := g.Settled()["a"].Spent
 		id := strings.ReplaceAll(name, " ", "-")
 		body := rig.Ask("sim-chat", "[[sim delay_ms=600 tokens=30 gap_ms=20]] x", f.more)
 		ctx, cancel := context.WithCancel(context.Background())
 		req, _ := http.NewRequestWithContext(ctx, "POST", g.URL+"/chat/completions", strings.NewReader(body))
-		req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + key}, "Idempotency-Key": {id}}
+		req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + key},
+			"Idempotency-Key": {id}}
 		if f.after == 0 {
 			time.AfterFunc(300*time.Millisecond, cancel)
 		}
@@ -154,11 +162,13 @@ func TestKeyedChatGoesOnWithoutItsClient(t *testing.T) {
 		}
 		cancel()
 		status, header, answer := g.WithKey("/chat/completions", key, id, body)
-		if status != 200 || header.Get("Idempotent-Replayed") != "true" || f.more != "" && !strings.HasSuffix(answer, "data: [DONE]\n\n") {
+		if status != 200 || header.Get("Idempotent-Replayed") != "true" || f.more != "" &&
+			!strings.HasSuffix(answer, "data: [DONE]\n\n") {
 			t.Errorf("%s: the retry got %d %v %.200s", name, status, header, answer)
 		}
 		tokens := sim.Idle(t)
-		if spent, want := g.Settled()["a"].Spent-before, rig.Money(tokens.Tokens.PromptTokens*1000+tokens.Tokens.CompletionTokens*2000); tokens.Requests != 1 || spent != want {
+		if spent, want := g.Settled()["a"].Spent-before, rig.Money(tokens.Tokens.PromptTokens*1000+
+			tokens.Tokens.CompletionTokens*2000); tokens.Requests != 1 || spent != want {
 			t.Errorf("%s: %d requests upstream, charged %s, not %s", name, tokens.Requests, spent, want)
 		}
 	}
@@ -172,7 +182,8 @@ func TestKeyedChatThatWasLeftIsNotCarriedOutAgain(t *testing.T) {
 	g, sim, key := startKeyed(t, "idempotency: { unattended: 0 }\n")
 	body := rig.Ask("sim-chat", "[[sim tokens=20 hold_after=10]] x", `,"stream":true`)
 	req, _ := http.NewRequest("POST", g.URL+"/chat/completions", strings.NewReader(body))
-	req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + key}, "Idempotency-Key": {"k"}}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + key},
+		"Idempotency-Key": {"k"}}
 	res, err := rig.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +192,8 @@ func TestKeyedChatThatWasLeftIsNotCarriedOutAgain(t *testing.T) {
 	_ = res.Body.Close()
 	g.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
 	spent := g.Settled()["a"].Spent
-	if status, _, answer := g.WithKey("/chat/completions", key, "k", body); status != 409 || !strings.Contains(answer, "IDEMPOTENT_ANSWER_NOT_KEPT") {
+	if status, _, answer := g.WithKey("/chat/completions", key, "k", body); status != 409 ||
+		!strings.Contains(answer, "IDEMPOTENT_ANSWER_NOT_KEPT") {
 		t.Errorf("the retry: %d %s", status, answer)
 	}
 	if again := g.Settled()["a"].Spent; spent == 0 || again != spent || sim.Stats().Requests != 1 {
@@ -194,20 +206,25 @@ func TestKeyedChatFailuresAndLargeAnswers(t *testing.T) {
 	t.Parallel()
 	g, sim, key := startKeyed(t, "idempotency: { max_answer: 2KB }\n")
 	body := rig.Ask("sim-chat", "[[sim id=f status=500 fail_first=1]] x", "")
-	if status, _, answer := g.WithKey("/chat/completions", key, "f", rig.Ask("sim-chat", "[[sim status=500]] x", "")); status < 500 {
+	if status, _, answer := g.WithKey("/chat/completions", key, "f",
+		rig.Ask("sim-chat", "[[sim status=500]] x", "")); status < 500 {
 		t.Errorf("a failure: %d %s", status, answer)
 	}
-	if status, header, answer := g.WithKey("/chat/completions", key, "f", strings.Replace(body, "status=500 fail_first=1", "tokens=5", 1)); status != 200 || header.Get("Idempotent-Replayed") != "" {
+	if status, header, answer := g.WithKey("/chat/completions", key, "f",
+		strings.Replace(body, "status=500 fail_first=1", "tokens=5", 1)); status != 200 ||
+		header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("after a failure the key is good for another try: %d %v %s", status, header, answer)
 	}
 	for _, more := range []string{"", `,"stream":true`} {
 		before := g.Settled()["a"].Spent
 		large := rig.Ask("sim-chat", "[[sim tokens=900]] x", more)
-		if status, _, answer := g.WithKey("/chat/completions", key, "large"+fmt.Sprint(len(more)), large); status != 200 || len(answer) < 2<<10 {
+		if status, _, answer := g.WithKey("/chat/completions", key, "large"+fmt.Sprint(len(more)), large); status !=
+			200 || len(answer) < 2<<10 {
 			t.Errorf("a large answer: %d, %d bytes", status, len(answer))
 		}
 		spent := g.Settled()["a"].Spent
-		if status, _, answer := g.WithKey("/chat/completions", key, "large"+fmt.Sprint(len(more)), large); status != 409 {
+		if status, _, answer := g.WithKey("/chat/completions", key, "large"+fmt.Sprint(len(more)), large); status !=
+			409 {
 			t.Errorf("its repeat: %d %.200s", status, answer)
 		}
 		if again := g.Settled()["a"].Spent; spent == before || again != spent {
@@ -295,7 +312,8 @@ func killKeyedChats(t *testing.T, rounds int, more string) {
 	})
 	for _, more := range []string{"", `,"stream":true`} {
 		before := g.Settled()["a"].Spent
-		g.Must(200, "POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=10 delay_ms=5 gap_ms=1]] x", more), nil)
+		g.Must(200, "POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=10 delay_ms=5 gap_ms=1]] x",
+			more), nil)
 		if price := g.Settled()["a"].Spent - before; each != 0 && price != each {
 			t.Fatalf("a stream costs %s, a whole answer %s", price, each)
 		} else {

@@ -58,7 +58,8 @@ func TestMembersThatCostTheOperatorStayHere(t *testing.T) {
 	sim, _, post := startMembers(t)
 	f := func(model, members, want string) {
 		t.Helper()
-		status, answer := post("/chat/completions", `{"model":"`+model+`",`+members+`"messages":[{"role":"user","content":"hi"}],"max_completion_tokens":5}`)
+		status, answer := post("/chat/completions", `{"model":"`+model+`",`+members+
+			`"messages":[{"role":"user","content":"hi"}],"max_completion_tokens":5}`)
 		sim.WaitIdle(rig.CallLimit)
 		last := sim.Last()
 		if status != 200 || len(last) == 0 {
@@ -72,7 +73,8 @@ func TestMembersThatCostTheOperatorStayHere(t *testing.T) {
 	f("usual", costlyMembers+`,"x_unknown":[1e0],`, `{"model":"usual","x_unknown":[1e0],`+rest)
 	f("open", costlyMembers+`,"x_unknown":[1e0],`, `{"model":"open",`+costlyMembers+`,"x_unknown":[1e0],`+rest)
 	f("usual", `"logit_bias":{},`, `{"model":"usual","logit_bias":{},`+rest)
-	f("usual", `"cache_control":{"type":"ephemeral","ttl":"1h"},`, `{"model":"usual","cache_control":{"type":"ephemeral"},`+rest)
+	f("usual", `"cache_control":{"type":"ephemeral","ttl":"1h"},`,
+		`{"model":"usual","cache_control":{"type":"ephemeral"},`+rest)
 	f("usual", `"reasoning_effort":"none",`, `{"model":"usual",`+rest)
 	f("usual", `"seed":0,`, `{"model":"usual","seed":0,`+rest)
 }
@@ -86,10 +88,14 @@ func TestLinksIntoTheOperatorsNetworkAreRefused(t *testing.T) {
 		t.Helper()
 		sim.WaitIdle(rig.CallLimit)
 		before := sim.Stats().Requests
-		carrier := map[string]string{"image_url": `{"url":%q}`, "video_url": `{"url":%q}`, "file": `{"file_data":%q}`}[kind]
-		status, answer := post("/chat/completions", `{"model":"`+model+`","messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"`+kind+`","`+kind+`":`+fmt.Sprintf(carrier, link)+`}]}],"max_completion_tokens":5}`)
+		carrier := map[string]string{"image_url": `{"url":%q}`, "video_url": `{"url":%q}`,
+			"file": `{"file_data":%q}`}[kind]
+		status, answer := post("/chat/completions", `{"model":"`+model+
+			`","messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"`+kind+`","`+kind+`":`+
+			fmt.Sprintf(carrier, link)+`}]}],"max_completion_tokens":5}`)
 		sim.WaitIdle(rig.CallLimit)
-		if status != want || want == 400 && !strings.Contains(answer, "messages.0.content.1."+kind) || (sim.Stats().Requests > before) != (want == 200) {
+		if status != want || want == 400 && !strings.Contains(answer, "messages.0.content.1."+kind) ||
+			(sim.Stats().Requests > before) != (want == 200) {
 			t.Errorf("%s, %s %s: %d %s", model, kind, link, status, answer)
 		}
 	}
@@ -126,11 +132,15 @@ func TestOpenAIsOwnWordsAreTakenWhereTheOperatorSaysSo(t *testing.T) {
 	}
 	const custom = `"tools":[{"type":"custom","custom":{"name":"x"}}]`
 	f("/chat/completions", chat(custom), 200, "")
-	f("/chat/completions", chat(custom+`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}`), 200, "")
+	f("/chat/completions", chat(
+		custom+`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}`), 200, "")
 	f("/chat/completions", chat(`"prompt_cache_retention":"in_memory"`), 200, "")
-	f("/chat/completions", chat(`"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]},{"role":"user","content":"y"}]`), 200, "")
-	f("/chat/completions", chat(`"messages":[{"role":"user","content":[{"type":"refusal","refusal":"no"}]}]`), 400, "assistant")
-	f("/chat/completions", chat(`"messages":[{"role":"assistant","content":[{"type":"refusal"}]}]`), 400, "messages.0.content.0.refusal")
+	f("/chat/completions", chat(
+		`"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]},{"role":"user","content":"y"}]`), 200, "")
+	f("/chat/completions", chat(`"messages":[{"role":"user","content":[{"type":"refusal","refusal":"no"}]}]`), 400,
+		"assistant")
+	f("/chat/completions", chat(`"messages":[{"role":"assistant","content":[{"type":"refusal"}]}]`), 400,
+		"messages.0.content.0.refusal")
 
 	f("/embeddings", `{"model":"embed","input":[1,2,3]}`, 200, `"total_tokens":3`)
 	f("/embeddings", `{"model":"embed","input":[[1,2],[3]]}`, 200, `"embedding"`)
@@ -151,7 +161,8 @@ func TestIdentityIsNoContentEncoding(t *testing.T) {
 	key := g.Key("a")
 	f := func(coding string, want int) {
 		t.Helper()
-		status, _, answer, err := rig.Try(rig.Client, g.URL+"/chat/completions", key, `{"model":"usual","messages":[{"role":"user","content":"hi"}]}`, "Content-Encoding", coding)
+		status, _, answer, err := rig.Try(rig.Client, g.URL+"/chat/completions", key,
+			`{"model":"usual","messages":[{"role":"user","content":"hi"}]}`, "Content-Encoding", coding)
 		if err != nil || status != want {
 			t.Errorf("%s: %v %d %s", coding, err, status, answer)
 		}

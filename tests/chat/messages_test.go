@@ -49,7 +49,8 @@ func TestExampleClaudeTakesWhatClientsSend(t *testing.T) {
 	f(`"temperature":1.4`, 200, "")
 	f(`"messages":[{"role":"system","content":"Be brief."}]`, 200, "")
 	f(`"messages":[{"role":"assistant","content":"Hello!"},{"role":"user","content":"hi"}]`, 200, "")
-	f(`"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/jpg;base64,aGk="}}]}]`, 200, "")
+	f(`"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/jpg;base64,aGk="}}]}]`,
+		200, "")
 	f(`"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"functions.look:0","type":"function","function":{"name":"look","arguments":"{}"}}]},{"role":"tool","tool_call_id":"functions.look:0","content":"x"}],"reasoning_effort":"high","tools":[{"type":"function","function":{"name":"look"}}]`, 200, "")
 
 	f(`"n":2`, 400, `"n"`)

@@ -21,13 +21,17 @@ func TestSplitsAndVariantsOfUsage(t *testing.T) {
 	sim, g := rig.StartPrepaid(t, "10")
 	key := g.Key("a")
 	for _, scenario := range []string{
-		"chunk=1", "chunk=7", "split=byte", "split=utf8 unicode=1", "split=crlf crlf=1", "split=frame", "comments=1", "crlf=1 comments=1 split=byte",
-		"events_per_write=8", "usage=every", "usage=null", "usage=late", "usage=choices0", "usage=top", "usage=zerofirst", "usage=none", "no_done=1", "interim=103", "reasoning=5", "cached=4",
+		"chunk=1", "chunk=7", "split=byte", "split=utf8 unicode=1", "split=crlf crlf=1", "split=frame", "comments=1",
+		"crlf=1 comments=1 split=byte",
+		"events_per_write=8", "usage=every", "usage=null", "usage=late", "usage=choices0", "usage=top",
+		"usage=zerofirst", "usage=none", "no_done=1", "interim=103", "reasoning=5", "cached=4",
 	} {
 		before, sent := g.Settled()["a"].Spent, sim.Idle(t).Tokens
-		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=24 "+scenario+"]] Hello", `,"stream":true`))
+		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=24 "+scenario+"]] Hello",
+			`,"stream":true`))
 		text := rig.ReadAll(t, res)
-		if res.StatusCode != 200 || !strings.HasSuffix(strings.ReplaceAll(text, "\r", ""), "data: [DONE]\n\n") || strings.Contains(text, `"error"`) {
+		if res.StatusCode != 200 || !strings.HasSuffix(strings.ReplaceAll(text, "\r", ""), "data: [DONE]\n\n") ||
+			strings.Contains(text, `"error"`) {
 			t.Errorf("%s: %d, the stream ends %q", scenario, res.StatusCode, rig.Last(text, 300))
 			continue
 		}
@@ -47,7 +51,8 @@ func TestImpossibleUsageIsBounded(t *testing.T) {
 	key := g.Key("a")
 	for _, usage := range []string{"negative", "huge", "zero"} {
 		before := g.Settled()["a"]
-		g.Post("/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=10 usage="+usage+"]] Hello", `,"max_completion_tokens":20`))
+		g.Post("/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=10 usage="+usage+"]] Hello",
+			`,"max_completion_tokens":20`))
 		after := g.Settled()["a"]
 		if cost := after.Spent - before.Spent; cost < 0 || cost > 200_000_000 {
 			t.Errorf("usage=%s: charged %s", usage, cost)
@@ -63,8 +68,10 @@ func TestTruncatedStreamEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	_, g := rig.StartPrepaid(t, "1")
 	key := g.Key("a")
-	for _, scenario := range []string{"cut=fin cut_after=5", "cut=rst cut_after=5", "truncate=1 cut_after=5", "error_event=1 error_after=5"} {
-		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=24 "+scenario+"]] Hello", `,"stream":true`))
+	for _, scenario := range []string{"cut=fin cut_after=5", "cut=rst cut_after=5", "truncate=1 cut_after=5",
+		"error_event=1 error_after=5"} {
+		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=24 "+scenario+"]] Hello",
+			`,"stream":true`))
 		raw, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		text := string(raw)
@@ -98,7 +105,9 @@ func TestRequestBytesAreKept(t *testing.T) {
 	}
 	for _, body := range []string{
 		`{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`,
-		"{ \"model\" : \"sim-chat\", \"max_completion_tokens\": 9,\n\t\"messages\" : [ {\"role\":\"user\",\"content\":\"\\u00e9\\n😀\"} ] , \"unknown\" : {\"a\":[1.0,1e5,null]}, \"temperature\":0.70 }",
+		"{ \"model\" : \"sim-chat\", \"max_completion_tokens\": 9,\n\t\"messages\" : [ " +
+			"{\"role\":\"user\",\"content\":\"\\u00e9\\n😀\"} ] , \"unknown\" : {\"a\":[1.0,1e5,null]}, " +
+			"\"temperature\":0.70 }",
 		`{"metadata":{"k":"v"},"store":true,"include":["x"],"model":"sim-chat","messages":[{"role":"user","content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]}],"seed":7,"max_completion_tokens":9}`,
 	} {
 		if got := sent(body); got != body {
@@ -107,10 +116,13 @@ func TestRequestBytesAreKept(t *testing.T) {
 	}
 	for _, c := range []struct{ body, want string }{
 		// A cap always goes upstream: what is produced is bounded by what is held.
-		{`{"model":"sim-chat","messages":[{"role":"user","content":"x"}]}`, `{"max_completion_tokens":1000,"model":"sim-chat","messages":[{"role":"user","content":"x"}]}`},
-		{`{"user":"me","model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`, `{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`},
+		{`{"model":"sim-chat","messages":[{"role":"user","content":"x"}]}`,
+			`{"max_completion_tokens":1000,"model":"sim-chat","messages":[{"role":"user","content":"x"}]}`},
+		{`{"user":"me","model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`,
+			`{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`},
 		{`{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9,"svc_parameters":{"strip_thinking_response":true},"top_k":3}`, `{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9,"top_k":3}`},
-		{`{"model":"sim-free","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`, `{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`},
+		{`{"model":"sim-free","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`,
+			`{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`},
 	} {
 		if got := sent(c.body); got != c.want {
 			t.Errorf("sent    %s\narrived %s\nwant    %s", c.body, got, c.want)
@@ -125,7 +137,8 @@ func TestRequestBytesAreKept(t *testing.T) {
 // Another target takes over while no byte has gone to the client.
 func TestFailoverBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
-	good, bad := rig.StartUpstream(t, upstream.Options{}), rig.StartUpstream(t, upstream.Options{Faults: []upstream.Fault{{Share: 1, Scenario: "status=503"}}})
+	good, bad := rig.StartUpstream(t, upstream.Options{}), rig.StartUpstream(t,
+		upstream.Options{Faults: []upstream.Fault{{Share: 1, Scenario: "status=503"}}})
 	dead := rig.FreeAddr(t)
 	text := fmt.Sprintf(`
 log: { level: warn, format: json }
@@ -179,7 +192,9 @@ models:
     targets: [{ upstream: first }, { upstream: second, priority: 1 }]
 `
 	for _, status := range []string{"401", "402", "404", "429", "500"} {
-		first, second := rig.StartUpstream(t, upstream.Options{Faults: []upstream.Fault{{Share: 1, Scenario: "status=" + status}}}), rig.StartUpstream(t, upstream.Options{})
+		first, second := rig.StartUpstream(t,
+			upstream.Options{Faults: []upstream.Fault{{Share: 1, Scenario: "status=" + status}}}),
+			rig.StartUpstream(t, upstream.Options{})
 		g := rig.StartGateway(t, fmt.Sprintf(text, first.URL, second.URL))
 		g.NewAccount("a", "1")
 		key := g.Key("a")
@@ -214,12 +229,14 @@ func TestHugeAnswerIsRelayedFlat(t *testing.T) {
 		t.Skip("memory under the race detector says nothing")
 	}
 	sim := rig.StartUpstream(t, upstream.Options{})
-	large := strings.NewReplacer("max_completion_tokens: 100000", "max_completion_tokens: 50000000", "context_tokens: 128000", "context_tokens: 60000000")
+	large := strings.NewReplacer("max_completion_tokens: 100000", "max_completion_tokens: 50000000",
+		"context_tokens: 128000", "context_tokens: 60000000")
 	g := rig.StartGateway(t, large.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL)))
 	g.NewAccount("a", "1000")
 	key := g.Key("a")
 	fetch := func(size int) int64 {
-		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-thinker", "[[sim big="+strconv.Itoa(size)+"]] x", `,"max_completion_tokens":50000000`))
+		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-thinker", "[[sim big="+strconv.Itoa(size)+"]] x",
+			`,"max_completion_tokens":50000000`))
 		defer func() { _ = res.Body.Close() }()
 		n, err := io.Copy(io.Discard, res.Body)
 		if err != nil || res.StatusCode != 200 {
@@ -247,9 +264,12 @@ func TestEarlyAnswerDoesNotOpenTheDoorToSmuggling(t *testing.T) {
 	addr := strings.TrimPrefix(g.Origin, "http://")
 	smuggled := "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 	for name, request := range map[string]string{
-		"length":  "POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: " + strconv.Itoa(8192+len(smuggled)) + "\r\n\r\n" + strings.Repeat(" ", 8192) + smuggled,
-		"chunked": "POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n", len(smuggled)) + smuggled + "\r\n0\r\n\r\n",
-		"both":    "POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
+		"length": "POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+			strconv.Itoa(8192+len(smuggled)) + "\r\n\r\n" + strings.Repeat(" ", 8192) + smuggled,
+		"chunked": "POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			fmt.Sprintf("%x\r\n", len(smuggled)) + smuggled + "\r\n0\r\n\r\n",
+		"both": "POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n0\r\n\r\n" + smuggled,
 	} {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {

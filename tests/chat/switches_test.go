@@ -90,7 +90,8 @@ func TestSwitchesOfTheOperator(t *testing.T) {
 
 	// The brand word builds identifiers; aliases of it are understood.
 	for _, name := range []string{"foo_parameters", "old_parameters"} {
-		status, header, answer := chat(rig.Ask("sim-chat", "x", `,"`+name+`":{"include_`+strings.TrimSuffix(name, "_parameters")+`_system_prompt":false}`))
+		status, header, answer := chat(rig.Ask("sim-chat", "x",
+			`,"`+name+`":{"include_`+strings.TrimSuffix(name, "_parameters")+`_system_prompt":false}`))
 		if status != 200 || header.Get("X-Foo-Model-Id") != "sim-chat" || header.Get("X-Foo-Version") == "" {
 			t.Errorf("%s: %d %v %s", name, status, header, answer)
 		}
@@ -98,28 +99,36 @@ func TestSwitchesOfTheOperator(t *testing.T) {
 			t.Errorf("%s went upstream: %s", name, got)
 		}
 	}
-	if status, _, answer := chat(rig.Ask("sim-chat", "x", `,"svc_parameters":{"a":1}`)); status != 200 || !strings.Contains(upstreamGot(), "svc_parameters") {
+	if status, _, answer := chat(rig.Ask("sim-chat", "x", `,"svc_parameters":{"a":1}`)); status != 200 ||
+		!strings.Contains(upstreamGot(), "svc_parameters") {
 		t.Errorf("another brand's parameters are not just an unknown field: %d %s", status, answer)
 	}
 	// null is as good as absent; routing hints of other gateways stay here.
-	if status, _, answer := chat(rig.Ask("sim-chat", "x", `,"foo_parameters":{"character_slug":null,"enable_web_search":null,"include_foo_system_prompt":null},"fallbacks":[{"model":"dear"}],"anon_user_id":"u"`)); status != 200 || !strings.Contains(upstreamGot(), "Be kind.") || strings.Contains(upstreamGot(), "dear") || strings.Contains(upstreamGot(), "anon_user_id") {
+	if status, _, answer := chat(rig.Ask("sim-chat", "x",
+		`,"foo_parameters":{"character_slug":null,"enable_web_search":null,"include_foo_system_prompt":null},"fallbacks":[{"model":"dear"}],"anon_user_id":"u"`)); status != 200 || !strings.Contains(upstreamGot(), "Be kind.") || strings.Contains(upstreamGot(), "dear") || strings.Contains(upstreamGot(), "anon_user_id") {
 		t.Errorf("%d %s; upstream got %s", status, answer, upstreamGot())
 	}
 	// The operator's system prompt goes first.
-	if status, _, answer := chat(rig.Ask("sim-chat", "x", "")); status != 200 || !strings.Contains(upstreamGot(), `"messages":[{"role":"system","content":"Be kind."},{"role":"user"`) {
+	if status, _, answer := chat(rig.Ask("sim-chat", "x", "")); status != 200 ||
+		!strings.Contains(upstreamGot(), `"messages":[{"role":"system","content":"Be kind."},{"role":"user"`) {
 		t.Errorf("%d %s; upstream got %s", status, answer, upstreamGot())
 	}
 	// max_tokens is mapped.
-	if status, _, answer := chat(rig.Ask("sim-chat", "x", `,"max_tokens":7`)); status != 200 || strings.Contains(upstreamGot(), `"max_tokens"`) || !strings.Contains(upstreamGot(), `"max_completion_tokens":7`) {
+	if status, _, answer := chat(rig.Ask("sim-chat", "x", `,"max_tokens":7`)); status != 200 ||
+		strings.Contains(upstreamGot(), `"max_tokens"`) || !strings.Contains(upstreamGot(),
+		`"max_completion_tokens":7`) {
 		t.Errorf("%d %s; upstream got %s", status, answer, upstreamGot())
 	}
 	// reasoning_effort wins over reasoning.effort; an effort the model lacks is refused.
-	if status, _, answer := chat(rig.Ask("sim-chat", "x", `,"reasoning":{"effort":"low"},"reasoning_effort":"high"`)); status != 200 {
+	if status, _, answer := chat(
+		rig.Ask("sim-chat", "x", `,"reasoning":{"effort":"low"},"reasoning_effort":"high"`)); status != 200 {
 		t.Errorf("%d %s", status, answer)
-	} else if got := upstreamGot(); !strings.Contains(got, `"reasoning_effort":"high"`) || strings.Contains(got, `"effort":"low"`) {
+	} else if got := upstreamGot(); !strings.Contains(got, `"reasoning_effort":"high"`) ||
+		strings.Contains(got, `"effort":"low"`) {
 		t.Errorf("upstream got %s", got)
 	}
-	if status, _, answer := chat(rig.Ask("sim-chat", "x", `,"reasoning":{"effort":"medium"}`)); status != 400 || !strings.Contains(answer, "reasoning.effort") || !strings.Contains(answer, `"error":{"message"`) {
+	if status, _, answer := chat(rig.Ask("sim-chat", "x", `,"reasoning":{"effort":"medium"}`)); status != 400 ||
+		!strings.Contains(answer, "reasoning.effort") || !strings.Contains(answer, `"error":{"message"`) {
 		t.Errorf("%d %s", status, answer)
 	}
 	// Names: alias, trait, suffix, states of a model.
@@ -129,8 +138,10 @@ func TestSwitchesOfTheOperator(t *testing.T) {
 		id     string
 	}{
 		{"sim-chat", 200, "sim-chat"}, {"gpt-4o", 200, "sim-chat"}, {"default", 200, "sim-chat"},
-		{"sim-chat:strip_thinking_response=true", 200, "sim-chat"}, {"gpt-4o:include_foo_system_prompt=false&enable_web_search=off", 200, "sim-chat"},
-		{"sim-offline", 503, ""}, {"sim-retired", 410, ""}, {"sim-moved", 200, "sim-new"}, {"sim-leaving", 200, "sim-leaving"}, {"sim-embed", 404, ""}, {"nobody", 404, ""},
+		{"sim-chat:strip_thinking_response=true", 200, "sim-chat"},
+		{"gpt-4o:include_foo_system_prompt=false&enable_web_search=off", 200, "sim-chat"},
+		{"sim-offline", 503, ""}, {"sim-retired", 410, ""}, {"sim-moved", 200, "sim-new"},
+		{"sim-leaving", 200, "sim-leaving"}, {"sim-embed", 404, ""}, {"nobody", 404, ""},
 	} {
 		status, header, answer := chat(rig.Ask(c.model, "x", ""))
 		if status != c.status || (c.id != "" && header.Get("X-Foo-Model-Id") != c.id) {
@@ -145,8 +156,10 @@ func TestSwitchesOfTheOperator(t *testing.T) {
 	}
 	// The catalog is open, complete JSON, and knows types, traits and aliases.
 	for _, c := range []struct{ path, want string }{
-		{"/models", `"id":"sim-chat"`}, {"/models?type=embedding", `"id":"sim-embed"`}, {"/models?type=all", `"owned_by":"foo"`},
-		{"/models/traits", `"default":"sim-chat"`}, {"/models/compatibility_mapping", `"gpt-4o":"sim-chat"`}, {"/models/compatibility_mapping?type=embedding", `"text-embedding-ada-002":"sim-embed"`},
+		{"/models", `"id":"sim-chat"`}, {"/models?type=embedding", `"id":"sim-embed"`},
+		{"/models?type=all", `"owned_by":"foo"`},
+		{"/models/traits", `"default":"sim-chat"`}, {"/models/compatibility_mapping", `"gpt-4o":"sim-chat"`},
+		{"/models/compatibility_mapping?type=embedding", `"text-embedding-ada-002":"sim-embed"`},
 	} {
 		status, _, answer := g.Get(c.path, "")
 		if status != 200 || !json.Valid(answer) || !strings.Contains(string(answer), c.want) {
@@ -166,7 +179,8 @@ func TestDrainOnClientGoneChargesTheWholeAnswer(t *testing.T) {
 	g := rig.StartGateway(t, fmt.Sprintf(switchedConfig, sim.URL))
 	g.NewAccount("a", "10")
 	key := g.Key("a")
-	res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-new", "[[sim tokens=60 gap_ms=20]] Go", `,"stream":true`))
+	res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-new", "[[sim tokens=60 gap_ms=20]] Go",
+		`,"stream":true`))
 	r := bufio.NewReader(res.Body)
 	for range 6 {
 		if _, err := r.ReadString('\n'); err != nil {
@@ -196,13 +210,17 @@ func TestUsageIsAlwaysAskedForUpstream(t *testing.T) {
 	for _, c := range []struct {
 		options string
 		shown   bool
-	}{{"", true}, {`,"stream_options":{"include_usage":true}`, true}, {`,"stream_options":{"include_usage":false}`, false}, {`,"stream_options":{}`, true}, {`,"stream_options":null`, true}} {
+	}{{"", true}, {`,"stream_options":{"include_usage":true}`, true},
+		{`,"stream_options":{"include_usage":false}`, false}, {`,"stream_options":{}`, true},
+		{`,"stream_options":null`, true}} {
 		before := g.Settled()["a"].Spent
-		text := rig.ReadAll(t, g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=5]] x", `,"stream":true`+c.options)))
+		text := rig.ReadAll(t, g.Open("POST", "/chat/completions", key,
+			rig.Ask("sim-chat", "[[sim tokens=5]] x", `,"stream":true`+c.options)))
 		if got := string(sim.Latest(t).Body); !strings.Contains(got, `"include_usage":true`) {
 			t.Errorf("%q: upstream got %s", c.options, got)
 		}
-		if shown := strings.Contains(text, `"usage":{`); shown != c.shown || !strings.HasSuffix(text, "data: [DONE]\n\n") {
+		if shown := strings.Contains(text, `"usage":{`); shown != c.shown ||
+			!strings.HasSuffix(text, "data: [DONE]\n\n") {
 			t.Errorf("%q: usage shown %v: %s", c.options, shown, rig.Last(text, 400))
 		}
 		if g.Settled()["a"].Spent == before {
@@ -216,7 +234,8 @@ func TestUsageIsAlwaysAskedForUpstream(t *testing.T) {
 func TestCompressionOnRequest(t *testing.T) {
 	t.Parallel()
 	_, g := rig.StartPrepaid(t, "10")
-	req, err := http.NewRequest("POST", g.URL+"/chat/completions", strings.NewReader(rig.Ask("sim-chat", "[[sim tokens=900]] x", `,"max_completion_tokens":900`)))
+	req, err := http.NewRequest("POST", g.URL+"/chat/completions",
+		strings.NewReader(rig.Ask("sim-chat", "[[sim tokens=900]] x", `,"max_completion_tokens":900`)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,17 +39,26 @@ func (g *goClient) errors(t *testing.T) {
 			t.Errorf("%s: message %q, type %q", name, failed.Message, failed.Type)
 		}
 	}
-	f("temperature out of range", chat(g.rich, func(p *openai.ChatCompletionNewParams) { p.Temperature = openai.Float(3) }), 400, "", `"maximum":2`)
-	f("max_tokens", chat(g.rich, func(p *openai.ChatCompletionNewParams) { p.MaxTokens = openai.Int(5) }), 400, "", "max_completion_tokens")
-	f("no messages", chat(g.rich, func(p *openai.ChatCompletionNewParams) { p.Messages = []openai.ChatCompletionMessageParamUnion{} }), 400, "", "messages")
-	f("tools on a plain model", chat(g.rich, func(p *openai.ChatCompletionNewParams) { p.Model, p.Tools = "sim-plain", twoTools() }), 400, "", "tool")
+	f("temperature out of range", chat(g.rich, func(p *openai.ChatCompletionNewParams) {
+		p.Temperature = openai.Float(3)
+	}), 400, "", `"maximum":2`)
+	f("max_tokens", chat(g.rich, func(p *openai.ChatCompletionNewParams) { p.MaxTokens = openai.Int(5) }), 400, "",
+		"max_completion_tokens")
+	f("no messages", chat(g.rich, func(p *openai.ChatCompletionNewParams) {
+		p.Messages = []openai.ChatCompletionMessageParamUnion{}
+	}), 400, "", "messages")
+	f("tools on a plain model", chat(g.rich, func(p *openai.ChatCompletionNewParams) {
+		p.Model, p.Tools = "sim-plain",
+			twoTools()
+	}), 400, "", "tool")
 	f("too long for the model", chat(g.rich, func(p *openai.ChatCompletionNewParams) {
 		p.Messages = g.ask("Hm.", "status=400 kind=context").Messages
 	}), 400, "context_length_exceeded", "context length")
 	f("unknown key", chat("SVC_INFERENCE_KEY_unknown", same), 401, "AUTHENTICATION_FAILED", "")
 	f("no key", chat("x", same, option.WithHeaderDel("Authorization")), 401, "AUTHENTICATION_FAILED", "")
 	f("no money", chat(g.poor, same), 402, "INSUFFICIENT_BALANCE", "balance")
-	f("unknown model", chat(g.rich, func(p *openai.ChatCompletionNewParams) { p.Model = "no-such-model" }), 404, "", "no-such-model")
+	f("unknown model", chat(g.rich, func(p *openai.ChatCompletionNewParams) { p.Model = "no-such-model" }), 404, "",
+		"no-such-model")
 
 	client := g.openAI(g.poor)
 	stream := client.Chat.Completions.NewStreaming(t.Context(), g.ask("Say something.", ""))
@@ -68,8 +77,10 @@ func (g *goClient) limited(t *testing.T) {
 		if _, err := client.Chat.Completions.New(t.Context(), params, option.WithResponseInto(&res)); err != nil {
 			t.Fatalf("a request within the limit failed: %v%s", err, detailOf(err))
 		}
-		if got := res.Header.Get("x-ratelimit-remaining-requests"); got != strconv.Itoa(left) || res.Header.Get("x-ratelimit-limit-requests") != "2" {
-			t.Errorf("remaining %q, limit %q; expected %d of 2", got, res.Header.Get("x-ratelimit-limit-requests"), left)
+		if got := res.Header.Get("x-ratelimit-remaining-requests"); got != strconv.Itoa(left) ||
+			res.Header.Get("x-ratelimit-limit-requests") != "2" {
+			t.Errorf("remaining %q, limit %q; expected %d of 2", got, res.Header.Get("x-ratelimit-limit-requests"),
+				left)
 		}
 	}
 	_, err := client.Chat.Completions.New(t.Context(), params)
@@ -116,7 +127,8 @@ func detailOf(err error) string {
 // discreet asserts that nothing of the upstream's inside reached the client.
 func discreet(t *testing.T, text string) {
 	t.Helper()
-	for _, secret := range []string{"org-simsecret0001", "sk-simsecret", "upstream-key", "backend-7", "internal.simulated", "simulated.example"} {
+	for _, secret := range []string{"org-simsecret0001", "sk-simsecret", "upstream-key", "backend-7",
+		"internal.simulated", "simulated.example"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the upstream's %s reached the client: %s", secret, text)
 		}

@@ -67,7 +67,8 @@ type goClient struct {
 }
 
 func (c *clients) openAI(key string) openai.Client {
-	return openai.NewClient(option.WithBaseURL(c.URL), option.WithAPIKey(key), option.WithMaxRetries(0), option.WithRequestTimeout(rig.CallLimit))
+	return openai.NewClient(option.WithBaseURL(c.URL), option.WithAPIKey(key), option.WithMaxRetries(0),
+		option.WithRequestTimeout(rig.CallLimit))
 }
 
 // ask is a chat request with one user message; what stands in scenario is done by the upstream.
@@ -75,7 +76,8 @@ func (g *goClient) ask(text, scenario string) openai.ChatCompletionNewParams {
 	if scenario != "" {
 		text += " [[sim " + scenario + "]]"
 	}
-	return openai.ChatCompletionNewParams{Model: g.model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)}}
+	return openai.ChatCompletionNewParams{
+		Model: g.model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)}}
 }
 
 func (g *goClient) complete(t *testing.T, params openai.ChatCompletionNewParams) *openai.ChatCompletion {
@@ -88,7 +90,8 @@ func (g *goClient) complete(t *testing.T, params openai.ChatCompletionNewParams)
 }
 
 // collect reads a stream to its end and gives the accumulated answer and the chunks.
-func (g *goClient) collect(t *testing.T, params openai.ChatCompletionNewParams) (openai.ChatCompletion, []openai.ChatCompletionChunk) {
+func (g *goClient) collect(t *testing.T, params openai.ChatCompletionNewParams) (openai.ChatCompletion,
+	[]openai.ChatCompletionChunk) {
 	t.Helper()
 	stream := g.Chat.Completions.NewStreaming(t.Context(), params)
 	defer func() { _ = stream.Close() }()
@@ -109,10 +112,12 @@ func (g *goClient) collect(t *testing.T, params openai.ChatCompletionNewParams) 
 func (g *goClient) answers(t *testing.T) {
 	before := time.Now().Unix()
 	answer := g.complete(t, g.ask("Say something.", "tokens=12"))
-	if !strings.HasPrefix(answer.ID, "chatcmpl-") || answer.Model != g.model || answer.Created < before-1 || answer.Created > before+60 {
+	if !strings.HasPrefix(answer.ID, "chatcmpl-") || answer.Model != g.model || answer.Created < before-1 ||
+		answer.Created > before+60 {
 		t.Errorf("id %q, model %q, created %d", answer.ID, answer.Model, answer.Created)
 	}
-	if len(answer.Choices) != 1 || answer.Choices[0].FinishReason != "stop" || len(strings.Fields(answer.Choices[0].Message.Content)) != 12 {
+	if len(answer.Choices) != 1 || answer.Choices[0].FinishReason != "stop" ||
+		len(strings.Fields(answer.Choices[0].Message.Content)) != 12 {
 		t.Errorf("choices: %+v", answer.Choices)
 	}
 	checkUsage(t, answer.Usage, 12)
@@ -194,7 +199,8 @@ func function(name string, properties map[string]any) openai.ChatCompletionToolU
 
 func twoTools() []openai.ChatCompletionToolUnionParam {
 	return []openai.ChatCompletionToolUnionParam{
-		function("get_weather", map[string]any{"city": map[string]any{"type": "string"}, "days": map[string]any{"type": "integer"}}),
+		function("get_weather", map[string]any{"city": map[string]any{"type": "string"},
+			"days": map[string]any{"type": "integer"}}),
 		function("get_time", map[string]any{"zone": map[string]any{"type": "string"}}),
 	}
 }
@@ -202,22 +208,27 @@ func twoTools() []openai.ChatCompletionToolUnionParam {
 func (g *goClient) tools(t *testing.T) {
 	params := g.ask("Weather in Oslo?", "")
 	params.Tools = twoTools()
-	params.ToolChoice = openai.ToolChoiceOptionFunctionToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: "get_weather"})
+	params.ToolChoice = openai.ToolChoiceOptionFunctionToolChoice(
+		openai.ChatCompletionNamedToolChoiceFunctionParam{Name: "get_weather"})
 	answer := g.complete(t, params)
 	message := answer.Choices[0].Message
-	if answer.Choices[0].FinishReason != "tool_calls" || len(message.ToolCalls) != 1 || message.ToolCalls[0].Function.Name != "get_weather" {
+	if answer.Choices[0].FinishReason != "tool_calls" || len(message.ToolCalls) != 1 ||
+		message.ToolCalls[0].Function.Name != "get_weather" {
 		t.Fatalf("no call of get_weather: %s", answer.RawJSON())
 	}
 	var args struct {
 		City string
 		Days int
 	}
-	if err := json.Unmarshal([]byte(message.ToolCalls[0].Function.Arguments), &args); err != nil || args.City == "" || args.Days == 0 {
+	if err := json.Unmarshal([]byte(message.ToolCalls[0].Function.Arguments), &args); err != nil || args.City == "" ||
+		args.Days == 0 {
 		t.Errorf("arguments %s: %v", message.ToolCalls[0].Function.Arguments, err)
 	}
 	params.ToolChoice = openai.ChatCompletionToolChoiceOptionUnionParam{}
-	params.Messages = append(params.Messages, message.ToParam(), openai.ToolMessage(`{"sky":"clear"}`, message.ToolCalls[0].ID))
-	if answer = g.complete(t, params); answer.Choices[0].FinishReason != "stop" || answer.Choices[0].Message.Content == "" {
+	params.Messages = append(params.Messages, message.ToParam(),
+		openai.ToolMessage(`{"sky":"clear"}`, message.ToolCalls[0].ID))
+	if answer = g.complete(t, params); answer.Choices[0].FinishReason != "stop" ||
+		answer.Choices[0].Message.Content == "" {
 		t.Errorf("no answer to the tool's result: %s", answer.RawJSON())
 	}
 }
@@ -226,7 +237,8 @@ func (g *goClient) streamedTools(t *testing.T) {
 	params := g.ask("Weather and time?", "tool=all")
 	params.Tools = twoTools()
 	answer, chunks := g.collect(t, params)
-	if len(answer.Choices) != 1 || answer.Choices[0].FinishReason != "tool_calls" || len(answer.Choices[0].Message.ToolCalls) != 2 {
+	if len(answer.Choices) != 1 || answer.Choices[0].FinishReason != "tool_calls" ||
+		len(answer.Choices[0].Message.ToolCalls) != 2 {
 		t.Fatalf("choices: %+v", answer.Choices)
 	}
 	for i, want := range []struct {
@@ -235,7 +247,8 @@ func (g *goClient) streamedTools(t *testing.T) {
 	}{{"get_weather", []string{"city", "days"}}, {"get_time", []string{"zone"}}} {
 		call := answer.Choices[0].Message.ToolCalls[i]
 		var args map[string]any
-		if err := json.Unmarshal([]byte(call.Function.Arguments), &args); err != nil || call.Function.Name != want.name || call.ID == "" || len(args) != len(want.args) {
+		if err := json.Unmarshal([]byte(call.Function.Arguments), &args); err != nil ||
+			call.Function.Name != want.name || call.ID == "" || len(args) != len(want.args) {
 			t.Errorf("call %d is %s %q(%s): %v", i, call.ID, call.Function.Name, call.Function.Arguments, err)
 		}
 	}
@@ -249,12 +262,15 @@ func (g *goClient) streamedTools(t *testing.T) {
 
 func (g *goClient) schema(t *testing.T) {
 	params := g.ask("Report.", "")
-	params.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
-		JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "report", Strict: openai.Bool(true), Schema: map[string]any{
-			"type": "object", "required": []string{"title", "score"}, "additionalProperties": false,
-			"properties": map[string]any{"title": map[string]any{"type": "string"}, "score": map[string]any{"type": "integer"}},
-		}},
-	}}
+	params.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{
+		OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
+			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "report", Strict: openai.Bool(true),
+				Schema: map[string]any{
+					"type": "object", "required": []string{"title", "score"}, "additionalProperties": false,
+					"properties": map[string]any{"title": map[string]any{"type": "string"},
+						"score": map[string]any{"type": "integer"}},
+				}},
+		}}
 	var report struct {
 		Title string
 		Score int
@@ -306,7 +322,8 @@ func (g *goClient) cancel(t *testing.T) {
 
 	soon, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer stop()
-	if _, err := g.Chat.Completions.New(soon, g.ask("Wait.", "delay_ms=5000")); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := g.Chat.Completions.New(soon, g.ask("Wait.", "delay_ms=5000")); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("an abandoned request gave %v", err)
 	}
 }
@@ -329,7 +346,8 @@ func (g *goClient) midStream(t *testing.T) {
 		var body struct {
 			Error struct{ Code, Type, Message string }
 		}
-		if err := json.Unmarshal(failed.Event.Data, &body); err != nil || body.Error.Message == "" || body.Error.Type == "" ||
+		if err := json.Unmarshal(failed.Event.Data, &body); err != nil || body.Error.Message == "" ||
+			body.Error.Type == "" ||
 			(body.Error.Code != "model_overloaded" && body.Error.Code != "upstream_error") {
 			t.Errorf("%s: error event %s: %v", fault, failed.Event.Data, err)
 		}
@@ -377,7 +395,8 @@ func (g *goClient) embeds(t *testing.T) {
 	if err != nil {
 		t.Fatalf("cannot embed: %v%s", err, detailOf(err))
 	}
-	if len(usual.Data) != 2 || usual.Data[1].Index != 1 || len(usual.Data[1].Embedding) != 32 || usual.Usage.PromptTokens != 2 || usual.Usage.TotalTokens != 2 {
+	if len(usual.Data) != 2 || usual.Data[1].Index != 1 || len(usual.Data[1].Embedding) != 32 ||
+		usual.Usage.PromptTokens != 2 || usual.Usage.TotalTokens != 2 {
 		t.Fatalf("embeddings: %s", usual.RawJSON())
 	}
 	params.EncodingFormat = openai.EmbeddingNewParamsEncodingFormatBase64
@@ -427,7 +446,8 @@ func (g *goClient) together(t *testing.T) {
 			if err != nil {
 				t.Errorf("call %d: %v%s", i, err, detailOf(err))
 			} else if answer.Usage.CompletionTokens != n {
-				t.Errorf("call %d got the answer of another: %d tokens, expected %d", i, answer.Usage.CompletionTokens, n)
+				t.Errorf("call %d got the answer of another: %d tokens, expected %d", i, answer.Usage.CompletionTokens,
+					n)
 			}
 		})
 	}

@@ -119,7 +119,8 @@ func (c *clients) recount(t *testing.T) {
 // itself when usage never came, so they get a little room.
 func bill(s upstream.Stats, p nanoPerToken) (exact, open rig.Money) {
 	cost := func(tally upstream.Tally) rig.Money {
-		return rig.Money(tally.PromptTokens-tally.CachedTokens)*p.input + rig.Money(tally.CachedTokens)*p.cached + rig.Money(tally.CompletionTokens)*p.output
+		return rig.Money(tally.PromptTokens-tally.CachedTokens)*p.input + rig.Money(tally.CachedTokens)*p.cached +
+			rig.Money(tally.CompletionTokens)*p.output
 	}
 	const room = 32 // tokens a request
 	aborted, broken := s.Outcomes[upstream.Aborted], s.Outcomes[upstream.Broken]

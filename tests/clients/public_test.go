@@ -27,7 +27,8 @@ type publicGateway struct {
 func startDemonstration(t *testing.T) *publicGateway {
 	t.Helper()
 	s := rig.StartUpstream(t, upstream.Options{})
-	return startPublic(t, filepath.Join("config", "demo.yaml"), []string{"${SIM_URL}", strings.TrimSuffix(s.URL, "/v1")},
+	return startPublic(t, filepath.Join("config", "demo.yaml"),
+		[]string{"${SIM_URL}", strings.TrimSuffix(s.URL, "/v1")},
 		"FAREBOX_MODEL=sim-chat-small", "FAREBOX_EMBEDDING_MODEL=sim-embed", "FAREBOX_STRICT=1")
 }
 
@@ -54,7 +55,8 @@ func startPublic(t *testing.T, file string, replace []string, environment ...str
 	g := rig.StartGateway(t, strings.NewReplacer(replace...).Replace(string(text)))
 	g.NewAccount("rich", "100")
 	g.NewAccount("poor", "")
-	return &publicGateway{g, append(environment, "FAREBOX_URL="+g.URL, "FAREBOX_KEY="+g.Key("rich"), "FAREBOX_POOR_KEY="+g.Key("poor"), "NO_COLOR=1")}
+	return &publicGateway{g, append(environment, "FAREBOX_URL="+g.URL, "FAREBOX_KEY="+g.Key("rich"),
+		"FAREBOX_POOR_KEY="+g.Key("poor"), "NO_COLOR=1")}
 }
 
 // try runs a suite of packages and fails with its output.

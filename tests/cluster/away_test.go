@@ -71,7 +71,8 @@ func TestStoreThatIsAwayLosesAndDoublesNothing(t *testing.T) {
 func TestRedisThatIsAwayStopsNothing(t *testing.T) {
 	t.Parallel()
 	redis := servers.StartRedis(t)
-	c := &rig.Cluster{T: t, Postgres: servers.Database(t), Redis: redis.Addr, Sim: rig.StartUpstream(t, upstream.Options{})}
+	c := &rig.Cluster{T: t, Postgres: servers.Database(t), Redis: redis.Addr,
+		Sim: rig.StartUpstream(t, upstream.Options{})}
 	c.StartNode("n1")
 	c.StartNode("n2")
 	first := c.Nodes[0]

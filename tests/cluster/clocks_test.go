@@ -21,7 +21,8 @@ func shiftedBinary(t *testing.T) string {
 		t.Fatalf("cannot make the overlay that shifts the clock: %v", err)
 	}
 	bin := filepath.Join(dir, "farebox")
-	out, err := exec.Command("go", "build", "-tags", "nodynamic", "-overlay", strings.TrimSpace(string(overlay)), "-o", bin, ".").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags", "nodynamic", "-overlay", strings.TrimSpace(string(overlay)), "-o",
+		bin, ".").CombinedOutput()
 	if err != nil {
 		t.Fatalf("cannot build farebox with a shifted clock: %v\n%s", err, out)
 	}
@@ -33,7 +34,8 @@ func shiftedBinary(t *testing.T) string {
 // clock is an hour off does not start, and says why.
 func TestLongNodesWithClocksApartCostNoLimitAndNoMoney(t *testing.T) {
 	bin := shiftedBinary(t)
-	c := &rig.Cluster{T: t, Postgres: servers.Database(t), Redis: servers.StartRedis(t).Addr, Sim: rig.StartUpstream(t, upstream.Options{})}
+	c := &rig.Cluster{T: t, Postgres: servers.Database(t), Redis: servers.StartRedis(t).Addr,
+		Sim: rig.StartUpstream(t, upstream.Options{})}
 	for name, offset := range map[string]string{"n1": "2m", "n2": "-2m", "n3": "5s"} {
 		g := c.NewNode(name)
 		g.Bin, g.Wrap = bin, []string{"env", "FAREBOX_CLOCK_OFFSET=" + offset}
@@ -53,7 +55,8 @@ func TestLongNodesWithClocksApartCostNoLimitAndNoMoney(t *testing.T) {
 		wrong.Kill()
 		t.Fatal("a node whose clock is an hour ahead starts")
 	}
-	if !strings.Contains(wrong.Log()+wrong.Banner(), "the clock of this machine is 1h0m0s ahead of PostgreSQL's") || time.Since(began) > 20*time.Second {
+	if !strings.Contains(wrong.Log()+wrong.Banner(), "the clock of this machine is 1h0m0s ahead of PostgreSQL's") ||
+		time.Since(began) > 20*time.Second {
 		t.Errorf("after %s: %s", time.Since(began), wrong.Log()+wrong.Banner())
 	}
 }

@@ -50,11 +50,13 @@ func nodesThatAreKilledInTurn(t *testing.T, length, every time.Duration) {
 	a := first.Accounts()["a"]
 	least := l.Price * rig.Money(l.Whole.Load())
 	if a.Spent < least || a.Spent > most {
-		t.Errorf("charged %s; %d answers were received whole, worth %s, and %s was produced", a.Spent, l.Whole.Load(), least, most)
+		t.Errorf("charged %s; %d answers were received whole, worth %s, and %s was produced", a.Spent, l.Whole.Load(),
+			least, most)
 	}
 	if a.USD+a.Spent != 1_000_000_000_000 || a.Held != 0 {
 		t.Errorf("the account does not add up: %+v", a)
 	}
 	first.CLI("verify")
-	t.Logf("%d kills, %d requests sent, %d received whole; charged %s, between %s and %s", kills, l.Sent.Load(), l.Whole.Load(), a.Spent, least, most)
+	t.Logf("%d kills, %d requests sent, %d received whole; charged %s, between %s and %s", kills, l.Sent.Load(),
+		l.Whole.Load(), a.Spent, least, most)
 }

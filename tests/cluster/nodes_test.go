@@ -83,7 +83,8 @@ func spendTheLastDollar(c *rig.Cluster) {
 	}
 	wg.Wait()
 	after := c.Sim.Idle(t).Tokens
-	produced := rig.Money((after.PromptTokens-before.PromptTokens)*1000 + (after.CompletionTokens-before.CompletionTokens)*2000)
+	produced := rig.Money((after.PromptTokens-before.PromptTokens)*1000 +
+		(after.CompletionTokens-before.CompletionTokens)*2000)
 	for _, g := range c.Nodes {
 		if err := g.Stop(); err != nil {
 			t.Error(err)
@@ -171,7 +172,8 @@ func settle(c *rig.Cluster, credit rig.Money) {
 		}
 	}
 	first := c.Nodes[0]
-	if a := first.Accounts()["a"]; a.Spent != produced || a.USD+a.Spent != credit || a.USD < 0 || a.Held != 0 || a.Leased.USD != 0 {
+	if a := first.Accounts()["a"]; a.Spent != produced || a.USD+a.Spent != credit || a.USD < 0 || a.Held != 0 ||
+		a.Leased.USD != 0 {
 		c.T.Errorf("produced %s, the account is %+v", produced, a)
 	}
 	first.CLI("verify")

@@ -20,7 +20,8 @@ func TestLongOpenAINodeImages(t *testing.T) {
 	if err := os.WriteFile(picture, painting(512, 256), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out := s.RunSuite(t, []string{"FAREBOX_KEY=" + s.key, "FAREBOX_PICTURE=" + picture}, dir, "node", "--test", "--test-reporter=spec", "images.suite.mjs")
+	out := s.RunSuite(t, []string{"FAREBOX_KEY=" + s.key, "FAREBOX_PICTURE=" + picture}, dir, "node", "--test",
+		"--test-reporter=spec", "images.suite.mjs")
 	rig.Counted(t, out, `(?m)^\S* ?tests (\d+)$`)
 	// Two generated, one edited, and one made of two.
 	if spent, want := s.spent(), rig.Money(2*10_000_000+340_000_000+340_000_000+9_200_000); spent != want {

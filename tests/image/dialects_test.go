@@ -29,14 +29,17 @@ models:
 
 func dialectModels() string {
 	b := &strings.Builder{}
-	names := map[string]string{"openai": "sim-image", "native": "sim-image", "sdapi": "sim.safetensors", "stability": "ultra", "fal": "fal-ai/sim/dev"}
+	names := map[string]string{"openai": "sim-image", "native": "sim-image", "sdapi": "sim.safetensors",
+		"stability": "ultra", "fal": "fal-ai/sim/dev"}
 	for _, d := range []string{"openai", "native", "sdapi", "stability", "fal"} {
 		options := ""
 		if d == "fal" {
 			options = ", options: { poll: 5ms }"
 		}
-		fmt.Fprintf(b, "  - { id: %[1]s-paint, type: image, tier: unlimited, price: { generation: 0.01 }, targets: [{ upstream: %[1]s, model: %[2]s%[3]s }] }\n", d, names[d], options)
-		fmt.Fprintf(b, "  - { id: %[1]s-edit, type: inpaint, tier: unlimited, price: { inpaint: 0.1 }, targets: [{ upstream: %[1]s, model: %[2]s%[3]s }] }\n", d, names[d], options)
+		fmt.Fprintf(b, "  - { id: %[1]s-paint, type: image, tier: unlimited, price: { generation: 0.01 }, targets: "+
+			"[{ upstream: %[1]s, model: %[2]s%[3]s }] }\n", d, names[d], options)
+		fmt.Fprintf(b, "  - { id: %[1]s-edit, type: inpaint, tier: unlimited, price: { inpaint: 0.1 }, targets: [{ "+
+			"upstream: %[1]s, model: %[2]s%[3]s }] }\n", d, names[d], options)
 	}
 	return b.String()
 }
@@ -51,7 +54,9 @@ func TestPicturesOfEveryDialect(t *testing.T) {
 	key := g.Key("a")
 	for _, d := range []string{"openai", "native", "sdapi", "stability", "fal"} {
 		for _, format := range []string{"png", "jpeg", "webp"} {
-			status, header, answer := g.Post("/image/generate", key, `{"model":"`+d+`-paint","prompt":"a cat","width":512,"height":512,"format":"`+format+`","return_binary":true}`)
+			status, header, answer := g.Post("/image/generate", key,
+				`{"model":"`+d+`-paint","prompt":"a cat","width":512,"height":512,"format":"`+format+
+					`","return_binary":true}`)
 			if status != 200 || header.Get("Content-Type") != "image/"+format || int64(len(answer)) == 0 {
 				t.Fatalf("%s %s: %d %.300s", d, format, status, answer)
 			}
@@ -61,7 +66,9 @@ func TestPicturesOfEveryDialect(t *testing.T) {
 				}
 			}
 		}
-		status, header, answer := g.Post("/image/edit", key, `{"model":"`+d+`-edit","prompt":"a hat","image":"`+base64.StdEncoding.EncodeToString(painting(300, 256))+`"}`)
+		status, header, answer := g.Post("/image/edit", key,
+			`{"model":"`+d+`-edit","prompt":"a hat","image":"`+base64.StdEncoding.EncodeToString(painting(300, 256))+
+				`"}`)
 		if status != 200 || header.Get("Content-Type") != "image/png" {
 			t.Errorf("%s: %d %.300s", d, status, answer)
 		}
@@ -98,7 +105,8 @@ models:
 		return answer
 	}
 	var native struct{ Images [][]byte }
-	if err := json.Unmarshal(f("/image/generate", `{"model":"paint","prompt":"a cat","num_images":3,"format":"png"}`, "application/json"), &native); err != nil || len(native.Images) != 3 {
+	if err := json.Unmarshal(f("/image/generate", `{"model":"paint","prompt":"a cat","num_images":3,"format":"png"}`,
+		"application/json"), &native); err != nil || len(native.Images) != 3 {
 		t.Errorf("%d images, %v", len(native.Images), err)
 	}
 	f("/image/generate", `{"model":"paint","prompt":"a cat","return_binary":true,"format":"jpeg"}`, "image/jpeg")

@@ -73,18 +73,22 @@ func TestPicturesHaveTheFormatAskedFor(t *testing.T) {
 		for _, metadata := range []bool{false, true} {
 			body := fmt.Sprintf(`{"model":"png-only","prompt":"a purple cat","width":320,"height":256,"seed":77,"format":%q,"embed_exif_metadata":%v,"return_binary":true}`, format, metadata)
 			status, header, file := s.Post("/image/generate", s.key, body)
-			if m, err := decode(file); status != 200 || header.Get("Content-Type") != "image/"+format || err != nil || m.Width != 320 || m.Height != 256 {
+			if m, err := decode(file); status != 200 || header.Get("Content-Type") != "image/"+format || err != nil ||
+				m.Width != 320 || m.Height != 256 {
 				t.Fatalf("%s: %d %s %v %+v", format, status, header.Get("Content-Type"), err, m)
 			}
-			exif := bytes.Contains(file, []byte("Exif")) || bytes.Contains(file, []byte("eXIf")) || bytes.Contains(file, []byte("EXIF"))
-			if said := bytes.Contains(file, []byte("a purple cat")) && bytes.Contains(file, []byte("77")) && exif; said != metadata {
+			exif := bytes.Contains(file, []byte("Exif")) || bytes.Contains(file, []byte("eXIf")) ||
+				bytes.Contains(file, []byte("EXIF"))
+			if said := bytes.Contains(file, []byte("a purple cat")) && bytes.Contains(file, []byte("77")) &&
+				exif; said != metadata {
 				t.Errorf("%s: metadata %v in a picture of %d bytes, want %v", format, said, len(file), metadata)
 			}
 			if header.Get("X-Acme-Model-Id") != "png-only" || header.Get("X-Acme-Is-Blurred") != "false" {
 				t.Errorf("%s: the headers are %v", format, header)
 			}
 		}
-		status, _, answer := s.Post("/image/generate", s.key, fmt.Sprintf(`{"model":"png-only","prompt":"x","width":320,"height":256,"format":%q,"variants":2}`, format))
+		status, _, answer := s.Post("/image/generate", s.key,
+			fmt.Sprintf(`{"model":"png-only","prompt":"x","width":320,"height":256,"format":%q,"variants":2}`, format))
 		var native struct{ Images [][]byte }
 		if err := json.Unmarshal(answer, &native); err != nil || status != 200 || len(native.Images) != 2 {
 			t.Fatalf("%s: %d %v", format, status, err)
@@ -96,7 +100,9 @@ func TestPicturesHaveTheFormatAskedFor(t *testing.T) {
 		}
 	}
 	// WebP is what /image/generate gives without a word.
-	if _, header, _ := s.Post("/image/generate", s.key, `{"model":"png-only","prompt":"x","width":320,"height":256,"return_binary":true}`); header.Get("Content-Type") != "image/webp" {
+	if _, header, _ := s.Post("/image/generate", s.key,
+		`{"model":"png-only","prompt":"x","width":320,"height":256,"return_binary":true}`); header.Get(
+		"Content-Type") != "image/webp" {
 		t.Errorf("the usual format is %s", header.Get("Content-Type"))
 	}
 }
@@ -107,7 +113,8 @@ func TestVariantsAreMadeSideBySide(t *testing.T) {
 	t.Parallel()
 	s, sim := startFormats(t)
 	before := sim.Stats().Requests
-	status, _, answer := s.Post("/image/generate", s.key, `{"model":"one-by-one","prompt":"a cat","variants":4,"format":"png","aspect_ratio":"16:9"}`)
+	status, _, answer := s.Post("/image/generate", s.key,
+		`{"model":"one-by-one","prompt":"a cat","variants":4,"format":"png","aspect_ratio":"16:9"}`)
 	if n := countPictures(answer); status != 200 || n != 4 || sim.Stats().Requests-before != 4 {
 		t.Fatalf("%d with %d pictures in %d calls: %.300s", status, n, sim.Stats().Requests-before, answer)
 	}
@@ -115,7 +122,8 @@ func TestVariantsAreMadeSideBySide(t *testing.T) {
 		t.Errorf("four pictures of 0.03 cost %s", got)
 	}
 	// One of the four calls fails: three pictures come, and three are charged.
-	status, _, answer = s.Post("/image/generate", s.key, `{"model":"one-by-one","prompt":"[[sim fail_first=1]] another cat","variants":4,"format":"png"}`)
+	status, _, answer = s.Post("/image/generate", s.key,
+		`{"model":"one-by-one","prompt":"[[sim fail_first=1]] another cat","variants":4,"format":"png"}`)
 	n := countPictures(answer)
 	if got := s.spent() - 120_000_000; status != 200 || n < 3 || got != rig.Money(n)*30_000_000 {
 		t.Errorf("%d with %d pictures cost %s: %.300s", status, n, got, answer)
@@ -128,12 +136,17 @@ func TestBlockedPicturesAreFree(t *testing.T) {
 	t.Parallel()
 	s, _ := startFormats(t)
 	for name, c := range map[string]struct{ body, contentType string }{
-		"JSON":                   {`{"model":"blockable","prompt":"[[sim image=blocked]] x","format":"png","width":256,"height":256}`, "application/json"},
-		"file":                   {`{"model":"blockable","prompt":"[[sim image=blocked]] y","format":"png","width":256,"height":256,"return_binary":true}`, "image/png"},
-		"file of another format": {`{"model":"blockable","prompt":"[[sim image=blocked]] z","format":"webp","width":256,"height":256,"return_binary":true}`, "image/png"},
+		"JSON": {
+			`{"model":"blockable","prompt":"[[sim image=blocked]] x","format":"png","width":256,"height":256}`,
+			"application/json"},
+		"file": {
+			`{"model":"blockable","prompt":"[[sim image=blocked]] y","format":"png","width":256,"height":256,"return_binary":true}`, "image/png"},
+		"file of another format": {
+			`{"model":"blockable","prompt":"[[sim image=blocked]] z","format":"webp","width":256,"height":256,"return_binary":true}`, "image/png"},
 	} {
 		status, header, answer := s.Post("/image/generate", s.key, c.body)
-		if status != 200 || header.Get("X-Acme-Is-Content-Violation") != "true" || header.Get("Content-Type") != c.contentType || countPictures(answer) != 1 {
+		if status != 200 || header.Get("X-Acme-Is-Content-Violation") != "true" ||
+			header.Get("Content-Type") != c.contentType || countPictures(answer) != 1 {
 			t.Errorf("%s: %d %v %d pictures", name, status, header, countPictures(answer))
 		}
 	}
@@ -142,7 +155,8 @@ func TestBlockedPicturesAreFree(t *testing.T) {
 	}
 	// What an upstream refuses outright is 422, free as well.
 	status, header, answer := s.Post("/image/generate", s.key, `{"model":"png-only","prompt":"POLICY"}`)
-	if status != 422 || !strings.Contains(string(answer), "CONTENT_POLICY_VIOLATION") || header.Get("X-Acme-Is-Content-Violation") != "true" {
+	if status != 422 || !strings.Contains(string(answer), "CONTENT_POLICY_VIOLATION") ||
+		header.Get("X-Acme-Is-Content-Violation") != "true" {
 		t.Errorf("%d %v %s", status, header, answer)
 	}
 	if a := s.Settled()["a"]; a.Spent != 0 {
@@ -182,10 +196,12 @@ func TestPicturesInJSONAreCompressed(t *testing.T) {
 		t.Fatalf("%v %v", small.Header, err)
 	}
 	var native struct{ Images [][]byte }
-	if err := json.NewDecoder(z).Decode(&native); err != nil || len(native.Images) != 1 || !bytes.Equal(native.Images[0], largePicture()) {
+	if err := json.NewDecoder(z).Decode(&native); err != nil || len(native.Images) != 1 ||
+		!bytes.Equal(native.Images[0], largePicture()) {
 		t.Errorf("the picture came through as %d, %v", len(native.Images), err)
 	}
-	if file := open("/image/generate", strings.Replace(body, `"format"`, `"return_binary":true,"format"`, 1), "gzip"); file.Header.Get("Content-Encoding") != "" || file.ContentLength != int64(len(largePicture())) {
+	if file := open("/image/generate", strings.Replace(body, `"format"`, `"return_binary":true,"format"`, 1),
+		"gzip"); file.Header.Get("Content-Encoding") != "" || file.ContentLength != int64(len(largePicture())) {
 		t.Errorf("a file is answered with %v", file.Header)
 	}
 	if got := s.spent(); got != 30_000_000 {
@@ -200,7 +216,8 @@ func TestLeavingWhileAPictureComes(t *testing.T) {
 	s := startStudio(t, "10")
 	for _, coding := range []string{"identity", "gzip"} {
 		ctx, cancel := context.WithCancel(context.Background())
-		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.Gateway.URL+"/image/generate", strings.NewReader(`{"model":"pixels","prompt":"LARGE","format":"png"}`))
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.Gateway.URL+"/image/generate",
+			strings.NewReader(`{"model":"pixels","prompt":"LARGE","format":"png"}`))
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer "+s.key)
 		req.Header.Set("Accept-Encoding", coding)
@@ -228,7 +245,8 @@ func TestWebPIsReadyBeforeItIsNeeded(t *testing.T) {
 	able := strings.Replace(text, ", options: { format: fixed }", "", 1)
 	g := rig.StartGateway(t, able)
 	g.NewAccount("a", "10")
-	if status, _, answer := g.Post("/image/generate", g.Key("a"), `{"model":"png-only","prompt":"x","format":"png"}`); status != 200 {
+	if status, _, answer := g.Post("/image/generate", g.Key("a"),
+		`{"model":"png-only","prompt":"x","format":"png"}`); status != 200 {
 		t.Fatalf("%d %.300s", status, answer)
 	}
 	if strings.Contains(g.Log(), ready) {

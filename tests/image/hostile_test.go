@@ -55,27 +55,31 @@ func TestHostilePictures(t *testing.T) {
 		status int
 		code   string
 	}{
-		"a page":                   {[]byte("<html><script>alert(1)</script></html>"), 400, "CORRUPTED_IMAGE"},
-		"a drawing":                {[]byte(`<svg xmlns="http://www.w3.org/2000/svg" width="9999" height="9999"/>`), 400, "CORRUPTED_IMAGE"},
-		"an archive":               {[]byte("PK\x03\x04" + strings.Repeat("\x00", 1000)), 400, "CORRUPTED_IMAGE"},
-		"GIF":                      {[]byte("GIF89a\x00\x02\x00\x02\x00\x00\x00;"), 400, "CORRUPTED_IMAGE"},
-		"magic alone":              {good[:8], 400, "CORRUPTED_IMAGE"},
-		"cut in the header":        {good[:20], 400, "CORRUPTED_IMAGE"},
-		"cut in the pixels":        {good[:len(good)-20], 400, "CORRUPTED_IMAGE"},
-		"photo cut":                {photo.Bytes()[:photo.Len()/2], 400, "CORRUPTED_IMAGE"},
-		"no pixels":                {pngOf(512, 512), 400, "CORRUPTED_IMAGE"},
-		"no size":                  {pngOf(0, 0, pixels), 400, "CORRUPTED_IMAGE"},
-		"largest size there is":    {pngOf(1<<31-1, 1<<31-1, pixels), 422, "IMAGE_TOO_LARGE"},
-		"size beyond":              {pngOf(1<<32-1, 1<<32-1, pixels), 400, "CORRUPTED_IMAGE"},
-		"a line":                   {pngOf(33_177_600, 1, pixels), 422, "IMAGE_TOO_LARGE"},
-		"one pixel too many":       {pngOf(5760, 5761, pixels), 422, "IMAGE_TOO_LARGE"},
-		"one row too few":          {painting(256, 255), 400, "IMAGE_TOO_SMALL"},
-		"a chunk longer than all":  {append(good[:33:33], "\x7f\xff\xff\xffIDAT"...), 400, "CORRUPTED_IMAGE"},
-		"an animation":             {pngOf(512, 512, pngChunk("acTL", []byte{0, 0, 0, 9, 0, 0, 0, 0}), pixels), 400, "CORRUPTED_IMAGE"},
-		"two headers":              {pngOf(512, 512, good[8:33], pixels), 400, "CORRUPTED_IMAGE"},
-		"24 MB of metadata":        {pngOf(512, 512, pngChunk("tEXt", make([]byte, 24<<20)), pixels), 200, ""},
-		"25 MB":                    {pngOf(512, 512, pngChunk("tEXt", make([]byte, 25<<20)), pixels), 422, "IMAGE_TOO_LARGE"},
-		"200,000 chunks":           {pngOf(512, 512, bytes.Repeat(pngChunk("tEXt", nil), 200_000), pixels), 400, "CORRUPTED_IMAGE"},
+		"a page": {[]byte("<html><script>alert(1)</script></html>"), 400, "CORRUPTED_IMAGE"},
+		"a drawing": {[]byte(`<svg xmlns="http://www.w3.org/2000/svg" width="9999" height="9999"/>`),
+			400, "CORRUPTED_IMAGE"},
+		"an archive":              {[]byte("PK\x03\x04" + strings.Repeat("\x00", 1000)), 400, "CORRUPTED_IMAGE"},
+		"GIF":                     {[]byte("GIF89a\x00\x02\x00\x02\x00\x00\x00;"), 400, "CORRUPTED_IMAGE"},
+		"magic alone":             {good[:8], 400, "CORRUPTED_IMAGE"},
+		"cut in the header":       {good[:20], 400, "CORRUPTED_IMAGE"},
+		"cut in the pixels":       {good[:len(good)-20], 400, "CORRUPTED_IMAGE"},
+		"photo cut":               {photo.Bytes()[:photo.Len()/2], 400, "CORRUPTED_IMAGE"},
+		"no pixels":               {pngOf(512, 512), 400, "CORRUPTED_IMAGE"},
+		"no size":                 {pngOf(0, 0, pixels), 400, "CORRUPTED_IMAGE"},
+		"largest size there is":   {pngOf(1<<31-1, 1<<31-1, pixels), 422, "IMAGE_TOO_LARGE"},
+		"size beyond":             {pngOf(1<<32-1, 1<<32-1, pixels), 400, "CORRUPTED_IMAGE"},
+		"a line":                  {pngOf(33_177_600, 1, pixels), 422, "IMAGE_TOO_LARGE"},
+		"one pixel too many":      {pngOf(5760, 5761, pixels), 422, "IMAGE_TOO_LARGE"},
+		"one row too few":         {painting(256, 255), 400, "IMAGE_TOO_SMALL"},
+		"a chunk longer than all": {append(good[:33:33], "\x7f\xff\xff\xffIDAT"...), 400, "CORRUPTED_IMAGE"},
+		"an animation": {pngOf(512, 512, pngChunk("acTL", []byte{0, 0, 0, 9, 0, 0, 0, 0}), pixels), 400,
+			"CORRUPTED_IMAGE"},
+		"two headers":       {pngOf(512, 512, good[8:33], pixels), 400, "CORRUPTED_IMAGE"},
+		"24 MB of metadata": {pngOf(512, 512, pngChunk("tEXt", make([]byte, 24<<20)), pixels), 200, ""},
+		"25 MB": {pngOf(512, 512, pngChunk("tEXt", make([]byte, 25<<20)), pixels), 422,
+			"IMAGE_TOO_LARGE"},
+		"200,000 chunks": {pngOf(512, 512, bytes.Repeat(pngChunk("tEXt", nil), 200_000), pixels), 400,
+			"CORRUPTED_IMAGE"},
 		"a photo with 5,000 scans": {scans(photo.Bytes(), 5000), 400, "CORRUPTED_IMAGE"},
 		"a picture and an archive": {append(bytes.Clone(good), "PK\x03\x04<script>"...), 200, ""},
 		"largest that is taken":    {pngOf(5760, 5760, pixels), 200, ""},
@@ -92,9 +96,11 @@ func TestHostilePictures(t *testing.T) {
 					if base64.StdEncoding.EncodedLen(len(c.file)) > 34<<20 {
 						continue // more than a JSON body may have: 413
 					}
-					status, _, answer = s.Post("/image/edit", s.key, `{"prompt":"x","image":"`+base64.StdEncoding.EncodeToString(c.file)+`"}`)
+					status, _, answer = s.Post("/image/edit", s.key,
+						`{"prompt":"x","image":"`+base64.StdEncoding.EncodeToString(c.file)+`"}`)
 				} else {
-					status, _, answer = newForm().field("prompt", "x").file("image", c.file).send(t, s.Gateway, "/image/edit", s.key)
+					status, _, answer = newForm().field("prompt", "x").file("image", c.file).send(t, s.Gateway,
+						"/image/edit", s.key)
 				}
 				if status != c.status {
 					t.Fatalf("as %s: answered %d %.300s, want %d", as, status, answer, c.status)
@@ -135,15 +141,19 @@ func TestLargePicturesStandInMemoryOnce(t *testing.T) {
 		size             int // of the form it stands in memory in
 	}{
 		{"a picture comes in JSON", "/image/edit", `{"prompt":"x","image":"` + text + `"}`, nil, len(text)},
-		{"a picture comes in a form", "/image/edit", "", newForm().field("prompt", "x").file("image", picture), len(picture)},
-		{"a picture goes out in JSON", "/image/generate", `{"model":"pixels","prompt":"LARGE","format":"png"}`, nil, len(text)},
-		{"a picture goes out as a file", "/image/generate", `{"model":"pixels","prompt":"LARGE","format":"png","return_binary":true}`, nil, len(text)},
+		{"a picture comes in a form", "/image/edit", "", newForm().field("prompt", "x").file("image", picture),
+			len(picture)},
+		{"a picture goes out in JSON", "/image/generate", `{"model":"pixels","prompt":"LARGE","format":"png"}`, nil,
+			len(text)},
+		{"a picture goes out as a file", "/image/generate",
+			`{"model":"pixels","prompt":"LARGE","format":"png","return_binary":true}`, nil, len(text)},
 		{"a picture goes out in OpenAI's form", "/images/generations", `{"prompt":"LARGE"}`, nil, len(text)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := startStudio(t, "10")
 			// What the first request takes in any case.
-			if status, _, answer := s.Post("/image/generate", s.key, `{"model":"pixels","prompt":"x","format":"png"}`); status != 200 {
+			if status, _, answer := s.Post("/image/generate", s.key,
+				`{"model":"pixels","prompt":"x","format":"png"}`); status != 200 {
 				t.Fatalf("%d %.300s", status, answer)
 			}
 			before := peakMemory(t, s.PID())
@@ -196,12 +206,14 @@ func peakMemory(t testing.TB, pid int) int64 {
 func TestFormsOfSeveralLargePictures(t *testing.T) {
 	t.Parallel()
 	e := startEasel(t)
-	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(imagesConfig, e.URL, e.URL), "log: {", "server: { max_body: 1MB }\nlog: {", 1))
+	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(imagesConfig, e.URL, e.URL), "log: {",
+		"server: { max_body: 1MB }\nlog: {", 1))
 	g.NewAccount("a", "10")
 	key := g.Key("a")
 	file := pngOf(512, 512, pngChunk("tEXt", make([]byte, 900<<10)), pngChunk("IDAT", []byte("pixels")))
 	for path, field := range map[string]string{"/image/multi-edit": "images", "/images/edits": "image[]"} {
-		status, _, answer := newForm().field("prompt", "join them").file(field, file).file(field, file).file(field, file).send(t, g, path, key)
+		status, _, answer := newForm().field("prompt", "join them").file(field, file).file(field, file).file(field,
+			file).send(t, g, path, key)
 		if status != 200 {
 			t.Errorf("%s: %d %.300s", path, status, answer)
 		}
@@ -209,7 +221,8 @@ func TestFormsOfSeveralLargePictures(t *testing.T) {
 			t.Errorf("%s: %d files reached the upstream", path, n)
 		}
 	}
-	if status, _, answer := newForm().field("prompt", "x").file("image", file).file("image", file).send(t, g, "/image/edit", key); status != 413 || !strings.Contains(string(answer), "at most 1MB") {
+	if status, _, answer := newForm().field("prompt", "x").file("image", file).file("image", file).send(t, g,
+		"/image/edit", key); status != 413 || !strings.Contains(string(answer), "at most 1MB") {
 		t.Errorf("a form for one picture: %d %.300s", status, answer)
 	}
 	for path, want := range map[string]string{"/image/multi-edit": "at most 101MB", "/image/edit": "at most 1MB"} {
@@ -218,7 +231,8 @@ func TestFormsOfSeveralLargePictures(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = c.SetDeadline(time.Now().Add(rig.CallLimit))
-		_, _ = fmt.Fprintf(c, "POST /api/v1%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, key, 102<<20)
+		_, _ = fmt.Fprintf(c, "POST /api/v1%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: "+
+			"multipart/form-data; boundary=x\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, key, 102<<20)
 		answer, _ := io.ReadAll(io.LimitReader(c, 4<<10))
 		_ = c.Close()
 		if !bytes.HasPrefix(answer, []byte("HTTP/1.1 413")) || !bytes.Contains(answer, []byte(want)) {

@@ -31,11 +31,14 @@ func TestKeyedPicturesAreMadeOnce(t *testing.T) {
 		}
 		charged, made := s.spent(), s.requests()
 		status, again, text := s.WithKey(f.path, s.key, name, f.body)
-		if status != 200 || text != answer || again.Get("Idempotent-Replayed") != "true" || again.Get("Content-Type") != first.Get("Content-Type") || again.Get("X-Svc-Is-Blurred") != first.Get("X-Svc-Is-Blurred") {
+		if status != 200 || text != answer || again.Get("Idempotent-Replayed") != "true" ||
+			again.Get("Content-Type") != first.Get("Content-Type") ||
+			again.Get("X-Svc-Is-Blurred") != first.Get("X-Svc-Is-Blurred") {
 			t.Errorf("%s: again %d %v, %d bytes of %d", name, status, again, len(text), len(answer))
 		}
 		if s.spent() != charged || s.requests() != made || charged == before || made == asked {
-			t.Errorf("%s: charged %s, then %s; %d requests, then %d", name, charged-before, s.spent()-charged, made-asked, s.requests()-made)
+			t.Errorf("%s: charged %s, then %s; %d requests, then %d", name, charged-before, s.spent()-charged,
+				made-asked, s.requests()-made)
 		}
 	}
 	form := func(prompt string) (status int, replayed string) {
@@ -46,7 +49,8 @@ func TestKeyedPicturesAreMadeOnce(t *testing.T) {
 		_, _ = file.Write(painting(512, 256))
 		_ = w.Close()
 		req, _ := http.NewRequest("POST", s.Gateway.URL+"/image/edit", &b)
-		req.Header = http.Header{"Content-Type": {w.FormDataContentType()}, "Authorization": {"Bearer " + s.key}, "Idempotency-Key": {"form"}}
+		req.Header = http.Header{"Content-Type": {w.FormDataContentType()}, "Authorization": {"Bearer " + s.key},
+			"Idempotency-Key": {"form"}}
 		res, err := rig.Client.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +71,8 @@ func TestKeyedPicturesAreMadeOnce(t *testing.T) {
 	before := s.spent()
 	late := `{"model":"pixels","prompt":"LATE","format":"png"}`
 	s.leave("/image/generate", late, "Idempotency-Key", "late")
-	if status, header, answer := s.WithKey("/image/generate", s.key, "late", late); status != 200 || header.Get("Idempotent-Replayed") != "true" {
+	if status, header, answer := s.WithKey("/image/generate", s.key, "late", late); status != 200 ||
+		header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("the retry: %d %v %.200s", status, header, answer)
 	}
 	if got := s.spent() - before; got != 10_000_000 {

@@ -104,7 +104,8 @@ func (e *easel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case strings.Contains(prompt, "POLICY"):
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, `{"error":{"message":"Your request was rejected by our safety system.","code":"content_policy_violation"}}`)
+		_, _ = io.WriteString(w,
+			`{"error":{"message":"Your request was rejected by our safety system.","code":"content_policy_violation"}}`)
 		return
 	case strings.Contains(prompt, "GARBAGE"):
 		_, _ = io.WriteString(w, `{"created":1,"data":[{"b64_json":"AAAA"}]}`)
@@ -253,14 +254,16 @@ func (s *studio) spent() rig.Money { return s.Settled()["a"].Spent }
 func TestPicturesAreMadeAndCharged(t *testing.T) {
 	t.Parallel()
 	s := startStudio(t, "100")
-	status, header, answer := s.Post("/image/generate", s.key, `{"model":"pixels","prompt":"a \"cat\"","width":512,"height":768,"num_images":2,"format":"png","seed":7}`)
+	status, header, answer := s.Post("/image/generate", s.key,
+		`{"model":"pixels","prompt":"a \"cat\"","width":512,"height":768,"num_images":2,"format":"png","seed":7}`)
 	var native struct {
 		ID      string
 		Images  [][]byte
 		Request map[string]any
 		Timing  map[string]int
 	}
-	if err := json.Unmarshal(answer, &native); err != nil || status != 200 || len(native.Images) != 2 || native.ID == "" || len(native.Timing) != 4 {
+	if err := json.Unmarshal(answer, &native); err != nil || status != 200 || len(native.Images) != 2 ||
+		native.ID == "" || len(native.Timing) != 4 {
 		t.Fatalf("%d %v %.300s", status, err, answer)
 	}
 	if native.Request["seed"] != 7.0 || native.Request["prompt"] != `a "cat"` {
@@ -271,12 +274,15 @@ func TestPicturesAreMadeAndCharged(t *testing.T) {
 			t.Errorf("a picture of %d bytes came through changed", len(m))
 		}
 	}
-	if q := s.last(); q.Path != "/v1/images/generations" || q.Fields["model"] != "paint-1" || q.Fields["size"] != "512x768" || q.Fields["prompt"] != `a "cat"` {
+	if q := s.last(); q.Path != "/v1/images/generations" || q.Fields["model"] != "paint-1" ||
+		q.Fields["size"] != "512x768" || q.Fields["prompt"] != `a "cat"` {
 		t.Errorf("the upstream was asked %v", q)
 	}
 	for name, want := range map[string]string{
-		"X-Svc-Model-Id": "pixels", "X-Svc-Model-Name": "Pixels", "X-Svc-Is-Blurred": "false", "X-Svc-Is-Content-Violation": "false",
-		"X-Svc-Is-Adult-Model-Content-Violation": "false", "Content-Type": "application/json", "X-Svc-Balance-Usd": "100",
+		"X-Svc-Model-Id": "pixels", "X-Svc-Model-Name": "Pixels", "X-Svc-Is-Blurred": "false",
+		"X-Svc-Is-Content-Violation":             "false",
+		"X-Svc-Is-Adult-Model-Content-Violation": "false", "Content-Type": "application/json",
+		"X-Svc-Balance-Usd": "100",
 	} {
 		if header.Get(name) != want {
 			t.Errorf("%s is %q, want %q", name, header.Get(name), want)
@@ -286,15 +292,18 @@ func TestPicturesAreMadeAndCharged(t *testing.T) {
 		t.Errorf("two pictures of 0.01 cost %s", got)
 	}
 
-	status, header, answer = s.Post("/image/generate", s.key, `{"model":"tiers","prompt":"x","aspect_ratio":"16:9","resolution":"2K","quality":"low","return_binary":true,"format":"png","enable_web_search":true}`)
-	if m, err := png.DecodeConfig(bytes.NewReader(answer)); status != 200 || err != nil || header.Get("Content-Type") != "image/png" || m.Width <= m.Height {
+	status, header, answer = s.Post("/image/generate", s.key,
+		`{"model":"tiers","prompt":"x","aspect_ratio":"16:9","resolution":"2K","quality":"low","return_binary":true,"format":"png","enable_web_search":true}`)
+	if m, err := png.DecodeConfig(bytes.NewReader(answer)); status != 200 || err != nil ||
+		header.Get("Content-Type") != "image/png" || m.Width <= m.Height {
 		t.Fatalf("%d %v %v %.300s", status, header, err, answer)
 	}
 	if got := s.spent(); got != 20_000_000+31_000_000 {
 		t.Errorf("2K in low quality with a search cost %s", got-20_000_000)
 	}
 
-	status, _, answer = s.Post("/images/generations", s.key, `{"prompt":"x","size":"1536x1024","model":"no-such-model","response_format":"url"}`)
+	status, _, answer = s.Post("/images/generations", s.key,
+		`{"prompt":"x","size":"1536x1024","model":"no-such-model","response_format":"url"}`)
 	var simple struct {
 		Created int64
 		Data    []struct {
@@ -302,7 +311,8 @@ func TestPicturesAreMadeAndCharged(t *testing.T) {
 			URL string
 		}
 	}
-	if err := json.Unmarshal(answer, &simple); err != nil || status != 200 || simple.Created == 0 || len(simple.Data) != 1 || !strings.HasPrefix(simple.Data[0].URL, "data:image/png;base64,iVBOR") {
+	if err := json.Unmarshal(answer, &simple); err != nil || status != 200 || simple.Created == 0 ||
+		len(simple.Data) != 1 || !strings.HasPrefix(simple.Data[0].URL, "data:image/png;base64,iVBOR") {
 		t.Fatalf("%d %v %.300s", status, err, answer)
 	}
 	if q := s.last(); q.Fields["size"] != "1536x1024" || q.Fields["model"] != "paint-1" {
@@ -311,14 +321,17 @@ func TestPicturesAreMadeAndCharged(t *testing.T) {
 
 	before := s.spent()
 	picture := base64.StdEncoding.EncodeToString(painting(512, 256))
-	status, header, answer = s.Post("/image/edit", s.key, `{"prompt":"make it blue","image":"data:image/png;base64,`+picture+`","resolution":"2K","output_format":"png"}`)
+	status, header, answer = s.Post("/image/edit", s.key, `{"prompt":"make it blue","image":"data:image/png;base64,`+
+		picture+`","resolution":"2K","output_format":"png"}`)
 	if status != 200 || header.Get("Content-Type") != "image/png" || header.Get("X-Svc-Model-Id") != "retouch" {
 		t.Fatalf("%d %v %.300s", status, header, answer)
 	}
-	if q := s.last(); q.Path != "/v1/images/edits" || len(q.Files) != 1 || !bytes.Equal(q.Files[0], painting(512, 256)) {
+	if q := s.last(); q.Path != "/v1/images/edits" || len(q.Files) != 1 ||
+		!bytes.Equal(q.Files[0], painting(512, 256)) {
 		t.Errorf("the upstream was asked %s with %d files", q.Path, len(q.Files))
 	}
-	status, _, answer = s.Post("/image/multi-edit", s.key, `{"prompt":"join them","image":"`+picture+`","image_2":"`+picture+`","image_3":"`+picture+`","output_format":"png"}`)
+	status, _, answer = s.Post("/image/multi-edit", s.key, `{"prompt":"join them","image":"`+picture+`","image_2":"`+
+		picture+`","image_3":"`+picture+`","output_format":"png"}`)
 	if status != 200 || len(s.last().Files) != 3 {
 		t.Fatalf("%d %.300s", status, answer)
 	}
@@ -365,7 +378,8 @@ func TestPicturesAreEnlargedAndCutOut(t *testing.T) {
 			status, header, answer = s.Post(path, s.key, body)
 		}
 		m, err := png.DecodeConfig(bytes.NewReader(answer))
-		if status != 200 || header.Get("Content-Type") != "image/png" || err != nil || width > 0 && (m.Width != width || m.Height != height) {
+		if status != 200 || header.Get("Content-Type") != "image/png" || err != nil || width > 0 &&
+			(m.Width != width || m.Height != height) {
 			t.Fatalf("%s: %d %v %v, %d x %d", name, status, header.Get("Content-Type"), err, m.Width, m.Height)
 		}
 		spent += price
@@ -374,13 +388,18 @@ func TestPicturesAreEnlargedAndCutOut(t *testing.T) {
 		}
 	}
 	made("twice as large", "/image/upscale", `{"image":"`+text+`"}`, nil, 1024, 512, 20_000_000)
-	made("four times, as a form", "/image/upscale", "", newForm().field("scale", "4").file("image", painting(256, 256)), 1024, 1024, 80_000_000)
-	made("enhanced only", "/image/upscale", `{"image":"`+text+`","scale":1,"enhance":"true","enhanceCreativity":0.2,"creativity":9}`, nil, 0, 0, 20_000_000)
+	made("four times, as a form", "/image/upscale", "", newForm().field("scale", "4").file("image", painting(256, 256)),
+		1024, 1024, 80_000_000)
+	made("enhanced only", "/image/upscale", `{"image":"`+text+
+		`","scale":1,"enhance":"true","enhanceCreativity":0.2,"creativity":9}`, nil, 0, 0, 20_000_000)
 	made("cut out", "/image/background-remove", `{"image":"`+text+`"}`, nil, 0, 0, 30_000_000)
 	made("cut out of a form", "/image/background-remove", "", newForm().file("image", picture), 0, 0, 30_000_000)
-	made("cut out behind a link", "/image/background-remove", `{"image_url":"`+site.URL+`/picture.png"}`, nil, 0, 0, 30_000_000)
-	made("cut out behind a link that moved", "/image/background-remove", `{"image_url":"`+strings.ReplaceAll(site.URL, "/", `\/`)+`/moved"}`, nil, 0, 0, 30_000_000)
-	made("edit behind a link", "/image/edit", `{"prompt":"x","image":"`+site.URL+`/picture.png","output_format":"png"}`, nil, 0, 0, 340_000_000)
+	made("cut out behind a link", "/image/background-remove", `{"image_url":"`+site.URL+`/picture.png"}`, nil, 0, 0,
+		30_000_000)
+	made("cut out behind a link that moved", "/image/background-remove",
+		`{"image_url":"`+strings.ReplaceAll(site.URL, "/", `\/`)+`/moved"}`, nil, 0, 0, 30_000_000)
+	made("edit behind a link", "/image/edit", `{"prompt":"x","image":"`+site.URL+`/picture.png","output_format":"png"}`,
+		nil, 0, 0, 340_000_000)
 
 	for path, c := range map[string]struct {
 		status int
@@ -395,7 +414,8 @@ func TestPicturesAreEnlargedAndCutOut(t *testing.T) {
 			t.Errorf("%s: the answer names a host: %s", path, answer)
 		}
 	}
-	for _, link := range []string{"http://169.254.169.254/latest/meta-data/", "http://[::1]/x", "http://localhost:1/", "http://10.0.0.1/x", "https://user:secret@example.com/x"} {
+	for _, link := range []string{"http://169.254.169.254/latest/meta-data/", "http://[::1]/x", "http://localhost:1/",
+		"http://10.0.0.1/x", "https://user:secret@example.com/x"} {
 		status, _, answer := s.Post("/image/background-remove", s.key, `{"image_url":"`+link+`"}`)
 		checkRefusal(t, &imageRefusal{status: 400, code: "INVALID_REQUEST", field: "image_url"}, status, answer)
 	}

@@ -37,12 +37,14 @@ func imageLedger(t *testing.T, requests, workers int) {
 	picture := base64.StdEncoding.EncodeToString(painting(512, 256))
 	kinds := []imageKind{
 		{"/image/generate", `{"model":"pixels","prompt":%q,"width":256,"height":256,"format":"png"}`, 1, 10_000_000, 0},
-		{"/image/generate", `{"model":"pixels","prompt":%q,"width":256,"height":256,"format":"png","variants":4}`, 4, 10_000_000, 0},
+		{"/image/generate", `{"model":"pixels","prompt":%q,"width":256,"height":256,"format":"png","variants":4}`, 4,
+			10_000_000, 0},
 		{"/image/generate", `{"model":"pixels","prompt":%q,"width":256,"height":256,"format":"png","return_binary":true}`, 1, 10_000_000, 0},
 		{"/image/generate", `{"model":"tiers","prompt":%q,"quality":"low","num_images":3,"enable_web_search":true,"format":"png"}`, 3, 20_000_000, 1_000_000},
 		{"/images/generations", `{"prompt":%q,"size":"256x256"}`, 1, 10_000_000, 0},
 		{"/image/edit", `{"prompt":%q,"image":"` + picture + `"}`, 1, 340_000_000, 0},
-		{"/image/multi-edit", `{"prompt":%q,"images":["` + picture + `","` + picture + `"]}`, 1, 340_000_000, 9_200_000},
+		{"/image/multi-edit", `{"prompt":%q,"images":["` + picture + `","` + picture + `"]}`, 1, 340_000_000,
+			9_200_000},
 		{"/image/upscale", `{"image":"` + picture + `","scale":1.5}`, 1, 20_000_000, 0},
 		{"/image/background-remove", `{"image":"` + picture + `"}`, 1, 30_000_000, 0},
 	}
@@ -72,7 +74,8 @@ func imageLedger(t *testing.T, requests, workers int) {
 				if fault == "LATE" {
 					prices.Store(fmt.Sprintf(" %d.", n), int64(k.pictures)*int64(k.each)+int64(k.once))
 					cancel()
-					ctx, cancel = context.WithTimeout(context.Background(), time.Duration(1+x.IntN(200))*time.Millisecond)
+					ctx, cancel = context.WithTimeout(context.Background(),
+						time.Duration(1+x.IntN(200))*time.Millisecond)
 				}
 				status, answer := s.ask(ctx, k.path, body)
 				cancel()
@@ -190,7 +193,8 @@ func TestLeavingWhenTooManyHaveLeft(t *testing.T) {
 	t.Parallel()
 	e := startEasel(t)
 	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(strings.Replace(imagesConfig, "fetch:", "images: { unattended: 0 }\nfetch:", 1), e.URL, sim.URL))
+	g := rig.StartGateway(t, fmt.Sprintf(strings.Replace(imagesConfig, "fetch:", "images: { unattended: 0 }\nfetch:",
+		1), e.URL, sim.URL))
 	g.NewAccount("a", "1")
 	s := &studio{g, e, sim, g.Key("a")}
 	s.leave("/image/generate", `{"model":"pixels","prompt":"HANG","variants":4,"format":"png"}`)
@@ -237,7 +241,8 @@ func TestKillWhileAPictureIsMade(t *testing.T) {
 	if a := s.Settled()["a"]; a.Spent != 0 || a.Held != 0 || a.USD != 1_000_000_000 {
 		t.Errorf("the account is %+v", a)
 	}
-	if status, _, answer := s.Post("/image/generate", s.key, `{"model":"pixels","prompt":"x","format":"png"}`); status != 200 {
+	if status, _, answer := s.Post("/image/generate", s.key,
+		`{"model":"pixels","prompt":"x","format":"png"}`); status != 200 {
 		t.Errorf("after the restart: %d %.300s", status, answer)
 	}
 }
@@ -251,7 +256,8 @@ func TestPicturesNeedTheirPrice(t *testing.T) {
 	if status != 402 || !strings.Contains(string(answer), "INSUFFICIENT_BALANCE") || s.requests() != 0 {
 		t.Fatalf("%d %s after %d requests", status, answer, s.requests())
 	}
-	if status, _, answer = s.Post("/image/generate", s.key, `{"model":"pixels","prompt":"x","variants":3,"format":"png"}`); status != 200 {
+	if status, _, answer = s.Post(
+		"/image/generate", s.key, `{"model":"pixels","prompt":"x","variants":3,"format":"png"}`); status != 200 {
 		t.Fatalf("%d %.300s", status, answer)
 	}
 	if a := s.Settled()["a"]; a.Spent != 30_000_000 || a.USD != 9_000_000 {
@@ -311,12 +317,14 @@ func TestReportsShowPictures(t *testing.T) {
 	}
 	for i, want := range []string{"retouch images IMAGE 0.3584 1 <nil>", "tiers images IMAGE 0.041 2 <nil>"} {
 		m := sums.ByModel[i]
-		if got := fmt.Sprint(m.ModelName, " ", m.UnitType, " ", m.ModelType, " ", m.TotalUSD, " ", m.TotalUnits, " ", m.Breakdown); got != want {
+		if got := fmt.Sprint(m.ModelName, " ", m.UnitType, " ", m.ModelType, " ", m.TotalUSD, " ", m.TotalUnits, " ",
+			m.Breakdown); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
 	_, _, answer = s.Get("/billing/usage?format=csv", admin)
-	if !strings.Contains(string(answer), ",tiers-image-unit,0.02,2,-0.04,USD,API Inference,") || !strings.Contains(string(answer), ",,\r\n") {
+	if !strings.Contains(string(answer), ",tiers-image-unit,0.02,2,-0.04,USD,API Inference,") ||
+		!strings.Contains(string(answer), ",,\r\n") {
 		t.Errorf("the CSV is %s", answer)
 	}
 }
@@ -325,16 +333,19 @@ func TestReportsShowPictures(t *testing.T) {
 func TestPicturesCountAgainstTheLimit(t *testing.T) {
 	t.Parallel()
 	e := startEasel(t)
-	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(imagesConfig, e.URL, e.URL), "tier: unlimited", "tier: image", 1))
+	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(imagesConfig, e.URL, e.URL), "tier: unlimited", "tier: image",
+		1))
 	g.NewAccount("a", "10")
 	key := g.Key("a")
 	for i := range 5 {
-		status, header, answer := g.Post("/image/generate", key, `{"model":"pixels","prompt":"x","width":256,"height":256,"variants":4,"format":"png"}`)
+		status, header, answer := g.Post("/image/generate", key,
+			`{"model":"pixels","prompt":"x","width":256,"height":256,"variants":4,"format":"png"}`)
 		if status != 200 || header.Get("X-Ratelimit-Limit-Requests") != "20" {
 			t.Fatalf("request %d: %d %v %.300s", i, status, header, answer)
 		}
 	}
-	status, header, answer := g.Post("/image/generate", key, `{"model":"pixels","prompt":"x","variants":4,"format":"png"}`)
+	status, header, answer := g.Post("/image/generate", key,
+		`{"model":"pixels","prompt":"x","variants":4,"format":"png"}`)
 	if status != 429 || header.Get("Retry-After") == "" || !strings.Contains(string(answer), "RATE_LIMIT_EXCEEDED") {
 		t.Errorf("pictures 21 to 24 in a minute: %d %.300s", status, answer)
 	}

@@ -50,7 +50,8 @@ func startScribe(t testing.TB) *scribe {
 
 func (s *scribe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var q scribeRequest
-	if err := json.NewDecoder(r.Body).Decode(&q); err != nil || r.URL.Path != "/v1/chat/completions" || len(q.Messages) != 2 {
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil || r.URL.Path != "/v1/chat/completions" ||
+		len(q.Messages) != 2 {
 		http.Error(w, "no", http.StatusBadRequest)
 		return
 	}
@@ -102,8 +103,9 @@ func (s *scribe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer, _ := json.Marshal(map[string]any{
 		"id": "x", "object": "chat.completion", "model": q.Model,
-		"choices": []any{map[string]any{"index": 0, "finish_reason": end, "message": map[string]any{"role": "assistant", "content": text}}},
-		"usage":   map[string]any{"prompt_tokens": 200, "completion_tokens": 30, "total_tokens": 230},
+		"choices": []any{map[string]any{"index": 0, "finish_reason": end,
+			"message": map[string]any{"role": "assistant", "content": text}}},
+		"usage": map[string]any{"prompt_tokens": 200, "completion_tokens": 30, "total_tokens": 230},
 	})
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(answer)
@@ -190,30 +192,45 @@ func TestPromptsAreRewritten(t *testing.T) {
 	post := func(path, body string) func() (int, http.Header, []byte) {
 		return func() (int, http.Header, []byte) { return s.Post(path, s.key, body) }
 	}
-	made("three pictures", "In bright light: a \"cat\"", 30_000_000+rewrite, post("/image/generate", `{"model":"pixels","prompt":"a \"cat\"","num_images":3,"enhance_prompt":true,"format":"png"}`))
+	made("three pictures", "In bright light: a \"cat\"", 30_000_000+rewrite,
+		post("/image/generate", `{"model":"pixels","prompt":"a \"cat\"","num_images":3,"enhance_prompt":true,"format":"png"}`))
 	q := s.scribe.last()
-	if q.Model != "pen-1" || q.Stream || q.Effort != "" || q.Most != 4000 || q.Prompt != `a "cat"` || q.Messages[0].Role != "system" || !strings.Contains(q.Messages[0].Content, "1500 characters") || q.Messages[1].Role != "user" {
+	if q.Model != "pen-1" || q.Stream || q.Effort != "" || q.Most != 4000 || q.Prompt != `a "cat"` ||
+		q.Messages[0].Role != "system" || !strings.Contains(q.Messages[0].Content, "1500 characters") ||
+		q.Messages[1].Role != "user" {
 		t.Errorf("the text model was asked %+v", q)
 	}
-	made("a picture as a file", "In bright light: x", 10_000_000+rewrite, post("/image/generate", `{"model":"pixels","prompt":"x","enhance_prompt":true,"format":"png","return_binary":true}`))
-	made("reasoning and quotation marks", "A thought-out cat.", 10_000_000+rewrite, post("/image/generate", `{"model":"pixels","prompt":"THINKS","enhance_prompt":true,"format":"png"}`))
-	made("quotation marks", "A quoted cat.", 10_000_000+rewrite, post("/image/generate", `{"model":"pixels","prompt":"QUOTES","enhance_prompt":true,"format":"png"}`))
-	made("other scripts", "Eine Katze & ein Hund,\n100 % schön: 猫+犬", 10_000_000+rewrite, post("/image/generate", `{"model":"pixels","prompt":"FOREIGN","enhance_prompt":true,"format":"png"}`))
-	made("an edit", "In bright light: a hat", 340_000_000+rewrite, post("/image/edit", `{"prompt":"a hat","image":"`+text+`","enhance_prompt":true,"output_format":"png"}`))
+	made("a picture as a file", "In bright light: x", 10_000_000+rewrite,
+		post("/image/generate", `{"model":"pixels","prompt":"x","enhance_prompt":true,"format":"png","return_binary":true}`))
+	made("reasoning and quotation marks", "A thought-out cat.", 10_000_000+rewrite,
+		post("/image/generate", `{"model":"pixels","prompt":"THINKS","enhance_prompt":true,"format":"png"}`))
+	made("quotation marks", "A quoted cat.", 10_000_000+rewrite,
+		post("/image/generate", `{"model":"pixels","prompt":"QUOTES","enhance_prompt":true,"format":"png"}`))
+	made("other scripts", "Eine Katze & ein Hund,\n100 % schön: 猫+犬", 10_000_000+rewrite,
+		post("/image/generate", `{"model":"pixels","prompt":"FOREIGN","enhance_prompt":true,"format":"png"}`))
+	made("an edit", "In bright light: a hat", 340_000_000+rewrite,
+		post("/image/edit", `{"prompt":"a hat","image":"`+text+`","enhance_prompt":true,"output_format":"png"}`))
 	if q := s.scribe.last(); !strings.Contains(q.Messages[0].Content, "edits pictures") {
 		t.Errorf("for an edit the text model was told %q", q.Messages[0].Content)
 	}
 	made("an edit as a form", "In bright light: a hat", 340_000_000+rewrite, func() (int, http.Header, []byte) {
-		return newForm().field("prompt", "a hat").field("enhance_prompt", "true").file("image", picture).send(t, s.Gateway, "/image/edit", s.key)
+		return newForm().field("prompt", "a hat").field("enhance_prompt", "true").file("image", picture).send(t,
+			s.Gateway, "/image/edit", s.key)
 	})
-	made("an edit of several", "In bright light: a hat", 340_000_000+9_200_000+rewrite, post("/image/multi-edit", `{"prompt":"a hat","images":["`+text+`","`+text+`"],"enhance_prompt":true,"output_format":"png"}`))
-	made("an edit of several as a form", "In bright light: a hat", 340_000_000+9_200_000+rewrite, func() (int, http.Header, []byte) {
-		return newForm().field("prompt", "a hat").field("enhance_prompt", "true").file("images", picture).file("images", picture).send(t, s.Gateway, "/image/multi-edit", s.key)
-	})
-	made("a free picture", "In bright light: x", rewrite, post("/image/generate", `{"model":"free-pixels","prompt":"x","enhance_prompt":true,"format":"png"}`))
+	made("an edit of several", "In bright light: a hat", 340_000_000+9_200_000+rewrite,
+		post("/image/multi-edit", `{"prompt":"a hat","images":["`+text+`","`+text+
+			`"],"enhance_prompt":true,"output_format":"png"}`))
+	made("an edit of several as a form", "In bright light: a hat", 340_000_000+9_200_000+rewrite,
+		func() (int, http.Header, []byte) {
+			return newForm().field("prompt", "a hat").field("enhance_prompt", "true").file("images", picture).
+				file("images", picture).send(t, s.Gateway, "/image/multi-edit", s.key)
+		})
+	made("a free picture", "In bright light: x", rewrite, post("/image/generate",
+		`{"model":"free-pixels","prompt":"x","enhance_prompt":true,"format":"png"}`))
 
 	before := s.scribe.requests()
-	status, header, _ := s.Post("/image/generate", s.key, `{"model":"pixels","prompt":"x","enhance_prompt":false,"format":"png"}`)
+	status, header, _ := s.Post(
+		"/image/generate", s.key, `{"model":"pixels","prompt":"x","enhance_prompt":false,"format":"png"}`)
 	if _, there := header["X-Svc-Enhanced-Prompt"]; status != 200 || there || s.scribe.requests() != before {
 		t.Errorf("enhance_prompt: false: %d %v", status, header)
 	}
@@ -230,7 +247,8 @@ func TestPromptsThatAreNotRewritten(t *testing.T) {
 	s := startWritingStudio(t, "100")
 	for i, word := range []string{"STATUS", "REFUSED", "SLOW", "BREAKS", "MARKUP", "EMPTY", "WORDY", "UNENDING"} {
 		prompt := word + " canary"
-		status, header, answer := s.Post("/image/generate", s.key, `{"model":"pixels","prompt":"`+prompt+`","enhance_prompt":true,"format":"png","num_images":2}`)
+		status, header, answer := s.Post("/image/generate", s.key,
+			`{"model":"pixels","prompt":"`+prompt+`","enhance_prompt":true,"format":"png","num_images":2}`)
 		if _, there := header["X-Svc-Enhanced-Prompt"]; status != 200 || there {
 			t.Fatalf("%s: %d %v %.300s", word, status, header, answer)
 		}
@@ -243,14 +261,17 @@ func TestPromptsThatAreNotRewritten(t *testing.T) {
 	}
 	// 300 characters are what this model takes, of the new prompt as of the old one.
 	prompt := strings.Repeat("x", 290)
-	if status, header, answer := s.Post("/image/generate", s.key, `{"model":"simulated-pixels","prompt":"`+prompt+`","enhance_prompt":true,"format":"png"}`); status != 200 || header.Get("X-Svc-Enhanced-Prompt") != "" {
+	if status, header, answer := s.Post("/image/generate", s.key,
+		`{"model":"simulated-pixels","prompt":"`+prompt+`","enhance_prompt":true,"format":"png"}`); status != 200 ||
+		header.Get("X-Svc-Enhanced-Prompt") != "" {
 		t.Errorf("a new prompt that the model cannot take: %d %v %.300s", status, header, answer)
 	}
 	if got, want := s.spent(), rig.Money(170_000_000); got != want {
 		t.Errorf("%s were charged, want %s", got, want)
 	}
 	log := s.Log()
-	for _, reason := range []string{"status 500", "status 400", "total_timeout", "upstream_truncated", "cannot be read", "has no text", "too long: 1501", "ended with length", "too long: 307"} {
+	for _, reason := range []string{"status 500", "status 400", "total_timeout", "upstream_truncated", "cannot be read",
+		"has no text", "too long: 1501", "ended with length", "too long: 307"} {
 		if !strings.Contains(log, reason) {
 			t.Errorf("the log does not say %q", reason)
 		}
@@ -285,7 +306,8 @@ func TestLeavingWhileAPromptIsRewritten(t *testing.T) {
 		t.Errorf("the account is %+v, %d pictures were asked for", a, s.easel.requests())
 	}
 	_, _, answer := s.Get("/billing/usage", s.Key("a", "--type", "ADMIN"))
-	if text := string(answer); strings.Count(text, `"sku":`) != 1 || !strings.Contains(text, `"pixels-image-enhancement-unit"`) {
+	if text := string(answer); strings.Count(text, `"sku":`) != 1 ||
+		!strings.Contains(text, `"pixels-image-enhancement-unit"`) {
 		t.Errorf("the usage is %s", answer)
 	}
 }
@@ -301,7 +323,8 @@ func TestLeavingWhileAPromptIsRewrittenWithAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + s.key}, "Idempotency-Key": {"once"}}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + s.key},
+		"Idempotency-Key": {"once"}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -322,7 +345,8 @@ func TestLeavingWhileAPromptIsRewrittenWithAKey(t *testing.T) {
 	}
 	s.MetricIs("farebox_unattended_images", func(n float64) bool { return n == 0 })
 	if a := s.Settled()["a"]; a.Spent != 10_000_000+rewrite || s.easel.requests() != 1 || s.scribe.requests() != 1 {
-		t.Errorf("the account is %+v, %d pictures and %d prompts were asked for", a, s.easel.requests(), s.scribe.requests())
+		t.Errorf("the account is %+v, %d pictures and %d prompts were asked for", a, s.easel.requests(),
+			s.scribe.requests())
 	}
 }
 
@@ -375,8 +399,10 @@ func TestRewritingIsChargedOnceForSomeOfThePictures(t *testing.T) {
 	t.Cleanup(half.Close)
 	s := startWritingStudio(t, "1", "%[1]s", half.URL+"/v1")
 	var native struct{ Images [][]byte }
-	status, header, answer := s.Post("/image/generate", s.key, `{"model":"pixels","prompt":"x","enhance_prompt":true,"format":"png","variants":4}`)
-	if err := json.Unmarshal(answer, &native); err != nil || status != 200 || len(native.Images) != 2 || header.Get("X-Svc-Enhanced-Prompt") == "" {
+	status, header, answer := s.Post("/image/generate", s.key,
+		`{"model":"pixels","prompt":"x","enhance_prompt":true,"format":"png","variants":4}`)
+	if err := json.Unmarshal(answer, &native); err != nil || status != 200 || len(native.Images) != 2 ||
+		header.Get("X-Svc-Enhanced-Prompt") == "" {
 		t.Fatalf("%d with %d pictures: %.300s", status, len(native.Images), answer)
 	}
 	if got := s.spent(); got != 20_000_000+rewrite {
@@ -388,7 +414,8 @@ func TestRewritingIsChargedOnceForSomeOfThePictures(t *testing.T) {
 func TestReportsShowRewriting(t *testing.T) {
 	t.Parallel()
 	s := startWritingStudio(t, "10")
-	if status, _, answer := s.Post("/image/generate", s.key, `{"model":"tiers","prompt":"x","num_images":2,"enable_web_search":true,"enhance_prompt":true,"format":"png","quality":"low"}`); status != 200 {
+	if status, _, answer := s.Post("/image/generate", s.key,
+		`{"model":"tiers","prompt":"x","num_images":2,"enable_web_search":true,"enhance_prompt":true,"format":"png","quality":"low"}`); status != 200 {
 		t.Fatalf("%d %.300s", status, answer)
 	}
 	s.Settled()
@@ -400,7 +427,8 @@ func TestReportsShowRewriting(t *testing.T) {
 			Units, PricePerUnitUSD, Amount json.Number
 		}
 	}
-	want := map[string]string{"tiers-image-unit": "2 0.02 -0.04", "tiers-image-search-unit": "1 0.001 -0.001", "tiers-image-enhancement-unit": "1 0.04 -0.04"}
+	want := map[string]string{"tiers-image-unit": "2 0.02 -0.04", "tiers-image-search-unit": "1 0.001 -0.001",
+		"tiers-image-enhancement-unit": "1 0.04 -0.04"}
 	if err := json.Unmarshal(answer, &usage); err != nil || len(usage.Data) != len(want) {
 		t.Fatalf("%v %s", err, answer)
 	}
@@ -423,12 +451,16 @@ func TestReportsShowRewriting(t *testing.T) {
 func TestRewritingWithoutReasoning(t *testing.T) {
 	t.Parallel()
 	s := startWritingStudio(t, "10")
-	status, _, answer := s.Post("/image/generate", s.key, `{"model":"pixels","prompt":"x","disable_prompt_optimization_thinking":true}`)
-	checkRefusal(t, &imageRefusal{status: 400, code: "INVALID_REQUEST", field: "disable_prompt_optimization_thinking", words: []string{"does not support"}}, status, answer)
-	if status, _, answer := s.Post("/image/generate", s.key, `{"model":"pixels","prompt":"x","disable_prompt_optimization_thinking":false,"format":"png"}`); status != 200 {
+	status, _, answer := s.Post(
+		"/image/generate", s.key, `{"model":"pixels","prompt":"x","disable_prompt_optimization_thinking":true}`)
+	checkRefusal(t, &imageRefusal{status: 400, code: "INVALID_REQUEST", field: "disable_prompt_optimization_thinking",
+		words: []string{"does not support"}}, status, answer)
+	if status, _, answer := s.Post("/image/generate", s.key,
+		`{"model":"pixels","prompt":"x","disable_prompt_optimization_thinking":false,"format":"png"}`); status != 200 {
 		t.Errorf("%d %.300s", status, answer)
 	}
-	if status, header, answer := s.Post("/image/generate", s.key, `{"model":"simulated-pixels","prompt":"x","enhance_prompt":true,"disable_prompt_optimization_thinking":true,"format":"png"}`); status != 200 || header.Get("X-Svc-Enhanced-Prompt") == "" {
+	if status, header, answer := s.Post("/image/generate", s.key,
+		`{"model":"simulated-pixels","prompt":"x","enhance_prompt":true,"disable_prompt_optimization_thinking":true,"format":"png"}`); status != 200 || header.Get("X-Svc-Enhanced-Prompt") == "" {
 		t.Fatalf("%d %v %.300s", status, header, answer)
 	}
 	if q := s.scribe.last(); q.Effort != "none" {

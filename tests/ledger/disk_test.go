@@ -49,7 +49,8 @@ func (s *scarce) free(t *testing.T) {
 
 func (s *scarce) limit(t *testing.T, bytes uint64) {
 	t.Helper()
-	if err := unix.Prlimit(s.g.PID(), unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil); err != nil {
+	if err := unix.Prlimit(s.g.PID(), unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil); err !=
+		nil {
 		t.Fatal(err)
 	}
 }
@@ -68,7 +69,8 @@ func (s *scarce) startFull(t *testing.T, meanwhile func()) {
 	for {
 		select {
 		case err := <-started:
-			if text := g.Log()[before:]; err != nil && !strings.Contains(text, "make room") && !strings.Contains(text, "free space") {
+			if text := g.Log()[before:]; err != nil && !strings.Contains(text, "make room") &&
+				!strings.Contains(text, "free space") {
 				t.Errorf("started on a full disk: %v, and it says\n%s", err, text)
 			}
 			s.free(t)
@@ -160,7 +162,8 @@ func TestFullDiskLosesNoCharge(t *testing.T) {
 
 	s.fill(t)
 	answered(20)
-	if err := g.Stop(); rig.ExitCode(err) != 1 || !strings.Contains(g.Log()+g.Banner(), "the journal keeps what is missing") {
+	if err := g.Stop(); rig.ExitCode(err) != 1 || !strings.Contains(g.Log()+g.Banner(),
+		"the journal keeps what is missing") {
 		t.Errorf("stopped on a full disk it ends with %v", err)
 	}
 	s.free(t)
@@ -263,12 +266,14 @@ func TestDirectoryThatCannotBeWrittenIsRefusedInWords(t *testing.T) {
 		t.Helper()
 		for _, args := range commands {
 			text, exit := run(append(args, "--store", store)...)
-			if exit != 1 || !strings.Contains(text, "must be able to write to "+store) || strings.Count(text, "\n") != 1 {
+			if exit != 1 || !strings.Contains(text, "must be able to write to "+store) ||
+				strings.Count(text, "\n") != 1 {
 				t.Errorf("%s: %s ends with %d and says\n%s", what, args[0], exit, text)
 			}
 		}
 	}
-	serve, create, list := []string{"serve", "--listen", "127.0.0.1:0"}, []string{"account", "create", "--name", "a"}, []string{"account", "list"}
+	serve, create, list := []string{"serve", "--listen", "127.0.0.1:0"}, []string{"account", "create", "--name", "a"},
+		[]string{"account", "list"}
 	refused("an empty directory", empty, serve, create)
 	refused("no directory", filepath.Join(empty, "store"), serve, create)
 	mode(0o555, 0o444)

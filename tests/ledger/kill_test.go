@@ -75,5 +75,6 @@ func killRounds(t *testing.T, sim *rig.Simulated, g *rig.Gateway, rounds int) {
 		t.Errorf("the account does not add up: %+v", a)
 	}
 	g.CLI("verify")
-	t.Logf("%d kills, %d requests sent, %d received whole; charged %s, between %s and %s", rounds, l.Sent.Load(), l.Whole.Load(), a.Spent, least, most)
+	t.Logf("%d kills, %d requests sent, %d received whole; charged %s, between %s and %s", rounds, l.Sent.Load(),
+		l.Whole.Load(), a.Spent, least, most)
 }

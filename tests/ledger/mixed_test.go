@@ -73,7 +73,8 @@ models:
 	if a.Held != 0 || a.USD < 0 || a.USD+a.Spent != 1_000_000_000_000 {
 		t.Errorf("the account does not add up: %+v", a)
 	}
-	t.Logf("%d requests at %d in %.1f s: charged %s = settled = produced", truth.Sent, concurrency, truth.Seconds, a.Spent)
+	t.Logf("%d requests at %d in %.1f s: charged %s = settled = produced", truth.Sent, concurrency, truth.Seconds,
+		a.Spent)
 
 	// The same after a restart: what is on disk is what was in memory.
 	if err := g.Stop(); err != nil {

@@ -26,7 +26,8 @@ func TestCheckOnlineSaysWhatIsWrongWithEachUpstream(t *testing.T) {
 	}
 	refusing := answering(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(401)
-		fmt.Fprintf(w, `{"error":{"message":"no such key: %s"}}`, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		fmt.Fprintf(w, `{"error":{"message":"no such key: %s"}}`,
+			strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 	})
 	unlisted := answering(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != "POST" || r.URL.Path != "/v1/chat/completions" {
@@ -63,7 +64,8 @@ func TestCheckOnlineSaysWhatIsWrongWithEachUpstream(t *testing.T) {
 		return out, err
 	}
 
-	if out, err := check(good.URL, unlisted.URL+"/v1"); err != nil || !strings.Contains(out, "up0: good (200)") || !strings.Contains(out, "up1: answers (400") {
+	if out, err := check(good.URL, unlisted.URL+"/v1"); err != nil || !strings.Contains(out, "up0: good (200)") ||
+		!strings.Contains(out, "up1: answers (400") {
 		t.Errorf("good upstreams: %v\n%s", err, out)
 	}
 	out, err := check(good.URL, refusing.URL+"/v1", below.URL, unlisted.URL, "http://"+rig.FreeAddr(t), secure.URL,
@@ -72,10 +74,13 @@ func TestCheckOnlineSaysWhatIsWrongWithEachUpstream(t *testing.T) {
 		t.Errorf("exit %d:\n%s", rig.ExitCode(err), out)
 	}
 	for i, want := range []string{
-		"good (200)", "the key is wrong or missing (401)", "expected base_url: " + below.URL + "/v1", "nothing is at base_url", "is refused",
-		"certificate is not trusted", "does not speak TLS", "closes the connection", "closes the connection", "cannot be resolved",
+		"good (200)", "the key is wrong or missing (401)", "expected base_url: " + below.URL + "/v1",
+		"nothing is at base_url", "is refused",
+		"certificate is not trusted", "does not speak TLS", "closes the connection", "closes the connection",
+		"cannot be resolved",
 	} {
-		if line, _, _ := strings.Cut(out[strings.Index(out, fmt.Sprintf("up%d:", i)):], "\n"); !strings.Contains(line, want) {
+		if line, _, _ := strings.Cut(out[strings.Index(out, fmt.Sprintf("up%d:", i)):], "\n"); !strings.Contains(line,
+			want) {
 			t.Errorf("%q instead of %q", line, want)
 		}
 	}

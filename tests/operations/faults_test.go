@@ -70,7 +70,8 @@ func TestTakenPortLeavesNothingBehind(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	store := filepath.Join(t.TempDir(), "store")
-	out, err := exec.Command(rig.Binary(t), "serve", "--listen", taken.Addr().String(), "--store", store).CombinedOutput()
+	out, err := exec.Command(rig.Binary(t), "serve", "--listen", taken.Addr().String(), "--store", store).
+		CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "choose another address with --listen") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -85,7 +86,8 @@ func TestSecondSignalEndsAtOnceWithTheChargesOnDisk(t *testing.T) {
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL)+"server: { drain_timeout: 60s }\n")
 	g.NewAccount("a", "1")
-	res := g.Open("POST", "/chat/completions", g.Key("a"), rig.Ask("sim-chat", "[[sim tokens=50 hold_after=20]] Go", `,"stream":true`))
+	res := g.Open("POST", "/chat/completions", g.Key("a"), rig.Ask("sim-chat", "[[sim tokens=50 hold_after=20]] Go",
+		`,"stream":true`))
 	defer func() { _ = res.Body.Close() }()
 	if _, err := io.ReadAtLeast(res.Body, make([]byte, 2000), 2000); err != nil {
 		t.Fatal(err)

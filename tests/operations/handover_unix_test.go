@@ -32,7 +32,8 @@ func TestHandOverRefusesNobodyAndCutsNoStream(t *testing.T) {
 	g := rig.StartGateway(t, strings.ReplaceAll(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "level: warn", "level: info"))
 	g.NewAccount("a", "100")
 	key := g.Key("a")
-	long := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=20 gap_ms=50]] Go", `,"stream":true`))
+	long := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=20 gap_ms=50]] Go",
+		`,"stream":true`))
 	defer func() { _ = long.Body.Close() }()
 	if _, err := io.ReadFull(long.Body, make([]byte, 10)); err != nil {
 		t.Fatal(err)
@@ -116,7 +117,8 @@ func TestHandOverRefusesNobodyAndCutsNoStream(t *testing.T) {
 	_ = syscall.Kill(pid, syscall.SIGTERM)
 	<-g.Done // it has the same output
 	made := sim.Idle(t).Tokens
-	if a, want := g.Accounts()["a"], rig.Money(made.PromptTokens*1000+made.CompletionTokens*2000); a.Spent != want || a.Held != 0 || a.USD+a.Spent != 100_000_000_000 {
+	if a, want := g.Accounts()["a"], rig.Money(made.PromptTokens*1000+made.CompletionTokens*2000); a.Spent != want ||
+		a.Held != 0 || a.USD+a.Spent != 100_000_000_000 {
 		t.Errorf("what was produced is worth %s, the account is %+v", want, a)
 	}
 	g.CLI("verify")
@@ -175,7 +177,9 @@ func TestSocketOfSystemdWaitsThroughARestart(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(rig.StartLimit))
 	go func() {
-		_, _ = fmt.Fprintf(conn, "POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
+		_, _ = fmt.Fprintf(conn,
+			"POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: "+
+				"application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
 		line, err := bufio.NewReader(conn).ReadString('\n')
 		if err == nil && !strings.HasPrefix(line, "HTTP/1.1 200 ") {
 			err = errors.New(line)
@@ -203,7 +207,8 @@ func TestSocketsThatAreNotForUsAreNotTaken(t *testing.T) {
 	two := rig.NewGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL))
 	two.Wrap = []string{"/bin/sh", "-c", fmt.Sprintf(asSystemd, "2"), "sh"}
 	two.Addr = rig.FreeAddr(t)
-	if err := two.TryStart(); err == nil || !strings.Contains(two.Log(), "2 sockets were passed on; expected one ListenStream=") {
+	if err := two.TryStart(); err == nil || !strings.Contains(two.Log(),
+		"2 sockets were passed on; expected one ListenStream=") {
 		t.Errorf("with two sockets: %v\n%s", err, two.Log())
 	}
 }

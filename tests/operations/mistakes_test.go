@@ -15,9 +15,11 @@ import (
 func TestForgottenConfigMakesNoLedger(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, line := range []string{"account list", "account create --name a", "account credit a 5", "key list", "key create --account a", "verify", "backup b", "migrate", "verify --store other"} {
+	for _, line := range []string{"account list", "account create --name a", "account credit a 5", "key list",
+		"key create --account a", "verify", "backup b", "migrate", "verify --store other"} {
 		out, err := rig.RunIn(t, dir, strings.Fields(line)...)
-		if rig.ExitCode(err) != 1 || !strings.Contains(out, "there is no ledger in ") || !strings.Contains(out, "-c FILE") && !strings.Contains(out, "make one") {
+		if rig.ExitCode(err) != 1 || !strings.Contains(out, "there is no ledger in ") ||
+			!strings.Contains(out, "-c FILE") && !strings.Contains(out, "make one") {
 			t.Errorf("%s: %v, %s", line, err, out)
 		}
 	}
@@ -33,7 +35,8 @@ func TestForgottenConfigMakesNoLedger(t *testing.T) {
 	if next == nil || next[1] != "account credit 'big corp' 100 --store here" {
 		t.Errorf("what follows is %q in %s", next, out)
 	}
-	if out, err := rig.RunIn(t, dir, "account", "credit", "big corp", "100", "--store", "here"); err != nil || !strings.Contains(out, "100 USD") {
+	if out, err := rig.RunIn(t, dir, "account", "credit", "big corp", "100", "--store", "here"); err != nil ||
+		!strings.Contains(out, "100 USD") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -65,7 +68,8 @@ func TestMisspeltCommandsFailAndSayHow(t *testing.T) {
 	if out, err := rig.RunIn(t, dir, "account"); err != nil || !strings.Contains(out, "Available Commands") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if out, err := rig.RunIn(t, dir, "check", "-c", filepath.Join(dir, "none.yaml")); rig.ExitCode(err) != 1 || strings.Contains(out, "usage:") {
+	if out, err := rig.RunIn(t, dir, "check", "-c", filepath.Join(dir, "none.yaml")); rig.ExitCode(err) != 1 ||
+		strings.Contains(out, "usage:") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

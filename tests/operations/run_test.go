@@ -33,7 +33,8 @@ func TestFirstRunAndSecondStart(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(rig.StartLimit); !strings.Contains(out.String(), "first call:"); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(rig.StartLimit); !strings.Contains(out.String(),
+			"first call:"); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				_ = cmd.Process.Kill()
 				t.Fatalf("no banner within %s:\n%s", rig.StartLimit, out)
@@ -50,7 +51,8 @@ func TestFirstRunAndSecondStart(t *testing.T) {
 	}
 	cmd, out := start()
 	banner := out.String()
-	for _, want := range []string{"SIMULATED", "100 USD", "SVC_ADMIN_KEY_", "SVC_INFERENCE_KEY_", "http://" + addr + "/api/v1"} {
+	for _, want := range []string{"SIMULATED", "100 USD", "SVC_ADMIN_KEY_", "SVC_INFERENCE_KEY_",
+		"http://" + addr + "/api/v1"} {
 		if !strings.Contains(banner, want) {
 			t.Errorf("the banner does not say %q:\n%s", want, banner)
 		}
@@ -131,7 +133,8 @@ func TestReloadUnderTraffic(t *testing.T) {
 					return
 				default:
 				}
-				if status, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", "Hello", "")); status != 200 {
+				if status, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", "Hello", "")); status !=
+					200 {
 					failed.Add(1)
 					t.Logf("%d %s", status, answer)
 				}
@@ -150,7 +153,9 @@ func TestReloadUnderTraffic(t *testing.T) {
 			}
 		}
 	}
-	added := strings.Replace(text, "  - id: sim-free", "  - id: sim-added\n    context_tokens: 8192\n    tier: unlimited\n    price: free\n    targets: [{ upstream: only, model: sim-chat }]\n  - id: sim-free", 1)
+	added := strings.Replace(text, "  - id: sim-free",
+		"  - id: sim-added\n    context_tokens: 8192\n    tier: unlimited\n    price: free\n    targets: [{ "+
+			"upstream: only, model: sim-chat }]\n  - id: sim-free", 1)
 	g.WriteConfig(added)
 	eventually("the added model", func() bool { return status("sim-added") == 200 })
 	g.WriteConfig("models: [")
@@ -181,7 +186,8 @@ func TestDrainLetsStreamsFinish(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=30 gap_ms=50]] x", `,"stream":true`))
+			res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=30 gap_ms=50]] x",
+				`,"stream":true`))
 			defer func() { _ = res.Body.Close() }()
 			opened <- struct{}{}
 			if raw, err := io.ReadAll(res.Body); err == nil && strings.HasSuffix(string(raw), "data: [DONE]\n\n") {
@@ -216,7 +222,8 @@ func TestRevokedKeyIsRefusedAtOnce(t *testing.T) {
 		t.Fatalf("a fresh key is answered %d", status)
 	}
 	g.CLI("key", "revoke", id)
-	if status, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-free", "Hello", "")); status != 401 || !strings.Contains(string(answer), "AUTHENTICATION_FAILED") {
+	if status, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-free", "Hello", "")); status != 401 ||
+		!strings.Contains(string(answer), "AUTHENTICATION_FAILED") {
 		t.Errorf("a revoked key is answered %d %s", status, answer)
 	}
 }
@@ -247,13 +254,15 @@ func TestSecretsStayInside(t *testing.T) {
 	t.Parallel()
 	const upstreamKey, prompt = "sk-upstream-canary-1234567890", "canary-prompt-zebra"
 	sim := rig.StartUpstream(t, upstream.Options{Key: upstreamKey})
-	text := strings.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "name: only,", "name: only, key: "+upstreamKey+",", 1)
+	text := strings.Replace(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "name: only,", "name: only, key: "+upstreamKey+",",
+		1)
 	text = strings.Replace(text, "level: warn", "level: debug, sample_above: 0", 1)
 	g := rig.StartGateway(t, text)
 	g.NewAccount("a", "10")
 	key := g.Key("a")
 	var seen strings.Builder
-	for _, more := range []string{"", "[[sim status=500]]", "[[sim status=401]]", "[[sim status=400]]", "[[sim garbage=1]]", "[[sim truncate=1]]"} {
+	for _, more := range []string{"", "[[sim status=500]]", "[[sim status=401]]", "[[sim status=400]]",
+		"[[sim garbage=1]]", "[[sim truncate=1]]"} {
 		_, header, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", prompt+" "+more, ""))
 		if more != "" {
 			seen.Write(answer)

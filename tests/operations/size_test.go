@@ -43,7 +43,8 @@ func TestTheBinaryIsSmallAndNeedsNothing(t *testing.T) {
 	if info.Size() <= mostBinary {
 		return
 	}
-	sections := slices.DeleteFunc(slices.Clone(file.Sections), func(s *elf.Section) bool { return s.Type == elf.SHT_NOBITS })
+	sections := slices.DeleteFunc(slices.Clone(file.Sections),
+		func(s *elf.Section) bool { return s.Type == elf.SHT_NOBITS })
 	slices.SortFunc(sections, func(a, b *elf.Section) int { return int(b.FileSize) - int(a.FileSize) })
 	var list strings.Builder
 	for _, s := range sections[:min(6, len(sections))] {

@@ -33,7 +33,8 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("farebox-test-%d-%08x", os.Getuid(), crc32.ChecksumIEEE([]byte(root))))
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("farebox-test-%d-%08x", os.Getuid(),
+		crc32.ChecksumIEEE([]byte(root))))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}

@@ -86,7 +86,8 @@ func HTTPAnswer(status int, kind, body string, more ...string) string {
 const (
 	GoodAnswer = `{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"four"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}}`
 	GoodChunk  = `data: {"id":"1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"four"},"finish_reason":null}]}` + "\n\n"
-	SSEChunked = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+	SSEChunked = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: " +
+		"close\r\n\r\n"
 )
 
 func SSEChunk(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }

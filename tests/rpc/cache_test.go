@@ -58,7 +58,8 @@ func (n *finalNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			result, known = n.result[c.Method]
 		}
 		block := int64(0)
-		if _, err := fmt.Sscanf(string(c.Params), `["0x%x",false]`, &block); err == nil || string(c.Params) == `["finalized",false]` {
+		if _, err := fmt.Sscanf(string(c.Params), `["0x%x",false]`, &block); err == nil ||
+			string(c.Params) == `["finalized",false]` {
 			if block == 0 {
 				block = n.final
 			}
@@ -92,7 +93,8 @@ func (n *finalNode) count(text string) int {
 
 // cacheRules end with how often nodes are asked for what is final; what they
 // said counts five times as long.
-const cacheRules = "      head_every: 0s\n      prefer_fast: false\n      cache: { size: 8MB, final_every: %s }\n      upstreams:\n"
+const cacheRules = "      head_every: 0s\n      prefer_fast: false\n      cache: { size: 8MB, final_every: %s }\n    " +
+	"  upstreams:\n"
 
 // startFinal starts a gateway that keeps what these nodes answer, on two networks.
 func startFinal(t *testing.T, every string, nodes ...*finalNode) *chain {
@@ -144,12 +146,14 @@ func TestCryptoCache(t *testing.T) {
 	c.final(call("1", "eth_getTransactionReceipt", `["0xa"]`))
 	for _, id := range []string{"1", `"x"`, "null", "18446744073709551615", `"\u0041\\"`, "-0", "1.50"} {
 		status, header, answer := c.rpc(call(id, "eth_getTransactionReceipt", `["0xa"]`))
-		if want := `{"result" : ` + odd + `,"x":1e2, "id":` + id + ` , "jsonrpc":"2.0"}`; status != 200 || answer != want || header.Get("X-Svc-Rpc-Cache") != "HIT" {
+		if want := `{"result" : ` + odd + `,"x":1e2, "id":` + id + ` , "jsonrpc":"2.0"}`; status != 200 ||
+			answer != want || header.Get("X-Svc-Rpc-Cache") != "HIT" {
 			t.Errorf("id %s: %d %v\n%s\nwant\n%s", id, status, header, answer, want)
 		}
 		c.charged(header, 20)
 	}
-	if hit, answer := c.hit(`{"method":"eth_getTransactionReceipt","params":["0xa"]}`); !hit || !strings.Contains(answer, `"id":1 `) {
+	if hit, answer := c.hit(`{"method":"eth_getTransactionReceipt","params":["0xa"]}`); !hit ||
+		!strings.Contains(answer, `"id":1 `) {
 		t.Errorf("without an id: %v %s", hit, answer)
 	}
 	before := n.count(`eth_getTransactionReceipt["0xa"]`)
@@ -170,7 +174,8 @@ func TestCryptoCache(t *testing.T) {
 	if hit, _ := c.hit(call("1", "eth_getTransactionByHash", `["0xa"]`)); hit {
 		t.Error("another method has the answer")
 	}
-	if _, header, _ := c.Post("/crypto/rpc/base-mainnet", c.key, call("1", "eth_getTransactionReceipt", `["0xa"]`)); header.Get("X-Svc-Rpc-Cache") != "" {
+	if _, header, _ := c.Post("/crypto/rpc/base-mainnet", c.key,
+		call("1", "eth_getTransactionReceipt", `["0xa"]`)); header.Get("X-Svc-Rpc-Cache") != "" {
 		t.Error("another network has the answer")
 	}
 	// Batches are asked as ever.
@@ -202,8 +207,10 @@ func TestCryptoCacheKeepsNothingElse(t *testing.T) {
 		n.result[`eth_getTransactionReceipt["null"]`] = `null`
 		n.result[`eth_getTransactionReceipt["pending"]`] = `{"blockNumber":null}`
 		n.result[`eth_getTransactionReceipt["young"]`] = `{"blockNumber":"0x65"}`
-		n.result[`eth_getTransactionReceipt["large"]`] = `{"blockNumber":"0x10","a":"` + strings.Repeat("x", 63<<10) + `"}`
-		n.result[`eth_getTransactionReceipt["huge"]`] = `{"blockNumber":"0x10","a":"` + strings.Repeat("x", 200<<10) + `"}`
+		n.result[`eth_getTransactionReceipt["large"]`] = `{"blockNumber":"0x10","a":"` + strings.Repeat("x", 63<<10) +
+			`"}`
+		n.result[`eth_getTransactionReceipt["huge"]`] = `{"blockNumber":"0x10","a":"` + strings.Repeat("x", 200<<10) +
+			`"}`
 		n.result[`eth_getTransactionReceipt["error"]`] = `null,"error":{"code":3,"message":"blockNumber 0x10"}`
 		n.result[`eth_getLogs`] = `[]`
 		n.result[`eth_getTransactionReceipt["good"]`] = `{"blockNumber":"0x64"}`
@@ -212,10 +219,12 @@ func TestCryptoCacheKeepsNothingElse(t *testing.T) {
 	good := call("1", "eth_getTransactionReceipt", `["good"]`)
 	c.final(good)
 	for _, text := range []string{
-		`eth_getTransactionReceipt["null"]`, `eth_getTransactionReceipt["pending"]`, `eth_getTransactionReceipt["young"]`,
+		`eth_getTransactionReceipt["null"]`, `eth_getTransactionReceipt["pending"]`,
+		`eth_getTransactionReceipt["young"]`,
 		`eth_getTransactionReceipt["huge"]`, `eth_getTransactionReceipt["error"]`,
 		`eth_getTransactionReceipt["` + strings.Repeat("y", 64<<10) + `"]`,
-		`eth_getLogs[{"fromBlock":"0x1","toBlock":"0x10"}]`, `eth_getBalance["0xa","latest"]`, `eth_getBalance["0xa","0x65"]`,
+		`eth_getLogs[{"fromBlock":"0x1","toBlock":"0x10"}]`, `eth_getBalance["0xa","latest"]`,
+		`eth_getBalance["0xa","0x65"]`,
 		`eth_call[{},"0x10"]`, `eth_blockNumber[]`, `eth_gasPrice[]`,
 	} {
 		method, params, _ := strings.Cut(text, "[")
@@ -282,7 +291,8 @@ func TestCryptoCacheAndReorganisations(t *testing.T) {
 	// Other nodes under the same name begin with nothing.
 	three := startFinalNode(t)
 	three.set(func() { three.result["eth_getTransactionReceipt"] = `{"blockNumber":"0x12"}` })
-	c.WriteConfig(manyFailures + "  networks:\n    - name: ethereum-sepolia\n" + fmt.Sprintf(cacheRules+"        - { name: node-0, url: %q }\n", "200ms", three.URL))
+	c.WriteConfig(manyFailures + "  networks:\n    - name: ethereum-sepolia\n" +
+		fmt.Sprintf(cacheRules+"        - { name: node-0, url: %q }\n", "200ms", three.URL))
 	c.Signal(rig.Hangup)
 	rig.Await(t, "the new node is asked", func() bool {
 		hit, answer := c.hit(receipt)

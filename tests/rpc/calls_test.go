@@ -39,7 +39,8 @@ func startChain(t *testing.T, nodes int, extra string) *chain {
 func startChainWith(t *testing.T, nodes int, extra, perNode, head string) *chain {
 	t.Helper()
 	c := &chain{t: t}
-	text := "log: { level: info, format: json, sample_above: 0 }\n" + head + "  networks:\n    - name: ethereum-sepolia\n" + extra + "      upstreams:\n"
+	text := "log: { level: info, format: json, sample_above: 0 }\n" + head +
+		"  networks:\n    - name: ethereum-sepolia\n" + extra + "      upstreams:\n"
 	if !strings.Contains(extra, "prefer_fast") {
 		text = strings.Replace(text, "ethereum-sepolia\n", "ethereum-sepolia\n      prefer_fast: false\n", 1)
 	}
@@ -51,7 +52,8 @@ func startChainWith(t *testing.T, nodes int, extra, perNode, head string) *chain
 		}
 		t.Cleanup(n.Close)
 		c.nodes = append(c.nodes, n)
-		text += fmt.Sprintf("        - { name: node-%d, url: \"%s/v2/secret-path?key=secret-query\", breaker: { failures: 0 }%s }\n", i, url, perNode)
+		text += fmt.Sprintf("        - { name: node-%d, url: \"%s/v2/secret-path?key=secret-query\", breaker: { "+
+			"failures: 0 }%s }\n", i, url, perNode)
 	}
 	c.Gateway = rig.StartGateway(t, text)
 	c.NewAccount("rich", chainCredit.String())
@@ -93,7 +95,8 @@ func (c *chain) charged(h http.Header, credits int64) {
 // spent waits for all to be settled and compares what the account paid.
 func (c *chain) spent(credits int64) {
 	c.t.Helper()
-	if got := c.Settled()["rich"]; got.Spent != rig.Money(credits*700) || got.USD != chainCredit-rig.Money(credits*700) {
+	if got := c.Settled()["rich"]; got.Spent != rig.Money(credits*700) ||
+		got.USD != chainCredit-rig.Money(credits*700) {
 		c.t.Errorf("spent %s, %s left; want %s spent", got.Spent, got.USD, rig.Money(credits*700))
 	}
 }
@@ -101,13 +104,15 @@ func (c *chain) spent(credits int64) {
 // The list of networks needs no key and is sorted.
 func TestCryptoNetworks(t *testing.T) {
 	t.Parallel()
-	c := startChain(t, 1, "      credits: 20\n      upstreams: [{ name: a, url: \"http://127.0.0.1:9\" }]\n    - name: base-mainnet\n")
+	c := startChain(t, 1, "      credits: 20\n      upstreams: [{ name: a, url: \"http://127.0.0.1:9\" }]\n    - "+
+		"name: base-mainnet\n")
 	status, _, body := c.Get("/crypto/rpc/networks", "")
 	if status != 200 || string(body) != `{"networks":["base-mainnet","ethereum-sepolia"]}` {
 		t.Errorf("the list is %d %s", status, body)
 	}
 	status, _, body = c.Post("/crypto/rpc/blast-mainnet", c.key, `{}`)
-	if status != 400 || !strings.Contains(string(body), `"error":"Unsupported RPC network"`) || !strings.Contains(string(body), "ethereum-sepolia") {
+	if status != 400 || !strings.Contains(string(body), `"error":"Unsupported RPC network"`) ||
+		!strings.Contains(string(body), "ethereum-sepolia") {
 		t.Errorf("an unknown network gives %d %s", status, body)
 	}
 	if status, _, _ := c.Post("/crypto/rpc/base-mainnet", "", `{}`); status != 401 {
@@ -128,15 +133,21 @@ func TestCryptoCalls(t *testing.T) {
 		total += credits
 	}
 	f(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`, `{"jsonrpc":"2.0","id":1,"result":"0x539"}`, 20)
-	f(`{"jsonrpc":"2.0","id":"a b","method":"eth_call","params":`+odd+`}`, `{"jsonrpc":"2.0","id":"a b","result":`+odd+`}`, 20)
-	for _, id := range []string{`9007199254740993`, `18446744073709551615`, `null`, `1.50`, `-0`, `"\u00e9\/"`, `"é"`, `1e3`, `"<&>"`} {
-		f(`{"jsonrpc":"2.0","id":`+id+`,"method":"eth_chainId","params":[]}`, `{"jsonrpc":"2.0","id":`+id+`,"result":"0x539"}`, 20)
+	f(`{"jsonrpc":"2.0","id":"a b","method":"eth_call","params":`+odd+`}`,
+		`{"jsonrpc":"2.0","id":"a b","result":`+odd+`}`, 20)
+	for _, id := range []string{`9007199254740993`, `18446744073709551615`, `null`, `1.50`, `-0`, `"\u00e9\/"`, `"é"`,
+		`1e3`, `"<&>"`} {
+		f(`{"jsonrpc":"2.0","id":`+id+`,"method":"eth_chainId","params":[]}`,
+			`{"jsonrpc":"2.0","id":`+id+`,"result":"0x539"}`, 20)
 	}
-	f(` {"method":"eth_call" , "params":{"b":1},"x":[1,{"method":"eth_accounts"}]} `, `{"jsonrpc":"2.0","id":1,"result":{"b":1}}`, 20)
-	f(`{"jsonrpc":"2.0","id":7,"method":"eth_estimateGas","params":["revert"]}`, `{"jsonrpc":"2.0","id":7,"error":{"code":3,"message":"execution reverted: asked to"}}`, 5)
+	f(` {"method":"eth_call" , "params":{"b":1},"x":[1,{"method":"eth_accounts"}]} `,
+		`{"jsonrpc":"2.0","id":1,"result":{"b":1}}`, 20)
+	f(`{"jsonrpc":"2.0","id":7,"method":"eth_estimateGas","params":["revert"]}`,
+		`{"jsonrpc":"2.0","id":7,"error":{"code":3,"message":"execution reverted: asked to"}}`, 5)
 	f(`{"jsonrpc":"2.0","id":7,"method":"debug_traceCall","params":[1]}`, `{"jsonrpc":"2.0","id":7,"result":[1]}`, 40)
 	f(`{"jsonrpc":"2.0","id":7,"method":"txpool_content","params":[1]}`, `{"jsonrpc":"2.0","id":7,"result":[1]}`, 80)
-	f("\n[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}]", `[{"jsonrpc":"2.0","id":1,"result":"0x539"}]`, 20)
+	f("\n[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}]", `[{"jsonrpc":"2.0","id":1,"result":"0x539"}]`,
+		20)
 	// Equal ids and missing ones: each call gets its own answer, in order.
 	f(`[{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[1]},{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[2]},`+
 		`{"id":null,"method":"eth_call","params":["revert"]},{"method":"eth_call","params":[4]}]`,
@@ -151,7 +162,9 @@ func TestCryptoCalls(t *testing.T) {
 		t.Errorf("the usage is %d %s, want in it %s", status, usage, want)
 	}
 	_, _, sum := c.Get("/billing/usage-analytics", c.Key("rich", "--type", "ADMIN"))
-	if want := `{"modelName":"crypto-rpc-ethereum-sepolia","unitType":"credits","modelType":null,"totalUsd":` + rig.Money(total*700).String() + `,"totalDiem":0,"totalUnits":` + strconv.FormatInt(total, 10) + `}`; !strings.Contains(string(sum), want) {
+	if want := `{"modelName":"crypto-rpc-ethereum-sepolia","unitType":"credits","modelType":null,"totalUsd":` +
+		rig.Money(total*700).String() + `,"totalDiem":0,"totalUnits":` + strconv.FormatInt(total, 10) +
+		`}`; !strings.Contains(string(sum), want) {
 		t.Errorf("the analytics are %s, want in it %s", sum, want)
 	}
 	metrics, err := http.Get(c.MetricsURL())
@@ -161,7 +174,8 @@ func TestCryptoCalls(t *testing.T) {
 	defer func() { _ = metrics.Body.Close() }()
 	series, err := io.ReadAll(metrics.Body)
 	for _, want := range []string{
-		fmt.Sprintf("farebox_rpc_credits_total{network=\"ethereum-sepolia\"} %d\n", total), `farebox_rpc_node_state{network="ethereum-sepolia",upstream="node-0"} 0`,
+		fmt.Sprintf("farebox_rpc_credits_total{network=\"ethereum-sepolia\"} %d\n", total),
+		`farebox_rpc_node_state{network="ethereum-sepolia",upstream="node-0"} 0`,
 	} {
 		if err != nil || !strings.Contains(string(series), want) {
 			t.Errorf("%v, the metrics do not say %s", err, want)
@@ -194,7 +208,8 @@ func TestCryptoRefusals(t *testing.T) {
 			t.Errorf("%.80s gives %d %s", body, status, answer)
 			return
 		}
-		if at := strings.Trim(strings.ReplaceAll(fmt.Sprint(got.Issues[0].Path), " ", "."), "[]"); at != path || !strings.Contains(got.Error, text) {
+		if at := strings.Trim(strings.ReplaceAll(fmt.Sprint(got.Issues[0].Path), " ", "."), "[]"); at != path ||
+			!strings.Contains(got.Error, text) {
 			t.Errorf("%.80s gives %s", body, answer)
 		}
 		if header.Get("X-Svc-Rpc-Credits") != "" {
@@ -203,7 +218,8 @@ func TestCryptoRefusals(t *testing.T) {
 	}
 	f(` `, "", "empty")
 	f(`[]`, "", "batch is empty")
-	f(`[`+strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},`, 100)+`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}]`, "", "more than 100")
+	f(`[`+strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},`, 100)+
+		`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}]`, "", "more than 100")
 	f(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"`, "", "ends before")
 	f(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}{}`, "", "not valid JSON")
 	f(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId","METHOD":"eth_accounts"}`, "method", "lower case")
@@ -234,13 +250,17 @@ func TestCryptoLimits(t *testing.T) {
 		}
 	}
 	status, header, body := c.rpc(call)
-	if status != 429 || !strings.Contains(body, `"customMessage":`) || header.Get("Retry-After") == "" || header.Get("X-Ratelimit-Limit") != "2" || header.Get("X-Ratelimit-Remaining") != "0" || header.Get("X-Ratelimit-Reset") == "" {
+	if status != 429 || !strings.Contains(body, `"customMessage":`) || header.Get("Retry-After") == "" ||
+		header.Get("X-Ratelimit-Limit") != "2" || header.Get("X-Ratelimit-Remaining") != "0" ||
+		header.Get("X-Ratelimit-Reset") == "" {
 		t.Errorf("the third request gives %d %v %s", status, header, body)
 	}
-	if _, _, limits := c.Get("/api_keys/rate_limits", c.key); !strings.Contains(string(limits), `{"apiModelId":"crypto-rpc","rateLimits":[{"amount":2,"type":"RPM"}]}`) {
+	if _, _, limits := c.Get("/api_keys/rate_limits", c.key); !strings.Contains(string(limits),
+		`{"apiModelId":"crypto-rpc","rateLimits":[{"amount":2,"type":"RPM"}]}`) {
 		t.Errorf("the limits are %s", limits)
 	}
-	if _, _, log := c.Get("/api_keys/rate_limits/log", c.Key("rich", "--type", "ADMIN")); !strings.Contains(string(log), `"modelId":"crypto-rpc","rateLimitTier":"paid","rateLimitType":"RPM"`) {
+	if _, _, log := c.Get("/api_keys/rate_limits/log", c.Key("rich", "--type", "ADMIN")); !strings.Contains(string(log),
+		`"modelId":"crypto-rpc","rateLimitTier":"paid","rateLimitType":"RPM"`) {
 		t.Errorf("the log of refusals is %s", log)
 	}
 	c.NewAccount("poor", "")

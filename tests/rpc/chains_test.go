@@ -35,7 +35,8 @@ func TestANodeOfAnotherChainGetsNoTurns(t *testing.T) {
 			}
 			urls = append(urls, "http://"+rig.FreeAddr(t)) // it is down
 			c := startHostile(t, 3, "", urls...)
-			for end := time.Now().Add(10 * time.Second); !strings.Contains(c.Log(), f.words) && time.Now().Before(end); {
+			for end := time.Now().Add(10 * time.Second); !strings.Contains(c.Log(), f.words) &&
+				time.Now().Before(end); {
 				time.Sleep(5 * time.Millisecond)
 			}
 			if !strings.Contains(c.Log(), f.words) || !strings.Contains(c.Log(), `"chain":"5","expected":"1"`) {
@@ -99,7 +100,8 @@ func TestCheckOnlineComparesTheChainsOfNodes(t *testing.T) {
 	_, url := startSimulated(t, upstream.NodeOptions{Chain: 5})
 	check := func(id string) (string, error) {
 		file := filepath.Join(t.TempDir(), "farebox.yaml")
-		text := fmt.Sprintf("rpc: { networks: [{ name: ethereum-mainnet, %s upstreams: [{ name: own, url: %q }] }] }\n", id, url)
+		text := fmt.Sprintf("rpc: { networks: [{ name: ethereum-mainnet, %s upstreams: [{ name: own, url: %q }] }] }\n",
+			id, url)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +112,8 @@ func TestCheckOnlineComparesTheChainsOfNodes(t *testing.T) {
 			t.Errorf("%q: %v\n%s", id, err, out)
 		}
 	}
-	if out, err := check("chain_id: 1,"); rig.ExitCode(err) != 1 || !strings.Contains(out, `own: it is on chain "5", and chain_id of the network is 1`) {
+	if out, err := check("chain_id: 1,"); rig.ExitCode(err) != 1 ||
+		!strings.Contains(out, `own: it is on chain "5", and chain_id of the network is 1`) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

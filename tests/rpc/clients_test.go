@@ -51,7 +51,8 @@ func startNode(t *testing.T, dir, name string, args ...string) string {
 
 func startAnvil(t *testing.T) string {
 	t.Helper()
-	binary, err := filepath.Abs(filepath.Join(rig.NodeDir, "node_modules", "@foundry-rs", "anvil-linux-amd64", "bin", "anvil"))
+	binary, err := filepath.Abs(filepath.Join(rig.NodeDir, "node_modules", "@foundry-rs", "anvil-linux-amd64", "bin",
+		"anvil"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,11 +67,13 @@ func startAnvil(t *testing.T) string {
 
 func startHardhat(t *testing.T) string {
 	t.Helper()
-	script, err := filepath.Abs(filepath.Join(rig.NodeDir, "node_modules", "hardhat", "internal", "cli", "bootstrap.js"))
+	script, err := filepath.Abs(filepath.Join(rig.NodeDir, "node_modules", "hardhat", "internal", "cli",
+		"bootstrap.js"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startNode(t, filepath.Join(rig.NodeDir, "chain"), "node", script, "node", "--hostname", "127.0.0.1", "--port")
+	return startNode(t, filepath.Join(rig.NodeDir, "chain"), "node", script, "node", "--hostname", "127.0.0.1",
+		"--port")
 }
 
 const realChain = `
@@ -93,9 +96,11 @@ func TestLongCryptoClients(t *testing.T) {
 			for _, suite := range []string{"viem", "ethers"} {
 				ctx, cancel := context.WithTimeout(context.Background(), rig.SuiteLimit)
 				defer cancel()
-				cmd := exec.CommandContext(ctx, "node", "--test", "--test-reporter=spec", filepath.Join("chain", suite+".mjs"))
+				cmd := exec.CommandContext(ctx, "node", "--test", "--test-reporter=spec",
+					filepath.Join("chain", suite+".mjs"))
 				cmd.Dir = rig.NodeDir
-				cmd.Env = append(os.Environ(), "FAREBOX_RPC_URL="+g.URL+"/crypto/rpc/ethereum-sepolia", "FAREBOX_KEY="+key, "NO_COLOR=1")
+				cmd.Env = append(os.Environ(), "FAREBOX_RPC_URL="+g.URL+"/crypto/rpc/ethereum-sepolia",
+					"FAREBOX_KEY="+key, "NO_COLOR=1")
 				cmd.WaitDelay = 5 * time.Second
 				out, err := cmd.CombinedOutput()
 				if err != nil {

@@ -28,9 +28,12 @@ func TestCryptoFailover(t *testing.T) {
 	c := startChain(t, 2, "      head_every: 0s\n      timeouts: { read: 500ms }\n")
 	total := int64(0)
 	faults := map[string]upstream.NodeFaults{
-		"429": {Status: 429}, "503": {Status: 503}, "502": {Status: 502}, "401": {Status: 401, Body: `{"error":"bad key of backend-7"}`}, "402": {Status: 402},
-		"infura": {Hidden: "infura"}, "alchemy": {Hidden: "alchemy"}, "quicknode": {Hidden: "quicknode"}, "public": {Hidden: "public"}, "therpc": {Hidden: "therpc"},
-		"empty": {Empty: true}, "truncated": {Truncate: true}, "trailing": {Trailing: true}, "dropped": {Drop: true}, "slow": {Delay: 3 * time.Second},
+		"429": {Status: 429}, "503": {Status: 503}, "502": {Status: 502},
+		"401": {Status: 401, Body: `{"error":"bad key of backend-7"}`}, "402": {Status: 402},
+		"infura": {Hidden: "infura"}, "alchemy": {Hidden: "alchemy"}, "quicknode": {Hidden: "quicknode"},
+		"public": {Hidden: "public"}, "therpc": {Hidden: "therpc"},
+		"empty": {Empty: true}, "truncated": {Truncate: true}, "trailing": {Trailing: true}, "dropped": {Drop: true},
+		"slow":    {Delay: 3 * time.Second},
 		"without": {Without: []string{"eth_chainId", "eth_call"}},
 	}
 	// What a node is without is remembered of it, so that comes last.
@@ -73,14 +76,18 @@ func TestCryptoNoNodeAnswers(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 2, "      head_every: 0s\n      timeouts: { read: 300ms }\n")
 	for name, f := range map[string]upstream.NodeFaults{
-		"500": {Status: 500}, "infura": {Hidden: "infura"}, "alchemy": {Hidden: "alchemy"}, "truncated": {Truncate: true}, "slow": {Delay: 2 * time.Second}, "429": {Status: 429, Body: "upgrade at backend-7"},
+		"500": {Status: 500}, "infura": {Hidden: "infura"}, "alchemy": {Hidden: "alchemy"},
+		"truncated": {Truncate: true}, "slow": {Delay: 2 * time.Second},
+		"429": {Status: 429, Body: "upgrade at backend-7"},
 	} {
 		for _, n := range c.nodes {
 			n.Fault(f)
 		}
 		for _, body := range []string{chainID, threeCalls} {
 			status, header, answer := c.rpc(body)
-			if status != 500 || header.Get("X-Svc-Rpc-Credits") != "" || !strings.Contains(answer, "nothing was charged") || strings.Contains(answer, "backend") || strings.Contains(answer, "127.0.0.1") {
+			if status != 500 || header.Get("X-Svc-Rpc-Credits") != "" ||
+				!strings.Contains(answer, "nothing was charged") || strings.Contains(answer, "backend") ||
+				strings.Contains(answer, "127.0.0.1") {
 				t.Errorf("%s: %d %v %s", name, status, header, answer)
 			}
 		}
@@ -103,7 +110,8 @@ func TestCryptoStatusesOfNodes(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 1, "      head_every: 0s\n")
 	total := int64(0)
-	for _, status := range []int{400, 401, 402, 403, 404, 405, 408, 409, 415, 418, 422, 429, 431, 451, 500, 501, 502, 503} {
+	for _, status := range []int{400, 401, 402, 403, 404, 405, 408, 409, 415, 418, 422, 429, 431, 451, 500, 501, 502,
+		503} {
 		c.nodes[0].Fault(upstream.NodeFaults{Status: status})
 		pays := slices.Contains([]int{400, 405, 409, 415, 418, 422, 431, 451}, status)
 		for body, credits := range map[string]int64{chainID: 5, threeCalls: 15} {
@@ -129,7 +137,8 @@ func TestCryptoStatusesOfNodes(t *testing.T) {
 func TestCryptoBatchesThatNodesRefuse(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 1, "")
-	for name, f := range map[string]upstream.NodeFaults{"single": {Single: true}, "item": {Item: true}, "413": {MaxBatch: 2}} {
+	for name, f := range map[string]upstream.NodeFaults{"single": {Single: true}, "item": {Item: true},
+		"413": {MaxBatch: 2}} {
 		c.nodes[0].Fault(f)
 		before := c.nodes[0].Stats()
 		c.expect(threeCalls, threeAnswers, 60)
@@ -150,7 +159,8 @@ func TestCryptoBatchesThatNodesRefuse(t *testing.T) {
 	two.nodes[0].Fault(upstream.NodeFaults{Hidden: "infura"})
 	unanswered := `"error":{"code":-32603,"message":"no answer from upstream"}}`
 	status, header, answer := two.rpc(threeCalls)
-	if want := `[{"jsonrpc":"2.0","id":1,` + unanswered + `,{"jsonrpc":"2.0","id":2,` + unanswered + `,{"jsonrpc":"2.0","id":3,"result":[3]}]`; status != 200 || answer != want {
+	if want := `[{"jsonrpc":"2.0","id":1,` + unanswered + `,{"jsonrpc":"2.0","id":2,` + unanswered +
+		`,{"jsonrpc":"2.0","id":3,"result":[3]}]`; status != 200 || answer != want {
 		t.Errorf("%d %s, want %s", status, answer, want)
 	}
 	two.charged(header, 20)
@@ -244,7 +254,8 @@ func TestCryptoTransactionsAreSentAgainSafely(t *testing.T) {
 	c.expect(low, `{"jsonrpc":"2.0","id":1,"result":"`+hash+`"}`, 20)
 	// The same within a batch.
 	status, header, got := c.rpc("[" + sendRaw("0x01") + "," + chainID + "," + low + "]")
-	if want := "[" + answer + "," + chainAnswer + `,{"jsonrpc":"2.0","id":1,"result":"` + hash + `"}]`; status != 200 || got != want {
+	if want := "[" + answer + "," + chainAnswer + `,{"jsonrpc":"2.0","id":1,"result":"` + hash + `"}]`; status != 200 ||
+		got != want {
 		t.Errorf("a batch with transactions that are there: %d %s, want %s", status, got, want)
 	}
 	c.charged(header, 60)
@@ -252,7 +263,8 @@ func TestCryptoTransactionsAreSentAgainSafely(t *testing.T) {
 	for _, n := range c.nodes {
 		n.Fault(upstream.NodeFaults{Drop: true})
 	}
-	if status, _, got := c.rpc(`{"jsonrpc":"2.0","id":1,"method":"eth_sendUserOperation","params":[{},"0x"]}`); status != 500 {
+	if status, _, got := c.rpc(
+		`{"jsonrpc":"2.0","id":1,"method":"eth_sendUserOperation","params":[{},"0x"]}`); status != 500 {
 		t.Errorf("a write without a hash: %d %s", status, got)
 	}
 	ran := 0
@@ -279,7 +291,8 @@ func TestCryptoReadsFollowWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 12 {
-			_, _, got := c.rpc(`{"jsonrpc":"2.0","id":1,"method":"eth_getTransactionByHash","params":["` + sent.Result + `"]}`)
+			_, _, got := c.rpc(`{"jsonrpc":"2.0","id":1,"method":"eth_getTransactionByHash","params":["` + sent.Result +
+				`"]}`)
 			if !strings.Contains(got, sent.Result) {
 				t.Fatalf("the account does not see its own transaction: %s", got)
 			}
@@ -316,7 +329,8 @@ func TestCryptoHedging(t *testing.T) {
 	for k := range 3 {
 		c.rpc(sendRaw(fmt.Sprintf("0x09%02x", k)))
 	}
-	if n := c.nodes[0].Stats().Calls["eth_sendRawTransaction"] + c.nodes[1].Stats().Calls["eth_sendRawTransaction"]; n != 3 {
+	if n := c.nodes[0].Stats().Calls["eth_sendRawTransaction"] + c.nodes[1].Stats().
+		Calls["eth_sendRawTransaction"]; n != 3 {
 		t.Errorf("three transactions were sent %d times", n)
 	}
 	c.spent(9 * 20)
@@ -340,7 +354,8 @@ func TestCryptoLargeAnswers(t *testing.T) {
 	}
 	for _, id := range []string{"1", `"\u00e9"`, "1.0"} {
 		got, credits, err := read(logs(id))
-		if err != nil || credits != "20" || len(got) < size || !json.Valid([]byte(got)) || !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":`+id+`,"result":[`) {
+		if err != nil || credits != "20" || len(got) < size || !json.Valid([]byte(got)) ||
+			!strings.HasPrefix(got, `{"jsonrpc":"2.0","id":`+id+`,"result":[`) {
 			t.Errorf("%v, %s credits, %d bytes: %.80s", err, credits, len(got), got)
 		}
 	}
@@ -351,7 +366,9 @@ func TestCryptoLargeAnswers(t *testing.T) {
 		ID     json.RawMessage
 		Result json.RawMessage
 	}
-	if jsonErr := json.Unmarshal([]byte(got), &list); err != nil || jsonErr != nil || credits != "60" || len(list) != 3 || len(list[0].Result) < size || string(list[1].Result) != `"0x539"` || len(list[2].Result) < size {
+	if jsonErr := json.Unmarshal([]byte(got), &list); err != nil || jsonErr != nil || credits != "60" ||
+		len(list) != 3 || len(list[0].Result) < size || string(list[1].Result) != `"0x539"` ||
+		len(list[2].Result) < size {
 		t.Errorf("%v %v, %s credits, %d bytes", err, jsonErr, credits, len(got))
 	}
 	c.spent(120)
@@ -373,9 +390,11 @@ func TestCryptoLargeBatches(t *testing.T) {
 	c := startChainWith(t, 1, "", "", "rpc:\n  rate: { rpm: 0 }\n  batch_memory: 64KB\n")
 	const size = 1 << 20
 	c.nodes[0].Fault(upstream.NodeFaults{Large: size})
-	for _, f := range []upstream.NodeFaults{{Large: size}, {Large: size, Shuffle: true}, {Large: size, Missing: true}, {Large: size, Single: true}} {
+	for _, f := range []upstream.NodeFaults{{Large: size}, {Large: size, Shuffle: true}, {Large: size, Missing: true},
+		{Large: size, Single: true}} {
 		c.nodes[0].Fault(f)
-		status, header, answer := c.rpc(`[{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"},{"jsonrpc":"2.0","id":"é","method":"eth_chainId"},{"jsonrpc":"2.0","id":2,"method":"eth_getLogs","params":[]}]`)
+		status, header, answer := c.rpc(
+			`[{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"},{"jsonrpc":"2.0","id":"é","method":"eth_chainId"},{"jsonrpc":"2.0","id":2,"method":"eth_getLogs","params":[]}]`)
 		var list []struct {
 			ID     json.RawMessage
 			Result json.RawMessage
@@ -385,7 +404,8 @@ func TestCryptoLargeBatches(t *testing.T) {
 			t.Errorf("%+v: %d, %v, %d answers in %d bytes", f, status, err, len(list), len(answer))
 			continue
 		}
-		if string(list[0].ID) != "1" || string(list[1].ID) != `"é"` || string(list[2].ID) != "2" || len(list[0].Result) < size {
+		if string(list[0].ID) != "1" || string(list[1].ID) != `"é"` || string(list[2].ID) != "2" ||
+			len(list[0].Result) < size {
 			t.Errorf("%+v: %s %s %s, %d bytes", f, list[0].ID, list[1].ID, list[2].ID, len(list[0].Result))
 		}
 		want := int64(60)
@@ -405,23 +425,30 @@ func TestCryptoSolana(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
-	g := rig.StartGateway(t, fmt.Sprintf("rpc:\n  rate: { rpm: 0 }\n  networks:\n    - { name: solana-mainnet, upstreams: [{ name: a, url: %q }] }\n", url))
+	g := rig.StartGateway(t,
+		fmt.Sprintf("rpc:\n  rate: { rpm: 0 }\n  networks:\n    - { name: solana-mainnet, upstreams: [{ name: a, "+
+			"url: %q }] }\n", url))
 	g.NewAccount("rich", "1")
 	key := g.Key("rich")
 	f := func(body, want string, credits string) {
 		t.Helper()
 		status, header, answer := g.Post("/crypto/rpc/solana-mainnet", key, body)
 		if status != 200 || string(answer) != want || header.Get("X-Svc-Rpc-Credits") != credits {
-			t.Errorf("%s gives %d %s for %s credits\nwant %s for %s", body, status, answer, header.Get("X-Svc-Rpc-Credits"), want, credits)
+			t.Errorf("%s gives %d %s for %s credits\nwant %s for %s", body, status, answer,
+				header.Get("X-Svc-Rpc-Credits"), want, credits)
 		}
 	}
 	const rent = `[{"rentEpoch":18446744073709551615,"lamports":1e3}]`
-	f(`{"jsonrpc":"2.0","id":1,"method":"getAccountInfo","params":`+rent+`}`, `{"jsonrpc":"2.0","result":`+rent+`,"id":1}`, "30")
-	f(`{"jsonrpc":"2.0","id":1.0,"method":"getAccountInfo","params":`+rent+`}`, `{"jsonrpc":"2.0","result":`+rent+`,"id":1.0}`, "30")
+	f(`{"jsonrpc":"2.0","id":1,"method":"getAccountInfo","params":`+rent+`}`,
+		`{"jsonrpc":"2.0","result":`+rent+`,"id":1}`, "30")
+	f(`{"jsonrpc":"2.0","id":1.0,"method":"getAccountInfo","params":`+rent+`}`,
+		`{"jsonrpc":"2.0","result":`+rent+`,"id":1.0}`, "30")
 	f(`{"jsonrpc":"2.0","id":"x","method":"getSupply","params":[]}`, `{"jsonrpc":"2.0","result":[],"id":"x"}`, "120")
-	f(`[{"jsonrpc":"2.0","id":1,"method":"getSlot"},{"id":1,"method":"getSlot"}]`, `[{"jsonrpc":"2.0","result":1000,"id":1},{"jsonrpc":"2.0","result":1000,"id":1}]`, "60")
+	f(`[{"jsonrpc":"2.0","id":1,"method":"getSlot"},{"id":1,"method":"getSlot"}]`,
+		`[{"jsonrpc":"2.0","result":1000,"id":1},{"jsonrpc":"2.0","result":1000,"id":1}]`, "60")
 	n.Fault(upstream.NodeFaults{Large: 1 << 20})
-	res := g.Open("POST", "/crypto/rpc/solana-mainnet", key, `{"jsonrpc":"2.0","id":"\u00e9","method":"getProgramAccounts","params":[]}`)
+	res := g.Open("POST", "/crypto/rpc/solana-mainnet", key,
+		`{"jsonrpc":"2.0","id":"\u00e9","method":"getProgramAccounts","params":[]}`)
 	defer func() { _ = res.Body.Close() }()
 	all, err := io.ReadAll(res.Body)
 	if err != nil || len(all) < 1<<20 || !json.Valid(all) || !strings.HasSuffix(string(all), `,"id":"\u00e9"}`) {

@@ -26,9 +26,12 @@ import (
 // when failures is not 0; extra is written into the network's config.
 func startHostile(t *testing.T, failures int, extra string, urls ...string) *chain {
 	t.Helper()
-	text := "log: { level: info, format: json, sample_above: 0 }\nlimits: { failed_requests: { count: 0 } }\nrpc:\n  rate: { rpm: 0 }\n  networks:\n    - name: ethereum-sepolia\n      prefer_fast: false\n      head_every: 0s\n" + extra + "      upstreams:\n"
+	text := "log: { level: info, format: json, sample_above: 0 }\nlimits: { failed_requests: { count: 0 } }\nrpc:\n  " +
+		"rate: { rpm: 0 }\n  networks:\n    - name: ethereum-sepolia\n      prefer_fast: false\n      " +
+		"head_every: 0s\n" + extra + "      upstreams:\n"
 	for i, url := range urls {
-		text += fmt.Sprintf("        - { name: node-%d, url: %q, breaker: { failures: %d, open_for: 1m } }\n", i, url, failures)
+		text += fmt.Sprintf("        - { name: node-%d, url: %q, breaker: { failures: %d, open_for: 1m } }\n", i, url,
+			failures)
 	}
 	c := &chain{t: t, Gateway: rig.StartGateway(t, text)}
 	c.NewAccount("rich", chainCredit.String())
@@ -60,7 +63,8 @@ func (c *chain) as(account string) *chain {
 // failing is a call that the simulated node answers with an error of the
 // client's choice.
 func failing(method string, code int, text string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":[{"simulate":{"code":%d,"message":%q}}]}`, method, code, text)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":[{"simulate":{"code":%d,"message":%q}}]}`, method,
+		code, text)
 }
 
 // A method stays in service whatever one customer's calls make a node say.
@@ -73,7 +77,8 @@ func TestNoCustomerSwitchesAMethodOffForOthers(t *testing.T) {
 		code int
 		text string
 	}{
-		{-32000, "method not found    in server-side tracer function 'step'"}, {-32600, "method not supported"}, {-32601, "method not found"},
+		{-32000, "method not found    in server-side tracer function 'step'"}, {-32600, "method not supported"},
+		{-32601, "method not found"},
 		{-32601, "the method debug_traceCall does not exist/is not available"},
 	} {
 		for range 3 {
@@ -83,8 +88,10 @@ func TestNoCustomerSwitchesAMethodOffForOthers(t *testing.T) {
 			}
 			mallory.charged(header, 5)
 		}
-		c.expect(`{"jsonrpc":"2.0","id":1,"method":"debug_traceCall","params":["others"]}`, `{"jsonrpc":"2.0","id":1,"result":["others"]}`, 40)
-		c.expect(`[{"jsonrpc":"2.0","id":1,"method":"debug_traceCall","params":["others"]}]`, `[{"jsonrpc":"2.0","id":1,"result":["others"]}]`, 40)
+		c.expect(`{"jsonrpc":"2.0","id":1,"method":"debug_traceCall","params":["others"]}`,
+			`{"jsonrpc":"2.0","id":1,"result":["others"]}`, 40)
+		c.expect(`[{"jsonrpc":"2.0","id":1,"method":"debug_traceCall","params":["others"]}]`,
+			`[{"jsonrpc":"2.0","id":1,"result":["others"]}]`, 40)
 	}
 }
 
@@ -100,9 +107,12 @@ func TestNoCustomerRestsANodeByItsWords(t *testing.T) {
 		code int
 		text string
 	}{
-		{-32602, "invalid argument 1: rate limit"}, {3, "execution reverted: rate limit"}, {-32000, "execution reverted: quota"}, {-32000, "rate limit exceeded"},
-		{-32015, "VM execution error: usage limit"}, {-32603, "VM Exception while processing transaction: reverted with custom error 'OwnableUnauthorizedAccount()'"},
-		{-32603, "Error: VM Exception while processing transaction: reverted with reason string 'too many requests'"}, {-32000, "service unavailable in server-side tracer function 'result'"},
+		{-32602, "invalid argument 1: rate limit"}, {3, "execution reverted: rate limit"},
+		{-32000, "execution reverted: quota"}, {-32000, "rate limit exceeded"},
+		{-32015, "VM execution error: usage limit"}, {-32603,
+			"VM Exception while processing transaction: reverted with custom error 'OwnableUnauthorizedAccount()'"},
+		{-32603, "Error: VM Exception while processing transaction: reverted with reason string 'too many requests'"},
+		{-32000, "service unavailable in server-side tracer function 'result'"},
 	} {
 		for range 5 {
 			for _, method := range []string{"eth_feeHistory", "eth_call"} {
@@ -120,7 +130,8 @@ func TestNoCustomerRestsANodeByItsWords(t *testing.T) {
 		mallory.charged(header, 5)
 		c.expect(fees, `{"jsonrpc":"2.0","id":1,"result":[5]}`, 20)
 	}
-	if v, ok := c.Metric(`farebox_rpc_node_failures_total{network="ethereum-sepolia",upstream="node-0"}`); !ok || v != 0 {
+	if v, ok := c.Metric(`farebox_rpc_node_failures_total{network="ethereum-sepolia",upstream="node-0"}`); !ok ||
+		v != 0 {
 		t.Errorf("the node has %v failures", v)
 	}
 }
@@ -200,7 +211,8 @@ func strayNode(t *testing.T, early bool) string {
 }
 
 func rawAnswer(body []byte) []byte {
-	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body)
 }
 
 // Of a thousand calls beside answers that belong to others, each gets its own
@@ -208,40 +220,42 @@ func rawAnswer(body []byte) []byte {
 func TestNoAnswerGoesAstray(t *testing.T) {
 	t.Parallel()
 	for _, early := range []bool{false, true} {
-		t.Run(map[bool]string{false: "behind the right answer", true: "before the right answer"}[early], func(t *testing.T) {
-			t.Parallel()
-			_, good := startSimulated(t, upstream.NodeOptions{})
-			c := startHostile(t, 0, "", strayNode(t, early), good)
-			var all sync.WaitGroup
-			var next, wrong, failed atomic.Int64
-			for range 8 {
-				all.Go(func() {
-					for {
-						i := next.Add(1)
-						if i > 1000 {
-							return
+		t.Run(map[bool]string{false: "behind the right answer", true: "before the right answer"}[early],
+			func(t *testing.T) {
+				t.Parallel()
+				_, good := startSimulated(t, upstream.NodeOptions{})
+				c := startHostile(t, 0, "", strayNode(t, early), good)
+				var all sync.WaitGroup
+				var next, wrong, failed atomic.Int64
+				for range 8 {
+					all.Go(func() {
+						for {
+							i := next.Add(1)
+							if i > 1000 {
+								return
+							}
+							call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"eth_call","params":["%d"]}`, i, i)
+							want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":["%d"]}`, i, i)
+							if i%3 == 0 {
+								call, want = "["+call+"]", "["+want+"]"
+							}
+							status, _, answer, err := rig.Try(rig.Client, c.URL+"/crypto/rpc/ethereum-sepolia", c.key,
+								call)
+							switch {
+							case err != nil || status != 200:
+								failed.Add(1)
+							case answer != want:
+								wrong.Add(1)
+								t.Logf("call %s got %s", call, answer)
+							}
 						}
-						call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"eth_call","params":["%d"]}`, i, i)
-						want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":["%d"]}`, i, i)
-						if i%3 == 0 {
-							call, want = "["+call+"]", "["+want+"]"
-						}
-						status, _, answer, err := rig.Try(rig.Client, c.URL+"/crypto/rpc/ethereum-sepolia", c.key, call)
-						switch {
-						case err != nil || status != 200:
-							failed.Add(1)
-						case answer != want:
-							wrong.Add(1)
-							t.Logf("call %s got %s", call, answer)
-						}
-					}
-				})
-			}
-			all.Wait()
-			if wrong.Load() > 0 || failed.Load() > 0 {
-				t.Errorf("of 1000 answers %d belong to another call, %d are missing", wrong.Load(), failed.Load())
-			}
-		})
+					})
+				}
+				all.Wait()
+				if wrong.Load() > 0 || failed.Load() > 0 {
+					t.Errorf("of 1000 answers %d belong to another call, %d are missing", wrong.Load(), failed.Load())
+				}
+			})
 	}
 }
 
@@ -334,9 +348,11 @@ func TestCallsWithoutParams(t *testing.T) {
 	c := startChain(t, 1, "")
 	for _, params := range []string{``, `,"params":null`, `,"params": null `} {
 		c.expect(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"`+params+`}`, chainAnswer, 20)
-		c.expect(`[{"jsonrpc":"2.0","id":1,"method":"eth_call"`+params+`}]`, `[{"jsonrpc":"2.0","id":1,"result":null}]`, 20)
+		c.expect(`[{"jsonrpc":"2.0","id":1,"method":"eth_call"`+params+`}]`, `[{"jsonrpc":"2.0","id":1,"result":null}]`,
+			20)
 	}
-	status, _, answer, err := rig.Try(rig.Client, c.URL+"/crypto/rpc/ethereum-sepolia", c.key, chainID, "Content-Encoding", "identity")
+	status, _, answer, err := rig.Try(rig.Client, c.URL+"/crypto/rpc/ethereum-sepolia", c.key, chainID,
+		"Content-Encoding", "identity")
 	if err != nil || status != 200 || answer != chainAnswer {
 		t.Errorf("%d %s %v", status, answer, err)
 	}

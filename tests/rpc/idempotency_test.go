@@ -70,7 +70,8 @@ func TestKeyedCallIsAnsweredAgainForNothing(t *testing.T) {
 			for range 3 {
 				again, text := c.must(key, f.body, 200)
 				c.charged(again, f.credits)
-				if text != answer || again.Get("Idempotent-Replayed") != "true" || again.Get("Content-Type") != "application/json" {
+				if text != answer || again.Get("Idempotent-Replayed") != "true" ||
+					again.Get("Content-Type") != "application/json" {
 					t.Errorf("the repeat is %v %s, want %s", again, text, answer)
 				}
 				ids[again.Get("X-Request-Id")] = true
@@ -233,7 +234,8 @@ func TestKeyedAnswerThatTheClientLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + c.key}, "Idempotency-Key": {"k"}}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + c.key},
+		"Idempotency-Key": {"k"}}
 	res, err := rig.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +269,8 @@ func TestKeysOutliveARestartOfTheGateway(t *testing.T) {
 func TestKeyedCallsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t)
-	c := startChainWith(t, 1, "", "", "redis: { addresses: [\""+r.Addr+"\"], timeout: 5s, away: open }\nrpc:\n  rate: { rpm: 0 }\n")
+	c := startChainWith(t, 1, "", "", "redis: { addresses: [\""+r.Addr+
+		"\"], timeout: 5s, away: open }\nrpc:\n  rate: { rpm: 0 }\n")
 	c.must("k", keyedRead, 200)
 	r.Kill()
 	if header, _ := c.must("k2", keyedRead, 503); header.Get("Retry-After") == "" {
@@ -315,7 +318,9 @@ func killKeyedCalls(t *testing.T, rounds int) {
 					for try := 0; ; try++ {
 						status, header, answer, err := c.keyed(fmt.Sprint("k", n), body)
 						if err == nil && status == 200 {
-							if want != "" && answer != want || want == "" && !strings.Contains(answer, `"result":"0x`) && !strings.Contains(answer, "already known") {
+							if want != "" && answer != want || want == "" &&
+								!strings.Contains(answer, `"result":"0x`) &&
+								!strings.Contains(answer, "already known") {
 								t.Errorf("%s gave %s", body, answer)
 							}
 							charge, err := strconv.ParseInt(header.Get("X-Svc-Rpc-Credits"), 10, 64)
@@ -402,5 +407,7 @@ func TestNodesShareIdempotencyKeys(t *testing.T) {
 	}
 	first.Start()
 	// A shared store hears of the charge with the next projection.
-	rig.Await(t, "the charge is in the store", func() bool { return first.Settled()["rich"].Spent == rig.Money(20*700) })
+	rig.Await(t, "the charge is in the store", func() bool {
+		return first.Settled()["rich"].Spent == rig.Money(20*700)
+	})
 }

@@ -52,12 +52,15 @@ func TestLeavingARunningCallCostsItsPrice(t *testing.T) {
 			c.leave(100*time.Millisecond, `{"jsonrpc":"2.0","id":1,"method":"debug_traceTransaction","params":["0x1"]}`)
 		})
 	}
-	batch := "[" + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[1]},`, 100), ",") + "]"
+	batch := "[" + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[1]},`, 100),
+		",") + "]"
 	for range 5 {
 		all.Go(func() { c.leave(100*time.Millisecond, batch) })
 	}
 	all.Wait()
-	rig.Await(t, "every transaction is mined", func() bool { return c.nodes[0].Stats().Calls["eth_sendRawTransaction"] == 10 })
+	rig.Await(t, "every transaction is mined", func() bool {
+		return c.nodes[0].Stats().Calls["eth_sendRawTransaction"] == 10
+	})
 	rig.Await(t, "nothing is carried any more", func() bool {
 		v, ok := c.Metric("farebox_rpc_carried_requests")
 		return ok && v == 0
@@ -110,7 +113,8 @@ func TestKeyedWriteWhoseConnectionWasLostRunsOnce(t *testing.T) {
 func TestADrippingAnswerEndsAtTheLimit(t *testing.T) {
 	t.Parallel()
 	c := startHostile(t, 0, "      timeouts: { read: 1s, heavy: 1s, write: 1s, total: 2s }\n", startDripping(t))
-	for _, body := range []string{chainID, "[" + chainID + "]", `{"jsonrpc":"2.0","id":1,"method":"eth_sendUserOperation","params":[]}`} {
+	for _, body := range []string{chainID, "[" + chainID + "]",
+		`{"jsonrpc":"2.0","id":1,"method":"eth_sendUserOperation","params":[]}`} {
 		began := time.Now()
 		status, _, answer := c.rpc(body)
 		if took := time.Since(began); status != 500 || took > 5*time.Second || !strings.Contains(answer, "too long") {

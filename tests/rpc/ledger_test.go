@@ -29,7 +29,9 @@ func TestCryptoHeadersAddUpToTheLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := startChainWith(t, 3, "      head_every: 200ms\n      hedge_after: 20ms\n      timeouts: { read: 200ms, heavy: 2s, write: 200ms }\n", "", "rpc:\n  rate: { rpm: 0 }\n  batch_memory: 64KB\n")
+	c := startChainWith(t, 3,
+		"      head_every: 200ms\n      hedge_after: 20ms\n      timeouts: { read: 200ms, heavy: 2s, write: 200ms }\n",
+		"", "rpc:\n  rate: { rpm: 0 }\n  batch_memory: 64KB\n")
 	c.Credit("rich", "100")
 	stop := make(chan struct{})
 	var breaking sync.WaitGroup
@@ -74,7 +76,8 @@ func TestCryptoHeadersAddUpToTheLedger(t *testing.T) {
 	close(stop)
 	breaking.Wait()
 	if got := c.Settled()["rich"]; got.Spent != rig.Money(sum.Load()*700) {
-		t.Errorf("the headers say %d credits, %s USD; the ledger has %s", sum.Load(), rig.Money(sum.Load()*700), got.Spent)
+		t.Errorf("the headers say %d credits, %s USD; the ledger has %s", sum.Load(), rig.Money(sum.Load()*700),
+			got.Spent)
 	}
 	t.Logf("%d requests, %d credits, %d broke off, %d failed", sent.Load(), sum.Load(), broken.Load(), failed.Load())
 	if sum.Load() == 0 || broken.Load()+failed.Load() > sent.Load()/2 {
@@ -88,8 +91,10 @@ func breakNodes(nodes []*upstream.Node, stop chan struct{}) {
 	random := rand.New(rand.NewPCG(4, 4))
 	const large = 200 << 10
 	faults := []upstream.NodeFaults{
-		{}, {Large: large}, {Large: large, LargeCut: true}, {Status: 429}, {Status: 502}, {Hidden: "infura"}, {Hidden: "alchemy"}, {Single: true}, {Item: true},
-		{Shuffle: true}, {Duplicate: true}, {Missing: true}, {Foreign: true}, {NoID: true}, {Truncate: true}, {Trailing: true}, {Empty: true}, {Drop: true},
+		{}, {Large: large}, {Large: large, LargeCut: true}, {Status: 429}, {Status: 502}, {Hidden: "infura"},
+		{Hidden: "alchemy"}, {Single: true}, {Item: true},
+		{Shuffle: true}, {Duplicate: true}, {Missing: true}, {Foreign: true}, {NoID: true}, {Truncate: true},
+		{Trailing: true}, {Empty: true}, {Drop: true},
 		{Busy: 2}, {Delay: 30 * time.Millisecond}, {Delay: 400 * time.Millisecond}, {Lag: 100}, {Round: true},
 	}
 	for {

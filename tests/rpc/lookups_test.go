@@ -34,7 +34,8 @@ func TestUsedNoncesOfABatchAreLookedUpSideBySide(t *testing.T) {
 	if took > count*delay/2 {
 		t.Errorf("a batch of %d took %v, at a node of %v", count, took, delay)
 	}
-	if stats := n.Stats(); stats.Calls["eth_sendRawTransaction"] != count || stats.Calls["eth_getTransactionByHash"] != count {
+	if stats := n.Stats(); stats.Calls["eth_sendRawTransaction"] != count ||
+		stats.Calls["eth_getTransactionByHash"] != count {
 		t.Errorf("the node was asked %v", stats.Calls)
 	}
 }
@@ -45,7 +46,8 @@ func TestLookingForATransactionEndsAtTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 2 * time.Second
 	node := func() string {
-		return startDrippingOn(t, "eth_getTransactionByHash", `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"nonce too low"}}`)
+		return startDrippingOn(t, "eth_getTransactionByHash",
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"nonce too low"}}`)
 	}
 	c := startHostile(t, 0, "      timeouts: { read: 1s, heavy: 1s, write: 1s, total: 2s }\n", node(), node())
 	for _, body := range []string{sendRaw("0x01"), "[" + sendRaw("0x01") + "]"} {
@@ -66,7 +68,8 @@ func TestATransactionIsFoundWithinTheLimit(t *testing.T) {
 	n, url := startSimulated(t, upstream.NodeOptions{})
 	n.Fault(upstream.NodeFaults{Without: []string{"eth_sendRawTransaction"}})
 	n.Give(hashOf01)
-	c := startHostile(t, 0, "      timeouts: { read: 4s, heavy: 4s, write: 4s, total: 4s }\n", startDrippingOn(t, "eth_sendRawTransaction", `{"jsonrpc":"2.0","id":1,"result":null}`), url)
+	c := startHostile(t, 0, "      timeouts: { read: 4s, heavy: 4s, write: 4s, total: 4s }\n",
+		startDrippingOn(t, "eth_sendRawTransaction", `{"jsonrpc":"2.0","id":1,"result":null}`), url)
 	began := time.Now()
 	status, _, answer := c.rpc(sendRaw("0x01"))
 	if took := time.Since(began); status != 200 || !strings.Contains(answer, hashOf01) || took > limit+limit/2 {

@@ -94,7 +94,8 @@ func BenchmarkCrypto(b *testing.B) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	addr := rig.FreeAddr(b)
-	relay := exec.CommandContext(ctx, rig.Binary(b), "bench", "relay", "--listen", addr, "--upstream", strings.TrimSuffix(sim.URL, "/v1"))
+	relay := exec.CommandContext(ctx, rig.Binary(b), "bench", "relay", "--listen", addr, "--upstream",
+		strings.TrimSuffix(sim.URL, "/v1"))
 	if err := relay.Start(); err != nil {
 		b.Fatal(err)
 	}
@@ -127,7 +128,8 @@ func BenchmarkCryptoLarge(b *testing.B) {
 	key := g.Key("rich")
 	fetch := func() (first time.Duration) {
 		began := time.Now()
-		res := g.Open("POST", "/crypto/rpc/ethereum-sepolia", key, `{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[]}`)
+		res := g.Open("POST", "/crypto/rpc/ethereum-sepolia", key,
+			`{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[]}`)
 		defer func() { _ = res.Body.Close() }()
 		one := make([]byte, 1)
 		if _, err := io.ReadFull(res.Body, one); err != nil {

@@ -19,14 +19,16 @@ func TestLargeBatchesNeedNoFolderForTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	n, url := startSimulated(t, upstream.NodeOptions{})
 	n.Fault(upstream.NodeFaults{Large: 1 << 20})
-	g := rig.NewGateway(t, fmt.Sprintf("log: { level: info, format: json, sample_above: 0 }\nrpc:\n  rate: { rpm: 0 }\n  batch_memory: 64KB\n"+
-		"  networks: [{ name: ethereum-sepolia, upstreams: [{ name: node, url: %q }] }]\n", url))
+	g := rig.NewGateway(t, fmt.Sprintf(
+		"log: { level: info, format: json, sample_above: 0 }\nrpc:\n  rate: { rpm: 0 }\n  batch_memory: 64KB\n"+
+			"  networks: [{ name: ethereum-sepolia, upstreams: [{ name: node, url: %q }] }]\n", url))
 	g.Wrap = []string{"env", "TMPDIR=" + filepath.Join(g.Dir, "missing")}
 	held := filepath.Join(g.Store, "rpc-answers")
 	if err := os.MkdirAll(held, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(held, "answer-of-a-process-that-was-killed"), []byte("secret"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(held, "answer-of-a-process-that-was-killed"), []byte("secret"), 0o600); err !=
+		nil {
 		t.Fatal(err)
 	}
 	g.ListenAndStart()

@@ -49,7 +49,8 @@ func attacked(t *testing.T, pinned bool) (*rig.Gateway, attack.Options) {
 	g.ListenAndStart()
 	g.NewAccount("ordinary", "1000")
 	g.NewAccount("attacker", "1000")
-	o := attack.Options{URL: g.URL, Attacker: g.Key("attacker"), Model: "sim-chat", RPC: "ethereum-sepolia", PIDs: []int{g.PID()}}
+	o := attack.Options{URL: g.URL, Attacker: g.Key("attacker"), Model: "sim-chat", RPC: "ethereum-sepolia",
+		PIDs: []int{g.PID()}}
 	for range 8 {
 		o.Keys = append(o.Keys, g.Key("ordinary"))
 	}
@@ -115,7 +116,8 @@ func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
 				least = leastLimited
 			}
 			if c := under.Customers; c.Share < least || c.Astray > 0 {
-				t.Errorf("of %d ordinary requests %d were answered, %d with what was another's: %v", c.Sent, c.Answered, c.Astray, c.Errors)
+				t.Errorf("of %d ordinary requests %d were answered, %d with what was another's: %v", c.Sent, c.Answered,
+					c.Astray, c.Errors)
 			}
 			a := under.Attacks[0]
 			if refused[a.Name] && a.Through > 0 {
@@ -144,7 +146,8 @@ func TestLongOrdinaryCustomersAreServedBesideAllAttacks(t *testing.T) {
 	r := attackOn(t, g, o)
 	quiet, under := r.Phases[0].Customers, r.Phases[1]
 	if under.Customers.Share < leastLimited || under.Customers.Astray > 0 {
-		t.Errorf("of %d ordinary requests %d were answered, %d with what was another's: %v", under.Customers.Sent, under.Customers.Answered, under.Customers.Astray, under.Customers.Errors)
+		t.Errorf("of %d ordinary requests %d were answered, %d with what was another's: %v", under.Customers.Sent,
+			under.Customers.Answered, under.Customers.Astray, under.Customers.Errors)
 	}
 	if under.Customers.P99Ms > 3*quiet.P99Ms {
 		t.Errorf("the p99 is %.1f ms beside attacks and %.1f ms without", under.Customers.P99Ms, quiet.P99Ms)
@@ -154,12 +157,14 @@ func TestLongOrdinaryCustomersAreServedBesideAllAttacks(t *testing.T) {
 		connections += 256
 	}
 	if most := r.QuietBytes + maxInFlight + connections*64<<10; under.PeakBytes > most {
-		t.Errorf("memory grew from %d to %d MB; %d MB is the most allowed", r.QuietBytes>>20, under.PeakBytes>>20, most>>20)
+		t.Errorf("memory grew from %d to %d MB; %d MB is the most allowed", r.QuietBytes>>20, under.PeakBytes>>20,
+			most>>20)
 	}
 	// All that is resident counts, pages of the binary that were first read meanwhile
 	// and the vocabulary that counts tokens included: they stay, once.
 	if most := r.QuietBytes * 3 / 2; r.AfterBytes > most {
-		t.Errorf("30 s later memory is %.1f MB, before it was %.1f MB", float64(r.AfterBytes)/(1<<20), float64(r.QuietBytes)/(1<<20))
+		t.Errorf("30 s later memory is %.1f MB, before it was %.1f MB", float64(r.AfterBytes)/(1<<20),
+			float64(r.QuietBytes)/(1<<20))
 	}
 	g.CLI("verify")
 }

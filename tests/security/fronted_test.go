@@ -35,7 +35,8 @@ func walletStatus(g *rig.Gateway, from, begin, fields string) string {
 // others tell moves nobody's.
 func TestLimitsByAddressBehindAProxy(t *testing.T) {
 	t.Parallel()
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, "http://127.0.0.1:9")+"web3_keys: { per_ip: 3 }\nserver: { trusted_proxies: [127.0.0.2] }\n")
+	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, "http://127.0.0.1:9")+
+		"web3_keys: { per_ip: 3 }\nserver: { trusted_proxies: [127.0.0.2] }\n")
 	ok, full := fmt.Sprint(http.StatusOK), fmt.Sprint(http.StatusTooManyRequests)
 	f := func(name, from, fields, want string) {
 		t.Helper()
@@ -56,12 +57,14 @@ func TestLimitsByAddressBehindAProxy(t *testing.T) {
 
 func TestLimitsByAddressWithThePROXYProtocol(t *testing.T) {
 	t.Parallel()
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, "http://127.0.0.1:9")+"web3_keys: { per_ip: 2 }\nserver: { trusted_proxies: [127.0.0.2], proxy_protocol: true }\n")
+	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, "http://127.0.0.1:9")+
+		"web3_keys: { per_ip: 2 }\nserver: { trusted_proxies: [127.0.0.2], proxy_protocol: true }\n")
 	client := func(last byte) string {
 		return "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c" + string([]byte{192, 0, 2, last, 127, 0, 0, 1, 1, 2, 3, 4})
 	}
 	for _, c := range []struct{ name, from, begin, want string }{
-		{"one client", "127.0.0.2", client(1), "200"}, {"one client", "127.0.0.2", client(1), "200"}, {"one client", "127.0.0.2", client(1), "429"},
+		{"one client", "127.0.0.2", client(1), "200"}, {"one client", "127.0.0.2", client(1), "200"},
+		{"one client", "127.0.0.2", client(1), "429"},
 		{"another", "127.0.0.2", client(2), "200"},
 		{"the proxy without a header", "127.0.0.2", "", "400"},
 		{"a stranger with one", "127.0.0.1", client(3), "400"},

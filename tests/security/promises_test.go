@@ -45,7 +45,8 @@ func TestSecurityNamesTestsAndFilesThatExist(t *testing.T) {
 			t.Errorf("SECURITY.md names %s, which is no test", name)
 		}
 	}
-	for _, m := range regexp.MustCompile("`((?:billing|proxy|providers|routes|config)/[\\w/]+\\.go)`").FindAllSubmatch(page, -1) {
+	for _, m := range regexp.MustCompile("`((?:billing|proxy|providers|routes|config)/[\\w/]+\\.go)`").
+		FindAllSubmatch(page, -1) {
 		if _, err := os.Stat(string(m[1])); err != nil {
 			t.Errorf("SECURITY.md names a file that is not there: %v", err)
 		}

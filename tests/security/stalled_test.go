@@ -106,7 +106,8 @@ func stopReading(t *testing.T, readers int, stall string, limit time.Duration, s
 		}
 		together, peak = max(together, sum), max(peak, load.RSS(g.PID()))
 		if time.Since(began) > limit {
-			t.Fatalf("after %s the kernel keeps up to %d, now %d bytes for %d readers that stopped", time.Since(began), most, sum, len(queues))
+			t.Fatalf("after %s the kernel keeps up to %d, now %d bytes for %d readers that stopped", time.Since(began),
+				most, sum, len(queues))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -114,6 +115,8 @@ func stopReading(t *testing.T, readers int, stall string, limit time.Duration, s
 		t.Errorf("%d bytes were kept for one reader", most)
 	}
 	g.MetricIs("http_server_active_requests", func(n float64) bool { return n <= 1 })
-	t.Logf("%d readers came in %s and were gone %s later: at most %d KB in the kernel for one, %d KB for all; memory %d KB before, %d KB at its highest",
-		readers, asked.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), most>>10, together>>10, quiet>>10, peak>>10)
+	t.Logf("%d readers came in %s and were gone %s later: at most %d KB in the kernel for one, %d KB for all; memory "+
+		"%d KB before, %d KB at its highest",
+		readers, asked.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), most>>10, together>>10,
+		quiet>>10, peak>>10)
 }

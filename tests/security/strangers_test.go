@@ -77,7 +77,8 @@ func strangers(t *testing.T, connections, rounds int) {
 		}
 		gone = max(gone, time.Since(revoked))
 	}
-	t.Logf("%d tries of %d connections, %d of them refused unread; first use within %s, refused %s after the revocation", tried.Load(), connections, refused.Load(), news, gone)
+	t.Logf("%d tries of %d connections, %d of them refused unread; first use within %s, refused %s after the "+
+		"revocation", tried.Load(), connections, refused.Load(), news, gone)
 	if news > time.Second || gone > time.Second {
 		t.Errorf("first use took %s, revocation %s", news, gone)
 	}
@@ -102,7 +103,8 @@ func tryKeys(addr, name string, stop chan struct{}, tried, refused *atomic.Int64
 			return
 		default:
 		}
-		_, err := fmt.Fprintf(conn, "GET /api/v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer SVC_INFERENCE_KEY_%s_%d\r\n\r\n", name, n)
+		_, err := fmt.Fprintf(conn,
+			"GET /api/v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer SVC_INFERENCE_KEY_%s_%d\r\n\r\n", name, n)
 		if err != nil {
 			return
 		}
@@ -137,10 +139,11 @@ func TestAnAddressThatTriesKeysIsTold(t *testing.T) {
 	g.Must(200, "GET", "/models", used, "", nil)
 	g.Must(200, "GET", "/models", g.Key("a"), "", nil)
 	// Another address has tried nothing.
-	other := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
-		return d.DialContext(ctx, network, addr)
-	}}}
+	other := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+			return d.DialContext(ctx, network, addr)
+		}}}
 	req, _ := http.NewRequest("GET", g.URL+"/models", nil)
 	req.Header.Set("Authorization", "Bearer SVC_INFERENCE_KEY_0")
 	res, err := other.Do(req)
@@ -162,7 +165,8 @@ func TestRandomUsersDoNotEscapeTheBudgetOfFailures(t *testing.T) {
 	key, other := g.Key("a"), g.Key("a")
 	counts := map[int]int{}
 	for i := range 220 {
-		status, _, _ := g.Post("/chat/completions", key, rig.Ask("sim-chat", "x", fmt.Sprintf(`,"temperature":9,"user":"u%d"`, i)))
+		status, _, _ := g.Post("/chat/completions", key, rig.Ask("sim-chat", "x",
+			fmt.Sprintf(`,"temperature":9,"user":"u%d"`, i)))
 		counts[status]++
 	}
 	if counts[400] != 201 || counts[429] != 19 {
@@ -193,7 +197,8 @@ func TestAnEmptyAccountStaysAnEmptyAccount(t *testing.T) {
 func TestClientsThatKeepLeavingAreStopped(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(defaultBudgets, sim.URL), "billing: {", "billing: { drain: { time: 1s },", 1)+"limits: { aborted_requests: { count: 20 } }\n")
+	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(defaultBudgets, sim.URL), "billing: {",
+		"billing: { drain: { time: 1s },", 1)+"limits: { aborted_requests: { count: 20 } }\n")
 	g.NewAccount("a", "1")
 	key, other := g.Key("a"), g.Key("a")
 	body := rig.Ask("sim-chat", "[[sim hang=1]] x", `,"stream":true`)
@@ -204,7 +209,9 @@ func TestClientsThatKeepLeavingAreStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		left = append(left, conn)
-		_, _ = fmt.Fprintf(conn, "POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
+		_, _ = fmt.Fprintf(conn,
+			"POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: "+
+				"application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
 	}
 	g.MetricIs("http_server_active_requests", func(n float64) bool { return n == 21 })
 	rig.Await(t, "the last of them is with the upstream", func() bool { return sim.Stats().Open == 21 })

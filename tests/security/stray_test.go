@@ -70,7 +70,8 @@ func straying(t *testing.T, secure *tls.Config, together bool) (addr string, sen
 				return
 			}
 			text := fmt.Sprintf(`{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"marker-%s"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":5,"total_tokens":10}}`, words[1][:6])
-			answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+			answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+				len(text), text)
 			if together && secure == nil {
 				answer += answer
 			}
@@ -125,7 +126,8 @@ models:
 			pauses := []time.Duration{0, 0, 0, time.Millisecond, 3 * time.Millisecond, 6 * time.Millisecond}
 			for i := range 1000 {
 				mark := fmt.Sprintf("marker-%06d", i)
-				status, _, answer := g.Post("/chat/completions", keys[i%2], `{"model":"m","messages":[{"role":"user","content":"`+mark+`"}]}`)
+				status, _, answer := g.Post("/chat/completions", keys[i%2],
+					`{"model":"m","messages":[{"role":"user","content":"`+mark+`"}]}`)
 				if status != 200 || !strings.Contains(string(answer), mark) {
 					t.Fatalf("request %d of key %d was answered %d %s", i, i%2, status, answer)
 				}

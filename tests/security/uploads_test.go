@@ -45,7 +45,8 @@ func dial(g *rig.Gateway) net.Conn {
 
 // uploadHead announces a chat request with a body of so many bytes.
 func uploadHead(key string, length int) string {
-	head := "POST /api/v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(length) + "\r\n"
+	head := "POST /api/v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: " +
+		strconv.Itoa(length) + "\r\n"
 	if key != "" {
 		head += "Authorization: Bearer " + key + "\r\n"
 	}
@@ -54,7 +55,8 @@ func uploadHead(key string, length int) string {
 
 // largeAsk is a chat request of about n bytes.
 func largeAsk(n int) string {
-	return `{"model":"sim-chat","max_completion_tokens":10,"messages":[{"role":"user","content":"[[sim tokens=5]] ` + strings.Repeat("word ", n/5) + `"}]}`
+	return `{"model":"sim-chat","max_completion_tokens":10,"messages":[{"role":"user","content":"[[sim tokens=5]] ` +
+		strings.Repeat("word ", n/5) + `"}]}`
 }
 
 // Announcing bodies costs those who announce them, not others: a dozen sockets
@@ -82,7 +84,8 @@ func TestAnnouncedBodiesKeepNobodyOut(t *testing.T) {
 			c := dial(g)
 			_, _ = io.WriteString(c, uploadHead(key, 1<<20)+strings.Repeat(" ", 9<<10))
 			// It is refused at its head, and told so.
-			if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 401") {
+			if line, err := bufio.NewReader(c).ReadString('\n'); err != nil ||
+				!strings.HasPrefix(line, "HTTP/1.1 401") {
 				t.Fatalf("%s: %q %v", name, line, err)
 			}
 		}
@@ -120,7 +123,8 @@ func TestSendersThatTrickleAreCut(t *testing.T) {
 		}
 	}()
 	line, err := bufio.NewReader(c).ReadString('\n')
-	if took := time.Since(began); err != nil || !strings.HasPrefix(line, "HTTP/1.1 408") || took > 15*time.Second || took < 4*time.Second {
+	if took := time.Since(began); err != nil || !strings.HasPrefix(line, "HTTP/1.1 408") || took > 15*time.Second ||
+		took < 4*time.Second {
 		t.Errorf("after %s: %q %v", took, line, err)
 	}
 }
@@ -144,7 +148,8 @@ func TestOneAccountCannotTakeAllRoom(t *testing.T) {
 			status, header, answer := g.Post("/chat/completions", mine, slow)
 			mu.Lock()
 			defer mu.Unlock()
-			if counts[status]++; status == http.StatusTooManyRequests && (header.Get("Retry-After") == "" || !strings.Contains(string(answer), "RATE_LIMIT_EXCEEDED")) {
+			if counts[status]++; status == http.StatusTooManyRequests &&
+				(header.Get("Retry-After") == "" || !strings.Contains(string(answer), "RATE_LIMIT_EXCEEDED")) {
 				t.Errorf("a 429 of %v %s", header, answer)
 			}
 		}()

@@ -85,13 +85,15 @@ func (l *lab) house(tier, breaker string) string {
 	var b strings.Builder
 	b.WriteString("upstreams:\n")
 	upstream := func(name, more string) {
-		fmt.Fprintf(&b, "  - { name: %s, key: sim-key, breaker: %s, timeouts: { first_byte: 10s, idle: 10s }, %s }\n", name, breaker, more)
+		fmt.Fprintf(&b, "  - { name: %s, key: sim-key, breaker: %s, timeouts: { first_byte: 10s, idle: 10s }, %s }\n",
+			name, breaker, more)
 	}
 	base := l.simURL
 	upstream("openai", `base_url: "`+base+`/v1", headers: { X-Team: gateway }, router: house`)
 	upstream("second", `base_url: "`+base+`/second/v1"`)
 	upstream("anthropic", `dialect: anthropic, base_url: "`+base+`/claude/v1", headers: { Anthropic-Beta: files }`)
-	upstream("quirky", `base_url: "`+base+`/quirky/v1", drop: [default, logit_bias], links: none, quirks: { max_tokens: true, no_stream_options: true, no_reasoning_effort: true, no_developer_role: true, api_key_header: api-key }`)
+	upstream("quirky", `base_url: "`+base+
+		`/quirky/v1", drop: [default, logit_bias], links: none, quirks: { max_tokens: true, no_stream_options: true, no_reasoning_effort: true, no_developer_role: true, api_key_header: api-key }`)
 	upstream("loose", `base_url: "`+base+`/loose/v1", drop: [], links: any`)
 	upstream("native", `dialect: native, base_url: "`+base+`/api/v1"`)
 	upstream("sdapi", `dialect: sdapi, base_url: "`+base+`"`)
@@ -99,7 +101,12 @@ func (l *lab) house(tier, breaker string) string {
 	upstream("fal", `dialect: fal, base_url: "`+base+`/fal"`)
 	upstream("closed", `base_url: "http://127.0.0.1:9/v1"`)
 
-	primes := []int{1009, 2003, 3001, 4001, 5003, 6007, 7001, 8009, 9001, 10007, 11003, 12007, 13001, 14009, 15013, 16001, 17011, 18013, 19001, 20011, 21001, 22003, 23003, 24001, 25013, 26003, 27011, 28001, 29009, 30011, 31013, 32003, 33013, 34019, 35023, 36007, 37003, 38011, 39019, 40009, 41011, 42013, 43003, 44017, 45007, 46021, 47017, 48017, 49003, 50021, 51001, 52009, 53003, 54001, 55001, 56003, 57037, 58013, 59009, 60013, 61001, 62003, 63029, 64007, 65003, 66029, 67003, 68023, 69001, 70001, 71011, 72019, 73009, 74017, 75011, 76001, 77003, 78007, 79031, 80021}
+	primes := []int{1009, 2003, 3001, 4001, 5003, 6007, 7001, 8009, 9001, 10007, 11003, 12007, 13001, 14009, 15013,
+		16001, 17011, 18013, 19001, 20011, 21001, 22003, 23003, 24001, 25013, 26003, 27011, 28001, 29009, 30011, 31013,
+		32003, 33013, 34019, 35023, 36007, 37003, 38011, 39019, 40009, 41011, 42013, 43003, 44017, 45007, 46021, 47017,
+		48017, 49003, 50021, 51001, 52009, 53003, 54001, 55001, 56003, 57037, 58013, 59009, 60013, 61001, 62003, 63029,
+		64007, 65003, 66029, 67003, 68023, 69001, 70001, 71011, 72019, 73009, 74017, 75011, 76001, 77003, 78007, 79031,
+		80021}
 	next := 0
 	// price is a price of its own: a prime, in millionths of a dollar.
 	price := func() string {
@@ -116,40 +123,60 @@ func (l *lab) house(tier, breaker string) string {
 		tier = "unlimited"
 	}
 	tokens := func() string {
-		return fmt.Sprintf("{ input: %s, output: %s, cache_read: %s, cache_write: %s, extended: { above: 3000, input: %s, output: %s, cache_read: %s, cache_write: %s } }",
+		return fmt.Sprintf("{ input: %s, output: %s, cache_read: %s, cache_write: %s, extended: { above: 3000, "+
+			"input: %s, output: %s, cache_read: %s, cache_write: %s } }",
 			price(), price(), price(), price(), price(), price(), price(), price())
 	}
 	text := func(id, more, targets string) {
-		fmt.Fprintf(&b, "  - { id: %s, tier: %s, context_tokens: 20000, max_completion_tokens: 1000, price: %s, %s, targets: [%s] }\n", id, tier, tokens(), more, targets)
+		fmt.Fprintf(&b, "  - { id: %s, tier: %s, context_tokens: 20000, max_completion_tokens: 1000, price: %s, %s, "+
+			"targets: [%s] }\n", id, tier, tokens(), more, targets)
 	}
-	const all = "capabilities: { code: true, tools: true, audio: true, reasoning: true, reasoning_effort: [none, low, medium, high], default_reasoning_effort: medium, response_schema: true, vision: true, max_images: 2, video: true, max_videos: 1, files: true, logprobs: true }"
+	const all = "capabilities: { code: true, tools: true, audio: true, reasoning: true, reasoning_effort: [none, " +
+		"low, medium, high], default_reasoning_effort: medium, response_schema: true, vision: true, max_images: 2, " +
+		"video: true, max_videos: 1, files: true, logprobs: true }"
 	b.WriteString("models:\n")
-	text("chat-openai", "name: Chat OpenAI, description: For all, source: https://example.com/chat, created: 1500000000, traits: [default, fastest], aliases: [gpt-4.1], constraints: { temperature: 0.7, top_p: 0.9 }, "+all, "{ upstream: openai, model: sim-chat }")
-	text("chat-anthropic", "traits: [default_code], aliases: [claude-x], "+all, "{ upstream: anthropic, model: sim-claude, options: { thinking: budget } }")
+	text("chat-openai", "name: Chat OpenAI, description: For all, source: https://example.com/chat, created: "+
+		"1500000000, traits: [default, fastest], aliases: [gpt-4.1], constraints: { temperature: 0.7, top_p: 0.9 }, "+
+		all, "{ upstream: openai, model: sim-chat }")
+	text("chat-anthropic", "traits: [default_code], aliases: [claude-x], "+all,
+		"{ upstream: anthropic, model: sim-claude, options: { thinking: budget } }")
 	text("chat-adaptive", all, "{ upstream: anthropic, model: claude-opus-4-6, options: { thinking: adaptive } }")
-	text("chat-plain", "capabilities: { reasoning: false }, privacy: anonymized", "{ upstream: openai, model: sim-chat }")
+	text("chat-plain", "capabilities: { reasoning: false }, privacy: anonymized",
+		"{ upstream: openai, model: sim-chat }")
 	text("chat-quirky", all, "{ upstream: quirky, model: sim-chat }")
 	text("chat-loose", all, "{ upstream: loose, model: sim-chat }")
 	text("chat-slice", "hold: slice, capabilities: { reasoning: false }", "{ upstream: openai, model: sim-chat }")
-	text("chat-twice", all, "{ upstream: openai, model: sim-chat, priority: 0 }, { upstream: second, model: sim-chat-2, priority: 1 }")
-	text("chat-mixed", all, "{ upstream: openai, model: sim-chat, priority: 0 }, { upstream: anthropic, model: sim-claude, priority: 1 }")
+	text("chat-twice", all, "{ upstream: openai, model: sim-chat, priority: 0 }, { upstream: second, model: "+
+		"sim-chat-2, priority: 1 }")
+	text("chat-mixed", all, "{ upstream: openai, model: sim-chat, priority: 0 }, { upstream: anthropic, model: "+
+		"sim-claude, priority: 1 }")
 	text("chat-closed", all, "{ upstream: closed, priority: 0 }, { upstream: second, model: sim-chat, priority: 1 }")
 	text("chat-nowhere", all, "{ upstream: closed }")
 	text("chat-offline", "offline: true, beta: true, uncensored: true", "{ upstream: openai, model: sim-chat }")
-	text("chat-gone", "deprecation: { starts_at: 2020-01-01, date: 2020-02-01, removes_at: 2020-03-01, replacement: chat-openai }", "{ upstream: openai, model: sim-chat }")
-	text("chat-remapped", "deprecation: { starts_at: 2020-01-01, date: 2020-02-01, removes_at: 2020-03-01, replacement: chat-free, auto_remap: true }", "{ upstream: openai, model: sim-chat }")
-	text("chat-leaving", "deprecation: { starts_at: 2020-01-01, date: 2020-02-01, removes_at: 2090-03-01, replacement: chat-openai }", "{ upstream: openai, model: sim-chat }")
-	text("chat-later", "deprecation: { starts_at: 2020-01-01, date: 2090-02-01, removes_at: 2090-03-01 }", "{ upstream: openai, model: sim-chat }")
-	fmt.Fprintf(&b, "  - { id: chat-free, tier: unlimited, context_tokens: 4000, price: free, targets: [{ upstream: openai, model: sim-chat }] }\n")
-	fmt.Fprintf(&b, "  - { id: chat-daily, tier: L, context_tokens: 4000, price: { input: %s, output: %s }, targets: [{ upstream: openai, model: sim-chat }] }\n", price(), price())
-	for i, more := range []string{"custom_dimensions: true, embedding_dimensions: 8, max_input_tokens: 2000, traits: [default], aliases: [text-embedding-3-small]", "max_input_tokens: 100"} {
+	text("chat-gone", "deprecation: { starts_at: 2020-01-01, date: 2020-02-01, removes_at: 2020-03-01, replacement: "+
+		"chat-openai }", "{ upstream: openai, model: sim-chat }")
+	text("chat-remapped", "deprecation: { starts_at: 2020-01-01, date: 2020-02-01, removes_at: 2020-03-01, "+
+		"replacement: chat-free, auto_remap: true }", "{ upstream: openai, model: sim-chat }")
+	text("chat-leaving", "deprecation: { starts_at: 2020-01-01, date: 2020-02-01, removes_at: 2090-03-01, "+
+		"replacement: chat-openai }", "{ upstream: openai, model: sim-chat }")
+	text("chat-later", "deprecation: { starts_at: 2020-01-01, date: 2090-02-01, removes_at: 2090-03-01 }",
+		"{ upstream: openai, model: sim-chat }")
+	fmt.Fprintf(&b, "  - { id: chat-free, tier: unlimited, context_tokens: 4000, price: free, targets: [{ upstream: "+
+		"openai, model: sim-chat }] }\n")
+	fmt.Fprintf(&b, "  - { id: chat-daily, tier: L, context_tokens: 4000, price: { input: %s, output: %s }, targets: "+
+		"[{ upstream: openai, model: sim-chat }] }\n", price(), price())
+	for i, more := range []string{
+		"custom_dimensions: true, embedding_dimensions: 8, max_input_tokens: 2000, traits: [default], aliases: " +
+			"[text-embedding-3-small]", "max_input_tokens: 100"} {
 		embeddingTier := "unlimited"
 		if tier != "unlimited" {
 			embeddingTier = "embedding"
 		}
-		fmt.Fprintf(&b, "  - { id: embed-%d, type: embedding, tokenizer: cl100k_base, tier: %s, price: { input: %s }, %s, targets: [{ upstream: openai, model: sim-embedding }] }\n", i+1, embeddingTier, price(), more)
+		fmt.Fprintf(&b, "  - { id: embed-%d, type: embedding, tokenizer: cl100k_base, tier: %s, price: { input: %s "+
+			"}, %s, targets: [{ upstream: openai, model: sim-embedding }] }\n", i+1, embeddingTier, price(), more)
 	}
-	names := map[string]string{"openai": "sim-image", "native": "sim-image", "sdapi": "sim.safetensors", "stability": "ultra", "fal": "fal-ai/sim/dev"}
+	names := map[string]string{"openai": "sim-image", "native": "sim-image", "sdapi": "sim.safetensors",
+		"stability": "ultra", "fal": "fal-ai/sim/dev"}
 	for _, d := range []string{"openai", "native", "sdapi", "stability", "fal"} {
 		pictureTier, options := "unlimited", ""
 		if tier != "unlimited" {
@@ -159,8 +186,11 @@ func (l *lab) house(tier, breaker string) string {
 			options = ", options: { poll: 5ms }"
 		}
 		target := fmt.Sprintf("targets: [{ upstream: %s, model: %s%s }]", d, names[d], options)
-		fmt.Fprintf(&b, "  - { id: %s-paint, type: image, tier: %s, constraints: { steps: { default: 25, max: 50 }, size_divisor: 8 }, price: { generation: %s }, %s }\n", d, pictureTier, picture(), target)
-		fmt.Fprintf(&b, "  - { id: %s-edit, type: inpaint, tier: %s, constraints: { prompt_characters: 300, max_input_images: 3 }, price: { inpaint: %s, input_images: { included: 1, additional: %s } }, %s }\n", d, pictureTier, picture(), picture(), target)
+		fmt.Fprintf(&b, "  - { id: %s-paint, type: image, tier: %s, constraints: { steps: { default: 25, max: 50 }, "+
+			"size_divisor: 8 }, price: { generation: %s }, %s }\n", d, pictureTier, picture(), target)
+		fmt.Fprintf(&b, "  - { id: %s-edit, type: inpaint, tier: %s, constraints: { prompt_characters: 300, "+
+			"max_input_images: 3 }, price: { inpaint: %s, input_images: { included: 1, additional: %s } }, %s }\n", d,
+			pictureTier, picture(), picture(), target)
 	}
 	fmt.Fprintf(&b, `  - id: tiers
     type: image
@@ -174,16 +204,19 @@ func (l *lab) house(tier, breaker string) string {
   - { id: ratios, type: inpaint, tier: unlimited, traits: [default], constraints: { prompt_characters: 300, aspect_ratios: [auto, "1:1", "16:9"], resolutions: [1K, 2K], qualities: [low, high], max_input_images: 3 }, price: { inpaint: %s, resolutions: { 2K: %s }, input_images: { included: 1, additional: %s } }, targets: [{ upstream: native, model: sim-image }] }
   - { id: enlarge, type: upscale, tier: unlimited, price: { generation: %s, upscale: { 2x: %s, 4x: %s } }, targets: [{ upstream: native, model: large-1 }] }
   - { id: cut, type: background_removal, tier: unlimited, price: { generation: %s }, targets: [{ upstream: native, model: cut-1 }] }
-`, picture(), picture(), picture(), picture(), picture(), picture(), picture(), picture(), picture(), picture(), picture(), picture())
+`, picture(), picture(), picture(), picture(), picture(), picture(), picture(), picture(), picture(), picture(),
+		picture(), picture())
 	rate := "rpm: 0"
 	if tier != "unlimited" {
 		rate = "rph: 6"
 	}
-	fmt.Fprintf(&b, "rpc:\n  credit_price: 0.73\n  error_credits: 7\n  rate: { %s }\n  daily_credits: %s\n  networks:\n", rate, map[bool]string{true: "0", false: "300"}[tier == "unlimited"])
+	fmt.Fprintf(&b, "rpc:\n  credit_price: 0.73\n  error_credits: 7\n  rate: { %s }\n  daily_credits: %s\n  "+
+		"networks:\n", rate, map[bool]string{true: "0", false: "300"}[tier == "unlimited"])
 	network := func(name, more string, nodes ...int) {
 		fmt.Fprintf(&b, "    - { name: %s, prefer_fast: false, head_every: 0s, %s, upstreams: [", name, more)
 		for _, n := range nodes {
-			fmt.Fprintf(&b, "{ name: node-%d, url: \"%s/v2/secret-path?key=secret-query\", breaker: %s }, ", n, l.urls[n], breaker)
+			fmt.Fprintf(&b, "{ name: node-%d, url: \"%s/v2/secret-path?key=secret-query\", breaker: %s }, ", n,
+				l.urls[n], breaker)
 		}
 		b.WriteString("] }\n")
 	}

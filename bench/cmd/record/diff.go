@@ -58,7 +58,8 @@ func differ(a, b *entry, skip map[string]bool) string {
 		case i >= len(pb):
 			fmt.Fprintf(&text, "\n[%s] is only in the first:\n%s", pa[i].Name, shown(pa[i].Data))
 		case pa[i].Name != pb[i].Name:
-			fmt.Fprintf(&text, "\n[%s] in the first is [%s] in the second:\n- %s\n+ %s", pa[i].Name, pb[i].Name, shown(pa[i].Data), shown(pb[i].Data))
+			fmt.Fprintf(&text, "\n[%s] in the first is [%s] in the second:\n- %s\n+ %s", pa[i].Name, pb[i].Name,
+				shown(pa[i].Data), shown(pb[i].Data))
 		case string(pa[i].Data) != string(pb[i].Data):
 			fmt.Fprintf(&text, "\n[%s]%s", pa[i].Name, firstDifference(string(pa[i].Data), string(pb[i].Data)))
 		}

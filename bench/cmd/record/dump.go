@@ -12,7 +12,8 @@ import (
 // and pages gather what was settled at about the same time, which is chance, and
 // keys are as secret as they are random; farebox verify and the reports recount
 // what stands there.
-var dumped = map[string]bool{"account": true, "model": true, "bucket": true, "house": true, "debt": true, "usage_day": true, "violation": true}
+var dumped = map[string]bool{"account": true, "model": true, "bucket": true, "house": true, "debt": true,
+	"usage_day": true, "violation": true}
 
 // dumpOf is a backup as text.
 func dumpOf(path string) (string, error) {

@@ -280,7 +280,8 @@ func (l *lab) do(s step) *answer {
 // slow says which entries take long, for whoever writes the script.
 func (l *lab) slow(e *entry, since time.Time) {
 	if took := time.Since(since); l.verbose && took > 200*time.Millisecond {
-		fmt.Fprintf(os.Stderr, "%6.2f s after %5.1f s: %.200s\n", took.Seconds(), time.Since(l.rec.Start).Seconds(), e.Name)
+		fmt.Fprintf(os.Stderr, "%6.2f s after %5.1f s: %.200s\n", took.Seconds(), time.Since(l.rec.Start).Seconds(),
+			e.Name)
 	}
 }
 
@@ -299,7 +300,8 @@ func (l *lab) addLog(e *entry, a *answer) {
 	if a.head == "" {
 		id = `"` // its client left before it learnt the id
 	}
-	for end := time.Now().Add(settleLimit); id != "" && !said(all[l.told:], id) && time.Now().Before(end); all = l.log.lines() {
+	for end := time.Now().Add(settleLimit); id != "" && !said(all[l.told:], id) &&
+		time.Now().Before(end); all = l.log.lines() {
 		time.Sleep(200 * time.Microsecond)
 	}
 	for _, line := range all[l.told:] {

@@ -40,7 +40,8 @@ func run(args []string, out io.Writer) error {
 	show := flags.Bool("show", false, "print a recording as it is compared")
 	verbose := flags.Bool("v", false, "say which requests take long")
 	most := flags.Int("most", 20, "with -diff: how many differences are shown")
-	skip := flags.String("skip", "", "with -diff: parts that are not compared, separated by commas, such as log or stderr")
+	skip := flags.String("skip", "",
+		"with -diff: parts that are not compared, separated by commas, such as log or stderr")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -75,7 +76,8 @@ func record(out io.Writer, binary, file string, verbose bool) error {
 			requests++
 		}
 	}
-	fmt.Fprintf(out, "%d requests and %d commands in %.1f s\n", requests, len(l.rec.Entries)-requests, l.rec.End.Sub(l.rec.Start).Seconds())
+	fmt.Fprintf(out, "%d requests and %d commands in %.1f s\n", requests, len(l.rec.Entries)-requests,
+		l.rec.End.Sub(l.rec.Start).Seconds())
 	return nil
 }
 

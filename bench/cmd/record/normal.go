@@ -46,7 +46,8 @@ func newNormal(r *recording) *normal {
 	for _, name := range sortedByLength(r.Names) {
 		pairs = append(pairs, name, r.Names[name])
 	}
-	return &normal{rec: r, today: r.Start.UTC().Format("20060102"), names: strings.NewReplacer(pairs...), seen: map[string]string{}, next: map[string]int{}, told: map[string]int64{}}
+	return &normal{rec: r, today: r.Start.UTC().Format("20060102"), names: strings.NewReplacer(pairs...),
+		seen: map[string]string{}, next: map[string]int{}, told: map[string]int64{}}
 }
 
 // sortedByLength is the longest first, so that no name is taken for its beginning.
@@ -78,13 +79,15 @@ var identifiers = []struct {
 
 // durations are members and headers whose values are how long something took
 // or how long it is until something.
-var durations = regexp.MustCompile(`("(?:took_ms|first_byte_ms|rest_ms|inferenceExecutionTime|total|inferenceDuration|inferencePreprocessingTime|inferenceQueueTime|retry_after|retryAfter)": ?)[0-9.]+|` +
-	`(?m:^(?i:Retry-After|X-Ratelimit-Reset-[A-Za-z]+): )[0-9]+`)
+var durations = regexp.MustCompile(
+	`("(?:took_ms|first_byte_ms|rest_ms|inferenceExecutionTime|total|inferenceDuration|inferencePreprocessingTime|inferenceQueueTime|retry_after|retryAfter)": ?)[0-9.]+|` +
+		`(?m:^(?i:Retry-After|X-Ratelimit-Reset-[A-Za-z]+): )[0-9]+`)
 
 var (
-	stamps = regexp.MustCompile(`^(20[0-9]{2}-[01][0-9]-[0-3][0-9])(?:([T ])([0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})?)?`)
-	uuids  = regexp.MustCompile(`(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	dates  = regexp.MustCompile(`(?m)^(Date: )[A-Z][a-z]{2}, .*GMT`)
+	stamps = regexp.MustCompile(
+		`^(20[0-9]{2}-[01][0-9]-[0-3][0-9])(?:([T ])([0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})?)?`)
+	uuids = regexp.MustCompile(`(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	dates = regexp.MustCompile(`(?m)^(Date: )[A-Z][a-z]{2}, .*GMT`)
 )
 
 // text is a value without what is of its run alone.
@@ -93,7 +96,8 @@ func (n *normal) text(s string) string {
 	if strings.Contains(s, "Date: ") {
 		s = dates.ReplaceAllString(s, "${1}<date>")
 	}
-	if strings.Contains(s, "_ms\"") || strings.Contains(s, "Time\"") || strings.Contains(s, "etry") || strings.Contains(s, "atelimit-Reset") || strings.Contains(s, "\"total\"") {
+	if strings.Contains(s, "_ms\"") || strings.Contains(s, "Time\"") || strings.Contains(s, "etry") ||
+		strings.Contains(s, "atelimit-Reset") || strings.Contains(s, "\"total\"") {
 		s = durations.ReplaceAllString(s, "${1}<time>")
 	}
 	for _, id := range identifiers {
@@ -149,7 +153,8 @@ func (n *normal) words(s string) string {
 			}
 		case word == n.today:
 			instead = "<today>"
-		case (len(word) == 10 || len(word) == 13 || len(word) == 16 || len(word) == 19) && (word[0] == '1' || word[0] == '2'):
+		case (len(word) == 10 || len(word) == 13 || len(word) == 16 || len(word) == 19) &&
+			(word[0] == '1' || word[0] == '2'):
 			instead = n.unix(word)
 		}
 		if instead != "" {
@@ -229,7 +234,8 @@ func (n *normal) stamp(s string) string {
 		}
 		return s
 	}
-	t, err := time.Parse("2006-01-02T15:04:05.999999999Z07:00", m[1]+"T"+m[3]+m[4]+map[bool]string{true: "Z", false: m[5]}[m[5] == ""])
+	t, err := time.Parse("2006-01-02T15:04:05.999999999Z07:00",
+		m[1]+"T"+m[3]+m[4]+map[bool]string{true: "Z", false: m[5]}[m[5] == ""])
 	if err != nil {
 		return s
 	}

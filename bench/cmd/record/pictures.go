@@ -40,7 +40,8 @@ func (f *form) field(name, value string) *form {
 }
 
 func (f *form) file(name string, data []byte) *form {
-	fmt.Fprintf(&f.b, "--%s\r\nContent-Disposition: form-data; name=\"%s\"; filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\n%s\r\n", boundary, name, data)
+	fmt.Fprintf(&f.b, "--%s\r\nContent-Disposition: form-data; name=\"%s\"; filename=\"a.png\"\r\nContent-Type: "+
+		"image/png\r\n\r\n%s\r\n", boundary, name, data)
 	return f
 }
 
@@ -59,51 +60,87 @@ func (l *lab) pictures(c *customer) {
 	for _, d := range dialects {
 		for _, format := range []string{"png", "jpeg", "webp"} {
 			for _, more := range []string{"", `,"return_binary":true`} {
-				post(d+" "+format+more, "/image/generate", `{"model":"`+d+`-paint","prompt":"a cat","width":64,"height":128,"format":"`+format+`"`+more+`}`)
+				post(d+" "+format+more, "/image/generate", `{"model":"`+d+
+					`-paint","prompt":"a cat","width":64,"height":128,"format":"`+format+`"`+more+`}`)
 			}
 		}
-		post(d+" all members", "/image/generate", `{"model":"`+d+`-paint","prompt":"a \"cat\"","negative_prompt":"dogs","width":64,"height":64,"steps":7,"cfg_scale":3.5,"seed":7,"num_images":2,"style_preset":"Analog Film","lora_strength":5,"safe_mode":false,"hide_watermark":true,"embed_exif_metadata":true,"format":"png"}`)
-		post(d+" simple", "/images/generations", `{"model":"`+d+`-paint","prompt":"a cat","size":"256x256","quality":"hd","style":"vivid","background":"opaque","moderation":"low","output_compression":50,"user":"u"}`)
-		post(d+" simple as a link", "/images/generations", `{"model":"`+d+`-paint","prompt":"a cat","size":"256x256","response_format":"url","output_format":"jpeg"}`)
+		post(d+" all members", "/image/generate", `{"model":"`+d+
+			`-paint","prompt":"a \"cat\"","negative_prompt":"dogs","width":64,"height":64,"steps":7,"cfg_scale":3.5,"seed":7,"num_images":2,"style_preset":"Analog Film","lora_strength":5,"safe_mode":false,"hide_watermark":true,"embed_exif_metadata":true,"format":"png"}`)
+		post(d+" simple", "/images/generations", `{"model":"`+d+
+			`-paint","prompt":"a cat","size":"256x256","quality":"hd","style":"vivid","background":"opaque","moderation":"low","output_compression":50,"user":"u"}`)
+		post(d+" simple as a link", "/images/generations", `{"model":"`+d+
+			`-paint","prompt":"a cat","size":"256x256","response_format":"url","output_format":"jpeg"}`)
 		post(d+" edited", "/image/edit", `{"model":"`+d+`-edit","prompt":"a hat","image":"`+small+`"}`)
-		post(d+" edited as jpeg", "/image/edit", `{"modelId":"`+d+`-edit","prompt":"a hat","image":"data:image/png;base64,`+small+`","output_format":"jpeg"}`)
-		post(d+" edited as a form", "/image/edit", new(form).field("model", d+"-edit").field("prompt", "a hat").file("image", drawn("jpeg", 256, 256)).end(), formType...)
-		post(d+" several", "/image/multi-edit", `{"model":"`+d+`-edit","prompt":"a hat","images":["`+small+`","`+small+`"]}`)
-		post(d+" several as a form", "/image/multi-edit", new(form).field("modelId", d+"-edit").field("prompt", "a hat").file("image", drawn("png", 256, 256)).file("image_2", drawn("png", 300, 256)).file("image_3", drawn("jpeg", 256, 300)).end(), formType...)
-		post(d+" edits of OpenAI", "/images/edits", new(form).field("model", d+"-edit").field("prompt", "a hat").file("image[]", drawn("png", 256, 256)).file("image[]", drawn("png", 256, 256)).end(), formType...)
-		post(d+" edits of OpenAI in JSON", "/images/edits", `{"model":"`+d+`-edit","prompt":"a hat","image":["`+small+`"],"response_format":"url"}`)
-		for _, s := range append([]string{"image=blocked", "image=cut", "image=text", "image=gif", "image=missing", "image=escaped", "image=prefixed", "at=status status=500", "at=result status=500", "at=file status=404", "polls=0", "polls=3", "html=1", "status=422 kind=policy"}, scenarios...) {
-			if !strings.HasPrefix(s, "image=") && !strings.HasPrefix(s, "at=") && !strings.HasPrefix(s, "polls=") && !strings.HasPrefix(s, "status=") && !strings.HasPrefix(s, "wrong=") && !strings.Contains(s, "cut") && s != "empty=1" && s != "garbage=1" && !strings.HasPrefix(s, "truncate=1") && s != "html=1" && s != "chunk=7" && s != "close=1" {
+		post(d+" edited as jpeg", "/image/edit", `{"modelId":"`+d+
+			`-edit","prompt":"a hat","image":"data:image/png;base64,`+small+`","output_format":"jpeg"}`)
+		post(d+" edited as a form", "/image/edit", new(form).field("model", d+"-edit").field("prompt", "a hat").
+			file("image", drawn("jpeg", 256, 256)).end(), formType...)
+		post(d+" several", "/image/multi-edit", `{"model":"`+d+`-edit","prompt":"a hat","images":["`+small+`","`+small+
+			`"]}`)
+		post(d+" several as a form", "/image/multi-edit",
+			new(form).field("modelId", d+"-edit").field("prompt", "a hat").file("image", drawn("png", 256, 256)).
+				file("image_2", drawn("png", 300, 256)).file("image_3", drawn("jpeg", 256, 300)).end(), formType...)
+		post(d+" edits of OpenAI", "/images/edits",
+			new(form).field("model", d+"-edit").field("prompt", "a hat").file("image[]", drawn("png", 256, 256)).
+				file("image[]", drawn("png", 256, 256)).end(), formType...)
+		post(d+" edits of OpenAI in JSON", "/images/edits", `{"model":"`+d+`-edit","prompt":"a hat","image":["`+small+
+			`"],"response_format":"url"}`)
+		for _, s := range append([]string{"image=blocked", "image=cut", "image=text", "image=gif", "image=missing",
+			"image=escaped", "image=prefixed", "at=status status=500", "at=result status=500", "at=file status=404",
+			"polls=0", "polls=3", "html=1", "status=422 kind=policy"}, scenarios...) {
+			if !strings.HasPrefix(s, "image=") && !strings.HasPrefix(s, "at=") && !strings.HasPrefix(s, "polls=") &&
+				!strings.HasPrefix(s, "status=") && !strings.HasPrefix(s, "wrong=") && !strings.Contains(s, "cut") &&
+				s != "empty=1" && s != "garbage=1" && !strings.HasPrefix(s, "truncate=1") && s != "html=1" &&
+				s != "chunk=7" && s != "close=1" {
 				continue
 			}
 			if d == "fal" && (strings.Contains(s, "cut") || strings.HasPrefix(s, "truncate=1") || s == "garbage=1") {
 				continue // an idle poll may meet it at another step
 			}
-			post(d+" "+s, "/image/generate", `{"model":"`+d+`-paint","prompt":"[[sim `+s+`]] a cat","width":64,"height":64,"format":"png"}`)
+			post(d+" "+s, "/image/generate", `{"model":"`+d+`-paint","prompt":"[[sim `+s+
+				`]] a cat","width":64,"height":64,"format":"png"}`)
 			if strings.HasPrefix(s, "image=") || strings.HasPrefix(s, "status=4") {
-				post(d+" edited "+s, "/image/edit", `{"model":"`+d+`-edit","prompt":"[[sim `+s+`]] a hat","image":"`+small+`"}`)
+				post(d+" edited "+s, "/image/edit", `{"model":"`+d+`-edit","prompt":"[[sim `+s+`]] a hat","image":"`+
+					small+`"}`)
 			}
 		}
 	}
-	for _, more := range []string{`"resolution":"1K","quality":"low"`, `"resolution":"2K","quality":"high","aspect_ratio":"16:9"`, `"resolution":"2K","enable_web_search":true`, `"enhance_prompt":true`, `"disable_prompt_optimization_thinking":true`, `"style_references":[{"image":"` + small + `","strength":0.5}]`, `"resolution":"8K"`, `"aspect_ratio":"2:1"`, `"quality":"medium"`, `"width":64`} {
-		post("tiers "+more[:min(len(more), 60)], "/image/generate", `{"model":"tiers","prompt":"a cat","format":"png",`+more+`}`)
-		post("ratios "+more[:min(len(more), 60)], "/image/edit", `{"model":"ratios","prompt":"a cat","output_format":"png","image":"`+small+`",`+more+`}`)
+	for _, more := range []string{`"resolution":"1K","quality":"low"`,
+		`"resolution":"2K","quality":"high","aspect_ratio":"16:9"`, `"resolution":"2K","enable_web_search":true`,
+		`"enhance_prompt":true`, `"disable_prompt_optimization_thinking":true`,
+		`"style_references":[{"image":"` + small + `","strength":0.5}]`, `"resolution":"8K"`, `"aspect_ratio":"2:1"`,
+		`"quality":"medium"`, `"width":64`} {
+		post("tiers "+more[:min(len(more), 60)], "/image/generate",
+			`{"model":"tiers","prompt":"a cat","format":"png",`+more+`}`)
+		post("ratios "+more[:min(len(more), 60)], "/image/edit",
+			`{"model":"ratios","prompt":"a cat","output_format":"png","image":"`+small+`",`+more+`}`)
 	}
-	for _, body := range []string{`{"image":"` + small + `"}`, `{"image":"` + small + `","scale":4}`, `{"image":"` + small + `","scale":1,"enhance":true}`, `{"image":"` + small + `","scale":1}`, `{"image":"` + small + `","scale":2.5,"enhance":"true","enhanceCreativity":0.2,"enhancePrompt":"sharp","replication":0.3,"creativity":9}`,
-		`{"image":"` + text64(drawn("png", 16, 16)) + `"}`, `{"image":"` + text64(drawn("gif", 256, 256)) + `"}`, `{"image":"` + text64(drawn("png", 256, 256)[:80]) + `"}`, `{"image":"AAAA"}`, `{"image":"x y"}`, `{}`, `{"image":"http://127.0.0.1:1/x"}`, `{"image":"` + small + `","model":"enlarge"}`} {
+	for _, body := range []string{`{"image":"` + small + `"}`, `{"image":"` + small + `","scale":4}`,
+		`{"image":"` + small + `","scale":1,"enhance":true}`, `{"image":"` + small + `","scale":1}`,
+		`{"image":"` + small + `","scale":2.5,"enhance":"true","enhanceCreativity":0.2,"enhancePrompt":"sharp","replication":0.3,"creativity":9}`,
+		`{"image":"` + text64(drawn("png", 16, 16)) + `"}`, `{"image":"` + text64(drawn("gif", 256, 256)) + `"}`,
+		`{"image":"` + text64(drawn("png", 256, 256)[:80]) + `"}`, `{"image":"AAAA"}`, `{"image":"x y"}`, `{}`,
+		`{"image":"http://127.0.0.1:1/x"}`, `{"image":"` + small + `","model":"enlarge"}`} {
 		post("upscaled "+body[max(0, len(body)-60):], "/image/upscale", body)
 		post("upscaled as packages do "+body[max(0, len(body)-60):], "/images/upscale", body)
 		post("cut out "+body[max(0, len(body)-60):], "/image/background-remove", body)
 	}
-	post("upscaled as a form", "/image/upscale", new(form).field("scale", "4").file("image", drawn("png", 256, 256)).end(), formType...)
-	post("cut out of a form", "/image/background-remove", new(form).file("image", drawn("jpeg", 256, 256)).end(), formType...)
-	for _, link := range []string{"https://user:secret@example.com/x", "http://169.254.169.254/latest", "http://10.0.0.1/x", "ftp://example.com/x", l.simURL + "/fal/files/none/0", "http://[::1]/x"} {
+	post("upscaled as a form", "/image/upscale", new(form).field("scale", "4").file("image", drawn("png", 256, 256)).
+		end(), formType...)
+	post("cut out of a form", "/image/background-remove", new(form).file("image", drawn("jpeg", 256, 256)).end(),
+		formType...)
+	for _, link := range []string{"https://user:secret@example.com/x", "http://169.254.169.254/latest",
+		"http://10.0.0.1/x", "ftp://example.com/x", l.simURL + "/fal/files/none/0", "http://[::1]/x"} {
 		post("cut out behind "+link, "/image/background-remove", `{"image_url":"`+link+`"}`)
 	}
 	for _, h := range []string{"Accept-Encoding: gzip", "Accept-Encoding: br", "Accept: image/png"} {
-		post("head "+h, "/image/generate", `{"model":"openai-paint","prompt":"a cat","width":64,"height":64,"num_images":2}`, h)
+		post("head "+h, "/image/generate",
+			`{"model":"openai-paint","prompt":"a cat","width":64,"height":64,"num_images":2}`, h)
 	}
-	for i, body := range []string{"", "--" + boundary, "--" + boundary + "--\r\n", new(form).field("prompt", "x").end(), new(form).field("prompt", "x").field("prompt", "y").file("image", drawn("png", 256, 256)).end(), new(form).field("x", "y").file("image", nil).end(), new(form).field("prompt", "x").file("other", drawn("png", 256, 256)).end()} {
+	for i, body := range []string{"", "--" + boundary, "--" + boundary + "--\r\n", new(form).field("prompt", "x").end(),
+		new(form).field("prompt", "x").field("prompt", "y").file("image", drawn("png", 256, 256)).end(),
+		new(form).field("x", "y").file("image", nil).end(), new(form).field("prompt", "x").file("other",
+			drawn("png", 256, 256)).end()} {
 		post(fmt.Sprint("bad form ", i), "/image/edit", body, formType...)
 		post(fmt.Sprint("bad form of OpenAI ", i), "/images/edits", body, formType...)
 	}
@@ -113,12 +150,17 @@ func (l *lab) pictures(c *customer) {
 func (l *lab) pictureRules(c *customer) {
 	small := text64(drawn("png", 256, 256))
 	for _, e := range []struct{ path, base, members string }{
-		{"/image/generate", `"width":64,"height":64`, `negative_prompt width height aspect_ratio resolution quality steps cfg_scale seed num_images variants style_preset lora_strength format return_binary safe_mode hide_watermark embed_exif_metadata enable_web_search enhance_prompt disable_prompt_optimization_thinking style_references inpaint unknown`},
-		{"/images/generations", `"size":"256x256"`, `n size response_format output_format quality style background moderation output_compression user unknown stream`},
-		{"/images/edits", `"image":"` + small + `"`, `n size response_format output_format quality background moderation output_compression user image mask input_fidelity stream partial_images unknown`},
-		{"/image/edit", `"image":"` + small + `"`, `modelId image aspect_ratio resolution output_format quality safe_mode enhance_prompt disable_prompt_optimization_thinking unknown`},
+		{"/image/generate", `"width":64,"height":64`,
+			`negative_prompt width height aspect_ratio resolution quality steps cfg_scale seed num_images variants style_preset lora_strength format return_binary safe_mode hide_watermark embed_exif_metadata enable_web_search enhance_prompt disable_prompt_optimization_thinking style_references inpaint unknown`},
+		{"/images/generations", `"size":"256x256"`,
+			`n size response_format output_format quality style background moderation output_compression user unknown stream`},
+		{"/images/edits", `"image":"` + small + `"`,
+			`n size response_format output_format quality background moderation output_compression user image mask input_fidelity stream partial_images unknown`},
+		{"/image/edit", `"image":"` + small + `"`,
+			`modelId image aspect_ratio resolution output_format quality safe_mode enhance_prompt disable_prompt_optimization_thinking unknown`},
 		{"/image/multi-edit", `"image":"` + small + `"`, `image_2 image_3 images output_format unknown`},
-		{"/image/upscale", `"image":"` + small + `"`, `scale enhance enhanceCreativity enhancePrompt replication creativity unknown`},
+		{"/image/upscale", `"image":"` + small + `"`,
+			`scale enhance enhanceCreativity enhancePrompt replication creativity unknown`},
 		{"/image/background-remove", `"image":"` + small + `"`, `image image_url unknown`},
 	} {
 		model := map[string]string{"/image/generate": "native-paint", "/images/generations": "native-paint"}[e.path]
@@ -135,10 +177,14 @@ func (l *lab) pictureRules(c *customer) {
 				base = `"user":"u"`
 			}
 			for _, v := range []string{`null`, `true`, `"x"`, `0`, `1.5`, `-7`, `{}`, `["x"]`} {
-				l.do(step{name: e.path + " " + member + " " + v, path: e.path, key: c.worker, body: `{` + named + base + `,"` + member + `":` + v + `}`})
+				l.do(step{name: e.path + " " + member + " " + v, path: e.path, key: c.worker,
+					body: `{` + named + base + `,"` + member + `":` + v + `}`})
 			}
 		}
-		for _, b := range []string{`{}`, ``, `{`, `[]`, `{"model":"nobody","prompt":"x"}`, `{"model":"chat-openai","prompt":"x"}`, `{"model":"native-paint"}`, `{"model":"native-paint","prompt":""}`, `{"model":"native-edit","prompt":"` + strings.Repeat("long ", 400) + `"}`, `{"model":"native-paint","prompt":"a","prompt":"b"}`, `{"model":"native-paint","pr\u006fmpt":"a"}`} {
+		for _, b := range []string{`{}`, ``, `{`, `[]`, `{"model":"nobody","prompt":"x"}`,
+			`{"model":"chat-openai","prompt":"x"}`, `{"model":"native-paint"}`, `{"model":"native-paint","prompt":""}`,
+			`{"model":"native-edit","prompt":"` + strings.Repeat("long ", 400) + `"}`,
+			`{"model":"native-paint","prompt":"a","prompt":"b"}`, `{"model":"native-paint","pr\u006fmpt":"a"}`} {
 			l.do(step{name: e.path + " body " + b[:min(len(b), 80)], path: e.path, key: c.worker, body: b})
 		}
 	}

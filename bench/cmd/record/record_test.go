@@ -28,13 +28,19 @@ func recordingOf(start time.Time, seed int, change func(text string) string) *re
 		}
 		r.Entries = append(r.Entries, e)
 	}
-	body := `{"error":"No such model","code":"MODEL_NOT_FOUND","usage":{"took_ms":` + strings.Repeat("1", 1+seed%5) + `},"created":` + fmt.Sprint(at.Unix()) + `}`
+	body := `{"error":"No such model","code":"MODEL_NOT_FOUND","usage":{"took_ms":` + strings.Repeat("1", 1+seed%5) +
+		`},"created":` + fmt.Sprint(at.Unix()) + `}`
 	add("0001 a refusal", "sent", "POST /x HTTP/1.1\r\nAuthorization: Bearer "+secret+"\r\n\r\n{}",
-		"head", "HTTP/1.1 404 Not Found\r\nDate: "+at.Format("Mon, 02 Jan 2006 15:04:05 GMT")+fmt.Sprintf("\r\nContent-Length: %d\r\n", len(body))+"X-Request-Id: "+id+"\r\nCf-Ray: "+id+"\r\nX-Svc-Balance-Usd: 5\r\n\r\n",
-		"body", body, "asked models", "POST /v1/x HTTP/1.1\r\nHost: "+address+"\r\nContent-Length: 9\r\n\r\n{\"n\":1.5}")
+		"head", "HTTP/1.1 404 Not Found\r\nDate: "+at.Format("Mon, 02 Jan 2006 15:04:05 GMT")+
+			fmt.Sprintf("\r\nContent-Length: %d\r\n", len(body))+"X-Request-Id: "+id+"\r\nCf-Ray: "+id+
+			"\r\nX-Svc-Balance-Usd: 5\r\n\r\n",
+		"body", body, "asked models", "POST /v1/x HTTP/1.1\r\nHost: "+address+
+			"\r\nContent-Length: 9\r\n\r\n{\"n\":1.5}")
 	add("0002 a charge", "head", "HTTP/1.1 200 OK\r\nX-Svc-Balance-Usd: 4.998991\r\n\r\n",
-		"body", `{"keys":[{"id":"`+uuid+`","createdAt":"`+at.Format("2006-01-02T15:04:05.000Z")+`","expiresAt":"2091-01-01T00:00:00.000Z","amount":0.001009}],"day":"`+at.Format(time.DateOnly)+`"}`)
-	add("0003 a list", "stdout", uuid+"  rich  live\n", "log", `{"request_id":"`+id+`","time":"`+at.Format(time.RFC3339Nano)+`"}`)
+		"body", `{"keys":[{"id":"`+uuid+`","createdAt":"`+at.Format("2006-01-02T15:04:05.000Z")+
+			`","expiresAt":"2091-01-01T00:00:00.000Z","amount":0.001009}],"day":"`+at.Format(time.DateOnly)+`"}`)
+	add("0003 a list", "stdout", uuid+"  rich  live\n", "log",
+		`{"request_id":"`+id+`","time":"`+at.Format(time.RFC3339Nano)+`"}`)
 	return r
 }
 
@@ -73,7 +79,8 @@ func TestChangesAreFound(t *testing.T) {
 	} {
 		var out strings.Builder
 		changed := recordingOf(noon, 1, func(text string) string { return strings.ReplaceAll(text, c.old, c.with) })
-		if n := diff(&out, recordingOf(noon, 1, nil), changed, 10, nil); n != 1 || !strings.Contains(out.String(), c.shown) {
+		if n := diff(&out, recordingOf(noon, 1, nil), changed, 10, nil); n != 1 ||
+			!strings.Contains(out.String(), c.shown) {
 			t.Errorf("%s: %d entries differ, and it says:\n%s", c.name, n, out.String())
 		}
 	}
@@ -92,7 +99,9 @@ func TestAnotherOrderAndMissingEntriesAreFound(t *testing.T) {
 	if n := diff(&out, a, b, 10, nil); n != 1 || !strings.Contains(out.String(), "only in the first: 0003") {
 		t.Errorf("%d differ:\n%s", n, out.String())
 	}
-	if n := diff(io.Discard, a, recordingOf(noon, 1, func(s string) string { return strings.Replace(s, "rich", "poor", 1) }), 10, map[string]bool{"stdout": true}); n != 0 {
+	if n := diff(io.Discard, a, recordingOf(noon, 1, func(s string) string {
+		return strings.Replace(s, "rich", "poor", 1)
+	}), 10, map[string]bool{"stdout": true}); n != 0 {
 		t.Errorf("%d differ in what is not compared", n)
 	}
 }
@@ -110,13 +119,15 @@ func TestRecordingsAreWrittenAndRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := run([]string{"-diff", first, second}, &out); err != nil || !strings.Contains(out.String(), "3 entries, all alike") {
+	if err := run([]string{"-diff", first, second}, &out); err != nil ||
+		!strings.Contains(out.String(), "3 entries, all alike") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 	if err := recordingOf(noon, 2, strings.ToUpper).write(second); err != nil {
 		t.Fatal(err)
 	}
-	if err := run([]string{"-diff", first, second}, &out); err == nil || !strings.Contains(err.Error(), "of 3 entries differ") {
+	if err := run([]string{"-diff", first, second}, &out); err == nil ||
+		!strings.Contains(err.Error(), "of 3 entries differ") {
 		t.Errorf("recordings that differ: %v", err)
 	}
 	if err := run([]string{"-diff", first, filepath.Join(dir, "none")}, &out); err == nil {

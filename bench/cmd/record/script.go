@@ -90,7 +90,8 @@ func badConfigs(l *lab) (out []string) {
 			key, value, ok := strings.Cut(lines[at], ":")
 			value, comment, _ := strings.Cut(value, " #")
 			value = strings.TrimSpace(value)
-			if !ok || strings.HasPrefix(strings.TrimSpace(key), "#") || value == "" || strings.ContainsAny(value, "{[&*") {
+			if !ok || strings.HasPrefix(strings.TrimSpace(key), "#") || value == "" ||
+				strings.ContainsAny(value, "{[&*") {
 				continue
 			}
 			n++
@@ -98,7 +99,8 @@ func badConfigs(l *lab) (out []string) {
 		}
 		out = append(out, strings.Join(changed, "\n"))
 	}
-	return append(out, "", "a", "models: []", "upstreams: []\nmodels: []\nx: 1", "listen: [", plainConfig+l.house("", "{ failures: x }"))
+	return append(out, "", "a", "models: []", "upstreams: []\nmodels: []\nx: 1", "listen: [",
+		plainConfig+l.house("", "{ failures: x }"))
 }
 
 // help asks every command for its help.
@@ -212,13 +214,16 @@ func (l *lab) playLimits() error {
 		chat(a, fmt.Sprint("requests a day ", i), "chat-daily", "hello", "")
 	}
 	for i := range 4 {
-		l.do(step{name: fmt.Sprint("embeddings a minute ", i), path: "/embeddings", key: a.worker, body: `{"model":"embed-1","input":"a","dimensions":4}`})
+		l.do(step{name: fmt.Sprint("embeddings a minute ", i), path: "/embeddings", key: a.worker,
+			body: `{"model":"embed-1","input":"a","dimensions":4}`})
 	}
 	for i := range 3 {
-		l.do(step{name: fmt.Sprint("pictures a minute ", i), path: "/image/generate", key: a.worker, body: `{"model":"openai-paint","prompt":"x","width":64,"height":64,"num_images":2}`})
+		l.do(step{name: fmt.Sprint("pictures a minute ", i), path: "/image/generate", key: a.worker,
+			body: `{"model":"openai-paint","prompt":"x","width":64,"height":64,"num_images":2}`})
 	}
 	for i := range 8 {
-		l.do(step{name: fmt.Sprint("calls an hour ", i), path: "/crypto/rpc/ethereum-mainnet", key: a.worker, body: `[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},{"jsonrpc":"2.0","id":2,"method":"eth_gasPrice"}]`})
+		l.do(step{name: fmt.Sprint("calls an hour ", i), path: "/crypto/rpc/ethereum-mainnet", key: a.worker,
+			body: `[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},{"jsonrpc":"2.0","id":2,"method":"eth_gasPrice"}]`})
 	}
 	f := l.customer("failing", "10")
 	for i := range 6 {
@@ -226,7 +231,8 @@ func (l *lab) playLimits() error {
 	}
 	u := l.customer("unsupported", "10")
 	for i := range 5 {
-		chat(u, fmt.Sprint("unsupported features ", i), "chat-plain", "hello", `,"tools":[{"type":"function","function":{"name":"f"}}]`)
+		chat(u, fmt.Sprint("unsupported features ", i), "chat-plain", "hello",
+			`,"tools":[{"type":"function","function":{"name":"f"}}]`)
 	}
 	p := l.customer("below", "0.09")
 	chat(p, "below the least balance", "chat-openai", "hello", "")
@@ -240,7 +246,8 @@ func (l *lab) playLimits() error {
 	chat(s, "closed", "chat-free", "hello", "")
 
 	for i := range 8 {
-		l.do(step{name: fmt.Sprint("wrong keys ", i), method: "GET", path: "/models", key: fmt.Sprint("SVC_INFERENCE_KEY_", i)})
+		l.do(step{name: fmt.Sprint("wrong keys ", i), method: "GET", path: "/models",
+			key: fmt.Sprint("SVC_INFERENCE_KEY_", i)})
 	}
 	l.do(step{name: "a key that is in use, from there", method: "GET", path: "/api_keys/rate_limits", key: p.worker})
 	l.do(step{name: "wallets may not", path: "/api_keys/generate_web3_key", body: `{}`})
@@ -251,7 +258,8 @@ func (l *lab) playLimits() error {
 	one, two := l.customer("one", "10"), l.customer("two", "10")
 	for i := range 3 {
 		for _, c := range []*customer{one, two} {
-			l.do(step{name: fmt.Sprint("nodes that fail ", i), path: "/crypto/rpc/solana-mainnet", key: c.worker, body: `{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[1`})
+			l.do(step{name: fmt.Sprint("nodes that fail ", i), path: "/crypto/rpc/solana-mainnet", key: c.worker,
+				body: `{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[1`})
 			chat(c, fmt.Sprint("targets that fail ", i), "chat-closed", "hello", "")
 			chat(c, fmt.Sprint("a lone target that fails ", i), "chat-nowhere", "hello", "")
 		}
@@ -287,7 +295,8 @@ func (l *lab) web3() {
 		return "0x" + hex.EncodeToString(append(compact[1:], compact[0]))
 	}
 	body := func(address, signature, token, more string) string {
-		return fmt.Sprintf(`{"apiKeyType":"INFERENCE","address":"%s","signature":"%s","token":"%s"%s}`, address, signature, token, more)
+		return fmt.Sprintf(`{"apiKeyType":"INFERENCE","address":"%s","signature":"%s","token":"%s"%s}`, address,
+			signature, token, more)
 	}
 	token := fresh()
 	post := func(name, body string) *answer { return l.do(step{name: "wallet: " + name, path: path, body: body}) }
@@ -299,12 +308,14 @@ func (l *lab) web3() {
 	post("no token", body(address, sign("x"), "x", ""))
 	post("a wrong address", body("0x12", sign(token), token, ""))
 	post("a member too many", body(address, sign(token), token, `,"x":1`))
-	a := post("with everything", body(address, sign(token), token, `,"description":"mine","consumptionLimit":{"usd":5,"diem":1},"limitPeriod":"MONTH","expiresAt":"2091-01-01","modelPrivacy":"PRIVATE_ONLY"`))
+	a := post("with everything", body(address, sign(token), token,
+		`,"description":"mine","consumptionLimit":{"usd":5,"diem":1},"limitPeriod":"MONTH","expiresAt":"2091-01-01","modelPrivacy":"PRIVATE_ONLY"`))
 	var made struct {
 		Data struct {
 			APIKey string `json:"apiKey"`
 		}
 	}
 	_ = json.Unmarshal(a.body, &made)
-	l.do(step{name: "wallet: an empty account", path: "/chat/completions", key: made.Data.APIKey, body: chatBody("chat-openai", "hello", "")})
+	l.do(step{name: "wallet: an empty account", path: "/chat/completions", key: made.Data.APIKey,
+		body: chatBody("chat-openai", "hello", "")})
 }

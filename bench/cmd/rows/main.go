@@ -34,8 +34,9 @@ func command() *cobra.Command {
 	var o rows.Options
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "rows --count N --store STORE", Short: "Fill a ledger of its own with made-up usage and time the billing reports on it",
-		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		Use:   "rows --count N --store STORE",
+		Short: "Fill a ledger of its own with made-up usage and time the billing reports on it",
+		Args:  cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Store == "" {
 				return errors.New("cannot fill a ledger without --store: give a directory of its own, or postgres://…")
@@ -59,7 +60,8 @@ func command() *cobra.Command {
 	}
 	fl := cmd.Flags()
 	fl.Int64Var(&o.Fill.Entries, "count", 1_000_000, "entries to write, about two and a half a request")
-	fl.StringVar(&o.Store, "store", "", "directory of an embedded ledger, or postgres://…; new, or made by this command")
+	fl.StringVar(&o.Store, "store", "",
+		"directory of an embedded ledger, or postgres://…; new, or made by this command")
 	fl.IntVar(&o.Fill.Keys, "keys", 20, "keys of the account, 1 to 500")
 	fl.IntVar(&o.Fill.Models, "models", 20, "models, 1 to 1000")
 	fl.IntVar(&o.Fill.Days, "days", 90, "days up to now over which the requests are spread, 1 to 3650")

@@ -14,7 +14,8 @@ import (
 
 func TestRowsFillALedgerAndMeasureItsReports(t *testing.T) {
 	store := t.TempDir()
-	out, errs, err := call(context.Background(), "--count", "5000", "--days", "10", "--keys", "2", "--models", "3", "--store", store, "--json")
+	out, errs, err := call(context.Background(), "--count", "5000", "--days", "10", "--keys", "2", "--models", "3",
+		"--store", store, "--json")
 	if err != nil {
 		t.Fatal(err, errs)
 	}
@@ -22,11 +23,13 @@ func TestRowsFillALedgerAndMeasureItsReports(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &res); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if res.Filled.Entries < 5000 || res.Filled.Entries > 5010 || res.Filled.Charged <= 0 || len(res.Reports) < 10 || strings.Contains(out, "ADMIN") {
+	if res.Filled.Entries < 5000 || res.Filled.Entries > 5010 || res.Filled.Charged <= 0 || len(res.Reports) < 10 ||
+		strings.Contains(out, "ADMIN") {
 		t.Errorf("the result is %s", out)
 	}
 	for _, r := range res.Reports {
-		if r.First <= 0 || r.Most < r.Median || strings.HasPrefix(r.Name, "listing") && r.Entries == 0 && !strings.Contains(r.Name, "page 10") {
+		if r.First <= 0 || r.Most < r.Median || strings.HasPrefix(r.Name, "listing") && r.Entries == 0 &&
+			!strings.Contains(r.Name, "page 10") {
 			t.Errorf("the report %+v", r)
 		}
 	}
@@ -52,7 +55,8 @@ func TestRowsRefuseWhatTheyCannotDo(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
-	if _, _, err := call(ctx, "--count", "900000000", "--store", t.TempDir()); err == nil || !strings.Contains(err.Error(), "stopped") {
+	if _, _, err := call(ctx, "--count", "900000000", "--store", t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), "stopped") {
 		t.Errorf("an interrupted run ends with %v", err)
 	}
 }
@@ -70,7 +74,8 @@ func TestRowsTakeNoLedgerOfAnybodyElse(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := call(context.Background(), "--count", "10", "--store", store); err == nil || !strings.Contains(err.Error(), "acme") {
+	if _, _, err := call(context.Background(), "--count", "10", "--store", store); err == nil ||
+		!strings.Contains(err.Error(), "acme") {
 		t.Errorf("a live ledger is filled: %v", err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 var (
 	blockShape = scan.NewShape(
-		scan.Member{Name: "type"}, scan.Member{Name: "text"}, scan.Member{Name: "thinking"}, scan.Member{Name: "signature"},
+		scan.Member{Name: "type"}, scan.Member{Name: "text"}, scan.Member{Name: "thinking"},
+		scan.Member{Name: "signature"},
 		scan.Member{Name: "data"}, scan.Member{Name: "id"}, scan.Member{Name: "name"}, scan.Member{Name: "input"},
 	)
 	messageShape = scan.NewShape(
@@ -52,7 +53,8 @@ type reply struct {
 }
 
 // Answer writes the chat completion for a whole message.
-func (Dialect) Answer(body []byte, c *dialect.Chat, _ *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage, error) {
+func (Dialect) Answer(body []byte, c *dialect.Chat, _ *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage,
+	error) {
 	var u dialect.Usage
 	if err := s.Doc.Skim(body, messageShape); err != nil {
 		return nil, u, fmt.Errorf("cannot read the answer: %w", err)

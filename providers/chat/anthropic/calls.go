@@ -26,7 +26,8 @@ func (w *request) toolCalls(m int32) {
 		f := w.doc.Member(at, dialect.CallTarget)
 		id, name := w.c.Text(w.doc.Member(at, dialect.CallID)), w.c.Text(w.doc.Member(f, dialect.CallName))
 		if f < 0 || id == nil || len(name) == 0 {
-			w.fail(w.doc.Path(at), "This model takes calls of functions only, each with an id and a function with a name.")
+			w.fail(w.doc.Path(at), "This model takes calls of functions only, each with an id and a function with "+
+				"a name.")
 			continue
 		}
 		w.block()
@@ -85,7 +86,8 @@ func (w *request) result(m int32) {
 	}
 	others := w.open == "user" && w.others
 	if of == nil || others {
-		w.fail(w.doc.Path(m), "A tool message must follow the assistant message with its call, and each call has one; nothing may stand between them.")
+		w.fail(w.doc.Path(m), "A tool message must follow the assistant message with its call, and each call has "+
+			"one; nothing may stand between them.")
 		return
 	}
 	of.answered = true

@@ -38,7 +38,8 @@ func FuzzAnthropicStream(f *testing.F) {
 				t.Fatalf("%q\nmade %s", input, data)
 			}
 		}
-		if u := want.usage; u.Prompt < 0 || u.Completion < 0 || u.Cached+u.CacheWrite > u.Prompt || u.Reasoning > u.Completion {
+		if u := want.usage; u.Prompt < 0 || u.Completion < 0 || u.Cached+u.CacheWrite > u.Prompt ||
+			u.Reasoning > u.Completion {
 			t.Fatalf("impossible usage %+v", u)
 		}
 	})

@@ -130,7 +130,8 @@ func parseName(name string) (family string, version int, ok bool) {
 	}
 	version = -1
 	numbers := 0
-	for word := range strings.FieldsFuncSeq(strings.ToLower(name[at+len("claude-"):]), func(c rune) bool { return strings.ContainsRune("-.@:_/[]", c) }) {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(name[at+len("claude-"):]),
+		func(c rune) bool { return strings.ContainsRune("-.@:_/[]", c) }) {
 		n, number := shortNumber(word)
 		switch {
 		case number && numbers == 0:

@@ -21,14 +21,16 @@ func chatOf(t testing.TB, body string) *dialect.Chat {
 		t.Fatal(err)
 	}
 	c.Stream = c.True(c.Doc.TopIndex(dialect.ChatStream))
-	c.Model = &dialect.Model{ID: "m", Config: &config.Model{ID: "m"}, Tokenizer: "o200k_base", Chat: &config.Chat{MaxCompletionTokens: 1000}}
+	c.Model = &dialect.Model{ID: "m", Config: &config.Model{ID: "m"}, Tokenizer: "o200k_base",
+		Chat: &config.Chat{MaxCompletionTokens: 1000}}
 	return c
 }
 
 func newDoc() *scan.Document { return &scan.Document{} }
 
 func target(c *dialect.Chat) *dialect.Target {
-	return &dialect.Target{Upstream: &dialect.Upstream{Config: &config.Upstream{}}, Model: c.Model, Name: "claude", Quoted: []byte(`"claude"`), Renames: true, QuotedID: []byte(`"m"`)}
+	return &dialect.Target{Upstream: &dialect.Upstream{Config: &config.Upstream{}}, Model: c.Model, Name: "claude",
+		Quoted: []byte(`"claude"`), Renames: true, QuotedID: []byte(`"m"`)}
 }
 
 func sent(t testing.TB, c *dialect.Chat) (string, error) {
@@ -66,4 +68,5 @@ func timeless(s string) string { return created.ReplaceAllString(s, `"created":1
 
 const prompt = `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`
 
-var target2 = &dialect.Target{Upstream: &dialect.Upstream{Config: &config.Upstream{}}, Name: "claude", Quoted: []byte(`"claude"`)}
+var target2 = &dialect.Target{Upstream: &dialect.Upstream{Config: &config.Upstream{}}, Name: "claude",
+	Quoted: []byte(`"claude"`)}

@@ -64,7 +64,8 @@ func (w *request) attach(m, part int32, kind string, carrier int32) {
 	}
 	if ok && kind == "image" {
 		if media = imageType(media); media == nil {
-			w.fail(w.doc.Path(carrier), "This model takes images of type image/jpeg, image/png, image/gif and image/webp only.")
+			w.fail(w.doc.Path(carrier),
+				"This model takes images of type image/jpeg, image/png, image/gif and image/webp only.")
 		}
 	}
 	if ok && !isBase64(data) {

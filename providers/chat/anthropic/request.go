@@ -28,7 +28,8 @@ const (
 // the answer (n, logprobs, json_object) is refused, and so is whatever the
 // model's generation would refuse, in our words and naming the member.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	w := &request{c: c, doc: c.Doc, body: c.Body, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking), drops: t.Upstream.Drops}
+	w := &request{c: c, doc: c.Doc, body: c.Body, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking),
+		drops: t.Upstream.Drops}
 	w.write(t)
 	s.Buf = w.b
 	if w.err != nil {
@@ -94,7 +95,8 @@ func (w *request) write(t *dialect.Target) {
 	w.metadata()
 	w.b = append(w.b, '}')
 	if w.cached > maxCached {
-		w.fail("messages", "At most %d parts, messages and tools together may have cache_control; the request has %d.", maxCached, w.cached)
+		w.fail("messages", "At most %d parts, messages and tools together may have cache_control; the request has %d.",
+			maxCached, w.cached)
 	}
 }
 
@@ -288,7 +290,8 @@ func (w *request) tools() {
 			continue
 		}
 		if !token(name, maxToolName) {
-			w.fail(w.doc.Path(at)+".function.name", "This model takes tool names of 1 to %d letters, digits, _ and - only.", maxToolName)
+			w.fail(w.doc.Path(at)+".function.name",
+				"This model takes tool names of 1 to %d letters, digits, _ and - only.", maxToolName)
 		}
 		if n == 0 {
 			w.b = append(w.b, `,"tools":[`...)

@@ -12,7 +12,8 @@ import (
 func event(name, data string) string { return "event: " + name + "\ndata: " + data + "\n\n" }
 
 func start(usage string) string {
-	return event("message_start", `{"type":"message_start","message":{"id":"msg_01X","type":"message","role":"assistant","model":"claude-there","content":[],"stop_reason":null,"stop_sequence":null,"usage":`+usage+`}}`)
+	return event("message_start",
+		`{"type":"message_start","message":{"id":"msg_01X","type":"message","role":"assistant","model":"claude-there","content":[],"stop_reason":null,"stop_sequence":null,"usage":`+usage+`}}`)
 }
 
 func open(index, block string) string {
@@ -30,7 +31,8 @@ func shut(index string) string {
 }
 
 func last(stop, usage string) string {
-	return event("message_delta", `{"type":"message_delta","delta":{"stop_reason":"`+stop+`","stop_sequence":null},"usage":`+usage+`}`)
+	return event("message_delta", `{"type":"message_delta","delta":{"stop_reason":"`+stop+
+		`","stop_sequence":null},"usage":`+usage+`}`)
 }
 
 const (
@@ -58,14 +60,18 @@ const role = `"role":"assistant","content":""`
 func everything() string {
 	return start(startUsage) +
 		open("0", `{"type":"thinking","thinking":"","signature":""}`) + ping +
-		delta("0", `{"type":"thinking_delta","thinking":"mi\nnd"}`) + delta("0", `{"type":"signature_delta","signature":"c2ln"}`) + shut("0") +
+		delta("0", `{"type":"thinking_delta","thinking":"mi\nnd"}`) + delta("0",
+		`{"type":"signature_delta","signature":"c2ln"}`) + shut("0") +
 		open("1", `{"type":"redacted_thinking","data":"ZGF0YQ=="}`) + shut("1") +
 		open("2", `{"type":"text","text":""}`) + text("2", `the \"small\"`) + text("2", ` r\u00efver 😀`) +
 		delta("2", `{"type":"citations_delta","citation":{"type":"char_location"}}`) + shut("2") +
-		open("3", `{"type":"tool_use","id":"toolu_1","name":"look","input":{}}`) + delta("3", `{"type":"input_json_delta","partial_json":""}`) +
-		delta("3", `{"type":"input_json_delta","partial_json":"{\"a\":"}`) + delta("3", `{"type":"input_json_delta","partial_json":"1}"}`) + shut("3") +
+		open("3", `{"type":"tool_use","id":"toolu_1","name":"look","input":{}}`) + delta("3",
+		`{"type":"input_json_delta","partial_json":""}`) +
+		delta("3", `{"type":"input_json_delta","partial_json":"{\"a\":"}`) + delta("3",
+		`{"type":"input_json_delta","partial_json":"1}"}`) + shut("3") +
 		open("4", `{"type":"tool_use","id":"toolu_2","name":"go","input":{}}`) + shut("4") +
-		open("5", `{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}`) + delta("5", `{"type":"input_json_delta","partial_json":"{}"}`) + shut("5") +
+		open("5", `{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}`) + delta("5",
+		`{"type":"input_json_delta","partial_json":"{}"}`) + shut("5") +
 		open("6", `{"type":"tool_use","id":"toolu_3","name":"go","input":{"b":"c"}}`) + shut("6") +
 		last("tool_use", lastUsage) + stop
 }
@@ -76,9 +82,12 @@ func everythingElse() string {
 		chunk(`"reasoning_details":[{"type":"reasoning.text","signature":"c2ln","format":"anthropic-claude-v1","index":0}],"thought_signature":"c2ln"`) +
 		chunk(`"reasoning_details":[{"type":"reasoning.encrypted","data":"ZGF0YQ==","format":"anthropic-claude-v1","index":1}]`) +
 		chunk(`"content":"the \"small\""`) + chunk(`"content":" r\u00efver 😀"`) +
-		call("0", `"id":"toolu_1","type":"function","function":{"name":"look","arguments":""}`) + call("0", `"function":{"arguments":"{\"a\":"}`) + call("0", `"function":{"arguments":"1}"}`) +
-		call("1", `"id":"toolu_2","type":"function","function":{"name":"go","arguments":""}`) + call("1", `"function":{"arguments":"{}"}`) +
-		call("2", `"id":"toolu_3","type":"function","function":{"name":"go","arguments":""}`) + call("2", `"function":{"arguments":"{\"b\":\"c\"}"}`) +
+		call("0", `"id":"toolu_1","type":"function","function":{"name":"look","arguments":""}`) + call("0",
+		`"function":{"arguments":"{\"a\":"}`) + call("0", `"function":{"arguments":"1}"}`) +
+		call("1", `"id":"toolu_2","type":"function","function":{"name":"go","arguments":""}`) + call("1",
+		`"function":{"arguments":"{}"}`) +
+		call("2", `"id":"toolu_3","type":"function","function":{"name":"go","arguments":""}`) + call("2",
+		`"function":{"arguments":"{\"b\":\"c\"}"}`) +
 		finish("tool_calls") + usageEvent + done
 }
 
@@ -104,7 +113,8 @@ func TestEventsBecomeChunks(t *testing.T) {
 	if got.out != everythingElse() {
 		t.Errorf("got\n%s\nwant\n%s", got.out, everythingElse())
 	}
-	if want := (dialect.Usage{Prompt: 18, Cached: 5, CacheWrite: 3, Completion: 9, Reasoning: 4, Seen: true}); got.usage != want || !got.done {
+	if want := (dialect.Usage{Prompt: 18, Cached: 5, CacheWrite: 3, Completion: 9, Reasoning: 4,
+		Seen: true}); got.usage != want || !got.done {
 		t.Errorf("%+v", got)
 	}
 	for _, e := range strings.Split(strings.TrimSpace(got.out), "\n\n") {
@@ -119,7 +129,8 @@ func TestEventsBecomeChunks(t *testing.T) {
 }
 
 func TestSplitsChangeNothing(t *testing.T) {
-	for _, input := range []string{everything(), strings.ReplaceAll(everything(), "\n", "\r\n"), everything()[:900], start(startUsage) + text("0", "a")} {
+	for _, input := range []string{everything(), strings.ReplaceAll(everything(), "\n", "\r\n"), everything()[:900],
+		start(startUsage) + text("0", "a")} {
 		for _, complete := range []bool{true, false} {
 			want := translate(t, input, complete, nil)
 			var every []int
@@ -139,7 +150,8 @@ func TestSplitsChangeNothing(t *testing.T) {
 func TestStopReasons(t *testing.T) {
 	for reason, want := range map[string]string{
 		"end_turn": "stop", "stop_sequence": "stop", "pause_turn": "stop", "max_tokens": "length",
-		"model_context_window_exceeded": "length", "tool_use": "tool_calls", "refusal": "content_filter", "new_one": "stop",
+		"model_context_window_exceeded": "length", "tool_use": "tool_calls", "refusal": "content_filter",
+		"new_one": "stop",
 	} {
 		got := translate(t, start(startUsage)+last(reason, lastUsage)+stop, true, nil)
 		if got.out != chunk(role)+finish(want)+usageEvent+done {
@@ -163,18 +175,23 @@ func TestAnswersThatEndEarly(t *testing.T) {
 	f("client left", begin+text("0", "x")[:30], said, false, false, counted)
 	f("upstream broke off", begin, said, true, false, counted)
 	f("no message_stop", begin+last("end_turn", lastUsage), said+finish("stop")+usageEvent+done, true, true, whole)
-	f("no empty line at the end", begin+last("end_turn", lastUsage)+strings.TrimSuffix(stop, "\n"), said+finish("stop")+usageEvent+done, true, true, whole)
+	f("no empty line at the end", begin+last("end_turn", lastUsage)+strings.TrimSuffix(stop, "\n"),
+		said+finish("stop")+usageEvent+done, true, true, whole)
 	f("cut after the usage", begin+last("end_turn", lastUsage), said+finish("stop"), false, false, whole)
 	noUsage := event("message_delta", `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`)
-	f("no usage at the end", begin+noUsage+stop, said+finish("stop")+head+`],"usage":{"prompt_tokens":18,"completion_tokens":2,"total_tokens":20,"prompt_tokens_details":{"cached_tokens":5,"cache_creation_input_tokens":3},"completion_tokens_details":{"reasoning_tokens":0}}}`+"\n\n"+done, true, true, counted)
+	f("no usage at the end", begin+noUsage+stop, said+finish("stop")+head+
+		`],"usage":{"prompt_tokens":18,"completion_tokens":2,"total_tokens":20,"prompt_tokens_details":{"cached_tokens":5,"cache_creation_input_tokens":3},"completion_tokens_details":{"reasoning_tokens":0}}}`+"\n\n"+done, true, true, counted)
 	none := dialect.Usage{Prompt: 8, Completion: 2, Estimated: true}
 	bare := open("0", `{"type":"text","text":"the"}`) + text("0", " small")
 	got := translate(t, bare, false, nil)
 	if got.usage != none || !strings.Contains(got.out, `"id":"chatcmpl-"`) {
 		t.Errorf("without message_start: %+v", got)
 	}
-	f("zero", start(`{"input_tokens":0,"output_tokens":0}`)+text("0", "a")+last("end_turn", `{"output_tokens":0}`)+stop, chunk(role)+chunk(`"content":"a"`)+finish("stop")+head+`],"usage":{"prompt_tokens":8,"completion_tokens":1,"total_tokens":9,"prompt_tokens_details":{"cached_tokens":0,"cache_creation_input_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}}`+"\n\n"+done, true, true, dialect.Usage{Prompt: 8, Completion: 1, Seen: true, Estimated: true})
-	huge := translate(t, start(`{"input_tokens":9223372036854775807,"cache_read_input_tokens":-4,"output_tokens":1}`)+last("end_turn", `{"output_tokens":9223372036854775807}`)+stop, true, nil)
+	f("zero", start(`{"input_tokens":0,"output_tokens":0}`)+text("0", "a")+last("end_turn", `{"output_tokens":0}`)+stop,
+		chunk(role)+chunk(`"content":"a"`)+finish("stop")+head+
+			`],"usage":{"prompt_tokens":8,"completion_tokens":1,"total_tokens":9,"prompt_tokens_details":{"cached_tokens":0,"cache_creation_input_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}}`+"\n\n"+done, true, true, dialect.Usage{Prompt: 8, Completion: 1, Seen: true, Estimated: true})
+	huge := translate(t, start(`{"input_tokens":9223372036854775807,"cache_read_input_tokens":-4,"output_tokens":1}`)+
+		last("end_turn", `{"output_tokens":9223372036854775807}`)+stop, true, nil)
 	if huge.usage != (dialect.Usage{Prompt: 1 << 40, Completion: 1 << 40, Seen: true}) {
 		t.Errorf("huge: %+v", huge.usage)
 	}
@@ -184,20 +201,24 @@ func TestErrorsInsideStreamsAreOurs(t *testing.T) {
 	begin := start(startUsage) + open("0", `{"type":"text","text":""}`) + text("0", "the")
 	fault := event("error", `{"type":"error","error":{"type":"overloaded_error","message":"node7.internal is Overloaded"}}`)
 	got := translate(t, begin+fault+text("0", "late"), true, nil)
-	want := chunk(role) + chunk(`"content":"the"`) + `data: {"error":{"message":"The model is overloaded; please retry.","type":"server_error","code":"model_overloaded","retry_after":30}}` + "\n\n" + done
+	want := chunk(role) + chunk(`"content":"the"`) +
+		`data: {"error":{"message":"The model is overloaded; please retry.","type":"server_error","code":"model_overloaded","retry_after":30}}` + "\n\n" + done
 	if got.out != want || !got.failed || !got.done || got.usage.Completion != 1 || got.usage.Prompt != 18 {
 		t.Errorf("%+v", got)
 	}
-	large := translate(t, begin+`data: {"type":"content_block_delta","x":"`+strings.Repeat("y", 70<<10)+"\"}\n\n"+text("0", "late")+stop, true, nil, 60000, 70000)
+	large := translate(t, begin+`data: {"type":"content_block_delta","x":"`+strings.Repeat("y", 70<<10)+"\"}\n\n"+
+		text("0", "late")+stop, true, nil, 60000, 70000)
 	if !large.failed || !strings.Contains(large.out, `"code":"upstream_error"`) || strings.Contains(large.out, "late") {
 		t.Errorf("%+v", large)
 	}
 }
 
 func TestThinkBlocksAreRemoved(t *testing.T) {
-	input := start(startUsage) + open("0", `{"type":"text","text":""}`) + text("0", "<thi") + text("0", "nk>x</think>\\nthe ") + text("0", "river <th") + last("end_turn", lastUsage) + stop
+	input := start(startUsage) + open("0", `{"type":"text","text":""}`) + text("0", "<thi") + text("0",
+		"nk>x</think>\\nthe ") + text("0", "river <th") + last("end_turn", lastUsage) + stop
 	got := translate(t, input, true, func(c *dialect.Chat) { c.DropThinking = true })
-	want := chunk(role) + chunk(`"content":""`) + chunk(`"content":"the "`) + chunk(`"content":"river "`) + chunk(`"content":"<th"`) + finish("stop") + usageEvent + done
+	want := chunk(role) + chunk(`"content":""`) + chunk(`"content":"the "`) + chunk(`"content":"river "`) +
+		chunk(`"content":"<th"`) + finish("stop") + usageEvent + done
 	if got.out != want {
 		t.Errorf("%s", got.out)
 	}
@@ -207,7 +228,9 @@ func TestMessagesBecomeCompletions(t *testing.T) {
 	f := func(name, content, stopReason, message, reason string) {
 		t.Helper()
 		c := chatOf(t, prompt)
-		body := `{"id":"msg_01X","type":"message","role":"assistant","model":"claude-there","content":[` + content + `],"stop_reason":"` + stopReason + `","stop_sequence":null,"usage":{"input_tokens":10,"cache_creation_input_tokens":3,"cache_read_input_tokens":5,"output_tokens":9,"output_tokens_details":{"thinking_tokens":4},"service_tier":"standard"}}`
+		body := `{"id":"msg_01X","type":"message","role":"assistant","model":"claude-there","content":[` + content +
+			`],"stop_reason":"` + stopReason +
+			`","stop_sequence":null,"usage":{"input_tokens":10,"cache_creation_input_tokens":3,"cache_read_input_tokens":5,"output_tokens":9,"output_tokens_details":{"thinking_tokens":4},"service_tier":"standard"}}`
 		var s dialect.Scratch
 		out, u, err := Dialect{}.Answer([]byte(body), c, target(c), &s)
 		want := `{"id":"chatcmpl-01X","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":` + message + `},"logprobs":null,"finish_reason":"` + reason + `"}],"usage":{"prompt_tokens":18,"completion_tokens":9,"total_tokens":27,"prompt_tokens_details":{"cached_tokens":5,"cache_creation_input_tokens":3},"completion_tokens_details":{"reasoning_tokens":4}}}`
@@ -218,7 +241,8 @@ func TestMessagesBecomeCompletions(t *testing.T) {
 			t.Errorf("%s: %+v", name, u)
 		}
 	}
-	f("text", `{"type":"text","text":"the \"small\"\n"},{"type":"text","text":" river"}`, "end_turn", `"the \"small\"\n river"`, "stop")
+	f("text", `{"type":"text","text":"the \"small\"\n"},{"type":"text","text":" river"}`, "end_turn",
+		`"the \"small\"\n river"`, "stop")
 	f("nothing", ``, "refusal", `null`, "content_filter")
 	f("tools", `{"type":"tool_use","id":"t1","name":"look","input":{"a":"\"ü\""}},{"type":"server_tool_use","id":"x","name":"y","input":{}},{"type":"tool_use","id":"t2","name":"go","input":{}}`, "tool_use",
 		`null,"tool_calls":[{"id":"t1","type":"function","function":{"name":"look","arguments":"{\"a\":\"\\\"ü\\\"\"}"}},{"id":"t2","type":"function","function":{"name":"go","arguments":"{}"}}]`, "tool_calls")
@@ -227,12 +251,14 @@ func TestMessagesBecomeCompletions(t *testing.T) {
 
 	c := chatOf(t, prompt)
 	var s dialect.Scratch
-	for _, body := range []string{`{}`, `{"type":"error","error":{"type":"api_error"}}`, `<html>`, `{"type":"message"`} {
+	for _, body := range []string{`{}`, `{"type":"error","error":{"type":"api_error"}}`, `<html>`,
+		`{"type":"message"`} {
 		if out, _, err := (Dialect{}).Answer([]byte(body), c, target(c), &s); err == nil {
 			t.Errorf("%s became %s", body, out)
 		}
 	}
-	_, u, err := Dialect{}.Answer([]byte(`{"type":"message","id":"msg_1","content":[{"type":"text","text":"the small"},{"type":"tool_use","id":"t","name":"go","input":{}}]}`), c, target(c), &s)
+	_, u, err := Dialect{}.Answer(
+		[]byte(`{"type":"message","id":"msg_1","content":[{"type":"text","text":"the small"},{"type":"tool_use","id":"t","name":"go","input":{}}]}`), c, target(c), &s)
 	if err != nil || u != (dialect.Usage{Prompt: 8, Completion: 4, Estimated: true}) {
 		t.Errorf("%v %+v", err, u)
 	}
@@ -261,7 +287,8 @@ func TestThoughtsSurviveARoundTrip(t *testing.T) {
 		signature += d.Signature
 		details = append(details, d.Details...)
 	}
-	message, _ := json.Marshal(map[string]any{"role": "assistant", "content": "a", "reasoning_content": text, "reasoning_details": details, "thought_signature": signature})
+	message, _ := json.Marshal(map[string]any{"role": "assistant", "content": "a", "reasoning_content": text,
+		"reasoning_details": details, "thought_signature": signature})
 	got, err := sent(t, chatOf(t, `{"model":"m","messages":[`+string(message)+`]}`))
 	want := `"content":[{"type":"thinking","thinking":"mi\nnd","signature":"c2ln"},{"type":"redacted_thinking","data":"ZGF0YQ=="},{"type":"text","text":"a"}]`
 	if err != nil || !strings.Contains(got, want) {

@@ -97,7 +97,8 @@ func (e *Events) Next() bool {
 				e.From, e.To, e.line = at, next+1, next+1
 				e.readLine(end)
 				return true
-			case e.odd && next+1 < len(src) && src[next] == '\r' && src[next+1] == '\n' && src[end-1] == '\r' && bytes.IndexByte(src[e.line:end], '\r') == n-1:
+			case e.odd && next+1 < len(src) && src[next] == '\r' && src[next+1] == '\n' && src[end-1] == '\r' &&
+				bytes.IndexByte(src[e.line:end], '\r') == n-1:
 				e.From, e.To, e.line = at, next+2, next+2
 				e.readLine(end - 1)
 				return true

@@ -56,9 +56,11 @@ func (e *upstreamError) failure(status int) Failure {
 	case status < 400 || status >= 500:
 		return Failure{Status: 500, Code: "INFERENCE_FAILED", Type: "server_error", Message: textFailed}
 	case e.context():
-		return Failure{Status: 400, Code: codeContext, Type: "invalid_request_error", Param: "messages", Message: e.safe(textContext)}
+		return Failure{Status: 400, Code: codeContext, Type: "invalid_request_error", Param: "messages",
+			Message: e.safe(textContext)}
 	case e.policy():
-		return Failure{Status: 422, Code: "CONTENT_POLICY_VIOLATION", Type: "invalid_request_error", Message: e.safe(textPolicy)}
+		return Failure{Status: 422, Code: "CONTENT_POLICY_VIOLATION", Type: "invalid_request_error",
+			Message: e.safe(textPolicy)}
 	case status == 413:
 		return Failure{Status: 413, Code: "PAYLOAD_TOO_LARGE", Type: "invalid_request_error", Message: textTooLarge}
 	}
@@ -90,8 +92,9 @@ func ErrorStatus(body []byte) int {
 
 // errorStatuses are the codes and types of OpenAI and Anthropic.
 var errorStatuses = map[string]int{
-	codeContext: 400, "invalid_request_error": 400, "content_policy_violation": 400, "content_filter": 400, "string_above_max_length": 400,
-	"invalid_api_key": 401, "authentication_error": 401, "insufficient_quota": 402, "billing_error": 402,
+	codeContext: 400, "invalid_request_error": 400, "content_policy_violation": 400, "content_filter": 400,
+	"string_above_max_length": 400,
+	"invalid_api_key":         401, "authentication_error": 401, "insufficient_quota": 402, "billing_error": 402,
 	"permission_error": 403, "model_not_found": 404, "not_found_error": 404, "request_too_large": 413,
 	"rate_limit_exceeded": 429, "rate_limit_error": 429, "timeout_error": 504, "overloaded_error": 529,
 }
@@ -121,7 +124,8 @@ func withoutEcho(text string, request []byte) string {
 		if len(w) < longEcho {
 			run = strings.Join(words[i:min(len(words), i+3)], " ")
 		}
-		if (len(w) >= longEcho || i+3 <= len(words)) && bytes.Contains(request, []byte(strings.Trim(run, "\"'`.,:;…"))) {
+		if (len(w) >= longEcho || i+3 <= len(words)) && bytes.Contains(request,
+			[]byte(strings.Trim(run, "\"'`.,:;…"))) {
 			return strings.Join(append(words[:i:i], "…"), " ")
 		}
 	}
@@ -193,16 +197,20 @@ func (e *upstreamError) mentions(words ...string) bool {
 
 func (e *upstreamError) context() bool {
 	return e.mentions("context_length", "context length", "context window", "maximum context", "prompt is too long",
-		"prompt too long", "too many tokens", "input is too long", "input tokens exceed", "token limit", "string_above_max_length")
+		"prompt too long", "too many tokens", "input is too long", "input tokens exceed", "token limit",
+		"string_above_max_length")
 }
 
 func (e *upstreamError) policy() bool {
-	return e.mentions("content_policy", "content policy", "content_filter", "content filter", "content management policy",
-		"safety system", "responsible ai", "responsibleai", "moderation", "flagged", "prohibited_content", "data_inspection_failed")
+	return e.mentions("content_policy", "content policy", "content_filter", "content filter",
+		"content management policy",
+		"safety system", "responsible ai", "responsibleai", "moderation", "flagged", "prohibited_content",
+		"data_inspection_failed")
 }
 
 func (e *upstreamError) overloaded() bool {
-	return e.mentions("overloaded", "rate_limit", "rate limit", "too many requests", "capacity") || e.code == "429" || e.code == "529" || e.code == "503"
+	return e.mentions("overloaded", "rate_limit", "rate limit", "too many requests", "capacity") || e.code == "429" ||
+		e.code == "529" || e.code == "503"
 }
 
 func (e *upstreamError) safe(otherwise string) string {

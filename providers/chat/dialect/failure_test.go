@@ -20,7 +20,8 @@ func TestTextsOfUpstreamsLoseWhatIsNotTheClients(t *testing.T) {
 	for _, text := range []string{
 		"Invalid value for 'temperature': expected a number between 0.0 and 2.0, got 2.5.",
 		"messages.0.content.1.image_url: field required",
-		"Unsupported parameter: 'max_tokens' is not supported with this model, e.g. gpt-4.1. Use 'max_completion_tokens' instead.",
+		"Unsupported parameter: 'max_tokens' is not supported with this model, e.g. gpt-4.1. Use " +
+			"'max_completion_tokens' instead.",
 		"This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",
 		"tools.3.function.parameters: schema is not an object; see response_format.json_schema.",
 		"Ungültiger Wert: 東京",
@@ -56,11 +57,14 @@ func TestFailuresOfUpstreamsBecomeOurs(t *testing.T) {
 	invalid := func(text string) Failure {
 		return Failure{Status: 400, Code: "INVALID_REQUEST", Type: "invalid_request_error", Message: text}
 	}
-	f(400, `{"error":{"message":"bad tool","type":"invalid_request_error","param":"tools","code":null}}`, invalid("bad tool"))
+	f(400, `{"error":{"message":"bad tool","type":"invalid_request_error","param":"tools","code":null}}`,
+		invalid("bad tool"))
 	f(400, `{"error":"bad tool"}`, invalid("bad tool"))
 	f(400, `{"object":"error","message":"bad tool","type":"BadRequestError","code":400}`, invalid("bad tool"))
-	f(422, `{"detail":[{"loc":["body","x"],"msg":"field required"},{"msg":"and more"}]}`, invalid("field required; and more"))
-	f(400, `{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: too many"}}`, invalid("max_tokens: too many"))
+	f(422, `{"detail":[{"loc":["body","x"],"msg":"field required"},{"msg":"and more"}]}`,
+		invalid("field required; and more"))
+	f(400, `{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: too many"}}`,
+		invalid("max_tokens: too many"))
 	f(400, `<html>nginx on host-7.internal</html>`, invalid(textRejected))
 	f(418, ``, invalid(textRejected))
 
@@ -100,11 +104,13 @@ func TestFailuresOfUpstreamsBecomeOurs(t *testing.T) {
 
 func TestErrorEventIsOneEventAndTheEnd(t *testing.T) {
 	got := string(ErrorEvent(nil, "upstream_error", "server_error", "a \"b\"\n", 3))
-	want := `data: {"error":{"message":"a \"b\"\n","type":"server_error","code":"upstream_error","retry_after":3}}` + "\n\ndata: [DONE]\n\n"
+	want := `data: {"error":{"message":"a \"b\"\n","type":"server_error","code":"upstream_error","retry_after":3}}` +
+		"\n\ndata: [DONE]\n\n"
 	if got != want {
 		t.Errorf("%s", got)
 	}
-	if again := string(ErrorEvent([]byte("x"), "c", "t", "m", 0)); again != `xdata: {"error":{"message":"m","type":"t","code":"c"}}`+"\n\ndata: [DONE]\n\n" {
+	if again := string(ErrorEvent([]byte("x"), "c", "t", "m", 0)); again !=
+		`xdata: {"error":{"message":"m","type":"t","code":"c"}}`+"\n\ndata: [DONE]\n\n" {
 		t.Errorf("%s", again)
 	}
 }
@@ -117,7 +123,8 @@ func FuzzStrings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		quoted := AppendString(nil, s)
 		var back string
-		if err := json.Unmarshal(quoted, &back); err != nil || back != strings.ToValidUTF8(s, "\ufffd") && !strings.Contains(back, "\ufffd") {
+		if err := json.Unmarshal(quoted, &back); err != nil || back != strings.ToValidUTF8(s, "\ufffd") &&
+			!strings.Contains(back, "\ufffd") {
 			t.Fatalf("%q became %s: %v", s, quoted, err)
 		}
 		if got := string(AppendUnescaped(nil, quoted[1:len(quoted)-1])); got != back {
@@ -125,7 +132,8 @@ func FuzzStrings(f *testing.F) {
 		}
 		escaped := `"` + s + `"`
 		if json.Unmarshal([]byte(escaped), &back) == nil {
-			if got := string(AppendUnescaped(nil, []byte(s))); strings.ToValidUTF8(got, "\ufffd") != back && !strings.Contains(back, "\ufffd") {
+			if got := string(AppendUnescaped(nil, []byte(s))); strings.ToValidUTF8(got, "\ufffd") != back &&
+				!strings.Contains(back, "\ufffd") {
 				t.Fatalf("%s is %q, not %q", escaped, back, got)
 			}
 			if end := SkipString([]byte(escaped+"x"), 0); end != len(escaped) {
@@ -137,7 +145,8 @@ func FuzzStrings(f *testing.F) {
 
 // FuzzWalk holds the lax walk against encoding/json.
 func FuzzWalk(f *testing.F) {
-	for _, s := range []string{`{}`, `{"a":1,"b":[{"c":"]}"}],"d":{"e":null}}`, ` { "a" : "\\\"" , "b":-1e5 } `, `{"a":[1,"x",{}]}`, `{"a"`, `{"a":}`} {
+	for _, s := range []string{`{}`, `{"a":1,"b":[{"c":"]}"}],"d":{"e":null}}`, ` { "a" : "\\\"" , "b":-1e5 } `,
+		`{"a":[1,"x",{}]}`, `{"a"`, `{"a":}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -15,7 +15,8 @@ func TestProducedTextIsCountedByItsParts(t *testing.T) {
 		}
 		tokens, reasoning, exact := p.Count("o200k_base")
 		if tokens != want || reasoning != wantReasoning || !exact {
-			t.Errorf("%s: %d tokens, %d of reasoning, exact %v; want %d and %d", name, tokens, reasoning, exact, want, wantReasoning)
+			t.Errorf("%s: %d tokens, %d of reasoning, exact %v; want %d and %d", name, tokens, reasoning, exact, want,
+				wantReasoning)
 		}
 		if again, _, _ := p.Count("o200k_base"); again != tokens {
 			t.Errorf("%s: counted again: %d", name, again)
@@ -28,7 +29,8 @@ func TestProducedTextIsCountedByItsParts(t *testing.T) {
 	f("choices do not mix", 4, 0, one, "the", two, "the", one, " small", two, " small")
 	f("reasoning and content do not mix", 2, 1, thought, "river", one, "river")
 	f("an emoji in two deltas", CountTokens("", []byte("😀")), 0, one, `\ud83d`, one, `\ude00`)
-	f("names and inputs of calls", 4, 0, TextKey(0, KindToolName, 0), "look", TextKey(0, KindToolInput, 0), "{}", TextKey(0, KindToolName, 1), "go", TextKey(0, KindToolInput, 1), "{}")
+	f("names and inputs of calls", 4, 0, TextKey(0, KindToolName, 0), "look", TextKey(0, KindToolInput, 0), "{}",
+		TextKey(0, KindToolName, 1), "go", TextKey(0, KindToolInput, 1), "{}")
 }
 
 func TestLongTextIsCountedByItsBeginning(t *testing.T) {

@@ -35,8 +35,10 @@ func body(messages ...string) string {
 func TestPromptIsCountedAsTheUpstreamCountsIt(t *testing.T) {
 	for _, b := range []string{
 		body(message("user", "hi")),
-		body(message("system", "Be brief."), message("user", "Wie heißt die Straße?\n\t\"東京\" 😀"), message("assistant", "")),
-		body(`{"role":"user","name":"anna maria","content":"hi"}`, `{"role":"tool","tool_call_id":"c","content":"42"}`, `{"role":"assistant","content":null,"tool_calls":[{"id":"c"}]}`),
+		body(message("system", "Be brief."), message("user", "Wie heißt die Straße?\n\t\"東京\" 😀"),
+			message("assistant", "")),
+		body(`{"role":"user","name":"anna maria","content":"hi"}`, `{"role":"tool","tool_call_id":"c","content":"42"}`,
+			`{"role":"assistant","content":null,"tool_calls":[{"id":"c"}]}`),
 		body(`{"role":"user","content":[{"type":"text","text":"look \u0061t"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"text","text":"this"}]}`),
 		body(message("user", strings.Repeat("the small river moves past old stone houses ", 900))),
 		body(),
@@ -100,7 +102,8 @@ func TestTightBoundCannotBeTalkedDown(t *testing.T) {
 		}
 	}
 	dense := strings.Repeat("q7#", 100_000)
-	f("tools", `{"model":"m","messages":[`+message("user", "hi")+`],"tools":[{"type":"function","function":{"name":"f","description":"`+dense+`"}}]}`, 299_800)
+	f("tools", `{"model":"m","messages":[`+message("user", "hi")+
+		`],"tools":[{"type":"function","function":{"name":"f","description":"`+dense+`"}}]}`, 299_800)
 	f("unknown member", `{"model":"m","x":"`+dense+`","messages":[`+message("user", "hi")+`]}`, 299_800)
 	f("light beginning", body(message("user", strings.Repeat(" ", 66<<10)+dense)), 299_800)
 	f("escapes", body(message("user", strings.Repeat(`\u0041`, 100_000))), 1000)
@@ -152,7 +155,8 @@ func TestTokensAreThoseOfTheVocabulary(t *testing.T) {
 	}
 	// Text that cannot be cut well costs at most one token a piece.
 	blob := strings.Repeat("QUJDRA==", 2000)
-	if got, want := CountTokens("", []byte(blob)), upstream.CountText(blob); got < want || got > want+int64(len(blob))/pieceBytes+1 {
+	if got, want := CountTokens("", []byte(blob)), upstream.CountText(blob); got < want ||
+		got > want+int64(len(blob))/pieceBytes+1 {
 		t.Errorf("%d tokens in pieces, %d at once", got, want)
 	}
 }

@@ -31,7 +31,8 @@ var (
 	dotted   = regexp.MustCompile(`\b[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+\.?(?::\d+)?(?:/[^\s"'` + "`" + `)]*)?`)
 	hostPort = regexp.MustCompile(`\b[A-Za-z][A-Za-z0-9-]*:\d{2,5}\b`)
 	digit    = regexp.MustCompile(`\d`)
-	requests = regexp.MustCompile(`^(?:messages|tools|tool_choice|response_format|stream_options|reasoning|text|input|metadata|output_config|thinking|system|body|function|parameters|json_schema|e\.g|i\.e)\.`)
+	requests = regexp.MustCompile(
+		`^(?:messages|tools|tool_choice|response_format|stream_options|reasoning|text|input|metadata|output_config|thinking|system|body|function|parameters|json_schema|e\.g|i\.e)\.`)
 )
 
 // SafeText is what may be shown to a client of an upstream's words: without

@@ -12,11 +12,16 @@ import (
 func TestTokensAreCountedAsTheTokenizerDoes(t *testing.T) {
 	t.Parallel()
 	texts := []string{
-		"", " ", "a", "Hello, world!", "It's the customers' money; they'LL PAY.", "func main() {\r\n\tfmt.Println(\"x\")\r\n}\n\n\n", "12345678901234567890",
-		"über 東京 is 日本 the 中国 дом 수 😀 ñ θα και מן שלום", "\xff\xfe broken \xc3", strings.Repeat("a", pieceBytes), strings.Repeat("ab", 300), strings.Repeat(" ", 500),
-		strings.Repeat("=", 900), strings.Repeat("東", 300), strings.Repeat("xyzzyqwrtplkj", 70), strings.Repeat("👍", 200), "<|endoftext|>",
+		"", " ", "a", "Hello, world!", "It's the customers' money; they'LL PAY.",
+		"func main() {\r\n\tfmt.Println(\"x\")\r\n}\n\n\n", "12345678901234567890",
+		"über 東京 is 日本 the 中国 дом 수 😀 ñ θα και מן שלום", "\xff\xfe broken \xc3", strings.Repeat("a", pieceBytes),
+		strings.Repeat("ab", 300), strings.Repeat(" ", 500),
+		strings.Repeat("=", 900), strings.Repeat("東", 300), strings.Repeat("xyzzyqwrtplkj", 70),
+		strings.Repeat("👍", 200), "<|endoftext|>",
 	}
-	words := strings.Fields("the a small river Moves PAST über 東京 don't we'll {} () == // \t \n\n 2026 0x7f ñandú antidisestablishmentarianism zzzzqx 😀 \u00a0 e\u0301")
+	words := strings.Fields(
+		"the a small river Moves PAST über 東京 don't we'll {} () == // \t \n\n 2026 0x7f ñandú " +
+			"antidisestablishmentarianism zzzzqx 😀 \u00a0 e\u0301")
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 400 {
 		var b strings.Builder
@@ -32,7 +37,8 @@ func TestTokensAreCountedAsTheTokenizerDoes(t *testing.T) {
 		}
 		texts = append(texts, b.String())
 	}
-	for name, c := range map[string]*codec.Codec{"o200k_base": codec.NewO200kBase(), cl100kBase: codec.NewCl100kBase()} {
+	for name, c := range map[string]*codec.Codec{"o200k_base": codec.NewO200kBase(),
+		cl100kBase: codec.NewCl100kBase()} {
 		for _, text := range texts {
 			text = strings.ReplaceAll(text[:min(len(text), pieceBytes)], "\x7f", "") // which the tokenizer passes over
 			want, err := c.Count(text)
@@ -47,7 +53,8 @@ func TestTokensAreCountedAsTheTokenizerDoes(t *testing.T) {
 }
 
 func BenchmarkCountTokens(b *testing.B) {
-	for name, text := range map[string]string{"prose": strings.Repeat("the small river moves past old stone houses ", 24), "letters": strings.Repeat("qxzj", 256)} {
+	for name, text := range map[string]string{"prose": strings.Repeat("the small river moves past old stone houses ",
+		24), "letters": strings.Repeat("qxzj", 256)} {
 		b.Run(name, func(b *testing.B) {
 			text := []byte(text[:pieceBytes])
 			b.SetBytes(pieceBytes)

@@ -46,7 +46,8 @@ var UsageShape = scan.NewShape(
 )
 
 var (
-	promptDetails     = names("cached_tokens", "cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
+	promptDetails = names("cached_tokens", "cache_write_tokens", "cache_creation_input_tokens",
+		"cache_creation_tokens")
 	completionDetails = names("reasoning_tokens")
 )
 

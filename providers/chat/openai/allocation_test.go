@@ -24,10 +24,11 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	plain := targetOf(c.Model, "m", config.Quirks{})
 	renamed := targetOf(c.Model, "there", config.Quirks{})
 	for name, event := range map[string]string{
-		"plain event":       chunk(" the"),
-		"null usage":        strings.Replace(chunk(" the"), "}]}", `}],"usage":null}`, 1),
-		"usage":             usageChunk,
-		"tool call":         strings.Replace(chunk("x"), `"content":"x"`, `"tool_calls":[{"index":0,"function":{"arguments":"x"}}]`, 1),
+		"plain event": chunk(" the"),
+		"null usage":  strings.Replace(chunk(" the"), "}]}", `}],"usage":null}`, 1),
+		"usage":       usageChunk,
+		"tool call": strings.Replace(chunk("x"), `"content":"x"`,
+			`"tool_calls":[{"index":0,"function":{"arguments":"x"}}]`, 1),
 		"split event":       chunk(" the")[:90],
 		"event with CR LF":  strings.ReplaceAll(chunk(" the"), "\n", "\r\n"),
 		"comment":           ": keep-alive\n\n",

@@ -48,7 +48,8 @@ var errNoAnswer = errors.New("the answer has neither choices nor data")
 // Answer reads the usage of a whole answer and gives the answer on, untouched
 // but for the model's name, <think> blocks where that is asked for, and the
 // usage that is charged where the upstream told none.
-func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage, error) {
+func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage,
+	error) {
 	var u dialect.Usage
 	if err := s.Doc.Skim(body, answerShape); err != nil {
 		return unusual(body, c, err)

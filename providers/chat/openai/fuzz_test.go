@@ -20,7 +20,8 @@ func FuzzMeter(f *testing.F) {
 	f.Add([]byte("data: {\r\rdata\n\r\n:\r\n\ndata:[DONE]\r\r\n"), uint16(2), uint8(1))
 	f.Add([]byte("data: {\"usage\":{\"prompt_tokens\":1},\"choices\":[]}\r\n\r\n\n\r\r\n"), uint16(3), uint8(2))
 	f.Fuzz(func(t *testing.T, input []byte, piece uint16, mode uint8) {
-		sc := streamCase{input: string(input), complete: mode&1 == 0, hide: mode&2 == 2, strip: mode&4 == 4, choices: int64(1 + mode>>6)}
+		sc := streamCase{input: string(input), complete: mode&1 == 0, hide: mode&2 == 2, strip: mode&4 == 4,
+			choices: int64(1 + mode>>6)}
 		if mode&8 == 8 {
 			sc.upstream = "u"
 		}
@@ -47,7 +48,8 @@ func FuzzMeter(f *testing.F) {
 		}
 		if mode&0xe == 0 && !want.failed {
 			out := strings.TrimSuffix(want.out, done)
-			if told := `"choices":[],"usage":` + string(dialect.AppendUsage(nil, &want.usage)) + "}\n\n"; !want.usage.Seen && strings.Contains(want.out, told) {
+			if told := `"choices":[],"usage":` + string(dialect.AppendUsage(nil, &want.usage)) +
+				"}\n\n"; !want.usage.Seen && strings.Contains(want.out, told) {
 				// Nobody else told the client what it used.
 				head, tail, _ := strings.Cut(want.out, told)
 				out = strings.TrimSuffix(head[:strings.LastIndex(head, "data: ")]+tail, done)
@@ -56,7 +58,8 @@ func FuzzMeter(f *testing.F) {
 				t.Fatalf("%q became %q", input, want.out)
 			}
 		}
-		if u := want.usage; u.Prompt < 0 || u.Completion < 0 || u.Cached+u.CacheWrite > u.Prompt || u.Reasoning > u.Completion {
+		if u := want.usage; u.Prompt < 0 || u.Completion < 0 || u.Cached+u.CacheWrite > u.Prompt ||
+			u.Reasoning > u.Completion {
 			t.Fatalf("impossible usage %+v", u)
 		}
 	})

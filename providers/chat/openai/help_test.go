@@ -37,7 +37,8 @@ func embedOf(t testing.TB, body string) *dialect.Chat {
 func newDoc() *scan.Document { return &scan.Document{} }
 
 func modelOf(id string) *dialect.Model {
-	return &dialect.Model{ID: id, Config: &config.Model{ID: id}, Tokenizer: "o200k_base", Chat: &config.Chat{MaxCompletionTokens: 1000}, ImageTokens: 1600}
+	return &dialect.Model{ID: id, Config: &config.Model{ID: id}, Tokenizer: "o200k_base",
+		Chat: &config.Chat{MaxCompletionTokens: 1000}, ImageTokens: 1600}
 }
 
 // targetOf serves a model under a name of its own.

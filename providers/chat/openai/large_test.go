@@ -26,7 +26,8 @@ func TestEventTooLargeToHoldIsReadAsItGoesBy(t *testing.T) {
 			sc := streamCase{input: input, complete: true}
 			got := sc.run(t, cuts...)
 			if got.out != input || !got.done || !got.boundary || got.usage.Prompt != 11 || !got.usage.Seen {
-				t.Errorf("%s in pieces of %d: %d bytes became %d, %+v", name, piece, len(input), len(got.out), got.usage)
+				t.Errorf("%s in pieces of %d: %d bytes became %d, %+v", name, piece, len(input), len(got.out),
+					got.usage)
 			}
 			sc.upstream = "m2"
 			sc.input = strings.Replace(input, `"model":"m"`, `"model":"m2"`, 1)
@@ -72,8 +73,10 @@ func TestLargeAnswerIsMeteredInFlatMemory(t *testing.T) {
 			t.Error("the meter has grown with the answer")
 		}
 	}
-	f(strings.Replace(`,"usage":`+plainUsage, `"completion_tokens":7`, `"completion_tokens":6500000`, 1), dialect.Usage{Prompt: 11, Cached: 5, Completion: 6500000, Reasoning: 3, Seen: true})
-	f(`,"usage":`+plainUsage, dialect.Usage{Prompt: 11, Cached: 5, Completion: 4096 * 1600, Reasoning: 3, Seen: true, Estimated: true})
+	f(strings.Replace(`,"usage":`+plainUsage, `"completion_tokens":7`, `"completion_tokens":6500000`, 1),
+		dialect.Usage{Prompt: 11, Cached: 5, Completion: 6500000, Reasoning: 3, Seen: true})
+	f(`,"usage":`+plainUsage, dialect.Usage{Prompt: 11, Cached: 5, Completion: 4096 * 1600, Reasoning: 3, Seen: true,
+		Estimated: true})
 	f("", dialect.Usage{Prompt: promptTokens, Completion: 4096 * 1600, Estimated: true})
 }
 
@@ -97,9 +100,13 @@ func TestBrokenAnswersAreChargedForWhatCame(t *testing.T) {
 	seen := two
 	seen.Seen = true
 	f(zero(roleChunk+chunk("the")+chunk(" small")), seen)
-	f(strings.ReplaceAll(roleChunk+chunk("the")+chunk(" small"), `}]}`, `}],"usage":{"prompt_tokens":11,"completion_tokens":30}}`), dialect.Usage{Prompt: 11, Completion: 30, Seen: true})
+	f(strings.ReplaceAll(roleChunk+chunk("the")+chunk(" small"), `}]}`,
+		`}],"usage":{"prompt_tokens":11,"completion_tokens":30}}`),
+		dialect.Usage{Prompt: 11, Completion: 30, Seen: true})
 	// After the finish_reason the usage is that of the whole answer, [DONE] or not.
-	f(roleChunk+chunk("the small river moves")+finishChunk+strings.Replace(usageChunk, `"completion_tokens":7,"total_tokens":18`, `"completion_tokens":3,"total_tokens":14`, 1), dialect.Usage{Prompt: 11, Cached: 5, Completion: 3, Reasoning: 3, Seen: true})
+	f(roleChunk+chunk("the small river moves")+finishChunk+strings.Replace(usageChunk,
+		`"completion_tokens":7,"total_tokens":18`, `"completion_tokens":3,"total_tokens":14`, 1),
+		dialect.Usage{Prompt: 11, Cached: 5, Completion: 3, Reasoning: 3, Seen: true})
 
 	c := chatOf(t, prompt)
 	m := NewBodyMeter(c, targetOf(c.Model, "m", config.Quirks{}))
@@ -121,7 +128,8 @@ func TestCountIsExactForOneTokenADelta(t *testing.T) {
 		}
 		sc := streamCase{input: input.String()}
 		got := sc.run(t)
-		if want := int64(n); got.usage.Completion != want || got.produced != want+1 { // the event with the role, too, extends a hold
+		// the event with the role, too, extends a hold
+		if want := int64(n); got.usage.Completion != want || got.produced != want+1 {
 			t.Errorf("%d tokens: counted %d, produced %d", n, got.usage.Completion, got.produced)
 		}
 	}

@@ -118,7 +118,8 @@ func (p *patcher) drop(t *dialect.Target) {
 func (p *patcher) lifetimes() {
 	fields := p.c.Doc.Fields
 	for i := range fields {
-		if fields[i].Name == dialect.CacheTTL && dialect.IsCacheControl(fields[i].Shape) && !slices.Contains(p.s.Picks, fields[i].Parent) {
+		if fields[i].Name == dialect.CacheTTL && dialect.IsCacheControl(fields[i].Shape) &&
+			!slices.Contains(p.s.Picks, fields[i].Parent) {
 			p.s.Cuts = p.c.Doc.AppendCuts(p.s.Cuts[:0], p.c.Body, int32(i))
 			for _, cut := range p.s.Cuts {
 				p.patches = append(p.patches, proxy.Patch{From: cut.From, To: cut.To})

@@ -14,7 +14,8 @@ import (
 func BenchmarkDrops(b *testing.B) {
 	turn := `{"role":"user","content":"hello"},{"role":"assistant","content":"hi"},`
 	for name, turns := range map[string]int{"1 message": 0, "41 messages": 20} {
-		c := chatOf(b, `{"model":"m","messages":[`+strings.Repeat(turn, turns)+`{"role":"user","content":"hi"}],"temperature":0.5}`)
+		c := chatOf(b, `{"model":"m","messages":[`+strings.Repeat(turn, turns)+
+			`{"role":"user","content":"hi"}],"temperature":0.5}`)
 		for list, drops := range map[string][]string{"": nil, ", drops": append(testDrops, config.DropCacheTTL)} {
 			b.Run(name+list, func(b *testing.B) {
 				target := targetOf(c.Model, "m", config.Quirks{})

@@ -101,7 +101,8 @@ func (s *stream) thinkOf(choice int64) *dialect.Think {
 // it does not or is right already.
 func (s *stream) findModel(data []byte) (from, to int) {
 	from, to = s.modelAt, s.modelAt+len(s.modelName)
-	if from < len(modelKey) || to > len(data) || !bytes.Equal(data[from:to], s.modelName) || !bytes.Equal(data[from-len(modelKey):from], modelKey) {
+	if from < len(modelKey) || to > len(data) || !bytes.Equal(data[from:to], s.modelName) ||
+		!bytes.Equal(data[from-len(modelKey):from], modelKey) {
 		n := find(data, 0, modelKey)
 		if n < 0 {
 			return -1, -1

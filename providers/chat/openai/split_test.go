@@ -62,14 +62,17 @@ func splitCases() []streamCase {
 	body := roleChunk + chunk("über the") + chunk(" \\n\\u2603 \U0001F600") + finishChunk + usageChunk + done
 	crlf := strings.ReplaceAll(body, "\n", "\r\n")
 	cr := strings.ReplaceAll(body, "\n", "\r")
-	thinking := roleChunk + chunk("<th") + chunk("ink>\\nmind") + chunk("</thi") + chunk(`nk\u003e\n\nthe <th`) + finishChunk + usageChunk + done
+	thinking := roleChunk + chunk("<th") + chunk("ink>\\nmind") + chunk("</thi") + chunk(`nk\u003e\n\nthe <th`) +
+		finishChunk + usageChunk + done
 	cases := []streamCase{
 		{name: "plain", input: body},
 		{name: "CR LF", input: crlf},
 		{name: "CR", input: cr},
-		{name: "mixed ends", input: strings.Replace(crlf, "\r\n\r\n", "\n\r\n", 2) + strings.ReplaceAll(chunk("x"), "\n", "\r")},
+		{name: "mixed ends", input: strings.Replace(crlf, "\r\n\r\n", "\n\r\n", 2) + strings.ReplaceAll(chunk("x"),
+			"\n", "\r")},
 		{name: "byte order mark", input: "\xef\xbb\xbf" + body},
-		{name: "comments", input: ": OPENROUTER PROCESSING\n\n" + strings.ReplaceAll(body, "data: ", ": keep-alive\n\ndata: ")},
+		{name: "comments", input: ": OPENROUTER PROCESSING\n\n" + strings.ReplaceAll(body, "data: ",
+			": keep-alive\n\ndata: ")},
 		{name: "other fields", input: strings.ReplaceAll(body, "data: ", "id: 7\nevent: message\nretry: 10\ndata: ")},
 		{name: "empty lines", input: "\n\n\n" + strings.ReplaceAll(body, "\n\n", "\n\n\n\n")},
 		{name: "data of several lines", input: strings.ReplaceAll(body, `,"choices"`, ",\ndata: \"choices\"")},
@@ -77,9 +80,11 @@ func splitCases() []streamCase {
 		{name: "no empty line at the end", input: strings.TrimSuffix(body, "\n")},
 		{name: "no line end at the end", input: strings.TrimSuffix(body, "\n\n")},
 		{name: "broken off in an event", input: body[:len(roleChunk)+40]},
-		{name: "error event", input: roleChunk + chunk("the") + `data: {"error":{"message":"backend-7.internal is overloaded","code":"model_overloaded"}}` + "\n\n"},
+		{name: "error event", input: roleChunk + chunk("the") +
+			`data: {"error":{"message":"backend-7.internal is overloaded","code":"model_overloaded"}}` + "\n\n"},
 		{name: "named error event", input: roleChunk + chunk("the") + "event: error\ndata: {\"message\":\"x\"}\n\n"},
-		{name: "two choices", choices: 2, input: strings.ReplaceAll(body, `"finish_reason":null}]`, `"finish_reason":null},{"index":1,"delta":{"content":" small"},"finish_reason":null}]`)},
+		{name: "two choices", choices: 2, input: strings.ReplaceAll(body, `"finish_reason":null}]`,
+			`"finish_reason":null},{"index":1,"delta":{"content":" small"},"finish_reason":null}]`)},
 		{name: "think", input: thinking},
 	}
 	var all []streamCase
@@ -128,7 +133,8 @@ func TestSplitsChangeNothing(t *testing.T) {
 
 func TestStreamsReachClientsAsTheyCame(t *testing.T) {
 	for _, sc := range splitCases() {
-		if sc.hide || sc.strip || sc.upstream != "" || !sc.complete || strings.Contains(sc.name, "error") || strings.HasPrefix(sc.name, "no ") || strings.HasPrefix(sc.name, "broken") {
+		if sc.hide || sc.strip || sc.upstream != "" || !sc.complete || strings.Contains(sc.name, "error") ||
+			strings.HasPrefix(sc.name, "no ") || strings.HasPrefix(sc.name, "broken") {
 			continue
 		}
 		if got := sc.run(t); got.out != sc.input {
@@ -174,7 +180,8 @@ func TestMissingDoneIsWritten(t *testing.T) {
 	// Half an event helps nobody.
 	f(roleChunk+chunk("the")[:60], roleChunk, true, false)
 	f(body, body, false, false)
-	early := strings.Replace(chunk("the"), `"delta":{"content":"the"},"logprobs":null,"finish_reason":null`, `"finish_reason":"stop","delta":{"content":"the"}`, 1)
+	early := strings.Replace(chunk("the"), `"delta":{"content":"the"},"logprobs":null,"finish_reason":null`,
+		`"finish_reason":"stop","delta":{"content":"the"}`, 1)
 	f(early, early+told+done, true, true)
 }
 
@@ -186,11 +193,13 @@ func TestErrorsInsideStreamsAreOurs(t *testing.T) {
 		input := roleChunk + chunk("the") + chunk(" small") + event
 		sc := streamCase{input: input, complete: true}
 		got := sc.run(t)
-		if !got.failed || !got.done || got.usage != (dialect.Usage{Prompt: promptTokens, Completion: 2, Estimated: true}) {
+		if !got.failed || !got.done ||
+			got.usage != (dialect.Usage{Prompt: promptTokens, Completion: 2, Estimated: true}) {
 			t.Errorf("%+v", got)
 		}
 		begin := roleChunk + chunk("the") + chunk(" small") + `data: {"error":{"message":"`
-		if !strings.HasPrefix(got.out, begin) || !strings.HasSuffix(got.out, done) || !strings.Contains(got.out, `"code":"`+code+`"`) || strings.Contains(got.out, "internal") {
+		if !strings.HasPrefix(got.out, begin) || !strings.HasSuffix(got.out, done) ||
+			!strings.Contains(got.out, `"code":"`+code+`"`) || strings.Contains(got.out, "internal") {
 			t.Errorf("%s", got.out)
 		}
 	}
@@ -199,24 +208,29 @@ func TestErrorsInsideStreamsAreOurs(t *testing.T) {
 	f(`data: {"id":"x","object":"error","message":"internal","error":{"code":500}}`+"\n\n", "upstream_error")
 	f("event: error\ndata: {\"message\":\"internal\"}\n\n", "upstream_error")
 	f(`data: {"id":"x","error":{"code":502,"message":"internal"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`+"\n\n", "upstream_error")
-	f(`data: {"error":{"message":"flagged by internal moderation","code":"content_filter"}}`+"\n\n", "content_blocked_by_provider")
+	f(`data: {"error":{"message":"flagged by internal moderation","code":"content_filter"}}`+"\n\n",
+		"content_blocked_by_provider")
 	// No errors: a null member, and the word in a text.
-	sc := streamCase{complete: true, input: strings.Replace(roleChunk, `"choices"`, `"error":null,"choices"`, 1) + chunk(`\"error\":{}`) + `data: {"choices":[],"error":null}` + "\n\n" + finishChunk + usageChunk + done}
+	sc := streamCase{complete: true, input: strings.Replace(roleChunk, `"choices"`, `"error":null,"choices"`, 1) +
+		chunk(`\"error\":{}`) + `data: {"choices":[],"error":null}` + "\n\n" + finishChunk + usageChunk + done}
 	if got := sc.run(t); got.failed || got.out != sc.input {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestModelNameIsTheOneThatWasAskedFor(t *testing.T) {
-	theirs := strings.ReplaceAll(roleChunk+chunk(`\"model\":\"m\"`)+finishChunk+usageChunk+done, `"model":"m"`, `"model":"vendor/large-2026"`)
+	theirs := strings.ReplaceAll(roleChunk+chunk(`\"model\":\"m\"`)+finishChunk+usageChunk+done, `"model":"m"`,
+		`"model":"vendor/large-2026"`)
 	sc := streamCase{input: theirs, complete: true, upstream: "vendor/large-2026"}
 	want := strings.ReplaceAll(theirs, `"model":"vendor/large-2026"`, `"model":"m"`)
 	if got := sc.run(t); got.out != want {
 		t.Errorf("%s", got.out)
 	}
 	// Another place in every event, spaces, and the right name already.
-	sc.input = `data: {"model" : "a","choices":[]}` + "\n\n" + `data: {"choices":[],"model": "bb"}` + "\n\n" + `data: {"id":"longer","model":"m"}` + "\n\n"
-	want = `data: {"model" : "a","choices":[]}` + "\n\n" + `data: {"choices":[],"model": "m"}` + "\n\n" + `data: {"id":"longer","model":"m"}` + "\n\n"
+	sc.input = `data: {"model" : "a","choices":[]}` + "\n\n" + `data: {"choices":[],"model": "bb"}` + "\n\n" +
+		`data: {"id":"longer","model":"m"}` + "\n\n"
+	want = `data: {"model" : "a","choices":[]}` + "\n\n" + `data: {"choices":[],"model": "m"}` + "\n\n" +
+		`data: {"id":"longer","model":"m"}` + "\n\n"
 	if got := sc.run(t); got.out != want {
 		t.Errorf("%s", got.out)
 	}
@@ -224,7 +238,8 @@ func TestModelNameIsTheOneThatWasAskedFor(t *testing.T) {
 	c := chatOf(t, prompt)
 	target := targetOf(c.Model, "vendor/large-2026", config.Quirks{})
 	var s dialect.Scratch
-	body := strings.Replace(answer("the small", `,"usage":`+plainUsage), `"model":"m"`, `"model": "vendor/large-2026-07-01"`, 1)
+	body := strings.Replace(answer("the small", `,"usage":`+plainUsage), `"model":"m"`,
+		`"model": "vendor/large-2026-07-01"`, 1)
 	wantBody := strings.Replace(body, "vendor/large-2026-07-01", "m", 1)
 	out, u, err := Dialect{}.Answer([]byte(body), c, target, &s)
 	if err != nil || string(out) != wantBody || u.Prompt != 11 {

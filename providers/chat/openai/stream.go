@@ -314,7 +314,8 @@ func (s *stream) Release() {
 	s.events.Reset()
 	s.produced.Release()
 	s.usual.forget()
-	fresh := stream{events: s.events, usual: s.usual, out: s.out[:0], spans: s.spans[:0], modelName: s.modelName[:0], ident: s.ident[:0]}
+	fresh := stream{events: s.events, usual: s.usual, out: s.out[:0], spans: s.spans[:0], modelName: s.modelName[:0],
+		ident: s.ident[:0]}
 	if cap(fresh.out) > keepOut {
 		fresh.out = nil
 	}

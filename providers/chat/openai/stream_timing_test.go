@@ -50,7 +50,8 @@ func BenchmarkEventWithCRLF(b *testing.B) {
 }
 
 func BenchmarkEventWithToolCall(b *testing.B) {
-	feed(b, 1, strings.Replace(chunk(" the"), `"content":" the"`, `"tool_calls":[{"index":0,"function":{"arguments":" the"}}]`, 1), plainTarget)
+	feed(b, 1, strings.Replace(chunk(" the"), `"content":" the"`,
+		`"tool_calls":[{"index":0,"function":{"arguments":" the"}}]`, 1), plainTarget)
 }
 
 func BenchmarkRenamedEvent(b *testing.B) {

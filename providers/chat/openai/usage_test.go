@@ -40,35 +40,58 @@ func TestUsageOfStreams(t *testing.T) {
 	body := roleChunk + chunk("the") + chunk(" small") + finishChunk
 	f("chunk without choices", body+usageChunk+done, plain)
 	f("null in every chunk before", tail(`"usage":null`)+finishChunk+usageChunk+done, plain)
-	f("spaces", body+`data:{"choices" : [] , "usage"  :  {"prompt_tokens" : 11 , "completion_tokens":7}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Completion: 7}))
-	f("zeros until the end", tail(`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`)+finishChunk+usageChunk+done, plain)
-	f("running counts", tail(`"usage":{"prompt_tokens":11,"completion_tokens":1}`)+finish(`"usage":`+plainUsage)+done, plain)
+	f("spaces", body+`data:{"choices" : [] , "usage"  :  {"prompt_tokens" : 11 , "completion_tokens":7}}`+"\n\n"+done,
+		seen(dialect.Usage{Prompt: 11, Completion: 7}))
+	f("zeros until the end", tail(`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`)+finishChunk+
+		usageChunk+done, plain)
+	f("running counts", tail(`"usage":{"prompt_tokens":11,"completion_tokens":1}`)+finish(`"usage":`+plainUsage)+done,
+		plain)
 	f("in the finish chunk", roleChunk+chunk("the")+finish(`"usage":`+plainUsage)+done, plain)
-	f("in a chunk with choices and an empty delta", body+strings.Replace(finishChunk, `}]}`, `}],"usage":`+plainUsage+`}`, 1)+done, plain)
+	f("in a chunk with choices and an empty delta", body+strings.Replace(finishChunk, `}]}`,
+		`}],"usage":`+plainUsage+`}`, 1)+done, plain)
 	f("null after the real one", body+usageChunk+strings.Replace(usageChunk, plainUsage, "null", 1)+done, plain)
-	f("in the choice (Moonshot)", roleChunk+chunk("the")+strings.Replace(finishChunk, `"finish_reason":"stop"`, `"finish_reason":"stop","usage":`+plainUsage, 1)+done, plain)
-	f("null at the top, real in the choice", roleChunk+chunk("the")+strings.Replace(finish(`"usage":null`), `"finish_reason":"stop"`, `"finish_reason":"stop","usage":`+plainUsage, 1)+done, plain)
+	f("in the choice (Moonshot)", roleChunk+chunk("the")+strings.Replace(finishChunk, `"finish_reason":"stop"`,
+		`"finish_reason":"stop","usage":`+plainUsage, 1)+done, plain)
+	f("null at the top, real in the choice", roleChunk+chunk("the")+strings.Replace(finish(`"usage":null`),
+		`"finish_reason":"stop"`, `"finish_reason":"stop","usage":`+plainUsage, 1)+done, plain)
 	f("x_groq", roleChunk+chunk("the")+finish(`"x_groq":{"id":"req_1","usage":`+plainUsage+`}`)+done, plain)
-	f("top-level cached_tokens", body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18,"cached_tokens":5,"reasoning_tokens":3}}`+"\n\n"+done, plain)
-	f("prompt_cache_hit_tokens (DeepSeek)", body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18,"prompt_cache_hit_tokens":5,"prompt_cache_miss_tokens":6,"completion_tokens_details":{"reasoning_tokens":3}}}`+"\n\n"+done, plain)
+	f("top-level cached_tokens",
+		body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18,"cached_tokens":5,"reasoning_tokens":3}}`+"\n\n"+done, plain)
+	f("prompt_cache_hit_tokens (DeepSeek)",
+		body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18,"prompt_cache_hit_tokens":5,"prompt_cache_miss_tokens":6,"completion_tokens_details":{"reasoning_tokens":3}}}`+"\n\n"+done, plain)
 	f("cache writes", body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":5,"cache_write_tokens":4}}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Cached: 5, CacheWrite: 4, Completion: 7}))
-	f("cache writes of a proxy before Anthropic", body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"cache_creation_input_tokens":4,"cache_read_input_tokens":5}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Cached: 5, CacheWrite: 4, Completion: 7}))
-	f("parts above their wholes", body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":50,"cache_write_tokens":4},"completion_tokens_details":{"reasoning_tokens":9}}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Cached: 11, Completion: 7, Reasoning: 7}))
+	f("cache writes of a proxy before Anthropic",
+		body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"cache_creation_input_tokens":4,"cache_read_input_tokens":5}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Cached: 5, CacheWrite: 4, Completion: 7}))
+	f("parts above their wholes",
+		body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":50,"cache_write_tokens":4},"completion_tokens_details":{"reasoning_tokens":9}}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Cached: 11, Completion: 7, Reasoning: 7}))
 	counted := seen(dialect.Usage{Prompt: promptTokens, Completion: 2, Estimated: true})
-	f("zero", body+`data: {"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`+"\n\n"+done, counted)
+	f("zero", body+`data: {"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`+"\n\n"+
+		done, counted)
 	f("negative", body+`data: {"choices":[],"usage":{"prompt_tokens":-11,"completion_tokens":-7}}`+"\n\n"+done, counted)
-	f("thoughts in the total alone (Google)", body+`data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":105}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 9, Completion: 96}))
-	f("a total alone", body+`data: {"choices":[],"usage":{"total_tokens":105}}`+"\n\n"+done, seen(dialect.Usage{Prompt: promptTokens, Completion: 105 - promptTokens, Estimated: true}))
-	f("huge", body+`data: {"choices":[],"usage":{"prompt_tokens":9223372036854775807,"completion_tokens":1e300}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 1 << 40, Completion: 1 << 40}))
-	f("fractions and text", body+`data: {"choices":[],"usage":{"prompt_tokens":11.0,"completion_tokens":7.5,"total_tokens":"18"}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Completion: 7}))
-	f("reasoning beside the completion (xAI)", body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":4,"total_tokens":18,"completion_tokens_details":{"reasoning_tokens":3}}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Completion: 7, Reasoning: 3}))
-	f("named in the text only", roleChunk+chunk(`\"usage\":{\"completion_tokens\":900}`)+finishChunk+usageChunk+done, plain)
-	f("twice in one event", body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7},"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Completion: 7}))
-	f("data of several lines", body+"data: {\"choices\":[],\ndata: \"usage\":{\"prompt_tokens\":11,\ndata: \"completion_tokens\":7}}\n\n"+done, seen(dialect.Usage{Prompt: 11, Completion: 7}))
+	f("thoughts in the total alone (Google)",
+		body+`data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":105}}`+"\n\n"+done,
+		seen(dialect.Usage{Prompt: 9, Completion: 96}))
+	f("a total alone", body+`data: {"choices":[],"usage":{"total_tokens":105}}`+"\n\n"+done,
+		seen(dialect.Usage{Prompt: promptTokens, Completion: 105 - promptTokens, Estimated: true}))
+	f("huge", body+`data: {"choices":[],"usage":{"prompt_tokens":9223372036854775807,"completion_tokens":1e300}}`+
+		"\n\n"+done, seen(dialect.Usage{Prompt: 1 << 40, Completion: 1 << 40}))
+	f("fractions and text", body+
+		`data: {"choices":[],"usage":{"prompt_tokens":11.0,"completion_tokens":7.5,"total_tokens":"18"}}`+"\n\n"+done,
+		seen(dialect.Usage{Prompt: 11, Completion: 7}))
+	f("reasoning beside the completion (xAI)",
+		body+`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":4,"total_tokens":18,"completion_tokens_details":{"reasoning_tokens":3}}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Completion: 7, Reasoning: 3}))
+	f("named in the text only", roleChunk+chunk(`\"usage\":{\"completion_tokens\":900}`)+finishChunk+usageChunk+done,
+		plain)
+	f("twice in one event", body+
+		`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7},"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\n"+done, seen(dialect.Usage{Prompt: 11, Completion: 7}))
+	f("data of several lines",
+		body+"data: {\"choices\":[],\ndata: \"usage\":{\"prompt_tokens\":11,\ndata: \"completion_tokens\":7}}\n\n"+done,
+		seen(dialect.Usage{Prompt: 11, Completion: 7}))
 
 	// None at all: counted.
 	f("none", body+done, dialect.Usage{Prompt: promptTokens, Completion: 2, Estimated: true})
-	f("null only", tail(`"usage":null`)+finishChunk+done, dialect.Usage{Prompt: promptTokens, Completion: 2, Estimated: true})
+	f("null only", tail(`"usage":null`)+finishChunk+done, dialect.Usage{Prompt: promptTokens, Completion: 2,
+		Estimated: true})
 }
 
 // The same for whole answers, read at once and read as they go by.
@@ -103,35 +126,44 @@ func TestUsageOfAnswers(t *testing.T) {
 	}
 	plain := dialect.Usage{Prompt: 11, Cached: 5, Completion: 7, Reasoning: 3, Seen: true}
 	f("plain", answer("the small", `,"usage":`+plainUsage), plain)
-	f("before the choices", strings.Replace(answer("the small", ""), `"choices"`, `"usage":`+plainUsage+`,"choices"`, 1), plain)
-	f("in the choice", strings.Replace(answer("the small", ""), `"finish_reason"`, `"usage":`+plainUsage+`,"finish_reason"`, 1), plain)
+	f("before the choices", strings.Replace(answer("the small", ""), `"choices"`, `"usage":`+plainUsage+`,"choices"`,
+		1), plain)
+	f("in the choice", strings.Replace(answer("the small", ""), `"finish_reason"`,
+		`"usage":`+plainUsage+`,"finish_reason"`, 1), plain)
 	f("x_groq", answer("the small", `,"x_groq":{"usage":`+plainUsage+`}`), plain)
 	f("elsewhere", answer("the small", `,"usage":`+plainUsage+`,"extra":{"usage":{"prompt_tokens":1}}`), plain)
-	f("zero", answer("the small", `,"usage":{"prompt_tokens":0,"completion_tokens":0}`), dialect.Usage{Prompt: promptTokens, Completion: 2, Seen: true, Estimated: true})
+	f("zero", answer("the small", `,"usage":{"prompt_tokens":0,"completion_tokens":0}`),
+		dialect.Usage{Prompt: promptTokens, Completion: 2, Seen: true, Estimated: true})
 	f("none", answer("the small", ""), dialect.Usage{Prompt: promptTokens, Completion: 2, Estimated: true})
 	f("null", answer("the small", `,"usage":null`), dialect.Usage{Prompt: promptTokens, Completion: 2, Estimated: true})
-	f("none, escapes", answer(`the\u0020small \"river\"\\`, ""), dialect.Usage{Prompt: promptTokens, Completion: dialect.CountTokens("", []byte(`the small "river"\`)), Estimated: true})
-	tools := strings.Replace(answer("", ""), `"refusal":null`, `"reasoning_content":"the small","tool_calls":[{"id":"c","type":"function","function":{"name":"look","arguments":"{\"at\":1}"}},{"id":"d","type":"function","function":{"name":"go","arguments":"{}"}}]`, 1)
+	f("none, escapes", answer(`the\u0020small \"river\"\\`, ""),
+		dialect.Usage{Prompt: promptTokens, Completion: dialect.CountTokens("", []byte(`the small "river"\`)),
+			Estimated: true})
+	tools := strings.Replace(answer("", ""), `"refusal":null`,
+		`"reasoning_content":"the small","tool_calls":[{"id":"c","type":"function","function":{"name":"look","arguments":"{\"at\":1}"}},{"id":"d","type":"function","function":{"name":"go","arguments":"{}"}}]`, 1)
 	count := func(texts ...string) (n int64) {
 		for _, text := range texts {
 			n += dialect.CountTokens("", []byte(text))
 		}
 		return n
 	}
-	f("none, reasoning and tools", tools, dialect.Usage{Prompt: promptTokens, Completion: count("the small", "look", `{"at":1}`, "go", "{}"), Reasoning: 2, Estimated: true})
+	f("none, reasoning and tools", tools, dialect.Usage{Prompt: promptTokens,
+		Completion: count("the small", "look", `{"at":1}`, "go", "{}"), Reasoning: 2, Estimated: true})
 }
 
 func TestAnswersThatAreNoneAreRefused(t *testing.T) {
 	c := chatOf(t, prompt)
 	target := targetOf(c.Model, "m", config.Quirks{})
 	var s dialect.Scratch
-	for _, body := range []string{``, `[]`, `<html>`, `{"id":`, answer("x", "") + `{}`, `{"error":{"message":"boom at 10.0.0.1"}}`} {
+	for _, body := range []string{``, `[]`, `<html>`, `{"id":`, answer("x", "") + `{}`,
+		`{"error":{"message":"boom at 10.0.0.1"}}`} {
 		if out, _, err := (Dialect{}).Answer([]byte(body), c, target, &s); err == nil {
 			t.Errorf("%q became %q", body, out)
 		}
 	}
 	// Two decoders could differ on these, but they are the upstream's to the client.
-	if out, u, err := (Dialect{}).Answer([]byte(answer("x", `,"usage":`+plainUsage+`,"usage":null`)), c, target, &s); err != nil || u.Prompt != 11 || len(out) == 0 {
+	if out, u, err := (Dialect{}).Answer([]byte(answer("x", `,"usage":`+plainUsage+`,"usage":null`)), c, target,
+		&s); err != nil || u.Prompt != 11 || len(out) == 0 {
 		t.Errorf("%v %+v", err, u)
 	}
 }

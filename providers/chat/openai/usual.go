@@ -24,7 +24,8 @@ func (u *usual) learn(data []byte, d *delta) {
 	u.forget()
 	behind := data[d.end:]
 	end := bytes.IndexByte(behind, ']') + 1
-	if d.begin == 0 || end == 0 || d.begin > maxUsual || len(behind) > maxUsual || usageAt(data[:d.begin], find(data[:d.begin], 0, usageKey)) >= 0 {
+	if d.begin == 0 || end == 0 || d.begin > maxUsual || len(behind) > maxUsual ||
+		usageAt(data[:d.begin], find(data[:d.begin], 0, usageKey)) >= 0 {
 		return
 	}
 	if !harmless(behind) {

@@ -39,9 +39,10 @@ func (Dialect) Reach(j *image.Job, t *image.Target) image.Reach {
 
 // Begin starts a run of one request.
 func (Dialect) Begin(j *image.Job, t *image.Target, n int) image.Run {
-	return image.Once{Ask: func(s *image.Step) { request(&s.Request, j, t, n) }, Answer: func(r *image.Reply) (*image.Outcome, *dialect.Failure) {
-		return Answer(r, n)
-	}}
+	return image.Once{Ask: func(s *image.Step) { request(&s.Request, j, t, n) },
+		Answer: func(r *image.Reply) (*image.Outcome, *dialect.Failure) {
+			return Answer(r, n)
+		}}
 }
 
 var (

@@ -23,7 +23,8 @@ func TestBombsAreNotDecoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := NewConverter(1)
-	if n := testing.AllocsPerRun(5, func() { _, err = c.Convert(context.Background(), h, nil, bomb, JPEG, 0) }); err == nil || n > 0 {
+	if n := testing.AllocsPerRun(5, func() { _, err = c.Convert(context.Background(), h, nil, bomb, JPEG, 0) }); err ==
+		nil || n > 0 {
 		t.Errorf("%v, %v allocations", err, n)
 	}
 }

@@ -19,14 +19,16 @@ func TestNotesLeaveThePixelsAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range []string{"a cat\nSteps: 8, Seed: 5", "ünïcode 猫", "", "odd", "even", strings.Repeat("x", 1<<20), "nul\x00byte", "broken \xff utf"} {
+		for _, text := range []string{"a cat\nSteps: 8, Seed: 5", "ünïcode 猫", "", "odd", "even",
+			strings.Repeat("x", 1<<20), "nul\x00byte", "broken \xff utf"} {
 			before := append([]byte(nil), file...)
 			out := Annotate(h, file, Note{Software: "farebox", Text: text})
 			if !bytes.Equal(file, before) {
 				t.Fatalf("%s: the file itself was changed", name)
 			}
 			got, err := Read(nil, out)
-			if err != nil || got.Width != h.Width || got.Height != h.Height || got.Format != h.Format || got.Size != int64(len(out)) {
+			if err != nil || got.Width != h.Width || got.Height != h.Height || got.Format != h.Format ||
+				got.Size != int64(len(out)) {
 				t.Errorf("%s with %.9q: %+v, %v", name, text, got, err)
 				continue
 			}

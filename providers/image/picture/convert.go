@@ -84,7 +84,8 @@ func (c *Converter) Convert(ctx context.Context, h Header, text, raw []byte, to 
 
 // Shrink makes a smaller file: upscalers that know one factor only are asked
 // for that, and what is too much is taken off. It is Convert otherwise.
-func (c *Converter) Shrink(ctx context.Context, h Header, text, raw []byte, width, height int, to Format) ([]byte, error) {
+func (c *Converter) Shrink(ctx context.Context, h Header, text, raw []byte, width, height int, to Format) ([]byte,
+	error) {
 	if width < 1 || height < 1 || width > h.Width || height > h.Height {
 		return nil, errConvert
 	}

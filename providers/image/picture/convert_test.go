@@ -16,7 +16,8 @@ import (
 func TestFormatsAreConverted(t *testing.T) {
 	t.Parallel()
 	c := NewConverter(0)
-	for name, file := range map[string][]byte{"png": pngOf(150, 90), "jpeg": jpegOf(150, 90), "webp": webpOf(150, 90), "lossless": lossless(150, 90)} {
+	for name, file := range map[string][]byte{"png": pngOf(150, 90), "jpeg": jpegOf(150, 90), "webp": webpOf(150, 90),
+		"lossless": lossless(150, 90)} {
 		h, err := Read(nil, file)
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +117,8 @@ func TestConversionsAreBounded(t *testing.T) {
 	if _, err = c.Convert(context.Background(), h, nil, hollow, JPEG, 0); err == nil {
 		t.Error("a hollow file is converted")
 	}
-	if _, err = c.Convert(context.Background(), Header{Format: GIF, Width: 1, Height: 1}, nil, []byte("GIF89a"), PNG, 0); err == nil {
+	if _, err = c.Convert(context.Background(), Header{Format: GIF, Width: 1, Height: 1}, nil, []byte("GIF89a"), PNG,
+		0); err == nil {
 		t.Error("a GIF is converted")
 	}
 	if _, err = c.Convert(context.Background(), h, nil, hollow, GIF, 0); err == nil {
@@ -195,7 +197,8 @@ func TestImagesShrink(t *testing.T) {
 	h, _ := Read(nil, file)
 	for _, to := range []Format{PNG, JPEG, WebP} {
 		out, err := c.Shrink(context.Background(), h, nil, file, 100, 60, to)
-		if got, no := Read(nil, out); err != nil || no != nil || got.Format != to || got.Width != 100 || got.Height != 60 {
+		if got, no := Read(nil, out); err != nil || no != nil || got.Format != to || got.Width != 100 ||
+			got.Height != 60 {
 			t.Errorf("%v: %+v, %v, %v", to, got, err, no)
 		}
 	}
@@ -212,7 +215,8 @@ func TestImagesShrink(t *testing.T) {
 			t.Errorf("%v is accepted", size)
 		}
 	}
-	if _, err := c.Shrink(context.Background(), Header{Format: PNG, Width: 5000, Height: 5000, Frames: 1}, nil, claims(5000, 5000), 10, 10, PNG); err == nil {
+	if _, err := c.Shrink(context.Background(), Header{Format: PNG, Width: 5000, Height: 5000, Frames: 1}, nil,
+		claims(5000, 5000), 10, 10, PNG); err == nil {
 		t.Error("a bomb is decoded")
 	}
 }

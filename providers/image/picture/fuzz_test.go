@@ -9,7 +9,8 @@ import (
 
 func seed(f *testing.F) {
 	for _, file := range [][]byte{
-		pngOf(9, 7), jpegOf(9, 7), webpOf(9, 7), lossless(9, 7), plainWebP(9, 7), claims(5, 5), []byte("GIF89a"), []byte("RIFF\x0c\x00\x00\x00WEBPVP8X"),
+		pngOf(9, 7), jpegOf(9, 7), webpOf(9, 7), lossless(9, 7), plainWebP(9, 7), claims(5, 5), []byte("GIF89a"),
+		[]byte("RIFF\x0c\x00\x00\x00WEBPVP8X"),
 		[]byte("\xff\xd8\xff\xda\x00\x02\xff\xff\xff\x00\xff\xd9"), []byte("\x89PNG\r\n\x1a\n\xff\xff\xff\xffIHDR"),
 	} {
 		f.Add(file)
@@ -29,11 +30,13 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if h.Size <= 0 || h.Size > int64(len(file)) || h.Width <= 0 || h.Height <= 0 || h.Format == Unknown || h.Format == GIF {
+		if h.Size <= 0 || h.Size > int64(len(file)) || h.Width <= 0 || h.Height <= 0 || h.Format == Unknown ||
+			h.Format == GIF {
 			t.Fatalf("%+v of %d bytes", h, len(file))
 		}
 		cfg, format, err := stdimage.DecodeConfig(bytes.NewReader(file))
-		if err == nil && h.Frames == 1 && (cfg.Width != h.Width || cfg.Height != h.Height || format != h.Format.String()) {
+		if err == nil && h.Frames == 1 && (cfg.Width != h.Width || cfg.Height != h.Height ||
+			format != h.Format.String()) {
 			t.Fatalf("%+v, but a decoder says %s %dx%d", h, format, cfg.Width, cfg.Height)
 		}
 		again, err := Read(nil, file[:h.Size])

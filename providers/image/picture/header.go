@@ -274,7 +274,8 @@ func (h *Header) webp(w *window) (why string) {
 				return "its pixels have a broken header"
 			}
 			found = true
-			h.Width, h.Height = int(binary.LittleEndian.Uint16(p[14:]))&0x3fff, int(binary.LittleEndian.Uint16(p[16:]))&0x3fff
+			h.Width, h.Height = int(binary.LittleEndian.Uint16(p[14:]))&0x3fff,
+				int(binary.LittleEndian.Uint16(p[16:]))&0x3fff
 		case "VP8L":
 			if found || size < 5 || p == nil && w.peek(13) == nil {
 				return "its pixels have a broken header"

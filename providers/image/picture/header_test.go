@@ -16,7 +16,8 @@ import (
 // files are whole images of all kinds, some larger than what is looked at at once.
 var files = sync.OnceValue(func() map[string][]byte {
 	return map[string][]byte{
-		"png": pngOf(150, 130), "jpeg": jpegOf(150, 140), "webp": webpOf(100, 90), "lossless": lossless(60, 70), "plain": plainWebP(90, 60),
+		"png": pngOf(150, 130), "jpeg": jpegOf(150, 140), "webp": webpOf(100, 90), "lossless": lossless(60, 70),
+		"plain":     plainWebP(90, 60),
 		"large png": pngOf(500, 400), "large jpeg": jpegOf(600, 500),
 	}
 })
@@ -30,10 +31,12 @@ func TestHeadersAreWhatDecodersRead(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		for _, h := range []func() (Header, error){
-			func() (Header, error) { return Read(nil, file) }, func() (Header, error) { return Read(textOf(file), nil) },
+			func() (Header, error) { return Read(nil, file) },
+			func() (Header, error) { return Read(textOf(file), nil) },
 		} {
 			got, err := h()
-			if err != nil || got.Width != cfg.Width || got.Height != cfg.Height || got.Format.String() != format || got.Size != int64(len(file)) || got.Frames != 1 {
+			if err != nil || got.Width != cfg.Width || got.Height != cfg.Height || got.Format.String() != format ||
+				got.Size != int64(len(file)) || got.Frames != 1 {
 				t.Errorf("%s: %+v, %v", name, got, err)
 			}
 		}
@@ -43,7 +46,8 @@ func TestHeadersAreWhatDecodersRead(t *testing.T) {
 // A file that is cut off anywhere is refused.
 func TestCutFilesAreRefused(t *testing.T) {
 	t.Parallel()
-	for name, file := range map[string][]byte{"png": pngOf(16, 12), "jpeg": jpegOf(16, 12), "webp": webpOf(16, 12), "lossless": lossless(16, 12), "plain": plainWebP(16, 12)} {
+	for name, file := range map[string][]byte{"png": pngOf(16, 12), "jpeg": jpegOf(16, 12), "webp": webpOf(16, 12),
+		"lossless": lossless(16, 12), "plain": plainWebP(16, 12)} {
 		for n := range len(file) {
 			if _, err := Read(nil, file[:n]); err == nil {
 				t.Errorf("%s: %d of %d bytes are accepted", name, n, len(file))
@@ -62,7 +66,8 @@ func TestCutFilesAreRefused(t *testing.T) {
 func TestWhatIsNoPartOfTheImage(t *testing.T) {
 	t.Parallel()
 	for name, file := range files() {
-		for _, tail := range []string{"\x00", "<script>alert(1)</script>", "PK\x03\x04zip", strings.Repeat("x", 200_000)} {
+		for _, tail := range []string{"\x00", "<script>alert(1)</script>", "PK\x03\x04zip",
+			strings.Repeat("x", 200_000)} {
 			h, err := Read(nil, append(append([]byte(nil), file...), tail...))
 			if err != nil || h.Size != int64(len(file)) {
 				t.Errorf("%s with a tail: %+v, %v", name, h, err)
@@ -80,7 +85,8 @@ func TestHostileFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	small := jpegOf(300, 300)
 	animated := pngOf(300, 300)
-	animated = append(append(append([]byte(nil), animated[:33]...), chunkOf("acTL", []byte{0, 0, 0, 99, 0, 0, 0, 0})...), animated[33:]...)
+	animated = append(append(append([]byte(nil), animated[:33]...),
+		chunkOf("acTL", []byte{0, 0, 0, 99, 0, 0, 0, 0})...), animated[33:]...)
 	moving := []byte("RIFF\x00\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\xff\x01\x00\xff\x01\x00ANIM\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00")
 	moving = append(moving, "ANMF\x10\x00\x00\x00"...)
 	moving = append(moving, make([]byte, 16)...)
@@ -92,7 +98,8 @@ func TestHostileFilesAreRefused(t *testing.T) {
 	lying[24]++ // the canvas's width
 	scans := append([]byte(nil), small...)
 	at := bytes.Index(scans, []byte{0xff, 0xda})
-	scans = append(scans[:len(scans)-2:len(scans)-2], bytes.Repeat(append(append([]byte(nil), small[at:at+14]...), 1, 2, 3), 200)...)
+	scans = append(scans[:len(scans)-2:len(scans)-2], bytes.Repeat(append(append([]byte(nil), small[at:at+14]...), 1, 2,
+		3), 200)...)
 	scans = append(scans, 0xff, 0xd9)
 	chunks := append([]byte(nil), pngOf(300, 300)[:33]...)
 	chunks = append(chunks, bytes.Repeat(chunkOf("teSt", nil), maxChunks+1)...)
@@ -104,22 +111,23 @@ func TestHostileFilesAreRefused(t *testing.T) {
 		file []byte
 		code string
 	}{
-		"animated PNG":     {animated, "CORRUPTED_IMAGE"},
-		"animated WebP":    {moving, "CORRUPTED_IMAGE"},
-		"two sizes":        {lying, "CORRUPTED_IMAGE"},
-		"many scans":       {scans, "CORRUPTED_IMAGE"},
-		"many chunks":      {chunks, "CORRUPTED_IMAGE"},
-		"two headers":      {headers, "CORRUPTED_IMAGE"},
-		"broken checksum":  {badSum, "CORRUPTED_IMAGE"},
-		"PNG bomb":         {claims(60_000, 60_000), "IMAGE_TOO_LARGE"},
-		"thin bomb":        {claims(33_177_600, 1), "IMAGE_TOO_LARGE"},
-		"impossible":       {claims(1<<31, 1<<31), "CORRUPTED_IMAGE"},
-		"overflowing":      {claims(1<<31-1, 1<<31-1), "IMAGE_TOO_LARGE"},
-		"no width":         {claims(0, 100_000), "CORRUPTED_IMAGE"},
-		"a pixel short":    {claims(65_535, 1), "IMAGE_TOO_SMALL"},
-		"GIF":              {[]byte("GIF89a\x00\x02\x00\x02\x00\x00\x00;"), "CORRUPTED_IMAGE"},
-		"PDF":              {[]byte("%PDF-1.7\n" + strings.Repeat("x", 100)), "CORRUPTED_IMAGE"},
-		"SVG":              {[]byte(`<svg xmlns="http://www.w3.org/2000/svg" width="999" height="999"/>`), "CORRUPTED_IMAGE"},
+		"animated PNG":    {animated, "CORRUPTED_IMAGE"},
+		"animated WebP":   {moving, "CORRUPTED_IMAGE"},
+		"two sizes":       {lying, "CORRUPTED_IMAGE"},
+		"many scans":      {scans, "CORRUPTED_IMAGE"},
+		"many chunks":     {chunks, "CORRUPTED_IMAGE"},
+		"two headers":     {headers, "CORRUPTED_IMAGE"},
+		"broken checksum": {badSum, "CORRUPTED_IMAGE"},
+		"PNG bomb":        {claims(60_000, 60_000), "IMAGE_TOO_LARGE"},
+		"thin bomb":       {claims(33_177_600, 1), "IMAGE_TOO_LARGE"},
+		"impossible":      {claims(1<<31, 1<<31), "CORRUPTED_IMAGE"},
+		"overflowing":     {claims(1<<31-1, 1<<31-1), "IMAGE_TOO_LARGE"},
+		"no width":        {claims(0, 100_000), "CORRUPTED_IMAGE"},
+		"a pixel short":   {claims(65_535, 1), "IMAGE_TOO_SMALL"},
+		"GIF":             {[]byte("GIF89a\x00\x02\x00\x02\x00\x00\x00;"), "CORRUPTED_IMAGE"},
+		"PDF":             {[]byte("%PDF-1.7\n" + strings.Repeat("x", 100)), "CORRUPTED_IMAGE"},
+		"SVG": {[]byte(`<svg xmlns="http://www.w3.org/2000/svg" width="999" height="999"/>`),
+			"CORRUPTED_IMAGE"},
 		"HTML":             {[]byte("<html>" + strings.Repeat("x", 100)), "CORRUPTED_IMAGE"},
 		"TIFF":             {append([]byte("II*\x00\x08\x00\x00\x00"), make([]byte, 100)...), "CORRUPTED_IMAGE"},
 		"HEIC":             {[]byte("\x00\x00\x00\x18ftypheic" + strings.Repeat("\x00", 100)), "CORRUPTED_IMAGE"},
@@ -147,8 +155,10 @@ func TestLimitsAtTheEdge(t *testing.T) {
 		size int64
 		code string
 	}{
-		{256, 256, 1000, ""}, {1, 65_536, 1000, "IMAGE_TOO_LARGE"}, {2, 32_768, 1000, ""}, {255, 257, 1000, "IMAGE_TOO_SMALL"}, {256, 255, 1000, "IMAGE_TOO_SMALL"},
-		{7680, 4320, 1000, ""}, {7681, 4320, 1000, "IMAGE_TOO_LARGE"}, {512, 64_800, 1000, ""}, {65_535, 506, 1000, ""}, {65_535, 507, 1000, "IMAGE_TOO_LARGE"},
+		{256, 256, 1000, ""}, {1, 65_536, 1000, "IMAGE_TOO_LARGE"}, {2, 32_768, 1000, ""},
+		{255, 257, 1000, "IMAGE_TOO_SMALL"}, {256, 255, 1000, "IMAGE_TOO_SMALL"},
+		{7680, 4320, 1000, ""}, {7681, 4320, 1000, "IMAGE_TOO_LARGE"}, {512, 64_800, 1000, ""}, {65_535, 506, 1000, ""},
+		{65_535, 507, 1000, "IMAGE_TOO_LARGE"},
 		{512, 512, MaxSize - 1, ""}, {512, 512, MaxSize, "IMAGE_TOO_LARGE"},
 	} {
 		err := Header{Format: PNG, Width: c.w, Height: c.h, Size: c.size, Frames: 1}.Accept()
@@ -173,7 +183,8 @@ func TestBrokenTextIsFound(t *testing.T) {
 	if len(text) < 2*windowLen {
 		t.Fatal("the file is too small for this")
 	}
-	for _, at := range []int{0, 1, 17, len(text) / 2, windowLen/3*4 - 1, windowLen / 3 * 4, len(text) - 5, len(text) - 1} {
+	for _, at := range []int{0, 1, 17, len(text) / 2, windowLen/3*4 - 1, windowLen / 3 * 4, len(text) - 5,
+		len(text) - 1} {
 		for _, c := range []byte{'%', '-', '_', '\n', ' ', 0, 0x80, '='} {
 			if text[at] == c {
 				continue
@@ -194,7 +205,8 @@ func TestBrokenTextIsFound(t *testing.T) {
 
 func TestFormatsHaveNames(t *testing.T) {
 	t.Parallel()
-	for name, f := range map[string]Format{"png": PNG, "jpeg": JPEG, "jpg": JPEG, "webp": WebP, "gif": Unknown, "": Unknown, "PNG": Unknown} {
+	for name, f := range map[string]Format{"png": PNG, "jpeg": JPEG, "jpg": JPEG, "webp": WebP, "gif": Unknown,
+		"": Unknown, "PNG": Unknown} {
 		if ParseFormat(name) != f {
 			t.Error(name)
 		}

@@ -30,7 +30,8 @@ func (h Header) Accept() error {
 	case h.Size >= MaxSize:
 		return &Refusal{422, "IMAGE_TOO_LARGE", "The image is too large: it must have less than 25 MB."}
 	case h.Width > maxSide || h.Height > maxSide || h.Pixels() > MaxPixels:
-		return &Refusal{422, "IMAGE_TOO_LARGE", "The image is too large: width x height must be at most 33177600 pixels, no side above 65535."}
+		return &Refusal{422, "IMAGE_TOO_LARGE",
+			"The image is too large: width x height must be at most 33177600 pixels, no side above 65535."}
 	case h.Pixels() < MinPixels:
 		return &Refusal{400, "IMAGE_TOO_SMALL", "The image is too small: width x height must be at least 65536 pixels."}
 	}

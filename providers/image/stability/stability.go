@@ -35,7 +35,8 @@ var presets = map[string]string{
 	"3D Model": "3d-model", "Analog Film": "analog-film", "Anime": "anime", "Cinematic": "cinematic",
 	"Comic Book": "comic-book", "Craft Clay": "modeling-compound", "Digital Art": "digital-art", "Enhance": "enhance",
 	"Fantasy Art": "fantasy-art", "Isometric Style": "isometric", "Line Art": "line-art", "Lowpoly": "low-poly",
-	"Neon Punk": "neon-punk", "Origami": "origami", "Photographic": "photographic", "Pixel Art": "pixel-art", "Texture": "tile-texture",
+	"Neon Punk": "neon-punk", "Origami": "origami", "Photographic": "photographic", "Pixel Art": "pixel-art",
+	"Texture": "tile-texture",
 }
 
 // Reach knows all kinds, as far as the model does.
@@ -155,7 +156,8 @@ func request(r *proxy.Request, j *image.Job, t *image.Target) {
 
 // format is the nearest that the endpoint can make.
 func format(j *image.Job, t *image.Target) string {
-	if j.Format == picture.WebP && j.Kind != image.RemoveBackground && j.Kind != image.Upscale && endpoint(t) == "sd3" ||
+	if j.Format == picture.WebP && j.Kind != image.RemoveBackground && j.Kind != image.Upscale &&
+		endpoint(t) == "sd3" ||
 		j.Format == picture.JPEG && j.Kind == image.RemoveBackground {
 		return "png"
 	}
