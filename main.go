@@ -7,10 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"net"
 	"os"
 	"slices"
-	"syscall"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -117,16 +116,11 @@ func serve(file string, override func(*config.Config)) error {
 	// First of all, so that a taken port leaves nothing behind, least of all
 	// keys that were never shown.
 	ln, err := proxy.ListenWith(cfg.Listen, proxy.ListenOptions{
-		Cert: cfg.TLS.Cert, Key: cfg.TLS.Key, Front: frontOf(&cfg.Server), Unsent: int(cfg.Server.SendBuffer),
-		Stall:     cfg.Server.ClientStall,
-		Inherited: inherited,
+		Cert: cfg.TLS.Cert, Key: cfg.TLS.Key, Front: frontOf(&cfg.Server), Inherited: inherited,
+		Unsent: int(cfg.Server.SendBuffer), Stall: cfg.Server.ClientStall,
 	})
 	if err != nil {
-		hint := "write the address as host:port or unix:/path"
-		if errors.Is(err, syscall.EADDRINUSE) {
-			hint = "is another farebox running? choose another address with --listen"
-		}
-		return fmt.Errorf("cannot listen on %s: %w; %s", cfg.Listen, err, hint)
+		return err
 	}
 	defer func() { _ = ln.Close() }()
 
@@ -197,14 +191,7 @@ func serve(file string, override func(*config.Config)) error {
 				}
 			}
 			return gw.Reload(next)
-		}, func(msg string, err error) {
-			gw.NoteReload(err)
-			if err != nil {
-				log.Error().Err(err).Msg(msg)
-				return
-			}
-			log.Info().Msg(msg)
-		})
+		}, gw.NoteReload)
 		if err != nil {
 			return fmt.Errorf("cannot watch %s: %w", file, err)
 		}
@@ -250,11 +237,10 @@ func loadOrDemo(file string) (*config.Config, *upstream.Server, error) {
 		cfg, err := config.Load(file)
 		return cfg, nil, err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	sim := upstream.New(upstream.Options{})
+	base, err := sim.Start()
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot start the simulated upstream: %w", err)
 	}
-	sim := upstream.New(upstream.Options{})
-	go func() { _ = sim.Serve(ln) }()
-	return config.Demo("http://" + ln.Addr().String()), sim, nil
+	return config.Demo(strings.TrimSuffix(base, "/v1")), sim, nil
 }

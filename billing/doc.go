@@ -11,7 +11,7 @@
 //
 // The hot path touches memory and one append to the journal (package journal), a
 // shared mapping that survives kill -9. The projector (projector.go) applies
-// the synced part of the journal to the [Store] in batches under a cursor, so
+// the synced part of the journal to the [store.Store] in batches under a cursor, so
 // that every record counts exactly once. [Ledger.Audit] recounts it all.
 //
 // With a Redis in the config the rate limits hold over all nodes together

@@ -2,8 +2,11 @@ package proxy
 
 import (
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -27,8 +30,20 @@ type ListenOptions struct {
 	Stall     time.Duration     // how long they may wait; 0: as long as the kernel keeps the connection
 }
 
-// ListenWith is Listen with more options.
+// ListenWith is Listen with more options. Its errors say what to do.
 func ListenWith(addr string, o ListenOptions) (net.Listener, error) {
+	ln, err := open(addr, o)
+	if err == nil {
+		return ln, nil
+	}
+	hint := "write the address as host:port or unix:/path"
+	if errors.Is(err, syscall.EADDRINUSE) {
+		hint = "is another farebox running? choose another address with --listen"
+	}
+	return nil, fmt.Errorf("cannot listen on %s: %w; %s", addr, err, hint)
+}
+
+func open(addr string, o ListenOptions) (net.Listener, error) {
 	cert, key := o.Cert, o.Key
 	var files *listen.Certificate
 	if cert != "" || key != "" {

@@ -145,14 +145,16 @@ func (m *meters) cause(text string) {
 	counter.Inc()
 }
 
-// NoteReload counts a change of the config file that was applied, or refused
-// with an error.
-func (g *Gateway) NoteReload(err error) {
+// NoteReload counts and logs a change of the config file that was applied, or
+// refused with an error.
+func (g *Gateway) NoteReload(msg string, err error) {
 	if err != nil {
 		g.metrics.reloads[0].Inc()
-	} else {
-		g.metrics.reloads[1].Inc()
+		g.log.Error().Err(err).Msg(msg)
+		return
 	}
+	g.metrics.reloads[1].Inc()
+	g.log.Info().Msg(msg)
 }
 
 // Each series is announced with its type, as scrapers expect.
