@@ -18,9 +18,9 @@ func (l *Ledger) Audit() (store.Report, error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
 	if l.node != nil {
-		l.node.desk.ops.Lock()
-		defer l.node.desk.ops.Unlock()
-		if !l.node.desk.finish() {
+		l.node.queue.ops.Lock()
+		defer l.node.queue.ops.Unlock()
+		if !l.node.queue.finish() {
 			return store.Report{}, errors.New(
 				"cannot recount: the outcome of a lease operation is not known, the store does not answer")
 		}

@@ -51,7 +51,7 @@ func (n *node) changed(c *store.Change) error {
 		n.l.setStatus(a, row.Status)
 		a.mu.Lock()
 		a.refill = row.DIEMDaily
-		n.desk.look(a)
+		n.queue.look(a)
 		a.mu.Unlock()
 	}
 	return nil

@@ -24,16 +24,16 @@ type lease struct {
 	limited  []*keyUse // keys whose limits have been asked for here
 
 	need       Nano // of requests that wait
-	asking     bool // in the desk's queue for a grant
-	giving     bool // in the desk's queue for a return
+	asking     bool // in the node's queue for a grant
+	giving     bool // in the node's queue for a return
 	giveAmount Nano // how much goes back; giveAll: what is free
-	looking    bool // in the desk's queue for a look
+	looking    bool // in the node's queue for a look
 	recalledNs int64
 	ownRecalls int        // not yet seen in the feed
 	debt       Nano       // of the account in the store, as last heard
 	marks      []debtMark // oldest first
 
-	listed   bool // in node.desk.active
+	listed   bool // in node.queue.active
 	touched  bool // since windowNs
 	windowNs int64
 	low      Nano // least that was free since windowNs
@@ -187,10 +187,10 @@ func (s *lease) took(a *AccountState, want Nano) {
 	s.low, s.touched, s.largest = min(s.low, free), true, max(s.largest, min(want, wantMost))
 	if !s.listed {
 		s.listed, s.windowNs, s.low = true, s.node.t.mono(), free
-		s.node.desk.list(a)
+		s.node.queue.list(a)
 	}
 	if free < s.aim(free)/2 && !s.asking {
-		s.node.desk.ask(a)
+		s.node.queue.ask(a)
 	}
 }
 
@@ -410,10 +410,10 @@ func (s *lease) look(a *AccountState, now int64) (idle bool) {
 		s.give(a, 0)
 	}
 	if s.touched && free < s.aim(free)/2 {
-		s.node.desk.ask(a)
+		s.node.queue.ask(a)
 	}
 	if now-s.heardNs >= int64(t.keep) {
-		s.node.desk.look(a)
+		s.node.queue.look(a)
 	}
 	return idle
 }
@@ -427,5 +427,5 @@ func (s *lease) give(a *AccountState, amount Nano) {
 		s.giveAmount = 0
 	}
 	s.giveAmount = max(s.giveAmount, amount)
-	s.node.desk.give(a)
+	s.node.queue.give(a)
 }

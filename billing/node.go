@@ -18,7 +18,7 @@ import (
 )
 
 // node is this process as one of several on a shared store. It spends from
-// leases (lease.go), which its desk fetches and gives back (desk.go); it keeps
+// leases (lease.go), which its queue fetches and gives back (lease_queue.go); it keeps
 // its session alive, follows the store's clock and what other nodes change
 // (feed.go), and stops selling when it may not be this node any more.
 type node struct {
@@ -42,8 +42,8 @@ type node struct {
 	skews       skewLog
 	confirmedNs atomic.Int64 // monotonic clock: when the heartbeat was sent that confirmed the session last
 
-	desk desk
-	feed feed
+	queue leaseQueue
+	feed  feed
 
 	stop    chan struct{}
 	stopped sync.WaitGroup
@@ -101,7 +101,7 @@ func newNode(l *Ledger, store store.Shared, o *Options) (*node, error) {
 	if n.name == "" {
 		n.name, _ = os.Hostname()
 	}
-	n.desk.init(n)
+	n.queue.init(n)
 	var err error
 	if n.id, err = loadIdentity(l.dir); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func newNode(l *Ledger, store store.Shared, o *Options) (*node, error) {
 	if n.no, n.inc, err = store.Join(n.id, n.name, n.t.ttl); err != nil {
 		return nil, fmt.Errorf("cannot join the shared store: %w", err)
 	}
-	if n.desk.op, err = store.LastOp(); err != nil {
+	if n.queue.op, err = store.LastOp(); err != nil {
 		return nil, fmt.Errorf("cannot join the shared store: %w", err)
 	}
 	b, err := n.beat()
@@ -163,10 +163,10 @@ func (n *node) adopt() error {
 			Amounts: f.Lease})
 	}
 	for len(rests) > 0 {
-		some := rests[:min(len(rests), deskBatch)]
+		some := rests[:min(len(rests), opBatch)]
 		rests = rests[len(some):]
-		n.desk.op++
-		if _, err := n.store.Return(n.desk.op, some); err != nil {
+		n.queue.op++
+		if _, err := n.store.Return(n.queue.op, some); err != nil {
 			return fmt.Errorf("cannot give back the leases of the last process: %w", err)
 		}
 	}
@@ -199,7 +199,7 @@ func (n *node) start() {
 	if n.relaxed {
 		every(n.t.ttl, n.reclaim)
 	}
-	n.stopped.Go(n.desk.run)
+	n.stopped.Go(n.queue.run)
 }
 
 func (n *node) close() {
@@ -229,7 +229,7 @@ func (n *node) beat() (store.Beat, error) {
 	if b.Reclaimed && n.state.CompareAndSwap(nodeOpen, nodeSuspended) {
 		n.l.log.Warn().Msg("the leases of this node were taken back while it was away; new requests wait until they " +
 			"are counted anew")
-		n.desk.knock()
+		n.queue.wake()
 	}
 	way := (n.t.mono() - sent) / 2
 	n.clock.Store(&clockReading{storeNs: b.NowUs * 1000, monoNs: sent + way})

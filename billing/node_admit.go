@@ -215,15 +215,15 @@ var errNoAnswer = errors.New("no answer in time")
 func (n *node) ask(a *AccountState) bool {
 	return n.await(func() {
 		if n.t.mono()-a.lease.heardNs >= int64(n.t.poll) {
-			n.desk.look(a) // what is known decides what is asked for
+			n.queue.look(a) // what is known decides what is asked for
 		}
-		n.desk.ask(a)
+		n.queue.ask(a)
 	}, a)
 }
 
 // see waits for a look.
 func (n *node) see(a *AccountState) bool {
-	return n.await(func() { n.desk.look(a) }, a)
+	return n.await(func() { n.queue.look(a) }, a)
 }
 
 // await queues something and waits for the round that has it.
@@ -237,12 +237,12 @@ func (n *node) await(queue func(), a *AccountState) bool {
 	a.mu.Lock()
 	queue()
 	a.mu.Unlock()
-	n.desk.mu.Lock()
-	round := n.desk.round
-	n.desk.mu.Unlock()
-	n.desk.knock()
+	n.queue.mu.Lock()
+	round := n.queue.round
+	n.queue.mu.Unlock()
+	n.queue.wake()
 	if n.t.manual {
-		return n.desk.step() && !n.away.Load() && n.state.Load() == nodeOpen
+		return n.queue.step() && !n.away.Load() && n.state.Load() == nodeOpen
 	}
 	timeout := time.NewTimer(n.t.ask)
 	defer timeout.Stop()

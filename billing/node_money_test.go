@@ -225,9 +225,9 @@ func TestIdleLeasesGoBack(t *testing.T) {
 	settleNow(&h, usd)
 	c.eventually("the rest is back", func() bool { return c.money(1).avail == 9*usd })
 	c.eventually("nobody looks after it", func() bool {
-		c.nodes[0].node.desk.mu.Lock()
-		defer c.nodes[0].node.desk.mu.Unlock()
-		return len(c.nodes[0].node.desk.active) == 0
+		c.nodes[0].node.queue.mu.Lock()
+		defer c.nodes[0].node.queue.mu.Unlock()
+		return len(c.nodes[0].node.queue.active) == 0
 	})
 	c.audit()
 }
@@ -302,7 +302,7 @@ func TestDIEMOfTheDayOnTwoNodes(t *testing.T) {
 	c.eventually("the old day's rest expires", func() bool {
 		for _, l := range c.nodes {
 			l.node.keep()
-			l.node.desk.step()
+			l.node.queue.step()
 			l.project.sweptDay.Store(0)
 			if err := l.project.expire(); err != nil {
 				t.Fatal(err)
@@ -361,12 +361,12 @@ func TestLateAnswersAreNotTakenForNews(t *testing.T) {
 	c.conns[0].cut.Store(&lose)
 	a.wait(k, 10*usd)
 	a.mu.Lock()
-	n.desk.ask(a)
+	n.queue.ask(a)
 	a.mu.Unlock()
-	n.desk.mu.Lock()
-	round := n.desk.round
-	n.desk.mu.Unlock()
-	n.desk.step()
+	n.queue.mu.Lock()
+	round := n.queue.round
+	n.queue.mu.Unlock()
+	n.queue.step()
 	c.heal(0)
 	n.heard(nil)
 	if <-round.tried; round.answered {
@@ -375,7 +375,7 @@ func TestLateAnswersAreNotTakenForNews(t *testing.T) {
 	if _, _, err := c.nodes[1].Credit(id, USD, 10*usd, "", ""); err != nil {
 		t.Fatal(err)
 	}
-	if !n.desk.step() {
+	if !n.queue.step() {
 		t.Fatal("the store does not answer")
 	}
 	if from := a.sources(k, 10*usd); from.reach < 10*usd {

@@ -14,7 +14,7 @@ import (
 // what is held here is free. Holds that the leases do not cover any more are
 // made smaller; what their requests cost beyond that is the house's.
 
-// recount does so for all accounts in memory. The desk calls it: no lease
+// recount does so for all accounts in memory. The lease queue calls it: no lease
 // operation is under way.
 func (n *node) recount() bool {
 	list := n.l.allLoaded()
@@ -52,11 +52,11 @@ func (n *node) recountAccount(a *AccountState) error {
 		return err
 	}
 	if missing := s.uncovered(a, list); len(missing) > 0 {
-		n.desk.op++
-		o := &operation{no: n.desk.op, wants: missing}
+		n.queue.op++
+		o := &operation{no: n.queue.op, wants: missing}
 		o.own(a)
 		if _, err := n.store.Grant(o.no, o.wants); err != nil {
-			n.desk.pending = o // what it grants is counted with the next recount
+			n.queue.pending = o // what it grants is counted with the next recount
 			return fmt.Errorf("cannot cover open holds: %w", err)
 		}
 		if list, err = n.store.Funds([]uint32{a.no}, a.day); err != nil {

@@ -125,7 +125,7 @@ func (s *simulation) others(n *simNode) {
 		if o != n && o.Ledger != nil {
 			o.node.tick()
 			o.node.poll()
-			o.node.desk.step()
+			o.node.queue.step()
 		}
 	}
 }
@@ -180,7 +180,7 @@ func (s *simulation) step() {
 			h.told, h.rest = min(cost, held), max(0, cost-held)
 		}
 	case x < 700:
-		n.node.desk.step()
+		n.node.queue.step()
 	case x < 760:
 		n.node.poll()
 		n.node.tick()
@@ -341,8 +341,8 @@ func (s *simulation) finish() {
 				s.fail("node %d has no session: %v", i, err)
 			}
 			n.node.poll()
-			if !n.node.desk.step() {
-				s.fail("node %d: the desk does not come to an end", i)
+			if !n.node.queue.step() {
+				s.fail("node %d: the lease queue does not come to an end", i)
 			}
 			if err := n.project.drain(); err != nil {
 				s.fail("node %d: %v", i, err)

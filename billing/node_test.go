@@ -268,7 +268,7 @@ func TestLostAnswersOfTheStore(t *testing.T) {
 	c.eventually("both are back", func() bool { return !c.nodes[0].node.away.Load() && !c.nodes[1].node.away.Load() })
 	c.eventually("nothing is in doubt", func() bool {
 		for _, l := range c.nodes {
-			if !l.node.desk.step() {
+			if !l.node.queue.step() {
 				return false
 			}
 		}

@@ -9,11 +9,11 @@ import (
 	"farebox/billing/store"
 )
 
-// desk carries out a node's lease operations, one after the other: requests
+// leaseQueue carries out a node's lease operations, one after the other: requests
 // that wait at the same time share one Grant, and what several accounts do not
 // need goes back in one Return. An operation whose outcome is not known is
 // repeated under its number until it is; nothing else happens meanwhile.
-type desk struct {
+type leaseQueue struct {
 	n *node
 
 	// ops is held from before amounts leave or enter the accounts until the
@@ -29,10 +29,10 @@ type desk struct {
 	looking []*AccountState
 	active  []*AccountState // admitted something of late
 	round   *round          // that will try what is queued now
-	bell    chan struct{}
+	woken   chan struct{}
 }
 
-// round is one step of the desk, for those who wait for it.
+// round is one step of the queue, for those who wait for it.
 type round struct {
 	tried    chan struct{} // closed at its end
 	answered bool          // by the store; written before that
@@ -48,127 +48,127 @@ type operation struct {
 }
 
 const (
-	// deskBatch bounds one operation.
-	deskBatch = 1024
-	// deskAgain is how long the desk waits after the store did not answer.
-	deskAgain = 50 * time.Millisecond
+	// opBatch bounds one operation.
+	opBatch = 1024
+	// opAgain is how long the queue waits after the store did not answer.
+	opAgain = 50 * time.Millisecond
 )
 
-func (d *desk) init(n *node) {
-	d.n, d.round, d.bell = n, newRound(), make(chan struct{}, 1)
+func (q *leaseQueue) init(n *node) {
+	q.n, q.round, q.woken = n, newRound(), make(chan struct{}, 1)
 }
 
 func newRound() *round { return &round{tried: make(chan struct{})} }
 
 // ask, give, look and list queue an account; the caller holds its mutex.
-func (d *desk) ask(a *AccountState)  { d.queue(&d.asking, a, &a.lease.asking) }
-func (d *desk) give(a *AccountState) { d.queue(&d.giving, a, &a.lease.giving) }
-func (d *desk) look(a *AccountState) { d.queue(&d.looking, a, &a.lease.looking) }
+func (q *leaseQueue) ask(a *AccountState)  { q.add(&q.asking, a, &a.lease.asking) }
+func (q *leaseQueue) give(a *AccountState) { q.add(&q.giving, a, &a.lease.giving) }
+func (q *leaseQueue) look(a *AccountState) { q.add(&q.looking, a, &a.lease.looking) }
 
-func (d *desk) list(a *AccountState) {
-	d.mu.Lock()
-	d.active = append(d.active, a)
-	d.mu.Unlock()
+func (q *leaseQueue) list(a *AccountState) {
+	q.mu.Lock()
+	q.active = append(q.active, a)
+	q.mu.Unlock()
 }
 
-func (d *desk) queue(q *[]*AccountState, a *AccountState, queued *bool) {
+func (q *leaseQueue) add(list *[]*AccountState, a *AccountState, queued *bool) {
 	if *queued {
 		return
 	}
 	*queued = true
-	d.mu.Lock()
-	*q = append(*q, a)
-	d.mu.Unlock()
-	d.knock()
+	q.mu.Lock()
+	*list = append(*list, a)
+	q.mu.Unlock()
+	q.wake()
 }
 
-func (d *desk) knock() {
+func (q *leaseQueue) wake() {
 	select {
-	case d.bell <- struct{}{}:
+	case q.woken <- struct{}{}:
 	default:
 	}
 }
 
-func (d *desk) run() {
+func (q *leaseQueue) run() {
 	for {
 		select {
-		case <-d.n.stop:
+		case <-q.n.stop:
 			return
-		case <-d.bell:
+		case <-q.woken:
 		}
-		for !d.step() {
+		for !q.step() {
 			select {
-			case <-d.n.stop:
+			case <-q.n.stop:
 				return
-			case <-time.After(deskAgain):
+			case <-time.After(opAgain):
 			}
 		}
 	}
 }
 
 // step does what is queued. false: the store did not answer and there is more.
-func (d *desk) step() (answered bool) {
-	d.ops.Lock()
-	defer d.ops.Unlock()
-	d.mu.Lock()
-	round := d.round
-	d.round = newRound()
-	d.mu.Unlock()
+func (q *leaseQueue) step() (answered bool) {
+	q.ops.Lock()
+	defer q.ops.Unlock()
+	q.mu.Lock()
+	round := q.round
+	q.round = newRound()
+	q.mu.Unlock()
 	defer func() {
 		round.answered = answered
 		close(round.tried)
 	}()
-	if d.n.state.Load() == nodeFenced {
+	if q.n.state.Load() == nodeFenced {
 		return true
 	}
-	if !d.finish() {
+	if !q.finish() {
 		return false
 	}
-	if d.n.state.Load() == nodeSuspended {
-		return d.n.recount()
+	if q.n.state.Load() == nodeSuspended {
+		return q.n.recount()
 	}
 	// What others wait for goes first.
-	return d.lookAll() && d.giveAll() && d.askAll()
+	return q.lookAll() && q.giveAll() && q.askAll()
 }
 
-// takeQueue empties a queue, or the first of it.
-func (d *desk) takeQueue(q *[]*AccountState) []*AccountState {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	some := *q
-	if len(some) > deskBatch {
-		some, *q = slices.Clone(some[:deskBatch]), some[deskBatch:]
-		d.knock()
+// take empties a list of what is queued, or takes the first of it.
+func (q *leaseQueue) take(list *[]*AccountState) []*AccountState {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	some := *list
+	if len(some) > opBatch {
+		some, *list = slices.Clone(some[:opBatch]), some[opBatch:]
+		q.wake()
 		return some
 	}
-	*q = nil
+	*list = nil
 	return some
 }
 
-func (d *desk) giveAll() bool {
+func (q *leaseQueue) giveAll() bool {
 	o := &operation{give: true}
-	for _, a := range d.takeQueue(&d.giving) {
+	for _, a := range q.take(&q.giving) {
 		a.mu.Lock()
-		a.roll(d.n.day.Load())
+		a.roll(q.n.day.Load())
 		a.lease.giving = false
 		o.wants = a.lease.gives(a, o.wants)
 		a.mu.Unlock()
 		o.own(a)
 	}
-	return d.begin(o)
+	return q.begin(o)
 }
 
-func (d *desk) askAll() bool {
+func (q *leaseQueue) askAll() bool {
 	o := &operation{}
-	for _, a := range d.takeQueue(&d.asking) {
+	for _, a := range q.take(&q.asking) {
 		a.mu.Lock()
-		a.roll(d.n.day.Load())
+		a.roll(q.n.day.Load())
 		a.lease.asking = false
 		o.wants = a.lease.wants(a, o.wants)
 		a.mu.Unlock()
 		o.own(a)
 	}
-	return d.begin(o)
+	return q.begin(o)
 }
 
 func (o *operation) own(a *AccountState) {
@@ -177,42 +177,42 @@ func (o *operation) own(a *AccountState) {
 	}
 }
 
-func (d *desk) begin(o *operation) bool {
+func (q *leaseQueue) begin(o *operation) bool {
 	if len(o.wants) == 0 {
 		return true
 	}
-	d.op++
-	o.no = d.op
-	d.pending = o
-	return d.finish()
+	q.op++
+	o.no = q.op
+	q.pending = o
+	return q.finish()
 }
 
 // finish brings the pending operation to its end.
-func (d *desk) finish() bool {
-	o := d.pending
+func (q *leaseQueue) finish() bool {
+	o := q.pending
 	if o == nil {
 		return true
 	}
-	do := d.n.store.Grant
+	do := q.n.store.Grant
 	if o.give {
-		do = d.n.store.Return
+		do = q.n.store.Return
 	}
 	list, err := do(o.no, o.wants)
-	d.n.heard(err)
+	q.n.heard(err)
 	if errors.Is(err, store.ErrReclaimed) {
-		_, _ = d.n.beat() // it says the same, and lets the node go on
+		_, _ = q.n.beat() // it says the same, and lets the node go on
 		return false
 	}
 	if err != nil {
 		o.tried = true
 		return errors.Is(err, store.ErrFenced)
 	}
-	d.pending = nil
+	q.pending = nil
 	for i := range list {
 		a, w, f := o.owners[i], &o.wants[i], &list[i]
 		a.mu.Lock()
 		if o.tried {
-			d.look(a) // it may have been carried out the first time: the answer is as old
+			q.look(a) // it may have been carried out the first time: the answer is as old
 		}
 		if o.give {
 			a.lease.know(a, f)
@@ -220,15 +220,15 @@ func (d *desk) finish() bool {
 			a.lease.granted(a, w, f)
 		}
 		if a.owes() {
-			a.pay(d.n.l.at())
+			a.pay(q.n.l.at())
 		}
 		a.mu.Unlock()
 	}
 	return true
 }
 
-func (d *desk) lookAll() bool {
-	list := d.takeQueue(&d.looking)
+func (q *leaseQueue) lookAll() bool {
+	list := q.take(&q.looking)
 	if len(list) == 0 {
 		return true
 	}
@@ -240,22 +240,22 @@ func (d *desk) lookAll() bool {
 		a.lease.looking = false
 		a.mu.Unlock()
 	}
-	found, err := d.n.store.Funds(accounts, d.n.day.Load())
-	d.n.heard(err)
+	found, err := q.n.store.Funds(accounts, q.n.day.Load())
+	q.n.heard(err)
 	if err != nil {
 		return errors.Is(err, store.ErrFenced)
 	}
 	for i := range found {
 		f := &found[i]
 		a := byNo[f.Account]
-		if a == nil || f.Key == 0 && f.Day != d.n.day.Load() {
+		if a == nil || f.Key == 0 && f.Day != q.n.day.Load() {
 			continue // DIEM of a day that is over
 		}
 		a.mu.Lock()
-		a.roll(d.n.day.Load())
+		a.roll(q.n.day.Load())
 		a.lease.know(a, f)
 		if a.owes() {
-			a.pay(d.n.l.at())
+			a.pay(q.n.l.at())
 		}
 		a.mu.Unlock()
 	}
@@ -264,11 +264,11 @@ func (d *desk) lookAll() bool {
 
 // keep visits the leases that are in use.
 func (n *node) keep() {
-	d := &n.desk
-	d.mu.Lock()
-	list := d.active
-	d.active = nil
-	d.mu.Unlock()
+	q := &n.queue
+	q.mu.Lock()
+	list := q.active
+	q.active = nil
+	q.mu.Unlock()
 	now := n.t.mono()
 	stay := list[:0]
 	for _, a := range list {
@@ -281,7 +281,7 @@ func (n *node) keep() {
 			stay = append(stay, a)
 		}
 	}
-	d.mu.Lock()
-	d.active = append(d.active, stay...)
-	d.mu.Unlock()
+	q.mu.Lock()
+	q.active = append(q.active, stay...)
+	q.mu.Unlock()
 }
