@@ -396,9 +396,10 @@ func (d *driver) read(ctx context.Context, c *Cell) error {
 	c.Above = max(0, c.Charged+c.Debt-c.Real)
 	c.Undelivered = c.Errors == c.Sent || c.endpoint.Name == "messages" && c.liar.whole != ""
 	switch {
-	case c.leaver.crowd && c.Made.Truthful < c.Let:
+	case c.leaver.crowd && c.Left > 0:
 		// Nobody read on: what came in the moments before the upstream noticed was
-		// not counted, and an estimate was charged.
+		// not counted, and an estimate was charged. An upstream whose whole answer
+		// the kernel had taken by then does not even notice.
 		c.Unknowable = c.Made.WithinCap * c.endpoint.Price.Completion
 	case c.liar.silent:
 		c.Unknowable = c.Made.Hidden * c.endpoint.Price.Completion
