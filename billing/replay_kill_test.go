@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/servers"
 	"farebox/billing/replay"
 	"farebox/config"
+	"farebox/tests/servers"
 )
 
 // keyedChildDir says that this process carries out keyed requests until it is killed.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/servers"
+	"farebox/tests/servers"
 )
 
 // second is another process on the Redis of f, under the same store's name.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/servers"
+	"farebox/tests/servers"
 )
 
 // "The old nodes went on beside the new ones, and forgot what they were owed."

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/servers"
+	"farebox/tests/servers"
 )
 
 // How long farebox may take at most: until /readyz says yes (the race detector
