@@ -11,7 +11,8 @@ import (
 var paths = strings.Fields(
 	`/chat/completions /embeddings /image/generate /image/edit /image/multi-edit /image/upscale /images/upscale /image/background-remove /image/styles /images/generations /images/edits
 	/models /models/traits /models/compatibility_mapping /models/chat-openai /api_keys /api_keys/generate_web3_key /api_keys/x /api_keys/rate_limits /api_keys/rate_limits/log /billing/balance /billing/usage /billing/usage-history
-	/billing/usage-analytics /crypto/rpc/networks /crypto/rpc/ethereum-mainnet /nope /chat/completions/ /CHAT/completions /models/ //healthz //readyz //metrics // //api/v1 //api/v2/models //api/v1//models /models%2ftraits /../models`)
+	/billing/usage-analytics /crypto/rpc/networks /crypto/rpc/ethereum-mainnet /nope /chat/completions/ /CHAT/completions /models/ //healthz //readyz //metrics // //api/v1 //api/v2/models //api/v1//models /models%2ftraits /../models`,
+)
 
 // edges are methods, credentials, pages of other origins, and heads that are no
 // HTTP.
@@ -30,69 +31,39 @@ func (l *lab) edges(c *customer) {
 		for _, h := range []string{"Authorization: Basic eDp5", "Authorization: Bearer", "Authorization: Bearer x",
 			"Authorization: " + c.worker, "X-Api-Key: " + c.worker, "Authorization: bearer " + c.worker,
 			"Authorization: Bearer SVC_INFERENCE_KEY_" + strings.Repeat("x", 43)} {
-			l.do(step{name: path + " with " + h, path: path, headers: []string{h}, body: `{"x":1}`})
+			l.post(path+" with "+h, path, "", `{"x":1}`, h)
 		}
 		for _, origin := range []string{"https://app.example.com", "https://other.example.com", "null",
 			"http://localhost:3000"} {
 			l.do(step{name: "preflight of " + path + " from " + origin, method: "OPTIONS", path: path,
 				headers: []string{"Origin: " + origin, "Access-Control-Request-Method: POST",
 					"Access-Control-Request-Headers: authorization, content-type, x-stainless-lang"}})
-			l.do(step{name: path + " from " + origin, method: "GET", path: path,
-				headers: []string{"Origin: " + origin}})
+			l.get(path+" from "+origin, path, "", "Origin: "+origin)
 		}
 	}
-	for i, raw := range []string{
-		"GET / HTTP/1.0\r\n\r\n", "GET /api/v1/models HTTP/1.0\r\nHost: x\r\n\r\n",
-		"GET /api/v1/models HTTP/1.1\r\n\r\n", "GET /api/v1/models HTTP/2.0\r\nHost: x\r\n\r\n", "nonsense\r\n\r\n",
-		"GET  /x HTTP/1.1\r\nHost: x\r\n\r\n",
-		"GET /api/v1/models HTTP/1.1\r\nHost: x\r\nBad Header: x\r\n\r\n",
-		"GET /api/v1/models HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 70000) + "\r\n\r\n",
-		"GET /" + strings.Repeat("x", 5000) + " HTTP/1.1\r\nHost: x\r\n\r\n",
-		"POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
-		"POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
-		"POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: " +
-			"chunked\r\n\r\n0\r\n\r\n",
-		"POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n",
-		"POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-		"POST /api/v1/embeddings HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.worker +
-			"\r\nContent-Type: application/json\r\nTransfer-Encoding: " +
-			"chunked\r\n\r\n10\r\n{\"model\":\"embed-\r\n1d\r\n1\",\"input\":\"a\",\"dimensions\":4}\r\n0\r\n\r\n",
-		"POST /api/v1/embeddings HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.worker +
-			"\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: " +
-			"46\r\n\r\n{\"model\":\"embed-1\",\"input\":\"a\",\"dimensions\":4}",
-		"POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.worker +
-			"\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n",
-		"POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.worker +
-			"\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n",
-	} {
+	for i, raw := range lines("raw-heads", "worker", c.worker) {
 		l.wire.close()
-		l.do(step{name: fmt.Sprint("raw ", i), raw: raw})
+		l.do(step{name: fmt.Sprint("raw ", i), raw: strings.ReplaceAll(raw, `\r\n`, "\r\n")})
 		l.wire.close()
 	}
-	l.do(step{name: "oversized", path: "/chat/completions", key: c.worker,
-		body: chatBody("chat-openai", strings.Repeat("x", 2<<20), "")})
-	l.do(step{name: "oversized calls", path: "/crypto/rpc/ethereum-mainnet", key: c.worker,
-		body: `{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["` + strings.Repeat("x", 2<<20) + `"]}`})
-	l.do(step{name: "oversized keys", path: "/api_keys", key: c.admin,
-		body: `{"description":"` + strings.Repeat("x", 20<<10) + `"}`})
+	l.chat("oversized", c.worker, "chat-openai", strings.Repeat("x", 2<<20), "")
+	l.post("oversized calls", "/crypto/rpc/ethereum-mainnet", c.worker,
+		`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["`+strings.Repeat("x", 2<<20)+`"]}`)
+	l.post("oversized keys", "/api_keys", c.admin, `{"description":"`+strings.Repeat("x", 20<<10)+`"}`)
 }
 
 // catalog are the lists.
 func (l *lab) catalog(c *customer) {
 	for _, key := range []string{"", c.worker, c.admin} {
 		for _, path := range []string{"/models", "/models/traits", "/models/compatibility_mapping"} {
-			for _, t := range []string{"", "?type=", "?type=all", "?type=text", "?type=embedding", "?type=image",
-				"?type=inpaint", "?type=upscale", "?type=code", "?type=asr", "?type=tts", "?type=video", "?type=music",
-				"?type=TEXT", "?type=x&type=y", "?x=1"} {
-				l.do(step{name: "catalog " + path + t, method: "GET", path: path + t, key: key})
+			for _, t := range lines("catalog-types") {
+				l.get("catalog "+path+t, path+t, key)
 			}
 		}
-		for _, path := range []string{"/models/chat-openai", "/models/gpt-4.1", "/models/default", "/models/nobody",
-			"/models/embed-1", "/models/tiers", "/models/chat-gone", "/models/a/b", "/image/styles"} {
-			l.do(step{name: "catalog " + path, method: "GET", path: path, key: key})
+		for _, path := range lines("catalog-paths") {
+			l.get("catalog "+path, path, key)
 		}
-		l.do(step{name: "catalog, compressed", method: "GET", path: "/models?type=all", key: key,
-			headers: []string{"Accept-Encoding: gzip, br"}})
+		l.get("catalog, compressed", "/models?type=all", key, "Accept-Encoding: gzip, br")
 	}
 }
 
@@ -129,25 +100,17 @@ func (l *lab) apiKeys(c *customer) {
 		`{"apiKeyType":"INFERENCE","description":"with everything","consumptionLimit":{"usd":0.00002,"diem":1},"limitPeriod":"MONTH","expiresAt":"2091-01-01","modelPrivacy":"PRIVATE_TEXT"}`)
 	_, private := create(`{"apiKeyType":"INFERENCE","description":"private","modelPrivacy":"PRIVATE_ONLY"}`)
 	_, boss := create(`{"apiKeyType":"ADMIN","description":"another boss"}`)
-	for _, body := range []string{`{}`, ``, `[]`, `{"apiKeyType":"ROOT"}`, `{"apiKeyType":5}`,
-		`{"description":"a\u001bb"}`, `{"description":"` + strings.Repeat("ß", 65) + `"}`,
-		`{"consumptionLimit":{"eur":5}}`, `{"consumptionLimit":5}`, `{"expiresAt":"2031-02-30"}`,
-		`{"expiresAt":"2091-01-01","expires_at":"2091-01-01"}`, `{"description":"a","description":"b"}`,
-		`{"Description":"a"}`, `{"apikeytype":"ADMIN"}`,
-		`{"limitPeriod":"DAILY","modelPrivacy":"NONE","apiKeyType":"ROOT","x":true}`,
-		`{"consumptionLimit":{"usd":1},"consumption_limit":{"usd":1}}`} {
+	for _, body := range lines("key-bodies") {
 		do("POST", "/api_keys", body)
 	}
 	for range 3 {
-		l.do(step{name: "a key with a limit", path: "/chat/completions", key: fullSecret,
-			body: chatBody("chat-openai", "[[sim tokens=3]] hello", `,"max_completion_tokens":5`)})
+		l.chat("a key with a limit", fullSecret, "chat-openai", "[[sim tokens=3]] hello", `,"max_completion_tokens":5`)
 	}
 	for _, model := range []string{"chat-openai", "chat-plain", "embed-1"} {
-		l.do(step{name: "a private key", path: "/chat/completions", key: private,
-			body: chatBody(model, "[[sim tokens=3]] hello", "")})
+		l.chat("a private key", private, model, "[[sim tokens=3]] hello", "")
 	}
-	l.do(step{name: "models of a private key", method: "GET", path: "/models", key: private})
-	l.do(step{name: "a model of a private key", method: "GET", path: "/models/chat-plain", key: private})
+	l.get("models of a private key", "/models", private)
+	l.get("a model of a private key", "/models/chat-plain", private)
 	for _, q := range []string{"", "?page=1&limit=2", "?page=2&limit=2", "?page=0", "?page=x", "?limit=501", "?limit=",
 		"?page=1&page=2", "?x=1"} {
 		do("GET", "/api_keys"+q, "")
@@ -155,18 +118,17 @@ func (l *lab) apiKeys(c *customer) {
 		do("GET", "/api_keys/rate_limits/log"+q, "")
 	}
 	for i, id := range []string{full, "x", strings.ToUpper(full), c.workerID} {
-		l.do(step{name: fmt.Sprint("keys: one of them ", i), method: "GET", path: "/api_keys/" + id, key: c.admin})
+		l.get(fmt.Sprint("keys: one of them ", i), "/api_keys/"+id, c.admin)
 	}
-	l.do(step{name: "the limits of a key with a limit", method: "GET", path: "/api_keys/rate_limits", key: fullSecret})
-	l.do(step{name: "the keys for a worker", method: "GET", path: "/api_keys", key: c.worker})
+	l.get("the limits of a key with a limit", "/api_keys/rate_limits", fullSecret)
+	l.get("the keys for a worker", "/api_keys", c.worker)
 	for _, f := range []struct{ query, body string }{{"", `{}`}, {"", ``}, {"?id=x", ``}, {"?id=" + full + "&id=x", ``},
 		{"?id=" + full, `{"id":"x"}`}, {"", `{"id":"` + full + `","force":true}`}, {"?id=" + full, ``},
 		{"?id=" + full, ``}} {
 		do("DELETE", "/api_keys"+f.query, f.body)
 	}
-	l.do(step{name: "a key that is gone", path: "/chat/completions", key: fullSecret,
-		body: chatBody("chat-free", "hello", "")})
-	l.do(step{name: "another boss", method: "GET", path: "/billing/balance", key: boss})
+	l.chat("a key that is gone", fullSecret, "chat-free", "hello", "")
+	l.get("another boss", "/billing/balance", boss)
 }
 
 // empty is an account without money.
@@ -181,19 +143,17 @@ func (l *lab) empty(c *customer) {
 		{"/image/upscale", `{"image":"` + text64(drawn("png", 256, 256)) + `"}`},
 		{"/crypto/rpc/ethereum-mainnet", `{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`},
 	} {
-		l.do(step{name: "empty account " + f.path, path: f.path, key: c.worker, body: f.body})
-		l.do(step{name: "empty account, OpenAI's package " + f.path, path: f.path, key: c.worker,
-			headers: []string{"X-Stainless-Lang: python"}, body: f.body})
+		l.post("empty account "+f.path, f.path, c.worker, f.body)
+		l.post("empty account, OpenAI's package "+f.path, f.path, c.worker, f.body, "X-Stainless-Lang: python")
 	}
 	l.cli("account", "credit", c.account, "0.00005", "--ref", "a little")
 	for i := range 4 {
-		l.do(step{name: fmt.Sprint("a little money ", i), path: "/chat/completions", key: c.worker,
-			body: chatBody("chat-openai", "[[sim tokens=3]] hello", `,"max_completion_tokens":4`)})
-		l.do(step{name: fmt.Sprint("a little money, beyond what was asked ", i), path: "/chat/completions",
-			key: c.worker, body: chatBody("chat-openai", "[[sim tokens=30 ignore_cap=1]] hello",
-				`,"max_completion_tokens":4,"stream":true`)})
+		l.chat(fmt.Sprint("a little money ", i), c.worker, "chat-openai", "[[sim tokens=3]] hello",
+			`,"max_completion_tokens":4`)
+		l.chat(fmt.Sprint("a little money, beyond what was asked ", i), c.worker, "chat-openai",
+			"[[sim tokens=30 ignore_cap=1]] hello", `,"max_completion_tokens":4,"stream":true`)
 	}
-	l.do(step{name: "the balance of a little", method: "GET", path: "/billing/balance", key: c.admin})
+	l.get("the balance of a little", "/billing/balance", c.admin)
 }
 
 // diem are days' allowances.
@@ -201,64 +161,33 @@ func (l *lab) diem() {
 	c := l.customer("daily", "")
 	l.cli("account", "diem", "daily", "--daily", "0.1")
 	for range 2 {
-		l.do(step{name: "paid in DIEM", path: "/chat/completions", key: c.worker,
-			body: chatBody("chat-openai", "[[sim tokens=9]] hello", "")})
+		l.chat("paid in DIEM", c.worker, "chat-openai", "[[sim tokens=9]] hello", "")
 	}
-	l.do(step{name: "the balance in DIEM", method: "GET", path: "/billing/balance", key: c.admin})
-	l.do(step{name: "the usage in DIEM", method: "GET", path: "/billing/usage?currency=DIEM", key: c.admin})
+	l.get("the balance in DIEM", "/billing/balance", c.admin)
+	l.get("the usage in DIEM", "/billing/usage?currency=DIEM", c.admin)
 	l.cli("account", "diem", "daily", "--daily", "0.01")
 	l.cli("account", "diem", "daily", "--daily", "0")
 }
 
 // operator are the commands of one, beside the running server.
 func (l *lab) operator(c *customer) {
-	for _, args := range [][]string{
-		{"account", "show", "rich"}, {"account", "show", "rich", "--json"}, {"account", "show", "nobody"},
-		{"account", "create", "--name", "rich"}, {"account", "create", "--name", ""},
-		{"account", "credit", "rich", "1.5", "--ref", "r1"}, {"account", "credit", "rich", "1.5", "--ref", "r1"},
-		{"account", "credit", "rich", "2", "--ref", "r1"}, {"account", "credit", "rich", "-1"},
-		{"account", "credit", "rich", "x"}, {"account", "credit", "nobody", "1"},
-		{"account", "credit", "rich", "1", "--currency", "EUR"},
-		{"account", "debit", "rich", "0.5", "--ref", "d1", "--reason", "why"},
-		{"account", "debit", "rich", "0.5", "--ref", "d1", "--reason", "why"}, {"account", "debit", "rich", "0.5"},
-		{"account", "refund", "rich", "0.0001", "--ref", "x"}, {"account", "suspend", "poor"},
-		{"account", "suspend", "poor"}, {"account", "resume", "poor"}, {"account", "show", "poor"},
-		{"key", "create", "--account", "rich", "--type", "ROOT"}, {"key", "create", "--account", "nobody"},
-		{"key", "create", "--account", "poor", "--description", "d", "--expires", "2091-01-01", "--json"},
-		{"key", "list", "--account", "poor"}, {"key", "list", "--account", "poor", "--json"},
-		{"key", "limits", c.workerID, "--usd", "100000"}, {"key", "limits", c.workerID, "--usd", "none"},
-		{"key", "limits", c.workerID, "--usd", "x"}, {"key", "limits", "nobody"}, {"key", "revoke", "nobody"},
-		{"usage", "--account", "rich"}, {"usage", "--by", "x"}, {"usage", "--from", "2020-13-01"},
-		{"usage", "--from", "2020-01-02", "--to", "2020-01-01"}, {"node", "list"}, {"node", "release", "x"},
-	} {
-		l.cli(args...)
+	for _, command := range lines("operator", "worker", c.workerID) {
+		l.cli(strings.Split(strings.ReplaceAll(command, `""`, ""), " ")...)
 	}
 }
 
 // billing are the reports that customers get.
 func (l *lab) billing(c *customer) {
 	get := func(path string, headers ...string) *answer {
-		return l.do(step{name: "billing " + path[:min(len(path), 90)], method: "GET", path: "/billing/" + path,
-			key: c.admin, headers: headers})
+		return l.get("billing "+path[:min(len(path), 90)], "/billing/"+path, c.admin, headers...)
 	}
 	get("balance")
-	for _, q := range []string{"", "?limit=500", "?limit=500&sortOrder=asc", "?limit=10&page=2",
-		"?limit=10&page=3&sort_order=ASC", "?page=99999", "?limit=0", "?limit=501", "?limit=x", "?page=-1",
-		"?currency=USD", "?currency=DIEM&limit=5", "?currency=VCU", "?currency=BUNDLED_CREDITS", "?currency=EUR",
-		"?sortOrder=x", "?startDate=2020-01-01&endDate=2091-01-01&limit=7", "?start_date=2020-01-01",
-		"?startDate=2091-01-01", "?startDate=2020-01-02&endDate=2020-01-01", "?startDate=x",
-		"?startDate=2020-01-01T10:00:00Z", "?startDate=2020-01-01T10:00:00%2B02:00",
-		"?startDate=2020-01-01&start_date=2020-01-02", "?format=csv&limit=500", "?format=json", "?format=xml",
-		"?limit=1&limit=2", "?x=1", "?limit=500&page=2", "?limit=500&page=3&sortOrder=asc",
-		"?limit=500&page=4&sortOrder=asc&format=csv"} {
+	for _, q := range lines("usage-queries") {
 		get("usage" + q)
 	}
 	get("usage", "Accept: text/csv")
 	get("usage?limit=300", "Accept-Encoding: gzip")
-	for _, q := range []string{"", "?pageSize=100", "?pageSize=500", "?pageSize=1", "?pageSize=501",
-		"?page_size=100&currency=USD", "?cursor=x", "?currency=EUR",
-		"?startTimestamp=2020-01-01T00:00:00Z&endTimestamp=2091-01-01T00:00:00Z", "?startDate=2020-01-01",
-		"?sortOrder=asc"} {
+	for _, q := range lines("history-queries") {
 		get("usage-history" + q)
 	}
 	// Page by page to the end.
@@ -271,12 +200,10 @@ func (l *lab) billing(c *customer) {
 		}
 		cursor = "&cursor=" + url.QueryEscape(page.NextCursor)
 	}
-	for _, q := range []string{"", "?lookback=1d", "?lookback=90d", "?lookback=91d", "?lookback=0d", "?lookback=x",
-		"?lookback=7d&startDate=2020-01-01", "?startDate=2020-01-01", "?startDate=2020-01-01&endDate=2020-01-05",
-		"?startDate=2020-01-01&endDate=2021-01-05", "?start_date=2020-01-05&end_date=2020-01-01", "?format=csv"} {
+	for _, q := range lines("analytics-queries") {
 		get("usage-analytics" + q)
 	}
 	for _, path := range []string{"balance", "usage", "usage-history", "usage-analytics"} {
-		l.do(step{name: "billing " + path + " for a worker", method: "GET", path: "/billing/" + path, key: c.worker})
+		l.get("billing "+path+" for a worker", "/billing/"+path, c.worker)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -11,8 +12,7 @@ import (
 // rpc are calls of blockchains.
 func (l *lab) rpc(c *customer) {
 	post := func(network, body string) {
-		l.do(step{name: network + " " + body[:min(len(body), 150)], path: "/crypto/rpc/" + network, key: c.worker,
-			body: body})
+		l.post(network+" "+body[:min(len(body), 150)], "/crypto/rpc/"+network, c.worker, body)
 	}
 	const chain = "ethereum-mainnet"
 	for _, method := range strings.Fields(
@@ -37,33 +37,7 @@ func (l *lab) rpc(c *customer) {
 		post(chain, `[{"jsonrpc":"2.0","id":`+id+
 			`,"method":"eth_gasPrice","params":[1]},{"jsonrpc":"2.0","id":2,"method":"eth_gasPrice","params":["revert"]}]`)
 	}
-	for _, body := range []string{
-		``, ` `, `x`, `{}`, `[]`, `null`, `1`, `[1]`, `[[]]`, `{"jsonrpc":"2.0","id":1,"method":"eth_chainId"`,
-		`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}{}`, `{"jsonrpc":"2.0","id":1,"method":"eth_chainId"} `,
-		"\t{\"jsonrpc\": \"2.0\" ,\n\"id\":1, \"method\":\"eth_chainId\"}",
-		`{"jsonrpc":"2.0","id":1,"method":"eth_chainId","METHOD":"eth_accounts"}`,
-		`{"jsonrpc":"2.0","id":1,"method":"eth_chainId","method":"eth_accounts"}`,
-		`{"jsonrpc":"2.0","id":1,"m\u0065thod":"eth_accounts","method":"eth_chainId"}`,
-		`{"jsonrpc":"2.0","id":1,"method":"eth_\u0063hainId"}`, `{"jsonrpc":"1.0","id":1,"method":"eth_chainId"}`,
-		`{"id":1,"method":"eth_chainId"}`,
-		`{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":1}`,
-		`{"jsonrpc":"2.0","id":1,"method":"eth_chainId","extra":[1,{"a":2}]}`, `{"jsonrpc":"2.0","id":1}`,
-		`{"jsonrpc":"2.0","id":1,"method":5}`, `{"jsonrpc":"2.0","method":"eth_chainId"}`,
-		`{"jsonrpc":"2.0","method":"eth_sendRawTransaction","params":["0x0909"]}`,
-		`[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},7]`,
-		`[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},{"jsonrpc":"2.0","method":"eth_gasPrice","params":[5]},{"jsonrpc":"2.0","id":"x","method":"eth_call","params":["revert"]}]`, `[{"jsonrpc":"2.0","method":"eth_gasPrice"},{"jsonrpc":"2.0","method":"eth_gasPrice"}]`,
-		`[{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[1]},{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[2]},{"jsonrpc":"2.0","id":1.0,"method":"eth_call","params":[3]}]`, `[{"jsonrpc":"2.0","id":1,"method":"eth_accounts"},{"jsonrpc":"2.0","id":3,"method":"getSlot"},{"jsonrpc":"2.0","id":4,"method":"eth_subscribe"}]`,
-		`[{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x0a0a"]},{"jsonrpc":"2.0","id":2,"method":"eth_sendRawTransaction","params":["0x0a0a"]},{"jsonrpc":"2.0","id":3,"method":"debug_traceBlock","params":["0x1"]}]`,
-		`[` + strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},`, 99) +
-			`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}]`,
-		`[` + strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},`, 100) +
-			`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}]`,
-		`{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x0b0b"]}`,
-		`{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x0b0b"]}`,
-		`{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x6c6f77"]}`,
-		`{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["zz"]}`,
-		`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"simulate":{"code":-32000,"message":"header not found"}}]}`, `{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"simulate":{"code":-32005,"message":"limit exceeded"}}]}`, `{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"simulate":{"code":-32601,"message":"the method eth_call does not exist"}}]}`, `{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"simulate":{"code":429,"message":"Too many requests"}}]}`,
-	} {
+	for _, body := range lines("rpc-bodies") {
 		post(chain, body)
 	}
 	for _, network := range []string{"no-such-network", "base-mainnet", "ETHEREUM-MAINNET", "ethereum-mainnet/",
@@ -76,12 +50,12 @@ func (l *lab) rpc(c *customer) {
 		post("base-mainnet", `{"jsonrpc":"2.0","id":1,"method":"eth_gasPrice"}`)
 		time.Sleep(300 * time.Millisecond) // until the node was asked for its finalized block
 	}
-	l.do(step{name: "networks", method: "GET", path: "/crypto/rpc/networks"})
-	l.do(step{name: "networks with a key", method: "GET", path: "/crypto/rpc/networks", key: c.worker})
+	l.get("networks", "/crypto/rpc/networks", "")
+	l.get("networks with a key", "/crypto/rpc/networks", c.worker)
 	for _, h := range []string{"Accept-Encoding: gzip", "Content-Type: text/plain", "Origin: https://app.example.com",
 		"Connection: close"} {
-		l.do(step{name: "call with " + h, path: "/crypto/rpc/" + chain, key: c.worker, headers: []string{h},
-			body: `{"jsonrpc":"2.0","id":1,"method":"eth_gasPrice","params":["` + strings.Repeat("x", 3000) + `"]}`})
+		l.post("call with "+h, "/crypto/rpc/"+chain, c.worker,
+			`{"jsonrpc":"2.0","id":1,"method":"eth_gasPrice","params":["`+strings.Repeat("x", 3000)+`"]}`, h)
 	}
 }
 
@@ -94,32 +68,12 @@ func (l *lab) rpcFaults(c *customer) {
 	}
 	batch := `[{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[1]},{"jsonrpc":"2.0","id":2,"method":"eth_call","params":[2]},{"jsonrpc":"2.0","id":3,"method":"eth_call","params":["revert"]},{"jsonrpc":"2.0","id":4,"method":"eth_call","params":[4]}]`
 	i := 0
-	for _, f := range []struct {
-		name   string
-		faults upstream.NodeFaults
-	}{
-		{"none", upstream.NodeFaults{}}, {"400", upstream.NodeFaults{Status: 400}},
-		{"401", upstream.NodeFaults{Status: 401}}, {"403", upstream.NodeFaults{Status: 403}},
-		{"404", upstream.NodeFaults{Status: 404}}, {"413", upstream.NodeFaults{Status: 413}},
-		{"429", upstream.NodeFaults{Status: 429}},
-		{"500", upstream.NodeFaults{Status: 500}}, {"502", upstream.NodeFaults{Status: 502}},
-		{"503", upstream.NodeFaults{Status: 503,
-			Body: `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"busy"}}`}},
-		{"200 with a page", upstream.NodeFaults{Status: 200}},
-		{"infura", upstream.NodeFaults{Hidden: "infura"}}, {"alchemy", upstream.NodeFaults{Hidden: "alchemy"}},
-		{"quicknode", upstream.NodeFaults{Hidden: "quicknode"}}, {"public", upstream.NodeFaults{Hidden: "public"}},
-		{"therpc", upstream.NodeFaults{Hidden: "therpc"}}, {"text", upstream.NodeFaults{Hidden: "text"}},
-		{"shuffle", upstream.NodeFaults{Shuffle: true}}, {"duplicate", upstream.NodeFaults{Duplicate: true}},
-		{"missing", upstream.NodeFaults{Missing: true}}, {"foreign", upstream.NodeFaults{Foreign: true}},
-		{"no id", upstream.NodeFaults{NoID: true}}, {"round", upstream.NodeFaults{Round: true}},
-		{"truncate", upstream.NodeFaults{Truncate: true}}, {"trailing", upstream.NodeFaults{Trailing: true}},
-		{"empty", upstream.NodeFaults{Empty: true}}, {"drop", upstream.NodeFaults{Drop: true}},
-		{"busy", upstream.NodeFaults{Busy: 2}},
-		{"without", upstream.NodeFaults{Without: []string{"eth_call"}}}, {"large", upstream.NodeFaults{Large: 100_000}},
-		{"large and cut", upstream.NodeFaults{Large: 3_000_000, LargeCut: true}},
-		{"max batch", upstream.NodeFaults{MaxBatch: 2}}, {"single", upstream.NodeFaults{Single: true}},
-		{"item", upstream.NodeFaults{Item: true}},
-	} {
+	for _, line := range lines("node-faults") {
+		name, text, _ := strings.Cut(line, ": ")
+		var faults upstream.NodeFaults
+		if err := json.Unmarshal([]byte(text), &faults); err != nil {
+			panic("the script is part of the program: " + err.Error())
+		}
 		// Alone, and with another node that does the same. Batches are left out
 		// there: what is learnt of a node depends on which one had them.
 		for _, network := range []string{"ethereum-mainnet", twoNodes} {
@@ -127,12 +81,12 @@ func (l *lab) rpcFaults(c *customer) {
 			if network == twoNodes {
 				bodies = []string{single, large, write(i)}
 			}
-			l.nodes[0].Fault(f.faults)
-			l.nodes[1].Fault(f.faults)
+			l.nodes[0].Fault(faults)
+			l.nodes[1].Fault(faults)
 			for _, body := range bodies {
 				i++
-				l.do(step{name: fmt.Sprint(network, ", nodes with ", f.name, " ", body[:min(len(body), 60)]),
-					path: "/crypto/rpc/" + network, key: c.worker, body: body})
+				l.post(fmt.Sprint(network, ", nodes with ", name, " ", body[:min(len(body), 60)]),
+					"/crypto/rpc/"+network, c.worker, body)
 			}
 			l.nodes[0].Fault(upstream.NodeFaults{})
 			l.nodes[1].Fault(upstream.NodeFaults{})

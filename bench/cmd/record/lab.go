@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -249,6 +248,15 @@ func (s *step) bytes() []byte {
 	return b.Bytes()
 }
 
+// post sends a body, get asks for something; see do.
+func (l *lab) post(name, path, key, body string, headers ...string) *answer {
+	return l.do(step{name: name, path: path, key: key, body: body, headers: headers})
+}
+
+func (l *lab) get(name, path, key string, headers ...string) *answer {
+	return l.do(step{name: name, method: "GET", path: path, key: key, headers: headers})
+}
+
 // do sends a request, waits until it is over for all, and records it.
 func (l *lab) do(s step) *answer {
 	e := &entry{Name: fmt.Sprintf("%04d %s: %s", l.count, l.phase, s.name)}
@@ -386,5 +394,3 @@ func (l *lab) settled() {
 		}
 	}
 }
-
-var _ io.Writer = (*logOf)(nil)

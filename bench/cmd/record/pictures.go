@@ -54,7 +54,7 @@ var dialects = []string{"openai", "native", "sdapi", "stability", "fal"}
 // pictures are those that come out, and those that upstreams spoil.
 func (l *lab) pictures(c *customer) {
 	post := func(name, path, body string, headers ...string) {
-		l.do(step{name: "pictures: " + name, path: path, key: c.worker, headers: headers, body: body})
+		l.post("pictures: "+name, path, c.worker, body, headers...)
 	}
 	small := text64(drawn("png", 256, 256))
 	for _, d := range dialects {
@@ -105,11 +105,7 @@ func (l *lab) pictures(c *customer) {
 			}
 		}
 	}
-	for _, more := range []string{`"resolution":"1K","quality":"low"`,
-		`"resolution":"2K","quality":"high","aspect_ratio":"16:9"`, `"resolution":"2K","enable_web_search":true`,
-		`"enhance_prompt":true`, `"disable_prompt_optimization_thinking":true`,
-		`"style_references":[{"image":"` + small + `","strength":0.5}]`, `"resolution":"8K"`, `"aspect_ratio":"2:1"`,
-		`"quality":"medium"`, `"width":64`} {
+	for _, more := range lines("image-members", "small", small) {
 		post("tiers "+more[:min(len(more), 60)], "/image/generate",
 			`{"model":"tiers","prompt":"a cat","format":"png",`+more+`}`)
 		post("ratios "+more[:min(len(more), 60)], "/image/edit",
@@ -129,8 +125,7 @@ func (l *lab) pictures(c *customer) {
 		end(), formType...)
 	post("cut out of a form", "/image/background-remove", new(form).file("image", drawn("jpeg", 256, 256)).end(),
 		formType...)
-	for _, link := range []string{"https://user:secret@example.com/x", "http://169.254.169.254/latest",
-		"http://10.0.0.1/x", "ftp://example.com/x", l.simURL + "/fal/files/none/0", "http://[::1]/x"} {
+	for _, link := range lines("image-links", "simURL", l.simURL) {
 		post("cut out behind "+link, "/image/background-remove", `{"image_url":"`+link+`"}`)
 	}
 	for _, h := range []string{"Accept-Encoding: gzip", "Accept-Encoding: br", "Accept: image/png"} {
@@ -177,15 +172,11 @@ func (l *lab) pictureRules(c *customer) {
 				base = `"user":"u"`
 			}
 			for _, v := range []string{`null`, `true`, `"x"`, `0`, `1.5`, `-7`, `{}`, `["x"]`} {
-				l.do(step{name: e.path + " " + member + " " + v, path: e.path, key: c.worker,
-					body: `{` + named + base + `,"` + member + `":` + v + `}`})
+				l.post(e.path+" "+member+" "+v, e.path, c.worker, `{`+named+base+`,"`+member+`":`+v+`}`)
 			}
 		}
-		for _, b := range []string{`{}`, ``, `{`, `[]`, `{"model":"nobody","prompt":"x"}`,
-			`{"model":"chat-openai","prompt":"x"}`, `{"model":"native-paint"}`, `{"model":"native-paint","prompt":""}`,
-			`{"model":"native-edit","prompt":"` + strings.Repeat("long ", 400) + `"}`,
-			`{"model":"native-paint","prompt":"a","prompt":"b"}`, `{"model":"native-paint","pr\u006fmpt":"a"}`} {
-			l.do(step{name: e.path + " body " + b[:min(len(b), 80)], path: e.path, key: c.worker, body: b})
+		for _, b := range lines("image-bodies") {
+			l.post(e.path+" body "+b[:min(len(b), 80)], e.path, c.worker, b)
 		}
 	}
 }

@@ -39,9 +39,9 @@ func (l *lab) play() error {
 		name, config string
 		play         func() error
 	}{
-		{"plain", plainConfig + l.house("", noRest), l.playPlain},
-		{"compat", compatConfig + l.house("", noRest), l.playCompat},
-		{"limits", limitsConfig + l.house("M", "{ failures: 2, open_for: 1h }"), l.playLimits},
+		{"plain", l.configOf("plain", "", noRest), l.playPlain},
+		{"compat", l.configOf("compat", "", noRest), l.playCompat},
+		{"limits", l.configOf("limits", "M", "{ failures: 2, open_for: 1h }"), l.playLimits},
 	} {
 		if err := l.begin(phase.name, phase.config); err != nil {
 			return fmt.Errorf("cannot start farebox for %s: %w", phase.name, err)
@@ -100,7 +100,7 @@ func badConfigs(l *lab) (out []string) {
 		out = append(out, strings.Join(changed, "\n"))
 	}
 	return append(out, "", "a", "models: []", "upstreams: []\nmodels: []\nx: 1", "listen: [",
-		plainConfig+l.house("", "{ failures: x }"))
+		l.configOf("plain", "", "{ failures: x }"))
 }
 
 // help asks every command for its help.
@@ -203,27 +203,27 @@ func (l *lab) playCompat() error {
 // playLimits meets each limit.
 func (l *lab) playLimits() error {
 	chat := func(c *customer, name, model, text, more string) {
-		l.do(step{name: name, path: "/chat/completions", key: c.worker, body: chatBody(model, text, more)})
+		l.chat(name, c.worker, model, text, more)
 	}
 	a := l.customer("minute", "10")
 	for i := range 6 {
 		chat(a, fmt.Sprint("requests a minute ", i), "chat-openai", "hello", "")
-		l.do(step{name: "the limits of a key", method: "GET", path: "/api_keys/rate_limits", key: a.worker})
+		l.get("the limits of a key", "/api_keys/rate_limits", a.worker)
 	}
 	for i := range 4 {
 		chat(a, fmt.Sprint("requests a day ", i), "chat-daily", "hello", "")
 	}
 	for i := range 4 {
-		l.do(step{name: fmt.Sprint("embeddings a minute ", i), path: "/embeddings", key: a.worker,
-			body: `{"model":"embed-1","input":"a","dimensions":4}`})
+		l.post(fmt.Sprint("embeddings a minute ", i), "/embeddings", a.worker,
+			`{"model":"embed-1","input":"a","dimensions":4}`)
 	}
 	for i := range 3 {
-		l.do(step{name: fmt.Sprint("pictures a minute ", i), path: "/image/generate", key: a.worker,
-			body: `{"model":"openai-paint","prompt":"x","width":64,"height":64,"num_images":2}`})
+		l.post(fmt.Sprint("pictures a minute ", i), "/image/generate", a.worker,
+			`{"model":"openai-paint","prompt":"x","width":64,"height":64,"num_images":2}`)
 	}
 	for i := range 8 {
-		l.do(step{name: fmt.Sprint("calls an hour ", i), path: "/crypto/rpc/ethereum-mainnet", key: a.worker,
-			body: `[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},{"jsonrpc":"2.0","id":2,"method":"eth_gasPrice"}]`})
+		l.post(fmt.Sprint("calls an hour ", i), "/crypto/rpc/ethereum-mainnet", a.worker,
+			`[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},{"jsonrpc":"2.0","id":2,"method":"eth_gasPrice"}]`)
 	}
 	f := l.customer("failing", "10")
 	for i := range 6 {
@@ -246,26 +246,25 @@ func (l *lab) playLimits() error {
 	chat(s, "closed", "chat-free", "hello", "")
 
 	for i := range 8 {
-		l.do(step{name: fmt.Sprint("wrong keys ", i), method: "GET", path: "/models",
-			key: fmt.Sprint("SVC_INFERENCE_KEY_", i)})
+		l.get(fmt.Sprint("wrong keys ", i), "/models", fmt.Sprint("SVC_INFERENCE_KEY_", i))
 	}
-	l.do(step{name: "a key that is in use, from there", method: "GET", path: "/api_keys/rate_limits", key: p.worker})
-	l.do(step{name: "wallets may not", path: "/api_keys/generate_web3_key", body: `{}`})
+	l.get("a key that is in use, from there", "/api_keys/rate_limits", p.worker)
+	l.post("wallets may not", "/api_keys/generate_web3_key", "", `{}`)
 	for i := range 5 {
-		l.do(step{name: fmt.Sprint("wallets' tries a minute ", i), method: "GET", path: "/api_keys/generate_web3_key"})
+		l.get(fmt.Sprint("wallets' tries a minute ", i), "/api_keys/generate_web3_key", "")
 	}
 	// Targets that rest: failures of two accounts keep them out for an hour.
 	one, two := l.customer("one", "10"), l.customer("two", "10")
 	for i := range 3 {
 		for _, c := range []*customer{one, two} {
-			l.do(step{name: fmt.Sprint("nodes that fail ", i), path: "/crypto/rpc/solana-mainnet", key: c.worker,
-				body: `{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[1`})
+			l.post(fmt.Sprint("nodes that fail ", i), "/crypto/rpc/solana-mainnet", c.worker,
+				`{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[1`)
 			chat(c, fmt.Sprint("targets that fail ", i), "chat-closed", "hello", "")
 			chat(c, fmt.Sprint("a lone target that fails ", i), "chat-nowhere", "hello", "")
 		}
 	}
-	l.do(step{name: "the log of limits", method: "GET", path: "/api_keys/rate_limits/log", key: a.admin})
-	l.do(step{name: "the log of limits of another", method: "GET", path: "/api_keys/rate_limits/log", key: f.admin})
+	l.get("the log of limits", "/api_keys/rate_limits/log", a.admin)
+	l.get("the log of limits of another", "/api_keys/rate_limits/log", f.admin)
 	l.billing(a)
 	return nil
 }
@@ -283,7 +282,7 @@ func (l *lab) web3() {
 	const path = "/api_keys/generate_web3_key"
 	key, address := wallet()
 	fresh := func() string {
-		a := l.do(step{name: "a token for a wallet", method: "GET", path: path})
+		a := l.get("a token for a wallet", path, "")
 		var t struct{ Data struct{ Token string } }
 		_ = json.Unmarshal(a.body, &t)
 		return t.Data.Token
@@ -299,7 +298,7 @@ func (l *lab) web3() {
 			signature, token, more)
 	}
 	token := fresh()
-	post := func(name, body string) *answer { return l.do(step{name: "wallet: " + name, path: path, body: body}) }
+	post := func(name, body string) *answer { return l.post("wallet: "+name, path, "", body) }
 	post("made", body(address, sign(token), token, ""))
 	post("a used token", body(address, sign(token), token, ""))
 	token = fresh()
@@ -316,6 +315,5 @@ func (l *lab) web3() {
 		}
 	}
 	_ = json.Unmarshal(a.body, &made)
-	l.do(step{name: "wallet: an empty account", path: "/chat/completions", key: made.Data.APIKey,
-		body: chatBody("chat-openai", "hello", "")})
+	l.chat("wallet: an empty account", made.Data.APIKey, "chat-openai", "hello", "")
 }
