@@ -1,7 +1,6 @@
 package billing
 
 import (
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -210,59 +209,25 @@ type Account struct {
 // have charged but not yet reported stands in it. Held is 0 then.
 type AccountInfo struct {
 	Account
-	CreatedAt          time.Time
-	Allowance          Nano // DIEM of each UTC day
-	USD, DIEM, Bundled Nano
-	Leased             Leased
-	Held, Spent        Nano
-	Debt               Nano // owed for requests that cost more than could be charged
-	Status             store.AccountStatus
-	StatusAt           time.Time // zero: open from the beginning
+	CreatedAt time.Time           `json:"createdAt"`
+	Allowance Nano                `json:"diemDaily"` // DIEM of each UTC day
+	USD       Nano                `json:"usd"`
+	DIEM      Nano                `json:"diem"`
+	Bundled   Nano                `json:"bundled"`
+	Leased    Leased              `json:"leased"`
+	Held      Nano                `json:"held"`
+	Spent     Nano                `json:"spent"`
+	Debt      Nano                `json:"debt"` // owed for requests that cost more than could be charged
+	Status    store.AccountStatus `json:"status"`
+	StatusAt  time.Time           `json:"statusAt,omitzero"` // zero: open from the beginning
 }
 
 // Leased is the money of an account that is at the nodes of a shared store.
-type Leased struct{ USD, DIEM, Bundled Nano }
+type Leased struct {
+	USD     Nano `json:"usd"`
+	DIEM    Nano `json:"diem"`
+	Bundled Nano `json:"bundled"`
+}
 
 // Total is all of it, whatever the currency.
 func (l Leased) Total() Nano { return l.USD + l.DIEM + l.Bundled }
-
-type leasedJSON struct {
-	USD     money.Decimal `json:"usd"`
-	DIEM    money.Decimal `json:"diem"`
-	Bundled money.Decimal `json:"bundled"`
-}
-
-type accountInfoJSON struct {
-	Account
-	CreatedAt time.Time           `json:"createdAt"`
-	Allowance money.Decimal       `json:"diemDaily"`
-	USD       money.Decimal       `json:"usd"`
-	DIEM      money.Decimal       `json:"diem"`
-	Bundled   money.Decimal       `json:"bundled"`
-	Leased    leasedJSON          `json:"leased"`
-	Held      money.Decimal       `json:"held"`
-	Spent     money.Decimal       `json:"spent"`
-	Debt      money.Decimal       `json:"debt"`
-	Status    store.AccountStatus `json:"status"`
-	StatusAt  time.Time           `json:"statusAt,omitzero"`
-}
-
-// MarshalJSON writes amounts as decimal strings.
-func (a AccountInfo) MarshalJSON() ([]byte, error) {
-	return json.Marshal(accountInfoJSON{
-		a.Account, a.CreatedAt, money.Decimal(a.Allowance), money.Decimal(a.USD), money.Decimal(a.DIEM),
-		money.Decimal(a.Bundled),
-		leasedJSON{money.Decimal(a.Leased.USD), money.Decimal(a.Leased.DIEM), money.Decimal(a.Leased.Bundled)},
-		money.Decimal(a.Held), money.Decimal(a.Spent), money.Decimal(a.Debt), a.Status, a.StatusAt,
-	})
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (a *AccountInfo) UnmarshalJSON(b []byte) error {
-	var v accountInfoJSON
-	err := json.Unmarshal(b, &v)
-	*a = AccountInfo{v.Account, v.CreatedAt, Nano(v.Allowance), Nano(v.USD), Nano(v.DIEM), Nano(v.Bundled),
-		Leased{Nano(v.Leased.USD), Nano(v.Leased.DIEM), Nano(v.Leased.Bundled)}, Nano(v.Held), Nano(v.Spent),
-		Nano(v.Debt), v.Status, v.StatusAt}
-	return err
-}

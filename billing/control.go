@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"farebox/billing/money"
 	"farebox/billing/report"
 	"farebox/billing/store"
 )
@@ -41,7 +40,7 @@ type controlRequest struct {
 	Name     string              `json:"name,omitempty"`
 	Account  string              `json:"account,omitempty"`
 	Currency Currency            `json:"currency,omitzero"`
-	Amount   money.Decimal       `json:"amount,omitzero"`
+	Amount   Nano                `json:"amount,omitzero"`
 	Ref      string              `json:"ref,omitempty"`
 	Memo     string              `json:"memo,omitempty"`
 	Key      *NewKey             `json:"key,omitempty"`
@@ -56,17 +55,17 @@ type controlRequest struct {
 type controlResponse struct {
 	Error    string        `json:"error,omitempty"`
 	Cause    string        `json:"cause,omitempty"` // which known error it is
-	Account  *Account      `json:"account,omitempty"`
+	Account  Account       `json:"account,omitzero"`
 	Accounts []AccountInfo `json:"accounts,omitempty"`
-	Info     *AccountInfo  `json:"info,omitempty"`
+	Info     AccountInfo   `json:"info,omitzero"`
 	Usage    []report.Sum  `json:"usage,omitempty"`
-	Balance  money.Decimal `json:"balance,omitzero"`
+	Balance  Nano          `json:"balance,omitzero"`
 	Applied  bool          `json:"applied,omitempty"`
-	Key      *KeyInfo      `json:"key,omitempty"`
+	Key      KeyInfo       `json:"key,omitzero"`
 	Keys     []KeyInfo     `json:"keys,omitempty"`
 	Secret   string        `json:"secret,omitempty"`
-	Report   *store.Report `json:"report,omitempty"`
-	Backup   *BackupInfo   `json:"backup,omitempty"`
+	Report   store.Report  `json:"report,omitzero"`
+	Backup   BackupInfo    `json:"backup,omitzero"`
 }
 
 // knownErrors keep their identity across the socket.
@@ -205,62 +204,42 @@ func answerControl(op Operator, line []byte) *controlResponse {
 func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 	switch q.Op {
 	case "create_account":
-		var a Account
-		a, err = op.CreateAccount(q.Name)
-		res.Account = &a
+		res.Account, err = op.CreateAccount(q.Name)
 	case "accounts":
 		res.Accounts, err = op.Accounts()
 	case "credit":
-		var balance Nano
-		balance, res.Applied, err = op.Credit(q.Account, q.Currency, Nano(q.Amount), q.Ref, q.Memo)
-		res.Balance = money.Decimal(balance)
+		res.Balance, res.Applied, err = op.Credit(q.Account, q.Currency, q.Amount, q.Ref, q.Memo)
 	case "refund":
-		var balance Nano
-		balance, res.Applied, err = op.Refund(q.Account, q.Currency, Nano(q.Amount), q.Ref, q.Memo)
-		res.Balance = money.Decimal(balance)
+		res.Balance, res.Applied, err = op.Refund(q.Account, q.Currency, q.Amount, q.Ref, q.Memo)
 	case "debit":
-		var info AccountInfo
-		info, res.Applied, err = op.Debit(q.Account, q.Currency, Nano(q.Amount), q.Ref, q.Memo, q.MayOwe)
-		res.Info = &info
+		res.Info, res.Applied, err = op.Debit(q.Account, q.Currency, q.Amount, q.Ref, q.Memo, q.MayOwe)
 	case "set_status":
-		var info AccountInfo
-		info, err = op.SetStatus(q.Account, q.Status)
-		res.Info = &info
+		res.Info, err = op.SetStatus(q.Account, q.Status)
 	case "change_key":
 		if q.Change == nil {
 			return errors.New("cannot change a key: the request says not how")
 		}
-		var k KeyInfo
-		k, err = op.ChangeKey(q.ID, *q.Change)
-		res.Key = &k
+		res.Key, err = op.ChangeKey(q.ID, *q.Change)
 	case "usage_report":
 		if q.Usage == nil {
 			return errors.New("cannot report usage: the request says not which")
 		}
 		res.Usage, err = op.UsageReport(*q.Usage)
 	case "set_allowance":
-		var a Account
-		a, err = op.SetAllowance(q.Account, Nano(q.Amount))
-		res.Account = &a
+		res.Account, err = op.SetAllowance(q.Account, q.Amount)
 	case "create_key":
 		if q.Key == nil {
 			return errors.New("cannot create a key: the request has none")
 		}
-		var k KeyInfo
-		k, res.Secret, err = op.CreateKey(*q.Key)
-		res.Key = &k
+		res.Key, res.Secret, err = op.CreateKey(*q.Key)
 	case "keys":
 		res.Keys, err = op.Keys(q.Account)
 	case "revoke_key":
 		err = op.RevokeKey(q.ID)
 	case "verify":
-		var r store.Report
-		r, err = op.Verify()
-		res.Report = &r
+		res.Report, err = op.Verify()
 	case "backup":
-		var b BackupInfo
-		b, err = op.Backup(q.Path)
-		res.Backup = &b
+		res.Backup, err = op.Backup(q.Path)
 	default:
 		return fmt.Errorf("cannot do %q: the running farebox does not know it; it may be of another version", q.Op)
 	}
@@ -341,7 +320,7 @@ func dialControl(dir string) (*controlClient, error) {
 	return &controlClient{conn: conn, in: in, out: bufio.NewWriter(conn)}, nil
 }
 
-func (c *controlClient) call(q *controlRequest) (*controlResponse, error) {
+func (c *controlClient) call(q *controlRequest) (res controlResponse, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit := controlIdle
@@ -349,22 +328,21 @@ func (c *controlClient) call(q *controlRequest) (*controlResponse, error) {
 		limit = controlLong
 	}
 	if err := c.conn.SetDeadline(time.Now().Add(limit)); err != nil {
-		return nil, err
+		return res, err
 	}
 	if err := writeLine(c.out, q); err != nil {
-		return nil, fmt.Errorf("cannot reach the running farebox: %w", err)
+		return res, fmt.Errorf("cannot reach the running farebox: %w", err)
 	}
 	line, err := c.in.ReadBytes('\n')
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the running farebox's answer: %w; it may have done what it was asked: "+
+		return res, fmt.Errorf("cannot read the running farebox's answer: %w; it may have done what it was asked: "+
 			"look before you ask again, a credit under a --ref is booked once", err)
 	}
-	res := &controlResponse{}
-	if err := json.Unmarshal(line, res); err != nil {
-		return nil, fmt.Errorf("cannot read the running farebox's answer: %w", err)
+	if err := json.Unmarshal(line, &res); err != nil {
+		return controlResponse{}, fmt.Errorf("cannot read the running farebox's answer: %w", err)
 	}
 	if res.Error != "" {
-		return nil, &controlError{res.Error, knownErrors[res.Cause]}
+		return controlResponse{}, &controlError{res.Error, knownErrors[res.Cause]}
 	}
 	return res, nil
 }
@@ -380,94 +358,61 @@ func (e *controlError) Unwrap() error { return e.cause }
 
 func (c *controlClient) CreateAccount(name string) (Account, error) {
 	res, err := c.call(&controlRequest{Op: "create_account", Name: name})
-	if err != nil || res.Account == nil {
-		return Account{}, err
-	}
-	return *res.Account, nil
+	return res.Account, err
 }
 
 func (c *controlClient) Accounts() ([]AccountInfo, error) {
 	res, err := c.call(&controlRequest{Op: "accounts"})
-	if err != nil {
-		return nil, err
-	}
-	return res.Accounts, nil
+	return res.Accounts, err
 }
 
 func (c *controlClient) Credit(account string, currency Currency, n Nano, ref, memo string) (Nano, bool, error) {
-	res, err := c.call(&controlRequest{Op: "credit", Account: account, Currency: currency, Amount: money.Decimal(n),
+	res, err := c.call(&controlRequest{Op: "credit", Account: account, Currency: currency, Amount: n,
 		Ref: ref, Memo: memo})
-	if err != nil {
-		return 0, false, err
-	}
-	return Nano(res.Balance), res.Applied, nil
+	return res.Balance, res.Applied, err
 }
 
 func (c *controlClient) Refund(account string, currency Currency, n Nano, ref, memo string) (Nano, bool, error) {
-	res, err := c.call(&controlRequest{Op: "refund", Account: account, Currency: currency, Amount: money.Decimal(n),
+	res, err := c.call(&controlRequest{Op: "refund", Account: account, Currency: currency, Amount: n,
 		Ref: ref, Memo: memo})
-	if err != nil {
-		return 0, false, err
-	}
-	return Nano(res.Balance), res.Applied, nil
+	return res.Balance, res.Applied, err
 }
 
 func (c *controlClient) Debit(account string, currency Currency, n Nano, ref, reason string, mayOwe bool) (AccountInfo,
 	bool, error) {
-	res, err := c.call(&controlRequest{Op: "debit", Account: account, Currency: currency, Amount: money.Decimal(n),
+	res, err := c.call(&controlRequest{Op: "debit", Account: account, Currency: currency, Amount: n,
 		Ref: ref, Memo: reason, MayOwe: mayOwe})
-	if err != nil || res.Info == nil {
-		return AccountInfo{}, false, err
-	}
-	return *res.Info, res.Applied, nil
+	return res.Info, res.Applied, err
 }
 
 func (c *controlClient) SetStatus(account string, s store.AccountStatus) (AccountInfo, error) {
 	res, err := c.call(&controlRequest{Op: "set_status", Account: account, Status: s})
-	if err != nil || res.Info == nil {
-		return AccountInfo{}, err
-	}
-	return *res.Info, nil
+	return res.Info, err
 }
 
 func (c *controlClient) ChangeKey(id string, change KeyChange) (KeyInfo, error) {
 	res, err := c.call(&controlRequest{Op: "change_key", ID: id, Change: &change})
-	if err != nil || res.Key == nil {
-		return KeyInfo{}, err
-	}
-	return *res.Key, nil
+	return res.Key, err
 }
 
 func (c *controlClient) UsageReport(q report.SumQuery) ([]report.Sum, error) {
 	res, err := c.call(&controlRequest{Op: "usage_report", Usage: &q})
-	if err != nil {
-		return nil, err
-	}
-	return res.Usage, nil
+	return res.Usage, err
 }
 
 func (c *controlClient) SetAllowance(account string, daily Nano) (Account, error) {
-	res, err := c.call(&controlRequest{Op: "set_allowance", Account: account, Amount: money.Decimal(daily)})
-	if err != nil || res.Account == nil {
-		return Account{}, err
-	}
-	return *res.Account, nil
+	res, err := c.call(&controlRequest{Op: "set_allowance", Account: account, Amount: daily})
+	return res.Account, err
 }
 
 func (c *controlClient) CreateKey(n NewKey) (KeyInfo, string, error) {
 	res, err := c.call(&controlRequest{Op: "create_key", Key: &n})
-	if err != nil || res.Key == nil {
-		return KeyInfo{}, "", err
-	}
-	return *res.Key, res.Secret, nil
+	return res.Key, res.Secret, err
 }
 
 func (c *controlClient) Keys(account string) ([]KeyInfo, error) {
 	res, err := c.call(&controlRequest{Op: "keys", Account: account})
-	if err != nil {
-		return nil, err
-	}
-	return res.Keys, nil
+	return res.Keys, err
 }
 
 func (c *controlClient) RevokeKey(id string) error {
@@ -479,10 +424,7 @@ func (c *controlClient) Close() error { return c.conn.Close() }
 
 func (c *controlClient) Verify() (store.Report, error) {
 	res, err := c.call(&controlRequest{Op: "verify"})
-	if err != nil || res.Report == nil {
-		return store.Report{}, err
-	}
-	return *res.Report, nil
+	return res.Report, err
 }
 
 func (c *controlClient) Backup(path string) (BackupInfo, error) {
@@ -491,8 +433,5 @@ func (c *controlClient) Backup(path string) (BackupInfo, error) {
 		return BackupInfo{}, err
 	}
 	res, err := c.call(&controlRequest{Op: "backup", Path: path})
-	if err != nil || res.Backup == nil {
-		return BackupInfo{}, err
-	}
-	return *res.Backup, nil
+	return res.Backup, err
 }

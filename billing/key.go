@@ -172,32 +172,6 @@ func (n *NewKey) SetLimits(usd, diem Limit) {
 	n.LimitDIEM, n.TextDIEM = diem.amount(), diem.Text
 }
 
-// MarshalJSON writes limits as decimal strings.
-func (n NewKey) MarshalJSON() ([]byte, error) {
-	type plain NewKey
-	return json.Marshal(struct {
-		plain
-		LimitUSD  *money.Decimal `json:"limitUSD,omitempty"`
-		LimitDIEM *money.Decimal `json:"limitDIEM,omitempty"`
-	}{plain(n), (*money.Decimal)(n.LimitUSD), (*money.Decimal)(n.LimitDIEM)})
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (n *NewKey) UnmarshalJSON(b []byte) error {
-	type plain NewKey
-	var v struct {
-		plain
-		LimitUSD  *money.Decimal `json:"limitUSD"`
-		LimitDIEM *money.Decimal `json:"limitDIEM"`
-	}
-	if err := json.Unmarshal(b, &v); err != nil {
-		return err
-	}
-	*n = NewKey(v.plain)
-	n.LimitUSD, n.LimitDIEM = (*Nano)(v.LimitUSD), (*Nano)(v.LimitDIEM)
-	return nil
-}
-
 func (n *NewKey) check() error {
 	switch {
 	case n.Type != store.Inference && n.Type != store.Admin:
@@ -224,17 +198,17 @@ type KeyInfo struct {
 	Last6       string             `json:"last6Chars"`
 	Description string             `json:"description"`
 	Period      store.Period       `json:"limitPeriod"`
-	LimitUSD    *Nano              `json:"limitUSD"`
-	LimitDIEM   *Nano              `json:"limitDIEM"`
 	TextUSD     string             `json:"limitTextUSD,omitempty"`
 	TextDIEM    string             `json:"limitTextDIEM,omitempty"`
 	Privacy     store.ModelPrivacy `json:"modelPrivacy"`
-	// Used is what a key with limits has used of them in its period.
-	Used       *KeyUsage `json:"-"`
-	LastUsedAt time.Time `json:"lastUsedAt,omitzero"`
-	CreatedAt  time.Time `json:"createdAt"`
-	ExpiresAt  time.Time `json:"expiresAt,omitzero"`
-	RevokedAt  time.Time `json:"revokedAt,omitzero"`
+	LastUsedAt  time.Time          `json:"lastUsedAt,omitzero"`
+	CreatedAt   time.Time          `json:"createdAt"`
+	ExpiresAt   time.Time          `json:"expiresAt,omitzero"`
+	RevokedAt   time.Time          `json:"revokedAt,omitzero"`
+
+	LimitUSD  *Nano     `json:"limitUSD"`
+	LimitDIEM *Nano     `json:"limitDIEM"`
+	Used      *KeyUsage `json:"usedInPeriod,omitempty"` // of the limits in their period; nil: there are none
 }
 
 // USD is the limit of USD and bundled credits, DIEM that of DIEM.
@@ -254,46 +228,11 @@ func (k KeyInfo) State() string {
 	return "live"
 }
 
-// MarshalJSON writes limits as decimal strings and adds the state.
+// MarshalJSON adds the state.
 func (k KeyInfo) MarshalJSON() ([]byte, error) {
 	type plain KeyInfo
 	return json.Marshal(struct {
 		plain
-		LimitUSD  *money.Decimal `json:"limitUSD"`
-		LimitDIEM *money.Decimal `json:"limitDIEM"`
-		Used      *usedJSON      `json:"usedInPeriod,omitempty"`
-		State     string         `json:"state"`
-	}{plain(k), (*money.Decimal)(k.LimitUSD), (*money.Decimal)(k.LimitDIEM), (*usedJSON)(k.Used), k.State()})
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (k *KeyInfo) UnmarshalJSON(b []byte) error {
-	type plain KeyInfo
-	var v struct {
-		plain
-		LimitUSD  *money.Decimal `json:"limitUSD"`
-		LimitDIEM *money.Decimal `json:"limitDIEM"`
-		Used      *usedJSON      `json:"usedInPeriod"`
-	}
-	if err := json.Unmarshal(b, &v); err != nil {
-		return err
-	}
-	*k = KeyInfo(v.plain)
-	k.Used = (*KeyUsage)(v.Used)
-	k.LimitUSD, k.LimitDIEM = (*Nano)(v.LimitUSD), (*Nano)(v.LimitDIEM)
-	return nil
-}
-
-// usedJSON is a KeyUsage with amounts as decimal strings.
-type usedJSON KeyUsage
-
-func (u usedJSON) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]money.Decimal{"usd": money.Decimal(u.USD), "diem": money.Decimal(u.DIEM)})
-}
-
-func (u *usedJSON) UnmarshalJSON(b []byte) error {
-	var v map[string]money.Decimal
-	err := json.Unmarshal(b, &v)
-	u.USD, u.DIEM = Nano(v["usd"]), Nano(v["diem"])
-	return err
+		State string `json:"state"`
+	}{plain(k), k.State()})
 }

@@ -27,7 +27,10 @@ const (
 )
 
 // KeyUsage is what a key has used.
-type KeyUsage struct{ USD, DIEM Nano } // USD with bundled credits
+type KeyUsage struct {
+	DIEM Nano `json:"diem"`
+	USD  Nano `json:"usd"` // with bundled credits
+}
 
 // KeyRecord is a key with its use.
 type KeyRecord struct {

@@ -1,7 +1,6 @@
 package billing
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -55,27 +54,15 @@ func (l *Ledger) useStoreClock(o *Options) error {
 
 // NodeInfo is a node of a shared store.
 type NodeInfo struct {
-	Number, Incarnation uint32
-	ID, Name            string
-	Expires             time.Time // end of its session, by the store's clock
-	State               string    // live, gone or ended
-	USD, DIEM, Bundled  Nano      // leased to it
-}
-
-// MarshalJSON writes amounts as decimal strings.
-func (n NodeInfo) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Number      uint32        `json:"number"`
-		Incarnation uint32        `json:"incarnation"`
-		ID          string        `json:"id"`
-		Name        string        `json:"name"`
-		State       string        `json:"state"`
-		Expires     time.Time     `json:"sessionEnds,omitzero"`
-		USD         money.Decimal `json:"usd"`
-		DIEM        money.Decimal `json:"diem"`
-		Bundled     money.Decimal `json:"bundled"`
-	}{n.Number, n.Incarnation, n.ID, n.Name, n.State, n.Expires, money.Decimal(n.USD), money.Decimal(n.DIEM),
-		money.Decimal(n.Bundled)})
+	Number      uint32    `json:"number"`
+	Incarnation uint32    `json:"incarnation"`
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	State       string    `json:"state"`                // live, gone or ended
+	Expires     time.Time `json:"sessionEnds,omitzero"` // by the store's clock
+	USD         Nano      `json:"usd"`                  // leased to it
+	DIEM        Nano      `json:"diem"`
+	Bundled     Nano      `json:"bundled"`
 }
 
 // ErrNotShared is a question about nodes to an embedded store.

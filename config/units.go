@@ -94,6 +94,16 @@ func (e Each) String() string { return string(AppendDecimal(nil, int64(e), picoD
 // String is the shortest decimal of the amount, e.g. "0.1", "100", "-3.5".
 func (n Nano) String() string { return string(AppendDecimal(nil, int64(n), nanoDigits)) }
 
+// MarshalText writes the shortest exact decimal: in JSON a string, so that no
+// reader takes an amount for a float.
+func (n Nano) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// UnmarshalText reads a decimal with up to 9 decimals.
+func (n *Nano) UnmarshalText(b []byte) (err error) {
+	*n, err = ParseNano(string(b))
+	return err
+}
+
 // PerMillion is the shortest decimal of the price in USD per 1,000,000 units.
 func (p Pico) PerMillion() string { return string(AppendDecimal(nil, int64(p), picoPerUSDPerMillion)) }
 

@@ -30,23 +30,26 @@ type Sum struct {
 	USD, DIEM, Bundled money.Nano
 }
 
+// sumJSON also has some fields under the names of Sum, amounts as whole numbers.
 type sumJSON struct {
 	plainSum
-	Input   int64         `json:"inputTokens"`
-	Output  int64         `json:"outputTokens"`
-	Units   int64         `json:"units"`
-	USD     money.Decimal `json:"usd"`
-	DIEM    money.Decimal `json:"diem"`
-	Bundled money.Decimal `json:"bundled"`
+	NanoUSD     int64      `json:"USD"`
+	NanoDIEM    int64      `json:"DIEM"`
+	NanoBundled int64      `json:"Bundled"`
+	Input       int64      `json:"inputTokens"`
+	Output      int64      `json:"outputTokens"`
+	Units       int64      `json:"units"`
+	USD         money.Nano `json:"usd"`
+	DIEM        money.Nano `json:"diem"`
+	Bundled     money.Nano `json:"bundled"`
 }
 
 type plainSum Sum
 
 // MarshalJSON writes amounts as decimal strings.
 func (s Sum) MarshalJSON() ([]byte, error) {
-	return json.Marshal(sumJSON{
-		plainSum(s), s.Input, s.Output, s.Units, money.Decimal(s.USD), money.Decimal(s.DIEM), money.Decimal(s.Bundled),
-	})
+	return json.Marshal(sumJSON{plainSum(s), int64(s.USD), int64(s.DIEM), int64(s.Bundled), s.Input, s.Output, s.Units,
+		s.USD, s.DIEM, s.Bundled})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -54,8 +57,7 @@ func (s *Sum) UnmarshalJSON(b []byte) error {
 	var v sumJSON
 	err := json.Unmarshal(b, &v)
 	*s = Sum(v.plainSum)
-	s.Input, s.Output, s.Units = v.Input, v.Output, v.Units
-	s.USD, s.DIEM, s.Bundled = money.Nano(v.USD), money.Nano(v.DIEM), money.Nano(v.Bundled)
+	s.Input, s.Output, s.Units, s.USD, s.DIEM, s.Bundled = v.Input, v.Output, v.Units, v.USD, v.DIEM, v.Bundled
 	return err
 }
 

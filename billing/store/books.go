@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"farebox/billing/money"
@@ -13,36 +12,10 @@ type Report struct {
 	Loaded    int        `json:"loaded"` // of them in memory and compared, too
 	OpenHolds int        `json:"openHolds"`
 	Requests  int64      `json:"requests"` // whose detail is in the store
-	Charged   money.Nano `json:"-"`
-	Shortfall money.Nano `json:"-"` // delivered and not charged
-	Debt      money.Nano `json:"-"` // of it, what is owed still
 	Faults    []string   `json:"faults"`
-}
-
-// MarshalJSON writes amounts as decimal strings.
-func (r Report) MarshalJSON() ([]byte, error) {
-	type plain Report
-	return json.Marshal(struct {
-		plain
-		Charged   money.Decimal `json:"charged"`
-		Shortfall money.Decimal `json:"shortfall"`
-		Debt      money.Decimal `json:"debt"`
-	}{plain(r), money.Decimal(r.Charged), money.Decimal(r.Shortfall), money.Decimal(r.Debt)})
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (r *Report) UnmarshalJSON(b []byte) error {
-	type plain Report
-	var v struct {
-		plain
-		Charged   money.Decimal `json:"charged"`
-		Shortfall money.Decimal `json:"shortfall"`
-		Debt      money.Decimal `json:"debt"`
-	}
-	err := json.Unmarshal(b, &v)
-	*r = Report(v.plain)
-	r.Charged, r.Shortfall, r.Debt = money.Nano(v.Charged), money.Nano(v.Shortfall), money.Nano(v.Debt)
-	return err
+	Charged   money.Nano `json:"charged"`
+	Shortfall money.Nano `json:"shortfall"` // delivered and not charged
+	Debt      money.Nano `json:"debt"`      // of it, what is owed still
 }
 
 func (r *Report) Fault(format string, args ...any) {
