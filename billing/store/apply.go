@@ -174,11 +174,8 @@ func (t *tx) applyDays(b *Batch) (*charged, error) {
 		}
 		var total money.Parts
 		for s := range b.Each(u) {
-			if err := days.add(u.Account, u.Key, calendar.Date(u.Day), u.model, int64(money.SpendOrder[s.Place]),
-				int64(s.kind),
-				s.requests, s.units, int64(s.Amount), u.lastUs); err != nil {
-				return nil, err
-			}
+			days.add(u.Account, u.Key, calendar.Date(u.Day), u.model, int64(money.SpendOrder[s.Place]),
+				int64(s.kind), s.requests, s.units, int64(s.Amount), u.lastUs)
 			total[s.Place] += s.Amount
 		}
 		for place, n := range total {
@@ -266,9 +263,7 @@ func (t *tx) postCharges(entry int64, c *charged) error {
 			if place == money.InDIEM {
 				date = calendar.Date(latest)
 			}
-			if err := b.add(entry, account, int64(money.SpendOrder[place]), -int64(n), date); err != nil {
-				return err
-			}
+			b.add(entry, account, int64(money.SpendOrder[place]), -int64(n), date)
 		}
 	}
 	return b.flush()
@@ -279,16 +274,14 @@ func (t *tx) postCharges(entry int64, c *charged) error {
 func (t *tx) postHouse(entry int64, b *Batch, c *charged) error {
 	bulk := t.bulk(sqlHousePosting)
 	revenue := c.revenue
-	lost := func(book string, account uint32, currency money.Currency, n money.Nano) error {
+	lost := func(book string, account uint32, currency money.Currency, n money.Nano) {
 		t.pay(book, currency, -n)
-		return bulk.add(entry, book, account, int64(currency), -int64(n))
+		bulk.add(entry, book, account, int64(currency), -int64(n))
 	}
 	for _, account := range slices.Sorted(maps.Keys(b.Shortfall)) {
 		n := b.Shortfall[account]
 		revenue[money.InUSD] += n
-		if err := lost("shortfall", account, money.USD, n); err != nil {
-			return err
-		}
+		lost("shortfall", account, money.USD, n)
 	}
 	owed, err := t.owe(entry, bulk, b.Debt)
 	if err != nil {
@@ -306,24 +299,23 @@ func (t *tx) postHouse(entry int64, b *Batch, c *charged) error {
 	}
 	for _, account := range slices.Sorted(maps.Keys(late)) {
 		for place, n := range late[account] {
-			if n == 0 {
-				continue
-			}
-			if err := lost("late", account, money.SpendOrder[place], n); err != nil {
-				return err
+			if n != 0 {
+				lost("late", account, money.SpendOrder[place], n)
 			}
 		}
 	}
-	for place, n := range revenue {
-		if n == 0 {
-			continue
-		}
-		t.pay("revenue", money.SpendOrder[place], n)
-		if err := bulk.add(entry, "revenue", uint32(0), int64(money.SpendOrder[place]), int64(n)); err != nil {
-			return err
-		}
-	}
+	t.postRevenue(entry, bulk, &revenue)
 	return bulk.flush()
+}
+
+// postRevenue books what the house earned.
+func (t *tx) postRevenue(entry int64, postings *bulk, revenue *money.Parts) {
+	for place, n := range revenue {
+		if n != 0 {
+			t.pay("revenue", money.SpendOrder[place], n)
+			postings.add(entry, "revenue", uint32(0), int64(money.SpendOrder[place]), int64(n))
+		}
+	}
 }
 
 func (t *tx) applyProgress(b *Batch) error {
@@ -331,9 +323,7 @@ func (t *tx) applyProgress(b *Batch) error {
 	for _, hold := range slices.Sorted(maps.Keys(b.Progress)) {
 		r := b.Progress[hold]
 		data := make([]byte, journal.MaxRecord)
-		if err := rows.add(t.s.node, hold, r.Seq, data[:r.Put(data)]); err != nil {
-			return err
-		}
+		rows.add(t.s.node, hold, r.Seq, data[:r.Put(data)])
 	}
 	if err := rows.flush(); err != nil {
 		return err

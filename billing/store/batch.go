@@ -191,14 +191,7 @@ func (b *Batch) Applied() {
 // sort brings the rollups into the order of the store's keys.
 func (b *Batch) sort() {
 	slices.SortFunc(b.Rollups, func(x, y Rollup) int {
-		switch {
-		case x.Account != y.Account:
-			return cmp.Compare(x.Account, y.Account)
-		case x.Key != y.Key:
-			return cmp.Compare(x.Key, y.Key)
-		case x.Day != y.Day:
-			return cmp.Compare(x.Day, y.Day)
-		}
-		return cmp.Compare(x.model, y.model)
+		return cmp.Or(cmp.Compare(x.Account, y.Account), cmp.Compare(x.Key, y.Key), cmp.Compare(x.Day, y.Day),
+			cmp.Compare(x.model, y.model))
 	})
 }

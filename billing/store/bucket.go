@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"database/sql"
-	"errors"
 	"slices"
 
 	"farebox/billing/calendar"
@@ -170,29 +169,20 @@ func (t *tx) moveMoney(list []move) error {
 	buckets, add, take, end := t.bulk(sqlMoveBuckets), t.bulk(sqlAddLease), t.bulk(sqlTakeLease), t.bulk(sqlEndLease)
 	for i := range list {
 		m := &list[i]
-		var err error
 		if m.avail != 0 || m.escrow != 0 || m.spent != 0 {
-			err = buckets.add(m.account, int64(m.currency), m.date, int64(m.avail), int64(m.escrow), int64(m.spent))
+			buckets.add(m.account, int64(m.currency), m.date, int64(m.avail), int64(m.escrow), int64(m.spent))
 		}
 		switch {
 		case m.taken < 0:
-			err = errors.Join(err, add.add(t.s.node, m.account, int64(m.currency), m.date, -int64(m.taken)))
+			add.add(t.s.node, m.account, int64(m.currency), m.date, -int64(m.taken))
 		case m.taken > 0:
-			err = errors.Join(err, take.add(t.s.node, m.account, int64(m.currency), m.date, int64(m.taken)))
+			take.add(t.s.node, m.account, int64(m.currency), m.date, int64(m.taken))
 			if m.ends {
-				err = errors.Join(err, end.add(t.s.node, m.account, int64(m.currency), m.date))
+				end.add(t.s.node, m.account, int64(m.currency), m.date)
 			}
 		}
-		if err != nil {
-			return err
-		}
 	}
-	for _, b := range []*bulk{buckets, add, take, end} {
-		if err := b.flush(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.flush(buckets, add, take, end)
 }
 
 // spendLeases takes charges out of this node's leases. What a lease lacks,

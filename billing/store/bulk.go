@@ -99,11 +99,15 @@ func (b *bulk) clear() {
 	}
 }
 
-// add gives one row; what is behind its bytes must stay until flush.
-func (b *bulk) add(row ...any) error {
+// add gives one row; what is behind its bytes must stay until flush, which also
+// says what failed.
+func (b *bulk) add(row ...any) {
+	if b.t.failed != nil {
+		return
+	}
 	if b.kinds == "" {
-		_, err := b.t.exec(b.text, row...)
-		return err
+		_, b.t.failed = b.t.exec(b.text, row...)
+		return
 	}
 	for i, v := range row {
 		switch c := b.columns[i].(type) {
@@ -125,19 +129,25 @@ func (b *bulk) add(row ...any) error {
 	}
 	b.rows++
 	if b.rows == bulkMost || b.bytes >= bulkBytes {
-		return b.flush()
+		_ = b.flush()
 	}
-	return nil
 }
 
 // flush sends what add kept.
 func (b *bulk) flush() error {
-	if b.rows == 0 {
-		return nil
+	if b.rows > 0 && b.t.failed == nil {
+		_, b.t.failed = b.t.ExecContext(b.t.ctx, b.t.s.text(b.text), b.columns...)
+		b.clear()
 	}
-	_, err := b.t.ExecContext(b.t.ctx, b.t.s.text(b.text), b.columns...)
-	b.clear()
-	return err
+	return b.t.failed
+}
+
+// flush sends what several kept, one after the other; nothing once one failed.
+func (t *tx) flush(list ...*bulk) error {
+	for _, b := range list {
+		_ = b.flush()
+	}
+	return t.failed
 }
 
 func integer(v any) int64 {

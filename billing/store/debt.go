@@ -38,12 +38,8 @@ func (t *tx) owe(entry int64, postings *bulk, more map[uint32]money.Nano) (sum m
 		sum += n
 		t.pay(debtBook, money.USD, -n)
 		t.change(ChangeDebt, account, 0)
-		if err := postings.add(entry, debtBook, account, int64(money.USD), -int64(n)); err != nil {
-			return 0, err
-		}
-		if err := rows.add(account, int64(n), 0); err != nil {
-			return 0, err
-		}
+		postings.add(entry, debtBook, account, int64(money.USD), -int64(n))
+		rows.add(account, int64(n), 0)
 	}
 	return sum, rows.flush()
 }
@@ -91,22 +87,12 @@ func (t *tx) bookPayments(p *repaid, nowUs int64) error {
 		}
 		t.pay(debtBook, money.USD, n)
 		t.change(ChangeDebt, account, 0)
-		if err := postings.add(entry, debtBook, account, int64(money.USD), int64(n)); err != nil {
-			return err
-		}
+		postings.add(entry, debtBook, account, int64(money.USD), int64(n))
 		// It was booked as revenue in USD, and is revenue in what it is paid in.
 		revenue.Add(paid)
 		revenue[money.InUSD] -= n
 	}
-	for place, n := range revenue {
-		if n == 0 {
-			continue
-		}
-		t.pay("revenue", money.SpendOrder[place], n)
-		if err := postings.add(entry, "revenue", uint32(0), int64(money.SpendOrder[place]), int64(n)); err != nil {
-			return err
-		}
-	}
+	t.postRevenue(entry, postings, &revenue)
 	return postings.flush()
 }
 

@@ -171,9 +171,7 @@ func (s *sqlStore) TouchKeys(lastUs map[int64]int64) error {
 		b := t.bulk("UPDATE api_key SET last_used_us = u.used FROM {FROM no i, used i} WHERE api_key.no = u.no AND " +
 			"last_used_us < u.used")
 		for _, no := range slices.Sorted(maps.Keys(lastUs)) {
-			if err := b.add(no, lastUs[no]); err != nil {
-				return err
-			}
+			b.add(no, lastUs[no])
 		}
 		return b.flush()
 	})
@@ -262,9 +260,7 @@ func (s *sqlStore) AddViolations(list []Violation) error {
 		for i := range list {
 			v := &list[i]
 			accounts[v.Account] = true
-			if err := b.add(v.Account, v.TimeUs, v.Key, v.Model, v.Tier, v.Kind); err != nil {
-				return err
-			}
+			b.add(v.Account, v.TimeUs, v.Key, v.Model, v.Tier, v.Kind)
 		}
 		if err := b.flush(); err != nil {
 			return err

@@ -128,6 +128,29 @@ func (t *tx) grantLeases(wants []Want, moved []money.Parts) error {
 	if err := t.collectFor(wants, time.Now().UnixMicro()); err != nil {
 		return err
 	}
+	if err := t.moveLeases(wants, moved, true); err != nil {
+		return err
+	}
+	return t.leaseQuotas(wants, moved, keys, true)
+}
+
+func (t *tx) returnLeases(rests []Want, moved []money.Parts) error {
+	if err := t.moveLeases(rests, moved, false); err != nil {
+		return err
+	}
+	if err := t.collectFor(rests, time.Now().UnixMicro()); err != nil {
+		return err
+	}
+	keys, err := t.keyLimits(keysOf(rests), false)
+	if err != nil {
+		return err
+	}
+	return t.leaseQuotas(rests, moved, keys, false)
+}
+
+// moveLeases grants money that is wanted, as far as a bucket has it, or takes
+// back rests, as far as they are leased.
+func (t *tx) moveLeases(wants []Want, moved []money.Parts, grant bool) error {
 	found, err := t.lockBuckets(placesOf(wants), time.Now().UnixMicro())
 	if err != nil {
 		return err
@@ -144,18 +167,20 @@ func (t *tx) grantLeases(wants []Want, moved []money.Parts) error {
 				continue
 			}
 			n := min(w.Amounts[place], b.avail)
+			if !grant {
+				n = -min(w.Amounts[place], b.lease)
+			}
 			b.avail -= n
-			moved[i][place] = n
-			moves = append(moves, move{placeID: id, avail: -n, escrow: n, taken: -n})
+			b.lease += n
+			moved[i][place] = max(n, -n)
+			moves = append(moves, move{placeID: id, avail: -n, escrow: n, taken: -n, ends: b.lease == 0})
 		}
 	}
-	if err := t.moveMoney(mergeMoves(moves)); err != nil {
-		return err
-	}
-	return t.grantQuotas(wants, moved, keys)
+	return t.moveMoney(mergeMoves(moves))
 }
 
-func (t *tx) grantQuotas(wants []Want, moved []money.Parts, keys map[int64]*keyLimit) error {
+// leaseQuotas is moveLeases for the limits of keys.
+func (t *tx) leaseQuotas(wants []Want, moved []money.Parts, keys map[int64]*keyLimit, grant bool) error {
 	found, err := t.quotas(quotasOf(wants), keys, true)
 	if err != nil {
 		return err
@@ -165,79 +190,21 @@ func (t *tx) grantQuotas(wants []Want, moved []money.Parts, keys map[int64]*keyL
 		w := &wants[i]
 		k := keys[w.Key]
 		// A period of another kind than the key has now: the node will hear of it.
-		if w.Key == 0 || k == nil || k.kind != kindOfPeriod(w.Period) {
+		if w.Key == 0 || grant && (k == nil || k.kind != kindOfPeriod(w.Period)) {
 			continue
 		}
 		for place, id := range w.quotas() {
 			row := found[id]
-			if row == nil || row.limit == nil || w.Amounts[place] <= 0 {
+			if row == nil || grant && row.limit == nil || w.Amounts[place] <= 0 {
 				continue
 			}
-			if n := min(w.Amounts[place], row.room()); n > 0 {
-				row.lease += n
-				moved[i][place] = n
-				moves = append(moves, moveQuota{quotaID: id, taken: -n})
+			n := min(w.Amounts[place], row.room())
+			if !grant {
+				n = -min(w.Amounts[place], row.lease)
 			}
-		}
-	}
-	return t.moveQuotas(mergeQuotas(moves))
-}
-
-func (t *tx) returnLeases(rests []Want, moved []money.Parts) error {
-	found, err := t.lockBuckets(placesOf(rests), time.Now().UnixMicro())
-	if err != nil {
-		return err
-	}
-	var moves []move
-	for i := range rests {
-		w := &rests[i]
-		if w.Key != 0 {
-			continue
-		}
-		for place, id := range w.places() {
-			b := found[id]
-			if b == nil || w.Amounts[place] <= 0 {
-				continue
-			}
-			n := min(w.Amounts[place], b.lease)
-			b.lease -= n
-			moved[i][place] = n
-			moves = append(moves, move{placeID: id, avail: n, escrow: -n, taken: n, ends: b.lease == 0})
-		}
-	}
-	if err := t.moveMoney(mergeMoves(moves)); err != nil {
-		return err
-	}
-	if err := t.collectFor(rests, time.Now().UnixMicro()); err != nil {
-		return err
-	}
-	return t.returnQuotas(rests, moved)
-}
-
-func (t *tx) returnQuotas(rests []Want, moved []money.Parts) error {
-	keys, err := t.keyLimits(keysOf(rests), false)
-	if err != nil {
-		return err
-	}
-	found, err := t.quotas(quotasOf(rests), keys, true)
-	if err != nil {
-		return err
-	}
-	var moves []moveQuota
-	for i := range rests {
-		w := &rests[i]
-		if w.Key == 0 {
-			continue
-		}
-		for place, id := range w.quotas() {
-			row := found[id]
-			if row == nil || w.Amounts[place] <= 0 {
-				continue
-			}
-			n := min(w.Amounts[place], row.lease)
-			row.lease -= n
-			moved[i][place] = n
-			moves = append(moves, moveQuota{id, n, row.lease == 0})
+			row.lease += n
+			moved[i][place] = max(n, -n)
+			moves = append(moves, moveQuota{id, -n, row.lease == 0})
 		}
 	}
 	return t.moveQuotas(mergeQuotas(moves))
@@ -246,28 +213,24 @@ func (t *tx) returnQuotas(rests []Want, moved []money.Parts) error {
 // mergeMoves makes one of several moves of a bucket: an UPDATE from rows takes
 // only one of them.
 func mergeMoves(list []move) []move {
-	slices.SortStableFunc(list, func(a, b move) int { return comparePlaces(a.placeID, b.placeID) })
-	merged := list[:0]
-	for _, m := range list {
-		if n := len(merged); n > 0 && merged[n-1].placeID == m.placeID {
-			last := &merged[n-1]
-			last.avail, last.escrow, last.spent, last.taken = last.avail+m.avail, last.escrow+m.escrow,
-				last.spent+m.spent, last.taken+m.taken
-			last.ends = m.ends
-			continue
-		}
-		merged = append(merged, m)
-	}
-	return merged
+	return merge(list, func(a, b move) int { return comparePlaces(a.placeID, b.placeID) }, func(a *move, b move) {
+		a.avail, a.escrow, a.spent, a.taken = a.avail+b.avail, a.escrow+b.escrow, a.spent+b.spent, a.taken+b.taken
+		a.ends = b.ends
+	})
 }
 
 func mergeQuotas(list []moveQuota) []moveQuota {
-	slices.SortStableFunc(list, func(a, b moveQuota) int { return compareQuotas(a.quotaID, b.quotaID) })
+	return merge(list, func(a, b moveQuota) int { return compareQuotas(a.quotaID, b.quotaID) },
+		func(a *moveQuota, b moveQuota) { a.taken, a.ends = a.taken+b.taken, b.ends })
+}
+
+// merge sorts a list and adds up what is equal in its order.
+func merge[T any](list []T, compare func(a, b T) int, add func(to *T, from T)) []T {
+	slices.SortStableFunc(list, compare)
 	merged := list[:0]
 	for _, m := range list {
-		if n := len(merged); n > 0 && merged[n-1].quotaID == m.quotaID {
-			merged[n-1].taken += m.taken
-			merged[n-1].ends = m.ends
+		if n := len(merged); n > 0 && compare(merged[n-1], m) == 0 {
+			add(&merged[n-1], m)
 			continue
 		}
 		merged = append(merged, m)

@@ -196,25 +196,17 @@ func (t *tx) moveQuotas(list []moveQuota) error {
 	add, take, end := t.bulk(sqlAddQuota), t.bulk(sqlTakeQuota), t.bulk(sqlEndQuota)
 	for i := range list {
 		m := &list[i]
-		var err error
 		switch {
 		case m.taken < 0:
-			err = add.add(t.s.node, m.key, int64(m.currency), m.period, -int64(m.taken))
+			add.add(t.s.node, m.key, int64(m.currency), m.period, -int64(m.taken))
 		case m.taken > 0:
-			if err = take.add(t.s.node, m.key, int64(m.currency), m.period, int64(m.taken)); err == nil && m.ends {
-				err = end.add(t.s.node, m.key, int64(m.currency), m.period)
+			take.add(t.s.node, m.key, int64(m.currency), m.period, int64(m.taken))
+			if m.ends {
+				end.add(t.s.node, m.key, int64(m.currency), m.period)
 			}
 		}
-		if err != nil {
-			return err
-		}
 	}
-	for _, b := range []*bulk{add, take, end} {
-		if err := b.flush(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.flush(add, take, end)
 }
 
 // spendQuotas takes what keys were charged out of this node's leases of their

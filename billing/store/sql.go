@@ -122,6 +122,7 @@ type tx struct {
 	Query
 	house   map[houseID]money.Nano
 	changes []Change
+	failed  error // of a bulk: the first, what fails after it says less
 }
 
 type houseID struct {
@@ -143,6 +144,9 @@ func (s *sqlStore) writeFor(timeout time.Duration, do func(t *tx) error) error {
 		t := &tx{Tx: sqlTx, Query: Query{s: s, ctx: ctx, db: s.writer, tx: sqlTx}}
 		if err = do(t); err == nil {
 			err = t.finish()
+		}
+		if t.failed != nil {
+			err = t.failed
 		}
 		if err != nil {
 			if undo := sqlTx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) && s.dialect.again == nil {

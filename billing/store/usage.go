@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"maps"
 	"slices"
 
 	"farebox/billing/journal"
@@ -40,10 +41,8 @@ func (t *tx) addPages(node uint32, pages []*journal.Page) error {
 	b := t.bulk(sqlPage)
 	for _, p := range pages {
 		n := &p.Entries
-		if err := b.add(p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, n[money.InDIEM],
-			n[money.InBundled], n[money.InUSD], p.Data); err != nil {
-			return err
-		}
+		b.add(p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, n[money.InDIEM],
+			n[money.InBundled], n[money.InUSD], p.Data)
 		id := usageHourID{p.Account, journal.HourOf(p.FirstUs)}
 		if hours[id] == nil {
 			hours[id] = &journal.Entries{}
@@ -53,22 +52,14 @@ func (t *tx) addPages(node uint32, pages []*journal.Page) error {
 	if err := b.flush(); err != nil {
 		return err
 	}
-	ids := make([]usageHourID, 0, len(hours))
-	for id := range hours {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(hours))
 	slices.SortFunc(ids, func(a, b usageHourID) int {
-		if a.account != b.account {
-			return cmp.Compare(a.account, b.account)
-		}
-		return int(a.hour - b.hour)
+		return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.hour, b.hour))
 	})
 	b = t.bulk(sqlHour)
 	for _, id := range ids {
 		n := hours[id]
-		if err := b.add(id.account, id.hour, node, n[money.InDIEM], n[money.InBundled], n[money.InUSD]); err != nil {
-			return err
-		}
+		b.add(id.account, id.hour, node, n[money.InDIEM], n[money.InBundled], n[money.InUSD])
 	}
 	return b.flush()
 }
