@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/billing/money"
 	"farebox/billing/report"
 	"farebox/billing/store"
 	"farebox/tests/servers"
@@ -275,7 +276,7 @@ func TestOperatorChangesLimitsOfAnyKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		limit, none, month, privacy := Limit{Set: true, Amount: 5 * usd}, Limit{}, store.Month, store.PrivateOnly
+		limit, none, month, privacy := money.Limit{Set: true, Amount: 5 * usd}, money.Limit{}, store.Month, store.PrivateOnly
 		at := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
 		if _, err := op.ChangeKey(k.ID, KeyChange{USD: &limit, DIEM: &none, Period: &month, ExpiresAt: &at,
 			Privacy: &privacy}); err != nil {

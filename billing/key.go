@@ -167,9 +167,9 @@ type NewKey struct {
 }
 
 // SetLimits takes over limits; what is not set is none.
-func (n *NewKey) SetLimits(usd, diem Limit) {
-	n.LimitUSD, n.TextUSD = usd.amount(), usd.Text
-	n.LimitDIEM, n.TextDIEM = diem.amount(), diem.Text
+func (n *NewKey) SetLimits(usd, diem money.Limit) {
+	n.LimitUSD, n.TextUSD = usd.Enforced(), usd.Text
+	n.LimitDIEM, n.TextDIEM = diem.Enforced(), diem.Text
 }
 
 func (n *NewKey) check() error {
@@ -212,10 +212,10 @@ type KeyInfo struct {
 }
 
 // USD is the limit of USD and bundled credits, DIEM that of DIEM.
-func (k *KeyInfo) USD() Limit { return limitFrom(k.LimitUSD, k.TextUSD) }
+func (k *KeyInfo) USD() money.Limit { return money.StoredLimit(k.LimitUSD, k.TextUSD) }
 
 // DIEM is the limit of DIEM.
-func (k *KeyInfo) DIEM() Limit { return limitFrom(k.LimitDIEM, k.TextDIEM) }
+func (k *KeyInfo) DIEM() money.Limit { return money.StoredLimit(k.LimitDIEM, k.TextDIEM) }
 
 // State is live, expired or revoked.
 func (k KeyInfo) State() string {

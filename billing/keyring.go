@@ -42,8 +42,8 @@ type KeyRecord struct {
 // KeyChange is an update of a key; what is nil stays as it is.
 type KeyChange struct {
 	Description *string
-	ExpiresAt   *time.Time // zero: never
-	USD, DIEM   *Limit     // a Limit that is not set: none
+	ExpiresAt   *time.Time   // zero: never
+	USD, DIEM   *money.Limit // a money.Limit that is not set: none
 	Period      *store.Period
 	Privacy     *store.ModelPrivacy
 }
@@ -244,10 +244,10 @@ func (c *KeyChange) apply(row *store.KeyRow) error {
 		n.Period = *c.Period
 	}
 	if c.USD != nil {
-		n.LimitUSD, n.TextUSD = c.USD.amount(), c.USD.Text
+		n.LimitUSD, n.TextUSD = c.USD.Enforced(), c.USD.Text
 	}
 	if c.DIEM != nil {
-		n.LimitDIEM, n.TextDIEM = c.DIEM.amount(), c.DIEM.Text
+		n.LimitDIEM, n.TextDIEM = c.DIEM.Enforced(), c.DIEM.Text
 	}
 	if err := errors.Join(n.check(), checkText("description", n.Description)); err != nil {
 		return err

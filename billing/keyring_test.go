@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/billing/money"
 	"farebox/billing/store"
 )
 
@@ -28,7 +29,7 @@ func TestUpdateKeyIsInForceAtOnce(t *testing.T) {
 		return info
 	}
 	text, period, private := "changed", store.Month, store.PrivateOnly
-	info := update(KeyChange{USD: &Limit{Set: true, Amount: 5 * usd}, Description: &text, Period: &period,
+	info := update(KeyChange{USD: &money.Limit{Set: true, Amount: 5 * usd}, Description: &text, Period: &period,
 		Privacy: &private})
 	if info.Description != text || info.Period != store.Month || info.Privacy != store.PrivateOnly ||
 		*info.LimitUSD != 5*usd {
@@ -44,11 +45,11 @@ func TestUpdateKeyIsInForceAtOnce(t *testing.T) {
 	if code := f.pay(k, 2*usd); code != KeyLimitUSD {
 		t.Errorf("with the old record, 2 after 4 of 5: code %d", code)
 	}
-	update(KeyChange{USD: &Limit{}})
+	update(KeyChange{USD: &money.Limit{}})
 	if code := f.pay(now, 20*usd); code != Admitted {
 		t.Errorf("without a limit: code %d", code)
 	}
-	update(KeyChange{USD: &Limit{Set: true, Amount: 25 * usd}})
+	update(KeyChange{USD: &money.Limit{Set: true, Amount: 25 * usd}})
 	if code := f.pay(now, 2*usd); code != KeyLimitUSD {
 		t.Errorf("2 after 24 of 25: code %d", code)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/config"
 )
@@ -81,7 +82,7 @@ What the key has used in its period stays counted. The change holds at once here
 					return err
 				}
 				columns := limitColumns(&k)
-				limit := func(l billing.Limit) string {
+				limit := func(l money.Limit) string {
 					if !l.Set {
 						return "none"
 					}
@@ -106,14 +107,14 @@ What the key has used in its period stays counted. The change holds at once here
 func keyChange(usd, diem, period, expires, privacy string) (c billing.KeyChange, err error) {
 	for _, l := range []struct {
 		flag, text string
-		into       **billing.Limit
+		into       **money.Limit
 	}{{"--usd", usd, &c.USD}, {"--diem", diem, &c.DIEM}} {
 		switch {
 		case l.text == "":
 		case strings.EqualFold(l.text, "none"):
-			*l.into = &billing.Limit{}
+			*l.into = &money.Limit{}
 		default:
-			v, err := billing.ParseLimit(l.text)
+			v, err := money.ParseLimit(l.text)
 			if err != nil {
 				return c, fmt.Errorf("cannot read %s %q: it %w; write it as 25 or 0.5, or none", l.flag, l.text, err)
 			}

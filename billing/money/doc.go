@@ -1,7 +1,8 @@
 // Package money is what is sold and what it costs: amounts ([Nano]), prices
 // ([Pico]), currencies ([Currency]) and the kinds of things that are sold
 // ([Kind]) with their words, units and scales in one table. [Parts] is an amount
-// by currency, in the order in which currencies are spent.
+// by currency, in the order in which currencies are spent. [Limit] is a limit of
+// spending as its owner wrote it.
 //
 // Everything here is a value and integers: nothing allocates, nothing is
 // rounded but the cost of a line, up to 1 nano.

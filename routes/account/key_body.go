@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/config"
 	"farebox/proxy/scan"
@@ -322,17 +323,17 @@ func (b *keyBody) readLimits(v *validator) {
 		return
 	}
 	if v.Doc.Fields[at].Kind == scan.Null {
-		b.change.USD, b.change.DIEM = &billing.Limit{}, &billing.Limit{}
+		b.change.USD, b.change.DIEM = &money.Limit{}, &money.Limit{}
 		return
 	}
-	read := func(id int, parse func(string) (billing.Limit, error)) *billing.Limit {
+	read := func(id int, parse func(string) (money.Limit, error)) *money.Limit {
 		i := v.Doc.Member(at, id)
 		if i < 0 {
 			return nil
 		}
 		f := &v.Doc.Fields[i]
 		if f.Kind == scan.Null {
-			return &billing.Limit{}
+			return &money.Limit{}
 		}
 		limit, err := parse(string(f.Raw(v.Body)))
 		if err != nil {
@@ -341,18 +342,18 @@ func (b *keyBody) readLimits(v *validator) {
 				Message: path + ": " + err.Error() + ", is " + routes.Excerpt(f.Raw(v.Body)) +
 					"; expected 0 to 9999999999, or null for no limit."}
 			switch {
-			case errors.Is(err, billing.ErrLimitNegative):
+			case errors.Is(err, money.ErrLimitNegative):
 				issue.Code, issue.Minimum = "too_small", "0"
-			case errors.Is(err, billing.ErrLimitTooLarge):
+			case errors.Is(err, money.ErrLimitTooLarge):
 				issue.Code, issue.Maximum = "too_big", "9999999999"
 			}
 			v.Add(issue)
 		}
 		return &limit
 	}
-	b.change.USD = read(limitUSD, billing.ParseLimit)
-	b.change.DIEM = read(limitDIEM, billing.ParseLimit)
-	if vcu := read(limitVCU, billing.ParseVCULimit); b.change.DIEM == nil {
+	b.change.USD = read(limitUSD, money.ParseLimit)
+	b.change.DIEM = read(limitDIEM, money.ParseLimit)
+	if vcu := read(limitVCU, money.ParseVCULimit); b.change.DIEM == nil {
 		b.change.DIEM = vcu
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/routes"
 )
@@ -79,7 +80,7 @@ func makeKey(c *routes.Call, account string, b *keyBody, description string) *ro
 	if change.Privacy != nil {
 		n.Privacy = *change.Privacy
 	}
-	var usd, diem billing.Limit
+	var usd, diem money.Limit
 	if change.USD != nil {
 		usd = *change.USD
 	}

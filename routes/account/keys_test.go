@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/routes"
 )
 
@@ -102,7 +103,7 @@ func FuzzKeyBody(f *testing.F) {
 		if b.change.ExpiresAt != nil && !b.change.ExpiresAt.IsZero() && !b.change.ExpiresAt.After(now) {
 			t.Fatalf("%q expires %s", body, b.change.ExpiresAt)
 		}
-		for _, limit := range []*billing.Limit{b.change.USD, b.change.DIEM} {
+		for _, limit := range []*money.Limit{b.change.USD, b.change.DIEM} {
 			if limit == nil || !limit.Set {
 				continue
 			}

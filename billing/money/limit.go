@@ -1,4 +1,4 @@
-package billing
+package money
 
 import (
 	"errors"
@@ -125,8 +125,8 @@ func (l Limit) AppendVCU(b []byte) []byte {
 	return config.AppendDecimal(b, int64(l.Amount), nanoDigits-1)
 }
 
-// amount is what is enforced, nil for none.
-func (l Limit) amount() *Nano {
+// Enforced is the amount that is enforced, nil for none.
+func (l Limit) Enforced() *Nano {
 	if !l.Set {
 		return nil
 	}
@@ -134,8 +134,8 @@ func (l Limit) amount() *Nano {
 	return &n
 }
 
-// limitFrom is a stored limit.
-func limitFrom(n *Nano, text string) Limit {
+// StoredLimit is a limit as the store has it.
+func StoredLimit(n *Nano, text string) Limit {
 	if n == nil {
 		return Limit{}
 	}

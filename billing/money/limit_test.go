@@ -1,4 +1,4 @@
-package billing
+package money
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 	"math/big"
 	"testing"
 )
+
+const usd = Nano(1_000_000_000)
 
 // "My limit of 9999999999 came back as 9223372036.85", "0.1 became 0.09999".
 func TestLimitsAreExactAndEchoed(t *testing.T) {
