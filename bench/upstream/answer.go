@@ -62,7 +62,7 @@ const (
 )
 
 // answerFor decides what the model says to a chat or messages request.
-func (c *conn) answerFor(asked gjson.Result, sc *Scenario) *answer {
+func (c *conn) answerFor(asked gjson.Result, x *exchange) *answer {
 	s := c.srv
 	n := s.ids.Add(1)
 	a := &answer{
@@ -71,16 +71,18 @@ func (c *conn) answerFor(asked gjson.Result, sc *Scenario) *answer {
 		created: time.Now().Unix(),
 		prompt:  CountPrompt(c.req.body),
 		usage:   asked.Get("stream_options.include_usage").Bool(),
-		sc:      sc,
+		sc:      x.sc,
 		asked:   asked,
 	}
-	if a.hidden = sc.Hidden; a.limit() > 0 {
+	if a.hidden = x.sc.Hidden; a.limit() > 0 {
 		a.hidden = min(a.hidden, int64(a.limit()))
 	}
 	choices := min(max(1, int(asked.Get("n").Int())), maxChoices)
 	for i := range choices {
 		a.choices = append(a.choices, a.choose(s, n+uint64(i)))
 	}
+	x.answer = a
+	x.tally.PromptTokens, x.tally.CachedTokens, x.tally.WrittenTokens = a.prompt, a.cached(), a.written()
 	return a
 }
 

@@ -9,11 +9,7 @@ import (
 
 // messages answers POST /v1/messages (Anthropic).
 func (c *conn) messages(x *exchange, asked gjson.Result) (int, bool, error) {
-	x.endpoint = "messages"
-	stream := asked.Get("stream").Bool()
-	if stream {
-		x.endpoint = "messages_stream"
-	}
+	streamed := x.begin("messages", asked)
 	bad := func(text string) (int, bool, error) {
 		return c.refuse(x, true, 400, failure{text: text})
 	}
@@ -28,12 +24,10 @@ func (c *conn) messages(x *exchange, asked gjson.Result) (int, bool, error) {
 	if fault := messagesFault(asked); fault != "" {
 		return bad(fault)
 	}
-	a := c.answerFor(asked, x.sc)
+	a := c.answerFor(asked, x)
 	a.choices = a.choices[:1] // there is no n in this dialect
-	x.answer = a
-	x.tally.PromptTokens, x.tally.CachedTokens, x.tally.WrittenTokens = a.prompt, a.cached(), a.written()
-	if stream {
-		keep, err := (&messageStream{c: c, x: x, a: a}).run()
+	if streamed {
+		keep, err := (&messageStream{eventStream: eventStream{c: c, x: x, a: a}, block: -1}).run()
 		return 200, keep, err
 	}
 	if err := c.think(x); err != nil {
@@ -43,8 +37,7 @@ func (c *conn) messages(x *exchange, asked gjson.Result) (int, bool, error) {
 		return c.sendEndlessText(x)
 	}
 	x.tally.CompletionTokens, x.tally.ReasoningTokens = a.completion()
-	keep, err := c.sendBody(x, a.anthropic())
-	return 200, keep, err
+	return c.sendBody(x, a.anthropic())
 }
 
 func (a *answer) stopReason() string {
@@ -137,25 +130,15 @@ func (a *answer) appendAnthropicUsage(dst []byte, output, thinking int64) []byte
 
 // messageStream writes one answer as Anthropic events.
 type messageStream struct {
-	c     *conn
-	x     *exchange
-	a     *answer
-	eol   string
+	eventStream
 	block int // index of the open content block, -1 before the first
 	open  bool
 	kind  stepKind
-	done  int64
-	mind  int64
 }
 
 func (s *messageStream) run() (bool, error) {
-	s.eol, s.block = lineEnd(s.x.sc), -1
-	w := &s.c.wire
-	w.begin(s.x.sc, 200, contentStream, -1)
-	defer func() {
-		s.x.tally.CompletionTokens = w.produced
-		s.x.tally.ReasoningTokens = min(s.mind, w.produced)
-	}()
+	s.begin()
+	defer s.book()
 	start := append([]byte(`{"type":"message_start","message":`), s.a.anthropicHead()...)
 	start = append(start, `],"stop_reason":null,"stop_sequence":null,"usage":`...)
 	start = s.a.appendAnthropicUsage(start, 1, 0)
@@ -165,65 +148,43 @@ func (s *messageStream) run() (bool, error) {
 	if err := s.think(); err != nil {
 		return false, err
 	}
-	if ended, err := s.tokens(); ended || err != nil {
+	if ended, err := s.tokens(s.step, s.errorEvent); ended || err != nil {
 		return false, err
 	}
 	if err := s.closeBlock(); err != nil {
 		return false, err
 	}
-	if err := s.end(); err != nil {
+	if err := s.stop(); err != nil {
 		return false, err
 	}
-	if s.x.sc.Truncate {
-		s.x.outcome = Broken
-	}
-	return w.end()
+	return s.end()
 }
 
-// think is the silence of hidden reasoning, after message_start.
-func (s *messageStream) think() error {
-	if s.x.sc.Think > 0 {
-		if err := s.c.wire.flush(); err != nil {
-			return err
-		}
-	}
-	return s.c.think(s.x)
-}
-
-// end writes the usage where the scenario has it, and message_stop.
-func (s *messageStream) end() error {
+// stop writes the usage where the scenario has it, and message_stop.
+func (s *messageStream) stop() error {
 	stop := func() error {
 		if s.x.sc.NoDone {
 			return nil
 		}
 		return s.event("message_stop", []byte(`{"type":"message_stop"}`), 0)
 	}
-	switch s.x.sc.Usage {
-	case "none", "early":
-		if err := s.delta(false, s.done, s.mind); err != nil {
-			return err
-		}
+	usage := s.x.sc.Usage
+	told := usage != "none" && usage != "early" && usage != "afterdone"
+	if err := s.delta(told, s.done, s.mind); err != nil {
+		return err
+	}
+	switch usage {
 	case "afterdone":
-		if err := s.delta(false, s.done, s.mind); err != nil {
-			return err
-		}
 		if err := stop(); err != nil {
 			return err
 		}
 		return s.delta(true, s.done, s.mind)
-	case "twice", "contradict":
+	case "twice":
 		if err := s.delta(true, s.done, s.mind); err != nil {
 			return err
 		}
-		if s.x.sc.Usage == "contradict" {
-			if err := s.delta(true, 1, 0); err != nil {
-				return err
-			}
-			break
-		}
-		fallthrough
-	default:
-		if err := s.delta(true, s.done, s.mind); err != nil {
+	case "contradict":
+		if err := s.delta(true, 1, 0); err != nil {
 			return err
 		}
 	}
@@ -240,26 +201,6 @@ func (s *messageStream) delta(usage bool, output, thinking int64) error {
 	return s.event("message_delta", append(b, '}'), 0)
 }
 
-func (s *messageStream) tokens() (ended bool, err error) {
-	total, _ := s.a.completion()
-	stop := stopAt(s.x.sc, total)
-	s.a.steps(func(st step) bool {
-		if ended, err = breakOff(s.c, s.x, stop, s.done, s.errorEvent); ended || err != nil {
-			return false
-		}
-		s.done += st.tokens
-		if st.kind == stepReasoning {
-			s.mind += st.tokens
-		}
-		err = s.step(st)
-		return err == nil
-	})
-	if !ended && err == nil {
-		ended, err = breakOff(s.c, s.x, stop, s.done, s.errorEvent)
-	}
-	return ended, err
-}
-
 func (s *messageStream) step(st step) error {
 	same := s.open && (s.kind == st.kind || s.kind == stepTool && st.kind == stepArgs)
 	if !same || st.kind == stepTool {
@@ -271,8 +212,7 @@ func (s *messageStream) step(st step) error {
 		}
 	}
 	name, member := "text_delta", "text"
-	switch {
-	case st.kind == stepTool, st.kind == stepReasoning && s.x.sc.ThoughtAs == "redacted":
+	if st.kind == stepTool || st.kind == stepReasoning && s.x.sc.ThoughtAs == "redacted" {
 		return nil // its start said all
 	}
 	switch st.kind {
@@ -346,11 +286,7 @@ func (s *messageStream) blockEvent(kind string) []byte {
 }
 
 func (s *messageStream) event(name string, data []byte, tokens int64) error {
-	var b []byte
-	if s.x.sc.Comments {
-		b = append(b, ": keep-alive"+s.eol+s.eol...)
-	}
-	b = append(b, "event: "+name+s.eol+"data: "...)
+	b := append(s.comment(), "event: "+name+s.eol+"data: "...)
 	b = append(b, data...)
 	b = append(b, s.eol+s.eol...)
 	return s.c.wire.event(b, tokens)

@@ -66,8 +66,7 @@ func (c *conn) embeddings(x *exchange, asked gjson.Result) (int, bool, error) {
 		out = append(out, `,"usage":{"prompt_tokens":`+n+`,"total_tokens":`+n+`}`...)
 	}
 	x.tally.PromptTokens = tokens
-	keep, err := c.sendBody(x, append(out, '}'))
-	return 200, keep, err
+	return c.sendBody(x, append(out, '}'))
 }
 
 // embeddingItems are the texts or token lists of an input.

@@ -89,27 +89,16 @@ func (f failure) openai() []byte {
 	return append(out, "}}"...)
 }
 
+var anthropicErrors = map[int]string{
+	400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error",
+	404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 503: "overloaded_error",
+	504: "timeout_error", 529: "overloaded_error",
+}
+
 func (f failure) anthropic(status int) []byte {
-	kind := "api_error"
-	switch status {
-	case 400:
-		kind = "invalid_request_error"
-	case 401:
-		kind = "authentication_error"
-	case 402:
-		kind = "billing_error"
-	case 403:
-		kind = "permission_error"
-	case 404:
-		kind = "not_found_error"
-	case 413:
-		kind = "request_too_large"
-	case 429:
-		kind = "rate_limit_error"
-	case 504:
-		kind = "timeout_error"
-	case 503, 529:
-		kind = "overloaded_error"
+	kind, known := anthropicErrors[status]
+	if !known {
+		kind = "api_error"
 	}
 	out := []byte(`{"type":"error","error":{"type":"` + kind + `","message":`)
 	out = appendString(out, f.text)

@@ -48,14 +48,14 @@ func (c *conn) fal(x *exchange, p *painting) (int, bool, error) {
 		}
 		j.polls--
 		c.srv.mu.Unlock()
-		return c.falSay(x, `{"status":"`+status+`","request_id":"`+id+
+		return c.falSay(`{"status":"` + status + `","request_id":"` + id +
 			`","queue_position":0,"response_url":"http://169.254.169.254/latest","status_url":"http://169.254.169.254/latest","logs":null}`)
 	case "cancel":
 		x.endpoint = "fal_cancel"
 		c.srv.mu.Lock()
 		j.cancelled = true
 		c.srv.mu.Unlock()
-		return c.falSay(x, `{"status":"CANCELLATION_REQUESTED"}`)
+		return c.falSay(`{"status":"CANCELLATION_REQUESTED"}`)
 	}
 	x.endpoint = "fal_result"
 	if hit(&j.sc, "result") {
@@ -98,7 +98,7 @@ func (c *conn) falSubmit(x *exchange, p *painting) (int, bool, error) {
 	}
 	c.srv.jobs[id] = j
 	c.srv.mu.Unlock()
-	return c.falSay(x, `{"status":"IN_QUEUE","request_id":"`+id+
+	return c.falSay(`{"status":"IN_QUEUE","request_id":"` + id +
 		`","queue_position":3,"response_url":"http://169.254.169.254/a","status_url":"http://169.254.169.254/b","cancel_url":"http://169.254.169.254/c"}`)
 }
 
@@ -141,18 +141,14 @@ func (c *conn) falFile(x *exchange, file string) (int, bool, error) {
 	return c.sendImage(x, j.p.image(&j.sc, n), j.p.format)
 }
 
-func (c *conn) falSay(x *exchange, body string) (int, bool, error) {
-	c.wire.begin(&Scenario{}, 200, contentJSON, len(body))
-	keep, err := c.wire.body([]byte(body))
-	return 200, keep, err
+func (c *conn) falSay(body string) (int, bool, error) {
+	return c.reply(&Scenario{}, 200, contentJSON, []byte(body))
 }
 
 func (c *conn) falRefuse(x *exchange, status int, detail string) (int, bool, error) {
 	x.outcome = Refused
 	body := append(appendString([]byte(`{"detail":`), detail), '}')
-	c.wire.begin(&Scenario{RetryAfter: x.sc.RetryAfter}, status, contentJSON, len(body))
-	keep, err := c.wire.body(body)
-	return status, keep, err
+	return c.reply(&Scenario{RetryAfter: x.sc.RetryAfter}, status, contentJSON, body)
 }
 
 // Cancelled is how many image jobs were taken from fal's queue.

@@ -116,13 +116,6 @@ func (n *Node) Fault(f NodeFaults) {
 	n.faults = f
 }
 
-// SetHead moves the chain.
-func (n *Node) SetHead(head int64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.head = head
-}
-
 // Give makes the node have a transaction that another one took.
 func (n *Node) Give(hash string) {
 	n.mu.Lock()
@@ -151,6 +144,13 @@ type nodeCall struct {
 	ID      json.RawMessage `json:"id"`
 	Method  string          `json:"method"`
 	Params  json.RawMessage `json:"params"`
+}
+
+func (c *nodeCall) id() []byte {
+	if c.ID == nil {
+		return []byte("null")
+	}
+	return c.ID
 }
 
 // ServeHTTP answers one request.
@@ -316,10 +316,7 @@ func joinAnswers(answers [][]byte, f *NodeFaults) []byte {
 
 // run runs one call.
 func (n *Node) run(b []byte, c *nodeCall, f *NodeFaults) []byte {
-	id := []byte(c.ID)
-	if id == nil {
-		id = []byte("null")
-	}
+	id := c.id()
 	if x, err := strconv.ParseFloat(string(id), 64); f.Round && err == nil {
 		id, _ = json.Marshal(x)
 	}
@@ -467,33 +464,25 @@ func (n *Node) hidden(b []byte, c *nodeCall, whose string) []byte {
 	case "text":
 		code, text = -32000, "Rate limit exceeded"
 	}
-	id := []byte(c.ID)
-	if id == nil {
-		id = []byte("null")
-	}
-	return nodeError(b, n.o.Solana, id, code, text)
+	return nodeError(b, n.o.Solana, c.id(), code, text)
 }
 
 func nodeResult(b []byte, idLast bool, id, result []byte) []byte {
-	b = append(b, `{"jsonrpc":"2.0"`...)
-	if !idLast && id != nil {
-		b = append(append(b, `,"id":`...), id...)
-	}
-	b = append(append(b, `,"result":`...), result...)
-	if idLast && id != nil {
-		b = append(append(b, `,"id":`...), id...)
-	}
-	return append(b, '}')
+	return nodeAnswer(b, idLast, id, append([]byte(`"result":`), result...))
 }
 
 func nodeError(b []byte, idLast bool, id []byte, code int, text string) []byte {
-	b = append(b, `{"jsonrpc":"2.0"`...)
-	if !idLast && id != nil {
-		b = append(append(b, `,"id":`...), id...)
+	return nodeAnswer(b, idLast, id, fmt.Appendf(nil, `"error":{"code":%d,"message":%q}`, code, text))
+}
+
+// nodeAnswer puts the id before or behind what a call came to; nil: it has none.
+func nodeAnswer(b []byte, idLast bool, id, outcome []byte) []byte {
+	parts := [][]byte{[]byte(`{"jsonrpc":"2.0"`), append([]byte(`"id":`), id...), outcome}
+	if idLast {
+		parts[1], parts[2] = parts[2], parts[1]
 	}
-	b = fmt.Appendf(b, `,"error":{"code":%d,"message":%q}`, code, text)
-	if idLast && id != nil {
-		b = append(append(b, `,"id":`...), id...)
+	if id == nil {
+		parts = [][]byte{parts[0], outcome}
 	}
-	return append(b, '}')
+	return append(append(b, bytes.Join(parts, []byte(","))...), '}')
 }

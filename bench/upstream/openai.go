@@ -12,19 +12,13 @@ const lateUsage = 200 * time.Millisecond
 
 // chat answers POST /v1/chat/completions.
 func (c *conn) chat(x *exchange, asked gjson.Result) (int, bool, error) {
-	x.endpoint = "chat"
-	stream := asked.Get("stream").Bool()
-	if stream {
-		x.endpoint = "chat_stream"
-	}
+	streamed := x.begin("chat", asked)
 	if f, bad := chatFault(c.req.body, asked); bad {
 		return c.refuse(x, false, 400, f)
 	}
-	a := c.answerFor(asked, x.sc)
-	x.answer = a
-	x.tally.PromptTokens, x.tally.CachedTokens, x.tally.WrittenTokens = a.prompt, a.cached(), a.written()
-	if stream {
-		keep, err := (&chatStream{c: c, x: x, a: a}).run()
+	a := c.answerFor(asked, x)
+	if streamed {
+		keep, err := (&chatStream{eventStream: eventStream{c: c, x: x, a: a}}).run()
 		return 200, keep, err
 	}
 	if err := c.think(x); err != nil {
@@ -38,8 +32,7 @@ func (c *conn) chat(x *exchange, asked gjson.Result) (int, bool, error) {
 		keep, err := c.sendBig(x, a)
 		return 200, keep, err
 	}
-	keep, err := c.sendBody(x, a.openai())
-	return 200, keep, err
+	return c.sendBody(x, a.openai())
 }
 
 func chatFault(body []byte, asked gjson.Result) (failure, bool) {

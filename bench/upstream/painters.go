@@ -56,11 +56,7 @@ func (c *conn) nativeImage(x *exchange, p *painting) (int, bool, error) {
 		x.outcome = Refused
 		out := appendString([]byte(`{"error":`), text)
 		out = appendString(append(out, `,"code":`...), code)
-		sc := *x.sc
-		sc.Cut, sc.Truncate = "", false
-		c.wire.begin(&sc, status, contentJSON, len(out)+1)
-		keep, err := c.wire.body(append(out, '}'))
-		return status, keep, err
+		return c.reply(x.sc.refusal(), status, contentJSON, append(out, '}'))
 	}
 	kind := p.path[strings.LastIndexByte(p.path, '/')+1:]
 	switch {
@@ -126,9 +122,7 @@ func (c *conn) sdapi(x *exchange, p *painting) (int, bool, error) {
 		out := appendString([]byte(`{"error":`), kind)
 		out = appendString(append(out, `,"detail":`...), detail)
 		out = append(out, `,"body":"","errors":"OutOfMemoryError on gpu-3.internal.simulated"}`...)
-		c.wire.begin(&Scenario{RetryAfter: x.sc.RetryAfter}, status, contentJSON, len(out))
-		keep, err := c.wire.body(out)
-		return status, keep, err
+		return c.reply(&Scenario{RetryAfter: x.sc.RetryAfter}, status, contentJSON, out)
 	}
 	switch {
 	case x.sc.Status >= 400:
@@ -138,8 +132,7 @@ func (c *conn) sdapi(x *exchange, p *painting) (int, bool, error) {
 	}
 	if strings.HasSuffix(p.path, "/extra-single-image") {
 		p.scaled(a.Get("upscaling_resize").Float())
-		out := []byte(`{"html_info":"<p>done</p>","image":"` + p.base64(x.sc, 0) + `"}`)
-		return c.sendJSON(x, out)
+		return c.sendJSON(x, []byte(`{"html_info":"<p>done</p>","image":"`+p.base64(x.sc, 0)+`"}`))
 	}
 	n := p.count(x.sc)
 	grid := n > 1 && a.Get("override_settings.return_grid").Raw != "false"
@@ -175,9 +168,7 @@ func (c *conn) stability(x *exchange, p *painting) (int, bool, error) {
 		x.outcome = Refused
 		out := []byte(`{"id":"sim0001","name":"` + name + `","errors":[`)
 		out = append(appendString(out, text), "]}"...)
-		c.wire.begin(&Scenario{RetryAfter: x.sc.RetryAfter}, status, contentJSON, len(out))
-		keep, err := c.wire.body(out)
-		return status, keep, err
+		return c.reply(&Scenario{RetryAfter: x.sc.RetryAfter}, status, contentJSON, out)
 	}
 	generate := strings.Contains(p.path, "/generate/")
 	switch {

@@ -206,7 +206,7 @@ func (c *conn) sendImage(x *exchange, b []byte, format string) (int, bool, error
 		return c.sendEndless(x, "image/"+format, b)
 	}
 	if x.sc.HTML {
-		return c.sendHTML(x)
+		return c.sendPage(x)
 	}
 	if x.sc.Empty {
 		b = nil
@@ -229,23 +229,18 @@ func (c *conn) sendJSON(x *exchange, b []byte) (int, bool, error) {
 		return c.sendEndless(x, contentJSON, b[:len(b)-1])
 	}
 	if x.sc.HTML {
-		return c.sendHTML(x)
+		return c.sendPage(x)
 	}
-	keep, err := c.sendBody(x, b)
-	return 200, keep, err
+	return c.sendBody(x, b)
 }
 
-// sendHTML is an error page with a status that says all is well.
-func (c *conn) sendHTML(x *exchange) (int, bool, error) {
-	keep, err := c.sendPage(x)
-	return 200, keep, err
-}
-
-func (c *conn) sendPage(x *exchange) (bool, error) {
+// sendPage is an error page with a status that says all is well.
+func (c *conn) sendPage(x *exchange) (int, bool, error) {
 	x.outcome = Broken
 	c.wire.begin(x.sc, 200, contentHTML, -1)
-	return c.wire.body([]byte(
+	keep, err := c.wire.body([]byte(
 		"<html><head><title>Just a moment...</title></head><body>backend-7.internal.simulated</body></html>"))
+	return 200, keep, err
 }
 
 // sendEndless begins like b and never stops.

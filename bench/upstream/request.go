@@ -15,7 +15,6 @@ const (
 
 // request is one HTTP request as slices of the connection's input buffer.
 type request struct {
-	raw       []byte // head and body as they came
 	head      []byte // with the final empty line
 	method    []byte
 	path      []byte
@@ -83,7 +82,7 @@ func (c *conn) read() error {
 // slice points the request into the input, which no longer moves.
 func (c *conn) slice(end int, body []byte) {
 	_ = c.parseHead(c.in[:end]) // the buffer may have moved while the body was read
-	c.req.raw, c.req.body = c.in[:c.used], body
+	c.req.body = body
 }
 
 func (c *conn) readChunked(end int) error {

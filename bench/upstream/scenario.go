@@ -2,9 +2,11 @@ package upstream
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"maps"
 	"net/url"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,18 +105,12 @@ var presets = map[string]string{
 	"tool":      "tool=1",
 }
 
-var usageModes = map[string]bool{
-	"none": true, "null": true, "late": true, "choices0": true, "top": true, "zero": true,
-	"zerofirst": true, "negative": true, "huge": true, "every": true,
-	"early": true, "afterdone": true, "twice": true, "contradict": true, "less": true, "totalonly": true, "over": true,
-}
-
 // fields maps every key to its setter; the error texts list the keys.
 var fields = map[string]func(s *Scenario, v string) error{
-	"id":               func(s *Scenario, v string) error { s.ID = v; return nil },
+	"id":               word(func(s *Scenario) *string { return &s.ID }),
 	"tokens":           count(func(s *Scenario) *Count { return &s.Tokens }),
 	"reasoning":        count(func(s *Scenario) *Count { return &s.Reasoning }),
-	"tool":             func(s *Scenario, v string) error { s.Tool = v; return nil },
+	"tool":             word(func(s *Scenario) *string { return &s.Tool }),
 	"unicode":          flag(func(s *Scenario) *bool { return &s.Unicode }),
 	"cached":           whole(func(s *Scenario) *int64 { return &s.Cached }),
 	"cache_write":      whole(func(s *Scenario) *int64 { return &s.Written }),
@@ -127,16 +123,17 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"split":            oneOf(func(s *Scenario) *string { return &s.Split }, "utf8", "crlf", "byte", "frame"),
 	"crlf":             flag(func(s *Scenario) *bool { return &s.CRLF }),
 	"comments":         flag(func(s *Scenario) *bool { return &s.Comments }),
-	"usage":            oneOf(func(s *Scenario) *string { return &s.Usage }, keys(usageModes)...),
-	"slow_body":        millis(func(s *Scenario) *time.Duration { return &s.SlowBody }),
-	"encoding":         oneOf(func(s *Scenario) *string { return &s.Encoding }, "gzip"),
-	"dup_headers":      number(func(s *Scenario) *int { return &s.DupHeaders }),
-	"interim":          number(func(s *Scenario) *int { return &s.Interim }),
-	"close":            flag(func(s *Scenario) *bool { return &s.Close }),
-	"no_done":          flag(func(s *Scenario) *bool { return &s.NoDone }),
-	"html":             flag(func(s *Scenario) *bool { return &s.HTML }),
-	"garbage":          flag(func(s *Scenario) *bool { return &s.Garbage }),
-	"empty":            flag(func(s *Scenario) *bool { return &s.Empty }),
+	"usage": oneOf(func(s *Scenario) *string { return &s.Usage }, "afterdone", "choices0", "contradict", "early",
+		"every", "huge", "late", "less", "negative", "none", "null", "over", "top", "totalonly", "twice", "zero", "zerofirst"),
+	"slow_body":   millis(func(s *Scenario) *time.Duration { return &s.SlowBody }),
+	"encoding":    oneOf(func(s *Scenario) *string { return &s.Encoding }, "gzip"),
+	"dup_headers": number(func(s *Scenario) *int { return &s.DupHeaders }),
+	"interim":     number(func(s *Scenario) *int { return &s.Interim }),
+	"close":       flag(func(s *Scenario) *bool { return &s.Close }),
+	"no_done":     flag(func(s *Scenario) *bool { return &s.NoDone }),
+	"html":        flag(func(s *Scenario) *bool { return &s.HTML }),
+	"garbage":     flag(func(s *Scenario) *bool { return &s.Garbage }),
+	"empty":       flag(func(s *Scenario) *bool { return &s.Empty }),
 	"image": oneOf(func(s *Scenario) *string { return &s.Image }, "blocked", "cut", "text", "gif", "missing",
 		"escaped", "prefixed"),
 	"link":        func(s *Scenario, v string) (err error) { s.Link, err = url.QueryUnescape(v); return err },
@@ -145,7 +142,7 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"endless":     flag(func(s *Scenario) *bool { return &s.Endless }),
 	"status":      number(func(s *Scenario) *int { return &s.Status }),
 	"kind":        oneOf(func(s *Scenario) *string { return &s.Kind }, "context", "policy", "quota"),
-	"retry_after": func(s *Scenario, v string) error { s.RetryAfter = v; return nil },
+	"retry_after": word(func(s *Scenario) *string { return &s.RetryAfter }),
 	"fail_first":  number(func(s *Scenario) *int { return &s.FailFirst }),
 	"cut":         oneOf(func(s *Scenario) *string { return &s.Cut }, "fin", "rst"),
 	"cut_after":   count(func(s *Scenario) *Count { return &s.CutAfter }),
@@ -164,7 +161,7 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"ignore_cap": flag(func(s *Scenario) *bool { return &s.IgnoreCap }),
 	"run_on":     flag(func(s *Scenario) *bool { return &s.RunOn }),
 	"wrong":      oneOf(func(s *Scenario) *string { return &s.Wrong }, "html", "text", "half", "array", "bare"),
-	"echo":       func(s *Scenario, v string) error { s.Echo = v; return nil },
+	"echo":       word(func(s *Scenario) *string { return &s.Echo }),
 	"stray":      count(func(s *Scenario) *Count { return &s.Stray }),
 }
 
@@ -247,78 +244,72 @@ func directive(text []byte) (string, bool) {
 	return string(inside), ok
 }
 
-func keys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
+func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// setter makes a field's setter of what reads its value.
+func setter[T any](at func(*Scenario) *T, read func(string) (T, error)) func(*Scenario, string) error {
+	return func(s *Scenario, v string) (err error) {
+		value, err := read(v)
+		if err == nil {
+			*at(s) = value
+		}
+		return err
 	}
-	sort.Strings(out)
-	return out
+}
+
+func readWhole(v string) (int64, error) {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 0 {
+		return 0, errors.New("a whole number from 0 is needed")
+	}
+	return n, nil
+}
+
+func word(at func(*Scenario) *string) func(*Scenario, string) error {
+	return setter(at, func(v string) (string, error) { return v, nil })
+}
+
+func whole(at func(*Scenario) *int64) func(*Scenario, string) error { return setter(at, readWhole) }
+
+func number(at func(*Scenario) *int) func(*Scenario, string) error {
+	return setter(at, func(v string) (int, error) {
+		n, err := readWhole(v)
+		return int(n), err
+	})
 }
 
 func count(at func(*Scenario) *Count) func(*Scenario, string) error {
-	return func(s *Scenario, v string) error {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 0 {
-			return fmt.Errorf("a whole number from 0 is needed")
-		}
-		*at(s) = Count{N: n, Set: true}
-		return nil
-	}
-}
-
-func number(at func(*Scenario) *int) func(*Scenario, string) error {
-	return func(s *Scenario, v string) error {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 0 {
-			return fmt.Errorf("a whole number from 0 is needed")
-		}
-		*at(s) = n
-		return nil
-	}
-}
-
-func whole(at func(*Scenario) *int64) func(*Scenario, string) error {
-	return func(s *Scenario, v string) error {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || n < 0 {
-			return fmt.Errorf("a whole number from 0 is needed")
-		}
-		*at(s) = n
-		return nil
-	}
+	return setter(at, func(v string) (Count, error) {
+		n, err := readWhole(v)
+		return Count{N: int(n), Set: true}, err
+	})
 }
 
 func millis(at func(*Scenario) *time.Duration) func(*Scenario, string) error {
-	return func(s *Scenario, v string) error {
+	return setter(at, func(v string) (time.Duration, error) {
 		f, err := strconv.ParseFloat(v, 64)
 		if err != nil || !(f >= 0 && f < 1e9) {
-			return fmt.Errorf("milliseconds from 0 are needed")
+			return 0, errors.New("milliseconds from 0 are needed")
 		}
-		*at(s) = time.Duration(f * float64(time.Millisecond))
-		return nil
-	}
+		return time.Duration(f * float64(time.Millisecond)), nil
+	})
 }
 
 func flag(at func(*Scenario) *bool) func(*Scenario, string) error {
-	return func(s *Scenario, v string) error {
+	return setter(at, func(v string) (bool, error) {
 		b, err := strconv.ParseBool(v)
 		if err != nil {
-			return fmt.Errorf("1 or 0 is needed")
+			return false, errors.New("1 or 0 is needed")
 		}
-		*at(s) = b
-		return nil
-	}
+		return b, nil
+	})
 }
 
 func oneOf(at func(*Scenario) *string, allowed ...string) func(*Scenario, string) error {
-	return func(s *Scenario, v string) error {
-		for _, a := range allowed {
-			if v == a {
-				*at(s) = v
-				return nil
-			}
+	return setter(at, func(v string) (string, error) {
+		if !slices.Contains(allowed, v) {
+			return "", errors.New("one of " + strings.Join(allowed, ", ") + " is needed")
 		}
-		return fmt.Errorf("one of %s is needed", strings.Join(allowed, ", "))
-	}
+		return v, nil
+	})
 }

@@ -85,7 +85,7 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 	switch {
 	case strings.HasSuffix(path, "/models") && string(c.req.method) == "GET":
 		x.endpoint = "models"
-		keep, err = c.sendBody(x, c.modelList())
+		return c.sendBody(x, c.modelList())
 	case string(c.req.method) != "POST":
 		return c.refuse(x, anthropic, 404, unknownURL(string(c.req.method), path))
 	case strings.HasPrefix(path, "/rpc/"):
@@ -93,17 +93,15 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		if err := c.pause(sc.Think); err != nil {
 			return 0, false, err
 		}
-		keep, err = c.sendBody(x, c.srv.node(strings.TrimPrefix(path, "/rpc/")).Answer(c.req.body, &NodeFaults{}))
+		return c.sendBody(x, c.srv.node(strings.TrimPrefix(path, "/rpc/")).Answer(c.req.body, &NodeFaults{}))
 	case strings.HasSuffix(path, "/chat/completions"):
 		return c.chat(x, asked)
 	case anthropic:
 		return c.messages(x, asked)
 	case strings.HasSuffix(path, "/embeddings"):
 		return c.embeddings(x, asked)
-	default:
-		return c.refuse(x, anthropic, 404, unknownURL(string(c.req.method), path))
 	}
-	return 200, keep, err
+	return c.refuse(x, anthropic, 404, unknownURL(string(c.req.method), path))
 }
 
 // scenario collects the keys: server, drawn fault, model suffix, header,
@@ -170,7 +168,7 @@ func (c *conn) written(asked gjson.Result) string {
 }
 
 // sendBody answers 200 with a JSON body; cut and truncate end it half way.
-func (c *conn) sendBody(x *exchange, body []byte) (bool, error) {
+func (c *conn) sendBody(x *exchange, body []byte) (int, bool, error) {
 	if x.sc.Empty {
 		body = nil
 	}
@@ -193,7 +191,22 @@ func (c *conn) sendBody(x *exchange, body []byte) (bool, error) {
 	if x.sc.Stray.Set && x.sc.Stray.N == 0 {
 		c.wire.behind = strayAnswer()
 	}
-	return c.wire.body(body)
+	keep, err := c.wire.body(body)
+	return 200, keep, err
+}
+
+// reply answers with a whole body.
+func (c *conn) reply(sc *Scenario, status int, content string, body []byte) (int, bool, error) {
+	c.wire.begin(sc, status, content, len(body))
+	keep, err := c.wire.body(body)
+	return status, keep, err
+}
+
+// refusal is the scenario of an answer that refuses: it is not broken off.
+func (s *Scenario) refusal() *Scenario {
+	whole := *s
+	whole.Cut, whole.Truncate = "", false
+	return &whole
 }
 
 // refuse answers with an error in the endpoint's own shape.
@@ -206,16 +219,11 @@ func (c *conn) refuse(x *exchange, anthropic bool, status int, f failure) (int, 
 		body = f.anthropic(status)
 	case x.sc.HTML || (status == 502 && f.kind == ""):
 		content = contentHTML
-		body = []byte("<html>\r\n<head><title>" + strconv.Itoa(status) + " " + reason(status) +
-			"</title></head>\r\n<body>\r\n<center><h1>" +
-			strconv.Itoa(status) + " " + reason(
-			status) + "</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n")
+		title := strconv.Itoa(status) + " " + reason(status)
+		body = []byte("<html>\r\n<head><title>" + title + "</title></head>\r\n<body>\r\n<center><h1>" + title +
+			"</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n")
 	}
-	sc := *x.sc
-	sc.Cut, sc.Truncate = "", false
-	c.wire.begin(&sc, status, content, len(body))
-	keep, err := c.wire.body(body)
-	return status, keep, err
+	return c.reply(x.sc.refusal(), status, content, body)
 }
 
 func (c *conn) modelList() []byte {

@@ -43,7 +43,6 @@ const (
 // Server is the simulated upstream. It may serve several listeners.
 type Server struct {
 	options Options
-	faults  []parsedFault
 	truth   truth
 	ids     atomic.Uint64
 	draws   atomic.Uint64
@@ -57,11 +56,6 @@ type Server struct {
 	nodes     map[string]*Node
 	jobs      map[string]*job
 	running   sync.WaitGroup
-}
-
-type parsedFault struct {
-	share float64
-	text  string
 }
 
 // New makes a Server; Serve starts it.
@@ -82,9 +76,6 @@ func New(o Options) *Server {
 		conns:     map[*conn]struct{}{},
 		failed:    map[string]int{},
 		jobs:      map[string]*job{},
-	}
-	for _, f := range o.Faults {
-		s.faults = append(s.faults, parsedFault{share: f.Share, text: f.Scenario})
 	}
 	s.truth.init(o.Keep)
 	return s
@@ -168,15 +159,6 @@ func (s *Server) Close() {
 	s.running.Wait()
 }
 
-// CloseConnections cuts every open connection, as a restart would.
-func (s *Server) CloseConnections() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.conns {
-		_ = c.nc.Close()
-	}
-}
-
 // node is the simulated blockchain node at a path below /rpc/: one whose name
 // begins with solana is one of those.
 func (s *Server) node(name string) *Node {
@@ -204,15 +186,15 @@ func (s *Server) failFirst(id string, n int) bool {
 
 // draw picks the fault, if any, of the next request.
 func (s *Server) draw() string {
-	if len(s.faults) == 0 {
+	if len(s.options.Faults) == 0 {
 		return ""
 	}
 	at := float64(mix(s.options.Seed+s.draws.Add(1))>>11) / (1 << 53)
-	for _, f := range s.faults {
-		if at < f.share {
-			return f.text
+	for _, f := range s.options.Faults {
+		if at < f.Share {
+			return f.Scenario
 		}
-		at -= f.share
+		at -= f.Share
 	}
 	return ""
 }

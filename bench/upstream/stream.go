@@ -2,23 +2,87 @@ package upstream
 
 import "strconv"
 
-// chatStream writes one answer as chat.completion.chunk events.
-type chatStream struct {
+// eventStream is what the streams of both dialects share.
+type eventStream struct {
 	c    *conn
 	x    *exchange
 	a    *answer
 	eol  string
-	head []byte // of every chunk, up to its choices
-	buf  []byte
 	done int64 // tokens in events handed to the wire
 	mind int64 // the reasoning part of done
 }
 
+func (s *eventStream) begin() {
+	s.eol = "\n"
+	if s.x.sc.CRLF {
+		s.eol = "\r\n"
+	}
+	s.c.wire.begin(s.x.sc, 200, contentStream, -1)
+}
+
+// think is the silence of hidden reasoning, after the first event.
+func (s *eventStream) think() error {
+	if s.x.sc.Think > 0 {
+		if err := s.c.wire.flush(); err != nil {
+			return err
+		}
+	}
+	return s.c.think(s.x)
+}
+
+// tokens writes the answer's tokens up to its end or to where the scenario
+// breaks it off (ended).
+func (s *eventStream) tokens(write func(step) error, errorEvent func() []byte) (ended bool, err error) {
+	total, _ := s.a.completion()
+	stop := stopAt(s.x.sc, total)
+	s.a.steps(func(st step) bool {
+		if ended, err = breakOff(s.c, s.x, stop, s.done, errorEvent); ended || err != nil {
+			return false
+		}
+		s.done += st.tokens
+		if st.kind == stepReasoning {
+			s.mind += st.tokens
+		}
+		err = write(st)
+		return err == nil
+	})
+	if !ended && err == nil {
+		ended, err = breakOff(s.c, s.x, stop, s.done, errorEvent)
+	}
+	return ended, err
+}
+
+// comment is what comes before an event.
+func (s *eventStream) comment() []byte {
+	if s.x.sc.Comments {
+		return []byte(": keep-alive" + s.eol + s.eol)
+	}
+	return nil
+}
+
+func (s *eventStream) end() (bool, error) {
+	if s.x.sc.Truncate {
+		s.x.outcome = Broken
+	}
+	return s.c.wire.end()
+}
+
+// book copies what was really written; tokens whose write failed do not count.
+func (s *eventStream) book() {
+	s.x.tally.CompletionTokens = s.c.wire.produced
+	s.x.tally.ReasoningTokens = min(s.mind, s.c.wire.produced)
+}
+
+// chatStream writes one answer as chat.completion.chunk events.
+type chatStream struct {
+	eventStream
+	head []byte // of every chunk, up to its choices
+	buf  []byte
+}
+
 func (s *chatStream) run() (bool, error) {
-	w := &s.c.wire
-	s.eol = lineEnd(s.x.sc)
 	s.head = append([]byte("data: "), s.a.openaiHead("chat.completion.chunk")...)
-	w.begin(s.x.sc, 200, contentStream, -1)
+	s.begin()
 	defer s.book()
 	for i := range s.a.choices {
 		if err := s.chunk(i, `{"role":"assistant","content":"","refusal":null}`, "", nil, 0); err != nil {
@@ -28,7 +92,7 @@ func (s *chatStream) run() (bool, error) {
 	if err := s.think(); err != nil {
 		return false, err
 	}
-	if ended, err := s.tokens(); ended || err != nil {
+	if ended, err := s.tokens(s.step, s.errorEvent); ended || err != nil {
 		return false, err
 	}
 	for i := range s.a.choices {
@@ -40,7 +104,7 @@ func (s *chatStream) run() (bool, error) {
 		return false, err
 	}
 	if !s.x.sc.NoDone {
-		if err := w.event([]byte("data: [DONE]"+s.eol+s.eol), 0); err != nil {
+		if err := s.c.wire.event([]byte("data: [DONE]"+s.eol+s.eol), 0); err != nil {
 			return false, err
 		}
 	}
@@ -49,50 +113,7 @@ func (s *chatStream) run() (bool, error) {
 			return false, err
 		}
 	}
-	if s.x.sc.Truncate {
-		s.x.outcome = Broken
-	}
-	return w.end()
-}
-
-// think is the silence of hidden reasoning, after the first chunk.
-func (s *chatStream) think() error {
-	if s.x.sc.Think <= 0 {
-		return s.c.think(s.x)
-	}
-	if err := s.c.wire.flush(); err != nil {
-		return err
-	}
-	return s.c.think(s.x)
-}
-
-// book copies what was really written; tokens whose write failed do not count.
-func (s *chatStream) book() {
-	s.x.tally.CompletionTokens = s.c.wire.produced
-	s.x.tally.ReasoningTokens = min(s.mind, s.c.wire.produced)
-}
-
-// tokens writes the answer's tokens up to its end or to where the scenario
-// breaks it off (ended).
-func (s *chatStream) tokens() (ended bool, err error) {
-	sc := s.x.sc
-	total, _ := s.a.completion()
-	stop := stopAt(sc, total)
-	s.a.steps(func(st step) bool {
-		if ended, err = breakOff(s.c, s.x, stop, s.done, s.errorEvent); ended || err != nil {
-			return false
-		}
-		s.done += st.tokens
-		if st.kind == stepReasoning {
-			s.mind += st.tokens
-		}
-		err = s.step(st)
-		return err == nil
-	})
-	if !ended && err == nil {
-		ended, err = breakOff(s.c, s.x, stop, s.done, s.errorEvent)
-	}
-	return ended, err
+	return s.end()
 }
 
 func (s *chatStream) step(st step) error {
@@ -129,11 +150,7 @@ func (s *chatStream) step(st step) error {
 
 // chunk writes one event with one choice.
 func (s *chatStream) chunk(choice int, delta, finish string, said text, tokens int64) error {
-	var b []byte
-	if s.x.sc.Comments {
-		b = append(b, ": keep-alive"+s.eol+s.eol...)
-	}
-	b = append(b, s.head...)
+	b := append(s.comment(), s.head...)
 	b = append(b, `{"index":`...)
 	b = strconv.AppendInt(b, int64(choice), 10)
 	b = append(b, `,"delta":`...)
@@ -220,13 +237,6 @@ func (s *chatStream) usageChunk(completion, reasoning int64) error {
 
 func (s *chatStream) errorEvent() []byte {
 	return []byte(`data: {"error":{"message":"The model backend-7.internal.simulated is overloaded","type":"server_error","param":null,"code":"model_overloaded"}}` + s.eol + s.eol)
-}
-
-func lineEnd(sc *Scenario) string {
-	if sc.CRLF {
-		return "\r\n"
-	}
-	return "\n"
 }
 
 // stops are the token counts at which a stream is broken off; -1: never.

@@ -2,11 +2,14 @@ package upstream
 
 import (
 	"encoding/json"
+	"maps"
 	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // Tally counts requests and the tokens that were really produced for them.
@@ -84,9 +87,9 @@ type truth struct {
 	benchTokens atomic.Int64
 
 	mu        sync.Mutex
-	outcomes  map[Outcome]*Tally
-	endpoints map[string]*Tally
-	faults    map[string]*Tally
+	outcomes  map[Outcome]Tally
+	endpoints map[string]Tally
+	faults    map[string]Tally
 	aborts    []Abort
 	last      []Received
 	keep      int
@@ -101,7 +104,7 @@ func (t *truth) init(keep int) {
 func (t *truth) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.outcomes, t.endpoints, t.faults = map[Outcome]*Tally{}, map[string]*Tally{}, map[string]*Tally{}
+	t.outcomes, t.endpoints, t.faults = map[Outcome]Tally{}, map[string]Tally{}, map[string]Tally{}
 	t.aborts, t.last = nil, nil
 	t.byID = map[string]*Made{}
 	t.bench.Store(0)
@@ -113,20 +116,17 @@ func (t *truth) record(outcome Outcome, endpoint, fault string, tally Tally) {
 	tally.Requests = 1
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	into(t.outcomes, outcome).add(tally)
-	into(t.endpoints, endpoint).add(tally)
+	add(t.outcomes, outcome, tally)
+	add(t.endpoints, endpoint, tally)
 	if fault != "" {
-		into(t.faults, fault).add(tally)
+		add(t.faults, fault, tally)
 	}
 }
 
-func into[K comparable](m map[K]*Tally, k K) *Tally {
-	t := m[k]
-	if t == nil {
-		t = &Tally{}
-		m[k] = t
-	}
-	return t
+func add[K comparable](m map[K]Tally, k K, more Tally) {
+	sum := m[k]
+	sum.add(more)
+	m[k] = sum
 }
 
 func (t *truth) abort(a Abort) {
@@ -154,27 +154,16 @@ func (s *Server) Stats() Stats {
 	t := &s.truth
 	out := Stats{
 		Open: t.open.Load(), Accepted: t.accepted.Load(),
-		Outcomes: map[Outcome]Tally{}, Endpoints: map[string]Tally{}, Faults: map[string]Tally{},
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for k, v := range t.outcomes {
-		out.Outcomes[k] = *v
-	}
-	for k, v := range t.endpoints {
-		out.Endpoints[k] = *v
-	}
-	for k, v := range t.faults {
-		out.Faults[k] = *v
-	}
+	out.Outcomes, out.Endpoints, out.Faults = maps.Clone(t.outcomes), maps.Clone(t.endpoints), maps.Clone(t.faults)
 	out.Aborts = append(out.Aborts, t.aborts...)
 	sort.SliceStable(out.Aborts, func(i, j int) bool { return out.Aborts[i].NoticedNs < out.Aborts[j].NoticedNs })
 	if n := t.bench.Load(); n > 0 {
 		fast := Tally{Requests: n, PromptTokens: n * benchPrompt, CompletionTokens: t.benchTokens.Load()}
-		c, e := out.Outcomes[Complete], out.Endpoints["chat"]
-		c.add(fast)
-		e.add(fast)
-		out.Outcomes[Complete], out.Endpoints["chat"] = c, e
+		add(out.Outcomes, Complete, fast)
+		add(out.Endpoints, "chat", fast)
 	}
 	for _, v := range out.Outcomes {
 		out.Tokens.add(v)
@@ -231,8 +220,7 @@ func (c *conn) serveTruth(path string) bool {
 	if err != nil {
 		return false
 	}
-	c.wire.begin(&Scenario{}, 200, contentJSON, len(body))
-	keep, err := c.wire.body(body)
+	_, keep, err := c.reply(&Scenario{}, 200, contentJSON, body)
 	return keep && err == nil
 }
 
@@ -247,6 +235,15 @@ type exchange struct {
 	answer   *answer // of chat and messages
 	hidden   int64   // tokens made and never written
 	units    int64   // pictures or calls
+}
+
+// begin names the endpoint and says whether a stream is asked for.
+func (x *exchange) begin(endpoint string, asked gjson.Result) (streamed bool) {
+	x.endpoint = endpoint
+	if streamed = asked.Get("stream").Bool(); streamed {
+		x.endpoint += "_stream"
+	}
+	return streamed
 }
 
 // settle books an answer that ended; gone: because the peer left.

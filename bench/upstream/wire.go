@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"compress/gzip"
+	"net/http"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -286,25 +287,8 @@ func (w *wire) body(b []byte) (bool, error) {
 }
 
 func reason(status int) string {
-	switch status {
-	case 200:
-		return "OK"
-	case 400:
-		return "Bad Request"
-	case 401:
-		return "Unauthorized"
-	case 404:
-		return "Not Found"
-	case 429:
-		return "Too Many Requests"
-	case 500:
-		return "Internal Server Error"
-	case 502:
-		return "Bad Gateway"
-	case 503:
-		return "Service Unavailable"
-	case 529:
+	if status == 529 {
 		return "Site Overloaded"
 	}
-	return "Status"
+	return or(http.StatusText(status), "Status")
 }
