@@ -16,7 +16,7 @@ import (
 func attackCommand() *cobra.Command {
 	var o attack.Options
 	var rounds []string
-	var jsonFile, html string
+	var files outputs
 	var what strings.Builder
 	for _, r := range attack.Rounds {
 		what.WriteString("\n  " + r.Name + strings.Repeat(" ", max(1, 17-len(r.Name))) + r.What)
@@ -40,10 +40,8 @@ The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(
 			if o.Rounds, err = attack.RoundsNamed(rounds, o.RPC != ""); err != nil {
 				return err
 			}
-			for _, pid := range o.PIDs {
-				if err := load.CheckPID(pid); err != nil {
-					return err
-				}
+			if err := load.CheckPIDs(o.PIDs...); err != nil {
+				return err
 			}
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -54,13 +52,7 @@ The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(
 			if r == nil {
 				return err
 			}
-			if jsonFile != "-" {
-				r.Print(cmd.OutOrStdout())
-			}
-			if werr := writeJSON(cmd.OutOrStdout(), jsonFile, r); werr != nil {
-				return werr
-			}
-			if werr := writePage(cmd, html, report.OfAttack(r)); werr != nil {
+			if werr := files.write(cmd, r, r.Print, report.OfAttack(r)); werr != nil {
 				return werr
 			}
 			return err
@@ -84,8 +76,7 @@ The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(
 	fl.DurationVar(&o.Timeout, "timeout", 10*time.Second, "of an ordinary request")
 	fl.BoolVar(&o.Remote, "remote", false, "the gateway is not on this machine, and is yours")
 	fl.IntSliceVar(&o.PIDs, "pid", nil, "process of the gateway, whose memory is read")
-	fl.StringVar(&jsonFile, "json", "", "file for the result as JSON; - for standard output")
-	fl.StringVar(&html, "html", "", "file for the report")
+	files.register(cmd, "file for the report")
 	return cmd
 }
 

@@ -44,9 +44,7 @@ shows in all requests that had to wait for it.`,
 type loadFlags struct {
 	o        load.Options
 	closed   bool
-	pid      []int
-	json     string
-	html     string
+	files    outputs
 	quiet    bool
 	bodyFile string
 }
@@ -69,9 +67,8 @@ func (f *loadFlags) register(cmd *cobra.Command) {
 	fl.DurationVar(&f.o.Timeout, "timeout", 30*time.Second, "of one request; streams: between two events")
 	fl.Float64Var(&f.o.Abort, "abort", 0, "share of the streams that the client leaves, 0 to 1")
 	fl.IntVar(&f.o.AbortAfter, "abort-after", 5, "events read before it leaves")
-	fl.IntSliceVar(&f.pid, "pid", nil, "process whose processor time and memory are measured, with its children")
-	fl.StringVar(&f.json, "json", "", "file for the result as JSON; - for standard output")
-	fl.StringVar(&f.html, "html", "", "file for the report with plots")
+	fl.IntSliceVar(&f.o.PIDs, "pid", nil, "process whose processor time and memory are measured, with its children")
+	f.files.register(cmd, "file for the report with plots")
 	fl.BoolVar(&f.quiet, "quiet", false, "no progress bar")
 }
 
@@ -96,12 +93,9 @@ func (f *loadFlags) run(cmd *cobra.Command) error {
 		}
 		o.Body, o.BodyBytes = body, len(body)
 	}
-	for _, pid := range f.pid {
-		if err := load.CheckPID(pid); err != nil {
-			return err
-		}
+	if err := load.CheckPIDs(o.PIDs...); err != nil {
+		return err
 	}
-	o.PIDs = f.pid
 	ctx, stop := interruptible(cmd)
 	defer stop()
 	bar := newBar(cmd.ErrOrStderr(), f.quiet)
@@ -111,24 +105,8 @@ func (f *loadFlags) run(cmd *cobra.Command) error {
 	if result == nil {
 		return err
 	}
-	if f.json != "-" {
-		printResult(cmd.OutOrStdout(), result)
-	}
-	return f.write(cmd, result)
-}
-
-func (f *loadFlags) write(cmd *cobra.Command, result *load.Result) error {
-	if err := writeJSON(cmd.OutOrStdout(), f.json, result); err != nil {
-		return err
-	}
-	if f.html == "" {
-		return nil
-	}
-	if err := report.Write(f.html, report.OfRuns("farebox bench", []*load.Result{result})); err != nil {
-		return fmt.Errorf("cannot write the report: %w", err)
-	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "report:", f.html)
-	return nil
+	show := func(out io.Writer) { printResult(out, result) }
+	return f.files.write(cmd, result, show, report.OfRuns("farebox bench", []*load.Result{result}))
 }
 
 // interruptible ends a run at the first Ctrl-C; what was measured is shown.
@@ -138,6 +116,30 @@ func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 		ctx = context.Background()
 	}
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}
+
+// outputs are the files that a result is written to, as the user names them.
+type outputs struct{ json, html string }
+
+func (o *outputs) register(cmd *cobra.Command, html string) {
+	fl := cmd.Flags()
+	fl.StringVar(&o.json, "json", "", "file for the result as JSON; - for standard output")
+	fl.StringVar(&o.html, "html", "", html)
+}
+
+// write shows a result on the terminal, unless its JSON goes there, and writes the files.
+func (o *outputs) write(cmd *cobra.Command, result any, show func(io.Writer), page report.Page) error {
+	if o.json != "-" {
+		show(cmd.OutOrStdout())
+	}
+	if err := writeJSON(cmd.OutOrStdout(), o.json, result); err != nil || o.html == "" {
+		return err
+	}
+	if err := report.Write(o.html, page); err != nil {
+		return fmt.Errorf("cannot write the report: %w", err)
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "report:", o.html)
+	return nil
 }
 
 func writeJSON(out io.Writer, path string, v any) error {

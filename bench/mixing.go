@@ -2,15 +2,12 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"sort"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -91,7 +88,7 @@ func checkTruth(ctx context.Context, out io.Writer, address string, t *mixed.Tru
 	if address == "" {
 		return nil
 	}
-	stats, err := idleStats(ctx, strings.TrimSuffix(strings.TrimSuffix(address, "/"), "/v1"))
+	stats, err := upstream.Remote{URL: address}.IdleStats(ctx)
 	if err != nil {
 		return fmt.Errorf("cannot ask the simulated upstream at --truth %s: %w", address, err)
 	}
@@ -100,30 +97,4 @@ func checkTruth(ctx context.Context, out io.Writer, address string, t *mixed.Tru
 	}
 	fmt.Fprintln(out, "driver and upstream agree to the token")
 	return nil
-}
-
-const idleLimit = 10 * time.Second
-
-// idleStats waits until the upstream has no request under way.
-func idleStats(ctx context.Context, root string) (st upstream.Stats, err error) {
-	client := http.Client{Timeout: 5 * time.Second}
-	for end := time.Now().Add(idleLimit); ; time.Sleep(20 * time.Millisecond) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, root+"/_sim/stats", nil)
-		if err != nil {
-			return st, err
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return st, err
-		}
-		st = upstream.Stats{}
-		err = json.NewDecoder(resp.Body).Decode(&st)
-		_ = resp.Body.Close()
-		if err != nil || st.Open == 0 {
-			return st, err
-		}
-		if time.Now().After(end) {
-			return st, fmt.Errorf("%d requests are still under way after %v", st.Open, idleLimit)
-		}
-	}
 }

@@ -23,7 +23,7 @@ type overspendFlags struct {
 	liars, leavers       []string
 	amount, limit, truth string
 	input, output, unit  float64
-	jsonFile, html       string
+	files                outputs
 }
 
 // overspendCommand asks what customers get for more money than they have.
@@ -79,8 +79,7 @@ use --key, one after the other.`,
 			"such cells")
 	fl.DurationVar(&f.o.Timeout, "timeout", 20*time.Second, "of one request")
 	fl.BoolVar(&f.o.Remote, "remote", false, "the gateway is not on this machine, and is yours")
-	fl.StringVar(&f.jsonFile, "json", "", "file for the result as JSON; - for standard output")
-	fl.StringVar(&f.html, "html", "", "file for the report")
+	f.files.register(cmd, "file for the report")
 	return cmd
 }
 
@@ -109,7 +108,7 @@ func (f *overspendFlags) run(cmd *cobra.Command) error {
 	}
 	f.books.Amount, f.books.Limit = o.Balance, o.Limit
 	o.Shared = f.books.Account == ""
-	o.Books, o.Truth = &f.books, overspend.RemoteTruth{URL: f.truth}
+	o.Books, o.Truth = &f.books, upstream.Remote{URL: f.truth}
 	o.Prefix = fmt.Sprintf("over-%x-", time.Now().UnixMilli())
 	ctx, stop := interruptible(cmd)
 	defer stop()
@@ -120,13 +119,7 @@ func (f *overspendFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.jsonFile != "-" {
-		r.Print(cmd.OutOrStdout())
-	}
-	if err := writeJSON(cmd.OutOrStdout(), f.jsonFile, r); err != nil {
-		return err
-	}
-	return writePage(cmd, f.html, report.OfOverspend(r))
+	return f.files.write(cmd, r, r.Print, report.OfOverspend(r))
 }
 
 // doors are the endpoints that were named, with their prices.
@@ -149,15 +142,4 @@ func (f *overspendFlags) doors() ([]overspend.Endpoint, error) {
 		list = append(list, e)
 	}
 	return list, nil
-}
-
-func writePage(cmd *cobra.Command, path string, p report.Page) error {
-	if path == "" {
-		return nil
-	}
-	if err := report.Write(path, p); err != nil {
-		return fmt.Errorf("cannot write the report: %w", err)
-	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "report:", path)
-	return nil
 }

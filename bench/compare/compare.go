@@ -3,7 +3,6 @@ package compare
 import (
 	"context"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ type Options struct {
 	Only     []string // scenario names, also memory and abort; empty: all
 	Without  []string // contenders left out
 	Rounds   int      // 0: the mode's own
-	Out      io.Writer
 	Progress func(done float64, line string)
 }
 

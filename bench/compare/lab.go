@@ -1,13 +1,9 @@
 package compare
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"runtime"
-	"time"
 
 	"farebox/bench/upstream"
 )
@@ -21,6 +17,7 @@ type lab struct {
 	loadCPU      int
 	upstream     *process
 	upstreamAddr string
+	truth        upstream.Remote
 }
 
 // gateway is one contender; direct has no process.
@@ -110,6 +107,7 @@ func newLab() (*lab, error) {
 	if l.upstreamAddr, err = freeAddress(); err != nil {
 		return l, err
 	}
+	l.truth.URL = "http://" + l.upstreamAddr
 	l.upstream, err = spawn("upstream", l.dir, l.loadCPU, []string{"GOMAXPROCS=1"}, l.exe, "bench", "upstream",
 		"--listen", l.upstreamAddr)
 	if err != nil {
@@ -126,20 +124,4 @@ func (l *lab) close() {
 	if l.dir != "" {
 		_ = os.RemoveAll(l.dir)
 	}
-}
-
-// stats asks the simulated upstream for its truth.
-func (l *lab) stats(ctx context.Context) (upstream.Stats, error) {
-	var st upstream.Stats
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.upstreamAddr+"/_sim/stats", nil)
-	if err != nil {
-		return st, err
-	}
-	client := http.Client{Timeout: 5 * time.Second}
-	resp, err := client.Do(req)
-	if err != nil {
-		return st, err
-	}
-	defer resp.Body.Close()
-	return st, json.NewDecoder(resp.Body).Decode(&st)
 }

@@ -168,20 +168,13 @@ func (c *Comparison) rpcGoals(add func(name string, limit float64, unit string, 
 }
 
 func (c *Comparison) printLarge(out io.Writer) {
-	if len(c.Large) > 0 {
-		fmt.Fprintf(out, "\nrpc_100mb: JSON-RPC, answers of 100 MB, one at a time and %d side by side\n", largeSide)
-		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintf(w, "\tanswers\tfirst byte ms\twhole ms\tCPU ms\tidle MB\tgrowth MB\tside by side: growth "+
-			"MB\tfirst byte ms\tfailed\t\n")
-		for _, name := range Contenders {
-			if m, ok := c.Large[name]; ok {
-				fmt.Fprintf(w, "%s\t%d\t%.2f\t%.0f\t%s\t%s\t%s\t%s\t%.1f\t%d\t\n", name, m.Answers, m.FirstByteMs,
-					m.TookMs, micro(m.CPUMs), megabytes(float64(m.FromFreshRSS)),
-					megabytes(float64(m.GrowthBytes)), megabytes(float64(m.SideGrowth)), m.SideByteMs, m.Failed)
-			}
-		}
-		_ = w.Flush()
-	}
+	printTable(out, fmt.Sprintf("rpc_100mb: JSON-RPC, answers of 100 MB, one at a time and %d side by side", largeSide),
+		"answers\tfirst byte ms\twhole ms\tCPU ms\tidle MB\tgrowth MB\tside by side: growth MB\tfirst byte ms\tfailed",
+		c.Large, func(m Large) string {
+			return fmt.Sprintf("%d\t%.2f\t%.0f\t%s\t%s\t%s\t%s\t%.1f\t%d", m.Answers, m.FirstByteMs, m.TookMs,
+				micro(m.CPUMs), megabytes(float64(m.FromFreshRSS)), megabytes(float64(m.GrowthBytes)),
+				megabytes(float64(m.SideGrowth)), m.SideByteMs, m.Failed)
+		})
 	if c.measuredRPC() {
 		fmt.Fprintf(out, "\nother gateways for JSON-RPC, as read before (fixed figures)\n")
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)

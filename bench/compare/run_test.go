@@ -43,7 +43,11 @@ func play(role string, args []string) error {
 	if role == "upstream" {
 		return upstream.New(upstream.Options{}).Serve(ln)
 	}
-	return relay.Serve(ln, flags["--upstream"], flags["--stream"] == "true")
+	s, err := relay.New(flags["--upstream"], flags["--stream"] == "true")
+	if err != nil {
+		return err
+	}
+	return s.Serve(ln)
 }
 
 func TestLongRunMeasuresEveryContenderInEveryRound(t *testing.T) {

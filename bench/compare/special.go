@@ -108,7 +108,7 @@ var errUnseen = errors.New("the upstream did not learn that the client left")
 
 // abortOnce sends one request, leaves, and asks the upstream when it noticed.
 func (l *lab) abortOnce(ctx context.Context, g *gateway, model string, streams bool) (time.Duration, error) {
-	before, err := l.stats(ctx)
+	before, err := l.truth.Stats(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -153,7 +153,7 @@ func (l *lab) abortOnce(ctx context.Context, g *gateway, model string, streams b
 	left := time.Now()
 	_ = nc.Close()
 	for end := left.Add(abortLimit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		st, err := l.stats(ctx)
+		st, err := l.truth.Stats(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -169,7 +169,7 @@ func (l *lab) abortOnce(ctx context.Context, g *gateway, model string, streams b
 // waitOpen waits until the upstream has more requests under way than before.
 func (l *lab) waitOpen(ctx context.Context, before int64) error {
 	for end := time.Now().Add(abortLimit); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		st, err := l.stats(ctx)
+		st, err := l.truth.Stats(ctx)
 		if err != nil {
 			return err
 		}

@@ -15,37 +15,27 @@ func (c *Comparison) Print(out io.Writer) {
 			"interleaved rounds")
 	}
 	for _, s := range c.Scenarios {
-		fmt.Fprintf(out, "\n%s: %s\n", s.Name, s.Title)
-		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-		stream := s.Unit == "event"
-		if stream {
-			fmt.Fprintf(w, "\tevents/s\tCPU µs/event\tx nginx\tcore\tfirst p50 µs\tevent delay p50 / p99 "+
-				"µs\tpeak MB\t\n")
-		} else {
-			fmt.Fprintf(w, "\treq/s\tx nginx\tCPU µs/request\tx nginx\tcore\tp50 / p99 µs\tfirst p50 / p99 "+
-				"µs\tpeak MB\t\n")
-		}
+		title := s.Name + ": " + s.Title
 		base := s.Figures[anchor]
-		for _, name := range Contenders {
-			f, ok := s.Figures[name]
-			if !ok {
-				continue
-			}
-			if stream {
-				fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%.0f %%\t%.0f\t%.0f / %.0f\t%s\t\n", name, f.Events, micro(f.CPUUs),
+		if s.Unit == "event" {
+			printTable(out, title, "events/s\tCPU µs/event\tx nginx\tcore\tfirst p50 µs\tevent delay p50 / p99 "+
+				"µs\tpeak MB", s.Figures, func(f Figures) string {
+				return fmt.Sprintf("%.0f\t%s\t%s\t%.0f %%\t%.0f\t%.0f / %.0f\t%s", f.Events, micro(f.CPUUs),
 					ratio(f.CPUUs, base.CPUUs), 100*f.CPUShare, f.FirstP50Us, f.DelayP50Us, f.DelayP99Us,
 					megabytes(f.PeakBytes))
-				continue
-			}
+			})
+			continue
+		}
+		printTable(out, title, "req/s\tx nginx\tCPU µs/request\tx nginx\tcore\tp50 / p99 µs\tfirst p50 / p99 "+
+			"µs\tpeak MB", s.Figures, func(f Figures) string {
 			first := "-"
 			if f.FirstP50Us > 0 {
 				first = fmt.Sprintf("%.0f / %.0f", f.FirstP50Us, f.FirstP99Us)
 			}
-			fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%s\t%.0f %%\t%.0f / %.0f\t%s\t%s\t\n", name, f.PerSecond,
+			return fmt.Sprintf("%.0f\t%s\t%s\t%s\t%.0f %%\t%.0f / %.0f\t%s\t%s", f.PerSecond,
 				ratio(f.PerSecond, base.PerSecond), micro(f.CPUUs), ratio(f.CPUUs, base.CPUUs), 100*f.CPUShare, f.P50Us,
 				f.P99Us, first, megabytes(f.PeakBytes))
-		}
-		_ = w.Flush()
+		})
 	}
 	c.printMemory(out)
 	c.printAborts(out)
@@ -56,41 +46,37 @@ func (c *Comparison) Print(out io.Writer) {
 	}
 }
 
-func (c *Comparison) printMemory(out io.Writer) {
-	if len(c.Memory) == 0 {
+// printTable writes a table with a row of every contender that has one.
+func printTable[T any](out io.Writer, title, head string, rows map[string]T, row func(T) string) {
+	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(out, "\nmemory of open streams, one event in 500 ms\n")
+	fmt.Fprintf(out, "\n%s\n", title)
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\tstreams\tidle MB\topen MB\tKB a stream\tx nginx\tCPU µs/event\tfailed\t\n")
+	fmt.Fprintf(w, "\t%s\t\n", head)
 	for _, name := range Contenders {
-		m, ok := c.Memory[name]
-		if !ok {
-			continue
+		if r, ok := rows[name]; ok {
+			fmt.Fprintf(w, "%s\t%s\t\n", name, row(r))
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%.1f\t%s\t%s\t%d\t\n", name, m.Streams, megabytes(float64(m.IdleBytes)),
-			megabytes(float64(m.OpenBytes)), m.KBPerStream,
-			ratio(m.KBPerStream, c.Memory[anchor].KBPerStream), micro(m.CPUUs), m.Failed)
 	}
 	_ = w.Flush()
 }
 
+func (c *Comparison) printMemory(out io.Writer) {
+	printTable(out, "memory of open streams, one event in 500 ms",
+		"streams\tidle MB\topen MB\tKB a stream\tx nginx\tCPU µs/event\tfailed", c.Memory, func(m Memory) string {
+			return fmt.Sprintf("%d\t%s\t%s\t%.1f\t%s\t%s\t%d", m.Streams, megabytes(float64(m.IdleBytes)),
+				megabytes(float64(m.OpenBytes)), m.KBPerStream, ratio(m.KBPerStream, c.Memory[anchor].KBPerStream),
+				micro(m.CPUUs), m.Failed)
+		})
+}
+
 func (c *Comparison) printAborts(out io.Writer) {
-	if len(c.Aborts) == 0 {
-		return
-	}
-	fmt.Fprintf(out, "\nclient gone to upstream told, ms\n")
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\tstreaming: seen\tmedian\tmax\tfirst byte awaited: seen\tmedian\tmax\t\n")
-	for _, name := range Contenders {
-		a, ok := c.Aborts[name]
-		if !ok {
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%d of %d\t%.1f\t%.1f\t%d of %d\t%.1f\t%.1f\t\n", name, a.StreamSeen, a.Tries,
-			a.StreamMedianMs, a.StreamMaxMs, a.WaitSeen, a.Tries, a.WaitMedianMs, a.WaitMaxMs)
-	}
-	_ = w.Flush()
+	printTable(out, "client gone to upstream told, ms",
+		"streaming: seen\tmedian\tmax\tfirst byte awaited: seen\tmedian\tmax", c.Aborts, func(a Abort) string {
+			return fmt.Sprintf("%d of %d\t%.1f\t%.1f\t%d of %d\t%.1f\t%.1f", a.StreamSeen, a.Tries, a.StreamMedianMs,
+				a.StreamMaxMs, a.WaitSeen, a.Tries, a.WaitMedianMs, a.WaitMaxMs)
+		})
 }
 
 func (c *Comparison) printGoals(out io.Writer) {

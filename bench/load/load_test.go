@@ -209,7 +209,7 @@ func TestAbortedShareIsKept(t *testing.T) {
 }
 
 func TestOwnProcessorTimeIsSeen(t *testing.T) {
-	if CheckPID(os.Getpid()) != nil {
+	if CheckPIDs(os.Getpid()) != nil {
 		t.Skip("this system has no /proc")
 	}
 	p := Watch([]int{os.Getpid()})
@@ -221,7 +221,7 @@ func TestOwnProcessorTimeIsSeen(t *testing.T) {
 	if work == 0 || u.CPUSeconds < 0.02 || u.CPUSeconds > 1 || u.RSSBytes < 1<<20 || u.PeakBytes < u.RSSBytes/2 {
 		t.Errorf("%+v", u)
 	}
-	if err := CheckPID(1 << 30); err == nil {
+	if err := CheckPIDs(1 << 30); err == nil {
 		t.Error("a pid that does not exist was accepted")
 	}
 }

@@ -87,13 +87,15 @@ func (u *Usage) per(requests, events int64) *Usage {
 	return u
 }
 
-// CheckPID says what is wrong with a pid before a run depends on it.
-func CheckPID(pid int) error {
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		return fmt.Errorf("cannot measure process %d: this system has no /proc; leave --pid out", pid)
-	}
-	if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid), "stat")); err != nil {
-		return fmt.Errorf("cannot measure process %d: there is no such process; see ps for the right --pid", pid)
+// CheckPIDs says what is wrong with a pid before a run depends on it.
+func CheckPIDs(pids ...int) error {
+	for _, pid := range pids {
+		if _, err := os.Stat("/proc/self/stat"); err != nil {
+			return fmt.Errorf("cannot measure process %d: this system has no /proc; leave --pid out", pid)
+		}
+		if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid), "stat")); err != nil {
+			return fmt.Errorf("cannot measure process %d: there is no such process; see ps for the right --pid", pid)
+		}
 	}
 	return nil
 }

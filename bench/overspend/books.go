@@ -3,8 +3,6 @@ package overspend
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,8 +14,6 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-
-	"farebox/bench/upstream"
 )
 
 // CommandBooks are books kept by commands of the gateway's operator.
@@ -123,20 +119,15 @@ func (b *CommandBooks) run(ctx context.Context, command, cell string) (string, e
 const readMost = 1 << 20 // of what an address answers
 
 func (b *CommandBooks) get(ctx context.Context, cell string) (string, error) {
-	b.mu.Lock()
-	key := b.keys[cell]
-	b.mu.Unlock()
-	return fetch(ctx, b.Balance, key)
-}
-
-func fetch(ctx context.Context, url, key string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.Balance, nil)
 	if err != nil {
 		return "", err
 	}
-	if key != "" {
+	b.mu.Lock()
+	if key := b.keys[cell]; key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
+	b.mu.Unlock()
 	client := http.Client{Timeout: 10 * time.Second}
 	res, err := client.Do(req)
 	if err != nil {
@@ -145,7 +136,7 @@ func fetch(ctx context.Context, url, key string) (string, error) {
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, readMost))
 	if err == nil && res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answered %d: %.200s", url, res.StatusCode, text)
+		err = fmt.Errorf("%s answered %d: %.200s", b.Balance, res.StatusCode, text)
 	}
 	return string(text), err
 }
@@ -170,36 +161,4 @@ func Nano(text string) (int64, error) {
 		n = -n
 	}
 	return n, nil
-}
-
-// RemoteTruth is a simulated upstream in another process.
-type RemoteTruth struct{ URL string }
-
-const idleLimit = 30 * time.Second
-
-// Idle waits until nothing is under way.
-func (r RemoteTruth) Idle(ctx context.Context) error {
-	for end := time.Now().Add(idleLimit); ; time.Sleep(20 * time.Millisecond) {
-		var s upstream.Stats
-		if err := r.read(ctx, "stats", &s); err != nil || s.Open == 0 {
-			return err
-		}
-		if time.Now().After(end) {
-			return errors.New("the simulated upstream still has requests under way")
-		}
-	}
-}
-
-// Made asks what an id cost.
-func (r RemoteTruth) Made(ctx context.Context, id string) (m upstream.Made, err error) {
-	return m, r.read(ctx, "made/"+id, &m)
-}
-
-func (r RemoteTruth) read(ctx context.Context, path string, into any) error {
-	root := strings.TrimSuffix(strings.TrimSuffix(r.URL, "/"), "/v1")
-	text, err := fetch(ctx, root+"/_sim/"+path, "")
-	if err != nil {
-		return fmt.Errorf("cannot ask the simulated upstream: %w", err)
-	}
-	return json.Unmarshal([]byte(text), into)
 }

@@ -38,7 +38,7 @@ type Options struct {
 	Shared      bool   // all cells have one account, and are read one after the other
 	Remote      bool   // hosts other than this one are allowed
 	Books       Books
-	Truth       Truth
+	Truth       upstream.Remote // the gateway's only upstream
 	Progress    func(done float64, line string)
 	Prefix      string // of ids and account names
 }
@@ -61,12 +61,6 @@ type Funds struct {
 	// account paid is not the key's. -1: unknown, and all that left the account
 	// counts against the key's limit.
 	Key int64
-}
-
-// Truth is what the simulated upstream counted.
-type Truth interface {
-	Idle(ctx context.Context) error
-	Made(ctx context.Context, id string) (upstream.Made, error)
 }
 
 // Cell is what came of one liar, one leaver and one endpoint.
@@ -125,7 +119,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.URL != "" {
 		o.URLs = append(o.URLs, o.URL)
 	}
-	if len(o.URLs) == 0 || o.Requests < 1 || o.Concurrency < 1 || o.Books == nil || o.Truth == nil {
+	if len(o.URLs) == 0 || o.Requests < 1 || o.Concurrency < 1 || o.Books == nil || o.Truth.URL == "" {
 		return nil, errors.New("cannot run: an address, requests, a concurrency, books and a truth are needed")
 	}
 	var bases []*url.URL
@@ -152,7 +146,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := d.all(ctx); err != nil {
 		return nil, err
 	}
-	if err := o.Truth.Idle(ctx); err != nil {
+	if err := d.idle(ctx); err != nil {
 		return nil, err
 	}
 	for _, c := range d.result.Cells {
@@ -302,11 +296,19 @@ func (d *driver) cell(ctx context.Context, c *Cell) error {
 	if !d.o.Shared {
 		return nil
 	}
-	if err := d.o.Truth.Idle(ctx); err != nil {
+	if err := d.idle(ctx); err != nil {
 		return err
 	}
 	time.Sleep(sharedWait)
 	return d.read(ctx, c)
+}
+
+// idle waits until the upstream has nothing under way.
+func (d *driver) idle(ctx context.Context) error {
+	if _, err := d.o.Truth.IdleStats(ctx); err != nil {
+		return fmt.Errorf("cannot ask the simulated upstream: %w", err)
+	}
+	return nil
 }
 
 // sharedWait is how long after its last answer a gateway may take to charge.
@@ -375,7 +377,7 @@ const (
 func (d *driver) read(ctx context.Context, c *Cell) error {
 	var err error
 	if c.Made, err = d.o.Truth.Made(ctx, c.id); err != nil {
-		return err
+		return fmt.Errorf("cannot ask the simulated upstream: %w", err)
 	}
 	c.Let = c.Made.Requests
 	c.Real, c.Capped = c.endpoint.cost(&c.Made)

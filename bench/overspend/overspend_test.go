@@ -9,18 +9,6 @@ import (
 	"farebox/bench/upstream"
 )
 
-// local is a truth in this process.
-type local struct{ *upstream.Server }
-
-func (l local) Idle(context.Context) error {
-	l.WaitIdle(5 * time.Second)
-	return nil
-}
-
-func (l local) Made(_ context.Context, id string) (upstream.Made, error) {
-	return l.Server.Made(id), nil
-}
-
 // direct is a "gateway" that charges nothing: the upstream itself.
 func direct(t *testing.T, endpoints ...string) Options {
 	t.Helper()
@@ -32,7 +20,7 @@ func direct(t *testing.T, endpoints ...string) Options {
 	t.Cleanup(s.Close)
 	o := Options{
 		URL: url, Liars: Liars, Leavers: Leavers, Requests: 2, Concurrency: 2, Lanes: 16, Cap: 2000, Balance: 1e9,
-		Truth: local{s},
+		Truth: upstream.Remote{URL: url},
 		Books: &CommandBooks{Key: "any", Balance: "echo 1 0"}, Timeout: 5 * time.Second,
 	}
 	for _, name := range endpoints {

@@ -5,7 +5,6 @@ package relay
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"time"
 
@@ -51,12 +50,3 @@ func New(upstream string, stream bool) (*fasthttp.Server, error) {
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
-
-// Serve relays from a listener until it is closed.
-func Serve(ln net.Listener, upstream string, stream bool) error {
-	s, err := New(upstream, stream)
-	if err != nil {
-		return err
-	}
-	return s.Serve(ln)
-}

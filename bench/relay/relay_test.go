@@ -24,7 +24,11 @@ func TestAnswersComeThroughWholeAndStreamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer ln.Close()
-		go func() { _ = Serve(ln, strings.TrimSuffix(url, "/v1"), stream) }()
+		relay, err := New(strings.TrimSuffix(url, "/v1"), stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = relay.Serve(ln) }()
 		body := `{"model":"sim-chat@gap_ms=200","stream":` + map[bool]string{true: "true", false: "false"}[stream] +
 			`,"max_completion_tokens":10,"messages":[{"role":"user","content":"hi"}]}`
 		start := time.Now()

@@ -230,20 +230,6 @@ func (b *overspendBooks) keyUse(cell string, f *overspend.Funds) error {
 	return err
 }
 
-// overspendTruth is a simulated upstream inside this process.
-type overspendTruth struct{ sim *rig.Simulated }
-
-func (o overspendTruth) Idle(context.Context) error {
-	if !o.sim.WaitIdle(30 * time.Second) {
-		return fmt.Errorf("the upstream still has requests under way")
-	}
-	return nil
-}
-
-func (o overspendTruth) Made(_ context.Context, id string) (upstream.Made, error) {
-	return o.sim.Made(id), nil
-}
-
 func nano(t testing.TB, text string) billing.Nano {
 	t.Helper()
 	if text == "" {
@@ -319,7 +305,7 @@ func (l *lab) run(prefix, balance, limit string, at, each int, more func(*oversp
 	o := overspend.Options{
 		Endpoints: overspendEndpoints(l.t, allEndpoints...), Liars: overspend.Liars, Leavers: overspend.Leavers,
 		Requests: each, Concurrency: at, Lanes: max(1, 64/at), Cap: 2000, Rotate: true, Timeout: 30 * time.Second,
-		Balance: int64(b.balance), Limit: int64(b.limit), Books: b, Truth: overspendTruth{l.sim}, Prefix: prefix,
+		Balance: int64(b.balance), Limit: int64(b.limit), Books: b, Truth: upstream.Remote{URL: l.sim.URL}, Prefix: prefix,
 	}
 	for _, g := range l.nodes {
 		o.URLs = append(o.URLs, g.URL)
