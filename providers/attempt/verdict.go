@@ -1,7 +1,7 @@
 // Package attempt is how every capability comes to an answer: a [Picker] names
-// the targets of a request, one after the other, and a [Verdict] says what
-// follows from an attempt at one: whether another target is to be tried, what was
-// learnt of the target's health, and for whom it rests.
+// the targets of a request, one after the other, [Picker.Run] has them asked, and
+// a [Verdict] says what follows from an attempt at one: whether another target is
+// to be tried, what was learnt of the target's health, and for whom it rests.
 //
 // Statuses and causes decide. Text is a ground only where a vendor uses a code,
 // or a fixed sentence at the very start of its message, for nothing that a

@@ -41,10 +41,11 @@ const (
 type line struct {
 	*work
 	picker picker
-	target *Target // chosen and not yet reported on
+	target *Target // the first to ask
 	reach  Reach
 	made   *Target // what made the images
 	asked  *Target // the last one asked
+	want   int     // images that are wanted of it
 	n      int     // images of the run under way
 
 	Outcome  // flags and usage of all its runs
@@ -60,28 +61,25 @@ type line struct {
 	reply              Reply
 }
 
-// choose finds the next target that can do the job at all; false: there is none.
-func (l *line) choose() bool {
-	for {
-		t := l.picker.Next(time.Now().UnixNano())
-		if l.target = t; t == nil {
-			break
-		}
-		l.reach = t.Dialect.Reach(l.job, t)
-		if l.reach.No == nil {
-			l.reach.PerCall = max(1, l.reach.PerCall)
-			return true
-		}
-		l.picker.Pass(t)
-		if l.failed == nil {
-			l.failed = &Failed{Target: t, Failure: dialect.Failure{Status: 400, Code: "INVALID_REQUEST",
-				Type: "invalid_request_error", Message: l.reach.No.Text}}
-		}
-	}
-	if l.failed == nil {
+// choose finds the next target that can do the job at all, if there is one.
+func (l *line) choose() {
+	if l.target = l.picker.Fitting(l, time.Now().UnixNano()); l.target == nil && l.failed == nil {
 		l.failed = &Failed{Cause: proxy.NoTarget, Err: errors.New("no target is available")}
 	}
-	return false
+}
+
+// Fits is attempt.Work.
+func (l *line) Fits(t *Target, _ int64) bool {
+	l.reach = t.Dialect.Reach(l.job, t)
+	if no := l.reach.No; no != nil {
+		if l.failed == nil {
+			l.failed = &Failed{Target: t, Failure: dialect.Failure{Status: 400, Code: "INVALID_REQUEST",
+				Type: "invalid_request_error", Message: no.Text}}
+		}
+		return false
+	}
+	l.reach.PerCall = max(1, l.reach.PerCall)
+	return true
 }
 
 // safely is run in a goroutine of its own: a panic must not end the process.
@@ -104,44 +102,34 @@ func (l *line) safely(want int) {
 // fill makes want images: one run at the target that was chosen, then more when
 // another target makes fewer at once.
 func (l *line) fill(want int) {
-	for len(l.images) < want {
-		if l.target == nil && l.calls > 0 {
-			l.picker.Begin(l.targets, l.account)
-			l.failed = nil
-			l.choose()
-		}
-		if l.target == nil {
-			return // with failed
-		}
-		if !l.attempt(min(want-len(l.images), l.reach.PerCall)) {
+	l.want = want
+	for l.target != nil {
+		l.picker.Run(l, l.target)
+		if l.failed != nil || len(l.images) >= want {
 			return
 		}
+		l.picker.Begin(l.targets, l.account)
+		l.choose()
 	}
 }
 
-// attempt has n images made at the chosen target, and reports how that went.
-// False: there is no point in going on.
-func (l *line) attempt(n int) bool {
-	t := l.target
-	l.asked, l.n = t, n
+// Try is attempt.Work: a run at a target, for as many images as it makes at once.
+func (l *line) Try(t *Target) attempt.Verdict {
+	l.asked, l.n = t, min(l.want-len(l.images), l.reach.PerCall)
 	l.attempts++
 	l.reply = Reply{}
-	out, failed := l.converse(t, n)
+	out, failed := l.converse(t, l.n)
 	if failed == nil {
 		failed = l.accept(out)
 	}
-	l.target = nil
-	if failed == nil {
-		l.picker.Report(t, attempt.Judge(200, 0), time.Now().UnixNano())
-		l.made, l.failed = t, nil
-		l.calls++
-		return true
+	if l.failed = failed; failed != nil {
+		failed.Target = t
+		l.noteFailure(failed)
+		return l.judge(failed)
 	}
-	failed.Target = t
-	l.failed = failed
-	l.noteFailure(failed)
-	l.picker.Report(t, l.judge(failed), time.Now().UnixNano())
-	return l.choose()
+	l.made = t
+	l.calls++
+	return attempt.Judge(200, 0)
 }
 
 // judge is what follows from a run that failed.

@@ -19,7 +19,7 @@ var askShape = dialect.ChatShape("", nil, nil)
 func (of *Capability) Ask(call *routes.Call, a *routes.Aside) error {
 	c := of.begin(call.BeginAside(a.Model))
 	defer func() {
-		a.Upstream, a.Sent = c.call.Upstream, c.sent
+		a.Upstream, a.Sent = c.call.Upstream, c.res.Sent
 		c.x.Close()
 		aside := c.call
 		c.Recycle()
@@ -40,15 +40,15 @@ func (of *Capability) Ask(call *routes.Call, a *routes.Aside) error {
 		q.ReasoningEffort = leastEffort(a.Model.Chat.Capabilities.ReasoningEffort)
 	}
 	c.x.DrainOnGone(0, func() (time.Duration, bool) { return 0, a.Stay() })
-	res := c.ask(call.Ctx, a.Within)
+	c.ask(call.Ctx, a.Within)
 	switch {
-	case res.Cause == proxy.NoTarget && c.unsupported != nil:
+	case c.res.Cause == proxy.NoTarget && c.unsupported != nil:
 		return c.unsupported
-	case res.Cause != proxy.None:
-		a.Cause = res.Cause
-		return errors.New("no answer: " + res.Cause.String())
+	case c.res.Cause != proxy.None:
+		a.Cause = c.res.Cause
+		return errors.New("no answer: " + c.res.Cause.String())
 	case c.reply.refused:
-		return errors.New("the answer has status " + strconv.Itoa(res.Status))
+		return errors.New("the answer has status " + strconv.Itoa(c.res.Status))
 	case c.reply.cause.Final():
 		a.Cause = c.reply.cause
 		return errors.New("no answer: " + c.reply.cause.String())

@@ -12,84 +12,67 @@ import (
 	"farebox/proxy"
 )
 
-// ask has targets asked, one after the other, until the answer of one is for the
-// client or there is nothing more to try. ctx is whose client waits; limit is for
-// all attempts together, 0: none but the targets' own.
-func (c *inference) ask(ctx *fasthttp.RequestCtx, limit time.Duration) proxy.Result {
-	res := proxy.Result{Cause: proxy.NoTarget}
+// ask has targets asked until the answer of one is for the client or there is
+// nothing more to try. ctx is whose client waits; limit is for all attempts
+// together, 0: none but the targets' own.
+func (c *inference) ask(ctx *fasthttp.RequestCtx, limit time.Duration) {
+	c.res, c.limit = proxy.Result{Cause: proxy.NoTarget}, limit
 	c.call.Proxy().Open(ctx, &c.x, limit)
 	c.targets.Begin(c.call.Model.Targets, c.call.Key.Account.Number())
-	for now := c.call.StartNs; c.choose(now); {
-		res = c.x.Ask(c.target.Upstream.Proxy, &c.request)
-		c.sent = res.Sent
-		v := c.judge(&res)
-		if res.Cause == proxy.TotalTimeout && limit > 0 {
-			v = attempt.Verdict{Do: attempt.Fail} // that we wait no longer says nothing of the target
-		}
-		if v.Do == attempt.Retry {
-			c.noteFailure(&res)
-		}
-		now = time.Now().UnixNano()
-		c.targets.Report(c.target, v, now)
-		if c.x.Why().Final() {
-			break
-		}
-	}
-	if res.Cause != proxy.None {
+	c.targets.Run(c, c.targets.Fitting(c, c.call.StartNs))
+	if c.res.Cause != proxy.None {
 		c.x.Close()
 	}
-	return res
 }
 
-// choose finds the next target that can take the request, and puts it into its
-// dialect.
-func (c *inference) choose(now int64) bool {
-	for {
-		t := c.targets.Next(now)
-		if t == nil {
-			return false
-		}
-		if total := t.Upstream.Config.Timeouts.Total; c.call.Attempts > 0 && total > 0 &&
-			now-c.call.StartNs >= int64(total) {
-			c.targets.Pass(t) // its limit is one for all attempts together
-			continue
-		}
-		c.request.Patches = c.request.Patches[:0]
-		c.request.Body, c.request.ID = c.chat.Body, c.call.ID[:]
-		var err error
-		if no := c.checkLinks(t); no != nil {
-			err = no
-		} else {
-			err = t.Upstream.Dialect.Request(&c.request, &c.chat, t, c.scratch)
-		}
-		if err == nil {
-			c.target, c.call.Upstream = t, t.Upstream.Name
-			c.call.Attempts++
-			return true
-		}
-		// What one dialect cannot say another one may: the next target is asked.
-		c.targets.Pass(t)
-		var no *dialect.Unsupported
-		if errors.As(err, &no) {
-			c.unsupported = no
-		} else {
-			c.call.Logger().Warn().Err(err).Str("upstream", t.Upstream.Name).Bytes("request_id", c.call.ID[:]).
-				Msg("cannot make the upstream request")
-		}
+// Try is attempt.Work.
+func (c *inference) Try(t *dialect.Target) attempt.Verdict {
+	c.target, c.call.Upstream = t, t.Upstream.Name
+	c.call.Attempts++
+	c.res = c.x.Ask(t.Upstream.Proxy, &c.request)
+	v := c.judge()
+	if c.res.Cause == proxy.TotalTimeout && c.limit > 0 {
+		v = attempt.Verdict{Do: attempt.Fail} // that we wait no longer says nothing of the target
 	}
+	if v.Do == attempt.Retry {
+		c.noteFailure()
+	}
+	if c.x.Why().Final() {
+		v.Do = attempt.Fail
+	}
+	return v
+}
+
+// Fits is attempt.Work: it puts the request into the target's dialect.
+func (c *inference) Fits(t *dialect.Target, now int64) bool {
+	total := t.Upstream.Config.Timeouts.Total
+	if c.call.Attempts > 0 && total > 0 && now-c.call.StartNs >= int64(total) {
+		return false // its limit is one for all attempts together
+	}
+	c.request.Patches = c.request.Patches[:0]
+	c.request.Body, c.request.ID = c.chat.Body, c.call.ID[:]
+	if no := c.checkLinks(t); no != nil {
+		c.unsupported = no
+		return false
+	}
+	err := t.Upstream.Dialect.Request(&c.request, &c.chat, t, c.scratch)
+	// What one dialect cannot say another one may: the next target is asked.
+	if err != nil && !errors.As(err, &c.unsupported) {
+		c.call.Logger().Warn().Err(err).Str("upstream", t.Upstream.Name).Bytes("request_id", c.call.ID[:]).
+			Msg("cannot make the upstream request")
+	}
+	return err == nil
 }
 
 // judge reads as much of the answer as tells whether it is of use, and has the
-// failure policy judge it. No byte has gone to the client yet, so an answer that is
-// broken is a failed attempt like any other: another target may do better, and it
-// costs nothing.
-func (c *inference) judge(res *proxy.Result) attempt.Verdict {
+// failure policy judge it.
+func (c *inference) judge() attempt.Verdict {
 	c.reply = reply{}
 	switch {
-	case res.Cause != proxy.None:
-		return c.unanswered(res.Cause)
-	case res.Status < 200 || res.Status >= 300:
-		return c.readRefusal(res)
+	case c.res.Cause != proxy.None:
+		return c.unanswered(c.res.Cause)
+	case c.res.Status < 200 || c.res.Status >= 300:
+		return c.readRefusal()
 	case c.chat.Stream:
 		return c.beginStream()
 	}
@@ -130,7 +113,7 @@ func (c *inference) broken() attempt.Verdict {
 const refusalWait = 2 * time.Second
 
 // readRefusal reads an answer that is not of 2xx.
-func (c *inference) readRefusal(res *proxy.Result) attempt.Verdict {
+func (c *inference) readRefusal() attempt.Verdict {
 	c.x.Limit(refusalWait)
 	body, cause, err := c.x.ReadAll(c.answer[:0], maxErrorBody)
 	c.answer = body
@@ -140,7 +123,7 @@ func (c *inference) readRefusal(res *proxy.Result) attempt.Verdict {
 	if err != nil {
 		body = nil // it is told by its status alone
 	}
-	return c.refuse(res.Status, res.RetryAfter, body)
+	return c.refuse(c.res.Status, c.res.RetryAfter, body)
 }
 
 // refuse judges an upstream's words in place of an answer.
@@ -252,13 +235,13 @@ func (c *inference) releaseStream() {
 }
 
 // noteFailure keeps for the log how a target failed.
-func (c *inference) noteFailure(res *proxy.Result) {
-	t := attempt.Tried{Upstream: c.call.Upstream, Status: res.Status, Cause: c.reply.cause}
+func (c *inference) noteFailure() {
+	t := attempt.Tried{Upstream: c.call.Upstream, Status: c.res.Status, Cause: c.reply.cause}
 	switch {
 	case len(c.reply.words) > 0:
 		t.Words = dialect.FirstWords(c.reply.words, c.chat.Body)
-	case res.Err != nil:
-		t.Words = res.Err.Error()
+	case c.res.Err != nil:
+		t.Words = c.res.Err.Error()
 	}
 	c.call.Tried = append(c.call.Tried, t)
 }

@@ -37,8 +37,8 @@ func (c *inference) infer() *routes.Error {
 func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 	c.carryOn()
 	c.scratch = c.of.scratches.Get().(*dialect.Scratch)
-	res := c.ask(c.call.Ctx, 0)
-	if e := c.opened(&res); e != nil {
+	c.ask(c.call.Ctx, 0)
+	if e := c.opened(); e != nil {
 		return false, e
 	}
 	c.call.Router = c.target.Upstream.Config.Router
@@ -191,13 +191,13 @@ func (c *inference) mostPrompt(upper int64) int64 {
 }
 
 // opened judges what the attempts came to.
-func (c *inference) opened(res *proxy.Result) *routes.Error {
+func (c *inference) opened() *routes.Error {
 	switch {
-	case res.Cause == proxy.NoTarget && c.unsupported != nil:
+	case c.res.Cause == proxy.NoTarget && c.unsupported != nil:
 		return routes.Unsupported(c.unsupported.Path, c.unsupported.Text)
-	case res.Cause != proxy.None:
-		c.call.Cause = res.Cause.String()
-		return c.unreachable(res)
+	case c.res.Cause != proxy.None:
+		c.call.Cause = c.res.Cause.String()
+		return c.unreachable(&c.res)
 	case c.reply.refused:
 		return c.rejected()
 	case c.reply.cause != proxy.None:

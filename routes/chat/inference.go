@@ -34,13 +34,14 @@ type inference struct {
 	target      *dialect.Target
 	unsupported *dialect.Unsupported // why the target cannot take the request
 	reply       reply                // of the last attempt
+	res         proxy.Result         // of its request
 	room        int                  // the largest whole answer that is held, 0: maxBuffered
+	limit       time.Duration        // for all attempts together, 0: none but the targets' own
 
 	// Stream (relay.go).
 	stream     dialect.Stream
 	full       bool        // the whole cap is held before the model is asked
 	lowered    bool        // the cap is what the account can pay, less than was asked
-	sent       bool        // the last attempt's upstream had something of the request
 	carries    bool        // the answer is read on when the client leaves
 	toEnd      bool        // …to its end, whoever pays
 	covered    int64       // completion tokens that the hold pays for
@@ -129,8 +130,9 @@ func (c *inference) Recycle() {
 	c.request = proxy.Request{Patches: c.request.Patches[:0]}
 	c.usage, c.flags = dialect.Usage{}, brandFlags{}
 	c.targets, c.target, c.unsupported, c.reply, c.room = providers.Picker{}, nil, nil, reply{}, 0
+	c.res, c.limit = proxy.Result{}, 0
 	c.covered, c.likely, c.counted, c.progressNs, c.nextMark = 0, 0, 0, 0, 0
-	c.full, c.lowered, c.sent, c.carries, c.toEnd = false, false, false, false, false
+	c.full, c.lowered, c.carries, c.toEnd = false, false, false, false
 	c.cut, c.endless, c.finished = false, false, false
 	c.finishing.Store(false)
 	c.tail = c.tail[:0]

@@ -67,7 +67,7 @@ func (c *inference) lost(u dialect.Usage) dialect.Usage {
 
 // leave settles a request whose client left before there was an answer to give.
 func (c *inference) leave() {
-	if c.sent && c.call.Hold.Open() {
+	if c.res.Sent && c.call.Hold.Open() {
 		c.call.Status = 499
 		if c.call.Lead != nil {
 			c.call.Lead.Cut()
