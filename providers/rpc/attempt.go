@@ -234,27 +234,26 @@ func (u *Node) paced(r reply, nowNs, tookNs int64) {
 	}
 }
 
-// report tells the node's breaker what came of a request of an account (0: a
-// question of our own).
-func (u *Node) report(r reply, account uint64, nowNs int64) {
+// verdict is what the node's breaker is told of a reply.
+func (u *Node) verdict(r reply) (v policy.Verdict) {
 	switch r.kind {
 	case gone, refused:
-		u.Breaker.Released()
 	case failed:
-		v := policy.Lost(r.cause)
-		v.Rest = r.retryAfter
-		v.Report(u.Breaker, account, nowNs)
+		v = policy.Lost(r.cause)
+		v.Rest, v.Unsent = r.retryAfter, false // another node is asked, not the same again
 	case busy:
 		u.busy.Add(1)
 		status := r.status
 		if status < 300 {
 			status = tooMany // said in an answer with status 200
 		}
-		policy.Judge(status, r.retryAfter).Report(u.Breaker, account, nowNs)
+		v = policy.Judge(status, r.retryAfter)
 	default:
 		u.answers.Add(1)
-		u.Breaker.Succeeded()
+		v.Health = policy.Good
 	}
+	v.Do = policy.Retry
+	return v
 }
 
 // tooMany is the status of a limit that is said with status 200.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	policy "farebox/providers/attempt"
 	"farebox/proxy"
 )
 
@@ -11,56 +12,49 @@ import (
 // one by one where none does. The answer is always an array with an answer for
 // each call, in the order of the calls.
 func (j *Job) batch(now int64) Result {
-	t := &j.from
 	body := j.Body
 	if !j.Untouched {
 		j.body = j.appendBatch(j.body[:0])
 		body = j.body
 	}
-	class := j.Class()
-	pick := t.Network.pick(want{request: &j.Request, account: j.account, batch: len(j.Calls), pinned: j.pinned(now)})
-	q := question{body: body, wait: t.Network.timeout(class)}
-	last, asked, split := reply{}, false, false
-	sent := false
-	for u := j.next(&pick, &q, now); u != nil; u = j.next(&pick, &q, now) {
-		asked = true
-		j.Attempts++
-		r := j.askBatch(j.main, u, q)
-		now = time.Now().UnixNano()
-		sent = sent || r.maybe
-		if r.kind == refused || r.kind == unbatched {
-			// Whether it is the batch or what is in it, the calls will tell one
-			// by one.
-			if u.Config.Batch == "auto" {
-				u.single.met(j.account, now)
-			}
-			split = true
-			u.Breaker.Released()
-			last = r
-			continue
+	c := &j.asking
+	*c = asking{j: j, i: -1}
+	c.run(want{request: &j.Request, account: j.account, batch: len(j.Calls), pinned: j.pinned(now)},
+		question{body: body, wait: j.from.Network.timeout(j.Class())}, now)
+	j.Attempts += c.asked
+	switch {
+	case c.over && c.last.kind == answered:
+		return j.assemble(c.node, time.Now().UnixNano())
+	case c.over:
+		for i := range j.Calls {
+			j.leave(i, c.last.cause, c.begun)
 		}
-		u.report(r, j.account, now)
-		switch {
-		case r.kind == answered:
-			return j.assemble(u, now)
-		case r.kind == gone:
-			for i := range j.Calls {
-				j.leave(i, r.cause, sent)
-			}
-			return Result{Cause: r.cause}
-		case r.kind == failed && r.maybe && class == Write:
-			return Result{Cause: r.cause}
+		return Result{Cause: c.last.cause}
+	case c.lacks || c.asked == 0 && j.from.Network.takesNone(&j.Request, j.account, now):
+		return j.split(time.Now().UnixNano())
+	}
+	return j.unreached(c.last)
+}
+
+// tryBatch is Try for a whole batch.
+func (c *asking) tryBatch(u *Node) (v policy.Verdict) {
+	j := c.j
+	c.asked++
+	r := j.askBatch(j.main, u, c.q)
+	c.node, c.last, c.begun = u, r, c.begun || r.maybe
+	switch r.kind {
+	case refused, unbatched:
+		// Whether it is the batch or what is in it, the calls will tell one by one.
+		if c.lacks = true; u.Config.Batch == "auto" {
+			u.single.met(j.account, time.Now().UnixNano())
 		}
-		last = r
+		return c.then(v)
+	case failed:
+		c.over = r.maybe && j.Class() == Write
+	case answered, gone:
+		c.over = true
 	}
-	if split || !asked && t.Network.takesNone(&j.Request, j.account, now) {
-		return j.split(now)
-	}
-	cause := last.cause
-	if cause == proxy.None {
-		cause = proxy.NoTarget
-	}
-	return Result{Cause: cause, RetryAfter: max(last.retryAfter, t.Network.restsFor(now))}
+	return c.then(u.verdict(r))
 }
 
 // takesNone says that no node would take the batch even if all were well.
@@ -247,7 +241,7 @@ func (j *Job) assemble(u *Node, now int64) Result {
 			own[s.call] = appendResult(nil, j.ID(s.call), s.hash)
 		}
 	}
-	j.noteWrite(u, now)
+	j.noteWrite(u)
 	if asIs && len(again)+len(own) == 0 {
 		if a.spool.inMemory() {
 			return Result{Body: a.buf}
@@ -348,10 +342,10 @@ func (j *Job) match(a *attempt) []int {
 }
 
 // noteWrite pins the account to a node that took a transaction of its batch.
-func (j *Job) noteWrite(u *Node, now int64) {
+func (j *Job) noteWrite(u *Node) {
 	for i := range j.Calls {
 		if j.Calls[i].Method.Class == Write && j.Verdicts[i] == Succeeded {
-			j.pin(u, now)
+			j.pin(u)
 			return
 		}
 	}

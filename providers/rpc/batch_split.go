@@ -74,7 +74,7 @@ func (j *Job) each(calls []int, parts []part, not *Node, now int64) Result {
 	one := func(i int) {
 		a := attempts.Get().(*attempt)
 		defer func() { a.release() }()
-		r := j.call(&a, i, j.appendSingle(nil, i), defaultID, not, now)
+		r := j.call(new(asking), &a, i, j.appendSingle(nil, i), defaultID, not, now)
 		if r.Cause == proxy.None {
 			r.Cause = a.keep(&parts[i], n)
 		}

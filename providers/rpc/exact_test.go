@@ -60,7 +60,7 @@ func (o *offline) ask(body []byte, f *upstream.NodeFaults) (answer, sent []byte,
 	if j.Batch {
 		return j.assemble(o.at, 0).Body, sent, nil
 	}
-	j.settleCall(a, 0, o.at, 0)
+	j.settleCall(a, 0, o.at)
 	return j.finish(), sent, nil
 }
 

@@ -3,7 +3,7 @@ package rpc
 import (
 	"time"
 
-	"farebox/proxy"
+	policy "farebox/providers/attempt"
 )
 
 // raced is one of two attempts at the same read.
@@ -22,36 +22,39 @@ func (c *raced) good() bool {
 
 // hedged asks u, and a second node when u takes longer than the network's
 // hedge. The first answer counts and the other attempt is cut; the client pays
-// once. It gives the attempt that counts, which may be another than a.
-func (j *Job) hedged(a *attempt, u *Node, pick *picker, q question) (*attempt, *Node, reply) {
-	t := &j.from
+// once. It stands here and not in the loop of package attempt, since both nodes
+// are at work with buffers of their own, of which the answer's stays: only the
+// pooled attempts of this package can be told to stop and be given back. It gives
+// the node whose reply counts, the reply, and the verdict on u.
+func (c *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
+	t := &c.j.from
 	done := make(chan *raced, 2)
-	start := func(c *raced) {
-		c.ended = make(chan struct{})
+	start := func(r *raced) {
+		r.ended = make(chan struct{})
 		go func() {
-			defer close(c.ended)
+			defer close(r.ended)
 			defer func() {
-				c.panic = recover()
-				done <- c
+				r.panic = recover()
+				done <- r
 			}()
-			c.r = c.a.askPaced(t, c.u, q, time.Now().UnixNano())
+			r.r = r.a.askPaced(t, r.u, c.q, time.Now().UnixNano())
 		}()
 	}
-	first := &raced{a: a, u: u}
+	first := &raced{a: *c.at, u: u}
 	start(first)
 	timer := time.NewTimer(t.Network.Config.HedgeAfter)
 	defer timer.Stop()
 	select {
 	case <-done:
 		first.check()
-		return a, u, first.r
+		return u, first.r, u.verdict(first.r)
 	case <-timer.C:
 	}
-	next := pick.Choose(time.Now().UnixNano())
+	next := c.pick.Choose(time.Now().UnixNano())
 	if next == nil {
 		<-done
 		first.check()
-		return a, u, first.r
+		return u, first.r, u.verdict(first.r)
 	}
 	second := &raced{a: attempts.Get().(*attempt), u: next}
 	start(second)
@@ -69,14 +72,12 @@ func (j *Job) hedged(a *attempt, u *Node, pick *picker, q question) (*attempt, *
 	if !winner.good() && loser.good() {
 		winner, loser = loser, winner
 	}
-	if loser.r.cause != proxy.Cut {
-		loser.u.report(loser.r, j.account, time.Now().UnixNano())
-	} else {
-		loser.u.Breaker.Released()
-	}
+	next.verdict(second.r).Report(next.Breaker, c.j.account, time.Now().UnixNano())
+	v := u.verdict(first.r)
 	winner.r.maybe = winner.r.maybe || loser.r.maybe
+	*c.at = winner.a
 	loser.a.release()
-	return winner.a, winner.u, winner.r
+	return winner.u, winner.r, v
 }
 
 // check goes on with a panic where it is dealt with.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	policy "farebox/providers/attempt"
 	"farebox/proxy"
 )
 
@@ -37,9 +38,10 @@ type Job struct {
 	// Tee is shown what goes out of a large answer; nil: nobody.
 	Tee func(piece []byte)
 
-	main *attempt
-	body []byte // as sent, when it was rebuilt
-	out  []byte // the answer, when it was put together
+	asking asking // for a single call, or for the whole batch
+	main   *attempt
+	body   []byte // as sent, when it was rebuilt
+	out    []byte // the answer, when it was put together
 	// place of each call's answer in that of a batch (match).
 	place  []int
 	lens   lens
@@ -143,7 +145,7 @@ func (j *Job) Reset() {
 	}
 	j.Verdicts, j.body, j.out = j.Verdicts[:0], j.body[:0], j.out[:0]
 	j.Attempts, j.Node, j.main, j.from, j.Tee = 0, "", nil, Trip{}, nil
-	j.account, j.deadlineNs = 0, 0
+	j.account, j.deadlineNs, j.asking = 0, 0, asking{}
 	j.lens = lens{buf: j.lens.buf[:0]}
 	if cap(j.lookup.key) > keptBuffer {
 		j.lookup.key = nil
@@ -175,7 +177,7 @@ func (j *Job) single(now int64) Result {
 		j.body = j.appendSingle(j.body[:0], 0)
 		body = j.body
 	}
-	r := j.call(&j.main, 0, body, j.singleID(), nil, now)
+	r := j.call(&j.asking, &j.main, 0, body, j.singleID(), nil, now)
 	j.Attempts = r.attempts
 	if r.Cause == proxy.None && !r.Large {
 		if kept != nil {
@@ -204,128 +206,177 @@ func (j *Job) finish() []byte {
 	return a.buf
 }
 
+// asking is one call, or a whole batch, on its way from node to node: the
+// policy.Work of a Job.
+type asking struct {
+	j     *Job
+	at    **attempt // that has the last answer; a hedge may replace it
+	i     int       // which call; -1: the batch
+	pick  picker
+	q     question
+	nowNs int64 // when the node is asked
+
+	asked int   // requests sent to nodes
+	node  *Node // the last that gave an answer
+	last  reply
+	over  bool // whatever other nodes say
+	begun bool // a node may have begun to work on it
+	lacks bool // a node does not serve the method, or not the batch
+	// hash is that of a transaction that can be sent again, perhaps the node that
+	// may have taken it.
+	hash    []byte
+	perhaps *Node
+}
+
+// run asks the nodes that are wanted, one after the other.
+func (c *asking) run(w want, q question, now int64) {
+	c.q, c.pick = q, c.j.from.Network.pick(w)
+	c.pick.Run(c, c.pick.Fitting(c, now))
+}
+
+// Fits is policy.Work: a node has for its answer what is left of the request's
+// time.
+func (c *asking) Fits(_ *Node, now int64) bool {
+	c.nowNs, c.q.within = now, c.j.left(now)-c.q.kept
+	return c.q.within > 0
+}
+
+// Try is policy.Work.
+func (c *asking) Try(u *Node) policy.Verdict {
+	if c.i < 0 {
+		return c.tryBatch(u)
+	}
+	t, m := &c.j.from, c.q.method
+	c.asked++
+	var r reply
+	var v policy.Verdict
+	by := u
+	switch {
+	case m.Class != Read:
+		r = (*c.at).ask(t, u, c.q)
+		v = u.verdict(r)
+	case t.Network.Config.HedgeAfter > 0:
+		by, r, v = c.hedged(u)
+	default:
+		r = (*c.at).askPaced(t, u, c.q, c.nowNs)
+		v = u.verdict(r)
+	}
+	c.node, c.last, c.begun = by, r, c.begun || r.maybe
+	if m.Raw && c.hash == nil && (r.kind == known || r.kind == spent || r.kind == failed) {
+		c.hash = transactionHash(t.Network.Family, c.j.Params(c.i))
+	}
+	switch r.kind {
+	case busy, behind, refused:
+	case lacking:
+		if c.lacks = true; r.named {
+			by.lacks[m.Index].met(c.j.account, time.Now().UnixNano())
+		}
+	case failed:
+		// A write that may have run must not run twice.
+		c.over = m.Class == Write && r.maybe && c.hash == nil
+		if r.maybe && c.perhaps == nil {
+			c.perhaps = by
+		}
+	default:
+		c.over = true
+	}
+	return c.then(v)
+}
+
+// then is a verdict with what follows from it.
+func (c *asking) then(v policy.Verdict) policy.Verdict {
+	if v.Do = policy.Retry; c.over {
+		v.Do = policy.Fail
+	}
+	return v
+}
+
 // call asks nodes for call i until one answers, and leaves the answer in *at,
 // which may become another attempt. body has the call under id. not is a node that
 // had its turn. Calls of a batch that is split run side by side.
-func (j *Job) call(at **attempt, i int, body, id []byte, not *Node, now int64) (res Result) {
-	t := &j.from
+func (j *Job) call(c *asking, at **attempt, i int, body, id []byte, not *Node, now int64) (res Result) {
 	m := j.Calls[i].Method
-	pick := t.Network.pick(want{method: m, account: j.account, pinned: j.pinned(now), not: not})
-	q := question{method: m, body: body, id: id, wait: t.Network.timeout(m.Class), kept: j.keptToLook(i)}
-	var last reply
-	var hash []byte   // of a transaction that can be sent again
-	var perhaps *Node // which may have taken it
-	lacks, asked := false, 0
-	defer func() { res.attempts += asked }()
-	gotThere := false // a node may have begun to work on it
-	for u := j.next(&pick, &q, now); u != nil; u = j.next(&pick, &q, now) {
-		asked++
-		var r reply
-		switch {
-		case m.Class != Read:
-			r = (*at).ask(t, u, q)
-		case t.Network.Config.HedgeAfter > 0:
-			*at, u, r = j.hedged(*at, u, &pick, q)
-		default:
-			r = (*at).askPaced(t, u, q, now)
+	*c = asking{j: j, at: at, i: i}
+	defer func() { res.attempts += c.asked }()
+	c.run(want{method: m, account: j.account, pinned: j.pinned(now), not: not},
+		question{method: m, body: body, id: id, wait: j.from.Network.timeout(m.Class), kept: j.keptToLook(i)}, now)
+	if !c.over {
+		if by := c.landed(c.perhaps); by != nil {
+			return j.taken(*at, i, by, c.hash)
 		}
-		now = time.Now().UnixNano()
-		u.report(r, j.account, now)
-		gotThere = gotThere || r.maybe
-		if m.Raw && hash == nil && (r.kind == known || r.kind == spent || r.kind == failed) {
-			hash = transactionHash(t.Network.Family, j.Params(i))
-		}
-		switch r.kind {
-		case answered, unbatched:
-			return j.settleCall(*at, i, u, now)
-		case known:
-			if hash != nil {
-				return j.taken(*at, i, u, hash, now)
-			}
-			return j.settleCall(*at, i, u, now)
-		case spent:
-			if hash != nil {
-				asked++
-				if by, ok := j.landed(u, hash); ok {
-					return j.taken(*at, i, by, hash, now)
-				}
-			}
-			return j.settleCall(*at, i, u, now)
-		case gone:
-			j.leave(i, r.cause, gotThere)
-			return Result{Cause: r.cause}
-		case lacking:
-			if r.named {
-				u.lacks[m.Index].met(j.account, now)
-			}
-			lacks = true
-		case failed:
-			if m.Class == Write && r.maybe && hash == nil {
-				return Result{Cause: r.cause} // it may have run, and must not twice
-			}
-			if r.maybe && perhaps == nil {
-				perhaps = u
-			}
-		}
-		last = r
+		return j.noAnswer(*at, i, c.last, c.lacks)
 	}
-	if hash != nil && perhaps != nil {
-		asked++
-		if by, ok := j.landed(perhaps, hash); ok {
-			return j.taken(*at, i, by, hash, now)
+	switch c.last.kind {
+	case gone, failed:
+		j.leave(i, c.last.cause, c.begun)
+		return Result{Cause: c.last.cause}
+	case known:
+		if c.hash != nil {
+			return j.taken(*at, i, c.node, c.hash)
+		}
+	case spent:
+		if by := c.landed(c.node); by != nil {
+			return j.taken(*at, i, by, c.hash)
 		}
 	}
-	return j.noAnswer(*at, i, last, lacks, now)
+	return j.settleCall(*at, i, c.node)
 }
 
-// next is the next node to ask, which has for its answer what is left of the
-// request's time; nil when there is none.
-func (j *Job) next(pick *picker, q *question, now int64) *Node {
-	if q.within = j.left(now) - q.kept; q.within <= 0 {
+// landed is the node that has the transaction, which first may have taken; nil:
+// none is known to.
+func (c *asking) landed(first *Node) *Node {
+	if c.hash == nil || first == nil {
 		return nil
 	}
-	return pick.Next(now)
+	c.asked++
+	return c.j.landed(first, c.hash)
 }
 
 // settleCall notes how call i ended.
-func (j *Job) settleCall(a *attempt, i int, u *Node, now int64) Result {
+func (j *Job) settleCall(a *attempt, i int, u *Node) Result {
 	if a.judge.Answers[0].Failed() {
 		j.Verdicts[i] = NodeError
 		return Result{Large: a.large}
 	}
 	j.Verdicts[i] = Succeeded
 	if j.Calls[i].Method.Class == Write {
-		j.pin(u, now)
+		j.pin(u)
 	}
 	return Result{Large: a.large}
 }
 
 // pin makes the account read from the node that took its transaction.
-func (j *Job) pin(u *Node, now int64) {
+func (j *Job) pin(u *Node) {
 	if n := j.from.Network; n.pinFor > 0 && len(n.Nodes) > 1 {
+		now := time.Now().UnixNano()
 		n.pins.set(j.from.Account, u.Name, now+int64(n.pinFor), now)
 	}
 }
 
 // noAnswer is what is left when no node answered call i.
-func (j *Job) noAnswer(a *attempt, i int, last reply, lacks bool, now int64) Result {
+func (j *Job) noAnswer(a *attempt, i int, last reply, lacks bool) Result {
 	switch {
 	case last.kind == behind:
-		return j.settleCall(a, i, a.node, now)
+		return j.settleCall(a, i, a.node)
 	case last.kind == refused:
 		j.Verdicts[i] = NodeError
 		j.ownAnswer(a, -32603, "the node refused the request")
 		return Result{}
-	case lacks || last.kind == 0 && !j.from.Network.anyServes(j.Calls[i].Method, j.account, now):
+	case lacks || last.kind == 0 && !j.from.Network.anyServes(j.Calls[i].Method, j.account):
 		j.Verdicts[i] = NodeError
 		j.ownAnswer(a, -32601, "the method is not supported by the nodes of this network")
 		return Result{}
 	}
+	return j.unreached(last)
+}
+
+// unreached is what a request came to that no node answered.
+func (j *Job) unreached(last reply) Result {
 	cause := last.cause
 	if cause == proxy.None {
 		cause = proxy.NoTarget
 	}
-	return Result{Cause: cause, RetryAfter: max(last.retryAfter, j.from.Network.restsFor(now))}
+	return Result{Cause: cause, RetryAfter: max(last.retryAfter, j.from.Network.restsFor(time.Now().UnixNano()))}
 }
 
 // ownAnswer puts an error of ours where a node's answer would be.
@@ -338,7 +389,8 @@ func (j *Job) ownAnswer(a *attempt, code int, text string) {
 }
 
 // anyServes says whether some node is not known to lack a method.
-func (n *Network) anyServes(m *Method, account uint64, now int64) bool {
+func (n *Network) anyServes(m *Method, account uint64) bool {
+	now := time.Now().UnixNano()
 	for _, u := range n.Nodes {
 		if u.serves(m, account, now) {
 			return true

@@ -32,13 +32,13 @@ var lookMethods = map[string]string{"evm": "eth_getTransactionByHash", "solana":
 
 // taken makes the answer of a transaction that a node has already: what it
 // would have answered the first time.
-func (j *Job) taken(a *attempt, i int, u *Node, hash []byte, now int64) Result {
+func (j *Job) taken(a *attempt, i int, u *Node, hash []byte) Result {
 	a.x.Close()
 	a.large = false
 	a.buf = appendResult(a.buf[:0], defaultID, hash)
 	a.judge.Reset()
 	a.judge.Write(a.buf)
-	return j.settleCall(a, i, u, now)
+	return j.settleCall(a, i, u)
 }
 
 // sent is a transaction of a batch that a node refused as one it has already, or
@@ -74,18 +74,18 @@ func (j *Job) lookUp(list []sent, u *Node) {
 	j.Attempts += len(open)
 	sideBySide(len(open), j.from.Network.parallel(), func(k int) {
 		s := &list[open[k]]
-		_, s.there = j.landed(u, s.hash)
+		s.there = j.landed(u, s.hash) != nil
 	})
 }
 
 // landed asks nodes whether they have a transaction. It asks lookNodes, the
 // one that may have taken it first, in what is left of the request's time.
-func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
+func (j *Job) landed(first *Node, hash []byte) *Node {
 	t := &j.from
 	f := t.Network.Family
 	m := f.Find([]byte(lookMethods[f.Name]))
 	if m == nil {
-		return nil, false
+		return nil
 	}
 	look := attempts.Get().(*attempt)
 	defer look.release()
@@ -104,14 +104,14 @@ func (j *Job) landed(first *Node, hash []byte) (*Node, bool) {
 			break
 		}
 		r := look.ask(t, u, q)
-		u.report(r, j.account, time.Now().UnixNano())
+		pick.Report(u, u.verdict(r), time.Now().UnixNano())
 		if r.kind == gone {
 			break
 		}
 		if r.kind == answered && !look.judge.Answers[0].Failed() &&
 			(look.large || !bytes.Equal(look.result(), []byte("null"))) {
-			return u, true
+			return u
 		}
 	}
-	return nil, false
+	return nil
 }
