@@ -53,6 +53,14 @@ func (c *Call) Denied(d *billing.Denial) *Error {
 	}
 }
 
+// Limited is the refusal by a limit that is no model's, but of what has it, for
+// the reason that text gives. It stands in the account's log.
+func (c *Call) Limited(of string, d *billing.Denial, text string) *Error {
+	c.g.ledger.NoteViolation(c.Key, of, APITier, d.Limit, c.StartNs)
+	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text,
+		RetryAfter: max(d.RetryAfter, time.Second)}
+}
+
 // keyLimitReached says why a key's limit refuses: what a request may cost is
 // held before, so a limit also refuses while a little of it is left.
 func keyLimitReached(currency string) string {
@@ -75,7 +83,7 @@ func (c *Call) Admit(want *billing.Admission) billing.Denial {
 	if c.Model != nil {
 		want.Slot, want.Rate = c.Model.Slot, c.Model.Rate
 	}
-	return c.g.ledger.Admit(&c.Hold, want)
+	return c.g.ledger.Admit(&c.hold, want)
 }
 
 // AdmitAgain counts a repeat in the limits; what it repeats was paid for.
@@ -95,12 +103,6 @@ func (c *Call) noteLimit(kind string) {
 	} else if c.Row != nil {
 		of = c.Row.Path
 	}
-	c.NoteLimit(of, kind)
-}
-
-// NoteLimit puts a refusal by a limit of a kind into the account's log. of is the
-// model, or what else has limits of its own.
-func (c *Call) NoteLimit(of, kind string) {
 	c.g.ledger.NoteViolation(c.Key, of, APITier, kind, c.StartNs)
 }
 

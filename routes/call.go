@@ -45,10 +45,10 @@ type Call struct {
 
 	again    billing.Admission // of a repeat
 	occupies bool              // one of the requests that its account may have under way
-	Hold     billing.Hold
+	hold     billing.Hold
 	quota    window.Quota
 	// lead is held by a request with an idempotency key (idempotency.go).
-	Lead *replay.Lead
+	lead *replay.Lead
 	kept replay.Answer // of a request with a lead, until it is charged
 	Sold Bill          // what it came to
 	// finishes says that it holds a slot in Gateway.finishes, since it goes on
@@ -106,8 +106,11 @@ func (c *Call) begin(ctx *fasthttp.RequestCtx, row *Row) {
 	c.setCommon()
 }
 
-// Ledger is where the money of the request is.
-func (c *Call) Ledger() *billing.Ledger { return c.g.ledger }
+// Accounts is what the ledger knows of accounts and their keys.
+func (c *Call) Accounts() Accounts { return c.g.ledger }
+
+// Hold is what pays for the request, once Admit opened it.
+func (c *Call) Hold() Hold { return &c.hold }
 
 // Proxy carries requests to upstreams.
 func (c *Call) Proxy() *proxy.Proxy { return c.g.proxy }
@@ -218,15 +221,15 @@ func (c *Call) release() {
 		}
 	}()
 	defer func() {
-		if c.Lead != nil {
+		if c.lead != nil {
 			// Without an answer that was kept it is as if it had not been.
-			c.Lead.Forget()
-			c.Lead = nil
+			c.lead.Forget()
+			c.lead = nil
 		}
 	}()
-	if c.Hold.Open() {
+	if c.hold.Open() {
 		// It belongs to a request that failed: nothing of it is charged.
-		c.Hold.Void(billing.At(time.Now()))
+		c.hold.Void(billing.At(time.Now()))
 	}
 }
 
@@ -259,7 +262,7 @@ func (c *Call) observe() {
 // reset clears everything that belonged to the request; buffers and what has a
 // state of its own are reset, not dropped.
 func (c *Call) reset() {
-	c.Hold.Reset()
+	c.hold.Reset()
 	c.Doc.Reset()
 	c.snap, c.Ctx, c.Row, c.Part = nil, nil, nil, nil
 	c.Key, c.Model, c.user, c.Body = nil, nil, 0, nil

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
 	"farebox/billing"
+	"farebox/billing/report"
+	"farebox/billing/window"
 	"farebox/config"
 	"farebox/providers"
 	"farebox/proxy"
@@ -98,8 +101,29 @@ func (g *Gateway) own(s *snapshot, of Capability) any {
 	return nil
 }
 
-// Ledger is where money and limits are.
-func (g *Gateway) Ledger() *billing.Ledger { return g.ledger }
+// Accounts is what the ledger knows of accounts and their keys, for those who show
+// or change them. Nothing is admitted or charged with it.
+type Accounts interface {
+	Now() time.Time
+	Today() int32
+	Reports(a *billing.AccountState) report.Account
+	Violations(a *billing.AccountState) ([]billing.Violation, error)
+	Keyring(a *billing.AccountState, page, limit int) ([]billing.KeyRecord, error)
+	KeyOf(a *billing.AccountState, id string) (billing.KeyRecord, error)
+	KeyWindows(k *billing.Key, now window.Instant) ([4]billing.WindowUse, error)
+	MakeKey(n billing.NewKey) (billing.KeyInfo, string, error)
+	UpdateKey(a *billing.AccountState, id string, c billing.KeyChange) (billing.KeyInfo, error)
+	DeleteKey(a *billing.AccountState, id string) error
+	WalletAccount(address string, open bool) (billing.Account, error)
+	UseToken(id string, expires time.Time) (fresh bool, err error)
+	DeriveSecret(purpose string) []byte
+}
+
+// Accounts is Call.Accounts for what has no Call.
+func (g *Gateway) Accounts() Accounts { return g.ledger }
+
+// Slot is where limits and usage of a name of ours are counted.
+func (g *Gateway) Slot(name string) int { return g.ledger.Slot(name) }
 
 // Proxy carries requests to upstreams.
 func (g *Gateway) Proxy() *proxy.Proxy { return g.proxy }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"farebox/billing"
 	"farebox/billing/window"
 	"farebox/config"
 )
@@ -124,6 +125,15 @@ func setQuota(h *fasthttp.ResponseHeader, q *window.Quota, scratch *[24]byte) {
 		set(headerRemainingTokens, q.RemainingTokens)
 		set(headerResetTokens, q.ResetTokensSeconds)
 	}
+}
+
+// SetWindow puts what is left of the window that refused a request (addendum 3.6, 13).
+func (c *Call) SetWindow(d *billing.Denial) {
+	h := &c.Ctx.Response.Header
+	h.Set("X-Ratelimit-Type", d.Scope)
+	h.Set("X-RateLimit-Limit", strconv.FormatInt(d.Allowed, 10))
+	h.Set("X-RateLimit-Remaining", strconv.FormatInt(d.Remaining, 10))
+	h.Set("X-RateLimit-Reset", strconv.FormatInt((d.Reset.UnixNano()+int64(time.Second)-1)/int64(time.Second), 10))
 }
 
 // SetBalance puts the balances before this request, when not zero (addendum 3.7).

@@ -12,6 +12,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/journal"
 	"farebox/billing/replay"
+	"farebox/proxy"
 )
 
 const (
@@ -58,7 +59,7 @@ func (c *Call) keyed(patience time.Duration, write bool) (*replay.Answer, *Error
 		return answer, nil
 	}
 	// The charge stands under an id made of the key; the answer says the same.
-	c.Lead, c.raw = lead, lead.RequestID()
+	c.lead, c.raw = lead, lead.RequestID()
 	hex.Encode(c.ID[:], c.raw[:])
 	c.setCommon()
 	return nil, nil
@@ -93,11 +94,50 @@ func fingerprint(r *fasthttp.Request) (sum [32]byte) {
 	return sum
 }
 
+// Keeps says that the answer is to be kept for a repeat with the same key.
+func (c *Call) Keeps() bool { return c.lead != nil }
+
+// Record keeps the next piece of an answer that is sent as it arrives.
+func (c *Call) Record(piece []byte) {
+	if c.lead != nil {
+		c.lead.Record(piece)
+	}
+}
+
+// CutKept says that the client did not take the answer to its end, or that it is
+// too large to be kept: what is known of it cannot be given again.
+func (c *Call) CutKept() {
+	if c.lead != nil {
+		c.lead.Cut()
+	}
+}
+
+// Freed says that nothing is charged, since the answer could not be kept.
+func (c *Call) Freed() bool { return c.lead != nil && !c.lead.Kept() }
+
+// KeepSource is Keep for a body that is not in one piece.
+func (c *Call) KeepSource(contentType string, body proxy.Source, headers ...replay.Header) {
+	if body.Len() > int64(c.snap.cfg.Idempotency.MaxAnswer) {
+		c.CutKept()
+	} else if _, err := body.WriteTo(recorder{c}); err != nil {
+		c.CutKept()
+	}
+	c.Keep(contentType, nil, headers...)
+}
+
+// recorder is what is kept of an answer as what it is written to.
+type recorder struct{ c *Call }
+
+func (r recorder) Write(piece []byte) (int, error) {
+	r.c.Record(piece)
+	return len(piece), nil
+}
+
 // Keep says what the answer of a request with an idempotency key is, before it
 // is charged. Without a body it is what lead records of it. Headers that every
 // answer of the endpoint has are not kept: they are set again.
 func (c *Call) Keep(contentType string, body []byte, headers ...replay.Header) {
-	if c.Lead != nil {
+	if c.lead != nil {
 		c.kept = replay.Answer{Status: 200, Header: append(headers,
 			replay.Header{Name: "Content-Type", Value: contentType}), Body: body}
 	}
@@ -106,6 +146,9 @@ func (c *Call) Keep(contentType string, body []byte, headers ...replay.Header) {
 // KeepRelayed is Keep for an answer that is relayed: its body is recorded on
 // its way, in Pass and End.
 func (c *Call) KeepRelayed() {
+	if c.lead == nil {
+		return
+	}
 	h := &c.Ctx.Response.Header
 	var headers []replay.Header
 	for _, name := range []string{"Cache-Control", "X-Accel-Buffering"} {
@@ -120,9 +163,9 @@ func (c *Call) KeepRelayed() {
 // them cannot be given again.
 func (c *Call) RecordEnd(out []byte, clean bool) {
 	if clean {
-		c.Lead.Record(out)
+		c.Record(out)
 	} else {
-		c.Lead.Cut()
+		c.CutKept()
 	}
 }
 
@@ -131,13 +174,13 @@ func (c *Call) RecordEnd(out []byte, clean bool) {
 // be tried again.
 func (c *Call) charge(s *billing.Settlement) {
 	switch {
-	case c.Lead == nil:
-		c.Charged, c.shortfall = c.Hold.Settle(*s)
-	case s.Cost == 0 && (s.Flags&journal.FlagIncomplete != 0 || s.Flags&journal.FlagAborted != 0 && c.Lead.Lost()):
-		c.Hold.Void(s.Now)
-		c.Lead.Forget()
+	case c.lead == nil:
+		c.Charged, c.shortfall = c.hold.Settle(*s)
+	case s.Cost == 0 && (s.Flags&journal.FlagIncomplete != 0 || s.Flags&journal.FlagAborted != 0 && c.lead.Lost()):
+		c.hold.Void(s.Now)
+		c.lead.Forget()
 	default:
-		c.Charged, c.shortfall = c.Hold.SettleKept(*s, c.Lead, &c.kept)
+		c.Charged, c.shortfall = c.hold.SettleKept(*s, c.lead, &c.kept)
 	}
 }
 

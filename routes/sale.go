@@ -26,6 +26,24 @@ type Work interface {
 	Respond()
 }
 
+// Hold is what a capability may do with the hold of its sale; how it ends is
+// Sell's, and Settle's.
+type Hold interface {
+	// Book says in which slot's usage the charge stands, where that is not the model's.
+	Book(slot int)
+	// Open says that nothing has been settled yet.
+	Open() bool
+	// Granted is what is held, Reach what more the account could give.
+	Granted() money.Nano
+	Reach() money.Nano
+	// Extend holds more, or says that the account cannot.
+	Extend(more money.Nano) bool
+	// Progress journals what a crash is to charge.
+	Progress(sold *money.Lines)
+	// Foresee is how a cost would be paid.
+	Foresee(cost money.Nano) (usd, diem money.Nano, ok bool)
+}
+
 // Terms are what holds for repeats with the same idempotency key.
 type Terms struct {
 	Patience time.Duration // how long carrying it out can take
@@ -72,7 +90,7 @@ func (c *Call) Sell(w Work, t Terms) *Error {
 	}
 	c.setServed(usd, diem)
 	if !relayed {
-		if c.Lead != nil {
+		if c.Keeps() {
 			w.KeepAnswer()
 		}
 		c.Settle()
@@ -87,7 +105,7 @@ func (c *Call) Settle() {
 	c.Took = time.Since(c.Began)
 	now := billing.At(c.Began).Add(c.Took)
 	if len(b.Lines.All()) == 0 {
-		c.Hold.Void(now)
+		c.hold.Void(now)
 		return
 	}
 	c.Settled = true

@@ -112,14 +112,14 @@ func (e *Engine) Do(ctx *fasthttp.RequestCtx, j *Job, targets []*Target, account
 	lines := make([]*line, len(wants))
 	lines[0] = first
 	var others sync.WaitGroup
-	seats := make(chan struct{}, e.o.Parallel)
+	slots := make(chan struct{}, e.o.Parallel)
 	for i := 1; i < len(wants); i++ {
 		lines[i] = w.begin()
 		others.Add(1)
 		go func() {
 			defer others.Done()
-			seats <- struct{}{}
-			defer func() { <-seats }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			lines[i].safely(wants[i])
 		}()
 	}

@@ -115,15 +115,15 @@ func (n *Network) parallel() int {
 func sideBySide(n, parallel int, f func(i int)) {
 	var group sync.WaitGroup
 	var panicked atomic.Pointer[any]
-	places := make(chan struct{}, parallel)
+	slots := make(chan struct{}, parallel)
 	for i := range n {
-		places <- struct{}{}
+		slots <- struct{}{}
 		group.Go(func() {
 			defer func() {
 				if v := recover(); v != nil {
 					panicked.Store(&v)
 				}
-				<-places
+				<-slots
 			}()
 			f(i)
 		})

@@ -14,7 +14,7 @@ func New() *Capability { return &Capability{} }
 
 // Open is routes.Capability.
 func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.web3 = newWeb3Desk(g.Ledger())
+	of.web3 = newWeb3Desk(g.Accounts())
 	return []routes.Row{
 		{
 			Method: "GET", Path: "/api_keys", Access: routes.Admin, Form: routes.NoBody,

@@ -22,11 +22,11 @@ var analyticsParams = routes.Params{
 // serveAnalytics answers GET /billing/usage-analytics (addendum 17.4).
 func serveAnalytics(c *routes.Call) *routes.Error {
 	q := c.Query()
-	r := rangeOf(q, c.Ledger().Today())
+	r := rangeOf(q, c.Accounts().Today())
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	sum, err := c.Ledger().Reports(c.Key.Account).Analytics(r.first, r.last)
+	sum, err := c.Accounts().Reports(c.Key.Account).Analytics(r.first, r.last)
 	if err != nil {
 		return reportFailed(c, err)
 	}

@@ -10,7 +10,7 @@ import (
 // serveBalance answers GET /billing/balance (addendum 17.1, D16): both
 // spellings of what clients look for.
 func serveBalance(c *routes.Call) *routes.Error {
-	balance, err := c.Ledger().Reports(c.Key.Account).Balance()
+	balance, err := c.Accounts().Reports(c.Key.Account).Balance()
 	if err != nil {
 		return reportFailed(c, err)
 	}

@@ -24,7 +24,7 @@ func serveKeys(c *routes.Call) *routes.Error {
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	list, err := c.Ledger().Keyring(c.Key.Account, page, limit)
+	list, err := c.Accounts().Keyring(c.Key.Account, page, limit)
 	if err != nil {
 		return keyError(c, err)
 	}
@@ -44,7 +44,7 @@ func serveKeys(c *routes.Call) *routes.Error {
 // serveKey answers GET /api_keys/{id}.
 func serveKey(c *routes.Call) *routes.Error {
 	id, _ := c.Ctx.UserValue("id").(string)
-	k, err := c.Ledger().KeyOf(c.Key.Account, id)
+	k, err := c.Accounts().KeyOf(c.Key.Account, id)
 	if err != nil {
 		return keyError(c, err)
 	}
@@ -88,7 +88,7 @@ func makeKey(c *routes.Call, account string, b *keyBody, description string) *ro
 		diem = *change.DIEM
 	}
 	n.SetLimits(usd, diem)
-	info, secret, err := c.Ledger().MakeKey(n)
+	info, secret, err := c.Accounts().MakeKey(n)
 	if err != nil {
 		return keyError(c, err)
 	}
@@ -102,7 +102,7 @@ func updateKey(c *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	info, err := c.Ledger().UpdateKey(c.Key.Account, b.id, b.change)
+	info, err := c.Accounts().UpdateKey(c.Key.Account, b.id, b.change)
 	if err != nil {
 		return keyError(c, err)
 	}
@@ -137,7 +137,7 @@ func deleteKey(c *routes.Call) *routes.Error {
 		return routes.Invalid(routes.Issue{Code: "invalid_type", Path: "id", Expected: "string", Received: "undefined",
 			Message: "id: is required, as ?id= or in the body."})
 	}
-	if err := c.Ledger().DeleteKey(c.Key.Account, id); err != nil {
+	if err := c.Accounts().DeleteKey(c.Key.Account, id); err != nil {
 		return keyError(c, err)
 	}
 	return c.WriteJSON([]byte(`{"success":true}`))

@@ -15,12 +15,12 @@ import (
 // could begin.
 func serveRateLimits(c *routes.Call) *routes.Error {
 	k := c.Key
-	windows, err := c.Ledger().KeyWindows(k, billing.At(c.Began))
+	windows, err := c.Accounts().KeyWindows(k, billing.At(c.Began))
 	if err != nil {
 		return keyError(c, err)
 	}
 	// The store's: a node that is idle knows nothing of what others charge.
-	have, err := c.Ledger().Reports(k.Account).Balance()
+	have, err := c.Accounts().Reports(k.Account).Balance()
 	if err != nil {
 		return reportFailed(c, err)
 	}
@@ -106,7 +106,7 @@ func appendWindow(b []byte, w *billing.WindowUse) []byte {
 // serveRateLimitLog answers GET /api_keys/rate_limits/log: the last refusals of
 // the account by limits, newest first (addendum 16.5).
 func serveRateLimitLog(c *routes.Call) *routes.Error {
-	list, err := c.Ledger().Violations(c.Key.Account)
+	list, err := c.Accounts().Violations(c.Key.Account)
 	if err != nil {
 		return keyError(c, err)
 	}

@@ -39,7 +39,7 @@ func serveUsage(c *routes.Call) *routes.Error {
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	list, err := c.Ledger().Reports(c.Key.Account).List(ask)
+	list, err := c.Accounts().Reports(c.Key.Account).List(ask)
 	if err != nil {
 		return reportFailed(c, err)
 	}
@@ -137,9 +137,9 @@ func serveHistory(c *routes.Call) *routes.Error {
 	var h report.History
 	var err error
 	if follows {
-		h, err = c.Ledger().Reports(c.Key.Account).HistoryAfter(cursor)
+		h, err = c.Accounts().Reports(c.Key.Account).HistoryAfter(cursor)
 	} else {
-		h, err = c.Ledger().Reports(c.Key.Account).History(ask)
+		h, err = c.Accounts().Reports(c.Key.Account).History(ask)
 	}
 	if err != nil {
 		return historyFailed(c, err)

@@ -27,7 +27,7 @@ type web3Desk struct {
 	tries  tries
 }
 
-func newWeb3Desk(l *billing.Ledger) *web3Desk {
+func newWeb3Desk(l routes.Accounts) *web3Desk {
 	return &web3Desk{tokens: newWeb3Tokens(l.DeriveSecret("web3 tokens"), l.Now)}
 }
 
@@ -37,7 +37,7 @@ func (of *Capability) serveWeb3Token(c *routes.Call) *routes.Error {
 	if e := of.mayTryWeb3(c); e != nil {
 		return e
 	}
-	token, err := of.web3.tokens.issue(c.Ledger().Now())
+	token, err := of.web3.tokens.issue(c.Accounts().Now())
 	if err != nil {
 		c.Logger().Error().Err(err).Msg("cannot make a web3 token")
 		return &routes.Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "The token could not be made; please retry."}
@@ -77,7 +77,7 @@ func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	switch fresh, err := c.Ledger().UseToken(id, expires); {
+	switch fresh, err := c.Accounts().UseToken(id, expires); {
 	case err != nil:
 		return keyError(c, err)
 	case !fresh:
@@ -85,7 +85,7 @@ func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
 			routes.Prefix+c.Row.Path+".")
 	}
 	if account.ID == "" {
-		if account, err = c.Ledger().WalletAccount(wallet.String(), true); err != nil {
+		if account, err = c.Accounts().WalletAccount(wallet.String(), true); err != nil {
 			return keyError(c, err)
 		}
 	}
@@ -100,7 +100,7 @@ func walletAccount(c *routes.Call, wallet address) (billing.Account, *routes.Err
 		func(a string) bool { return strings.EqualFold(a, wallet.String()) }) {
 		return billing.Account{}, errWeb3("address", "This wallet may not create API keys here.")
 	}
-	account, err := c.Ledger().WalletAccount(wallet.String(), false)
+	account, err := c.Accounts().WalletAccount(wallet.String(), false)
 	switch {
 	case err == nil:
 		return account, nil

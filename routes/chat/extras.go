@@ -42,7 +42,7 @@ func (c *inference) appendCost(dst []byte, u *dialect.Usage) []byte { return c.a
 // out where the hold does not cover it: how the rest is paid is not known before.
 func (c *inference) appendCostOf(dst []byte, u *dialect.Usage, flags journal.Flags) []byte {
 	_, cost := c.costOf(u, flags)
-	usd, diem, ok := c.call.Hold.Foresee(cost)
+	usd, diem, ok := c.call.Hold().Foresee(cost)
 	if !ok {
 		return dst
 	}

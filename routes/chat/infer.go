@@ -136,10 +136,10 @@ func (c *inference) tryHold(prompt, want int64) billing.Denial {
 	}
 	c.covered = ahead
 	most := want
-	if granted := c.call.Hold.Granted(); granted < c.want.Hold {
+	if granted := c.call.Hold().Granted(); granted < c.want.Hold {
 		c.covered = min(ahead, money.Affords(price, granted-money.Worst(price, prompt, 0)))
 		most = c.covered
-	} else if reach := c.call.Hold.Reach(); reach < c.want.Reach {
+	} else if reach := c.call.Hold().Reach(); reach < c.want.Reach {
 		most = min(want, money.Affords(price, reach-money.Worst(price, prompt, 0)))
 	}
 	c.chat.MaxCompletion = max(1, most/c.chat.Choices)

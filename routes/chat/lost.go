@@ -20,7 +20,7 @@ func (c *inference) carryOn() {
 	b := &c.call.Config().Billing
 	c.carries = c.full || b.OnClientGone == "drain"
 	most := int64(b.Drain.Bytes)
-	if c.toEnd = c.call.Lead != nil; c.toEnd {
+	if c.toEnd = c.call.Keeps(); c.toEnd {
 		most = 0
 	}
 	c.x.DrainOnGone(most, c.onGone)
@@ -67,11 +67,9 @@ func (c *inference) lost(u dialect.Usage) dialect.Usage {
 
 // leave settles a request whose client left before there was an answer to give.
 func (c *inference) leave() {
-	if c.res.Sent && c.call.Hold.Open() {
+	if c.res.Sent && c.call.Hold().Open() {
 		c.call.Status = 499
-		if c.call.Lead != nil {
-			c.call.Lead.Cut()
-		}
+		c.call.CutKept()
 		c.bill(c.lost(dialect.Usage{}), journal.FlagAborted)
 		c.call.Settle()
 	}

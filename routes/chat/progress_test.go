@@ -38,7 +38,7 @@ func TestCrashBeforeTheFirstTokenChargesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask := billing.Admission{Key: c.call.Key, Slot: -1, Hold: 50 * usd, Min: 50 * usd, Now: billing.At(time.Now())}
-		if d := ledger.Admit(&c.call.Hold, &ask); d.Code != billing.Admitted {
+		if d := ledger.Admit(c.call.Hold().(*billing.Hold), &ask); d.Code != billing.Admitted {
 			t.Fatal(d.Code)
 		}
 		c.progress(produced)

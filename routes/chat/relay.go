@@ -39,9 +39,7 @@ func (c *inference) relayLarge() {
 
 func (c *inference) attach() {
 	c.progressNs = c.call.StartNs
-	if c.call.Lead != nil {
-		c.call.KeepRelayed()
-	}
+	c.call.KeepRelayed()
 	c.x.Relay(c.call.Ctx, c, c.call.OnDone)
 	c.call.Relays()
 }
@@ -60,9 +58,7 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 	} else {
 		out = c.stream.Pass(p)
 	}
-	if c.call.Lead != nil {
-		c.call.Lead.Record(out)
-	}
+	c.call.Record(out)
 	if !c.finished && c.stream.Finished() {
 		c.finished = true
 		c.finishing.Store(true)
@@ -92,12 +88,12 @@ const capSlack = 64
 // does one with an idempotency key, since it is carried out again.
 func (c *inference) progress(produced int64) {
 	now := time.Now().UnixNano()
-	if now-c.progressNs < progressEvery || produced == 0 || c.chat.Embedding || c.call.Lead != nil {
+	if now-c.progressNs < progressEvery || produced == 0 || c.chat.Embedding || c.call.Keeps() {
 		return
 	}
 	c.progressNs = now
 	sold := money.Text(c.call.Model.Price, money.Usage{Prompt: c.likely, Completion: produced})
-	c.call.Hold.Progress(&sold)
+	c.call.Hold().Progress(&sold)
 }
 
 // extend makes the hold pay for more than produced tokens, or reports that the
@@ -112,7 +108,7 @@ func (c *inference) extend(produced int64) bool {
 	rest := c.chat.Cap - c.covered - behind
 	for step := min(c.call.Config().Billing.SliceTokens, max(0, rest)); ; step /= 4 {
 		more := min(behind+step, c.chat.Cap-c.covered)
-		if c.call.Hold.Extend(money.Worst(price, 0, more)) {
+		if c.call.Hold().Extend(money.Worst(price, 0, more)) {
 			c.covered += more
 			return true
 		}
@@ -123,7 +119,7 @@ func (c *inference) extend(produced int64) bool {
 	// The prompt was held at a generous bound; what it did not use still pays
 	// for output.
 	prompt := money.Worst(price, c.boundPrompt(), 0)
-	if more := money.Affords(price, c.call.Hold.Granted()-prompt); more > c.covered {
+	if more := money.Affords(price, c.call.Hold().Granted()-prompt); more > c.covered {
 		c.covered = more
 		return c.covered > produced
 	}
@@ -155,9 +151,7 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 		flags, c.call.Cause, complete = journal.FlagIncomplete, proxy.UpstreamTruncated.String(), false
 	}
 	out, clean = c.ending(gone, complete)
-	if c.call.Lead != nil {
-		c.call.RecordEnd(out, clean)
-	}
+	c.call.RecordEnd(out, clean)
 	c.bill(usage, flags)
 	c.call.Settle()
 	return c.call.CompressedEnd(out, clean), clean

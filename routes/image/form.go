@@ -17,7 +17,7 @@ import (
 // imageForm is the body of a request for pictures, JSON or multipart, after
 // the rules of its endpoint were applied.
 type imageForm struct {
-	routes.Validator
+	v routes.Validator
 	// files are pictures that came as parts of a multipart body, or as text
 	// fields of one: base64 or links.
 	files []formFile
@@ -41,13 +41,13 @@ var pictureMembers = []int{imageImage, imageImage2, imageImage3, imageImages, im
 // readForm reads and checks a body. Mistakes that need the model to be
 // told come later; until then they stand in issues.
 func readForm(c *routes.Call, book *routes.Rulebook) (*imageForm, *routes.Error) {
-	f := &imageForm{Validator: routes.Validator{Doc: &c.Doc, Book: book}}
+	f := &imageForm{v: routes.Validator{Doc: &c.Doc, Book: book}}
 	var e *routes.Error
 	takesForms, contentType := c.Row.Form == routes.JSONOrForm, c.Ctx.Request.Header.ContentType()
 	if boundary, err := routes.BoundaryOf(contentType); takesForms && (boundary != "" || err != nil) {
 		e = f.readParts(c, boundary, err)
 	} else if e = c.ReadJSON(imageShape); e == nil {
-		f.Body = c.Body
+		f.v.Body = c.Body
 	} else if takesForms && e.Status == 415 && len(c.Ctx.Request.Header.ContentEncoding()) == 0 {
 		e.Message = "Content-Type must be application/json or multipart/form-data, is " +
 			strconv.Quote(routes.Excerpt(contentType)) + "."
@@ -55,9 +55,9 @@ func readForm(c *routes.Call, book *routes.Rulebook) (*imageForm, *routes.Error)
 	if e != nil {
 		return nil, e
 	}
-	f.CheckAll()
+	f.v.CheckAll()
 	f.refuseUnknown()
-	c.NoteUser(f.Text(-1, imageUser))
+	c.NoteUser(f.v.Text(-1, imageUser))
 	return f, nil
 }
 
@@ -88,7 +88,7 @@ func (f *imageForm) readParts(c *routes.Call, boundary string, err error) *route
 			continue
 		case p.IsFile:
 			name := routes.Excerpt([]byte(p.Name))
-			f.Add(routes.Issue{Code: "custom", Named: name, Message: name + ": is no field for a file here."})
+			f.v.Add(routes.Issue{Code: "custom", Named: name, Message: name + ": is no field for a file here."})
 			continue
 		}
 		if len(body) > 1 {
@@ -97,8 +97,8 @@ func (f *imageForm) readParts(c *routes.Call, boundary string, err error) *route
 		body = append(routes.AppendString(body, p.Name), ':')
 		body = appendField(body, p.Content, r)
 	}
-	f.Body = append(body, '}')
-	if err := c.Doc.Skim(f.Body, imageShape); err != nil {
+	f.v.Body = append(body, '}')
+	if err := c.Doc.Skim(f.v.Body, imageShape); err != nil {
 		se := err.(*scan.Error)
 		return routes.InvalidBody(se.Path, se.Error())
 	}
@@ -124,15 +124,15 @@ func (f *imageForm) ruleOf(id int) *routes.Rule {
 	if id < 0 {
 		return nil
 	}
-	return f.Book.Rule(imageShape, id)
+	return f.v.Book.Rule(imageShape, id)
 }
 
 // refuseUnknown refuses members that the endpoint does not take (addendum 8:
 // strict bodies), by name.
 func (f *imageForm) refuseUnknown() {
 	named := 0
-	for i := range f.Doc.Fields {
-		field := &f.Doc.Fields[i]
+	for i := range f.v.Doc.Fields {
+		field := &f.v.Doc.Fields[i]
 		if field.Parent != -1 {
 			continue
 		}
@@ -141,14 +141,14 @@ func (f *imageForm) refuseUnknown() {
 			f.unknown(imageShape.Name(int(field.Name)))
 		}
 	}
-	if named == f.Doc.Members {
+	if named == f.v.Doc.Members {
 		return
 	}
-	gjson.Parse(routes.ViewString(f.Body)).ForEach(func(key, _ gjson.Result) bool {
+	gjson.Parse(routes.ViewString(f.v.Body)).ForEach(func(key, _ gjson.Result) bool {
 		if imageShape.ID(key.Str) < 0 {
 			f.unknown(key.Str)
 		}
-		return len(f.Issues) < routes.MaxIssues
+		return len(f.v.Issues) < routes.MaxIssues
 	})
 }
 
@@ -158,17 +158,17 @@ func (f *imageForm) unknown(name string) {
 		hint = " Say in the prompt what is not wanted."
 	}
 	name = routes.Excerpt([]byte(name))
-	f.Add(routes.Issue{Code: "unrecognized_keys", Named: name,
+	f.v.Add(routes.Issue{Code: "unrecognized_keys", Named: name,
 		Message: name + ": is not accepted by this endpoint." + hint})
 }
 
 // words is a text member as the client meant it; empty when it is absent.
 func (f *imageForm) words(id int) string {
-	field := f.Member(-1, id)
+	field := f.v.Member(-1, id)
 	if field == nil || field.Kind != scan.String {
 		return ""
 	}
-	raw := field.Raw(f.Body)
+	raw := field.Raw(f.v.Body)
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw[1 : len(raw)-1])
 	}
@@ -181,7 +181,7 @@ func (f *imageForm) prompt(id int) string {
 	if n, most := utf8.RuneCountInString(text), f.ruleOf(id).Characters; n > most {
 		f.tooLong(id, n, int64(most), "")
 	} else if text != "" && strings.TrimSpace(text) == "" {
-		f.Add(routes.Issue{Code: "too_small", Path: imageShape.Name(id), Minimum: "1",
+		f.v.Add(routes.Issue{Code: "too_small", Path: imageShape.Name(id), Minimum: "1",
 			Message: imageShape.Name(id) + ": must not be blank."})
 	}
 	return text
@@ -189,13 +189,13 @@ func (f *imageForm) prompt(id int) string {
 
 func (f *imageForm) tooLong(id, n int, most int64, of string) {
 	name, limit := imageShape.Name(id), strconv.FormatInt(most, 10)
-	f.Add(routes.Issue{Code: "too_big", Path: name, Maximum: limit,
+	f.v.Add(routes.Issue{Code: "too_big", Path: name, Maximum: limit,
 		Message: name + ": must have at most " + limit + " characters" + of + ", has " + strconv.Itoa(n) + "."})
 }
 
 // flag is a boolean member, also one that is written as text.
 func (f *imageForm) flag(id int, otherwise bool) bool {
-	field := f.Member(-1, id)
+	field := f.v.Member(-1, id)
 	if field == nil {
 		return otherwise
 	}
@@ -205,21 +205,21 @@ func (f *imageForm) flag(id int, otherwise bool) bool {
 	case scan.False:
 		return false
 	}
-	return string(f.Text(-1, id)) == "true"
+	return string(f.v.Text(-1, id)) == "true"
 }
 
 // number is a number member that passed its rule.
 func (f *imageForm) number(parent int32, id int) (x float64, ok bool) {
-	field := f.Member(parent, id)
+	field := f.v.Member(parent, id)
 	if field == nil || field.Kind != scan.Number {
 		return 0, false
 	}
-	x, err := strconv.ParseFloat(routes.ViewString(field.Raw(f.Body)), 64)
+	x, err := strconv.ParseFloat(routes.ViewString(field.Raw(f.v.Body)), 64)
 	return x, err == nil
 }
 
 // has says that a member is there and not null.
-func (f *imageForm) has(id int) bool { return f.Member(-1, id) != nil }
+func (f *imageForm) has(id int) bool { return f.v.Member(-1, id) != nil }
 
 // choice is a text member, or what holds without it.
 func (f *imageForm) choice(id int, otherwise string) string {
@@ -236,9 +236,9 @@ func (f *imageForm) together(a, b int) {
 	if isNumber && areNumbers && x == y {
 		return
 	}
-	if f.has(a) && f.has(b) && !bytes.Equal(f.Member(-1, a).Raw(f.Body), f.Member(-1, b).Raw(f.Body)) {
+	if f.has(a) && f.has(b) && !bytes.Equal(f.v.Member(-1, a).Raw(f.v.Body), f.v.Member(-1, b).Raw(f.v.Body)) {
 		name, other := imageShape.Name(a), imageShape.Name(b)
-		f.Add(routes.Issue{Code: "custom", Path: other, Message: other + ": says something else than " + name +
+		f.v.Add(routes.Issue{Code: "custom", Path: other, Message: other + ": says something else than " + name +
 			"; give one of them."})
 	}
 }
@@ -264,11 +264,11 @@ func (f *imageForm) pictures(id int) (list []source) {
 			list = append(list, source{path: name, quoted: file.Content})
 		}
 	}
-	field := f.Member(-1, id)
+	field := f.v.Member(-1, id)
 	if field == nil {
 		return list
 	}
-	raw := field.Raw(f.Body)
+	raw := field.Raw(f.v.Body)
 	switch field.Kind {
 	case scan.String:
 		return append(list, source{path: name, quoted: raw[1 : len(raw)-1]})
@@ -276,7 +276,7 @@ func (f *imageForm) pictures(id int) (list []source) {
 		gjson.Parse(routes.ViewString(raw)).ForEach(func(_, value gjson.Result) bool {
 			path := name + "." + strconv.Itoa(len(list))
 			if value.Type != gjson.String || len(value.Raw) <= 2 {
-				f.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "string",
+				f.v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "string",
 					Message: path + ": expected a picture as base64 text or link."})
 				return false
 			}

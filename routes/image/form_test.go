@@ -61,13 +61,13 @@ func FuzzImageForm(f *testing.F) {
 			if rule != nil {
 				text = form.prompt(imagePrompt)
 			}
-			if len(form.Issues) > 0 {
+			if len(form.v.Issues) > 0 {
 				continue
 			}
 			if n := len([]rune(text)); rule != nil && n > rule.Characters {
 				t.Fatalf("a prompt of %d characters is taken", n)
 			}
-			if n := form.Integer(imageNumImages); n < 0 || n > 4 {
+			if n := form.v.Integer(imageNumImages); n < 0 || n > 4 {
 				t.Fatalf("%d pictures are taken", n)
 			}
 			if x, ok := form.number(-1, imageScale); ok && (x < 1 || x > 4) {
@@ -84,18 +84,18 @@ func TestFormsAreReadAsJSON(t *testing.T) {
 	}
 	form, e := formOf("multipart/form-data; boundary=b", []byte(field("scale", "2.5")+field("enhance", "true")+
 		field("enhancePrompt", "say \"hi\"\n")+field("replication", "0")+"--b--"), upscaleBook)
-	if e != nil || len(form.Issues) > 0 {
+	if e != nil || len(form.v.Issues) > 0 {
 		t.Fatalf("%v %v", e, form)
 	}
 	scale, _ := form.number(-1, imageScale)
 	if replication, ok := form.number(-1, imageReplication); scale != 2.5 || !ok || replication != 0 ||
 		!form.flag(imageEnhance, false) || form.words(imageEnhanceWords) != "say \"hi\"\n" {
-		t.Errorf("the form is read as %s", form.Body)
+		t.Errorf("the form is read as %s", form.v.Body)
 	}
 	form, e = formOf("multipart/form-data; boundary=b", []byte(field("safe_mode", "false")+field("prompt", "12")+
 		"--b--"), editBook)
-	if e != nil || len(form.Issues) > 0 || form.flag(imageSafeMode, true) || form.words(imagePrompt) != "12" {
-		t.Errorf("%v, the form is read as %s", e, form.Body)
+	if e != nil || len(form.v.Issues) > 0 || form.flag(imageSafeMode, true) || form.words(imagePrompt) != "12" {
+		t.Errorf("%v, the form is read as %s", e, form.v.Body)
 	}
 }
 

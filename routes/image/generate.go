@@ -34,10 +34,10 @@ func (of *Capability) serveGenerate(c *routes.Call) *routes.Error {
 	f := p.form
 	prompt := f.prompt(imagePrompt)
 	f.together(imageNumImages, imageVariants)
-	p.job.Count = int(max(1, f.Integer(imageNumImages), f.Integer(imageVariants)))
+	p.job.Count = int(max(1, f.v.Integer(imageNumImages), f.v.Integer(imageVariants)))
 	binary := f.flag(imageReturnBinary, false)
 	if binary && p.job.Count > 1 {
-		f.Add(routes.Issue{Code: "custom", Path: "return_binary",
+		f.v.Add(routes.Issue{Code: "custom", Path: "return_binary",
 			Message: "return_binary: one answer carries one picture; ask for several without it."})
 	}
 	p.readStyle()
@@ -52,7 +52,7 @@ func (of *Capability) serveGenerate(c *routes.Call) *routes.Error {
 	p.job.SafeMode = f.flag(imageSafeMode, true)
 	p.job.HideWatermark = f.flag(imageHideWatermark, false)
 	p.job.EmbedMetadata = f.flag(imageEmbedEXIF, false)
-	echo := f.Body
+	echo := f.v.Body
 	if len(p.references) > 0 {
 		echo = nil // pictures are not repeated, and reading them changed the body
 	}
@@ -69,7 +69,7 @@ func (p *pictures) readStyle() {
 		p.job.Style, p.job.StyleText = name, name
 		return
 	}
-	p.form.Add(routes.Issue{Code: "invalid_enum_value", Path: "style_preset", Received: routes.Excerpt([]byte(name)),
+	p.form.v.Add(routes.Issue{Code: "invalid_enum_value", Path: "style_preset", Received: routes.Excerpt([]byte(name)),
 		Message: "style_preset: " + routes.Excerpt([]byte(name)) + " is no style; GET " + routes.Prefix +
 			"/image/styles lists the names."})
 }
@@ -81,31 +81,31 @@ func (p *pictures) readDiffusion() {
 		p.job.CFGScale = image.Some(x)
 	}
 	if f.has(imageSeed) {
-		p.job.Seed = image.Some(f.Integer(imageSeed))
+		p.job.Seed = image.Some(f.v.Integer(imageSeed))
 	}
 	if f.has(imageLoraStrength) {
-		p.job.LoraStrength = image.Some(int(f.Integer(imageLoraStrength)))
+		p.job.LoraStrength = image.Some(int(f.v.Integer(imageLoraStrength)))
 	}
-	i := f.Doc.TopIndex(imageStyleReferences)
-	if i < 0 || f.Doc.Fields[i].Kind != scan.Array {
+	i := f.v.Doc.TopIndex(imageStyleReferences)
+	if i < 0 || f.v.Doc.Fields[i].Kind != scan.Array {
 		return
 	}
-	for at := i + 1; at < f.Doc.Fields[i].Next; at = f.Doc.Fields[at].Next {
+	for at := i + 1; at < f.v.Doc.Fields[i].Next; at = f.v.Doc.Fields[at].Next {
 		known := int32(0)
 		for _, id := range []int{referenceImage, referenceStrength} {
-			if f.Doc.Member(at, id) >= 0 {
+			if f.v.Doc.Member(at, id) >= 0 {
 				known++
 			}
 		}
-		if path := f.Doc.Path(at); f.Doc.Fields[at].Kind == scan.Object && f.Doc.Fields[at].Len > known {
-			f.Add(routes.Issue{Code: "unrecognized_keys", Path: path,
+		if path := f.v.Doc.Path(at); f.v.Doc.Fields[at].Kind == scan.Object && f.v.Doc.Fields[at].Len > known {
+			f.v.Add(routes.Issue{Code: "unrecognized_keys", Path: path,
 				Message: path + ": takes only image and strength."})
 		}
 		strength, ok := f.number(at, referenceStrength)
 		if !ok {
 			strength = 0.5
 		}
-		p.references = append(p.references, source{path: f.Doc.Path(at) + ".image", quoted: f.Text(at, referenceImage)})
+		p.references = append(p.references, source{path: f.v.Doc.Path(at) + ".image", quoted: f.v.Text(at, referenceImage)})
 		p.job.References = append(p.job.References, image.Reference{Strength: strength})
 	}
 }
@@ -122,7 +122,7 @@ func (p *pictures) gateGenerate(prompt string) *routes.Error {
 	if e := p.setSize(); e != nil {
 		return e
 	}
-	if n := f.Integer(imageSteps); l.Steps.Max > 0 && n > l.Steps.Max {
+	if n := f.v.Integer(imageSteps); l.Steps.Max > 0 && n > l.Steps.Max {
 		most := strconv.FormatInt(l.Steps.Max, 10)
 		return routes.Invalid(routes.Issue{Code: "too_big", Path: "steps", Maximum: most,
 			Message: "steps: must be at most " + most + " for model " + p.call.Model.ID + ", is " + strconv.FormatInt(n,
@@ -156,9 +156,9 @@ func (p *pictures) gateGenerate(prompt string) *routes.Error {
 }
 
 func (f *imageForm) anyStrength() bool {
-	i := f.Doc.TopIndex(imageStyleReferences)
-	for at := i + 1; at < f.Doc.Fields[i].Next; at = f.Doc.Fields[at].Next {
-		if f.Member(at, referenceStrength) != nil {
+	i := f.v.Doc.TopIndex(imageStyleReferences)
+	for at := i + 1; at < f.v.Doc.Fields[i].Next; at = f.v.Doc.Fields[at].Next {
+		if f.v.Member(at, referenceStrength) != nil {
 			return true
 		}
 	}
@@ -170,7 +170,7 @@ func (f *imageForm) anyStrength() bool {
 // nearest one it has.
 func (p *pictures) setSize() *routes.Error {
 	f, l := p.form, p.limits()
-	width, height, ratio := f.Integer(imageWidth), f.Integer(imageHeight), f.words(imageAspectRatio)
+	width, height, ratio := f.v.Integer(imageWidth), f.v.Integer(imageHeight), f.words(imageAspectRatio)
 	if !l.PixelSized() {
 		if ratio != "" && len(l.AspectRatios) == 0 {
 			return p.unsupported(imageAspectRatio, "aspect ratios")

@@ -101,7 +101,7 @@ func (p *pictures) choose(typ, name string, fallback bool) *routes.Error {
 	if name == "" {
 		name = "default"
 	}
-	if e := p.call.UseModel([]byte(name), model, match, p.form.Issues); e != nil {
+	if e := p.call.UseModel([]byte(name), model, match, p.form.v.Issues); e != nil {
 		return e
 	}
 	p.spec = model.Config.Spec.(*config.Image)
@@ -136,7 +136,7 @@ func (p *pictures) setPrompt(text string) *routes.Error {
 	p.job.Prompt = text
 	if n, most := len([]rune(text)), p.limits().PromptCharacters; int64(n) > most {
 		p.form.tooLong(imagePrompt, n, most, " with model "+p.call.Model.ID)
-		return routes.Invalid(p.form.Issues...)
+		return routes.Invalid(p.form.v.Issues...)
 	}
 	return nil
 }
@@ -248,20 +248,7 @@ func (p *pictures) KeepAnswer() {
 			kept = append(kept, replay.Header{Name: string(name), Value: string(value)})
 		}
 	}
-	if p.file.Len() > int64(p.call.Config().Idempotency.MaxAnswer) {
-		p.call.Lead.Cut()
-	} else if _, err := p.file.WriteTo((*recorder)(p.call.Lead)); err != nil {
-		p.call.Lead.Cut()
-	}
-	p.call.Keep(p.contentType, nil, kept...)
-}
-
-// recorder is a lead as the place that an answer is written to.
-type recorder replay.Lead
-
-func (r *recorder) Write(piece []byte) (int, error) {
-	(*replay.Lead)(r).Record(piece)
-	return len(piece), nil
+	p.call.KeepSource(p.contentType, p.file, kept...)
 }
 
 // Admit opens the hold for all pictures that were asked for, or says why not.
@@ -369,9 +356,7 @@ func (p *pictures) leave(asked, worded bool) {
 	if !p.call.Left() || p.carried.Load() || !asked && !worded {
 		return
 	}
-	if p.call.Lead != nil {
-		p.call.Lead.Cut()
-	}
+	p.call.CutKept()
 	sold := p.sale.Rewriting()
 	if asked {
 		p.images, sold = p.sale.Images, p.sale.Lines(p.sale.Images)

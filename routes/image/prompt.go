@@ -102,7 +102,7 @@ func (p *pictures) rewrite() *routes.Error {
 		MostBytes: maxRewriteAnswer,
 		Within:    p.call.Config().Images.PromptTimeout, NoThinking: p.job.NoPromptThinking,
 		// Whoever sent an idempotency key asks again, and is to get the pictures.
-		Stay: func() bool { return p.call.Lead != nil && p.carry() },
+		Stay: func() bool { return p.call.Keeps() && p.carry() },
 	}
 	text, err := "", p.of.texts.Ask(p.call, &ask)
 	if err == nil {

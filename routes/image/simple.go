@@ -46,11 +46,11 @@ func (of *Capability) serveSimpleEdit(c *routes.Call) *routes.Error {
 	p.sources = f.pictures(imageImage)
 	p.wantSources(imageImage, []int{imageImage, imageImages})
 	if len(f.pictures(imageMask)) > 0 {
-		f.Add(routes.Issue{Code: "custom", Path: "mask",
+		f.v.Add(routes.Issue{Code: "custom", Path: "mask",
 			Message: "mask: masks are not taken; say in the prompt what to change."})
 	}
 	if f.flag(imageStream, false) {
-		f.Add(routes.Issue{Code: "custom", Path: "stream",
+		f.v.Add(routes.Issue{Code: "custom", Path: "stream",
 			Message: "stream: pictures come in one piece; leave it out."})
 	}
 	if e := p.choose("inpaint", f.choice(imageModel, "default"), true); e != nil {
@@ -110,6 +110,6 @@ func (p *pictures) simpleOptions() {
 	p.job.SafeMode = f.words(imageModeration) != "low"
 	p.job.Background = f.words(imageBackground)
 	if f.has(imageOutputCompression) {
-		p.job.Compression = image.Some(int(f.Integer(imageOutputCompression)))
+		p.job.Compression = image.Some(int(f.v.Integer(imageOutputCompression)))
 	}
 }

@@ -137,7 +137,7 @@ func (r *request) Admit(again bool) *routes.Error {
 	}
 	denial := r.call.Admit(&r.want)
 	if denial.Code == billing.Admitted {
-		r.call.Hold.Book(v.slots[r.network.Name])
+		r.call.Hold().Book(v.slots[r.network.Name])
 		return nil
 	}
 	switch denial.Code {
@@ -152,12 +152,10 @@ func (r *request) Admit(again bool) *routes.Error {
 // capped is a refusal by the daily cap of credits, which has none of the
 // headers of the rate limit (addendum 13, 429; D47).
 func (r *request) capped(d *billing.Denial, worst int64) *routes.Error {
-	r.call.NoteLimit(r.call.Row.Rate.Name, d.Limit)
 	text := "Daily limit of crypto RPC credits exceeded: at most " + strconv.FormatInt(d.Allowed, 10) +
 		" credits in 24 hours, " +
 		strconv.FormatInt(d.Remaining, 10) + " are left and this request may cost " + strconv.FormatInt(worst, 10) + "."
-	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text,
-		RetryAfter: max(d.RetryAfter, time.Second)}
+	return r.call.Limited(r.call.Row.Rate.Name, d, text)
 }
 
 // occupy waits until few enough requests of the account are under way
@@ -167,7 +165,7 @@ func (r *request) occupy() *routes.Error {
 	if v.inFlight == 0 {
 		return nil
 	}
-	ok, cause := r.call.Occupy(v.inFlight, v.turnWait)
+	ok, cause := r.call.Occupy(v.inFlight, v.slotWait)
 	switch {
 	case cause != proxy.None && cause != proxy.TotalTimeout:
 		r.call.Cause = cause.String()
@@ -183,16 +181,10 @@ func (r *request) occupy() *routes.Error {
 
 // limited is a refusal by the rate limit, with its headers (addendum 3.6, 13).
 func (r *request) limited(d *billing.Denial) *routes.Error {
-	r.call.NoteLimit(r.call.Row.Rate.Name, d.Limit)
-	h := &r.call.Ctx.Response.Header
-	h.Set("X-Ratelimit-Type", d.Scope)
-	h.Set("X-RateLimit-Limit", strconv.FormatInt(d.Allowed, 10))
-	h.Set("X-RateLimit-Remaining", strconv.FormatInt(d.Remaining, 10))
-	h.Set("X-RateLimit-Reset", strconv.FormatInt((d.Reset.UnixNano()+int64(time.Second)-1)/int64(time.Second), 10))
+	r.call.SetWindow(d)
 	text := "Rate limit exceeded: " + d.Limit + " of this " + routes.ScopeText(d.Scope) + " for crypto RPC, " +
 		strconv.FormatInt(d.Allowed, 10) + " requests; a batch counts as one."
-	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text,
-		RetryAfter: max(d.RetryAfter, time.Second)}
+	return r.call.Limited(r.call.Row.Rate.Name, d, text)
 }
 
 // CarryOut asks the nodes. A large answer to a single call is relayed as it
@@ -201,7 +193,7 @@ func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 	if e := r.occupy(); e != nil {
 		return false, e
 	}
-	r.carried = (r.call.Lead != nil || r.job.Writes()) && r.of.alone.take(r.call.Key.Account)
+	r.carried = (r.call.Keeps() || r.job.Writes()) && r.of.alone.take(r.call.Key.Account)
 	r.result = r.job.Run(rpc.Trip{
 		Proxy: r.call.Proxy(), Ctx: r.call.Ctx, Network: r.network, Account: r.call.Key.Account.ID, ID: r.call.ID[:],
 		Alone: r.carried,
@@ -255,13 +247,13 @@ func (r *request) KeepAnswer() {
 		replay.Header{Name: string(r.view.creditsHeader), Value: strconv.FormatInt(r.credits, 10)},
 		replay.Header{Name: string(r.view.costHeader), Value: string(appendCost(nil, r.call.Sold.Cost))})
 	if r.result.Stream != nil {
-		r.call.Lead.Cut() // too large to be given again
+		r.call.CutKept() // too large to be given again
 	}
 }
 
 // Respond makes the nodes' answer the response.
 func (r *request) Respond() {
-	if !r.result.Large && r.call.Lead != nil && !r.call.Lead.Kept() {
+	if !r.result.Large && r.call.Freed() {
 		r.credits, r.call.Sold.Cost = 0, 0
 	}
 	answer := &r.call.Ctx.Response
@@ -298,8 +290,8 @@ func appendCost(b []byte, cost billing.Nano) []byte {
 // relay attaches a large answer to the response. It is judged to its end while it
 // goes out.
 func (r *request) relay() {
-	if r.call.Lead != nil {
-		r.job.Tee = r.call.Lead.Record
+	if r.call.Keeps() {
+		r.job.Tee = r.call.Record
 	}
 	r.job.Relay(r.call.Ctx, r.relayed, r.call.OnDone)
 	r.call.Relays()
@@ -312,9 +304,7 @@ func (r *request) relayed(cause proxy.Cause, whole bool) {
 	case cause == proxy.ClientGone || cause == proxy.ClientStalled:
 		// The node did its work, and all that could be delivered was.
 		r.call.Cause, r.call.Status, r.call.Sold.Flags = cause.String(), 499, journal.FlagAborted
-		if r.call.Lead != nil {
-			r.call.Lead.Cut()
-		}
+		r.call.CutKept()
 	default:
 		if cause == proxy.None {
 			cause = proxy.UpstreamMalformed
@@ -324,7 +314,7 @@ func (r *request) relayed(cause proxy.Cause, whole bool) {
 		r.call.Settle()
 		return
 	}
-	if r.call.Lead != nil {
+	if r.call.Keeps() {
 		r.KeepAnswer()
 	}
 	r.call.Settle()
@@ -338,9 +328,9 @@ func (r *request) leave() {
 		return
 	}
 	r.bill(credits, journal.FlagAborted)
-	if r.call.Lead != nil {
+	if r.call.Keeps() {
 		r.KeepAnswer()
-		r.call.Lead.Cut() // a second try must not run it again
+		r.call.CutKept() // a second try must not run it again
 	}
 	r.call.Settle()
 }

@@ -59,7 +59,7 @@ type view struct {
 	meters   map[string]*meters
 	daily    int64 // credits of an account in 24 hours; 0: any number
 	inFlight int   // requests of an account at the same time; 0: any number
-	turnWait time.Duration
+	slotWait time.Duration
 
 	creditsHeader, costHeader, cacheHeader []byte
 }
@@ -110,18 +110,17 @@ func (of *Capability) newView(cfg *config.Config, old *view) (*view, error) {
 	v := &view{
 		networks: networks, slots: map[string]int{}, meters: map[string]*meters{}, error: cfg.RPC.ErrorCredits,
 		price: cfg.RPC.CreditPrice,
-		daily: cfg.RPC.DailyCredits, inFlight: cfg.RPC.MaxInFlight, turnWait: cfg.RPC.TurnWait,
+		daily: cfg.RPC.DailyCredits, inFlight: cfg.RPC.MaxInFlight, slotWait: cfg.RPC.TurnWait,
 		creditsHeader: routes.BrandHeader(cfg.Brand, "rpc-credits"),
 		costHeader:    routes.BrandHeader(cfg.Brand, "rpc-cost-usd"),
 		cacheHeader:   routes.BrandHeader(cfg.Brand, "rpc-cache"),
 	}
-	ledger := of.gateway.Ledger()
 	if len(networks.Sorted) > 0 {
-		v.limits = ledger.Slot(byCredits.Name)
+		v.limits = of.gateway.Slot(byCredits.Name)
 	}
 	list := []byte{'['}
 	for i, n := range networks.Sorted {
-		v.slots[n.Name] = ledger.Slot(byCredits.Name + "-" + n.Name)
+		v.slots[n.Name] = of.gateway.Slot(byCredits.Name + "-" + n.Name)
 		v.names = append(v.names, n.Name)
 		v.meters[n.Name] = newMeters(of.gateway.Metrics(), n.Name)
 		list = routes.AppendString(routes.Comma(list, i), n.Name)
