@@ -173,10 +173,8 @@ func writeError(ctx *fasthttp.RequestCtx, e *Error, shape ErrorShape, requestID 
 func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte {
 	b = append(b, `{"error":`...)
 	if shape == ShapeObject || e.Param != "" {
-		b = append(b, `{"message":`...)
-		b = AppendString(b, clip(e.Message, maxMessage))
-		b = append(b, `,"type":`...)
-		b = AppendString(b, openAIType(e.Status))
+		b = AppendString(append(b, `{"message":`...), clip(e.Message, maxMessage))
+		b = AppendString(append(b, `,"type":`...), openAIType(e.Status))
 		b = append(b, `,"param":`...)
 		switch {
 		case e.Param != "":
@@ -186,30 +184,25 @@ func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte 
 		default:
 			b = append(b, `""`...)
 		}
-		b = append(b, `,"code":`...)
-		b = AppendString(b, e.Code)
+		b = AppendString(append(b, `,"code":`...), e.Code)
 		b = append(b, '}')
 	} else {
 		b = AppendString(b, clip(e.Message, maxMessage))
 	}
 	if e.Code != "" && e.Param == "" {
-		b = append(b, `,"code":`...)
-		b = AppendString(b, e.Code)
+		b = AppendString(append(b, `,"code":`...), e.Code)
 	}
 	if e.Custom != "" {
-		b = append(b, `,"customMessage":`...)
-		b = AppendString(b, clip(e.Custom, maxMessage))
+		b = AppendString(append(b, `,"customMessage":`...), clip(e.Custom, maxMessage))
 	}
 	if len(e.Issues) > 0 {
 		list, n := appendIssues(nil, e.Issues)
-		b = append(b, `,"details":`...)
-		b = appendDetails(b, e.Issues[:n])
+		b = appendDetails(append(b, `,"details":`...), e.Issues[:n])
 		b = append(b, `,"issues":`...)
 		b = append(b, list...)
 	}
 	if e.RequestID && len(requestID) > 0 {
-		b = append(b, `,"request_id":`...)
-		b = AppendString(b, string(requestID))
+		b = AppendString(append(b, `,"request_id":`...), string(requestID))
 	}
 	return append(b, '}')
 }
@@ -250,8 +243,7 @@ func appendIssues(b []byte, issues []Issue) (_ []byte, n int) {
 }
 
 func appendIssue(b []byte, s *Issue) []byte {
-	b = append(b, `{"code":`...)
-	b = AppendString(b, s.Code)
+	b = AppendString(append(b, `{"code":`...), s.Code)
 	b = append(b, `,"path":[`...)
 	parts, named := s.pathParts()
 	for i, part := range parts {
@@ -264,12 +256,10 @@ func appendIssue(b []byte, s *Issue) []byte {
 			b = AppendString(b, part)
 		}
 	}
-	b = append(b, `],"message":`...)
-	b = AppendString(b, clip(s.Message, maxIssueText))
+	b = AppendString(append(b, `],"message":`...), clip(s.Message, maxIssueText))
 	for _, kv := range [...]struct{ k, v string }{{"expected", s.Expected}, {"received", s.Received}} {
 		if kv.v != "" {
-			b = append(b, `,"`+kv.k+`":`...)
-			b = AppendString(b, clip(kv.v, maxIssueText))
+			b = AppendString(append(b, `,"`+kv.k+`":`...), clip(kv.v, maxIssueText))
 		}
 	}
 	if s.Minimum != "" {
@@ -317,8 +307,7 @@ func appendDetails(b []byte, issues []Issue) []byte {
 			next, at = tree[at].next, tree[at].parent
 		}
 		at = next
-		b = append(b, ',')
-		b = AppendString(b, tree[at].name)
+		b = AppendString(append(b, ','), tree[at].name)
 		b = append(b, ':')
 		b = tree.open(b, at)
 	}

@@ -28,8 +28,7 @@ func appendResult(b, id, result []byte) []byte {
 func appendError(b, id []byte, code int, text string) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = append(b, id...)
-	b = append(b, `,"error":{"code":`...)
-	b = strconv.AppendInt(b, int64(code), 10)
+	b = strconv.AppendInt(append(b, `,"error":{"code":`...), int64(code), 10)
 	b = append(b, `,"message":"`...)
 	b = append(b, text...)
 	return append(b, `"}}`...)

@@ -34,6 +34,16 @@ type Member struct {
 	Child *Shape
 }
 
+// Members are members by their names; below has the Shapes of those that have
+// members themselves.
+func Members(below map[string]*Shape, names ...string) []Member {
+	list := make([]Member, len(names))
+	for i, name := range names {
+		list[i] = Member{Name: name, Child: below[name]}
+	}
+	return list
+}
+
 // NewShape builds the Shape in which members[i] has the id i. It panics on a
 // repeated, empty, overlong, escaped or non-ASCII name and on more than 128 members:
 // shapes are written in the source, not by users.

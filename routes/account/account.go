@@ -16,51 +16,29 @@ func New() *Capability { return &Capability{} }
 func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.web3 = newWeb3Desk(g.Accounts())
 	return []routes.Row{
-		{
-			Method: "GET", Path: "/api_keys", Access: routes.Admin, Form: routes.NoBody,
-			Params: keysParams, Serve: serveKeys,
-		},
-		{
-			Method: "POST", Path: "/api_keys", Access: routes.Admin, Form: routes.JSONBody, Limit: routes.SmallBody,
-			Rules: creationRules, Serve: createKey,
-		},
-		{
-			Method: "PATCH", Path: "/api_keys", Access: routes.Admin, Form: routes.JSONBody, Limit: routes.SmallBody,
-			Rules: routes.Always(keyUpdate), Serve: updateKey,
-		},
-		{
-			Method: "DELETE", Path: "/api_keys", Access: routes.Admin, Form: routes.JSONOrNone, Limit: routes.SmallBody,
-			Rules: routes.Always(keyDeletion), Params: deletionParams, Serve: deleteKey,
-		},
-		{
-			Method: "GET", Path: "/api_keys/generate_web3_key", Access: routes.Public, Form: routes.NoBody,
-			Limit: routes.SmallBody, Rate: byAddress, Serve: of.serveWeb3Token,
-		},
-		{
-			Method: "POST", Path: "/api_keys/generate_web3_key", Access: routes.Public, Form: routes.JSONBody,
-			Limit: routes.SmallBody, Rate: byAddress, Rules: routes.Always(web3Creation), Serve: of.createWeb3Key,
-		},
+		{Method: "GET", Path: "/api_keys", Access: routes.Admin, Form: routes.NoBody, Params: keysParams,
+			Serve: serveKeys},
+		{Method: "POST", Path: "/api_keys", Access: routes.Admin, Form: routes.JSONBody, Limit: routes.SmallBody,
+			Rules: creationRules, Serve: createKey},
+		{Method: "PATCH", Path: "/api_keys", Access: routes.Admin, Form: routes.JSONBody, Limit: routes.SmallBody,
+			Rules: routes.Always(keyUpdate), Serve: updateKey},
+		{Method: "DELETE", Path: "/api_keys", Access: routes.Admin, Form: routes.JSONOrNone, Limit: routes.SmallBody,
+			Rules: routes.Always(keyDeletion), Params: deletionParams, Serve: deleteKey},
+		{Method: "GET", Path: "/api_keys/generate_web3_key", Access: routes.Public, Form: routes.NoBody,
+			Limit: routes.SmallBody, Rate: byAddress, Serve: of.serveWeb3Token},
+		{Method: "POST", Path: "/api_keys/generate_web3_key", Access: routes.Public, Form: routes.JSONBody,
+			Limit: routes.SmallBody, Rate: byAddress, Rules: routes.Always(web3Creation), Serve: of.createWeb3Key},
 		{Method: "GET", Path: "/api_keys/{id}", Access: routes.Admin, Form: routes.NoBody, Serve: serveKey},
-		{
-			Method: "GET", Path: "/api_keys/rate_limits", Access: routes.Bearer, Form: routes.NoBody,
-			Serve: serveRateLimits,
-		},
-		{
-			Method: "GET", Path: "/api_keys/rate_limits/log", Access: routes.Admin, Form: routes.NoBody,
-			Serve: serveRateLimitLog,
-		},
+		{Method: "GET", Path: "/api_keys/rate_limits", Access: routes.Bearer, Form: routes.NoBody,
+			Serve: serveRateLimits},
+		{Method: "GET", Path: "/api_keys/rate_limits/log", Access: routes.Admin, Form: routes.NoBody,
+			Serve: serveRateLimitLog},
 		{Method: "GET", Path: "/billing/balance", Access: routes.Admin, Form: routes.NoBody, Serve: serveBalance},
-		{
-			Method: "GET", Path: "/billing/usage", Access: routes.Admin, Form: routes.NoBody,
-			Params: usageParams, Serve: serveUsage,
-		},
-		{
-			Method: "GET", Path: "/billing/usage-history", Access: routes.Admin, Form: routes.NoBody,
-			Params: historyParams, Serve: serveHistory,
-		},
-		{
-			Method: "GET", Path: "/billing/usage-analytics", Access: routes.Admin, Form: routes.NoBody,
-			Params: analyticsParams, Serve: serveAnalytics,
-		},
+		{Method: "GET", Path: "/billing/usage", Access: routes.Admin, Form: routes.NoBody, Params: usageParams,
+			Serve: serveUsage},
+		{Method: "GET", Path: "/billing/usage-history", Access: routes.Admin, Form: routes.NoBody,
+			Params: historyParams, Serve: serveHistory},
+		{Method: "GET", Path: "/billing/usage-analytics", Access: routes.Admin, Form: routes.NoBody,
+			Params: analyticsParams, Serve: serveAnalytics},
 	}
 }

@@ -120,15 +120,13 @@ var breakdownTypes = []struct {
 }
 
 func appendAnalytics(b []byte, label string, s *report.Analytics) []byte {
-	b = append(b, `{"lookback":`...)
-	b = routes.AppendString(b, label)
+	b = routes.AppendString(append(b, `{"lookback":`...), label)
 	b = append(b, `,"byDate":[`...)
 	for i, day := range s.Days {
 		b = routes.Comma(b, i)
 		b = append(b, `{"date":"`...)
 		b = s.Date(i).AppendFormat(b, time.DateOnly)
-		b = append(b, `","USD":`...)
-		b = appendAmount(b, day.USD)
+		b = appendAmount(append(b, `","USD":`...), day.USD)
 		b = append(b, `,"DIEM":`...)
 		b = append(appendAmount(b, day.DIEM), '}')
 	}
@@ -152,8 +150,7 @@ func appendAnalytics(b []byte, label string, s *report.Analytics) []byte {
 }
 
 func appendModelUsage(b []byte, m *report.ModelSpend) []byte {
-	b = append(b, `{"modelName":`...)
-	b = routes.AppendString(b, m.Name)
+	b = routes.AppendString(append(b, `{"modelName":`...), m.Name)
 	b = append(b, `,"unitType":"`+m.Unit+`","modelType":`...)
 	if t := analyticsTypes[m.What]; t != "" {
 		b = append(b, t...)
@@ -173,12 +170,9 @@ func appendModelUsage(b []byte, m *report.ModelSpend) []byte {
 		}
 		b = routes.Comma(b, n)
 		n++
-		b = append(b, `{"type":`...)
-		b = routes.AppendString(b, t.name)
-		b = append(b, `,"usd":`...)
-		b = appendAmount(b, l.USD)
-		b = append(b, `,"diem":`...)
-		b = appendAmount(b, l.DIEM)
+		b = routes.AppendString(append(b, `{"type":`...), t.name)
+		b = appendAmount(append(b, `,"usd":`...), l.USD)
+		b = appendAmount(append(b, `,"diem":`...), l.DIEM)
 		b = append(b, `,"units":`...)
 		b = append(strconv.AppendInt(b, l.Units, 10), '}')
 	}
@@ -186,12 +180,9 @@ func appendModelUsage(b []byte, m *report.ModelSpend) []byte {
 }
 
 func appendTotals(b []byte, s report.Spend) []byte {
-	b = append(b, `,"totalUsd":`...)
-	b = appendAmount(b, s.USD)
-	b = append(b, `,"totalDiem":`...)
-	b = appendAmount(b, s.DIEM)
-	b = append(b, `,"totalUnits":`...)
-	return strconv.AppendInt(b, s.Units, 10)
+	b = appendAmount(append(b, `,"totalUsd":`...), s.USD)
+	b = appendAmount(append(b, `,"totalDiem":`...), s.DIEM)
+	return strconv.AppendInt(append(b, `,"totalUnits":`...), s.Units, 10)
 }
 
 // keyName is how a key is called; usage without a known key is the web app's.
@@ -276,11 +267,9 @@ func (s *series) appendDays(b []byte, a *report.Analytics, member string,
 	b = append(b, `,"`+member+`":[`...)
 	for day := range a.Days {
 		b = routes.Comma(b, day)
-		b = append(b, `{"date":`...)
-		b = strconv.AppendInt(b, a.Date(day).UnixMilli(), 10)
+		b = strconv.AppendInt(append(b, `{"date":`...), a.Date(day).UnixMilli(), 10)
 		for i, name := range s.names {
-			b = append(b, ',')
-			b = routes.AppendString(b, name)
+			b = routes.AppendString(append(b, ','), name)
 			b = append(b, ':')
 			b = value(b, s.daily[i][day])
 		}

@@ -34,12 +34,9 @@ func serveBalance(c *routes.Call) *routes.Error {
 	} else {
 		b = append(b, "null"...)
 	}
-	b = append(b, `,"usd":`...)
-	b = appendAmount(b, balance.USD)
-	b = append(b, `,"bundledCredits":`...)
-	b = appendAmount(b, balance.Bundled)
-	b = append(b, `},"diemEpochAllocation":`...)
-	b = appendAmount(b, balance.DIEMAllocation)
+	b = appendAmount(append(b, `,"usd":`...), balance.USD)
+	b = appendAmount(append(b, `,"bundledCredits":`...), balance.Bundled)
+	b = appendAmount(append(b, `},"diemEpochAllocation":`...), balance.DIEMAllocation)
 	return writeReport(c, append(b, '}'))
 }
 

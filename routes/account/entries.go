@@ -29,8 +29,7 @@ func appendEntries(b []byte, entries []report.Entry) []byte {
 func appendEntry(b []byte, e *report.Entry) []byte {
 	b = append(b, `{"timestamp":"`...)
 	b = e.AppendTime(b)
-	b = append(b, `","sku":`...)
-	b = routes.AppendString(b, e.SKU())
+	b = routes.AppendString(append(b, `","sku":`...), e.SKU())
 	b = append(b, `,"pricePerUnitUsd":`...)
 	b = e.AppendPrice(b)
 	b = append(b, `,"units":`...)
@@ -41,15 +40,12 @@ func appendEntry(b []byte, e *report.Entry) []byte {
 	b = append(b, e.Currency.String()...)
 	b = append(b, `","notes":"`+usageNote+`","inferenceDetails":{"requestId":"`...)
 	b = e.AppendRequestID(b)
-	b = append(b, `","inferenceExecutionTime":`...)
-	b = strconv.AppendUint(b, uint64(e.TookMs), 10)
+	b = strconv.AppendUint(append(b, `","inferenceExecutionTime":`...), uint64(e.TookMs), 10)
 	if !e.Kind.OfTokens() {
 		return append(b, `,"promptTokens":null,"completionTokens":null}}`...)
 	}
-	b = append(b, `,"promptTokens":`...)
-	b = strconv.AppendInt(b, e.Prompt, 10)
-	b = append(b, `,"completionTokens":`...)
-	b = strconv.AppendInt(b, e.Completion, 10)
+	b = strconv.AppendInt(append(b, `,"promptTokens":`...), e.Prompt, 10)
+	b = strconv.AppendInt(append(b, `,"completionTokens":`...), e.Completion, 10)
 	return append(b, "}}"...)
 }
 

@@ -12,37 +12,25 @@ import (
 
 // appendKey appends a key, with its use where use is not nil.
 func appendKey(b []byte, k *billing.KeyInfo, use *billing.KeyRecord) []byte {
-	b = append(b, `{"id":`...)
-	b = routes.AppendString(b, k.ID)
+	b = routes.AppendString(append(b, `{"id":`...), k.ID)
 	b = append(b, `,"apiKeyType":"`...)
 	b = append(b, k.Type.String()...)
-	b = append(b, `","description":`...)
-	b = routes.AppendString(b, k.Description)
-	b = append(b, `,"last6Chars":`...)
-	b = routes.AppendString(b, k.Last6)
-	b = append(b, `,"createdAt":`...)
-	b = appendTime(b, k.CreatedAt)
-	b = append(b, `,"expiresAt":`...)
-	b = appendTime(b, k.ExpiresAt)
-	b = append(b, `,"lastUsedAt":`...)
-	b = appendTime(b, k.LastUsedAt)
-	b = append(b, `,"consumptionLimits":`...)
-	b = appendLimits(b, k)
+	b = routes.AppendString(append(b, `","description":`...), k.Description)
+	b = routes.AppendString(append(b, `,"last6Chars":`...), k.Last6)
+	b = appendTime(append(b, `,"createdAt":`...), k.CreatedAt)
+	b = appendTime(append(b, `,"expiresAt":`...), k.ExpiresAt)
+	b = appendTime(append(b, `,"lastUsedAt":`...), k.LastUsedAt)
+	b = appendLimits(append(b, `,"consumptionLimits":`...), k)
 	b = appendRules(b, k)
 	if use != nil {
 		week := &use.Week
-		b = append(b, `,"usage":{"trailingSevenDays":{"usd":"`...)
-		b = appendFixed(b, week.USD, fixedPlaces)
-		b = append(b, `","diem":"`...)
-		b = appendFixed(b, week.DIEM, fixedPlaces)
-		b = append(b, `","vcu":"`...)
-		b = appendScaled(b, int64(week.DIEM), nanoPlaces-1, fixedPlaces)
+		b = appendFixed(append(b, `,"usage":{"trailingSevenDays":{"usd":"`...), week.USD, fixedPlaces)
+		b = appendFixed(append(b, `","diem":"`...), week.DIEM, fixedPlaces)
+		b = appendScaled(append(b, `","vcu":"`...), int64(week.DIEM), nanoPlaces-1, fixedPlaces)
 		b = append(b, `"}}`...)
 		if now := use.Current; now != nil {
-			b = append(b, `,"currentPeriodUsage":{"usd":"`...)
-			b = appendFixed(b, now.USD, fixedPlaces)
-			b = append(b, `","diem":"`...)
-			b = appendFixed(b, now.DIEM, fixedPlaces)
+			b = appendFixed(append(b, `,"currentPeriodUsage":{"usd":"`...), now.USD, fixedPlaces)
+			b = appendFixed(append(b, `","diem":"`...), now.DIEM, fixedPlaces)
 			b = append(b, `"}`...)
 		}
 	}
@@ -51,18 +39,13 @@ func appendKey(b []byte, k *billing.KeyInfo, use *billing.KeyRecord) []byte {
 
 // appendNewKey appends the answer to a creation (addendum 16.2).
 func appendNewKey(b []byte, k *billing.KeyInfo, secret string) []byte {
-	b = append(b, `{"success":true,"data":{"id":`...)
-	b = routes.AppendString(b, k.ID)
-	b = append(b, `,"apiKey":`...)
-	b = routes.AppendString(b, secret)
+	b = routes.AppendString(append(b, `{"success":true,"data":{"id":`...), k.ID)
+	b = routes.AppendString(append(b, `,"apiKey":`...), secret)
 	b = append(b, `,"apiKeyType":"`...)
 	b = append(b, k.Type.String()...)
-	b = append(b, `","description":`...)
-	b = routes.AppendString(b, k.Description)
-	b = append(b, `,"expiresAt":`...)
-	b = appendTime(b, k.ExpiresAt)
-	b = append(b, `,"consumptionLimit":`...)
-	b = appendLimits(b, k)
+	b = routes.AppendString(append(b, `","description":`...), k.Description)
+	b = appendTime(append(b, `,"expiresAt":`...), k.ExpiresAt)
+	b = appendLimits(append(b, `,"consumptionLimit":`...), k)
 	b = appendRules(b, k)
 	return append(b, `}}`...)
 }

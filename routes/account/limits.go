@@ -29,19 +29,15 @@ func serveRateLimits(c *routes.Call) *routes.Error {
 	b = strconv.AppendBool(b, have.CanConsume && k.HasRoom(c.StartNs))
 	b = append(b, `,"apiTier":{"id":"`+routes.APITier+`","isCharged":true},"balances":{"USD":`...)
 	b = appendAmount(b, have.USD+have.Bundled)
-	b = append(b, `,"DIEM":`...)
-	b = appendAmount(b, have.DIEM)
-	b = append(b, `},"keyExpiration":`...)
-	b = appendTime(b, k.ExpiresAt)
-	b = append(b, `,"nextEpochBegins":`...)
-	b = appendTime(b, c.Began.UTC().Truncate(24*time.Hour).Add(24*time.Hour))
+	b = appendAmount(append(b, `,"DIEM":`...), have.DIEM)
+	b = appendTime(append(b, `},"keyExpiration":`...), k.ExpiresAt)
+	b = appendTime(append(b, `,"nextEpochBegins":`...), c.Began.UTC().Truncate(24*time.Hour).Add(24*time.Hour))
 	b = append(b, `,"rateLimits":[`...)
 	for i, m := range c.Catalog().Models() {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"apiModelId":`...)
-		b = routes.AppendString(b, m.ID)
+		b = routes.AppendString(append(b, `{"apiModelId":`...), m.ID)
 		b = append(b, `,"rateLimits":[`...)
 		b = append(appendRates(b, m.Rate), `]}`...)
 	}
@@ -55,8 +51,7 @@ func serveRateLimits(c *routes.Call) *routes.Error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `"`+name+`":`...)
-		b = appendWindow(b, &windows[i])
+		b = appendWindow(append(b, `"`+name+`":`...), &windows[i])
 	}
 	return c.WriteJSON(append(b, `}}}`...))
 }
@@ -78,8 +73,7 @@ func appendRates(b []byte, r *config.Rate) []byte {
 			b = append(b, ',')
 		}
 		first = false
-		b = append(b, `{"amount":`...)
-		b = strconv.AppendInt(b, limit.amount, 10)
+		b = strconv.AppendInt(append(b, `{"amount":`...), limit.amount, 10)
 		b = append(b, `,"type":"`+limit.name+`"}`...)
 	}
 	return b
@@ -95,11 +89,9 @@ func appendWindow(b []byte, w *billing.WindowUse) []byte {
 		}
 	}
 	number(`{"limit":`, w.Limit)
-	b = append(b, `,"used":`...)
-	b = strconv.AppendInt(b, w.Used, 10)
+	b = strconv.AppendInt(append(b, `,"used":`...), w.Used, 10)
 	number(`,"remaining":`, w.Remaining)
-	b = append(b, `,"resetsAt":`...)
-	b = appendTime(b, w.Resets)
+	b = appendTime(append(b, `,"resetsAt":`...), w.Resets)
 	return append(b, '}')
 }
 
@@ -116,14 +108,10 @@ func serveRateLimitLog(c *routes.Call) *routes.Error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"apiKeyId":`...)
-		b = routes.AppendString(b, v.KeyID)
-		b = append(b, `,"modelId":`...)
-		b = routes.AppendString(b, v.Model)
-		b = append(b, `,"rateLimitTier":`...)
-		b = routes.AppendString(b, v.Tier)
-		b = append(b, `,"rateLimitType":`...)
-		b = routes.AppendString(b, v.Kind)
+		b = routes.AppendString(append(b, `{"apiKeyId":`...), v.KeyID)
+		b = routes.AppendString(append(b, `,"modelId":`...), v.Model)
+		b = routes.AppendString(append(b, `,"rateLimitTier":`...), v.Tier)
+		b = routes.AppendString(append(b, `,"rateLimitType":`...), v.Kind)
 		b = append(b, `,"timestamp":`...)
 		b = append(appendTime(b, v.At), '}')
 	}

@@ -58,16 +58,11 @@ func serveUsage(c *routes.Call) *routes.Error {
 	if list.Behind {
 		b = append(b, `"warningMessage":"The newest requests are not listed yet; ask again in a moment.",`...)
 	}
-	b = append(b, `"data":`...)
-	b = appendEntries(b, list.Entries)
-	b = append(b, `,"pagination":{"limit":`...)
-	b = strconv.AppendInt(b, ask.Limit, 10)
-	b = append(b, `,"page":`...)
-	b = strconv.AppendInt(b, ask.Page, 10)
-	b = append(b, `,"total":`...)
-	b = strconv.AppendInt(b, list.Total, 10)
-	b = append(b, `,"totalPages":`...)
-	b = strconv.AppendInt(b, pages, 10)
+	b = appendEntries(append(b, `"data":`...), list.Entries)
+	b = strconv.AppendInt(append(b, `,"pagination":{"limit":`...), ask.Limit, 10)
+	b = strconv.AppendInt(append(b, `,"page":`...), ask.Page, 10)
+	b = strconv.AppendInt(append(b, `,"total":`...), list.Total, 10)
+	b = strconv.AppendInt(append(b, `,"totalPages":`...), pages, 10)
 	return writeList(c, append(b, "}}"...))
 }
 

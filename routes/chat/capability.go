@@ -32,15 +32,10 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.gateway = g
 	g.Metrics().NewGauge("farebox_draining_answers", func() float64 { return float64(of.drains.Load()) })
 	return []routes.Row{
-		{
-			Method: "POST", Path: "/chat/completions", Access: routes.Bearer, Form: routes.JSONBody,
-			Rate: routes.ByModel, Operation: "chat", Rules: chatBook, Serve: of.serveChat,
-		},
-		{
-			Method: "POST", Path: "/embeddings", Access: routes.Bearer, Form: routes.JSONBody,
-			Rate: routes.ByModel, Operation: "embeddings",
-			Rules: routes.Always(embedBook), Serve: of.serveEmbeddings,
-		},
+		{Method: "POST", Path: "/chat/completions", Access: routes.Bearer, Form: routes.JSONBody,
+			Rate: routes.ByModel, Operation: "chat", Rules: chatBook, Serve: of.serveChat},
+		{Method: "POST", Path: "/embeddings", Access: routes.Bearer, Form: routes.JSONBody, Rate: routes.ByModel,
+			Operation: "embeddings", Rules: routes.Always(embedBook), Serve: of.serveEmbeddings},
 	}
 }
 

@@ -46,47 +46,27 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 // rows are the endpoints.
 func rows(of *Capability) []routes.Row {
 	return []routes.Row{
-		{
-			Method: "POST", Path: "/image/generate", Access: routes.Bearer, Form: routes.JSONBody,
-			Rate: routes.ByModel, Operation: "image_generation",
-			Rules: routes.Always(generateBook), Serve: of.serveGenerate,
-		},
-		{
-			Method: "POST", Path: "/image/edit", Access: routes.Bearer, Form: routes.JSONOrForm,
-			Rate: routes.ByModel, Operation: "image_edit",
-			Rules: routes.Always(editBook), Serve: of.serveEdit,
-		},
-		{
-			Method: "POST", Path: "/image/multi-edit", Access: routes.Bearer, Form: routes.JSONOrForm,
+		{Method: "POST", Path: "/image/generate", Access: routes.Bearer, Form: routes.JSONBody, Rate: routes.ByModel,
+			Operation: "image_generation", Rules: routes.Always(generateBook), Serve: of.serveGenerate},
+		{Method: "POST", Path: "/image/edit", Access: routes.Bearer, Form: routes.JSONOrForm, Rate: routes.ByModel,
+			Operation: "image_edit", Rules: routes.Always(editBook), Serve: of.serveEdit},
+		{Method: "POST", Path: "/image/multi-edit", Access: routes.Bearer, Form: routes.JSONOrForm,
 			FormLimit: severalPictures, Rate: routes.ByModel, Operation: "image_edit",
-			Rules: routes.Always(multiEditBook), Serve: of.serveMultiEdit,
-		},
-		{
-			Method: "POST", Path: "/image/upscale", Access: routes.Bearer, Form: routes.JSONOrForm,
-			Rate: routes.ByModel, Operation: "image_edit",
-			Rules: upscaleBookOf, Serve: of.serveUpscale,
-		},
-		{
-			Method: "POST", Path: "/images/upscale", Access: routes.Bearer, Form: routes.JSONOrForm,
-			Rate: routes.ByModel, Operation: "image_edit", Offered: openAIExtras,
-			Rules: upscaleBookOf, Serve: of.serveUpscale,
-		},
-		{
-			Method: "POST", Path: "/image/background-remove", Access: routes.Bearer, Form: routes.JSONOrForm,
-			Rate: routes.ByModel, Operation: "image_edit",
-			Rules: routes.Always(cutOutBook), Serve: of.serveCutOut,
-		},
+			Rules: routes.Always(multiEditBook), Serve: of.serveMultiEdit},
+		{Method: "POST", Path: "/image/upscale", Access: routes.Bearer, Form: routes.JSONOrForm, Rate: routes.ByModel,
+			Operation: "image_edit", Rules: upscaleBookOf, Serve: of.serveUpscale},
+		{Method: "POST", Path: "/images/upscale", Access: routes.Bearer, Form: routes.JSONOrForm,
+			Rate: routes.ByModel, Operation: "image_edit", Offered: openAIExtras, Rules: upscaleBookOf,
+			Serve: of.serveUpscale},
+		{Method: "POST", Path: "/image/background-remove", Access: routes.Bearer, Form: routes.JSONOrForm,
+			Rate: routes.ByModel, Operation: "image_edit", Rules: routes.Always(cutOutBook), Serve: of.serveCutOut},
 		{Method: "GET", Path: "/image/styles", Access: routes.Catalog, Form: routes.NoBody, Serve: of.serveStyles},
-		{
-			Method: "POST", Path: "/images/generations", Access: routes.Bearer, Form: routes.JSONBody,
-			Rate: routes.ByModel, Operation: "image_generation",
-			Rules: routes.Always(simpleBook), Serve: of.serveGenerations,
-		},
-		{
-			Method: "POST", Path: "/images/edits", Access: routes.Bearer, Form: routes.JSONOrForm,
+		{Method: "POST", Path: "/images/generations", Access: routes.Bearer, Form: routes.JSONBody,
+			Rate: routes.ByModel, Operation: "image_generation", Rules: routes.Always(simpleBook),
+			Serve: of.serveGenerations},
+		{Method: "POST", Path: "/images/edits", Access: routes.Bearer, Form: routes.JSONOrForm,
 			FormLimit: severalPictures, Rate: routes.ByModel, Operation: "image_edit",
-			Rules: routes.Always(simpleEditBook), Serve: of.serveSimpleEdit,
-		},
+			Rules: routes.Always(simpleEditBook), Serve: of.serveSimpleEdit},
 	}
 }
 

@@ -69,32 +69,17 @@ const (
 	referenceStrength
 )
 
-var imageShape = scan.NewShape(
-	scan.Member{Name: "model"}, scan.Member{Name: "user"}, scan.Member{Name: "modelId"}, scan.Member{Name: "prompt"},
-	scan.Member{Name: "negative_prompt"}, scan.Member{Name: "width"}, scan.Member{Name: "height"},
-	scan.Member{Name: "aspect_ratio"},
-	scan.Member{Name: "resolution"}, scan.Member{Name: "quality"}, scan.Member{Name: "steps"},
-	scan.Member{Name: "cfg_scale"},
-	scan.Member{Name: "seed"}, scan.Member{Name: "num_images"}, scan.Member{Name: "variants"},
-	scan.Member{Name: "style_preset"},
-	scan.Member{Name: "lora_strength"}, scan.Member{Name: "format"}, scan.Member{Name: "return_binary"},
-	scan.Member{Name: "safe_mode"},
-	scan.Member{Name: "hide_watermark"}, scan.Member{Name: "embed_exif_metadata"},
-	scan.Member{Name: "enable_web_search"},
-	scan.Member{Name: "enhance_prompt"}, scan.Member{Name: "disable_prompt_optimization_thinking"},
-	scan.Member{Name: "style_references", Child: scan.NewShape(scan.Member{Name: "image"},
-		scan.Member{Name: "strength"})},
-	scan.Member{Name: "inpaint"}, scan.Member{Name: "n"}, scan.Member{Name: "size"},
-	scan.Member{Name: "response_format"},
-	scan.Member{Name: "output_format"}, scan.Member{Name: "style"}, scan.Member{Name: "background"},
-	scan.Member{Name: "moderation"},
-	scan.Member{Name: "output_compression"}, scan.Member{Name: "image"}, scan.Member{Name: "image_2"},
-	scan.Member{Name: "image_3"},
-	scan.Member{Name: "images"}, scan.Member{Name: "image_url"}, scan.Member{Name: "mask"}, scan.Member{Name: "scale"},
-	scan.Member{Name: "enhance"}, scan.Member{Name: "enhanceCreativity"}, scan.Member{Name: "enhancePrompt"},
-	scan.Member{Name: "replication"}, scan.Member{Name: "creativity"}, scan.Member{Name: "input_fidelity"},
-	scan.Member{Name: "stream"}, scan.Member{Name: "partial_images"},
-)
+var imageShape = scan.NewShape(scan.Members(map[string]*scan.Shape{
+	"style_references": scan.NewShape(scan.Members(nil, "image", "strength")...),
+},
+	"model", "user", "modelId", "prompt", "negative_prompt", "width", "height", "aspect_ratio", "resolution",
+	"quality", "steps", "cfg_scale", "seed", "num_images", "variants", "style_preset", "lora_strength", "format",
+	"return_binary", "safe_mode", "hide_watermark", "embed_exif_metadata", "enable_web_search", "enhance_prompt",
+	"disable_prompt_optimization_thinking", "style_references", "inpaint", "n", "size", "response_format",
+	"output_format", "style", "background", "moderation", "output_compression", "image", "image_2", "image_3",
+	"images", "image_url", "mask", "scale", "enhance", "enhanceCreativity", "enhancePrompt", "replication",
+	"creativity", "input_fidelity", "stream", "partial_images",
+)...)
 
 // Limits of the specification (interface.md, Limits; addendum 8).
 const (

@@ -17,14 +17,10 @@ func New() Capability { return Capability{} }
 func (Capability) Open(*routes.Gateway) []routes.Row {
 	return []routes.Row{
 		{Method: "GET", Path: "/models", Access: routes.Catalog, Form: routes.NoBody, Params: modelParams, Serve: list},
-		{
-			Method: "GET", Path: "/models/traits", Access: routes.Catalog, Form: routes.NoBody,
-			Params: modelParams, Serve: traits,
-		},
-		{
-			Method: "GET", Path: "/models/compatibility_mapping", Access: routes.Catalog, Form: routes.NoBody,
-			Params: modelParams, Serve: compatibility,
-		},
+		{Method: "GET", Path: "/models/traits", Access: routes.Catalog, Form: routes.NoBody, Params: modelParams,
+			Serve: traits},
+		{Method: "GET", Path: "/models/compatibility_mapping", Access: routes.Catalog, Form: routes.NoBody,
+			Params: modelParams, Serve: compatibility},
 		{Method: "GET", Path: "/models/{id:*}", Access: routes.Catalog, Form: routes.NoBody, Serve: one},
 	}
 }

@@ -35,15 +35,10 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.gateway = g
 	g.Metrics().NewGauge("farebox_rpc_carried_requests", func() float64 { return float64(of.alone.count()) })
 	return []routes.Row{
-		{
-			Method: "GET", Path: "/crypto/rpc/networks", Access: routes.Public, Form: routes.NoBody,
-			Limit: routes.SmallBody, Serve: of.list,
-		},
-		{
-			Method: "POST", Path: "/crypto/rpc/{network}", Access: routes.Bearer, Form: routes.RawJSON,
-			Limit: mostBody, Rate: byCredits, Serve: of.serve,
-			Each: func(own any) []string { return own.(*view).names },
-		},
+		{Method: "GET", Path: "/crypto/rpc/networks", Access: routes.Public, Form: routes.NoBody,
+			Limit: routes.SmallBody, Serve: of.list},
+		{Method: "POST", Path: "/crypto/rpc/{network}", Access: routes.Bearer, Form: routes.RawJSON, Limit: mostBody,
+			Rate: byCredits, Serve: of.serve, Each: func(own any) []string { return own.(*view).names }},
 	}
 }
 

@@ -231,15 +231,11 @@ func ErrorEvent(dst []byte, code, kind, message string, retryAfter int) []byte {
 const DoneEvent = "data: [DONE]\n\n"
 
 func appendErrorEvent(dst []byte, code, kind, message string, retryAfter int) []byte {
-	dst = append(dst, `data: {"error":{"message":`...)
-	dst = AppendString(dst, message)
-	dst = append(dst, `,"type":`...)
-	dst = AppendString(dst, kind)
-	dst = append(dst, `,"code":`...)
-	dst = AppendString(dst, code)
+	dst = AppendString(append(dst, `data: {"error":{"message":`...), message)
+	dst = AppendString(append(dst, `,"type":`...), kind)
+	dst = AppendString(append(dst, `,"code":`...), code)
 	if retryAfter > 0 {
-		dst = append(dst, `,"retry_after":`...)
-		dst = strconv.AppendInt(dst, int64(retryAfter), 10)
+		dst = strconv.AppendInt(append(dst, `,"retry_after":`...), int64(retryAfter), 10)
 	}
 	return append(dst, "}}\n\n"...)
 }

@@ -169,8 +169,7 @@ const hexDigits = "0123456789abcdef"
 
 // AppendString appends text as a JSON string. What is not UTF-8 becomes U+FFFD.
 func AppendString[T string | []byte](dst []byte, text T) []byte {
-	dst = append(dst, '"')
-	dst = AppendEscaped(dst, text)
+	dst = AppendEscaped(append(dst, '"'), text)
 	return append(dst, '"')
 }
 

@@ -86,7 +86,6 @@ func (u *Upstream) SetDrops(chat *scan.Shape) {
 
 // AppendSystemMessage appends a system message with a comma after it.
 func AppendSystemMessage[T string | []byte](dst []byte, prompt T) []byte {
-	dst = append(dst, `{"role":"system","content":`...)
-	dst = AppendString(dst, prompt)
+	dst = AppendString(append(dst, `{"role":"system","content":`...), prompt)
 	return append(dst, "},"...)
 }

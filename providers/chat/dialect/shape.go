@@ -135,98 +135,41 @@ const (
 	SchemaStrict = 2
 )
 
-func names(list ...string) *scan.Shape {
-	members := make([]scan.Member, len(list))
-	for i, name := range list {
-		members[i].Name = name
-	}
-	return scan.NewShape(members...)
-}
+// below are the Shapes of members that have members themselves.
+type below = map[string]*scan.Shape
+
+func names(list ...string) *scan.Shape { return nested(nil, list...) }
+
+func nested(in below, list ...string) *scan.Shape { return scan.NewShape(scan.Members(in, list...)...) }
 
 // ChatShape is every member of a chat body that somebody validates, prices,
 // routes or changes, with the parameter objects of one brand and its aliases,
 // and the members that some upstream is not sent (drops).
 func ChatShape(brand string, aliases, drops []string) *scan.Shape {
 	link := names("url")
-	part := scan.NewShape(
-		scan.Member{Name: "type"},
-		scan.Member{Name: "text"},
-		scan.Member{Name: "image_url", Child: link},
-		scan.Member{Name: "input_audio", Child: names("data", "format")},
-		scan.Member{Name: "video_url", Child: link},
-		scan.Member{Name: "file", Child: names("file_data", "filename")},
-		scan.Member{Name: "cache_control", Child: cacheShape},
-		scan.Member{Name: "refusal"},
-	)
-	call := scan.NewShape(
-		scan.Member{Name: "id"},
-		scan.Member{Name: "type"},
-		scan.Member{Name: "function", Child: names("name", "arguments")},
-	)
-	message := scan.NewShape(
-		scan.Member{Name: "role"},
-		scan.Member{Name: "content", Child: part},
-		scan.Member{Name: "name"},
-		scan.Member{Name: "tool_call_id"},
-		scan.Member{Name: "tool_calls", Child: call},
-		scan.Member{Name: "reasoning_content"},
-		scan.Member{Name: "reasoning_details"},
-		scan.Member{Name: "thought_signature"},
-		scan.Member{Name: "cache_control", Child: cacheShape},
-	)
-	tool := scan.NewShape(
-		scan.Member{Name: "type"},
-		scan.Member{Name: "function", Child: names("name", "description", "parameters", "strict")},
-		scan.Member{Name: "cache_control", Child: cacheShape},
-	)
-	format := scan.NewShape(
-		scan.Member{Name: "type"},
-		scan.Member{Name: "json_schema", Child: names("schema", "name", "strict")},
-	)
-	choice := scan.NewShape(
-		scan.Member{Name: "type"},
-		scan.Member{Name: "function", Child: names("name")},
-	)
-	members := []scan.Member{
-		{Name: "model"},
-		{Name: "user"},
-		{Name: "messages", Child: message},
-		{Name: "stream"},
-		{Name: "stream_options", Child: names("include_usage")},
-		{Name: "max_completion_tokens"},
-		{Name: "max_tokens"},
-		{Name: "n"},
-		{Name: "reasoning_effort"},
-		{Name: "reasoning", Child: names("effort", "summary", "enabled")},
-		{Name: "tools", Child: tool},
-		{Name: "tool_choice", Child: choice},
-		{Name: "parallel_tool_calls"},
-		{Name: "response_format", Child: format},
-		{Name: "stop"},
-		{Name: "stop_token_ids"},
-		{Name: "temperature"},
-		{Name: "top_p"},
-		{Name: "top_k"},
-		{Name: "min_p"},
-		{Name: "min_temp"},
-		{Name: "max_temp"},
-		{Name: "frequency_penalty"},
-		{Name: "presence_penalty"},
-		{Name: "repetition_penalty"},
-		{Name: "seed"},
-		{Name: "logprobs"},
-		{Name: "top_logprobs"},
-		{Name: "store"},
-		{Name: "text", Child: names("verbosity")},
-		{Name: "verbosity"},
-		{Name: "include"},
-		{Name: "metadata"},
-		{Name: "prompt_cache_key"},
-		{Name: "prompt_cache_retention"},
-		{Name: "fallbacks", Child: names("model")},
-		{Name: "anon_user_id"},
-		{Name: "cache_control", Child: cacheShape},
-	}
+	part := nested(below{
+		"image_url": link, "input_audio": names("data", "format"), "video_url": link,
+		"file": names("file_data", "filename"), "cache_control": cacheShape,
+	}, "type", "text", "image_url", "input_audio", "video_url", "file", "cache_control", "refusal")
+	call := nested(below{"function": names("name", "arguments")}, "id", "type", "function")
+	message := nested(below{"content": part, "tool_calls": call, "cache_control": cacheShape},
+		"role", "content", "name", "tool_call_id", "tool_calls", "reasoning_content", "reasoning_details",
+		"thought_signature", "cache_control")
+	tool := nested(below{
+		"function": names("name", "description", "parameters", "strict"), "cache_control": cacheShape,
+	}, "type", "function", "cache_control")
+	members := scan.Members(below{
+		"messages": message, "stream_options": names("include_usage"),
+		"reasoning": names("effort", "summary", "enabled"), "tools": tool,
+		"tool_choice":     nested(below{"function": names("name")}, "type", "function"),
+		"response_format": nested(below{"json_schema": names("schema", "name", "strict")}, "type", "json_schema"),
+		"text":            names("verbosity"), "fallbacks": names("model"), "cache_control": cacheShape,
+	}, "model", "user", "messages", "stream", "stream_options", "max_completion_tokens", "max_tokens", "n",
+		"reasoning_effort", "reasoning", "tools", "tool_choice", "parallel_tool_calls", "response_format", "stop",
+		"stop_token_ids", "temperature", "top_p", "top_k", "min_p", "min_temp", "max_temp", "frequency_penalty",
+		"presence_penalty", "repetition_penalty", "seed", "logprobs", "top_logprobs", "store", "text", "verbosity",
+		"include", "metadata", "prompt_cache_key", "prompt_cache_retention", "fallbacks", "anon_user_id",
+		"cache_control")
 	for _, word := range append([]string{brand}, aliases...) {
 		members = append(members, scan.Member{Name: word + "_parameters", Child: brandShape(word)})
 	}

@@ -137,8 +137,7 @@ func UsageIn(body []byte, doc *scan.Document, at int32, u *Usage) bool {
 // AppendUsage appends the usage member's object (addendum 5.6).
 func AppendUsage(dst []byte, u *Usage) []byte {
 	number := func(name string, v int64) {
-		dst = append(dst, name...)
-		dst = strconv.AppendInt(dst, v, 10)
+		dst = strconv.AppendInt(append(dst, name...), v, 10)
 	}
 	number(`{"prompt_tokens":`, u.Prompt)
 	number(`,"completion_tokens":`, u.Completion)

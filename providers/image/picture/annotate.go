@@ -69,8 +69,7 @@ func appendChunk(dst []byte, kind string, data []byte) []byte {
 func annotateJPEG(raw []byte, n Note) []byte {
 	data := append([]byte("Exif\x00\x00"), exif(n)...)
 	out := make([]byte, 0, len(raw)+len(data)+4)
-	out = append(out, 0xff, 0xd8, 0xff, 0xe1)
-	out = binary.BigEndian.AppendUint16(out, uint16(len(data)+2))
+	out = binary.BigEndian.AppendUint16(append(out, 0xff, 0xd8, 0xff, 0xe1), uint16(len(data)+2))
 	return append(append(out, data...), raw[2:]...)
 }
 
@@ -108,8 +107,7 @@ func annotateWebP(raw []byte, n Note) []byte {
 		out = append(out, byte(w), byte(w>>8), byte(w>>16), byte(l), byte(l>>8), byte(l>>16))
 		out = append(out, rest...)
 	}
-	out = append(out, "EXIF"...)
-	out = binary.LittleEndian.AppendUint32(out, uint32(len(data)))
+	out = binary.LittleEndian.AppendUint32(append(out, "EXIF"...), uint32(len(data)))
 	out = append(out, data...)
 	if len(data)&1 != 0 {
 		out = append(out, 0)
