@@ -40,8 +40,8 @@ func (l *Ledger) UsageReport(q report.SumQuery) ([]report.Sum, error) {
 // reportSource is what reports need of a ledger.
 type reportSource struct{ *Ledger }
 
-func (s reportSource) Snapshot(ctx context.Context, do func(report.Queries) error) error {
-	return s.store.Report(ctx, func(q *store.Query) error { return do(queriesOf(q)) })
+func (s reportSource) Report(ctx context.Context, do func(*store.Query) error) error {
+	return s.store.Report(ctx, do)
 }
 
 func (s reportSource) Now() int64 { return s.now() }
@@ -51,12 +51,6 @@ func (s reportSource) SeveralNodes() bool { return s.node != nil && s.node.live.
 func (s reportSource) Sign(text []byte) [sha256.Size]byte { return s.hasher.digest(text) }
 
 func (s reportSource) Floor() Nano { return Nano(s.floor.Load()) }
-
-func queriesOf(q *store.Query) report.Queries {
-	return report.Queries{Row: q.Row, Each: q.Each, Entries: func(p *report.Page, place int) ([]report.Entry, error) {
-		return entriesOf(p, q.SoldBefore(), place)
-	}}
-}
 
 // newest is what this node settled last for an account.
 type newest struct {

@@ -61,7 +61,7 @@ func TestEntriesOfARequestAreItsCharge(t *testing.T) {
 	x := rand.New(rand.NewPCG(1, 1))
 	for i := range 20_000 {
 		r := madeUp(x, 1, uint64(i+2), 1_800_000_000_000_000)
-		list := appendEntries(nil, r, 1, journal.AnyPlace)
+		list := report.AppendEntries(nil, r, 1, journal.AnyPlace)
 		var sum money.Parts
 		var tokens int64
 		for _, e := range list {
@@ -86,7 +86,7 @@ func TestEntriesOfARequestAreItsCharge(t *testing.T) {
 			t.Fatalf("%d entries, counted as %v", len(list), count)
 		}
 		for place := range money.Currencies {
-			if got := appendEntries(nil, r, 1, place); int64(len(got)) != count.Of(place) {
+			if got := report.AppendEntries(nil, r, 1, place); int64(len(got)) != count.Of(place) {
 				t.Fatalf("%d entries of %s, counted as %v", len(got), money.SpendOrder[place], count)
 			}
 		}
@@ -187,7 +187,7 @@ func fillNodes(t *rapid.T, f *fixture, account uint32) (model entryList) {
 			}
 			seq += 1 + x.Uint64N(3)
 			r := madeUp(x, account, seq, max(0, min(at, end)))
-			model = appendEntries(model, r, node, journal.AnyPlace)
+			model = report.AppendEntries(model, r, node, journal.AnyPlace)
 			set.Add(r)
 			if x.IntN(40) == 0 {
 				pages = append(pages, set.List()...)

@@ -11,40 +11,22 @@ import (
 	"farebox/config"
 )
 
-// moreOfAccount are further commands below `farebox account`.
-func (f *operatorFlags) moreOfAccount() []*cobra.Command {
-	return []*cobra.Command{
-		f.show(), f.debit(),
-		f.status("suspend", "Refuse an account's keys until it is resumed", store.AccountSuspended,
-			"Its keys are answered with 403 from the next request on; requests that are under way run on. Money and "+
-				"keys stay as they are."),
-		f.status("resume", "Let a suspended account's keys in again", store.AccountOpen, ""),
-		f.status("close", "Close an account for good", store.AccountClosed,
-			"Its keys are answered with 403 from the next request on, on all nodes within a second; requests that "+
-				"are under way run on.\n"+
-				"What it has and owes stays in the books and in `farebox account show`. A closed account takes no "+
-				"credit and cannot be opened again."),
-	}
-}
-
 func (f *operatorFlags) show() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ACCOUNT", Short: "Show what an account has, holds, has spent and owes, and whether it is open",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.with(func(op billing.Operator) error {
-				list, err := op.Accounts()
-				if err != nil {
-					return err
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
+			list, err := op.Accounts()
+			if err != nil {
+				return err
+			}
+			for i := range list {
+				if a := &list[i]; a.ID == args[0] || a.Name == args[0] {
+					return f.print(cmd, a, "", accountRows(a))
 				}
-				for i := range list {
-					if a := &list[i]; a.ID == args[0] || a.Name == args[0] {
-						return f.print(cmd, a, "", accountRows(a))
-					}
-				}
-				return fmt.Errorf("cannot find the account %q: %w", args[0], billing.ErrNoAccount)
-			})
-		},
+			}
+			return fmt.Errorf("cannot find the account %q: %w", args[0], billing.ErrNoAccount)
+		}),
 	}
 }
 
@@ -103,15 +85,13 @@ takes what there is, and the account owes the rest: the next credit pays it firs
 func (f *operatorFlags) status(verb, short string, status store.AccountStatus, long string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " ACCOUNT", Short: short, Long: long, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.with(func(op billing.Operator) error {
-				a, err := op.SetStatus(args[0], status)
-				if err != nil {
-					return err
-				}
-				return f.print(cmd, a, "", accountRows(&a))
-			})
-		},
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
+			a, err := op.SetStatus(args[0], status)
+			if err != nil {
+				return err
+			}
+			return f.print(cmd, a, "", accountRows(&a))
+		}),
 	}
 }
 
@@ -144,98 +124,72 @@ func accountCommand() *cobra.Command {
 and what they owe for requests that cost more than could be charged (DEBT): the next credit pays it first, and until then nothing is sold.
 On a shared store LEASED is what nodes have taken to spend from, what they set aside included, in all currencies together;
 the columns before it are what is left beside that. --json has it by currency.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(func(op billing.Operator) error {
-				accounts, err := op.Accounts()
-				if err != nil {
-					return err
-				}
-				rows := make([][]string, len(accounts))
-				for i, a := range accounts {
-					rows[i] = []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(),
-						a.Bundled.String(), a.Leased.Total().String(), a.Held.String(), a.Spent.String(),
-						a.Debt.String(), a.Status.String()}
-				}
-				return f.print(cmd, accounts, "NAME ID USD DIEM DAILY BUNDLED LEASED HELD SPENT DEBT STATUS", rows)
-			})
-		},
-	}
-
-	var currency, ref, memo string
-	credit := &cobra.Command{
-		Use: "credit ACCOUNT AMOUNT", Short: "Add money to an account; the same --ref is applied once",
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			amount, err := config.ParseNano(args[1])
-			if err != nil {
-				return fmt.Errorf("cannot read the amount %q: it %w; write it as 100 or 0.25", args[1], err)
-			}
-			unit, err := billing.ParseCurrency(currency)
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
+			accounts, err := op.Accounts()
 			if err != nil {
 				return err
 			}
-			return f.with(func(op billing.Operator) error {
-				balance, applied, err := op.Credit(args[0], unit, amount, ref, memo)
-				if err != nil {
-					return err
-				}
-				state := "credited"
-				if !applied {
-					state = "already credited under this --ref; nothing changed"
-				}
-				return f.print(cmd, map[string]any{"account": args[0], "currency": unit.String(),
-					"amount": amount.String(), "balance": balance.String(), "applied": applied}, "",
-					[][]string{{state, amount.String() + " " + unit.String()},
-						{"balance", balance.String() + " " + unit.String()}})
-			})
-		},
+			rows := make([][]string, len(accounts))
+			for i, a := range accounts {
+				rows[i] = []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(),
+					a.Bundled.String(), a.Leased.Total().String(), a.Held.String(), a.Spent.String(),
+					a.Debt.String(), a.Status.String()}
+			}
+			return f.print(cmd, accounts, "NAME ID USD DIEM DAILY BUNDLED LEASED HELD SPENT DEBT STATUS", rows)
+		}),
 	}
-	credit.Flags().StringVar(&currency, "currency", "USD", "USD, DIEM or BUNDLED_CREDITS")
-	credit.Flags().StringVar(&ref, "ref", "", "reference of the payment; a second credit with it changes nothing")
-	credit.Flags().StringVar(&memo, "memo", "", "note kept with the entry")
 
-	cmd.AddCommand(create, list, positiveAmounts(credit), positiveAmounts(refundCommand(&f)), diemCommand(&f))
-	cmd.AddCommand(f.moreOfAccount()...)
+	refund := f.credit("refund", (billing.Operator).Refund, &cobra.Command{
+		Use:   "refund ACCOUNT AMOUNT --ref REF",
+		Short: "Give back what a request cost, in the currency that it was charged in; the same --ref once",
+	}, "what was charged: USD, DIEM or BUNDLED_CREDITS; DIEM come back as today's",
+		"the request or case; a second refund with it changes nothing")
+	_ = refund.MarkFlagRequired("ref")
+	cmd.AddCommand(create, list, f.credit("credit", (billing.Operator).Credit, &cobra.Command{
+		Use: "credit ACCOUNT AMOUNT", Short: "Add money to an account; the same --ref is applied once",
+	}, "USD, DIEM or BUNDLED_CREDITS", "reference of the payment; a second credit with it changes nothing"),
+		refund, diemCommand(&f), f.show(), f.debit(),
+		f.status("suspend", "Refuse an account's keys until it is resumed", store.AccountSuspended,
+			"Its keys are answered with 403 from the next request on; requests that are under way run on. Money and "+
+				"keys stay as they are."),
+		f.status("resume", "Let a suspended account's keys in again", store.AccountOpen, ""),
+		f.status("close", "Close an account for good", store.AccountClosed,
+			"Its keys are answered with 403 from the next request on, on all nodes within a second; requests that "+
+				"are under way run on.\n"+
+				"What it has and owes stays in the books and in `farebox account show`. A closed account takes no "+
+				"credit and cannot be opened again."))
 	return cmd
 }
 
-func refundCommand(f *operatorFlags) *cobra.Command {
+// credit makes a command of credit or refund, which give an account money.
+func (f *operatorFlags) credit(verb string, give func(op billing.Operator, account string, currency billing.Currency,
+	amount billing.Nano, ref, memo string) (billing.Nano, bool, error), cmd *cobra.Command, ofCurrency, ofRef string,
+) *cobra.Command {
 	var currency, ref, memo string
-	refund := &cobra.Command{
-		Use:   "refund ACCOUNT AMOUNT --ref REF",
-		Short: "Give back what a request cost, in the currency that it was charged in; the same --ref once",
-		Args:  cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			amount, err := config.ParseNano(args[1])
-			if err != nil {
-				return fmt.Errorf("cannot read the amount %q: it %w; write it as 100 or 0.25", args[1], err)
-			}
-			unit, err := billing.ParseCurrency(currency)
+	cmd.Args = cobra.ExactArgs(2)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		n, unit, err := amount(args[1], currency)
+		if err != nil {
+			return err
+		}
+		return f.with(func(op billing.Operator) error {
+			balance, applied, err := give(op, args[0], unit, n, ref, memo)
 			if err != nil {
 				return err
 			}
-			return f.with(func(op billing.Operator) error {
-				balance, applied, err := op.Refund(args[0], unit, amount, ref, memo)
-				if err != nil {
-					return err
-				}
-				state := "refunded"
-				if !applied {
-					state = "already refunded under this --ref; nothing changed"
-				}
-				return f.print(cmd, map[string]any{"account": args[0], "currency": unit.String(),
-					"amount": amount.String(), "balance": balance.String(), "applied": applied}, "",
-					[][]string{{state, amount.String() + " " + unit.String()},
-						{"balance", balance.String() + " " + unit.String()}})
-			})
-		},
+			state := verb + "ed"
+			if !applied {
+				state = "already " + state + " under this --ref; nothing changed"
+			}
+			return f.print(cmd, map[string]any{"account": args[0], "currency": unit.String(), "amount": n.String(),
+				"balance": balance.String(), "applied": applied}, "", [][]string{
+				{state, n.String() + " " + unit.String()}, {"balance", balance.String() + " " + unit.String()}})
+		})
 	}
-	refund.Flags().StringVar(
-		&currency, "currency", "USD", "what was charged: USD, DIEM or BUNDLED_CREDITS; DIEM come back as today's")
-	refund.Flags().StringVar(&ref, "ref", "", "the request or case; a second refund with it changes nothing")
-	refund.Flags().StringVar(&memo, "memo", "", "note kept with the entry")
-	_ = refund.MarkFlagRequired("ref")
-	return refund
+	cmd.Flags().StringVar(&currency, "currency", "USD", ofCurrency)
+	cmd.Flags().StringVar(&ref, "ref", "", ofRef)
+	cmd.Flags().StringVar(&memo, "memo", "", "note kept with the entry")
+	return positiveAmounts(cmd)
 }
 
 func diemCommand(f *operatorFlags) *cobra.Command {

@@ -16,33 +16,30 @@ func verifyCommand() *cobra.Command {
 		Long: `Adds up balances, double entry, daily usage and single requests, each by itself, and compares them.
 Works beside a running server and without one; without one the journal and what would be in memory are compared, too.
 Ends with status 1 when something does not add up.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(func(op billing.Operator) error {
-				r, err := op.Verify()
-				if err != nil {
-					return fmt.Errorf("cannot recount the ledger: %w", err)
-				}
-				rows := [][]string{
-					{"accounts", fmt.Sprint(r.Accounts)}, {"requests", fmt.Sprint(r.Requests)},
-					{"charged", r.Charged.String()}, {"shortfall", r.Shortfall.String()}, {"debt", r.Debt.String()},
-					{"faults", fmt.Sprint(len(r.Faults))},
-				}
-				if err := f.print(cmd, r, "", rows); err != nil {
-					return err
-				}
-				for _, fault := range r.Faults {
-					fmt.Fprintln(cmd.ErrOrStderr(), "fault: "+fault)
-				}
-				if len(r.Faults) > 0 {
-					return fmt.Errorf("the ledger does not add up: %d faults; stop the traffic, keep a copy, and "+
-						"restore a backup or correct them", len(r.Faults))
-				}
-				return nil
-			})
-		},
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
+			r, err := op.Verify()
+			if err != nil {
+				return fmt.Errorf("cannot recount the ledger: %w", err)
+			}
+			rows := [][]string{
+				{"accounts", fmt.Sprint(r.Accounts)}, {"requests", fmt.Sprint(r.Requests)},
+				{"charged", r.Charged.String()}, {"shortfall", r.Shortfall.String()}, {"debt", r.Debt.String()},
+				{"faults", fmt.Sprint(len(r.Faults))},
+			}
+			if err := f.print(cmd, r, "", rows); err != nil {
+				return err
+			}
+			for _, fault := range r.Faults {
+				fmt.Fprintln(cmd.ErrOrStderr(), "fault: "+fault)
+			}
+			if len(r.Faults) > 0 {
+				return fmt.Errorf("the ledger does not add up: %d faults; stop the traffic, keep a copy, and "+
+					"restore a backup or correct them", len(r.Faults))
+			}
+			return nil
+		}),
 	}
-	f.register(cmd)
-	return cmd
+	return f.register(cmd)
 }
 
 func backupCommand() *cobra.Command {
@@ -51,18 +48,15 @@ func backupCommand() *cobra.Command {
 		Use: "backup FILE", Short: "Write the store to a file that any engine can restore", Args: cobra.ExactArgs(1),
 		Long: `Writes accounts, keys, money and usage as they are now to a new file, beside the traffic.
 The file is as secret as the store: with it keys can be checked.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.with(func(op billing.Operator) error {
-				b, err := op.Backup(args[0])
-				if err != nil {
-					return err
-				}
-				return f.print(cmd, b, "", backupRows(b))
-			})
-		},
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
+			b, err := op.Backup(args[0])
+			if err != nil {
+				return err
+			}
+			return f.print(cmd, b, "", backupRows(b))
+		}),
 	}
-	f.register(cmd)
-	return cmd
+	return f.register(cmd)
 }
 
 func backupRows(b billing.BackupInfo) [][]string {
@@ -92,8 +86,7 @@ so a ledger moves from one engine to the other, too.`,
 			return f.print(cmd, b, "", backupRows(b))
 		},
 	}
-	f.register(cmd)
-	return cmd
+	return f.register(cmd)
 }
 
 func migrateCommand() *cobra.Command {
@@ -108,6 +101,5 @@ func migrateCommand() *cobra.Command {
 			})
 		},
 	}
-	f.register(cmd)
-	return cmd
+	return f.register(cmd)
 }

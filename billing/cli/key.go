@@ -16,30 +16,25 @@ import (
 	"farebox/config"
 )
 
-// moreOfKey are further commands below `farebox key`.
-func (f *operatorFlags) moreOfKey() []*cobra.Command { return []*cobra.Command{f.keys(), f.limits()} }
-
 func (f *operatorFlags) keys() *cobra.Command {
 	var of string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List keys with their limits, what they used of them, and expiry; secrets are never " +
 			"shown again", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(func(op billing.Operator) error {
-				keys, err := op.Keys(of)
-				if err != nil {
-					return err
-				}
-				rows := make([][]string, len(keys))
-				for i := range keys {
-					k := &keys[i]
-					rows[i] = append([]string{k.ID, k.AccountName, k.Type.String(), "…" + k.Last6, k.State()},
-						limitColumns(k)...)
-					rows[i] = append(rows[i], k.Description)
-				}
-				return f.print(cmd, keys, "ID ACCOUNT TYPE SECRET STATE PERIOD USD DIEM EXPIRES DESCRIPTION", rows)
-			})
-		},
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
+			keys, err := op.Keys(of)
+			if err != nil {
+				return err
+			}
+			rows := make([][]string, len(keys))
+			for i := range keys {
+				k := &keys[i]
+				rows[i] = append([]string{k.ID, k.AccountName, k.Type.String(), "…" + k.Last6, k.State()},
+					limitColumns(k)...)
+				rows[i] = append(rows[i], k.Description)
+			}
+			return f.print(cmd, keys, "ID ACCOUNT TYPE SECRET STATE PERIOD USD DIEM EXPIRES DESCRIPTION", rows)
+		}),
 	}
 	cmd.Flags().StringVar(&of, "account", "", "only this account's keys")
 	return cmd
@@ -203,18 +198,15 @@ func keyCommand() *cobra.Command {
 
 	revoke := &cobra.Command{
 		Use: "revoke ID", Short: "Revoke a key; it is refused from this moment on", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.with(func(op billing.Operator) error {
-				if err := op.RevokeKey(args[0]); err != nil {
-					return err
-				}
-				return f.print(cmd, map[string]any{"id": args[0], "revoked": true}, "",
-					[][]string{{"revoked", args[0]}})
-			})
-		},
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
+			if err := op.RevokeKey(args[0]); err != nil {
+				return err
+			}
+			return f.print(cmd, map[string]any{"id": args[0], "revoked": true}, "",
+				[][]string{{"revoked", args[0]}})
+		}),
 	}
-	cmd.AddCommand(create, revoke)
-	cmd.AddCommand(f.moreOfKey()...)
+	cmd.AddCommand(create, revoke, f.keys(), f.limits())
 	return cmd
 }
 

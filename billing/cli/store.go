@@ -24,11 +24,12 @@ type operatorFlags struct {
 	json        bool
 }
 
-func (f *operatorFlags) register(cmd *cobra.Command) {
+func (f *operatorFlags) register(cmd *cobra.Command) *cobra.Command {
 	cmd.PersistentFlags().StringVarP(&f.file, "config", "c", "", "config file that names the store")
 	cmd.PersistentFlags().StringVar(
 		&f.store, "store", "", "ledger directory or postgres://…; default: what the config says, or ./farebox-data")
 	cmd.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
 }
 
 // open reaches the running server's ledger, or opens the store itself. Only who
@@ -100,6 +101,14 @@ func (f *operatorFlags) given() (flags string) {
 		flags += " --store " + f.store
 	}
 	return flags
+}
+
+// on makes what a command does of what it does on the store.
+func (f *operatorFlags) on(do func(*cobra.Command, billing.Operator, []string) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return f.with(func(op billing.Operator) error { return do(cmd, op, args) })
+	}
 }
 
 // with runs do on the store and closes it.

@@ -12,8 +12,8 @@ import (
 	"farebox/billing/report"
 )
 
-// usage is `farebox usage` without the flags that name the store.
-func (f *operatorFlags) usage() *cobra.Command {
+func usageCommand() *cobra.Command {
+	f := &operatorFlags{}
 	var account, from, to, by string
 	var asCSV bool
 	cmd := &cobra.Command{
@@ -57,7 +57,7 @@ UNITS are pictures and blockchain credits. What accounts paid of their debts is 
 	cmd.Flags().StringVar(&to, "to", "", "last UTC day, YYYY-MM-DD; default: today")
 	cmd.Flags().StringVar(&by, "by", "account", "account, model, key or day")
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "print CSV")
-	return cmd
+	return f.register(cmd)
 }
 
 func usageQuery(account, from, to, by string, now time.Time) (q report.SumQuery, err error) {
@@ -100,11 +100,4 @@ func harmless(text string) string {
 		return "'" + text
 	}
 	return text
-}
-
-func usageCommand() *cobra.Command {
-	f := &operatorFlags{}
-	cmd := f.usage()
-	f.register(cmd)
-	return cmd
 }

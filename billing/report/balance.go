@@ -6,6 +6,7 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 const sqlDebtOf = "SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt WHERE account = $1"
@@ -27,7 +28,7 @@ func (a Account) Balance() (Balance, error) {
 	var have money.Parts
 	var b Balance
 	day := a.source.Today()
-	err := a.read(func(q Queries) error {
+	err := a.read(func(q *store.Query) error {
 		if err := q.Row("SELECT diem_daily FROM account WHERE no = $1", a.No).Scan(&b.DIEMAllocation); err != nil {
 			return err
 		}

@@ -8,5 +8,6 @@
 // there first what was settled just now.
 //
 // What may not enter: anything that writes, HTTP, and what a model is now:
-// reports go by what was booked. It imports calendar and money.
+// reports go by what was booked. It imports calendar, money, journal
+// and store.
 package report

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 
+	"farebox/billing/journal"
 	"farebox/billing/money"
 )
 
@@ -49,3 +50,25 @@ func (p Position) Compare(q Position) int {
 }
 
 func byPosition(a, b Entry) int { return a.At.Compare(b.At) }
+
+// AppendEntries appends a record's entries that a currency paid (journal.AnyPlace:
+// all), in the order of their positions. Lines without units have none.
+func AppendEntries(to []Entry, r *journal.Record, node uint32, place int) []Entry {
+	var s journal.Shares
+	r.Spread(&s)
+	us, sold := r.TimeNs/1000, r.Sold()
+	prompt, completion := r.Tokens()
+	for _, x := range s.All() {
+		if place != journal.AnyPlace && place != int(x.Place) {
+			continue
+		}
+		to = append(to, Entry{
+			AtUs: us, Kind: x.Kind, Units: x.Units, Price: sold[x.Line].Price, Amount: x.Amount,
+			Currency:  money.SpendOrder[x.Place],
+			RequestID: r.RequestID, TookMs: r.TookMs, Prompt: prompt, Completion: completion,
+			ModelNo: r.Model, At: Position{Us: us, Node: node, Seq: r.Seq,
+				Line: x.Line*money.Currencies + x.Place},
+		})
+	}
+	return to
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // HistoryQuery asks for entries in the order of time, from its first page on.
@@ -107,8 +108,8 @@ func (a Account) awaitOthers(upToUs int64) (waited bool) {
 }
 
 func (a Account) historyPage(place int, c *cursor, h *History) (more bool, err error) {
-	err = a.read(func(q Queries) error {
-		x := &index{Queries: q, account: a.No, place: place}
+	err = a.read(func(q *store.Query) error {
+		x := &index{Query: q, account: a.No, place: place}
 		h.Entries = make([]Entry, 0, c.PageSize)
 		err := x.walk(c.from, c.ToUs, func(e *Entry) bool {
 			if more = len(h.Entries) == c.PageSize; !more {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 
+	"farebox/billing/journal"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // detailed gives how far the detail of each node has come.
-func detailed(q Queries) (map[uint32]uint64, error) {
+func detailed(q *store.Query) (map[uint32]uint64, error) {
 	seqs := map[uint32]uint64{}
 	err := q.Each(func(rows *sql.Rows) error {
 		var node uint32
@@ -25,7 +27,7 @@ func detailed(q Queries) (map[uint32]uint64, error) {
 // and by number without opening more pages than it must: hours and pages have
 // counts. Ranks and numbers count from the account's first entry.
 type index struct {
-	Queries
+	*store.Query
 	account uint32
 	place   int
 	bounds  map[uint32]uint64 // pages of each node behind these do not exist; nil: all do
@@ -48,12 +50,12 @@ type pageRef struct {
 
 // countColumns is what is summed for a place in spend order.
 var countColumns = map[int]string{
-	AnyCurrency:  "entries_diem + entries_bundled + entries_usd",
-	money.InDIEM: "entries_diem", money.InBundled: "entries_bundled", money.InUSD: "entries_usd",
+	journal.AnyPlace: "entries_diem + entries_bundled + entries_usd",
+	money.InDIEM:     "entries_diem", money.InBundled: "entries_bundled", money.InUSD: "entries_usd",
 }
 
-func newIndex(q Queries, account uint32, place int, bounds map[uint32]uint64) (*index, error) {
-	x := &index{Queries: q, account: account, place: place, bounds: bounds}
+func newIndex(q *store.Query, account uint32, place int, bounds map[uint32]uint64) (*index, error) {
+	x := &index{Query: q, account: account, place: place, bounds: bounds}
 	if err := x.loadHours(); err != nil {
 		return nil, fmt.Errorf("cannot read the hours of an account's usage: %w", err)
 	}
@@ -71,7 +73,7 @@ func (x *index) loadHours() error {
 	if err != nil || x.bounds == nil {
 		return err
 	}
-	applied, err := detailed(x.Queries)
+	applied, err := detailed(x.Query)
 	if err != nil {
 		return err
 	}
@@ -85,9 +87,9 @@ func (x *index) loadHours() error {
 				return err
 			}
 			byHour := func(h hourCount, hour int64) int { return int(h.hour - hour) }
-			i, ok := slices.BinarySearchFunc(x.hours, hourOf(us), byHour)
+			i, ok := slices.BinarySearchFunc(x.hours, journal.HourOf(us), byHour)
 			if !ok || x.hours[i].n < n {
-				return ErrDamaged
+				return journal.ErrPage
 			}
 			x.hours[i].n -= n
 			return nil
@@ -163,13 +165,19 @@ func (x *index) hides(p *pageRef) bool {
 
 // open gives the entries of a page.
 func (x *index) open(p *pageRef) ([]Entry, error) {
-	page := Page{Account: x.account, Node: p.node, First: p.first, Last: p.last, Requests: p.requests}
+	page := journal.Page{Account: x.account, Node: p.node, First: p.first, Last: p.last, Requests: p.requests}
 	err := x.Row("SELECT data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3",
 		x.account, p.node, p.first).Scan(&page.Data)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read a page of usage: %w", err)
 	}
-	list, err := x.Entries(&page, x.place)
+	// Requests stand in the page as they were recorded, which differs from their
+	// times by moments.
+	var list []Entry
+	err = page.Each(x.SoldBefore(), func(r *journal.Record) error {
+		list = AppendEntries(list, r, p.node, x.place)
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -178,21 +186,21 @@ func (x *index) open(p *pageRef) ([]Entry, error) {
 	}
 	if int64(len(list)) != p.n {
 		err = fmt.Errorf("%w: node %d, record %d: it has %d entries, counted as %d",
-			ErrDamaged, p.node, p.first, len(list), p.n)
+			journal.ErrPage, p.node, p.first, len(list), p.n)
 	}
 	return list, err
 }
 
 // rank is how many entries come before a time.
 func (x *index) rank(us int64) (n int64, err error) {
-	hour := hourOf(us)
+	hour := journal.HourOf(us)
 	for _, h := range x.hours {
 		if h.hour >= hour {
 			break
 		}
 		n += h.n
 	}
-	err = x.eachRef(hour*hourUs, us, 0, func(p *pageRef) (bool, error) {
+	err = x.eachRef(hour*journal.HourUs, us, 0, func(p *pageRef) (bool, error) {
 		if p.lastUs < us {
 			n += p.n
 			return true, nil
@@ -216,8 +224,8 @@ func (x *index) seek(off int64) (us, rank int64, err error) {
 			sum += h.n
 			continue
 		}
-		us = h.hour * hourUs
-		err = x.eachRef(us, us+hourUs, 0, func(p *pageRef) (bool, error) {
+		us = h.hour * journal.HourUs
+		err = x.eachRef(us, us+journal.HourUs, 0, func(p *pageRef) (bool, error) {
 			us = p.firstUs
 			sum += p.n
 			return sum <= off, nil
@@ -237,7 +245,7 @@ func (x *index) seek(off int64) (us, rank int64, err error) {
 func (x *index) walk(from Position, endUs int64, yield func(*Entry) (more bool)) error {
 	m := merge{}
 	done := false
-	err := x.eachRef(hourOf(from.Us)*hourUs, endUs, from.Us, func(p *pageRef) (bool, error) {
+	err := x.eachRef(journal.HourOf(from.Us)*journal.HourUs, endUs, from.Us, func(p *pageRef) (bool, error) {
 		if done = !m.until(p.firstUs, yield); done {
 			return false, nil
 		}
@@ -286,8 +294,3 @@ func (m *merge) until(us int64, yield func(*Entry) (more bool)) bool {
 	}
 	return true
 }
-
-const hourUs = int64(3600) * 1e6
-
-// hourOf is the hour of a time, counted from 1970.
-func hourOf(us int64) int64 { return us / hourUs }

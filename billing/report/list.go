@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"farebox/billing/journal"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // ListQuery asks for one numbered page of an account's entries.
@@ -41,7 +43,7 @@ func (a Account) List(q ListQuery) (list List, err error) {
 	if bounds == nil {
 		list.Behind = !a.Newest.Detail()
 	}
-	err = a.read(func(tx Queries) error {
+	err = a.read(func(tx *store.Query) error {
 		if q.Page == 1 {
 			if bounds, err = detailed(tx); err != nil {
 				return err
@@ -67,7 +69,7 @@ func (a Account) List(q ListQuery) (list List, err error) {
 func placeOf(c money.Currency) (place int, some bool) {
 	switch c {
 	case 0:
-		return AnyCurrency, true
+		return journal.AnyPlace, true
 	case money.USD, money.DIEM, money.Bundled:
 		return money.PlaceOf(c), true
 	}
@@ -113,7 +115,7 @@ func (x *index) page(q *ListQuery, list *List) (err error) {
 		return int64(len(list.Entries)) < want
 	})
 	if err == nil && int64(len(list.Entries)) != want {
-		err = fmt.Errorf("%w: %d entries from number %d on, counted as %d", ErrDamaged, len(list.Entries), first, want)
+		err = fmt.Errorf("%w: %d entries from number %d on, counted as %d", journal.ErrPage, len(list.Entries), first, want)
 	}
 	if !q.Ascending {
 		slices.Reverse(list.Entries)

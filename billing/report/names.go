@@ -1,30 +1,15 @@
 package report
 
 import (
-	"database/sql"
 	"fmt"
 	"iter"
-)
 
-// modelNames gives the models by number, as the store has them now.
-func modelNames(q Queries) (map[uint32]string, error) {
-	m := map[uint32]string{}
-	err := q.Each(func(rows *sql.Rows) error {
-		var no uint32
-		var id string
-		err := rows.Scan(&no, &id)
-		m[no] = id
-		return err
-	}, "SELECT no, id FROM model")
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the models: %w", err)
-	}
-	return m, nil
-}
+	"farebox/billing/store"
+)
 
 // names gives the models by number. Other nodes add models, so all are read
 // again when one of the wanted is missing.
-func (r *Reports) names(q Queries, wanted iter.Seq[uint32]) (func(no uint32) string, error) {
+func (r *Reports) names(q *store.Query, wanted iter.Seq[uint32]) (func(no uint32) string, error) {
 	m := map[uint32]string{}
 	if known := r.models.Load(); known != nil {
 		m = *known
@@ -34,8 +19,8 @@ func (r *Reports) names(q Queries, wanted iter.Seq[uint32]) (func(no uint32) str
 			continue
 		}
 		var err error
-		if m, err = modelNames(q); err != nil {
-			return nil, err
+		if m, err = q.Models(); err != nil {
+			return nil, fmt.Errorf("cannot read the models: %w", err)
 		}
 		r.models.Store(&m)
 		break
@@ -50,7 +35,7 @@ func (r *Reports) names(q Queries, wanted iter.Seq[uint32]) (func(no uint32) str
 }
 
 // nameModels puts names to the entries' model numbers.
-func (r *Reports) nameModels(q Queries, entries []Entry) error {
+func (r *Reports) nameModels(q *store.Query, entries []Entry) error {
 	name, err := r.names(q, func(yield func(uint32) bool) {
 		for i := range entries {
 			if !yield(entries[i].ModelNo) {

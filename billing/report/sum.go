@@ -10,6 +10,7 @@ import (
 
 	"farebox/billing/calendar"
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // SumQuery says what usage an operator wants to see.
@@ -86,7 +87,7 @@ func (q *SumQuery) Check() error {
 func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
 	group := groups[q.By]
 	sums := map[[3]string]*Sum{}
-	err := r.read(func(tx Queries) error {
+	err := r.read(func(tx *store.Query) error {
 		clear(sums)
 		return tx.Each(func(rows *sql.Rows) error {
 			var id [3]string

@@ -65,22 +65,18 @@ func scanAccount(scan func(...any) error) (*AccountRow, error) {
 	return r, noRow(err)
 }
 
-func (s *sqlStore) Account(no uint32, day int32) (r *AccountRow, err error) {
-	err = s.read(func(q *Query) error {
-		r, err = scanAccount(q.Row(sqlAccount, calendar.Date(day), calendar.DateText(day), no).Scan)
-		return err
+func (s *sqlStore) Account(no uint32, day int32) (*AccountRow, error) {
+	return ask(s, func(q *Query) (*AccountRow, error) {
+		return scanAccount(q.Row(sqlAccount, calendar.Date(day), calendar.DateText(day), no).Scan)
 	})
-	return r, err
 }
 
-func (s *sqlStore) FindAccount(nameOrID string, day int32) (r *AccountRow, err error) {
-	err = s.read(func(q *Query) error {
-		r, err = scanAccount(q.Row(selectAccounts+"WHERE a.id = $3 OR a.name = $3"+groupAccount+
+func (s *sqlStore) FindAccount(nameOrID string, day int32) (*AccountRow, error) {
+	return ask(s, func(q *Query) (*AccountRow, error) {
+		return scanAccount(q.Row(selectAccounts+"WHERE a.id = $3 OR a.name = $3"+groupAccount+
 			" ORDER BY CASE WHEN a.id = $3 THEN 0 ELSE 1 END LIMIT 1", calendar.Date(day), calendar.DateText(day),
 			nameOrID).Scan)
-		return err
 	})
-	return r, err
 }
 
 func (s *sqlStore) Accounts(day int32) (list []*AccountRow, err error) {
@@ -251,12 +247,9 @@ func (s *sqlStore) LaterDIEM(account uint32, day int32) (days map[int32]DayDIEM,
 
 // Shortfall is what was delivered and not charged so far: what became debt, and
 // what the house paid for its customers.
-func (s *sqlStore) Shortfall() (n money.Nano, err error) {
-	err = s.read(func(q *Query) error {
-		return q.Row(`SELECT CAST(coalesce(sum(n), 0) AS {I64}) FROM (
-			SELECT -balance AS n FROM house WHERE book IN ('shortfall', 'late') UNION ALL SELECT incurred FROM debt) AS b`).Scan(&n)
-	})
-	return n, err
+func (s *sqlStore) Shortfall() (money.Nano, error) {
+	return value[money.Nano](s, `SELECT CAST(coalesce(sum(n), 0) AS {I64}) FROM (
+		SELECT -balance AS n FROM house WHERE book IN ('shortfall', 'late') UNION ALL SELECT incurred FROM debt) AS b`)
 }
 
 // StaleDIEM finds allowances of days before a day that have not expired yet.

@@ -31,11 +31,9 @@ const (
 )
 
 // Applied is how far this node's journal has been applied.
-func (s *sqlStore) Applied(k Sink) (seq uint64, err error) {
-	err = s.read(func(q *Query) error {
-		return noRow(q.Row("SELECT seq FROM applied WHERE node = $1 AND sink = $2", s.node, string(k)).Scan(&seq))
-	})
-	return seq, err
+func (s *sqlStore) Applied(k Sink) (uint64, error) {
+	seq, err := value[uint64](s, "SELECT seq FROM applied WHERE node = $1 AND sink = $2", s.node, string(k))
+	return seq, noRow(err)
 }
 
 // Apply books a batch in one transaction, unless its cursor says that an

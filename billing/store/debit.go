@@ -107,12 +107,8 @@ func (t *tx) debitable(d *Debit, day int64) (money.Nano, error) {
 
 // Debited says whether a debit is booked already, and refuses a reference that
 // belongs to something else.
-func (s *sqlStore) Debited(d *Debit) (done bool, err error) {
-	err = s.read(func(q *Query) error {
-		done, err = q.debited(d)
-		return err
-	})
-	return done, err
+func (s *sqlStore) Debited(d *Debit) (bool, error) {
+	return ask(s, func(q *Query) (bool, error) { return q.debited(d) })
 }
 
 func (q *Query) debited(d *Debit) (done bool, err error) {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"maps"
 	"slices"
 
@@ -22,11 +21,8 @@ const (
 )
 
 // Debt is what all accounts owe.
-func (s *sqlStore) Debt() (n money.Nano, err error) {
-	err = s.read(func(q *Query) error {
-		return q.Row("SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt").Scan(&n)
-	})
-	return n, err
+func (s *sqlStore) Debt() (money.Nano, error) {
+	return value[money.Nano](s, "SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt")
 }
 
 // owe adds to what accounts owe and books it: off the book of debt of each; the
@@ -195,16 +191,11 @@ type debtRow struct {
 	owed    money.Nano
 }
 
-func (q *Query) owing(accounts []int64, lock string) (list []debtRow, err error) {
+func (q *Query) owing(accounts []int64, lock string) ([]debtRow, error) {
 	if len(accounts) == 0 {
 		return nil, nil
 	}
-	return list, q.Each(func(rows *sql.Rows) error {
-		var d debtRow
-		err := rows.Scan(&d.account, &d.owed)
-		list = append(list, d)
-		return err
-	}, sqlOwing+lock, accounts)
+	return list(q, func(d *debtRow) []any { return []any{&d.account, &d.owed} }, sqlOwing+lock, accounts)
 }
 
 // places are the buckets that pay, in spend order.

@@ -102,20 +102,12 @@ func (s *sqlStore) Engine() string {
 // Dump writes the store as it is at one moment. pinned is called when that
 // moment is past: what is written afterwards is not in the dump.
 func (s *sqlStore) Dump(w io.Writer, head DumpHead, pinned func()) (lines int64, err error) {
-	t, err := s.reader.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: s.dialect.arrays,
-		Isolation: s.snapshotLevel()})
+	q, err := s.begin(context.Background(), s.reader, true)
 	if err != nil {
 		pinned()
 		return 0, s.shown(err)
 	}
-	defer func() { _ = t.Rollback() }()
-	q := &Query{s: s, ctx: context.Background(), db: s.reader, tx: t}
-	if s.shared {
-		if _, err := t.Exec(withoutServerTime); err != nil {
-			pinned()
-			return 0, s.shown(err)
-		}
-	}
+	defer func() { _ = q.tx.Rollback() }()
 	var first int64
 	err = q.Row("SELECT count(*) FROM applied").Scan(&first) // the first read is the moment
 	pinned()
@@ -138,14 +130,6 @@ func (s *sqlStore) Dump(w io.Writer, head DumpHead, pinned func()) (lines int64,
 	}
 	_, err = d.w.Write(append(end, '\n'))
 	return d.lines, errors.Join(err, d.w.Flush())
-}
-
-// shown is an error without secrets.
-func (s *sqlStore) shown(err error) error {
-	if err != nil && s.dialect.clean != nil {
-		return s.dialect.clean(err)
-	}
-	return err
 }
 
 func (d *dumper) table(q *Query, table dumpTable) error {

@@ -57,37 +57,19 @@ const sqlKeyByDigest = selectKeys + "WHERE k.secret_mac = $1"
 func scanKey(scan func(...any) error) (*KeyRow, error) {
 	r := &KeyRow{}
 	var mac []byte
-	var usd, diem sql.NullInt64
 	err := scan(&r.No, &r.ID, &r.Account, &r.AccountID, &r.AccountName, &r.Type, &mac, &r.Last6, &r.Description,
-		&r.Period, &usd, &diem,
-		&r.CreatedUs, &r.ExpiresUs, &r.RevokedUs, &r.LimitTextUSD, &r.LimitTextDIEM, &r.Privacy, &r.Version,
-		&r.LastUsedUs)
+		&r.Period, &r.LimitUSD, &r.LimitDIEM, &r.CreatedUs, &r.ExpiresUs, &r.RevokedUs,
+		&r.LimitTextUSD, &r.LimitTextDIEM, &r.Privacy, &r.Version, &r.LastUsedUs)
 	copy(r.Digest[:], mac)
-	if usd.Valid {
-		v := money.Nano(usd.Int64)
-		r.LimitUSD = &v
-	}
-	if diem.Valid {
-		v := money.Nano(diem.Int64)
-		r.LimitDIEM = &v
-	}
 	return r, noRow(err)
 }
 
-func (s *sqlStore) KeyByDigest(d Digest) (r *KeyRow, err error) {
-	err = s.read(func(q *Query) error {
-		r, err = scanKey(q.Row(sqlKeyByDigest, d[:]).Scan)
-		return err
-	})
-	return r, err
+func (s *sqlStore) KeyByDigest(d Digest) (*KeyRow, error) {
+	return ask(s, func(q *Query) (*KeyRow, error) { return scanKey(q.Row(sqlKeyByDigest, d[:]).Scan) })
 }
 
-func (s *sqlStore) KeyByID(id string) (r *KeyRow, err error) {
-	err = s.read(func(q *Query) error {
-		r, err = scanKey(q.Row(selectKeys+"WHERE k.id = $1", id).Scan)
-		return err
-	})
-	return r, err
+func (s *sqlStore) KeyByID(id string) (*KeyRow, error) {
+	return ask(s, func(q *Query) (*KeyRow, error) { return scanKey(q.Row(selectKeys+"WHERE k.id = $1", id).Scan) })
 }
 
 func (s *sqlStore) Keys(account uint32) ([]*KeyRow, error) {
@@ -186,11 +168,7 @@ func (s *sqlStore) KeyUsed(account uint32, key int64, p Period, day int32) (used
 	if p != Lifetime {
 		from, to = calendar.Date(first), calendar.Date(last)
 	}
-	err = s.read(func(q *Query) error {
-		used, err = q.keyUsed(account, key, from, to)
-		return err
-	})
-	return used, err
+	return ask(s, func(q *Query) (money.Parts, error) { return q.keyUsed(account, key, from, to) })
 }
 
 // KeyUsedLater is what a key has spent in later days, see keyStore.
@@ -277,18 +255,15 @@ func (s *sqlStore) AddViolations(list []Violation) error {
 }
 
 // Violations are the last refusals of an account, newest first.
-func (s *sqlStore) Violations(account uint32) (list []Violation, err error) {
-	err = s.read(func(q *Query) error {
-		list = nil
-		return q.Each(func(rows *sql.Rows) error {
-			v := Violation{Account: account}
-			err := rows.Scan(&v.TimeUs, &v.Key, &v.KeyID, &v.Model, &v.Tier, &v.Kind)
-			list = append(list, v)
-			return err
-		}, `SELECT v.at_us, v.api_key, coalesce(k.id, ''), v.model, v.tier, v.kind FROM violation v LEFT JOIN api_key k ON k.no = v.api_key
+func (s *sqlStore) Violations(account uint32) ([]Violation, error) {
+	return ask(s, func(q *Query) ([]Violation, error) {
+		return list(q, func(v *Violation) []any {
+			v.Account = account
+			return []any{&v.TimeUs, &v.Key, &v.KeyID, &v.Model, &v.Tier, &v.Kind}
+		}, `SELECT v.at_us, v.api_key, coalesce(k.id, ''), v.model, v.tier, v.kind
+			FROM violation v LEFT JOIN api_key k ON k.no = v.api_key
 			WHERE v.account = $1 ORDER BY v.no DESC LIMIT $2`, account, MaxViolations)
 	})
-	return list, err
 }
 
 // UseToken records the use of a single-use token. When only the answer was
@@ -329,16 +304,16 @@ func (s *sqlStore) AddModel(id string) (no uint32, err error) {
 }
 
 // Models gives all models by number.
-func (s *sqlStore) Models() (list map[uint32]string, err error) {
-	err = s.read(func(q *Query) error {
-		list = map[uint32]string{}
-		return q.Each(func(rows *sql.Rows) error {
-			var no uint32
-			var id string
-			err := rows.Scan(&no, &id)
-			list[no] = id
-			return err
-		}, "SELECT no, id FROM model")
-	})
-	return list, err
+func (s *sqlStore) Models() (map[uint32]string, error) { return ask(s, (*Query).Models) }
+
+// Models gives all models by number.
+func (q *Query) Models() (map[uint32]string, error) {
+	models := map[uint32]string{}
+	return models, q.Each(func(rows *sql.Rows) error {
+		var no uint32
+		var id string
+		err := rows.Scan(&no, &id)
+		models[no] = id
+		return err
+	}, "SELECT no, id FROM model")
 }

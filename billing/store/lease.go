@@ -12,11 +12,8 @@ import (
 )
 
 // LastOp is the number of this node's last operation on leases.
-func (s *postgresStore) LastOp() (op uint64, err error) {
-	err = s.read(func(q *Query) error {
-		return q.Row("SELECT op FROM node WHERE no = $1", s.node).Scan(&op)
-	})
-	return op, err
+func (s *postgresStore) LastOp() (uint64, error) {
+	return value[uint64](s.sqlStore, "SELECT op FROM node WHERE no = $1", s.node)
 }
 
 // Grant leases what is wanted, as far as there is enough.

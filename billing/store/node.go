@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"farebox/billing/money"
@@ -105,10 +106,7 @@ func (s *postgresStore) Beat(ttl time.Duration) (b Beat, err error) {
 }
 
 // Now is the server's clock.
-func (s *postgresStore) Now() (us int64, err error) {
-	err = s.read(func(q *Query) error { return q.Row("SELECT {NOW}").Scan(&us) })
-	return us, err
-}
+func (s *postgresStore) Now() (int64, error) { return value[int64](s.sqlStore, "SELECT {NOW}") }
 
 // Leave gives back all leases and ends the node.
 func (s *postgresStore) Leave() error {
@@ -159,17 +157,11 @@ func (t *tx) giveBack(no uint32) (amount money.Parts, err error) {
 }
 
 // Reclaim takes back the leases of nodes whose session ended longer ago.
-func (s *postgresStore) Reclaim(grace time.Duration) (list []Reclaimed, err error) {
-	var dead []uint32
-	err = s.read(func(q *Query) error {
-		dead = nil
-		return q.Each(func(rows *sql.Rows) error {
-			var no uint32
-			err := rows.Scan(&no)
-			dead = append(dead, no)
-			return err
-		}, `SELECT no FROM node WHERE ended = 0 AND expires_us < {NOW} - $1
-			AND (EXISTS(SELECT 1 FROM lease l WHERE l.node = node.no) OR EXISTS(SELECT 1 FROM quota q WHERE q.node = node.no)) ORDER BY no`, grace.Microseconds())
+func (s *postgresStore) Reclaim(grace time.Duration) (done []Reclaimed, err error) {
+	dead, err := ask(s.sqlStore, func(q *Query) ([]uint32, error) {
+		return list(q, func(no *uint32) []any { return []any{no} }, `SELECT no FROM node
+			WHERE ended = 0 AND expires_us < {NOW} - $1 AND (EXISTS(SELECT 1 FROM lease l WHERE l.node = node.no)
+			OR EXISTS(SELECT 1 FROM quota q WHERE q.node = node.no)) ORDER BY no`, grace.Microseconds())
 	})
 	if err != nil {
 		return nil, err
@@ -177,13 +169,13 @@ func (s *postgresStore) Reclaim(grace time.Duration) (list []Reclaimed, err erro
 	for _, no := range dead {
 		r, err := s.reclaim(no, grace)
 		if err != nil {
-			return list, err
+			return done, err
 		}
 		if r.No != 0 {
-			list = append(list, r)
+			done = append(done, r)
 		}
 	}
-	return list, nil
+	return done, nil
 }
 
 // reclaim takes back one node's leases, unless it has come back meanwhile: no 0.
@@ -235,54 +227,43 @@ func (s *postgresStore) ReleaseNode(nameOrID string) error {
 }
 
 // Nodes lists all nodes.
-func (s *postgresStore) Nodes() (list []NodeRow, err error) {
-	err = s.read(func(q *Query) error {
-		list = nil
-		byNo := map[uint32]int{}
-		if err := q.Each(func(rows *sql.Rows) error {
-			var n NodeRow
-			err := rows.Scan(&n.No, &n.Inc, &n.ID, &n.Name, &n.ExpiresUs, &n.Left)
-			byNo[n.No] = len(list)
-			list = append(list, n)
-			return err
-		}, "SELECT no, inc, id, name, expires_us, ended <> 0 FROM node ORDER BY no"); err != nil {
-			return err
+func (s *postgresStore) Nodes() ([]NodeRow, error) {
+	return ask(s.sqlStore, func(q *Query) ([]NodeRow, error) {
+		nodes, err := list(q, func(n *NodeRow) []any {
+			return []any{&n.No, &n.Inc, &n.ID, &n.Name, &n.ExpiresUs, &n.Left}
+		}, "SELECT no, inc, id, name, expires_us, ended <> 0 FROM node ORDER BY no")
+		if err != nil {
+			return nil, err
 		}
-		return q.Each(func(rows *sql.Rows) error {
+		err = q.Each(func(rows *sql.Rows) error {
 			var no uint32
 			var c money.Currency
 			var n money.Nano
 			err := rows.Scan(&no, &c, &n)
-			if i, ok := byNo[no]; ok {
-				list[i].Leased[money.PlaceOf(c)] = n
+			if i := slices.IndexFunc(nodes, func(n NodeRow) bool { return n.No == no }); i >= 0 {
+				nodes[i].Leased[money.PlaceOf(c)] = n
 			}
 			return err
 		}, "SELECT node, currency, CAST(sum(amount) AS {I64}) FROM lease GROUP BY node, currency")
+		return nodes, err
 	})
-	return list, err
 }
 
 // Changes gives what changed after a number.
-func (s *postgresStore) Changes(after uint64) (list []Change, err error) {
+func (s *postgresStore) Changes(after uint64) ([]Change, error) {
 	const most = 10_000
-	err = s.read(func(q *Query) error {
-		list = nil
+	return ask(s.sqlStore, func(q *Query) ([]Change, error) {
 		var last uint64
 		if err := q.Row("SELECT value FROM counter WHERE name = 'change'").Scan(&last); err != nil || last <= after {
-			return err
+			return nil, err
 		}
-		err := q.Each(func(rows *sql.Rows) error {
-			var c Change
-			err := rows.Scan(&c.No, &c.Kind, &c.Account, &c.Key)
-			list = append(list, c)
-			return err
-		}, "SELECT no, kind, account, api_key FROM change WHERE no > $1 ORDER BY no LIMIT $2", after, most)
-		if err == nil && (len(list) == 0 || list[0].No != after+1) {
-			return ErrFeedGap
+		changes, err := list(q, func(c *Change) []any { return []any{&c.No, &c.Kind, &c.Account, &c.Key} },
+			"SELECT no, kind, account, api_key FROM change WHERE no > $1 ORDER BY no LIMIT $2", after, most)
+		if err == nil && (len(changes) == 0 || changes[0].No != after+1) {
+			err = ErrFeedGap
 		}
-		return err
+		return changes, err
 	})
-	return list, err
 }
 
 // Recall asks all nodes for what they do not need of an account.

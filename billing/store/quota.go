@@ -113,15 +113,8 @@ func (q *Query) keyLimits(keys []int64, lock bool) (map[int64]*keyLimit, error) 
 	}
 	return found, q.Each(func(rows *sql.Rows) error {
 		var no int64
-		var usd, diem sql.NullInt64
 		k := &keyLimit{}
-		err := rows.Scan(&no, &k.account, &k.kind, &usd, &diem)
-		if usd.Valid {
-			k.usd = (*money.Nano)(&usd.Int64)
-		}
-		if diem.Valid {
-			k.diem = (*money.Nano)(&diem.Int64)
-		}
+		err := rows.Scan(&no, &k.account, &k.kind, &k.usd, &k.diem)
 		found[no] = k
 		return err
 	}, text, keys)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
@@ -203,13 +202,8 @@ func (t *tx) unattended(version int) error {
 	if !t.s.shared {
 		return nil // one process at a time has an embedded store open
 	}
-	var names []string
-	err := t.Each(func(rows *sql.Rows) error {
-		var name string
-		err := rows.Scan(&name)
-		names = append(names, name)
-		return err
-	}, "SELECT name FROM node WHERE ended = 0 AND expires_us > {NOW} ORDER BY no")
+	names, err := list(&t.Query, func(name *string) []any { return []any{name} },
+		"SELECT name FROM node WHERE ended = 0 AND expires_us > {NOW} ORDER BY no")
 	if err != nil || len(names) == 0 {
 		return err
 	}

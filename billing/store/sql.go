@@ -68,10 +68,7 @@ func (s *sqlStore) try(timeout time.Duration, do func(context.Context) error) er
 		err := do(ctx)
 		cancel()
 		if err == nil || n == attempts || s.dialect.again == nil || !s.dialect.again(err) {
-			if err != nil && s.dialect.clean != nil {
-				err = s.dialect.clean(err)
-			}
-			return err
+			return s.shown(err)
 		}
 		time.Sleep(pause/2 + time.Duration(time.Now().UnixNano())%pause)
 		pause = min(2*pause, attemptMost)
@@ -92,28 +89,72 @@ func (s *sqlStore) read(do func(q *Query) error) error {
 	return s.try(s.dialect.timeout, func(ctx context.Context) error { return do(&Query{s: s, ctx: ctx, db: s.reader}) })
 }
 
-// snapshot runs do in one reading transaction.
-func (s *sqlStore) snapshot(timeout time.Duration, do func(q *Query) error) error {
-	return s.try(timeout, func(ctx context.Context) error {
-		t, err := s.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: s.dialect.arrays, Isolation: s.snapshotLevel()})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = t.Rollback() }()
-		if timeout == s.dialect.long && s.dialect.unhurried != "" {
-			if _, err := t.ExecContext(ctx, s.dialect.unhurried); err != nil {
-				return err
-			}
-		}
-		return do(&Query{s: s, ctx: ctx, db: s.reader, tx: t})
+// ask is read for a question with an answer.
+func ask[T any](s *sqlStore, do func(q *Query) (T, error)) (answer T, err error) {
+	err = s.read(func(q *Query) error {
+		answer, err = do(q)
+		return err
+	})
+	return answer, err
+}
+
+// value reads one value.
+func value[T any](s *sqlStore, text string, args ...any) (T, error) {
+	return ask(s, func(q *Query) (v T, err error) {
+		err = q.Row(text, args...).Scan(&v)
+		return v, err
 	})
 }
 
-func (s *sqlStore) snapshotLevel() sql.IsolationLevel {
+// list gives what the rows hold, each read into the fields of one.
+func list[T any](q *Query, fields func(*T) []any, text string, args ...any) (all []T, err error) {
+	err = q.Each(func(rows *sql.Rows) error {
+		var one T
+		err := rows.Scan(fields(&one)...)
+		all = append(all, one)
+		return err
+	}, text, args...)
+	return all, err
+}
+
+// snapshot runs do in one reading transaction.
+func (s *sqlStore) snapshot(timeout time.Duration, do func(q *Query) error) error {
+	return s.try(timeout, func(ctx context.Context) error {
+		q, err := s.begin(ctx, s.reader, timeout == s.dialect.long)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = q.tx.Rollback() }()
+		return do(q)
+	})
+}
+
+// begin begins a reading transaction; one that is long has no bound of the
+// server's own on its time.
+func (s *sqlStore) begin(ctx context.Context, db *sql.DB, long bool) (*Query, error) {
+	o := &sql.TxOptions{ReadOnly: s.dialect.arrays}
 	if s.dialect.arrays {
-		return sql.LevelRepeatableRead
+		o.Isolation = sql.LevelRepeatableRead
 	}
-	return sql.LevelDefault
+	t, err := db.BeginTx(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if long && s.dialect.unhurried != "" {
+		if _, err := t.ExecContext(ctx, s.dialect.unhurried); err != nil {
+			_ = t.Rollback()
+			return nil, err
+		}
+	}
+	return &Query{s: s, ctx: ctx, db: db, tx: t}, nil
+}
+
+// shown is an error without secrets.
+func (s *sqlStore) shown(err error) error {
+	if err != nil && s.dialect.clean != nil {
+		return s.dialect.clean(err)
+	}
+	return err
 }
 
 // tx is a writing transaction.

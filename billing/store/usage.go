@@ -71,13 +71,8 @@ func (t *tx) repackPages() error {
 		account, node uint32
 		first         uint64
 	}
-	var ids []pageID
-	err := t.Each(func(rows *sql.Rows) error {
-		var id pageID
-		err := rows.Scan(&id.account, &id.node, &id.first)
-		ids = append(ids, id)
-		return err
-	}, "SELECT account, node, seq_first FROM usage_page")
+	ids, err := list(&t.Query, func(id *pageID) []any { return []any{&id.account, &id.node, &id.first} },
+		"SELECT account, node, seq_first FROM usage_page")
 	if err != nil {
 		return err
 	}
@@ -107,22 +102,12 @@ func (t *tx) repackPages() error {
 
 // Report runs do on one consistent state of the store, until ctx ends.
 func (s *sqlStore) Report(ctx context.Context, do func(*Query) error) error {
-	db := s.reports
-	if db == nil {
-		db = s.reader
+	q, err := s.begin(ctx, cmp.Or(s.reports, s.reader), false)
+	if err != nil {
+		return s.shown(err)
 	}
-	err := func() error {
-		t, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: s.dialect.arrays, Isolation: s.snapshotLevel()})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = t.Rollback() }()
-		return do(&Query{s: s, ctx: ctx, db: db, tx: t})
-	}()
-	if err != nil && s.dialect.clean != nil {
-		err = s.dialect.clean(err)
-	}
-	return err
+	defer func() { _ = q.tx.Rollback() }()
+	return s.shown(do(q))
 }
 
 // SoldBefore is what models sold in records of version 1.
