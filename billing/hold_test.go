@@ -410,12 +410,14 @@ func TestUsageKeepsWhatEachRequestWas(t *testing.T) {
 		}
 		var s journal.Shares
 		r.Spread(&s)
-		sum := Nano(0)
+		charged := make([]Nano, len(sold.All()))
 		for _, x := range s.All() {
-			sum += x.Amount
+			charged[x.Line] += x.Amount
 		}
-		if sum != cost {
-			t.Errorf("its shares add up to %s of %s", sum, cost)
+		for i, line := range sold.All() {
+			if charged[i] != line.Cost() {
+				t.Errorf("the shares of line %d add up to %s of %s", i, charged[i], line.Cost())
+			}
 		}
 		return nil
 	})
