@@ -166,9 +166,9 @@ func TestLongNodesShareLimitsThroughACluster(t *testing.T) {
 	}
 }
 
-// Large limits are leased: what a node leased and did not spend must come back,
-// or the last permits of a limit are never sold.
-func TestLeasesAddUpToTheLimit(t *testing.T) {
+// Large limits are taken in slices: what a node took and did not spend must come
+// back, or the last permits of a limit are never sold.
+func TestSlicesAddUpToTheLimit(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRedis(t)
 	nodes := startNodes(t, 3, server.Addr, config.Limits{})
@@ -176,7 +176,7 @@ func TestLeasesAddUpToTheLimit(t *testing.T) {
 	rate := &config.Rate{RPD: limit}
 	var s storm
 	for end := time.Now().Add(time.Minute); s.admitted.Load() < limit && time.Now().Before(end); {
-		s.run(t, nodes, rate, 4, time.Second) // leases go back after a second
+		s.run(t, nodes, rate, 4, time.Second) // slices go back after a second
 	}
 	s.run(t, nodes, rate, 2, time.Second)
 	if got := s.admitted.Load(); got != limit {
@@ -187,7 +187,7 @@ func TestLeasesAddUpToTheLimit(t *testing.T) {
 		calls += n.redis.Stats().Calls
 	}
 	if calls > limit/5 {
-		t.Errorf("%d calls for %d requests: permits were not leased", calls, limit)
+		t.Errorf("%d calls for %d requests: permits were not taken in slices", calls, limit)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // BenchmarkSharedAdmit is an admission and its end with limits in Redis: with
 // small limits, where every request asks, and with large ones, which are
-// leased. CPU is that of this process, without Redis; its own is beside it.
+// taken in slices. CPU is that of this process, without Redis; its own is beside it.
 func BenchmarkSharedAdmit(b *testing.B) {
 	for _, c := range []struct {
 		name    string
@@ -25,9 +25,9 @@ func BenchmarkSharedAdmit(b *testing.B) {
 		pause   time.Duration
 	}{
 		{"none", config.Rate{RPM: 1 << 40, TPM: 1 << 40}, config.Rate{}, false, 1, 0},
-		{"leased", config.Rate{RPM: 100_000_000, TPM: 1 << 40}, config.Rate{}, true, 1, 0},
-		{"leased/two_windows", config.Rate{RPM: 100_000_000, TPM: 1 << 40}, config.Rate{RPM: 1 << 30}, true, 1, 0},
-		{"leased/32", config.Rate{RPM: 100_000_000, TPM: 1 << 40}, config.Rate{}, true, 32, 0},
+		{"sliced", config.Rate{RPM: 100_000_000, TPM: 1 << 40}, config.Rate{}, true, 1, 0},
+		{"sliced/two_windows", config.Rate{RPM: 100_000_000, TPM: 1 << 40}, config.Rate{RPM: 1 << 30}, true, 1, 0},
+		{"sliced/32", config.Rate{RPM: 100_000_000, TPM: 1 << 40}, config.Rate{}, true, 32, 0},
 		{"small/1", config.Rate{RPD: 5, RPM: 1 << 40}, config.Rate{}, true, 1, 0},
 		{"small/32", config.Rate{RPD: 5, RPM: 1 << 40}, config.Rate{}, true, 32, 0},
 		{"small/32/paced", config.Rate{RPD: 5, RPM: 1 << 40}, config.Rate{}, true, 32, 10 * time.Millisecond},
@@ -37,7 +37,7 @@ func BenchmarkSharedAdmit(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			r := servers.StartRedis(b)
 			if c.rate.RPD > 0 {
-				c.rate.RPD = 99_999 // less than is leased: small, but never used up in a bench
+				c.rate.RPD = 99_999 // less than a slice: small, but never used up in a bench
 			}
 			address := ""
 			if c.redis {

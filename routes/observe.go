@@ -69,7 +69,7 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_redis_away_total", func() float64 { return float64(g.ledger.Limits().Stats().Away) })
 	gauge("farebox_redis_calls_total", func() float64 { return float64(g.ledger.Limits().Stats().Calls) })
 	gauge("farebox_redis_errors_total", func() float64 { return float64(g.ledger.Limits().Stats().Errors) })
-	gauge("farebox_redis_leases_total", func() float64 { return float64(g.ledger.Limits().Stats().Leases) })
+	gauge("farebox_redis_leases_total", func() float64 { return float64(g.ledger.Limits().Stats().Slices) })
 	gauge("farebox_shared_limit_refusals_total", func() float64 { return float64(g.ledger.Limits().Stats().Refused) })
 	gauge("farebox_shared_limit_alone_total", func() float64 { return float64(g.ledger.Limits().Stats().Alone) })
 	for outcome, f := range map[string]func(replay.Stats) int64{

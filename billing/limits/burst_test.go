@@ -61,13 +61,13 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 	}
 }
 
-// A lease lies idle beside the burst, so it is a small part of it.
-func TestALeaseIsASmallPartOfABurst(t *testing.T) {
+// A slice lies idle beside the burst, so it is a small part of it.
+func TestASliceIsASmallPartOfABurst(t *testing.T) {
 	t.Parallel()
 	for _, f := range []struct{ burst, want int64 }{{0, 100}, {60_000, 100}, {1000, 100}, {500, 50}, {100, 10}, {99, 1},
 		{1, 1}} {
-		if got, _ := leaseOf(&config.Rate{RPM: 60_000, Burst: f.burst}); got != f.want {
-			t.Errorf("a lease of a burst of %d has %d permits, want %d", f.burst, got, f.want)
+		if got, _ := sliceOf(&config.Rate{RPM: 60_000, Burst: f.burst}); got != f.want {
+			t.Errorf("a slice of a burst of %d has %d permits, want %d", f.burst, got, f.want)
 		}
 	}
 	client := limitsOf(t, servers.StartRedis(t))

@@ -17,7 +17,7 @@ import (
 //
 // Every request that has limits passes three places: the node's own windows (in
 // the ledger), which refuse without a call what this node alone has used up;
-// these here; and then the money. Large limits are leased in slices of 100 ms
+// these here; and then the money. Large limits are taken in slices of 100 ms
 // and spent in memory, small ones cost one call a request, in which all limits
 // of the request are checked and taken together. Without Redis a request never
 // fails for that reason: the policy `away` decides, see part.
@@ -39,7 +39,7 @@ type Limits struct {
 
 	flush struct {
 		sync.Mutex
-		list []*Window // that owe something, or have leased permits
+		list []*Window // that owe something, or have permits left of slices
 	}
 
 	stats counters
@@ -54,7 +54,7 @@ type windowShard struct {
 }
 
 type counters struct {
-	calls, errors, refused, leases, alone, away atomic.Int64
+	calls, errors, refused, slices, alone, away atomic.Int64
 }
 
 // Stats are figures of the limits of all nodes together.
@@ -62,7 +62,7 @@ type Stats struct {
 	Calls    int64 // to Redis
 	Errors   int64 // calls without an answer
 	Refused  int64 // requests
-	Leases   int64 // calls that took more than one permit
+	Slices   int64 // calls that took more than one permit
 	Alone    int64 // requests that were decided without Redis because it was away
 	Away     int64 // how often it was lost
 	Degraded bool
@@ -80,9 +80,9 @@ const (
 	// clusterBuckets spread the windows over a cluster's slots. A bucket's
 	// windows lie in one slot, so that one call reads all those of a request.
 	clusterBuckets = 256
-	// leaseWaits is how often a request waits for a lease before it asks for
+	// sliceWaits is how often a request waits for a slice before it asks for
 	// itself.
-	leaseWaits = 3
+	sliceWaits = 3
 	greetings  = 3 // further tries to reach Redis at the start
 )
 
@@ -146,7 +146,7 @@ func (s *Limits) Stats() Stats {
 	}
 	c := &s.stats
 	return Stats{
-		Calls: c.calls.Load(), Errors: c.errors.Load(), Refused: c.refused.Load(), Leases: c.leases.Load(),
+		Calls: c.calls.Load(), Errors: c.errors.Load(), Refused: c.refused.Load(), Slices: c.slices.Load(),
 		Alone: c.alone.Load(), Away: c.away.Load(), Degraded: s.breaker.open.Load(),
 	}
 }

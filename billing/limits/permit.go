@@ -16,7 +16,7 @@ type Permit struct {
 	rates   [2]*config.Rate
 	full    [2]Verdict // what a window that refuses means
 	asks    [2]ask
-	refills [2]chan struct{} // of leases that this request asks for
+	refills [2]chan struct{} // of slices that this request asks for
 	tokens  int64
 	now     window.Instant
 }
@@ -39,7 +39,7 @@ func (p *Permit) unlock() {
 	}
 }
 
-// undo gives back what was taken from leases; all windows are locked.
+// undo gives back what was taken from slices; all windows are locked.
 func (p *Permit) undo() {
 	for i := range p.n {
 		p.windows[i].undo(&p.asks[i], p.tokens)
@@ -129,7 +129,7 @@ func (s *Limits) take(p *Permit, q *Request, no *window.Refusal) Verdict {
 	}
 }
 
-// try spends from leases what it can and asks Redis for the rest.
+// try spends from slices what it can and asks Redis for the rest.
 func (s *Limits) try(p *Permit, waits *int, no *window.Refusal) (again bool, _ Verdict) {
 	p.lock()
 	for i := range p.n {
@@ -146,7 +146,7 @@ func (s *Limits) try(p *Permit, waits *int, no *window.Refusal) (again bool, _ V
 			continue
 		}
 		asking = true
-		if wait := w.refill; wait != nil && p.asks[i].lease && *waits < leaseWaits {
+		if wait := w.refill; wait != nil && p.asks[i].slice && *waits < sliceWaits {
 			p.undo()
 			p.unlock()
 			*waits++
@@ -175,7 +175,7 @@ func (s *Limits) ask(p *Permit, no *window.Refusal) Verdict {
 		if p.asks[i].asks() {
 			asked[n] = i
 			n++
-			if w := p.windows[i]; p.asks[i].lease && w.refill == nil {
+			if w := p.windows[i]; p.asks[i].slice && w.refill == nil {
 				p.refills[i] = make(chan struct{})
 				w.refill = p.refills[i]
 			}
@@ -216,7 +216,7 @@ func (s *Limits) ask(p *Permit, no *window.Refusal) Verdict {
 		w := p.windows[i]
 		w.store(p.rates[i], &a, at, min(1, p.asks[i].want), p.now.Mono)
 		if w.permits > 0 || w.tokens > 0 {
-			s.stats.leases.Add(1)
+			s.stats.slices.Add(1)
 			s.later(w)
 		}
 	}
@@ -246,7 +246,7 @@ func (s *Limits) send(keys []any, blob []byte, a *answer) error {
 	return err
 }
 
-// await waits for a lease that somebody else asks for.
+// await waits for a slice that somebody else asks for.
 func (s *Limits) await(wait chan struct{}) {
 	t := time.NewTimer(s.client.timeout)
 	defer t.Stop()
@@ -322,8 +322,8 @@ func (s *Limits) giveBack(p *Permit) {
 		if r.TPM > 0 {
 			tokens = p.tokens
 		}
-		if size, _ := leaseOf(r); size > 1 {
-			w.rate, w.leased = *r, p.now.Mono
+		if size, _ := sliceOf(r); size > 1 {
+			w.rate, w.taken = *r, p.now.Mono
 			w.permits += permits
 			w.tokens += tokens
 		} else {

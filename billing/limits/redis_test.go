@@ -151,8 +151,8 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 	})
 }
 
-// A lease is as many permits as there are, and the next one is refused.
-func TestALeaseTakesWhatIsLeft(t *testing.T) {
+// A slice is as many permits as there are, and the next one is refused.
+func TestASliceTakesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	client := limitsOf(t, servers.StartRedis(t))
 	r := &config.Rate{RPM: 6000, RPH: 100_000, RPD: 5050, TPM: 600_000}
@@ -174,7 +174,7 @@ func TestALeaseTakesWhatIsLeft(t *testing.T) {
 		}
 	}
 	if total != 5050 {
-		t.Errorf("%d permits were leased of a limit of 5050", total)
+		t.Errorf("%d permits were taken of a limit of 5050", total)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"farebox/config"
 )
 
-// What happens beside the requests: leases are renewed before they run out and
+// What happens beside the requests: slices are renewed before they run out and
 // returned when nobody wants them, Redis is told what it does not know, and asked
 // for when it is away.
 
@@ -40,7 +40,7 @@ func (s *Limits) run() {
 	}
 }
 
-// Close returns what is leased and ends the connections.
+// Close returns what is left of slices and ends the connections.
 func (s *Limits) Close() {
 	close(s.stop)
 	s.work.Wait()
@@ -123,7 +123,7 @@ type scriptCall struct {
 	err    error
 }
 
-// tell sends what Redis does not know; at the end all leases go back.
+// tell sends what Redis does not know; at the end all slices go back.
 func (s *Limits) tell(end bool) {
 	s.flush.Lock()
 	list := s.flush.list
@@ -183,7 +183,7 @@ func (s *Limits) tell(end bool) {
 	}
 }
 
-// ahead asks for the next lease before the last one is spent; the windows come
+// ahead asks for the next slice before the last one is spent; the windows come
 // locked.
 func (s *Limits) ahead(p *Permit) {
 	if s.breaker.open.Load() {
@@ -191,7 +191,7 @@ func (s *Limits) ahead(p *Permit) {
 	}
 	for i := range p.n {
 		w, r := p.windows[i], p.rates[i]
-		permits, tokens := leaseOf(r)
+		permits, tokens := sliceOf(r)
 		few := counts(r) && w.permits < permits/2 || r.TPM > 0 && p.tokens > 0 && w.tokens < tokens/2
 		if permits == 1 || !few || w.refill != nil || p.now.Mono < w.again {
 			continue
@@ -202,12 +202,12 @@ func (s *Limits) ahead(p *Permit) {
 	}
 }
 
-// renew takes a lease.
+// renew takes a slice.
 func (s *Limits) renew(w *Window, r *config.Rate, now int64) {
 	defer s.work.Done()
 	p := Permit{n: 1}
 	p.windows[0], p.rates[0] = w, r
-	permits, tokens := leaseOf(r)
+	permits, tokens := sliceOf(r)
 	if !counts(r) {
 		permits = 0
 	}
@@ -237,7 +237,7 @@ func (s *Limits) renew(w *Window, r *config.Rate, now int64) {
 			w.again = now + fullFor
 			return
 		}
-		s.stats.leases.Add(1)
+		s.stats.slices.Add(1)
 		w.store(r, &got, 0, 0, now)
 		s.later(w)
 	}

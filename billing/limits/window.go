@@ -18,12 +18,12 @@ type Window struct {
 	key any // its name in Redis
 
 	mu      sync.Mutex
-	rate    config.Rate // of the last lease
-	permits int64       // leased and not spent
+	rate    config.Rate // of the last slice
+	permits int64       // taken in slices and not spent
 	tokens  int64
-	leased  int64         // when, ns; of the last lease
-	refill  chan struct{} // closed when the lease that is under way has come; nil: none is
-	again   int64         // ns; before then no lease is worth asking for
+	taken   int64         // when, ns; of the last slice
+	refill  chan struct{} // closed when the slice that is under way has come; nil: none is
+	again   int64         // ns; before then no slice is worth asking for
 
 	owed  owed
 	seen  window.Window
@@ -46,38 +46,38 @@ type windowID struct {
 }
 
 const (
-	// leaseLife is how long permits wait for requests before they go back.
-	leaseLife = int64(time.Second)
-	// leaseLeast is the smallest lease worth a call of its own: limits that
-	// give less in leasePart of a minute are asked for request by request.
-	leaseLeast = 10
-	leasesHour = 36_000 // leases of 100 ms in an hour
-	leasesMin  = 600    // in a minute
-	// leasesBurst bounds what passes beside a burst: what is leased and idle.
-	leasesBurst = 10
-	// leasesLong bounds what lies idle of a limit of a day or a month.
-	leasesLong = 10_000
+	// sliceLife is how long permits wait for requests before they go back.
+	sliceLife = int64(time.Second)
+	// sliceLeast is the smallest slice worth a call of its own: limits that
+	// give less in the time of one are asked for request by request.
+	sliceLeast = 10
+	slicesHour = 36_000 // slices of 100 ms in an hour
+	slicesMin  = 600    // in a minute
+	// slicesBurst bounds what passes beside a burst: what is taken and idle.
+	slicesBurst = 10
+	// slicesLong bounds what lies idle of a limit of a day or a month.
+	slicesLong = 10_000
 	// fullFor is how long a refusal is believed without asking again. Permits
 	// and tokens that others give back are found that much later.
 	fullFor = int64(100 * time.Millisecond)
 )
 
-// leaseOf is how many permits and tokens a lease of these limits has; 1 and 0
+// sliceOf is how many permits and tokens a slice of these limits has; 1 and 0
 // when every request asks.
-func leaseOf(r *config.Rate) (permits, tokens int64) {
+func sliceOf(r *config.Rate) (permits, tokens int64) {
 	permits = int64(1) << 40
 	atOnce, _ := window.Burst(r)
-	for _, l := range [...]struct{ limit, leases int64 }{{r.RPM, leasesMin}, {atOnce, leasesBurst}, {r.RPH, leasesHour},
-		{r.RPD, leasesLong}, {r.RPMon, leasesLong}} {
+	for _, l := range [...]struct{ limit, slices int64 }{{r.RPM, slicesMin}, {atOnce, slicesBurst}, {r.RPH, slicesHour},
+		{r.RPD, slicesLong}, {r.RPMon, slicesLong}} {
 		if l.limit > 0 {
-			permits = min(permits, l.limit/l.leases)
+			permits = min(permits, l.limit/l.slices)
 		}
 	}
-	if permits < leaseLeast {
+	if permits < sliceLeast {
 		return 1, 0
 	}
-	tokens = r.TPM / leasesMin
-	if r.TPM > 0 && tokens < leaseLeast {
+	tokens = r.TPM / slicesMin
+	if r.TPM > 0 && tokens < sliceLeast {
 		return 1, 0
 	}
 	return permits, tokens
@@ -86,9 +86,9 @@ func leaseOf(r *config.Rate) (permits, tokens int64) {
 func counts(r *config.Rate) bool { return r.RPM|r.RPH|r.RPD|r.RPMon > 0 }
 
 // prepare finds what a request needs of Redis and takes the rest from the
-// lease. A zero need is a request that passes without a call.
+// slice. A zero need is a request that passes without a call.
 func (w *Window) prepare(r *config.Rate, tokens int64) (need ask) {
-	permits, more := leaseOf(r)
+	permits, more := sliceOf(r)
 	needPermit, needTokens := counts(r), r.TPM > 0 && tokens > 0
 	if needPermit && w.permits > 0 {
 		w.permits--
@@ -110,15 +110,15 @@ func (w *Window) prepare(r *config.Rate, tokens int64) (need ask) {
 		askTokens = tokens
 	}
 	need = askFor(r, want, askTokens, max(0, more-w.tokens))
-	// A request that needs more tokens than a lease has asks for itself.
-	need.permit, need.tokens, need.lease = took, tookTokens, permits > 1 && askTokens <= more
+	// A request that needs more tokens than a slice has asks for itself.
+	need.permit, need.tokens, need.slice = took, tookTokens, permits > 1 && askTokens <= more
 	return need
 }
 
 // asks says whether Redis has to be asked.
 func (a *ask) asks() bool { return a.want > 0 || a.tokenTake > 0 || a.tokenMore > 0 }
 
-// undo gives back what prepare took from the lease.
+// undo gives back what prepare took from the slice.
 func (w *Window) undo(a *ask, tokens int64) {
 	if a.permit {
 		w.permits++
@@ -144,7 +144,7 @@ func (w *Window) uncorrect(a *ask) {
 	a.owed = owed{}
 }
 
-// refilled ends the lease that mine stands for; nil: none.
+// refilled ends the slice that mine stands for; nil: none.
 func (w *Window) refilled(mine chan struct{}) {
 	if mine == nil {
 		return
@@ -178,23 +178,23 @@ func (w *Window) saw(a *answer, i int, nowNs int64) {
 	w.seenN, w.seenU = nowNs, a.nowUs
 }
 
-// store puts what a lease brought beyond the request's own need.
+// store puts what a slice brought beyond the request's own need.
 func (w *Window) store(r *config.Rate, a *answer, i int, spent, nowNs int64) {
 	got := &a.windows[i]
 	w.rate = *r
 	if rest := got.granted - spent; rest > 0 {
 		w.permits += rest
-		w.leased = nowNs
+		w.taken = nowNs
 	}
 	if got.moreNs > 0 {
 		w.tokens += window.Units(got.moreNs, r.TPM, window.MinuteNs)
-		w.leased = nowNs
+		w.taken = nowNs
 	}
 }
 
-// expire turns a lease that waited too long into something owed: less use.
+// expire turns a slice that waited too long into something owed: less use.
 func (w *Window) expire(now int64, end bool) {
-	if w.permits == 0 && w.tokens == 0 || now-w.leased < leaseLife && !end {
+	if w.permits == 0 && w.tokens == 0 || now-w.taken < sliceLife && !end {
 		return
 	}
 	w.giveBack(&w.rate, w.permits, w.tokens)
@@ -256,7 +256,7 @@ func (w *Window) refused(r *config.Rate, a *answer, i int, tokens int64, now win
 	at := a.nowUs * 1000
 	s := a.windows[i].state
 	if s.Check(r, window.Instant{Wall: at, Mono: at}, calendar.DayOf(at), 1, tokens, no) {
-		// Only its lease did not fit, by less than a permit.
+		// Only its slice did not fit, by less than a permit.
 		no.Until("RPM", r.RPM, at, at+int64(time.Millisecond), at+int64(time.Millisecond))
 	}
 	no.ResetNs += now.Wall - at
@@ -264,7 +264,7 @@ func (w *Window) refused(r *config.Rate, a *answer, i int, tokens int64, now win
 }
 
 // state is the window of all nodes as far as this one knows, in its own clock:
-// with what Redis has yet to be told, without what is leased and not spent.
+// with what Redis has yet to be told, without what is taken in slices and not spent.
 func (w *Window) state(r *config.Rate, now int64, day int32) window.Window {
 	s := w.seen
 	move := func(tat, owed, idle, limit, period int64) int64 {

@@ -21,7 +21,7 @@ type ask struct {
 	tokenTake             int64 // ns taken then
 	tokenMore             int64 // ns taken beyond, if there are
 	owed                  owed
-	permit, tokens, lease bool // what of it this request needs; is a lease
+	permit, tokens, slice bool // what of it this request needs; is a slice
 }
 
 // owed is what Redis has not been told yet, positive for more use.
