@@ -148,11 +148,13 @@ func TestLongNodesShareLimitsThroughACluster(t *testing.T) {
 	nodes := startNodes(t, 2, cluster.Addrs[0], config.Limits{Key: config.Rate{RPMon: 250}},
 		func(c *config.Redis) { c.Cluster = true })
 	rate := &config.Rate{RPD: 100}
-	for i := range 4 {
+	var keys [4][]*Key // of each account, one a node
+	for i := range keys {
 		name := string(rune('b' + i))
 		for _, n := range nodes {
 			n.account(name, usd)
 			n.key, _ = n.fixture.key(name)
+			keys[i] = append(keys[i], n.key)
 		}
 		var s storm
 		s.run(t, nodes, rate, 4, 500*time.Millisecond)
@@ -163,6 +165,23 @@ func TestLongNodesShareLimitsThroughACluster(t *testing.T) {
 		if got := s.admitted.Load(); got != 250 {
 			t.Errorf("account %s: %d of 100 of a model and 250 of a key passed through two nodes", name, got)
 		}
+	}
+	// One of three masters loses its data: the limits of accounts on the others stay
+	// used up.
+	cluster.Nodes[1].Flush()
+	again := 0
+	for _, list := range keys {
+		for i, n := range nodes {
+			n.key = list[i]
+		}
+		var s storm
+		s.run(t, nodes, &config.Rate{RPD: 1000}, 4, 200*time.Millisecond)
+		if s.admitted.Load() > 0 {
+			again++
+		}
+	}
+	if again == 0 || again == len(keys) {
+		t.Errorf("%d of %d accounts begin anew after one of three masters was emptied", again, len(keys))
 	}
 }
 

@@ -3,6 +3,7 @@ package billing
 import (
 	"bufio"
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"net"
@@ -15,6 +16,7 @@ import (
 
 	"farebox/billing/money"
 	"farebox/billing/store"
+	"farebox/tests/servers"
 )
 
 // operators runs a test on the ledger itself and through the control socket.
@@ -347,5 +349,30 @@ func TestLostAnswerOfARunningServerSaysSo(t *testing.T) {
 	if _, _, err := c.Credit("a", USD, usd, "", ""); err == nil ||
 		!strings.Contains(err.Error(), "look before you ask again") {
 		t.Errorf("the credit ended with %v", err)
+	}
+}
+
+// "The command brought the store forward under the nodes that ran on it."
+func TestACommandBesideOlderNodesIsRefused(t *testing.T) {
+	t.Parallel()
+	address := servers.Database(t)
+	nodesOn(t, address, 1, func(_ int, o *Options) { o.NodeName = "front-1" })
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	now := func(version int) {
+		if _, err := db.Exec("UPDATE schema_version SET version = $1", version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now(Schema - 1)
+	defer now(Schema)
+	_, err = OperateShared(address, "svc")
+	for _, word := range []string{"front-1", "make a backup", "stop all its nodes", "start this one"} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("beside a live node of an older schema the answer is %v, expected %q", err, word)
+		}
 	}
 }
