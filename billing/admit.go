@@ -13,7 +13,7 @@ import (
 // Admission is what a request asks for before it may be sent upstream.
 type Admission struct {
 	Key          *Key
-	Slot         int          // of the model, from Ledger.Slot
+	Slot         int          // of the model, from Ledger.ModelNumber
 	Rate         *config.Rate // of the model's tier; nil: none
 	Hold         Nano         // what the request may cost
 	Min          Nano         // the smallest hold that is still of use; equal to Hold: all or nothing

@@ -260,7 +260,7 @@ func TestRateLimitsAreExactUnderConcurrency(t *testing.T) {
 		holds[i].Settle(Settlement{Now: f.clock.at(), Tokens: 30})
 	}
 	var q window.Quota
-	keys[0].Quota(f.Slot("model"), rate, f.clock.at(), &q)
+	keys[0].Quota(f.ModelNumber("model"), rate, f.clock.at(), &q)
 	want := window.Quota{
 		LimitRequests: 20, ResetRequestsUnix: f.clock.nano()/1e9 + 60,
 		LimitTokens: 1_000_000, RemainingTokens: 1_000_000 - 600, ResetTokensSeconds: 1,
@@ -268,7 +268,7 @@ func TestRateLimitsAreExactUnderConcurrency(t *testing.T) {
 	if q != want {
 		t.Errorf("quota is %+v, expected %+v", q, want)
 	}
-	keys[0].Quota(f.Slot("another"), &config.Rate{}, f.clock.at(), &q)
+	keys[0].Quota(f.ModelNumber("another"), &config.Rate{}, f.clock.at(), &q)
 	if q.LimitRequests != -1 || q.LimitTokens != -1 {
 		t.Errorf("an unlimited model has the quota %+v", q)
 	}

@@ -16,7 +16,7 @@ func (f *fixture) charge(k *Key, model string, sold money.Lines) {
 	f.t.Helper()
 	var h Hold
 	cost := sold.Cost()
-	if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot(model), Hold: cost, Now: f.clock.at()}); d.Code != Admitted {
+	if d := f.Admit(&h, &Admission{Key: k, Slot: f.ModelNumber(model), Hold: cost, Now: f.clock.at()}); d.Code != Admitted {
 		f.t.Fatalf("denied with %d", d.Code)
 	}
 	h.Settle(Settlement{Cost: cost, Lines: sold, Now: f.clock.at()})

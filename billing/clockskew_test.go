@@ -67,7 +67,7 @@ func spendAll(t *testing.T, nodes []*Ledger, keys []*Key, rate *config.Rate, pri
 	var sum, count atomic.Int64
 	var all sync.WaitGroup
 	for i, l := range nodes {
-		slot := l.Slot("model")
+		slot := l.ModelNumber("model")
 		for range 2 {
 			all.Go(func() {
 				for refused := 0; refused < 2; {
@@ -260,7 +260,7 @@ func TestClockThatGoesWrongIsToldAndNotBelieved(t *testing.T) {
 	_, keys := skewedAccount(t, nodes, usd, 0, func(*NewKey) {})
 	charge := func() {
 		var h Hold
-		if d := l.Admit(&h, &Admission{Key: keys[0], Slot: l.Slot("m"), Hold: 1, Min: 1, Now: l.at()}); d.Code !=
+		if d := l.Admit(&h, &Admission{Key: keys[0], Slot: l.ModelNumber("m"), Hold: 1, Min: 1, Now: l.at()}); d.Code !=
 			Admitted {
 			t.Fatalf("denied with %+v", d)
 		}

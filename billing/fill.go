@@ -113,7 +113,7 @@ func (f *filler) open() error {
 		}
 	}
 	for i := range f.o.Models {
-		f.models = append(f.models, modelNo(l.Slot(fmt.Sprintf("made-up-%d", i+1))))
+		f.models = append(f.models, modelNo(l.ModelNumber(fmt.Sprintf("made-up-%d", i+1))))
 	}
 	return f.credit()
 }

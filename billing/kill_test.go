@@ -48,7 +48,7 @@ func beKilled(dir, seed string) {
 		fmt.Fprintln(os.Stderr, "no keys:", err)
 		os.Exit(1)
 	}
-	slot := l.Slot("model")
+	slot := l.ModelNumber("model")
 	number, err := strconv.ParseUint(seed, 10, 64)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -378,9 +378,9 @@ func (l *Ledger) loadModels() error {
 // unknownSlot is where the slots of models begin that the store does not know.
 const unknownSlot = 1 << 24
 
-// Slot is the number of a model for its rate windows and usage rows: the same
+// ModelNumber is that of a model for its rate windows and usage rows: the same
 // for as long as the store exists, and on all nodes.
-func (l *Ledger) Slot(modelID string) int {
+func (l *Ledger) ModelNumber(modelID string) int {
 	l.models.Lock()
 	defer l.models.Unlock()
 	if slot, ok := l.models.byID[modelID]; ok {

@@ -108,7 +108,7 @@ func (f *fixture) key(account string, adjust ...func(*NewKey)) (*Key, string) {
 }
 
 func (f *fixture) ask(k *Key, amount Nano) *Admission {
-	return &Admission{Key: k, Slot: f.Slot("model"), Hold: amount, Min: amount, Now: f.clock.at()}
+	return &Admission{Key: k, Slot: f.ModelNumber("model"), Hold: amount, Min: amount, Now: f.clock.at()}
 }
 
 func (f *fixture) settle(h *Hold, cost Nano) (Nano, Nano) {

@@ -61,7 +61,7 @@ func BenchmarkAdmitSettle(b *testing.B) {
 	for _, n := range []int{1, 1000, 100_000} {
 		b.Run(fmt.Sprint(n, "keys"), func(b *testing.B) {
 			l, keys := benchLedger(b, max(1, n/10), n, false)
-			slot := l.Slot("m")
+			slot := l.ModelNumber("m")
 			var h Hold
 			rnd := rand.New(rand.NewPCG(1, 2))
 			for _, k := range keys {
@@ -96,7 +96,7 @@ func BenchmarkBusy(b *testing.B) {
 	}{{1, false}, {1000, false}, {1, true}, {1000, true}, {100_000, false}} {
 		b.Run(fmt.Sprintf("keys=%d/detailNow=%v", c.keys, c.detailNow), func(b *testing.B) {
 			l, keys := benchLedger(b, max(1, c.keys/10), c.keys, c.detailNow)
-			slot := l.Slot("m")
+			slot := l.ModelNumber("m")
 			l.journal.Ready()
 			time.Sleep(100 * time.Millisecond)
 			rnd := rand.New(rand.NewPCG(1, 2))
@@ -202,7 +202,7 @@ func BenchmarkLookup(b *testing.B) {
 func BenchmarkContended(b *testing.B) {
 	l, keys := benchLedger(b, 1, 1, false)
 	defer func() { _ = l.Close() }()
-	slot := l.Slot("m")
+	slot := l.ModelNumber("m")
 	b.RunParallel(func(pb *testing.PB) {
 		var h Hold
 		for pb.Next() {
@@ -221,7 +221,7 @@ func BenchmarkDurable(b *testing.B) {
 	const tick = time.Millisecond
 	for b.Loop() {
 		l, keys := benchLedger(b, accounts, keyCount, false)
-		slot := l.Slot("m")
+		slot := l.ModelNumber("m")
 		l.journal.Ready()
 		time.Sleep(100 * time.Millisecond)
 		rnd := rand.New(rand.NewPCG(1, 2))

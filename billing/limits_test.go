@@ -40,7 +40,7 @@ func startNodes(t testing.TB, n int, address string, shared config.Limits, adjus
 		f.Configure(&config.Config{Limits: shared})
 		f.account("a", usd)
 		k, _ := f.key("a")
-		nodes[i] = &testNode{f, k, f.Slot("model")}
+		nodes[i] = &testNode{f, k, f.ModelNumber("model")}
 		f.redis.SetNodes(n)
 	}
 	return nodes
@@ -132,7 +132,7 @@ func TestNodesTogetherAdmitExactlyTheLimit(t *testing.T) {
 	}
 	other := &config.Rate{RPD: 1000}
 	for _, n := range nodes {
-		n.slot = n.Slot("another model")
+		n.slot = n.ModelNumber("another model")
 	}
 	s.run(t, nodes, other, 8, time.Second)
 	if got := s.admitted.Load(); got != 450 {

@@ -47,7 +47,7 @@ func BenchmarkSharedAdmit(b *testing.B) {
 			// Many models, so that no limit is used up.
 			slots := make([]int, 64)
 			for i := range slots {
-				slots[i] = n.Slot(string(rune('a' + i)))
+				slots[i] = n.ModelNumber(string(rune('a' + i)))
 			}
 			each := b.N/c.clients + 1
 			took := make([][]int64, c.clients)

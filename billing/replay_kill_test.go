@@ -55,7 +55,7 @@ func beKilledKeyed(dir, redis string) {
 		fail(err)
 	}
 	next.Store(from)
-	slot := l.Slot("model")
+	slot := l.ModelNumber("model")
 	fmt.Println("B 0 0")
 	for writer := range childWriters {
 		go func() {

@@ -294,7 +294,7 @@ func listingIsWhatWasCharged(t *testing.T, rounds int) {
 				sold := money.Text(price, u)
 				cost := sold.Cost()
 				var h Hold
-				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot(rapid.SampledFrom([]string{"x", "y"}).Draw(t,
+				if d := f.Admit(&h, &Admission{Key: k, Slot: f.ModelNumber(rapid.SampledFrom([]string{"x", "y"}).Draw(t,
 					"model")), Hold: cost / 2, Now: f.clock.at()}); d.Code != Admitted {
 					continue
 				}
@@ -380,7 +380,7 @@ func TestPagingVisitsEachEntryOnceWhileRequestsArrive(t *testing.T) {
 			price := &config.Price{Input: 1_000_000, Output: 1_000_000}
 			spend := func() {
 				var h Hold
-				if d := f.Admit(&h, &Admission{Key: k, Slot: f.Slot("m"), Hold: 1000, Now: At(time.Now())}); d.Code !=
+				if d := f.Admit(&h, &Admission{Key: k, Slot: f.ModelNumber("m"), Hold: 1000, Now: At(time.Now())}); d.Code !=
 					Admitted {
 					t.Errorf("denied with %d", d.Code)
 				}

@@ -123,7 +123,7 @@ type Accounts interface {
 func (g *Gateway) Accounts() Accounts { return g.ledger }
 
 // Slot is where limits and usage of a name of ours are counted.
-func (g *Gateway) Slot(name string) int { return g.ledger.Slot(name) }
+func (g *Gateway) Slot(name string) int { return g.ledger.ModelNumber(name) }
 
 // Proxy carries requests to upstreams.
 func (g *Gateway) Proxy() *proxy.Proxy { return g.proxy }

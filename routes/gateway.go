@@ -113,7 +113,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	}
 	next.cors = newCrossOrigin(&cfg.CORS, next)
 	for _, m := range catalog.Models() {
-		m.Slot = g.ledger.Slot(m.ID)
+		m.Slot = g.ledger.ModelNumber(m.ID)
 		next.models = append(next.models, g.metrics.model(m.ID))
 	}
 	next.classes = g.offeredClasses(cfg)

@@ -20,7 +20,7 @@ type Model struct {
 	// Room is the most tokens of a prompt, as far as the operator says so.
 	Room int64
 	Rate *config.Rate // of its tier
-	// Index is the model's place in the catalog, Slot the ledger's dense index,
+	// Index is the model's place in the catalog, Slot the ledger's number of it,
 	// which the caller sets before the catalog is used.
 	Index, Slot int
 	// HeaderName is the display name as a header can carry it; empty: it cannot.
