@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -217,8 +218,7 @@ func (v *Validator) checkRequired(parent int32, s *scan.Shape) {
 		if parent >= 0 {
 			path = v.Doc.Path(parent) + "." + path
 		}
-		v.Add(Issue{Code: "invalid_type", Path: path, Expected: v.Book.of(s).rules[id].Kinds.String(),
-			Received: "undefined", Message: path + ": is required."})
+		v.Missing(path, v.Book.of(s).rules[id].Kinds.String(), "is required.")
 	}
 }
 
@@ -249,6 +249,16 @@ func (v *Validator) Add(i Issue) {
 	if len(v.Issues) < MaxIssues {
 		v.Issues = append(v.Issues, i)
 	}
+}
+
+// Missing notes a member that is not there.
+func (v *Validator) Missing(path, expected, text string) {
+	v.Add(Issue{Code: "invalid_type", Path: path, Expected: expected, Received: "undefined", Message: path + ": " + text})
+}
+
+// Wrong notes what is wrong with a member for a reason of its own.
+func (v *Validator) Wrong(path, text string) {
+	v.Add(Issue{Code: "custom", Path: path, Message: path + ": " + text})
 }
 
 // check applies r to a field.
@@ -364,20 +374,12 @@ func (v *Validator) checkString(raw []byte, r *Rule, at place) bool {
 	if r.Enum == nil {
 		return true
 	}
-	for _, e := range r.Enum {
-		if string(text) == e {
-			return true
-		}
-	}
-	list := ""
-	for i, e := range r.Enum {
-		if i > 0 {
-			list += ", "
-		}
-		list += e
+	if slices.Contains(r.Enum, string(text)) {
+		return true
 	}
 	v.Add(Issue{Code: "invalid_enum_value", Path: at.String(), Received: Excerpt(text), Options: r.Enum,
-		Message: at.String() + ": " + Excerpt(text) + " is not allowed; expected one of " + list + "."})
+		Message: at.String() + ": " + Excerpt(text) + " is not allowed; expected one of " + strings.Join(r.Enum, ", ") +
+			"."})
 	return false
 }
 

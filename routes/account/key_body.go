@@ -68,7 +68,7 @@ var (
 var keyBook = newKeyBook()
 
 func newKeyBook() *routes.Rulebook {
-	limits := scan.NewShape(scan.Member{Name: "usd"}, scan.Member{Name: "diem"}, scan.Member{Name: "vcu"})
+	limits := scan.NewShape(scan.Members(nil, "usd", "diem", "vcu")...)
 	members := make([]scan.Member, keyMembers)
 	rules := map[string]*routes.Rule{}
 	text := &routes.Rule{Kinds: routes.String, Length: maxKeyText}
@@ -184,8 +184,7 @@ func (v *validator) checkTakes() {
 			v.unknown("", name)
 		}
 		if other := snake(id); other != id && v.Doc.TopIndex(other) >= 0 {
-			v.Add(routes.Issue{Code: "custom", Path: name, Message: name + ": is given as " + keyNames[other] +
-				" too; give one of them."})
+			v.Wrong(name, "is given as "+keyNames[other]+" too; give one of them.")
 		}
 		if limits := keyBook.Root.Child(id); limits != nil && v.Doc.Fields[at].Kind == scan.Object {
 			v.checkStrangers(v.Doc.Fields[at].Raw(v.Body), limits, name+".")
@@ -196,8 +195,7 @@ func (v *validator) checkTakes() {
 	}
 	for _, id := range v.Book.Needs {
 		if v.Member(-1, id) == nil && v.Member(-1, snake(id)) == nil {
-			v.Add(routes.Issue{Code: "invalid_type", Path: keyNames[id], Expected: "string", Received: "undefined",
-				Message: keyNames[id] + ": is required."})
+			v.Missing(keyNames[id], "string", "is required.")
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"cmp"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -104,10 +106,7 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 	no := func(path, what string) *routes.Error {
 		return routes.Unsupported(path, "Model "+c.call.Model.ID+" does not support "+what+".")
 	}
-	word := f.word // as the client wrote it
-	if word == "" {
-		word = c.brandWord(0)
-	}
+	word := cmp.Or(f.word, c.brandWord(0)) // as the client wrote it
 	most := func(n int) int { return max(1, n) }
 	switch {
 	case use.images > 0 && !can.Vision:
@@ -173,26 +172,15 @@ func (c *inference) gateEffort(v *routes.Validator) *routes.Error {
 	if !c.call.Model.Chat.Capabilities.Reasons() {
 		return c.gateReasoning(v, path, effort)
 	}
-	if effort == nil || len(options) == 0 {
+	if effort == nil || len(options) == 0 || slices.Contains(options, string(effort)) {
 		return nil
-	}
-	for _, o := range options {
-		if o == string(effort) {
-			return nil
-		}
-	}
-	list := ""
-	for i, o := range options {
-		if i > 0 {
-			list += ", "
-		}
-		list += o
 	}
 	return &routes.Error{
 		Status: 400, Code: "INVALID_REQUEST", Unsupported: true,
 		Message: "Model " + c.call.Model.ID + " does not support the reasoning effort " + string(effort) + ".",
 		Issues: []routes.Issue{{Code: "invalid_enum_value", Path: path, Received: string(effort), Options: options,
-			Message: path + ": model " + c.call.Model.ID + " takes one of " + list + "."}},
+			Message: path + ": model " + c.call.Model.ID + " takes one of " + strings.Join(options, ", ") +
+				"."}},
 	}
 }
 

@@ -38,22 +38,18 @@ func checkMessages(v *routes.Validator) (use features) {
 		switch string(role) {
 		case "assistant":
 			if content == nil && v.Member(i, dialect.MessageToolCalls) == nil {
-				v.Add(routes.Issue{Code: "custom", Path: path("content"),
-					Message: path("content") + ": an assistant message must have content or tool_calls."})
+				v.Wrong(path("content"), "an assistant message must have content or tool_calls.")
 			}
 		case "tool":
 			if content == nil {
-				v.Add(routes.Issue{Code: "invalid_type", Path: path("content"), Expected: "string",
-					Received: "undefined", Message: path("content") + ": is required in a tool message."})
+				v.Missing(path("content"), "string", "is required in a tool message.")
 			}
 			if v.Member(i, dialect.MessageToolCallID) == nil {
-				v.Add(routes.Issue{Code: "invalid_type", Path: path("tool_call_id"), Expected: "string",
-					Received: "undefined", Message: path("tool_call_id") + ": is required in a tool message."})
+				v.Missing(path("tool_call_id"), "string", "is required in a tool message.")
 			}
 		default:
 			if content == nil && role != nil {
-				v.Add(routes.Issue{Code: "invalid_type", Path: path("content"), Expected: "string or array",
-					Received: "undefined", Message: path("content") + ": is required."})
+				v.Missing(path("content"), "string or array", "is required.")
 			}
 		}
 		if content == nil || content.Kind != scan.Array {
@@ -77,24 +73,24 @@ func checkParts(v *routes.Validator, content int32, role []byte, use *features) 
 			continue
 		}
 		kind := v.Text(i, dialect.PartType)
-		need, name := -1, ""
+		need := -1
 		switch string(kind) {
 		case "text":
-			need, name = dialect.PartText, "text"
+			need = dialect.PartText
 		case "image_url":
-			need, name = dialect.PartImage, "image_url"
+			need = dialect.PartImage
 			own.images++
 		case "input_audio":
-			need, name = dialect.PartAudio, "input_audio"
+			need = dialect.PartAudio
 			own.audios++
 		case "video_url":
-			need, name = dialect.PartVideo, "video_url"
+			need = dialect.PartVideo
 			own.videos++
 		case "file":
-			need, name = dialect.PartFile, "file"
+			need = dialect.PartFile
 			own.files++
 		case "refusal":
-			need, name = dialect.PartRefusal, "refusal"
+			need = dialect.PartRefusal
 		default:
 			continue // its type was refused already
 		}
@@ -103,17 +99,14 @@ func checkParts(v *routes.Validator, content int32, role []byte, use *features) 
 		case string(kind) == "text" || len(role) == 0:
 		case string(kind) == "refusal":
 			if string(role) != "assistant" {
-				v.Add(routes.Issue{Code: "custom", Path: path + ".type",
-					Message: path + ".type: refusal parts are allowed in an assistant message only."})
+				v.Wrong(path+".type", "refusal parts are allowed in an assistant message only.")
 			}
 		case string(role) != "user":
-			v.Add(routes.Issue{Code: "custom", Path: path + ".type",
-				Message: path + ".type: only text parts are allowed in a " + string(role) + " message."})
+			v.Wrong(path+".type", "only text parts are allowed in a "+string(role)+" message.")
 		}
 		if v.Member(i, need) == nil {
-			v.Add(routes.Issue{Code: "invalid_type", Path: path + "." + name,
-				Expected: v.Book.Rule(part, need).Kinds.String(), Received: "undefined",
-				Message: path + "." + name + ": is required in a part of type " + string(kind) + "."})
+			v.Missing(path+"."+part.Name(need), v.Book.Rule(part, need).Kinds.String(),
+				"is required in a part of type "+string(kind)+".")
 		}
 	}
 	for _, limit := range [...]struct {
@@ -157,8 +150,7 @@ func checkLists(v *routes.Validator) {
 		for i := tools + 1; i < fields[tools].Next; i = fields[i].Next {
 			if string(v.Text(i, dialect.ToolType)) == "function" && v.Member(i, dialect.ToolTarget) == nil {
 				path := v.Doc.Path(i) + ".function"
-				v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined",
-					Message: path + ": is required in a tool of type function."})
+				v.Missing(path, "object", "is required in a tool of type function.")
 			}
 		}
 	}
@@ -168,8 +160,7 @@ func checkLists(v *routes.Validator) {
 // do not have.
 func checkChoices(v *routes.Validator) {
 	missing := func(path, of string) {
-		v.Add(routes.Issue{Code: "invalid_type", Path: path, Expected: "object", Received: "undefined",
-			Message: path + ": is required in " + of + "."})
+		v.Missing(path, "object", "is required in "+of+".")
 	}
 	if i := v.Doc.TopIndex(dialect.ChatToolChoice); i >= 0 && string(v.Text(i, dialect.ChoiceType)) == "function" &&
 		v.Member(i, dialect.ChoiceTarget) == nil {

@@ -62,7 +62,7 @@ func (p *pictures) wantSources(id int, members []int) {
 	name := imageShape.Name(id)
 	switch {
 	case len(p.sources) == 0 && len(p.form.v.Issues) == 0:
-		p.form.v.Add(errNoPicture(name))
+		p.form.noPicture(name)
 	case len(p.sources) > 1 && len(members) == 1:
 		p.form.v.Add(routes.Issue{Code: "too_big", Path: name, Maximum: "1",
 			Message: name + ": one picture is taken here; POST " + routes.Prefix + "/image/multi-edit takes several."})
@@ -156,7 +156,7 @@ func (of *Capability) serveUpscale(c *routes.Call) *routes.Error {
 		scale = 2
 	}
 	if scale == 1 && !p.job.Enhance {
-		f.v.Add(routes.Issue{Code: "custom", Path: "scale", Message: "scale: 1 only has a meaning with enhance: true."})
+		f.v.Wrong("scale", "1 only has a meaning with enhance: true.")
 	}
 	p.job.Scale, p.sale.Scale = image.Some(scale), scale
 	if p.job.Enhance {
@@ -208,10 +208,9 @@ func (of *Capability) serveCutOut(c *routes.Call) *routes.Error {
 	p.sources = append(whole, links...)
 	switch {
 	case len(p.sources) > 1:
-		f.v.Add(routes.Issue{Code: "custom", Path: "image", Message: "image: give exactly one of image and image_url."})
+		f.v.Wrong("image", "give exactly one of image and image_url.")
 	case len(p.sources) == 0 && len(f.v.Issues) == 0:
-		f.v.Add(routes.Issue{Code: "invalid_type", Path: "image", Expected: "string", Received: "undefined",
-			Message: "image: is required, or image_url."})
+		f.v.Missing("image", "string", "is required, or image_url.")
 	case len(links) == 1 && links[0].link() == "":
 		f.v.Add(routes.Issue{Code: "invalid_string", Path: "image_url",
 			Message: "image_url: must be an http:// or https:// link."})

@@ -2,6 +2,8 @@ package image
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -77,13 +79,9 @@ func (f *imageForm) readParts(c *routes.Call, boundary string, err error) *route
 	for _, p := range parts {
 		// OpenAI's packages write image[] for several.
 		id := imageShape.ID(strings.TrimSuffix(p.Name, "[]"))
-		isPicture := false
-		for _, member := range pictureMembers {
-			isPicture = isPicture || member == id
-		}
 		r := f.ruleOf(id)
 		switch {
-		case isPicture && r != nil && (p.IsFile || id != imageURL):
+		case slices.Contains(pictureMembers, id) && r != nil && (p.IsFile || id != imageURL):
 			f.files = append(f.files, formFile{id, p})
 			continue
 		case p.IsFile:
@@ -223,10 +221,7 @@ func (f *imageForm) has(id int) bool { return f.v.Member(-1, id) != nil }
 
 // choice is a text member, or what holds without it.
 func (f *imageForm) choice(id int, otherwise string) string {
-	if text := f.words(id); text != "" {
-		return text
-	}
-	return otherwise
+	return cmp.Or(f.words(id), otherwise)
 }
 
 // together refuses two spellings of one thing that differ.
@@ -238,8 +233,7 @@ func (f *imageForm) together(a, b int) {
 	}
 	if f.has(a) && f.has(b) && !bytes.Equal(f.v.Member(-1, a).Raw(f.v.Body), f.v.Member(-1, b).Raw(f.v.Body)) {
 		name, other := imageShape.Name(a), imageShape.Name(b)
-		f.v.Add(routes.Issue{Code: "custom", Path: other, Message: other + ": says something else than " + name +
-			"; give one of them."})
+		f.v.Wrong(other, "says something else than "+name+"; give one of them.")
 	}
 }
 
@@ -288,10 +282,9 @@ func (f *imageForm) pictures(id int) (list []source) {
 	return list
 }
 
-// errNoPicture is the refusal of a request whose picture is missing.
-func errNoPicture(name string) routes.Issue {
-	return routes.Issue{Code: "invalid_type", Path: name, Expected: "string", Received: "undefined",
-		Message: name + ": is required: base64 text, a link, or a file of a multipart form."}
+// noPicture notes that a picture is missing.
+func (f *imageForm) noPicture(name string) {
+	f.v.Missing(name, "string", "is required: base64 text, a link, or a file of a multipart form.")
 }
 
 // unquoted is the text of a JSON string by what stands between its quotes.

@@ -37,8 +37,7 @@ func (of *Capability) serveGenerate(c *routes.Call) *routes.Error {
 	p.job.Count = int(max(1, f.v.Integer(imageNumImages), f.v.Integer(imageVariants)))
 	binary := f.flag(imageReturnBinary, false)
 	if binary && p.job.Count > 1 {
-		f.v.Add(routes.Issue{Code: "custom", Path: "return_binary",
-			Message: "return_binary: one answer carries one picture; ask for several without it."})
+		f.v.Wrong("return_binary", "one answer carries one picture; ask for several without it.")
 	}
 	p.readStyle()
 	p.readDiffusion()

@@ -46,12 +46,10 @@ func (of *Capability) serveSimpleEdit(c *routes.Call) *routes.Error {
 	p.sources = f.pictures(imageImage)
 	p.wantSources(imageImage, []int{imageImage, imageImages})
 	if len(f.pictures(imageMask)) > 0 {
-		f.v.Add(routes.Issue{Code: "custom", Path: "mask",
-			Message: "mask: masks are not taken; say in the prompt what to change."})
+		f.v.Wrong("mask", "masks are not taken; say in the prompt what to change.")
 	}
 	if f.flag(imageStream, false) {
-		f.v.Add(routes.Issue{Code: "custom", Path: "stream",
-			Message: "stream: pictures come in one piece; leave it out."})
+		f.v.Wrong("stream", "pictures come in one piece; leave it out.")
 	}
 	if e := p.choose("inpaint", f.choice(imageModel, "default"), true); e != nil {
 		return e

@@ -11,15 +11,10 @@ import (
 )
 
 var (
-	blockShape = scan.NewShape(
-		scan.Member{Name: "type"}, scan.Member{Name: "text"}, scan.Member{Name: "thinking"},
-		scan.Member{Name: "signature"},
-		scan.Member{Name: "data"}, scan.Member{Name: "id"}, scan.Member{Name: "name"}, scan.Member{Name: "input"},
-	)
-	messageShape = scan.NewShape(
-		scan.Member{Name: "id"}, scan.Member{Name: "type"}, scan.Member{Name: "content", Child: blockShape},
-		scan.Member{Name: "stop_reason"}, scan.Member{Name: "usage"},
-	)
+	blockShape = scan.NewShape(scan.Members(nil,
+		"type", "text", "thinking", "signature", "data", "id", "name", "input")...)
+	messageShape = scan.NewShape(scan.Members(map[string]*scan.Shape{"content": blockShape},
+		"id", "type", "content", "stop_reason", "usage")...)
 )
 
 const (

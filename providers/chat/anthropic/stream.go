@@ -10,17 +10,11 @@ import (
 
 // Members of events (fields of all kinds of them in one shape).
 var (
-	eventShape = scan.NewShape(
-		scan.Member{Name: "type"},
-		scan.Member{Name: "index"},
-		scan.Member{Name: "delta", Child: scan.NewShape(
-			scan.Member{Name: "type"}, scan.Member{Name: "text"}, scan.Member{Name: "thinking"},
-			scan.Member{Name: "signature"}, scan.Member{Name: "partial_json"}, scan.Member{Name: "stop_reason"},
-		)},
-		scan.Member{Name: "content_block", Child: blockShape},
-		scan.Member{Name: "message", Child: scan.NewShape(scan.Member{Name: "id"}, scan.Member{Name: "usage"})},
-		scan.Member{Name: "usage"},
-	)
+	deltaShape = scan.NewShape(scan.Members(nil,
+		"type", "text", "thinking", "signature", "partial_json", "stop_reason")...)
+	eventShape = scan.NewShape(scan.Members(map[string]*scan.Shape{
+		"delta": deltaShape, "content_block": blockShape, "message": scan.NewShape(scan.Members(nil, "id", "usage")...),
+	}, "type", "index", "delta", "content_block", "message", "usage")...)
 	// textDelta is how the usual event begins; the index and the text follow.
 	textDelta = []byte(`{"type":"content_block_delta","index":`)
 	textHead  = []byte(`,"delta":{"type":"text_delta","text":"`)

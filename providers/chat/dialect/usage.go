@@ -31,19 +31,12 @@ func (u *Usage) Bound() {
 
 // UsageShape is the usage object of chat completions and embeddings, with the
 // spellings that are met in the field.
-var UsageShape = scan.NewShape(
-	scan.Member{Name: "prompt_tokens"},
-	scan.Member{Name: "completion_tokens"},
-	scan.Member{Name: "total_tokens"},
-	scan.Member{Name: "prompt_tokens_details", Child: promptDetails},
-	scan.Member{Name: "completion_tokens_details", Child: completionDetails},
-	scan.Member{Name: "cached_tokens"},           // Moonshot
-	scan.Member{Name: "prompt_cache_hit_tokens"}, // DeepSeek
-	scan.Member{Name: "cache_read_input_tokens"}, // proxies before Anthropic
-	scan.Member{Name: "cache_write_tokens"},
-	scan.Member{Name: "cache_creation_input_tokens"},
-	scan.Member{Name: "reasoning_tokens"},
-)
+var UsageShape = nested(below{"prompt_tokens_details": promptDetails, "completion_tokens_details": completionDetails},
+	"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details",
+	"cached_tokens",           // Moonshot
+	"prompt_cache_hit_tokens", // DeepSeek
+	"cache_read_input_tokens", // proxies before Anthropic
+	"cache_write_tokens", "cache_creation_input_tokens", "reasoning_tokens")
 
 var (
 	promptDetails = names("cached_tokens", "cache_write_tokens", "cache_creation_input_tokens",

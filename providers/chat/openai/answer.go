@@ -15,17 +15,12 @@ import (
 // another case is somebody else's and of no interest, so only the exact
 // spelling counts; the scan refuses variants, see unusual.
 var (
+	hasUsage     = scan.Member{Name: "usage", Child: dialect.UsageShape}
 	messageShape = scan.NewShape(scan.Member{Name: "content"})
-	choiceShape  = scan.NewShape(
-		scan.Member{Name: "message", Child: messageShape},
-		scan.Member{Name: "usage", Child: dialect.UsageShape},
-	)
-	answerShape = scan.NewShape(
-		scan.Member{Name: "model"},
-		scan.Member{Name: "usage", Child: dialect.UsageShape},
-		scan.Member{Name: "choices", Child: choiceShape},
-		scan.Member{Name: "error"},
-		scan.Member{Name: "x_groq", Child: scan.NewShape(scan.Member{Name: "usage", Child: dialect.UsageShape})},
+	choiceShape  = scan.NewShape(scan.Member{Name: "message", Child: messageShape}, hasUsage)
+	answerShape  = scan.NewShape(
+		scan.Member{Name: "model"}, hasUsage, scan.Member{Name: "choices", Child: choiceShape},
+		scan.Member{Name: "error"}, scan.Member{Name: "x_groq", Child: scan.NewShape(hasUsage)},
 		scan.Member{Name: "data"}, // of embeddings
 	)
 )

@@ -9,9 +9,9 @@ import (
 
 // Members of stream events that are read when an event is out of the ordinary.
 var eventShape = scan.NewShape(
-	scan.Member{Name: "usage", Child: dialect.UsageShape},
-	scan.Member{Name: "choices", Child: scan.NewShape(scan.Member{Name: "usage", Child: dialect.UsageShape})},
-	scan.Member{Name: "x_groq", Child: scan.NewShape(scan.Member{Name: "usage", Child: dialect.UsageShape})},
+	hasUsage,
+	scan.Member{Name: "choices", Child: scan.NewShape(hasUsage)},
+	scan.Member{Name: "x_groq", Child: scan.NewShape(hasUsage)},
 	scan.Member{Name: "error"},
 )
 

@@ -25,8 +25,6 @@ import (
 // Dialect implements image.Dialect.
 type Dialect struct{}
 
-var _ image.Dialect = Dialect{}
-
 const (
 	maxCount = 4
 	// firstPoll is the first wait; each further one is half as long again, up to

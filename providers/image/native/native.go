@@ -24,8 +24,6 @@ import (
 // Dialect implements image.Dialect.
 type Dialect struct{}
 
-var _ image.Dialect = Dialect{}
-
 // maxCount is the most images of one request (8.1).
 const maxCount = 4
 

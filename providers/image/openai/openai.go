@@ -22,8 +22,6 @@ import (
 // Dialect implements image.Dialect.
 type Dialect struct{}
 
-var _ image.Dialect = Dialect{}
-
 // maxCount is the most images one call makes.
 const maxCount = 4
 

@@ -19,8 +19,6 @@ import (
 // Dialect implements image.Dialect.
 type Dialect struct{}
 
-var _ image.Dialect = Dialect{}
-
 const (
 	maxCount         = 4
 	defaultUpscaler  = "R-ESRGAN 4x+"

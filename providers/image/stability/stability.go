@@ -20,8 +20,6 @@ import (
 // Dialect implements image.Dialect.
 type Dialect struct{}
 
-var _ image.Dialect = Dialect{}
-
 const (
 	defaultStrength = 0.7
 	// maxSeed is the largest seed it takes; larger and negative ones are folded.
