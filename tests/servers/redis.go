@@ -168,7 +168,7 @@ func (r *Redis) end(sig syscall.Signal) {
 	if r.process == nil {
 		return
 	}
-	_ = r.process.Process.Signal(syscall.SIGCONT) // one that is frozen takes no signal
+	_ = r.process.Process.Signal(thaw) // one that is frozen takes no signal
 	_ = r.process.Process.Signal(sig)
 	select {
 	case <-r.ended:
@@ -181,10 +181,10 @@ func (r *Redis) end(sig syscall.Signal) {
 
 // Freeze stops the server in the middle of what it does: connections stay,
 // answers do not come. Thaw lets it go on.
-func (r *Redis) Freeze() { r.signal(syscall.SIGSTOP) }
+func (r *Redis) Freeze() { r.signal(freeze) }
 
 // Thaw ends Freeze.
-func (r *Redis) Thaw() { r.signal(syscall.SIGCONT) }
+func (r *Redis) Thaw() { r.signal(thaw) }
 
 func (r *Redis) signal(sig syscall.Signal) {
 	r.mu.Lock()

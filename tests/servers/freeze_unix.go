@@ -1,0 +1,11 @@
+//go:build unix
+
+package servers
+
+import "syscall"
+
+// The signals that stop a process in the middle of what it does, and let it go on.
+const (
+	freeze = syscall.SIGSTOP
+	thaw   = syscall.SIGCONT
+)
