@@ -85,8 +85,7 @@ func openFiles(o *Options) (*fileStore, error) {
 		return nil, errors.Join(fmt.Errorf("cannot read the idempotency keys in %s: %w", f.dir, err), f.closeFiles())
 	}
 	if !o.Idle {
-		f.stopped.Add(1)
-		go f.run()
+		f.stopped.Go(f.run)
 	}
 	return f, nil
 }
@@ -320,9 +319,7 @@ func (f *fileStore) append(r *record, fresh bool) (*hourFile, int64, error) {
 			return nil, 0, errFull
 		}
 	} else if r.size > 0 && f.stored+headSize+int64(r.size) > f.maxStored {
-		small := *r
-		small.flags, small.rest, small.size, small.sum = flagTooLarge, nil, 0, 0
-		r = &small
+		r = r.tooLarge()
 	}
 	k, err := f.current()
 	if err != nil {
@@ -379,7 +376,6 @@ func (k *hourFile) sync(end int64) error {
 
 // run syncs what was written and removes what has expired.
 func (f *fileStore) run() {
-	defer f.stopped.Done()
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
 	for {

@@ -133,6 +133,12 @@ func (r *record) keep(a *Answer, body []byte) {
 	r.size, r.sum = uint32(len(r.rest)), crc32.Checksum(r.rest, castagnoli)
 }
 
+// tooLarge is r without its answer.
+func (r record) tooLarge() *record {
+	r.flags, r.rest, r.size, r.sum = flagTooLarge, nil, 0, 0
+	return &r
+}
+
 func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }

@@ -95,8 +95,7 @@ func openRedis(o *Options, boot uint64) *redisStore {
 		windowMs: o.Config.Window.Milliseconds(), node: o.Node, boot: boot, log: o.Log,
 		backAt: time.Now(), wake: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
-	r.stopped.Add(1)
-	go r.run()
+	r.stopped.Go(r.run)
 	return r
 }
 
@@ -222,9 +221,7 @@ func (r *redisStore) later(e ending) {
 		return
 	}
 	if e.done != nil && r.bytes+len(e.done.rest) > mostLateBytes {
-		small := *e.done
-		small.flags, small.rest, small.size, small.sum = flagTooLarge, nil, 0, 0
-		e.done = &small
+		e.done = e.done.tooLarge()
 	}
 	if e.done != nil {
 		r.bytes += len(e.done.rest)
@@ -239,7 +236,6 @@ func (r *redisStore) later(e ending) {
 
 // run sends what is late.
 func (r *redisStore) run() {
-	defer r.stopped.Done()
 	for {
 		select {
 		case <-r.stop:

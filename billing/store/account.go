@@ -199,7 +199,6 @@ func (t *tx) allow(account uint32, day int32, nowUs int64) error {
 	return t.grant(entry, "grants", account, money.DIEM, calendar.Date(day), daily)
 }
 
-// SetAllowance changes the daily DIEM of an account, see keyStore.
 func (s *sqlStore) SetAllowance(account uint32, daily money.Nano, day int32, nowUs int64) error {
 	return s.write(func(t *tx) error {
 		if err := t.allow(account, day, nowUs); err != nil {
@@ -216,7 +215,6 @@ func (s *sqlStore) SetAllowance(account uint32, daily money.Nano, day int32, now
 	})
 }
 
-// LaterDIEM gives the DIEM of days after day, see keyStore.
 func (s *sqlStore) LaterDIEM(account uint32, day int32) (days map[int32]DayDIEM, err error) {
 	err = s.read(func(q *Query) error {
 		days = map[int32]DayDIEM{}

@@ -14,41 +14,24 @@ import (
 // (I3), that no lease is negative (I4), and that leases belong to a node that
 // has not ended.
 func (r *Recount) countLeases(q *Query) error {
-	err := q.Each(func(rows *sql.Rows) error {
-		var id placeID
-		var escrow, leased money.Nano
-		err := rows.Scan(&id.account, &id.currency, &id.date, &escrow, &leased)
-		r.fault("bucket %d %s %d: %s in escrow, the leases add up to %s", id.account, id.currency, id.date, escrow,
-			leased)
-		return err
-	}, `SELECT account, currency, day, CAST(sum(escrow) AS {I64}), CAST(sum(leased) AS {I64}) FROM (
+	err := r.none(q, "bucket %d %s %d: %s in escrow, the leases add up to %s",
+		[]any{new(uint32), new(money.Currency), new(int64), new(money.Nano), new(money.Nano)}, `SELECT account, currency, day, CAST(sum(escrow) AS {I64}), CAST(sum(leased) AS {I64}) FROM (
 		SELECT account, currency, day, escrow, 0 AS leased FROM bucket
 		UNION ALL SELECT account, currency, day, 0, amount FROM lease) AS b
 		GROUP BY account, currency, day HAVING sum(escrow) <> sum(leased)`)
 	if err != nil {
 		return err
 	}
-	err = q.Each(func(rows *sql.Rows) error {
-		var what string
-		var node uint32
-		var of int64
-		var amount money.Nano
-		err := rows.Scan(&what, &node, &of, &amount)
-		r.fault("%s %d of node %d is %s, or its node has ended", what, of, node, amount)
-		return err
-	}, `SELECT what, node, owner, amount FROM (
+	err = r.none(q, "%[1]s %[3]d of node %[2]d is %[4]s, or its node has ended",
+		[]any{new(string), new(uint32), new(int64), new(money.Nano)}, `SELECT what, node, owner, amount FROM (
 		SELECT 'the lease of account' AS what, node, account AS owner, amount FROM lease
 		UNION ALL SELECT 'the lease of a limit of key', node, api_key, amount FROM quota) AS l
 		WHERE amount < 0 OR NOT EXISTS(SELECT 1 FROM node n WHERE n.no = l.node AND n.ended = 0)`)
 	if err != nil {
 		return err
 	}
-	return q.Each(func(rows *sql.Rows) error {
-		var key int64
-		err := rows.Scan(&key)
-		r.fault("a limit is leased of key %d, which does not exist", key)
-		return err
-	}, "SELECT DISTINCT api_key FROM quota WHERE NOT EXISTS(SELECT 1 FROM api_key k WHERE k.no = quota.api_key)")
+	return r.none(q, "a limit is leased of key %d, which does not exist", []any{new(int64)},
+		"SELECT DISTINCT api_key FROM quota WHERE NOT EXISTS(SELECT 1 FROM api_key k WHERE k.no = quota.api_key)")
 }
 
 // countCursors checks that each node has both cursors, of its incarnation

@@ -79,7 +79,6 @@ func (s *sqlStore) Keys(account uint32) ([]*KeyRow, error) {
 	return s.keys("WHERE k.account = $1 ORDER BY k.no", account)
 }
 
-// ActiveKeys is a page of an account's keys that are neither revoked nor expired.
 func (s *sqlStore) ActiveKeys(account uint32, nowUs int64, limit, offset int) ([]*KeyRow, error) {
 	return s.keys("WHERE k.account = $1 AND k.revoked_us = 0 AND (k.expires_us = 0 OR k.expires_us > $2) ORDER BY "+
 		"k.no LIMIT $3 OFFSET $4",
@@ -98,7 +97,6 @@ func (s *sqlStore) keys(where string, args ...any) (list []*KeyRow, err error) {
 	return list, err
 }
 
-// KeysMade counts the keys of an account that were made since a time.
 func (s *sqlStore) KeysMade(account uint32, sinceUs int64) (n int, firstUs int64, err error) {
 	err = s.read(func(q *Query) error {
 		return q.Row("SELECT count(*), coalesce(min(created_us), 0) FROM api_key WHERE account = $1 AND "+
@@ -107,7 +105,6 @@ func (s *sqlStore) KeysMade(account uint32, sinceUs int64) (n int, firstUs int64
 	return n, firstUs, err
 }
 
-// RevokeKey makes a key invalid for good.
 func (s *sqlStore) RevokeKey(no, nowUs int64) error {
 	return s.write(func(t *tx) error {
 		var account uint32
@@ -144,7 +141,6 @@ func (s *sqlStore) UpdateKey(r *KeyRow) error {
 	return err
 }
 
-// TouchKeys records when keys were last used.
 func (s *sqlStore) TouchKeys(lastUs map[int64]int64) error {
 	if len(lastUs) == 0 {
 		return nil
@@ -171,7 +167,6 @@ func (s *sqlStore) KeyUsed(account uint32, key int64, p Period, day int32) (used
 	return ask(s, func(q *Query) (money.Parts, error) { return q.keyUsed(account, key, from, to) })
 }
 
-// KeyUsedLater is what a key has spent in later days, see keyStore.
 func (s *sqlStore) KeyUsedLater(account uint32, key int64, day int32) (days map[int32]money.Parts, err error) {
 	err = s.read(func(q *Query) error {
 		days = nil
@@ -206,7 +201,6 @@ func (q *Query) keyUsed(account uint32, key, from, to int64) (used money.Parts, 
 	return used, err
 }
 
-// KeySums adds up the use of an account's keys over some days.
 func (s *sqlStore) KeySums(account uint32, first, last int32) (sums map[int64]KeySum, err error) {
 	err = s.read(func(q *Query) error {
 		sums = map[int64]KeySum{}
@@ -227,7 +221,6 @@ func (s *sqlStore) KeySums(account uint32, first, last int32) (sums map[int64]Ke
 	return sums, err
 }
 
-// AddViolations appends refusals and forgets all but the last of each account.
 func (s *sqlStore) AddViolations(list []Violation) error {
 	if len(list) == 0 {
 		return nil
@@ -254,7 +247,6 @@ func (s *sqlStore) AddViolations(list []Violation) error {
 	})
 }
 
-// Violations are the last refusals of an account, newest first.
 func (s *sqlStore) Violations(account uint32) ([]Violation, error) {
 	return ask(s, func(q *Query) ([]Violation, error) {
 		return list(q, func(v *Violation) []any {
@@ -284,7 +276,6 @@ func (s *sqlStore) UseToken(id string, expiresUs, nowUs int64) (fresh bool, err 
 	return fresh && err == nil, err
 }
 
-// AddModel gives the number of a model.
 func (s *sqlStore) AddModel(id string) (no uint32, err error) {
 	err = s.write(func(t *tx) error {
 		find := func() error { return t.Row("SELECT no FROM model WHERE id = $1", id).Scan(&no) }
@@ -303,7 +294,6 @@ func (s *sqlStore) AddModel(id string) (no uint32, err error) {
 	return no, err
 }
 
-// Models gives all models by number.
 func (s *sqlStore) Models() (map[uint32]string, error) { return ask(s, (*Query).Models) }
 
 // Models gives all models by number.

@@ -11,17 +11,14 @@ import (
 	"farebox/billing/money"
 )
 
-// LastOp is the number of this node's last operation on leases.
 func (s *postgresStore) LastOp() (uint64, error) {
 	return value[uint64](s.sqlStore, "SELECT op FROM node WHERE no = $1", s.node)
 }
 
-// Grant leases what is wanted, as far as there is enough.
 func (s *postgresStore) Grant(op uint64, wants []Want) ([]Funds, error) {
 	return s.operate(op, wants, (*tx).grantLeases)
 }
 
-// Return gives back unspent rests.
 func (s *postgresStore) Return(op uint64, rests []Want) ([]Funds, error) {
 	return s.operate(op, rests, (*tx).returnLeases)
 }

@@ -21,7 +21,6 @@ var ErrFeedGap = errors.New("this node has been away from the store for too long
 // feedFor is how long changes are kept.
 const feedFor = 7 * 24 * time.Hour
 
-// Join begins the next incarnation of a node.
 func (s *postgresStore) Join(id, name string, ttl time.Duration) (no, inc uint32, err error) {
 	var reclaims int64
 	err = s.write(func(t *tx) error {
@@ -82,7 +81,6 @@ func (t *tx) nodeState() (n nodeState, err error) {
 	return n, err
 }
 
-// Beat renews the session.
 func (s *postgresStore) Beat(ttl time.Duration) (b Beat, err error) {
 	var reclaims int64
 	err = s.writeFor(leaseTimeout, func(t *tx) error {
@@ -105,10 +103,8 @@ func (s *postgresStore) Beat(ttl time.Duration) (b Beat, err error) {
 	return b, err
 }
 
-// Now is the server's clock.
 func (s *postgresStore) Now() (int64, error) { return value[int64](s.sqlStore, "SELECT {NOW}") }
 
-// Leave gives back all leases and ends the node.
 func (s *postgresStore) Leave() error {
 	return s.write(func(t *tx) error {
 		if n, err := t.nodeState(); err != nil || n.ended != 0 {
@@ -156,7 +152,6 @@ func (t *tx) giveBack(no uint32) (amount money.Parts, err error) {
 	return amount, nil
 }
 
-// Reclaim takes back the leases of nodes whose session ended longer ago.
 func (s *postgresStore) Reclaim(grace time.Duration) (done []Reclaimed, err error) {
 	dead, err := ask(s.sqlStore, func(q *Query) ([]uint32, error) {
 		return list(q, func(no *uint32) []any { return []any{no} }, `SELECT no FROM node
@@ -202,7 +197,6 @@ func (s *postgresStore) reclaim(no uint32, grace time.Duration) (r Reclaimed, er
 	return r, err
 }
 
-// ReleaseNode takes back the leases of a node that does not live any more.
 func (s *postgresStore) ReleaseNode(nameOrID string) error {
 	var no uint32
 	var found int
@@ -226,7 +220,6 @@ func (s *postgresStore) ReleaseNode(nameOrID string) error {
 	return err
 }
 
-// Nodes lists all nodes.
 func (s *postgresStore) Nodes() ([]NodeRow, error) {
 	return ask(s.sqlStore, func(q *Query) ([]NodeRow, error) {
 		nodes, err := list(q, func(n *NodeRow) []any {
@@ -249,7 +242,6 @@ func (s *postgresStore) Nodes() ([]NodeRow, error) {
 	})
 }
 
-// Changes gives what changed after a number.
 func (s *postgresStore) Changes(after uint64) ([]Change, error) {
 	const most = 10_000
 	return ask(s.sqlStore, func(q *Query) ([]Change, error) {
@@ -266,7 +258,6 @@ func (s *postgresStore) Changes(after uint64) ([]Change, error) {
 	})
 }
 
-// Recall asks all nodes for what they do not need of an account.
 func (s *postgresStore) Recall(account uint32) error {
 	return s.writeFor(leaseTimeout, func(t *tx) error {
 		t.change(ChangeRecall, account, 0)

@@ -3,6 +3,7 @@ package store
 import (
 	"database/sql"
 	"fmt"
+	"reflect"
 
 	"farebox/billing/calendar"
 	"farebox/billing/journal"
@@ -79,6 +80,20 @@ func mix(x uint64) uint64 {
 
 func (r *Recount) fault(format string, args ...any) {
 	r.Faults = append(r.Faults, fmt.Sprintf(format, args...))
+}
+
+// none faults every row of a query that should give none; into is where its
+// columns are read to, and what fault says.
+func (r *Recount) none(q *Query, fault string, into []any, text string) error {
+	return q.Each(func(rows *sql.Rows) error {
+		err := rows.Scan(into...)
+		values := make([]any, len(into))
+		for i, p := range into {
+			values[i] = reflect.ValueOf(p).Elem().Interface()
+		}
+		r.fault(fault, values...)
+		return err
+	}, text)
 }
 
 func (r *Recount) countAccounts(q *Query) error {
@@ -280,26 +295,14 @@ func (r *Recount) countPages(q *Query) error {
 // countSums checks that every entry balances (I6) and that the running sums of
 // the house are those of its postings.
 func (r *Recount) countSums(q *Query) error {
-	err := q.Each(func(rows *sql.Rows) error {
-		var entry int64
-		var currency money.Currency
-		var sum money.Nano
-		err := rows.Scan(&entry, &currency, &sum)
-		r.fault("entry %d does not balance: %s %s are over", entry, sum, currency)
-		return err
-	}, "SELECT entry, currency, CAST(sum(amount) AS {I64}) FROM posting GROUP BY entry, currency HAVING "+
-		"sum(amount) <> 0")
+	err := r.none(q, "entry %[1]d does not balance: %[3]s %[2]s are over",
+		[]any{new(int64), new(money.Currency), new(money.Nano)},
+		"SELECT entry, currency, CAST(sum(amount) AS {I64}) FROM posting GROUP BY entry, currency HAVING sum(amount) <> 0")
 	if err != nil {
 		return err
 	}
-	return q.Each(func(rows *sql.Rows) error {
-		var book string
-		var currency money.Currency
-		var balance, posted money.Nano
-		err := rows.Scan(&book, &currency, &balance, &posted)
-		r.fault("book %s: balance %s %s, postings add up to %s", book, balance, currency, posted)
-		return err
-	}, `SELECT book, currency, CAST(sum(balance) AS {I64}), CAST(sum(posted) AS {I64}) FROM (
+	return r.none(q, "book %[1]s: balance %[3]s %[2]s, postings add up to %[4]s",
+		[]any{new(string), new(money.Currency), new(money.Nano), new(money.Nano)}, `SELECT book, currency, CAST(sum(balance) AS {I64}), CAST(sum(posted) AS {I64}) FROM (
 		SELECT book, currency, balance, 0 AS posted FROM house
 		UNION ALL SELECT book, currency, 0, amount FROM posting WHERE book <> 'customer')
 		AS b GROUP BY book, currency HAVING sum(balance) <> sum(posted)`)

@@ -40,8 +40,9 @@ var sqliteDialect = &dialect{
 // DatabaseFile is the embedded store's name in the data directory.
 const DatabaseFile = "ledger.db"
 
-// oldestSQLite is free of the WAL-reset corruption (notes: 3.3).
-const oldestSQLite = "3.51.3"
+// An older SQLite than 3.51.3 can corrupt a database when it resets its log:
+// farebox does not build with one.
+const _ = uint(sqlite3.SQLITE_VERSION_NUMBER - 3_051_003)
 
 // Settings of the connections. The cache is small since the hot path never
 // reads here and idle memory counts.
@@ -73,34 +74,34 @@ func OpenSQLite(dir string) (*sqliteStore, error) {
 	}
 	writer.SetMaxOpenConns(1)
 	s := &sqliteStore{&sqlStore{dialect: sqliteDialect, writer: writer, node: 1}}
-	if err := s.checkVersion(); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	if err := s.migrate(); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	if s.reader, err = sql.Open("sqlite", uri+readerPragmas); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	s.reader.SetMaxOpenConns(readers)
-	// Reports can take seconds; a key's first use must not wait for them.
-	if s.reports, err = sql.Open("sqlite", uri+reportPragmas); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	s.reports.SetMaxOpenConns(reporters)
-	s.reports.SetConnMaxIdleTime(reportsIdle)
-	if err := s.ready(); err != nil {
+	if err := s.open(uri); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-// ready makes the cursors, and keeps ready the statements of the projection and
-// the reads of a key's first use, which an unknown key costs, too.
-func (s *sqliteStore) ready() error {
-	_, err := s.writer.Exec(
-		"INSERT INTO applied(node, sink, inc, seq) VALUES(1, 'ledger', 0, 0), (1, 'usage', 0, 0) ON CONFLICT DO " +
-			"NOTHING")
+// open brings the schema up to date, makes the cursors, and keeps ready the
+// statements of the projection and the reads of a key's first use, which an
+// unknown key costs, too.
+func (s *sqliteStore) open(uri string) (err error) {
+	if err := s.writer.Ping(); err != nil {
+		return fmt.Errorf("cannot open the database: %w", err)
+	}
+	if err := s.migrate(); err != nil {
+		return err
+	}
+	if s.reader, err = sql.Open("sqlite", uri+readerPragmas); err != nil {
+		return err
+	}
+	s.reader.SetMaxOpenConns(readers)
+	// Reports can take seconds; a key's first use must not wait for them.
+	if s.reports, err = sql.Open("sqlite", uri+reportPragmas); err != nil {
+		return err
+	}
+	s.reports.SetMaxOpenConns(reporters)
+	s.reports.SetConnMaxIdleTime(reportsIdle)
+	_, err = s.writer.Exec("INSERT INTO applied(node, sink, inc, seq) VALUES(1, 'ledger', 0, 0), (1, 'usage', 0, 0) " +
+		"ON CONFLICT DO NOTHING")
 	return errors.Join(err,
 		s.prepare(s.writer, sqlCharge, sqlPosting, sqlUsageDay, sqlPage, sqlHour, sqlHouse),
 		s.prepare(s.reader, sqlKeyByDigest, sqlAccount))
@@ -112,28 +113,4 @@ func (s *sqliteStore) Pepper(fresh []byte) ([]byte, error) { return fresh, nil }
 // uriPath is a file path inside a SQLite URI.
 func uriPath(path string) string {
 	return strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(filepath.ToSlash(path))
-}
-
-func (s *sqliteStore) checkVersion() error {
-	var version string
-	if err := s.writer.QueryRow("SELECT sqlite_version()").Scan(&version); err != nil {
-		return fmt.Errorf("cannot open the database: %w", err)
-	}
-	if versionLess(version, oldestSQLite) {
-		return fmt.Errorf("cannot use SQLite %s: it can corrupt a database; build with %s or later", version,
-			oldestSQLite)
-	}
-	return nil
-}
-
-func versionLess(a, b string) bool {
-	var x, y [3]int
-	_, _ = fmt.Sscanf(a, "%d.%d.%d", &x[0], &x[1], &x[2])
-	_, _ = fmt.Sscanf(b, "%d.%d.%d", &y[0], &y[1], &y[2])
-	for i := range x {
-		if x[i] != y[i] {
-			return x[i] < y[i]
-		}
-	}
-	return false
 }

@@ -100,7 +100,6 @@ func (t *tx) repackPages() error {
 	return nil
 }
 
-// Report runs do on one consistent state of the store, until ctx ends.
 func (s *sqlStore) Report(ctx context.Context, do func(*Query) error) error {
 	q, err := s.begin(ctx, cmp.Or(s.reports, s.reader), false)
 	if err != nil {
@@ -110,7 +109,6 @@ func (s *sqlStore) Report(ctx context.Context, do func(*Query) error) error {
 	return s.shown(do(q))
 }
 
-// SoldBefore is what models sold in records of version 1.
 func (s *sqlStore) SoldBefore() journal.SoldBefore { return s.before }
 
 // SoldBefore is what models sold in records of version 1.
