@@ -53,7 +53,7 @@ func (a *AccountState) owed() Nano {
 	if s == nil {
 		return a.debt
 	}
-	applied := a.ledger.project.ledgerSeq.Load()
+	applied := s.node.applied()
 	for len(s.marks) > 0 && s.marks[0].seq <= applied {
 		// The store has it now; until it is asked, this is what it should say.
 		s.debt = max(0, s.debt+s.marks[0].net)
@@ -78,6 +78,15 @@ func (a *AccountState) owe(r *journal.Record) {
 		l.debt.Add(int64(r.Debt))
 	}
 	l.shortfall.Add(int64(r.Debt))
+}
+
+// handedIn is what the store does not have yet of what was handed in for debt.
+// Where somebody else has paid that, too, it comes back.
+func (s *lease) handedIn() (sum Nano) {
+	for _, m := range s.marks {
+		sum += max(0, -m.net)
+	}
+	return sum
 }
 
 // pay pays what is owed from what is free, in spend order, and records it.

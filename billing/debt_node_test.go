@@ -283,3 +283,33 @@ func TestDebtMovesBetweenEngines(t *testing.T) {
 	expect(g.Ledger, 2*usd, 0)
 	g.recount()
 }
+
+// "I owed 3 USD, and for a moment the node said 6."
+func TestDebtThatTheStoreTellsIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	d := newDebtNodes(t)
+	d.credit(0, 10*usd)
+	k := d.keys(nil)[0]
+	h, denial := d.admit(k, 10*usd)
+	if denial.Code != Admitted {
+		t.Fatalf("%+v", denial)
+	}
+	d.settle(h, 13*usd)
+	l := d.nodes[0]
+	if err := l.project.drain(); err != nil {
+		t.Fatal(err)
+	}
+	list, err := l.node.store.Funds([]uint32{k.Account.no}, l.node.day.Load())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := k.Account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range list {
+		a.lease.know(a, &list[i], l.node.applied())
+	}
+	if owed := a.owed(); owed != 3*usd {
+		t.Errorf("%s are owed, want 3", owed)
+	}
+}

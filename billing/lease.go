@@ -301,7 +301,7 @@ func (u *keyUse) giveRoom() store.Want {
 
 // granted puts what the store leased where it can be spent. What it leased for
 // a day or period that is over goes back.
-func (s *lease) granted(a *AccountState, w *store.Want, f *store.Funds) {
+func (s *lease) granted(a *AccountState, w *store.Want, f *store.Funds, applied uint64) {
 	if w.Key != 0 {
 		for _, u := range s.limited {
 			if u.lease.key == w.Key {
@@ -322,7 +322,7 @@ func (s *lease) granted(a *AccountState, w *store.Want, f *store.Funds) {
 		s.newDay = false
 	}
 	a.avail.Add(&got)
-	s.know(a, f)
+	s.know(a, f, applied)
 }
 
 func (u *keyUse) granted(f *store.Funds) {
@@ -340,10 +340,14 @@ func (u *keyUse) granted(f *store.Funds) {
 	}
 }
 
-// know takes over what the store says about the rest.
-func (s *lease) know(a *AccountState, f *store.Funds) {
+// know takes over what the store says about the rest. applied is what had come
+// to it when it was asked: the marks up to there are in its answer.
+func (s *lease) know(a *AccountState, f *store.Funds, applied uint64) {
 	if f.Key == 0 {
 		s.debt = f.Debt
+		for len(s.marks) > 0 && s.marks[0].seq <= applied {
+			s.marks = s.marks[1:]
+		}
 	}
 	if f.Key != 0 {
 		for _, u := range s.limited {

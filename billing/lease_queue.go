@@ -45,6 +45,8 @@ type operation struct {
 	wants  []store.Want
 	owners []*AccountState // of wants
 	tried  bool            // and without an answer
+	// applied is what had come to the store before it was asked the first time.
+	applied uint64
 }
 
 const (
@@ -182,7 +184,7 @@ func (q *leaseQueue) begin(o *operation) bool {
 		return true
 	}
 	q.op++
-	o.no = q.op
+	o.no, o.applied = q.op, q.n.applied()
 	q.pending = o
 	return q.finish()
 }
@@ -215,9 +217,9 @@ func (q *leaseQueue) finish() bool {
 			q.look(a) // it may have been carried out the first time: the answer is as old
 		}
 		if o.give {
-			a.lease.know(a, f)
+			a.lease.know(a, f, o.applied)
 		} else {
-			a.lease.granted(a, w, f)
+			a.lease.granted(a, w, f, o.applied)
 		}
 		if a.owes() {
 			a.pay(q.n.l.at())
@@ -240,6 +242,7 @@ func (q *leaseQueue) lookAll() bool {
 		a.lease.looking = false
 		a.mu.Unlock()
 	}
+	applied := q.n.applied()
 	found, err := q.n.store.Funds(accounts, q.n.day.Load())
 	q.n.heard(err)
 	if err != nil {
@@ -253,7 +256,7 @@ func (q *leaseQueue) lookAll() bool {
 		}
 		a.mu.Lock()
 		a.roll(q.n.day.Load())
-		a.lease.know(a, f)
+		a.lease.know(a, f, applied)
 		if a.owes() {
 			a.pay(q.n.l.at())
 		}

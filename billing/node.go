@@ -359,9 +359,13 @@ func (n *node) sleep(d time.Duration) {
 	}
 }
 
+// applied is up to which record of this node's journal the store has all.
+func (n *node) applied() uint64 { return n.l.project.ledgerSeq.Load() }
+
 // lease begins the lease of an account that comes into memory. What this node
 // has of it in the store is free: it was given back or never used since.
 func (n *node) lease(a *AccountState) error {
+	applied := n.applied()
 	list, err := n.store.Funds([]uint32{a.no}, a.day)
 	n.heard(err)
 	if err != nil {
@@ -374,7 +378,7 @@ func (n *node) lease(a *AccountState) error {
 		switch {
 		case f.Key == 0 && f.Day == a.day:
 			a.avail = f.Lease
-			a.lease.know(a, f)
+			a.lease.know(a, f, applied)
 		default:
 			a.lease.rest(store.Want{Account: f.Account, Key: f.Key, Day: f.Day, Period: f.Period, Amounts: f.Lease})
 		}

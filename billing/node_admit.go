@@ -166,6 +166,10 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 	all := a.avail
 	all.Add(&s.unleased)
 	all.Add(&s.others)
+	if sum := s.handedIn(); sum > 0 {
+		f.others = true
+		all[money.InUSD] = money.AddNano(all[money.InUSD], sum)
+	}
 	diem, usd := u.room()
 	if q := u.lease; q != nil {
 		diem = money.AddNano(diem, quota[money.InDIEM]+q.others[money.InDIEM])

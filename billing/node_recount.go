@@ -129,7 +129,7 @@ func (s *lease) restate(a *AccountState, list []store.Funds) {
 		switch {
 		case f.Key == 0 && f.Day == a.day:
 			have = f.Lease
-			s.know(a, f)
+			s.know(a, f, s.node.applied())
 		case f.Key == 0:
 			held := a.heldOf(f.Day)
 			a.shrink(f.Day, money.Parts{money.InDIEM: max(0, held-f.Lease[money.InDIEM])})
