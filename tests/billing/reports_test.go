@@ -283,7 +283,7 @@ func billingIsForAdminsOfTheAccount(t *testing.T, store string) {
 	}
 	var balance struct{ Balances struct{ Usd config.Nano } }
 	if _, _, answer := g.Get("/billing/balance", other); json.Unmarshal(answer, &balance) != nil ||
-		balance.Balances.Usd != 2 {
+		balance.Balances.Usd != 2_000_000_000 {
 		t.Errorf("the other account's balance is %s", answer)
 	}
 }
