@@ -1,0 +1,168 @@
+package jail
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// child is a process as its parent sees it. One goroutine uses it; kill may be
+// called by any.
+type child struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   io.ReadCloser
+	said  firstBytes    // what it wrote to stderr
+	gone  chan struct{} // closed once the process has ended
+	state *os.ProcessState
+
+	jobs  int
+	began int64 // memory it held when it was ready
+}
+
+// maxSaid is how much of what a dying child says is kept: the first line tells.
+const maxSaid = 200
+
+// firstBytes keeps the first line of what is written, maxSaid bytes at most, and
+// lets the rest pass: a stack trace may hold bytes of what was worked on.
+type firstBytes struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+func (f *firstBytes) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.buf = append(f.buf, p[:min(len(p), maxSaid-len(f.buf))]...)
+	return len(p), nil
+}
+
+func (f *firstBytes) bytes() []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	line, _, _ := bytes.Cut(f.buf, []byte("\n"))
+	return line
+}
+
+// newChild starts cmd on the thread that forks runs on.
+func newChild(cmd *exec.Cmd, forks chan<- func()) (*child, error) {
+	c := &child{cmd: cmd, gone: make(chan struct{})}
+	cmd.Stderr = &c.said
+	cmd.WaitDelay = time.Second
+	var err error
+	if c.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if c.out, err = cmd.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	started := make(chan error)
+	forks <- func() { started <- cmd.Start() }
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	// Wait closes the pipes, which nobody needs once the process has ended: what
+	// it wrote before is lost, and it is told so by an error.
+	go func() {
+		state, _ := cmd.Process.Wait()
+		c.state = state
+		close(c.gone)
+	}()
+	return c, nil
+}
+
+// exchange sends a call and reads the reply.
+func (c *child) exchange(call *call, most int) (status, string, []byte, error) {
+	if err := writeRequest(c.in, call.job, call.word, call.in); err != nil {
+		return 0, "", nil, err
+	}
+	s, code, out, err := readReply(c.out, most)
+	if err == nil && (s == ready || s == idle) {
+		err = errFrame
+	}
+	return s, code, out, err
+}
+
+// clean waits until the child has given back what its last job took.
+func (c *child) clean() bool {
+	late := time.AfterFunc(cleanLimit, c.kill)
+	s, _, _, err := readReply(c.out, 0)
+	return late.Stop() && err == nil && s == idle
+}
+
+// grown says that the child holds more memory than when it began.
+func (c *child) grown(by int64) bool {
+	return c.began > 0 && memoryOf(c.cmd.Process.Pid)-c.began > by
+}
+
+// kill ends the child and all of its group.
+func (c *child) kill() { killGroup(c.cmd.Process) }
+
+// end kills the child and waits until it is gone.
+func (c *child) end() {
+	c.kill()
+	<-c.gone
+	_ = c.in.Close()
+	_ = c.out.Close()
+}
+
+// ended is how the process ended, such as "signal: killed".
+func (c *child) ended() string {
+	if c.state == nil {
+		return errors.ErrUnsupported.Error()
+	}
+	return c.state.String()
+}
+
+// cpuWatch kills a child whose job took more processor time than it may.
+type cpuWatch struct {
+	mu    sync.Mutex
+	timer *time.Timer
+	over  bool
+	ended bool
+}
+
+// firstLook is how soon a job's processor time is looked at first.
+const firstLook = 50 * time.Millisecond
+
+// watchCPU looks as often as the job could have used up its time with all its
+// threads running: a system that cannot tell another process's time is watched
+// by the clock alone.
+func watchCPU(c *child, most time.Duration) *cpuWatch {
+	w := &cpuWatch{}
+	began, ok := cpuOf(c.cmd.Process.Pid)
+	if !ok {
+		return w
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(most/childThreads, func() {
+		used, ok := cpuOf(c.cmd.Process.Pid)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		switch left := most - (used - began); {
+		case w.ended || !ok:
+		case left <= 0:
+			w.over = true
+			c.kill()
+		default:
+			w.timer.Reset(max(left/childThreads, firstLook))
+		}
+	})
+	return w
+}
+
+// stop ends the watch and says whether it killed the child.
+func (w *cpuWatch) stop() (over bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	return w.over
+}

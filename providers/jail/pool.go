@@ -1,0 +1,335 @@
+package jail
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Word is the argument that makes this binary a child: main calls [Main] first
+// thing when os.Args[1] is Word.
+const Word = "jail-worker"
+
+// What the zero values of Options mean.
+const (
+	defaultWorkers = 2
+	defaultMemory  = 512 << 20
+	defaultLimit   = 20 * time.Second
+	defaultMaxOut  = 32 << 20
+	defaultJobs    = 200
+	defaultQueue   = 128
+)
+
+const (
+	// startLimit is how long a child may take until its jail is closed.
+	startLimit = 30 * time.Second
+	// cleanLimit is how long a child may take to clean up after a job.
+	cleanLimit = 5 * time.Second
+	// The pause after a child that could not be started doubles from one to the
+	// other; jobs that come meanwhile are refused at once.
+	firstPause, maxPause = 100 * time.Millisecond, 5 * time.Second
+)
+
+// How a job ends that neither gave bytes nor said itself what was wrong.
+var (
+	// ErrDied says that the child crashed, panicked or ran out of memory.
+	ErrDied = errors.New("jail: the child died")
+	// ErrTooSlow says that the job ran out of time or of processor time.
+	ErrTooSlow = errors.New("jail: the job took too long")
+	// ErrTooLarge says that the input or the output is larger than allowed.
+	ErrTooLarge = errors.New("jail: too large")
+	// ErrBusy says that too many jobs wait already.
+	ErrBusy = errors.New("jail: too many jobs wait")
+	// ErrUnavailable says that no child can be started, or that the pool is closed.
+	ErrUnavailable = errors.New("jail: no child can be started")
+)
+
+// Refusal is what a job itself says instead of an output. It crosses the pipe
+// whole: Code (64 bytes at most) for programs, Text (1 KiB at most) for people.
+type Refusal struct{ Code, Text string }
+
+// Error is the code and the text.
+func (r *Refusal) Error() string { return r.Code + ": " + r.Text }
+
+// Options of a Pool; the zero value is fit for use.
+type Options struct {
+	// Command starts a child; none: this binary with Word.
+	Command []string
+	// Cache is a directory that only the operator can write to. Children keep
+	// there, before their jail closes, what is slow to make; it runs in the next
+	// child. None: nothing is kept.
+	Cache string
+	// Workers is how many jobs go on at once; 0: 2.
+	Workers int
+	// Queue is how many more may wait; 0: 128.
+	Queue int
+	// Memory is a child's address space beyond that of its start; 0: 512 MiB.
+	Memory int64
+	// Limit is the time, and CPU the processor time, of one job; 0: 20s each.
+	Limit, CPU time.Duration
+	// MaxOut is the largest output; 0: 32 MiB.
+	MaxOut int
+	// Jobs is after how many a child is replaced; 0: 200.
+	Jobs int
+	// Log is told of children that die. It never sees what they worked on.
+	Log zerolog.Logger
+}
+
+// Pool hands jobs to its children. Safe for concurrent use.
+type Pool struct {
+	o             Options
+	calls         chan *call
+	taken         atomic.Int64 // calls that wait or are worked on
+	forks         chan func()  // run on the one thread that children hang on
+	first         sync.Mutex   // until one child has filled the cache, the others wait
+	warmed        atomic.Bool
+	started, died atomic.Int64
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	once   sync.Once
+}
+
+// call is one job on its way.
+type call struct {
+	ctx       context.Context
+	job, word string
+	in        []byte
+	out       []byte
+	err       error
+	done      chan struct{}
+}
+
+func (c *call) end(out []byte, err error) {
+	c.out, c.err = out, err
+	close(c.done)
+}
+
+// New starts a pool; its children start beside. Close ends it.
+func New(o Options) *Pool {
+	o.Workers = or(o.Workers, defaultWorkers)
+	o.Queue = or(o.Queue, defaultQueue)
+	o.Memory = or(o.Memory, defaultMemory)
+	o.Limit = or(o.Limit, defaultLimit)
+	o.CPU = or(o.CPU, defaultLimit)
+	o.MaxOut = or(o.MaxOut, defaultMaxOut)
+	o.Jobs = or(o.Jobs, defaultJobs)
+	if len(o.Command) == 0 {
+		o.Command = []string{ownPath(), Word}
+	}
+	p := &Pool{o: o, calls: make(chan *call), forks: make(chan func())}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	go p.fork()
+	for range o.Workers {
+		p.work.Go(p.serve)
+	}
+	return p
+}
+
+func or[T int | int64 | time.Duration](v, otherwise T) T {
+	if v <= 0 {
+		return otherwise
+	}
+	return v
+}
+
+// fork runs what starts children on a thread of its own that lives as long as
+// the pool: a child dies with the thread that made it, not with the process.
+func (p *Pool) fork() {
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	for f := range p.forks {
+		f()
+	}
+}
+
+// Do has a child do a job on in, which it does not keep. word is the job's
+// parameter, at most 4 KiB. The error is a *Refusal, one of the Err…, or ctx's.
+func (p *Pool) Do(ctx context.Context, job, word string, in []byte) ([]byte, error) {
+	if len(in) > maxIn || len(word) > maxWord || len(job) > maxJob {
+		return nil, ErrTooLarge
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	defer p.taken.Add(-1)
+	if p.taken.Add(1) > int64(p.o.Workers+p.o.Queue) {
+		return nil, ErrBusy
+	}
+	c := &call{ctx: ctx, job: job, word: word, in: in, done: make(chan struct{})}
+	select {
+	case p.calls <- c:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.ctx.Done():
+		return nil, ErrUnavailable
+	}
+	<-c.done // soon after ctx ends: the child is killed
+	return c.out, c.err
+}
+
+// Close kills the children and ends what they do with ErrUnavailable.
+func (p *Pool) Close() error {
+	p.once.Do(func() {
+		p.cancel()
+		p.work.Wait()
+		close(p.forks)
+	})
+	return nil
+}
+
+// Waiting is how many jobs wait or are worked on; Started and Died are how many
+// children were started and how many of them died.
+func (p *Pool) Waiting() int64 { return p.taken.Load() }
+
+// Started is how many children were started so far.
+func (p *Pool) Started() int64 { return p.started.Load() }
+
+// Died is how many children died of themselves.
+func (p *Pool) Died() int64 { return p.died.Load() }
+
+// serve is one worker: it owns one child at a time and does one call after the
+// other with it.
+func (p *Pool) serve() {
+	var kid *child
+	defer func() {
+		if kid != nil {
+			kid.end()
+		}
+	}()
+	pause := firstPause
+	for p.ctx.Err() == nil {
+		if kid == nil {
+			var err error
+			if kid, err = p.start(); err != nil {
+				p.o.Log.Error().Err(err).Msg("cannot start a child of the jail")
+				p.refuse(pause)
+				pause = min(2*pause, maxPause)
+				continue
+			}
+		}
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-kid.gone: // killed from outside, such as by the kernel
+			p.lost(kid, nil)
+			kid = nil
+		case c := <-p.calls:
+			pause = firstPause
+			if !p.do(kid, c) {
+				kid.end()
+				kid = nil
+			}
+		}
+	}
+}
+
+// refuse answers the calls of a while: there is no child for them.
+func (p *Pool) refuse(pause time.Duration) {
+	over := time.After(pause)
+	for {
+		select {
+		case c := <-p.calls:
+			c.end(nil, ErrUnavailable)
+		case <-over:
+			return
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
+// do has a child do one call and says whether the child is fit for another.
+func (p *Pool) do(kid *child, c *call) (fit bool) {
+	limited, cancel := context.WithTimeout(c.ctx, p.o.Limit)
+	defer cancel()
+	late, closed := context.AfterFunc(limited, kid.kill), context.AfterFunc(p.ctx, kid.kill)
+	watch := watchCPU(kid, p.o.CPU)
+	s, code, out, err := kid.exchange(c, p.o.MaxOut)
+	overspent := watch.stop()
+	// Before the answer: what becomes of the caller's context afterwards does not
+	// concern the child.
+	inTime, open := late(), closed()
+	if err != nil || s == panicked {
+		kid.end()
+		switch {
+		case c.ctx.Err() != nil:
+			err = c.ctx.Err()
+		case overspent || !inTime:
+			err = ErrTooSlow
+		case !open:
+			err = ErrUnavailable
+		default:
+			p.lost(kid, out)
+			err = ErrDied
+		}
+		c.end(nil, err)
+		return false
+	}
+	switch s {
+	case done:
+		c.end(out, nil)
+	case refused:
+		c.end(nil, &Refusal{Code: code, Text: string(out)})
+	default:
+		c.end(nil, ErrTooLarge)
+		return false
+	}
+	kid.jobs++
+	return inTime && open && kid.jobs < p.o.Jobs && kid.clean() && !kid.grown(p.o.Memory/4)
+}
+
+// lost notes a child that died of itself, with what it said last.
+func (p *Pool) lost(kid *child, said []byte) {
+	p.died.Add(1)
+	kid.end()
+	if said == nil {
+		said = kid.said.bytes()
+	}
+	p.o.Log.Warn().Bytes("said", said).Str("ended", kid.ended()).Msg("a child of the jail died")
+}
+
+// start makes a child and waits until its jail is closed.
+func (p *Pool) start() (kid *child, err error) {
+	p.first.Lock()
+	if p.warmed.Load() {
+		p.first.Unlock()
+	} else {
+		defer p.first.Unlock()
+	}
+	kid, err = newChild(p.command(), p.forks)
+	if err != nil {
+		return nil, err
+	}
+	p.started.Add(1)
+	limited, cancel := context.WithTimeout(p.ctx, startLimit)
+	defer cancel()
+	defer context.AfterFunc(limited, kid.kill)()
+	s, _, _, err := readReply(kid.out, 0)
+	if err != nil || s != ready {
+		kid.end()
+		return nil, errors.New(kid.ended() + ": " + string(kid.said.bytes()))
+	}
+	kid.began = memoryOf(kid.cmd.Process.Pid)
+	p.warmed.Store(true)
+	return kid, nil
+}
+
+// command is a child's; its settings are its arguments: it has no environment.
+func (p *Pool) command() *exec.Cmd {
+	args := append(append([]string(nil), p.o.Command[1:]...), settings{
+		memory: p.o.Memory, cpu: p.o.CPU * time.Duration(p.o.Jobs), maxOut: p.o.MaxOut, cache: p.o.Cache,
+	}.String())
+	cmd := exec.Command(p.o.Command[0], args...)
+	cmd.Env = []string{}
+	cmd.Dir = string(os.PathSeparator)
+	confineStart(cmd)
+	return cmd
+}

@@ -1,0 +1,37 @@
+//go:build unix && !linux
+
+package jail
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const mustLimit = false
+
+// memoryLimit is the nearest that all of these systems have.
+const memoryLimit = unix.RLIMIT_DATA
+
+func ownPath() string {
+	path, _ := os.Executable()
+	return path
+}
+
+func confineStart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// addressSpace cannot be told here; what the Go runtime reserves at start is less.
+func addressSpace() uint64 { return 2 << 30 }
+
+func memoryOf(int) int64 { return 0 }
+
+func cpuOf(int) (time.Duration, bool) { return 0, false }
+
+func closeJail() error { return nil }
+
+func preferForOOM() {}
+
+func closeInherited() {}

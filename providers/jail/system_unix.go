@@ -1,0 +1,84 @@
+//go:build unix
+
+package jail
+
+import (
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pipe is a standard descriptor without the runtime's poller, which needs system
+// calls that a child does not have.
+type pipe int
+
+const (
+	stdin  pipe = 0
+	stdout pipe = 1
+)
+
+// mostIO is below what every system takes at once.
+const mostIO = 1 << 20
+
+func (p pipe) Read(b []byte) (int, error) {
+	for {
+		n, err := syscall.Read(int(p), b[:min(len(b), mostIO)])
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return 0, err
+		case n == 0 && len(b) > 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+func (p pipe) Write(b []byte) (n int, err error) {
+	for n < len(b) {
+		k, err := syscall.Write(int(p), b[n:min(len(b), n+mostIO)])
+		if err != nil && err != syscall.EINTR {
+			return n, err
+		}
+		n += max(k, 0)
+	}
+	return n, nil
+}
+
+func killGroup(p *os.Process) {
+	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
+	_ = p.Kill()
+}
+
+// confine closes the jail: from here on no descriptor opens, on any system.
+func confine(s settings) error {
+	// Below the gateway's own work, threads that exist included.
+	_ = unix.Setpriority(unix.PRIO_PGRP, 0, niceness)
+	cpu := uint64(max(s.cpu/time.Second, 1))
+	limits := []struct {
+		which int
+		most  uint64
+	}{
+		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 0}, {unix.RLIMIT_NOFILE, 0},
+		{unix.RLIMIT_CPU, cpu}, {memoryLimit, addressSpace() + uint64(s.memory)},
+	}
+	for _, l := range limits {
+		var r unix.Rlimit
+		set(&r.Cur, l.most)
+		set(&r.Max, l.most)
+		if err := unix.Setrlimit(l.which, &r); err != nil && mustLimit {
+			return os.NewSyscallError("setrlimit", err)
+		}
+	}
+	return closeJail()
+}
+
+// set bridges the systems' two opinions on the type of a limit.
+func set[T int64 | uint64](v *T, most uint64) { *v = T(most) }
+
+// niceness leaves the processors to the gateway when both want them.
+const niceness = 10

@@ -1,0 +1,164 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Job is one kind of dangerous work: bytes and a word in, bytes out. An error
+// that is a *Refusal crosses to the caller as it is, any other as one with the
+// code "failed". A job runs alone in its child.
+type Job func(in []byte, word string) (out []byte, err error)
+
+// Jobs are what a child does, by name.
+type Jobs map[string]Job
+
+// Warm is what a child does once, while it still may open files: what later jobs
+// need and what is slow to make. cache is Options.Cache.
+type Warm func(cache string) error
+
+// childThreads is how many threads of a child run Go code at once: the job's and
+// the garbage collector's.
+const childThreads = 2
+
+// settings of a child cross as its last argument.
+type settings struct {
+	memory int64
+	cpu    time.Duration
+	maxOut int
+	cache  string
+}
+
+// String is what parseSettings reads.
+func (s settings) String() string {
+	return fmt.Sprintf("%d,%d,%d,%s", s.memory, int64(s.cpu), s.maxOut, s.cache)
+}
+
+func parseSettings(text string) (s settings, err error) {
+	parts := strings.SplitN(text, ",", 4)
+	if len(parts) != 4 {
+		return s, errors.New("jail: a child needs its settings")
+	}
+	var n [3]int64
+	for i := range n {
+		if n[i], err = strconv.ParseInt(parts[i], 10, 64); err != nil {
+			return s, err
+		}
+	}
+	return settings{memory: n[0], cpu: time.Duration(n[1]), maxOut: int(n[2]), cache: parts[3]}, nil
+}
+
+// Main is a child's whole life; it does not return. It warms up, closes the jail
+// about itself and does jobs until its stdin ends.
+func Main(jobs Jobs, warm ...Warm) {
+	err := live(jobs, warm)
+	if err != nil && !errors.Is(err, io.EOF) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func live(jobs Jobs, warm []Warm) error {
+	s, err := parseSettings(os.Args[len(os.Args)-1])
+	if err != nil {
+		return err
+	}
+	closeInherited()
+	preferForOOM()
+	runtime.GOMAXPROCS(childThreads)
+	debug.SetMemoryLimit(s.memory / 4 * 3)
+	for _, w := range warm {
+		if err := w(s.cache); err != nil {
+			return fmt.Errorf("jail: cannot warm up: %w", err)
+		}
+	}
+	debug.FreeOSMemory() // of warming up
+	// The runtime opens the descriptors of its timers with the first of them.
+	time.Sleep(time.Microsecond)
+	if err := confine(s); err != nil {
+		return fmt.Errorf("jail: cannot close: %w", err)
+	}
+	if err := writeReply(stdout, ready, "", nil); err != nil {
+		return err
+	}
+	for {
+		if err := work(jobs, s.maxOut); err != nil {
+			return err
+		}
+	}
+}
+
+// work does one job.
+func work(jobs Jobs, maxOut int) error {
+	name, word, in, err := readRequest(stdin)
+	if err != nil {
+		return err
+	}
+	out, err := try(jobs[name], in, word)
+	in = nil
+	var refusal *Refusal
+	var fault *fault
+	switch {
+	case errors.As(err, &fault):
+		_ = writeReply(stdout, panicked, "", []byte(fault.text))
+		return fault
+	case errors.As(err, &refusal):
+		err = writeReply(stdout, refused, refusal.Code, []byte(refusal.Text))
+	case err != nil:
+		err = writeReply(stdout, refused, "failed", []byte(err.Error()))
+	case len(out) > maxOut:
+		err = writeReply(stdout, outsized, "", nil)
+	default:
+		err = writeReply(stdout, done, "", out)
+	}
+	if err != nil {
+		return err
+	}
+	out = nil
+	clean()
+	return writeReply(stdout, idle, "", nil)
+}
+
+// fault is a panic of a job, after which nothing in the child is trusted.
+type fault struct{ text string }
+
+func (f *fault) Error() string { return f.text }
+
+// try runs a job. What it panicked with is told only as far as it cannot hold
+// bytes of what was worked on.
+func try(job Job, in []byte, word string) (out []byte, err error) {
+	if job == nil {
+		return nil, &Refusal{Code: "unknown", Text: "no such job"}
+	}
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case runtime.Error:
+			err = &fault{"panic: " + v.Error()}
+		default:
+			err = &fault{fmt.Sprintf("panic: %T", v)}
+		}
+	}()
+	return job(in, word)
+}
+
+// cleanAbove is the heap above which a job's memory is given back at once: below
+// it the collector's own time will do.
+const cleanAbove = 32 << 20
+
+func clean() {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Uint64() > cleanAbove {
+		debug.FreeOSMemory()
+	}
+}
