@@ -1,0 +1,124 @@
+package parse
+
+import (
+	"archive/zip"
+	"bytes"
+	"io"
+	"path"
+	"strings"
+)
+
+// Bounds on archives. Real documents pack their XML to a tenth or so; sheets of
+// equal rows reach a hundredth.
+const (
+	maxEntries = 10_000
+	// maxUnpacked is all of an archive, maxPart one part that is read.
+	maxUnpacked = 256 << 20
+	maxPart     = 64 << 20
+	// maxRatio is how far an archive above freeUnpacked may have been packed.
+	maxRatio     = 200
+	freeUnpacked = 32 << 20
+)
+
+// archive is a zip file whose claims are within the bounds.
+type archive struct {
+	doc   []byte
+	parts map[string]*zip.File
+	left  int64 // what may still be unpacked, whatever was claimed
+}
+
+func openArchive(doc []byte) (*archive, error) {
+	r, err := zip.NewReader(bytes.NewReader(doc), int64(len(doc)))
+	if err != nil {
+		return nil, refuse(Broken)
+	}
+	if len(r.File) > maxEntries {
+		return nil, refuse(TooLarge)
+	}
+	a := &archive{doc: doc, parts: make(map[string]*zip.File, len(r.File)), left: maxUnpacked}
+	var total uint64
+	for _, f := range r.File {
+		if f.Flags&1 != 0 {
+			return nil, refuse(Encrypted)
+		}
+		if total += f.UncompressedSize64; f.UncompressedSize64 > maxUnpacked || total > maxUnpacked {
+			return nil, refuse(TooLarge)
+		}
+		name := clean(f.Name)
+		if _, twice := a.parts[name]; twice {
+			return nil, refuse(Broken) // readers differ in which one they take
+		}
+		a.parts[name] = f
+	}
+	if total > freeUnpacked && total/maxRatio > uint64(len(doc)) {
+		return nil, refuse(TooLarge)
+	}
+	return a, nil
+}
+
+// clean is a part's name as parts refer to each other.
+func clean(name string) string {
+	return strings.TrimPrefix(path.Clean("/"+strings.ReplaceAll(name, `\`, "/")), "/")
+}
+
+// open reads a part, or nothing where there is none.
+func (a *archive) open(name string) (io.ReadCloser, error) {
+	f := a.parts[clean(name)]
+	if f == nil {
+		return io.NopCloser(strings.NewReader("")), nil
+	}
+	r, err := f.Open()
+	if err != nil {
+		return nil, refuse(Broken)
+	}
+	return &partReader{ReadCloser: r, a: a, left: maxPart}, nil
+}
+
+// partReader ends with a refusal at the bounds.
+type partReader struct {
+	io.ReadCloser
+	a    *archive
+	left int64
+}
+
+func (p *partReader) Read(b []byte) (int, error) {
+	n, err := p.ReadCloser.Read(b)
+	p.left -= int64(n)
+	p.a.left -= int64(n)
+	if p.left < 0 || p.a.left < 0 {
+		return 0, refuse(TooLarge)
+	}
+	return n, err
+}
+
+// bytes is all of a small part.
+func (a *archive) bytes(name string, most int64) ([]byte, error) {
+	r, err := a.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = refuse(TooLarge)
+	}
+	return b, err
+}
+
+// reader tells formats by what their own readers look for first.
+func (a *archive) reader() (Kind, func(*archive) ([]byte, error)) {
+	if a.parts["META-INF/container.xml"] != nil {
+		return EPUB, readEPUB
+	}
+	main := a.main()
+	switch {
+	case a.parts[main] == nil:
+	case strings.HasPrefix(main, "word/"):
+		return DOCX, readDOCX
+	case strings.HasPrefix(main, "ppt/"):
+		return PPTX, readPPTX
+	case strings.HasPrefix(main, "xl/") && strings.HasSuffix(main, ".xml"):
+		return XLSX, readXLSX
+	}
+	return 0, nil
+}

@@ -1,0 +1,138 @@
+package parse
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+	"unicode"
+
+	"farebox/providers/jail"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == jail.Word {
+		jail.Main(Jobs(), Warm)
+	}
+	cache, err := os.MkdirTemp("", "farebox-parse")
+	if err != nil {
+		panic(err)
+	}
+	sharedCache = cache
+	code := m.Run()
+	_ = os.RemoveAll(cache)
+	os.Exit(code)
+}
+
+var sharedCache string
+
+// children is one pool for the tests that break nothing.
+var children = sync.OnceValue(func() *jail.Pool { return jail.New(jail.Options{Workers: 2, Cache: sharedCache}) })
+
+func parser() *Parser { return New(children(), Options{}) }
+
+func textOf(t testing.TB, doc []byte) (Text, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return parser().Text(ctx, doc)
+}
+
+// says is textOf for documents that are fine.
+func says(t testing.TB, doc []byte) string {
+	t.Helper()
+	text, err := textOf(t, doc)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return text.Text
+}
+
+// because is why a document gives no text.
+func because(t testing.TB, doc []byte) string {
+	t.Helper()
+	text, err := textOf(t, doc)
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("%.80q, %v; want an *Error", text.Text, err)
+	}
+	return e.Reason.String()
+}
+
+// module is where a module's files are, downloaded where they are not yet.
+func module(t testing.TB, path string) string {
+	t.Helper()
+	cmd := exec.Command("go", "mod", "download", "-json", path)
+	cmd.Dir = t.TempDir() // no module of ours is asked
+	out, err := cmd.Output()
+	var m struct{ Dir, Error string }
+	if json.Unmarshal(out, &m) != nil || m.Dir == "" {
+		t.Fatalf("go mod download %s: %v %s", path, err, m.Error)
+	}
+	return m.Dir
+}
+
+// PDFs of these modules are what the reader is measured with.
+const (
+	pdfiumAt = "github.com/klippa-app/go-pdfium@v1.17.0"
+	pdfcpuAt = "github.com/pdfcpu/pdfcpu@v0.11.0"
+	gethAt   = "github.com/ethereum/go-ethereum@v1.15.11"
+	samples  = "shared_tests/testdata"
+)
+
+func sample(t testing.TB, name string) []byte {
+	t.Helper()
+	return file(t, filepath.Join(module(t, pdfiumAt), samples, name))
+}
+
+func file(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// words counts the words of a text.
+func words(text string) map[string]int {
+	n := map[string]int{}
+	var word []rune
+	flush := func() {
+		if len(word) > 0 {
+			n[string(word)]++
+			word = word[:0]
+		}
+	}
+	for _, r := range text {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			word = append(word, r)
+		} else {
+			flush()
+		}
+	}
+	flush()
+	return n
+}
+
+// f1 is how far two texts have the same words, each as often.
+func f1(got, want string) float64 {
+	a, b := words(got), words(want)
+	same, all := 0, 0
+	for w, n := range a {
+		all += n
+		same += min(n, b[w])
+	}
+	for _, n := range b {
+		all += n
+	}
+	if all == 0 {
+		return 1
+	}
+	return 2 * float64(same) / float64(all)
+}

@@ -1,0 +1,72 @@
+package parse
+
+import (
+	"bytes"
+	"errors"
+
+	"farebox/providers/jail"
+)
+
+// Jobs are what a child does with documents; it must be warmed up with Warm.
+func Jobs() jail.Jobs { return jail.Jobs{job: read} }
+
+// reader makes text of a document of one format.
+type reader func(doc []byte) ([]byte, error)
+
+// read finds out what a document is and reads it. It answers the kind, then the
+// text.
+func read(doc []byte, _ string) ([]byte, error) {
+	if len(bytes.TrimSpace(doc)) == 0 {
+		return nil, refuse(Empty)
+	}
+	kind, read, err := readerOf(doc)
+	if err != nil {
+		return nil, err
+	}
+	text, err := safely(read, doc)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 1+len(text))
+	out[0] = byte(kind)
+	copy(out[1:], text)
+	return out, nil
+}
+
+func readerOf(doc []byte) (Kind, reader, error) {
+	switch familyOf(doc) {
+	case looksPDF:
+		return PDF, readPDF, nil
+	case looksZip:
+		a, err := openArchive(doc)
+		if err != nil {
+			return 0, nil, err
+		}
+		kind, read := a.reader()
+		if read == nil {
+			return 0, nil, refuse(Unsupported)
+		}
+		return kind, func([]byte) ([]byte, error) { return read(a) }, nil
+	case looksCompound:
+		return XLS, readCompound, nil
+	case looksPlain:
+		return Plain, readPlain, nil
+	}
+	return 0, nil, refuse(Unsupported)
+}
+
+// safely makes one refusal of all that goes wrong in a reader: what libraries
+// say of damaged files helps nobody, and what they panic with neither.
+func safely(read reader, doc []byte) (text []byte, err error) {
+	defer func() {
+		if recover() != nil {
+			text, err = nil, refuse(Broken)
+		}
+	}()
+	text, err = read(doc)
+	var said *jail.Refusal
+	if err != nil && !errors.As(err, &said) {
+		err = refuse(Broken)
+	}
+	return text, err
+}

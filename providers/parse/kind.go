@@ -1,0 +1,61 @@
+package parse
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+)
+
+// Kind is a document's format.
+type Kind uint8
+
+// The formats.
+const (
+	Plain Kind = iota // text of any sort
+	PDF
+	DOCX
+	PPTX
+	XLSX
+	XLS
+	EPUB
+	kinds
+)
+
+var kindNames = [kinds]string{"text", "pdf", "docx", "pptx", "xlsx", "xls", "epub"}
+
+// String is the format's name in logs and metrics.
+func (k Kind) String() string { return kindNames[k] }
+
+// family is what the first bytes tell; what an archive or a compound file holds
+// is found out in the jail.
+type family uint8
+
+const (
+	looksPlain family = iota
+	looksPDF
+	looksZip
+	looksCompound
+	looksForeign // of another format for certain
+)
+
+// headLen is where a PDF's head must begin: readers allow rubbish before it.
+const headLen = 1024
+
+func familyOf(doc []byte) family {
+	head := doc[:min(len(doc), headLen)]
+	switch {
+	case bytes.Contains(head, []byte("%PDF-")):
+		return looksPDF
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
+		return looksZip
+	case bytes.HasPrefix(head, []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")):
+		return looksCompound
+	case bytes.HasPrefix(head, []byte(`{\rtf`)):
+		return looksForeign
+	}
+	kind := http.DetectContentType(head)
+	if strings.HasPrefix(kind, "text/") || kind == "application/octet-stream" || kind == "application/postscript" {
+		return looksPlain
+	}
+	return looksForeign
+}

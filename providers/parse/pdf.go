@@ -1,0 +1,142 @@
+package parse
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/klippa-app/go-pdfium"
+	pdferrors "github.com/klippa-app/go-pdfium/errors"
+	"github.com/klippa-app/go-pdfium/references"
+	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/webassembly"
+	"github.com/tetratelabs/wazero"
+)
+
+// pdfPages bounds the memory of PDFium's WebAssembly, in pages of 64 KiB: 160
+// MiB. It grows by copying, so that the jail must have room for twice that.
+const pdfPages = 2560
+
+// engine makes instances of PDFium, one for each document: nothing of one
+// client's document is left when another's is read.
+var engine pdfium.Pool
+
+// Warm compiles PDFium before the jail closes: afterwards no memory can become
+// executable. It takes a second or two, and a tenth of one where cache, a
+// directory that only the operator can write to, holds it already.
+func Warm(cache string) error {
+	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(pdfPages)
+	if cache != "" {
+		kept, err := wazero.NewCompilationCacheWithDir(cache)
+		if err != nil {
+			return err
+		}
+		config = config.WithCompilationCache(kept)
+	}
+	made, err := webassembly.Init(webassembly.Config{
+		MaxIdle: 0, MaxTotal: -1, // an instance that trapped is never given back
+		RuntimeConfig: config, FSConfig: wazero.NewFSConfig(), Stdout: io.Discard, Stderr: io.Discard,
+	})
+	if err != nil {
+		return err
+	}
+	engine = made
+	first, err := engine.GetInstance(time.Minute)
+	if err != nil {
+		return err
+	}
+	return first.Close()
+}
+
+// readPDF reads page after page. An instance that trapped is left as it is: to
+// close it would run its code on what the trap left behind. The jail replaces
+// children whose memory grew.
+func readPDF(doc []byte) ([]byte, error) {
+	s := &sink{}
+	err := withPDF(doc, func(in pdfium.Pdfium, d references.FPDF_DOCUMENT, pages int) error {
+		for i := 0; i < pages && !s.full; i++ {
+			if err := pdfPage(s, in, d, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.end(NoText)
+}
+
+// withPDF has f work on an open document.
+func withPDF(doc []byte, f func(in pdfium.Pdfium, d references.FPDF_DOCUMENT, pages int) error) error {
+	in, err := engine.GetInstance(time.Minute)
+	if err != nil {
+		return err
+	}
+	if at := bytes.Index(doc[:min(len(doc), headLen)], []byte("%PDF-")); at > 0 {
+		doc = doc[at:]
+	}
+	opened, err := in.OpenDocument(&requests.OpenDocument{File: &doc})
+	switch {
+	case errors.Is(err, pdferrors.ErrPassword), errors.Is(err, pdferrors.ErrSecurity):
+		err = refuse(Encrypted)
+	case err != nil:
+		err = refuse(Broken)
+	}
+	if err != nil {
+		return err
+	}
+	count, err := in.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: opened.Document})
+	switch {
+	case err != nil:
+		return err
+	case count.PageCount <= 0:
+		err = refuse(Empty)
+	default:
+		err = f(in, opened.Document, count.PageCount)
+	}
+	if err != nil {
+		return err
+	}
+	return in.Close()
+}
+
+// pdfPage adds a page's text. A page that cannot be loaded is left out, as
+// viewers do; a trap ends the document.
+func pdfPage(s *sink, in pdfium.Pdfium, d references.FPDF_DOCUMENT, index int) error {
+	page, err := in.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: d, Index: index})
+	if errors.Is(err, pdferrors.ErrPage) || errors.Is(err, pdferrors.ErrUnknown) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	text, err := in.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: requests.Page{ByReference: &page.Page}})
+	if err != nil {
+		return err
+	}
+	count, err := in.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: text.TextPage})
+	if err != nil {
+		return err
+	}
+	if count.Count > maxText {
+		return refuse(TooLarge)
+	}
+	if count.Count > 0 {
+		got, err := in.FPDFText_GetText(&requests.FPDFText_GetText{TextPage: text.TextPage, Count: count.Count})
+		if err != nil {
+			return err
+		}
+		s.text(hyphens.Replace(got.Text))
+		s.paragraph()
+	}
+	if _, err = in.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: text.TextPage}); err != nil {
+		return err
+	}
+	_, err = in.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: page.Page})
+	return err
+}
+
+// hyphens joins words that PDFium marks as parted at the end of a line.
+var hyphens = strings.NewReplacer("\x02\r\n", "", "\x02", "-", "\ufffe\r\n", "", "\ufffe", "-", "\x00", "")

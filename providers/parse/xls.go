@@ -1,0 +1,3 @@
+package parse
+
+func readCompound(doc []byte) ([]byte, error) { return nil, refuse(Unsupported) }
