@@ -1,0 +1,52 @@
+package parse
+
+import (
+	"testing"
+
+	"golang.org/x/text/encoding/unicode"
+)
+
+func TestTextIsReadInItsCharset(t *testing.T) {
+	utf16 := func(order unicode.Endianness, mark unicode.BOMPolicy, text string) []byte {
+		b, err := unicode.UTF16(order, mark).NewEncoder().Bytes([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	const greeting = "Grüße, Welt: some text that is mostly Latin"
+	for name, c := range map[string]struct {
+		doc  []byte
+		want string
+	}{
+		"UTF-8":                   {[]byte("# Größe\r\n\r\n* eins\n"), "# Größe\n\n* eins"},
+		"UTF-8 with a mark":       {[]byte("\xef\xbb\xbf{\"a\": 1}"), `{"a": 1}`},
+		"UTF-16LE with a mark":    {utf16(unicode.LittleEndian, unicode.UseBOM, greeting), greeting},
+		"UTF-16BE with a mark":    {utf16(unicode.BigEndian, unicode.UseBOM, greeting), greeting},
+		"UTF-16LE without":        {utf16(unicode.LittleEndian, unicode.IgnoreBOM, greeting), greeting},
+		"UTF-16BE without":        {utf16(unicode.BigEndian, unicode.IgnoreBOM, greeting), greeting},
+		"Windows-1252":            {[]byte("Stra\xdfe \x80 5"), "Straße € 5"},
+		"a page says its charset": {[]byte(`<meta charset="windows-1251">` + "\xcf\xf0\xe8\xe2\xe5\xf2"), `<meta charset="windows-1251">Привет`},
+		"comma-separated":         {[]byte("a,b\n1,\"x\ty\"\n"), "a,b\n1,\"x\ty\""},
+		"source":                  {[]byte("func main() {\n\tprintln(1)\n}\n"), "func main() {\n\tprintln(1)\n}"},
+		"colours of a terminal":   {[]byte("\x1b[31mred\x1b[0m and plain"), "[31mred[0m and plain"},
+	} {
+		if got := says(t, c.doc); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestTidyKeepsWhatIsText(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\r\nb\rc\vd":       "a\nb\nc\nd",
+		"\n\n a \t\n\n\n\nb": "a\n\nb",
+		"a\x00b\x7fc\x01":    "abc",
+		"a\xffb":             "a\uFFFDb",
+		"  \n\t":             "",
+	} {
+		if got := string(tidy([]byte(in))); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
