@@ -36,55 +36,122 @@ const (
 )
 
 const (
-	load      = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-	jumpEqual = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-	jumpBits  = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
-	answer    = unix.BPF_RET | unix.BPF_K
+	load       = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+	jumpEqual  = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	jumpBits   = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+	jumpHigher = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+	answer     = unix.BPF_RET | unix.BPF_K
 
 	allow  = unix.SECCOMP_RET_ALLOW
 	refuse = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	absent = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 )
 
-// filter is the program that the kernel asks about every system call.
-func filter(pid uint32) []unix.SockFilter {
-	op := func(code uint16, k uint32, yes, no uint8) unix.SockFilter {
-		return unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k}
-	}
-	f := []unix.SockFilter{
-		op(load, offsetArch, 0, 0),
-		op(jumpEqual, arch, 1, 0),
-		op(answer, unix.SECCOMP_RET_KILL_PROCESS, 0, 0), // another ABI has other numbers
-		op(load, offsetCall, 0, 0),
-	}
-	for _, nr := range append(allowed, allowedHere...) {
-		f = append(f, op(jumpEqual, nr, 0, 1), op(answer, allow, 0, 0))
-	}
-	// where judges a call by the low half of one argument.
-	where := func(nr uint32, arg int, test uint16, k, yes, no uint32) {
-		f = append(f, op(jumpEqual, nr, 0, 4), op(load, uint32(offsetArgs+8*arg), 0, 0),
-			op(test, k, 0, 1), op(answer, yes, 0, 0), op(answer, no, 0, 0))
-	}
-	where(unix.SYS_CLONE, 0, jumpBits, unix.CLONE_THREAD, allow, refuse) // threads, not processes
-	where(unix.SYS_MMAP, 2, jumpBits, unix.PROT_EXEC, refuse, allow)     // what was read never becomes code
-	where(unix.SYS_MPROTECT, 2, jumpBits, unix.PROT_EXEC, refuse, allow)
-	where(unix.SYS_TGKILL, 0, jumpEqual, pid, allow, refuse)                      // the scheduler's signals to its own threads
-	f = append(f, op(jumpEqual, unix.SYS_CLONE3, 0, 1), op(answer, absent, 0, 0)) // C falls back to clone
-	return append(f, op(answer, refuse, 0, 0))
+// program is what the kernel asks about every system call.
+type program []unix.SockFilter
+
+func (p *program) op(code uint16, k uint32, yes, no uint8) {
+	*p = append(*p, unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k})
 }
 
-// filterCalls puts the filter on all threads at once, for good.
-func filterCalls() error {
+// call answers for one system call.
+func (p *program) call(nr, verdict uint32) {
+	p.op(jumpEqual, nr, 0, 1)
+	p.op(answer, verdict, 0, 0)
+}
+
+// where answers by the low half of one argument.
+func (p *program) where(nr uint32, arg int, test uint16, k, yes, no uint32) {
+	p.op(jumpEqual, nr, 0, 4)
+	p.op(load, uint32(offsetArgs+8*arg), 0, 0)
+	p.op(test, k, 0, 1)
+	p.op(answer, yes, 0, 0)
+	p.op(answer, no, 0, 0)
+}
+
+func newProgram() *program {
+	p := &program{}
+	p.op(load, offsetArch, 0, 0)
+	p.op(jumpEqual, arch, 1, 0)
+	p.op(answer, unix.SECCOMP_RET_KILL_PROCESS, 0, 0) // another ABI has other numbers
+	p.op(load, offsetCall, 0, 0)
+	return p
+}
+
+// filter allows what is listed.
+func filter(pid uint32) program {
+	p := newProgram()
+	for _, nr := range append(allowed, allowedHere...) {
+		p.call(nr, allow)
+	}
+	p.where(unix.SYS_CLONE, 0, jumpBits, unix.CLONE_THREAD, allow, refuse) // threads, not processes
+	p.where(unix.SYS_MMAP, 2, jumpBits, unix.PROT_EXEC, refuse, allow)     // what was read never becomes code
+	p.where(unix.SYS_MPROTECT, 2, jumpBits, unix.PROT_EXEC, refuse, allow)
+	p.where(unix.SYS_TGKILL, 0, jumpEqual, pid, allow, refuse) // the scheduler's signals to its own threads
+	p.call(unix.SYS_CLONE3, absent)                            // C falls back to clone
+	p.op(answer, refuse, 0, 0)
+	return *p
+}
+
+// refusedToTools are the system calls that no program needs that reads a document and
+// writes text: the network, other processes, and changes of files. What starts a
+// program must stay; what it starts has the same filter.
+var refusedToTools = []uint32{
+	unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_SENDTO, unix.SYS_SENDMSG,
+	unix.SYS_IO_URING_SETUP, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEYCTL, unix.SYS_ADD_KEY,
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_GETFD,
+	unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_RT_SIGQUEUEINFO,
+	unix.SYS_SETPGID, unix.SYS_SETSID, unix.SYS_PRLIMIT64, unix.SYS_SETRLIMIT,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT, unix.SYS_PIVOT_ROOT,
+	unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_MKDIRAT, unix.SYS_MKNODAT, unix.SYS_LINKAT,
+	unix.SYS_SYMLINKAT, unix.SYS_FCHMODAT, unix.SYS_FCHMOD, unix.SYS_FCHOWNAT, unix.SYS_FCHOWN, unix.SYS_TRUNCATE,
+	unix.SYS_FTRUNCATE, unix.SYS_UTIMENSAT, unix.SYS_SETXATTR,
+	unix.SYS_REBOOT, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_SWAPON,
+}
+
+// toWrite are the flags of an open that is not for reading only.
+const toWrite = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
+
+// toolFilter allows what is not listed: other programs start with calls of their
+// own choice.
+func toolFilter(pid uint32) program {
+	p := newProgram()
+	p.op(jumpHigher, x32, 0, 1) // the same calls again, under other numbers
+	p.op(answer, absent, 0, 0)
+	for _, nr := range append(refusedToTools, refusedToToolsHere...) {
+		p.call(nr, refuse)
+	}
+	toolFilterHere(p)
+	p.where(unix.SYS_CLONE, 0, jumpBits, unix.CLONE_THREAD, allow, refuse)
+	p.where(unix.SYS_OPENAT, 2, jumpBits, toWrite, refuse, allow)
+	p.where(unix.SYS_TGKILL, 0, jumpEqual, pid, allow, refuse)
+	p.call(unix.SYS_CLONE3, absent)
+	p.call(unix.SYS_OPENAT2, absent)
+	p.op(answer, allow, 0, 0)
+	return *p
+}
+
+// x32 is where the numbers of amd64's other ABI begin; no other system calls
+// have numbers as high.
+const x32 = 0x40000000
+
+// filterCalls closes the jail about this process, filterTool about the program
+// that it becomes.
+func filterCalls() error { return install(filter(uint32(os.Getpid()))) }
+
+func filterTool() error { return install(toolFilter(uint32(os.Getpid()))) }
+
+// install puts a filter on all threads at once, for good.
+func install(p program) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl", err)
 	}
-	program := filter(uint32(os.Getpid()))
-	sock := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	sock := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
 	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
 		unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&sock)))
-	runtime.KeepAlive(program)
+	runtime.KeepAlive(p)
 	switch {
 	case errno != 0:
 		return os.NewSyscallError("seccomp", errno)

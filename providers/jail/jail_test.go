@@ -217,7 +217,7 @@ func TestClosingEndsWhatIsUnderWay(t *testing.T) {
 }
 
 func TestWithoutChildrenJobsAreRefusedAtOnce(t *testing.T) {
-	for _, command := range [][]string{{"/nonexistent/farebox", Word}, {"/bin/sh", "-c", "exit 3"}} {
+	for _, command := range [][]string{{"/nonexistent/farebox", Word}, {"/bin/false"}} {
 		p := pool(t, Options{Workers: 1, Command: command})
 		if _, err := do(t, p, "echo", "", nil); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%v: %v, want ErrUnavailable", command, err)

@@ -268,8 +268,9 @@ func TestAChildWhoseMemoryGrewIsReplaced(t *testing.T) {
 }
 
 func TestTheFilterFitsTheKernel(t *testing.T) {
-	f := filter(1)
-	if len(f) > unix.BPF_MAXINSNS || unsafe.Sizeof(f[0]) != 8 {
-		t.Errorf("%d instructions of %d bytes", len(f), unsafe.Sizeof(f[0]))
+	for _, f := range []program{filter(1), toolFilter(1)} {
+		if len(f) > unix.BPF_MAXINSNS || unsafe.Sizeof(f[0]) != 8 {
+			t.Errorf("%d instructions of %d bytes", len(f), unsafe.Sizeof(f[0]))
+		}
 	}
 }

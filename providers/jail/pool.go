@@ -86,9 +86,10 @@ type Options struct {
 type Pool struct {
 	o             Options
 	calls         chan *call
-	taken         atomic.Int64 // calls that wait or are worked on
-	forks         chan func()  // run on the one thread that children hang on
-	first         sync.Mutex   // until one child has filled the cache, the others wait
+	taken         atomic.Int64  // calls that wait or are worked on
+	tools         chan struct{} // a place for each program that runs
+	forks         chan func()   // run on the one thread that children hang on
+	first         sync.Mutex    // until one child has filled the cache, the others wait
 	warmed        atomic.Bool
 	started, died atomic.Int64
 
@@ -96,6 +97,7 @@ type Pool struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	once   sync.Once
+	ended  chan struct{} // closed once no child is left
 }
 
 // call is one job on its way.
@@ -125,7 +127,7 @@ func New(o Options) *Pool {
 	if len(o.Command) == 0 {
 		o.Command = []string{ownPath(), Word}
 	}
-	p := &Pool{o: o, calls: make(chan *call), forks: make(chan func())}
+	p := &Pool{o: o, ended: make(chan struct{}), calls: make(chan *call), forks: make(chan func()), tools: make(chan struct{}, o.Workers)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	go p.fork()
 	for range o.Workers {
@@ -145,8 +147,13 @@ func or[T int | int64 | time.Duration](v, otherwise T) T {
 // the pool: a child dies with the thread that made it, not with the process.
 func (p *Pool) fork() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-	for f := range p.forks {
-		f()
+	for {
+		select {
+		case f := <-p.forks:
+			f()
+		case <-p.ended:
+			return
+		}
 	}
 }
 
@@ -180,7 +187,7 @@ func (p *Pool) Close() error {
 	p.once.Do(func() {
 		p.cancel()
 		p.work.Wait()
-		close(p.forks)
+		close(p.ended)
 	})
 	return nil
 }
@@ -283,7 +290,14 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 		return false
 	}
 	kid.jobs++
-	return inTime && open && kid.jobs < p.o.Jobs && kid.clean() && !kid.grown(p.o.Memory/4)
+	if !inTime || !open {
+		return false
+	}
+	if !kid.clean() {
+		p.lost(kid, nil)
+		return false
+	}
+	return kid.jobs < p.o.Jobs && !kid.grown(p.o.Memory/4)
 }
 
 // lost notes a child that died of itself, with what it said last.
@@ -304,7 +318,8 @@ func (p *Pool) start() (kid *child, err error) {
 	} else {
 		defer p.first.Unlock()
 	}
-	kid, err = newChild(p.command(), p.forks)
+	of := settings{memory: p.o.Memory, cpu: p.o.CPU * time.Duration(p.o.Jobs), maxOut: p.o.MaxOut, cache: p.o.Cache}
+	kid, err = newChild(p.command(of.String()), p.forks)
 	if err != nil {
 		return nil, err
 	}
@@ -322,12 +337,10 @@ func (p *Pool) start() (kid *child, err error) {
 	return kid, nil
 }
 
-// command is a child's; its settings are its arguments: it has no environment.
-func (p *Pool) command() *exec.Cmd {
-	args := append(append([]string(nil), p.o.Command[1:]...), settings{
-		memory: p.o.Memory, cpu: p.o.CPU * time.Duration(p.o.Jobs), maxOut: p.o.MaxOut, cache: p.o.Cache,
-	}.String())
-	cmd := exec.Command(p.o.Command[0], args...)
+// command is a child's; what it must know are its arguments: it has no
+// environment.
+func (p *Pool) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(p.o.Command[0], append(p.o.Command[1:len(p.o.Command):len(p.o.Command)], args...)...)
 	cmd.Env = []string{}
 	cmd.Dir = string(os.PathSeparator)
 	confineStart(cmd)

@@ -62,6 +62,12 @@ func closeJail() error {
 	return filterCalls()
 }
 
+// closeTool leaves another program what it needs to start and to read.
+func closeTool() error {
+	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+	return filterTool()
+}
+
 // closeInherited closes the descriptors that the gateway itself was started with
 // and did not know of. The runtime's own stay: events, and the limits of cgroups.
 func closeInherited() {

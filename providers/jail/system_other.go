@@ -3,6 +3,7 @@
 package jail
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"time"
@@ -20,6 +21,8 @@ func killGroup(p *os.Process) { _ = p.Kill() }
 func confineStart(*exec.Cmd) {}
 
 func confine(settings) error { return nil }
+
+func confineAndExec(settings, string, []string) error { return errors.ErrUnsupported }
 
 func memoryOf(int) int64 { return 0 }
 

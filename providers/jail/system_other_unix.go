@@ -32,6 +32,8 @@ func cpuOf(int) (time.Duration, bool) { return 0, false }
 
 func closeJail() error { return nil }
 
+func closeTool() error { return nil }
+
 func preferForOOM() {}
 
 func closeInherited() {}

@@ -58,15 +58,36 @@ func killGroup(p *os.Process) {
 func confine(s settings) error {
 	// Below the gateway's own work, threads that exist included.
 	_ = unix.Setpriority(unix.PRIO_PGRP, 0, niceness)
-	cpu := uint64(max(s.cpu/time.Second, 1))
-	limits := []struct {
+	if err := limit(s.cpu, 0, addressSpace()+uint64(s.memory)); err != nil {
+		return err
+	}
+	return closeJail()
+}
+
+// toolFiles is how many files a program may have open at once.
+const toolFiles = 64
+
+// confineAndExec makes this process another program, with limits and without
+// environment. It returns only when that cannot be.
+func confineAndExec(s settings, path string, args []string) error {
+	_ = unix.Setpriority(unix.PRIO_PGRP, 0, niceness)
+	if err := limit(s.cpu, toolFiles, uint64(s.memory)); err != nil {
+		return err
+	}
+	if err := closeTool(); err != nil {
+		return err
+	}
+	return syscall.Exec(path, args, []string{})
+}
+
+func limit(cpu time.Duration, files, memory uint64) error {
+	for _, l := range []struct {
 		which int
 		most  uint64
 	}{
-		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 0}, {unix.RLIMIT_NOFILE, 0},
-		{unix.RLIMIT_CPU, cpu}, {memoryLimit, addressSpace() + uint64(s.memory)},
-	}
-	for _, l := range limits {
+		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 0}, {unix.RLIMIT_NOFILE, files},
+		{unix.RLIMIT_CPU, uint64(max(cpu/time.Second, 1))}, {memoryLimit, memory},
+	} {
 		var r unix.Rlimit
 		set(&r.Cur, l.most)
 		set(&r.Max, l.most)
@@ -74,7 +95,7 @@ func confine(s settings) error {
 			return os.NewSyscallError("setrlimit", err)
 		}
 	}
-	return closeJail()
+	return nil
 }
 
 // set bridges the systems' two opinions on the type of a limit.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,10 +43,12 @@ func (s settings) String() string {
 	return fmt.Sprintf("%d,%d,%d,%s", s.memory, int64(s.cpu), s.maxOut, s.cache)
 }
 
+var errNoSettings = errors.New("jail: a child needs its settings: only the gateway starts it")
+
 func parseSettings(text string) (s settings, err error) {
 	parts := strings.SplitN(text, ",", 4)
 	if len(parts) != 4 {
-		return s, errors.New("jail: a child needs its settings")
+		return s, errNoSettings
 	}
 	var n [3]int64
 	for i := range n {
@@ -59,7 +62,14 @@ func parseSettings(text string) (s settings, err error) {
 // Main is a child's whole life; it does not return. It warms up, closes the jail
 // about itself and does jobs until its stdin ends.
 func Main(jobs Jobs, warm ...Warm) {
-	err := live(jobs, warm)
+	// Whoever starts children in another way than by default may put arguments
+	// before Word.
+	args := os.Args[slices.Index(os.Args, Word)+1:]
+	if len(args) > 0 && args[0] == toolWord {
+		fmt.Fprintln(os.Stderr, become(args[1:]))
+		os.Exit(exitNotStarted)
+	}
+	err := live(args, jobs, warm)
 	if err != nil && !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -67,8 +77,11 @@ func Main(jobs Jobs, warm ...Warm) {
 	os.Exit(0)
 }
 
-func live(jobs Jobs, warm []Warm) error {
-	s, err := parseSettings(os.Args[len(os.Args)-1])
+func live(args []string, jobs Jobs, warm []Warm) error {
+	if len(args) != 1 {
+		return errNoSettings
+	}
+	s, err := parseSettings(args[0])
 	if err != nil {
 		return err
 	}

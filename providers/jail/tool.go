@@ -1,0 +1,122 @@
+package jail
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// toolWord stands before the settings of a child that becomes another program.
+const toolWord = "tool"
+
+// Run has a program of the operator's work on in, which it reads from stdin, and
+// returns what it writes to stdout. The program has a child's limits, none of the
+// gateway's environment and, on Linux, neither network nor processes nor anything
+// to write to; unlike a child it may open files for reading, which it cannot
+// start without. A program that fails is a *Refusal, whose Code is its exit code
+// and whose Text the first line that it wrote to stderr.
+func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	path, err := exec.LookPath(path)
+	if err != nil {
+		return nil, ErrUnavailable
+	}
+	defer p.taken.Add(-1)
+	if p.taken.Add(1) > int64(p.o.Workers+p.o.Queue) {
+		return nil, ErrBusy
+	}
+	select {
+	case p.tools <- struct{}{}:
+		defer func() { <-p.tools }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.ctx.Done():
+		return nil, ErrUnavailable
+	}
+	limited, cancel := context.WithTimeout(ctx, p.o.Limit)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+
+	s := settings{memory: p.o.Memory, cpu: p.o.CPU}
+	cmd := p.command(append([]string{toolWord, s.String(), path}, args...)...)
+	out := &boundedBuffer{most: p.o.MaxOut}
+	said := &firstBytes{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, said
+	cmd.WaitDelay = time.Second
+	started := make(chan error)
+	select {
+	case p.forks <- func() { started <- cmd.Start() }:
+	case <-p.ctx.Done():
+		return nil, ErrUnavailable
+	}
+	if err := <-started; err != nil {
+		return nil, ErrUnavailable
+	}
+	stop := context.AfterFunc(limited, func() { killGroup(cmd.Process) })
+	out.full = func() { killGroup(cmd.Process) }
+	err = cmd.Wait()
+	inTime := stop()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case p.ctx.Err() != nil:
+		return nil, ErrUnavailable
+	case out.over:
+		return nil, ErrTooLarge
+	case !inTime:
+		return nil, ErrTooSlow
+	case err == nil:
+		return out.buf.Bytes(), nil
+	}
+	code := cmd.ProcessState.ExitCode()
+	p.o.Log.Warn().Bytes("said", said.bytes()).Str("ended", cmd.ProcessState.String()).Msg("a program in the jail failed")
+	switch code {
+	case -1:
+		return nil, ErrDied // by a signal, of which too much processor time is one
+	case exitNotStarted:
+		return nil, ErrUnavailable
+	}
+	return nil, &Refusal{Code: fmt.Sprint(code), Text: string(said.bytes())}
+}
+
+// exitNotStarted says that the program could not be started.
+const exitNotStarted = 120
+
+// boundedBuffer keeps most bytes and then has its writer ended.
+type boundedBuffer struct {
+	buf  bytes.Buffer
+	most int
+	over bool
+	full func()
+}
+
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if b.over || b.buf.Len()+len(p) > b.most {
+		if !b.over && b.full != nil {
+			b.full()
+		}
+		b.over = true
+		return len(p), nil
+	}
+	return b.buf.Write(p)
+}
+
+// become is a child's life as another program; it returns only what kept it from
+// that.
+func become(args []string) error {
+	if len(args) < 2 {
+		return errors.New("jail: a program needs its path")
+	}
+	s, err := parseSettings(args[0])
+	if err != nil {
+		return err
+	}
+	preferForOOM()
+	return os.NewSyscallError("exec", confineAndExec(s, args[1], args[1:]))
+}
