@@ -135,14 +135,8 @@ func toolFilter(pid uint32) program {
 // have numbers as high.
 const x32 = 0x40000000
 
-// filterCalls closes the jail about this process, filterTool about the program
-// that it becomes.
-func filterCalls() error { return install(filter(uint32(os.Getpid()))) }
-
-func filterTool() error { return install(toolFilter(uint32(os.Getpid()))) }
-
-// install puts a filter on all threads at once, for good.
-func install(p program) error {
+// install puts the filter on all threads at once, for good.
+func (p program) install() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

@@ -3,10 +3,13 @@ package jail
 import (
 	"os"
 	"os/exec"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,13 +62,36 @@ func cpuOf(pid int) (time.Duration, bool) {
 // closeJail takes all system calls away that no job needs.
 func closeJail() error {
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) // lost where the binary has capabilities
-	return filterCalls()
+	return filter(uint32(os.Getpid())).install()
 }
 
-// closeTool leaves another program what it needs to start and to read.
-func closeTool() error {
+// execLimited closes the jail that another program has and becomes it. A limit on
+// memory below what the Go runtime has reserved lets it allocate no more, so that
+// everything is made before, and nothing but system calls is left.
+func execLimited(memory uint64, path string, args []string) error {
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
-	return filterTool()
+	file, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return err
+	}
+	argv, err := syscall.SlicePtrFromStrings(args)
+	if err != nil {
+		return err
+	}
+	none := make([]*byte, 1) // no environment
+	closing := toolFilter(uint32(os.Getpid()))
+	limit := &unix.Rlimit{Cur: memory, Max: memory}
+	debug.SetGCPercent(-1)
+	runtime.LockOSThread()
+	if _, _, errno := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, memoryLimit, uintptr(unsafe.Pointer(limit)), 0, 0, 0); errno != 0 {
+		return errno
+	}
+	if err := closing.install(); err != nil {
+		return err
+	}
+	_, _, errno := unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(file)),
+		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&none[0])))
+	return errno
 }
 
 // closeInherited closes the descriptors that the gateway itself was started with

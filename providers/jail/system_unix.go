@@ -71,15 +71,13 @@ const toolFiles = 64
 // environment. It returns only when that cannot be.
 func confineAndExec(s settings, path string, args []string) error {
 	_ = unix.Setpriority(unix.PRIO_PGRP, 0, niceness)
-	if err := limit(s.cpu, toolFiles, uint64(s.memory)); err != nil {
+	if err := limit(s.cpu, toolFiles, 0); err != nil {
 		return err
 	}
-	if err := closeTool(); err != nil {
-		return err
-	}
-	return syscall.Exec(path, args, []string{})
+	return execLimited(uint64(s.memory), path, args)
 }
 
+// limit sets the limits; memory 0 leaves that as it is.
 func limit(cpu time.Duration, files, memory uint64) error {
 	for _, l := range []struct {
 		which int
@@ -88,6 +86,9 @@ func limit(cpu time.Duration, files, memory uint64) error {
 		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 0}, {unix.RLIMIT_NOFILE, files},
 		{unix.RLIMIT_CPU, uint64(max(cpu/time.Second, 1))}, {memoryLimit, memory},
 	} {
+		if l.which == memoryLimit && l.most == 0 {
+			continue
+		}
 		var r unix.Rlimit
 		set(&r.Cur, l.most)
 		set(&r.Max, l.most)

@@ -78,7 +78,7 @@ func explain(err error) error {
 		return &Error{TooSlow}
 	case errors.Is(err, jail.ErrTooLarge):
 		return &Error{TooLarge}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case err == context.Canceled || err == context.DeadlineExceeded: // the caller's, as it is
 		return err
 	}
 	return &Error{Unavailable}

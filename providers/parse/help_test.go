@@ -64,9 +64,14 @@ func because(t testing.TB, doc []byte) string {
 	return e.Reason.String()
 }
 
+var modules sync.Map
+
 // module is where a module's files are, downloaded where they are not yet.
 func module(t testing.TB, path string) string {
 	t.Helper()
+	if dir, ok := modules.Load(path); ok {
+		return dir.(string)
+	}
 	cmd := exec.Command("go", "mod", "download", "-json", path)
 	cmd.Dir = t.TempDir() // no module of ours is asked
 	out, err := cmd.Output()
@@ -74,6 +79,7 @@ func module(t testing.TB, path string) string {
 	if json.Unmarshal(out, &m) != nil || m.Dir == "" {
 		t.Fatalf("go mod download %s: %v %s", path, err, m.Error)
 	}
+	modules.Store(path, m.Dir)
 	return m.Dir
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Jobs are what a child does with documents; it must be warmed up with Warm.
-func Jobs() jail.Jobs { return jail.Jobs{job: read} }
+func Jobs() jail.Jobs { return jail.Jobs{parseJob: read, drawJob: draw} }
 
 // reader makes text of a document of one format.
 type reader func(doc []byte) ([]byte, error)

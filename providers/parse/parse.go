@@ -3,13 +3,26 @@ package parse
 import (
 	"context"
 	"net/http"
+	"time"
 	"unsafe"
 
 	"farebox/providers/jail"
 )
 
-// job is the name of what children do with documents.
-const job = "parse"
+// What children do with documents, by name.
+const (
+	parseJob = "parse"
+	drawJob  = "draw"
+)
+
+const (
+	// tikaLimit is how long a Tika server may take.
+	tikaLimit = 20 * time.Second
+	// maxScans is how many pages of a scan are read, and scanLimit how long that
+	// may take.
+	maxScans  = 20
+	scanLimit = time.Minute
+)
 
 // Options of a Parser; with the zero value everything is read here.
 type Options struct {
@@ -52,14 +65,6 @@ func New(pool *jail.Pool, o Options) *Parser {
 func (p *Parser) Text(ctx context.Context, doc []byte) (Text, error) {
 	text, err := p.read(ctx, doc)
 	return text, explain(err)
-}
-
-func (p *Parser) read(ctx context.Context, doc []byte) (Text, error) {
-	out, err := p.jail.Do(ctx, job, "", doc)
-	if err != nil {
-		return Text{}, err
-	}
-	return opened(out)
 }
 
 // opened takes apart what a child sent: the kind, then the text.

@@ -1,0 +1,172 @@
+package parse
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"farebox/providers/jail"
+)
+
+// read has the operator's engine read what it is for, and the jail all else.
+func (p *Parser) read(ctx context.Context, doc []byte) (Text, error) {
+	kind := familyOf(doc)
+	var text Text
+	var err error
+	switch {
+	case p.o.PDFToText != "" && kind == looksPDF:
+		text, err = p.poppler(ctx, doc)
+	case p.o.Tika != "" && (kind == looksPDF || kind == looksZip || kind == looksCompound):
+		return p.tika(ctx, doc)
+	default:
+		text, err = p.inJail(ctx, doc)
+	}
+	var said *jail.Refusal
+	if p.o.Tesseract != "" && kind == looksPDF && errors.As(err, &said) && said.Code == codes[NoText] {
+		return p.scan(ctx, doc)
+	}
+	return text, err
+}
+
+func (p *Parser) inJail(ctx context.Context, doc []byte) (Text, error) {
+	out, err := p.jail.Do(ctx, parseJob, "", doc)
+	if err != nil {
+		return Text{}, err
+	}
+	return opened(out)
+}
+
+// poppler has pdftotext read a PDF. It has one exit code for all that is wrong
+// with a file.
+func (p *Parser) poppler(ctx context.Context, doc []byte) (Text, error) {
+	out, err := p.jail.Run(ctx, doc, p.o.PDFToText, "-enc", "UTF-8", "-nopgbrk", "-", "-")
+	var said *jail.Refusal
+	if errors.As(err, &said) {
+		switch {
+		case strings.Contains(said.Text, "password"):
+			return Text{}, refuse(Encrypted)
+		case said.Code == "1" || said.Code == "3": // it cannot be opened, or may not be copied from
+			return Text{}, refuse(Broken)
+		}
+		return Text{}, refuse(Unavailable)
+	}
+	if err != nil {
+		return Text{}, err
+	}
+	return finished(PDF, out, NoText)
+}
+
+// finished tidies what an engine made.
+func finished(kind Kind, out []byte, none Reason) (Text, error) {
+	if len(out) > maxText {
+		return Text{}, refuse(TooLarge)
+	}
+	out = tidy(out)
+	if len(out) == 0 {
+		return Text{}, refuse(none)
+	}
+	return Text{Text: string(out), Kind: kind}, nil
+}
+
+// tika has a Tika server read a document (PUT /tika).
+func (p *Parser) tika(ctx context.Context, doc []byte) (Text, error) {
+	limited, cancel := context.WithTimeout(ctx, tikaLimit)
+	defer cancel()
+	r, err := http.NewRequestWithContext(limited, http.MethodPut, strings.TrimSuffix(p.o.Tika, "/")+"/tika", bytes.NewReader(doc))
+	if err != nil {
+		return Text{}, err
+	}
+	r.Header.Set("Accept", "text/plain")
+	r.Header.Set("Content-Type", "application/octet-stream") // it finds out itself
+	resp, err := p.o.Client.Do(r)
+	if err != nil {
+		return Text{}, late(ctx, limited, errors.Join(jail.ErrUnavailable, err))
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusNoContent:
+		return Text{}, refuse(NoText)
+	case http.StatusUnsupportedMediaType:
+		return Text{}, refuse(Unsupported)
+	case http.StatusUnprocessableEntity:
+		if doc[0] != '%' && familyOf(doc) == looksCompound || bytes.Contains(doc, []byte("/Encrypt")) {
+			return Text{}, refuse(Encrypted)
+		}
+		return Text{}, refuse(Broken)
+	case http.StatusRequestEntityTooLarge:
+		return Text{}, refuse(TooLarge)
+	default:
+		return Text{}, refuse(Unavailable)
+	}
+	out, err := io.ReadAll(io.LimitReader(resp.Body, maxText+1))
+	if err != nil {
+		return Text{}, late(ctx, limited, errors.Join(jail.ErrUnavailable, err))
+	}
+	return finished(kindOf(doc), out, NoText)
+}
+
+// late makes of a failure what is to blame: the caller, the clock, or what err
+// says.
+func late(ctx, limited context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case limited.Err() != nil:
+		return jail.ErrTooSlow
+	}
+	return err
+}
+
+// kindOf is what the first bytes tell of a document that is not opened here: in
+// an archive of Office, the name of the first part of its own.
+func kindOf(doc []byte) Kind {
+	switch familyOf(doc) {
+	case looksPDF:
+		return PDF
+	case looksCompound:
+		return XLS
+	case looksZip:
+		for name, kind := range map[string]Kind{"word/": DOCX, "ppt/": PPTX, "xl/": XLSX, "META-INF/": EPUB} {
+			if bytes.Contains(doc, []byte(name)) {
+				return kind
+			}
+		}
+	}
+	return Plain
+}
+
+// scan has pages drawn in the jail, one after the other, and read by tesseract.
+func (p *Parser) scan(ctx context.Context, doc []byte) (Text, error) {
+	limited, cancel := context.WithTimeout(ctx, scanLimit)
+	defer cancel()
+	s := &sink{}
+	languages := p.o.Languages
+	if languages == "" {
+		languages = "eng"
+	}
+	for page := range maxScans {
+		picture, err := p.jail.Do(limited, drawJob, strconv.Itoa(page), doc)
+		var said *jail.Refusal
+		if errors.As(err, &said) && said.Code == noPage {
+			break
+		}
+		if err != nil {
+			return Text{}, late(ctx, limited, err)
+		}
+		out, err := p.jail.Run(limited, picture, p.o.Tesseract, "-", "-", "-l", languages)
+		if errors.As(err, &said) { // the operator's installation, more likely than the page
+			return Text{}, refuse(Unavailable)
+		}
+		if err != nil {
+			return Text{}, late(ctx, limited, err)
+		}
+		s.add(out)
+		s.paragraph()
+	}
+	return finished(PDF, s.buf, NoText)
+}
