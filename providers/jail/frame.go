@@ -87,8 +87,8 @@ func writeReply(w io.Writer, s status, code string, out []byte) error {
 	return err
 }
 
-// readReply takes at most most bytes of output. What it says of memory is
-// believed only so far: a child may have been taken over by what it reads.
+// readReply takes at most most bytes of output. A child may have been taken over
+// by what it reads, so that nothing it announces is believed beyond that.
 func readReply(r io.Reader, most int) (s status, code string, out []byte, err error) {
 	var head [replyHead]byte
 	if _, err = io.ReadFull(r, head[:]); err != nil {
@@ -117,17 +117,12 @@ func readReply(r io.Reader, most int) (s status, code string, out []byte, err er
 const firstRead = 1 << 20
 
 func readGrowing(r io.Reader, size int) ([]byte, error) {
-	buf := make([]byte, min(size, firstRead))
-	for n := 0; ; {
-		k, err := io.ReadFull(r, buf[n:])
-		if n += k; err != nil {
-			return nil, err
-		}
-		if n == size {
-			return buf, nil
-		}
-		grown := make([]byte, min(size, 4*len(buf)))
-		copy(grown, buf)
-		buf = grown
+	first := make([]byte, min(size, firstRead))
+	if _, err := io.ReadFull(r, first); err != nil || len(first) == size {
+		return first, err
 	}
+	buf := make([]byte, size)
+	copy(buf, first)
+	_, err := io.ReadFull(r, buf[len(first):])
+	return buf, err
 }

@@ -120,7 +120,7 @@ func TestAnOutputThatIsTooLargeIsNotTaken(t *testing.T) {
 }
 
 func TestFiftyJobsAtOnceOnTwoChildrenAllEnd(t *testing.T) {
-	p := pool(t, Options{Workers: 2, Limit: time.Second})
+	p := pool(t, Options{Workers: 2})
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {

@@ -85,29 +85,30 @@ func TestNoSystemCallOpensAWayOut(t *testing.T) {
 	parent := uint64(os.Getpid())
 	const x32 = 0x40000000
 	for name, in := range map[string][]byte{
-		"clone of a process":    call7(unix.SYS_CLONE, uint64(unix.SIGCHLD)),
-		"clone3":                call7(unix.SYS_CLONE3),
-		"openat":                call7(unix.SYS_OPENAT, 0, 0),
-		"openat2":               call7(unix.SYS_OPENAT2),
-		"socketpair":            call7(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM),
-		"pipe2":                 call7(unix.SYS_PIPE2),
-		"dup":                   call7(unix.SYS_DUP, 0),
-		"memfd_create":          call7(unix.SYS_MEMFD_CREATE),
-		"io_uring_setup":        call7(unix.SYS_IO_URING_SETUP),
-		"bpf":                   call7(unix.SYS_BPF),
-		"ptrace of the parent":  call7(unix.SYS_PTRACE, unix.PTRACE_ATTACH, parent),
-		"process_vm_readv":      call7(unix.SYS_PROCESS_VM_READV, parent),
-		"pidfd_open":            call7(unix.SYS_PIDFD_OPEN, parent),
-		"tgkill of the parent":  call7(unix.SYS_TGKILL, parent, parent, 0),
-		"tkill of the parent":   call7(unix.SYS_TKILL, parent, 0),
-		"execveat":              call7(unix.SYS_EXECVEAT),
-		"unshare":               call7(unix.SYS_UNSHARE, 0),
-		"mount":                 call7(unix.SYS_MOUNT),
-		"prctl":                 call7(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, 0),
-		"prlimit64":             call7(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, 0),
-		"setpgid":               call7(unix.SYS_SETPGID, 0, parent),
-		"setsid":                call7(unix.SYS_SETSID),
-		"executable memory":     call7(unix.SYS_MMAP, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_ANON|unix.MAP_PRIVATE, ^uint64(0)),
+		"clone of a process":   call7(unix.SYS_CLONE, uint64(unix.SIGCHLD)),
+		"clone3":               call7(unix.SYS_CLONE3),
+		"openat":               call7(unix.SYS_OPENAT, 0, 0),
+		"openat2":              call7(unix.SYS_OPENAT2),
+		"socketpair":           call7(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM),
+		"pipe2":                call7(unix.SYS_PIPE2),
+		"dup":                  call7(unix.SYS_DUP, 0),
+		"memfd_create":         call7(unix.SYS_MEMFD_CREATE),
+		"io_uring_setup":       call7(unix.SYS_IO_URING_SETUP),
+		"bpf":                  call7(unix.SYS_BPF),
+		"ptrace of the parent": call7(unix.SYS_PTRACE, unix.PTRACE_ATTACH, parent),
+		"process_vm_readv":     call7(unix.SYS_PROCESS_VM_READV, parent),
+		"pidfd_open":           call7(unix.SYS_PIDFD_OPEN, parent),
+		"tgkill of the parent": call7(unix.SYS_TGKILL, parent, parent, 0),
+		"tkill of the parent":  call7(unix.SYS_TKILL, parent, 0),
+		"execveat":             call7(unix.SYS_EXECVEAT),
+		"unshare":              call7(unix.SYS_UNSHARE, 0),
+		"mount":                call7(unix.SYS_MOUNT),
+		"prctl":                call7(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, 0),
+		"prlimit64":            call7(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, 0),
+		"setpgid":              call7(unix.SYS_SETPGID, 0, parent),
+		"setsid":               call7(unix.SYS_SETSID),
+		"executable memory": call7(unix.SYS_MMAP, 0, 4096, unix.PROT_READ|unix.PROT_EXEC,
+			unix.MAP_ANON|unix.MAP_PRIVATE, ^uint64(0)),
 		"mprotect of the stack": call7(unix.SYS_MPROTECT, 0, 4096, unix.PROT_EXEC),
 		"x32 getpid":            call7(x32 + unix.SYS_GETPID),
 	} {
@@ -248,7 +249,7 @@ func TestProcessorTimeIsBoundedPerJob(t *testing.T) {
 }
 
 func TestAChildWhoseMemoryGrewIsReplaced(t *testing.T) {
-	p := pool(t, Options{Workers: 1, Memory: 256 << 20})
+	p := pool(t, Options{Workers: 1, Memory: 400 << 20})
 	for range 4 {
 		if _, err := do(t, p, "breathe", "", nil); err != nil {
 			t.Fatal(err)

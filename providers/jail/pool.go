@@ -76,7 +76,8 @@ type Options struct {
 	Limit, CPU time.Duration
 	// MaxOut is the largest output; 0: 32 MiB.
 	MaxOut int
-	// Jobs is after how many a child is replaced; 0: 200.
+	// Jobs is after how many a child is replaced; 0: 200. With 1, whoever took a
+	// child over never meets another's document.
 	Jobs int
 	// Log is told of children that die. It never sees what they worked on.
 	Log zerolog.Logger
@@ -127,7 +128,10 @@ func New(o Options) *Pool {
 	if len(o.Command) == 0 {
 		o.Command = []string{ownPath(), Word}
 	}
-	p := &Pool{o: o, ended: make(chan struct{}), calls: make(chan *call), forks: make(chan func()), tools: make(chan struct{}, o.Workers)}
+	p := &Pool{
+		o: o, calls: make(chan *call), tools: make(chan struct{}, o.Workers),
+		forks: make(chan func()), ended: make(chan struct{}),
+	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	go p.fork()
 	for range o.Workers {

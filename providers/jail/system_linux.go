@@ -83,13 +83,14 @@ func execLimited(memory uint64, path string, args []string) error {
 	limit := &unix.Rlimit{Cur: memory, Max: memory}
 	debug.SetGCPercent(-1)
 	runtime.LockOSThread()
-	if _, _, errno := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, memoryLimit, uintptr(unsafe.Pointer(limit)), 0, 0, 0); errno != 0 {
+	_, _, errno := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, memoryLimit, uintptr(unsafe.Pointer(limit)), 0, 0, 0)
+	if errno != 0 {
 		return errno
 	}
 	if err := closing.install(); err != nil {
 		return err
 	}
-	_, _, errno := unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(file)),
+	_, _, errno = unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(file)),
 		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&none[0])))
 	return errno
 }

@@ -48,6 +48,7 @@ func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) 
 	out := &boundedBuffer{most: p.o.MaxOut}
 	said := &firstBytes{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, said
+	out.full = func() { killGroup(cmd.Process) }
 	cmd.WaitDelay = time.Second
 	started := make(chan error)
 	select {
@@ -59,7 +60,6 @@ func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) 
 		return nil, ErrUnavailable
 	}
 	stop := context.AfterFunc(limited, func() { killGroup(cmd.Process) })
-	out.full = func() { killGroup(cmd.Process) }
 	err = cmd.Wait()
 	inTime := stop()
 	switch {

@@ -24,7 +24,8 @@ func TestAProgramReadsStdinAndWritesStdout(t *testing.T) {
 		t.Errorf("environment %q, %v", out, err)
 	}
 	var r *Refusal
-	if _, err := p.Run(t.Context(), nil, "sh", "-c", "echo what is wrong >&2; echo more >&2; exit 3"); !errors.As(err, &r) ||
+	if _, err := p.Run(t.Context(), nil, "sh", "-c", "echo what is wrong >&2; echo more >&2; exit 3"); !errors.As(err,
+		&r) ||
 		*r != (Refusal{"3", "what is wrong"}) {
 		t.Errorf("%v", err)
 	}
@@ -69,7 +70,7 @@ func TestAProgramReachesNothing(t *testing.T) {
 }
 
 func TestAProgramEndsAtItsLimits(t *testing.T) {
-	p := pool(t, Options{Workers: 1, Limit: 500 * time.Millisecond, MaxOut: 1000, Memory: 64 << 20})
+	p := pool(t, Options{Workers: 1, Limit: 1500 * time.Millisecond, MaxOut: 1000, Memory: 64 << 20})
 	if _, err := p.Run(t.Context(), nil, "sleep", "60"); !errors.Is(err, ErrTooSlow) {
 		t.Errorf("%v, want ErrTooSlow", err)
 	}

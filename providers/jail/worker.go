@@ -30,6 +30,9 @@ type Warm func(cache string) error
 // the garbage collector's.
 const childThreads = 2
 
+// maxStack is how deep a job may recurse; the runtime's own limit is a gigabyte.
+const maxStack = 64 << 20
+
 // settings of a child cross as its last argument.
 type settings struct {
 	memory int64
@@ -89,6 +92,7 @@ func live(args []string, jobs Jobs, warm []Warm) error {
 	preferForOOM()
 	runtime.GOMAXPROCS(childThreads)
 	debug.SetMemoryLimit(s.memory / 4 * 3)
+	debug.SetMaxStack(maxStack)
 	for _, w := range warm {
 		if err := w(s.cache); err != nil {
 			return fmt.Errorf("jail: cannot warm up: %w", err)
@@ -152,16 +156,22 @@ func try(job Job, in []byte, word string) (out []byte, err error) {
 	if job == nil {
 		return nil, &Refusal{Code: "unknown", Text: "no such job"}
 	}
+	returned := false
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
+			if !returned {
+				os.Exit(2) // a job that ended its goroutine, and with it this loop
+			}
 		case runtime.Error:
 			err = &fault{"panic: " + v.Error()}
 		default:
 			err = &fault{fmt.Sprintf("panic: %T", v)}
 		}
 	}()
-	return job(in, word)
+	out, err = job(in, word)
+	returned = true
+	return out, err
 }
 
 // cleanAbove is the heap above which a job's memory is given back at once: below

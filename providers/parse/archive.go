@@ -74,7 +74,7 @@ func (a *archive) open(name string) (io.ReadCloser, error) {
 	return &partReader{ReadCloser: r, a: a, left: maxPart}, nil
 }
 
-// partReader ends with a refusal at the bounds.
+// partReader ends with a refusal at the bounds and at damage.
 type partReader struct {
 	io.ReadCloser
 	a    *archive
@@ -87,6 +87,9 @@ func (p *partReader) Read(b []byte) (int, error) {
 	p.a.left -= int64(n)
 	if p.left < 0 || p.a.left < 0 {
 		return 0, refuse(TooLarge)
+	}
+	if err != nil && err != io.EOF {
+		err = refuse(Broken) // a checksum, or not what deflate writes
 	}
 	return n, err
 }

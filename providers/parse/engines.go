@@ -76,7 +76,8 @@ func finished(kind Kind, out []byte, none Reason) (Text, error) {
 func (p *Parser) tika(ctx context.Context, doc []byte) (Text, error) {
 	limited, cancel := context.WithTimeout(ctx, tikaLimit)
 	defer cancel()
-	r, err := http.NewRequestWithContext(limited, http.MethodPut, strings.TrimSuffix(p.o.Tika, "/")+"/tika", bytes.NewReader(doc))
+	url := strings.TrimSuffix(p.o.Tika, "/") + "/tika"
+	r, err := http.NewRequestWithContext(limited, http.MethodPut, url, bytes.NewReader(doc))
 	if err != nil {
 		return Text{}, err
 	}

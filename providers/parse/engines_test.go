@@ -91,7 +91,8 @@ func TestTikaReadsWhatIsNotTextWhenAsked(t *testing.T) {
 	if _, err := p.Text(ctx, doc); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want the context's", err)
 	}
-	if _, err := New(children(), Options{Tika: "http://127.0.0.1:1"}).Text(t.Context(), doc); !errors.As(err, &e) || e.Reason != Unavailable {
+	if _, err := New(children(), Options{Tika: "http://127.0.0.1:1"}).Text(t.Context(), doc); !errors.As(err, &e) ||
+		e.Reason != Unavailable {
 		t.Errorf("%v, want Unavailable", err)
 	}
 }
@@ -111,8 +112,10 @@ func TestScansAreDrawnAndReadByTesseract(t *testing.T) {
 	if _, err := fmt.Sscanf(head, "P5 %d %d", &width, &height); err != nil {
 		t.Fatal(err)
 	}
-	scan := pdfOf(catalog, onePage, fmt.Sprintf("<</Type /Page /Parent 2 0 R /MediaBox [0 0 %d %d] /Contents 4 0 R /Resources "+
-		"<</XObject <</X 5 0 R>>>>>>", width/4, height/4), stream("", fmt.Appendf(nil, "%d 0 0 %d 0 0 cm /X Do", width/4, height/4)),
+	scan := pdfOf(catalog, onePage,
+		fmt.Sprintf("<</Type /Page /Parent 2 0 R /MediaBox [0 0 %d %d] /Contents 4 0 R /Resources "+
+			"<</XObject <</X 5 0 R>>>>>>", width/4, height/4), stream("", fmt.Appendf(nil, "%d 0 0 %d 0 0 cm /X Do", width/4,
+			height/4)),
 		stream(fmt.Sprintf("/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 8 "+
 			"/Filter /FlateDecode", width, height), packed(zlibBest, []byte(pixels), 1)))
 	if got := because(t, scan); got != "no_text" {
@@ -123,7 +126,8 @@ func TestScansAreDrawnAndReadByTesseract(t *testing.T) {
 		t.Errorf("%q, %v", text.Text, err)
 	}
 	var e *Error
-	if _, err = New(children(), Options{Tesseract: path, Languages: "xxx"}).Text(t.Context(), scan); !errors.As(err, &e) || e.Client() {
+	if _, err = New(children(), Options{Tesseract: path, Languages: "xxx"}).Text(t.Context(), scan); !errors.As(err,
+		&e) || e.Client() {
 		t.Errorf("%v, want Unavailable", err)
 	}
 }

@@ -50,7 +50,7 @@ func (a *archive) epubLocked() (locked bool, err error) {
 		return false, err
 	}
 	defer r.Close()
-	err = walk(r, func(e *xml.StartElement) {
+	err = walkXML(r, true, func(e *xml.StartElement) {
 		if e.Name.Local == "EncryptionMethod" && !fontCiphers[attr(e, "Algorithm")] {
 			locked = true
 		}
@@ -66,7 +66,7 @@ func (a *archive) spine() (order []string, err error) {
 		return nil, err
 	}
 	defer r.Close()
-	if err := walk(r, func(e *xml.StartElement) {
+	if err := walkXML(r, true, func(e *xml.StartElement) {
 		if e.Name.Local == "rootfile" && root == "" {
 			root = attr(e, "full-path")
 		}
@@ -80,7 +80,7 @@ func (a *archive) spine() (order []string, err error) {
 	defer opf.Close()
 	dir := path.Dir(clean(root))
 	items := map[string]string{}
-	err = walk(opf, func(e *xml.StartElement) {
+	err = walkXML(opf, true, func(e *xml.StartElement) {
 		switch e.Name.Local {
 		case "item":
 			href, _, _ := strings.Cut(attr(e, "href"), "#")

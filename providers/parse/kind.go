@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 )
 
 // Kind is a document's format.
@@ -44,8 +45,8 @@ const headLen = 1024
 func familyOf(doc []byte) family {
 	head := doc[:min(len(doc), headLen)]
 	switch {
-	case bytes.Contains(head, []byte("%PDF-")):
-		return looksPDF
+	case bytes.HasPrefix(head, []byte("%PDF-")), bytes.Contains(head, []byte("%PDF-")) && !utf8.Valid(doc):
+		return looksPDF // not a text that mentions it
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
 		return looksZip
 	case bytes.HasPrefix(head, []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")):
@@ -54,8 +55,8 @@ func familyOf(doc []byte) family {
 		return looksForeign
 	}
 	kind := http.DetectContentType(head)
-	if strings.HasPrefix(kind, "text/") || kind == "application/octet-stream" || kind == "application/postscript" {
-		return looksPlain
+	if strings.HasPrefix(kind, "text/") || kind == "application/octet-stream" || utf8.Valid(doc) && !stray(head) {
+		return looksPlain // a text may well begin with BM or GIF8
 	}
 	return looksForeign
 }

@@ -81,8 +81,10 @@ func zipped(t testing.TB, parts ...string) []byte {
 const (
 	relsHead = `<?xml version="1.0"?><Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">`
 	office   = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
-	wordRoot = relsHead + `<Relationship Id="r1" Type="` + office + `officeDocument" Target="word/document.xml"/></Relationships>`
-	deckRoot = relsHead + `<Relationship Id="r1" Type="` + office + `officeDocument" Target="/ppt/presentation.xml"/></Relationships>`
+	wordRoot = relsHead + `<Relationship Id="r1" Type="` + office +
+		`officeDocument" Target="word/document.xml"/></Relationships>`
+	deckRoot = relsHead + `<Relationship Id="r1" Type="` + office +
+		`officeDocument" Target="/ppt/presentation.xml"/></Relationships>`
 )
 
 // word is a DOCX with a body, and further parts.
@@ -94,10 +96,12 @@ func word(t testing.TB, body string, parts ...string) []byte {
 
 func TestAWordDocumentIsReadInItsOrder(t *testing.T) {
 	rels := relsHead
-	for kind, target := range map[string]string{"header": "header1.xml", "footer": "footer1.xml", "footnotes": "footnotes.xml"} {
+	for kind, target := range map[string]string{"header": "header1.xml", "footer": "footer1.xml",
+		"footnotes": "footnotes.xml"} {
 		rels += `<Relationship Id="` + kind + `" Type="` + office + kind + `" Target="` + target + `"/>`
 	}
-	rels += `<Relationship Id="x" Type="` + office + `header" TargetMode="External" Target="http://127.0.0.1/"/></Relationships>`
+	rels += `<Relationship Id="x" Type="` + office +
+		`header" TargetMode="External" Target="http://127.0.0.1/"/></Relationships>`
 	p := func(text string) string {
 		return `<w:p><w:pPr><w:tabs><w:tab w:val="left"/></w:tabs></w:pPr><w:r>` + text + `</w:r></w:p>`
 	}
@@ -108,7 +112,8 @@ func TestAWordDocumentIsReadInItsOrder(t *testing.T) {
 		`<mc:AlternateContent><mc:Choice>`+p(`<w:t>box</w:t>`)+`</mc:Choice><mc:Fallback>`+p(`<w:t>box again</w:t>`)+
 		`</mc:Fallback></mc:AlternateContent>`+p(`<w:t>e</w:t><w:noBreakHyphen/><w:t>mail</w:t>`),
 		"word/_rels/document.xml.rels", rels,
-		"word/header1.xml", `<w:hdr>`+p(`<w:t>head</w:t>`)+`</w:hdr>`, "word/footer1.xml", `<w:ftr>`+p(`<w:t>foot</w:t>`)+`</w:ftr>`,
+		"word/header1.xml", `<w:hdr>`+p(`<w:t>head</w:t>`)+`</w:hdr>`, "word/footer1.xml",
+		`<w:ftr>`+p(`<w:t>foot</w:t>`)+`</w:ftr>`,
 		"word/footnotes.xml", `<w:footnotes>`+p(`<w:t>note</w:t>`)+`</w:footnotes>`)
 	want := "head\n\none & two\tthree\nfour\n\na1 a1b \tb1\na2 \tb2\nbox\ne-mail\n\nnote\n\nfoot"
 	if got := says(t, doc); got != want {
@@ -118,15 +123,18 @@ func TestAWordDocumentIsReadInItsOrder(t *testing.T) {
 
 func TestSlidesComeInTheOrderOfThePresentation(t *testing.T) {
 	slide := func(text string) string {
-		return `<p:sld xmlns:a="a" xmlns:p="p"><a:p><a:r><a:t>` + text + `</a:t></a:r><a:fld type="slidenum"><a:t>7</a:t></a:fld></a:p></p:sld>`
+		return `<p:sld xmlns:a="a" xmlns:p="p"><a:p><a:r><a:t>` + text +
+			`</a:t></a:r><a:fld type="slidenum"><a:t>7</a:t></a:fld></a:p></p:sld>`
 	}
 	doc := zipped(t, "_rels/.rels", deckRoot,
 		"ppt/presentation.xml", `<p:presentation><p:sldIdLst><p:sldId id="256" r:id="b"/><p:sldId id="257" r:id="a"/>`+
 			`<p:sldId id="258" r:id="b"/></p:sldIdLst></p:presentation>`,
-		"ppt/_rels/presentation.xml.rels", relsHead+`<Relationship Id="a" Type="`+office+`slide" Target="slides/slide1.xml"/>`+
+		"ppt/_rels/presentation.xml.rels",
+		relsHead+`<Relationship Id="a" Type="`+office+`slide" Target="slides/slide1.xml"/>`+
 			`<Relationship Id="b" Type="`+office+`slide" Target="slides/slide2.xml"/></Relationships>`,
 		"ppt/slides/slide1.xml", slide("second"), "ppt/slides/slide2.xml", slide("first"),
-		"ppt/slides/_rels/slide2.xml.rels", relsHead+`<Relationship Id="n" Type="`+office+`notesSlide" Target="../notesSlides/n1.xml"/></Relationships>`,
+		"ppt/slides/_rels/slide2.xml.rels",
+		relsHead+`<Relationship Id="n" Type="`+office+`notesSlide" Target="../notesSlides/n1.xml"/></Relationships>`,
 		"ppt/notesSlides/n1.xml", slide("spoken"))
 	if got, want := says(t, doc), "first\n\nspoken\n\nsecond"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -144,7 +152,8 @@ func book1(t testing.TB, chapters ...string) []byte {
 		spine = `<itemref idref="c` + n + `"/>` + spine // the last first
 		parts = append(parts, "OEBPS/text/c "+n+".xhtml", chapter)
 	}
-	return zipped(t, append(parts, "OEBPS/book.opf", `<package><manifest>`+opf+`</manifest><spine>`+spine+`</spine></package>`)...)
+	return zipped(t, append(parts, "OEBPS/book.opf",
+		`<!DOCTYPE package PUBLIC "-//x" "http://127.0.0.1/x.dtd"><package><manifest>`+opf+`</manifest><spine>`+spine+`</spine></package>`)...)
 }
 
 func TestABookIsReadAlongItsSpine(t *testing.T) {
@@ -176,8 +185,11 @@ func TestFilesThatGiveNoTextSayWhy(t *testing.T) {
 		"half of a body":         {word(t, `<w:p><w:t>x`), "broken"},
 		"a PDF's head only":      {[]byte("%PDF-1.7\n"), "broken"},
 		"a compound file's head": {[]byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 and no more"), "broken"},
-		"a locked book":          {zipped(t, "META-INF/container.xml", "<container/>", "META-INF/encryption.xml", `<encryption><EncryptionMethod Algorithm="http://www.w3.org/2001/04/xmlenc#aes128-cbc"/></encryption>`), "encrypted"},
-		"two parts of one name":  {zipped(t, "_rels/.rels", wordRoot, "word/document.xml", "<a/>", `word\document.xml`, "<b/>"), "broken"},
+		"a locked book": {zipped(t, "META-INF/container.xml", "<container/>", "META-INF/encryption.xml",
+			`<encryption><EncryptionMethod Algorithm="http://www.w3.org/2001/04/xmlenc#aes128-cbc"/></encryption>`),
+			"encrypted"},
+		"two parts of one name": {zipped(t, "_rels/.rels", wordRoot, "word/document.xml", "<a/>", `word\document.xml`,
+			"<b/>"), "broken"},
 	} {
 		if got := because(t, c.doc); got != c.reason {
 			t.Errorf("%s: %s, want %s", name, got, c.reason)

@@ -27,6 +27,14 @@ var engine pdfium.Pool
 // executable. It takes a second or two, and a tenth of one where cache, a
 // directory that only the operator can write to, holds it already.
 func Warm(cache string) error {
+	err := compile(cache)
+	if err != nil && cache != "" {
+		err = compile("") // the directory may be full or not ours
+	}
+	return err
+}
+
+func compile(cache string) error {
 	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(pdfPages)
 	if cache != "" {
 		kept, err := wazero.NewCompilationCacheWithDir(cache)

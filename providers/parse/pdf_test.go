@@ -10,7 +10,8 @@ import (
 )
 
 func TestPDFsAreRead(t *testing.T) {
-	if text := says(t, sample(t, "hello_world.pdf")); text != "Hello, world!\nGoodbye, world!\n\nHello, world!\nGoodbye, world!" &&
+	if text := says(t, sample(t,
+		"hello_world.pdf")); text != "Hello, world!\nGoodbye, world!\n\nHello, world!\nGoodbye, world!" &&
 		text != "Hello, world!\nGoodbye, world!" {
 		t.Errorf("%q", text)
 	}

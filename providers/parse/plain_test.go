@@ -19,17 +19,20 @@ func TestTextIsReadInItsCharset(t *testing.T) {
 		doc  []byte
 		want string
 	}{
-		"UTF-8":                   {[]byte("# Größe\r\n\r\n* eins\n"), "# Größe\n\n* eins"},
-		"UTF-8 with a mark":       {[]byte("\xef\xbb\xbf{\"a\": 1}"), `{"a": 1}`},
-		"UTF-16LE with a mark":    {utf16(unicode.LittleEndian, unicode.UseBOM, greeting), greeting},
-		"UTF-16BE with a mark":    {utf16(unicode.BigEndian, unicode.UseBOM, greeting), greeting},
-		"UTF-16LE without":        {utf16(unicode.LittleEndian, unicode.IgnoreBOM, greeting), greeting},
-		"UTF-16BE without":        {utf16(unicode.BigEndian, unicode.IgnoreBOM, greeting), greeting},
-		"Windows-1252":            {[]byte("Stra\xdfe \x80 5"), "Straße € 5"},
-		"a page says its charset": {[]byte(`<meta charset="windows-1251">` + "\xcf\xf0\xe8\xe2\xe5\xf2"), `<meta charset="windows-1251">Привет`},
-		"comma-separated":         {[]byte("a,b\n1,\"x\ty\"\n"), "a,b\n1,\"x\ty\""},
-		"source":                  {[]byte("func main() {\n\tprintln(1)\n}\n"), "func main() {\n\tprintln(1)\n}"},
-		"colours of a terminal":   {[]byte("\x1b[31mred\x1b[0m and plain"), "[31mred[0m and plain"},
+		"UTF-8":                {[]byte("# Größe\r\n\r\n* eins\n"), "# Größe\n\n* eins"},
+		"UTF-8 with a mark":    {[]byte("\xef\xbb\xbf{\"a\": 1}"), `{"a": 1}`},
+		"UTF-16LE with a mark": {utf16(unicode.LittleEndian, unicode.UseBOM, greeting), greeting},
+		"UTF-16BE with a mark": {utf16(unicode.BigEndian, unicode.UseBOM, greeting), greeting},
+		"UTF-16LE without":     {utf16(unicode.LittleEndian, unicode.IgnoreBOM, greeting), greeting},
+		"UTF-16BE without":     {utf16(unicode.BigEndian, unicode.IgnoreBOM, greeting), greeting},
+		"Windows-1252":         {[]byte("Stra\xdfe \x80 5"), "Straße € 5"},
+		"a page says its charset": {[]byte(`<meta charset="windows-1251">` + "\xcf\xf0\xe8\xe2\xe5\xf2"),
+			`<meta charset="windows-1251">Привет`},
+		"comma-separated":       {[]byte("a,b\n1,\"x\ty\"\n"), "a,b\n1,\"x\ty\""},
+		"a text about BM25":     {[]byte("BM25 ranks documents."), "BM25 ranks documents."},
+		"a text about PDF":      {[]byte("A PDF begins with %PDF-1.7 and"), "A PDF begins with %PDF-1.7 and"},
+		"source":                {[]byte("func main() {\n\tprintln(1)\n}\n"), "func main() {\n\tprintln(1)\n}"},
+		"colours of a terminal": {[]byte("\x1b[31mred\x1b[0m and plain"), "[31mred[0m and plain"},
 	} {
 		if got := says(t, c.doc); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
