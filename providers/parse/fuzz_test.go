@@ -36,7 +36,8 @@ func ofArchive(f *testing.F, name string, read func(*archive) ([]byte, error), o
 }
 
 func FuzzDOCX(f *testing.F) {
-	f.Add([]byte(`<w:document><w:p><w:t>a</w:t><w:tab/><w:br/></w:p><w:tbl><w:tr><w:tc><w:p/></w:tc></w:tr></w:tbl></w:document>`))
+	f.Add([]byte(`<w:document><w:p><w:t>a</w:t><w:tab/><w:br/></w:p>` +
+		`<w:tbl><w:tr><w:tc><w:p/></w:tc></w:tr></w:tbl></w:document>`))
 	f.Add([]byte(`<mc:Fallback><mc:Fallback/><w:t>x</w:t></mc:Fallback>`))
 	f.Add([]byte(`<?xml version="1.0" encoding="utf-16"?><!DOCTYPE x><a>&lt;</a>`))
 	ofArchive(f, "word/document.xml", readDOCX, "_rels/.rels", wordRoot)

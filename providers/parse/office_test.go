@@ -105,7 +105,8 @@ func TestAWordDocumentIsReadInItsOrder(t *testing.T) {
 	p := func(text string) string {
 		return `<w:p><w:pPr><w:tabs><w:tab w:val="left"/></w:tabs></w:pPr><w:r>` + text + `</w:r></w:p>`
 	}
-	doc := word(t, p(`<w:t xml:space="preserve">one &amp; </w:t><w:t>two</w:t><w:tab/><w:t>three</w:t><w:br/><w:t>four</w:t>`)+
+	doc := word(t, p(`<w:t xml:space="preserve">one &amp; </w:t><w:t>two</w:t><w:tab/>`+
+		`<w:t>three</w:t><w:br/><w:t>four</w:t>`)+
 		p(`<w:delText>gone</w:delText><w:instrText>PAGE</w:instrText>`)+
 		`<w:tbl><w:tr><w:tc>`+p(`<w:t>a1</w:t>`)+p(`<w:t>a1b</w:t>`)+`</w:tc><w:tc>`+p(`<w:t>b1</w:t>`)+`</w:tc></w:tr>`+
 		`<w:tr><w:tc>`+p(`<w:t>a2</w:t>`)+`</w:tc><w:tc>`+p(`<w:t>b2</w:t>`)+`</w:tc></w:tr></w:tbl>`+
@@ -153,12 +154,15 @@ func book1(t testing.TB, chapters ...string) []byte {
 		parts = append(parts, "OEBPS/text/c "+n+".xhtml", chapter)
 	}
 	return zipped(t, append(parts, "OEBPS/book.opf",
-		`<!DOCTYPE package PUBLIC "-//x" "http://127.0.0.1/x.dtd"><package><manifest>`+opf+`</manifest><spine>`+spine+`</spine></package>`)...)
+		`<!DOCTYPE package PUBLIC "-//x" "http://127.0.0.1/x.dtd">`+
+			`<package><manifest>`+opf+`</manifest><spine>`+spine+`</spine></package>`)...)
 }
 
 func TestABookIsReadAlongItsSpine(t *testing.T) {
-	doc := book1(t, `<html><head><title>x</title><script src="a.js"/></head><body><h1>Two</h1><p>b <em>c</em>d&nbsp;e<br/>f</p></body></html>`,
-		`<?xml version="1.0" encoding="ISO-8859-1"?><html><head><style>p{}</style></head><body><p>Stra`+"\xdf"+`e</p><ul><li>x</li><li>y</li></ul></body></html>`)
+	doc := book1(t, `<html><head><title>x</title><script src="a.js"/></head>`+
+		`<body><h1>Two</h1><p>b <em>c</em>d&nbsp;e<br/>f</p></body></html>`,
+		`<?xml version="1.0" encoding="ISO-8859-1"?><html><head><style>p{}</style></head><body>`+
+			"<p>Stra\xdfe</p>"+`<ul><li>x</li><li>y</li></ul></body></html>`)
 	if got, want := says(t, doc), "Straße\n\nx\ny\n\nTwo\n\nb cd\u00a0e\nf"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -13,6 +13,10 @@ const maxSheets = 128 << 20
 // readXLSX writes each sheet under its name, a row a line, cells parted by tabs,
 // as a spreadsheet shows them.
 func readXLSX(a *archive) ([]byte, error) {
+	// It takes what it gets of a damaged part for all of it.
+	if err := a.sound(".xml"); err != nil {
+		return nil, err
+	}
 	// Below its second limit the reader makes no temporary files, which it could
 	// not do here.
 	f, err := excelize.OpenReader(bytes.NewReader(a.doc), excelize.Options{
@@ -63,7 +67,10 @@ func sheetRow(s *sink, sheet string, named bool, cells []string) bool {
 		if i > 0 {
 			s.char('\t')
 		}
-		s.text(inLine.Replace(cell))
+		if strings.ContainsAny(cell, "\r\n\t") {
+			cell = inLine.Replace(cell)
+		}
+		s.text(cell)
 	}
 	s.char('\n')
 	return true
