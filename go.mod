@@ -36,6 +36,7 @@ require (
 require (
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/klippa-app/go-pdfium v1.17.0
+	github.com/richardlehane/mscfb v1.0.4
 	github.com/tetratelabs/wazero v1.9.0
 	github.com/xuri/excelize/v2 v2.10.0
 	golang.org/x/crypto v0.58.0
@@ -60,7 +61,6 @@ require (
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	github.com/richardlehane/mscfb v1.0.4 // indirect
 	github.com/richardlehane/msoleps v1.0.4 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/savsgio/gotils v0.0.0-20240704082632-aef3928b8a38 // indirect

@@ -94,20 +94,6 @@ func (p *partReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// bytes is all of a small part.
-func (a *archive) bytes(name string, most int64) ([]byte, error) {
-	r, err := a.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	b, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err == nil && int64(len(b)) > most {
-		err = refuse(TooLarge)
-	}
-	return b, err
-}
-
 // sound unpacks the parts whose names end so, for their sizes and checksums.
 func (a *archive) sound(suffix string) error {
 	for name := range a.parts {
