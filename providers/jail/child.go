@@ -18,6 +18,7 @@ type child struct {
 	out   io.ReadCloser
 	said  firstBytes    // what it wrote to stderr
 	gone  chan struct{} // closed once the process has ended
+	heard chan struct{} // closed once said is complete
 	state *os.ProcessState
 
 	jobs  int
@@ -50,10 +51,18 @@ func (f *firstBytes) bytes() []byte {
 
 // newChild starts cmd on the thread that forks runs on.
 func newChild(cmd *exec.Cmd, forks chan<- func()) (*child, error) {
-	c := &child{cmd: cmd, gone: make(chan struct{})}
-	cmd.Stderr = &c.said
-	cmd.WaitDelay = time.Second
-	var err error
+	c := &child{cmd: cmd, gone: make(chan struct{}), heard: make(chan struct{})}
+	said, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = theirs
+	go func() {
+		_, _ = io.Copy(&c.said, said)
+		_ = said.Close()
+		close(c.heard)
+	}()
+	defer theirs.Close()
 	if c.in, err = cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -65,8 +74,7 @@ func newChild(cmd *exec.Cmd, forks chan<- func()) (*child, error) {
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	// Wait closes the pipes, which nobody needs once the process has ended: what
-	// it wrote before is lost, and it is told so by an error.
+	// Not cmd.Wait, which would close the pipe that the last reply may be in.
 	go func() {
 		state, _ := cmd.Process.Wait()
 		c.state = state
@@ -106,6 +114,7 @@ func (c *child) kill() { killGroup(c.cmd.Process) }
 func (c *child) end() {
 	c.kill()
 	<-c.gone
+	<-c.heard
 	_ = c.in.Close()
 	_ = c.out.Close()
 }

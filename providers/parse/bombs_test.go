@@ -16,7 +16,6 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -319,13 +318,6 @@ func refuseBombs(t *testing.T, scale int) {
 	if peak := peakOfChildren(); peak > 600<<20 {
 		t.Errorf("a child held %d MB, want 600", peak>>20)
 	}
-}
-
-// peakOfChildren is the most that a child that has ended held.
-func peakOfChildren() int64 {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u)
-	return u.Maxrss << 10
 }
 
 // watchHeap watches what this process holds; stop says by how much it grew.

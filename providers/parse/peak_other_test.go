@@ -1,0 +1,5 @@
+//go:build !linux
+
+package parse
+
+func peakOfChildren() int64 { return 0 }
