@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -249,6 +251,10 @@ func TestProcessorTimeIsBoundedPerJob(t *testing.T) {
 }
 
 func TestAChildWhoseMemoryGrewIsReplaced(t *testing.T) {
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race",
+		Value: "true"}) {
+		t.Skip("the race detector keeps several times what a job takes")
+	}
 	p := pool(t, Options{Workers: 1, Memory: 400 << 20})
 	for range 4 {
 		if _, err := do(t, p, "breathe", "", nil); err != nil {

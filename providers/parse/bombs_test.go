@@ -364,6 +364,9 @@ func mutate(t *testing.T, rounds int) {
 	pool := jail.New(jail.Options{Workers: 2, Cache: sharedCache, Limit: 10 * time.Second})
 	defer pool.Close()
 	p := New(pool, Options{})
+	if _, err := p.Text(t.Context(), []byte("warm")); err != nil {
+		t.Fatal(err)
+	}
 	r := rand.New(rand.NewPCG(3, uint64(rounds)))
 	ends := map[string]int{}
 	for kind, doc := range docs {
