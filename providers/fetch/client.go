@@ -37,6 +37,11 @@ type Options struct {
 	Limit time.Duration
 	// Parallel is how many fetches go on at once; others wait. 0: 64.
 	Parallel int
+	// PerHost is how many requests one host gets at once; others wait. 0: any
+	// number.
+	PerHost int
+	// Ports are reached on public addresses; none: 80 and 443.
+	Ports []uint16
 	// Redirects is how many are followed; 0: 3, below 0: none.
 	Redirects int
 	// Accept, when set, judges the first bytes, at most 512: false ends the
@@ -50,9 +55,10 @@ type Options struct {
 
 // Client fetches. Safe for concurrent use.
 type Client struct {
-	o     Options
-	http  *http.Client
-	seats chan struct{}
+	o      Options
+	http   *http.Client
+	dialer *net.Dialer
+	seats  chan struct{}
 }
 
 // New makes a Client.
@@ -66,13 +72,13 @@ func New(o Options) *Client {
 	if o.Redirects == 0 {
 		o.Redirects = defaultRedirects
 	}
-	g := newGuard(o.Allow, o.Deny)
-	d := &net.Dialer{Timeout: o.Limit / 2, Resolver: o.Resolver, ControlContext: g.control}
-	c := &Client{o: o, seats: make(chan struct{}, o.Parallel)}
+	g := newGuard(o.Allow, o.Deny, o.Ports...)
+	c := &Client{o: o, seats: make(chan struct{}, o.Parallel),
+		dialer: &net.Dialer{Timeout: o.Limit / 2, Resolver: o.Resolver, ControlContext: g.control}}
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  nil, // a proxy's would be the only address that is checked
-			DialContext:            d.DialContext,
+			DialContext:            c.dialer.DialContext,
 			TLSClientConfig:        o.TLS,
 			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1 only
 			TLSHandshakeTimeout:    o.Limit / 2,
@@ -89,7 +95,20 @@ func New(o Options) *Client {
 			return check(r.URL)
 		},
 	}
+	if o.PerHost > 0 {
+		c.http.Transport = &perHost{next: c.http.Transport, most: o.PerHost, hosts: map[string]*queue{}}
+	}
 	return c
+}
+
+// DialContext connects to what address names, unless that is not on the public
+// internet: for what speaks for itself, such as a browser's proxy.
+func (c *Client) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, ended(ctx, err)
+	}
+	return conn, nil
 }
 
 // Reason is why a fetch failed.
@@ -104,7 +123,8 @@ const (
 	TooManyRedirects               //
 	TooLarge                       //
 	TooSlow                        //
-	Unwanted                       // Options.Accept said no
+	Unwanted                       // Options.Accept said no, or an encoding that was not asked for
+	Busy                           // no seat in time; Get, which waits, says TooSlow
 )
 
 var texts = [...]string{
@@ -116,6 +136,7 @@ var texts = [...]string{
 	TooLarge:         "What the URL points to is too large.",
 	TooSlow:          "The URL could not be fetched in time.",
 	Unwanted:         "What the URL points to is not of the kind that is needed here.",
+	Busy:             "Too much is being fetched at the moment.",
 }
 
 // Error is a failed fetch. Its text names no hosts.
@@ -243,9 +264,12 @@ func numeric(label string) bool {
 // ended finds the reason of an error; the transport's own words name hosts.
 func ended(outer context.Context, err error) error {
 	var own *Error
+	var asked *refusal
 	var timeout net.Error
 	switch {
-	case errors.As(err, &own):
+	case errors.As(err, &asked):
+		return asked.err
+	case errors.As(err, &own) && (own.Reason != Busy || outer.Err() == nil):
 		return own
 	case outer.Err() != nil:
 		return outer.Err()

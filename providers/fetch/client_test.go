@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -18,65 +17,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"farebox/providers/fetch/fetchtest"
 )
-
-// names is a DNS server that answers with one address for each name, changing
-// ones in turn, and a resolver that asks only it.
-func names(t testing.TB, list map[string][]string) *net.Resolver {
-	t.Helper()
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { pc.Close() })
-	turns := map[string]int{}
-	go func() {
-		b := make([]byte, 1500)
-		for {
-			n, from, err := pc.ReadFrom(b)
-			if err != nil {
-				return
-			}
-			if out := dnsAnswer(b[:n], list, turns); out != nil {
-				_, _ = pc.WriteTo(out, from)
-			}
-		}
-	}()
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "udp", pc.LocalAddr().String())
-	}}
-}
-
-func dnsAnswer(q []byte, list map[string][]string, turns map[string]int) []byte {
-	if len(q) < 17 {
-		return nil
-	}
-	name, at := "", 12
-	for at < len(q) && q[at] != 0 {
-		name += string(q[at+1:at+1+int(q[at])]) + "."
-		at += 1 + int(q[at])
-	}
-	kind := binary.BigEndian.Uint16(q[at+1:])
-	question := q[12 : at+5]
-	var ip []byte
-	if a := list[strings.ToLower(name)]; len(a) > 0 {
-		addr := netip.MustParseAddr(a[turns[name]%len(a)])
-		if kind == 1 && addr.Is4() || kind == 28 && addr.Is6() {
-			ip = addr.AsSlice()
-			turns[name]++
-		}
-	}
-	out := append([]byte(nil), q[:2]...)
-	out = append(out, 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0)
-	out = append(out, question...)
-	if ip != nil {
-		out[7] = 1
-		out = append(out, 0xc0, 12, byte(kind>>8), byte(kind), 0, 1, 0, 0, 0, 0, 0, byte(len(ip)))
-		out = append(out, ip...)
-	}
-	return out
-}
 
 // serve is a hostile server on 127.0.0.1, the only address that is allowed.
 func serve(t testing.TB, h http.HandlerFunc) string {
@@ -96,7 +39,7 @@ func reason(err error) string {
 		return fmt.Sprint(err)
 	}
 	return [...]string{"bad url", "forbidden", "unreachable", "status", "redirects", "large", "slow",
-		"unwanted"}[e.Reason]
+		"unwanted", "busy"}[e.Reason]
 }
 
 // No spelling of an internal address gets anywhere, by itself or as the target
@@ -117,7 +60,7 @@ func TestNoSpellingOfAnInternalAddressIsFetched(t *testing.T) {
 	t.Cleanup(func() { s.Close() })
 	port := fmt.Sprint(victim.Addr().(*net.TCPAddr).Port)
 
-	c := New(Options{Allow: loopback, Limit: 10 * time.Second, Resolver: names(t, map[string][]string{
+	c := New(Options{Allow: loopback, Limit: 10 * time.Second, Resolver: fetchtest.Names(t, map[string][]string{
 		"internal.test.": {"127.0.0.2"}, "metadata.test.": {"169.254.169.254"}, "private.test.": {"10.0.0.5"},
 		"six.test.":    {"::1"},
 		"mapped.test.": {"::ffff:127.0.0.2"}, "nat.test.": {"64:ff9b::7f00:2"}, "wire.test.": {"168.63.129.16"},
@@ -178,7 +121,7 @@ func TestNoSpellingOfAnInternalAddressIsFetched(t *testing.T) {
 // check is made on what is dialled.
 func TestANameThatChangesIsCheckedWhenDialled(t *testing.T) {
 	t.Parallel()
-	c := New(Options{Limit: 5 * time.Second, Resolver: names(t,
+	c := New(Options{Limit: 5 * time.Second, Resolver: fetchtest.Names(t,
 		map[string][]string{"turns.test.": {"127.0.0.1", "10.0.0.1", "169.254.169.254"}})})
 	for range 6 {
 		if _, err := c.Get(context.Background(), "http://turns.test/", 1<<20); reason(err) != "forbidden" {
@@ -194,7 +137,7 @@ func TestNoProxyOfTheEnvironmentIsAsked(t *testing.T) {
 	t.Setenv("HTTP_PROXY", p)
 	t.Setenv("http_proxy", p)
 	c := New(Options{Allow: loopback, Limit: 2 * time.Second,
-		Resolver: names(t, map[string][]string{"internal.test.": {"10.0.0.1"}})})
+		Resolver: fetchtest.Names(t, map[string][]string{"internal.test.": {"10.0.0.1"}})})
 	if _, err := c.Get(context.Background(), "http://internal.test/", 10); reason(err) != "forbidden" ||
 		asked.Load() != 0 {
 		t.Error(err, asked.Load())

@@ -21,9 +21,12 @@ type guard struct {
 	own   func() ([]net.Addr, error) // the host's addresses
 }
 
-func newGuard(allow, deny []netip.Prefix) *guard {
+func newGuard(allow, deny []netip.Prefix, ports ...uint16) *guard {
 	g := &guard{deny: append(append([]netip.Prefix(nil), denied...), deny...), rules: ssrf.New(),
 		own: net.InterfaceAddrs}
+	if len(ports) > 0 {
+		g.rules = ssrf.New(ssrf.WithPorts(ports...))
+	}
 	for _, p := range allow {
 		g.allow = append(g.allow, p.Masked())
 	}
