@@ -2,6 +2,7 @@
 FROM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
+COPY providers/scrape/nodates providers/scrape/nodates
 RUN go mod download
 COPY . .
 RUN CGO_ENABLED=0 go build -trimpath -tags nodynamic -ldflags "-s -w -X main.version=$(date -u +%Y%m%d.%H%M%S)" -o /farebox .

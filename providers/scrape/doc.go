@@ -1,0 +1,13 @@
+// Package scrape gives a web page as Markdown. A [Scraper] asks a site as an
+// honest reader does: only addresses of the public internet (providers/fetch),
+// none of the sites that want no readers, as robots.txt allows, for Markdown
+// first, and with bounds on time, size, redirects and concurrency. HTML is read
+// in the jail ([Jobs]); documents go to whoever reads those ([Options.Document]);
+// pages that are made by scripts go through a [Renderer] where there is one.
+//
+// A failed page is an [*Error] that says why, in words for a client, and whose
+// fault it is. What was read is kept for a while, by its final address.
+//
+// What may not enter: accounts and money, HTTP of our own API, and any way out
+// other than providers/fetch.
+package scrape

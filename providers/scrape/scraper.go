@@ -1,0 +1,323 @@
+package scrape
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"farebox/providers/fetch"
+	"farebox/providers/jail"
+)
+
+// What the zero values of Options mean.
+const (
+	defaultAgent    = "farebox/1"
+	defaultLimit    = 10 * time.Second
+	defaultParallel = 32
+	defaultWait     = 2 * time.Second
+	defaultPage     = 3 << 20
+	defaultDocument = 25 << 20
+	defaultMinText  = 200
+)
+
+// accepts is in the order of what costs least to make Markdown of.
+const accepts = "text/markdown, text/html;q=.9, application/xhtml+xml;q=.9, text/plain;q=.8, " +
+	"application/pdf;q=.5, */*;q=.1"
+
+// redirects is how many are followed.
+const redirects = 5
+
+// Jail is where hostile bytes are read: a *jail.Pool.
+type Jail interface {
+	Do(ctx context.Context, job, word string, in []byte) ([]byte, error)
+}
+
+// Renderer is a browser, for pages that are made by scripts. What its pages load
+// must go out by providers/fetch as well.
+type Renderer interface {
+	// Render gives a page as it is after its scripts have run, and where it is by
+	// then.
+	Render(ctx context.Context, url string) (html []byte, final string, err error)
+}
+
+// Options of a Scraper. Fetch and Jail have to be there.
+type Options struct {
+	Fetch *fetch.Client
+	Jail  Jail
+	// Document makes text of a document, such as a PDF; nil: those are
+	// Unsupported. An *Error of its own is given back as it is, another with a Text
+	// is Unsupported with that text.
+	Document func(ctx context.Context, doc []byte) (string, error)
+	// Renderer, when set, gets pages with less than MinText visible characters.
+	Renderer Renderer
+	MinText  int // 0: 200
+	// Agent says who asks; its first word is looked for in robots.txt.
+	Agent string
+	// IgnoreRobots asks no robots.txt.
+	IgnoreRobots bool
+	Extractor    Extractor // "": Readability
+	// Blocked are the sites that are not asked; nil: BlockedSites.
+	Blocked []Site
+	// Ports that may stand in a URL; none: 80 and 443. Allow are addresses that
+	// Fetch lets through at any port. Both are as in Fetch's own options.
+	Ports []uint16
+	Allow []netip.Prefix
+	// Limit is the time for all of a page; 0: 10s.
+	Limit time.Duration
+	// Parallel is how many pages are read at once, 0: 32; more wait for Wait, 0: 2s.
+	Parallel int
+	Wait     time.Duration
+	// MaxPage and MaxDocument bound what is read of a page, 0: 3 MB, and of a
+	// document, 0: 25 MB.
+	MaxPage, MaxDocument int64
+	// Cache is how many bytes of pages are kept, for TTL; 0: none are.
+	Cache int64
+	TTL   time.Duration
+}
+
+// Page is what was found.
+type Page struct {
+	URL      string // the final one
+	Markdown string
+	Cached   bool
+}
+
+// Scraper reads pages. Safe for concurrent use.
+type Scraper struct {
+	o      Options
+	rules  *rules
+	robots *robots
+	kept   *shelf
+	shared flights
+	seats  chan struct{}
+}
+
+// New makes a Scraper.
+func New(o Options) (*Scraper, error) {
+	if o.Fetch == nil || o.Jail == nil {
+		return nil, errors.New("cannot scrape without a fetcher and a jail")
+	}
+	o.Agent = or(o.Agent, defaultAgent)
+	o.Extractor = or(o.Extractor, Readability)
+	o.Limit = or(o.Limit, defaultLimit)
+	o.Wait = or(o.Wait, defaultWait)
+	o.Parallel = or(o.Parallel, defaultParallel)
+	o.MinText = or(o.MinText, defaultMinText)
+	o.MaxPage = or(o.MaxPage, defaultPage)
+	o.MaxDocument = or(o.MaxDocument, defaultDocument)
+	s := &Scraper{o: o, rules: newRules(&o), seats: make(chan struct{}, o.Parallel)}
+	var err error
+	if s.robots, err = newRobots(&o, s.rules); err != nil {
+		return nil, fmt.Errorf("cannot make the cache of robots.txt: %w", err)
+	}
+	if s.kept, err = newShelf(o.Cache, o.TTL); err != nil {
+		return nil, fmt.Errorf("cannot make the cache of pages: %w", err)
+	}
+	return s, nil
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// Close forgets what is kept.
+func (s *Scraper) Close() error {
+	s.kept.close()
+	s.robots.kept.Close()
+	return nil
+}
+
+// Page reads what url leads to. The error is an *Error, or ctx's. Who asks for a
+// page that is being read already gets the same.
+func (s *Scraper) Page(ctx context.Context, url string) (Page, error) {
+	u, err := s.rules.address(url)
+	if err != nil {
+		return Page{}, err
+	}
+	key := u.String()
+	if p, ok := s.kept.find(key); ok {
+		return p, nil
+	}
+	return s.shared.do(ctx, key, func(ctx context.Context) (Page, error) {
+		p, err := s.read(ctx, key)
+		if err != nil {
+			return Page{}, failed(err)
+		}
+		return p, nil
+	})
+}
+
+// read is one page from the first request to its Markdown.
+func (s *Scraper) read(ctx context.Context, url string) (p Page, err error) {
+	select {
+	case s.seats <- struct{}{}:
+		defer func() { <-s.seats }()
+	case <-ctx.Done():
+		return p, ctx.Err()
+	case <-time.After(s.o.Wait):
+		return p, &Error{Reason: Busy}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.o.Limit)
+	defer cancel()
+	a, err := s.get(ctx, url)
+	if err != nil {
+		return p, err
+	}
+	p.URL = a.URL.String()
+	if p.Markdown, p.URL, err = s.markdown(ctx, a); err != nil {
+		return p, err
+	}
+	if !strings.Contains(strings.ToLower(a.Header.Get("Cache-Control")), "no-store") {
+		s.kept.store(url, p)
+	}
+	return p, nil
+}
+
+// markdown makes it of an answer, by its type.
+func (s *Scraper) markdown(ctx context.Context, a *fetch.Answer) (md, final string, err error) {
+	final = a.URL.String()
+	switch kind := kindOf(a.Header, a.Body); kind {
+	case isPage:
+		return s.page(ctx, a)
+	case isText:
+		md, err = passed(a.Body, a.Header.Get("Content-Type"))
+	case isDocument:
+		md, err = s.document(ctx, a.Body)
+	default:
+		err = &Error{Reason: Unsupported}
+	}
+	if err == nil && strings.TrimSpace(md) == "" {
+		err = &Error{Reason: NoText}
+	}
+	return md, final, err
+}
+
+// page is the main content of HTML, and what scripts make of it where that is
+// next to nothing.
+func (s *Scraper) page(ctx context.Context, a *fetch.Answer) (md, final string, err error) {
+	final = a.URL.String()
+	f, err := s.extract(ctx, a.Body, a.Header.Get("Content-Type"), final)
+	if err != nil {
+		return "", final, err
+	}
+	if f.visible >= s.o.MinText {
+		return f.markdown, final, nil
+	}
+	wall := challengeIn(a.Status, a.Header, a.Body)
+	if wall != nil && !wall.script {
+		return "", final, &Error{Reason: Challenge, Name: wall.name, Status: a.Status}
+	}
+	if s.o.Renderer != nil {
+		made, at, err := s.render(ctx, final)
+		switch {
+		case err == nil && made.visible > f.visible:
+			return made.markdown, at, nil
+		case err != nil && f.visible == 0:
+			return "", final, err
+		}
+	}
+	switch {
+	case wall != nil:
+		return "", final, &Error{Reason: Challenge, Name: wall.name, Status: a.Status}
+	case f.visible == 0:
+		return "", final, &Error{Reason: NoText}
+	}
+	return f.markdown, final, nil
+}
+
+// render has the browser make a page. Where it went in the meantime is asked
+// about as any other hop.
+func (s *Scraper) render(ctx context.Context, url string) (f found, final string, err error) {
+	body, at, err := s.o.Renderer.Render(ctx, url)
+	if err != nil {
+		return f, url, err
+	}
+	u, err := s.rules.address(at)
+	if err != nil {
+		return f, url, err
+	}
+	if final = u.String(); final != url {
+		if err := s.allowed(ctx, u); err != nil {
+			return f, url, err
+		}
+	}
+	if int64(len(body)) > s.o.MaxPage {
+		return f, url, &Error{Reason: TooLarge}
+	}
+	if f, err = s.extract(ctx, body, "text/html; charset=utf-8", final); err != nil {
+		return f, url, err
+	}
+	if wall := challengeIn(http.StatusOK, nil, body); wall != nil && f.visible < s.o.MinText {
+		return f, url, &Error{Reason: Challenge, Name: wall.name}
+	}
+	return f, final, nil
+}
+
+// extract has the jail find the main content. A page that is too much for that
+// gives its text, for which some of the time is left.
+func (s *Scraper) extract(ctx context.Context, body []byte, contentType, url string) (f found, err error) {
+	t := task{Extractor: s.o.Extractor, ContentType: contentType, URL: url}
+	if len(body) == 0 {
+		return found{}, nil
+	}
+	inner, cancel := ctx, context.CancelFunc(func() {})
+	if until, ok := ctx.Deadline(); ok {
+		inner, cancel = context.WithDeadline(ctx, until.Add(-time.Until(until)/3))
+	}
+	defer cancel()
+	out, err := s.o.Jail.Do(inner, pageJob, t.word(), body)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, jail.ErrBusy) && !errors.Is(err, jail.ErrUnavailable) {
+		out, err = s.o.Jail.Do(ctx, textJob, t.word(), body)
+	}
+	if err != nil {
+		return f, err
+	}
+	return parseFound(out)
+}
+
+func (s *Scraper) document(ctx context.Context, doc []byte) (string, error) {
+	if s.o.Document == nil {
+		return "", &Error{Reason: Unsupported}
+	}
+	return s.o.Document(ctx, doc)
+}
+
+// failed is what a client is told of an error.
+func failed(err error) error {
+	var own *Error
+	var no *fetch.Error
+	var said interface{ Text() string } // of whoever reads documents
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Reason: TooSlow}
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &no):
+		return &Error{Reason: reasons[no.Reason]}
+	case errors.As(err, &said):
+		return &Error{Reason: Unsupported, text: said.Text(), cause: err}
+	case errors.Is(err, jail.ErrBusy), errors.Is(err, jail.ErrUnavailable):
+		return &Error{Reason: Busy, cause: err}
+	case errors.Is(err, jail.ErrTooSlow):
+		return &Error{Reason: TooSlow, cause: err}
+	case errors.Is(err, jail.ErrTooLarge):
+		return &Error{Reason: TooLarge, cause: err}
+	case errors.Is(err, jail.ErrDied):
+		return &Error{Reason: NoText, cause: err}
+	}
+	return &Error{Reason: Failed, cause: err}
+}
+
+var reasons = map[fetch.Reason]Reason{fetch.BadURL: BadURL, fetch.Forbidden: Forbidden,
+	fetch.Unreachable: Unreachable, fetch.BadStatus: Status, fetch.TooManyRedirects: Redirects,
+	fetch.TooLarge: TooLarge, fetch.TooSlow: TooSlow, fetch.Unwanted: Unsupported, fetch.Busy: Busy}

@@ -1,0 +1,84 @@
+package scrape
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dgraph-io/ristretto/v2"
+)
+
+// shelf keeps pages by their final URLs. Another URL that led there is kept as a
+// word of where.
+type shelf struct {
+	ttl time.Duration
+	m   *ristretto.Cache[string, *volume]
+
+	mu     sync.RWMutex // m must not be used while and after it is closed
+	closed bool
+}
+
+// volume is a page, or where to find it. It does not change.
+type volume struct {
+	page Page
+	at   string
+}
+
+const (
+	// volumeOverhead is what a page takes beside its bytes.
+	volumeOverhead = 300
+	// volumeTypical is for how large pages the counters are made.
+	volumeTypical = 4 << 10
+)
+
+// newShelf keeps at most size bytes; 0 keeps nothing.
+func newShelf(size int64, ttl time.Duration) (*shelf, error) {
+	s := &shelf{ttl: ttl, closed: size <= 0 || ttl <= 0}
+	if s.closed {
+		return s, nil
+	}
+	var err error
+	s.m, err = ristretto.NewCache(&ristretto.Config[string, *volume]{
+		NumCounters: min(max(10*size/volumeTypical, 1000), 10_000_000), MaxCost: size, BufferItems: 64,
+		IgnoreInternalCost: true,
+	})
+	return s, err
+}
+
+func (s *shelf) find(url string) (p Page, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return p, false
+	}
+	v, ok := s.m.Get(url)
+	if ok && v.at != "" {
+		v, ok = s.m.Get(v.at)
+	}
+	if !ok || v.at != "" {
+		return p, false
+	}
+	p = v.page
+	p.Cached = true
+	return p, true
+}
+
+func (s *shelf) store(asked string, p Page) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return
+	}
+	s.m.SetWithTTL(p.URL, &volume{page: p}, int64(len(p.Markdown)+2*len(p.URL)+volumeOverhead), s.ttl)
+	if asked != p.URL {
+		s.m.SetWithTTL(asked, &volume{at: p.URL}, int64(len(asked)+len(p.URL)+volumeOverhead), s.ttl)
+	}
+}
+
+func (s *shelf) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.m.Close()
+	}
+	s.closed = true
+}
