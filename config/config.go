@@ -55,6 +55,8 @@ type Config struct {
 	Images Images `yaml:"images"`
 	// Fetch is how links of clients and upstreams are followed (fetch.go).
 	Fetch Fetch `yaml:"fetch"`
+	// Augment are pages, searches and documents (augment.go).
+	Augment Augment `yaml:"augment"`
 
 	// SystemPrompt is put before the messages of every chat request unless the
 	// client says include_<brand>_system_prompt: false. Empty: none.

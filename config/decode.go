@@ -88,6 +88,9 @@ func (d *decoder) value(path string, at place, n *node, v reflect.Value, others 
 func (d *decoder) pointer(path string, at place, n *node, v reflect.Value, others []reflect.Value) {
 	for _, p := range append([]reflect.Value{v}, others...) {
 		p.Set(reflect.New(p.Type().Elem()))
+		if e, ok := p.Interface().(entry); ok {
+			e.defaults()
+		}
 	}
 	if price, ok := v.Interface().(priced); ok && n.kind == scalarNode {
 		if n.text != "free" {
@@ -252,6 +255,8 @@ func (d *decoder) table(path string, n *node, v reflect.Value) {
 		value := reflect.New(v.Type().Elem()).Elem()
 		if old := v.MapIndex(reflect.ValueOf(k.name)); old.IsValid() {
 			value.Set(old) // a built-in tier keeps what is not written
+		} else if e, ok := value.Addr().Interface().(entry); ok {
+			e.defaults()
 		}
 		d.keys[join(path, k.name)] = k.at
 		d.value(join(path, k.name), k.at, k.value, value)

@@ -90,6 +90,7 @@ type entry interface{ defaults() }
 // complete fills what depends on other values.
 func (c *Config) complete() {
 	c.completeRPC()
+	c.completeSearch()
 	c.Images.complete()
 	for i := range c.Upstreams {
 		c.Upstreams[i].completeDrops()

@@ -109,6 +109,9 @@ func readPrice(s string) (Pico, error) {
 }
 
 func readEach(s string) (Each, error) {
+	if s == freeRate {
+		return 0, nil
+	}
 	v, err := ParseEach(s)
 	return v, moneyError(err, s, "expected USD such as 0.04, with at most 12 decimals")
 }

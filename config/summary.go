@@ -41,6 +41,14 @@ func Summary(c *Config) string {
 	if n := len(c.RPC.Networks); n > 0 {
 		models += ", " + count(n, "blockchain network")
 	}
+	for _, kind := range []struct {
+		offered bool
+		name    string
+	}{{c.Augment.Scrape != nil, "scrape"}, {c.Augment.Search != nil, "search"}, {c.Augment.TextParser != nil, "text parser"}} {
+		if kind.offered {
+			models += ", " + kind.name
+		}
+	}
 	return fmt.Sprintf("%s is good: %s, %s, %s, %s; %s on %s, ledger in %s",
 		name, count(len(c.Upstreams), "upstream"), models,
 		count(aliases, "alias"), count(len(c.Limits.Tiers), "tier"), scheme, c.Listen, c.StoreName())

@@ -102,7 +102,8 @@ var ownHeaders = []string{
 
 func (v *validator) upstreams() {
 	switch n := len(v.c.Upstreams); {
-	case n == 0 && len(v.c.RPC.Networks) > 0 && len(v.c.Models) == 0: // blockchain calls only
+	case n == 0 && len(v.c.Models) == 0 && (len(v.c.RPC.Networks) > 0 || v.c.Augment != (Augment{})):
+		// Blockchain calls, pages, searches or documents only.
 	case n == 0:
 		v.wrong("upstreams", "no upstream is configured; expected a list with name and base_url of each server that "+
 			"runs models")
@@ -157,7 +158,7 @@ func (v *validator) upstream(path string, u *Upstream) {
 		}
 	}
 	v.drops(path, u)
-	if len(u.Router) > 64 || strings.ContainsFunc(u.Router, func(r rune) bool { return r < ' ' || r > '~' }) {
+	if len(u.Router) > 64 || !plainASCII(u.Router) {
 		v.wrong(path+".router", "clients read it in a header: expected at most 64 letters, digits and signs of ASCII")
 	}
 	v.oneOf(path+".links", u.Links, "public", "any", "none")

@@ -38,6 +38,7 @@ func (v *validator) run() {
 	v.upstreams()
 	v.models()
 	v.rpc()
+	v.augment()
 }
 
 var brandWord = regexp.MustCompile(`^[a-z][a-z0-9]{1,19}$`)
