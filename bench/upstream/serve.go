@@ -1,7 +1,7 @@
 package upstream
 
 import (
-	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -51,6 +51,13 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 			return c.refuse(x, false, 400, failure{kind: "invalid_request_error", text: "malformed form"})
 		}
 	}
+	_, query, _ := strings.Cut(string(c.req.path), "?")
+	service, how, searches := searchOf(path)
+	if searches {
+		// Its directive stands in the words that are searched for.
+		words, _ := c.searched(&how, query)
+		asked = gjson.ParseBytes(fmt.Appendf(nil, `{"prompt":%s}`, quoted(words.Get(how.words).String())))
+	}
 	sc, err := c.scenario(asked)
 	anthropic := strings.HasSuffix(path, "/messages")
 	if err != nil {
@@ -60,7 +67,7 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 	if sc.ID != "" {
 		x.prompt = c.promptOf(path, asked)
 	}
-	if !c.authorized() && !strings.HasPrefix(path, "/fal/files/") { // as with fal, links are enough
+	if !c.authorized() && !strings.HasPrefix(path, "/fal/files/") && !searches && !strings.HasPrefix(path, "/site/") { // as with fal, links are enough
 		return c.refuse(x, anthropic, 401, badKey(c.req.key))
 	}
 	if sc.Hang {
@@ -86,6 +93,10 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 	case strings.HasSuffix(path, "/models") && string(c.req.method) == "GET":
 		x.endpoint = "models"
 		return c.sendBody(x, c.modelList())
+	case searches:
+		return c.search(x, service, &how, query)
+	case strings.HasPrefix(path, "/site/"), path == "/robots.txt":
+		return c.site(x, path)
 	case string(c.req.method) != "POST":
 		return c.refuse(x, anthropic, 404, unknownURL(string(c.req.method), path))
 	case strings.HasPrefix(path, "/rpc/"):
@@ -134,7 +145,7 @@ func suffix(model string) string {
 // written finds a directive in the last user message, in the input of an
 // embeddings request, or in the id of a JSON-RPC call.
 func (c *conn) written(asked gjson.Result) string {
-	if !bytes.Contains(c.req.body, simOpen) {
+	if !strings.Contains(asked.Raw, string(simOpen)) {
 		return ""
 	}
 	found := ""

@@ -1,0 +1,187 @@
+package upstream
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Services that search the web, each by its own words: /search/brave,
+// /search/serper, /search/searxng, /search/tavily and /search/exa. What they find
+// follows from the words alone. They are as strict as the services are.
+
+// found is what they all find.
+func found(words string, n int) (titles, links, texts []string) {
+	for i := range n {
+		titles = append(titles, fmt.Sprintf("Result %d for \u201c%s\u201d", i+1, words))
+		links = append(links, fmt.Sprintf("https://example.org/%s/%d", url.PathEscape(words), i+1))
+		texts = append(texts, fmt.Sprintf("Page %d says something about %s.", i+1, words))
+	}
+	return titles, links, texts
+}
+
+// searchService is how one of them is asked and answers.
+type searchService struct {
+	method, path string
+	key          string // the header that must carry one; empty: none
+	words, count string // the names of the two; count "": it cannot be asked for
+	least, most  int
+	takes        string // further names, joined by spaces
+	results      string // where they are
+	entry        string // a format of title, link and text as JSON strings
+}
+
+var searchServices = map[string]searchService{
+	"brave": {
+		method: "GET", path: "/res/v1/web/search", key: "X-Subscription-Token", words: "q", count: "count", least: 1,
+		most: 20, takes: "offset country search_lang freshness safesearch result_filter text_decorations extra_snippets",
+		results: `{"type":"search","web":{"type":"search","results":[%s]}}`,
+		entry: `{"title":%s,"url":%s,"description":%s,"page_age":"2026-10-01T00:00:00","age":"October 1, 2026",` +
+			`"family_friendly":true}`,
+	},
+	"serper": {
+		method: "POST", path: "/search", key: "X-Api-Key", words: "q", count: "num", least: 1, most: 100,
+		takes:   "gl hl tbs page",
+		results: `{"searchParameters":{"type":"search","engine":"google"},"organic":[%s],"credits":1}`,
+		entry:   `{"title":%s,"link":%s,"snippet":%s,"position":1}`,
+	},
+	"searxng": {
+		method: "GET", path: "/search", words: "q", least: 20, most: 20,
+		takes:   "format categories engines language pageno time_range safesearch",
+		results: `{"query":"","number_of_results":0,"results":[%s],"answers":[],"suggestions":[]}`,
+		entry:   `{"title":%s,"url":%s,"content":%s,"engine":"simulated","publishedDate":null}`,
+	},
+	"tavily": {
+		method: "POST", path: "/search", key: "Authorization", words: "query", count: "max_results", most: 20,
+		takes:   "search_depth topic time_range include_domains",
+		results: `{"query":"","answer":null,"results":[%s],"response_time":0.2}`,
+		entry:   `{"title":%s,"url":%s,"content":%s,"score":0.9}`,
+	},
+	"exa": {
+		method: "POST", path: "/search", key: "X-Api-Key", words: "query", count: "numResults", least: 1, most: 100,
+		takes:   "type contents",
+		results: `{"requestId":"sim","results":[%s]}`,
+		entry:   `{"title":%s,"url":%s,"highlights":[%s],"publishedDate":"2026-10-01T00:00:00.000Z"}`,
+	},
+}
+
+// searchOf finds the service of a path, and what it is asked.
+func searchOf(path string) (name string, s searchService, ok bool) {
+	rest, ok := strings.CutPrefix(path, "/search/")
+	if !ok {
+		return "", s, false
+	}
+	name, below, _ := strings.Cut(rest, "/")
+	s, ok = searchServices[name]
+	return name, s, ok && "/"+below == s.path
+}
+
+// searched is what a request asks for, as one object: of a query, its values.
+func (c *conn) searched(s *searchService, query string) (gjson.Result, bool) {
+	if s.method == "POST" {
+		asked := gjson.ParseBytes(c.req.body)
+		return asked, gjson.ValidBytes(c.req.body) && asked.IsObject()
+	}
+	values, err := url.ParseQuery(query)
+	out := []byte{'{'}
+	for name, list := range values {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = appendString(append(appendString(out, name), ':'), list[0])
+	}
+	return gjson.ParseBytes(append(out, '}')), err == nil
+}
+
+// search answers one of them. x.units counts searches that were carried out.
+func (c *conn) search(x *exchange, name string, s *searchService, query string) (int, bool, error) {
+	x.endpoint = "search"
+	no := func(status int, text string) (int, bool, error) {
+		return c.refuse(x, false, status, failure{kind: "invalid_request_error", text: text})
+	}
+	asked, ok := c.searched(s, query)
+	words := asked.Get(s.words).String()
+	switch {
+	case string(c.req.method) != s.method:
+		return no(405, "method not allowed")
+	case s.key != "" && len(c.header(s.key)) == 0:
+		return no(401, "no key in "+s.key)
+	case s.key == "Authorization" && !bytes.HasPrefix(c.header(s.key), []byte("Bearer ")):
+		return no(401, "the key is no bearer token")
+	case !ok || words == "" || len([]rune(words)) > 400:
+		return no(422, s.words+": 1 to 400 characters")
+	case name == "searxng" && asked.Get("format").String() != "json":
+		return no(403, "Forbidden")
+	}
+	n := 10
+	if s.count == "" {
+		n = s.most
+	} else if v := asked.Get(s.count); v.Exists() {
+		if n = int(v.Int()); n < s.least || n > s.most || strconv.Itoa(n) != v.String() {
+			return no(422, s.count+" is out of range")
+		}
+	}
+	odd := ""
+	asked.ForEach(func(key, _ gjson.Result) bool {
+		if k := key.String(); k != s.words && k != s.count && !strings.Contains(" "+s.takes+" ", " "+k+" ") {
+			odd = k
+		}
+		return odd == ""
+	})
+	if odd != "" {
+		return no(422, "unknown parameter "+odd)
+	}
+	if x.sc.Tokens.Set { // how many there are
+		n = min(n, int(x.sc.Tokens.N))
+	}
+	if err := c.pause(x.sc.Think); err != nil {
+		return 0, false, err
+	}
+	x.units = 1
+	titles, links, texts := found(words, n)
+	var list []string
+	for i := range titles {
+		list = append(list, fmt.Sprintf(s.entry, quoted(titles[i]), quoted(links[i]), quoted(texts[i])))
+	}
+	return c.sendBody(x, fmt.Appendf(nil, s.results, strings.Join(list, ",")))
+}
+
+func quoted(s string) []byte { return appendString(nil, s) }
+
+// header is the value of a request's header.
+func (c *conn) header(name string) []byte {
+	for _, line := range bytes.Split(c.req.head, crlf) {
+		if key, value, ok := bytes.Cut(line, []byte(":")); ok && strings.EqualFold(string(key), name) {
+			return bytes.TrimSpace(value)
+		}
+	}
+	return nil
+}
+
+// sitePage is a page to scrape: an article between what is none.
+const sitePage = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>How rivers move</title></head><body>
+<nav><ul><li><a href="/site/">Home</a></li><li><a href="/site/shop">Shop</a></li></ul></nav>
+<article><h1>How rivers move</h1>
+<p>A river does not stay where it is. It takes sand from the outer side of every bend and leaves it at the inner side,
+so that bends grow and wander down the valley. This page is served by the simulated upstream, to be scraped.</p>
+<h2>What carries the sand</h2>
+<p>Fast water lifts grains and slow water drops them. The table below says how fast water must be to lift what lies on
+its bed, and <a href="/site/more">another page</a> has more about it.</p>
+<table><thead><tr><th>What</th><th>Speed</th></tr></thead><tbody><tr><td>Sand</td><td>0.3 m/s</td></tr>
+<tr><td>Gravel</td><td>1 m/s</td></tr></tbody></table>
+<pre><code class="language-go">speed := length / time</code></pre>
+<p>Where the bends come close to each other the river one day breaks through, and what is cut off becomes a lake.</p>
+</article><footer>Accept our cookies. All rights reserved.</footer></body></html>`
+
+// site serves what can be scraped.
+func (c *conn) site(x *exchange, path string) (int, bool, error) {
+	x.endpoint, x.units = "site", 1
+	if path == "/robots.txt" {
+		return c.reply(x.sc, 200, "text/plain", []byte("User-agent: *\nDisallow: /site/private\n"))
+	}
+	return c.reply(x.sc, 200, contentHTML+"; charset=utf-8", []byte(sitePage))
+}
