@@ -22,10 +22,12 @@ import (
 	_ "farebox/config/quiet"
 	"farebox/providers"
 	nodes "farebox/providers/rpc"
+	"farebox/providers/web"
 	"farebox/proxy"
 	"farebox/proxy/listen"
 	"farebox/routes"
 	"farebox/routes/account"
+	"farebox/routes/augment"
 	"farebox/routes/chat"
 	"farebox/routes/image"
 	"farebox/routes/models"
@@ -36,6 +38,7 @@ import (
 var version = "00000000.000000"
 
 func main() {
+	web.Work()               // this is all that a child of ours does
 	log.SetOutput(os.Stderr) // after the silence of quiet
 	root, begun := command(), false
 	cli.Explain(root, &begun)
@@ -158,6 +161,7 @@ func serve(file string, override func(*config.Config)) error {
 		image.New(providers.NewFetcher(cfg.Fetch), texts),
 		account.New(),
 		rpc.New(),
+		augment.New(),
 		models.New(),
 	)
 	if err != nil {

@@ -81,6 +81,19 @@ func (c *Call) ReadJSON(shape *scan.Shape) *Error {
 	return nil
 }
 
+// ReadBody reads the body by the rules of the row, and refuses what breaks them.
+func (c *Call) ReadBody() (*Validator, *Error) {
+	book := c.Rules()
+	if e := c.ReadJSON(book.Root); e != nil {
+		return nil, e
+	}
+	v := &Validator{Body: c.Body, Doc: &c.Doc, Book: book}
+	if v.CheckAll(); len(v.Issues) > 0 {
+		return nil, Invalid(v.Issues...)
+	}
+	return v, nil
+}
+
 // WantJSON refuses what is not JSON as it is.
 func (c *Call) WantJSON() *Error {
 	h := &c.Ctx.Request.Header

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"mime"
+	"strconv"
 )
 
 // Limits of a multipart body (RFC 7578).
@@ -42,6 +43,31 @@ func BoundaryOf(contentType []byte) (boundary string, err error) {
 		return "", errBoundary
 	}
 	return boundary, nil
+}
+
+// ReadParts reads a form by what BoundaryOf said of its type.
+func (c *Call) ReadParts(boundary string, err error) ([]FormPart, *Error) {
+	var parts []FormPart
+	if err == nil {
+		parts, err = ParseParts(c.Ctx.Request.Body(), boundary)
+	}
+	if err != nil {
+		e := InvalidBody("", err.Error())
+		e.Uncounted = true
+		return nil, e
+	}
+	return parts, nil
+}
+
+// ReadForm reads the body of a row that takes nothing but forms.
+func (c *Call) ReadForm() ([]FormPart, *Error) {
+	h := &c.Ctx.Request.Header
+	boundary, err := BoundaryOf(h.ContentType())
+	if boundary == "" && err == nil || len(h.ContentEncoding()) > 0 {
+		return nil, &Error{Status: 415, Code: "INVALID_CONTENT_TYPE", Uncounted: true,
+			Message: "Content-Type must be multipart/form-data, is " + strconv.Quote(Excerpt(h.ContentType())) + "."}
+	}
+	return c.ReadParts(boundary, err)
 }
 
 // ParseParts cuts a body into its parts without copying them.

@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"strconv"
@@ -239,6 +240,16 @@ func (v *Validator) Text(parent int32, id int) []byte {
 		return nil
 	}
 	return v.Body[f.From+1 : f.To-1]
+}
+
+// Words is a text member as the client meant it, its escapes resolved; empty
+// when it is absent.
+func (v *Validator) Words(parent int32, id int) string {
+	text := v.Text(parent, id)
+	if bytes.IndexByte(text, '\\') < 0 {
+		return string(text)
+	}
+	return gjson.ParseBytes(v.Member(parent, id).Raw(v.Body)).Str
 }
 
 // MaxIssues bounds the answer to a body that is wrong in many places.

@@ -31,6 +31,7 @@ const (
 	JSONBody               // an object of JSON
 	JSONOrNone             // the same, or nothing
 	JSONOrForm             // the same members in JSON or as multipart/form-data
+	FormBody               // multipart/form-data only
 	RawJSON                // any JSON, read by the route itself; the type may be listed twice
 )
 

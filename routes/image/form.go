@@ -66,13 +66,8 @@ func readForm(c *routes.Call, book *routes.Rulebook) (*imageForm, *routes.Error)
 // readParts makes JSON of the fields of a multipart body, so that one set of
 // rules holds for both forms, and keeps the files where they are.
 func (f *imageForm) readParts(c *routes.Call, boundary string, err error) *routes.Error {
-	var parts []routes.FormPart
-	if err == nil {
-		parts, err = routes.ParseParts(c.Ctx.Request.Body(), boundary)
-	}
-	if err != nil {
-		e := routes.InvalidBody("", err.Error())
-		e.Uncounted = true
+	parts, e := c.ReadParts(boundary, err)
+	if e != nil {
 		return e
 	}
 	body := []byte{'{'}
@@ -161,17 +156,7 @@ func (f *imageForm) unknown(name string) {
 }
 
 // words is a text member as the client meant it; empty when it is absent.
-func (f *imageForm) words(id int) string {
-	field := f.v.Member(-1, id)
-	if field == nil || field.Kind != scan.String {
-		return ""
-	}
-	raw := field.Raw(f.v.Body)
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : len(raw)-1])
-	}
-	return gjson.ParseBytes(raw).Str
-}
+func (f *imageForm) words(id int) string { return f.v.Words(-1, id) }
 
 // prompt is the text of a member, no longer than its rule says and not blank.
 func (f *imageForm) prompt(id int) string {

@@ -1,0 +1,246 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/config"
+	"farebox/providers/fetch"
+	"farebox/providers/jail"
+	"farebox/providers/parse"
+	"farebox/providers/scrape"
+	"farebox/providers/scrape/render"
+	"farebox/providers/search"
+)
+
+// Tools are what one config reads the world with; what it does not offer is nil.
+type Tools struct {
+	Pages     *Pages
+	Search    *search.Service
+	Documents *Documents
+
+	jail   *jail.Pool
+	made   made
+	render *render.Renderer
+}
+
+// made is the part of a config that decides whether what was made of it goes on.
+type made struct {
+	Augment config.Augment
+	Fetch   config.Fetch
+	Store   string
+}
+
+// Work does what this process is for, and does not return, where it is a child that
+// reads what strangers sent. In any other it does nothing.
+func Work() {
+	if len(os.Args) < 2 || os.Args[1] != jail.Word {
+		return
+	}
+	jobs := parse.Jobs()
+	maps.Copy(jobs, scrape.Jobs())
+	jail.Main(jobs, parse.Warm)
+}
+
+// Pages reads pages.
+type Pages struct {
+	*scrape.Scraper
+	longest time.Duration
+}
+
+// Longest is how long a page can take.
+func (p *Pages) Longest() time.Duration { return p.longest }
+
+// Documents reads documents.
+type Documents struct {
+	parser *parse.Parser
+	limit  time.Duration
+}
+
+// Longest is how long a document can take.
+func (d *Documents) Longest() time.Duration { return d.limit }
+
+// Text reads a document. The error is a *parse.Error, or ctx's.
+func (d *Documents) Text(ctx context.Context, doc []byte) (parse.Text, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.limit)
+	defer cancel()
+	return d.parser.Text(ctx, doc)
+}
+
+// New makes the tools of a config. before are those that are in use, nil at first:
+// what has not changed goes on, and so do the children, whose number and memory
+// are those of the first config that had some.
+func New(cfg *config.Config, before *Tools, log zerolog.Logger) (*Tools, error) {
+	t := &Tools{made: made{cfg.Augment, cfg.Fetch, cfg.Store}}
+	a := &cfg.Augment
+	if a.Search != nil {
+		var old *search.Service
+		if before != nil {
+			old = before.Search
+		}
+		service, err := search.New(a.Search, old)
+		if err != nil {
+			return nil, err
+		}
+		t.Search = service
+	}
+	if before != nil && reflect.DeepEqual(t.made, before.made) {
+		t.Pages, t.Documents, t.jail, t.render = before.Pages, before.Documents, before.jail, before.render
+		return t, nil
+	}
+	if a.Scrape == nil && a.TextParser == nil {
+		return t, nil
+	}
+	if before != nil {
+		t.jail = before.jail
+	}
+	if t.jail == nil {
+		t.jail = newJail(cfg, log)
+	}
+	if err := t.make(cfg, log); err != nil {
+		t.Close(before)
+		return nil, err
+	}
+	return t, nil
+}
+
+// make makes what reads documents and pages.
+func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
+	a := &cfg.Augment
+	if c := a.TextParser; c != nil {
+		o := parse.Options{Languages: c.OCR.Languages, Tika: c.URL}
+		var err error
+		if c.Engine == "pdftotext" {
+			if o.PDFToText, err = program(c.Path); err != nil {
+				return fmt.Errorf("augment.text_parser.path: %w", err)
+			}
+		}
+		if c.OCR.Engine == "tesseract" {
+			if o.Tesseract, err = program(c.OCR.Path); err != nil {
+				return fmt.Errorf("augment.text_parser.ocr.path: %w", err)
+			}
+		}
+		t.Documents = &Documents{parse.New(t.jail, o), c.Timeout}
+	}
+	if a.Scrape == nil {
+		return nil
+	}
+	c := a.Scrape
+	fetcher := fetch.New(fetch.Options{
+		Allow: config.Prefixes(cfg.Fetch.Allow), Deny: config.Prefixes(cfg.Fetch.Deny), Limit: c.Timeout,
+		Parallel: 2 * c.Parallel, PerHost: c.PerHost, Ports: ports(c.Ports),
+	})
+	o := scrape.Options{
+		Fetch: fetcher, Jail: t.jail, MinText: c.MinText, Agent: c.UserAgent, IgnoreRobots: c.Robots == "ignore",
+		Extractor: scrape.Extractor(c.Extractor), Ports: ports(c.Ports), Allow: config.Prefixes(cfg.Fetch.Allow),
+		Limit: c.Timeout, Parallel: c.Parallel, MaxPage: int64(c.MaxPage), Cache: int64(c.Cache.Size), TTL: c.Cache.TTL,
+	}
+	for _, host := range c.Block {
+		o.Blocked = append(o.Blocked, scrape.Site{Host: host})
+	}
+	if t.Documents != nil {
+		o.Document = func(ctx context.Context, doc []byte) (string, error) {
+			text, err := t.Documents.Text(ctx, doc)
+			var no *parse.Error
+			if errors.As(err, &no) && no.Reason == parse.TooSlow {
+				err = &scrape.Error{Reason: scrape.TooSlow}
+			} else if errors.As(err, &no) && !no.Client() {
+				err = &scrape.Error{Reason: scrape.Busy}
+			}
+			return text.Text, err
+		}
+	}
+	longest := c.Timeout
+	if js := &c.JS; js.Engine != "none" {
+		r := render.Options{Fetch: fetcher, Listen: js.Proxy, Agent: c.UserAgent, Refuse: scrape.Refuse(o.Blocked),
+			Parallel: js.Pages, MaxPage: int64(c.MaxPage), Log: log}
+		var err error
+		if js.Engine == "remote" {
+			r.Remote = js.URL.Reveal()
+		} else if r.Path, err = program(js.Path); err != nil {
+			return fmt.Errorf("augment.scrape.js.path: %w", err)
+		}
+		if t.render, err = render.New(r); err != nil {
+			return fmt.Errorf("augment.scrape.js: %w", err)
+		}
+		o.Renderer = t.render
+		longest += js.Timeout
+	}
+	pages, err := scrape.New(o)
+	if err != nil {
+		return fmt.Errorf("augment.scrape: %w", err)
+	}
+	t.Pages = &Pages{pages, longest}
+	return nil
+}
+
+// newJail starts the children. Beside an embedded ledger they keep what is slow to
+// make for the next start.
+func newJail(cfg *config.Config, log zerolog.Logger) *jail.Pool {
+	o := jail.Options{Cache: filepath.Join(cfg.LedgerDir(), "jail"), Log: log}
+	if err := os.MkdirAll(o.Cache, 0o700); err != nil {
+		log.Warn().Err(err).Msg("children that read documents begin slowly: what they make once cannot be kept")
+		o.Cache = ""
+	}
+	if c := cfg.Augment.TextParser; c != nil {
+		o.Workers, o.Memory, o.Limit, o.CPU = c.Workers, int64(c.Memory), c.Timeout, c.Timeout
+	}
+	return jail.New(o)
+}
+
+// program finds what is to be started.
+func program(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("cannot start %s: %w; install it, or name its whole path", name, err)
+	}
+	return path, nil
+}
+
+func ports(list []int) (ports []uint16) {
+	for _, p := range list {
+		ports = append(ports, uint16(p))
+	}
+	return ports
+}
+
+// WriteMetrics writes what is known of the children.
+func (t *Tools) WriteMetrics(w io.Writer) {
+	if t.jail == nil {
+		return
+	}
+	_, _ = fmt.Fprintf(w, "farebox_jail_jobs %d\nfarebox_jail_children_total %d\nfarebox_jail_deaths_total %d\n",
+		t.jail.Waiting(), t.jail.Started(), t.jail.Died())
+}
+
+// Close ends what next, which may be nil, does not go on with.
+func (t *Tools) Close(next *Tools) {
+	var to Tools
+	if next != nil {
+		to = *next
+	}
+	if t.Search != nil && t.Search != to.Search {
+		t.Search.Close(to.Search)
+	}
+	var err error
+	if t.Pages != nil && t.Pages != to.Pages {
+		err = t.Pages.Close()
+	}
+	if t.render != nil && t.render != to.render {
+		err = errors.Join(err, t.render.Close())
+	}
+	if t.jail != nil && t.jail != to.jail {
+		err = errors.Join(err, t.jail.Close())
+	}
+	_ = err // nothing is lost by what did not end well
+}

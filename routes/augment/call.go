@@ -1,0 +1,172 @@
+package augment
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/billing/journal"
+	"farebox/billing/money"
+	"farebox/proxy"
+	"farebox/routes"
+)
+
+// call is one request. Its price is known before: it is held, and charged with
+// the answer, or to a client that left when the work had begun.
+type call struct {
+	of   *Capability
+	call *routes.Call
+	view *view
+	ware int
+	// work makes body, of contentType. begun says that it has cost something.
+	work        func() *routes.Error
+	begun       bool
+	body        []byte
+	contentType string
+	want        billing.Admission
+}
+
+// begin makes the part of a request.
+func (of *Capability) begin(c *routes.Call, ware int) *call {
+	part := &call{of: of, call: c, view: c.Own(of).(*view), ware: ware, contentType: routes.JSONType}
+	c.Part = part
+	return part
+}
+
+// sell has the work done and sold. within is how long it can take.
+func (c *call) sell(within time.Duration, work func() *routes.Error) *routes.Error {
+	c.work = work
+	return c.call.Sell(c, routes.Terms{Patience: within + patience, Compress: true})
+}
+
+// patience is what a request takes beside its work.
+const patience = time.Minute
+
+// lines are what n things are sold as.
+func (c *call) lines(n int64) (l money.Lines) {
+	l.Add(wares[c.ware].kind, n, c.view.price[c.ware])
+	return l
+}
+
+// Admit holds the price.
+func (c *call) Admit(again bool) *routes.Error {
+	n := int64(1)
+	if again {
+		n = 0
+	}
+	sold := c.lines(n)
+	full := sold.Cost()
+	class := wares[c.ware].class
+	rate, _ := class.Rate(c.call.Config())
+	c.want = billing.Admission{Slot: c.view.windows[c.ware], Rate: rate, Hold: full, Min: full}
+	d := c.call.Admit(&c.want)
+	switch d.Code {
+	case billing.Admitted:
+		c.call.Hold().Book(c.view.slot)
+		return nil
+	case billing.RateRequests, billing.RateTokens:
+		c.call.SetWindow(&d)
+		return c.call.Limited(class.Name, &d, "Rate limit exceeded: "+d.Limit+" of this "+routes.ScopeText(d.Scope)+" for "+
+			c.call.Row.Path+", "+strconv.FormatInt(d.Allowed, 10)+" requests.")
+	}
+	return c.call.Denied(&d)
+}
+
+// CarryOut has the work done.
+func (c *call) CarryOut() (relayed bool, e *routes.Error) {
+	e = c.work()
+	switch {
+	case e == nil:
+		c.bill(0)
+	case c.begun && c.call.Left():
+		c.bill(journal.FlagAborted)
+		c.call.Settle()
+	}
+	return false, e
+}
+
+func (c *call) bill(flags journal.Flags) {
+	lines := c.lines(1)
+	c.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: 200}
+}
+
+// attend runs f for at most within while the client stays. One whose answer is to
+// be kept for its retry goes on without it.
+func (c *call) attend(within time.Duration, f func(context.Context) error) (proxy.Cause, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	done := make(chan struct{})
+	var err error
+	go func() {
+		defer close(done)
+		defer func() {
+			if v := recover(); v != nil {
+				c.of.gateway.NotePanic(c.call.Row.Path, v)
+				err = fmt.Errorf("a panic")
+			}
+		}()
+		err = f(ctx)
+	}()
+	// What f works with is the request's: it must have ended when that does.
+	defer func() { cancel(); <-done }()
+	c.begun = true
+	wait := func(left context.Context) error {
+		select {
+		case <-done:
+		case <-left.Done():
+		}
+		return nil
+	}
+	cause, _ := c.call.Proxy().Await(c.call.Ctx, 0, wait)
+	if (cause == proxy.ClientGone || cause == proxy.ClientStalled) && c.call.Keeps() && c.call.MayFinish() {
+		cause, _ = c.call.Proxy().Await(nil, 0, wait)
+	}
+	if cause != proxy.None {
+		c.call.Cause = cause.String()
+		return cause, nil
+	}
+	<-done
+	return cause, err
+}
+
+// KeepAnswer keeps the answer for a repeat.
+func (c *call) KeepAnswer() { c.call.Keep(c.contentType, c.body) }
+
+// Respond makes the answer the response.
+func (c *call) Respond() {
+	answer := &c.call.Ctx.Response
+	answer.SetStatusCode(200)
+	answer.Header.SetContentType(c.contentType)
+	answer.SetBodyRaw(c.body)
+	c.call.Compress()
+}
+
+// Close is routes.Part: nothing was taken from others.
+func (c *call) Close() {}
+
+// Observe counts it.
+func (c *call) Observe(time.Duration) {
+	if c.call.Settled {
+		c.of.made[c.ware].Inc()
+	}
+}
+
+// Log says what was charged.
+func (c *call) Log(e *zerolog.Event) *zerolog.Event {
+	if c.call.Settled {
+		e = e.Str("charged_usd", c.call.Charged.String())
+	}
+	return e
+}
+
+// Recycle does nothing: it is not used again.
+func (c *call) Recycle() {}
+
+// gone is the answer to who is not there any more, or is cut off by the end of
+// the process.
+func (c *call) gone(cause proxy.Cause) *routes.Error {
+	return c.call.Unreachable(&proxy.Result{Cause: cause})
+}

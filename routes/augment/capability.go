@@ -1,0 +1,151 @@
+package augment
+
+import (
+	"errors"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"farebox/billing/money"
+	"farebox/config"
+	"farebox/providers"
+	"farebox/providers/health"
+	"farebox/providers/search"
+	"farebox/providers/web"
+	"farebox/routes"
+)
+
+// Capability is what main registers.
+type Capability struct {
+	gateway *routes.Gateway
+	made    [3]*metrics.Counter // delivered and charged, by what
+}
+
+// New makes the capability.
+func New() *Capability { return new(Capability) }
+
+// What is sold, in the order of Capability.made.
+const (
+	pages = iota
+	searches
+	documents
+)
+
+// wares are the things that are sold.
+var wares = [3]struct {
+	kind  money.Kind
+	class *routes.RateClass
+	name  string // in metrics
+}{
+	pages:     {money.Scrapes, byScrapes, "scrape"},
+	searches:  {money.Searches, bySearches, "search"},
+	documents: {money.Documents, byDocuments, "text_parser"},
+}
+
+// The limits of an account.
+var (
+	byScrapes = &routes.RateClass{Name: "scrape", Rate: func(cfg *config.Config) (*config.Rate, bool) {
+		if s := cfg.Augment.Scrape; s != nil {
+			return limited(&s.Rate), true
+		}
+		return nil, false
+	}}
+	bySearches = &routes.RateClass{Name: "search", Rate: func(cfg *config.Config) (*config.Rate, bool) {
+		if s := cfg.Augment.Search; s != nil {
+			return limited(&s.Rate), true
+		}
+		return nil, false
+	}}
+	byDocuments = &routes.RateClass{Name: "text-parser", Rate: func(cfg *config.Config) (*config.Rate, bool) {
+		if t := cfg.Augment.TextParser; t != nil {
+			return limited(&t.Rate), true
+		}
+		return nil, false
+	}}
+)
+
+// limited is a rate, nil for one without limits.
+func limited(r *config.Rate) *config.Rate {
+	if *r == (config.Rate{}) {
+		return nil
+	}
+	return r
+}
+
+// Open is routes.Capability.
+func (of *Capability) Open(g *routes.Gateway) []routes.Row {
+	of.gateway = g
+	for i := range wares {
+		of.made[i] = g.Metrics().NewCounter(`farebox_augment_total{of="` + wares[i].name + `"}`)
+	}
+	offers := func(class *routes.RateClass) func(*config.Config) bool {
+		return func(cfg *config.Config) bool {
+			_, offered := class.Rate(cfg)
+			return offered
+		}
+	}
+	return []routes.Row{
+		{
+			Method: "POST", Path: "/augment/scrape", Access: routes.Bearer, Form: routes.JSONBody, Limit: routes.SmallBody,
+			Rate: byScrapes, Rules: routes.Always(scrapeBook), Offered: offers(byScrapes), Serve: of.scrape,
+		},
+		{
+			Method: "POST", Path: "/augment/search", Access: routes.Bearer, Form: routes.JSONBody, Limit: routes.SmallBody,
+			Rate: bySearches, Rules: routes.Always(searchBook), Offered: offers(bySearches), Serve: of.search,
+		},
+		{
+			Method: "POST", Path: "/augment/text-parser", Access: routes.Bearer, Form: routes.FormBody, Limit: mostForm,
+			Rate: byDocuments, Rules: routes.Always(documentBook), Offered: offers(byDocuments), Serve: of.document,
+		},
+	}
+}
+
+// view is what a config sells.
+type view struct {
+	price   [3]money.Pico
+	tools   *web.Tools
+	slot    int    // of the usage
+	windows [3]int // of the limits
+}
+
+// Load is routes.Loader.
+func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any) (routes.View, error) {
+	var old *web.Tools
+	if v, ok := before.(*view); ok {
+		old = v.tools
+	}
+	g := of.gateway
+	tools, err := web.New(cfg, old, *g.Logger())
+	if err != nil {
+		return routes.View{}, errors.Join(errors.New("pages, searches and documents"), err)
+	}
+	v := &view{tools: tools}
+	a := &cfg.Augment
+	if a.Scrape != nil {
+		v.price[pages] = money.Pico(a.Scrape.Price)
+	}
+	if a.Search != nil {
+		v.price[searches] = money.Pico(a.Search.Price)
+		tools.Search.Watch(func(u *search.Upstream, c health.Change) {
+			g.NoteRest(c, func(e *zerolog.Event) *zerolog.Event {
+				return e.Str("search_provider", u.Provider).Str("upstream", u.Name)
+			})
+		})
+	}
+	if a.TextParser != nil {
+		v.price[documents] = money.Pico(a.TextParser.Price)
+	}
+	if *a != (config.Augment{}) {
+		v.slot = g.Slot("augment")
+		for i := range wares {
+			v.windows[i] = g.Slot(wares[i].class.Name)
+		}
+	}
+	return routes.View{Own: v, Metrics: tools.WriteMetrics, Close: func(other any) {
+		var kept *web.Tools
+		if o, ok := other.(*view); ok {
+			kept = o.tools
+		}
+		tools.Close(kept)
+	}}, nil
+}

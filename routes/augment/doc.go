@@ -1,0 +1,11 @@
+// Package augment sells pages, searches and documents by the call
+// (interface.md, Augment; addendum 12).
+//
+// Capability is what main registers. scrape.go, search.go and document.go are its
+// endpoints. A value of type call is one request: what it buys is one line at a
+// price that is known before, so call.go has the only path of all three.
+//
+// How a page is read stands in providers/scrape, how services search in
+// providers/search, how documents become text in providers/parse. Nothing of
+// another capability may enter.
+package augment

@@ -1,0 +1,118 @@
+package augment
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"unicode/utf8"
+
+	"farebox/config"
+	"farebox/providers/parse"
+	"farebox/proxy"
+	"farebox/proxy/scan"
+	"farebox/routes"
+)
+
+// maxDocument is the largest file (addendum 12.3).
+const maxDocument = 25 << 20
+
+// mostForm is what a form with such a file may have.
+func mostForm(*config.Config) int { return maxDocument + 64<<10 }
+
+var formats = []string{"json", "text"}
+
+// documentBook is what a form must have (addendum 12.3).
+var documentBook = routes.NewRulebook(
+	scan.NewShape(scan.Member{Name: "file"}, scan.Member{Name: "response_format"}),
+	map[string]*routes.Rule{
+		"file":            {Kinds: routes.String, Required: true, NonEmpty: true, Format: "binary"},
+		"response_format": {Kinds: routes.String, Enum: formats, Default: "json"},
+	})
+
+// document answers POST /augment/text-parser: the text of a file
+// (interface.md, Augment).
+func (of *Capability) document(rc *routes.Call) *routes.Error {
+	c := of.begin(rc, documents)
+	file, format, e := readForm(rc)
+	if e != nil {
+		return e
+	}
+	parser := c.view.tools.Documents
+	return c.sell(parser.Longest(), func() *routes.Error {
+		var text parse.Text
+		cause, err := c.attend(parser.Longest(), func(ctx context.Context) (err error) {
+			text, err = parser.Text(ctx, file)
+			return err
+		})
+		switch {
+		case cause != proxy.None:
+			return c.gone(cause)
+		case err != nil:
+			return noText(err)
+		}
+		if format == "text" {
+			c.body, c.contentType = []byte(text.Text), "text/plain; charset=utf-8"
+			return nil
+		}
+		c.body = routes.AppendString([]byte(`{"text":`), text.Text)
+		c.body = append(strconv.AppendInt(append(c.body, `,"tokens":`...), tokensOf(text.Text), 10), '}')
+		return nil
+	})
+}
+
+// tokensOf is the estimate of the specification: a token has 3.2 characters
+// (addendum 12.3).
+func tokensOf(text string) int64 { return (int64(utf8.RuneCountInString(text))*10 + 31) / 32 }
+
+// readForm finds the file and what is wanted of it.
+func readForm(c *routes.Call) (file []byte, format string, e *routes.Error) {
+	parts, e := c.ReadForm()
+	if e != nil {
+		return nil, "", e
+	}
+	format = "json"
+	var v routes.Validator
+	files := 0
+	for i := range parts {
+		p := &parts[i]
+		switch p.Name {
+		case "file":
+			files++
+			if file = p.Content; !p.IsFile {
+				v.Add(routes.Issue{Code: "invalid_type", Path: "file", Expected: "file", Received: "string",
+					Message: "file: expected a file with a filename, received a field."})
+			}
+		case "response_format":
+			if format = string(p.Content); format != "json" && format != "text" {
+				v.Add(routes.Issue{Code: "invalid_enum_value", Path: p.Name, Received: routes.Excerpt(p.Content),
+					Options: formats, Message: p.Name + ": expected json or text, received " + routes.Quoted(format) + "."})
+			}
+		}
+	}
+	switch {
+	case files == 0:
+		v.Add(routes.Issue{Code: "invalid_type", Path: "file", Expected: "file", Received: "undefined",
+			Message: "file: is required."})
+	case files > 1:
+		v.Add(routes.Issue{Code: "too_big", Path: "file", Maximum: "1",
+			Message: "file: expected one file, received " + strconv.Itoa(files) + "."})
+	case len(file) > maxDocument:
+		return nil, "", &routes.Error{Status: 413, Code: "PAYLOAD_TOO_LARGE",
+			Message: "The file is too large; at most " + config.Size(maxDocument).String() + " are taken.", Uncounted: true}
+	}
+	if len(v.Issues) > 0 {
+		return nil, "", routes.Invalid(v.Issues...)
+	}
+	return file, format, nil
+}
+
+// noText is the answer when a document has no text that can be had: 400 with the
+// reason (addendum 12.3). It costs nothing.
+func noText(err error) *routes.Error {
+	var no *parse.Error
+	if !errors.As(err, &no) || no.Reason == parse.Unavailable {
+		return &routes.Error{Status: 503, RetryAfter: routes.RetrySoon,
+			Message: "No document can be read at the moment; nothing was charged. Please retry."}
+	}
+	return routes.Invalid(routes.Issue{Code: "custom", Path: "file", Message: "file: " + no.Text()})
+}
