@@ -1,10 +1,13 @@
 package search
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
+
+	"farebox/proxy/scan"
 )
 
 // Result is one page that was found. Date is as the service writes it, and empty
@@ -22,7 +25,9 @@ const (
 // results reads an answer; nil: it is none. An answer without results has an
 // empty list.
 func (u *Upstream) results(body []byte, limit int) []Result {
-	if !gjson.ValidBytes(body) {
+	body = bytes.Trim(body, " \t\r\n")
+	// Who reads the paths does not ask how deep brackets nest, nor what they hold.
+	if end, why := scan.Value(body, 0, 0, scan.MaxDepth); why != 0 || end != len(body) {
 		return nil
 	}
 	top := gjson.ParseBytes(body)
@@ -32,12 +37,12 @@ func (u *Upstream) results(body []byte, limit int) []Result {
 	list := make([]Result, 0, limit)
 	top.Get(u.format.Results).ForEach(func(_, one gjson.Result) bool {
 		r := Result{
-			Title: first(one, u.format.Title, maxTitle), URL: first(one, u.format.URL, maxLink),
+			Title: first(one, u.format.Title, maxTitle), URL: first(one, u.format.URL, maxLink+utf8.UTFMax),
 			Content: first(one, u.format.Content, maxContent), Date: first(one, u.format.Date, maxDate),
 		}
-		// What cannot be followed is no result, and what would run where it is
-		// clicked on even less so.
-		if strings.HasPrefix(r.URL, "https://") || strings.HasPrefix(r.URL, "http://") {
+		// What cannot be followed is no result, nor is a link without its end, and
+		// what would run where it is clicked on even less so.
+		if len(r.URL) <= maxLink && (strings.HasPrefix(r.URL, "https://") || strings.HasPrefix(r.URL, "http://")) {
 			list = append(list, r)
 		}
 		return len(list) < limit
