@@ -130,7 +130,7 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 				return fmt.Errorf("augment.text_parser.ocr.path: %w", err)
 			}
 		}
-		t.Documents = &Documents{parse.New(t.jail, o), c.Timeout}
+		t.Documents = &Documents{parse.New(t.jail, o), 2 * c.Timeout} // one of them to wait for a child
 	}
 	if a.Scrape == nil {
 		return nil

@@ -94,10 +94,14 @@ func (c *call) bill(flags journal.Flags) {
 	c.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: 200}
 }
 
-// attend runs f for at most within while the client stays. One whose answer is to
-// be kept for its retry goes on without it.
+// grace is how much later than the time that work gives itself it is ended from
+// here: only the work knows what took too long, or that it waited for its turn.
+const grace = 3 * time.Second
+
+// attend runs f, which takes at most within, while the client stays. One whose
+// answer is to be kept for its retry goes on without it.
 func (c *call) attend(within time.Duration, f func(context.Context) error) (proxy.Cause, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
+	ctx, cancel := context.WithTimeout(context.Background(), within+grace)
 	done := make(chan struct{})
 	var err error
 	go func() {

@@ -1,0 +1,105 @@
+package augment
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/zlib"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/xuri/excelize/v2"
+)
+
+// pdf is a page that shows a text; none: one that shows nothing.
+func pdf(text string) []byte {
+	content := "0 0 m"
+	if text != "" {
+		content = "BT /F 24 Tf 50 700 Td (" + text + ") Tj ET"
+	}
+	return pdfWith("", []byte(content))
+}
+
+// pdfWith is a page with a content that is encoded as dict says.
+func pdfWith(dict string, content []byte) []byte {
+	var b bytes.Buffer
+	b.WriteString("%PDF-1.7\n")
+	var at []int
+	for i, o := range []string{"<</Type /Catalog /Pages 2 0 R>>", "<</Type /Pages /Kids [3 0 R] /Count 1>>",
+		"<</Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Resources <</Font <</F 5 0 R>>>>>>",
+		fmt.Sprintf("<<%s /Length %d>>\nstream\n%s\nendstream", dict, len(content), content),
+		"<</Type /Font /Subtype /Type1 /BaseFont /Helvetica>>"} {
+		at = append(at, b.Len())
+		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, o)
+	}
+	start := b.Len()
+	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
+	for _, n := range at {
+		fmt.Fprintf(&b, "%010d 00000 n \n", n)
+	}
+	fmt.Fprintf(&b, "trailer <</Size %d /Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
+	return b.Bytes()
+}
+
+// bomb is a PDF whose one page shows so many megabytes of text.
+func bomb(megabytes int) []byte {
+	line := bytes.Repeat([]byte("BT /F 12 Tf 10 10 Td (all work and no play makes a dull text) Tj ET\n"), 15_000)
+	var b bytes.Buffer
+	w, _ := zlib.NewWriterLevel(&b, zlib.BestCompression)
+	for range megabytes {
+		_, _ = w.Write(line)
+	}
+	_ = w.Close()
+	return pdfWith("/Filter /FlateDecode", b.Bytes())
+}
+
+// docx is a letter with some paragraphs.
+func docx(t testing.TB, paragraphs ...string) []byte {
+	t.Helper()
+	body := ""
+	for _, p := range paragraphs {
+		body += "<w:p><w:r><w:t>" + p + "</w:t></w:r></w:p>"
+	}
+	return zipped(t, "[Content_Types].xml", `<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">`+
+		`<Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.`+
+		`wordprocessingml.document.main+xml"/></Types>`,
+		"word/document.xml", `<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>`+
+			body+`</w:body></w:document>`)
+}
+
+// zipped is an archive of names and contents.
+func zipped(t testing.TB, files ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for i := 0; i < len(files); i += 2 {
+		f, err := w.Create(files[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(f, files[i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// xlsx is a table; with a password it is encrypted.
+func xlsx(t testing.TB, password string) []byte {
+	t.Helper()
+	f := excelize.NewFile()
+	defer func() { _ = f.Close() }()
+	for cell, value := range map[string]any{"A1": "Pelican", "B1": 12.5, "A2": "Stork", "B2": 7} {
+		if err := f.SetCellValue("Sheet1", cell, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b bytes.Buffer
+	if err := f.Write(&b, excelize.Options{Password: password}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
