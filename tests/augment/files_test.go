@@ -63,6 +63,9 @@ func docx(t testing.TB, paragraphs ...string) []byte {
 	return zipped(t, "[Content_Types].xml", `<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">`+
 		`<Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.`+
 		`wordprocessingml.document.main+xml"/></Types>`,
+		"_rels/.rels", `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship `+
+			`Id="r1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" `+
+			`Target="word/document.xml"/></Relationships>`,
 		"word/document.xml", `<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>`+
 			body+`</w:body></w:document>`)
 }
