@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -24,7 +25,7 @@ type call struct {
 	ware int
 	// work makes body, of contentType. begun says that it has cost something.
 	work        func() *routes.Error
-	begun       bool
+	begun       atomic.Bool
 	body        []byte
 	contentType string
 	want        billing.Admission
@@ -82,7 +83,7 @@ func (c *call) CarryOut() (relayed bool, e *routes.Error) {
 	switch {
 	case e == nil:
 		c.bill(0)
-	case c.begun && c.call.Left():
+	case c.begun.Load() && c.call.Left():
 		c.bill(journal.FlagAborted)
 		c.call.Settle()
 	}
@@ -116,7 +117,6 @@ func (c *call) attend(within time.Duration, f func(context.Context) error) (prox
 	}()
 	// What f works with is the request's: it must have ended when that does.
 	defer func() { cancel(); <-done }()
-	c.begun = true
 	wait := func(left context.Context) error {
 		select {
 		case <-done:

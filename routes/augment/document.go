@@ -40,6 +40,7 @@ func (of *Capability) document(rc *routes.Call) *routes.Error {
 	parser := c.view.tools.Documents
 	return c.sell(parser.Longest(), func() *routes.Error {
 		var text parse.Text
+		c.begun.Store(true)
 		cause, err := c.attend(parser.Longest(), func(ctx context.Context) (err error) {
 			text, err = parser.Text(ctx, file)
 			return err

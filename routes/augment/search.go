@@ -63,7 +63,8 @@ func (of *Capability) search(rc *routes.Call) *routes.Error {
 	q.Stay = func() (time.Duration, bool) { return 0, rc.Keeps() && rc.MayFinish() }
 	return c.sell(rc.Config().Augment.Search.Timeout, func() *routes.Error {
 		found := service.Find(rc.Proxy(), rc.Ctx, &q)
-		rc.Attempts, rc.Tried, c.begun = found.Attempts, found.Tried, found.Sent
+		rc.Attempts, rc.Tried = found.Attempts, found.Tried
+		c.begun.Store(found.Sent)
 		if found.Upstream != nil {
 			rc.Upstream = found.Upstream.Name
 		}

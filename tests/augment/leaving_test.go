@@ -1,0 +1,239 @@
+package augment
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"farebox/bench/upstream"
+	"farebox/tests/rig"
+)
+
+// all is a config that sells all three, before engines.
+func (e *engines) all(more string) string {
+	return strings.Replace(e.searches("    rate: { rpm: 0 }", quiet), "augment:\n",
+		"augment:\n  scrape: { timeout: 5s, per_host: 1000, parallel: 1000, rate: { rpm: 0 } }\n  text_parser: {}\n", 1) + more
+}
+
+// offers are the three endpoints, each with a call that is well.
+func offers(p *peer) map[string]func() (contentType string, body []byte) {
+	return map[string]func() (string, []byte){
+		scraping:  func() (string, []byte) { return "application/json", []byte(`{"url":"` + p.URL + `/page"}`) },
+		searching: func() (string, []byte) { return "application/json", []byte(`{"query":"heron"}`) },
+		parsing:   func() (string, []byte) { return form(part{"file", "a.txt", strings.Repeat("A stork. ", 500)}) },
+	}
+}
+
+// What holds for all three, and what is left behind when they are over.
+func TestAllThree(t *testing.T) {
+	t.Parallel()
+	e := startEngines(t)
+	p := serve(t, says(200, "text/html", article(strings.Repeat("<p>Another paragraph, with commas, of the page.</p>", 50))))
+	s := start(t, e.all("server: { drain_timeout: 20s }\n"), "100")
+	many := braveHit[:strings.Index(braveHit, "{\"title")] + strings.TrimSuffix(strings.Repeat(
+		`{"title":"T","url":"https://a.example/","description":"A long text that packs well, and goes on for a while","page_age":"D"},`, 20), ",") + "]}}"
+	e.both(says(200, "application/json", many))
+	background := context.Background()
+	rig.Await(t, "the children are ready", func() bool {
+		kind, body := offers(p)[scraping]()
+		status, _, _ := s.send(background, scraping, kind, body)
+		return status == 200
+	})
+	s.had = s.has()
+	before := s.goroutines()
+
+	for path, call := range offers(p) {
+		t.Run(path+" takes POST alone", func(t *testing.T) {
+			for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "PATCH"} {
+				res := s.Open(method, path, s.key, "")
+				text := rig.ReadAll(t, res)
+				if res.StatusCode != 405 || res.Header.Get("Allow") == "" || method != "HEAD" && !strings.Contains(text, "error") {
+					t.Errorf("%s: %d %v %s", method, res.StatusCode, res.Header, text)
+				}
+			}
+		})
+		t.Run(path+" takes keys alone", func(t *testing.T) {
+			kind, body := call()
+			for _, key := range []string{"", "x", s.key + "x"} {
+				stranger := *s
+				stranger.key = key
+				if status, _, answer := stranger.send(background, path, kind, body); status != 401 {
+					t.Errorf("with key %q: %d %s", key, status, answer)
+				}
+			}
+		})
+		t.Run(path+" tells errors to clients of OpenAI as those expect", func(t *testing.T) {
+			for agent, object := range map[string]bool{"OpenAI/Python 2.8.1": true, "curl/8": false} {
+				kind, _ := call()
+				body := []byte("{}")
+				if path == parsing {
+					kind, body = form()
+				}
+				status, _, answer := s.send(background, path, kind, body, "User-Agent", agent)
+				var v struct{ Error any }
+				err := json.Unmarshal([]byte(answer), &v)
+				if _, is := v.Error.(map[string]any); status != 400 || err != nil || is != object {
+					t.Errorf("%s is told %d %s", agent, status, answer)
+				}
+			}
+		})
+		t.Run(path+" packs answers for who takes that", func(t *testing.T) {
+			kind, body := call()
+			status, header, packed := s.send(background, path, kind, body, "Accept-Encoding", "gzip")
+			if status != 200 || header.Get("Content-Encoding") != "gzip" || !strings.Contains(header.Get("Vary"), "Accept-Encoding") {
+				t.Fatalf("%d %v", status, header)
+			}
+			z, err := gzip.NewReader(strings.NewReader(packed))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(z)
+			_, _, plain := s.send(background, path, kind, body, "Accept-Encoding", "identity")
+			if err != nil || string(text) != plain || len(packed) >= len(plain) {
+				t.Errorf("%v: %d bytes packed, %d unpacked, %d plain", err, len(packed), len(text), len(plain))
+			}
+			// A repeat is packed as its own client takes it.
+			s.send(background, path, kind, body, "Accept-Encoding", "gzip", "Idempotency-Key", "packed-"+path[9:])
+			if _, header, again := s.send(background, path, kind, body, "Accept-Encoding", "identity", "Idempotency-Key",
+				"packed-"+path[9:]); again != plain || header.Get("Idempotent-Replayed") != "true" {
+				t.Errorf("the repeat is %v %.100s", header, again)
+			}
+			s.charged(t, 3)
+		})
+		t.Run(path+" does not keep what a key made of nonsense says", func(t *testing.T) {
+			kind, body := call()
+			if status, _, answer := s.send(background, path, kind, body, "Idempotency-Key", "a b"); status != 400 {
+				t.Errorf("%d %s", status, answer)
+			}
+			s.charged(t, 0)
+		})
+	}
+	t.Run("who leaves before a site could be asked pays nothing", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(background, 300*time.Millisecond)
+		defer cancel()
+		if status, _, answer := s.send(ctx, scraping, "application/json", []byte(`{"url":"https://`+mute(t)+`/"}`)); status != 0 {
+			t.Errorf("%d %s", status, answer)
+		}
+		s.charged(t, 0)
+	})
+	t.Run("nothing is left behind of a load with leavers", func(t *testing.T) {
+		e.both(late(50*time.Millisecond, says(200, "application/json", braveHit)))
+		p.now(late(50*time.Millisecond, says(200, "text/html", article(""), "Connection", "close")))
+		var wg sync.WaitGroup
+		for i := range 90 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(background, time.Duration(10+i)*time.Millisecond)
+				defer cancel()
+				switch i % 3 {
+				case 0:
+					s.send(ctx, searching, "application/json", []byte(`{"query":"heron"}`))
+				case 1:
+					s.send(ctx, scraping, "application/json", fmt.Appendf(nil, `{"url":"%s/%d"}`, p.URL, i))
+				default:
+					kind, body := form(part{"file", "a.pdf", string(pdf("A stork"))})
+					s.send(ctx, parsing, kind, body)
+				}
+			})
+		}
+		wg.Wait()
+		s.idle()
+		rig.Await(t, "nothing waits for a child", func() bool {
+			n, ok := s.Metric("farebox_jail_jobs")
+			return ok && n == 0
+		})
+		rig.Client.CloseIdleConnections()
+		rig.Await(t, "the goroutines are back", func() bool { return s.goroutines() <= before+15 })
+		if n := s.children(); n > 2 {
+			t.Errorf("there are %d children", n)
+		}
+		s.had = s.has()
+	})
+	t.Run("the process ends when what is under way has its answer", func(t *testing.T) {
+		var begun atomic.Bool
+		p.now(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/slow" {
+				begun.Store(true)
+				late(700*time.Millisecond, says(200, "text/html", article("<p>the last words</p>")))(w, r)
+			}
+		})
+		type end struct {
+			status int
+			answer string
+		}
+		done := make(chan end)
+		go func() {
+			status, _, answer := s.send(background, scraping, "application/json", []byte(`{"url":"`+p.URL+`/slow"}`))
+			done <- end{status, answer}
+		}()
+		rig.Await(t, "the site is asked", begun.Load)
+		kids := s.kids()
+		if err := s.Stop(); err != nil {
+			t.Errorf("it did not stop well: %v", err)
+		}
+		if got := <-done; got.status != 200 || !strings.Contains(got.answer, "the last words") {
+			t.Errorf("%d %.200s", got.status, got.answer)
+		}
+		for _, pid := range kids {
+			if comm, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && bytes.Contains(comm, []byte("jail-worker")) {
+				t.Errorf("the child %s is still there", pid)
+			}
+		}
+		s.Start()
+		if has := s.has(); s.had-has != price {
+			t.Errorf("it cost %s", s.had-has)
+		}
+	})
+	s.CLI("verify")
+}
+
+// goroutines are those of the process.
+func (s *shop) goroutines() float64 {
+	n, ok := s.Metric("go_goroutines")
+	if !ok {
+		s.T.Fatal("nobody counts goroutines")
+	}
+	return n
+}
+
+// kids are the ids of the process's children.
+func (s *shop) kids() (ids []string) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.PID()))
+	for _, f := range files {
+		list, _ := os.ReadFile(f)
+		ids = append(ids, strings.Fields(string(list))...)
+	}
+	return ids
+}
+
+// children are how many it has.
+func (s *shop) children() int { return len(s.kids()) }
+
+// What is not in the config is not there.
+func TestWhatIsNotOfferedIsNotFound(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{})
+	g := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, sim.URL, ""))
+	g.NewAccount("a", "1")
+	s := &shop{Gateway: g, key: g.Key("a")}
+	for path, call := range offers(&peer{URL: "http://127.0.0.1"}) {
+		kind, body := call()
+		if status, _, answer := s.send(context.Background(), path, kind, body); status != 404 ||
+			!strings.Contains(answer, "error") {
+			t.Errorf("%s: %d %s", path, status, answer)
+		}
+	}
+	if n := s.children(); n != 0 {
+		t.Errorf("%d children wait for documents that nobody sends", n)
+	}
+}
