@@ -15,6 +15,9 @@ const (
 	MaxLimit = 20
 	// maxAnswer bounds what is read of an answer.
 	maxAnswer = 4 << 20
+	// maxShares is into how many parts the time of a search is cut, so that one
+	// service that hangs leaves some for the next.
+	maxShares = 3
 	// maxError bounds what is read of a refusal, whose connection is used again.
 	maxError = 64 << 10
 )
@@ -60,8 +63,12 @@ func (s *Service) Find(p *proxy.Proxy, client *fasthttp.RequestCtx, q *Query) *F
 		w.x.DrainOnGone(0, q.Stay)
 	}
 	p.Open(client, w.x, s.timeout)
+	list := s.lists[q.Provider]
+	if n := time.Duration(len(list)); n > 1 {
+		w.share = s.timeout / min(n, maxShares)
+	}
 	var picker attempt.Picker[*Upstream, byPriority]
-	picker.Begin(s.lists[q.Provider], q.Account)
+	picker.Begin(list, q.Account)
 	defer picker.End()
 	picker.Run(w, picker.Fitting(w, time.Now().UnixNano()))
 	return &w.found
@@ -71,6 +78,7 @@ func (s *Service) Find(p *proxy.Proxy, client *fasthttp.RequestCtx, q *Query) *F
 type work struct {
 	q     *Query
 	x     *proxy.Exchange
+	share time.Duration // of the time, for an answer to begin; 0: all of it
 	found Found
 }
 
@@ -83,6 +91,7 @@ func (w *work) Try(u *Upstream) attempt.Verdict {
 	f.Upstream = u
 	f.Attempts++
 	r := u.request(w.q)
+	r.FirstByte = w.share
 	res := w.x.Ask(u.endpoint, &r)
 	f.Cause, f.Status, f.RetryAfter = res.Cause, res.Status, res.RetryAfter
 	f.Sent = f.Sent || res.Sent

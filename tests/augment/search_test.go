@@ -265,6 +265,14 @@ func TestSearches(t *testing.T) {
 		}
 		s.charged(t, 0)
 	})
+	t.Run("one that hangs leaves time for the next", func(t *testing.T) {
+		e.well()
+		e.first.now(late(time.Minute, nil))
+		if status, _, answer := s.ask(t, searching, `{"query":"heron"}`); status != 200 || e.second.asked() != 1 {
+			t.Errorf("%d %s", status, answer)
+		}
+		s.charged(t, 1)
+	})
 	t.Run("hostile results are tamed", func(t *testing.T) {
 		e.both(says(200, "application/json", `{"web":{"results":[null,1,"x",[],{},{"title":"no link"},`+
 			`{"title":"J","url":"javascript:alert(1)"},{"title":"D","url":"data:text/html,x"},`+
@@ -362,6 +370,17 @@ func TestSearches(t *testing.T) {
 			t.Errorf("the connections came from %v", peers)
 		}
 		s.charged(t, 3) // one at 0.01, one at 0.02
+	})
+	t.Run("a search that is free is answered and costs nothing", func(t *testing.T) {
+		e.well()
+		s.reload(e.searches("    price: free\n    rate: { rpm: 0 }", quiet))
+		for range 2 {
+			if status, _, answer := s.ask(t, searching, `{"query":"heron"}`, "Idempotency-Key", "free"); status != 200 ||
+				answer != `{"query":"heron",`+hit {
+				t.Errorf("%d %s", status, answer)
+			}
+		}
+		s.charged(t, 0)
 	})
 	t.Run("a provider that nobody answers for is refused", func(t *testing.T) {
 		text := e.searches("    rate: { rpm: 0 }", quiet)
