@@ -155,13 +155,14 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	px := proxy.New(proxy.Options{ClientStall: cfg.Server.ClientStall, HalfCloseGone: *cfg.Server.HalfCloseGone})
 	defer px.Close()
-	texts := chat.New()
+	world := augment.New()
+	texts := chat.New(world)
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version}, cfg,
 		texts,
 		image.New(providers.NewFetcher(cfg.Fetch), texts),
 		account.New(),
 		rpc.New(),
-		augment.New(),
+		world,
 		models.New(),
 	)
 	if err != nil {

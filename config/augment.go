@@ -16,6 +16,25 @@ type Augment struct {
 	Scrape     *Scrape     `yaml:"scrape"`
 	Search     *Search     `yaml:"search"`
 	TextParser *TextParser `yaml:"text_parser"`
+	// Chat is for chats that search and read pages before their model is asked.
+	Chat *AugmentChat `yaml:"chat"`
+}
+
+// AugmentChat bounds what a search or pages put into the prompt of a chat. Who
+// answers, and the prices, are those of Search and Scrape.
+type AugmentChat struct {
+	Tokens  int64 `yaml:"tokens"`  // of all that is put in; default 6000, 1000 to 200000
+	Results int   `yaml:"results"` // of a search; default 5, 1 to 20
+}
+
+func (c *AugmentChat) defaults() { *c = AugmentChat{Tokens: 6000, Results: 5} }
+
+// InChat are the bounds that hold, written or not.
+func (a *Augment) InChat() (c AugmentChat) {
+	if c.defaults(); a.Chat != nil {
+		c = *a.Chat
+	}
+	return c
 }
 
 // callPrice is what a call costs unless the operator says otherwise: 0.01 USD
@@ -130,6 +149,10 @@ func (v *validator) augment() {
 	}
 	if t := v.c.Augment.TextParser; t != nil {
 		v.textParser("augment.text_parser", t)
+	}
+	if c := v.c.Augment.Chat; c != nil {
+		whole(v, "augment.chat.tokens", c.Tokens, 1000, 200_000)
+		whole(v, "augment.chat.results", c.Results, 1, 20)
 	}
 }
 

@@ -33,6 +33,7 @@ type Capabilities struct {
 	Files           bool     `yaml:"files"` // takes file parts (PDF and others) as they are
 	MaxVideos       int      `yaml:"max_videos"`
 	LogProbs        bool     `yaml:"logprobs"`
+	WebSearch       bool     `yaml:"web_search"` // supportsWebSearch: chats may search and read pages (augment)
 }
 
 // Constraints of a text model are its default sampling values, decimal text
@@ -89,6 +90,9 @@ func (c *Chat) check(v *validator, path string, m *Model) {
 	v.tokenizer(path, c.Tokenizer)
 	c.checkTokens(v, path, m)
 	v.capabilities(path+".capabilities", &c.Capabilities)
+	if c.Capabilities.WebSearch && v.c.Augment.Search == nil {
+		v.wrong(path+".capabilities.web_search", "nothing answers searches; expected augment.search: with who does")
+	}
 	v.constraints(path+".constraints", &c.Constraints)
 	v.tokenPrice(path+".price", c.Price, true, c.ContextTokens)
 }

@@ -118,7 +118,7 @@ func (w *writer) capabilities(c *config.Capabilities) {
 	w.flag("supportsMultipleImages", c.Vision && c.MaxImages > 1)
 	w.flag("supportsVision", c.Vision)
 	w.flag("supportsVideoInput", c.Video)
-	w.flag("supportsWebSearch", false)
+	w.flag("supportsWebSearch", c.WebSearch)
 	w.flag("supportsLogProbs", c.LogProbs)
 	w.flag("supportsTeeAttestation", false)
 	w.flag("supportsE2EE", false)

@@ -101,7 +101,8 @@ const grace = 3 * time.Second
 
 // attend runs f, which takes at most within, while the client stays. One whose
 // answer is to be kept for its retry goes on without it.
-func (c *call) attend(within time.Duration, f func(context.Context) error) (proxy.Cause, error) {
+func (of *Capability) attend(rc *routes.Call, within time.Duration, f func(context.Context) error) (proxy.Cause,
+	error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within+grace)
 	done := make(chan struct{})
 	var err error
@@ -109,7 +110,7 @@ func (c *call) attend(within time.Duration, f func(context.Context) error) (prox
 		defer close(done)
 		defer func() {
 			if v := recover(); v != nil {
-				c.of.gateway.NotePanic(c.call.Row.Path, v)
+				of.gateway.NotePanic(rc.Row.Path, v)
 				err = fmt.Errorf("a panic")
 			}
 		}()
@@ -124,12 +125,12 @@ func (c *call) attend(within time.Duration, f func(context.Context) error) (prox
 		}
 		return nil
 	}
-	cause, _ := c.call.Proxy().Await(c.call.Ctx, 0, wait)
-	if (cause == proxy.ClientGone || cause == proxy.ClientStalled) && c.call.Keeps() && c.call.MayFinish() {
-		cause, _ = c.call.Proxy().Await(nil, 0, wait)
+	cause, _ := rc.Proxy().Await(rc.Ctx, 0, wait)
+	if (cause == proxy.ClientGone || cause == proxy.ClientStalled) && rc.Keeps() && rc.MayFinish() {
+		cause, _ = rc.Proxy().Await(nil, 0, wait)
 	}
 	if cause != proxy.None {
-		c.call.Cause = cause.String()
+		rc.Cause = cause.String()
 		return cause, nil
 	}
 	<-done

@@ -41,7 +41,7 @@ func (of *Capability) document(rc *routes.Call) *routes.Error {
 	return c.sell(parser.Longest(), func() *routes.Error {
 		var text parse.Text
 		c.begun.Store(true)
-		cause, err := c.attend(parser.Longest(), func(ctx context.Context) (err error) {
+		cause, err := of.attend(rc, parser.Longest(), func(ctx context.Context) (err error) {
 			text, err = parser.Text(ctx, file)
 			return err
 		})
@@ -49,7 +49,7 @@ func (of *Capability) document(rc *routes.Call) *routes.Error {
 		case cause != proxy.None:
 			return c.gone(cause)
 		case err != nil:
-			return noText(err)
+			return noText("file", err)
 		}
 		if format == "text" {
 			c.body, c.contentType = []byte(text.Text), "text/plain; charset=utf-8"
@@ -109,11 +109,11 @@ func readForm(c *routes.Call) (file []byte, format string, e *routes.Error) {
 
 // noText is the answer when a document has no text that can be had: 400 with the
 // reason (addendum 12.3). It costs nothing.
-func noText(err error) *routes.Error {
+func noText(path string, err error) *routes.Error {
 	var no *parse.Error
 	if !errors.As(err, &no) || no.Reason == parse.Unavailable {
 		return &routes.Error{Status: 503, RetryAfter: routes.RetrySoon,
 			Message: "No document can be read at the moment; nothing was charged. Please retry."}
 	}
-	return routes.Invalid(routes.Issue{Code: "custom", Path: "file", Message: "file: " + no.Text()})
+	return routes.Invalid(routes.Issue{Code: "custom", Path: path, Message: path + ": " + no.Text()})
 }

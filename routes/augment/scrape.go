@@ -33,7 +33,7 @@ func (of *Capability) scrape(rc *routes.Call) *routes.Error {
 	link := v.Words(-1, scrapeURL)
 	return c.sell(c.view.tools.Pages.Longest(), func() *routes.Error {
 		var page scrape.Page
-		cause, err := c.attend(c.view.tools.Pages.Longest(), func(ctx context.Context) (err error) {
+		cause, err := of.attend(rc, c.view.tools.Pages.Longest(), func(ctx context.Context) (err error) {
 			// Who leaves before any site was asked owes nothing.
 			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { c.begun.Store(true) }})
 			page, err = c.view.tools.Pages.Page(ctx, link)

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/chat/dialect"
@@ -13,15 +15,17 @@ import (
 // Capability is what main registers. It is routes.TextModels, too.
 type Capability struct {
 	gateway    *routes.Gateway
+	web        routes.Web
 	inferences sync.Pool    // of inference
 	scratches  sync.Pool    // of dialect.Scratch
 	drains     atomic.Int64 // answers being read on after their client left
 	meters     map[string]*modelMeters
+	lookups    *metrics.Counter // searches and pages that chats had
 }
 
-// New makes the capability.
-func New() *Capability {
-	of := &Capability{meters: map[string]*modelMeters{}}
+// New makes the capability. Chats search and read pages with web.
+func New(web routes.Web) *Capability {
+	of := &Capability{web: web, meters: map[string]*modelMeters{}}
 	of.inferences.New = func() any { return newInference(of) }
 	of.scratches.New = func() any { return new(dialect.Scratch) }
 	return of
@@ -31,6 +35,7 @@ func New() *Capability {
 func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.gateway = g
 	g.Metrics().NewGauge("farebox_draining_answers", func() float64 { return float64(of.drains.Load()) })
+	of.lookups = g.Metrics().NewCounter("farebox_chat_lookups_total")
 	return []routes.Row{
 		{Method: "POST", Path: "/chat/completions", Access: routes.Bearer, Form: routes.JSONBody,
 			Rate: routes.ByModel, Operation: "chat", Rules: chatBook, Serve: of.serveChat},
@@ -43,6 +48,7 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 type view struct {
 	meters     []*modelMeters // by catalog index of the model
 	capHeader  []byte         // which cap on completion tokens was sent
+	webHeader  []byte         // what was looked up
 	e2eeHeader string         // request header of end-to-end encryption
 }
 
@@ -50,10 +56,11 @@ type view struct {
 func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
 	v := &view{
 		capHeader:  routes.BrandHeader(cfg.Brand, "max-completion-tokens"),
+		webHeader:  routes.BrandHeader(cfg.Brand, "web-search"),
 		e2eeHeader: string(routes.BrandHeader(cfg.Brand, "tee-client-pub-key")),
 	}
 	for _, m := range catalog.Models() {
 		v.meters = append(v.meters, of.metersOf(m.ID))
 	}
-	return routes.View{Own: v, Headers: [][]byte{v.capHeader}}, nil
+	return routes.View{Own: v, Headers: [][]byte{v.capHeader, v.webHeader}}, nil
 }

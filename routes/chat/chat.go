@@ -52,8 +52,11 @@ func (of *Capability) serveChat(call *routes.Call) *routes.Error {
 	if e := c.gate(&v, &use, &flags); e != nil {
 		return e
 	}
-	if c.call.Config().Compat.AnswerExtras {
-		c.flags, c.chat.Cost = flags, c.onCost
+	if c.flags = flags; c.call.Config().Compat.AnswerExtras {
+		c.chat.Cost = c.onCost
+	}
+	if e := c.plan(&flags); e != nil {
+		return e
 	}
 	c.chat.Prepare(flags.strip || flags.disable, flags.disable)
 	if flags.system && c.call.Config().SystemPrompt != "" {

@@ -4,7 +4,8 @@
 // embeddings.go read a request by the rules in rules.go, messages.go and gate.go;
 // infer.go holds what it may cost and says what it came to; forward.go has the
 // model's targets asked, relay.go meters the answer on its way, and lost.go decides
-// what a client that left costs. Other capabilities ask text models through Ask
+// what a client that left costs. lookup.go searches and reads pages before that, and
+// found.go writes the message that they put into the prompt. Other capabilities ask text models through Ask
 // (routes.TextModels).
 //
 // Dialects, and what a usage or a prompt is, belong to providers; balances, limits

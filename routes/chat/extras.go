@@ -11,9 +11,9 @@ import (
 	"farebox/providers/chat/dialect"
 )
 
-// What an answer says beyond the upstream's own bytes, with
-// compat.answer_extras: what it cost, and the <brand>_parameters that held
-// (addendum 5.6, 5.7).
+// What an answer says beyond the upstream's own bytes (addendum 5.6, 5.7): with
+// compat.answer_extras what it cost, and the <brand>_parameters that held; these
+// also where something was looked up.
 
 // appendExtras puts both behind the last member of a whole answer. What the
 // upstream says under the same name stays: no member stands there twice.
@@ -22,14 +22,14 @@ func (c *inference) appendExtras(answer []byte, flags journal.Flags) []byte {
 	if end < 0 {
 		return answer
 	}
-	costs := gjson.GetBytes(answer, "cost").Exists()
+	costs := !c.call.Config().Compat.AnswerExtras || gjson.GetBytes(answer, "cost").Exists()
 	repeats := gjson.GetBytes(answer, c.call.Config().Brand+"_parameters").Exists()
 	answer = answer[:end]
 	if !costs {
 		answer = c.appendCostOf(answer, &c.reply.usage, flags)
 	}
 	if !repeats {
-		answer = c.flags.appendTo(answer, c.call.Config().Brand)
+		answer = c.appendFlags(append(answer, ','), true)
 	}
 	return append(answer, '}')
 }
@@ -52,9 +52,11 @@ func (c *inference) appendCostOf(dst []byte, u *dialect.Usage, flags journal.Fla
 	return append(dst, '}')
 }
 
-// appendTo appends the member that repeats the effective parameters.
-func (f *brandFlags) appendTo(dst []byte, brand string) []byte {
-	dst = append(append(append(dst, `,"`...), brand...), `_parameters":{"enable_web_search":`...)
+// appendFlags appends the member that repeats the effective parameters, and says what
+// was looked up.
+func (c *inference) appendFlags(dst []byte, texts bool) []byte {
+	f, brand := &c.flags, c.call.Config().Brand
+	dst = append(append(append(dst, '"'), brand...), `_parameters":{"enable_web_search":`...)
 	search := f.webSearch
 	if search == "" {
 		search = "off"
@@ -73,5 +75,5 @@ func (f *brandFlags) appendTo(dst []byte, brand string) []byte {
 	flag("return_search_results_as_documents", f.documents)
 	flag("enable_x_search", f.xSearch)
 	dst = append(append(append(dst, `,"include_`...), brand...), `_system_prompt":`...)
-	return append(strconv.AppendBool(dst, f.system), '}')
+	return append(c.lookup.appendFound(strconv.AppendBool(dst, f.system), texts), '}')
 }

@@ -18,7 +18,7 @@ type brandFlags struct {
 	strip, disable, system, e2ee             bool
 	webSearch                                string
 	scraping, citations, inStream, documents bool
-	xSearch                                  bool
+	xSearch, tool                            bool // tool: web_search stands among the tools
 	character                                string
 	word                                     string // of the object that they stood in; empty: the model's suffix
 }
@@ -59,9 +59,26 @@ func (c *inference) readFlags(v *routes.Validator, f *brandFlags) *routes.Error 
 		if key == "enable_e2ee" || key == "enable_x_search" {
 			continue // not for the suffix (addendum 5.4)
 		}
+		if key == "enable_web_search" && !slices.Contains(searching, value) {
+			return routes.Invalid(routes.Issue{Code: "invalid_enum_value", Path: "model",
+				Received: routes.Excerpt([]byte(value)), Options: searching,
+				Message: "model: enable_web_search in the suffix must be off, on or auto."})
+		}
 		f.set(key, value, c.brandWord(0))
 	}
+	c.readTools(v, f)
 	return nil
+}
+
+// readTools has the tool web_search switch searching on, unless a parameter says
+// otherwise (addendum 5.5).
+func (c *inference) readTools(v *routes.Validator, f *brandFlags) {
+	tools := v.Doc.TopIndex(dialect.ChatTools)
+	for t := tools + 1; tools >= 0 && t < v.Doc.Fields[tools].Next; t = v.Doc.Fields[t].Next {
+		if string(v.Text(t, dialect.ToolType)) == "web_search" {
+			f.tool, f.webSearch = true, cmp.Or(f.webSearch, "on")
+		}
+	}
 }
 
 func (c *inference) brandWord(n int) string {
@@ -130,20 +147,25 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 	case f.character != "":
 		return &routes.Error{Status: 404, Code: "CHARACTER_NOT_FOUND",
 			Message: "Unknown character " + routes.Excerpt([]byte(f.character)) + ": this service has no characters."}
-	case f.webSearch != "" && f.webSearch != "off":
+	case f.tool && !can.WebSearch:
+		return no("tools", "web search")
+	case f.webSearch != "" && f.webSearch != "off" && !can.WebSearch:
 		return no(word+"_parameters.enable_web_search", "web search")
-	case f.scraping:
+	case f.scraping && !(can.WebSearch && c.of.web.Offer(c.call).Pages):
 		return no(word+"_parameters.enable_web_scraping", "web scraping")
 	case f.xSearch:
 		return no(word+"_parameters.enable_x_search", "x search")
 	}
 	if i := v.Doc.TopIndex(dialect.ChatTools); i >= 0 && v.Doc.Fields[i].Len > 0 {
-		if !can.Tools {
-			return no("tools", "tools")
-		}
 		for t := i + 1; t < v.Doc.Fields[i].Next; t = v.Doc.Fields[t].Next {
 			// Custom tools pass the rules with compat.openai_extras only.
-			if kind := v.Text(t, dialect.ToolType); string(kind) != "function" && string(kind) != "custom" {
+			switch kind := v.Text(t, dialect.ToolType); string(kind) {
+			case "web_search":
+			case "function", "custom":
+				if !can.Tools {
+					return no("tools", "tools")
+				}
+			default:
 				return no(v.Doc.Path(t)+".type", "the built-in tool "+routes.Excerpt(kind))
 			}
 		}

@@ -35,6 +35,11 @@ func (c *inference) infer() *routes.Error {
 
 // CarryOut asks the upstreams until one has an answer.
 func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
+	if c.lookup != nil {
+		if e := c.lookUp(); e != nil {
+			return false, e
+		}
+	}
 	c.carryOn()
 	c.scratch = c.of.scratches.Get().(*dialect.Scratch)
 	c.ask(c.call.Ctx, 0)
@@ -51,7 +56,7 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 		flags, c.call.Cause = journal.FlagAborted, gone.String()
 	}
 	c.call.Status = 200
-	if c.call.Config().Compat.AnswerExtras && !c.chat.Embedding {
+	if (c.call.Config().Compat.AnswerExtras || c.lookup.tells()) && !c.chat.Embedding {
 		inPlace := c.inPlace()
 		if c.reply.out = c.appendExtras(c.reply.out, flags); inPlace {
 			c.answer = c.reply.out // it may have grown out of its place
@@ -72,6 +77,7 @@ func (c *inference) KeepAnswer() { c.call.Keep(routes.JSONType, c.reply.out) }
 // Respond makes the answer the response.
 func (c *inference) Respond() {
 	c.setCap()
+	c.setLookup()
 	r := &c.call.Ctx.Response
 	switch {
 	case c.chat.Stream:
@@ -99,12 +105,14 @@ func (c *inference) Admit(again bool) *routes.Error {
 	}
 	cfg := c.call.Config()
 	upper, likely := dialect.EstimatePrompt(&c.chat, cfg.Billing.ImageTokens)
+	room := c.lookup.needs()
+	c.chat.MostPrompt = c.mostPrompt(upper) + room
+	upper += room
 	want := c.completionCap(upper)
 	c.likely = likely
 	c.full = !c.chat.Stream || c.call.Model.Config.HoldsFull()
-	c.chat.MostPrompt = c.mostPrompt(upper)
 	c.want = billing.Admission{
-		Tokens: likely + min(want, cfg.Billing.SliceTokens), Stream: c.chat.Stream,
+		Tokens: likely + room + min(want, cfg.Billing.SliceTokens), Stream: c.chat.Stream,
 		Loose: money.Worst(c.call.Model.Price, upper, 0),
 	}
 	denial := c.tryHold(upper, want)
@@ -123,13 +131,13 @@ func (c *inference) Admit(again bool) *routes.Error {
 // tryHold asks for the price of a prompt and as much of want completion tokens
 // as is held ahead. The cap that goes upstream is what can be paid for.
 func (c *inference) tryHold(prompt, want int64) billing.Denial {
-	price, ahead := c.call.Model.Price, want
+	price, ahead, web := c.call.Model.Price, want, c.lookup.worst()
 	if !c.full {
 		ahead = min(want, c.call.Config().Billing.SliceTokens)
-		c.want.Reach = money.Worst(price, prompt, want)
+		c.want.Reach = money.AddNano(web, money.Worst(price, prompt, want))
 	}
-	c.want.Hold = money.Worst(price, prompt, ahead)
-	c.want.Min = money.Worst(price, prompt, min(want, leastCompletion*c.chat.Choices))
+	c.want.Hold = money.AddNano(web, money.Worst(price, prompt, ahead))
+	c.want.Min = money.AddNano(web, money.Worst(price, prompt, min(want, leastCompletion*c.chat.Choices)))
 	denial := c.call.Admit(&c.want)
 	if denial.Code != billing.Admitted || c.chat.Embedding {
 		return denial
@@ -137,10 +145,10 @@ func (c *inference) tryHold(prompt, want int64) billing.Denial {
 	c.covered = ahead
 	most := want
 	if granted := c.call.Hold().Granted(); granted < c.want.Hold {
-		c.covered = min(ahead, money.Affords(price, granted-money.Worst(price, prompt, 0)))
+		c.covered = min(ahead, money.Affords(price, granted-web-money.Worst(price, prompt, 0)))
 		most = c.covered
 	} else if reach := c.call.Hold().Reach(); reach < c.want.Reach {
-		most = min(want, money.Affords(price, reach-money.Worst(price, prompt, 0)))
+		most = min(want, money.Affords(price, reach-web-money.Worst(price, prompt, 0)))
 	}
 	c.chat.MaxCompletion = max(1, most/c.chat.Choices)
 	c.chat.Cap = c.chat.MaxCompletion * c.chat.Choices
@@ -174,7 +182,7 @@ func (c *inference) boundPrompt() int64 {
 	var bound int64
 	permille := c.view.meters[c.call.Model.Index].prompts.permille(c.call.Model)
 	bound, c.counted = dialect.BoundPrompt(&c.chat, c.call.Config().Billing.ImageTokens, permille)
-	return bound
+	return bound + c.lookup.needs()
 }
 
 // promptSlack is how many tokens an upstream may add to a prompt of text, for
@@ -275,6 +283,7 @@ func (c *inference) costOf(u *dialect.Usage, flags journal.Flags) (sold money.Li
 	} else {
 		sold = money.Text(c.call.Model.Price, used)
 	}
+	c.lookup.bill(&sold)
 	if u.Completion > 0 || c.chat.Embedding || flags&journal.FlagAborted != 0 {
 		cost = sold.Cost()
 	}
@@ -303,6 +312,17 @@ func (c *inference) setCap() {
 	if c.lowered {
 		c.call.Ctx.Response.Header.SetCanonical(c.view.capHeader,
 			strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
+	}
+}
+
+// setLookup says what was looked up, or that it failed and the model answers without.
+func (c *inference) setLookup() {
+	if c.lookup == nil {
+		return
+	}
+	c.call.Ctx.Response.Header.SetCanonical(c.view.webHeader, routes.ViewBytes(c.lookup.outcome()))
+	if c.chat.Stream && c.lookup.tells() {
+		c.tells = c.appendFlags(nil, c.flags.inStream)
 	}
 }
 

@@ -56,7 +56,9 @@ type inference struct {
 	tail       []byte
 	onGone     func() (time.Duration, bool)
 	onCost     func(dst []byte, u *dialect.Usage) []byte
-	flags      brandFlags  // of a chat whose answer repeats them
+	flags      brandFlags  // of a chat
+	lookup     *lookup     // nil: nothing is looked up
+	tells      []byte      // what the first event of a stream is to say
 	drains     atomic.Bool // it holds a slot in Capability.drains
 }
 
@@ -99,7 +101,7 @@ func (c *inference) Observe(time.Duration) {
 	mm.cached.AddInt64(c.usage.Cached)
 	if c.usage.Estimated {
 		mm.estimated.Inc()
-	} else if c.call.Cause == "" {
+	} else if c.call.Cause == "" && c.lookup == nil {
 		mm.pace.note(c.usage.Completion, c.call.Took)
 		mm.prompts.note(c.usage.Prompt, c.counted)
 	}
@@ -129,6 +131,7 @@ func (c *inference) Recycle() {
 	c.chat, c.want = dialect.Chat{}, billing.Admission{}
 	c.request = proxy.Request{Patches: c.request.Patches[:0]}
 	c.usage, c.flags = dialect.Usage{}, brandFlags{}
+	c.lookup, c.tells = nil, nil
 	c.targets, c.target, c.unsupported, c.reply, c.room = providers.Picker{}, nil, nil, reply{}, 0
 	c.res, c.limit = proxy.Result{}, 0
 	c.covered, c.likely, c.counted, c.progressNs, c.nextMark = 0, 0, 0, 0, 0

@@ -58,7 +58,7 @@ func (c *inference) lost(u dialect.Usage) dialect.Usage {
 	}
 	u.Estimated = true
 	if c.full && !c.chat.Embedding {
-		took := time.Duration(time.Now().UnixNano() - c.call.StartNs)
+		took := time.Duration(time.Now().UnixNano()-c.call.StartNs) - c.lookup.lasted()
 		hidden := int64(math.Ceil(took.Seconds() * c.view.meters[c.call.Model.Index].pace.tokensPerSecond()))
 		u.Completion = max(u.Completion, min(hidden, c.chat.Cap))
 	}
@@ -67,12 +67,17 @@ func (c *inference) lost(u dialect.Usage) dialect.Usage {
 
 // leave settles a request whose client left before there was an answer to give.
 func (c *inference) leave() {
-	if c.res.Sent && c.call.Hold().Open() {
-		c.call.Status = 499
-		c.call.CutKept()
-		c.bill(c.lost(dialect.Usage{}), journal.FlagAborted)
-		c.call.Settle()
+	if !c.res.Sent && !c.lookup.bought() || !c.call.Hold().Open() {
+		return
 	}
+	used := dialect.Usage{}
+	if c.res.Sent {
+		used = c.lost(used)
+	}
+	c.call.Status = 499
+	c.call.CutKept()
+	c.bill(used, journal.FlagAborted)
+	c.call.Settle()
 }
 
 // tokenizing is how many tokens a model makes of a prompt that we count as

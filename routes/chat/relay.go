@@ -58,6 +58,9 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 	} else {
 		out = c.stream.Pass(p)
 	}
+	if len(c.tells) > 0 && !c.stream.Failed() {
+		out = c.announced(out)
+	}
 	c.call.Record(out)
 	if !c.finished && c.stream.Finished() {
 		c.finished = true
@@ -93,6 +96,7 @@ func (c *inference) progress(produced int64) {
 	}
 	c.progressNs = now
 	sold := money.Text(c.call.Model.Price, money.Usage{Prompt: c.likely, Completion: produced})
+	c.lookup.bill(&sold)
 	c.call.Hold().Progress(&sold)
 }
 
@@ -118,7 +122,7 @@ func (c *inference) extend(produced int64) bool {
 	}
 	// The prompt was held at a generous bound; what it did not use still pays
 	// for output.
-	prompt := money.Worst(price, c.boundPrompt(), 0)
+	prompt := money.AddNano(c.lookup.worst(), money.Worst(price, c.boundPrompt(), 0))
 	if more := money.Affords(price, c.call.Hold().Granted()-prompt); more > c.covered {
 		c.covered = more
 		return c.covered > produced
@@ -132,6 +136,9 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	gone := cause == proxy.ClientGone || cause == proxy.ClientStalled
 	complete := cause == proxy.None || gone && c.x.Whole()
 	c.tail = append(c.tail[:0], c.stream.Finish(complete)...)
+	if len(c.tells) > 0 && !c.stream.Failed() {
+		c.tail = c.announced(c.tail) // all of it comes at once
+	}
 	usage := c.stream.Usage()
 	c.ended(cause)
 	var flags journal.Flags

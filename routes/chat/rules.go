@@ -11,6 +11,7 @@ var (
 	inf         = math.Inf(1)
 	efforts     = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 	verbosities = []string{"low", "medium", "high", "auto"}
+	searching   = []string{"off", "on", "auto"} // enable_web_search
 )
 
 // chatTop are the rules of a chat body's own members (interface.md, Chat;
@@ -138,7 +139,7 @@ var brandRules = map[string]*routes.Rule{
 	"strip_thinking_response":            {Kinds: routes.Bool},
 	"disable_thinking":                   {Kinds: routes.Bool},
 	"enable_e2ee":                        {Kinds: routes.Bool},
-	"enable_web_search":                  {Kinds: routes.String, Enum: []string{"off", "on", "auto"}},
+	"enable_web_search":                  {Kinds: routes.String, Enum: searching},
 	"enable_web_scraping":                {Kinds: routes.Bool},
 	"enable_web_citations":               {Kinds: routes.Bool},
 	"include_search_results_in_stream":   {Kinds: routes.Bool},

@@ -1,0 +1,114 @@
+package augment
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"farebox/providers/scrape"
+	"farebox/providers/search"
+	"farebox/proxy"
+	"farebox/routes"
+)
+
+// What other capabilities ask of this one is the same without a sale.
+var _ routes.Web = (*Capability)(nil)
+
+// Offer is routes.Web.
+func (of *Capability) Offer(rc *routes.Call) routes.WebOffer {
+	v := rc.Own(of).(*view)
+	return routes.WebOffer{
+		Searches: v.tools.Search != nil, Pages: v.tools.Pages != nil, Documents: v.tools.Documents != nil,
+		Search: v.price[searches], Page: v.price[pages],
+	}
+}
+
+// Search is routes.Web: it asks the usual provider, or the other one where there
+// is none.
+func (of *Capability) Search(rc *routes.Call, query string, most int) (a routes.WebAnswer) {
+	service := rc.Own(of).(*view).tools.Search
+	q := search.Query{Text: query, Limit: most, Provider: usualProvider, Account: rc.Key.Account.Number(), ID: rc.ID[:],
+		Stay: func() (time.Duration, bool) { return 0, rc.Keeps() && rc.MayFinish() }}
+	if !service.Offers(q.Provider) {
+		q.Provider = "google"
+	}
+	found := service.Find(rc.Proxy(), rc.Ctx, &q)
+	rc.Tried = append(rc.Tried, found.Tried...)
+	switch {
+	case found.Cause.Final():
+		a.Cause = found.Cause
+		if found.Sent {
+			a.Units = 1
+		}
+	case !found.OK():
+		a.Failed, a.RetryAfter = true, max(service.RestsFor(q.Provider), found.RetryAfter, routes.RetrySoon)
+	default:
+		a.Units = 1
+		for _, r := range found.Results {
+			a.Found = append(a.Found, routes.WebText{Title: r.Title, URL: r.URL, Text: r.Content, Date: r.Date})
+		}
+	}
+	return a
+}
+
+// Pages is routes.Web.
+func (of *Capability) Pages(rc *routes.Call, links []string) (a routes.WebAnswer) {
+	tools := rc.Own(of).(*view).tools
+	a.Found = make([]routes.WebText, len(links))
+	var failed atomic.Int64
+	a.Cause, _ = of.attend(rc, tools.Pages.Longest(), func(ctx context.Context) error {
+		var all sync.WaitGroup
+		for i, link := range links {
+			all.Go(func() {
+				a.Found[i] = of.page(ctx, rc, link)
+				if a.Found[i].Failure != "" && !errors.Is(ctx.Err(), context.Canceled) {
+					failed.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		return nil
+	})
+	a.Units = int64(len(links)) - failed.Load()
+	a.Failed = a.Cause == proxy.None && a.Units == 0
+	return a
+}
+
+// page reads one page, or says why it cannot be read.
+func (of *Capability) page(ctx context.Context, rc *routes.Call, link string) (t routes.WebText) {
+	t = routes.WebText{URL: link, Failure: "The page could not be read."}
+	defer func() {
+		if v := recover(); v != nil {
+			of.gateway.NotePanic(rc.Row.Path, v)
+		}
+	}()
+	page, err := rc.Own(of).(*view).tools.Pages.Page(ctx, link)
+	var no *scrape.Error
+	switch {
+	case err == nil:
+		t.URL, t.Text, t.Failure = page.URL, page.Markdown, ""
+	case errors.As(err, &no):
+		t.Failure = no.Text()
+	}
+	return t
+}
+
+// Document is routes.Web.
+func (of *Capability) Document(rc *routes.Call, path string, doc []byte) (string, *routes.Error) {
+	parser := rc.Own(of).(*view).tools.Documents
+	var text string
+	cause, err := of.attend(rc, parser.Longest(), func(ctx context.Context) error {
+		found, err := parser.Text(ctx, doc)
+		text = found.Text
+		return err
+	})
+	switch {
+	case cause != proxy.None:
+		return "", rc.Unreachable(&proxy.Result{Cause: cause})
+	case err != nil:
+		return "", noText(path, err)
+	}
+	return text, nil
+}

@@ -1,0 +1,349 @@
+package chat
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"farebox/billing"
+	"farebox/billing/journal"
+	"farebox/billing/money"
+	"farebox/providers/chat/dialect"
+	"farebox/proxy"
+	"farebox/proxy/scan"
+	"farebox/routes"
+)
+
+// lookup is what a chat has looked up before its model is asked (addendum 5.3): a
+// search, or the pages that its last user message links to.
+type lookup struct {
+	offer  routes.WebOffer
+	query  string   // to search for; empty: nothing is searched
+	forced bool     // the chat is refused where the search fails
+	links  []string // of pages to read instead
+	user   int32    // the last user message, -1: there is none
+	room   int64    // tokens that are held for what goes into the prompt
+
+	answer routes.WebAnswer
+	sold   money.Lines
+	took   time.Duration
+}
+
+// maxQuery is how many characters are searched for (addendum 12.2).
+const maxQuery = 400
+
+// maxLookupAnswer is the largest whole answer that gets its citations.
+const maxLookupAnswer = 4 << 20
+
+// plan decides what is looked up, before anything is held for it.
+func (c *inference) plan(f *brandFlags) *routes.Error {
+	search := f.webSearch == "on" || f.webSearch == "auto"
+	if !search && !f.scraping && !f.tool {
+		return nil
+	}
+	l := &lookup{offer: c.of.web.Offer(c.call), user: c.lastUser()}
+	c.lookup = l
+	words := c.words(l.user)
+	if f.scraping {
+		l.links = linksIn(words)
+	}
+	query := queryOf(words)
+	switch {
+	case len(l.links) > 0:
+	case f.webSearch == "on":
+		if l.query, l.forced = query, true; query == "" {
+			return routes.Invalid(routes.Issue{Code: "custom", Path: "messages",
+				Message: "messages: a web search needs a user message with text to search for."})
+		}
+	case f.webSearch == "auto" && worthSearching(query):
+		l.query = query
+	}
+	if l.asks() {
+		l.room = c.call.Config().Augment.InChat().Tokens
+	}
+	return nil
+}
+
+// asks says that something is looked up.
+func (l *lookup) asks() bool { return l != nil && (l.query != "" || len(l.links) > 0) }
+
+// tells says that the answer says what was looked up.
+func (l *lookup) tells() bool { return l.asks() }
+
+// outcome is what the header of the answer says.
+func (l *lookup) outcome() string {
+	switch {
+	case !l.asks():
+		return "none"
+	case l.answer.Failed:
+		return "failed"
+	case len(l.links) > 0:
+		return "pages"
+	}
+	return "search"
+}
+
+// needs is how many tokens are held for what goes into the prompt.
+func (l *lookup) needs() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.room
+}
+
+// bought says that it costs something.
+func (l *lookup) bought() bool { return l != nil && len(l.sold.All()) > 0 }
+
+// lasted is how long it took.
+func (l *lookup) lasted() time.Duration {
+	if l == nil {
+		return 0
+	}
+	return l.took
+}
+
+// worst is the most that is paid for it, tokens apart.
+func (l *lookup) worst() billing.Nano {
+	if !l.asks() {
+		return 0
+	}
+	lines := l.lines(max(1, int64(len(l.links))))
+	return lines.Cost()
+}
+
+// lines are what so many searches or pages are sold as.
+func (l *lookup) lines(units int64) (lines money.Lines) {
+	if len(l.links) > 0 {
+		lines.Add(money.Scrapes, units, l.offer.Page)
+	} else {
+		lines.Add(money.Searches, units, l.offer.Search)
+	}
+	return lines
+}
+
+// bill puts what was looked up behind the tokens.
+func (l *lookup) bill(sold *money.Lines) {
+	if l == nil {
+		return
+	}
+	for _, line := range l.sold.All() {
+		sold.Add(line.Kind, line.Units, line.Price)
+	}
+}
+
+// lastUser is the last message of role user; -1: there is none.
+func (c *inference) lastUser() int32 {
+	last, fields := int32(-1), c.call.Doc.Fields
+	messages := c.call.Doc.TopIndex(dialect.ChatMessages)
+	for m := messages + 1; messages >= 0 && m < fields[messages].Next; m = fields[m].Next {
+		if string(c.chat.Text(c.call.Doc.Member(m, dialect.MessageRole))) == "user" {
+			last = m
+		}
+	}
+	return last
+}
+
+// words is the text of a message.
+func (c *inference) words(message int32) string {
+	if message < 0 {
+		return ""
+	}
+	fields := c.call.Doc.Fields
+	content := c.call.Doc.Member(message, dialect.MessageContent)
+	if content < 0 || fields[content].Kind != scan.Array {
+		return string(dialect.AppendUnescaped(nil, c.chat.Text(content)))
+	}
+	var b []byte
+	for p := content + 1; p < fields[content].Next; p = fields[p].Next {
+		if text := c.chat.Text(c.call.Doc.Member(p, dialect.PartText)); text != nil {
+			b = append(dialect.AppendUnescaped(b, text), '\n')
+		}
+	}
+	return string(b)
+}
+
+// queryOf is what is searched for: the beginning of a text, in one line.
+func queryOf(text string) string {
+	text = strings.ToValidUTF8(text[:min(len(text), 16*maxQuery)], "")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !unicode.IsSpace(r) {
+			return -1
+		}
+		return r
+	}, text)
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	return strings.TrimSpace(string(runes[:min(len(runes), maxQuery)]))
+}
+
+// timely are words of questions whose answers change.
+var timely = map[string]bool{}
+
+func init() {
+	for _, word := range strings.Fields(`latest newest current currently recent recently today tonight tomorrow yesterday
+		now nowadays news headlines weather forecast price prices stock stocks score scores standings schedule election
+		elections released release update updates version breaking live online website internet google search browse
+		aktuell aktuelle aktuellen heute gestern morgen neueste neuesten nachrichten wetter preis suche
+		actuel actuelle aujourd'hui hier demain dernier dernière actualités météo prix recherche
+		actual hoy ayer mañana último última noticias tiempo precio busca`) {
+		timely[word] = true
+	}
+}
+
+// worthSearching decides for enable_web_search auto, in a microsecond and without a
+// model: a question is searched for when it has a word of what changes (latest,
+// today, weather, price and the like), a year from 2000 to 2099, or an address.
+// What it misses, clients get with on.
+func worthSearching(query string) bool {
+	for _, word := range strings.FieldsFunc(strings.ToLower(query), unicode.IsSpace) {
+		if strings.HasPrefix(word, "http://") || strings.HasPrefix(word, "https://") || strings.HasPrefix(word, "www.") {
+			return true
+		}
+		word = strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		word = strings.TrimSuffix(word, "'s")
+		if timely[word] || len(word) == 4 && word[:2] == "20" && strings.Trim(word, "0123456789") == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// maxLinks is how many pages a chat has read (addendum 5.3).
+const maxLinks = 5
+
+// linksIn are the first http and https links of a text, each once.
+func linksIn(text string) (links []string) {
+	for len(links) < maxLinks {
+		at := -1
+		for _, scheme := range [...]string{"http://", "https://"} {
+			if i := strings.Index(text, scheme); i >= 0 && (at < 0 || i < at) {
+				at = i
+			}
+		}
+		if at < 0 {
+			break
+		}
+		text = text[at:]
+		end := strings.IndexFunc(text, func(r rune) bool {
+			return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("<>\"'`|\\^{}[]", r)
+		})
+		if end < 0 {
+			end = len(text)
+		}
+		link := strings.TrimRight(text[:end], ".,;:!?*_")
+		if !strings.Contains(link, "(") {
+			link = strings.TrimRight(strings.TrimRight(link, ")"), ".,;:!?")
+		}
+		text = text[end:]
+		if _, host, _ := strings.Cut(link, "://"); host != "" && !slices.Contains(links, link) {
+			links = append(links, link)
+		}
+	}
+	return links
+}
+
+// lookUp carries out what was planned, and puts what was found into the body.
+func (c *inference) lookUp() *routes.Error {
+	l, began := c.lookup, time.Now()
+	var message []byte
+	if l.asks() {
+		if len(l.links) > 0 {
+			l.answer = c.of.web.Pages(c.call, l.links)
+		} else {
+			l.answer = c.of.web.Search(c.call, l.query, c.call.Config().Augment.InChat().Results)
+		}
+		if e := c.judgeLookup(); e != nil {
+			return e
+		}
+		c.room = maxLookupAnswer
+		l.took = time.Since(began)
+		if len(l.answer.Found) > 0 || !l.answer.Failed {
+			message = c.foundMessage()
+		}
+	}
+	return c.putIn(message)
+}
+
+// judgeLookup says what an answer of services and sites comes to.
+func (c *inference) judgeLookup() *routes.Error {
+	l := c.lookup
+	a := &l.answer
+	if a.Units > 0 {
+		l.sold = l.lines(a.Units)
+	}
+	switch {
+	case a.Cause != proxy.None:
+		c.call.Cause = a.Cause.String()
+		if c.call.Left() && a.Units > 0 {
+			c.call.Status = 499
+			c.call.Attempts++
+			c.call.CutKept()
+			c.bill(dialect.Usage{}, journal.FlagAborted)
+			c.call.Settle()
+		}
+		return c.call.Unreachable(&proxy.Result{Cause: a.Cause})
+	case a.Failed && l.forced:
+		return &routes.Error{Status: http.StatusServiceUnavailable, RetryAfter: max(a.RetryAfter, routes.RetrySoon),
+			Message: "The web search that this request asks for has failed; nothing was charged. Please retry, " +
+				"or use enable_web_search auto, which answers without it."}
+	}
+	if a.Units > 0 {
+		c.of.lookups.AddInt64(a.Units)
+	}
+	return nil
+}
+
+// putIn makes the body one that has what was found before the last user message,
+// and none of the built-in tools, which are ours. It is read again as if the client
+// had sent it, so that what follows (prices, links, every dialect) knows one body.
+func (c *inference) putIn(message []byte) *routes.Error {
+	doc := &c.call.Doc
+	var patches []proxy.Patch
+	for _, cut := range c.builtIns() {
+		patches = append(patches, proxy.Patch{From: cut.From, To: cut.To})
+	}
+	if len(message) > 0 {
+		at := int(doc.Fields[c.lookup.user].From)
+		patches = append(patches, proxy.Patch{From: at, To: at, With: message})
+	}
+	if len(patches) == 0 {
+		return nil
+	}
+	slices.SortFunc(patches, func(a, b proxy.Patch) int { return a.From - b.From })
+	body := proxy.AppendPatched(make([]byte, 0, proxy.PatchedLen(c.chat.Body, patches)), c.chat.Body, patches)
+	if err := doc.Skim(body, c.call.Rules().Root); err != nil {
+		return &routes.Error{Status: http.StatusBadRequest, Code: "INVALID_REQUEST",
+			Message: "The request has no room for what was looked up; please shorten it."}
+	}
+	c.call.Body, c.chat.Body = body, body
+	c.lookup.room = 0 // it stands in the body now
+	return nil
+}
+
+// builtIns are the ranges of the body without which it has no built-in tools.
+func (c *inference) builtIns() (cuts []scan.Span) {
+	doc := &c.call.Doc
+	tools := doc.TopIndex(dialect.ChatTools)
+	if tools < 0 || doc.Fields[tools].Kind != scan.Array {
+		return nil
+	}
+	var ours []int32
+	for t := tools + 1; t < doc.Fields[tools].Next; t = doc.Fields[t].Next {
+		if string(c.chat.Text(doc.Member(t, dialect.ToolType))) == "web_search" {
+			ours = append(ours, t)
+		}
+	}
+	if len(ours) < int(doc.Fields[tools].Len) {
+		return doc.AppendCuts(nil, c.chat.Body, ours...)
+	}
+	// Without tools nothing may be said of how they are used.
+	ours = ours[:0]
+	for _, id := range [...]int{dialect.ChatTools, dialect.ChatToolChoice, dialect.ChatParallelToolCalls} {
+		if i := doc.TopIndex(id); i >= 0 {
+			ours = append(ours, i)
+		}
+	}
+	slices.Sort(ours)
+	return doc.AppendCuts(nil, c.chat.Body, ours...)
+}

@@ -1,0 +1,50 @@
+package routes
+
+import (
+	"time"
+
+	"farebox/billing/money"
+	"farebox/proxy"
+)
+
+// Web is what a capability reads the world with on behalf of a request: services
+// that search, pages and documents. It sells nothing: what was used stands on the
+// bill of the request, at the prices of its WebOffer.
+type Web interface {
+	// Offer is what the config has that the request began with.
+	Offer(c *Call) WebOffer
+	// Search asks who searches for a text. What strangers say is not looked at.
+	Search(c *Call, query string, most int) WebAnswer
+	// Pages reads what the links lead to, all at once.
+	Pages(c *Call, links []string) WebAnswer
+	// Document is the text of a file; path is where it stands in the request.
+	Document(c *Call, path string, doc []byte) (string, *Error)
+}
+
+// WebOffer is what there is, and what it costs.
+type WebOffer struct {
+	Searches, Pages, Documents bool
+	// Search is the price of a search, Page that of a page.
+	Search, Page money.Pico
+}
+
+// WebText is one result of a search, or one page, in the order that was asked for.
+type WebText struct {
+	Title, URL, Text, Date string
+	// Failure says why there is no text, in words of ours; empty: there is.
+	Failure string
+}
+
+// WebAnswer is what a search or pages came to.
+type WebAnswer struct {
+	Found []WebText
+	// Units are what costs the price of each: the search that was answered, the
+	// pages that were read. Where Cause says that the client left, they are what had
+	// been begun.
+	Units int64
+	// Cause is why the request ended meanwhile; None: it has not.
+	Cause proxy.Cause
+	// Failed says that nobody has answered; RetryAfter is when one may.
+	Failed     bool
+	RetryAfter time.Duration
+}
