@@ -186,8 +186,12 @@ func (c *Call) charge(s *billing.Settlement) {
 
 // MayFinish takes one of the slots for requests that go on without their
 // client since they have an idempotency key: the retry is to get the answer.
-// The watcher asks it, from its own goroutine.
+// The watcher asks it, from its own goroutine; what has a slot is asked again by each
+// of its steps.
 func (c *Call) MayFinish() bool {
+	if c.finishes.Load() {
+		return true
+	}
 	if c.g.finishes.Add(1) > int64(c.g.live.Load().cfg.Idempotency.Unattended) {
 		c.g.finishes.Add(-1)
 		return false

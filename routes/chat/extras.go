@@ -18,6 +18,9 @@ import (
 // appendExtras puts both behind the last member of a whole answer. What the
 // upstream says under the same name stays: no member stands there twice.
 func (c *inference) appendExtras(answer []byte, flags journal.Flags) []byte {
+	if c.lookup.documents(&c.flags) {
+		answer = c.withDocuments(answer)
+	}
 	end := bytes.LastIndexByte(answer, '}')
 	if end < 0 {
 		return answer

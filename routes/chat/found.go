@@ -3,11 +3,14 @@ package chat
 import (
 	"bytes"
 	"crypto/rand"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 
 	"farebox/providers/chat/dialect"
 	"farebox/routes"
@@ -133,10 +136,12 @@ func tame(text string) string {
 	return breaking.Replace(text)
 }
 
+// maxCited bounds the text of a source in an answer.
+const maxCited = 4 << 10
+
 // appendFound appends the members of <brand>_parameters that say what was looked up
 // (addendum 5.6). texts says whether the sources have theirs.
 func (l *lookup) appendFound(dst []byte, texts bool) []byte {
-	const most = 4 << 10 // of the text of a source
 	if !l.tells() {
 		return dst
 	}
@@ -146,7 +151,7 @@ func (l *lookup) appendFound(dst []byte, texts bool) []byte {
 		dst = routes.AppendString(append(routes.Comma(dst, i), `{"title":`...), t.Title)
 		dst = routes.AppendString(append(dst, `,"url":`...), t.URL)
 		if texts && t.Text != "" {
-			dst = routes.AppendString(append(dst, `,"content":`...), cutText(t.Text, most))
+			dst = routes.AppendString(append(dst, `,"content":`...), cutText(t.Text, maxCited))
 		}
 		if t.Date != "" {
 			dst = routes.AppendString(append(dst, `,"date":`...), t.Date)
@@ -174,12 +179,76 @@ func (c *inference) announced(out []byte) []byte {
 			continue
 		}
 		open := at + len(line) - len(data) + 1
-		told := append(append([]byte(nil), out[:open]...), c.tells...)
-		c.tells = nil
-		if next := dialect.SkipSpace(out, open); next < len(out) && out[next] != '}' {
-			told = append(told, ',')
-		}
-		return append(told, out[open:]...)
+		out, c.tells = insertMember(out, open, c.tells), nil
+		break
 	}
 	return out
+}
+
+// insertMember puts a member before the others of an object, which begin at open.
+func insertMember(out []byte, open int, member []byte) []byte {
+	told := append(append([]byte(nil), out[:open]...), member...)
+	if next := dialect.SkipSpace(out, open); next < len(out) && out[next] != '}' {
+		told = append(told, ',')
+	}
+	return append(told, out[open:]...)
+}
+
+// documented puts the results as a tool call into the first delta of a stream.
+func (c *inference) documented(out []byte) []byte {
+	const name = `"delta"`
+	at := bytes.Index(out, []byte(name))
+	if at < 0 {
+		return out
+	}
+	at = dialect.SkipSpace(out, at+len(name))
+	if at >= len(out) || out[at] != ':' {
+		return out
+	}
+	if at = dialect.SkipSpace(out, at+1); at >= len(out) || out[at] != '{' {
+		return out
+	}
+	call := append(c.appendDocuments([]byte(`"tool_calls":[`), true), ']')
+	c.shows = false
+	return insertMember(out, at+1, call)
+}
+
+// withDocuments puts the results as a tool call into the first choice of a whole
+// answer (addendum 5.7).
+func (c *inference) withDocuments(answer []byte) []byte {
+	message := gjson.GetBytes(answer, "choices.0.message")
+	calls := gjson.GetBytes(answer, "choices.0.message.tool_calls")
+	switch {
+	case !message.IsObject() || message.Index == 0:
+		return answer
+	case calls.IsArray() && calls.Index > 0:
+		call := c.appendDocuments(nil, false)
+		if len(calls.Array()) > 0 {
+			call = append(call, ',')
+		}
+		return slices.Insert(answer, calls.Index+1, call...)
+	case calls.Exists(): // null
+		call := append(c.appendDocuments([]byte{'['}, false), ']')
+		return slices.Replace(answer, calls.Index, calls.Index+len(calls.Raw), call...)
+	}
+	return insertMember(answer, message.Index+1, append(c.appendDocuments([]byte(`"tool_calls":[`), false), ']'))
+}
+
+// appendDocuments appends that tool call. With an index it is one of a stream.
+func (c *inference) appendDocuments(dst []byte, index bool) []byte {
+	if dst = append(dst, '{'); index {
+		dst = append(dst, `"index":0,`...)
+	}
+	args := []byte(`{"documents":[`)
+	for i := range c.lookup.answer.Found {
+		t := &c.lookup.answer.Found[i]
+		args = append(strconv.AppendInt(append(routes.Comma(args, i), `{"id":"`...), int64(i+1), 10), `","title":`...)
+		args = routes.AppendString(append(routes.AppendString(args, t.Title), `,"url":`...), t.URL)
+		args = routes.AppendString(append(args, `,"snippet":`...), cutText(t.Text, maxCited))
+		args = append(routes.AppendString(append(args, `,"published_at":`...), t.Date), '}')
+	}
+	dst = append(append(dst, `"id":"web_search_call","type":"function","function":{"name":"`...),
+		c.call.Config().Brand...)
+	dst = append(dst, `_web_search_documents","arguments":`...)
+	return append(dialect.AppendString(dst, append(args, "]}"...)), "}}"...)
 }

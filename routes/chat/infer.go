@@ -323,6 +323,8 @@ func (c *inference) setLookup() {
 	c.call.Ctx.Response.Header.SetCanonical(c.view.webHeader, routes.ViewBytes(c.lookup.outcome()))
 	if c.chat.Stream && c.lookup.tells() {
 		c.tells = c.appendFlags(nil, c.flags.inStream)
+		// The model's own calls are counted from 0, too.
+		c.shows = c.lookup.documents(&c.flags) && c.call.Doc.TopIndex(dialect.ChatTools) < 0
 	}
 }
 

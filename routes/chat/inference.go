@@ -59,6 +59,7 @@ type inference struct {
 	flags      brandFlags  // of a chat
 	lookup     *lookup     // nil: nothing is looked up
 	tells      []byte      // what the first event of a stream is to say
+	shows      bool        // its first delta is to have what was found as a tool call
 	drains     atomic.Bool // it holds a slot in Capability.drains
 }
 
@@ -131,7 +132,7 @@ func (c *inference) Recycle() {
 	c.chat, c.want = dialect.Chat{}, billing.Admission{}
 	c.request = proxy.Request{Patches: c.request.Patches[:0]}
 	c.usage, c.flags = dialect.Usage{}, brandFlags{}
-	c.lookup, c.tells = nil, nil
+	c.lookup, c.tells, c.shows = nil, nil, false
 	c.targets, c.target, c.unsupported, c.reply, c.room = providers.Picker{}, nil, nil, reply{}, 0
 	c.res, c.limit = proxy.Result{}, 0
 	c.covered, c.likely, c.counted, c.progressNs, c.nextMark = 0, 0, 0, 0, 0

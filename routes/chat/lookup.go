@@ -104,6 +104,11 @@ func (l *lookup) lasted() time.Duration {
 	return l.took
 }
 
+// documents says that the answer has what was found as a tool call, too.
+func (l *lookup) documents(f *brandFlags) bool {
+	return f.documents && l.asks() && !l.answer.Failed
+}
+
 // worst is the most that is paid for it, tokens apart.
 func (l *lookup) worst() billing.Nano {
 	if !l.asks() {

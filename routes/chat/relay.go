@@ -61,6 +61,9 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 	if len(c.tells) > 0 && !c.stream.Failed() {
 		out = c.announced(out)
 	}
+	if c.shows && !c.stream.Failed() {
+		out = c.documented(out)
+	}
 	c.call.Record(out)
 	if !c.finished && c.stream.Finished() {
 		c.finished = true

@@ -131,7 +131,9 @@ type said struct {
 const nanoToken, nanoSearch, nanoPage = 1000, 10_000_000, 20_000_000
 
 // costs is what tokens cost, in nano-USD.
-func (s *said) costs() rig.Money { return rig.Money((s.Usage.Prompt + 2*s.Usage.Completion) * nanoToken) }
+func (s *said) costs() rig.Money {
+	return rig.Money((s.Usage.Prompt + 2*s.Usage.Completion) * nanoToken)
+}
 
 // spent waits until an account has spent exactly so much since before.
 func spent(t *testing.T, g *rig.Gateway, before, want rig.Money) rig.Money {
@@ -390,8 +392,80 @@ func TestRepeatsAndLeavingWhileItSearches(t *testing.T) {
 	if w.asked.Load() != asked+1 || sim.Idle(t).Requests != sent {
 		t.Errorf("%d searches, %d questions", w.asked.Load()-asked, sim.Idle(t).Requests-sent)
 	}
-	spent(t, g, before, nanoSearch)
+	before = spent(t, g, before, nanoSearch)
+
+	// With a key the search and the chat go on, and the retry gets their answer.
+	if _, _, _, err := rig.Try(client, g.URL+"/chat/completions", key, body, "Idempotency-Key", "left"); err == nil {
+		t.Error("it was answered")
+	}
 	close(w.wait)
+	status, head, answer := g.WithKey("/chat/completions", key, "left", body)
+	s := readSaid(t, []byte(answer), false)
+	if status != 200 || head.Get("Idempotent-Replayed") != "true" || w.asked.Load() != asked+2 ||
+		len(s.Params.Found) != 3 {
+		t.Errorf("%d %v, %d searches: %s", status, head, w.asked.Load()-asked, answer)
+	}
+	spent(t, g, before, s.costs()+nanoSearch)
+}
+
+// The results are a tool call, too, where that is asked for.
+func TestResultsAsDocuments(t *testing.T) {
+	t.Parallel()
+	_, _, g, key := startSearch(t)
+	on := `,"svc_parameters":{"enable_web_search":"on","return_search_results_as_documents":true}`
+	type calls []struct {
+		ID, Type string
+		Function struct{ Name, Arguments string }
+	}
+	check := func(list calls, n int) {
+		t.Helper()
+		var args struct {
+			Documents []struct {
+				ID, Title, URL, Snippet string
+				At                      string `json:"published_at"`
+			}
+		}
+		if len(list) != n || list[0].ID != "web_search_call" || list[0].Function.Name != "svc_web_search_documents" ||
+			json.Unmarshal([]byte(list[0].Function.Arguments), &args) != nil || len(args.Documents) != 3 ||
+			args.Documents[2].Title != "Seas" || args.Documents[2].Snippet != "Seas sway." ||
+			args.Documents[2].ID != "3" || args.Documents[2].At == "" {
+			t.Errorf("%+v", list)
+		}
+	}
+	var whole struct {
+		Choices []struct {
+			Message struct {
+				Content string
+				Calls   calls `json:"tool_calls"`
+			}
+		}
+	}
+	g.Must(200, "POST", "/chat/completions", key, rig.Ask("sim-chat", "x", on), &whole)
+	check(whole.Choices[0].Message.Calls, 1)
+	tools := `,"tools":[{"type":"function","function":{"name":"f"}},{"type":"web_search"}]`
+	g.Must(200, "POST", "/chat/completions", key, rig.Ask("sim-chat", "x [[sim tool=f]]", on+tools), &whole)
+	check(whole.Choices[0].Message.Calls, 2)
+	_, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-claude", "x", on+`,"stream":true`))
+	if n := strings.Count(string(answer), "svc_web_search_documents"); n != 1 {
+		t.Fatalf("%d tool calls: %s", n, answer)
+	}
+	for line := range strings.Lines(string(answer)) {
+		var chunk struct {
+			Choices []struct {
+				Delta struct {
+					Calls calls `json:"tool_calls"`
+				}
+			}
+		}
+		if data, ok := strings.CutPrefix(line, "data: {"); ok {
+			if err := json.Unmarshal([]byte("{"+data), &chunk); err != nil {
+				t.Fatalf("%v: %s", err, data)
+			}
+			if strings.Contains(data, "tool_calls") && len(chunk.Choices) > 0 && len(chunk.Choices[0].Delta.Calls) > 0 {
+				check(chunk.Choices[0].Delta.Calls, 1)
+			}
+		}
+	}
 }
 
 // Pages that the last user message links to are read instead of a search; those that
