@@ -52,6 +52,7 @@ func (of *Capability) serveChat(call *routes.Call) *routes.Error {
 	if e := c.gate(&v, &use, &flags); e != nil {
 		return e
 	}
+	c.parses = use.files > 0 && !c.call.Model.Chat.Capabilities.Files
 	if c.flags = flags; c.call.Config().Compat.AnswerExtras {
 		c.chat.Cost = c.onCost
 	}

@@ -131,8 +131,10 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 	case use.images > 1 && use.images > most(can.MaxImages):
 		return no("messages", strconv.Itoa(use.images)+" images in one request; at most "+
 			strconv.Itoa(most(can.MaxImages)))
-	case use.files > 0 && !can.Files:
+	case use.files > 0 && !can.Files && (c.of.web == nil || !c.of.web.Offer(c.call).Documents):
 		return no("messages", "file input")
+	case use.files > maxFiles && !can.Files:
+		return no("messages", strconv.Itoa(use.files)+" files in one request; at most "+strconv.Itoa(maxFiles))
 	case use.audios > 0 && !can.Audio:
 		return no("messages", "audio input")
 	case use.videos > 0 && !can.Video:

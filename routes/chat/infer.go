@@ -103,6 +103,11 @@ func (c *inference) Admit(again bool) *routes.Error {
 	if again {
 		return c.call.AdmitAgain(1)
 	}
+	if c.parses {
+		if e := c.readFiles(); e != nil {
+			return e
+		}
+	}
 	cfg := c.call.Config()
 	upper, likely := dialect.EstimatePrompt(&c.chat, cfg.Billing.ImageTokens)
 	room := c.lookup.needs()

@@ -300,8 +300,7 @@ func (c *inference) judgeLookup() *routes.Error {
 }
 
 // putIn makes the body one that has what was found before the last user message,
-// and none of the built-in tools, which are ours. It is read again as if the client
-// had sent it, so that what follows (prices, links, every dialect) knows one body.
+// and none of the built-in tools, which are ours.
 func (c *inference) putIn(message []byte) *routes.Error {
 	doc := &c.call.Doc
 	var patches []proxy.Patch
@@ -312,16 +311,9 @@ func (c *inference) putIn(message []byte) *routes.Error {
 		at := int(doc.Fields[c.lookup.user].From)
 		patches = append(patches, proxy.Patch{From: at, To: at, With: message})
 	}
-	if len(patches) == 0 {
-		return nil
+	if e := c.rewrite(patches); e != nil {
+		return e
 	}
-	slices.SortFunc(patches, func(a, b proxy.Patch) int { return a.From - b.From })
-	body := proxy.AppendPatched(make([]byte, 0, proxy.PatchedLen(c.chat.Body, patches)), c.chat.Body, patches)
-	if err := doc.Skim(body, c.call.Rules().Root); err != nil {
-		return &routes.Error{Status: http.StatusBadRequest, Code: "INVALID_REQUEST",
-			Message: "The request has no room for what was looked up; please shorten it."}
-	}
-	c.call.Body, c.chat.Body = body, body
 	c.lookup.room = 0 // it stands in the body now
 	return nil
 }
