@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -38,11 +41,28 @@ type shop struct {
 // start starts a gateway whose customer has so much USD.
 func start(t testing.TB, config, usd string) *shop {
 	t.Helper()
-	g := rig.StartGateway(t, config)
+	g := rig.NewGateway(t, config)
+	shareCache(g)
+	g.ListenAndStart()
 	g.NewAccount("a", usd)
 	s := &shop{Gateway: g, key: g.Key("a"), admin: g.Key("a", "--type", "ADMIN")}
 	s.had = s.has()
 	return s
+}
+
+// shareCache has the children of all gateways find what one of them made, which
+// takes seconds.
+func shareCache(g *rig.Gateway) {
+	g.T.Helper()
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("farebox-test-jail-%d", os.Getuid()))
+	for _, d := range []string{dir, g.Store} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			g.T.Fatal(err)
+		}
+	}
+	if err := os.Symlink(dir, filepath.Join(g.Store, "jail")); err != nil {
+		g.T.Fatal(err)
+	}
 }
 
 // idle waits until nothing is held.
