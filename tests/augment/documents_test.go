@@ -218,7 +218,7 @@ func TestDocuments(t *testing.T) {
 		s.charged(t, 1)
 	})
 	t.Run("who leaves while a document is read pays once", func(t *testing.T) {
-		kind, body := form(part{"file", "a.docx", string(docx(t, strings.Repeat("<a/>", 7<<20)))})
+		kind, body := form(part{"file", "a.docx", string(slow(t))})
 		s.leave(t, parsing, kind, body, func() bool {
 			n, _ := s.Metric("farebox_jail_jobs")
 			return n >= 1
@@ -260,7 +260,7 @@ func TestDocumentsThatTakeTooLong(t *testing.T) {
 		return status == 200
 	})
 	s.had = s.has()
-	doc := docx(t, strings.Repeat("<a/>", 7<<20))
+	doc := slow(t)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	got := map[string]int{}

@@ -6,6 +6,8 @@ import (
 	"compress/zlib"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/xuri/excelize/v2"
@@ -60,14 +62,32 @@ func docx(t testing.TB, paragraphs ...string) []byte {
 	for _, p := range paragraphs {
 		body += "<w:p><w:r><w:t>" + p + "</w:t></w:r></w:p>"
 	}
-	return zipped(t, "[Content_Types].xml", `<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">`+
+	return letter(t, body)
+}
+
+// slow is a letter that takes seconds to read and has no text. Beside what does not
+// pack it does not look like a bomb.
+func slow(t testing.TB) []byte {
+	t.Helper()
+	pad := make([]byte, 400<<10)
+	x := rand.New(rand.NewPCG(1, 2))
+	for i := range pad {
+		pad[i] = byte(x.Uint32())
+	}
+	return letter(t, strings.Repeat("<a/>", 15<<20), "word/media/pad.bin", string(pad))
+}
+
+// letter is the archive around a body; more are further names and contents.
+func letter(t testing.TB, body string, more ...string) []byte {
+	t.Helper()
+	return zipped(t, append(more, "[Content_Types].xml", `<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">`+
 		`<Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.`+
 		`wordprocessingml.document.main+xml"/></Types>`,
 		"_rels/.rels", `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship `+
 			`Id="r1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" `+
 			`Target="word/document.xml"/></Relationships>`,
 		"word/document.xml", `<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>`+
-			body+`</w:body></w:document>`)
+			body+`</w:body></w:document>`)...)
 }
 
 // zipped is an archive of names and contents.
