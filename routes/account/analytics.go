@@ -224,12 +224,12 @@ func (s *series) add(name, id string, daily []report.Spend) {
 	for _, n := range s.names {
 		taken[n] = true
 	}
-	for tries := 1; taken[name]; tries++ {
-		if tries == 1 && id != "" {
-			name += " (" + id + ")"
-		} else {
-			name += " " + strconv.Itoa(tries)
-		}
+	n := 1
+	if taken[name] && id != "" {
+		name, n = name+" ("+id+")", 2
+	}
+	for base := name; taken[name]; n++ {
+		name = base + " " + strconv.Itoa(n)
 	}
 	s.names, s.daily = append(s.names, name), append(s.daily, daily)
 }
@@ -237,7 +237,7 @@ func (s *series) add(name, id string, daily []report.Spend) {
 func modelSeries(s *report.Analytics) *series {
 	top := &series{}
 	for i := range min(len(s.Models), report.TopSeries) {
-		top.add(s.Models[i].Name, "", s.Models[i].Daily)
+		top.add(s.Models[i].Name, s.Models[i].Unit, s.Models[i].Daily)
 	}
 	return top
 }

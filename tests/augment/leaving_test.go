@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -118,6 +119,30 @@ func TestAllThree(t *testing.T) {
 			s.charged(t, 0)
 		})
 	}
+	t.Run("reports name what was bought", func(t *testing.T) {
+		s.idle()
+		var sums struct {
+			ByModel []struct {
+				ModelName, UnitType string
+				TotalUSD            json.Number
+				TotalUnits          int
+			}
+			TopModels []string
+		}
+		s.Must(200, "GET", "/billing/usage-analytics", s.admin, "", &sums)
+		for _, m := range sums.ByModel {
+			cost := rig.Money(m.TotalUnits) * price
+			if m.ModelName != "augment" || rig.Exact(t, m.TotalUSD) != cost ||
+				!slices.Contains([]string{"pages", "requests", "documents"}, m.UnitType) {
+				t.Errorf("the sums have %+v, want %s", m, cost)
+			}
+		}
+		names := strings.Join(sums.TopModels, ", ")
+		if len(sums.ByModel) != 3 || names != "augment, augment ("+sums.ByModel[1].UnitType+"), augment ("+
+			sums.ByModel[2].UnitType+")" {
+			t.Errorf("the sums are %+v", sums)
+		}
+	})
 	t.Run("who leaves before a site could be asked pays nothing", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(background, 300*time.Millisecond)
 		defer cancel()
