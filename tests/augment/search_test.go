@@ -1,7 +1,6 @@
 package augment
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
 	"farebox/tests/rig"
 )
 
@@ -407,144 +405,5 @@ func TestSearches(t *testing.T) {
 		}
 		s.charged(t, 20)
 	})
-	s.CLI("verify")
-}
-
-// faults are what a service does instead of an answer, for which another is asked.
-var faults = map[string]func(http.ResponseWriter, *http.Request){
-	"429": says(429, "application/json", "{}"), "429 in a while": says(429, "text/plain", "", "Retry-After", "3"),
-	"402": says(402, "application/json", "{}"), "401": says(401, "application/json", "{}"),
-	"403": says(403, "application/json", "{}"), "404": says(404, "text/plain", "heron"),
-	"500": says(500, "text/plain", "heron"), "503": says(503, "text/html", "<html>heron"),
-	"302":  says(302, "text/html", "", "Location", "http://127.0.0.1:9/"),
-	"HTML": says(200, "text/html", "<!doctype html><p>heron"), "half": says(200, "application/json", `{"web":{"results":[`),
-	"cut": cut(`{"web":`), "empty": says(200, "application/json", ""), "204": says(204, "application/json", ""),
-	"null": says(200, "application/json", "null"), "text": says(200, "application/json", `"heron"`),
-	"huge": says(200, "application/json", `{"web":{"results":[{"title":"`+strings.Repeat("heron", 2<<20)+`"}]}}`),
-	"deep": says(200, "application/json", strings.Repeat("[", 3<<20)),
-	"no HTTP": func(w http.ResponseWriter, _ *http.Request) {
-		c, _, _ := w.(http.Hijacker).Hijack()
-		_, _ = c.Write([]byte("\x00\x01 heron\r\n\r\n"))
-		_ = c.Close()
-	},
-}
-
-// Each service is asked exactly as it wants to be: the simulated ones are as strict
-// as those are.
-func TestSearchesByFiveServices(t *testing.T) {
-	t.Parallel()
-	sim := rig.StartUpstream(t, upstream.Options{})
-	config := func(format string) string {
-		key := ", key: k-1"
-		if format == "searxng" {
-			key = ""
-		}
-		return settings + fmt.Sprintf("augment: { search: { rate: { rpm: 0 }, brave: [{ name: s, format: %s, base_url: "+
-			"\"%s/search/%s\"%s }] } }\n", format, strings.TrimSuffix(sim.URL, "/v1"), format, key)
-	}
-	s := start(t, config("brave"), "10")
-	for _, c := range []struct{ format, asked, key, date string }{
-		{"brave", "/search/brave/res/v1/web/search?count=2&q=a+heron&result_filter=web&text_decorations=false",
-			"X-Subscription-Token: k-1", "2026-10-01T00:00:00"},
-		{"serper", `/search/serper/search {"q":"a heron","num":2}`, "X-API-KEY: k-1", ""},
-		{"searxng", "/search/searxng/search?format=json&q=a+heron", "", ""},
-		{"tavily", `/search/tavily/search {"query":"a heron","max_results":2}`, "Authorization: Bearer k-1", ""},
-		{"exa", `/search/exa/search {"query":"a heron","numResults":2,"type":"auto","contents":{"highlights":true}}`,
-			"x-api-key: k-1", "2026-10-01T00:00:00.000Z"},
-	} {
-		t.Run(c.format, func(t *testing.T) {
-			if c.format != "brave" {
-				s.reload(config(c.format))
-			}
-			status, _, answer := s.ask(t, searching, `{"query":"a heron","limit":2}`)
-			want := `{"query":"a heron","results":[`
-			for i := 1; i <= 2; i++ {
-				want += fmt.Sprintf(`{"title":"Result %d for “a heron”","url":"https://example.org/a%%20heron/%d",`+
-					`"content":"Page %d says something about a heron.","date":%q},`, i, i, i, c.date)
-			}
-			if want = strings.TrimSuffix(want, ",") + "]}"; status != 200 || answer != want {
-				t.Errorf("%d %s\nwant %s", status, answer, want)
-			}
-			got := sim.Latest(t)
-			_, target, _ := strings.Cut(strings.SplitN(got.Head, "\r\n", 2)[0], " ")
-			asked := strings.TrimSuffix(strings.TrimSuffix(target, " HTTP/1.1")+" "+string(got.Body), " ")
-			if asked != c.asked || !strings.Contains(strings.ToLower(got.Head), strings.ToLower(c.key)) {
-				t.Errorf("it was asked %s\n%s\nwant %s with %s", asked, got.Head, c.asked, c.key)
-			}
-			if status, _, answer := s.ask(t, searching, `{"query":"[[sim tokens=0]]"}`); status != 200 ||
-				!strings.HasSuffix(answer, `"results":[]}`) {
-				t.Errorf("without hits: %d %s", status, answer)
-			}
-			s.charged(t, 2)
-		})
-	}
-}
-
-// A service that fails rests, and is asked again when it has.
-func TestAFailingServiceRests(t *testing.T) {
-	t.Parallel()
-	e := startEngines(t)
-	s := start(t, e.searches("    rate: { rpm: 0 }", "breaker: { failures: 2, open_for: 300ms }"), "10")
-	e.first.now(says(500, "text/plain", "x"))
-	for range 6 {
-		if status, _, answer := s.ask(t, searching, `{"query":"heron"}`); status != 200 {
-			t.Errorf("%d %s", status, answer)
-		}
-	}
-	if n := e.first.asked(); n < 2 || n > 4 {
-		t.Errorf("what failed twice was asked %d times", n)
-	}
-	log := s.AwaitLog(`"breaker":"open"`)
-	if !strings.Contains(log, `"search_provider":"brave","upstream":"first"`) {
-		t.Error("the log does not say who rests")
-	}
-	e.first.now(says(200, "application/json", braveHit))
-	rig.Await(t, "it is asked again", func() bool {
-		s.ask(t, searching, `{"query":"heron"}`)
-		return e.first.asked() > 1
-	})
-	s.AwaitLog(`"breaker":"closed"`)
-	e.both(says(503, "text/plain", "x"))
-	for range 3 {
-		s.ask(t, searching, `{"query":"heron"}`)
-	}
-	if status, header, answer := s.ask(t, searching, `{"query":"heron"}`); status != 503 ||
-		header.Get("Retry-After") == "" || e.other.asked() != 0 {
-		t.Errorf("when all rest: %d %v %s", status, header, answer)
-	}
-	s.idle()
-	s.CLI("verify")
-}
-
-// Who has no money gets nothing, and nobody is asked for them; who leaves before
-// anybody could be asked pays nothing.
-func TestSearchesThatCostNothing(t *testing.T) {
-	t.Parallel()
-	e := startEngines(t)
-	mute := mute(t)
-	s := start(t, strings.Replace(strings.Replace(e.searches("", quiet), fmt.Sprintf("%q", e.first.URL),
-		fmt.Sprintf("%q", "https://"+mute), 1), "timeout: 1s", "timeout: 5s", 1), "0.009")
-	if status, _, answer := s.ask(t, searching, `{"query":"heron"}`); status != 402 ||
-		!strings.Contains(answer, "INSUFFICIENT_BALANCE") || e.second.asked() != 0 {
-		t.Errorf("without money: %d %s", status, answer)
-	}
-	s.Credit("a", "1")
-	tight := s.Key("a", "--limit-usd", "0.015", "--limit-period", "LIFETIME")
-	for _, want := range []int{200, 402} {
-		status, _, answer := s.Post(searching, tight, `{"query":"heron","search_provider":"google"}`)
-		if status != want || want == 402 && !strings.Contains(string(answer), "API_KEY_USD_SPEND_LIMIT_EXCEEDED") {
-			t.Errorf("with a key of 0.015: %d %s, want %d", status, answer, want)
-		}
-	}
-	s.had = s.has()
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-	defer cancel()
-	if status, _, _ := s.send(ctx, searching, "application/json", []byte(`{"query":"heron"}`)); status != 0 {
-		t.Errorf("answered %d", status)
-	}
-	s.charged(t, 0)
-	if e.other.asked() != 1 || e.second.asked() != 0 {
-		t.Errorf("others were asked: %d, %d", e.other.asked(), e.second.asked())
-	}
 	s.CLI("verify")
 }
