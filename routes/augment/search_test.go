@@ -35,7 +35,8 @@ augment:
 	rig := routestest.Start(t, config, "127.0.0.1:9", augment.New())
 	began := time.Now()
 	status, answer := rig.Post("/augment/search", `{"query":"x"}`, "")
-	if took := time.Since(began); status != 200 || !strings.Contains(answer, "https://a.example/") || took > 3*time.Second {
+	if took := time.Since(began); status != 200 || !strings.Contains(answer, "https://a.example/") ||
+		took > 3*time.Second {
 		t.Errorf("%d %s after %s", status, answer, took)
 	}
 }

@@ -125,9 +125,10 @@ func TestDocuments(t *testing.T) {
 		}{
 			"nothing": {nil, "empty"}, "white space": {[]byte(" \n\t"), "empty"}, "a mark": {[]byte("\xef\xbb\xbf"), "empty"},
 			"encrypted": {xlsx(t, "stork"), "encrypted"}, "a scan": {pdf(""), "No text could be extracted"},
-			"a picture": {[]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"), "not supported"},
-			"a program": {append([]byte("\x7fELF"), make([]byte, 100)...), "not supported"},
-			"RTF":       {[]byte(`{\rtf1 stork}`), "not supported"}, "an archive": {zipped(t, "a.txt", "stork"), "not supported"},
+			"a picture":     {[]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"), "not supported"},
+			"a program":     {append([]byte("\x7fELF"), make([]byte, 100)...), "not supported"},
+			"RTF":           {[]byte(`{\rtf1 stork}`), "not supported"},
+			"an archive":    {zipped(t, "a.txt", "stork"), "not supported"},
 			"half a letter": {whole[:len(whole)/2], "cannot be read"}, "half a PDF": {pdf("stork")[:200], ""},
 			"a PDF of nothing": {[]byte("%PDF-1.7\n"), "cannot be read"},
 			"a bomb":           {bomb(100), ""},

@@ -80,9 +80,10 @@ func slow(t testing.TB) []byte {
 // letter is the archive around a body; more are further names and contents.
 func letter(t testing.TB, body string, more ...string) []byte {
 	t.Helper()
-	return zipped(t, append(more, "[Content_Types].xml", `<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">`+
-		`<Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.`+
-		`wordprocessingml.document.main+xml"/></Types>`,
+	return zipped(t, append(more, "[Content_Types].xml",
+		`<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">`+
+			`<Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.`+
+			`wordprocessingml.document.main+xml"/></Types>`,
 		"_rels/.rels", `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship `+
 			`Id="r1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" `+
 			`Target="word/document.xml"/></Relationships>`,

@@ -24,7 +24,8 @@ import (
 // all is a config that sells all three, before engines.
 func (e *engines) all(more string) string {
 	return strings.Replace(e.searches("    rate: { rpm: 0 }", quiet), "augment:\n",
-		"augment:\n  scrape: { timeout: 5s, per_host: 1000, parallel: 1000, rate: { rpm: 0 } }\n  text_parser: {}\n", 1) + more
+		"augment:\n  scrape: { timeout: 5s, per_host: 1000, parallel: 1000, rate: { rpm: 0 } }\n"+
+			"  text_parser: {}\n", 1) + more
 }
 
 // offers are the three endpoints, each with a call that is well.
@@ -40,10 +41,12 @@ func offers(p *peer) map[string]func() (contentType string, body []byte) {
 func TestAllThree(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t)
-	p := serve(t, says(200, "text/html", article(strings.Repeat("<p>Another paragraph, with commas, of the page.</p>", 50))))
+	p := serve(t, says(200, "text/html",
+		article(strings.Repeat("<p>Another paragraph, with commas, of the page.</p>", 50))))
 	s := start(t, e.all("server: { drain_timeout: 20s }\n"), "100")
 	many := braveHit[:strings.Index(braveHit, "{\"title")] + strings.TrimSuffix(strings.Repeat(
-		`{"title":"T","url":"https://a.example/","description":"A long text that packs well, and goes on for a while, as such texts do where they are looked for","page_age":"D"},`, 20), ",") + "]}}"
+		`{"title":"T","url":"https://a.example/","description":"A long text that packs well, and goes on for a while, `+
+			`as such texts do where they are looked for","page_age":"D"},`, 20), ",") + "]}}"
 	e.both(says(200, "application/json", many))
 	background := context.Background()
 	rig.Await(t, "the children are ready", func() bool {
@@ -91,7 +94,8 @@ func TestAllThree(t *testing.T) {
 		t.Run(path+" packs answers for who takes that", func(t *testing.T) {
 			kind, body := call()
 			status, header, packed := s.send(background, path, kind, body, "Accept-Encoding", "gzip")
-			if status != 200 || header.Get("Content-Encoding") != "gzip" || !strings.Contains(header.Get("Vary"), "Accept-Encoding") {
+			if status != 200 || header.Get("Content-Encoding") != "gzip" ||
+				!strings.Contains(header.Get("Vary"), "Accept-Encoding") {
 				t.Fatalf("%d %v", status, header)
 			}
 			z, err := gzip.NewReader(strings.NewReader(packed))
@@ -146,7 +150,8 @@ func TestAllThree(t *testing.T) {
 	t.Run("who leaves before a site could be asked pays nothing", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(background, 300*time.Millisecond)
 		defer cancel()
-		if status, _, answer := s.send(ctx, scraping, "application/json", []byte(`{"url":"https://`+mute(t)+`/"}`)); status != 0 {
+		body := []byte(`{"url":"https://` + mute(t) + `/"}`)
+		if status, _, answer := s.send(ctx, scraping, "application/json", body); status != 0 {
 			t.Errorf("%d %s", status, answer)
 		}
 		s.charged(t, 0)

@@ -223,8 +223,8 @@ func ledger(t *testing.T, calls, workers int) {
 // Bombs that are read beside chats do not hold these up.
 func TestLongBombsBesideChats(t *testing.T) {
 	sim := rig.StartUpstream(t, upstream.Options{})
-	s := start(t, settings+fmt.Sprintf(strings.TrimPrefix(rig.LoneConfig[strings.Index(rig.LoneConfig, "upstreams"):], "\n"),
-		sim.URL, "")+"augment: { text_parser: {} }\n", "1000")
+	models := rig.LoneConfig[strings.Index(rig.LoneConfig, "upstreams"):]
+	s := start(t, settings+fmt.Sprintf(models, sim.URL, "")+"augment: { text_parser: {} }\n", "1000")
 	rig.Await(t, "the children are ready", func() bool {
 		status, _ := s.parse(t, "a", []byte("stork"))
 		return status == 200
@@ -233,7 +233,8 @@ func TestLongBombsBesideChats(t *testing.T) {
 		var took []time.Duration
 		for range 400 {
 			began := time.Now()
-			if status, _, answer := s.Post("/chat/completions", s.key, rig.Ask("m", "Hello [[sim tokens=8 delay_ms=5]]", "")); status != 200 {
+			if status, _, answer := s.Post("/chat/completions", s.key,
+				rig.Ask("m", "Hello [[sim tokens=8 delay_ms=5]]", "")); status != 200 {
 				t.Fatalf("%d %s", status, answer)
 			}
 			took = append(took, time.Since(began))

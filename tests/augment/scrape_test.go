@@ -76,7 +76,8 @@ func site(t testing.TB, inward string) *peer {
 		"/image":  says(200, "image/png", "\x89PNG\r\n\x1a\n"), "/empty": html("<html><body></body></html>"),
 		"/nothing": html(""), "/cut": cut("<html>"),
 		"/frame": html(article(`<iframe src="http://` + inward + `/f"></iframe><img src="http://` + inward +
-			`/i.png"><script src="http://` + inward + `/s.js"></script><link rel=stylesheet href="http://` + inward + `/c.css">` +
+			`/i.png"><script src="http://` + inward + `/s.js"></script><link rel=stylesheet ` +
+			`href="http://` + inward + `/c.css">` +
 			`<meta http-equiv=refresh content="0;url=http://` + inward + `/r">`)),
 	}
 	endless := func(pause time.Duration, piece string) func(http.ResponseWriter, *http.Request) {
@@ -178,7 +179,8 @@ func TestPages(t *testing.T) {
 		s.charged(t, 2)
 	})
 	t.Run("a PDF behind a link goes through the parser", func(t *testing.T) {
-		if status, _, answer := page(t, p.URL+"/pdf?rookery"); status != 200 || !strings.Contains(answer, "A stork on paper") {
+		if status, _, answer := page(t, p.URL+"/pdf?rookery"); status != 200 ||
+			!strings.Contains(answer, "A stork on paper") {
 			t.Errorf("%d %.200s", status, answer)
 		}
 		s.charged(t, 1)
@@ -288,7 +290,8 @@ func TestPages(t *testing.T) {
 		}
 	})
 	t.Run("bodies that are wrong are 400", func(t *testing.T) {
-		for _, body := range []string{`{}`, `{"url":""}`, `{"url":1}`, `{"url":null}`, `{"url":["` + p.URL + `"]}`, `[]`, ``} {
+		for _, body := range []string{`{}`, `{"url":""}`, `{"url":1}`, `{"url":null}`, `[]`, ``,
+			`{"url":["` + p.URL + `"]}`} {
 			if status, _, answer := s.ask(t, scraping, body); status != 400 {
 				t.Errorf("%s: %d %s", body, status, answer)
 			}

@@ -284,7 +284,8 @@ func TestSearches(t *testing.T) {
 		if err := json.Unmarshal([]byte(answer), &got); status != 200 || err != nil || len(got.Results) != 2 {
 			t.Fatalf("%d %v %.300s", status, err, answer)
 		}
-		if want := map[string]string{"title": "5", "url": "https://a.example/?q=\"\x00<", "content": "", "date": "2026"}; !reflect.DeepEqual(got.Results[0], want) {
+		want := map[string]string{"title": "5", "url": "https://a.example/?q=\"\x00<", "content": "", "date": "2026"}
+		if !reflect.DeepEqual(got.Results[0], want) {
 			t.Errorf("%q, want %q", got.Results[0], want)
 		}
 		if r := got.Results[1]; r["title"] != "\uFFFDX\x00" || r["url"] != "http://b.example/" || r["date"] != "" ||
@@ -338,8 +339,8 @@ func TestSearches(t *testing.T) {
 		s.charged(t, 1)
 	})
 	t.Run("nothing of what was searched for is in the log", func(t *testing.T) {
-		if log := s.Log(); strings.Contains(log, "heron") || strings.Contains(log, "鷺") || strings.Contains(log, "secret-") ||
-			!strings.Contains(log, searching) {
+		if log := s.Log(); strings.Contains(log, "heron") || strings.Contains(log, "鷺") ||
+			strings.Contains(log, "secret-") || !strings.Contains(log, searching) {
 			for line := range strings.Lines(log) {
 				if strings.Contains(line, "heron") || strings.Contains(line, "鷺") || strings.Contains(line, "secret-") {
 					t.Fatalf("the log says %s", line)

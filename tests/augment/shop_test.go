@@ -116,7 +116,9 @@ func (s *shop) ask(t testing.TB, path, body string, headers ...string) (int, htt
 }
 
 // send sends a request of any kind and gives up with ctx: status 0.
-func (s *shop) send(ctx context.Context, path, contentType string, body []byte, headers ...string) (int, http.Header, string) {
+func (s *shop) send(ctx context.Context, path, contentType string, body []byte, headers ...string) (
+	int, http.Header, string,
+) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Gateway.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err.Error()
