@@ -310,6 +310,36 @@ func TestPages(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a reload does not disturb what is under way", func(t *testing.T) {
+		var asked atomic.Int64
+		q := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1); r.URL.Path == "/robots.txt" {
+				w.WriteHeader(404)
+				return
+			}
+			late(600*time.Millisecond, says(200, "text/html", article("<p>still there</p>")))(w, r)
+		})
+		type end struct {
+			status int
+			answer string
+		}
+		done := make(chan end, 4)
+		for i := range 4 {
+			go func() {
+				status, _, answer := page(t, fmt.Sprint(q.URL, "/rookery/", i))
+				done <- end{status, answer}
+			}()
+		}
+		rig.Await(t, "the site is asked", func() bool { return asked.Load() >= 5 })
+		s.reload(config("rate: { rpm: 0 }, min_text: 20"))
+		s.reload(config("rate: { rpm: 0 }, min_text: 30"))
+		for range 4 {
+			if got := <-done; got.status != 200 || !strings.Contains(got.answer, "still there") {
+				t.Errorf("%d %.200s", got.status, got.answer)
+			}
+		}
+		s.charged(t, 4)
+	})
 	t.Run("twenty pages a minute are usual", func(t *testing.T) {
 		s.reload(config("min_text: 10"))
 		for i := range 20 {
