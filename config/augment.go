@@ -25,9 +25,15 @@ type Augment struct {
 type AugmentChat struct {
 	Tokens  int64 `yaml:"tokens"`  // of all that is put in; default 6000, 1000 to 200000
 	Results int   `yaml:"results"` // of a search; default 5, 1 to 20
+	// XPrice is for each result of an upstream's own search of X, XResults the most
+	// that a request pays for: what an upstream tells beyond is the operator's.
+	XPrice   Each `yaml:"x_price"`   // USD a result; default 0.01, 0 to 10000
+	XResults int  `yaml:"x_results"` // default 20, 1 to 1000
 }
 
-func (c *AugmentChat) defaults() { *c = AugmentChat{Tokens: 6000, Results: 5} }
+func (c *AugmentChat) defaults() {
+	*c = AugmentChat{Tokens: 6000, Results: 5, XPrice: callPrice, XResults: 20}
+}
 
 // InChat are the bounds that hold, written or not.
 func (a *Augment) InChat() (c AugmentChat) {
@@ -153,6 +159,8 @@ func (v *validator) augment() {
 	if c := v.c.Augment.Chat; c != nil {
 		whole(v, "augment.chat.tokens", c.Tokens, 1000, 200_000)
 		whole(v, "augment.chat.results", c.Results, 1, 20)
+		v.callPrice("augment.chat.x_price", c.XPrice)
+		whole(v, "augment.chat.x_results", c.XResults, 1, 1000)
 	}
 }
 

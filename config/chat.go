@@ -34,6 +34,7 @@ type Capabilities struct {
 	MaxVideos       int      `yaml:"max_videos"`
 	LogProbs        bool     `yaml:"logprobs"`
 	WebSearch       bool     `yaml:"web_search"` // supportsWebSearch: chats may search and read pages (augment)
+	XSearch         bool     `yaml:"x_search"`   // supportsXSearch: the upstream searches X when it gets that tool
 }
 
 // Constraints of a text model are its default sampling values, decimal text
@@ -183,6 +184,10 @@ func (v *validator) decimal(path string, d *Decimal, least, most int64) {
 func (c *Chat) checkTarget(v *validator, path string, m *Model, t *Target, u *Upstream) {
 	v.writes(path, t, u)
 	d, _ := u.speaks()
+	if c.Capabilities.XSearch && u.Dialect != "openai" {
+		v.wrong(path+".upstream", "the dialect of %s has no search of X; expected x_search: false, or an upstream of "+
+			"dialect openai", v.shown(path+".upstream"))
+	}
 	if len(d.options) == 0 {
 		v.noOptions(path, m, t)
 		return

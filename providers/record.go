@@ -122,7 +122,7 @@ func (w *writer) capabilities(c *config.Capabilities) {
 	w.flag("supportsLogProbs", c.LogProbs)
 	w.flag("supportsTeeAttestation", false)
 	w.flag("supportsE2EE", false)
-	w.flag("supportsXSearch", false)
+	w.flag("supportsXSearch", c.XSearch)
 	if c.Vision && c.MaxImages > 1 {
 		w.number("maxImages", int64(c.MaxImages))
 	}

@@ -35,8 +35,9 @@ const (
 	EmbeddingTokens       Kind = 19
 	EmbeddingCacheTokens  Kind = 20 // read
 	EmbeddingStoredTokens Kind = 21 // written to a cache
+	XResults              Kind = 22 // that a model found on X for a chat
 
-	kindsEnd = 22
+	kindsEnd = 23
 )
 
 // kind is what reports say of a kind.
@@ -74,6 +75,7 @@ var kinds = [kindsEnd]kind{
 	Scrapes:               {what: "scrape", sku: "page", unit: "pages"},
 	Searches:              {what: "search", sku: "request", unit: "requests"},
 	Documents:             {what: "parser", sku: "document", unit: "documents"},
+	XResults:              {what: "x-search", sku: "result", unit: "results"},
 }
 
 // unknown stands for kinds that a later farebox has sold.

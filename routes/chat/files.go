@@ -107,7 +107,7 @@ func (c *inference) rewrite(patches []proxy.Patch) *routes.Error {
 	if len(patches) == 0 {
 		return nil
 	}
-	slices.SortFunc(patches, func(a, b proxy.Patch) int { return a.From - b.From })
+	slices.SortStableFunc(patches, func(a, b proxy.Patch) int { return a.From - b.From })
 	body := proxy.AppendPatched(make([]byte, 0, proxy.PatchedLen(c.chat.Body, patches)), c.chat.Body, patches)
 	if err := c.call.Doc.Skim(body, c.call.Rules().Root); err != nil {
 		return &routes.Error{Status: http.StatusBadRequest, Code: "INVALID_REQUEST",

@@ -18,7 +18,8 @@ type brandFlags struct {
 	strip, disable, system, e2ee             bool
 	webSearch                                string
 	scraping, citations, inStream, documents bool
-	xSearch, tool                            bool // tool: web_search stands among the tools
+	xSearch                                  bool
+	tool, xTool                              bool // web_search and x_search stand among the tools
 	character                                string
 	word                                     string // of the object that they stood in; empty: the model's suffix
 }
@@ -70,13 +71,16 @@ func (c *inference) readFlags(v *routes.Validator, f *brandFlags) *routes.Error 
 	return nil
 }
 
-// readTools has the tool web_search switch searching on, unless a parameter says
-// otherwise (addendum 5.5).
+// readTools has the tools web_search and x_search switch searching on, web_search
+// unless a parameter says otherwise (addendum 5.5).
 func (c *inference) readTools(v *routes.Validator, f *brandFlags) {
 	tools := v.Doc.TopIndex(dialect.ChatTools)
 	for t := tools + 1; tools >= 0 && t < v.Doc.Fields[tools].Next; t = v.Doc.Fields[t].Next {
-		if string(v.Text(t, dialect.ToolType)) == "web_search" {
+		switch string(v.Text(t, dialect.ToolType)) {
+		case "web_search":
 			f.tool, f.webSearch = true, cmp.Or(f.webSearch, "on")
+		case "x_search":
+			f.xSearch, f.xTool = true, true
 		}
 	}
 }
@@ -155,14 +159,16 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 		return no(word+"_parameters.enable_web_search", "web search")
 	case f.scraping && !(can.WebSearch && c.of.web.Offer(c.call).Pages):
 		return no(word+"_parameters.enable_web_scraping", "web scraping")
-	case f.xSearch:
+	case f.xTool && !can.XSearch:
+		return no("tools", "x search")
+	case f.xSearch && !can.XSearch:
 		return no(word+"_parameters.enable_x_search", "x search")
 	}
 	if i := v.Doc.TopIndex(dialect.ChatTools); i >= 0 && v.Doc.Fields[i].Len > 0 {
 		for t := i + 1; t < v.Doc.Fields[i].Next; t = v.Doc.Fields[t].Next {
 			// Custom tools pass the rules with compat.openai_extras only.
 			switch kind := v.Text(t, dialect.ToolType); string(kind) {
-			case "web_search":
+			case "web_search", "x_search":
 			case "function", "custom":
 				if !can.Tools {
 					return no("tools", "tools")

@@ -288,7 +288,7 @@ func (c *inference) costOf(u *dialect.Usage, flags journal.Flags) (sold money.Li
 	} else {
 		sold = money.Text(c.call.Model.Price, used)
 	}
-	c.lookup.bill(&sold)
+	c.lookup.bill(&sold, u.Sources)
 	if u.Completion > 0 || c.chat.Embedding || flags&journal.FlagAborted != 0 {
 		cost = sold.Cost()
 	}

@@ -25,6 +25,10 @@ type lookup struct {
 	links  []string // of pages to read instead
 	user   int32    // the last user message, -1: there is none
 	room   int64    // tokens that are held for what goes into the prompt
+	x      bool     // the upstream searches X for itself
+	xPrice money.Pico
+	xMost  int64 // results that are paid for
+	xRoom  int64 // tokens that are held for what the upstream puts into the prompt
 
 	answer routes.WebAnswer
 	sold   money.Lines
@@ -40,11 +44,16 @@ const maxLookupAnswer = 4 << 20
 // plan decides what is looked up, before anything is held for it.
 func (c *inference) plan(f *brandFlags) *routes.Error {
 	search := f.webSearch == "on" || f.webSearch == "auto"
-	if !search && !f.scraping && !f.tool {
+	if !search && !f.scraping && !f.tool && !f.xSearch {
 		return nil
 	}
-	l := &lookup{offer: c.of.web.Offer(c.call), user: c.lastUser()}
-	c.lookup = l
+	l, bounds := &lookup{user: c.lastUser(), x: f.xSearch}, c.call.Config().Augment.InChat()
+	if c.lookup = l; l.x {
+		l.xPrice, l.xMost, l.xRoom = money.Pico(bounds.XPrice), int64(bounds.XResults), bounds.Tokens
+	}
+	if search || f.scraping {
+		l.offer = c.of.web.Offer(c.call)
+	}
 	words := c.words(l.user)
 	if f.scraping {
 		l.links = linksIn(words)
@@ -61,7 +70,7 @@ func (c *inference) plan(f *brandFlags) *routes.Error {
 		l.query = query
 	}
 	if l.asks() {
-		l.room = c.call.Config().Augment.InChat().Tokens
+		l.room = bounds.Tokens
 	}
 	return nil
 }
@@ -75,6 +84,8 @@ func (l *lookup) tells() bool { return l.asks() }
 // outcome is what the header of the answer says.
 func (l *lookup) outcome() string {
 	switch {
+	case !l.asks() && l.x:
+		return "x"
 	case !l.asks():
 		return "none"
 	case l.answer.Failed:
@@ -90,7 +101,7 @@ func (l *lookup) needs() int64 {
 	if l == nil {
 		return 0
 	}
-	return l.room
+	return l.room + l.xRoom
 }
 
 // bought says that it costs something.
@@ -111,10 +122,13 @@ func (l *lookup) documents(f *brandFlags) bool {
 
 // worst is the most that is paid for it, tokens apart.
 func (l *lookup) worst() billing.Nano {
-	if !l.asks() {
-		return 0
+	var lines money.Lines
+	if l.asks() {
+		lines = l.lines(max(1, int64(len(l.links))))
 	}
-	lines := l.lines(max(1, int64(len(l.links))))
+	if l != nil && l.x {
+		lines.Add(money.XResults, l.xMost, l.xPrice)
+	}
 	return lines.Cost()
 }
 
@@ -128,10 +142,14 @@ func (l *lookup) lines(units int64) (lines money.Lines) {
 	return lines
 }
 
-// bill puts what was looked up behind the tokens.
-func (l *lookup) bill(sold *money.Lines) {
+// bill puts what was looked up behind the tokens, and the results that the upstream
+// says it has found on X.
+func (l *lookup) bill(sold *money.Lines, sources int64) {
 	if l == nil {
 		return
+	}
+	if n := min(sources, l.xMost); l.x && n > 0 {
+		sold.Add(money.XResults, n, l.xPrice)
 	}
 	for _, line := range l.sold.All() {
 		sold.Add(line.Kind, line.Units, line.Price)
@@ -299,16 +317,12 @@ func (c *inference) judgeLookup() *routes.Error {
 	return nil
 }
 
-// putIn makes the body one that has what was found before the last user message,
-// and none of the built-in tools, which are ours.
+// putIn makes the body one that has what was found before the last user message, and
+// of the built-in tools the one for searching X, which is the upstream's, alone.
 func (c *inference) putIn(message []byte) *routes.Error {
-	doc := &c.call.Doc
-	var patches []proxy.Patch
-	for _, cut := range c.builtIns() {
-		patches = append(patches, proxy.Patch{From: cut.From, To: cut.To})
-	}
+	patches := c.builtIns()
 	if len(message) > 0 {
-		at := int(doc.Fields[c.lookup.user].From)
+		at := int(c.call.Doc.Fields[c.lookup.user].From)
 		patches = append(patches, proxy.Patch{From: at, To: at, With: message})
 	}
 	if e := c.rewrite(patches); e != nil {
@@ -318,29 +332,56 @@ func (c *inference) putIn(message []byte) *routes.Error {
 	return nil
 }
 
-// builtIns are the ranges of the body without which it has no built-in tools.
-func (c *inference) builtIns() (cuts []scan.Span) {
-	doc := &c.call.Doc
-	tools := doc.TopIndex(dialect.ChatTools)
+// builtIns are the patches that take the tool web_search out of the body, since it is
+// ours, and put in the tool x_search where a parameter asks for it.
+func (c *inference) builtIns() (patches []proxy.Patch) {
+	const tool = `{"type":"x_search"}`
+	doc, tools := &c.call.Doc, c.call.Doc.TopIndex(dialect.ChatTools)
 	if tools < 0 || doc.Fields[tools].Kind != scan.Array {
-		return nil
+		switch {
+		case !c.lookup.x:
+		case tools >= 0: // null
+			patches = c.put(patches, tools, "["+tool+"]")
+		default:
+			patches = append(patches, proxy.Patch{From: doc.Open, To: doc.Open, With: []byte(`"tools":[` + tool + `],`)})
+		}
+		return patches
 	}
+	list := &doc.Fields[tools]
 	var ours []int32
-	for t := tools + 1; t < doc.Fields[tools].Next; t = doc.Fields[t].Next {
-		if string(c.chat.Text(doc.Member(t, dialect.ToolType))) == "web_search" {
+	lacks := c.lookup.x
+	for t := tools + 1; t < list.Next; t = doc.Fields[t].Next {
+		switch string(c.chat.Text(doc.Member(t, dialect.ToolType))) {
+		case "web_search":
 			ours = append(ours, t)
+		case "x_search":
+			lacks = false
 		}
 	}
-	if len(ours) < int(doc.Fields[tools].Len) {
-		return doc.AppendCuts(nil, c.chat.Body, ours...)
-	}
-	// Without tools nothing may be said of how they are used.
-	ours = ours[:0]
-	for _, id := range [...]int{dialect.ChatTools, dialect.ChatToolChoice, dialect.ChatParallelToolCalls} {
-		if i := doc.TopIndex(id); i >= 0 {
-			ours = append(ours, i)
+	switch left := int(list.Len) - len(ours); {
+	case left == 0 && lacks:
+		return c.put(patches, tools, "["+tool+"]")
+	case left == 0:
+		// Without tools nothing may be said of how they are used.
+		ours = ours[:0]
+		for _, id := range [...]int{dialect.ChatTools, dialect.ChatToolChoice, dialect.ChatParallelToolCalls} {
+			if i := doc.TopIndex(id); i >= 0 {
+				ours = append(ours, i)
+			}
 		}
+		slices.Sort(ours)
+	case lacks:
+		at := int(list.From) + 1
+		patches = append(patches, proxy.Patch{From: at, To: at, With: []byte(tool + ",")})
 	}
-	slices.Sort(ours)
-	return doc.AppendCuts(nil, c.chat.Body, ours...)
+	for _, cut := range doc.AppendCuts(nil, c.chat.Body, ours...) {
+		patches = append(patches, proxy.Patch{From: cut.From, To: cut.To})
+	}
+	return patches
+}
+
+// put replaces the value of a field.
+func (c *inference) put(patches []proxy.Patch, field int32, value string) []proxy.Patch {
+	f := &c.call.Doc.Fields[field]
+	return append(patches, proxy.Patch{From: int(f.From), To: int(f.To), With: []byte(value)})
 }

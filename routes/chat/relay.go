@@ -99,7 +99,7 @@ func (c *inference) progress(produced int64) {
 	}
 	c.progressNs = now
 	sold := money.Text(c.call.Model.Price, money.Usage{Prompt: c.likely, Completion: produced})
-	c.lookup.bill(&sold)
+	c.lookup.bill(&sold, 0)
 	c.call.Hold().Progress(&sold)
 }
 

@@ -16,8 +16,9 @@ type Usage struct {
 	// Claimed is how many tokens the upstream reported beyond what the request
 	// allowed; they are in no other count.
 	Claimed   int64
-	Seen      bool // the upstream reported it
-	Estimated bool // we counted, wholly or in part
+	Sources   int64 // that the upstream found for the answer
+	Seen      bool  // the upstream reported it
+	Estimated bool  // we counted, wholly or in part
 }
 
 // Bound makes every count at least 0 and no part larger than its whole.
@@ -27,6 +28,7 @@ func (u *Usage) Bound() {
 	u.Cached = min(max(u.Cached, 0), u.Prompt)
 	u.CacheWrite = min(max(u.CacheWrite, 0), u.Prompt-u.Cached)
 	u.Reasoning = min(max(u.Reasoning, 0), u.Completion)
+	u.Sources = min(max(u.Sources, 0), maxCount)
 }
 
 // UsageShape is the usage object of chat completions and embeddings, with the
@@ -36,7 +38,8 @@ var UsageShape = nested(below{"prompt_tokens_details": promptDetails, "completio
 	"cached_tokens",           // Moonshot
 	"prompt_cache_hit_tokens", // DeepSeek
 	"cache_read_input_tokens", // proxies before Anthropic
-	"cache_write_tokens", "cache_creation_input_tokens", "reasoning_tokens")
+	"cache_write_tokens", "cache_creation_input_tokens", "reasoning_tokens",
+	"num_sources_used") // xAI
 
 var (
 	promptDetails = names("cached_tokens", "cache_write_tokens", "cache_creation_input_tokens",
@@ -56,6 +59,7 @@ const (
 	usageCacheWrite
 	usageCacheCreation
 	usageReasoning
+	usageSources
 )
 
 var usageDocs = sync.Pool{New: func() any { return new(scan.Document) }}
@@ -111,6 +115,8 @@ func UsageIn(body []byte, doc *scan.Document, at int32, u *Usage) bool {
 			n.CacheWrite = max(n.CacheWrite, v)
 		case usageReasoning:
 			n.Reasoning = max(n.Reasoning, v)
+		case usageSources:
+			n.Sources = v
 		}
 	}
 	if !seen && total < 0 {
