@@ -19,7 +19,7 @@ type brandFlags struct {
 	webSearch                                string
 	scraping, citations, inStream, documents bool
 	xSearch                                  bool
-	tool, xTool                              bool // web_search and x_search stand among the tools
+	tool                                     bool // web_search stands among the tools
 	character                                string
 	word                                     string // of the object that they stood in; empty: the model's suffix
 }
@@ -71,16 +71,17 @@ func (c *inference) readFlags(v *routes.Validator, f *brandFlags) *routes.Error 
 	return nil
 }
 
-// readTools has the tools web_search and x_search switch searching on, web_search
-// unless a parameter says otherwise (addendum 5.5).
+// readTools has the tools web_search and x_search switch searching on where the model
+// can, web_search unless a parameter says otherwise (addendum 5.5).
 func (c *inference) readTools(v *routes.Validator, f *brandFlags) {
+	can := &c.call.Model.Chat.Capabilities
 	tools := v.Doc.TopIndex(dialect.ChatTools)
 	for t := tools + 1; tools >= 0 && t < v.Doc.Fields[tools].Next; t = v.Doc.Fields[t].Next {
-		switch string(v.Text(t, dialect.ToolType)) {
-		case "web_search":
+		switch kind := v.Text(t, dialect.ToolType); {
+		case string(kind) == "web_search" && can.WebSearch:
 			f.tool, f.webSearch = true, cmp.Or(f.webSearch, "on")
-		case "x_search":
-			f.xSearch, f.xTool = true, true
+		case string(kind) == "x_search" && can.XSearch:
+			f.xSearch = true
 		}
 	}
 }
@@ -153,28 +154,23 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 	case f.character != "":
 		return &routes.Error{Status: 404, Code: "CHARACTER_NOT_FOUND",
 			Message: "Unknown character " + routes.Excerpt([]byte(f.character)) + ": this service has no characters."}
-	case f.tool && !can.WebSearch:
-		return no("tools", "web search")
 	case f.webSearch != "" && f.webSearch != "off" && !can.WebSearch:
 		return no(word+"_parameters.enable_web_search", "web search")
 	case f.scraping && !(can.WebSearch && c.of.web.Offer(c.call).Pages):
 		return no(word+"_parameters.enable_web_scraping", "web scraping")
-	case f.xTool && !can.XSearch:
-		return no("tools", "x search")
 	case f.xSearch && !can.XSearch:
 		return no(word+"_parameters.enable_x_search", "x search")
 	}
 	if i := v.Doc.TopIndex(dialect.ChatTools); i >= 0 && v.Doc.Fields[i].Len > 0 {
 		for t := i + 1; t < v.Doc.Fields[i].Next; t = v.Doc.Fields[t].Next {
-			// Custom tools pass the rules with compat.openai_extras only.
-			switch kind := v.Text(t, dialect.ToolType); string(kind) {
-			case "web_search", "x_search":
-			case "function", "custom":
-				if !can.Tools {
-					return no("tools", "tools")
-				}
-			default:
-				return no(v.Doc.Path(t)+".type", "the built-in tool "+routes.Excerpt(kind))
+			kind := string(v.Text(t, dialect.ToolType))
+			switch {
+			case kind == "web_search" && can.WebSearch, kind == "x_search" && can.XSearch:
+			case !can.Tools:
+				return no("tools", "tools")
+			case kind != "function" && kind != "custom":
+				// Custom tools pass the rules with compat.openai_extras only.
+				return no(v.Doc.Path(t)+".type", "the built-in tool "+routes.Excerpt([]byte(kind)))
 			}
 		}
 	}

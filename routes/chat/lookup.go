@@ -201,18 +201,18 @@ func queryOf(text string) string {
 }
 
 // timely are words of questions whose answers change.
-var timely = map[string]bool{}
-
-func init() {
+var timely = func() map[string]bool {
+	words := map[string]bool{}
 	for _, word := range strings.Fields(`latest newest current currently recent recently today tonight tomorrow yesterday
 		now nowadays news headlines weather forecast price prices stock stocks score scores standings schedule election
 		elections released release update updates version breaking live online website internet google search browse
 		aktuell aktuelle aktuellen heute gestern morgen neueste neuesten nachrichten wetter preis suche
 		actuel actuelle aujourd'hui hier demain dernier dernière actualités météo prix recherche
 		actual hoy ayer mañana último última noticias tiempo precio busca`) {
-		timely[word] = true
+		words[word] = true
 	}
-}
+	return words
+}()
 
 // worthSearching decides for enable_web_search auto, in a microsecond and without a
 // model: a question is searched for when it has a word of what changes (latest,

@@ -29,7 +29,7 @@ models:
     price: { input: 1, output: 2 }
     targets: [{ upstream: first }]
 augment:
-  text_parser: {}
+  text_parser: { timeout: 50s } # the race detector is slow
 `
 
 // wordFile is a document of one paragraph.
