@@ -338,3 +338,34 @@ func TestSearchesArePaidForLikeTheTokens(t *testing.T) {
 	}
 	t.Errorf("no line of the search: %s", text)
 }
+
+// A search is charged with its answer: not when the model fails, and to its last token
+// when the client leaves while the model writes.
+func TestSearchesBeforeModelsThatFailOrAreLeft(t *testing.T) {
+	t.Parallel()
+	sim, w, g, key := startSearch(t)
+	on := `,"svc_parameters":{"enable_web_search":"on"}`
+	for _, more := range []string{"", `,"stream":true`} {
+		status, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", "Rivers? [[sim status=500]]", on+more))
+		if status < 500 {
+			t.Errorf("%d %s", status, answer)
+		}
+	}
+	before := spent(t, g, 0, 0)
+	if w.asked.Load() != 2 {
+		t.Errorf("%d searches", w.asked.Load())
+	}
+	client := &http.Client{Timeout: 500 * time.Millisecond}
+	was := sim.Idle(t).Tokens
+	if _, _, _, err := rig.Try(client, g.URL+"/chat/completions", key, rig.Ask("sim-chat",
+		"Rivers? [[sim delay_ms=1000 tokens=7]]", on)); err == nil {
+		t.Error("it was answered")
+	}
+	time.Sleep(time.Second)
+	now := sim.Idle(t).Tokens
+	used := rig.Money((now.PromptTokens - was.PromptTokens + 2*(now.CompletionTokens-was.CompletionTokens)) * nanoToken)
+	if now.CompletionTokens-was.CompletionTokens != 7 {
+		t.Errorf("%d tokens were made", now.CompletionTokens-was.CompletionTokens)
+	}
+	spent(t, g, before, used+nanoSearch)
+}
