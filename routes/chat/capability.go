@@ -62,5 +62,9 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any
 	for _, m := range catalog.Models() {
 		v.meters = append(v.meters, of.metersOf(m.ID))
 	}
-	return routes.View{Own: v, Headers: [][]byte{v.capHeader, v.webHeader}}, nil
+	headers := [][]byte{v.capHeader}
+	if cfg.Augment != (config.Augment{}) {
+		headers = append(headers, v.webHeader)
+	}
+	return routes.View{Own: v, Headers: headers}, nil
 }
