@@ -143,7 +143,10 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 	o := scrape.Options{
 		Fetch: fetcher, Jail: t.jail, MinText: c.MinText, Agent: c.UserAgent, IgnoreRobots: c.Robots == "ignore",
 		Extractor: scrape.Extractor(c.Extractor), Ports: ports(c.Ports), Allow: config.Prefixes(cfg.Fetch.Allow),
-		Limit: c.Timeout, Parallel: c.Parallel, MaxPage: int64(c.MaxPage), Cache: int64(c.Cache.Size), TTL: c.Cache.TTL,
+		Parallel: c.Parallel, MaxPage: int64(c.MaxPage), Cache: int64(c.Cache.Size), TTL: c.Cache.TTL,
+	}
+	if c.Block != nil {
+		o.Blocked = []scrape.Site{} // none is another thing than the usual ones
 	}
 	for _, host := range c.Block {
 		o.Blocked = append(o.Blocked, scrape.Site{Host: host})
@@ -176,6 +179,7 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 		o.Renderer = t.render
 		longest += js.Timeout
 	}
+	o.Limit = longest // each hop has the fetcher's own
 	pages, err := scrape.New(o)
 	if err != nil {
 		return fmt.Errorf("augment.scrape: %w", err)
