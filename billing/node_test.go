@@ -101,10 +101,12 @@ func TestReleasedNodeBooksItsChargesLate(t *testing.T) {
 	})
 	c.heal(0)
 	c.eventually("node a counts its leases anew", func() bool {
+		// Before the store's lock: a recount asks the store with the account's held.
+		granted := open.Granted()
 		c.db.mu.Lock()
 		defer c.db.mu.Unlock()
 		// 1 USD is left for the hold of 2 that node a still has open.
-		return c.db.charged.Total() == 3*usd && open.Granted() == usd && c.nodes[0].node.state.Load() == nodeOpen
+		return c.db.charged.Total() == 3*usd && granted == usd && c.nodes[0].node.state.Load() == nodeOpen
 	})
 	c.audit()
 	if n, short := settleNow(&open, 2*usd); n != usd || short != usd {

@@ -120,6 +120,7 @@ func TestDialectsMakeImages(t *testing.T) {
 				_, root := simulated(t)
 				g := newRig(t, guarded)
 				j := jobOf(t, kind)
+				d := d // of this subtest alone
 				if name == "stability" && kind == image.Upscale {
 					d.model = "fast"
 				}
