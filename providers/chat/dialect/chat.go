@@ -13,6 +13,12 @@ type Chat struct {
 	Body  []byte
 	Doc   *scan.Document // of Body, with ChatShape or EmbedShape
 	Model *Model
+	// Form is how the client asked where that was not as chat completions do, Told its
+	// own body, of which Body was made, and ToldDoc a scan of it; nil: Body is its own.
+	Form    Form
+	Told    []byte
+	ToldDoc *scan.Document
+
 	// Suffix is the feature suffix that was cut from the model name (addendum 5.4).
 	Suffix []byte
 

@@ -64,6 +64,9 @@ type Upstream struct {
 	Name    string // the operator's label, for logs and metrics only
 	Config  *config.Upstream
 	Dialect Dialect
+	// Natives speak to an upstream that takes the bodies of a form as its clients write
+	// them, by FormKind; nil: what they ask for is asked as a chat completion.
+	Natives [FormKinds]Dialect
 	Proxy   *proxy.Endpoint
 	// Drops are the members of a chat body, by their ids, that are not sent here;
 	// CutsTTL says that the lifetimes of cached prompts are not.

@@ -1,0 +1,46 @@
+package dialect
+
+// FormKind is a form of asking for a chat completion beside that of chat completions.
+type FormKind uint8
+
+const (
+	// Responses is OpenAI's POST /responses (addendum 6).
+	Responses FormKind = iota
+	// Messages is Anthropic's POST /messages.
+	Messages
+	// FormKinds is how many there are.
+	FormKinds
+)
+
+// Form is how one client asks for a chat completion where it does so in another form
+// than that of chat completions. Its own body has become a chat body before anything
+// else is done with it; what chat completions say is turned back as the last step.
+// A Form belongs to one request.
+type Form interface {
+	Kind() FormKind
+	// Path is where in the client's own body stands what a member of the chat body
+	// was made of, such as input[2].content for messages[3].content.
+	Path(chat string) string
+	// Answer turns a whole chat completion into the client's answer. The cost and the
+	// <brand>_parameters of the completion are in it where the client is to have them.
+	Answer(completion []byte, c *Chat) ([]byte, error)
+	// Stream starts turning the chunks of a chat completion into the client's events.
+	Stream(c *Chat) FormStream
+	// AppendError appends the event that ends a stream which failed, and what must
+	// stand behind it. It is for the streams of upstreams that speak the form
+	// themselves; a FormStream is given the event of chat completions.
+	AppendError(dst []byte, code, kind, message string) []byte
+}
+
+// FormStream turns server-sent events of chat completions into those of a Form. One
+// goroutine owns it. It is given whole events only, however many at once.
+type FormStream interface {
+	// Pass returns the client's events for those of a chat completion. They are valid
+	// until the next call.
+	Pass(chunks []byte) []byte
+	// Finish returns the client's last events, where Pass has not given them yet. The
+	// answer is over, whether it came to its end or not.
+	Finish() []byte
+	// Release gives the FormStream back; it must not be used afterwards.
+	Release()
+}
