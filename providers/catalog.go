@@ -88,7 +88,7 @@ func newUpstream(cfg *config.Upstream, prev *Catalog) (*endpoint, error) {
 		return nil, fmt.Errorf("cannot speak dialect %q to upstream %s: it is unknown", cfg.Dialect, cfg.Name)
 	}
 	u := &endpoint{
-		Upstream: Upstream{Name: cfg.Name, Config: cfg, Dialect: speaks.chat},
+		Upstream: Upstream{Name: cfg.Name, Config: cfg, Dialect: speaks.chat, Natives: speaks.natives},
 		options:  targetOptions(cfg),
 	}
 	if cfg.CAFile != "" {

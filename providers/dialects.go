@@ -15,8 +15,10 @@ import (
 // spoken is how upstreams of one dialect are spoken to; what the config says of
 // a dialect is in package config under the same name.
 type spoken struct {
-	chat    dialect.Dialect // nil: none
-	picture image.Dialect   // nil: none
+	chat dialect.Dialect // nil: none
+	// natives speak the forms that such upstreams take as their clients write them.
+	natives [dialect.FormKinds]dialect.Dialect
+	picture image.Dialect // nil: none
 	// headers are on every request that has none of the same name from the operator.
 	headers [][2]string
 	// probe is an endpoint that refuses an empty request and charges nothing for

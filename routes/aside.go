@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"farebox/providers"
+	"farebox/providers/chat/dialect"
 	"farebox/proxy"
 )
 
@@ -32,6 +33,20 @@ type Aside struct {
 // of the client.
 type TextModels interface {
 	Ask(c *Call, a *Aside) error
+	// Sell serves a chat completion that was asked for in another form.
+	Sell(c *Call, r *Retold) *Error
+}
+
+// Retold is a chat completion that was asked for in another form.
+type Retold struct {
+	// Form is the client's; its body and the scan of it are those of the Call.
+	Form dialect.Form
+	// Body is the chat body that was made of it. Where the client's own has issues it
+	// has at least the model that was named.
+	Body []byte
+	// Issues are what is wrong with the client's own body. What is wrong with Body is
+	// told under the client's names.
+	Issues []Issue
 }
 
 // BeginAside gives a Call for an Aside. Whoever took it gives it back with EndAside.

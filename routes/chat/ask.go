@@ -32,7 +32,7 @@ func (of *Capability) Ask(call *routes.Call, a *routes.Aside) error {
 		Body: a.Body, Doc: &c.call.Doc, Model: a.Model, Choices: 1, AskedCompletion: a.MostTokens,
 		MaxCompletion: a.MostTokens,
 	}
-	if err := c.call.Doc.Skim(q.Body, askShape); err != nil {
+	if err := c.chat.Doc.Skim(q.Body, askShape); err != nil {
 		return errors.New("the request for it cannot be read") // its words may hold a prompt
 	}
 	q.Prepare(true, a.NoThinking)

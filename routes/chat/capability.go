@@ -46,15 +46,17 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 
 // view is what one config says of text models.
 type view struct {
-	meters     []*modelMeters // by catalog index of the model
-	capHeader  []byte         // which cap on completion tokens was sent
-	webHeader  []byte         // what was looked up
-	e2eeHeader string         // request header of end-to-end encryption
+	book       *routes.Rulebook // of chat bodies
+	meters     []*modelMeters   // by catalog index of the model
+	capHeader  []byte           // which cap on completion tokens was sent
+	webHeader  []byte           // what was looked up
+	e2eeHeader string           // request header of end-to-end encryption
 }
 
 // Load is routes.Loader.
 func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
 	v := &view{
+		book:       chatBook(cfg),
 		capHeader:  routes.BrandHeader(cfg.Brand, "max-completion-tokens"),
 		webHeader:  routes.BrandHeader(cfg.Brand, "web-search"),
 		e2eeHeader: string(routes.BrandHeader(cfg.Brand, "tee-client-pub-key")),

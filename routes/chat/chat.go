@@ -41,15 +41,20 @@ func (of *Capability) serveChat(call *routes.Call) *routes.Error {
 	}
 	use := checkMessages(&v)
 	checkLists(&v)
-	c.readChat(&v)
-	if e := c.chooseModel("text", &v); e != nil {
+	return c.serve(&v, &use)
+}
+
+// serve sells the chat completion that a checked body asks for.
+func (c *inference) serve(v *routes.Validator, use *features) *routes.Error {
+	c.readChat(v)
+	if e := c.chooseModel("text", v); e != nil {
 		return e
 	}
 	var flags brandFlags
-	if e := c.readFlags(&v, &flags); e != nil {
+	if e := c.readFlags(v, &flags); e != nil {
 		return e
 	}
-	if e := c.gate(&v, &use, &flags); e != nil {
+	if e := c.gate(v, use, &flags); e != nil {
 		return e
 	}
 	c.parses = use.files > 0 && !c.call.Model.Chat.Capabilities.Files

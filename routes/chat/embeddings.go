@@ -47,7 +47,7 @@ func (of *Capability) serveEmbeddings(call *routes.Call) *routes.Error {
 	if !one {
 		v.CheckItems(dialect.EmbedInput, "elements")
 	}
-	if unknown := c.call.Doc.Members - len(c.call.Doc.Fields); unknown > 0 {
+	if unknown := c.chat.Doc.Members - len(c.chat.Doc.Fields); unknown > 0 {
 		v.Add(routes.Issue{Code: "unrecognized_keys",
 			Message: "This endpoint takes only model, input, encoding_format, dimensions and user; the body has " +
 				strconv.Itoa(unknown) + " more."})

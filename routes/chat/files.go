@@ -29,7 +29,7 @@ func (c *inference) readFiles() *routes.Error {
 	if usd, diem, _ := c.call.Key.BalanceAt(c.call.StartNs); usd+diem <= 0 && !c.call.Model.Price.Free {
 		return nil
 	}
-	doc := &c.call.Doc
+	doc := c.chat.Doc
 	var patches []proxy.Patch
 	messages := doc.TopIndex(dialect.ChatMessages)
 	for m := messages + 1; m < doc.Fields[messages].Next; m = doc.Fields[m].Next {
@@ -54,7 +54,7 @@ func (c *inference) readFiles() *routes.Error {
 
 // readFile makes the text part that stands for a file part.
 func (c *inference) readFile(part int32) ([]byte, *routes.Error) {
-	doc := &c.call.Doc
+	doc := c.chat.Doc
 	file := doc.Member(part, dialect.PartFile)
 	at := doc.Member(file, dialect.FileData)
 	path := doc.Path(at)
@@ -109,11 +109,11 @@ func (c *inference) rewrite(patches []proxy.Patch) *routes.Error {
 	}
 	slices.SortStableFunc(patches, func(a, b proxy.Patch) int { return a.From - b.From })
 	body := proxy.AppendPatched(make([]byte, 0, proxy.PatchedLen(c.chat.Body, patches)), c.chat.Body, patches)
-	if err := c.call.Doc.Skim(body, c.call.Rules().Root); err != nil {
+	if err := c.chat.Doc.Skim(body, c.view.book.Root); err != nil {
 		return &routes.Error{Status: http.StatusBadRequest, Code: "INVALID_REQUEST",
 			Message: "The request has no room for what is put into it; please shorten it."}
 	}
-	c.call.Body, c.chat.Body = body, body
+	c.chat.Body = body
 	if c.lookup != nil {
 		c.lookup.user = c.lastUser()
 	}

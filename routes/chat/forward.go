@@ -28,6 +28,7 @@ func (c *inference) ask(ctx *fasthttp.RequestCtx, limit time.Duration) {
 // Try is attempt.Work.
 func (c *inference) Try(t *dialect.Target) attempt.Verdict {
 	c.target, c.call.Upstream = t, t.Upstream.Name
+	c.native = c.nativeOf(t) != nil
 	c.call.Attempts++
 	c.res = c.x.Ask(t.Upstream.Proxy, &c.request)
 	v := c.judge()
@@ -55,7 +56,7 @@ func (c *inference) Fits(t *dialect.Target, now int64) bool {
 		c.unsupported = no
 		return false
 	}
-	err := t.Upstream.Dialect.Request(&c.request, &c.chat, t, c.scratch)
+	err := c.speaks(t).Request(&c.request, &c.chat, t, c.scratch)
 	// What one dialect cannot say another one may: the next target is asked.
 	if err != nil && !errors.As(err, &c.unsupported) {
 		c.call.Logger().Warn().Err(err).Str("upstream", t.Upstream.Name).Bytes("request_id", c.call.ID[:]).
@@ -129,20 +130,20 @@ func (c *inference) readRefusal() attempt.Verdict {
 // refuse judges an upstream's words in place of an answer.
 func (c *inference) refuse(status int, retryAfter time.Duration, body []byte) attempt.Verdict {
 	c.reply.refused, c.reply.words = true, body
-	c.reply.failure = c.target.Upstream.Dialect.Error(status, retryAfter, body)
+	c.reply.failure = c.speaks(c.target).Error(status, retryAfter, body)
 	return c.reply.failure.Verdict
 }
 
 // readWhole reads an answer that is no stream. One that is too large to be held
 // is good when it begins well.
 func (c *inference) readWhole() attempt.Verdict {
-	d := c.target.Upstream.Dialect
-	most := max(maxBuffered, c.room)
-	if d.Translates() {
+	d := c.speaks(c.target)
+	most, whole := max(maxBuffered, c.room), d.Translates() || c.chat.Form != nil
+	if whole {
 		most = maxTranslated
 	}
 	body, cause, err := c.x.ReadAll(c.answer[:0], most)
-	if err == proxy.ErrTooLarge && !d.Translates() {
+	if err == proxy.ErrTooLarge && !whole {
 		if len(body) == 0 {
 			body, _ = c.x.More(body)
 		}
@@ -184,7 +185,7 @@ func (c *inference) beginStream() attempt.Verdict {
 		return c.broken()
 	}
 	c.releaseStream()
-	c.stream = c.target.Upstream.Dialect.Stream(&c.chat, c.target)
+	c.stream = c.speaks(c.target).Stream(&c.chat, c.target)
 	c.answer = c.answer[:0]
 	for {
 		p, done, cause := c.x.First()
@@ -218,7 +219,7 @@ func (c *inference) beginStream() attempt.Verdict {
 // endsWell says that a stream of which nothing was passed on yet, and which is
 // over, still has something to say: some servers leave out the last empty line.
 func (c *inference) endsWell(all []byte) bool {
-	s := c.target.Upstream.Dialect.Stream(&c.chat, c.target)
+	s := c.speaks(c.target).Stream(&c.chat, c.target)
 	defer s.Release()
 	s.Pass(all)
 	return hasObject(all) && len(s.Finish(true)) > 0 && !s.Failed()
@@ -231,6 +232,10 @@ func (c *inference) releaseStream() {
 	if c.stream != nil {
 		c.stream.Release()
 		c.stream = nil
+	}
+	if c.told != nil {
+		c.told.Release()
+		c.told = nil
 	}
 }
 

@@ -56,11 +56,14 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 		flags, c.call.Cause = journal.FlagAborted, gone.String()
 	}
 	c.call.Status = 200
-	if (c.call.Config().Compat.AnswerExtras || c.lookup.tells()) && !c.chat.Embedding {
+	if (c.call.Config().Compat.AnswerExtras || c.lookup.tells()) && !c.chat.Embedding && !c.native {
 		inPlace := c.inPlace()
 		if c.reply.out = c.appendExtras(c.reply.out, flags); inPlace {
 			c.answer = c.reply.out // it may have grown out of its place
 		}
+	}
+	if e := c.retell(); e != nil {
+		return false, e
 	}
 	c.bill(c.reply.usage, flags)
 	return false, nil
@@ -111,6 +114,7 @@ func (c *inference) Admit(again bool) *routes.Error {
 	cfg := c.call.Config()
 	upper, likely := dialect.EstimatePrompt(&c.chat, cfg.Billing.ImageTokens)
 	room := c.lookup.needs()
+	room += c.beyond()
 	c.chat.MostPrompt = c.mostPrompt(upper) + room
 	upper += room
 	want := c.completionCap(upper)
@@ -187,7 +191,7 @@ func (c *inference) boundPrompt() int64 {
 	var bound int64
 	permille := c.view.meters[c.call.Model.Index].prompts.permille(c.call.Model)
 	bound, c.counted = dialect.BoundPrompt(&c.chat, c.call.Config().Billing.ImageTokens, permille)
-	return bound + c.lookup.needs()
+	return bound + c.lookup.needs() + c.beyond()
 }
 
 // promptSlack is how many tokens an upstream may add to a prompt of text, for
@@ -327,9 +331,9 @@ func (c *inference) setLookup() {
 	}
 	c.call.Ctx.Response.Header.SetCanonical(c.view.webHeader, routes.ViewBytes(c.lookup.outcome()))
 	if c.chat.Stream && c.lookup.tells() {
-		c.tells = c.appendFlags(nil, c.flags.inStream)
+		c.tells = c.appendFlags(nil, c.flags.inStream || c.chat.Form != nil)
 		// The model's own calls are counted from 0, too.
-		c.shows = c.lookup.documents(&c.flags) && c.call.Doc.TopIndex(dialect.ChatTools) < 0
+		c.shows = c.lookup.documents(&c.flags) && c.chat.Doc.TopIndex(dialect.ChatTools) < 0
 	}
 }
 

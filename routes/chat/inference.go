@@ -10,6 +10,7 @@ import (
 	"farebox/providers"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/proxy/scan"
 	"farebox/routes"
 )
 
@@ -21,7 +22,10 @@ type inference struct {
 	view *view
 
 	chat    dialect.Chat
-	scratch *dialect.Scratch // until a stream begins
+	doc     scan.Document      // of a body that was made of another form's
+	told    dialect.FormStream // the answer in that form; nil: it is the client's as it is
+	native  bool               // the target speaks the client's form
+	scratch *dialect.Scratch   // until a stream begins
 	request proxy.Request
 	x       proxy.Exchange
 	want    billing.Admission
@@ -129,6 +133,8 @@ func (c *inference) Recycle() {
 	c.releaseStream()
 	c.giveScratch()
 	c.x.Reset()
+	c.native = false
+	c.doc.Reset()
 	c.call, c.view = nil, nil
 	c.chat, c.want = dialect.Chat{}, billing.Admission{}
 	c.request = proxy.Request{Patches: c.request.Patches[:0]}

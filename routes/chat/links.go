@@ -25,13 +25,13 @@ func (c *inference) checkLinks(t *dialect.Target) *dialect.Unsupported {
 	if policy == "any" || c.chat.Embedding {
 		return nil
 	}
-	fields := c.call.Doc.Fields
-	messages := c.call.Doc.TopIndex(dialect.ChatMessages)
+	fields := c.chat.Doc.Fields
+	messages := c.chat.Doc.TopIndex(dialect.ChatMessages)
 	if messages < 0 {
 		return nil
 	}
 	for m := messages + 1; m < fields[messages].Next; m = fields[m].Next {
-		content := c.call.Doc.Member(m, dialect.MessageContent)
+		content := c.chat.Doc.Member(m, dialect.MessageContent)
 		if content < 0 || fields[content].Kind != scan.Array {
 			continue
 		}
@@ -43,8 +43,8 @@ func (c *inference) checkLinks(t *dialect.Target) *dialect.Unsupported {
 					continue
 				}
 				// The link is the first member of every carrier's shape.
-				if at := c.call.Doc.Member(i, dialect.LinkURL); at >= 0 && !allowedLink(c.chat.Text(at), policy) {
-					path := c.call.Doc.Path(at)
+				if at := c.chat.Doc.Member(i, dialect.LinkURL); at >= 0 && !allowedLink(c.chat.Text(at), policy) {
+					path := c.chat.Doc.Path(at)
 					return &dialect.Unsupported{Path: path, Text: path + ": " + linkTexts[policy]}
 				}
 			}

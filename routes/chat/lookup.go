@@ -158,10 +158,10 @@ func (l *lookup) bill(sold *money.Lines, sources int64) {
 
 // lastUser is the last message of role user; -1: there is none.
 func (c *inference) lastUser() int32 {
-	last, fields := int32(-1), c.call.Doc.Fields
-	messages := c.call.Doc.TopIndex(dialect.ChatMessages)
+	last, fields := int32(-1), c.chat.Doc.Fields
+	messages := c.chat.Doc.TopIndex(dialect.ChatMessages)
 	for m := messages + 1; messages >= 0 && m < fields[messages].Next; m = fields[m].Next {
-		if string(c.chat.Text(c.call.Doc.Member(m, dialect.MessageRole))) == "user" {
+		if string(c.chat.Text(c.chat.Doc.Member(m, dialect.MessageRole))) == "user" {
 			last = m
 		}
 	}
@@ -173,14 +173,14 @@ func (c *inference) words(message int32) string {
 	if message < 0 {
 		return ""
 	}
-	fields := c.call.Doc.Fields
-	content := c.call.Doc.Member(message, dialect.MessageContent)
+	fields := c.chat.Doc.Fields
+	content := c.chat.Doc.Member(message, dialect.MessageContent)
 	if content < 0 || fields[content].Kind != scan.Array {
 		return string(dialect.AppendUnescaped(nil, c.chat.Text(content)))
 	}
 	var b []byte
 	for p := content + 1; p < fields[content].Next; p = fields[p].Next {
-		if text := c.chat.Text(c.call.Doc.Member(p, dialect.PartText)); text != nil {
+		if text := c.chat.Text(c.chat.Doc.Member(p, dialect.PartText)); text != nil {
 			b = append(dialect.AppendUnescaped(b, text), '\n')
 		}
 	}
@@ -322,7 +322,7 @@ func (c *inference) judgeLookup() *routes.Error {
 func (c *inference) putIn(message []byte) *routes.Error {
 	patches := c.builtIns()
 	if len(message) > 0 {
-		at := int(c.call.Doc.Fields[c.lookup.user].From)
+		at := int(c.chat.Doc.Fields[c.lookup.user].From)
 		patches = append(patches, proxy.Patch{From: at, To: at, With: message})
 	}
 	if e := c.rewrite(patches); e != nil {
@@ -336,7 +336,7 @@ func (c *inference) putIn(message []byte) *routes.Error {
 // ours, and put in the tool x_search where a parameter asks for it.
 func (c *inference) builtIns() (patches []proxy.Patch) {
 	const tool = `{"type":"x_search"}`
-	doc, tools := &c.call.Doc, c.call.Doc.TopIndex(dialect.ChatTools)
+	doc, tools := c.chat.Doc, c.chat.Doc.TopIndex(dialect.ChatTools)
 	if tools < 0 || doc.Fields[tools].Kind != scan.Array {
 		switch {
 		case !c.lookup.x:
@@ -382,6 +382,6 @@ func (c *inference) builtIns() (patches []proxy.Patch) {
 
 // put replaces the value of a field.
 func (c *inference) put(patches []proxy.Patch, field int32, value string) []proxy.Patch {
-	f := &c.call.Doc.Fields[field]
+	f := &c.chat.Doc.Fields[field]
 	return append(patches, proxy.Patch{From: int(f.From), To: int(f.To), With: []byte(value)})
 }

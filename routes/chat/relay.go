@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"time"
 
 	"farebox/billing/journal"
@@ -24,6 +25,9 @@ func (c *inference) relayStream() {
 	r.Header.SetContentType("text/event-stream")
 	r.Header.Set("Cache-Control", "no-cache")
 	r.Header.Set("X-Accel-Buffering", "no")
+	if c.chat.Form != nil && !c.native {
+		c.told = c.chat.Form.Stream(&c.chat)
+	}
 	c.giveScratch()
 	c.attach()
 }
@@ -63,6 +67,9 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 	}
 	if c.shows && !c.stream.Failed() {
 		out = c.documented(out)
+	}
+	if c.told != nil {
+		out = c.told.Pass(out)
 	}
 	c.call.Record(out)
 	if !c.finished && c.stream.Finished() {
@@ -167,23 +174,47 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	return c.call.CompressedEnd(out, clean), clean
 }
 
+// fault is the event that ends a stream which failed.
+type fault struct{ code, kind, message string }
+
+var (
+	spent = fault{"insufficient_balance", "insufficient_quota",
+		"The balance of this account is used up; the answer was ended here and charged to this point."}
+	beyondCap = fault{"upstream_error", "server_error",
+		"The model went on beyond the most tokens that this request allows; the answer was ended here."}
+	brokenOff = fault{"upstream_error", "server_error", "The model's answer was cut off before its end."}
+)
+
 // ending is the client's last bytes, and whether its body ends properly with
 // them. Where the answer was read to its end for nobody, they are only kept.
 func (c *inference) ending(gone, complete bool) (out []byte, clean bool) {
+	between := c.chat.Stream && (c.told != nil || c.stream.AtBoundary())
 	switch {
 	case gone && !complete:
 		return nil, false
 	case c.cut:
-		return dialect.ErrorEvent(c.tail, "insufficient_balance", "insufficient_quota",
-			"The balance of this account is used up; the answer was ended here and charged to this point.", 0), true
+		return c.endWith(&spent), true
+	case complete && c.told != nil:
+		c.tail = slices.Clone(c.told.Pass(c.tail))
+		return append(c.tail, c.told.Finish()...), true
 	case complete:
 		return c.tail, true
-	case c.endless && c.chat.Stream && c.stream.AtBoundary():
-		return dialect.ErrorEvent(c.tail, "upstream_error", "server_error",
-			"The model went on beyond the most tokens that this request allows; the answer was ended here.", 0), true
-	case c.chat.Stream && c.stream.AtBoundary():
-		return dialect.ErrorEvent(c.tail, "upstream_error", "server_error",
-			"The model's answer was cut off before its end.", 0), true
+	case c.endless && between:
+		return c.endWith(&beyondCap), true
+	case between:
+		return c.endWith(&brokenOff), true
 	}
 	return nil, false
+}
+
+// endWith puts an event for what went wrong behind the last bytes.
+func (c *inference) endWith(f *fault) []byte {
+	switch {
+	case c.told != nil:
+		c.tail = slices.Clone(c.told.Pass(c.tail))
+		return append(c.tail, c.told.Fail(f.code, f.kind, f.message)...)
+	case c.native:
+		return c.chat.Form.AppendError(c.tail, f.code, f.kind, f.message)
+	}
+	return dialect.ErrorEvent(c.tail, f.code, f.kind, f.message, 0)
 }

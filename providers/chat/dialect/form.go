@@ -19,7 +19,7 @@ const (
 type Form interface {
 	Kind() FormKind
 	// Path is where in the client's own body stands what a member of the chat body
-	// was made of, such as input[2].content for messages[3].content.
+	// was made of, such as input.2.content for messages.3.content.
 	Path(chat string) string
 	// Answer turns a whole chat completion into the client's answer. The cost and the
 	// <brand>_parameters of the completion are in it where the client is to have them.
@@ -28,19 +28,22 @@ type Form interface {
 	Stream(c *Chat) FormStream
 	// AppendError appends the event that ends a stream which failed, and what must
 	// stand behind it. It is for the streams of upstreams that speak the form
-	// themselves; a FormStream is given the event of chat completions.
+	// themselves.
 	AppendError(dst []byte, code, kind, message string) []byte
 }
 
 // FormStream turns server-sent events of chat completions into those of a Form. One
-// goroutine owns it. It is given whole events only, however many at once.
+// goroutine owns it.
 type FormStream interface {
-	// Pass returns the client's events for those of a chat completion. They are valid
-	// until the next call.
+	// Pass is given the next bytes of the chunks, cut anywhere, and returns whole events
+	// for the client. They are valid until the next call.
 	Pass(chunks []byte) []byte
-	// Finish returns the client's last events, where Pass has not given them yet. The
-	// answer is over, whether it came to its end or not.
+	// Finish returns the client's last events, where Pass has not given them yet: the
+	// chunks came to their end.
 	Finish() []byte
+	// Fail ends the events with an error in the place of Finish. What was not yet a
+	// whole chunk is dropped.
+	Fail(code, kind, message string) []byte
 	// Release gives the FormStream back; it must not be used afterwards.
 	Release()
 }

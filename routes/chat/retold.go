@@ -1,0 +1,101 @@
+package chat
+
+import (
+	"slices"
+	"strings"
+
+	"farebox/providers/chat/dialect"
+	"farebox/proxy"
+	"farebox/proxy/scan"
+	"farebox/routes"
+)
+
+// Sell is routes.TextModels: it serves a chat completion that was asked for in another
+// form. The body that was made of the client's own is the one that is checked, priced
+// and sent; the client's own goes to upstreams that speak its form.
+func (of *Capability) Sell(call *routes.Call, r *routes.Retold) *routes.Error {
+	c := of.begin(call)
+	c.chat.Form, c.chat.Told, c.chat.ToldDoc = r.Form, call.Body, &call.Doc
+	c.chat.Body, c.chat.Doc, c.chat.Choices = r.Body, &c.doc, 1
+	v := routes.Validator{Body: r.Body, Doc: &c.doc, Book: c.view.book, Issues: r.Issues}
+	if err := c.doc.SkimStrict(r.Body, v.Book.Root); err != nil {
+		se := err.(*scan.Error)
+		return routes.InvalidBody(r.Form.Path(se.Path), se.Error())
+	}
+	var use features
+	if len(r.Issues) == 0 {
+		v.CheckAll()
+		use = checkMessages(&v)
+		checkLists(&v)
+	}
+	return renamed(r.Form, len(r.Issues), c.serve(&v, &use))
+}
+
+// renamed gives an error's members the names that they have in the client's own body.
+// Its first issues have them already.
+func renamed(form dialect.Form, from int, e *routes.Error) *routes.Error {
+	if e == nil {
+		return nil
+	}
+	if e.Param != "" {
+		e.Param = form.Path(e.Param)
+	}
+	for i := min(from, len(e.Issues)); i < len(e.Issues); i++ {
+		issue := &e.Issues[i]
+		path := form.Path(issue.Path)
+		if path == issue.Path || issue.Path == "" {
+			continue
+		}
+		text := issue.Message
+		if rest, ok := strings.CutPrefix(text, issue.Path); ok {
+			text = path + rest
+		}
+		if i == 0 && text != issue.Message {
+			e.Message = strings.Replace(e.Message, issue.Message, text, 1)
+		}
+		issue.Path, issue.Message = path, text
+	}
+	return e
+}
+
+// nativeOf is who gives a target the client's own body; nil: the target does not speak
+// the client's form, or is to have something that does not stand in that body.
+func (c *inference) nativeOf(t *dialect.Target) dialect.Dialect {
+	if c.chat.Form == nil || c.lookup != nil || c.parses || c.chat.DropThinking || c.chat.ReasoningEffort != nil {
+		return nil
+	}
+	return t.Upstream.Natives[c.chat.Form.Kind()]
+}
+
+// speaks is how a target is spoken to.
+func (c *inference) speaks(t *dialect.Target) dialect.Dialect {
+	if d := c.nativeOf(t); d != nil {
+		return d
+	}
+	return t.Upstream.Dialect
+}
+
+// beyond is how many more bytes the client's own body has than the one that was made
+// of it, where it may go to an upstream: what was not read of it may become tokens.
+func (c *inference) beyond() int64 {
+	more := int64(len(c.chat.Told) - len(c.chat.Body))
+	if more <= 0 || !slices.ContainsFunc(c.call.Model.Targets,
+		func(t *dialect.Target) bool { return c.nativeOf(t) != nil }) {
+		return 0
+	}
+	return more
+}
+
+// retell turns a whole answer into the client's form.
+func (c *inference) retell() *routes.Error {
+	if c.chat.Form == nil || c.native {
+		return nil
+	}
+	out, err := c.chat.Form.Answer(c.reply.out, &c.chat)
+	if err != nil {
+		c.call.Cause = proxy.UpstreamMalformed.String()
+		return c.unusable(proxy.UpstreamMalformed)
+	}
+	c.reply.out = out
+	return nil
+}
