@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -118,13 +119,13 @@ func (c *call) end(out []byte, err error) {
 
 // New starts a pool; its children start beside. Close ends it.
 func New(o Options) *Pool {
-	o.Workers = or(o.Workers, defaultWorkers)
-	o.Queue = or(o.Queue, defaultQueue)
-	o.Memory = or(o.Memory, defaultMemory)
-	o.Limit = or(o.Limit, defaultLimit)
-	o.CPU = or(o.CPU, defaultLimit)
-	o.MaxOut = or(o.MaxOut, defaultMaxOut)
-	o.Jobs = or(o.Jobs, defaultJobs)
+	o.Workers = cmp.Or(o.Workers, defaultWorkers)
+	o.Queue = cmp.Or(o.Queue, defaultQueue)
+	o.Memory = cmp.Or(o.Memory, defaultMemory)
+	o.Limit = cmp.Or(o.Limit, defaultLimit)
+	o.CPU = cmp.Or(o.CPU, defaultLimit)
+	o.MaxOut = cmp.Or(o.MaxOut, defaultMaxOut)
+	o.Jobs = cmp.Or(o.Jobs, defaultJobs)
 	if len(o.Command) == 0 {
 		o.Command = []string{ownPath(), Word}
 	}
@@ -138,13 +139,6 @@ func New(o Options) *Pool {
 		p.work.Go(p.serve)
 	}
 	return p
-}
-
-func or[T int | int64 | time.Duration](v, otherwise T) T {
-	if v <= 0 {
-		return otherwise
-	}
-	return v
 }
 
 // fork runs what starts children on a thread of its own that lives as long as

@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,14 +102,14 @@ func New(o Options) (*Scraper, error) {
 	if o.Fetch == nil || o.Jail == nil {
 		return nil, errors.New("cannot scrape without a fetcher and a jail")
 	}
-	o.Agent = or(o.Agent, defaultAgent)
-	o.Extractor = or(o.Extractor, Readability)
-	o.Limit = or(o.Limit, defaultLimit)
-	o.Wait = or(o.Wait, defaultWait)
-	o.Parallel = or(o.Parallel, defaultParallel)
-	o.MinText = or(o.MinText, defaultMinText)
-	o.MaxPage = or(o.MaxPage, defaultPage)
-	o.MaxDocument = or(o.MaxDocument, defaultDocument)
+	o.Agent = cmp.Or(o.Agent, defaultAgent)
+	o.Extractor = cmp.Or(o.Extractor, Readability)
+	o.Limit = cmp.Or(o.Limit, defaultLimit)
+	o.Wait = cmp.Or(o.Wait, defaultWait)
+	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
+	o.MinText = cmp.Or(o.MinText, defaultMinText)
+	o.MaxPage = cmp.Or(o.MaxPage, defaultPage)
+	o.MaxDocument = cmp.Or(o.MaxDocument, defaultDocument)
 	s := &Scraper{o: o, rules: newRules(&o), seats: make(chan struct{}, o.Parallel)}
 	var err error
 	if s.robots, err = newRobots(&o, s.rules); err != nil {
@@ -118,14 +119,6 @@ func New(o Options) (*Scraper, error) {
 		return nil, fmt.Errorf("cannot make the cache of pages: %w", err)
 	}
 	return s, nil
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // Close forgets what is kept.

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,27 +96,19 @@ func New(o Options) (*Renderer, error) {
 	if o.Fetch == nil || (o.Path == "") == (o.Remote == "") {
 		return nil, errors.New("cannot render: a fetcher, and either a path or a remote browser, are needed")
 	}
-	o.Parallel = or(o.Parallel, defaultParallel)
-	o.Settle = or(o.Settle, defaultSettle)
-	o.Idle = or(o.Idle, defaultIdle)
-	o.Bytes = or(o.Bytes, defaultBytes)
-	o.MaxPage = or(o.MaxPage, defaultPage)
-	o.Memory = or(o.Memory, defaultMemory)
-	o.Listen = or(o.Listen, defaultListen)
+	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
+	o.Settle = cmp.Or(o.Settle, defaultSettle)
+	o.Idle = cmp.Or(o.Idle, defaultIdle)
+	o.Bytes = cmp.Or(o.Bytes, defaultBytes)
+	o.MaxPage = cmp.Or(o.MaxPage, defaultPage)
+	o.Memory = cmp.Or(o.Memory, defaultMemory)
+	o.Listen = cmp.Or(o.Listen, defaultListen)
 	proxy, err := newProxy(o.Fetch, o.Listen, o.Refuse)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for the browser's pages: %w", err)
 	}
-	o.Proxy = or(o.Proxy, local(proxy.listen))
+	o.Proxy = cmp.Or(o.Proxy, local(proxy.listen))
 	return &Renderer{o: o, proxy: proxy, seats: make(chan struct{}, o.Parallel)}, nil
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // Render gives a page's HTML after its scripts have run, and where it is by then.
