@@ -2,6 +2,7 @@ package jail
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -29,6 +30,19 @@ func misdeeds() Jobs {
 		"panic":  func([]byte, string) ([]byte, error) { panic("secret bytes of a document") },
 		"index": func(in []byte, _ string) ([]byte, error) {
 			return in[len(in)+len(os.Args) : len(in)+7], nil
+		},
+		"astray": func(in []byte, _ string) ([]byte, error) { // nobody recovers this one
+			go func() { panic("this is no font: " + string(in)) }()
+			select {}
+		},
+		"forged log": func(in []byte, _ string) ([]byte, error) {
+			fmt.Fprintf(os.Stderr, "%s\n{\"level\":\"info\",\"message\":\"forged\"}\n", in)
+			os.Exit(3)
+			return nil, nil
+		},
+		"forged panic": func(in []byte, _ string) ([]byte, error) {
+			_ = writeReply(stdout, panicked, "", append([]byte("panic: "), in...))
+			select {}
 		},
 		"exit":     func([]byte, string) ([]byte, error) { os.Exit(0); return nil, nil },
 		"goexit":   func([]byte, string) ([]byte, error) { runtime.Goexit(); return nil, nil },

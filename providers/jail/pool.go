@@ -214,6 +214,9 @@ func (p *Pool) serve() {
 		if kid == nil {
 			var err error
 			if kid, err = p.start(); err != nil {
+				if p.ctx.Err() != nil {
+					return // Close ended it
+				}
 				p.o.Log.Error().Err(err).Msg("cannot start a child of the jail")
 				p.refuse(pause)
 				pause = min(2*pause, maxPause)
@@ -298,14 +301,14 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 	return kid.jobs < p.o.Jobs && !kid.grown(p.o.Memory/4)
 }
 
-// lost notes a child that died of itself, with what it said last.
+// lost notes a child that died of itself.
 func (p *Pool) lost(kid *child, said []byte) {
 	p.died.Add(1)
 	kid.end()
 	if said == nil {
 		said = kid.said.bytes()
 	}
-	p.o.Log.Warn().Bytes("said", said).Str("ended", kid.ended()).Msg("a child of the jail died")
+	p.o.Log.Warn().Str("cause", causeOf(said)).Str("ended", kid.ended()).Msg("a child of the jail died")
 }
 
 // start makes a child and waits until its jail is closed.
@@ -328,6 +331,7 @@ func (p *Pool) start() (kid *child, err error) {
 	s, _, _, err := readReply(kid.out, 0)
 	if err != nil || s != ready {
 		kid.end()
+		// No job was near it, so that its own words can be told.
 		return nil, errors.New(kid.ended() + ": " + string(kid.said.bytes()))
 	}
 	kid.began = memoryOf(kid.cmd.Process.Pid)

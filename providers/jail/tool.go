@@ -75,7 +75,8 @@ func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) 
 		return out.buf.Bytes(), nil
 	}
 	code := cmd.ProcessState.ExitCode()
-	p.o.Log.Warn().Bytes("said", said.bytes()).Str("ended", cmd.ProcessState.String()).Msg("a program in the jail failed")
+	// What it wrote to stderr may quote what it read.
+	p.o.Log.Warn().Str("program", path).Str("ended", cmd.ProcessState.String()).Msg("a program in the jail failed")
 	switch code {
 	case -1:
 		return nil, ErrDied // by a signal, of which too much processor time is one
