@@ -40,10 +40,6 @@ long: build           ## kills, millions, clusters, large counts, the public cli
 	  ./.ci/gotest "the long attacks" $$long ./tests/security || failed=1; \
 	  [ -z "$$failed" ]
 
-# A child that reads documents takes half a minute to start under the race
-# detector, longer than these tests wait; what runs in it runs in one goroutine.
-SLOW_CHILDREN := ^TestLong|^TestFilesBecomeText$$|^TestDocuments$$|^TestDocumentsThatTakeTooLong$$|^TestAllThree$$|^TestChatsReadThePagesOfTheirLinks$$
-
 # Most of tests/ is the work of the binary: that has the race detector, the tests of it have not.
 race: build           ## the tests of `make test` under the race detector
 	CGO_ENABLED=1 go build -race -tags nodynamic -o farebox-race .
@@ -51,7 +47,7 @@ race: build           ## the tests of `make test` under the race detector
 	  CGO_ENABLED=1 ./.ci/gotest "the race detector" -race -vet=off -timeout 20m \
 	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$' $$(./.ci/packages shared) || failed=1; \
 	  FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox ./.ci/gotest "the race detector in the binary" \
-	    -vet=off -timeout 20m -skip '$(SLOW_CHILDREN)' $(LONGEST_BINARY) ./tests/... || failed=1; \
+	    -vet=off -timeout 20m -skip '^TestLong' $(LONGEST_BINARY) ./tests/... || failed=1; \
 	  [ -z "$$failed" ]
 
 fuzz:                 ## every fuzz target for FUZZTIME

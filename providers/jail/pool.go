@@ -127,7 +127,7 @@ func New(o Options) *Pool {
 	o.MaxOut = cmp.Or(o.MaxOut, defaultMaxOut)
 	o.Jobs = cmp.Or(o.Jobs, defaultJobs)
 	if len(o.Command) == 0 {
-		o.Command = []string{ownPath(), Word}
+		o.Command = ownCommand()
 	}
 	p := &Pool{
 		o: o, calls: make(chan *call), tools: make(chan struct{}, o.Workers),

@@ -29,6 +29,22 @@ var binary = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("FAREBOX_BIN"); path != "" {
 		return filepath.Abs(path)
 	}
+	return build(builtWithRace())
+})
+
+// plainBinary has no race detector: $FAREBOX_CLI or, where the binary under test
+// has one, another that is built without.
+var plainBinary = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("FAREBOX_CLI"); path != "" {
+		return filepath.Abs(path)
+	}
+	if !RaceDetector() {
+		return binary()
+	}
+	return build(false)
+})
+
+func build(race bool) (string, error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -40,7 +56,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	}
 	path := filepath.Join(dir, "farebox")
 	args := []string{"build", "-tags", "nodynamic"}
-	if builtWithRace() {
+	if race {
 		path += "-race"
 		args = append(args, "-race")
 	}
@@ -53,7 +69,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("cannot build farebox: %w\n%s", err, out)
 	}
 	return path, nil
-})
+}
 
 // RaceDetector says whether the binary under test has the race detector, which
 // makes it several times slower.
@@ -85,13 +101,25 @@ func RunIn(t *testing.T, dir string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// operatorBinary is $FAREBOX_CLI, or the binary under test: commands that only
-// prepare a test need not run under the race detector, which makes them slow.
+// operatorBinary runs commands that only prepare a test, which need not run under
+// the race detector: that makes them slow.
 func operatorBinary(t testing.TB) string {
-	if path := os.Getenv("FAREBOX_CLI"); path != "" {
-		return path
+	t.Helper()
+	path, err := plainBinary()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return Binary(t)
+	return path
+}
+
+// childEnv has a gateway under the race detector start children without it, which
+// are ready at once: see providers/jail.
+func childEnv(t testing.TB) []string {
+	t.Helper()
+	if !RaceDetector() {
+		return nil
+	}
+	return []string{"FAREBOX_JAIL=" + operatorBinary(t)}
 }
 
 // ExitCode is the exit status in an error of Stop or TryCLI; 0 when it is nil, -1

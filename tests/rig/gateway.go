@@ -152,6 +152,7 @@ func (g *Gateway) TryStart() error {
 	line = append(line, g.args...)
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Dir = g.Dir
+	cmd.Env = append(os.Environ(), childEnv(g.T)...)
 	cmd.Stdout, cmd.Stderr = g.out, g.log
 	if g.Pass != nil {
 		cmd.ExtraFiles = []*os.File{g.Pass}
@@ -247,9 +248,14 @@ func (g *Gateway) Cleanup() {
 			g.T.Errorf("farebox did not stop well: %v", err)
 		}
 	}
-	for _, bad := range []string{"WARNING: DATA RACE", "panic:", "fatal error:"} {
-		if strings.Contains(g.Log(), bad) {
-			g.T.Errorf("farebox wrote %q to its log", bad)
+	for line := range strings.Lines(g.Log()) {
+		for _, bad := range []string{"WARNING: DATA RACE", "panic:", "fatal error:"} { // the runtime's own lines
+			if strings.HasPrefix(line, bad) {
+				g.T.Errorf("farebox wrote %q to its log", bad)
+			}
+		}
+		if strings.Contains(line, "panicked: this is a fault of ours") {
+			g.T.Errorf("farebox had a panic: %s", line)
 		}
 	}
 	if g.T.Failed() {
