@@ -77,11 +77,11 @@ func ScopeText(scope string) string {
 }
 
 // Admit checks and counts the limits of a request and opens the hold that pays
-// for it. The key, the time and, where there is a model, its limits are filled in.
+// for it. The key, the time and the limits of the model or the route are filled in.
 func (c *Call) Admit(want *billing.Admission) billing.Denial {
 	want.Key, want.Now, want.RequestID = c.Key, billing.At(c.Began), c.raw
-	if c.Model != nil {
-		want.Slot, want.Rate = c.Model.Slot, c.Model.Rate
+	if w, ok := c.window(); ok {
+		want.Slot, want.Rate = w.slot, w.rate
 	}
 	return c.g.ledger.Admit(&c.hold, want)
 }

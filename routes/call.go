@@ -168,12 +168,24 @@ func (c *Call) slot() int {
 	return c.Model.Slot
 }
 
-func (c *Call) setQuotaHeaders() {
-	if c.Model == nil {
-		return
+// window is what the request counts in beside the limits of its key: its model's, or
+// its route's.
+func (c *Call) window() (w classWindow, ok bool) {
+	if c.Model != nil {
+		return classWindow{c.Model.Slot, c.Model.Rate}, true
 	}
-	c.Key.Quota(c.Model.Slot, c.Model.Rate, billing.At(c.Began), &c.quota)
-	setQuota(&c.Ctx.Response.Header, &c.quota, &c.number)
+	if c.Row == nil {
+		return w, false
+	}
+	w, ok = c.snap.windows[c.Row.Rate]
+	return w, ok
+}
+
+func (c *Call) setQuotaHeaders() {
+	if w, ok := c.window(); ok {
+		c.Key.Quota(w.slot, w.rate, billing.At(c.Began), &c.quota)
+		setQuota(&c.Ctx.Response.Header, &c.quota, &c.number)
+	}
 }
 
 // end observes the request and gives the Call back.

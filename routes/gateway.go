@@ -61,6 +61,7 @@ type snapshot struct {
 	views     []View         // by the gateway's capabilities
 	models    []*modelMeters // by catalog index of the model
 	classes   []*RateClass   // that have limits of their own and are offered
+	windows   map[*RateClass]classWindow
 	books     map[*Row]*Rulebook
 	directory *directory
 }
@@ -117,6 +118,11 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		next.models = append(next.models, g.metrics.model(m.ID))
 	}
 	next.classes = g.offeredClasses(cfg)
+	next.windows = map[*RateClass]classWindow{}
+	for _, class := range next.classes {
+		rate, _ := class.Rate(cfg)
+		next.windows[class] = classWindow{g.ledger.ModelNumber(class.Name), rate}
+	}
 	next.books = map[*Row]*Rulebook{}
 	for i := range g.rows {
 		if row := &g.rows[i]; row.Rules != nil {

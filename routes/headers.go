@@ -101,14 +101,14 @@ func (c *Call) setModel() {
 	}
 }
 
-// setServed puts what every answer of a model says beside it: which model, what
-// the limits leave, and the balances before the request.
+// setServed puts what every answer that was sold says beside it: which model, what
+// the limits leave, and the balances before the request (addendum 3.6, 3.7).
 func (c *Call) setServed(usd, diem config.Nano) {
 	if c.Model != nil {
 		c.setModel()
-		c.setQuotaHeaders()
-		c.SetBalance(usd, diem)
 	}
+	c.setQuotaHeaders()
+	c.SetBalance(usd, diem)
 }
 
 // setQuota puts the x-ratelimit-* headers (addendum 3.6: requests reset as

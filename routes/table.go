@@ -55,6 +55,13 @@ type RateClass struct {
 	Rate func(*config.Config) (rate *config.Rate, offered bool)
 }
 
+// classWindow is where the requests of a class are counted under a config, and their
+// limit; nil: they have none.
+type classWindow struct {
+	slot int
+	rate *config.Rate
+}
+
 // ByModel are the limits of the model that serves a request.
 var ByModel = &RateClass{Name: "model"}
 

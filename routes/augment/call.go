@@ -61,9 +61,7 @@ func (c *call) Admit(again bool) *routes.Error {
 	}
 	sold := c.lines(n)
 	full := sold.Cost()
-	class := wares[c.ware].class
-	rate, _ := class.Rate(c.call.Config())
-	c.want = billing.Admission{Slot: c.view.windows[c.ware], Rate: rate, Hold: full, Min: full}
+	c.want = billing.Admission{Hold: full, Min: full}
 	d := c.call.Admit(&c.want)
 	switch d.Code {
 	case billing.Admitted:
@@ -71,7 +69,7 @@ func (c *call) Admit(again bool) *routes.Error {
 		return nil
 	case billing.RateRequests, billing.RateTokens:
 		c.call.SetWindow(&d)
-		return c.call.Limited(class.Name, &d, "Rate limit exceeded: "+d.Limit+" of this "+routes.ScopeText(d.Scope)+" for "+
+		return c.call.Limited(c.call.Row.Rate.Name, &d, "Rate limit exceeded: "+d.Limit+" of this "+routes.ScopeText(d.Scope)+" for "+
 			c.call.Row.Path+", "+strconv.FormatInt(d.Allowed, 10)+" requests.")
 	}
 	return c.call.Denied(&d)

@@ -102,10 +102,9 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 
 // view is what a config sells.
 type view struct {
-	price   [3]money.Pico
-	tools   *web.Tools
-	slot    int    // of the usage
-	windows [3]int // of the limits
+	price [3]money.Pico
+	tools *web.Tools
+	slot  int // of the usage
 }
 
 // Load is routes.Loader.
@@ -137,9 +136,6 @@ func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any)
 	}
 	if *a != (config.Augment{}) {
 		v.slot = g.Slot("augment")
-		for i := range wares {
-			v.windows[i] = g.Slot(wares[i].class.Name)
-		}
 	}
 	return routes.View{Own: v, Metrics: tools.WriteMetrics, Close: func(other any) {
 		var kept *web.Tools

@@ -131,9 +131,8 @@ func (r *request) Admit(again bool) *routes.Error {
 	}
 	sold := v.sold(worst)
 	full := sold.Cost()
-	rate, _ := r.call.Row.Rate.Rate(r.call.Config())
 	r.want = billing.Admission{
-		Slot: v.limits, Rate: rate, Hold: full, Min: full, Credits: worst, DailyCredits: v.daily,
+		Hold: full, Min: full, Credits: worst, DailyCredits: v.daily,
 	}
 	denial := r.call.Admit(&r.want)
 	if denial.Code == billing.Admitted {

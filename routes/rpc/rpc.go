@@ -48,7 +48,6 @@ type view struct {
 	listing  []byte         // body of GET /crypto/rpc/networks
 	slots    map[string]int // of each network's usage
 	names    []string       // sorted
-	limits   int            // slot of the rate windows, common to all networks
 	price    money.Pico     // of a credit
 	error    int64          // credits of a call that a node answered with an error
 	meters   map[string]*meters
@@ -109,9 +108,6 @@ func (of *Capability) newView(cfg *config.Config, old *view) (*view, error) {
 		creditsHeader: routes.BrandHeader(cfg.Brand, "rpc-credits"),
 		costHeader:    routes.BrandHeader(cfg.Brand, "rpc-cost-usd"),
 		cacheHeader:   routes.BrandHeader(cfg.Brand, "rpc-cache"),
-	}
-	if len(networks.Sorted) > 0 {
-		v.limits = of.gateway.Slot(byCredits.Name)
 	}
 	list := []byte{'['}
 	for i, n := range networks.Sorted {

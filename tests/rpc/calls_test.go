@@ -244,9 +244,10 @@ func TestCryptoLimits(t *testing.T) {
 	t.Parallel()
 	c := startChainWith(t, 1, "", "", "rpc:\n  rate: { rpm: 2 }\n")
 	call := `[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},{"jsonrpc":"2.0","id":2,"method":"eth_chainId"}]`
-	for range 2 {
-		if status, _, body := c.rpc(call); status != 200 {
-			t.Fatalf("%d %s", status, body)
+	for _, left := range []string{"1", "0"} {
+		if status, header, body := c.rpc(call); status != 200 || header.Get("X-Ratelimit-Limit-Requests") != "2" ||
+			header.Get("X-Ratelimit-Remaining-Requests") != left || header.Get("X-Ratelimit-Reset-Requests") == "" {
+			t.Fatalf("%d %v %s", status, header, body)
 		}
 	}
 	status, header, body := c.rpc(call)
