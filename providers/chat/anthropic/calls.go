@@ -64,7 +64,7 @@ func (w *request) callCache(m, at int32) int32 {
 // wants each once; those are replaced by one that follows from the client's,
 // so that a conversation goes out alike each time and stays in the cache.
 func (w *request) callID(c *call) {
-	if c.nth == 0 && token([]byte(c.id), maxCallID) {
+	if c.nth == 0 && dialect.IsToken([]byte(c.id), maxCallID) {
 		w.b = append(w.b, c.id...)
 		return
 	}

@@ -24,11 +24,11 @@ func (w *request) content(m int32) {
 	for p := content + 1; p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
 		switch string(w.c.Text(w.doc.Member(p, dialect.PartType))) {
 		case "text":
-			if raw := w.c.Raw(w.doc.Member(p, dialect.PartText)); len(raw) > 2 && !blank(raw) {
+			if raw := w.c.Raw(w.doc.Member(p, dialect.PartText)); len(raw) > 2 && !dialect.IsBlank(raw) {
 				w.text(raw, w.partCache(m, p))
 			}
 		case "refusal":
-			if raw := w.c.Raw(w.doc.Member(p, dialect.PartRefusal)); len(raw) > 2 && raw[0] == '"' && !blank(raw) {
+			if raw := w.c.Raw(w.doc.Member(p, dialect.PartRefusal)); len(raw) > 2 && raw[0] == '"' && !dialect.IsBlank(raw) {
 				w.text(raw, w.partCache(m, p))
 			}
 		case "image_url":
@@ -53,7 +53,7 @@ func (w *request) attach(m, part int32, kind string, carrier int32) {
 		w.scratch = dialect.AppendUnescaped(w.scratch[:0], link)
 		link = w.scratch
 	}
-	media, data, ok := dataURL(link)
+	media, data, ok := dialect.DataURL(link)
 	if !ok && bytes.HasPrefix(link, []byte("data:")) {
 		w.fail(w.doc.Path(carrier), "A data URL must be base64.")
 		return
@@ -68,7 +68,7 @@ func (w *request) attach(m, part int32, kind string, carrier int32) {
 				"This model takes images of type image/jpeg, image/png, image/gif and image/webp only.")
 		}
 	}
-	if ok && !isBase64(data) {
+	if ok && !dialect.IsBase64(data) {
 		w.fail(w.doc.Path(carrier), "The data of the data URL is not base64.")
 	}
 	if !ok && !bytes.HasPrefix(link, []byte("https://")) && !bytes.HasPrefix(link, []byte("http://")) {
@@ -128,38 +128,3 @@ func imageType(media []byte) []byte {
 	}
 	return nil
 }
-
-// isBase64 says that all of a text is base64's alphabet, with its padding.
-func isBase64(data []byte) bool {
-	body := bytes.TrimRight(data, "=")
-	for _, c := range body {
-		if !base64Byte[c] {
-			return false
-		}
-	}
-	return len(body) > 0 && len(data)%4 == 0 && len(data)-len(body) <= 2
-}
-
-// dataURL takes data:<media>;base64,<data> apart.
-func dataURL(link []byte) (media, data []byte, ok bool) {
-	rest, ok := bytes.CutPrefix(link, []byte("data:"))
-	if !ok {
-		return nil, nil, false
-	}
-	head, data, ok := bytes.Cut(rest, []byte(","))
-	if !ok {
-		return nil, nil, false
-	}
-	media, ok = bytes.CutSuffix(head, []byte(";base64"))
-	if semicolon := bytes.IndexByte(media, ';'); semicolon >= 0 {
-		media = media[:semicolon] // parameters such as charset
-	}
-	return media, data, ok
-}
-
-var base64Byte = func() (is [256]bool) {
-	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
-		is[c] = true
-	}
-	return is
-}()

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
@@ -252,7 +250,7 @@ func (w *request) stop() {
 }
 
 func (w *request) stopSequence(raw []byte) {
-	if len(raw) < 2 || raw[0] != '"' || blank(raw) {
+	if len(raw) < 2 || raw[0] != '"' || dialect.IsBlank(raw) {
 		w.fail("stop", "stop: this model takes no stop sequences of white space alone.")
 	}
 	w.b = append(w.b, raw...)
@@ -289,7 +287,7 @@ func (w *request) tools() {
 			w.fail(w.doc.Path(at), "This model takes tools of type function only.")
 			continue
 		}
-		if !token(name, maxToolName) {
+		if !dialect.IsToken(name, maxToolName) {
 			w.fail(w.doc.Path(at)+".function.name",
 				"This model takes tool names of 1 to %d letters, digits, _ and - only.", maxToolName)
 		}
@@ -424,27 +422,3 @@ func (w *request) fail(path, format string, args ...any) {
 var backslash = []byte(`\`)
 
 func plain(text []byte) bool { return !bytes.Contains(text, backslash) }
-
-// token says that a text has letters, digits, _ and - only.
-func token(text []byte, most int) bool {
-	for _, c := range text {
-		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return len(text) > 0 && len(text) <= most
-}
-
-// blank says that a JSON string holds white space alone, or nothing.
-func blank(raw []byte) bool {
-	for i := 1; i < len(raw)-1; i++ {
-		if raw[i] == ' ' {
-			continue
-		}
-		if raw[i] != '\\' && raw[i] < utf8.RuneSelf {
-			return false
-		}
-		return strings.TrimSpace(string(dialect.AppendUnescaped(nil, raw[i:len(raw)-1]))) == ""
-	}
-	return true
-}

@@ -62,7 +62,7 @@ func (w *request) eachText(m int32, f func(raw []byte, cache int32)) {
 	}
 	switch field := &w.doc.Fields[content]; field.Kind {
 	case scan.String:
-		if raw := w.c.Raw(content); !blank(raw) {
+		if raw := w.c.Raw(content); !dialect.IsBlank(raw) {
 			f(raw, w.doc.Member(m, dialect.MessageCacheControl))
 		}
 	case scan.Array:
@@ -71,7 +71,7 @@ func (w *request) eachText(m int32, f func(raw []byte, cache int32)) {
 			if raw == nil {
 				raw = w.c.Raw(w.doc.Member(p, dialect.PartRefusal))
 			}
-			if len(raw) > 2 && raw[0] == '"' && !blank(raw) {
+			if len(raw) > 2 && raw[0] == '"' && !dialect.IsBlank(raw) {
 				f(raw, w.partCache(m, p))
 			}
 		}
@@ -215,20 +215,12 @@ func (w *request) input(escaped []byte) {
 	switch {
 	case len(text) == 0:
 		w.b = append(w.b, "{}"...)
-	case text[0] == '{' && isObject(text):
+	case text[0] == '{' && dialect.IsObject(text):
 		w.b = append(w.b, text...)
 	default:
 		w.b = append(w.b, `{"arguments":"`...)
 		w.b = append(append(w.b, escaped...), `"}`...)
 	}
-}
-
-var anyShape = scan.NewShape()
-
-// isObject checks the text strictly: it goes into our own JSON.
-func isObject(text []byte) bool {
-	var doc scan.Document
-	return doc.SkimStrict(text, anyShape) == nil
 }
 
 // thinking gives the model its own thoughts back, which tool use over several
