@@ -156,7 +156,7 @@ func serve(file string, override func(*config.Config)) error {
 	px := proxy.New(proxy.Options{ClientStall: cfg.Server.ClientStall, HalfCloseGone: *cfg.Server.HalfCloseGone})
 	defer px.Close()
 	world := augment.New()
-	texts := chat.New(world)
+	texts := chat.New(world, nil)
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version}, cfg,
 		texts,
 		image.New(providers.NewFetcher(cfg.Fetch), texts),

@@ -16,16 +16,18 @@ import (
 type Capability struct {
 	gateway    *routes.Gateway
 	web        routes.Web
-	inferences sync.Pool    // of inference
-	scratches  sync.Pool    // of dialect.Scratch
-	drains     atomic.Int64 // answers being read on after their client left
+	cast       routes.Characters // nil: there are none
+	inferences sync.Pool         // of inference
+	scratches  sync.Pool         // of dialect.Scratch
+	drains     atomic.Int64      // answers being read on after their client left
 	meters     map[string]*modelMeters
 	lookups    *metrics.Counter // searches and pages that chats had
 }
 
-// New makes the capability. Chats search and read pages with web.
-func New(web routes.Web) *Capability {
-	of := &Capability{web: web, meters: map[string]*modelMeters{}}
+// New makes the capability. Chats search and read pages with web, and are held with
+// the characters of cast.
+func New(web routes.Web, cast routes.Characters) *Capability {
+	of := &Capability{web: web, cast: cast, meters: map[string]*modelMeters{}}
 	of.inferences.New = func() any { return newInference(of) }
 	of.scratches.New = func() any { return new(dialect.Scratch) }
 	return of

@@ -57,6 +57,9 @@ func (c *inference) serve(v *routes.Validator, use *features) *routes.Error {
 	if e := c.gate(v, use, &flags); e != nil {
 		return e
 	}
+	if e := c.instruct(&flags); e != nil {
+		return e
+	}
 	c.parses = use.files > 0 && !c.call.Model.Chat.Capabilities.Files
 	if c.flags = flags; c.call.Config().Compat.AnswerExtras {
 		c.chat.Cost = c.onCost
@@ -65,9 +68,6 @@ func (c *inference) serve(v *routes.Validator, use *features) *routes.Error {
 		return e
 	}
 	c.chat.Prepare(flags.strip || flags.disable, flags.disable)
-	if flags.system && c.call.Config().SystemPrompt != "" {
-		c.chat.SystemPrompt = routes.ViewBytes(c.call.Config().SystemPrompt)
-	}
 	return c.infer()
 }
 

@@ -77,6 +77,9 @@ func (c *inference) appendFlags(dst []byte, texts bool) []byte {
 	flag("include_search_results_in_stream", f.inStream)
 	flag("return_search_results_as_documents", f.documents)
 	flag("enable_x_search", f.xSearch)
+	if f.character != "" {
+		dst = dialect.AppendString(append(dst, `,"character_slug":`...), f.character)
+	}
 	dst = append(append(append(dst, `,"include_`...), brand...), `_system_prompt":`...)
 	return append(c.lookup.appendFound(strconv.AppendBool(dst, f.system), texts), '}')
 }

@@ -151,9 +151,6 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 		return no("logprobs", "log probabilities")
 	case v.Integer(dialect.ChatTopLogprobs) > 0 && !can.LogProbs:
 		return no("top_logprobs", "log probabilities")
-	case f.character != "":
-		return &routes.Error{Status: 404, Code: "CHARACTER_NOT_FOUND",
-			Message: "Unknown character " + routes.Excerpt([]byte(f.character)) + ": this service has no characters."}
 	case f.webSearch != "" && f.webSearch != "off" && !can.WebSearch:
 		return no(word+"_parameters.enable_web_search", "web search")
 	case f.scraping && !(can.WebSearch && c.of.web.Offer(c.call).Pages):

@@ -112,6 +112,7 @@ func (c *inference) Observe(time.Duration) {
 		mm.prompts.note(c.usage.Prompt, c.counted)
 	}
 	mm.claimed.AddInt64(c.usage.Claimed)
+	c.noteCharacter()
 }
 
 // Log says what was used and charged.

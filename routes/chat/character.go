@@ -1,0 +1,42 @@
+package chat
+
+import (
+	"strings"
+
+	"farebox/providers/chat/dialect"
+	"farebox/routes"
+)
+
+// instruct puts before the messages what the operator and the character say, in this
+// order. The character's own model and web search are advice to clients: what holds is
+// what the request asks for (addendum 18.3).
+func (c *inference) instruct(f *brandFlags) *routes.Error {
+	operators := f.system && c.call.Config().SystemPrompt != ""
+	if f.character == "" {
+		if operators {
+			c.chat.SystemPrompt = routes.ViewBytes(c.call.Config().SystemPrompt)
+		}
+		return nil
+	}
+	if strings.Contains(f.character, `\`) {
+		f.character = string(dialect.AppendUnescaped(nil, []byte(f.character)))
+	}
+	unknown := &routes.Error{Status: 404, Code: "CHARACTER_NOT_FOUND", Message: "Unknown character " +
+		routes.Excerpt([]byte(f.character)) + "; GET " + routes.Prefix + "/characters lists the characters."}
+	if c.of.cast == nil {
+		return unknown
+	}
+	prompt, found := c.of.cast.Prompt(c.call, f.character, operators)
+	if !found {
+		return unknown
+	}
+	c.chat.SystemPrompt = prompt
+	return nil
+}
+
+// noteCharacter tells who has answered.
+func (c *inference) noteCharacter() {
+	if c.flags.character != "" {
+		c.of.cast.Used(c.call, c.flags.character)
+	}
+}
