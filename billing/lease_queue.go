@@ -149,24 +149,27 @@ func (q *leaseQueue) take(list *[]*AccountState) []*AccountState {
 
 func (q *leaseQueue) giveAll() bool {
 	o := &operation{give: true}
-	for _, a := range q.take(&q.giving) {
-		a.mu.Lock()
-		a.roll(q.n.day.Load())
+	return q.sweep(o, &q.giving, func(a *AccountState) {
 		a.lease.giving = false
 		o.wants = a.lease.gives(a, o.wants)
-		a.mu.Unlock()
-		o.own(a)
-	}
-	return q.begin(o)
+	})
 }
 
 func (q *leaseQueue) askAll() bool {
 	o := &operation{}
-	for _, a := range q.take(&q.asking) {
-		a.mu.Lock()
-		a.roll(q.n.day.Load())
+	return q.sweep(o, &q.asking, func(a *AccountState) {
 		a.lease.asking = false
 		o.wants = a.lease.wants(a, o.wants)
+	})
+}
+
+// sweep begins an operation for the accounts of a list; collect adds what one of
+// them wants, under its lock.
+func (q *leaseQueue) sweep(o *operation, list *[]*AccountState, collect func(*AccountState)) bool {
+	for _, a := range q.take(list) {
+		a.mu.Lock()
+		a.roll(q.n.day.Load())
+		collect(a)
 		a.mu.Unlock()
 		o.own(a)
 	}

@@ -7,19 +7,16 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"farebox/providers/jail"
+	"farebox/tests/servers"
 )
 
 func TestPopplerReadsPDFsWhenAsked(t *testing.T) {
-	path, err := exec.LookPath("pdftotext")
-	if err != nil {
-		t.Skip("there is no pdftotext")
-	}
+	path := servers.Tool(t, "pdftotext")
 	p := New(children(), Options{PDFToText: path})
 	text, err := p.Text(t.Context(), sample(t, "hello_world.pdf"))
 	if err != nil || !strings.Contains(text.Text, "Hello, world!") || text.Kind != PDF {
@@ -98,10 +95,7 @@ func TestTikaReadsWhatIsNotTextWhenAsked(t *testing.T) {
 }
 
 func TestScansAreDrawnAndReadByTesseract(t *testing.T) {
-	path, err := exec.LookPath("tesseract")
-	if err != nil {
-		t.Skip("there is no tesseract")
-	}
+	path := servers.Tool(t, "tesseract")
 	picture, err := children().Do(t.Context(), drawJob, "0", sample(t, "hello_world.pdf"))
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"farebox/tests/servers"
 )
 
 // made has Python's own libraries make documents of a size.
@@ -19,7 +21,7 @@ func made(t *testing.T, size int) (dir string) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(python); err != nil {
-		t.Skip("there is no Python with docx, pptx, openpyxl and xlwt: .ci/setup installs them")
+		servers.Missing(t, "a Python with docx, pptx, openpyxl and xlwt")
 	}
 	dir = t.TempDir()
 	if out, err := exec.Command(python, "testdata/python/make.py", dir, strconv.Itoa(size)).CombinedOutput(); err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"farebox/tests/servers"
 )
 
 func TestPDFsAreRead(t *testing.T) {
@@ -28,10 +30,7 @@ func TestPDFsAreRead(t *testing.T) {
 // TestLongPDFsReadAsByPoppler is the measure of the notes: the documents of at
 // least a thousand words that public Go modules bring.
 func TestLongPDFsReadAsByPoppler(t *testing.T) {
-	poppler, err := exec.LookPath("pdftotext")
-	if err != nil {
-		t.Skip("there is no pdftotext to compare with")
-	}
+	poppler := servers.Tool(t, "pdftotext")
 	var files []string
 	for _, pattern := range []string{
 		module(t, pdfcpuAt) + "/pkg/testdata/*.pdf", module(t, pdfiumAt) + "/" + samples + "/*.pdf",

@@ -1,24 +1,16 @@
 package scrape
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"farebox/providers/fetch"
-	"farebox/providers/fetch/fetchtest"
-	"farebox/providers/jail"
 )
 
 // A page is read in the jail, from where its redirects lead, with an honest name.
@@ -335,188 +327,4 @@ func TestPagesOfScriptsAreRendered(t *testing.T) {
 	f(func(string) (string, string, error) { return "", "", errors.New("crashed") }, u+"/a # Little")
 	page = article("")
 	f(func(string) (string, string, error) { t.Error("not needed"); return "", "", nil }, u+"/a # A title")
-}
-
-// Whatever a hostile site does ends with its reason, in time and in bounds, and
-// reaches nothing inside.
-func TestHostileSitesAreCutShort(t *testing.T) {
-	t.Parallel()
-	var inside atomic.Int32
-	victim, err := net.Listen("tcp", "127.0.0.2:0")
-	if err != nil {
-		t.Skip("no second loopback address here: ", err)
-	}
-	internal := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
-		func(w http.ResponseWriter, _ *http.Request) { inside.Add(1); fmt.Fprint(w, article("secret")) })}
-	go func() { _ = internal.Serve(victim) }()
-	t.Cleanup(func() { internal.Close() })
-	port := fmt.Sprint(victim.Addr().(*net.TCPAddr).Port)
-
-	pool := jail.New(jail.Options{Workers: 1, Limit: slower(1500 * time.Millisecond)})
-	t.Cleanup(func() { _ = pool.Close() })
-	client := fetch.New(fetch.Options{Allow: loopback, PerHost: 4, Limit: slower(20 * time.Second),
-		Resolver: fetchtest.Names(t, map[string][]string{
-			"turns.test.": {"127.0.0.2", "169.254.169.254", "10.0.0.1"}, "inside.test.": {"127.0.0.2"}})})
-	html := func(page string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			_, _ = io.WriteString(w, page)
-		}
-	}
-	to := func(where string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Location", where)
-			w.WriteHeader(302)
-		}
-	}
-	bomb := func() []byte {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, _ = z.Write(bytes.Repeat([]byte("<p>bomb "), 8<<20))
-		_ = z.Close()
-		return b.Bytes()
-	}()
-	for name, x := range map[string]struct {
-		h    http.HandlerFunc
-		want string
-	}{
-		"endless": {func(w http.ResponseWriter, r *http.Request) {
-			for r.Context().Err() == nil {
-				if _, err := w.Write(bytes.Repeat([]byte("<p>on and on"), 1000)); err != nil {
-					return
-				}
-			}
-		}, "large"},
-		"slow drip": {func(w http.ResponseWriter, r *http.Request) {
-			for r.Context().Err() == nil {
-				_, _ = io.WriteString(w, "<p>")
-				w.(http.Flusher).Flush()
-				time.Sleep(20 * time.Millisecond)
-			}
-		}, "slow"},
-		"silent":               {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "slow"},
-		"round and round":      {to("/again"), "redirects"},
-		"inward":               {to("http://127.0.0.2:" + port + "/"), "forbidden"},
-		"inward by IPv6":       {to("http://[::ffff:127.0.0.2]:" + port + "/"), "forbidden"},
-		"inward by a name":     {to("http://inside.test:" + port + "/"), "forbidden"},
-		"inward, changing":     {to("http://turns.test:" + port + "/"), "forbidden"},
-		"inward by a number":   {to("http://2130706434:" + port + "/"), "forbidden"},
-		"to a file":            {to("file:///etc/passwd"), "bad url"},
-		"to a blocked site":    {to("https://www.facebook.com/"), "blocked"},
-		"to metadata":          {to("http://169.254.169.254/latest/meta-data/"), "forbidden"},
-		"200,000 elements":     {html(strings.Repeat("<div>", 200_000) + "at the bottom"), "<nil>"},
-		"3 MB of <p>":          {html(strings.Repeat("<p>", 1<<20-100) + "at the end"), "<nil>"},
-		"10 MB of <p>":         {html(strings.Repeat("<p>", 10<<20/3)), "large"},
-		"deep lists":           {html(strings.Repeat("<ul><li>a", 250) + strings.Repeat("<li>b", 100_000)), "<nil>"},
-		"a cell of many":       {html(strings.Repeat("<table><tr><td colspan=9999 rowspan=9999>", 100) + "here"), "<nil>"},
-		"many in a cell":       {html("<table>" + strings.Repeat("<tr><td colspan=24 rowspan=24>x", 60_000)), "<nil>"},
-		"one long word":        {html(article(strings.Repeat("w", 2<<20))), "<nil>"},
-		"a million attributes": {html("<p " + strings.Repeat("a ", 1<<20) + ">text</p>" + article("")), "<nil>"},
-		"gzip bomb": {func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Encoding", "gzip")
-			_, _ = w.Write(bomb)
-		}, "large"},
-		"huge head": {func(w http.ResponseWriter, _ *http.Request) {
-			for i := range 200 {
-				w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 1000))
-			}
-		}, "unreachable"},
-		"not HTTP": {func(w http.ResponseWriter, _ *http.Request) {
-			conn, _, _ := w.(http.Hijacker).Hijack()
-			_, _ = io.WriteString(conn, "220 smtp ready\r\n")
-			conn.Close()
-		}, "unreachable"},
-		"wrong charset": {func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html; charset=utf-16")
-			_, _ = io.WriteString(w, article("<p>Gr\xfc\xdfe \xff\xfe\x81</p>"))
-		}, "<nil>"},
-		"no such charset": {func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html; charset=\"; drop table\"")
-			_, _ = io.WriteString(w, article("\x80"))
-		}, "<nil>"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			u := site(t, func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/robots.txt" {
-					http.NotFound(w, r)
-					return
-				}
-				x.h(w, r)
-			})
-			limit := slower(30 * time.Second)
-			if x.want == "slow" {
-				limit = 400 * time.Millisecond
-			}
-			began := time.Now()
-			p, err := get(t, scraper(t, Options{Fetch: client, Jail: pool, Limit: limit}), u)
-			if ended(err) != x.want {
-				t.Errorf("%v", err)
-			}
-			if err == nil && strings.TrimSpace(p.Markdown) == "" || len(p.Markdown) > 16<<20 {
-				t.Errorf("%d bytes", len(p.Markdown))
-			}
-			if err != nil && strings.Contains(err.Error(), "127.0.0") {
-				t.Error("the error names a host: ", err)
-			}
-			if d := time.Since(began); d > 2*time.Second {
-				t.Logf("%v, %d bytes", d, len(p.Markdown))
-			}
-		})
-	}
-	t.Cleanup(func() {
-		if inside.Load() != 0 {
-			t.Errorf("the internal server was reached %d times", inside.Load())
-		}
-	})
-}
-
-// A page of 10 MB of <p>, where that is allowed, gives its text; the gateway's own
-// memory and the pages of others do not feel it.
-func TestLongALargePageDoesNotHoldTheGateway(t *testing.T) {
-	large := strings.Repeat("<p>x", 10<<20/4)
-	u := site(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		if r.URL.Path == "/large" {
-			_, _ = io.WriteString(w, large)
-			return
-		}
-		_, _ = io.WriteString(w, article(""))
-	})
-	pool := jail.New(jail.Options{Workers: 2})
-	t.Cleanup(func() { _ = pool.Close() })
-	s := scraper(t, Options{Jail: pool, MaxPage: 16 << 20, IgnoreRobots: true, Limit: time.Minute})
-	f := func(path string) time.Duration {
-		t.Helper()
-		began := time.Now()
-		if _, err := get(t, s, u+path); err != nil {
-			t.Error(path, err)
-		}
-		return time.Since(began)
-	}
-	for range 2 {
-		f("/warm")
-	}
-	var alone time.Duration
-	for range 20 {
-		alone = max(alone, f("/small"))
-	}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	done := make(chan time.Duration)
-	go func() { done <- f("/large") }()
-	var beside time.Duration
-	for range 20 {
-		beside = max(beside, f("/small"))
-	}
-	took := <-done
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	grown := int64(after.HeapAlloc) - int64(before.HeapAlloc)
-	t.Logf("the large page took %v; a small one at most %v alone, %v beside; the heap grew by %d KB", took, alone, beside,
-		grown>>10)
-	if grown > 10<<20 {
-		t.Errorf("the heap grew by %d MB", grown>>20)
-	}
 }

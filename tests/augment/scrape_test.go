@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"farebox/tests/rig"
+	"farebox/tests/servers"
 )
 
 const scraping = "/augment/scrape"
@@ -30,7 +31,7 @@ func internal(t testing.TB) (addr string, hits *atomic.Int64) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
-		t.Skipf("there is no 127.0.0.2: %v", err)
+		servers.Elsewhere(t, "second loopback address")
 	}
 	t.Cleanup(func() { _ = ln.Close() })
 	hits = new(atomic.Int64)

@@ -13,6 +13,7 @@ import (
 
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
+	"farebox/tests/servers"
 )
 
 // What customers use is the strictest judge of the interface: the openai
@@ -149,15 +150,12 @@ func TestLongOpenAINode(t *testing.T) {
 // The openai package of PyPI works with the gateway as with OpenAI.
 func TestLongOpenAIPython(t *testing.T) {
 	dir := filepath.Join("bench", "clients", "python")
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is not on this machine; the Python client is left out")
-	}
 	python, err := filepath.Abs(filepath.Join(dir, ".venv", "bin", "python"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(python); errors.Is(err, os.ErrNotExist) {
-		t.Skipf("%s has no .venv; make setup creates it where python3 has the venv module", dir)
+		servers.Missing(t, "the .venv of "+dir)
 	}
 	c := startClients(t)
 	out := c.RunSuite(t, c.environment(), dir, python, "-m", "unittest", "-v")

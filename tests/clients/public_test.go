@@ -11,6 +11,7 @@ import (
 
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
+	"farebox/tests/servers"
 )
 
 // The packages that people use beside OpenAI's own, as the registries have them:
@@ -103,7 +104,7 @@ func TestLongPublicClientsOfPython(t *testing.T) {
 		}
 		t.Run(strings.TrimPrefix(environment, "."), func(t *testing.T) {
 			if _, err := os.Stat(python); err != nil {
-				t.Skipf("%s has no %s; make setup creates it where python3 has the venv module", dir, environment)
+				servers.Missing(t, "the "+environment+" of "+dir)
 			}
 			onPublicGateways(t, func(t *testing.T, g *publicGateway) {
 				g.try(t, dir, `(?m)^Ran (\d+) tests?`, python, "-m", "unittest", "-v", "public_clients")

@@ -60,9 +60,7 @@ func newRedis(tb testing.TB, settings ...string) *Redis {
 	tb.Helper()
 	needMachineClock(tb)
 	quiet()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		tb.Skip("redis-server is not installed; .ci/setup installs it")
-	}
+	Tool(tb, "redis-server")
 	port := redisPort(tb)
 	r := &Redis{Addr: net.JoinHostPort("127.0.0.1", port), tb: tb, dir: tb.TempDir()}
 	r.args = append([]string{

@@ -21,31 +21,8 @@ import (
 	"farebox/providers/fetch"
 	"farebox/providers/fetch/fetchtest"
 	"farebox/providers/scrape"
+	"farebox/tests/servers"
 )
-
-// chromium finds a browser, or installs one where that can be done: half a minute.
-func chromium(t *testing.T) string {
-	t.Helper()
-	names := []string{"chromium", "chromium-browser", "google-chrome", "chrome"}
-	for range 2 {
-		for _, name := range names {
-			if path, err := exec.LookPath(name); err == nil {
-				return path
-			}
-		}
-		if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
-			break
-		}
-		began := time.Now()
-		_ = exec.Command("apt-get", "update", "-qq").Run()
-		c := exec.Command("apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium")
-		c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		out, err := c.CombinedOutput()
-		t.Logf("installing chromium took %v: %v %.500s", time.Since(began).Round(time.Second), err, out)
-	}
-	t.Skip("no Chromium here")
-	return ""
-}
 
 // inside counts whoever reaches what is internal: the gateway's own machine.
 type inside struct {
@@ -187,11 +164,11 @@ Promise.race([Promise.allSettled(all), new Promise(r => setTimeout(r, 3000))]).t
 // is there nevertheless. Takes 40 s, and half a minute more where Chromium is not
 // installed.
 func TestLongScriptsReachNothingInside(t *testing.T) {
-	path := chromium(t)
+	path := servers.Chromium(t)
 	v := guarded(t)
 	l, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
-		t.Skip("no second loopback address here: ", err)
+		servers.Elsewhere(t, "second loopback address")
 	}
 	port := fmt.Sprint(v.port)
 	site := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
