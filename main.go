@@ -21,6 +21,7 @@ import (
 	"farebox/config"
 	_ "farebox/config/quiet"
 	"farebox/providers"
+	"farebox/providers/chat/schema"
 	nodes "farebox/providers/rpc"
 	"farebox/providers/web"
 	"farebox/proxy"
@@ -38,7 +39,8 @@ import (
 var version = "00000000.000000"
 
 func main() {
-	web.Work()               // this is all that a child of ours does
+	web.Work() // this is all that a child of ours does, this or the other
+	schema.Work()
 	log.SetOutput(os.Stderr) // after the silence of quiet
 	root, begun := command(), false
 	cli.Explain(root, &begun)

@@ -41,6 +41,10 @@ type Upstream struct {
 	// built-in list of the dialect and host; `default` in a list stands for it,
 	// an empty list lets everything pass.
 	Drop []string `yaml:"drop"`
+	// EnforcesSchema (default true) says that the upstream itself sees to it that
+	// answers follow a json_schema with strict: true. Where it does not, whole answers
+	// are checked here, and one that does not follow is refused: 422.
+	EnforcesSchema bool `yaml:"enforces_schema"`
 	// Links says which links in chat messages are passed on to this upstream,
 	// which may follow them: public (default), any or none.
 	Links string `yaml:"links"`
@@ -53,6 +57,7 @@ func (u *Upstream) defaults() {
 	u.MaxIdle = 4 * time.Second
 	u.Breaker = Breaker{Failures: 5, OpenFor: 10 * time.Second}
 	u.RetrySafe = true
+	u.EnforcesSchema = true
 	u.Links = "public"
 }
 

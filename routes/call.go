@@ -142,6 +142,12 @@ func (c *Call) fail(e *Error) {
 	}
 }
 
+// ErrorBody is what a client is told of an error that is charged like an answer.
+func (c *Call) ErrorBody(e *Error) []byte {
+	c.errCode = e.Code
+	return AppendError(nil, e, c.errorShape(), c.ID[:])
+}
+
 // errorShape is the shape of this request's refusals.
 func (c *Call) errorShape() ErrorShape {
 	if c.Row != nil && c.Row.Errors != ShapeOfClient {

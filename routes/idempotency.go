@@ -143,6 +143,9 @@ func (c *Call) Keep(contentType string, body []byte, headers ...replay.Header) {
 	}
 }
 
+// KeepStatus says that the answer that is kept is a refusal which is charged.
+func (c *Call) KeepStatus(status int) { c.kept.Status = status }
+
 // KeepRelayed is Keep for an answer that is relayed: its body is recorded on
 // its way, in Pass and End.
 func (c *Call) KeepRelayed() {

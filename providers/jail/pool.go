@@ -63,6 +63,9 @@ func (r *Refusal) Error() string { return r.Code + ": " + r.Text }
 type Options struct {
 	// Command starts a child; none: this binary with Word.
 	Command []string
+	// Work tells kinds of children apart that the binary can become (IsChild); empty:
+	// the usual one.
+	Work string
 	// Cache is a directory that only the operator can write to. Children keep
 	// there, before their jail closes, what is slow to make; it runs in the next
 	// child. None: nothing is kept.
@@ -128,6 +131,9 @@ func New(o Options) *Pool {
 	o.Jobs = cmp.Or(o.Jobs, defaultJobs)
 	if len(o.Command) == 0 {
 		o.Command = ownCommand()
+		if o.Work != "" {
+			o.Command = append(o.Command, o.Work)
+		}
 	}
 	p := &Pool{
 		o: o, calls: make(chan *call), tools: make(chan struct{}, o.Workers),

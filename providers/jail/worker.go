@@ -62,6 +62,17 @@ func parseSettings(text string) (s settings, err error) {
 	return settings{memory: n[0], cpu: time.Duration(n[1]), maxOut: int(n[2]), cache: parts[3]}, nil
 }
 
+// IsChild says that this process is a child for that Work.
+func IsChild(work string) bool {
+	if len(os.Args) < 2 || os.Args[1] != Word {
+		return false
+	}
+	if work == "" {
+		return len(os.Args) <= 3 || os.Args[2] == toolWord
+	}
+	return len(os.Args) == 4 && os.Args[2] == work
+}
+
 // Main is a child's whole life; it does not return. It warms up, closes the jail
 // about itself and does jobs until its stdin ends.
 func Main(jobs Jobs, warm ...Warm) {
@@ -72,7 +83,7 @@ func Main(jobs Jobs, warm ...Warm) {
 		fmt.Fprintln(os.Stderr, become(args[1:]))
 		os.Exit(exitNotStarted)
 	}
-	err := live(args, jobs, warm)
+	err := live(args[max(0, len(args)-1):], jobs, warm) // a Work may stand before
 	if err != nil && !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -44,7 +44,7 @@ type made struct {
 // Work does what this process is for, and does not return, where it is a child that
 // reads what strangers sent. In any other it does nothing.
 func Work() {
-	if len(os.Args) < 2 || os.Args[1] != jail.Word {
+	if !jail.IsChild("") {
 		return
 	}
 	jobs := parse.Jobs()

@@ -9,6 +9,7 @@ import (
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/schema"
 	"farebox/routes"
 )
 
@@ -52,11 +53,12 @@ type view struct {
 	meters     []*modelMeters   // by catalog index of the model
 	capHeader  []byte           // which cap on completion tokens was sent
 	webHeader  []byte           // what was looked up
+	schemas    *schema.Checker  // nil: every upstream sees to schemas itself
 	e2eeHeader string           // request header of end-to-end encryption
 }
 
 // Load is routes.Loader.
-func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
+func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, before any) (routes.View, error) {
 	v := &view{
 		book:       chatBook(cfg),
 		capHeader:  routes.BrandHeader(cfg.Brand, "max-completion-tokens"),
@@ -70,5 +72,19 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any
 	if cfg.Augment != (config.Augment{}) {
 		headers = append(headers, v.webHeader)
 	}
-	return routes.View{Own: v, Headers: headers}, nil
+	if old, _ := before.(*view); checksSchemas(cfg) {
+		if old != nil && old.schemas != nil {
+			v.schemas = old.schemas
+		} else {
+			v.schemas = schema.New(*of.gateway.Logger())
+		}
+	}
+	return routes.View{Own: v, Headers: headers, Close: v.close}, nil
+}
+
+// close ends the children that other, another view or none, does not go on with.
+func (v *view) close(other any) {
+	if next, _ := other.(*view); v.schemas != nil && (next == nil || next.schemas != v.schemas) {
+		v.schemas.Close()
+	}
 }

@@ -138,7 +138,7 @@ func (c *inference) refuse(status int, retryAfter time.Duration, body []byte) at
 // is good when it begins well.
 func (c *inference) readWhole() attempt.Verdict {
 	d := c.speaks(c.target)
-	most, whole := max(maxBuffered, c.room), d.Translates() || c.chat.Form != nil
+	most, whole := max(maxBuffered, c.room), d.Translates() || c.chat.Form != nil || c.schema != nil
 	if whole {
 		most = maxTranslated
 	}

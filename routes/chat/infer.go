@@ -35,6 +35,9 @@ func (c *inference) infer() *routes.Error {
 
 // CarryOut asks the upstreams until one has an answer.
 func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
+	if e := c.strict(); e != nil {
+		return false, e
+	}
 	if c.lookup != nil {
 		if e := c.lookUp(); e != nil {
 			return false, e
@@ -56,6 +59,10 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 		flags, c.call.Cause = journal.FlagAborted, gone.String()
 	}
 	c.call.Status = 200
+	if c.violated() {
+		c.bill(c.reply.usage, flags)
+		return false, nil
+	}
 	if (c.call.Config().Compat.AnswerExtras || c.lookup.tells()) && !c.chat.Embedding && !c.native {
 		inPlace := c.inPlace()
 		if c.reply.out = c.appendExtras(c.reply.out, flags); inPlace {
@@ -75,13 +82,21 @@ func (c *inference) inPlace() bool {
 	return len(out) > 0 && len(c.answer) > 0 && &out[0] == &c.answer[0]
 }
 
-func (c *inference) KeepAnswer() { c.call.Keep(routes.JSONType, c.reply.out) }
+func (c *inference) KeepAnswer() {
+	c.call.Keep(routes.JSONType, c.reply.out)
+	if c.call.Status == 422 {
+		c.call.KeepStatus(422)
+	}
+}
 
 // Respond makes the answer the response.
 func (c *inference) Respond() {
 	c.setCap()
 	c.setLookup()
 	r := &c.call.Ctx.Response
+	if c.call.Status == 422 {
+		r.SetStatusCode(422)
+	}
 	switch {
 	case c.chat.Stream:
 		c.relayStream()

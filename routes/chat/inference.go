@@ -25,6 +25,7 @@ type inference struct {
 	doc     scan.Document      // of a body that was made of another form's
 	told    dialect.FormStream // the answer in that form; nil: it is the client's as it is
 	native  bool               // the target speaks the client's form
+	schema  []byte             // that whole answers must follow; nil: none, or not for us to check
 	scratch *dialect.Scratch   // until a stream begins
 	request proxy.Request
 	x       proxy.Exchange
@@ -134,7 +135,7 @@ func (c *inference) Recycle() {
 	c.releaseStream()
 	c.giveScratch()
 	c.x.Reset()
-	c.native = false
+	c.native, c.schema = false, nil
 	c.doc.Reset()
 	c.call, c.view = nil, nil
 	c.chat, c.want = dialect.Chat{}, billing.Admission{}

@@ -61,7 +61,8 @@ func renamed(form dialect.Form, from int, e *routes.Error) *routes.Error {
 // nativeOf is who gives a target the client's own body; nil: the target does not speak
 // the client's form, or is to have something that does not stand in that body.
 func (c *inference) nativeOf(t *dialect.Target) dialect.Dialect {
-	if c.chat.Form == nil || c.lookup != nil || c.parses || c.chat.DropThinking || c.chat.ReasoningEffort != nil {
+	if c.chat.Form == nil || c.lookup != nil || c.parses || c.chat.DropThinking || c.chat.ReasoningEffort != nil ||
+		c.schema != nil && !t.Upstream.Config.EnforcesSchema {
 		return nil
 	}
 	return t.Upstream.Natives[c.chat.Form.Kind()]

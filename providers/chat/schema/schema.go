@@ -1,0 +1,101 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/providers/jail"
+)
+
+const (
+	// MaxSchema is the largest schema that is checked against.
+	MaxSchema = 64 << 10
+	// MaxAnswer is the largest answer that is checked.
+	MaxAnswer = 8 << 20
+)
+
+// What a check may take. The memory is that of a child beyond its start.
+const (
+	workers = 2
+	queue   = 64
+	memory  = 256 << 20
+	cpu     = 2 * time.Second
+	limit   = 3 * time.Second
+	// patience is how long a check may wait for a child, and then take.
+	patience = 10 * time.Second
+)
+
+// Violation says why an answer cannot be given as one that follows its schema. Text is
+// for the client.
+type Violation struct{ Text string }
+
+func (v *Violation) Error() string { return v.Text }
+
+// Bad says what is wrong with a schema. Text is for the client.
+type Bad struct{ Text string }
+
+func (b *Bad) Error() string { return b.Text }
+
+// Checker checks answers. Safe for concurrent use.
+type Checker struct{ children *jail.Pool }
+
+// New starts the children of a Checker; Close ends them.
+func New(log zerolog.Logger) *Checker {
+	return &Checker{jail.New(jail.Options{
+		Work: work, Workers: workers, Queue: queue, Memory: memory, Limit: limit, CPU: cpu, Log: log,
+	})}
+}
+
+// Close ends the children.
+func (c *Checker) Close() { _ = c.children.Close() }
+
+// Compiles says what is wrong with a schema: a *Bad, or why nobody knows.
+func (c *Checker) Compiles(schema []byte) error {
+	if len(schema) > MaxSchema {
+		return &Bad{"has more than 64 KiB; with strict: true a schema may have 64 KiB at most."}
+	}
+	err := c.ask(compileJob, task{Schema: schema})
+	var no *jail.Refusal
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &no) && no.Code == codeSchema:
+		return &Bad{no.Text}
+	case errors.Is(err, jail.ErrTooSlow), errors.Is(err, jail.ErrDied):
+		return &Bad{"takes too much time or memory to be read."}
+	}
+	return err
+}
+
+// Conforms says which of the answers does not follow the schema, a *Violation. What
+// cannot be checked is one, too: strict demands what was checked.
+func (c *Checker) Conforms(schema []byte, answers []string) error {
+	size := 0
+	for _, answer := range answers {
+		size += len(answer)
+	}
+	if size > MaxAnswer {
+		return &Violation{"The answer is too large to be checked against its schema; 8 MiB at most are."}
+	}
+	err := c.ask(checkJob, task{Schema: schema, Answers: answers})
+	var no *jail.Refusal
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &no) && no.Code == codeAnswer:
+		return &Violation{no.Text}
+	case errors.Is(err, jail.ErrTooSlow), errors.Is(err, jail.ErrDied):
+		return &Violation{"The answer could not be checked against its schema within 2 seconds of processor time."}
+	}
+	return &Violation{"The answer could not be checked against its schema: too much is being checked right now."}
+}
+
+func (c *Checker) ask(job string, t task) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, err := c.children.Do(ctx, job, "", t.encode())
+	return err
+}

@@ -1,0 +1,98 @@
+package chat
+
+import (
+	"errors"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/config"
+	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/schema"
+	"farebox/proxy/scan"
+	"farebox/routes"
+)
+
+// strict reads the schema that whole answers must follow (interface.md, structured
+// output), where some target of the model does not see to it itself. Streams are
+// passed on as they come.
+func (c *inference) strict() *routes.Error {
+	if c.view.schemas == nil || c.chat.Stream {
+		return nil
+	}
+	doc := c.chat.Doc
+	format := doc.TopIndex(dialect.ChatResponseFormat)
+	if format < 0 || string(c.chat.Text(doc.Member(format, dialect.FormatType))) != "json_schema" {
+		return nil
+	}
+	holder := doc.Member(format, dialect.FormatSchema)
+	if holder < 0 || !c.chat.True(doc.Member(holder, dialect.SchemaStrict)) {
+		return nil
+	}
+	at := doc.Member(holder, dialect.SchemaSchema)
+	if at < 0 || doc.Fields[at].Kind != scan.Object || allEnforce(c.call.Model) {
+		return nil
+	}
+	raw := doc.Fields[at].Raw(c.chat.Body)
+	err := c.view.schemas.Compiles(raw)
+	var bad *schema.Bad
+	switch {
+	case errors.As(err, &bad):
+		path := doc.Path(at)
+		return routes.Invalid(routes.Issue{Code: "custom", Path: path, Message: path + ": " + bad.Text})
+	case err != nil:
+		return &routes.Error{Status: 503, RetryAfter: routes.RetrySoon, Message: "The schema of the answer cannot be " +
+			"read right now: too much is being checked. Nothing was charged. Please retry."}
+	}
+	c.schema = raw
+	return nil
+}
+
+// allEnforce says that every target of a model sees to schemas itself.
+func allEnforce(m *dialect.Model) bool {
+	for _, t := range m.Targets {
+		if !t.Upstream.Config.EnforcesSchema {
+			return false
+		}
+	}
+	return true
+}
+
+// checksSchemas says that some upstream of a config leaves schemas to us.
+func checksSchemas(cfg *config.Config) bool {
+	for i := range cfg.Upstreams {
+		if !cfg.Upstreams[i].EnforcesSchema {
+			return true
+		}
+	}
+	return false
+}
+
+// violated makes the refusal of an answer that does not follow its schema what the
+// client gets. It is charged as produced and kept like any answer: the packages of the
+// field repeat what has a status of 5xx, and would pay again (addendum 19.2 has errors
+// free). What was cut off at its cap says so in its finish_reason.
+func (c *inference) violated() bool {
+	if c.schema == nil || c.target.Upstream.Config.EnforcesSchema {
+		return false
+	}
+	var texts []string
+	gjson.GetBytes(c.reply.out, "choices").ForEach(func(_, choice gjson.Result) bool {
+		content := choice.Get("message.content")
+		if content.Type == gjson.String && choice.Get("finish_reason").Str == "stop" &&
+			choice.Get("message.refusal").Type != gjson.String {
+			texts = append(texts, content.Str)
+		}
+		return true
+	})
+	if len(texts) == 0 {
+		return false
+	}
+	err := c.view.schemas.Conforms(c.schema, texts)
+	if err == nil {
+		return false
+	}
+	e := &routes.Error{Status: 422, Code: "OUTPUT_SCHEMA_VIOLATION",
+		Message: err.Error() + " The answer was charged: it was produced."}
+	c.call.Status, c.call.Cause, c.reply.out = e.Status, "schema_violation", c.call.ErrorBody(e)
+	return true
+}
