@@ -2,6 +2,7 @@ package routes
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"farebox/billing"
@@ -84,6 +85,28 @@ func (c *Call) Admit(want *billing.Admission) billing.Denial {
 		want.Slot, want.Rate = w.slot, w.rate
 	}
 	return c.g.ledger.Admit(&c.hold, want)
+}
+
+// Count counts n of what a route sells besides in the limits of its class, for a
+// request that was admitted already: a chat that searches. Who has used them up is
+// told so by Overrun.
+func (c *Call) Count(class *RateClass, n int64) billing.Denial {
+	w, ok := c.snap.windows[class]
+	if !ok {
+		return billing.Denial{}
+	}
+	return c.g.ledger.Count(c.Key, w.slot, w.rate, n, billing.At(c.Began))
+}
+
+// Overrun is the answer to a request that the limits of a class do not let through;
+// of says what of.
+func (c *Call) Overrun(class *RateClass, d *billing.Denial, of string) *Error {
+	if d.Code != billing.RateRequests && d.Code != billing.RateTokens {
+		return c.Denied(d)
+	}
+	c.SetWindow(d)
+	return c.Limited(class.Name, d, "Rate limit exceeded: "+d.Limit+" of this "+ScopeText(d.Scope)+" for "+of+", "+
+		strconv.FormatInt(d.Allowed, 10)+" requests.")
 }
 
 // AdmitAgain counts a repeat in the limits; what it repeats was paid for.

@@ -9,7 +9,8 @@ import (
 
 // Web is what a capability reads the world with on behalf of a request: services
 // that search, pages and documents. It sells nothing: what was used stands on the
-// bill of the request, at the prices of its WebOffer.
+// bill of the request, at the prices of its WebOffer. All of it counts in the limits
+// that those have who buy it by the call.
 type Web interface {
 	// Offer is what the config has that the request began with.
 	Offer(c *Call) WebOffer
@@ -47,4 +48,7 @@ type WebAnswer struct {
 	// Failed says that nobody has answered; RetryAfter is when one may.
 	Failed     bool
 	RetryAfter time.Duration
+	// Overrun, if not nil, makes the refusal by the limits, which let no more through:
+	// nobody was asked.
+	Overrun func() *Error
 }

@@ -3,7 +3,6 @@ package augment
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -63,16 +62,11 @@ func (c *call) Admit(again bool) *routes.Error {
 	full := sold.Cost()
 	c.want = billing.Admission{Hold: full, Min: full}
 	d := c.call.Admit(&c.want)
-	switch d.Code {
-	case billing.Admitted:
-		c.call.Hold().Book(c.view.slot)
-		return nil
-	case billing.RateRequests, billing.RateTokens:
-		c.call.SetWindow(&d)
-		return c.call.Limited(c.call.Row.Rate.Name, &d, "Rate limit exceeded: "+d.Limit+" of this "+routes.ScopeText(d.Scope)+" for "+
-			c.call.Row.Path+", "+strconv.FormatInt(d.Allowed, 10)+" requests.")
+	if d.Code != billing.Admitted {
+		return c.call.Overrun(c.call.Row.Rate, &d, c.call.Row.Path)
 	}
-	return c.call.Denied(&d)
+	c.call.Hold().Book(c.view.slot)
+	return nil
 }
 
 // CarryOut has the work done.

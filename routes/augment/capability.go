@@ -36,10 +36,11 @@ var wares = [3]struct {
 	kind  money.Kind
 	class *routes.RateClass
 	name  string // in metrics
+	text  string // for clients
 }{
-	pages:     {money.Scrapes, byScrapes, "scrape"},
-	searches:  {money.Searches, bySearches, "search"},
-	documents: {money.Documents, byDocuments, "text_parser"},
+	pages:     {money.Scrapes, byScrapes, "scrape", "pages"},
+	searches:  {money.Searches, bySearches, "search", "searches"},
+	documents: {money.Documents, byDocuments, "text_parser", "documents"},
 }
 
 // The limits of an account.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"farebox/billing"
 	"farebox/providers/scrape"
 	"farebox/providers/search"
 	"farebox/proxy"
@@ -25,6 +26,17 @@ func (of *Capability) Offer(rc *routes.Call) routes.WebOffer {
 	}
 }
 
+// overrun counts n of a ware in its limits. It is false where they have room.
+func overrun(rc *routes.Call, ware int, n int, a *routes.WebAnswer) bool {
+	d := rc.Count(wares[ware].class, int64(n))
+	if d.Code == billing.Admitted {
+		return false
+	}
+	a.Failed, a.RetryAfter = true, d.RetryAfter
+	a.Overrun = func() *routes.Error { return rc.Overrun(wares[ware].class, &d, wares[ware].text) }
+	return true
+}
+
 // Search is routes.Web: it asks the usual provider, or the other one where there
 // is none.
 func (of *Capability) Search(rc *routes.Call, query string, most int) (a routes.WebAnswer) {
@@ -33,6 +45,9 @@ func (of *Capability) Search(rc *routes.Call, query string, most int) (a routes.
 		Stay: func() (time.Duration, bool) { return 0, rc.Keeps() && rc.MayFinish() }}
 	if !service.Offers(q.Provider) {
 		q.Provider = "google"
+	}
+	if overrun(rc, searches, 1, &a) {
+		return a
 	}
 	found := service.Find(rc.Proxy(), rc.Ctx, &q)
 	rc.Tried = append(rc.Tried, found.Tried...)
@@ -56,6 +71,9 @@ func (of *Capability) Search(rc *routes.Call, query string, most int) (a routes.
 // Pages is routes.Web.
 func (of *Capability) Pages(rc *routes.Call, links []string) (a routes.WebAnswer) {
 	tools := rc.Own(of).(*view).tools
+	if overrun(rc, pages, len(links), &a) {
+		return a
+	}
 	a.Found = make([]routes.WebText, len(links))
 	var failed atomic.Int64
 	a.Cause, _ = of.attend(rc, tools.Pages.Longest(), func(ctx context.Context) error {
@@ -98,6 +116,10 @@ func (of *Capability) page(ctx context.Context, rc *routes.Call, link string) (t
 // Document is routes.Web.
 func (of *Capability) Document(rc *routes.Call, path string, doc []byte) (string, *routes.Error) {
 	parser := rc.Own(of).(*view).tools.Documents
+	var limits routes.WebAnswer
+	if overrun(rc, documents, 1, &limits) {
+		return "", limits.Overrun()
+	}
 	var text string
 	cause, err := of.attend(rc, parser.Longest(), func(ctx context.Context) error {
 		found, err := parser.Text(ctx, doc)

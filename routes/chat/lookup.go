@@ -306,6 +306,8 @@ func (c *inference) judgeLookup() *routes.Error {
 			c.call.Settle()
 		}
 		return c.call.Unreachable(&proxy.Result{Cause: a.Cause})
+	case a.Overrun != nil && (l.forced || len(l.links) > 0):
+		return a.Overrun()
 	case a.Failed && l.forced:
 		return &routes.Error{Status: http.StatusServiceUnavailable, RetryAfter: max(a.RetryAfter, routes.RetrySoon),
 			Message: "The web search that this request asks for has failed; nothing was charged. Please retry, " +

@@ -46,8 +46,9 @@ models:
 augment:
   search:
     price: 0.01
+    rate: { rpm: 0 } # of searches
     brave: [{ name: finder, format: brave, base_url: %[2]q, key: k, breaker: { failures: 0 } }]
-  scrape: { price: 0.02, timeout: 50s, ports: [%[3]s], min_text: 10, cache: { size: 0 } }
+  scrape: { price: 0.02, rate: { rpm: 0 }, timeout: 50s, ports: [%[3]s], min_text: 10, cache: { size: 0 } }
   chat: { tokens: 2000, results: 3 }
 `
 
