@@ -85,4 +85,4 @@ func appendID(dst, id []byte) []byte {
 }
 
 // thoughtFormat names who can read a thought again (addendum 5.2).
-const thoughtFormat = "anthropic-claude-v1"
+const thoughtFormat = dialect.AnthropicThoughts

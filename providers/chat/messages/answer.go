@@ -1,0 +1,502 @@
+package messages
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/providers/chat/dialect"
+	"farebox/proxy/scan"
+)
+
+var (
+	functionShape = names("name", "arguments")
+	callShape     = nested(below{"function": functionShape}, "index", "id", "type", "function")
+	saidShape     = nested(below{"tool_calls": callShape}, "role", "content", "reasoning_content", "reasoning",
+		"reasoning_details", "tool_calls", "annotations", "refusal")
+	choiceShape = nested(below{"message": saidShape, "delta": saidShape}, "index", "message", "delta", "finish_reason",
+		"stop_reason")
+	completionShape = nested(below{"choices": choiceShape}, "id", "model", "choices", "usage", "error", "cost")
+)
+
+const (
+	answerID = iota
+	answerModel
+	answerChoices
+	answerUsage
+	answerError
+	answerCost
+)
+
+const (
+	choiceIndex = iota
+	choiceMessage
+	choiceDelta
+	choiceFinish
+	choiceStop
+)
+
+const (
+	_ = iota // role
+	saidContent
+	saidReasoning
+	saidReason // its other name
+	saidDetails
+	saidCalls
+	saidAnnotations
+	saidRefusal
+)
+
+const (
+	callIndex = iota
+	callID
+	_ // type
+	callFunction
+)
+
+var errNoCompletion = errors.New("the answer is no chat completion")
+
+// values reads the fields of one completion or chunk.
+type values struct {
+	body []byte
+	doc  *scan.Document
+}
+
+func (v *values) raw(i int32) []byte {
+	if i < 0 || v.doc.Fields[i].Kind == scan.Null {
+		return nil
+	}
+	return v.doc.Fields[i].Raw(v.body)
+}
+
+func (v *values) text(i int32) []byte {
+	if i < 0 || v.doc.Fields[i].Kind != scan.String {
+		return nil
+	}
+	f := &v.doc.Fields[i]
+	return v.body[f.From+1 : f.To-1]
+}
+
+// member is a member of the field i; -1 when there is no such field.
+func (v *values) member(i int32, id int) int32 {
+	if i < 0 {
+		return -1
+	}
+	return v.doc.Member(i, id)
+}
+
+// choice is the first choice; -1: there is none.
+func (v *values) choice() int32 {
+	list := v.doc.TopIndex(answerChoices)
+	if list < 0 || v.doc.Fields[list].Kind != scan.Array || v.doc.Fields[list].Next == list+1 {
+		return -1
+	}
+	return list + 1
+}
+
+// Answer is dialect.Form's.
+func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
+	var doc scan.Document
+	if err := doc.Skim(completion, completionShape); err != nil {
+		return nil, err
+	}
+	a := answer{values: values{completion, &doc}, f: f, b: make([]byte, 0, len(completion)+512)}
+	choice := a.choice()
+	if choice < 0 {
+		return nil, errNoCompletion
+	}
+	said := a.member(choice, choiceMessage)
+	a.b = append(a.b, `{"id":"`...)
+	a.b = appendID(a.b, a.text(doc.TopIndex(answerID)))
+	a.b = append(a.b, `","type":"message","role":"assistant","model":`...)
+	if name := a.raw(doc.TopIndex(answerModel)); len(name) > 2 {
+		a.b = append(a.b, name...)
+	} else {
+		a.b = dialect.AppendString(a.b, c.Model.ID)
+	}
+	a.b = append(a.b, `,"content":[`...)
+	a.searches()
+	a.thoughts(said)
+	a.content(said)
+	called := a.calls(said)
+	a.b = append(a.b, "],"...)
+	a.b = f.appendStop(a.b, a.text(a.member(choice, choiceFinish)), a.text(a.member(choice, choiceStop)), called)
+	a.b = append(a.b, `,"container":null,"diagnostics":null,"usage":`...)
+	var u dialect.Usage
+	dialect.ReadUsage(a.raw(doc.TopIndex(answerUsage)), &u)
+	a.b = appendUsage(a.b, &u, a.searched)
+	if cost := a.raw(doc.TopIndex(answerCost)); cost != nil {
+		a.b = append(append(a.b, `,"cost":`...), cost...)
+	}
+	return append(a.b, '}'), nil
+}
+
+// answer is a completion becoming a message.
+type answer struct {
+	values
+	f        *Form
+	b        []byte
+	blocks   int
+	searched bool
+}
+
+func (a *answer) open(head string) {
+	if a.blocks > 0 {
+		a.b = append(a.b, ',')
+	}
+	a.blocks++
+	a.b = append(a.b, head...)
+}
+
+// searches tells what was searched for the answer.
+func (a *answer) searches() {
+	found := a.f.found(a.body)
+	if !found.Exists() {
+		return
+	}
+	a.searched = true
+	id := appendSearchID(nil, a.text(a.doc.TopIndex(answerID)))
+	a.open("")
+	a.b = appendSearch(a.b, id)
+	a.open("")
+	a.b = appendFound(a.b, id, found)
+}
+
+// found are the sources that a completion or chunk tells of.
+func (f *Form) found(body []byte) gjson.Result {
+	if f.Brand == "" || !bytes.Contains(body, []byte(`"web_search_citations"`)) {
+		return gjson.Result{}
+	}
+	return gjson.GetBytes(body, f.Brand+"_parameters.web_search_citations")
+}
+
+func appendSearchID(dst, completion []byte) []byte {
+	return append(append(dst, SearchID...), bytes.TrimPrefix(completion, []byte("chatcmpl-"))...)
+}
+
+func appendSearch(dst, id []byte) []byte {
+	dst = append(append(dst, `{"type":"server_tool_use","id":"`...), id...)
+	return append(dst, `","name":"web_search","input":{},"caller":{"type":"direct"}}`...)
+}
+
+func appendFound(dst, id []byte, found gjson.Result) []byte {
+	dst = append(append(dst, `{"type":"web_search_tool_result","tool_use_id":"`...), id...)
+	dst = append(dst, `","caller":{"type":"direct"},"content":[`...)
+	n := 0
+	found.ForEach(func(_, t gjson.Result) bool {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		n++
+		dst = dialect.AppendString(append(dst, `{"type":"web_search_result","url":`...), t.Get("url").String())
+		dst = dialect.AppendString(append(dst, `,"title":`...), t.Get("title").String())
+		dst = append(dst, `,"encrypted_content":"","page_age":`...)
+		if date := t.Get("date").String(); date != "" {
+			dst = dialect.AppendString(dst, date)
+		} else {
+			dst = append(dst, "null"...)
+		}
+		dst = append(dst, '}')
+		return true
+	})
+	return append(dst, "]}"...)
+}
+
+// thoughts writes the reasoning, each piece with what makes it valid.
+func (a *answer) thoughts(said int32) {
+	text := a.text(a.member(said, saidReasoning))
+	if text == nil {
+		text = a.text(a.member(said, saidReason))
+	}
+	details := a.raw(a.member(said, saidDetails))
+	if len(details) == 0 || details[0] != '[' {
+		a.thought(text, nil)
+		return
+	}
+	told := false
+	var t thought
+	for at, ok := t.next(details, 1); ok; at, ok = t.next(details, at) {
+		own := t.text
+		if !told && own == nil && t.signature() {
+			own = text // the details of a joined stream have the signatures alone
+		}
+		told = told || len(own) > 0
+		switch {
+		case t.sealed() && own == nil:
+			a.open(`{"type":"redacted_thinking","data":"`)
+			a.b = append(seal(a.b, t.entry), `"}`...)
+		case t.sealed():
+			a.thought(own, seal(nil, t.entry))
+		case t.data != nil:
+			a.open(`{"type":"redacted_thinking","data":"`)
+			a.b = append(append(a.b, t.data...), `"}`...)
+		default:
+			a.thought(own, t.sign)
+		}
+	}
+	if !told {
+		a.thought(text, nil)
+	}
+}
+
+func (a *answer) thought(text, signature []byte) {
+	if a.f.hides {
+		text = nil
+	}
+	if len(text) == 0 && len(signature) == 0 {
+		return
+	}
+	a.open(`{"type":"thinking","thinking":"`)
+	a.b = append(append(a.b, text...), `","signature":"`...)
+	a.b = append(append(a.b, signature...), `"}`...)
+}
+
+// thought is one entry of reasoning_details; its texts are as they stand between
+// their quotes.
+type thought struct {
+	entry, text, sign, data, format []byte
+}
+
+// sealed says that the entry is not one of Anthropic's, which clients know to send
+// back, and has something that its maker wants back.
+func (t *thought) sealed() bool {
+	return len(t.format) > 0 && string(t.format) != dialect.AnthropicThoughts && (len(t.sign) > 0 || len(t.data) > 0)
+}
+
+func (t *thought) signature() bool { return len(t.sign) > 0 }
+
+// next reads the entry of a list at or after at.
+func (t *thought) next(list []byte, at int) (next int, ok bool) {
+	from, to, ok := dialect.NextElement(list, at)
+	if !ok {
+		return at, false
+	}
+	*t = thought{entry: list[from:to]}
+	var m dialect.Member
+	for k, ok := dialect.NextMember(t.entry, 1, &m); ok; k, ok = dialect.NextMember(t.entry, k, &m) {
+		if t.entry[m.From] != '"' {
+			continue
+		}
+		switch value := t.entry[m.From+1 : m.To-1]; string(m.Key) {
+		case "text", "summary":
+			t.text = value
+		case "signature":
+			t.sign = value
+		case "data":
+			t.data = value
+		case "format":
+			t.format = value
+		}
+	}
+	return to, true
+}
+
+// content writes the text, with the sources that it cites.
+func (a *answer) content(said int32) {
+	i := a.member(said, saidContent)
+	text := a.text(i)
+	if text == nil && i >= 0 && a.doc.Fields[i].Kind == scan.Array {
+		text = joined(a.raw(i))
+	}
+	if len(text) == 0 {
+		text = a.text(a.member(said, saidRefusal))
+	}
+	if len(text) == 0 {
+		return
+	}
+	a.open(`{"type":"text","text":"`)
+	a.b = append(append(a.b, text...), `","citations":`...)
+	n := 0
+	list := a.raw(a.member(said, saidAnnotations))
+	var c citation
+	for at, ok := c.next(list, 1); ok; at, ok = c.next(list, at) {
+		if n == 0 {
+			a.b = append(a.b, '[')
+		} else {
+			a.b = append(a.b, ',')
+		}
+		n++
+		a.b = c.append(a.b)
+	}
+	if n == 0 {
+		a.b = append(a.b, "null}"...)
+		return
+	}
+	a.b = append(a.b, "]}"...)
+}
+
+// joined is the texts of an answer's parts, as they stand between their quotes.
+func joined(parts []byte) (text []byte) {
+	gjson.ParseBytes(parts).ForEach(func(_, p gjson.Result) bool {
+		if t := p.Get("text"); t.Type == gjson.String && len(t.Raw) >= 2 {
+			text = append(text, t.Raw[1:len(t.Raw)-1]...)
+		}
+		return true
+	})
+	return text
+}
+
+// citation is one annotation that names a source. Its texts are as they stand between
+// their quotes.
+type citation struct{ url, title, cited []byte }
+
+func (c *citation) append(dst []byte) []byte {
+	dst = append(append(dst, `{"type":"web_search_result_location","url":"`...), c.url...)
+	dst = append(append(dst, `","title":"`...), c.title...)
+	dst = append(append(dst, `","encrypted_index":"","cited_text":"`...), c.cited...)
+	return append(dst, `"}`...)
+}
+
+// next reads the next source in a list of annotations at or after at.
+func (c *citation) next(list []byte, at int) (next int, ok bool) {
+	var m dialect.Member
+	for {
+		from, to, ok := dialect.NextElement(list, at)
+		if !ok {
+			return at, false
+		}
+		at = to
+		entry := list[from:to]
+		for k, ok := dialect.NextMember(entry, 1, &m); ok; k, ok = dialect.NextMember(entry, k, &m) {
+			if string(m.Key) == "url_citation" && entry[m.From] == '{' {
+				*c = readCitation(entry[m.From:m.To])
+				return at, true
+			}
+		}
+	}
+}
+
+func readCitation(entry []byte) (c citation) {
+	var m dialect.Member
+	for k, ok := dialect.NextMember(entry, 1, &m); ok; k, ok = dialect.NextMember(entry, k, &m) {
+		if entry[m.From] != '"' {
+			continue
+		}
+		switch value := entry[m.From+1 : m.To-1]; string(m.Key) {
+		case "url":
+			c.url = value
+		case "title":
+			c.title = value
+		case "content":
+			c.cited = value
+		}
+	}
+	return c
+}
+
+// calls writes the calls of tools.
+func (a *answer) calls(said int32) (called bool) {
+	list := a.member(said, saidCalls)
+	if list < 0 || a.doc.Fields[list].Kind != scan.Array {
+		return false
+	}
+	for i := list + 1; i < a.doc.Fields[list].Next; i = a.doc.Fields[i].Next {
+		function := a.member(i, callFunction)
+		if function < 0 {
+			continue
+		}
+		called = true
+		a.open(`{"type":"tool_use","id":"`)
+		a.b = append(append(a.b, a.text(a.member(i, callID))...), `","name":"`...)
+		a.b = append(append(a.b, a.text(a.member(function, 0))...), `","caller":{"type":"direct"},"input":`...)
+		a.b = appendInput(a.b, a.text(a.member(function, 1)))
+		a.b = append(a.b, '}')
+	}
+	return called
+}
+
+// appendInput writes a call's arguments, JSON inside a string, as the object itself.
+// What is no object is kept under the name arguments, as a text.
+func appendInput(dst, escaped []byte) []byte {
+	from := len(dst)
+	dst = dialect.AppendUnescaped(dst, escaped)
+	text := bytes.TrimSpace(dst[from:])
+	var doc scan.Document
+	switch {
+	case len(text) == 0:
+		return append(dst[:from], "{}"...)
+	case doc.SkimStrict(text, entryShape) == nil:
+		return append(dst[:from], text...)
+	}
+	dst = append(append(dst[:from], `{"arguments":"`...), escaped...)
+	return append(dst, `"}`...)
+}
+
+// appendStop appends why the answer ended.
+func (f *Form) appendStop(dst, finish, stop []byte, called bool) []byte {
+	reason := "end_turn"
+	switch string(finish) {
+	case "length":
+		reason = "max_tokens"
+	case "content_filter":
+		reason = "refusal"
+	case "tool_calls", "function_call":
+		called = true
+	}
+	sequence := f.stopped(stop)
+	switch {
+	case reason != "end_turn":
+	case called:
+		reason = "tool_use"
+	case sequence:
+		reason = "stop_sequence"
+	}
+	dst = append(append(dst, `"stop_reason":"`...), reason...)
+	dst = append(dst, `","stop_sequence":`...)
+	if reason == "stop_sequence" {
+		dst = append(append(append(dst, '"'), stop...), '"')
+	} else {
+		dst = append(dst, "null"...)
+	}
+	dst = append(dst, `,"stop_details":`...)
+	if reason == "refusal" {
+		return append(dst, `{"type":"refusal","category":null,"explanation":null}`...)
+	}
+	return append(dst, "null"...)
+}
+
+// stopped says that a text, as it stands between its quotes, is one of the client's
+// stop sequences. Some servers tell which one ended an answer.
+func (f *Form) stopped(stop []byte) bool {
+	if len(stop) == 0 || len(f.stops) == 0 {
+		return false
+	}
+	for at := 1; ; {
+		from, to, ok := dialect.NextElement(f.stops, at)
+		if !ok {
+			return false
+		}
+		if at = to; f.stops[from] == '"' && bytes.Equal(f.stops[from+1:to-1], stop) {
+			return true
+		}
+	}
+}
+
+// appendID appends a message's id for a completion's.
+func appendID(dst, id []byte) []byte {
+	id = bytes.TrimPrefix(id, []byte("chatcmpl-"))
+	return append(append(dst, "msg_"...), id...)
+}
+
+// appendUsage appends what an answer used, in classes that are disjoint.
+func appendUsage(dst []byte, u *dialect.Usage, searched bool) []byte {
+	dst = appendCounts(dst, u, searched)
+	dst = strconv.AppendInt(append(dst, `,"cache_creation":{"ephemeral_5m_input_tokens":`...), u.CacheWrite, 10)
+	return append(dst, `,"ephemeral_1h_input_tokens":0},"inference_geo":null,"service_tier":"standard","speed":null}`...)
+}
+
+// appendCounts is appendUsage up to what the end of a stream repeats.
+func appendCounts(dst []byte, u *dialect.Usage, searched bool) []byte {
+	number := func(name string, n int64) { dst = strconv.AppendInt(append(dst, name...), n, 10) }
+	number(`{"input_tokens":`, max(0, u.Prompt-u.Cached-u.CacheWrite))
+	number(`,"cache_creation_input_tokens":`, u.CacheWrite)
+	number(`,"cache_read_input_tokens":`, u.Cached)
+	number(`,"output_tokens":`, u.Completion)
+	number(`,"output_tokens_details":{"thinking_tokens":`, u.Reasoning)
+	if searched {
+		return append(dst, `},"server_tool_use":{"web_search_requests":1,"web_fetch_requests":0}`...)
+	}
+	return append(dst, `},"server_tool_use":null`...)
+}

@@ -1,0 +1,174 @@
+package messages
+
+import (
+	"strconv"
+
+	"farebox/providers/chat/dialect"
+)
+
+// start sends message_start with the first chunk, and what was searched before it.
+func (s *stream) start(v *values) {
+	if s.started {
+		return
+	}
+	s.started = true
+	id := v.text(s.doc.TopIndex(answerID))
+	s.out = append(s.out, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\""...)
+	s.out = append(appendID(s.out, id), `","type":"message","role":"assistant","model":`...)
+	if name := v.raw(s.doc.TopIndex(answerModel)); len(name) > 2 {
+		s.out = append(s.out, name...)
+	} else if s.c.Model != nil {
+		s.out = dialect.AppendString(s.out, s.c.Model.ID)
+	} else {
+		s.out = append(s.out, `""`...)
+	}
+	s.out = append(s.out, `,"content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null,`+
+		`"container":null,"diagnostics":null,"usage":`...)
+	u := dialect.Usage{Prompt: s.prompt}
+	s.out = append(appendUsage(s.out, &u, false), "}}\n\n"...)
+	found := s.f.found(v.body)
+	if !found.Exists() {
+		return
+	}
+	s.searched = true
+	search := appendSearchID(nil, id)
+	s.whole(func(dst []byte) []byte { return appendSearch(dst, search) })
+	s.whole(func(dst []byte) []byte { return appendFound(dst, search, found) })
+}
+
+// whole sends a block that its start says all of.
+func (s *stream) whole(block func(dst []byte) []byte) {
+	s.close()
+	s.begin()
+	s.out = append(block(s.out), "}\n\n"...)
+	s.stopped()
+}
+
+// begin sends the start of the next block, up to the block itself.
+func (s *stream) begin() {
+	s.index++
+	s.out = append(s.out, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":"...)
+	s.out = append(strconv.AppendInt(s.out, s.index, 10), `,"content_block":`...)
+}
+
+func (s *stream) stopped() {
+	s.out = append(s.out, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
+	s.out = append(strconv.AppendInt(s.out, s.index, 10), "}\n\n"...)
+	s.block = kindNone
+}
+
+// open makes sure that a block of a kind is open.
+func (s *stream) open(k kind) {
+	if s.block == k {
+		return
+	}
+	s.close()
+	s.begin()
+	switch k {
+	case kindText:
+		s.out = append(s.out, "{\"type\":\"text\",\"text\":\"\",\"citations\":null}}\n\n"...)
+		s.behead(`{"type":"text_delta","text":"`)
+	case kindThinking:
+		s.out = append(s.out, "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}\n\n"...)
+		s.behead(`{"type":"thinking_delta","thinking":"`)
+		s.thought = false
+	}
+	s.block = k
+}
+
+// behead makes the head of the events that add to the open block.
+func (s *stream) behead(delta string) {
+	s.head = append(s.head[:0], "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
+	s.head = append(strconv.AppendInt(s.head, s.index, 10), `,"delta":`...)
+	s.head = append(s.head, delta...)
+}
+
+// add sends a text, as it stands between its quotes, that belongs to the open block.
+func (s *stream) add(text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	s.out = append(append(append(s.out, s.head...), text...), "\"}}\n\n"...)
+}
+
+// delta sends what else may be added to the open block.
+func (s *stream) delta(head string) {
+	s.out = append(s.out, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
+	s.out = append(strconv.AppendInt(s.out, s.index, 10), `,"delta":`...)
+	s.out = append(s.out, head...)
+}
+
+func (s *stream) sign(signature []byte) {
+	s.delta(`{"type":"signature_delta","signature":"`)
+	s.out = append(append(s.out, signature...), "\"}}\n\n"...)
+}
+
+// sealed sends the entry of another maker: as the signature of the open thought, else
+// as one that has no text.
+func (s *stream) sealed(entry []byte) {
+	if s.block == kindThinking && s.thought {
+		s.delta(`{"type":"signature_delta","signature":"`)
+		s.out = append(seal(s.out, entry), "\"}}\n\n"...)
+		s.close()
+		return
+	}
+	s.close()
+	s.begin()
+	s.out = append(s.out, `{"type":"redacted_thinking","data":"`...)
+	s.out = append(seal(s.out, entry), "\"}}\n\n"...)
+	s.stopped()
+}
+
+func (s *stream) redacted(data []byte) {
+	s.close()
+	s.begin()
+	s.out = append(s.out, `{"type":"redacted_thinking","data":"`...)
+	s.out = append(append(s.out, data...), "\"}}\n\n"...)
+	s.stopped()
+}
+
+// cite sends a source that the text cites.
+func (s *stream) cite(c *citation) {
+	s.open(kindText)
+	s.delta(`{"type":"citations_delta","citation":`)
+	s.out = append(c.append(s.out), "}}\n\n"...)
+}
+
+func (s *stream) openTool(number int64, id, name []byte) {
+	s.close()
+	s.begin()
+	s.out = append(append(s.out, `{"type":"tool_use","id":"`...), id...)
+	s.out = append(append(s.out, `","name":"`...), name...)
+	s.out = append(s.out, "\",\"input\":{},\"caller\":{\"type\":\"direct\"}}}\n\n"...)
+	s.behead(`{"type":"input_json_delta","partial_json":"`)
+	s.block, s.tool, s.input, s.called = kindTool, number, false, true
+}
+
+// close ends the open block.
+func (s *stream) close() {
+	if s.block != kindNone {
+		s.stopped()
+	}
+}
+
+// end sends why the answer ended, what it used, and the last event.
+func (s *stream) end() {
+	if !s.started {
+		s.doc.Reset()
+		s.start(&values{nil, &s.doc})
+	}
+	s.close()
+	s.ended = true
+	s.out = append(s.out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
+	s.out = s.f.appendStop(s.out, s.finish, s.stop, s.called)
+	s.out = append(s.out, `,"container":null},"usage":`...)
+	u := s.usage
+	if !u.Seen {
+		u.Prompt = max(u.Prompt, s.prompt)
+	}
+	s.out = append(appendCounts(s.out, &u, s.searched), '}')
+	if len(s.cost) > 0 {
+		s.out = append(append(s.out, `,"cost":`...), s.cost...)
+	}
+	s.out = append(s.out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
+}

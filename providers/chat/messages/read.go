@@ -1,0 +1,256 @@
+package messages
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"farebox/providers/chat/dialect"
+	"farebox/proxy/scan"
+)
+
+// Read makes the chat body that a client's body asks for. doc is a scan of it with
+// Shape, whose types were checked. wrong is what nobody may be asked for; what only an
+// upstream that speaks Messages can be is the Form's Untold.
+func Read(body []byte, doc *scan.Document) (f *Form, chat []byte, wrong []dialect.Unsupported) {
+	r := &reader{body: body, doc: doc, f: &Form{body: body, doc: doc}}
+	r.b = make([]byte, 0, len(body)+len(body)/8+256)
+	r.b = append(r.b, `{"model":`...)
+	if model := r.top(TopModel); model != nil {
+		r.b = append(r.b, model...)
+	} else {
+		r.b = append(r.b, `""`...)
+	}
+	r.messages()
+	r.options()
+	r.tools()
+	r.reasoning()
+	r.output()
+	r.reach()
+	r.unknown()
+	r.b = append(r.b, '}')
+	return r.f, r.b, r.wrong
+}
+
+// Named is the least chat body that names the model of a client's body, for one that
+// cannot be read further.
+func Named(body []byte, doc *scan.Document) []byte {
+	b := []byte(`{"model":`)
+	if i := doc.TopIndex(TopModel); i >= 0 && doc.Fields[i].Kind == scan.String {
+		b = append(b, doc.Fields[i].Raw(body)...)
+	} else {
+		b = append(b, `""`...)
+	}
+	return append(b, `,"messages":[]}`...)
+}
+
+// reader is one body being read.
+type reader struct {
+	body  []byte
+	doc   *scan.Document
+	f     *Form
+	b     []byte
+	wrong []dialect.Unsupported
+
+	turns   int
+	pending []int32 // pictures and documents in results of tools, for the user's message
+}
+
+// top is the text of a top member's value; nil: there is none, or it is null.
+func (r *reader) top(id int) []byte { return r.raw(r.doc.TopIndex(id)) }
+
+// raw is the text of a field's value; nil when there is none or it is null.
+func (r *reader) raw(i int32) []byte {
+	if i < 0 || r.doc.Fields[i].Kind == scan.Null {
+		return nil
+	}
+	return r.doc.Fields[i].Raw(r.body)
+}
+
+// member is the index of an object's member; -1: there is none, or it is null.
+func (r *reader) member(parent int32, id int) int32 {
+	if parent < 0 {
+		return -1
+	}
+	if i := r.doc.Member(parent, id); i >= 0 && r.doc.Fields[i].Kind != scan.Null {
+		return i
+	}
+	return -1
+}
+
+// text is what stands between the quotes of a string field; nil: it is none.
+func (r *reader) text(i int32) []byte {
+	if i < 0 || r.doc.Fields[i].Kind != scan.String {
+		return nil
+	}
+	f := &r.doc.Fields[i]
+	return r.body[f.From+1 : f.To-1]
+}
+
+func (r *reader) isTrue(i int32) bool { return i >= 0 && r.doc.Fields[i].Kind == scan.True }
+
+func (r *reader) isArray(i int32) bool { return i >= 0 && r.doc.Fields[i].Kind == scan.Array }
+
+func (r *reader) isObject(i int32) bool { return i >= 0 && r.doc.Fields[i].Kind == scan.Object }
+
+// each calls f for the elements of an array that are objects.
+func (r *reader) each(list int32, f func(i int32)) {
+	if !r.isArray(list) {
+		return
+	}
+	for i := list + 1; i < r.doc.Fields[list].Next; i = r.doc.Fields[i].Next {
+		if r.doc.Fields[i].Kind == scan.Object {
+			f(i)
+		}
+	}
+}
+
+// put appends a member of the chat body; nil leaves it out.
+func (r *reader) put(name string, raw []byte) {
+	if raw != nil {
+		r.b = append(append(append(r.b, `,"`...), name...), `":`...)
+		r.b = append(r.b, raw...)
+	}
+}
+
+const maxWrong = 20
+
+// no notes what nobody is asked for.
+func (r *reader) no(path, format string, args ...any) {
+	said := func(u dialect.Unsupported) bool { return u.Path == path }
+	if len(r.wrong) < maxWrong && !slices.ContainsFunc(r.wrong, said) {
+		r.wrong = append(r.wrong, dialect.Unsupported{Path: path, Text: path + ": " + fmt.Sprintf(format, args...)})
+	}
+}
+
+// untold notes what a chat body has no word for. The first of them is what a client
+// hears whose model has no upstream that speaks Messages.
+func (r *reader) untold(path, what string) {
+	if r.f.untold == nil {
+		r.f.untold = &dialect.Unsupported{Path: path, Text: path + ": " + what +
+			" is for upstreams of Anthropic's own API, which this model has none of that can be asked; leave it out."}
+	}
+}
+
+// options are the members that chat completions have under other names.
+func (r *reader) options() {
+	r.put("max_completion_tokens", r.top(TopMaxTokens))
+	if raw := r.top(TopStream); raw != nil {
+		r.put("stream", raw)
+	}
+	r.put("temperature", r.top(TopTemperature))
+	r.put("top_p", r.top(TopTopP))
+	r.put("top_k", r.top(TopTopK))
+	r.stops()
+	if user := r.text(r.member(r.doc.TopIndex(TopMetadata), MetadataUser)); user != nil {
+		r.b = append(append(append(r.b, `,"user":"`...), user...), '"')
+	}
+	if i := r.doc.TopIndex(TopCache); r.isObject(i) {
+		r.put("cache_control", r.raw(i))
+	}
+}
+
+// maxStops is how many stop sequences chat completions take.
+const maxStops = 4
+
+func (r *reader) stops() {
+	i := r.doc.TopIndex(TopStop)
+	if !r.isArray(i) || r.doc.Fields[i].Len == 0 {
+		return
+	}
+	r.f.stops = r.raw(i)
+	if n := int(r.doc.Fields[i].Len); n > maxStops {
+		r.untold("stop_sequences", "more than "+strconv.Itoa(maxStops)+" sequences")
+		return
+	}
+	r.put("stop", r.raw(i))
+}
+
+// reach refuses what would cost the operator beyond the price of tokens, or would
+// reach into the operator's account, which all customers share.
+func (r *reader) reach() {
+	const account = "reaches into the provider's account that all customers of this service share; it is not sold here."
+	if r.top(TopContainer) != nil {
+		r.no("container", account)
+	}
+	if raw := r.top(TopServers); raw != nil && !bytes.Equal(raw, []byte("[]")) {
+		r.no("mcp_servers", "has the provider call servers of others in the name of the operator; it is not sold here.")
+	}
+	if r.top(TopDiagnostics) != nil {
+		r.no("diagnostics", account)
+	}
+	if speed := r.top(TopSpeed); speed != nil && string(speed) != `"standard"` {
+		r.no("speed", "only standard is sold here; leave it out.")
+	}
+	if r.top(TopGeo) != nil {
+		r.no("inference_geo", "where a model runs is the operator's choice; leave it out.")
+	}
+	if tier := r.top(TopTier); tier != nil && string(tier) != `"auto"` && string(tier) != `"standard_only"` {
+		r.no("service_tier", "only auto and standard_only are sold here.")
+	}
+	if i := r.doc.TopIndex(TopContext); i >= 0 && r.doc.Fields[i].Kind == scan.Object {
+		r.edits(i)
+	}
+}
+
+// edits takes those that clear a prompt. Compaction asks a model beside the one that
+// is paid for.
+func (r *reader) edits(context int32) {
+	list := r.member(context, EditList)
+	r.each(list, func(e int32) {
+		kind := r.text(r.member(e, EditType))
+		if !bytes.HasPrefix(kind, []byte("clear_")) {
+			r.no(r.doc.Path(e)+".type", "only edits that clear tool uses or thinking are sold here.")
+		}
+	})
+	if r.isArray(list) && r.doc.Fields[list].Len > 0 {
+		r.untold("context_management", "the editing of prompts")
+	}
+}
+
+// unknown refuses top members that are not known here: what they would cost is not.
+func (r *reader) unknown() {
+	known := 0
+	for i := int32(0); i < int32(len(r.doc.Fields)); i = r.doc.Fields[i].Next {
+		known++
+	}
+	if known == r.doc.Members {
+		return
+	}
+	var m dialect.Member
+	for at, ok := dialect.NextMember(r.body, r.doc.Open, &m); ok; at, ok = dialect.NextMember(r.body, at, &m) {
+		if Shape.ID(string(m.Key)) < 0 && string(r.body[m.From:m.To]) != "null" {
+			r.no(string(clip(m.Key)), "is not known here; leave it out.")
+		}
+	}
+}
+
+// clip shortens a name of the client's for a text.
+func clip(name []byte) []byte { return name[:min(len(name), 64)] }
+
+// strange notes the first member of an object that its Shape does not know.
+func (r *reader) strange(i int32) {
+	if !r.isObject(i) || r.f.untold != nil {
+		return
+	}
+	f, known := &r.doc.Fields[i], int32(0)
+	for c := i + 1; c < f.Next; c = r.doc.Fields[c].Next {
+		known++
+	}
+	shape := f.Shape
+	if f.Elem < 0 {
+		shape = shape.Child(int(f.Name))
+	}
+	if known == f.Len || shape == nil {
+		return
+	}
+	raw := f.Raw(r.body)
+	var m dialect.Member
+	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+		if shape.ID(string(m.Key)) < 0 && string(raw[m.From:m.To]) != "null" {
+			r.untold(r.doc.Path(i)+"."+string(clip(m.Key)), "this member")
+			return
+		}
+	}
+}

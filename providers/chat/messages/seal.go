@@ -1,0 +1,37 @@
+package messages
+
+import (
+	"encoding/base64"
+
+	"farebox/proxy/scan"
+)
+
+// Seal begins the signatures of thoughts that are not Anthropic's own: what follows is
+// the entry of reasoning_details, which its maker wants back as it was.
+const Seal = "fbx1."
+
+// SearchID begins the ids of searches that this service did for an answer.
+const SearchID = "srvtoolu_fbx"
+
+// maxSealed bounds what is taken out of a seal.
+const maxSealed = 1 << 20
+
+// seal appends an entry of reasoning_details as a signature.
+func seal(dst, entry []byte) []byte {
+	return base64.RawURLEncoding.AppendEncode(append(dst, Seal...), entry)
+}
+
+var entryShape = scan.NewShape(scan.Members(nil, "type")...)
+
+// unseal takes the entry out. It goes into a body of ours, and comes from a client.
+func unseal(sealed []byte) (entry []byte, ok bool) {
+	if len(sealed) > maxSealed {
+		return nil, false
+	}
+	entry, err := base64.RawURLEncoding.AppendDecode(nil, sealed[len(Seal):])
+	if err != nil {
+		return nil, false
+	}
+	var doc scan.Document
+	return entry, doc.SkimStrict(entry, entryShape) == nil
+}
