@@ -1,0 +1,238 @@
+package responses
+
+import (
+	"bytes"
+	"errors"
+
+	"farebox/providers/chat/dialect"
+)
+
+var errNoAnswer = errors.New("the completion has no message")
+
+// Answer is dialect.Form. The output has the order of addendum 6.3: what was thought,
+// searched for, called and said.
+func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
+	o := outcome{status: "completed"}
+	var choices []byte
+	var m dialect.Member
+	start := dialect.SkipSpace(completion, 0)
+	if start >= len(completion) || completion[start] != '{' {
+		return nil, errNoAnswer
+	}
+	for i, ok := dialect.NextMember(completion, start+1, &m); ok; i, ok = dialect.NextMember(completion, i, &m) {
+		value := completion[m.From:m.To]
+		switch {
+		case string(m.Key) == "choices":
+			choices = value
+		case string(m.Key) == "usage":
+			dialect.ReadUsage(value, &o.usage)
+		case string(m.Key) == "cost":
+			o.cost = value
+		case f.isParameters(m.Key) && value[0] == '{':
+			o.params, o.brand = value, m.Key
+		}
+	}
+	if len(choices) == 0 || choices[0] != '[' {
+		return nil, errNoAnswer
+	}
+	from, to, ok := dialect.NextElement(choices, 1)
+	if !ok || choices[from] != '{' {
+		return nil, errNoAnswer
+	}
+	choice := choices[from:to]
+	message := memberOf(choice, "message")
+	if len(message) == 0 || message[0] != '{' {
+		return nil, errNoAnswer
+	}
+	if !o.usage.Seen {
+		dialect.ReadUsage(memberOf(choice, "usage"), &o.usage)
+	}
+	switch string(memberOf(choice, "finish_reason")) {
+	case `"length"`:
+		o.status, o.reason = "incomplete", "max_output_tokens"
+	case `"content_filter"`:
+		o.status, o.reason = "incomplete", "content_filter"
+	}
+	a := answer{f: f, o: &o, dst: make([]byte, 0, len(completion)+answerRoom)}
+	a.dst = f.appendHead(a.dst, c, &o)
+	a.thoughts(message)
+	a.search()
+	a.calls(memberOf(message, "tool_calls"))
+	a.message(message, memberOf(memberOf(choice, "logprobs"), "content"))
+	return f.appendTail(a.dst, &o), nil
+}
+
+// answerRoom is about what a response has beside the words of a completion.
+const answerRoom = 2 << 10
+
+// answer is a response being written.
+type answer struct {
+	f    *Form
+	o    *outcome
+	dst  []byte
+	n    int  // items so far
+	next item // the one being written
+}
+
+func (a *answer) begin(kind itemKind) *item {
+	a.next.reset(kind, a.n)
+	return &a.next
+}
+
+func (a *answer) end(status string) {
+	if a.n > 0 {
+		a.dst = append(a.dst, ',')
+	}
+	a.n++
+	a.dst = a.f.appendItem(a.dst, &a.next, status, false)
+}
+
+// thoughts writes one reasoning item of all that the model thought.
+func (a *answer) thoughts(message []byte) {
+	text := stringIn(message, "reasoning_content")
+	if len(text) == 0 {
+		text = stringIn(message, "reasoning")
+	}
+	details := memberOf(message, "reasoning_details")
+	it := a.begin(reasoningItem)
+	it.text = append(it.text, text...)
+	content := memberOf(message, "content")
+	eachObject(details, func(entry []byte) {
+		words := stringIn(entry, "text")
+		if words == nil {
+			words = stringIn(entry, "summary")
+		}
+		if len(text) == 0 {
+			it.text = append(it.text, words...)
+		}
+		if len(stringIn(entry, "signature")) > 0 || len(stringIn(entry, "data")) > 0 {
+			it.addDetail(entry, false)
+		}
+	})
+	eachObject(content, func(part []byte) {
+		inner := memberOf(part, "thinking")
+		if len(inner) > 0 && inner[0] == '"' {
+			it.text = append(it.text, inner[1:len(inner)-1]...)
+		}
+		eachObject(inner, func(part []byte) { it.text = append(it.text, stringIn(part, "text")...) })
+	})
+	if len(it.text) > 0 || len(it.details) > 0 {
+		a.end("completed")
+	}
+}
+
+// search writes that there was a search before the model was asked.
+func (a *answer) search() {
+	it := a.begin(searchItem)
+	var searched, failed bool
+	it.sources, searched, failed = appendSources(it.sources, a.o.params)
+	switch {
+	case !searched, failed && a.f.o.Spec:
+	case failed:
+		a.end("failed")
+	default:
+		a.end("completed")
+	}
+}
+
+// calls writes the calls, each under an id of its own.
+func (a *answer) calls(list []byte) {
+	var ids [][]byte
+	eachObject(list, func(call []byte) {
+		kind, function := callItem, memberOf(call, "function")
+		input := stringIn(function, "arguments")
+		if custom := memberOf(call, "custom"); custom != nil {
+			kind, function, input = customItem, custom, stringIn(custom, "input")
+		}
+		if len(function) == 0 || function[0] != '{' || a.n >= maxItems {
+			return
+		}
+		it := a.begin(kind)
+		id := stringIn(call, "id")
+		for _, other := range ids {
+			if bytes.Equal(other, id) {
+				id = nil
+			}
+		}
+		if id != nil {
+			ids = append(ids, id)
+		}
+		it.callID = append(it.callID, id...)
+		it.name = append(it.name, stringIn(function, "name")...)
+		it.text = append(it.text, input...)
+		a.end(a.last())
+	})
+}
+
+// last is the status of what may have been cut.
+func (a *answer) last() string {
+	switch {
+	case a.o.status == "completed":
+		return "completed"
+	case a.f.o.Spec:
+		return "failed" // the word of addendum 6.3
+	}
+	return "incomplete"
+}
+
+// message writes what the model said.
+func (a *answer) message(message, logprobs []byte) {
+	content, refusal := memberOf(message, "content"), stringIn(message, "refusal")
+	it := a.begin(messageItem)
+	part := func(kind partKind, words []byte) {
+		if it.part != kind {
+			it.endPart(a.f.o.Spec)
+			it.part = kind
+			it.count++
+		}
+		it.text = append(it.text, words...)
+	}
+	switch {
+	case len(content) == 0:
+	case content[0] == '"' && (len(content) > 2 || a.n == 0 && len(refusal) == 0):
+		part(textPart, content[1:len(content)-1])
+	case content[0] == '[':
+		eachObject(content, func(p []byte) {
+			if words := stringIn(p, "text"); len(words) > 0 && memberOf(p, "thinking") == nil {
+				part(textPart, words)
+			} else if words := stringIn(p, "refusal"); len(words) > 0 {
+				part(refusalPart, words)
+			}
+		})
+	}
+	if len(logprobs) > 2 && logprobs[0] == '[' && it.part == textPart {
+		it.logprobs = append(it.logprobs, bytes.TrimSpace(logprobs[1:len(logprobs)-1])...)
+	}
+	annotations := memberOf(message, "annotations")
+	eachObject(annotations, func(annotation []byte) {
+		if it.part != textPart {
+			part(textPart, nil)
+		}
+		if it.notes++; it.notes > 1 {
+			it.annotations = append(it.annotations, ',')
+		}
+		it.annotations = appendAnnotation(it.annotations, annotation)
+	})
+	if len(refusal) > 0 {
+		part(refusalPart, refusal)
+	}
+	if it.part != noPart || len(it.parts) > 0 {
+		a.end(a.last())
+	}
+}
+
+// eachObject calls do with the objects of a list; what is no list has none.
+func eachObject(list []byte, do func(object []byte)) {
+	if len(list) == 0 || list[0] != '[' {
+		return
+	}
+	for at := 1; ; {
+		from, to, ok := dialect.NextElement(list, at)
+		if !ok {
+			return
+		}
+		if at = to; list[from] == '{' {
+			do(list[from:to])
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package responses
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+
+	"farebox/providers/chat/dialect"
+	"farebox/proxy/scan"
+)
+
+// Options is what an operator's config says of the form. Immutable.
+type Options struct {
+	// Brand is the word of the parameter object, Aliases others that are taken for it.
+	Brand   string
+	Aliases []string
+	// Spec writes responses and events as addendum 6.3 and 6.4 have them, instead of as
+	// OpenAI's own packages parse them.
+	Spec bool
+	// Extras keeps what OpenAI's packages send beyond the specification, where chat
+	// completions have a name for it.
+	Extras bool
+}
+
+// keepForm is the most memory that a reused Form keeps.
+const keepForm = 64 << 10
+
+var forms = sync.Pool{New: func() any { return new(Form) }}
+
+// Form is one request in the form of POST /responses.
+type Form struct {
+	o       *Options
+	body    []byte
+	doc     *scan.Document // of body, with Shape
+	id      []byte         // what ids are made of
+	created int64          // Unix seconds
+
+	b        []byte  // the chat body
+	places   []place // of its messages and calls
+	said     bool    // a message stands in it
+	run      []int32 // items of one assistant message
+	decoded  []byte
+	number   int64 // of the next event of an upstream that speaks the form itself
+	problems []dialect.Unsupported
+}
+
+// place says of which input item a message, or a call in it, was made.
+type place struct{ message, call, item int32 } // call is -1 for the message itself
+
+// NewForm reads a body that has Shape. id is the request's, in hexadecimal digits; ids
+// of the response and its items are made of it.
+func NewForm(o *Options, body []byte, doc *scan.Document, id []byte, created int64) *Form {
+	f := forms.Get().(*Form)
+	f.o, f.body, f.doc, f.created = o, body, doc, created
+	f.id = append(f.id[:0], id...)
+	return f
+}
+
+// Release gives the Form back, and with it the chat body; neither may be used afterwards.
+func (f *Form) Release() {
+	fresh := Form{id: f.id[:0], b: f.b[:0], places: f.places[:0], run: f.run[:0], decoded: f.decoded[:0]}
+	if cap(fresh.b) > keepForm {
+		fresh.b = nil
+	}
+	if cap(fresh.decoded) > keepForm {
+		fresh.decoded = nil
+	}
+	*f = fresh
+	forms.Put(f)
+}
+
+// Kind is dialect.Form.
+func (f *Form) Kind() dialect.FormKind { return dialect.Responses }
+
+// Problems are what keeps the body from becoming a chat body, by the client's names.
+func (f *Form) Problems() []dialect.Unsupported { return f.problems }
+
+// maxProblems bounds the answer to a body that is wrong in many places.
+const maxProblems = 20
+
+func (f *Form) problem(path, text string) {
+	if len(f.problems) < maxProblems {
+		f.problems = append(f.problems, dialect.Unsupported{Path: path, Text: path + ": " + text})
+	}
+}
+
+// text and raw are those of a field of the body.
+func (f *Form) text(i int32) []byte { return text(f.body, f.doc, i) }
+func (f *Form) raw(i int32) []byte  { return raw(f.body, f.doc, i) }
+
+// member is the index of a field's member, -1: it has none or the field is none.
+func (f *Form) member(i int32, id int) int32 {
+	if i < 0 {
+		return -1
+	}
+	return f.doc.Member(i, id)
+}
+
+// renamedMembers are the chat body's members that have another name in the client's.
+var renamedMembers = []struct{ chat, own string }{
+	{"response_format.json_schema", "text.format"}, {"response_format", "text.format"},
+	{"max_completion_tokens", "max_output_tokens"}, {"max_tokens", "max_output_tokens"},
+	{"verbosity", "text.verbosity"}, {"tool_choice.function", "tool_choice"},
+}
+
+// Path is dialect.Form.
+func (f *Form) Path(chat string) string {
+	if rest, ok := strings.CutPrefix(chat, "messages"); ok && (rest == "" || rest[0] == '.') {
+		return f.messagePath(rest)
+	}
+	for _, m := range renamedMembers {
+		if rest, ok := strings.CutPrefix(chat, m.chat); ok && (rest == "" || rest[0] == '.') {
+			if m.chat == "verbosity" && f.doc.TopIndex(TopVerbosity) >= 0 {
+				return chat
+			}
+			return m.own + rest
+		}
+	}
+	if rest, ok := strings.CutPrefix(chat, "tools."); ok {
+		return "tools." + strings.Replace(rest, ".function", "", 1)
+	}
+	if strings.HasSuffix(chat, "_parameters.enable_web_search") && f.doc.TopIndex(TopWebSearch) >= 0 {
+		return "web_search"
+	}
+	return chat
+}
+
+// messagePath is Path behind the messages, such as .3.content.0.text.
+func (f *Form) messagePath(rest string) string {
+	number := func() (int32, bool) {
+		digits, after, _ := strings.Cut(strings.TrimPrefix(rest, "."), ".")
+		n, err := strconv.ParseInt(digits, 10, 32)
+		if err != nil || rest == "" {
+			return 0, false
+		}
+		if rest = after; after != "" {
+			rest = "." + after
+		}
+		return int32(n), true
+	}
+	message, ok := number()
+	if !ok {
+		return "input" + rest
+	}
+	item := f.placeOf(message, -1)
+	if calls, ok := strings.CutPrefix(rest, ".tool_calls"); ok {
+		rest = calls
+		if call, ok := number(); ok {
+			item = f.placeOf(message, call)
+			rest = strings.Replace(rest, ".function", "", 1)
+		}
+	}
+	switch {
+	case item == instructed:
+		return "instructions"
+	case item == plainInput:
+		return "input"
+	}
+	rest = strings.Replace(rest, ".image_url.url", ".image_url", 1)
+	rest = strings.Replace(rest, ".tool_call_id", ".call_id", 1)
+	return "input." + strconv.Itoa(int(item)) + rest
+}
+
+// Items that are none.
+const (
+	instructed int32 = -1 // the message was made of instructions
+	plainInput int32 = -2 // the message was made of input, which is a string
+)
+
+func (f *Form) placeOf(message, call int32) int32 {
+	for _, p := range f.places {
+		if p.message == message && p.call == call {
+			return p.item
+		}
+	}
+	return plainInput
+}

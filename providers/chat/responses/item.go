@@ -1,0 +1,237 @@
+package responses
+
+import (
+	"strconv"
+
+	"farebox/providers/chat/dialect"
+)
+
+// itemKind is what an item of the output is.
+type itemKind uint8
+
+const (
+	reasoningItem itemKind = iota
+	messageItem
+	callItem
+	customItem
+	searchItem
+)
+
+// idHeads stand before the ids of items.
+var idHeads = [...]string{"rs_", "msg_", "fc_", "ctc_", "ws_"}
+
+// partKind is what the last part of a message is.
+type partKind uint8
+
+const (
+	noPart partKind = iota
+	textPart
+	refusalPart
+)
+
+// item is one item of the output as far as it has come. Texts stand as between the
+// quotes of a JSON string.
+type item struct {
+	kind   itemKind
+	index  int    // in the output
+	opened bool   // the client knows of it
+	closed bool   // …and that it is whole
+	head   []byte // of its delta events, up to the sequence number
+	text   []byte // of the last part, the summary or the arguments
+
+	// Of a message.
+	part        partKind
+	parts       []byte // those before the last one, as JSON with commas between
+	count       int    // of all parts
+	annotations []byte // of the last part, with commas between
+	notes       int    // how many
+	logprobs    []byte // of the last part, with commas between
+
+	details []byte // of reasoning, with commas between
+	sealed  bool   // a block of it is over
+
+	call         int64 // of a call: its index in the completion
+	callID, name []byte
+
+	sources []byte // of a search, with commas between
+	failed  bool
+}
+
+// reset readies an item for another answer.
+func (it *item) reset(kind itemKind, index int) {
+	*it = item{
+		kind: kind, index: index, head: it.head[:0], text: it.text[:0], parts: it.parts[:0],
+		annotations: it.annotations[:0], logprobs: it.logprobs[:0], details: it.details[:0], callID: it.callID[:0],
+		name: it.name[:0], sources: it.sources[:0],
+	}
+}
+
+// held is how much memory an item holds.
+func (it *item) held() int {
+	return cap(it.head) + cap(it.text) + cap(it.parts) + cap(it.annotations) + cap(it.logprobs) + cap(it.details) +
+		cap(it.callID) + cap(it.name) + cap(it.sources)
+}
+
+// appendID appends the item's id: of the request, the kind and its place.
+func (f *Form) appendID(dst []byte, it *item) []byte {
+	const digits = "0123456789abcdef"
+	dst = append(append(dst, idHeads[it.kind]...), f.id...)
+	return append(dst, digits[it.index>>8&15], digits[it.index>>4&15], digits[it.index&15])
+}
+
+// appendCallID appends the id that the client answers a call with.
+func (f *Form) appendCallID(dst []byte, it *item) []byte {
+	if len(it.callID) > 0 {
+		return append(dst, it.callID...)
+	}
+	return strconv.AppendInt(append(append(dst, "call_"...), f.id...), int64(it.index), 10)
+}
+
+// appendPart appends the last part of a message.
+func (it *item) appendPart(dst []byte, spec bool) []byte {
+	if it.part == refusalPart && !spec {
+		dst = append(append(dst, `{"type":"refusal","refusal":"`...), it.text...)
+		return append(dst, `"}`...)
+	}
+	dst = append(append(dst, `{"type":"output_text","text":"`...), it.text...)
+	dst = append(append(append(dst, `","annotations":[`...), it.annotations...), ']')
+	if !spec {
+		dst = append(append(append(dst, `,"logprobs":[`...), it.logprobs...), ']')
+	}
+	return append(dst, '}')
+}
+
+// endPart makes room for another part.
+func (it *item) endPart(spec bool) {
+	if it.part == noPart {
+		return
+	}
+	if len(it.parts) > 0 {
+		it.parts = append(it.parts, ',')
+	}
+	it.parts = it.appendPart(it.parts, spec)
+	it.part, it.notes = noPart, 0
+	it.text, it.annotations, it.logprobs = it.text[:0], it.annotations[:0], it.logprobs[:0]
+}
+
+// appendItem appends an item as it is, with a status. bare leaves out what it has said
+// so far.
+func (f *Form) appendItem(dst []byte, it *item, status string, bare bool) []byte {
+	dst = append(f.appendID(append(dst, `{"id":"`...), it), '"')
+	if it.kind != reasoningItem || !f.o.Spec {
+		dst = append(append(append(dst, `,"status":"`...), status...), '"')
+	}
+	switch it.kind {
+	case reasoningItem:
+		dst = f.appendThought(append(dst, `,"type":"reasoning","summary":[`...), it, bare)
+	case messageItem:
+		dst = append(dst, `,"type":"message","role":"assistant","content":[`...)
+		if !bare {
+			dst = append(dst, it.parts...)
+			if it.part != noPart {
+				if len(it.parts) > 0 {
+					dst = append(dst, ',')
+				}
+				dst = it.appendPart(dst, f.o.Spec)
+			}
+		}
+		dst = append(dst, ']')
+	case callItem, customItem:
+		dst = f.appendCallID(append(dst, `,"call_id":"`...), it)
+		dst = append(append(dst, `","name":"`...), it.name...)
+		if it.kind == callItem {
+			dst = append(dst, `","type":"function_call","arguments":"`...)
+		} else {
+			dst = append(dst, `","type":"custom_tool_call","input":"`...)
+		}
+		if !bare {
+			dst = append(dst, it.text...)
+		}
+		dst = append(dst, '"')
+	case searchItem:
+		dst = append(dst, `,"type":"web_search_call"`...)
+		if !f.o.Spec {
+			dst = append(dst, `,"action":{"type":"search","query":"","queries":[]`...)
+			if f.includes("web_search_call.action.sources") {
+				dst = append(append(append(dst, `,"sources":[`...), it.sources...), ']')
+			}
+			dst = append(dst, '}')
+		}
+	}
+	return append(dst, '}')
+}
+
+// appendThought appends the rest of a reasoning item behind its type.
+func (f *Form) appendThought(dst []byte, it *item, bare bool) []byte {
+	if len(it.text) > 0 && !bare {
+		if !f.o.Spec {
+			dst = append(dst, `{"type":"summary_text","text":`...)
+		}
+		dst = append(append(append(dst, '"'), it.text...), '"')
+		if !f.o.Spec {
+			dst = append(dst, '}')
+		}
+	}
+	dst = append(dst, ']')
+	if len(it.details) > 0 && !bare {
+		dst = append(appendSealed(append(dst, `,"encrypted_content":"`...), it.details), '"')
+	}
+	return dst
+}
+
+// addDetail keeps an entry of reasoning_details. Texts of streamed ones are in the
+// summary already; what stays is what a model needs to go on thinking.
+func (it *item) addDetail(entry []byte, streamed bool) {
+	if len(it.details) > 0 {
+		it.details = append(it.details, ',')
+	}
+	if !streamed {
+		it.details = append(it.details, entry...)
+		return
+	}
+	it.details = append(it.details, '{')
+	var m dialect.Member
+	for i, ok := dialect.NextMember(entry, 1, &m); ok; i, ok = dialect.NextMember(entry, i, &m) {
+		if string(m.Key) == "text" {
+			continue
+		}
+		if it.details[len(it.details)-1] != '{' {
+			it.details = append(it.details, ',')
+		}
+		it.details = append(append(append(it.details, '"'), m.Key...), `":`...)
+		it.details = append(it.details, entry[m.From:m.To]...)
+	}
+	it.details = append(it.details, '}')
+}
+
+// appendAnnotation appends a source as responses write it, from how chat completions
+// do; other kinds are passed on.
+func appendAnnotation(dst, annotation []byte) []byte {
+	var m dialect.Member
+	var inner []byte
+	for i, ok := dialect.NextMember(annotation, 1, &m); ok; i, ok = dialect.NextMember(annotation, i, &m) {
+		if string(m.Key) == "url_citation" && annotation[m.From] == '{' {
+			inner = annotation[m.From:m.To]
+		}
+	}
+	if inner == nil {
+		return append(dst, annotation...)
+	}
+	link, title, start, end := []byte(`""`), []byte(`""`), []byte("0"), []byte("0")
+	for i, ok := dialect.NextMember(inner, 1, &m); ok; i, ok = dialect.NextMember(inner, i, &m) {
+		switch value := inner[m.From:m.To]; string(m.Key) {
+		case "url":
+			link = value
+		case "title":
+			title = value
+		case "start_index":
+			start = value
+		case "end_index":
+			end = value
+		}
+	}
+	dst = append(append(dst, `{"type":"url_citation","url":`...), link...)
+	dst = append(append(dst, `,"title":`...), title...)
+	dst = append(append(dst, `,"start_index":`...), start...)
+	return append(append(append(dst, `,"end_index":`...), end...), '}')
+}

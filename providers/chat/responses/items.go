@@ -1,0 +1,303 @@
+package responses
+
+import (
+	"strconv"
+
+	"farebox/providers/chat/dialect"
+)
+
+// add makes room for another item; nil: the output has as many as it may.
+func (s *stream) add(kind itemKind) *item {
+	if n := len(s.items); n > 0 && !s.items[n-1].opened {
+		s.show(&s.items[n-1]) // a call whose name has not come yet: items are numbered as they are told
+	}
+	if len(s.items) == maxItems {
+		s.tooLong()
+		return nil
+	}
+	if len(s.items) < cap(s.items) {
+		s.items = s.items[:len(s.items)+1]
+	} else {
+		s.items = append(s.items, item{})
+	}
+	it := &s.items[len(s.items)-1]
+	it.reset(kind, len(s.items)-1)
+	return it
+}
+
+// open tells the client of an item. Items are numbered as they are opened.
+func (s *stream) open(it *item) {
+	it.opened = true
+	s.event("response.output_item.added")
+	s.out = strconv.AppendInt(append(s.out, `,"output_index":`...), int64(it.index), 10)
+	s.out = s.f.appendItem(append(s.out, `,"item":`...), it, "in_progress", true)
+	s.endEvent()
+}
+
+// deltaHead makes the beginning of an item's delta events, which are alike but for
+// their numbers and what they add.
+func (s *stream) deltaHead(it *item, name, part string) {
+	out := s.out
+	s.out = append(append(it.head[:0], "event: "...), name...)
+	s.out = append(append(append(s.out, "\ndata: {\"type\":\""...), name...), '"')
+	if !s.spec {
+		s.place(it, part)
+	}
+	s.out = append(s.out, `,"sequence_number":`...)
+	it.head, s.out = s.out, out
+}
+
+// delta sends what an item has more, which stands as between the quotes of a string.
+func (s *stream) delta(it *item, words []byte, tail string) {
+	if s.kept += len(words); s.kept > maxKept {
+		s.tooLong()
+		return
+	}
+	it.text = append(it.text, words...)
+	s.out = strconv.AppendInt(append(s.out, it.head...), s.number, 10)
+	s.number++
+	s.out = append(append(append(s.out, `,"delta":"`...), words...), tail...)
+}
+
+const (
+	plainTail = "\"}\n\n"
+	textTail  = "\",\"logprobs\":[]}\n\n"
+)
+
+// quiet ends the reasoning or message that is open, since something else begins.
+func (s *stream) quiet() {
+	if s.last >= 0 {
+		s.end(&s.items[s.last], "completed")
+	}
+}
+
+// message is the message that is open, with a last part of a kind; nil: there can be none.
+func (s *stream) message(part partKind) *item {
+	var it *item
+	if s.last >= 0 && s.items[s.last].kind == messageItem {
+		it = &s.items[s.last]
+	} else {
+		s.quiet()
+		if it = s.add(messageItem); it == nil {
+			return nil
+		}
+		s.last = it.index
+		s.open(it)
+	}
+	if it.part == part || part == noPart {
+		return it
+	}
+	s.endPart(it)
+	it.part = part
+	it.count++
+	s.event("response.content_part.added")
+	if s.spec {
+		s.out = s.f.appendID(append(s.out, `,"item_id":"`...), it)
+		s.out = strconv.AppendInt(append(s.out, `","content_index":`...), int64(it.count-1), 10)
+	} else {
+		s.place(it, "content")
+	}
+	s.out = it.appendPart(append(s.out, `,"part":`...), s.spec)
+	s.endEvent()
+	switch {
+	case part == refusalPart && !s.spec:
+		s.deltaHead(it, "response.refusal.delta", "content")
+	default:
+		s.deltaHead(it, "response.output_text.delta", "content")
+	}
+	return it
+}
+
+// endPart tells the client that the last part of a message is whole.
+func (s *stream) endPart(it *item) {
+	if it.part == noPart {
+		return
+	}
+	if !s.spec {
+		if it.part == refusalPart {
+			s.event("response.refusal.done")
+			s.place(it, "content")
+			s.out = append(append(append(s.out, `,"refusal":"`...), it.text...), '"')
+		} else {
+			s.event("response.output_text.done")
+			s.place(it, "content")
+			s.out = append(append(append(s.out, `,"text":"`...), it.text...), '"')
+			s.out = append(append(append(s.out, `,"logprobs":[`...), it.logprobs...), ']')
+		}
+		s.endEvent()
+	}
+	s.event("response.content_part.done")
+	if !s.spec {
+		s.place(it, "content")
+	}
+	s.out = it.appendPart(append(s.out, `,"part":`...), s.spec)
+	s.endEvent()
+	it.endPart(s.spec)
+}
+
+// thought is the reasoning that is open. Where a block of it is over, what follows is
+// another's.
+func (s *stream) thought(goesOn bool) *item {
+	if s.last >= 0 && s.items[s.last].kind == reasoningItem && (goesOn || !s.items[s.last].sealed) {
+		return &s.items[s.last]
+	}
+	s.quiet()
+	it := s.add(reasoningItem)
+	if it == nil {
+		return nil
+	}
+	s.last = it.index
+	s.open(it)
+	return it
+}
+
+// think sends thoughts.
+func (s *stream) think(words []byte) {
+	it := s.thought(false)
+	if it == nil {
+		return
+	}
+	if len(it.head) == 0 {
+		if s.spec {
+			s.deltaHead(it, "response.reasoning.delta", "")
+		} else {
+			s.event("response.reasoning_summary_part.added")
+			s.place(it, "summary")
+			s.out = append(s.out, `,"part":{"type":"summary_text","text":""}`...)
+			s.endEvent()
+			s.deltaHead(it, "response.reasoning_summary_text.delta", "summary")
+		}
+	}
+	s.delta(it, words, plainTail)
+}
+
+// end tells the client that an item is whole, or as whole as it gets.
+func (s *stream) end(it *item, status string) {
+	if s.last == it.index {
+		s.last = -1
+	}
+	if !it.opened {
+		s.show(it)
+	}
+	switch it.kind {
+	case reasoningItem:
+		if len(it.head) > 0 && !s.spec {
+			s.event("response.reasoning_summary_text.done")
+			s.place(it, "summary")
+			s.out = append(append(append(s.out, `,"text":"`...), it.text...), '"')
+			s.endEvent()
+			s.event("response.reasoning_summary_part.done")
+			s.place(it, "summary")
+			s.out = append(append(append(s.out, `,"part":{"type":"summary_text","text":"`...), it.text...), `"}`...)
+			s.endEvent()
+		}
+	case messageItem:
+		// Its parts go into the item, which is why the item is whole before it is written.
+		s.endPart(it)
+	case callItem, customItem:
+		if !s.spec {
+			if it.kind == callItem {
+				s.event("response.function_call_arguments.done")
+				s.place(it, "")
+				s.out = append(append(append(s.out, `,"name":"`...), it.name...), '"')
+				s.out = append(append(append(s.out, `,"arguments":"`...), it.text...), '"')
+			} else {
+				s.event("response.custom_tool_call_input.done")
+				s.place(it, "")
+				s.out = append(append(append(s.out, `,"input":"`...), it.text...), '"')
+			}
+			s.endEvent()
+		}
+	}
+	it.closed = status == "completed"
+	s.event("response.output_item.done")
+	s.out = strconv.AppendInt(append(s.out, `,"output_index":`...), int64(it.index), 10)
+	s.out = s.f.appendItem(append(s.out, `,"item":`...), it, s.statusOf(it, status), false)
+	s.endEvent()
+}
+
+// show tells the client of a call, and of the arguments that came before that.
+func (s *stream) show(it *item) {
+	s.open(it)
+	switch {
+	case it.kind == callItem || s.spec:
+		s.deltaHead(it, "response.function_call_arguments.delta", "")
+	default:
+		s.deltaHead(it, "response.custom_tool_call_input.delta", "")
+	}
+	if len(it.text) > 0 {
+		s.out = strconv.AppendInt(append(s.out, it.head...), s.number, 10)
+		s.number++
+		s.out = append(append(append(s.out, `,"delta":"`...), it.text...), plainTail...)
+	}
+}
+
+// search tells of a search that was made before the model was asked.
+func (s *stream) search(params []byte) {
+	for i := range s.items {
+		if s.items[i].kind == searchItem {
+			return
+		}
+	}
+	it := s.add(searchItem)
+	if it == nil {
+		return
+	}
+	var searched bool
+	it.sources, searched, it.failed = appendSources(it.sources, params)
+	if !searched || s.spec && it.failed {
+		s.items = s.items[:len(s.items)-1]
+		return
+	}
+	if s.spec {
+		s.results(it, params)
+	}
+	s.open(it)
+	if !s.spec {
+		for _, name := range [...]string{"response.web_search_call.in_progress", "response.web_search_call.searching",
+			"response.web_search_call.completed"} {
+			s.event(name)
+			s.place(it, "")
+			s.endEvent()
+		}
+	}
+	s.end(it, "completed")
+}
+
+// note writes an annotation and its place.
+func (s *stream) note(index int, annotation []byte) {
+	s.out = strconv.AppendInt(append(s.out, `,"annotation_index":`...), int64(index), 10)
+	s.out = append(append(s.out, `,"annotation":`...), annotation...)
+}
+
+// results writes the event of addendum 6.4 with what was found, which has no number.
+func (s *stream) results(it *item, params []byte) {
+	const name = "response.web_search.done"
+	s.out = append(append(append(s.out, "event: "+name+"\ndata: {\"type\":\"web_search_call\",\"id\":\""...),
+		s.f.appendID(nil, it)...), `","status":"completed","results":[`...)
+	list := memberOf(params, "web_search_citations")
+	for at, n := 1, 0; len(list) > 1; n++ {
+		from, to, ok := dialect.NextElement(list, at)
+		if !ok {
+			break
+		}
+		if at = to; n > 0 {
+			s.out = append(s.out, ',')
+		}
+		source := list[from:to]
+		s.out = strconv.AppendInt(append(s.out, `{"index":`...), int64(n), 10)
+		s.out = append(append(s.out, `,"url":`...), orEmpty(memberOf(source, "url"))...)
+		s.out = append(append(s.out, `,"title":`...), orEmpty(memberOf(source, "title"))...)
+		s.out = append(append(s.out, `,"snippet":`...), orEmpty(memberOf(source, "content"))...)
+		s.out = append(s.out, '}')
+	}
+	s.out = append(s.out, "]"...)
+	s.endEvent()
+}
+
+func orEmpty(value []byte) []byte {
+	if value == nil {
+		return []byte(`""`)
+	}
+	return value
+}

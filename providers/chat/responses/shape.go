@@ -1,0 +1,194 @@
+package responses
+
+import (
+	"slices"
+	"strings"
+
+	"farebox/providers/chat/dialect"
+	"farebox/proxy/scan"
+)
+
+// Ids of the members of a body that somebody reads. The <brand>_parameters objects
+// follow from TopBrand on, in the order of the brand word and its aliases, and behind
+// them what some upstream is not sent.
+const (
+	TopModel = iota
+	TopInput
+	TopInstructions
+	TopStream
+	TopMaxOutputTokens
+	TopTemperature
+	TopTopP
+	TopTools
+	TopToolChoice
+	TopParallelToolCalls
+	TopText
+	TopReasoning
+	TopInclude
+	TopMetadata
+	TopTopLogprobs
+	TopTruncation
+	TopFallbacks
+	TopWebSearch
+	TopUser
+	TopStreamOptions
+	TopPreviousResponseID
+	TopConversation
+	TopBackground
+	TopStore
+	TopN
+	TopStop
+	TopSeed
+	TopMaxToolCalls
+	TopPrompt
+	TopPromptCacheKey
+	TopMessages
+	TopMaxTokens
+	TopMaxCompletionTokens
+	TopResponseFormat
+	TopFunctions
+	TopFunctionCall
+	TopLogprobs
+	TopVerbosity
+	TopReasoningEffort
+	TopAnonUserID
+	TopBrand
+)
+
+// Ids of the members of an input item.
+const (
+	ItemType = iota
+	ItemRole
+	ItemContent
+	ItemID
+	ItemStatus
+	ItemSummary
+	ItemEncryptedContent
+	ItemCallID
+	ItemName
+	ItemArguments
+	ItemOutput
+	ItemInput
+)
+
+// Ids of the members of a content part.
+const (
+	PartType = iota
+	PartText
+	PartRefusal
+	PartImageURL
+	PartDetail
+	PartFileID
+	PartFileData
+	PartFilename
+	PartFileURL
+	PartInputAudio
+	PartVideoURL
+	PartFile
+	PartCacheControl
+)
+
+// Ids of the members of a tool, and of a tool_choice.
+const (
+	ToolType = iota
+	ToolName
+	ToolDescription
+	ToolParameters
+	ToolStrict
+	ToolFunction
+	ToolCustom
+
+	ChoiceType     = 0
+	ChoiceName     = 1
+	ChoiceFunction = 2
+	ChoiceMode     = 3
+	ChoiceTools    = 4
+)
+
+// Ids of the members of small objects.
+const (
+	ImageURL = 0 // image_url as an object
+	FileData = 0 // file, as chat completions write it
+	FileName = 1
+	FileID   = 2
+
+	TextFormat    = 0
+	TextVerbosity = 1
+
+	FormatType        = 0
+	FormatName        = 1
+	FormatSchema      = 2
+	FormatStrict      = 3
+	FormatDescription = 4
+
+	FallbackModel = 0
+
+	BrandWebSearch = 0
+)
+
+// brandMembers are those of <brand>_parameters that have an effect here (addendum
+// 5.3); include_<brand>_system_prompt stands behind them.
+var brandMembers = []string{
+	"enable_web_search", "character_slug", "enable_e2ee", "enable_web_scraping", "enable_web_citations",
+	"include_search_results_in_stream",
+}
+
+// Shape is every member of a body that somebody validates, prices, translates or
+// changes, with the parameter objects of one brand and its aliases, and the members
+// that some upstream is not sent.
+func Shape(brand string, aliases, drops []string) *scan.Shape {
+	type below = map[string]*scan.Shape
+	shape := func(in below, names ...string) *scan.Shape { return scan.NewShape(scan.Members(in, names...)...) }
+	part := shape(below{
+		"image_url": shape(nil, "url"), "file": shape(nil, "file_data", "filename", "file_id"),
+	}, "type", "text", "refusal", "image_url", "detail", "file_id", "file_data", "filename", "file_url", "input_audio",
+		"video_url", "file", "cache_control")
+	function := shape(nil, "name", "description", "parameters", "strict")
+	named := shape(nil, "name")
+	members := scan.Members(below{
+		"input": shape(below{"content": part}, "type", "role", "content", "id", "status", "summary",
+			"encrypted_content", "call_id", "name", "arguments", "output", "input"),
+		"tools": shape(below{"function": function, "custom": named}, "type", "name", "description", "parameters",
+			"strict", "function", "custom"),
+		"tool_choice": shape(below{"function": named}, "type", "name", "function", "mode", "tools"),
+		"text": shape(below{"format": shape(nil, "type", "name", "schema", "strict", "description")}, "format",
+			"verbosity"),
+		"reasoning": shape(nil, "effort", "summary"), "fallbacks": shape(nil, "model"),
+	}, "model", "input", "instructions", "stream", "max_output_tokens", "temperature", "top_p", "tools", "tool_choice",
+		"parallel_tool_calls", "text", "reasoning", "include", "metadata", "top_logprobs", "truncation", "fallbacks",
+		"web_search", "user", "stream_options", "previous_response_id", "conversation", "background", "store", "n",
+		"stop", "seed", "max_tool_calls", "prompt", "prompt_cache_key", "messages", "max_tokens",
+		"max_completion_tokens", "response_format", "functions", "function_call", "logprobs", "verbosity",
+		"reasoning_effort", "anon_user_id")
+	for _, word := range append([]string{brand}, aliases...) {
+		own := append(slices.Clone(brandMembers), "include_"+word+"_system_prompt")
+		members = append(members, scan.Member{Name: word + "_parameters", Child: shape(nil, own...)})
+	}
+	for _, name := range drops {
+		// A variant of a guarded name never passes the scan.
+		if !slices.ContainsFunc(members, func(m scan.Member) bool { return strings.EqualFold(m.Name, name) }) {
+			members = append(members, scan.Member{Name: name})
+		}
+	}
+	return scan.NewShape(members...)
+}
+
+// text is what stands between the quotes of a string field, escapes as written; nil
+// when there is none (i < 0) or it is no string.
+func text(body []byte, doc *scan.Document, i int32) []byte {
+	if i < 0 || doc.Fields[i].Kind != scan.String {
+		return nil
+	}
+	f := &doc.Fields[i]
+	return body[f.From+1 : f.To-1]
+}
+
+// raw is the text of a field's value; nil when there is none or it is null.
+func raw(body []byte, doc *scan.Document, i int32) []byte {
+	if i < 0 || doc.Fields[i].Kind == scan.Null {
+		return nil
+	}
+	return doc.Fields[i].Raw(body)
+}
+
+var _ dialect.Form = (*Form)(nil)

@@ -1,0 +1,174 @@
+package responses
+
+import (
+	"encoding/base64"
+	"slices"
+	"unicode/utf8"
+
+	"farebox/providers/chat/dialect"
+	"farebox/proxy/scan"
+)
+
+// What models thought goes through chat completions as reasoning_content and, for
+// going on with it, as reasoning_details. A reasoning item has a summary and one
+// opaque string. That string is the details as they are, in base64 behind sealHead, so
+// that nothing of them is lost on the way through a client.
+const sealHead = "rd1_"
+
+var seal = base64.RawURLEncoding
+
+// appendSealed appends the opaque string for details, entries with commas between.
+func appendSealed(dst, details []byte) []byte {
+	dst = append(dst, sealHead...)
+	from := len(dst)
+	dst = append(append(append(dst, '['), details...), ']')
+	plain := len(dst) - from
+	dst = slices.Grow(dst, seal.EncodedLen(plain))
+	// Written behind the plain text, then moved over it.
+	coded := dst[len(dst) : len(dst)+seal.EncodedLen(plain)]
+	seal.Encode(coded, dst[from:])
+	return append(dst[:from], coded...)
+}
+
+// sealed is the details in an opaque string that we have made; nil: it is another's.
+func (f *Form) sealed(data []byte) []byte {
+	if len(data) <= len(sealHead) || string(data[:len(sealHead)]) != sealHead {
+		return nil
+	}
+	out, err := seal.AppendDecode(f.decoded[:0], data[len(sealHead):])
+	f.decoded = out
+	const deepest = 16
+	if err != nil || len(out) < 2 || out[0] != '[' || !utf8.Valid(out) {
+		return nil
+	}
+	if end, why := scan.Value(out, 0, 0, deepest); why != 0 || end != len(out) {
+		return nil
+	}
+	for at := 1; ; {
+		from, to, ok := dialect.NextElement(out, at)
+		if !ok {
+			return out
+		}
+		if at = to; out[from] != '{' {
+			return nil
+		}
+	}
+}
+
+// thoughts writes what the assistant thought before a message.
+func (f *Form) thoughts() {
+	texts, details := false, false
+	for _, i := range f.run {
+		if f.kind(i) != "reasoning" {
+			continue
+		}
+		own := false
+		f.eachThought(i, func(words []byte) {
+			switch {
+			case len(words) == 0:
+				return
+			case !texts:
+				f.b = append(f.b, `,"reasoning_content":"`...)
+			case own:
+				f.b = append(f.b, `\n\n`...)
+			}
+			texts, own = true, true
+			f.b = append(f.b, words...)
+		})
+	}
+	if texts {
+		f.b = append(f.b, '"')
+	}
+	for _, i := range f.run {
+		if f.kind(i) == "reasoning" {
+			details = f.details(i, details)
+		}
+	}
+	if details {
+		f.b = append(f.b, ']')
+	}
+}
+
+// eachThought calls do with the texts of a reasoning item, as they stand between their
+// quotes: its content, else its summary.
+func (f *Form) eachThought(i int32, do func(words []byte)) {
+	if at := f.doc.Member(i, ItemContent); at >= 0 && f.doc.Fields[at].Kind == scan.Array && f.doc.Fields[at].Len > 0 {
+		for p := at + 1; p < f.doc.Fields[at].Next; p = f.doc.Fields[p].Next {
+			do(f.text(f.member(p, PartText)))
+		}
+		return
+	}
+	list := f.raw(f.doc.Member(i, ItemSummary))
+	if len(list) == 0 || list[0] != '[' {
+		return
+	}
+	for at := 1; ; {
+		from, to, ok := dialect.NextElement(list, at)
+		if !ok {
+			return
+		}
+		at = to
+		switch part := list[from:to]; part[0] {
+		case '"':
+			do(part[1 : len(part)-1])
+		case '{':
+			do(stringIn(part, "text"))
+		}
+	}
+}
+
+// stringIn is the text of an object's string member, as it stands between its quotes;
+// nil: there is none.
+func stringIn(object []byte, name string) []byte {
+	var m dialect.Member
+	for i, ok := dialect.NextMember(object, 1, &m); ok; i, ok = dialect.NextMember(object, i, &m) {
+		if string(m.Key) == name && object[m.From] == '"' {
+			return object[m.From+1 : m.To-1]
+		}
+	}
+	return nil
+}
+
+// details writes the details of one reasoning item, and says whether any stand there.
+func (f *Form) details(i int32, begun bool) bool {
+	data := f.text(f.doc.Member(i, ItemEncryptedContent))
+	if len(data) == 0 {
+		return begun
+	}
+	entry := func() {
+		if begun {
+			f.b = append(f.b, ',')
+		} else {
+			f.b = append(f.b, `,"reasoning_details":[`...)
+		}
+		begun = true
+	}
+	list := f.sealed(data)
+	if list == nil {
+		entry()
+		f.b = append(append(f.b, `{"type":"reasoning.encrypted","data":"`...), data...)
+		f.b = append(f.b, `","format":"openai-responses-v1"`...)
+		if id := f.raw(f.doc.Member(i, ItemID)); id != nil {
+			f.b = append(append(f.b, `,"id":`...), id...)
+		}
+		f.b = append(f.b, '}')
+		return begun
+	}
+	for at := 1; ; {
+		from, to, ok := dialect.NextElement(list, at)
+		if !ok {
+			return begun
+		}
+		at = to
+		entry()
+		one := list[from:to]
+		f.b = append(f.b, one[:len(one)-1]...)
+		// A streamed entry has no text of its own: the item's summary is that.
+		if string(stringIn(one, "type")) == "reasoning.text" && stringIn(one, "text") == nil {
+			f.b = append(f.b, `,"text":"`...)
+			f.eachThought(i, func(words []byte) { f.b = append(f.b, words...) })
+			f.b = append(f.b, '"')
+		}
+		f.b = append(f.b, '}')
+	}
+}
