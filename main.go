@@ -32,6 +32,7 @@ import (
 	"farebox/routes/chat"
 	"farebox/routes/image"
 	"farebox/routes/models"
+	"farebox/routes/responses"
 	"farebox/routes/rpc"
 )
 
@@ -162,6 +163,7 @@ func serve(file string, override func(*config.Config)) error {
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version}, cfg,
 		texts,
 		image.New(providers.NewFetcher(cfg.Fetch), texts),
+		responses.New(texts),
 		account.New(),
 		rpc.New(),
 		world,

@@ -176,6 +176,9 @@ type Compat struct {
 	// RPCNetworks is the body of GET /crypto/rpc/networks: object (default) for
 	// {"networks":[…]}, or bare for the array alone (D56).
 	RPCNetworks string `yaml:"rpc_networks"`
+	// ResponsesEvents is how /responses answers, whole and in events: sdk (default), as
+	// OpenAI's packages parse it, or spec, as addendum 6.3 and 6.4 have it.
+	ResponsesEvents string `yaml:"responses_events"`
 }
 
 // Billing holds the money rules. Amounts are Nano (1e-9 of the currency).

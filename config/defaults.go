@@ -57,7 +57,7 @@ func newConfig() *Config {
 			TrustedProxies: []string{},
 		},
 		CORS:   CORS{MaxAge: 10 * time.Minute},
-		Compat: Compat{ErrorShape: "auto", APIKeyList: "array", RPCNetworks: "object"},
+		Compat: Compat{ErrorShape: "auto", APIKeyList: "array", RPCNetworks: "object", ResponsesEvents: "sdk"},
 		Log:    Log{Level: "info", Format: "auto", SampleAbove: 100},
 		Billing: Billing{
 			MinimumBalance: 100_000_000, // 0.10 USD

@@ -169,6 +169,7 @@ func (v *validator) log() {
 	v.oneOf("compat.error_shape", v.c.Compat.ErrorShape, "auto", "string", "openai")
 	v.oneOf("compat.api_key_list", v.c.Compat.APIKeyList, "array", "envelope")
 	v.oneOf("compat.rpc_networks", v.c.Compat.RPCNetworks, "object", "bare")
+	v.oneOf("compat.responses_events", v.c.Compat.ResponsesEvents, "sdk", "spec")
 	whole(v, "log.sample_above", v.c.Log.SampleAbove, 0, 1_000_000)
 }
 

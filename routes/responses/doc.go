@@ -1,0 +1,10 @@
+// Package responses sells chat completions in the form of OpenAI's POST /responses
+// (interface.md, Responses; addendum 6). Nothing is kept between requests.
+//
+// Capability is what main registers. What a body must be stands in rules.go. The form
+// itself, there and back, is providers/chat/responses; what is sold, and how, is the
+// business of those who answer as routes.TextModels.
+//
+// What may not enter: money, upstreams, streams, and what a model can do, which the chat
+// body is checked for that a request becomes.
+package responses

@@ -1,0 +1,87 @@
+package responses
+
+import (
+	"bytes"
+
+	"farebox/config"
+	"farebox/providers"
+	form "farebox/providers/chat/responses"
+	"farebox/proxy/scan"
+	"farebox/routes"
+)
+
+// Capability is what main registers.
+type Capability struct{ texts routes.TextModels }
+
+// New makes the capability. Its answers are those of texts.
+func New(texts routes.TextModels) *Capability { return &Capability{texts: texts} }
+
+// Open is routes.Capability.
+func (of *Capability) Open(*routes.Gateway) []routes.Row {
+	return []routes.Row{{
+		Method: "POST", Path: "/responses", Access: routes.Bearer, Form: routes.JSONBody, Rate: routes.ByModel,
+		Operation: "chat", Rules: book, Serve: of.serve,
+	}}
+}
+
+// Load is routes.Loader.
+func (*Capability) Load(cfg *config.Config, _ *providers.Catalog, _ any) (routes.View, error) {
+	return routes.View{Own: &form.Options{
+		Brand: cfg.Brand, Aliases: cfg.BrandAliases, Spec: cfg.Compat.ResponsesEvents == "spec",
+		Extras: cfg.Compat.OpenAIExtras,
+	}}, nil
+}
+
+// serve answers POST /responses.
+func (of *Capability) serve(call *routes.Call) *routes.Error {
+	rules := call.Rules()
+	if e := call.ReadJSON(rules.Root); e != nil {
+		return e
+	}
+	v := routes.Validator{Body: call.Body, Doc: &call.Doc, Book: rules}
+	v.CheckAll()
+	check(&v)
+	if e := refuseEncrypted(call, &v); e != nil {
+		return e
+	}
+	f := form.NewForm(call.Own(of).(*form.Options), call.Body, &call.Doc, call.ID[:], call.Began.Unix())
+	told := &routes.Retold{Form: f, Issues: v.Issues}
+	if len(v.Issues) > 0 {
+		told.Body = named(&v)
+		return of.texts.Sell(call, told)
+	}
+	f.Check()
+	told.Body = f.Request()
+	for _, p := range f.Problems() {
+		told.Issues = append(told.Issues, routes.Issue{Code: "custom", Path: p.Path, Message: p.Text})
+	}
+	if len(told.Issues) > 0 {
+		told.Body = named(&v)
+	}
+	return of.texts.Sell(call, told)
+}
+
+// named is a chat body with the model alone, for requests that are refused anyway.
+func named(v *routes.Validator) []byte {
+	body := []byte(`{"messages":[]`)
+	if i := v.Doc.TopIndex(form.TopModel); i >= 0 && v.Doc.Fields[i].Kind == scan.String {
+		body = append(append(body, `,"model":`...), v.Doc.Fields[i].Raw(v.Body)...)
+	}
+	return append(body, '}')
+}
+
+// encrypted begins the names of models that answer in ciphertext only.
+var encrypted = []byte("e2ee-")
+
+// refuseEncrypted refuses models that need end-to-end encryption, which this form of
+// asking has no room for (interface.md, Responses).
+func refuseEncrypted(call *routes.Call, v *routes.Validator) *routes.Error {
+	name := v.Text(-1, form.TopModel)
+	own, _ := providers.SplitSuffix(name)
+	model, _ := call.Catalog().Resolve(own, "text")
+	if !bytes.HasPrefix(name, encrypted) && (model == nil || !bytes.HasPrefix([]byte(model.ID), encrypted)) {
+		return nil
+	}
+	return routes.Unsupported("model", "Models with end-to-end encryption are not served by /responses; use "+
+		routes.Prefix+"/chat/completions.")
+}
