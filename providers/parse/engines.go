@@ -150,7 +150,7 @@ func (p *Parser) scan(ctx context.Context, doc []byte) (Text, error) {
 	if languages == "" {
 		languages = "eng"
 	}
-	for page := range maxScans {
+	for page := range p.o.Scans {
 		picture, err := p.jail.Do(limited, drawJob, strconv.Itoa(page), doc)
 		var said *jail.Refusal
 		if errors.As(err, &said) && said.Code == noPage {

@@ -1,6 +1,7 @@
 package parse
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -18,10 +19,10 @@ const (
 const (
 	// tikaLimit is how long a Tika server may take.
 	tikaLimit = 20 * time.Second
-	// maxScans is how many pages of a scan are read, and scanLimit how long that
-	// may take.
-	maxScans  = 20
-	scanLimit = time.Minute
+	// defaultScans is how many pages of a scan are read unless Options say
+	// otherwise, and scanLimit how long that may take.
+	defaultScans = 20
+	scanLimit    = time.Minute
 )
 
 // Options of a Parser; with the zero value everything is read here.
@@ -34,6 +35,8 @@ type Options struct {
 	// Tesseract is the path of tesseract, which then reads scans; Languages are
 	// its, such as "eng+deu".
 	Tesseract, Languages string
+	// Scans is how many pages of a scan are read; 0: 20.
+	Scans int
 	// Client is for Tika; nil: one that asks nobody else.
 	Client *http.Client
 }
@@ -52,6 +55,7 @@ type Parser struct {
 
 // New makes a Parser whose dangerous work pool does; its children must know Jobs.
 func New(pool *jail.Pool, o Options) *Parser {
+	o.Scans = cmp.Or(o.Scans, defaultScans)
 	if o.Client == nil {
 		o.Client = &http.Client{
 			Transport:     &http.Transport{Proxy: nil, MaxResponseHeaderBytes: 32 << 10},
