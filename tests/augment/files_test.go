@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/xuri/excelize/v2"
+
+	"farebox/tests/servers"
 )
 
 // pdf is a page that shows a text; none: one that shows nothing.
@@ -24,13 +27,23 @@ func pdf(text string) []byte {
 
 // pdfWith is a page with a content that is encoded as dict says.
 func pdfWith(dict string, content []byte) []byte {
+	return pdfOf(1,
+		"<</Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Resources <</Font <</F 5 0 R>>>>>>",
+		stream(dict, content), "<</Type /Font /Subtype /Type1 /BaseFont /Helvetica>>")
+}
+
+func stream(dict string, content []byte) string {
+	return fmt.Sprintf("<<%s /Length %d>>\nstream\n%s\nendstream", dict, len(content), content)
+}
+
+// pdfOf is a PDF that shows one page so many times: the object of that, which is
+// number 3, and those behind it.
+func pdfOf(pages int, objects ...string) []byte {
 	var b bytes.Buffer
 	b.WriteString("%PDF-1.7\n")
 	var at []int
-	for i, o := range []string{"<</Type /Catalog /Pages 2 0 R>>", "<</Type /Pages /Kids [3 0 R] /Count 1>>",
-		"<</Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Resources <</Font <</F 5 0 R>>>>>>",
-		fmt.Sprintf("<<%s /Length %d>>\nstream\n%s\nendstream", dict, len(content), content),
-		"<</Type /Font /Subtype /Type1 /BaseFont /Helvetica>>"} {
+	kids := fmt.Sprintf("<</Type /Pages /Kids [%s] /Count %d>>", strings.Repeat("3 0 R ", pages), pages)
+	for i, o := range append([]string{"<</Type /Catalog /Pages 2 0 R>>", kids}, objects...) {
 		at = append(at, b.Len())
 		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, o)
 	}
@@ -41,6 +54,24 @@ func pdfWith(dict string, content []byte) []byte {
 	}
 	fmt.Fprintf(&b, "trailer <</Size %d /Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
 	return b.Bytes()
+}
+
+// scan is a PDF whose pages are a picture of that of another.
+func scan(t testing.TB, pages int, doc []byte) []byte {
+	t.Helper()
+	draw := exec.Command(servers.Tool(t, "pdftoppm"), "-gray", "-r", "150")
+	draw.Stdin = bytes.NewReader(doc)
+	picture, err := draw.Output()
+	var width, height, most int
+	if _, scanned := fmt.Sscanf(string(picture), "P5\n%d %d\n%d\n", &width, &height, &most); err != nil || scanned != nil {
+		t.Fatalf("pdftoppm: %v, %.20q", err, picture)
+	}
+	pixels := picture[len(picture)-width*height:]
+	return pdfOf(pages,
+		"<</Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Resources <</XObject <</X 5 0 R>>>>>>",
+		stream("", []byte("600 0 0 800 0 0 cm /X Do")),
+		stream(fmt.Sprintf("/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 8",
+			width, height), pixels))
 }
 
 // bomb is a PDF whose one page shows so many megabytes of text.

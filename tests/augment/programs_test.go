@@ -1,0 +1,126 @@
+package augment
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"farebox/tests/rig"
+	"farebox/tests/servers"
+)
+
+// script is a program of the operator's.
+func script(t testing.TB, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Programs and servers of the operator's read what they are configured for, cost
+// the same, and fail at nobody's expense.
+func TestDocumentsAreReadByOtherEngines(t *testing.T) {
+	t.Parallel()
+	pdftotext, tesseract := servers.Tool(t, "pdftotext"), servers.Tool(t, "tesseract")
+	config := func(parser string) string {
+		return settings + "augment: { text_parser: { workers: 1, timeout: 20s, " + parser + " } }\n"
+	}
+	s := start(t, config("engine: pdftotext, path: "+pdftotext), "10")
+	text := part{"response_format", "", "text"}
+	// answers says how a document ends, and that no word of it is logged.
+	answers := func(t *testing.T, doc []byte, status int, want string) {
+		t.Helper()
+		if got, answer := s.parse(t, "a", doc, text); got != status || !strings.Contains(answer, want) {
+			t.Errorf("%d %.300s, want %d %s", got, answer, status, want)
+		}
+		if log := s.Log(); strings.Contains(log, "stork") {
+			t.Error("the log quotes a document")
+		}
+		charged := 0
+		if status == 200 {
+			charged = 1
+		}
+		s.charged(t, charged)
+	}
+	paper := pdf("A stork on paper")
+
+	t.Run("pdftotext", func(t *testing.T) {
+		answers(t, paper, 200, "A stork on paper")
+		answers(t, docx(t, "A stork"), 200, "A stork") // what it cannot read is read as ever
+		answers(t, pdf(""), 400, "No text could be extracted")
+		answers(t, []byte("%PDF-1.7\n<</stork"), 400, "cannot be read")
+	})
+	t.Run("a program in its place", func(t *testing.T) {
+		s.reload(config("engine: pdftotext, path: " + script(t, "echo pelican")))
+		answers(t, paper, 200, "pelican")
+		s.reload(config("engine: pdftotext, path: " + script(t, "read -r line; echo \"$line\" >&2; exit 1"))) // it says what it reads
+		answers(t, append([]byte("%PDF-1.7 stork\n"), paper...), 400, "cannot be read")
+		s.AwaitLog("a program in the jail failed")
+		s.reload(config("engine: pdftotext, path: " + script(t, "exit 99")))
+		answers(t, paper, 503, "othing was charged")
+	})
+	t.Run("tesseract", func(t *testing.T) {
+		scanned := scan(t, 1, pdf("A stork on a wall"))
+		s.reload(config("engine: builtin"))
+		answers(t, scanned, 400, "No text could be extracted")
+		s.reload(config("ocr: { engine: tesseract, path: " + tesseract + " }"))
+		answers(t, scanned, 200, "A stork on a wall")
+		answers(t, paper, 200, "A stork on paper")
+		answers(t, pdf(""), 400, "No text could be extracted")
+		twice := scan(t, 2, pdf("A stork on a wall"))
+		for pages := 1; pages <= 2; pages++ {
+			s.reload(config(fmt.Sprintf("ocr: { engine: tesseract, pages: %d }", pages)))
+			status, answer := s.parse(t, "a", twice, text)
+			if n := strings.Count(answer, "stork"); status != 200 || n != pages {
+				t.Errorf("%d pages of two: %d %s", pages, status, answer)
+			}
+			s.charged(t, 1)
+		}
+		s.reload(config("ocr: { engine: tesseract, languages: xxx }"))
+		answers(t, scanned, 503, "othing was charged")
+	})
+	t.Run("tika", func(t *testing.T) {
+		tika := serve(t, says(200, "text/plain", "A pelican, says Tika\n"))
+		s.reload(config(fmt.Sprintf("engine: tika, url: %q", tika.URL)))
+		for _, doc := range [][]byte{paper, docx(t, "A stork")} {
+			answers(t, doc, 200, "A pelican, says Tika")
+			asked := tika.last(t)
+			if asked.method != "PUT" || asked.uri != "/tika" || !bytes.Equal([]byte(asked.body), doc) ||
+				asked.header.Get("Accept") != "text/plain" || asked.header.Get("Authorization") != "" {
+				t.Errorf("it was asked %s %s %v, %d bytes", asked.method, asked.uri, asked.header, len(asked.body))
+			}
+		}
+		before := tika.asked()
+		answers(t, []byte("plain stork"), 200, "plain stork")
+		if tika.asked() != before {
+			t.Error("it was asked about plain text")
+		}
+		for status, want := range map[int]struct {
+			status int
+			text   string
+		}{
+			204: {400, "No text"}, 415: {400, "not supported"}, 422: {400, "cannot be read"}, 500: {503, "othing was charged"},
+			503: {503, "othing was charged"},
+		} {
+			tika.now(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+			answers(t, paper, want.status, want.text)
+		}
+		tika.now(cut("half a stork"))
+		answers(t, paper, 503, "othing was charged")
+		s.reload(config(fmt.Sprintf("engine: tika, url: \"http://%s\"", rig.FreeAddr(t))))
+		answers(t, paper, 503, "othing was charged")
+	})
+	t.Run("a program that is not there is told before it is needed", func(t *testing.T) {
+		s.WriteConfig(config("engine: pdftotext, path: /nowhere/pdftotext"))
+		s.Signal(rig.Hangup)
+		s.AwaitLog("cannot start /nowhere/pdftotext")
+		answers(t, []byte("a stork in plain words"), 200, "plain words")
+	})
+	s.CLI("verify")
+}
