@@ -13,11 +13,19 @@ import (
 	"farebox/tests/servers"
 )
 
-// script is a program of the operator's.
+// script is a program of the operator's that anybody may run.
 func script(t testing.TB, text string) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "program")
+	dir, err := os.MkdirTemp("", "farebox-test-program-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path = filepath.Join(dir, "program")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return path

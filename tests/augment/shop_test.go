@@ -42,7 +42,7 @@ type shop struct {
 func start(t testing.TB, config, usd string) *shop {
 	t.Helper()
 	g := rig.NewGateway(t, config)
-	shareCache(g)
+	shareCache(t, g.Store)
 	g.ListenAndStart()
 	g.NewAccount("a", usd)
 	s := &shop{Gateway: g, key: g.Key("a"), admin: g.Key("a", "--type", "ADMIN")}
@@ -51,17 +51,17 @@ func start(t testing.TB, config, usd string) *shop {
 }
 
 // shareCache has the children of all gateways find what one of them made, which
-// takes seconds.
-func shareCache(g *rig.Gateway) {
-	g.T.Helper()
+// takes seconds. store is the folder that has a gateway's ledger.
+func shareCache(t testing.TB, store string) {
+	t.Helper()
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("farebox-test-jail-%d", os.Getuid()))
-	for _, d := range []string{dir, g.Store} {
+	for _, d := range []string{dir, store} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
-			g.T.Fatal(err)
+			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(dir, filepath.Join(g.Store, "jail")); err != nil {
-		g.T.Fatal(err)
+	if err := os.Symlink(dir, filepath.Join(store, "jail")); err != nil {
+		t.Fatal(err)
 	}
 }
 

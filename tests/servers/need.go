@@ -39,23 +39,3 @@ func Elsewhere(tb testing.TB, what string) {
 	}
 	tb.Skip("this system has no " + what)
 }
-
-// Chromium finds a browser, or installs one where that can be done: half a
-// minute.
-func Chromium(tb testing.TB) (path string) {
-	tb.Helper()
-	names := []string{"chromium", "chromium-browser", "google-chrome", "chrome"}
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	if _, err := exec.LookPath("apt-get"); err == nil && os.Geteuid() == 0 {
-		_ = exec.Command("apt-get", "update", "-qq").Run()
-		c := exec.Command("apt-get", "install", "-y", "-qq", "--no-install-recommends", names[0])
-		c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		out, err := c.CombinedOutput()
-		tb.Logf("installing chromium: %v %.500s", err, out)
-	}
-	return Tool(tb, names...)
-}

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -10,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,48 +72,6 @@ func guarded(t *testing.T) *inside {
 		}
 	}
 	return v
-}
-
-// running is a browser as an operator runs one, without a proxy of its own. It
-// gives its address.
-func running(t *testing.T, path string) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "farebox-test-browser-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for end := time.Now().Add(5 * time.Second); os.RemoveAll(dir) != nil && time.Now().Before(end); {
-			time.Sleep(50 * time.Millisecond) // its children write on for a moment
-		}
-	})
-	args := []string{"--headless", "--remote-debugging-port=0", "--user-data-dir=" + dir, "--disable-gpu",
-		"--no-first-run", "--disable-dev-shm-usage", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-		"about:blank"}
-	if os.Geteuid() == 0 {
-		args = append(args, "--no-sandbox")
-	}
-	c := exec.Command(path, args...)
-	said, err := c.StderrPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-	})
-	lines := bufio.NewScanner(said)
-	for lines.Scan() {
-		if _, address, ok := strings.Cut(lines.Text(), "DevTools listening on "); ok {
-			go func() { _, _ = io.Copy(io.Discard, said) }()
-			return address
-		}
-	}
-	t.Fatal("the browser does not say where it listens")
-	return ""
 }
 
 // tries are all the ways in which a page's script can ask for an address.
@@ -291,7 +246,7 @@ b.fill(7); keep.push(b) }, 5)</script>`)
 		t.Error("it still runs")
 	})
 	t.Run("in somebody else's browser, too", func(t *testing.T) {
-		address := running(t, path)
+		address := servers.StartChromium(t, path)
 		if r, err = New(Options{Fetch: client, NoSandbox: r.o.NoSandbox, Remote: address, Agent: "farebox/1", Settle: 6 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
