@@ -226,12 +226,12 @@ func (c *inference) mostPrompt(upper int64) int64 {
 func (c *inference) opened() *routes.Error {
 	switch {
 	case c.res.Cause == proxy.NoTarget && c.unsupported != nil:
-		return routes.Unsupported(c.unsupported.Path, c.unsupported.Text)
+		return c.ownDoing(routes.Unsupported(c.unsupported.Path, c.unsupported.Text))
 	case c.res.Cause != proxy.None:
 		c.call.Cause = c.res.Cause.String()
 		return c.unreachable(&c.res)
 	case c.reply.refused:
-		return c.rejected()
+		return c.ownDoing(c.rejected())
 	case c.reply.cause != proxy.None:
 		c.call.Cause = c.reply.cause.String()
 		return c.unusable(c.reply.cause)
@@ -298,8 +298,8 @@ func (c *inference) unreachable(res *proxy.Result) *routes.Error {
 	return e
 }
 
-// costOf is what a usage costs. Answers without output cost nothing (addendum
-// 19.2), unless it was their client who left.
+// costOf is what a usage costs. Of answers without output only what was looked up costs
+// something (addendum 19.2), unless it was their client who left.
 func (c *inference) costOf(u *dialect.Usage, flags journal.Flags) (sold money.Lines, cost billing.Nano) {
 	used := money.Usage{Prompt: u.Prompt, Cached: u.Cached, CacheWrite: u.CacheWrite, Completion: u.Completion}
 	if c.chat.Embedding {
@@ -309,15 +309,53 @@ func (c *inference) costOf(u *dialect.Usage, flags journal.Flags) (sold money.Li
 	}
 	c.lookup.bill(&sold, u.Sources)
 	if u.Completion > 0 || c.chat.Embedding || flags&journal.FlagAborted != 0 {
-		cost = sold.Cost()
+		return sold, sold.Cost()
 	}
-	return sold, cost
+	if c.lookup.bought() && flags&journal.FlagIncomplete == 0 && c.answered() {
+		sold = money.Lines{}
+		c.lookup.bill(&sold, u.Sources)
+		return sold, sold.Cost()
+	}
+	return sold, 0
+}
+
+// answered says that the model did not fail, or at what its client has done: a stream
+// that has begun tells that at its end.
+func (c *inference) answered() bool {
+	if c.stream == nil || !c.stream.Failed() {
+		return true
+	}
+	words := c.stream.FailedWith()
+	return clientsDoing(c.speaks(c.target).Error(dialect.ErrorStatus(words), 0, words).Status)
+}
+
+// clientsDoing says that a refusal is for what the client has sent, in which all other
+// targets would find the same.
+func clientsDoing(status int) bool { return status == 400 || status == 413 || status == 422 }
+
+// ownDoing is how a request ends that was refused for what stands in it, after
+// something was looked up for it: that is paid for. Else searches were free for
+// everybody who knows what models refuse.
+func (c *inference) ownDoing(e *routes.Error) *routes.Error {
+	if !c.lookup.bought() || !clientsDoing(e.Status) || !c.call.Hold().Open() {
+		return e
+	}
+	e.Message += " What was looked up for it is charged."
+	c.call.Ctx.Response.Header.SetCanonical(c.view.webHeader, routes.ViewBytes(c.lookup.outcome()))
+	c.call.CutKept()
+	c.call.Sold = routes.Bill{Lines: c.lookup.sold, Cost: c.lookup.sold.Cost(), Flags: journal.FlagIncomplete,
+		Status: e.Status}
+	c.call.Settle()
+	return e
 }
 
 // bill says what a usage came to.
 func (c *inference) bill(u dialect.Usage, flags journal.Flags) {
 	if u.Estimated {
 		flags |= journal.FlagEstimated
+		if l := c.lookup; l != nil && l.x && flags&(journal.FlagAborted|journal.FlagCut) != 0 {
+			u.Sources = c.view.meters[c.call.Model.Index].sources.usual(l.xMost)
+		}
 	}
 	c.usage = u
 	c.call.Sold = routes.Bill{Tokens: u.Prompt + u.Completion, Reasoning: u.Reasoning, Flags: flags,

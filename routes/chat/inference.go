@@ -112,6 +112,9 @@ func (c *inference) Observe(time.Duration) {
 		mm.pace.note(c.usage.Completion, c.call.Took)
 		mm.prompts.note(c.usage.Prompt, c.counted)
 	}
+	if l := c.lookup; l != nil && l.x && !c.usage.Estimated {
+		mm.sources.note(c.usage.Sources)
+	}
 	mm.claimed.AddInt64(c.usage.Claimed)
 	c.noteCharacter()
 }

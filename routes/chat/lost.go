@@ -137,3 +137,23 @@ func (p *pace) note(tokens int64, took time.Duration) {
 	}
 	p.bits.CompareAndSwap(old, math.Float64bits(now)) // one that is lost is no loss
 }
+
+// sources is how many results an upstream's own search of X has, as observed: who leaves
+// before they are told pays for as many as usual.
+type sources struct{ observed atomic.Int64 } // thousandths of the mean, and 1; 0: not observed
+
+// usual is that number, at most most, which is also what it is until it was observed.
+func (s *sources) usual(most int64) int64 {
+	if n := s.observed.Load(); n != 0 {
+		return min(most, (n-1+999)/1000)
+	}
+	return most
+}
+
+func (s *sources) note(found int64) {
+	old, now := s.observed.Load(), 1000*min(found, 1000)+1
+	if old != 0 {
+		now = old + (now-old)/8
+	}
+	s.observed.CompareAndSwap(old, now)
+}

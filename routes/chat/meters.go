@@ -16,6 +16,7 @@ type modelMeters struct {
 	claimed    *metrics.Counter             // tokens that upstreams reported beyond what was allowed
 	pace       pace
 	prompts    tokenizing
+	sources    sources
 }
 
 var firstTokenBounds = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 30}
