@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"farebox/providers/fetch"
+	"farebox/providers/fetch/fetchtest"
 )
 
 // A page is read in the jail, from where its redirects lead, with an honest name.
@@ -38,6 +41,48 @@ func TestAPageIsRead(t *testing.T) {
 	p, err := get(t, s, u+"/start#x")
 	if err != nil || p.URL != u+"/article?id=1" || p.Cached || !strings.Contains(p.Markdown, "[link]("+u+"/b)") {
 		t.Errorf("%v %+v", err, p)
+	}
+}
+
+// A redirect to a host in letters of its own, or to one that only looks like ASCII,
+// leads to what those stand for and is judged by that.
+func TestRedirectsToHostsInOtherLetters(t *testing.T) {
+	t.Parallel()
+	var at string // of the host that the site is asked for
+	u := site(t, func(w http.ResponseWriter, r *http.Request) {
+		_, port, _ := strings.Cut(r.Host, ":")
+		to := map[string]string{"/letters": "bücher.test", "/capitals": "BÜCHER.test", "/combined": "bu\u0308cher.test",
+			"/ascii": "xn--bcher-kva.test", "/escaped": "b%C3%BCcher.test", "/wide": "ｉnside.test", "/numbers": "①②⑦.0.0.2",
+			"/blocked": "ｘ.com", "/empty": "\u200b", "/joined": "a\u200db.test", "/long": strings.Repeat("ü", 300) + ".test"}[r.URL.Path]
+		switch {
+		case r.URL.Path == "/robots.txt":
+			http.NotFound(w, r)
+		case to != "":
+			w.Header().Set("Location", "http://"+to+":"+port+"/there")
+			w.WriteHeader(302)
+		default:
+			at, _, _ = strings.Cut(r.Host, ":")
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, article("<p>there</p>"))
+		}
+	})
+	client := fetch.New(fetch.Options{Allow: loopback, Resolver: fetchtest.Names(t, map[string][]string{
+		"xn--bcher-kva.test.": {"127.0.0.1"}, "inside.test.": {"127.0.0.2"}})})
+	s := scraper(t, Options{Fetch: client, Jail: here{}})
+	for _, path := range []string{"/letters", "/capitals", "/combined", "/ascii", "/escaped"} {
+		at = ""
+		p, err := get(t, s, u+path)
+		if _, port, _ := strings.Cut(strings.TrimPrefix(u, "http://"), ":"); err != nil || at != "xn--bcher-kva.test" ||
+			p.URL != "http://xn--bcher-kva.test:"+port+"/there" {
+			t.Errorf("%s: %v %s, the host was %q", path, err, p.URL, at)
+		}
+	}
+	for path, want := range map[string]string{"/wide": "forbidden", "/numbers": "forbidden", "/blocked": "blocked",
+		"/empty": "bad url", "/joined": "bad url", "/long": "unreachable"} {
+		at = ""
+		if _, err := get(t, s, u+path); ended(err) != want || at != "" {
+			t.Errorf("%s: %v, want %s; the host was %q", path, err, want, at)
+		}
 	}
 }
 
