@@ -10,6 +10,7 @@ import (
 
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
+	"farebox/tests/servers"
 )
 
 // faults are what a service does instead of an answer, for which another is asked.
@@ -81,6 +82,39 @@ func TestSearchesByFiveServices(t *testing.T) {
 			s.charged(t, 2)
 		})
 	}
+}
+
+// What is simulated above is what a real one says: searx, from which SearXNG comes,
+// with an engine of the test's.
+func TestLongSearchesByARealSearx(t *testing.T) {
+	t.Parallel()
+	var hits []string
+	for i := range 8 {
+		hits = append(hits, fmt.Sprintf(`{"title":"Heron %d","url":"https://example.org/%d","text":"It waits: %d"}`, i, i, i))
+	}
+	engine := serve(t, says(200, "application/json", `{"hits":[`+strings.Join(hits, ",")+`]}`))
+	url := servers.StartSearx(t, engine.URL)
+	s := start(t, settings+fmt.Sprintf("augment: { search: { rate: { rpm: 0 }, google: [{ name: own, format: searxng, "+
+		"base_url: %q, params: { engines: local } }] } }\n", url), "10")
+	status, _, answer := s.ask(t, searching, `{"query":"a heron & its \"fish\" 鷺","limit":3,"search_provider":"google"}`)
+	want := `{"query":"a heron & its \"fish\" 鷺","results":[`
+	for i := range 3 {
+		want += fmt.Sprintf(`{"title":"Heron %d","url":"https://example.org/%d","content":"It waits: %d","date":""},`, i, i, i)
+	}
+	if want = strings.TrimSuffix(want, ",") + "]}"; status != 200 || answer != want {
+		t.Errorf("%d %s\nwant %s", status, answer, want)
+	}
+	if asked := engine.last(t).uri; asked != "/?q=a+heron+%26+its+%22fish%22+%E9%B7%BA" {
+		t.Errorf("its engine was asked %s", asked)
+	}
+	s.charged(t, 1)
+	engine.now(says(200, "application/json", `{"hits":[]}`))
+	if status, _, answer := s.ask(t, searching, `{"query":"nothing","search_provider":"google"}`); status != 200 ||
+		answer != `{"query":"nothing","results":[]}` {
+		t.Errorf("without hits: %d %s", status, answer)
+	}
+	s.charged(t, 1)
+	s.CLI("verify")
 }
 
 // A service that fails rests, and is asked again when it has.

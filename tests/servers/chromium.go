@@ -20,13 +20,7 @@ func Chromium(tb testing.TB) (path string) {
 			return path
 		}
 	}
-	if _, err := exec.LookPath("apt-get"); err == nil && os.Geteuid() == 0 {
-		_ = exec.Command("apt-get", "update", "-qq").Run()
-		c := exec.Command("apt-get", "install", "-y", "-qq", "--no-install-recommends", names[0])
-		c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		out, err := c.CombinedOutput()
-		tb.Logf("installing chromium: %v %.500s", err, out)
-	}
+	install(tb, names[0])
 	return Tool(tb, names...)
 }
 

@@ -39,3 +39,16 @@ func Elsewhere(tb testing.TB, what string) {
 	}
 	tb.Skip("this system has no " + what)
 }
+
+// install tries to install a package of Debian that only long tests need.
+func install(tb testing.TB, name string) {
+	tb.Helper()
+	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
+		return
+	}
+	_ = exec.Command("apt-get", "update", "-qq").Run()
+	c := exec.Command("apt-get", "install", "-y", "-qq", "--no-install-recommends", name)
+	c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	out, err := c.CombinedOutput()
+	tb.Logf("installing %s: %v %.500s", name, err, out)
+}
