@@ -69,7 +69,7 @@ func (c *conn) answerFor(asked gjson.Result, x *exchange) *answer {
 		id:      strconv.FormatUint(mix(n), 36),
 		model:   asked.Get("model").Str,
 		created: time.Now().Unix(),
-		prompt:  CountPrompt(c.req.body),
+		prompt:  CountPrompt([]byte(asked.Raw)),
 		usage:   asked.Get("stream_options.include_usage").Bool(),
 		sc:      x.sc,
 		asked:   asked,

@@ -93,6 +93,9 @@ func (c *conn) sendEndlessText(x *exchange) (int, bool, error) {
 	if x.endpoint == "messages" {
 		b = append(a.anthropicHead(), `{"type":"text","text":"`...)
 	}
+	if x.google {
+		b = []byte(`{"candidates": [{"content": {"parts": [{"text": "`)
+	}
 	c.wire.begin(x.sc, 200, contentJSON, -1)
 	const wordsPerWrite = 4 << 10
 	block := appendText(nil, words{list: []string{" the"}, n: wordsPerWrite})

@@ -73,6 +73,7 @@ type Scenario struct {
 	RunOn     bool          // the answer is produced to its end, and its maker paid, when the peer left
 	Wrong     string        // a whole answer with status 200 is no answer: html, text, half, array, bare
 	Echo      string        // the whole content
+	Finish    string        // of Google's answers: their finishReason
 	Stray     Count         // so many milliseconds after a whole answer a second one follows, unasked
 }
 
@@ -161,6 +162,7 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"ignore_cap": flag(func(s *Scenario) *bool { return &s.IgnoreCap }),
 	"run_on":     flag(func(s *Scenario) *bool { return &s.RunOn }),
 	"wrong":      oneOf(func(s *Scenario) *string { return &s.Wrong }, "html", "text", "half", "array", "bare"),
+	"finish":     word(func(s *Scenario) *string { return &s.Finish }),
 	"echo":       word(func(s *Scenario) *string { return &s.Echo }),
 	"stray":      count(func(s *Scenario) *Count { return &s.Stray }),
 }

@@ -36,6 +36,8 @@ func (c *conn) promptOf(path string, asked gjson.Result) int64 {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"), strings.HasSuffix(path, "/messages"):
 		return CountPrompt(c.req.body)
+	case strings.HasSuffix(path, wholeMethod), strings.HasSuffix(path, streamMethod):
+		return CountPrompt([]byte(asked.Raw))
 	case strings.HasSuffix(path, "/embeddings"):
 		return embeddingTokens(asked.Get("input"))
 	}
@@ -57,6 +59,11 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		// Its directive stands in the words that are searched for.
 		words, _ := c.searched(&how, query)
 		asked = gjson.ParseBytes(fmt.Appendf(nil, `{"prompt":%s}`, quoted(words.Get(how.words).String())))
+	}
+	google, streamed, generates := googleCall(path)
+	if generates {
+		asked = googleAsked(google, streamed, c.req.body)
+		x.google = true
 	}
 	sc, err := c.scenario(asked)
 	anthropic := strings.HasSuffix(path, "/messages")
@@ -109,6 +116,8 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		return c.chat(x, asked)
 	case anthropic:
 		return c.messages(x, asked)
+	case generates:
+		return c.generate(x, asked, query)
 	case strings.HasSuffix(path, "/embeddings"):
 		return c.embeddings(x, asked)
 	}
@@ -228,6 +237,8 @@ func (c *conn) refuse(x *exchange, anthropic bool, status int, f failure) (int, 
 	switch {
 	case anthropic:
 		body = f.anthropic(status)
+	case x.google:
+		status, body = f.google(status)
 	case x.sc.HTML || (status == 502 && f.kind == ""):
 		content = contentHTML
 		title := strconv.Itoa(status) + " " + reason(status)

@@ -1,0 +1,72 @@
+package upstream
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// googleModel is what generateContent takes from a client for one model, as the
+// public documentation of that API says.
+type googleModel struct {
+	name        string
+	levels      []string // of thinkingLevel; nil: none
+	least, most int64    // of thinkingBudget; most 0: none
+	off         bool     // a budget of 0 is taken
+	signs       bool     // calls of the current turn need their thoughtSignature
+	ids         bool     // calls have ids
+	noSampling  bool     // temperature, topP and topK are gone
+	noPrefill   bool     // the last turn may not be the model's
+	one         bool     // one candidate only
+}
+
+var googleName = regexp.MustCompile(`^gemini-(\d)(?:\.(\d+))?-(pro|flash-lite|flash|[a-z]+)(-image)?`)
+
+// googleModelOf reads a model's name. Each line is a documented change of the
+// API; a name of no generation takes whatever any of them takes.
+func googleModelOf(name string) googleModel {
+	m := googleName.FindStringSubmatch(name)
+	if m == nil {
+		return googleModel{name: name, levels: []string{"LOW", "MEDIUM", "HIGH"}, most: 24576, off: true}
+	}
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(m[2])
+	version, kind := major*100+minor, m[3]
+	g := googleModel{name: name}
+	switch {
+	case version < 205 || m[4] != "" && version < 300:
+	case version < 300:
+		g.least, g.most, g.off = 0, 24576, true
+		switch kind {
+		case "pro":
+			g.least, g.most, g.off = 128, 32768, false
+		case "flash-lite":
+			g.least = 512
+		}
+	default:
+		g.levels = []string{"LOW", "MEDIUM", "HIGH"}
+		switch {
+		case kind == "pro" && version == 300:
+			g.levels = []string{"LOW", "HIGH"}
+		case kind == "flash-lite", kind == "flash" && version < 307:
+			g.levels = []string{"MINIMAL", "LOW", "MEDIUM", "HIGH"}
+		}
+		g.signs, g.ids, g.one = true, true, true
+		g.noSampling = version >= 306 || kind == "flash-lite" && version >= 305
+		g.noPrefill = g.noSampling
+	}
+	return g
+}
+
+// thinks says whether a thinkingConfig makes the model think aloud.
+func (g *googleModel) thinks(level string, budget int64, chosen bool) bool {
+	switch {
+	case g.levels == nil && g.most == 0:
+		return false
+	case level != "":
+		return slices.Contains(g.levels, level)
+	case chosen:
+		return budget != 0
+	}
+	return true
+}
