@@ -37,6 +37,11 @@ var dialects = []dialect{
 		name: "anthropic", key: carrier{header: "x-api-key"}, endpoints: []string{"/messages"},
 		writes: true, options: map[string][]string{"thinking": {"adaptive", "budget", "none"}},
 	},
+	{
+		name: "gemini", key: carrier{header: "x-goog-api-key"},
+		endpoints: []string{":generateContent", ":streamGenerateContent"},
+		writes:    true, options: map[string][]string{"thinking": {"level", "budget", "none"}},
+	},
 	{name: "native", key: bearer, draws: true},
 	{name: "sdapi", key: bearer, draws: true},
 	{name: "stability", key: bearer, draws: true},

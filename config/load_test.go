@@ -19,6 +19,7 @@ func testEnv(name string) (string, bool) {
 		"OPENAI_API_KEY":    "sk-openai",
 		"ANTHROPIC_API_KEY": "sk-ant",
 		"AZURE_API_KEY":     "azure",
+		"GEMINI_API_KEY":    "gemini",
 		"EMPTY":             "",
 		"TEXT":              "hello-from-the-environment",
 		"NUMBER":            "4096",

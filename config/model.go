@@ -120,7 +120,8 @@ type Target struct {
 	// Options are settings of the upstream's dialect for models of pictures,
 	// such as sizes: 1024x1024; each dialect lists its own. For a text model of
 	// dialect anthropic, thinking says how it is asked to think: adaptive, budget
-	// or none; default: by the generation that its name there tells.
+	// or none, and of dialect gemini: level, budget or none; default: by the
+	// generation that its name there tells.
 	Options map[string]string `yaml:"options"`
 }
 

@@ -230,7 +230,12 @@ var apiRoots = map[string]string{
 	"api.together.xyz":  "/v1",
 	"api.x.ai":          "/v1",
 	"openrouter.ai":     "/api/v1",
+
+	googleHost: "/v1beta/openai",
 }
+
+// googleHost speaks two dialects, each below a path of its own.
+const googleHost = "generativelanguage.googleapis.com"
 
 // wholeBaseURL finds the address of a well-known host without the path that
 // its endpoints stand below: every request would be answered 404.
@@ -239,7 +244,17 @@ func (v *validator) wholeBaseURL(path string, up *Upstream) {
 	if d, known := up.speaks(); err != nil || known && !d.writes {
 		return
 	}
-	if root := apiRoots[strings.ToLower(u.Hostname())]; root != "" && strings.Trim(u.Path, "/") == "" {
+	host := strings.ToLower(u.Hostname())
+	root, at := apiRoots[host], strings.Trim(u.Path, "/")
+	if host == googleHost {
+		if up.Dialect == "gemini" {
+			root = "/v1beta"
+		}
+		if compatible := strings.HasSuffix(at, "/openai"); compatible == (up.Dialect == "gemini") {
+			at = "" // the other dialect's
+		}
+	}
+	if root != "" && at == "" {
 		v.wrong(path, "%s answers nothing at this address, its endpoints stand below %s; expected https://%s%s",
 			u.Hostname(), root, u.Hostname(), root)
 	}

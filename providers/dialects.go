@@ -3,6 +3,7 @@ package providers
 import (
 	"farebox/providers/chat/anthropic"
 	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/gemini"
 	"farebox/providers/chat/openai"
 	"farebox/providers/image"
 	"farebox/providers/image/fal"
@@ -33,6 +34,7 @@ var dialects = map[string]spoken{
 		chat: anthropic.Dialect{}, probe: "/messages",
 		headers: [][2]string{{anthropic.VersionHeader, anthropic.Version}},
 	},
+	"gemini":    {chat: gemini.Dialect{}}, // without a model in the path there is nothing to ask but the list
 	"native":    {picture: native.Dialect{}},
 	"sdapi":     {picture: sdapi.Dialect{}},
 	"stability": {picture: stability.Dialect{}},

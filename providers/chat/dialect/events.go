@@ -1,10 +1,13 @@
 package dialect
 
-import "bytes"
+import (
+	"bytes"
+	"cmp"
+)
 
 const (
-	// MaxEvent is the largest event that is held until it is whole. A larger
-	// one goes out as it comes.
+	// MaxEvent is the largest event that is held until it is whole, where a dialect
+	// has none larger. A larger one goes out as it comes.
 	MaxEvent = 64 << 10
 	// keepHeld is how much memory for held bytes a reused Events keeps.
 	keepHeld = 4 << 10
@@ -28,6 +31,8 @@ type Events struct {
 	DataFrom int
 	// Name is its event field.
 	Name []byte
+	// Most is the largest event that is held until it is whole; 0: MaxEvent.
+	Most int
 
 	src    []byte // p itself, or held
 	line   int    // where the first unread line of the event begins
@@ -215,8 +220,8 @@ func (e *Events) readLines(ev []byte, from int) {
 	}
 }
 
-// TooLarge says that the event that is being held has grown above MaxEvent.
-func (e *Events) TooLarge() bool { return len(e.src)-e.To > MaxEvent }
+// TooLarge says that the event that is being held has grown above Most.
+func (e *Events) TooLarge() bool { return len(e.src)-e.To > cmp.Or(e.Most, MaxEvent) }
 
 // Let gives up the event that is being held: its bytes so far are returned, to
 // go out, and LetOn finds where it ends.

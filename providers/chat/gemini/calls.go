@@ -1,0 +1,165 @@
+package gemini
+
+import (
+	"bytes"
+
+	"farebox/providers/chat/dialect"
+	"farebox/proxy/scan"
+)
+
+// call is one tool call of the conversation, in JSON strings of the client's.
+type call struct {
+	id, name []byte
+	answer   int32 // the tool message with its result; -1: none yet
+}
+
+// toolCalls writes an assistant's tool_calls as functionCall parts.
+func (w *request) toolCalls(m int32, k *kept) {
+	list := w.doc.Member(m, dialect.MessageToolCalls)
+	if list < 0 || w.doc.Fields[list].Kind != scan.Array {
+		return
+	}
+	first := true
+	for at := list + 1; at < w.doc.Fields[list].Next; at = w.doc.Fields[at].Next {
+		f := w.doc.Member(at, dialect.CallTarget)
+		id, name := w.c.Raw(w.doc.Member(at, dialect.CallID)), w.c.Raw(w.doc.Member(f, dialect.CallName))
+		if f < 0 || len(id) < 2 || id[0] != '"' || len(name) <= 2 || name[0] != '"' {
+			w.fail(w.doc.Path(at), "This model takes calls of functions only, each with an id and a function with "+
+				"a name.")
+			continue
+		}
+		w.calls = append(w.calls, call{id: id, name: name, answer: -1})
+		signature := k.of(id, first)
+		if signature == nil && first && w.model.signs && m > w.last {
+			signature = []byte(noSignature)
+		}
+		first = false
+		w.part()
+		w.b = append(w.b, `{"functionCall":{`...)
+		w.callID(id)
+		w.b = append(append(w.b, `"name":`...), name...)
+		w.b = append(w.b, `,"args":`...)
+		w.object(w.c.Text(w.doc.Member(f, dialect.CallInput)))
+		w.b = append(w.b, '}')
+		w.sign(signature)
+		w.b = append(w.b, '}')
+	}
+}
+
+func (w *request) callID(id []byte) {
+	if len(id) > 2 {
+		w.b = append(append(append(w.b, `"id":`...), id...), ',')
+	}
+}
+
+// object writes a call's arguments, JSON inside a string, as the object itself.
+// What is no object is kept under the name arguments, so that nothing is lost.
+func (w *request) object(escaped []byte) {
+	w.scratch = dialect.AppendUnescaped(w.scratch[:0], escaped)
+	text := bytes.TrimSpace(w.scratch)
+	switch {
+	case len(text) == 0:
+		w.b = append(w.b, "{}"...)
+	case text[0] == '{' && dialect.IsObject(text):
+		w.b = append(w.b, text...)
+	default:
+		w.b = append(append(append(w.b, `{"arguments":"`...), escaped...), `"}`...)
+	}
+}
+
+// result notes a tool message for the call that it answers.
+func (w *request) result(m int32) {
+	id := w.c.Raw(w.doc.Member(m, dialect.MessageToolCallID))
+	for i := w.waiting; i < len(w.calls); i++ {
+		if c := &w.calls[i]; c.answer < 0 && bytes.Equal(c.id, id) {
+			c.answer = m
+			return
+		}
+	}
+	w.fail(w.doc.Path(m), "A tool message must follow the assistant message with its call, and each call has one; "+
+		"nothing may stand between them.")
+}
+
+// results writes, before a turn that is no tool's, the results of all calls of the
+// last assistant turn: as many as there were calls, in their order.
+func (w *request) results() {
+	calls := w.calls[w.waiting:]
+	if len(calls) == 0 {
+		return
+	}
+	w.endTurn()
+	w.beginTurn("user")
+	for i := range calls {
+		c := &calls[i]
+		if c.answer < 0 {
+			w.missing(c)
+			break
+		}
+		if i > 0 {
+			w.b = append(w.b, ',')
+		}
+		w.b = append(w.b, `{"functionResponse":{`...)
+		w.callID(c.id)
+		w.b = append(append(w.b, `"name":`...), c.name...)
+		w.b = append(w.b, `,"response":`...)
+		w.response(c.answer)
+		w.b = append(w.b, "}}"...)
+	}
+	w.endTurn()
+	w.waiting = len(w.calls)
+}
+
+func (w *request) missing(c *call) {
+	w.fail("messages", "The call %.64s has no tool message with its result right after it.", bytes.Trim(c.id, `"`))
+}
+
+// response writes what a tool said: an object as it is, a text as the output,
+// several texts as a list of them.
+func (w *request) response(m int32) {
+	content := w.doc.Member(m, dialect.MessageContent)
+	n := 0
+	if content >= 0 && w.doc.Fields[content].Kind == scan.Array {
+		n = int(w.doc.Fields[content].Len)
+		for p := content + 1; p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
+			if kind := string(w.c.Text(w.doc.Member(p, dialect.PartType))); kind != "text" {
+				w.fail(w.doc.Path(p), "A tool message may have parts of text only.")
+			}
+		}
+	}
+	if n > 1 {
+		w.b = append(w.b, `{"output":[`...)
+		n = 0
+		w.eachText(m, func(raw []byte) {
+			if n++; n > 1 {
+				w.b = append(w.b, ',')
+			}
+			w.b = append(w.b, raw...)
+		})
+		w.b = append(w.b, "]}"...)
+		return
+	}
+	said := []byte(`""`)
+	w.eachText(m, func(raw []byte) { said = raw })
+	w.scratch = dialect.AppendUnescaped(w.scratch[:0], said[1:len(said)-1])
+	text := bytes.TrimSpace(w.scratch)
+	switch {
+	case len(text) == 0 || text[0] != '{' || !dialect.IsObject(text):
+		w.b = append(append(append(w.b, `{"output":`...), said...), '}')
+	case reserved(text):
+		w.b = append(append(append(w.b, `{"output":`...), text...), '}')
+	default:
+		w.b = append(w.b, text...)
+	}
+}
+
+// reserved says that an object has a member that is read as the whole output: its
+// others would be lost.
+func reserved(object []byte) bool {
+	var m dialect.Member
+	for at, ok := dialect.NextMember(object, 1, &m); ok; at, ok = dialect.NextMember(object, at, &m) {
+		if key := string(m.Key); key == "output" || key == "error" || bytes.IndexByte(m.Key, '\\') >= 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,187 @@
+package gemini
+
+import (
+	"bytes"
+	"net/url"
+	"path"
+	"strings"
+
+	"farebox/providers/chat/dialect"
+	"farebox/proxy/scan"
+)
+
+// content writes a user's content as parts.
+func (w *request) content(m int32) {
+	content := w.doc.Member(m, dialect.MessageContent)
+	if content < 0 {
+		return
+	}
+	if w.doc.Fields[content].Kind == scan.String {
+		w.eachText(m, func(raw []byte) { w.text(raw, nil) })
+		return
+	}
+	if w.doc.Fields[content].Kind != scan.Array {
+		return
+	}
+	for p := content + 1; p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
+		switch string(w.c.Text(w.doc.Member(p, dialect.PartType))) {
+		case "text", "refusal":
+			if raw := w.partText(p); raw != nil {
+				w.text(raw, nil)
+			}
+		case "image_url":
+			w.attach(w.doc.Member(p, dialect.PartImage), "image")
+		case "video_url":
+			w.attach(w.doc.Member(p, dialect.PartVideo), "video")
+		case "file":
+			w.attach(w.doc.Member(p, dialect.PartFile), "file")
+		case "input_audio":
+			w.audio(w.doc.Member(p, dialect.PartAudio))
+		default:
+			w.fail(w.doc.Path(p), "This model takes parts of text, images, audio, video and files only.")
+		}
+	}
+}
+
+// attach writes a data URL as inlineData and a link as fileData.
+func (w *request) attach(carrier int32, kind string) {
+	if carrier < 0 {
+		return
+	}
+	// The URL or data is the first member of every carrier.
+	link := w.c.Text(w.doc.Member(carrier, dialect.LinkURL))
+	if bytes.IndexByte(link, '\\') >= 0 {
+		// Some encoders write \/ for the slashes of a URL and of base64.
+		w.scratch = dialect.AppendUnescaped(w.scratch[:0], link)
+		link = w.scratch
+	}
+	at := func() string { return w.doc.Path(carrier) }
+	media, data, ok := dialect.DataURL(link)
+	switch {
+	case ok:
+		media, known := mediaType(kind, string(media))
+		if !known {
+			w.fail(at(), "%s", mediaTexts[kind])
+			return
+		}
+		if !dialect.IsBase64(data) {
+			w.fail(at(), "The data of the data URL is not base64.")
+			return
+		}
+		w.inline(media, data)
+	case bytes.HasPrefix(link, []byte("data:")):
+		w.fail(at(), "A data URL must be base64.")
+	default:
+		w.link(at, string(link), kind)
+	}
+}
+
+func (w *request) inline(media string, data []byte) {
+	w.part()
+	w.b = append(append(w.b, `{"inlineData":{"mimeType":"`...), media...)
+	w.b = append(append(append(w.b, `","data":"`...), data...), `"}}`...)
+}
+
+// link writes a link for the model to follow. It must tell by its end what is
+// there; Google's own hosts are not named to it, since there it reads with the
+// operator's rights what other customers may have put there.
+func (w *request) link(at func() string, link, kind string) {
+	u, err := url.Parse(link)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+		w.fail(at(), "This model takes data URLs and links that begin with https:// only.")
+		return
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if under(host, "googleapis.com") || under(host, "google.com") || under(host, "googleusercontent.com") {
+		w.fail(at(), "This model follows no links to %s; send a data URL.", host)
+		return
+	}
+	media := ""
+	if kind != "video" || !under(host, "youtube.com") && host != "youtu.be" {
+		known := false
+		if media, known = linkTypes[strings.ToLower(path.Ext(u.Path))]; known {
+			media, known = mediaType(kind, media)
+		}
+		if !known {
+			w.fail(at(), "This model follows links only where the path ends in the kind of file, such as .png or .pdf; "+
+				"send a data URL.")
+			return
+		}
+	}
+	w.part()
+	w.b = append(w.b, `{"fileData":{`...)
+	if media != "" {
+		w.b = append(append(append(w.b, `"mimeType":"`...), media...), `",`...)
+	}
+	w.b = append(dialect.AppendString(append(w.b, `"fileUri":`...), link), "}}"...)
+}
+
+func under(host, domain string) bool {
+	return host == domain || strings.HasSuffix(host, "."+domain)
+}
+
+// audio writes an input_audio part.
+func (w *request) audio(carrier int32) {
+	if carrier < 0 {
+		return
+	}
+	data := w.c.Text(w.doc.Member(carrier, dialect.AudioData))
+	if bytes.IndexByte(data, '\\') >= 0 {
+		w.scratch = dialect.AppendUnescaped(w.scratch[:0], data)
+		data = w.scratch
+	}
+	format := "wav"
+	if text := w.c.Text(w.doc.Member(carrier, dialect.AudioKind)); text != nil {
+		format = string(text)
+	}
+	media, known := audioTypes[format]
+	switch {
+	case !known:
+		w.fail(w.doc.Path(carrier)+".format", "This model takes audio of format wav, mp3, aiff, aac, ogg, flac and m4a only.")
+	case !dialect.IsBase64(data):
+		w.fail(w.doc.Path(carrier)+".data", "The data is not base64.")
+	default:
+		w.inline(media, data)
+	}
+}
+
+var audioTypes = map[string]string{"wav": "audio/wav", "mp3": "audio/mp3", "aiff": "audio/aiff", "aac": "audio/aac",
+	"ogg": "audio/ogg", "flac": "audio/flac", "m4a": "audio/m4a"}
+
+var mediaTexts = map[string]string{
+	"image": "This model takes images of type image/png, image/jpeg, image/webp, image/heic and image/heif only.",
+	"video": "This model takes videos of type video/mp4, video/mpeg, video/quicktime, video/webm, video/x-flv, " +
+		"video/wmv and video/3gpp only.",
+	"file": "This model takes files of type application/pdf and text only.",
+}
+
+// mediaType is a media type as the dialect spells it, for parts of one kind.
+func mediaType(kind, media string) (_ string, known bool) {
+	media = strings.ToLower(media)
+	if kind == "file" && (strings.HasPrefix(media, "text/") || media == "application/json") {
+		return "text/plain", true // of texts that is the one type that all models take
+	}
+	if as, ok := sameTypes[media]; ok {
+		media = as
+	}
+	return media, strings.Contains(mediaKinds[kind], " "+media+" ")
+}
+
+var sameTypes = map[string]string{"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "video/mov": "video/quicktime",
+	"video/mpg": "video/mpeg", "video/x-ms-wmv": "video/wmv", "video/3gp": "video/3gpp", "video/flv": "video/x-flv"}
+
+var mediaKinds = map[string]string{
+	"image": " image/png image/jpeg image/webp image/heic image/heif ",
+	"video": " video/mp4 video/mpeg video/quicktime video/webm video/x-flv video/wmv video/3gpp ",
+	"file":  " application/pdf ",
+}
+
+// linkTypes are media types by the end of a link's path.
+var linkTypes = map[string]string{
+	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".heic": "image/heic",
+	".heif": "image/heif",
+	".mp4":  "video/mp4", ".mpeg": "video/mpeg", ".mpg": "video/mpeg", ".mov": "video/quicktime", ".webm": "video/webm",
+	".flv": "video/x-flv", ".wmv": "video/wmv", ".3gp": "video/3gpp",
+	".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/plain", ".csv": "text/plain", ".json": "text/plain",
+	".html": "text/plain",
+}

@@ -1,0 +1,110 @@
+package gemini
+
+import "farebox/proxy/scan"
+
+// Members of an answer, whole or as an event of a stream.
+var (
+	callShape = scan.NewShape(scan.Members(nil, "id", "name", "args")...)
+	dataShape = scan.NewShape(scan.Members(nil, "mimeType", "data")...)
+	partShape = scan.NewShape(scan.Members(map[string]*scan.Shape{"functionCall": callShape, "inlineData": dataShape},
+		"text", "thought", "thoughtSignature", "functionCall", "inlineData", "executableCode", "codeExecutionResult")...)
+	contentShape   = scan.NewShape(scan.Members(map[string]*scan.Shape{"parts": partShape}, "parts")...)
+	candidateShape = scan.NewShape(scan.Members(map[string]*scan.Shape{"content": contentShape},
+		"content", "finishReason", "index", "groundingMetadata", "citationMetadata", "logprobsResult")...)
+	answerShape = scan.NewShape(scan.Members(map[string]*scan.Shape{
+		"candidates": candidateShape, "promptFeedback": scan.NewShape(scan.Members(nil, "blockReason")...),
+	}, "candidates", "usageMetadata", "promptFeedback", "responseId", "error")...)
+)
+
+const (
+	answerCandidates = iota
+	answerUsage
+	answerFeedback
+	answerID
+	answerError
+)
+
+const (
+	candidateContent = iota
+	candidateFinish
+	candidateIndex
+	candidateGrounding
+	candidateCitations
+	candidateLogprobs
+)
+
+const (
+	partText = iota
+	partThought
+	partSignature
+	partCall
+	partData
+	partCode
+	partResult
+)
+
+const (
+	callID = iota
+	callName
+	callArgs
+)
+
+// read is one scan of an answer or an event.
+type read struct {
+	doc  *scan.Document
+	body []byte
+}
+
+// string is what stands between the quotes of a string field; nil: there is none.
+func (r *read) string(i int32) []byte {
+	if i < 0 || r.doc.Fields[i].Kind != scan.String {
+		return nil
+	}
+	f := &r.doc.Fields[i]
+	return r.body[f.From+1 : f.To-1]
+}
+
+func (r *read) raw(i int32) []byte {
+	if i < 0 || r.doc.Fields[i].Kind == scan.Null {
+		return nil
+	}
+	return r.doc.Fields[i].Raw(r.body)
+}
+
+// parts is the list of a candidate's parts; -1: there is none.
+func (r *read) parts(candidate int32) int32 {
+	content := r.doc.Member(candidate, candidateContent)
+	if content < 0 || r.doc.Fields[content].Kind != scan.Object {
+		return -1
+	}
+	list := r.doc.Member(content, 0)
+	if list < 0 || r.doc.Fields[list].Kind != scan.Array {
+		return -1
+	}
+	return list
+}
+
+// part is one part of a candidate's content.
+type part struct {
+	text      []byte // nil: there is none
+	signature []byte
+	call      int32 // -1: none
+	data      int32 // -1: none
+	thought   bool
+}
+
+func (r *read) part(i int32) part {
+	p := part{
+		text: r.string(r.doc.Member(i, partText)), signature: r.string(r.doc.Member(i, partSignature)),
+		call: r.doc.Member(i, partCall), data: r.doc.Member(i, partData),
+	}
+	t := r.doc.Member(i, partThought)
+	p.thought = t >= 0 && r.doc.Fields[t].Kind == scan.True
+	if p.call >= 0 && r.doc.Fields[p.call].Kind != scan.Object {
+		p.call = -1
+	}
+	if p.data >= 0 && r.doc.Fields[p.data].Kind != scan.Object {
+		p.data = -1
+	}
+	return p
+}

@@ -1,0 +1,164 @@
+package gemini
+
+import (
+	"bytes"
+
+	"farebox/providers/chat/dialect"
+	"farebox/proxy/scan"
+)
+
+// thoughtFormat names who can read a thought again (addendum 5.2). Those of other
+// makers' models are never sent: they are a 400 of the whole request.
+const thoughtFormat = "google-gemini-v1"
+
+// noSignature stands where a call's own is lost, as in the history of another
+// model: the vendor's documented word for "do not check this one".
+const noSignature = `"skip_thought_signature_validator"`
+
+// kept is what an assistant's message kept of what the model thought: JSON strings
+// out of its reasoning_details and thought_signature.
+type kept struct {
+	details []byte // the list; nil: there is none
+	ours    bool   // some entry is of this dialect
+	text    []byte // signature of the text
+	stray   []byte // signature of a call that nobody knows, for the first one
+}
+
+// entry is one of reasoning_details.
+type entry struct{ kind, id, text, signature, data, format []byte }
+
+// ours says that this dialect can have written it. Clients may lose the format.
+func (e *entry) ours() bool { return len(e.format) == 0 || string(e.format) == `"`+thoughtFormat+`"` }
+
+func (k *kept) each(f func(e *entry)) {
+	for at := 1; k.details != nil; {
+		from, to, ok := dialect.NextElement(k.details, at)
+		if !ok {
+			return
+		}
+		if at = to; k.details[from] != '{' {
+			continue
+		}
+		var e entry
+		var m dialect.Member
+		raw := k.details[from:to]
+		for i, ok := dialect.NextMember(raw, 1, &m); ok; i, ok = dialect.NextMember(raw, i, &m) {
+			value := raw[m.From:m.To]
+			if value[0] != '"' {
+				continue
+			}
+			switch string(m.Key) {
+			case "type":
+				e.kind = value
+			case "id":
+				e.id = value
+			case "text":
+				e.text = value
+			case "signature":
+				e.signature = value
+			case "data":
+				e.data = value
+			case "format":
+				e.format = value
+			}
+		}
+		if e.ours() {
+			f(&e)
+		}
+	}
+}
+
+// keep reads what a message kept.
+func (w *request) keep(m int32, k *kept) {
+	if i := w.doc.Member(m, dialect.MessageReasoningDetails); i >= 0 && w.doc.Fields[i].Kind == scan.Array {
+		k.details = w.c.Raw(i)
+	}
+	entries := 0
+	k.each(func(e *entry) {
+		entries++
+		k.ours = k.ours || len(e.format) > 0
+		switch {
+		case string(e.kind) != `"reasoning.encrypted"` || len(e.data) <= 2:
+		case len(e.id) <= 2:
+			k.text = e.data
+		case !w.calledHere(m, e.id) && k.stray == nil:
+			k.stray = e.data
+		}
+	})
+	own := w.c.Raw(w.doc.Member(m, dialect.MessageThoughtSignature))
+	if entries > 0 || k.details != nil && len(k.details) > 2 || len(own) <= 2 || own[0] != '"' {
+		return
+	}
+	if w.hasCalls(m) {
+		k.stray = own
+	} else {
+		k.text = own
+	}
+}
+
+func (w *request) hasCalls(m int32) bool {
+	list := w.doc.Member(m, dialect.MessageToolCalls)
+	return list >= 0 && w.doc.Fields[list].Kind == scan.Array && w.doc.Fields[list].Len > 0
+}
+
+// calledHere says that a message has a call of that id, a JSON string.
+func (w *request) calledHere(m int32, id []byte) bool {
+	list := w.doc.Member(m, dialect.MessageToolCalls)
+	if list < 0 || w.doc.Fields[list].Kind != scan.Array {
+		return false
+	}
+	for at := list + 1; at < w.doc.Fields[list].Next; at = w.doc.Fields[at].Next {
+		if bytes.Equal(w.c.Raw(w.doc.Member(at, dialect.CallID)), id) {
+			return true
+		}
+	}
+	return false
+}
+
+// of is the signature of a call; nil: none was kept.
+func (k *kept) of(id []byte, first bool) (signature []byte) {
+	k.each(func(e *entry) {
+		if string(e.kind) == `"reasoning.encrypted"` && len(e.id) > 2 && bytes.Equal(e.id, id) && signature == nil {
+			signature = e.data
+		}
+	})
+	if signature == nil && first {
+		signature = k.stray
+		if signature == nil {
+			signature = k.text // there was no text to put it on
+		}
+	}
+	return signature
+}
+
+// thoughts gives the model its own thoughts back, where this dialect gave them:
+// whole ones stand in the details, streamed ones in reasoning_content.
+func (w *request) thoughts(m int32, k *kept) {
+	if !k.ours {
+		return
+	}
+	var signature []byte
+	whole := false
+	k.each(func(e *entry) {
+		if string(e.kind) != `"reasoning.text"` {
+			return
+		}
+		if len(e.text) > 2 {
+			w.thought(e.text, e.signature)
+			whole = true
+		} else if len(e.signature) > 2 {
+			signature = e.signature
+		}
+	})
+	if text := w.c.Raw(w.doc.Member(m, dialect.MessageReasoningContent)); !whole && len(text) > 2 && text[0] == '"' {
+		w.thought(text, signature)
+	}
+}
+
+func (w *request) thought(text, signature []byte) {
+	w.part()
+	w.b = append(append(w.b, `{"text":`...), text...)
+	w.b = append(w.b, `,"thought":true`...)
+	w.sign(signature)
+	w.b = append(w.b, '}')
+}
