@@ -28,6 +28,21 @@ func TestWholeAnswersAllocateNothing(t *testing.T) {
 	}
 }
 
+// A token that is renewed in the background costs a copy of its line.
+func TestCredentialsAllocateNothing(t *testing.T) {
+	up := rawUpstream(t, jsonAnswer(`{"answer":"#"}`), []byte(`"}`))
+	pl := newOnePlan(endpoint(t, up, func(o *EndpointOptions) {
+		o.Credential, o.Query = newBadge("Authorization: Bearer "+strings.Repeat("t", 1500)+"\r\n"), "api-version=1"
+	}))
+	g := newGateway(t, Options{}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) { pl.serve(g.p, ctx) })
+	c := g.dial()
+	request, buf := []byte(post(`{"model":"m"}`)), make([]byte, 64<<10)
+	exchange1(t, c, request, buf, []byte(`#"}`))
+	if n := testing.AllocsPerRun(300, func() { exchange1(t, c, request, buf, []byte(`#"}`)) }); n != 0 {
+		t.Errorf("a request with a credential allocates %v times", n)
+	}
+}
+
 func TestStreamsAllocateLittleAndEventsNothing(t *testing.T) {
 	count := func(events int) float64 {
 		answer := sseHead + strings.Repeat(chunk("data: {\"delta\":\"hello\"}\n\n"), events) + "0\r\n\r\n"

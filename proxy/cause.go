@@ -21,12 +21,13 @@ const (
 	Shutdown                // this process is ending
 	Panic                   // a lens panicked
 	NoTarget                // there was nobody to ask
+	NoCredential            // the endpoint's Credential had nothing to show
 )
 
 var causeNames = [...]string{
 	"none", "client_gone", "client_stalled", "connect_failed", "connect_timeout", "no_free_conn",
 	"first_byte_timeout", "idle_timeout", "total_timeout", "upstream_reset", "upstream_truncated",
-	"upstream_malformed", "cut", "shutdown", "panic", "no_target",
+	"upstream_malformed", "cut", "shutdown", "panic", "no_target", "no_credential",
 }
 
 func (c Cause) String() string {

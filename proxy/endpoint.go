@@ -27,7 +27,11 @@ type EndpointOptions struct {
 	// Headers are fixed request headers, secrets among them. Host,
 	// Content-Type, Accept, Accept-Encoding, User-Agent and the framing are ours.
 	Headers [][2]string
-	CAFile  string // PEM file of the only certificates to trust; empty: the system's
+	// Query is on every request, such as api-version=2024-10-21.
+	Query string
+	// Credential proves each request, where no fixed header does; nil: none.
+	Credential Credential
+	CAFile     string // PEM file of the only certificates to trust; empty: the system's
 	// Connect, FirstByte and Idle have defaults; Total 0 is no limit.
 	Connect, FirstByte, Idle, Total time.Duration
 	MaxConns                        int
@@ -44,7 +48,10 @@ type Endpoint struct {
 	network string
 	address string
 	tls     *tls.Config // nil: plain
+	host    string      // of the Host field
 	prefix  string      // base path
+	query   []byte      // EndpointOptions.Query behind a question mark…
+	further []byte      // …and behind an ampersand
 	fields  []byte      // " HTTP/1.1", Host and the fixed header lines
 
 	mu     sync.Mutex
@@ -98,6 +105,13 @@ func NewEndpoint(o EndpointOptions) (*Endpoint, error) {
 		if t.tls.RootCAs, err = readCertificates(o.CAFile); err != nil {
 			return nil, fmt.Errorf("cannot use the CA file of upstream %q: %w", o.Name, err)
 		}
+	}
+	t.host = host
+	if o.Query != "" {
+		if !queryText(o.Query) {
+			return nil, fmt.Errorf("cannot send the query of upstream %q: it holds characters that no query has", o.Name)
+		}
+		t.query, t.further = []byte("?"+o.Query), []byte("&"+o.Query)
 	}
 	var b strings.Builder
 	b.WriteString(" HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: farebox/1\r\nAccept-Encoding: identity\r\n")
@@ -176,6 +190,15 @@ func fixedHeader(name, value string) error {
 		return fmt.Errorf("its value holds control characters")
 	}
 	return nil
+}
+
+func queryText(s string) bool {
+	for _, c := range []byte(s) {
+		if c <= ' ' || c >= 0x7f || c == '#' || c == '?' {
+			return false
+		}
+	}
+	return true
 }
 
 func fieldValue(p []byte) bool {

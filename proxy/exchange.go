@@ -34,6 +34,8 @@ type Exchange struct {
 	pending []byte             // what Body had read before it found the answer too large
 	failed  Cause              // why the answer cannot be read on after payload
 
+	asks    Unproven // what the endpoint's credential proved last
+	proof   []byte   // …and the lines it wrote
 	vec     [][]byte // pieces of a large request
 	bufs    net.Buffers
 	unsent  bool // the upstream answered before it had the whole request
@@ -153,6 +155,8 @@ func (x *Exchange) Close() {
 // Reset clears the exchange for the next request; its buffer stays.
 func (x *Exchange) Reset() {
 	x.Close()
+	x.asks = Unproven{}
+	clear(x.proof[:cap(x.proof)]) // no secret stays in memory that others use
 	x.endpoint, x.failed, x.unsent, x.gotByte, x.suspect = nil, None, false, false, false
 	x.body = framing{}
 	lines := x.head.lines[:0]

@@ -70,12 +70,20 @@ func (x *Exchange) attempt(t *Endpoint, r *Request, start time.Time) (a Result) 
 		x.forget()
 		a = x.once(t, r, start, true)
 	}
+	if x.disproven(t, &a) {
+		// What was refused did not work on the request, and another token may do.
+		x.forget()
+		a = x.once(t, r, start, true)
+	}
 	x.headNs = time.Now().UnixNano()
 	return a
 }
 
 func (x *Exchange) once(t *Endpoint, r *Request, start time.Time, fresh bool) (a Result) {
 	x.gotByte = false
+	if a.Cause, a.Err = x.prove(t, r); a.Cause != None {
+		return a
+	}
 	if a.Cause, a.Err = x.connect(t, start.UnixNano(), fresh); a.Cause != None {
 		return a
 	}

@@ -39,7 +39,7 @@ func TestRequestHeadsCannotBeInjected(t *testing.T) {
 	defer tg.Close()
 	f := func(r Request, size int, want string) {
 		t.Helper()
-		b, ok := tg.appendHead(nil, &r, int64(size))
+		b, ok := tg.appendHead(nil, &r, int64(size), nil)
 		if ok != (want != "") || ok && string(b) != want {
 			t.Errorf("%+v: %v %q", r, ok, b)
 		}
@@ -65,7 +65,7 @@ func TestRequestHeadsCannotBeInjected(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bare.Close()
-	if b, _ := bare.appendHead(nil, &Request{}, 0); !strings.HasPrefix(string(b), "GET / HTTP/1.1\r\nHost: h\r\n") ||
+	if b, _ := bare.appendHead(nil, &Request{}, 0, nil); !strings.HasPrefix(string(b), "GET / HTTP/1.1\r\nHost: h\r\n") ||
 		bare.address != "h:80" {
 		t.Errorf("%q to %s", b, bare.address)
 	}
@@ -73,7 +73,7 @@ func TestRequestHeadsCannotBeInjected(t *testing.T) {
 
 func TestCausesHaveNames(t *testing.T) {
 	seen := map[string]bool{}
-	for c := None; c <= NoTarget; c++ {
+	for c := None; c <= NoCredential; c++ {
 		if s := c.String(); s == "" || seen[s] {
 			t.Errorf("cause %d is %q", c, s)
 		} else {

@@ -27,6 +27,17 @@ type Request struct {
 	FirstByte time.Duration
 }
 
+// method is the one that is sent.
+func (r *Request) method() string {
+	switch {
+	case r.Method != "":
+		return r.Method
+	case r.Body == nil && len(r.Patches) == 0 && r.Source == nil:
+		return "GET"
+	}
+	return "POST"
+}
+
 var errRequest = errors.New("the request has an unsendable path, Accept or ID")
 
 // send writes the request: one write up to 8 KiB, above that the pieces of the
@@ -39,11 +50,11 @@ func (x *Exchange) send(t *Endpoint, r *Request) (n int64, err error) {
 	size := PatchedLen(r.Body, r.Patches)
 	buf := x.in[:0]
 	whole := size <= oneWrite
-	if whole && size+len(t.fields)+len(t.prefix)+len(r.Path)+512 > smallBuffer {
+	if whole && size+len(t.fields)+len(x.proof)+len(t.prefix)+len(r.Path)+len(t.query)+512 > smallBuffer {
 		x.grow()
 		buf = x.large[:0]
 	}
-	buf, ok := t.appendHead(buf, r, int64(size))
+	buf, ok := t.appendHead(buf, r, int64(size), x.proof)
 	if !ok {
 		return 0, errRequest
 	}
@@ -76,14 +87,8 @@ func (x *Exchange) send(t *Endpoint, r *Request) (n int64, err error) {
 
 // appendHead appends the request head. Everything in it is ours; the checks
 // are against our own mistakes.
-func (t *Endpoint) appendHead(buf []byte, r *Request, size int64) (_ []byte, ok bool) {
-	method := r.Method
-	if method == "" {
-		method = "POST"
-		if r.Body == nil && len(r.Patches) == 0 && r.Source == nil {
-			method = "GET"
-		}
-	}
+func (t *Endpoint) appendHead(buf []byte, r *Request, size int64, proof []byte) (_ []byte, ok bool) {
+	method := r.method()
 	for _, c := range r.Path {
 		if c <= ' ' || c >= 0x7f {
 			return buf, false
@@ -99,7 +104,13 @@ func (t *Endpoint) appendHead(buf []byte, r *Request, size int64) (_ []byte, ok 
 		buf = append(buf, '/')
 	}
 	buf = append(buf, r.Path...)
+	if len(t.query) > 0 && bytes.IndexByte(r.Path, '?') >= 0 {
+		buf = append(buf, t.further...)
+	} else {
+		buf = append(buf, t.query...)
+	}
 	buf = append(buf, t.fields...)
+	buf = append(buf, proof...)
 	buf = append(buf, "Accept: "...)
 	buf = append(buf, orString(r.Accept, "*/*")...)
 	if len(r.ID) > 0 {

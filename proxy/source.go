@@ -31,7 +31,7 @@ const sourceStep = 64 << 10
 // the kernel took.
 func (x *Exchange) sendSource(t *Endpoint, r *Request) (n int64, err error) {
 	size := r.Source.Len()
-	head, ok := t.appendHead(x.in[:0], r, size)
+	head, ok := t.appendHead(x.in[:0], r, size, x.proof)
 	if !ok || size < 0 {
 		return 0, errRequest
 	}

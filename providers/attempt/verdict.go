@@ -104,8 +104,8 @@ func Lost(cause proxy.Cause) Verdict {
 	switch cause {
 	case proxy.ClientGone, proxy.ClientStalled, proxy.Shutdown, proxy.Cut, proxy.Panic:
 		return Verdict{Do: Fail}
-	case proxy.NoFreeConn:
-		return Verdict{Do: Retry} // our own cap, not the target's fault
+	case proxy.NoFreeConn, proxy.NoCredential:
+		return Verdict{Do: Retry} // our own cap, or our own token: not the target's fault
 	case proxy.ConnectFailed, proxy.ConnectTimeout:
 		return Verdict{Do: Retry, Health: Bad, For: Everyone, Unsent: true}
 	}
