@@ -8,6 +8,7 @@ require (
 	github.com/VictoriaMetrics/metrics v1.40.2
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/anthropics/anthropic-sdk-go v1.84.0
+	github.com/aws/aws-sdk-go-v2 v1.47.6
 	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1
 	github.com/dgraph-io/ristretto/v2 v2.4.2
 	github.com/emmansun/base64 v0.7.0
@@ -49,6 +50,8 @@ require (
 	golang.org/x/net v0.61.0
 	golang.org/x/text v0.43.0
 )
+
+require github.com/aws/smithy-go v1.28.8 // indirect
 
 require (
 	cloud.google.com/go v0.116.0 // indirect

@@ -183,6 +183,7 @@ func (v *validator) decimal(path string, d *Decimal, least, most int64) {
 // think.
 func (c *Chat) checkTarget(v *validator, path string, m *Model, t *Target, u *Upstream) {
 	v.writes(path, t, u)
+	v.cloudName(path, t, u, m.ID)
 	d, _ := u.speaks()
 	if c.Capabilities.XSearch && u.Dialect != "openai" {
 		v.wrong(path+".upstream", "the dialect of %s has no search of X; expected x_search: false, or an upstream of "+

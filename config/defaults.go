@@ -93,6 +93,7 @@ func (c *Config) complete() {
 	c.completeSearch()
 	c.Images.complete()
 	for i := range c.Upstreams {
+		c.Upstreams[i].completeCloud()
 		c.Upstreams[i].completeDrops()
 	}
 	for i := range c.Models {

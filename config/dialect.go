@@ -8,14 +8,16 @@ import (
 // dialect is a row of what upstreams can speak: all that a config must know of
 // it. What puts requests into it is in package providers under the same name.
 type dialect struct {
+	// name is what an operator writes; one with a slash is spoken to some upstreams
+	// of the dialect before it (Upstream.Spoken).
 	name string
 	key  carrier
 	// endpoints are paths that a base_url must not end in.
 	endpoints []string
 	// compatible says that bodies of OpenAI's API are sent as clients write them:
-	// quirks may be said of such a server, members dropped, and what is neither
-	// chat nor pictures asked for.
+	// quirks may be said of such a server, and members dropped.
 	compatible bool
+	embeds     bool // makes embeddings, as OpenAI's API asks for them
 	writes     bool // serves models of type text
 	draws      bool // serves models of pictures
 	// options are those of targets of type text, with their values.
@@ -31,7 +33,7 @@ var bearer = carrier{"Authorization", "Bearer "}
 var dialects = []dialect{
 	{
 		name: "openai", key: bearer, endpoints: []string{"/chat/completions", "/embeddings"},
-		compatible: true, writes: true, draws: true,
+		compatible: true, embeds: true, writes: true, draws: true,
 	},
 	{
 		name: "anthropic", key: carrier{header: "x-api-key"}, endpoints: []string{"/messages"},
@@ -41,6 +43,17 @@ var dialects = []dialect{
 		name: "gemini", key: carrier{header: "x-goog-api-key"},
 		endpoints: []string{":generateContent", ":streamGenerateContent"},
 		writes:    true, options: map[string][]string{"thinking": {"level", "budget", "none"}},
+	},
+	{name: "azure", key: carrier{header: "api-key"}, compatible: true, embeds: true, writes: true},
+	{name: "bedrock", key: bearer, compatible: true, writes: true},
+	{
+		name: "bedrock/anthropic", key: bearer, writes: true,
+		options: map[string][]string{"thinking": {"adaptive", "budget", "none"}},
+	},
+	{name: "vertex", key: bearer, writes: true, options: map[string][]string{"thinking": {"level", "budget", "none"}}},
+	{
+		name: "vertex/anthropic", key: bearer, writes: true,
+		options: map[string][]string{"thinking": {"adaptive", "budget", "none"}},
 	},
 	{name: "native", key: bearer, draws: true},
 	{name: "sdapi", key: bearer, draws: true},
@@ -52,7 +65,7 @@ var dialects = []dialect{
 func dialectsThat(can func(d *dialect) bool) []string {
 	var names []string
 	for i := range dialects {
-		if can(&dialects[i]) {
+		if can(&dialects[i]) && !strings.Contains(dialects[i].name, "/") {
 			names = append(names, dialects[i].name)
 		}
 	}
@@ -62,7 +75,7 @@ func dialectsThat(can func(d *dialect) bool) []string {
 // speaks is the dialect of an upstream. It is not known where the name is wrong,
 // which is reported there and nowhere else.
 func (u *Upstream) speaks() (d dialect, known bool) {
-	i := slices.IndexFunc(dialects, func(d dialect) bool { return d.name == u.Dialect })
+	i := slices.IndexFunc(dialects, func(d dialect) bool { return d.name == u.Spoken() })
 	if i < 0 {
 		return dialect{key: bearer}, false
 	}
@@ -102,11 +115,11 @@ func (v *validator) draws(path string, t *Target, u *Upstream) {
 	}
 }
 
-// compatible refuses an upstream that is not asked for what, since its vendor
-// has no endpoint for it that is like OpenAI's.
-func (v *validator) compatible(path string, t *Target, u *Upstream, what string) {
-	if d, known := u.speaks(); known && !d.compatible {
-		v.wrong(path+".upstream", "upstream %s speaks %s, which has no %s; expected an upstream of dialect %s",
-			quote(t.Upstream), u.Dialect, what, choice(dialectsThat(func(d *dialect) bool { return d.compatible })))
+// embeds refuses an upstream that is not asked for embeddings, since its vendor
+// has no endpoint for them that is like OpenAI's.
+func (v *validator) embeds(path string, t *Target, u *Upstream) {
+	if d, known := u.speaks(); known && !d.embeds {
+		v.wrong(path+".upstream", "upstream %s speaks %s, which has no embeddings; expected an upstream of dialect %s",
+			quote(t.Upstream), u.Dialect, choice(dialectsThat(func(d *dialect) bool { return d.embeds })))
 	}
 }

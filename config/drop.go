@@ -32,13 +32,14 @@ var costly = []string{
 
 // costlyAt are those that one vendor's hosts know besides.
 var costlyAt = []struct {
-	host  string
-	names []string
+	host    string
+	dialect string // whatever the host
+	names   []string
 }{
-	{"openai.azure.com", []string{"enhancements", "dataSources"}},
-	{"generativelanguage.googleapis.com", []string{"google", "cached_content", "thinking_config"}},
-	{"perplexity.ai", []string{"search_mode", "return_images", "return_related_questions", "num_search_results"}},
-	{"aliyuncs.com", []string{"enable_search", "search_options", "enable_thinking", "thinking_budget",
+	{"openai.azure.com", "azure", []string{"enhancements", "dataSources"}},
+	{"generativelanguage.googleapis.com", "", []string{"google", "cached_content", "thinking_config"}},
+	{"perplexity.ai", "", []string{"search_mode", "return_images", "return_related_questions", "num_search_results"}},
+	{"aliyuncs.com", "", []string{"enable_search", "search_options", "enable_thinking", "thinking_budget",
 		"enable_code_interpreter"}},
 }
 
@@ -62,7 +63,8 @@ func defaultDrops(u *Upstream) []string {
 	list := costly
 	if at, err := url.Parse(u.BaseURL); err == nil {
 		for _, h := range costlyAt {
-			if host := at.Hostname(); host == h.host || strings.HasSuffix(host, "."+h.host) {
+			host := at.Hostname()
+			if host == h.host || strings.HasSuffix(host, "."+h.host) || u.Dialect != "" && u.Dialect == h.dialect {
 				list = slices.Concat(list, h.names)
 			}
 		}

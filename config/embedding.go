@@ -30,6 +30,7 @@ func (e *Embedding) check(v *validator, path string, _ *Model) {
 
 func (e *Embedding) checkTarget(v *validator, path string, m *Model, t *Target, u *Upstream) {
 	v.writes(path, t, u)
-	v.compatible(path, t, u, "embeddings")
+	v.cloudName(path, t, u, m.ID)
+	v.embeds(path, t, u)
 	v.noOptions(path, m, t)
 }

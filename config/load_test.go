@@ -20,6 +20,11 @@ func testEnv(name string) (string, bool) {
 		"ANTHROPIC_API_KEY": "sk-ant",
 		"AZURE_API_KEY":     "azure",
 		"GEMINI_API_KEY":    "gemini",
+		"BEDROCK_API_KEY":   "bedrock",
+
+		"AWS_ACCESS_KEY_ID":     "AKIDEXAMPLE",
+		"AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI",
+
 		"EMPTY":             "",
 		"TEXT":              "hello-from-the-environment",
 		"NUMBER":            "4096",
@@ -57,6 +62,7 @@ var unlisted = strings.NewReplacer(
 	choice((&Config{Limits: Limits{Tiers: builtinTiers()}}).TierNames()), "{tiers}",
 	choice(dialectsThat(func(*dialect) bool { return true })), "{dialects}",
 	"of dialect "+choice(dialectsThat(func(d *dialect) bool { return d.writes })), "of dialect {dialects of text}",
+	"of dialect "+choice(dialectsThat(func(d *dialect) bool { return d.embeds })), "of dialect {dialects of embeddings}",
 	strings.Join(keysOf(newDecoder(nil, nil).shapes(&Model{Type: "text"})...), ", "), "{keys of models}",
 )
 

@@ -24,7 +24,15 @@ type Upstream struct {
 	BaseURL string            `yaml:"base_url"`
 	Key     Secret            `yaml:"key"`     // bearer key or x-api-key; may be empty for self-hosted
 	Headers map[string]Secret `yaml:"headers"` // further fixed request headers
-	CAFile  string            `yaml:"ca_file"`
+	// TokenFile holds a token in place of Key, which something else keeps fresh;
+	// it is read again when it changes.
+	TokenFile string `yaml:"token_file"`
+	CAFile    string `yaml:"ca_file"`
+
+	// Azure, AWS and Google are what the dialects of clouds have (cloud.go).
+	Azure  Azure  `yaml:"azure"`
+	AWS    AWS    `yaml:"aws"`
+	Google Google `yaml:"google"`
 
 	Timeouts       Timeouts      `yaml:"timeouts"`
 	MaxConnections int           `yaml:"max_connections"` // default 1024
@@ -150,6 +158,7 @@ func (v *validator) upstream(path string, u *Upstream) {
 	v.headerValue(path+".key", u.Key)
 	v.headers(path, u.Headers, v.keyHeader(path, u))
 	v.authority(path+".ca_file", u.CAFile)
+	v.cloud(path, u)
 
 	t := path + ".timeouts"
 	v.duration(t+".connect", u.Timeouts.Connect, time.Millisecond, 10*time.Minute)
@@ -280,7 +289,13 @@ func (v *validator) keyHeader(path string, u *Upstream) string {
 			v.wrong(at, "%s cannot carry the key; expected a header name such as api-key", v.shown(at))
 		}
 	}
-	if u.Key == "" {
+	switch {
+	case u.AWS.Signs(), u.Google.KeyFile != "":
+		return "authorization"
+	case u.TokenFile != "":
+		name, _ = u.TokenHeader()
+		return strings.ToLower(name)
+	case u.Key == "":
 		return ""
 	}
 	return carrier

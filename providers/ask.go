@@ -16,11 +16,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/tidwall/gjson"
 
 	"farebox/config"
 	"farebox/providers/chat/dialect"
+	"farebox/providers/credential"
 	"farebox/providers/rpc"
+	"farebox/proxy"
 )
 
 const (
@@ -72,7 +75,9 @@ func Ask(cfg *config.Config) []Asked {
 type asker struct {
 	http    http.Client
 	base    string
+	query   string
 	headers [][2]string
+	proof   credential.Credential // nil: the headers are enough
 }
 
 func newAsker(base, caFile string, connect time.Duration, headers [][2]string) (*asker, error) {
@@ -102,9 +107,12 @@ func newAsker(base, caFile string, connect time.Duration, headers [][2]string) (
 
 // ask gives the status and the first bytes of an answer.
 func (a *asker) ask(method, path, body string) (int, []byte, error) {
-	req, err := http.NewRequest(method, a.base+path, strings.NewReader(body))
+	req, err := http.NewRequest(method, a.base+path+a.query, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, errors.New("the address cannot be used")
+	}
+	if err := a.prove(req, body); err != nil {
+		return 0, nil, err
 	}
 	for _, h := range a.headers {
 		req.Header.Set(h[0], h[1])
@@ -122,12 +130,58 @@ func (a *asker) ask(method, path, body string) (int, []byte, error) {
 	return resp.StatusCode, words, nil
 }
 
+// prove shows what the upstream's credential shows.
+func (a *asker) prove(req *http.Request, body string) error {
+	if a.proof == nil {
+		return nil
+	}
+	q := proxy.Unproven{Method: req.Method, Host: req.URL.Host, Path: []byte(req.URL.EscapedPath()), Body: []byte(body)}
+	if req.URL.RawQuery != "" {
+		q.Query = []byte("?" + req.URL.RawQuery)
+	}
+	lines, err := a.proof.AppendFields(nil, &q)
+	if err != nil {
+		return err
+	}
+	for line := range strings.SplitSeq(strings.TrimSpace(string(lines)), "\r\n") {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+		a.headers = append(a.headers, [2]string{name, value}) // is kept out of what is printed
+	}
+	return nil
+}
+
 func askUpstream(u *config.Upstream) (string, error) {
-	a, err := newAsker(u.BaseURL, u.CAFile, u.Timeouts.Connect, targetOptions(u).Headers)
+	o := targetOptions(u)
+	a, err := newAsker(o.BaseURL, u.CAFile, u.Timeouts.Connect, o.Headers)
 	if err != nil {
 		return "", err
 	}
-	endpoint := dialects[u.Dialect].probe
+	if o.Query != "" {
+		a.query = "?" + o.Query
+	}
+	if a.proof, err = credential.Open(credential.Of(u), zerolog.Nop()); err != nil {
+		return "", err
+	}
+	if a.proof != nil {
+		defer a.proof.Close()
+	}
+	speaks := dialects[u.Spoken()]
+	if speaks.unlisted {
+		status, body, err := a.ask("POST", speaks.probe, "{}")
+		if err == nil && (status == 400 || status == 404) {
+			return fmt.Sprintf("takes the credential (%d to an empty request)", status), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return judged(status, body, a.headers)
+	}
+	if u.Azure.Deployments() {
+		// What has no deployment stands beside them.
+		a.base = strings.TrimSuffix(a.base, "/deployments")
+	}
+	endpoint := speaks.probe
 	status, body, err := a.ask("GET", "/models", "")
 	if err != nil {
 		return "", err

@@ -13,8 +13,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"farebox/config"
 	"farebox/providers/chat/dialect"
+	"farebox/providers/credential"
 	"farebox/providers/health"
 	"farebox/proxy"
 )
@@ -35,17 +38,20 @@ type Catalog struct {
 // endpoint is an Upstream with what decides whether a reload keeps it.
 type endpoint struct {
 	Upstream
-	options proxy.EndpointOptions
-	ca      [sha256.Size]byte // of the CA file
+	options    proxy.EndpointOptions // without the credential
+	ca         [sha256.Size]byte     // of the CA file
+	spec       credential.Spec
+	credential credential.Credential // nil: the options' headers are enough
 }
 
 // NewCatalog builds the catalog of a checked config. Connections and health of
 // targets whose settings are those of prev (nil: there is none) are taken over.
-func NewCatalog(cfg *config.Config, prev *Catalog, now time.Time) (*Catalog, error) {
+func NewCatalog(cfg *config.Config, prev *Catalog, now time.Time, log zerolog.Logger) (*Catalog,
+	error) {
 	c := &Catalog{brand: cfg.Brand, upstreams: map[string]*endpoint{}, clock: time.Now}
 	chat := dialect.ChatShape(cfg.Brand, cfg.BrandAliases, cfg.Drops())
 	for i := range cfg.Upstreams {
-		u, err := newUpstream(&cfg.Upstreams[i], prev)
+		u, err := newUpstream(&cfg.Upstreams[i], prev, log)
 		if err != nil {
 			c.Close(prev)
 			return nil, err
@@ -71,25 +77,31 @@ func NewCatalog(cfg *config.Config, prev *Catalog, now time.Time) (*Catalog, err
 // Models are all models, by Index.
 func (c *Catalog) Models() []*Model { return c.models }
 
-// Close closes the connections of targets that next (nil: nobody) does not use
-// any more.
+// Close closes the connections of targets, and ends the credentials, that next
+// (nil: nobody) does not use any more.
 func (c *Catalog) Close(next *Catalog) {
 	for name, u := range c.upstreams {
-		if next != nil && next.upstreams[name] != nil && next.upstreams[name].Proxy == u.Proxy {
-			continue
+		var kept *endpoint
+		if next != nil {
+			kept = next.upstreams[name]
 		}
-		u.Proxy.Close()
+		if kept == nil || kept.Proxy != u.Proxy {
+			u.Proxy.Close()
+		}
+		if u.credential != nil && (kept == nil || kept.credential != u.credential) {
+			u.credential.Close()
+		}
 	}
 }
 
-func newUpstream(cfg *config.Upstream, prev *Catalog) (*endpoint, error) {
-	speaks, ok := dialects[cfg.Dialect]
+func newUpstream(cfg *config.Upstream, prev *Catalog, log zerolog.Logger) (*endpoint, error) {
+	speaks, ok := dialects[cfg.Spoken()]
 	if !ok {
 		return nil, fmt.Errorf("cannot speak dialect %q to upstream %s: it is unknown", cfg.Dialect, cfg.Name)
 	}
 	u := &endpoint{
 		Upstream: Upstream{Name: cfg.Name, Config: cfg, Dialect: speaks.chat, Natives: speaks.natives},
-		options:  targetOptions(cfg),
+		options:  targetOptions(cfg), spec: credential.Of(cfg),
 	}
 	if cfg.CAFile != "" {
 		// Certificates are renewed in place, so the path alone tells nothing.
@@ -99,14 +111,32 @@ func newUpstream(cfg *config.Upstream, prev *Catalog) (*endpoint, error) {
 		}
 		u.ca = sha256.Sum256(pem)
 	}
+	var old *endpoint
 	if prev != nil {
-		if old := prev.upstreams[cfg.Name]; old != nil && old.ca == u.ca && reflect.DeepEqual(old.options, u.options) {
-			u.Proxy = old.Proxy
-			return u, nil
+		old = prev.upstreams[cfg.Name]
+	}
+	same := old != nil && old.ca == u.ca && old.spec == u.spec
+	if same && reflect.DeepEqual(old.options, u.options) {
+		u.Proxy, u.credential = old.Proxy, old.credential
+		return u, nil
+	}
+	if same {
+		u.credential = old.credential // whose token is as good as before
+	} else {
+		var err error
+		if u.credential, err = credential.Open(u.spec, log); err != nil {
+			return nil, err
 		}
 	}
-	t, err := proxy.NewEndpoint(u.options)
+	o := u.options
+	if u.credential != nil {
+		o.Credential = u.credential
+	}
+	t, err := proxy.NewEndpoint(o)
 	if err != nil {
+		if u.credential != nil && !same {
+			u.credential.Close()
+		}
 		return nil, err
 	}
 	u.Proxy = t
@@ -117,7 +147,7 @@ func newUpstream(cfg *config.Upstream, prev *Catalog) (*endpoint, error) {
 // that its dialect wants.
 func targetOptions(u *config.Upstream) proxy.EndpointOptions {
 	o := proxy.EndpointOptions{
-		Name: u.Name, BaseURL: u.BaseURL, CAFile: u.CAFile,
+		Name: u.Name, BaseURL: u.EndpointURL(), Query: u.Query(), CAFile: u.CAFile,
 		Connect: u.Timeouts.Connect, FirstByte: u.Timeouts.FirstByte, Idle: u.Timeouts.Idle, Total: u.Timeouts.Total,
 		MaxConns: u.MaxConnections, MaxIdle: u.MaxIdle, RetrySafe: u.RetrySafe,
 	}
@@ -129,7 +159,7 @@ func targetOptions(u *config.Upstream) proxy.EndpointOptions {
 	for _, name := range written {
 		o.Headers = append(o.Headers, [2]string{name, u.Headers[name].Reveal()})
 	}
-	for _, h := range dialects[u.Dialect].headers {
+	for _, h := range dialects[u.Spoken()].headers {
 		if !slices.ContainsFunc(written, func(name string) bool { return strings.EqualFold(name, h[0]) }) {
 			o.Headers = append(o.Headers, h)
 		}

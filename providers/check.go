@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"farebox/config"
+	"farebox/providers/credential"
 )
 
 // CheckCommand is `farebox check`.
@@ -19,6 +20,11 @@ func CheckCommand() *cobra.Command {
 			cfg, err := config.Load(file)
 			if err != nil {
 				return err
+			}
+			for i := range cfg.Upstreams {
+				if err := credential.Check(credential.Of(&cfg.Upstreams[i])); err != nil {
+					return err
+				}
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), config.Summary(cfg))
 			if online {

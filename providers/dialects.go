@@ -2,9 +2,12 @@ package providers
 
 import (
 	"farebox/providers/chat/anthropic"
+	"farebox/providers/chat/azure"
+	"farebox/providers/chat/bedrock"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/chat/gemini"
 	"farebox/providers/chat/openai"
+	"farebox/providers/chat/vertex"
 	"farebox/providers/image"
 	"farebox/providers/image/fal"
 	"farebox/providers/image/native"
@@ -22,21 +25,32 @@ type spoken struct {
 	picture image.Dialect // nil: none
 	// headers are on every request that has none of the same name from the operator.
 	headers [][2]string
+	// unlisted says that models are not listed, and that a model which does not
+	// exist is told from a wrong credential.
+	unlisted bool
 	// probe is an endpoint that refuses an empty request and charges nothing for
 	// it; empty: none.
 	probe string
 }
 
-// dialects are all that the config may name.
+// dialects are all that the config may name, by config.Upstream.Spoken.
 var dialects = map[string]spoken{
 	"openai": {chat: openai.Dialect{}, picture: imageopenai.Dialect{}, probe: "/chat/completions"},
 	"anthropic": {
 		chat: anthropic.Dialect{}, probe: "/messages",
 		headers: [][2]string{{anthropic.VersionHeader, anthropic.Version}},
 	},
-	"gemini":    {chat: gemini.Dialect{}}, // without a model in the path there is nothing to ask but the list
-	"native":    {picture: native.Dialect{}},
-	"sdapi":     {picture: sdapi.Dialect{}},
-	"stability": {picture: stability.Dialect{}},
-	"fal":       {picture: fal.Dialect{}},
+	"gemini":  {chat: gemini.Dialect{}}, // without a model in the path there is nothing to ask but the list
+	"azure":   {chat: azure.Dialect{}, probe: "/chat/completions"},
+	"bedrock": {chat: bedrock.OpenAI{}, probe: "/chat/completions"},
+	"bedrock/anthropic": {
+		chat: bedrock.Anthropic{}, probe: "/messages",
+		headers: [][2]string{{anthropic.VersionHeader, anthropic.Version}},
+	},
+	"vertex":           {chat: gemini.Dialect{}, probe: "/models/farebox:countTokens", unlisted: true},
+	"vertex/anthropic": {chat: vertex.Anthropic{}, probe: "/models/farebox:rawPredict", unlisted: true},
+	"native":           {picture: native.Dialect{}},
+	"sdapi":            {picture: sdapi.Dialect{}},
+	"stability":        {picture: stability.Dialect{}},
+	"fal":              {picture: fal.Dialect{}},
 }

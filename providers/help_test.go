@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"farebox/config"
 )
 
@@ -20,7 +22,7 @@ func catalogOf(t testing.TB, text string, prev *Catalog, now time.Time) *Catalog
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewCatalog(cfg, prev, now)
+	c, err := NewCatalog(cfg, prev, now, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

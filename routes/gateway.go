@@ -104,12 +104,13 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	if old != nil {
 		prev = old.catalog
 	}
-	catalog, err := providers.NewCatalog(cfg, prev, time.Now())
+	catalog, err := providers.NewCatalog(cfg, prev, time.Now(), g.log)
 	if err != nil {
 		return fmt.Errorf("cannot build the model catalog: %w", err)
 	}
 	next := &snapshot{cfg: cfg, catalog: catalog, names: newHeaderNames(cfg.Brand)}
 	if err := g.load(next, old); err != nil {
+		catalog.Close(prev)
 		return err
 	}
 	next.cors = newCrossOrigin(&cfg.CORS, next)

@@ -25,7 +25,7 @@ func failureFor(sc *Scenario, model string) failure {
 	case "policy":
 		return failure{
 			text: "Your request was rejected as a result of our safety system.",
-			kind: "invalid_request_error", code: "content_policy_violation",
+			kind: "invalid_request_error", code: codePolicy,
 		}
 	case "quota":
 		return failure{
@@ -59,6 +59,17 @@ func failureFor(sc *Scenario, model string) failure {
 			code: "service_unavailable"}
 	}
 	return failure{text: "simulated failure", kind: "server_error"}
+}
+
+const codePolicy = "content_policy_violation"
+
+// azureFiltered is what Azure's content filter says of a prompt.
+func azureFiltered() []byte {
+	return []byte(`{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content ` +
+		`management policy. Please modify your prompt and retry. To learn more about our content filtering policies ` +
+		`please read our documentation: https://go.microsoft.com/fwlink/?linkid=2198766","type":null,"param":"prompt",` +
+		`"code":"content_filter","status":400,"innererror":{"code":"ResponsibleAIPolicyViolation",` +
+		`"content_filter_result":{"hate":{"filtered":true,"severity":"high"}}}}}`)
 }
 
 func badKey(key []byte) failure {

@@ -45,6 +45,13 @@ func (c *conn) promptOf(path string, asked gjson.Result) int64 {
 }
 
 func (c *conn) answer(path string, x *exchange) (status int, keep bool, err error) {
+	to, cloud, no := c.enter(path)
+	if no != nil {
+		x.outcome = Refused
+		c.extra = append(c.extra, no.header...)
+		return c.reply(x.sc, no.status, contentJSON, []byte(no.body))
+	}
+	path, x.cloud = to, cloud
 	asked := gjson.ParseBytes(c.req.body)
 	painter, ok := painterOf(path)
 	var p *painting
@@ -235,6 +242,8 @@ func (c *conn) refuse(x *exchange, anthropic bool, status int, f failure) (int, 
 	x.tally = Tally{}
 	content, body := contentJSON, f.openai()
 	switch {
+	case x.cloud == "azure" && f.code == codePolicy:
+		body = azureFiltered()
 	case anthropic:
 		body = f.anthropic(status)
 	case x.google:

@@ -42,11 +42,12 @@ const (
 
 // Server is the simulated upstream. It may serve several listeners.
 type Server struct {
-	options Options
-	truth   truth
-	ids     atomic.Uint64
-	draws   atomic.Uint64
-	cache   sync.Map // model suffix -> *Scenario
+	options  Options
+	truth    truth
+	identity Identity
+	ids      atomic.Uint64
+	draws    atomic.Uint64
+	cache    sync.Map // model suffix -> *Scenario
 
 	mu        sync.Mutex
 	closed    bool

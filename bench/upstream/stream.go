@@ -80,10 +80,19 @@ type chatStream struct {
 	buf  []byte
 }
 
+const azurePrompt = `data: {"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":` +
+	`[{"prompt_index":0,"content_filter_results":{"hate":{"filtered":false,"severity":"safe"}}}]}`
+
 func (s *chatStream) run() (bool, error) {
 	s.head = append([]byte("data: "), s.a.openaiHead("chat.completion.chunk")...)
 	s.begin()
 	defer s.book()
+	if s.x.cloud == "azure" {
+		// The first event says what the filter found in the prompt.
+		if err := s.c.wire.event([]byte(azurePrompt+s.eol+s.eol), 0); err != nil {
+			return false, err
+		}
+	}
 	for i := range s.a.choices {
 		if err := s.chunk(i, `{"role":"assistant","content":"","refusal":null}`, "", nil, 0); err != nil {
 			return false, err

@@ -227,6 +227,7 @@ func (c *conn) serveTruth(path string) bool {
 // exchange is the bookkeeping of one answer from its start to its end.
 type exchange struct {
 	endpoint string
+	cloud    string // through whose door the request came; empty: none's
 	sc       *Scenario
 	tally    Tally
 	opened   time.Time

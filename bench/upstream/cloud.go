@@ -1,0 +1,180 @@
+package upstream
+
+import (
+	"bytes"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+)
+
+// Below /azure, /bedrock and /vertex stand the doors of clouds: they ask who
+// comes, and for paths, versions and bodies, as their vendors document it, and
+// lead to the endpoints of OpenAI's and Anthropic's forms.
+
+// door lets a request through to the path that it gives, or refuses it.
+type door func(c *conn, path, query string) (to string, no *refusal)
+
+// refusal is an error in the form of one cloud.
+type refusal struct {
+	status int
+	body   string
+	header [][2]string
+}
+
+// doors by the first part of the path.
+var doors = map[string]door{"azure": (*conn).azure, "bedrock": (*conn).bedrock, "vertex": (*conn).vertex}
+
+// enter leads a request for a cloud through its door; cloud is empty for others.
+func (c *conn) enter(path string) (to, cloud string, no *refusal) {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	through := doors[first]
+	if through == nil {
+		return path, "", nil
+	}
+	_, query, _ := strings.Cut(string(c.req.path), "?")
+	// Refusals too say what time it is.
+	c.extra = append(c.extra, [2]string{"Date", c.srv.identity.now().UTC().Format(http.TimeFormat)})
+	to, no = through(c, strings.TrimPrefix(path, "/"+first), query)
+	if no == nil {
+		c.req.key = []byte(c.srv.options.Key) // has been asked for
+	}
+	return to, first, no
+}
+
+// bearer is the token of the Authorization header.
+func (c *conn) bearer() string {
+	token, ok := strings.CutPrefix(string(c.header("authorization")), "Bearer ")
+	if !ok {
+		return ""
+	}
+	return token
+}
+
+// knowsKey says that a key is the server's; without one, any is.
+func (c *conn) knowsKey(key string) bool {
+	return key != "" && (c.srv.options.Key == "" || key == c.srv.options.Key)
+}
+
+var (
+	azureDeployment = regexp.MustCompile(`^/openai/deployments/([A-Za-z0-9._-]+)(/chat/completions|/embeddings)$`)
+	azureDate       = regexp.MustCompile(`^api-version=\d{4}-\d{2}-\d{2}(-preview)?$`)
+	vertexModel     = regexp.MustCompile(
+		`^/v1/projects/[a-z0-9-]+/locations/[a-z0-9-]+/publishers/(google|anthropic)/models/([A-Za-z0-9._@-]+):(\w+)$`)
+)
+
+func (c *conn) azure(path, query string) (string, *refusal) {
+	key := string(c.header("api-key"))
+	if token := c.bearer(); !c.knowsKey(key) && !c.srv.identity.knowsEntra(token) || key != "" && token != "" {
+		return "", &refusal{status: 401, body: `{"error":{"code":"401","message":"Access denied due to invalid ` +
+			`subscription key or wrong API endpoint for resource simsecret-resource. Make sure to provide a valid key ` +
+			`for an active subscription."}}`}
+	}
+	missing := &refusal{status: 404, body: `{"error":{"code":"404","message":"Resource not found"}}`}
+	if rest, ok := strings.CutPrefix(path, "/openai/v1"); ok {
+		if query != "" && query != "api-version=preview" {
+			return "", &refusal{status: 400, body: `{"error":{"code":"BadRequest","message":"API version not supported"}}`}
+		}
+		return "/v1" + rest, nil
+	}
+	if !azureDate.MatchString(query) {
+		return "", missing
+	}
+	if path == "/openai/models" {
+		return "/v1/models", nil
+	}
+	at := azureDeployment.FindStringSubmatch(path)
+	if at == nil {
+		return "", missing
+	}
+	if strings.HasPrefix(at[1], "missing") {
+		return "", &refusal{status: 404, body: `{"error":{"code":"DeploymentNotFound","message":"The API deployment ` +
+			at[1] + ` for this resource does not exist."}}`}
+	}
+	// The deployment decides, whatever the body says.
+	c.setBody("model", at[1])
+	return "/v1" + at[2], nil
+}
+
+func (c *conn) bedrock(path, query string) (string, *refusal) {
+	no := func(kind, text string) (string, *refusal) {
+		body, _ := sjson.Set("{}", "message", text)
+		return "", &refusal{status: 403, body: body, header: [][2]string{{"x-amzn-ErrorType", kind + ":http://internal/"}}}
+	}
+	if token := c.bearer(); token != "" {
+		if !c.knowsKey(token) {
+			return no("AccessDeniedException", "Authentication failed: Please make sure your API Key is valid.")
+		}
+	} else {
+		full, _, _ := bytes.Cut(c.req.path, []byte("?"))
+		service := "bedrock"
+		if strings.HasPrefix(path, "/anthropic/") {
+			service = "bedrock-mantle"
+		}
+		r := signedRequest{method: string(c.req.method), path: string(full), query: query, body: c.req.body,
+			header: c.header, now: c.srv.identity.now(), service: service, secretOf: c.srv.identity.secretOf}
+		if kind, text := r.fault(); kind != "" {
+			return no(kind, text)
+		}
+	}
+	if to, ok := strings.CutPrefix(path, "/openai"); ok && strings.HasPrefix(to, "/v1/") {
+		return to, nil
+	}
+	if to, ok := strings.CutPrefix(path, "/anthropic"); ok && to == "/v1/messages" {
+		return to, nil
+	}
+	return "", &refusal{status: 404, body: `{"message":"Unknown operation"}`,
+		header: [][2]string{{"x-amzn-ErrorType", "UnknownOperationException"}}}
+}
+
+func (c *conn) vertex(path, _ string) (string, *refusal) {
+	no := func(status int, word, text string) (string, *refusal) {
+		body, _ := sjson.Set(`{"error":{}}`, "error.code", status)
+		body, _ = sjson.Set(body, "error.message", text)
+		body, _ = sjson.Set(body, "error.status", word)
+		return "", &refusal{status: status, body: body}
+	}
+	if path == "/token" {
+		status, body := c.srv.identity.exchange(string(c.req.body), "http://"+string(c.header("host"))+"/vertex/token")
+		return "", &refusal{status: status, body: body}
+	}
+	if !c.srv.identity.knowsGoogle(c.bearer()) {
+		return no(401, "UNAUTHENTICATED", "Request had invalid authentication credentials. Expected OAuth 2 access "+
+			"token, login cookie or other valid authentication credential.")
+	}
+	at := vertexModel.FindStringSubmatch(path)
+	if at == nil {
+		return no(404, "NOT_FOUND", "Not found.")
+	}
+	publisher, model, method := at[1], at[2], at[3]
+	if publisher == "google" {
+		return "/v1beta/models/" + model + ":" + method, nil
+	}
+	asked := gjson.ParseBytes(c.req.body)
+	switch {
+	case strings.HasPrefix(model, "missing") || model == "farebox":
+		return no(404, "NOT_FOUND", "Publisher Model `projects/simsecret-project/locations/global/publishers/anthropic/"+
+			"models/"+model+"` was not found or your project does not have access to it.")
+	case method != "rawPredict" && method != "streamRawPredict":
+		return no(404, "NOT_FOUND", "Not found.")
+	case asked.Get("anthropic_version").Str != "vertex-2023-10-16":
+		return no(400, "INVALID_ARGUMENT", "anthropic_version: Field required")
+	case asked.Get("model").Exists():
+		return no(400, "INVALID_ARGUMENT", "model: Extra inputs are not permitted")
+	case asked.Get("stream").Bool() != (method == "streamRawPredict"):
+		return no(400, "INVALID_ARGUMENT", "stream: does not go with the method "+method)
+	}
+	c.req.anthropic = []byte("2023-06-01")
+	c.req.body, _ = sjson.DeleteBytes(append([]byte(nil), c.req.body...), "anthropic_version")
+	c.setBody("model", model)
+	return "/v1/messages", nil
+}
+
+// setBody sets a top member of the request.
+func (c *conn) setBody(name, value string) {
+	if gjson.ValidBytes(c.req.body) {
+		c.req.body, _ = sjson.SetBytes(append([]byte(nil), c.req.body...), name, value)
+	}
+}

@@ -1,0 +1,88 @@
+// Package bedrock speaks to Amazon Bedrock through the endpoints that take
+// OpenAI's and Anthropic's own bodies: [OpenAI] and [Anthropic] differ from
+// these dialects in how errors are told only.
+//
+// Who asks is proven by the endpoint (package credential): a key as bearer
+// token, with which bodies go out as they are, or a signature of each request.
+//
+// What may not enter: Bedrock's own bodies and its binary event streams, which
+// these endpoints do not need.
+package bedrock
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/providers/chat/anthropic"
+	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/openai"
+)
+
+// OpenAI is the endpoint of chat completions.
+type OpenAI struct{ openai.Dialect }
+
+// Anthropic is the endpoint of messages.
+type Anthropic struct{ anthropic.Dialect }
+
+var (
+	_ dialect.Dialect = OpenAI{}
+	_ dialect.Dialect = Anthropic{}
+)
+
+// Error reads an error answer.
+func (d OpenAI) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+	status, body = ownError(status, body)
+	return d.Dialect.Error(status, retryAfter, body)
+}
+
+// Error reads an error answer.
+func (d Anthropic) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+	status, body = ownError(status, body)
+	return d.Dialect.Error(status, retryAfter, body)
+}
+
+// ownError reads the form that AWS itself answers in, before a model's endpoint
+// sees a request: {"message":…}, with the kind of error in __type or code. Its
+// texts name accounts, roles and addresses of models, so that only what is about
+// the request's own values is kept.
+func ownError(status int, body []byte) (int, []byte) {
+	if len(body) > maxErrorBody || !gjson.ValidBytes(body) {
+		return status, body
+	}
+	root := gjson.ParseBytes(body)
+	if root.Get("error").Exists() || root.Get("type").Str == "error" {
+		return status, body
+	}
+	kind := root.Get("__type").String() + root.Get("code").String()
+	kind = kind[strings.LastIndexByte(kind, '#')+1:]
+	if as, known := kinds[kind]; known {
+		status = as
+	}
+	for _, begin := range wrongModel {
+		if strings.HasPrefix(root.Get("message").Str, begin) {
+			status = 404
+		}
+	}
+	if status != 400 || strings.Contains(root.Raw, "arn:aws") {
+		return status, nil
+	}
+	return status, body
+}
+
+// kinds are AWS's names of errors, with the statuses that they stand for here.
+// Those that a request cannot cause are of the operator's account or keys.
+var kinds = map[string]int{
+	"AccessDeniedException": 401, "UnrecognizedClientException": 401, "InvalidSignatureException": 401,
+	"ExpiredTokenException": 401, "IncompleteSignatureException": 401, "MissingAuthenticationTokenException": 401,
+	"ResourceNotFoundException": 404, "ServiceQuotaExceededException": 429, "ThrottlingException": 429,
+	"ModelNotReadyException": 503, "ModelTimeoutException": 504, "ModelErrorException": 500,
+	"InternalServerException": 500, "ServiceUnavailableException": 503,
+}
+
+// wrongModel begin texts of 400 about a model that the account does not have
+// under that name. Texts about requests begin otherwise.
+var wrongModel = []string{"The provided model identifier is invalid", "Invocation of model ID "}
+
+const maxErrorBody = 64 << 10

@@ -1,0 +1,194 @@
+package credential
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp"
+
+	"farebox/proxy"
+)
+
+// skewAllowed is how far the clocks may be apart before ours is corrected: AWS
+// refuses what was signed five minutes before or after.
+const skewAllowed = 4 * time.Minute
+
+// awsKeys are one set of AWS credentials.
+type awsKeys struct{ access, secret, session string }
+
+// signing is what requests are signed with, swapped as a whole.
+type signing struct {
+	keys   awsKeys
+	offset time.Duration // of AWS's clock from ours
+	mark   uint64
+}
+
+// signer signs every request with AWS Signature Version 4. The signature covers
+// the body's hash, so that it is made of what is really sent.
+type signer struct {
+	spec   Spec
+	log    zerolog.Logger
+	v4     *v4.Signer
+	now    func() time.Time
+	hashes sync.Pool
+
+	with atomic.Pointer[signing]
+	mu   sync.Mutex // owns file, and changes of with
+	file *secretFile
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+func newSigner(s Spec, log zerolog.Logger) *signer {
+	g := &signer{spec: s, log: log, v4: v4.NewSigner(), now: time.Now, done: make(chan struct{})}
+	g.hashes.New = func() any { return sha256.New() }
+	g.with.Store(&signing{keys: awsKeys{s.AccessKey.Reveal(), s.SecretKey.Reveal(), s.SessionToken.Reveal()}})
+	ctx, stop := context.WithCancel(context.Background())
+	g.stop = stop
+	if s.File == "" {
+		close(g.done)
+		return g
+	}
+	g.file = &secretFile{path: s.File}
+	g.mu.Lock()
+	g.reread()
+	g.mu.Unlock()
+	go g.keep(ctx)
+	return g
+}
+
+// keep looks at the credentials file until Close.
+func (g *signer) keep(ctx context.Context) {
+	defer close(g.done)
+	tick := time.NewTicker(filePoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		g.mu.Lock()
+		g.reread()
+		g.mu.Unlock()
+	}
+}
+
+// reread takes other keys from the file. The caller holds mu.
+func (g *signer) reread() {
+	if !g.file.stale() {
+		return
+	}
+	data, err := g.file.read()
+	var keys awsKeys
+	if err == nil {
+		keys, err = parseProfile(data, g.spec.Profile)
+	}
+	if err != nil {
+		g.log.Warn().Err(err).Msg("cannot read the AWS credentials of the upstream again; the last ones are still used")
+		return
+	}
+	if was := g.with.Load(); keys != was.keys {
+		g.with.Store(&signing{keys: keys, offset: was.offset, mark: was.mark + 1})
+	}
+}
+
+// AppendFields is proxy.Credential.
+func (g *signer) AppendFields(dst []byte, q *proxy.Unproven) ([]byte, error) {
+	with := g.with.Load()
+	if with.keys.access == "" {
+		return dst, errors.New("there are no AWS credentials yet")
+	}
+	q.Mark = with.mark
+	sum, err := g.hash(q)
+	if err != nil {
+		return dst, err
+	}
+	path := q.Prefix + string(q.Path)
+	at, err := url.ParseRequestURI(path + string(q.Query))
+	if err != nil {
+		return dst, errors.New("the request has a path that cannot be signed")
+	}
+	at.Scheme, at.Host = "https", q.Host
+	req := &http.Request{Method: q.Method, URL: at, Host: q.Host, Header: make(http.Header, 4)}
+	err = g.v4.SignHTTP(context.Background(), aws.Credentials{AccessKeyID: with.keys.access,
+		SecretAccessKey: with.keys.secret, SessionToken: with.keys.session}, req, sum, g.spec.Service, g.spec.Region,
+		g.now().Add(with.offset))
+	if err != nil {
+		return dst, errors.New("the request cannot be signed")
+	}
+	for name, values := range req.Header {
+		for _, v := range values {
+			dst = append(append(append(append(dst, name...), ": "...), v...), "\r\n"...)
+		}
+	}
+	return dst, nil
+}
+
+// hash is the SHA-256, in hexadecimal digits, of the body as it will be sent.
+func (g *signer) hash(q *proxy.Unproven) (string, error) {
+	h := g.hashes.Get().(hash.Hash)
+	defer g.hashes.Put(h)
+	h.Reset()
+	if q.Source != nil {
+		if _, err := q.Source.WriteTo(h); err != nil {
+			return "", errors.New("the body cannot be read to sign it")
+		}
+	} else {
+		writePatched(h, q.Body, q.Patches)
+	}
+	var sum [sha256.Size]byte
+	return hex.EncodeToString(h.Sum(sum[:0])), nil
+}
+
+func writePatched(w io.Writer, body []byte, patches []proxy.Patch) {
+	at := 0
+	for i := range patches {
+		p := &patches[i]
+		_, _ = w.Write(body[at:p.From])
+		_, _ = w.Write(p.With)
+		at = p.To
+	}
+	_, _ = w.Write(body[at:])
+}
+
+// Refused is proxy.Credential. AWS answers 403 for a wrong clock, for keys that
+// have run out and for those that may not; its clock stands in the answer.
+func (g *signer) Refused(q *proxy.Unproven, _ int, date []byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	with := g.with.Load()
+	if with.mark != q.Mark {
+		return true // somebody met this refusal before
+	}
+	if at, err := fasthttp.ParseHTTPDate(date); err == nil {
+		if off := at.Sub(g.now().Add(with.offset)); off > skewAllowed || off < -skewAllowed {
+			g.with.Store(&signing{keys: with.keys, offset: with.offset + off, mark: with.mark + 1})
+			g.log.Warn().Dur("offset_ms", with.offset+off).Msg(
+				"this machine's clock is not AWS's; requests are signed with theirs: set the clock")
+			return true
+		}
+	}
+	if g.file != nil {
+		g.reread()
+	}
+	return g.with.Load().mark != q.Mark
+}
+
+// Close is Credential.
+func (g *signer) Close() {
+	g.stop()
+	<-g.done
+}

@@ -1,0 +1,112 @@
+package credential
+
+import (
+	"fmt"
+
+	"github.com/rs/zerolog"
+
+	"farebox/config"
+	"farebox/proxy"
+)
+
+// Credential is a proxy.Credential with what goes on in the background for it.
+type Credential interface {
+	proxy.Credential
+	// Close ends what goes on in the background and waits for it. What it shows
+	// last stays good for requests that are under way.
+	Close()
+}
+
+// Kind is what a Spec asks for.
+type Kind uint8
+
+const (
+	// None: a fixed header, or nothing, proves who asks.
+	None Kind = iota
+	// TokenFile is a token that something else keeps fresh in a file.
+	TokenFile
+	// ServiceAccount is a token that is got with the key of a service account.
+	ServiceAccount
+	// Signature is AWS Signature Version 4.
+	Signature
+)
+
+// Spec is all that a config says of one credential. Equal ones are the same
+// credential: a reload keeps its token.
+type Spec struct {
+	Kind     Kind
+	Upstream string // the operator's label, for logs
+	// Header carries a token, behind Prefix.
+	Header, Prefix string
+	// File is that of the token, of the service account's key or of AWS keys.
+	File string
+	// TokenURL is the operator's word on where tokens are got; empty: the key
+	// file's, as far as its host is known. CAFile is trusted there too.
+	TokenURL, CAFile string
+
+	AccessKey, SecretKey, SessionToken config.Secret
+	Profile                            string // in File
+	Region, Service                    string
+}
+
+// Of is the credential of an upstream.
+func Of(u *config.Upstream) Spec {
+	s := Spec{Upstream: u.Name, Header: "Authorization", Prefix: "Bearer "}
+	switch {
+	case u.TokenFile != "":
+		s.Kind, s.File = TokenFile, u.TokenFile
+		s.Header, s.Prefix = u.TokenHeader()
+	case u.Google.KeyFile != "":
+		s.Kind, s.File = ServiceAccount, u.Google.KeyFile
+		s.TokenURL, s.CAFile = u.Google.TokenURL, u.CAFile
+	case u.AWS.Signs():
+		s.Kind, s.File, s.Profile = Signature, u.AWS.CredentialsFile, u.AWS.Profile
+		s.AccessKey, s.SecretKey, s.SessionToken = u.AWS.AccessKey, u.AWS.SecretKey, u.AWS.SessionToken
+		s.Region, s.Service = u.AWS.Region, u.AWS.Service()
+	default:
+		return Spec{}
+	}
+	return s
+}
+
+// Check says what is wrong with the files of a credential, without asking
+// anybody.
+func Check(s Spec) error {
+	var err error
+	switch s.Kind {
+	case TokenFile:
+		_, err = newTokenFile(s.File).read()
+	case ServiceAccount:
+		_, err = readKeyFile(s.File, s.TokenURL)
+	case Signature:
+		if s.File != "" {
+			_, err = readProfile(s.File, s.Profile)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot use the credential of upstream %s: %w", s.Upstream, err)
+	}
+	return nil
+}
+
+// Open begins to keep a credential, whose files must be good now. nil: there is
+// nothing to keep.
+func Open(s Spec, log zerolog.Logger) (Credential, error) {
+	if err := Check(s); err != nil {
+		return nil, err
+	}
+	log = log.With().Str("upstream", s.Upstream).Logger()
+	switch s.Kind {
+	case TokenFile:
+		return newKept(s, newTokenFile(s.File), log), nil
+	case ServiceAccount:
+		source, err := newAccount(s)
+		if err != nil {
+			return nil, fmt.Errorf("cannot use the credential of upstream %s: %w", s.Upstream, err)
+		}
+		return newKept(s, source, log), nil
+	case Signature:
+		return newSigner(s, log), nil
+	}
+	return nil, nil
+}

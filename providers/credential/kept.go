@@ -1,0 +1,240 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/proxy"
+)
+
+const (
+	// firstWait is how long a request waits for the first token of all.
+	firstWait = 5 * time.Second
+	// renewLimit bounds one renewal, its question to a token endpoint and all.
+	renewLimit = 10 * time.Second
+	// refusedPause is the least time between renewals that refusals caused: an
+	// upstream that refuses everything must not make us ask for tokens all day.
+	refusedPause = 2 * time.Second
+	// firstRetry and mostRetry are the waits after failed renewals.
+	firstRetry = 500 * time.Millisecond
+	mostRetry  = 30 * time.Second
+	// maxToken is more than any token has; a head has no room for more.
+	maxToken = 8 << 10
+)
+
+// fresh is a token as its source gives it.
+type fresh struct {
+	value   string
+	expires time.Time // zero: nobody knows
+}
+
+// source is where tokens come from. One goroutine at a time uses it.
+type source interface {
+	// get gives the token that holds now. An error names no secret.
+	get(ctx context.Context) (fresh, error)
+	// next is how long to wait until get is asked again, after it gave t.
+	next(t fresh, now time.Time) time.Duration
+}
+
+// token is what is shown.
+type token struct {
+	fresh
+	fields []byte // the header line
+	mark   uint64
+}
+
+// kept shows tokens of a source, which it asks ahead of time. Everything but
+// shown is owned by whoever holds flying.
+type kept struct {
+	spec   Spec
+	source source
+	log    zerolog.Logger
+
+	shown  atomic.Pointer[token]
+	first  chan struct{} // closed when the first attempt is over
+	failed atomic.Pointer[error]
+
+	flying    chan struct{} // holds one while a renewal is under way
+	marks     uint64
+	failures  int       // in a row
+	refusedAt time.Time // of the last renewal that a refusal caused
+
+	stop  context.CancelFunc
+	ended chan struct{}
+}
+
+func newKept(s Spec, from source, log zerolog.Logger) *kept {
+	ctx, stop := context.WithCancel(context.Background())
+	k := &kept{spec: s, source: from, log: log, first: make(chan struct{}),
+		flying: make(chan struct{}, 1), stop: stop, ended: make(chan struct{})}
+	go k.keep(ctx)
+	return k
+}
+
+// keep renews until Close.
+func (k *kept) keep(ctx context.Context) {
+	defer close(k.ended)
+	for first := true; ; first = false {
+		k.flying <- struct{}{}
+		wait := k.renew(ctx)
+		<-k.flying
+		if first {
+			close(k.first)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// renew asks the source once and says when to ask it again. The caller holds
+// flying.
+func (k *kept) renew(ctx context.Context) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, renewLimit)
+	defer cancel()
+	t, err := k.source.get(ctx)
+	now := time.Now()
+	old := k.shown.Load()
+	switch {
+	case err == nil && !plainToken(t.value):
+		err = errors.New("what was got is no token: it is empty, too long, or has characters that no header can carry")
+	case err == nil && t.over(now):
+		err = errors.New("the token that was got has expired already")
+	}
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return mostRetry // closing
+		}
+		k.failures++
+		k.failed.Store(&err)
+		k.complain(err, old, now)
+		return backoff(k.failures)
+	}
+	if k.failures > 0 {
+		k.log.Info().Int("after_failures", k.failures).Msg("the token of the upstream was renewed")
+	}
+	k.failures = 0
+	k.failed.Store(nil)
+	if old == nil || old.value != t.value || !old.expires.Equal(t.expires) {
+		k.marks++
+		mark := k.marks
+		if old != nil && old.value == t.value {
+			mark = old.mark // the same one, which lives longer
+		}
+		k.shown.Store(&token{fresh: t, mark: mark,
+			fields: []byte(k.spec.Header + ": " + k.spec.Prefix + t.value + "\r\n")})
+	}
+	return k.source.next(t, now)
+}
+
+func (k *kept) complain(err error, old *token, now time.Time) {
+	event, left := k.log.Error(), "no token is left, so that the upstream is not asked"
+	if old != nil && !old.over(now) {
+		event, left = k.log.Warn(), "the last one is still shown"
+		if !old.expires.IsZero() {
+			event = event.Dur("valid_for_ms", old.expires.Sub(now))
+		}
+	}
+	event.Err(err).Int("failures", k.failures).Msg("cannot renew the token of the upstream; " + left)
+}
+
+// AppendFields is proxy.Credential.
+func (k *kept) AppendFields(dst []byte, q *proxy.Unproven) ([]byte, error) {
+	t := k.shown.Load()
+	if t == nil {
+		select {
+		case <-k.first:
+		case <-k.ended:
+		case <-time.After(firstWait):
+		}
+		t = k.shown.Load()
+	}
+	if t == nil || t.over(time.Now()) {
+		return dst, k.nothing(t)
+	}
+	q.Mark = t.mark
+	return append(dst, t.fields...), nil
+}
+
+// nothing is why there is no token to show.
+func (k *kept) nothing(t *token) error {
+	what := "there is no token yet"
+	if t != nil {
+		what = "the token has expired"
+	}
+	if err := k.failed.Load(); err != nil {
+		return fmt.Errorf("%s: %w", what, *err)
+	}
+	return errors.New(what)
+}
+
+// Refused is proxy.Credential: requests that met the refusal of one token wait
+// for one renewal.
+func (k *kept) Refused(q *proxy.Unproven, status int, _ []byte) bool {
+	if status != 401 {
+		return false // who asks is known, and may not
+	}
+	newer := func() bool {
+		t := k.shown.Load()
+		return t != nil && t.mark != q.Mark
+	}
+	if newer() {
+		return true
+	}
+	k.flying <- struct{}{}
+	defer func() { <-k.flying }()
+	if newer() {
+		return true
+	}
+	if now := time.Now(); now.Sub(k.refusedAt) >= refusedPause {
+		k.refusedAt = now
+		k.renew(context.Background())
+	}
+	return newer()
+}
+
+// Close is Credential.
+func (k *kept) Close() {
+	k.stop()
+	<-k.ended
+}
+
+// over says that a token is not worth showing any more.
+func (t *fresh) over(now time.Time) bool { return !t.expires.IsZero() && !now.Before(t.expires) }
+
+// ahead is how long a token that was got now is shown before the next one is
+// asked for: three quarters of its life, give or take a little, so that many
+// nodes do not ask at once and a token endpoint may fail for a while.
+func ahead(t fresh, now time.Time) time.Duration {
+	life := t.expires.Sub(now)
+	return max(life*7/10+rand.N(max(life/10, 1)), 20*time.Millisecond)
+}
+
+// backoff is the wait after so many failures in a row.
+func backoff(failures int) time.Duration {
+	wait := min(firstRetry<<min(failures-1, 10), mostRetry)
+	return wait/2 + rand.N(wait)
+}
+
+// plainToken says that a token can stand in a header.
+func plainToken(s string) bool {
+	if s == "" || len(s) > maxToken {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
