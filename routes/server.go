@@ -37,6 +37,22 @@ func (g *Gateway) bodyLimit(ctx *fasthttp.RequestCtx, row *Row) int {
 	return most
 }
 
+// toldLimit is the limit that a body has to keep, which may be below the one up to
+// which it is read. Forms with a file have some room around it, of which nobody need
+// know.
+func (g *Gateway) toldLimit(ctx *fasthttp.RequestCtx, row *Row) int {
+	const mega = 1 << 20
+	most := g.bodyLimit(ctx, row)
+	if row != nil && row.Limit != nil && row.FormLimit == nil {
+		own := row.most(g.live.Load().cfg)
+		if own > mega {
+			own -= own % mega
+		}
+		most = min(most, own)
+	}
+	return most
+}
+
 // MostBody is how much of a body the row of the request takes.
 func (c *Call) MostBody() int { return c.Row.most(c.snap.cfg) }
 
@@ -61,7 +77,7 @@ func (g *Gateway) unreadable(ctx *fasthttp.RequestCtx, r proxy.Refusal) *Error {
 	switch r {
 	case proxy.LargeBody:
 		e.Code = "PAYLOAD_TOO_LARGE"
-		e.Message = "The request body is too large; at most " + config.Size(g.bodyLimit(ctx, g.rowOf(ctx))).String() +
+		e.Message = "The request body is too large; at most " + config.Size(g.toldLimit(ctx, g.rowOf(ctx))).String() +
 			" are taken."
 	case proxy.ServerIsFull:
 		e.RetryAfter = RetrySoon

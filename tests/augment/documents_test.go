@@ -154,7 +154,8 @@ func TestDocuments(t *testing.T) {
 			"no form":       {[]part{file, {"response_format", "", ""}}, 400, "expected json or text"},
 			"another name":  {[]part{{"document", "a.txt", "stork"}}, 400, "file: is required"},
 			"too large":     {[]part{{"file", "a.txt", strings.Repeat("x", 25<<20+1)}}, 413, "PAYLOAD_TOO_LARGE"},
-			"far too large": {[]part{{"file", "a.txt", strings.Repeat("x", 26<<20)}}, 413, "PAYLOAD_TOO_LARGE"},
+			"far too large": {[]part{{"file", "a.txt", strings.Repeat("x", 26<<20)}}, 413, "at most 25MB are taken"},
+			"beyond all":    {[]part{{"file", "a.txt", strings.Repeat("x", 40<<20)}}, 413, "at most 25MB are taken"},
 		} {
 			kind, body := form(c.parts...)
 			if status, _, answer := s.send(context.Background(), parsing, kind, body); status != c.status ||
