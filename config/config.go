@@ -71,6 +71,8 @@ type Config struct {
 	// Simulated says that this is the built-in demonstration config whose only
 	// upstream is the simulated one; the banner says so.
 	Simulated bool `yaml:"-"`
+	// SimulatedAt is its address, http://host:port.
+	SimulatedAt string `yaml:"-"`
 
 	sum [sha256.Size]byte // of the file as read, to know it again
 }

@@ -118,6 +118,6 @@ func Demo(simURL string) *Config {
 		panic(fmt.Sprintf("config: the built-in config cannot be used with %s: %v", simURL, err))
 	}
 	c.Source = ""
-	c.Simulated = true
+	c.Simulated, c.SimulatedAt = true, simURL
 	return c
 }

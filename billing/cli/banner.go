@@ -46,4 +46,8 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 			"application/json' -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n",
 			base, secret, cfg.Models[0].ID)
 	}
+	if cfg.Simulated && cfg.Augment.Scrape != nil {
+		fmt.Fprintf(w, "a page of the simulation as Markdown:\n  curl %s/augment/scrape -H 'Authorization: Bearer %s' -H "+
+			"'Content-Type: application/json' -d '{\"url\":\"%s/site/rivers\"}'\n", base, secret, cfg.SimulatedAt)
+	}
 }

@@ -27,7 +27,7 @@ func TestFirstRunAndSecondStart(t *testing.T) {
 	addr := rig.FreeAddr(t)
 	start := func() (*exec.Cmd, *rig.Output) {
 		cmd := exec.Command(rig.Binary(t), "serve", "--listen", addr)
-		cmd.Dir = dir
+		cmd.Dir, cmd.Env = dir, rig.Env(t)
 		out := &rig.Output{}
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Start(); err != nil {
@@ -57,13 +57,15 @@ func TestFirstRunAndSecondStart(t *testing.T) {
 			t.Errorf("the banner does not say %q:\n%s", want, banner)
 		}
 	}
-	curl := regexp.MustCompile(`(?m)^\s*(curl .*)$`).FindStringSubmatch(banner)
-	if curl == nil {
-		t.Fatalf("the banner has no curl line:\n%s", banner)
+	curls := regexp.MustCompile(`(?m)^\s*(curl .*)$`).FindAllStringSubmatch(banner, -1)
+	if len(curls) != 2 {
+		t.Fatalf("the banner has %d curl lines:\n%s", len(curls), banner)
 	}
-	answer, err := exec.Command("sh", "-c", curl[1]+" -sS").CombinedOutput()
-	if err != nil || !strings.Contains(string(answer), `"chat.completion"`) {
-		t.Errorf("the pasted line gave %v: %s", err, answer)
+	for i, want := range []string{`"chat.completion"`, `"format":"markdown"`} {
+		answer, err := exec.Command("sh", "-c", curls[i][1]+" -sS").CombinedOutput()
+		if err != nil || !strings.Contains(string(answer), want) {
+			t.Errorf("the pasted line gave %v: %s", err, answer)
+		}
 	}
 	list, err := rig.RunIn(t, dir, "account", "list")
 	if err != nil || !strings.Contains(list, "demo") || strings.Contains(list, " 100 ") {

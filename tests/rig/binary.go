@@ -112,14 +112,14 @@ func operatorBinary(t testing.TB) string {
 	return path
 }
 
-// childEnv has a gateway under the race detector start children without it, which
-// are ready at once: see providers/jail.
-func childEnv(t testing.TB) []string {
+// Env is the environment that a gateway is started with. Under the race detector it
+// starts children without that, which are ready at once: see providers/jail.
+func Env(t testing.TB) []string {
 	t.Helper()
 	if !RaceDetector() {
-		return nil
+		return os.Environ()
 	}
-	return []string{"FAREBOX_JAIL=" + operatorBinary(t)}
+	return append(os.Environ(), "FAREBOX_JAIL="+operatorBinary(t))
 }
 
 // ExitCode is the exit status in an error of Stop or TryCLI; 0 when it is nil, -1

@@ -152,7 +152,7 @@ func (g *Gateway) TryStart() error {
 	line = append(line, g.args...)
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Dir = g.Dir
-	cmd.Env = append(os.Environ(), childEnv(g.T)...)
+	cmd.Env = Env(g.T)
 	cmd.Stdout, cmd.Stderr = g.out, g.log
 	if g.Pass != nil {
 		cmd.ExtraFiles = []*os.File{g.Pass}
