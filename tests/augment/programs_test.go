@@ -67,7 +67,8 @@ func TestDocumentsAreReadByOtherEngines(t *testing.T) {
 	t.Run("a program in its place", func(t *testing.T) {
 		s.reload(config("engine: pdftotext, path: " + script(t, "echo pelican")))
 		answers(t, paper, 200, "pelican")
-		s.reload(config("engine: pdftotext, path: " + script(t, "read -r line; echo \"$line\" >&2; exit 1"))) // it says what it reads
+		quoting := script(t, `read -r line; echo "$line" >&2; exit 1`) // it says what it reads
+		s.reload(config("engine: pdftotext, path: " + quoting))
 		answers(t, append([]byte("%PDF-1.7 stork\n"), paper...), 400, "cannot be read")
 		s.AwaitLog("a program in the jail failed")
 		s.reload(config("engine: pdftotext, path: " + script(t, "exit 99")))

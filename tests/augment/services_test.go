@@ -99,7 +99,8 @@ func TestLongSearchesByARealSearx(t *testing.T) {
 	status, _, answer := s.ask(t, searching, `{"query":"a heron & its \"fish\" 鷺","limit":3,"search_provider":"google"}`)
 	want := `{"query":"a heron & its \"fish\" 鷺","results":[`
 	for i := range 3 {
-		want += fmt.Sprintf(`{"title":"Heron %d","url":"https://example.org/%d","content":"It waits: %d","date":""},`, i, i, i)
+		want += fmt.Sprintf(`{"title":"Heron %d","url":"https://example.org/%d","content":"It waits: %d","date":""},`,
+			i, i, i)
 	}
 	if want = strings.TrimSuffix(want, ",") + "]}"; status != 200 || answer != want {
 		t.Errorf("%d %s\nwant %s", status, answer, want)
