@@ -139,6 +139,7 @@ type counter struct {
 	vocabulary  string
 	attachment  int64
 	fixed       int64
+	attached    int64 // for parts that are no text
 	messages    int64
 	tokens      int64 // of text
 	bytes, rest int64 // tokenised, and left
@@ -147,9 +148,9 @@ type counter struct {
 
 func (n *counter) total() int64 {
 	if n.rest == 0 {
-		return n.fixed + n.tokens
+		return n.fixed + n.attached + n.tokens
 	}
-	return n.fixed + n.tokens + (n.rest*max(n.tokens, 1)+n.bytes-1)/max(n.bytes, 1)
+	return n.fixed + n.attached + n.tokens + (n.rest*max(n.tokens, 1)+n.bytes-1)/max(n.bytes, 1)
 }
 
 // value adds a message's content or an embedding's input.
@@ -175,7 +176,7 @@ func (n *counter) value(i int32) {
 				n.escaped(text)
 				continue
 			}
-			n.fixed += n.attachment
+			n.attached += n.attachment
 		}
 	}
 }

@@ -87,6 +87,17 @@ func TestAttachmentsInTheBound(t *testing.T) {
 	f(`{"type":"video_url","video_url":{"url":"https://example.org/v.mp4"}}`, 99_900, 100_400)
 }
 
+// Counting exactly made the bound of a chat with pictures looser, not tighter.
+func TestAttachmentsStandInTheTightBoundOnce(t *testing.T) {
+	part := `{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}`
+	c := chatOf(t, body(`{"role":"user","content":[`+part+`,`+part+`]}`))
+	c.Model = &Model{Chat: &config.Chat{ContextTokens: 100_000}, ImageTokens: 1600}
+	upper, _ := EstimatePrompt(c, 1600)
+	if bound, _ := BoundPrompt(c, 1600, 1000); bound > upper || bound < 3000 {
+		t.Errorf("the tight bound is %d, the loose one %d", bound, upper)
+	}
+}
+
 // Nothing a client writes outside the counted text, or far behind its
 // beginning, may lower the tight bound below what an upstream will count.
 func TestTightBoundCannotBeTalkedDown(t *testing.T) {
