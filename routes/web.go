@@ -18,8 +18,16 @@ type Web interface {
 	Search(c *Call, query string, most int) WebAnswer
 	// Pages reads what the links lead to, all at once.
 	Pages(c *Call, links []string) WebAnswer
-	// Document is the text of a file; path is where it stands in the request.
-	Document(c *Call, path string, doc []byte) (string, *Error)
+	// Document is the text of a file.
+	Document(c *Call, d *WebDocument) (string, *Error)
+}
+
+// WebDocument is a file: its bytes, or a link to at most Most bytes.
+type WebDocument struct {
+	Path  string // where it stands in the request
+	Bytes []byte
+	Link  string
+	Most  int64
 }
 
 // WebOffer is what there is, and what it costs.

@@ -65,10 +65,40 @@ func (p *Pages) Longest() time.Duration { return p.longest }
 type Documents struct {
 	parser *parse.Parser
 	limit  time.Duration
+	links  *fetch.Client
+	seats  chan struct{} // of documents that are links: each is in memory whole
 }
+
+const (
+	// linkLimit is how long a document behind a link may take until it is here.
+	linkLimit = 20 * time.Second
+	// maxLinked is how many such documents there are at once.
+	maxLinked = 16
+)
 
 // Longest is how long a document can take.
 func (d *Documents) Longest() time.Duration { return d.limit }
+
+// LongestLinked is Longest for one that is a link.
+func (d *Documents) LongestLinked() time.Duration { return 2*linkLimit + d.limit }
+
+// Linked reads the document that a link leads to, of at most most bytes. The error is a
+// *fetch.Error, or one of Text's.
+func (d *Documents) Linked(ctx context.Context, link string, most int64) (parse.Text, error) {
+	select {
+	case d.seats <- struct{}{}:
+		defer func() { <-d.seats }()
+	case <-time.After(linkLimit):
+		return parse.Text{}, &fetch.Error{Reason: fetch.Busy}
+	case <-ctx.Done():
+		return parse.Text{}, ctx.Err()
+	}
+	doc, err := d.links.Get(ctx, link, most)
+	if err != nil {
+		return parse.Text{}, err
+	}
+	return d.Text(ctx, doc)
+}
 
 // Text reads a document. The error is a *parse.Error, or ctx's.
 func (d *Documents) Text(ctx context.Context, doc []byte) (parse.Text, error) {
@@ -130,7 +160,10 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 				return fmt.Errorf("augment.text_parser.ocr.path: %w", err)
 			}
 		}
-		t.Documents = &Documents{parse.New(t.jail, o), 2 * c.Timeout} // one of them to wait for a child
+		links := fetch.New(fetch.Options{Allow: config.Prefixes(cfg.Fetch.Allow), Deny: config.Prefixes(cfg.Fetch.Deny),
+			Limit: linkLimit, Parallel: maxLinked})
+		// Of the limit one half is to wait for a child.
+		t.Documents = &Documents{parse.New(t.jail, o), 2 * c.Timeout, links, make(chan struct{}, maxLinked)}
 	}
 	if a.Scrape == nil {
 		return nil

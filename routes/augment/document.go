@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"farebox/config"
+	"farebox/providers/fetch"
 	"farebox/providers/parse"
 	"farebox/proxy"
 	"farebox/proxy/scan"
@@ -111,6 +112,10 @@ func readForm(c *routes.Call) (file []byte, format string, e *routes.Error) {
 // reason (addendum 12.3). It costs nothing.
 func noText(path string, err error) *routes.Error {
 	var no *parse.Error
+	var link *fetch.Error
+	if errors.As(err, &link) && link.Reason != fetch.Busy {
+		return routes.Invalid(routes.Issue{Code: "custom", Path: path, Message: path + ": " + link.Text()})
+	}
 	if !errors.As(err, &no) || no.Reason == parse.Unavailable {
 		return &routes.Error{Status: 503, RetryAfter: routes.RetrySoon,
 			Message: "No document can be read at the moment; nothing was charged. Please retry."}

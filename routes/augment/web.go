@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/providers/parse"
 	"farebox/providers/scrape"
 	"farebox/providers/search"
 	"farebox/proxy"
@@ -114,15 +115,20 @@ func (of *Capability) page(ctx context.Context, rc *routes.Call, link string) (t
 }
 
 // Document is routes.Web.
-func (of *Capability) Document(rc *routes.Call, path string, doc []byte) (string, *routes.Error) {
+func (of *Capability) Document(rc *routes.Call, d *routes.WebDocument) (string, *routes.Error) {
 	parser := rc.Own(of).(*view).tools.Documents
 	var limits routes.WebAnswer
 	if overrun(rc, documents, 1, &limits) {
 		return "", limits.Overrun()
 	}
+	longest, read := parser.Longest(), func(ctx context.Context) (parse.Text, error) { return parser.Text(ctx, d.Bytes) }
+	if d.Link != "" {
+		longest = parser.LongestLinked()
+		read = func(ctx context.Context) (parse.Text, error) { return parser.Linked(ctx, d.Link, d.Most) }
+	}
 	var text string
-	cause, err := of.attend(rc, parser.Longest(), func(ctx context.Context) error {
-		found, err := parser.Text(ctx, doc)
+	cause, err := of.attend(rc, longest, func(ctx context.Context) error {
+		found, err := read(ctx)
 		text = found.Text
 		return err
 	})
@@ -130,7 +136,7 @@ func (of *Capability) Document(rc *routes.Call, path string, doc []byte) (string
 	case cause != proxy.None:
 		return "", rc.Unreachable(&proxy.Result{Cause: cause})
 	case err != nil:
-		return "", noText(path, err)
+		return "", noText(d.Path, err)
 	}
 	return text, nil
 }

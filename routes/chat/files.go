@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/base64"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,52 +23,96 @@ const (
 	maxFile = 25 << 20
 )
 
-// readFiles puts the text of every file part in its place, for models that take none
-// (addendum 5.2). It stands before the hold, since what the texts cost is their
-// tokens; who has nothing to pay them with is denied without.
-func (c *inference) readFiles() *routes.Error {
-	if usd, diem, _ := c.call.Key.BalanceAt(c.call.StartNs); usd+diem <= 0 && !c.call.Model.Price.Free {
-		return nil
-	}
-	doc := c.chat.Doc
+// file is a file part whose data was put aside.
+type file struct {
+	path string
+	data []byte // as it stands in the client's body, with JSON's escapes
+	link bool
+}
+
+// setFilesAside takes the data of the file parts out of the body, for models that take
+// none (addendum 5.2). Limits and the hold are asked for what is left; only then are the
+// files read, so that nobody has us fetch and read for nothing.
+func (c *inference) setFilesAside() *routes.Error {
 	var patches []proxy.Patch
-	messages := doc.TopIndex(dialect.ChatMessages)
-	for m := messages + 1; m < doc.Fields[messages].Next; m = doc.Fields[m].Next {
-		content := doc.Member(m, dialect.MessageContent)
-		if content < 0 || doc.Fields[content].Kind != scan.Array {
-			continue
+	for p := range c.fileParts() {
+		at := c.chat.Doc.Member(c.chat.Doc.Member(p, dialect.PartFile), dialect.FileData)
+		f := file{path: c.chat.Doc.Path(at), data: c.chat.Text(at)}
+		switch head := strings.ToLower(string(dialect.AppendUnescaped(nil, f.data[:min(len(f.data), 6*len("https://"))]))); {
+		case strings.HasPrefix(head, "http://"), strings.HasPrefix(head, "https://"):
+			f.link = true
+		case !strings.HasPrefix(head, "data:"):
+			return routes.Invalid(routes.Issue{Code: "custom", Path: f.path,
+				Message: f.path + ": must be a data URL, or a link that begins with https:// or http://."})
 		}
-		for p := content + 1; p < doc.Fields[content].Next; p = doc.Fields[p].Next {
-			if string(c.chat.Text(doc.Member(p, dialect.PartType))) != "file" {
-				continue
-			}
-			with, e := c.readFile(p)
-			if e != nil {
-				return e
-			}
-			f := &doc.Fields[p]
-			patches = append(patches, proxy.Patch{From: int(f.From), To: int(f.To), With: with})
-		}
+		c.files = append(c.files, f)
+		value := &c.chat.Doc.Fields[at]
+		patches = append(patches, proxy.Patch{From: int(value.From), To: int(value.To), With: []byte(`""`)})
 	}
 	return c.rewrite(patches)
 }
 
-// readFile makes the text part that stands for a file part.
-func (c *inference) readFile(part int32) ([]byte, *routes.Error) {
-	doc := c.chat.Doc
-	file := doc.Member(part, dialect.PartFile)
-	at := doc.Member(file, dialect.FileData)
-	path := doc.Path(at)
-	raw, no := fileBytes(string(dialect.AppendUnescaped(nil, c.chat.Text(at))))
-	if no != "" {
-		return nil, routes.Invalid(routes.Issue{Code: "custom", Path: path, Message: path + ": " + no})
+// readFiles puts the texts of the files in the places of their parts, and has the hold
+// pay for them.
+func (c *inference) readFiles() *routes.Error {
+	var patches []proxy.Patch
+	next := 0
+	for p := range c.fileParts() {
+		with, e := c.readFile(p, &c.files[next])
+		if e != nil {
+			return e
+		}
+		next++
+		f := &c.chat.Doc.Fields[p]
+		patches = append(patches, proxy.Patch{From: int(f.From), To: int(f.To), With: with})
 	}
-	text, e := c.of.web.Document(c.call, path, raw)
+	c.files = nil
+	if e := c.rewrite(patches); e != nil {
+		return e
+	}
+	return c.cover()
+}
+
+// fileParts are the file parts of all messages, in their order.
+func (c *inference) fileParts() iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		doc := c.chat.Doc
+		messages := doc.TopIndex(dialect.ChatMessages)
+		for m := messages + 1; m < doc.Fields[messages].Next; m = doc.Fields[m].Next {
+			content := doc.Member(m, dialect.MessageContent)
+			if content < 0 || doc.Fields[content].Kind != scan.Array {
+				continue
+			}
+			for p := content + 1; p < doc.Fields[content].Next; p = doc.Fields[p].Next {
+				if string(c.chat.Text(doc.Member(p, dialect.PartType))) == "file" && !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// readFile makes the text part that stands for a file part.
+func (c *inference) readFile(part int32, f *file) ([]byte, *routes.Error) {
+	data := string(dialect.AppendUnescaped(nil, f.data))
+	source := routes.WebDocument{Path: f.path, Most: maxFile}
+	if f.link {
+		source.Link = data
+	} else {
+		raw, no := fileBytes(data)
+		if no != "" {
+			return nil, routes.Invalid(routes.Issue{Code: "custom", Path: f.path, Message: f.path + ": " + no})
+		}
+		source.Bytes = raw
+	}
+	text, e := c.of.web.Document(c.call, &source)
 	if e != nil {
 		return nil, e
 	}
+	doc := c.chat.Doc
 	head := "The text of an attached file"
-	if name := dialect.AppendUnescaped(nil, c.chat.Text(doc.Member(file, dialect.FileName))); len(name) > 0 {
+	name := dialect.AppendUnescaped(nil, c.chat.Text(doc.Member(doc.Member(part, dialect.PartFile), dialect.FileName)))
+	if len(name) > 0 {
 		head += ", " + strconv.Quote(cutText(string(name), 256))
 	}
 	out := dialect.AppendString([]byte(`{"type":"text","text":`), head+":\n\n"+text)
@@ -81,7 +126,7 @@ func (c *inference) readFile(part int32) ([]byte, *routes.Error) {
 func fileBytes(data string) (raw []byte, no string) {
 	head, data, ok := strings.Cut(data, ",")
 	if len(head) < 5 || !strings.EqualFold(head[:5], "data:") || !ok {
-		return nil, "must be a data URL; this model follows no links to files."
+		return nil, "is no data URL: it has no data."
 	}
 	var err error
 	if strings.HasSuffix(strings.ToLower(head), ";base64") {

@@ -38,6 +38,11 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 	if e := c.strict(); e != nil {
 		return false, e
 	}
+	if c.parses {
+		if e := c.readFiles(); e != nil {
+			return false, e
+		}
+	}
 	if c.lookup != nil {
 		if e := c.lookUp(); e != nil {
 			return false, e
@@ -122,22 +127,15 @@ func (c *inference) Admit(again bool) *routes.Error {
 		return c.call.AdmitAgain(1)
 	}
 	if c.parses {
-		if e := c.readFiles(); e != nil {
+		if e := c.setFilesAside(); e != nil {
 			return e
 		}
 	}
-	cfg := c.call.Config()
-	upper, likely := dialect.EstimatePrompt(&c.chat, cfg.Billing.ImageTokens)
-	room := c.lookup.needs()
-	room += c.beyond()
-	c.chat.MostPrompt = c.mostPrompt(upper) + room
-	upper += room
-	want := c.completionCap(upper)
-	c.likely = likely
+	upper, want := c.measure()
 	c.full = !c.chat.Stream || c.call.Model.Config.HoldsFull()
 	c.want = billing.Admission{
-		Tokens: likely + room + min(want, cfg.Billing.SliceTokens), Stream: c.chat.Stream,
-		Loose: money.Worst(c.call.Model.Price, upper, 0),
+		Tokens: c.likely + c.lookup.needs() + c.beyond() + min(want, c.call.Config().Billing.SliceTokens),
+		Stream: c.chat.Stream, Loose: money.Worst(c.call.Model.Price, upper, 0),
 	}
 	denial := c.tryHold(upper, want)
 	if denial.Code == billing.CountFirst || denial.Code.OfMoney() && !c.call.Model.Price.Free {
@@ -152,6 +150,56 @@ func (c *inference) Admit(again bool) *routes.Error {
 	return nil
 }
 
+// measure says how many tokens the prompt has at most, and how many the answer may have.
+func (c *inference) measure() (upper, want int64) {
+	upper, c.likely = dialect.EstimatePrompt(&c.chat, c.call.Config().Billing.ImageTokens)
+	room := c.lookup.needs() + c.beyond()
+	c.chat.MostPrompt = c.mostPrompt(upper) + room
+	upper += room
+	return upper, c.completionCap(upper)
+}
+
+// cover has the hold pay for a prompt that has grown since it was opened, by the texts
+// of files, and for as much of the answer as can be paid for beside it.
+func (c *inference) cover() *routes.Error {
+	_, want := c.measure()
+	price, hold := c.call.Model.Price, c.call.Hold()
+	fixed := money.AddNano(c.lookup.worst(), money.Worst(price, c.boundPrompt(), 0))
+	ahead, least := want, min(want, leastCompletion*c.chat.Choices)
+	if !c.full {
+		ahead = min(want, c.call.Config().Billing.SliceTokens)
+	}
+	more := func(tokens int64) money.Nano {
+		return money.AddNano(fixed, money.Worst(price, 0, tokens)) - hold.Granted()
+	}
+	for c.covered = ahead; more(c.covered) > 0 && !hold.Extend(more(c.covered)); c.covered = max(c.covered/2, least) {
+		if c.covered <= least {
+			usd, diem, _ := c.call.Key.BalanceAt(c.call.StartNs)
+			no := billing.Denial{Code: billing.InsufficientBalance}
+			if usd+diem >= more(least) {
+				no.Code = billing.KeyLimitUSD
+			}
+			return c.call.Denied(&no)
+		}
+	}
+	most := want
+	switch reach := hold.Reach(); {
+	case c.full || c.covered < ahead:
+		most = c.covered
+	case !price.Free && reach < money.AddNano(fixed, money.Worst(price, 0, want)):
+		most = min(want, max(c.covered, money.Affords(price, reach-fixed)))
+	}
+	c.capAt(most, want)
+	return nil
+}
+
+// capAt has upstreams asked for at most so many completion tokens of all choices.
+func (c *inference) capAt(most, want int64) {
+	c.chat.MaxCompletion = max(1, most/c.chat.Choices)
+	c.chat.Cap = c.chat.MaxCompletion * c.chat.Choices
+	c.lowered = most < want
+}
+
 // tryHold asks for the price of a prompt and as much of want completion tokens
 // as is held ahead. The cap that goes upstream is what can be paid for.
 func (c *inference) tryHold(prompt, want int64) billing.Denial {
@@ -159,6 +207,9 @@ func (c *inference) tryHold(prompt, want int64) billing.Denial {
 	if !c.full {
 		ahead = min(want, c.call.Config().Billing.SliceTokens)
 		c.want.Reach = money.AddNano(web, money.Worst(price, prompt, want))
+	}
+	if c.parses { // what files come to is not known yet
+		c.want.Reach = money.AddNano(web, money.Worst(price, max(prompt, c.call.Model.Room), want))
 	}
 	c.want.Hold = money.AddNano(web, money.Worst(price, prompt, ahead))
 	c.want.Min = money.AddNano(web, money.Worst(price, prompt, min(want, leastCompletion*c.chat.Choices)))
@@ -174,9 +225,7 @@ func (c *inference) tryHold(prompt, want int64) billing.Denial {
 	} else if reach := c.call.Hold().Reach(); reach < c.want.Reach {
 		most = min(want, money.Affords(price, reach-web-money.Worst(price, prompt, 0)))
 	}
-	c.chat.MaxCompletion = max(1, most/c.chat.Choices)
-	c.chat.Cap = c.chat.MaxCompletion * c.chat.Choices
-	c.lowered = most < want
+	c.capAt(most, want)
 	return denial
 }
 
@@ -402,9 +451,17 @@ func (c *inference) patience() (longest time.Duration) {
 		}
 		longest = max(longest, total)
 	}
-	return min(time.Duration(len(c.call.Model.Targets))*longest, keyedLongest)
+	longest *= time.Duration(len(c.call.Model.Targets))
+	if c.parses || c.lookup.asks() {
+		longest += keyedBefore
+	}
+	return min(longest, keyedLongest)
 }
 
 // keyedLongest is how long an answer may take whose upstreams have no limit for
 // the whole of it.
 const keyedLongest = time.Hour
+
+// keyedBefore is how long what comes before the model may take: files, and what is
+// looked up.
+const keyedBefore = 10 * time.Minute

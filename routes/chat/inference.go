@@ -63,6 +63,7 @@ type inference struct {
 	onCost     func(dst []byte, u *dialect.Usage) []byte
 	flags      brandFlags  // of a chat
 	parses     bool        // its file parts become text
+	files      []file      // until they are read
 	lookup     *lookup     // nil: nothing is looked up
 	tells      []byte      // what the first event of a stream is to say
 	shows      bool        // its first delta is to have what was found as a tool call
@@ -144,7 +145,7 @@ func (c *inference) Recycle() {
 	c.chat, c.want = dialect.Chat{}, billing.Admission{}
 	c.request = proxy.Request{Patches: c.request.Patches[:0]}
 	c.usage, c.flags = dialect.Usage{}, brandFlags{}
-	c.lookup, c.tells, c.shows, c.parses = nil, nil, false, false
+	c.lookup, c.tells, c.shows, c.parses, c.files = nil, nil, false, false, nil
 	c.targets, c.target, c.unsupported, c.reply, c.room = providers.Picker{}, nil, nil, reply{}, 0
 	c.res, c.limit = proxy.Result{}, 0
 	c.covered, c.likely, c.counted, c.progressNs, c.nextMark = 0, 0, 0, 0, 0

@@ -102,7 +102,7 @@ func TestFilesBecomeText(t *testing.T) {
 		"an empty file":     filePart(nil, ""),
 		"an odd file":       filePart([]byte("\x00\x01\x02\x03\xff\xfe"), ""),
 		"a broken document": filePart(word[:len(word)/2], ""),
-		"a link":            `{"type":"file","file":{"file_data":"https://example.org/a.pdf"}}`,
+		"a link":            `{"type":"file","file":{"file_data":"file:///etc/passwd"}}`,
 		"no base64":         `{"type":"file","file":{"file_data":"data:text/plain;base64,%%%"}}`,
 	} {
 		status, _, answer := g.Post("/chat/completions", key, ask("sim-chat", question, part))
