@@ -31,6 +31,7 @@ import (
 	"farebox/routes/augment"
 	"farebox/routes/chat"
 	"farebox/routes/image"
+	"farebox/routes/messages"
 	"farebox/routes/models"
 	"farebox/routes/responses"
 	"farebox/routes/rpc"
@@ -164,6 +165,7 @@ func serve(file string, override func(*config.Config)) error {
 		texts,
 		image.New(providers.NewFetcher(cfg.Fetch), texts),
 		responses.New(texts),
+		messages.New(texts),
 		account.New(),
 		rpc.New(),
 		world,

@@ -181,6 +181,9 @@ type Compat struct {
 	// ResponsesEvents is how /responses answers, whole and in events: sdk (default), as
 	// OpenAI's packages parse it, or spec, as addendum 6.3 and 6.4 have it.
 	ResponsesEvents string `yaml:"responses_events"`
+	// Messages serves /messages and /messages/count_tokens, Anthropic's form of asking,
+	// which the specification does not have. Default true.
+	Messages *bool `yaml:"messages"`
 }
 
 // Billing holds the money rules. Amounts are Nano (1e-9 of the currency).

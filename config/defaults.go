@@ -36,7 +36,7 @@ func builtinTiers() map[string]Rate {
 
 // newConfig is a Config in which nothing has been written yet.
 func newConfig() *Config {
-	halfCloseGone := true
+	halfCloseGone, messages := true, true
 	return &Config{
 		Brand:      "svc",
 		Listen:     "127.0.0.1:8080",
@@ -57,7 +57,7 @@ func newConfig() *Config {
 			TrustedProxies: []string{},
 		},
 		CORS:   CORS{MaxAge: 10 * time.Minute},
-		Compat: Compat{ErrorShape: "auto", APIKeyList: "array", RPCNetworks: "object", ResponsesEvents: "sdk"},
+		Compat: Compat{ErrorShape: "auto", APIKeyList: "array", RPCNetworks: "object", ResponsesEvents: "sdk", Messages: &messages},
 		Log:    Log{Level: "info", Format: "auto", SampleAbove: 100},
 		Billing: Billing{
 			MinimumBalance: 100_000_000, // 0.10 USD

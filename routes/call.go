@@ -150,8 +150,12 @@ func (c *Call) ErrorBody(e *Error) []byte {
 
 // errorShape is the shape of this request's refusals.
 func (c *Call) errorShape() ErrorShape {
-	if c.Row != nil && c.Row.Errors != ShapeOfClient {
-		return c.Row.Errors
+	row := c.Row
+	if row == nil { // it was refused before its row was asked
+		row = c.g.rowOf(c.Ctx)
+	}
+	if row != nil && row.Errors != ShapeOfClient {
+		return row.Errors
 	}
 	return shapeFor(c.snap.cfg.Compat.ErrorShape, &c.Ctx.Request.Header)
 }

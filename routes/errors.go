@@ -97,6 +97,8 @@ const (
 	// ShapeObject is OpenAI's {"error":{message,type,param,code}}; some typed
 	// clients cannot decode anything else.
 	ShapeObject
+	// ShapeMessages is Anthropic's {"type":"error","error":{type,message},"request_id"}.
+	ShapeMessages
 )
 
 // shapeFor picks the shape for one request. OpenAI's own packages, and those
@@ -171,6 +173,9 @@ func writeError(ctx *fasthttp.RequestCtx, e *Error, shape ErrorShape, requestID 
 
 // AppendError appends the body of e in a shape.
 func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte {
+	if shape == ShapeMessages {
+		return appendMessagesError(b, e, requestID)
+	}
 	b = append(b, `{"error":`...)
 	if shape == ShapeObject || e.Param != "" {
 		b = AppendString(append(b, `{"message":`...), clip(e.Message, maxMessage))
@@ -205,6 +210,39 @@ func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte 
 		b = AppendString(append(b, `,"request_id":`...), string(requestID))
 	}
 	return append(b, '}')
+}
+
+// appendMessagesError appends the body that Anthropic's packages read.
+func appendMessagesError(b []byte, e *Error, requestID []byte) []byte {
+	b = append(append(b, `{"type":"error","error":{"type":"`...), messagesType(e)...)
+	b = AppendString(append(b, `","message":`...), clip(e.Message, maxMessage))
+	b = AppendString(append(b, `},"request_id":`...), string(requestID))
+	return append(b, '}')
+}
+
+// messagesType is Anthropic's word for an error.
+func messagesType(e *Error) string {
+	switch {
+	case e.Status == 401:
+		return "authentication_error"
+	case e.Status == 402:
+		return "billing_error"
+	case e.Status == 403:
+		return "permission_error"
+	case e.Status == 404, e.Status == 410:
+		return "not_found_error"
+	case e.Status == 413:
+		return "request_too_large"
+	case e.Code == "MODEL_OVERLOADED", e.Status == 503:
+		return "overloaded_error"
+	case e.Status == 429:
+		return "rate_limit_error"
+	case e.Status == 504:
+		return "timeout_error"
+	case e.Status >= 500:
+		return "api_error"
+	}
+	return "invalid_request_error"
 }
 
 func openAIType(status int) string {

@@ -20,7 +20,7 @@ func (c *Call) identify(need Access) *Error {
 	if need == Public || (need == Catalog && c.snap.cfg.Compat.PublicCatalog) {
 		return nil
 	}
-	key, e := c.g.lookup(c.Ctx)
+	key, e := c.g.lookup(c.Ctx, c.Row)
 	c.Key = key
 	if e == nil {
 		key.Touch(c.StartNs)
@@ -36,33 +36,63 @@ func (c *Call) identify(need Access) *Error {
 // their connections and their keys, so the next request mostly needs no digest.
 type remembered struct {
 	header []byte
+	bare   bool // the header was the key alone
 	key    *billing.Key
 }
 
-// lookup finds the live key that a request's Authorization names.
-func (g *Gateway) lookup(ctx *fasthttp.RequestCtx) (*billing.Key, *Error) {
-	header := ctx.Request.Header.Peek("Authorization")
+// lookup finds the live key that a request to a row names.
+func (g *Gateway) lookup(ctx *fasthttp.RequestCtx, row *Row) (*billing.Key, *Error) {
+	header, bare, e := credential(ctx, row)
+	if e != nil {
+		return nil, e
+	}
 	client := proxy.ClientOf(ctx.Conn())
 	if client == nil {
-		return g.lookupHeader(ctx, header)
+		return g.lookupHeader(ctx, header, bare)
 	}
 	last, _ := client.Kept.(*remembered)
 	// A proxy in front may put several callers on one connection; how long the
 	// comparison takes tells none of them about another.
-	if last != nil && subtle.ConstantTimeCompare(last.header, header) == 1 && g.ledger.Live(last.key) {
+	if last != nil && last.bare == bare && subtle.ConstantTimeCompare(last.header, header) == 1 &&
+		g.ledger.Live(last.key) {
 		return last.key, nil
 	}
-	key, e := g.lookupHeader(ctx, header)
+	key, e := g.lookupHeader(ctx, header, bare)
 	if e == nil {
-		client.Kept = &remembered{bytes.Clone(header), key}
+		client.Kept = &remembered{bytes.Clone(header), bare, key}
 	}
 	return key, e
 }
 
-func (g *Gateway) lookupHeader(ctx *fasthttp.RequestCtx, header []byte) (*billing.Key, *Error) {
-	secret, e := bearerSecret(header)
-	if e != nil {
-		return nil, e
+// credential is the header that names the key. bare says that it is the key alone.
+func credential(ctx *fasthttp.RequestCtx, row *Row) (header []byte, bare bool, e *Error) {
+	header = ctx.Request.Header.Peek("Authorization")
+	if row == nil || row.KeyHeader == "" {
+		return header, false, nil
+	}
+	own := bytes.TrimSpace(ctx.Request.Header.Peek(row.KeyHeader))
+	if len(own) == 0 {
+		return header, false, nil
+	}
+	if len(header) == 0 {
+		return own, true, nil
+	}
+	if secret, e := bearerSecret(header); e != nil || subtle.ConstantTimeCompare(secret, own) != 1 {
+		return nil, false, errAuthentication("Authentication failed: Authorization and " + row.KeyHeader +
+			" name different keys; send one of them.")
+	}
+	return own, true, nil
+}
+
+func (g *Gateway) lookupHeader(ctx *fasthttp.RequestCtx, header []byte, bare bool) (*billing.Key, *Error) {
+	secret := header
+	if !bare {
+		var e *Error
+		if secret, e = bearerSecret(header); e != nil {
+			return nil, e
+		}
+	} else if len(secret) > maxSecret {
+		return nil, errUnknownKey()
 	}
 	key, err := g.ledger.LookupFrom(proxy.Address(ctx), secret)
 	var wrong *billing.TooManyWrong
@@ -72,7 +102,7 @@ func (g *Gateway) lookupHeader(ctx *fasthttp.RequestCtx, header []byte) (*billin
 	case errors.Is(err, billing.ErrSuspended), errors.Is(err, billing.ErrClosed):
 		return nil, Disabled(err)
 	case errors.Is(err, billing.ErrUnknownKey):
-		return nil, errAuthentication("Authentication failed: the API key is unknown, expired or revoked.")
+		return nil, errUnknownKey()
 	case errors.As(err, &wrong):
 		return nil, &Error{
 			Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(RetrySoon, wrong.After), Uncounted: true,
@@ -99,9 +129,13 @@ func bearerSecret(header []byte) ([]byte, *Error) {
 			"Authentication failed: the Authorization header must be of the form Bearer <API key>.")
 	}
 	if len(secret) > maxSecret {
-		return nil, errAuthentication("Authentication failed: the API key is unknown, expired or revoked.")
+		return nil, errUnknownKey()
 	}
 	return secret, nil
+}
+
+func errUnknownKey() *Error {
+	return errAuthentication("Authentication failed: the API key is unknown, expired or revoked.")
 }
 
 // Disabled says that an account may not be used, which its owner can only

@@ -104,7 +104,7 @@ func (g *Gateway) expect(ctx *fasthttp.RequestCtx, length int) int {
 	if row == nil || row.Access == Public {
 		return fasthttp.StatusContinue
 	}
-	_, e := g.lookup(ctx)
+	_, e := g.lookup(ctx, row)
 	if e != nil {
 		g.refuse(ctx, e)
 		return e.Status

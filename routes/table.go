@@ -77,6 +77,8 @@ type Row struct {
 	FormLimit Limit
 	Rate      *RateClass
 	Errors    ErrorShape
+	// KeyHeader is where the key may stand instead of in Authorization; empty: nowhere.
+	KeyHeader string
 	// Rules are those of the body under a config; nil: it has none, or the route
 	// reads it itself.
 	Rules  func(*config.Config) *Rulebook

@@ -35,9 +35,9 @@ func (f *Form) Untold() *dialect.Unsupported { return f.untold }
 // Beta is the value of the header anthropic-beta for an upstream.
 func (f *Form) Beta() string { return f.Betas }
 
-// ErrorType is Anthropic's word for a kind of failure, by its code or the status of
-// an answer; 0: none.
-func ErrorType(code string, status int) string {
+// errorType is Anthropic's word for what a stream failed of, by the code of chat
+// completions.
+func errorType(code string) string {
 	switch code {
 	case "insufficient_balance":
 		return "billing_error"
@@ -46,32 +46,12 @@ func ErrorType(code string, status int) string {
 	case "context_length_exceeded", "content_blocked_by_provider":
 		return "invalid_request_error"
 	}
-	switch {
-	case status == 401:
-		return "authentication_error"
-	case status == 402:
-		return "billing_error"
-	case status == 403:
-		return "permission_error"
-	case status == 404, status == 410:
-		return "not_found_error"
-	case status == 413:
-		return "request_too_large"
-	case status == 429 && code == "MODEL_OVERLOADED", status == 503, status == 529:
-		return "overloaded_error"
-	case status == 429:
-		return "rate_limit_error"
-	case status == 504:
-		return "timeout_error"
-	case status >= 400 && status < 500:
-		return "invalid_request_error"
-	}
 	return "api_error"
 }
 
 // AppendError is dialect.Form's.
 func (*Form) AppendError(dst []byte, code, _, message string) []byte {
 	dst = append(dst, `event: error`+"\n"+`data: {"type":"error","error":{"type":"`...)
-	dst = append(append(dst, ErrorType(code, 0)...), `","message":`...)
+	dst = append(append(dst, errorType(code)...), `","message":`...)
 	return append(dialect.AppendString(dst, message), "}}\n\n"...)
 }

@@ -1,0 +1,76 @@
+package messages
+
+import (
+	"farebox/config"
+	"farebox/providers"
+	form "farebox/providers/chat/messages"
+	"farebox/routes"
+)
+
+// keyHeader is where Anthropic's packages put the key.
+const keyHeader = "x-api-key"
+
+// Capability is what main registers.
+type Capability struct{ texts routes.TextModels }
+
+// New makes the capability. Its answers are those of texts.
+func New(texts routes.TextModels) *Capability { return &Capability{texts: texts} }
+
+// Open is routes.Capability.
+func (of *Capability) Open(*routes.Gateway) []routes.Row {
+	offered := func(cfg *config.Config) bool { return *cfg.Compat.Messages }
+	return []routes.Row{
+		{
+			Method: "POST", Path: "/messages", Access: routes.Bearer, Form: routes.JSONBody, Rate: routes.ByModel,
+			Operation: "chat", Errors: routes.ShapeMessages, KeyHeader: keyHeader, Rules: routes.Always(askBook),
+			Offered: offered, Serve: of.serve,
+		},
+		{
+			Method: "POST", Path: "/messages/count_tokens", Access: routes.Bearer, Form: routes.JSONBody, Rate: byCounts,
+			Errors: routes.ShapeMessages, KeyHeader: keyHeader, Rules: routes.Always(countBook), Offered: offered,
+			Serve: of.count,
+		},
+	}
+}
+
+// Load is routes.Loader.
+func (*Capability) Load(cfg *config.Config, _ *providers.Catalog, _ any) (routes.View, error) {
+	return routes.View{Own: cfg.Brand, Headers: [][]byte{requestHeader}}, nil
+}
+
+// requestHeader is where Anthropic's packages look for the request's id.
+var requestHeader = []byte("Request-Id")
+
+// serve answers POST /messages.
+func (of *Capability) serve(call *routes.Call) *routes.Error {
+	told, e := of.read(call)
+	if e != nil {
+		return e
+	}
+	return of.texts.Sell(call, told)
+}
+
+// read makes a chat completion of what the client asks.
+func (of *Capability) read(call *routes.Call) (*routes.Retold, *routes.Error) {
+	call.Ctx.Response.Header.SetCanonical(requestHeader, call.ID[:])
+	rules := call.Rules()
+	if e := call.ReadJSON(rules.Root); e != nil {
+		return nil, e
+	}
+	v := routes.Validator{Body: call.Body, Doc: &call.Doc, Book: rules}
+	v.CheckAll()
+	checkStops(&v)
+	f, body, wrong := form.Read(call.Body, &call.Doc)
+	f.Brand = call.Own(of).(string)
+	f.Betas = form.AllowBetas(call.Ctx.Request.Header.PeekAll("anthropic-beta"))
+	told := &routes.Retold{Form: f, Body: body, Issues: v.Issues}
+	if len(told.Issues) == 0 {
+		for _, w := range wrong {
+			told.Issues = append(told.Issues, routes.Issue{Code: "custom", Path: w.Path, Message: w.Text})
+		}
+	}
+	if len(told.Issues) > 0 {
+		told.Body = form.Named(call.Body, &call.Doc)
+	}
+	return told, nil
+}
