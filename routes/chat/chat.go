@@ -68,6 +68,9 @@ func (c *inference) serve(v *routes.Validator, use *features) *routes.Error {
 		return e
 	}
 	c.chat.Prepare(flags.strip || flags.disable, flags.disable)
+	if e := c.tellable(); e != nil {
+		return e
+	}
 	return c.infer()
 }
 

@@ -28,7 +28,11 @@ func (of *Capability) Sell(call *routes.Call, r *routes.Retold) *routes.Error {
 		use = checkMessages(&v)
 		checkLists(&v)
 	}
-	return renamed(r.Form, len(r.Issues), c.serve(&v, &use))
+	e := c.serve(&v, &use)
+	if e == nil || c.unsupported != nil && c.unsupported.Own {
+		return e
+	}
+	return renamed(r.Form, len(r.Issues), e)
 }
 
 // renamed gives an error's members the names that they have in the client's own body.
@@ -74,6 +78,31 @@ func (c *inference) speaks(t *dialect.Target) dialect.Dialect {
 		return d
 	}
 	return t.Upstream.Dialect
+}
+
+// untold is what a target cannot be told that does not speak the client's form; nil:
+// nothing.
+func (c *inference) untold(t *dialect.Target) *dialect.Unsupported {
+	if p, ok := c.chat.Form.(dialect.Partial); ok && c.nativeOf(t) == nil {
+		return p.Untold()
+	}
+	return nil
+}
+
+// tellable refuses what none of the model's targets can be told, before anything is
+// done for it.
+func (c *inference) tellable() *routes.Error {
+	var no *dialect.Unsupported
+	for _, t := range c.call.Model.Targets {
+		if no = c.untold(t); no == nil {
+			return nil
+		}
+	}
+	if no == nil {
+		return nil
+	}
+	c.unsupported = no
+	return routes.Unsupported(no.Path, no.Text)
 }
 
 // beyond is how many more bytes the client's own body has than the one that was made

@@ -81,6 +81,11 @@ func (f *Failed) Status() int { return ErrorStatus(f.JSON) }
 
 // Unsupported is a request that a dialect cannot express. Path names the
 // member that is in the way; Text is for the client.
-type Unsupported struct{ Path, Text string }
+type Unsupported struct {
+	Path, Text string
+	// Own says that the Path is one of the client's own body, not of the chat body that
+	// was made of it.
+	Own bool
+}
 
 func (u *Unsupported) Error() string { return u.Text }

@@ -32,6 +32,13 @@ type Form interface {
 	AppendError(dst []byte, code, kind, message string) []byte
 }
 
+// Partial is a Form whose chat body may lack what its client asked.
+type Partial interface {
+	// Untold is what no chat body has a word for; nil: nothing. A target that does not
+	// speak the form is not asked then.
+	Untold() *Unsupported
+}
+
 // FormStream turns server-sent events of chat completions into those of a Form. One
 // goroutine owns it.
 type FormStream interface {

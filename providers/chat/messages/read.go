@@ -120,7 +120,8 @@ const maxWrong = 20
 func (r *reader) no(path, format string, args ...any) {
 	said := func(u dialect.Unsupported) bool { return u.Path == path }
 	if len(r.wrong) < maxWrong && !slices.ContainsFunc(r.wrong, said) {
-		r.wrong = append(r.wrong, dialect.Unsupported{Path: path, Text: path + ": " + fmt.Sprintf(format, args...)})
+		r.wrong = append(r.wrong, dialect.Unsupported{Path: path, Own: true,
+			Text: path + ": " + fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -128,7 +129,7 @@ func (r *reader) no(path, format string, args ...any) {
 // hears whose model has no upstream that speaks Messages.
 func (r *reader) untold(path, what string) {
 	if r.f.untold == nil {
-		r.f.untold = &dialect.Unsupported{Path: path, Text: path + ": " + what +
+		r.f.untold = &dialect.Unsupported{Path: path, Own: true, Text: path + ": " + what +
 			" is for upstreams of Anthropic's own API, which this model has none of that can be asked; leave it out."}
 	}
 }
