@@ -165,6 +165,9 @@ func writeError(ctx *fasthttp.RequestCtx, e *Error, shape ErrorShape, requestID 
 	if e.Status == fasthttp.StatusUnauthorized {
 		r.Header.Set("WWW-Authenticate", "Bearer")
 	}
+	if shape == ShapeMessages {
+		r.Header.SetCanonical(headerMessagesID, requestID)
+	}
 	if e.Close {
 		r.SetConnectionClose()
 	}
