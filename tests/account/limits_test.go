@@ -70,8 +70,9 @@ func TestRateLimitsOfAKey(t *testing.T) {
 	if next := now.Truncate(24 * time.Hour).Add(24 * time.Hour); !d.NextEpochBegins.Equal(next) {
 		t.Errorf("the next epoch begins %s", d.NextEpochBegins)
 	}
-	if len(d.RateLimits) != 3 || d.RateLimits[2].APIModelID != "sim-free" ||
+	if len(d.RateLimits) != 4 || d.RateLimits[3].APIModelID != "count-tokens" || d.RateLimits[2].APIModelID != "sim-free" ||
 		fmt.Sprint(d.RateLimits[2].RateLimits) != "[{3 RPM} {1000 RPD} {100000 TPM}]" ||
+		fmt.Sprint(d.RateLimits[3].RateLimits) != "[{600 RPM}]" ||
 		d.RateLimits[0].RateLimits == nil || len(d.RateLimits[0].RateLimits) != 0 {
 		t.Errorf("the limits of models are %+v", d.RateLimits)
 	}

@@ -15,8 +15,9 @@ import (
 // mostBinary is what `make build` may make. It is a little above what it makes
 // today: who needs more raises it together with a reason. 13 MB of it read pages
 // and documents: PDFium (5), a browser's protocol (2), office formats and two
-// extractors with their tables.
-const mostBinary = 46_500_000
+// extractors with their tables. 2 MB are the other forms and dialects of chat, with
+// a JSON schema validator.
+const mostBinary = 49_500_000
 
 // "The binary had grown to 40 MB, a quarter of it tables that few requests need."
 func TestTheBinaryIsSmallAndNeedsNothing(t *testing.T) {

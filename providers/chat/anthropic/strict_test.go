@@ -89,7 +89,7 @@ func exampleNames(t *testing.T) (list []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := config.Parse(name, data, func(string) (string, bool) { return "x", true })
+		cfg, err := config.Parse(name, data, func(string) (string, bool) { return "AKIAEXAMPLEKEY23", true })
 		if err != nil {
 			t.Fatal(err)
 		}

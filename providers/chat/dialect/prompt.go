@@ -26,10 +26,17 @@ const (
 // linked ones as the model's whole context. likely is the usual number, for
 // token rate limits.
 func EstimatePrompt(c *Chat, imageTokens int64) (upper, likely int64) {
-	text, attachments, more := int64(len(c.Body)+len(c.SystemPrompt)), int64(0), int64(0)
+	text, images, more := measure(c, imageTokens)
+	return text + images + more, text/tokenBytes + images
+}
+
+// measure tells the bytes of a prompt that may be text, the tokens of what it
+// has attached at imageTokens each, and those that are more than that.
+func measure(c *Chat, imageTokens int64) (text, attached, more int64) {
+	text = int64(len(c.Body) + len(c.SystemPrompt))
 	eachPart(c, func(kind int16, data []byte) {
 		text -= int64(len(data))
-		attachments++
+		attached += imageTokens
 		switch {
 		case kind == PartImage:
 		case bytes.HasPrefix(data, httpPrefix) && c.Model != nil:
@@ -38,7 +45,7 @@ func EstimatePrompt(c *Chat, imageTokens int64) (upper, likely int64) {
 			more += max(0, int64(len(data))-imageTokens)
 		}
 	})
-	return text + attachments*imageTokens + more, text/tokenBytes + attachments*imageTokens
+	return text, attached, more
 }
 
 var httpPrefix = []byte("http")
@@ -48,15 +55,16 @@ var httpPrefix = []byte("http")
 // upstreams that use another tokenizer, and so do the names and brackets around
 // it. All else, such as tools and what lies beyond maxPromptText, stays at one
 // token a byte, so that nothing a client writes can lower the bound noticeably
-// below what it will use. text is how many tokens were counted.
+// below what it will use; the frame is taken from text alone, never from what
+// pictures count. text is how many tokens were counted.
 func BoundPrompt(c *Chat, imageTokens, permille int64) (bound, text int64) {
-	upper, _ := EstimatePrompt(c, imageTokens)
+	written, attached, more := measure(c, imageTokens)
 	n := count(c)
 	frame := int64(0)
 	if !c.Embedding {
 		frame = bodyFrame + n.messages*messageFrame
 	}
-	return max(0, upper-n.raw-frame) + (n.tokens*permille+999)/1000 + n.fixed, n.tokens
+	return max(0, written-n.raw-frame) + attached + more + (n.tokens*permille+999)/1000 + n.fixed, n.tokens
 }
 
 const (

@@ -81,10 +81,10 @@ func TestAttachmentsInTheBound(t *testing.T) {
 			t.Errorf("%.40s: tight bound %d; want %d to %d", part, bound, least, most)
 		}
 	}
-	f(`{"type":"image_url","image_url":{"url":"data:image/png;base64,`+data+`"}}`, 1500, 1800)
+	f(`{"type":"image_url","image_url":{"url":"data:image/png;base64,`+data+`"}}`, 1607, 1800)
 	f(`{"type":"input_audio","input_audio":{"data":"`+data+`","format":"wav"}}`, 199_900, 200_400)
 	f(`{"type":"file","file":{"filename":"x","file_data":"data:application/pdf;base64,`+data+`"}}`, 199_900, 200_400)
-	f(`{"type":"video_url","video_url":{"url":"https://example.org/v.mp4"}}`, 99_900, 100_400)
+	f(`{"type":"video_url","video_url":{"url":"https://example.org/v.mp4"}}`, 100_000, 100_400)
 }
 
 // Counting exactly made the bound of a chat with pictures looser, not tighter.
