@@ -357,13 +357,13 @@ func (s *stream) call(entry []byte) {
 	}
 	it := s.callOf(index, id, name)
 	if it == nil {
-		if it = s.newCall(kind, index, id); it == nil {
+		s.quiet()
+		if it = s.add(kind); it == nil {
 			return
 		}
+		it.call = max(index, 0)
 	}
-	if len(it.callID) == 0 {
-		it.callID = append(it.callID, id...)
-	}
+	s.identify(it, id)
 	if !it.opened && len(name) > 0 {
 		it.name = append(it.name, name...)
 		s.show(it)
@@ -395,19 +395,16 @@ func (s *stream) callOf(index int64, id, name []byte) *item {
 	return nil
 }
 
-// newCall begins a call. Its id is the upstream's unless that came before.
-func (s *stream) newCall(kind itemKind, index int64, id []byte) *item {
-	s.quiet()
-	it := s.add(kind)
-	if it == nil {
-		return nil
+// identify gives a call the upstream's id, unless another has that or the client knows
+// the call by one of ours.
+func (s *stream) identify(it *item, id []byte) {
+	if it.opened || len(it.callID) > 0 || len(id) == 0 {
+		return
 	}
-	it.call = max(index, 0)
 	for i := range it.index {
-		if other := &s.items[i]; len(id) > 0 && bytes.Equal(other.callID, id) {
-			id = nil
+		if bytes.Equal(s.items[i].callID, id) {
+			return
 		}
 	}
 	it.callID = append(it.callID, id...)
-	return it
 }

@@ -45,9 +45,19 @@ func (f *Form) message(head string, item int32) {
 	f.b = append(f.b, head...)
 }
 
+// itemKinds are the items that are taken.
+var itemKinds = [...]string{"message", "function_call", "function_call_output", "reasoning", "custom_tool_call",
+	"custom_tool_call_output", "web_search_call", "item_reference"}
+
 // kind is an item's type; messages may leave it out.
 func (f *Form) kind(i int32) string {
-	switch t := f.text(f.doc.Member(i, ItemType)); {
+	t := f.text(f.doc.Member(i, ItemType))
+	for _, kind := range itemKinds {
+		if string(t) == kind {
+			return kind // without a copy
+		}
+	}
+	switch {
 	case t != nil:
 		return string(t)
 	case f.doc.Member(i, ItemRole) >= 0:
@@ -411,7 +421,7 @@ func (f *Form) output(i int32) {
 	}
 	f.message(`{"role":"tool","tool_call_id":`, f.doc.Fields[i].Elem)
 	f.b = append(append(f.b, orNull(id)...), `,"content":`...)
-	value := []byte("null")
+	value := nullText
 	if at >= 0 {
 		value = f.doc.Fields[at].Raw(f.body)
 	}

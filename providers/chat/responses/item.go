@@ -118,7 +118,7 @@ func (it *item) endPart(spec bool) {
 // so far.
 func (f *Form) appendItem(dst []byte, it *item, status string, bare bool) []byte {
 	dst = append(f.appendID(append(dst, `{"id":"`...), it), '"')
-	if it.kind != reasoningItem || !f.o.Spec {
+	if it.kind != customItem && (it.kind != reasoningItem || !f.o.Spec) {
 		dst = append(append(append(dst, `,"status":"`...), status...), '"')
 	}
 	switch it.kind {

@@ -11,7 +11,7 @@ import (
 // Request is the body as that of a chat completion. It is valid until the Form is
 // released. Where there are Problems it is not to be sent.
 func (f *Form) Request() []byte {
-	f.b = append(f.b[:0], '{')
+	f.b, f.places, f.said = append(f.b[:0], '{'), f.places[:0], false
 	f.copy(`"model":`, TopModel)
 	f.messages()
 	f.copy(`"stream":`, TopStream)

@@ -49,7 +49,7 @@ func (f *Form) tool(i int32) (function bool) {
 			return true
 		}
 		f.b = append(f.b, `{"type":"function","function":{`...)
-		f.add(`"name":`, f.raw(f.doc.Member(i, ToolName)))
+		f.add(`"name":`, orNull(f.raw(f.doc.Member(i, ToolName))))
 		for _, m := range [...]struct {
 			name string
 			id   int
@@ -188,7 +188,9 @@ func (f *Form) allowedTools(at int32) {
 // orNull is null in the place of nothing.
 func orNull(value []byte) []byte {
 	if value == nil {
-		return []byte("null")
+		return nullText
 	}
 	return value
 }
+
+var nullText = []byte("null")

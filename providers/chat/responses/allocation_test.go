@@ -1,0 +1,61 @@
+//go:build !race
+
+package responses
+
+import "testing"
+
+// What happens for every event must not allocate, nor the beginning and the end of an
+// answer when its memory is there.
+func TestEventsDoNotAllocate(t *testing.T) {
+	f := formOf(t, sdk, request)
+	c := chatOf(t, f)
+	gate := func(name string, run func()) {
+		t.Helper()
+		run()
+		if n := testing.AllocsPerRun(200, run); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	for name, chunk := range map[string]string{
+		"text":           delta(`"content":" the"`),
+		"thought":        delta(`"reasoning_content":" the"`),
+		"odd text":       delta(`"content":" the","x":1`),
+		"arguments":      delta(`"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"x"}}]`),
+		"usage":          usageChunk,
+		"comment":        ": keep-alive\n\n",
+		"nothing at all": "data: {\"choices\":[]}\n\n",
+	} {
+		s := f.Stream(c)
+		data := []byte(chunk)
+		for range 600 {
+			s.Pass(data) // its room grows with the answer
+		}
+		if it := s.(*stream); len(it.items) > 0 {
+			it.items[0].text = append(make([]byte, 0, 64<<10), it.items[0].text...)
+		}
+		gate(name, func() { s.Pass(data) })
+		s.Release()
+	}
+	split, rest := []byte(delta(`"content":" the"`)[:90]), []byte(delta(`"content":" the"`)[90:])
+	s := f.Stream(c)
+	for range 600 {
+		s.Pass(split)
+		s.Pass(rest)
+	}
+	gate("split text", func() { s.Pass(split); s.Pass(rest) })
+	s.Release()
+	first, last := []byte(delta(`"role":"assistant","content":"a"`)), []byte(finish("stop")+usageChunk+done)
+	gate("an answer", func() {
+		s := f.Stream(c)
+		s.Pass(first)
+		s.Pass(last)
+		s.Finish()
+		s.Release()
+	})
+	rich := formOf(t, sdk, richRequest)
+	gate("a request", func() {
+		again := NewForm(sdk, rich.body, rich.doc, rich.id, 1)
+		again.Request()
+		again.Release()
+	})
+}

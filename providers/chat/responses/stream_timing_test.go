@@ -1,0 +1,49 @@
+package responses
+
+import (
+	"testing"
+)
+
+// feed passes one chunk over and over, starting a new answer after as many chunks as
+// answers have.
+func feed(b *testing.B, chunk string) {
+	f := formOf(b, sdk, request)
+	c := chatOf(b, f)
+	data := []byte(chunk)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	const chunksPerAnswer = 300
+	s := f.Stream(c)
+	n := 0
+	for b.Loop() {
+		if n++; n > chunksPerAnswer {
+			n = 0
+			s.Finish()
+			s.Release()
+			s = f.Stream(c)
+		}
+		s.Pass(data)
+	}
+}
+
+func BenchmarkText(b *testing.B)    { feed(b, delta(`"content":" the"`)) }
+func BenchmarkThought(b *testing.B) { feed(b, delta(`"reasoning_content":" the"`)) }
+func BenchmarkOddText(b *testing.B) { feed(b, delta(`"content":" the","x":1`)) }
+func BenchmarkArguments(b *testing.B) {
+	feed(b, delta(`"tool_calls":[{"index":0,"function":{"name":"f","arguments":"x"}}]`))
+}
+
+func BenchmarkRequest(b *testing.B) {
+	f := formOf(b, sdk, richRequest)
+	b.ReportAllocs()
+	for b.Loop() {
+		again := NewForm(sdk, f.body, f.doc, f.id, 1)
+		again.Request()
+		again.Release()
+	}
+}
+
+const richRequest = `{"model":"m","stream":true,"instructions":"Be brief.","input":[{"role":"user","content":[{"type":"input_text",
+		"text":"Hello there"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},
+		{"type":"function_call_output","call_id":"c","output":"1"}],"tools":[{"type":"function","name":"f",
+		"parameters":{"type":"object","properties":{}},"strict":true}]}`
