@@ -32,7 +32,7 @@ var bearer = carrier{"Authorization", "Bearer "}
 // dialects are all that can be spoken; the first is the default.
 var dialects = []dialect{
 	{
-		name: "openai", key: bearer, endpoints: []string{"/chat/completions", "/embeddings"},
+		name: "openai", key: bearer, endpoints: []string{"/chat/completions", "/embeddings", "/responses"},
 		compatible: true, embeds: true, writes: true, draws: true,
 	},
 	{

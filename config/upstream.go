@@ -53,6 +53,10 @@ type Upstream struct {
 	// answers follow a json_schema with strict: true. Where it does not, whole answers
 	// are checked here, and one that does not follow is refused: 422.
 	EnforcesSchema bool `yaml:"enforces_schema"`
+	// Responses says that the upstream takes POST /responses itself: what clients ask
+	// in that form goes there as they wrote it. Default false: it is asked for a chat
+	// completion.
+	Responses bool `yaml:"responses"`
 	// Links says which links in chat messages are passed on to this upstream,
 	// which may follow them: public (default), any or none.
 	Links string `yaml:"links"`
@@ -181,6 +185,10 @@ func (v *validator) upstream(path string, u *Upstream) {
 	if q := u.Quirks; !d.compatible && (q.MaxTokens || q.NoStreamOptions || q.NoReasoningEffort || q.NoDeveloperRole) {
 		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers stand at an upstream of dialect %s; expected "+
 			"api_key_header only", u.Dialect)
+	}
+	if u.Responses && !d.compatible {
+		v.wrong(path+".responses", "an upstream of dialect %s does not take POST /responses; expected it to be left out, "+
+			"which serves clients of /responses as well", u.Dialect)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/chat/gemini"
 	"farebox/providers/chat/openai"
+	"farebox/providers/chat/responses"
 	"farebox/providers/chat/vertex"
 	"farebox/providers/image"
 	"farebox/providers/image/fal"
@@ -35,7 +36,11 @@ type spoken struct {
 
 // dialects are all that the config may name, by config.Upstream.Spoken.
 var dialects = map[string]spoken{
-	"openai": {chat: openai.Dialect{}, picture: imageopenai.Dialect{}, probe: "/chat/completions"},
+	"openai": {
+		chat:    openai.Dialect{},
+		natives: [dialect.FormKinds]dialect.Dialect{dialect.Responses: responses.Native{}},
+		picture: imageopenai.Dialect{}, probe: "/chat/completions",
+	},
 	"anthropic": {
 		chat: anthropic.Dialect{}, probe: "/messages",
 		headers: [][2]string{{anthropic.VersionHeader, anthropic.Version}},

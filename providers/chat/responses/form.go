@@ -110,9 +110,6 @@ func (f *Form) Path(chat string) string {
 	}
 	for _, m := range renamedMembers {
 		if rest, ok := strings.CutPrefix(chat, m.chat); ok && (rest == "" || rest[0] == '.') {
-			if m.chat == "verbosity" && f.doc.TopIndex(TopVerbosity) >= 0 {
-				return chat
-			}
 			return m.own + rest
 		}
 	}

@@ -19,7 +19,6 @@ func (f *Form) Request() []byte {
 	f.copy(`"temperature":`, TopTemperature)
 	f.copy(`"top_p":`, TopTopP)
 	f.copy(`"reasoning":`, TopReasoning)
-	f.copy(`"reasoning_effort":`, TopReasoningEffort)
 	f.copy(`"fallbacks":`, TopFallbacks)
 	f.copy(`"user":`, TopUser)
 	f.copy(`"anon_user_id":`, TopAnonUserID)
@@ -53,8 +52,6 @@ func (f *Form) format() {
 	at := f.doc.TopIndex(TopText)
 	if value := f.raw(f.member(at, TextVerbosity)); value != nil {
 		f.add(`"verbosity":`, value)
-	} else {
-		f.copy(`"verbosity":`, TopVerbosity)
 	}
 	format := f.member(at, TextFormat)
 	switch kind := f.text(f.member(format, FormatType)); string(kind) {
@@ -81,8 +78,6 @@ func (f *Form) logprobs() {
 	top := f.raw(f.doc.TopIndex(TopTopLogprobs))
 	if f.includes("message.output_text.logprobs") || len(top) > 0 && string(top) != "0" {
 		f.add(`"logprobs":`, []byte("true"))
-	} else {
-		f.copy(`"logprobs":`, TopLogprobs)
 	}
 	if len(top) > 0 && string(top) != "0" {
 		f.add(`"top_logprobs":`, top)
@@ -193,6 +188,9 @@ func (f *Form) Check() {
 		{TopResponseFormat, "response_format", "is for chat completions; use text.format."},
 		{TopFunctions, "functions", "is for chat completions; use tools."},
 		{TopFunctionCall, "function_call", "is for chat completions; use tool_choice."},
+		{TopVerbosity, "verbosity", "is for chat completions; use text.verbosity."},
+		{TopReasoningEffort, "reasoning_effort", "is for chat completions; use reasoning.effort."},
+		{TopLogprobs, "logprobs", "is for chat completions; use top_logprobs."},
 		{TopPrompt, "prompt", "templates that are kept at a provider cannot be used; send instructions and input."},
 	} {
 		if f.raw(f.doc.TopIndex(m.id)) != nil {

@@ -1,0 +1,154 @@
+package responses
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"farebox/providers/attempt"
+	"farebox/providers/chat/dialect"
+)
+
+// Native speaks to upstreams that take POST /responses themselves. The client's own body
+// goes out but for what would reach into the operator's account there
+// (native_request.go), and answers come back as they are but for the model's name, the
+// operator's instructions and the words of failures.
+type Native struct{}
+
+var _ dialect.Dialect = Native{}
+
+// Translates is true: whole answers are looked into, and held until they are there.
+func (Native) Translates() bool { return true }
+
+// codeNoQuota is the code of an account that has used up its money, which is sent with
+// the status of too many requests. No request can cause it.
+const codeNoQuota = "insufficient_quota"
+
+// Error reads an upstream's error answer.
+func (Native) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+	f := dialect.FailureOf(status, retryAfter, body)
+	if status == 429 && dialect.ErrorCode(body) == codeNoQuota {
+		f.Verdict.For = attempt.Everyone
+	}
+	return f
+}
+
+var errNoResponse = errors.New("the answer is no response")
+
+// Answer is dialect.Dialect.
+func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage, error) {
+	var u dialect.Usage
+	from := dialect.SkipSpace(body, 0)
+	if from >= len(body) || body[from] != '{' || dialect.SkipValue(body, from) < 0 {
+		return nil, u, errNoResponse
+	}
+	r := readResponse(body[from:])
+	switch {
+	case r.failed():
+		return nil, u, &dialect.Failed{JSON: failureOf(r.failure)}
+	case len(r.output) == 0 || r.output[0] != '[':
+		return nil, u, errNoResponse
+	}
+	readNativeUsage(r.usage, &u)
+	m := meter{}
+	defer m.produced.Release()
+	m.output(r.output, seenWhole)
+	u = dialect.Settle(u, true, &m.produced, c)
+	if !r.changes(c, t) && u.Seen {
+		return body, u, nil
+	}
+	s.Out = appendPatched(s.Out[:0], body[from:], c, t, nil, &u)
+	return s.Out, u, nil
+}
+
+// nativeResponse is a response object as far as it is read.
+type nativeResponse struct{ status, failure, output, usage, model, instructions []byte }
+
+func readResponse(object []byte) (r nativeResponse) {
+	var m dialect.Member
+	for i, ok := dialect.NextMember(object, 1, &m); ok; i, ok = dialect.NextMember(object, i, &m) {
+		value := object[m.From:m.To]
+		switch string(m.Key) {
+		case "status":
+			r.status = value
+		case "error":
+			r.failure = value
+		case "output":
+			r.output = value
+		case "usage":
+			r.usage = value
+		case "model":
+			r.model = value
+		case "instructions":
+			r.instructions = value
+		}
+	}
+	return r
+}
+
+// failed says that there is an error in the place of an answer.
+func (r *nativeResponse) failed() bool {
+	return string(r.status) == `"failed"` || len(r.failure) > 2 && (r.failure[0] == '{' || r.failure[0] == '"')
+}
+
+// changes says that the client gets the response in other words than the upstream's.
+func (r *nativeResponse) changes(c *dialect.Chat, t *dialect.Target) bool {
+	return t.Renames && r.model != nil || len(c.SystemPrompt) > 0 && r.instructions != nil
+}
+
+// failureOf is an upstream's error object as one that stands in an answer.
+func failureOf(object []byte) []byte {
+	if len(object) == 0 {
+		object = nullText
+	}
+	return append(append([]byte(`{"error":`), object...), '}')
+}
+
+// failure is what a client is told of one, as between the quotes of JSON strings.
+type failure struct{ code, message []byte }
+
+// safeFailure is a failure that an upstream reports, as chat completions tell it.
+func safeFailure(words []byte) failure {
+	event := dialect.StreamFailure(nil, words)
+	object := memberOf(bytes.TrimPrefix(event, []byte("data: ")), "error")
+	return failure{stringIn(object, "code"), stringIn(object, "message")}
+}
+
+// appendPatched appends a response with the client's name of the model and instructions,
+// safe words of a failure, and the usage that is charged where the upstream told none;
+// nil: as the upstream wrote them.
+func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, failure *failure,
+	u *dialect.Usage) []byte {
+	var m dialect.Member
+	at, told := 0, u == nil || u.Seen
+	for i, ok := dialect.NextMember(object, 1, &m); ok; i, ok = dialect.NextMember(object, i, &m) {
+		value := object[m.From:m.To]
+		name := string(m.Key)
+		switch {
+		case name == "model" && t.Renames && value[0] == '"':
+		case name == "instructions" && len(c.SystemPrompt) > 0:
+		case name == "error" && failure != nil && value[0] == '{':
+		case name == "usage" && !told:
+			told = true
+		default:
+			continue
+		}
+		dst = append(dst, object[at:m.From]...)
+		switch at = m.To; name {
+		case "model":
+			dst = append(dst, t.QuotedID...)
+		case "instructions":
+			dst = append(dst, orNull(raw(c.Told, c.ToldDoc, c.ToldDoc.TopIndex(TopInstructions)))...)
+		case "error":
+			dst = append(append(dst, `{"code":"`...), errorCode(failure.code)...)
+			dst = append(append(append(dst, `","message":"`...), failure.message...), `"}`...)
+		case "usage":
+			dst = appendNativeUsage(dst, u)
+		}
+	}
+	if end := bytes.LastIndexByte(object, '}'); !told && end >= at {
+		dst = appendNativeUsage(append(append(dst, object[at:end]...), `,"usage":`...), u)
+		at = end
+	}
+	return append(dst, object[at:]...)
+}

@@ -1,0 +1,133 @@
+package responses
+
+import (
+	"strconv"
+
+	"farebox/providers/chat/dialect"
+)
+
+// readNativeUsage reads the usage of a response. It leaves u alone when raw is none.
+func readNativeUsage(raw []byte, u *dialect.Usage) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return
+	}
+	var n dialect.Usage
+	var m, d dialect.Member
+	for i, ok := dialect.NextMember(raw, 1, &m); ok; i, ok = dialect.NextMember(raw, i, &m) {
+		value := raw[m.From:m.To]
+		v, number := dialect.ReadCount(value)
+		switch string(m.Key) {
+		case "input_tokens":
+			n.Prompt, n.Seen = v, n.Seen || number
+		case "output_tokens":
+			n.Completion, n.Seen = v, n.Seen || number
+		case "total_tokens":
+			n.Total, n.Seen = v, n.Seen || number
+		case "input_tokens_details", "output_tokens_details":
+			if value[0] != '{' {
+				continue
+			}
+			for k, ok := dialect.NextMember(value, 1, &d); ok; k, ok = dialect.NextMember(value, k, &d) {
+				v, _ := dialect.ReadCount(value[d.From:d.To])
+				switch string(d.Key) {
+				case "cached_tokens":
+					n.Cached = v
+				case "cache_write_tokens", "cache_creation_input_tokens":
+					n.CacheWrite = v
+				case "reasoning_tokens":
+					n.Reasoning = v
+				}
+			}
+		}
+	}
+	if !n.Seen {
+		return
+	}
+	if n.Prompt > 0 {
+		n.Completion = max(n.Completion, n.Total-n.Prompt)
+	}
+	n.Bound()
+	*u = n
+}
+
+// appendNativeUsage appends the usage of a response.
+func appendNativeUsage(dst []byte, u *dialect.Usage) []byte {
+	dst = strconv.AppendInt(append(dst, `{"input_tokens":`...), u.Prompt, 10)
+	dst = strconv.AppendInt(append(dst, `,"input_tokens_details":{"cached_tokens":`...), u.Cached, 10)
+	dst = strconv.AppendInt(append(dst, `,"cache_write_tokens":`...), u.CacheWrite, 10)
+	dst = strconv.AppendInt(append(dst, `},"output_tokens":`...), u.Completion, 10)
+	dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"reasoning_tokens":`...), u.Reasoning, 10)
+	dst = strconv.AppendInt(append(dst, `},"total_tokens":`...), u.Prompt+u.Completion, 10)
+	return append(dst, '}')
+}
+
+// seen is how a text of an answer was told: an upstream tells each several times.
+type seen uint8
+
+const (
+	seenDelta seen = iota
+	seenText       // at the end of a text
+	seenPart       // in its part
+	seenItem       // in its item
+	seenWhole      // in the response
+	seenWays
+)
+
+// meter counts the texts of an answer once, whichever way they were told in: a client
+// can read all of them.
+type meter struct {
+	produced dialect.Produced
+	told     [seenWays]int64 // bytes
+	counted  int64           // the most of told
+}
+
+// see notes a text, which stands as between its quotes.
+func (m *meter) see(way seen, key uint16, words []byte) {
+	m.told[way] += int64(len(words))
+	more := m.told[way] - m.counted
+	if more <= 0 {
+		return
+	}
+	m.counted = m.told[way]
+	m.produced.Add(key, words[int64(len(words))-min(more, int64(len(words))):])
+}
+
+// output notes the texts of all items.
+func (m *meter) output(list []byte, way seen) {
+	eachObject(list, func(item []byte) { m.item(item, way) })
+}
+
+// item notes the texts of an item.
+func (m *meter) item(item []byte, way seen) {
+	said := dialect.TextKey(0, dialect.KindContent, 0)
+	switch string(stringIn(item, "type")) {
+	case "message":
+		eachObject(memberOf(item, "content"), func(part []byte) { m.part(part, way, said) })
+	case "reasoning":
+		thought := dialect.TextKey(0, dialect.KindReasoning, 0)
+		eachObject(memberOf(item, "summary"), func(part []byte) { m.part(part, way, thought) })
+		eachObject(memberOf(item, "content"), func(part []byte) { m.part(part, way, thought) })
+	case "function_call", "custom_tool_call":
+		m.see(way, dialect.TextKey(0, dialect.KindToolName, 0), stringIn(item, "name"))
+		m.see(way, dialect.TextKey(0, dialect.KindToolInput, 0), stringIn(item, "arguments"))
+		m.see(way, dialect.TextKey(0, dialect.KindToolInput, 0), stringIn(item, "input"))
+	case "web_search_call":
+		// What was found is not what a model wrote.
+	default:
+		dialect.AddStrings(wayOf{m, way}, said, item)
+	}
+}
+
+// part notes the text of a part. Its annotations are sources that the model was given.
+func (m *meter) part(part []byte, way seen, key uint16) {
+	m.see(way, key, stringIn(part, "text"))
+	m.see(way, key, stringIn(part, "refusal"))
+}
+
+// wayOf is a meter for texts that were told in one way.
+type wayOf struct {
+	m   *meter
+	way seen
+}
+
+func (w wayOf) Add(key uint16, words []byte) { w.m.see(w.way, key, words) }
