@@ -20,6 +20,7 @@ type dialect struct {
 	embeds     bool // makes embeddings, as OpenAI's API asks for them
 	writes     bool // serves models of type text
 	draws      bool // serves models of pictures
+	responses  bool // may take POST /responses
 	// options are those of targets of type text, with their values.
 	options map[string][]string
 }
@@ -33,7 +34,7 @@ var bearer = carrier{"Authorization", "Bearer "}
 var dialects = []dialect{
 	{
 		name: "openai", key: bearer, endpoints: []string{"/chat/completions", "/embeddings", "/responses"},
-		compatible: true, embeds: true, writes: true, draws: true,
+		compatible: true, embeds: true, writes: true, draws: true, responses: true,
 	},
 	{
 		name: "anthropic", key: carrier{header: "x-api-key"}, endpoints: []string{"/messages"},

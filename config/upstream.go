@@ -186,7 +186,7 @@ func (v *validator) upstream(path string, u *Upstream) {
 		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers stand at an upstream of dialect %s; expected "+
 			"api_key_header only", u.Dialect)
 	}
-	if u.Responses && !d.compatible {
+	if u.Responses && !d.responses {
 		v.wrong(path+".responses", "an upstream of dialect %s does not take POST /responses; expected it to be left out, "+
 			"which serves clients of /responses as well", u.Dialect)
 	}
