@@ -2,6 +2,7 @@ package search
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -134,6 +135,22 @@ func (s *Service) Upstreams() (list []*Upstream) {
 func (s *Service) Watch(f func(u *Upstream, c health.Change)) {
 	for _, u := range s.Upstreams() {
 		u.breaker.Watch(func(c health.Change) { f(u, c) })
+	}
+}
+
+// WriteMetrics writes the health of all of them in the Prometheus text format.
+func (s *Service) WriteMetrics(w io.Writer) {
+	now, list := time.Now().UnixNano(), s.Upstreams()
+	label := func(u *Upstream) string { return fmt.Sprintf("{search_provider=%q,upstream=%q}", u.Provider, u.Name) }
+	_, _ = fmt.Fprint(w, "# HELP farebox_search_state 0 in use, 1 resting, 2 to be tried again.\n"+
+		"# TYPE farebox_search_state gauge\n")
+	for _, u := range list {
+		_, _ = fmt.Fprintf(w, "farebox_search_state%s %d\n", label(u), u.breaker.State(now))
+	}
+	_, _ = fmt.Fprint(w, "# TYPE farebox_search_failures_total counter\n")
+	for _, u := range list {
+		failures, _ := u.breaker.Counts()
+		_, _ = fmt.Fprintf(w, "farebox_search_failures_total%s %d\n", label(u), failures)
 	}
 }
 

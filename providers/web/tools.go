@@ -251,12 +251,17 @@ func ports(list []int) (ports []uint16) {
 	return ports
 }
 
-// WriteMetrics writes what is known of the children.
+// WriteMetrics writes what is known of the services that search and of the children.
 func (t *Tools) WriteMetrics(w io.Writer) {
+	if t.Search != nil {
+		t.Search.WriteMetrics(w)
+	}
 	if t.jail == nil {
 		return
 	}
-	_, _ = fmt.Fprintf(w, "farebox_jail_jobs %d\nfarebox_jail_children_total %d\nfarebox_jail_deaths_total %d\n",
+	_, _ = fmt.Fprintf(w, "# HELP farebox_jail_jobs Pages and documents that are read or wait for a child.\n"+
+		"# TYPE farebox_jail_jobs gauge\nfarebox_jail_jobs %d\n# TYPE farebox_jail_children_total counter\n"+
+		"farebox_jail_children_total %d\n# TYPE farebox_jail_deaths_total counter\nfarebox_jail_deaths_total %d\n",
 		t.jail.Waiting(), t.jail.Started(), t.jail.Died())
 }
 

@@ -145,9 +145,13 @@ func (c *call) Respond() {
 func (c *call) Close() {}
 
 // Observe counts it.
-func (c *call) Observe(time.Duration) {
-	if c.call.Settled {
+func (c *call) Observe(took time.Duration) {
+	switch {
+	case c.call.Settled:
 		c.of.made[c.ware].Inc()
+		c.of.took[c.ware].Update(took.Seconds())
+	case c.call.Ctx.Response.StatusCode() >= 500 && !c.call.Left():
+		c.of.failed[c.ware].Inc()
 	}
 }
 

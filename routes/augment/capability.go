@@ -18,7 +18,9 @@ import (
 // Capability is what main registers.
 type Capability struct {
 	gateway *routes.Gateway
-	made    [3]*metrics.Counter // delivered and charged, by what
+	made    [3]*metrics.Counter // charged, by what
+	failed  [3]*metrics.Counter // what failed at whom it was asked of, or here
+	took    [3]*metrics.PrometheusHistogram
 }
 
 // New makes the capability.
@@ -77,7 +79,10 @@ func limited(r *config.Rate) *config.Rate {
 func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.gateway = g
 	for i := range wares {
-		of.made[i] = g.Metrics().NewCounter(`farebox_augment_total{of="` + wares[i].name + `"}`)
+		label := `{of="` + wares[i].name + `"}`
+		of.made[i] = g.Metrics().NewCounter("farebox_augment_total" + label)
+		of.failed[i] = g.Metrics().NewCounter("farebox_augment_failed_total" + label)
+		of.took[i] = g.Metrics().NewPrometheusHistogramExt("farebox_augment_duration_seconds"+label, routes.DurationBounds)
 	}
 	offers := func(class *routes.RateClass) func(*config.Config) bool {
 		return func(cfg *config.Config) bool {

@@ -125,6 +125,14 @@ func TestDocumentsAreReadByOtherEngines(t *testing.T) {
 		s.reload(config(fmt.Sprintf("engine: tika, url: \"http://%s\"", rig.FreeAddr(t))))
 		answers(t, paper, 503, "othing was charged")
 	})
+	t.Run("what failed here is counted, what was wrong is not", func(t *testing.T) {
+		if n, _ := s.Metric(`farebox_augment_failed_total{of="text_parser"}`); n != 6 {
+			t.Errorf("%v failures are counted, want 6", n)
+		}
+		if n, _ := s.Metric(`farebox_augment_duration_seconds_count{of="text_parser"}`); n != 10 {
+			t.Errorf("%v durations are counted, want 10", n)
+		}
+	})
 	t.Run("a program that is not there is told before it is needed", func(t *testing.T) {
 		s.WriteConfig(config("engine: pdftotext, path: /nowhere/pdftotext"))
 		s.Signal(rig.Hangup)

@@ -136,6 +136,13 @@ func TestAFailingServiceRests(t *testing.T) {
 	if !strings.Contains(log, `"search_provider":"brave","upstream":"first"`) {
 		t.Error("the log does not say who rests")
 	}
+	label := `{search_provider="brave",upstream="first"}`
+	if state, _ := s.Metric("farebox_search_state" + label); state == 0 {
+		t.Error("the metrics do not say who rests")
+	}
+	if n, _ := s.Metric("farebox_search_failures_total" + label); n < 2 {
+		t.Errorf("%v failures are counted", n)
+	}
 	e.first.now(says(200, "application/json", braveHit))
 	rig.Await(t, "it is asked again", func() bool {
 		s.ask(t, searching, `{"query":"heron"}`)
