@@ -1,0 +1,101 @@
+package operations
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"farebox/bench/upstream"
+	"farebox/tests/rig"
+)
+
+// "The alert had never fired: its metric had another name." What the rules and the
+// dashboard ask for is what gateways tell, and what those tell of pages, searches
+// and documents is on the dashboard.
+func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile(`\b(?:farebox|gen_ai)_[a-z0-9_]*[a-z0-9]\b`)
+	told := map[string]bool{}
+	tell := func(g *rig.Gateway) {
+		g.Post("/chat/completions", "", "{}") // statuses are told once they were answered
+		res, err := rig.Client.Get(g.MetricsURL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		page, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(page)) {
+			if found := name.FindString(line); strings.HasPrefix(line, found) {
+				told[found] = true
+			}
+		}
+	}
+	tell(rig.StartCluster(t, 1).Nodes[0])
+	sim := rig.StartUpstream(t, upstream.Options{})
+	tell(rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, sim.URL, "")+fmt.Sprintf("augment: { scrape: {}, text_parser: {}, "+
+		"search: { brave: [{ name: s, format: brave, base_url: %q, key: k }] } }\n", sim.URL)))
+
+	dir := filepath.Join("config", "deploy")
+	rules, err := os.ReadFile(filepath.Join(dir, "alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "grafana.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(raw, &board); err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]bool{}
+	check := func(where, expr string) {
+		names := name.FindAllString(regexp.MustCompile(`"[^"]*"|by \([^)]*\)`).ReplaceAllString(expr, ""), -1)
+		n := 0
+		for _, m := range names {
+			if strings.HasPrefix(m, "gen_ai_request_model") {
+				continue // a label
+			}
+			n++
+			asked[m] = true
+			if !told[m] {
+				t.Errorf("%s asks for %s, which nobody tells", where, m)
+			}
+		}
+		if n == 0 {
+			t.Errorf("%s asks for nothing: %s", where, expr)
+		}
+	}
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			check("the panel "+p.Title, target.Expr)
+		}
+	}
+	alerts := regexp.MustCompile(`(?m)- alert: (\w+)\n +expr: (.*)$`).FindAllStringSubmatch(string(rules), -1)
+	if len(alerts) < 10 || len(alerts) != strings.Count(string(rules), "expr:") || len(asked) < 20 {
+		t.Errorf("%d rules and %d metrics are found", len(alerts), len(asked))
+	}
+	for m := range told {
+		own := strings.HasPrefix(m, "farebox_augment") || strings.HasPrefix(m, "farebox_search") ||
+			strings.HasPrefix(m, "farebox_jail")
+		if own && !asked[m] && !strings.HasSuffix(m, "_sum") && !strings.HasSuffix(m, "_count") {
+			t.Errorf("no panel shows %s", m)
+		}
+	}
+	for _, a := range alerts {
+		check("the alert "+a[1], a[2])
+	}
+}
