@@ -199,7 +199,7 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 	longest := c.Timeout
 	if js := &c.JS; js.Engine != "none" {
 		r := render.Options{Fetch: fetcher, Listen: js.Proxy, Agent: c.UserAgent, Refuse: scrape.Refuse(o.Blocked),
-			Parallel: js.Pages, MaxPage: int64(c.MaxPage), Log: log}
+			Parallel: js.Pages, Limit: js.Timeout, MaxPage: int64(c.MaxPage), Log: log}
 		var err error
 		if js.Engine == "remote" {
 			r.Remote = js.URL.Reveal()

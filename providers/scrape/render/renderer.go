@@ -55,6 +55,9 @@ type Options struct {
 	Refuse func(host string) error
 	// Parallel is how many pages there are at once; 0: 2.
 	Parallel int
+	// Limit is how long one page may take, of a browser that has started and is free;
+	// 0: as long as who asks waits.
+	Limit time.Duration
 	// Settle is how long a page may go on loading after it is there; 0: 4s.
 	Settle time.Duration
 	// Idle is after how long without pages the browser is ended; 0: 1m.
@@ -123,12 +126,17 @@ func (r *Renderer) Render(ctx context.Context, url string) (html []byte, final s
 		<-r.seats
 		return nil, "", err
 	}
-	html, final, end, err := r.page(ctx, b, url)
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if r.o.Limit > 0 {
+		limited, cancel = context.WithTimeout(ctx, r.o.Limit)
+	}
+	html, final, end, err := r.page(limited, b, url)
+	if err != nil && limited.Err() != nil {
+		err = limited.Err()
 	}
 	go func() { // a page takes half a second to be gone, for which nobody need wait
 		r.leave(b, end())
+		cancel()
 		<-r.seats
 	}()
 	return html, final, err

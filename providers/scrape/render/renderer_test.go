@@ -228,6 +228,15 @@ b.fill(7); keep.push(b) }, 5)</script>`)
 			t.Error("the next page: ", err)
 		}
 	})
+	t.Run("a page that takes longer than a page may", func(t *testing.T) {
+		r.o.Limit = 2 * time.Second
+		defer func() { r.o.Limit = 0 }()
+		began := time.Now()
+		if _, _, err := get(t, "/loop", time.Minute); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(began) > 30*time.Second {
+			t.Error(err, time.Since(began))
+		}
+	})
 	t.Run("a script that takes memory", func(t *testing.T) {
 		_, _, _ = get(t, "/memory", 10*time.Second)
 		if _, _, err := get(t, "/app", time.Minute); err != nil {
