@@ -147,8 +147,8 @@ func (c *Call) Keep(contentType string, body []byte, headers ...replay.Header) {
 func (c *Call) KeepStatus(status int) { c.kept.Status = status }
 
 // KeepRelayed is Keep for an answer that is relayed: its body is recorded on
-// its way, in Pass and End.
-func (c *Call) KeepRelayed() {
+// its way, in Pass and End. more are headers that are kept where the answer has them.
+func (c *Call) KeepRelayed(more ...[]byte) {
 	if c.lead == nil {
 		return
 	}
@@ -157,6 +157,11 @@ func (c *Call) KeepRelayed() {
 	for _, name := range []string{"Cache-Control", "X-Accel-Buffering"} {
 		if value := h.Peek(name); len(value) > 0 {
 			headers = append(headers, replay.Header{Name: name, Value: string(value)})
+		}
+	}
+	for _, name := range more {
+		if value := h.PeekBytes(name); len(value) > 0 {
+			headers = append(headers, replay.Header{Name: string(name), Value: string(value)})
 		}
 	}
 	c.Keep(string(h.ContentType()), nil, headers...)

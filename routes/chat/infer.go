@@ -7,6 +7,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/journal"
 	"farebox/billing/money"
+	"farebox/billing/replay"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/health"
@@ -88,7 +89,11 @@ func (c *inference) inPlace() bool {
 }
 
 func (c *inference) KeepAnswer() {
-	c.call.Keep(routes.JSONType, c.reply.out)
+	var headers []replay.Header
+	if c.lookup != nil {
+		headers = append(headers, replay.Header{Name: string(c.view.webHeader), Value: c.lookup.outcome()})
+	}
+	c.call.Keep(routes.JSONType, c.reply.out, headers...)
 	if c.call.Status == 422 {
 		c.call.KeepStatus(422)
 	}
@@ -434,8 +439,7 @@ func (c *inference) setLookup() {
 	c.call.Ctx.Response.Header.SetCanonical(c.view.webHeader, routes.ViewBytes(c.lookup.outcome()))
 	if c.chat.Stream && c.lookup.tells() {
 		c.tells = c.appendFlags(nil, c.flags.inStream || c.chat.Form != nil)
-		// The model's own calls are counted from 0, too.
-		c.shows = c.lookup.documents(&c.flags) && c.chat.Doc.TopIndex(dialect.ChatTools) < 0
+		c.shows = c.lookup.documents(&c.flags)
 	}
 }
 

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -54,6 +55,13 @@ func (c *inference) plan(f *brandFlags) *routes.Error {
 	if search || f.scraping {
 		l.offer = c.of.web.Offer(c.call)
 	}
+	if f.documents && c.chat.Stream && c.chat.Form == nil && (search || f.scraping) && c.callsBack() {
+		// The model's own calls are counted from 0, as that of the results is, and how
+		// many there will be nobody knows before the end.
+		return routes.Unsupported(cmp.Or(f.word, c.brandWord(0))+"_parameters.return_search_results_as_documents",
+			"Search results cannot be a tool call in a stream with tools of the request's own; ask for "+
+				"include_search_results_in_stream, or leave out stream or tools.")
+	}
 	words := c.words(l.user)
 	if f.scraping {
 		l.links = linksIn(words)
@@ -73,6 +81,18 @@ func (c *inference) plan(f *brandFlags) *routes.Error {
 		l.room = bounds.Tokens
 	}
 	return nil
+}
+
+// callsBack says that the request has tools that its client carries out.
+func (c *inference) callsBack() bool {
+	doc := c.chat.Doc
+	tools := doc.TopIndex(dialect.ChatTools)
+	for t := tools + 1; tools >= 0 && t < doc.Fields[tools].Next; t = doc.Fields[t].Next {
+		if kind := string(c.chat.Text(doc.Member(t, dialect.ToolType))); kind != "web_search" && kind != "x_search" {
+			return true
+		}
+	}
+	return false
 }
 
 // asks says that something is looked up.

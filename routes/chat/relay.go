@@ -43,7 +43,7 @@ func (c *inference) relayLarge() {
 
 func (c *inference) attach() {
 	c.progressNs = c.call.StartNs
-	c.call.KeepRelayed()
+	c.call.KeepRelayed(c.view.webHeader)
 	c.x.Relay(c.call.Ctx, c, c.call.OnDone)
 	c.call.Relays()
 }

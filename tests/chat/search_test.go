@@ -178,8 +178,8 @@ func TestRepeatsAndLeavingWhileItSearches(t *testing.T) {
 		asked := w.asked.Load()
 		id := fmt.Sprint("k", asked)
 		status, _, first := g.WithKey("/chat/completions", key, id, body)
-		again, _, second := g.WithKey("/chat/completions", key, id, body)
-		if status != 200 || again != 200 || first != second || w.asked.Load() != asked+1 {
+		again, head, second := g.WithKey("/chat/completions", key, id, body)
+		if status != 200 || again != 200 || first != second || head.Get("X-Svc-Web-Search") != "search" || w.asked.Load() != asked+1 {
 			t.Errorf("%d %d, %d searches\n%s\n%s", status, again, w.asked.Load()-asked, first, second)
 		}
 		s := readSaid(t, []byte(first), strings.HasPrefix(body, `{"stream"`))
@@ -247,7 +247,17 @@ func TestResultsAsDocuments(t *testing.T) {
 	tools := `,"tools":[{"type":"function","function":{"name":"f"}},{"type":"web_search"}]`
 	g.Must(200, "POST", "/chat/completions", key, rig.Ask("sim-chat", "x [[sim tool=f]]", on+tools), &whole)
 	check(whole.Choices[0].Message.Calls, 2)
-	_, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-claude", "x", on+`,"stream":true`))
+	// The indexes of the model's own calls in a stream begin at 0, too.
+	if status, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", "x", on+tools+`,"stream":true`)); status !=
+		400 || !strings.Contains(string(answer), `"path":["svc_parameters","return_search_results_as_documents"]`) {
+		t.Errorf("beside tools in a stream: %d %s", status, answer)
+	}
+	_, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", "x",
+		`,"stream":true,"tools":[{"type":"web_search"}],"svc_parameters":{"return_search_results_as_documents":true}`))
+	if n := strings.Count(string(answer), "svc_web_search_documents"); n != 1 {
+		t.Errorf("beside the tool that searches: %d tool calls: %s", n, answer)
+	}
+	_, _, answer = g.Post("/chat/completions", key, rig.Ask("sim-claude", "x", on+`,"stream":true`))
 	if n := strings.Count(string(answer), "svc_web_search_documents"); n != 1 {
 		t.Fatalf("%d tool calls: %s", n, answer)
 	}
