@@ -57,6 +57,8 @@ type Config struct {
 	Fetch Fetch `yaml:"fetch"`
 	// Augment are pages, searches and documents (augment.go).
 	Augment Augment `yaml:"augment"`
+	// Characters are those of chats (characters.go); nil: none.
+	Characters *Characters `yaml:"characters"`
 
 	// SystemPrompt is put before the messages of every chat request unless the
 	// client says include_<brand>_system_prompt: false. Empty: none.
@@ -64,6 +66,9 @@ type Config struct {
 	// TopUpURL and DocsURL appear in error texts; empty leaves them out.
 	TopUpURL string `yaml:"top_up_url"`
 	DocsURL  string `yaml:"docs_url"`
+	// PublicURL is how clients reach this service, for links to itself in answers:
+	// https://api.example.com. Default: listen, where that names a host.
+	PublicURL string `yaml:"public_url"`
 
 	Upstreams []Upstream `yaml:"upstreams"`
 	Models    []Model    `yaml:"models"`

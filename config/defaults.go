@@ -92,6 +92,7 @@ func (c *Config) complete() {
 	c.completeRPC()
 	c.completeSearch()
 	c.Images.complete()
+	c.Characters.complete(c.Source)
 	for i := range c.Upstreams {
 		c.Upstreams[i].completeCloud()
 		c.Upstreams[i].completeDrops()

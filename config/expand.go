@@ -23,8 +23,10 @@ const (
 //
 // Errors name the reference, never the value.
 type expander struct {
-	env   func(string) (string, bool)
-	total int
+	// literal leaves references as they are.
+	literal bool
+	env     func(string) (string, bool)
+	total   int
 }
 
 var errExpanded = fmt.Errorf("the values of ${…} together are larger than %s", Size(maxExpanded))
@@ -32,7 +34,7 @@ var errExpanded = fmt.Errorf("the values of ${…} together are larger than %s",
 // expand returns the text with its references replaced. It runs once: what a
 // reference brings in is not looked at again.
 func (e *expander) expand(text string) (string, error) {
-	if !strings.Contains(text, "${") {
+	if e.literal || !strings.Contains(text, "${") {
 		return text, nil
 	}
 	var b strings.Builder

@@ -2,10 +2,11 @@ package config
 
 import (
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"reflect"
 	"slices"
@@ -32,7 +33,8 @@ func LoadStore(path string) (*Config, error) {
 }
 
 // storeKeys are the keys that say where the store is and what works with it.
-var storeKeys = []string{"brand", "brand_aliases", "store", "node", "durability", "redis", "idempotency"}
+var storeKeys = []string{"brand", "brand_aliases", "store", "node", "durability", "redis", "idempotency",
+	"characters"}
 
 // Parse is Load for a file that is in memory already. The name is used for
 // messages and Source; env answers ${NAME}, nil stands for an empty one.
@@ -77,6 +79,7 @@ func parseKeys(name string, data []byte, env func(string) (string, bool), only [
 		v.identity()
 		v.redis()
 		v.idempotency()
+		v.characters()
 	}
 	if err := r.err(); err != nil {
 		return nil, err
@@ -105,6 +108,11 @@ func readConfig(path string) ([]byte, error) {
 //go:embed demo.yaml
 var demoFile []byte
 
+// demoFolder has the characters of the demonstration and their pictures.
+//
+//go:embed demo
+var demoFolder embed.FS
+
 // Demo is the built-in config of `make run`: simulated models at the given
 // address, http://host:port without a path, so that everything can be tried
 // without an account anywhere.
@@ -119,5 +127,9 @@ func Demo(simURL string) *Config {
 	}
 	c.Source = ""
 	c.Simulated, c.SimulatedAt = true, simURL
+	c.Characters = CharactersIn("")
+	if c.Characters.files, err = fs.Sub(demoFolder, "demo"); err != nil {
+		panic(fmt.Sprintf("config: the characters of the demonstration are not there: %v", err))
+	}
 	return c
 }

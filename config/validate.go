@@ -39,6 +39,7 @@ func (v *validator) run() {
 	v.models()
 	v.rpc()
 	v.augment()
+	v.characters()
 }
 
 var brandWord = regexp.MustCompile(`^[a-z][a-z0-9]{1,19}$`)
@@ -257,7 +258,8 @@ func (v *validator) web3Keys() {
 }
 
 func (v *validator) texts() {
-	for path, text := range map[string]string{"top_up_url": v.c.TopUpURL, "docs_url": v.c.DocsURL} {
+	for path, text := range map[string]string{"top_up_url": v.c.TopUpURL, "docs_url": v.c.DocsURL,
+		"public_url": v.c.PublicURL} {
 		if text == "" {
 			continue
 		}
@@ -265,6 +267,9 @@ func (v *validator) texts() {
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
 			v.wrong(path, "%s cannot be shown to clients as a link; expected an http:// or https:// address without "+
 				"credentials", v.shown(path))
+		} else if path == "public_url" && (u.RawQuery != "" || u.Fragment != "") {
+			v.wrong(path, "%s has a query or a fragment, and paths are put behind it; expected an address such as "+
+				"https://api.example.com", v.shown(path))
 		}
 	}
 	const most = 64 << 10

@@ -1,0 +1,16 @@
+//go:build !unix
+
+package config
+
+import (
+	"os"
+	"testing"
+)
+
+// pipe makes what is no ordinary file, either, where there are no named pipes.
+func pipe(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
