@@ -50,6 +50,8 @@ type controlRequest struct {
 	Status   store.AccountStatus `json:"status,omitzero"`
 	Change   *KeyChange          `json:"change,omitempty"`
 	Usage    *report.SumQuery    `json:"usage,omitempty"`
+	Review   *NewReview          `json:"review,omitempty"`
+	Hide     bool                `json:"hide,omitempty"`
 }
 
 type controlResponse struct {
@@ -66,11 +68,13 @@ type controlResponse struct {
 	Secret   string        `json:"secret,omitempty"`
 	Report   store.Report  `json:"report,omitzero"`
 	Backup   BackupInfo    `json:"backup,omitzero"`
+	Review   ReviewInfo    `json:"review,omitzero"`
+	Reviews  []ReviewInfo  `json:"reviews,omitempty"`
 }
 
 // knownErrors keep their identity across the socket.
 var knownErrors = map[string]error{"no_account": ErrNoAccount, "no_key": ErrNoKey, "name_taken": ErrNameTaken,
-	"suspended": ErrSuspended, "closed": ErrClosed}
+	"suspended": ErrSuspended, "closed": ErrClosed, "no_review": ErrNoReview, "reviewed": ErrReviewed}
 
 // controlServer serves operators on the control socket.
 type controlServer struct {
@@ -236,6 +240,15 @@ func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 		res.Keys, err = op.Keys(q.Account)
 	case "revoke_key":
 		err = op.RevokeKey(q.ID)
+	case "add_review":
+		if q.Review == nil {
+			return errors.New("cannot add a review: the request has none")
+		}
+		res.Review, err = op.AddReview(*q.Review)
+	case "hide_review":
+		res.Review, err = op.HideReview(q.ID, q.Hide)
+	case "reviews":
+		res.Reviews, err = op.ReviewList(q.Name)
 	case "verify":
 		res.Report, err = op.Verify()
 	case "backup":

@@ -39,6 +39,8 @@ func (k *keeper) run() {
 		case <-tick.C:
 		}
 		k.note(k.l.violations.flush(k.l.store))
+		k.note(k.l.characters.flush())
+		k.l.characters.look()
 		if round%touchEvery == 0 {
 			k.note(k.l.touched.flush(k.l.store))
 		}
@@ -51,7 +53,8 @@ func (k *keeper) run() {
 // note logs the first of a row of failures.
 func (k *keeper) note(err error) {
 	if err != nil && !k.failing {
-		k.l.log.Warn().Err(err).Msg("cannot write when keys were used and what limits refused; it is tried again")
+		k.l.log.Warn().Err(err).Msg(
+			"cannot write when keys and characters were used and what limits refused; it is tried again")
 	}
 	k.failing = err != nil
 }
@@ -61,5 +64,6 @@ func (k *keeper) close() {
 	close(k.stop)
 	k.stopped.Wait()
 	k.note(k.l.violations.flush(k.l.store))
+	k.note(k.l.characters.flush())
 	k.note(k.l.touched.flush(k.l.store))
 }

@@ -54,6 +54,7 @@ type Ledger struct {
 	}
 	touched    touched
 	violations violations
+	characters characters
 	keeper     *keeper
 
 	reports *report.Reports
@@ -132,6 +133,8 @@ func Open(o Options) (*Ledger, error) {
 		fresh: freshener{turn: make(chan struct{}, 1)},
 	}
 	l.reports = report.New(reportSource{l})
+	l.characters.l = l
+	l.characters.stats.Store(&CharacterStats{})
 	l.Configure(&config.Config{})
 	if o.idle && (o.Shared != "" || o.openShared != nil) {
 		return l.openOperator(&o)

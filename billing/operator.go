@@ -39,6 +39,11 @@ type Operator interface {
 	ChangeKey(id string, c KeyChange) (KeyInfo, error)
 	// UsageReport adds up what accounts used.
 	UsageReport(report.SumQuery) ([]report.Sum, error)
+	// AddReview adds what somebody says of a character; HideReview hides it, or shows
+	// it again; ReviewList lists what is said of one, or of all with "".
+	AddReview(NewReview) (ReviewInfo, error)
+	HideReview(id string, hide bool) (ReviewInfo, error)
+	ReviewList(slug string) ([]ReviewInfo, error)
 	// Verify recounts the books.
 	Verify() (store.Report, error)
 	// Backup writes the store to a new file.

@@ -84,6 +84,7 @@ func TestConformance(t *testing.T) {
 		{"DIEM of a day", conformDIEM},
 		{"models", conformModels},
 		{"violations and tokens", conformViolations},
+		{"reviews and uses of characters", conformReviews},
 		{"last dollar", conformLastDollar},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {

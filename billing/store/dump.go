@@ -66,6 +66,9 @@ var dumped = []dumpTable{
 	{"applied", []string{"node", "sink", "inc", "seq"}},
 	{"violation", []string{"no", "account", "at_us", "api_key", "model", "tier", "kind"}},
 	{"token", []string{"id", "expires_us"}},
+	{"review", []string{"no", "id", "slug", "account", "rating", "locale", "message", "created_us", "hidden_us"}},
+	{"character_use", []string{"slug", "account", "first_us"}},
+	{"character_sum", []string{"slug", "imports"}},
 }
 
 // dumpedDay4 is daily usage in dumps of schemas before 5.
@@ -369,7 +372,8 @@ func (l *loader) finish() error {
 			"SELECT setval(pg_get_serial_sequence('account', 'no'), (SELECT coalesce(max(no), 1) FROM account))",
 			"SELECT setval(pg_get_serial_sequence('api_key', 'no'), (SELECT coalesce(max(no), 1) FROM api_key))",
 			"SELECT setval(pg_get_serial_sequence('entry', 'id'), (SELECT coalesce(max(id), 1) FROM entry))",
-			"SELECT setval(pg_get_serial_sequence('violation', 'no'), (SELECT coalesce(max(no), 1) FROM violation))")
+			"SELECT setval(pg_get_serial_sequence('violation', 'no'), (SELECT coalesce(max(no), 1) FROM violation))",
+			"SELECT setval(pg_get_serial_sequence('review', 'no'), (SELECT coalesce(max(no), 1) FROM review))")
 	} else {
 		// Streams of other nodes that were under way can be settled by nobody here.
 		statements = append(statements, "DELETE FROM open_progress WHERE node <> 1")

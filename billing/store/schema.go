@@ -10,7 +10,7 @@ import (
 )
 
 // Version is that of the schema that this farebox reads and writes.
-const Version = 5
+const Version = 6
 
 // schema makes an empty database, for every engine: words in braces are
 // replaced (dialect.words). Days are numbers such as 20261121, in UTC; times
@@ -55,7 +55,7 @@ CREATE TABLE posting(
   amount {I64} NOT NULL, balance_after {I64}, PRIMARY KEY(entry, book, account, currency)) {KEYED};
 -- Running sums of the books that belong to the house: cash, grants, revenue, debt, shortfall, late, breakage.
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
-` + usageDay + schema2 + schema3 + schema4
+` + usageDay + schema2 + schema3 + schema4 + schema6
 
 // usageDay is what version 5 made anew: daily usage by what was sold.
 const usageDay = `
@@ -156,6 +156,23 @@ ALTER TABLE account ADD COLUMN status {I64} NOT NULL DEFAULT 0;
 ALTER TABLE account ADD COLUMN status_us {I64} NOT NULL DEFAULT 0;
 `
 
+// schema6 is what version 6 added: what is said of characters, and whom they answered.
+const schema6 = `
+-- Reviews of characters, which are named by their slug; account 0: somebody without
+-- one, hidden_us 0: it is shown.
+CREATE TABLE review(
+  no {ID}, id TEXT NOT NULL UNIQUE, slug TEXT NOT NULL, account {I64} NOT NULL,
+  rating {I64} NOT NULL CHECK(rating >= 1 AND rating <= 5), locale TEXT NOT NULL, message TEXT NOT NULL,
+  created_us {I64} NOT NULL, hidden_us {I64} NOT NULL DEFAULT 0) {TABLE};
+CREATE UNIQUE INDEX review_once ON review(slug, account) WHERE account > 0 AND hidden_us = 0;
+CREATE INDEX review_slug ON review(slug, created_us, no);
+-- The accounts that each character has answered, and how many they are.
+CREATE TABLE character_use(
+  slug TEXT NOT NULL, account {I64} NOT NULL, first_us {I64} NOT NULL, PRIMARY KEY(slug, account)) {KEYED};
+CREATE TABLE character_sum(slug TEXT PRIMARY KEY, imports {I64} NOT NULL) {KEYED};
+INSERT INTO counter(name, value) VALUES('review', 0), ('character', 0);
+`
+
 // fence lets processes of an older farebox book nothing any more: it does not
 // know what this one writes. Their nodes come back with this one, and their
 // journals, too.
@@ -191,7 +208,7 @@ DROP TABLE open_progress1;
 `, schema3, schema4 + fence, `
 ALTER TABLE usage_day RENAME TO usage_day4;
 DROP INDEX usage_day_day;
-` + usageDay + fence}
+` + usageDay + fence, schema6 + fence}
 
 // steps follow the migration to a version where SQL alone cannot do it.
 var steps = map[int]func(*tx) error{3: (*tx).repackPages, 5: (*tx).divideDays}

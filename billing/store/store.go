@@ -36,6 +36,7 @@ type Store interface {
 	RevokeKey(no int64, nowUs int64) error
 	KeyUsed(account uint32, key int64, p Period, day int32) (money.Parts, error)
 	keyStore
+	reviewStore
 
 	// AddModel gives the number of a model, the same on all nodes; a new one gets
 	// the next.

@@ -1,0 +1,208 @@
+package store
+
+import (
+	"cmp"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// reviewStore is what is kept of characters: what is said of them, and which accounts
+// were answered by which. Characters themselves are files (config.Characters); what is
+// said of one whose file is gone stays, and is there again when the file is.
+type reviewStore interface {
+	// AddReview gives ErrExists where the account has one of the character already that
+	// is shown, and ErrManyReviews.
+	AddReview(r *ReviewRow) error
+	// HideReview hides a review, or shows it again. It gives ErrNoRow, and ErrExists
+	// where the account has written another meanwhile.
+	HideReview(id string, hide bool, nowUs int64) (*ReviewRow, error)
+	// Reviews are those of a character, newest first; with hidden, the hidden ones, too.
+	// An empty slug stands for all characters.
+	Reviews(slug string, hidden bool) ([]*ReviewRow, error)
+	// Ratings are those of all reviews that are shown.
+	Ratings() ([]Rating, error)
+	// AddUses notes that accounts were answered by characters, each once for good.
+	AddUses(list []CharacterUse) error
+	// CharacterUses is how many accounts each character has answered.
+	CharacterUses() (map[string]int64, error)
+	// CharacterVersions count the changes of reviews and of uses.
+	CharacterVersions() (v CharacterVersions, err error)
+}
+
+// ReviewRow is what somebody says of a character.
+type ReviewRow struct {
+	ID, Slug    string
+	Account     uint32 // 0: somebody without one
+	AccountName string
+	Rating      int
+	Locale      string // empty: none
+	Message     string
+	CreatedUs   int64
+	HiddenUs    int64 // 0: it is shown
+}
+
+// Rating is what of a review is added up.
+type Rating struct {
+	Slug    string
+	Account uint32
+	Rating  int
+}
+
+// CharacterUse is an account that was answered by a character.
+type CharacterUse struct {
+	Slug    string
+	Account uint32
+	FirstUs int64
+}
+
+// CharacterVersions are numbers that grow with every change.
+type CharacterVersions struct{ Reviews, Uses int64 }
+
+// MaxReviews is how many reviews a store may have, since all ratings are in the memory
+// of every node.
+const MaxReviews = 100_000
+
+// ErrManyReviews is a store with the most reviews that it may have.
+var ErrManyReviews = fmt.Errorf("there are %d reviews, which is the most", MaxReviews)
+
+func (t *tx) bump(name string) error {
+	_, err := t.exec("UPDATE counter SET value = value + 1 WHERE name = $1", name)
+	return err
+}
+
+func (s *sqlStore) AddReview(r *ReviewRow) error {
+	return s.unique(s.write(func(t *tx) error {
+		var n int64
+		if err := t.Row("SELECT count(*) FROM review").Scan(&n); err != nil {
+			return err
+		}
+		if n >= MaxReviews {
+			return ErrManyReviews
+		}
+		if _, err := t.exec(`INSERT INTO review(id, slug, account, rating, locale, message, created_us)
+			VALUES($1, $2, $3, $4, $5, $6, $7)`, r.ID, r.Slug, r.Account, r.Rating, r.Locale, r.Message,
+			r.CreatedUs); err != nil {
+			return err
+		}
+		return t.bump("review")
+	}))
+}
+
+const sqlReviews = `SELECT r.id, r.slug, r.account, coalesce(a.name, ''), r.rating, r.locale, r.message, r.created_us,
+	r.hidden_us FROM review r LEFT JOIN account a ON a.no = r.account WHERE `
+
+func (r *ReviewRow) fields() []any {
+	return []any{&r.ID, &r.Slug, &r.Account, &r.AccountName, &r.Rating, &r.Locale, &r.Message, &r.CreatedUs, &r.HiddenUs}
+}
+
+func (s *sqlStore) HideReview(id string, hide bool, nowUs int64) (r *ReviewRow, err error) {
+	err = s.unique(s.write(func(t *tx) error {
+		r = &ReviewRow{}
+		if err := t.Row(sqlReviews+"r.id = $1", id).Scan(r.fields()...); err != nil {
+			if errors.Is(err, sql.ErrNoRows) {
+				return ErrNoRow
+			}
+			return err
+		}
+		if hide == (r.HiddenUs != 0) {
+			return nil
+		}
+		if r.HiddenUs = 0; hide {
+			r.HiddenUs = nowUs
+		}
+		if _, err := t.exec("UPDATE review SET hidden_us = $2 WHERE id = $1", id, r.HiddenUs); err != nil {
+			return err
+		}
+		return t.bump("review")
+	}))
+	return r, err
+}
+
+func (s *sqlStore) Reviews(slug string, hidden bool) ([]*ReviewRow, error) {
+	where, args := "true", []any{}
+	if slug != "" {
+		where, args = "r.slug = $1", []any{slug}
+	}
+	if !hidden {
+		where += " AND r.hidden_us = 0"
+	}
+	return ask(s, func(q *Query) (all []*ReviewRow, err error) {
+		err = q.Each(func(rows *sql.Rows) error {
+			r := &ReviewRow{}
+			all = append(all, r)
+			return rows.Scan(r.fields()...)
+		}, sqlReviews+where+" ORDER BY r.created_us DESC, r.no DESC", args...)
+		return all, err
+	})
+}
+
+func (s *sqlStore) Ratings() ([]Rating, error) {
+	return ask(s, func(q *Query) ([]Rating, error) {
+		return list(q, func(r *Rating) []any { return []any{&r.Slug, &r.Account, &r.Rating} },
+			"SELECT slug, account, rating FROM review WHERE hidden_us = 0")
+	})
+}
+
+func (s *sqlStore) AddUses(uses []CharacterUse) error {
+	if len(uses) == 0 {
+		return nil
+	}
+	uses = slices.Clone(uses) // in one order, so that nodes do not wait for each other in a circle
+	slices.SortFunc(uses, func(a, b CharacterUse) int {
+		return cmp.Or(strings.Compare(a.Slug, b.Slug), cmp.Compare(a.Account, b.Account))
+	})
+	return s.write(func(t *tx) error {
+		more, slugs := map[string]int64{}, []string{}
+		for _, u := range uses {
+			done, err := t.exec(`INSERT INTO character_use(slug, account, first_us) VALUES($1, $2, $3)
+				ON CONFLICT(slug, account) DO NOTHING`, u.Slug, u.Account, u.FirstUs)
+			if err != nil {
+				return err
+			}
+			n, err := done.RowsAffected()
+			if err != nil {
+				return err
+			}
+			if n > 0 && more[u.Slug] == 0 {
+				slugs = append(slugs, u.Slug)
+			}
+			more[u.Slug] += n
+		}
+		for _, slug := range slugs {
+			if _, err := t.exec(`INSERT INTO character_sum(slug, imports) VALUES($1, $2)
+				ON CONFLICT(slug) DO UPDATE SET imports = character_sum.imports + excluded.imports`, slug,
+				more[slug]); err != nil {
+				return err
+			}
+		}
+		if len(slugs) == 0 {
+			return nil
+		}
+		return t.bump("character")
+	})
+}
+
+func (s *sqlStore) CharacterUses() (map[string]int64, error) {
+	return ask(s, func(q *Query) (map[string]int64, error) {
+		all := map[string]int64{}
+		err := q.Each(func(rows *sql.Rows) error {
+			var slug string
+			var n int64
+			err := rows.Scan(&slug, &n)
+			all[slug] = n
+			return err
+		}, "SELECT slug, imports FROM character_sum")
+		return all, err
+	})
+}
+
+func (s *sqlStore) CharacterVersions() (v CharacterVersions, err error) {
+	return ask(s, func(q *Query) (v CharacterVersions, err error) {
+		err = q.Row(`SELECT (SELECT value FROM counter WHERE name = 'review'),
+			(SELECT value FROM counter WHERE name = 'character')`).Scan(&v.Reviews, &v.Uses)
+		return v, err
+	})
+}
