@@ -29,6 +29,7 @@ import (
 	"farebox/routes"
 	"farebox/routes/account"
 	"farebox/routes/augment"
+	"farebox/routes/characters"
 	"farebox/routes/chat"
 	"farebox/routes/image"
 	"farebox/routes/messages"
@@ -160,7 +161,8 @@ func serve(file string, override func(*config.Config)) error {
 	px := proxy.New(proxy.Options{ClientStall: cfg.Server.ClientStall, HalfCloseGone: *cfg.Server.HalfCloseGone})
 	defer px.Close()
 	world := augment.New()
-	texts := chat.New(world, nil)
+	cast := characters.New()
+	texts := chat.New(world, cast)
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version}, cfg,
 		texts,
 		image.New(providers.NewFetcher(cfg.Fetch), texts),
@@ -170,6 +172,7 @@ func serve(file string, override func(*config.Config)) error {
 		rpc.New(),
 		world,
 		models.New(),
+		cast,
 	)
 	if err != nil {
 		return err

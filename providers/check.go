@@ -3,6 +3,8 @@ package providers
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +29,9 @@ func CheckCommand() *cobra.Command {
 				}
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), config.Summary(cfg))
+			if err := checkCharacters(cmd.OutOrStdout(), cfg.Characters); err != nil {
+				return err
+			}
 			if online {
 				return askUpstreams(cmd.OutOrStdout(), cfg)
 			}
@@ -54,5 +59,24 @@ func askUpstreams(out io.Writer, cfg *config.Config) error {
 	if bad > 0 {
 		return fmt.Errorf("%d of %d upstreams cannot be used as they are configured", bad, len(all))
 	}
+	return nil
+}
+
+// checkCharacters says which files of the folder of characters are wrong.
+func checkCharacters(out io.Writer, c *config.Characters) error {
+	if c == nil {
+		return nil
+	}
+	set, err := c.Read()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(set.Wrong)) {
+		fmt.Fprintf(out, "  characters, file %q: %v\n", name, set.Wrong[name])
+	}
+	if n := len(set.Wrong); n > 0 {
+		return fmt.Errorf("%d files in %s are wrong and would be left out", n, c.Directory)
+	}
+	fmt.Fprintf(out, "  characters: %d in %s\n", len(set.List), c.Directory)
 	return nil
 }

@@ -119,6 +119,19 @@ type Accounts interface {
 	DeriveSecret(purpose string) []byte
 }
 
+// Audience is what the ledger knows of characters: who was answered by them, and what
+// is said of them.
+type Audience interface {
+	ServeCharacters()
+	CharacterStats() *billing.CharacterStats
+	NoteCharacter(k *billing.Key, slug string)
+	Reviews(slug string) ([]billing.Review, error)
+	Pseudonym(purpose, who string) string
+}
+
+// Audience is for those who serve characters.
+func (g *Gateway) Audience() Audience { return g.ledger }
+
 // Accounts is Call.Accounts for what has no Call.
 func (g *Gateway) Accounts() Accounts { return g.ledger }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
 )
@@ -50,6 +51,52 @@ func (q *Query) Text(name string) (value string, given bool) {
 	}
 	q.Wrong(Issue{Code: "custom", Path: name, Message: name + " is given more than once; give it once."})
 	return "", false
+}
+
+// List reads the values of a list, which may be given several times, in either
+// spelling, and each time as several with commas between them. Empty ones are left out.
+func (q *Query) List(name string) (list []string) {
+	all := q.args.PeekMulti(name)
+	if other := snakeCase(name); other != name {
+		all = append(all, q.args.PeekMulti(other)...)
+	}
+	r := q.params[name]
+	for _, some := range all {
+		for one := range strings.SplitSeq(string(some), ",") {
+			if one = strings.TrimSpace(one); one == "" {
+				continue
+			}
+			if len(list) == r.Items {
+				q.Wrong(Issue{Code: "too_big", Path: name, Maximum: strconv.Itoa(r.Items),
+					Message: name + " must have at most " + strconv.Itoa(r.Items) + " values."})
+				return nil
+			}
+			list = append(list, q.within(name, one))
+		}
+	}
+	return list
+}
+
+// Short reads a text of at most as many characters as its rule says.
+func (q *Query) Short(name string) string {
+	text, _ := q.Text(name)
+	return q.within(name, text)
+}
+
+func (q *Query) within(name, text string) string {
+	most := q.params[name].Characters
+	if n := utf8.RuneCountInString(text); n > most {
+		q.Wrong(Issue{Code: "too_big", Path: name, Maximum: strconv.Itoa(most),
+			Message: name + " must have at most " + strconv.Itoa(most) + " characters; got " + strconv.Itoa(n) + "."})
+		return ""
+	}
+	return text
+}
+
+// Switch reads true or false; given is false without it.
+func (q *Query) Switch(name string) (on, given bool) {
+	choice := q.Choice(name)
+	return choice == "true", choice != ""
 }
 
 // Has says whether a parameter is given, in either spelling.

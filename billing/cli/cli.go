@@ -16,8 +16,8 @@ import (
 
 // Commands are the operator's.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{accountCommand(), keyCommand(), usageCommand(), nodeCommand(), verifyCommand(),
-		backupCommand(), restoreCommand(), migrateCommand()}
+	return []*cobra.Command{accountCommand(), keyCommand(), usageCommand(), nodeCommand(), characterCommand(),
+		verifyCommand(), backupCommand(), restoreCommand(), migrateCommand()}
 }
 
 var negative = regexp.MustCompile(`unknown shorthand flag: '[0-9.]' in (-[0-9.]+)`)

@@ -43,5 +43,22 @@ func OpenDemo(l *billing.Ledger) (*DemoKeys, error) {
 			return nil, err
 		}
 	}
-	return keys, nil
+	return keys, reviewDemo(l)
+}
+
+// reviewDemo says something of the characters of the demonstration.
+func reviewDemo(l *billing.Ledger) error {
+	for _, n := range []billing.NewReview{
+		{Slug: "captain-elara", Rating: 5, Locale: "en", Message: "Calm under fire, and she always sends a probe."},
+		{Slug: "captain-elara", Rating: 4, Locale: "de", Message: "Kurz und klar. Gerne mehr davon."},
+		{Slug: "captain-elara", Rating: 5, Account: DemoAccount},
+		{Slug: "old-tom", Rating: 4, Locale: "en", Message: "I came for an answer and stayed for the story."},
+		{Slug: "old-tom", Rating: 3},
+		{Slug: "dr-quill", Rating: 5, Locale: "en", Message: "Cut my letter by half. It was right."},
+	} {
+		if _, err := l.AddReview(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,0 +1,156 @@
+package characters
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/config"
+	"farebox/providers"
+	"farebox/routes"
+)
+
+// Capability is what main registers. It is routes.Characters, too.
+type Capability struct {
+	audience routes.Audience
+	log      *zerolog.Logger
+	serving  atomic.Pointer[view] // for the metrics
+}
+
+// New makes the capability.
+func New() *Capability { return &Capability{} }
+
+// Open is routes.Capability.
+func (of *Capability) Open(g *routes.Gateway) []routes.Row {
+	of.audience, of.log = g.Audience(), g.Logger()
+	count := func(n func(*config.CharacterSet) int) func() float64 {
+		return func() float64 {
+			if v := of.serving.Load(); v != nil && v.folder != nil {
+				return float64(n(v.folder.Set()))
+			}
+			return 0
+		}
+	}
+	g.Metrics().NewGauge("farebox_characters", count(func(s *config.CharacterSet) int { return len(s.List) }))
+	g.Metrics().NewGauge("farebox_character_files_wrong", count(func(s *config.CharacterSet) int { return len(s.Wrong) }))
+	return []routes.Row{
+		{Method: "GET", Path: "/characters", Access: routes.Bearer, Form: routes.NoBody, Params: listParams,
+			Serve: of.list},
+		{Method: "GET", Path: "/characters/{slug}", Access: routes.Bearer, Form: routes.NoBody, Serve: of.one},
+		{Method: "GET", Path: "/characters/{slug}/reviews", Access: routes.Bearer, Form: routes.NoBody,
+			Params: reviewParams, Serve: of.reviews},
+		// Without a key: browsers show pictures where they stand in a page.
+		{Method: "GET", Path: "/characters/{slug}/photo", Access: routes.Public, Form: routes.NoBody,
+			Limit: routes.SmallBody, Serve: of.photo},
+	}
+}
+
+// view is the folder under one config.
+type view struct {
+	folder *config.CharacterFolder // nil: there are no characters
+	system string                  // the operator's own prompt
+	public string                  // what stands before the paths of pictures; empty: it is not known
+
+	live   atomic.Pointer[stage]
+	making sync.Mutex
+}
+
+// Load is routes.Loader. A folder that is the same one goes on, and is looked at: a
+// reload may be how an operator has it read where nothing tells of changes.
+func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any) (routes.View, error) {
+	v := &view{system: cfg.SystemPrompt, public: cfg.PublicAddress()}
+	v.live.Store(&stage{set: &config.CharacterSet{}, stats: &billing.CharacterStats{}})
+	old, _ := before.(*view)
+	switch {
+	case cfg.Characters == nil:
+	case old != nil && old.folder != nil && old.folder.Bounds().Same(cfg.Characters):
+		v.folder = old.folder
+		v.folder.Look()
+	default:
+		v.folder = config.OpenCharacters(cfg.Characters, of.say)
+	}
+	return routes.View{Own: v, Headers: pageHeaders, Serve: func() { of.serve(v) }, Close: func(other any) {
+		if next, _ := other.(*view); v.folder != nil && (next == nil || next.folder != v.folder) {
+			v.folder.Close()
+		}
+	}}, nil
+}
+
+// serve begins what only a folder needs that is being served.
+func (of *Capability) serve(v *view) {
+	of.serving.Store(v)
+	if v.folder != nil {
+		v.folder.Watch()
+		of.audience.ServeCharacters()
+	}
+}
+
+func (of *Capability) say(msg string, err error) {
+	if err != nil {
+		of.log.Error().Err(err).Msg(msg)
+		return
+	}
+	of.log.Info().Msg(msg)
+}
+
+// Prompt is routes.Characters.
+func (of *Capability) Prompt(c *routes.Call, slug string, operators bool) (prompt []byte, found bool) {
+	r := of.stage(c).roles[slug]
+	switch {
+	case r == nil:
+		return nil, false
+	case operators:
+		return r.behind, true
+	}
+	return r.alone, true
+}
+
+// Used is routes.Characters.
+func (of *Capability) Used(c *routes.Call, slug string) {
+	if r := of.stage(c).roles[slug]; r != nil {
+		of.audience.NoteCharacter(c.Key, r.Slug)
+	}
+}
+
+// stage is what the request sees: the folder and what is known of it as they are now.
+func (of *Capability) stage(c *routes.Call) *stage {
+	v := c.Own(of).(*view)
+	s := v.live.Load()
+	if v.folder == nil || s.holds(v.folder.Set(), of.audience.CharacterStats(), c.Began) {
+		return s
+	}
+	v.making.Lock()
+	defer v.making.Unlock()
+	set, stats := v.folder.Set(), of.audience.CharacterStats()
+	if s = v.live.Load(); !s.holds(set, stats, c.Began) {
+		s = newStage(of, v, s, set, stats, c.Began)
+		v.live.Store(s)
+	}
+	return s
+}
+
+// role is a character as it is served.
+type role struct {
+	*config.Character
+	alone, behind []byte // its prompt, and that behind the operator's
+	head, tail    []byte // JSON of its record before and behind its stats
+	text          string // that is searched, in lower case
+	tags          []string
+	categories    []string
+	sum           billing.CharacterSum
+}
+
+// newRole makes what does not change while the file does not.
+func newRole(of *Capability, v *view, c *config.Character) *role {
+	r := &role{Character: c, alone: []byte(c.Prompt.Reveal())}
+	r.behind = r.alone
+	if v.system != "" {
+		r.behind = slices.Concat([]byte(v.system), []byte("\n\n"), r.alone)
+	}
+	r.index()
+	r.render(v.public, of.audience.Pseudonym("authors", c.Author))
+	return r
+}
