@@ -62,6 +62,7 @@ use --key, one after the other.`,
 	fl.StringVar(&f.truth, "truth", "http://127.0.0.1:9000", "address of the simulated upstream")
 	fl.StringArrayVar(&f.endpoints, "endpoint", nil,
 		"NAME=MODEL, may be repeated; names: chat, chat_stream, messages, messages_stream (an Anthropic upstream), "+
+			"generate, generate_stream (a Gemini upstream), "+
 			"embeddings, images, rpc")
 	fl.StringSliceVar(&f.liars, "liars", nil, "lies to try; default: all")
 	fl.StringSliceVar(&f.leavers, "leavers", nil, "ways to leave; default: all")

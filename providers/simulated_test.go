@@ -16,7 +16,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// sim is a simulated upstream that knows what it produced, spoken to in both
+// sim is a simulated upstream that knows what it produced, spoken to in all
 // dialects.
 type sim struct {
 	*upstream.Server
@@ -37,12 +37,14 @@ func startSim(t *testing.T) *sim {
 upstreams:
   - { name: a, base_url: %q }
   - { name: b, base_url: %q, dialect: anthropic, key: k }
+  - { name: c, base_url: %q, dialect: gemini, key: k }
 models:
   - { id: sim-chat, context_tokens: 100000, price: free, targets: [{ upstream: a }] }
   - { id: renamed, context_tokens: 100000, price: free, targets: [{ upstream: a, model: sim-there }] }
   - { id: sim-claude, context_tokens: 100000, price: free, targets: [{ upstream: b }] }
+  - { id: sim-gemini, context_tokens: 100000, price: free, targets: [{ upstream: c, model: gemini-2.5-flash }] }
   - { id: sim-embedding, type: embedding, price: { input: 1 }, targets: [{ upstream: a }] }
-`, url, url), nil, today)
+`, url, url, url), nil, today)
 	return s
 }
 
@@ -154,12 +156,12 @@ func (s *sim) produced(t *testing.T) upstream.Tally {
 	return tally
 }
 
-// The bill must be what the upstream produced, whatever it says of it, in both
+// The bill must be what the upstream produced, whatever it says of it, in all
 // dialects, streamed or not.
 func TestUsageIsWhatTheUpstreamProduced(t *testing.T) {
 	s := startSim(t)
 	tools := `,"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}],"tool_choice":"required"`
-	for _, model := range []string{"sim-chat", "renamed", "sim-claude"} {
+	for _, model := range []string{"sim-chat", "renamed", "sim-claude", "sim-gemini"} {
 		for _, scenario := range []string{
 			"", "usage=none", "usage=null", "usage=late", "usage=choices0", "usage=top", "usage=zerofirst",
 			"usage=every",
@@ -185,7 +187,8 @@ func TestUsageIsWhatTheUpstreamProduced(t *testing.T) {
 					if strings.Contains(scenario, "usage=none") || strings.Contains(scenario, "usage=null") {
 						want.Cached, want.CacheWrite = 0, 0
 					}
-					if truth.CompletionTokens == 0 || truth.Requests != 1 || strings.Contains(x.out, "sim-there") {
+					if truth.CompletionTokens == 0 || truth.Requests != 1 || strings.Contains(x.out, "sim-there") ||
+						strings.Contains(x.out, "gemini-2") {
 						t.Fatalf("%s: %+v: %s", name, truth, x.out)
 					}
 					if u != want {
@@ -207,7 +210,7 @@ func TestUsageIsWhatTheUpstreamProduced(t *testing.T) {
 // Clients that leave pay for what was produced until then, no more.
 func TestAbortedStreamsAreChargedForWhatCame(t *testing.T) {
 	s := startSim(t)
-	for _, model := range []string{"sim-chat", "sim-claude"} {
+	for _, model := range []string{"sim-chat", "sim-claude", "sim-gemini"} {
 		body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"the small river [[sim tokens=100 hold_after=20]]"}],"stream":true}`, model)
 		x := s.do(t, body, 21) // the first event has no text
 		truth := s.produced(t)
@@ -219,7 +222,7 @@ func TestAbortedStreamsAreChargedForWhatCame(t *testing.T) {
 
 func TestErrorsInsideSimulatedStreams(t *testing.T) {
 	s := startSim(t)
-	for _, model := range []string{"sim-chat", "sim-claude"} {
+	for _, model := range []string{"sim-chat", "sim-claude", "sim-gemini"} {
 		body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi [[sim tokens=20 error_event=1 error_after=5]]"}],"stream":true}`, model)
 		x := s.do(t, body, 0)
 		truth := s.produced(t)
@@ -234,7 +237,7 @@ func TestSimulatedFailuresSayNothingOfTheUpstream(t *testing.T) {
 	s := startSim(t)
 	f := func(scenario string, status int, code, param string) {
 		t.Helper()
-		for _, model := range []string{"sim-chat", "sim-claude"} {
+		for _, model := range []string{"sim-chat", "sim-claude", "sim-gemini"} {
 			x := s.do(t, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi [[sim %s]]"}]}`, model,
 				scenario), 0)
 			d := s.catalog.names[model].Targets[0].Upstream.Dialect

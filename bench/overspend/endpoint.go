@@ -11,7 +11,7 @@ import (
 type Endpoint struct {
 	Name    string
 	Path    string
-	Dialect string // of the upstream behind it: openai, anthropic, embeddings; "": it has no lies about text
+	Dialect string // of the upstream behind it: openai, anthropic, gemini, embeddings; "": it has no lies about text
 	Stream  bool
 	body    func(e *Endpoint, directive string, cap int) map[string]any
 
@@ -27,6 +27,8 @@ var Endpoints = []Endpoint{
 	{Name: "chat_stream", Path: "/chat/completions", Dialect: "openai", Stream: true, body: chatBody},
 	{Name: "messages", Path: "/chat/completions", Dialect: "anthropic", body: chatBody},
 	{Name: "messages_stream", Path: "/chat/completions", Dialect: "anthropic", Stream: true, body: chatBody},
+	{Name: "generate", Path: "/chat/completions", Dialect: "gemini", body: chatBody},
+	{Name: "generate_stream", Path: "/chat/completions", Dialect: "gemini", Stream: true, body: chatBody},
 	{Name: "embeddings", Path: "/embeddings", Dialect: "embeddings",
 		body: func(e *Endpoint, directive string, _ int) map[string]any {
 			return map[string]any{"model": e.Model, "input": directive + " the river moves past old stone houses"}

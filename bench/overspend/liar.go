@@ -2,6 +2,7 @@ package overspend
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,7 +11,7 @@ type Liar struct {
 	Name   string
 	stream string // scenario words for streams; "-": does not apply
 	whole  string // for whole answers; "": as stream
-	// Only: the dialect that has this lie; "": every chat endpoint.
+	// Only: the dialects that have this lie; "": every chat endpoint.
 	only string
 	// embeddings: scenario words for embeddings; "": does not apply.
 	embeddings string
@@ -23,8 +24,8 @@ var Liars = []Liar{
 	{Name: "honest", stream: "tokens=200", embeddings: "tokens=1"},
 	{Name: "uses_cap", stream: "tokens=3000 think_ms=20"},
 	{Name: "hidden_inside", stream: "tokens=40 hidden=1500 think_ms=20"},
-	{Name: "hidden_beside", stream: "tokens=40 hidden=1500 think_ms=20 hidden_in=beside", only: "openai"},
-	{Name: "hidden_total", stream: "tokens=40 hidden=1500 think_ms=20 hidden_in=total", only: "openai"},
+	{Name: "hidden_beside", stream: "tokens=40 hidden=1500 think_ms=20 hidden_in=beside", only: "openai gemini"},
+	{Name: "hidden_total", stream: "tokens=40 hidden=1500 think_ms=20 hidden_in=total", only: "openai gemini"},
 	{Name: "hidden_nowhere", stream: "tokens=40 hidden=1500 think_ms=20 hidden_in=nowhere", silent: true},
 	{Name: "hidden_no_usage", stream: "tokens=40 hidden=1500 think_ms=20 usage=none", silent: true},
 	{Name: "thought_content", stream: "tokens=300 reasoning=250 usage=none", only: "openai"},
@@ -39,7 +40,7 @@ var Liars = []Liar{
 	{Name: "usage_twice", stream: "tokens=200 usage=twice"},
 	{Name: "usage_contradicts", stream: "tokens=200 usage=contradict"},
 	{Name: "usage_less", stream: "tokens=200 usage=less", embeddings: "usage=less"},
-	{Name: "usage_total_only", stream: "tokens=200 usage=totalonly", only: "openai"},
+	{Name: "usage_total_only", stream: "tokens=200 usage=totalonly", only: "openai gemini"},
 	{Name: "usage_early", stream: "tokens=200 usage=early"},
 	{Name: "usage_over", stream: "tokens=200 usage=over", embeddings: "usage=over"},
 	{Name: "usage_huge", stream: "tokens=200 usage=huge", embeddings: "usage=huge"},
@@ -61,7 +62,7 @@ func (l *Liar) words(e *Endpoint) (words string, ok bool) {
 		return "tokens=1", l.Name == "honest"
 	case e.Dialect == "embeddings":
 		return l.embeddings, l.embeddings != ""
-	case l.only != "" && l.only != e.Dialect:
+	case l.only != "" && !slices.Contains(strings.Fields(l.only), e.Dialect):
 		return "", false
 	case !e.Stream && l.whole != "":
 		return l.whole, true

@@ -123,6 +123,7 @@ func (c *conn) generate(x *exchange, asked gjson.Result, query string) (int, boo
 		return bad(fault)
 	}
 	g := &googleAnswer{answer: c.answerFor(asked, x), model: googleModelOf(name)}
+	x.tally.WrittenTokens = 0 // nobody tells them here
 	if streamed {
 		s := &googleStream{eventStream: eventStream{c: c, x: x, a: g.answer}, g: g}
 		keep, err := s.run()

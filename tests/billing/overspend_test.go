@@ -37,6 +37,7 @@ limits: { failed_requests: { count: 0 } }
 upstreams:
   - { name: openai, base_url: %[2]s, breaker: { failures: 0 }, max_connections: 4096 }
   - { name: anthropic, dialect: anthropic, base_url: %[2]s, breaker: { failures: 0 }, max_connections: 4096 }
+  - { name: gemini, dialect: gemini, base_url: %[2]s, breaker: { failures: 0 }, max_connections: 4096 }
 models:
   - id: over-openai
     tier: unlimited
@@ -52,6 +53,13 @@ models:
     capabilities: { reasoning: true }
     price: { input: 1, output: 10 }
     targets: [{ upstream: anthropic, model: claude-sonnet-4-5 }]
+  - id: over-gemini
+    tier: unlimited
+    context_tokens: 128000
+    max_completion_tokens: 8000
+    capabilities: { reasoning: true }
+    price: { input: 1, output: 10 }
+    targets: [{ upstream: gemini, model: gemini-2.5-flash }]
   - id: over-embedding
     type: embedding
     tier: unlimited
@@ -74,8 +82,8 @@ func overspendEndpoints(t testing.TB, names ...string) []overspend.Endpoint {
 	text := upstream.Price{Prompt: 1000, Completion: 10_000}
 	models := map[string]string{
 		"chat": "over-openai", "chat_stream": "over-openai", "messages": "over-anthropic",
-		"messages_stream": "over-anthropic",
-		"embeddings":      "over-embedding", "images": "over-image", "rpc": "ethereum-sepolia",
+		"messages_stream": "over-anthropic", "generate": "over-gemini", "generate_stream": "over-gemini",
+		"embeddings": "over-embedding", "images": "over-image", "rpc": "ethereum-sepolia",
 	}
 	prices := map[string]upstream.Price{"embeddings": {Prompt: 1000}, "images": {Unit: 1_000_000},
 		"rpc": {Unit: 14_000}}
@@ -94,7 +102,8 @@ func overspendEndpoints(t testing.TB, names ...string) []overspend.Endpoint {
 	return list
 }
 
-var allEndpoints = []string{"chat", "chat_stream", "messages", "messages_stream", "embeddings", "images", "rpc"}
+var allEndpoints = []string{"chat", "chat_stream", "messages", "messages_stream", "generate",
+	"generate_stream", "embeddings", "images", "rpc"}
 
 // overspendBooks open accounts through the operator's side of a ledger, inside
 // this process: hundreds of cells would wait long for hundreds of commands.

@@ -124,6 +124,9 @@ func (r *reply) content(index int64, list int32) {
 	var think dialect.Think
 	seen := false
 	r.eachPart(list, func(p *part) {
+		if p.unknown() {
+			dialect.AddStrings(&r.text, dialect.TextKey(index, dialect.KindContent, 2), r.raw(p.at))
+		}
 		if p.text == nil || p.thought {
 			return
 		}

@@ -83,7 +83,7 @@ func (s *stream) part(index int64, ch *choice, i int32, logprobs *[]byte) {
 	case len(p.text) > 0:
 		s.content(index, ch, p.text, *logprobs)
 		*logprobs = nil
-	case p.text == nil:
+	case p.unknown():
 		dialect.AddStrings(&s.produced, dialect.TextKey(index, dialect.KindContent, 2), s.raw(i))
 	}
 	if len(p.signature) > 0 {

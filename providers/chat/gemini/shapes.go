@@ -91,10 +91,16 @@ type part struct {
 	call      int32 // -1: none
 	data      int32 // -1: none
 	thought   bool
+	at        int32
 }
+
+// unknown says that a part holds something that this package has no word for. It
+// was produced, too.
+func (p *part) unknown() bool { return p.text == nil && p.call < 0 && p.data < 0 }
 
 func (r *read) part(i int32) part {
 	p := part{
+		at:   i,
 		text: r.string(r.doc.Member(i, partText)), signature: r.string(r.doc.Member(i, partSignature)),
 		call: r.doc.Member(i, partCall), data: r.doc.Member(i, partData),
 	}
