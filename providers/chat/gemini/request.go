@@ -59,7 +59,7 @@ type request struct {
 	parts   int    // in the open turn
 	turns   int
 	alone   bool  // there are no messages but system prompts: they are the user's turn
-	last    int32 // the last message of a user; -1: none
+	last    int32 // the last message of a user that says something; -1: none
 	calls   []call
 	waiting int // calls[waiting:] are those of the last assistant turn
 }

@@ -86,7 +86,7 @@ func (w *request) contents() {
 	w.alone = true
 	w.eachMessage(func(m int32, role string) {
 		w.alone = w.alone && (role == "system" || role == "developer")
-		if role == "user" {
+		if role == "user" && w.says(m) {
 			w.last = m
 		}
 	})
@@ -115,6 +115,21 @@ func (w *request) contents() {
 	case last == "model" && w.model.noPrefill:
 		w.fail("messages", "For this model the last message must be the user's or a tool's.")
 	}
+}
+
+// says that a user's message has something that makes a turn.
+func (w *request) says(m int32) bool {
+	content := w.doc.Member(m, dialect.MessageContent)
+	if content >= 0 && w.doc.Fields[content].Kind == scan.Array {
+		for p := content + 1; p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
+			if kind := string(w.c.Text(w.doc.Member(p, dialect.PartType))); kind != "text" && kind != "refusal" {
+				return true
+			}
+		}
+	}
+	said := false
+	w.eachText(m, func([]byte) { said = true })
+	return said
 }
 
 // firstTurn goes before a conversation that the assistant begins, as chat pages
