@@ -27,6 +27,7 @@ type stream struct {
 	c        *dialect.Chat
 	chunks   int64 // events with data
 	counts   counts
+	told     []byte // the last usage, where it has not been read yet
 	scanned  scan.Document
 
 	out  []byte
@@ -101,6 +102,10 @@ func (s *stream) take(data []byte) {
 		return
 	}
 	s.chunks++
+	if s.begun > 0 && s.usual(data) {
+		return
+	}
+	s.settle()
 	if s.scanned.Skim(data, answerShape) != nil {
 		return
 	}
@@ -125,6 +130,14 @@ func (s *stream) take(data []byte) {
 	}
 }
 
+// settle reads the usage that was only kept.
+func (s *stream) settle() {
+	if len(s.told) > 0 {
+		s.counts.read(s.told)
+		s.told = s.told[:0]
+	}
+}
+
 // current is the usage of an answer that came to its end.
 func (s *stream) current() dialect.Usage {
 	return dialect.Settle(s.counts.usage(), s.reported, &s.produced, s.c)
@@ -141,6 +154,7 @@ func (s *stream) fail(data []byte) {
 // Finish sends the end of the answer, which this dialect has no event for.
 func (s *stream) Finish(complete bool) []byte {
 	s.out = s.out[:0]
+	s.settle()
 	if complete && s.events.AtEnd() {
 		s.event()
 	}
@@ -157,6 +171,7 @@ func (s *stream) Finish(complete bool) []byte {
 }
 
 func (s *stream) Usage() dialect.Usage {
+	s.settle()
 	if s.complete {
 		return s.current()
 	}
@@ -199,7 +214,8 @@ func (s *stream) Release() {
 	s.events.Reset()
 	s.produced.Release()
 	s.scanned.Reset()
-	fresh := stream{events: s.events, scanned: s.scanned, out: s.out[:0], head: s.head[:0], id: s.id[:0]}
+	fresh := stream{events: s.events, scanned: s.scanned, out: s.out[:0], head: s.head[:0],
+		id: s.id[:0], told: s.told[:0]}
 	if cap(fresh.out) > keepOut {
 		fresh.out = nil
 	}
