@@ -150,7 +150,8 @@ func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
 			t.Errorf("upstream %s is at %s", u.Name, u.BaseURL)
 		}
 	}
-	if dialects["simulated"] != "openai" || dialects["simulated-anthropic"] != "anthropic" {
+	if dialects["simulated"] != "openai" || dialects["simulated-anthropic"] != "anthropic" ||
+		dialects["simulated-gemini"] != "gemini" {
 		t.Errorf("upstreams are %v", dialects)
 	}
 	names := map[string]bool{}
@@ -164,7 +165,7 @@ func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
 			names[a] = true
 		}
 	}
-	for _, name := range []string{"sim-chat-small", "sim-chat-large", "sim-claude", "sim-failover", "sim-embed",
+	for _, name := range []string{"sim-chat-small", "sim-chat-large", "sim-claude", "sim-gemini", "sim-failover", "sim-embed",
 		"gpt-4o", "gpt-4o-mini", "text-embedding-3-small", "sim-image", "gpt-image-1", "sim-edit", "sim-upscale",
 		"sim-cutout"} {
 		if !names[name] {
