@@ -12,17 +12,18 @@ import (
 // to say why.
 const earlyAnswerWait = time.Second
 
-// Request is what one upstream is asked. Path, Accept and ID are ours, never
-// copied from a client.
+// Request is what one upstream is asked. Path, Accept, ID and Further are ours,
+// never copied from a client.
 type Request struct {
 	Method  string // empty: POST with a body, GET without
 	Path    []byte // appended to the endpoint's base path, e.g. "/chat/completions"
 	Body    []byte
 	Patches []Patch
-	Source  Source // instead of Body: it is written piece by piece
-	Accept  string // empty: */*
-	Type    string // Content-Type of the body; empty: application/json
-	ID      []byte // X-Request-ID, empty for none
+	Source  Source    // instead of Body: it is written piece by piece
+	Accept  string    // empty: */*
+	Type    string    // Content-Type of the body; empty: application/json
+	ID      []byte    // X-Request-ID, empty for none
+	Further [2]string // name and value of one more header, empty for none
 	// FirstByte is how long the answer's head may take; 0: as the endpoint says.
 	FirstByte time.Duration
 }
@@ -50,7 +51,7 @@ func (x *Exchange) send(t *Endpoint, r *Request) (n int64, err error) {
 	size := PatchedLen(r.Body, r.Patches)
 	buf := x.in[:0]
 	whole := size <= oneWrite
-	if whole && size+len(t.fields)+len(x.proof)+len(t.prefix)+len(r.Path)+len(t.query)+512 > smallBuffer {
+	if whole && size+len(t.fields)+len(x.proof)+len(t.prefix)+len(r.Path)+len(r.Further[1])+len(t.query)+512 > smallBuffer {
 		x.grow()
 		buf = x.large[:0]
 	}
@@ -94,7 +95,8 @@ func (t *Endpoint) appendHead(buf []byte, r *Request, size int64, proof []byte) 
 			return buf, false
 		}
 	}
-	if !fieldValue(r.ID) || !fieldValue([]byte(r.Accept)) || !fieldValue([]byte(r.Type)) || !token([]byte(method)) {
+	if !fieldValue(r.ID) || !fieldValue([]byte(r.Accept)) || !fieldValue([]byte(r.Type)) || !token([]byte(method)) ||
+		r.Further[0] != "" && (!token([]byte(r.Further[0])) || !fieldValue([]byte(r.Further[1]))) {
 		return buf, false
 	}
 	buf = append(buf, method...)
@@ -116,6 +118,10 @@ func (t *Endpoint) appendHead(buf []byte, r *Request, size int64, proof []byte) 
 	if len(r.ID) > 0 {
 		buf = append(buf, "\r\nX-Request-ID: "...)
 		buf = append(buf, r.ID...)
+	}
+	if r.Further[0] != "" {
+		buf = append(append(append(buf, "\r\n"...), r.Further[0]...), ": "...)
+		buf = append(buf, r.Further[1]...)
 	}
 	if method != "GET" && method != "HEAD" || size > 0 {
 		buf = append(buf, "\r\nContent-Type: "...)

@@ -46,3 +46,37 @@ func TestEventsDoNotAllocate(t *testing.T) {
 		t.Errorf("an answer: %v allocations", n)
 	}
 }
+
+// An event that is relayed must not allocate, nor a stream's beginning and end where
+// the model's name stays.
+func TestRelayedEventsDoNotAllocate(t *testing.T) {
+	c := toldOf(t, `{"model":"m","max_tokens":500,"messages":[{"role":"user","content":"hi"}],"stream":true}`)
+	s := Native{}.Stream(c, target(c))
+	s.Pass([]byte(start(startUsage) + open("0", `{"type":"text","text":""}`)))
+	for name, e := range map[string]string{
+		"text":      text("0", " the"),
+		"thinking":  delta("0", `{"type":"thinking_delta","thinking":"x"}`),
+		"signature": delta("0", `{"type":"signature_delta","signature":"x"}`),
+		"citation":  delta("0", `{"type":"citations_delta","citation":{"type":"char_location"}}`),
+		"ping":      ping,
+	} {
+		data := []byte(e)
+		if s.Pass(data); testing.AllocsPerRun(1000, func() { s.Pass(data) }) != 0 {
+			t.Errorf("%s allocates", name)
+		}
+		half, rest := data[:len(data)/2], data[len(data)/2:]
+		if n := testing.AllocsPerRun(1000, func() { s.Pass(half); s.Pass(rest) }); n != 0 {
+			t.Errorf("%s in two pieces: %v allocations", name, n)
+		}
+	}
+	s.Release()
+	first, same := []byte(start(startUsage)), target(c)
+	same.Renames = false
+	if n := testing.AllocsPerRun(1000, func() {
+		s := Native{}.Stream(c, same)
+		s.Pass(first)
+		s.Release()
+	}); n != 0 {
+		t.Errorf("a stream's beginning and end: %v allocations", n)
+	}
+}

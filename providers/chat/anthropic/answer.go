@@ -14,7 +14,7 @@ var (
 	blockShape = scan.NewShape(scan.Members(nil,
 		"type", "text", "thinking", "signature", "data", "id", "name", "input")...)
 	messageShape = scan.NewShape(scan.Members(map[string]*scan.Shape{"content": blockShape},
-		"id", "type", "content", "stop_reason", "usage")...)
+		"id", "type", "content", "stop_reason", "usage", "model")...)
 )
 
 const (
@@ -23,6 +23,7 @@ const (
 	messageContent
 	messageStop
 	messageUsage
+	messageModel
 )
 
 const (

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/messages"
 )
 
 // FuzzAnthropicStream holds a stream in pieces against the stream at once, and
@@ -79,5 +80,54 @@ func FuzzAnthropicRequest(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
+	})
+}
+
+// FuzzAnthropicRelay holds a relayed stream in pieces against the stream at once, and
+// its meter against that of the translated one.
+func FuzzAnthropicRelay(f *testing.F) {
+	f.Add([]byte(everything()), uint16(11), true)
+	f.Add([]byte(strings.ReplaceAll(everything(), "\n", "\r\n")), uint16(1), false)
+	f.Add([]byte(start(startUsage)+event("error", `{"type":"error","error":{}}`)+stop), uint16(5), true)
+	f.Add([]byte("data: {\"type\":\"message_start\",\ndata: \"message\":{\"model\":{\"x\":1}}}\n\ndata: {}"), uint16(3), true)
+	f.Fuzz(func(t *testing.T, input []byte, piece uint16, complete bool) {
+		if len(input) > 32<<10 {
+			return
+		}
+		want := relayed(t, string(input), complete)
+		var cuts []int
+		step := int(piece)%97 + 1
+		for at := step; at < len(input); at += step {
+			cuts = append(cuts, at)
+			step = step*31%97 + 1
+		}
+		if got := relayed(t, string(input), complete, cuts...); got != want {
+			t.Fatalf("%q\nin pieces %v:\n%+v\nat once:\n%+v", input, cuts, got, want)
+		}
+		if metered := translate(t, string(input), complete, nil); metered.usage != want.usage ||
+			metered.failed != want.failed || metered.done != want.done {
+			t.Fatalf("%q\nrelayed %+v\ntranslated %+v", input, want, metered)
+		}
+	})
+}
+
+// FuzzNativeRequest: whatever a client sends, the upstream gets JSON with its own name
+// of the model.
+func FuzzNativeRequest(f *testing.F) {
+	f.Add([]byte(`{"model":"m","max_tokens":5,"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":""},{"type":"text","text":"a","cache_control":{"ttl":"1h"}}]}],"system":"x","top_k":1,"thinking":{"budget_tokens":2000}}`))
+	f.Add([]byte(`{"messages":[{"role":"assistant","content":[{"type":"redacted_thinking","data":"fbx1.a"}]}],"model":"m","system":[],"metadata":{},"max_tokens":70}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		doc := newDoc()
+		if !json.Valid(body) || doc.SkimStrict(body, messages.Shape) != nil || doc.TopIndex(messages.TopModel) < 0 {
+			return
+		}
+		form, chat, _ := messages.Read(body, doc)
+		c := chatOf(t, prompt)
+		if !json.Valid(chat) {
+			t.Fatalf("%q becomes %q", body, chat)
+		}
+		c.Form, c.Told, c.ToldDoc, c.SystemPrompt = form, body, doc, []byte("Be good.")
+		c.AskedCompletion, c.MaxCompletion = 70, 60
+		sentAsTold(t, c, "stop", "metadata", "top_k")
 	})
 }

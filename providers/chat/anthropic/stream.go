@@ -55,6 +55,8 @@ type stream struct {
 	out  []byte
 	head []byte // of every chunk, up to its choices
 	role bool   // the first chunk is out
+	// begins says that the last event was message_start.
+	begins bool
 
 	block    string // kind of the block that is open
 	tool     int64  // tool calls so far
@@ -105,6 +107,7 @@ func (s *stream) read(data []byte) {
 		return
 	}
 	s.chunks++
+	s.begins = false
 	if s.usual(data) {
 		return
 	}
@@ -115,6 +118,7 @@ func (s *stream) read(data []byte) {
 	case "ping":
 		s.chunks--
 	case "message_start":
+		s.begins = true
 		s.start(data)
 	case "content_block_start":
 		s.openBlock(data)
@@ -133,25 +137,35 @@ func (s *stream) read(data []byte) {
 
 // usual translates the event of which there are hundreds, without a scan.
 func (s *stream) usual(data []byte) bool {
-	rest, ok := bytes.CutPrefix(data, textDelta)
-	if !ok || s.block != "text" || s.c.DropThinking {
+	if s.c.DropThinking {
 		return false
+	}
+	text, ok := s.plainText(data)
+	if ok {
+		s.content(text)
+	}
+	return ok
+}
+
+// plainText is the text of the usual event, as it stands between its quotes.
+func (s *stream) plainText(data []byte) (text []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(data, textDelta)
+	if !ok || s.block != "text" {
+		return nil, false
 	}
 	i := 0
 	for i < len(rest) && rest[i] >= '0' && rest[i] <= '9' {
 		i++
 	}
 	if rest, ok = bytes.CutPrefix(rest[i:], textHead); !ok {
-		return false
+		return nil, false
 	}
 	// The quote before the text is the head's last byte.
 	end := dialect.SkipString(data, len(data)-len(rest)-1)
 	if end < 0 {
-		return false
+		return nil, false
 	}
-	text := data[len(data)-len(rest) : end-1]
-	s.content(text)
-	return true
+	return data[len(data)-len(rest) : end-1], true
 }
 
 // text is what stands between the quotes of a string field; nil: there is none.

@@ -134,8 +134,10 @@ func (r *reader) parts(s int32, carrier string) {
 		}
 		r.untold(r.doc.Path(p), "a document with pictures in it")
 		text = append(text, r.raw(p)...) // it is priced as what it says
-		if src := r.member(p, BlockSource); r.isObject(src) && string(r.text(r.member(src, SourceType))) == "file" {
-			r.no(r.doc.Path(src)+".type", "files are those of the provider's account; send the data itself.")
+		if src := r.member(p, BlockSource); r.isObject(src) && string(r.text(r.member(src, SourceType))) != "base64" {
+			// A link would be neither checked nor priced, and files are those of the
+			// provider's account.
+			r.no(r.doc.Path(src)+".type", "pictures inside a document must be base64.")
 		}
 	})
 	r.plain(text)

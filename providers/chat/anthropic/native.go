@@ -1,0 +1,312 @@
+package anthropic
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/messages"
+	"farebox/proxy"
+	"farebox/proxy/scan"
+)
+
+// Native gives an upstream the bodies of Messages as clients wrote them, and clients
+// its answers as they come. What is changed is what the gateway answers for: the
+// model's name, the cap, the operator's prompt, what the operator drops, lifetimes in
+// the cache that the price is not for, and thoughts that are not Anthropic's own.
+type Native struct{}
+
+var _ dialect.Dialect = Native{}
+
+// betaHeader names features that are being tried.
+const betaHeader = "anthropic-beta"
+
+// Request patches the client's own body.
+func (Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
+	r.Path, r.Body, r.Accept = messagesPath, c.Told, acceptJSON
+	if c.Stream {
+		r.Accept = acceptStream
+	}
+	if f, ok := c.Form.(interface{ Beta() string }); ok && f.Beta() != "" {
+		r.Further = [2]string{betaHeader, f.Beta()}
+	}
+	s.Buf, s.Cuts, s.Picks = s.Buf[:0], s.Cuts[:0], s.Picks[:0]
+	p := patcher{c: c, doc: c.ToldDoc, s: s, patches: r.Patches[:0]}
+	p.model(t)
+	p.cap()
+	p.drop(t)
+	p.system()
+	p.lifetimes()
+	p.foreign()
+	r.Patches = p.finish()
+	return nil
+}
+
+// patcher collects the patches of one body in any order.
+type patcher struct {
+	c       *dialect.Chat
+	doc     *scan.Document
+	s       *dialect.Scratch
+	patches []proxy.Patch
+}
+
+func (p *patcher) replace(i int32, with []byte) {
+	f := &p.doc.Fields[i]
+	p.patches = append(p.patches, proxy.Patch{From: int(f.From), To: int(f.To), With: with})
+}
+
+func (p *patcher) insert(at int, with []byte) {
+	p.patches = append(p.patches, proxy.Patch{From: at, To: at, With: with})
+}
+
+func (p *patcher) cut(from, to int) { p.patches = append(p.patches, proxy.Patch{From: from, To: to}) }
+
+// text is what stands between the quotes of a string member; nil: there is none.
+func (p *patcher) text(parent int32, id int) []byte {
+	if parent < 0 {
+		return nil
+	}
+	i := p.doc.Member(parent, id)
+	if i < 0 || p.doc.Fields[i].Kind != scan.String {
+		return nil
+	}
+	f := &p.doc.Fields[i]
+	return p.c.Told[f.From+1 : f.To-1]
+}
+
+func (p *patcher) model(t *dialect.Target) {
+	if i := p.doc.TopIndex(messages.TopModel); i >= 0 && !bytes.Equal(p.doc.Fields[i].Raw(p.c.Told), t.Quoted) {
+		p.replace(i, t.Quoted)
+	}
+}
+
+// cap lowers max_tokens to what the account can pay.
+func (p *patcher) cap() {
+	i := p.doc.TopIndex(messages.TopMaxTokens)
+	if i < 0 || p.c.MaxCompletion == 0 || p.c.MaxCompletion == p.c.AskedCompletion {
+		return
+	}
+	p.replace(i, strconv.AppendInt(nil, p.c.MaxCompletion, 10))
+	// A budget for thinking must stay below it.
+	thinking := p.doc.TopIndex(messages.TopThinking)
+	if thinking < 0 || p.doc.Fields[thinking].Kind != scan.Object {
+		return
+	}
+	b := p.doc.Member(thinking, messages.ThinkingBudget)
+	if b < 0 {
+		return
+	}
+	budget, err := strconv.ParseFloat(string(p.doc.Fields[b].Raw(p.c.Told)), 64)
+	switch {
+	case err != nil || budget < float64(p.c.MaxCompletion):
+	case p.c.MaxCompletion > leastBudget:
+		p.replace(b, strconv.AppendInt(nil, max(leastBudget, p.c.MaxCompletion*8/10), 10))
+	default:
+		p.replace(thinking, []byte(`{"type":"disabled"}`))
+	}
+}
+
+// drop cuts what the operator does not send to this upstream.
+func (p *patcher) drop(t *dialect.Target) {
+	for _, name := range t.Upstream.Config.Drop {
+		if name == "stop" {
+			name = "stop_sequences"
+		}
+		id := messages.Shape.ID(name)
+		if id < 0 || id <= messages.TopStream {
+			continue // what the gateway itself reads
+		}
+		if i := p.doc.TopIndex(id); i >= 0 {
+			p.s.Picks = append(p.s.Picks, i)
+		}
+	}
+	if len(p.s.Picks) == 0 {
+		return
+	}
+	slices.Sort(p.s.Picks)
+	p.s.Picks = slices.Compact(p.s.Picks)
+	p.s.Cuts = p.doc.AppendCuts(p.s.Cuts[:0], p.c.Told, p.s.Picks...)
+	for _, c := range p.s.Cuts {
+		p.cut(c.From, c.To)
+	}
+}
+
+// system puts the operator's prompt before the client's.
+func (p *patcher) system() {
+	if len(p.c.SystemPrompt) == 0 {
+		return
+	}
+	prompt := dialect.AppendString([]byte(`{"type":"text","text":`), p.c.SystemPrompt)
+	prompt = append(prompt, '}')
+	i := p.doc.TopIndex(messages.TopSystem)
+	if i < 0 {
+		p.insert(p.doc.Open, append(append([]byte(`"system":[`), prompt...), "],"...))
+		return
+	}
+	switch f := &p.doc.Fields[i]; {
+	case f.Kind == scan.Array && f.Len > 0:
+		p.insert(int(f.From)+1, append(prompt, ','))
+	case f.Kind == scan.String && f.To-f.From > 2:
+		p.insert(int(f.From), append(append([]byte{'['}, prompt...), `,{"type":"text","text":`...))
+		p.insert(int(f.To), []byte("}]"))
+	default:
+		p.replace(i, append(append([]byte{'['}, prompt...), ']'))
+	}
+}
+
+var usualLife = []byte(`"5m"`)
+
+// lifetimes makes prompts stay in the cache for the usual time: an hour costs the
+// operator more to write, which the model's price is not for.
+func (p *patcher) lifetimes() {
+	for i := range p.doc.Fields {
+		f := &p.doc.Fields[i]
+		if f.Name == messages.CacheTTL && messages.IsCache(f.Shape) && f.Elem < 0 && f.Kind == scan.String &&
+			!bytes.Equal(f.Raw(p.c.Told), usualLife) {
+			p.replace(int32(i), usualLife)
+		}
+	}
+}
+
+// foreign cuts thoughts that Anthropic's models did not think, which other targets of
+// the model answered with, and the searches that this service did.
+func (p *patcher) foreign() {
+	list := p.doc.TopIndex(messages.TopMessages)
+	if list < 0 {
+		return
+	}
+	fields := p.doc.Fields
+	for m := list + 1; m < fields[list].Next; m = fields[m].Next {
+		content := p.doc.Member(m, messages.MessageContent)
+		if content < 0 || fields[content].Kind != scan.Array || string(p.text(m, messages.MessageRole)) != "assistant" {
+			continue
+		}
+		p.foreignIn(content)
+	}
+}
+
+func (p *patcher) foreignIn(content int32) {
+	fields := p.doc.Fields
+	kept, gone := int32(-1), int32(-1) // the last block that stays, and that goes
+	from := -1                         // where the run of blocks begins that goes
+	for b := content + 1; b < fields[content].Next; b = fields[b].Next {
+		switch {
+		case p.isForeign(b):
+			if from < 0 && kept >= 0 {
+				from = int(fields[kept].To) // with the comma before them
+			} else if from < 0 {
+				from = int(fields[b].From)
+			}
+			gone = b
+			continue
+		case from < 0:
+		case kept < 0:
+			p.cut(from, int(fields[b].From)) // with the comma behind them
+		default:
+			p.cut(from, int(fields[gone].To))
+		}
+		kept, from = b, -1
+	}
+	switch {
+	case from < 0:
+	case kept >= 0:
+		p.cut(from, int(fields[gone].To))
+	default:
+		p.patches = append(p.patches, proxy.Patch{From: from, To: int(fields[gone].To),
+			With: []byte(`{"type":"text","text":"."}`)})
+	}
+}
+
+func (p *patcher) isForeign(b int32) bool {
+	switch string(p.text(b, messages.BlockType)) {
+	case "thinking":
+		signature := p.text(b, messages.BlockSignature)
+		return len(signature) == 0 || bytes.HasPrefix(signature, []byte(messages.Seal))
+	case "redacted_thinking":
+		return bytes.HasPrefix(p.text(b, messages.BlockData), []byte(messages.Seal))
+	case "server_tool_use":
+		return bytes.HasPrefix(p.text(b, messages.BlockID), []byte(messages.SearchID))
+	case "web_search_tool_result":
+		return bytes.HasPrefix(p.text(b, messages.BlockCall), []byte(messages.SearchID))
+	}
+	return false
+}
+
+// finish sorts the patches. Those at the same place stay in the order they were made
+// in.
+func (p *patcher) finish() []proxy.Patch {
+	slices.SortStableFunc(p.patches, func(a, b proxy.Patch) int {
+		if a.From != b.From {
+			return a.From - b.From
+		}
+		return a.To - b.To
+	})
+	// What lies inside a range that goes need not be changed.
+	kept := p.patches[:0]
+	for _, next := range p.patches {
+		if n := len(kept); n > 0 && next.From < kept[n-1].To {
+			continue
+		}
+		kept = append(kept, next)
+	}
+	return kept
+}
+
+// Answer meters the message and gives it on, with the client's name of the model.
+func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage,
+	error) {
+	var u dialect.Usage
+	if err := s.Doc.Skim(body, messageShape); err != nil {
+		return nil, u, fmt.Errorf("cannot read the answer: %w", err)
+	}
+	r := reply{body: body, doc: &s.Doc, c: c}
+	defer r.text.Release()
+	switch kind := string(r.string(s.Doc.TopIndex(messageType))); {
+	case kind == "error":
+		return nil, u, &dialect.Failed{JSON: body}
+	case kind != "message" || s.Doc.TopIndex(messageContent) < 0:
+		return nil, u, errNoMessage
+	}
+	r.measure()
+	var n counts
+	if i := s.Doc.TopIndex(messageUsage); i >= 0 {
+		n.read(s.Doc.Fields[i].Raw(body))
+	}
+	u = dialect.Settle(n.usage(), true, &r.text, c)
+	if i := s.Doc.TopIndex(messageModel); i >= 0 && t.Renames {
+		f := &s.Doc.Fields[i]
+		s.Out = append(append(append(s.Out[:0], body[:f.From]...), t.QuotedID...), body[f.To:]...)
+		return s.Out, u, nil
+	}
+	return body, u, nil
+}
+
+// measure notes the texts of all blocks.
+func (r *reply) measure() {
+	tool := int64(0)
+	r.eachBlock(func(block int32, kind string) {
+		switch kind {
+		case "text":
+			r.note(dialect.KindContent, 0, r.member(block, blockText))
+		case "thinking":
+			r.note(dialect.KindReasoning, 0, r.member(block, blockThinking))
+		case "tool_use":
+			r.note(dialect.KindToolName, tool, r.member(block, blockName))
+			if i := r.doc.Member(block, blockInput); i >= 0 {
+				r.note(dialect.KindToolInput, tool, r.doc.Fields[i].Raw(r.body))
+			}
+			tool++
+		}
+	})
+}
+
+// Error is the dialect's.
+func (Native) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+	return Dialect{}.Error(status, retryAfter, body)
+}
+
+// Translates is true: answers are read as a whole, to be metered.
+func (Native) Translates() bool { return true }
