@@ -34,11 +34,29 @@ type Tools struct {
 	render *render.Renderer
 }
 
-// made is the part of a config that decides whether what was made of it goes on.
+// made is the part of a config that decides whether what was made of it goes on, and
+// with it the pages that are kept.
 type made struct {
-	Augment config.Augment
-	Fetch   config.Fetch
-	Store   string
+	Scrape     *config.Scrape
+	TextParser *config.TextParser
+	Fetch      config.Fetch
+	Store      string
+}
+
+// madeOf is a config's. What calls cost, and how many an account has, is another's.
+func madeOf(cfg *config.Config) made {
+	m := made{Fetch: cfg.Fetch, Store: cfg.Store}
+	if c := cfg.Augment.Scrape; c != nil {
+		of := *c
+		of.Price, of.Rate = 0, config.Rate{}
+		m.Scrape = &of
+	}
+	if c := cfg.Augment.TextParser; c != nil {
+		of := *c
+		of.Price, of.Rate = 0, config.Rate{}
+		m.TextParser = &of
+	}
+	return m
 }
 
 // Work does what this process is for, and does not return, where it is a child that
@@ -111,7 +129,7 @@ func (d *Documents) Text(ctx context.Context, doc []byte) (parse.Text, error) {
 // what has not changed goes on, and so do the children, whose number and memory
 // are those of the first config that had some.
 func New(cfg *config.Config, before *Tools, log zerolog.Logger) (*Tools, error) {
-	t := &Tools{made: made{cfg.Augment, cfg.Fetch, cfg.Store}}
+	t := &Tools{made: madeOf(cfg)}
 	a := &cfg.Augment
 	if a.Search != nil {
 		var old *search.Service

@@ -311,6 +311,31 @@ func TestPages(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a reload that does not concern pages keeps them", func(t *testing.T) {
+		var asked atomic.Int64
+		q := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/robots.txt" {
+				asked.Add(1)
+			}
+			says(200, "text/html", article(""))(w, r)
+		})
+		for i, c := range []struct {
+			config string
+			asked  int64
+		}{
+			{config("rate: { rpm: 0 }"), 1},
+			{config("rate: { rpm: 0 }") + "server: { drain_timeout: 9s }\n", 1},
+			{config("rate: { rpm: 9000 }, price: 0.010"), 1},
+			{config("rate: { rpm: 0 }") + "  search: { brave: [{ name: b, format: brave, key: k }] }\n", 1},
+			{config("rate: { rpm: 0 }, user_agent: another"), 2},
+		} {
+			s.reload(c.config)
+			if status, _, answer := page(t, q.URL+"/rookery"); status != 200 || asked.Load() != c.asked {
+				t.Errorf("config %d: %d %.200s after %d requests", i, status, answer, asked.Load())
+			}
+			s.charged(t, 1)
+		}
+	})
 	t.Run("a reload does not disturb what is under way", func(t *testing.T) {
 		var asked atomic.Int64
 		q := serve(t, func(w http.ResponseWriter, r *http.Request) {
