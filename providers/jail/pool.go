@@ -186,6 +186,22 @@ func (p *Pool) Do(ctx context.Context, job, word string, in []byte) ([]byte, err
 	return c.out, c.err
 }
 
+// onStart is where a context has what OnStart was given.
+type onStart struct{}
+
+// OnStart makes a context whose job calls f once it has begun, which it has not while
+// it waits for a child. f is called once for every step of a job of several.
+func OnStart(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, onStart{}, f)
+}
+
+// Begun calls what ctx has from OnStart.
+func Begun(ctx context.Context) {
+	if f, ok := ctx.Value(onStart{}).(func()); ok {
+		f()
+	}
+}
+
 // Close kills the children and ends what they do with ErrUnavailable.
 func (p *Pool) Close() error {
 	p.once.Do(func() {
@@ -264,6 +280,7 @@ func (p *Pool) refuse(pause time.Duration) {
 func (p *Pool) do(kid *child, c *call) (fit bool) {
 	limited, cancel := context.WithTimeout(c.ctx, p.o.Limit)
 	defer cancel()
+	Begun(c.ctx)
 	late, closed := context.AfterFunc(limited, kid.kill), context.AfterFunc(p.ctx, kid.kill)
 	watch := watchCPU(kid, p.o.CPU)
 	s, code, out, err := kid.exchange(c, p.o.MaxOut)

@@ -270,7 +270,7 @@ func noise(n int) string {
 
 func TestBombsAreRefused(t *testing.T) { refuseBombs(t, 2) }
 
-// TestLongBombsAreRefused has the sizes of the notes: hundreds of megabytes out
+// TestLongBombsAreRefused has sizes that hurt: hundreds of megabytes out
 // of one or two.
 func TestLongBombsAreRefused(t *testing.T) { refuseBombs(t, 150) }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"strings"
 
@@ -77,7 +78,8 @@ func (p *Parser) tika(ctx context.Context, doc []byte) (Text, error) {
 	limited, cancel := context.WithTimeout(ctx, tikaLimit)
 	defer cancel()
 	url := strings.TrimSuffix(p.o.Tika, "/") + "/tika"
-	r, err := http.NewRequestWithContext(limited, http.MethodPut, url, bytes.NewReader(doc))
+	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{WroteHeaders: func() { jail.Begun(ctx) }})
+	r, err := http.NewRequestWithContext(traced, http.MethodPut, url, bytes.NewReader(doc))
 	if err != nil {
 		return Text{}, err
 	}

@@ -27,7 +27,7 @@ func TestPDFsAreRead(t *testing.T) {
 	}
 }
 
-// TestLongPDFsReadAsByPoppler is the measure of the notes: the documents of at
+// TestLongPDFsReadAsByPoppler compares with pdftotext: the documents of at
 // least a thousand words that public Go modules bring.
 func TestLongPDFsReadAsByPoppler(t *testing.T) {
 	poppler := servers.Tool(t, "pdftotext")

@@ -2,7 +2,9 @@ package scrape
 
 import (
 	"context"
+	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 )
 
 // flights let those who ask for the same page at once share one reading of it,
@@ -14,6 +16,7 @@ type flights struct {
 
 type flight struct {
 	waiting int // under flights.mu
+	asked   atomic.Bool
 	cancel  context.CancelFunc
 	done    chan struct{}
 	page    Page
@@ -27,7 +30,7 @@ func (s *flights) do(ctx context.Context, key string, read func(context.Context)
 	s.mu.Lock()
 	f := s.m[key]
 	if f == nil {
-		f = s.begin(ctx, key, read)
+		f = s.begin(key, read)
 	}
 	f.waiting++
 	s.mu.Unlock()
@@ -37,14 +40,16 @@ func (s *flights) do(ctx context.Context, key string, read func(context.Context)
 		return f.page, f.err
 	case <-ctx.Done():
 		s.leave(key, f)
-		return Page{}, ctx.Err()
+		return Page{Asked: f.asked.Load()}, ctx.Err()
 	}
 }
 
-// begin is for callers that hold mu.
-func (s *flights) begin(ctx context.Context, key string, read func(context.Context) (Page, error)) *flight {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+// begin is for callers that hold mu. What it begins belongs to nobody: whoever asked
+// first may leave before the others.
+func (s *flights) begin(key string, read func(context.Context) (Page, error)) *flight {
+	ctx, cancel := context.WithCancel(context.Background())
 	f := &flight{cancel: cancel, done: make(chan struct{})}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { f.asked.Store(true) }})
 	if s.m == nil {
 		s.m = map[string]*flight{}
 	}

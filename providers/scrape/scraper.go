@@ -85,6 +85,9 @@ type Page struct {
 	URL      string // the final one
 	Markdown string
 	Cached   bool
+	// Asked says, where ctx has ended, that a site had been asked by then, for
+	// whomever of those who wait for the same page.
+	Asked bool
 }
 
 // Scraper reads pages. Safe for concurrent use.

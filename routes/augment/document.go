@@ -8,6 +8,7 @@ import (
 
 	"farebox/config"
 	"farebox/providers/fetch"
+	"farebox/providers/jail"
 	"farebox/providers/parse"
 	"farebox/proxy"
 	"farebox/proxy/scan"
@@ -41,9 +42,9 @@ func (of *Capability) document(rc *routes.Call) *routes.Error {
 	parser := c.view.tools.Documents
 	return c.sell(parser.Longest(), func() *routes.Error {
 		var text parse.Text
-		c.begun.Store(true)
 		cause, err := of.attend(rc, parser.Longest(), func(ctx context.Context) (err error) {
-			text, err = parser.Text(ctx, file)
+			// Who leaves while others' documents are read owes nothing.
+			text, err = parser.Text(jail.OnStart(ctx, func() { c.begun.Store(true) }), file)
 			return err
 		})
 		switch {

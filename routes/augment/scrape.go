@@ -3,7 +3,6 @@ package augment
 import (
 	"context"
 	"errors"
-	"net/http/httptrace"
 	"time"
 
 	"farebox/providers/scrape"
@@ -34,9 +33,8 @@ func (of *Capability) scrape(rc *routes.Call) *routes.Error {
 	return c.sell(c.view.tools.Pages.Longest(), func() *routes.Error {
 		var page scrape.Page
 		cause, err := of.attend(rc, c.view.tools.Pages.Longest(), func(ctx context.Context) (err error) {
-			// Who leaves before any site was asked owes nothing.
-			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { c.begun.Store(true) }})
 			page, err = c.view.tools.Pages.Page(ctx, link)
+			c.begun.Store(page.Asked) // who leaves before any site was asked owes nothing
 			return err
 		})
 		switch {

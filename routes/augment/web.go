@@ -76,27 +76,28 @@ func (of *Capability) Pages(rc *routes.Call, links []string) (a routes.WebAnswer
 		return a
 	}
 	a.Found = make([]routes.WebText, len(links))
-	var failed atomic.Int64
+	var units atomic.Int64
 	a.Cause, _ = of.attend(rc, tools.Pages.Longest(), func(ctx context.Context) error {
 		var all sync.WaitGroup
 		for i, link := range links {
 			all.Go(func() {
-				a.Found[i] = of.page(ctx, rc, link)
-				if a.Found[i].Failure != "" && !errors.Is(ctx.Err(), context.Canceled) {
-					failed.Add(1)
+				var asked bool
+				if a.Found[i], asked = of.page(ctx, rc, link); asked {
+					units.Add(1)
 				}
 			})
 		}
 		all.Wait()
 		return nil
 	})
-	a.Units = int64(len(links)) - failed.Load()
+	a.Units = units.Load()
 	a.Failed = a.Cause == proxy.None && a.Units == 0
 	return a
 }
 
-// page reads one page, or says why it cannot be read.
-func (of *Capability) page(ctx context.Context, rc *routes.Call, link string) (t routes.WebText) {
+// page reads one page, or says why it cannot be read. It is paid for when it is here,
+// and by who left when its site had been asked.
+func (of *Capability) page(ctx context.Context, rc *routes.Call, link string) (t routes.WebText, paid bool) {
 	t = routes.WebText{URL: link, Failure: "The page could not be read."}
 	defer func() {
 		if v := recover(); v != nil {
@@ -107,11 +108,13 @@ func (of *Capability) page(ctx context.Context, rc *routes.Call, link string) (t
 	var no *scrape.Error
 	switch {
 	case err == nil:
-		t.URL, t.Text, t.Failure = page.URL, page.Markdown, ""
+		t.URL, t.Text, t.Failure, paid = page.URL, page.Markdown, "", true
 	case errors.As(err, &no):
 		t.Failure = no.Text()
+	case errors.Is(err, context.Canceled):
+		paid = page.Asked
 	}
-	return t
+	return t, paid
 }
 
 // Document is routes.Web.

@@ -227,6 +227,27 @@ func TestDocuments(t *testing.T) {
 		})
 		s.charged(t, 1)
 	})
+	t.Run("who leaves while others' documents are read pays nothing", func(t *testing.T) {
+		kind, body := form(part{"file", "a.docx", string(slow(t))})
+		ctx, cancel := context.WithCancel(context.Background())
+		var others sync.WaitGroup
+		for range 2 {
+			others.Go(func() { s.send(ctx, parsing, kind, body) })
+		}
+		jobs := func(want float64) func() bool {
+			return func() bool {
+				n, _ := s.Metric("farebox_jail_jobs")
+				return n == want
+			}
+		}
+		rig.Await(t, "both children read", jobs(2))
+		kind, waits := form(part{"file", "a.txt", "stork"})
+		s.leave(t, parsing, kind, waits, jobs(3))
+		rig.Await(t, "who left waits no more", jobs(2))
+		cancel()
+		others.Wait()
+		s.charged(t, 2)
+	})
 	t.Run("who has no money gets nothing", func(t *testing.T) {
 		s.NewAccount("poor", "0.009")
 		poor := *s

@@ -156,6 +156,40 @@ func TestAllThree(t *testing.T) {
 		}
 		s.charged(t, 0)
 	})
+	t.Run("who leaves a page that is read for another, too, pays as that one does", func(t *testing.T) {
+		var asked atomic.Int64
+		goOn := make(chan struct{})
+		q := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/robots.txt" {
+				w.WriteHeader(404)
+				return
+			}
+			asked.Add(1)
+			<-goOn
+			says(200, "text/html", article("<p>shared</p>"))(w, r)
+		})
+		body := `{"url":"` + q.URL + `/rookery"}`
+		ctx, cancel := context.WithCancel(background)
+		var first sync.WaitGroup
+		first.Go(func() { s.send(ctx, scraping, "application/json", []byte(body)) })
+		rig.Await(t, "the site is asked", func() bool { return asked.Load() == 1 })
+		joins := func() bool { return s.holds() == 2 }
+		s.leave(t, scraping, "application/json", []byte(body), joins)
+		rig.Await(t, "one is left", func() bool { return s.holds() == 1 })
+		stays := make(chan string)
+		go func() {
+			_, _, answer := s.send(background, scraping, "application/json", []byte(body))
+			stays <- answer
+		}()
+		rig.Await(t, "another comes", joins)
+		cancel()
+		first.Wait()
+		close(goOn)
+		if answer := <-stays; !strings.Contains(answer, "shared") || asked.Load() != 1 {
+			t.Errorf("%.200s after %d requests", answer, asked.Load())
+		}
+		s.charged(t, 3)
+	})
 	t.Run("nothing is left behind of a load with leavers", func(t *testing.T) {
 		e.both(late(50*time.Millisecond, says(200, "application/json", braveHit)))
 		p.now(late(50*time.Millisecond, says(200, "text/html", article(""), "Connection", "close")))

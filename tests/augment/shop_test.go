@@ -71,6 +71,12 @@ func (s *shop) idle() {
 	s.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
 }
 
+// holds are how many requests have money held.
+func (s *shop) holds() float64 {
+	n, _ := s.Metric("farebox_holds_open")
+	return n
+}
+
 // has is the customer's balance.
 func (s *shop) has() (m rig.Money) {
 	s.T.Helper()
