@@ -23,6 +23,9 @@ type Error struct {
 	Param string
 	// RequestID puts the request id into the body (upstream rejection).
 	RequestID bool
+	// Refused is the code by which Anthropic's packages know that they can go on without
+	// the feature that the first issue names.
+	Refused string
 	// Custom is sent as customMessage (addendum 13, 429).
 	Custom string
 	// RetryAfter is sent as whole seconds, at least 1, when positive.
@@ -219,6 +222,11 @@ func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte 
 func appendMessagesError(b []byte, e *Error, requestID []byte) []byte {
 	b = append(append(b, `{"type":"error","error":{"type":"`...), messagesType(e)...)
 	b = AppendString(append(b, `","message":`...), clip(e.Message, maxMessage))
+	if e.Refused != "" {
+		b = AppendString(append(b, `,"details":{"error_code":`...), e.Refused)
+		b = AppendString(append(b, `,"unsupported":[`...), clip(e.Issues[0].Path, maxIssueText))
+		b = append(b, `]}`...)
+	}
 	b = AppendString(append(b, `},"request_id":`...), string(requestID))
 	return append(b, '}')
 }

@@ -4,6 +4,7 @@ import (
 	"farebox/config"
 	"farebox/providers"
 	form "farebox/providers/chat/messages"
+	"farebox/proxy/scan"
 	"farebox/routes"
 )
 
@@ -57,6 +58,9 @@ func (of *Capability) read(call *routes.Call) (*routes.Retold, *routes.Error) {
 	if e := call.ReadJSON(rules.Root); e != nil {
 		return nil, e
 	}
+	if e := threads(call); e != nil {
+		return nil, e
+	}
 	v := routes.Validator{Body: call.Body, Doc: &call.Doc, Book: rules}
 	v.CheckAll()
 	checkStops(&v)
@@ -73,4 +77,16 @@ func (of *Capability) read(call *routes.Call) (*routes.Retold, *routes.Error) {
 		told.Body = form.Named(call.Body, &call.Doc)
 	}
 	return told, nil
+}
+
+// threads refuses conversations that are kept for the client. The loops of tools in
+// Anthropic's packages ask for one unless told otherwise, and go on without one after
+// this code alone.
+func threads(call *routes.Call) *routes.Error {
+	if i := call.Doc.TopIndex(form.TopThread); i < 0 || call.Doc.Fields[i].Kind == scan.Null {
+		return nil
+	}
+	e := routes.Unsupported("thread", "thread: conversations are not kept here; send all messages.")
+	e.Refused = "thread_unsupported_request"
+	return e
 }

@@ -27,6 +27,7 @@ const (
 	TopContainer
 	TopServers
 	TopDiagnostics
+	TopThread
 )
 
 // Ids of the members of a content block, of any kind. The order of the first
@@ -136,5 +137,6 @@ var Shape = func() *scan.Shape {
 		"context_management": nested(below{"edits": names("type")}, "edits"),
 	}, "model", "messages", "max_tokens", "system", "stream", "metadata", "stop_sequences", "temperature", "top_p",
 		"top_k", "tools", "tool_choice", "thinking", "output_config", "output_format", "cache_control", "service_tier",
-		"context_management", "speed", "inference_geo", "container", "mcp_servers", "diagnostics")
+		"context_management", "speed", "inference_geo", "container", "mcp_servers", "diagnostics",
+		"thread")
 }()
