@@ -19,7 +19,7 @@ run: build            ## build and start on 127.0.0.1:8080 with a simulated upst
 build:                ## the one static binary
 	$(BUILD) -o farebox .
 
-setup:                ## what the tests need beside Go: Node and its packages, Python's openai where Python is at hand
+setup:                ## what the tests need beside Go: Node and its packages, Python's openai and anthropic where Python is at hand
 	./.ci/setup
 
 test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation gates, the real binary on real servers

@@ -65,6 +65,9 @@ func (c *clients) environment() []string {
 		"FAREBOX_LIMITED_MODEL=sim-scarce",
 		"FAREBOX_PLAIN_MODEL=sim-plain",
 		"FAREBOX_ALIAS=gpt-4o",
+		"FAREBOX_LOOSE_MODEL=sim-loose",
+		"FAREBOX_RESPONSES_MODELS=" + strings.Join(responsesModels, " "),
+		"FAREBOX_MESSAGES_MODELS=" + strings.Join(messagesModels, " "),
 	}
 }
 

@@ -27,6 +27,11 @@ upstreams:
     key: upstream-key
     retry_safe: true
     breaker: { failures: 0 }
+  - name: loose
+    base_url: %[1]s
+    key: upstream-key
+    enforces_schema: false
+    breaker: { failures: 0 }
 models:
   - id: sim-chat
     tier: unlimited
@@ -56,6 +61,12 @@ models:
     context_tokens: 8192
     price: *price
     targets: [{ upstream: first }]
+  - id: sim-loose
+    tier: unlimited
+    context_tokens: 8192
+    capabilities: { response_schema: true }
+    price: *price
+    targets: [{ upstream: loose }]
   - id: sim-scarce
     tier: scarce
     context_tokens: 8192

@@ -24,6 +24,9 @@ export const models = {
   limited: need('FAREBOX_LIMITED_MODEL'),
   plain: need('FAREBOX_PLAIN_MODEL'), // text only: no tools, no images, no schemas
   alias: need('FAREBOX_ALIAS'), // a foreign name of models.openai
+  loose: need('FAREBOX_LOOSE_MODEL'), // its upstream does not see to schemas
+  responses: need('FAREBOX_RESPONSES_MODELS').split(' '), // one of each way that /responses is served
+  messages: need('FAREBOX_MESSAGES_MODELS').split(' '), // the same of /messages
 };
 
 // What the simulated upstream puts into its error texts to see whether a

@@ -1,0 +1,50 @@
+package clients
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"farebox/tests/rig"
+	"farebox/tests/servers"
+)
+
+// The packages that speak POST /responses and POST /messages, as the registries have
+// them. Each suite tries every way that a form is served: the models below differ in
+// what their upstreams speak.
+
+var (
+	responsesModels = []string{"sim-chat", "sim-claude"}
+	messagesModels  = []string{"sim-chat", "sim-claude"}
+)
+
+// form runs a suite of one form and recounts the money.
+func form(t *testing.T, dir, needs, count string, command ...string) {
+	t.Helper()
+	t.Parallel()
+	dir = filepath.Join("bench", "clients", dir)
+	if _, err := os.Stat(filepath.Join(dir, needs)); err != nil {
+		servers.Missing(t, needs+" of "+dir)
+	}
+	c := startClients(t)
+	out := c.RunSuite(t, c.environment(), dir, command...)
+	rig.Counted(t, out, count)
+	c.recount(t)
+}
+
+const (
+	nodeCount   = `(?m)^\S* ?tests (\d+)$`
+	pythonCount = `(?m)^Ran (\d+) tests?`
+)
+
+var node = []string{"node", "--test", "--test-reporter=spec"}
+
+// The openai package of npm works on /responses as with OpenAI.
+func TestOpenAINodeOnResponses(t *testing.T) {
+	form(t, "node", "node_modules/openai", nodeCount, append(node, "responses.suite.mjs")...)
+}
+
+// The package of Anthropic on npm works on /messages as with Anthropic.
+func TestAnthropicNode(t *testing.T) {
+	form(t, "node", "node_modules/@anthropic-ai/sdk", nodeCount, append(node, "messages.suite.mjs")...)
+}
