@@ -88,7 +88,7 @@ func (c *conn) answerFor(asked gjson.Result, x *exchange) *answer {
 
 // cap is the most tokens one choice may have; 0: none given.
 func (a *answer) cap() int {
-	for _, name := range []string{"max_completion_tokens", "max_tokens"} {
+	for _, name := range []string{"max_completion_tokens", "max_tokens", "max_output_tokens"} {
 		if v := a.asked.Get(name); v.Type == gjson.Number && v.Int() > 0 {
 			return int(v.Int())
 		}
@@ -133,7 +133,7 @@ func (a *answer) choose(s *Server, seed uint64) choice {
 		ch.content = words{list: []string{" the"}, n: wanted}
 	case a.schema().Exists():
 		ch.content = tokenise(exampleJSON(a.schema()))
-	case a.asked.Get("response_format.type").Str == "json_object":
+	case a.asked.Get("response_format.type").Str == "json_object", a.asked.Get("text.format.type").Str == "json_object":
 		ch.content = tokenise(`{"answer":"the small river","confidence":7,"done":true}`)
 	default:
 		list := plainWords
@@ -170,6 +170,9 @@ func (a *answer) thought(wanted int) int {
 
 func (a *answer) schema() gjson.Result {
 	if v := a.asked.Get("response_format.json_schema.schema"); v.Exists() {
+		return v
+	}
+	if v := a.asked.Get("text.format.schema"); v.Exists() {
 		return v
 	}
 	return a.asked.Get("output_config.format.schema")

@@ -1,6 +1,6 @@
 // Package upstream is a simulated model server for tests, demonstrations and
 // measurements. It speaks OpenAI chat completions, embeddings and models, and
-// Anthropic messages, Google's generateContent, and five kinds of image upstream (painting.go), with true
+// OpenAI's responses, Anthropic messages, Google's generateContent, and five kinds of image upstream (painting.go), with true
 // wire formats, and it can misbehave in every
 // way a real upstream does: slow, cut, malformed, silent, wrong about usage.
 //

@@ -93,6 +93,10 @@ func (c *conn) sendEndlessText(x *exchange) (int, bool, error) {
 	if x.endpoint == "messages" {
 		b = append(a.anthropicHead(), `{"type":"text","text":"`...)
 	}
+	if x.endpoint == "responses" {
+		b = []byte(`{"id":"resp_` + a.id + `","object":"response","status":"completed","output":[{"type":"message",` +
+			`"role":"assistant","content":[{"type":"output_text","text":"`)
+	}
 	if x.google {
 		b = []byte(`{"candidates": [{"content": {"parts": [{"text": "`)
 	}

@@ -73,7 +73,7 @@ type Scenario struct {
 	RunOn     bool          // the answer is produced to its end, and its maker paid, when the peer left
 	Wrong     string        // a whole answer with status 200 is no answer: html, text, half, array, bare
 	Echo      string        // the whole content
-	Finish    string        // of Google's answers: their finishReason
+	Finish    string        // of Google's answers: their finishReason; of responses: failed, content_filter
 	Stray     Count         // so many milliseconds after a whole answer a second one follows, unasked
 }
 

@@ -34,7 +34,8 @@ func (c *conn) serveModel(path string) bool {
 // promptOf is what a request's prompt costs its reader, whatever comes of it.
 func (c *conn) promptOf(path string, asked gjson.Result) int64 {
 	switch {
-	case strings.HasSuffix(path, "/chat/completions"), strings.HasSuffix(path, "/messages"):
+	case strings.HasSuffix(path, "/chat/completions"), strings.HasSuffix(path, "/messages"),
+		strings.HasSuffix(path, "/responses"):
 		return CountPrompt(c.req.body)
 	case strings.HasSuffix(path, wholeMethod), strings.HasSuffix(path, streamMethod):
 		return CountPrompt([]byte(asked.Raw))
@@ -123,6 +124,8 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		return c.chat(x, asked)
 	case anthropic:
 		return c.messages(x, asked)
+	case strings.HasSuffix(path, "/responses"):
+		return c.responses(x, asked)
 	case generates:
 		return c.generate(x, asked, query)
 	case strings.HasSuffix(path, "/embeddings"):
@@ -190,6 +193,12 @@ func (c *conn) written(asked gjson.Result) string {
 	}
 	if input := asked.Get("input"); input.Exists() {
 		found, _ = directive([]byte(input.String()))
+		input.ForEach(func(_, item gjson.Result) bool {
+			if text, ok := directive([]byte(item.Get("content").Raw)); ok && item.Get("role").Str == "user" {
+				found = text
+			}
+			return true
+		})
 	}
 	return found
 }

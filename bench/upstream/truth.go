@@ -48,7 +48,7 @@ type Stats struct {
 	Accepted int64             `json:"connections_accepted"`
 	Tokens   Tally             `json:"tokens"` // all outcomes
 	Outcomes map[Outcome]Tally `json:"outcomes"`
-	// chat, chat_stream, messages, messages_stream, generate, generate_stream, embeddings, models, other
+	// chat, chat_stream, messages, messages_stream, responses, responses_stream, generate, generate_stream, embeddings, models, other
 	Endpoints map[string]Tally `json:"endpoints"`
 	Faults    map[string]Tally `json:"faults"` // by kind of misbehaviour
 	Aborts    []Abort          `json:"aborts"` // the last ones, oldest first

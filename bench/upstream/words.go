@@ -96,6 +96,10 @@ func CountPrompt(body []byte) int64 {
 	if system := gjson.GetBytes(body, "system"); system.Exists() {
 		total += tokensPerMessage + tokensPerRole + countContent(system)
 	}
+	if words := gjson.GetBytes(body, "instructions"); words.Type == gjson.String {
+		total += tokensPerMessage + tokensPerRole + CountText(words.Str)
+	}
+	total += countInput(gjson.GetBytes(body, "input"))
 	gjson.GetBytes(body, "messages").ForEach(func(_, m gjson.Result) bool {
 		total += tokensPerMessage + tokensPerRole + countContent(m.Get("content"))
 		if name := m.Get("name"); name.Exists() {
@@ -106,6 +110,24 @@ func CountPrompt(body []byte) int64 {
 	return total + tokensPerReply
 }
 
+// countInput counts the input of a request of POST /responses.
+func countInput(input gjson.Result) (total int64) {
+	if input.Type == gjson.String {
+		return tokensPerMessage + tokensPerRole + CountText(input.Str)
+	}
+	input.ForEach(func(_, item gjson.Result) bool {
+		total += tokensPerMessage + tokensPerRole
+		for _, member := range []string{"content", "summary", "output"} {
+			total += countContent(item.Get(member))
+		}
+		for _, member := range []string{"arguments", "input", "name"} {
+			total += CountText(item.Get(member).String())
+		}
+		return true
+	})
+	return total
+}
+
 func countContent(content gjson.Result) int64 {
 	if !content.IsArray() {
 		return CountText(content.Str)
@@ -113,7 +135,7 @@ func countContent(content gjson.Result) int64 {
 	var total int64
 	content.ForEach(func(_, part gjson.Result) bool {
 		switch part.Get("type").Str {
-		case "text":
+		case "text", "input_text", "output_text", "summary_text":
 			total += CountText(part.Get("text").Str)
 		case "tool_result":
 			total += countContent(part.Get("content"))
