@@ -24,6 +24,12 @@ var cutHere = []int{
 	TopSeed,
 }
 
+// keptHere are the members that hold what we promise an upstream's operator: what may
+// be produced, and that nothing is kept. A list of what is not sent is one for chat
+// completions, which may not have max_output_tokens beside their own cap; here it is
+// the cap.
+var keptHere = []int{TopModel, TopInput, TopStream, TopMaxOutputTokens, TopStore, TopTools}
+
 // Request is dialect.Dialect: it names what must change of the client's own body.
 func (Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
 	r.Path, r.Body, r.Accept = path, c.Told, "application/json"
@@ -105,7 +111,7 @@ func (p *patcher) top(t *dialect.Target) {
 			p.cut(id)
 		}
 		for _, name := range t.Upstream.Config.Drop {
-			if id := shape.ID(name); id > TopInput {
+			if id := shape.ID(name); id >= 0 && !slices.Contains(keptHere, id) {
 				p.cut(id)
 			}
 		}

@@ -99,6 +99,11 @@ func TestBodiesGoOutAsTheyCame(t *testing.T) {
 		{"type":"function_call_output","call_id":"d","output":[{"type":"input_text","text":"x"}]}],
 		"tools":[{"type":"function","name":"f","parameters":{"type":"object"}},{"type":"function","name":"g","parameters":null,"strict":true}],
 		"tool_choice":{"type":"function","name":"f"}}`)
+	c := nativeOf(t, `{"model":"m","input":"Hi","store":false,"max_output_tokens":500,"stream":true,"service_tier":"x"}`)
+	c.AskedCompletion = 500
+	same(t, "the cap in spite of a list of what chats are not to have", sentOf(t, c, targetOf(c, "there", "service_tier",
+		"max_output_tokens", "stream", "store")),
+		`{"model":"there","input":"Hi","store":false,"max_output_tokens":100,"stream":true}`)
 	const own, hi = `{"type":"reasoning","id":"r","summary":[],"encrypted_content":"rd1_W10"}`, `{"role":"user","content":"Hi"}`
 	for items, want := range map[string]string{
 		own + `,` + hi: hi, hi + ` , ` + own: hi, own + `,` + hi + `,` + own: hi, hi + `,` + own + `,` + own: hi,
@@ -109,7 +114,7 @@ func TestBodiesGoOutAsTheyCame(t *testing.T) {
 			func(c *dialect.Chat) { c.AskedCompletion = 100 })
 	}
 
-	c := nativeOf(t, `{"model":"m","input":"Hi","tools":[{"type":"web_search"}]}`)
+	c = nativeOf(t, `{"model":"m","input":"Hi","tools":[{"type":"web_search"}]}`)
 	var no *dialect.Unsupported
 	err := Native{}.Request(&proxy.Request{}, c, targetOf(c, "m"), &dialect.Scratch{})
 	if !errors.As(err, &no) || no.Path != "tools.0.type" {
