@@ -95,7 +95,7 @@ func (c *Config) complete() {
 	c.Characters.complete(c.Source)
 	for i := range c.Upstreams {
 		c.Upstreams[i].completeCloud()
-		c.Upstreams[i].completeDrops()
+		c.Upstreams[i].completeDrops(c.Characters != nil)
 	}
 	for i := range c.Models {
 		c.Models[i].complete()

@@ -43,6 +43,12 @@ var costlyAt = []struct {
 		"enable_code_interpreter"}},
 }
 
+// revealing are members that have an upstream tell the prompt again, with what was put
+// before the client's own messages: tokens, texts or the body as it came. Where there
+// are characters, whose prompts are not public, they are sent to nobody.
+var revealing = []string{"prompt_logprobs", "echo", "echo_last", "raw_output", "return_token_ids",
+	"return_prompt_token_ids", "return_prompt_text", "return_hidden_states", "debug"}
+
 // unDroppable are members that the gateway itself reads, prices or writes.
 var unDroppable = []string{
 	"model", "messages", "stream", "stream_options", "max_completion_tokens", "max_tokens", "n", "tools", "user",
@@ -53,7 +59,7 @@ var dropName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
 // maxDrops bounds the names of all lists together; the scan of a body guards
 // them beside its own.
-const maxDrops = 72
+const maxDrops = 80
 
 // defaultDrops is what is not sent to an upstream whose operator said nothing.
 func defaultDrops(u *Upstream) []string {
@@ -73,12 +79,19 @@ func defaultDrops(u *Upstream) []string {
 }
 
 // completeDrops puts the list that holds into Drop.
-func (u *Upstream) completeDrops() {
-	if u.Drop == nil {
+func (u *Upstream) completeDrops(characters bool) {
+	var always []string
+	if d, _ := u.speaks(); characters && d.compatible {
+		always = revealing
+	}
+	if u.Drop == nil && always == nil {
 		u.Drop = defaultDrops(u)
 		return
 	}
-	var list []string
+	if u.Drop == nil {
+		u.Drop = []string{DropDefault}
+	}
+	list := slices.Clone(always)
 	for _, name := range u.Drop {
 		if name == DropDefault {
 			list = append(list, defaultDrops(u)...)

@@ -47,7 +47,8 @@ type Upstream struct {
 	// Drop are members of chat requests that are taken out before they are sent
 	// here (drop.go): those that change what the operator pays. Not written: the
 	// built-in list of the dialect and host; `default` in a list stands for it,
-	// an empty list lets everything pass.
+	// an empty list lets everything pass, but for members that tell prompts where
+	// there are characters.
 	Drop []string `yaml:"drop"`
 	// EnforcesSchema (default true) says that the upstream itself sees to it that
 	// answers follow a json_schema with strict: true. Where it does not, whole answers
