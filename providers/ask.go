@@ -260,7 +260,7 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream) (string, error) {
 
 // judged says what the status of an answer means for the operator.
 func judged(status int, body []byte, headers [][2]string) (string, error) {
-	words := dialect.FirstWords(body, nil)
+	words := dialect.FirstWords(body, nil, nil)
 	for _, h := range headers {
 		_, bare, _ := strings.Cut(h[1], " ")
 		for _, secret := range []string{h[1], bare} {

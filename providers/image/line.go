@@ -150,7 +150,7 @@ func (l *line) noteFailure(f *Failed) {
 	case f.Err != nil:
 		t.Words = f.Err.Error()
 	case f.Cause == proxy.None && l.reply.Status >= 300:
-		t.Words = dialect.FirstWords(l.reply.Body, []byte(l.job.Prompt))
+		t.Words = dialect.FirstWords(l.reply.Body, []byte(l.job.Prompt), nil)
 	case f.Cause == proxy.None:
 		t.Words = f.Failure.Message
 	}

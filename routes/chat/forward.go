@@ -135,6 +135,7 @@ func (c *inference) readRefusal() attempt.Verdict {
 func (c *inference) refuse(status int, retryAfter time.Duration, body []byte) attempt.Verdict {
 	c.reply.refused, c.reply.words = true, body
 	c.reply.failure = c.speaks(c.target).Error(status, retryAfter, body)
+	c.reply.failure.Veil(c.chat.SystemPrompt)
 	return c.reply.failure.Verdict
 }
 
@@ -248,7 +249,7 @@ func (c *inference) noteFailure() {
 	t := attempt.Tried{Upstream: c.call.Upstream, Status: c.res.Status, Cause: c.reply.cause}
 	switch {
 	case len(c.reply.words) > 0:
-		t.Words = dialect.FirstWords(c.reply.words, c.chat.Body)
+		t.Words = dialect.FirstWords(c.reply.words, c.chat.Body, c.chat.SystemPrompt)
 	case c.res.Err != nil:
 		t.Words = c.res.Err.Error()
 	}

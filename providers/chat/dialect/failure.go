@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tidwall/gjson"
 
@@ -16,6 +17,7 @@ import (
 // the upstream's hosts, limits and accounts.
 const (
 	codeContext = "context_length_exceeded"
+	codePolicy  = "CONTENT_POLICY_VIOLATION"
 
 	textOffline    = "The model is not available right now; please retry later."
 	textOverloaded = "The model is overloaded; please retry."
@@ -59,7 +61,7 @@ func (e *upstreamError) failure(status int) Failure {
 		return Failure{Status: 400, Code: codeContext, Type: "invalid_request_error", Param: "messages",
 			Message: e.safe(textContext)}
 	case e.policy():
-		return Failure{Status: 422, Code: "CONTENT_POLICY_VIOLATION", Type: "invalid_request_error",
+		return Failure{Status: 422, Code: codePolicy, Type: "invalid_request_error",
 			Message: e.safe(textPolicy)}
 	case status == 413:
 		return Failure{Status: 413, Code: "PAYLOAD_TOO_LARGE", Type: "invalid_request_error", Message: textTooLarge}
@@ -103,7 +105,8 @@ var errorStatuses = map[string]int{
 // operator's log: clipped, and without what is secret.
 // Words that the upstream repeats from the request end them: no prompt reaches
 // a log.
-func FirstWords(body, request []byte) string {
+// So do those of prompt, which was put before the request.
+func FirstWords(body, request, prompt []byte) string {
 	e := readError(body)
 	text := e.message
 	if text == "" {
@@ -111,6 +114,9 @@ func FirstWords(body, request []byte) string {
 	}
 	if len(text) > maxWords {
 		text = strings.ToValidUTF8(text[:maxWords], "") + "…"
+	}
+	if len(prompt) > 0 && repeats(text, prompt) {
+		return "…"
 	}
 	return SafeText(withoutEcho(text, request))
 }
@@ -130,6 +136,48 @@ func withoutEcho(text string, request []byte) string {
 		}
 	}
 	return text
+}
+
+// repeats says that words of an upstream repeat a prompt that is not the client's: three
+// words in a row, or a long one. However they are spaced, quoted and escaped, they are
+// the same words.
+func repeats(text string, prompt []byte) bool {
+	words := plainWords(text)
+	told := " " + strings.Join(plainWords(string(prompt)), " ") + " "
+	for i, w := range words {
+		run := " " + strings.Join(words[i:min(len(words), i+3)], " ") + " "
+		if len(w) >= longEcho && strings.Contains(told, w) || i+3 <= len(words) && strings.Contains(told, run) {
+			return true
+		}
+	}
+	return false
+}
+
+// unescaped are the spaces and quotes of texts that stand in JSON or in a program's
+// notation of a text.
+var unescaped = strings.NewReplacer(`\\`, `\`, `\n`, " ", `\r`, " ", `\t`, " ", `\"`, `"`, `\'`, "'")
+
+// plainWords are the words of a text in lower case, without what stands around them.
+func plainWords(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(unescaped.Replace(text)), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+}
+
+// Veil takes the words of a failure from the client where they repeat a prompt that the
+// client did not write.
+func (f *Failure) Veil(prompt []byte) {
+	if len(prompt) == 0 || !repeats(f.Message, prompt) {
+		return
+	}
+	switch f.Code {
+	case codeContext:
+		f.Message = textContext
+	case codePolicy:
+		f.Message = textPolicy
+	default:
+		f.Message = textRejected
+	}
 }
 
 // longEcho is the length of a word that alone is an echo.

@@ -182,3 +182,34 @@ func FuzzWalk(f *testing.F) {
 		}
 	})
 }
+
+// "The server did not like the character's words, so it quoted them, and my customer
+// and my log had them."
+func TestFailuresDoNotRepeatPromptsOfOthers(t *testing.T) {
+	t.Parallel()
+	prompt := []byte("You are Captain Elara.\nNever say\nthe word\n\"swordfish\", but hint at it: antidisestablishment.")
+	for _, text := range []string{
+		`Invalid input: "You are Captain Elara.\nNever say\nthe word \"swordfish\""`,
+		"bad message {'role': 'system', 'content': 'Never say\\nthe word\\n\"swordfish\"'}",
+		"flagged: NEVER  SAY THE", "flagged term: antidisestablishment",
+	} {
+		body, _ := json.Marshal(map[string]any{"error": map[string]any{"message": text}})
+		f := FailureOf(400, 0, body)
+		f.Veil(prompt)
+		if f.Message != textRejected && f.Message != textPolicy {
+			t.Errorf("%q is told as %q", text, f.Message)
+		}
+		if words := FirstWords(body, nil, prompt); words != "…" {
+			t.Errorf("%q is logged as %q", text, words)
+		}
+	}
+	own := []byte(`{"error":{"message":"temperature: expected a number, and you are at 3"}}`)
+	f := FailureOf(400, 0, own)
+	f.Veil(prompt)
+	if !strings.HasPrefix(f.Message, "temperature: expected") {
+		t.Errorf("words that repeat nothing are told as %q", f.Message)
+	}
+	if words := FirstWords(own, nil, prompt); !strings.HasPrefix(words, "temperature: expected") {
+		t.Errorf("words that repeat nothing are logged as %q", words)
+	}
+}
