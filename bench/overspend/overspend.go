@@ -396,7 +396,8 @@ func (d *driver) read(ctx context.Context, c *Cell) error {
 	c.Charged, c.Debt = c.before-f.Left, f.Debt
 	c.Lost = max(0, c.Capped-c.Charged-c.Debt)
 	c.Above = max(0, c.Charged+c.Debt-c.Real)
-	c.Undelivered = c.Errors == c.Sent || c.endpoint.Name == "messages" && c.liar.whole != ""
+	translated := !c.endpoint.Stream && (c.endpoint.Dialect == "anthropic" || c.endpoint.Dialect == "gemini")
+	c.Undelivered = c.Errors == c.Sent || translated && c.liar.whole != ""
 	switch {
 	case c.leaver.crowd && c.Left > 0:
 		// Nobody read on: what came in the moments before the upstream noticed was
