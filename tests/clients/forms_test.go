@@ -48,3 +48,23 @@ func TestOpenAINodeOnResponses(t *testing.T) {
 func TestAnthropicNode(t *testing.T) {
 	form(t, "node", "node_modules/@anthropic-ai/sdk", nodeCount, append(node, "messages.suite.mjs")...)
 }
+
+// python is the interpreter of an environment in a folder of clients.
+func python(t *testing.T, dir, environment string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("bench", "clients", dir, environment, "bin", "python"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// The openai package of PyPI works on /responses as with OpenAI.
+func TestOpenAIPythonOnResponses(t *testing.T) {
+	form(t, "python", ".venv", pythonCount, python(t, "python", ".venv"), "-m", "unittest", "-v", "responses_suite")
+}
+
+// The package of Anthropic on PyPI works on /messages as with Anthropic.
+func TestAnthropicPython(t *testing.T) {
+	form(t, "python", ".venv", pythonCount, python(t, "python", ".venv"), "-m", "unittest", "-v", "messages_suite")
+}

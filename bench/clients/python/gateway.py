@@ -24,6 +24,9 @@ EMBEDDING_MODEL = need("FAREBOX_EMBEDDING_MODEL")
 LIMITED_MODEL = need("FAREBOX_LIMITED_MODEL")
 PLAIN_MODEL = need("FAREBOX_PLAIN_MODEL")  # text only: no tools, no images, no schemas
 ALIAS = need("FAREBOX_ALIAS")  # a foreign name of MODEL
+LOOSE_MODEL = need("FAREBOX_LOOSE_MODEL")  # its upstream does not see to schemas
+RESPONSES_MODELS = need("FAREBOX_RESPONSES_MODELS").split()  # one of each way that /responses is served
+MESSAGES_MODELS = need("FAREBOX_MESSAGES_MODELS").split()  # the same of /messages
 
 # What the simulated upstream puts into its error texts to see whether a
 # gateway lets it through.
@@ -65,9 +68,14 @@ def connect_async(key: str = KEY, **options) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=URL, api_key=key, **{"max_retries": 0, "timeout": 30, **options})
 
 
+def said(text: str, scenario: str = "") -> str:
+    """A text; what stands in scenario is done by the upstream."""
+    return f"{text} [[sim {scenario}]]" if scenario else text
+
+
 def ask(text: str, scenario: str = "") -> list:
     """One user message; what stands in scenario is done by the upstream."""
-    return [{"role": "user", "content": f"{text} [[sim {scenario}]]" if scenario else text}]
+    return [{"role": "user", "content": said(text, scenario)}]
 
 
 class Checks:
