@@ -25,7 +25,9 @@ type Events struct {
 	// From and To enclose, in what Feed returned, the event that Next found,
 	// with its lines' ends and the empty line.
 	From, To int
-	// Data is its data: without the field name, several lines joined by LF.
+	// Data is its data: without the field name, several lines joined by a space,
+	// which between JSON's tokens means the same as their ends, and which breaks no
+	// event where a line ended inside a string.
 	Data []byte
 	// DataFrom is where Data begins in what Feed returned; -1 when it was joined.
 	DataFrom int
@@ -36,6 +38,7 @@ type Events struct {
 
 	src    []byte // p itself, or held
 	line   int    // where the first unread line of the event begins
+	seen   int    // no line ends in src[line:seen]
 	lines  int    // lines read of the event
 	carry  bool   // src is held
 	odd    bool   // src has a CR
@@ -54,15 +57,18 @@ type Events struct {
 func (e *Events) Feed(p []byte) []byte {
 	if e.To == len(e.src) {
 		e.held = e.held[:0]
-		e.src, e.carry, e.line = p, false, 0
+		e.src, e.carry, e.line, e.seen = p, false, 0, 0
+		e.odd = bytes.IndexByte(p, '\r') >= 0
 	} else {
 		n := copy(e.held, e.held[e.To:])
 		e.held = append(e.held[:n], p...)
 		e.line -= e.To
+		e.seen -= e.To
 		e.src = e.held
+		// A large event comes in many pieces: none is looked at twice.
+		e.odd = e.odd || bytes.IndexByte(p, '\r') >= 0
 	}
 	e.From, e.To = 0, 0
-	e.odd = bytes.IndexByte(e.src, '\r') >= 0
 	return e.src
 }
 
@@ -74,6 +80,7 @@ func (e *Events) Keep() {
 	}
 	e.held = append(e.held[:0], e.src[e.To:]...)
 	e.line -= e.To
+	e.seen -= e.To
 	e.src, e.carry = e.held, true
 	e.From, e.To = 0, 0
 }
@@ -95,7 +102,9 @@ func (e *Events) Next() bool {
 	}
 	// The usual event: one data line and an empty one, with equal ends.
 	if e.lines == 0 {
-		if n := bytes.IndexByte(src[e.line:], '\n'); n > 0 {
+		skip := max(e.seen-e.line, 0)
+		if n := bytes.IndexByte(src[e.line+skip:], '\n'); n >= 0 && n+skip > 0 {
+			n += skip
 			end, next := e.line+n, e.line+n+1
 			switch {
 			case !e.odd && next < len(src) && src[next] == '\n':
@@ -117,7 +126,8 @@ func (e *Events) Next() bool {
 func (e *Events) nextOfLines() bool {
 	src := e.src
 	for {
-		rest := src[e.line:]
+		skip := max(e.seen-e.line, 0)
+		rest := src[e.line+skip:]
 		n := bytes.IndexByte(rest, '\n')
 		if e.odd {
 			if cr := bytes.IndexByte(rest, '\r'); cr >= 0 && (n < 0 || cr < n) {
@@ -125,8 +135,10 @@ func (e *Events) nextOfLines() bool {
 			}
 		}
 		if n < 0 {
+			e.seen = len(src)
 			return false
 		}
+		n += skip
 		end, next := e.line+n, e.line+n+1
 		if src[end] == '\r' {
 			switch {
@@ -212,7 +224,7 @@ func (e *Events) readLines(ev []byte, from int) {
 			if count == 1 {
 				e.joined = append(e.joined[:0], e.Data...)
 			}
-			e.joined = append(append(e.joined, '\n'), value...)
+			e.joined = append(append(e.joined, ' '), value...)
 			e.Data, e.DataFrom = e.joined, -1
 			count++
 		}
