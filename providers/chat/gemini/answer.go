@@ -46,16 +46,23 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, _ *dialect.Target, s *dialec
 	r.b = strconv.AppendInt(r.b, time.Now().Unix(), 10)
 	r.b = dialect.AppendString(append(r.b, `,"model":`...), c.Model.ID)
 	r.b = append(r.b, `,"choices":[`...)
-	for i := list + 1; i < s.Doc.Fields[list].Next; i = s.Doc.Fields[i].Next {
+	choices, asked := int64(0), max(1, c.Choices)
+	for i := list + 1; i < s.Doc.Fields[list].Next && choices < asked; i = s.Doc.Fields[i].Next {
 		if s.Doc.Fields[i].Kind != scan.Object {
 			return nil, u, errNoAnswer
 		}
-		if i > list+1 {
+		if r.index(i) >= asked {
+			continue // nobody asked for it
+		}
+		if choices++; choices > 1 {
 			r.b = append(r.b, ',')
 		}
 		if !r.choice(i) {
 			return nil, u, &dialect.Failed{JSON: malformed}
 		}
+	}
+	if choices == 0 {
+		return nil, u, errNoAnswer
 	}
 	var n counts
 	n.read(r.raw(s.Doc.TopIndex(answerUsage)))
@@ -75,9 +82,12 @@ func isBlocked(r *read) bool {
 	return len(reason) > 0 && string(reason) != "BLOCKED_REASON_UNSPECIFIED"
 }
 
+// maxID is the longest id of an answer that is taken over: every chunk repeats it.
+const maxID = 128
+
 // appendID appends the vendor's id of an answer, or one of our own.
 func appendID(dst, id []byte) []byte {
-	if len(id) > 0 {
+	if len(id) > 0 && len(id) <= maxID {
 		return append(dst, id...)
 	}
 	return strconv.AppendUint(append(dst, 'g'), rand.Uint64(), 36)

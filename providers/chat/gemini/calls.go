@@ -24,7 +24,7 @@ func (w *request) toolCalls(m int32, k *kept) {
 		f := w.doc.Member(at, dialect.CallTarget)
 		id, name := w.c.Raw(w.doc.Member(at, dialect.CallID)), w.c.Raw(w.doc.Member(f, dialect.CallName))
 		if f < 0 || len(id) < 2 || id[0] != '"' || len(name) <= 2 || name[0] != '"' {
-			w.fail(w.doc.Path(at), "This model takes calls of functions only, each with an id and a function with "+
+			w.fail(w.at(at), "This model takes calls of functions only, each with an id and a function with "+
 				"a name.")
 			continue
 		}
@@ -69,15 +69,34 @@ func (w *request) object(escaped []byte) {
 
 // result notes a tool message for the call that it answers.
 func (w *request) result(m int32) {
-	id := w.c.Raw(w.doc.Member(m, dialect.MessageToolCallID))
-	for i := w.waiting; i < len(w.calls); i++ {
-		if c := &w.calls[i]; c.answer < 0 && bytes.Equal(c.id, id) {
-			c.answer = m
-			return
+	if c := w.unanswered(w.c.Raw(w.doc.Member(m, dialect.MessageToolCallID))); c != nil {
+		c.answer = m
+		w.next++
+		return
+	}
+	w.fail(w.at(m), "A tool message must follow the assistant message with its call, and each call has one; "+
+		"nothing may stand between them.")
+}
+
+// unanswered finds the first call of the last assistant turn with that id that has
+// no result yet; nil: there is none. Results usually come in the order of the calls;
+// in any other they may be as many as a body has room for.
+func (w *request) unanswered(id []byte) *call {
+	if w.byID == nil {
+		if i := w.waiting + w.next; i < len(w.calls) && bytes.Equal(w.calls[i].id, id) {
+			return &w.calls[i]
+		}
+		w.byID = map[string][]int32{}
+		for i := w.waiting + w.next; i < len(w.calls); i++ {
+			w.byID[string(w.calls[i].id)] = append(w.byID[string(w.calls[i].id)], int32(i))
 		}
 	}
-	w.fail(w.doc.Path(m), "A tool message must follow the assistant message with its call, and each call has one; "+
-		"nothing may stand between them.")
+	list := w.byID[string(id)]
+	if len(list) == 0 {
+		return nil
+	}
+	w.byID[string(id)] = list[1:]
+	return &w.calls[list[0]]
 }
 
 // results writes, before a turn that is no tool's, the results of all calls of the
@@ -106,7 +125,7 @@ func (w *request) results() {
 		w.b = append(w.b, "}}"...)
 	}
 	w.endTurn()
-	w.waiting = len(w.calls)
+	w.waiting, w.next, w.byID = len(w.calls), 0, nil
 }
 
 func (w *request) missing(c *call) {
@@ -122,7 +141,7 @@ func (w *request) response(m int32) {
 		n = int(w.doc.Fields[content].Len)
 		for p := content + 1; p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
 			if kind := string(w.c.Text(w.doc.Member(p, dialect.PartType))); kind != "text" {
-				w.fail(w.doc.Path(p), "A tool message may have parts of text only.")
+				w.fail(w.at(p), "A tool message may have parts of text only.")
 			}
 		}
 	}

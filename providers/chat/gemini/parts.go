@@ -38,7 +38,7 @@ func (w *request) content(m int32) {
 		case "input_audio":
 			w.audio(w.doc.Member(p, dialect.PartAudio))
 		default:
-			w.fail(w.doc.Path(p), "This model takes parts of text, images, audio, video and files only.")
+			w.fail(w.at(p), "This model takes parts of text, images, audio, video and files only.")
 		}
 	}
 }
@@ -55,7 +55,7 @@ func (w *request) attach(carrier int32, kind string) {
 		w.scratch = dialect.AppendUnescaped(w.scratch[:0], link)
 		link = w.scratch
 	}
-	at := func() string { return w.doc.Path(carrier) }
+	at := func() string { return w.at(carrier) }
 	media, data, ok := dialect.DataURL(link)
 	switch {
 	case ok:
@@ -137,9 +137,9 @@ func (w *request) audio(carrier int32) {
 	media, known := audioTypes[format]
 	switch {
 	case !known:
-		w.fail(w.doc.Path(carrier)+".format", "This model takes audio of format wav, mp3, aiff, aac, ogg, flac and m4a only.")
+		w.fail(w.at(carrier)+".format", "This model takes audio of format wav, mp3, aiff, aac, ogg, flac and m4a only.")
 	case !dialect.IsBase64(data):
-		w.fail(w.doc.Path(carrier)+".data", "The data is not base64.")
+		w.fail(w.at(carrier)+".data", "The data is not base64.")
 	default:
 		w.inline(media, data)
 	}

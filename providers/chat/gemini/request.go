@@ -62,6 +62,10 @@ type request struct {
 	last    int32 // the last message of a user that says something; -1: none
 	calls   []call
 	waiting int // calls[waiting:] are those of the last assistant turn
+	next    int // how many of them have a result, in their order
+	// byID are the unanswered calls of that turn by their ids, in their order; it is
+	// made when a result comes out of order.
+	byID map[string][]int32
 }
 
 // path is /models/NAME:METHOD; names with a collection of their own, such as
@@ -310,11 +314,11 @@ func (w *request) tools() {
 		f := w.doc.Member(at, dialect.ToolTarget)
 		name := w.c.Text(w.doc.Member(f, dialect.FunctionName))
 		if f < 0 || name == nil {
-			w.fail(w.doc.Path(at), "This model takes tools of type function only.")
+			w.fail(w.at(at), "This model takes tools of type function only.")
 			continue
 		}
 		if !toolName(name) {
-			w.fail(w.doc.Path(at)+".function.name", "This model takes tool names of 1 to %d letters, digits, and _ . : - "+
+			w.fail(w.at(at)+".function.name", "This model takes tool names of 1 to %d letters, digits, and _ . : - "+
 				"only, of which the first is a letter or _.", maxToolName)
 		}
 		if n == 0 {
@@ -398,6 +402,15 @@ func (w *request) chosen() (mode string, name []byte) {
 		w.fail("tool_choice", "This model takes a tool_choice of none, auto, required or one function only.")
 	}
 	return "", nil
+}
+
+// at is the path of a member for fail. To find it takes as long as the list in
+// which it stands, so that only the first one is looked for.
+func (w *request) at(i int32) string {
+	if w.err != nil {
+		return ""
+	}
+	return w.doc.Path(i)
 }
 
 // fail keeps the first reason why the request cannot be written. path is the

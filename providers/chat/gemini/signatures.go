@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"bytes"
-
 	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
 )
@@ -18,10 +16,11 @@ const noSignature = `"skip_thought_signature_validator"`
 // kept is what an assistant's message kept of what the model thought: JSON strings
 // out of its reasoning_details and thought_signature.
 type kept struct {
-	details []byte // the list; nil: there is none
-	ours    bool   // some entry is of this dialect
-	text    []byte // signature of the text
-	stray   []byte // signature of a call that nobody knows, for the first one
+	details []byte            // the list; nil: there is none
+	ours    bool              // some entry is of this dialect
+	text    []byte            // signature of the text
+	calls   map[string][]byte // signatures of this message's calls by their ids
+	stray   []byte            // signature of a call that nobody knows, for the first one
 }
 
 // entry is one of reasoning_details.
@@ -81,8 +80,15 @@ func (w *request) keep(m int32, k *kept) {
 		case string(e.kind) != `"reasoning.encrypted"` || len(e.data) <= 2:
 		case len(e.id) <= 2:
 			k.text = e.data
-		case !w.calledHere(m, e.id) && k.stray == nil:
-			k.stray = e.data
+		default:
+			if k.calls == nil {
+				k.calls = w.callsOf(m)
+			}
+			if before, here := k.calls[string(e.id)]; !here && k.stray == nil {
+				k.stray = e.data
+			} else if here && before == nil {
+				k.calls[string(e.id)] = e.data
+			}
 		}
 	})
 	own := w.c.Raw(w.doc.Member(m, dialect.MessageThoughtSignature))
@@ -101,28 +107,22 @@ func (w *request) hasCalls(m int32) bool {
 	return list >= 0 && w.doc.Fields[list].Kind == scan.Array && w.doc.Fields[list].Len > 0
 }
 
-// calledHere says that a message has a call of that id, a JSON string.
-func (w *request) calledHere(m int32, id []byte) bool {
+// callsOf are the ids of a message's calls, as JSON strings, without a signature yet.
+func (w *request) callsOf(m int32) map[string][]byte {
+	ids := map[string][]byte{}
 	list := w.doc.Member(m, dialect.MessageToolCalls)
 	if list < 0 || w.doc.Fields[list].Kind != scan.Array {
-		return false
+		return ids
 	}
 	for at := list + 1; at < w.doc.Fields[list].Next; at = w.doc.Fields[at].Next {
-		if bytes.Equal(w.c.Raw(w.doc.Member(at, dialect.CallID)), id) {
-			return true
-		}
+		ids[string(w.c.Raw(w.doc.Member(at, dialect.CallID)))] = nil
 	}
-	return false
+	return ids
 }
 
 // of is the signature of a call; nil: none was kept.
 func (k *kept) of(id []byte, first bool) (signature []byte) {
-	k.each(func(e *entry) {
-		if string(e.kind) == `"reasoning.encrypted"` && len(e.id) > 2 && bytes.Equal(e.id, id) && signature == nil {
-			signature = e.data
-		}
-	})
-	if signature == nil && first {
+	if signature = k.calls[string(id)]; signature == nil && first {
 		signature = k.stray
 		if signature == nil {
 			signature = k.text // there was no text to put it on

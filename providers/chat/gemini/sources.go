@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -11,6 +10,17 @@ import (
 
 // The vendor counts places in a text by bytes, chat completions by characters.
 
+const (
+	// maxSources bounds how many places one answer or event can name, and how many
+	// sources it can name them of.
+	maxSources = 256
+	// maxAddress and maxTitle bound one source's; many places may name it.
+	maxAddress = 8 << 10
+	maxTitle   = 1 << 10
+	// maxSourced bounds what all places together may be long.
+	maxSourced = 256 << 10
+)
+
 // sources writes where the text of a candidate comes from.
 func (r *reply) sources(candidate, list int32) {
 	grounding := r.raw(r.doc.Member(candidate, candidateGrounding))
@@ -18,30 +28,72 @@ func (r *reply) sources(candidate, list int32) {
 	if grounding == nil && citations == nil {
 		return
 	}
-	var text []byte
+	var text places
 	r.eachPart(list, func(p *part) {
 		if p.text != nil && !p.thought {
-			text = dialect.AppendUnescaped(text, p.text)
+			text.b = dialect.AppendUnescaped(text.b, p.text)
 		}
 	})
-	list2 := appendSources(nil, grounding, citations, func(at int64) (int64, bool) {
-		return int64(utf8.RuneCount(text[:min(at, int64(len(text)))])), true
-	})
+	list2 := appendSources(nil, grounding, citations, func(at int64) (int64, bool) { return text.char(at), true })
 	if len(list2) > 0 {
 		r.b = append(append(append(r.b, `,"annotations":[`...), list2...), ']')
 	}
 }
 
-// maxSources bounds how many places one answer can name.
-const maxSources = 256
+// places turns places in a text from bytes into characters.
+type places struct {
+	b     []byte
+	every []int64 // characters before each stride of bytes
+}
+
+const stride = 4 << 10
+
+func (p *places) char(at int64) int64 {
+	at = min(at, int64(len(p.b)))
+	if p.every == nil {
+		n := int64(0)
+		for from := 0; from <= len(p.b); from += stride {
+			p.every = append(p.every, n)
+			n += characters(p.b[from:min(from+stride, len(p.b))])
+		}
+	}
+	return p.every[at/stride] + characters(p.b[at/stride*stride:at])
+}
+
+// characters is how many begin in b; it may begin or end in the middle of one.
+func characters(b []byte) (n int64) {
+	for _, c := range b {
+		if c&0xc0 != 0x80 {
+			n++
+		}
+	}
+	return n
+}
+
+// source is what a place in a text comes from.
+type source struct{ uri, title string }
+
+func sourceOf(v gjson.Result) source {
+	s := source{v.Get("uri").Str, v.Get("title").Str}
+	if len(s.uri) > maxAddress {
+		s.uri = ""
+	}
+	if len(s.title) > maxTitle {
+		s.title = ""
+	}
+	return s
+}
 
 // appendSources appends url_citations; chars turns a place in bytes into one in
 // characters, as far as it is known.
 func appendSources(dst, grounding, citations []byte, chars func(bytes int64) (int64, bool)) []byte {
 	from, n := len(dst), 0
-	add := func(uri, title string, start, end gjson.Result) {
-		if n++; uri == "" || n > maxSources {
-			return
+	add := func(src source, start, end gjson.Result) bool {
+		if n++; n > maxSources || len(dst)-from > maxSourced {
+			return false
+		}
+		if src.uri == "" {
+			return true
 		}
 		if len(dst) > from {
 			dst = append(dst, ',')
@@ -53,28 +105,13 @@ func appendSources(dst, grounding, citations []byte, chars func(bytes int64) (in
 			dst = strconv.AppendInt(append(dst, `"start_index":`...), s, 10)
 			dst = append(strconv.AppendInt(append(dst, `,"end_index":`...), e, 10), ',')
 		}
-		dst = dialect.AppendString(append(dst, `"title":`...), title)
-		dst = dialect.AppendString(append(dst, `,"url":`...), uri)
+		dst = dialect.AppendString(append(dst, `"title":`...), src.title)
+		dst = dialect.AppendString(append(dst, `,"url":`...), src.uri)
 		dst = append(dst, "}}"...)
+		return true
 	}
 	if gjson.ValidBytes(grounding) {
-		g := gjson.ParseBytes(grounding)
-		chunks := g.Get("groundingChunks").Array()
-		cited := make([]bool, len(chunks))
-		for _, s := range g.Get("groundingSupports").Array() {
-			for _, i := range s.Get("groundingChunkIndices").Array() {
-				if at := i.Int(); at >= 0 && at < int64(len(chunks)) {
-					web := chunks[at].Get("web")
-					add(web.Get("uri").Str, web.Get("title").Str, s.Get("segment.startIndex"), s.Get("segment.endIndex"))
-					cited[at] = true
-				}
-			}
-		}
-		for i, c := range chunks {
-			if !cited[i] {
-				add(c.Get("web.uri").Str, c.Get("web.title").Str, gjson.Result{}, gjson.Result{})
-			}
-		}
+		eachGrounding(gjson.ParseBytes(grounding), add)
 	}
 	if gjson.ValidBytes(citations) {
 		c := gjson.ParseBytes(citations)
@@ -82,11 +119,46 @@ func appendSources(dst, grounding, citations []byte, chars func(bytes int64) (in
 		if !list.Exists() {
 			list = c.Get("citations")
 		}
-		for _, s := range list.Array() {
-			add(s.Get("uri").Str, s.Get("title").Str, s.Get("startIndex"), s.Get("endIndex"))
-		}
+		eachOf(list, func(s gjson.Result) bool { return add(sourceOf(s), s.Get("startIndex"), s.Get("endIndex")) })
 	}
 	return dst
+}
+
+// eachGrounding gives the places of a groundingMetadata, and the sources of which
+// none is told.
+func eachGrounding(g gjson.Result, add func(src source, start, end gjson.Result) bool) {
+	var chunks [maxSources]source
+	var cited [maxSources]bool
+	known := int64(0)
+	eachOf(g.Get("groundingChunks"), func(c gjson.Result) bool {
+		chunks[known] = sourceOf(c.Get("web"))
+		known++
+		return known < maxSources
+	})
+	eachOf(g.Get("groundingSupports"), func(s gjson.Result) (more bool) {
+		start, end := s.Get("segment.startIndex"), s.Get("segment.endIndex")
+		more = true
+		eachOf(s.Get("groundingChunkIndices"), func(i gjson.Result) bool {
+			if at := i.Int(); at >= 0 && at < known {
+				cited[at] = true
+				more = add(chunks[at], start, end)
+			}
+			return more
+		})
+		return more
+	})
+	for i := range known {
+		if !cited[i] && !add(chunks[i], gjson.Result{}, gjson.Result{}) {
+			return
+		}
+	}
+}
+
+// eachOf calls f for the elements of a list until it says no.
+func eachOf(list gjson.Result, f func(v gjson.Result) bool) {
+	if list.IsArray() {
+		list.ForEach(func(_, v gjson.Result) bool { return f(v) })
+	}
 }
 
 // appendLogprobs appends a logprobs object for a logprobsResult, or null.
@@ -94,21 +166,35 @@ func appendLogprobs(dst, raw []byte) []byte {
 	if raw == nil || raw[0] != '{' || !gjson.ValidBytes(raw) {
 		return append(dst, "null"...)
 	}
-	result := gjson.ParseBytes(raw)
-	top := result.Get("topCandidates").Array()
+	var chosen, top []byte
+	var m dialect.Member
+	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+		switch list := raw[m.From:m.To]; {
+		case list[0] != '[':
+		case string(m.Key) == "chosenCandidates":
+			chosen = list
+		case string(m.Key) == "topCandidates":
+			top = list
+		}
+	}
 	dst = append(dst, `{"content":[`...)
-	for i, chosen := range result.Get("chosenCandidates").Array() {
-		if i > 0 {
+	// Both lists have an element for each token.
+	for at, also, n := 1, 1, 0; chosen != nil; n++ {
+		from, to, ok := dialect.NextElement(chosen, at)
+		if !ok {
+			break
+		}
+		if at = to; n > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendLogprob(append(dst, '{'), chosen)
+		dst = appendLogprob(append(dst, '{'), chosen[from:to])
 		dst = append(dst, `,"top_logprobs":[`...)
-		if i < len(top) {
-			for k, t := range top[i].Get("candidates").Array() {
-				if k > 0 {
-					dst = append(dst, ',')
-				}
-				dst = append(appendLogprob(append(dst, '{'), t), '}')
+		if top != nil {
+			if from, to, ok := dialect.NextElement(top, also); ok {
+				also = to
+				dst = appendTop(dst, top[from:to])
+			} else {
+				top = nil
 			}
 		}
 		dst = append(dst, "]}"...)
@@ -116,21 +202,55 @@ func appendLogprobs(dst, raw []byte) []byte {
 	return append(dst, `],"refusal":null}`...)
 }
 
-func appendLogprob(dst []byte, c gjson.Result) []byte {
-	token := c.Get("token").Str
-	dst = dialect.AppendString(append(dst, `"token":`...), token)
-	dst = append(dst, `,"logprob":`...)
-	if p := c.Get("logProbability"); p.Type == gjson.Number {
-		dst = append(dst, p.Raw...)
-	} else {
-		dst = append(dst, '0') // the vendor leaves out a 0
+// appendTop appends the candidates for one token.
+func appendTop(dst, raw []byte) []byte {
+	if raw[0] != '{' {
+		return dst
 	}
+	var m dialect.Member
+	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+		list := raw[m.From:m.To]
+		if string(m.Key) != "candidates" || list[0] != '[' {
+			continue
+		}
+		for at, n := 1, 0; n < maxLogprobs; n++ {
+			from, to, ok := dialect.NextElement(list, at)
+			if !ok {
+				break
+			}
+			if at = to; n > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(appendLogprob(append(dst, '{'), list[from:to]), '}')
+		}
+		break // a second list of that name would follow without a comma
+	}
+	return dst
+}
+
+// appendLogprob appends one token's members; c is JSON of any kind.
+func appendLogprob(dst, c []byte) []byte {
+	token, p := []byte(`""`), []byte("0") // the vendor leaves out a 0
+	var m dialect.Member
+	if c[0] == '{' {
+		for at, ok := dialect.NextMember(c, 1, &m); ok; at, ok = dialect.NextMember(c, at, &m) {
+			switch value := c[m.From:m.To]; {
+			case string(m.Key) == "token" && value[0] == '"':
+				token = value
+			case string(m.Key) == "logProbability" && (value[0] == '-' || value[0] >= '0' && value[0] <= '9'):
+				p = value
+			}
+		}
+	}
+	dst = append(append(dst, `"token":`...), token...)
+	dst = append(append(dst, `,"logprob":`...), p...)
 	dst = append(dst, `,"bytes":[`...)
-	for i := range len(token) {
+	var room [64]byte
+	for i, b := range dialect.AppendUnescaped(room[:0], token[1:len(token)-1]) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = strconv.AppendUint(dst, uint64(token[i]), 10)
+		dst = strconv.AppendUint(dst, uint64(b), 10)
 	}
 	return append(dst, ']')
 }

@@ -39,6 +39,7 @@ type stream struct {
 
 	done     bool
 	failed   bool
+	ending   bool   // what is read is what was left at the end, perhaps in pieces
 	reason   []byte // JSON in which the upstream said so
 	complete bool
 	reported bool // the usage of the whole answer came
@@ -102,11 +103,15 @@ func (s *stream) take(data []byte) {
 		return
 	}
 	s.chunks++
-	if s.begun > 0 && s.usual(data) {
+	if s.begun > 0 && s.events.DataFrom >= 0 && s.usual(data) {
 		return
 	}
 	s.settle()
 	if s.scanned.Skim(data, answerShape) != nil {
+		if data[0] == '{' && !s.ending {
+			// What it said is lost, which the client must not take for a whole answer.
+			s.fail(nil)
+		}
 		return
 	}
 	s.read = read{&s.scanned, data}
@@ -155,6 +160,7 @@ func (s *stream) fail(data []byte) {
 func (s *stream) Finish(complete bool) []byte {
 	s.out = s.out[:0]
 	s.settle()
+	s.ending = true
 	if complete && s.events.AtEnd() {
 		s.event()
 	}

@@ -261,6 +261,7 @@ func TestAnswersBecomeCompletions(t *testing.T) {
 	f := func(name, candidate, choice string) {
 		t.Helper()
 		c := chatOf(t, prompt)
+		c.Choices = int64(strings.Count(candidate, "finishReason"))
 		body := "{\n\"candidates\": [{" + candidate + "}],\n" + usage2 + tail
 		var s dialect.Scratch
 		out, u, err := Dialect{}.Answer([]byte(body), c, targetOf(c, newer), &s)

@@ -202,7 +202,7 @@ func (w *request) said(m int32, k *kept) {
 	if content := w.doc.Member(m, dialect.MessageContent); content >= 0 && w.doc.Fields[content].Kind == scan.Array {
 		for p := content + 1; p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
 			if kind := string(w.c.Text(w.doc.Member(p, dialect.PartType))); kind != "text" && kind != "refusal" {
-				w.fail(w.doc.Path(p), "An assistant's message may have parts of text only.")
+				w.fail(w.at(p), "An assistant's message may have parts of text only.")
 			}
 		}
 	}
