@@ -12,7 +12,7 @@ import (
 
 var (
 	blockShape = scan.NewShape(scan.Members(nil,
-		"type", "text", "thinking", "signature", "data", "id", "name", "input")...)
+		"type", "text", "thinking", "signature", "data", "id", "name", "input", "citations")...)
 	messageShape = scan.NewShape(scan.Members(map[string]*scan.Shape{"content": blockShape},
 		"id", "type", "content", "stop_reason", "usage", "model")...)
 )
@@ -35,6 +35,7 @@ const (
 	blockID
 	blockName
 	blockInput
+	blockCitations
 )
 
 var errNoMessage = errors.New("the answer is no message")
@@ -71,6 +72,7 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, _ *dialect.Target, s *dialec
 	r.b = dialect.AppendString(r.b, c.Model.ID)
 	r.b = append(r.b, `,"choices":[{"index":0,"message":{"role":"assistant","content":`...)
 	r.content()
+	r.citations()
 	r.thoughts()
 	r.calls()
 	r.b = append(r.b, `},"logprobs":null,"finish_reason":"`...)

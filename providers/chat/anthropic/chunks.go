@@ -55,6 +55,7 @@ func (s *stream) shut(finish string) {
 func (s *stream) content(text []byte) {
 	if len(text) > 0 {
 		s.produced.Add(dialect.TextKey(0, dialect.KindContent, 0), text)
+		s.chars += chars(text)
 	}
 	s.open()
 	s.out = append(s.out, `"content":"`...)
@@ -74,7 +75,7 @@ func (s *stream) openBlock(data []byte) {
 	}
 	switch kind := s.text(data, s.doc.Member(i, blockType)); string(kind) {
 	case "text":
-		s.block = "text"
+		s.block, s.textFrom = "text", s.chars
 		if text := s.text(data, s.doc.Member(i, blockText)); len(text) > 0 {
 			s.content(text)
 		}
@@ -152,7 +153,9 @@ func (s *stream) delta(data []byte) {
 	case "signature_delta":
 		s.detail(`"type":"reasoning.text","signature":"`, text(deltaSignature), true)
 	case "citations_delta":
-		// Sources that the model was given.
+		if c := s.doc.Member(i, deltaCitation); c >= 0 {
+			s.cite(s.doc.Fields[c].Raw(data))
+		}
 	default:
 		dialect.AddStrings(&s.produced, dialect.TextKey(0, dialect.KindContent, 2), s.doc.Fields[i].Raw(data))
 	}
@@ -186,6 +189,8 @@ func (s *stream) detail(head string, value []byte, signature bool) {
 
 func (s *stream) closeBlock() {
 	switch {
+	case s.block == "text":
+		s.citations()
 	case s.block == "thinking":
 		s.thoughts++
 	case s.block == "tool_use" && !s.input:
@@ -211,6 +216,7 @@ func (s *stream) sendFinish() {
 		return
 	}
 	s.ended = true
+	s.citations()
 	if s.think.Held() {
 		s.open()
 		s.out = append(s.out, `"content":"`...)

@@ -84,6 +84,7 @@ func (w *request) attach(m, part int32, kind string, carrier int32) {
 		w.b = append(dialect.AppendString(append(w.b, `"url","url":`...), link), '}')
 	}
 	w.title(carrier, kind)
+	w.cites(part, kind)
 	w.cacheControl(w.partCache(m, part))
 	w.b = append(w.b, '}')
 }
@@ -103,6 +104,7 @@ func (w *request) document(m, part, carrier int32, media, data []byte) {
 	w.b = append(w.b, `{"type":"document","source":{"type":"text","media_type":"text/plain","data":`...)
 	w.b = append(dialect.AppendString(w.b, text), '}')
 	w.title(carrier, "document")
+	w.cites(part, "document")
 	w.cacheControl(w.partCache(m, part))
 	w.b = append(w.b, '}')
 }
@@ -113,6 +115,14 @@ func (w *request) title(carrier int32, kind string) {
 	}
 	if name := w.c.Raw(w.doc.Member(carrier, dialect.FileName)); len(name) > 2 {
 		w.member("title", name)
+	}
+}
+
+// cites has the model cite from a document where the client says so.
+func (w *request) cites(part int32, kind string) {
+	i := w.doc.Member(part, dialect.PartCitations)
+	if kind == "document" && i >= 0 && w.c.True(w.doc.Member(i, dialect.CitationsEnabled)) {
+		w.b = append(w.b, `,"citations":{"enabled":true}`...)
 	}
 }
 

@@ -91,6 +91,7 @@ func (w *request) write(t *dialect.Target) {
 	w.stop()
 	w.output()
 	w.metadata()
+	w.cacheControl(w.top(dialect.ChatCacheControl))
 	w.b = append(w.b, '}')
 	if w.cached > maxCached {
 		w.fail("messages", "At most %d parts, messages and tools together may have cache_control; the request has %d.",

@@ -11,7 +11,7 @@ import (
 // Members of events (fields of all kinds of them in one shape).
 var (
 	deltaShape = scan.NewShape(scan.Members(nil,
-		"type", "text", "thinking", "signature", "partial_json", "stop_reason")...)
+		"type", "text", "thinking", "signature", "partial_json", "stop_reason", "citation")...)
 	eventShape = scan.NewShape(scan.Members(map[string]*scan.Shape{
 		"delta": deltaShape, "content_block": blockShape, "message": scan.NewShape(scan.Members(nil, "id", "usage")...),
 	}, "type", "index", "delta", "content_block", "message", "usage")...)
@@ -36,6 +36,7 @@ const (
 	deltaSignature
 	deltaJSON
 	deltaStop
+	deltaCitation
 )
 
 // keepOut is how much room for translated events a reused stream keeps.
@@ -62,6 +63,9 @@ type stream struct {
 	tool     int64  // tool calls so far
 	input    bool   // the open tool call had input
 	thoughts int64  // thinking blocks so far
+	chars    int64  // characters of text so far
+	textFrom int64  // …where the open block begins
+	cited    []byte // its citations, an array without its end
 	think    dialect.Think
 
 	finish   string // the finish_reason, "" before it is known
@@ -248,7 +252,7 @@ func (s *stream) Release() {
 	s.events.Reset()
 	s.produced.Release()
 	s.doc.Reset()
-	fresh := stream{events: s.events, doc: s.doc, out: s.out[:0], head: s.head[:0]}
+	fresh := stream{events: s.events, doc: s.doc, out: s.out[:0], head: s.head[:0], cited: s.cited[:0]}
 	if cap(fresh.out) > keepOut {
 		fresh.out = nil
 	}

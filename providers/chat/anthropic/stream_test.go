@@ -64,7 +64,8 @@ func everything() string {
 		`{"type":"signature_delta","signature":"c2ln"}`) + shut("0") +
 		open("1", `{"type":"redacted_thinking","data":"ZGF0YQ=="}`) + shut("1") +
 		open("2", `{"type":"text","text":""}`) + text("2", `the \"small\"`) + text("2", ` r\u00efver 😀`) +
-		delta("2", `{"type":"citations_delta","citation":{"type":"char_location"}}`) + shut("2") +
+		delta("2", `{"type":"citations_delta","citation":{"type":"web_search_result_location","url":"https://x","title":"T","cited_text":"a","encrypted_index":"e"}}`) +
+		delta("2", `{"type":"citations_delta","citation":{"type":"char_location","document_index":1,"document_title":"D","cited_text":"b","start_char_index":3,"end_char_index":4}}`) + shut("2") +
 		open("3", `{"type":"tool_use","id":"toolu_1","name":"look","input":{}}`) + delta("3",
 		`{"type":"input_json_delta","partial_json":""}`) +
 		delta("3", `{"type":"input_json_delta","partial_json":"{\"a\":"}`) + delta("3",
@@ -82,6 +83,7 @@ func everythingElse() string {
 		chunk(`"reasoning_details":[{"type":"reasoning.text","signature":"c2ln","format":"anthropic-claude-v1","index":0}],"thought_signature":"c2ln"`) +
 		chunk(`"reasoning_details":[{"type":"reasoning.encrypted","data":"ZGF0YQ==","format":"anthropic-claude-v1","index":1}]`) +
 		chunk(`"content":"the \"small\""`) + chunk(`"content":" r\u00efver 😀"`) +
+		chunk(`"annotations":[{"type":"url_citation","url_citation":{"url":"https://x","title":"T","content":"a","start_index":0,"end_index":19}},{"type":"file_citation","file_citation":{"index":1,"filename":"D","content":"b","start_index":0,"end_index":19,"start_char_index":3,"end_char_index":4}}]`) +
 		call("0", `"id":"toolu_1","type":"function","function":{"name":"look","arguments":""}`) + call("0",
 		`"function":{"arguments":"{\"a\":"}`) + call("0", `"function":{"arguments":"1}"}`) +
 		call("1", `"id":"toolu_2","type":"function","function":{"name":"go","arguments":""}`) + call("1",

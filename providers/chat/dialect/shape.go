@@ -86,6 +86,7 @@ const (
 	PartFile
 	PartCacheControl
 	PartRefusal
+	PartCitations
 )
 
 // Ids of the members of the object that a part carries.
@@ -118,6 +119,8 @@ const (
 	CacheType = 0 // cache_control
 	CacheTTL  = 1
 
+	CitationsEnabled = 0
+
 	StreamIncludeUsage = 0
 
 	ReasoningEffort  = 0
@@ -149,8 +152,8 @@ func ChatShape(brand string, aliases, drops []string) *scan.Shape {
 	link := names("url")
 	part := nested(below{
 		"image_url": link, "input_audio": names("data", "format"), "video_url": link,
-		"file": names("file_data", "filename"), "cache_control": cacheShape,
-	}, "type", "text", "image_url", "input_audio", "video_url", "file", "cache_control", "refusal")
+		"file": names("file_data", "filename"), "cache_control": cacheShape, "citations": names("enabled"),
+	}, "type", "text", "image_url", "input_audio", "video_url", "file", "cache_control", "refusal", "citations")
 	call := nested(below{"function": names("name", "arguments")}, "id", "type", "function")
 	message := nested(below{"content": part, "tool_calls": call, "cache_control": cacheShape},
 		"role", "content", "name", "tool_call_id", "tool_calls", "reasoning_content", "reasoning_details",
