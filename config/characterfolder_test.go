@@ -296,6 +296,26 @@ func TestImportPutsWholeFilesThere(t *testing.T) {
 		t.Errorf("%+v", ada)
 	}
 	refused(file, "is there already, in ada.yaml; --replace")
+	drawn(t, from, "json.png", 8)
+	const told = `{"slug":"jo","name":"J\u00f6 \ud83d\ude00","modelId":"m",` +
+		`"prompt":"a: \"b\"\n\t- #c\u2028<d>","tags":["x y"]}`
+	one, err := c.Import(source("json.json", told), false)
+	if err != nil || one.Name != "Jö 😀" || one.Picture == nil ||
+		one.Prompt.Reveal() != "a: \"b\"\n\t- #c\u2028<d>" || one.File != "jo.yaml" {
+		t.Fatalf("%+v %v", one, err)
+	}
+	f.Look()
+	f.is("ada=Ada jo=Jö 😀")
+	if f.Set().Find("jo").Prompt.Reveal() != "a: \"b\"\n\t- #c\u2028<d>" {
+		t.Errorf("the folder has another prompt: %q", f.Set().Find("jo").Prompt.Reveal())
+	}
+	if _, err := c.Remove("jo"); err != nil {
+		t.Error(err)
+	}
+	refused(source("half.json", `{"name":"H","prompt":"`+secretWords), "it is no JSON object")
+	refused(source("list.json", `["`+secretWords+`"]`), "it is no JSON object")
+	refused(source("two.json", told+`{}`), "something stands behind the JSON object")
+	refused(source("key.json", `{"name":"K","modelId":"m","promt":"`+secretWords+`"}`), "no character has the key")
 	refused(source("wrong.yaml", named("W")+"adult: x\n"), "wrong.yaml:4:8: adult")
 	refused(source("note.txt", named("P")), "expected its name to end in .yaml")
 	put(t, filepath.Join(from, "scripted.png"), "<script>")

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -95,8 +97,9 @@ func (c *Characters) room(set *CharacterSet, one found) error {
 // find reads what is to be imported. Its picture has the same name.
 func (c *Characters) find(file string) (one found, err error) {
 	name := filepath.Base(file)
-	if character, _ := isCharacterFile(name); !character {
-		return one, fmt.Errorf("%s is no file of a character; expected its name to end in .yaml", shownName(name))
+	if !Importable(name) {
+		return one, fmt.Errorf("%s is no file of a character; expected its name to end in .yaml or .json",
+			shownName(name))
 	}
 	from := *c
 	from.Directory, from.files = filepath.Dir(file), nil
@@ -108,6 +111,11 @@ func (c *Characters) find(file string) (one found, err error) {
 	data, info, err := readBounded(dir, name, maxCharacterFile, nil)
 	if err != nil {
 		return one, fmt.Errorf("cannot read %s: %w", shownName(name), err)
+	}
+	if filepath.Ext(name) == ".json" {
+		if data, err = yamlOf(data); err != nil {
+			return one, fmt.Errorf("cannot read %s: %w", shownName(name), err)
+		}
 	}
 	if one.Character, err = parseCharacter(name, data, info.ModTime(), c); err != nil {
 		return one, err
@@ -132,6 +140,34 @@ func (c *Characters) find(file string) (one found, err error) {
 	return one, nil
 }
 
+// Importable says that a file's name is one that characters may be imported from.
+func Importable(name string) bool {
+	character, _ := isCharacterFile(name)
+	return character || filepath.Ext(name) == ".json" && !strings.HasPrefix(name, ".")
+}
+
+// yamlOf is JSON as YAML reads it, too: characters beyond ASCII stand as themselves,
+// since YAML knows no escapes of two halves. What is wrong is told without its text.
+func yamlOf(data []byte) ([]byte, error) {
+	var one map[string]any
+	in := json.NewDecoder(bytes.NewReader(data))
+	in.UseNumber()
+	if err := in.Decode(&one); err != nil || one == nil {
+		return nil, fmt.Errorf("it is no JSON object (looked at up to byte %d); expected members such as name, modelId "+
+			"and prompt", in.InputOffset())
+	}
+	if in.More() {
+		return nil, fmt.Errorf("something stands behind the JSON object, at byte %d; expected one character a file",
+			in.InputOffset())
+	}
+	var out bytes.Buffer
+	to := json.NewEncoder(&out)
+	to.SetEscapeHTML(false)
+	to.SetIndent("", "  ")
+	err := to.Encode(one)
+	return out.Bytes(), err
+}
+
 // quietly opens the folder for a command, which says itself what it finds.
 func (c *Characters) quietly() (*CharacterFolder, error) {
 	f := OpenCharacters(c, func(string, error) {})
@@ -140,7 +176,8 @@ func (c *Characters) quietly() (*CharacterFolder, error) {
 		if err == nil {
 			err = errors.New("it has too many entries")
 		}
-		return nil, fmt.Errorf("cannot read the folder of the characters: %w", err)
+		return nil, fmt.Errorf("cannot read the folder of the characters: %w; farebox character import makes it, and "+
+			"--directory names another", err)
 	}
 	return f, nil
 }

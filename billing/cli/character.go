@@ -88,7 +88,7 @@ func (f *operatorFlags) importCharacters(folder func() (*config.Characters, erro
 	cmd := &cobra.Command{
 		Use: "import PATH...", Short: "Check files of characters, or folders of them, and copy them into the folder",
 		Args: cobra.MinimumNArgs(1),
-		Long: `Copies each file (YAML) and the picture of the same name beside it (PNG, JPEG, WebP) into the folder of
+		Long: `Copies each file (YAML or JSON) and the picture of the same name beside it (PNG, JPEG, WebP) into the folder of
 characters, each at once, after the check that the folder itself makes. What is wrong is not copied; the others are.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := folder()
@@ -140,12 +140,12 @@ func characterFiles(paths []string) (files []string, err error) {
 		}
 		found := len(files)
 		for _, e := range list {
-			if end := filepath.Ext(e.Name()); (end == ".yaml" || end == ".yml") && !strings.HasPrefix(e.Name(), ".") {
+			if config.Importable(e.Name()) {
 				files = append(files, filepath.Join(path, e.Name()))
 			}
 		}
 		if len(files) == found {
-			return nil, fmt.Errorf("cannot import %q: there is no file in it whose name ends in .yaml", path)
+			return nil, fmt.Errorf("cannot import %q: there is no file in it whose name ends in .yaml or .json", path)
 		}
 	}
 	return files, nil
@@ -187,13 +187,16 @@ func (f *operatorFlags) removeCharacters(folder func() (*config.Characters, erro
 			removed, rows := []string{}, [][]string{}
 			for _, slug := range args {
 				files, err := c.Remove(slug)
+				if errors.Is(err, config.ErrNoCharacter) {
+					err = fmt.Errorf("%w; farebox character list shows them", err)
+				}
 				if err != nil {
-					return err
+					return errors.Join(err, f.print(cmd, map[string]any{"removed": removed}, "", rows))
+				}
+				for _, name := range files {
+					rows = append(rows, []string{"removed", name})
 				}
 				removed = append(removed, files...)
-			}
-			for _, name := range removed {
-				rows = append(rows, []string{"removed", name})
 			}
 			return f.print(cmd, map[string]any{"removed": removed}, "", rows)
 		},

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,6 +71,9 @@ func (f *operatorFlags) hideReview() *cobra.Command {
 		Use: "hide ID", Short: "Take a review out of all lists, sums and averages", Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
 			r, err := op.HideReview(args[0], !undo)
+			if errors.Is(err, billing.ErrNoReview) {
+				err = fmt.Errorf("%w; farebox character review list shows their ids", err)
+			}
 			if err != nil {
 				return err
 			}
@@ -95,7 +100,7 @@ func (f *operatorFlags) listReviews() *cobra.Command {
 			for i := range list {
 				r := &list[i]
 				rows[i] = []string{r.ID, r.Slug, strconv.Itoa(r.Rating), stateOf(r), r.AccountName, r.Username,
-					r.CreatedAt.Format(time.RFC3339), r.Message}
+					r.CreatedAt.Format(time.RFC3339), strings.Join(strings.Fields(r.Message), " ")}
 			}
 			return f.print(cmd, list, "ID SLUG RATING STATE ACCOUNT SHOWN-AS CREATED MESSAGE", rows)
 		}),
