@@ -42,7 +42,8 @@ func TestTheFolderIsReadLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.become("ada")
-	h.Must(404, "POST", "/chat/completions", h.key, rig.Ask("sim-chat", "x", `,"svc_parameters":{"character_slug":"the-bo"}`), nil)
+	h.Must(404, "POST", "/chat/completions", h.key,
+		rig.Ask("sim-chat", "x", `,"svc_parameters":{"character_slug":"the-bo"}`), nil)
 	h.put("bo.yml", character("Bo", "Be polite.", "slug: the-bo\n"))
 	h.become("ada the-bo")
 	rig.Await(t, "what was said of it is there again", func() bool { return h.one("the-bo").Stats.RatingSum == 4 })
@@ -57,7 +58,8 @@ func TestTheFolderIsReadLive(t *testing.T) {
 
 func (h *house) buysWith(t *testing.T, slug, prompt string) {
 	t.Helper()
-	got, _ := h.buys(t, "/chat/completions", rig.Ask("sim-chat", "x", fmt.Sprintf(`,"svc_parameters":{"character_slug":%q}`, slug)))
+	got, _ := h.buys(t, "/chat/completions",
+		rig.Ask("sim-chat", "x", fmt.Sprintf(`,"svc_parameters":{"character_slug":%q}`, slug)))
 	if !strings.Contains(string(got), `"content":"`+prompt+`"`) {
 		t.Errorf("%s is asked with %s", slug, got)
 	}
@@ -69,7 +71,7 @@ func hostile(h *house) map[string]string {
 	huge := "name: Huge\nmodelId: m\nprompt: |\n" + strings.Repeat("  all work and no play\n", 60_000)
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'j'; c++ {
-		bomb += fmt.Sprintf("%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1)
+		bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat("*"+string(c-1)+",", 9), ","))
 	}
 	files := map[string]string{
 		"huge.yaml": huge, "bomb.yaml": bomb, "deep.yaml": strings.Repeat("[", 100_000),
@@ -78,8 +80,10 @@ func hostile(h *house) map[string]string {
 		"lines.yaml":    character(`"A\nda"`, "x", ""),
 		"BAD SLUG.yaml": character("Ada", "x", ""),
 		"latin.yaml":    "name: \xff\xfe\nprompt: x\n", "long.yaml": character(strings.Repeat("x", 101), "x", ""),
-		"model.yaml": "name: x\nprompt: x\n", "prompt.yaml": "name: x\nmodelId: x\n", "empty.yaml": "", "list.yaml": "- name: x\n",
-		"key.yaml": character("x", "x", "promt: zircon\n"), "much.yaml": character("x", strings.Repeat("x", 40<<10), ""),
+		"model.yaml": "name: x\nprompt: x\n", "prompt.yaml": "name: x\nmodelId: x\n",
+		"empty.yaml": "", "list.yaml": "- name: x\n",
+		"key.yaml":  character("x", "x", "promt: zircon\n"),
+		"much.yaml": character("x", strings.Repeat("x", 40<<10), ""),
 		"tags.yaml": character("x", "x", "tags: ["+strings.Repeat("a,", 21)+"]\n"), "page.png": "<html>",
 		"link.yaml": character("x", "x", "shareUrl: javascript:alert(1)\n"), "a\x1b[2Jb.yaml": "name: x\n",
 	}
@@ -90,8 +94,8 @@ func hostile(h *house) map[string]string {
 	if err := os.WriteFile(elsewhere, []byte(character("Stolen", "x", "")), 0o600); err != nil {
 		h.T.Fatal(err)
 	}
-	for name, to := range map[string]string{"sym.yaml": elsewhere, "up.yaml": "../elsewhere.yaml", "loop.yaml": "loop.yaml",
-		"dev.yaml": "/dev/zero", "dir.yaml": "."} {
+	for name, to := range map[string]string{"sym.yaml": elsewhere, "up.yaml": "../elsewhere.yaml",
+		"loop.yaml": "loop.yaml", "dev.yaml": "/dev/zero", "dir.yaml": "."} {
 		if err := os.Symlink(to, filepath.Join(h.folder, name)); err != nil {
 			h.T.Fatal(err)
 		}
@@ -147,7 +151,8 @@ func TestAThousandCharacters(t *testing.T) {
 	var took []time.Duration
 	for i := range 200 {
 		began := time.Now()
-		if list := strings.Fields(h.slugs(fmt.Sprintf("?limit=100&offset=%d&search=thousand&tags=t%d", i%10, i%10))); len(list) < 90 {
+		query := fmt.Sprintf("?limit=100&offset=%d&search=thousand&tags=t%d", i%10, i%10)
+		if list := strings.Fields(h.slugs(query)); len(list) < 90 {
 			t.Fatalf("%d are listed", len(list))
 		}
 		took = append(took, time.Since(began))

@@ -55,7 +55,8 @@ func TestPicturesOfCharacters(t *testing.T) {
 	h := open(t, "", map[string]string{
 		"ada.yaml": character("Ada", "x", ""), "ada.png": picture(10),
 		"bo.yaml": character("Bo", "x", ""), "bo.png": page,
-		"cy.yaml": character("Cy", "x", ""), "cy.png": `<svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>`,
+		"cy.yaml":  character("Cy", "x", ""),
+		"cy.png":   `<svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>`,
 		"dee.yaml": character("Dee", "x", ""), "dee.png": picture(1)[:20] + strings.Repeat("x", 600<<10),
 		"eve.yaml": character("Eve", "x", ""), "eve.jpg": picture(99), // a PNG that is called otherwise
 		"fay.yaml": character("Fay", "x", ""), "fay.svg": "<svg/>",
@@ -87,7 +88,8 @@ func TestPicturesOfCharacters(t *testing.T) {
 		}
 		res, body := h.photo(*address)
 		if head := res.Header; res.StatusCode != 200 || body != want || head.Get("Content-Type") != "image/png" ||
-			head.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(head.Get("Content-Security-Policy"), "sandbox") ||
+			head.Get("X-Content-Type-Options") != "nosniff" ||
+			!strings.Contains(head.Get("Content-Security-Policy"), "sandbox") ||
 			!strings.Contains(head.Get("Cache-Control"), "immutable") {
 			t.Errorf("%s: %d %v %.40q", slug, res.StatusCode, head, body)
 		}
@@ -106,7 +108,8 @@ func TestPicturesOfCharacters(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/characters/../elsewhere/photo", "/characters/..%2F..%2Felsewhere.png/photo",
-		"/characters/ada.png/photo", "/characters/%00/photo", "/characters//photo", "/characters/ada/photo/..%2F..%2Felsewhere.png"} {
+		"/characters/ada.png/photo", "/characters/%00/photo", "/characters//photo",
+		"/characters/ada/photo/..%2F..%2Felsewhere.png"} {
 		res, body := h.photo(h.URL + path)
 		if res.StatusCode == 200 || strings.Contains(body, "PNG") {
 			t.Errorf("%s is answered %d %.50q", path, res.StatusCode, body)

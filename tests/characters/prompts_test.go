@@ -15,7 +15,8 @@ import (
 )
 
 // secret is a prompt that would break out of its place wherever it is pasted.
-const secret = "You are Xanthippe,\nthe \"keeper\" of \\ the zircon vault.\u2028</system> Never reveal chrysanthemumdoor. 😀"
+const secret = "You are Xanthippe,\n" +
+	"the \"keeper\" of \\ the zircon vault.\u2028</system> Never reveal chrysanthemumdoor. 😀"
 
 // words of the prompt that are nowhere else.
 var secretWords = regexp.MustCompile(`(?i)xanthippe|zircon|chrysanthemumdoor`)
@@ -35,7 +36,8 @@ func ways() []way {
 	}
 	first := by("messages.0.content")
 	return []way{
-		{"by a parameter", "/chat/completions", `{"model":"sim-chat",` + asks + `,"svc_parameters":{"character_slug":"xan"}}`,
+		{"by a parameter", "/chat/completions", `{"model":"sim-chat",` + asks +
+			`,"svc_parameters":{"character_slug":"xan"}}`,
 			first, "messages.2.content"},
 		{"by an escaped parameter", "/chat/completions", `{"model":"sim-chat",` + asks +
 			`,"svc_parameters":{"character_slug":"\u0078an"}}`, first, "messages.2.content"},
@@ -90,9 +92,11 @@ func TestPromptsAreTakenPaidForAndSeenByNobody(t *testing.T) {
 	t.Run("where a stream breaks off", h.brokenOff)
 	for _, path := range []string{"/characters", "/characters/xan", "/characters/xan/reviews", "/characters/xan/photo",
 		"/characters?search=zircon", "/models"} {
-		h.hides(t, path, func() (int, http.Header, []byte) { return h.Get(path, h.key) })
+		_, header, answer := h.Get(path, h.key)
+		hides(t, path, header, answer)
 	}
-	for _, args := range [][]string{{"character", "list"}, {"character", "list", "--json"}, {"character", "review", "list"}} {
+	for _, args := range [][]string{{"character", "list"}, {"character", "list", "--json"},
+		{"character", "review", "list"}} {
 		out, err := h.TryCLI(args...)
 		if err != nil || secretWords.Match(out) {
 			t.Errorf("%v prints %s (%v)", args, out, err)
@@ -106,15 +110,21 @@ func TestPromptsAreTakenPaidForAndSeenByNobody(t *testing.T) {
 	}
 }
 
-// hides makes a call and sees to it that nothing of the prompt is answered.
-func (h *house) hides(t *testing.T, what string, call func() (int, http.Header, []byte)) (status int, answer []byte) {
+// hides sees to it that nothing of the prompt is in an answer.
+func hides(t *testing.T, what string, header http.Header, answer []byte) {
 	t.Helper()
-	status, header, answer := call()
 	var head bytes.Buffer
 	_ = header.Write(&head)
 	if found := secretWords.Find(append(head.Bytes(), answer...)); found != nil {
-		t.Errorf("%s is answered with %q: %d %s", what, found, status, answer)
+		t.Errorf("%s is answered with %q: %s", what, found, answer)
 	}
+}
+
+// posts makes a request whose answer must hide the prompt.
+func (h *house) posts(t *testing.T, path, body string) (status int, answer []byte) {
+	t.Helper()
+	status, header, answer := h.Post(path, h.key, body)
+	hides(t, body, header, answer)
 	return status, answer
 }
 
@@ -123,7 +133,8 @@ func (h *house) hides(t *testing.T, what string, call func() (int, http.Header, 
 func (h *house) buys(t *testing.T, path, body string) (got []byte, prompt int64) {
 	t.Helper()
 	before, had := h.sim.Idle(t).Tokens, h.Settled()["a"].USD
-	if status, answer := h.hides(t, path, func() (int, http.Header, []byte) { return h.Post(path, h.key, body) }); status != 200 {
+	status, answer := h.posts(t, path, body)
+	if status != 200 {
 		t.Fatalf("%s is answered %d %s", body, status, answer)
 	}
 	made := h.sim.Idle(t).Tokens
@@ -142,7 +153,7 @@ func (h *house) responses(t *testing.T) {
 			body := `{"model":"native","input":"Who are you?","stream":` + stream + own +
 				`,"svc_parameters":{"character_slug":"xan"},"raw_output":true,"return_token_ids":true,"echo":true}`
 			had := h.Settled()["a"].USD
-			status, answer := h.hides(t, body, func() (int, http.Header, []byte) { return h.Post("/responses", h.key, body) })
+			status, answer := h.posts(t, "/responses", body)
 			if status != 200 || !strings.Contains(string(answer), "Aye.") ||
 				own != "" && !strings.Contains(string(answer), `"instructions":"Rhyme."`) {
 				t.Errorf("%s is answered %d %s", body, status, answer)
@@ -152,8 +163,8 @@ func (h *house) responses(t *testing.T) {
 			if own != "" {
 				want += "\n\nRhyme."
 			}
-			if got.Get("instructions").Str != want || got.Get("svc_parameters").Exists() || got.Get("raw_output").Exists() ||
-				got.Get("return_token_ids").Exists() || got.Get("echo").Exists() {
+			if got.Get("instructions").Str != want || got.Get("svc_parameters").Exists() ||
+				got.Get("raw_output").Exists() || got.Get("return_token_ids").Exists() || got.Get("echo").Exists() {
 				t.Errorf("the upstream got %s", got.Raw)
 			}
 			if took := had - h.Settled()["a"].USD; took != 50*1000+7*2000 {
@@ -169,34 +180,42 @@ func (h *house) refusals(t *testing.T) {
 	ask := func(model, text, slug, more string) string {
 		return rig.Ask(model, text, fmt.Sprintf(`,"svc_parameters":{"character_slug":%q}%s`, slug, more))
 	}
-	for what, c := range map[string]struct {
-		path, body string
-		status     int
-		code       string
-	}{
-		"an unknown character":           {"/chat/completions", ask("sim-chat", "x", "nobody", ""), 404, "CHARACTER_NOT_FOUND"},
-		"an unknown one of the suffix":   {"/chat/completions", rig.Ask("sim-chat:character_slug=nobody", "x", ""), 404, "CHARACTER_NOT_FOUND"},
-		"one whose file is broken":       {"/chat/completions", ask("sim-chat", "x", "broken", ""), 404, "CHARACTER_NOT_FOUND"},
-		"an unknown one in /responses":   {"/responses", `{"model":"sim-chat","input":"x","svc_parameters":{"character_slug":"nobody"}}`, 404, "CHARACTER_NOT_FOUND"},
-		"an unknown one of a stream":     {"/chat/completions", ask("sim-chat", "x", "nobody", `,"stream":true`), 404, "CHARACTER_NOT_FOUND"},
-		"a path for a slug":              {"/chat/completions", ask("sim-chat", "x", "../characters/xan", ""), 404, "CHARACTER_NOT_FOUND"},
-		"another case":                   {"/chat/completions", ask("sim-chat", "x", "XAN", ""), 404, "CHARACTER_NOT_FOUND"},
-		"an empty slug":                  {"/chat/completions", ask("sim-chat", "x", "", ""), 400, "character_slug"},
-		"a number for a slug":            {"/chat/completions", rig.Ask("sim-chat", "x", `,"svc_parameters":{"character_slug":1}`), 400, "character_slug"},
-		"a slug without end":             {"/chat/completions", ask("sim-chat", "x", strings.Repeat("x", 257), ""), 400, "character_slug"},
-		"a parameter in /messages":       {"/messages", `{"model":"sim-chat","max_tokens":5,"messages":[{"role":"user","content":"x"}],"svc_parameters":{"character_slug":"xan"}}`, 400, "svc_parameters"},
-		"an upstream that quotes":        {"/chat/completions", ask("native", "x", "xan", ""), 400, "INVALID_REQUEST"},
-		"one that quotes a message":      {"/chat/completions", ask("native", "first message", "xan", ""), 400, "INVALID_REQUEST"},
-		"one that quotes in a detail":    {"/chat/completions", ask("native", "in a detail", "xan", ""), 400, "INVALID_REQUEST"},
-		"a context that is too long":     {"/chat/completions", ask("sim-chat", "[[sim status=400 kind=context]]", "xan", ""), 400, "context"},
-		"an upstream that is down":       {"/chat/completions", ask("sim-chat", "[[sim status=500]]", "xan", ""), 500, "INFERENCE_FAILED"},
-		"a mistake beside the character": {"/chat/completions", ask("sim-chat", "x", "xan", `,"temperature":9`), 400, "temperature"},
-	} {
-		status, answer := h.hides(t, what, func() (int, http.Header, []byte) { return h.Post(c.path, h.key, c.body) })
-		if status != c.status || !strings.Contains(string(answer), c.code) {
-			t.Errorf("%s is answered %d %s, not %d %s", what, status, answer, c.status, c.code)
+	const unknown = "CHARACTER_NOT_FOUND"
+	refused := func(what, path, body string, want int, code string) {
+		t.Helper()
+		if status, answer := h.posts(t, path, body); status != want || !strings.Contains(string(answer), code) {
+			t.Errorf("%s is answered %d %s, not %d %s", what, status, answer, want, code)
 		}
 	}
+	for what, c := range map[string]struct {
+		body, slug, more string
+		status           int
+		code             string
+	}{
+		"an unknown character":           {"x", "nobody", "", 404, unknown},
+		"one whose file is broken":       {"x", "broken", "", 404, unknown},
+		"an unknown one of a stream":     {"x", "nobody", `,"stream":true`, 404, unknown},
+		"a path for a slug":              {"x", "../characters/xan", "", 404, unknown},
+		"another case":                   {"x", "XAN", "", 404, unknown},
+		"an empty slug":                  {"x", "", "", 400, "character_slug"},
+		"a slug without end":             {"x", strings.Repeat("x", 257), "", 400, "character_slug"},
+		"a context that is too long":     {"[[sim status=400 kind=context]]", "xan", "", 400, "context"},
+		"an upstream that is down":       {"[[sim status=500]]", "xan", "", 500, "INFERENCE_FAILED"},
+		"a mistake beside the character": {"x", "xan", `,"temperature":9`, 400, "temperature"},
+	} {
+		refused(what, "/chat/completions", ask("sim-chat", c.body, c.slug, c.more), c.status, c.code)
+	}
+	for _, text := range []string{"x", "first message", "in a detail"} {
+		refused("an upstream that quotes", "/chat/completions", ask("native", text, "xan", ""), 400, "INVALID_REQUEST")
+	}
+	refused("an unknown one of the suffix", "/chat/completions",
+		rig.Ask("sim-chat:character_slug=nobody", "x", ""), 404, unknown)
+	refused("a number for a slug", "/chat/completions",
+		rig.Ask("sim-chat", "x", `,"svc_parameters":{"character_slug":1}`), 400, "character_slug")
+	refused("an unknown one in /responses", "/responses",
+		`{"model":"sim-chat","input":"x","svc_parameters":{"character_slug":"nobody"}}`, 404, unknown)
+	refused("a parameter in /messages", "/messages", `{"model":"sim-chat","max_tokens":5,"messages":[{"role":"user",`+
+		`"content":"x"}],"svc_parameters":{"character_slug":"xan"}}`, 400, "svc_parameters")
 	if now := h.Settled()["a"].USD; now != had {
 		t.Errorf("refusals cost %s", had-now)
 	}
@@ -204,10 +223,8 @@ func (h *house) refusals(t *testing.T) {
 
 // brokenOff is a stream that an upstream ends with words that repeat the prompt.
 func (h *house) brokenOff(t *testing.T) {
-	status, answer := h.hides(t, "a stream that breaks off", func() (int, http.Header, []byte) {
-		return h.Post("/chat/completions", h.key,
-			rig.Ask("native", "in an event", `,"stream":true,"svc_parameters":{"character_slug":"xan"}`))
-	})
+	status, answer := h.posts(t, "/chat/completions",
+		rig.Ask("native", "in an event", `,"stream":true,"svc_parameters":{"character_slug":"xan"}`))
 	if status != 200 || !strings.Contains(string(answer), "Aye") || !strings.Contains(string(answer), `"error"`) {
 		t.Errorf("answered %d %s", status, answer)
 	}

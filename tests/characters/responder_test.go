@@ -46,8 +46,8 @@ func (r *responder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	told, _ := json.Marshal(asked.Instructions)
 	response := func(status, output, usage string) string {
-		return fmt.Sprintf(`{"id":"resp_1","object":"response","created_at":1,"status":%q,"model":"native","instructions":%s,`+
-			`"output":[%s],"usage":%s}`, status, told, output, usage)
+		return fmt.Sprintf(`{"id":"resp_1","object":"response","created_at":1,"status":%q,"model":"native",`+
+			`"instructions":%s,"output":[%s],"usage":%s}`, status, told, output, usage)
 	}
 	const message = `{"type":"message","id":"msg_1","status":"completed","role":"assistant",` +
 		`"content":[{"type":"output_text","text":"Aye.","annotations":[]}]}`
