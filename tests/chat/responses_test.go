@@ -36,7 +36,8 @@ models:
     capabilities: { reasoning: true, reasoning_effort: [low, high], tools: true, response_schema: true, vision: true }
     price: { input: 1, output: 2 }
     targets: [{ upstream: takes, model: gpt-5 }]
-  - { <<: *model, id: same, targets: [{ upstream: takes }] }
+  - &long { <<: *model, id: same, max_completion_tokens: 20000, targets: [{ upstream: takes }] }
+  - { <<: *long, id: plain, targets: [{ upstream: openai }] }
   - { <<: *model, id: openai, targets: [{ upstream: openai, model: gpt-5 }] }
   - { <<: *model, id: anthropic, targets: [{ upstream: anthropic, model: claude-opus-4-5 }] }
   - { <<: *model, id: google, targets: [{ upstream: google, model: gemini-3-flash-preview }] }

@@ -116,10 +116,36 @@ func (e *Events) Next() bool {
 				e.From, e.To, e.line = at, next+2, next+2
 				e.readLine(end - 1)
 				return true
+			case !e.odd && e.begun && e.line == at && e.named(end):
+				return true
 			}
 		}
 	}
 	return e.nextOfLines()
+}
+
+var (
+	eventField = []byte("event: ")
+	dataField  = []byte("data: ")
+)
+
+// named takes the event of an event line, which ends at end, and one data line, which
+// some vendors write each time. Any other is for nextOfLines.
+func (e *Events) named(end int) bool {
+	from := end + 1
+	name, rest := e.src[e.line:end], e.src[from:]
+	if !bytes.HasPrefix(name, eventField) || !bytes.HasPrefix(rest, dataField) {
+		return false
+	}
+	n := bytes.IndexByte(rest, '\n')
+	if n < 0 || n+1 >= len(rest) || rest[n+1] != '\n' {
+		return false
+	}
+	e.From = e.line
+	e.To = from + n + 2
+	e.line = e.To
+	e.Name, e.Data, e.DataFrom = name[len(eventField):], rest[len(dataField):n], from+len(dataField)
+	return true
 }
 
 // nextOfLines is Next for events of any shape.

@@ -2,7 +2,10 @@
 
 package responses
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // What happens for every event must not allocate, nor the beginning and the end of an
 // answer when its memory is there.
@@ -58,4 +61,18 @@ func TestEventsDoNotAllocate(t *testing.T) {
 		again.Request()
 		again.Release()
 	})
+	upstreams := nativeOf(t, `{"model":"m","input":"Hi","stream":true}`)
+	target := targetOf(upstreams, "m")
+	for name, event := range map[string]string{
+		"passed through":                  nativeText,
+		"passed through in another order": strings.Replace(nativeText, `"sequence_number":12,`, "", 1),
+	} {
+		s := Native{}.Stream(upstreams, target)
+		data := []byte(event)
+		for range 3000 {
+			s.Pass(data) // its text is kept to a bound
+		}
+		gate(name, func() { s.Pass(data) })
+		s.Release()
+	}
 }

@@ -36,7 +36,8 @@ func (Native) Error(status int, retryAfter time.Duration, body []byte) dialect.F
 var errNoResponse = errors.New("the answer is no response")
 
 // Answer is dialect.Dialect.
-func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage, error) {
+func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target,
+	s *dialect.Scratch) ([]byte, dialect.Usage, error) {
 	var u dialect.Usage
 	from := dialect.SkipSpace(body, 0)
 	if from >= len(body) || body[from] != '{' || dialect.SkipValue(body, from) < 0 {

@@ -20,8 +20,8 @@ var (
 // operator's account, in which all customers are one, those that are ours, and those
 // that are without effect here (addendum 6.1).
 var cutHere = []int{
-	TopPreviousResponseID, TopConversation, TopBackground, TopUser, TopFallbacks, TopAnonUserID, TopWebSearch, TopN, TopStop,
-	TopSeed,
+	TopPreviousResponseID, TopConversation, TopBackground, TopUser, TopFallbacks, TopAnonUserID, TopWebSearch, TopN,
+	TopStop, TopSeed,
 }
 
 // keptHere are the members that hold what we promise an upstream's operator: what may
@@ -171,7 +171,11 @@ func (p *patcher) instructions() {
 // carry out at the operator's cost have no price and are not sent.
 func (p *patcher) tools() {
 	list := p.doc.TopIndex(TopTools)
-	for i := list + 1; list >= 0 && p.doc.Fields[list].Kind == scan.Array && i < p.doc.Fields[list].Next; i = p.doc.Fields[i].Next {
+	end := int32(0)
+	if list >= 0 && p.doc.Fields[list].Kind == scan.Array {
+		end = p.doc.Fields[list].Next
+	}
+	for i := list + 1; i < end; i = p.doc.Fields[i].Next {
 		kind := p.text(p.doc.Member(i, ToolType))
 		if string(kind) != "function" && string(kind) != "custom" {
 			at := p.doc.Path(i) + ".type"

@@ -19,8 +19,10 @@ var (
 type nativeStream struct {
 	events dialect.Events
 	meter  meter
+	usual  nativeUsual
 	c      *dialect.Chat
 	t      *dialect.Target
+	form   *Form // the client's; nil: none
 
 	out    []byte
 	chunks int64 // events with data
@@ -40,6 +42,7 @@ const tooLarge = `{"type":"error","code":"server_error","message":"The event is 
 func (Native) Stream(c *dialect.Chat, t *dialect.Target) dialect.Stream {
 	s := natives.Get().(*nativeStream)
 	s.c, s.t = c, t
+	s.form, _ = c.Form.(*Form)
 	return s
 }
 
@@ -88,6 +91,9 @@ func (s *nativeStream) read(src []byte, from int) (written bool) {
 		return false
 	}
 	s.chunks++
+	if s.usual.read(s, data) {
+		return false
+	}
 	kind := kindOf(data)
 	if kind == nil {
 		return false
@@ -97,6 +103,7 @@ func (s *nativeStream) read(src []byte, from int) (written bool) {
 	case bytes.HasSuffix(kind, []byte(".delta")):
 		if way := keyOf(kind); way >= 0 {
 			s.meter.see(seenDelta, uint16(way), deltaOf(data))
+			s.usual.learn(data, kind, uint16(way))
 		}
 		return false
 	case string(kind) == "error":
@@ -196,8 +203,7 @@ func (s *nativeStream) told(kind, data []byte) {
 
 // number keeps what the event after this one has for a number.
 func (s *nativeStream) number(data []byte) {
-	f, ok := s.c.Form.(*Form)
-	if !ok {
+	if s.form == nil {
 		return
 	}
 	const key = `"sequence_number":`
@@ -205,7 +211,7 @@ func (s *nativeStream) number(data []byte) {
 		at += len(key)
 		if end := dialect.SkipValue(data, at); end > 0 {
 			n, _ := dialect.ReadCount(data[at:end])
-			f.number = n + 1
+			s.form.number = n + 1
 		}
 	}
 }
@@ -271,7 +277,8 @@ func (s *nativeStream) FailedWith() []byte { return s.reason }
 func (s *nativeStream) Release() {
 	s.events.Reset()
 	s.meter.produced.Release()
-	fresh := nativeStream{events: s.events, out: s.out[:0]}
+	s.usual.head, s.usual.mid = s.usual.head[:0], s.usual.mid[:0]
+	fresh := nativeStream{events: s.events, usual: s.usual, out: s.out[:0]}
 	if cap(fresh.out) > keepOut {
 		fresh.out = nil
 	}

@@ -336,3 +336,38 @@ func FuzzNative(f *testing.F) {
 		_, _, _ = Native{}.Answer(stream, c, targetOf(c, name), &dialect.Scratch{})
 	})
 }
+
+// Deltas are read the same way whether they are like the one before or not, and what
+// ends a stream that broke off has the number behind the last.
+func TestDeltasLikeTheOneBefore(t *testing.T) {
+	t.Parallel()
+	delta := func(kind, item, words string, number int) string {
+		return fmt.Sprintf("event: %s\ndata: {\"type\":%q,\"sequence_number\":%d,\"item_id\":%q,\"output_index\":0,"+
+			"\"content_index\":0,\"delta\":%q,\"logprobs\":[]}\n\n", kind, kind, number, item, words)
+	}
+	const said, thought = "response.output_text.delta", "response.reasoning_summary_text.delta"
+	events := []string{
+		delta(thought, "rs", "hm", 7), delta(thought, "rs", " so", 8), delta(said, "a", "one", 9), delta(said, "a", " two", 10),
+		delta(said, "a", "\"", 11), delta(said, "b", " three", 12), delta(said, "b", "", 13),
+		strings.Replace(delta(said, "b", " four", 14), `"sequence_number":14,`, `"sequence_number" : 14, `, 1),
+		strings.Replace(delta(said, "b", " five", 15), "\n", "\r\n", -1), delta(said, "b", " six", 16),
+	}
+	for _, size := range []int{1, 7, 64, 1 << 20} {
+		c := nativeOf(t, `{"model":"m","input":"Hi","stream":true}`)
+		s := Native{}.Stream(c, targetOf(c, "m"))
+		stream, out := strings.Join(events, ""), ""
+		for rest := stream; rest != ""; {
+			n := min(size, len(rest))
+			out += string(s.Pass([]byte(rest[:n])))
+			rest = rest[n:]
+		}
+		out += string(s.Finish(false))
+		if u := s.Usage(); out != stream || u.Completion != 9 || u.Reasoning != 2 {
+			t.Errorf("in pieces of %d: %+v of\n%s", size, u, out)
+		}
+		if end := string(c.Form.AppendError(nil, "x", "", "y")); !strings.Contains(end, `"sequence_number":17,`) {
+			t.Errorf("in pieces of %d: the error is %s", size, end)
+		}
+		s.Release()
+	}
+}

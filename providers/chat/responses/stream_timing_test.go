@@ -47,3 +47,29 @@ const richRequest = `{"model":"m","stream":true,"instructions":"Be brief.","inpu
 		"text":"Hello there"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},
 		{"type":"function_call_output","call_id":"c","output":"1"}],"tools":[{"type":"function","name":"f",
 		"parameters":{"type":"object","properties":{}},"strict":true}]}`
+
+// passThrough passes one event of an upstream that speaks the form over and over.
+func passThrough(b *testing.B, event string) {
+	c := nativeOf(b, `{"model":"m","input":"Hi","stream":true}`)
+	t := targetOf(c, "m")
+	data := []byte(event)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	const eventsPerAnswer = 300
+	s := Native{}.Stream(c, t)
+	n := 0
+	for b.Loop() {
+		if n++; n > eventsPerAnswer {
+			n = 0
+			s.Release()
+			s = Native{}.Stream(c, t)
+		}
+		s.Pass(data)
+	}
+}
+
+func BenchmarkNativeText(b *testing.B) { passThrough(b, nativeText) }
+
+const nativeText = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":12," +
+	"\"item_id\":\"msg_0123456789abcdef\",\"output_index\":0,\"content_index\":0,\"delta\":\" the\",\"logprobs\":[]," +
+	"\"obfuscation\":\"abcdefgh\"}\n\n"

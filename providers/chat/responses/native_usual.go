@@ -1,0 +1,73 @@
+package responses
+
+import (
+	"bytes"
+
+	"farebox/providers/chat/dialect"
+)
+
+// nativeUsual knows what the last delta had around its number and its text. Nearly all
+// deltas of an item have the same, so that two comparisons say what an event is.
+type nativeUsual struct {
+	head []byte // up to the number
+	mid  []byte // from there up to the text, with its opening quote
+	key  uint16 // of the text
+}
+
+var numberKey = []byte(`,"sequence_number":`)
+
+// learn keeps the surroundings of a delta event whose members come in the usual order:
+// type, number, whatever says where it belongs, and the text.
+func (u *nativeUsual) learn(data, kind []byte, key uint16) {
+	u.head, u.mid = u.head[:0], u.mid[:0]
+	head := len(typeKey) + len(kind) + 1
+	if len(data) < head+len(numberKey) || !bytes.HasPrefix(data[head:], numberKey) {
+		return
+	}
+	head += len(numberKey)
+	_, digits := leadingNumber(data[head:])
+	at := bytes.Index(data, deltaKey)
+	if mid := head + digits; digits > 0 && at >= mid && at+len(deltaKey) <= maxUsual {
+		u.head = append(u.head, data[:head]...)
+		u.mid = append(u.mid, data[mid:at+len(deltaKey)]...)
+		u.key = key
+	}
+}
+
+// read notes a delta with the same surroundings; else it reports false and has noted
+// nothing.
+func (u *nativeUsual) read(s *nativeStream, data []byte) bool {
+	if len(u.head) == 0 || !bytes.HasPrefix(data, u.head) {
+		return false
+	}
+	rest := data[len(u.head):]
+	number, digits := leadingNumber(rest)
+	if rest = rest[digits:]; digits == 0 || !bytes.HasPrefix(rest, u.mid) {
+		return false
+	}
+	end := dialect.SkipString(rest, len(u.mid)-1)
+	if end < 0 {
+		return false
+	}
+	if s.form != nil {
+		s.form.number = number + 1
+	}
+	s.meter.see(seenDelta, u.key, rest[len(u.mid):end-1])
+	return true
+}
+
+// leadingNumber reads the digits that a text begins with; what is no usual number has
+// none.
+func leadingNumber(text []byte) (n int64, digits int) {
+	const most = 15
+	for digits < len(text) && text[digits] >= '0' && text[digits] <= '9' {
+		n = n*10 + int64(text[digits]-'0')
+		if digits++; digits > most {
+			return 0, 0
+		}
+	}
+	if digits == len(text) || text[digits] != ',' {
+		return 0, 0
+	}
+	return n, digits
+}
