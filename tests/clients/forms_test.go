@@ -3,6 +3,7 @@ package clients
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"farebox/tests/rig"
@@ -67,4 +68,17 @@ func TestOpenAIPythonOnResponses(t *testing.T) {
 // The package of Anthropic on PyPI works on /messages as with Anthropic.
 func TestAnthropicPython(t *testing.T) {
 	form(t, "python", ".venv", pythonCount, python(t, "python", ".venv"), "-m", "unittest", "-v", "messages_suite")
+}
+
+// Each event of random conversations is what the packages' own models say, however
+// the upstreams write it.
+func TestEventsAreThoseOfThePackages(t *testing.T) { conversations(t, 100) }
+
+// The same in thousands, of other seeds each time.
+func TestLongEventsAreThoseOfThePackages(t *testing.T) { conversations(t, 1000) }
+
+// conversations has so many of each form.
+func conversations(t *testing.T, count int) {
+	form(t, "python", ".venv", pythonCount, "env", "FAREBOX_CONVERSATIONS="+strconv.Itoa(count),
+		python(t, "python", ".venv"), "-m", "unittest", "-v", "events_suite.Conversations")
 }
