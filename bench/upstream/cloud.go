@@ -61,6 +61,7 @@ func (c *conn) knowsKey(key string) bool {
 var (
 	azureDeployment = regexp.MustCompile(`^/openai/deployments/([A-Za-z0-9._-]+)(/chat/completions|/embeddings)$`)
 	azureDate       = regexp.MustCompile(`^api-version=\d{4}-\d{2}-\d{2}(-preview)?$`)
+	modelVersion    = regexp.MustCompile(`@(\d)`)
 	vertexModel     = regexp.MustCompile(
 		`^/v1/projects/[a-z0-9-]+/locations/[a-z0-9-]+/publishers/(google|anthropic)/models/([A-Za-z0-9._@-]+):(\w+)$`)
 )
@@ -168,7 +169,8 @@ func (c *conn) vertex(path, _ string) (string, *refusal) {
 	}
 	c.req.anthropic = []byte("2023-06-01")
 	c.req.body, _ = sjson.DeleteBytes(append([]byte(nil), c.req.body...), "anthropic_version")
-	c.setBody("model", model)
+	// A version such as @20250929 is none of the words that say what goes wrong.
+	c.setBody("model", modelVersion.ReplaceAllString(model, "-$1"))
 	return "/v1/messages", nil
 }
 
