@@ -56,6 +56,30 @@ func (e *endpointOf) set(f func()) {
 	f()
 }
 
+func (e *endpointOf) asked() (n int) {
+	e.set(func() { n = e.calls })
+	return n
+}
+
+// journalOf is a log that is read while others write. That nobody writes now, in
+// a bubble, does not order what was read before what is written later.
+type journalOf struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journalOf) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journalOf) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
 func bearerSpec() Spec {
 	return Spec{Kind: ServiceAccount, Upstream: "up", Header: "Authorization", Prefix: "Bearer "}
 }
@@ -101,7 +125,7 @@ func TestTokensAreRenewedAheadOfTime(t *testing.T) {
 // has run out, and then it is said so and not sent.
 func TestATokenIsShownUntilItsEndWhenRenewingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log journalOf
 		from := &endpointOf{life: time.Hour}
 		k := newKept(bearerSpec(), from, zerolog.New(&log))
 		defer k.Close()
@@ -120,7 +144,7 @@ func TestATokenIsShownUntilItsEndWhenRenewingFails(t *testing.T) {
 		if got, _ := shows(k); got != "error: the token has expired: the token endpoint refuses (500)" {
 			t.Errorf("behind its end: %s", got)
 		}
-		if n := from.calls; n < 20 || n > 150 {
+		if n := from.asked(); n < 20 || n > 150 {
 			t.Errorf("%d tries in 20 minutes", n)
 		}
 		from.set(func() { from.fail = nil })
@@ -172,8 +196,8 @@ func TestARefusedTokenIsRenewedOnceForAll(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if from.calls != 2 || again.Load() != 1000 {
-			t.Errorf("%d questions for tokens, %d requests sent again", from.calls, again.Load())
+		if n := from.asked(); n != 2 || again.Load() != 1000 {
+			t.Errorf("%d questions for tokens, %d requests sent again", n, again.Load())
 		}
 		if got, _ := shows(k); got != "token-2" {
 			t.Errorf("shown: %s", got)
@@ -197,13 +221,13 @@ func TestATokenThatStaysRefusedIsNotAskedForAllDay(t *testing.T) {
 				t.Fatal("the same token is to be sent again")
 			}
 		}
-		if from.calls != 2 {
-			t.Errorf("%d questions", from.calls)
+		if n := from.asked(); n != 2 {
+			t.Errorf("%d questions", n)
 		}
 		time.Sleep(refusedPause)
 		k.Refused(q, 401, nil)
-		if from.calls != 3 {
-			t.Errorf("%d questions later", from.calls)
+		if n := from.asked(); n != 3 {
+			t.Errorf("%d questions later", n)
 		}
 	})
 }
