@@ -28,6 +28,7 @@ type stream struct {
 	chunks   int64 // events with data
 	counts   counts
 	told     []byte // the last usage, where it has not been read yet
+	mold     mold
 	scanned  scan.Document
 
 	out  []byte
@@ -221,7 +222,7 @@ func (s *stream) Release() {
 	s.produced.Release()
 	s.scanned.Reset()
 	fresh := stream{events: s.events, scanned: s.scanned, out: s.out[:0], head: s.head[:0],
-		id: s.id[:0], told: s.told[:0]}
+		id: s.id[:0], told: s.told[:0], mold: s.mold}
 	if cap(fresh.out) > keepOut {
 		fresh.out = nil
 	}

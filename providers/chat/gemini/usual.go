@@ -28,76 +28,126 @@ func (c *cursor) take(token string) bool {
 // member goes past a name and its colon.
 func (c *cursor) member(name string) bool { return c.take(name) && c.take(":") }
 
+// mold is what stood around the text and the usage of the last usual event: within
+// a stream it is the same bytes in all of them.
+type mold struct {
+	before  []byte // the text, its opening quote included
+	between []byte // from the text's closing quote to the usage
+	behind  []byte // the usage
+}
+
+// maxMold bounds what is kept of each; longer ones are read anew every time.
+const maxMold = 512
+
+// fits finds text and usage in an event of the mold.
+func (m *mold) fits(data []byte) (text, usage []byte, ok bool) {
+	from := len(m.before)
+	if from == 0 || len(data) < from || string(data[:from]) != string(m.before) {
+		return nil, nil, false
+	}
+	end := dialect.SkipString(data, from-1)
+	at := end + len(m.between)
+	if end < 0 || at >= len(data) || string(data[end-1:at-1]) != string(m.between) || data[at-1] != '{' {
+		return nil, nil, false
+	}
+	to := dialect.SkipValue(data, at-1)
+	if to < 0 || string(data[to:]) != string(m.behind) {
+		return nil, nil, false
+	}
+	return data[from : end-1], data[at-1 : to], true
+}
+
+// cast keeps what stands around data[from:end-1], the text, and data[usage:to].
+func (m *mold) cast(data []byte, from, end, usage, to int) {
+	m.before = m.before[:0]
+	if from > maxMold || usage-end > maxMold || len(data)-to > maxMold {
+		return
+	}
+	m.before = append(m.before, data[:from]...)
+	m.between = append(m.between[:0], data[end-1:usage]...)
+	m.behind = append(m.behind[:0], data[to:]...)
+}
+
 // usual translates the event of which there are hundreds, without a scan: one part
 // of the first choice, with a text and nothing else, and the usage behind it. It
 // changes nothing where the event is of another form.
 func (s *stream) usual(data []byte) bool {
-	c := cursor{b: data}
-	if !c.take("{") || !c.member(`"candidates"`) || !c.take("[") || !c.take("{") || !c.member(`"content"`) || !c.take("{") {
-		return false
-	}
-	role := c.member(`"role"`)
-	if role && (!c.take(`"model"`) || !c.take(",")) {
-		return false
-	}
-	if !c.member(`"parts"`) || !c.take("[") || !c.take("{") || !c.member(`"text"`) || !c.take(`"`) {
-		return false
-	}
-	from := c.at
-	end := dialect.SkipString(data, from-1)
-	if end < 0 {
-		return false
-	}
-	text := data[from : end-1]
-	c.at = end
-	if !c.take("}") || !c.take("]") {
-		return false
-	}
-	if !role && c.take(",") && (!c.member(`"role"`) || !c.take(`"model"`)) {
-		return false
-	}
-	if !c.take("}") || c.take(",") && (!c.member(`"index"`) || !c.take("0")) {
-		return false
-	}
-	if !c.take("}") || !c.take("]") {
-		return false
-	}
-	if !c.take(",") {
-		return c.take("}") && c.at == len(data) && s.usualText(text)
-	}
-	if !c.member(`"usageMetadata"`) {
-		return false
-	}
-	usage := dialect.SkipSpace(data, c.at)
-	if end = dialect.SkipValue(data, usage); end < 0 || data[usage] != '{' {
-		return false
-	}
-	told := data[usage:end]
-	// Nothing may follow that would be read.
-	for c.at = end; !c.take("}"); c.at = end {
-		if !c.take(",") || !c.member(`"modelVersion"`) && !c.member(`"responseId"`) || !c.take(`"`) {
-			return false
-		}
-		if end = dialect.SkipString(data, c.at-1); end < 0 {
+	text, usage, ok := s.mold.fits(data)
+	if !ok {
+		if text, usage, ok = s.unusual(data); !ok {
 			return false
 		}
 	}
-	if c.at != len(data) {
-		return false
-	}
-	if s.chunks%readEvery == 1 {
+	if usage != nil {
 		s.told = s.told[:0]
-		s.counts.read(told)
-	} else {
-		s.told = append(s.told[:0], told...)
+		if s.chunks%readEvery == 1 {
+			s.counts.read(usage)
+		} else {
+			s.told = append(s.told, usage...)
+		}
+		s.reported = s.counts.seen && s.Finished()
 	}
-	s.reported = s.counts.seen && s.Finished()
-	return s.usualText(text)
-}
-
-func (s *stream) usualText(text []byte) bool {
 	if len(text) > 0 {
 		s.content(0, &s.choices[0], text, nil)
 	}
 	return true
+}
+
+// unusual reads the first such event of a stream, and those of other forms.
+func (s *stream) unusual(data []byte) (text, usage []byte, ok bool) {
+	c := cursor{b: data}
+	if !c.take("{") || !c.member(`"candidates"`) || !c.take("[") || !c.take("{") || !c.member(`"content"`) || !c.take("{") {
+		return nil, nil, false
+	}
+	role := c.member(`"role"`)
+	if role && (!c.take(`"model"`) || !c.take(",")) {
+		return nil, nil, false
+	}
+	if !c.member(`"parts"`) || !c.take("[") || !c.take("{") || !c.member(`"text"`) || !c.take(`"`) {
+		return nil, nil, false
+	}
+	from := c.at
+	end := dialect.SkipString(data, from-1)
+	if end < 0 {
+		return nil, nil, false
+	}
+	text = data[from : end-1]
+	c.at = end
+	if !c.take("}") || !c.take("]") {
+		return nil, nil, false
+	}
+	if !role && c.take(",") && (!c.member(`"role"`) || !c.take(`"model"`)) {
+		return nil, nil, false
+	}
+	if !c.take("}") || c.take(",") && (!c.member(`"index"`) || !c.take("0")) {
+		return nil, nil, false
+	}
+	if !c.take("}") || !c.take("]") {
+		return nil, nil, false
+	}
+	if !c.take(",") {
+		return text, nil, c.take("}") && c.at == len(data)
+	}
+	if !c.member(`"usageMetadata"`) {
+		return nil, nil, false
+	}
+	begin := dialect.SkipSpace(data, c.at)
+	to := dialect.SkipValue(data, begin)
+	if to < 0 || data[begin] != '{' {
+		return nil, nil, false
+	}
+	// Nothing may follow that would be read.
+	for c.at = to; !c.take("}"); {
+		if !c.take(",") || !c.member(`"modelVersion"`) && !c.member(`"responseId"`) || !c.take(`"`) {
+			return nil, nil, false
+		}
+		if c.at = dialect.SkipString(data, c.at-1); c.at < 0 {
+			return nil, nil, false
+		}
+	}
+	if c.at != len(data) {
+		return nil, nil, false
+	}
+	s.mold.cast(data, from, end, begin, to)
+	return text, data[begin:to], true
 }
