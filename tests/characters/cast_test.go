@@ -38,8 +38,6 @@ models:
       targets: [{ upstream: claudes }] }
   - { id: native, tier: unlimited, context_tokens: 128000, max_completion_tokens: 1000, price: *price,
       capabilities: { reasoning: false }, targets: [{ upstream: responders }] }
-  - { id: e2ee-x, tier: unlimited, context_tokens: 8192, max_completion_tokens: 1000, price: *price,
-      targets: [{ upstream: chats, model: sim-chat }] }
 `
 
 // house is a gateway with characters, and what is behind it.

@@ -230,6 +230,32 @@ func (h *house) brokenOff(t *testing.T) {
 	}
 }
 
+// "My shortest question cost more than I had, and the operator paid the difference."
+func TestThePromptIsHeldBeforeItIsSent(t *testing.T) {
+	t.Parallel()
+	h := open(t, "", map[string]string{"xan.yaml": character("Xan", strings.Repeat("Be long-winded. ", 2000), "")})
+	h.NewAccount("poor", "0.004")
+	poor := h.Key("poor")
+	for _, body := range []string{
+		rig.Ask("sim-chat", "x", `,"max_completion_tokens":1,"svc_parameters":{"character_slug":"xan"}`),
+		rig.Ask("sim-chat:character_slug=xan", "x", `,"max_completion_tokens":1,"stream":true`),
+		rig.Ask("sim-claude:character_slug=xan", "x", `,"max_completion_tokens":1`),
+	} {
+		h.Must(402, "POST", "/chat/completions", poor, body, nil)
+	}
+	for _, stream := range []string{"false", "true"} {
+		h.Must(402, "POST", "/responses", poor, `{"model":"native","input":"x","max_output_tokens":1,"stream":`+stream+
+			`,"svc_parameters":{"character_slug":"xan"}}`, nil)
+	}
+	h.Must(402, "POST", "/messages", poor,
+		`{"model":"sim-claude:character_slug=xan","max_tokens":1,"messages":[{"role":"user","content":"x"}]}`, nil)
+	if n := h.sim.Idle(t).Requests; n != 0 || h.responder.last.Load() != nil {
+		t.Errorf("%d requests reached an upstream that could not be paid", n)
+	}
+	h.Must(200, "POST", "/chat/completions", poor, rig.Ask("sim-chat", "x", `,"max_completion_tokens":1`), nil)
+	h.buys(t, "/chat/completions", rig.Ask("sim-chat:character_slug=xan", "x", `,"max_completion_tokens":1`))
+}
+
 // "The operator's rules were gone as soon as a character spoke."
 func TestPromptsOfCharactersStandBehindTheOperators(t *testing.T) {
 	t.Parallel()
