@@ -146,6 +146,9 @@ type tries struct {
 // maxTries is how many addresses are counted at a time.
 const maxTries = 1 << 14
 
+// triesSeen is how many of them are looked at to make room for another.
+const triesSeen = 16
+
 // take counts a request, or says how long to wait. What comes over a Unix
 // socket has no address and is not counted: the proxy in front must do that.
 func (t *tries) take(addr netip.Addr, rules *config.Web3Keys, now time.Time) (wait time.Duration) {
@@ -163,9 +166,15 @@ func (t *tries) take(addr netip.Addr, rules *config.Web3Keys, now time.Time) (wa
 		t.at = map[netip.Addr]int64{}
 	}
 	if len(t.at) >= maxTries {
+		// A few at random: who comes from many addresses must not have each of them
+		// look through all.
+		n := 0
 		for a, at := range t.at {
-			if at <= ns || len(t.at) >= maxTries {
+			if n++; at <= ns || n == triesSeen {
 				delete(t.at, a)
+			}
+			if n == triesSeen {
+				break
 			}
 		}
 	}
