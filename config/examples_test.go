@@ -165,8 +165,8 @@ func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
 			names[a] = true
 		}
 	}
-	for _, name := range []string{"sim-chat-small", "sim-chat-large", "sim-claude", "sim-gemini", "sim-failover", "sim-embed",
-		"gpt-4o", "gpt-4o-mini", "text-embedding-3-small", "sim-image", "gpt-image-1", "sim-edit", "sim-upscale",
+	for _, name := range []string{"sim-chat-small", "sim-chat-large", "sim-claude", "sim-gemini", "sim-responses",
+		"sim-failover", "sim-embed", "gpt-4o", "gpt-4o-mini", "text-embedding-3-small", "sim-image", "gpt-image-1", "sim-edit", "sim-upscale",
 		"sim-cutout"} {
 		if !names[name] {
 			t.Errorf("nothing is called %s", name)
