@@ -172,8 +172,11 @@ func (c *conn) written(asked gjson.Result) string {
 		if m.Get("role").Str != "user" {
 			return true
 		}
-		found = ""
 		content := m.Get("content")
+		if content.IsArray() && !content.Get(`#(type!="tool_result")`).Exists() {
+			return true // the results of tools, which no user wrote
+		}
+		found = ""
 		if text, ok := directive([]byte(content.String())); ok && !content.IsArray() {
 			found = text
 		}
