@@ -82,3 +82,9 @@ func conversations(t *testing.T, count int) {
 	form(t, "python", ".venv", pythonCount, "env", "FAREBOX_CONVERSATIONS="+strconv.Itoa(count),
 		python(t, "python", ".venv"), "-m", "unittest", "-v", "events_suite.Conversations")
 }
+
+// openai-agents and Vercel's AI SDK work as they come: on /responses, and on /messages
+// with the provider for Anthropic.
+func TestPackagesOnResponsesNode(t *testing.T) {
+	form(t, "public/node", "node_modules/@ai-sdk/anthropic", nodeCount, append(node, "responses.suite.mjs")...)
+}
