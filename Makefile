@@ -48,7 +48,7 @@ race: build           ## the tests of `make test` under the race detector
 	CGO_ENABLED=1 go build -race -tags nodynamic -o farebox-race .
 	@failed=; \
 	  CGO_ENABLED=1 ./.ci/gotest "the race detector" -race -vet=off -timeout 20m \
-	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$' $$(./.ci/packages shared) || failed=1; \
+	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostileFilesAreRefusedInTime$$' $$(./.ci/packages shared) || failed=1; \
 	  FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox ./.ci/gotest "the race detector in the binary" \
 	    -vet=off -timeout 20m -skip '^TestLong' $(LONGEST_BINARY) ./tests/... || failed=1; \
 	  [ -z "$$failed" ]
