@@ -40,6 +40,19 @@ func (c *conn) messages(x *exchange, asked gjson.Result) (int, bool, error) {
 	return c.sendBody(x, a.anthropic())
 }
 
+// countTokens answers POST /v1/messages/count_tokens, which costs nothing.
+func (c *conn) countTokens(x *exchange, asked gjson.Result) (int, bool, error) {
+	x.endpoint, x.prompt, x.tally.PromptTokens = "count_tokens", 0, 0
+	if !gjson.ValidBytes(c.req.body) || !asked.IsObject() || len(c.req.anthropic) == 0 {
+		return c.refuse(x, true, 400, failure{text: "The request body is not valid JSON"})
+	}
+	if fault := countFault(asked); fault != "" {
+		return c.refuse(x, true, 400, failure{text: fault})
+	}
+	n := CountPrompt(c.req.body) + CountText(asked.Get("tools").Raw)
+	return c.sendBody(x, append(strconv.AppendInt([]byte(`{"input_tokens":`), n, 10), '}'))
+}
+
 func (a *answer) stopReason() string {
 	switch a.choices[0].finish {
 	case "length":

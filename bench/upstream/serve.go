@@ -74,7 +74,8 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		x.google = true
 	}
 	sc, err := c.scenario(asked)
-	anthropic := strings.HasSuffix(path, "/messages")
+	counts := strings.HasSuffix(path, "/messages/count_tokens")
+	anthropic := strings.HasSuffix(path, "/messages") || counts
 	if err != nil {
 		return c.refuse(x, anthropic, 400, failure{kind: "invalid_request_error", text: err.Error()})
 	}
@@ -122,6 +123,8 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		return c.sendBody(x, c.srv.node(strings.TrimPrefix(path, "/rpc/")).Answer(c.req.body, &NodeFaults{}))
 	case strings.HasSuffix(path, "/chat/completions"):
 		return c.chat(x, asked)
+	case counts:
+		return c.countTokens(x, asked)
 	case anthropic:
 		return c.messages(x, asked)
 	case strings.HasSuffix(path, "/responses"):

@@ -42,6 +42,17 @@ func messagesFault(asked gjson.Result) string {
 	return s.fault
 }
 
+// countFault is the same of a request to count tokens, which asks for no answer.
+func countFault(asked gjson.Result) string {
+	s := &strict{model: generationOf(asked.Get("model").Str)}
+	s.members("", asked, "model!", "messages!", "system", "tools", "tool_choice", "thinking", "output_config",
+		"cache_control", "context_management")
+	if s.fault == "" {
+		s.request(gjson.Parse(`{"max_tokens":64000,` + strings.TrimLeft(asked.Raw, " \t\r\n")[1:]))
+	}
+	return s.fault
+}
+
 func (s *strict) no(format string, args ...any) {
 	if s.fault == "" {
 		s.fault = fmt.Sprintf(format, args...)

@@ -3,6 +3,7 @@ package messages
 import (
 	"bytes"
 	"strconv"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -11,6 +12,7 @@ import (
 	"farebox/providers"
 	"farebox/providers/chat/dialect"
 	form "farebox/providers/chat/messages"
+	"farebox/proxy"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -27,8 +29,9 @@ var countRate = config.Rate{RPM: 600}
 // chat bodies have, whose ids are the same under every config.
 var chatShape = dialect.ChatShape("", nil, nil)
 
-// count answers POST /messages/count_tokens. What it says is an estimate with the
-// model's tokenizer, as the prompt is held before it is sent.
+// count answers POST /messages/count_tokens: as an upstream of the model counts that
+// does so for nothing, else by an estimate with the model's tokenizer, as the prompt is
+// held before it is sent.
 func (of *Capability) count(call *routes.Call) *routes.Error {
 	told, e := of.read(call)
 	if e != nil {
@@ -44,14 +47,86 @@ func (of *Capability) count(call *routes.Call) *routes.Error {
 	if err := doc.Skim(told.Body, chatShape); err != nil {
 		return routes.InvalidBody("", err.Error())
 	}
-	c := dialect.Chat{Body: told.Body, Doc: &doc, Model: call.Model, Choices: 1}
+	c := dialect.Chat{Body: told.Body, Doc: &doc, Model: call.Model, Choices: 1, Form: told.Form, Told: call.Body,
+		ToldDoc: &call.Doc}
+	if prompt := call.Config().SystemPrompt; prompt != "" {
+		c.SystemPrompt = routes.ViewBytes(prompt)
+	}
+	if n, ok := of.exactly(call, &c); ok {
+		return answerCount(call, n)
+	}
 	n := dialect.CountPrompt(&c)
 	n += countRaw(call, c.Raw(doc.TopIndex(dialect.ChatTools)))
 	messages := doc.TopIndex(dialect.ChatMessages)
 	for m := messages + 1; messages >= 0 && m < doc.Fields[messages].Next; m = doc.Fields[m].Next {
 		n += countRaw(call, c.Raw(doc.Member(m, dialect.MessageToolCalls)))
 	}
+	return answerCount(call, n)
+}
+
+func answerCount(call *routes.Call, n int64) *routes.Error {
 	return call.WriteJSON(append(strconv.AppendInt([]byte(`{"input_tokens":`), n, 10), '}'))
+}
+
+const (
+	// maxExactly is the largest prompt that an upstream is sent for nothing.
+	maxExactly = 1 << 20
+	// exactlyWithin is how long the upstream may take; the estimate follows.
+	exactlyWithin = 3 * time.Second
+	maxCountBody  = 4 << 10
+)
+
+// exactly has the first upstream of the model count that speaks Messages itself. It is
+// not judged by that: what fails here is answered by the estimate.
+func (of *Capability) exactly(call *routes.Call, c *dialect.Chat) (n int64, ok bool) {
+	if len(c.Told) > maxExactly || linked(c) {
+		return 0, false
+	}
+	for _, t := range call.Model.Targets {
+		counter, ok := t.Upstream.Natives[dialect.Messages].(dialect.Counter)
+		if !ok {
+			continue
+		}
+		r := proxy.Request{ID: call.ID[:]}
+		var s dialect.Scratch
+		if counter.Count(&r, c, t, &s) != nil {
+			return 0, false
+		}
+		x := of.exchanges.Get().(*proxy.Exchange)
+		defer func() {
+			x.Close()
+			x.Reset()
+			of.exchanges.Put(x)
+		}()
+		res := call.Proxy().Ask(call.Ctx, x, exactlyWithin, t.Upstream.Proxy, &r)
+		if res.Cause != proxy.None || res.Status != 200 {
+			return 0, false
+		}
+		body, cause, err := x.ReadAll(nil, maxCountBody)
+		if cause != proxy.None || err != nil {
+			return 0, false
+		}
+		return counter.Counted(body)
+	}
+	return 0, false
+}
+
+// linked says that something in the prompt is a link, which whoever counts might follow.
+func linked(c *dialect.Chat) bool {
+	fields := c.Doc.Fields
+	for i := range fields {
+		switch fields[i].Name {
+		case dialect.PartImage, dialect.PartFile:
+			if fields[i].Kind != scan.Object || fields[i].Elem >= 0 {
+				continue
+			}
+			link := c.Text(c.Doc.Member(int32(i), dialect.LinkURL))
+			if len(link) > 0 && !bytes.HasPrefix(link, []byte("data:")) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // mostCounted is how much of a piece of JSON is counted; the rest has as many tokens a

@@ -1,10 +1,13 @@
 package messages
 
 import (
+	"sync"
+
 	"farebox/config"
 	"farebox/providers"
 	form "farebox/providers/chat/messages"
 	"farebox/proxy/scan"
+	"farebox/proxy"
 	"farebox/routes"
 )
 
@@ -12,10 +15,15 @@ import (
 const keyHeader = "x-api-key"
 
 // Capability is what main registers.
-type Capability struct{ texts routes.TextModels }
+type Capability struct {
+	texts     routes.TextModels
+	exchanges sync.Pool // of *proxy.Exchange
+}
 
 // New makes the capability. Its answers are those of texts.
-func New(texts routes.TextModels) *Capability { return &Capability{texts: texts} }
+func New(texts routes.TextModels) *Capability {
+	return &Capability{texts: texts, exchanges: sync.Pool{New: func() any { return new(proxy.Exchange) }}}
+}
 
 // Open is routes.Capability.
 func (of *Capability) Open(*routes.Gateway) []routes.Row {

@@ -19,17 +19,49 @@ import (
 // the cache that the price is not for, and thoughts that are not Anthropic's own.
 type Native struct{}
 
-var _ dialect.Dialect = Native{}
+var (
+	_ dialect.Dialect = Native{}
+	_ dialect.Counter = Native{}
+)
 
 // betaHeader names features that are being tried.
 const betaHeader = "anthropic-beta"
 
 // Request patches the client's own body.
 func (Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	r.Path, r.Body, r.Accept = messagesPath, c.Told, acceptJSON
+	tell(r, c, t, s)
 	if c.Stream {
 		r.Accept = acceptStream
 	}
+	return nil
+}
+
+var countPath = []byte("/messages/count_tokens")
+
+// Count is dialect.Counter's.
+func (Native) Count(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
+	tell(r, c, t, s)
+	r.Path = countPath
+	return nil
+}
+
+// Counted is dialect.Counter's.
+func (Native) Counted(body []byte) (tokens int64, ok bool) {
+	if !dialect.IsObject(body) {
+		return 0, false
+	}
+	var m dialect.Member
+	for at, more := dialect.NextMember(body, 1, &m); more; at, more = dialect.NextMember(body, at, &m) {
+		if string(m.Key) == "input_tokens" {
+			return dialect.ReadCount(body[m.From:m.To])
+		}
+	}
+	return 0, false
+}
+
+// tell fills r with the client's own body.
+func tell(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) {
+	r.Path, r.Body, r.Accept = messagesPath, c.Told, acceptJSON
 	if f, ok := c.Form.(interface{ Beta() string }); ok && f.Beta() != "" {
 		r.Further = [2]string{betaHeader, f.Beta()}
 	}
@@ -42,7 +74,6 @@ func (Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *d
 	p.lifetimes()
 	p.foreign()
 	r.Patches = p.finish()
-	return nil
 }
 
 // patcher collects the patches of one body in any order.

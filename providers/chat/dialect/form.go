@@ -1,5 +1,7 @@
 package dialect
 
+import "farebox/proxy"
+
 // FormKind is a form of asking for a chat completion beside that of chat completions.
 type FormKind uint8
 
@@ -37,6 +39,15 @@ type Partial interface {
 	// Untold is what no chat body has a word for; nil: nothing. A target that does not
 	// speak the form is not asked then.
 	Untold() *Unsupported
+}
+
+// Counter is a dialect of a form whose upstreams count the tokens of a prompt for
+// nothing.
+type Counter interface {
+	// Count fills path, body and patches of r, as Dialect.Request does.
+	Count(r *proxy.Request, c *Chat, t *Target, s *Scratch) error
+	// Counted reads a complete 2xx body.
+	Counted(body []byte) (tokens int64, ok bool)
 }
 
 // FormStream turns server-sent events of chat completions into those of a Form. One
