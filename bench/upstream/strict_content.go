@@ -161,7 +161,7 @@ func (s *strict) content(path string, m gjson.Result, role string, calls map[str
 		kind := b.Get("type").Str
 		if user := role == "user"; user && slices.Contains([]string{"tool_use", "thinking", "redacted_thinking"},
 			kind) ||
-			!user && slices.Contains([]string{"tool_result", "image", "document"}, kind) {
+			!user && slices.Contains([]string{"tool_result", "image", "document", "search_result"}, kind) {
 			s.no("%s: `%s` blocks can only be in `%s` messages", path, kind,
 				map[bool]string{true: "assistant", false: "user"}[user])
 		}
@@ -178,6 +178,13 @@ func (s *strict) content(path string, m gjson.Result, role string, calls map[str
 			s.members(at, b, "type!", "source!", "cache_control", "title", "context", "citations")
 			s.source(at+".document.source", b.Get("source"), "application/pdf")
 			s.text(at+".title", b.Get("title"), 1)
+			s.cache(at+".cache_control", b.Get("cache_control"))
+			others = true
+		case "search_result":
+			s.members(at, b, "type!", "source!", "title!", "content!", "cache_control", "citations")
+			for k, part := range b.Get("content").Array() {
+				s.textBlock(at+".content."+strconv.Itoa(k), part, "messages")
+			}
 			s.cache(at+".cache_control", b.Get("cache_control"))
 			others = true
 		case "tool_use":

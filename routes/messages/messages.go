@@ -6,8 +6,8 @@ import (
 	"farebox/config"
 	"farebox/providers"
 	form "farebox/providers/chat/messages"
-	"farebox/proxy/scan"
 	"farebox/proxy"
+	"farebox/proxy/scan"
 	"farebox/routes"
 )
 

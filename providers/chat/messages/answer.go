@@ -99,7 +99,8 @@ func (v *values) choice() int32 {
 // Answer is dialect.Form's.
 func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	var doc scan.Document
-	if err := doc.Skim(completion, completionShape); err != nil {
+	completion, err := dialect.SkimLoose(&doc, completion, completionShape)
+	if err != nil {
 		return nil, err
 	}
 	a := answer{values: values{completion, &doc}, f: f, b: make([]byte, 0, len(completion)+512)}

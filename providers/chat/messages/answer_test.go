@@ -2,6 +2,7 @@ package messages
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/anthropics/anthropic-sdk-go"
@@ -155,5 +156,23 @@ func TestAnswerOfNoCompletion(t *testing.T) {
 		if out, err := f.Answer([]byte(body), c); err == nil {
 			t.Errorf("%s became %s", body, out)
 		}
+	}
+}
+
+// A server that writes a member twice is taken at its last word, as other readers of
+// JSON take it.
+func TestMembersThatComeTwice(t *testing.T) {
+	t.Parallel()
+	f, c := asked(t, hello)
+	out, err := f.Answer([]byte(`{"id":"x","choices":[{"message":{"content":"a","content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1},`+
+		`"usage":{"prompt_tokens":7,"completion_tokens":1}}`), c)
+	if err != nil || !strings.Contains(string(out), `"text":"hi"`) || !strings.Contains(string(out), `"input_tokens":7,`) {
+		t.Errorf("%v: %s", err, out)
+	}
+	s := f.Stream(c)
+	defer s.Release()
+	events := string(s.Pass([]byte("data: {\"id\":\"x\",\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n")))
+	if !strings.Contains(events, `"text":"hi"`) {
+		t.Error(events)
 	}
 }

@@ -104,7 +104,8 @@ func (s *stream) read(data []byte) {
 		}
 		return
 	}
-	if s.doc.Skim(data, completionShape) != nil {
+	data, err := dialect.SkimLoose(&s.doc, data, completionShape)
+	if err != nil {
 		return
 	}
 	v := values{data, &s.doc}
