@@ -47,6 +47,13 @@ func TestExampleGeminiTakesWhatClientsSend(t *testing.T) {
 	f(`"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"functions.look:0","type":"function","function":{"name":"look","arguments":"{}"}}]},{"role":"tool","tool_call_id":"functions.look:0","content":"x"}]`+tool, 200, "")
 	f(`"tool_choice":"required"`+tool, 200, `"finish_reason":"tool_calls"`)
 
+	f(`"tool_choice":"auto","tools":[{"type":"function","function":{"name":"look"},"googleSearch":{}}],"googleSearch":{}`, 200, "")
+	for _, r := range sim.Last() {
+		if strings.Contains(string(r.Body), "googleSearch") {
+			t.Errorf("a search that nobody pays for was sent: %s", r.Body)
+		}
+	}
+	f(`"tools":[{"type":"google_search"}]`, 400, "tools.0.type")
 	f(`"parallel_tool_calls":false`+tool, 400, `"parallel_tool_calls"`)
 	f(`"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/gif;base64,aGk="}}]}]`, 400, "image/webp")
 	f(`"messages":[{"role":"user","content":[{"type":"file","file":{"file_data":"https://generativelanguage.googleapis.com/v1beta/files/x.pdf"}}]}]`, 400, "data URL")

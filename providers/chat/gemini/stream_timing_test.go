@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"strings"
 	"testing"
 
 	"farebox/providers/chat/dialect"
@@ -32,4 +33,21 @@ func BenchmarkRequest(b *testing.B) {
 	for b.Loop() {
 		_ = Dialect{}.Request(&r, c, to, &s)
 	}
+}
+
+// Events as a busy server sends them: many in a read, which ends anywhere.
+func BenchmarkEventsInBursts(b *testing.B) {
+	c := chatOf(b, prompt)
+	to := targetOf(c, newer)
+	const n = 400
+	data := []byte(strings.Repeat(text(" the"), n))
+	b.ReportAllocs()
+	for b.Loop() {
+		s := Dialect{}.Stream(c, to)
+		for at := 0; at < len(data); at += 4 << 10 {
+			s.Pass(data[at:min(at+4<<10, len(data))])
+		}
+		s.Release()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/event")
 }
