@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/upstream"
 	"farebox/tests/rig"
 )
 
@@ -107,6 +108,33 @@ func TestCommandsOfTheOperator(t *testing.T) {
 	h.said("ada", 1)
 	h.Start()
 	rig.Await(t, "both reviews are there", func() bool { return h.one("ada").Stats.RatingSum == 6 })
+}
+
+// The example of the repository is served as it stands, but for where its models are.
+func TestTheExampleIsServed(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("config/examples/characters.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := rig.StartUpstream(t, upstream.Options{})
+	h := &house{sim: sim, Gateway: rig.NewGateway(t, strings.NewReplacer("https://api.openai.com/v1", sim.URL,
+		"${OPENAI_API_KEY}", "k").Replace(string(text)))}
+	if err := os.CopyFS(filepath.Join(h.Dir, "characters"), os.DirFS("config/examples/characters")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := rig.RunIn(t, h.Dir, "check", "-c", h.Config); err != nil || !strings.Contains(out, "characters: 1 in") {
+		t.Errorf("the check says %s (%v)", out, err)
+	}
+	h.ListenAndStart()
+	h.NewAccount("a", "1")
+	h.key = h.Key("a")
+	ada := h.one("ada")
+	if ada.PhotoURL == nil || !strings.HasPrefix(*ada.PhotoURL, "https://api.example.com/api/v1/characters/ada/photo?v=") {
+		t.Errorf("the example's character is %+v", ada)
+	}
+	h.Must(200, "POST", "/chat/completions", h.key,
+		rig.Ask(ada.ModelID, "x", `,"svc_parameters":{"character_slug":"ada"}`), nil)
 }
 
 // The first run without any config has three characters with pictures, of whom
