@@ -51,12 +51,16 @@ var dialects = map[string]spoken{
 	"bedrock": {chat: bedrock.OpenAI{}, probe: "/chat/completions"},
 	"bedrock/anthropic": {
 		chat: bedrock.Anthropic{}, probe: "/messages",
+		natives: [dialect.FormKinds]dialect.Dialect{dialect.Messages: bedrock.Native{}},
 		headers: [][2]string{{anthropic.VersionHeader, anthropic.Version}},
 	},
-	"vertex":           {chat: gemini.Dialect{}, probe: "/models/farebox:countTokens", unlisted: true},
-	"vertex/anthropic": {chat: vertex.Anthropic{}, probe: "/models/farebox:rawPredict", unlisted: true},
-	"native":           {picture: native.Dialect{}},
-	"sdapi":            {picture: sdapi.Dialect{}},
-	"stability":        {picture: stability.Dialect{}},
-	"fal":              {picture: fal.Dialect{}},
+	"vertex": {chat: gemini.Dialect{}, probe: "/models/farebox:countTokens", unlisted: true},
+	"vertex/anthropic": {
+		chat: vertex.Anthropic{}, probe: "/models/farebox:rawPredict", unlisted: true,
+		natives: [dialect.FormKinds]dialect.Dialect{dialect.Messages: vertex.Native{}},
+	},
+	"native":    {picture: native.Dialect{}},
+	"sdapi":     {picture: sdapi.Dialect{}},
+	"stability": {picture: stability.Dialect{}},
+	"fal":       {picture: fal.Dialect{}},
 }

@@ -5,8 +5,9 @@
 // Who asks is proven by the endpoint (package credential): a key as bearer
 // token, with which bodies go out as they are, or a signature of each request.
 //
-// What may not enter: Bedrock's own bodies and its binary event streams, which
-// these endpoints do not need.
+// What may not enter: Bedrock's own bodies (Converse, InvokeModel) and its binary
+// event streams: these endpoints answer with server-sent events, whose bytes can
+// go on as they come.
 package bedrock
 
 import (
@@ -26,9 +27,13 @@ type OpenAI struct{ openai.Dialect }
 // Anthropic is the endpoint of messages.
 type Anthropic struct{ anthropic.Dialect }
 
+// Native is the endpoint of messages for clients that write them themselves.
+type Native struct{ anthropic.Native }
+
 var (
 	_ dialect.Dialect = OpenAI{}
 	_ dialect.Dialect = Anthropic{}
+	_ dialect.Dialect = Native{}
 )
 
 // Error reads an error answer.
@@ -41,6 +46,12 @@ func (d OpenAI) Error(status int, retryAfter time.Duration, body []byte) dialect
 func (d Anthropic) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
 	status, body = ownError(status, body)
 	return d.Dialect.Error(status, retryAfter, body)
+}
+
+// Error reads an error answer.
+func (d Native) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+	status, body = ownError(status, body)
+	return d.Native.Error(status, retryAfter, body)
 }
 
 // ownError reads the form that AWS itself answers in, before a model's endpoint

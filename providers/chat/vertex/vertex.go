@@ -40,6 +40,12 @@ func (d Anthropic) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target,
 		panic("vertex: a body of messages begins with something else than its model")
 	}
 	r.Patches = append(r.Patches[:0], proxy.Patch{From: 1, To: model, With: versionMember})
+	address(r, c, t, s)
+	return nil
+}
+
+// address puts the model's name where Vertex looks for it.
+func address(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) {
 	s.Out = append(append(s.Out[:0], "/models/"...), t.Name...)
 	if c.Stream {
 		s.Out = append(s.Out, ":streamRawPredict"...)
@@ -47,11 +53,15 @@ func (d Anthropic) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target,
 		s.Out = append(s.Out, ":rawPredict"...)
 	}
 	r.Path = s.Out
-	return nil
 }
 
 // Error reads an error answer of the model, or one of Google's in front of it.
 func (d Anthropic) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+	status, body = ownError(status, body)
+	return d.Dialect.Error(status, retryAfter, body)
+}
+
+func ownError(status int, body []byte) (int, []byte) {
 	if len(body) <= maxErrorBody && gjson.ValidBytes(body) {
 		root := gjson.ParseBytes(body)
 		if root.IsArray() {
@@ -65,7 +75,7 @@ func (d Anthropic) Error(status int, retryAfter time.Duration, body []byte) dial
 			body = nil
 		}
 	}
-	return d.Dialect.Error(status, retryAfter, body)
+	return status, body
 }
 
 // statuses are Google's words for errors, with the statuses that they stand for
