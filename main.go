@@ -256,5 +256,10 @@ func loadOrDemo(file string) (*config.Config, *upstream.Server, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot start the simulated upstream: %w", err)
 	}
-	return config.Demo(strings.TrimSuffix(base, "/v1")), sim, nil
+	account, err := sim.AccountFile()
+	if err != nil {
+		sim.Close()
+		return nil, nil, fmt.Errorf("cannot write a key for the simulated upstream: %w", err)
+	}
+	return config.Demo(strings.TrimSuffix(base, "/v1"), account), sim, nil
 }

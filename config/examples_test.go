@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -138,7 +139,7 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 
 // The first run must work, and nobody may take it for the real thing.
 func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
-	c := Demo("http://127.0.0.1:9099")
+	c := Demo("http://127.0.0.1:9099", "/account.json")
 	if !c.Simulated || c.Source != "" || c.Listen != "127.0.0.1:8080" || c.Brand != "svc" ||
 		c.Store != "./farebox-data" {
 		t.Errorf("the head of the demo config is wrong: %+v", c)
@@ -146,7 +147,7 @@ func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
 	dialects := map[string]string{}
 	for _, u := range c.Upstreams {
 		dialects[u.Name] = u.Dialect
-		if u.BaseURL != "http://127.0.0.1:9099/v1" {
+		if !strings.HasPrefix(u.BaseURL, "http://127.0.0.1:9099/") {
 			t.Errorf("upstream %s is at %s", u.Name, u.BaseURL)
 		}
 	}
@@ -165,8 +166,9 @@ func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
 			names[a] = true
 		}
 	}
-	for _, name := range []string{"sim-chat-small", "sim-chat-large", "sim-claude", "sim-gemini", "sim-responses",
-		"sim-failover", "sim-embed", "gpt-4o", "gpt-4o-mini", "text-embedding-3-small", "sim-image", "gpt-image-1", "sim-edit", "sim-upscale",
+	for _, name := range []string{"sim-chat-small", "sim-chat-large", "sim-claude", "sim-gemini", "sim-responses", "sim-azure",
+		"sim-bedrock", "sim-bedrock-claude", "sim-vertex", "sim-vertex-claude", "sim-failover", "sim-embed",
+		"gpt-4o", "gpt-4o-mini", "text-embedding-3-small", "sim-image", "gpt-image-1", "sim-edit", "sim-upscale",
 		"sim-cutout"} {
 		if !names[name] {
 			t.Errorf("nothing is called %s", name)

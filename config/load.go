@@ -115,12 +115,15 @@ var demoFolder embed.FS
 
 // Demo is the built-in config of `make run`: simulated models at the given
 // address, http://host:port without a path, so that everything can be tried
-// without an account anywhere.
+// without an account anywhere. accountFile is the key of the service account that
+// the simulated Google knows.
 //
 // It panics when the address is not usable, since both come with the program.
-func Demo(simURL string) *Config {
+func Demo(simURL, accountFile string) *Config {
+	values := map[string]string{"SIM_URL": simURL, "SIM_ACCOUNT": accountFile}
 	c, err := Parse("demo.yaml", demoFile, func(name string) (string, bool) {
-		return simURL, name == "SIM_URL"
+		value, ok := values[name]
+		return value, ok
 	})
 	if err != nil {
 		panic(fmt.Sprintf("config: the built-in config cannot be used with %s: %v", simURL, err))

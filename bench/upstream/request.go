@@ -19,6 +19,7 @@ type request struct {
 	method    []byte
 	path      []byte
 	body      []byte // transfer coding removed
+	came      []byte // the body, before a cloud's door made another of it
 	length    int
 	chunked   bool
 	close     bool
@@ -82,7 +83,7 @@ func (c *conn) read() error {
 // slice points the request into the input, which no longer moves.
 func (c *conn) slice(end int, body []byte) {
 	_ = c.parseHead(c.in[:end]) // the buffer may have moved while the body was read
-	c.req.body = body
+	c.req.body, c.req.came = body, body
 }
 
 func (c *conn) readChunked(end int) error {

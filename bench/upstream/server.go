@@ -3,6 +3,7 @@ package upstream
 import (
 	"errors"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,6 +57,7 @@ type Server struct {
 	failed    map[string]int // fail_first: failures given so far, by scenario id
 	nodes     map[string]*Node
 	jobs      map[string]*job
+	account   string // the file of AccountFile; empty: none was asked for
 	running   sync.WaitGroup
 }
 
@@ -146,10 +148,30 @@ func (s *Server) Start() (baseURL string, err error) {
 	return "http://" + ln.Addr().String() + "/v1", nil
 }
 
+// AccountFile is the path of a service account's key, which is there until Close.
+func (s *Server) AccountFile() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.account != "" {
+		return s.account, nil
+	}
+	file, err := os.CreateTemp("", "farebox-simulated-*.json") // for its owner alone
+	if err != nil {
+		return "", err
+	}
+	s.account = file.Name()
+	_, err = file.Write(s.identity.ServiceAccount("https://oauth2.googleapis.com/token"))
+	return s.account, errors.Join(err, file.Close())
+}
+
 // Close ends all listeners and connections and waits for them.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
+	if s.account != "" {
+		_ = os.Remove(s.account)
+		s.account = ""
+	}
 	for ln := range s.listeners {
 		_ = ln.Close()
 	}

@@ -139,8 +139,8 @@ func (t *truth) abort(a Abort) {
 }
 
 func (t *truth) received(r *request, path string, status int) {
-	kept := Received{Head: string(r.head), BodyBytes: len(r.body), Path: path, Status: status}
-	kept.Body = append([]byte(nil), r.body[:min(len(r.body), keptBodySize)]...)
+	kept := Received{Head: string(r.head), BodyBytes: len(r.came), Path: path, Status: status}
+	kept.Body = append([]byte(nil), r.came[:min(len(r.came), keptBodySize)]...)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.last) == t.keep {
