@@ -185,8 +185,8 @@ func (v *validator) cloud(path string, u *Upstream) {
 		{"google", "vertex", u.Google != (Google{})},
 	} {
 		if group.written && u.Dialect != group.dialect {
-			v.wrong(path+"."+group.key, "%s: stands at an upstream of dialect %s; expected it at one of dialect %s",
-				group.key, u.Dialect, group.dialect)
+			v.wrong(path+"."+group.key, "it stands at an upstream of dialect %s; expected it at one of dialect %s",
+				u.Dialect, group.dialect)
 		}
 	}
 	v.oneCredential(path, u)

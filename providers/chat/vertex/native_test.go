@@ -2,6 +2,7 @@ package vertex
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"farebox/config"
@@ -43,4 +44,37 @@ func TestTheVersionStandsInThePlaceOfTheModel(t *testing.T) {
 		"/models/claude@2:rawPredict", false)
 	f(`{"max_tokens":100,"top_k":3,"model":"m","temperature":1,`+told+`}`, `{"max_tokens":70,`+version+`,`+told+`}`,
 		"/models/claude@2:rawPredict", false, "temperature", "top_k")
+}
+
+// Google answers for itself, in front of the model, with names of the operator's; what
+// the model says is about the request.
+func TestErrorsOfGoogleAreTheOperators(t *testing.T) {
+	t.Parallel()
+	f := func(status int, body string, want int, code string) {
+		t.Helper()
+		for _, d := range []dialect.Dialect{Anthropic{}, Native{}} {
+			got := d.Error(status, 0, []byte(body))
+			if got.Status != want || got.Code != code || strings.Contains(got.Message, "operator") {
+				t.Errorf("%T: %d %s: %+v", d, status, body, got)
+			}
+		}
+	}
+	const about = `"message":"projects/operator/locations/x"}}`
+	f(403, `{"error":{"code":403,"status":"PERMISSION_DENIED",`+about, 503, "MODEL_OFFLINE")
+	f(401, `{"error":{"code":401,"status":"UNAUTHENTICATED",`+about, 503, "MODEL_OFFLINE")
+	f(404, `[{"error":{"code":404,"status":"NOT_FOUND",`+about+`]`, 503, "MODEL_OFFLINE")
+	f(429, `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED",`+about, 429, "MODEL_OVERLOADED")
+	f(400, `{"error":{"code":400,"status":"INVALID_ARGUMENT",`+about, 400, "INVALID_REQUEST")
+	f(400, `{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: must be at least 1"}}`,
+		400, "INVALID_REQUEST")
+}
+
+func FuzzError(f *testing.F) {
+	f.Add(400, []byte(`[{"error":{"status":"NOT_FOUND"}}]`))
+	f.Add(429, []byte(`{"error":{"status":7}}`))
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		if got := (Native{}).Error(status, 0, body); got.Status < 400 || got.Code == "" || got.Message == "" {
+			t.Errorf("%+v", got)
+		}
+	})
 }
