@@ -115,7 +115,8 @@ func (c *conn) bedrock(path, query string) (string, *refusal) {
 			service = "bedrock-mantle"
 		}
 		r := signedRequest{method: string(c.req.method), path: string(full), query: query, body: c.req.body,
-			header: c.header, now: c.srv.identity.now(), service: service, secretOf: c.srv.identity.secretOf}
+			header: c.header, now: c.srv.identity.now(), service: service, secretOf: c.srv.identity.secretOf,
+			sessionOf: c.srv.identity.sessionOf}
 		if kind, text := r.fault(); kind != "" {
 			return no(kind, text)
 		}

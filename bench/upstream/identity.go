@@ -48,6 +48,7 @@ type Identity struct {
 	skew   time.Duration     // of the simulated clouds' clock
 	secret map[string]string // further AWS keys
 	banned map[string]bool   // AWS keys that hold no more
+	bound  map[string]string // session tokens that AWS keys go with
 }
 
 // Identity is the server's.
@@ -97,6 +98,22 @@ func (i *Identity) AddAWS(access, secret string) {
 		}
 		i.secret[access] = secret
 	})
+}
+
+// BindAWS has a pair of AWS keys go with a session token alone.
+func (i *Identity) BindAWS(access, session string) {
+	i.with(func() {
+		if i.bound == nil {
+			i.bound = map[string]string{}
+		}
+		i.bound[access] = session
+	})
+}
+
+// sessionOf is the session token that an access key goes with; empty: none.
+func (i *Identity) sessionOf(access string) (session string) {
+	i.with(func() { session = i.bound[access] })
+	return session
 }
 
 // RevokeAWS forgets a pair of keys.

@@ -26,7 +26,7 @@ type signedRequest struct {
 	header              func(name string) []byte // nil: there is none
 	now                 time.Time
 	service             string
-	secretOf            func(access string) string
+	secretOf, sessionOf func(access string) string
 }
 
 // fault is the kind of AWS's error and its text; empty: the signature is good.
@@ -56,6 +56,9 @@ func (r *signedRequest) fault() (kind, text string) {
 	at, err := time.Parse(awsTime, date)
 	if err != nil || date[:8] != scope[1] {
 		return "IncompleteSignatureException", "Date in Credential scope does not match the request's."
+	}
+	if string(r.header("x-amz-security-token")) != r.sessionOf(scope[0]) {
+		return "UnrecognizedClientException", "The security token included in the request is invalid."
 	}
 	secret := r.secretOf(scope[0])
 	if secret == "" {

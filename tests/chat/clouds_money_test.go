@@ -184,3 +184,34 @@ func TestALyingTokenEndpointCostsNobodyAnything(t *testing.T) {
 		}
 	}
 }
+
+// Keys of a role go with a session token, which is signed and sent; without it they are
+// worth nothing, and cost nothing.
+func TestKeysOfARoleComeWithTheirSession(t *testing.T) {
+	t.Parallel()
+	c := startClouds(t)
+	c.Identity().AddAWS("ASIAROLE", "secret/of+role")
+	c.Identity().BindAWS("ASIAROLE", "session//token==")
+	c.write(t, c.awsFile, awsProfile("ASIAROLE", "secret/of+role"))
+	g := rig.StartGateway(t, c.config(""))
+	g.NewAccount("rich", "100")
+	key := g.Key("rich")
+	ask := func() int {
+		status, _, answer := g.Post("/chat/completions", key, cloudAsk("bedrock-claude", "", "hello"))
+		if strings.Contains(string(answer), "session") || strings.Contains(string(answer), "security token") {
+			t.Errorf("%s", answer)
+		}
+		return status
+	}
+	if status := ask(); status != 503 {
+		t.Errorf("without the session: %d", status)
+	}
+	if spent := g.Settled()["rich"].Spent; spent != 0 {
+		t.Errorf("spent %s", spent)
+	}
+	c.write(t, c.awsFile, awsProfile("ASIAROLE", "secret/of+role")+"aws_session_token = session//token==\n")
+	rig.Await(t, "the keys with their session", func() bool { return ask() == 200 })
+	if strings.Contains(g.Log(), "session//token") || strings.Contains(g.Log(), "secret/of+role") {
+		t.Error("the log has a secret")
+	}
+}
