@@ -119,9 +119,12 @@ type TextParser struct {
 	// Workers is how many documents are read at once; what comes beyond waits.
 	// Default 2, 1 to 64. Each may have Memory (default 512MB, 128MB to 16GB) and
 	// takes Timeout (default 20s, 1s to 5m) for a document at the most.
-	Workers int           `yaml:"workers"`
-	Memory  Size          `yaml:"memory"`
-	Timeout time.Duration `yaml:"timeout"`
+	Workers int `yaml:"workers"`
+	// PerChild is after how many documents and pages a process is replaced: with 1, none
+	// meets what another may have left. Default 200, 1 to 100000.
+	PerChild int           `yaml:"per_child"`
+	Memory   Size          `yaml:"memory"`
+	Timeout  time.Duration `yaml:"timeout"`
 	// PDF names what reads PDFs: builtin (default), pdftotext (the program at
 	// Path) or tika (the server at URL, which gets every kind of document that is
 	// not plain text).
@@ -141,8 +144,8 @@ type OCR struct {
 
 func (t *TextParser) defaults() {
 	*t = TextParser{
-		Price: callPrice, Workers: 2, Memory: 512 << 20, Timeout: 20 * time.Second, Engine: "builtin",
-		Path: "pdftotext", OCR: OCR{Engine: "none", Path: "tesseract", Languages: "eng", Pages: 20},
+		Price: callPrice, Workers: 2, PerChild: 200, Memory: 512 << 20, Timeout: 20 * time.Second,
+		Engine: "builtin", Path: "pdftotext", OCR: OCR{Engine: "none", Path: "tesseract", Languages: "eng", Pages: 20},
 	}
 }
 
@@ -238,6 +241,7 @@ func (v *validator) textParser(path string, t *TextParser) {
 	v.callPrice(path+".price", t.Price)
 	v.rate(path+".rate", t.Rate)
 	whole(v, path+".workers", t.Workers, 1, 64)
+	whole(v, path+".per_child", t.PerChild, 1, 100_000)
 	size(v, path+".memory", t.Memory, 128<<20, 16<<30)
 	v.duration(path+".timeout", t.Timeout, time.Second, 5*time.Minute)
 	v.oneOf(path+".engine", t.Engine, "builtin", "pdftotext", "tika")

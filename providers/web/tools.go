@@ -248,7 +248,7 @@ func newJail(cfg *config.Config, log zerolog.Logger) *jail.Pool {
 		o.Cache = ""
 	}
 	if c := cfg.Augment.TextParser; c != nil {
-		o.Workers, o.Memory, o.Limit, o.CPU = c.Workers, int64(c.Memory), c.Timeout, c.Timeout
+		o.Workers, o.Jobs, o.Memory, o.Limit, o.CPU = c.Workers, c.PerChild, int64(c.Memory), c.Timeout, c.Timeout
 	}
 	return jail.New(o)
 }

@@ -273,6 +273,21 @@ func TestDocuments(t *testing.T) {
 	s.CLI("verify")
 }
 
+// With per_child: 1 nothing of a document can wait for another in the process that
+// reads both.
+func TestADocumentMeetsNoOther(t *testing.T) {
+	t.Parallel()
+	s := start(t, settings+"augment: { text_parser: { workers: 1, per_child: 1 } }\n", "1")
+	for range 3 {
+		rig.Await(t, "a document is read", func() bool {
+			status, _ := s.parse(t, "a", []byte("stork"))
+			return status == 200
+		})
+	}
+	s.MetricIs("farebox_jail_children_total", func(n float64) bool { return n >= 3 })
+	s.CLI("verify")
+}
+
 // A document that takes too long is the client's, and says so; one that waited too
 // long for its turn is not.
 func TestDocumentsThatTakeTooLong(t *testing.T) {
