@@ -160,9 +160,10 @@ func (s *stream) change(delta, logprobs []byte) (plain bool) {
 		}
 	}
 	if reasoning != nil {
+		s.plainly = true
 		s.think(reasoning[1 : len(reasoning)-1])
 	}
-	s.details(details, reasoning == nil)
+	s.details(details, !s.plainly)
 	s.content(content, logprobs)
 	if len(refusal) > 2 && refusal[0] == '"' {
 		if it := s.message(refusalPart); it != nil {

@@ -48,8 +48,9 @@ type stream struct {
 	params  []byte
 	brand   []byte
 
-	usual usual
-	odd   bool // the chunk says more than a text
+	usual   usual
+	odd     bool // the chunk says more than a text
+	plainly bool // thoughts come as reasoning_content, which details may repeat
 }
 
 // Stream is dialect.Form.
