@@ -72,6 +72,17 @@ func (f *Form) Release() {
 // Kind is dialect.Form.
 func (f *Form) Kind() dialect.FormKind { return dialect.Responses }
 
+// Untold is dialect.Partial: chats have no word for a prompt that is to be shortened.
+func (f *Form) Untold() *dialect.Unsupported {
+	if string(f.text(f.doc.TopIndex(TopTruncation))) != "auto" {
+		return nil
+	}
+	return &dialect.Unsupported{
+		Path: "truncation", Own: true,
+		Text: "truncation: auto is not offered by this model; send no more than its context holds.",
+	}
+}
+
 // Problems are what keeps the body from becoming a chat body, by the client's names.
 func (f *Form) Problems() []dialect.Unsupported { return f.problems }
 

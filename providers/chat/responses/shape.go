@@ -191,4 +191,7 @@ func raw(body []byte, doc *scan.Document, i int32) []byte {
 	return doc.Fields[i].Raw(body)
 }
 
-var _ dialect.Form = (*Form)(nil)
+var (
+	_ dialect.Form    = (*Form)(nil)
+	_ dialect.Partial = (*Form)(nil)
+)
