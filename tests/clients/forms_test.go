@@ -88,3 +88,9 @@ func conversations(t *testing.T, count int) {
 func TestPackagesOnResponsesNode(t *testing.T) {
 	form(t, "public/node", "node_modules/@ai-sdk/anthropic", nodeCount, append(node, "responses.suite.mjs")...)
 }
+
+// openai-agents of PyPI works as it comes, on /responses.
+func TestPackagesOnResponsesPython(t *testing.T) {
+	form(t, "public/python", ".venv", pythonCount, python(t, "public/python", ".venv"), "-m", "unittest", "-v",
+		"responses_suite")
+}
