@@ -15,7 +15,7 @@ import (
 // what their upstreams speak.
 
 var (
-	responsesModels = []string{"sim-chat", "sim-claude"}
+	responsesModels = []string{"sim-chat", "sim-claude", "sim-responses"}
 	messagesModels  = []string{"sim-chat", "sim-claude"}
 )
 
@@ -23,11 +23,18 @@ var (
 func form(t *testing.T, dir, needs, count string, command ...string) {
 	t.Helper()
 	t.Parallel()
+	formWithin(t, 32, dir, needs, count, command...)
+}
+
+// formWithin is form with so many tokens of room for each broken answer.
+func formWithin(t *testing.T, room rig.Money, dir, needs, count string, command ...string) {
+	t.Helper()
 	dir = filepath.Join("bench", "clients", dir)
 	if _, err := os.Stat(filepath.Join(dir, needs)); err != nil {
 		servers.Missing(t, needs+" of "+dir)
 	}
 	c := startClients(t)
+	c.room = room
 	out := c.RunSuite(t, c.environment(), dir, command...)
 	rig.Counted(t, out, count)
 	c.recount(t)
@@ -79,7 +86,9 @@ func TestLongEventsAreThoseOfThePackages(t *testing.T) { conversations(t, 1000) 
 
 // conversations has so many of each form.
 func conversations(t *testing.T, count int) {
-	form(t, "python", ".venv", pythonCount, "env", "FAREBOX_CONVERSATIONS="+strconv.Itoa(count),
+	const room = 300 // what broke off is counted here, with its tools and pictures
+	t.Parallel()
+	formWithin(t, room, "python", ".venv", pythonCount, "env", "FAREBOX_CONVERSATIONS="+strconv.Itoa(count),
 		python(t, "python", ".venv"), "-m", "unittest", "-v", "events_suite.Conversations")
 }
 

@@ -32,7 +32,8 @@ var (
 type clients struct {
 	*rig.Gateway
 	first, second     *rig.Simulated
-	rich, poor, tight string // keys; tight belongs to an account of its own, for sim-scarce
+	room              rig.Money // tokens that a broken request may be charged for beyond what the upstream counts
+	rich, poor, tight string    // keys; tight belongs to an account of its own, for sim-scarce
 }
 
 const (
@@ -42,7 +43,7 @@ const (
 
 func startClients(t *testing.T) *clients {
 	t.Helper()
-	c := &clients{}
+	c := &clients{room: 32}
 	c.first = rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
 	c.second = rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
 	c.Gateway = rig.StartGateway(t, fmt.Sprintf(rig.ClientsConfig, c.first.URL, c.second.URL))
@@ -100,8 +101,8 @@ func (c *clients) recount(t *testing.T) {
 		t.Errorf("the account without money spent %s", spent)
 	}
 
-	exact, open := bill(c.first.Stats(), firstPrice)
-	moreExact, moreOpen := bill(c.second.Stats(), secondPrice)
+	exact, open := bill(c.first.Stats(), firstPrice, c.room)
+	moreExact, moreOpen := bill(c.second.Stats(), secondPrice, c.room)
 	exact, open = exact+moreExact, open+moreOpen
 	spent := all["rich"].Spent + all["tight"].Spent
 	if exact == 0 {
@@ -121,12 +122,11 @@ func (c *clients) recount(t *testing.T) {
 // bill is what an upstream's truth costs: exactly for whole answers, at most
 // for those that ended early. The gateway counts the prompt of the latter
 // itself when usage never came, so they get a little room.
-func bill(s upstream.Stats, p nanoPerToken) (exact, open rig.Money) {
+func bill(s upstream.Stats, p nanoPerToken, room rig.Money) (exact, open rig.Money) {
 	cost := func(tally upstream.Tally) rig.Money {
 		return rig.Money(tally.PromptTokens-tally.CachedTokens)*p.input + rig.Money(tally.CachedTokens)*p.cached +
 			rig.Money(tally.CompletionTokens)*p.output
 	}
-	const room = 32 // tokens a request
 	aborted, broken := s.Outcomes[upstream.Aborted], s.Outcomes[upstream.Broken]
 	return cost(s.Outcomes[upstream.Complete]),
 		cost(aborted) + cost(broken) + rig.Money(aborted.Requests+broken.Requests)*room*(p.input+p.output)

@@ -27,6 +27,12 @@ upstreams:
     key: upstream-key
     retry_safe: true
     breaker: { failures: 0 }
+  - name: native
+    base_url: %[1]s
+    key: upstream-key
+    responses: true
+    retry_safe: true
+    breaker: { failures: 0 }
   - name: loose
     base_url: %[1]s
     key: upstream-key
@@ -56,6 +62,13 @@ models:
     capabilities: *all
     price: { input: 3, output: 15, cache_read: 0.3 }
     targets: [{ upstream: second }]
+  - id: sim-responses # its upstream speaks /responses itself
+    tier: unlimited
+    context_tokens: 128000
+    max_completion_tokens: 16384
+    capabilities: *all
+    price: *price
+    targets: [{ upstream: native }]
   - id: sim-plain
     tier: unlimited
     context_tokens: 8192

@@ -25,6 +25,7 @@ export const models = {
   plain: need('FAREBOX_PLAIN_MODEL'), // text only: no tools, no images, no schemas
   alias: need('FAREBOX_ALIAS'), // a foreign name of models.openai
   loose: need('FAREBOX_LOOSE_MODEL'), // its upstream does not see to schemas
+  native: 'sim-responses', // its upstream speaks /responses itself
   responses: need('FAREBOX_RESPONSES_MODELS').split(' '), // one of each way that /responses is served
   messages: need('FAREBOX_MESSAGES_MODELS').split(' '), // the same of /messages
 };

