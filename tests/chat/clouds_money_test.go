@@ -147,7 +147,8 @@ func TestALyingTokenEndpointCostsNobodyAnything(t *testing.T) {
 	t.Parallel()
 	c := startClouds(t)
 	c.Identity().Lie(`{"access_token":"stolen-token","expires_in":0}`)
-	g := rig.StartGateway(t, c.config(""))
+	g := rig.StartGateway(t, c.config("  - { id: two, context_tokens: 1000, price: free, "+
+		"targets: [{ upstream: vertex }, { upstream: azure, priority: 1 }] }\n"))
 	g.NewAccount("rich", "100")
 	key := g.Key("rich")
 	refused := func(why string) {
@@ -163,6 +164,9 @@ func TestALyingTokenEndpointCostsNobodyAnything(t *testing.T) {
 	refused("too large")
 	c.Identity().Fail(302)
 	refused("refuses (302)")
+	if status, _, answer := g.Post("/chat/completions", key, cloudAsk("two", "", "hello")); status != 200 {
+		t.Errorf("another target is not asked: %d %s", status, answer)
+	}
 	if spent := g.Settled()["rich"].Spent; spent != 0 {
 		t.Errorf("spent %s", spent)
 	}
