@@ -24,6 +24,23 @@ func BenchmarkTextEvent(b *testing.B) {
 	}
 }
 
+func BenchmarkRelayedTextEvent(b *testing.B) {
+	c := toldOf(b, `{"model":"m","max_tokens":500,"messages":[{"role":"user","content":"hi"}],"stream":true}`)
+	begin, data := []byte(start(startUsage)+open("0", `{"type":"text","text":""}`)), []byte(text("0", " the"))
+	b.ReportAllocs()
+	s := Native{}.Stream(c, target(c))
+	s.Pass(begin)
+	for n := 0; b.Loop(); n++ {
+		if n == 300 {
+			n = 0
+			s.Release()
+			s = Native{}.Stream(c, target(c))
+			s.Pass(begin)
+		}
+		s.Pass(data)
+	}
+}
+
 func BenchmarkThinkingEvent(b *testing.B) {
 	c := chatOf(b, prompt)
 	data := []byte(delta("0", `{"type":"thinking_delta","thinking":" the"}`))
