@@ -43,7 +43,7 @@ var dialects = map[string]spoken{
 	},
 	"anthropic": {
 		chat: anthropic.Dialect{}, probe: "/messages",
-		natives: [dialect.FormKinds]dialect.Dialect{dialect.Messages: anthropic.Native{}},
+		natives: [dialect.FormKinds]dialect.Dialect{dialect.Messages: anthropic.Vendor{}},
 		headers: [][2]string{{anthropic.VersionHeader, anthropic.Version}},
 	},
 	"gemini":  {chat: gemini.Dialect{}}, // without a model in the path there is nothing to ask but the list

@@ -19,10 +19,7 @@ import (
 // the cache that the price is not for, and thoughts that are not Anthropic's own.
 type Native struct{}
 
-var (
-	_ dialect.Dialect = Native{}
-	_ dialect.Counter = Native{}
-)
+var _ dialect.Dialect = Native{}
 
 // betaHeader names features that are being tried.
 const betaHeader = "anthropic-beta"
@@ -34,29 +31,6 @@ func (Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *d
 		r.Accept = acceptStream
 	}
 	return nil
-}
-
-var countPath = []byte("/messages/count_tokens")
-
-// Count is dialect.Counter's.
-func (Native) Count(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	tell(r, c, t, s)
-	r.Path = countPath
-	return nil
-}
-
-// Counted is dialect.Counter's.
-func (Native) Counted(body []byte) (tokens int64, ok bool) {
-	if !dialect.IsObject(body) {
-		return 0, false
-	}
-	var m dialect.Member
-	for at, more := dialect.NextMember(body, 1, &m); more; at, more = dialect.NextMember(body, at, &m) {
-		if string(m.Key) == "input_tokens" {
-			return dialect.ReadCount(body[m.From:m.To])
-		}
-	}
-	return 0, false
 }
 
 // tell fills r with the client's own body.
