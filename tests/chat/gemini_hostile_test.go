@@ -142,29 +142,26 @@ func peakMB(t *testing.T, pid int) int {
 	return kb >> 10
 }
 
-// A video of few bytes may be read at any length: what a truthful upstream counts is
-// charged up to the model's context, beyond what was held, and owed where it cannot
-// be paid.
+// A video of few bytes may be read at any length, so that the whole context is held for
+// it: who cannot pay that is refused, and what a truthful upstream counts is charged.
 func TestGeminiVideosAreChargedAtTheirLength(t *testing.T) {
 	t.Parallel()
 	up := rig.StartRaw(t, rig.Sends(rig.HTTPAnswer(200, "application/json",
 		`{"candidates": [{"content": {"parts": [{"text": "four"}]},"finishReason": "STOP"}],"usageMetadata": {"promptTokenCount": 90000,`+
 			`"candidatesTokenCount": 1}}`)))
 	g := rig.StartGateway(t, fmt.Sprintf(geminiHostileConfig, strings.TrimSuffix(up.URL, "/v1")+"/v1beta"))
-	g.NewAccount("a", "0.05")
-	key := g.Key("a")
-	ask := func() int {
+	g.NewAccount("poor", "0.05")
+	g.NewAccount("a", "10")
+	ask := func(key string) int {
 		status, _, _ := g.Post("/chat/completions", key, `{"model":"m","messages":[{"role":"user","content":[{"type":"video_url",`+
 			`"video_url":{"url":"data:video/mp4;base64,AAAA"}}]}]}`)
-		g.Settled()
 		return status
 	}
-	if first, second := ask(), ask(); first != 200 || second != 402 {
-		t.Errorf("answered %d, then %d", first, second)
+	if poor, other := ask(g.Key("poor")), ask(g.Key("a")); poor != 402 || other != 200 {
+		t.Errorf("answered %d to who cannot pay the context, %d to who can", poor, other)
 	}
-	g.Credit("a", "10")
-	if a := g.Settled()["a"]; rig.Money(a.Spent) != 90_000*1000+2000 {
-		t.Errorf("charged %s", a.Spent)
+	if books := g.Settled(); books["a"].Spent != 90_000*1000+2000 || books["poor"].Spent != 0 {
+		t.Errorf("charged %s and %s", books["a"].Spent, books["poor"].Spent)
 	}
 }
 

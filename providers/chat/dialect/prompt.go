@@ -23,7 +23,8 @@ const (
 // for every text: a token has at least one byte. Images count as imageTokens
 // each, whatever the size of their data. Files, audio and video are read by the
 // upstream at a length nobody knows here: inline ones count a token a byte,
-// linked ones as the model's whole context. likely is the usual number, for
+// linked ones as the model's whole context, and so do all videos, of which an hour
+// of one picture fits into a few bytes. likely is the usual number, for
 // token rate limits.
 func EstimatePrompt(c *Chat, imageTokens int64) (upper, likely int64) {
 	text, images, more := measure(c, imageTokens)
@@ -39,7 +40,7 @@ func measure(c *Chat, imageTokens int64) (text, attached, more int64) {
 		attached += imageTokens
 		switch {
 		case kind == PartImage:
-		case bytes.HasPrefix(data, httpPrefix) && c.Model != nil:
+		case c.Model != nil && (kind == PartVideo || bytes.HasPrefix(data, httpPrefix)):
 			more += max(0, c.Model.Chat.ContextTokens-imageTokens)
 		default:
 			more += max(0, int64(len(data))-imageTokens)

@@ -79,11 +79,12 @@ func (s *stream) usual(data []byte) bool {
 		}
 	}
 	if usage != nil {
-		s.told = s.told[:0]
+		if !replaces(usage) {
+			s.settle()
+		}
+		s.told = append(s.told[:0], usage...)
 		if s.chunks%readEvery == 1 {
-			s.counts.read(usage)
-		} else {
-			s.told = append(s.told, usage...)
+			s.settle()
 		}
 		s.reported = s.counts.seen && s.Finished()
 	}
@@ -91,6 +92,22 @@ func (s *stream) usual(data []byte) bool {
 		s.content(0, &s.choices[0], text, nil)
 	}
 	return true
+}
+
+// replaces says that a usage, once it is read, leaves nothing of those before it: it
+// begins with a count above zero, as Google's do.
+func replaces(usage []byte) bool {
+	c := cursor{b: usage}
+	if !c.take("{") || !c.member(`"promptTokenCount"`) {
+		return false
+	}
+	from := dialect.SkipSpace(usage, c.at)
+	to := from
+	for to < len(usage) && usage[to] >= '0' && usage[to] <= '9' {
+		to++
+	}
+	const safe = 15 // digits that every count may have
+	return to > from && to-from <= safe && usage[from] != '0' && (usage[to] == ',' || usage[to] == '}')
 }
 
 // unusual reads the first such event of a stream, and those of other forms.
