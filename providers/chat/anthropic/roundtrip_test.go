@@ -238,7 +238,7 @@ func asChat(t testing.TB, body string) (*messages.Form, *dialect.Chat) {
 // dialect as it went in.
 func TestMessagesThroughChatLoseNothing(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(2000) {
+	for seed := range uint64(400) {
 		body := newTalker(seed).body()
 		want := canonical(parse(t, write(body)))
 		_, c := asChat(t, write(body))
@@ -256,7 +256,7 @@ func TestMessagesThroughChatLoseNothing(t *testing.T) {
 // writes of it is read as a client's.
 func TestChatsThroughMessagesLoseNothing(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(2000) {
+	for seed := range uint64(400) {
 		_, c := asChat(t, write(newTalker(seed+10_000).body()))
 		sentBody, err := sent(t, c)
 		if err != nil {
@@ -418,7 +418,7 @@ func (r *talker) events(t testing.TB, m object) string {
 // anywhere, and its events are what Anthropic's package can read.
 func TestAnswersThroughChatLoseNothing(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(1000) {
+	for seed := range uint64(300) {
 		r := newTalker(seed)
 		m := r.message()
 		f, c := asChat(t, `{"model":"m","max_tokens":900,"stream":true,"messages":[{"role":"user","content":"hi"}]}`)
