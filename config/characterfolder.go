@@ -275,7 +275,7 @@ func (f *CharacterFolder) gather() *CharacterSet {
 		c := *file.good
 		c.File = name
 		if other := s.bySlug[c.Slug]; other != nil {
-			s.Wrong[name] = fmt.Errorf("the character %s is in %s already; expected another slug:", c.Slug, other.File)
+			s.Wrong[name] = fmt.Errorf("the character %s is in %s already; expected a slug: of its own", c.Slug, other.File)
 			continue
 		}
 		if len(s.List) == MaxCharacters {

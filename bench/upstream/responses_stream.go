@@ -9,7 +9,6 @@ type responseStream struct {
 	open   bool   // an item is
 	item   output // the last one
 	index  int    // of it
-	tool   int    // which call it is
 	items  []byte // those that are done, with commas between
 }
 

@@ -28,11 +28,10 @@ func parse(t testing.TB, text string) (o object) {
 }
 
 func write(v any) string {
-	var b bytes.Buffer
+	var b strings.Builder
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic(err)
+	if e.SetEscapeHTML(false); e.Encode(v) != nil {
+		panic(v)
 	}
 	return strings.TrimSpace(b.String())
 }

@@ -92,7 +92,7 @@ func (w *request) keep(m int32, k *kept) {
 		}
 	})
 	own := w.c.Raw(w.doc.Member(m, dialect.MessageThoughtSignature))
-	if entries > 0 || k.details != nil && len(k.details) > 2 || len(own) <= 2 || own[0] != '"' {
+	if entries > 0 || len(k.details) > 2 || len(own) <= 2 || own[0] != '"' {
 		return
 	}
 	if w.hasCalls(m) {
