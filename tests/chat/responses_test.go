@@ -45,7 +45,7 @@ models:
 `
 
 // startResponses starts a gateway before an upstream, and gives an account named a 100 USD.
-func startResponses(t *testing.T, url, events string) (*rig.Gateway, string) {
+func startResponses(t testing.TB, url, events string) (*rig.Gateway, string) {
 	t.Helper()
 	g := rig.StartGateway(t, fmt.Sprintf(responsesConfig, strings.TrimSuffix(url, "/v1"), events))
 	g.NewAccount("a", "100")

@@ -79,10 +79,10 @@ func TestAnthropicPython(t *testing.T) {
 
 // Each event of random conversations is what the packages' own models say, however
 // the upstreams write it.
-func TestEventsAreThoseOfThePackages(t *testing.T) { conversations(t, 100) }
+func TestEventsAreThoseOfThePackages(t *testing.T) { conversations(t, 40) }
 
-// The same in thousands, of other seeds each time.
-func TestLongEventsAreThoseOfThePackages(t *testing.T) { conversations(t, 1000) }
+// The same in hundreds, of other seeds each time.
+func TestLongEventsAreThoseOfThePackages(t *testing.T) { conversations(t, 400) }
 
 // conversations has so many of each form.
 func conversations(t *testing.T, count int) {

@@ -28,8 +28,12 @@ type publicGateway struct {
 func startDemonstration(t *testing.T) *publicGateway {
 	t.Helper()
 	s := rig.StartUpstream(t, upstream.Options{})
+	account, err := s.AccountFile()
+	if err != nil {
+		t.Fatal(err)
+	}
 	return startPublic(t, filepath.Join("config", "demo.yaml"),
-		[]string{"${SIM_URL}", strings.TrimSuffix(s.URL, "/v1")},
+		[]string{"${SIM_URL}", strings.TrimSuffix(s.URL, "/v1"), "${SIM_ACCOUNT}", account},
 		"FAREBOX_MODEL=sim-chat-small", "FAREBOX_EMBEDDING_MODEL=sim-embed", "FAREBOX_STRICT=1")
 }
 

@@ -107,7 +107,7 @@ func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
 	for _, round := range attack.Rounds {
 		t.Run(round.Name, func(t *testing.T) {
 			g, o := attacked(t, true)
-			o.Customers, o.Rate, o.Duration, o.Quiet = 100, 1, 5*time.Second, 2*time.Second
+			o.Customers, o.Rate, o.Duration, o.Quiet = 100, 1, 3*time.Second, 2*time.Second
 			o.Rounds = []attack.Round{round}
 			r := attackOn(t, g, o)
 			under := r.Phases[1]
@@ -131,13 +131,13 @@ func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
 	}
 }
 
-// All attacks at once for a minute, each at its rate: 200 ordinary customers are
+// All attacks at once for a while, each at its rate: 200 ordinary customers are
 // answered, rightly and nearly as fast as without, memory stays within what is
 // configured and comes back, and the books add up.
 func TestLongOrdinaryCustomersAreServedBesideAllAttacks(t *testing.T) {
 	g, o := attacked(t, true)
 	o.Customers, o.Rate, o.Together = 200, 0.5, true
-	o.Duration, o.Quiet, o.Recovery = time.Minute, 20*time.Second, 30*time.Second
+	o.Duration, o.Quiet, o.Recovery = 45*time.Second, 15*time.Second, 30*time.Second
 	if text := os.Getenv("FAREBOX_ATTACK_SECONDS"); text != "" {
 		n, _ := strconv.Atoi(text)
 		o.Duration = time.Duration(n) * time.Second
