@@ -18,7 +18,7 @@ import (
 func BenchmarkResponsesBesideChats(b *testing.B) {
 	sim := rig.StartUpstream(b, upstream.Options{})
 	g, key := startResponses(b, sim.URL, "sdk")
-	const tokens, streams, rounds = 8000, 2, 20
+	const tokens, streams, rounds = 8000, 16, 5
 	for _, writes := range []string{"1", "16"} {
 		b.Run("events a write: "+writes, func(b *testing.B) {
 			cost := func(path, body string) float64 {
