@@ -1,0 +1,66 @@
+package queue
+
+// Kind is what is made.
+type Kind string
+
+// The kinds. They are stored with jobs.
+const (
+	Music Kind = "music"
+	Video Kind = "video"
+)
+
+// Order is one job in our own terms, as routes has checked it: ranges hold, and what the
+// model does not support is not set. It is kept with the job as JSON until the upstream
+// has it. Zero values are what the client did not say, unless they are pointers.
+type Order struct {
+	Kind   Kind   `json:"kind"`
+	Prompt string `json:"prompt,omitempty"`
+
+	// Music (addendum 9.6).
+	Lyrics          string   `json:"lyrics,omitempty"`
+	LyricsOptimizer bool     `json:"lyrics_optimizer,omitempty"`
+	Seconds         int64    `json:"seconds,omitempty"` // that are ordered and paid; 0: the model decides
+	Instrumental    bool     `json:"instrumental,omitempty"`
+	Loop            bool     `json:"loop,omitempty"`
+	Voice           string   `json:"voice,omitempty"`
+	Language        string   `json:"language,omitempty"`
+	Speed           *float64 `json:"speed,omitempty"`
+	Format          string   `json:"format,omitempty"` // mp3, wav, flac
+
+	// Video (addendum 10.1). Links were checked and are those of the client or of what
+	// it sent, as an upstream may fetch them.
+	NegativePrompt string    `json:"negative_prompt,omitempty"`
+	Duration       string    `json:"duration,omitempty"` // as ordered: 5s, auto, 1 gen
+	AspectRatio    string    `json:"aspect_ratio,omitempty"`
+	Resolution     string    `json:"resolution,omitempty"`
+	UpscaleFactor  int       `json:"upscale_factor,omitempty"`
+	Audio          *bool     `json:"audio,omitempty"`
+	BitrateMode    string    `json:"bitrate_mode,omitempty"`
+	Image          string    `json:"image,omitempty"`
+	EndImage       string    `json:"end_image,omitempty"`
+	Sound          string    `json:"sound,omitempty"`   // audio_url
+	Footage        string    `json:"footage,omitempty"` // video_url
+	Images         []string  `json:"images,omitempty"`  // reference_image_urls
+	Videos         []string  `json:"videos,omitempty"`
+	Sounds         []string  `json:"sounds,omitempty"`
+	Documents      []string  `json:"documents,omitempty"`
+	Elements       []Element `json:"elements,omitempty"`
+	Scenes         []string  `json:"scenes,omitempty"`
+	Keyframes      []Frame   `json:"keyframes,omitempty"`
+	Reference      string    `json:"reference,omitempty"` // omni_reference_task_type
+	// Consents are the names of the providers whose terms the client has agreed to.
+	Consents []string `json:"consents,omitempty"`
+}
+
+// Element is something that is to be seen in a video.
+type Element struct {
+	Front  string   `json:"front,omitempty"`
+	Others []string `json:"others,omitempty"`
+	Video  string   `json:"video,omitempty"`
+}
+
+// Frame is a picture that a video is to have at a frame.
+type Frame struct {
+	Image string `json:"image"`
+	Index int    `json:"index"`
+}
