@@ -28,6 +28,7 @@ import (
 	"farebox/proxy/listen"
 	"farebox/routes"
 	"farebox/routes/account"
+	"farebox/routes/audio"
 	"farebox/routes/augment"
 	"farebox/routes/characters"
 	"farebox/routes/chat"
@@ -173,6 +174,7 @@ func serve(file string, override func(*config.Config)) error {
 		world,
 		models.New(),
 		cast,
+		audio.New(),
 	)
 	if err != nil {
 		return err

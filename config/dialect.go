@@ -21,6 +21,7 @@ type dialect struct {
 	writes     bool // serves models of type text
 	draws      bool // serves models of pictures
 	responses  bool // may take POST /responses
+	speaks     bool // serves models of type tts
 	// options are those of targets of type text, with their values.
 	options map[string][]string
 }
@@ -34,7 +35,7 @@ var bearer = carrier{"Authorization", "Bearer "}
 var dialects = []dialect{
 	{
 		name: "openai", key: bearer, endpoints: []string{"/chat/completions", "/embeddings", "/responses"},
-		compatible: true, embeds: true, writes: true, draws: true, responses: true,
+		compatible: true, embeds: true, writes: true, draws: true, responses: true, speaks: true,
 	},
 	{
 		name: "anthropic", key: carrier{header: "x-api-key"}, endpoints: []string{"/messages"},
@@ -56,10 +57,11 @@ var dialects = []dialect{
 		name: "vertex/anthropic", key: bearer, writes: true,
 		options: map[string][]string{"thinking": {"adaptive", "budget", "none"}},
 	},
-	{name: "native", key: bearer, draws: true},
+	{name: "native", key: bearer, draws: true, speaks: true},
 	{name: "sdapi", key: bearer, draws: true},
 	{name: "stability", key: bearer, draws: true},
 	{name: "fal", key: carrier{"Authorization", "Key "}, draws: true},
+	{name: "elevenlabs", key: carrier{header: "xi-api-key"}, endpoints: []string{"/text-to-speech"}, speaks: true},
 }
 
 // dialectsThat are the names of those that can do something.
@@ -99,11 +101,11 @@ func (u *Upstream) KeyHeader() (name, prefix string) {
 	return d.key.header, d.key.prefix
 }
 
-// writes refuses an upstream that makes pictures only.
+// writes refuses an upstream that writes nothing.
 func (v *validator) writes(path string, t *Target, u *Upstream) {
 	if d, known := u.speaks(); known && !d.writes {
 		v.wrong(path+".upstream",
-			"upstream %s speaks %s, which makes pictures only; expected an upstream of dialect %s",
+			"upstream %s speaks %s, which writes no text; expected an upstream of dialect %s",
 			quote(t.Upstream), u.Dialect, choice(dialectsThat(func(d *dialect) bool { return d.writes })))
 	}
 }

@@ -118,7 +118,7 @@ func (v *validator) drops(path string, u *Upstream) {
 		return
 	}
 	if d, known := u.speaks(); known && !d.writes {
-		v.wrong(path+".drop", "drop has no meaning for an upstream of dialect %s, which makes pictures only; "+
+		v.wrong(path+".drop", "drop has no meaning for an upstream of dialect %s, which writes no text; "+
 			"expected it to be left out", u.Dialect)
 		return
 	}

@@ -63,6 +63,7 @@ var unlisted = strings.NewReplacer(
 	choice(dialectsThat(func(*dialect) bool { return true })), "{dialects}",
 	"of dialect "+choice(dialectsThat(func(d *dialect) bool { return d.writes })), "of dialect {dialects of text}",
 	"of dialect "+choice(dialectsThat(func(d *dialect) bool { return d.embeds })), "of dialect {dialects of embeddings}",
+	"of dialect "+choice(dialectsThat(func(d *dialect) bool { return d.speaks })), "of dialect {dialects of speech}",
 	strings.Join(keysOf(newDecoder(nil, nil).shapes(&Model{Type: "text"})...), ", "), "{keys of models}",
 )
 

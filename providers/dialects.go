@@ -1,6 +1,9 @@
 package providers
 
 import (
+	"farebox/providers/audio"
+	"farebox/providers/audio/elevenlabs"
+	speech "farebox/providers/audio/openai"
 	"farebox/providers/chat/anthropic"
 	"farebox/providers/chat/azure"
 	"farebox/providers/chat/bedrock"
@@ -24,6 +27,7 @@ type spoken struct {
 	// natives speak the forms that such upstreams take as their clients write them.
 	natives [dialect.FormKinds]dialect.Dialect
 	picture image.Dialect // nil: none
+	speaker audio.Speaker // nil: none
 	// headers are on every request that has none of the same name from the operator.
 	headers [][2]string
 	// unlisted says that models are not listed, and that a model which does not
@@ -39,7 +43,7 @@ var dialects = map[string]spoken{
 	"openai": {
 		chat:    openai.Dialect{},
 		natives: [dialect.FormKinds]dialect.Dialect{dialect.Responses: responses.Native{}},
-		picture: imageopenai.Dialect{}, probe: "/chat/completions",
+		picture: imageopenai.Dialect{}, speaker: speech.Dialect{}, probe: "/chat/completions",
 	},
 	"anthropic": {
 		chat: anthropic.Dialect{}, probe: "/messages",
@@ -59,8 +63,9 @@ var dialects = map[string]spoken{
 		chat: vertex.Anthropic{}, probe: "/models/farebox:rawPredict", unlisted: true,
 		natives: [dialect.FormKinds]dialect.Dialect{dialect.Messages: vertex.Native{}},
 	},
-	"native":    {picture: native.Dialect{}},
-	"sdapi":     {picture: sdapi.Dialect{}},
-	"stability": {picture: stability.Dialect{}},
-	"fal":       {picture: fal.Dialect{}},
+	"native":     {picture: native.Dialect{}, speaker: speech.Native{}},
+	"sdapi":      {picture: sdapi.Dialect{}},
+	"stability":  {picture: stability.Dialect{}},
+	"fal":        {picture: fal.Dialect{}},
+	"elevenlabs": {speaker: elevenlabs.Dialect{}},
 }

@@ -27,6 +27,7 @@ type capability struct {
 var capabilities = func() map[string]capability {
 	list := map[string]capability{"text": writing, "embedding": embedding}
 	maps.Copy(list, imageTypes)
+	maps.Copy(list, soundTypes)
 	return list
 }()
 

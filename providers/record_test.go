@@ -163,6 +163,16 @@ models:
     created: 1744453050
     price: { generation: 0.01, upscale: { 2x: 0.02, 4x: 0.08 } }
     targets: [{ upstream: a }]
+  - id: example-tts
+    type: tts
+    name: Example TTS
+    description: Voice cloning capable.
+    created: 1776384000
+    voices: [Aurora, Blade, Britney, Carl]
+    supported_formats: [wav]
+    voice_cloning: { mode: zero_shot, price: 0 }
+    price: { input: 50 }
+    targets: [{ upstream: a }]
 `
 
 // notOurs are the fields of the sample that say what this service cannot do:
@@ -183,7 +193,7 @@ func TestRecordsAreThoseOfTheSample(t *testing.T) {
 	want := map[string]record{}
 	for _, r := range recordsOf(t, raw) {
 		if typ := r["type"]; typ == "text" || typ == "embedding" || typ == "image" || typ == "inpaint" ||
-			typ == "upscale" {
+			typ == "upscale" || typ == "tts" {
 			want[r["id"].(string)] = r
 		}
 	}

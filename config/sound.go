@@ -1,0 +1,6 @@
+package config
+
+// soundKinds are the types of models of sound. They share a tier (addendum 3.6).
+var soundKinds = []kind{
+	{"tts", "audio", Rate{RPM: 60}, newSpeech},
+}

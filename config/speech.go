@@ -1,0 +1,269 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Speech is the Spec of a model that speaks (type tts; addendum 7.3 and 9.1).
+type Speech struct {
+	Voices       []string `yaml:"voices"`        // as clients name them; empty: every name is passed on
+	DefaultVoice string   `yaml:"default_voice"` // default: the first of voices
+	// CustomVoiceIDs says that clients may name voices of the upstream that are not
+	// listed (supports_custom_voice_id).
+	CustomVoiceIDs bool     `yaml:"custom_voice_ids"`
+	Formats        []string `yaml:"supported_formats"` // mp3, opus, aac, flac, wav, pcm; default: mp3
+	DefaultFormat  string   `yaml:"default_format"`    // default: the first of supported_formats
+	// InputCharacters is the most that one request may have spoken; default and most 4096.
+	InputCharacters int64              `yaml:"input_characters"`
+	Capabilities    SpeechCapabilities `yaml:"capabilities"`
+	VoiceCloning    *VoiceCloning      `yaml:"voice_cloning"` // none: POST /audio/voices refuses the model
+	Price           *SpeechPrice       `yaml:"price"`         // required; `price: free` for free models
+}
+
+// SpeechCapabilities are the hints that a model follows. Those that it does not follow
+// are left out of what it is asked, as the specification has it.
+type SpeechCapabilities struct {
+	Prompt      bool `yaml:"prompt"`      // how it is to be spoken (supportsPromptParam)
+	Temperature bool `yaml:"temperature"` // supportsTemperatureParam
+	TopP        bool `yaml:"top_p"`       // supportsTopPParam
+	// Languages are those that may be asked for, such as en or pt-BR; [any]: all that
+	// clients name; empty: the model hears by itself.
+	Languages []string `yaml:"languages"`
+}
+
+// VoiceCloning says how a model takes the voice of a sample (POST /audio/voices).
+type VoiceCloning struct {
+	// Mode is zero_shot, where a voice lives for its time, or persistent (default),
+	// where each use begins its time anew.
+	Mode             string        `yaml:"mode"`
+	AcceptedFormats  []string      `yaml:"accepted_formats"`   // mp3, wav, flac, mp4 (m4a); default: all of them
+	MinSampleSeconds int64         `yaml:"min_sample_seconds"` // default 5
+	Retention        time.Duration `yaml:"retention"`          // default 168h, whole days
+	Price            *Each         `yaml:"price"`              // of a clone in USD; required, 0 if it is free
+}
+
+// SpeechPrice is what a model takes in USD per 1,000,000 characters (Unicode code
+// points) as written, held as Pico a character.
+type SpeechPrice struct {
+	Free  bool `yaml:"-"`
+	Input Pico `yaml:"input"`
+}
+
+// The limits of speech (addendum 9.1, 9.2).
+const (
+	maxSpeechCharacters = 4096
+	maxVoices           = 10_000
+	maxVoiceName        = 512
+	maxLanguages        = 256
+	defaultSampleLength = 5
+	defaultRetention    = 7 * 24 * time.Hour
+	// AnyLanguage in languages stands for all of them.
+	AnyLanguage = "any"
+	// VoiceHandle begins the handles of cloned voices, which no other voice may have.
+	VoiceHandle = "vv_"
+)
+
+var (
+	// SpeechFormats are the formats of sound that can be asked for (addendum 9.1).
+	SpeechFormats = []string{"mp3", "opus", "aac", "flac", "wav", "pcm"}
+	sampleFormats = []string{"mp3", "wav", "flac", "mp4"}
+	cloningModes  = []string{"zero_shot", "persistent"}
+	languageName  = regexp.MustCompile(`^[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8}){0,3}$`)
+)
+
+func newSpeech() Spec { return &Speech{} }
+
+func (p *SpeechPrice) setFree() { p.Free = true }
+
+// Text is false: a key for private text is about models that are read.
+func (s *Speech) Text() bool { return false }
+
+// Free says that `price: free` is written.
+func (s *Speech) Free() bool { return s.Price != nil && s.Price.Free }
+
+func (s *Speech) dearer(than Spec) bool {
+	a, b := s.Price, than.(*Speech).Price
+	if a == nil || b == nil || a.Free {
+		return false
+	}
+	return a.Input > b.Input
+}
+
+func (s *Speech) complete(*Model) {
+	if len(s.Formats) == 0 {
+		s.Formats = []string{"mp3"}
+	}
+	if s.DefaultFormat == "" {
+		s.DefaultFormat = s.Formats[0]
+	}
+	if s.DefaultVoice == "" && len(s.Voices) > 0 {
+		s.DefaultVoice = s.Voices[0]
+	}
+	if s.InputCharacters == 0 {
+		s.InputCharacters = maxSpeechCharacters
+	}
+	if c := s.VoiceCloning; c != nil {
+		if len(c.AcceptedFormats) == 0 {
+			c.AcceptedFormats = slices.Clone(sampleFormats)
+		}
+	}
+}
+
+func (c *VoiceCloning) defaults() {
+	c.Mode, c.MinSampleSeconds, c.Retention = "persistent", defaultSampleLength, defaultRetention
+}
+
+func (s *Speech) check(v *validator, path string, _ *Model) {
+	s.checkVoices(v, path)
+	formats := path + ".supported_formats"
+	for i, f := range s.Formats {
+		at := fmt.Sprintf("%s[%d]", formats, i)
+		if slices.Contains(s.Formats[:i], f) {
+			v.wrong(at, "%s is listed already; expected every format once", quote(f))
+			continue
+		}
+		v.oneOf(at, f, SpeechFormats...)
+	}
+	if !slices.Contains(s.Formats, s.DefaultFormat) {
+		v.wrong(path+".default_format", "%s is not in supported_formats; expected %s",
+			v.shown(path+".default_format"), choice(s.Formats))
+	}
+	whole(v, path+".input_characters", s.InputCharacters, 1, maxSpeechCharacters)
+	v.languages(path+".capabilities.languages", s.Capabilities.Languages)
+	s.checkCloning(v, path+".voice_cloning")
+	v.speechPrice(path+".price", s.Price)
+}
+
+func (s *Speech) checkVoices(v *validator, path string) {
+	at := path + ".voices"
+	if n := len(s.Voices); n > maxVoices {
+		v.wrong(at, "%d voices are listed; expected at most %d", n, maxVoices)
+		return
+	}
+	seen := map[string]bool{}
+	for i, name := range s.Voices {
+		item := fmt.Sprintf("%s[%d]", at, i)
+		switch {
+		case !usableVoice(name):
+			v.wrong(item, "%s cannot name a voice; expected 1 to %d bytes of text on one line that do not begin with %s",
+				v.shown(item), maxVoiceName, VoiceHandle)
+		case seen[name]:
+			v.wrong(item, "%s is listed already; expected every voice once", quote(name))
+		}
+		seen[name] = true
+	}
+	at = path + ".default_voice"
+	switch {
+	case s.DefaultVoice == "":
+		if !v.unread(path) && !v.bad[path+".voices"] {
+			v.wrong(at, "requests that name no voice would have none; expected default_voice:, or a list of voices:, "+
+				"whose first it is")
+		}
+	case !usableVoice(s.DefaultVoice):
+		v.wrong(at, "%s cannot name a voice; expected 1 to %d bytes of text on one line that do not begin with %s",
+			v.shown(at), maxVoiceName, VoiceHandle)
+	case len(s.Voices) > 0 && !seen[s.DefaultVoice]:
+		v.wrong(at, "%s is not in voices; expected one of them", v.shown(at))
+	}
+}
+
+func usableVoice(name string) bool {
+	return name != "" && len(name) <= maxVoiceName && !strings.HasPrefix(name, VoiceHandle) &&
+		!strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f })
+}
+
+func (v *validator) languages(path string, list []string) {
+	if n := len(list); n > maxLanguages {
+		v.wrong(path, "%d languages are listed; expected at most %d", n, maxLanguages)
+		return
+	}
+	for i, name := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !languageName.MatchString(name) {
+			v.wrong(at, "%s is not a language; expected a code such as en or pt-BR, or any", v.shown(at))
+		}
+	}
+}
+
+func (s *Speech) checkCloning(v *validator, path string) {
+	c := s.VoiceCloning
+	if c == nil {
+		return
+	}
+	v.oneOf(path+".mode", c.Mode, cloningModes...)
+	for i, f := range c.AcceptedFormats {
+		v.oneOf(fmt.Sprintf("%s.accepted_formats[%d]", path, i), f, sampleFormats...)
+	}
+	whole(v, path+".min_sample_seconds", c.MinSampleSeconds, 0, 600)
+	const day = 24 * time.Hour
+	v.duration(path+".retention", c.Retention, day, 365*day)
+	if c.Retention%day != 0 && !v.bad[path+".retention"] {
+		v.wrong(path+".retention", "%s is not a number of days, which clients are told; expected 24h, 48h and so on",
+			v.shown(path+".retention"))
+	}
+	if c.Price == nil {
+		v.wrong(path+".price", "a clone has no price; expected price: in USD, 0 if it is free")
+	} else {
+		v.each(path+".price", *c.Price)
+	}
+}
+
+func (v *validator) speechPrice(path string, p *SpeechPrice) {
+	switch {
+	case p == nil:
+		v.wrong(path, "a model without a price is not offered; expected input: in USD per 1,000,000 characters, or "+
+			"price: free if it is free")
+	case p.Free:
+	case !v.has(path + ".input"):
+		v.wrong(path+".input", "the price is missing; expected input: in USD per 1,000,000 characters")
+	case v.bad[path+".input"]:
+	case p.Input == 0:
+		v.wrong(path, "the price is 0; expected price: free if the model is free")
+	case p.Input > maxPrice:
+		v.wrong(path+".input", "%s is out of range; expected 0 to %s USD per 1,000,000 characters",
+			v.shown(path+".input"), maxPrice.PerMillion())
+	}
+}
+
+// speechOptions are those of targets that speak. A voice of ours that the upstream
+// calls otherwise is written as voice.NAME.
+var speechOptions = map[string][]string{"streams": {"true", "false"}, "sse": {"true", "false"}}
+
+const voiceOption = "voice."
+
+func (s *Speech) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
+	if d, known := u.speaks(); known && !d.speaks {
+		v.wrong(path+".upstream", "upstream %s speaks %s, which has no speech; expected an upstream of dialect %s",
+			quote(t.Upstream), u.Dialect, choice(dialectsThat(func(d *dialect) bool { return d.speaks })))
+	}
+	path += ".options"
+	for _, key := range slices.Sorted(maps.Keys(t.Options)) {
+		at, text := join(path, key), t.Options[key]
+		values, known := speechOptions[key]
+		voice, named := strings.CutPrefix(key, voiceOption)
+		switch {
+		case known:
+			v.oneOf(at, text, values...)
+		case key == "formats":
+			for f := range strings.SplitSeq(text, ",") {
+				if !slices.Contains(SpeechFormats, f) {
+					v.wrong(at, "%s is not a format; expected some of %s, with commas between them", quote(f),
+						choice(SpeechFormats))
+				}
+			}
+		case named && len(s.Voices) > 0 && !slices.Contains(s.Voices, voice):
+			v.wrongKey(at, "%s is not in voices; expected the name of a voice of the model behind voice.", quote(voice))
+		case named && usableVoice(text):
+		case named:
+			v.wrong(at, "%s cannot name a voice", v.shown(at))
+		default:
+			v.wrongKey(at, "%s is not an option of a target that speaks; expected streams, sse, formats or voice.NAME",
+				quote(key))
+		}
+	}
+}

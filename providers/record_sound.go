@@ -1,0 +1,66 @@
+package providers
+
+import (
+	"time"
+
+	"farebox/config"
+	"farebox/providers/audio"
+)
+
+// soundTypes are the types of models of sound that answer at once.
+var soundTypes = map[string]capability{
+	"tts": {target: sounding, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+		w.speaking(m.Spec.(*config.Speech))
+	}},
+}
+
+// sounding gives a target of a model of sound what it speaks.
+func sounding(t *Target, options map[string]string) {
+	u := t.Upstream
+	speaks := dialects[u.Config.Spoken()]
+	t.Sound = &audio.Target{
+		Upstream: u.Name, Router: u.Config.Router, Model: t.Name, Speaker: speaks.speaker,
+		Proxy: u.Proxy, Options: options, Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
+	}
+}
+
+// SoundTargets are those of a model of sound, in the order of m.Targets. They share
+// their health with every other request.
+func SoundTargets(m *Model, list []*audio.Target) []*audio.Target {
+	for _, t := range m.Targets {
+		list = append(list, t.Sound.(*audio.Target))
+	}
+	return list
+}
+
+// speaking writes what only records of models that speak have (addendum 7.3, 7.4).
+func (w *writer) speaking(s *config.Speech) {
+	w.texts("voices", s.Voices)
+	w.text("default_voice", s.DefaultVoice)
+	w.texts("supported_formats", s.Formats)
+	w.text("default_format", s.DefaultFormat)
+	w.flag("supports_custom_voice_id", s.CustomVoiceIDs)
+	if c := s.VoiceCloning; c != nil {
+		w.open("voice_cloning")
+		w.text("mode", c.Mode)
+		w.texts("accepted_formats", c.AcceptedFormats)
+		w.number("min_sample_seconds", c.MinSampleSeconds)
+		w.number("retention_days", int64(c.Retention/(24*time.Hour)))
+		w.close()
+	}
+	// A hint that is not followed is not told of.
+	for _, hint := range [...]struct {
+		name string
+		on   bool
+	}{
+		{"supportsPromptParam", s.Capabilities.Prompt}, {"supportsTemperatureParam", s.Capabilities.Temperature},
+		{"supportsTopPParam", s.Capabilities.TopP},
+	} {
+		if hint.on {
+			w.flag(hint.name, true)
+		}
+	}
+	w.open("pricing")
+	w.price("input", s.Price.Input)
+	w.close()
+}
