@@ -37,6 +37,7 @@ type Hold struct {
 	credits    int64 // that count in the account's 24 hours; 0: none do
 	creditHour int64 // in which they count
 	requestID  [16]byte
+	prepared   *Settlement       // of a job that it pays for; nil: of none
 	windows    [2]*limits.Window // over Redis, whose tokens are corrected; nil: none
 
 	next, prev *Hold // ring of the account's open holds
@@ -321,7 +322,7 @@ func (h *Hold) Reset() {
 	}
 	h.state.Store(holdNone)
 	h.ledger, h.key, h.rate, h.keyRate = nil, nil, nil, nil
-	h.credits = 0
+	h.credits, h.prepared = 0, nil
 }
 
 // resolve takes the hold off its account and corrects the windows; now is of
@@ -348,8 +349,12 @@ func (h *Hold) resolve(a *AccountState, now, tokens, credits int64) {
 
 // record is a settlement or progress of this hold, without amounts.
 func (h *Hold) record(kind uint8, s *Settlement) journal.Record {
+	flags := s.Flags
+	if h.prepared != nil {
+		flags |= journal.FlagJob
+	}
 	return journal.Record{
-		Kind: kind, Flags: s.Flags, TimeNs: h.ledger.written(s.Now), Hold: h.id, Account: h.key.Account.no,
+		Kind: kind, Flags: flags, TimeNs: h.ledger.written(s.Now), Hold: h.id, Account: h.key.Account.no,
 		Key:   uint32(h.key.No),
 		Model: modelNo(h.booked), Day: h.day, RequestID: h.requestID, Lines: s.Lines, Reasoning: s.Reasoning,
 		Status: uint16(s.Status), TookMs: uint32(s.Took / time.Millisecond),

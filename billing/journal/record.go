@@ -52,6 +52,7 @@ const (
 	FlagCut                          // the money ran out and the answer was ended
 	FlagRecovered                    // settled after a crash at its last recorded progress
 	FlagKeyed                        // its answer is kept under an idempotency key
+	FlagJob                          // it sold a job, whose row in the store says that it was sold
 )
 
 // Record is one entry of the journal. Amounts of a hold or extension are what

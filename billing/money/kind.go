@@ -36,8 +36,11 @@ const (
 	EmbeddingCacheTokens  Kind = 20 // read
 	EmbeddingStoredTokens Kind = 21 // written to a cache
 	XResults              Kind = 22 // that a model found on X for a chat
+	MusicSeconds          Kind = 23
+	MusicCharacters       Kind = 24 // of a prompt or of lyrics
+	Videos                Kind = 25 // that are sold whole
 
-	kindsEnd = 23
+	kindsEnd = 26
 )
 
 // kind is what reports say of a kind.
@@ -76,6 +79,9 @@ var kinds = [kindsEnd]kind{
 	Searches:              {what: "search", sku: "request", unit: "requests"},
 	Documents:             {what: "parser", sku: "document", unit: "documents"},
 	XResults:              {what: "x-search", sku: "result", unit: "results"},
+	MusicSeconds:          {what: "music", sku: "second", unit: "seconds"},
+	MusicCharacters:       {what: "music", sku: "kchar", unit: "chars"},
+	Videos:                {what: "video", sku: "unit", unit: "videos"},
 }
 
 // unknown stands for kinds that a later farebox has sold.

@@ -1,6 +1,10 @@
 package store
 
-import "farebox/billing/money"
+import (
+	"time"
+
+	"farebox/billing/money"
+)
 
 // JobState is where a job stands. The numbers are stored; Completed and Failed are
 // terminal: nothing leaves them.
@@ -30,7 +34,7 @@ type JobRow struct {
 	Kind    string // of what the endpoints sell: music, video
 	Model   string // its id here
 	Account uint32
-	Key     int64
+	Key     int64    // its number
 	Request [16]byte // of the request that queued it; a repeat with an idempotency key has the same
 
 	Node   uint32 // in whose journal the charge stands
@@ -44,12 +48,13 @@ type JobRow struct {
 
 	State    JobState
 	Owner    uint32 // the node that drives it
-	Epoch    int64  // counts the changes of its owner: an earlier one changes nothing any more
+	Epoch    int64  // counts its owners from 1: an earlier one changes nothing any more
 	Upstream string // the operator's label
 	Target   string // the model's name there
 	Handle   []byte // what the upstream is asked about it by; at most 4 KiB
 	Order    []byte // what the upstream is asked for, until it has it, or for a resend
 	Tries    int32  // how often it was submitted
+	Cancel   bool   // its upstream is to be told to stop; this may be left to do when it has ended
 
 	Code, Error string // of a failure, for the customer
 	Detail      []byte // what the answers say besides, as the endpoints of its kind write it (JSON)
@@ -60,4 +65,67 @@ type JobRow struct {
 	CreatedUs, SubmittedUs, EndedUs int64
 	ExpiresUs                       int64 // when it is forgotten with its media
 	ReleasedUs                      int64 // when its customer let it go: for everybody outside it is gone; 0: not
+}
+
+// JobStore keeps jobs.
+type JobStore interface {
+	// AddJob adds a job, whose first owner has Epoch 1. Where its account has one of the
+	// same Request that was made at sinceUs or later, nothing is added, and that one is
+	// given. The same row may be added again: after an error it is not known whether it
+	// is there.
+	AddJob(r *JobRow, sinceUs int64) (existing *JobRow, err error)
+	// DropJob removes a job that was not sold, and that nobody but its first owner has
+	// had. gone says that it is not there and will not come, not even by an AddJob
+	// whose answer was lost; else somebody has taken it over, and it was sold.
+	DropJob(r *JobRow) (gone bool, err error)
+	// Job gives a job, or ErrNoRow.
+	Job(id string) (*JobRow, error)
+	// JobsOf gives the jobs that an owner has to do something for: those that have not
+	// ended, those with something to cancel, and those whose customer let them go and
+	// that have media still. Order and Detail are left out: [Job] has them.
+	JobsOf(owner uint32) ([]*JobRow, error)
+	// UpdateJob changes a job that is in one of the given states and still has the owner
+	// and the epoch of r; else it changes nothing and says false. From a state that is
+	// terminal it stays in that. It changes everything but what tells it from others
+	// (Account, Request, Node, Hold and so on), what was paid and given back, Owner,
+	// Epoch, CreatedUs and ReleasedUs, which it reads into r. Owed stays once it is set.
+	// Order and Detail stay where r has nil; empty ones replace them.
+	UpdateJob(r *JobRow, from ...JobState) (ok bool, err error)
+	// ReleaseJob notes that its customer let a job go, whoever owns it, once.
+	ReleaseJob(id string, nowUs int64) (ok bool, err error)
+	// TakeJobs makes owner the owner of all jobs with something left to do, or with media,
+	// whose owner's session has ended, and gives their number. With own it takes its own,
+	// too: those of the process before this one.
+	TakeJobs(owner uint32, own bool) (n int, err error)
+	// JobCounts counts jobs that have not ended, and the media of all.
+	JobCounts(account uint32) (JobCounts, error)
+	// FinishedTimes gives how long the last n jobs of a model took that were completed.
+	FinishedTimes(model string, n int) ([]time.Duration, error)
+	// ExpiredJobs gives jobs of an owner that have ended and whose time is over, and that
+	// have media still.
+	ExpiredJobs(owner uint32, nowUs int64, most int) ([]*JobRow, error)
+	// PurgeJobs removes jobs that ended before a time and with which everything is done:
+	// those that are paid, given back if they were owed, and without media. A job whose
+	// charge has not come yet stays, since its node may come back with it.
+	PurgeJobs(beforeUs int64, most int) (n int, err error)
+	// Jobs lists jobs of an account, or of all with 0, newest first, for operators.
+	Jobs(account uint32, most int) ([]*JobRow, error)
+}
+
+// refundStore gives back what jobs cost that came to nothing.
+type refundStore interface {
+	// RefundsDue gives the ids of jobs that are to be given back and can be.
+	RefundsDue(most int) ([]string, error)
+	// RefundJob gives back what a job cost, once: as credits with the references
+	// job:<id>:<currency>. DIEM of another day than the given one are gone. nil: there
+	// is nothing to give back, or it was given back before.
+	RefundJob(id string, day int32, nowUs int64) (*JobRow, error)
+	// JobSold says whether there is a job whose charge is that of a hold of a node.
+	JobSold(node uint32, hold uint64) (bool, error)
+}
+
+// JobCounts are jobs that wait and media that are kept, of an account and in all.
+type JobCounts struct {
+	Waiting, AllWaiting int64
+	Bytes, AllBytes     int64
 }

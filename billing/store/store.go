@@ -37,6 +37,9 @@ type Store interface {
 	KeyUsed(account uint32, key int64, p Period, day int32) (money.Parts, error)
 	keyStore
 	reviewStore
+	JobStore
+	refundStore
+	VoiceStore
 
 	// AddModel gives the number of a model, the same on all nodes; a new one gets
 	// the next.

