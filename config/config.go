@@ -57,6 +57,8 @@ type Config struct {
 	Fetch Fetch `yaml:"fetch"`
 	// Augment are pages, searches and documents (augment.go).
 	Augment Augment `yaml:"augment"`
+	// Media is where what models made waits for its customers (media.go).
+	Media Media `yaml:"media"`
 	// Characters are those of chats (characters.go); nil: none.
 	Characters *Characters `yaml:"characters"`
 

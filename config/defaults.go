@@ -74,6 +74,7 @@ func newConfig() *Config {
 		Redis:       Redis{Timeout: 30 * time.Millisecond, Away: "local_share"},
 		Idempotency: DefaultIdempotency(),
 		Fetch:       Fetch{Limit: 20 * time.Second},
+		Media:       DefaultMedia(),
 		Limits: Limits{
 			Tiers:               builtinTiers(),
 			FailedRequests:      Budget{Count: 20, Window: 30 * time.Second, Block: 30 * time.Second},

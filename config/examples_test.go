@@ -115,6 +115,15 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("redis", full.Redis, plain.Redis)
 	f("idempotency", full.Idempotency, plain.Idempotency)
 	f("fetch", []any{len(full.Fetch.Allow), len(full.Fetch.Deny), full.Fetch.Limit}, []any{0, 0, plain.Fetch.Limit})
+	if full.Media.S3 == nil {
+		t.Fatal("full.yaml shows no bucket")
+	}
+	bucket, s3 := *full.Media.S3, S3{}
+	s3.defaults()
+	f("media.s3", []any{bucket.Region, *bucket.PathStyle, bucket.Redirect, bucket.Timeout},
+		[]any{s3.Region, *s3.PathStyle, s3.Redirect, s3.Timeout})
+	full.Media.S3 = nil
+	f("media", full.Media, plain.Media)
 	f("limits.key", full.Limits.Key, plain.Limits.Key)
 	f("limits.failed_requests", full.Limits.FailedRequests, plain.Limits.FailedRequests)
 	f("limits.unsupported_features", full.Limits.UnsupportedFeatures, plain.Limits.UnsupportedFeatures)

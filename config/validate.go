@@ -39,6 +39,7 @@ func (v *validator) run() {
 	v.models()
 	v.rpc()
 	v.augment()
+	v.media()
 	v.characters()
 }
 

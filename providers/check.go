@@ -29,6 +29,7 @@ func CheckCommand() *cobra.Command {
 				}
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), config.Summary(cfg))
+			checkMedia(cmd.OutOrStdout(), cfg)
 			if err := checkCharacters(cmd.OutOrStdout(), cfg.Characters); err != nil {
 				return err
 			}
@@ -60,6 +61,15 @@ func askUpstreams(out io.Writer, cfg *config.Config) error {
 		return fmt.Errorf("%d of %d upstreams cannot be used as they are configured", bad, len(all))
 	}
 	return nil
+}
+
+// checkMedia warns of nodes that could not hand out what another of them has made.
+func checkMedia(out io.Writer, cfg *config.Config) {
+	makes := func(m config.Model) bool { return m.Type == "music" || m.Type == "video" }
+	if cfg.MediaApart() && slices.ContainsFunc(cfg.Models, makes) {
+		fmt.Fprintln(out, "  media: every node keeps what it makes for itself; with more than one, write media.s3, or "+
+			"a media.dir that all of them see")
+	}
 }
 
 // checkCharacters says which files of the folder of characters are wrong.

@@ -1,0 +1,82 @@
+package media
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/config"
+)
+
+// Store keeps files by the ids of their jobs. All of it may be used by several
+// goroutines at once. It is a job.Keeper.
+type Store interface {
+	// Put keeps a body under an id and says how large it was. It replaces what was there
+	// at once and whole. What is larger than most, or does not begin as files of its type
+	// do, is an *Unfit: the body is read no further, and nothing is kept.
+	Put(ctx context.Context, id string, body io.Reader, contentType string, most int64) (size int64, err error)
+	// Open reads a file from an offset on; length below 0: to its end. ErrNone: there is
+	// no such file. What was opened can be read to its end although it is deleted.
+	Open(ctx context.Context, id string, from, length int64) (io.ReadCloser, error)
+	// Size is how many bytes a file has. ErrNone: there is no such file.
+	Size(ctx context.Context, id string) (int64, error)
+	// Delete forgets a file; what is not there is no error.
+	Delete(ctx context.Context, id string) error
+	// List tells of every file, in no order, until told to stop.
+	List(ctx context.Context, each func(File) (more bool)) error
+	// Name is the place, for operators.
+	Name() string
+}
+
+// File is one entry of a Store.
+type File struct {
+	ID      string
+	Size    int64
+	Changed time.Time
+}
+
+// ErrNone is what a Store says of a file that it does not have.
+var ErrNone = errors.New("there is no such file")
+
+// ErrFull is what a Store says when there is no room for a file, whatever it is.
+var ErrFull = errors.New("there is no room left for what models make")
+
+// Unfit is a body that is no result of its type: no other try of the same would be kept.
+type Unfit struct{ Why string }
+
+func (u *Unfit) Error() string { return "what the upstream made cannot be kept: " + u.Why }
+
+// Unfit says so to those who do not know this type.
+func (u *Unfit) Unfit() bool { return true }
+
+// errID is an id that is none; those of jobs come from us.
+var errID = errors.New("this is no id of a job")
+
+// checkID lets nothing through that could name another place than its own file.
+func checkID(id string) error {
+	if len(id) < 8 || len(id) > 64 {
+		return errID
+	}
+	for i := range len(id) {
+		if c := id[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && (c != '-' || i == 0) {
+			return errID
+		}
+	}
+	return nil
+}
+
+// New opens the store that a config names.
+func New(cfg *config.Config, log zerolog.Logger) (Store, error) {
+	if cfg.Media.S3 != nil {
+		return nil, errors.New("media.s3 is not there yet")
+	}
+	s, err := openLocal(cfg.MediaDir(), int64(cfg.Media.FreeBytes))
+	if err != nil {
+		return nil, fmt.Errorf("cannot keep what models make in %s: %w", cfg.MediaDir(), err)
+	}
+	return s, nil
+}
