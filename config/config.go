@@ -191,6 +191,12 @@ type Compat struct {
 	// Messages serves /messages and /messages/count_tokens, Anthropic's form of asking,
 	// which the specification does not have. Default true.
 	Messages *bool `yaml:"messages"`
+	// JobStatus is how the status of a track or video is written: lower (default) for
+	// processing, failed and completed, or upper for PROCESSING, FAILED and COMPLETED.
+	JobStatus string `yaml:"job_status"`
+	// JobFailure is how retrieve tells that a job failed: status (default) for 200 with
+	// that status, or http for an answer of 422 or 500.
+	JobFailure string `yaml:"job_failure"`
 }
 
 // Billing holds the money rules. Amounts are Nano (1e-9 of the currency).

@@ -56,9 +56,10 @@ func newConfig() *Config {
 			MetricsListen:  DefaultMetricsListen,
 			TrustedProxies: []string{},
 		},
-		CORS:   CORS{MaxAge: 10 * time.Minute},
-		Compat: Compat{ErrorShape: "auto", APIKeyList: "array", RPCNetworks: "object", ResponsesEvents: "sdk", Messages: &messages},
-		Log:    Log{Level: "info", Format: "auto", SampleAbove: 100},
+		CORS: CORS{MaxAge: 10 * time.Minute},
+		Compat: Compat{ErrorShape: "auto", APIKeyList: "array", RPCNetworks: "object", ResponsesEvents: "sdk",
+			Messages: &messages, JobStatus: "lower", JobFailure: "status"},
+		Log: Log{Level: "info", Format: "auto", SampleAbove: 100},
 		Billing: Billing{
 			MinimumBalance: 100_000_000, // 0.10 USD
 			DefaultCap:     16384,

@@ -20,6 +20,7 @@ type dialect struct {
 	embeds     bool // makes embeddings, as OpenAI's API asks for them
 	writes     bool // serves models of type text
 	draws      bool // serves models of pictures
+	composes   bool // serves models of music
 	responses  bool // may take POST /responses
 	speaks     bool // serves models of type tts
 	// options are those of targets of type text, with their values.
@@ -57,11 +58,14 @@ var dialects = []dialect{
 		name: "vertex/anthropic", key: bearer, writes: true,
 		options: map[string][]string{"thinking": {"adaptive", "budget", "none"}},
 	},
-	{name: "native", key: bearer, draws: true, speaks: true},
+	{name: "native", key: bearer, draws: true, speaks: true, composes: true},
 	{name: "sdapi", key: bearer, draws: true},
 	{name: "stability", key: bearer, draws: true},
-	{name: "fal", key: carrier{"Authorization", "Key "}, draws: true},
-	{name: "elevenlabs", key: carrier{header: "xi-api-key"}, endpoints: []string{"/text-to-speech"}, speaks: true},
+	{name: "fal", key: carrier{"Authorization", "Key "}, draws: true, composes: true},
+	{
+		name: "elevenlabs", key: carrier{header: "xi-api-key"}, endpoints: []string{"/text-to-speech"}, speaks: true,
+		composes: true,
+	},
 }
 
 // dialectsThat are the names of those that can do something.
@@ -115,6 +119,14 @@ func (v *validator) draws(path string, t *Target, u *Upstream) {
 	if d, known := u.speaks(); known && !d.draws {
 		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no pictures; "+
 			"expected an upstream of a dialect that does", quote(t.Upstream), u.Dialect)
+	}
+}
+
+// composes refuses an upstream that makes no music.
+func (v *validator) composes(path string, t *Target, u *Upstream) {
+	if d, known := u.speaks(); known && !d.composes {
+		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no music; expected an upstream of dialect %s",
+			quote(t.Upstream), u.Dialect, choice(dialectsThat(func(d *dialect) bool { return d.composes })))
 	}
 }
 

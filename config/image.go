@@ -413,6 +413,11 @@ func (v *validator) each(path string, e Each) {
 // dialect's business.
 func (i *Image) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
 	v.draws(path, t, u)
+	v.options(path, t)
+}
+
+// options checks the form of a target's options.
+func (v *validator) options(path string, t *Target) {
 	path += ".options"
 	if n := len(t.Options); n > maxOptions {
 		v.wrong(path, "%d options are listed; expected at most %d", n, maxOptions)

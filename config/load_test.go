@@ -24,6 +24,7 @@ func testEnv(name string) (string, bool) {
 
 		"AWS_ACCESS_KEY_ID":     "AKIDEXAMPLE",
 		"AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI",
+		"FAL_KEY":               "fal-1",
 
 		"EMPTY":             "",
 		"TEXT":              "hello-from-the-environment",

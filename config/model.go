@@ -34,7 +34,7 @@ type Model struct {
 
 	Targets []Target `yaml:"targets"`
 
-	// Spec has the keys of the model's type: *Chat, *Embedding, *Image or *Speech.
+	// Spec has the keys of the model's type: *Chat, *Embedding, *Image, *Speech or *Music.
 	Spec Spec `yaml:",inline"`
 }
 
@@ -69,9 +69,9 @@ type kind struct {
 var kinds = slices.Concat([]kind{
 	{"text", "M", Rate{}, newChat},
 	{"embedding", "embedding", Rate{RPM: 500}, newEmbedding},
-}, imageKinds, soundKinds)
+}, imageKinds, soundKinds, []kind{musicKind})
 
-var laterTypes = []string{"asr", "music", "video"}
+var laterTypes = []string{"asr", "video"}
 
 // kindOf is the kind of a type, or that of text for a type that is not served.
 func kindOf(typ string) (k kind, served bool) {

@@ -172,6 +172,8 @@ func (v *validator) log() {
 	v.oneOf("compat.api_key_list", v.c.Compat.APIKeyList, "array", "envelope")
 	v.oneOf("compat.rpc_networks", v.c.Compat.RPCNetworks, "object", "bare")
 	v.oneOf("compat.responses_events", v.c.Compat.ResponsesEvents, "sdk", "spec")
+	v.oneOf("compat.job_status", v.c.Compat.JobStatus, "lower", "upper")
+	v.oneOf("compat.job_failure", v.c.Compat.JobFailure, "status", "http")
 	whole(v, "log.sample_above", v.c.Log.SampleAbove, 0, 1_000_000)
 }
 

@@ -25,7 +25,7 @@ type capability struct {
 
 // capabilities are those of every type of models in the config.
 var capabilities = func() map[string]capability {
-	list := map[string]capability{"text": writing, "embedding": embedding}
+	list := map[string]capability{"text": writing, "embedding": embedding, "music": music}
 	maps.Copy(list, imageTypes)
 	maps.Copy(list, soundTypes)
 	return list

@@ -1,0 +1,314 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Music is the Spec of a model that makes tracks, sounds or narration in its own
+// time (interface.md, Music; addendum 7.3 and 9.6).
+type Music struct {
+	Voices         []string `yaml:"voices"`           // empty: voice is refused, but for CustomVoiceIDs
+	DefaultVoice   string   `yaml:"default_voice"`    // default: the first of voices
+	CustomVoiceIDs *bool    `yaml:"custom_voice_ids"` // supports_custom_voice_id: voices that are not listed, too
+	// Formats are what comes out: mp3, wav, flac; default mp3. Clients cannot choose.
+	Formats       []string `yaml:"supported_formats"`
+	DefaultFormat string   `yaml:"default_format"` // default: the first of supported_formats
+
+	Capabilities MusicCapabilities `yaml:"capabilities"`
+	Constraints  MusicConstraints  `yaml:"constraints"`
+	Price        *MusicPrice       `yaml:"price"` // required; `price: free` for free models
+}
+
+// MusicCapabilities are what a model of music can. What is not written is false,
+// and left out of the record, but for the first two.
+type MusicCapabilities struct {
+	Lyrics            bool  `yaml:"lyrics"` // supports_lyrics
+	LyricsRequired    bool  `yaml:"lyrics_required"`
+	LyricsOptimizer   *bool `yaml:"lyrics_optimizer"`   // supports_lyrics_optimizer: it writes lyrics of its own
+	ForceInstrumental *bool `yaml:"force_instrumental"` // supports_force_instrumental
+	Loop              *bool `yaml:"loop"`               // supports_loop
+	LanguageCode      *bool `yaml:"language_code"`      // supports_language_code
+	Speed             *bool `yaml:"speed"`              // supports_speed
+}
+
+// MusicConstraints are what a model of music takes. Lists that are empty mean
+// that the client cannot choose.
+type MusicConstraints struct {
+	MinPromptCharacters int64 `yaml:"min_prompt_characters"` // min_prompt_length; default 10
+	PromptCharacters    int64 `yaml:"prompt_characters"`     // prompt_character_limit; default 1500
+	LyricsCharacters    int64 `yaml:"lyrics_characters"`     // lyrics_character_limit; default 3000 with lyrics
+
+	// Seconds of a track. Without any of these clients cannot say how long it is to
+	// be. Durations are what they may choose; with min_duration and max_duration they
+	// are proposals, and everything between the two is taken.
+	Durations       []int64 `yaml:"durations"`    // duration_options
+	MinDuration     int64   `yaml:"min_duration"` // default 1 with max_duration
+	MaxDuration     int64   `yaml:"max_duration"`
+	DefaultDuration int64   `yaml:"default_duration"` // default: the first of durations, or min_duration
+
+	DefaultSpeed *Decimal `yaml:"default_speed"` // default 1
+	MinSpeed     *Decimal `yaml:"min_speed"`     // default 0.25
+	MaxSpeed     *Decimal `yaml:"max_speed"`     // default 4
+}
+
+// MusicPrice is what a job costs in USD as written, held as Each (1e-12 USD):
+// exactly one of its keys.
+type MusicPrice struct {
+	Free       bool  `yaml:"-"`
+	Generation *Each `yaml:"generation"` // a job, however long
+	// Durations are prices of a job by its length; their names are those of the record.
+	Durations             map[string]MusicTier `yaml:"durations"`
+	PerSecond             *Each                `yaml:"per_second"` // that was ordered
+	PerThousandCharacters *Each                `yaml:"per_thousand_characters"`
+}
+
+// MusicTier is the price of a job of MinSeconds to MaxSeconds, both included.
+type MusicTier struct {
+	Price      Each  `yaml:"price"`
+	MinSeconds int64 `yaml:"min_seconds"`
+	MaxSeconds int64 `yaml:"max_seconds"`
+}
+
+func (p *MusicPrice) setFree() { p.Free = true }
+
+const (
+	defaultMinPrompt        = 10   // addendum 9.6
+	defaultLyricsCharacters = 3000 // of the published sample
+	maxSeconds              = 86400
+	maxPerSecond            = maxEach / 100 // 100 USD; above is a slipped decimal point
+	charactersPriced        = 1000          // that per_thousand_characters is the price of
+)
+
+var (
+	musicKind    = kind{"music", "music", Rate{RPM: 40}, newMusic}
+	musicFormats = []string{"mp3", "wav", "flac"}
+)
+
+func newMusic() Spec {
+	return &Music{Constraints: MusicConstraints{MinPromptCharacters: defaultMinPrompt,
+		PromptCharacters: defaultPromptCharacters}}
+}
+
+// Text is false: what comes out is sound.
+func (m *Music) Text() bool { return false }
+
+// Free says that `price: free` is written.
+func (m *Music) Free() bool { return m.Price != nil && m.Price.Free }
+
+func (m *Music) complete(*Model) {
+	c := &m.Constraints
+	if m.Capabilities.Lyrics && c.LyricsCharacters == 0 {
+		c.LyricsCharacters = defaultLyricsCharacters
+	}
+	if c.MaxDuration > 0 && c.MinDuration == 0 {
+		c.MinDuration = 1
+	}
+	if c.DefaultDuration == 0 {
+		c.DefaultDuration = c.MinDuration
+		if len(c.Durations) > 0 {
+			c.DefaultDuration = c.Durations[0]
+		}
+	}
+	if m.DefaultVoice == "" && len(m.Voices) > 0 {
+		m.DefaultVoice = m.Voices[0]
+	}
+	if isOn(m.Capabilities.Speed) {
+		for value, standard := range map[**Decimal]Decimal{&c.MinSpeed: "0.25", &c.DefaultSpeed: "1",
+			&c.MaxSpeed: "4"} {
+			if *value == nil {
+				*value = &standard
+			}
+		}
+	}
+	if len(m.Formats) == 0 {
+		m.Formats = musicFormats[:1]
+	}
+	if m.DefaultFormat == "" {
+		m.DefaultFormat = m.Formats[0]
+	}
+}
+
+// isOn is a switch that may not be written.
+func isOn(b *bool) bool { return b != nil && *b }
+
+// Timed says that clients may say how long a track is to be.
+func (c *MusicConstraints) Timed() bool { return c.DefaultDuration > 0 }
+
+// TakesSeconds says whether a track may be as long.
+func (c *MusicConstraints) TakesSeconds(seconds int64) bool {
+	return slices.Contains(c.Durations, seconds) ||
+		c.MaxDuration > 0 && seconds >= c.MinDuration && seconds <= c.MaxDuration
+}
+
+// BillsLyrics says which characters a model is priced by, where it is priced by
+// characters: those of the lyrics where it sings them, else those of the prompt,
+// which is what it speaks.
+func (m *Music) BillsLyrics() bool { return m.Capabilities.Lyrics }
+
+// BilledCharacters are the fewest and the most characters that are billed.
+func (m *Music) BilledCharacters() (least, most int64) {
+	if m.BillsLyrics() {
+		return 1, m.Constraints.LyricsCharacters
+	}
+	return max(1, m.Constraints.MinPromptCharacters), m.Constraints.PromptCharacters
+}
+
+// Tier is the price of a job of so many seconds, with its name.
+func (p *MusicPrice) Tier(seconds int64) (name string, tier MusicTier, ok bool) {
+	for name, tier := range p.Durations {
+		if tier.MinSeconds <= seconds && seconds <= tier.MaxSeconds {
+			return name, tier, true
+		}
+	}
+	return "", MusicTier{}, false
+}
+
+// Tiers are the names of the durations, the shortest first.
+func (p *MusicPrice) Tiers() []string {
+	return slices.SortedFunc(maps.Keys(p.Durations), func(a, b string) int {
+		return int(p.Durations[a].MinSeconds - p.Durations[b].MinSeconds)
+	})
+}
+
+// PerCharacter is the price of a character.
+func (p *MusicPrice) PerCharacter() Pico { return Pico(*p.PerThousandCharacters / charactersPriced) }
+
+func (m *Music) check(v *validator, path string, _ *Model) {
+	m.checkText(v, path)
+	m.checkDurations(v, path+".constraints")
+	m.checkSound(v, path)
+	m.checkPrice(v, path+".price")
+}
+
+// checkText checks what is said of prompts and lyrics.
+func (m *Music) checkText(v *validator, path string) {
+	can, c, at := &m.Capabilities, &m.Constraints, path+".constraints"
+	whole(v, at+".prompt_characters", c.PromptCharacters, 1, maxPromptCharacters)
+	whole(v, at+".min_prompt_characters", c.MinPromptCharacters, 0, max(c.PromptCharacters, 0))
+	for key, on := range map[string]bool{"lyrics_required": can.LyricsRequired,
+		"lyrics_optimizer": isOn(can.LyricsOptimizer)} {
+		if on && !can.Lyrics {
+			v.wrong(path+".capabilities."+key, "the model takes no lyrics; expected lyrics: true beside it")
+		}
+	}
+	if can.LyricsRequired && isOn(can.LyricsOptimizer) {
+		v.wrong(path+".capabilities.lyrics_optimizer",
+			"lyrics are written by the model only where there are none, and lyrics_required asks for them; expected one "+
+				"of the two")
+	}
+	switch {
+	case can.Lyrics:
+		whole(v, at+".lyrics_characters", c.LyricsCharacters, 1, maxPromptCharacters)
+	case v.has(at + ".lyrics_characters"):
+		v.wrong(at+".lyrics_characters",
+			"the model takes no lyrics; expected capabilities: { lyrics: true }, or no limit of them")
+	}
+}
+
+// checkDurations checks how long tracks may be.
+func (m *Music) checkDurations(v *validator, path string) {
+	c := &m.Constraints
+	if n := len(c.Durations); n > maxChoices {
+		v.wrong(path+".durations", "%d values are listed; expected at most %d", n, maxChoices)
+		return
+	}
+	ranged := v.has(path+".min_duration") || v.has(path+".max_duration")
+	switch {
+	case ranged && !v.has(path+".max_duration"):
+		v.wrong(path+".max_duration", "the longest duration is missing; expected max_duration: from 1 to %d", maxSeconds)
+		return
+	case ranged:
+		whole(v, path+".max_duration", c.MaxDuration, 1, maxSeconds)
+		whole(v, path+".min_duration", c.MinDuration, 1, max(c.MaxDuration, 1))
+	}
+	for i, seconds := range c.Durations {
+		at := fmt.Sprintf("%s.durations[%d]", path, i)
+		switch {
+		case slices.Contains(c.Durations[:i], seconds):
+			v.wrong(at, "%d is listed already; expected every value once", seconds)
+		case ranged && (seconds < c.MinDuration || seconds > c.MaxDuration):
+			v.wrong(at, "%d is not between min_duration (%d) and max_duration (%d)", seconds, c.MinDuration,
+				c.MaxDuration)
+		default:
+			whole(v, at, seconds, 1, maxSeconds)
+		}
+	}
+	at := path + ".default_duration"
+	switch {
+	case !v.has(at):
+	case len(c.Durations) == 0 && !ranged:
+		v.wrong(at, "a default stands without durations; expected durations:, or min_duration: and max_duration:, "+
+			"beside it")
+	case !c.TakesSeconds(c.DefaultDuration):
+		v.wrong(at, "%s is not a length that the model makes; expected one of durations, or one between min_duration "+
+			"and max_duration", v.shown(at))
+	}
+}
+
+// checkSound checks voices, speeds and formats.
+func (m *Music) checkSound(v *validator, path string) {
+	c, at := &m.Constraints, path+".constraints"
+	m.checkVoices(v, path)
+	v.choices(path, "supported_formats", "default_format", m.Formats, m.DefaultFormat,
+		func(f string) bool { return slices.Contains(musicFormats, f) }, "expected "+choice(musicFormats))
+	speeds := []struct {
+		key   string
+		value *Decimal
+	}{{"min_speed", c.MinSpeed}, {"default_speed", c.DefaultSpeed}, {"max_speed", c.MaxSpeed}}
+	before, last := 0.25, "0.25"
+	for _, s := range speeds {
+		if s.value == nil || v.bad[at+"."+s.key] {
+			continue
+		}
+		if v.has(at+"."+s.key) && !isOn(m.Capabilities.Speed) {
+			v.wrong(at+"."+s.key,
+				"the model has one speed; expected capabilities: { speed: true }, or no speeds")
+			continue
+		}
+		speed, err := strconv.ParseFloat(string(*s.value), 64)
+		if err != nil || speed < before || speed > 4 {
+			v.wrong(at+"."+s.key, "%s is out of range; expected %s to 4, and min_speed <= default_speed <= max_speed",
+				v.shown(at+"."+s.key), last)
+			continue
+		}
+		before, last = speed, string(*s.value)
+	}
+}
+
+// checkVoices checks the voices that the model lists.
+func (m *Music) checkVoices(v *validator, path string) {
+	if n := len(m.Voices); n > maxVoices {
+		v.wrong(path+".voices", "%d voices are listed; expected at most %d", n, maxVoices)
+		return
+	}
+	const expected = "expected 1 to %d bytes of text on one line that do not begin with %s"
+	seen := map[string]bool{}
+	for i, name := range m.Voices {
+		at := fmt.Sprintf("%s.voices[%d]", path, i)
+		switch {
+		case !usableVoice(name):
+			v.wrong(at, "%s cannot name a voice; "+expected, v.shown(at), maxVoiceName, VoiceHandle)
+		case seen[name]:
+			v.wrong(at, "%s is listed already; expected every voice once", quote(name))
+		}
+		seen[name] = true
+	}
+	at := path + ".default_voice"
+	switch {
+	case !v.has(at):
+	case !usableVoice(m.DefaultVoice):
+		v.wrong(at, "%s cannot name a voice; "+expected, v.shown(at), maxVoiceName, VoiceHandle)
+	case !seen[m.DefaultVoice] && !isOn(m.CustomVoiceIDs):
+		v.wrong(at, "%s is not in voices; expected one of them, or custom_voice_ids: true", v.shown(at))
+	}
+}
+
+// checkTarget checks the form of a target's options; what they mean is the
+// dialect's business.
+func (m *Music) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
+	v.composes(path, t, u)
+	v.options(path, t)
+}
