@@ -55,6 +55,8 @@ type Config struct {
 	Images Images `yaml:"images"`
 	// Fetch is how links of clients and upstreams are followed (fetch.go).
 	Fetch Fetch `yaml:"fetch"`
+	// Jobs is how tracks and videos are driven (jobs.go).
+	Jobs Jobs `yaml:"jobs"`
 	// Augment are pages, searches and documents (augment.go).
 	Augment Augment `yaml:"augment"`
 	// Media is where what models made waits for its customers (media.go).

@@ -74,6 +74,7 @@ func newConfig() *Config {
 		RPC:         defaultRPC(),
 		Redis:       Redis{Timeout: 30 * time.Millisecond, Away: "local_share"},
 		Idempotency: DefaultIdempotency(),
+		Jobs:        DefaultJobs(),
 		Fetch:       Fetch{Limit: 20 * time.Second},
 		Media:       DefaultMedia(),
 		Limits: Limits{

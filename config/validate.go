@@ -34,6 +34,7 @@ func (v *validator) run() {
 	v.web3Keys()
 	v.images()
 	v.fetch()
+	v.jobs()
 	v.texts()
 	v.upstreams()
 	v.models()

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 )
@@ -20,6 +21,13 @@ type Maker interface {
 	Cancel(ctx context.Context, t Task) (free bool, err error)
 	// Fetch opens what was made. Type is what the upstream calls it.
 	Fetch(ctx context.Context, t Task, result []byte) (body io.ReadCloser, contentType string, err error)
+}
+
+// Synchronous is a Maker some of whose upstreams answer with what they made, which
+// takes as long as making it: their clients are not kept waiting for Submit.
+type Synchronous interface {
+	// AtOnce says that the upstreams of a model of ours do so.
+	AtOnce(kind, model string) bool
 }
 
 // Task is what a Maker is told of a job.
@@ -83,10 +91,16 @@ func (u *Unknown) Error() string {
 
 func (u *Unknown) Unwrap() error { return u.Err }
 
+// What a Keeper says of a body that it does not take, whoever sends it again.
+var (
+	ErrUnfit = errors.New("what the upstream made is too large, or is not what it claims to be")
+	ErrFull  = errors.New("there is no room left for what the upstream made")
+)
+
 // Keeper keeps what was made (providers/media).
 type Keeper interface {
 	// Put keeps a body under an id and says how large it was. It replaces what was there.
-	// What is larger than most, or does not have the form of its type, is ErrUnfit.
+	// What is larger than most, or does not have the form of its type, is ErrUnfit; what passes a quota is ErrFull.
 	Put(ctx context.Context, id string, body io.Reader, contentType string, most int64) (size int64, err error)
 	// Delete forgets it; what is not there is no error.
 	Delete(ctx context.Context, id string) error
