@@ -21,6 +21,7 @@ type dialect struct {
 	writes     bool // serves models of type text
 	draws      bool // serves models of pictures
 	composes   bool // serves models of music
+	films      bool // serves models of type video
 	responses  bool // may take POST /responses
 	speaks     bool // serves models of type tts
 	// options are those of targets of type text, with their values.
@@ -58,10 +59,10 @@ var dialects = []dialect{
 		name: "vertex/anthropic", key: bearer, writes: true,
 		options: map[string][]string{"thinking": {"adaptive", "budget", "none"}},
 	},
-	{name: "native", key: bearer, draws: true, speaks: true, composes: true},
+	{name: "native", key: bearer, draws: true, speaks: true, composes: true, films: true},
 	{name: "sdapi", key: bearer, draws: true},
 	{name: "stability", key: bearer, draws: true},
-	{name: "fal", key: carrier{"Authorization", "Key "}, draws: true, composes: true},
+	{name: "fal", key: carrier{"Authorization", "Key "}, draws: true, composes: true, films: true},
 	{
 		name: "elevenlabs", key: carrier{header: "xi-api-key"}, endpoints: []string{"/text-to-speech"}, speaks: true,
 		composes: true,
@@ -127,6 +128,14 @@ func (v *validator) composes(path string, t *Target, u *Upstream) {
 	if d, known := u.speaks(); known && !d.composes {
 		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no music; expected an upstream of dialect %s",
 			quote(t.Upstream), u.Dialect, choice(dialectsThat(func(d *dialect) bool { return d.composes })))
+	}
+}
+
+// films refuses an upstream that makes no videos.
+func (v *validator) films(path string, t *Target, u *Upstream) {
+	if d, known := u.speaks(); known && !d.films {
+		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no videos; "+
+			"expected an upstream of a dialect that does", quote(t.Upstream), u.Dialect)
 	}
 }
 

@@ -34,7 +34,8 @@ type Model struct {
 
 	Targets []Target `yaml:"targets"`
 
-	// Spec has the keys of the model's type: *Chat, *Embedding, *Image, *Speech or *Music.
+	// Spec has the keys of the model's type: *Chat, *Embedding, *Image, *Speech, *Music or
+	// *Video.
 	Spec Spec `yaml:",inline"`
 }
 
@@ -69,9 +70,9 @@ type kind struct {
 var kinds = slices.Concat([]kind{
 	{"text", "M", Rate{}, newChat},
 	{"embedding", "embedding", Rate{RPM: 500}, newEmbedding},
-}, imageKinds, soundKinds, []kind{musicKind})
+}, imageKinds, soundKinds, []kind{musicKind, videoKind})
 
-var laterTypes = []string{"asr", "video"}
+var laterTypes = []string{"asr"}
 
 // kindOf is the kind of a type, or that of text for a type that is not served.
 func kindOf(typ string) (k kind, served bool) {

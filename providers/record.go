@@ -25,7 +25,7 @@ type capability struct {
 
 // capabilities are those of every type of models in the config.
 var capabilities = func() map[string]capability {
-	list := map[string]capability{"text": writing, "embedding": embedding, "music": music}
+	list := map[string]capability{"text": writing, "embedding": embedding, "music": music, "video": filming}
 	maps.Copy(list, imageTypes)
 	maps.Copy(list, soundTypes)
 	return list
