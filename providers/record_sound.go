@@ -20,7 +20,7 @@ func sounding(t *Target, options map[string]string) {
 	speaks := dialects[u.Config.Spoken()]
 	t.Sound = &audio.Target{
 		Upstream: u.Name, Router: u.Config.Router, Model: t.Name, Speaker: speaks.speaker,
-		Proxy: u.Proxy, Options: options, Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
+		Proxy: u.Proxy, Total: u.Config.Timeouts.Total, Options: options, Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
 	}
 }
 

@@ -27,6 +27,14 @@ type Lens interface {
 // and End nothing. A Content-Length of the upstream is kept then.
 type Identity interface{ Identity() bool }
 
+// Sequel is a Lens whose client's one answer is made of several of upstreams.
+type Sequel interface {
+	// Next is called when an answer was read to its end. With more it has asked for the
+	// next one, by Exchange.Ask, and what comes is passed on behind the last; a cause
+	// other than None ends the client's answer with it.
+	Next() (more bool, cause Cause)
+}
+
 // Outcome is how a relayed answer ended.
 type Outcome struct {
 	Cause     Cause
@@ -167,7 +175,7 @@ func (r *relay) run(w io.Writer) error {
 			}
 			r.write(w, out)
 		}
-		if x.failed != None || x.body.done {
+		if x.failed != None || x.body.done && !r.goesOn() {
 			break
 		}
 	}
@@ -178,6 +186,19 @@ func (r *relay) run(w io.Writer) error {
 	tail, clean := r.end(cause)
 	r.write(w, tail)
 	return r.close(clean)
+}
+
+// goesOn says that another answer follows the one that has come to its end.
+func (r *relay) goesOn() bool {
+	s, ok := r.lens.(Sequel)
+	if !ok || r.size >= 0 {
+		return false
+	}
+	more, cause := s.Next()
+	if cause != None {
+		r.x.failed = cause
+	}
+	return more && cause == None
 }
 
 // next is the next payload: what Body or the head's read left behind, then

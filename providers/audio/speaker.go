@@ -44,10 +44,22 @@ type Target struct {
 	Model    string // the model's name there
 	Speaker  Speaker
 	Proxy    *proxy.Endpoint
+	Total    time.Duration     // of all attempts together; 0: no limit
 	Options  map[string]string // as the operator wrote them, checked
 	// Breaker is its health; Weight and Priority say when it is asked.
 	Breaker          *health.Breaker
 	Weight, Priority int
+}
+
+// makes says that the operator has not said that the target does not make a format.
+func (t *Target) makes(format string) bool {
+	list := t.Options["formats"]
+	for name := range strings.SplitSeq(list, ",") {
+		if list == "" || name == format {
+			return true
+		}
+	}
+	return false
 }
 
 // Voice is what the upstream calls the voice of s.
@@ -78,3 +90,6 @@ type byPriority struct{}
 func (byPriority) Target(t *Target) (*health.Breaker, int) { return t.Breaker, t.Weight }
 func (byPriority) Rank(t *Target, _ int64) int             { return t.Priority }
 func (byPriority) Yields(_, _ *Target, _ int64) bool       { return false }
+
+// AppendText appends a JSON string, which stands between its quotes, without its escapes.
+func AppendText(dst, quoted []byte) []byte { return dialect.AppendUnescaped(dst, quoted) }

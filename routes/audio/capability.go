@@ -1,21 +1,59 @@
 package audio
 
 import (
+	"fmt"
 	"slices"
+	"sync"
 
+	"github.com/VictoriaMetrics/metrics"
+
+	"farebox/config"
+	"farebox/providers"
 	"farebox/routes"
 )
 
 // Capability is what main registers.
 type Capability struct {
-	gateway *routes.Gateway
+	gateway  *routes.Gateway
+	speeches sync.Pool // of *speech
 }
 
 // New makes the capability.
-func New() *Capability { return &Capability{} }
+func New() *Capability {
+	of := &Capability{}
+	of.speeches.New = func() any { return newSpeech(of) }
+	return of
+}
 
 // Open is routes.Capability.
 func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.gateway = g
 	return slices.Concat(speechRows(of), transcriptionRows(of), musicRows(of))
+}
+
+// view is what one config says of sound.
+type view struct {
+	speech []speechMeters // by catalog index of the model
+}
+
+// speechMeters are the series of a model that speaks.
+type speechMeters struct {
+	characters *metrics.Counter
+	firstSound *metrics.PrometheusHistogram // seconds
+}
+
+// Load is routes.Loader.
+func (of *Capability) Load(_ *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
+	v := &view{}
+	for _, m := range catalog.Models() {
+		var meters speechMeters
+		if m.Config.Type == "tts" {
+			label := fmt.Sprintf("{gen_ai_request_model=%q}", m.ID)
+			meters.characters = of.gateway.Metrics().GetOrCreateCounter("farebox_speech_characters_total" + label)
+			meters.firstSound = of.gateway.Metrics().GetOrCreatePrometheusHistogramExt(
+				"farebox_speech_first_byte_seconds"+label, routes.DurationBounds)
+		}
+		v.speech = append(v.speech, meters)
+	}
+	return routes.View{Own: v}, nil
 }

@@ -1,0 +1,109 @@
+package audio
+
+import (
+	"bytes"
+
+	"github.com/valyala/fasthttp"
+
+	"farebox/proxy"
+)
+
+// Listening is told what passes.
+type Listening interface {
+	// Pass is given bytes on their way to the client.
+	Pass(p []byte)
+	// End is told how it ended, once and before the client's last byte. whole says that
+	// all of the sound was there.
+	End(cause proxy.Cause, whole bool)
+}
+
+// lens stands in a relayed answer.
+type lens struct {
+	k    *Talk
+	to   Listening
+	most int64 // bytes that the sound may have
+	n    int64
+	tail []byte // of an answer of events
+}
+
+// Relay makes the sound ctx's response body, of at most so many bytes. done is called
+// when all is over; it may Reset.
+func (k *Talk) Relay(ctx *fasthttp.RequestCtx, most int64, to Listening, done func(proxy.Outcome)) {
+	l := &k.lens
+	*l = lens{k: k, to: to, most: most, tail: l.tail[:0]}
+	k.x.Relay(ctx, l, done)
+}
+
+// Identity is proxy.Identity: the upstream's length is the client's where the client
+// waits for the whole.
+func (l *lens) Identity() bool { return !l.k.speech.Stream && !l.k.speech.Events }
+
+// Pass is proxy.Lens.
+func (l *lens) Pass(p []byte) (out []byte, stop bool) {
+	if l.n += int64(len(p)); l.n > l.most {
+		return nil, true // it never ends
+	}
+	if out = p; l.k.series.on {
+		if out, stop = l.k.series.pass(p); stop {
+			return nil, true
+		}
+	}
+	if l.k.speech.Events {
+		l.keep(p)
+	}
+	l.to.Pass(out)
+	return out, false
+}
+
+// keep keeps the end of an answer of events, whose last one says that it is whole.
+func (l *lens) keep(p []byte) {
+	const most = 512
+	if len(p) >= most {
+		l.tail = append(l.tail[:0], p[len(p)-most:]...)
+		return
+	}
+	if over := len(l.tail) + len(p) - most; over > 0 {
+		l.tail = append(l.tail[:0], l.tail[over:]...)
+	}
+	l.tail = append(l.tail, p...)
+}
+
+// Next is proxy.Sequel.
+func (l *lens) Next() (more bool, cause proxy.Cause) {
+	k := l.k
+	if !k.series.next() {
+		return false, proxy.None
+	}
+	if !k.put(&k.series.piece, k.Target) {
+		return false, proxy.UpstreamMalformed
+	}
+	res := k.x.Ask(k.Target.Proxy, &k.request)
+	switch {
+	case res.Cause != proxy.None:
+		return false, res.Cause
+	case res.Status < 200 || res.Status >= 300:
+		return false, proxy.UpstreamTruncated
+	}
+	return true, proxy.None
+}
+
+// End is proxy.Lens.
+func (l *lens) End(cause proxy.Cause) (out []byte, clean bool) {
+	r := &l.k.series
+	whole := l.k.x.Whole() && !r.left() && !r.broken && (r.begun || !r.on) &&
+		(!l.k.speech.Events || bytes.Contains(l.tail, eventDone))
+	switch {
+	case cause == proxy.Cut:
+		cause = proxy.UpstreamMalformed
+	case cause == proxy.None && !whole:
+		cause = proxy.UpstreamTruncated
+	}
+	l.k.report(cause)
+	l.to.End(cause, whole)
+	return nil, cause == proxy.None
+}
+
+var (
+	_ proxy.Identity = (*lens)(nil)
+	_ proxy.Sequel   = (*lens)(nil)
+)

@@ -1,0 +1,228 @@
+package audio
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/billing/journal"
+	"farebox/billing/money"
+	"farebox/config"
+	"farebox/providers"
+	"farebox/providers/attempt"
+	"farebox/providers/audio"
+	"farebox/providers/health"
+	"farebox/proxy"
+	"farebox/routes"
+)
+
+// speech is the part of a request for speech. It is pooled.
+type speech struct {
+	of         *Capability
+	call       *routes.Call
+	view       *view
+	v          routes.Validator
+	spec       *config.Speech
+	speech     audio.Speech
+	talk       audio.Talk
+	text       []byte // of speech, without escapes
+	characters int64
+	want       billing.Admission
+	onGone     func() (time.Duration, bool)
+}
+
+const (
+	// speechPatience is how long a request with a key can take before another node takes
+	// the one that leads it for dead.
+	speechPatience = 10 * time.Minute
+	// leastSound and soundCharacter bound the bytes of an answer: a minute of samples, and
+	// for each character 0.3 s of the largest samples at a quarter of the speed, twice.
+	leastSound     = 4 << 20
+	soundCharacter = 64 << 10
+)
+
+func newSpeech(of *Capability) *speech {
+	s := &speech{of: of}
+	s.onGone = s.mayFinish
+	return s
+}
+
+// mayFinish has the sound made to its end for a retry of a client that left. The watcher
+// asks it, from its own goroutine.
+func (s *speech) mayFinish() (time.Duration, bool) { return 0, s.call.Keeps() && s.call.MayFinish() }
+
+// Close gives back what the request has taken from others.
+func (s *speech) Close() { s.talk.End() }
+
+// Recycle clears it for another request.
+func (s *speech) Recycle() {
+	s.talk.Reset()
+	clear(s.text[:cap(s.text)]) // no text stays in memory that others use
+	s.v = routes.Validator{Issues: s.v.Issues[:0]}
+	s.call, s.view, s.spec, s.speech, s.text = nil, nil, nil, audio.Speech{}, s.text[:0]
+	s.characters, s.want = 0, billing.Admission{}
+	s.of.speeches.Put(s)
+}
+
+// Observe counts what was spoken.
+func (s *speech) Observe(time.Duration) {
+	if !s.call.Settled || s.call.Model.Index >= len(s.view.speech) {
+		return
+	}
+	m := s.view.speech[s.call.Model.Index]
+	m.characters.AddInt64(s.characters)
+	if s.call.FirstByte > 0 {
+		m.firstSound.Update(s.call.FirstByte.Seconds())
+	}
+}
+
+// Log says what was spoken and charged: no text.
+func (s *speech) Log(e *zerolog.Event) *zerolog.Event {
+	if !s.call.Settled {
+		return e
+	}
+	e = e.Int64("characters", s.characters).Str("format", s.speech.Format).Str("charged_usd", s.call.Charged.String())
+	if s.call.FirstByte > 0 {
+		e = e.Dur("first_byte_ms", s.call.FirstByte)
+	}
+	return e
+}
+
+// lines are what is sold.
+func (s *speech) lines() (l money.Lines) {
+	l.Add(money.Characters, s.characters, s.spec.Price.Input)
+	return l
+}
+
+// CarryOut asks the upstreams until one begins to speak.
+func (s *speech) CarryOut() (relayed bool, e *routes.Error) {
+	k := &s.talk
+	k.Begin(audio.Trip{Proxy: s.call.Proxy(), Ctx: s.call.Ctx, ID: s.call.ID[:], Account: s.call.Key.Account.Number(),
+		Began: s.call.StartNs}, &s.speech, s.onGone)
+	k.Ask(s.targets())
+	s.call.Attempts = k.Attempts
+	s.call.Tried = append(s.call.Tried, k.Tried...)
+	if k.Target != nil {
+		s.call.Upstream = k.Target.Upstream
+	}
+	if !k.Sounds() {
+		return false, s.failed()
+	}
+	s.call.Router = k.Target.Router
+	return true, nil
+}
+
+// targets are those that may be asked.
+func (s *speech) targets() []*audio.Target {
+	return providers.SoundTargets(s.call.Model, s.talk.Targets())
+}
+
+// bill says that the whole text was sold. The upstream takes its price for all of it once
+// it has begun, so a client that does not listen to the end pays no less.
+func (s *speech) bill(flags journal.Flags) {
+	lines := s.lines()
+	s.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: s.call.Status}
+}
+
+// KeepAnswer is never called: what is relayed is recorded on its way.
+func (s *speech) KeepAnswer() {}
+
+// speechTypes are the types of answers (addendum 9.1), whatever the upstream says.
+var speechTypes = map[string]string{"mp3": "audio/mpeg", "opus": "audio/opus", "aac": "audio/aac",
+	"flac": "audio/flac", "wav": "audio/wav", "pcm": "audio/pcm"}
+
+// Respond relays the sound as it comes.
+func (s *speech) Respond() {
+	h := &s.call.Ctx.Response.Header
+	h.SetContentType(speechTypes[s.speech.Format])
+	if s.speech.Events {
+		h.SetContentType("text/event-stream")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Accel-Buffering", "no")
+	}
+	s.call.KeepRelayed()
+	if !s.call.Keeps() { // else it is carried out again
+		lines := s.lines()
+		s.call.Hold().Progress(&lines)
+	}
+	s.talk.Relay(s.call.Ctx, leastSound+s.characters*soundCharacter, s, s.call.OnDone)
+	s.call.Relays()
+}
+
+// Pass is audio.Listening.
+func (s *speech) Pass(p []byte) { s.call.Record(p) }
+
+// End is audio.Listening: what was spoken is charged before the client's last byte. An
+// upstream that breaks off is no customer's loss: it costs nothing.
+func (s *speech) End(cause proxy.Cause, whole bool) {
+	gone := cause == proxy.ClientGone || cause == proxy.ClientStalled
+	s.call.RecordEnd(nil, whole)
+	switch {
+	case gone:
+		s.call.Cause, s.call.Status = cause.String(), 499
+		s.bill(journal.FlagAborted)
+	case whole:
+		s.bill(0)
+	default:
+		s.call.Cause = cause.String()
+		s.call.Sold = routes.Bill{}
+	}
+	s.call.Settle()
+}
+
+// failed is the answer when nobody speaks.
+func (s *speech) failed() *routes.Error {
+	k := &s.talk
+	switch {
+	case k.Result.Cause == proxy.NoTarget && k.Unsupported != nil:
+		return routes.Unsupported(k.Unsupported.Path, k.Unsupported.Text)
+	case k.Result.Cause != proxy.None:
+		return s.lost(k.Result.Cause)
+	case k.Refused:
+		return s.rejected()
+	}
+	if gone := k.Why(); gone.Final() {
+		return s.lost(gone)
+	}
+	if k.Cause != proxy.UpstreamMalformed && k.Cause != proxy.UpstreamTruncated && k.Cause != proxy.UpstreamReset {
+		return s.lost(k.Cause)
+	}
+	s.call.Cause = k.Cause.String()
+	return &routes.Error{Status: 502, Code: "INFERENCE_FAILED",
+		Message: "The model did not answer with sound; nothing was charged. Please retry."}
+}
+
+// lost answers for upstreams without an answer, and charges a client that left when one
+// may have begun to speak.
+func (s *speech) lost(cause proxy.Cause) *routes.Error {
+	s.call.Cause = cause.String()
+	if s.call.Left() && s.talk.Sent && s.call.Hold().Open() {
+		s.call.Status = 499
+		s.call.CutKept()
+		s.bill(journal.FlagAborted)
+		s.call.Settle()
+	}
+	return s.call.Unreachable(&proxy.Result{Cause: cause, RetryAfter: s.talk.Result.RetryAfter})
+}
+
+// rejected tells an upstream's refusal (addendum 3.4, 3.5).
+func (s *speech) rejected() *routes.Error {
+	f := &s.talk.Failure
+	s.call.Cause = "upstream_status"
+	e := &routes.Error{Status: f.Status, Code: f.Code, Message: f.Message, Param: f.Param, RetryAfter: f.RetryAfter}
+	if f.Verdict.Do == attempt.Retry {
+		e.RetryAfter = max(e.RetryAfter, min(f.Verdict.Rest, health.MaxCoolDown))
+	}
+	switch e.Status {
+	case 400:
+		e.RequestID = e.Param == ""
+	case 429:
+		if e.RetryAfter == 0 {
+			e.RetryAfter = routes.OverloadRetry
+		}
+	}
+	return e
+}
+
+var _ audio.Listening = (*speech)(nil)
