@@ -131,6 +131,8 @@ func (c *fakeConn) as(call string, f func(n *fakeNode) error) error {
 
 func (c *fakeConn) Close() error { return nil }
 
+func (c *fakeConn) RefundsDue(int) ([]string, error) { return nil, nil }
+
 func (c *fakeConn) Pepper(fresh []byte) (p []byte, err error) {
 	err = c.do("Pepper", func() error {
 		if c.db.pepper == nil {

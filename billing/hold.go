@@ -225,6 +225,12 @@ func (h *Hold) SettleKept(s Settlement, lead *replay.Lead, a *replay.Answer) (ch
 	if lead.Ended() {
 		return 0, 0
 	}
+	if h.prepared != nil {
+		// Its job has decided already, and stays when the answer cannot be kept.
+		charged, owed = h.Settle(s)
+		lead.Keep(h.id, a)
+		return charged, owed
+	}
 	s.Flags |= journal.FlagKeyed
 	h.prepare(&s)
 	if !lead.Keep(h.id, a) {
@@ -268,6 +274,9 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 	a.roll(l.day(s.Now.Wall))
 	h.key.use.roll(a.day)
 	held := h.parts.Total()
+	if h.prepared != nil {
+		s.Cost = min(s.Cost, held-h.beyond) // of which all can be given back
+	}
 	rec := h.record(journal.Settle, &s)
 	rec.Amounts, rec.Debt = a.charge(h, max(0, s.Cost))
 	a.giveBack(h)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/billing/journal"
+	"farebox/billing/money"
 	"farebox/billing/store"
 )
 
@@ -97,17 +98,111 @@ func (j *Jobs) DropJob(row *store.JobRow) (gone bool, err error) {
 	}
 }
 
-// RefundJob gives back what a job cost whose row says that it is owed, in the currency
-// that paid it, once. DIEM of a day that is over are gone. nil: there is nothing to
-// give back, or not yet, or it was given back before.
-func (l *Ledger) RefundJob(id string) (refunded *store.JobRow, err error) {
-	return nil, nil
+// sold waits until it is known whether the job of a hold was sold, or the ledger is
+// closed.
+func (l *Ledger) sold(h *Hold) bool {
+	for {
+		sold, err := l.store.JobSold(l.NodeNo(), h.id)
+		if err == nil || l.closing.Load() {
+			return sold && err == nil
+		}
+		time.Sleep(decideEvery)
+	}
 }
+
+// RefundJob gives back what a job cost whose row says that it is owed, in the currency
+// that paid it, once; what the account owes it pays first. DIEM of a day that is over
+// are gone. What it took of its key's limits is given back, too. nil: there is nothing
+// to give back, or not yet, or it was given back before.
+func (l *Ledger) RefundJob(id string) (*store.JobRow, error) {
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	row, err := l.store.Job(id)
+	if err != nil || !row.Owed || row.PaidUs == 0 || row.BackUs != 0 {
+		return nil, err
+	}
+	// The account comes into memory before it has more money in the store, and no key
+	// gets other limits until memory has followed.
+	a, err := l.account(row.Account)
+	if err != nil {
+		return nil, err
+	}
+	l.registry.replacing.Lock()
+	defer l.registry.replacing.Unlock()
+	before := l.registry.byNumber(row.Key)
+	row, err = l.store.RefundJob(id, l.refundDay(a), l.now()/1000)
+	if err == nil && row != nil {
+		l.followRefund(a, before, row)
+	}
+	return row, err
+}
+
+// refundDay is the day whose DIEM an account has.
+func (l *Ledger) refundDay(a *AccountState) int32 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.roll(l.Today())
+	return a.day
+}
+
+// followRefund brings what is in memory after the store. before is the key of the job
+// as it was in memory then; one that came there meanwhile may or may not have read what
+// it has back.
+func (l *Ledger) followRefund(a *AccountState, before *Key, row *store.JobRow) {
+	if a.lease != nil {
+		l.node.see(a)
+		return // what is left of limits only the store knows
+	}
+	if l.journal == nil {
+		return
+	}
+	r := l.registry
+	r.mu.Lock()
+	after := r.byNo[row.Key]
+	if after == nil {
+		r.changed() // whoever is reading what it has used reads it again
+	}
+	r.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	back := row.Back
+	if a.day != row.Day {
+		back[money.InDIEM] = 0 // gone since, here as in the store
+	}
+	a.avail.Add(&back)
+	if a.owes() {
+		a.pay(l.at())
+	}
+	if after != nil && before != nil && after.use == before.use {
+		after.use.uncount(row.Day, &row.Paid)
+	}
+}
+
+// uncount takes back what was used on a day, unless its period is over.
+func (u *keyUse) uncount(day int32, p *money.Parts) {
+	if u.kind.Number(day) == u.quota.period {
+		u.quota.diem = max(0, u.quota.diem-p[money.InDIEM])
+		u.quota.usd = max(0, u.quota.usd-p[money.InBundled]-p[money.InUSD])
+	}
+}
+
+// refundsMost is how many jobs are given back in one go.
+const refundsMost = 1000
 
 // RefundJobs gives back what is owed for all jobs, and says for how many. The ledger
 // does this by itself every second.
 func (l *Ledger) RefundJobs() (n int, err error) {
-	return 0, nil
+	due, err := l.store.RefundsDue(refundsMost)
+	for _, id := range due {
+		row, err := l.RefundJob(id)
+		if err != nil {
+			return n, fmt.Errorf("cannot give back what the job %s cost: %w", id, err)
+		}
+		if row != nil {
+			n++
+		}
+	}
+	return n, err
 }
 
 // Voices are the cloned voices of the store.

@@ -6,12 +6,14 @@ import (
 )
 
 // keeper writes at its own pace what may wait and may be lost: when keys were
-// last used, and refusals by limits. It forgets keys that have expired.
+// last used, and refusals by limits. It forgets keys that have expired, and gives back
+// what failed jobs cost.
 type keeper struct {
 	l       *Ledger
 	stop    chan struct{}
 	stopped sync.WaitGroup
 	failing bool
+	owing   bool // refunds fail
 }
 
 const (
@@ -41,12 +43,27 @@ func (k *keeper) run() {
 		k.note(k.l.violations.flush(k.l.store))
 		k.note(k.l.characters.flush())
 		k.l.characters.look()
+		k.refund()
 		if round%touchEvery == 0 {
 			k.note(k.l.touched.flush(k.l.store))
 		}
 		if round%forgetEvery == 0 {
 			k.l.forgetExpired()
 		}
+	}
+}
+
+// refund gives back what failed jobs cost.
+func (k *keeper) refund() {
+	if k.l.idle {
+		return // the server does
+	}
+	n, err := k.l.RefundJobs()
+	if err != nil && !k.owing {
+		k.l.log.Warn().Err(err).Msg("what failed jobs cost cannot be given back now; it is tried again")
+	}
+	if k.owing = err != nil; n > 0 {
+		k.l.log.Info().Int("jobs", n).Msg("gave back what failed jobs cost")
 	}
 }
 

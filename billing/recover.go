@@ -54,7 +54,7 @@ func (l *Ledger) openJournal(o *Options) error {
 // recoverHolds applies what the last process recorded and then settles the
 // requests that were under way when it died: at their last progress, or, when
 // they had made none, not at all. One with an idempotency key is charged if and
-// only if its answer was kept.
+// only if its answer was kept, one that sold a job if and only if that is there.
 func (l *Ledger) recoverHolds() error {
 	p := l.project
 	open, err := l.store.OpenProgress()
@@ -72,14 +72,20 @@ func (l *Ledger) recoverHolds() error {
 	}
 	if l.idle {
 		// Where their answers are kept only the server's config says.
-		open = slices.DeleteFunc(open, func(r journal.Record) bool { return r.Flags&journal.FlagKeyed != 0 })
+		open = slices.DeleteFunc(open, func(r journal.Record) bool {
+			return r.Flags&(journal.FlagKeyed|journal.FlagJob) == journal.FlagKeyed
+		})
 	}
 	j := l.journal
 	j.Adopt(len(open))
 	for i := range open {
 		r := &open[i]
 		r.Kind, r.Flags = journal.Settle, r.Flags|journal.FlagRecovered
-		if r.Flags&journal.FlagKeyed != 0 && !l.keyed.Kept(r.RequestID, r.Hold) {
+		charged, err := l.decided(r)
+		if err != nil {
+			return fmt.Errorf("cannot decide about a request of the last process: %w", err)
+		}
+		if !charged {
 			*r = journal.Record{Kind: journal.Void, TimeNs: r.TimeNs, Hold: r.Hold, Account: r.Account}
 		}
 		if err := j.Append(r, 0); err != nil {
@@ -89,7 +95,7 @@ func (l *Ledger) recoverHolds() error {
 	if len(open) > 0 {
 		l.log.Warn().Int("requests", len(open)).
 			Msg("requests were under way when the last process died; they are charged at their last progress, with " +
-				"an idempotency key if their answer was kept")
+				"an idempotency key if their answer was kept, for a job if it was sold")
 		j.Flush()
 		if err := p.project(); err != nil {
 			return fmt.Errorf("cannot apply the journal: %w", err)
@@ -103,4 +109,16 @@ func (l *Ledger) recoverHolds() error {
 	l.shortfall.Store(int64(shortfall))
 	l.debt.Store(int64(owed))
 	return err
+}
+
+// decided says whether a request is charged whose process died while its charge was
+// prepared.
+func (l *Ledger) decided(r *journal.Record) (charged bool, err error) {
+	switch {
+	case r.Flags&journal.FlagJob != 0:
+		return l.store.JobSold(l.NodeNo(), r.Hold)
+	case r.Flags&journal.FlagKeyed != 0:
+		return l.keyed.Kept(r.RequestID, r.Hold), nil
+	}
+	return true, nil
 }

@@ -47,6 +47,9 @@ func (s *sqlStore) Apply(b *Batch) error {
 		if err := t.applyProgress(b); err != nil {
 			return err
 		}
+		if err := t.lockJobs(b); err != nil {
+			return err
+		}
 		if err := t.applyCharges(b); err != nil {
 			return err
 		}
@@ -97,6 +100,9 @@ func (t *tx) applyCharges(b *Batch) error {
 	if err := spend(c, b.NowUs); err != nil {
 		return err
 	}
+	if err := t.payJobs(b, c); err != nil {
+		return err
+	}
 	if err := t.postCharges(entry, c); err != nil {
 		return err
 	}
@@ -137,6 +143,7 @@ type charge struct {
 	day     int32 // of DIEM
 	amount  money.Nano
 	late    money.Nano // of it, what neither a lease nor the bucket had
+	noted   money.Nano // of that, what jobs have cost (payJobs)
 }
 
 func (c *charge) date() int64 {

@@ -26,6 +26,7 @@ type Batch struct {
 	Progress    map[uint64]journal.Record // open holds whose progress is not in the store yet
 	Known       map[uint64]bool           // holds whose progress is in the store
 	Resolved    []uint64                  // of known
+	jobs        []jobCharge
 }
 
 type rollupKey struct {
@@ -80,6 +81,7 @@ func (b *Batch) Begin(last uint64) {
 	clear(b.Payments)
 	b.Rollups, b.sums = b.Rollups[:0], b.sums[:0]
 	b.Resolved = b.Resolved[:0]
+	b.jobs = b.jobs[:0]
 }
 
 func (b *Batch) Empty() bool { return b.Last < b.First }
@@ -89,6 +91,9 @@ func (b *Batch) Add(r *journal.Record) {
 	switch r.Kind {
 	case journal.Settle:
 		b.charge(r)
+		if r.Flags&journal.FlagJob != 0 {
+			b.chargeJob(r)
+		}
 		b.resolve(r.Hold)
 	case journal.Void:
 		b.resolve(r.Hold)

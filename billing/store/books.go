@@ -12,6 +12,7 @@ type Report struct {
 	Loaded    int        `json:"loaded"` // of them in memory and compared, too
 	OpenHolds int        `json:"openHolds"`
 	Requests  int64      `json:"requests"` // whose detail is in the store
+	Jobs      int64      `json:"jobs"`
 	Faults    []string   `json:"faults"`
 	Charged   money.Nano `json:"charged"`
 	Shortfall money.Nano `json:"shortfall"` // delivered and not charged
@@ -33,11 +34,13 @@ type Recount struct {
 	Faults   []string
 	// DetailBehind: the single requests are not all written yet (of other nodes).
 	DetailBehind bool
+	Jobs         int64                 // whose rows are there
+	jobs         map[jobAt]money.Parts // what jobs cost by single requests
 }
 
 // Report is what the store's books say when each is compared with the others.
 func (r *Recount) Report() Report {
-	report := Report{Accounts: len(r.Accounts), Requests: r.Requests, Charged: r.Charged, Faults: r.Faults}
+	report := Report{Accounts: len(r.Accounts), Jobs: r.Jobs, Requests: r.Requests, Charged: r.Charged, Faults: r.Faults}
 	for no, c := range r.Accounts {
 		report.Shortfall += c.short + c.late.Total() + c.Incurred
 		report.Debt += c.Incurred - c.Paid

@@ -85,6 +85,9 @@ func TestConformance(t *testing.T) {
 		{"models", conformModels},
 		{"violations and tokens", conformViolations},
 		{"reviews and uses of characters", conformReviews},
+		{"jobs", conformJobs},
+		{"what jobs cost and give back", conformRefunds},
+		{"cloned voices", conformVoices},
 		{"last dollar", conformLastDollar},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {

@@ -69,6 +69,9 @@ var dumped = []dumpTable{
 	{"review", []string{"no", "id", "slug", "account", "rating", "locale", "message", "created_us", "hidden_us"}},
 	{"character_use", []string{"slug", "account", "first_us"}},
 	{"character_sum", []string{"slug", "imports"}},
+	{"job", strings.Split(strings.ReplaceAll(jobColumns, " ", ""), ",")},
+	{"key_back", []string{"account", "api_key", "day", "currency", "amount"}},
+	{"voice", strings.Split(strings.ReplaceAll(voiceColumns, " ", ""), ",")},
 }
 
 // dumpedDay4 is daily usage in dumps of schemas before 5.
@@ -341,6 +344,14 @@ func (l *loader) row(b []byte) error {
 	return err
 }
 
+// keeps says of which progress p the journal goes on in the restored store.
+func (l *loader) keeps() string {
+	if l.q.s.shared {
+		return "false"
+	}
+	return "p.node = 1"
+}
+
 // finish makes the rows a store without processes.
 func (l *loader) finish() error {
 	if l.head.Backup == 0 {
@@ -359,6 +370,10 @@ func (l *loader) finish() error {
 		return err
 	}
 	statements := []string{
+		// Where a charge was still in a journal, which is not in a backup, nothing was paid;
+		// and the number of that hold may come again.
+		"UPDATE job SET paid_us = created_us, node = 0, hold = node * 1099511627776 + hold WHERE paid_us = 0 AND NOT EXISTS(SELECT 1 FROM open_progress p " +
+			"WHERE p.node = job.node AND p.hold = job.hold AND " + l.keeps() + ")",
 		"UPDATE bucket SET avail = avail + escrow, escrow = 0 WHERE escrow > 0",
 		"INSERT INTO applied(node, sink, inc, seq) SELECT 1, s, 0, 0 FROM (SELECT 'ledger' AS s UNION ALL SELECT " +
 			"'usage') x WHERE true ON CONFLICT DO NOTHING",

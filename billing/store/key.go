@@ -157,6 +157,11 @@ func (s *sqlStore) TouchKeys(lastUs map[int64]int64) error {
 
 const sumAmounts = "CAST(sum(amount) AS {I64})"
 
+// usedDays is what keys have used by day: their usage, without what failed jobs gave
+// back of it.
+const usedDays = `(SELECT account, api_key, day, currency, requests, amount FROM usage_day
+	UNION ALL SELECT account, api_key, day, currency, 0, -amount FROM key_back) AS d`
+
 // KeyUsed is what a key has spent in the period that day lies in.
 func (s *sqlStore) KeyUsed(account uint32, key int64, p Period, day int32) (used money.Parts, err error) {
 	first, last := p.Days(day)
@@ -182,7 +187,7 @@ func (s *sqlStore) KeyUsedLater(account uint32, key int64, day int32) (days map[
 			used[money.PlaceOf(c)] += sum
 			days[calendar.DayOfDate(date)] = used
 			return err
-		}, "SELECT day, currency, "+sumAmounts+` FROM usage_day
+		}, "SELECT day, currency, "+sumAmounts+" FROM "+usedDays+`
 			WHERE account = $1 AND api_key = $2 AND day > $3 GROUP BY day, currency`, account, key, calendar.Date(day))
 	})
 	return days, err
@@ -196,7 +201,7 @@ func (q *Query) keyUsed(account uint32, key, from, to int64) (used money.Parts, 
 		err := rows.Scan(&c, &sum)
 		used[money.PlaceOf(c)] = sum
 		return err
-	}, "SELECT currency, "+sumAmounts+` FROM usage_day
+	}, "SELECT currency, "+sumAmounts+" FROM "+usedDays+`
 		WHERE account = $1 AND api_key = $2 AND day BETWEEN $3 AND $4 GROUP BY currency`, account, key, from, to)
 	return used, err
 }
@@ -214,7 +219,7 @@ func (s *sqlStore) KeySums(account uint32, first, last int32) (sums map[int64]Ke
 			k.Spent[money.PlaceOf(c)] += sum
 			sums[key] = k
 			return err
-		}, "SELECT api_key, currency, CAST(sum(requests) AS {I64}), "+sumAmounts+` FROM usage_day
+		}, "SELECT api_key, currency, CAST(sum(requests) AS {I64}), "+sumAmounts+" FROM "+usedDays+`
 			WHERE account = $1 AND day BETWEEN $2 AND $3 GROUP BY api_key, currency`, account, calendar.Date(first),
 			calendar.Date(last))
 	})

@@ -11,8 +11,8 @@ import (
 )
 
 // Limits of keys on a shared store. What a key may spend in a period is
-// divided like money: into what is spent (the sum of usage_day, so that it
-// cannot drift), what nodes have leased (quota) and the room that is left.
+// divided like money: into what is spent (the sum of usage_day without key_back, so
+// that it cannot drift), what nodes have leased (quota) and the room that is left.
 
 // quotaID is one limit of a key in a period: USD (with BUNDLED_CREDITS) or DIEM.
 type quotaID struct {
@@ -90,7 +90,7 @@ const (
 		JOIN quota q ON q.api_key = u.api_key AND q.period = u.period ORDER BY q.api_key, q.period, q.currency, q.node`
 	sqlQuotaUsed = `SELECT u.api_key, u.period, CASE WHEN d.currency = 2 THEN 2 ELSE 1 END, ` + sumAmounts + `
 		FROM {FROM api_key i, period i, account i, first i, last i}
-		JOIN usage_day d ON d.account = u.account AND d.api_key = u.api_key AND d.day BETWEEN u.first AND u.last
+		JOIN ` + usedDays + ` ON d.account = u.account AND d.api_key = u.api_key AND d.day BETWEEN u.first AND u.last
 		GROUP BY u.api_key, u.period, CASE WHEN d.currency = 2 THEN 2 ELSE 1 END`
 	sqlAddQuota = `INSERT INTO quota(node, api_key, currency, period, amount) {ROWS iiiii}
 		ON CONFLICT(api_key, period, currency, node) DO UPDATE SET amount = quota.amount + excluded.amount`

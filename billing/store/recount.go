@@ -21,14 +21,14 @@ func (s *sqlStore) Recount(pinned func()) (r *Recount, err error) {
 
 // recountOn is Recount within a transaction.
 func recountOn(q *Query, pinned func()) (*Recount, error) {
-	r := &Recount{Accounts: map[uint32]*AccountCount{}}
+	r := &Recount{Accounts: map[uint32]*AccountCount{}, jobs: map[jobAt]money.Parts{}}
 	err := r.countAccounts(q) // the first read is the moment
 	pinned()
 	if err != nil {
 		return nil, err
 	}
 	for _, count := range []func(*Query) error{r.countBuckets, r.countDebts, r.countPostings, r.countDays, r.countPages,
-		r.countSums, r.countLeases, r.countCursors, r.countFeed} {
+		r.countSums, r.countLeases, r.countCursors, r.countFeed, r.countJobs} {
 		if err := count(q); err != nil {
 			return nil, err
 		}
@@ -237,6 +237,9 @@ func (r *Recount) countPages(q *Query) error {
 				r.fault("account %d: record %d of node %d is in the usage twice", p.Account, rec.Seq, p.Node)
 			}
 			last[at] = rec.Seq
+			if rec.Flags&journal.FlagJob != 0 {
+				r.jobs[jobAt{p.Node, rec.Hold}] = rec.Amounts
+			}
 			found.Note(rec)
 			c.detail.Add(&rec.Amounts)
 			c.detailShort += rec.Shortfall

@@ -10,7 +10,7 @@ import (
 )
 
 // Version is that of the schema that this farebox reads and writes.
-const Version = 6
+const Version = 7
 
 // schema makes an empty database, for every engine: words in braces are
 // replaced (dialect.words). Days are numbers such as 20261121, in UTC; times
@@ -55,7 +55,7 @@ CREATE TABLE posting(
   amount {I64} NOT NULL, balance_after {I64}, PRIMARY KEY(entry, book, account, currency)) {KEYED};
 -- Running sums of the books that belong to the house: cash, grants, revenue, debt, shortfall, late, breakage.
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
-` + usageDay + schema2 + schema3 + schema4 + schema6
+` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7
 
 // usageDay is what version 5 made anew: daily usage by what was sold.
 const usageDay = `
@@ -173,6 +173,44 @@ CREATE TABLE character_sum(slug TEXT PRIMARY KEY, imports {I64} NOT NULL) {KEYED
 INSERT INTO counter(name, value) VALUES('review', 0), ('character', 0);
 `
 
+// schema7 is what version 7 added: jobs, and cloned voices.
+const schema7 = `
+-- Work that outlives its request (JobRow). hold is where its charge stands in the
+-- journal of node; day is whose DIEM it took. A request is NULL once it counts for no
+-- repeat any more.
+CREATE TABLE job(
+  id TEXT PRIMARY KEY, kind TEXT NOT NULL, model TEXT NOT NULL, account {I64} NOT NULL, api_key {I64} NOT NULL,
+  request {BLOB}, node {I64} NOT NULL, hold {I64} NOT NULL,
+  paid_diem {I64} NOT NULL DEFAULT 0, paid_bundled {I64} NOT NULL DEFAULT 0, paid_usd {I64} NOT NULL DEFAULT 0,
+  paid_us {I64} NOT NULL DEFAULT 0, day {I64} NOT NULL DEFAULT 0,
+  back_diem {I64} NOT NULL DEFAULT 0, back_bundled {I64} NOT NULL DEFAULT 0, back_usd {I64} NOT NULL DEFAULT 0,
+  back_us {I64} NOT NULL DEFAULT 0, owed {I64} NOT NULL,
+  state {I64} NOT NULL, owner {I64} NOT NULL, epoch {I64} NOT NULL, upstream TEXT NOT NULL, target TEXT NOT NULL,
+  handle {BLOB}, ord {BLOB}, tries {I64} NOT NULL, cancel {I64} NOT NULL,
+  code TEXT NOT NULL, error TEXT NOT NULL, detail {BLOB}, media_type TEXT NOT NULL, media_bytes {I64} NOT NULL,
+  created_us {I64} NOT NULL, submitted_us {I64} NOT NULL, ended_us {I64} NOT NULL, expires_us {I64} NOT NULL,
+  released_us {I64} NOT NULL DEFAULT 0) {TABLE};
+CREATE UNIQUE INDEX job_hold ON job(node, hold);
+CREATE UNIQUE INDEX job_request ON job(account, request);
+CREATE INDEX job_account ON job(account, created_us);
+CREATE INDEX job_left ON job(owner) WHERE ` + jobLeft + `;
+CREATE INDEX job_due ON job(created_us) WHERE ` + jobDue + `;
+CREATE INDEX job_model ON job(model, ended_us) WHERE state = 4;
+CREATE INDEX job_ended ON job(ended_us) WHERE state >= 4;
+-- What failed jobs gave back of the limits of keys, by the day whose usage it was.
+CREATE TABLE key_back(
+  account {I64} NOT NULL, api_key {I64} NOT NULL, day {I64} NOT NULL, currency {I64} NOT NULL, amount {I64} NOT NULL,
+  PRIMARY KEY(account, api_key, day, currency)) {KEYED};
+
+-- Cloned voices, each of one account.
+CREATE TABLE voice(
+  id TEXT PRIMARY KEY, account {I64} NOT NULL, model TEXT NOT NULL, upstream TEXT NOT NULL, voice TEXT NOT NULL,
+  sample {BLOB}, sample_type TEXT NOT NULL,
+  created_us {I64} NOT NULL, used_us {I64} NOT NULL, expires_us {I64} NOT NULL) {TABLE};
+CREATE INDEX voice_account ON voice(account, created_us);
+CREATE INDEX voice_expires ON voice(expires_us);
+`
+
 // fence lets processes of an older farebox book nothing any more: it does not
 // know what this one writes. Their nodes come back with this one, and their
 // journals, too.
@@ -208,7 +246,7 @@ DROP TABLE open_progress1;
 `, schema3, schema4 + fence, `
 ALTER TABLE usage_day RENAME TO usage_day4;
 DROP INDEX usage_day_day;
-` + usageDay + fence, schema6 + fence}
+` + usageDay + fence, schema6 + fence, schema7 + fence}
 
 // steps follow the migration to a version where SQL alone cannot do it.
 var steps = map[int]func(*tx) error{3: (*tx).repackPages, 5: (*tx).divideDays}

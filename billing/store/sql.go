@@ -18,7 +18,7 @@ import (
 // sqlStore is what both engines have in common: all queries, written once, in
 // the SQL that SQLite, PostgreSQL and CockroachDB have in common. What differs
 // is a dialect. Writers lock in this order, so that none waits for another in
-// a circle: cursor or node, key, usage_day, buckets by account, currency and
+// a circle: cursor or node, job, key, usage_day, buckets by account, currency and
 // day, leases, quotas, then house and change at the end of the transaction.
 type sqlStore struct {
 	dialect        *dialect

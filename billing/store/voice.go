@@ -1,6 +1,10 @@
 package store
 
-import "fmt"
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+)
 
 // VoiceRow is a voice that an account had cloned, until it expires.
 type VoiceRow struct {
@@ -19,7 +23,7 @@ type VoiceRow struct {
 
 // VoiceStore keeps cloned voices.
 type VoiceStore interface {
-	// AddVoice adds a voice, or gives ErrManyVoices.
+	// AddVoice adds a voice, or gives ErrManyVoices, or ErrExists for an id that is taken.
 	AddVoice(r *VoiceRow) error
 	// Voice gives a voice of an account that has not expired, or ErrNoRow.
 	Voice(account uint32, id string, nowUs int64) (*VoiceRow, error)
@@ -38,3 +42,73 @@ const MaxVoices = 100
 
 // ErrManyVoices is an account with the most voices that it may have.
 var ErrManyVoices = fmt.Errorf("the account has %d cloned voices, which is the most: they expire with time", MaxVoices)
+
+const (
+	voiceColumns = "id, account, model, upstream, voice, sample, sample_type, created_us, used_us, expires_us"
+	sqlVoice     = "SELECT " + voiceColumns + " FROM voice WHERE "
+)
+
+// sqlVoiceList is sqlVoice without samples.
+var sqlVoiceList = strings.Replace(sqlVoice, " sample,", " NULL,", 1)
+
+func (r *VoiceRow) fields() []any {
+	return []any{&r.ID, &r.Account, &r.Model, &r.Upstream, &r.Voice, &r.Sample, &r.SampleType, &r.CreatedUs, &r.UsedUs,
+		&r.ExpiresUs}
+}
+
+func (s *sqlStore) voices(text string, args ...any) ([]*VoiceRow, error) {
+	return ask(s, func(q *Query) (all []*VoiceRow, err error) {
+		err = q.Each(func(rows *sql.Rows) error {
+			r := &VoiceRow{}
+			all = append(all, r)
+			return rows.Scan(r.fields()...)
+		}, text, args...)
+		return all, err
+	})
+}
+
+func (s *sqlStore) AddVoice(r *VoiceRow) error {
+	return s.unique(s.write(func(t *tx) error {
+		// Those who add voices of one account come one after the other.
+		var n int
+		err := t.Each(func(*sql.Rows) error { return nil }, "SELECT no FROM account WHERE no = $1 {LOCK}", r.Account)
+		if err == nil {
+			err = t.Row("SELECT count(*) FROM voice WHERE account = $1 AND expires_us > $2", r.Account,
+				r.CreatedUs).Scan(&n)
+		}
+		if err == nil && n >= MaxVoices {
+			return ErrManyVoices
+		}
+		if err == nil {
+			_, err = t.exec("INSERT INTO voice("+voiceColumns+") VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)", r.ID,
+				r.Account, r.Model, r.Upstream, r.Voice, r.Sample, r.SampleType, r.CreatedUs, r.UsedUs, r.ExpiresUs)
+		}
+		return err
+	}))
+}
+
+func (s *sqlStore) Voice(account uint32, id string, nowUs int64) (*VoiceRow, error) {
+	return ask(s, func(q *Query) (*VoiceRow, error) {
+		r := &VoiceRow{}
+		err := q.Row(sqlVoice+"id = $1 AND account = $2 AND expires_us > $3", id, account, nowUs).Scan(r.fields()...)
+		return r, noRow(err)
+	})
+}
+
+func (s *sqlStore) Voices(account uint32) ([]*VoiceRow, error) {
+	return s.voices(sqlVoiceList+"(account = $1 OR $1 = 0) ORDER BY created_us DESC, id", account)
+}
+
+func (s *sqlStore) TouchVoice(id string, nowUs int64) error {
+	_, err := s.affect("UPDATE voice SET used_us = $2 WHERE id = $1 AND used_us < $2", id, nowUs)
+	return err
+}
+
+func (s *sqlStore) ExpiredVoices(nowUs int64, most int) ([]*VoiceRow, error) {
+	return s.voices(sqlVoiceList+"expires_us <= $1 ORDER BY expires_us, id LIMIT $2", nowUs, most)
+}
+
+func (s *sqlStore) DeleteVoice(id string) (bool, error) {
+	n, err := s.affect("DELETE FROM voice WHERE id = $1", id)
+	return n > 0, err
+}

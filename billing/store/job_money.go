@@ -1,0 +1,215 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"farebox/billing/calendar"
+	"farebox/billing/journal"
+	"farebox/billing/money"
+)
+
+// What jobs cost, and what they give back. A charge of a job is noted in its row by the
+// transaction that books it, so that what a row says was paid is what its account has
+// paid, whenever the journal of its node comes in.
+
+// jobCharge is a settlement of a job.
+type jobCharge struct {
+	hold    uint64
+	account uint32
+	day     int32
+	timeUs  int64
+	amounts money.Parts
+}
+
+func (b *Batch) chargeJob(r *journal.Record) {
+	b.jobs = append(b.jobs, jobCharge{r.Hold, r.Account, r.Day, r.TimeNs / 1000, r.Amounts})
+}
+
+const sqlPaidJob = `UPDATE job SET paid_us = $3, day = $4, paid_diem = $5, paid_bundled = $6, paid_usd = $7
+	WHERE node = $1 AND hold = $2 AND paid_us = 0`
+
+// lockJobs keeps refunds away from the jobs of a batch until it is booked.
+func (t *tx) lockJobs(b *Batch) error {
+	for i := range b.jobs {
+		if err := t.Each(func(*sql.Rows) error { return nil },
+			"SELECT id FROM job WHERE node = $1 AND hold = $2 {LOCK}", t.s.node, b.jobs[i].hold); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// payJobs notes what the jobs of a batch cost. Of a charge that came too late, which the
+// house has paid, nothing will be given back.
+func (t *tx) payJobs(b *Batch, c *charged) error {
+	for i := range b.jobs {
+		j := &b.jobs[i]
+		paid := j.amounts
+		for place := range paid {
+			paid[place] -= c.takeLate(j, place, paid[place])
+		}
+		if _, err := t.exec(sqlPaidJob, t.s.node, j.hold, max(1, j.timeUs), calendar.Date(j.day),
+			int64(paid[money.InDIEM]), int64(paid[money.InBundled]), int64(paid[money.InUSD])); err != nil {
+			return fmt.Errorf("cannot note what the job of hold %d cost: %w", j.hold, err)
+		}
+	}
+	return nil
+}
+
+// takeLate is how much of what a job cost came too late.
+func (c *charged) takeLate(j *jobCharge, place int, amount money.Nano) (late money.Nano) {
+	for i := range c.list {
+		e := &c.list[i]
+		if e.account != j.account || e.place != place || place == money.InDIEM && e.day != j.day {
+			continue
+		}
+		n := min(amount-late, e.late-e.noted)
+		e.noted += n
+		late += n
+	}
+	return late
+}
+
+func (s *sqlStore) JobSold(node uint32, hold uint64) (sold bool, err error) {
+	err = s.write(func(t *tx) error {
+		// A commit of a process that has died may be on its way still: who adds a row in
+		// the same place waits for it.
+		id := fmt.Sprintf("%d:%d", node, hold)
+		free, err := t.insertJob(&JobRow{ID: id, Node: node, Hold: hold}, nil)
+		if sold = !free; free && err == nil {
+			_, err = t.exec("DELETE FROM job WHERE id = $1", id)
+		}
+		return err
+	})
+	return sold && err == nil, err
+}
+
+func (s *sqlStore) RefundsDue(most int) ([]string, error) {
+	return ask(s, func(q *Query) ([]string, error) {
+		return list(q, func(id *string) []any { return []any{id} },
+			"SELECT id FROM job WHERE "+jobDue+" AND paid_us > 0 ORDER BY created_us, id LIMIT $1", most)
+	})
+}
+
+// jobRef is the reference of what a job gives back in a currency.
+func jobRef(id string, c money.Currency) string { return "job:" + id + ":" + c.String() }
+
+func (s *sqlStore) RefundJob(id string, day int32, nowUs int64) (r *JobRow, err error) {
+	err = s.write(func(t *tx) error {
+		var err error
+		r, err = scanJob(t.Row(sqlJob+"id = $1 AND "+jobDue+" AND paid_us > 0 {LOCK}", id).Scan)
+		if err != nil {
+			r = nil
+			if errors.Is(err, ErrNoRow) {
+				return nil
+			}
+			return err
+		}
+		if err := t.giveJobBack(r, day, nowUs); err != nil {
+			return fmt.Errorf("cannot refund the job %s: %w", id, err)
+		}
+		return nil
+	})
+	if err != nil {
+		r = nil
+	}
+	return r, err
+}
+
+// giveJobBack books what a job gives back. DIEM are for one day each: those of a day
+// that is over would have expired.
+func (t *tx) giveJobBack(r *JobRow, day int32, nowUs int64) error {
+	limits := t.bulk(`INSERT INTO key_back(account, api_key, day, currency, amount) {ROWS iiiii}
+		ON CONFLICT(account, api_key, day, currency) DO UPDATE SET amount = key_back.amount + excluded.amount`)
+	r.Back, r.BackUs = money.Parts{}, nowUs
+	for place, n := range r.Paid {
+		if n == 0 {
+			continue
+		}
+		currency, date := money.SpendOrder[place], int64(0)
+		limits.add(r.Account, r.Key, calendar.Date(r.Day), int64(currency), int64(n))
+		if currency == money.DIEM {
+			if r.Day != day {
+				continue
+			}
+			date = calendar.Date(day)
+		}
+		entry, err := t.entry(&bookEntry{kind: "REFUND", ref: jobRef(r.ID, currency), memo: "job " + r.ID, nowUs: nowUs})
+		if err == nil && entry == 0 {
+			err = errors.New("its reference is used already")
+		}
+		if err != nil {
+			return err
+		}
+		if err := t.grant(entry, "refunds", r.Account, currency, date, n); err != nil {
+			return err
+		}
+		r.Back[place] = n
+	}
+	if _, err := t.exec("UPDATE job SET back_us = $2, back_diem = $3, back_bundled = $4, back_usd = $5 WHERE id = $1",
+		r.ID, nowUs, int64(r.Back[money.InDIEM]), int64(r.Back[money.InBundled]), int64(r.Back[money.InUSD])); err != nil {
+		return err
+	}
+	if err := limits.flush(); err != nil || r.Back.Total() == 0 {
+		return err
+	}
+	t.change(ChangeCredit, r.Account, 0)
+	return t.collectNow(r.Account, day, nowUs)
+}
+
+// jobAt is where the charge of a job stands.
+type jobAt struct {
+	node uint32
+	hold uint64
+}
+
+// countJobs checks that jobs say what their requests were charged, without what came
+// too late, and gave back at most that, by an entry in each currency; that keys have
+// back what jobs gave back; and that states and times fit together.
+func (r *Recount) countJobs(q *Query) error {
+	err := q.Each(func(rows *sql.Rows) error {
+		j, err := scanJob(rows.Scan)
+		if err != nil {
+			return err
+		}
+		r.Jobs++
+		if r.Accounts[j.Account] == nil {
+			r.fault("the job %s is of account %d, which does not exist", j.ID, j.Account)
+		}
+		if j.State < JobSubmitting || j.State > JobFailed || j.State.Terminal() != (j.EndedUs != 0) {
+			r.fault("the job %s is in state %d and ended at %d", j.ID, j.State, j.EndedUs)
+		}
+		if j.BackUs != 0 && (!j.Owed || j.PaidUs == 0) || j.PaidUs == 0 && j.Paid != (money.Parts{}) ||
+			j.BackUs == 0 && j.Back != (money.Parts{}) {
+			r.fault("the job %s paid %v at %d, is owed: %t, and gave back %v at %d", j.ID, j.Paid, j.PaidUs, j.Owed,
+				j.Back, j.BackUs)
+		}
+		charged, known := r.jobs[jobAt{j.Node, j.Hold}]
+		for place := range j.Paid {
+			if j.Back[place] > j.Paid[place] {
+				r.fault("the job %s paid %v and gave back %v", j.ID, j.Paid, j.Back)
+			}
+			if known && (j.PaidUs == 0 || j.Paid[place] > charged[place] || !q.s.shared && j.Paid[place] < charged[place]) {
+				r.fault("the job %s paid %v, by its request %v", j.ID, j.Paid, charged)
+			}
+		}
+		if !known && !r.DetailBehind && j.Paid.Total() > 0 {
+			r.fault("the job %s paid %v, and no request was charged for it", j.ID, j.Paid)
+		}
+		return nil
+	}, sqlJobList+"true")
+	if err != nil {
+		return err
+	}
+	return r.none(q, "the job %s gave back %s nano of currency %d, by its entry %s",
+		[]any{new(string), new(money.Nano), new(money.Currency), new(money.Nano)}, `
+		SELECT j.id, j.back, j.currency, coalesce(p.amount, 0) FROM (
+			SELECT id, account, back_usd AS back, 1 AS currency, 'USD' AS name FROM job UNION ALL
+			SELECT id, account, back_diem, 2, 'DIEM' FROM job UNION ALL
+			SELECT id, account, back_bundled, 4, 'BUNDLED_CREDITS' FROM job) AS j
+		LEFT JOIN entry e ON e.ref = 'job:' || j.id || ':' || j.name
+		LEFT JOIN posting p ON p.entry = e.id AND p.book = 'customer' AND p.account = j.account AND p.currency = j.currency
+		WHERE j.back <> coalesce(p.amount, 0)`)
+}
