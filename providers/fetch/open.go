@@ -1,0 +1,130 @@
+package fetch
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// Open asks for what rawURL points to and gives its body while it comes, at most most
+// bytes, with the type that its server calls it. Unlike Get it has no time for all of it
+// but ctx's: a server that is silent for longer than Options.Limit is too slow. The body
+// must be closed. Errors are as those of Get; what is too large may turn out only while
+// it is read.
+func (c *Client) Open(ctx context.Context, rawURL string, most int64) (io.ReadCloser, string, error) {
+	if len(rawURL) > maxURL {
+		return nil, "", &Error{Reason: BadURL}
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, "", &Error{Reason: BadURL}
+	}
+	if err := check(u); err != nil {
+		return nil, "", err
+	}
+	inner, cancel := context.WithCancel(ctx)
+	b := &opened{outer: ctx, cancel: cancel, left: most, limit: c.o.Limit}
+	b.silent = time.AfterFunc(c.o.Limit, func() {
+		b.mu.Lock()
+		b.slow = true
+		b.mu.Unlock()
+		cancel()
+	})
+	select {
+	case c.seats <- struct{}{}:
+		b.seat = func() { <-c.seats }
+	case <-inner.Done():
+		return nil, "", b.fail(inner.Err())
+	}
+	r, err := http.NewRequestWithContext(inner, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, "", b.fail(&Error{Reason: BadURL})
+	}
+	r.Header.Set("User-Agent", "farebox/1")
+	r.Header.Set("Accept", "*/*")
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return nil, "", b.fail(err)
+	}
+	b.body = resp.Body
+	encoding := resp.Header.Get("Content-Encoding")
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return nil, "", b.fail(&Error{Reason: BadStatus})
+	case resp.ContentLength > most:
+		return nil, "", b.fail(&Error{Reason: TooLarge})
+	case encoding != "" && encoding != "identity":
+		return nil, "", b.fail(&Error{Reason: Unwanted})
+	}
+	return b, resp.Header.Get("Content-Type"), nil
+}
+
+// opened is a body on its way. One goroutine reads it.
+type opened struct {
+	outer  context.Context
+	cancel context.CancelFunc
+	seat   func()
+	body   io.ReadCloser
+	left   int64
+	limit  time.Duration
+	silent *time.Timer
+	once   sync.Once
+	err    error
+
+	mu   sync.Mutex
+	slow bool // the server was silent for too long
+}
+
+func (b *opened) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	b.silent.Reset(b.limit)
+	n, err := b.body.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		n, err = 0, &Error{Reason: TooLarge}
+	}
+	if err != nil && err != io.EOF {
+		err = b.fail(err)
+	}
+	b.err = err
+	return n, err
+}
+
+// Close ends the fetch.
+func (b *opened) Close() error {
+	if b.err == nil {
+		b.err = &Error{Reason: Unreachable}
+	}
+	b.end()
+	return nil
+}
+
+// end gives back what the fetch holds, once.
+func (b *opened) end() {
+	b.once.Do(func() {
+		b.silent.Stop()
+		b.cancel()
+		if b.body != nil {
+			_ = b.body.Close()
+		}
+		if b.seat != nil {
+			b.seat()
+		}
+	})
+}
+
+// fail ends the fetch and finds the reason.
+func (b *opened) fail(err error) error {
+	b.mu.Lock()
+	slow := b.slow
+	b.mu.Unlock()
+	b.end()
+	if slow {
+		return &Error{Reason: TooSlow}
+	}
+	return ended(b.outer, err)
+}

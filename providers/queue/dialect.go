@@ -1,0 +1,189 @@
+package queue
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"farebox/providers/attempt"
+	"farebox/providers/chat/dialect"
+	"farebox/providers/health"
+	"farebox/proxy"
+)
+
+// Dialect puts orders to one kind of upstream. Implementations hold no state: what must
+// be remembered of a job is its Handle.
+type Dialect interface {
+	// Terms says how t takes orders.
+	Terms(t *Target) Terms
+	// Reach says why t cannot carry out o; nil: it can.
+	Reach(o *Order, t *Target) *dialect.Unsupported
+	// Submit fills s with the request that hands o over.
+	Submit(s *Step, o *Order, t *Target, id Ident)
+	// Submitted reads an answer of 2xx to it. False: whatever it says, it cannot be known
+	// from it whether the upstream has the job.
+	Submitted(r *Reply, t *Target) (*Taken, bool)
+	// Refused reads an answer of 300 and above to it, most often by RefusedBy. Not certain
+	// means that the upstream may have the job all the same.
+	Refused(r *Reply, t *Target) (no *Refused, certain bool)
+	// Poll fills s with the question how a job stands.
+	Poll(s *Step, h *Handle, t *Target)
+	// Polled reads an answer of any status to it. Without a Standing it has filled s with
+	// a further question, whose answer comes here with Reply.Part of that step. An error
+	// means that nothing is known by this answer.
+	Polled(s *Step, r *Reply, h *Handle, t *Target) (*Standing, error)
+	// Cancel fills s with the request to stop; false: there is none.
+	Cancel(s *Step, h *Handle, t *Target) bool
+	// Cancelled reads an answer of any status to it: whether the upstream has confirmed
+	// that it charges nothing. An error means that it is to be asked again.
+	Cancelled(r *Reply, t *Target) (free bool, err error)
+}
+
+// Terms are how a target takes orders.
+type Terms struct {
+	// Idempotent: the same order under the same key is taken once.
+	Idempotent bool
+	// Synchronous: the answer to the order is what was made.
+	Synchronous bool
+}
+
+// Ident is what a job is known by when it is submitted.
+type Ident struct {
+	Key  string // idempotency key
+	Hook string // where the upstream may report that something has changed; empty: nowhere
+}
+
+// Step is a request to a job's target.
+type Step struct {
+	Request proxy.Request
+	// Part tells the steps of one question apart; it comes back as Reply.Part.
+	Part int
+	// Most bounds an answer that is read whole; 0: 256 KiB.
+	Most int
+	// Media: an answer of 2xx whose type is that of sound or film is left open.
+	Media bool
+}
+
+// Reply is the answer to a step: whole, or with Media a body that is still to come.
+type Reply struct {
+	Part        int
+	Status      int
+	ContentType string
+	Header      func(name string) []byte // valid during the call
+	Body        []byte
+	Media       *Media
+	RetryAfter  time.Duration
+}
+
+// Taken is what an upstream has accepted.
+type Taken struct {
+	Handle Handle
+	// Done is what a synchronous upstream has made already; nil: it is asked by Poll.
+	Done *Standing
+}
+
+// Handle is what a job is asked by at its target. It is kept with the job as JSON.
+type Handle struct {
+	ID string `json:"id,omitempty"`
+	// Status, Result and Cancel are paths below the target's base URL that the upstream
+	// itself has named (Target.Own); empty: the dialect builds them of ID.
+	Status string `json:"status,omitempty"`
+	Result string `json:"result,omitempty"`
+	Cancel string `json:"cancel,omitempty"`
+	Kind   Kind   `json:"kind,omitempty"`
+	Since  int64  `json:"since,omitempty"` // Unix seconds when the upstream took the job
+}
+
+// Result is where what was made is to be had. It is kept with the job as JSON.
+type Result struct {
+	URL string `json:"url,omitempty"`
+	// Own: the target itself is asked for it, by Fetcher of its dialect.
+	Own  bool   `json:"own,omitempty"`
+	Type string `json:"type,omitempty"` // as the upstream calls it, if it does
+}
+
+// bytes is nil for what is too long to be kept.
+func (r *Result) bytes() []byte {
+	b, err := json.Marshal(r)
+	if err != nil || len(b) > maxResult {
+		return nil
+	}
+	return b
+}
+
+// Target is one upstream that serves a model of media. Immutable.
+type Target struct {
+	Upstream string // the operator's label
+	Model    string // the model's name there
+	Kind     Kind   // what the model makes
+	Dialect  Dialect
+	Proxy    *proxy.Endpoint
+	Base     string // the base URL, which addresses that the upstream names must begin with
+	// Options are the dialect's own settings as the operator wrote them; Names and each
+	// dialect list the keys.
+	Options map[string]string
+	// Breaker is its health; Weight and Priority say when it is asked.
+	Breaker          *health.Breaker
+	Weight, Priority int
+}
+
+// picker chooses the target of one order: those of the lowest priority number come
+// first.
+type picker = attempt.Picker[*Target, byPriority]
+
+type byPriority struct{}
+
+func (byPriority) Target(t *Target) (*health.Breaker, int) { return t.Breaker, t.Weight }
+func (byPriority) Rank(t *Target, _ int64) int             { return t.Priority }
+func (byPriority) Yields(_, _ *Target, _ int64) bool       { return false }
+
+// maxOwn is the longest path that is kept of an address.
+const maxOwn = 512
+
+// Own is the path below t's base URL of an address that the upstream has named, and
+// whether it may be followed with t's credentials: it has the scheme and the host of the
+// base URL, and a path below it.
+func (t *Target) Own(address string) (path string, ok bool) {
+	if len(address) > 2*maxOwn || strings.ContainsAny(address, "\\\x00\r\n\t ") {
+		return "", false
+	}
+	u, err := url.Parse(address)
+	base, berr := url.Parse(t.Base)
+	if err != nil || berr != nil || u.User != nil || u.Opaque != "" || u.Host == "" ||
+		u.Scheme != base.Scheme || !strings.EqualFold(u.Host, base.Host) {
+		return "", false
+	}
+	path, ok = strings.CutPrefix(u.EscapedPath(), strings.TrimSuffix(base.EscapedPath(), "/"))
+	if !ok || !strings.HasPrefix(path, "/") || strings.Contains(path, "//") {
+		return "", false
+	}
+	for part := range strings.SplitSeq(path[1:], "/") {
+		if decoded, err := url.PathUnescape(part); err != nil || decoded == "." || decoded == ".." ||
+			strings.ContainsAny(decoded, "/\\") {
+			return "", false
+		}
+	}
+	if u.RawQuery != "" {
+		path += "?" + u.RawQuery
+	}
+	for _, c := range []byte(path) {
+		if c <= ' ' || c >= 0x7f || c == '#' {
+			return "", false
+		}
+	}
+	return path, len(path) <= maxOwn
+}
+
+// Plain says that an id of an upstream can stand in a path.
+func Plain(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}

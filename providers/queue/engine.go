@@ -1,0 +1,246 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"farebox/providers/attempt"
+	"farebox/proxy"
+)
+
+const (
+	// defaultAsk is how long an upstream has to say that it has a job, how it stands,
+	// or that it is cancelled.
+	defaultAsk = time.Minute
+	// defaultMake is how long a synchronous upstream may take for a job, its answer and
+	// all, and how long a result may take to be fetched.
+	defaultMake = 20 * time.Minute
+	// defaultMost bounds what was made, in bytes.
+	defaultMost = 512 << 20
+	// maxParts bounds the steps of one question.
+	maxParts = 3
+)
+
+// Fetcher opens what a link leads to, through a guard.
+type Fetcher interface {
+	// Open asks for at most most bytes; what is longer ends with an error. Its errors
+	// name no hosts.
+	Open(ctx context.Context, url string, most int64) (body io.ReadCloser, contentType string, err error)
+}
+
+// Options of an Engine.
+type Options struct {
+	Proxy *proxy.Proxy
+	Fetch Fetcher
+	// Targets are those of a model, by its id; none: there is no such model any more.
+	Targets func(model string) []*Target
+	// Hook is where an upstream may report a change of a job; nil: nowhere.
+	Hook func(id string) string
+	// Ours is the model of ours that an upstream's model is, for what it recommends;
+	// empty: none. nil: no recommendation is passed on.
+	Ours func(upstream, model string, kind Kind) string
+	// Tried is told how a target failed to take a job; nil: nobody is.
+	Tried func(id string, t attempt.Tried)
+	// Ask is how long one exchange with a queue may take; 0: a minute.
+	Ask time.Duration
+	// Make is how long a synchronous upstream may take for a job, and how long a result
+	// may take to be fetched; 0: 20 minutes.
+	Make time.Duration
+	// Most bounds what was made, in bytes; 0: 512 MiB.
+	Most int64
+}
+
+// Engine has jobs made at their upstreams. Its methods are those of job.Maker in
+// package billing/job, with types of its own. Safe for concurrent use.
+type Engine struct {
+	o         Options
+	exchanges sync.Pool
+}
+
+// New makes an Engine; there is nothing to close.
+func New(o Options) *Engine {
+	if o.Ask <= 0 {
+		o.Ask = defaultAsk
+	}
+	if o.Make <= 0 {
+		o.Make = defaultMake
+	}
+	if o.Most <= 0 {
+		o.Most = defaultMost
+	}
+	if o.Hook == nil {
+		o.Hook = func(string) string { return "" }
+	}
+	if o.Ours == nil {
+		o.Ours = func(string, string, Kind) string { return "" }
+	}
+	if o.Tried == nil {
+		o.Tried = func(string, attempt.Tried) {}
+	}
+	e := &Engine{o: o}
+	e.exchanges.New = func() any { return new(proxy.Exchange) }
+	return e
+}
+
+// Reach says why no target can carry out o, for a client that has not paid yet; nil: one
+// can.
+func (e *Engine) Reach(model string, o *Order) *Refused {
+	no := offline()
+	for _, t := range e.o.Targets(model) {
+		cannot := t.Dialect.Reach(o, t)
+		if cannot == nil {
+			return nil
+		}
+		no = &Refused{Status: 400, Code: codeRequest, Message: cannot.Text}
+	}
+	return no
+}
+
+// Synchronous says that some target of a model makes what is ordered in its answer to
+// the order.
+func (e *Engine) Synchronous(model string) bool {
+	for _, t := range e.o.Targets(model) {
+		if t.Dialect.Terms(t).Synchronous {
+			return true
+		}
+	}
+	return false
+}
+
+// errNoTarget is what becomes of a job whose target is no longer configured.
+var errNoTarget = errors.New("the job's upstream is no longer configured for its model")
+
+// target finds where a job was taken.
+func (e *Engine) target(t *Task) (*Target, error) {
+	for _, to := range e.o.Targets(t.Model) {
+		if to.Upstream == t.Upstream && to.Model == t.Target {
+			return to, nil
+		}
+	}
+	return nil, errNoTarget
+}
+
+// handle finds where a job was taken, and what it is asked by there.
+func (e *Engine) handle(t *Task) (*Target, *Handle, error) {
+	to, err := e.target(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	h := new(Handle)
+	if err := json.Unmarshal(t.Handle, h); err != nil {
+		return nil, nil, errors.New("the job's handle cannot be read")
+	}
+	return to, h, nil
+}
+
+// Poll asks how a job stands. An error means that this is not known.
+func (e *Engine) Poll(ctx context.Context, t Task) (*Standing, error) {
+	to, h, err := e.handle(&t)
+	if err != nil {
+		return nil, err
+	}
+	s := new(Step)
+	to.Dialect.Poll(s, h, to)
+	for range maxParts {
+		r, _, err := e.ask(ctx, to, s, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		s = new(Step)
+		at, err := to.Dialect.Polled(s, r, h, to)
+		if at != nil && at.Body == nil || err != nil {
+			r.close()
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case at != nil:
+			return e.standing(to, at), nil
+		}
+		r.close()
+	}
+	return nil, errors.New("the upstream leads from one question to the next")
+}
+
+// standing puts a Standing of a dialect into our own terms.
+func (e *Engine) standing(to *Target, at *Standing) *Standing {
+	if no := at.Failed; no != nil {
+		e.ours(to, no)
+	}
+	return at
+}
+
+// ours has only models of ours recommended.
+func (e *Engine) ours(to *Target, no *Refused) {
+	if no.Recommend != "" {
+		no.Recommend = e.o.Ours(to.Upstream, no.Recommend, to.Kind)
+	}
+}
+
+// Cancel has the upstream stop, and says whether it confirms that it charges nothing. An
+// error means that it is to be asked again.
+func (e *Engine) Cancel(ctx context.Context, t Task) (free bool, err error) {
+	to, h, err := e.handle(&t)
+	if err != nil {
+		return false, err
+	}
+	s := new(Step)
+	if !to.Dialect.Cancel(s, h, to) {
+		return false, nil
+	}
+	r, _, err := e.ask(ctx, to, s, t.ID)
+	if err != nil {
+		return false, err
+	}
+	defer r.close()
+	return to.Dialect.Cancelled(r, to)
+}
+
+// Own is a Dialect whose results may lie at the target itself.
+type Own interface {
+	// Fetch fills s with the request for what was made.
+	Fetch(s *Step, h *Handle, t *Target)
+}
+
+// Fetch opens what was made, and says of what type it is.
+func (e *Engine) Fetch(ctx context.Context, t Task, result []byte) (io.ReadCloser, string, error) {
+	var r Result
+	if err := json.Unmarshal(result, &r); err != nil {
+		return nil, "", errors.New("where the result is cannot be read")
+	}
+	if r.Own {
+		return e.fetchOwn(ctx, &t, &r)
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.o.Make)
+	body, kind, err := e.o.Fetch.Open(ctx, r.URL, e.o.Most)
+	if err != nil {
+		cancel()
+		return nil, "", err
+	}
+	return typed(&closing{ReadCloser: body, then: cancel}, kind, r.Type)
+}
+
+func (e *Engine) fetchOwn(ctx context.Context, t *Task, r *Result) (io.ReadCloser, string, error) {
+	to, h, err := e.handle(t)
+	if err != nil {
+		return nil, "", err
+	}
+	own, ok := to.Dialect.(Own)
+	if !ok {
+		return nil, "", errors.New("the upstream keeps no results itself")
+	}
+	s := new(Step)
+	own.Fetch(s, h, to)
+	reply, _, err := e.ask(ctx, to, s, t.ID)
+	if err != nil {
+		return nil, "", err
+	}
+	if reply.Media == nil {
+		return nil, "", errors.New("the upstream does not hand out the result")
+	}
+	return typed(reply.Media, reply.ContentType, r.Type)
+}

@@ -1,0 +1,222 @@
+package queue
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"farebox/providers/chat/dialect"
+)
+
+// Names are what an upstream's apps call the fields of an order. Each app has an input of
+// its own, so a target's options may name them anew:
+//
+//	options:
+//	  lyrics: lyrics_prompt       # the field is called so
+//	  seconds: music_length_ms:ms # …and is written in milliseconds
+//	  duration: duration:unit     # as 5s
+//	  format: audio_setting.format # in an object
+//	  loop: ""                    # it is not sent; what is ordered stays as it is
+//	  extra: '{"steps": 50}'      # further members of the input
+//	  output: audio.url           # where the output has what was made
+//
+// A name may say behind a colon how its value is written: number, text (digits as a
+// string), unit (5s), or ms (milliseconds as a number), for seconds and duration; list,
+// for links of which the app takes several.
+//
+// A field without a name cannot be ordered at the target.
+type Names map[string]string
+
+// ExtraOption and OutputOption are the options beside the names of fields.
+const (
+	ExtraOption  = "extra"
+	OutputOption = "output"
+)
+
+// CommonNames are what apps most often call fields.
+var CommonNames = Names{
+	"prompt": "prompt", "negative_prompt": "negative_prompt",
+	"lyrics": "lyrics", "lyrics_optimizer": "lyrics_optimizer", "seconds": "duration:number",
+	"instrumental": "force_instrumental", "loop": "loop", "voice": "voice", "language": "language", "speed": "speed",
+	"duration": "duration:text", "aspect_ratio": "aspect_ratio", "resolution": "resolution",
+	"upscale_factor": "upscale_factor", "audio": "generate_audio", "image": "image_url",
+	"end_image": "end_image_url", "footage": "video_url", "sound": "audio_url", "images": "reference_image_urls",
+	"videos": "reference_video_urls", "sounds": "reference_audio_urls", "elements": "elements",
+	// What has no name that would be common must be named: format, bitrate_mode,
+	// documents, scenes, keyframes, reference. Agreement is between customer and service.
+	"consents": "", "format": "",
+}
+
+// name is what the target calls a field, in which form, and whether it has it at all.
+func (n Names) name(field string, t *Target) (name, form string, known bool) {
+	text, known := t.Options[field]
+	if !known {
+		text, known = n[field]
+	}
+	name, form, _ = strings.Cut(text, ":")
+	return name, form, known
+}
+
+// fields are what an order has said, by the names of options.
+func fields(o *Order) map[string]any {
+	list := map[string]any{}
+	add := func(name string, v any, said bool) {
+		if said {
+			list[name] = v
+		}
+	}
+	add("prompt", o.Prompt, o.Prompt != "")
+	add("negative_prompt", o.NegativePrompt, o.NegativePrompt != "")
+	add("lyrics", o.Lyrics, o.Lyrics != "")
+	add("lyrics_optimizer", true, o.LyricsOptimizer)
+	add("seconds", strconv.FormatInt(o.Seconds, 10), o.Seconds > 0)
+	add("instrumental", true, o.Instrumental)
+	add("loop", true, o.Loop)
+	add("voice", o.Voice, o.Voice != "")
+	add("language", o.Language, o.Language != "")
+	add("format", o.Format, o.Format != "")
+	if o.Speed != nil {
+		add("speed", *o.Speed, true)
+	}
+	add("duration", o.Duration, o.Duration != "")
+	add("aspect_ratio", o.AspectRatio, o.AspectRatio != "")
+	add("resolution", o.Resolution, o.Resolution != "")
+	add("upscale_factor", o.UpscaleFactor, o.UpscaleFactor > 0)
+	if o.Audio != nil {
+		add("audio", *o.Audio, true)
+	}
+	add("bitrate_mode", o.BitrateMode, o.BitrateMode != "")
+	add("image", o.Image, o.Image != "")
+	add("end_image", o.EndImage, o.EndImage != "")
+	add("sound", o.Sound, o.Sound != "")
+	add("footage", o.Footage, o.Footage != "")
+	add("images", o.Images, len(o.Images) > 0)
+	add("videos", o.Videos, len(o.Videos) > 0)
+	add("sounds", o.Sounds, len(o.Sounds) > 0)
+	add("documents", o.Documents, len(o.Documents) > 0)
+	add("elements", elements(o.Elements), len(o.Elements) > 0)
+	add("scenes", o.Scenes, len(o.Scenes) > 0)
+	add("keyframes", keyframes(o.Keyframes), len(o.Keyframes) > 0)
+	add("reference", o.Reference, o.Reference != "")
+	add("consents", o.Consents, len(o.Consents) > 0)
+	return list
+}
+
+func elements(list []Element) []any {
+	var all []any
+	for _, e := range list {
+		one := map[string]any{}
+		if e.Front != "" {
+			one["frontal_image_url"] = e.Front
+		}
+		if len(e.Others) > 0 {
+			one["reference_image_urls"] = e.Others
+		}
+		if e.Video != "" {
+			one["video_url"] = e.Video
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func keyframes(list []Frame) []any {
+	var all []any
+	for _, f := range list {
+		all = append(all, map[string]any{"image_url": f.Image, "frame_index": f.Index})
+	}
+	return all
+}
+
+// Reach says which field of an order has no name at t; nil: all have one.
+func (n Names) Reach(o *Order, t *Target) *dialect.Unsupported {
+	said := fields(o)
+	for _, field := range slices.Sorted(maps.Keys(said)) {
+		name, form, known := n.name(field, t)
+		if !known {
+			return &dialect.Unsupported{Path: field, Text: "The model cannot be asked for " + field + "."}
+		}
+		if text, ok := said[field].(string); ok && name != "" && (field == "seconds" || field == "duration") {
+			if _, err := length(text, form); err != nil {
+				return &dialect.Unsupported{Path: field, Text: "The model cannot be asked for a " + field + " of " + text + "."}
+			}
+		}
+	}
+	return nil
+}
+
+// Input is an order as t's app wants it.
+func (n Names) Input(o *Order, t *Target) map[string]any {
+	in := map[string]any{}
+	if extra := t.Options[ExtraOption]; extra != "" {
+		_ = json.Unmarshal([]byte(extra), &in) // the config has checked it
+	}
+	for field, v := range fields(o) {
+		name, form, known := n.name(field, t)
+		if !known || name == "" {
+			continue
+		}
+		switch text, isText := v.(string); {
+		case isText && (field == "seconds" || field == "duration"):
+			l, err := length(text, form)
+			if err != nil {
+				continue
+			}
+			v = l
+		case isText && form == "list":
+			v = []string{text}
+		}
+		put(in, name, v)
+	}
+	return in
+}
+
+// put sets a member, in objects where its name has dots.
+func put(in map[string]any, name string, v any) {
+	for {
+		first, rest, nested := strings.Cut(name, ".")
+		if !nested {
+			in[name] = v
+			return
+		}
+		inner, ok := in[first].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			in[first] = inner
+		}
+		in, name = inner, rest
+	}
+}
+
+// errLength is a length that the form of the app's member cannot say.
+var errLength = errors.New("no such length")
+
+// length writes a length of time, which stands in an order as 5, 5s, auto, -1 or 1 gen,
+// as an app takes it.
+func length(text, form string) (any, error) {
+	n, err := strconv.ParseInt(strings.TrimSuffix(text, "s"), 10, 64)
+	if err != nil {
+		if form == "text" || form == "unit" {
+			return strings.ToLower(text), nil
+		}
+		return nil, errLength
+	}
+	switch {
+	case n < 0 && form == "text":
+		return strconv.FormatInt(n, 10), nil
+	case n < 0 && (form == "ms" || form == "unit"):
+		return nil, errLength
+	}
+	switch form {
+	case "text":
+		return strconv.FormatInt(n, 10), nil
+	case "unit":
+		return strconv.FormatInt(n, 10) + "s", nil
+	case "ms":
+		return n * 1000, nil
+	}
+	return n, nil
+}

@@ -1,0 +1,190 @@
+package queue
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"farebox/providers/chat/dialect"
+)
+
+// Members are those of a JSON object that an upstream sent, their values as they are
+// written; the values stand in b. There are none in what is not one whole JSON object,
+// and in an object that has a member twice: what it means would depend on its reader.
+func Members(b []byte) map[string][]byte {
+	if !json.Valid(b) {
+		return nil
+	}
+	at := dialect.SkipSpace(b, 0)
+	if at >= len(b) || b[at] != '{' {
+		return nil
+	}
+	list := map[string][]byte{}
+	for at++; ; {
+		var m dialect.Member
+		var ok bool
+		if at, ok = dialect.NextMember(b, at, &m); !ok {
+			return list
+		}
+		key := m.Key
+		if bytes.IndexByte(key, '\\') >= 0 {
+			key = dialect.AppendUnescaped(nil, key)
+		}
+		if _, twice := list[string(key)]; twice {
+			return nil
+		}
+		list[string(key)] = b[m.From:m.To]
+	}
+}
+
+// Text is a JSON string; empty for any other value.
+func Text(value []byte) string {
+	if len(value) < 2 || value[0] != '"' {
+		return ""
+	}
+	return string(dialect.AppendUnescaped(nil, value[1:len(value)-1]))
+}
+
+// Percent is a JSON number from 0 to 100 as a job's progress; -1 for any other value.
+func Percent(value []byte) int {
+	f, err := strconv.ParseFloat(string(value), 64)
+	if err != nil || !(f >= 0 && f <= 100) {
+		return -1
+	}
+	return int(f)
+}
+
+// each gives the elements of an array, until f says false.
+func each(b []byte, f func(value []byte) bool) {
+	at := 1
+	for {
+		from, to, ok := dialect.NextElement(b, at)
+		if !ok || !f(b[from:to]) {
+			return
+		}
+		at = to
+	}
+}
+
+// outputs are the members of an app's output that what was made stands in, in the order
+// in which they are looked for.
+var outputs = map[Kind][]string{
+	Music: {"audio", "audio_file", "audio_url", "audios", "music", "song", "songs", "track", "tracks", "output",
+		"outputs", "file", "files", "data", "result", "url"},
+	Video: {"video", "video_file", "video_url", "videos", "output", "outputs", "file", "files", "data", "result", "url"},
+}
+
+const (
+	// maxDepth bounds how deep in an output what was made is looked for.
+	maxDepth = 4
+	// maxURL is the longest link that is kept.
+	maxURL = 3 << 10
+)
+
+// Made reads the output of an app: what was made is at path (audio.url, 0.url), or where
+// apps usually have it. It is a link, or a data URL. Without either the job has failed.
+func Made(output []byte, kind Kind, path string) *Standing {
+	link, called := "", ""
+	if json.Valid(output) {
+		if path != "" {
+			output = at(output, path)
+		}
+		link, called = find(output, kind, 0)
+	}
+	if rest, ok := strings.CutPrefix(link, "data:"); ok {
+		return inline(rest)
+	}
+	u, err := url.Parse(link)
+	if link == "" || len(link) > maxURL || err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return &Standing{Done: true, Progress: -1, Failed: Wrong()}
+	}
+	if len(called) > 100 {
+		called = ""
+	}
+	result := (&Result{URL: link, Type: called}).bytes()
+	if result == nil {
+		return &Standing{Done: true, Progress: -1, Failed: Wrong()}
+	}
+	return &Standing{Done: true, Progress: 100, Result: result, Type: called}
+}
+
+// at is the value at a dotted path; nil: there is none.
+func at(v []byte, path string) []byte {
+	for name := range strings.SplitSeq(path, ".") {
+		v = bytes.TrimSpace(v)
+		if len(v) == 0 {
+			return nil
+		}
+		if v[0] == '{' {
+			v = Members(v)[name]
+			continue
+		}
+		n, err := strconv.Atoi(name)
+		if v[0] != '[' || err != nil || n < 0 {
+			return nil
+		}
+		var found []byte
+		each(v, func(value []byte) bool {
+			if n--; n < 0 {
+				found = value
+			}
+			return n >= 0
+		})
+		v = found
+	}
+	return v
+}
+
+// find is the first link in an output, and the type that is said of it.
+func find(v []byte, kind Kind, depth int) (link, called string) {
+	v = bytes.TrimSpace(v)
+	if len(v) == 0 || depth > maxDepth {
+		return "", ""
+	}
+	switch v[0] {
+	case '"':
+		if text := Text(v); strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") ||
+			strings.HasPrefix(text, "data:") {
+			return text, ""
+		}
+	case '[':
+		each(v, func(value []byte) bool {
+			link, called = find(value, kind, depth+1)
+			return link == ""
+		})
+	case '{':
+		members := Members(v)
+		for _, name := range outputs[kind] {
+			if link, called = find(members[name], kind, depth+1); link != "" {
+				if name == "url" {
+					called = Text(members["content_type"])
+				}
+				return link, called
+			}
+		}
+	}
+	return link, called
+}
+
+// inline reads what stands behind data: in a data URL.
+func inline(rest string) *Standing {
+	head, text, ok := strings.Cut(rest, ",")
+	kind, encoded := strings.CutSuffix(head, ";base64")
+	if !ok || !encoded {
+		return &Standing{Done: true, Progress: -1, Failed: Wrong()}
+	}
+	body, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(body) == 0 {
+		return &Standing{Done: true, Progress: -1, Failed: Wrong()}
+	}
+	return &Standing{Done: true, Progress: 100, Body: readable{bytes.NewReader(body)}, Type: kind}
+}
+
+// readable is a body in memory.
+type readable struct{ *bytes.Reader }
+
+// Close does nothing: there is nothing to give back.
+func (readable) Close() error { return nil }

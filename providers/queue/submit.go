@@ -1,0 +1,208 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"farebox/providers/attempt"
+	"farebox/providers/chat/dialect"
+	"farebox/proxy"
+)
+
+// Codes of the service, and what customers are told.
+const (
+	codeRequest = "INVALID_REQUEST"
+	codeFailed  = "INFERENCE_FAILED"
+
+	textOffline = "The model is not available right now; please retry later."
+	textBroken  = "The job cannot be read."
+	textFailed  = "The model failed to make it."
+	textGone    = "The model has lost the job."
+	textWrong   = "The model's answer holds nothing of the kind that was ordered."
+)
+
+func offline() *Refused { return &Refused{Status: 503, Code: "MODEL_OFFLINE", Message: textOffline} }
+
+// Failure is a job that failed at its upstream for no known reason of its customer.
+func Failure() *Refused { return &Refused{Status: 500, Code: codeFailed, Message: textFailed} }
+
+// Lost is a job that its upstream does not know any more.
+func Lost() *Refused { return &Refused{Status: 500, Code: codeFailed, Message: textGone} }
+
+// Wrong is a job that is done, and whose result is not what was ordered.
+func Wrong() *Refused { return &Refused{Status: 500, Code: codeFailed, Message: textWrong} }
+
+// RefusedBy is what an answer of 300 and above says to an order, by its status and its
+// text. It is certain that nothing was taken where the request itself was refused or led
+// elsewhere. Not so after a conflict, after a wait that ended, and after an error of the
+// server: its queue, or whatever stands before it, may have passed the job on. Only a
+// server that says with 503, in JSON and so in its own words, that it has no capacity has
+// not.
+func RefusedBy(r *Reply) (no *Refused, certain bool) {
+	f := dialect.FailureOf(r.Status, r.RetryAfter, r.Body)
+	no = &Refused{Status: f.Status, Code: f.Code, Message: f.Message, RetryAfter: max(r.RetryAfter, f.RetryAfter)}
+	switch {
+	case r.Status == 408 || r.Status == 409 || r.Status == 499:
+		return no, false
+	case r.Status == 501 || r.Status == 505:
+		return no, true
+	case r.Status == 503 || r.Status == 529:
+		return no, len(Members(r.Body)) > 0
+	}
+	return no, r.Status >= 300 && r.Status < 500
+}
+
+// Submit hands an order to the target that the task names, or else to the one that it
+// chooses. Another target is tried only while it is certain that none has the order. The
+// error is a *Refused or an *Unknown.
+func (e *Engine) Submit(ctx context.Context, t Task) (*Submitted, error) {
+	w := &work{e: e, ctx: ctx, id: Ident{Key: t.ID, Hook: e.o.Hook(t.ID)}, again: t.Upstream != ""}
+	if err := json.Unmarshal(t.Order, &w.order); err != nil {
+		w.no = &Refused{Status: 400, Code: codeRequest, Message: textBroken}
+		return w.outcome(&t)
+	}
+	targets := e.o.Targets(t.Model)
+	if w.again {
+		to, err := e.target(&t)
+		if err != nil {
+			return nil, &Unknown{Upstream: t.Upstream, Target: t.Target, Err: err}
+		}
+		targets, w.to = []*Target{to}, to
+	}
+	w.picker.Begin(targets, t.Account)
+	defer w.picker.End()
+	w.picker.Run(w, w.picker.Fitting(w, time.Now().UnixNano()))
+	return w.outcome(&t)
+}
+
+// work is one order on its way to a target.
+type work struct {
+	e      *Engine
+	ctx    context.Context
+	id     Ident
+	order  Order
+	again  bool // it may be with its target already
+	picker picker
+
+	to    *Target // the last one asked
+	taken *Taken
+	no    *Refused
+	final bool // no concerns the order itself
+	vague error
+}
+
+// outcome is what Submit returns.
+func (w *work) outcome(t *Task) (*Submitted, error) {
+	switch {
+	case w.taken != nil:
+		terms := w.to.Dialect.Terms(w.to)
+		w.taken.Handle.Kind, w.taken.Handle.Since = w.order.Kind, time.Now().Unix()
+		handle, err := json.Marshal(&w.taken.Handle)
+		if err != nil || len(handle) > maxResult {
+			return nil, w.unknown(errors.New("the upstream's handle is too long"))
+		}
+		return &Submitted{Upstream: w.to.Upstream, Target: w.to.Model, Handle: handle, Again: terms.Idempotent,
+			Done: w.taken.Done}, nil
+	case w.vague != nil:
+		return nil, w.unknown(w.vague)
+	case w.no == nil:
+		w.no = offline()
+	}
+	if w.again && !w.final {
+		// What keeps it from being asked again says nothing of the first time.
+		return nil, &Unknown{Upstream: t.Upstream, Target: t.Target, Again: w.idempotent(), Err: w.no}
+	}
+	if w.to != nil {
+		w.e.ours(w.to, w.no)
+	}
+	return nil, w.no
+}
+
+func (w *work) idempotent() bool { return w.to != nil && w.to.Dialect.Terms(w.to).Idempotent }
+
+func (w *work) unknown(err error) *Unknown {
+	return &Unknown{Upstream: w.to.Upstream, Target: w.to.Model, Again: w.idempotent(), Err: err}
+}
+
+// Fits is attempt.Work.
+func (w *work) Fits(t *Target, _ int64) bool {
+	cannot := t.Dialect.Reach(&w.order, t)
+	if cannot != nil && w.no == nil {
+		w.no = &Refused{Status: 400, Code: codeRequest, Message: cannot.Text}
+	}
+	return cannot == nil
+}
+
+// Try is attempt.Work: it ends as soon as a target may have the order.
+func (w *work) Try(t *Target) attempt.Verdict {
+	w.to, w.no, w.final = t, nil, false
+	s := Step{Media: t.Dialect.Terms(t).Synchronous}
+	t.Dialect.Submit(&s, &w.order, t, w.id)
+	if s.Media {
+		s.Request.FirstByte = w.e.o.Make
+	}
+	r, sent, err := w.e.ask(w.ctx, t, &s, w.id.Key)
+	if err != nil {
+		return w.failed(t, sent, err)
+	}
+	if r.Status/100 == 2 {
+		return w.accepted(t, r)
+	}
+	no, certain := t.Dialect.Refused(r, t)
+	v := attempt.Judge(r.Status, r.RetryAfter)
+	w.e.o.Tried(w.id.Key, attempt.Tried{Upstream: t.Upstream, Status: r.Status,
+		Words: dialect.FirstWords(r.Body, []byte(w.order.Prompt), nil)})
+	if !certain {
+		w.vague = statusError(r.Status)
+		v.Do = attempt.Fail
+		return v
+	}
+	switch r.Status {
+	case 400, 413, 415, 422:
+		w.final = true
+	}
+	w.no = no
+	return v
+}
+
+// accepted reads an answer of 2xx. One that cannot be read is the end: the target most
+// likely has the order.
+func (w *work) accepted(t *Target, r *Reply) attempt.Verdict {
+	taken, ok := t.Dialect.Submitted(r, t)
+	if ok && taken.Done != nil && taken.Done.Failed != nil {
+		w.e.standing(t, taken.Done)
+	}
+	if !ok || taken.Done == nil || taken.Done.Body == nil {
+		r.close()
+	}
+	if !ok {
+		w.vague = errors.New("the upstream's answer cannot be read")
+		w.e.o.Tried(w.id.Key, attempt.Tried{Upstream: t.Upstream, Status: r.Status, Words: w.vague.Error()})
+		return attempt.Verdict{Do: attempt.Fail, Health: attempt.Bad}
+	}
+	w.taken = taken
+	return attempt.Judge(200, 0)
+}
+
+// failed is an exchange without an answer.
+func (w *work) failed(t *Target, sent bool, err error) attempt.Verdict {
+	var l *lost
+	if !errors.As(err, &l) { // the context ended before anything was sent
+		w.no = offline()
+		return attempt.Verdict{Do: attempt.Fail}
+	}
+	w.e.o.Tried(w.id.Key, attempt.Tried{Upstream: t.Upstream, Status: l.status, Cause: l.cause, Words: err.Error()})
+	v := attempt.Lost(l.cause)
+	if sent {
+		w.vague = err
+		v.Do = attempt.Fail
+		return v
+	}
+	w.no = offline()
+	if l.cause == proxy.TotalTimeout || w.ctx.Err() != nil {
+		v.Do = attempt.Fail
+	}
+	return v
+}
