@@ -20,12 +20,14 @@ type dialect struct {
 	embeds     bool // makes embeddings, as OpenAI's API asks for them
 	writes     bool // serves models of type text
 	draws      bool // serves models of pictures
-	composes   bool // serves models of music
-	films      bool // serves models of type video
 	responses  bool // may take POST /responses
 	speaks     bool // serves models of type tts
+	composes   bool // serves models of type music
+	films      bool // serves models of type video
 	// options are those of targets of type text, with their values.
 	options map[string][]string
+	// jobs are the options of targets of types music and video, by jobOptions.
+	jobs []string
 }
 
 // carrier is the header that carries a key, with what stands before the key.
@@ -59,13 +61,21 @@ var dialects = []dialect{
 		name: "vertex/anthropic", key: bearer, writes: true,
 		options: map[string][]string{"thinking": {"adaptive", "budget", "none"}},
 	},
-	{name: "native", key: bearer, draws: true, speaks: true, composes: true, films: true},
+	{
+		name: "native", key: bearer, draws: true, speaks: true, composes: true, films: true,
+		jobs: []string{"brand", "idempotent"},
+	},
 	{name: "sdapi", key: bearer, draws: true},
 	{name: "stability", key: bearer, draws: true},
-	{name: "fal", key: carrier{"Authorization", "Key "}, draws: true, composes: true, films: true},
 	{
-		name: "elevenlabs", key: carrier{header: "xi-api-key"}, endpoints: []string{"/text-to-speech"}, speaks: true,
-		composes: true,
+		name: "fal", key: carrier{"Authorization", "Key "}, draws: true, composes: true, films: true, jobs: appOptions,
+	},
+	{
+		name: "replicate", key: bearer, endpoints: []string{"/predictions"}, composes: true, films: true, jobs: appOptions,
+	},
+	{
+		name: "elevenlabs", key: carrier{header: "xi-api-key"}, endpoints: []string{"/text-to-speech", "/music"},
+		speaks: true, composes: true, jobs: []string{"output_format", "lyrics"},
 	},
 }
 
@@ -119,22 +129,6 @@ func (v *validator) writes(path string, t *Target, u *Upstream) {
 func (v *validator) draws(path string, t *Target, u *Upstream) {
 	if d, known := u.speaks(); known && !d.draws {
 		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no pictures; "+
-			"expected an upstream of a dialect that does", quote(t.Upstream), u.Dialect)
-	}
-}
-
-// composes refuses an upstream that makes no music.
-func (v *validator) composes(path string, t *Target, u *Upstream) {
-	if d, known := u.speaks(); known && !d.composes {
-		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no music; expected an upstream of dialect %s",
-			quote(t.Upstream), u.Dialect, choice(dialectsThat(func(d *dialect) bool { return d.composes })))
-	}
-}
-
-// films refuses an upstream that makes no videos.
-func (v *validator) films(path string, t *Target, u *Upstream) {
-	if d, known := u.speaks(); known && !d.films {
-		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no videos; "+
 			"expected an upstream of a dialect that does", quote(t.Upstream), u.Dialect)
 	}
 }

@@ -306,9 +306,6 @@ func (m *Music) checkVoices(v *validator, path string) {
 	}
 }
 
-// checkTarget checks the form of a target's options; what they mean is the
-// dialect's business.
 func (m *Music) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
 	v.composes(path, t, u)
-	v.options(path, t)
 }

@@ -279,5 +279,4 @@ func (m *Video) checkConsents(v *validator, path string) {
 
 func (m *Video) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
 	v.films(path, t, u)
-	v.options(path, t)
 }

@@ -18,6 +18,7 @@ import (
 	imageopenai "farebox/providers/image/openai"
 	"farebox/providers/image/sdapi"
 	"farebox/providers/image/stability"
+	"farebox/providers/queue"
 )
 
 // spoken is how upstreams of one dialect are spoken to; what the config says of
@@ -28,6 +29,7 @@ type spoken struct {
 	natives [dialect.FormKinds]dialect.Dialect
 	picture image.Dialect // nil: none
 	speaker audio.Speaker // nil: none
+	jobs    queue.Dialect // nil: none
 	// headers are on every request that has none of the same name from the operator.
 	headers [][2]string
 	// unlisted says that models are not listed, and that a model which does not

@@ -1,9 +1,12 @@
 package providers
 
-import "farebox/config"
+import (
+	"farebox/config"
+	"farebox/providers/queue"
+)
 
 // music is what the catalog does for models of music (addendum 7.3, 7.4).
-var music = capability{record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+var music = capability{target: takesJobs(queue.Music), record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
 	spec := m.Spec.(*config.Music)
 	w.singing(spec)
 	w.voicing(spec)

@@ -1,10 +1,14 @@
 package providers
 
-import "farebox/config"
+import (
+	"farebox/config"
+	"farebox/providers/queue"
+)
 
 // filming is what the catalog does for models of videos: their records have what they
 // take and no price, which is asked for (addendum 7.4).
 var filming = capability{
+	target: takesJobs(queue.Video),
 	record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
 		c := &m.Spec.(*config.Video).Constraints
 		w.open("constraints")

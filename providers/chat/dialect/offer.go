@@ -57,6 +57,8 @@ type Target struct {
 	// Pictures is the *image.Target of a model that makes pictures, else nil;
 	// package image is above this one.
 	Pictures any
+	// Jobs is the *queue.Target of a model that takes jobs, else nil.
+	Jobs any
 	// Sound is the same of a model that speaks or hears: an *audio.Target.
 	Sound any
 }

@@ -1,0 +1,107 @@
+package config
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+)
+
+// jobOptions are what targets of models that make music and videos may be told of their
+// upstream's dialect, each with what its text must be. Those that name a field of an
+// order say what an app calls it, and behind a colon how it writes it; an empty text
+// leaves the field out.
+var jobOptions = map[string]jobOption{
+	"brand": {regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,31}$`), "expected 1 to 32 letters and digits, such as svc"},
+	"idempotent": {regexp.MustCompile(`^(?:true|false)$`),
+		"expected true, where the upstream takes an order once for one Idempotency-Key, or false"},
+	"output_format": {regexp.MustCompile(`^[a-z0-9]+(?:_[a-z0-9]+){0,3}$`), "expected a name such as mp3_44100_128"},
+	"output":        {regexp.MustCompile(`^[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+){0,7}$`), "expected a path such as audio.url"},
+	"extra":         {nil, "expected a JSON object of at most 4096 bytes"},
+}
+
+// jobOption is what an option's text must be; without form it is a JSON object.
+type jobOption struct {
+	form     *regexp.Regexp
+	expected string
+}
+
+// orderFields are the fields of orders, as the options of apps name them.
+var orderFields = []string{
+	"prompt", "negative_prompt", "lyrics", "lyrics_optimizer", "seconds", "instrumental", "loop", "voice", "language",
+	"speed", "format", "duration", "aspect_ratio", "resolution", "upscale_factor", "audio", "bitrate_mode", "image",
+	"end_image", "footage", "sound", "images", "videos", "sounds", "documents", "elements", "scenes", "keyframes",
+	"reference", "consents",
+}
+
+// appOptions are those of dialects whose apps have inputs of their own.
+var appOptions = slices.Concat(orderFields, []string{"extra", "output"})
+
+// fieldOption is what an app may call a field.
+var fieldOption = jobOption{
+	regexp.MustCompile(`^(?:[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){0,3}(?::(?:number|text|unit|ms|list))?)?$`),
+	"expected a member's name such as duration, with dots where it stands in objects, behind a colon how it is " +
+		"written (number, text, unit, ms, list), or nothing, so that the field is not sent",
+}
+
+func init() {
+	for _, name := range orderFields {
+		jobOptions[name] = fieldOption
+	}
+}
+
+// maxJobOption bounds the text of an option, in bytes.
+const maxJobOption = 4096
+
+// composes refuses an upstream that makes no music, and options that it does not know.
+func (v *validator) composes(path string, t *Target, u *Upstream) {
+	if d, known := u.speaks(); known && !d.composes {
+		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no music; expected an upstream of dialect %s",
+			quote(t.Upstream), u.Dialect, choice(dialectsThat(func(d *dialect) bool { return d.composes })))
+		return
+	}
+	v.jobOptions(path+".options", t, u)
+}
+
+// films refuses an upstream that makes no videos, and options that it does not know.
+func (v *validator) films(path string, t *Target, u *Upstream) {
+	if d, known := u.speaks(); known && !d.films {
+		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no videos; "+
+			"expected an upstream of a dialect that does", quote(t.Upstream), u.Dialect)
+		return
+	}
+	v.jobOptions(path+".options", t, u)
+}
+
+// jobOptions checks the options of a target that takes jobs.
+func (v *validator) jobOptions(path string, t *Target, u *Upstream) {
+	d, known := u.speaks()
+	if !known {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.Options)) {
+		at, text := join(path, key), t.Options[key]
+		if !slices.Contains(d.jobs, key) {
+			v.wrongKey(at, "%s is no option of dialect %s for models that take jobs; expected %s", quote(key), d.name,
+				choice(slices.Sorted(slices.Values(d.jobs))))
+			continue
+		}
+		option := jobOptions[key]
+		if d.name == "elevenlabs" && key == "lyrics" {
+			v.oneOf(at, text, "prompt")
+			continue
+		}
+		switch {
+		case len(text) > maxJobOption, option.form != nil && !option.form.MatchString(text):
+			v.wrong(at, "%s does not fit; %s", v.shown(at), option.expected)
+		case option.form == nil && !isObject(text):
+			v.wrong(at, "it is no JSON object; %s", option.expected)
+		}
+	}
+}
+
+// isObject says that a text is a JSON object.
+func isObject(text string) bool {
+	var o map[string]any
+	return json.Unmarshal([]byte(text), &o) == nil && o != nil
+}
