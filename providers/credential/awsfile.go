@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"farebox/config"
 )
 
 // defaultProfile is the section of a credentials file where none is named.
@@ -68,4 +70,10 @@ func parseProfile(data []byte, profile string) (awsKeys, error) {
 		return awsKeys{}, errors.New("aws_session_token has characters that no header can carry")
 	}
 	return k, nil
+}
+
+// Profile reads a section of a shared credentials file of AWS.
+func Profile(path, profile string) (access, secret, session config.Secret, err error) {
+	k, err := readProfile(path, profile)
+	return config.Secret(k.access), config.Secret(k.secret), config.Secret(k.session), err
 }

@@ -7,8 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"farebox/config"
 )
 
@@ -70,9 +68,13 @@ func checkID(id string) error {
 }
 
 // New opens the store that a config names.
-func New(cfg *config.Config, log zerolog.Logger) (Store, error) {
+func New(cfg *config.Config) (Store, error) {
 	if cfg.Media.S3 != nil {
-		return nil, errors.New("media.s3 is not there yet")
+		b, err := openBucket(cfg.Media.S3)
+		if err != nil {
+			return nil, fmt.Errorf("cannot use media.s3: %w", err)
+		}
+		return b, nil
 	}
 	s, err := openLocal(cfg.MediaDir(), int64(cfg.Media.FreeBytes))
 	if err != nil {
