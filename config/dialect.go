@@ -24,6 +24,7 @@ type dialect struct {
 	speaks     bool // serves models of type tts
 	composes   bool // serves models of type music
 	films      bool // serves models of type video
+	hears      bool // serves models of type asr
 	// options are those of targets of type text, with their values.
 	options map[string][]string
 	// jobs are the options of targets of types music and video, by jobOptions.
@@ -40,6 +41,7 @@ var dialects = []dialect{
 	{
 		name: "openai", key: bearer, endpoints: []string{"/chat/completions", "/embeddings", "/responses"},
 		compatible: true, embeds: true, writes: true, draws: true, responses: true, speaks: true,
+		hears: true,
 	},
 	{
 		name: "anthropic", key: carrier{header: "x-api-key"}, endpoints: []string{"/messages"},
@@ -62,7 +64,7 @@ var dialects = []dialect{
 		options: map[string][]string{"thinking": {"adaptive", "budget", "none"}},
 	},
 	{
-		name: "native", key: bearer, draws: true, speaks: true, composes: true, films: true,
+		name: "native", key: bearer, draws: true, speaks: true, hears: true, composes: true, films: true,
 		jobs: []string{"brand", "idempotent"},
 	},
 	{name: "sdapi", key: bearer, draws: true},
@@ -74,9 +76,10 @@ var dialects = []dialect{
 		name: "replicate", key: bearer, endpoints: []string{"/predictions"}, composes: true, films: true, jobs: appOptions,
 	},
 	{
-		name: "elevenlabs", key: carrier{header: "xi-api-key"}, endpoints: []string{"/text-to-speech", "/music"},
-		speaks: true, composes: true, jobs: []string{"output_format", "lyrics"},
+		name: "elevenlabs", key: carrier{header: "xi-api-key"}, endpoints: []string{"/text-to-speech", "/speech-to-text", "/music"},
+		speaks: true, hears: true, composes: true, jobs: []string{"output_format", "lyrics"},
 	},
+	{name: "whisper", key: bearer, endpoints: []string{"/inference"}, hears: true},
 }
 
 // dialectsThat are the names of those that can do something.

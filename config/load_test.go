@@ -65,6 +65,7 @@ var unlisted = strings.NewReplacer(
 	"of dialect "+choice(dialectsThat(func(d *dialect) bool { return d.writes })), "of dialect {dialects of text}",
 	"of dialect "+choice(dialectsThat(func(d *dialect) bool { return d.embeds })), "of dialect {dialects of embeddings}",
 	"of dialect "+choice(dialectsThat(func(d *dialect) bool { return d.speaks })), "of dialect {dialects of speech}",
+	"of dialect "+choice(dialectsThat(func(d *dialect) bool { return d.hears })), "of dialect {dialects of hearing}",
 	strings.Join(keysOf(newDecoder(nil, nil).shapes(&Model{Type: "text"})...), ", "), "{keys of models}",
 )
 

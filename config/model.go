@@ -34,8 +34,8 @@ type Model struct {
 
 	Targets []Target `yaml:"targets"`
 
-	// Spec has the keys of the model's type: *Chat, *Embedding, *Image, *Speech, *Music or
-	// *Video.
+	// Spec has the keys of the model's type: *Chat, *Embedding, *Image, *Speech, *Transcription,
+	// *Music or *Video.
 	Spec Spec `yaml:",inline"`
 }
 
@@ -71,8 +71,6 @@ var kinds = slices.Concat([]kind{
 	{"text", "M", Rate{}, newChat},
 	{"embedding", "embedding", Rate{RPM: 500}, newEmbedding},
 }, imageKinds, soundKinds, []kind{musicKind, videoKind})
-
-var laterTypes = []string{"asr"}
 
 // kindOf is the kind of a type, or that of text for a type that is not served.
 func kindOf(typ string) (k kind, served bool) {
@@ -254,11 +252,6 @@ func (v *validator) traits(taken map[string]string) {
 
 // kind checks the type.
 func (v *validator) kind(path string, m *Model) bool {
-	if slices.Contains(laterTypes, m.Type) {
-		v.wrong(path+".type", "models of type %s are not served by this version; expected %s",
-			m.Type, choice(servedTypes()))
-		return false
-	}
 	if _, served := kindOf(m.Type); !served {
 		v.oneOf(path+".type", m.Type, servedTypes()...)
 		return false

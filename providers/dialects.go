@@ -4,6 +4,7 @@ import (
 	"farebox/providers/audio"
 	"farebox/providers/audio/elevenlabs"
 	speech "farebox/providers/audio/openai"
+	"farebox/providers/audio/whisper"
 	"farebox/providers/chat/anthropic"
 	"farebox/providers/chat/azure"
 	"farebox/providers/chat/bedrock"
@@ -27,9 +28,10 @@ type spoken struct {
 	chat dialect.Dialect // nil: none
 	// natives speak the forms that such upstreams take as their clients write them.
 	natives [dialect.FormKinds]dialect.Dialect
-	picture image.Dialect // nil: none
-	speaker audio.Speaker // nil: none
-	jobs    queue.Dialect // nil: none
+	picture image.Dialect  // nil: none
+	speaker audio.Speaker  // nil: none
+	jobs    queue.Dialect  // nil: none
+	listens audio.Listener // nil: none
 	// headers are on every request that has none of the same name from the operator.
 	headers [][2]string
 	// unlisted says that models are not listed, and that a model which does not
@@ -45,7 +47,7 @@ var dialects = map[string]spoken{
 	"openai": {
 		chat:    openai.Dialect{},
 		natives: [dialect.FormKinds]dialect.Dialect{dialect.Responses: responses.Native{}},
-		picture: imageopenai.Dialect{}, speaker: speech.Dialect{}, probe: "/chat/completions",
+		picture: imageopenai.Dialect{}, speaker: speech.Dialect{}, listens: speech.Dialect{}, probe: "/chat/completions",
 	},
 	"anthropic": {
 		chat: anthropic.Dialect{}, probe: "/messages",
@@ -65,9 +67,10 @@ var dialects = map[string]spoken{
 		chat: vertex.Anthropic{}, probe: "/models/farebox:rawPredict", unlisted: true,
 		natives: [dialect.FormKinds]dialect.Dialect{dialect.Messages: vertex.Native{}},
 	},
-	"native":     {picture: native.Dialect{}, speaker: speech.Native{}},
+	"native":     {picture: native.Dialect{}, speaker: speech.Native{}, listens: speech.Native{}},
 	"sdapi":      {picture: sdapi.Dialect{}},
 	"stability":  {picture: stability.Dialect{}},
 	"fal":        {picture: fal.Dialect{}},
-	"elevenlabs": {speaker: elevenlabs.Dialect{}},
+	"elevenlabs": {speaker: elevenlabs.Dialect{}, listens: elevenlabs.Dialect{}},
+	"whisper":    {listens: whisper.Dialect{}},
 }

@@ -12,6 +12,11 @@ var soundTypes = map[string]capability{
 	"tts": {target: sounding, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
 		w.speaking(m.Spec.(*config.Speech))
 	}},
+	"asr": {target: sounding, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+		w.open("pricing")
+		w.each("per_audio_second", m.Spec.(*config.Transcription).Price.PerAudioSecond)
+		w.close()
+	}},
 }
 
 // sounding gives a target of a model of sound what it speaks.
@@ -20,7 +25,8 @@ func sounding(t *Target, options map[string]string) {
 	speaks := dialects[u.Config.Spoken()]
 	t.Sound = &audio.Target{
 		Upstream: u.Name, Router: u.Config.Router, Model: t.Name, Speaker: speaks.speaker,
-		Proxy: u.Proxy, Total: u.Config.Timeouts.Total, Options: options, Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
+		Listener: speaks.listens, Proxy: u.Proxy, Total: u.Config.Timeouts.Total, Options: options,
+		Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
 	}
 }
 

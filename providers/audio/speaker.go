@@ -43,6 +43,7 @@ type Target struct {
 	Router   string // what clients are told of it
 	Model    string // the model's name there
 	Speaker  Speaker
+	Listener Listener
 	Proxy    *proxy.Endpoint
 	Total    time.Duration     // of all attempts together; 0: no limit
 	Options  map[string]string // as the operator wrote them, checked
