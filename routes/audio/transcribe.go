@@ -1,6 +1,314 @@
 package audio
 
-import "farebox/routes"
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/billing/journal"
+	"farebox/billing/money"
+	"farebox/config"
+	"farebox/providers"
+	"farebox/providers/audio"
+	"farebox/providers/audio/container"
+	"farebox/proxy"
+	"farebox/routes"
+)
 
 // transcriptionRows are the endpoints of transcriptions.
-func transcriptionRows(*Capability) []routes.Row { return nil }
+func transcriptionRows(of *Capability) []routes.Row {
+	return []routes.Row{{
+		Method: "POST", Path: "/audio/transcriptions", Access: routes.Bearer, Form: routes.FormBody, Limit: mostSound,
+		Rate: routes.ByModel, Operation: "transcription", Rules: routes.Always(transcriptionBook),
+		Serve: of.serveTranscription,
+	}}
+}
+
+// maxSound is the largest file (addendum 3.1), and mostSound what a form with one may have.
+const maxSound = 25 << 20
+
+func mostSound(*config.Config) int { return maxSound + 64<<10 }
+
+const (
+	// listenLimit is how long an upstream may take for an hour of sound, and
+	// listenPatience what a request takes beside that.
+	listenLimit    = 15 * time.Minute
+	listenPatience = time.Minute
+	// priming is what encoders put before and behind a sound; nobody is charged a second for it.
+	priming = 100 * time.Millisecond
+	// mistrust is by how much of a sound, and by how much at least, a measure may be short
+	// of what its frames come to before it is not believed.
+	mistrust      = 16
+	leastMistrust = time.Second
+)
+
+// transcription is one request for text of sound (addendum 9.3).
+type transcription struct {
+	of      *Capability
+	call    *routes.Call
+	form    transcriptionForm
+	spec    *config.Transcription
+	sound   container.Info
+	hearing audio.Hearing
+	heard   *audio.Transcript
+	// length is how long the sound is by whom is believed, seconds what of it is charged.
+	length      time.Duration
+	seconds     int64
+	body        []byte
+	contentType string
+}
+
+// serveTranscription answers POST /audio/transcriptions.
+func (of *Capability) serveTranscription(c *routes.Call) *routes.Error {
+	t := &transcription{of: of, call: c}
+	c.Part = t
+	if e := t.read(); e != nil {
+		return e
+	}
+	return c.Sell(t, routes.Terms{Patience: listenLimit + listenPatience, Compress: true})
+}
+
+// read reads the request, and measures its sound.
+func (t *transcription) read() *routes.Error {
+	if e := t.form.read(t.call); e != nil {
+		return e
+	}
+	if e := t.choose(); e != nil {
+		return e
+	}
+	if e := t.form.gate(&t.hearing, t.call.Model.ID, &t.spec.Capabilities); e != nil {
+		return e
+	}
+	return t.measure()
+}
+
+// choose finds the model, by its name or as the default one.
+func (t *transcription) choose() *routes.Error {
+	catalog, name := t.call.Catalog(), t.form.model
+	var model *providers.Model
+	match := providers.Trait
+	if name == "" {
+		model, name = catalog.Default("asr"), "default"
+	} else {
+		model, match = catalog.Resolve([]byte(name), "asr")
+	}
+	if e := t.call.UseModel([]byte(name), model, match, t.form.v.Issues); e != nil {
+		return e
+	}
+	t.spec = model.Config.Spec.(*config.Transcription)
+	t.hearing.Model = model.ID
+	return nil
+}
+
+// measure reads what the file says and what it can hold, before anybody is asked to
+// listen to it. What cannot be measured cannot be sold.
+func (t *transcription) measure() *routes.Error {
+	sound, err := container.Read(t.form.file)
+	var no *container.Error
+	switch {
+	case errors.As(err, &no) && no.Reason == container.Unknown:
+		return &routes.Error{Status: 400, Code: "INVALID_AUDIO_FORMAT", Message: "file: " + no.Text + ".",
+			Issues: []routes.Issue{{Code: "custom", Path: "file", Message: "file: " + no.Text + "."}}}
+	case err != nil:
+		return unheard(err.Error())
+	case sound.Codec == "":
+		return unheard("the file has no sound")
+	case sound.Length <= 0:
+		return unheard("the sound has no length")
+	}
+	if most := time.Duration(t.spec.MaxSeconds) * time.Second; sound.Length > most+priming {
+		return unheard(fmt.Sprintf("the sound is %s long; model %s takes at most %d seconds", roughly(sound.Length),
+			t.call.Model.ID, t.spec.MaxSeconds))
+	}
+	kind := containerTypes[sound.Format]
+	t.sound = sound
+	h := &t.hearing
+	h.File, h.Name, h.Type, h.Length = t.form.file, "audio."+kind[0], kind[1], sound.Length
+	return nil
+}
+
+// containerTypes are what files are called, by which some servers know what they are,
+// and their types.
+var containerTypes = map[string][2]string{
+	"wav": {"wav", "audio/wav"}, "flac": {"flac", "audio/flac"}, "mp3": {"mp3", "audio/mpeg"},
+	"aac": {"aac", "audio/aac"}, "mp4": {"mp4", "audio/mp4"}, "ogg": {"ogg", "audio/ogg"},
+	"webm": {"webm", "audio/webm"},
+}
+
+// roughly is a length for people.
+func roughly(d time.Duration) string {
+	if d > 1000*time.Hour {
+		return "more than 1000 hours"
+	}
+	return strconv.FormatInt(int64(d/time.Second), 10) + " seconds"
+}
+
+// unheard is the answer to sound that cannot be processed (addendum 3.5). It costs
+// nothing.
+func unheard(text string) *routes.Error {
+	text = "file: " + text + "."
+	return &routes.Error{Status: 422, Code: "ASR_UPSTREAM_VALIDATION_FAILED",
+		Message: "The audio cannot be transcribed: " + text,
+		Issues:  []routes.Issue{{Code: "custom", Path: "file", Message: text}}}
+}
+
+// whole is what a length is charged as: the seconds that have begun.
+func whole(d time.Duration) int64 {
+	return max(1, int64((max(d-priming, 0)+time.Second-1)/time.Second))
+}
+
+// most is the most that the sound is held and charged as: the longest that anybody can
+// make of it, and no more than the model takes.
+func (t *transcription) most() int64 {
+	return min(whole(min(t.sound.Bound(), 1<<62)), t.spec.MaxSeconds)
+}
+
+// believe decides how long the sound is. A measure counts where the file allows it: not
+// above what the file says or can hold, which the client has written, and not far below
+// what its frames come to, silence and all. Any other is that of somebody who gains by
+// it, or has not listened, and the frames count.
+func (t *transcription) believe(measured time.Duration) time.Duration {
+	frames := t.sound.Length
+	least := frames - frames/mistrust - leastMistrust
+	if measured <= 0 || measured < least || measured > t.sound.Bound()+priming {
+		return frames
+	}
+	return measured
+}
+
+// lines are what seconds are sold as.
+func (t *transcription) lines(seconds int64) (l money.Lines) {
+	price := money.Pico(0)
+	if p := t.spec.Price; !p.Free {
+		price = money.Pico(p.PerAudioSecond)
+	}
+	l.Add(money.AudioSeconds, seconds, price)
+	return l
+}
+
+// Admit holds the most.
+func (t *transcription) Admit(again bool) *routes.Error {
+	if again {
+		return t.call.AdmitAgain(1)
+	}
+	sold := t.lines(t.most())
+	cost := sold.Cost()
+	want := billing.Admission{Hold: cost, Min: cost, Requests: 1}
+	if d := t.call.Admit(&want); d.Code != billing.Admitted {
+		return t.call.Denied(&d)
+	}
+	return nil
+}
+
+// CarryOut has the sound written down.
+func (t *transcription) CarryOut() (relayed bool, _ *routes.Error) {
+	c := t.call
+	l := audio.Transcribing{
+		Proxy: c.Proxy(), Hearing: &t.hearing, ID: c.ID[:], Limit: listenLimit,
+		Stay: func() bool { return c.Keeps() && c.MayFinish() },
+	}
+	l.Do(c.Ctx, providers.SoundTargets(c.Model, nil), c.Key.Account.Number())
+	c.Attempts, c.Tried = l.Attempts, l.Tried
+	if l.By != nil {
+		c.Upstream, c.Router = l.By.Upstream, l.By.Router
+	}
+	if l.Transcript == nil {
+		return false, t.failed(&l)
+	}
+	t.heard = l.Transcript
+	t.length = t.believe(t.heard.Measured)
+	if t.heard.Measured != 0 && t.heard.Measured != t.length {
+		c.Logger().Warn().Str("upstream", c.Upstream).Str("model", c.Model.ID).Bytes("request_id", c.ID[:]).
+			Float64("said_seconds", t.heard.Measured.Seconds()).Float64("counted_seconds", t.length.Seconds()).
+			Msg("an upstream says a length that the sound cannot have; the sound's own is charged")
+	}
+	t.bill(0)
+	t.body, t.contentType = t.compose()
+	return false, nil
+}
+
+func (t *transcription) bill(flags journal.Flags) {
+	t.seconds = min(whole(t.length), t.most())
+	lines := t.lines(t.seconds)
+	t.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: 200}
+}
+
+// failed is the answer where there is no transcript. Who left when an upstream had the
+// sound pays for its length.
+func (t *transcription) failed(l *audio.Transcribing) *routes.Error {
+	c := t.call
+	if l.Err != nil {
+		c.Logger().Warn().Err(l.Err).Str("upstream", c.Upstream).Bytes("request_id", c.ID[:]).
+			Msg("nothing was transcribed")
+	}
+	if l.Cause != proxy.None {
+		c.Cause = l.Cause.String()
+		if c.Left() && l.Took {
+			c.CutKept()
+			t.length = t.believe(0)
+			t.bill(journal.FlagAborted)
+			c.Settle()
+		}
+		e := c.Unreachable(&proxy.Result{Cause: l.Cause})
+		if e.Status == 503 && l.Took {
+			return asrFailed()
+		}
+		return e
+	}
+	c.Cause = "upstream_status"
+	no := &l.Failure
+	e := &routes.Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: max(no.RetryAfter,
+		no.Verdict.Rest)}
+	switch {
+	case e.Status == 429 && e.RetryAfter == 0:
+		e.RetryAfter = routes.OverloadRetry
+	case e.Status == 400:
+		e.Status, e.Code, e.RequestID = 422, "ASR_UPSTREAM_VALIDATION_FAILED", true
+	case e.Code == "INFERENCE_FAILED":
+		return asrFailed()
+	}
+	return e
+}
+
+func asrFailed() *routes.Error {
+	return &routes.Error{Status: 502, Code: "ASR_UPSTREAM_FAILED",
+		Message: "The model failed to transcribe the audio; nothing was charged. Please retry."}
+}
+
+// KeepAnswer keeps the answer for a repeat.
+func (t *transcription) KeepAnswer() { t.call.Keep(t.contentType, t.body) }
+
+// Respond makes the answer the response.
+func (t *transcription) Respond() {
+	answer := &t.call.Ctx.Response
+	answer.SetStatusCode(200)
+	answer.Header.SetContentType(t.contentType)
+	answer.SetBodyRaw(t.body)
+	t.call.Compress()
+}
+
+// Close is routes.Part: nothing was taken from others.
+func (t *transcription) Close() {}
+
+// Observe counts the seconds.
+func (t *transcription) Observe(time.Duration) {
+	if t.call.Settled {
+		t.of.gateway.Metrics().GetOrCreateCounter(fmt.Sprintf("farebox_transcribed_seconds_total{gen_ai_request_model=%q}",
+			t.call.Model.ID)).AddInt64(t.seconds)
+	}
+}
+
+// Log says what was charged.
+func (t *transcription) Log(e *zerolog.Event) *zerolog.Event {
+	if t.call.Settled {
+		e = e.Int64("audio_seconds", t.seconds).Str("charged_usd", t.call.Charged.String())
+	}
+	return e
+}
+
+// Recycle does nothing: it is not used again.
+func (t *transcription) Recycle() {}
