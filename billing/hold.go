@@ -187,8 +187,11 @@ func (h *Hold) foresee(r *journal.Record, cost Nano) {
 // chargeable is what of cost is paid by what is held.
 func (h *Hold) chargeable(cost Nano) money.Parts {
 	held := h.parts
-	return held.Take(min(cost, held.Total()-h.beyond))
+	return held.Take(min(cost, h.most()))
 }
+
+// most is what what is held can pay.
+func (h *Hold) most() Nano { return h.parts.Total() - h.beyond }
 
 // limited is the part of what is held that was taken from the key's limits.
 func (h *Hold) limited() money.Parts {
@@ -275,7 +278,7 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 	h.key.use.roll(a.day)
 	held := h.parts.Total()
 	if h.prepared != nil {
-		s.Cost = min(s.Cost, held-h.beyond) // of which all can be given back
+		s.Cost = min(s.Cost, h.most())
 	}
 	rec := h.record(journal.Settle, &s)
 	rec.Amounts, rec.Debt = a.charge(h, max(0, s.Cost))
@@ -300,8 +303,15 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 	return rec.Amounts.Total(), rec.Debt
 }
 
-// Void ends the hold without a charge.
+// Void ends the hold without a charge. One whose job is there all the same is settled
+// as it was prepared: whoever drives the job goes on with it.
 func (h *Hold) Void(now window.Instant) {
+	if h.prepared != nil && h.Open() && h.ledger.sold(h) {
+		s := *h.prepared
+		s.Now = now
+		h.Settle(s)
+		return
+	}
 	if !h.state.CompareAndSwap(holdOpen, holdVoided) {
 		h.again()
 		return

@@ -21,7 +21,8 @@ import (
 //	h.Void(now)                 nothing is charged
 //
 // A hold whose DropJob did not find its row to be its own any more is settled: who has
-// taken the job over goes on with it.
+// taken the job over goes on with it. Void looks for itself, so that whatever ends a
+// request ends it rightly.
 type Jobs struct {
 	store.JobStore
 	l *Ledger
@@ -43,7 +44,8 @@ var errDeciding = errors.New("the store does not say whether the job was sold")
 
 // PrepareJob records what a job is charged, before it is sold, and writes into its row
 // whose it is, where its charge stands and that this node is its first owner. From
-// here on the hold is one of a job: what is charged for it is s.
+// here on the hold is one of a job: what is charged for it is s, and at most what it
+// holds, so that all of it can be given back.
 func (h *Hold) PrepareJob(s Settlement, row *store.JobRow) error {
 	if !h.Open() {
 		return errors.New("cannot sell a job: its hold is not open")
@@ -51,8 +53,9 @@ func (h *Hold) PrepareJob(s Settlement, row *store.JobRow) error {
 	l, a := h.ledger, h.key.Account
 	a.mu.Lock()
 	h.prepared = &s
+	s.Cost = max(0, min(s.Cost, h.most()))
 	rec := h.record(journal.Progress, &s)
-	h.foresee(&rec, max(0, s.Cost))
+	h.foresee(&rec, s.Cost)
 	err := l.journal.Append(&rec, 0)
 	a.mu.Unlock()
 	if err != nil {
@@ -146,8 +149,7 @@ func (l *Ledger) refundDay(a *AccountState) int32 {
 }
 
 // followRefund brings what is in memory after the store. before is the key of the job
-// as it was in memory then; one that came there meanwhile may or may not have read what
-// it has back.
+// as it was in memory before that.
 func (l *Ledger) followRefund(a *AccountState, before *Key, row *store.JobRow) {
 	if a.lease != nil {
 		l.node.see(a)
@@ -173,8 +175,17 @@ func (l *Ledger) followRefund(a *AccountState, before *Key, row *store.JobRow) {
 	if a.owes() {
 		a.pay(l.at())
 	}
-	if after != nil && before != nil && after.use == before.use {
+	switch {
+	case after == nil:
+	case before != nil && after.use == before.use:
 		after.use.uncount(row.Day, &row.Paid)
+	default:
+		// It came into memory meanwhile, and may have read what it used before or after.
+		if l.project.catchUp() == nil {
+			if used, err := l.keyUsed(after, after.use.kind, a.day); err == nil {
+				after.use.quota = quotaOf(after.use.kind.Number(a.day), &used)
+			}
+		}
 	}
 }
 

@@ -459,13 +459,7 @@ func (l *Ledger) Healthy() error {
 func (l *Ledger) leak(h *Hold) {
 	l.leaked.Add(1)
 	l.log.Error().Uint64("hold", h.id).Str("key", h.key.ID).
-		Msg("a hold was neither settled nor voided; it is voided now, or charged if it sold a job")
-	if h.prepared != nil && l.sold(h) {
-		s := *h.prepared
-		s.Now = l.at()
-		h.Settle(s)
-		return
-	}
+		Msg("a hold was neither settled nor voided; it is voided now")
 	h.Void(l.at())
 }
 

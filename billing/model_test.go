@@ -109,6 +109,8 @@ type ledgerMachine struct {
 	m    ledgerModel
 	keys []*modelKey
 	open []*Hold // in the order in which they were opened
+	jobs []*modelJob
+	sold int // numbers them
 }
 
 func (s *ledgerMachine) day() int32 { return calendar.DayOf(s.f.clock.nano()) }
@@ -319,6 +321,7 @@ func (s *ledgerMachine) Crash(t *rapid.T) {
 
 // restart is the next process: what was under way is charged at its last progress.
 func (s *ledgerMachine) restart(t *rapid.T) {
+	s.endJobs()
 	for len(s.open) > 0 {
 		h := s.open[0]
 		mh := s.m.holds[h]
@@ -330,6 +333,7 @@ func (s *ledgerMachine) restart(t *rapid.T) {
 	}
 	s.m.pay(s.day()) // when the account is in memory again
 	s.f.open()
+	s.refund(t)
 	for _, k := range s.keys {
 		found, err := s.f.Lookup([]byte(k.secret))
 		if err != nil {
@@ -354,9 +358,9 @@ func (s *ledgerMachine) Check(t *rapid.T) {
 	for _, mh := range s.m.holds {
 		held += mh.part.Total()
 	}
-	if got := s.f.Stats(); got.Held != held || got.OpenHolds != len(s.open) || got.Shortfall != s.m.short ||
+	if got := s.f.Stats(); got.Held != held || got.OpenHolds != len(s.m.holds) || got.Shortfall != s.m.short ||
 		got.Debt != s.m.debt || got.Lost != 0 || got.Leaked != 0 {
-		t.Fatalf("figures are %+v, expected %d holds of %d, shortfall %d and debt %d", got, len(s.open), held,
+		t.Fatalf("figures are %+v, expected %d holds of %d, shortfall %d and debt %d", got, len(s.m.holds), held,
 			s.m.short, s.m.debt)
 	}
 }
