@@ -112,6 +112,12 @@ func conformJobStates(c *conform, a uint32) {
 	c.say("release: %t %s", released, fail(err))
 	released, err = c.ReleaseJob("j1", conformUs+61)
 	c.say("release again: %t %s", released, fail(err))
+	for range 2 {
+		revoked, err := c.RevokeLinks("j1", conformUs+65)
+		c.say("revoke: %t %s", revoked, fail(err))
+	}
+	revoked, err := c.RevokeLinks("nothing", conformUs+65)
+	c.say("revoke what is not: %t %s", revoked, fail(err))
 	r.Epoch = 2
 	update("as the next owner", JobStoring)
 	r.Epoch, r.Owner = 1, 5

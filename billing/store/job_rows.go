@@ -21,7 +21,7 @@ const (
 	jobColumns = "id, kind, model, account, api_key, request, node, hold, paid_diem, paid_bundled, paid_usd, paid_us, " +
 		"day, back_diem, back_bundled, back_usd, back_us, owed, state, owner, epoch, upstream, target, handle, ord, " +
 		"tries, cancel, code, error, detail, media_type, media_bytes, created_us, submitted_us, ended_us, expires_us, " +
-		"released_us"
+		"released_us, links_us"
 	sqlJob = "SELECT " + jobColumns + " FROM job WHERE "
 	// Lists leave out what may be large and is seldom asked for.
 	sqlAddJob = `INSERT INTO job(id, kind, model, account, api_key, request, node, hold, owed, state, owner, epoch,
@@ -51,7 +51,7 @@ func scanJob(scan func(...any) error) (*JobRow, error) {
 		&p[money.InDIEM], &p[money.InBundled], &p[money.InUSD], &r.PaidUs, &date,
 		&b[money.InDIEM], &b[money.InBundled], &b[money.InUSD], &r.BackUs, &owed, &r.State, &r.Owner, &r.Epoch,
 		&r.Upstream, &r.Target, &r.Handle, &r.Order, &r.Tries, &cancel, &r.Code, &r.Error, &r.Detail, &r.MediaType,
-		&r.MediaBytes, &r.CreatedUs, &r.SubmittedUs, &r.EndedUs, &r.ExpiresUs, &r.ReleasedUs)
+		&r.MediaBytes, &r.CreatedUs, &r.SubmittedUs, &r.EndedUs, &r.ExpiresUs, &r.ReleasedUs, &r.LinksUs)
 	copy(r.Request[:], request)
 	r.Owed, r.Cancel = owed != 0, cancel != 0
 	if date != 0 {
@@ -205,6 +205,11 @@ func (s *sqlStore) affect(text string, args ...any) (n int, err error) {
 
 func (s *sqlStore) ReleaseJob(id string, nowUs int64) (ok bool, err error) {
 	n, err := s.affect("UPDATE job SET released_us = $2 WHERE id = $1 AND released_us = 0", id, nowUs)
+	return n > 0, err
+}
+
+func (s *sqlStore) RevokeLinks(id string, nowUs int64) (ok bool, err error) {
+	n, err := s.affect("UPDATE job SET links_us = $2 WHERE id = $1 AND links_us = 0", id, nowUs)
 	return n > 0, err
 }
 
