@@ -184,7 +184,7 @@ func (c *conn) parseHead(head []byte) error {
 			} else if len(value) > 4 && fold(value[:4], "key ") {
 				r.key = value[4:]
 			}
-		case fold(name, "x-api-key"), fold(name, "api-key"), fold(name, "x-goog-api-key"):
+		case fold(name, "x-api-key"), fold(name, "api-key"), fold(name, "x-goog-api-key"), fold(name, "xi-api-key"):
 			r.key = value
 		case fold(name, "x-sim"):
 			r.sim = value

@@ -68,6 +68,10 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		words, _ := c.searched(&how, query)
 		asked = gjson.ParseBytes(fmt.Appendf(nil, `{"prompt":%s}`, quoted(words.Get(how.words).String())))
 	}
+	speaks, labs := speakerOf(path)
+	if speaks {
+		asked = speechAsked(asked)
+	}
 	google, streamed, generates := googleCall(path)
 	if generates {
 		asked = googleAsked(google, streamed, c.req.body)
@@ -102,6 +106,8 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		return 0, false, nil
 	case painter != nil:
 		return painter(c, x, p)
+	case speaks:
+		return c.speak(x, path, query, labs)
 	case sc.Status >= 400:
 		return c.refuse(x, anthropic, sc.Status, failureFor(sc, asked.Get("model").Str))
 	}

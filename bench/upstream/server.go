@@ -57,6 +57,7 @@ type Server struct {
 	failed    map[string]int // fail_first: failures given so far, by scenario id
 	nodes     map[string]*Node
 	jobs      map[string]*job
+	voices    map[string]int // cloned ones, with the bytes of their samples
 	account   string // the file of AccountFile; empty: none was asked for
 	running   sync.WaitGroup
 }

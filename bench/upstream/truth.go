@@ -20,6 +20,7 @@ type Tally struct {
 	ReasoningTokens  int64 `json:"reasoning_tokens"`
 	CachedTokens     int64 `json:"cached_tokens"`
 	WrittenTokens    int64 `json:"cache_write_tokens"`
+	Characters       int64 `json:"characters,omitempty"` // that were spoken
 }
 
 func (t *Tally) add(o Tally) {
@@ -29,6 +30,7 @@ func (t *Tally) add(o Tally) {
 	t.ReasoningTokens += o.ReasoningTokens
 	t.CachedTokens += o.CachedTokens
 	t.WrittenTokens += o.WrittenTokens
+	t.Characters += o.Characters
 }
 
 // Outcome is how an answer ended.
