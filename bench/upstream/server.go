@@ -58,7 +58,7 @@ type Server struct {
 	nodes     map[string]*Node
 	jobs      map[string]*job
 	voices    map[string]int // cloned ones, with the bytes of their samples
-	account   string // the file of AccountFile; empty: none was asked for
+	account   string         // the file of AccountFile; empty: none was asked for
 	running   sync.WaitGroup
 }
 

@@ -251,6 +251,7 @@ func (s *speech) read() *routes.Error {
 	}
 	to.Events = string(s.v.Text(-1, speechStreamFormat)) == "sse"
 	to.Stream = to.Events || s.v.IsTrue(speechStreaming)
+	s.call.Streams = to.Stream
 	return s.readVoice()
 }
 

@@ -1,0 +1,9 @@
+package audio
+
+import (
+	"testing"
+
+	"farebox/tests/rig"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }
