@@ -25,8 +25,8 @@ type Music struct {
 // MusicCapabilities are what a model of music can. What is not written is false,
 // and left out of the record, but for the first two.
 type MusicCapabilities struct {
-	Lyrics            bool  `yaml:"lyrics"` // supports_lyrics
-	LyricsRequired    bool  `yaml:"lyrics_required"`
+	Lyrics            bool  `yaml:"lyrics"`             // supports_lyrics
+	LyricsRequired    bool  `yaml:"lyrics_required"`    // or, where it can, that it writes them
 	LyricsOptimizer   *bool `yaml:"lyrics_optimizer"`   // supports_lyrics_optimizer: it writes lyrics of its own
 	ForceInstrumental *bool `yaml:"force_instrumental"` // supports_force_instrumental
 	Loop              *bool `yaml:"loop"`               // supports_loop
@@ -193,11 +193,6 @@ func (m *Music) checkText(v *validator, path string) {
 		if on && !can.Lyrics {
 			v.wrong(path+".capabilities."+key, "the model takes no lyrics; expected lyrics: true beside it")
 		}
-	}
-	if can.LyricsRequired && isOn(can.LyricsOptimizer) {
-		v.wrong(path+".capabilities.lyrics_optimizer",
-			"lyrics are written by the model only where there are none, and lyrics_required asks for them; expected one "+
-				"of the two")
 	}
 	switch {
 	case can.Lyrics:

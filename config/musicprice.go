@@ -72,6 +72,10 @@ func (m *Music) checkPerCharacter(v *validator, path string) {
 	if each%charactersPriced != 0 {
 		v.wrong(path, "%s has too many decimals; expected USD of 1000 characters with at most 9", v.shown(path))
 	}
+	if isOn(m.Capabilities.LyricsOptimizer) {
+		v.wrong(path, "the model is priced by the characters of lyrics, but how many it writes itself is not known "+
+			"before; expected another price, or no lyrics_optimizer")
+	}
 	if m.Capabilities.Lyrics && !m.Capabilities.LyricsRequired {
 		v.wrong(path, "the model sings lyrics and is priced by their characters, but tracks without lyrics would cost "+
 			"nothing; expected capabilities: { lyrics_required: true }")

@@ -28,6 +28,8 @@ type Error struct {
 	Refused string
 	// Custom is sent as customMessage (addendum 13, 429).
 	Custom string
+	// Suggestion is a prompt that would be taken, sent as suggested_prompt (addendum 3.4).
+	Suggestion string
 	// RetryAfter is sent as whole seconds, at least 1, when positive.
 	RetryAfter time.Duration
 	// Uncounted errors do not count into the failed-request budget
@@ -136,6 +138,7 @@ var expectObjects = [][]byte{
 // Every text passes through clip on its way out, here and nowhere else.
 const (
 	maxMessage    = 4 << 10  // bytes of the error's own text
+	maxSuggestion = 32 << 10 // of a prompt
 	maxIssueText  = 1 << 10  // bytes of each text of an issue
 	maxPathParts  = 12       // members on the way to what is wrong; our own paths have 6
 	maxPathPart   = 68       // bytes of one of them; an excerpt has 67
@@ -205,6 +208,9 @@ func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte 
 	}
 	if e.Custom != "" {
 		b = AppendString(append(b, `,"customMessage":`...), clip(e.Custom, maxMessage))
+	}
+	if e.Suggestion != "" {
+		b = AppendString(append(b, `,"suggested_prompt":`...), clip(e.Suggestion, maxSuggestion))
 	}
 	if len(e.Issues) > 0 {
 		list, n := appendIssues(nil, e.Issues)

@@ -34,6 +34,7 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 // view is what one config says of sound.
 type view struct {
 	speech []speechMeters // by catalog index of the model
+	sound  soundHeaders
 }
 
 // speechMeters are the series of a model that speaks.
@@ -43,8 +44,8 @@ type speechMeters struct {
 }
 
 // Load is routes.Loader.
-func (of *Capability) Load(_ *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
-	v := &view{}
+func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
+	v := &view{sound: newSoundHeaders(cfg.Brand)}
 	for _, m := range catalog.Models() {
 		var meters speechMeters
 		if m.Config.Type == "tts" {
@@ -55,5 +56,5 @@ func (of *Capability) Load(_ *config.Config, catalog *providers.Catalog, _ any) 
 		}
 		v.speech = append(v.speech, meters)
 	}
-	return routes.View{Own: v}, nil
+	return routes.View{Own: v, Headers: [][]byte{v.sound.format, v.sound.took, v.sound.length}}, nil
 }

@@ -1,0 +1,292 @@
+package audio
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/config"
+	"farebox/providers/queue"
+	"farebox/proxy/scan"
+	"farebox/routes"
+)
+
+// musicForm is a body about music, checked as far as no model is needed for it.
+// Mistakes stand in its issues until the model is known.
+type musicForm struct {
+	routes.Validator
+	of *config.Music // of the model, once that is chosen
+	id string        // of the model
+}
+
+// readMusic reads a body by the rules of its endpoint.
+func readMusic(c *routes.Call) (*musicForm, *routes.Error) {
+	if e := c.ReadJSON(musicShape); e != nil {
+		return nil, e
+	}
+	return newMusicForm(c.Body, &c.Doc, c.Rules()), nil
+}
+
+// newMusicForm checks a body that was scanned.
+func newMusicForm(body []byte, doc *scan.Document, book *routes.Rulebook) *musicForm {
+	f := &musicForm{Validator: routes.Validator{Body: body, Doc: doc, Book: book}}
+	f.CheckAll()
+	f.refuseStrangers()
+	for _, id := range []int{musicPrompt, musicLyrics} {
+		if r := f.Book.Rule(musicShape, id); r != nil {
+			f.checkText(id, r.Characters)
+		}
+	}
+	if text := f.Text(-1, musicDuration); text != nil && len(text) <= ruleSeconds.Length && digits(text) <= 0 {
+		f.Wrong("duration_seconds", "must be a whole number of seconds above 0, or one in digits.")
+	}
+	if text := f.Text(-1, musicLanguage); text != nil && len(text) <= maxLanguage && !musicLanguageCode.Match(text) {
+		f.Wrong("language_code", "must be a language code, such as en or pt-BR.")
+	}
+	return f
+}
+
+var musicLanguageCode = regexp.MustCompile(`^[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*$`)
+
+// refuseStrangers refuses members that the endpoint does not take (addendum 9.4: strict
+// bodies), by name.
+func (f *musicForm) refuseStrangers() {
+	named := 0
+	for i := range f.Doc.Fields {
+		field := &f.Doc.Fields[i]
+		if field.Parent != -1 {
+			continue
+		}
+		if named++; f.Book.Rule(musicShape, int(field.Name)) == nil {
+			f.stranger(musicShape.Name(int(field.Name)))
+		}
+	}
+	if named == f.Doc.Members {
+		return
+	}
+	gjson.Parse(routes.ViewString(f.Body)).ForEach(func(key, _ gjson.Result) bool {
+		if musicShape.ID(key.Str) < 0 {
+			f.stranger(key.Str)
+		}
+		return len(f.Issues) < routes.MaxIssues
+	})
+}
+
+func (f *musicForm) stranger(name string) {
+	name = routes.Excerpt(routes.ViewBytes(name))
+	f.Add(routes.Issue{Code: "unrecognized_keys", Named: name, Message: name + ": is not accepted by this endpoint."})
+}
+
+// checkText checks a text that is not to be blank, and no longer than any model takes.
+func (f *musicForm) checkText(id, most int) {
+	text := f.Words(-1, id)
+	if n := utf8.RuneCountInString(text); n > most {
+		f.Add(tooLong(musicShape.Name(id), int64(n), int64(most), ""))
+	} else if text != "" && strings.TrimSpace(text) == "" {
+		f.Add(routes.Issue{Code: "too_small", Path: musicShape.Name(id), Minimum: "1",
+			Message: musicShape.Name(id) + ": must not be blank."})
+	}
+}
+
+func tooLong(name string, n, most int64, of string) routes.Issue {
+	limit := strconv.FormatInt(most, 10)
+	return routes.Issue{Code: "too_big", Path: name, Maximum: limit,
+		Message: name + ": must have at most " + limit + " characters" + of + ", has " + strconv.FormatInt(n, 10) + "."}
+}
+
+// digits is the number that a text of digits writes; -1: it is none.
+func digits(text []byte) int64 {
+	if len(text) == 0 || len(text) > ruleSeconds.Length {
+		return -1
+	}
+	n := int64(0)
+	for _, d := range text {
+		if d < '0' || d > '9' {
+			return -1
+		}
+		n = 10*n + int64(d-'0')
+	}
+	return n
+}
+
+// choose finds the model that the body names, and refuses what was wrong so far.
+func (f *musicForm) choose(c *routes.Call) *routes.Error {
+	name := []byte(f.Words(-1, musicModel))
+	model, match := c.Catalog().Resolve(name, musicType)
+	if e := c.UseModel(name, model, match, f.Issues); e != nil {
+		return e
+	}
+	f.of, f.id = model.Config.Spec.(*config.Music), model.ID
+	return nil
+}
+
+// unsupported refuses what the model cannot do; it counts into the budget of refused
+// features.
+func (f *musicForm) unsupported(id int, what string) *routes.Error {
+	return routes.Unsupported(musicShape.Name(id), "Model "+f.id+" does not support "+what+".")
+}
+
+// seconds is how long the track is to be; 0: the model decides.
+func (f *musicForm) seconds() (int64, *routes.Error) {
+	limits := &f.of.Constraints
+	field := f.Member(-1, musicDuration)
+	switch {
+	case field == nil:
+		return limits.DefaultDuration, nil
+	case !limits.Timed():
+		return 0, f.unsupported(musicDuration, "durations")
+	}
+	seconds := f.Integer(musicDuration)
+	if field.Kind == scan.String {
+		seconds = digits(f.Text(-1, musicDuration))
+	}
+	if limits.TakesSeconds(seconds) {
+		return seconds, nil
+	}
+	return 0, routes.Invalid(f.wrongSeconds(seconds))
+}
+
+// wrongSeconds says which lengths the model makes.
+func (f *musicForm) wrongSeconds(seconds int64) routes.Issue {
+	limits, told := &f.of.Constraints, strconv.FormatInt(seconds, 10)
+	if limits.MaxDuration == 0 {
+		var options []string
+		for _, one := range limits.Durations {
+			options = append(options, strconv.FormatInt(one, 10))
+		}
+		return routes.Issue{Code: "invalid_enum_value", Path: "duration_seconds", Received: told, Options: options,
+			Message: "duration_seconds: model " + f.id + " takes one of " + strings.Join(options, ", ") + ", not " +
+				told + "."}
+	}
+	least, most := strconv.FormatInt(limits.MinDuration, 10), strconv.FormatInt(limits.MaxDuration, 10)
+	issue := routes.Issue{Code: "too_small", Path: "duration_seconds", Minimum: least,
+		Message: "duration_seconds: must be between " + least + " and " + most + " with model " + f.id + ", is " +
+			told + "."}
+	if seconds > limits.MaxDuration {
+		issue.Code, issue.Minimum, issue.Maximum = "too_big", "", most
+	}
+	return issue
+}
+
+// order is what the upstream is to be asked for, by the rules of the model (addendum
+// 9.6), or the first of them that is broken.
+func (f *musicForm) order() (*queue.Order, *routes.Error) {
+	o := &queue.Order{Kind: queue.Music, Prompt: f.Words(-1, musicPrompt), Lyrics: f.Words(-1, musicLyrics),
+		Format: f.of.DefaultFormat}
+	for _, check := range []func(*queue.Order) *routes.Error{
+		f.takePrompt, f.takeLyrics, f.takeSwitches, f.takeVoice, f.takeSpeed,
+	} {
+		if e := check(o); e != nil {
+			return nil, e
+		}
+	}
+	var e *routes.Error
+	o.Seconds, e = f.seconds()
+	return o, e
+}
+
+func (f *musicForm) takePrompt(o *queue.Order) *routes.Error {
+	limits, n := &f.of.Constraints, int64(utf8.RuneCountInString(o.Prompt))
+	if n > limits.PromptCharacters {
+		return routes.Invalid(tooLong("prompt", n, limits.PromptCharacters, " with model "+f.id))
+	}
+	if least := limits.MinPromptCharacters; n < least {
+		limit := strconv.FormatInt(least, 10)
+		return routes.Invalid(routes.Issue{Code: "too_small", Path: "prompt", Minimum: limit,
+			Message: "prompt: must have at least " + limit + " characters with model " + f.id + ", has " +
+				strconv.FormatInt(n, 10) + "."})
+	}
+	return nil
+}
+
+func (f *musicForm) takeLyrics(o *queue.Order) *routes.Error {
+	can := &f.of.Capabilities
+	o.LyricsOptimizer = f.IsTrue(musicOptimizer)
+	n, most := int64(utf8.RuneCountInString(o.Lyrics)), f.of.Constraints.LyricsCharacters
+	switch {
+	case n > 0 && !can.Lyrics:
+		return f.unsupported(musicLyrics, "lyrics")
+	case n > most:
+		return routes.Invalid(tooLong("lyrics_prompt", n, most, " with model "+f.id))
+	case o.LyricsOptimizer && !on(can.LyricsOptimizer):
+		return f.unsupported(musicOptimizer, "writing lyrics of its own")
+	case o.LyricsOptimizer && n > 0:
+		return routes.Invalid(routes.Issue{Code: "custom", Path: "lyrics_prompt",
+			Message: "lyrics_prompt: must be empty with lyrics_optimizer, which has the lyrics written."})
+	case can.LyricsRequired && n == 0 && !o.LyricsOptimizer:
+		return routes.Invalid(routes.Issue{Code: "invalid_type", Path: "lyrics_prompt", Expected: "string",
+			Received: "undefined", Message: "lyrics_prompt: is required by model " + f.id + "."})
+	}
+	return nil
+}
+
+// on is a switch of a model that need not be written.
+func on(b *bool) bool { return b != nil && *b }
+
+func (f *musicForm) takeSwitches(o *queue.Order) *routes.Error {
+	can := &f.of.Capabilities
+	o.Instrumental, o.Loop = f.IsTrue(musicInstrumental), f.IsTrue(musicLoop)
+	o.Language = f.Words(-1, musicLanguage)
+	switch {
+	case o.Instrumental && !on(can.ForceInstrumental):
+		return f.unsupported(musicInstrumental, "tracks that are forced to be instrumental")
+	case o.Loop && !on(can.Loop):
+		return f.unsupported(musicLoop, "loops")
+	case o.Language != "" && !on(can.LanguageCode):
+		return f.unsupported(musicLanguage, "the choice of a language")
+	}
+	return nil
+}
+
+func (f *musicForm) takeVoice(o *queue.Order) *routes.Error {
+	name, custom := f.Words(-1, musicVoice), on(f.of.CustomVoiceIDs)
+	switch {
+	case name == "":
+		o.Voice = f.of.DefaultVoice
+	case len(f.of.Voices) == 0 && !custom:
+		return f.unsupported(musicVoice, "the choice of a voice")
+	case slices.Contains(f.of.Voices, name), custom && !strings.HasPrefix(name, config.VoiceHandle):
+		o.Voice = name
+	default:
+		told := routes.Excerpt([]byte(name))
+		return routes.Invalid(routes.Issue{Code: "invalid_enum_value", Path: "voice", Received: told,
+			Options: f.of.Voices, Message: "voice: model " + f.id + " has no voice " + told + "; expected one of " +
+				strings.Join(f.of.Voices, ", ") + "."})
+	}
+	return nil
+}
+
+func (f *musicForm) takeSpeed(o *queue.Order) *routes.Error {
+	limits, field := &f.of.Constraints, f.Member(-1, musicSpeed)
+	if !on(f.of.Capabilities.Speed) {
+		if field != nil {
+			return f.unsupported(musicSpeed, "speeds")
+		}
+		return nil
+	}
+	number := func(text string) float64 {
+		x, _ := strconv.ParseFloat(text, 64) // that it is one was checked
+		return x
+	}
+	speed := number(string(*limits.DefaultSpeed))
+	if field != nil {
+		speed = number(routes.ViewString(field.Raw(f.Body)))
+	}
+	least, most := string(*limits.MinSpeed), string(*limits.MaxSpeed)
+	issue := routes.Issue{Path: "speed", Message: "speed: must be between " + least + " and " + most + " with model " +
+		f.id + "."}
+	switch {
+	case speed < number(least):
+		issue.Code, issue.Minimum = "too_small", least
+		return routes.Invalid(issue)
+	case speed > number(most):
+		issue.Code, issue.Maximum = "too_big", most
+		return routes.Invalid(issue)
+	}
+	o.Speed = &speed
+	return nil
+}

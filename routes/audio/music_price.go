@@ -1,0 +1,129 @@
+package audio
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	"farebox/billing"
+	"farebox/billing/money"
+	"farebox/config"
+	"farebox/providers/queue"
+	"farebox/routes"
+)
+
+// musicBill is what a track is sold by.
+type musicBill struct {
+	Seconds    int64 // that are ordered; 0: the model decides
+	Characters int64 // that are billed, of models priced by them
+}
+
+// billOf is what an order is sold by.
+func billOf(m *config.Music, o *queue.Order) musicBill {
+	text := o.Prompt
+	if m.BillsLyrics() {
+		text = o.Lyrics
+	}
+	return musicBill{Seconds: o.Seconds, Characters: int64(utf8.RuneCountInString(text))}
+}
+
+// lines are what a job is sold as: one line at one price (addendum 19.2).
+func (b *musicBill) lines(p *config.MusicPrice) (l money.Lines) {
+	switch {
+	case p.Free:
+		l.Add(money.Tracks, 1, 0)
+	case p.Generation != nil:
+		l.Add(money.Tracks, 1, money.Pico(*p.Generation))
+	case p.PerSecond != nil:
+		l.Add(money.MusicSeconds, b.Seconds, money.Pico(*p.PerSecond))
+	case p.PerThousandCharacters != nil:
+		l.Add(money.MusicCharacters, b.Characters, p.PerCharacter())
+	default:
+		// The config has made sure that every length has a tier.
+		_, tier, _ := p.Tier(b.Seconds)
+		l.Add(money.Tracks, 1, money.Pico(tier.Price))
+	}
+	return l
+}
+
+// quoteMusic answers POST /audio/quote (addendum 9.5). It holds and changes nothing.
+func (of *Capability) quoteMusic(c *routes.Call) *routes.Error {
+	f, e := readMusic(c)
+	if e != nil {
+		return e
+	}
+	if e := f.choose(c); e != nil {
+		return e
+	}
+	if d := c.Count(byQuotes, 1); d.Code != billing.Admitted {
+		return c.Overrun(byQuotes, &d, c.Row.Path)
+	}
+	var b musicBill
+	if b.Seconds, e = f.seconds(); e != nil {
+		return e
+	}
+	if b.Characters, e = f.characters(); e != nil {
+		return e
+	}
+	return c.WriteJSON(b.appendQuote(nil, f.of.Price))
+}
+
+// characters is how many the quote is for; 0 where the model is not priced by them.
+func (f *musicForm) characters() (int64, *routes.Error) {
+	if f.of.Price.PerThousandCharacters == nil {
+		return 0, nil
+	}
+	if f.Member(-1, musicCharacterCount) == nil {
+		return 0, routes.Invalid(routes.Issue{Code: "invalid_type", Path: "character_count", Expected: "integer",
+			Received: "undefined", Message: "character_count: is required, since model " + f.id +
+				" is priced by characters."})
+	}
+	n := f.Integer(musicCharacterCount)
+	least, most := f.of.BilledCharacters()
+	switch {
+	case n < least:
+		limit := strconv.FormatInt(least, 10)
+		return 0, routes.Invalid(routes.Issue{Code: "too_small", Path: "character_count", Minimum: limit,
+			Message: "character_count: model " + f.id + " takes at least " + limit + " characters, not " +
+				strconv.FormatInt(n, 10) + "."})
+	case n > most:
+		limit := strconv.FormatInt(most, 10)
+		return 0, routes.Invalid(routes.Issue{Code: "too_big", Path: "character_count", Maximum: limit,
+			Message: "character_count: model " + f.id + " takes at most " + limit + " characters, not " +
+				strconv.FormatInt(n, 10) + "."})
+	}
+	return n, nil
+}
+
+// thousand is the scale between characters and the units of their price.
+const thousand = 3
+
+// appendQuote appends what a job costs, and why: the quote is unit_price times units,
+// rounded up to 1e-9.
+func (b *musicBill) appendQuote(dst []byte, p *config.MusicPrice) []byte {
+	lines := b.lines(p)
+	pricing, price, units := "generation", config.Each(lines.All()[0].Price), []byte("1")
+	switch {
+	case p.PerSecond != nil:
+		pricing, units = "per_second", strconv.AppendInt(nil, b.Seconds, 10)
+	case p.PerThousandCharacters != nil:
+		pricing, price = "per_thousand_characters", *p.PerThousandCharacters
+		units = config.AppendDecimal(nil, b.Characters, thousand)
+	case p.Durations != nil:
+		pricing = "durations"
+	}
+	dst = append(append(dst, `{"quote":`...), lines.Cost().String()...)
+	dst = append(append(dst, `,"breakdown":{"currency":"USD","pricing":"`...), pricing...)
+	dst = append(append(dst, `","unit_price":`...), price.String()...)
+	dst = append(append(dst, `,"units":`...), units...)
+	dst = appendCount(append(dst, `,"duration_seconds":`...), b.Seconds)
+	dst = appendCount(append(dst, `,"character_count":`...), b.Characters)
+	return append(dst, "}}"...)
+}
+
+// appendCount appends a number, 0 as null.
+func appendCount(dst []byte, n int64) []byte {
+	if n == 0 {
+		return append(dst, "null"...)
+	}
+	return strconv.AppendInt(dst, n, 10)
+}
