@@ -37,6 +37,7 @@ import (
 	"farebox/routes/models"
 	"farebox/routes/responses"
 	"farebox/routes/rpc"
+	"farebox/routes/video"
 )
 
 // version is the build stamp, set by the Makefile (addendum 3.7: YYYYMMDD.HHMMSS).
@@ -164,9 +165,10 @@ func serve(file string, override func(*config.Config)) error {
 	world := augment.New()
 	cast := characters.New()
 	texts := chat.New(world, cast)
+	links := providers.NewFetcher(cfg.Fetch)
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version}, cfg,
 		texts,
-		image.New(providers.NewFetcher(cfg.Fetch), texts),
+		image.New(links, texts),
 		responses.New(texts),
 		messages.New(texts),
 		account.New(),
@@ -175,6 +177,7 @@ func serve(file string, override func(*config.Config)) error {
 		models.New(),
 		cast,
 		audio.New(),
+		video.New(links),
 	)
 	if err != nil {
 		return err

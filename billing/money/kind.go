@@ -39,8 +39,9 @@ const (
 	MusicSeconds          Kind = 23
 	MusicCharacters       Kind = 24 // of a prompt or of lyrics
 	Videos                Kind = 25 // that are sold whole
+	ReferenceSeconds      Kind = 26 // of videos that one is made after
 
-	kindsEnd = 26
+	kindsEnd = 27
 )
 
 // kind is what reports say of a kind.
@@ -82,6 +83,7 @@ var kinds = [kindsEnd]kind{
 	MusicSeconds:          {what: "music", sku: "second", unit: "seconds"},
 	MusicCharacters:       {what: "music", sku: "kchar", unit: "chars"},
 	Videos:                {what: "video", sku: "unit", unit: "videos"},
+	ReferenceSeconds:      {what: "video", sku: "reference-second", unit: "seconds", beside: true},
 }
 
 // unknown stands for kinds that a later farebox has sold.

@@ -70,8 +70,12 @@ func (m *movie) each(b []byte, f func(kind string, body []byte) error) error {
 }
 
 // readMP4 reads a file of boxes.
-func readMP4(file []byte) (Info, error) {
-	m := &movie{size: uint64(len(file)), most: maxParts + maxFragments*8}
+func readMP4(file []byte) (Info, error) { return ReadBoxes(file, int64(len(file))) }
+
+// ReadBoxes is Read for a file of MP4 or QuickTime of which only the boxes are there
+// that describe it: size is that of the whole.
+func ReadBoxes(file []byte, size int64) (Info, error) {
+	m := &movie{size: uint64(max(size, 0)), most: maxParts + maxFragments*8}
 	i := Info{Format: "mp4"}
 	described, fragments, top := false, 0, 0
 	err := m.each(file, func(kind string, body []byte) error {

@@ -52,7 +52,8 @@ func (t *track) readEntries(b []byte) error {
 		} else {
 			e.codec = strings.TrimSpace(kind)
 			if t.handler == "vide" && len(body) >= 20 {
-				t.width, t.height = int(binary.BigEndian.Uint16(body[16:])), int(binary.BigEndian.Uint16(body[18:]))
+				t.width = max(t.width, int(binary.BigEndian.Uint16(body[16:])))
+				t.height = max(t.height, int(binary.BigEndian.Uint16(body[18:])))
 			}
 		}
 		switch {

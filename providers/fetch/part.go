@@ -1,0 +1,138 @@
+package fetch
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Part is some bytes of what a link leads to.
+type Part struct {
+	Bytes []byte
+	Size  int64 // of the whole; -1: its server does not say
+}
+
+// Part reads at most length bytes from an offset on. A server that gives no parts is
+// read from its beginning, where that is what is wanted, and refused with Unwanted
+// where it is not. The error is an *Error, or ctx's.
+func (c *Client) Part(ctx context.Context, rawURL string, from, length int64) (Part, error) {
+	u, err := parse(rawURL)
+	if err != nil {
+		return Part{}, err
+	}
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, c.o.Limit)
+	defer cancel()
+	select {
+	case c.seats <- struct{}{}:
+		defer func() { <-c.seats }()
+	case <-ctx.Done():
+		return Part{}, ended(outer, ctx.Err())
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return Part{}, &Error{Reason: BadURL}
+	}
+	r.Header.Set("User-Agent", "farebox/1")
+	r.Header.Set("Accept", "*/*")
+	r.Header.Set("Accept-Encoding", "identity")
+	r.Header.Set("Range", "bytes="+strconv.FormatInt(from, 10)+"-"+strconv.FormatInt(from+length-1, 10))
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return Part{}, ended(outer, err)
+	}
+	defer resp.Body.Close()
+	size, err := wholeOf(resp, from)
+	if err != nil {
+		return Part{}, err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, length))
+	if err != nil {
+		return Part{}, ended(outer, err)
+	}
+	return Part{Bytes: body, Size: size}, nil
+}
+
+// wholeOf is the size of what a part is taken of, or says why it is not the part that
+// was asked for.
+func wholeOf(resp *http.Response, from int64) (int64, error) {
+	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return 0, &Error{Reason: Unwanted}
+	}
+	switch resp.StatusCode {
+	case http.StatusOK:
+		if from > 0 {
+			return 0, &Error{Reason: Unwanted}
+		}
+		return resp.ContentLength, nil
+	case http.StatusPartialContent:
+		said, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes ")
+		span, whole, _ := strings.Cut(said, "/")
+		first, _, _ := strings.Cut(span, "-")
+		if at, err := strconv.ParseInt(first, 10, 64); !ok || err != nil || at != from {
+			return 0, &Error{Reason: Unwanted}
+		}
+		if size, err := strconv.ParseInt(whole, 10, 64); err == nil && size > from {
+			return size, nil
+		}
+		return -1, nil
+	}
+	return 0, &Error{Reason: BadStatus}
+}
+
+func parse(rawURL string) (*url.URL, error) {
+	if len(rawURL) > maxURL {
+		return nil, &Error{Reason: BadURL}
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, &Error{Reason: BadURL}
+	}
+	return u, check(u)
+}
+
+// Allowed says whether a link leads to where clients may send others: each address of
+// its host is one that would be fetched from here. It protects who follows the link
+// later only as far as names keep their addresses.
+func (c *Client) Allowed(ctx context.Context, rawURL string) error {
+	u, err := parse(rawURL)
+	if err != nil {
+		return err
+	}
+	host := strings.TrimSuffix(u.Hostname(), ".")
+	list := make([]netip.Addr, 1)
+	if list[0], err = netip.ParseAddr(host); err != nil {
+		resolver := c.dialer.Resolver // nil is the system's
+		if list, err = resolver.LookupNetIP(ctx, "ip", host); err != nil || len(list) == 0 {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return &Error{Reason: Unreachable}
+		}
+	}
+	port := uint16(443)
+	if u.Scheme == "http" {
+		port = 80
+	}
+	if text := u.Port(); text != "" {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			return &Error{Reason: BadURL}
+		}
+		port = uint16(n)
+	}
+	for _, ip := range list {
+		network := "tcp6"
+		if ip = ip.Unmap(); ip.Is4() {
+			network = "tcp4"
+		}
+		if err := c.dialer.ControlContext(ctx, network, netip.AddrPortFrom(ip, port).String(), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}

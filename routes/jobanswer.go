@@ -1,0 +1,67 @@
+package routes
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"farebox/billing/job"
+	"farebox/providers/queue"
+)
+
+// uuid is the form of an id of a job.
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+
+// FindJob is Job for a model by any of its names: jobs know it by its id. What is no
+// UUID is refused by its name; from says which endpoint gives one.
+func (c *Call) FindJob(kind queue.Kind, name, id, from string) (*job.View, *Error) {
+	wanted := bytes.ToLower([]byte(id))
+	if !uuid.Match(wanted) {
+		text := "queue_id: must be the id that " + from + " gave, a UUID."
+		return nil, &Error{Status: 400, Code: "REQUEST_ID_NOT_FOUND", Message: "Invalid request parameters: " + text,
+			Issues: []Issue{{Code: "invalid_string", Path: "queue_id", Message: text}}}
+	}
+	v, e := c.Job(kind, []byte(name), wanted)
+	if e == nil || e.Status != 404 {
+		return v, e
+	}
+	if m, _ := c.Catalog().Resolve([]byte(name), string(kind)); m != nil && m.ID != name {
+		if v, again := c.Job(kind, []byte(m.ID), wanted); again == nil {
+			return v, nil
+		}
+	}
+	return nil, e
+}
+
+// The states of a job as its customer knows them (interface.md, Music job).
+const (
+	JobProcessing = "processing"
+	JobFailed     = "failed"
+	JobCompleted  = "completed"
+)
+
+// JobStatus begins the answer about a job, with its state as compat.job_status has it
+// (design.md 7).
+func (c *Call) JobStatus(state string) []byte {
+	if c.Config().Compat.JobStatus == "upper" {
+		state = strings.ToUpper(state)
+	}
+	return AppendString([]byte(`{"status":`), state)
+}
+
+// AppendJobProgress appends what is said of a job that is being made, and how long one
+// took that is.
+func AppendJobProgress(b []byte, v *job.View) []byte {
+	if !v.Completed() {
+		b = strconv.AppendInt(append(b, `,"progress_percent":`...), int64(min(max(v.Progress, 0), 99)), 10)
+	}
+	b = strconv.AppendInt(append(b, `,"average_execution_time":`...), v.Average.Milliseconds(), 10)
+	return strconv.AppendInt(append(b, `,"execution_duration":`...), v.Took.Milliseconds(), 10)
+}
+
+// AppendJobLink appends where what was made is fetched, and until when.
+func AppendJobLink(b []byte, v *job.View) []byte {
+	b = AppendString(append(b, `,"url":`...), v.URL)
+	return AppendString(append(b, `,"expires_at":`...), v.ExpiresAt.UTC().Format("2006-01-02T15:04:05.000Z"))
+}

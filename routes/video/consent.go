@@ -1,0 +1,85 @@
+package video
+
+import (
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/config"
+	"farebox/routes"
+)
+
+// confirmations are what a client must say of a provider's terms (addendum 10.1).
+var confirmations = []string{"confirmed_terms_and_privacy", "confirmed_legal_right",
+	"confirmed_screening_acknowledged"}
+
+// agreed says that the body agrees to the terms of a provider.
+func (f *form) agreed(provider string) bool {
+	field := f.Member(-1, videoConsents)
+	if field == nil {
+		return false
+	}
+	agreed := false
+	gjson.Parse(routes.ViewString(field.Raw(f.Body))).ForEach(func(name, flags gjson.Result) bool {
+		if name.Str != provider {
+			return true
+		}
+		agreed = flags.IsObject() && !slices.ContainsFunc(confirmations, func(flag string) bool {
+			return flags.Get(flag).Type != gjson.True
+		})
+		return false
+	})
+	return agreed
+}
+
+// consented are the providers of the model whose terms the body agrees to.
+func (f *form) consented() (names []string) {
+	for _, c := range f.of.Consents {
+		if f.agreed(c.Provider) {
+			names = append(names, c.Provider)
+		}
+	}
+	return names
+}
+
+// missingConsent is the first consent that this job needs and does not have; nil: none.
+func (f *form) missingConsent() *config.Consent {
+	for i := range f.of.Consents {
+		c := &f.of.Consents[i]
+		asked := len(c.FaceMediaRoles) == 0 || slices.ContainsFunc(c.FaceMediaRoles, func(role string) bool {
+			return f.has(videoShape.ID(role))
+		})
+		if asked && !f.agreed(c.Provider) {
+			return c
+		}
+	}
+	return nil
+}
+
+// version is that of the terms of a provider.
+func version(of *config.Video, provider string) string {
+	for _, c := range of.Consents {
+		if c.Provider == provider {
+			return c.Version
+		}
+	}
+	return ""
+}
+
+// needConsent answers what is to be agreed to (addendum 3.4). Nothing was sold.
+func needConsent(c *routes.Call, missing *config.Consent) *routes.Error {
+	b := []byte(`{"error":{"code":"needs_consent","message":`)
+	b = routes.AppendString(b, "The provider of model "+c.Model.ID+" asks for your consent: read consent.policy_text, "+
+		"then send consents."+missing.Provider+" with confirmed_terms_and_privacy, confirmed_legal_right and "+
+		"confirmed_screening_acknowledged as true.")
+	b = routes.AppendString(append(b, `},"consent_flow":`...), missing.Provider)
+	b = append(b, `,"face_media_roles":[`...)
+	for i, role := range missing.FaceMediaRoles {
+		b = routes.AppendString(routes.Comma(b, i), role)
+	}
+	b = routes.AppendString(append(b, `],"consent":{"consent_version":`...), missing.Version)
+	b = routes.AppendString(append(b, `,"policy_text":`...), missing.PolicyText)
+	b = routes.AppendString(append(b, `},"docs_url":`...), missing.DocsURL)
+	c.Ctx.Response.SetStatusCode(409)
+	return c.WriteJSON(append(b, '}'))
+}

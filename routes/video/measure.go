@@ -1,0 +1,212 @@
+package video
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"farebox/billing"
+	"farebox/providers/fetch"
+	"farebox/providers/video"
+	"farebox/proxy"
+	"farebox/routes"
+)
+
+const (
+	// probeLimit is how long the links of one request may take together, and probesAtOnce
+	// how many of them are followed at a time.
+	probeLimit   = 30 * time.Second
+	probesAtOnce = 4
+
+	// Of clips and sounds (addendum 10.1).
+	minClip     = 2 * time.Second
+	maxClipTime = 15 * time.Second
+	maxTrack    = 30 * time.Second
+	// slack is what containers round.
+	slack = 100 * time.Millisecond
+)
+
+// measure looks into all inputs: where links lead, and how long and large sound and
+// films are.
+func (of *Capability) measure(c *routes.Call, f *form, list []input) *routes.Error {
+	links := 0
+	for i := range list {
+		if list[i].isLink() {
+			links++
+			continue
+		}
+		if e := list[i].readData(); e != nil {
+			return e
+		}
+	}
+	if links > 0 {
+		if d := c.Count(byProbes, 1); d.Code != billing.Admitted {
+			return c.Overrun(byProbes, &d, "requests with links")
+		}
+		if e := of.follow(c, list); e != nil {
+			return e
+		}
+	}
+	return f.checkLengths(list)
+}
+
+// follow looks into links, several at a time. The first of the body that is wrong is
+// what the client is told.
+func (of *Capability) follow(c *routes.Call, list []input) *routes.Error {
+	wrong := make([]*routes.Error, len(list))
+	cause, err := c.Proxy().Await(c.Ctx, probeLimit, func(ctx context.Context) error {
+		var all sync.WaitGroup
+		seats := make(chan struct{}, probesAtOnce)
+		for i := range list {
+			if !list[i].isLink() {
+				continue
+			}
+			seats <- struct{}{}
+			all.Go(func() {
+				defer func() { <-seats }()
+				defer func() {
+					if v := recover(); v != nil {
+						of.gateway.NotePanic("a look into what a link leads to", v)
+						wrong[i] = list[i].judge(video.ErrFormat)
+					}
+				}()
+				wrong[i] = list[i].follow(ctx, of.prober)
+			})
+		}
+		all.Wait()
+		return ctx.Err()
+	})
+	for _, e := range wrong {
+		if e != nil && cause == proxy.None {
+			return e
+		}
+	}
+	switch {
+	case cause == proxy.TotalTimeout:
+		return routes.Invalid(routes.Issue{Code: "custom", Path: "",
+			Message: (&fetch.Error{Reason: fetch.TooSlow}).Text()})
+	case cause != proxy.None:
+		c.Cause = cause.String()
+		return c.Unreachable(&proxy.Result{Cause: cause})
+	case err != nil:
+		return routes.Invalid(routes.Issue{Code: "custom", Message: "The links could not be followed."})
+	}
+	return nil
+}
+
+// follow looks into one link. Pictures and documents are not fetched: it is enough to
+// know that their address is public.
+func (in *input) follow(ctx context.Context, p *video.Prober) *routes.Error {
+	if len(in.text) > maxLink || !hasScheme(in.text, "http://") && !hasScheme(in.text, "https://") {
+		return in.wrong("must be a link that begins with https:// or http://, or a data URL.")
+	}
+	if in.role == still || in.role == document {
+		return in.unfetched(p.Allowed(ctx, in.text))
+	}
+	most := int64(maxClip)
+	switch in.role {
+	case sound, voice:
+		most = maxSound
+	case footage:
+		most = 0
+	}
+	m, err := p.Probe(ctx, in.text, most)
+	in.media = m
+	if errors.Is(err, video.ErrSize) && most > 0 {
+		return in.tooLarge(most)
+	}
+	return in.judge(err)
+}
+
+// unfetched is the answer to a link that leads nowhere, or where nobody is sent.
+func (in *input) unfetched(err error) *routes.Error {
+	var no *fetch.Error
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &no):
+		no = &fetch.Error{Reason: fetch.Unreachable}
+	}
+	return in.wrong(no.Text())
+}
+
+// judge says what is wrong with what was found.
+func (in *input) judge(err error) *routes.Error {
+	var no *fetch.Error
+	switch film := in.role == footage || in.role == clip || in.role == element; {
+	case errors.As(err, &no):
+		return in.unfetched(err)
+	case film && (err != nil || !in.media.Film || in.media.Format != "mp4" && in.media.Format != "webm"):
+		e := in.wrong("must be a video in MP4, QuickTime or WebM whose length can be read.")
+		e.Code = "INVALID_VIDEO_FORMAT"
+		return e
+	case !film && (err != nil || in.media.Film || in.media.Format != "wav" && in.media.Format != "mp3"):
+		return in.wrong("must be sound in WAV or MP3.")
+	}
+	return nil
+}
+
+// checkLengths holds the lengths to what may be.
+func (f *form) checkLengths(list []input) *routes.Error {
+	var clips, voices time.Duration
+	for i := range list {
+		in := &list[i]
+		least, most := minClip, maxClipTime
+		switch in.role {
+		case footage:
+			least = time.Duration(f.of.Inputs.VideoMinSeconds) * time.Second
+			most = time.Duration(f.of.Inputs.VideoMaxSeconds) * time.Second
+		case clip:
+			clips += in.media.Length
+		case voice:
+			voices += in.media.Length
+		case sound:
+			least, most = 0, maxTrack
+		case element:
+		default:
+			continue
+		}
+		switch n := in.media.Length; {
+		case n > most+slack:
+			return in.length("TOO_LONG", "is "+inSeconds(n)+" long; it may be "+inSeconds(most)+".")
+		case n < least-slack:
+			return in.length("TOO_SHORT", "is "+inSeconds(n)+" long; it must be "+inSeconds(least)+".")
+		}
+	}
+	for _, sum := range []struct {
+		of   time.Duration
+		path string
+	}{{clips, "reference_video_urls"}, {voices, "reference_audio_urls"}} {
+		if sum.of > maxClipTime+slack {
+			in := input{path: sum.path, role: clip}
+			return in.length("TOO_LONG", "are "+inSeconds(sum.of)+" long together; they may be "+
+				inSeconds(maxClipTime)+".")
+		}
+	}
+	return nil
+}
+
+// length is the answer to what is too long or too short.
+func (in *input) length(what, text string) *routes.Error {
+	e := in.wrong(text)
+	if in.role != sound && in.role != voice {
+		e.Status, e.Code = 422, "VIDEO_DURATION_"+what
+	}
+	return e
+}
+
+func inSeconds(d time.Duration) string {
+	return strconv.FormatFloat(float64(d.Milliseconds())/1000, 'f', -1, 64) + " s"
+}
+
+// clipTime is how long the reference videos are together.
+func clipTime(list []input) (d time.Duration) {
+	for i := range list {
+		if list[i].role == clip {
+			d += list[i].media.Length
+		}
+	}
+	return d
+}

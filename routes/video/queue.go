@@ -1,0 +1,181 @@
+package video
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/providers/queue"
+	"farebox/routes"
+)
+
+// film is one job on its way to be sold. Its price is known before: all of it is held,
+// and charged when the job is queued.
+type film struct {
+	capability *Capability
+	call       *routes.Call
+	form       *form
+	choice     choice
+	order      *queue.Order
+	inputs     []input
+	bill       bill
+	body       []byte
+}
+
+// queuePatience is how long queueing can take: links are followed, and its upstream is
+// asked once.
+const queuePatience = 3*time.Minute + probeLimit
+
+// queue answers POST /video/queue (addendum 10.1).
+func (of *Capability) queue(c *routes.Call) *routes.Error {
+	f, e := read(c)
+	if e != nil {
+		return e
+	}
+	if e := f.choose(c); e != nil {
+		return e
+	}
+	j := &film{capability: of, call: c, form: f}
+	if e := j.read(); e != nil {
+		return e
+	}
+	if missing := f.missingConsent(); missing != nil {
+		return needConsent(c, missing)
+	}
+	c.Part = j
+	return c.Sell(j, routes.Terms{Patience: queuePatience})
+}
+
+// read makes the order of the body, as far as nothing must be fetched for that.
+func (j *film) read() (e *routes.Error) {
+	f := j.form
+	if e := f.promptFits(); e != nil {
+		return e
+	}
+	if j.choice, e = f.choice(); e != nil {
+		return e
+	}
+	ch := &j.choice
+	o := &queue.Order{Kind: queue.Video, Prompt: f.words(videoPrompt), NegativePrompt: f.words(videoNegative),
+		Duration: ch.Duration, AspectRatio: ch.Ratio, Resolution: ch.Resolution, UpscaleFactor: int(ch.Factor),
+		Consents: f.consented()}
+	if f.of.Constraints.AudioConfigurable {
+		o.Audio = &ch.Audio
+	}
+	if o.BitrateMode, e = f.oneOf(videoBitrate, f.of.Inputs.BitrateModes, "bitrate modes"); e != nil {
+		return e
+	}
+	if e := f.task(o); e != nil {
+		return e
+	}
+	j.order = o
+	j.inputs, e = f.inputs(o)
+	return e
+}
+
+// task reads what is to be done with references, under each of its names.
+func (f *form) task(o *queue.Order) (e *routes.Error) {
+	if name, other := taskNames[f.words(videoTask)]; other {
+		tasks := f.of.Inputs.Tasks
+		for _, task := range tasks {
+			if task == name {
+				o.Reference = name
+				return nil
+			}
+		}
+	}
+	o.Reference, e = f.oneOf(videoTask, f.of.Inputs.Tasks, "task types")
+	return e
+}
+
+// promptFits asks for a prompt, and holds both to the limit of the model. What enlarges
+// a video needs none.
+func (f *form) promptFits() *routes.Error {
+	if !f.has(videoPrompt) && !f.of.Upscales() {
+		f.Missing("prompt", "string", "is required.")
+	}
+	for _, id := range []int{videoPrompt, videoNegative} {
+		f.checkText(id, int(f.of.Constraints.PromptCharacters), " with model "+f.id)
+	}
+	if len(f.Issues) > 0 {
+		return routes.Invalid(f.Issues...)
+	}
+	return nil
+}
+
+// Admit measures what the price depends on and holds it: all of it or nothing.
+func (j *film) Admit(again bool) *routes.Error {
+	if again {
+		return j.call.AdmitAgain(1)
+	}
+	if e := j.capability.measure(j.call, j.form, j.inputs); e != nil {
+		return e
+	}
+	j.bill = billOf(j.form.of, j.choice, j.form.enlarged(j.inputs), clipTime(j.inputs))
+	lines := j.bill.lines()
+	cost := lines.Cost()
+	if d := j.call.Admit(&billing.Admission{Hold: cost, Min: cost, Requests: 1}); d.Code != billing.Admitted {
+		return j.call.Denied(&d)
+	}
+	return nil
+}
+
+// CarryOut has the job queued.
+func (j *film) CarryOut() (relayed bool, e *routes.Error) {
+	lines := j.bill.lines()
+	j.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Status: 200}
+	id, e := j.call.Queue(&routes.JobSale{Kind: queue.Video, Order: j.order, MediaTypes: []string{"video/mp4"},
+		Detail: j.detail()})
+	if e != nil {
+		return false, e
+	}
+	j.body = routes.AppendString([]byte(`{"model":`), j.call.Model.ID)
+	j.body = routes.AppendString(append(j.body, `,"queue_id":`...), id)
+	j.body = append(j.body, `,"status":"QUEUED"}`...)
+	return false, nil
+}
+
+// detail is what retrieve says of the job besides: which model to recommend, and what
+// its client has agreed to, for whoever asks later.
+func (j *film) detail() []byte {
+	of := j.form.of
+	b := strconv.AppendInt([]byte(`{"seconds":`), j.bill.Seconds, 10)
+	if of.Recommend != "" {
+		b = routes.AppendString(append(b, `,"recommend":`...), of.Recommend)
+	}
+	for i, name := range j.order.Consents {
+		if i == 0 {
+			b = append(b, `,"consents":[`...)
+		}
+		b = routes.AppendString(routes.Comma(b, i), name+"@"+version(of, name))
+		if i == len(j.order.Consents)-1 {
+			b = append(b, ']')
+		}
+	}
+	return append(b, '}')
+}
+
+// KeepAnswer keeps the answer for a repeat.
+func (j *film) KeepAnswer() { j.call.Keep(routes.JSONType, j.body) }
+
+// Respond makes the answer the response.
+func (j *film) Respond() { _ = j.call.WriteJSON(j.body) }
+
+// Close is routes.Part: nothing was taken from others.
+func (j *film) Close() {}
+
+// Observe does nothing: jobs are counted where they are driven.
+func (j *film) Observe(time.Duration) {}
+
+// Log says what was charged.
+func (j *film) Log(e *zerolog.Event) *zerolog.Event {
+	if j.call.Settled {
+		e = e.Str("charged_usd", j.call.Charged.String())
+	}
+	return e
+}
+
+// Recycle does nothing: it is not used again.
+func (j *film) Recycle() {}

@@ -1,0 +1,96 @@
+package video
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"farebox/billing"
+	"farebox/config"
+	"farebox/providers/video"
+	"farebox/routes"
+)
+
+// quote answers POST /video/quote (addendum 10.2): what a job with these choices would
+// cost. What does not decide about the price is not asked for.
+func (of *Capability) quote(c *routes.Call) *routes.Error {
+	f, e := read(c)
+	if e != nil {
+		return e
+	}
+	if e := f.choose(c); e != nil {
+		return e
+	}
+	if d := c.Count(byQuotes, 1); d.Code != billing.Admitted {
+		return c.Overrun(byQuotes, &d, c.Row.Path)
+	}
+	ch, e := f.choice()
+	if e != nil {
+		return e
+	}
+	footage, e := of.quotedFootage(c, f)
+	if e != nil {
+		return e
+	}
+	clips := time.Duration(0)
+	if f.has(videoReferenceSeconds) {
+		if f.of.Inputs.ReferenceVideos == 0 {
+			return f.unsupported(videoReferenceSeconds, "reference videos")
+		}
+		seconds, err := strconv.ParseFloat(routes.ViewString(f.Member(-1, videoReferenceSeconds).Raw(f.Body)), 64)
+		if err == nil {
+			clips = time.Duration(math.Ceil(seconds * float64(time.Second)))
+		}
+	}
+	b := billOf(f.of, ch, footage, clips)
+	lines := b.lines()
+	body := config.AppendDecimal([]byte(`{"quote":`), int64(lines.Cost()), 9)
+	return c.WriteJSON(append(body, '}'))
+}
+
+// tallest stands for the height of a video that is not known: the quote is the dearest.
+const tallest = 1 << 20
+
+// quotedFootage is the video that a model enlarges: the one of the link, or one of the
+// duration and the height that the client names.
+func (of *Capability) quotedFootage(c *routes.Call, f *form) (*video.Media, *routes.Error) {
+	if !f.of.Upscales() {
+		if f.has(videoFootage) && f.of.Inputs.Video == "none" {
+			return nil, f.unsupported(videoFootage, "a video")
+		}
+		return nil, nil
+	}
+	if text := f.words(videoFootage); text != "" {
+		list := []input{{role: footage, path: "video_url", text: text}}
+		if e := of.measure(c, f, list); e != nil {
+			return nil, e
+		}
+		return f.enlarged(list), nil
+	}
+	length := config.VideoSeconds(f.words(videoDuration))
+	if length == 0 {
+		return nil, routes.Invalid(routes.Issue{Code: "invalid_type", Path: "video_url", Expected: "string",
+			Received: "undefined", Message: "video_url: is required by model " + f.id +
+				", whose price is by the length of the video, or a duration in seconds."})
+	}
+	m := &video.Media{Length: time.Duration(length) * time.Second, Height: tallest}
+	if h := f.Integer(videoInputHeight); h > 0 {
+		m.Height = int(min(h, tallest))
+	}
+	return m, nil
+}
+
+// enlarged is the video among inputs, with its height, or one that is not known.
+func (f *form) enlarged(list []input) *video.Media {
+	for i := range list {
+		if list[i].role != footage {
+			continue
+		}
+		m := list[i].media
+		if m.Height == 0 {
+			m.Height = tallest
+		}
+		return &m
+	}
+	return &video.Media{}
+}
