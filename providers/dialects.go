@@ -20,6 +20,10 @@ import (
 	"farebox/providers/image/sdapi"
 	"farebox/providers/image/stability"
 	"farebox/providers/queue"
+	composer "farebox/providers/queue/elevenlabs"
+	queuefal "farebox/providers/queue/fal"
+	queuenative "farebox/providers/queue/native"
+	"farebox/providers/queue/replicate"
 )
 
 // spoken is how upstreams of one dialect are spoken to; what the config says of
@@ -67,10 +71,11 @@ var dialects = map[string]spoken{
 		chat: vertex.Anthropic{}, probe: "/models/farebox:rawPredict", unlisted: true,
 		natives: [dialect.FormKinds]dialect.Dialect{dialect.Messages: vertex.Native{}},
 	},
-	"native":     {picture: native.Dialect{}, speaker: speech.Native{}, listens: speech.Native{}},
+	"native":     {picture: native.Dialect{}, speaker: speech.Native{}, listens: speech.Native{}, jobs: queuenative.Dialect{}},
 	"sdapi":      {picture: sdapi.Dialect{}},
 	"stability":  {picture: stability.Dialect{}},
-	"fal":        {picture: fal.Dialect{}},
-	"elevenlabs": {speaker: elevenlabs.Dialect{}, listens: elevenlabs.Dialect{}},
+	"fal":        {picture: fal.Dialect{}, jobs: queuefal.Dialect{}},
+	"replicate":  {jobs: replicate.Dialect{}},
+	"elevenlabs": {speaker: elevenlabs.Dialect{}, listens: elevenlabs.Dialect{}, jobs: composer.Dialect{}},
 	"whisper":    {listens: whisper.Dialect{}},
 }

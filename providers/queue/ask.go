@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"farebox/proxy"
 )
@@ -45,10 +44,10 @@ func (e *Engine) ask(ctx context.Context, t *Target, s *Step, id string) (r *Rep
 	}
 	limit := e.o.Ask
 	if s.Media {
-		limit = e.o.Make
+		limit = e.o.Make // of the body, too, which may outlive ctx
 	}
-	if ends, ok := ctx.Deadline(); ok {
-		limit = max(time.Millisecond, min(limit, time.Until(ends)))
+	if s.Media && s.Request.FirstByte == 0 {
+		s.Request.FirstByte = e.o.Ask
 	}
 	if s.Request.ID == nil {
 		s.Request.ID = []byte(id)
@@ -74,6 +73,9 @@ func (e *Engine) ask(ctx context.Context, t *Target, s *Step, id string) (r *Rep
 	if good := res.Status/100 == 2; s.Media && good && mediaType(r.ContentType) {
 		if m.x.ContentLength() > e.o.Most {
 			return nil, true, &lost{status: res.Status, err: errLarge}
+		}
+		if !m.alone() {
+			return nil, true, &lost{cause: proxy.Cut, status: res.Status, err: ctx.Err()}
 		}
 		keep, r.Media = true, m
 		return r, true, nil
@@ -140,6 +142,16 @@ type Media struct {
 	err    error
 	stop   func() bool
 	done   chan struct{}
+}
+
+// alone has the body go on when the context of the question for it ends; false: that has
+// ended already.
+func (m *Media) alone() bool {
+	if !m.stop() {
+		return false
+	}
+	m.stop = func() bool { return true }
+	return true
 }
 
 // watch has the exchange cut when ctx ends.

@@ -91,14 +91,17 @@ type Handle struct {
 	Status string `json:"status,omitempty"`
 	Result string `json:"result,omitempty"`
 	Cancel string `json:"cancel,omitempty"`
-	Kind   Kind   `json:"kind,omitempty"`
-	Since  int64  `json:"since,omitempty"` // Unix seconds when the upstream took the job
+	// Link is where the result will be, if the upstream has said so already; it is fetched
+	// without t's credentials, as all links are.
+	Link  string `json:"link,omitempty"`
+	Kind  Kind   `json:"kind,omitempty"`
+	Since int64  `json:"since,omitempty"` // Unix seconds when the upstream took the job
 }
 
 // Result is where what was made is to be had. It is kept with the job as JSON.
 type Result struct {
 	URL string `json:"url,omitempty"`
-	// Own: the target itself is asked for it, by Fetcher of its dialect.
+	// Own: the target itself is asked for it, by Own of its dialect.
 	Own  bool   `json:"own,omitempty"`
 	Type string `json:"type,omitempty"` // as the upstream calls it, if it does
 }

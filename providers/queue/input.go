@@ -197,6 +197,9 @@ var errLength = errors.New("no such length")
 // length writes a length of time, which stands in an order as 5, 5s, auto, -1 or 1 gen,
 // as an app takes it.
 func length(text, form string) (any, error) {
+	if form == "raw" {
+		return text, nil
+	}
 	n, err := strconv.ParseInt(strings.TrimSuffix(text, "s"), 10, 64)
 	if err != nil {
 		if form == "text" || form == "unit" {

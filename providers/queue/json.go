@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"farebox/providers/chat/dialect"
 )
@@ -97,18 +98,43 @@ func Made(output []byte, kind Kind, path string) *Standing {
 	if rest, ok := strings.CutPrefix(link, "data:"); ok {
 		return inline(rest)
 	}
+	return Linked(link, called)
+}
+
+// Linked is a job that is done, and whose result a link leads to.
+func Linked(link, called string) *Standing {
 	u, err := url.Parse(link)
 	if link == "" || len(link) > maxURL || err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return &Standing{Done: true, Progress: -1, Failed: Wrong()}
+		return &Standing{Progress: -1, Failed: Wrong()}
 	}
 	if len(called) > 100 {
 		called = ""
 	}
 	result := (&Result{URL: link, Type: called}).bytes()
 	if result == nil {
-		return &Standing{Done: true, Progress: -1, Failed: Wrong()}
+		return &Standing{Progress: -1, Failed: Wrong()}
 	}
 	return &Standing{Done: true, Progress: 100, Result: result, Type: called}
+}
+
+// Delivered is a job that is done, and whose result is on its way with r. Where its
+// dialect is Own it may be asked for again.
+func Delivered(r *Reply) *Standing {
+	return &Standing{Done: true, Progress: 100, Result: (&Result{Own: true, Type: r.ContentType}).bytes(), Body: r.Media,
+		Type: r.ContentType}
+}
+
+// Unanswered is what an answer of another status than 2xx says of a job that was taken: most
+// often nothing. What an upstream does not know any more is lost, unless it was taken
+// within grace and may only not be known yet.
+func Unanswered(r *Reply, h *Handle, grace time.Duration) (*Standing, error) {
+	switch {
+	case (r.Status == 404 || r.Status == 410) && time.Since(time.Unix(h.Since, 0)) > grace:
+		return &Standing{Progress: -1, Failed: Lost()}, nil
+	case r.Status == 429 || r.Status == 503 && r.RetryAfter > 0:
+		return &Standing{Progress: -1, Retry: max(r.RetryAfter, time.Second)}, nil
+	}
+	return nil, statusError(r.Status)
 }
 
 // at is the value at a dotted path; nil: there is none.
@@ -174,11 +200,11 @@ func inline(rest string) *Standing {
 	head, text, ok := strings.Cut(rest, ",")
 	kind, encoded := strings.CutSuffix(head, ";base64")
 	if !ok || !encoded {
-		return &Standing{Done: true, Progress: -1, Failed: Wrong()}
+		return &Standing{Progress: -1, Failed: Wrong()}
 	}
 	body, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(body) == 0 {
-		return &Standing{Done: true, Progress: -1, Failed: Wrong()}
+		return &Standing{Progress: -1, Failed: Wrong()}
 	}
 	return &Standing{Done: true, Progress: 100, Body: readable{bytes.NewReader(body)}, Type: kind}
 }

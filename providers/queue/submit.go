@@ -15,10 +15,12 @@ import (
 const (
 	codeRequest = "INVALID_REQUEST"
 	codeFailed  = "INFERENCE_FAILED"
+	codePolicy  = "CONTENT_POLICY_VIOLATION"
 
 	textOffline = "The model is not available right now; please retry later."
 	textBroken  = "The job cannot be read."
 	textFailed  = "The model failed to make it."
+	textPolicy  = "The request was refused by the model's content policy."
 	textGone    = "The model has lost the job."
 	textWrong   = "The model's answer holds nothing of the kind that was ordered."
 )
@@ -33,6 +35,9 @@ func Lost() *Refused { return &Refused{Status: 500, Code: codeFailed, Message: t
 
 // Wrong is a job that is done, and whose result is not what was ordered.
 func Wrong() *Refused { return &Refused{Status: 500, Code: codeFailed, Message: textWrong} }
+
+// Policy is a job whose upstream makes no such thing.
+func Policy() *Refused { return &Refused{Status: 422, Code: codePolicy, Message: textPolicy} }
 
 // RefusedBy is what an answer of 300 and above says to an order, by its status and its
 // text. It is certain that nothing was taken where the request itself was refused or led

@@ -1,0 +1,174 @@
+// Package fal has music and videos made at fal's queue: submit, ask for the status,
+// fetch the result. The base URL is https://queue.fal.run, the key goes into a fixed
+// header (Authorization: Key …), the target's model name is the app with its path
+// (fal-ai/minimax-music/v2).
+//
+// A target's options are those of queue.Names, since each app has an input of its own.
+// What an app calls a field is looked up in its schema at fal.ai.
+//
+// A run that failed is COMPLETED there, like one that did not: its result tells. The
+// queue takes no idempotency keys.
+package fal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"strings"
+	"time"
+
+	"farebox/providers/chat/dialect"
+	"farebox/providers/queue"
+	"farebox/proxy"
+)
+
+// Dialect implements queue.Dialect.
+type Dialect struct{}
+
+var _ queue.Dialect = Dialect{}
+
+// names are what fal's apps most often call fields.
+var names = func() queue.Names {
+	n := maps.Clone(queue.CommonNames)
+	n["lyrics"] = "lyrics_prompt"
+	return n
+}()
+
+// The parts of a poll.
+const (
+	partStatus = iota
+	partResult
+)
+
+// maxInline bounds a result: what was made may stand in it as a data URL.
+const maxInline = 32 << 20
+
+// grace is how long a job that was just taken may be unknown to the queue.
+const grace = time.Minute
+
+// Terms are those of a queue without idempotency keys.
+func (Dialect) Terms(*queue.Target) queue.Terms { return queue.Terms{} }
+
+// Reach knows what the target's options name.
+func (Dialect) Reach(o *queue.Order, t *queue.Target) *dialect.Unsupported { return names.Reach(o, t) }
+
+// Submit posts the input to the app.
+func (Dialect) Submit(s *queue.Step, o *queue.Order, t *queue.Target, id queue.Ident) {
+	path := "/" + t.Model
+	if id.Hook != "" {
+		path += "?fal_webhook=" + url.QueryEscape(id.Hook)
+	}
+	body, _ := json.Marshal(names.Input(o, t))
+	s.Request = proxy.Request{Path: []byte(path), Body: body}
+}
+
+// Submitted reads {request_id, status_url, response_url, cancel_url}.
+func (Dialect) Submitted(r *queue.Reply, t *queue.Target) (*queue.Taken, bool) {
+	m := queue.Members(r.Body)
+	taken := &queue.Taken{Handle: queue.Handle{ID: queue.Text(m["request_id"])}}
+	if !queue.Plain(taken.Handle.ID) {
+		return nil, false
+	}
+	h := &taken.Handle
+	for name, to := range map[string]*string{
+		"status_url": &h.Status, "response_url": &h.Result, "cancel_url": &h.Cancel,
+	} {
+		if path, ok := t.Own(queue.Text(m[name])); ok {
+			*to = path
+		}
+	}
+	return taken, true
+}
+
+// Refused is by the status. A queue that names an error_type has not taken the request.
+func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*queue.Refused, bool) {
+	no, certain := queue.RefusedBy(r)
+	if r.Status == 503 && queue.Text(queue.Members(r.Body)["error_type"]) != "" {
+		certain = true
+	}
+	return no, certain
+}
+
+// path is of a job, as the queue has named it or else as it is built: status, result and
+// cancellation are asked of the app, whatever endpoint of it was asked.
+func path(named string, h *queue.Handle, t *queue.Target, rest string) []byte {
+	if named != "" {
+		return []byte(named)
+	}
+	n := 2
+	if strings.HasPrefix(t.Model, "workflows/") || strings.HasPrefix(t.Model, "comfy/") {
+		n = 3
+	}
+	parts := strings.SplitN(t.Model, "/", n+1)
+	return []byte("/" + strings.Join(parts[:min(n, len(parts))], "/") + "/requests/" + h.ID + rest)
+}
+
+// Poll asks for the status.
+func (Dialect) Poll(s *queue.Step, h *queue.Handle, t *queue.Target) {
+	s.Part = partStatus
+	s.Request = proxy.Request{Method: "GET", Path: path(h.Status, h, t, "/status")}
+}
+
+// Polled reads {status, queue_position}, and the result of what is COMPLETED.
+func (Dialect) Polled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target) (*queue.Standing, error) {
+	if r.Part == partResult {
+		return result(r, h, t)
+	}
+	if r.Status/100 != 2 {
+		return queue.Unanswered(r, h, grace)
+	}
+	m := queue.Members(r.Body)
+	switch status := queue.Text(m["status"]); status {
+	case "IN_QUEUE", "IN_PROGRESS":
+		return &queue.Standing{Progress: -1, Retry: r.RetryAfter}, nil
+	case "COMPLETED":
+		s.Part, s.Most = partResult, maxInline
+		s.Request = proxy.Request{Method: "GET", Path: path(h.Result, h, t, "")}
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("the upstream's status is not known: %.40q", status)
+	}
+}
+
+// result reads the output of a run, or why there is none. An answer of the server's own,
+// in JSON, is the run's; one of what stands before it is nobody's.
+func result(r *queue.Reply, h *queue.Handle, t *queue.Target) (*queue.Standing, error) {
+	if r.Status/100 == 2 {
+		if queue.Members(r.Body) == nil {
+			return nil, errors.New("the upstream's result cannot be read")
+		}
+		return queue.Made(r.Body, t.Kind, t.Options[queue.OutputOption]), nil
+	}
+	m := queue.Members(r.Body)
+	switch {
+	case r.Status == 400 || r.Status == 422 || r.Status == 413:
+		no, _ := queue.RefusedBy(r)
+		return &queue.Standing{Progress: -1, Failed: no}, nil
+	case m["detail"] != nil && r.Status >= 500, m["error_type"] != nil, len(r.Header("x-fal-error-type")) > 0:
+		return &queue.Standing{Progress: -1, Failed: queue.Failure()}, nil
+	}
+	return queue.Unanswered(r, h, grace)
+}
+
+// Cancel takes the job from the queue, or tells its runner.
+func (Dialect) Cancel(s *queue.Step, h *queue.Handle, t *queue.Target) bool {
+	s.Request = proxy.Request{Method: "PUT", Path: path(h.Cancel, h, t, "/cancel")}
+	return true
+}
+
+// Cancelled reads {status}. Only what was removed from the queue was not begun; a runner
+// that is told to stop has worked.
+func (Dialect) Cancelled(r *queue.Reply, _ *queue.Target) (bool, error) {
+	switch status := queue.Text(queue.Members(r.Body)["status"]); status {
+	case "OK":
+		return r.Status/100 == 2, nil
+	case "CANCELLATION_REQUESTED", "ALREADY_COMPLETED", "NOT_FOUND":
+		return false, nil
+	}
+	if r.Status == 404 || r.Status == 410 || r.Status == 400 {
+		return false, nil
+	}
+	return false, fmt.Errorf("the upstream answered a cancellation with status %d", r.Status)
+}
