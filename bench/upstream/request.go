@@ -29,6 +29,9 @@ type request struct {
 	anthropic []byte // anthropic-version
 	content   []byte // content-type
 	accept    []byte
+	scheme    string // how the key came: bearer, key, or the name of its header
+	// idempotency is the value of Idempotency-Key.
+	idempotency string
 }
 
 var (
@@ -180,12 +183,16 @@ func (c *conn) parseHead(head []byte) error {
 			r.expect = fold(value, "100-continue")
 		case fold(name, "authorization"):
 			if len(value) > 7 && fold(value[:7], "bearer ") {
-				r.key = value[7:]
+				r.key, r.scheme = value[7:], "bearer"
 			} else if len(value) > 4 && fold(value[:4], "key ") {
-				r.key = value[4:]
+				r.key, r.scheme = value[4:], "key"
 			}
 		case fold(name, "x-api-key"), fold(name, "api-key"), fold(name, "x-goog-api-key"), fold(name, "xi-api-key"):
 			r.key = value
+		case fold(name, "xi-api-key"):
+			r.key, r.scheme = value, "xi-api-key"
+		case fold(name, "idempotency-key"):
+			r.idempotency = string(value)
 		case fold(name, "x-sim"):
 			r.sim = value
 		case fold(name, "anthropic-version"):

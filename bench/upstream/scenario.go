@@ -51,6 +51,13 @@ type Scenario struct {
 	At      string // fal: which step a status hits: submit (default), status, result, file
 	Endless bool   // the body never ends
 
+	// Job is how music and videos go wrong: forget (it is not known any more), double (it is
+	// made twice), swallow (it is taken, and the answer lost), fail (it fails in the end),
+	// odd (its status is none of the known ones), stuck (it never ends), foreign (addresses
+	// lead to another host), wrongtype (the file is none), untyped (its type is not said),
+	// refuse_cancel, twice (members stand twice), inline (the result is a data URL).
+	Job string
+
 	Status     int
 	Kind       string // which error: context, policy, quota
 	RetryAfter string
@@ -137,9 +144,11 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"empty":       flag(func(s *Scenario) *bool { return &s.Empty }),
 	"image": oneOf(func(s *Scenario) *string { return &s.Image }, "blocked", "cut", "text", "gif", "missing",
 		"escaped", "prefixed"),
-	"link":        func(s *Scenario, v string) (err error) { s.Link, err = url.QueryUnescape(v); return err },
-	"polls":       count(func(s *Scenario) *Count { return &s.Polls }),
-	"at":          oneOf(func(s *Scenario) *string { return &s.At }, "submit", "status", "result", "file"),
+	"link":  func(s *Scenario, v string) (err error) { s.Link, err = url.QueryUnescape(v); return err },
+	"polls": count(func(s *Scenario) *Count { return &s.Polls }),
+	"at":    oneOf(func(s *Scenario) *string { return &s.At }, "submit", "status", "result", "file"),
+	"job": oneOf(func(s *Scenario) *string { return &s.Job }, "forget", "double", "swallow", "fail", "odd", "stuck",
+		"foreign", "wrongtype", "untyped", "refuse_cancel", "twice", "inline"),
 	"endless":     flag(func(s *Scenario) *bool { return &s.Endless }),
 	"status":      number(func(s *Scenario) *int { return &s.Status }),
 	"kind":        oneOf(func(s *Scenario) *string { return &s.Kind }, "context", "policy", "quota"),

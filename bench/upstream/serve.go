@@ -53,6 +53,9 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		return c.reply(x.sc, no.status, contentJSON, []byte(no.body))
 	}
 	path, x.cloud = to, cloud
+	if status, keep, err, handled := c.jobs(x, path); handled {
+		return status, keep, err
+	}
 	asked := gjson.ParseBytes(c.req.body)
 	painter, ok := painterOf(path)
 	var p *painting

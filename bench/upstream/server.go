@@ -59,6 +59,7 @@ type Server struct {
 	jobs      map[string]*job
 	voices    map[string]int // cloned ones, with the bytes of their samples
 	account   string         // the file of AccountFile; empty: none was asked for
+	orders    map[string]*order
 	running   sync.WaitGroup
 }
 

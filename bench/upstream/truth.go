@@ -209,6 +209,8 @@ func (c *conn) serveTruth(path string) bool {
 		value = c.srv.Stats()
 	case "/_sim/last":
 		value = c.srv.Last()
+	case "/_sim/orders":
+		value = c.srv.Orders()
 	case "/_sim/reset":
 		c.srv.Reset()
 		value = map[string]bool{"reset": true}
