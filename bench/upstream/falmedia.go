@@ -89,7 +89,7 @@ func (c *conn) falTake(x *exchange, app string, asked gjson.Result) (int, bool, 
 	}
 	parts := strings.SplitN(app, "/", 3)
 	at := "/fal/" + parts[0] + "/" + parts[1] + "/requests/" + kept.ID
-	return c.sendBody(x, []byte(`{"status":"IN_QUEUE","request_id":"`+kept.ID+`","response_url":"`+c.addressOf(x, at)+
+	return c.sendTaken(x, []byte(`{"status":"IN_QUEUE","request_id":"`+kept.ID+`","response_url":"`+c.addressOf(x, at)+
 		`","status_url":"`+c.addressOf(x, at+"/status")+`","cancel_url":"`+c.addressOf(x, at+"/cancel")+
 		`","logs":null,"metrics":{},"queue_position":0}`))
 }
@@ -145,5 +145,5 @@ func (c *conn) falOutput(x *exchange, o *order) (int, bool, error) {
 	if o.Kind == "video" {
 		name = "video"
 	}
-	return c.sendJSON(x, []byte(`{"`+name+`":`+file+`,"seed":7}`))
+	return c.sayJob(x, 200, `{"`+name+`":`+file+`,"seed":7}`)
 }

@@ -315,6 +315,20 @@ func (c *conn) sayJob(x *exchange, status int, body string) (int, bool, error) {
 	return c.reply(sc, status, contentJSON, []byte(body))
 }
 
+// sendTaken says that an order was taken. What a scenario does to bodies is done to what was
+// made, unless it is for this answer.
+func (c *conn) sendTaken(x *exchange, body []byte) (int, bool, error) {
+	sc := *x.sc
+	if sc.At != "submit" {
+		sc.Cut, sc.Truncate, sc.Chunk, sc.Gap = "", false, 0, 0
+	}
+	x.sc = &sc
+	if sc.HTML {
+		return c.sendPage(x)
+	}
+	return c.sendBody(x, body)
+}
+
 // elsewhere is where a scenario has addresses that are not ours.
 const elsewhere = "http://169.254.169.254/latest"
 

@@ -92,7 +92,7 @@ func (c *conn) nativeTake(x *exchange, kind string, asked gjson.Result) (int, bo
 	if c.swallowed(x) {
 		return 0, false, nil
 	}
-	return c.sendJSON(x, []byte(`{"model":`+jsonText(asked.Get("model").Str)+`,"queue_id":"`+kept.ID+
+	return c.sendTaken(x, []byte(`{"model":`+jsonText(asked.Get("model").Str)+`,"queue_id":"`+kept.ID+
 		`","status":"QUEUED"}`))
 }
 

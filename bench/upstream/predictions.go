@@ -93,10 +93,7 @@ func (c *conn) predict(x *exchange, base string, asked gjson.Result) (int, bool,
 		prefix = base
 	}
 	body := c.predicted(x, kept, prefix, "starting")
-	if x.sc.Wrong != "" || x.sc.HTML || x.sc.Endless || x.sc.Empty || x.sc.Cut != "" {
-		return c.sendJSON(x, []byte(body))
-	}
-	return c.sayJob(x, 201, body)
+	return c.sendTaken(x, []byte(body))
 }
 
 // predicted is a prediction as its API shows it.
