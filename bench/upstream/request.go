@@ -187,7 +187,7 @@ func (c *conn) parseHead(head []byte) error {
 			} else if len(value) > 4 && fold(value[:4], "key ") {
 				r.key, r.scheme = value[4:], "key"
 			}
-		case fold(name, "x-api-key"), fold(name, "api-key"), fold(name, "x-goog-api-key"), fold(name, "xi-api-key"):
+		case fold(name, "x-api-key"), fold(name, "api-key"), fold(name, "x-goog-api-key"):
 			r.key = value
 		case fold(name, "xi-api-key"):
 			r.key, r.scheme = value, "xi-api-key"
