@@ -75,7 +75,8 @@ func TestKindsKeepTheirNumbersAndWords(t *testing.T) {
 		19: "m-embedding-input-mtoken tokens 1.5 0.000003", 20: "m-embedding-cache-read-mtoken tokens 1.5 0.000003",
 		21: "m-embedding-cache-write-mtoken tokens 1.5 0.000003", 22: "m-x-search-result results 0.0000015 3",
 		23: "m-music-second seconds 0.0000015 3", 24: "m-music-kchar chars 0.0000015 3", 25: "m-video-unit videos 0.0000015 3",
-		26:  "m-other-unit units 0.0000015 3",
+		26:  "m-video-reference-second seconds 0.0000015 3",
+		27:  "m-other-unit units 0.0000015 3",
 		255: "m-other-unit units 0.0000015 3",
 	} {
 		k := Kind(n)
