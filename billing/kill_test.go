@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 		beKilledKeyed(dir, os.Getenv(keyedChildDir+"_REDIS"))
 		return
 	}
+	if dir := os.Getenv(jobChildDir); dir != "" {
+		beKilledWithJobs(dir, os.Getenv(jobChildDir+"_SHARED"), os.Getenv(jobChildDir+"_SEED"))
+		return
+	}
 	if dir := os.Getenv(childDir); dir != "" {
 		beKilled(dir, os.Getenv(childDir+"_SEED"))
 		return
