@@ -52,6 +52,7 @@ type controlRequest struct {
 	Usage    *report.SumQuery    `json:"usage,omitempty"`
 	Review   *NewReview          `json:"review,omitempty"`
 	Hide     bool                `json:"hide,omitempty"`
+	Most     int                 `json:"most,omitempty"`
 }
 
 type controlResponse struct {
@@ -70,11 +71,14 @@ type controlResponse struct {
 	Backup   BackupInfo    `json:"backup,omitzero"`
 	Review   ReviewInfo    `json:"review,omitzero"`
 	Reviews  []ReviewInfo  `json:"reviews,omitempty"`
+	Job      JobInfo       `json:"job,omitzero"`
+	Jobs     []JobInfo     `json:"jobs,omitempty"`
 }
 
 // knownErrors keep their identity across the socket.
 var knownErrors = map[string]error{"no_account": ErrNoAccount, "no_key": ErrNoKey, "name_taken": ErrNameTaken,
-	"suspended": ErrSuspended, "closed": ErrClosed, "no_review": ErrNoReview, "reviewed": ErrReviewed}
+	"suspended": ErrSuspended, "closed": ErrClosed, "no_review": ErrNoReview, "reviewed": ErrReviewed,
+	"no_job": ErrNoJob, "job_runs": ErrJobRuns, "job_given": ErrJobGiven}
 
 // controlServer serves operators on the control socket.
 type controlServer struct {
@@ -249,6 +253,12 @@ func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 		res.Review, err = op.HideReview(q.ID, q.Hide)
 	case "reviews":
 		res.Reviews, err = op.ReviewList(q.Name)
+	case "jobs":
+		res.Jobs, err = op.JobList(q.Account, q.Most)
+	case "job":
+		res.Job, err = op.JobOf(q.ID)
+	case "refund_job":
+		res.Job, err = op.GiveJobBack(q.ID)
 	case "verify":
 		res.Report, err = op.Verify()
 	case "backup":

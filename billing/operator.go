@@ -44,6 +44,11 @@ type Operator interface {
 	AddReview(NewReview) (ReviewInfo, error)
 	HideReview(id string, hide bool) (ReviewInfo, error)
 	ReviewList(slug string) ([]ReviewInfo, error)
+	// JobList lists jobs of one account (id or name), or of all with "", newest first;
+	// JobOf gives one, and GiveJobBack gives back what one cost that has ended.
+	JobList(account string, most int) ([]JobInfo, error)
+	JobOf(id string) (JobInfo, error)
+	GiveJobBack(id string) (JobInfo, error)
 	// Verify recounts the books.
 	Verify() (store.Report, error)
 	// Backup writes the store to a new file.

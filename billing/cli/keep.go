@@ -23,7 +23,7 @@ Ends with status 1 when something does not add up.`,
 			}
 			rows := [][]string{
 				{"accounts", fmt.Sprint(r.Accounts)}, {"requests", fmt.Sprint(r.Requests)},
-				{"charged", r.Charged.String()}, {"shortfall", r.Shortfall.String()}, {"debt", r.Debt.String()},
+				{"jobs", fmt.Sprint(r.Jobs)}, {"charged", r.Charged.String()}, {"shortfall", r.Shortfall.String()}, {"debt", r.Debt.String()},
 				{"faults", fmt.Sprint(len(r.Faults))},
 			}
 			if err := f.print(cmd, r, "", rows); err != nil {

@@ -10,7 +10,7 @@ import (
 // terminal: nothing leaves them.
 type JobState uint8
 
-// The states of a job.
+// The states of a job. They are named in jobStates.
 const (
 	JobSubmitting JobState = 1 + iota // it is paid; its upstream may have been asked
 	JobRunning                        // its upstream has it
@@ -18,6 +18,15 @@ const (
 	JobCompleted                      // it can be fetched by its customer
 	JobFailed                         // it came to nothing, and what it cost is given back
 )
+
+var jobStates = [...]string{"submitting", "running", "storing", "completed", "failed"}
+
+func (s JobState) String() string {
+	if s < JobSubmitting || s > JobFailed {
+		return "unknown"
+	}
+	return jobStates[s-JobSubmitting]
+}
 
 // Terminal says that a job stays as it is.
 func (s JobState) Terminal() bool { return s >= JobCompleted }
@@ -119,6 +128,8 @@ type JobStore interface {
 type refundStore interface {
 	// RefundsDue gives the ids of jobs that are to be given back and can be.
 	RefundsDue(most int) ([]string, error)
+	// OweJob says that a job is to be given back that has ended.
+	OweJob(id string) error
 	// RefundJob gives back what a job cost, once: as credits with the references
 	// job:<id>:<currency>. DIEM of another day than the given one are gone. nil: there
 	// is nothing to give back, or it was given back before.

@@ -93,6 +93,11 @@ func (s *sqlStore) RefundsDue(most int) ([]string, error) {
 	})
 }
 
+func (s *sqlStore) OweJob(id string) error {
+	_, err := s.affect("UPDATE job SET owed = 1 WHERE id = $1 AND state >= 4", id)
+	return err
+}
+
 // jobRef is the reference of what a job gives back in a currency.
 func jobRef(id string, c money.Currency) string { return "job:" + id + ":" + c.String() }
 
