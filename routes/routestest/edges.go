@@ -36,7 +36,7 @@ func Edges(t *testing.T, config string, with map[string]string, capabilities ...
 	}
 	cfg := rig.Gateway.Config()
 	for _, row := range rig.Gateway.Rows() {
-		if row.Rules == nil || row.Offered != nil && !row.Offered(cfg) {
+		if row.Rules == nil || row.Form == routes.FormBody || row.Offered != nil && !row.Offered(cfg) {
 			continue
 		}
 		fields := row.Rules(cfg).Fields()
