@@ -243,7 +243,7 @@ func TestCaretPointsAtTheValue(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	got := Summary(load(t, "examples/failover.yaml"))
-	want := "failover.yaml is good: 4 upstreams, 2 models (2 text), 1 alias, 9 tiers; http on 0.0.0.0:8080, ledger " +
+	want := "failover.yaml is good: 4 upstreams, 2 models (2 text), 1 alias, 10 tiers; http on 0.0.0.0:8080, ledger " +
 		"in /var/lib/farebox"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
