@@ -22,6 +22,7 @@ import (
 	_ "farebox/config/quiet"
 	"farebox/providers"
 	"farebox/providers/chat/schema"
+	"farebox/providers/media"
 	nodes "farebox/providers/rpc"
 	"farebox/providers/web"
 	"farebox/proxy"
@@ -166,7 +167,11 @@ func serve(file string, override func(*config.Config)) error {
 	cast := characters.New()
 	texts := chat.New(world, cast)
 	links := providers.NewFetcher(cfg.Fetch)
-	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version}, cfg,
+	kept, err := media.New(cfg)
+	if err != nil {
+		return err
+	}
+	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Media: kept}, cfg,
 		texts,
 		image.New(links, texts),
 		responses.New(texts),
@@ -190,6 +195,10 @@ func serve(file string, override func(*config.Config)) error {
 	if err := ledger.ServeControl(); err != nil {
 		return fmt.Errorf("cannot open the control socket in %s: %w", cfg.LedgerDir(), err)
 	}
+	if err := gw.BeginJobs(); err != nil {
+		return err
+	}
+	defer gw.CloseJobs()
 	srv := proxy.NewServer(gw.Handler(), gw.ServerOptions(cfg))
 	failed := make(chan error, 3)
 	go func() { failed <- srv.Serve(ln) }()
@@ -232,6 +241,7 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	err = life.Run(signals)
 	stopMetrics() // before the ledger, which a successor waits for
+	gw.CloseJobs()
 	closeLedger = func() error { return nil }
 	if closing := ledger.Close(); closing != nil {
 		return errors.Join(err, fmt.Errorf("cannot close the ledger: %w", closing))

@@ -2,6 +2,7 @@ package routes
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,8 +11,10 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+	"farebox/billing/job"
 	"farebox/config"
 	"farebox/providers"
+	"farebox/providers/media"
 	"farebox/proxy"
 )
 
@@ -21,6 +24,10 @@ type Options struct {
 	Proxy   *proxy.Proxy
 	Log     zerolog.Logger
 	Version string // build stamp, YYYYMMDD.HHMMSS (addendum 3.7)
+	// Media keeps what jobs make; nil: no jobs are taken. Maker, if not nil, drives them
+	// in place of what the catalog's targets speak.
+	Media media.Store
+	Maker job.Maker
 }
 
 // Gateway answers requests. Its parts live as long as the process; what the
@@ -46,6 +53,9 @@ type Gateway struct {
 
 	finishes atomic.Int64 // requests with an idempotency key that go on without their client
 	serving  atomic.Bool  // Warm was called
+
+	jobs  *job.Machine // nil: none are taken
+	media media.Store
 
 	metricsHere bool
 	metrics     *meters
@@ -76,6 +86,11 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 	}
 	g.calls.New = func() any { return newCall(g) }
 	g.metrics = newMeters(g)
+	if o.Media != nil {
+		g.openJobs(&o, cfg)
+		capabilities = append(slices.Clone(capabilities), &jobHooks{g})
+		g.capabilities = capabilities
+	}
 	for _, of := range capabilities {
 		for _, row := range of.Open(g) {
 			if wrong := row.mistake(); wrong != "" {
@@ -132,6 +147,9 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	}
 	next.directory = g.newDirectory(next)
 	g.ledger.Configure(cfg)
+	if g.jobs != nil {
+		g.jobs.Configure(jobTerms(cfg))
+	}
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
 	g.noteRests(next)
 	g.live.Store(next)

@@ -1,10 +1,21 @@
 package routes
 
 import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"time"
 
+	"farebox/billing"
 	"farebox/billing/job"
+	"farebox/billing/replay"
+	"farebox/billing/store"
+	"farebox/providers/media"
 	"farebox/providers/queue"
+	"farebox/proxy"
 )
 
 // JobSale is a job on its way to be sold: the fourth ending of a sale.
@@ -22,15 +33,145 @@ type JobSale struct {
 // what it costs already. When it returns an id, the job is the store's, and its
 // upstream has it or will be asked until it has; the rest is the machine's. After an
 // error nothing was sold, or it was sold and is given back, as the error says then.
+//
+// The order of things decides that a job is paid if and only if it is there: its charge
+// is prepared in the journal, its row is added, which sells it, its upstream is asked,
+// and then the hold is settled. A process that dies in between settles it at its next
+// start, or voids it, as the row is there or not.
 func (c *Call) Queue(s *JobSale) (id string, e *Error) {
-	return "", &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "Jobs are not taken right now.",
-		RetryAfter: RetrySoon}
+	m := c.g.jobs
+	if m == nil {
+		return "", &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "Jobs are not taken right now.",
+			RetryAfter: OverloadRetry}
+	}
+	room, err := m.Reserve(c.Key.Account.No())
+	if err != nil {
+		return "", c.noRoom(err)
+	}
+	row, e := c.jobRow(s)
+	var existing *store.JobRow
+	if e == nil {
+		since := c.Began.Add(-c.snap.cfg.Idempotency.Window)
+		existing, err = m.Sell(row, since.UnixMicro())
+	}
+	room()
+	switch {
+	case e != nil:
+		return "", e
+	case err != nil:
+		c.g.log.Error().Err(err).Bytes("request_id", c.ID[:]).Msg("a job could not be written down; it was not sold")
+		return "", cannotSell()
+	case existing != nil:
+		return c.soldBefore(s, existing)
+	}
+	decided := false
+	defer func() {
+		if !decided { // something panicked: it was sold, and the machine finds it
+			c.Settle()
+		}
+	}()
+	out := m.Submit(row)
+	decided = true
+	switch {
+	case out.Dropped:
+		return "", refusedJob(out.Refused, false)
+	case out.Refused != nil:
+		e = refusedJob(out.Refused, true)
+	case out.Unknown != nil:
+		e = &Error{Status: 502, Code: "UPSTREAM_ERROR", Message: "The model did not say whether it has taken the job, " +
+			"so it was given up; what it cost is refunded."}
+	default:
+		return row.ID, nil
+	}
+	// It was sold, and is given back like every job that failed.
+	if c.Keeps() {
+		c.Keep("application/json", c.ErrorBody(e))
+		c.KeepStatus(e.Status)
+	}
+	c.Settle()
+	return "", e
+}
+
+// jobRow is the row of a job whose charge is in the journal.
+func (c *Call) jobRow(s *JobSale) (*store.JobRow, *Error) {
+	order, err := json.Marshal(s.Order)
+	if err != nil {
+		panic(fmt.Errorf("an order cannot be written: %w", err)) // it has nothing that could not
+	}
+	row := &store.JobRow{ID: newJobID(), Kind: string(s.Kind), Model: c.Model.ID, Order: order, Detail: s.Detail}
+	if err := c.hold.PrepareJob(c.settlement(), row); err != nil {
+		c.g.log.Error().Err(err).Bytes("request_id", c.ID[:]).Msg("a job could not be sold")
+		return nil, cannotSell()
+	}
+	return row, nil
+}
+
+func cannotSell() *Error {
+	return &Error{Status: 503, Message: "The job cannot be written down right now; please retry.", RetryAfter: RetrySoon}
+}
+
+// newJobID is a random UUID.
+func newJobID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// soldBefore answers a request whose job was sold to it before: the process died before
+// its answer could be kept. It costs nothing.
+func (c *Call) soldBefore(s *JobSale, was *store.JobRow) (string, *Error) {
+	if was.Kind != string(s.Kind) || was.Model != c.Model.ID {
+		return "", keyRefused(replay.ErrReused)
+	}
+	c.Sold = Bill{}
+	c.Ctx.Response.Header.SetCanonical(headerReplayed, []byte("true"))
+	return was.ID, nil
+}
+
+// noRoom is the answer while no more jobs are taken.
+func (c *Call) noRoom(err error) *Error {
+	var full *job.Saturated
+	if errors.As(err, &full) {
+		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: full.Why + " Please retry later.",
+			Custom: full.Why, RetryAfter: OverloadRetry}
+	}
+	c.g.log.Error().Err(err).Msg("a job could not be queued")
+	return cannotSell()
+}
+
+// refusedJob is an upstream's refusal as its client hears it at queue time.
+func refusedJob(no *job.Refused, paid bool) *Error {
+	e := &Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: no.RetryAfter}
+	if e.Status < 400 || e.Status > 599 {
+		e.Status = 502
+	}
+	if paid {
+		e.Message += " What it cost is refunded."
+	}
+	return e
 }
 
 // Job is what the request's account may know of a job of a kind and a model: 404 where
 // it has none of that id, or let it go. An upstream that has it is asked soon.
 func (c *Call) Job(kind queue.Kind, model, id []byte) (*job.View, *Error) {
-	return nil, NoMedia(id)
+	m := c.g.jobs
+	if m == nil {
+		return nil, NoMedia(id)
+	}
+	v, err := m.View(c.Key.Account.No(), string(kind), string(model), string(id))
+	switch {
+	case err != nil:
+		c.g.log.Error().Err(err).Msg("a job could not be looked up")
+		return nil, jobsAway()
+	case v == nil:
+		return nil, NoMedia(id)
+	}
+	return v, nil
+}
+
+func jobsAway() *Error {
+	return &Error{Status: 503, Message: "Jobs cannot be looked up right now; please retry.", RetryAfter: RetrySoon}
 }
 
 // ReleaseJob lets a job go, in any state: from here on it is unknown to its customer,
@@ -38,21 +179,114 @@ func (c *Call) Job(kind queue.Kind, model, id []byte) (*job.View, *Error) {
 // false where what it made could not be deleted now: it is as before, and can be let
 // go once more.
 func (c *Call) ReleaseJob(v *job.View) (ok bool, e *Error) {
-	return false, NoMedia([]byte(v.ID))
+	ctx, cancel := context.WithTimeout(context.Background(), mediaLimit)
+	defer cancel()
+	ok, found, err := c.g.jobs.Release(ctx, v)
+	switch {
+	case err != nil:
+		c.g.log.Error().Err(err).Str("queue_id", v.ID).Msg("a job could not be released")
+		return false, nil
+	case !found:
+		return false, NoMedia([]byte(v.ID))
+	}
+	return ok, nil
 }
+
+// mediaLimit is how long the media store may take to say whether it has something, or to
+// delete it.
+const mediaLimit = 20 * time.Second
 
 // DeliverMedia makes what a completed job made the answer, streamed from where it is
 // kept. With release the job is let go once the last byte was taken; a client that left
 // before that can fetch it again.
 func (c *Call) DeliverMedia(v *job.View, release bool) *Error {
-	return NoMedia([]byte(v.ID))
+	ctx, cancel := context.WithCancel(context.Background())
+	limit := time.AfterFunc(mediaLimit, cancel)
+	body, err := c.g.media.Open(ctx, v.ID, 0, -1)
+	if !limit.Stop() && err == nil {
+		_ = body.Close()
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		cancel()
+		if errors.Is(err, media.ErrNone) { // it was let go, or has expired, a moment ago
+			return NoMedia([]byte(v.ID))
+		}
+		c.g.log.Error().Err(err).Str("queue_id", v.ID).Msg("media cannot be opened")
+		return &Error{Status: 503, Message: "What the job made cannot be read right now; please retry.",
+			RetryAfter: RetrySoon}
+	}
+	h := &c.Ctx.Response.Header
+	h.SetContentType(v.MediaType)
+	h.Set("Cache-Control", "private, no-store")
+	src := &mediaSource{body: body, size: v.MediaBytes}
+	g, id := c.g, v.ID
+	c.g.proxy.Deliver(c.Ctx, src, func(n int64, err error) {
+		_ = body.Close()
+		cancel()
+		switch {
+		case err != nil && src.broken != nil:
+			c.Cause = proxy.UpstreamTruncated.String()
+			g.log.Error().Err(src.broken).Str("queue_id", id).Msg("media could not be read to their end")
+		case err != nil && c.Cause == "":
+			c.Cause = proxy.ClientGone.String()
+		case err == nil && release && n == src.size:
+			if _, err := g.jobs.Forget(id); err != nil {
+				g.log.Error().Err(err).Str("queue_id", id).Msg("a job that was fetched could not be released")
+			}
+		}
+		c.end()
+	})
+	c.Relays()
+	return nil
+}
+
+// mediaSource is what a job made, on its way to a client.
+type mediaSource struct {
+	body   io.Reader
+	size   int64
+	broken error // of the store, not of the client
+}
+
+// Len is proxy.Source.
+func (s *mediaSource) Len() int64 { return s.size }
+
+// WriteTo is proxy.Source; it is called once.
+func (s *mediaSource) WriteTo(w io.Writer) (n int64, err error) {
+	buf := make([]byte, min(64<<10, max(s.size, 1)))
+	for n < s.size {
+		read, err := s.body.Read(buf[:min(int64(len(buf)), s.size-n)])
+		if read > 0 {
+			wrote, err := w.Write(buf[:read])
+			n += int64(wrote)
+			if err != nil {
+				return n, err
+			}
+		}
+		if err == io.EOF && n < s.size {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil && n < s.size {
+			s.broken = err
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // JobAverage is what four of five jobs of a model took no longer than.
-func (c *Call) JobAverage(model string) time.Duration { return time.Minute }
+func (c *Call) JobAverage(model string) time.Duration {
+	if c.g.jobs == nil {
+		return time.Minute
+	}
+	return c.g.jobs.Average(model)
+}
 
 // NoMedia is the answer to an id that names nothing of this account.
 func NoMedia(id []byte) *Error {
 	return &Error{Status: 404, Code: "MEDIA_NOT_FOUND", Message: "There is no job " + Excerpt(id) +
 		" of this model: it is unknown, has expired or was released."}
 }
+
+// Jobs is the store of jobs.
+var _ job.Store = (*billing.Jobs)(nil)

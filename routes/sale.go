@@ -101,24 +101,29 @@ func (c *Call) Sell(w Work, t Terms) *Error {
 
 // Settle charges what was sold, exactly once. Nothing sold is nothing held.
 func (c *Call) Settle() {
-	b := &c.Sold
-	c.Took = time.Since(c.Began)
-	now := billing.At(c.Began).Add(c.Took)
-	if len(b.Lines.All()) == 0 {
-		c.hold.Void(now)
+	s := c.settlement()
+	if len(c.Sold.Lines.All()) == 0 {
+		c.hold.Void(s.Now)
 		return
 	}
 	c.Settled = true
-	s := billing.Settlement{
-		Cost: b.Cost, Lines: b.Lines, Tokens: b.Tokens, Reasoning: b.Reasoning, Credits: b.Credits, Flags: b.Flags,
-		Status: b.Status, Took: c.Took, Now: now,
-	}
-	if c.Model != nil {
-		s.Model = c.Model.ID
-	}
 	c.charge(&s)
 	if c.shortfall > 0 {
 		c.g.log.Warn().Bytes("request_id", c.ID[:]).Str("account", c.Key.Account.ID).Str("shortfall_usd",
 			c.shortfall.String()).Msg("a request cost more than its account could cover")
 	}
+}
+
+// settlement is the charge of what was sold, as of now.
+func (c *Call) settlement() billing.Settlement {
+	b := &c.Sold
+	c.Took = time.Since(c.Began)
+	s := billing.Settlement{
+		Cost: b.Cost, Lines: b.Lines, Tokens: b.Tokens, Reasoning: b.Reasoning, Credits: b.Credits, Flags: b.Flags,
+		Status: b.Status, Took: c.Took, Now: billing.At(c.Began).Add(c.Took),
+	}
+	if c.Model != nil {
+		s.Model = c.Model.ID
+	}
+	return s
 }

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"farebox/billing/store"
@@ -40,3 +42,107 @@ func (v *View) Failed() bool { return v.State == store.JobFailed }
 
 // Completed says that what was made can be fetched.
 func (v *View) Completed() bool { return v.State == store.JobCompleted }
+
+// View is what an account may know of a job of a kind and a model: nil where it has none
+// of that id, or let it go, or where it has expired. Its upstream is asked soon.
+func (m *Machine) View(account uint32, kind, model, queueID string) (*View, error) {
+	key, ok := parseID(queueID)
+	if !ok {
+		return nil, nil
+	}
+	r, err := m.o.Store.Job(queueID)
+	if errors.Is(err, store.ErrNoRow) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Account != account || r.Kind != kind || r.Model != model || r.ReleasedUs != 0 ||
+		r.State == store.JobCompleted && r.MediaType == "" ||
+		r.State.Terminal() && r.ExpiresUs != 0 && r.ExpiresUs <= now().UnixMicro() {
+		return nil, nil
+	}
+	v := &View{ID: r.ID, Kind: r.Kind, Model: r.Model, State: r.State, Began: time.UnixMicro(r.CreatedUs),
+		Code: r.Code, Refunded: refunded(r), MediaType: r.MediaType, MediaBytes: r.MediaBytes, Detail: r.Detail,
+		ExpiresAt: time.UnixMicro(r.ExpiresUs), Average: m.Average(model)}
+	v.Message, v.Suggestion, v.Recommend = unpack(r.Error)
+	if r.State.Terminal() {
+		v.Took = time.UnixMicro(r.EndedUs).Sub(v.Began)
+		if r.State == store.JobCompleted {
+			v.Progress = 100
+		}
+		return v, nil
+	}
+	v.Took = max(now().Sub(v.Began), 0)
+	v.Progress = m.progress(key, v)
+	m.Poke(queueID)
+	return v, nil
+}
+
+// progress is what an upstream says of a job, or what the time does.
+func (m *Machine) progress(key id, v *View) int {
+	m.mu.Lock()
+	e := m.entries[key]
+	said := -1
+	if e != nil {
+		said = int(e.progress)
+	}
+	m.mu.Unlock()
+	if said >= 0 {
+		return min(said, 99)
+	}
+	return int(min(99, 100*v.Took/max(v.Average, 1)))
+}
+
+// Release lets a job go. ok is false where what it made cannot be deleted now: then it is
+// as before. found is false where it was gone already.
+func (m *Machine) Release(ctx context.Context, v *View) (ok, found bool, err error) {
+	if v.Completed() {
+		if err := m.o.Keeper.Delete(ctx, v.ID); err != nil {
+			m.stats.keepErrors.Add(1)
+			m.o.Log.Warn().Err(err).Str("queue_id", v.ID).Msg("jobs: media cannot be deleted")
+			return false, true, nil
+		}
+	}
+	found, err = m.Forget(v.ID)
+	return err == nil && found, found, err
+}
+
+// Forget lets a job go, and has what it made deleted soon.
+func (m *Machine) Forget(queueID string) (found bool, err error) {
+	found, err = m.o.Store.ReleaseJob(queueID, now().UnixMicro())
+	if err != nil || !found {
+		return found, err
+	}
+	key, ok := parseID(queueID)
+	if !ok {
+		return true, nil
+	}
+	m.mu.Lock()
+	if e := m.entries[key]; e != nil {
+		m.letGo(e, true)
+		m.mu.Unlock()
+		return true, nil
+	}
+	m.mu.Unlock()
+	r, err := m.o.Store.Job(queueID)
+	if err != nil || r.Owner != m.o.Node || r.State != store.JobCompleted || r.MediaType == "" {
+		return true, nil // its owner finds it, or there is nothing to delete
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.entries[key] == nil && !m.closed {
+		e := m.newEntry(key, r)
+		e.due = now()
+		m.entries[key] = e
+		m.wheel.add(e)
+		m.rouse(e)
+	}
+	return true, nil
+}
+
+// refunded says that what a job cost is, or will be, given back. DIEM of a day that is
+// over are not.
+func refunded(r *store.JobRow) bool {
+	return r.Owed && (r.BackUs == 0 || r.Back.Total() > 0 || r.Paid.Total() == 0)
+}

@@ -16,6 +16,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/store"
 	"farebox/config"
+	"farebox/providers/media"
 	"farebox/proxy"
 	"farebox/routes"
 )
@@ -32,6 +33,13 @@ type Rig struct {
 
 // Start serves a config, in which ADDR stands for the upstream's address.
 func Start(t testing.TB, text, upstream string, capabilities ...routes.Capability) *Rig {
+	t.Helper()
+	return StartWith(t, text, upstream, func(*routes.Options) {}, capabilities...)
+}
+
+// StartWith is Start with something changed of what the gateway is made of.
+func StartWith(t testing.TB, text, upstream string, change func(*routes.Options),
+	capabilities ...routes.Capability) *Rig {
 	t.Helper()
 	cfg, err := config.Parse("test.yaml", []byte(strings.ReplaceAll(text, "ADDR", upstream)),
 		func(string) (string, bool) { return "", false })
@@ -63,10 +71,21 @@ func Start(t testing.TB, text, upstream string, capabilities ...routes.Capabilit
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := routes.Options{Ledger: r.Ledger, Proxy: r.Proxy, Log: zerolog.New(&r.Log).Level(level), Version: "test"}
+	cfg.Media.Dir, cfg.Media.FreeBytes = t.TempDir(), 0
+	kept, err := media.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := routes.Options{Ledger: r.Ledger, Proxy: r.Proxy, Log: zerolog.New(&r.Log).Level(level), Version: "test",
+		Media: kept}
+	change(&o)
 	if r.Gateway, err = routes.New(o, cfg, capabilities...); err != nil {
 		t.Fatal(err)
 	}
+	if err := r.Gateway.BeginJobs(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Gateway.CloseJobs)
 	srv := proxy.NewServer(r.Gateway.Handler(), r.Gateway.ServerOptions(cfg))
 	ln, err := proxy.Listen("127.0.0.1:0", "", "")
 	if err != nil {
@@ -80,6 +99,37 @@ func Start(t testing.TB, text, upstream string, capabilities ...routes.Capabilit
 	})
 	r.Address = ln.Addr().String()
 	return r
+}
+
+// Balance is the USD that the account of Secret has to spend.
+func (r *Rig) Balance() billing.Nano {
+	key, err := r.Ledger.Lookup([]byte(r.Secret))
+	if err != nil {
+		return -1
+	}
+	usd, _, _ := key.Balance()
+	return usd
+}
+
+// Stranger makes another account with 1,000 USD and gives the secret of its key.
+func (r *Rig) Stranger(t testing.TB) (secret string) {
+	t.Helper()
+	account, err := r.Ledger.CreateAccount("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Ledger.Credit(account.ID, billing.USD, 1_000_000_000_000, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, secret, err = r.Ledger.CreateKey(billing.NewKey{Account: account.ID, Type: store.Inference}); err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+// PostAs is Post with the key of somebody else.
+func (r *Rig) PostAs(secret, path, body string) (status int, answer string) {
+	return r.send(http.MethodPost, path, body, secret, "")
 }
 
 // Post sends JSON below the prefix of the API, with an idempotency key unless it

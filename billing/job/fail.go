@@ -1,0 +1,91 @@
+package job
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"farebox/billing/store"
+)
+
+// What customers are told of failures that no upstream explains.
+const (
+	codeFailed = "INFERENCE_FAILED"
+
+	messageUnknown  = "It is not known whether the model has taken the job, so it was given up."
+	messageTimeout  = "The model did not make it in time."
+	messageUnfit    = "What the model made is too large, or not of the kind that was ordered."
+	messageFull     = "There is no room left for what the model made."
+	messageFetch    = "What the model made could not be fetched."
+	messageReleased = "The job was released before it was completed."
+)
+
+// failure is how a job comes to nothing.
+type failure struct {
+	why     string // for operators: the reason in metrics
+	alarm   bool   // the upstream may charge for it: an operator should know
+	stop    bool   // the upstream is to be told
+	err     error  // for the log
+	code    string // for the customer; empty: codeFailed
+	message string
+	// A prompt that would be taken, and a model that would take it.
+	suggestion, recommend string
+}
+
+// refusal is an upstream's last word.
+func refusal(no *Refused) failure {
+	return failure{why: "upstream", code: no.Code, message: no.Message, suggestion: no.Suggestion,
+		recommend: no.Recommend}
+}
+
+// fail ends a job that is to be given back.
+func (m *Machine) fail(e *entry, f failure) time.Duration {
+	stop := f.stop && len(e.handle) > 0
+	stored := e.epoch > 1
+	_, ok := m.change(e, store.JobFailed, func(r *store.JobRow) {
+		stored = stored || r.State == store.JobStoring
+		m.end(r)
+		r.Owed, r.Cancel = true, stop
+		r.Code, r.Error = cmp.Or(f.code, codeFailed), pack(f.message, f.suggestion, f.recommend)
+	}, store.JobSubmitting, store.JobRunning, store.JobStoring)
+	if !ok {
+		return retire
+	}
+	m.stats.failed.Add(1)
+	if f.alarm {
+		m.stats.alarm(f.why)
+		m.o.Log.Error().Err(f.err).Str("queue_id", e.id.String()).Str("model", e.place.model).
+			Str("upstream", e.place.upstream).Str("reason", f.why).
+			Msg("jobs: a job failed that its upstream may charge for; its customer gets the price back")
+	} else {
+		m.o.Log.Info().Str("queue_id", e.id.String()).Str("model", e.place.model).
+			Str("upstream", e.place.upstream).Str("code", f.code).Msg("jobs: a job failed; its price is given back")
+	}
+	if stored {
+		_ = m.o.Keeper.Delete(m.ctx, e.id.String()) // it, or an earlier owner, may have kept something
+	}
+	if stop {
+		return m.turnTo(e, cancel, 0)
+	}
+	return retire
+}
+
+// unit separates what a row's Error has besides its message: no text of an upstream
+// comes with it, since dialects let no control characters through.
+const unit = "\x1f"
+
+// pack writes what a customer is told of a failure into one text.
+func pack(message, suggestion, recommend string) string {
+	clean := func(s string) string { return strings.ReplaceAll(s, unit, " ") }
+	if suggestion == "" && recommend == "" {
+		return clean(message)
+	}
+	return clean(message) + unit + clean(suggestion) + unit + clean(recommend)
+}
+
+// unpack is the reverse.
+func unpack(text string) (message, suggestion, recommend string) {
+	message, rest, _ := strings.Cut(text, unit)
+	suggestion, recommend, _ = strings.Cut(rest, unit)
+	return message, suggestion, recommend
+}

@@ -1,0 +1,122 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"farebox/billing/store"
+)
+
+// fetch has what was made brought here.
+func (m *Machine) fetch(e *entry) time.Duration {
+	if m.isReleased(e) {
+		return m.turnTo(e, cancel, 0)
+	}
+	ctx, done := context.WithTimeout(m.ctx, fetchLimit)
+	defer done()
+	body, contentType, err := m.o.Maker.Fetch(ctx, e.task(), e.result)
+	if err != nil {
+		return m.fetchAgain(e, failure{why: "fetch", alarm: true, err: err, message: messageFetch})
+	}
+	return m.keep(e, body, contentType)
+}
+
+// fetchAgain tries once more to get what was made, or gives it up.
+func (m *Machine) fetchAgain(e *entry, f failure) time.Duration {
+	if m.ctx.Err() != nil {
+		return retire // the next process asks again
+	}
+	m.stats.keepErrors.Add(1)
+	m.o.Log.Warn().Err(f.err).Str("queue_id", e.id.String()).Str("upstream", e.place.upstream).
+		Msg("jobs: what was made could not be kept")
+	e.failures++
+	if e.failures < maxFetches && now().Sub(e.created) < m.terms.Load().Timeout {
+		return backoff(e.failures)
+	}
+	return m.fail(e, f)
+}
+
+// keep brings a body into the media store. The job is completed once that has it, on its
+// disk.
+func (m *Machine) keep(e *entry, body io.ReadCloser, contentType string) time.Duration {
+	defer func() { _ = body.Close() }()
+	t := m.terms.Load()
+	again := m.fetchAgain
+	only := len(e.handle) == 0 // its upstream cannot be asked once more
+	if only {
+		again = m.fail
+	}
+	contentType, _, _ = strings.Cut(contentType, ";")
+	contentType = strings.ToLower(strings.TrimSpace(contentType))
+	if !suits(e.place.kind, contentType) {
+		return m.fail(e, failure{why: "unfit", alarm: true, err: errors.New("its type is " + contentType),
+			message: messageUnfit})
+	}
+	most := t.MaxBytes
+	if counts, err := m.o.Store.JobCounts(e.account); err == nil {
+		most = min(most, t.TotalBytes-counts.AllBytes)
+	}
+	if most <= 0 {
+		return again(e, failure{why: "full", alarm: true, err: ErrFull, message: messageFull})
+	}
+	ctx, done := context.WithTimeout(m.ctx, fetchLimit)
+	defer done()
+	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
+	defer stop()
+	size, err := m.o.Keeper.Put(ctx, e.id.String(), body, contentType, most)
+	switch {
+	case errors.Is(err, ErrUnfit):
+		return m.fail(e, failure{why: "unfit", alarm: true, err: err, message: messageUnfit})
+	case errors.Is(err, ErrFull):
+		return again(e, failure{why: "full", alarm: true, err: err, message: messageFull})
+	case err != nil:
+		if only && m.ctx.Err() != nil {
+			// The next process cannot get it either, but it is the one that says so.
+			return retire
+		}
+		return again(e, failure{why: "fetch", alarm: true, err: err, message: messageFetch})
+	}
+	m.stats.mediaBytes.Add(size)
+	return m.complete(e, contentType, size)
+}
+
+// suits says that a body of a type can be what a kind makes.
+func suits(kind, contentType string) bool {
+	switch kind {
+	case "music":
+		return strings.HasPrefix(contentType, "audio/")
+	case "video":
+		return strings.HasPrefix(contentType, "video/")
+	}
+	return true
+}
+
+// complete ends a job that can be fetched from now on.
+func (m *Machine) complete(e *entry, contentType string, size int64) time.Duration {
+	row, ok := m.change(e, store.JobCompleted, func(r *store.JobRow) {
+		m.end(r)
+		r.MediaType, r.MediaBytes = contentType, size
+	}, store.JobStoring)
+	switch {
+	case ok:
+		m.stats.completed.Add(1)
+		began := row.CreatedUs
+		if row.SubmittedUs > 0 {
+			began = row.SubmittedUs
+		}
+		m.noteTime(row.Model, time.Duration(row.EndedUs-began)*time.Microsecond)
+		m.o.Log.Info().Str("queue_id", row.ID).Str("model", row.Model).Str("upstream", row.Upstream).
+			Int64("bytes", size).Int64("took_ms", (row.EndedUs-row.CreatedUs)/1000).Msg("jobs: a job is completed")
+		if row.ReleasedUs != 0 {
+			return m.turnTo(e, discard, 0)
+		}
+	case row != nil && row.State == store.JobFailed,
+		row == nil && m.ctx.Err() == nil:
+		// Its row says that there is nothing: then nothing is to lie about.
+		_ = m.o.Keeper.Delete(m.ctx, e.id.String())
+	}
+	return retire
+}

@@ -1,0 +1,342 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"farebox/billing/store"
+)
+
+// Saturated is that no more jobs are taken for now.
+type Saturated struct{ Why string }
+
+func (s *Saturated) Error() string { return s.Why }
+
+// Reserve takes room for one more job of an account, or says that there is none with a
+// *Saturated. What it returns gives the room back, once the job is in the store or will
+// not be.
+func (m *Machine) Reserve(account uint32) (release func(), err error) {
+	t := m.terms.Load()
+	m.mu.Lock()
+	if m.closed || !m.begun {
+		m.mu.Unlock()
+		return nil, &Saturated{"The service is restarting."}
+	}
+	m.selling[account]++
+	m.sales++
+	mine, all := m.selling[account], m.sales
+	m.mu.Unlock()
+	release = func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.sales--
+		if m.selling[account]--; m.selling[account] == 0 {
+			delete(m.selling, account)
+		}
+	}
+	counts, err := m.o.Store.JobCounts(account)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("cannot count jobs: %w", err)
+	case counts.Waiting+int64(mine) > int64(t.PerAccount):
+		err = &Saturated{fmt.Sprintf("This account has %d jobs waiting, which is as many as it may have.",
+			counts.Waiting+int64(mine)-1)}
+	case counts.AllWaiting+int64(all) > int64(t.Total):
+		err = &Saturated{"The queue is saturated."}
+	case counts.Bytes >= t.AccountBytes:
+		err = &Saturated{"This account keeps as much media as it may have; release what is not needed any more."}
+	case counts.AllBytes >= t.TotalBytes:
+		err = &Saturated{"The queue is saturated: there is no room for what is made."}
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// Sell adds the row of a job whose charge is prepared: from then on it is sold. Where
+// the same request has sold one since a time already, that one is given.
+func (m *Machine) Sell(row *store.JobRow, sinceUs int64) (existing *store.JobRow, err error) {
+	row.Tries = 1
+	if m.atOnce(row) {
+		row.Tries = 0
+	}
+	return m.o.Store.AddJob(row, sinceUs)
+}
+
+// atOnce says that the upstreams of a job answer with what they made.
+func (m *Machine) atOnce(row *store.JobRow) bool {
+	s, ok := m.o.Maker.(Synchronous)
+	return ok && s.AtOnce(row.Kind, row.Model)
+}
+
+// Outcome is what became of a job that was sold.
+type Outcome struct {
+	// Dropped says that it was not sold after all: its upstream refused it.
+	Dropped bool
+	// Refused is why; also of a job that stays, and is given back.
+	Refused *Refused
+	// Unknown says that its upstream may have it, but it was given up and is given back.
+	Unknown error
+}
+
+// Submit has an upstream asked for a job that was sold with Sell. Without a refusal, it
+// is the machine's from here on.
+func (m *Machine) Submit(row *store.JobRow) Outcome {
+	e := m.adopt(row)
+	if e == nil { // the wheel has it submitted, or the next process does
+		return Outcome{}
+	}
+	f := &first{done: make(chan Outcome, 1)}
+	go m.submitFirst(e, row, f)
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case o := <-f.done:
+		return o
+	case <-limit.C:
+	}
+	if f.answered.CompareAndSwap(false, true) {
+		return Outcome{}
+	}
+	return <-f.done
+}
+
+// first is a submission that a client waits for.
+type first struct {
+	done chan Outcome
+	// answered is set by the client that waits no longer, for which the job is sold now,
+	// or by who drops the job, for which it is not.
+	answered atomic.Bool
+}
+
+// adopt makes the entry of a job that was sold here. nil: its client need not wait.
+func (m *Machine) adopt(row *store.JobRow) *entry {
+	key, ok := parseID(row.ID)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || !ok {
+		return nil
+	}
+	e := m.newEntry(key, row)
+	m.entries[key] = e
+	if row.Tries == 0 {
+		e.due = now()
+		m.wheel.add(e)
+		m.rouse(e)
+		return nil
+	}
+	e.errand, e.busy = ask, true
+	m.steps.Add(1) // for who submits it
+	return e
+}
+
+// submitFirst asks an upstream while a client waits.
+func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *first) {
+	defer m.steps.Done()
+	next, out := retire, Outcome{}
+	defer func() {
+		m.mu.Lock()
+		m.after(e, next)
+		m.mu.Unlock()
+		f.done <- out
+	}()
+	t := e.task()
+	t.Order = row.Order
+	sub, err := m.submit(t)
+	no := refusedWith(err)
+	if no != nil && f.answered.CompareAndSwap(false, true) {
+		gone, err := m.o.Store.DropJob(row)
+		switch {
+		case err != nil:
+			// The ledger closes: the next start finds a job that may have been asked for.
+			m.note(err)
+		case gone:
+			out = Outcome{Dropped: true, Refused: no}
+			return
+		default:
+			m.lost(e)
+		}
+		out = Outcome{Refused: no}
+		return
+	}
+	next, out = m.submitted(e, sub, err)
+}
+
+// submit asks the Maker, whose panics are answers that nobody can read.
+func (m *Machine) submit(t Task) (sub *Submitted, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			m.stats.panics.Add(1)
+			m.o.Log.Error().Interface("panic", v).Bytes("stack", debug.Stack()).Str("queue_id", t.ID).
+				Msg("jobs: a submission panicked")
+			sub, err = nil, &Unknown{Err: errors.New("it panicked")}
+		}
+	}()
+	ctx, done := context.WithTimeout(m.ctx, fetchLimit)
+	// A body that comes with the answer is read in this context, whose end is then that
+	// of the process.
+	defer func() {
+		if sub == nil || sub.Done == nil || sub.Done.Body == nil {
+			done()
+		} else {
+			sub.Done.Body = &ending{sub.Done.Body, done}
+		}
+	}()
+	m.stats.submits.Add(1)
+	return m.o.Maker.Submit(ctx, t)
+}
+
+// resubmit hands over an order that waited for its turn, or whose outcome is not known
+// and whose upstream takes it once, however often it comes.
+func (m *Machine) resubmit(e *entry) time.Duration {
+	row, err := m.o.Store.Job(e.id.String())
+	switch {
+	case errors.Is(err, store.ErrNoRow):
+		m.lost(e)
+		return retire
+	case !m.note(err):
+		return backoff(1)
+	case row.Owner != m.o.Node || row.Epoch != e.epoch:
+		m.lost(e)
+		return retire
+	case row.State != store.JobSubmitting:
+		return m.turnTo(e, ask, 0)
+	case row.Tries > 0 && row.Upstream == "":
+		return m.fail(e, unknown(errors.New("the process ended while its upstream was asked")))
+	case row.Tries >= maxSubmits || now().Sub(e.created) > m.terms.Load().Timeout:
+		return m.fail(e, unknown(errors.New("its upstream does not answer")))
+	case row.Tries == 0 && row.ReleasedUs != 0:
+		return m.fail(e, failure{why: "released", code: "CANCELLED", message: messageReleased})
+	}
+	order := row.Order
+	if _, ok := m.change(e, store.JobSubmitting, func(r *store.JobRow) { r.Tries++ }, store.JobSubmitting); !ok {
+		return retire
+	}
+	t := e.task()
+	t.Order = order
+	sub, err := m.submit(t)
+	next, _ := m.submitted(e, sub, err)
+	return next
+}
+
+// unknown is the end of an order of which nobody can say whether its upstream has it.
+func unknown(err error) failure {
+	return failure{why: "unknown", alarm: true, err: err, message: messageUnknown}
+}
+
+// submitted acts on what came of an order.
+func (m *Machine) submitted(e *entry, sub *Submitted, err error) (time.Duration, Outcome) {
+	var vague *Unknown
+	no := refusedWith(err)
+	switch {
+	case err == nil && sub != nil:
+		return m.accepted(e, sub), Outcome{}
+	case no != nil:
+		return m.fail(e, refusal(no)), Outcome{Refused: no}
+	case errors.As(err, &vague) && vague.Again:
+		row, ok := m.change(e, store.JobSubmitting, func(r *store.JobRow) {
+			r.Upstream, r.Target = vague.Upstream, vague.Target
+		}, store.JobSubmitting)
+		if !ok {
+			return retire, Outcome{}
+		}
+		m.stats.again.Add(1)
+		m.o.Log.Warn().Err(vague.Err).Str("queue_id", row.ID).Str("upstream", row.Upstream).
+			Msg("jobs: it is not known whether an upstream has a job; it is handed over again under the same key")
+		m.settle(e, row)
+		return m.turnTo(e, submit, backoff(uint16(max(row.Tries-1, 0)))), Outcome{}
+	}
+	if err == nil {
+		err = errors.New("the upstream says nothing")
+	}
+	if vague != nil {
+		m.mu.Lock()
+		e.place = m.placeOf(&store.JobRow{Kind: e.place.kind, Model: e.place.model, Upstream: vague.Upstream,
+			Target: vague.Target})
+		m.mu.Unlock()
+	}
+	return m.fail(e, unknown(err)), Outcome{Unknown: err}
+}
+
+// accepted writes down that an upstream has a job, before anybody hears of it.
+func (m *Machine) accepted(e *entry, sub *Submitted) time.Duration {
+	to := store.JobRunning
+	if sub.Done != nil && sub.Done.Done && sub.Done.Body != nil {
+		to = store.JobStoring
+	}
+	row, ok := m.change(e, to, func(r *store.JobRow) {
+		r.Upstream, r.Target, r.Handle = sub.Upstream, sub.Target, sub.Handle
+		r.SubmittedUs, r.Order = now().UnixMicro(), []byte{}
+		if to == store.JobStoring {
+			r.SubmittedUs = r.CreatedUs // what was made took until now
+		}
+	}, store.JobSubmitting)
+	if !ok {
+		if sub.Done != nil {
+			closeBody(sub.Done)
+		}
+		if row != nil {
+			m.abandon(e, sub)
+		}
+		return retire
+	}
+	m.settle(e, row)
+	m.turnTo(e, ask, 0)
+	t := m.terms.Load()
+	if sub.Done != nil {
+		if m.isReleased(e) && sub.Done.Body == nil {
+			return m.turnTo(e, cancel, 0)
+		}
+		if sub.Done.Body != nil && sub.Done.Done {
+			return m.keep(e, sub.Done.Body, sub.Done.Type)
+		}
+		return m.stands(e, sub.Done, t)
+	}
+	if m.isReleased(e) {
+		return m.turnTo(e, cancel, 0)
+	}
+	return e.interval(t, 0)
+}
+
+// settle takes over where a row says that its job is made.
+func (m *Machine) settle(e *entry, row *store.JobRow) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.place, e.handle, e.begun = m.placeOf(row), row.Handle, now()
+}
+
+// abandon stops a job at an upstream whose row went elsewhere meanwhile: nobody will ask
+// after it. It is tried a few times.
+func (m *Machine) abandon(e *entry, sub *Submitted) {
+	t := e.task()
+	t.Upstream, t.Target, t.Handle = sub.Upstream, sub.Target, sub.Handle
+	for n := range uint16(3) {
+		ctx, done := context.WithTimeout(m.ctx, askLimit)
+		_, err := m.o.Maker.Cancel(ctx, t)
+		done()
+		if err == nil || m.ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-time.After(backoff(n)):
+		case <-m.ctx.Done():
+			return
+		}
+	}
+}
+
+// refusedWith is the refusal that an error is; nil: it is none. What an Unknown has in it
+// says nothing of the order as a whole.
+func refusedWith(err error) *Refused {
+	var no *Refused
+	if errors.As(err, new(*Unknown)) || !errors.As(err, &no) {
+		return nil
+	}
+	return no
+}

@@ -1,0 +1,320 @@
+package job
+
+import (
+	"container/heap"
+	"encoding/hex"
+	"runtime/debug"
+	"time"
+
+	"farebox/billing/store"
+)
+
+// id is a UUID in a form that costs a map little.
+type id [16]byte
+
+// parseID reads a queue_id, which is written in one way only.
+func parseID(text string) (out id, ok bool) {
+	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return out, false
+	}
+	var digits [32]byte
+	n := 0
+	for i := range len(text) {
+		switch c := text[i]; {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+		case c >= '0' && c <= '9' || c >= 'a' && c <= 'f':
+			digits[n] = c
+			n++
+		default:
+			return out, false
+		}
+	}
+	_, err := hex.Decode(out[:], digits[:n])
+	return out, err == nil
+}
+
+func (i id) String() string {
+	var b [36]byte
+	hex.Encode(b[:8], i[:4])
+	hex.Encode(b[9:13], i[4:6])
+	hex.Encode(b[14:18], i[6:8])
+	hex.Encode(b[19:23], i[8:10])
+	hex.Encode(b[24:], i[10:])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	return string(b[:])
+}
+
+// place is where jobs are made: a model of ours at a target. Jobs share theirs.
+type place struct{ kind, model, upstream, target string }
+
+// errand is what a job needs next.
+type errand uint8
+
+const (
+	ask     errand = iota // how it stands at its upstream
+	submit                // that its upstream is asked for it
+	fetch                 // that what was made is fetched
+	cancel                // that its upstream is told to stop
+	discard               // that what was made is deleted
+)
+
+// entry is what the machine remembers of a job: a few hundred bytes, whatever its
+// order has. Machine.mu guards it; but who takes a step of it reads what does not
+// change meanwhile.
+type entry struct {
+	id       id
+	place    *place
+	handle   []byte
+	result   []byte // where what was made is, while it is fetched
+	epoch    int64
+	account  uint32
+	errand   errand
+	progress int8 // as its upstream says; -1: it does not
+	busy     bool // a step is being taken, or waits for room
+	released bool // its customer let it go
+	poked    bool // somebody wants to know, while a step was being taken
+	failures uint16
+	created  time.Time // when it was sold
+	begun    time.Time // when its upstream took it
+	asked    time.Time // when its upstream was asked last
+	due      time.Time
+	slot     int // in the heap; -1: it is not there
+
+	chore func() // of no job
+	every time.Duration
+}
+
+// wheel is what is due, the soonest first.
+type wheel []*entry
+
+func (w wheel) Len() int           { return len(w) }
+func (w wheel) Less(i, j int) bool { return w[i].due.Before(w[j].due) }
+func (w wheel) Swap(i, j int) {
+	w[i], w[j] = w[j], w[i]
+	w[i].slot, w[j].slot = i, j
+}
+
+// Push and Pop are for package heap.
+func (w *wheel) Push(x any) {
+	e := x.(*entry)
+	e.slot = len(*w)
+	*w = append(*w, e)
+}
+
+func (w *wheel) Pop() any {
+	last := len(*w) - 1
+	e := (*w)[last]
+	(*w)[last] = nil
+	*w = (*w)[:last]
+	e.slot = -1
+	return e
+}
+
+func (w *wheel) add(e *entry) { heap.Push(w, e) }
+
+func (w *wheel) remove(e *entry) {
+	if e.slot >= 0 {
+		heap.Remove(w, e.slot)
+	}
+}
+
+// lane is steps of one kind that share a bound.
+type lane struct {
+	most    int
+	working int
+	queue   []*entry
+}
+
+// turn is the wheel's goroutine.
+func (m *Machine) turn() {
+	defer m.steps.Done()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(m.dispatch())
+		select {
+		case <-timer.C:
+		case <-m.wake:
+		case <-m.ctx.Done():
+			return
+		}
+	}
+}
+
+// dispatch starts what is due and says how long nothing else is.
+func (m *Machine) dispatch() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for len(m.wheel) > 0 {
+		e := m.wheel[0]
+		if wait := e.due.Sub(now()); wait > 0 {
+			return wait
+		}
+		heap.Pop(&m.wheel)
+		e.busy = true
+		m.start(e)
+	}
+	return time.Hour
+}
+
+// start takes a step, or puts it where steps wait. The caller has mu.
+func (m *Machine) start(e *entry) {
+	l := m.laneOf(e)
+	if l.working >= l.most || m.working >= maxWorking {
+		if l.queue = append(l.queue, e); len(l.queue) == 1 {
+			m.queued = append(m.queued, l)
+		}
+		return
+	}
+	l.working++
+	m.working++
+	m.steps.Add(1)
+	go m.work(e, l)
+}
+
+// laneOf is whose bound a step counts in. What concerns no upstream has a lane of its
+// own. The caller has mu.
+func (m *Machine) laneOf(e *entry) *lane {
+	name, most := "", placeWorking
+	if e.chore == nil {
+		switch e.errand {
+		case submit:
+			name, most = "submit", makeWorking
+		case fetch:
+			name, most = "fetch", fetchWorking
+		default:
+			name = "/" + e.place.upstream
+		}
+	}
+	return m.lane(name, most)
+}
+
+func (m *Machine) lane(name string, most int) *lane {
+	l := m.lanes[name]
+	if l == nil {
+		l = &lane{most: most}
+		m.lanes[name] = l
+	}
+	return l
+}
+
+// work takes one step and gives its room to the next.
+func (m *Machine) work(e *entry, l *lane) {
+	defer m.steps.Done()
+	next := retire
+	defer func() {
+		if v := recover(); v != nil {
+			m.stats.panics.Add(1)
+			m.o.Log.Error().Interface("panic", v).Bytes("stack", debug.Stack()).Str("queue_id", e.id.String()).
+				Msg("jobs: a step panicked; it is taken again")
+			next = jitter(m.terms.Load().PollMax)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.after(e, next)
+		l.working--
+		m.working--
+		m.admit()
+	}()
+	if m.ctx.Err() != nil {
+		return
+	}
+	if e.chore != nil {
+		next = jitter(e.every)
+		e.chore()
+		return
+	}
+	next = m.step(e)
+}
+
+// retire is what a step says after which nothing is left to do.
+const retire time.Duration = -1
+
+// after puts an entry back, or forgets it. The caller has mu.
+func (m *Machine) after(e *entry, next time.Duration) {
+	e.busy = false
+	if m.closed || e.chore == nil && m.entries[e.id] != e { // or this is an older one of its job
+		return
+	}
+	if next == retire {
+		delete(m.entries, e.id)
+		return
+	}
+	if e.poked {
+		e.poked, next = false, min(next, pokeEvery)
+	}
+	e.due = now().Add(next)
+	m.wheel.add(e)
+	m.rouse(e)
+}
+
+// admit starts steps that wait for room. The caller has mu.
+func (m *Machine) admit() {
+	for i := 0; i < len(m.queued) && m.working < maxWorking; {
+		l := m.queued[i]
+		for len(l.queue) > 0 && l.working < l.most && m.working < maxWorking {
+			e := l.queue[0]
+			l.queue[0] = nil
+			l.queue = l.queue[1:]
+			l.working++
+			m.working++
+			m.steps.Add(1)
+			go m.work(e, l)
+		}
+		if len(l.queue) > 0 {
+			i++
+			continue
+		}
+		l.queue = nil
+		m.queued = append(m.queued[:i], m.queued[i+1:]...)
+	}
+}
+
+// rouse has the wheel look again where an entry came to its top. The caller has mu.
+func (m *Machine) rouse(e *entry) {
+	if e.slot != 0 {
+		return
+	}
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// pokeEvery is how often a job's upstream is asked at most since somebody wants to know.
+const pokeEvery = time.Second
+
+// Poke has an upstream asked soon how a job stands, where that is known here.
+func (m *Machine) Poke(queueID string) {
+	if key, ok := parseID(queueID); ok {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if e := m.entries[key]; e != nil && e.errand == ask {
+			m.hasten(e, e.asked.Add(pokeEvery))
+		}
+	}
+}
+
+// hasten makes an entry due at a time, if that is sooner. The caller has mu.
+func (m *Machine) hasten(e *entry, at time.Time) {
+	switch {
+	case e.busy:
+		e.poked = true
+	case e.slot >= 0 && at.Before(e.due):
+		m.wheel.remove(e)
+		e.due = at
+		m.wheel.add(e)
+		m.rouse(e)
+	}
+}
+
+// placeOf is the place of a row. The caller has mu.
+func (m *Machine) placeOf(r *store.JobRow) *place {
+	at := place{r.Kind, r.Model, r.Upstream, r.Target}
+	p := m.places[at]
+	if p == nil {
+		p = &at
+		m.places[at] = p
+	}
+	return p
+}

@@ -1,0 +1,123 @@
+package routes
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"farebox/billing/job"
+	"farebox/config"
+	"farebox/providers/media"
+)
+
+// openJobs makes the machine that drives jobs. It does nothing until BeginJobs.
+func (g *Gateway) openJobs(o *Options, cfg *config.Config) {
+	g.media = o.Media
+	maker := o.Maker
+	if maker == nil {
+		maker = g.newJobMaker(cfg)
+	}
+	g.jobs = job.New(job.Options{Store: g.ledger.Jobs(), Maker: maker, Keeper: jobKeeper{o.Media},
+		Node: g.ledger.NodeNo(), Shared: g.ledger.NodeLabel() != "", Terms: jobTerms(cfg), Log: g.log})
+	g.meterJobs()
+}
+
+// jobTerms are those of a config.
+func jobTerms(cfg *config.Config) job.Terms {
+	j, m := &cfg.Jobs, &cfg.Media
+	return job.Terms{PollMin: j.PollMin, PollMax: j.PollMax, Timeout: j.Timeout, PerAccount: j.PerAccount,
+		Total: j.Total, Keep: m.Keep, AccountBytes: int64(m.AccountBytes), TotalBytes: int64(m.TotalBytes),
+		MaxBytes: int64(m.MaxBytes)}
+}
+
+// BeginJobs goes on with the jobs that earlier processes left.
+func (g *Gateway) BeginJobs() error {
+	if g.jobs == nil {
+		return nil
+	}
+	if err := g.jobs.Begin(); err != nil {
+		return fmt.Errorf("cannot go on with the jobs of the ledger: %w", err)
+	}
+	return nil
+}
+
+// CloseJobs ends what is done for jobs, before the ledger is closed. The next process
+// goes on with them.
+func (g *Gateway) CloseJobs() {
+	if g.jobs != nil {
+		g.jobs.Close()
+	}
+}
+
+// jobKeeper is a media store in the words of package job.
+type jobKeeper struct{ media.Store }
+
+// Put is job.Keeper.
+func (k jobKeeper) Put(ctx context.Context, id string, body io.Reader, contentType string, most int64) (int64, error) {
+	n, err := k.Store.Put(ctx, id, body, contentType, most)
+	var unfit *media.Unfit
+	switch {
+	case errors.As(err, &unfit):
+		err = fmt.Errorf("%w: %s", job.ErrUnfit, unfit.Why)
+	case errors.Is(err, media.ErrFull):
+		err = job.ErrFull
+	}
+	return n, err
+}
+
+// Upstreams may say that a job has changed, at an address that names it and that nobody
+// else can make up. Whatever they say, all that follows is that they are asked.
+
+const hookBytes = 16 + 12 // an id, and a part of its MAC
+
+func (g *Gateway) hookMAC(raw []byte) []byte {
+	mac := hmac.New(sha256.New, g.ledger.DeriveSecret("reports on jobs"))
+	mac.Write(raw)
+	return mac.Sum(nil)[:hookBytes-16]
+}
+
+// hookOf is where upstreams report on a job; empty: nowhere.
+func (g *Gateway) hookOf(queueID string) string {
+	s := g.live.Load()
+	if s == nil || s.cfg.Jobs.WebhookURL == "" {
+		return ""
+	}
+	raw, err := hex.DecodeString(strings.ReplaceAll(queueID, "-", ""))
+	if err != nil || len(raw) != 16 {
+		return ""
+	}
+	return s.cfg.Jobs.WebhookURL + Prefix + hookPath + base64.RawURLEncoding.EncodeToString(append(raw, g.hookMAC(raw)...))
+}
+
+const hookPath = "/jobs/hook/"
+
+// jobHooks is the endpoint of such reports.
+type jobHooks struct{ g *Gateway }
+
+// Open is Capability.
+func (h *jobHooks) Open(*Gateway) []Row {
+	return []Row{{Method: "POST", Path: hookPath + "{token}", Access: Public, Form: RawJSON, Limit: hookLimit,
+		Offered: func(cfg *config.Config) bool { return cfg.Jobs.WebhookURL != "" }, Serve: h.serve}}
+}
+
+// hookLimit is more than upstreams send: an answer with its logs.
+func hookLimit(*config.Config) int { return 256 << 10 }
+
+// serve has an upstream asked that says that a job changed.
+func (h *jobHooks) serve(c *Call) *Error {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(string(c.Rest()))
+	if err != nil || len(raw) != hookBytes || !hmac.Equal(raw[16:], h.g.hookMAC(raw[:16])) {
+		return NoEndpoint(c.Ctx)
+	}
+	x := hex.EncodeToString(raw[:16])
+	h.g.jobs.Poke(x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:])
+	c.Ctx.Response.Header.SetContentType("application/json")
+	c.Ctx.Response.SetBodyString("{}")
+	return nil
+}

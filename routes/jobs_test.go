@@ -1,0 +1,325 @@
+package routes_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/billing/job"
+	"farebox/billing/money"
+	"farebox/providers/queue"
+	"farebox/routes"
+	"farebox/routes/routestest"
+)
+
+// songs is a capability that sells one song at 1 USD.
+type songs struct{}
+
+func (s *songs) Open(*routes.Gateway) []routes.Row {
+	row := func(path string, serve routes.Handler) routes.Row {
+		return routes.Row{Method: "POST", Path: path, Access: routes.Bearer, Form: routes.RawJSON, Serve: serve}
+	}
+	return []routes.Row{row("/song/queue", s.queue), row("/song/retrieve", s.retrieve), row("/song/complete", s.complete)}
+}
+
+func (s *songs) queue(c *routes.Call) *routes.Error {
+	c.Model = c.Catalog().Find("song", time.Now())
+	w := &song{call: c}
+	c.Part = w
+	return c.Sell(w, routes.Terms{Patience: time.Minute})
+}
+
+// named reads what retrieve and complete name.
+func (s *songs) named(c *routes.Call) (v *job.View, release bool, e *routes.Error) {
+	var q struct {
+		ID     string `json:"queue_id"`
+		Delete bool   `json:"delete"`
+	}
+	_ = json.Unmarshal(c.Ctx.PostBody(), &q)
+	v, e = c.Job(queue.Music, []byte("song"), []byte(q.ID))
+	return v, q.Delete, e
+}
+
+func (s *songs) retrieve(c *routes.Call) *routes.Error {
+	v, release, e := s.named(c)
+	switch {
+	case e != nil:
+		return e
+	case v.Completed():
+		return c.DeliverMedia(v, release)
+	case v.Failed():
+		c.Ctx.SetBodyString("failed " + v.Code)
+	default:
+		c.Ctx.SetBodyString("processing")
+	}
+	return nil
+}
+
+func (s *songs) complete(c *routes.Call) *routes.Error {
+	v, _, e := s.named(c)
+	if e != nil {
+		return e
+	}
+	ok, e := c.ReleaseJob(v)
+	if ok {
+		c.Ctx.SetBodyString("released")
+	}
+	return e
+}
+
+type song struct {
+	call *routes.Call
+	id   string
+}
+
+func (w *song) Admit(again bool) *routes.Error {
+	if again {
+		return w.call.AdmitAgain(1)
+	}
+	if d := w.call.Admit(&billing.Admission{Hold: 1e9, Min: 1e9}); d.Code != billing.Admitted {
+		return w.call.Denied(&d)
+	}
+	return nil
+}
+
+func (w *song) CarryOut() (bool, *routes.Error) {
+	var l money.Lines
+	l.Add(money.Tracks, 1, 1e12)
+	w.call.Sold = routes.Bill{Lines: l, Cost: l.Cost(), Status: 200}
+	id, e := w.call.Queue(&routes.JobSale{Kind: queue.Music, Order: &queue.Order{Kind: queue.Music, Prompt: "la"}})
+	w.id = id
+	return false, e
+}
+
+func (w *song) KeepAnswer()                         { w.call.Keep("text/plain", []byte(w.id)) }
+func (w *song) Respond()                            { w.call.Ctx.SetBodyString(w.id) }
+func (w *song) Close()                              {}
+func (w *song) Observe(time.Duration)               {}
+func (w *song) Log(e *zerolog.Event) *zerolog.Event { return e }
+func (w *song) Recycle()                            {}
+
+// studio is an upstream of songs.
+type studio struct {
+	mu     sync.Mutex
+	submit func(t job.Task) (*job.Submitted, error)
+	poll   func(t job.Task) (*job.Standing, error)
+	asked  int
+}
+
+func (s *studio) Submit(_ context.Context, t job.Task) (*job.Submitted, error) {
+	s.mu.Lock()
+	s.asked++
+	f := s.submit
+	s.mu.Unlock()
+	if f != nil {
+		return f(t)
+	}
+	return &job.Submitted{Upstream: "u", Target: "t", Handle: []byte("h")}, nil
+}
+
+func (s *studio) Poll(_ context.Context, t job.Task) (*job.Standing, error) {
+	s.mu.Lock()
+	f := s.poll
+	s.mu.Unlock()
+	if f != nil {
+		return f(t)
+	}
+	return &job.Standing{Done: true, Result: []byte("r")}, nil
+}
+
+func (s *studio) Cancel(context.Context, job.Task) (bool, error) { return true, nil }
+
+const melody = "ID3\x04\x00 la la la"
+
+func (s *studio) Fetch(context.Context, job.Task, []byte) (io.ReadCloser, string, error) {
+	return io.NopCloser(strings.NewReader(melody)), "audio/mpeg", nil
+}
+
+const songConfig = `
+upstreams:
+  - name: u
+    dialect: native
+    base_url: http://ADDR
+jobs: { poll_min: 100ms, per_account: 3 }
+models:
+  - id: song
+    type: music
+    targets: [{ upstream: u }]
+    price: { generation: 1 }
+`
+
+func startSongs(t *testing.T, s *studio) *routestest.Rig {
+	return routestest.StartWith(t, songConfig, "127.0.0.1:9", func(o *routes.Options) { o.Maker = s }, &songs{})
+}
+
+// balance waits until the account has a balance.
+func wantBalance(t *testing.T, r *routestest.Rig, want billing.Nano) {
+	t.Helper()
+	var have billing.Nano
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if have = r.Balance(); have == want {
+			return
+		}
+	}
+	t.Errorf("the balance is %s, want %s", have, want)
+}
+
+func ask(t *testing.T, r *routestest.Rig, path, id, more string) (int, string) {
+	t.Helper()
+	return r.Post(path, `{"queue_id":"`+id+`"`+more+`}`, "")
+}
+
+// fetch asks until a job is no longer processing.
+func fetch(t *testing.T, r *routestest.Rig, id, more string) (int, string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		status, answer := ask(t, r, "/song/retrieve", id, more)
+		if answer != "processing" || time.Now().After(end) {
+			return status, answer
+		}
+	}
+}
+
+const thousand = 1_000_000_000_000
+
+// "I queued a song, fetched it twice, and deleted it with the third."
+func TestAJobIsSoldMadeAndFetched(t *testing.T) {
+	t.Parallel()
+	r := startSongs(t, &studio{})
+	status, id := r.Post("/song/queue", `{}`, "")
+	if status != http.StatusOK || len(id) != 36 {
+		t.Fatal(status, id)
+	}
+	wantBalance(t, r, thousand-1e9)
+	for range 2 {
+		if status, answer := fetch(t, r, id, ""); status != http.StatusOK || answer != melody {
+			t.Fatal(status, answer)
+		}
+	}
+	if status, answer := ask(t, r, "/song/retrieve", id, `,"delete":true`); status != http.StatusOK || answer != melody {
+		t.Fatal(status, answer)
+	}
+	for _, path := range []string{"/song/retrieve", "/song/complete"} {
+		if status, answer := ask(t, r, path, id, ""); status != http.StatusNotFound {
+			t.Error(path, status, answer)
+		}
+	}
+	wantBalance(t, r, thousand-1e9)
+}
+
+// "Its upstream would not have it": nothing is sold, and the answer says why.
+func TestARefusedJobIsNotSold(t *testing.T) {
+	t.Parallel()
+	r := startSongs(t, &studio{submit: func(job.Task) (*job.Submitted, error) {
+		return nil, &job.Refused{Status: 422, Code: "CONTENT_POLICY_VIOLATION", Message: "No."}
+	}})
+	if status, answer := r.Post("/song/queue", `{}`, ""); status != 422 {
+		t.Error(status, answer)
+	}
+	wantBalance(t, r, thousand)
+}
+
+// "It failed while it was made": its price comes back.
+func TestAFailedJobIsGivenBack(t *testing.T) {
+	t.Parallel()
+	r := startSongs(t, &studio{poll: func(job.Task) (*job.Standing, error) {
+		return &job.Standing{Failed: &job.Refused{Status: 500, Code: "INFERENCE_FAILED", Message: "It broke."}}, nil
+	}})
+	_, id := r.Post("/song/queue", `{}`, "")
+	if status, answer := fetch(t, r, id, ""); answer != "failed INFERENCE_FAILED" {
+		t.Error(status, answer)
+	}
+	wantBalance(t, r, thousand)
+}
+
+// "The upstream hung up before it answered": nobody knows, so the job is given back; a
+// repeat with the same key hears the same and sells nothing.
+func TestAnUnknownOutcomeIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := &studio{submit: func(job.Task) (*job.Submitted, error) {
+		return nil, &job.Unknown{Upstream: "u", Err: errors.New("hung up")}
+	}}
+	r := startSongs(t, s)
+	for range 2 {
+		if status, answer := r.Post("/song/queue", `{}`, "k"); status != http.StatusBadGateway ||
+			!strings.Contains(answer, "refunded") {
+			t.Error(status, answer)
+		}
+	}
+	if s.asked != 1 {
+		t.Errorf("the upstream was asked %d times", s.asked)
+	}
+	wantBalance(t, r, thousand)
+}
+
+// "I sent it twice with one key": one job, one charge, one id.
+func TestAKeyedJobIsSoldOnce(t *testing.T) {
+	t.Parallel()
+	s := &studio{}
+	r := startSongs(t, s)
+	_, first := r.Post("/song/queue", `{}`, "k")
+	_, second := r.Post("/song/queue", `{}`, "k")
+	if first != second || len(first) != 36 || s.asked != 1 {
+		t.Error(first, second, s.asked)
+	}
+	wantBalance(t, r, thousand-1e9)
+}
+
+// "The adapter panicked": that is an outcome that nobody knows.
+func TestAPanicAtSubmissionIsGivenBack(t *testing.T) {
+	t.Parallel()
+	r := startSongs(t, &studio{submit: func(job.Task) (*job.Submitted, error) { panic("no") }})
+	if status, answer := r.Post("/song/queue", `{}`, ""); status != http.StatusBadGateway {
+		t.Error(status, answer)
+	}
+	wantBalance(t, r, thousand)
+}
+
+// "My script queued too many": what is beyond the limit is refused and not paid.
+func TestAnAccountHasOnlySoManyJobs(t *testing.T) {
+	t.Parallel()
+	r := startSongs(t, &studio{poll: func(job.Task) (*job.Standing, error) { return &job.Standing{Progress: -1}, nil }})
+	ids := map[string]bool{}
+	for range 3 {
+		status, id := r.Post("/song/queue", `{}`, "")
+		if ids[id] = true; status != http.StatusOK {
+			t.Fatal(status, id)
+		}
+	}
+	if status, answer := r.Post("/song/queue", `{}`, ""); status != http.StatusTooManyRequests {
+		t.Error(status, answer)
+	}
+	wantBalance(t, r, thousand-3e9)
+	// Released before they are made: their upstream confirms that it charges nothing.
+	for id := range ids {
+		if status, answer := ask(t, r, "/song/complete", id, ""); status != http.StatusOK || answer != "released" {
+			t.Error(status, answer)
+		}
+	}
+	wantBalance(t, r, thousand)
+}
+
+// "I tried ids of others, and of nothing."
+func TestJobsOfOthersAreUnknown(t *testing.T) {
+	t.Parallel()
+	r := startSongs(t, &studio{})
+	_, id := r.Post("/song/queue", `{}`, "")
+	stranger := r.Stranger(t)
+	if status, answer := r.PostAs(stranger, "/song/retrieve", `{"queue_id":"`+id+`"}`); status != http.StatusNotFound {
+		t.Error(status, answer)
+	}
+	for _, id := range []string{"", "x", strings.ToUpper(id), strings.Repeat("0", 36), id + "0", "' OR 1=1"} {
+		if status, answer := ask(t, r, "/song/retrieve", id, ""); status != http.StatusNotFound {
+			t.Error(id, status, answer)
+		}
+	}
+}
