@@ -65,7 +65,7 @@ var dialects = []dialect{
 	},
 	{
 		name: "native", key: bearer, draws: true, speaks: true, hears: true, composes: true, films: true,
-		jobs: []string{"brand", "idempotent"},
+		jobs: []string{"idempotent"},
 	},
 	{name: "sdapi", key: bearer, draws: true},
 	{name: "stability", key: bearer, draws: true},

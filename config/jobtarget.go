@@ -12,7 +12,6 @@ import (
 // order say what an app calls it, and behind a colon how it writes it; an empty text
 // leaves the field out.
 var jobOptions = map[string]jobOption{
-	"brand": {regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,31}$`), "expected 1 to 32 letters and digits, such as svc"},
 	"idempotent": {regexp.MustCompile(`^(?:true|false)$`),
 		"expected true, where the upstream takes an order once for one Idempotency-Key, or false"},
 	"output_format": {regexp.MustCompile(`^[a-z0-9]+(?:_[a-z0-9]+){0,3}$`), "expected a name such as mp3_44100_128"},

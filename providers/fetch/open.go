@@ -59,6 +59,7 @@ func (c *Client) Open(ctx context.Context, rawURL string, most int64) (io.ReadCl
 	case encoding != "" && encoding != "identity":
 		return nil, "", b.fail(&Error{Reason: Unwanted})
 	}
+	b.silent.Stop()
 	return b, resp.Header.Get("Content-Type"), nil
 }
 
@@ -84,6 +85,7 @@ func (b *opened) Read(p []byte) (int, error) {
 	}
 	b.silent.Reset(b.limit)
 	n, err := b.body.Read(p)
+	b.silent.Stop() // how long the reader takes is not the server's doing
 	if b.left -= int64(n); b.left < 0 {
 		n, err = 0, &Error{Reason: TooLarge}
 	}
