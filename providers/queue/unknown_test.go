@@ -66,11 +66,11 @@ func TestOnlyWhatWasNotTakenIsOrderedElsewhere(t *testing.T) {
 			} else if no := refused(t, err); no.Status != c.status {
 				t.Errorf("refused with %d %s; expected %d", no.Status, no.Code, c.status)
 			}
-			// The second upstream does not see the directive of the first.
 			g.targets[0].Breaker.Succeeded()
 			to := g.targetAt(&doors[1], queue.Music, second.base+doors[1].path, nil)
 			to.Priority = 1
 			s, err := g.Submit(context.Background(), task(order(queue.Music, c.directive)))
+			second.sim.WaitIdle(5 * time.Second)
 			took := len(second.sim.Orders())
 			if (s != nil || len(second.sim.Last()) > 0) != c.elsewhere {
 				t.Errorf("another upstream was asked %d times, took %d: %v", len(second.sim.Last()), took, err)
