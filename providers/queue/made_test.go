@@ -131,7 +131,7 @@ func TestUpstreamsAreToldWhereToReport(t *testing.T) {
 		g.target(&doors[i], queue.Music, nil)
 		g.submit(order(queue.Music, "think_ms=100000"))
 		found := false
-		for _, r := range g.sim.Last() {
+		for _, r := range g.last() {
 			found = found || strings.Contains(r.Head+string(r.Body), "jobs")
 		}
 		if !found {
@@ -152,7 +152,7 @@ func TestAppsAreAskedInTheirOwnTerms(t *testing.T) {
 		t.Fatal(no)
 	}
 	job, _ := g.submit(o)
-	sent := string(g.sim.Last()[0].Body)
+	sent := string(g.last()[0].Body)
 	want := `{"audio_setting":{"format":"mp3","rate":44100},"lyrics":"la la","music_length_ms":4000,` +
 		`"prompt":"a song of the sea [[sim polls=0]]","steps":50}`
 	if sent != want {

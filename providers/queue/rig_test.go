@@ -167,6 +167,15 @@ func read(t testing.TB, body io.ReadCloser) []byte {
 	return b
 }
 
+// last are the requests that the simulated upstream has seen, once it has written down all.
+func (g *rig) last() []upstream.Received {
+	g.t.Helper()
+	if !g.sim.WaitIdle(10 * time.Second) {
+		g.t.Fatal("the upstream is still answering")
+	}
+	return g.sim.Last()
+}
+
 // each runs a test for every dialect and kind that it makes.
 func each(t *testing.T, f func(t *testing.T, g *rig, d *door, kind queue.Kind)) {
 	t.Helper()
