@@ -22,6 +22,8 @@ func testEnv(name string) (string, bool) {
 		"GEMINI_API_KEY":    "gemini",
 		"BEDROCK_API_KEY":   "bedrock",
 
+		"ELEVENLABS_API_KEY": "labs",
+
 		"AWS_ACCESS_KEY_ID":     "AKIDEXAMPLE",
 		"AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI",
 		"FAL_KEY":               "fal-1",
@@ -31,6 +33,8 @@ func testEnv(name string) (string, bool) {
 		"NUMBER":            "4096",
 		"POSTGRES_PASSWORD": "postgres",
 		"REDIS_PASSWORD":    "redis",
+
+		"REPLICATE_API_TOKEN": "replicate-1",
 	}[name]
 	return v, ok
 }

@@ -1,8 +1,9 @@
 // Package upstream is a simulated model server for tests, demonstrations and
 // measurements. It speaks OpenAI chat completions, embeddings and models, and
-// OpenAI's responses, Anthropic messages, Google's generateContent, and five kinds of image upstream (painting.go), with true
-// wire formats, and it can misbehave in every
-// way a real upstream does: slow, cut, malformed, silent, wrong about usage.
+// OpenAI's responses, Anthropic messages, Google's generateContent, five kinds of
+// image upstream (painting.go), and four that take jobs for music and videos
+// (jobs.go), with true wire formats, and it can misbehave in every way a real
+// upstream does: slow, cut, malformed, silent, wrong about usage.
 //
 // What it does with a request is a Scenario: keys set for the whole server, by
 // model name suffix (`sim-chat@slow`), by the X-Sim header, or, since gateways
