@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/url"
 	"strings"
@@ -108,11 +109,19 @@ type Result struct {
 
 // bytes is nil for what is too long to be kept.
 func (r *Result) bytes() []byte {
-	b, err := json.Marshal(r)
-	if err != nil || len(b) > maxResult {
+	return kept(r)
+}
+
+// kept is what is kept of a job as JSON; nil for what is too long. Ampersands stay as they
+// are: addresses are full of them.
+func kept(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil || b.Len() > maxResult {
 		return nil
 	}
-	return b
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // Target is one upstream that serves a model of media. Immutable.

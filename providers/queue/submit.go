@@ -104,8 +104,8 @@ func (w *work) outcome(t *Task) (*Submitted, error) {
 	case w.taken != nil:
 		terms := w.to.Dialect.Terms(w.to)
 		w.taken.Handle.Kind, w.taken.Handle.Since = w.order.Kind, time.Now().Unix()
-		handle, err := json.Marshal(&w.taken.Handle)
-		if err != nil || len(handle) > maxResult {
+		handle := kept(&w.taken.Handle)
+		if handle == nil {
 			return nil, w.unknown(errors.New("the upstream's handle is too long"))
 		}
 		return &Submitted{Upstream: w.to.Upstream, Target: w.to.Model, Handle: handle, Again: terms.Idempotent,
