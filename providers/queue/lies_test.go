@@ -50,6 +50,10 @@ func TestWhatIsNotUnderstoodIsNotDone(t *testing.T) {
 		if at, err := g.Poll(context.Background(), job); err != nil || at.Done || at.Retry != 7*time.Second {
 			t.Error(at, err)
 		}
+		job, _ = g.submit(order(kind, "at=status status=429 retry_after=999999999"))
+		if at, err := g.Poll(context.Background(), job); err != nil || at.Retry > 10*time.Minute {
+			t.Error(at, err)
+		}
 	})
 }
 
