@@ -15,8 +15,9 @@ var jobOptions = map[string]jobOption{
 	"idempotent": {regexp.MustCompile(`^(?:true|false)$`),
 		"expected true, where the upstream takes an order once for one Idempotency-Key, or false"},
 	"output_format": {regexp.MustCompile(`^[a-z0-9]+(?:_[a-z0-9]+){0,3}$`), "expected a name such as mp3_44100_128"},
-	"output":        {regexp.MustCompile(`^[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+){0,7}$`), "expected a path such as audio.url"},
-	"extra":         {nil, "expected a JSON object of at most 4096 bytes"},
+	"output": {regexp.MustCompile(`^[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+){0,7}$`),
+		"expected a path such as audio.url"},
+	"extra": {nil, "expected a JSON object of at most 4096 bytes"},
 }
 
 // jobOption is what an option's text must be; without form it is a JSON object.

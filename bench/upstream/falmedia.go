@@ -136,7 +136,8 @@ func (c *conn) falOutput(x *exchange, o *order) (int, bool, error) {
 			`it contained material flagged by a content checker.","type":"content_policy_violation"}]}`)
 	case o.Failed, o.Cancelled:
 		c.extra = append(c.extra, [2]string{"x-fal-error-type", "runner_disconnected"})
-		return c.sayJob(x, 503, `{"detail":"Runner worker-9.internal.simulated disconnected","error_type":"runner_disconnected"}`)
+		return c.sayJob(x, 503, `{"detail":"Runner worker-9.internal.simulated disconnected",`+
+			`"error_type":"runner_disconnected"}`)
 	case !o.Made:
 		return c.sayJob(x, 400, `{"detail":"Request is still in progress"}`)
 	}

@@ -121,7 +121,8 @@ func (c *conn) nativeStatus(x *exchange, o *order) (int, bool, error) {
 		if o.sc.Kind == "policy" {
 			return c.sayJob(x, 422, `{"error":"Content policy violation","suggested_prompt":"a kind song"}`)
 		}
-		return c.sayJob(x, 200, said("failed")+`,"error":"failed on gpu-3.internal.simulated","error_code":"INFERENCE_FAILED"}`)
+		return c.sayJob(x, 200, said("failed")+
+			`,"error":"failed on gpu-3.internal.simulated","error_code":"INFERENCE_FAILED"}`)
 	case jobOdd:
 		return c.sayJob(x, 200, said("reconsidering")+`}`)
 	}

@@ -95,7 +95,6 @@ type Handle struct {
 	// Link is where the result will be, if the upstream has said so already; it is fetched
 	// without t's credentials, as all links are.
 	Link  string `json:"link,omitempty"`
-	Kind  Kind   `json:"kind,omitempty"`
 	Since int64  `json:"since,omitempty"` // Unix seconds when the upstream took the job
 }
 

@@ -122,8 +122,8 @@ func task(o *queue.Order) queue.Task {
 	if err != nil {
 		panic(err)
 	}
-	return queue.Task{ID: fmt.Sprintf("0190e2c4-7b1e-7000-8000-%012d", ids.Add(1)), Kind: string(o.Kind), Model: "m", Order: text,
-		Account: account}
+	return queue.Task{ID: fmt.Sprintf("0190e2c4-7b1e-7000-8000-%012d", ids.Add(1)), Kind: string(o.Kind), Model: "m",
+		Order: text, Account: account}
 }
 
 // submit hands an order over that is taken, and gives the task that asks after it.

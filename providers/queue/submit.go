@@ -103,7 +103,7 @@ func (w *work) outcome(t *Task) (*Submitted, error) {
 	switch {
 	case w.taken != nil:
 		terms := w.to.Dialect.Terms(w.to)
-		w.taken.Handle.Kind, w.taken.Handle.Since = w.order.Kind, time.Now().Unix()
+		w.taken.Handle.Since = time.Now().Unix()
 		handle := kept(&w.taken.Handle)
 		if handle == nil {
 			return nil, w.unknown(errors.New("the upstream's handle is too long"))
