@@ -142,7 +142,8 @@ func (c *Call) noRoom(err error) *Error {
 
 // refusedJob is an upstream's refusal as its client hears it at queue time.
 func refusedJob(no *job.Refused, paid bool) *Error {
-	e := &Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: no.RetryAfter}
+	e := &Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: no.RetryAfter,
+		Suggestion: no.Suggestion}
 	if e.Status < 400 || e.Status > 599 {
 		e.Status = 502
 	}
