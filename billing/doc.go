@@ -26,6 +26,10 @@
 // beside the journal or in Redis; [Hold.SettleKept] charges exactly those whose
 // answer it keeps, also across a crash.
 //
+// [Ledger.Jobs] are orders that outlive their requests. One is charged if and only
+// if its row is in the store, and given back if and only if it failed and was
+// charged, in the currencies that paid it (jobs.go).
+//
 // What a request cost beyond what could be charged is debt of its account
 // (debt.go): outside of balances, limits and usage, paid before anything else.
 //

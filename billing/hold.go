@@ -304,13 +304,19 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 }
 
 // Void ends the hold without a charge. One whose job is there all the same is settled
-// as it was prepared: whoever drives the job goes on with it.
+// as it was prepared: whoever drives the job goes on with it. What is not known when the
+// ledger is closed the next start decides.
 func (h *Hold) Void(now window.Instant) {
-	if h.prepared != nil && h.Open() && h.ledger.sold(h) {
-		s := *h.prepared
-		s.Now = now
-		h.Settle(s)
-		return
+	undecided := false
+	if h.prepared != nil && h.Open() {
+		sold, err := h.ledger.sold(h)
+		if sold {
+			s := *h.prepared
+			s.Now = now
+			h.Settle(s)
+			return
+		}
+		undecided = err != nil
 	}
 	if !h.state.CompareAndSwap(holdOpen, holdVoided) {
 		h.again()
@@ -323,7 +329,10 @@ func (h *Hold) Void(now window.Instant) {
 	a.giveBack(h)
 	h.resolve(a, now.Mono, 0, 0)
 	rec := journal.Record{Kind: journal.Void, TimeNs: l.written(now), Hold: h.id, Account: a.no}
-	err := l.journal.Append(&rec, -held)
+	var err error
+	if !undecided {
+		err = l.journal.Append(&rec, -held)
+	}
 	if a.owes() {
 		a.pay(now)
 	}

@@ -103,11 +103,10 @@ func (j *Jobs) DropJob(row *store.JobRow) (gone bool, err error) {
 
 // sold waits until it is known whether the job of a hold was sold, or the ledger is
 // closed.
-func (l *Ledger) sold(h *Hold) bool {
+func (l *Ledger) sold(h *Hold) (sold bool, err error) {
 	for {
-		sold, err := l.store.JobSold(l.NodeNo(), h.id)
-		if err == nil || l.closing.Load() {
-			return sold && err == nil
+		if sold, err = l.store.JobSold(l.NodeNo(), h.id); err == nil || l.closing.Load() {
+			return sold, err
 		}
 		time.Sleep(decideEvery)
 	}

@@ -290,6 +290,35 @@ func TestKeyedJobIsChargedAlsoWhereItsAnswerIsNotKept(t *testing.T) {
 	next.recount()
 }
 
+// "The gateway was stopped while the store was away, and the job was free."
+func TestWhatIsNotKnownAtTheEndTheNextStartDecides(t *testing.T) {
+	flaky := &flakyStore{}
+	f := openLedger(t, func(o *Options) {
+		o.wrapStore = func(s store.Store) store.Store {
+			flaky.Store = s
+			return flaky
+		}
+	})
+	f.account("a", 10*usd)
+	k, secret := f.key("a")
+	h, row := sold(t, k, "j", usd)
+	flaky.mu.Lock()
+	flaky.broken = 2
+	flaky.mu.Unlock()
+	f.closing.Store(true)
+	if gone, err := f.Jobs().DropJob(row); gone || err == nil {
+		t.Errorf("dropped: %t (%v)", gone, err)
+	}
+	h.Void(f.clock.at())
+	h.Reset()
+	f.closing.Store(false)
+	f.reopen()
+	if got := purse(f.find(secret)); got != (money.Parts{0, 0, 9 * usd}) {
+		t.Errorf("the account has %v", got)
+	}
+	f.recount()
+}
+
 // flakyStore loses answers about jobs.
 type flakyStore struct {
 	store.Store
@@ -321,6 +350,14 @@ func (s *flakyStore) AddJob(r *store.JobRow, since int64) (found *store.JobRow, 
 		return err
 	})
 	return found, err
+}
+
+func (s *flakyStore) JobSold(node uint32, hold uint64) (sold bool, err error) {
+	err = s.fails(func() error {
+		sold, err = s.Store.JobSold(node, hold)
+		return err
+	})
+	return sold, err
 }
 
 func (s *flakyStore) DropJob(r *store.JobRow) (gone bool, err error) {

@@ -194,6 +194,7 @@ CREATE UNIQUE INDEX job_hold ON job(node, hold);
 CREATE UNIQUE INDEX job_request ON job(account, request);
 CREATE INDEX job_account ON job(account, created_us);
 CREATE INDEX job_left ON job(owner) WHERE ` + jobLeft + `;
+CREATE INDEX job_counts ON job(account, state, media_type, media_bytes) WHERE ` + jobLeft + `;
 CREATE INDEX job_due ON job(created_us) WHERE ` + jobDue + `;
 CREATE INDEX job_model ON job(model, ended_us) WHERE state = 4;
 CREATE INDEX job_ended ON job(ended_us) WHERE state >= 4;
