@@ -14,7 +14,8 @@ import (
 
 func jobCommand() *cobra.Command {
 	f := &operatorFlags{}
-	cmd := &cobra.Command{Use: "job", Short: "List and refund music and videos that were ordered, also beside a running server"}
+	cmd := &cobra.Command{Use: "job",
+		Short: "List and refund music and videos that were ordered, also beside a running server"}
 	cmd.AddCommand(f.listJobs(), f.showJob(), f.refundJob())
 	return f.register(cmd)
 }
