@@ -22,6 +22,7 @@ type dialect struct {
 	draws      bool // serves models of pictures
 	responses  bool // may take POST /responses
 	speaks     bool // serves models of type tts
+	clones     bool // takes the voice of a sample
 	composes   bool // serves models of type music
 	films      bool // serves models of type video
 	hears      bool // serves models of type asr
@@ -64,7 +65,7 @@ var dialects = []dialect{
 		options: map[string][]string{"thinking": {"adaptive", "budget", "none"}},
 	},
 	{
-		name: "native", key: bearer, draws: true, speaks: true, hears: true, composes: true, films: true,
+		name: "native", key: bearer, draws: true, speaks: true, clones: true, hears: true, composes: true, films: true,
 		jobs: []string{"idempotent"},
 	},
 	{name: "sdapi", key: bearer, draws: true},
@@ -77,7 +78,7 @@ var dialects = []dialect{
 	},
 	{
 		name: "elevenlabs", key: carrier{header: "xi-api-key"}, endpoints: []string{"/text-to-speech", "/speech-to-text", "/music"},
-		speaks: true, hears: true, composes: true, jobs: []string{"output_format", "lyrics"},
+		speaks: true, clones: true, hears: true, composes: true, jobs: []string{"output_format", "lyrics"},
 	},
 	{name: "whisper", key: bearer, endpoints: []string{"/inference"}, hears: true},
 }

@@ -178,7 +178,7 @@ func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
 	for _, name := range []string{"sim-chat-small", "sim-chat-large", "sim-claude", "sim-gemini", "sim-responses", "sim-azure",
 		"sim-bedrock", "sim-bedrock-claude", "sim-vertex", "sim-vertex-claude", "sim-failover", "sim-embed",
 		"gpt-4o", "gpt-4o-mini", "text-embedding-3-small", "sim-image", "gpt-image-1", "sim-edit", "sim-upscale",
-		"sim-cutout", "sim-music", "sim-music-effects", "sim-music-voice"} {
+		"sim-cutout", "sim-music", "sim-music-effects", "sim-music-voice", "sim-speech", "sim-speech-clone", "tts-1"} {
 		if !names[name] {
 			t.Errorf("nothing is called %s", name)
 		}

@@ -118,7 +118,7 @@ func (c *VoiceCloning) defaults() {
 	c.Mode, c.MinSampleSeconds, c.Retention = "persistent", defaultSampleLength, defaultRetention
 }
 
-func (s *Speech) check(v *validator, path string, _ *Model) {
+func (s *Speech) check(v *validator, path string, m *Model) {
 	s.checkVoices(v, path)
 	formats := path + ".supported_formats"
 	for i, f := range s.Formats {
@@ -135,7 +135,7 @@ func (s *Speech) check(v *validator, path string, _ *Model) {
 	}
 	whole(v, path+".input_characters", s.InputCharacters, 1, maxSpeechCharacters)
 	v.languages(path+".capabilities.languages", s.Capabilities.Languages)
-	s.checkCloning(v, path+".voice_cloning")
+	s.checkCloning(v, path+".voice_cloning", m)
 	v.speechPrice(path+".price", s.Price)
 }
 
@@ -190,10 +190,14 @@ func (v *validator) languages(path string, list []string) {
 	}
 }
 
-func (s *Speech) checkCloning(v *validator, path string) {
+func (s *Speech) checkCloning(v *validator, path string, m *Model) {
 	c := s.VoiceCloning
 	if c == nil {
 		return
+	}
+	if !slices.ContainsFunc(m.Targets, func(t Target) bool { return v.clones(t.Upstream) }) {
+		v.wrong(path, "no target of the model takes samples; expected one whose upstream speaks %s",
+			choice(dialectsThat(func(d *dialect) bool { return d.clones })))
 	}
 	v.oneOf(path+".mode", c.Mode, cloningModes...)
 	for i, f := range c.AcceptedFormats {
@@ -211,6 +215,16 @@ func (s *Speech) checkCloning(v *validator, path string) {
 	} else {
 		v.each(path+".price", *c.Price)
 	}
+}
+
+// clones says that an upstream may take the voice of a sample.
+func (v *validator) clones(upstream string) bool {
+	i := slices.IndexFunc(v.c.Upstreams, func(u Upstream) bool { return u.Name == upstream })
+	if i < 0 {
+		return true // which is reported elsewhere
+	}
+	d, known := v.c.Upstreams[i].speaks()
+	return !known || d.clones
 }
 
 func (v *validator) speechPrice(path string, p *SpeechPrice) {

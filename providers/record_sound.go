@@ -23,8 +23,9 @@ var soundTypes = map[string]capability{
 func sounding(t *Target, options map[string]string) {
 	u := t.Upstream
 	speaks := dialects[u.Config.Spoken()]
+	cloner, _ := speaks.speaker.(audio.Cloner)
 	t.Sound = &audio.Target{
-		Upstream: u.Name, Router: u.Config.Router, Model: t.Name, Speaker: speaks.speaker,
+		Cloner: cloner, Upstream: u.Name, Router: u.Config.Router, Model: t.Name, Speaker: speaks.speaker,
 		Listener: speaks.listens, Proxy: u.Proxy, Total: u.Config.Timeouts.Total, Options: options,
 		Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
 	}

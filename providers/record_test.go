@@ -34,7 +34,7 @@ func recordsOf(t testing.TB, body []byte) []record {
 
 // sampleConfig is the text, embedding and image records of the published sample,
 // written as an operator would.
-const sampleConfig = upstreamsText + `
+const sampleConfig = upstreamsText + `  - { name: n, dialect: native, base_url: "http://127.0.0.1:3/v1" }
 models:
   - id: example-text-small
     name: Example Text Small
@@ -172,7 +172,7 @@ models:
     supported_formats: [wav]
     voice_cloning: { mode: zero_shot, price: 0 }
     price: { input: 50 }
-    targets: [{ upstream: a }]
+    targets: [{ upstream: n }]
 `
 
 // notOurs are the fields of the sample that say what this service cannot do:

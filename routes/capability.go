@@ -11,6 +11,7 @@ import (
 
 	"farebox/billing"
 	"farebox/billing/report"
+	"farebox/billing/store"
 	"farebox/billing/window"
 	"farebox/config"
 	"farebox/providers"
@@ -134,6 +135,9 @@ func (g *Gateway) Audience() Audience { return g.ledger }
 
 // Accounts is Call.Accounts for what has no Call.
 func (g *Gateway) Accounts() Accounts { return g.ledger }
+
+// Voices are the voices that accounts had cloned.
+func (g *Gateway) Voices() store.VoiceStore { return g.ledger.Voices() }
 
 // Slot is where limits and usage of a name of ours are counted.
 func (g *Gateway) Slot(name string) int { return g.ledger.ModelNumber(name) }

@@ -294,8 +294,8 @@ func conformVoices(c *conform) {
 	get(a, "vv_1", 50)
 	get(b, "vv_1", 50)
 	get(a, "vv_1", 110)
-	c.must(c.TouchVoice("vv_1", 60))
-	c.must(c.TouchVoice("vv_1", 30))
+	c.must(c.TouchVoice("vv_1", 60, 0))
+	c.must(c.TouchVoice("vv_1", 30, 500))
 	get(a, "vv_1", 50)
 	for _, account := range []uint32{0, a, b} {
 		list, err := c.Voices(account)

@@ -29,8 +29,8 @@ type VoiceStore interface {
 	Voice(account uint32, id string, nowUs int64) (*VoiceRow, error)
 	// Voices are those of an account, or of all with 0, newest first, without samples.
 	Voices(account uint32) ([]*VoiceRow, error)
-	// TouchVoice notes that a voice was used.
-	TouchVoice(id string, nowUs int64) error
+	// TouchVoice notes that a voice was used, and lets it live until a later time.
+	TouchVoice(id string, nowUs, untilUs int64) error
 	// ExpiredVoices gives voices whose time is over, without samples.
 	ExpiredVoices(nowUs int64, most int) ([]*VoiceRow, error)
 	// DeleteVoice removes a voice.
@@ -99,8 +99,9 @@ func (s *sqlStore) Voices(account uint32) ([]*VoiceRow, error) {
 	return s.voices(sqlVoiceList+"(account = $1 OR $1 = 0) ORDER BY created_us DESC, id", account)
 }
 
-func (s *sqlStore) TouchVoice(id string, nowUs int64) error {
-	_, err := s.affect("UPDATE voice SET used_us = $2 WHERE id = $1 AND used_us < $2", id, nowUs)
+func (s *sqlStore) TouchVoice(id string, nowUs, untilUs int64) error {
+	_, err := s.affect("UPDATE voice SET used_us = $2, expires_us = CASE WHEN expires_us < $3 THEN $3 ELSE expires_us END "+
+		"WHERE id = $1 AND used_us < $2", id, nowUs, untilUs)
 	return err
 }
 

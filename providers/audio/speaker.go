@@ -44,6 +44,7 @@ type Target struct {
 	Model    string // the model's name there
 	Speaker  Speaker
 	Listener Listener
+	Cloner   Cloner // nil: it takes no samples
 	Proxy    *proxy.Endpoint
 	Total    time.Duration     // of all attempts together; 0: no limit
 	Options  map[string]string // as the operator wrote them, checked

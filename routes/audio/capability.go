@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -15,7 +16,9 @@ import (
 // Capability is what main registers.
 type Capability struct {
 	gateway  *routes.Gateway
-	speeches sync.Pool // of *speech
+	speeches sync.Pool    // of *speech
+	catalog  atomic.Value // *providers.Catalog that is being served
+	sweeps   sync.Once
 }
 
 // New makes the capability.
@@ -56,5 +59,8 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any
 		}
 		v.speech = append(v.speech, meters)
 	}
-	return routes.View{Own: v, Headers: [][]byte{v.sound.format, v.sound.took, v.sound.length}}, nil
+	return routes.View{Own: v, Headers: [][]byte{v.sound.format, v.sound.took, v.sound.length}, Serve: func() {
+		of.catalog.Store(catalog)
+		of.sweeps.Do(func() { go of.sweep() })
+	}}, nil
 }

@@ -1,6 +1,7 @@
 package audio
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,6 +29,7 @@ type speech struct {
 	talk       audio.Talk
 	text       []byte // of speech, without escapes
 	characters int64
+	clonedAt   string // the upstream that has the account's own voice; empty: it is none
 	want       billing.Admission
 	onGone     func() (time.Duration, bool)
 }
@@ -61,7 +63,7 @@ func (s *speech) Recycle() {
 	clear(s.text[:cap(s.text)]) // no text stays in memory that others use
 	s.v = routes.Validator{Issues: s.v.Issues[:0]}
 	s.call, s.view, s.spec, s.speech, s.text = nil, nil, nil, audio.Speech{}, s.text[:0]
-	s.characters, s.want = 0, billing.Admission{}
+	s.characters, s.clonedAt, s.want = 0, "", billing.Admission{}
 	s.of.speeches.Put(s)
 }
 
@@ -113,9 +115,13 @@ func (s *speech) CarryOut() (relayed bool, e *routes.Error) {
 	return true, nil
 }
 
-// targets are those that may be asked.
+// targets are those that may be asked: of a voice of the account's own only where it is.
 func (s *speech) targets() []*audio.Target {
-	return providers.SoundTargets(s.call.Model, s.talk.Targets())
+	list := providers.SoundTargets(s.call.Model, s.talk.Targets())
+	if s.clonedAt == "" {
+		return list
+	}
+	return slices.DeleteFunc(list, func(t *audio.Target) bool { return t.Upstream != s.clonedAt })
 }
 
 // bill says that the whole text was sold. The upstream takes its price for all of it once

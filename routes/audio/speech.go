@@ -73,13 +73,23 @@ func speechRows(of *Capability) []routes.Row {
 			Rate: routes.ByModel, Operation: "speech", Rules: routes.Always(speechBook), Offered: offersSpeech,
 			Serve: of.serveSpeech,
 		},
+		{
+			Method: "POST", Path: "/audio/voices", Access: routes.Bearer, Form: routes.FormBody, Limit: mostSample,
+			Rate: routes.ByModel, Operation: "voice_cloning", Rules: routes.Always(voiceBook), Offered: offersVoices,
+			Serve: of.serveVoices,
+		},
 	}
 }
 
-func offersSpeech(cfg *config.Config) bool { return offers(cfg, "tts") }
+func offersSpeech(cfg *config.Config) bool {
+	return slices.ContainsFunc(cfg.Models, func(m config.Model) bool { return m.Type == "tts" })
+}
 
-func offers(cfg *config.Config, typ string) bool {
-	return slices.ContainsFunc(cfg.Models, func(m config.Model) bool { return m.Type == typ })
+func offersVoices(cfg *config.Config) bool {
+	return slices.ContainsFunc(cfg.Models, func(m config.Model) bool {
+		s, speaks := m.Spec.(*config.Speech)
+		return speaks && s.VoiceCloning != nil
+	})
 }
 
 // serveSpeech answers POST /audio/speech.
@@ -325,9 +335,6 @@ func (s *speech) unknownVoice(name string) *routes.Error {
 		Message: "voice: model " + s.call.Model.ID + " has no voice " + received + "; GET " + routes.Prefix +
 			"/models?type=tts lists its voices."})
 }
-
-// useClone takes a voice of the account's own.
-func (s *speech) useClone(name string) *routes.Error { return s.unknownVoice(name) }
 
 // Admit holds what the text costs, to the last character.
 func (s *speech) Admit(again bool) *routes.Error {

@@ -67,6 +67,7 @@ models:
     type: tts
     tier: unlimited
     default_voice: alloy
+    supported_formats: [mp3, wav, pcm]
     price: { input: 100 }
     targets: [{ upstream: openai, model: gone@status=503 }, { upstream: openai, model: there, priority: 1 }]
   - id: free

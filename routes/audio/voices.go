@@ -1,0 +1,288 @@
+package audio
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/billing/money"
+	"farebox/billing/store"
+	"farebox/config"
+	"farebox/providers"
+	"farebox/providers/audio"
+	"farebox/providers/audio/container"
+	"farebox/proxy"
+	"farebox/proxy/scan"
+	"farebox/routes"
+)
+
+const (
+	// maxSample is the largest sample, minutes of any format, and mostSample what a form
+	// with one may have.
+	maxSample = 25 << 20
+	// cloneLimit is how long upstreams may take, and clonePatience what a request takes
+	// beside that.
+	cloneLimit    = 5 * time.Minute
+	clonePatience = time.Minute
+	// noteEvery is how often the use of a voice is written down.
+	noteEvery = time.Hour
+)
+
+func mostSample(*config.Config) int { return maxSample + 64<<10 }
+
+var voiceBook = routes.NewRulebook(
+	scan.NewShape(scan.Member{Name: "file"}, scan.Member{Name: "model"}),
+	map[string]*routes.Rule{
+		"file":  {Kinds: routes.String, Required: true, NonEmpty: true, Format: "binary"},
+		"model": {Kinds: routes.String, Required: true, NonEmpty: true},
+	})
+
+// cloning is one request for a voice (addendum 9.2).
+type cloning struct {
+	of     *Capability
+	call   *routes.Call
+	v      routes.Validator
+	file   []byte
+	model  string
+	spec   *config.VoiceCloning
+	sample audio.Sample
+	made   *audio.Cloning
+	body   []byte
+}
+
+// serveVoices answers POST /audio/voices.
+func (of *Capability) serveVoices(c *routes.Call) *routes.Error {
+	v := &cloning{of: of, call: c}
+	c.Part = v
+	if e := v.read(); e != nil {
+		return e
+	}
+	if e := v.choose(); e != nil {
+		return e
+	}
+	if e := v.listen(); e != nil {
+		return e
+	}
+	return c.Sell(v, routes.Terms{Patience: cloneLimit + clonePatience, Writes: true})
+}
+
+// read reads the form.
+func (v *cloning) read() *routes.Error {
+	parts, e := v.call.ReadForm()
+	if e != nil {
+		return e
+	}
+	seen := map[string]bool{}
+	for i := range parts {
+		p := &parts[i]
+		name := routes.Excerpt([]byte(p.Name))
+		switch {
+		case seen[p.Name]:
+			v.v.Add(routes.Issue{Code: "custom", Named: name, Message: name + ": is given more than once."})
+		case p.Name == "file" && p.IsFile:
+			v.file = p.Content
+		case p.Name == "model" && !p.IsFile:
+			v.model = string(p.Content)
+		case p.Name == "file":
+			v.v.Add(routes.Issue{Code: "invalid_type", Path: "file", Expected: "file", Received: "string",
+				Message: "file: expected a file with a filename, received a field."})
+		default:
+			v.v.Add(routes.Issue{Code: "unrecognized_keys", Named: name, Message: name + ": is not accepted by this endpoint."})
+		}
+		seen[p.Name] = true
+	}
+	if !seen["file"] {
+		v.v.Missing("file", "file", "is required.")
+	}
+	if v.model == "" {
+		v.v.Missing("model", "string", "is required.")
+	}
+	if len(v.file) > maxSample {
+		return &routes.Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Uncounted: true,
+			Message: "The sample is too large; at most " + config.Size(maxSample).String() + " are taken."}
+	}
+	return nil
+}
+
+// choose finds the model, which must take samples.
+func (v *cloning) choose() *routes.Error {
+	if v.model == "" {
+		return routes.Invalid(v.v.Issues...)
+	}
+	model, match := v.call.Catalog().Resolve([]byte(v.model), "tts")
+	if e := v.call.UseModel([]byte(v.model), model, match, v.v.Issues); e != nil {
+		return e
+	}
+	if v.spec = model.Config.Spec.(*config.Speech).VoiceCloning; v.spec == nil {
+		return routes.Unsupported("model", "Model "+model.ID+" does not clone voices.")
+	}
+	return nil
+}
+
+// listen says what the sample is by its bytes, whatever its name says.
+func (v *cloning) listen() *routes.Error {
+	wrong := func(text string) *routes.Error {
+		return routes.Invalid(routes.Issue{Code: "custom", Path: "file", Message: "file: " + text})
+	}
+	sound, err := container.Read(v.file)
+	switch {
+	case err != nil:
+		return wrong(err.Error() + ".")
+	case !slices.Contains(v.spec.AcceptedFormats, sound.Format):
+		return wrong("model " + v.call.Model.ID + " takes samples as " + strings.Join(v.spec.AcceptedFormats, ", ") + ", not " +
+			sound.Format + ".")
+	case sound.Codec == "":
+		return wrong("the file has no sound.")
+	case sound.Length < time.Duration(v.spec.MinSampleSeconds)*time.Second:
+		return wrong("the sample must be at least " + strconv.FormatInt(v.spec.MinSampleSeconds, 10) + " seconds long, is " +
+			strconv.FormatFloat(sound.Length.Seconds(), 'f', 1, 64) + ".")
+	}
+	kind := containerTypes[sound.Format]
+	v.sample = audio.Sample{Model: v.call.Model.ID, File: v.file, Name: "sample." + kind[0], Type: kind[1]}
+	return nil
+}
+
+func (v *cloning) lines() (l money.Lines) {
+	l.Add(money.VoiceClones, 1, money.Pico(*v.spec.Price))
+	return l
+}
+
+// Admit holds the fee.
+func (v *cloning) Admit(again bool) *routes.Error {
+	if again {
+		return v.call.AdmitAgain(1)
+	}
+	lines := v.lines()
+	full := lines.Cost()
+	want := billing.Admission{Hold: full, Min: full, Requests: 1}
+	if d := v.call.Admit(&want); d.Code != billing.Admitted {
+		return v.call.Denied(&d)
+	}
+	return nil
+}
+
+// CarryOut has the voice cloned, whether or not its client stays, and keeps it.
+func (v *cloning) CarryOut() (relayed bool, _ *routes.Error) {
+	c, voices := v.call, v.of.gateway.Voices()
+	account := c.Key.Account.No()
+	if list, err := voices.Voices(account); err != nil {
+		return false, voicesAway()
+	} else if len(list) >= store.MaxVoices {
+		return false, manyVoices()
+	}
+	id := newVoice()
+	v.sample.Label = "farebox " + id[len(config.VoiceHandle):][:8]
+	v.made = &audio.Cloning{Proxy: c.Proxy(), Sample: &v.sample, ID: c.ID[:], Limit: cloneLimit}
+	v.made.Do(providers.SoundTargets(c.Model, nil), c.Key.Account.Number())
+	c.Attempts, c.Tried = v.made.Attempts, v.made.Tried
+	if v.made.By != nil {
+		c.Upstream, c.Router = v.made.By.Upstream, v.made.By.Router
+	}
+	if v.made.Voice == "" {
+		return false, v.failed()
+	}
+	now := time.Now()
+	row := &store.VoiceRow{ID: id, Account: account, Model: c.Model.ID, Upstream: v.made.By.Upstream, Voice: v.made.Voice,
+		CreatedUs: now.UnixMicro(), UsedUs: now.UnixMicro(), ExpiresUs: now.Add(v.spec.Retention).UnixMicro()}
+	if err := voices.AddVoice(row); err != nil {
+		audio.Forget(c.Proxy(), v.made.By, v.made.Voice)
+		if errors.Is(err, store.ErrManyVoices) {
+			return false, manyVoices()
+		}
+		c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("a cloned voice could not be kept")
+		return false, voicesAway()
+	}
+	lines := v.lines()
+	c.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Status: 200}
+	v.body = routes.AppendString([]byte(`{"id":`), id)
+	v.body = append(routes.AppendString(append(v.body, `,"model":`...), c.Model.ID), '}')
+	return false, nil
+}
+
+// newVoice is a handle that nobody guesses.
+func newVoice() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return config.VoiceHandle + hex.EncodeToString(b[:])
+}
+
+func voicesAway() *routes.Error {
+	return &routes.Error{Status: 503, RetryAfter: routes.RetrySoon,
+		Message: "Voices cannot be read or kept at the moment; nothing was charged. Please retry."}
+}
+
+func manyVoices() *routes.Error {
+	text := "This account has " + strconv.Itoa(store.MaxVoices) + " cloned voices, which is the most; they expire with time."
+	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text, RetryAfter: time.Hour}
+}
+
+// failed is the answer when nobody took the voice.
+func (v *cloning) failed() *routes.Error {
+	c := v.call
+	if v.made.Cause != proxy.None {
+		c.Cause = v.made.Cause.String()
+		return c.Unreachable(&proxy.Result{Cause: v.made.Cause})
+	}
+	c.Cause = "upstream_status"
+	no := &v.made.Failure
+	e := &routes.Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: no.RetryAfter}
+	switch {
+	case e.Status == 400:
+		e.RequestID = true
+	case e.Status == 429 && e.RetryAfter == 0:
+		e.RetryAfter = routes.OverloadRetry
+	}
+	return e
+}
+
+// KeepAnswer keeps the answer for a repeat.
+func (v *cloning) KeepAnswer() { v.call.Keep(routes.JSONType, v.body) }
+
+// Respond makes the handle the response.
+func (v *cloning) Respond() { _ = v.call.WriteJSON(v.body) }
+
+// Close is routes.Part: nothing was taken from others.
+func (v *cloning) Close() {}
+
+// Observe counts nothing: the sale does.
+func (v *cloning) Observe(time.Duration) {}
+
+// Log says what was charged.
+func (v *cloning) Log(e *zerolog.Event) *zerolog.Event {
+	if v.call.Settled {
+		e = e.Str("charged_usd", v.call.Charged.String())
+	}
+	return e
+}
+
+// Recycle does nothing: it is not used again.
+func (v *cloning) Recycle() {}
+
+// useClone takes a voice of the account's own. One of another account is as unknown as
+// one that never was.
+func (s *speech) useClone(name string) *routes.Error {
+	now := time.UnixMicro(s.call.StartNs / 1000)
+	voices := s.of.gateway.Voices()
+	row, err := voices.Voice(s.call.Key.Account.No(), name, now.UnixMicro())
+	switch {
+	case errors.Is(err, store.ErrNoRow) || err == nil && row.Model != s.call.Model.ID || s.spec.VoiceCloning == nil:
+		return s.unknownVoice(name)
+	case err != nil:
+		return voicesAway()
+	}
+	s.speech.Voice, s.speech.Cloned, s.clonedAt = row.Voice, true, row.Upstream
+	if s.spec.VoiceCloning.Mode == "persistent" && now.Sub(time.UnixMicro(row.UsedUs)) > noteEvery {
+		until := now.Add(s.spec.VoiceCloning.Retention)
+		if err := voices.TouchVoice(row.ID, now.UnixMicro(), until.UnixMicro()); err != nil {
+			return voicesAway()
+		}
+	}
+	return nil
+}

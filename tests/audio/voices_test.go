@@ -1,0 +1,157 @@
+package audio
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"farebox/bench/upstream"
+	"farebox/bench/upstream/sound"
+	"farebox/tests/rig"
+)
+
+const voicesConfig = `
+log: { level: info, format: json, sample_above: 0 }
+billing: { minimum_balance: 0 }
+limits: { failed_requests: { count: 0 } }
+upstreams:
+  - { name: labs, dialect: elevenlabs, base_url: "%[1]s", key: k, breaker: { failures: 0 } }
+  - { name: native, dialect: native, base_url: "%[1]s", breaker: { failures: 0 } }
+models:
+  - id: mimic
+    type: tts
+    tier: unlimited
+    voices: [Aurora]
+    supported_formats: [mp3]
+    voice_cloning: { accepted_formats: [wav, mp3], price: 0.5 }
+    price: { input: 100 }
+    targets: [{ upstream: labs }]
+  - id: other
+    type: tts
+    tier: unlimited
+    voices: [Aurora]
+    voice_cloning: { mode: zero_shot, price: 0.5 }
+    price: { input: 100 }
+    targets: [{ upstream: native }]
+  - id: plain
+    type: tts
+    tier: unlimited
+    voices: [Aurora]
+    price: { input: 100 }
+    targets: [{ upstream: native }]
+`
+
+func startVoices(t *testing.T) *speechRig {
+	t.Helper()
+	sim := rig.StartUpstream(t, upstream.Options{})
+	g := rig.StartGateway(t, fmt.Sprintf(voicesConfig, sim.URL))
+	return &speechRig{g, sim, g.Key(g.NewAccount("a", "10"))}
+}
+
+// clone posts a sample.
+func (s *speechRig) clone(t *testing.T, key, model string, sample []byte) (status int, id, answer string) {
+	t.Helper()
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	if model != "" {
+		_ = w.WriteField("model", model)
+	}
+	if sample != nil {
+		part, _ := w.CreateFormFile("file", "anything.txt")
+		_, _ = part.Write(sample)
+	}
+	_ = w.Close()
+	req, err := http.NewRequest(http.MethodPost, s.URL+"/audio/voices", &form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", w.FormDataContentType())
+	req.Header.Set("Authorization", "Bearer "+key)
+	res, err := rig.Client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, _ := io.ReadAll(res.Body)
+	var made struct{ ID, Model string }
+	_ = json.Unmarshal(text, &made)
+	if res.StatusCode == 200 && made.Model != model {
+		t.Errorf("the voice is of model %q, not %q", made.Model, model)
+	}
+	return res.StatusCode, made.ID, string(text)
+}
+
+// "Somebody else spoke in my voice." A handle is good for its account and its model, and
+// for everybody else it is as unknown as any.
+func TestVoicesBelongToTheirAccount(t *testing.T) {
+	t.Parallel()
+	s := startVoices(t)
+	stranger := s.Key(s.NewAccount("b", "10"))
+	for _, model := range []string{"mimic", "other"} {
+		status, id, answer := s.clone(t, s.key, model, sound.Bytes("wav", 6*time.Second))
+		if status != 200 || !strings.HasPrefix(id, "vv_") || len(id) != 35 {
+			t.Fatalf("%s: %d %s", model, status, answer)
+		}
+		voice := `,"voice":"` + id + `"`
+		if status, _, answer := s.Post("/audio/speech", s.key, speech(model, "mine", voice)); status != 200 {
+			t.Errorf("%s does not speak in its voice: %d %.300s", model, status, answer)
+		}
+		said := s.sim.Latest(t)
+		if asked := string(said.Body) + said.Head; !strings.Contains(asked, "clone") || strings.Contains(asked, id) {
+			t.Errorf("the upstream is asked for %.300s", asked)
+		}
+		for _, c := range []struct{ key, model string }{{stranger, model}, {s.key, "plain"}, {s.key, map[string]string{"mimic": "other", "other": "mimic"}[model]}} {
+			status, _, answer := s.Post("/audio/speech", c.key, speech(c.model, "not mine", voice))
+			if status != 400 || !strings.Contains(string(answer), "has no voice "+id) {
+				t.Errorf("%s of another is answered %d %.300s", c.model, status, answer)
+			}
+		}
+	}
+	if a := s.Settled(); a["a"].Spent != 2*(500_000_000+4*100_000) || a["b"].Spent != 0 {
+		t.Errorf("two voices and eight characters cost %s, and the stranger %s", a["a"].Spent, a["b"].Spent)
+	}
+}
+
+// A sample is what its bytes are, whatever it is called; nothing is charged for what is
+// refused, here or there.
+func TestSamplesAreJudgedByTheirBytes(t *testing.T) {
+	t.Parallel()
+	s := startVoices(t)
+	short := sound.Bytes("wav", 3*time.Second)
+	liar := sound.Bytes("wav", 3*time.Second)
+	hour := 3600 * 48000 // bytes, as its head says
+	for i := range 4 {
+		liar[40+i], liar[4+i] = byte(hour>>(8*i)), byte((hour+36)>>(8*i))
+	}
+	for _, c := range []struct {
+		what, model string
+		sample      []byte
+		want        string
+	}{
+		{"nothing", "mimic", nil, "file: is required"},
+		{"an empty file", "mimic", []byte{}, "file"},
+		{"no model", "", short, "model: is required"},
+		{"a short one", "mimic", short, "at least 5 seconds"},
+		{"a false head", "mimic", liar, "file"},
+		{"FLAC", "mimic", sound.Bytes("flac", 6*time.Second), "takes samples as wav, mp3, not flac"},
+		{"text", "mimic", []byte("RIFF, he said, and left. It was late."), "file"},
+		{"a model that clones nothing", "plain", sound.Bytes("wav", 6*time.Second), "does not clone"},
+		{"an unknown model", "nobody", sound.Bytes("wav", 6*time.Second), "Unknown model"},
+	} {
+		if status, _, answer := s.clone(t, s.key, c.model, c.sample); status < 400 || status > 422 || !strings.Contains(answer, c.want) {
+			t.Errorf("%s: %d %.300s; want %s", c.what, status, answer, c.want)
+		}
+	}
+	if n := s.sim.Idle(t).Requests; n != 0 {
+		t.Errorf("%d refused samples reached the upstream", n)
+	}
+	if a := s.Settled()["a"]; a.Spent != 0 || a.Held != 0 {
+		t.Errorf("refusals cost %s", a.Spent)
+	}
+}
