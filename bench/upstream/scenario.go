@@ -80,6 +80,7 @@ type Scenario struct {
 	RunOn     bool          // the answer is produced to its end, and its maker paid, when the peer left
 	Wrong     string        // a whole answer with status 200 is no answer: html, text, half, array, bare
 	Echo      string        // the whole content
+	Heard     string        // how many seconds a transcription says that its sound has; none: it does not say
 	Finish    string        // of Google's answers: their finishReason; of responses: failed, content_filter
 	Stray     Count         // so many milliseconds after a whole answer a second one follows, unasked
 }
@@ -173,6 +174,7 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"wrong":      oneOf(func(s *Scenario) *string { return &s.Wrong }, "html", "text", "half", "array", "bare"),
 	"finish":     word(func(s *Scenario) *string { return &s.Finish }),
 	"echo":       word(func(s *Scenario) *string { return &s.Echo }),
+	"heard":      word(func(s *Scenario) *string { return &s.Heard }),
 	"stray":      count(func(s *Scenario) *Count { return &s.Stray }),
 }
 

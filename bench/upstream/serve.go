@@ -64,6 +64,13 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 			return c.refuse(x, false, 400, failure{kind: "invalid_request_error", text: "malformed form"})
 		}
 	}
+	ear, hears := earOf(path)
+	if hears {
+		h, _ := readHeard(c.req.content, c.req.body, ear)
+		// Its directive stands in the words that are said to have gone before.
+		asked = gjson.ParseBytes(fmt.Appendf(nil, `{"prompt":%s,"model":%s}`, quoted(h.field("prompt")),
+			quoted(h.field("model"))))
+	}
 	_, query, _ := strings.Cut(string(c.req.path), "?")
 	service, how, searches := searchOf(path)
 	if searches {
@@ -111,6 +118,8 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		return painter(c, x, p)
 	case speaks:
 		return c.speak(x, path, query, labs)
+	case hears:
+		return c.hear(x, ear)
 	case sc.Status >= 400:
 		return c.refuse(x, anthropic, sc.Status, failureFor(sc, asked.Get("model").Str))
 	}

@@ -1,0 +1,241 @@
+package upstream
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// earOf finds whose form of transcriptions a path has.
+func earOf(path string) (ear string, ok bool) {
+	switch {
+	case strings.HasSuffix(path, "/speech-to-text"):
+		return "elevenlabs", true
+	case strings.HasSuffix(path, "/inference"):
+		return "whisper", true
+	case strings.HasSuffix(path, "/api/v1/audio/transcriptions"):
+		return "native", true
+	case strings.HasSuffix(path, "/audio/transcriptions"):
+		return "openai", true
+	}
+	return "", false
+}
+
+// earFields are what each takes; a file is taken as "file".
+var earFields = map[string][]string{
+	"openai": {"model", "response_format", "language", "prompt", "temperature", "timestamp_granularities[]"},
+	"native": {"model", "response_format", "language", "prompt", "temperature", "timestamps"},
+	"whisper": {
+		"response_format", "language", "prompt", "temperature",
+	},
+	"elevenlabs": {
+		"model_id", "language_code", "temperature", "timestamps_granularity", "tag_audio_events", "diarize",
+	},
+}
+
+// heard is a request for a transcription.
+type heard struct {
+	fields  map[string][]string
+	file    []byte
+	seconds float64 // as a reader of headers measures it
+}
+
+func (h *heard) field(name string) string {
+	if v := h.fields[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// hear answers a request for a transcription: a word for each half a second.
+func (c *conn) hear(x *exchange, ear string) (int, bool, error) {
+	x.endpoint = "transcription"
+	h, no := readHeard(c.req.content, c.req.body, ear)
+	if no == "" && h.seconds <= 0 {
+		no = "Invalid file format. Supported formats: flac, m4a, mp3, mp4, mpeg, mpga, oga, ogg, wav, webm"
+	}
+	switch {
+	case x.sc.Status >= 400:
+		return c.refuse(x, false, x.sc.Status, failureFor(x.sc, h.field("model")))
+	case no != "":
+		return c.refuse(x, false, 400, failure{kind: "invalid_request_error", text: no})
+	}
+	x.units = int64(h.seconds + 0.999)
+	if err := c.pause(x.sc.Think); err != nil {
+		return 0, false, err
+	}
+	return c.sendJSON(x, h.answer(ear, x.sc.Heard))
+}
+
+// readHeard reads the form strictly; no says what is wrong with it.
+func readHeard(content, body []byte, ear string) (h *heard, no string) {
+	h = &heard{fields: map[string][]string{}}
+	media, params, _ := mime.ParseMediaType(string(content))
+	if media != "multipart/form-data" {
+		return h, "expected multipart/form-data"
+	}
+	r := multipart.NewReader(bytes.NewReader(body), params["boundary"])
+	for {
+		part, err := r.NextRawPart()
+		if err == io.EOF {
+			break
+		}
+		b, failed := []byte(nil), err
+		if err == nil {
+			b, failed = io.ReadAll(part)
+		}
+		if failed != nil {
+			return h, "the form cannot be read: " + failed.Error()
+		}
+		name := part.FormName()
+		switch {
+		case name == "file" && part.FileName() != "" && h.file == nil:
+			h.file = b
+		case !slices.Contains(earFields[ear], name) || part.FileName() != "":
+			return h, "unknown field " + name
+		case len(h.fields[name]) > 0 && !strings.HasSuffix(name, "[]"):
+			return h, "duplicate field " + name
+		default:
+			h.fields[name] = append(h.fields[name], string(b))
+		}
+	}
+	format := h.field("response_format")
+	switch {
+	case h.file == nil:
+		return h, "file is missing"
+	case ear == "elevenlabs" && h.field("model_id") == "", (ear == "openai" || ear == "native") && h.field("model") == "":
+		return h, "model is missing"
+	case format != "" && !slices.Contains([]string{"json", "text", "srt", "verbose_json", "vtt"}, format):
+		return h, "response_format is unknown"
+	case len(h.fields["timestamp_granularities[]"]) > 0 && format != "verbose_json":
+		return h, "timestamp_granularities are for verbose_json"
+	}
+	h.seconds = secondsOf(h.file)
+	return h, ""
+}
+
+// part is one of what is heard.
+type part struct {
+	Word  string  `json:"word,omitempty"`
+	Text  string  `json:"text,omitempty"`
+	Char  string  `json:"char,omitempty"`
+	Type  string  `json:"type,omitempty"`
+	Start float64 `json:"start"`
+	End   float64 `json:"end"`
+}
+
+// answer is a transcript in a form. lie is what it says of the length instead of the
+// truth: a number, or none.
+func (h *heard) answer(ear, lie string) []byte {
+	var words, segments, chars, labs []part
+	text := ""
+	for n := 0; n < 400 && (float64(n)/2 < h.seconds || n == 0); n++ {
+		word := fmt.Sprintf("word%d", n)
+		if n%8 == 7 {
+			word += "."
+		}
+		at := float64(n) / 2
+		end := min(at+0.4, h.seconds)
+		if n%8 == 0 {
+			segments = append(segments, part{Start: at})
+		}
+		s := &segments[len(segments)-1]
+		s.Text, s.End = s.Text+" "+word, end
+		if text != "" {
+			labs = append(labs, part{Text: " ", Type: "spacing", Start: at, End: at})
+			text += " "
+		}
+		text += word
+		words = append(words, part{Word: word, Start: at, End: end})
+		labs = append(labs, part{Text: word, Type: "word", Start: at, End: end})
+		for _, c := range word {
+			chars = append(chars, part{Char: string(c), Start: at, End: end})
+		}
+	}
+	o := map[string]any{"text": text}
+	length := any(h.seconds)
+	if lie != "" {
+		length = json.RawMessage(lie)
+	}
+	if n, err := strconv.ParseFloat(lie, 64); lie != "none" && (lie == "" || err == nil) {
+		whole := int64(min(max(n, 0), 1e15))
+		if lie == "" {
+			whole = int64(h.seconds + 0.999)
+		}
+		o["duration"] = length
+		if ear == "openai" {
+			o["usage"] = map[string]any{"type": "duration", "seconds": whole}
+		}
+	}
+	switch verbose := h.field("response_format") == "verbose_json"; {
+	case ear == "native":
+		if h.field("timestamps") == "true" {
+			o["timestamps"] = map[string]any{"word": words, "segment": segments, "char": chars}
+		}
+	case ear == "elevenlabs":
+		delete(o, "duration")
+		if lie != "none" {
+			o["audio_duration_secs"] = length
+		}
+		o["language_code"], o["language_probability"], o["words"] = "eng", 0.98, labs
+	case verbose:
+		list := []any{}
+		for i, s := range segments {
+			list = append(list, map[string]any{"id": i, "seek": i * 400, "start": s.Start, "end": s.End, "text": s.Text,
+				"tokens": []int{50364, 50564}, "temperature": 0, "avg_logprob": -0.25, "compression_ratio": 1.2,
+				"no_speech_prob": 0.01})
+		}
+		o["task"], o["language"], o["segments"] = "transcribe", "english", list
+		if ear == "whisper" || slices.Contains(h.fields["timestamp_granularities[]"], "word") {
+			o["words"] = words
+		}
+	default:
+		delete(o, "duration")
+	}
+	b, _ := json.Marshal(o)
+	return b
+}
+
+// secondsOf measures a file as many do who believe what it says: by its headers alone.
+func secondsOf(b []byte) float64 {
+	le, be := binary.LittleEndian, binary.BigEndian
+	switch {
+	case len(b) > 44 && string(b[:4]) == "RIFF":
+		rate, data := le.Uint32(b[28:]), bytes.Index(b, []byte("data"))
+		if rate == 0 || data < 0 || data+8 > len(b) {
+			return 0
+		}
+		return float64(min(int64(le.Uint32(b[data+4:])), int64(len(b)-data-8))) / float64(rate)
+	case len(b) > 26 && string(b[:4]) == "fLaC":
+		packed := be.Uint64(b[18:])
+		return float64(packed&(1<<36-1)) / float64(max(packed>>44, 1))
+	case len(b) > 4 && string(b[:4]) == "OggS":
+		last, rate := bytes.LastIndex(b, []byte("OggS")), 48000.0
+		if at := bytes.Index(b[:min(len(b), 200)], []byte("\x01vorbis")); at >= 0 {
+			rate = float64(le.Uint32(b[at+12:]))
+		}
+		if last+14 > len(b) {
+			return 0
+		}
+		return float64(le.Uint64(b[last+6:])) / rate
+	case bytes.Contains(b[:min(len(b), 64)], []byte("ftyp")):
+		at := bytes.Index(b, []byte("mvhd"))
+		if at < 0 || at+24 > len(b) {
+			return 0
+		}
+		return float64(be.Uint32(b[at+20:])) / float64(max(be.Uint32(b[at+16:]), 1))
+	case len(b) > 2 && (b[0] == 0xFF || string(b[:3]) == "ID3"):
+		if at := max(bytes.Index(b, []byte("Info")), bytes.Index(b, []byte("Xing"))); at > 0 && at+12 <= len(b) {
+			return float64(be.Uint32(b[at+8:])) * 1152 / 48000
+		}
+		return float64(len(b)) / 8000 // 64,000 bits a second, as the tests have it
+	}
+	return 0
+}
