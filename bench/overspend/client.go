@@ -61,15 +61,15 @@ func (c *client) dial() error {
 }
 
 // do sends a body and stays or leaves.
-func (c *client) do(path, key string, body []byte, l *Leaver) ending {
+func (c *client) do(to *Endpoint, key string, body []byte, l *Leaver) ending {
 	if err := c.dial(); err != nil {
 		return ending{err: err}
 	}
 	_ = c.conn.SetDeadline(time.Now().Add(c.timeout))
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "POST %s%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAuthorization: Bearer "+
+	fmt.Fprintf(&b, "POST %s%s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nAuthorization: Bearer "+
 		"%s\r\nContent-Length: %s\r\n\r\n",
-		c.base.Path, path, c.base.Host, key, strconv.Itoa(len(body)))
+		c.base.Path, to.Path, c.base.Host, to.contentType(), key, strconv.Itoa(len(body)))
 	b.Write(body)
 	if _, err := c.conn.Write(b.Bytes()); err != nil {
 		c.close()

@@ -3,15 +3,17 @@ package overspend
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/sound"
 )
 
 // Endpoint is a door of the gateway that charges.
 type Endpoint struct {
 	Name    string
 	Path    string
-	Dialect string // of the upstream behind it: openai, anthropic, gemini, embeddings; "": it has no lies about text
+	Dialect string // of the upstream behind it: openai, anthropic, gemini, embeddings, sound; "": it has no lies about text
 	Stream  bool
 	body    func(e *Endpoint, directive string, cap int) map[string]any
 
@@ -36,6 +38,10 @@ var Endpoints = []Endpoint{
 	{Name: "images", Path: "/images/generations", body: func(e *Endpoint, directive string, _ int) map[string]any {
 		return map[string]any{"model": e.Model, "prompt": directive + " a river at dawn"}
 	}},
+	{Name: "transcription", Path: "/audio/transcriptions", Dialect: "sound",
+		body: func(e *Endpoint, directive string, _ int) map[string]any {
+			return map[string]any{"model": e.Model, "prompt": directive}
+		}},
 	{Name: "rpc", Path: "/crypto/rpc/", body: func(_ *Endpoint, directive string, _ int) map[string]any {
 		return map[string]any{"jsonrpc": "2.0", "id": directive, "method": "eth_getBalance",
 			"params": []string{"0x1", "latest"}}
@@ -74,11 +80,39 @@ func (e *Endpoint) request(id, words string, cap int, prompt string) []byte {
 	if prompt != "" {
 		directive += " " + prompt
 	}
+	if e.Dialect == "sound" {
+		return e.form(directive)
+	}
 	b, err := json.Marshal(e.body(e, directive, cap))
 	if err != nil {
 		panic("overspend: a map of strings and numbers is always JSON: " + err.Error())
 	}
 	return b
+}
+
+// soundBoundary stands between the parts of a form, soundSeconds are those of its sound.
+const (
+	soundBoundary = "farebox-overspend-form"
+	soundSeconds  = 7
+)
+
+// form is a body with sound in it.
+func (e *Endpoint) form(directive string) []byte {
+	var b []byte
+	for name, value := range e.body(e, directive, 0) {
+		b = fmt.Appendf(b, "--%s\r\nContent-Disposition: form-data; name=%q\r\n\r\n%s\r\n", soundBoundary, name, value)
+	}
+	b = fmt.Appendf(b, "--%s\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\n", soundBoundary)
+	b = append(b, sound.Bytes("wav", soundSeconds*time.Second)...)
+	return fmt.Appendf(b, "\r\n--%s--\r\n", soundBoundary)
+}
+
+// contentType is that of its bodies.
+func (e *Endpoint) contentType() string {
+	if e.Dialect == "sound" {
+		return "multipart/form-data; boundary=" + soundBoundary
+	}
+	return "application/json"
 }
 
 // cost is what something made is worth at this endpoint's price: real, and up

@@ -15,13 +15,15 @@ type Liar struct {
 	only string
 	// embeddings: scenario words for embeddings; "": does not apply.
 	embeddings string
-	silent     bool // its hidden tokens are told by no usage
+	// sound: scenario words for transcriptions; "": does not apply.
+	sound  string
+	silent bool // its hidden tokens are told by no usage
 }
 
 // Liars are all lies, the honest upstream first. Lengths are above a slice of
 // 64 tokens and below the cap of 2,000 that the requests name.
 var Liars = []Liar{
-	{Name: "honest", stream: "tokens=200", embeddings: "tokens=1"},
+	{Name: "honest", stream: "tokens=200", embeddings: "tokens=1", sound: "tokens=1"},
 	{Name: "uses_cap", stream: "tokens=3000 think_ms=20"},
 	{Name: "hidden_inside", stream: "tokens=40 hidden=1500 think_ms=20"},
 	{Name: "hidden_beside", stream: "tokens=40 hidden=1500 think_ms=20 hidden_in=beside", only: "openai gemini"},
@@ -32,18 +34,18 @@ var Liars = []Liar{
 	{Name: "thought_reasoning", stream: "tokens=300 reasoning=250 thought_as=reasoning usage=none", only: "openai"},
 	{Name: "thought_thinking", stream: "tokens=300 reasoning=250 thought_as=thinking usage=none"},
 	{Name: "thought_redacted", stream: "tokens=300 reasoning=250 thought_as=redacted", only: "anthropic"},
-	{Name: "usage_none", stream: "tokens=200 usage=none", embeddings: "usage=none"},
-	{Name: "usage_zero", stream: "tokens=200 usage=zero", embeddings: "usage=zero"},
-	{Name: "usage_negative", stream: "tokens=200 usage=negative", embeddings: "usage=negative"},
+	{Name: "usage_none", stream: "tokens=200 usage=none", embeddings: "usage=none", sound: "heard=none"},
+	{Name: "usage_zero", stream: "tokens=200 usage=zero", embeddings: "usage=zero", sound: "heard=0"},
+	{Name: "usage_negative", stream: "tokens=200 usage=negative", embeddings: "usage=negative", sound: "heard=-7"},
 	{Name: "usage_late", stream: "tokens=200 usage=late"},
 	{Name: "usage_after_done", stream: "tokens=200 usage=afterdone"},
 	{Name: "usage_twice", stream: "tokens=200 usage=twice"},
 	{Name: "usage_contradicts", stream: "tokens=200 usage=contradict"},
-	{Name: "usage_less", stream: "tokens=200 usage=less", embeddings: "usage=less"},
+	{Name: "usage_less", stream: "tokens=200 usage=less", embeddings: "usage=less", sound: "heard=0.5"},
 	{Name: "usage_total_only", stream: "tokens=200 usage=totalonly", only: "openai gemini"},
 	{Name: "usage_early", stream: "tokens=200 usage=early"},
-	{Name: "usage_over", stream: "tokens=200 usage=over", embeddings: "usage=over"},
-	{Name: "usage_huge", stream: "tokens=200 usage=huge", embeddings: "usage=huge"},
+	{Name: "usage_over", stream: "tokens=200 usage=over", embeddings: "usage=over", sound: "heard=8"},
+	{Name: "usage_huge", stream: "tokens=200 usage=huge", embeddings: "usage=huge", sound: "heard=1e15"},
 	{Name: "said_array", stream: "tokens=200 said_in=array usage=none", only: "openai"},
 	{Name: "said_function_call", stream: "tokens=200 said_in=function_call usage=none", only: "openai"},
 	{Name: "said_audio", stream: "tokens=200 said_in=audio usage=none", only: "openai"},
@@ -60,6 +62,8 @@ func (l *Liar) words(e *Endpoint) (words string, ok bool) {
 	switch {
 	case e.Dialect == "":
 		return "tokens=1", l.Name == "honest"
+	case e.Dialect == "sound":
+		return l.sound, l.sound != ""
 	case e.Dialect == "embeddings":
 		return l.embeddings, l.embeddings != ""
 	case l.only != "" && !slices.Contains(strings.Fields(l.only), e.Dialect):

@@ -285,7 +285,7 @@ func (d *driver) cell(ctx context.Context, c *Cell) error {
 			cl := &client{base: d.bases[w%len(d.bases)], timeout: d.o.Timeout}
 			defer cl.close()
 			for ctx.Err() == nil && sent.Add(1) <= int64(d.o.Requests) {
-				e := cl.do(c.endpoint.Path, key, body, c.leaver)
+				e := cl.do(c.endpoint, key, body, c.leaver)
 				mu.Lock()
 				c.book(e)
 				mu.Unlock()
@@ -351,7 +351,7 @@ func (d *driver) crowd(ctx context.Context, c *Cell) error {
 	for range d.o.Crowd {
 		all.Go(func() {
 			cl := &client{base: d.bases[0], timeout: d.o.Timeout}
-			cl.do(c.endpoint.Path, key, body, gone)
+			cl.do(c.endpoint, key, body, gone)
 		})
 	}
 	all.Wait()

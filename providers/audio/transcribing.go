@@ -86,14 +86,20 @@ func (l *Transcribing) Try(t *Target) attempt.Verdict {
 
 // ask sends the sound to a target and reads its answer.
 func (l *Transcribing) ask(t *Target) (status int, v attempt.Verdict) {
-	r := proxy.Request{ID: l.ID, FirstByte: time.Until(l.ends)}
+	// An answer begins when all was heard, so that it has the time of the whole.
+	limit := time.Until(l.ends)
+	if t.Total > 0 {
+		limit = min(limit, t.Total)
+	}
+	limit = max(limit, time.Millisecond)
+	r := proxy.Request{ID: l.ID, FirstByte: limit}
 	t.Listener.Listen(&r, l.Hearing, t)
 	x := l.x
 	x.Reset()
 	x.DrainOnGone(maxTranscript, func() (time.Duration, bool) {
 		return time.Until(l.ends), l.Stay != nil && l.Stay()
 	})
-	res := l.Proxy.Ask(l.ctx, x, max(time.Millisecond, time.Until(l.ends)), t.Proxy, &r)
+	res := l.Proxy.Ask(l.ctx, x, limit, t.Proxy, &r)
 	if res.Cause != proxy.None {
 		return 0, l.lost(res.Cause, res.Err, res.Sent)
 	}

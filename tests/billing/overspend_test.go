@@ -70,6 +70,12 @@ models:
     tier: unlimited
     price: { generation: 0.001 }
     targets: [{ upstream: openai, model: sim-image }]
+  - id: over-sound
+    type: asr
+    tier: unlimited
+    capabilities: { prompt: true, timestamps: [segment] }
+    price: { per_audio_second: 0.001 }
+    targets: [{ upstream: openai, model: sim-ear }]
 rpc:
   rate: { rpm: 0 }
   networks:
@@ -83,10 +89,10 @@ func overspendEndpoints(t testing.TB, names ...string) []overspend.Endpoint {
 	models := map[string]string{
 		"chat": "over-openai", "chat_stream": "over-openai", "messages": "over-anthropic",
 		"messages_stream": "over-anthropic", "generate": "over-gemini", "generate_stream": "over-gemini",
-		"embeddings": "over-embedding", "images": "over-image", "rpc": "ethereum-sepolia",
+		"embeddings": "over-embedding", "images": "over-image", "transcription": "over-sound", "rpc": "ethereum-sepolia",
 	}
 	prices := map[string]upstream.Price{"embeddings": {Prompt: 1000}, "images": {Unit: 1_000_000},
-		"rpc": {Unit: 14_000}}
+		"transcription": {Unit: 1_000_000}, "rpc": {Unit: 14_000}}
 	var list []overspend.Endpoint
 	for _, name := range names {
 		price, ok := prices[name]
@@ -103,7 +109,7 @@ func overspendEndpoints(t testing.TB, names ...string) []overspend.Endpoint {
 }
 
 var allEndpoints = []string{"chat", "chat_stream", "messages", "messages_stream", "generate",
-	"generate_stream", "embeddings", "images", "rpc"}
+	"generate_stream", "embeddings", "images", "transcription", "rpc"}
 
 // overspendBooks open accounts through the operator's side of a ledger, inside
 // this process: hundreds of cells would wait long for hundreds of commands.

@@ -69,20 +69,20 @@ func TestTooMuchOfAnythingIsRefused(t *testing.T) {
 		file []byte
 		want container.Reason
 	}{
-		"tracks of MP4":         {tracks, container.TooMany},
-		"boxes of MP4":          {boxes, container.TooMany},
-		"streams of Ogg":        {streams, container.TooMany},
-		"tracks of WebM":        {entries, container.TooMany},
-		"chunks of WAV":         {chunks, container.TooMany},
-		"pages that are none":   {many([]byte("OggS\x00\x00\xff"), 3<<20), container.Broken},
-		"text":                  {many([]byte("This is no sound. "), 10_000), container.Unknown},
-		"nothing":               {nil, container.Unknown},
-		"zeros":                 {make([]byte, 8<<20), container.Unknown},
-		"ones":                  {many([]byte{0xFF}, 8<<20), container.Unknown},
-		"a page of HTML":        {[]byte("<!doctype html><html></html>"), container.Unknown},
-		"MP4 without its end":   {box("ftyp", []byte("isom")), container.Broken},
-		"WAV without sound":     {wav(8000, 0)[:36], container.Broken},
-		"WAV of another kind":   {append(wav(8000, 4)[:20], append([]byte{0x61, 1}, wav(8000, 4, 1, 2, 3, 4)[22:]...)...), container.Codec},
+		"tracks of MP4":       {tracks, container.TooMany},
+		"boxes of MP4":        {boxes, container.TooMany},
+		"streams of Ogg":      {streams, container.TooMany},
+		"tracks of WebM":      {entries, container.TooMany},
+		"chunks of WAV":       {chunks, container.TooMany},
+		"pages that are none": {many([]byte("OggS\x00\x00\xff"), 3<<20), container.Broken},
+		"text":                {many([]byte("This is no sound. "), 10_000), container.Unknown},
+		"nothing":             {nil, container.Unknown},
+		"zeros":               {make([]byte, 8<<20), container.Unknown},
+		"ones":                {many([]byte{0xFF}, 8<<20), container.Unknown},
+		"a page of HTML":      {[]byte("<!doctype html><html></html>"), container.Unknown},
+		"MP4 without its end": {box("ftyp", []byte("isom")), container.Broken},
+		"WAV without sound":   {wav(8000, 0)[:36], container.Broken},
+		"WAV of another kind": {append(wav(8000, 4)[:20], append([]byte{0x61, 1}, wav(8000, 4, 1, 2, 3, 4)[22:]...)...), container.Codec},
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, c.file, c.want) })
 	}
