@@ -40,9 +40,10 @@ type Transcribing struct {
 	Attempts int
 	Tried    []attempt.Tried
 
-	ctx  *fasthttp.RequestCtx
-	x    *proxy.Exchange
-	ends time.Time
+	ctx   *fasthttp.RequestCtx
+	x     *proxy.Exchange
+	ends  time.Time
+	words string // of the last refusal
 }
 
 var exchanges = sync.Pool{New: func() any { return new(proxy.Exchange) }}
@@ -70,15 +71,18 @@ func (l *Transcribing) Fits(t *Target, _ int64) bool { return t.Listener != nil 
 
 // Try is attempt.Work.
 func (l *Transcribing) Try(t *Target) attempt.Verdict {
-	l.By, l.Cause, l.Err, l.Failure = t, proxy.None, nil, dialect.Failure{}
+	l.By, l.Cause, l.Err, l.Failure, l.words = t, proxy.None, nil, dialect.Failure{}, ""
 	l.Attempts++
 	status, v := l.ask(t)
 	if l.Transcript != nil {
 		return v
 	}
-	tried := attempt.Tried{Upstream: t.Upstream, Status: status, Cause: l.Cause, Words: l.Failure.Message}
-	if l.Err != nil {
+	tried := attempt.Tried{Upstream: t.Upstream, Status: status, Cause: l.Cause, Words: l.words}
+	switch {
+	case l.Err != nil:
 		tried.Words = l.Err.Error()
+	case l.words == "":
+		tried.Words = l.Failure.Message
 	}
 	l.Tried = append(l.Tried, tried)
 	return v
@@ -120,6 +124,8 @@ func (l *Transcribing) ask(t *Target) (status int, v attempt.Verdict) {
 	}
 	if most == maxRefusal {
 		l.Failure = t.Listener.Error(res.Status, res.RetryAfter, body)
+		// No prompt reaches a log, whoever repeats it.
+		l.words = dialect.FirstWords(body, []byte(l.Hearing.Prompt), nil)
 		return res.Status, l.Failure.Verdict
 	}
 	l.Took = true
