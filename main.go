@@ -34,6 +34,7 @@ import (
 	"farebox/routes/characters"
 	"farebox/routes/chat"
 	"farebox/routes/image"
+	shelf "farebox/routes/media"
 	"farebox/routes/messages"
 	"farebox/routes/models"
 	"farebox/routes/responses"
@@ -171,6 +172,8 @@ func serve(file string, override func(*config.Config)) error {
 	if err != nil {
 		return err
 	}
+	downloads := shelf.New(kept)
+	defer downloads.Close()
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Media: kept}, cfg,
 		texts,
 		image.New(links, texts),
@@ -183,6 +186,7 @@ func serve(file string, override func(*config.Config)) error {
 		cast,
 		audio.New(),
 		video.New(links),
+		downloads,
 	)
 	if err != nil {
 		return err
@@ -241,6 +245,7 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	err = life.Run(signals)
 	stopMetrics() // before the ledger, which a successor waits for
+	downloads.Close()
 	gw.CloseJobs()
 	closeLedger = func() error { return nil }
 	if closing := ledger.Close(); closing != nil {

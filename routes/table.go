@@ -100,7 +100,7 @@ type Row struct {
 func (r *Row) mistake() string {
 	takes := r.Method == "POST" || r.Method == "PATCH"
 	switch {
-	case !slices.Contains(strings.Split(corsMethods, ", "), r.Method):
+	case r.Method != "HEAD" && !slices.Contains(strings.Split(corsMethods, ", "), r.Method):
 		return "pages of other origins may not use this method"
 	case takes && r.Form == NoBody, r.Method == "GET" && r.Form != NoBody:
 		return "its form is not one of its method"

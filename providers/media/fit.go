@@ -88,6 +88,21 @@ func TypeOf(head []byte) string {
 	return ""
 }
 
+// endings are those of the names of files, by type.
+var endings = map[string]string{
+	"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav", "audio/flac": "flac",
+	"audio/x-flac": "flac", "audio/ogg": "ogg", "audio/opus": "opus", "audio/vorbis": "ogg", "application/ogg": "ogg",
+	"video/ogg": "ogv", "video/mp4": "mp4", "audio/mp4": "m4a", "audio/m4a": "m4a", "audio/x-m4a": "m4a",
+	"audio/aac": "aac", "audio/aacp": "aac", "audio/x-aac": "aac", "video/quicktime": "mov", "video/x-m4v": "m4v",
+	"video/webm": "webm", "audio/webm": "weba", "video/x-matroska": "mkv", "audio/mpeg": "mp3", "audio/mp3": "mp3",
+	"audio/x-mp3": "mp3", "audio/x-mpeg": "mp3", "audio/aiff": "aiff", "audio/x-aiff": "aiff", "image/png": "png",
+	"image/jpeg": "jpg", "image/jpg": "jpg", "image/gif": "gif", "image/webp": "webp", "audio/pcm": "pcm",
+	"audio/l16": "pcm", "audio/l24": "pcm", "audio/basic": "au",
+}
+
+// Ending is how names of files of a type end; empty: it is none that is kept.
+func Ending(mediaType string) string { return endings[mediaType] }
+
 // MediaType is a Content-Type without its parameters, in lower case.
 func MediaType(contentType string) string {
 	t, _, _ := strings.Cut(contentType, ";")

@@ -38,21 +38,24 @@ const (
 	copyStep  = 64 << 10
 )
 
-func openLocal(dir string, floor int64) (*local, error) {
-	l := &local{dir: dir, floor: floor, free: freeSpace}
-	if err := os.MkdirAll(filepath.Join(dir, incoming), 0o700); err != nil {
-		return nil, err
+func openLocal(dir string, floor int64) *local {
+	return &local{dir: dir, floor: floor, free: freeSpace}
+}
+
+// create makes the directory, which is not there before anything is kept unless somebody
+// asked for it by name.
+func (l *local) create() error {
+	if err := os.MkdirAll(filepath.Join(l.dir, incoming), 0o700); err != nil {
+		return err
 	}
-	if err := l.clear(time.Now()); err != nil {
-		return nil, err
-	}
-	return l, errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
+	return errors.Join(syncDir(l.dir), syncDir(filepath.Dir(l.dir)))
 }
 
 // clear removes what processes that died were writing.
 func (l *local) clear(now time.Time) error {
 	dir := filepath.Join(l.dir, incoming)
 	entries, err := os.ReadDir(dir)
+	err = ignoreMissing(err)
 	for _, e := range entries {
 		info, gone := e.Info()
 		if gone == nil && now.Sub(info.ModTime()) > abandoned {
@@ -118,7 +121,13 @@ func (l *local) room() error {
 
 // write makes a file of all of a body, on the disk when it returns.
 func (l *local) write(ctx context.Context, path string, body io.Reader) (size int64, err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = l.create(); err == nil {
+			f, err = os.OpenFile(path, flags, 0o600)
+		}
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -23,11 +23,7 @@ func wave(size int) []byte {
 
 func newLocal(t *testing.T) *local {
 	t.Helper()
-	l, err := openLocal(filepath.Join(t.TempDir(), "media"), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return openLocal(filepath.Join(t.TempDir(), "media"), 0)
 }
 
 func read(t *testing.T, s Store, id string, from, length int64) []byte {
@@ -202,6 +198,9 @@ func TestNobodyElseOfTheMachineReadsThem(t *testing.T) {
 func TestLeftoversGoOnceTheyAreOld(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
+	if err := l.create(); err != nil {
+		t.Fatal(err)
+	}
 	old, young := filepath.Join(l.dir, incoming, someID+".OLD"), filepath.Join(l.dir, incoming, someID+".YOUNG")
 	for _, path := range []string{old, young} {
 		if err := os.WriteFile(path, wave(100), 0o600); err != nil {

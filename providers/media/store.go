@@ -76,9 +76,12 @@ func New(cfg *config.Config) (Store, error) {
 		}
 		return b, nil
 	}
-	s, err := openLocal(cfg.MediaDir(), int64(cfg.Media.FreeBytes))
-	if err != nil {
-		return nil, fmt.Errorf("cannot keep what models make in %s: %w", cfg.MediaDir(), err)
+	l := openLocal(cfg.MediaDir(), int64(cfg.Media.FreeBytes))
+	if cfg.Media.Dir != "" {
+		if err := l.create(); err != nil {
+			return nil, fmt.Errorf("cannot keep what models make in %s: %w; farebox must be able to write to it",
+				cfg.MediaDir(), err)
+		}
 	}
-	return s, nil
+	return l, nil
 }

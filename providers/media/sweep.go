@@ -1,0 +1,135 @@
+package media
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Verdict is what is known of a file.
+type Verdict uint8
+
+const (
+	Wanted   Verdict = iota // it stays
+	Unwanted                // a job has it no more
+	Unknown                 // no job ever had it, as far as is known
+)
+
+const (
+	sweepFirst = time.Minute // after a start
+	sweepEvery = time.Hour
+	// young files may belong to a job whose row says so in a moment.
+	young = time.Hour
+	// doubtful is from how many unknown files on, if they are the greater part, another
+	// service is more likely than so many accidents.
+	doubtful = 20
+)
+
+// Sums are what a sweep found.
+type Sums struct {
+	Began                 time.Time
+	Files, Bytes          int64 // that stay
+	Removed, RemovedBytes int64
+	Refused               int64 // that were unknown and left, since they were too many
+}
+
+// Sweeper removes from a store what belongs to no job any more: what a process left that
+// died between two steps.
+type Sweeper struct {
+	store Store
+	judge func(id string) (Verdict, error)
+	tell  func(s Sums, listed map[string]bool, err error)
+
+	ctx  context.Context
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// NewSweeper makes a Sweeper that asks judge of every file that is not young, and tells
+// of every sweep with the ids that it saw.
+func NewSweeper(store Store, judge func(string) (Verdict, error), tell func(Sums, map[string]bool, error)) *Sweeper {
+	s := &Sweeper{store: store, judge: judge, tell: tell}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// Start sweeps now and then until Close. Nodes that share a store do so at other times.
+func (s *Sweeper) Start() {
+	s.done.Go(func() {
+		for wait := sweepFirst; ; wait = sweepEvery - rand.N(sweepEvery/5) {
+			t := time.NewTimer(wait)
+			select {
+			case <-s.ctx.Done():
+				t.Stop()
+				return
+			case <-t.C:
+			}
+			sums, listed, err := s.Sweep(s.ctx, time.Now())
+			if s.ctx.Err() == nil {
+				s.tell(sums, listed, err)
+			}
+		}
+	})
+}
+
+// Close ends a sweep that is under way and waits for it.
+func (s *Sweeper) Close() {
+	s.stop()
+	s.done.Wait()
+}
+
+// Sweep looks through the store once.
+func (s *Sweeper) Sweep(ctx context.Context, now time.Time) (sums Sums, listed map[string]bool, err error) {
+	sums.Began, listed = now, map[string]bool{}
+	var unknown []File
+	var failed error
+	remove := func(f File) {
+		if failed = s.store.Delete(ctx, f.ID); failed == nil {
+			sums.Removed, sums.RemovedBytes = sums.Removed+1, sums.RemovedBytes+f.Size
+			delete(listed, f.ID)
+		}
+	}
+	keep := func(f File) {
+		sums.Files, sums.Bytes = sums.Files+1, sums.Bytes+f.Size
+	}
+	err = s.store.List(ctx, func(f File) bool {
+		listed[f.ID] = true
+		if now.Sub(f.Changed) < young {
+			keep(f)
+			return true
+		}
+		var v Verdict
+		if v, failed = s.judge(f.ID); failed != nil {
+			return false
+		}
+		switch v {
+		case Unwanted:
+			remove(f)
+		case Unknown:
+			unknown = append(unknown, f)
+		default:
+			keep(f)
+		}
+		return failed == nil
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return sums, listed, err
+	}
+	if n := int64(len(unknown)); n >= doubtful && n > sums.Files {
+		sums.Refused = n
+		for _, f := range unknown {
+			keep(f)
+		}
+		return sums, listed, nil
+	}
+	for _, f := range unknown {
+		if remove(f); failed != nil {
+			return sums, listed, failed
+		}
+	}
+	return sums, listed, nil
+}

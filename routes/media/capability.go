@@ -1,0 +1,169 @@
+package media
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"farebox/config"
+	"farebox/providers"
+	"farebox/providers/media"
+	"farebox/routes"
+)
+
+// Capability is what main registers.
+type Capability struct {
+	store   media.Store
+	shelf   routes.Shelf
+	links   *media.Links
+	log     *zerolog.Logger
+	uses    *uses
+	sweeper *media.Sweeper
+
+	sums   atomic.Pointer[media.Sums] // of the last sweep
+	swept  *metrics.Counter
+	served *metrics.Counter // bytes
+}
+
+// New makes the capability of a store.
+func New(store media.Store) *Capability { return &Capability{store: store, uses: newUses()} }
+
+// Open is routes.Capability.
+func (of *Capability) Open(g *routes.Gateway) []routes.Row {
+	of.shelf, of.links, of.log = g.Shelf(), g.Links(), g.Logger()
+	of.swept = g.Metrics().NewCounter("farebox_media_swept_total")
+	of.served = g.Metrics().NewCounter("farebox_media_link_bytes_total")
+	sum := func(of *atomic.Pointer[media.Sums], n func(*media.Sums) int64) func() float64 {
+		return func() float64 {
+			if s := of.Load(); s != nil {
+				return float64(n(s))
+			}
+			return 0
+		}
+	}
+	g.Metrics().NewGauge("farebox_media_bytes", sum(&of.sums, func(s *media.Sums) int64 { return s.Bytes }))
+	g.Metrics().NewGauge("farebox_media_files", sum(&of.sums, func(s *media.Sums) int64 { return s.Files }))
+	const path = routes.MediaPath + "{id}"
+	row := func(method string, serve routes.Handler) routes.Row {
+		return routes.Row{Method: method, Path: path, Access: routes.Public, Form: routes.NoBody,
+			Limit: routes.SmallBody, Serve: serve}
+	}
+	return []routes.Row{row("GET", of.get), row("HEAD", of.get), row("DELETE", of.revoke)}
+}
+
+// Load is routes.Loader: what is kept is looked through from when it is served.
+func (of *Capability) Load(*config.Config, *providers.Catalog, any) (routes.View, error) {
+	return routes.View{Headers: [][]byte{[]byte("Content-Range"), []byte("Accept-Ranges"), []byte("ETag"),
+		[]byte("Content-Disposition")}, Serve: of.sweep}, nil
+}
+
+// sweep begins to look through the store, once.
+func (of *Capability) sweep() {
+	if of.sweeper != nil || of.store == nil {
+		return
+	}
+	of.sweeper = media.NewSweeper(of.store, of.wanted, of.note)
+	of.sweeper.Start()
+}
+
+// Close ends the looking through, before the ledger is closed.
+func (of *Capability) Close() {
+	if of.sweeper != nil {
+		of.sweeper.Close()
+	}
+}
+
+// wanted says what the ledger knows of a file.
+func (of *Capability) wanted(id string) (media.Verdict, error) {
+	row, err := of.shelf.Job(id)
+	switch {
+	case isNone(err):
+		return media.Unknown, nil
+	case err != nil:
+		return media.Wanted, err
+	case row.ReleasedUs != 0 || row.State.Terminal() && row.MediaType == "":
+		return media.Unwanted, nil
+	}
+	return media.Wanted, nil
+}
+
+// mostRows is how many of the newest jobs are compared with what is there.
+const mostRows = 10_000
+
+// note tells of a sweep.
+func (of *Capability) note(s media.Sums, listed map[string]bool, err error) {
+	if err != nil {
+		of.log.Warn().Err(err).Msg("the media store could not be looked through; it is tried again")
+		return
+	}
+	of.sums.Store(&s)
+	of.swept.Add(int(s.Removed))
+	if s.Removed > 0 {
+		of.log.Info().Int64("files", s.Removed).Int64("bytes", s.RemovedBytes).
+			Msg("removed from the media store what no job has any more")
+	}
+	if s.Refused > 0 {
+		of.log.Error().Int64("files", s.Refused).Str("store", of.store.Name()).
+			Msg("most of what is in the media store belongs to no job of this ledger, so nothing of it was removed: " +
+				"is the directory, or the prefix in the bucket, that of another service? If the ledger is the right " +
+				"one, remove the files yourself")
+	}
+	rows, err := of.shelf.Jobs(0, mostRows)
+	if err != nil {
+		return
+	}
+	missing, some := 0, ""
+	soon := s.Began.Add(-time.Minute).UnixMicro()
+	for _, r := range rows {
+		if r.MediaType != "" && r.ReleasedUs == 0 && r.State.Terminal() && r.EndedUs < soon && !listed[r.ID] {
+			ctx, cancel := context.WithTimeout(context.Background(), openLimit)
+			if _, err := of.store.Size(ctx, r.ID); isMissing(err) {
+				missing, some = missing+1, r.ID
+			}
+			cancel()
+		}
+	}
+	if missing > 0 {
+		of.log.Error().Int("jobs", missing).Str("queue_id", some).
+			Msg(fmt.Sprintf("what jobs made is not in %s any more: somebody removed it, or another node keeps it for "+
+				"itself (media.s3, or a media.dir that all nodes see)", of.store.Name()))
+	}
+}
+
+// body is what is on its way to a client; it is a proxy.Source.
+type body struct {
+	io.ReadCloser
+	size   int64
+	broken error // of the store, not of the client
+}
+
+// Len is proxy.Source.
+func (b *body) Len() int64 { return b.size }
+
+// WriteTo is proxy.Source; it is called once.
+func (b *body) WriteTo(w io.Writer) (n int64, err error) {
+	buf := make([]byte, min(64<<10, max(b.size, 1)))
+	for n < b.size {
+		read, err := b.Read(buf[:min(int64(len(buf)), b.size-n)])
+		if read > 0 {
+			wrote, err := w.Write(buf[:read])
+			n += int64(wrote)
+			if err != nil {
+				return n, err
+			}
+		}
+		if err == io.EOF && n < b.size {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil && n < b.size {
+			b.broken = err
+			return n, err
+		}
+	}
+	return n, nil
+}

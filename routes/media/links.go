@@ -1,0 +1,272 @@
+package media
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"farebox/billing/store"
+	"farebox/providers/media"
+	"farebox/proxy"
+	"farebox/routes"
+)
+
+// openLimit is how long the store may take to say whether it has something.
+const openLimit = 20 * time.Second
+
+func isNone(err error) bool    { return errors.Is(err, store.ErrNoRow) }
+func isMissing(err error) bool { return errors.Is(err, media.ErrNone) }
+
+// missing is the answer to links that are none of ours, and to what is not there:
+// nobody learns which ids there are.
+func missing() *routes.Error {
+	return &routes.Error{Status: 404, Code: "MEDIA_NOT_FOUND", Message: "There is nothing at this address."}
+}
+
+// gone is the answer to links that were good once.
+func gone() *routes.Error {
+	return &routes.Error{Status: 410, Code: "MEDIA_EXPIRED",
+		Message: "This link has expired, was revoked, or was used for its one download."}
+}
+
+func later() *routes.Error {
+	return &routes.Error{Status: 503, Message: "This cannot be read right now; please retry.", RetryAfter: routes.RetrySoon}
+}
+
+func tooOften(message string, wait time.Duration) *routes.Error {
+	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: message, RetryAfter: wait}
+}
+
+// find is what the link of a request leads to. Nothing but its signature is looked at
+// before that is known to be ours.
+func (of *Capability) find(c *routes.Call) (*store.JobRow, media.LinkKind, *routes.Error) {
+	id, q := string(c.Rest()), c.Ctx.QueryArgs()
+	kind, expires, err := of.links.Check(id, q.Peek("exp"), q.Peek("sig"), c.Began)
+	switch {
+	case errors.Is(err, media.ErrExpired):
+		return nil, 0, gone()
+	case err != nil || of.store == nil:
+		return nil, 0, missing()
+	}
+	if wait := of.uses.ask(id, c.Began, expires, c.Config().Media.LinkRequests); wait > 0 {
+		return nil, 0, tooOften("This link is asked too often.", wait)
+	}
+	row, err := of.shelf.Job(id)
+	switch {
+	case isNone(err):
+		return nil, 0, gone()
+	case err != nil:
+		of.log.Error().Err(err).Str("queue_id", id).Msg("a job could not be looked up for its link")
+		return nil, 0, later()
+	case row.ReleasedUs != 0 || row.LinksUs != 0, row.State == store.JobFailed,
+		row.State.Terminal() && (row.MediaType == "" || row.ExpiresUs != 0 && row.ExpiresUs <= c.Began.UnixMicro()):
+		return nil, 0, gone()
+	}
+	return row, kind, nil
+}
+
+// revoke answers DELETE: no link to what the job made is good any more. Its customer has
+// it with a key as before.
+func (of *Capability) revoke(c *routes.Call) *routes.Error {
+	row, _, e := of.find(c)
+	if e != nil {
+		return e
+	}
+	if _, err := of.shelf.RevokeLinks(row.ID, c.Began.UnixMicro()); err != nil {
+		of.log.Error().Err(err).Str("queue_id", row.ID).Msg("a link could not be revoked")
+		return later()
+	}
+	c.Ctx.SetStatusCode(204)
+	return nil
+}
+
+// get answers GET and HEAD with what a job made, or with a range of it.
+func (of *Capability) get(c *routes.Call) *routes.Error {
+	row, kind, e := of.find(c)
+	switch {
+	case e != nil:
+		return e
+	case !row.State.Terminal():
+		e := missing()
+		e.Message, e.RetryAfter = "This is not made yet; please retry.", 5*routes.RetrySoon
+		return e
+	}
+	if e := of.answer(c, row, kind); e != nil {
+		for _, name := range []string{"Content-Disposition", "ETag", "Accept-Ranges"} {
+			c.Ctx.Response.Header.Del(name) // they are not of an error
+		}
+		if e.Status != 416 {
+			c.Ctx.Response.Header.Del("Content-Range")
+		}
+		c.Ctx.Response.Header.Set("Cache-Control", "no-store")
+		return e
+	}
+	return nil
+}
+
+// answer is get for what is there.
+func (of *Capability) answer(c *routes.Call, row *store.JobRow, kind media.LinkKind) *routes.Error {
+	h := &c.Ctx.Response.Header
+	tag := `"` + row.ID + `"`
+	of.describe(c, row, kind, tag)
+	if bytes.Contains(c.Ctx.Request.Header.Peek("If-None-Match"), []byte(tag)) {
+		c.Ctx.SetStatusCode(304)
+		return nil
+	}
+	from, length, partial := int64(0), row.MediaBytes, false
+	if asked := c.Ctx.Request.Header.Peek("Range"); len(asked) > 0 && unchanged(c, tag) {
+		if a, n, ok := media.ParseRange(asked, row.MediaBytes); ok {
+			from, length, partial = a, n, true
+		}
+	}
+	if length < 0 {
+		h.Set("Content-Range", "bytes */"+strconv.FormatInt(row.MediaBytes, 10))
+		return &routes.Error{Status: 416, Code: "INVALID_REQUEST", Message: "The range is behind the end."}
+	}
+	if partial {
+		c.Ctx.SetStatusCode(206)
+		h.Set("Content-Range", "bytes "+strconv.FormatInt(from, 10)+"-"+strconv.FormatInt(from+length-1, 10)+"/"+
+			strconv.FormatInt(row.MediaBytes, 10))
+	}
+	if c.Ctx.IsHead() {
+		c.Ctx.Response.SkipBody = true
+		h.SetContentLength(int(length))
+		return nil
+	}
+	return of.deliver(c, row, kind, from, length)
+}
+
+// unchanged says that a range may be of what the client has had before, which never
+// changes under its id.
+func unchanged(c *routes.Call, tag string) bool {
+	only := c.Ctx.Request.Header.Peek("If-Range")
+	return len(only) == 0 || string(only) == tag
+}
+
+// describe sets what every answer says beside the bytes. A browser that is sent to a link
+// never runs anything of it.
+func (of *Capability) describe(c *routes.Call, row *store.JobRow, kind media.LinkKind, tag string) {
+	h := &c.Ctx.Response.Header
+	contentType, disposition := presented(row, kind)
+	h.SetContentType(contentType)
+	h.Set("Content-Disposition", disposition)
+	h.Set("ETag", tag)
+	h.Set("Accept-Ranges", "bytes")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	if kind == media.Download {
+		h.Set("Cache-Control", "private, no-store")
+	} else {
+		h.Set("Cache-Control", "private")
+	}
+}
+
+// presented is the type and the name under which a client has it: never a type that a
+// browser would show as a page, whatever stands in the row.
+func presented(row *store.JobRow, kind media.LinkKind) (contentType, disposition string) {
+	contentType = media.MediaType(row.MediaType)
+	ending := media.Ending(contentType)
+	how := "inline"
+	if ending == "" {
+		contentType, ending = "application/octet-stream", "bin"
+	}
+	if ending == "bin" || kind == media.Download {
+		how = "attachment"
+	}
+	name := "file"
+	if row.Kind == "music" || row.Kind == "video" {
+		name = row.Kind
+	}
+	return contentType, how + `; filename="` + name + "-" + row.ID[:8] + "." + ending + `"`
+}
+
+// addressed is a Store that has addresses of its own.
+type addressed interface {
+	Address(ctx context.Context, id, contentType, disposition string) (string, error)
+}
+
+// deliver hands over a piece of what a job made.
+func (of *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.LinkKind, from, length int64) *routes.Error {
+	ctx, cancel := context.WithCancel(context.Background())
+	limit := time.AfterFunc(openLimit, cancel)
+	own, leads := of.store.(addressed)
+	if s3 := c.Config().Media.S3; leads && kind == media.Plain && s3 != nil && s3.Redirect {
+		defer cancel()
+		return of.lead(ctx, c, row, own)
+	}
+	once := kind == media.Download
+	if once {
+		if busy, spent := of.uses.begin(row.ID, from, length, row.MediaBytes); busy || spent {
+			cancel()
+			if spent {
+				of.used(row.ID)
+				return gone()
+			}
+			return tooOften("This link is good for one download, which is under way.", 5*time.Second)
+		}
+	}
+	r, err := of.store.Open(ctx, row.ID, from, length)
+	if !limit.Stop() && err == nil {
+		_ = r.Close()
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		cancel()
+		if once {
+			of.uses.end(row.ID, from, length, row.MediaBytes, 0)
+		}
+		if isMissing(err) {
+			return gone()
+		}
+		of.log.Error().Err(err).Str("queue_id", row.ID).Msg("media cannot be opened for a link")
+		return later()
+	}
+	src, id, size, status := &body{ReadCloser: r, size: length}, row.ID, row.MediaBytes, c.Ctx.Response.StatusCode()
+	c.Proxy().Deliver(c.Ctx, src, func(n int64, err error) {
+		_ = src.Close()
+		cancel()
+		of.served.Add(int(n))
+		if once && of.uses.end(id, from, length, size, n) {
+			of.used(id)
+		}
+		o := proxy.Outcome{}
+		switch {
+		case err != nil && src.broken != nil:
+			o.Cause = proxy.UpstreamTruncated
+			of.log.Error().Err(src.broken).Str("queue_id", id).Msg("media could not be read to their end for a link")
+		case err != nil:
+			o.Cause = proxy.ClientGone
+		}
+		c.OnDone(o)
+	})
+	c.Relays()
+	c.Status = status
+	return nil
+}
+
+// used ends a link that has had its one download. Where that cannot be written down, this
+// node remembers it as long as it lives.
+func (of *Capability) used(id string) {
+	if _, err := of.shelf.RevokeLinks(id, time.Now().UnixMicro()); err != nil {
+		of.log.Error().Err(err).Str("queue_id", id).Msg("it could not be written down that a link was used")
+	}
+}
+
+// lead sends a client on to the bucket.
+func (of *Capability) lead(ctx context.Context, c *routes.Call, row *store.JobRow, own addressed) *routes.Error {
+	contentType, disposition := presented(row, media.Plain)
+	at, err := own.Address(ctx, row.ID, contentType, disposition)
+	if err != nil {
+		of.log.Error().Err(err).Str("queue_id", row.ID).Msg("an address in the bucket cannot be signed")
+		return later()
+	}
+	c.Ctx.Response.Header.Set("Location", at)
+	c.Ctx.Response.Header.Set("Cache-Control", "private, no-store")
+	c.Ctx.Response.Header.Del("Content-Range")
+	c.Ctx.SetStatusCode(302)
+	return nil
+}

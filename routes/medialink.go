@@ -1,0 +1,35 @@
+package routes
+
+import (
+	"time"
+
+	"farebox/billing/store"
+	"farebox/providers/media"
+)
+
+// Shelf is what is known of jobs by who serves what they made to everybody with a link.
+type Shelf interface {
+	Job(id string) (*store.JobRow, error)
+	Jobs(account uint32, most int) ([]*store.JobRow, error)
+	JobCounts(account uint32) (store.JobCounts, error)
+	RevokeLinks(id string, nowUs int64) (ok bool, err error)
+}
+
+// Shelf is for those who serve what jobs made.
+func (g *Gateway) Shelf() Shelf { return g.ledger.Jobs() }
+
+// MediaPath stands before the ids of jobs in links, below Prefix.
+const MediaPath = "/media/"
+
+// Links are what sign links to what jobs made.
+func (g *Gateway) Links() *media.Links { return media.NewLinks(g.ledger.DeriveSecret("media links")) }
+
+// MediaLink is where everybody who has it fetches what a job made, until it expires. It
+// is empty where it is not known how clients reach this service (public_url).
+func (c *Call) MediaLink(id string, kind media.LinkKind, expires time.Time) string {
+	base := c.snap.cfg.PublicAddress()
+	if base == "" {
+		return ""
+	}
+	return base + Prefix + MediaPath + id + "?" + c.g.Links().Query(id, kind, expires)
+}
