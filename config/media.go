@@ -96,6 +96,10 @@ func (v *validator) media() {
 	size(v, "media.total_bytes", m.TotalBytes, 1<<20, 1<<50)
 	size(v, "media.free_bytes", m.FreeBytes, 0, 1<<40)
 	whole(v, "media.link_requests", m.LinkRequests, 1, 100_000)
+	if m.Links && v.c.PublicAddress() == "" {
+		v.wrong("media.links", "it is not known how clients reach this service; expected public_url with its address, "+
+			"such as https://api.example.com")
+	}
 	switch {
 	case m.AccountBytes < m.MaxBytes:
 		v.wrong("media.account_bytes", "%s is less than max_bytes (%s), so that the largest result could not be kept; "+

@@ -159,7 +159,8 @@ func TestADirectoryKeepsFiles(t *testing.T) {
 func TestNoIDLeadsOutOfTheDirectory(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
-	for _, id := range []string{"", "short", "../../../../etc/passwd", "aaaaaaaa/../../x", "aaaaaaaa\x00", "..", "aaaaaaaa.tmp",
+	for _, id := range []string{"", "short", "../../../../etc/passwd", "aaaaaaaa/../../x", "aaaaaaaa\x00", "..",
+		"aaaaaaaa.tmp",
 		"AAAAAAAA-BBBB", `aaaaaaaa\..\x`, "-aaaaaaaaa", strings.Repeat("a", 65), "aaaaaaaa\n", "ааааааааа"} {
 		if _, err := l.Put(t.Context(), id, bytes.NewReader(wave(100)), "audio/wav", 1000); err == nil {
 			t.Errorf("%q is written", id)

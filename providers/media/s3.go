@@ -308,7 +308,8 @@ func (b *bucket) error(what string, err error) error {
 	switch {
 	case said.Code == minio.NoSuchKey || said.Code == "NotFound" && said.StatusCode == http.StatusNotFound:
 		return ErrNone
-	case said.Code == "XMinioStorageFull" || said.Code == "QuotaExceeded" || said.StatusCode == http.StatusInsufficientStorage:
+	case said.Code == "XMinioStorageFull" || said.Code == "QuotaExceeded" ||
+		said.StatusCode == http.StatusInsufficientStorage:
 		return fmt.Errorf("%w: %s is full (%s)", ErrFull, b.at, said.Code)
 	}
 	hint := "look at the log of its server"

@@ -175,7 +175,8 @@ func TestABucketLeadsNowhereElse(t *testing.T) {
 		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
 	}))
 	defer server.Close()
-	b := bucketAt(t, &servers.S3{URL: server.URL, Bucket: "media", Region: "us-east-1", AccessKey: "a", SecretKey: "b"}, nil)
+	b := bucketAt(t, &servers.S3{URL: server.URL, Bucket: "media", Region: "us-east-1", AccessKey: "a", SecretKey: "b"},
+		nil)
 	if _, err := b.Put(t.Context(), someID, bytes.NewReader(wave(100)), "audio/wav", 1000); err == nil {
 		t.Error("Put follows")
 	}

@@ -32,7 +32,8 @@ func gone() *routes.Error {
 }
 
 func later() *routes.Error {
-	return &routes.Error{Status: 503, Message: "This cannot be read right now; please retry.", RetryAfter: routes.RetrySoon}
+	return &routes.Error{Status: 503, Message: "This cannot be read right now; please retry.",
+		RetryAfter: routes.RetrySoon}
 }
 
 func tooOften(message string, wait time.Duration) *routes.Error {
@@ -190,7 +191,8 @@ type addressed interface {
 }
 
 // deliver hands over a piece of what a job made.
-func (of *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.LinkKind, from, length int64) *routes.Error {
+func (of *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.LinkKind, from, length int64,
+) *routes.Error {
 	ctx, cancel := context.WithCancel(context.Background())
 	limit := time.AfterFunc(openLimit, cancel)
 	own, leads := of.store.(addressed)

@@ -127,7 +127,8 @@ func TestALinkNeedsNoKeyAndShowsNoPage(t *testing.T) {
 	// A row that says something else than what is kept cannot make it a page.
 	s.row.MediaType = "text/html"
 	s.change(store.JobCompleted)
-	if res, _ = s.ask("GET", s.link(media.Plain, time.Hour)); res.Header.Get("Content-Type") != "application/octet-stream" ||
+	res, _ = s.ask("GET", s.link(media.Plain, time.Hour))
+	if res.Header.Get("Content-Type") != "application/octet-stream" ||
 		!strings.HasPrefix(res.Header.Get("Content-Disposition"), "attachment") {
 		t.Errorf("a page: %v", res.Header)
 	}
@@ -235,7 +236,8 @@ func TestLinksThatAreOverAreGone(t *testing.T) {
 
 func TestALinkToWhatIsNotMadeYet(t *testing.T) {
 	s := newStage(t, 1000)
-	s.row.ID, s.row.State, s.row.Hold, s.row.MediaType = "1b6e4f0e-6c0f-4a53-9d5f-9c7e6a6f8d21", store.JobSubmitting, 78, ""
+	s.row.ID, s.row.Hold = "1b6e4f0e-6c0f-4a53-9d5f-9c7e6a6f8d21", 78
+	s.row.State, s.row.MediaType = store.JobSubmitting, ""
 	if _, err := s.Ledger.Jobs().AddJob(s.row, 0); err != nil {
 		t.Fatal(err)
 	}
