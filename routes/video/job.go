@@ -25,6 +25,8 @@ func (of *Capability) retrieve(c *routes.Call) *routes.Error {
 		return failed(c, v)
 	case !v.Completed():
 		return c.WriteJSON(append(routes.AppendJobProgress(c.JobStatus(routes.JobProcessing), v), '}'))
+	case gjson.GetBytes(v.Detail, "linked").Bool(): // its client has the link
+		return c.WriteJSON(append(routes.AppendJobProgress(c.JobStatus(routes.JobCompleted), v), '}'))
 	case v.URL != "" && !once:
 		b := routes.AppendJobProgress(c.JobStatus(routes.JobCompleted), v)
 		return c.WriteJSON(append(routes.AppendJobLink(b, v), '}'))

@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing"
+	"farebox/providers/media"
 	"farebox/providers/queue"
 	"farebox/routes"
 )
@@ -122,6 +123,14 @@ func (j *film) Admit(again bool) *routes.Error {
 	return nil
 }
 
+// linked says that what it makes is had from a link alone, once (addendum 10.1).
+func (j *film) linked() bool {
+	return j.form.of.DownloadURL && j.call.Config().PublicAddress() != ""
+}
+
+// linkGood is how long a link for one download is good (addendum 10.1).
+const linkGood = 24 * time.Hour
+
 // CarryOut has the job queued.
 func (j *film) CarryOut() (relayed bool, e *routes.Error) {
 	lines := j.bill.lines()
@@ -133,7 +142,12 @@ func (j *film) CarryOut() (relayed bool, e *routes.Error) {
 	}
 	j.body = routes.AppendString([]byte(`{"model":`), j.call.Model.ID)
 	j.body = routes.AppendString(append(j.body, `,"queue_id":`...), id)
-	j.body = append(j.body, `,"status":"QUEUED"}`...)
+	j.body = append(j.body, `,"status":"QUEUED"`...)
+	if j.linked() {
+		at := j.call.MediaLink(id, media.Download, time.Now().Add(linkGood))
+		j.body = routes.AppendString(append(j.body, `,"download_url":`...), at)
+	}
+	j.body = append(j.body, '}')
 	return false, nil
 }
 
@@ -142,6 +156,9 @@ func (j *film) CarryOut() (relayed bool, e *routes.Error) {
 func (j *film) detail() []byte {
 	of := j.form.of
 	b := strconv.AppendInt([]byte(`{"seconds":`), j.bill.Seconds, 10)
+	if j.linked() {
+		b = append(b, `,"linked":true`...)
+	}
 	if of.Recommend != "" {
 		b = routes.AppendString(append(b, `,"recommend":`...), of.Recommend)
 	}
