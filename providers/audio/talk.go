@@ -146,8 +146,8 @@ func (k *Talk) Try(t *Target) attempt.Verdict {
 	k.Attempts++
 	k.words = k.words[:0]
 	k.Result = k.x.Ask(t.Proxy, &k.request)
-	k.Sent = k.Sent || k.Result.Sent
 	v := k.judge()
+	k.Sent = k.Sent || k.Result.Sent && !k.Refused // what was refused was not spoken
 	if v.Do == attempt.Retry {
 		k.noteFailure()
 	}
