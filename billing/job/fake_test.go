@@ -1,0 +1,354 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing/store"
+)
+
+// table is the jobs of a store that nodes share.
+type table struct {
+	mu   sync.Mutex
+	rows map[string]*store.JobRow
+	dead map[uint32]bool // nodes whose session has ended
+}
+
+func newTable() *table { return &table{rows: map[string]*store.JobRow{}, dead: map[uint32]bool{}} }
+
+var errAway = errors.New("the store is away")
+
+// session is a process's way to the table. It dies before or after its nth write.
+type session struct {
+	*table
+	writes, dies int
+	after        bool // the last write comes through
+	died         func()
+	gone         bool
+}
+
+// write does something to the table, unless the process is dead.
+func (s *session) write(do func()) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return errAway
+	}
+	s.writes++
+	if s.writes == s.dies {
+		s.gone = true
+		if s.after {
+			do()
+		}
+		if s.died != nil {
+			go s.died()
+		}
+		return errAway
+	}
+	do()
+	return nil
+}
+
+func (s *session) read(do func()) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return errAway
+	}
+	do()
+	return nil
+}
+
+func (s *session) AddJob(r *store.JobRow, sinceUs int64) (was *store.JobRow, err error) {
+	err = s.write(func() {
+		for _, o := range s.rows {
+			if o.Account == r.Account && o.Request == r.Request && o.CreatedUs >= sinceUs {
+				c := *o
+				was = &c
+				return
+			}
+		}
+		c := *r
+		s.rows[r.ID] = &c
+	})
+	return was, err
+}
+
+func (s *session) DropJob(r *store.JobRow) (gone bool, err error) {
+	err = s.write(func() {
+		if o := s.rows[r.ID]; o == nil || o.Epoch == 1 {
+			delete(s.rows, r.ID)
+			gone = true
+		}
+	})
+	return gone, err
+}
+
+func (s *session) Job(id string) (r *store.JobRow, err error) {
+	err = s.read(func() {
+		if o := s.rows[id]; o != nil {
+			c := *o
+			r = &c
+		}
+	})
+	if err == nil && r == nil {
+		err = store.ErrNoRow
+	}
+	return r, err
+}
+
+func left(r *store.JobRow) bool { return !r.State.Terminal() || r.Cancel || r.MediaType != "" }
+
+func (s *session) JobsOf(owner uint32) (list []*store.JobRow, err error) {
+	err = s.read(func() {
+		for _, o := range s.rows {
+			if o.Owner == owner && left(o) && (!o.State.Terminal() || o.Cancel || o.ReleasedUs != 0) {
+				c := *o
+				c.Order, c.Detail = nil, nil
+				list = append(list, &c)
+			}
+		}
+	})
+	return list, err
+}
+
+func (s *session) UpdateJob(r *store.JobRow, from ...store.JobState) (ok bool, err error) {
+	err = s.write(func() {
+		o := s.rows[r.ID]
+		if o == nil || o.Owner != r.Owner || o.Epoch != r.Epoch || !slices.Contains(from, o.State) {
+			return
+		}
+		if o.State.Terminal() && r.State != o.State {
+			panic("a job left a state that is terminal")
+		}
+		c := *r
+		c.Owed = r.Owed || o.Owed
+		c.ReleasedUs, r.ReleasedUs = o.ReleasedUs, o.ReleasedUs
+		if r.Order == nil {
+			c.Order = o.Order
+		}
+		if r.Detail == nil {
+			c.Detail = o.Detail
+		}
+		s.rows[r.ID], ok = &c, true
+	})
+	return ok, err
+}
+
+func (s *session) ReleaseJob(id string, nowUs int64) (ok bool, err error) {
+	err = s.write(func() {
+		if o := s.rows[id]; o != nil && o.ReleasedUs == 0 {
+			o.ReleasedUs, ok = nowUs, true
+		}
+	})
+	return ok, err
+}
+
+func (s *session) TakeJobs(owner uint32, own bool) (n int, err error) {
+	err = s.write(func() {
+		for _, o := range s.rows {
+			if left(o) && (own && o.Owner == owner || o.Owner != owner && s.dead[o.Owner]) {
+				o.Owner = owner
+				o.Epoch++
+				n++
+			}
+		}
+	})
+	return n, err
+}
+
+func (s *session) JobCounts(account uint32) (c store.JobCounts, err error) {
+	err = s.read(func() {
+		for _, o := range s.rows {
+			if !o.State.Terminal() {
+				c.AllWaiting++
+				if o.Account == account {
+					c.Waiting++
+				}
+			}
+			if o.State == store.JobCompleted && o.MediaType != "" {
+				c.AllBytes += o.MediaBytes
+			}
+		}
+	})
+	return c, err
+}
+
+func (s *session) FinishedTimes(string, int) ([]time.Duration, error) { return nil, nil }
+
+func (s *session) ExpiredJobs(owner uint32, nowUs int64, most int) (list []*store.JobRow, err error) {
+	err = s.read(func() {
+		for _, o := range s.rows {
+			if o.Owner == owner && o.State.Terminal() && o.MediaType != "" && o.ExpiresUs <= nowUs && len(list) < most {
+				c := *o
+				list = append(list, &c)
+			}
+		}
+	})
+	return list, err
+}
+
+func (s *session) PurgeJobs(int64, int) (int, error) { return 0, nil }
+
+// works is an upstream. It counts what it was made to do.
+type works struct {
+	mu       sync.Mutex
+	jobs     map[string]int // how often each was taken
+	polled   int
+	stopped  int
+	makes    time.Duration // how long it takes
+	began    map[string]time.Time
+	how      string // see submit and Poll
+	once     bool   // it answers with what it made
+	tries    map[string]int
+	blocked  chan struct{} // Fetch waits for it
+	fetching chan struct{} // and says so
+}
+
+func newWorks(how string) *works {
+	return &works{jobs: map[string]int{}, began: map[string]time.Time{}, how: how, makes: 90 * time.Second,
+		tries: map[string]int{}, once: how == "at once"}
+}
+
+func (w *works) AtOnce(string, string) bool { return w.once }
+
+func (w *works) Submit(ctx context.Context, t Task) (*Submitted, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tries[t.ID]++
+	taken := func() {
+		if w.jobs[t.ID] == 0 || w.how != "again" {
+			w.jobs[t.ID]++
+		}
+		if w.began[t.ID].IsZero() {
+			w.began[t.ID] = time.Now()
+		}
+	}
+	switch {
+	case w.how == "refuses":
+		return nil, &Refused{Status: 422, Code: "CONTENT", Message: "No."}
+	case w.how == "hangs up":
+		taken()
+		return nil, &Unknown{Upstream: "u", Target: "t", Err: io.ErrUnexpectedEOF}
+	case w.how == "again" && w.tries[t.ID] < 3:
+		taken()
+		return nil, &Unknown{Upstream: "u", Target: "t", Again: true, Err: io.ErrUnexpectedEOF}
+	case w.how == "panics":
+		panic("no")
+	case w.once:
+		taken()
+		return &Submitted{Upstream: "u", Target: "t", Done: &Standing{Done: true,
+			Body: io.NopCloser(strings.NewReader("sound")), Type: "audio/mpeg"}}, nil
+	}
+	taken()
+	return &Submitted{Upstream: "u", Target: "t", Handle: []byte("handle of " + t.ID)}, nil
+}
+
+func (w *works) Poll(_ context.Context, t Task) (*Standing, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.polled++
+	switch {
+	case w.how == "forgets" && w.polled > 3:
+		return nil, errors.New("404")
+	case w.how == "never":
+		return &Standing{Progress: -1}, nil
+	case time.Since(w.began[t.ID]) < w.makes:
+		return &Standing{Progress: 50}, nil
+	case w.how == "fails":
+		return &Standing{Failed: &Refused{Status: 500, Code: "BROKE", Message: "It broke.", Suggestion: "s"}}, nil
+	}
+	return &Standing{Done: true, Result: []byte("there")}, nil
+}
+
+func (w *works) Cancel(context.Context, Task) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped++
+	return true, nil
+}
+
+func (w *works) Fetch(ctx context.Context, t Task, _ []byte) (io.ReadCloser, string, error) {
+	if w.blocked != nil {
+		w.fetching <- struct{}{}
+		<-w.blocked
+	}
+	switch w.how {
+	case "lies":
+		return io.NopCloser(strings.NewReader("<html>")), "text/html", nil
+	case "breaks off":
+		return io.NopCloser(io.MultiReader(strings.NewReader("so"), &broken{})), "audio/mpeg", nil
+	}
+	return io.NopCloser(strings.NewReader("sound")), "audio/mpeg", nil
+}
+
+type broken struct{}
+
+func (*broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// shelf is a media store.
+type shelf struct {
+	mu    sync.Mutex
+	files map[string][]byte
+}
+
+func (s *shelf) Put(_ context.Context, id string, body io.Reader, _ string, most int64) (int64, error) {
+	b, err := io.ReadAll(body)
+	if err != nil {
+		return 0, err
+	}
+	if int64(len(b)) > most {
+		return 0, ErrUnfit
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files[id] = bytes.Clone(b)
+	return int64(len(b)), nil
+}
+
+func (s *shelf) Delete(_ context.Context, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.files, id)
+	return nil
+}
+
+var testTerms = Terms{PollMin: time.Second, PollMax: time.Minute, Timeout: time.Hour, PerAccount: 1000, Total: 100_000,
+	Keep: 24 * time.Hour, AccountBytes: 1 << 30, TotalBytes: 1 << 30, MaxBytes: 1 << 20}
+
+func newMachine(s Store, w Maker, k Keeper, node uint32, shared bool) *Machine {
+	return New(Options{Store: s, Maker: w, Keeper: k, Node: node, Shared: shared, Terms: testTerms, Log: zerolog.Nop()})
+}
+
+// kill leaves a machine as a process that died does: nothing that it does counts any more.
+func (m *Machine) kill() {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.stop()
+}
+
+// order sells a job as the spine does, and says whether its customer was told its id.
+func order(m *Machine, n byte) (queueID string, out Outcome, sold bool) {
+	row := &store.JobRow{ID: id{15: n, 6: 0x40}.String(), Kind: "music", Model: "song", Account: 1,
+		Request: [16]byte{n}, Owner: m.o.Node, Epoch: 1, Node: m.o.Node, Hold: uint64(n), State: store.JobSubmitting,
+		CreatedUs: time.Now().UnixMicro(), Order: []byte("order")}
+	room, err := m.Reserve(1)
+	if err != nil {
+		return row.ID, out, false
+	}
+	was, err := m.Sell(row, 0)
+	room()
+	if err != nil || was != nil {
+		return row.ID, out, was != nil
+	}
+	return row.ID, m.Submit(row), true
+}

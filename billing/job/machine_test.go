@@ -1,0 +1,301 @@
+package job
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"farebox/billing/store"
+)
+
+// audit says what is wrong with jobs of which nothing is left to do: each is completed,
+// and there is what it made; or it failed, and is given back. Nothing else lies about.
+func audit(t *table, k *shelf) (wrong []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	say := func(r *store.JobRow, text string) {
+		wrong = append(wrong, fmt.Sprintf("job %s: %s: %+v", r.ID, text, r))
+	}
+	for _, r := range t.rows {
+		kept := k.files[r.ID] != nil
+		switch {
+		case !r.State.Terminal():
+			say(r, "it was lost")
+		case r.Cancel:
+			say(r, "its upstream was not told to stop")
+		case len(r.Order) > 0:
+			say(r, "what was ordered is still there")
+		case r.State == store.JobFailed && (!r.Owed || kept || r.Code == ""):
+			say(r, "it failed and is not given back, or lies about, or nobody knows why")
+		case r.State == store.JobCompleted && (r.Owed || !kept || r.MediaBytes != 5):
+			say(r, "it is completed, but not there, or given back")
+		}
+	}
+	for id := range k.files {
+		if r := t.rows[id]; r == nil || r.MediaType == "" {
+			wrong = append(wrong, "an orphan: "+id)
+		}
+	}
+	return wrong
+}
+
+// manners are how an upstream can be.
+var manners = []string{"", "refuses", "hangs up", "again", "panics", "at once", "forgets", "fails", "lies", "breaks off",
+	"never"}
+
+// afterwards is long enough for every job to end.
+const afterwards = 4 * time.Hour
+
+// life runs jobs in a process that dies at its nth write, and goes on in another one. It
+// gives what is wrong in the end, and how many writes the first process made.
+func life(how string, jobs, dies int, after bool) (wrong []string, writes int) {
+	all, k, w := newTable(), &shelf{files: map[string][]byte{}}, newWorks(how)
+	s := &session{table: all, dies: dies, after: after}
+	m := newMachine(s, w, k, 1, false)
+	s.died = m.kill
+	refused := 0
+	if m.Begin() == nil {
+		for n := range jobs {
+			if _, out, _ := order(m, byte(n+1)); out.Dropped {
+				refused++
+			}
+		}
+		time.Sleep(afterwards)
+	}
+	m.kill()
+	time.Sleep(time.Minute)
+	writes = s.writes
+	next := newMachine(&session{table: all}, w, k, 1, false)
+	if err := next.Begin(); err != nil {
+		return []string{err.Error()}, writes
+	}
+	time.Sleep(afterwards)
+	wrong = audit(all, k)
+	if dies == 0 && how == "refuses" && refused != jobs {
+		wrong = append(wrong, fmt.Sprintf("%d of %d jobs were dropped", refused, jobs))
+	}
+	for id, n := range w.jobs {
+		if n > 1 {
+			wrong = append(wrong, fmt.Sprintf("the upstream was made to do %s %d times", id, n))
+		}
+	}
+	next.Close()
+	time.Sleep(time.Minute)
+	return wrong, writes
+}
+
+// "The process was killed between any two of its writes": for each way that an upstream
+// can be, each write and each side of it, no job is lost, each failure is given back, and
+// no upstream makes one twice.
+func TestAJobSurvivesDeathAtEveryWrite(t *testing.T) {
+	t.Parallel()
+	for _, how := range manners {
+		synctest.Test(t, func(t *testing.T) {
+			wrong, writes := life(how, 1, 0, false)
+			if len(wrong) > 0 {
+				t.Errorf("an upstream that %q: without a death: %q", how, wrong)
+			}
+			for dies := 1; dies <= writes; dies++ {
+				for _, after := range []bool{false, true} {
+					if wrong, _ := life(how, 1, dies, after); len(wrong) > 0 {
+						t.Errorf("an upstream that %q, death at write %d of %d (it came through: %t): %q", how, dies,
+							writes, after, wrong)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Whatever upstreams do, and wherever processes die.
+func TestNoJobIsLost(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		how := rapid.SampledFrom(manners).Draw(rt, "how")
+		jobs := rapid.IntRange(1, 12).Draw(rt, "jobs")
+		dies := rapid.IntRange(0, 6*jobs).Draw(rt, "dies")
+		after := rapid.Bool().Draw(rt, "after")
+		var wrong []string
+		synctest.Test(t, func(*testing.T) { wrong, _ = life(how, jobs, dies, after) })
+		if len(wrong) > 0 {
+			rt.Fatal(wrong)
+		}
+	})
+}
+
+// "A node was cut off while it fetched": another one takes its jobs over, and what the
+// first one brings afterwards changes nothing.
+func TestALateOwnerChangesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all, k := newTable(), &shelf{files: map[string][]byte{}}
+		slow, fast := newWorks(""), newWorks("")
+		slow.blocked, slow.fetching = make(chan struct{}), make(chan struct{}, 1)
+		fast.makes = 0
+		a := newMachine(&session{table: all}, slow, k, 1, true)
+		b := newMachine(&session{table: all}, fast, k, 2, true)
+		for _, m := range []*Machine{a, b} {
+			if err := m.Begin(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		queueID, _, sold := order(a, 1)
+		if !sold {
+			t.Fatal("it was not sold")
+		}
+		<-slow.fetching
+		all.mu.Lock()
+		all.dead[1] = true
+		all.mu.Unlock()
+		time.Sleep(time.Minute)
+		v, err := b.View(1, "music", "song", queueID)
+		if err != nil || v == nil || !v.Completed() {
+			t.Fatalf("the second node has %+v, %v", v, err)
+		}
+		close(slow.blocked)
+		time.Sleep(time.Minute)
+		if n := a.Stats().Lost; n != 1 {
+			t.Errorf("the first node noticed %d times that it is not the owner", n)
+		}
+		if wrong := audit(all, k); len(wrong) > 0 {
+			t.Error(wrong)
+		}
+		if n := b.Stats().Taken; n != 1 {
+			t.Errorf("%d jobs were taken over", n)
+		}
+		a.Close()
+		b.Close()
+	})
+}
+
+// "I let it go before it was made": its upstream is told, and only what it confirms not
+// to charge is given back.
+func TestAReleasedJobIsCancelled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all, k, w := newTable(), &shelf{files: map[string][]byte{}}, newWorks("never")
+		m := newMachine(&session{table: all}, w, k, 1, false)
+		if err := m.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		queueID, _, _ := order(m, 1)
+		v, err := m.View(1, "music", "song", queueID)
+		if err != nil || v == nil {
+			t.Fatal(v, err)
+		}
+		if ok, found, err := m.Release(t.Context(), v); !ok || !found || err != nil {
+			t.Fatal(ok, found, err)
+		}
+		if _, found, _ := m.Release(t.Context(), v); found {
+			t.Error("it was let go twice")
+		}
+		time.Sleep(2 * time.Second)
+		if r, _ := (&session{table: all}).Job(queueID); r.State != store.JobFailed || !r.Owed || w.stopped != 1 {
+			t.Errorf("%+v, stopped %d times", r, w.stopped)
+		}
+		m.Close()
+	})
+}
+
+// "Nobody fetched it": its media go with its time.
+func TestMediaExpire(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all, k := newTable(), &shelf{files: map[string][]byte{}}
+		m := newMachine(&session{table: all}, newWorks(""), k, 1, false)
+		if err := m.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		queueID, _, _ := order(m, 1)
+		time.Sleep(10 * time.Minute)
+		if len(k.files) != 1 {
+			t.Fatal("nothing was made")
+		}
+		time.Sleep(testTerms.Keep)
+		if v, _ := m.View(1, "music", "song", queueID); v != nil || len(k.files) != 0 {
+			t.Errorf("%+v, %d files", v, len(k.files))
+		}
+		m.Close()
+	})
+}
+
+const waitingJobs = 10_000
+
+// waiting is a machine with jobs that have waited for ten minutes.
+func waiting(w Maker) (*Machine, error) {
+	all := newTable()
+	began := time.Now().Add(-10 * time.Minute).UnixMicro()
+	handle := make([]byte, 200) // as long as those of upstreams are, with their addresses
+	for n := range waitingJobs {
+		key := id{6: 0x40, 14: byte(n >> 8), 15: byte(n)}
+		all.rows[key.String()] = &store.JobRow{ID: key.String(), Kind: "music", Model: "song", Account: 1, Owner: 1,
+			Epoch: 1, State: store.JobRunning, Upstream: "u", Target: "t", Handle: handle, CreatedUs: began,
+			SubmittedUs: began}
+	}
+	m := newMachine(&session{table: all}, w, &shelf{files: map[string][]byte{}}, 1, false)
+	return m, m.Begin()
+}
+
+// Ten thousand jobs that wait take less than 2 KB each, and their upstreams are asked
+// once a minute.
+func TestTenThousandJobsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorks("never")
+		var before, behind runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		m, err := waiting(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // the first round is spread over less than that
+		first := m.Stats().Polls
+		time.Sleep(3 * time.Minute)
+		polls := m.Stats().Polls - first
+		runtime.GC()
+		runtime.ReadMemStats(&behind)
+		each := (int64(behind.HeapAlloc) - int64(before.HeapAlloc)) / waitingJobs
+		t.Logf("%d bytes a job with its row in the table of the test, %d polls in three minutes", each, polls)
+		if each > 2048 {
+			t.Errorf("a job takes %d bytes", each)
+		}
+		if polls < 2.7*waitingJobs || polls > 3.4*waitingJobs {
+			t.Errorf("upstreams were asked %d times in three minutes", polls)
+		}
+		m.Close()
+	})
+}
+
+// What a minute of ten thousand waiting jobs costs: ns/op over 60 s is the share of a core.
+func BenchmarkTenThousandJobsWaitAMinute(b *testing.B) {
+	w := newWorks("never")
+	m, err := waiting(w)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Close()
+	var list []*entry
+	m.mu.Lock()
+	for _, e := range m.entries {
+		list = append(list, e)
+	}
+	m.mu.Unlock()
+	b.ResetTimer()
+	for b.Loop() {
+		asked := m.stats.polls.Load()
+		m.mu.Lock()
+		for _, e := range list {
+			m.hasten(e, time.Now())
+		}
+		m.mu.Unlock()
+		for m.stats.polls.Load() < asked+waitingJobs {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
