@@ -1,10 +1,13 @@
 package routes_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -113,6 +116,7 @@ type studio struct {
 	submit func(t job.Task) (*job.Submitted, error)
 	poll   func(t job.Task) (*job.Standing, error)
 	asked  int
+	long   string // what it makes in place of melody
 }
 
 func (s *studio) Submit(_ context.Context, t job.Task) (*job.Submitted, error) {
@@ -141,7 +145,7 @@ func (s *studio) Cancel(context.Context, job.Task) (bool, error) { return true, 
 const melody = "ID3\x04\x00 la la la"
 
 func (s *studio) Fetch(context.Context, job.Task, []byte) (io.ReadCloser, string, error) {
-	return io.NopCloser(strings.NewReader(melody)), "audio/mpeg", nil
+	return io.NopCloser(strings.NewReader(cmp.Or(s.long, melody))), "audio/mpeg", nil
 }
 
 const songConfig = `
@@ -149,7 +153,7 @@ upstreams:
   - name: u
     dialect: native
     base_url: http://ADDR
-jobs: { poll_min: 100ms, per_account: 3 }
+jobs: { poll_min: 100ms, per_account: 3, webhook_url: "http://gateway.example.com" }
 models:
   - id: song
     type: music
@@ -321,5 +325,71 @@ func TestJobsOfOthersAreUnknown(t *testing.T) {
 		if status, answer := ask(t, r, "/song/retrieve", id, ""); status != http.StatusNotFound {
 			t.Error(id, status, answer)
 		}
+	}
+}
+
+// "My connection broke in the middle of the one download": it can be fetched again, and
+// is deleted only after that.
+func TestWhoBreaksOffCanFetchAgain(t *testing.T) {
+	t.Parallel()
+	s := &studio{long: "ID3\x04\x00" + strings.Repeat("la", 8<<20)}
+	r := startSongs(t, s)
+	_, id := r.Post("/song/queue", `{}`, "")
+	for end := time.Now().Add(10 * time.Second); r.Gateway.JobStats().Completed == 0 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	body := `{"queue_id":"` + id + `","delete":true}`
+	conn, err := net.Dial("tcp", r.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = fmt.Fprintf(conn, "POST %s/song/retrieve HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
+		"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", routes.Prefix, r.Secret, len(body), body)
+	if _, err := io.ReadFull(conn, make([]byte, 100<<10)); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	if status, answer := fetch(t, r, id, `,"delete":true`); status != http.StatusOK || answer != s.long {
+		t.Fatal(status, len(answer))
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		status, answer := ask(t, r, "/song/retrieve", id, "")
+		if status == http.StatusNotFound {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal(status, len(answer))
+		}
+	}
+}
+
+// "The upstream says that it is done": it is asked. What nobody gave out is unknown, and
+// so is what somebody has made up.
+func TestAReportOnlyHasTheUpstreamAsked(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 100)
+	r := startSongs(t, &studio{poll: func(t job.Task) (*job.Standing, error) {
+		asked <- t.ID
+		return &job.Standing{Progress: -1, Retry: time.Minute}, nil
+	}})
+	_, id := r.Post("/song/queue", `{}`, "")
+	<-asked // since it was queued
+	path, ok := strings.CutPrefix(r.Gateway.HookOf(id), "http://gateway.example.com"+routes.Prefix)
+	if !ok {
+		t.Fatal(r.Gateway.HookOf(id))
+	}
+	forged := path[:len(path)-1] + string(path[len(path)-1]^1)
+	for _, unknown := range []string{forged, "/jobs/hook/", "/jobs/hook/x", "/jobs/hook/" + id} {
+		if status, answer := r.PostAs("", unknown, `{}`); status != http.StatusNotFound {
+			t.Error(unknown, status, answer)
+		}
+	}
+	if status, answer := r.PostAs("", path, `{"status":"COMPLETED"}`); status != http.StatusOK {
+		t.Error(status, answer)
+	}
+	select {
+	case <-asked:
+	case <-time.After(10 * time.Second):
+		t.Error("nobody asked the upstream")
 	}
 }
