@@ -22,9 +22,6 @@ import (
 type JobSale struct {
 	Kind  queue.Kind
 	Order *queue.Order
-	// MediaTypes are those of which what is made may be: audio/mpeg, video/mp4. Empty:
-	// any that the kind can be.
-	MediaTypes []string
 	// Detail is what the endpoints want to know of the job later on: JSON, at most 4 KiB.
 	Detail []byte
 }

@@ -61,7 +61,7 @@ func (t *track) Admit(again bool) *routes.Error {
 func (t *track) CarryOut() (relayed bool, e *routes.Error) {
 	lines := t.bill.lines(t.of.Price)
 	t.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Status: 200}
-	id, e := t.call.Queue(&routes.JobSale{Kind: queue.Music, Order: t.order, MediaTypes: t.mediaTypes(),
+	id, e := t.call.Queue(&routes.JobSale{Kind: queue.Music, Order: t.order,
 		Detail: appendDetail(nil, &t.bill)})
 	if e != nil {
 		return false, e
@@ -70,15 +70,6 @@ func (t *track) CarryOut() (relayed bool, e *routes.Error) {
 	t.body = routes.AppendString(append(t.body, `,"queue_id":`...), id)
 	t.body = append(t.body, `,"status":"QUEUED"}`...)
 	return false, nil
-}
-
-// mediaTypes are those of the formats that the model makes.
-func (t *track) mediaTypes() []string {
-	list := make([]string, len(t.of.Formats))
-	for i, format := range t.of.Formats {
-		list[i] = musicTypes[format]
-	}
-	return list
 }
 
 // musicTypes are the media types of formats.
