@@ -147,7 +147,8 @@ func (k *Talk) Try(t *Target) attempt.Verdict {
 	k.words = k.words[:0]
 	k.Result = k.x.Ask(t.Proxy, &k.request)
 	v := k.judge()
-	k.Sent = k.Sent || k.Result.Sent && !k.Refused // what was refused was not spoken
+	// What was refused was not spoken, also where its words were not read to their end.
+	k.Sent = k.Sent || k.Result.Sent && !k.Refused && k.Result.Status < 300
 	if v.Do == attempt.Retry {
 		k.noteFailure()
 	}
