@@ -113,15 +113,19 @@ func speechLedger(t *testing.T, requests, workers int) {
 	work.Wait()
 	s.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
 	s.sim.Idle(t)
-	// What an upstream was asked for is paid by who did not wait for it.
+	// What an upstream was asked for is paid by who did not wait for it. One that found its
+	// peer gone before it had read the request does not count it, and may have been sent it.
+	handed := map[rig.Money]bool{0: true}
 	unsure.Range(func(id, price any) bool {
 		if s.sim.Made(id.(string)).Requests > 0 {
 			worth.Add(price.(int64))
+		} else {
+			handed[rig.Money(price.(int64))] = true
 		}
 		return true
 	})
 	a := s.Settled()["a"]
-	if a.Spent != rig.Money(worth.Load()) || a.Held != 0 {
+	if !handed[a.Spent-rig.Money(worth.Load())] || a.Held != 0 {
 		t.Errorf("charged %s for speech worth %s; the account is %+v", a.Spent, rig.Money(worth.Load()), a)
 	}
 	t.Logf("%d requests, %d clients left: charged %s", requests, left.Load(), a.Spent)
