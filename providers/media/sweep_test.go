@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 )
 
 // fill puts so many files that are two hours old.
@@ -34,10 +33,10 @@ func TestASweepRemovesWhatNobodyHas(t *testing.T) {
 		}
 		return Unknown, nil
 	}, nil)
-	if sums, _, err := s.Sweep(t.Context(), time.Now()); err != nil || sums.Removed != 0 || sums.Files != 18 {
+	if sums, _, err := s.Sweep(t.Context(), diskTime(t)); err != nil || sums.Removed != 0 || sums.Files != 18 {
 		t.Errorf("what is young: %+v, %v", sums, err)
 	}
-	later := time.Now().Add(2 * young)
+	later := diskTime(t).Add(2 * young)
 	sums, listed, err := s.Sweep(t.Context(), later)
 	if err != nil || sums.Removed != 8 || sums.RemovedBytes != 800 || sums.Files != 10 || len(listed) != 10 {
 		t.Errorf("%+v, %d are listed, %v", sums, len(listed), err)
