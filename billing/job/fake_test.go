@@ -57,6 +57,13 @@ func (s *session) write(do func()) error {
 	return nil
 }
 
+// written is how many writes were tried.
+func (s *session) written() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes
+}
+
 func (s *session) read(do func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,6 +283,13 @@ func (w *works) Cancel(context.Context, Task) (bool, error) {
 	return true, nil
 }
 
+// stops is how often it was told to stop.
+func (w *works) stops() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stopped
+}
+
 func (w *works) Fetch(ctx context.Context, t Task, _ []byte) (io.ReadCloser, string, error) {
 	if w.blocked != nil {
 		w.fetching <- struct{}{}
@@ -312,6 +326,13 @@ func (s *shelf) Put(_ context.Context, id string, body io.Reader, _ string, most
 	defer s.mu.Unlock()
 	s.files[id] = bytes.Clone(b)
 	return int64(len(b)), nil
+}
+
+// count is how much it keeps.
+func (s *shelf) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.files)
 }
 
 func (s *shelf) Delete(_ context.Context, id string) error {

@@ -70,7 +70,7 @@ func life(how string, jobs, dies int, after bool) (wrong []string, writes int) {
 	}
 	m.kill()
 	time.Sleep(time.Minute)
-	writes = s.writes
+	writes = s.written()
 	next := newMachine(&session{table: all}, w, k, 1, false)
 	if err := next.Begin(); err != nil {
 		return []string{err.Error()}, writes
@@ -80,13 +80,15 @@ func life(how string, jobs, dies int, after bool) (wrong []string, writes int) {
 	if dies == 0 && how == "refuses" && refused != jobs {
 		wrong = append(wrong, fmt.Sprintf("%d of %d jobs were dropped", refused, jobs))
 	}
+	next.Close()
+	time.Sleep(time.Minute)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for id, n := range w.jobs {
 		if n > 1 {
 			wrong = append(wrong, fmt.Sprintf("the upstream was made to do %s %d times", id, n))
 		}
 	}
-	next.Close()
-	time.Sleep(time.Minute)
 	return wrong, writes
 }
 
@@ -196,8 +198,8 @@ func TestAReleasedJobIsCancelled(t *testing.T) {
 			t.Error("it was let go twice")
 		}
 		time.Sleep(2 * time.Second)
-		if r, _ := (&session{table: all}).Job(queueID); r.State != store.JobFailed || !r.Owed || w.stopped != 1 {
-			t.Errorf("%+v, stopped %d times", r, w.stopped)
+		if r, _ := (&session{table: all}).Job(queueID); r.State != store.JobFailed || !r.Owed || w.stops() != 1 {
+			t.Errorf("%+v, stopped %d times", r, w.stops())
 		}
 		m.Close()
 	})
@@ -214,12 +216,12 @@ func TestMediaExpire(t *testing.T) {
 		}
 		queueID, _, _ := order(m, 1)
 		time.Sleep(10 * time.Minute)
-		if len(k.files) != 1 {
+		if k.count() != 1 {
 			t.Fatal("nothing was made")
 		}
 		time.Sleep(testTerms.Keep)
-		if v, _ := m.View(1, "music", "song", queueID); v != nil || len(k.files) != 0 {
-			t.Errorf("%+v, %d files", v, len(k.files))
+		if v, _ := m.View(1, "music", "song", queueID); v != nil || k.count() != 0 {
+			t.Errorf("%+v, %d files", v, k.count())
 		}
 		m.Close()
 	})
