@@ -218,6 +218,7 @@ type works struct {
 	tries    map[string]int
 	blocked  chan struct{} // Fetch waits for it
 	fetching chan struct{} // and says so
+	ordered  func(order []byte)
 }
 
 func newWorks(how string) *works {
@@ -231,6 +232,9 @@ func (w *works) Submit(ctx context.Context, t Task) (*Submitted, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tries[t.ID]++
+	if w.ordered != nil {
+		w.ordered(t.Order)
+	}
 	taken := func() {
 		if w.jobs[t.ID] == 0 || w.how != "again" {
 			w.jobs[t.ID]++
@@ -359,9 +363,14 @@ func (m *Machine) kill() {
 
 // order sells a job as the spine does, and says whether its customer was told its id.
 func order(m *Machine, n byte) (queueID string, out Outcome, sold bool) {
+	return orderOf(m, n, []byte("order"))
+}
+
+// orderOf is order with what is ordered.
+func orderOf(m *Machine, n byte, what []byte) (queueID string, out Outcome, sold bool) {
 	row := &store.JobRow{ID: id{15: n, 6: 0x40}.String(), Kind: "music", Model: "song", Account: 1,
 		Request: [16]byte{n}, Owner: m.o.Node, Epoch: 1, Node: m.o.Node, Hold: uint64(n), State: store.JobSubmitting,
-		CreatedUs: time.Now().UnixMicro(), Order: []byte("order")}
+		CreatedUs: time.Now().UnixMicro(), Order: what}
 	room, err := m.Reserve(1)
 	if err != nil {
 		return row.ID, out, false

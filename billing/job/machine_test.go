@@ -115,6 +115,69 @@ func TestAJobSurvivesDeathAtEveryWrite(t *testing.T) {
 	}
 }
 
+// "My picture has 30 MB." An order with what clients want to have seen never goes into the
+// ledger: it is handed over once, by the process that took it, and else given back.
+func TestALargeOrderIsNotWrittenDown(t *testing.T) {
+	t.Parallel()
+	for how, completed := range map[string]bool{"": true, "at once": true, "again": false, "hangs up": false} {
+		synctest.Test(t, func(t *testing.T) {
+			all, k, w := newTable(), &shelf{files: map[string][]byte{}}, newWorks(how)
+			m := newMachine(&session{table: all}, w, k, 1, false)
+			if err := m.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			var seen []int
+			w.ordered = func(order []byte) {
+				for _, r := range all.rows {
+					seen = append(seen, len(r.Order), len(order))
+				}
+			}
+			name, out, sold := orderOf(m, 1, make([]byte, maxKeptOrder+1))
+			time.Sleep(afterwards)
+			m.Close()
+			r := all.rows[name]
+			if !sold || r == nil || (r.State == store.JobCompleted) != completed || (out.Unknown == nil) != completed {
+				t.Fatalf("an upstream that %q: sold %t, %v, %+v", how, sold, out.Unknown, r)
+			}
+			if fmt.Sprint(seen) != fmt.Sprint([]int{0, maxKeptOrder + 1}) {
+				t.Errorf("an upstream that %q: bytes of the order in the row and at the upstream: %v", how, seen)
+			}
+			if wrong := audit(all, k); len(wrong) > 0 {
+				t.Errorf("an upstream that %q: %q", how, wrong)
+			}
+		})
+	}
+}
+
+// The process died while it handed over a large order, or just before: it is given back.
+func TestALargeOrderDiesWithItsProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all, k, w := newTable(), &shelf{files: map[string][]byte{}}, newWorks("")
+		s := &session{table: all}
+		m := newMachine(s, w, k, 1, false)
+		s.died = m.kill
+		if err := m.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		s.dies = s.writes + 2 // the row is there; that its upstream has it is not
+		s.mu.Unlock()
+		orderOf(m, 1, make([]byte, maxKeptOrder+1))
+		time.Sleep(time.Minute)
+		next := newMachine(&session{table: all}, w, k, 1, false)
+		if err := next.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(afterwards)
+		if wrong := audit(all, k); len(wrong) > 0 || len(all.rows) != 1 || w.jobs[id{15: 1, 6: 0x40}.String()] != 1 {
+			t.Errorf("%q, %d rows, upstream %v", wrong, len(all.rows), w.jobs)
+		}
+		next.Close()
+		time.Sleep(time.Minute)
+	})
+}
+
 // Whatever upstreams do, and wherever processes die.
 func TestNoJobIsLost(t *testing.T) {
 	t.Parallel()

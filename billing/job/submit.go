@@ -59,11 +59,21 @@ func (m *Machine) Reserve(account uint32) (release func(), err error) {
 	return release, nil
 }
 
+// maxKeptOrder is the longest order that is written down with its job, so that it can be
+// handed over again. Longer ones carry pictures or films of their clients, up to all of a
+// request's 35 MB, which would go through the ledger's database twice a job.
+const maxKeptOrder = 256 << 10
+
 // Sell adds the row of a job whose charge is prepared: from then on it is sold. Where
 // the same request has sold one since a time already, that one is given.
 func (m *Machine) Sell(row *store.JobRow, sinceUs int64) (existing *store.JobRow, err error) {
+	order := row.Order
+	defer func() { row.Order = order }()
 	row.Tries = 1
-	if m.atOnce(row) {
+	switch {
+	case len(order) > maxKeptOrder: // only this process can hand it over, and at once
+		row.Order = nil
+	case m.atOnce(row):
 		row.Tries = 0
 	}
 	return m.o.Store.AddJob(row, sinceUs)
@@ -149,6 +159,9 @@ func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *first) {
 	t := e.task()
 	t.Order = row.Order
 	sub, err := m.submit(t)
+	if vague := new(Unknown); len(t.Order) > maxKeptOrder && errors.As(err, &vague) {
+		vague.Again = false // nobody will have the order any more
+	}
 	no := refusedWith(err)
 	if no != nil && f.answered.CompareAndSwap(false, true) {
 		gone, err := m.o.Store.DropJob(row)
@@ -209,6 +222,8 @@ func (m *Machine) resubmit(e *entry) time.Duration {
 		return m.turnTo(e, ask, 0)
 	case row.Tries > 0 && row.Upstream == "":
 		return m.fail(e, unknown(errors.New("the process ended while its upstream was asked")))
+	case len(row.Order) == 0:
+		return m.fail(e, unknown(errors.New("its order is not kept: it was too large, or another process handed it over")))
 	case row.Tries >= maxSubmits || now().Sub(e.created) > m.terms.Load().Timeout:
 		return m.fail(e, unknown(errors.New("its upstream does not answer")))
 	case row.Tries == 0 && row.ReleasedUs != 0:

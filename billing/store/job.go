@@ -61,7 +61,7 @@ type JobRow struct {
 	Upstream string // the operator's label
 	Target   string // the model's name there
 	Handle   []byte // what the upstream is asked about it by; at most 4 KiB
-	Order    []byte // what the upstream is asked for, until it has it, or for a resend
+	Order    []byte // what the upstream is asked for, until it has it; empty: it was too large to be kept
 	Tries    int32  // how often it was submitted
 	Cancel   bool   // its upstream is to be told to stop; this may be left to do when it has ended
 
