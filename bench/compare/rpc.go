@@ -37,6 +37,8 @@ const (
 	// sampleEvery is how often memory is looked at: far more often than an
 	// answer takes, so that its peak is seen.
 	sampleEvery = 2 * time.Millisecond
+	// largeLongest is how long a busy machine may take for the answers wanted.
+	largeLongest = time.Minute
 )
 
 // measureLarge reads 100 MB answers through an unused gateway, one at a time and
@@ -53,6 +55,7 @@ func (l *lab) measureLarge(ctx context.Context, name string, answers int) (Large
 		URL: g.address(true), Key: g.key, PIDs: g.pids(true), Mates: []int{l.upstream.pid()},
 		Path:    g.path(rpcPath, fareboxRPC),
 		Timeout: time.Minute, Connections: 1, Heads: true, ReadBuffer: largeBuffer,
+		Least: 1, Longest: largeLongest,
 	}
 	o.Body, o.Duration = upstream.BenchRPCCall, 200*time.Millisecond
 	if _, err := load.Run(ctx, o); err != nil {
@@ -67,8 +70,9 @@ func (l *lab) measureLarge(ctx context.Context, name string, answers int) (Large
 		peak := watchPeak(o.PIDs)
 		r, err := load.Run(ctx, o)
 		grown := peak() - m.FromFreshRSS
-		if err == nil && r.Requests == 0 {
-			err = fmt.Errorf("no answer came whole: %v", r.Errors)
+		if err == nil && r.Latency.Count == 0 {
+			err = fmt.Errorf("no answer of %d MB came whole within %.0f s; %d are still under way, the oldest for "+
+				"%.1f s; errors: %v", upstream.BenchRPCLarge>>20, r.Seconds, r.Unfinished, r.OldestUs/1e6, r.Errors)
 		}
 		if err == nil {
 			m.Failed += r.Failed

@@ -26,6 +26,8 @@ type Options struct {
 	Rate        float64       // arrivals a second; 0: closed, every connection sends when it is free
 	Connections int           // default 64
 	Duration    time.Duration // measured time; default 10s
+	Least       int64         // requests to end; the measured time goes on for them to Longest at most
+	Longest     time.Duration // measured time where Least is not reached within Duration
 	Warmup      time.Duration // sent before it and not counted
 	Ramp        time.Duration // connections of the closed mode start spread over this time
 	Timeout     time.Duration // of one request; default 30s; streams: between two reads
@@ -46,6 +48,7 @@ const (
 	maxConnections     = 60000
 	maxBacklog         = 1 << 20 // arrivals that may wait for a free connection
 	progressEvery      = 200 * time.Millisecond
+	leastEvery         = 5 * time.Millisecond
 )
 
 // run is the state the workers share.
@@ -175,6 +178,7 @@ func (r *run) measure(ctx context.Context, pace *pacer) *Result {
 		pace.measured.Store(true)
 	}
 	r.wait(ctx, r.o.Duration, "")
+	r.waitLeast(ctx)
 	elapsed := time.Since(r.begun)
 	r.measured.Store(false)
 	usage := procs.Stop()
@@ -214,6 +218,21 @@ func (r *run) wait(ctx context.Context, d time.Duration, what string) {
 		}
 		before = requests
 		r.o.Progress(min(1, float64(time.Since(start))/float64(max(d, 1))), line)
+	}
+}
+
+// waitLeast lets the measured time go on until enough of the requests that were begun in
+// it have ended: on a busy machine a large answer may take longer than all of it.
+func (r *run) waitLeast(ctx context.Context) {
+	enough := func() bool {
+		var ended int64
+		for _, s := range r.shards {
+			ended += s.whole.Load() + s.failed.Load()
+		}
+		return ended >= r.o.Least
+	}
+	for time.Since(r.begun) < r.o.Longest && ctx.Err() == nil && !enough() {
+		time.Sleep(leastEvery)
 	}
 }
 

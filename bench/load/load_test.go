@@ -98,6 +98,24 @@ func TestStallAtTheEndIsReported(t *testing.T) {
 	}
 }
 
+// An answer that takes longer than the measured time would leave a run with nothing to
+// show; it goes on for the answers it must have, and no longer than it may.
+func TestRunWaitsForTheAnswersItMustHave(t *testing.T) {
+	t.Parallel()
+	url := stalling(t, 0, 300*time.Millisecond)
+	r := mustRun(t, Options{URL: url, Model: "m", Connections: 1, Duration: time.Millisecond, Least: 3,
+		Longest: time.Minute})
+	if r.Latency.Count < 3 || r.Seconds > 50 {
+		t.Errorf("%d answers in %.1f s", r.Latency.Count, r.Seconds)
+	}
+	url = stalling(t, 0, time.Minute)
+	r = mustRun(t, Options{URL: url, Model: "m", Connections: 1, Duration: time.Millisecond, Least: 1,
+		Longest: 50 * time.Millisecond})
+	if r.Requests != 0 || r.Unfinished != 1 {
+		t.Errorf("%d answers, %d under way after %.1f s", r.Requests, r.Unfinished, r.Seconds)
+	}
+}
+
 // within runs a check of times up to three times: another process that takes
 // the processor for a moment is no fault of the generator, a generator that is
 // out of step fails every time.
@@ -187,7 +205,7 @@ func TestErrorsAreNamedByKind(t *testing.T) {
 	f := func(model string, stream bool, want string) {
 		t.Helper()
 		r := mustRun(t, Options{URL: url, Model: model, Stream: stream, Connections: 1,
-			Duration: 150 * time.Millisecond, Timeout: 50 * time.Millisecond})
+			Duration: 150 * time.Millisecond, Least: 1, Longest: 10 * time.Second, Timeout: 50 * time.Millisecond})
 		if r.Errors[want] == 0 || r.Requests > 0 {
 			t.Errorf("%s: errors %v, %d requests; want %q", model, r.Errors, r.Requests, want)
 		}

@@ -22,6 +22,7 @@ const (
 type recorder struct {
 	requests atomic.Int64 // for the progress line
 	failed   atomic.Int64
+	whole    atomic.Int64 // requests that began and ended in the measured time
 
 	mu       sync.Mutex
 	latency  *hdr.Histogram
@@ -58,6 +59,7 @@ func (r *recorder) done(took time.Duration, second int, whole bool, bytes int64)
 	r.finished++
 	r.bytes += bytes
 	if whole {
+		r.whole.Add(1)
 		record(r.latency, took)
 	}
 	s := r.second(second)
