@@ -62,11 +62,11 @@ func (p *Proxy) Ask(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Duration, 
 // attempt sends the request and reads the head of the answer. It is repeated
 // once, on a fresh connection, when a kept-alive one turned out to be dead and
 // the upstream cannot have begun to work on the request: nothing was written,
-// or the operator says that repeating is safe (retry_safe). Any other failure
-// is the caller's to judge: a POST must not run twice without anybody's decision.
+// or the operator says that repeating is safe (retry_safe) and the request does not
+// say otherwise (Once). Any other failure is the caller's to judge: a POST must not run twice without anybody's decision.
 func (x *Exchange) attempt(t *Endpoint, r *Request, start time.Time) (a Result) {
 	a = x.once(t, r, start, false)
-	if a.Cause == UpstreamReset && a.Reused && !x.gotByte && (!a.Sent || t.o.RetrySafe) {
+	if a.Cause == UpstreamReset && a.Reused && !x.gotByte && (!a.Sent || t.o.RetrySafe && !r.Once) {
 		x.forget()
 		a = x.once(t, r, start, true)
 	}

@@ -26,6 +26,8 @@ type Request struct {
 	Further [2]string // name and value of one more header, empty for none
 	// FirstByte is how long the answer's head may take; 0: as the endpoint says.
 	FirstByte time.Duration
+	// Once: what was sent is not sent again, whatever the endpoint's RetrySafe says.
+	Once bool
 }
 
 // method is the one that is sent.

@@ -70,7 +70,8 @@ func (c *Call) Queue(s *JobSale) (id string, e *Error) {
 	out := m.Submit(row)
 	decided = true
 	switch {
-	case out.Dropped:
+	case out.Dropped, out.Undecided:
+		// Its hold is voided as the request ends, unless its row is there.
 		return "", refusedJob(out.Refused, false)
 	case out.Refused != nil:
 		e = refusedJob(out.Refused, true)

@@ -23,7 +23,7 @@ type jobMaker struct{ engine *queue.Engine }
 
 func taskOf(t *job.Task) queue.Task {
 	return queue.Task{ID: t.ID, Kind: t.Kind, Model: t.Model, Upstream: t.Upstream, Target: t.Target, Handle: t.Handle,
-		Order: t.Order, Account: t.Account}
+		Order: t.Order, Account: t.Account, Asking: t.Asking}
 }
 
 // AtOnce is job.Synchronous.

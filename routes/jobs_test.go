@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"farebox/bench/upstream"
 	"farebox/billing"
 	"farebox/billing/job"
 	"farebox/billing/money"
@@ -98,7 +99,11 @@ func (w *song) CarryOut() (bool, *routes.Error) {
 	var l money.Lines
 	l.Add(money.Tracks, 1, 1e12)
 	w.call.Sold = routes.Bill{Lines: l, Cost: l.Cost(), Status: 200}
-	id, e := w.call.Queue(&routes.JobSale{Kind: queue.Music, Order: &queue.Order{Kind: queue.Music, Prompt: "la"}})
+	var q struct {
+		Prompt string `json:"prompt"`
+	}
+	_ = json.Unmarshal(w.call.Ctx.PostBody(), &q)
+	id, e := w.call.Queue(&routes.JobSale{Kind: queue.Music, Order: &queue.Order{Kind: queue.Music, Prompt: q.Prompt}})
 	w.id = id
 	return false, e
 }
@@ -152,12 +157,13 @@ const songConfig = `
 upstreams:
   - name: u
     dialect: native
-    base_url: http://ADDR
+    base_url: http://ADDR/api/v1
+    key: secret
 jobs: { poll_min: 100ms, per_account: 3, webhook_url: "http://gateway.example.com" }
 models:
   - id: song
     type: music
-    targets: [{ upstream: u }]
+    targets: [{ upstream: u, model: sim-music }]
     price: { generation: 1 }
 `
 
@@ -263,6 +269,33 @@ func TestAnUnknownOutcomeIsGivenBack(t *testing.T) {
 		t.Errorf("the upstream was asked %d times", s.asked)
 	}
 	wantBalance(t, r, thousand)
+}
+
+// "The upstream took my song and cut the connection, and the gateway sent it once more":
+// it is asked once, the price comes back, and the operator hears of it.
+func TestAnOrderThatIsCutOffIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	up := upstream.New(upstream.Options{})
+	base, err := up.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer up.Close()
+	r := routestest.Start(t, songConfig, strings.TrimPrefix(strings.TrimSuffix(base, "/v1"), "http://"), &songs{})
+	if status, id := r.Post("/song/queue", `{"prompt":"la [[sim polls=0]]"}`, ""); status != http.StatusOK {
+		t.Fatal(status, id)
+	}
+	status, answer := r.Post("/song/queue", `{"prompt":"la [[sim job=swallow]]"}`, "")
+	if status != http.StatusBadGateway || !strings.Contains(answer, "refunded") {
+		t.Error(status, answer)
+	}
+	if n := len(up.Orders()); n != 2 {
+		t.Errorf("two songs were ordered %d times", n)
+	}
+	if n := r.Gateway.JobStats().Alarms["unknown"]; n != 1 {
+		t.Errorf("%d alarms", n)
+	}
+	wantBalance(t, r, thousand-1e9)
 }
 
 // "I sent it twice with one key": one job, one charge, one id.

@@ -212,6 +212,7 @@ type works struct {
 	polled   int
 	stopped  int
 	makes    time.Duration // how long it takes
+	keys     bool          // it takes an order once for a key
 	began    map[string]time.Time
 	how      string // see submit and Poll
 	once     bool   // it answers with what it made
@@ -223,12 +224,15 @@ type works struct {
 
 func newWorks(how string) *works {
 	return &works{jobs: map[string]int{}, began: map[string]time.Time{}, how: how, makes: 90 * time.Second,
-		tries: map[string]int{}, once: how == "at once"}
+		tries: map[string]int{}, once: how == "at once", keys: how == "again" || how == "keys"}
 }
 
 func (w *works) AtOnce(string, string) bool { return w.once }
 
 func (w *works) Submit(ctx context.Context, t Task) (*Submitted, error) {
+	if !t.Asking("u", "t", w.keys) {
+		return nil, &Refused{Status: 503, Code: "MODEL_OFFLINE", Message: "Not now."}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tries[t.ID]++
@@ -236,7 +240,7 @@ func (w *works) Submit(ctx context.Context, t Task) (*Submitted, error) {
 		w.ordered(t.Order)
 	}
 	taken := func() {
-		if w.jobs[t.ID] == 0 || w.how != "again" {
+		if w.jobs[t.ID] == 0 || !w.keys {
 			w.jobs[t.ID]++
 		}
 		if w.began[t.ID].IsZero() {

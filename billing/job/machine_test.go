@@ -47,7 +47,7 @@ func audit(t *table, k *shelf) (wrong []string) {
 
 // manners are how an upstream can be.
 var manners = []string{"", "refuses", "hangs up", "again", "panics", "at once", "forgets", "fails", "lies", "breaks off",
-	"never"}
+	"never", "keys"}
 
 // afterwards is long enough for every job to end.
 const afterwards = 4 * time.Hour
@@ -176,6 +176,84 @@ func TestALargeOrderDiesWithItsProcess(t *testing.T) {
 		next.Close()
 		time.Sleep(time.Minute)
 	})
+}
+
+// "It was killed before it wrote down that the upstream has my song, and I got my money
+// back instead": an upstream that takes an order once is handed it again, under the same
+// key, by the next process or by another node. Any other must not be: it would make two.
+func TestAnOrderUnderAKeySurvivesDeath(t *testing.T) {
+	t.Parallel()
+	for _, keys := range []bool{true, false} {
+		for _, other := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				all, k, w := newTable(), &shelf{files: map[string][]byte{}}, newWorks("")
+				w.keys = keys
+				s := &session{table: all}
+				m := newMachine(s, w, k, 1, other)
+				s.died = m.kill
+				if err := m.Begin(); err != nil {
+					t.Fatal(err)
+				}
+				// The last write before the client is answered says that the upstream has it.
+				s.dies = s.writes + 2
+				if keys {
+					s.dies++
+				}
+				queueID, _, _ := order(m, 1)
+				time.Sleep(time.Minute)
+				node := uint32(1)
+				if other {
+					node = 2
+					all.mu.Lock()
+					all.dead[1] = true
+					all.mu.Unlock()
+				}
+				next := newMachine(&session{table: all}, w, k, node, other)
+				if err := next.Begin(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Minute)
+				next.Close()
+				time.Sleep(time.Minute)
+				want, tries := store.JobCompleted, 2
+				if !keys {
+					want, tries = store.JobFailed, 1
+				}
+				r := all.rows[queueID]
+				if r.State != want || r.Owed == keys || w.jobs[queueID] != 1 || w.tries[queueID] != tries {
+					t.Errorf("with keys: %t, by another node: %t: %+v was asked for %d times and made %d times", keys,
+						other, r, w.tries[queueID], w.jobs[queueID])
+				}
+				if n := next.Stats().Alarms["unknown"]; (n == 0) != keys {
+					t.Errorf("with keys: %t: %d alarms", keys, n)
+				}
+				if wrong := audit(all, k); len(wrong) > 0 {
+					t.Error(wrong)
+				}
+			})
+		}
+	}
+}
+
+// "It was refused while the gateway was stopping": whether its row went is not known, so
+// that it is neither charged nor forgotten here.
+func TestARefusalThatCannotBeWrittenDownIsUndecided(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			all := newTable()
+			s := &session{table: all, after: after}
+			m := newMachine(s, newWorks("refuses"), &shelf{files: map[string][]byte{}}, 1, false)
+			if err := m.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			s.dies = s.writes + 2
+			if _, out, _ := order(m, 1); !out.Undecided || out.Dropped || out.Refused == nil {
+				t.Errorf("the row went: %t, the outcome is %+v", after, out)
+			}
+			m.Close()
+		})
+	}
 }
 
 // Whatever upstreams do, and wherever processes die.

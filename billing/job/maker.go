@@ -40,6 +40,10 @@ type Task struct {
 	Handle   []byte
 	Order    []byte
 	Account  uint64
+	// Asking is to be called before an upstream is handed the order. It has the job's row
+	// say where that may be, if the upstream takes it once (again, as in Submitted): the
+	// process may die before the answer is there. False: the upstream must not be asked.
+	Asking func(upstream, target string, again bool) bool
 }
 
 // Submitted is what an upstream has accepted.

@@ -91,6 +91,10 @@ type Outcome struct {
 	Dropped bool
 	// Refused is why; also of a job that stays, and is given back.
 	Refused *Refused
+	// Undecided says that its upstream refused it, and that nobody can say whether its
+	// row is there still: it is neither to be charged nor to be forgotten; the next start
+	// does the one or the other.
+	Undecided bool
 	// Unknown says that its upstream may have it, but it was given up and is given back.
 	Unknown error
 }
@@ -157,7 +161,7 @@ func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *first) {
 		f.done <- out
 	}()
 	t := e.task()
-	t.Order = row.Order
+	t.Order, t.Asking = row.Order, m.asking(e)
 	sub, err := m.submit(t)
 	if vague := new(Unknown); len(t.Order) > maxKeptOrder && errors.As(err, &vague) {
 		vague.Again = false // nobody will have the order any more
@@ -167,8 +171,10 @@ func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *first) {
 		gone, err := m.o.Store.DropJob(row)
 		switch {
 		case err != nil:
-			// The ledger closes: the next start finds a job that may have been asked for.
+			// The ledger closes: the next start finds the job, or does not.
 			m.note(err)
+			out = Outcome{Refused: no, Undecided: true}
+			return
 		case gone:
 			out = Outcome{Dropped: true, Refused: no}
 			return
@@ -179,6 +185,29 @@ func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *first) {
 		return
 	}
 	next, out = m.submitted(e, sub, err)
+}
+
+// asking is what the Maker calls before it hands an order over: the row names the
+// upstream then, if that takes it once, so that whoever goes on with the job hands it
+// over again. Else it names none, and what was under way is of unknown outcome.
+func (m *Machine) asking(e *entry) func(upstream, target string, again bool) bool {
+	return func(upstream, target string, again bool) bool {
+		if !again {
+			upstream, target = "", ""
+		}
+		if upstream == e.place.upstream && target == e.place.target {
+			return true
+		}
+		row, ok := m.change(e, store.JobSubmitting, func(r *store.JobRow) {
+			r.Upstream, r.Target = upstream, target
+		}, store.JobSubmitting)
+		if ok {
+			m.mu.Lock()
+			e.place = m.placeOf(row)
+			m.mu.Unlock()
+		}
+		return ok
+	}
 }
 
 // submit asks the Maker, whose panics are answers that nobody can read.
@@ -234,7 +263,7 @@ func (m *Machine) resubmit(e *entry) time.Duration {
 		return retire
 	}
 	t := e.task()
-	t.Order = order
+	t.Order, t.Asking = order, m.asking(e)
 	sub, err := m.submit(t)
 	next, _ := m.submitted(e, sub, err)
 	return next

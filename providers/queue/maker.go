@@ -15,6 +15,10 @@ type Task struct {
 	Handle   []byte
 	Order    []byte
 	Account  uint64
+	// Asking, if not nil, is called before a target is handed the order, where Submit
+	// chooses: what it returns must be known by the next process. again is as in
+	// Submitted. False: the target must not be asked.
+	Asking func(upstream, target string, again bool) bool
 }
 
 // Submitted is what an upstream has accepted.

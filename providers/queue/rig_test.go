@@ -91,7 +91,8 @@ func (g *rig) target(d *door, kind queue.Kind, options map[string]string) *queue
 func (g *rig) targetAt(d *door, kind queue.Kind, base string, options map[string]string) *queue.Target {
 	g.t.Helper()
 	end, err := proxy.NewEndpoint(proxy.EndpointOptions{Name: d.name, BaseURL: base, Headers: [][2]string{d.key},
-		Connect: 5 * time.Second, FirstByte: 10 * time.Second, Idle: 10 * time.Second})
+		Connect: 5 * time.Second, FirstByte: 10 * time.Second, Idle: 10 * time.Second,
+		RetrySafe: true}) // as the config has it, unless it says otherwise
 	if err != nil {
 		g.t.Fatal(err)
 	}

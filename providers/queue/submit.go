@@ -63,7 +63,8 @@ func RefusedBy(r *Reply) (no *Refused, certain bool) {
 // chooses. Another target is tried only while it is certain that none has the order. The
 // error is a *Refused or an *Unknown.
 func (e *Engine) Submit(ctx context.Context, t Task) (*Submitted, error) {
-	w := &work{e: e, ctx: ctx, id: Ident{Key: t.ID, Hook: e.o.Hook(t.ID)}, again: t.Upstream != ""}
+	w := &work{e: e, ctx: ctx, id: Ident{Key: t.ID, Hook: e.o.Hook(t.ID)}, asking: t.Asking,
+		again: t.Upstream != ""}
 	if err := json.Unmarshal(t.Order, &w.order); err != nil {
 		w.no = &Refused{Status: 400, Code: codeRequest, Message: textBroken}
 		return w.outcome(&t)
@@ -74,6 +75,10 @@ func (e *Engine) Submit(ctx context.Context, t Task) (*Submitted, error) {
 		if err != nil {
 			return nil, &Unknown{Upstream: t.Upstream, Target: t.Target, Err: err}
 		}
+		if !to.Dialect.Terms(to).Idempotent {
+			// It was when it was asked first; now it would make another one.
+			return nil, &Unknown{Upstream: t.Upstream, Target: t.Target, Err: errNoKeys}
+		}
 		targets, w.to = []*Target{to}, to
 	}
 	w.picker.Begin(targets, t.Account)
@@ -82,12 +87,17 @@ func (e *Engine) Submit(ctx context.Context, t Task) (*Submitted, error) {
 	return w.outcome(&t)
 }
 
+// errNoKeys is what becomes of an order whose outcome is not known and whose target is
+// no longer one that takes it once.
+var errNoKeys = errors.New("the job's upstream is not configured as one that takes idempotency keys any more")
+
 // work is one order on its way to a target.
 type work struct {
 	e      *Engine
 	ctx    context.Context
 	id     Ident
 	order  Order
+	asking func(upstream, target string, again bool) bool
 	again  bool // it may be with its target already
 	picker picker
 
@@ -143,8 +153,15 @@ func (w *work) Fits(t *Target, _ int64) bool {
 // Try is attempt.Work: it ends as soon as a target may have the order.
 func (w *work) Try(t *Target) attempt.Verdict {
 	w.to, w.no, w.final = t, nil, false
-	s := Step{Media: t.Dialect.Terms(t).Synchronous}
+	terms := t.Dialect.Terms(t)
+	if w.asking != nil && !w.asking(t.Upstream, t.Model, terms.Idempotent) {
+		w.no = offline()
+		return attempt.Verdict{Do: attempt.Fail}
+	}
+	s := Step{Media: terms.Synchronous}
 	t.Dialect.Submit(&s, &w.order, t, w.id)
+	// An upstream that has begun on what was sent would make it twice, and charge twice.
+	s.Request.Once = !terms.Idempotent
 	if s.Media {
 		s.Request.FirstByte = w.e.o.Make
 	}

@@ -107,6 +107,23 @@ func TestAnUpstreamThatIsNotThereHasNoOrder(t *testing.T) {
 	}
 }
 
+// "My one song was made twice, at my cost": an order that went out on a connection that
+// was kept, and that the upstream then cut, is not sent again by itself.
+func TestAnOrderIsNotRepeatedOnAnotherConnection(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, g *rig, d *door, kind queue.Kind) {
+		g.target(d, kind, nil)
+		if _, s := g.submit(order(kind, "polls=0")); s.Done != nil && s.Done.Body != nil {
+			read(t, s.Done.Body)
+		}
+		_, err := g.Submit(context.Background(), task(order(kind, "job=swallow")))
+		unknown(t, err)
+		if n := len(g.sim.Orders()); n != 2 {
+			t.Errorf("two songs were ordered %d times", n)
+		}
+	})
+}
+
 // Whatever cannot be read as the answer to an order may be one.
 func TestAnAnswerThatCannotBeReadLeavesTheOutcomeOpen(t *testing.T) {
 	t.Parallel()
@@ -168,6 +185,11 @@ func TestAnUpstreamWithKeysIsAskedAgain(t *testing.T) {
 	}
 	if all := g.sim.Orders(); len(all) != 1 || !strings.Contains(string(s.Handle), all[0].ID) {
 		t.Errorf("%+v, %s", all, s.Handle)
+	}
+	// One that is not configured to take keys any more would make it once more.
+	to.Options = nil
+	if _, err := g.Submit(context.Background(), plain); unknown(t, err).Again || len(g.sim.Orders()) != 1 {
+		t.Error(err, g.sim.Orders())
 	}
 	// A target that is not configured any more cannot be asked.
 	plain.Target = "gone"
