@@ -18,6 +18,9 @@ type Media struct {
 	S3 *S3 `yaml:"s3"`
 
 	Keep time.Duration `yaml:"keep"` // what nobody fetches; default 24h, 10m to 720h
+	// Sweep is how often the store is looked through for what no job has any more, and was
+	// not written in the last hour. Default 1h, 1s to 168h.
+	Sweep time.Duration `yaml:"sweep"`
 	// AccountBytes and TotalBytes are what one account, and all of them, may have in it;
 	// beyond them jobs are refused with 429. Default 2GB and 50GB, 1MB to 1024GB and to 1024TB.
 	AccountBytes Size `yaml:"account_bytes"`
@@ -63,7 +66,7 @@ func (s *S3) defaults() {
 
 // DefaultMedia is what holds when nothing is written.
 func DefaultMedia() Media {
-	return Media{Keep: 24 * time.Hour, AccountBytes: 2 << 30, TotalBytes: 50 << 30, MaxBytes: 512 << 20,
+	return Media{Keep: 24 * time.Hour, Sweep: time.Hour, AccountBytes: 2 << 30, TotalBytes: 50 << 30, MaxBytes: 512 << 20,
 		FreeBytes: 1 << 30, LinkRequests: 60}
 }
 
@@ -91,6 +94,7 @@ var (
 func (v *validator) media() {
 	m := &v.c.Media
 	v.duration("media.keep", m.Keep, 10*time.Minute, 720*time.Hour)
+	v.duration("media.sweep", m.Sweep, time.Second, 168*time.Hour)
 	size(v, "media.max_bytes", m.MaxBytes, 1<<20, 5<<30)
 	size(v, "media.account_bytes", m.AccountBytes, 1<<20, 1<<40)
 	size(v, "media.total_bytes", m.TotalBytes, 1<<20, 1<<50)

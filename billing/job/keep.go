@@ -15,7 +15,7 @@ func (m *Machine) fetch(e *entry) time.Duration {
 	if m.isReleased(e) {
 		return m.turnTo(e, cancel, 0)
 	}
-	ctx, done := context.WithTimeout(m.ctx, fetchLimit)
+	ctx, done := context.WithTimeout(m.ctx, FetchLimit)
 	defer done()
 	body, contentType, err := m.o.Maker.Fetch(ctx, e.task(), e.result)
 	if err != nil {
@@ -62,7 +62,7 @@ func (m *Machine) keep(e *entry, body io.ReadCloser, contentType string) time.Du
 	if most <= 0 {
 		return again(e, failure{why: "full", alarm: true, err: ErrFull, message: messageFull})
 	}
-	ctx, done := context.WithTimeout(m.ctx, fetchLimit)
+	ctx, done := context.WithTimeout(m.ctx, FetchLimit)
 	defer done()
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()

@@ -50,6 +50,9 @@ type Options struct {
 	Log    zerolog.Logger
 }
 
+// FetchLimit is how long what was made may take to come, and to be kept.
+const FetchLimit = 30 * time.Minute
+
 // Bounds of a machine.
 const (
 	// maxWorking bounds the steps that are taken at the same time, placeWorking those at
@@ -58,10 +61,8 @@ const (
 	placeWorking = 16
 	makeWorking  = 32
 	fetchWorking = 8
-	// askLimit is how long one question to an upstream may take, fetchLimit how long
-	// what was made may take to come.
-	askLimit   = 2 * time.Minute
-	fetchLimit = 30 * time.Minute
+	// askLimit is how long one question to an upstream may take.
+	askLimit = 2 * time.Minute
 	// patience is how long a client waits to hear that an upstream has its job. What it
 	// hears then is true all the same: the job is sold, and fails or not later on.
 	patience = 30 * time.Second

@@ -220,7 +220,7 @@ func (m *Machine) submit(t Task) (sub *Submitted, err error) {
 			sub, err = nil, &Unknown{Err: errors.New("it panicked")}
 		}
 	}()
-	ctx, done := context.WithTimeout(m.ctx, fetchLimit)
+	ctx, done := context.WithTimeout(m.ctx, FetchLimit)
 	// A body that comes with the answer is read in this context, whose end is then that
 	// of the process.
 	defer func() {

@@ -66,7 +66,7 @@ func TestAProcessThatIsKilledLeavesNothingHalf(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.clear(time.Now().Add(2 * abandoned)); err != nil {
+	if err := l.clear(time.Now().Add(2 * Grace)); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range everyFile(t, dir) {

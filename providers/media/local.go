@@ -30,9 +30,6 @@ type local struct {
 
 const (
 	incoming = "incoming"
-	// abandoned is how long nothing was written to what is being written until it
-	// belongs to a process that is gone.
-	abandoned = time.Hour
 	// spaceStep is how much is written between two looks at the free space.
 	spaceStep = 8 << 20
 	copyStep  = 64 << 10
@@ -51,14 +48,15 @@ func (l *local) create() error {
 	return errors.Join(syncDir(l.dir), syncDir(filepath.Dir(l.dir)))
 }
 
-// clear removes what processes that died were writing.
+// clear removes what processes that died were writing: nothing was written to it for so
+// long that its writer is gone.
 func (l *local) clear(now time.Time) error {
 	dir := filepath.Join(l.dir, incoming)
 	entries, err := os.ReadDir(dir)
 	err = ignoreMissing(err)
 	for _, e := range entries {
 		info, gone := e.Info()
-		if gone == nil && now.Sub(info.ModTime()) > abandoned {
+		if gone == nil && now.Sub(info.ModTime()) > Grace {
 			err = errors.Join(err, ignoreMissing(os.Remove(filepath.Join(dir, e.Name()))))
 		}
 	}

@@ -227,7 +227,7 @@ func TestLeftoversGoOnceTheyAreOld(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	past := now.Add(-2 * abandoned)
+	past := now.Add(-2 * Grace)
 	if err := errors.Join(os.Chtimes(old, past, past), os.Chtimes(young, now, now)); err != nil {
 		t.Fatal(err)
 	}

@@ -268,15 +268,24 @@ func (b *bucket) List(ctx context.Context, each func(File) bool) error {
 			return nil
 		}
 	}
-	for u := range b.client.ListIncompleteUploads(ctx, b.name, b.prefix, true) {
+	b.endUploads(ctx, time.Now().Add(-forgotten))
+	return nil
+}
+
+// endUploads ends those that were begun before a time. Not every server tells of them, and
+// what is not ended now is the next time.
+func (b *bucket) endUploads(ctx context.Context, before time.Time) {
+	core := minio.Core{Client: b.client}
+	// Ids have no slash; and Swift shows nothing to those who ask without one.
+	for u := range b.client.ListIncompleteUploads(ctx, b.name, b.prefix, false) {
 		if u.Err != nil {
-			return nil // not every server tells of them
+			return
 		}
-		if id := strings.TrimPrefix(u.Key, b.prefix); checkID(id) == nil && time.Since(u.Initiated) > forgotten {
-			_ = b.client.RemoveIncompleteUpload(ctx, b.name, u.Key)
+		if id := strings.TrimPrefix(u.Key, b.prefix); checkID(id) == nil && u.Initiated.Before(before) {
+			// This one alone: there may be another of the same file that goes on.
+			_ = core.AbortMultipartUpload(ctx, b.name, u.Key, u.UploadID)
 		}
 	}
-	return nil
 }
 
 // Address is an address of a file in the bucket itself, good for some minutes, at which

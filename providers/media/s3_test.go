@@ -72,6 +72,42 @@ func TestABucketKeepsFiles(t *testing.T) {
 		}
 	})
 
+	t.Run("uploads that nobody will finish are ended", func(t *testing.T) {
+		core := minio.Core{Client: b.client}
+		uploads := func() (ids []string) {
+			for u := range b.client.ListIncompleteUploads(ctx, b.name, b.prefix, false) {
+				if u.Err != nil {
+					t.Fatal(u.Err)
+				}
+				ids = append(ids, u.UploadID)
+			}
+			return ids
+		}
+		begin := func() string {
+			id, err := core.NewMultipartUpload(ctx, b.name, b.prefix+someID, minio.PutObjectOptions{})
+			if err == nil {
+				_, err = core.PutObjectPart(ctx, b.name, b.prefix+someID, id, 1, bytes.NewReader(wave(partSize)), partSize,
+					minio.PutObjectPartOptions{DisableContentSha256: true})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return id
+		}
+		begin()
+		if err := b.List(ctx, func(File) bool { return true }); err != nil || len(uploads()) != 1 {
+			t.Errorf("a young upload: %v, %v", uploads(), err)
+		}
+		var began time.Time // by the clock of the server, which counts in seconds
+		for u := range b.client.ListIncompleteUploads(ctx, b.name, b.prefix, false) {
+			began = u.Initiated
+		}
+		b.endUploads(ctx, began.Add(time.Second))
+		if left := uploads(); len(left) != 0 {
+			t.Errorf("an old upload: %v", left)
+		}
+	})
+
 	t.Run("what is too large is not kept", func(t *testing.T) {
 		u := (*Unfit)(nil)
 		body := io.MultiReader(bytes.NewReader(wave(100)), endless{})

@@ -17,10 +17,11 @@ const (
 )
 
 const (
-	sweepFirst = time.Minute // after a start
-	sweepEvery = time.Hour
-	// young files may belong to a job whose row says so in a moment.
-	young = time.Hour
+	// sweepFirst is how long after a start the first sweep is at the latest.
+	sweepFirst = time.Minute
+	// Grace is how long a file stays to which nothing was written, whoever it belongs to:
+	// its job's row may say so in a moment. It must be longer than bringing one may take.
+	Grace = time.Hour
 	// doubtful is from how many unknown files on, if they are the greater part, another
 	// service is more likely than so many accidents.
 	doubtful = 20
@@ -40,16 +41,18 @@ type Sweeper struct {
 	store Store
 	judge func(id string) (Verdict, error)
 	tell  func(s Sums, listed map[string]bool, err error)
+	every time.Duration
 
 	ctx  context.Context
 	stop context.CancelFunc
 	done sync.WaitGroup
 }
 
-// NewSweeper makes a Sweeper that asks judge of every file that is not young, and tells
-// of every sweep with the ids that it saw.
-func NewSweeper(store Store, judge func(string) (Verdict, error), tell func(Sums, map[string]bool, error)) *Sweeper {
-	s := &Sweeper{store: store, judge: judge, tell: tell}
+// NewSweeper makes a Sweeper that asks judge of every file that is older than [Grace],
+// and tells of every sweep with the ids that it saw.
+func NewSweeper(store Store, every time.Duration, judge func(string) (Verdict, error),
+	tell func(Sums, map[string]bool, error)) *Sweeper {
+	s := &Sweeper{store: store, judge: judge, tell: tell, every: every}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -57,7 +60,7 @@ func NewSweeper(store Store, judge func(string) (Verdict, error), tell func(Sums
 // Start sweeps now and then until Close. Nodes that share a store do so at other times.
 func (s *Sweeper) Start() {
 	s.done.Go(func() {
-		for wait := sweepFirst; ; wait = sweepEvery - rand.N(sweepEvery/5) {
+		for wait := min(sweepFirst, s.every); ; wait = s.every - rand.N(s.every/5) {
 			t := time.NewTimer(wait)
 			select {
 			case <-s.ctx.Done():
@@ -95,7 +98,7 @@ func (s *Sweeper) Sweep(ctx context.Context, now time.Time) (sums Sums, listed m
 	}
 	err = s.store.List(ctx, func(f File) bool {
 		listed[f.ID] = true
-		if now.Sub(f.Changed) < young {
+		if now.Sub(f.Changed) < Grace {
 			keep(f)
 			return true
 		}

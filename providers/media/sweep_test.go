@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 )
 
 // fill puts so many files that are two hours old.
@@ -24,7 +25,7 @@ func TestASweepRemovesWhatNobodyHas(t *testing.T) {
 	fill(t, l, "wanted", 10)
 	fill(t, l, "unwanted", 5)
 	fill(t, l, "unknown", 3)
-	s := NewSweeper(l, func(id string) (Verdict, error) {
+	s := NewSweeper(l, time.Hour, func(id string) (Verdict, error) {
 		switch id[:len(id)-7] {
 		case "wanted":
 			return Wanted, nil
@@ -36,7 +37,7 @@ func TestASweepRemovesWhatNobodyHas(t *testing.T) {
 	if sums, _, err := s.Sweep(t.Context(), diskTime(t)); err != nil || sums.Removed != 0 || sums.Files != 18 {
 		t.Errorf("what is young: %+v, %v", sums, err)
 	}
-	later := diskTime(t).Add(2 * young)
+	later := diskTime(t).Add(2 * Grace)
 	sums, listed, err := s.Sweep(t.Context(), later)
 	if err != nil || sums.Removed != 8 || sums.RemovedBytes != 800 || sums.Files != 10 || len(listed) != 10 {
 		t.Errorf("%+v, %d are listed, %v", sums, len(listed), err)
@@ -58,7 +59,7 @@ func TestASweepRemovesWhatNobodyHas(t *testing.T) {
 
 func TestASweeperEnds(t *testing.T) {
 	t.Parallel()
-	s := NewSweeper(newLocal(t), nil, nil)
+	s := NewSweeper(newLocal(t), time.Hour, nil, nil)
 	s.Start()
 	s.Close()
 }

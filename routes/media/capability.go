@@ -57,17 +57,17 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 }
 
 // Load is routes.Loader: what is kept is looked through from when it is served.
-func (of *Capability) Load(*config.Config, *providers.Catalog, any) (routes.View, error) {
+func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, _ any) (routes.View, error) {
 	return routes.View{Headers: [][]byte{[]byte("Content-Range"), []byte("Accept-Ranges"), []byte("ETag"),
-		[]byte("Content-Disposition")}, Serve: of.sweep}, nil
+		[]byte("Content-Disposition")}, Serve: func() { of.sweep(cfg.Media.Sweep) }}, nil
 }
 
 // sweep begins to look through the store, once.
-func (of *Capability) sweep() {
+func (of *Capability) sweep(every time.Duration) {
 	if of.sweeper != nil || of.store == nil {
 		return
 	}
-	of.sweeper = media.NewSweeper(of.store, of.wanted, of.note)
+	of.sweeper = media.NewSweeper(of.store, every, of.wanted, of.note)
 	of.sweeper.Start()
 }
 
