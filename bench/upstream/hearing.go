@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"mime/multipart"
 	"slices"
@@ -212,7 +213,11 @@ func secondsOf(b []byte) float64 {
 		if rate == 0 || data < 0 || data+8 > len(b) {
 			return 0
 		}
-		return float64(min(int64(le.Uint32(b[data+4:])), int64(len(b)-data-8))) / float64(rate)
+		size, rest := int64(le.Uint32(b[data+4:])), int64(len(b)-data-8)
+		if size == 0 { // its maker did not know
+			size = rest
+		}
+		return float64(min(size, rest)) / float64(rate)
 	case len(b) > 26 && string(b[:4]) == "fLaC":
 		packed := be.Uint64(b[18:])
 		return float64(packed&(1<<36-1)) / float64(max(packed>>44, 1))
@@ -231,6 +236,21 @@ func secondsOf(b []byte) float64 {
 			return 0
 		}
 		return float64(be.Uint32(b[at+20:])) / float64(max(be.Uint32(b[at+16:]), 1))
+	case len(b) > 4 && string(b[:4]) == "\x1A\x45\xDF\xA3":
+		at := bytes.Index(b, []byte{0x44, 0x89, 0x88}) // milliseconds, as all write them
+		if at < 0 || at+11 > len(b) {
+			return 0
+		}
+		return math.Float64frombits(be.Uint64(b[at+3:])) / 1000
+	case len(b) > 7 && b[0] == 0xFF && b[1]&0xF6 == 0xF0:
+		rates := [16]float64{96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000}
+		frames, rate := 0.0, max(rates[b[2]>>2&15], 8000)
+		for len(b) > 7 && b[0] == 0xFF {
+			size := int(b[3]&3)<<11 | int(b[4])<<3 | int(b[5])>>5
+			b = b[min(max(size, 7), len(b)):]
+			frames++
+		}
+		return frames * 1024 / rate
 	case len(b) > 2 && (b[0] == 0xFF || string(b[:3]) == "ID3"):
 		if at := max(bytes.Index(b, []byte("Info")), bytes.Index(b, []byte("Xing"))); at > 0 && at+12 <= len(b) {
 			return float64(be.Uint32(b[at+8:])) * 1152 / 48000

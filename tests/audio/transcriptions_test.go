@@ -110,12 +110,18 @@ func upload(file []byte, fields ...string) (body []byte, contentType string) {
 // send posts a form; headers are names and values.
 func (e *ear) send(ctx context.Context, body []byte, contentType string, headers ...string) (int, http.Header, string) {
 	e.T.Helper()
+	return e.sendAs(ctx, e.key, body, contentType, headers...)
+}
+
+func (e *ear) sendAs(ctx context.Context, key string, body []byte, contentType string, headers ...string) (
+	int, http.Header, string) {
+	e.T.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL+"/audio/transcriptions", bytes.NewReader(body))
 	if err != nil {
 		e.T.Fatal(err)
 	}
 	req.Header.Set("Content-Type", contentType)
-	req.Header.Set("Authorization", "Bearer "+e.key)
+	req.Header.Set("Authorization", "Bearer "+key)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
@@ -186,10 +192,6 @@ func TestSoundIsWrittenDownAndCharged(t *testing.T) {
 	e := startEar(t, "10")
 	spent := rig.Money(0)
 	for name, file := range recordings(t) {
-		if name == "a.aac" || name == "a.webm" || name == "a.oga" || name == "a.ogg" {
-			// The simulated server reads headers only, and these have none that it knows.
-			continue
-		}
 		status, header, answer := e.hear(file)
 		var got transcript
 		if err := json.Unmarshal([]byte(answer), &got); err != nil || status != 200 ||

@@ -49,6 +49,13 @@ func readFrames(file []byte, from int) (Info, error) {
 		i.Says = xing(file[first:], &f)
 	}
 	i.Length, i.Most = walk(file, first, k.read)
+	// Not everybody takes it for the same: one who knows nothing of the first kind looks
+	// for frames of the other.
+	for other := range kinds {
+		if other != found {
+			i.Most = max(i.Most, densest(file, kinds[other].read))
+		}
+	}
 	return i, nil
 }
 

@@ -97,7 +97,7 @@ func TestHeadersThatLieDoNotHideTheSound(t *testing.T) {
 		t.Errorf("a second behind a header of days: %+v %v", i, err)
 	}
 
-	files := samplesOf(t, "a.m4a", "opus.ogg", "a.flac", "vbr.mp3", "opus.webm")
+	files := samplesOf(t, "a.m4a", "opus.ogg", "a.flac", "vbr.mp3", "cbr.mp3", "a.aac", "opus.webm")
 	whole := func(name string, file []byte) {
 		t.Helper()
 		i, err := container.Read(file)
@@ -133,6 +133,11 @@ func TestHeadersThatLieDoNotHideTheSound(t *testing.T) {
 	flac := files["a.flac"]
 	patch(flac, 8+13, flac[8+13]&0xF0, 0, 0, 0, 1)
 	whole("FLAC", flac)
+
+	i, err = container.Read(append(bytes.Clone(files["a.aac"][:200]), files["cbr.mp3"]...))
+	if err != nil || i.Bound() < 3*time.Second {
+		t.Errorf("MP3 behind a little AAC: %+v %v", i, err)
+	}
 
 	mp3 := files["vbr.mp3"]
 	xing := max(bytes.Index(mp3, []byte("Info")), bytes.Index(mp3, []byte("Xing")))
