@@ -241,7 +241,8 @@ func (p *plan) run(ctx context.Context) error {
 
 func (p *plan) one(ctx context.Context, s Scenario, g *gateway) (*load.Result, error) {
 	o := s.Load
-	o.URL, o.Key, o.PIDs = g.address(o.Stream), g.key, g.pids(o.Stream)
+	streams := o.Stream || s.Streams
+	o.URL, o.Key, o.PIDs = g.address(streams), g.key, g.pids(streams)
 	o.Path = g.path(s.Path, s.Ours)
 	o.Mates = []int{p.l.upstream.pid()}
 	o.Warmup, o.Duration = s.Warmup, s.Measure

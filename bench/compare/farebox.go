@@ -50,6 +50,13 @@ models:
     price: { inpaint: 0.01 }
     targets: [{ upstream: simulated, model: ` + upstream.BenchImageModel + ` }]
 `
+	fareboxSpeech = `  - id: %s
+    type: tts
+    tier: unlimited
+    voices: [alloy]
+    price: { input: 15.00 }
+    targets: [{ upstream: simulated }]
+`
 	fareboxPath   = "/api/v1"
 	fareboxRPC    = "/crypto/rpc/ethereum-mainnet"
 	fareboxCredit = "1000000"
@@ -70,6 +77,9 @@ func startFarebox(l *lab) (*gateway, error) {
 		text += fmt.Sprintf(fareboxModel, model)
 	}
 	text += fareboxPictures
+	for _, model := range []string{upstream.BenchSpeechModel, upstream.BenchPacedModel} {
+		text += fmt.Sprintf(fareboxSpeech, model)
+	}
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

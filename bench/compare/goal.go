@@ -70,6 +70,11 @@ func (c *Comparison) goals() []Goal {
 		func(f Figures) float64 { return f.FirstP50Us }))
 	add("added time to first event, p99", 1.4, "x nginx's", false)(added("sse_first",
 		func(f Figures) float64 { return f.FirstP99Us }))
+	add("added time to the first sound, p50", 1.1, "x nginx's", false)(added("speech_first",
+		func(f Figures) float64 { return f.FirstP50Us }))
+	sound, ok := c.figures("speech_1m", contender)
+	bare, ok2 := c.figures("speech_1m", "relay")
+	add("CPU a MB of sound", 1.2, "x bare relay", false)(over(sound.CPUUs, bare.CPUUs, ok && ok2))
 	c.rpcGoals(add)
 	m, ok := c.Memory[contender]
 	add("memory an open stream", 31, "KB", false)(m.KBPerStream, ok)

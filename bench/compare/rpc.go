@@ -54,7 +54,7 @@ func (l *lab) measureLarge(ctx context.Context, name string, answers int) (Large
 	o := load.Options{
 		URL: g.address(true), Key: g.key, PIDs: g.pids(true), Mates: []int{l.upstream.pid()},
 		Path:    g.path(rpcPath, fareboxRPC),
-		Timeout: time.Minute, Connections: 1, Heads: true, ReadBuffer: largeBuffer,
+		Timeout: time.Minute, Connections: 1, FirstByte: true, ReadBuffer: largeBuffer,
 		Least: 1, Longest: largeLongest,
 	}
 	o.Body, o.Duration = upstream.BenchRPCCall, 200*time.Millisecond

@@ -19,11 +19,14 @@ type Scenario struct {
 	Path    string // below a contender's address; default: chat
 	Ours    string // farebox's own path, where it has another
 	Bodies  bool   // large bodies: nginx also with buffers for them
+	Streams bool   // answers are passed on as they come, though they are no events
 	Rounds  int
 	// Body makes Load.Body where that is large: the command line asks for the
 	// names of scenarios in every process.
 	Body func() []byte
 }
+
+const speechPath = "/audio/speech"
 
 const (
 	jsonTokens   = 256
@@ -36,8 +39,10 @@ const (
 	callConns    = 32
 	batchConns   = 8
 	pictureConns = 8
+	speechConns  = 8
 	openRate     = 2000
 	shortRate    = 500
+	speechRate   = 200
 )
 
 // scenarios of a run; quick ones are shorter, not different.
@@ -55,6 +60,9 @@ func scenarios(quick bool) []Scenario {
 	}
 	body := func(text []byte, conns int) load.Options {
 		return load.Options{Body: text, Connections: conns, ReadBuffer: 64 << 10}
+	}
+	speech := func(text []byte, conns int, rate float64) load.Options {
+		return load.Options{Body: text, Connections: conns, Rate: rate, FirstByte: true, ReadBuffer: 64 << 10}
 	}
 	list := []Scenario{
 		{Name: "json_1k", Title: "chat, 1 KB, as fast as 64 connections go", Load: whole(1<<10, jsonConns, 0),
@@ -80,6 +88,10 @@ func scenarios(quick bool) []Scenario {
 			Direct: true},
 		{Name: "image_upload", Title: "edits of pictures, 1 MB of base64 in the request", Load: body(nil, pictureConns),
 			Body: upstream.BenchImageEdit, Path: "/images/edits", Ours: "/image/edit", Bodies: true},
+		{Name: "speech_first", Title: "speech as it is made, 10 pieces in 50 ms, 200 new ones a second",
+			Load: speech(upstream.BenchPaced, jsonConns, speechRate), Path: speechPath, Streams: true, Direct: true},
+		{Name: "speech_1m", Title: "speech, 1 MB of sound, as fast as 8 connections go",
+			Load: speech(upstream.BenchSpeech, speechConns, 0), Path: speechPath, Streams: true, Direct: true},
 	}
 	for i := range list {
 		s := &list[i]

@@ -33,7 +33,7 @@ type Options struct {
 	Timeout     time.Duration // of one request; default 30s; streams: between two reads
 	Abort       float64       // share of streams left by the client
 	AbortAfter  int           // events it reads before that
-	Heads       bool          // the time to the head of whole answers is measured, too
+	FirstByte   bool          // the time to the first byte of the body of whole answers is measured, too
 	ReadBuffer  int           // of a connection; default and least 8 KB
 	PIDs        []int         // processes to watch, with their children
 	Mates       []int         // processes of the harness, which do not count as other programs

@@ -116,7 +116,7 @@ func (r *recorder) event(s seen) {
 	}
 }
 
-// begun counts the time to the head of a whole answer.
+// begun counts the time to the first byte of a whole answer's body.
 func (r *recorder) begun(after time.Duration) {
 	r.mu.Lock()
 	record(r.first, after)

@@ -37,7 +37,7 @@ type Result struct {
 	BytesIn         int64   `json:"bytes_in"`
 
 	Latency  Distribution `json:"latency"`          // from the intended start to the last byte
-	First    Distribution `json:"first_event"`      // to the first event (streams) or the head of the answer
+	First    Distribution `json:"first_event"`      // to the first event (streams) or the first byte of the body
 	Gap      Distribution `json:"gap"`              // between events
 	Delay    Distribution `json:"event_delay"`      // from the simulated upstream's write to our read
 	Lateness Distribution `json:"arrival_lateness"` // of the generator itself

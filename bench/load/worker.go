@@ -76,9 +76,6 @@ func (w *worker) one(start time.Time) bool {
 	if err := c.head(); err != nil {
 		return w.fail("head", err)
 	}
-	if r.o.Heads && !c.stream && c.status == 200 && w.window.counted && w.counts() {
-		w.rec.begun(time.Since(start))
-	}
 	if r.o.Abort > 0 {
 		// The golden ratio spreads the aborted requests evenly.
 		n := float64(r.serial.Add(1)) * 0.6180339887498949
@@ -89,7 +86,11 @@ func (w *worker) one(start time.Time) bool {
 	if c.stream && c.status == 200 {
 		return w.stream()
 	}
-	if err := c.body(nil); err != nil {
+	var first func([]byte) error
+	if r.o.FirstByte && c.status == 200 && w.window.counted {
+		first = w.first
+	}
+	if err := c.body(first); err != nil {
 		return w.fail("body", err)
 	}
 	if c.status != 200 {
@@ -99,6 +100,16 @@ func (w *worker) one(start time.Time) bool {
 	}
 	w.done()
 	return true
+}
+
+// first is given the payload of a whole answer and times the first of it.
+func (w *worker) first([]byte) error {
+	if w.window.begun || !w.counts() {
+		return nil
+	}
+	w.window.begun = true
+	w.rec.begun(time.Since(w.window.start))
+	return nil
 }
 
 // counts: the request was at least begun or ended in the measured time.
@@ -154,6 +165,7 @@ func errorKind(err error) string {
 type window struct {
 	start   time.Time
 	counted bool // begun in the measured time
+	begun   bool // its first byte was timed
 	abortAt int
 	events  int
 	last    time.Time

@@ -86,6 +86,9 @@ func (c *conn) serve() bool {
 		_, err := c.nc.Write(answer)
 		return err == nil
 	}
+	if c.benchSpeech(path) && c.authorized() {
+		return c.serveBenchSpeech()
+	}
 	if bytes.HasPrefix(path, []byte("/_sim/")) {
 		return c.serveTruth(string(path))
 	}
