@@ -7,6 +7,8 @@ export CGO_ENABLED ?= 0
 BUILD := go build -trimpath -tags nodynamic -ldflags "-s -w -X main.version=$(STAMP)"
 FUZZTIME ?= 60s
 CLIENTS := bench/clients
+# A package more than there are cores runs at a time: some wait for leases, deadlines and disks most of their time.
+AT_ONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # They begin first, so that none of them is left over at the end.
 LONGEST_BINARY := ./tests/billing ./tests/cluster
 LONGEST := ./billing $(LONGEST_BINARY)
@@ -24,35 +26,34 @@ setup:                ## what the tests need beside Go: Node and its packages, P
 
 test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation gates, the real binary on real servers
 	go vet -tags nodynamic ./...
-	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -vet=off -skip '^TestLong' $(LONGEST) ./...
+	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -p $(AT_ONCE) -vet=off -skip '^TestLong' $(LONGEST) ./...
 
 test-long: setup build ## the rest: every TestLong…, then those of `make test` on other days and under the race detector
 	@failed=; for part in clocks long race; do $(MAKE) $$part || failed+=" $$part"; done; \
 	  [ -z "$$failed" ] || { echo "make test-long: failed:$$failed"; exit 1; }
 
 # Random checks of the ledger were made a hundred times by `make test`; these runs ask another question.
-clocks race: export FAREBOX_RAPID_CHECKS = 25
+clocks race: export FAREBOX_RAPID_CHECKS = 10
 
 clocks:               ## no test may depend on its day: in 40 days, and in 400 at five minutes before midnight UTC
-	./.ci/clocks test -vet=off -skip '^TestLong' $$(./.ci/packages clocked)
+	./.ci/clocks test -p $(AT_ONCE) -vet=off -skip '^TestLong' $$(./.ci/packages clocked)
 
 # Tests of attacks measure what others notice, so that nothing runs beside them.
 long: build           ## kills, millions, clusters, large counts, the public clients of other languages
 	@failed=; long='-vet=off -parallel 2 -timeout 25m -run ^TestLong'; export FAREBOX_BIN=$(CURDIR)/farebox; \
-	  ./.ci/gotest "the long tests" -p 2 $$long $(LONGEST) $$(go list ./... | grep -v /tests/security) || failed=1; \
+	  ./.ci/gotest "the long tests" -p $(AT_ONCE) $$long $(LONGEST) $$(go list ./... | grep -v /tests/security) || failed=1; \
 	  ./.ci/gotest "the long attacks" $$long ./tests/security || failed=1; \
 	  [ -z "$$failed" ]
 
-# Three packages at a time: some wait for leases and deadlines most of their time.
 # Most of tests/ is the work of the binary: that has the race detector, the tests of it have not. Clients of
-# others go through the doors that tests/chat goes through.
+# others, characters and pictures go through the doors that tests/chat goes through.
 race: build           ## the tests of `make test` under the race detector
 	CGO_ENABLED=1 go build -race -tags nodynamic -o farebox-race .
 	@failed=; \
-	  CGO_ENABLED=1 ./.ci/gotest "the race detector" -race -p 3 -vet=off -timeout 20m \
-	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostileFilesAreRefusedInTime$$' $$(./.ci/packages shared) || failed=1; \
+	  CGO_ENABLED=1 ./.ci/gotest "the race detector" -race -p $(AT_ONCE) -vet=off -timeout 20m \
+	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostileFilesAreRefusedInTime$$|^TestTruncatedAndMutatedFilesEndWithATypedError$$' $$(./.ci/packages shared) || failed=1; \
 	  FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox ./.ci/gotest "the race detector in the binary" \
-	    -vet=off -timeout 20m -skip '^TestLong' $(LONGEST_BINARY) $$(go list ./tests/... | grep -v /clients) || failed=1; \
+	    -p $(AT_ONCE) -vet=off -timeout 20m -skip '^TestLong' $(LONGEST_BINARY) $$(go list ./tests/... | grep -vE '/(clients|characters|image)$$') || failed=1; \
 	  [ -z "$$failed" ]
 
 fuzz:                 ## every fuzz target for FUZZTIME

@@ -111,9 +111,9 @@ func TestStrangersDelayNobody(t *testing.T) {
 
 // A key that is revoked while its first use reads it is refused afterwards.
 func TestAKeyRevokedDuringItsFirstUseIsRefused(t *testing.T) {
+	f := openLedger(t)
+	f.account("a", usd)
 	for range 50 {
-		f := openLedger(t)
-		f.account("a", usd)
 		info, secret, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference, LimitUSD: nano(usd)})
 		if err != nil {
 			t.Fatal(err)

@@ -171,7 +171,8 @@ func TestAnEventOf64MBIsLetGo(t *testing.T) {
 	if !s.Failed() || n > 4096 || cap(s.(*stream).events.Source()) > 3*maxEvent {
 		t.Errorf("failed %v, %d bytes went out, %d are kept", s.Failed(), n, cap(s.(*stream).events.Source()))
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	// Quadratic work would take minutes; the race detector on a busy machine takes seconds.
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }
