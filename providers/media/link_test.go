@@ -25,6 +25,44 @@ func FuzzLink(f *testing.F) {
 	})
 }
 
+// A link has one spelling: whatever single byte of it is another one, missing or doubled,
+// it is none of ours. The second is chosen so that its number ends in each digit.
+func TestALinkHasOneSpelling(t *testing.T) {
+	l := NewLinks(bytes.Repeat([]byte{7}, 32))
+	now := time.Unix(1_800_000_000, 0)
+	tries := 0
+	forge := func(id, exp, sig string) {
+		tries++
+		if kind, at, err := l.Check(id, []byte(exp), []byte(sig), now); !errors.Is(err, ErrForged) {
+			t.Errorf("%s %s %s is of kind %c until %s: %v", id, exp, sig, kind, at, err)
+		}
+	}
+	for digit := range 10 {
+		exp, sig, _ := strings.Cut(strings.TrimPrefix(l.Query(someID, Plain,
+			now.Add(time.Hour+time.Duration(digit)*time.Second)), "exp="), "&sig=")
+		if _, _, err := l.Check(someID, []byte(exp), []byte(sig), now); err != nil {
+			t.Fatal(err)
+		}
+		mutate := func(text string, forged func(string)) {
+			for at := range text {
+				for c := range 256 {
+					if byte(c) != text[at] {
+						forged(text[:at] + string([]byte{byte(c)}) + text[at+1:])
+					}
+				}
+				forged(text[:at] + text[at+1:])
+				forged(text[:at+1] + text[at:])
+			}
+		}
+		mutate(exp, func(exp string) { forge(someID, exp, sig) })
+		mutate(sig, func(sig string) { forge(someID, exp, sig) })
+		mutate(someID, func(id string) { forge(id, exp, sig) })
+	}
+	if tries < 100_000 {
+		t.Errorf("only %d forgings", tries)
+	}
+}
+
 func TestLinksExpireToTheSecond(t *testing.T) {
 	l := NewLinks(bytes.Repeat([]byte{7}, 32))
 	end := time.Unix(1_800_000_000, 0)

@@ -184,12 +184,13 @@ func TestForgedLinksAreNotThere(t *testing.T) {
 	exp := good[strings.Index(good, "exp=")+4 : strings.Index(good, "&sig=")]
 	sig := good[strings.Index(good, "&sig=")+5:]
 	base := good[:strings.Index(good, "?")]
-	flipped := []byte(sig)
+	flipped, later := []byte(sig), []byte(exp)
 	flipped[10] ^= 1
+	later[len(later)-1] ^= 1 // another digit, whichever it was
 	other := media.NewLinks(bytes.Repeat([]byte{1}, 32))
 	for name, link := range map[string]string{
 		"no signature":         base,
-		"later":                base + "?exp=" + exp[:len(exp)-1] + "9&sig=" + sig,
+		"another second":       base + "?exp=" + string(later) + "&sig=" + sig,
 		"never":                base + "?exp=99999999999999999999&sig=" + sig,
 		"a leading zero":       base + "?exp=0" + exp + "&sig=" + sig,
 		"a signed number":      base + "?exp=%2B" + exp + "&sig=" + sig,
