@@ -55,6 +55,11 @@ func (l *lens) Pass(p []byte) (out []byte, stop bool) {
 	return out, false
 }
 
+// Spoken is how many code points of a text were spoken whose rest was not: those of the
+// pieces that came whole, where it was asked for in pieces. The next one may have been
+// refused for what its client wrote there.
+func (k *Talk) Spoken() int64 { return k.series.spoken }
+
 // keep keeps the end of an answer of events, whose last one says that it is whole.
 func (l *lens) keep(p []byte) {
 	const most = 512

@@ -21,7 +21,8 @@ type series struct {
 	room   []byte
 	quoted []byte
 	piece  Speech
-	first  bool // the piece is the first one
+	first  bool  // the piece is the first one
+	spoken int64 // code points of the pieces that came whole
 
 	// What is known of the piece that is sounding.
 	head   []byte // gathered until the sound begins
@@ -49,7 +50,7 @@ func (r *series) begin(s *Speech, t *Target) {
 	if !r.on {
 		return
 	}
-	r.first, r.broken, r.begun, r.format, r.head = true, false, false, r.format[:0], r.head[:0]
+	r.first, r.broken, r.begun, r.spoken, r.format, r.head = true, false, false, 0, r.format[:0], r.head[:0]
 	r.own(s)
 	r.take(shortPiece)
 }
@@ -93,6 +94,7 @@ func (r *series) next() bool {
 		r.broken = true
 		return false
 	}
+	r.spoken += int64(utf8.RuneCount(r.piece.Input))
 	r.first, r.begun, r.head = false, false, r.head[:0]
 	r.take(longPiece / 2)
 	return true

@@ -92,8 +92,10 @@ func (s *speech) Log(e *zerolog.Event) *zerolog.Event {
 }
 
 // lines are what is sold.
-func (s *speech) lines() (l money.Lines) {
-	l.Add(money.Characters, s.characters, s.spec.Price.Input)
+func (s *speech) lines() money.Lines { return s.linesOf(s.characters) }
+
+func (s *speech) linesOf(characters int64) (l money.Lines) {
+	l.Add(money.Characters, characters, s.spec.Price.Input)
 	return l
 }
 
@@ -160,7 +162,8 @@ func (s *speech) Respond() {
 func (s *speech) Pass(p []byte) { s.call.Record(p) }
 
 // End is audio.Listening: what was spoken is charged before the client's last byte. An
-// upstream that breaks off is no customer's loss: it costs nothing.
+// upstream that breaks off is no customer's loss: it costs nothing. Only what was heard in
+// pieces that came whole is paid, since a text may end in words that are refused.
 func (s *speech) End(cause proxy.Cause, whole bool) {
 	gone := cause == proxy.ClientGone || cause == proxy.ClientStalled
 	s.call.RecordEnd(nil, whole)
@@ -173,6 +176,10 @@ func (s *speech) End(cause proxy.Cause, whole bool) {
 	default:
 		s.call.Cause = cause.String()
 		s.call.Sold = routes.Bill{}
+		if spoken := min(s.talk.Spoken(), s.characters); spoken > 0 {
+			lines := s.linesOf(spoken)
+			s.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Flags: journal.FlagIncomplete, Status: s.call.Status}
+		}
 	}
 	s.call.Settle()
 }

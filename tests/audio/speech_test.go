@@ -338,6 +338,23 @@ func TestSpeechIsHeardWhileItIsMade(t *testing.T) {
 	}
 }
 
+// "Whoever ends a text with words that the model refuses hears all of it for nothing."
+// What came in whole pieces is paid; the sentence that was refused is not.
+func TestSpeechIsPaidAsFarAsItWasSpoken(t *testing.T) {
+	t.Parallel()
+	s := startSpeech(t, "10")
+	heard := strings.Repeat("Ein Satz, der nicht sehr lang ist, aber lang genug. ", 30)
+	res := s.Open("POST", "/audio/speech", s.key, speech("slow", heard+"\n[[sim status=400]] Und der letzte."+
+		strings.Repeat(" Noch einer, der nicht mehr gesprochen wird.", 10), `,"streaming":true,"response_format":"pcm"`))
+	sound, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	spoken := int(s.sim.Idle(t).Endpoints["speech"].Characters)
+	if err == nil || len(sound) != spoken*24000*2/20 || spoken < len(heard)/2 {
+		t.Errorf("%d bytes of %d characters are heard (%v)", len(sound), spoken, err)
+	}
+	rig.Await(t, "what was heard is paid", func() bool { return s.Settled()["a"].Spent == rig.Money(spoken*100_000) })
+}
+
 // OpenAI's events pass as they are, and one that says an error is an error.
 func TestSpeechAsEvents(t *testing.T) {
 	t.Parallel()
