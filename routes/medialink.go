@@ -13,10 +13,14 @@ type Shelf interface {
 	Jobs(account uint32, most int) ([]*store.JobRow, error)
 	JobCounts(account uint32) (store.JobCounts, error)
 	RevokeLinks(id string, nowUs int64) (ok bool, err error)
+	UseLinks(id string, use func(links []byte, alive func(node uint32) bool) store.LinkUse) error
 }
 
 // Shelf is for those who serve what jobs made.
 func (g *Gateway) Shelf() Shelf { return g.ledger.Jobs() }
+
+// NodeNo is the number of this process among those that share a store.
+func (g *Gateway) NodeNo() uint32 { return g.ledger.NodeNo() }
 
 // MediaPath stands before the ids of jobs in links, below Prefix.
 const MediaPath = "/media/"

@@ -112,6 +112,17 @@ func conformJobStates(c *conform, a uint32) {
 	c.say("release: %t %s", released, fail(err))
 	released, err = c.ReleaseJob("j1", conformUs+61)
 	c.say("release again: %t %s", released, fail(err))
+	for _, u := range []LinkUse{{Links: []byte{1, 0, 200}}, {}, {EndUs: conformUs + 64}, {Links: []byte{9}}} {
+		err := c.UseLinks("j1", func(links []byte, alive func(uint32) bool) LinkUse {
+			c.say("links were used up to %v, a node of none is alive: %t", links, alive(777))
+			return u
+		})
+		c.say("use links: %s", fail(err))
+		c.sayJob("j1")
+	}
+	c.say("use what is not: %s", fail(c.UseLinks("nothing", func([]byte, func(uint32) bool) LinkUse {
+		return LinkUse{EndUs: 1}
+	})))
 	for range 2 {
 		revoked, err := c.RevokeLinks("j1", conformUs+65)
 		c.say("revoke: %t %s", revoked, fail(err))

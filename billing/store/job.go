@@ -72,9 +72,16 @@ type JobRow struct {
 	MediaBytes int64
 
 	CreatedUs, SubmittedUs, EndedUs int64
-	ExpiresUs                       int64 // when it is forgotten with its media
-	ReleasedUs                      int64 // when its customer let it go: for everybody outside it is gone; 0: not
-	LinksUs                         int64 // when links to what was made ended, since one was used up or revoked; 0: not
+	ExpiresUs                       int64  // when it is forgotten with its media
+	ReleasedUs                      int64  // when its customer let it go: for everybody outside it is gone; 0: not
+	LinksUs                         int64  // when links to what was made ended, since one was used up or revoked; 0: not
+	Links                           []byte // how far those for one download were used, as who serves them writes it
+}
+
+// LinkUse is how far links were used from now on.
+type LinkUse struct {
+	Links []byte // nil: as before
+	EndUs int64  // when they ended; 0: they go on
 }
 
 // JobStore keeps jobs.
@@ -98,13 +105,17 @@ type JobStore interface {
 	// and the epoch of r; else it changes nothing and says false. From a state that is
 	// terminal it stays in that. It changes everything but what tells it from others
 	// (Account, Request, Node, Hold and so on), what was paid and given back, Owner,
-	// Epoch, CreatedUs, LinksUs, and ReleasedUs, which it reads into r. Owed stays once it is set.
+	// Epoch, CreatedUs, LinksUs, Links, and ReleasedUs, which it reads into r. Owed stays once it is set.
 	// Order and Detail stay where r has nil; empty ones replace them.
 	UpdateJob(r *JobRow, from ...JobState) (ok bool, err error)
 	// ReleaseJob notes that its customer let a job go, whoever owns it, once.
 	ReleaseJob(id string, nowUs int64) (ok bool, err error)
 	// RevokeLinks ends the links to what a job made, whoever owns it, once.
 	RevokeLinks(id string, nowUs int64) (ok bool, err error)
+	// UseLinks changes how far the links to what a job made were used, one at a time,
+	// whichever node does it. use is not called once they have ended; it may be called
+	// again. alive says whether a node's session goes on.
+	UseLinks(id string, use func(links []byte, alive func(node uint32) bool) LinkUse) error
 	// TakeJobs makes owner the owner of all jobs with something left to do, or with media,
 	// whose owner's session has ended, and gives their number. With own it takes its own,
 	// too: those of the process before this one.

@@ -21,7 +21,7 @@ const (
 	jobColumns = "id, kind, model, account, api_key, request, node, hold, paid_diem, paid_bundled, paid_usd, paid_us, " +
 		"day, back_diem, back_bundled, back_usd, back_us, owed, state, owner, epoch, upstream, target, handle, ord, " +
 		"tries, cancel, code, error, detail, media_type, media_bytes, created_us, submitted_us, ended_us, expires_us, " +
-		"released_us, links_us"
+		"released_us, links_us, links"
 	sqlJob = "SELECT " + jobColumns + " FROM job WHERE "
 	// Lists leave out what may be large and is seldom asked for.
 	sqlAddJob = `INSERT INTO job(id, kind, model, account, api_key, request, node, hold, owed, state, owner, epoch,
@@ -51,7 +51,8 @@ func scanJob(scan func(...any) error) (*JobRow, error) {
 		&p[money.InDIEM], &p[money.InBundled], &p[money.InUSD], &r.PaidUs, &date,
 		&b[money.InDIEM], &b[money.InBundled], &b[money.InUSD], &r.BackUs, &owed, &r.State, &r.Owner, &r.Epoch,
 		&r.Upstream, &r.Target, &r.Handle, &r.Order, &r.Tries, &cancel, &r.Code, &r.Error, &r.Detail, &r.MediaType,
-		&r.MediaBytes, &r.CreatedUs, &r.SubmittedUs, &r.EndedUs, &r.ExpiresUs, &r.ReleasedUs, &r.LinksUs)
+		&r.MediaBytes, &r.CreatedUs, &r.SubmittedUs, &r.EndedUs, &r.ExpiresUs, &r.ReleasedUs, &r.LinksUs,
+		&r.Links)
 	copy(r.Request[:], request)
 	r.Owed, r.Cancel = owed != 0, cancel != 0
 	if date != 0 {
@@ -211,6 +212,31 @@ func (s *sqlStore) ReleaseJob(id string, nowUs int64) (ok bool, err error) {
 func (s *sqlStore) RevokeLinks(id string, nowUs int64) (ok bool, err error) {
 	n, err := s.affect("UPDATE job SET links_us = $2 WHERE id = $1 AND links_us = 0", id, nowUs)
 	return n > 0, err
+}
+
+func (s *sqlStore) UseLinks(id string, use func(links []byte, alive func(node uint32) bool) LinkUse) error {
+	return s.write(func(t *tx) error {
+		r, err := scanJob(t.Row(sqlJob+"id = $1 {LOCK}", id).Scan)
+		if err != nil || r.LinksUs != 0 {
+			return err
+		}
+		var failed error
+		alive := func(node uint32) bool {
+			if !s.shared {
+				return false // this process is the only one
+			}
+			var n int
+			err := t.Row("SELECT count(*) FROM node WHERE no = $1 AND ended = 0 AND expires_us > {NOW}", node).Scan(&n)
+			failed = errors.Join(failed, err)
+			return n > 0
+		}
+		u := use(r.Links, alive)
+		if failed != nil || u.Links == nil && u.EndUs == 0 {
+			return failed
+		}
+		_, err = t.exec("UPDATE job SET links = coalesce($2, links), links_us = $3 WHERE id = $1", id, u.Links, u.EndUs)
+		return err
+	})
 }
 
 func (s *sqlStore) TakeJobs(owner uint32, own bool) (int, error) {

@@ -189,7 +189,8 @@ CREATE TABLE job(
   handle {BLOB}, ord {BLOB}, tries {I64} NOT NULL, cancel {I64} NOT NULL,
   code TEXT NOT NULL, error TEXT NOT NULL, detail {BLOB}, media_type TEXT NOT NULL, media_bytes {I64} NOT NULL,
   created_us {I64} NOT NULL, submitted_us {I64} NOT NULL, ended_us {I64} NOT NULL, expires_us {I64} NOT NULL,
-  released_us {I64} NOT NULL DEFAULT 0, links_us {I64} NOT NULL DEFAULT 0) {TABLE};
+  released_us {I64} NOT NULL DEFAULT 0, links_us {I64} NOT NULL DEFAULT 0,
+  links {BLOB}) {TABLE};
 CREATE UNIQUE INDEX job_hold ON job(node, hold);
 CREATE UNIQUE INDEX job_request ON job(account, request);
 CREATE INDEX job_account ON job(account, created_us);

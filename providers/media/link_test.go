@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,4 +152,24 @@ func TestTypesAndHowFilesBegin(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Nodes tell each other by the store what was handed over.
+func FuzzSpans(f *testing.F) {
+	f.Add([]byte{200, 1, 0, 5, 3, 7}, int64(4), int64(9))
+	f.Add([]byte{0}, int64(0), int64(1))
+	f.Add([]byte{5, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 2}, int64(0), int64(1))
+	f.Fuzz(func(t *testing.T, b []byte, from, n int64) {
+		s := ReadSpans(b)
+		s.Add(from&0xffff, n&0xffff)
+		again := ReadSpans(s.Append(nil))
+		if again.sent != s.sent || !slices.Equal(again.list, s.list) || len(s.list) > mostSpans {
+			t.Errorf("%v becomes %v", s, again)
+		}
+		for i := range s.list {
+			if one := s.list[i]; one.from >= one.to || i > 0 && s.list[i-1].to >= one.from {
+				t.Errorf("%v is not in order", s.list)
+			}
+		}
+	})
 }

@@ -1,6 +1,9 @@
 package media
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Spans are the pieces of a file that were handed over.
 type Spans struct {
@@ -53,6 +56,43 @@ func (s *Spans) join() {
 // Whole says that all of a file of so many bytes was handed over.
 func (s *Spans) Whole(size int64) bool {
 	return size == 0 || len(s.list) == 1 && s.list[0].from == 0 && s.list[0].to >= size
+}
+
+// Append writes s down for ReadSpans.
+func (s *Spans) Append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(s.sent))
+	at := int64(0)
+	for _, one := range s.list {
+		b = binary.AppendUvarint(b, uint64(one.from-at))
+		b = binary.AppendUvarint(b, uint64(one.to-one.from))
+		at = one.to
+	}
+	return b
+}
+
+// ReadSpans reads what Append has written; none of what cannot be read.
+func ReadSpans(b []byte) (s Spans) {
+	next := func() int64 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > 1<<50 {
+			b = nil
+			return -1
+		}
+		b = b[size:]
+		return int64(n)
+	}
+	if s.sent = next(); s.sent < 0 {
+		return Spans{}
+	}
+	for at := int64(0); len(b) > 0; {
+		gap, n := next(), next()
+		if gap < 0 || n <= 0 || len(s.list) == mostSpans || len(s.list) > 0 && gap == 0 {
+			return Spans{sent: s.sent}
+		}
+		s.list = append(s.list, span{at + gap, at + gap + n})
+		at += gap + n
+	}
+	return s
 }
 
 // Sent is how many bytes were handed over in all.

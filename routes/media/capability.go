@@ -21,6 +21,7 @@ type Capability struct {
 	store   media.Store
 	shelf   routes.Shelf
 	links   *media.Links
+	node    uint32
 	log     *zerolog.Logger
 	uses    *uses
 	sweeper *media.Sweeper
@@ -35,7 +36,7 @@ func New(store media.Store) *Capability { return &Capability{store: store, uses:
 
 // Open is routes.Capability.
 func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.shelf, of.links, of.log = g.Shelf(), g.Links(), g.Logger()
+	of.shelf, of.links, of.node, of.log = g.Shelf(), g.Links(), g.NodeNo(), g.Logger()
 	of.swept = g.Metrics().NewCounter("farebox_media_swept_total")
 	of.served = g.Metrics().NewCounter("farebox_media_link_bytes_total")
 	sum := func(of *atomic.Pointer[media.Sums], n func(*media.Sums) int64) func() float64 {

@@ -200,15 +200,13 @@ func (of *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.Link
 		defer cancel()
 		return of.lead(ctx, c, row, own)
 	}
-	once := kind == media.Download
+	once, p := kind == media.Download, piece{row.ID, from, length, row.MediaBytes}
 	if once {
-		if busy, spent := of.uses.begin(row.ID, from, length, row.MediaBytes); busy || spent {
+		busy, spent, err := of.uses.begin(of.shelf, of.node, p)
+		if busy || spent || err != nil {
+			limit.Stop()
 			cancel()
-			if spent {
-				of.used(row.ID)
-				return gone()
-			}
-			return tooOften("This link is good for one download, which is under way.", 5*time.Second)
+			return of.notNow(row.ID, spent, err)
 		}
 	}
 	r, err := of.store.Open(ctx, row.ID, from, length)
@@ -219,7 +217,7 @@ func (of *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.Link
 	if err != nil {
 		cancel()
 		if once {
-			of.uses.end(row.ID, from, length, row.MediaBytes, 0)
+			of.handed(p, 0)
 		}
 		if isMissing(err) {
 			return gone()
@@ -227,13 +225,13 @@ func (of *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.Link
 		of.log.Error().Err(err).Str("queue_id", row.ID).Msg("media cannot be opened for a link")
 		return later()
 	}
-	src, id, size, status := &body{ReadCloser: r, size: length}, row.ID, row.MediaBytes, c.Ctx.Response.StatusCode()
+	src, id, status := &body{ReadCloser: r, size: length}, row.ID, c.Ctx.Response.StatusCode()
 	c.Proxy().Deliver(c.Ctx, src, func(n int64, err error) {
 		_ = src.Close()
 		cancel()
 		of.served.Add(int(n))
-		if once && of.uses.end(id, from, length, size, n) {
-			of.used(id)
+		if once {
+			of.handed(p, n)
 		}
 		o := proxy.Outcome{}
 		switch {
@@ -250,11 +248,22 @@ func (of *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.Link
 	return nil
 }
 
-// used ends a link that has had its one download. Where that cannot be written down, this
-// node remembers it as long as it lives.
-func (of *Capability) used(id string) {
-	if _, err := of.shelf.RevokeLinks(id, time.Now().UnixMicro()); err != nil {
-		of.log.Error().Err(err).Str("queue_id", id).Msg("it could not be written down that a link was used")
+// notNow is the answer where a link for one download hands nothing over.
+func (of *Capability) notNow(id string, spent bool, err error) *routes.Error {
+	switch {
+	case errors.Is(err, store.ErrNoRow) || spent:
+		return gone()
+	case err != nil:
+		of.log.Error().Err(err).Str("queue_id", id).Msg("it could not be written down that a link is used")
+		return later()
+	}
+	return tooOften("This link is good for one download, which is under way.", 5*time.Second)
+}
+
+// handed notes how much of a piece a link for one download has handed over.
+func (of *Capability) handed(p piece, n int64) {
+	if err := of.uses.end(of.shelf, of.node, p, n); err != nil {
+		of.log.Error().Err(err).Str("queue_id", p.id).Msg("it could not be written down that a link was used")
 	}
 }
 

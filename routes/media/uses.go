@@ -1,10 +1,15 @@
 package media
 
 import (
+	"encoding/binary"
+	"errors"
+	"math"
 	"sync"
 	"time"
 
+	"farebox/billing/store"
 	"farebox/providers/media"
+	"farebox/routes"
 )
 
 const (
@@ -16,7 +21,8 @@ const (
 	mostTimes = 4
 )
 
-// uses is what this node has seen of links. Only links that are ours are in it.
+// uses is what this node has seen of links. Only links that are ours are in it. How far one
+// for one download was used is in the store, where all nodes see it.
 type uses struct {
 	mu   sync.Mutex
 	list map[string]*use
@@ -28,9 +34,9 @@ type use struct {
 	count   int64 // requests in it
 	expires time.Time
 
-	// Of a link for one download.
-	spans media.Spans
-	whole bool // all of it is on its way to somebody
+	// Of a link for one download, by this node.
+	out   int64 // bytes that are on their way
+	whole bool  // all of it is on its way to somebody
 }
 
 func newUses() *uses { return &uses{list: map[string]*use{}} }
@@ -60,47 +66,119 @@ func (u *uses) ask(id string, now, expires time.Time, most int64) (wait time.Dur
 // forget drops what means nothing any more, and makes room in any case. The caller has mu.
 func (u *uses) forget(now time.Time, minute int64) {
 	for id, one := range u.list {
-		if !now.Before(one.expires) || one.minute != minute && one.spans.Sent() == 0 && !one.whole {
+		if !now.Before(one.expires) || one.minute != minute && one.out == 0 {
 			delete(u.list, id)
 		}
 	}
-	for id := range u.list {
+	for id, one := range u.list {
 		if len(u.list) < mostUses {
 			return
 		}
-		delete(u.list, id)
+		if one.out == 0 { // what is under way is not counted anew
+			delete(u.list, id)
+		}
 	}
 }
 
-// begin says whether a piece of a file may be handed over by a link for one download:
-// busy is that all of it is on its way to somebody, spent that it was had often enough.
-func (u *uses) begin(id string, from, length, size int64) (busy, spent bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	one := u.list[id]
-	switch {
-	case one == nil:
-		return true, false // it was forgotten just now
-	case one.spans.Whole(size) || one.spans.Sent() >= mostTimes*size:
-		return false, true
-	case one.whole:
-		return true, false
-	}
-	one.whole = from == 0 && length == size
-	return false, false
+// used is how far links for one download were used, as the store has it.
+type used struct {
+	node  uint32 // that hands over all of it just now; 0: none
+	spans media.Spans
 }
 
-// end notes what was handed over, and says whether that was the last of it.
-func (u *uses) end(id string, from, length, size, sent int64) (done bool) {
+func readUsed(b []byte) (was used) {
+	node, n := binary.Uvarint(b)
+	if n <= 0 || node > math.MaxUint32 {
+		return used{}
+	}
+	return used{uint32(node), media.ReadSpans(b[n:])}
+}
+
+func (d *used) append() []byte { return d.spans.Append(binary.AppendUvarint(nil, uint64(d.node))) }
+
+// piece is a part of a file that a link for one download is to hand over.
+type piece struct {
+	id                 string
+	from, length, size int64
+}
+
+func (p piece) whole() bool { return p.from == 0 && p.length == p.size }
+
+// begin says whether a piece may be handed over: busy is that all of it, or as much as may
+// be, is on its way to somebody, spent that it was had often enough: the links have ended
+// then. Where it may, end must be called.
+func (u *uses) begin(s routes.Shelf, node uint32, p piece) (busy, spent bool, err error) {
+	u.mu.Lock()
+	one := u.list[p.id]
+	if one == nil || one.whole || one.out >= mostTimes*p.size {
+		u.mu.Unlock()
+		return true, false, nil
+	}
+	one.out += p.length
+	one.whole = p.whole()
+	out := one.out - p.length
+	u.mu.Unlock()
+	spent = true // unless the store says otherwise
+	err = s.UseLinks(p.id, func(links []byte, alive func(uint32) bool) store.LinkUse {
+		d := readUsed(links)
+		busy, spent = false, false
+		switch sent := d.spans.Sent(); {
+		case d.spans.Whole(p.size) || sent >= mostTimes*p.size:
+			spent = true
+			return store.LinkUse{EndUs: time.Now().UnixMicro()}
+		case d.node != 0 && d.node != node && alive(d.node), sent+out >= mostTimes*p.size:
+			busy = true
+		case p.whole():
+			d.node = node
+			return store.LinkUse{Links: d.append()}
+		}
+		return store.LinkUse{}
+	})
+	if busy || spent || err != nil {
+		u.leave(p)
+	}
+	return busy, spent, err
+}
+
+// leave notes that a piece is on its way no longer.
+func (u *uses) leave(p piece) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	one := u.list[id]
-	if one == nil {
-		return sent == size
+	if one := u.list[p.id]; one != nil {
+		one.out -= p.length
+		one.whole = one.whole && !p.whole()
 	}
-	if from == 0 && length == size {
-		one.whole = false
+}
+
+const (
+	// endTries is how often a store is asked to write down what was handed over, and
+	// endEvery how long it is waited for in between.
+	endTries = 5
+	endEvery = 200 * time.Millisecond
+)
+
+// end notes how much of a piece was handed over. With the last of a file its links end.
+// What cannot be written down stays on its way as far as this node knows.
+func (u *uses) end(s routes.Shelf, node uint32, p piece, sent int64) (err error) {
+	for try := range endTries {
+		if try > 0 {
+			time.Sleep(endEvery)
+		}
+		err = s.UseLinks(p.id, func(links []byte, _ func(uint32) bool) (use store.LinkUse) {
+			d := readUsed(links)
+			if p.whole() && d.node == node {
+				d.node = 0
+			}
+			if d.spans.Add(p.from, sent); d.spans.Whole(p.size) {
+				use.EndUs = time.Now().UnixMicro()
+			}
+			use.Links = d.append()
+			return use
+		})
+		if err == nil || errors.Is(err, store.ErrNoRow) {
+			u.leave(p)
+			return nil
+		}
 	}
-	one.spans.Add(from, sent)
-	return one.spans.Whole(size)
+	return err
 }
