@@ -1,6 +1,8 @@
 package providers
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +12,7 @@ import (
 
 	"farebox/config"
 	"farebox/providers/credential"
+	"farebox/providers/media"
 )
 
 // CheckCommand is `farebox check`.
@@ -34,13 +37,13 @@ func CheckCommand() *cobra.Command {
 				return err
 			}
 			if online {
-				return askUpstreams(cmd.OutOrStdout(), cfg)
+				return errors.Join(tryMedia(cmd.OutOrStdout(), cfg), askUpstreams(cmd.OutOrStdout(), cfg))
 			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&online, "online", false,
-		"also ask every upstream once, which costs no tokens, and say what is wrong with its key or address")
+		"also ask every upstream once, which costs no tokens, and try the media store, and say what is wrong with them")
 	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML)")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd
@@ -63,10 +66,28 @@ func askUpstreams(out io.Writer, cfg *config.Config) error {
 	return nil
 }
 
+// makes says that a config has models whose results are kept.
+func makes(cfg *config.Config) bool {
+	return slices.ContainsFunc(cfg.Models, func(m config.Model) bool { return m.Type == "music" || m.Type == "video" })
+}
+
+// tryMedia keeps something where results are kept, and says what is wrong there.
+func tryMedia(out io.Writer, cfg *config.Config) error {
+	if !makes(cfg) && cfg.Media.S3 == nil {
+		return nil
+	}
+	good, err := media.Check(context.Background(), cfg)
+	if err != nil {
+		fmt.Fprintf(out, "  media: %v\n", err)
+		return errors.New("what models make could not be kept as it is configured")
+	}
+	fmt.Fprintf(out, "  media: %s\n", good)
+	return nil
+}
+
 // checkMedia warns of nodes that could not hand out what another of them has made.
 func checkMedia(out io.Writer, cfg *config.Config) {
-	makes := func(m config.Model) bool { return m.Type == "music" || m.Type == "video" }
-	if cfg.MediaApart() && slices.ContainsFunc(cfg.Models, makes) {
+	if cfg.MediaApart() && makes(cfg) {
 		fmt.Fprintln(out, "  media: every node keeps what it makes for itself; with more than one, write media.s3, or "+
 			"a media.dir that all of them see")
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"farebox/config"
 )
 
 const someID = "0b6e4f0e-6c0f-4a53-9d5f-9c7e6a6f8d21"
@@ -261,5 +263,35 @@ func TestSomeOfTheDiskStaysFree(t *testing.T) {
 	}
 	if left := everyFile(t, l.dir); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestADirectoryIsTried(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cfg := &config.Config{Media: config.DefaultMedia()}
+	cfg.Media.FreeBytes = 0
+	cfg.Media.Dir = filepath.Join(dir, "later")
+	good, err := Check(t.Context(), cfg)
+	if _, there := os.Stat(cfg.Media.Dir); err != nil || !strings.Contains(good, "is made when") || there == nil {
+		t.Errorf("one that is not there yet: %q, %v, %v", good, err, there)
+	}
+	cfg.Media.Dir = dir
+	if good, err := Check(t.Context(), cfg); err != nil || !strings.Contains(good, "can be written") {
+		t.Errorf("it is said %q, %v", good, err)
+	}
+	if left := everyFile(t, dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	cfg.Media.FreeBytes = 1 << 60
+	if _, err := Check(t.Context(), cfg); !errors.Is(err, ErrFull) {
+		t.Errorf("a full disk: %v", err)
+	}
+	cfg.Media.Dir = filepath.Join(dir, "file")
+	if err := os.WriteFile(cfg.Media.Dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Check(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("a file: %v", err)
 	}
 }

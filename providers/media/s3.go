@@ -304,6 +304,12 @@ func (b *bucket) Address(ctx context.Context, id, contentType, disposition strin
 	return u.String(), nil
 }
 
+// allowed is what keys must be allowed for what is done, in the words of S3.
+var allowed = map[string]string{
+	"kept": "s3:PutObject and s3:AbortMultipartUpload", "read": "s3:GetObject", "deleted": "s3:DeleteObject",
+	"listed": "s3:ListBucket on the bucket", "signed": "s3:GetObject",
+}
+
 // error says what could not be done, without what a server wrote beside its code: that
 // may quote the request, which has our key.
 func (b *bucket) error(what string, err error) error {
@@ -325,8 +331,10 @@ func (b *bucket) error(what string, err error) error {
 	switch said.Code {
 	case minio.NoSuchBucket:
 		hint = "make the bucket"
-	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken":
-		hint = "check the keys in media.s3, and what they may do"
+	case minio.AccessDenied:
+		hint = "its keys must be allowed " + allowed[what]
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken":
+		hint = "check the keys in media.s3"
 	case minio.AuthorizationHeaderMalformed, minio.InvalidRegion, "PermanentRedirect":
 		hint = "check media.s3.region and endpoint"
 	}

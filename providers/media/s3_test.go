@@ -166,6 +166,35 @@ func TestABucketKeepsFiles(t *testing.T) {
 		}
 	})
 
+	t.Run("it is tried before customers meet it", func(t *testing.T) {
+		check := func(change func(*config.S3)) (string, error) {
+			path := true
+			cfg := &config.Config{Media: config.DefaultMedia()}
+			cfg.Media.S3 = &config.S3{Endpoint: s.URL, Bucket: s.Bucket, Region: s.Region, Prefix: "tried",
+				AccessKey: config.Secret(s.AccessKey), SecretKey: config.Secret(s.SecretKey), PathStyle: &path,
+				Timeout: 30 * time.Second}
+			change(cfg.Media.S3)
+			return Check(ctx, cfg)
+		}
+		if good, err := check(func(*config.S3) {}); err != nil || !strings.Contains(good, s.Bucket) {
+			t.Errorf("it is said %q, %v", good, err)
+		}
+		for hint, change := range map[string]func(*config.S3){
+			"check the keys":       func(c *config.S3) { c.SecretKey = "hunter3" },
+			"make the bucket":      func(c *config.S3) { c.Bucket = "another-bucket" },
+			"media.s3.region":      func(c *config.S3) { c.Region = "eu-west-9" },
+			"connect: connection ": func(c *config.S3) { c.Endpoint = "http://127.0.0.1:1" },
+		} {
+			if good, err := check(change); err == nil || !strings.Contains(err.Error(), hint) ||
+				strings.Contains(err.Error(), "hunter") {
+				t.Errorf("%s: %q, %v", hint, good, err)
+			}
+		}
+		for o := range s.Client().ListObjects(ctx, s.Bucket, minio.ListObjectsOptions{Prefix: "tried", Recursive: true}) {
+			t.Errorf("left behind: %s %v", o.Key, o.Err)
+		}
+	})
+
 	t.Run("keys in a file are read again when it changes", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "credentials")
 		write := func(secret string) {
@@ -252,5 +281,25 @@ func TestASilentBucketIsGivenUp(t *testing.T) {
 	}
 	if _, err := b.Open(ctx, "silent-silent", 0, -1); err == nil || ctx.Err() != nil {
 		t.Errorf("what is never answered: %v", err)
+	}
+}
+
+// Keys that may not do all of it are told what they lack.
+func TestKeysOfABucketLackPermission(t *testing.T) {
+	t.Parallel()
+	for method, lacks := range map[string]string{"PUT": "s3:PutObject", "GET": "s3:GetObject", "DELETE": "s3:DeleteObject"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `"d41d8cd98f00b204e9800998ecf8427e"`)
+			if r.Method == method {
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = w.Write([]byte("<Error><Code>AccessDenied</Code><Message>hunter2</Message></Error>"))
+			}
+		}))
+		defer server.Close()
+		b := bucketAt(t, &servers.S3{URL: server.URL, Bucket: "media", Region: "us-east-1", AccessKey: "a", SecretKey: "b"}, nil)
+		_, err := b.check(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "must be allowed "+lacks) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("without %s: %v", method, err)
+		}
 	}
 }

@@ -1,0 +1,105 @@
+package media
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"farebox/config"
+)
+
+// checkLimit is how long a store may take to be tried.
+const checkLimit = 30 * time.Second
+
+// Check tries the store of a config as it will be used, and says what is there, or what is
+// wrong and what to do. What it writes it removes; it makes no directory, which would
+// belong to whoever checks.
+func Check(ctx context.Context, cfg *config.Config) (good string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	if cfg.Media.S3 == nil {
+		return openLocal(cfg.MediaDir(), int64(cfg.Media.FreeBytes)).check()
+	}
+	b, err := openBucket(cfg.Media.S3)
+	if err != nil {
+		return "", fmt.Errorf("cannot use media.s3: %w", err)
+	}
+	return b.check(ctx)
+}
+
+// check keeps, reads, lists and deletes an object: what may be allowed one by one.
+func (b *bucket) check(ctx context.Context) (string, error) {
+	id := "check-" + strings.ToLower(rand.Text())
+	want := append([]byte("fLaC"), id...)
+	if _, err := b.Put(ctx, id, bytes.NewReader(want), "audio/flac", 1<<10); err != nil {
+		return "", err
+	}
+	err := b.tryReading(ctx, id, want)
+	if err := errors.Join(err, b.Delete(ctx, id)); err != nil {
+		return "", err
+	}
+	if _, err := b.Size(ctx, id); !errors.Is(err, ErrNone) {
+		if err == nil {
+			err = errors.New("what was deleted is still there; switch off what keeps it (versions, locks)")
+		}
+		return "", fmt.Errorf("%s: %w", b.at, err)
+	}
+	return b.at + " keeps, hands out and deletes", nil
+}
+
+func (b *bucket) tryReading(ctx context.Context, id string, want []byte) error {
+	r, err := b.Open(ctx, id, 4, -1)
+	if err != nil {
+		return err
+	}
+	got, err := io.ReadAll(r)
+	if err := errors.Join(err, r.Close()); err != nil {
+		return fmt.Errorf("cannot be read in %s: %w", b.at, err)
+	}
+	if !bytes.Equal(got, want[4:]) {
+		return fmt.Errorf("%s hands out other bytes than it was given; is another service, or a cache, in between?", b.at)
+	}
+	found := false
+	if err := b.List(ctx, func(f File) bool {
+		found = f.ID == id
+		return !found
+	}); err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("%s does not list what it has", b.at)
+	}
+	return nil
+}
+
+// check writes a file beside those that are kept.
+func (l *local) check() (string, error) {
+	info, err := os.Stat(l.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return l.dir + " is made when the first result is kept", nil
+	case err == nil && !info.IsDir():
+		return "", fmt.Errorf("%s is not a directory", l.dir)
+	case err != nil:
+		return "", fmt.Errorf("cannot look into %s: %w", l.dir, err)
+	}
+	f, err := os.CreateTemp(l.dir, "check-")
+	if err == nil {
+		_, err = f.WriteString("farebox")
+		err = errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot write to %s: %w; farebox must be able to", l.dir, err)
+	}
+	if err := l.room(); err != nil {
+		return "", err
+	}
+	return l.dir + " can be written to", nil
+}
