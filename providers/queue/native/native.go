@@ -75,6 +75,12 @@ func below(k queue.Kind, endpoint string) []byte {
 func (Dialect) Submit(s *queue.Step, o *queue.Order, t *queue.Target, id queue.Ident) {
 	in := names.Input(o, bare(t))
 	in["model"] = t.Model
+	if t.Kind == queue.Video {
+		// The specification wants both of every video (addendum 10.1), also where one is
+		// enlarged, which has its length and is described by what it shows.
+		defaulted(in, "prompt", "Enlarge this video.")
+		defaulted(in, "duration", "auto")
+	}
 	if len(o.Consents) > 0 {
 		all := map[string]any{}
 		for _, provider := range o.Consents {
@@ -87,6 +93,12 @@ func (Dialect) Submit(s *queue.Step, o *queue.Order, t *queue.Target, id queue.I
 	s.Request = proxy.Request{Path: below(t.Kind, "queue"), Body: body}
 	if id.Key != "" {
 		s.Request.Further = [2]string{"Idempotency-Key", id.Key}
+	}
+}
+
+func defaulted(in map[string]any, name, value string) {
+	if _, ordered := in[name]; !ordered {
+		in[name] = value
 	}
 }
 
