@@ -174,6 +174,8 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	downloads := shelf.New(kept)
 	defer downloads.Close()
+	sounds := audio.New()
+	defer sounds.Close()
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Media: kept}, cfg,
 		texts,
 		image.New(links, texts),
@@ -184,7 +186,7 @@ func serve(file string, override func(*config.Config)) error {
 		world,
 		models.New(),
 		cast,
-		audio.New(),
+		sounds,
 		video.New(links),
 		downloads,
 	)
@@ -246,6 +248,7 @@ func serve(file string, override func(*config.Config)) error {
 	err = life.Run(signals)
 	stopMetrics() // before the ledger, which a successor waits for
 	downloads.Close()
+	sounds.Close()
 	gw.CloseJobs()
 	closeLedger = func() error { return nil }
 	if closing := ledger.Close(); closing != nil {

@@ -18,12 +18,12 @@ type Capability struct {
 	gateway  *routes.Gateway
 	speeches sync.Pool    // of *speech
 	catalog  atomic.Value // *providers.Catalog that is being served
-	sweeps   sync.Once
+	sweeper  sweeper
 }
 
 // New makes the capability.
 func New() *Capability {
-	of := &Capability{}
+	of := &Capability{sweeper: newSweeper()}
 	of.speeches.New = func() any { return newSpeech(of) }
 	return of
 }
@@ -61,6 +61,6 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any
 	}
 	return routes.View{Own: v, Headers: [][]byte{v.sound.format, v.sound.took, v.sound.length}, Serve: func() {
 		of.catalog.Store(catalog)
-		of.sweeps.Do(func() { go of.sweep() })
+		of.beginSweeps()
 	}}, nil
 }

@@ -1,6 +1,7 @@
 package audio
 
 import (
+	"sync"
 	"time"
 
 	"farebox/billing/store"
@@ -10,18 +11,58 @@ import (
 
 const (
 	// sweepEvery is how often voices are looked for whose time is over, and sweepMost how
-	// many are deleted at a time.
+	// many are looked at each time.
 	sweepEvery = time.Minute
-	sweepMost  = 100
+	sweepMost  = 1000
 	// sweepGrace is how long an upstream may fail to delete a voice before it is left there.
 	sweepGrace = 7 * 24 * time.Hour
+	// closeWait is how long Close waits for an upstream that is just being asked.
+	closeWait = 5 * time.Second
 )
 
-// sweep deletes voices whose time is over, at their upstreams and here, for as long as
-// the process lives.
+// sweeper is the goroutine that deletes voices whose time is over.
+type sweeper struct {
+	begin, end sync.Once
+	ends, done chan struct{}
+}
+
+func newSweeper() sweeper { return sweeper{ends: make(chan struct{}), done: make(chan struct{})} }
+
+// beginSweeps begins to sweep until Close.
+func (of *Capability) beginSweeps() { of.sweeper.begin.Do(func() { go of.sweep() }) }
+
+// Close ends the sweeping, before the ledger is closed.
+func (of *Capability) Close() {
+	s := &of.sweeper
+	s.begin.Do(func() { close(s.done) }) // it never began
+	s.end.Do(func() { close(s.ends) })
+	select {
+	case <-s.done:
+	case <-time.After(closeWait):
+	}
+}
+
+// sweep deletes voices whose time is over, at their upstreams and here.
 func (of *Capability) sweep() {
-	for range time.Tick(sweepEvery) {
-		of.sweepOnce(time.Now())
+	defer close(of.sweeper.done)
+	every := time.NewTicker(sweepEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-of.sweeper.ends:
+			return
+		case <-every.C:
+			of.sweepOnce(time.Now())
+		}
+	}
+}
+
+func (of *Capability) closing() bool {
+	select {
+	case <-of.sweeper.ends:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -36,9 +77,14 @@ func (of *Capability) sweepOnce(now time.Time) {
 	if err != nil {
 		return // the store is away: they are found next time
 	}
+	away := map[string]bool{} // upstreams that do not delete: each is asked once, not for all its voices
 	for _, row := range expired {
+		if of.closing() {
+			return
+		}
 		t := of.targetOf(row)
-		gone := t == nil || audio.Forget(of.gateway.Proxy(), t, row.Voice)
+		gone := t == nil || !away[row.Upstream] && audio.Forget(of.gateway.Proxy(), t, row.Voice)
+		away[row.Upstream] = !gone
 		if late := now.Sub(time.UnixMicro(row.ExpiresUs)) > sweepGrace; !gone && !late {
 			continue
 		}

@@ -174,7 +174,7 @@ func (v *cloning) CarryOut() (relayed bool, _ *routes.Error) {
 	account := c.Key.Account.No()
 	if list, err := voices.Voices(account); err != nil {
 		return false, voicesAway()
-	} else if len(list) >= store.MaxVoices {
+	} else if living(list, time.Now().UnixMicro()) >= store.MaxVoices {
 		return false, manyVoices()
 	}
 	id := newVoice()
@@ -190,7 +190,7 @@ func (v *cloning) CarryOut() (relayed bool, _ *routes.Error) {
 	}
 	now := time.Now()
 	row := &store.VoiceRow{ID: id, Account: account, Model: c.Model.ID, Upstream: v.made.By.Upstream, Voice: v.made.Voice,
-		CreatedUs: now.UnixMicro(), UsedUs: now.UnixMicro(), ExpiresUs: now.Add(v.spec.Retention).UnixMicro()}
+		CreatedUs: now.UnixMicro(), UsedUs: now.UnixMicro(), ExpiresUs: expiry(v.spec, now).UnixMicro()}
 	if err := voices.AddVoice(row); err != nil {
 		audio.Forget(c.Proxy(), v.made.By, v.made.Voice)
 		if errors.Is(err, store.ErrManyVoices) {
@@ -204,6 +204,26 @@ func (v *cloning) CarryOut() (relayed bool, _ *routes.Error) {
 	v.body = routes.AppendString([]byte(`{"id":`), id)
 	v.body = append(routes.AppendString(append(v.body, `,"model":`...), c.Model.ID), '}')
 	return false, nil
+}
+
+// living is how many voices have not expired: those that an upstream does not delete are
+// listed for longer.
+func living(list []*store.VoiceRow, nowUs int64) (n int) {
+	for _, row := range list {
+		if row.ExpiresUs > nowUs {
+			n++
+		}
+	}
+	return n
+}
+
+// expiry is when a voice expires that is made or used now. One whose time begins anew with
+// each use has more of it, since not every use is written down.
+func expiry(of *config.VoiceCloning, now time.Time) time.Time {
+	if of.Mode == "persistent" {
+		now = now.Add(noteEvery)
+	}
+	return now.Add(of.Retention)
 }
 
 // newVoice is a handle that nobody guesses.
@@ -279,8 +299,7 @@ func (s *speech) useClone(name string) *routes.Error {
 	}
 	s.speech.Voice, s.speech.Cloned, s.clonedAt = row.Voice, true, row.Upstream
 	if s.spec.VoiceCloning.Mode == "persistent" && now.Sub(time.UnixMicro(row.UsedUs)) > noteEvery {
-		until := now.Add(s.spec.VoiceCloning.Retention)
-		if err := voices.TouchVoice(row.ID, now.UnixMicro(), until.UnixMicro()); err != nil {
+		if err := voices.TouchVoice(row.ID, now.UnixMicro(), expiry(s.spec.VoiceCloning, now).UnixMicro()); err != nil {
 			return voicesAway()
 		}
 	}

@@ -2,12 +2,15 @@ package audio
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,22 +60,7 @@ func startVoices(t *testing.T) *speechRig {
 // clone posts a sample.
 func (s *speechRig) clone(t *testing.T, key, model string, sample []byte) (status int, id, answer string) {
 	t.Helper()
-	var form bytes.Buffer
-	w := multipart.NewWriter(&form)
-	if model != "" {
-		_ = w.WriteField("model", model)
-	}
-	if sample != nil {
-		part, _ := w.CreateFormFile("file", "anything.txt")
-		_, _ = part.Write(sample)
-	}
-	_ = w.Close()
-	req, err := http.NewRequest(http.MethodPost, s.URL+"/audio/voices", &form)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", w.FormDataContentType())
-	req.Header.Set("Authorization", "Bearer "+key)
+	req := s.cloneRequest(t, t.Context(), key, model, sample)
 	res, err := rig.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +73,27 @@ func (s *speechRig) clone(t *testing.T, key, model string, sample []byte) (statu
 		t.Errorf("the voice is of model %q, not %q", made.Model, model)
 	}
 	return res.StatusCode, made.ID, string(text)
+}
+
+func (s *speechRig) cloneRequest(t *testing.T, ctx context.Context, key, model string, sample []byte) *http.Request {
+	t.Helper()
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	if model != "" {
+		_ = w.WriteField("model", model)
+	}
+	if sample != nil {
+		part, _ := w.CreateFormFile("file", "of-frau-schmidt.txt")
+		_, _ = part.Write(sample)
+	}
+	_ = w.Close()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/audio/voices", &form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", w.FormDataContentType())
+	req.Header.Set("Authorization", "Bearer "+key)
+	return req
 }
 
 // "Somebody else spoke in my voice." A handle is good for its account and its model, and
@@ -154,4 +163,105 @@ func TestSamplesAreJudgedByTheirBytes(t *testing.T) {
 	if a := s.Settled()["a"]; a.Spent != 0 || a.Held != 0 {
 		t.Errorf("refusals cost %s", a.Spent)
 	}
+}
+
+// "I closed the page, and paid twice." A voice that is being made is made to its end and
+// paid once, whoever waits for it; a retry under the same key is told of the same voice.
+func TestLeavingWhileAVoiceIsMade(t *testing.T) {
+	t.Parallel()
+	up := slowCloner(t)
+	g := rig.StartGateway(t, fmt.Sprintf(voicesConfig, up.URL))
+	s := &speechRig{Gateway: g, key: g.Key(g.NewAccount("a", "10"))}
+	sample := sound.Bytes("wav", 6*time.Second)
+	copy(sample[1000:], "the words of Frau Schmidt")
+	begin := func(key string) (left chan struct{}, leave context.CancelFunc) {
+		ctx, leave := context.WithCancel(t.Context())
+		req := s.cloneRequest(t, ctx, s.key, "mimic", sample)
+		if key != "" {
+			req.Header.Set("Idempotency-Key", key)
+		}
+		left = make(chan struct{})
+		go func() {
+			defer close(left)
+			if res, err := rig.Client.Do(req); err == nil {
+				_ = res.Body.Close()
+			}
+		}()
+		return left, leave
+	}
+	for n, key := range []string{"", "once"} {
+		left, leave := begin(key)
+		<-up.asked
+		leave()
+		<-left
+		up.proceed <- struct{}{}
+		spent := rig.Money(n+1) * 500_000_000
+		rig.Await(t, "the voice is paid", func() bool { return s.Settled()["a"].Spent == spent })
+		if key == "" {
+			continue
+		}
+		req := s.cloneRequest(t, t.Context(), s.key, "mimic", sample)
+		req.Header.Set("Idempotency-Key", key)
+		res, err := rig.Client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var made struct{ ID string }
+		_ = json.NewDecoder(res.Body).Decode(&made)
+		_ = res.Body.Close()
+		if res.StatusCode != 200 || res.Header.Get("Idempotent-Replayed") != "true" || !strings.HasPrefix(made.ID, "vv_") {
+			t.Errorf("the retry: %d %v", res.StatusCode, made)
+		}
+		if status, _, answer := s.Post("/audio/speech", s.key, speech("mimic", "mine", `,"voice":"`+made.ID+`"`)); status != 200 {
+			t.Errorf("its voice does not speak: %d %.200s", status, answer)
+		}
+	}
+
+	// One that the upstream refuses costs nothing, and neither the sample nor its name is told.
+	up.refuses.Store(true)
+	left, leave := begin("")
+	<-up.asked
+	up.proceed <- struct{}{}
+	<-left
+	leave()
+	if a := s.Settled()["a"]; a.Spent != 2*500_000_000+4*100_000 || a.Held != 0 {
+		t.Errorf("two voices, one that is refused and four characters cost %s", a.Spent)
+	}
+	log := s.AwaitLog(`"upstream_status"`)
+	for _, secret := range []string{"Schmidt", "schmidt", "RIFF"} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log has %q of a sample", secret)
+		}
+	}
+}
+
+// cloner is an upstream whose voices are made when the test says so.
+type cloner struct {
+	*httptest.Server
+	asked, proceed chan struct{}
+	refuses        atomic.Bool
+}
+
+func slowCloner(t *testing.T) *cloner {
+	u := &cloner{asked: make(chan struct{}), proceed: make(chan struct{})}
+	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/voices/add") {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "audio/mpeg")
+			_, _ = w.Write(sound.Bytes("mp3", time.Second))
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		u.asked <- struct{}{}
+		<-u.proceed
+		w.Header().Set("Content-Type", "application/json")
+		if u.refuses.Load() {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"detail":{"status":"bad","message":"no voice"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"voice_id":"abc123","requires_verification":false}`)
+	}))
+	t.Cleanup(u.Close)
+	return u
 }
