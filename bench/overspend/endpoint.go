@@ -11,9 +11,11 @@ import (
 
 // Endpoint is a door of the gateway that charges.
 type Endpoint struct {
-	Name    string
-	Path    string
-	Dialect string // of the upstream behind it: openai, anthropic, gemini, embeddings, sound; "": it has no lies about text
+	Name string
+	Path string
+	// Dialect is that of the upstream behind it: openai, anthropic, gemini, embeddings, sound,
+	// speech, job; "": it has no lies about text.
+	Dialect string
 	Stream  bool
 	body    func(e *Endpoint, directive string, cap int) map[string]any
 
@@ -42,11 +44,31 @@ var Endpoints = []Endpoint{
 		body: func(e *Endpoint, directive string, _ int) map[string]any {
 			return map[string]any{"model": e.Model, "prompt": directive}
 		}},
+	{Name: "speech", Path: "/audio/speech", Dialect: "speech", body: speechBody},
+	{Name: "speech_stream", Path: "/audio/speech", Dialect: "speech", Stream: true, body: speechBody},
+	{Name: "music", Path: "/audio/queue", Dialect: "job", body: func(e *Endpoint, directive string, _ int) map[string]any {
+		return map[string]any{"model": e.Model, "prompt": directive + " rain on a roof", "duration_seconds": jobSeconds}
+	}},
+	{Name: "video", Path: "/video/queue", Dialect: "job", body: func(e *Endpoint, directive string, _ int) map[string]any {
+		return map[string]any{"model": e.Model, "prompt": directive + " rain on a roof",
+			"duration": fmt.Sprintf("%ds", jobSeconds)}
+	}},
 	{Name: "rpc", Path: "/crypto/rpc/", body: func(_ *Endpoint, directive string, _ int) map[string]any {
 		return map[string]any{"jsonrpc": "2.0", "id": directive, "method": "eth_getBalance",
 			"params": []string{"0x1", "latest"}}
 	}},
 }
+
+// jobSeconds is how long what is ordered lasts.
+const jobSeconds = 5
+
+func speechBody(e *Endpoint, directive string, _ int) map[string]any {
+	return map[string]any{"model": e.Model, "voice": "alloy", "streaming": e.Stream,
+		"input": directive + " The small river moves past old stone houses, and nobody looks at it."}
+}
+
+// job says that what is sold outlives its request.
+func (e *Endpoint) job() bool { return e.Dialect == "job" }
 
 // EndpointNamed gives the endpoint of a name its model and price.
 func EndpointNamed(name, model string, price upstream.Price) (Endpoint, error) {

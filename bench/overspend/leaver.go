@@ -61,7 +61,10 @@ func (l *Leaver) scenario(e *Endpoint) (words string, ok bool) {
 	if l.streams && !e.Stream {
 		return "", false
 	}
-	if !e.Stream && l.slowWhole != "" {
+	if e.job() && l.crowd {
+		return "", false // nobody's answer is read on: a job is carried on whoever leaves
+	}
+	if !e.Stream && !e.job() && l.slowWhole != "" {
 		return l.slowWhole, true
 	}
 	return l.words, true

@@ -16,14 +16,19 @@ type Liar struct {
 	// embeddings: scenario words for embeddings; "": does not apply.
 	embeddings string
 	// sound: scenario words for transcriptions; "": does not apply.
-	sound  string
+	sound string
+	// speech and job: scenario words for speech, and for music and videos.
+	speech string
+	job    string
 	silent bool // its hidden tokens are told by no usage
+	breaks bool // what it makes is of no use to its customer, who pays nothing; it is paid all the same
 }
 
 // Liars are all lies, the honest upstream first. Lengths are above a slice of
 // 64 tokens and below the cap of 2,000 that the requests name.
 var Liars = []Liar{
-	{Name: "honest", stream: "tokens=200", embeddings: "tokens=1", sound: "tokens=1"},
+	{Name: "honest", stream: "tokens=200", embeddings: "tokens=1", sound: "tokens=1",
+		speech: "tokens=1", job: "polls=2"},
 	{Name: "uses_cap", stream: "tokens=3000 think_ms=20"},
 	{Name: "hidden_inside", stream: "tokens=40 hidden=1500 think_ms=20"},
 	{Name: "hidden_beside", stream: "tokens=40 hidden=1500 think_ms=20 hidden_in=beside", only: "openai gemini"},
@@ -52,6 +57,26 @@ var Liars = []Liar{
 	{Name: "said_refusal", stream: "tokens=200 said_in=refusal usage=none", only: "openai"},
 	{Name: "said_unknown", stream: "tokens=200 said_in=unknown usage=none"},
 	{Name: "never_ending", stream: "tokens=1000000000 ignore_cap=1", whole: "endless=1"},
+	{Name: "sound_breaks_off", only: "speech", speech: "cut=rst cut_after=6000", breaks: true},
+	{Name: "sound_is_cut_short", only: "speech", speech: "truncate=1", breaks: true},
+	{Name: "sound_never_ends", only: "speech", speech: "endless=1", breaks: true},
+	{Name: "sound_is_a_page", only: "speech", speech: "html=1", breaks: true},
+	{Name: "sound_is_words", only: "speech", speech: "wrong=text", breaks: true},
+	{Name: "sound_is_an_error", only: "speech", speech: "error_event=1", breaks: true},
+	{Name: "sound_is_nothing", only: "speech", speech: "empty=1", breaks: true},
+	{Name: "job_fails", only: "job", job: "job=fail"},
+	{Name: "job_refused_late", only: "job", job: "job=fail kind=policy polls=2"},
+	{Name: "job_forgotten", only: "job", job: "job=forget"},
+	{Name: "job_stands_oddly", only: "job", job: "job=odd"},
+	{Name: "job_cannot_be_asked_for", only: "job", job: "at=status status=500"},
+	{Name: "job_stands_in_two_ways", only: "job", job: "job=twice polls=2"},
+	{Name: "job_made_twice", only: "job", job: "job=double", breaks: true},
+	{Name: "job_swallowed", only: "job", job: "job=swallow", breaks: true},
+	{Name: "job_never_ends", only: "job", job: "job=stuck", breaks: true},
+	{Name: "result_is_words", only: "job", job: "job=wrongtype", breaks: true},
+	{Name: "result_never_ends", only: "job", job: "endless=1", breaks: true},
+	{Name: "result_is_cut_short", only: "job", job: "truncate=1", breaks: true},
+	{Name: "result_is_elsewhere", only: "job", job: "link=http%3A%2F%2F169.254.169.254%2Fclip", breaks: true},
 	{Name: "cap_ignored", stream: "tokens=4000 ignore_cap=1"},
 	{Name: "cap_ignored_silently", stream: "tokens=4000 ignore_cap=1 usage=none"},
 	{Name: "cap_ignored_hidden", stream: "tokens=40 hidden=9000 think_ms=20 ignore_cap=1"},
@@ -66,6 +91,10 @@ func (l *Liar) words(e *Endpoint) (words string, ok bool) {
 		return l.sound, l.sound != ""
 	case e.Dialect == "embeddings":
 		return l.embeddings, l.embeddings != ""
+	case e.Dialect == "speech":
+		return l.speech, l.speech != ""
+	case e.job():
+		return l.job, l.job != ""
 	case l.only != "" && !slices.Contains(strings.Fields(l.only), e.Dialect):
 		return "", false
 	case !e.Stream && l.whole != "":

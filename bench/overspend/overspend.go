@@ -40,6 +40,7 @@ type Options struct {
 	Books       Books
 	Truth       upstream.Remote // the gateway's only upstream
 	Progress    func(done float64, line string)
+	Ended       func() // waits until all jobs have ended; nil: there are none
 	Prefix      string // of ids and account names
 }
 
@@ -91,8 +92,10 @@ type Cell struct {
 	Made       upstream.Made `json:"made"`
 	// Undelivered: every attempt failed without an answer that could be given to
 	// a client, translated where it had to be. Those are the operator's.
-	Undelivered bool   `json:"undelivered,omitempty"`
-	Note        string `json:"note,omitempty"`
+	Undelivered bool `json:"undelivered,omitempty"`
+	// Breaks: what the upstream made was of no use, so that nobody paid for it but the operator.
+	Breaks bool   `json:"breaks,omitempty"`
+	Note   string `json:"note,omitempty"`
 
 	endpoint *Endpoint
 	liar     *Liar
@@ -148,6 +151,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	if err := d.idle(ctx); err != nil {
 		return nil, err
+	}
+	if o.Ended != nil {
+		o.Ended()
 	}
 	for _, c := range d.result.Cells {
 		if o.Shared {
@@ -396,6 +402,7 @@ func (d *driver) read(ctx context.Context, c *Cell) error {
 	c.Charged, c.Debt = c.before-f.Left, f.Debt
 	c.Lost = max(0, c.Capped-c.Charged-c.Debt)
 	c.Above = max(0, c.Charged+c.Debt-c.Real)
+	c.Breaks = c.liar.breaks
 	translated := !c.endpoint.Stream && (c.endpoint.Dialect == "anthropic" || c.endpoint.Dialect == "gemini")
 	c.Undelivered = c.Errors == c.Sent || translated && c.liar.whole != ""
 	switch {

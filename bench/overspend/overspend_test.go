@@ -131,7 +131,7 @@ func TestNamesAreChecked(t *testing.T) {
 		t.Error("an unknown endpoint was taken")
 	}
 	for _, l := range Liars {
-		for _, words := range []string{l.stream, l.whole, l.embeddings} {
+		for _, words := range []string{l.stream, l.whole, l.embeddings, l.sound, l.speech, l.job} {
 			if _, err := upstream.ParseScenario(words); err != nil {
 				t.Errorf("%s: %v", l.Name, err)
 			}

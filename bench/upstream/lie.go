@@ -184,19 +184,32 @@ func (t *truth) made(m Made) {
 	sum.Add(m)
 }
 
-// Made is what was produced under an id; zero when nothing was.
+// Made is what was produced under an id; zero when nothing was. A unit of a job is one
+// that its maker is paid for, whether or not anybody heard that it was taken.
 func (s *Server) Made(id string) Made {
+	m := Made{ID: id}
 	s.truth.mu.Lock()
-	defer s.truth.mu.Unlock()
-	if m := s.truth.byID[id]; m != nil {
-		return *m
+	if kept := s.truth.byID[id]; kept != nil {
+		m = *kept
 	}
-	return Made{ID: id}
+	s.truth.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.orders {
+		if o.sc.ID != id {
+			continue
+		}
+		m.Requests++
+		if o.Charged {
+			m.Units++
+		}
+	}
+	return m
 }
 
 // bookMade tells the truth what an answer with an id cost.
 func (c *conn) bookMade(x *exchange, gone bool) {
-	if x.sc.ID == "" || x.outcome == Refused {
+	if x.sc.ID == "" || x.outcome == Refused || x.job {
 		return
 	}
 	m := Made{ID: x.sc.ID, Requests: 1, Prompt: x.prompt, Completion: x.tally.CompletionTokens, Hidden: x.hidden,

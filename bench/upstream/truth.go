@@ -240,6 +240,7 @@ type exchange struct {
 	answer   *answer // of chat and messages
 	hidden   int64   // tokens made and never written
 	units    int64   // pictures or calls
+	job      bool    // it is about a job, whose order is what counts
 	google   bool    // asked in Google's form, which its errors have, too
 }
 
