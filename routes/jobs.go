@@ -166,7 +166,7 @@ func (c *Call) Job(kind queue.Kind, model, id []byte) (*job.View, *Error) {
 	case v == nil:
 		return nil, NoMedia(id)
 	}
-	if v.Completed() && c.snap.cfg.Media.Links {
+	if v.Completed() && !v.Revoked && c.snap.cfg.Media.Links {
 		v.URL = c.MediaLink(v.ID, media.Plain, v.ExpiresAt)
 	}
 	return v, nil

@@ -33,6 +33,7 @@ type View struct {
 	MediaBytes int64
 	URL        string // where media.links is on: where it is fetched, without a key
 	ExpiresAt  time.Time
+	Revoked    bool // links to it are good no more
 
 	Detail []byte // what its kind's endpoints noted when it was queued
 }
@@ -64,7 +65,7 @@ func (m *Machine) View(account uint32, kind, model, queueID string) (*View, erro
 	}
 	v := &View{ID: r.ID, Kind: r.Kind, Model: r.Model, State: r.State, Began: time.UnixMicro(r.CreatedUs),
 		Code: r.Code, Refunded: refunded(r), MediaType: r.MediaType, MediaBytes: r.MediaBytes, Detail: r.Detail,
-		ExpiresAt: time.UnixMicro(r.ExpiresUs), Average: m.Average(model)}
+		ExpiresAt: time.UnixMicro(r.ExpiresUs), Revoked: r.LinksUs != 0, Average: m.Average(model)}
 	v.Message, v.Suggestion, v.Recommend = unpack(r.Error)
 	if r.State.Terminal() {
 		v.Took = time.UnixMicro(r.EndedUs).Sub(v.Began)
