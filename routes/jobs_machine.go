@@ -70,7 +70,7 @@ func (k jobKeeper) Put(ctx context.Context, id string, body io.Reader, contentTy
 	case errors.As(err, &unfit):
 		err = fmt.Errorf("%w: %s", job.ErrUnfit, unfit.Why)
 	case errors.Is(err, media.ErrFull):
-		err = job.ErrFull
+		err = fmt.Errorf("%w: %w", job.ErrFull, err) // for its log: which disk, and what to do
 	}
 	return n, err
 }
