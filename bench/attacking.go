@@ -37,7 +37,7 @@ The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if o.Rounds, err = attack.RoundsNamed(rounds, o.RPC != ""); err != nil {
+			if o.Rounds, err = attack.RoundsNamed(rounds, &o); err != nil {
 				return err
 			}
 			if err := load.CheckPIDs(o.PIDs...); err != nil {
@@ -65,6 +65,9 @@ The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(
 	fl.StringVar(&o.Attacker, "attacker", "", "key of the attacker; default: the first --key")
 	fl.StringVar(&o.Model, "model", "", "chat model served by the simulated upstream")
 	fl.StringVar(&o.RPC, "rpc", "", "network for JSON-RPC; empty: none")
+	fl.StringVar(&o.Voice, "voice", "", "model for speech; empty: none")
+	fl.StringVar(&o.Ear, "ear", "", "model for transcriptions; empty: none")
+	fl.StringVar(&o.Song, "song", "", "model for music; empty: none")
 	fl.IntVar(&o.Customers, "customers", 50, "ordinary customers")
 	fl.Float64Var(&o.Rate, "rate", 2, "requests a second of each of them")
 	fl.StringArrayVar(&rounds, "round", nil, "NAME or NAME=RATE, may be repeated; default: all")

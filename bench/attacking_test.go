@@ -34,7 +34,7 @@ func TestAttackWritesTableJSONAndReport(t *testing.T) {
 		}
 	}
 	for _, wrong := range [][]string{{"--model", ""}, {"--round", "nothing"}, {"--round", "users=0"},
-		{"--round", "rpc_texts"}, {"--url", "http://192.0.2.1:80/v1"}, {"--customers", "0"}, {"--duration", "1h"}} {
+		{"--round", "rpc_texts"}, {"--round", "hostile_sound"}, {"--round", "unseen_jobs"}, {"--url", "http://192.0.2.1:80/v1"}, {"--customers", "0"}, {"--duration", "1h"}} {
 		if _, _, err := call(context.Background(), append([]string{"attack", "--url", url, "--key", "any", "--model",
 			"sim-chat", "--duration", "50ms"}, wrong...)...); err == nil {
 			t.Errorf("%v was taken", wrong)

@@ -21,6 +21,9 @@ type Options struct {
 	Attacker  string   // key of the attacker, who is a customer, too
 	Model     string
 	RPC       string // network for JSON-RPC; empty: none
+	Voice     string // model for speech; empty: none
+	Ear       string // model for transcriptions; empty: none
+	Song      string // model for music; empty: none
 	Customers int
 	Rate      float64 // requests a second of each customer
 	Rounds    []Round

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -25,14 +26,21 @@ type Round struct {
 	open time.Duration
 	most int // sockets at once
 	do   func(a *attacker) []byte
-	rpc  bool // needs a network
+	// needs is the model or network that it cannot do without; nil: none.
+	needs func(o *Options) string
 }
+
+func (o *Options) network() string  { return o.RPC }
+func (o *Options) speaker() string  { return o.Voice }
+func (o *Options) listener() string { return o.Ear }
+func (o *Options) composer() string { return o.Song }
 
 const (
 	manyDots    = 1 << 20
 	announced   = 30 << 20
 	keepSockets = 20 * time.Second
 	mostSockets = 256
+	longSpeech  = 4000 // characters
 )
 
 // Rounds are all attacks.
@@ -52,7 +60,7 @@ var Rounds = []Round{
 			chatBody(a.o.Model, "tokens=1", false, nil))
 	}},
 	{Name: "rpc_texts", What: "JSON-RPC params whose words nodes echo in errors: method not found, rate limit, quota",
-		Rate: 20, rpc: true, do: func(a *attacker) []byte {
+		Rate: 20, needs: (*Options).network, do: func(a *attacker) []byte {
 			calls := []string{
 				`"debug_traceCall","params":[{"to":"0x1"},"latest",{"tracer":"{step:function(){throw 'the method debug_traceCall does not exist: method not found'}}"}]`,
 				`"eth_feeHistory","params":["rate limit exceeded, too many requests","latest",[]]`,
@@ -95,13 +103,27 @@ var Rounds = []Round{
 				chatBody(a.o.Model, "tokens=200000 events_per_write=64 ignore_cap=1", true,
 					map[string]any{"max_completion_tokens": 4000}))
 		}},
+	{Name: "unread_speech", What: "long texts spoken to nobody, who keeps the socket", Rate: 5, open: keepSockets,
+		most: mostSockets, needs: (*Options).speaker, do: func(a *attacker) []byte {
+			return a.post("/audio/speech", a.o.Attacker, fmt.Appendf(nil,
+				`{"model":%q,"voice":"alloy","response_format":"wav","streaming":true,"input":%q}`, a.o.Voice,
+				strings.Repeat("word ", longSpeech/5)))
+		}},
+	{Name: "hostile_sound", What: "files with ten thousand streams to be written down", Rate: 5,
+		needs: (*Options).listener, do: func(a *attacker) []byte { return a.form(a.o.Ear, manyStreams()) }},
+	{Name: "unseen_jobs", What: "tracks that are ordered and never asked for", Rate: 20,
+		needs: (*Options).composer, do: func(a *attacker) []byte {
+			return a.post("/audio/queue", a.o.Attacker, fmt.Appendf(nil,
+				`{"model":%q,"prompt":"[[sim polls=1000]] rain on a roof","duration_seconds":5}`, a.o.Song))
+		}},
 }
 
-// RoundsNamed finds rounds by name; none given: all that need nothing special.
-func RoundsNamed(names []string, rpc bool) ([]Round, error) {
+// RoundsNamed finds rounds by name; none given: all for which o has what they need.
+func RoundsNamed(names []string, o *Options) ([]Round, error) {
 	var list []Round
+	can := func(r *Round) bool { return r.needs == nil || r.needs(o) != "" }
 	for _, r := range Rounds {
-		if len(names) == 0 && (!r.rpc || rpc) {
+		if len(names) == 0 && can(&r) {
 			list = append(list, r)
 		}
 	}
@@ -118,8 +140,9 @@ func RoundsNamed(names []string, rpc bool) ([]Round, error) {
 						maxRate)
 				}
 			}
-			if r.rpc && !rpc {
-				return nil, fmt.Errorf("cannot run %s without a network: give --rpc", name)
+			if !can(&r) {
+				return nil, fmt.Errorf("cannot run %s without its model or network: give --rpc, --voice, --ear or --song",
+					name)
 			}
 			list, found = append(list, r), true
 		}
@@ -168,6 +191,27 @@ func (a *arena) post(path, key string, body []byte) []byte {
 			"%s\r\nContent-Length: %d\r\n\r\n", a.base.Path, path, a.base.Host, key, len(body))
 	return append(head, body...)
 }
+
+// form is a request for a transcription of a file.
+func (a *arena) form(model string, file []byte) []byte {
+	const boundary = "farebox-attack-form"
+	body := fmt.Appendf(nil, "--%s\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n%s\r\n--%s\r\n"+
+		"Content-Disposition: form-data; name=\"file\"; filename=\"a.ogg\"\r\n\r\n", boundary, model, boundary)
+	body = fmt.Appendf(append(body, file...), "\r\n--%s--\r\n", boundary)
+	return bytes.Replace(a.post("/audio/transcriptions", a.o.Attacker, body), []byte("application/json"),
+		[]byte("multipart/form-data; boundary="+boundary), 1)
+}
+
+// manyStreams is a file of Ogg with ten thousand streams.
+var manyStreams = sync.OnceValue(func() (file []byte) {
+	for i := range uint32(10_000) {
+		page := append([]byte("OggS\x00\x02"), make([]byte, 20)...)
+		binary.LittleEndian.PutUint32(page[14:], i)
+		file = append(append(file, page...), 1, 19)
+		file = append(file, "OpusHead\x01\x01\x00\x00\x80\xbb\x00\x00\x00\x00\x00"...)
+	}
+	return file
+})
 
 // prefix is how keys of this gateway begin, so that random ones look like them.
 func (a *arena) prefix() string {

@@ -49,11 +49,11 @@ const (
 
 // copies makes jobs of the only one that there is, which were sold earlier.
 const copies = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-INSERT INTO job(id, kind, model, account, api_key, request, node, hold, paid_usd, paid_us, day, owed, state, owner, epoch,
-  upstream, target, handle, ord, tries, cancel, code, error, detail, media_type, media_bytes, created_us, submitted_us,
-  ended_us, expires_us)
-SELECT printf('00000000-0000-4000-8000-%%012x', i), kind, model, account, api_key, NULL, node, 1000000 + i, paid_usd,
-  paid_us, day, owed, state, owner, epoch, upstream, target, handle, NULL, tries, cancel, code, error, detail,
+INSERT INTO job(id, kind, model, account, api_key, request, node, hold, paid_usd, paid_us, day, owed, state, owner,
+  epoch, upstream, target, handle, ord, tries, cancel, code, error, detail, media_type, media_bytes, created_us,
+  submitted_us, ended_us, expires_us)
+SELECT printf('00000000-0000-4000-8000-%%012x', i), kind, model, account, api_key, NULL, node, 1000000 + i,
+  paid_usd, paid_us, day, owed, state, owner, epoch, upstream, target, handle, NULL, tries, cancel, code, error, detail,
   media_type, media_bytes, created_us - %d, submitted_us - %d, ended_us, expires_us FROM job, n`
 
 // waiting starts a gateway, with jobs that are never done or without.
@@ -65,7 +65,8 @@ func waiting(t *testing.T, sim *rig.Simulated, jobs int) (g *rig.Gateway, key st
 	if jobs == 0 {
 		return g, key
 	}
-	g.Must(200, "POST", "/audio/queue", key, `{"model":"song","prompt":"[[sim job=stuck]] rain","duration_seconds":4}`, nil)
+	order := `{"model":"song","prompt":"[[sim job=stuck]] rain","duration_seconds":4}`
+	g.Must(200, "POST", "/audio/queue", key, order, nil)
 	rig.Await(t, "the job is paid", func() bool { return g.Settled()["a"].Spent > 0 })
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)

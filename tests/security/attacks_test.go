@@ -25,6 +25,7 @@ server: { max_in_flight: 64MB, max_body: 35MB, client_stall: 5s }
 billing: { minimum_balance: 0 }
 upstreams:
   - { name: only, base_url: %[1]s, max_connections: 4096 }
+  - { name: queue, dialect: native, base_url: %[1]s, key: k }
 models:
   - id: sim-chat
     tier: unlimited
@@ -32,6 +33,20 @@ models:
     max_completion_tokens: 8000
     price: { input: 1, output: 2 }
     targets: [{ upstream: only }]
+  - id: voice
+    type: tts
+    tier: unlimited
+    voices: [alloy]
+    supported_formats: [mp3, wav]
+    price: { input: 15 }
+    targets: [{ upstream: only }]
+  - { id: ear, type: asr, tier: unlimited, price: { per_audio_second: 0.001 }, targets: [{ upstream: only }] }
+  - id: song
+    type: music
+    tier: unlimited
+    constraints: { min_prompt_characters: 1, min_duration: 1, max_duration: 22 }
+    price: { per_second: 0.001 }
+    targets: [{ upstream: queue }]
 rpc:
   rate: { rpm: 0 }
   networks: [{ name: ethereum-sepolia, upstreams: [{ name: only, url: "%[2]s/rpc/evm" }] }]
@@ -50,7 +65,7 @@ func attacked(t *testing.T, pinned bool) (*rig.Gateway, attack.Options) {
 	g.NewAccount("ordinary", "1000")
 	g.NewAccount("attacker", "1000")
 	o := attack.Options{URL: g.URL, Attacker: g.Key("attacker"), Model: "sim-chat", RPC: "ethereum-sepolia",
-		PIDs: []int{g.PID()}}
+		Voice: "voice", Ear: "ear", Song: "song", PIDs: []int{g.PID()}}
 	for range 8 {
 		o.Keys = append(o.Keys, g.Key("ordinary"))
 	}
@@ -103,7 +118,8 @@ func attackOn(t *testing.T, g *rig.Gateway, o attack.Options) *attack.Result {
 
 // Each attack by itself: what it lets through, and whom it hurts.
 func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
-	refused := map[string]bool{"odd_heads": true, "dots": true, "random_keys": true, "users": true, "limited": true}
+	refused := map[string]bool{"odd_heads": true, "dots": true, "random_keys": true, "users": true, "limited": true,
+		"hostile_sound": true}
 	for _, round := range attack.Rounds {
 		t.Run(round.Name, func(t *testing.T) {
 			g, o := attacked(t, true)
