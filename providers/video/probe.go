@@ -16,7 +16,7 @@ type Media struct {
 	Size   int64
 	// Length is the longest of what is said and what its frames come to.
 	Length time.Duration
-	Height int // of the film; 0: it has none, or does not say
+	Height int // of the film; 0: it has none, or its pictures do not say
 	FPS    float64
 	Film   bool
 }
@@ -214,7 +214,10 @@ func mediaOf(i *container.Info, size int64, err error) (Media, error) {
 	}
 	m := Media{Format: i.Format, Size: size, Length: max(i.Says, i.Length)}
 	if f := i.Film; f != nil {
-		m.Film, m.Height, m.FPS = true, f.Height, f.FPS
+		m.Film, m.FPS = true, f.FPS
+		if f.Coded {
+			m.Height = f.Height
+		}
 		m.Length = max(m.Length, f.Length)
 		if f.FPS > maxRate {
 			// So many pictures are a longer film that says that it is short.

@@ -26,7 +26,8 @@ type Info struct {
 type Film struct {
 	Codec         string
 	Length        time.Duration // the longest that is said
-	Width, Height int           // 0: not said
+	Width, Height int           // the most that is said; 0: nothing is
+	Coded         bool          // the pictures themselves say it, not just whoever wrote the file
 	FPS           float64       // 0: not known
 }
 

@@ -63,6 +63,7 @@ type mkvTrack struct {
 	depth         uint64
 	each          uint64 // ns of a frame, where that is said
 	width, height uint64
+	coded         size // of its pictures
 	encoded       bool
 	stream        stream
 	ready         bool
@@ -244,12 +245,34 @@ func (m *matroska) block(b []byte) error {
 			continue
 		}
 		t.stream.pieces++
+		if t.kind == 1 {
+			t.look(frame)
+		}
 		if t.kind == 2 && t.stream.codec.name != "" {
 			t.stream.most = plus(t.stream.most,
 				t.stream.codec.span(frame[:min(len(frame), packetHead)], len(frame)))
 		}
 	}
 	return nil
+}
+
+// look finds out how large pictures are that say it themselves.
+func (t *mkvTrack) look(frame []byte) {
+	switch t.id {
+	case "V_VP8":
+		t.coded = t.coded.max(vp8Size(frame))
+	case "V_VP9":
+		t.coded = t.coded.max(vp9Size(frame))
+	}
+}
+
+// describe reads what a track tells of its codec.
+func (t *mkvTrack) describe() {
+	for _, c := range configs {
+		if c.codec == t.id {
+			t.coded = t.coded.max(c.read(t.private))
+		}
+	}
 }
 
 // laces are the sizes of the frames of a block, and where they begin.
@@ -358,12 +381,12 @@ func (m *matroska) sum(i *Info) error {
 	for _, t := range m.tracks {
 		switch {
 		case t.kind == 1:
+			t.describe()
 			f := &Film{Codec: strings.ToLower(strings.TrimPrefix(t.id, "V_")), Length: i.Says,
-				Width: int(min(t.width, 1<<20)), Height: int(min(t.height, 1<<20))}
-			if t.each > 0 {
-				f.FPS = 1e9 / float64(t.each)
-			} else {
-				f.FPS = rate(t.stream.pieces, i.Says)
+				Width: max(int(min(t.width, 1<<20)), t.coded.width), Height: max(int(min(t.height, 1<<20)), t.coded.height),
+				Coded: t.coded.height > 0 && !t.encoded, FPS: rate(t.stream.pieces, i.Says)}
+			if t.each > 0 { // as long as there are no more pictures than that
+				f.FPS = max(f.FPS, 1e9/float64(t.each))
 			}
 			i.film(f)
 		case t.kind == 2 && t.stream.pieces > 0 && t.stream.codec.name == "":

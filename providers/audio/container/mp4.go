@@ -33,6 +33,8 @@ type track struct {
 	edits         time.Duration
 	entry         entry // of its samples
 	width, height int
+	coded         size // of its pictures
+	uncoded       bool // some of them do not tell
 
 	samples uint64 // that are not empty
 	bytes   uint64 // of them

@@ -54,6 +54,9 @@ func (t *track) readEntries(b []byte) error {
 			if t.handler == "vide" && len(body) >= 20 {
 				t.width = max(t.width, int(binary.BigEndian.Uint16(body[16:])))
 				t.height = max(t.height, int(binary.BigEndian.Uint16(body[18:])))
+				one := sizeIn(body[20:])
+				t.uncoded = t.uncoded || one.height == 0
+				t.coded = t.coded.max(one)
 			}
 		}
 		switch {

@@ -201,7 +201,8 @@ func (m *movie) sum(i *Info) error {
 		says := max(t.says, t.edits, span(t.ticks, t.scale))
 		switch t.handler {
 		case "vide":
-			i.film(&Film{Codec: t.entry.codec, Length: says, Width: t.width, Height: t.height,
+			i.film(&Film{Codec: t.entry.codec, Length: says, Width: max(t.width, t.coded.width),
+				Height: max(t.height, t.coded.height), Coded: t.coded.height > 0 && !t.uncoded,
 				FPS: rate(t.samples, span(t.ticks, t.scale))})
 			i.Film.Length = max(i.Film.Length, m.says)
 		case "soun":
@@ -232,12 +233,16 @@ func (m *movie) sum(i *Info) error {
 	return nil
 }
 
-// film keeps the first moving pictures, and the longest length.
+// film keeps the first moving pictures, and the most of what any of them are: players
+// choose among them.
 func (i *Info) film(f *Film) {
 	if i.Film == nil {
 		i.Film = f
+		return
 	}
-	i.Film.Length = max(i.Film.Length, f.Length)
+	g := i.Film
+	g.Length, g.FPS, g.Coded = max(g.Length, f.Length), max(g.FPS, f.FPS), g.Coded && f.Coded
+	g.Width, g.Height = max(g.Width, f.Width), max(g.Height, f.Height)
 }
 
 // rate is how many there are of something in a second.
