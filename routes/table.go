@@ -76,7 +76,9 @@ type Row struct {
 	// FormLimit is that of multipart bodies, where those may have more.
 	FormLimit Limit
 	Rate      *RateClass
-	Errors    ErrorShape
+	// Counts are further classes that some of its requests count in (Call.Count).
+	Counts []*RateClass
+	Errors ErrorShape
 	// KeyHeader is where the key may stand instead of in Authorization; empty: nowhere.
 	KeyHeader string
 	// Rules are those of the body under a config; nil: it has none, or the route
@@ -162,12 +164,14 @@ var (
 // what the config sells.
 func (g *Gateway) offeredClasses(cfg *config.Config) (list []*RateClass) {
 	for i := range g.rows {
-		class := g.rows[i].Rate
-		if class == nil || class.Rate == nil || slices.Contains(list, class) {
-			continue
-		}
-		if _, offered := class.Rate(cfg); offered {
-			list = append(list, class)
+		row := &g.rows[i]
+		for _, class := range append([]*RateClass{row.Rate}, row.Counts...) {
+			if class == nil || class.Rate == nil || slices.Contains(list, class) {
+				continue
+			}
+			if _, offered := class.Rate(cfg); offered {
+				list = append(list, class)
+			}
 		}
 	}
 	return list

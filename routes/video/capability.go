@@ -41,11 +41,12 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	return []routes.Row{
 		{
 			Method: "POST", Path: "/video/quote", Access: routes.Bearer, Form: routes.JSONBody, Rate: byQuotes,
-			Rules: routes.Always(quoteBook), Serve: of.quote,
+			Counts: []*routes.RateClass{byProbes}, Rules: routes.Always(quoteBook), Serve: of.quote,
 		},
 		{
 			Method: "POST", Path: "/video/queue", Access: routes.Bearer, Form: routes.JSONBody, Rate: routes.ByModel,
-			Operation: "video_generation", Rules: routes.Always(queueBook), Serve: of.queue,
+			Counts: []*routes.RateClass{byProbes}, Operation: "video_generation", Rules: routes.Always(queueBook),
+			Serve: of.queue,
 		},
 		{
 			Method: "POST", Path: "/video/retrieve", Access: routes.Bearer, Form: routes.JSONBody,
