@@ -34,7 +34,7 @@ var earFields = map[string][]string{
 	"openai": {"model", "response_format", "language", "prompt", "temperature", "timestamp_granularities[]"},
 	"native": {"model", "response_format", "language", "prompt", "temperature", "timestamps"},
 	"whisper": {
-		"response_format", "language", "prompt", "temperature",
+		"response_format", "language", "prompt", "temperature", "no_language_probabilities",
 	},
 	"elevenlabs": {
 		"model_id", "language_code", "temperature", "timestamps_granularity", "tag_audio_events", "diarize",
@@ -189,12 +189,16 @@ func (h *heard) answer(ear, lie string) []byte {
 	case verbose:
 		list := []any{}
 		for i, s := range segments {
-			list = append(list, map[string]any{"id": i, "seek": i * 400, "start": s.Start, "end": s.End, "text": s.Text,
+			of := map[string]any{"id": i, "seek": i * 400, "start": s.Start, "end": s.End, "text": s.Text,
 				"tokens": []int{50364, 50564}, "temperature": 0, "avg_logprob": -0.25, "compression_ratio": 1.2,
-				"no_speech_prob": 0.01})
+				"no_speech_prob": 0.01}
+			if ear == "whisper" { // the parts of words
+				of["words"] = tokensOf(words[i*8 : min(len(words), i*8+8)])
+			}
+			list = append(list, of)
 		}
 		o["task"], o["language"], o["segments"] = "transcribe", "english", list
-		if ear == "whisper" || slices.Contains(h.fields["timestamp_granularities[]"], "word") {
+		if ear != "whisper" && slices.Contains(h.fields["timestamp_granularities[]"], "word") {
 			o["words"] = words
 		}
 	default:
@@ -202,6 +206,17 @@ func (h *heard) answer(ear, lie string) []byte {
 	}
 	b, _ := json.Marshal(o)
 	return b
+}
+
+// tokensOf are words as Whisper's model says them: in parts, of which the first begins with
+// a space.
+func tokensOf(words []part) (tokens []part) {
+	for _, w := range words {
+		middle := (w.Start + w.End) / 2
+		tokens = append(tokens, part{Word: " " + w.Word[:4], Start: w.Start, End: middle},
+			part{Word: w.Word[4:], Start: middle, End: w.End})
+	}
+	return tokens
 }
 
 // secondsOf measures a file as many do who believe what it says: by its headers alone.

@@ -3,6 +3,7 @@ package audio
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -91,6 +92,9 @@ func ReadVerbose(body []byte) *Transcript {
 			t.Words = append(t.Words, ReadHeard(s.Get("words"), "word", "start", "end")...)
 			return len(t.Words) < maxHeard
 		})
+	}
+	for i := range t.Words { // some servers leave the space before them
+		t.Words[i].Text = strings.TrimSpace(t.Words[i].Text)
 	}
 	return t
 }

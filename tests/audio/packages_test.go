@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
+	"farebox/bench/upstream/sound"
 	"farebox/tests/rig"
 )
 
@@ -21,20 +23,7 @@ func TestSpeechOfOpenAIsPackages(t *testing.T) {
 	dir := t.TempDir()
 	environment := []string{"FAREBOX_KEY=" + s.key, "FAREBOX_DIR=" + dir}
 	t.Run("Go", func(t *testing.T) { speechOfGo(t, s, dir) })
-	t.Run("Node", func(t *testing.T) {
-		out := s.RunSuite(t, environment, installed(t, "node", "node_modules/openai"), "node", "--test", "--test-reporter=spec",
-			"speech.suite.mjs")
-		rig.Counted(t, out, `(?m)^\S* ?tests (\d+)$`)
-	})
-	t.Run("Python", func(t *testing.T) {
-		folder := installed(t, "python", ".venv")
-		program, err := filepath.Abs(filepath.Join(folder, ".venv", "bin", "python"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := s.RunSuite(t, environment, folder, program, "-m", "unittest", "-v", "speech_suite")
-		rig.Counted(t, out, `(?m)^Ran (\d+) tests`)
-	})
+	runSuites(t, s.Gateway, environment, "speech")
 	for _, file := range []string{"go.wav", "go.aac", "node.flac", "node.mp3", "python.wav", "python.opus"} {
 		format := filepath.Ext(file)[1:]
 		name, length := probeFile(t, format, filepath.Join(dir, file))
@@ -45,6 +34,37 @@ func TestSpeechOfOpenAIsPackages(t *testing.T) {
 	if a := s.Settled()["a"]; a.Spent != rig.Money(6*40*100_000) {
 		t.Errorf("six times forty characters cost %s", a.Spent)
 	}
+}
+
+// "It works with OpenAI." Sound is written down in each form that OpenAI's packages know.
+func TestTranscriptionsOfOpenAIsPackages(t *testing.T) {
+	t.Parallel()
+	e := startEar(t, "10")
+	file := filepath.Join(t.TempDir(), "speech.wav")
+	if err := os.WriteFile(file, sound.Bytes("wav", 5*time.Second), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runSuites(t, e.Gateway, []string{"FAREBOX_KEY=" + e.key, "FAREBOX_SOUND=" + file}, "transcriptions")
+	e.costs("twelve transcriptions of five seconds", 0, 2*6*5)
+}
+
+// runSuites has the packages of Node and Python tested.
+func runSuites(t *testing.T, g *rig.Gateway, environment []string, suite string) {
+	t.Helper()
+	t.Run("Node", func(t *testing.T) {
+		out := g.RunSuite(t, environment, installed(t, "node", "node_modules/openai"), "node", "--test", "--test-reporter=spec",
+			suite+".suite.mjs")
+		rig.Counted(t, out, `(?m)^\S* ?tests (\d+)$`)
+	})
+	t.Run("Python", func(t *testing.T) {
+		folder := installed(t, "python", ".venv")
+		program, err := filepath.Abs(filepath.Join(folder, ".venv", "bin", "python"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := g.RunSuite(t, environment, folder, program, "-m", "unittest", "-v", suite+"_suite")
+		rig.Counted(t, out, `(?m)^Ran (\d+) tests`)
+	})
 }
 
 // installed is the folder of a language's clients.

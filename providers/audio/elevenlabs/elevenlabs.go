@@ -10,6 +10,8 @@ package elevenlabs
 import (
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"farebox/providers/audio"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
@@ -55,8 +57,19 @@ func (Dialect) Speak(r *proxy.Request, b []byte, s *audio.Speech, t *audio.Targe
 	return b, nil
 }
 
-// Error reads {"detail":{"status","message"}}.
+// Error reads {"detail":{"status","message"}}, or a list of {"loc","msg"} where a request
+// is not of the form.
 func (Dialect) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+	detail := gjson.GetBytes(body, "detail")
+	if detail.IsArray() {
+		detail = gjson.Parse(detail.Get("0").Raw)
+	}
+	for _, name := range [...]string{"message", "msg"} {
+		if text := detail.Get(name); text.Type == gjson.String {
+			body = append(dialect.AppendString([]byte(`{"message":`), text.Str), '}')
+			break
+		}
+	}
 	return dialect.FailureOf(status, retryAfter, body)
 }
 

@@ -5,7 +5,12 @@
 package whisper
 
 import (
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 
 	"farebox/providers/audio"
 	"farebox/providers/chat/dialect"
@@ -19,7 +24,8 @@ var path = []byte("/inference")
 
 // Listen makes the form: file, response_format, temperature, language, prompt. Without
 // a language the server takes the one that it was started with, which is English
-// unless somebody said otherwise.
+// unless somebody said otherwise. How likely each language is it would find out by
+// listening a second time.
 func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, _ *audio.Target) {
 	f := audio.NewForm()
 	f.Field("response_format", "verbose_json")
@@ -28,14 +34,45 @@ func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, _ *audio.Target) {
 		language = "auto"
 	}
 	f.Field("language", language)
+	f.Field("no_language_probabilities", "true")
 	f.FieldUnless("prompt", h.Prompt)
 	f.FieldUnless("temperature", h.Temperature)
 	f.File("file", h.Name, h.Type, h.File)
 	r.Path, r.Type, r.Source = path, f.Type(), f
 }
 
-// Heard reads verbose_json, whose words stand in its segments.
-func (Dialect) Heard(body []byte, _ *audio.Hearing) *audio.Transcript { return audio.ReadVerbose(body) }
+// Heard reads verbose_json. What its segments call words are the tokens of the model,
+// parts of words and what stands between them; a word begins with a space.
+func (Dialect) Heard(body []byte, _ *audio.Hearing) *audio.Transcript {
+	t := audio.ReadVerbose(body)
+	if t == nil {
+		return nil
+	}
+	t.Words = t.Words[:0]
+	gjson.GetBytes(body, "segments").ForEach(func(_, segment gjson.Result) bool {
+		first := len(t.Words)
+		for _, token := range audio.ReadHeard(segment.Get("words"), "word", "start", "end") {
+			if len(t.Words) > first && continues(token.Text) {
+				last := &t.Words[len(t.Words)-1]
+				last.Text, last.End = last.Text+token.Text, max(last.End, token.End)
+				continue
+			}
+			if token.Text = strings.TrimSpace(token.Text); token.Text != "" {
+				t.Words = append(t.Words, token)
+			}
+		}
+		return true
+	})
+	return t
+}
+
+// continues says that a token belongs to the word before it: not after a space, nor in
+// writing that has none.
+func continues(token string) bool {
+	c, _ := utf8.DecodeRuneInString(token)
+	return !unicode.IsSpace(c) && !unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai,
+		unicode.Lao, unicode.Khmer, unicode.Myanmar)
+}
 
 // Error reads {"error": "…"}.
 func (Dialect) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
