@@ -22,6 +22,7 @@ type Ordered struct {
 	Kind   string `json:"kind"` // music or video
 	Key    string `json:"key,omitempty"`
 	Prompt string `json:"prompt"`
+	Asked  int    `json:"asked"` // how often it was handed over
 	// Seconds are those that what is made lasts.
 	Seconds float64 `json:"seconds"`
 	Made    bool    `json:"made"` // it was carried to its end
@@ -107,6 +108,7 @@ func (c *conn) take(x *exchange, o order) *order {
 	if o.Key != "" {
 		for _, kept := range s.orders {
 			if kept.Key == o.Key && kept.Door == o.Door {
+				kept.Asked++
 				return kept
 			}
 		}
@@ -121,6 +123,7 @@ func (c *conn) take(x *exchange, o order) *order {
 	var last *order
 	for range times {
 		one := o
+		one.Asked = 1
 		one.sc, one.left, one.taken = *x.sc, x.sc.Polls.Or(1), time.Now()
 		one.ID = "job-" + strconv.FormatUint(s.ids.Add(1), 16) + "-" + strconv.FormatUint(mix(s.ids.Load()), 36)
 		one.Seconds = min(max(one.Seconds, 1), maxClip)

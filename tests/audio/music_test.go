@@ -144,17 +144,6 @@ func TestMusic(t *testing.T) {
 	s.CLI("verify")
 }
 
-// files is how many there are in the media store.
-func (s *studio) files() (n int) {
-	_ = filepath.WalkDir(s.media, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			n++
-		}
-		return nil
-	})
-	return n
-}
-
 // "I order a song, ask until it is there, save it, and let it go."
 func (s *studio) wholeLife(t *testing.T) {
 	quote := s.Must(200, "POST", "/audio/quote", s.key, `{"model":"tune","duration_seconds":"6"}`, nil)

@@ -144,6 +144,41 @@ func (g *Gateway) WriteConfig(text string) {
 
 // TryStart is Start for what may not start: it waits until farebox is ready.
 func (g *Gateway) TryStart() error {
+	if err := g.launch(); err != nil {
+		return err
+	}
+	for end := time.Now().Add(StartLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-g.Done:
+			return fmt.Errorf("farebox ended before it was ready: %v", g.Exit)
+		default:
+		}
+		res, err := http.Get(g.Origin + "/readyz")
+		if err != nil {
+			continue
+		}
+		_ = res.Body.Close()
+		if res.StatusCode == http.StatusOK {
+			return nil
+		}
+	}
+	g.Kill()
+	return fmt.Errorf("farebox was not ready within %s", StartLimit)
+}
+
+// KillStarting runs farebox again, as Start does, and kills it after a time, however far
+// it has come.
+func (g *Gateway) KillStarting(after time.Duration) {
+	g.T.Helper()
+	if err := g.launch(); err != nil {
+		g.T.Fatal(err)
+	}
+	time.Sleep(after)
+	g.Kill()
+}
+
+// launch starts a process, which is not ready yet.
+func (g *Gateway) launch() error {
 	bin := g.Bin
 	if bin == "" {
 		bin = Binary(g.T)
@@ -166,24 +201,7 @@ func (g *Gateway) TryStart() error {
 		g.Exit = cmd.Wait()
 		close(done)
 	}()
-	for end := time.Now().Add(StartLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		select {
-		case <-done:
-			return fmt.Errorf("farebox ended before it was ready: %v", g.Exit)
-		default:
-		}
-		res, err := http.Get(g.Origin + "/readyz")
-		if err != nil {
-			continue
-		}
-		_ = res.Body.Close()
-		if res.StatusCode == http.StatusOK {
-			return nil
-		}
-	}
-	_ = cmd.Process.Kill()
-	<-done
-	return fmt.Errorf("farebox was not ready within %s", StartLimit)
+	return nil
 }
 
 // Start runs farebox again, after Stop or Kill, on the same address and store.

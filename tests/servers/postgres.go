@@ -309,9 +309,15 @@ func (p *Postgres) Database(tb testing.TB) string {
 // Exec runs a statement as the superuser.
 func (p *Postgres) Exec(tb testing.TB, statement string) {
 	tb.Helper()
+	ExecAt(tb, p.URL("postgres"), statement)
+}
+
+// ExecAt runs a statement on the database at an address.
+func ExecAt(tb testing.TB, address, statement string) {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), postgresStart)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, p.URL("postgres"))
+	conn, err := pgx.Connect(ctx, address)
 	if err == nil {
 		_, err = conn.Exec(ctx, statement)
 		_ = conn.Close(ctx)
