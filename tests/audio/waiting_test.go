@@ -150,6 +150,9 @@ func TestLongTenThousandJobsWaitAtNoCost(t *testing.T) {
 		"%.0f µs and %.0f µs without (x %.3f, x %.3f)", waitingJobs, 100*share, 100*all.CPUShare, 100*none.CPUShare,
 		polls, 100*all.OtherShare, alive, resident, middle(1, 0), middle(1, 1), middle(0, 0), middle(0, 1),
 		middle(1, 0)/middle(0, 0), middle(1, 1)/middle(0, 1))
+	if rig.RaceDetector() {
+		return // which takes more than all of it
+	}
 	// 10,000 a minute are 167 a second.
 	if polls < 100 || polls > 300 {
 		t.Errorf("upstreams are asked %.0f times a second", polls)

@@ -162,7 +162,9 @@ func TestHostileMediaAreRefusedAtEveryDoor(t *testing.T) {
 	if n := sent.Load(); n > 256<<20 {
 		t.Errorf("%d MB of a film without end were read", n>>20)
 	}
-	if grown := load.RSS(g.PID()) - before; grown > mostForMedia {
+	grown := load.RSS(g.PID()) - before
+	t.Logf("memory grew by %d MB", grown>>20)
+	if grown > mostForMedia && !rig.RaceDetector() {
 		t.Errorf("memory grew by %d MB", grown>>20)
 	}
 	if n := sim.Idle(t).Requests; n != 0 {
