@@ -13,8 +13,9 @@ import (
 // uuid is the form of an id of a job.
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// FindJob is Job for a model by any of its names: jobs know it by its id. What is no
-// UUID is refused by its name; from says which endpoint gives one.
+// FindJob is Job for a model by any of its names: jobs know it by its id, and by the name
+// under which they were queued, whatever that means since. What is no UUID is refused by
+// its name; from says which endpoint gives one.
 func (c *Call) FindJob(kind queue.Kind, name, id, from string) (*job.View, *Error) {
 	wanted := bytes.ToLower([]byte(id))
 	if !uuid.Match(wanted) {
@@ -43,8 +44,10 @@ const (
 
 // JobStatus begins the answer about a job, with its state as compat.job_status has it
 // (design.md 7).
-func (c *Call) JobStatus(state string) []byte {
-	if c.Config().Compat.JobStatus == "upper" {
+func (c *Call) JobStatus(state string) []byte { return jobStatus(c.Config().Compat.JobStatus, state) }
+
+func jobStatus(form, state string) []byte {
+	if form == "upper" {
 		state = strings.ToUpper(state)
 	}
 	return AppendString([]byte(`{"status":`), state)

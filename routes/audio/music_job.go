@@ -1,10 +1,7 @@
 package audio
 
 import (
-	"bytes"
-	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -12,7 +9,6 @@ import (
 
 	"farebox/billing"
 	"farebox/billing/job"
-	"farebox/config"
 	"farebox/providers/queue"
 	"farebox/routes"
 )
@@ -26,16 +22,16 @@ func (of *Capability) retrieveMusic(c *routes.Call) *routes.Error {
 		return e
 	}
 	// What is fetched once only is delivered here: a link to it would lead nowhere.
-	once, compat := f.IsTrue(musicDelete), &c.Config().Compat
+	once := f.IsTrue(musicDelete)
 	switch {
-	case v.Failed() && compat.JobFailure == "http":
+	case v.Failed() && c.Config().Compat.JobFailure == "http":
 		return jobFailure(v)
 	case v.Failed():
-		return c.WriteJSON(appendFailed(nil, v, jobStatus(compat, "failed")))
+		return c.WriteJSON(appendFailed(c.JobStatus(routes.JobFailed), v))
 	case !v.Completed():
-		return c.WriteJSON(appendProcessing(nil, v, jobStatus(compat, "processing")))
+		return c.WriteJSON(append(routes.AppendJobProgress(c.JobStatus(routes.JobProcessing), v), '}'))
 	case v.URL != "" && !once:
-		return c.WriteJSON(appendLink(nil, v, jobStatus(compat, "completed")))
+		return c.WriteJSON(append(routes.AppendJobLink(c.JobStatus(routes.JobCompleted), v), '}'))
 	}
 	of.setSoundHeaders(c, v)
 	return c.DeliverMedia(v, once)
@@ -54,9 +50,6 @@ func (of *Capability) completeMusic(c *routes.Call) *routes.Error {
 	return c.WriteJSON(append(strconv.AppendBool([]byte(`{"success":`), done), '}'))
 }
 
-// uuid is the form of an id of a job.
-var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
-
 // musicJob finds the job that a body names, within the limits of a class.
 func musicJob(c *routes.Call, class *routes.RateClass) (*musicForm, *job.View, *routes.Error) {
 	f, e := readMusic(c)
@@ -72,41 +65,8 @@ func musicJob(c *routes.Call, class *routes.RateClass) (*musicForm, *job.View, *
 	if d := c.Count(class, 1); d.Code != billing.Admitted {
 		return nil, nil, c.Overrun(class, &d, c.Row.Path)
 	}
-	id := bytes.ToLower([]byte(f.Words(-1, musicQueueID)))
-	if !uuid.Match(id) {
-		text := "queue_id: must be the id that /audio/queue gave, a UUID."
-		return nil, nil, &routes.Error{Status: 400, Code: "REQUEST_ID_NOT_FOUND",
-			Message: "Invalid request parameters: " + text,
-			Issues:  []routes.Issue{{Code: "invalid_string", Path: "queue_id", Message: text}}}
-	}
-	name := []byte(f.Words(-1, musicModel))
-	v, e := c.Job(queue.Music, name, id)
-	if e == nil {
-		return f, v, nil
-	}
-	// The job knows its model by its id; the client may have named it otherwise.
-	if m, _ := c.Catalog().Resolve(name, musicType); m != nil && m.ID != string(name) {
-		if v, again := c.Job(queue.Music, []byte(m.ID), id); again == nil {
-			return f, v, nil
-		}
-	}
-	return nil, nil, e
-}
-
-// jobStatus writes a state as the config has it (design.md 7).
-func jobStatus(c *config.Compat, state string) string {
-	if c.JobStatus == "upper" {
-		return strings.ToUpper(state)
-	}
-	return state
-}
-
-func appendProcessing(b []byte, v *job.View, status string) []byte {
-	b = routes.AppendString(append(b, `{"status":`...), status)
-	b = strconv.AppendInt(append(b, `,"progress_percent":`...), int64(min(max(v.Progress, 0), 99)), 10)
-	b = strconv.AppendInt(append(b, `,"average_execution_time":`...), v.Average.Milliseconds(), 10)
-	b = strconv.AppendInt(append(b, `,"execution_duration":`...), v.Took.Milliseconds(), 10)
-	return append(b, '}')
+	v, e := c.FindJob(queue.Music, f.Words(-1, musicModel), f.Words(-1, musicQueueID), "/audio/queue")
+	return f, v, e
 }
 
 // What a job that failed is called where its upstream gave no reason.
@@ -115,9 +75,9 @@ const (
 	failedText = "The track could not be made."
 )
 
-func appendFailed(b []byte, v *job.View, status string) []byte {
+// appendFailed appends what is said of a job of which nothing came.
+func appendFailed(b []byte, v *job.View) []byte {
 	e := jobFailure(v)
-	b = routes.AppendString(append(b, `{"status":`...), status)
 	b = routes.AppendString(append(b, `,"error":`...), e.Message)
 	b = routes.AppendString(append(b, `,"error_code":`...), e.Code)
 	if v.Suggestion != "" {
@@ -141,15 +101,6 @@ func jobFailure(v *job.View) *routes.Error {
 	}
 	return e
 }
-
-func appendLink(b []byte, v *job.View, status string) []byte {
-	b = routes.AppendString(append(b, `{"status":`...), status)
-	b = routes.AppendString(append(b, `,"url":`...), v.URL)
-	b = routes.AppendString(append(b, `,"expires_at":`...), v.ExpiresAt.UTC().Format(jobTime))
-	return append(b, '}')
-}
-
-const jobTime = "2006-01-02T15:04:05.000Z"
 
 // soundHeaders are those that tell of a track beside its bytes (addendum 3.7). There is
 // none for subtitles, which nothing here makes.
