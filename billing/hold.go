@@ -231,7 +231,7 @@ func (h *Hold) SettleKept(s Settlement, lead *replay.Lead, a *replay.Answer) (ch
 	if h.prepared != nil {
 		// Its job has decided already, and stays when the answer cannot be kept.
 		charged, owed = h.Settle(s)
-		lead.Keep(h.id, a)
+		lead.KeepCharged(h.id, a)
 		return charged, owed
 	}
 	s.Flags |= journal.FlagKeyed

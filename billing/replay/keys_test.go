@@ -416,6 +416,37 @@ func TestAnswerThatCannotBeKeptIsNotCharged(t *testing.T) {
 	}
 }
 
+// "The log said that a job was not charged, and it was": what was charged before its
+// answer could be kept is not counted as free, nor told as such.
+func TestWhatIsChargedAlreadyIsNotToldAsFree(t *testing.T) {
+	t.Parallel()
+	var told bytes.Buffer
+	f := open(t, nil, func(o *Options) { o.Log = zerolog.New(&told) })
+	lead, _, err := f.Begin(f.claim("k", "request"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := f.store.(*fileStore)
+	good := files.last.file
+	if files.last.file, err = os.Open(good.Name()); err != nil { // cannot be written
+		t.Fatal(err)
+	}
+	lead.KeepCharged(1, &Answer{Status: 200, Body: []byte("answer")})
+	if f.Stats().Free != 0 || lead.Kept() || !lead.Ended() || !strings.Contains(told.String(), "it is charged") ||
+		strings.Contains(told.String(), "not charged") {
+		t.Errorf("%+v, %s", f.Stats(), &told)
+	}
+	_ = files.last.file.Close()
+	files.last.file = good
+	told.Reset()
+	if lead.Keep(1, &Answer{Status: 200}) {
+		t.Error("it ended twice")
+	}
+	if lead.KeepCharged(1, &Answer{Status: 200}); told.Len() > 0 {
+		t.Error(told.String())
+	}
+}
+
 // A file whose end is torn, as after a crash, is read up to there and goes on.
 func TestTornEndIsCutOff(t *testing.T) {
 	t.Parallel()

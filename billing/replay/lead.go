@@ -62,14 +62,30 @@ func (l *Lead) Keep(hold uint64, a *Answer) bool {
 	if l.ended {
 		return false
 	}
-	if err := l.finish(l.done(hold, a)); err != nil {
+	err := l.keep(hold, a)
+	if err != nil {
 		l.keys.stats.free.Add(1)
 		l.keys.log.Warn().Err(err).Hex("request_id", l.pending.id[:]).
 			Msg("the answer of a keyed request could not be kept; it is not charged")
-		return false
 	}
-	l.kept = true
-	return true
+	return err == nil
+}
+
+// KeepCharged is Keep for what is charged already, since something else has decided.
+func (l *Lead) KeepCharged(hold uint64, a *Answer) {
+	if l.ended {
+		return
+	}
+	if err := l.keep(hold, a); err != nil {
+		l.keys.log.Warn().Err(err).Hex("request_id", l.pending.id[:]).
+			Msg("the answer of a keyed request that queued a job could not be kept; it is charged, and a repeat finds the job")
+	}
+}
+
+func (l *Lead) keep(hold uint64, a *Answer) error {
+	err := l.finish(l.done(hold, a))
+	l.kept = err == nil
+	return err
 }
 
 // Forget ends the request as if it had not been: the next one with its key is
