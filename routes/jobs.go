@@ -24,6 +24,9 @@ type JobSale struct {
 	Order *queue.Order
 	// Detail is what the endpoints want to know of the job later on: JSON, at most 4 KiB.
 	Detail []byte
+	// Named is what its client called the model: the job is found by that, too, whatever
+	// is called so later on.
+	Named string
 }
 
 // Queue sells a job and has an upstream asked for it, from a CarryOut whose Sold says
@@ -45,13 +48,13 @@ func (c *Call) Queue(s *JobSale) (id string, e *Error) {
 	if err != nil {
 		return "", c.noRoom(err)
 	}
+	defer room.Give()
 	row, e := c.jobRow(s)
 	var existing *store.JobRow
 	if e == nil {
 		since := c.Began.Add(-c.snap.cfg.Idempotency.Window)
 		existing, err = m.Sell(row, since.UnixMicro())
 	}
-	room()
 	switch {
 	case e != nil:
 		return "", e
@@ -67,7 +70,7 @@ func (c *Call) Queue(s *JobSale) (id string, e *Error) {
 			c.Settle()
 		}
 	}()
-	out := m.Submit(row)
+	out := m.Submit(row, room)
 	decided = true
 	switch {
 	case out.Dropped, out.Undecided:
@@ -97,6 +100,9 @@ func (c *Call) jobRow(s *JobSale) (*store.JobRow, *Error) {
 		panic(fmt.Errorf("an order cannot be written: %w", err)) // it has nothing that could not
 	}
 	row := &store.JobRow{ID: newJobID(), Kind: string(s.Kind), Model: c.Model.ID, Order: order, Detail: s.Detail}
+	if s.Named != c.Model.ID {
+		row.Named = s.Named
+	}
 	if err := c.hold.PrepareJob(c.settlement(), row); err != nil {
 		c.g.log.Error().Err(err).Bytes("request_id", c.ID[:]).Msg("a job could not be sold")
 		return nil, cannotSell()

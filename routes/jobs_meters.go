@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/billing/job"
+	"farebox/providers/queue"
 )
 
 // meterJobs makes the series of the machine. One look at it serves all of a scrape.
@@ -24,14 +25,11 @@ func (g *Gateway) meterJobs() {
 	gauge := func(name string, f func(*job.Stats) int64) {
 		g.metrics.set.NewGauge(name, func() float64 { return float64(f(stats())) })
 	}
-	for state, f := range map[string]func(*job.Stats) int64{
-		"submitting": func(s *job.Stats) int64 { return s.Submitting },
-		"running":    func(s *job.Stats) int64 { return s.Asking },
-		"storing":    func(s *job.Stats) int64 { return s.Fetching },
-		"cancelling": func(s *job.Stats) int64 { return s.Cancelling },
-		"discarding": func(s *job.Stats) int64 { return s.Discarding },
-	} {
-		gauge(`farebox_jobs{state="`+state+`"}`, f)
+	for _, kind := range []queue.Kind{queue.Music, queue.Video} {
+		for _, state := range job.States {
+			left := job.Left{Kind: string(kind), State: state}
+			gauge(`farebox_jobs{kind="`+left.Kind+`",state="`+state+`"}`, func(s *job.Stats) int64 { return s.Jobs[left] })
+		}
 	}
 	for outcome, f := range map[string]func(*job.Stats) int64{
 		"completed": func(s *job.Stats) int64 { return s.Completed },

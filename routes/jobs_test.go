@@ -46,10 +46,11 @@ func (s *songs) queue(c *routes.Call) *routes.Error {
 func (s *songs) named(c *routes.Call) (v *job.View, release bool, e *routes.Error) {
 	var q struct {
 		ID     string `json:"queue_id"`
+		Model  string `json:"model"`
 		Delete bool   `json:"delete"`
 	}
 	_ = json.Unmarshal(c.Ctx.PostBody(), &q)
-	v, e = c.Job(queue.Music, []byte("song"), []byte(q.ID))
+	v, e = c.Job(queue.Music, []byte(cmp.Or(q.Model, "song")), []byte(q.ID))
 	return v, q.Delete, e
 }
 
@@ -103,7 +104,8 @@ func (w *song) CarryOut() (bool, *routes.Error) {
 		Prompt string `json:"prompt"`
 	}
 	_ = json.Unmarshal(w.call.Ctx.PostBody(), &q)
-	id, e := w.call.Queue(&routes.JobSale{Kind: queue.Music, Order: &queue.Order{Kind: queue.Music, Prompt: q.Prompt}})
+	id, e := w.call.Queue(&routes.JobSale{Kind: queue.Music, Named: "hit",
+		Order: &queue.Order{Kind: queue.Music, Prompt: q.Prompt}})
 	w.id = id
 	return false, e
 }
@@ -213,6 +215,11 @@ func TestAJobIsSoldMadeAndFetched(t *testing.T) {
 	for range 2 {
 		if status, answer := fetch(t, r, id, ""); status != http.StatusOK || answer != melody {
 			t.Fatal(status, answer)
+		}
+	}
+	for name, want := range map[string]int{"hit": http.StatusOK, "hits": http.StatusNotFound} {
+		if status, answer := ask(t, r, "/song/retrieve", id, `,"model":"`+name+`"`); status != want {
+			t.Error(name, status, answer)
 		}
 	}
 	if status, answer := ask(t, r, "/song/retrieve", id, `,"delete":true`); status != http.StatusOK || answer != melody {

@@ -2,7 +2,6 @@ package job
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
 	"farebox/billing/store"
@@ -46,7 +45,8 @@ func (m *Machine) fail(e *entry, f failure) time.Duration {
 		stored = stored || r.State == store.JobStoring
 		m.end(r)
 		r.Owed, r.Cancel = true, stop
-		r.Code, r.Error = cmp.Or(f.code, codeFailed), pack(f.message, f.suggestion, f.recommend)
+		r.Code, r.Error = cmp.Or(f.code, codeFailed), f.message
+		r.Suggestion, r.Recommend = f.suggestion, f.recommend
 	}, store.JobSubmitting, store.JobRunning, store.JobStoring)
 	if !ok {
 		return retire
@@ -68,24 +68,4 @@ func (m *Machine) fail(e *entry, f failure) time.Duration {
 		return m.turnTo(e, cancel, 0)
 	}
 	return retire
-}
-
-// unit separates what a row's Error has besides its message: no text of an upstream
-// comes with it, since dialects let no control characters through.
-const unit = "\x1f"
-
-// pack writes what a customer is told of a failure into one text.
-func pack(message, suggestion, recommend string) string {
-	clean := func(s string) string { return strings.ReplaceAll(s, unit, " ") }
-	if suggestion == "" && recommend == "" {
-		return clean(message)
-	}
-	return clean(message) + unit + clean(suggestion) + unit + clean(recommend)
-}
-
-// unpack is the reverse.
-func unpack(text string) (message, suggestion, recommend string) {
-	message, rest, _ := strings.Cut(text, unit)
-	suggestion, recommend, _ = strings.Cut(rest, unit)
-	return message, suggestion, recommend
 }

@@ -20,6 +20,8 @@ type table struct {
 	mu   sync.Mutex
 	rows map[string]*store.JobRow
 	dead map[uint32]bool // nodes whose session has ended
+	// counted is how often all jobs were counted.
+	counted int
 }
 
 func newTable() *table { return &table{rows: map[string]*store.JobRow{}, dead: map[uint32]bool{}} }
@@ -138,7 +140,7 @@ func (s *session) UpdateJob(r *store.JobRow, from ...store.JobState) (ok bool, e
 		}
 		c := *r
 		c.Owed = r.Owed || o.Owed
-		c.ReleasedUs, r.ReleasedUs = o.ReleasedUs, o.ReleasedUs
+		c.ReleasedUs, r.ReleasedUs, c.PokedUs = o.ReleasedUs, o.ReleasedUs, o.PokedUs
 		if r.Order == nil {
 			c.Order = o.Order
 		}
@@ -153,7 +155,7 @@ func (s *session) UpdateJob(r *store.JobRow, from ...store.JobState) (ok bool, e
 func (s *session) ReleaseJob(id string, nowUs int64) (ok bool, err error) {
 	err = s.write(func() {
 		if o := s.rows[id]; o != nil && o.ReleasedUs == 0 {
-			o.ReleasedUs, ok = nowUs, true
+			o.ReleasedUs, o.PokedUs, ok = nowUs, nowUs, true
 		}
 	})
 	return ok, err
@@ -172,21 +174,49 @@ func (s *session) TakeJobs(owner uint32, own bool) (n int, err error) {
 	return n, err
 }
 
-func (s *session) JobCounts(account uint32) (c store.JobCounts, err error) {
+func (s *session) JobTally(owner uint32) (list []store.JobTally, err error) {
+	sums := map[uint32]*store.JobTally{}
 	err = s.read(func() {
+		s.counted++
 		for _, o := range s.rows {
-			if !o.State.Terminal() {
-				c.AllWaiting++
-				if o.Account == account {
-					c.Waiting++
-				}
+			t := sums[o.Account]
+			if t == nil {
+				t = &store.JobTally{Account: o.Account}
+				sums[o.Account] = t
 			}
-			if o.State == store.JobCompleted && o.MediaType != "" {
-				c.AllBytes += o.MediaBytes
+			if !o.State.Terminal() && o.Owner != owner {
+				t.Waiting++
+			}
+			if o.MediaType != "" {
+				t.Bytes += o.MediaBytes
 			}
 		}
 	})
-	return c, err
+	for _, t := range sums {
+		list = append(list, *t)
+	}
+	return list, err
+}
+
+func (s *session) PokeJob(id string, nowUs int64) error {
+	return s.write(func() {
+		if o := s.rows[id]; o != nil && o.PokedUs == 0 {
+			o.PokedUs = nowUs
+		}
+	})
+}
+
+func (s *session) PokedJobs(owner uint32) (list []*store.JobRow, err error) {
+	err = s.read(func() {
+		for _, o := range s.rows {
+			if o.Owner == owner && o.PokedUs != 0 {
+				c := *o
+				o.PokedUs, c.Order, c.Detail = 0, nil, nil
+				list = append(list, &c)
+			}
+		}
+	})
+	return list, err
 }
 
 func (s *session) FinishedTimes(string, int) ([]time.Duration, error) { return nil, nil }
@@ -279,7 +309,8 @@ func (w *works) Poll(_ context.Context, t Task) (*Standing, error) {
 	case time.Since(w.began[t.ID]) < w.makes:
 		return &Standing{Progress: 50}, nil
 	case w.how == "fails":
-		return &Standing{Failed: &Refused{Status: 500, Code: "BROKE", Message: "It broke.", Suggestion: "s"}}, nil
+		return &Standing{Failed: &Refused{Status: 500, Code: "BROKE", Message: "It broke.", Suggestion: "s",
+			Recommend: "r"}}, nil
 	}
 	return &Standing{Done: true, Result: []byte("there")}, nil
 }
@@ -379,10 +410,10 @@ func orderOf(m *Machine, n byte, what []byte) (queueID string, out Outcome, sold
 	if err != nil {
 		return row.ID, out, false
 	}
+	defer room.Give()
 	was, err := m.Sell(row, 0)
-	room()
 	if err != nil || was != nil {
 		return row.ID, out, was != nil
 	}
-	return row.ID, m.Submit(row), true
+	return row.ID, m.Submit(row, room), true
 }

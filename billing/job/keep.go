@@ -56,7 +56,7 @@ func (m *Machine) keep(e *entry, body io.ReadCloser, contentType string) time.Du
 			message: messageUnfit})
 	}
 	most := t.MaxBytes
-	if counts, err := m.o.Store.JobCounts(e.account); err == nil {
+	if counts, err := m.counts(e.account); err == nil {
 		most = min(most, t.TotalBytes-counts.AllBytes)
 	}
 	if most <= 0 {
@@ -103,6 +103,9 @@ func (m *Machine) complete(e *entry, contentType string, size int64) time.Durati
 	switch {
 	case ok:
 		m.stats.completed.Add(1)
+		m.mu.Lock()
+		m.tally.keep(e.account, size)
+		m.mu.Unlock()
 		began := row.CreatedUs
 		if row.SubmittedUs > 0 {
 			began = row.SubmittedUs

@@ -20,8 +20,10 @@ type Store interface {
 	JobsOf(owner uint32) ([]*store.JobRow, error)
 	UpdateJob(r *store.JobRow, from ...store.JobState) (ok bool, err error)
 	ReleaseJob(id string, nowUs int64) (ok bool, err error)
+	PokeJob(id string, nowUs int64) error
+	PokedJobs(owner uint32) ([]*store.JobRow, error)
 	TakeJobs(owner uint32, own bool) (n int, err error)
-	JobCounts(account uint32) (store.JobCounts, error)
+	JobTally(owner uint32) ([]store.JobTally, error)
 	FinishedTimes(model string, n int) ([]time.Duration, error)
 	ExpiredJobs(owner uint32, nowUs int64, most int) ([]*store.JobRow, error)
 	PurgeJobs(beforeUs int64, most int) (n int, err error)
@@ -92,8 +94,11 @@ type Machine struct {
 	working int
 	selling map[uint32]int // submissions that are not in the store yet, by account
 	sales   int            // all of them
+	tally   tally
 	timing  map[string]*timing
 	closed  bool
+
+	counting sync.Mutex // who has the store count
 
 	wake  chan struct{}
 	steps sync.WaitGroup
@@ -104,7 +109,8 @@ type Machine struct {
 // New makes a Machine that does nothing until Begin.
 func New(o Options) *Machine {
 	m := &Machine{o: o, entries: map[id]*entry{}, places: map[place]*place{}, lanes: map[string]*lane{},
-		selling: map[uint32]int{}, timing: map[string]*timing{}, wake: make(chan struct{}, 1)}
+		selling: map[uint32]int{}, timing: map[string]*timing{}, wake: make(chan struct{}, 1),
+		tally: tally{mine: map[uint32]int64{}, theirs: map[uint32]int64{}, bytes: map[uint32]int64{}}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.Configure(o.Terms)
 	return m
@@ -120,6 +126,9 @@ func (m *Machine) Begin() error {
 		return err
 	}
 	if err := m.load(); err != nil {
+		return err
+	}
+	if err := m.count(0); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -159,7 +168,9 @@ func (m *Machine) chores() {
 	if m.o.Shared {
 		chore(takeEvery, m.take)
 		chore(reloadEvery, func() { m.note(m.load()) })
+		chore(lookEvery, m.look)
 	}
+	chore(m.tallyEvery(), m.recount)
 	chore(expireEvery, m.expire)
 	chore(purgeEvery, m.purge)
 }

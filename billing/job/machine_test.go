@@ -76,7 +76,7 @@ func life(how string, jobs, dies int, after bool) (wrong []string, writes int) {
 		return []string{err.Error()}, writes
 	}
 	time.Sleep(afterwards)
-	wrong = audit(all, k)
+	wrong = append(audit(all, k), miscounted(all, next)...)
 	if dies == 0 && how == "refuses" && refused != jobs {
 		wrong = append(wrong, fmt.Sprintf("%d of %d jobs were dropped", refused, jobs))
 	}
@@ -341,6 +341,35 @@ func TestAReleasedJobIsCancelled(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if r, _ := (&session{table: all}).Job(queueID); r.State != store.JobFailed || !r.Owed || w.stops() != 1 {
 			t.Errorf("%+v, stopped %d times", r, w.stops())
+		}
+		m.Close()
+	})
+}
+
+// "The alias I queued under leads elsewhere now, and my song is gone": a job is found by the
+// name under which it was queued, and by its model's id. What its upstream would take
+// instead is told as that.
+func TestAJobIsFoundByWhatItWasCalled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newTable()
+		m := newMachine(&session{table: all}, newWorks("fails"), &shelf{files: map[string][]byte{}}, 1, false)
+		if err := m.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		queueID, _, _ := order(m, 1)
+		all.mu.Lock()
+		all.rows[queueID].Named = "hit"
+		all.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		for name, found := range map[string]bool{"song": true, "hit": true, "": false, "hits": false} {
+			v, err := m.View(1, "music", name, queueID)
+			if err != nil || (v != nil) != found {
+				t.Errorf("%q: %+v, %v", name, v, err)
+			}
+			if v != nil && (v.Model != "song" || v.Message != "It broke." || v.Suggestion != "s" || v.Recommend != "r") {
+				t.Errorf("%+v", v)
+			}
 		}
 		m.Close()
 	})

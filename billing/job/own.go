@@ -10,6 +10,7 @@ import (
 
 const (
 	takeEvery   = 5 * time.Second // jobs of nodes that died are looked for
+	lookEvery   = time.Second     // and those that clients of other nodes ask after
 	reloadEvery = time.Minute     // what other nodes did to our jobs
 	expireEvery = 30 * time.Second
 	purgeEvery  = 10 * time.Minute
@@ -33,7 +34,7 @@ func (b *ending) Close() error {
 // newEntry is what is remembered of a row. The caller has mu.
 func (m *Machine) newEntry(key id, r *store.JobRow) *entry {
 	e := &entry{id: key, place: m.placeOf(r), handle: r.Handle, epoch: r.Epoch, account: r.Account, progress: -1,
-		created: time.UnixMicro(r.CreatedUs), released: r.ReleasedUs != 0, slot: -1}
+		created: time.UnixMicro(r.CreatedUs), released: r.ReleasedUs != 0, waiting: !r.State.Terminal(), slot: -1}
 	if r.SubmittedUs != 0 {
 		e.begun = time.UnixMicro(r.SubmittedUs)
 	}
@@ -78,7 +79,7 @@ func (m *Machine) load() error {
 		}
 		e := m.newEntry(key, r)
 		e.due = now().Add(rand.N(wide))
-		m.entries[key] = e
+		m.enter(e)
 		m.wheel.add(e)
 		m.rouse(e)
 	}
@@ -93,9 +94,7 @@ func (m *Machine) load() error {
 // forget drops an entry; one that is busy ends by what its step finds. The caller has mu.
 func (m *Machine) forget(e *entry) {
 	m.wheel.remove(e)
-	if m.entries[e.id] == e {
-		delete(m.entries, e.id)
-	}
+	m.leave(e)
 }
 
 // letGo notes that the customer of a job let it go. The caller has mu.
@@ -119,6 +118,45 @@ func (m *Machine) take() {
 	m.stats.taken.Add(int64(n))
 	m.o.Log.Warn().Int("jobs", n).Msg("jobs: those of a node that ended are taken over")
 	m.note(m.load())
+	m.note(m.count(0)) // what was theirs is ours
+}
+
+// look finds what clients of other nodes want of jobs of this one: to know how they
+// stand, or to let them go.
+func (m *Machine) look() {
+	rows, err := m.o.Store.PokedJobs(m.o.Node)
+	if !m.note(err) {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range rows {
+		key, ok := parseID(r.ID)
+		if !ok || m.closed {
+			continue
+		}
+		switch e := m.entries[key]; {
+		case e == nil:
+			m.discardReleased(key, r)
+		case r.ReleasedUs != 0:
+			m.letGo(e, true)
+		case e.errand == ask:
+			m.hasten(e, e.asked.Add(pokeEvery))
+		}
+	}
+}
+
+// discardReleased has what a job made deleted that its customer let go. The caller has mu.
+func (m *Machine) discardReleased(key id, r *store.JobRow) {
+	if r.ReleasedUs == 0 || r.Owner != m.o.Node || r.State != store.JobCompleted || r.MediaType == "" || m.closed ||
+		m.entries[key] != nil {
+		return
+	}
+	e := m.newEntry(key, r)
+	e.due = now()
+	m.enter(e)
+	m.wheel.add(e)
+	m.rouse(e)
 }
 
 // expire deletes what nobody has fetched in time.
@@ -142,8 +180,8 @@ func (m *Machine) expire() {
 				m.o.Log.Warn().Err(err).Str("queue_id", r.ID).Msg("jobs: expired media cannot be deleted")
 				continue
 			}
-			e := &entry{id: key, epoch: r.Epoch}
-			if _, ok := m.change(e, r.State, func(r *store.JobRow) { r.MediaType, r.MediaBytes = "", 0 }, r.State); ok {
+			e := &entry{id: key, epoch: r.Epoch, account: r.Account}
+			if m.dropMedia(e, r.State) {
 				done++
 			}
 		}
@@ -152,6 +190,21 @@ func (m *Machine) expire() {
 			return
 		}
 	}
+}
+
+// dropMedia writes down that what a job made is deleted.
+func (m *Machine) dropMedia(e *entry, state store.JobState) bool {
+	size := int64(0)
+	_, ok := m.change(e, state, func(r *store.JobRow) {
+		size = max(size, r.MediaBytes)
+		r.MediaType, r.MediaBytes = "", 0
+	}, state)
+	if ok {
+		m.mu.Lock()
+		m.tally.keep(e.account, -size)
+		m.mu.Unlock()
+	}
+	return ok
 }
 
 // purge removes rows that nobody asks after any more.

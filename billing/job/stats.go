@@ -28,11 +28,16 @@ func (c *counters) alarm(why string) {
 // Reasons of alarms, for the metrics.
 var Reasons = []string{"unknown", "interrupted", "timeout", "fetch", "unfit", "full"}
 
+// States are what jobs need next, for the metrics.
+var States = []string{ask: "running", submit: "submitting", fetch: "storing", cancel: "cancelling", discard: "discarding"}
+
+// Left is a kind of jobs, and what they need next.
+type Left struct{ Kind, State string }
+
 // Stats is a machine's view of itself, for metrics.
 type Stats struct {
-	// Waiting are jobs that this node drives, by what they need next.
-	Asking, Submitting, Fetching, Cancelling, Discarding int64
-	Working                                              int64 // steps that are being taken
+	Jobs    map[Left]int64 // jobs that this node drives
+	Working int64          // steps that are being taken
 
 	Submits, Again, Polls, PollErrors, Cancels, CancelsLost int64
 	Completed, Failed, Lost, Taken, Expired                 int64
@@ -56,19 +61,13 @@ func (m *Machine) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.Working = int64(m.working)
+	s.Jobs = map[Left]int64{}
 	for _, e := range m.entries {
-		switch e.errand {
-		case submit:
-			s.Submitting++
-		case fetch:
-			s.Fetching++
-		case cancel:
-			s.Cancelling++
-		case discard:
-			s.Discarding++
-		default:
-			s.Asking++
+		state := States[e.errand]
+		if e.errand == ask && e.begun.IsZero() {
+			state = States[submit] // a client waits for it
 		}
+		s.Jobs[Left{e.place.kind, state}]++
 	}
 	return s
 }

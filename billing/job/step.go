@@ -159,6 +159,7 @@ func (m *Machine) change(e *entry, to store.JobState, alter func(*store.JobRow),
 			m.lost(e)
 			return row, false
 		case unsure && row.State == to && !slices.Contains(from, to):
+			m.noteRow(e, row)
 			return row, true // an earlier try came through, and only its answer did not
 		case !slices.Contains(from, row.State):
 			return row, false
@@ -173,7 +174,7 @@ func (m *Machine) change(e *entry, to store.JobState, alter func(*store.JobRow),
 					return row, false
 				}
 				if ok {
-					m.noteReleased(e, row)
+					m.noteRow(e, row)
 					return row, true
 				}
 			}
@@ -196,12 +197,14 @@ func (m *Machine) change(e *entry, to store.JobState, alter func(*store.JobRow),
 	}
 }
 
-// noteReleased takes from a row that its customer let the job go, maybe at another node.
-func (m *Machine) noteReleased(e *entry, row *store.JobRow) {
-	if row.ReleasedUs != 0 {
-		m.mu.Lock()
-		e.released = true
-		m.mu.Unlock()
+// noteRow takes from a row that the job has ended, and that its customer let it go, maybe
+// at another node.
+func (m *Machine) noteRow(e *entry, row *store.JobRow) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.released = e.released || row.ReleasedUs != 0
+	if row.State.Terminal() {
+		m.ended(e)
 	}
 }
 
@@ -262,7 +265,7 @@ func (m *Machine) discard(e *entry) time.Duration {
 		e.failures = min(e.failures+1, 1000)
 		return backoff(e.failures)
 	}
-	m.change(e, store.JobCompleted, func(r *store.JobRow) { r.MediaType, r.MediaBytes = "", 0 }, store.JobCompleted)
+	m.dropMedia(e, store.JobCompleted)
 	return retire
 }
 

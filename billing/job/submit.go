@@ -16,47 +16,63 @@ type Saturated struct{ Why string }
 
 func (s *Saturated) Error() string { return s.Why }
 
+// Room is what one more job takes, until it is in the store or will not be.
+type Room struct {
+	m       *Machine
+	account uint32
+	given   bool
+}
+
+// Give gives the room back, once.
+func (r *Room) Give() {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	r.give()
+}
+
+// give is Give. The caller has mu.
+func (r *Room) give() {
+	if r == nil || r.given {
+		return
+	}
+	r.given = true
+	r.m.sales--
+	if r.m.selling[r.account]--; r.m.selling[r.account] == 0 {
+		delete(r.m.selling, r.account)
+	}
+}
+
 // Reserve takes room for one more job of an account, or says that there is none with a
-// *Saturated. What it returns gives the room back, once the job is in the store or will
-// not be.
-func (m *Machine) Reserve(account uint32) (release func(), err error) {
+// *Saturated.
+func (m *Machine) Reserve(account uint32) (*Room, error) {
 	t := m.terms.Load()
 	m.mu.Lock()
 	if m.closed || !m.begun {
 		m.mu.Unlock()
 		return nil, &Saturated{"The service is restarting."}
 	}
-	m.selling[account]++
-	m.sales++
-	mine, all := m.selling[account], m.sales
 	m.mu.Unlock()
-	release = func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.sales--
-		if m.selling[account]--; m.selling[account] == 0 {
-			delete(m.selling, account)
-		}
-	}
-	counts, err := m.o.Store.JobCounts(account)
-	switch {
-	case err != nil:
-		err = fmt.Errorf("cannot count jobs: %w", err)
-	case counts.Waiting+int64(mine) > int64(t.PerAccount):
-		err = &Saturated{fmt.Sprintf("This account has %d jobs waiting, which is as many as it may have.",
-			counts.Waiting+int64(mine)-1)}
-	case counts.AllWaiting+int64(all) > int64(t.Total):
-		err = &Saturated{"The queue is saturated."}
-	case counts.Bytes >= t.AccountBytes:
-		err = &Saturated{"This account keeps as much media as it may have; release what is not needed any more."}
-	case counts.AllBytes >= t.TotalBytes:
-		err = &Saturated{"The queue is saturated: there is no room for what is made."}
-	}
+	counts, err := m.counts(account)
 	if err != nil {
-		release()
 		return nil, err
 	}
-	return release, nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	// What other sales have come to meanwhile is seen here, all at the same moment.
+	waiting := m.tally.mine[account] + m.tally.theirs[account] + int64(m.selling[account])
+	switch {
+	case waiting >= int64(t.PerAccount):
+		return nil, &Saturated{fmt.Sprintf("This account has %d jobs waiting, which is as many as it may have.", waiting)}
+	case m.tally.allMine+m.tally.allTheirs+int64(m.sales) >= int64(t.Total):
+		return nil, &Saturated{"The queue is saturated."}
+	case counts.Bytes >= t.AccountBytes:
+		return nil, &Saturated{"This account keeps as much media as it may have; release what is not needed any more."}
+	case counts.AllBytes >= t.TotalBytes:
+		return nil, &Saturated{"The queue is saturated: there is no room for what is made."}
+	}
+	m.selling[account]++
+	m.sales++
+	return &Room{m: m, account: account}, nil
 }
 
 // maxKeptOrder is the longest order that is written down with its job, so that it can be
@@ -99,10 +115,10 @@ type Outcome struct {
 	Unknown error
 }
 
-// Submit has an upstream asked for a job that was sold with Sell. Without a refusal, it
-// is the machine's from here on.
-func (m *Machine) Submit(row *store.JobRow) Outcome {
-	e := m.adopt(row)
+// Submit has an upstream asked for a job that was sold with Sell, and gives its room back.
+// Without a refusal, it is the machine's from here on.
+func (m *Machine) Submit(row *store.JobRow, room *Room) Outcome {
+	e := m.adopt(row, room)
 	if e == nil { // the wheel has it submitted, or the next process does
 		return Outcome{}
 	}
@@ -130,15 +146,16 @@ type first struct {
 }
 
 // adopt makes the entry of a job that was sold here. nil: its client need not wait.
-func (m *Machine) adopt(row *store.JobRow) *entry {
+func (m *Machine) adopt(row *store.JobRow, room *Room) *entry {
 	key, ok := parseID(row.ID)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	room.give() // it counts as one that waits from here on
 	if m.closed || !ok {
 		return nil
 	}
 	e := m.newEntry(key, row)
-	m.entries[key] = e
+	m.enter(e)
 	if row.Tries == 0 {
 		e.due = now()
 		m.wheel.add(e)

@@ -44,7 +44,8 @@ func (v *View) Failed() bool { return v.State == store.JobFailed }
 // Completed says that what was made can be fetched.
 func (v *View) Completed() bool { return v.State == store.JobCompleted }
 
-// View is what an account may know of a job of a kind and a model: nil where it has none
+// View is what an account may know of a job of a kind and a model, which may have the name
+// by which it was queued: nil where it has none
 // of that id, or let it go, or where it has expired. Its upstream is asked soon.
 func (m *Machine) View(account uint32, kind, model, queueID string) (*View, error) {
 	key, ok := parseID(queueID)
@@ -58,15 +59,15 @@ func (m *Machine) View(account uint32, kind, model, queueID string) (*View, erro
 	if err != nil {
 		return nil, err
 	}
-	if r.Account != account || r.Kind != kind || r.Model != model || r.ReleasedUs != 0 ||
+	if r.Account != account || r.Kind != kind || r.Model != model && (r.Named == "" || r.Named != model) || r.ReleasedUs != 0 ||
 		r.State == store.JobCompleted && r.MediaType == "" ||
 		r.State.Terminal() && r.ExpiresUs != 0 && r.ExpiresUs <= now().UnixMicro() {
 		return nil, nil
 	}
 	v := &View{ID: r.ID, Kind: r.Kind, Model: r.Model, State: r.State, Began: time.UnixMicro(r.CreatedUs),
-		Code: r.Code, Refunded: refunded(r), MediaType: r.MediaType, MediaBytes: r.MediaBytes, Detail: r.Detail,
-		ExpiresAt: time.UnixMicro(r.ExpiresUs), Revoked: r.LinksUs != 0, Average: m.Average(model)}
-	v.Message, v.Suggestion, v.Recommend = unpack(r.Error)
+		Code: r.Code, Message: r.Error, Suggestion: r.Suggestion, Recommend: r.Recommend, Refunded: refunded(r),
+		MediaType: r.MediaType, MediaBytes: r.MediaBytes, Detail: r.Detail, ExpiresAt: time.UnixMicro(r.ExpiresUs),
+		Revoked: r.LinksUs != 0, Average: m.Average(r.Model)}
 	if r.State.Terminal() {
 		v.Took = time.UnixMicro(r.EndedUs).Sub(v.Began)
 		if r.State == store.JobCompleted {
@@ -76,7 +77,9 @@ func (m *Machine) View(account uint32, kind, model, queueID string) (*View, erro
 	}
 	v.Took = max(now().Sub(v.Began), 0)
 	v.Progress = m.progress(key, v)
-	m.Poke(queueID)
+	if !m.poke(key) && m.o.Shared && r.PokedUs == 0 {
+		m.note(m.o.Store.PokeJob(queueID, now().UnixMicro()))
+	}
 	return v, nil
 }
 
@@ -127,18 +130,12 @@ func (m *Machine) Forget(queueID string) (found bool, err error) {
 	}
 	m.mu.Unlock()
 	r, err := m.o.Store.Job(queueID)
-	if err != nil || r.Owner != m.o.Node || r.State != store.JobCompleted || r.MediaType == "" {
-		return true, nil // its owner finds it, or there is nothing to delete
+	if err != nil {
+		return true, nil // its owner finds it
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.entries[key] == nil && !m.closed {
-		e := m.newEntry(key, r)
-		e.due = now()
-		m.entries[key] = e
-		m.wheel.add(e)
-		m.rouse(e)
-	}
+	m.discardReleased(key, r)
 	return true, nil
 }
 

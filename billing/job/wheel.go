@@ -72,6 +72,7 @@ type entry struct {
 	progress int8 // as its upstream says; -1: it does not
 	busy     bool // a step is being taken, or waits for room
 	released bool // its customer let it go
+	waiting  bool // it has not ended, and counts in the tally
 	poked    bool // somebody wants to know, while a step was being taken
 	failures uint16
 	created  time.Time // when it was sold
@@ -252,7 +253,7 @@ func (m *Machine) after(e *entry, next time.Duration) {
 		return
 	}
 	if next == retire {
-		delete(m.entries, e.id)
+		m.leave(e)
 		return
 	}
 	if e.poked {
@@ -299,15 +300,24 @@ func (m *Machine) rouse(e *entry) {
 // pokeEvery is how often a job's upstream is asked at most since somebody wants to know.
 const pokeEvery = time.Second
 
-// Poke has an upstream asked soon how a job stands, where that is known here.
+// Poke has an upstream asked soon how a job stands, by the node that owns the job.
 func (m *Machine) Poke(queueID string) {
-	if key, ok := parseID(queueID); ok {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if e := m.entries[key]; e != nil && e.errand == ask {
-			m.hasten(e, e.asked.Add(pokeEvery))
-		}
+	key, ok := parseID(queueID)
+	if !ok || m.poke(key) || !m.o.Shared {
+		return
 	}
+	m.note(m.o.Store.PokeJob(queueID, now().UnixMicro()))
+}
+
+// poke is Poke for a job of this node. False: it is none.
+func (m *Machine) poke(key id) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[key]
+	if e != nil && e.errand == ask {
+		m.hasten(e, e.asked.Add(pokeEvery))
+	}
+	return e != nil
 }
 
 // hasten makes an entry due at a time, if that is sooner. The caller has mu.

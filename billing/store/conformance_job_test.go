@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -10,7 +11,7 @@ import (
 )
 
 func jobRow(id string, account uint32, key int64, hold uint64) *JobRow {
-	r := &JobRow{ID: id, Kind: "music", Model: "m", Account: account, Key: key, Node: 1, Hold: hold, State: JobSubmitting,
+	r := &JobRow{ID: id, Kind: "music", Model: "m", Named: "em", Account: account, Key: key, Node: 1, Hold: hold, State: JobSubmitting,
 		Owner: 1, Epoch: 1, Upstream: "u", Target: "t", Order: []byte(`{"prompt":"it's"}`), Detail: []byte("{}"),
 		CreatedUs: conformUs + int64(hold)}
 	r.Request[0] = byte(hold)
@@ -24,6 +25,7 @@ func (c *conform) sayJob(id string) {
 		c.say("  %s: %s", id, fail(err))
 		return
 	}
+	r.PokedUs = 0 // only nodes that share a store tell each other
 	c.say("  %+v", *r)
 }
 
@@ -135,6 +137,7 @@ func conformJobStates(c *conform, a uint32) {
 	update("as another node", JobStoring)
 	r.Owner, r.State, r.Owed, r.Code, r.Error, r.Cancel = 1, JobFailed, true, "X", "it's bad", true
 	r.MediaType, r.MediaBytes, r.EndedUs, r.ExpiresUs = "audio/mpeg", 5000, conformUs+70, conformUs+80
+	r.Suggestion, r.Recommend = "a kind song", "another"
 	update("fail", JobRunning, JobStoring)
 	r.State = JobCompleted
 	update("complete what has failed", JobFailed, JobStoring)
@@ -161,6 +164,10 @@ func conformJobLists(c *conform, a, b uint32) {
 		}
 		list, err := c.ExpiredJobs(1, conformUs+80, 10)
 		c.sayJobs("  expired", list, err)
+		for _, owner := range []uint32{1, 5} {
+			tally, err := c.JobTally(owner)
+			c.say("  beside those of %d: %+v %s", owner, tally, fail(err))
+		}
 	}
 	for i := range 4 {
 		r := jobRow(fmt.Sprint("done", i), b, 8, uint64(20+i))
@@ -192,6 +199,14 @@ func conformJobLists(c *conform, a, b uint32) {
 	gone, err := c.DropJob(strange)
 	c.say("drop what was taken over: %t %s", gone, fail(err))
 	all("then")
+	for _, id := range []string{"mine", "strange", "mine", "nothing"} {
+		c.say("poke %s: %s", id, fail(c.PokeJob(id, conformUs+90)))
+	}
+	for range 2 {
+		list, err := c.PokedJobs(1)
+		slices.SortFunc(list, func(a, b *JobRow) int { return strings.Compare(a.ID, b.ID) })
+		c.sayJobs("poked", slices.DeleteFunc(list, func(r *JobRow) bool { return r.ID == "j1" }), err)
+	}
 	n, err := c.PurgeJobs(conformUs+1e9, 10)
 	c.say("purged %d %s: none is paid", n, fail(err))
 }

@@ -42,6 +42,7 @@ type JobRow struct {
 	ID      string // queue_id: a UUID
 	Kind    string // of what the endpoints sell: music, video
 	Model   string // its id here
+	Named   string // as its client called it, where that is another name
 	Account uint32
 	Key     int64    // its number
 	Request [16]byte // of the request that queued it; a repeat with an idempotency key has the same
@@ -66,6 +67,8 @@ type JobRow struct {
 	Cancel   bool   // its upstream is to be told to stop; this may be left to do when it has ended
 
 	Code, Error string // of a failure, for the customer
+	Suggestion  string // an order that would be taken
+	Recommend   string // a model that would take it
 	Detail      []byte // what the answers say besides, as the endpoints of its kind write it (JSON)
 
 	MediaType  string // of what was made; empty: nothing is kept
@@ -74,6 +77,7 @@ type JobRow struct {
 	CreatedUs, SubmittedUs, EndedUs int64
 	ExpiresUs                       int64  // when it is forgotten with its media
 	ReleasedUs                      int64  // when its customer let it go: for everybody outside it is gone; 0: not
+	PokedUs                         int64  // when its owner was told to look at it, by another node; 0: it has looked
 	LinksUs                         int64  // when links to what was made ended, since one was used up or revoked; 0: not
 	Links                           []byte // how far those for one download were used, as who serves them writes it
 }
@@ -105,11 +109,17 @@ type JobStore interface {
 	// and the epoch of r; else it changes nothing and says false. From a state that is
 	// terminal it stays in that. It changes everything but what tells it from others
 	// (Account, Request, Node, Hold and so on), what was paid and given back, Owner,
-	// Epoch, CreatedUs, LinksUs, Links, and ReleasedUs, which it reads into r. Owed stays once it is set.
+	// Epoch, CreatedUs, LinksUs, Links, PokedUs, and ReleasedUs, which it reads into r. Owed stays once it is set.
 	// Order and Detail stay where r has nil; empty ones replace them.
 	UpdateJob(r *JobRow, from ...JobState) (ok bool, err error)
-	// ReleaseJob notes that its customer let a job go, whoever owns it, once.
+	// ReleaseJob notes that its customer let a job go, whoever owns it, once. On a shared
+	// store its owner is told, as by PokeJob.
 	ReleaseJob(id string, nowUs int64) (ok bool, err error)
+	// PokeJob has the owner of a job told that somebody wants to know how it stands.
+	PokeJob(id string, nowUs int64) error
+	// PokedJobs gives the jobs of which an owner was told so, and was not given before.
+	// Order and Detail are left out.
+	PokedJobs(owner uint32) ([]*JobRow, error)
 	// RevokeLinks ends the links to what a job made, whoever owns it, once.
 	RevokeLinks(id string, nowUs int64) (ok bool, err error)
 	// UseLinks changes how far the links to what a job made were used, one at a time,
@@ -122,6 +132,9 @@ type JobStore interface {
 	TakeJobs(owner uint32, own bool) (n int, err error)
 	// JobCounts counts jobs that have not ended, and the media of all.
 	JobCounts(account uint32) (JobCounts, error)
+	// JobTally counts by account the jobs of other owners that have not ended, and the
+	// media of all.
+	JobTally(owner uint32) ([]JobTally, error)
 	// FinishedTimes gives how long the last n jobs of a model took that were completed.
 	FinishedTimes(model string, n int) ([]time.Duration, error)
 	// ExpiredJobs gives jobs of an owner that have ended and whose time is over, and that
@@ -147,6 +160,12 @@ type refundStore interface {
 	RefundJob(id string, day int32, nowUs int64) (*JobRow, error)
 	// JobSold says whether there is a job whose charge is that of a hold of a node.
 	JobSold(node uint32, hold uint64) (bool, error)
+}
+
+// JobTally is what JobCounts is, of an account alone.
+type JobTally struct {
+	Account        uint32
+	Waiting, Bytes int64
 }
 
 // JobCounts are jobs that wait and media that are kept, of an account and in all.

@@ -18,23 +18,23 @@ const (
 	jobLeft = "(state < 4 OR cancel <> 0 OR media_type <> '')"
 	jobDue  = "owed <> 0 AND back_us = 0"
 
-	jobColumns = "id, kind, model, account, api_key, request, node, hold, paid_diem, paid_bundled, paid_usd, paid_us, " +
-		"day, back_diem, back_bundled, back_usd, back_us, owed, state, owner, epoch, upstream, target, handle, ord, " +
-		"tries, cancel, code, error, detail, media_type, media_bytes, created_us, submitted_us, ended_us, expires_us, " +
-		"released_us, links_us, links"
+	jobColumns = "id, kind, model, named, account, api_key, request, node, hold, paid_diem, paid_bundled, paid_usd, " +
+		"paid_us, day, back_diem, back_bundled, back_usd, back_us, owed, state, owner, epoch, upstream, target, handle, ord, " +
+		"tries, cancel, code, error, suggestion, recommend, detail, media_type, media_bytes, created_us, submitted_us, " +
+		"ended_us, expires_us, released_us, links_us, links, poked_us"
 	sqlJob = "SELECT " + jobColumns + " FROM job WHERE "
 	// Lists leave out what may be large and is seldom asked for.
-	sqlAddJob = `INSERT INTO job(id, kind, model, account, api_key, request, node, hold, owed, state, owner, epoch,
-		upstream, target, handle, ord, tries, cancel, code, error, detail, media_type, media_bytes,
-		created_us, submitted_us, ended_us, expires_us)
+	sqlAddJob = `INSERT INTO job(id, kind, model, named, account, api_key, request, node, hold, owed, state, owner, epoch,
+		upstream, target, handle, ord, tries, cancel, code, error, suggestion, recommend, detail, media_type,
+		media_bytes, created_us, submitted_us, ended_us, expires_us)
 		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-		$23, $24, $25, $26, $27) ON CONFLICT DO NOTHING`
+		$23, $24, $25, $26, $27, $28, $29, $30) ON CONFLICT DO NOTHING`
 	sqlDropJob = `DELETE FROM job WHERE id = $1 AND owner = $2 AND epoch = 1 AND state = 1 AND node = $2 AND hold = $3
 		AND paid_us = 0`
 	sqlUpdateJob = `UPDATE job SET state = $4, upstream = $5, target = $6, handle = $7, ord = coalesce($8, ord),
 		tries = $9, cancel = $10, code = $11, error = $12, detail = coalesce($13, detail), media_type = $14,
 		media_bytes = $15, submitted_us = $16, ended_us = $17, expires_us = $18,
-		owed = CASE WHEN owed <> 0 THEN 1 ELSE CAST($19 AS {I64}) END
+		owed = CASE WHEN owed <> 0 THEN 1 ELSE CAST($19 AS {I64}) END, suggestion = $20, recommend = $21
 		WHERE id = $1 AND owner = $2 AND epoch = $3 AND (state < 4 OR state = $4) AND state IN (`
 )
 
@@ -47,12 +47,12 @@ func scanJob(scan func(...any) error) (*JobRow, error) {
 	var date int64
 	var owed, cancel int
 	p, b := &r.Paid, &r.Back
-	err := scan(&r.ID, &r.Kind, &r.Model, &r.Account, &r.Key, &request, &r.Node, &r.Hold,
+	err := scan(&r.ID, &r.Kind, &r.Model, &r.Named, &r.Account, &r.Key, &request, &r.Node, &r.Hold,
 		&p[money.InDIEM], &p[money.InBundled], &p[money.InUSD], &r.PaidUs, &date,
 		&b[money.InDIEM], &b[money.InBundled], &b[money.InUSD], &r.BackUs, &owed, &r.State, &r.Owner, &r.Epoch,
-		&r.Upstream, &r.Target, &r.Handle, &r.Order, &r.Tries, &cancel, &r.Code, &r.Error, &r.Detail, &r.MediaType,
-		&r.MediaBytes, &r.CreatedUs, &r.SubmittedUs, &r.EndedUs, &r.ExpiresUs, &r.ReleasedUs, &r.LinksUs,
-		&r.Links)
+		&r.Upstream, &r.Target, &r.Handle, &r.Order, &r.Tries, &cancel, &r.Code, &r.Error,
+		&r.Suggestion, &r.Recommend, &r.Detail, &r.MediaType, &r.MediaBytes, &r.CreatedUs, &r.SubmittedUs, &r.EndedUs,
+		&r.ExpiresUs, &r.ReleasedUs, &r.LinksUs, &r.Links, &r.PokedUs)
 	copy(r.Request[:], request)
 	r.Owed, r.Cancel = owed != 0, cancel != 0
 	if date != 0 {
@@ -83,9 +83,10 @@ func flag(is bool) int64 {
 
 // insertJob adds a row unless it, or something in its place, is there.
 func (t *tx) insertJob(r *JobRow, request []byte) (done bool, err error) {
-	res, err := t.exec(sqlAddJob, r.ID, r.Kind, r.Model, r.Account, r.Key, request, r.Node, r.Hold, flag(r.Owed),
-		int64(r.State), r.Owner, r.Epoch, r.Upstream, r.Target, r.Handle, r.Order, r.Tries, flag(r.Cancel), r.Code,
-		r.Error, r.Detail, r.MediaType, r.MediaBytes, r.CreatedUs, r.SubmittedUs, r.EndedUs, r.ExpiresUs)
+	res, err := t.exec(sqlAddJob, r.ID, r.Kind, r.Model, r.Named, r.Account, r.Key, request, r.Node, r.Hold,
+		flag(r.Owed), int64(r.State), r.Owner, r.Epoch, r.Upstream, r.Target, r.Handle, r.Order, r.Tries, flag(r.Cancel),
+		r.Code, r.Error, r.Suggestion, r.Recommend, r.Detail, r.MediaType, r.MediaBytes, r.CreatedUs, r.SubmittedUs,
+		r.EndedUs, r.ExpiresUs)
 	if err != nil {
 		return false, err
 	}
@@ -180,7 +181,7 @@ func (s *sqlStore) UpdateJob(r *JobRow, from ...JobState) (ok bool, err error) {
 		ok = false
 		err := t.Row(text, r.ID, r.Owner, r.Epoch, int64(r.State), r.Upstream, r.Target, r.Handle, r.Order, r.Tries,
 			flag(r.Cancel), r.Code, r.Error, r.Detail, r.MediaType, r.MediaBytes, r.SubmittedUs, r.EndedUs, r.ExpiresUs,
-			flag(r.Owed)).Scan(&r.ReleasedUs)
+			flag(r.Owed), r.Suggestion, r.Recommend).Scan(&r.ReleasedUs)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -205,8 +206,36 @@ func (s *sqlStore) affect(text string, args ...any) (n int, err error) {
 }
 
 func (s *sqlStore) ReleaseJob(id string, nowUs int64) (ok bool, err error) {
-	n, err := s.affect("UPDATE job SET released_us = $2 WHERE id = $1 AND released_us = 0", id, nowUs)
+	more := ""
+	if s.shared {
+		more = ", poked_us = $2" // its owner may be another node
+	}
+	n, err := s.affect("UPDATE job SET released_us = $2"+more+" WHERE id = $1 AND released_us = 0", id, nowUs)
 	return n > 0, err
+}
+
+func (s *sqlStore) PokeJob(id string, nowUs int64) error {
+	_, err := s.affect("UPDATE job SET poked_us = $2 WHERE id = $1 AND poked_us = 0", id, nowUs)
+	return err
+}
+
+// mostPoked is how many jobs an owner is told of at a time.
+const mostPoked = 1000
+
+func (s *sqlStore) PokedJobs(owner uint32) ([]*JobRow, error) {
+	list, err := s.jobs(sqlJobList+"owner = $1 AND poked_us > 0 LIMIT $2", owner, mostPoked)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	err = s.write(func(t *tx) error {
+		for _, r := range list {
+			if _, err := t.exec("UPDATE job SET poked_us = 0 WHERE id = $1 AND poked_us = $2", r.ID, r.PokedUs); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return list, err
 }
 
 func (s *sqlStore) RevokeLinks(id string, nowUs int64) (ok bool, err error) {
@@ -258,6 +287,15 @@ func (s *sqlStore) JobCounts(account uint32) (c JobCounts, err error) {
 			CAST(coalesce(sum(CASE WHEN media_type <> '' THEN media_bytes ELSE 0 END), 0) AS {I64})
 			FROM job WHERE `+jobLeft, account).Scan(&c.Waiting, &c.AllWaiting, &c.Bytes, &c.AllBytes)
 		return c, err
+	})
+}
+
+func (s *sqlStore) JobTally(owner uint32) ([]JobTally, error) {
+	return ask(s, func(q *Query) ([]JobTally, error) {
+		return list(q, func(t *JobTally) []any { return []any{&t.Account, &t.Waiting, &t.Bytes} },
+			`SELECT account, CAST(coalesce(sum(CASE WHEN state < 4 AND owner <> $1 THEN 1 ELSE 0 END), 0) AS {I64}),
+			CAST(coalesce(sum(CASE WHEN media_type <> '' THEN media_bytes ELSE 0 END), 0) AS {I64})
+			FROM job WHERE `+jobLeft+" GROUP BY account ORDER BY account", owner)
 	})
 }
 

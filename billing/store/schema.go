@@ -179,23 +179,25 @@ const schema7 = `
 -- journal of node; day is whose DIEM it took. A request is NULL once it counts for no
 -- repeat any more.
 CREATE TABLE job(
-  id TEXT PRIMARY KEY, kind TEXT NOT NULL, model TEXT NOT NULL, account {I64} NOT NULL, api_key {I64} NOT NULL,
-  request {BLOB}, node {I64} NOT NULL, hold {I64} NOT NULL,
+  id TEXT PRIMARY KEY, kind TEXT NOT NULL, model TEXT NOT NULL, named TEXT NOT NULL,
+  account {I64} NOT NULL, api_key {I64} NOT NULL, request {BLOB}, node {I64} NOT NULL, hold {I64} NOT NULL,
   paid_diem {I64} NOT NULL DEFAULT 0, paid_bundled {I64} NOT NULL DEFAULT 0, paid_usd {I64} NOT NULL DEFAULT 0,
   paid_us {I64} NOT NULL DEFAULT 0, day {I64} NOT NULL DEFAULT 0,
   back_diem {I64} NOT NULL DEFAULT 0, back_bundled {I64} NOT NULL DEFAULT 0, back_usd {I64} NOT NULL DEFAULT 0,
   back_us {I64} NOT NULL DEFAULT 0, owed {I64} NOT NULL,
   state {I64} NOT NULL, owner {I64} NOT NULL, epoch {I64} NOT NULL, upstream TEXT NOT NULL, target TEXT NOT NULL,
   handle {BLOB}, ord {BLOB}, tries {I64} NOT NULL, cancel {I64} NOT NULL,
-  code TEXT NOT NULL, error TEXT NOT NULL, detail {BLOB}, media_type TEXT NOT NULL, media_bytes {I64} NOT NULL,
+  code TEXT NOT NULL, error TEXT NOT NULL, suggestion TEXT NOT NULL, recommend TEXT NOT NULL, detail {BLOB},
+  media_type TEXT NOT NULL, media_bytes {I64} NOT NULL,
   created_us {I64} NOT NULL, submitted_us {I64} NOT NULL, ended_us {I64} NOT NULL, expires_us {I64} NOT NULL,
   released_us {I64} NOT NULL DEFAULT 0, links_us {I64} NOT NULL DEFAULT 0,
-  links {BLOB}) {TABLE};
+  links {BLOB}, poked_us {I64} NOT NULL DEFAULT 0) {TABLE};
 CREATE UNIQUE INDEX job_hold ON job(node, hold);
 CREATE UNIQUE INDEX job_request ON job(account, request);
 CREATE INDEX job_account ON job(account, created_us);
 CREATE INDEX job_left ON job(owner) WHERE ` + jobLeft + `;
 CREATE INDEX job_counts ON job(account, state, media_type, media_bytes) WHERE ` + jobLeft + `;
+CREATE INDEX job_poked ON job(owner) WHERE poked_us > 0;
 CREATE INDEX job_due ON job(created_us) WHERE ` + jobDue + `;
 CREATE INDEX job_model ON job(model, ended_us) WHERE state = 4;
 CREATE INDEX job_ended ON job(ended_us) WHERE state >= 4;

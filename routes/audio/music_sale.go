@@ -19,6 +19,7 @@ type track struct {
 	of    *config.Music
 	order *queue.Order
 	bill  musicBill
+	named string // what the client called the model
 	body  []byte
 }
 
@@ -39,7 +40,7 @@ func (of *Capability) queueMusic(c *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	t := &track{call: c, of: f.of, order: order, bill: billOf(f.of, order)}
+	t := &track{call: c, of: f.of, order: order, bill: billOf(f.of, order), named: f.Words(-1, musicModel)}
 	c.Part = t
 	return c.Sell(t, routes.Terms{Patience: queuePatience})
 }
@@ -62,7 +63,7 @@ func (t *track) CarryOut() (relayed bool, e *routes.Error) {
 	lines := t.bill.lines(t.of.Price)
 	t.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Status: 200}
 	id, e := t.call.Queue(&routes.JobSale{Kind: queue.Music, Order: t.order,
-		Detail: appendDetail(nil, &t.bill)})
+		Detail: appendDetail(nil, &t.bill), Named: t.named})
 	if e != nil {
 		return false, e
 	}

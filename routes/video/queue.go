@@ -135,7 +135,8 @@ const linkGood = 24 * time.Hour
 func (j *film) CarryOut() (relayed bool, e *routes.Error) {
 	lines := j.bill.lines()
 	j.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Status: 200}
-	id, e := j.call.Queue(&routes.JobSale{Kind: queue.Video, Order: j.order, Detail: j.detail()})
+	id, e := j.call.Queue(&routes.JobSale{Kind: queue.Video, Order: j.order, Detail: j.detail(),
+		Named: j.form.words(videoModel)})
 	if e != nil {
 		return false, e
 	}
