@@ -23,7 +23,7 @@ func compareCommand() *cobra.Command {
 		Long: `Starts the simulated upstream, a bare fasthttp relay, nginx and this program
 as gateway, each on its own port of this machine, and gives them the same
 traffic in interleaved rounds. The gateway under test has one processor to
-itself. Takes about nine minutes, with --quick about two.`,
+itself. Takes about ten minutes, with --quick about two.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := interruptible(cmd)

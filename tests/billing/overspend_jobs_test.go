@@ -42,7 +42,8 @@ func TestJobsLeftUnseenArePaidAndFailedOnesAreNot(t *testing.T) {
 	t.Parallel()
 	l := startLab(t, 1)
 	r := l.run("j-", richMoney, "", 1, 1, func(o *overspend.Options) {
-		o.Endpoints, o.Ended = overspendEndpoints(t, "music", "video"), l.jobsEnded
+		o.Endpoints, o.Ended = overspendEndpoints(t, "music", "video", "video", "video"), l.jobsEnded
+		o.Endpoints[2].Model, o.Endpoints[3].Model = "over-fal", "over-replicate"
 		o.Rotate, o.Lanes = false, 32
 	})
 	judge(t, r)
