@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"sync"
 	"time"
 
 	"farebox/billing/store"
@@ -41,7 +42,12 @@ func refusal(no *Refused) failure {
 func (m *Machine) fail(e *entry, f failure) time.Duration {
 	stop := f.stop && len(e.handle) > 0
 	stored := e.epoch > 1
+	warn := sync.OnceFunc(func() { m.warn(e, &f) })
 	_, ok := m.change(e, store.JobFailed, func(r *store.JobRow) {
+		// Before it is written down: no process says so that finds it written.
+		if f.alarm {
+			warn()
+		}
 		stored = stored || r.State == store.JobStoring
 		m.end(r)
 		r.Owed, r.Cancel = true, stop
@@ -54,9 +60,6 @@ func (m *Machine) fail(e *entry, f failure) time.Duration {
 	m.stats.failed.Add(1)
 	if f.alarm {
 		m.stats.alarm(f.why)
-		m.o.Log.Error().Err(f.err).Str("queue_id", e.id.String()).Str("model", e.place.model).
-			Str("upstream", e.place.upstream).Str("reason", f.why).
-			Msg("jobs: a job failed that its upstream may charge for; its customer gets the price back")
 	} else {
 		m.o.Log.Info().Str("queue_id", e.id.String()).Str("model", e.place.model).
 			Str("upstream", e.place.upstream).Str("code", f.code).Msg("jobs: a job failed; its price is given back")
@@ -68,4 +71,11 @@ func (m *Machine) fail(e *entry, f failure) time.Duration {
 		return m.turnTo(e, cancel, 0)
 	}
 	return retire
+}
+
+// warn tells operators of a job that costs them something.
+func (m *Machine) warn(e *entry, f *failure) {
+	m.o.Log.Error().Err(f.err).Str("queue_id", e.id.String()).Str("model", e.place.model).
+		Str("upstream", e.place.upstream).Str("reason", f.why).
+		Msg("jobs: a job failed that its upstream may charge for; its customer gets the price back")
 }
