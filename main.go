@@ -174,7 +174,7 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	downloads := shelf.New(kept)
 	defer downloads.Close()
-	sounds := audio.New()
+	sounds := audio.New(links)
 	defer sounds.Close()
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Media: kept}, cfg,
 		texts,

@@ -14,6 +14,20 @@ type Transcription struct {
 	MaxSeconds   int64                     `yaml:"max_seconds"`
 	Capabilities TranscriptionCapabilities `yaml:"capabilities"`
 	Price        *TranscriptionPrice       `yaml:"price"` // required; `price: free` for free models
+	// VideoLinks has the model answer POST /video/transcriptions, which fetches videos
+	// that clients name. Default false: without such a model there is no such endpoint.
+	VideoLinks bool `yaml:"video_links"`
+}
+
+// FilmListener is the id of the model that answers POST /video/transcriptions; empty:
+// there is none.
+func (c *Config) FilmListener() string {
+	for i := range c.Models {
+		if t, ok := c.Models[i].Spec.(*Transcription); ok && t.VideoLinks {
+			return c.Models[i].ID
+		}
+	}
+	return ""
 }
 
 // TranscriptionCapabilities are what a model can beside plain text.
@@ -65,7 +79,11 @@ func (t *Transcription) dearer(than Spec) bool {
 
 func (t *Transcription) complete(*Model) {}
 
-func (t *Transcription) check(v *validator, path string, _ *Model) {
+func (t *Transcription) check(v *validator, path string, own *Model) {
+	if first := v.c.FilmListener(); t.VideoLinks && first != own.ID {
+		v.wrong(path+".video_links", "model %s answers /video/transcriptions already; expected one model that does",
+			quote(first))
+	}
 	whole(v, path+".max_seconds", t.MaxSeconds, 1, mostAudioSeconds)
 	kinds := path + ".capabilities.timestamps"
 	for i, kind := range t.Capabilities.Timestamps {

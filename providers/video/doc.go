@@ -4,7 +4,8 @@
 //
 // [Prober] reads what a link leads to through the guard of providers/fetch: of MP4 and
 // QuickTime the boxes that describe the film, wherever they stand, of everything else
-// the whole within a limit. What came as a data URL is read by [Read].
+// the whole within a limit. What came as a data URL is read by [Read]. [Find] gives the
+// file of a video that a page shows.
 //
 // What may not enter: prices, requests, and anything that decodes pictures.
 package video

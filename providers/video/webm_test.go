@@ -28,7 +28,7 @@ func element(id uint32, parts ...[]byte) []byte {
 	return append(binary.BigEndian.AppendUint64(head, 1<<56|uint64(len(body))), body...)
 }
 
-func whole(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
+func number(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 
 // webm is a film in VP8, whose header says that it is as long and as high as it says, and
 // whose pictures are others.
@@ -37,15 +37,15 @@ func webm(says time.Duration, saysHeight uint64, pictures int, every time.Durati
 	clusters := []byte(nil)
 	for n := range pictures {
 		at := uint64((time.Duration(n) * every).Milliseconds())
-		clusters = append(clusters, element(0x1F43B675, element(0xE7, whole(at)),
+		clusters = append(clusters, element(0x1F43B675, element(0xE7, number(at)),
 			element(0xA3, []byte{0x81, 0, 0, 0x80}, picture))...)
 	}
 	return append(element(0x1A45DFA3, element(0x4282, []byte("webm"))), element(0x18538067,
-		element(0x1549A966, element(0x2AD7B1, whole(1_000_000)),
-			element(0x4489, whole(math.Float64bits(float64(says.Milliseconds()))))),
+		element(0x1549A966, element(0x2AD7B1, number(1_000_000)),
+			element(0x4489, number(math.Float64bits(float64(says.Milliseconds()))))),
 		element(0x1654AE6B, element(0xAE, element(0xD7, []byte{1}), element(0x83, []byte{1}),
-			element(0x86, []byte("V_VP8")), element(0x23E383, whole(1_000_000_000)),
-			element(0xE0, element(0xB0, whole(320)), element(0xBA, whole(saysHeight))))),
+			element(0x86, []byte("V_VP8")), element(0x23E383, number(1_000_000_000)),
+			element(0xE0, element(0xB0, number(320)), element(0xBA, number(saysHeight))))),
 		clusters)...)
 }
 

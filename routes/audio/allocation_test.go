@@ -35,7 +35,7 @@ func TestSpeechAllocatesTheSameForAnyLength(t *testing.T) {
 		answer := append([]byte("HTTP/1.1 200 OK\r\nContent-Type: audio/wav\r\nContent-Length: "+strconv.Itoa(len(clip))+
 			"\r\n\r\n"), clip...)
 		return testing.AllocsPerRun(300, routestest.Caller(t, allocConfig, answer, "/audio/speech", body, []byte("its end"),
-			audio.New()))
+			audio.New(nil)))
 	}
 	const text = `{"model":"narrator","input":"Ein Text für \"alle\", \u00fc und 😀.","response_format":"wav","voice":"x"}`
 	short, long := of(time.Second, text), of(20*time.Second, text)

@@ -10,6 +10,7 @@ import (
 
 	"farebox/config"
 	"farebox/providers"
+	"farebox/providers/video"
 	"farebox/routes"
 )
 
@@ -19,11 +20,12 @@ type Capability struct {
 	speeches sync.Pool    // of *speech
 	catalog  atomic.Value // *providers.Catalog that is being served
 	sweeper  sweeper
+	films    films
 }
 
-// New makes the capability.
-func New() *Capability {
-	of := &Capability{sweeper: newSweeper()}
+// New makes the capability. Videos on the web are fetched by links.
+func New(links video.Fetcher) *Capability {
+	of := &Capability{sweeper: newSweeper(), films: films{from: links, seats: make(chan struct{}, filmsAtOnce)}}
 	of.speeches.New = func() any { return newSpeech(of) }
 	return of
 }
@@ -31,7 +33,7 @@ func New() *Capability {
 // Open is routes.Capability.
 func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.gateway = g
-	return slices.Concat(speechRows(of), transcriptionRows(of), musicRows(of))
+	return slices.Concat(speechRows(of), transcriptionRows(of), filmRows(of), musicRows(of))
 }
 
 // view is what one config says of sound.

@@ -11,7 +11,7 @@ import (
 // The rules of bodies about music hold at their edges.
 func TestMusicRulesAtTheirEdges(t *testing.T) {
 	t.Parallel()
-	routestest.Edges(t, "", nil, audio.New())
+	routestest.Edges(t, "", nil, audio.New(nil))
 }
 
 const sellsMusic = `
@@ -40,7 +40,7 @@ models:
 // What is wrong with a request is said before anything is asked of anybody.
 func TestWrongRequestsForMusic(t *testing.T) {
 	t.Parallel()
-	rig := routestest.Start(t, sellsMusic, "127.0.0.1:9", audio.New())
+	rig := routestest.Start(t, sellsMusic, "127.0.0.1:9", audio.New(nil))
 	f := func(path, body string, status int, said string) {
 		t.Helper()
 		if got, answer := rig.Post(path, body, ""); got != status || !strings.Contains(answer, said) {

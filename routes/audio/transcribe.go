@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -51,6 +52,8 @@ type transcription struct {
 	of      *Capability
 	call    *routes.Call
 	form    transcriptionForm
+	link    string // to a video (filmed.go); empty: the sound came with the request
+	seated  bool
 	spec    *config.Transcription
 	sound   container.Info
 	hearing audio.Hearing
@@ -111,17 +114,18 @@ func (t *transcription) measure() *routes.Error {
 	var no *container.Error
 	switch {
 	case errors.As(err, &no) && no.Reason == container.Unknown:
-		return &routes.Error{Status: 400, Code: "INVALID_AUDIO_FORMAT", Message: "file: " + no.Text + ".",
-			Issues: []routes.Issue{{Code: "custom", Path: "file", Message: "file: " + no.Text + "."}}}
+		text := t.member() + ": " + no.Text + "."
+		return &routes.Error{Status: 400, Code: "INVALID_AUDIO_FORMAT", Message: text,
+			Issues: []routes.Issue{{Code: "custom", Path: t.member(), Message: text}}}
 	case err != nil:
-		return unheard(err.Error())
+		return t.unheard(err.Error())
 	case sound.Codec == "":
-		return unheard("the file has no sound")
+		return t.unheard("the file has no sound")
 	case sound.Length <= 0:
-		return unheard("the sound has no length")
+		return t.unheard("the sound has no length")
 	}
 	if most := time.Duration(t.spec.MaxSeconds) * time.Second; sound.Length > most+priming {
-		return unheard(fmt.Sprintf("the sound is %s long; model %s takes at most %d seconds", roughly(sound.Length),
+		return t.unheard(fmt.Sprintf("the sound is %s long; model %s takes at most %d seconds", roughly(sound.Length),
 			t.call.Model.ID, t.spec.MaxSeconds))
 	}
 	kind := containerTypes[sound.Format]
@@ -147,13 +151,26 @@ func roughly(d time.Duration) string {
 	return strconv.FormatInt(int64(d/time.Second), 10) + " seconds"
 }
 
-// unheard is the answer to sound that cannot be processed (addendum 3.5). It costs
-// nothing.
-func unheard(text string) *routes.Error {
-	text = "file: " + text + "."
-	return &routes.Error{Status: 422, Code: "ASR_UPSTREAM_VALIDATION_FAILED",
-		Message: "The audio cannot be transcribed: " + text,
-		Issues:  []routes.Issue{{Code: "custom", Path: "file", Message: text}}}
+// member is the one of the request that has the sound, or leads to it.
+func (t *transcription) member() string {
+	if t.link != "" {
+		return "url"
+	}
+	return "file"
+}
+
+// unheard is the answer to sound that cannot be processed (addendum 3.5), or that a link
+// does not lead to. It costs nothing.
+func (t *transcription) unheard(text string) *routes.Error {
+	name := t.member()
+	e := &routes.Error{Status: 422, Code: "ASR_UPSTREAM_VALIDATION_FAILED"}
+	if t.link != "" {
+		e.Status, e.Code = 400, "INVALID_REQUEST"
+	}
+	text = name + ": " + strings.TrimSuffix(text, ".") + "."
+	e.Message = "The audio cannot be transcribed: " + text
+	e.Issues = []routes.Issue{{Code: "custom", Path: name, Message: text}}
+	return e
 }
 
 // whole is what a length is charged as: the seconds that have begun.
@@ -194,6 +211,11 @@ func (t *transcription) lines(seconds int64) (l money.Lines) {
 func (t *transcription) Admit(again bool) *routes.Error {
 	if again {
 		return t.call.AdmitAgain(1)
+	}
+	if t.link != "" && t.form.file == nil {
+		if e := t.fetch(); e != nil {
+			return e
+		}
 	}
 	sold := t.lines(t.most())
 	cost := sold.Cost()
@@ -291,8 +313,8 @@ func (t *transcription) Respond() {
 	t.call.Compress()
 }
 
-// Close is routes.Part: nothing was taken from others.
-func (t *transcription) Close() {}
+// Close is routes.Part.
+func (t *transcription) Close() { t.leave() }
 
 // Observe counts the seconds.
 func (t *transcription) Observe(time.Duration) {

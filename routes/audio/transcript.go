@@ -24,6 +24,8 @@ func (t *transcription) compose() (body []byte, contentType string) {
 		return t.appendEvents(nil), eventStream
 	case t.form.format == "text":
 		return []byte(t.heard.Text), plainText
+	case t.link != "":
+		return t.appendFilmed(nil), routes.JSONType
 	case t.form.format == "srt":
 		return t.appendCues(nil, ','), subRip
 	case t.form.format == "vtt":

@@ -54,7 +54,7 @@ type studio struct {
 }
 
 func startStudio(t *testing.T, address string) *studio {
-	of := audio.New()
+	of := audio.New(nil)
 	s := &studio{routestest.Start(t, voicesConfig, address, of), of}
 	s.Gateway.Warm()
 	t.Cleanup(of.Close)
@@ -224,7 +224,7 @@ func TestUpstreamsThatKeepVoices(t *testing.T) {
 
 // Nothing of it is left when the process ends.
 func TestTheSweepOfVoicesEnds(t *testing.T) {
-	of := audio.New()
+	of := audio.New(nil)
 	of.Close() // which never began
 	sweeps := func() int {
 		stacks := make([]byte, 1<<20)

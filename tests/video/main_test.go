@@ -97,8 +97,16 @@ type cinema struct {
 // start starts one. jobs and media are further keys of those groups, and groups further ones.
 func start(t *testing.T, jobs, media, groups string) *cinema {
 	t.Helper()
+	return startWith(t, jobs, media, groups, "", "")
+}
+
+// startWith starts one with further upstreams and models.
+func startWith(t *testing.T, jobs, media, groups, upstreams, models string) *cinema {
+	t.Helper()
 	s := &cinema{sim: rig.StartUpstream(t, upstream.Options{}), media: filepath.Join(t.TempDir(), "media")}
-	s.Gateway = rig.StartGateway(t, fmt.Sprintf(videoConfig, strings.TrimSuffix(s.sim.URL, "/v1"), s.media, jobs, groups, media))
+	text := strings.Replace(videoConfig, "models:\n", strings.TrimPrefix(upstreams, "\n")+"models:\n", 1) +
+		strings.TrimPrefix(models, "\n")
+	s.Gateway = rig.StartGateway(t, fmt.Sprintf(text, strings.TrimSuffix(s.sim.URL, "/v1"), s.media, jobs, groups, media))
 	t.Cleanup(func() { s.CLI("verify") })
 	return s
 }

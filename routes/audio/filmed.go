@@ -1,0 +1,138 @@
+package audio
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"farebox/billing"
+	"farebox/config"
+	"farebox/providers/fetch"
+	"farebox/providers/video"
+	"farebox/proxy"
+	"farebox/proxy/scan"
+	"farebox/routes"
+)
+
+// What is said in a video on the web (addendum 10.4): its file is fetched here, through
+// the guard of all links of clients, and sold like any other sound.
+
+const (
+	// filmLimit is how long a page and the file of its video may take together, and
+	// filmsAtOnce how many files of them, of maxSound each, are in memory at once.
+	filmLimit   = 60 * time.Second
+	filmsAtOnce = 8
+	maxFilmLink = 4 << 10
+)
+
+// films is a link's request beside what all transcriptions have.
+type films struct {
+	from  video.Fetcher
+	seats chan struct{}
+}
+
+// hearsFilms says that a config has a model for videos on the web.
+func hearsFilms(cfg *config.Config) bool { return cfg.FilmListener() != "" }
+
+// byFilms is how many an account may have fetched, as with pages (addendum 3.6).
+var byFilms = &routes.RateClass{Name: "video-transcriptions", Rate: func(cfg *config.Config) (*config.Rate, bool) {
+	return &config.Rate{RPM: 20}, hearsFilms(cfg)
+}}
+
+const (
+	filmURL = iota
+	filmFormat
+)
+
+var filmBook = routes.NewRulebook(scan.NewShape(scan.Member{Name: "url"}, scan.Member{Name: "response_format"}),
+	map[string]*routes.Rule{
+		"url": {Kinds: routes.String, Required: true, NonEmpty: true, Length: maxFilmLink,
+			Format: "http or https URL"},
+		"response_format": {Kinds: routes.String, Enum: []string{"json", "text"}, Default: "json"},
+	})
+
+// filmRows is the endpoint; without a model for it there is none.
+func filmRows(of *Capability) []routes.Row {
+	return []routes.Row{{
+		Method: "POST", Path: "/video/transcriptions", Access: routes.Bearer, Form: routes.JSONBody,
+		Limit: routes.SmallBody, Rate: routes.ByModel, Counts: []*routes.RateClass{byFilms},
+		Operation: "transcription", Rules: routes.Always(filmBook), Offered: hearsFilms, Serve: of.serveFilm,
+	}}
+}
+
+// serveFilm answers POST /video/transcriptions.
+func (of *Capability) serveFilm(c *routes.Call) *routes.Error {
+	t := &transcription{of: of, call: c}
+	c.Part = t
+	book := c.Rules()
+	if e := c.ReadJSON(book.Root); e != nil {
+		return e
+	}
+	t.form.v = routes.Validator{Body: c.Body, Doc: &c.Doc, Book: book}
+	t.form.v.CheckAll()
+	t.form.model, t.form.format = c.Config().FilmListener(), "json"
+	if e := t.choose(); e != nil {
+		return e
+	}
+	if t.form.v.Words(-1, filmFormat) == "text" {
+		t.form.format = "text"
+	}
+	t.link = t.form.v.Words(-1, filmURL)
+	if e := t.form.gate(&t.hearing, c.Model.ID, &t.spec.Capabilities); e != nil {
+		return e
+	}
+	return c.Sell(t, routes.Terms{Patience: filmLimit + listenLimit + listenPatience, Compress: true})
+}
+
+// fetch has the file there, and measures it.
+func (t *transcription) fetch() *routes.Error {
+	c := t.call
+	if d := c.Count(byFilms, 1); d.Code != billing.Admitted {
+		return c.Overrun(byFilms, &d, c.Row.Path)
+	}
+	select {
+	case t.of.films.seats <- struct{}{}:
+		t.seated = true
+	default:
+		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: routes.OverloadRetry,
+			Message: "Too many videos are being transcribed at the moment; please retry."}
+	}
+	var file []byte
+	cause, err := c.Proxy().Await(c.Ctx, filmLimit, func(ctx context.Context) (err error) {
+		file, err = video.Find(ctx, t.of.films.from, t.link, maxSound)
+		return err
+	})
+	var no *fetch.Error
+	switch {
+	case cause == proxy.TotalTimeout:
+		return t.unheard((&fetch.Error{Reason: fetch.TooSlow}).Text())
+	case cause != proxy.None:
+		c.Cause = cause.String()
+		return c.Unreachable(&proxy.Result{Cause: cause})
+	case errors.As(err, &no):
+		return t.unheard(no.Text())
+	case errors.Is(err, video.ErrNoFilm):
+		return t.unheard("The page names no file of a video that could be fetched.")
+	case err != nil:
+		return t.unheard("The video could not be fetched.")
+	}
+	t.form.file = file
+	return t.measure()
+}
+
+// leave gives the seat of a file back.
+func (t *transcription) leave() {
+	if t.seated {
+		t.seated = false
+		<-t.of.films.seats
+	}
+}
+
+// appendFilmed is {transcript, lang} (addendum 10.4).
+func (t *transcription) appendFilmed(b []byte) []byte {
+	b = routes.AppendString(append(b, `{"transcript":`...), t.heard.Text)
+	if t.heard.Language != "" {
+		b = routes.AppendString(append(b, `,"lang":`...), t.heard.Language)
+	}
+	return append(b, '}')
+}
