@@ -83,7 +83,7 @@ func (p *patron) order() {
 		body += `,"duration":"2s"`
 	}
 	last := ""
-	for end := time.Now().Add(time.Minute); !p.try(o, body+"}", &last); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !p.try(o, body+"}", &last); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			p.wrong = append(p.wrong, o.name+" was never answered, last by "+last)
 			return
