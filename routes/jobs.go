@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -206,11 +207,19 @@ const mediaLimit = 20 * time.Second
 
 // DeliverMedia makes what a completed job made the answer, streamed from where it is
 // kept. With release the job is let go once the last byte was taken; a client that left
-// before that can fetch it again.
-func (c *Call) DeliverMedia(v *job.View, release bool) *Error {
+// before that can fetch it again. look, unless it is empty, sees how it begins before the
+// headers leave.
+func (c *Call) DeliverMedia(v *job.View, release bool, look Glance) *Error {
 	ctx, cancel := context.WithCancel(context.Background())
 	limit := time.AfterFunc(mediaLimit, cancel)
 	body, err := c.g.media.Open(ctx, v.ID, 0, -1)
+	src := &mediaSource{body: body, size: v.MediaBytes}
+	if err == nil && look.See != nil {
+		head := make([]byte, min(look.Bytes, v.MediaBytes))
+		n, _ := io.ReadFull(body, head) // what is wrong is seen again behind it
+		look.See(head[:n])
+		src.body = io.MultiReader(bytes.NewReader(head[:n]), body)
+	}
 	if !limit.Stop() && err == nil {
 		_ = body.Close()
 		err = context.DeadlineExceeded
@@ -227,7 +236,6 @@ func (c *Call) DeliverMedia(v *job.View, release bool) *Error {
 	h := &c.Ctx.Response.Header
 	h.SetContentType(v.MediaType)
 	h.Set("Cache-Control", "private, no-store")
-	src := &mediaSource{body: body, size: v.MediaBytes}
 	g, id := c.g, v.ID
 	c.g.proxy.Deliver(c.Ctx, src, func(n int64, err error) {
 		_ = body.Close()
@@ -247,6 +255,12 @@ func (c *Call) DeliverMedia(v *job.View, release bool) *Error {
 	})
 	c.Relays()
 	return nil
+}
+
+// Glance is who wants to see how media begin: so many of their bytes.
+type Glance struct {
+	Bytes int64
+	See   func(head []byte)
 }
 
 // mediaSource is what a job made, on its way to a client.

@@ -60,7 +60,7 @@ func (s *songs) retrieve(c *routes.Call) *routes.Error {
 	case e != nil:
 		return e
 	case v.Completed():
-		return c.DeliverMedia(v, release)
+		return c.DeliverMedia(v, release, routes.Glance{})
 	case v.Failed():
 		c.Ctx.SetBodyString("failed " + v.Code)
 	default:

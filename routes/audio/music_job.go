@@ -9,6 +9,7 @@ import (
 
 	"farebox/billing"
 	"farebox/billing/job"
+	"farebox/providers/audio/container"
 	"farebox/providers/queue"
 	"farebox/routes"
 )
@@ -34,7 +35,9 @@ func (of *Capability) retrieveMusic(c *routes.Call) *routes.Error {
 		return c.WriteJSON(append(routes.AppendJobLink(c.JobStatus(routes.JobCompleted), v), '}'))
 	}
 	of.setSoundHeaders(c, v)
-	return c.DeliverMedia(v, once)
+	return c.DeliverMedia(v, once, routes.Glance{Bytes: container.GlanceBytes, See: func(head []byte) {
+		of.setLength(c, v, container.Glance(head, v.MediaBytes))
+	}})
 }
 
 // completeMusic answers POST /audio/complete (addendum 9.8).
@@ -113,8 +116,7 @@ func newSoundHeaders(brand string) soundHeaders {
 	}
 }
 
-// setSoundHeaders puts the format, how long making it took and how long it is, in
-// seconds.
+// setSoundHeaders puts the format and how long making it took, in seconds.
 func (of *Capability) setSoundHeaders(c *routes.Call, v *job.View) {
 	h, n := &c.Ctx.Response.Header, &c.Own(of).(*view).sound
 	for format, mediaType := range musicTypes {
@@ -123,8 +125,17 @@ func (of *Capability) setSoundHeaders(c *routes.Call, v *job.View) {
 		}
 	}
 	h.SetCanonical(n.took, appendMillis(nil, v.Took))
-	if seconds := gjson.GetBytes(v.Detail, "seconds").Int(); seconds > 0 {
-		h.SetCanonical(n.length, strconv.AppendInt(nil, seconds, 10))
+}
+
+// setLength puts how long the sound is, in seconds: what was ordered where its file does
+// not say.
+func (of *Capability) setLength(c *routes.Call, v *job.View, length time.Duration) {
+	if length == 0 {
+		length = time.Duration(gjson.GetBytes(v.Detail, "seconds").Int()) * time.Second
+	}
+	if length > 0 {
+		seconds := appendSeconds(nil, length.Seconds())
+		c.Ctx.Response.Header.SetCanonical(c.Own(of).(*view).sound.length, seconds)
 	}
 }
 

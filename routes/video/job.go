@@ -31,7 +31,7 @@ func (of *Capability) retrieve(c *routes.Call) *routes.Error {
 		b := routes.AppendJobProgress(c.JobStatus(routes.JobCompleted), v)
 		return c.WriteJSON(append(routes.AppendJobLink(b, v), '}'))
 	}
-	return c.DeliverMedia(v, once)
+	return c.DeliverMedia(v, once, routes.Glance{})
 }
 
 // complete answers POST /video/complete (addendum 10.4).

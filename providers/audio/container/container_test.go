@@ -167,6 +167,25 @@ func samplesOf(t *testing.T, names ...string) map[string][]byte {
 // near says that two lengths are within a tenth of a second.
 func near(a, b time.Duration) bool { return (a - b).Abs() <= 100*time.Millisecond }
 
+// What jobs make is known by its beginning.
+func TestLengthsAtAGlance(t *testing.T) {
+	t.Parallel()
+	all := makeAll(t)
+	for _, name := range []string{"pcm16.wav", "pcm24.wav", "float.wav", "a.flac", "b.flac", "cbr.mp3", "vbr.mp3", "bare.mp3",
+		"low.mp3", "tagged.mp3"} {
+		file := all[name].bytes
+		got := container.Glance(file[:min(len(file), container.GlanceBytes)], int64(len(file)))
+		if !near(got, all[name].length) {
+			t.Errorf("%s is %v at a glance; ffmpeg says %v", name, got, all[name].length)
+		}
+	}
+	for _, head := range []string{"", "RIFF\x00\x00\x00\x00WAVE", "fLaC", "fLaC\x00\x00\x00\x22", "ID3\x04\x00\x00\x7f\x7f\x7f\x7f", "<html>"} {
+		if got := container.Glance([]byte(head), 1000); got != 0 {
+			t.Errorf("%q is %v", head, got)
+		}
+	}
+}
+
 // Every format is as long as ffmpeg says, and its bytes allow no more than that
 // unless nobody can tell without decoding them.
 func TestLengthsAreThoseOfFFmpeg(t *testing.T) {

@@ -11,6 +11,9 @@ func FuzzRead(f *testing.F) {
 	f.Add(wav(8000, 4, 1, 2, 3, 4))
 	f.Add(box("moov", box("trak", box("mdia"))))
 	f.Fuzz(func(t *testing.T, file []byte) {
+		if d := container.Glance(file, int64(len(file))); d < 0 {
+			t.Errorf("at a glance it is %s", d)
+		}
 		i, err := container.Read(file)
 		if err != nil {
 			return
