@@ -1,10 +1,12 @@
 package audio
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,13 +50,32 @@ const (
 )
 
 // copies makes jobs of the only one that there is, which were sold earlier.
-const copies = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-INSERT INTO job(id, kind, model, account, api_key, request, node, hold, paid_usd, paid_us, day, owed, state, owner,
-  epoch, upstream, target, handle, ord, tries, cancel, code, error, detail, media_type, media_bytes, created_us,
-  submitted_us, ended_us, expires_us)
-SELECT printf('00000000-0000-4000-8000-%%012x', i), kind, model, account, api_key, NULL, node, 1000000 + i,
-  paid_usd, paid_us, day, owed, state, owner, epoch, upstream, target, handle, NULL, tries, cancel, code, error, detail,
-  media_type, media_bytes, created_us - %d, submitted_us - %d, ended_us, expires_us FROM job, n`
+func copies(db *sql.DB, jobs int) error {
+	differs := map[string]string{
+		"id": "printf('00000000-0000-4000-8000-%012x', i)", "request": "NULL", "hold": "1000000 + i", "ord": "NULL",
+		"created_us":   fmt.Sprintf("created_us - %d", waitingAge.Microseconds()),
+		"submitted_us": fmt.Sprintf("submitted_us - %d", waitingAge.Microseconds()),
+	}
+	rows, err := db.Query("SELECT name FROM pragma_table_info('job')")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	var names, values []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		names, values = append(names, name), append(values, cmp.Or(differs[name], name))
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	_, err = db.Exec(fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+INSERT INTO job(%s) SELECT %s FROM job, n`, jobs, strings.Join(names, ", "), strings.Join(values, ", ")))
+	return err
+}
 
 // waiting starts a gateway, with jobs that are never done or without.
 func waiting(t *testing.T, sim *rig.Simulated, jobs int) (g *rig.Gateway, key string) {
@@ -76,7 +97,7 @@ func waiting(t *testing.T, sim *rig.Simulated, jobs int) (g *rig.Gateway, key st
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := db.Exec(fmt.Sprintf(copies, jobs-1, waitingAge.Microseconds(), waitingAge.Microseconds())); err != nil {
+	if err := copies(db, jobs-1); err != nil {
 		t.Fatal(err)
 	}
 	g.Start()
