@@ -120,7 +120,8 @@ func (l *Transcribing) ask(t *Target) (status int, v attempt.Verdict) {
 		l.Took, l.Failure = true, failed(textBroken)
 		return res.Status, l.Failure.Verdict
 	case err != nil:
-		return res.Status, l.lost(cause, err, true)
+		// What was refused was not listened to, also where its words are cut off.
+		return res.Status, l.lost(cause, err, most != maxRefusal)
 	}
 	if most == maxRefusal {
 		l.Failure = t.Listener.Error(res.Status, res.RetryAfter, body)

@@ -92,6 +92,23 @@ func TestLeavingATranscription(t *testing.T) {
 	}
 }
 
+// What was refused was not listened to: who leaves while the refusal comes owes nothing.
+func TestLeavingARefusedTranscription(t *testing.T) {
+	t.Parallel()
+	e := startEar(t, "10")
+	body, contentType := upload(sound.Bytes("wav", 7*time.Second), "prompt", "[[sim status=422 slow_body=400]]")
+	ctx, cancel := context.WithTimeout(context.Background(), 600*time.Millisecond)
+	defer cancel()
+	_, _, _ = e.send(ctx, body, contentType)
+	if !strings.Contains(e.AwaitLog(`"status":499`), `"cause":"client_gone"`) {
+		t.Error("the client did not leave while it was refused")
+	}
+	e.sim.Idle(t)
+	if a := e.Settled()["a"]; a.Spent != 0 || a.USD != rig.Money(10_000_000_000) {
+		t.Errorf("it is charged %s", a.Spent)
+	}
+}
+
 // Another target is asked where one does not take the sound, never where it has.
 func TestTranscriptionsFailOver(t *testing.T) {
 	t.Parallel()
