@@ -37,8 +37,15 @@ func TestMain(m *testing.M) {
 // "After the power of the container went, customers downloaded half a video."
 func TestAProcessThatIsKilledLeavesNothingHalf(t *testing.T) {
 	t.Parallel()
+	killWriters(t, 8)
+}
+
+func TestLongManyProcessesThatAreKilled(t *testing.T) { killWriters(t, 200) }
+
+// killWriters kills processes one after the other at random moments of their writing.
+func killWriters(t *testing.T, rounds int) {
 	dir := t.TempDir()
-	for range 8 {
+	for range rounds {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), writerDir+"="+dir)
 		out, err := c.StdoutPipe()
