@@ -22,7 +22,8 @@ type Media struct {
 	// not written in the last hour. Default 1h, 1s to 168h.
 	Sweep time.Duration `yaml:"sweep"`
 	// AccountBytes and TotalBytes are what one account, and all of them, may have in it;
-	// beyond them jobs are refused with 429. Default 2GB and 50GB, 1MB to 1024GB and to 1024TB.
+	// beyond them jobs are refused with 429. What jobs make that wait already is kept all the
+	// same, as far as all of it fits TotalBytes; else they fail and are refunded. Default 2GB and 50GB, 1MB to 1024GB and to 1024TB.
 	AccountBytes Size `yaml:"account_bytes"`
 	TotalBytes   Size `yaml:"total_bytes"`
 	MaxBytes     Size `yaml:"max_bytes"` // of one result; default 512MB, 1MB to 5GB

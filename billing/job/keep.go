@@ -55,18 +55,20 @@ func (m *Machine) keep(e *entry, body io.ReadCloser, contentType string) time.Du
 		return m.fail(e, failure{why: "unfit", alarm: true, err: errors.New("its type is " + contentType),
 			message: messageUnfit})
 	}
-	most := t.MaxBytes
+	in := m.intake.expect(body)
+	kept := false
+	defer func() { in.done(kept) }() // when its row has it
 	if counts, err := m.counts(e.account); err == nil {
-		most = min(most, t.TotalBytes-counts.AllBytes)
+		in.room = t.TotalBytes - counts.AllBytes
 	}
-	if most <= 0 {
+	if in.room <= 0 {
 		return again(e, failure{why: "full", alarm: true, err: ErrFull, message: messageFull})
 	}
 	ctx, done := context.WithTimeout(m.ctx, FetchLimit)
 	defer done()
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()
-	size, err := m.o.Keeper.Put(ctx, e.id.String(), body, contentType, most)
+	size, err := m.o.Keeper.Put(ctx, e.id.String(), in, contentType, t.MaxBytes)
 	switch {
 	case errors.Is(err, ErrUnfit):
 		return m.fail(e, failure{why: "unfit", alarm: true, err: err, message: messageUnfit})
@@ -79,6 +81,7 @@ func (m *Machine) keep(e *entry, body io.ReadCloser, contentType string) time.Du
 		}
 		return again(e, failure{why: "fetch", alarm: true, err: err, message: messageFetch})
 	}
+	kept = true
 	m.stats.mediaBytes.Add(size)
 	return m.complete(e, contentType, size)
 }

@@ -99,6 +99,7 @@ type Machine struct {
 	closed  bool
 
 	counting sync.Mutex // who has the store count
+	intake   intake
 
 	wake  chan struct{}
 	steps sync.WaitGroup

@@ -3,6 +3,7 @@ package media
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,6 +41,41 @@ func TestAnAccountHasSoMuchRoom(t *testing.T) {
 	if _, link := p.track(t, p.key); link == "" {
 		t.Error("it has no room again")
 	}
+}
+
+// "Twenty tracks came at once, and each was told that it fits." All of them together have
+// so much room, to the byte; what does not fit is given back.
+func TestAllResultsTogetherHaveSoMuchRoom(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "media")
+	p := start(t, fmt.Sprintf("media: { dir: %q, max_bytes: 1MB, account_bytes: 1MB, total_bytes: 1MB, free_bytes: 0, "+
+		"links: true }", dir))
+	var ids []string
+	for range 19 { // of 64 kB each
+		var j job
+		p.Must(200, "POST", "/audio/queue", p.key, `{"model":"song","prompt":"[[sim delay_ms=500]] x","duration_seconds":8}`, &j)
+		ids = append(ids, j.ID)
+	}
+	kept := 0
+	for _, id := range ids {
+		if body := p.await(t, "audio", "song", id, p.key); bytes.HasPrefix(body, []byte(`{"status":"completed"`)) {
+			kept++
+		}
+	}
+	var size int64
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				size += info.Size()
+			}
+		}
+		return nil
+	})
+	if size > 1<<20 || kept < 2 || kept == len(ids) {
+		t.Errorf("%d of %d tracks are kept, %d bytes", kept, len(ids), size)
+	}
+	left := rig.Money(100_000_000_000 - 80_000_000*int64(kept))
+	rig.Await(t, "what did not fit is given back", func() bool { return p.Settled()["a"].USD == left })
 }
 
 // trackOf waits for a track that was ordered.

@@ -1,0 +1,47 @@
+package job
+
+import (
+	"io"
+	"math"
+	"sync/atomic"
+)
+
+// intake counts what is being kept, so that results that come at the same time do not
+// pass the quota of all together: what the store of jobs counts is there only once a job
+// is completed. Other nodes count their own.
+type intake struct {
+	under atomic.Int64 // bytes of bodies that are under way
+	kept  atomic.Int64 // bytes of those that were kept since the process began
+}
+
+// arrival is a body that is being kept. It ends in ErrFull once there is no room left.
+type arrival struct {
+	io.Reader
+	of    *intake
+	since int64 // of kept, when the room was counted
+	room  int64
+	n     int64
+}
+
+// expect is to be called before the room for a body is counted.
+func (in *intake) expect(body io.Reader) *arrival {
+	return &arrival{Reader: body, of: in, since: in.kept.Load(), room: math.MaxInt64}
+}
+
+// Read is io.Reader.
+func (a *arrival) Read(p []byte) (int, error) {
+	n, err := a.Reader.Read(p)
+	a.n += int64(n)
+	if a.of.under.Add(int64(n))+a.of.kept.Load()-a.since > a.room {
+		return 0, ErrFull
+	}
+	return n, err
+}
+
+// done is called once a job has what was kept, or where nothing was.
+func (a *arrival) done(kept bool) {
+	if kept {
+		a.of.kept.Add(a.n)
+	}
+	a.of.under.Add(-a.n)
+}
