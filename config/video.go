@@ -67,6 +67,9 @@ type VideoInputs struct {
 	// and 60, at most 600.
 	VideoMinSeconds int64 `yaml:"video_min_seconds"`
 	VideoMaxSeconds int64 `yaml:"video_max_seconds"`
+	// DataOnly has videos sent along, as data URLs: what is measured is then what the
+	// upstream gets, while the host of a link may show it another one. Default false.
+	DataOnly bool `yaml:"data_only"`
 }
 
 // Consent is what a client of a model must agree to (addendum 3.4, 10.1).

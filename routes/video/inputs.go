@@ -38,6 +38,9 @@ type input struct {
 // isLink says that it is to be fetched; else it is a data URL.
 func (in *input) isLink() bool { return !hasScheme(in.text, "data:") }
 
+// isFilm says that it is to be a video.
+func (in *input) isFilm() bool { return in.role == footage || in.role == clip || in.role == element }
+
 func hasScheme(text, scheme string) bool {
 	return len(text) >= len(scheme) && strings.EqualFold(text[:len(scheme)], scheme)
 }

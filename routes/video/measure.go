@@ -34,6 +34,9 @@ func (of *Capability) measure(c *routes.Call, f *form, list []input) *routes.Err
 	links := 0
 	for i := range list {
 		if list[i].isLink() {
+			if f.of.Inputs.DataOnly && list[i].isFilm() {
+				return list[i].wrong("model " + f.id + " takes videos as data URLs alone.")
+			}
 			links++
 			continue
 		}
@@ -135,7 +138,7 @@ func (in *input) unfetched(err error) *routes.Error {
 // judge says what is wrong with what was found.
 func (in *input) judge(err error) *routes.Error {
 	var no *fetch.Error
-	switch film := in.role == footage || in.role == clip || in.role == element; {
+	switch film := in.isFilm(); {
 	case errors.As(err, &no):
 		return in.unfetched(err)
 	case film && (err != nil || !in.media.Film || in.media.Format != "mp4" && in.media.Format != "webm"):

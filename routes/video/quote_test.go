@@ -45,6 +45,11 @@ models:
     inputs: { upscale_factors: [1, 2, 4], video_min_seconds: 2, video_max_seconds: 30 }
     price: { upscale: [{ to: 720, second: 0.013 }, { to: 1080, second: 0.025 }, { second: 0.10 }] }
     targets: [{ upstream: a }]
+  - id: sent
+    type: video
+    inputs: { upscale_factors: [2], video_max_seconds: 30, data_only: true }
+    price: { upscale: [{ second: 0.01 }] }
+    targets: [{ upstream: a }]
   - id: given
     type: video
     constraints: { durations: [5s] }
@@ -129,6 +134,8 @@ func TestQuotes(t *testing.T) {
 		{`"model":"larger","video_url":"data:video/mp4;base64,AAAA"`, `INVALID_VIDEO_FORMAT`, 400},
 		{`"model":"larger","video_url":"data:video/mp4,AAAA"`, `must be a data URL in base64`, 400},
 		{`"model":"larger","video_url":"data:video/mp4;base64,%%"`, `is not base64`, 400},
+		{`"model":"sent","video_url":"` + dataURL("video/mp4", short) + `"`, `{"quote":0.03}`, 200},
+		{`"model":"sent","video_url":"` + at + `/short"`, `takes videos as data URLs alone`, 400},
 		{`"model":"larger","video_url":"ftp://example.com/x"`, `must be a link`, 400},
 	} {
 		status, answer := r.Post("/video/quote", "{"+test.body+"}", "")
