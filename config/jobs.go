@@ -9,7 +9,8 @@ import (
 // Jobs is how work is driven that outlives its request: tracks and videos.
 type Jobs struct {
 	// PollMin and PollMax bound how often an upstream is asked how a job stands: a
-	// sixth of the job's age, between these. Defaults 1s and 1m, 100ms to 1h.
+	// sixth of the job's age, between these. Defaults 1s and 1m, 100ms to 1h. Where more
+	// than 6,000 jobs wait PollMax grows, so that it has no more than 100 questions a second.
 	PollMin time.Duration `yaml:"poll_min"`
 	PollMax time.Duration `yaml:"poll_max"`
 	// Timeout ends a job that its upstream has not: it is cancelled there, and its price

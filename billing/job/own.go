@@ -17,7 +17,7 @@ const (
 	purgeAfter  = 7 * 24 * time.Hour // rows of jobs that ended
 	batch       = 200                // rows that a chore takes at a time
 	// spread is how far apart the first questions after a start are.
-	spread = 5 * time.Millisecond
+	spread = time.Second / crowdPolls
 )
 
 // ending is a body that ends something besides.
@@ -63,7 +63,7 @@ func (m *Machine) load() error {
 		return nil
 	}
 	seen := make(map[id]bool, len(rows))
-	wide := min(time.Duration(len(rows))*spread, m.terms.Load().PollMax) + time.Millisecond
+	wide := min(time.Duration(len(rows))*spread, m.terms.Load().longest(int64(len(rows)))) + time.Millisecond
 	for _, r := range rows {
 		key, ok := parseID(r.ID)
 		if !ok {

@@ -55,7 +55,7 @@ func (m *Machine) ask(e *entry) time.Duration {
 			m.o.Log.Debug().Err(err).Str("queue_id", e.id.String()).Msg("jobs: it is not known how a job stands")
 		}
 		e.failures = min(e.failures+1, 1000)
-		return e.interval(t, 0)
+		return m.interval(e, t, 0)
 	}
 	e.failures = 0
 	return m.stands(e, at, t)
@@ -88,7 +88,7 @@ func (m *Machine) stands(e *entry, at *Standing, t *Terms) time.Duration {
 	m.mu.Lock()
 	e.progress = int8(min(max(at.Progress, -1), 99))
 	m.mu.Unlock()
-	return e.interval(t, at.Retry)
+	return m.interval(e, t, at.Retry)
 }
 
 func closeBody(at *Standing) {
@@ -97,9 +97,21 @@ func closeBody(at *Standing) {
 	}
 }
 
+// crowdPolls is how often a second upstreams are asked about jobs that have waited for
+// long, however many those are.
+const crowdPolls = 100
+
+// longest is what bounds the time between two questions about one of n jobs that wait.
+func (t *Terms) longest(n int64) time.Duration {
+	return max(t.PollMax, time.Duration(n)*time.Second/crowdPolls)
+}
+
 // interval is when a job's upstream is asked again: after a sixth of its age there, or
 // when it wants to be, within the operator's bounds; but not behind its timeout.
-func (e *entry) interval(t *Terms, wish time.Duration) time.Duration {
+func (m *Machine) interval(e *entry, t *Terms, wish time.Duration) time.Duration {
+	m.mu.Lock()
+	longest := t.longest(m.tally.allMine)
+	m.mu.Unlock()
 	since := e.begun
 	if since.IsZero() {
 		since = e.created
@@ -108,7 +120,7 @@ func (e *entry) interval(t *Terms, wish time.Duration) time.Duration {
 	if wish > 0 {
 		d = wish
 	}
-	d = jitter(min(max(d, t.PollMin), t.PollMax))
+	d = jitter(min(max(d, t.PollMin), longest))
 	return max(min(d, e.created.Add(t.Timeout).Sub(now())+time.Millisecond), 0)
 }
 

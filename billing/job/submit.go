@@ -362,7 +362,7 @@ func (m *Machine) accepted(e *entry, sub *Submitted) time.Duration {
 	if m.isReleased(e) {
 		return m.turnTo(e, cancel, 0)
 	}
-	return e.interval(t, 0)
+	return m.interval(e, t, 0)
 }
 
 // settle takes over where a row says that its job is made.

@@ -43,7 +43,7 @@ models:
 
 const (
 	waitingJobs   = 10_000
-	waitingAge    = 10 * time.Minute // from six minutes on a job is asked after once a minute
+	waitingAge    = 20 * time.Minute // from ten minutes on one of ten thousand is asked after each 100 s
 	waitingIdle   = 30 * time.Second
 	waitingWindow = 1500 * time.Millisecond
 	waitingRounds = 4
