@@ -209,7 +209,6 @@ CREATE TABLE key_back(
 -- Cloned voices, each of one account.
 CREATE TABLE voice(
   id TEXT PRIMARY KEY, account {I64} NOT NULL, model TEXT NOT NULL, upstream TEXT NOT NULL, voice TEXT NOT NULL,
-  sample {BLOB}, sample_type TEXT NOT NULL,
   created_us {I64} NOT NULL, used_us {I64} NOT NULL, expires_us {I64} NOT NULL) {TABLE};
 CREATE INDEX voice_account ON voice(account, created_us);
 CREATE INDEX voice_expires ON voice(expires_us);

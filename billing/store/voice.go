@@ -3,7 +3,6 @@ package store
 import (
 	"database/sql"
 	"fmt"
-	"strings"
 )
 
 // VoiceRow is a voice that an account had cloned, until it expires.
@@ -11,12 +10,8 @@ type VoiceRow struct {
 	ID       string // vv_…
 	Account  uint32
 	Model    string // its id here
-	Upstream string // the operator's label; empty: Sample goes along with each request
+	Upstream string // the operator's label
 	Voice    string // its name there
-	// Sample is what it was cloned from, where no upstream keeps it; SampleType its media
-	// type.
-	Sample     []byte
-	SampleType string
 
 	CreatedUs, UsedUs, ExpiresUs int64
 }
@@ -27,11 +22,11 @@ type VoiceStore interface {
 	AddVoice(r *VoiceRow) error
 	// Voice gives a voice of an account that has not expired, or ErrNoRow.
 	Voice(account uint32, id string, nowUs int64) (*VoiceRow, error)
-	// Voices are those of an account, or of all with 0, newest first, without samples.
+	// Voices are those of an account, or of all with 0, newest first.
 	Voices(account uint32) ([]*VoiceRow, error)
 	// TouchVoice notes that a voice was used, and lets it live until a later time.
 	TouchVoice(id string, nowUs, untilUs int64) error
-	// ExpiredVoices gives voices whose time is over, without samples.
+	// ExpiredVoices gives voices whose time is over.
 	ExpiredVoices(nowUs int64, most int) ([]*VoiceRow, error)
 	// DeleteVoice removes a voice.
 	DeleteVoice(id string) (done bool, err error)
@@ -44,16 +39,12 @@ const MaxVoices = 100
 var ErrManyVoices = fmt.Errorf("the account has %d cloned voices, which is the most: they expire with time", MaxVoices)
 
 const (
-	voiceColumns = "id, account, model, upstream, voice, sample, sample_type, created_us, used_us, expires_us"
+	voiceColumns = "id, account, model, upstream, voice, created_us, used_us, expires_us"
 	sqlVoice     = "SELECT " + voiceColumns + " FROM voice WHERE "
 )
 
-// sqlVoiceList is sqlVoice without samples.
-var sqlVoiceList = strings.Replace(sqlVoice, " sample,", " NULL,", 1)
-
 func (r *VoiceRow) fields() []any {
-	return []any{&r.ID, &r.Account, &r.Model, &r.Upstream, &r.Voice, &r.Sample, &r.SampleType, &r.CreatedUs, &r.UsedUs,
-		&r.ExpiresUs}
+	return []any{&r.ID, &r.Account, &r.Model, &r.Upstream, &r.Voice, &r.CreatedUs, &r.UsedUs, &r.ExpiresUs}
 }
 
 func (s *sqlStore) voices(text string, args ...any) ([]*VoiceRow, error) {
@@ -80,8 +71,8 @@ func (s *sqlStore) AddVoice(r *VoiceRow) error {
 			return ErrManyVoices
 		}
 		if err == nil {
-			_, err = t.exec("INSERT INTO voice("+voiceColumns+") VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)", r.ID,
-				r.Account, r.Model, r.Upstream, r.Voice, r.Sample, r.SampleType, r.CreatedUs, r.UsedUs, r.ExpiresUs)
+			_, err = t.exec("INSERT INTO voice("+voiceColumns+") VALUES($1, $2, $3, $4, $5, $6, $7, $8)", r.ID,
+				r.Account, r.Model, r.Upstream, r.Voice, r.CreatedUs, r.UsedUs, r.ExpiresUs)
 		}
 		return err
 	}))
@@ -96,7 +87,7 @@ func (s *sqlStore) Voice(account uint32, id string, nowUs int64) (*VoiceRow, err
 }
 
 func (s *sqlStore) Voices(account uint32) ([]*VoiceRow, error) {
-	return s.voices(sqlVoiceList+"(account = $1 OR $1 = 0) ORDER BY created_us DESC, id", account)
+	return s.voices(sqlVoice+"(account = $1 OR $1 = 0) ORDER BY created_us DESC, id", account)
 }
 
 func (s *sqlStore) TouchVoice(id string, nowUs, untilUs int64) error {
@@ -106,7 +97,7 @@ func (s *sqlStore) TouchVoice(id string, nowUs, untilUs int64) error {
 }
 
 func (s *sqlStore) ExpiredVoices(nowUs int64, most int) ([]*VoiceRow, error) {
-	return s.voices(sqlVoiceList+"expires_us <= $1 ORDER BY expires_us, id LIMIT $2", nowUs, most)
+	return s.voices(sqlVoice+"expires_us <= $1 ORDER BY expires_us, id LIMIT $2", nowUs, most)
 }
 
 func (s *sqlStore) DeleteVoice(id string) (bool, error) {
