@@ -164,8 +164,12 @@ func TestLinksLeadToTheBucket(t *testing.T) {
 	if res, got := get(t, "GET", at.String(), "Range", "bytes=10-99"); res.StatusCode != 206 || !bytes.Equal(got, want[10:100]) {
 		t.Errorf("the bucket: %d, %d bytes", res.StatusCode, len(got))
 	}
+	other := "0"
+	if j.ID[0] == '0' {
+		other = "1"
+	}
 	for what, forged := range map[string]string{
-		"another object": strings.Replace(at.String(), j.ID, "1"+j.ID[1:], 1),
+		"another object": strings.Replace(at.String(), j.ID, other+j.ID[1:], 1),
 		"more time":      strings.Replace(at.String(), "X-Amz-Expires=300", "X-Amz-Expires=3000", 1),
 	} {
 		if res, _ := get(t, "GET", forged); res.StatusCode != 403 {
