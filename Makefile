@@ -7,7 +7,8 @@ export CGO_ENABLED ?= 0
 BUILD := go build -trimpath -tags nodynamic -ldflags "-s -w -X main.version=$(STAMP)"
 FUZZTIME ?= 60s
 CLIENTS := bench/clients
-# A package more than there are cores runs at a time: some wait for leases, deadlines and disks most of their time.
+# A package more than there are cores runs at a time where tests do the same once more: some wait for leases,
+# deadlines and disks most of their time.
 AT_ONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # They begin first, so that none of them is left over at the end.
 LONGEST_BINARY := ./tests/billing ./tests/cluster
@@ -26,7 +27,7 @@ setup:                ## what the tests need beside Go: Node and its packages, P
 
 test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation gates, the real binary on real servers
 	go vet -tags nodynamic ./...
-	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -p $(AT_ONCE) -vet=off -skip '^TestLong' $(LONGEST) ./...
+	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -vet=off -skip '^TestLong' $(LONGEST) ./...
 
 test-long: setup build ## the rest: every TestLong…, then those of `make test` on other days and under the race detector
 	@failed=; for part in clocks long race; do $(MAKE) $$part || failed+=" $$part"; done; \
@@ -41,7 +42,7 @@ clocks:               ## no test may depend on its day: in 40 days, and in 400 a
 # Tests of attacks measure what others notice, so that nothing runs beside them.
 long: build           ## kills, millions, clusters, large counts, the public clients of other languages
 	@failed=; long='-vet=off -parallel 2 -timeout 25m -run ^TestLong'; export FAREBOX_BIN=$(CURDIR)/farebox; \
-	  ./.ci/gotest "the long tests" -p $(AT_ONCE) $$long $(LONGEST) $$(go list ./... | grep -v /tests/security) || failed=1; \
+	  ./.ci/gotest "the long tests" -p 2 $$long $(LONGEST) $$(go list ./... | grep -v /tests/security) || failed=1; \
 	  ./.ci/gotest "the long attacks" $$long ./tests/security || failed=1; \
 	  [ -z "$$failed" ]
 

@@ -27,7 +27,9 @@ func (e *entry) ended() bool { return e.State == "completed" || e.State == "fail
 
 // stopping says that a job was let go whose upstream does not stop, and is told so for
 // minutes.
-func (e *entry) stopping() bool { return e.State == "running" && !e.ReleasedAt.IsZero() }
+func (e *entry) stopping() bool {
+	return (e.State == "running" || e.State == "storing") && !e.ReleasedAt.IsZero()
+}
 
 type amounts struct{ USD, DIEM, Bundled rig.Money }
 

@@ -130,15 +130,15 @@ func TestJobsOutliveKills(t *testing.T) {
 func TestLongJobsOutliveKills(t *testing.T) {
 	t.Run("on the embedded store", func(t *testing.T) {
 		t.Parallel()
-		startHouse(t, "", 1, 8, 4*time.Second).outlive(rig.Kills(60))
+		startHouse(t, "", 1, 8, 4*time.Second).outlive(rig.Kills(100))
 	})
 	t.Run("on PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		startHouse(t, servers.Database(t), 1, 8, 4*time.Second).outlive(rig.Kills(70))
+		startHouse(t, servers.Database(t), 1, 8, 4*time.Second).outlive(rig.Kills(50))
 	})
 	t.Run("on two nodes", func(t *testing.T) {
 		t.Parallel()
-		startHouse(t, servers.Database(t), 2, 8, 4*time.Second).outlive(rig.Kills(70))
+		startHouse(t, servers.Database(t), 2, 8, 4*time.Second).outlive(rig.Kills(50))
 	})
 }
 
