@@ -30,6 +30,7 @@ func TestAnAlarmOutlivesItsProcess(t *testing.T) {
 		s.dies = s.writes + 1 // that it failed is written down, and its process does not hear of it
 		s.mu.Unlock()
 		time.Sleep(2 * testTerms.Timeout)
+		synctest.Wait()
 		if r := all.rows[queueID]; r.State != store.JobFailed || !r.Owed {
 			t.Fatalf("it is %+v", r)
 		}

@@ -128,6 +128,8 @@ func TestALargeOrderIsNotWrittenDown(t *testing.T) {
 			}
 			var seen []int
 			w.ordered = func(order []byte) {
+				all.mu.Lock()
+				defer all.mu.Unlock()
 				for _, r := range all.rows {
 					seen = append(seen, len(r.Order), len(order))
 				}
@@ -170,6 +172,7 @@ func TestALargeOrderDiesWithItsProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(afterwards)
+		synctest.Wait()
 		if wrong := audit(all, k); len(wrong) > 0 || len(all.rows) != 1 || w.jobs[id{15: 1, 6: 0x40}.String()] != 1 {
 			t.Errorf("%q, %d rows, upstream %v", wrong, len(all.rows), w.jobs)
 		}
