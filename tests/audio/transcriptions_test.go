@@ -212,7 +212,7 @@ func TestTranscriptsInEachForm(t *testing.T) {
 	e := startEar(t, "10")
 	file := sound.Bytes("wav", 5*time.Second)
 	for _, model := range []string{"listener", "cpp", "labs", "native"} {
-		status, header, answer := e.hear(file, "model", model, "timestamps", "true")
+		status, _, answer := e.hear(file, "model", model, "timestamps", "true")
 		var got transcript
 		if err := json.Unmarshal([]byte(answer), &got); err != nil || status != 200 || got.Duration != 5 ||
 			len(got.Timestamps["word"]) != 10 || len(got.Timestamps["segment"]) != 2 ||
@@ -222,7 +222,7 @@ func TestTranscriptsInEachForm(t *testing.T) {
 		if _, chars := got.Timestamps["char"]; chars != (model == "native" || model == "labs") {
 			t.Errorf("%s: characters: %s", model, answer)
 		}
-		status, header, answer = e.hear(file, "model", model, "response_format", "text")
+		status, header, answer := e.hear(file, "model", model, "response_format", "text")
 		if status != 200 || header.Get("Content-Type") != "text/plain; charset=utf-8" ||
 			!strings.HasPrefix(answer, "word0 word1 ") {
 			t.Errorf("%s: text: %d %v %q", model, status, header, answer)

@@ -99,7 +99,8 @@ func vp9Size(b []byte) size {
 	if profile == 3 {
 		r.bits(1)
 	}
-	if r.flag() || r.flag() { // an old frame is shown, or this is none that stands for itself
+	again, between := r.flag(), r.flag() // an old frame is shown; this is none that stands for itself
+	if again || between {
 		return size{}
 	}
 	r.bits(2)
