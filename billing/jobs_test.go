@@ -86,7 +86,7 @@ func TestFailedJobIsGivenBackOnceInWhatPaidIt(t *testing.T) {
 	f := openLedger(t)
 	k, secret := mixed(f)
 	before := purse(k)
-	h, row := sold(t, k, "j", 7*usd)
+	h, _ := sold(t, k, "j", 7*usd)
 	if c, owed := h.Settle(Settlement{Cost: 9 * usd, Now: f.clock.at()}); c != 7*usd || owed != 0 {
 		t.Errorf("a job of 7 is charged %s, and %s is owed", c, owed)
 	}
@@ -95,7 +95,7 @@ func TestFailedJobIsGivenBackOnceInWhatPaidIt(t *testing.T) {
 	if failed2 {
 		t.Error("a job that has failed runs again")
 	}
-	row = given(t, f.Ledger, "j")
+	row := given(t, f.Ledger, "j")
 	if want := (money.Parts{usd, 2 * usd, 4 * usd}); row.Paid != want || row.Back != want || row.Day != f.Today() {
 		t.Errorf("it paid %v on day %d and has back %v, expected %v", row.Paid, row.Day, row.Back, want)
 	}

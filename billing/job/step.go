@@ -144,9 +144,6 @@ func (m *Machine) isReleased(e *entry) bool {
 	return e.released
 }
 
-// errClosing is what a step ends with that the end of the process has cut off.
-var errClosing = errors.New("the process ends")
-
 const (
 	changeEvery = 100 * time.Millisecond // a store is asked again that does not answer
 	changeMost  = 5 * time.Second

@@ -100,7 +100,7 @@ func readSoundEntry(kind string, b []byte) entry {
 	case "aac":
 		e.readESDS(rest)
 	case "alac":
-		if at := boxAt(rest, "alac"); at != nil && len(at) >= 8 {
+		if at := boxAt(rest, "alac"); len(at) >= 8 {
 			e.samples = max(uint64(be.Uint32(at[4:])), 1)
 			if len(at) >= 28 {
 				e.rate = lower(e.rate, uint64(be.Uint32(at[24:])))

@@ -20,19 +20,17 @@ const (
 
 // stream is one stream of packets, of Ogg or of Matroska.
 type stream struct {
-	serial    uint32
-	packets   int
-	head      []byte // of the packet under way
-	size      int    // of it
-	setup     []byte // of Vorbis: its third packet, whole
-	codec     codec
-	granule   uint64 // the last one
-	first     uint64 // the first one
-	granules  bool
-	pictures  bool
-	pieces    uint64 // packets of pictures
-	most      time.Duration
-	continued bool
+	serial   uint32
+	packets  int
+	head     []byte // of the packet under way
+	size     int    // of it
+	setup    []byte // of Vorbis: its third packet, whole
+	codec    codec
+	granule  uint64 // the last one
+	granules bool
+	pictures bool
+	pieces   uint64 // packets of pictures
+	most     time.Duration
 }
 
 // readOgg reads a file of pages.
