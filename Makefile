@@ -42,7 +42,7 @@ clocks:               ## no test may depend on its day: in 40 days, and in 400 a
 # Tests of attacks measure what others notice, so that nothing runs beside them.
 long: build           ## kills, millions, clusters, large counts, the public clients of other languages
 	@failed=; long='-vet=off -parallel 2 -timeout 25m -run ^TestLong'; export FAREBOX_BIN=$(CURDIR)/farebox; \
-	  ./.ci/gotest "the long tests" -p 2 $$long $(LONGEST) $$(go list ./... | grep -v /tests/security) || failed=1; \
+	  ./.ci/gotest "the long tests" -p 2 $$long $(LONGEST) $$(./.ci/packages long | grep -v /tests/security) || failed=1; \
 	  ./.ci/gotest "the long attacks" $$long ./tests/security || failed=1; \
 	  [ -z "$$failed" ]
 

@@ -153,7 +153,7 @@ func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
 func TestLongOrdinaryCustomersAreServedBesideAllAttacks(t *testing.T) {
 	g, o := attacked(t, true)
 	o.Customers, o.Rate, o.Together = 200, 0.5, true
-	o.Duration, o.Quiet, o.Recovery = 45*time.Second, 15*time.Second, 30*time.Second
+	o.Duration, o.Quiet, o.Recovery = 30*time.Second, 12*time.Second, 30*time.Second
 	if text := os.Getenv("FAREBOX_ATTACK_SECONDS"); text != "" {
 		n, _ := strconv.Atoi(text)
 		o.Duration = time.Duration(n) * time.Second
