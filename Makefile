@@ -47,7 +47,7 @@ long: build           ## kills, millions, clusters, large counts, the public cli
 	  [ -z "$$failed" ]
 
 # Most of tests/ is the work of the binary: that has the race detector, the tests of it have not. Clients of
-# others, characters and pictures go through the doors that tests/chat goes through, and Tesseract would take a minute.
+# others, characters and pictures go through the doors that tests/chat goes through.
 # Children of the jail, one goroutine each, are the binary without the detector, under which they begin in half a minute.
 race: build           ## the tests of `make test` under the race detector
 	CGO_ENABLED=1 go build -race -tags nodynamic -o farebox-race .
@@ -55,7 +55,7 @@ race: build           ## the tests of `make test` under the race detector
 	  CGO_ENABLED=1 FAREBOX_JAIL=$(CURDIR)/farebox ./.ci/gotest "the race detector" -race -p $(AT_ONCE) -vet=off -timeout 20m \
 	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostileFilesAreRefusedInTime$$|^TestTruncatedAndMutatedFilesEndWithATypedError$$' $$(./.ci/packages shared) || failed=1; \
 	  FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox ./.ci/gotest "the race detector in the binary" \
-	    -p $(AT_ONCE) -vet=off -timeout 20m -skip '^TestLong|^TestDocumentsAreReadByOtherEngines$$' $(LONGEST_BINARY) $$(go list ./tests/... | grep -vE '/(clients|characters|image)$$') || failed=1; \
+	    -p $(AT_ONCE) -vet=off -timeout 20m -skip '^TestLong' $(LONGEST_BINARY) $$(go list ./tests/... | grep -vE '/(clients|characters|image)$$') || failed=1; \
 	  [ -z "$$failed" ]
 
 fuzz:                 ## every fuzz target for FUZZTIME

@@ -122,7 +122,8 @@ func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	for range rounds {
+	// A busy machine carries out fewer between kills, and makes more rounds instead.
+	for round := 0; round < rounds || round < 4*rounds && len(answered) <= 10*rounds; round++ {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +218,7 @@ func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
 			t.Errorf("%x is charged %d times", id, n)
 		}
 	}
-	if last < int64(3*rounds) {
+	if last < int64(10*rounds) {
 		t.Errorf("only %d requests in %d rounds: the test tests little", last, rounds)
 	}
 	t.Logf("%d rounds: %d requests, %d of them answered again after a kill", rounds, last+1, replayed)
