@@ -39,11 +39,13 @@ require (
 
 require (
 	codeberg.org/readeck/go-readability/v2 v2.1.0
+	filippo.io/edwards25519 v1.2.0
 	github.com/JohannesKaufmann/html-to-markdown/v2 v2.5.2
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/klippa-app/go-pdfium v1.17.0
 	github.com/markusmobius/go-trafilatura v1.12.2
 	github.com/minio/minio-go/v7 v7.4.1
+	github.com/mr-tron/base58 v1.3.0
 	github.com/richardlehane/mscfb v1.0.4
 	github.com/tetratelabs/wazero v1.9.0
 	github.com/xuri/excelize/v2 v2.10.0

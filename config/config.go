@@ -50,6 +50,8 @@ type Config struct {
 	Idempotency Idempotency `yaml:"idempotency"`
 	// Web3Keys are the rules for API keys that a wallet makes for itself.
 	Web3Keys Web3Keys `yaml:"web3_keys"`
+	// X402 is what wallets may do (x402.go); nil: nothing.
+	X402 *X402 `yaml:"x402"`
 	// RPC are the blockchain networks (rpc.go).
 	RPC    RPC    `yaml:"rpc"`
 	Images Images `yaml:"images"`

@@ -1,0 +1,9 @@
+// Package wallet is what farebox knows of wallets without asking anybody: their
+// addresses, how they sign, and what a signature proves. [Address] is one of a chain
+// of either family, EVM or Solana; it is an account's name and a map's key.
+//
+// Signatures have one accepted form each: a low s for secp256k1, keys of full order
+// for Ed25519, so that who signed is never a question of who reads.
+//
+// What may not enter: requests, payments, chains that are asked, money.
+package wallet
