@@ -93,6 +93,7 @@ type entry interface{ defaults() }
 // complete fills what depends on other values.
 func (c *Config) complete() {
 	c.completeRPC()
+	c.completeX402()
 	c.completeSearch()
 	c.Images.complete()
 	c.Characters.complete(c.Source)

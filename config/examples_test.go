@@ -110,6 +110,21 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 		[]any{plain.Web3Keys.Require, 0, plain.Web3Keys.PerIP})
 	f("images", []any{full.Images.Timeout, full.Images.Memory, full.Images.BrandedStyles, full.Images.Compress},
 		[]any{plain.Images.Timeout, plain.Images.Memory, false, true})
+	x, y := *full.X402, X402{}
+	y.defaults()
+	y.SignIn.complete("https://api.example.com", "svc")
+	chain, found := x.Networks[0], plain
+	found.RPC = full.RPC
+	usual := X402Network{Network: "base", RPC: chain.RPC, PayTo: chain.PayTo}
+	usual.defaults()
+	found.completeChain(&usual)
+	f("x402.networks", chain, usual)
+	bringer, other := x.Facilitators[1], X402Facilitator{}
+	other.defaults()
+	f("x402.facilitators", []any{bringer.VerifyTimeout, bringer.SettleTimeout, bringer.MaxInFlight},
+		[]any{other.VerifyTimeout, other.SettleTimeout, other.MaxInFlight})
+	x.Networks, x.Facilitators, x.Allow, x.Deny, x.allow, x.deny = nil, nil, nil, nil, nil, nil
+	f("x402", x, y)
 	f("redis.addresses", len(full.Redis.Addresses), 0)
 	full.Redis.Addresses = nil
 	f("redis", full.Redis, plain.Redis)

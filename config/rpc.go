@@ -60,6 +60,9 @@ type RPCNetwork struct {
 	// node that says otherwise gets no requests. Default: that of most nodes, so
 	// that a node which is alone is taken at its word.
 	ChainID ChainID `yaml:"chain_id"`
+	// Private networks are not sold: they are only asked by the gateway itself, for
+	// what became of payments (x402.go).
+	Private bool `yaml:"private"`
 	// MaxLag is how many blocks a node may be behind the others before it is
 	// passed over; default 5, 0: any number. HeadEvery is how often the nodes are
 	// asked while there is traffic; default 2s, 0: never.
@@ -162,6 +165,11 @@ var knownNetworks = func() map[string]RPCNetwork {
 	}
 	return m
 }()
+
+// Sold says that customers may ask some network.
+func (r *RPC) Sold() bool {
+	return slices.ContainsFunc(r.Networks, func(n RPCNetwork) bool { return !n.Private })
+}
 
 // rpcTotal is how long a request may take in all (addendum 13, Upstream).
 const rpcTotal = 30 * time.Second

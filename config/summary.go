@@ -41,6 +41,9 @@ func Summary(c *Config) string {
 	if n := len(c.RPC.Networks); n > 0 {
 		models += ", " + count(n, "blockchain network")
 	}
+	if c.X402 != nil {
+		models += ", wallets on " + count(len(c.X402.Networks), "network")
+	}
 	for _, kind := range []struct {
 		offered bool
 		name    string

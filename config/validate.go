@@ -39,6 +39,7 @@ func (v *validator) run() {
 	v.upstreams()
 	v.models()
 	v.rpc()
+	v.x402()
 	v.augment()
 	v.media()
 	v.characters()

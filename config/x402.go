@@ -49,6 +49,13 @@ type X402 struct {
 	SignIn       X402SignIn        `yaml:"sign_in"`
 	Networks     []X402Network     `yaml:"networks"`
 	Facilitators []X402Facilitator `yaml:"facilitators"`
+
+	allow, deny map[string]bool // by the wallet's name
+}
+
+// MayUse says that a wallet, named as accounts are, may sign in and pay.
+func (x *X402) MayUse(wallet string) bool {
+	return !x.deny[wallet] && (len(x.allow) == 0 || x.allow[wallet])
 }
 
 // X402SignIn are the rules of the header SIGN-IN-WITH-X (addendum 14.2).

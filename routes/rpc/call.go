@@ -54,7 +54,7 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 	v := call.Own(of).(*view)
 	name := routes.ViewString(call.Rest())
 	network := v.networks.Find(name)
-	if network == nil {
+	if network == nil || network.Config.Private {
 		return &routes.Error{
 			Status: 400, Message: "Unsupported RPC network",
 			Issues: []routes.Issue{{Code: "invalid_enum_value", Path: "network",

@@ -64,7 +64,7 @@ var byCredits = &routes.RateClass{Name: "crypto-rpc", Rate: func(cfg *config.Con
 	if *rate == (config.Rate{}) {
 		rate = nil
 	}
-	return rate, len(cfg.RPC.Networks) > 0
+	return rate, cfg.RPC.Sold()
 }}
 
 // mostBody is the limit of a call or batch.
@@ -110,11 +110,14 @@ func (of *Capability) newView(cfg *config.Config, old *view) (*view, error) {
 		cacheHeader:   routes.BrandHeader(cfg.Brand, "rpc-cache"),
 	}
 	list := []byte{'['}
-	for i, n := range networks.Sorted {
+	for _, n := range networks.Sorted {
+		if n.Config.Private {
+			continue
+		}
+		list = routes.AppendString(routes.Comma(list, len(v.names)), n.Name)
 		v.slots[n.Name] = of.gateway.Slot(byCredits.Name + "-" + n.Name)
 		v.names = append(v.names, n.Name)
 		v.meters[n.Name] = newMeters(of.gateway.Metrics(), n.Name)
-		list = routes.AppendString(routes.Comma(list, i), n.Name)
 	}
 	list = append(list, ']')
 	if cfg.Compat.RPCNetworks == "object" {
