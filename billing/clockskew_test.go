@@ -22,7 +22,7 @@ func skewedNodes(t *testing.T, storeAhead time.Duration, redis config.Redis, ske
 	t.Helper()
 	times := nodeTimes{
 		beat: 100 * time.Millisecond, ttl: 30 * time.Second, poll: 20 * time.Millisecond, keep: 50 * time.Millisecond,
-		idle: 200 * time.Millisecond, ask: 10 * time.Second, recall: 4 * time.Second,
+		idle: 200 * time.Millisecond, ask: 10 * time.Second, recall: 1500 * time.Millisecond,
 	}
 	return nodesOn(t, servers.Database(t), len(skews), func(i int, o *Options) {
 		o.times, o.compares, o.Redis, o.storeAhead = times, true, redis, storeAhead

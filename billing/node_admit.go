@@ -102,11 +102,14 @@ func (n *node) seek(k *Key, want, least Nano, try func(final bool) (done bool)) 
 		}
 		for {
 			from := a.sources(k, want)
-			if from.reach < least || !from.left && !from.others || n.t.mono() >= end {
+			more := from.left && asked < asksAtOnce
+			// The wait is for others; what is leased to nobody is asked for also after it,
+			// however long the store took to answer.
+			if from.reach < least || !more && (!from.left && !from.others || n.t.mono() >= end) {
 				try(true)
 				return true
 			}
-			if from.left && asked < asksAtOnce {
+			if more {
 				break
 			}
 			asked = 0

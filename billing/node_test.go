@@ -312,3 +312,35 @@ func TestWhatIsNotGrantedIsAskedForAtAPace(t *testing.T) {
 		t.Errorf("asked %d times within %s, at most %d are fair", grants.Load(), c.times.recall, most)
 	}
 }
+
+// "I was refused with ten dollars on my account": on a store so busy that each answer
+// takes longer than others are asked for what they have, what is leased to nobody is
+// asked for again all the same.
+func TestSlowAnswersDoNotHideWhatIsLeasedToNobody(t *testing.T) {
+	t.Parallel()
+	var now atomic.Int64
+	now.Store(1)
+	c := newCluster(t, 1, func(c *cluster) {
+		c.times.manual, c.times.mono, c.times.recall = true, now.Load, time.Second
+	})
+	_, secret := c.account(10 * usd)
+	k := c.lookup(0, secret)
+	asked := 0
+	slow := func(call string) (bool, bool) {
+		if call == "Grant" {
+			asked++
+			now.Add(int64(2 * time.Second))
+			c.db.mu.Lock()
+			c.db.stingy = asked < 3 // somebody else took it, and gave it back
+			c.db.mu.Unlock()
+		}
+		return false, false
+	}
+	c.conns[0].cut.Store(&slow)
+	var h Hold
+	if d := admitOn(k, &h, usd, usd); d.Code != Admitted {
+		t.Errorf("denied with %d after %d answers", d.Code, asked)
+	}
+	h.Void(At(time.Now()))
+	c.heal(0)
+}

@@ -85,18 +85,19 @@ type Machine struct {
 	ctx   context.Context
 	stop  context.CancelFunc
 
-	mu      sync.Mutex
-	wheel   wheel
-	entries map[id]*entry
-	places  map[place]*place
-	lanes   map[string]*lane
-	queued  []*lane // with steps that wait for room
-	working int
-	selling map[uint32]int // submissions that are not in the store yet, by account
-	sales   int            // all of them
-	tally   tally
-	timing  map[string]*timing
-	closed  bool
+	mu       sync.Mutex
+	wheel    wheel
+	entries  map[id]*entry
+	dropping map[id]bool // whose media is being written off
+	places   map[place]*place
+	lanes    map[string]*lane
+	queued   []*lane // with steps that wait for room
+	working  int
+	selling  map[uint32]int // submissions that are not in the store yet, by account
+	sales    int            // all of them
+	tally    tally
+	timing   map[string]*timing
+	closed   bool
 
 	counting sync.Mutex // who has the store count
 	intake   intake
@@ -109,7 +110,7 @@ type Machine struct {
 
 // New makes a Machine that does nothing until Begin.
 func New(o Options) *Machine {
-	m := &Machine{o: o, entries: map[id]*entry{}, places: map[place]*place{}, lanes: map[string]*lane{},
+	m := &Machine{o: o, entries: map[id]*entry{}, dropping: map[id]bool{}, places: map[place]*place{}, lanes: map[string]*lane{},
 		selling: map[uint32]int{}, timing: map[string]*timing{}, wake: make(chan struct{}, 1),
 		tally: tally{mine: map[uint32]int64{}, theirs: map[uint32]int64{}, bytes: map[uint32]int64{}}}
 	m.ctx, m.stop = context.WithCancel(context.Background())

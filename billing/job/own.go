@@ -192,19 +192,36 @@ func (m *Machine) expire() {
 	}
 }
 
-// dropMedia writes down that what a job made is deleted.
-func (m *Machine) dropMedia(e *entry, state store.JobState) bool {
-	size := int64(0)
-	_, ok := m.change(e, state, func(r *store.JobRow) {
-		size = max(size, r.MediaBytes)
-		r.MediaType, r.MediaBytes = "", 0
-	}, state)
-	if ok {
-		m.mu.Lock()
-		m.tally.keep(e.account, -size)
-		m.mu.Unlock()
-	}
+// dropMedia writes down that what a job made is deleted, and counts it no longer. false:
+// it could not, or somebody else is about it.
+func (m *Machine) dropMedia(e *entry, state store.JobState) (ok bool) {
+	m.dropOnce(e.id, e.account, func() (size int64, done bool) {
+		_, ok = m.change(e, state, func(r *store.JobRow) {
+			size = max(size, r.MediaBytes)
+			r.MediaType, r.MediaBytes = "", 0
+		}, state)
+		return size, ok
+	})
 	return ok
+}
+
+// dropOnce counts media no longer that drop has written down as deleted. Two at once would
+// both see its bytes, so that the second does nothing.
+func (m *Machine) dropOnce(key id, account uint32, drop func() (size int64, done bool)) {
+	m.mu.Lock()
+	busy := m.dropping[key]
+	m.dropping[key] = true
+	m.mu.Unlock()
+	if busy {
+		return
+	}
+	size, done := drop()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.dropping, key)
+	if done {
+		m.tally.keep(account, -size)
+	}
 }
 
 // purge removes rows that nobody asks after any more.

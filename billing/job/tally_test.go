@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,4 +189,39 @@ func BenchmarkReserve(b *testing.B) {
 		}
 		room.Give()
 	}
+}
+
+// "I let my song go and was told at once that I keep too much": its room is there again
+// when Release returns, and is given back once however often it is let go.
+func TestRoomIsBackWhenAJobIsLetGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all, k, w := newTable(), &shelf{files: map[string][]byte{}}, newWorks("")
+		m := newMachine(&session{table: all}, w, k, 1, false)
+		if err := m.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		queueID, _, _ := order(m, 1)
+		time.Sleep(3 * time.Minute)
+		v, err := m.View(1, "music", "song", queueID)
+		if err != nil || v == nil || !v.Completed() {
+			t.Fatal(v, err)
+		}
+		if c, err := m.counts(1); err != nil || c.Bytes == 0 {
+			t.Fatalf("%+v, %v before it is let go", c, err)
+		}
+		var releases sync.WaitGroup
+		for range 4 {
+			releases.Go(func() { _, _, _ = m.Release(t.Context(), v) })
+		}
+		releases.Wait()
+		if c, err := m.counts(1); err != nil || c.Bytes != 0 || c.AllBytes != 0 {
+			t.Errorf("%+v, %v when it was let go", c, err)
+		}
+		time.Sleep(5 * time.Second)
+		if c, err := m.counts(1); err != nil || c.Bytes != 0 || c.AllBytes != 0 {
+			t.Errorf("%+v, %v later", c, err)
+		}
+		m.Close()
+	})
 }

@@ -107,9 +107,27 @@ func (m *Machine) Release(ctx context.Context, v *View) (ok, found bool, err err
 			m.o.Log.Warn().Err(err).Str("queue_id", v.ID).Msg("jobs: media cannot be deleted")
 			return false, true, nil
 		}
+		m.vacate(v.ID)
 	}
 	found, err = m.Forget(v.ID)
 	return err == nil && found, found, err
+}
+
+// vacate gives an account its room back for what was just deleted, before its next order
+// asks for it. Jobs of other nodes they count themselves; where the store does not answer,
+// the chores that follow do it.
+func (m *Machine) vacate(queueID string) {
+	key, ok := parseID(queueID)
+	r, err := m.o.Store.Job(queueID)
+	if !ok || err != nil || r.Owner != m.o.Node || r.State != store.JobCompleted {
+		return
+	}
+	m.dropOnce(key, r.Account, func() (size int64, done bool) {
+		size, r.Order, r.Detail = r.MediaBytes, nil, nil
+		r.MediaType, r.MediaBytes = "", 0
+		done, err = m.o.Store.UpdateJob(r, store.JobCompleted)
+		return size, done && err == nil
+	})
 }
 
 // Forget lets a job go, and has what it made deleted soon.
