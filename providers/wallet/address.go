@@ -24,9 +24,13 @@ type Address struct {
 	b      [32]byte // an EVM address is the first 20
 }
 
-// ErrAddress says what an address must be.
-var ErrAddress = errors.New("is not a wallet address: expected 0x and 40 hexadecimal digits, in one case or with the " +
-	"EIP-55 checksum, or 32 to 44 characters of base58 that stand for 32 bytes")
+// ErrAddress says what an address must be, ErrEVMAddress what one of EVM.
+var (
+	ErrAddress = errors.New("is not a wallet address: expected 0x and 40 hexadecimal digits, in one case or with the " +
+		"EIP-55 checksum, or 32 to 44 characters of base58 that stand for 32 bytes")
+	ErrEVMAddress = errors.New(
+		"is not a wallet address: expected 0x and 40 hexadecimal digits, in one case or with the EIP-55 checksum")
+)
 
 // EVMAddress is the address of 20 bytes.
 func EVMAddress(b [20]byte) (a Address) {
@@ -38,11 +42,13 @@ func EVMAddress(b [20]byte) (a Address) {
 // SolanaAddress is the address that is a public key.
 func SolanaAddress(key [32]byte) Address { return Address{Solana, key} }
 
-// ParseAddress reads an address of either family. Digits of both cases carry a
-// checksum (EIP-55), which must be right.
+// ParseAddress reads an address of either family.
 func ParseAddress(s string) (Address, error) {
-	if digits, ok := strings.CutPrefix(s, "0x"); ok {
-		return parseEVM(s, digits)
+	if strings.HasPrefix(s, "0x") {
+		if a, err := ParseEVM(s); err == nil {
+			return a, nil
+		}
+		return Address{}, ErrAddress
 	}
 	if len(s) < 32 || len(s) > 44 {
 		return Address{}, ErrAddress
@@ -54,16 +60,19 @@ func ParseAddress(s string) (Address, error) {
 	return Address{Solana, [32]byte(key)}, nil
 }
 
-func parseEVM(s, digits string) (a Address, err error) {
-	if len(digits) != 40 {
-		return a, ErrAddress
+// ParseEVM reads 0x and 40 digits. Digits of both cases carry a checksum (EIP-55),
+// which must be right.
+func ParseEVM(s string) (a Address, err error) {
+	digits, ok := strings.CutPrefix(s, "0x")
+	if !ok || len(digits) != 40 {
+		return Address{}, ErrEVMAddress
 	}
 	if _, err := hex.Decode(a.b[:20], []byte(digits)); err != nil {
-		return Address{}, ErrAddress
+		return Address{}, ErrEVMAddress
 	}
 	a.family = EVM
 	if digits != strings.ToLower(digits) && digits != strings.ToUpper(digits) && s != a.Checksummed() {
-		return Address{}, ErrAddress
+		return Address{}, ErrEVMAddress
 	}
 	return a, nil
 }

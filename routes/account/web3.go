@@ -1,6 +1,7 @@
 package account
 
 import (
+	"encoding/hex"
 	"errors"
 	"net/netip"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"farebox/billing"
 	"farebox/config"
+	"farebox/providers/wallet"
 	"farebox/proxy"
 	"farebox/routes"
 )
@@ -57,7 +59,7 @@ func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	wallet, err := parseAddress(b.address)
+	signer, err := wallet.ParseEVM(b.address)
 	if err != nil {
 		return errWeb3("address", "Invalid wallet address: it "+err.Error()+".")
 	}
@@ -65,15 +67,15 @@ func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
 	if err != nil {
 		return errWeb3("token", err.Error()+"; get a new token with GET "+routes.Prefix+c.Row.Path+".")
 	}
-	signer, err := recoverSigner(b.signature, personalHash(b.token))
+	by, err := recoverSigner(b.signature, b.token)
 	if err != nil {
 		return errWeb3("signature", "Could not verify wallet signature: it "+err.Error()+".")
 	}
-	if signer != wallet {
+	if by != signer {
 		return errWeb3("signature",
 			"Wallet signature does not match: another wallet than address has signed, or another text than the token.")
 	}
-	account, e := walletAccount(c, wallet)
+	account, e := walletAccount(c, signer)
 	if e != nil {
 		return e
 	}
@@ -85,22 +87,32 @@ func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
 			routes.Prefix+c.Row.Path+".")
 	}
 	if account.ID == "" {
-		if account, err = c.Accounts().WalletAccount(wallet.String(), true); err != nil {
+		if account, err = c.Accounts().WalletAccount(signer.String(), true); err != nil {
 			return keyError(c, err)
 		}
 	}
 	return makeKey(c, account.ID, b, web3Description)
 }
 
+// recoverSigner gives the wallet that signed a text (EIP-191): 65 bytes as digits, with
+// or without 0x.
+func recoverSigner(signature, text string) (wallet.Address, error) {
+	raw, err := hex.DecodeString(strings.TrimPrefix(signature, "0x"))
+	if err != nil {
+		return wallet.Address{}, wallet.ErrSignature
+	}
+	return wallet.Recover(raw, wallet.PersonalHash(text))
+}
+
 // walletAccount finds the account of a wallet that may make keys. Its id is
 // empty where any wallet may and this one has none yet.
-func walletAccount(c *routes.Call, wallet address) (billing.Account, *routes.Error) {
+func walletAccount(c *routes.Call, signer wallet.Address) (billing.Account, *routes.Error) {
 	rules := &c.Config().Web3Keys
 	if rules.Require == "allowlist" && !slices.ContainsFunc(rules.Allow,
-		func(a string) bool { return strings.EqualFold(a, wallet.String()) }) {
+		func(a string) bool { return strings.EqualFold(a, signer.String()) }) {
 		return billing.Account{}, errWeb3("address", "This wallet may not create API keys here.")
 	}
-	account, err := c.Accounts().WalletAccount(wallet.String(), false)
+	account, err := c.Accounts().WalletAccount(signer.String(), false)
 	switch {
 	case err == nil:
 		return account, nil

@@ -11,50 +11,23 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"farebox/config"
+	"farebox/providers/wallet"
 	"farebox/proxy"
 )
 
-// Vectors that other implementations made (notes: wallets, EIP-55, EIP-191).
-func TestSignaturesOfOtherImplementations(t *testing.T) {
-	const wallet = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
-	var digest [32]byte
-	if _, err := hex.Decode(
-		digest[:], []byte("7d17ea3302d0b371a9ff1b92e32884cbdf3a38bb2577e2e9c3e33609e84d4bc0")); err != nil {
-		t.Fatal(err)
-	}
-	const signature = "0xcd565a36cd9e8a9ef78eab8286c0785f7376031bff635d353cbf48a7eef6a45c33c6a6d1577279acb7738d00526a5687bb73079946f9a3a6953de10e81fe35921b"
-	for _, s := range []string{signature, signature[2:], signature[:130] + "00",
-		"0x" + strings.ToUpper(signature[2:])} {
-		if a, err := recoverSigner(s, digest); err != nil || a.checksummed() != wallet {
-			t.Errorf("%s was made by %s, %v", s, a.checksummed(), err)
+// The signature may be written with 0x or without, in either case.
+func TestSignaturesAreReadInAnyDigits(t *testing.T) {
+	const signer, text = "0x14791697260E4c9A71f18484C9f997B308e59325", "hello world"
+	const signature = "0xddd0a7290af9526056b4e35a077b9a11b513aa0028ec6c9880948544508f3c63" +
+		"265e99e47ad31bb2cab9646c504576b3abc6939a1710afc08cbf3034d73214b81c"
+	for _, s := range []string{signature, signature[2:], "0x" + strings.ToUpper(signature[2:])} {
+		if a, err := recoverSigner(s, text); err != nil || a.Checksummed() != signer {
+			t.Errorf("%s was made by %s, %v", s, a.Checksummed(), err)
 		}
 	}
-	if sum := personalHash("hello world"); hex.EncodeToString(sum[:]) !=
-		"d9eba16ed0ecae432b71fe008c98cc872bb4cc214d3220a36f365326cf807d68" {
-		t.Errorf("personal_sign of hello world hashes to %x", sum)
-	}
-	for _, s := range []string{
-		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
-		"0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB", "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb",
-		"0x52908400098527886E0F7030069857D2E4169EE7", "0xde709f2102306220921060314715629080e2fb77", wallet,
-	} {
-		a, err := parseAddress(s)
-		if err != nil || a.checksummed() != s || a.String() != strings.ToLower(s) {
-			t.Errorf("%s is read as %s, %v", s, a.checksummed(), err)
-		}
-		swapped := strings.Map(func(r rune) rune {
-			switch {
-			case r >= 'a' && r <= 'f':
-				return r - 32
-			case r >= 'A' && r <= 'F':
-				return r + 32
-			}
-			return r
-		}, s[2:])
-		if mixed := strings.ToLower(swapped) != swapped && strings.ToUpper(swapped) != swapped; mixed {
-			if _, err := parseAddress("0x" + swapped); err == nil {
-				t.Errorf("%s with its case swapped is taken", s)
-			}
+	for _, s := range []string{"", "0x", "0x0x" + signature[2:], signature[:131], signature + "00", "0X" + signature[2:]} {
+		if a, err := recoverSigner(s, text); err == nil {
+			t.Errorf("%s is taken as made by %s", s, a)
 		}
 	}
 }
@@ -171,13 +144,13 @@ func FuzzWeb3(f *testing.F) {
 	} {
 		f.Add(s[0], s[1], s[2])
 	}
-	f.Fuzz(func(t *testing.T, wallet, signature, token string) {
-		if a, err := parseAddress(wallet); err == nil && !strings.EqualFold(a.String(), wallet) {
-			t.Fatalf("%q became %s", wallet, a)
+	f.Fuzz(func(t *testing.T, address, signature, token string) {
+		if a, err := wallet.ParseEVM(address); err == nil && !strings.EqualFold(a.String(), address) {
+			t.Fatalf("%q became %s", address, a)
 		}
-		if a, err := recoverSigner(signature, personalHash(token)); err == nil {
+		if a, err := recoverSigner(signature, token); err == nil {
 			raw, bad := hex.DecodeString(strings.TrimPrefix(signature, "0x"))
-			if bad != nil || len(raw) != 65 || a == (address{}) || raw[32] > 0x7f {
+			if bad != nil || len(raw) != 65 || a == (wallet.Address{}) || raw[32] > 0x7f {
 				t.Fatalf("%q is taken as a signature of %s", signature, a)
 			}
 		}

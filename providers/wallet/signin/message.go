@@ -1,0 +1,274 @@
+package signin
+
+import (
+	"strings"
+	"time"
+
+	"farebox/providers/wallet"
+)
+
+// message is a text of EIP-4361, or its sister of Solana, in its parts.
+type message struct {
+	scheme, domain string
+	family         wallet.Family
+	address        string
+	uri            string
+	version        string
+	chain          string // as it stands there
+	nonce          string
+	issued         time.Time
+	expires        time.Time // zero: none
+	notBefore      time.Time // zero: none
+}
+
+const (
+	asksEVM    = " wants you to sign in with your Ethereum account:"
+	asksSolana = " wants you to sign in with your Solana account:"
+	// Nonces: EIP-4361 asks for 8 letters and digits; none needs more than 128.
+	minNonce = 8
+	maxNonce = 128
+)
+
+// lines are those of a text that were not read yet.
+type lines struct {
+	rest string
+	more bool // there is a further line, if only an empty one
+}
+
+func (l *lines) next() string {
+	line, rest, more := strings.Cut(l.rest, "\n")
+	l.rest, l.more = rest, more
+	return line
+}
+
+// field takes a line with that name.
+func (l *lines) field(name string) (value string, ok bool) {
+	if !l.more || !strings.HasPrefix(l.rest, name) {
+		return "", false
+	}
+	return l.next()[len(name):], true
+}
+
+// parseMessage reads a text by the grammar of EIP-4361. Without a statement there are
+// one to three empty lines before the URI, by who made it.
+func parseMessage(text string) (*message, *Refusal) {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' && c != '\n' || c >= 0x7f {
+			return nil, refuse(ParseError, "The message may have printable ASCII and line feeds only.")
+		}
+	}
+	m := &message{}
+	l := &lines{text, true}
+	if !m.head(l.next()) {
+		return nil, refuse(ParseError, "The first line of the message must be: <domain> wants you to sign in with your "+
+			"Ethereum account: (or Solana account:).")
+	}
+	if m.address = l.next(); !l.more || l.next() != "" || !l.more {
+		return nil, refuse(ParseError, "The message must have the address in its second line and an empty line after it.")
+	}
+	if no := skipStatement(l); no != nil {
+		return nil, no
+	}
+	return m, m.body(l)
+}
+
+// head reads the first line.
+func (m *message) head(line string) bool {
+	var ok bool
+	if m.domain, ok = strings.CutSuffix(line, asksEVM); ok {
+		m.family = wallet.EVM
+	} else if m.domain, ok = strings.CutSuffix(line, asksSolana); ok {
+		m.family = wallet.Solana
+	}
+	if scheme, domain, found := strings.Cut(m.domain, "://"); found {
+		if !isScheme(scheme) {
+			return false
+		}
+		m.scheme, m.domain = scheme, domain
+	}
+	return ok && m.domain != ""
+}
+
+// skipStatement stops where the URI must begin. A statement is a line between empty
+// ones.
+func skipStatement(l *lines) *Refusal {
+	before := *l
+	line := l.next()
+	if line != "" {
+		if !l.more || !strings.HasPrefix(l.rest, "\n") {
+			*l = before
+			return nil
+		}
+		l.next()
+		if !isStatement(line) {
+			return refuse(InvalidMessage, "The statement of the message has characters that EIP-4361 does not allow.")
+		}
+		return nil
+	}
+	if strings.HasPrefix(l.rest, "\n") {
+		l.next()
+	}
+	return nil
+}
+
+// body reads the fields.
+func (m *message) body(l *lines) *Refusal {
+	var ok bool
+	if m.uri, ok = l.field("URI: "); !ok {
+		return missing("URI")
+	}
+	if m.version, ok = l.field("Version: "); !ok {
+		return missing("Version")
+	}
+	if m.chain, ok = l.field("Chain ID: "); !ok {
+		return missing("Chain ID")
+	}
+	if m.nonce, ok = l.field("Nonce: "); !ok || m.nonce == "" {
+		return refuse(MissingNonce, "The message has no Nonce.")
+	}
+	issued, ok := l.field("Issued At: ")
+	if !ok {
+		return missing("Issued At")
+	}
+	expires, expiring := l.field("Expiration Time: ")
+	notBefore, waiting := l.field("Not Before: ")
+	request, _ := l.field("Request ID: ")
+	good := isURI(m.uri) && isPath(request)
+	if l.more && (l.rest == "Resources:" || strings.HasPrefix(l.rest, "Resources:\n")) {
+		l.next()
+		for l.more && good {
+			resource, ok := l.field("- ")
+			good = ok && isURI(resource)
+		}
+	}
+	switch {
+	case !good:
+		return refuse(InvalidMessage, "The URI, the Request ID or a resource of the message is not one by RFC 3986.")
+	case l.more:
+		return refuse(ParseError, "The message has lines that are unknown or in another order than that of EIP-4361.")
+	case !isNonce(m.nonce):
+		return refuse(InvalidMessage, "The Nonce of the message must have 8 to 128 letters and digits.")
+	}
+	if !readTime(&m.issued, issued) || expiring && !readTime(&m.expires, expires) ||
+		waiting && !readTime(&m.notBefore, notBefore) {
+		return refuse(InvalidMessage, "A time of the message is none by RFC 3339, such as 2026-01-02T03:04:05Z.")
+	}
+	return nil
+}
+
+func missing(line string) *Refusal {
+	return refuse(ParseError, "The message has no line \""+line+": …\" where EIP-4361 has it.")
+}
+
+// IsStatement says whether a text can be the statement of a message: one line of
+// letters, digits, spaces, and the other reserved and unreserved characters of RFC 3986.
+func IsStatement(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return s != "" && isStatement(s)
+}
+
+// isStatement is IsStatement for callers that looked for control characters.
+func isStatement(s string) bool {
+	for i := range len(s) {
+		if strings.IndexByte("\"%<>\\^`{|}", s[i]) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func isNonce(s string) bool {
+	for i := range len(s) {
+		if !alphanumeric(s[i]) {
+			return false
+		}
+	}
+	return len(s) >= minNonce && len(s) <= maxNonce
+}
+
+// readTime reads a time of RFC 3339, to the letter: the decoder of JSON is the strict
+// one.
+func readTime(t *time.Time, s string) bool {
+	return t.UnmarshalText([]byte(s)) == nil && t.Year() > 1
+}
+
+// rebuild makes the text that a wallet signed for the fields of a header, as the
+// packages siwe and @x402/extensions make it. whole is for Solana: the chain's whole
+// name instead of what follows its colon.
+func (c *claim) rebuild(whole bool) (string, *Refusal) {
+	for _, f := range append(c.texts(), c.resources...) {
+		for i := range len(f) {
+			if f[i] < ' ' || f[i] >= 0x7f {
+				return "", refuse(InvalidMessage, "The fields of the sign-in header may have printable ASCII only.")
+			}
+		}
+	}
+	_, chain, _ := strings.Cut(c.chain, ":")
+	if whole {
+		chain = c.chain
+	}
+	evm := family(c.chain) == wallet.EVM
+	var b strings.Builder
+	line := func(parts ...string) {
+		for _, p := range parts {
+			b.WriteString(p)
+		}
+		b.WriteByte('\n')
+	}
+	f := &c.fields
+	if evm {
+		line(f[fieldDomain].text, asksEVM)
+	} else {
+		line(f[fieldDomain].text, asksSolana)
+	}
+	line(c.shown())
+	line()
+	if s := f[fieldStatement]; evm && s.given || s.text != "" {
+		line(s.text)
+		line()
+	} else if evm {
+		line()
+	}
+	line("URI: ", f[fieldURI].text)
+	line("Version: ", f[fieldVersion].text)
+	line("Chain ID: ", chain)
+	line("Nonce: ", f[fieldNonce].text)
+	b.WriteString("Issued At: " + f[fieldIssued].text)
+	if s := f[fieldExpires]; s.text != "" {
+		b.WriteString("\nExpiration Time: " + s.text)
+	}
+	if s := f[fieldNotBefore]; s.text != "" {
+		b.WriteString("\nNot Before: " + s.text)
+	}
+	if s := f[fieldRequest]; evm && s.given || s.text != "" {
+		b.WriteString("\nRequest ID: " + s.text)
+	}
+	if len(c.resources) > 0 || evm && c.listed {
+		b.WriteString("\nResources:")
+	}
+	for _, r := range c.resources {
+		b.WriteString("\n- " + r)
+	}
+	return b.String(), nil
+}
+
+func (c *claim) texts() []string {
+	list := make([]string, 0, fieldCount+len(c.resources)+1)
+	for i := range c.fields {
+		list = append(list, c.fields[i].text)
+	}
+	return append(list, c.address)
+}
+
+// shown is the address as it stands in a rebuilt text: siwe writes those of EVM with
+// their checksum.
+func (c *claim) shown() string {
+	if a, err := wallet.ParseEVM(c.address); err == nil {
+		return a.Checksummed()
+	}
+	return c.address
+}
