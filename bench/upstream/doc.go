@@ -12,7 +12,8 @@
 // can be compared with it to the token.
 //
 // A Node is a simulated blockchain node with faults of its own (NodeFaults);
-// the Server has well-behaved ones below /rpc/.
+// the Server has well-behaved ones below /rpc/. Chains on which payments move, and the
+// facilitator that moves them, are in the package chain.
 //
 // Main types: Server, Options, Scenario, Stats, Node. It writes HTTP itself on
 // net.Conn because the faults live in the framing. Nothing of the gateway may

@@ -17,6 +17,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"golang.org/x/crypto/sha3"
+
+	"farebox/bench/upstream/chain"
 )
 
 // Node is a simulated blockchain node that speaks JSON-RPC over HTTP, for tests
@@ -46,6 +48,14 @@ type NodeOptions struct {
 	Chain  int64 // its id; default 1337
 	Seed   uint64
 	Name   string // what web3_clientVersion says; default simulated-node
+	// Ledger is what the chain holds; nil: params are given back.
+	Ledger Ledger
+}
+
+// Ledger answers the methods that it knows, as a node sees it. Both chains of the
+// package chain are.
+type Ledger interface {
+	Call(method string, params json.RawMessage, v chain.View) (r chain.Reply, known bool)
 }
 
 // NodeFaults are what goes wrong. A fault with a Share hits that part of the
@@ -74,6 +84,7 @@ type NodeFaults struct {
 	Busy     int  // so many calls of each batch are refused as over the limit
 
 	Lag      int64         // blocks behind
+	Lie      chain.Lie     // what it says of the Ledger
 	Without  []string      // methods that are not there
 	LargeCut bool          // a large result breaks off before its end
 	Large    int64         // bytes of the result of eth_getLogs and trace methods
@@ -367,6 +378,11 @@ func (n *Node) result(c *nodeCall, f *NodeFaults) (result []byte, code int, text
 	}
 	if code, text := echoed(c); code != 0 {
 		return nil, code, text
+	}
+	if n.o.Ledger != nil {
+		if r, known := n.o.Ledger.Call(c.Method, c.Params, chain.View{Lag: f.Lag, Lie: f.Lie}); known {
+			return r.Result, r.Code, r.Text
+		}
 	}
 	head := n.head - f.Lag
 	switch c.Method {

@@ -131,6 +131,10 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		return c.search(x, service, &how, query)
 	case strings.HasPrefix(path, "/site/"), path == "/robots.txt":
 		return c.site(x, path)
+	case strings.HasPrefix(path, "/x402/"):
+		x.endpoint = "x402"
+		status, body := c.srv.facilitator().Answer(string(c.req.method), strings.TrimPrefix(path, "/x402/"), c.req.body, "")
+		return c.reply(sc, status, contentJSON, body)
 	case string(c.req.method) != "POST":
 		return c.refuse(x, anthropic, 404, unknownURL(string(c.req.method), path))
 	case strings.HasPrefix(path, "/rpc/"):

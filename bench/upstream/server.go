@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,6 +59,7 @@ type Server struct {
 	voices    map[string]int // cloned ones, with the bytes of their samples
 	account   string         // the file of AccountFile; empty: none was asked for
 	orders    map[string]*order
+	payments  payments
 	running   sync.WaitGroup
 }
 
@@ -185,7 +185,7 @@ func (s *Server) Close() {
 }
 
 // node is the simulated blockchain node at a path below /rpc/: one whose name
-// begins with solana is one of those.
+// begins with solana is one of those, and two are the chains on which payments move (payments.go).
 func (s *Server) node(name string) *Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +193,7 @@ func (s *Server) node(name string) *Node {
 		if s.nodes == nil || len(s.nodes) > 100 {
 			s.nodes = map[string]*Node{}
 		}
-		s.nodes[name] = NewNode(NodeOptions{Solana: strings.HasPrefix(name, "solana")})
+		s.nodes[name] = NewNode(s.nodeOptions(name))
 	}
 	return s.nodes[name]
 }

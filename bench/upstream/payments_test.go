@@ -1,0 +1,58 @@
+package upstream
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/bench/upstream/chain"
+)
+
+// The Server has both chains and the facilitator below its root, as the demonstration
+// uses them.
+func TestTheServerHasChainsAndAFacilitator(t *testing.T) {
+	_, root := start(t, Options{})
+	res, err := http.Get(root + PathFacilitator + "/supported")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
+	if err != nil || gjson.GetBytes(b, "kinds.#").Int() != 2 || !gjson.GetBytes(b, "simulated").Bool() {
+		t.Errorf("supported: %s, %v", b, err)
+	}
+	for path, want := range map[string]string{PathPayEVM: `"0x2105"`, PathPaySolana: `"` + chain.SolanaGenesis + `"`} {
+		method := "eth_chainId"
+		if path == PathPaySolana {
+			method = "getGenesisHash"
+		}
+		if got := post(t, root+path, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":[]}`); gjson.GetBytes(got.body,
+			"result").Raw != want || gjson.GetBytes(got.body, "id").Int() != 7 {
+			t.Errorf("%s: %s", path, got.body)
+		}
+	}
+	got := post(t, root+PathFacilitator+"/settle", `{}`)
+	if got.status != 400 || !strings.Contains(string(got.body), "x402Version") {
+		t.Errorf("settle of nothing: %d %s", got.status, got.body)
+	}
+}
+
+// A Node with a ledger has its own faults still, and lies where it is told to.
+func TestANodeTellsOfItsLedger(t *testing.T) {
+	n := NewNode(NodeOptions{Ledger: chain.NewEVM(chain.EVMOptions{ID: 5})})
+	ask := func(method string) string {
+		f := n.draw()
+		answer := n.Answer([]byte(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":["x"]}`), &f)
+		return gjson.GetBytes(answer, "result").String()
+	}
+	if ask("eth_chainId") != "0x5" || ask("something_else") != `["x"]` {
+		t.Error("an honest node does not answer from its ledger")
+	}
+	n.Fault(NodeFaults{Lie: chain.Stranger})
+	if ask("eth_chainId") != "0x6" {
+		t.Error("the node does not lie")
+	}
+}
