@@ -1,0 +1,15 @@
+// Package x402 is the wire of payments by wallets (addendum 14.3): what farebox asks
+// for, how a signed payment is read, and what of it is proven without asking anybody.
+//
+// [Terms] are what is taken: networks, tokens, receivers and amounts, all from the
+// config. They write the entries of a 402 answer ([Requirement], [Challenge]), and
+// Read a payment's header in every shape that clients are known to send. Of a payment
+// only what its wallet signed counts; the rest is our own words again. An [Order] is
+// such a payment as it is sent to facilitators and looked for on chains.
+//
+// Below it: evm and svm, the payments of both families; facilitator, who brings them
+// onto a chain; chain, what nodes say became of them; desk, which joins these for
+// payment.Desk.
+//
+// What may not enter: accounts, credit, requests.
+package x402

@@ -1,0 +1,74 @@
+package evm
+
+import (
+	"farebox/providers/wallet"
+)
+
+// What tokens and contract wallets are called with: the first four bytes.
+var (
+	authorizationState = [4]byte{0xe9, 0x4a, 0x01, 0x02}
+	balanceOf          = [4]byte{0x70, 0xa0, 0x82, 0x31}
+	domainSeparator    = [4]byte{0x36, 0x44, 0xe5, 0x15}
+	isValidSignature   = [4]byte{0x16, 0x26, 0xba, 0x7e}
+)
+
+// What tokens log, by its first topic.
+var (
+	AuthorizationUsed     = wallet.Keccak([]byte("AuthorizationUsed(address,bytes32)"))
+	AuthorizationCanceled = wallet.Keccak([]byte("AuthorizationCanceled(address,bytes32)"))
+	Transfer              = wallet.Keccak([]byte("Transfer(address,address,uint256)"))
+)
+
+// SignatureGood is what a contract wallet gives for a signature of its own (EIP-1271).
+var SignatureGood = func() (w Word) {
+	copy(w[:], isValidSignature[:])
+	return w
+}()
+
+// mark ends a signature that is wrapped with the making of its contract.
+var mark = [2]byte{0x64, 0x92}
+
+// IsWrapped says that a signature is of a wallet that is still to be made (ERC-6492).
+func IsWrapped(signature []byte) bool {
+	if len(signature) < 32 {
+		return false
+	}
+	for i, c := range signature[len(signature)-32:] {
+		if c != mark[i%2] {
+			return false
+		}
+	}
+	return true
+}
+
+// StateCall asks a token whether a nonce of an owner is used up.
+func StateCall(from wallet.Address, nonce Word) []byte {
+	return call(authorizationState, addressWord(from), nonce)
+}
+
+// BalanceCall asks a token what an owner has.
+func BalanceCall(owner wallet.Address) []byte { return call(balanceOf, addressWord(owner)) }
+
+// SeparatorCall asks a token for its domain.
+func SeparatorCall() []byte { return call(domainSeparator) }
+
+// SignedCall asks a contract wallet whether it signed a hash.
+func SignedCall(hash Word, signature []byte) []byte {
+	data := call(isValidSignature, hash, NumberOf(64).Word(), NumberOf(int64(len(signature))).Word())
+	data = append(data, signature...)
+	if rest := len(signature) % 32; rest != 0 {
+		data = append(data, make([]byte, 32-rest)...)
+	}
+	return data
+}
+
+// Topic is an address as logs have it.
+func Topic(a wallet.Address) Word { return addressWord(a) }
+
+func call(selector [4]byte, words ...Word) []byte {
+	data := append([]byte(nil), selector[:]...)
+	for _, w := range words {
+		data = append(data, w[:]...)
+	}
+	return data
+}

@@ -1,0 +1,116 @@
+package x402
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+
+	"farebox/proxy/scan"
+)
+
+const (
+	// MaxHeader bounds the header of a payment.
+	MaxHeader = 16 << 10
+	// maxDepth is how deep a payment nests, the members included that are not read.
+	maxDepth = 32
+)
+
+// Members of payments, by their place in the shapes below.
+const (
+	topVersion = iota
+	topScheme
+	topNetwork
+	topPayload
+	topAccepted
+)
+
+const (
+	acceptedScheme = iota
+	acceptedNetwork
+	acceptedAsset
+)
+
+const (
+	payloadSignature = iota
+	payloadAuthorization
+	payloadTransaction
+)
+
+const (
+	authFrom = iota
+	authTo
+	authValue
+	authAfter
+	authBefore
+	authNonce
+)
+
+var (
+	authorizationShape = scan.NewShape(scan.Members(nil, "from", "to", "value", "validAfter", "validBefore", "nonce")...)
+	payloadShape       = scan.NewShape(scan.Members(map[string]*scan.Shape{"authorization": authorizationShape},
+		"signature", "authorization", "transaction")...)
+	acceptedShape = scan.NewShape(scan.Members(nil, "scheme", "network", "asset")...)
+	topShape      = scan.NewShape(scan.Members(map[string]*scan.Shape{"payload": payloadShape,
+		"accepted": acceptedShape}, "x402Version", "scheme", "network", "payload", "accepted")...)
+)
+
+// sheet is a payment's JSON, in which every member that is read stands once.
+type sheet struct {
+	text []byte
+	doc  scan.Document
+}
+
+// open reads the JSON out of a header.
+func open(header string) (*sheet, *Refusal) {
+	if len(header) > MaxHeader {
+		return nil, &Refusal{Code: CodeFormat, Text: "the payment header is too long; expected at most 16384 characters"}
+	}
+	text, ok := decode(strings.Trim(header, " \t"))
+	if !ok {
+		return nil, &Refusal{Code: CodeFormat, Text: "the payment header is not base64; expected the base64 of a JSON object"}
+	}
+	s := &sheet{text: text}
+	if err := s.doc.SkimStrict(text, topShape); err != nil {
+		return nil, &Refusal{Code: CodeFormat,
+			Text: strings.Replace(err.Error(), "the request body", "the JSON in the payment header", 1)}
+	}
+	if _, why := scan.Value(text, scan.Space(text, 0), 0, maxDepth); why != 0 {
+		return nil, &Refusal{Code: CodeFormat, Text: "the JSON in the payment header " + why.String()}
+	}
+	return s, nil
+}
+
+// decode reads base64 of either alphabet, filled up or not.
+func decode(s string) ([]byte, bool) {
+	if strings.ContainsAny(s, "\r\n") {
+		return nil, false // which the decoder would pass over
+	}
+	bare := strings.TrimRight(s, "=")
+	if fill := len(s) - len(bare); fill > 2 || fill > 0 && len(s)%4 != 0 {
+		return nil, false
+	}
+	text, err := base64.RawStdEncoding.Strict().DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(bare))
+	return text, err == nil
+}
+
+// member is the index of a member, -1 where there is none of that kind.
+func (s *sheet) member(parent int32, id int, kind scan.Kind) int32 {
+	i := s.doc.Member(parent, id)
+	if i < 0 || s.doc.Fields[i].Kind != kind {
+		return -1
+	}
+	return i
+}
+
+// has says that a member is there, of whatever kind.
+func (s *sheet) has(parent int32, id int) bool { return s.doc.Member(parent, id) >= 0 }
+
+// text of a member that is a string.
+func (s *sheet) string(parent int32, id int) (text string, ok bool) {
+	i := s.member(parent, id, scan.String)
+	if i < 0 {
+		return "", false
+	}
+	err := json.Unmarshal(s.doc.Fields[i].Raw(s.text), &text)
+	return text, err == nil
+}

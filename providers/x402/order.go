@@ -1,0 +1,141 @@
+package x402
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"farebox/providers/wallet"
+	"farebox/providers/x402/evm"
+	"farebox/providers/x402/svm"
+)
+
+// Order is a signed payment with all that it takes to send and to find it, also after
+// the config has changed. It is what payment.Payment.Order holds.
+type Order struct {
+	Network     string       `json:"network"`
+	Asset       string       `json:"asset"`
+	PayTo       string       `json:"pay_to"`
+	Payer       string       `json:"payer"`
+	Units       int64        `json:"units"`
+	Requirement Requirement  `json:"requirement"`
+	EVM         *EVMOrder    `json:"evm,omitempty"`
+	Solana      *SolanaOrder `json:"solana,omitempty"`
+	// Since is where the chain stood before anybody was sent the payment: a block, or
+	// a slot and the height of its block. 0: it was not asked yet.
+	Since  int64 `json:"since,omitempty"`
+	Height int64 `json:"height,omitempty"`
+}
+
+// EVMOrder is an authorization and who signed it.
+type EVMOrder struct {
+	From        string `json:"from"`
+	To          string `json:"to"`
+	Value       string `json:"value"`
+	ValidAfter  string `json:"validAfter"`
+	ValidBefore string `json:"validBefore"`
+	Nonce       string `json:"nonce"`
+	Signature   string `json:"signature"`
+	Digest      string `json:"digest"`
+	// Contract says that only the payer's contract knows whether it signed.
+	Contract bool `json:"contract,omitempty"`
+}
+
+// SolanaOrder is a transaction that lacks the signature of its fee payer.
+type SolanaOrder struct {
+	Transaction string `json:"transaction"`
+	Source      string `json:"source"`
+	FeePayer    string `json:"fee_payer"`
+}
+
+func newEVMOrder(a *evm.Authorization, digest evm.Word, signature []byte, contract bool) *EVMOrder {
+	return &EVMOrder{From: a.From.Checksummed(), To: a.To.Checksummed(), Value: a.Value.String(),
+		ValidAfter: a.ValidAfter.String(), ValidBefore: a.ValidBefore.String(), Nonce: evm.Hex(a.Nonce[:]),
+		Signature: evm.Hex(signature), Digest: evm.Hex(digest[:]), Contract: contract}
+}
+
+// encode is the order as it is stored.
+func (o *Order) encode() ([]byte, error) { return json.Marshal(o) }
+
+// At is the order with where the chain stood.
+func (o *Order) At(since, height int64) ([]byte, error) {
+	at := *o
+	at.Since, at.Height = since, height
+	return at.encode()
+}
+
+// ParseOrder reads what a payment's Order holds.
+func ParseOrder(text []byte) (*Order, error) {
+	o := new(Order)
+	if err := json.Unmarshal(text, o); err != nil {
+		return nil, fmt.Errorf("cannot read the order of a payment: %w", err)
+	}
+	if (o.EVM == nil) == (o.Solana == nil) || o.Network == "" || o.Units <= 0 {
+		return nil, errors.New("cannot read the order of a payment: it is none of this version's")
+	}
+	return o, nil
+}
+
+// Authorization is what the payer of an EVM order signed.
+func (o *Order) Authorization() (a evm.Authorization, digest evm.Word, signature []byte, err error) {
+	var ok [3]bool
+	e := o.EVM
+	var failed [5]error
+	a.From, failed[0] = wallet.ParseAddress(e.From)
+	a.To, failed[1] = wallet.ParseAddress(e.To)
+	a.Value, failed[2] = evm.ParseNumber(e.Value)
+	a.ValidAfter, failed[3] = evm.ParseNumber(e.ValidAfter)
+	a.ValidBefore, failed[4] = evm.ParseNumber(e.ValidBefore)
+	a.Nonce, ok[0] = evm.ParseWord(e.Nonce)
+	digest, ok[1] = evm.ParseWord(e.Digest)
+	signature, ok[2] = evm.ParseHex(e.Signature, maxSignature)
+	if err = errors.Join(failed[:]...); err != nil || ok != [3]bool{true, true, true} {
+		return a, digest, nil, errors.New("cannot read the order of a payment: its authorization is damaged")
+	}
+	return a, digest, signature, nil
+}
+
+// Transaction is what the payer of a Solana order signed.
+func (o *Order) Transaction() (*svm.Transaction, error) {
+	wire, err := base64.StdEncoding.DecodeString(o.Solana.Transaction)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the order of a payment: %w", err)
+	}
+	return svm.Parse(wire)
+}
+
+// Body is what a facilitator is sent to verify and to settle, in the form of version 2
+// and in our own words, whatever the client's were.
+func (o *Order) Body() ([]byte, error) {
+	type authorization struct {
+		From        string `json:"from"`
+		To          string `json:"to"`
+		Value       string `json:"value"`
+		ValidAfter  string `json:"validAfter"`
+		ValidBefore string `json:"validBefore"`
+		Nonce       string `json:"nonce"`
+	}
+	type payload struct {
+		Signature     string         `json:"signature,omitempty"`
+		Authorization *authorization `json:"authorization,omitempty"`
+		Transaction   string         `json:"transaction,omitempty"`
+	}
+	type paymentPayload struct {
+		X402Version int         `json:"x402Version"`
+		Accepted    Requirement `json:"accepted"`
+		Payload     payload     `json:"payload"`
+	}
+	var p payload
+	if e := o.EVM; e != nil {
+		p.Signature = e.Signature
+		p.Authorization = &authorization{e.From, e.To, e.Value, e.ValidAfter, e.ValidBefore, e.Nonce}
+	} else {
+		p.Transaction = o.Solana.Transaction
+	}
+	return json.Marshal(struct {
+		X402Version         int            `json:"x402Version"`
+		PaymentPayload      paymentPayload `json:"paymentPayload"`
+		PaymentRequirements Requirement    `json:"paymentRequirements"`
+	}{Version, paymentPayload{Version, o.Requirement, p}, o.Requirement})
+}

@@ -1,0 +1,9 @@
+// Package svm is the payment of Solana: a transaction that the payer signed and whose
+// fee somebody else pays, which moves exactly that much of a token and does nothing
+// else that costs anybody anything.
+//
+// [Parse] reads the wire form to its last byte and refuses every second spelling;
+// [Transaction.Payment] holds it against the rules and says what it pays.
+//
+// What may not enter: requests, prices, nodes that are asked.
+package svm

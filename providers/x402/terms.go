@@ -1,0 +1,167 @@
+package x402
+
+import (
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"farebox/billing/money"
+	"farebox/config"
+	"farebox/providers/wallet"
+	"farebox/providers/x402/evm"
+)
+
+const (
+	// Version is that of the protocol that is spoken.
+	Version = 2
+	// scheme is the only one: exactly what was signed is paid.
+	scheme = "exact"
+	// maxTimeoutSeconds is how long clients are told that a payment should hold.
+	maxTimeoutSeconds = 300
+	// NanoPerUnit is what a unit of a token with 6 decimals is worth.
+	NanoPerUnit money.Nano = 1000
+)
+
+// bareNames are networks as version 1 of the protocol calls them.
+var bareNames = map[string]string{
+	"base": "eip155:8453", "base-sepolia": "eip155:84532",
+	"solana": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana-devnet": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
+	"solana-testnet": "solana:4uhcVJyU9pJkvQyS88uRDiswHXSCkY3z",
+}
+
+// FeePayers are the accounts with which facilitators pay for transactions on Solana.
+type FeePayers interface {
+	// Offer is the account to ask for on a network; empty: there is none.
+	Offer(network string) string
+	// Takes says that a facilitator still pays with an account.
+	Takes(network, account string) bool
+}
+
+// Network is where payments are taken.
+type Network struct {
+	Name          string // CAIP-2
+	bare          string // on Solana: its entry stands under this name as well
+	Asset, PayTo  wallet.Address
+	token         Extra
+	separator     evm.Word // of the token's domain
+	Contracts     bool     // wallets that are contracts may pay
+	leastU, mostU int64    // units
+}
+
+// EVM says that the network is one of EVM.
+func (n *Network) EVM() bool { return n.Asset.Family() == wallet.EVM }
+
+// Separator is the domain that authorizations of the token are signed under.
+func (n *Network) Separator() evm.Word { return n.separator }
+
+// Terms are what payments are taken. Immutable.
+type Terms struct {
+	Networks []*Network // EVM first, as they are offered
+	byName   map[string]*Network
+	fees     FeePayers
+}
+
+// NewTerms are those of a checked config.
+func NewTerms(c *config.X402, fees FeePayers) (*Terms, error) {
+	t := &Terms{byName: map[string]*Network{}, fees: fees}
+	var solana []*Network
+	for i := range c.Networks {
+		n, err := newNetwork(c, &c.Networks[i])
+		if err != nil {
+			return nil, fmt.Errorf("cannot take payments on %s: %w", c.Networks[i].Network, err)
+		}
+		t.byName[n.Name] = n
+		if n.EVM() {
+			t.Networks = append(t.Networks, n)
+		} else {
+			solana = append(solana, n)
+		}
+	}
+	t.Networks = append(t.Networks, solana...)
+	for bare, name := range bareNames {
+		if n := t.byName[name]; n != nil {
+			t.byName[bare] = n
+			if !n.EVM() {
+				n.bare = bare
+			}
+		}
+	}
+	return t, nil
+}
+
+func newNetwork(x *config.X402, c *config.X402Network) (*Network, error) {
+	n := &Network{Name: c.Network, token: Extra{Name: c.Name, Version: c.Version},
+		Contracts: c.ContractWallets == nil || *c.ContractWallets,
+		leastU:    int64((x.MinTopUp + NanoPerUnit - 1) / NanoPerUnit), mostU: int64(x.MaxTopUp / NanoPerUnit)}
+	var err error
+	if n.Asset, err = wallet.ParseAddress(c.Asset); err != nil {
+		return nil, fmt.Errorf("asset %w", err)
+	}
+	if n.PayTo, err = wallet.ParseAddress(c.PayTo); err != nil {
+		return nil, fmt.Errorf("pay_to %w", err)
+	}
+	family := wallet.Solana
+	if reference, ok := strings.CutPrefix(n.Name, "eip155:"); ok {
+		family = wallet.EVM
+		chain, ok := new(big.Int).SetString(reference, 10)
+		if !ok || chain.Sign() <= 0 || chain.BitLen() > 256 {
+			return nil, fmt.Errorf("it is no network; expected eip155: and the number of a chain")
+		}
+		domain := evm.Domain{Name: c.Name, Version: c.Version, ChainID: chain, Asset: n.Asset}
+		n.separator = domain.Separator()
+	}
+	if n.Asset.Family() != family || n.PayTo.Family() != family {
+		return nil, fmt.Errorf("asset and pay_to are of another kind of chain; expected addresses of this one")
+	}
+	return n, nil
+}
+
+// Network is one by its CAIP-2 name or its name of version 1; nil: it is not taken.
+func (t *Terms) Network(name string) *Network { return t.byName[name] }
+
+// Requirement is what a payment must be: an entry of accepts.
+type Requirement struct {
+	Scheme            string `json:"scheme"`
+	Network           string `json:"network"`
+	Amount            string `json:"amount"`
+	Asset             string `json:"asset"`
+	PayTo             string `json:"payTo"`
+	MaxTimeoutSeconds int    `json:"maxTimeoutSeconds"`
+	Extra             Extra  `json:"extra"`
+}
+
+// Extra is what signing it takes beside: of EVM the token's domain, of Solana who
+// pays the fee.
+type Extra struct {
+	Name     string `json:"name,omitempty"`
+	Version  string `json:"version,omitempty"`
+	FeePayer string `json:"feePayer,omitempty"`
+}
+
+// Accepts are the entries of a 402 answer: EVM, then Solana under its bare name, then
+// under its CAIP-2 name. A network of Solana stands there once a facilitator said who
+// pays its fees.
+func (t *Terms) Accepts(amount money.Nano) []Requirement {
+	list := []Requirement{}
+	for _, n := range t.Networks {
+		r := n.requirement(int64((amount + NanoPerUnit - 1) / NanoPerUnit))
+		if !n.EVM() {
+			if r.Extra.FeePayer = t.fees.Offer(n.Name); r.Extra.FeePayer == "" {
+				continue
+			}
+			if n.bare != "" {
+				bare := r
+				bare.Network = n.bare
+				list = append(list, bare)
+			}
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+func (n *Network) requirement(units int64) Requirement {
+	return Requirement{Scheme: scheme, Network: n.Name, Amount: strconv.FormatInt(units, 10),
+		Asset: n.Asset.Checksummed(), PayTo: n.PayTo.Checksummed(), MaxTimeoutSeconds: maxTimeoutSeconds, Extra: n.token}
+}
