@@ -49,7 +49,7 @@ func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reas
 	if _, shared := l.store.(store.Shared); shared {
 		applied, err = l.debitShared(a, d)
 	} else {
-		applied, err = l.debitHere(a, d)
+		applied, err = l.debitHere(a, d, l.store.Debit)
 	}
 	var short *store.ShortError
 	if errors.As(err, &short) {
@@ -68,8 +68,10 @@ func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reas
 	return l.describe(row), applied, nil
 }
 
-// debitHere takes it out of memory first, so that no request spends it meanwhile.
-func (l *Ledger) debitHere(a *AccountState, d *store.Debit) (applied bool, err error) {
+// debitHere takes it out of memory first, so that no request spends it meanwhile. book
+// books it in the store.
+func (l *Ledger) debitHere(a *AccountState, d *store.Debit, book func(*store.Debit) (bool, error)) (applied bool,
+	err error) {
 	place := money.PlaceOf(d.Currency)
 	a.mu.Lock()
 	a.roll(l.Today())
@@ -86,7 +88,7 @@ func (l *Ledger) debitHere(a *AccountState, d *store.Debit) (applied bool, err e
 	}
 	a.avail[place] -= take
 	a.mu.Unlock()
-	applied, err = l.store.Debit(d)
+	applied, err = book(d)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if applied {

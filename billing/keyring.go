@@ -142,7 +142,7 @@ func (l *Ledger) useOf(row *store.KeyRow) {
 // ownKey reads a key of the account that is not revoked.
 func (l *Ledger) ownKey(a *AccountState, id string) (*store.KeyRow, error) {
 	row, err := l.store.KeyByID(id)
-	if errors.Is(err, store.ErrNoRow) || err == nil && (row.Account != a.no || row.RevokedUs != 0) {
+	if errors.Is(err, store.ErrNoRow) || err == nil && (row.Account != a.no || row.RevokedUs != 0 || row.Type == store.Wallet) {
 		return nil, fmt.Errorf("cannot find the key %q: %w", id, ErrNoKey)
 	}
 	if err != nil {

@@ -29,6 +29,7 @@ type Ledger struct {
 	clock    func() time.Time
 	lock     *os.File
 	hasher   *hasher
+	wallets  *hasher // of wallets' addresses, for the digests of their keys
 	store    store.Store
 	registry *registry
 	journal  *journal.Journal
@@ -245,7 +246,7 @@ func (l *Ledger) openStore(o *Options) (err error) {
 		if pepper, err = loadPepper(l.dir); err != nil {
 			return err
 		}
-		l.hasher = newHasher(pepper)
+		l.setPepper(pepper)
 		db, err := store.OpenSQLite(l.dir)
 		if err == nil {
 			l.store = db
@@ -264,8 +265,13 @@ func (l *Ledger) openStore(o *Options) (err error) {
 	if pepper, err = l.store.Pepper(newPepper()); err != nil {
 		return fmt.Errorf("cannot read what keys are hashed with: %w", err)
 	}
-	l.hasher = newHasher(pepper)
+	l.setPepper(pepper)
 	return nil
+}
+
+func (l *Ledger) setPepper(pepper []byte) {
+	l.hasher = newHasher(pepper)
+	l.wallets = newHasher(l.DeriveSecret("wallet keys"))
 }
 
 // takeLock waits a little for an operator's command that has the directory.

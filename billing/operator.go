@@ -321,6 +321,9 @@ func (l *Ledger) RevokeKey(id string) error {
 	if errors.Is(err, store.ErrNoRow) {
 		return fmt.Errorf("cannot revoke the key %q: %w", id, ErrNoKey)
 	}
+	if err == nil && row.Type == store.Wallet {
+		return fmt.Errorf("cannot revoke the key %q: %w", id, ErrWalletKey)
+	}
 	if err == nil {
 		err = l.store.RevokeKey(row.No, l.now()/1000)
 	}

@@ -353,6 +353,9 @@ func (l *Ledger) replaceKey(row *store.KeyRow) (*Key, error) {
 		return nil, fmt.Errorf("cannot read what key %s has used: %w", row.ID, err)
 	}
 	r.mu.Lock()
+	if k.digest != old.digest {
+		r.drop(old) // its digest is another key's now (retireKey)
+	}
 	r.put(k)
 	r.mu.Unlock()
 	old.outdated.Store(true)

@@ -8,6 +8,33 @@ import (
 	"farebox/billing/store"
 )
 
+// A wallet is an account that has its address for a name, as wallet.Address writes it.
+// It spends with a key like everybody ([Ledger.WalletKey]), which has no secret: its
+// digest is of the address, under a key that no secret is hashed with. A link sends the
+// credit and the spending of a wallet to another account; what its own account has left
+// then stays there, until the link ends.
+
+// Mistakes about wallets that a caller may want to tell apart.
+var (
+	ErrLinked    = errors.New("the wallet is linked to an account")
+	ErrNotLinked = errors.New("the wallet is linked to no account")
+	ErrFunds     = errors.New("the wallet has money or debt of its own")
+	ErrWalletKey = errors.New("it is the key that a wallet signs in with: suspend its account, or unlink the wallet")
+)
+
+// walletRest is what the own account of a wallet may have when it is linked: less than
+// a request needs by default (x402.min_balance), so that nobody could spend it anyway.
+const walletRest = Nano(100_000_000)
+
+// WalletLink is a wallet that is linked to an account.
+type WalletLink struct {
+	Address   string    `json:"wallet"`
+	AccountID string    `json:"accountId"`
+	Account   string    `json:"account"`
+	Since     time.Time `json:"since"`
+	By        string    `json:"by"`
+}
+
 // DeriveSecret makes a secret of 32 bytes for a purpose out of the pepper: the
 // same on all nodes that share a store and after every restart.
 func (l *Ledger) DeriveSecret(purpose string) []byte {
@@ -25,15 +52,16 @@ func (l *Ledger) UseToken(id string, expires time.Time) (fresh bool, err error) 
 	return fresh, nil
 }
 
-// WalletAccount gives the account of a wallet, whose name is the address in
-// lower case. With open it is made where there is none, else ErrNoAccount.
+// WalletAccount gives the account of a wallet: the one that it is linked to, or else its
+// own, whose name is the address. With open it is made where there is none, else
+// ErrNoAccount.
 func (l *Ledger) WalletAccount(address string, open bool) (Account, error) {
 	for {
-		row, err := l.store.FindAccount(address, l.Today())
+		row, err := l.walletRow(address)
 		switch {
-		case err == nil && row.Name == address:
+		case err == nil:
 			return Account{ID: row.ID, Name: row.Name}, nil
-		case err != nil && !errors.Is(err, store.ErrNoRow):
+		case !errors.Is(err, store.ErrNoRow):
 			return Account{}, fmt.Errorf("cannot find the account of wallet %s: %w", address, err)
 		case !open:
 			return Account{}, fmt.Errorf("cannot find the account of wallet %s: %w", address, ErrNoAccount)
@@ -44,4 +72,169 @@ func (l *Ledger) WalletAccount(address string, open bool) (Account, error) {
 		}
 		open = false // another request of this wallet was faster
 	}
+}
+
+// walletRow is the account of a wallet, or ErrNoRow.
+func (l *Ledger) walletRow(address string) (*store.AccountRow, error) {
+	w, err := l.store.WalletLink(address)
+	switch {
+	case err == nil:
+		return l.store.Account(w.Account, l.Today())
+	case !errors.Is(err, store.ErrNoRow):
+		return nil, err
+	}
+	row, err := l.store.FindAccount(address, l.Today())
+	if err == nil && row.Name != address {
+		err = store.ErrNoRow
+	}
+	return row, err
+}
+
+// WalletState gives the account of a wallet as it is in memory, whatever its status, for
+// reports; ErrNoAccount where there is none.
+func (l *Ledger) WalletState(address string) (*AccountState, error) {
+	row, err := l.walletRow(address)
+	if errors.Is(err, store.ErrNoRow) {
+		err = ErrNoAccount
+	}
+	var a *AccountState
+	if err == nil {
+		a, err = l.account(row.No)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the account of wallet %s: %w", address, err)
+	}
+	return a, nil
+}
+
+// WalletKey finds the live key that a wallet spends with, as Lookup finds that of a
+// secret: in memory, but for its first use. ErrUnknownKey is a wallet that was never
+// credited and never linked; ErrSuspended and ErrClosed are of its account.
+func (l *Ledger) WalletKey(address string) (*Key, error) {
+	d := l.wallets.digest([]byte(address))
+	k := l.registry.get(&d)
+	if k == nil {
+		var err error
+		if k, err = l.loadKey(&d); err != nil {
+			return nil, err
+		}
+	}
+	if err := k.use.barred(); err != nil {
+		return nil, err
+	}
+	if !l.valid(k) {
+		return nil, ErrUnknownKey
+	}
+	return k, nil
+}
+
+// walletKeyRow is the key of a wallet as it is made.
+func (l *Ledger) walletKeyRow(address string, account uint32) *store.KeyRow {
+	return &store.KeyRow{ID: newUUID(), Account: account, Type: store.Wallet, Digest: l.wallets.digest([]byte(address)),
+		Last6: address[max(0, len(address)-6):], Description: store.WalletKeyName(address), Period: store.Epoch,
+		Privacy: store.AnyModel, CreatedUs: l.now() / 1000}
+}
+
+// expectWalletKey makes a key that was just written known here at once: somebody may
+// have asked for it before.
+func (l *Ledger) expectWalletKey(key *store.KeyRow) {
+	r := l.registry
+	r.strangers.announce(key.Digest)
+	r.mu.Lock()
+	r.changed()
+	r.mu.Unlock()
+}
+
+// LinkWallet has the credit of a wallet go to an account from now on, and its sign-ins
+// spend that account. A wallet that has money or debt of its own is refused, with
+// ErrFunds; less than ten cents stay in its own account. On other nodes it holds within
+// a second.
+func (l *Ledger) LinkWallet(address, account, by string) (WalletLink, error) {
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	fail := func(err error) (WalletLink, error) {
+		return WalletLink{}, fmt.Errorf("cannot link the wallet %s to the account %q: %w", address, account, err)
+	}
+	if err := errors.Join(checkName(address), checkText("maker of the link", by)); err != nil {
+		return fail(err)
+	}
+	if len(by) > maxMemo {
+		return fail(fmt.Errorf("the maker of the link may have at most %d bytes", maxMemo))
+	}
+	a, err := l.findAccount(account)
+	switch {
+	case err != nil:
+		return fail(err)
+	case a.Name == address:
+		return fail(errors.New("it is the wallet's own"))
+	case l.statusOf(a) == store.AccountClosed:
+		return fail(ErrClosed)
+	}
+	if l.journal != nil {
+		// What its own account has spent must be seen to be spent.
+		if err := l.project.catchUp(); err != nil {
+			return fail(err)
+		}
+	}
+	row := &store.WalletLink{Address: address, Account: a.no, Name: a.Name, SinceUs: l.now() / 1000, By: by}
+	key := l.walletKeyRow(address, a.no)
+	retired, err := l.store.LinkWallet(row, key, walletRest)
+	var funds *store.FundsError
+	switch {
+	case errors.As(err, &funds):
+		return fail(fmt.Errorf("%w: %w; let it spend that first, or move it with farebox account debit and credit",
+			ErrFunds, funds))
+	case errors.Is(err, store.ErrExists):
+		return fail(ErrLinked)
+	case err != nil:
+		return fail(err)
+	}
+	l.changeWalletKey(retired, key)
+	return WalletLink{Address: address, AccountID: a.ID, Account: a.Name, Since: fromMicro(row.SinceUs), By: by}, nil
+}
+
+// UnlinkWallet ends the link of a wallet: its credit goes to its own account again. What
+// was credited before stays where it is.
+func (l *Ledger) UnlinkWallet(address string) error {
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	key := l.walletKeyRow(address, 0)
+	retired, err := l.store.UnlinkWallet(address, key)
+	if errors.Is(err, store.ErrNoRow) {
+		err = ErrNotLinked
+	}
+	if err != nil {
+		return fmt.Errorf("cannot unlink the wallet %s: %w", address, err)
+	}
+	l.changeWalletKey(retired, key)
+	return nil
+}
+
+// changeWalletKey brings into force that a wallet has another key.
+func (l *Ledger) changeWalletKey(retired int64, key *store.KeyRow) {
+	if k := l.registry.byNumber(retired); k != nil {
+		k.outdated.Store(true)
+		l.forgetKey(k)
+	}
+	l.expectWalletKey(key)
+}
+
+// WalletLinkOf gives the link of a wallet, or ErrNotLinked.
+func (l *Ledger) WalletLinkOf(address string) (WalletLink, error) {
+	w, err := l.store.WalletLink(address)
+	if errors.Is(err, store.ErrNoRow) {
+		err = ErrNotLinked
+	}
+	if err != nil {
+		return WalletLink{}, fmt.Errorf("cannot find the link of the wallet %s: %w", address, err)
+	}
+	return l.walletLink(w)
+}
+
+func (l *Ledger) walletLink(w *store.WalletLink) (WalletLink, error) {
+	a, err := l.store.Account(w.Account, l.Today())
+	if err != nil {
+		return WalletLink{}, fmt.Errorf("cannot read the account of the wallet %s: %w", w.Address, err)
+	}
+	return WalletLink{Address: w.Address, AccountID: a.ID, Account: a.Name, Since: fromMicro(w.SinceUs), By: w.By}, nil
 }

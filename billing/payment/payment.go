@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"farebox/billing/money"
@@ -43,6 +44,9 @@ type Desk interface {
 	// is not believed.
 	Find(ctx context.Context, p *Payment, transaction string) (Finding, error)
 }
+
+// ErrDisagree is what an error of a Desk wraps where witnesses do not say the same.
+var ErrDisagree = errors.New("the witnesses disagree")
 
 // Reply is what a facilitator said.
 type Reply struct {

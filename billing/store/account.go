@@ -177,8 +177,8 @@ func (t *tx) grant(entry int64, house string, account uint32, c money.Currency, 
 // post writes the two postings of an entry that moves amount from a book of the
 // house to a customer.
 func (t *tx) post(entry int64, house string, account uint32, c money.Currency, amount, balance money.Nano) error {
-	_, err := t.exec(`INSERT INTO posting(entry, book, account, currency, amount, balance_after)
-		VALUES($1, 'customer', $2, $3, $4, $5), ($1, $6, 0, $3, $7, NULL)`,
+	_, err := t.exec(`INSERT INTO posting(entry, book, account, currency, amount, balance_after, moved)
+		VALUES($1, 'customer', $2, $3, $4, $5, 1), ($1, $6, 0, $3, $7, NULL, 0)`,
 		entry, account, int64(c), int64(amount), int64(balance), house, -int64(amount))
 	t.pay(house, c, -amount)
 	return err

@@ -20,6 +20,11 @@ const (
 		SELECT u.entry, 'customer', u.account, u.currency, u.amount,
 		(SELECT b.avail + b.escrow FROM bucket b WHERE b.account = u.account AND b.currency = u.currency AND b.day = u.day)
 		FROM {FROM entry i, account i, currency i, amount i, day i}`
+	// sqlMovedPosting is sqlPosting for what is no charge.
+	sqlMovedPosting = `INSERT INTO posting(entry, book, account, currency, amount, balance_after, moved)
+		SELECT u.entry, 'customer', u.account, u.currency, u.amount,
+		(SELECT b.avail + b.escrow FROM bucket b WHERE b.account = u.account AND b.currency = u.currency AND b.day = u.day), 1
+		FROM {FROM entry i, account i, currency i, amount i, day i}`
 	sqlHousePosting = "INSERT INTO posting(entry, book, account, currency, amount) {ROWS itiii}"
 	sqlUsageDay     = `INSERT INTO usage_day(account, api_key, day, model, currency, kind, requests, units, amount, last_us) {ROWS iiiiiiiiii}
 		ON CONFLICT(account, api_key, day, model, currency, kind) DO UPDATE SET requests = usage_day.requests + excluded.requests,
@@ -103,7 +108,7 @@ func (t *tx) applyCharges(b *Batch) error {
 	if err := t.payJobs(b, c); err != nil {
 		return err
 	}
-	if err := t.postCharges(entry, c); err != nil {
+	if err := t.postCharges(entry, sqlPosting, c); err != nil {
 		return err
 	}
 	return t.postHouse(entry, b, c)
@@ -247,8 +252,8 @@ func (t *tx) spend(c *charged, nowUs int64) error {
 
 // postCharges books the customers' side: one posting an account and currency.
 // Its balance is that of the latest day.
-func (t *tx) postCharges(entry int64, c *charged) error {
-	b := t.bulk(sqlPosting)
+func (t *tx) postCharges(entry int64, text string, c *charged) error {
+	b := t.bulk(text)
 	for i := 0; i < len(c.list); {
 		account := c.list[i].account
 		var paid money.Parts

@@ -13,7 +13,9 @@ type Report struct {
 	OpenHolds int        `json:"openHolds"`
 	Requests  int64      `json:"requests"` // whose detail is in the store
 	Jobs      int64      `json:"jobs"`
+	Payments  int64      `json:"payments"` // of wallets, whatever became of them
 	Faults    []string   `json:"faults"`
+	Credited  money.Nano `json:"credited"` // for payments of wallets, what was taken back again left out
 	Charged   money.Nano `json:"charged"`
 	Shortfall money.Nano `json:"shortfall"` // delivered and not charged
 	Debt      money.Nano `json:"debt"`      // of it, what is owed still
@@ -34,13 +36,16 @@ type Recount struct {
 	Faults   []string
 	// DetailBehind: the single requests are not all written yet (of other nodes).
 	DetailBehind bool
-	Jobs         int64                 // whose rows are there
+	Jobs         int64 // whose rows are there
+	Payments     int64
+	Credited     money.Nano            // for payments
 	jobs         map[jobAt]money.Parts // what jobs cost by single requests
 }
 
 // Report is what the store's books say when each is compared with the others.
 func (r *Recount) Report() Report {
-	report := Report{Accounts: len(r.Accounts), Jobs: r.Jobs, Requests: r.Requests, Charged: r.Charged, Faults: r.Faults}
+	report := Report{Accounts: len(r.Accounts), Jobs: r.Jobs, Payments: r.Payments, Requests: r.Requests,
+		Charged: r.Charged, Credited: r.Credited, Faults: r.Faults}
 	for no, c := range r.Accounts {
 		report.Shortfall += c.short + c.late.Total() + c.Incurred
 		report.Debt += c.Incurred - c.Paid

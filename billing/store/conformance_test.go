@@ -88,6 +88,8 @@ func TestConformance(t *testing.T) {
 		{"jobs", conformJobs},
 		{"what jobs cost and give back", conformRefunds},
 		{"cloned voices", conformVoices},
+		{"payments of wallets", conformPayments},
+		{"whose the credit of wallets is", conformWallets},
 		{"last dollar", conformLastDollar},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {

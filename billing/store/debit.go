@@ -31,61 +31,65 @@ func (e *ShortError) Error() string { return "only " + e.Free.String() + " is fr
 func (s *sqlStore) Debit(d *Debit) (applied bool, err error) {
 	err = s.write(func(t *tx) error {
 		tried := applied
-		applied = false
-		day := int64(0)
-		if d.Currency == money.DIEM {
-			day = calendar.Date(d.Day)
-			if err := t.allow(d.Account, d.Day, d.NowUs); err != nil {
-				return err
-			}
-		}
-		id, err := t.entry(&bookEntry{kind: "ADJUST", ref: d.Ref, memo: d.Memo, nowUs: d.NowUs})
-		if err != nil {
+		applied, err = t.debit(d)
+		if err != nil || applied {
 			return err
 		}
-		if id == 0 {
-			_, err := t.debited(d)
-			applied = tried && err == nil
-			return err
-		}
-		take, err := t.debitable(d, day)
-		if err != nil {
-			return err
-		}
-		postings := t.bulk(sqlHousePosting)
-		corrections := map[money.Currency]money.Nano{d.Currency: take}
-		if take > 0 {
-			var balance money.Nano
-			if err := t.Row(`UPDATE bucket SET granted = granted - $4, avail = avail - $4 WHERE account = $1 AND currency = $2 AND day = $3
-				RETURNING avail + escrow`, d.Account, int64(d.Currency), day, int64(take)).Scan(&balance); err != nil {
-				return err
-			}
-			if _, err := t.exec("INSERT INTO posting(entry, book, account, currency, amount, balance_after) "+
-				"VALUES($1, 'customer', $2, $3, $4, $5)",
-				id, d.Account, int64(d.Currency), -int64(take), int64(balance)); err != nil {
-				return err
-			}
-		}
-		if owed := d.Amount - take; owed > 0 {
-			if _, err := t.owe(id, postings, map[uint32]money.Nano{d.Account: owed}); err != nil {
-				return err
-			}
-			corrections[money.USD] += owed
-		}
-		for _, c := range money.SpendOrder {
-			if n := corrections[c]; n != 0 {
-				t.pay("corrections", c, n)
-				postings.add(id, "corrections", uint32(0), int64(c), int64(n))
-			}
-		}
-		if err := postings.flush(); err != nil {
-			return err
-		}
-		applied = true
-		t.change(ChangeCredit, d.Account, 0)
-		return t.collectNow(d.Account, d.Day, d.NowUs)
+		_, err = t.debited(d)
+		applied = tried && err == nil
+		return err
 	})
 	return applied && err == nil, err
+}
+
+// debit books a debit; false where its reference was used before.
+func (t *tx) debit(d *Debit) (done bool, err error) {
+	day := int64(0)
+	if d.Currency == money.DIEM {
+		day = calendar.Date(d.Day)
+		if err := t.allow(d.Account, d.Day, d.NowUs); err != nil {
+			return false, err
+		}
+	}
+	id, err := t.entry(&bookEntry{kind: "ADJUST", ref: d.Ref, memo: d.Memo, nowUs: d.NowUs})
+	if err != nil || id == 0 {
+		return false, err
+	}
+	take, err := t.debitable(d, day)
+	if err != nil {
+		return false, err
+	}
+	postings := t.bulk(sqlHousePosting)
+	corrections := map[money.Currency]money.Nano{d.Currency: take}
+	if take > 0 {
+		var balance money.Nano
+		if err := t.Row(`UPDATE bucket SET granted = granted - $4, avail = avail - $4 WHERE account = $1 AND currency = $2 AND day = $3
+			RETURNING avail + escrow`, d.Account, int64(d.Currency), day, int64(take)).Scan(&balance); err != nil {
+			return false, err
+		}
+		if _, err := t.exec("INSERT INTO posting(entry, book, account, currency, amount, balance_after, moved) "+
+			"VALUES($1, 'customer', $2, $3, $4, $5, 1)",
+			id, d.Account, int64(d.Currency), -int64(take), int64(balance)); err != nil {
+			return false, err
+		}
+	}
+	if owed := d.Amount - take; owed > 0 {
+		if _, err := t.owe(id, postings, map[uint32]money.Nano{d.Account: owed}); err != nil {
+			return false, err
+		}
+		corrections[money.USD] += owed
+	}
+	for _, c := range money.SpendOrder {
+		if n := corrections[c]; n != 0 {
+			t.pay("corrections", c, n)
+			postings.add(id, "corrections", uint32(0), int64(c), int64(n))
+		}
+	}
+	if err := postings.flush(); err != nil {
+		return false, err
+	}
+	t.change(ChangeCredit, d.Account, 0)
+	return true, t.collectNow(d.Account, d.Day, d.NowUs)
 }
 
 // debitable is how much of a debit the bucket pays.

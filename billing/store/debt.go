@@ -70,7 +70,7 @@ func (t *tx) bookPayments(p *repaid, nowUs int64) error {
 		return err
 	}
 	slices.SortFunc(p.list, func(a, b charge) int { return comparePlaces(a.id(), b.id()) })
-	if err := t.postCharges(entry, &charged{list: p.list}); err != nil {
+	if err := t.postCharges(entry, sqlMovedPosting, &charged{list: p.list}); err != nil {
 		return err
 	}
 	postings := t.bulk(sqlHousePosting)

@@ -54,7 +54,7 @@ var dumped = []dumpTable{
 	{"model", []string{"no", "id", "type"}},
 	{"bucket", []string{"account", "currency", "day", "granted", "avail", "escrow", "spent", "expired"}},
 	{"entry", []string{"id", "ts_us", "kind", "ref", "seq_first", "seq_last", "memo", "node"}},
-	{"posting", []string{"entry", "book", "account", "currency", "amount", "balance_after"}},
+	{"posting", []string{"entry", "book", "account", "currency", "amount", "balance_after", "moved"}},
 	{"house", []string{"book", "currency", "balance"}},
 	{"debt", []string{"account", "incurred", "paid"}},
 	{"usage_day", []string{"account", "api_key", "day", "model", "currency", "kind", "requests", "units", "amount",
@@ -72,6 +72,8 @@ var dumped = []dumpTable{
 	{"job", strings.Split(strings.ReplaceAll(jobColumns, " ", ""), ",")},
 	{"key_back", []string{"account", "api_key", "day", "currency", "amount"}},
 	{"voice", strings.Split(strings.ReplaceAll(voiceColumns, " ", ""), ",")},
+	{"payment", strings.Split(strings.ReplaceAll(paymentColumns, " ", ""), ",")},
+	{"wallet_link", strings.Split(strings.ReplaceAll(walletLinkColumns, " ", ""), ",")},
 }
 
 // dumpedDay4 is daily usage in dumps of schemas before 5.
@@ -365,11 +367,18 @@ func (l *loader) finish() error {
 			return err
 		}
 	}
+	if l.head.Schema < 8 {
+		if _, err := l.q.tx.Exec(markMoved); err != nil {
+			return err
+		}
+	}
 	var err error
 	if l.q.s.before, err = l.q.loadBefore(); err != nil {
 		return err
 	}
 	statements := []string{
+		// Whoever was at a payment is not there any more.
+		"UPDATE payment SET lease_us = 0, next_us = CASE WHEN " + paymentLeft + " THEN 0 ELSE next_us END",
 		// Where a charge was still in a journal, which is not in a backup, nothing was paid;
 		// and the number of that hold may come again.
 		"UPDATE job SET paid_us = created_us, node = 0, hold = node * 1099511627776 + hold WHERE paid_us = 0 AND NOT EXISTS(SELECT 1 FROM open_progress p " +

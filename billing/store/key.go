@@ -23,8 +23,8 @@ func (s *sqlStore) AddKey(r *KeyRow, mostActive int) error {
 			return noRow(err)
 		}
 		var active int
-		if err := t.Row("SELECT count(*) FROM api_key WHERE account = $1 AND revoked_us = 0 AND (expires_us = 0 OR "+
-			"expires_us > $2)", r.Account, r.CreatedUs).Scan(&active); err != nil {
+		if err := t.Row("SELECT count(*) FROM api_key WHERE account = $1 AND type <> 3 AND revoked_us = 0 AND "+
+			"(expires_us = 0 OR expires_us > $2)", r.Account, r.CreatedUs).Scan(&active); err != nil {
 			return err
 		}
 		if active >= mostActive {
@@ -32,13 +32,18 @@ func (s *sqlStore) AddKey(r *KeyRow, mostActive int) error {
 		}
 		r.Version, r.Privacy = 1, max(r.Privacy, AnyModel)
 		t.change(ChangeKey, r.Account, 0)
-		return t.Row(`INSERT INTO api_key(id, account, type, secret_mac, last6, description, limit_period, limit_usd, limit_diem,
-			created_us, expires_us, revoked_us, limit_text_usd, limit_text_diem, privacy)
-			VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, $13, $14) RETURNING no`,
-			r.ID, r.Account, int64(r.Type), r.Digest[:], r.Last6, r.Description, int64(r.Period), nullable(r.LimitUSD),
-			nullable(r.LimitDIEM),
-			r.CreatedUs, r.ExpiresUs, r.LimitTextUSD, r.LimitTextDIEM, int64(r.Privacy)).Scan(&r.No)
+		return t.insertKey(r, "")
 	})
+}
+
+// insertKey writes the row of a new key, whose number it gives.
+func (t *tx) insertKey(r *KeyRow, conflict string) error {
+	return t.Row(`INSERT INTO api_key(id, account, type, secret_mac, last6, description, limit_period, limit_usd, limit_diem,
+		created_us, expires_us, revoked_us, limit_text_usd, limit_text_diem, privacy)
+		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, $13, $14)`+conflict+` RETURNING no`,
+		r.ID, r.Account, int64(r.Type), r.Digest[:], r.Last6, r.Description, int64(r.Period), nullable(r.LimitUSD),
+		nullable(r.LimitDIEM),
+		r.CreatedUs, r.ExpiresUs, r.LimitTextUSD, r.LimitTextDIEM, int64(r.Privacy)).Scan(&r.No)
 }
 
 func nullable(n *money.Nano) sql.NullInt64 {
@@ -80,7 +85,7 @@ func (s *sqlStore) Keys(account uint32) ([]*KeyRow, error) {
 }
 
 func (s *sqlStore) ActiveKeys(account uint32, nowUs int64, limit, offset int) ([]*KeyRow, error) {
-	return s.keys("WHERE k.account = $1 AND k.revoked_us = 0 AND (k.expires_us = 0 OR k.expires_us > $2) ORDER BY "+
+	return s.keys("WHERE k.account = $1 AND k.type <> 3 AND k.revoked_us = 0 AND (k.expires_us = 0 OR k.expires_us > $2) ORDER BY "+
 		"k.no LIMIT $3 OFFSET $4",
 		account, nowUs, limit, offset)
 }
@@ -100,7 +105,7 @@ func (s *sqlStore) keys(where string, args ...any) (list []*KeyRow, err error) {
 func (s *sqlStore) KeysMade(account uint32, sinceUs int64) (n int, firstUs int64, err error) {
 	err = s.read(func(q *Query) error {
 		return q.Row("SELECT count(*), coalesce(min(created_us), 0) FROM api_key WHERE account = $1 AND "+
-			"created_us >= $2", account, sinceUs).Scan(&n, &firstUs)
+			"type <> 3 AND created_us >= $2", account, sinceUs).Scan(&n, &firstUs)
 	})
 	return n, firstUs, err
 }

@@ -14,6 +14,9 @@ type KeyType uint8
 const (
 	Inference KeyType = 1
 	Admin     KeyType = 2
+	// Wallet is the key that a wallet spends with that signed in: it has no secret, is
+	// not among the keys that its account's owner sees, and may do what Inference may.
+	Wallet KeyType = 3
 )
 
 // ParseKeyType reads INFERENCE or ADMIN in any case.
@@ -27,8 +30,11 @@ func ParseKeyType(s string) (KeyType, error) {
 }
 
 func (t KeyType) String() string {
-	if t == Admin {
+	switch t {
+	case Admin:
 		return "ADMIN"
+	case Wallet:
+		return "WALLET"
 	}
 	return "INFERENCE"
 }
@@ -38,6 +44,10 @@ func (t KeyType) MarshalText() ([]byte, error) { return []byte(t.String()), nil 
 
 // UnmarshalText reads the type's name.
 func (t *KeyType) UnmarshalText(b []byte) (err error) {
+	if string(b) == Wallet.String() {
+		*t = Wallet
+		return nil
+	}
 	*t, err = ParseKeyType(string(b))
 	return err
 }

@@ -11,7 +11,8 @@ import (
 // used, and the daily allowance. Every change commits before its call returns.
 type keyStore interface {
 	// ActiveKeys are the keys of an account that are neither revoked nor expired,
-	// in the order in which they were made.
+	// in the order in which they were made. Keys of wallets are not among them, and
+	// count nowhere.
 	ActiveKeys(account uint32, nowUs int64, limit, offset int) ([]*KeyRow, error)
 	// KeysMade counts the keys of an account that were made since a time, revoked
 	// ones included, and says when the first of them was.

@@ -28,7 +28,7 @@ func recountOn(q *Query, pinned func()) (*Recount, error) {
 		return nil, err
 	}
 	for _, count := range []func(*Query) error{r.countBuckets, r.countDebts, r.countPostings, r.countDays, r.countPages,
-		r.countSums, r.countLeases, r.countCursors, r.countFeed, r.countJobs} {
+		r.countSums, r.countLeases, r.countCursors, r.countFeed, r.countJobs, r.countPayments} {
 		if err := count(q); err != nil {
 			return nil, err
 		}

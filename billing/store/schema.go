@@ -10,7 +10,7 @@ import (
 )
 
 // Version is that of the schema that this farebox reads and writes.
-const Version = 7
+const Version = 8
 
 // schema makes an empty database, for every engine: words in braces are
 // replaced (dialect.words). Days are numbers such as 20261121, in UTC; times
@@ -55,7 +55,7 @@ CREATE TABLE posting(
   amount {I64} NOT NULL, balance_after {I64}, PRIMARY KEY(entry, book, account, currency)) {KEYED};
 -- Running sums of the books that belong to the house: cash, grants, revenue, debt, shortfall, late, breakage.
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
-` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7
+` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8
 
 // usageDay is what version 5 made anew: daily usage by what was sold.
 const usageDay = `
@@ -214,6 +214,41 @@ CREATE INDEX voice_account ON voice(account, created_us);
 CREATE INDEX voice_expires ON voice(expires_us);
 `
 
+// schema8 is what version 8 added: what wallets pay, whose their credit is, and what
+// moved the balance of an account besides charges.
+const schema8 = `
+-- Signed payments of wallets (PaymentRow). A row is there before anybody else hears of
+-- the payment. state: 1 submitted, 2 refused, 3 credited, 4 final, 5 dead. epoch counts
+-- the credits: what credit number e booked has the reference payment:<id>:<e>.
+CREATE TABLE payment(
+  id TEXT PRIMARY KEY, network TEXT NOT NULL, asset TEXT NOT NULL, wallet TEXT NOT NULL,
+  account {I64} NOT NULL DEFAULT 0, units {I64} NOT NULL, amount {I64} NOT NULL CHECK(amount > 0),
+  same {BLOB} NOT NULL, ord {BLOB} NOT NULL, pay_until_us {I64} NOT NULL,
+  state {I64} NOT NULL, epoch {I64} NOT NULL DEFAULT 1, version {I64} NOT NULL DEFAULT 1,
+  owner {I64} NOT NULL, lease_us {I64} NOT NULL, tries {I64} NOT NULL DEFAULT 0, looks {I64} NOT NULL DEFAULT 0,
+  next_us {I64} NOT NULL, gone_us {I64} NOT NULL DEFAULT 0,
+  txn TEXT NOT NULL DEFAULT '', code TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '',
+  resolved TEXT NOT NULL DEFAULT '', balance {I64} NOT NULL DEFAULT 0,
+  created_us {I64} NOT NULL, credited_us {I64} NOT NULL DEFAULT 0, ended_us {I64} NOT NULL DEFAULT 0) {TABLE};
+CREATE INDEX payment_left ON payment(next_us) WHERE ` + paymentLeft + `;
+CREATE INDEX payment_open ON payment(wallet, created_us) WHERE ` + paymentOpen + `;
+CREATE INDEX payment_created ON payment(created_us);
+CREATE INDEX payment_wallet ON payment(wallet, created_us);
+-- Wallets whose credit goes to, and whose spending comes from, another account.
+CREATE TABLE wallet_link(address TEXT PRIMARY KEY, account {I64} NOT NULL, since_us {I64} NOT NULL, made_by TEXT NOT NULL) {TABLE};
+CREATE INDEX wallet_link_account ON wallet_link(account);
+-- Who credits payments, and who links wallets, waits for one another here.
+INSERT INTO counter(name, value) VALUES('wallet', 0);
+-- Postings to customers that are no charges are found by account.
+ALTER TABLE posting ADD COLUMN moved {I64} NOT NULL DEFAULT 0;
+CREATE INDEX posting_moved ON posting(account, entry) WHERE moved <> 0;
+`
+
+// markMoved marks the postings of before version 8.
+const markMoved = `
+UPDATE posting SET moved = 1 WHERE book = 'customer' AND entry IN (SELECT id FROM entry WHERE kind <> 'CHARGE');
+`
+
 // fence lets processes of an older farebox book nothing any more: it does not
 // know what this one writes. Their nodes come back with this one, and their
 // journals, too.
@@ -249,7 +284,7 @@ DROP TABLE open_progress1;
 `, schema3, schema4 + fence, `
 ALTER TABLE usage_day RENAME TO usage_day4;
 DROP INDEX usage_day_day;
-` + usageDay + fence, schema6 + fence, schema7 + fence}
+` + usageDay + fence, schema6 + fence, schema7 + fence, schema8 + markMoved + fence}
 
 // steps follow the migration to a version where SQL alone cannot do it.
 var steps = map[int]func(*tx) error{3: (*tx).repackPages, 5: (*tx).divideDays}

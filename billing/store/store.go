@@ -40,6 +40,8 @@ type Store interface {
 	JobStore
 	refundStore
 	VoiceStore
+	PaymentStore
+	WalletStore
 
 	// AddModel gives the number of a model, the same on all nodes; a new one gets
 	// the next.

@@ -1,0 +1,247 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"farebox/billing/store"
+)
+
+// The steps of a payment at which this node is alone, by its lease.
+
+// verify asks the facilitator whether it would settle a payment, unless it was asked to
+// settle it before: what it says then is of no use.
+func (m *Machine) verify(row *store.PaymentRow) Outcome {
+	if row.Tries > 0 {
+		return m.settle(row)
+	}
+	ctx, done := context.WithTimeout(m.ctx, m.terms.Load().VerifyTimeout)
+	defer done()
+	reply, err := m.o.Desk.Verify(ctx, paymentOf(row))
+	switch {
+	case err != nil:
+		m.noteDesk("verify", row.ID, err)
+		m.put(row, m.t.lookMin)
+		return Outcome{Ending: NotSent}
+	case reply.OK:
+		return m.settle(row)
+	case reply.Unclear:
+		m.put(row, m.t.lookMin)
+		return Outcome{Ending: NotSent}
+	}
+	// It says no. The chain may say that it is paid all the same.
+	f, err := m.find(row)
+	if err != nil {
+		m.put(row, m.t.lookMin)
+		return Outcome{Ending: NotSent}
+	}
+	if out, decided := m.decide(row, f); decided {
+		return out
+	}
+	if f.Fate == Paid {
+		return m.await(row, reply, false)
+	}
+	return m.refuse(row, codeVerification, reply.Reason)
+}
+
+// settle has the facilitator bring a payment onto the chain. That it was asked stands in
+// the row before: a refusal counts only from one who was never asked before.
+func (m *Machine) settle(row *store.PaymentRow) Outcome {
+	before := m.unsent(row)
+	first := row.Tries == 0
+	row.Tries++
+	row.State = store.PaymentSubmitted
+	ok, err := m.o.Store.UpdatePayment(row)
+	switch {
+	case !m.note(err):
+		return before
+	case !ok:
+		return m.moved(row) // an operator was faster, or the lease has ended
+	}
+	ctx, done := context.WithTimeout(m.ctx, m.terms.Load().SettleTimeout)
+	defer done()
+	m.stats.settles.Add(1)
+	reply, err := m.o.Desk.Settle(ctx, paymentOf(row))
+	if err != nil {
+		m.noteDesk("settle", row.ID, err)
+		reply = Reply{Unclear: true}
+	}
+	if reply.Transaction != "" {
+		row.Transaction = reply.Transaction
+	}
+	return m.await(row, reply, first)
+}
+
+// await asks the chain until it says what became of a payment, for a while. A refusal is
+// told where the facilitator was asked for the first time, and the chain says that the
+// payment is not made: it is watched all the same.
+func (m *Machine) await(row *store.PaymentRow, reply Reply, first bool) Outcome {
+	no := !reply.OK && !reply.Unclear
+	end := time.Now().Add(m.t.findFor)
+	for wait := m.t.findEvery; ; wait = min(2*wait, m.t.findMost) {
+		f, err := m.find(row)
+		if err == nil {
+			if out, decided := m.decide(row, f); decided {
+				if no && out.Ending == Credited {
+					m.contradicted(row, "a facilitator refused a payment that the chain has")
+				}
+				return out
+			}
+			if no && first && f.Fate == Open {
+				return m.refuse(row, codeSettlement, reply.Reason)
+			}
+		}
+		if no && err == nil && f.Fate == Open || !time.Now().Add(wait).Before(end) || !m.pause(wait) {
+			break
+		}
+	}
+	if reply.OK {
+		m.contradicted(row, "a facilitator says that it has settled a payment that the chain does not have")
+	}
+	m.put(row, m.t.lookMin)
+	return Outcome{Ending: Unknown, Transaction: row.Transaction}
+}
+
+// pause waits, unless the process ends.
+func (m *Machine) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-m.ctx.Done():
+		return false
+	}
+}
+
+// find asks the chain.
+func (m *Machine) find(row *store.PaymentRow) (Finding, error) {
+	ctx, done := context.WithTimeout(m.ctx, askLimit)
+	defer done()
+	m.stats.looks.Add(1)
+	f, err := m.o.Desk.Find(ctx, paymentOf(row), row.Transaction)
+	if err == nil && (f.Fate < Open || f.Fate > Over) {
+		err = errors.New("the chain's answer cannot be read")
+	}
+	if err != nil {
+		m.noteDesk("find", row.ID, err)
+	}
+	return f, err
+}
+
+// decide acts on what the chain says, where that decides.
+func (m *Machine) decide(row *store.PaymentRow, f Finding) (out Outcome, decided bool) {
+	switch {
+	case f.Fate == Paid && f.Settled:
+		return m.credit(row, f), true
+	case f.Fate == Spent || f.Fate == Over:
+		return m.die(row, f), true
+	}
+	return out, false
+}
+
+// credit credits a payment that the chain has.
+func (m *Machine) credit(row *store.PaymentRow, f Finding) Outcome {
+	after, applied, err := m.o.Store.CreditPayment(&store.PaymentCredit{ID: row.ID, Epoch: row.Epoch,
+		Transaction: f.Transaction, Final: f.Final, NextUs: m.after(m.t.finalEvery)})
+	if !m.note(err) {
+		m.put(row, m.t.lookMin)
+		return Outcome{Ending: Unknown, Transaction: f.Transaction}
+	}
+	if applied {
+		m.stats.credited.Add(1)
+		m.stats.creditedNano.Add(int64(after.Amount))
+		m.o.Log.Info().Str("payment", row.ID).Str("wallet", row.Wallet).Str("network", row.Network).
+			Str("amount", after.Amount.String()).Str("transaction", f.Transaction).Msg("payments: a payment is credited")
+	}
+	if !after.State.Paid() {
+		return m.ended(after)
+	}
+	out := creditedBefore(after)
+	out.Again = !applied
+	return out
+}
+
+// die ends a payment that never will be paid.
+func (m *Machine) die(row *store.PaymentRow, f Finding) Outcome {
+	reason := f.Reason
+	if reason == "" {
+		reason = map[Fate]string{Spent: reasonUsed, Over: "payment_expired"}[f.Fate]
+	}
+	row.State, row.EndedUs, row.LeaseUs = store.PaymentDead, m.o.Store.NowUs(), 0
+	if row.Reason == "" {
+		row.Code, row.Reason = codeVerification, reason
+	}
+	ok, err := m.o.Store.UpdatePayment(row)
+	switch {
+	case !m.note(err):
+		return Outcome{Ending: Unknown, Transaction: row.Transaction}
+	case !ok:
+		return m.moved(row)
+	}
+	m.stats.dead.Add(1)
+	m.o.Log.Info().Str("payment", row.ID).Str("wallet", row.Wallet).Str("reason", reason).
+		Msg("payments: a payment will never be made")
+	return refusedBefore(row)
+}
+
+// refuse tells the payer no. The payment is watched until it cannot be made any more.
+func (m *Machine) refuse(row *store.PaymentRow, code, reason string) Outcome {
+	row.State, row.Code, row.Reason = store.PaymentRefused, code, reason
+	row.LeaseUs, row.NextUs = 0, m.after(m.t.lookMin)
+	ok, err := m.o.Store.UpdatePayment(row)
+	switch {
+	case !m.note(err):
+		return m.unsent(row)
+	case !ok:
+		return m.moved(row)
+	}
+	m.stats.refused.Add(1)
+	return refused(code, reason)
+}
+
+// put lays a payment down: it is looked at again after a time.
+func (m *Machine) put(row *store.PaymentRow, in time.Duration) {
+	row.LeaseUs, row.NextUs = 0, m.after(in)
+	_, err := m.o.Store.UpdatePayment(row)
+	m.note(err) // else its lease ends by itself
+}
+
+// moved is the outcome of a payment that somebody else has changed meanwhile.
+func (m *Machine) moved(row *store.PaymentRow) Outcome {
+	now, err := m.o.Store.Payment(row.ID)
+	if !m.note(err) {
+		return Outcome{Ending: Unknown, Transaction: row.Transaction}
+	}
+	return m.ended(now)
+}
+
+func (m *Machine) ended(row *store.PaymentRow) Outcome {
+	switch {
+	case row.State.Paid():
+		return creditedBefore(row)
+	case row.State == store.PaymentDead:
+		return refusedBefore(row)
+	}
+	return Outcome{Ending: InProgress, Transaction: row.Transaction}
+}
+
+// noteDesk counts and logs a question that nobody answered.
+func (m *Machine) noteDesk(question, id string, err error) {
+	if errors.Is(err, ErrDisagree) {
+		m.stats.disagreements.Add(1)
+		m.o.Log.Error().Err(err).Str("payment", id).Str("question", question).
+			Msg("payments: witnesses disagree; nothing is decided before they agree")
+		return
+	}
+	m.stats.deskErrors.Add(1)
+	m.o.Log.Warn().Err(err).Str("payment", id).Str("question", question).Msg("payments: nobody answers")
+}
+
+// contradicted counts and logs a facilitator that said what the chain does not.
+func (m *Machine) contradicted(row *store.PaymentRow, text string) {
+	m.stats.contradictions.Add(1)
+	m.o.Log.Warn().Str("payment", row.ID).Str("network", row.Network).Str("transaction", row.Transaction).
+		Msg("payments: " + text)
+}

@@ -1,0 +1,143 @@
+package store
+
+import (
+	"errors"
+
+	"farebox/billing/money"
+)
+
+// PaymentState is where a payment of a wallet stands. The numbers are stored.
+type PaymentState uint8
+
+// The states of a payment. They are named in paymentStates. Nothing leaves the last two.
+const (
+	PaymentSubmitted PaymentState = 1 + iota // a facilitator may have it; nobody knows what became of it
+	PaymentRefused                           // its payer was told so; it is watched until it cannot be spent
+	PaymentCredited                          // the chain has it, not deep enough to be sure for ever
+	PaymentFinal                             // and deep enough
+	PaymentDead                              // it never will be paid
+)
+
+var paymentStates = [...]string{"submitted", "refused", "credited", "final", "dead"}
+
+func (s PaymentState) String() string {
+	if s < PaymentSubmitted || s > PaymentDead {
+		return "unknown"
+	}
+	return paymentStates[s-PaymentSubmitted]
+}
+
+// Open says that it is not decided whether a payment is credited.
+func (s PaymentState) Open() bool { return s == PaymentSubmitted || s == PaymentRefused }
+
+// Paid says that the credit of a payment is in its account.
+func (s PaymentState) Paid() bool { return s == PaymentCredited || s == PaymentFinal }
+
+// PaymentRow is a signed payment of a wallet. It is there before anybody else hears of
+// the payment, and stays for ever: who pays with the same once more is not credited
+// again.
+type PaymentRow struct {
+	ID             string
+	Network, Asset string
+	Wallet         string
+	Account        uint32 // that was credited last; 0: none was
+	Units          int64  // of the asset
+	Amount         money.Nano
+	Same           [32]byte // of the whole of what was signed
+	Order          []byte   // what it can be sent and found by; empty once it has ended
+	PayUntilUs     int64    // when the chain does not take it any more; 0: not known
+	State          PaymentState
+	Epoch          int64      // counts credits from 1, the one to come included
+	Version        int64      // counts changes from 1: who has an older one changes nothing
+	Owner          uint32     // the node that is at it
+	LeaseUs        int64      // and until when nobody else may be
+	Tries          int32      // how often a facilitator was asked to settle it
+	Looks          int32      // how often the chain was asked since its state changed
+	NextUs         int64      // when it is to be asked again
+	GoneUs         int64      // since when the chain does not have what was credited; 0: it has
+	Transaction    string     // on the chain; before it is credited only what a facilitator said
+	Code, Reason   string     // why it was refused, or died
+	Resolved       string     // by which operator, and why
+	Balance        money.Nano // USD of the account after the credit
+	CreatedUs      int64
+	CreditedUs     int64 // 0: it is not
+	EndedUs        int64 // when it became final or died
+}
+
+// PaymentCredit is the credit of a payment.
+type PaymentCredit struct {
+	ID          string
+	Epoch       int64
+	Account     uint32 // of the wallet, or that it is linked to; ErrStale if it is another one by now
+	Key         *KeyRow
+	Transaction string
+	Final       bool   // it needs no other look
+	Resolved    string // by an operator
+	NextUs      int64  // when to look again
+	Day         int32
+	NowUs       int64
+}
+
+// PaymentReversal takes the credit of a payment back that the chain has lost.
+type PaymentReversal struct {
+	ID     string
+	Epoch  int64
+	Owed   money.Nano // of the amount, what becomes debt; on a shared store the store finds it
+	Day    int32
+	NextUs int64
+	NowUs  int64
+}
+
+// PaymentTally are the payments that are looked after.
+type PaymentTally struct {
+	States    map[PaymentState]int64
+	OldestUs  int64 // when the oldest was made that is not decided; 0: there is none
+	OldestFor string
+}
+
+// PaymentFilter says which payments are listed; zero fields let all through.
+type PaymentFilter struct {
+	Wallet string
+	State  PaymentState
+	Open   bool // only those that are not decided
+}
+
+// ErrManyPayments is a wallet, or all of them, with as many undecided payments as may be.
+var ErrManyPayments = errors.New("too many payments are without an outcome")
+
+// PaymentStore keeps payments of wallets.
+type PaymentStore interface {
+	// AddPayment adds a payment, unless there is one of its ID: then that is given. It
+	// refuses more undecided ones than most of all wallets, and mostOfWallet of its own.
+	// The same row may be added again: after an error it is not known whether it is there.
+	AddPayment(r *PaymentRow, most, mostOfWallet int) (existing *PaymentRow, err error)
+	// Payment gives a payment, or ErrNoRow.
+	Payment(id string) (*PaymentRow, error)
+	// OpenPayments counts the undecided payments, of all wallets and of one.
+	OpenPayments(wallet string) (all, own int, err error)
+	// TakePayment makes a node the only one that is at a payment until a time, unless the
+	// row has changed, or has ended, or somebody else is at it. It writes that into r.
+	TakePayment(r *PaymentRow, owner uint32, untilUs, nowUs int64) (ok bool, err error)
+	// UpdatePayment writes what r says besides what the payment is, its account and its
+	// epoch, unless the row has changed since r was read. Neither does it credit: that is
+	// CreditPayment. Of a payment that ends the order is forgotten.
+	UpdatePayment(r *PaymentRow) (ok bool, err error)
+	// DuePayments gives payments that have not ended, at which nobody is, and which are
+	// to be looked at, those that have waited longest first.
+	DuePayments(nowUs int64, most int) ([]*PaymentRow, error)
+	// FreePayments ends what a process before this one was at on a node.
+	FreePayments(owner uint32, nowUs int64) error
+	// TallyPayments counts payments that have not ended.
+	TallyPayments() (PaymentTally, error)
+	// Payments lists payments, newest first, without their orders.
+	Payments(f PaymentFilter, most int) ([]*PaymentRow, error)
+	// CreditPayment credits an undecided payment, once in its epoch: the row, the entry
+	// with the reference payment:<id>:<epoch>, the account's money, and the key of its
+	// wallet where there is none, in one transaction. It gives the row as it is
+	// afterwards; applied is false where it was credited before, or cannot be any more.
+	CreditPayment(c *PaymentCredit) (row *PaymentRow, applied bool, err error)
+	// ReversePayment takes back what CreditPayment booked in an epoch, once; what the
+	// account does not have becomes debt. The payment is submitted again, in the next
+	// epoch.
+	ReversePayment(c *PaymentReversal) (row *PaymentRow, applied bool, err error)
+}

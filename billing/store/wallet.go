@@ -1,0 +1,217 @@
+package store
+
+import (
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"farebox/billing/money"
+)
+
+// WalletLink has the credit and the spending of a wallet go to another account than its
+// own, which is the one that has its address for a name.
+type WalletLink struct {
+	Address string
+	Account uint32
+	Name    string // of the account
+	SinceUs int64
+	By      string
+}
+
+// WalletStore keeps whose the credit of wallets is.
+type WalletStore interface {
+	// WalletLink gives the link of a wallet, or ErrNoRow.
+	WalletLink(address string) (*WalletLink, error)
+	// WalletLinks lists links by address, after one.
+	WalletLinks(after string, most int) ([]*WalletLink, error)
+	// LinkWallet links a wallet that has no link, and gives it a key of the other account
+	// in the place of its own. A wallet whose own account has more than rest, or owes
+	// something, is refused with FundsError, one that is linked with ErrExists. retired is
+	// the number of the key that it had before, 0: none.
+	LinkWallet(w *WalletLink, key *KeyRow, rest money.Nano) (retired int64, err error)
+	// UnlinkWallet ends a link, or gives ErrNoRow. Where the wallet has an account of its
+	// own, key becomes one of that.
+	UnlinkWallet(address string, key *KeyRow) (retired int64, err error)
+	// AddWalletKey makes the key of a wallet, unless there is one with its digest.
+	AddWalletKey(key *KeyRow) error
+}
+
+// FundsError is a wallet that has money of its own, or owes some.
+type FundsError struct{ Has, Owes money.Nano }
+
+func (e *FundsError) Error() string { return fmt.Sprintf("it has %s and owes %s", e.Has, e.Owes) }
+
+const (
+	walletLinkColumns = "address, account, since_us, made_by"
+	sqlWalletLink     = `SELECT w.address, w.account, a.name, w.since_us, w.made_by FROM wallet_link w
+		JOIN account a ON a.no = w.account WHERE `
+)
+
+func (w *WalletLink) fields() []any { return []any{&w.Address, &w.Account, &w.Name, &w.SinceUs, &w.By} }
+
+func (s *sqlStore) WalletLink(address string) (*WalletLink, error) {
+	return ask(s, func(q *Query) (*WalletLink, error) {
+		w := &WalletLink{}
+		return w, noRow(q.Row(sqlWalletLink+"w.address = $1", address).Scan(w.fields()...))
+	})
+}
+
+func (s *sqlStore) WalletLinks(after string, most int) ([]*WalletLink, error) {
+	return ask(s, func(q *Query) (all []*WalletLink, err error) {
+		links, err := list(q, (*WalletLink).fields, sqlWalletLink+"w.address > $1 ORDER BY w.address LIMIT $2", after, most)
+		for i := range links {
+			all = append(all, &links[i])
+		}
+		return all, err
+	})
+}
+
+// walletHas says that an account is that of a wallet: the one that it is linked to, or
+// else its own. ErrStale: it is another one.
+func (t *tx) walletHas(address string, account uint32) error {
+	var linked uint32
+	err := t.Row("SELECT account FROM wallet_link WHERE address = $1", address).Scan(&linked)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = t.Row("SELECT no FROM account WHERE name = $1", address).Scan(&linked)
+	}
+	if err != nil {
+		return noRow(err)
+	}
+	if linked != account {
+		return ErrStale
+	}
+	return nil
+}
+
+// haveWalletKey makes the key of a wallet, unless it has one.
+func (t *tx) haveWalletKey(key *KeyRow) error {
+	if key.Type != Wallet {
+		return fmt.Errorf("a key of type %s is none of a wallet", key.Type)
+	}
+	err := t.insertKey(key, " ON CONFLICT(secret_mac) DO NOTHING")
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	t.change(ChangeKey, key.Account, 0)
+	return err
+}
+
+func (s *sqlStore) AddWalletKey(key *KeyRow) error {
+	return s.write(func(t *tx) error {
+		if err := t.alonePayments(); err != nil {
+			return err
+		}
+		if err := t.walletHas(key.Description[len(walletKeyName):], key.Account); err != nil {
+			return err
+		}
+		return t.haveWalletKey(key)
+	})
+}
+
+// walletKeyName begins the description of a wallet's key; its address follows.
+const walletKeyName = "Wallet "
+
+// WalletKeyName is the description of the key of a wallet.
+func WalletKeyName(address string) string { return walletKeyName + address }
+
+// retireKey revokes the key of a wallet and frees its digest for another one.
+func (t *tx) retireKey(digest Digest, nowUs int64) (no int64, err error) {
+	var account uint32
+	var id string
+	err = t.Row("SELECT no, account, id FROM api_key WHERE secret_mac = $1 {LOCK}", digest[:]).Scan(&no, &account, &id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	// No secret and no wallet has it: it is of what nobody can choose.
+	other := sha256.Sum256([]byte("retired key " + id))
+	_, err = t.exec("UPDATE api_key SET revoked_us = $2, secret_mac = $3, version = version + 1 WHERE no = $1", no, nowUs,
+		other[:])
+	t.change(ChangeKey, account, no)
+	return no, err
+}
+
+func (s *sqlStore) LinkWallet(w *WalletLink, key *KeyRow, rest money.Nano) (retired int64, err error) {
+	tried := false
+	err = s.write(func(t *tx) error {
+		if err := t.alonePayments(); err != nil {
+			return err
+		}
+		var account uint32
+		var since int64
+		err := t.Row("SELECT account, since_us FROM wallet_link WHERE address = $1", w.Address).Scan(&account, &since)
+		switch {
+		case err == nil && tried && account == w.Account && since == w.SinceUs:
+			return nil // only the answer of the attempt before was lost
+		case err == nil:
+			return ErrExists
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		if err := t.noFunds(w.Address, rest); err != nil {
+			return err
+		}
+		tried = true
+		if _, err := t.exec("INSERT INTO wallet_link("+walletLinkColumns+") VALUES($1, $2, $3, $4)", w.Address, w.Account,
+			w.SinceUs, w.By); err != nil {
+			return err
+		}
+		if retired, err = t.retireKey(key.Digest, w.SinceUs); err != nil {
+			return err
+		}
+		return t.haveWalletKey(key)
+	})
+	return retired, err
+}
+
+// noFunds refuses a wallet whose own account has money or debt.
+func (t *tx) noFunds(address string, rest money.Nano) error {
+	var f FundsError
+	err := t.Row(`SELECT CAST(coalesce((SELECT sum(avail + escrow) FROM bucket b WHERE b.account = a.no), 0) AS {I64}),
+		coalesce((SELECT incurred - paid FROM debt d WHERE d.account = a.no), 0) FROM account a WHERE a.name = $1`,
+		address).Scan(&f.Has, &f.Owes)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err == nil && (f.Has > rest || f.Owes > 0) {
+		return &f
+	}
+	return err
+}
+
+func (s *sqlStore) UnlinkWallet(address string, key *KeyRow) (retired int64, err error) {
+	tried := false
+	err = s.write(func(t *tx) error {
+		if err := t.alonePayments(); err != nil {
+			return err
+		}
+		res, err := t.exec("DELETE FROM wallet_link WHERE address = $1", address)
+		if err != nil {
+			return err
+		}
+		switch n, err := res.RowsAffected(); {
+		case err != nil:
+			return err
+		case n == 0 && tried:
+			return nil
+		case n == 0:
+			return ErrNoRow
+		}
+		tried = true
+		if retired, err = t.retireKey(key.Digest, key.CreatedUs); err != nil {
+			return err
+		}
+		err = t.Row("SELECT no FROM account WHERE name = $1", address).Scan(&key.Account)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return t.haveWalletKey(key)
+	})
+	return retired, err
+}
