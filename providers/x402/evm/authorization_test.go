@@ -49,7 +49,7 @@ func TestDigestIsThatOfViem(t *testing.T) {
 func TestCallsAreThoseOfTheToken(t *testing.T) {
 	for text, got := range map[string][4]byte{
 		"authorizationState(address,bytes32)": authorizationState, "balanceOf(address)": balanceOf,
-		"DOMAIN_SEPARATOR()": domainSeparator, "isValidSignature(bytes32,bytes)": isValidSignature,
+		"DOMAIN_SEPARATOR()": domainSeparator, "decimals()": decimals, "isValidSignature(bytes32,bytes)": isValidSignature,
 	} {
 		if sum := wallet.Keccak([]byte(text)); [4]byte(sum[:4]) != got {
 			t.Errorf("%s is called with %x", text, got)

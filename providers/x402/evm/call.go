@@ -9,6 +9,7 @@ var (
 	authorizationState = [4]byte{0xe9, 0x4a, 0x01, 0x02}
 	balanceOf          = [4]byte{0x70, 0xa0, 0x82, 0x31}
 	domainSeparator    = [4]byte{0x36, 0x44, 0xe5, 0x15}
+	decimals           = [4]byte{0x31, 0x3c, 0xe5, 0x67}
 	isValidSignature   = [4]byte{0x16, 0x26, 0xba, 0x7e}
 )
 
@@ -51,6 +52,9 @@ func BalanceCall(owner wallet.Address) []byte { return call(balanceOf, addressWo
 
 // SeparatorCall asks a token for its domain.
 func SeparatorCall() []byte { return call(domainSeparator) }
+
+// DecimalsCall asks a token what its unit is.
+func DecimalsCall() []byte { return call(decimals) }
 
 // SignedCall asks a contract wallet whether it signed a hash.
 func SignedCall(hash Word, signature []byte) []byte {

@@ -1,0 +1,105 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/proxy"
+)
+
+// witnessWait is how long a node may take for one answer to a question of our own.
+const witnessWait = 5 * time.Second
+
+// CallError is an error that a node answered with.
+type CallError struct {
+	Code    int64
+	Message string // as the node has it, clipped
+}
+
+func (e *CallError) Error() string {
+	return "it answers with error " + strconv.FormatInt(e.Code, 10) + ": " + strconv.Quote(e.Message)
+}
+
+// clippedMessage bounds what is kept of a node's words.
+const clippedMessage = 200
+
+// Errors of a node that gave no answer.
+var (
+	errMute   = errors.New("it gave no answer that can be used")
+	errLong   = errors.New("its answer is too long")
+	errDenied = errors.New("it does not serve the method (without)")
+)
+
+// Witnesses are the nodes that may be believed about the chain, in the order in which
+// they are to be asked: those first that answer at the moment. One that is on another
+// chain is none of them.
+func (n *Network) Witnesses() []*Node {
+	now := time.Now().UnixNano()
+	list := make([]*Node, 0, len(n.Nodes))
+	for _, u := range n.Nodes {
+		if !u.odd.Load() {
+			list = append(list, u)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *Node) int {
+		return int(a.Breaker.State(now)) - int(b.Breaker.State(now))
+	})
+	return list
+}
+
+// Call asks this node, and no other, for one call, and gives the result as it stands
+// in the answer, which may have at most so many bytes. params are a JSON array. The
+// node's health and pace are not told: what we ask is not what customers ask.
+func (u *Node) Call(ctx context.Context, p *proxy.Proxy, method, params string, most int) (result []byte, err error) {
+	if m := u.of.Family.Find([]byte(method)); m != nil && u.denied[m.Index] {
+		return nil, errDenied
+	}
+	wait := witnessWait
+	if until, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(until))
+	}
+	if ctx.Err() != nil || wait <= 0 {
+		return nil, context.Cause(ctx)
+	}
+	a := attempts.Get().(*attempt)
+	defer a.release()
+	defer func() {
+		if why := recover(); why != nil { // what it said broke us
+			result, err = nil, errMute
+		}
+	}()
+	id := ownID()
+	body := appendCall(nil, []byte(method), []byte(params), id)
+	if r, ok := a.open(&Trip{Proxy: p, Alone: true}, u, question{body: body, id: id, wait: wait, within: wait}); !ok {
+		return nil, fmt.Errorf("%w (%s)", errMute, r.cause)
+	}
+	if a.buf, _, err = a.x.Body(a.buf[:0], most); err != nil {
+		a.x.Close()
+		if errors.Is(err, proxy.ErrTooLarge) {
+			return nil, errLong
+		}
+		return nil, errMute
+	}
+	a.judge.Write(a.buf)
+	if !a.judge.Complete() || a.judge.Array || !a.isFor(id) {
+		return nil, fmt.Errorf("%w (status %d)", errMute, a.x.Status())
+	}
+	if a.judge.Answers[0].Failed() {
+		return nil, callError(a.buf)
+	}
+	if a.x.Status() >= 300 {
+		return nil, fmt.Errorf("%w (status %d)", errMute, a.x.Status())
+	}
+	return a.result(), nil
+}
+
+func callError(answer []byte) *CallError {
+	code, message := gjson.GetBytes(answer, "error.code"), gjson.GetBytes(answer, "error.message").String()
+	return &CallError{code.Int(), message[:min(len(message), clippedMessage)]}
+}

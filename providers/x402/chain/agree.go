@@ -1,0 +1,177 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"farebox/billing/payment"
+	"farebox/providers/rpc"
+	"farebox/proxy"
+)
+
+const (
+	// viewWait is how long nodes may take for all questions of a view.
+	viewWait = 20 * time.Second
+	// moreAfter is when a further node is asked beside those that have not answered.
+	moreAfter = 2 * time.Second
+	// soundFor is how long a node's chain and token are taken as checked.
+	soundFor = 10 * time.Minute
+)
+
+// ErrUnknown says that nothing is known, since too few nodes could be asked. Where they
+// do not agree it is payment.ErrDisagree.
+var ErrUnknown = errors.New("the nodes do not tell what happened on the chain")
+
+// witnesses are the nodes of a chain.
+type witnesses struct {
+	network *rpc.Network
+	proxy   *proxy.Proxy
+	need    int // how many must agree
+	// check is for a node that was not asked before: an error says why it is none.
+	check func(ctx context.Context, n *node) error
+
+	mu    sync.Mutex
+	sound map[string]time.Time // when a node was checked, by its name
+}
+
+// node is one of them.
+type node struct {
+	*rpc.Node
+	proxy *proxy.Proxy
+}
+
+// ask is for one call.
+func (n *node) ask(ctx context.Context, method, params string, most int) ([]byte, error) {
+	return n.Call(ctx, n.proxy, method, params, most)
+}
+
+// checked says that a node is of the chain, with the token that we expect.
+func (w *witnesses) checked(ctx context.Context, n *node) error {
+	w.mu.Lock()
+	last := w.sound[n.Name]
+	w.mu.Unlock()
+	if time.Since(last) < soundFor {
+		return nil
+	}
+	if err := w.check(ctx, n); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sound[n.Name] = time.Now()
+	return nil
+}
+
+// view is what one node says.
+type view[T any] struct {
+	name string
+	says T
+	err  error
+}
+
+// agreed asks nodes for their views until enough of them have the same, and gives the
+// views of all that do.
+func agreed[T any](ctx context.Context, w *witnesses, look func(context.Context, *node) (T, error),
+	same func(a, b T) bool) ([]T, error) {
+	ctx, cancel := context.WithTimeout(ctx, viewWait)
+	defer cancel()
+	waiting := w.network.Witnesses()
+	answers := make(chan view[T], len(waiting))
+	under := 0
+	start := func() {
+		if len(waiting) == 0 {
+			return
+		}
+		n := &node{waiting[0], w.proxy}
+		waiting = waiting[1:]
+		under++
+		go func() { answers <- looked(ctx, w, n, look) }()
+	}
+	for range w.need {
+		start()
+	}
+	more := time.NewTicker(moreAfter)
+	defer more.Stop()
+	var views []view[T]
+	for under > 0 {
+		select {
+		case v := <-answers:
+			under--
+			views = append(views, v)
+			group, most := majority(views, same)
+			if most && len(group) >= w.need {
+				return group, nil
+			}
+			if len(group)+under < w.need || !most && under == 0 {
+				start()
+			}
+		case <-more.C:
+			start()
+		case <-ctx.Done():
+			return nil, unknown(w, views)
+		}
+	}
+	return nil, unknown(w, views)
+}
+
+func looked[T any](ctx context.Context, w *witnesses, n *node, look func(context.Context, *node) (T, error)) (v view[T]) {
+	v.name = n.Name
+	defer func() {
+		if why := recover(); why != nil { // what it said broke us: it said nothing
+			v.err = errors.New("its answers cannot be read")
+		}
+	}()
+	if v.err = w.checked(ctx, n); v.err == nil {
+		v.says, v.err = look(ctx, n)
+	}
+	return v
+}
+
+// majority is the largest group of views that are the same; most: no other one is
+// as large.
+func majority[T any](views []view[T], same func(a, b T) bool) (group []T, most bool) {
+	for i := range views {
+		if views[i].err != nil {
+			continue
+		}
+		var with []T
+		for k := range views {
+			if views[k].err == nil && same(views[i].says, views[k].says) {
+				with = append(with, views[k].says)
+			}
+		}
+		switch {
+		case len(with) > len(group):
+			group, most = with, true
+		case len(with) == len(group) && !same(with[0], group[0]):
+			most = false
+		}
+	}
+	return group, most
+}
+
+// unknown says who did not help, by the nodes' names.
+func unknown[T any](w *witnesses, views []view[T]) error {
+	var why []string
+	told := 0
+	for _, v := range views {
+		if v.err != nil {
+			why = append(why, fmt.Sprintf("%s: %v", v.name, v.err))
+		} else {
+			told++
+		}
+	}
+	kind := ErrUnknown
+	if told > 1 {
+		kind = payment.ErrDisagree
+		why = append(why, fmt.Sprintf("%d do not agree", told))
+	}
+	if missing := len(w.network.Nodes) - len(views); missing > 0 {
+		why = append(why, fmt.Sprintf("%d did not answer in time or are on another chain", missing))
+	}
+	return fmt.Errorf("%w (%s, of which %d must agree): %s", kind, w.network.Name, w.need, strings.Join(why, "; "))
+}

@@ -1,0 +1,124 @@
+package chain
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"farebox/billing/payment"
+	"farebox/config"
+	"farebox/providers/rpc"
+	"farebox/providers/wallet"
+	"farebox/providers/x402"
+	"farebox/providers/x402/evm"
+	"farebox/proxy"
+)
+
+// Chain is one network that payments are taken on, as its nodes see it. Safe for
+// concurrent use.
+type Chain struct {
+	*witnesses
+	asset         wallet.Address
+	separator     evm.Word
+	reference     string // behind the colon of its name
+	confirmations int64
+	finalDepth    int64
+}
+
+// New is for a network of the config and of the terms that were made of it.
+func New(c *config.X402Network, terms *x402.Network, network *rpc.Network, p *proxy.Proxy) (*Chain, error) {
+	if network == nil {
+		return nil, fmt.Errorf("cannot ask what happens on %s: there is no network %q in rpc.networks", c.Network, c.RPC)
+	}
+	_, reference, _ := strings.Cut(c.Network, ":")
+	chain := &Chain{asset: terms.Asset, separator: terms.Separator(), reference: reference,
+		confirmations: c.Confirmations, finalDepth: c.FinalDepth,
+		witnesses: &witnesses{network: network, proxy: p, need: max(1, c.Witnesses), sound: map[string]time.Time{}}}
+	chain.check = chain.checkEVM
+	if !terms.EVM() {
+		chain.check = chain.checkSolana
+	}
+	return chain, nil
+}
+
+// Standing is a payment before anybody was sent it.
+type Standing struct {
+	// Used says that the chain has it already, or its nonce: it buys nothing any more.
+	Used    bool
+	Covered bool // the payer has the money
+	// Expired says that the chain would not take it.
+	Expired bool
+	// Since is where Find begins to look.
+	Since int64
+}
+
+// Look asks how a payment stands before it is sent to anybody.
+func (c *Chain) Look(ctx context.Context, o *x402.Order) (Standing, error) {
+	look := c.lookEVM
+	if o.Solana != nil {
+		look = c.lookSolana
+	}
+	views, err := agreed(ctx, c.witnesses, func(ctx context.Context, n *node) (Standing, error) { return look(ctx, n, o) },
+		func(a, b Standing) bool {
+			return a.Used == b.Used && a.Covered == b.Covered && a.Expired == b.Expired && near(a.Since, b.Since)
+		})
+	if err != nil {
+		return Standing{}, err
+	}
+	s := views[0]
+	for _, v := range views {
+		s.Since = min(s.Since, v.Since)
+	}
+	return s, nil
+}
+
+// apart is how far the heads of nodes may be from each other when they agree: one
+// that makes up a block far off would have us look in the wrong place.
+const apart = 256
+
+func near(a, b int64) bool { return a-b <= apart && b-a <= apart }
+
+// fate is what one node says became of a payment.
+type fate struct {
+	is          payment.Fate
+	transaction string
+	block       int64
+	reason      string
+
+	settled, final bool // of what it sees
+}
+
+// Find asks what became of a payment. transaction is where a facilitator says it is.
+func (c *Chain) Find(ctx context.Context, o *x402.Order, transaction string) (payment.Finding, error) {
+	look := c.findEVM
+	if o.Solana != nil {
+		look = c.findSolana
+	}
+	views, err := agreed(ctx, c.witnesses, func(ctx context.Context, n *node) (fate, error) {
+		return look(ctx, n, o, transaction)
+	}, func(a, b fate) bool {
+		return a.is == b.is && a.transaction == b.transaction && a.block == b.block && a.reason == b.reason
+	})
+	if err != nil {
+		return payment.Finding{}, err
+	}
+	f := payment.Finding{Fate: views[0].is, Transaction: views[0].transaction, Reason: views[0].reason,
+		Settled: true, Final: true}
+	for _, v := range views {
+		f.Settled, f.Final = f.Settled && v.settled, f.Final && v.final
+	}
+	return f, nil
+}
+
+// Signed asks a wallet that is a contract whether it signed a hash (EIP-1271).
+func (c *Chain) Signed(ctx context.Context, who wallet.Address, hash [32]byte, signature []byte) (bool, error) {
+	views, err := agreed(ctx, c.witnesses, func(ctx context.Context, n *node) (bool, error) {
+		return c.signed(ctx, n, who, hash, signature)
+	}, func(a, b bool) bool { return a == b })
+	return err == nil && views[0], err
+}
+
+// isChain says that a node of EVM names our chain.
+func (c *Chain) isChain(id *big.Int) bool { return id != nil && id.String() == c.reference }

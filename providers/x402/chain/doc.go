@@ -1,0 +1,10 @@
+// Package chain asks nodes what became of a payment. A [Chain] is one network that
+// payments are taken on, with the nodes of `rpc:` as its witnesses: each one is asked
+// all that it takes to form a view of its own, and a view counts once as many nodes
+// as the operator wants have the same. A node that lies, lags, hangs or talks without
+// end costs bounded time and memory, and decides nothing by itself.
+//
+// Nodes that are on another chain, or whose token is another one, are no witnesses.
+//
+// What may not enter: facilitators, credit.
+package chain

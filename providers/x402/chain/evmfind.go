@@ -1,0 +1,275 @@
+package chain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/billing/payment"
+	"farebox/providers/wallet"
+	"farebox/providers/x402"
+	"farebox/providers/x402/evm"
+)
+
+const (
+	// backlog is how many blocks before the submission are looked through as well:
+	// the chain may be reorganised a little.
+	backlog = 16
+	// span is how many blocks a node is asked for logs at once at first. Services
+	// limit it to anything from 5 to 10,000.
+	span = 500
+	// spanShrink is what it is divided by when a node refuses it.
+	spanShrink = 8
+	// searches bounds the questions of one search.
+	searches = 64
+	// logsMany bounds the logs of one answer.
+	logsMany = 8192
+)
+
+// Reasons of payments that never will be paid.
+const (
+	reasonCanceled  = "authorization_canceled"
+	reasonElsewhere = "authorization_used_otherwise"
+	reasonExpired   = "authorization_expired"
+)
+
+// eventLog is what a contract logged.
+type eventLog struct {
+	Address         string   `json:"address"`
+	Topics          []string `json:"topics"`
+	Data            string   `json:"data"`
+	BlockNumber     string   `json:"blockNumber"`
+	TransactionHash string   `json:"transactionHash"`
+	LogIndex        string   `json:"logIndex"`
+	Removed         bool     `json:"removed"`
+}
+
+// eventLogs are read one by one: an answer of brackets alone must not become many times
+// its size in memory.
+type eventLogs []eventLog
+
+// UnmarshalJSON is json.Unmarshaler.
+func (list *eventLogs) UnmarshalJSON(text []byte) (err error) {
+	array := gjson.ParseBytes(text)
+	if !array.IsArray() {
+		return errView
+	}
+	array.ForEach(func(_, one gjson.Result) bool {
+		var l eventLog
+		if err = json.Unmarshal([]byte(one.Raw), &l); err == nil && len(*list) == logsMany {
+			err = errView
+		}
+		*list = append(*list, l)
+		return err == nil
+	})
+	return err
+}
+
+// is says that the log is of that kind and those topics.
+func (l *eventLog) is(asset wallet.Address, topics ...evm.Word) bool {
+	if !strings.EqualFold(l.Address, asset.String()) || l.Removed || len(l.Topics) != len(topics) {
+		return false
+	}
+	for i, topic := range topics {
+		if got, ok := evm.ParseWord(l.Topics[i]); !ok || got != topic {
+			return false
+		}
+	}
+	return true
+}
+
+// findEVM is Find at one node: whether the nonce is used decides what is looked for.
+func (c *Chain) findEVM(ctx context.Context, n *node, o *x402.Order, hint string) (fate, error) {
+	a, _, _, asset, err := parts(o)
+	if err != nil {
+		return fate{}, err
+	}
+	s := &search{Chain: c, node: n, asset: asset, a: &a, units: o.Units}
+	var unix int64
+	if s.head, unix, err = c.block(ctx, n, "latest"); err != nil {
+		return fate{}, err
+	}
+	used, err := c.used(ctx, n, asset, &a, s.head)
+	if err != nil {
+		return fate{}, err
+	}
+	if !used {
+		return s.unused(ctx, unix)
+	}
+	if _, ok := evm.ParseWord(hint); ok {
+		if f, err := s.receipt(ctx, strings.ToLower(hint)); err == nil {
+			return f, nil
+		}
+	}
+	l, err := s.log(ctx, max(0, o.Since-backlog))
+	if err != nil {
+		return fate{}, err
+	}
+	if l.is(asset, evm.AuthorizationCanceled, evm.Topic(a.From), a.Nonce) {
+		block, ok := number(l.BlockNumber)
+		if !ok {
+			return fate{}, errView
+		}
+		return s.spent(reasonCanceled, block), nil
+	}
+	return s.receipt(ctx, strings.ToLower(l.TransactionHash))
+}
+
+// search is for one authorization at one node.
+type search struct {
+	*Chain
+	*node
+	asset wallet.Address
+	a     *evm.Authorization
+	units int64
+	head  int64
+	asked int
+}
+
+// unused is the fate of a nonce that is not used up: over, once a block that is deep
+// enough is too late for it.
+func (s *search) unused(ctx context.Context, unix int64) (fate, error) {
+	if !over(s.a, unix) {
+		return fate{is: payment.Open}, nil
+	}
+	_, unix, err := s.block(ctx, s.node, hex(max(0, s.head-s.finalDepth)))
+	if err != nil || !over(s.a, unix) {
+		return fate{is: payment.Open}, err
+	}
+	return fate{is: payment.Over, reason: reasonExpired, settled: true, final: true}, nil
+}
+
+// spent is the fate of a nonce that was used for something else. It is open for as
+// long as the chain could think better of it.
+func (s *search) spent(reason string, block int64) fate {
+	if s.depth(block) < s.finalDepth {
+		return fate{is: payment.Open}
+	}
+	return fate{is: payment.Spent, reason: reason, block: block, settled: true, final: true}
+}
+
+// depth counts the block itself.
+func (s *search) depth(block int64) int64 { return s.head - block + 1 }
+
+// receipt is what a transaction did with the nonce. An error says that it is not the
+// one which used it.
+//
+// The token logs AuthorizationUsed and then, at once, the transfer that it was used
+// for. Only that one counts: a transaction may hold another authorization's transfer
+// of the same amount, which pays for that one.
+func (s *search) receipt(ctx context.Context, hash string) (fate, error) {
+	raw, err := s.ask(ctx, "eth_getTransactionReceipt", fmt.Sprintf(`[%q]`, hash), receiptMost)
+	if err != nil {
+		return fate{}, err
+	}
+	var r struct {
+		TransactionHash, BlockNumber, Status string
+		Logs                                 eventLogs
+	}
+	if json.Unmarshal(raw, &r) != nil {
+		return fate{}, errView
+	}
+	block, ok := number(r.BlockNumber)
+	if !ok || !strings.EqualFold(r.TransactionHash, hash) || r.Status != "0x1" || block > s.head {
+		return fate{}, errView
+	}
+	used := -1
+	for i := range r.Logs {
+		if r.Logs[i].is(s.asset, evm.AuthorizationUsed, evm.Topic(s.a.From), s.a.Nonce) {
+			used = i
+		}
+	}
+	if used < 0 {
+		return fate{}, errView
+	}
+	if !s.pays(r.Logs[used:]) {
+		return s.spent(reasonElsewhere, block), nil
+	}
+	depth := s.depth(block)
+	return fate{is: payment.Paid, transaction: hash, block: block, settled: depth >= s.confirmations,
+		final: depth >= s.finalDepth}, nil
+}
+
+// pays says that the log behind the first is the transfer that was signed.
+func (s *search) pays(logs []eventLog) bool {
+	if len(logs) < 2 || !logs[1].is(s.asset, evm.Transfer, evm.Topic(s.a.From), evm.Topic(s.a.To)) {
+		return false
+	}
+	first, ok := number(logs[0].LogIndex)
+	second, fits := number(logs[1].LogIndex)
+	value, whole := evm.ParseWord(logs[1].Data)
+	return ok && fits && whole && second == first+1 && value == s.a.Value.Word()
+}
+
+var errTooFar = errors.New("it cannot be searched as far back as the payment may be")
+
+// log finds what the nonce was used with, between a block and the head.
+func (s *search) log(ctx context.Context, from int64) (*eventLog, error) {
+	low, high := s.narrow(ctx, from-1, s.head)
+	for wide := int64(span); high > low; {
+		if s.asked++; s.asked > searches {
+			return nil, errTooFar
+		}
+		first := max(low+1, high-wide+1)
+		l, err := s.logs(ctx, first, high)
+		switch {
+		case l != nil:
+			return l, nil
+		case err != nil && wide == 1, ctx.Err() != nil:
+			return nil, err
+		case err != nil:
+			wide = max(1, min(wide, high-low)/spanShrink)
+		default:
+			high = first - 1
+		}
+	}
+	return nil, errView // it is used, and nothing says by what
+}
+
+// narrow halves the blocks in which the nonce can have been used, for as long as the
+// node has the states of old blocks. low is one in which it was not.
+func (s *search) narrow(ctx context.Context, low, high int64) (int64, int64) {
+	for high-low > span && s.asked < searches/2 {
+		s.asked++
+		middle := low + (high-low)/2
+		used, err := s.used(ctx, s.node, s.asset, s.a, middle)
+		if err != nil {
+			break
+		}
+		if used {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return low, high
+}
+
+// logs asks for the log of the nonce in some blocks; nil: it is not there.
+func (s *search) logs(ctx context.Context, first, last int64) (*eventLog, error) {
+	from := evm.Topic(s.a.From)
+	raw, err := s.ask(ctx, "eth_getLogs", fmt.Sprintf(
+		`[{"address":%q,"fromBlock":%q,"toBlock":%q,"topics":[[%q,%q],%q,%q]}]`, s.asset.String(), hex(first), hex(last),
+		evm.Hex(evm.AuthorizationUsed[:]), evm.Hex(evm.AuthorizationCanceled[:]), evm.Hex(from[:]),
+		evm.Hex(s.a.Nonce[:])), logsMost)
+	if err != nil {
+		return nil, err
+	}
+	var list eventLogs
+	if json.Unmarshal(raw, &list) != nil {
+		return nil, errView
+	}
+	for i := range list {
+		l := &list[i]
+		block, ok := number(l.BlockNumber)
+		if (l.is(s.asset, evm.AuthorizationUsed, from, s.a.Nonce) ||
+			l.is(s.asset, evm.AuthorizationCanceled, from, s.a.Nonce)) && ok && block >= first && block <= last {
+			return l, nil
+		}
+	}
+	return nil, nil
+}

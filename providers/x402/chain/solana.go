@@ -1,0 +1,263 @@
+package chain
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mr-tron/base58"
+
+	"farebox/billing/payment"
+	"farebox/providers/rpc"
+	"farebox/providers/x402"
+	"farebox/providers/x402/svm"
+)
+
+const (
+	// transactionMost is of one with all that it did.
+	transactionMost = 256 << 10
+	// listed is how many signatures a node lists at once, and listMost their text.
+	listed   = 1000
+	listMost = 1 << 20
+	// window is how many slots before and behind the submission a payment can stand
+	// in: its blockhash holds for 150 blocks, and not every slot has one.
+	window = 512
+	// known is how many slots behind the submission a node's view of what is final must
+	// be before it knows every blockhash that was current then.
+	known = 32
+	// candidates bounds the transactions that are looked at in one search.
+	candidates = 128
+	// badParams is the code of an account that is not there.
+	badParams = -32602
+)
+
+// Reasons of payments that never will be paid.
+const (
+	reasonFailed    = "transaction_failed"
+	reasonBlockhash = "blockhash_expired"
+)
+
+// checkSolana says whether a node is on our chain, which is named by the beginning of
+// its first block's hash.
+func (c *Chain) checkSolana(ctx context.Context, n *node) error {
+	raw, err := n.ask(ctx, "getGenesisHash", `[]`, callMost)
+	if err != nil {
+		return err
+	}
+	var hash string
+	if json.Unmarshal(raw, &hash) != nil || !strings.HasPrefix(hash, c.reference) {
+		return errors.New("it is on another chain")
+	}
+	return nil
+}
+
+// contextual is an answer that says as of which slot it is.
+type contextual[T any] struct {
+	Context *struct{ Slot int64 }
+	Value   T
+}
+
+// blockhash says whether a blockhash is known and not too old, and as of which slot.
+func (c *Chain) blockhash(ctx context.Context, n *node, t *svm.Transaction, level string) (valid bool, slot int64, err error) {
+	raw, err := n.ask(ctx, "isBlockhashValid", fmt.Sprintf(`[%q,{"commitment":%q}]`, base58.Encode(t.Blockhash[:]), level),
+		callMost)
+	if err != nil {
+		return false, 0, err
+	}
+	var answer contextual[*bool]
+	if json.Unmarshal(raw, &answer) != nil || answer.Value == nil || answer.Context == nil {
+		return false, 0, errView
+	}
+	return *answer.Value, answer.Context.Slot, nil
+}
+
+// lookSolana is Look at one node.
+func (c *Chain) lookSolana(ctx context.Context, n *node, o *x402.Order) (s Standing, err error) {
+	t, err := o.Transaction()
+	if err != nil {
+		return s, err
+	}
+	raw, err := n.ask(ctx, "getSlot", `[{"commitment":"confirmed"}]`, callMost)
+	if err != nil {
+		return s, err
+	}
+	if s.Since, err = strconv.ParseInt(string(raw), 10, 64); err != nil || s.Since < 0 {
+		return s, errView
+	}
+	valid, _, err := c.blockhash(ctx, n, t, "processed")
+	if err != nil {
+		return s, err
+	}
+	s.Expired = !valid
+	if s.Covered, err = c.covered(ctx, n, o); err != nil {
+		return s, err
+	}
+	at := *o
+	at.Since = s.Since
+	there, err := c.listedFate(ctx, n, &at, t)
+	s.Used = err == nil && there != nil
+	return s, err
+}
+
+// covered says whether the source has what is to be paid.
+func (c *Chain) covered(ctx context.Context, n *node, o *x402.Order) (bool, error) {
+	raw, err := n.ask(ctx, "getTokenAccountBalance", fmt.Sprintf(`[%q,{"commitment":"confirmed"}]`, o.Solana.Source),
+		callMost)
+	var said *rpc.CallError
+	if errors.As(err, &said) && said.Code == badParams {
+		return false, nil // the payer has no account of this token
+	}
+	if err != nil {
+		return false, err
+	}
+	var answer contextual[*struct{ Amount string }]
+	if json.Unmarshal(raw, &answer) != nil || answer.Value == nil {
+		return false, errView
+	}
+	amount, err := strconv.ParseUint(answer.Value.Amount, 10, 64)
+	if err != nil {
+		return false, errView
+	}
+	return amount >= uint64(o.Units), nil
+}
+
+// findSolana is Find at one node.
+func (c *Chain) findSolana(ctx context.Context, n *node, o *x402.Order, hint string) (fate, error) {
+	t, err := o.Transaction()
+	if err != nil {
+		return fate{}, err
+	}
+	if b, err := base58.Decode(hint); err == nil && len(b) == 64 && len(hint) <= 88 {
+		if f, err := c.fateOf(ctx, n, t, hint); err == nil && f != nil {
+			return *f, nil
+		}
+	}
+	if f, err := c.listedFate(ctx, n, o, t); err != nil || f != nil {
+		return opened(f), err
+	}
+	valid, slot, err := c.blockhash(ctx, n, t, "finalized")
+	if err != nil || valid || slot < o.Since+known {
+		return fate{is: payment.Open}, err
+	}
+	// It cannot come any more; it may have come since it was looked for.
+	if f, err := c.listedFate(ctx, n, o, t); err != nil || f != nil {
+		return opened(f), err
+	}
+	return fate{is: payment.Over, reason: reasonBlockhash, settled: true, final: true}, nil
+}
+
+func opened(f *fate) fate {
+	if f == nil {
+		return fate{}
+	}
+	return *f
+}
+
+// listedFate looks for a transaction among those of the account that pays, around the
+// slot in which it was submitted; nil: it is not there.
+func (c *Chain) listedFate(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction) (*fate, error) {
+	raw, err := n.ask(ctx, "getSignaturesForAddress", fmt.Sprintf(`[%q,{"limit":%d,"commitment":"confirmed"}]`,
+		o.Solana.Source, listed), listMost)
+	if err != nil {
+		return nil, err
+	}
+	var list []struct {
+		Signature string
+		Slot      int64
+	}
+	if json.Unmarshal(raw, &list) != nil || len(list) > listed {
+		return nil, errView
+	}
+	looked := 0
+	for _, one := range list {
+		if one.Slot < o.Since-window || one.Slot > o.Since+window {
+			continue
+		}
+		if looked++; looked > candidates {
+			return nil, errTooFar
+		}
+		f, err := c.fateOf(ctx, n, t, one.Signature)
+		if err != nil || f != nil {
+			return f, err
+		}
+	}
+	if len(list) == listed && list[len(list)-1].Slot >= o.Since-window {
+		return nil, errTooFar
+	}
+	return nil, nil
+}
+
+// fateOf is what a transaction did if it is the one that was signed, byte for byte;
+// nil: it is another one.
+func (c *Chain) fateOf(ctx context.Context, n *node, t *svm.Transaction, signature string) (*fate, error) {
+	if b, err := base58.Decode(signature); err != nil || len(b) != 64 {
+		return nil, errView
+	}
+	raw, err := n.ask(ctx, "getTransaction", fmt.Sprintf(
+		`[%q,{"encoding":"base64","commitment":"confirmed","maxSupportedTransactionVersion":0}]`, signature),
+		transactionMost)
+	if err != nil {
+		return nil, err
+	}
+	var answer *struct {
+		Slot        int64
+		Transaction []string
+		Meta        *struct{ Err json.RawMessage }
+	}
+	if json.Unmarshal(raw, &answer) != nil {
+		return nil, errView
+	}
+	if answer == nil {
+		return nil, nil
+	}
+	if len(answer.Transaction) != 2 || answer.Transaction[1] != "base64" || answer.Meta == nil {
+		return nil, errView
+	}
+	wire, err := base64.StdEncoding.DecodeString(answer.Transaction[0])
+	if err != nil {
+		return nil, errView
+	}
+	got, err := svm.Parse(wire)
+	if err != nil || !bytes.Equal(got.Message, t.Message) {
+		return nil, nil // ours could be read
+	}
+	if base58.Encode(got.Signatures[0][:]) != signature {
+		return nil, errView
+	}
+	return c.landed(ctx, n, signature, answer.Slot, string(answer.Meta.Err))
+}
+
+// landed is the fate of the signed transaction, which is in a block.
+func (c *Chain) landed(ctx context.Context, n *node, signature string, slot int64, failed string) (*fate, error) {
+	raw, err := n.ask(ctx, "getSignatureStatuses", fmt.Sprintf(`[[%q],{"searchTransactionHistory":true}]`, signature),
+		callMost)
+	if err != nil {
+		return nil, err
+	}
+	var answer contextual[[]*struct {
+		Slot               int64
+		ConfirmationStatus string
+		Err                json.RawMessage
+	}]
+	if json.Unmarshal(raw, &answer) != nil || len(answer.Value) != 1 || answer.Value[0] == nil {
+		return nil, errView
+	}
+	status := answer.Value[0]
+	final := status.ConfirmationStatus == "finalized"
+	if status.Slot != slot || failed == "" || len(status.Err) == 0 || (failed == "null") != (string(status.Err) == "null") {
+		return nil, errView
+	}
+	switch {
+	case failed == "null":
+		return &fate{is: payment.Paid, transaction: signature, block: slot,
+			settled: final || status.ConfirmationStatus == "confirmed", final: final}, nil
+	case final:
+		return &fate{is: payment.Spent, reason: reasonFailed, block: slot, settled: true, final: true}, nil
+	}
+	return &fate{is: payment.Open}, nil
+}
