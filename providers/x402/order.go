@@ -23,9 +23,8 @@ type Order struct {
 	EVM         *EVMOrder    `json:"evm,omitempty"`
 	Solana      *SolanaOrder `json:"solana,omitempty"`
 	// Since is where the chain stood before anybody was sent the payment: a block, or
-	// a slot and the height of its block. 0: it was not asked yet.
-	Since  int64 `json:"since,omitempty"`
-	Height int64 `json:"height,omitempty"`
+	// a slot. 0: it was not asked yet.
+	Since int64 `json:"since,omitempty"`
 }
 
 // EVMOrder is an authorization and who signed it.
@@ -59,9 +58,9 @@ func newEVMOrder(a *evm.Authorization, digest evm.Word, signature []byte, contra
 func (o *Order) encode() ([]byte, error) { return json.Marshal(o) }
 
 // At is the order with where the chain stood.
-func (o *Order) At(since, height int64) ([]byte, error) {
+func (o *Order) At(since int64) ([]byte, error) {
 	at := *o
-	at.Since, at.Height = since, height
+	at.Since = since
 	return at.encode()
 }
 

@@ -125,7 +125,7 @@ func (n *Network) readEVM(s *sheet, payload int32, now time.Time) (*payment.Paym
 	}
 	units, _ := a.Value.Int()
 	o := &Order{Network: n.Name, Asset: n.Asset.String(), PayTo: n.PayTo.String(), Payer: a.From.String(), Units: units,
-		Requirement: n.requirement(units), EVM: newEVMOrder(a, digest, signature, contract)}
+		Requirement: n.Requirement(units), EVM: newEVMOrder(a, digest, signature, contract)}
 	return o.payment(fmt.Sprintf("evm:%s:%s:%s:%x", strings.TrimPrefix(n.Name, "eip155:"), o.Asset, o.Payer, a.Nonce),
 		sha256.Sum256(append([]byte("evm payment:"), digest[:]...)), expiry(a.ValidBefore))
 }
@@ -267,7 +267,7 @@ func (t *Terms) readSolana(n *Network, s *sheet, payload int32) (*payment.Paymen
 	if refusal := n.amount(int64(p.Units)); refusal != nil {
 		return nil, refusal
 	}
-	r := n.requirement(int64(p.Units))
+	r := n.Requirement(int64(p.Units))
 	r.Extra.FeePayer = p.FeePayer.String()
 	o := &Order{Network: n.Name, Asset: n.Asset.String(), PayTo: n.PayTo.String(), Payer: p.Payer.String(),
 		Units: int64(p.Units), Requirement: r, Solana: &SolanaOrder{Transaction: base64.StdEncoding.EncodeToString(wire),

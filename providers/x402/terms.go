@@ -145,7 +145,7 @@ type Extra struct {
 func (t *Terms) Accepts(amount money.Nano) []Requirement {
 	list := []Requirement{}
 	for _, n := range t.Networks {
-		r := n.requirement(int64((amount + NanoPerUnit - 1) / NanoPerUnit))
+		r := n.Requirement(int64((amount + NanoPerUnit - 1) / NanoPerUnit))
 		if !n.EVM() {
 			if r.Extra.FeePayer = t.fees.Offer(n.Name); r.Extra.FeePayer == "" {
 				continue
@@ -161,7 +161,8 @@ func (t *Terms) Accepts(amount money.Nano) []Requirement {
 	return list
 }
 
-func (n *Network) requirement(units int64) Requirement {
+// Requirement is the entry for so many units; on Solana without the fee payer.
+func (n *Network) Requirement(units int64) Requirement {
 	return Requirement{Scheme: scheme, Network: n.Name, Amount: strconv.FormatInt(units, 10),
 		Asset: n.Asset.Checksummed(), PayTo: n.PayTo.Checksummed(), MaxTimeoutSeconds: maxTimeoutSeconds, Extra: n.token}
 }

@@ -112,10 +112,10 @@ func agreed[T any](ctx context.Context, w *witnesses, look func(context.Context,
 		case <-more.C:
 			start()
 		case <-ctx.Done():
-			return nil, unknown(w, views)
+			return nil, unknown(w, views, same)
 		}
 	}
-	return nil, unknown(w, views)
+	return nil, unknown(w, views, same)
 }
 
 func looked[T any](ctx context.Context, w *witnesses, n *node, look func(context.Context, *node) (T, error)) (v view[T]) {
@@ -155,7 +155,7 @@ func majority[T any](views []view[T], same func(a, b T) bool) (group []T, most b
 }
 
 // unknown says who did not help, by the nodes' names.
-func unknown[T any](w *witnesses, views []view[T]) error {
+func unknown[T any](w *witnesses, views []view[T], same func(a, b T) bool) error {
 	var why []string
 	told := 0
 	for _, v := range views {
@@ -166,9 +166,9 @@ func unknown[T any](w *witnesses, views []view[T]) error {
 		}
 	}
 	kind := ErrUnknown
-	if told > 1 {
+	if group, _ := majority(views, same); told > len(group) {
 		kind = payment.ErrDisagree
-		why = append(why, fmt.Sprintf("%d do not agree", told))
+		why = append(why, fmt.Sprintf("%d say something else than %d", told-len(group), len(group)))
 	}
 	if missing := len(w.network.Nodes) - len(views); missing > 0 {
 		why = append(why, fmt.Sprintf("%d did not answer in time or are on another chain", missing))

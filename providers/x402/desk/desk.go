@@ -1,0 +1,167 @@
+package desk
+
+import (
+	"context"
+	"fmt"
+
+	"farebox/billing/payment"
+	"farebox/config"
+	"farebox/providers/rpc"
+	"farebox/providers/wallet"
+	"farebox/providers/x402"
+	"farebox/providers/x402/chain"
+	"farebox/providers/x402/facilitator"
+	"farebox/proxy"
+)
+
+// Desk is payment.Desk under one config. Safe for concurrent use.
+type Desk struct {
+	Terms        *x402.Terms
+	Facilitators *facilitator.Set
+	chains       map[string]*chain.Chain // by CAIP-2 name
+	config       *config.X402
+}
+
+var _ payment.Desk = (*Desk)(nil)
+
+// New is for a checked config with x402. networks are of the same config. Connections
+// to facilitators go on from before, which may be nil.
+func New(c *config.X402, networks *rpc.Networks, p *proxy.Proxy, before *Desk) (*Desk, error) {
+	var old *facilitator.Set
+	if before != nil {
+		old = before.Facilitators
+	}
+	set, err := facilitator.NewSet(c, old)
+	if err != nil {
+		return nil, err
+	}
+	d := &Desk{Facilitators: set, chains: map[string]*chain.Chain{}, config: c}
+	if d.Terms, err = x402.NewTerms(c, set); err != nil {
+		return nil, err
+	}
+	for i := range c.Networks {
+		n := &c.Networks[i]
+		d.chains[n.Network], err = chain.New(n, d.Terms.Network(n.Network), networks.Find(n.RPC), p)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// Start has facilitators asked in the background what they support.
+func (d *Desk) Start() { d.Facilitators.Start() }
+
+// Close ends what next, which may be nil, does not go on with.
+func (d *Desk) Close(next *Desk) {
+	if next == nil {
+		d.Facilitators.Close(nil)
+		return
+	}
+	d.Facilitators.Close(next.Facilitators)
+}
+
+// order reads a payment's, with the chain that it is for.
+func (d *Desk) order(p *payment.Payment) (*x402.Order, *chain.Chain, error) {
+	o, err := x402.ParseOrder(p.Order)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := d.chains[o.Network]
+	if c == nil {
+		return nil, nil, fmt.Errorf("cannot ask what became of a payment on %s: it is not in x402.networks any more; "+
+			"expected it there for as long as payments on it have no outcome", o.Network)
+	}
+	return o, c, nil
+}
+
+func no(reason string) *payment.Refusal {
+	return &payment.Refusal{Code: x402.CodeVerification, Reason: reason}
+}
+
+// Prepare is payment.Desk.
+func (d *Desk) Prepare(ctx context.Context, p *payment.Payment) ([]byte, *payment.Refusal, error) {
+	o, c, err := d.order(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := c.Look(ctx, o)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case s.Used:
+		return nil, no(x402.ReasonNonceUsed), nil
+	case s.Expired && o.EVM != nil:
+		return nil, no(x402.ReasonExpired), nil
+	case s.Expired:
+		return nil, no(x402.ReasonBlockhash), nil
+	case !s.Covered:
+		return nil, no(x402.ReasonFunds), nil
+	}
+	if o.EVM != nil && o.EVM.Contract {
+		a, digest, signature, err := o.Authorization()
+		if err != nil {
+			return nil, nil, err
+		}
+		signed, err := c.Signed(ctx, a.From, digest, signature)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !signed {
+			return nil, no(x402.ReasonSignature), nil
+		}
+	}
+	text, err := o.At(s.Since)
+	return text, nil, err
+}
+
+func (d *Desk) question(p *payment.Payment) (*facilitator.Question, error) {
+	o, err := x402.ParseOrder(p.Order)
+	if err != nil {
+		return nil, err
+	}
+	q := &facilitator.Question{ID: p.ID, Network: o.Network}
+	if o.Solana != nil {
+		q.FeePayer = o.Solana.FeePayer
+	}
+	q.Body, err = o.Body()
+	return q, err
+}
+
+// Verify is payment.Desk.
+func (d *Desk) Verify(ctx context.Context, p *payment.Payment) (payment.Reply, error) {
+	q, err := d.question(p)
+	if err != nil {
+		return payment.Reply{}, err
+	}
+	return d.Facilitators.Verify(ctx, q)
+}
+
+// Settle is payment.Desk.
+func (d *Desk) Settle(ctx context.Context, p *payment.Payment) (payment.Reply, error) {
+	q, err := d.question(p)
+	if err != nil {
+		return payment.Reply{}, err
+	}
+	return d.Facilitators.Settle(ctx, q)
+}
+
+// Find is payment.Desk.
+func (d *Desk) Find(ctx context.Context, p *payment.Payment, transaction string) (payment.Finding, error) {
+	o, c, err := d.order(p)
+	if err != nil {
+		return payment.Finding{}, err
+	}
+	return c.Find(ctx, o, transaction)
+}
+
+// ContractSigned asks the nodes of a network whether a wallet that is a contract
+// signed a hash (EIP-1271), for signing in. An error says that they do not tell.
+func (d *Desk) ContractSigned(ctx context.Context, network string, who wallet.Address, hash [32]byte,
+	signature []byte) (bool, error) {
+	n := d.Terms.Network(network)
+	if n == nil || !n.EVM() || !n.Contracts || who.Family() != wallet.EVM {
+		return false, nil
+	}
+	return d.chains[n.Name].Signed(ctx, who, hash, signature)
+}

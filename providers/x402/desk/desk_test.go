@@ -1,0 +1,496 @@
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"farebox/bench/upstream"
+	"farebox/bench/upstream/chain"
+	"farebox/billing/payment"
+	"farebox/config"
+	"farebox/providers/rpc"
+	"farebox/providers/wallet"
+	"farebox/providers/x402"
+	"farebox/providers/x402/facilitator"
+	"farebox/providers/x402/payer"
+	"farebox/proxy"
+)
+
+const (
+	receiver       = "0x2670b922ef37c7df47158725c0cc407b5382293f"
+	solanaReceiver = "AKnL4NNf3DGWZJS6cPknBuEGnVsV4A4m5tgebLHaRSZ9"
+	base           = "eip155:8453"
+	solana         = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
+)
+
+// world is a desk with three nodes of each chain and a facilitator.
+type world struct {
+	*Desk
+	t      testing.TB
+	evm    *chain.EVM
+	sol    *chain.Solana
+	nodes  []*upstream.Node // three of EVM, three of Solana
+	helper *chain.Facilitator
+}
+
+// begin makes a world in which so many nodes must agree. change may be nil.
+func begin(t testing.TB, witnesses int, change func(c *config.X402)) *world {
+	t.Helper()
+	w := &world{t: t, evm: chain.NewEVM(chain.EVMOptions{BlockTime: 20 * time.Millisecond}),
+		sol: chain.NewSolana(chain.SolanaOptions{SlotTime: 40 * time.Millisecond})}
+	w.helper = chain.NewFacilitator(w.evm, w.sol)
+	url, err := w.helper.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.helper.Close)
+	text := "rpc:\n  networks:\n"
+	for name, ledger := range map[string]upstream.Ledger{"base-mainnet": w.evm, "solana-mainnet": w.sol} {
+		text += "    - name: " + name + "\n      upstreams:\n"
+		for i := range 3 {
+			node := upstream.NewNode(upstream.NodeOptions{Ledger: ledger, Solana: ledger == upstream.Ledger(w.sol)})
+			at, err := node.Start()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(node.Close)
+			text += fmt.Sprintf("        - { name: n%d, url: %q }\n", i, at)
+			if ledger == upstream.Ledger(w.evm) {
+				w.nodes = append([]*upstream.Node{node}, w.nodes...)
+			} else {
+				w.nodes = append(w.nodes, node)
+			}
+		}
+	}
+	cfg, err := config.Parse("test.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	networks, err := rpc.NewNetworks(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { networks.Close(nil) })
+	p := proxy.New(proxy.Options{Tick: 20 * time.Millisecond})
+	t.Cleanup(p.Close)
+	c := &config.X402{MinTopUp: 5_000_000_000, MaxTopUp: 10_000_000_000_000, Simulated: true,
+		Networks: []config.X402Network{
+			{Network: base, RPC: "base-mainnet", Witnesses: witnesses, PayTo: receiver, Asset: chain.USDC, Name: "USD Coin",
+				Version: "2", Confirmations: 1, FinalDepth: 12},
+			{Network: solana, RPC: "solana-mainnet", Witnesses: witnesses, PayTo: solanaReceiver, Asset: chain.SolanaUSDC,
+				Confirmations: 1, FinalDepth: 12},
+		},
+		Facilitators: []config.X402Facilitator{{Name: "f", URL: config.Secret(url), Auth: "none",
+			VerifyTimeout: time.Second, SettleTimeout: time.Second, MaxInFlight: 4}}}
+	if change != nil {
+		change(c)
+	}
+	if w.Desk, err = New(c, networks, p, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.Start()
+	t.Cleanup(func() { w.Close(nil) })
+	w.until("the facilitator says who pays fees", func() bool { return w.Facilitators.Offer(solana) != "" })
+	return w
+}
+
+func (w *world) until(what string, is func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Fatalf("it never comes to this: %s", what)
+		}
+	}
+}
+
+// header is a payment as version 2 of the protocol has it.
+func header(t testing.TB, network string, p map[string]any) string {
+	t.Helper()
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members map[string]any
+	if err := json.Unmarshal([]byte(`{"x402Version":2,"accepted":{"scheme":"exact","network":"`+network+`"},"payload":`+
+		string(text)+`}`), &members); err != nil {
+		t.Fatal(err)
+	}
+	return chain.Header(members)
+}
+
+func (w *world) read(header string) *payment.Payment {
+	w.t.Helper()
+	p, err := w.Terms.Read(header, time.Now())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// onEVM is a payment of 6 USD that holds for a while.
+func (w *world) onEVM(from *chain.Payer, holds time.Duration) *payment.Payment {
+	w.t.Helper()
+	a := from.Authorization(receiver, 6_000_000, time.Now().Add(holds))
+	return w.read(header(w.t, base, chain.EVMPayload(a, from.SignAuthorization(w.evm, a))))
+}
+
+func (w *world) onSolana(from *chain.Payer) *payment.Payment {
+	w.t.Helper()
+	return w.read(header(w.t, solana, chain.SolanaPayload(from.Transaction(chain.Order{
+		FeePayer: w.helper.FeePayer(), PayTo: solanaReceiver, Mint: chain.SolanaUSDC, Units: 6_000_000,
+		Blockhash: w.sol.Blockhash()}))))
+}
+
+func soon(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// prepared is p with the order that Prepare gives.
+func (w *world) prepared(p *payment.Payment) *payment.Payment {
+	w.t.Helper()
+	order, refused, err := w.Prepare(soon(w.t), p)
+	if err != nil || refused != nil {
+		w.t.Fatalf("the chain would not take it: %v %v", refused, err)
+	}
+	q := *p
+	q.Order = order
+	return &q
+}
+
+func (w *world) finds(p *payment.Payment, hint string, want payment.Fate) payment.Finding {
+	w.t.Helper()
+	var f payment.Finding
+	w.until(fmt.Sprintf("fate %d of %s", want, p.ID), func() bool {
+		var err error
+		f, err = w.Find(soon(w.t), p, hint)
+		return err == nil && f.Fate == want
+	})
+	return f
+}
+
+// payments are one of each chain.
+func (w *world) payments() []*payment.Payment {
+	return []*payment.Payment{w.onEVM(chain.NewPayer(), time.Hour), w.onSolana(chain.NewSolanaPayer())}
+}
+
+// A payment goes the whole way on both chains, with and without a word of where it is.
+func TestPaymentsGoTheWholeWay(t *testing.T) {
+	t.Parallel()
+	w := begin(t, 2, nil)
+	for _, p := range w.payments() {
+		p = w.prepared(p)
+		if r, err := w.Verify(soon(t), p); err != nil || !r.OK {
+			t.Fatalf("%s: verify says %+v %v; complaints %v", p.Network, r, err, w.helper.Complaints())
+		}
+		w.finds(p, "", payment.Open)
+		r, err := w.Settle(soon(t), p)
+		if err != nil || !r.OK || r.Transaction == "" {
+			t.Fatalf("%s: settle says %+v %v; complaints %v", p.Network, r, err, w.helper.Complaints())
+		}
+		for _, hint := range []string{r.Transaction, "", "0x12", strings.Repeat("z", 200), "0x" + strings.Repeat("ab", 32)} {
+			if f := w.finds(p, hint, payment.Paid); f.Transaction != r.Transaction || !f.Settled {
+				t.Errorf("%s with hint %q: %+v", p.Network, hint, f)
+			}
+		}
+		w.until("final", func() bool { f, err := w.Find(soon(t), p, ""); return err == nil && f.Final })
+		if _, refused, err := w.Prepare(soon(t), p); err != nil || refused == nil || refused.Reason != x402.ReasonNonceUsed {
+			t.Errorf("%s: what was paid would be taken again: %v %v", p.Network, refused, err)
+		}
+	}
+	if c := w.helper.Complaints(); len(c) != 0 {
+		t.Errorf("the facilitator complains: %v", c)
+	}
+}
+
+// What the chain would refuse is refused before anybody is sent anything.
+func TestChainIsAskedFirst(t *testing.T) {
+	t.Parallel()
+	w := begin(t, 2, nil)
+	refuses := func(what string, p *payment.Payment, want string) {
+		t.Helper()
+		if _, refused, err := w.Prepare(soon(t), p); err != nil || refused == nil || refused.Reason != want ||
+			refused.Code != x402.CodeVerification {
+			t.Errorf("%s: %v %v", what, refused, err)
+		}
+	}
+	poor, canceled := chain.NewPayer(), chain.NewPayer()
+	w.evm.Fund(poor.Address, 5_999_999)
+	refuses("a wallet without the money", w.onEVM(poor, time.Hour), x402.ReasonFunds)
+	a := canceled.Authorization(receiver, 6_000_000, time.Now().Add(time.Hour))
+	w.evm.Cancel(a.From, a.Nonce)
+	w.evm.Wait()
+	refuses("a canceled authorization", w.read(header(t, base, chain.EVMPayload(a, canceled.SignAuthorization(w.evm, a)))),
+		x402.ReasonNonceUsed)
+	p := w.onEVM(chain.NewPayer(), time.Minute)
+	q := w.onSolana(chain.NewSolanaPayer())
+	w.evm.Skip(2 * time.Minute)
+	w.evm.Wait()
+	w.sol.Skip(chain.HashSlots + 10)
+	refuses("an authorization that is over by the chain's clock", p, x402.ReasonExpired)
+	refuses("an old blockhash", q, x402.ReasonBlockhash)
+	broke := chain.NewSolanaPayer()
+	w.sol.Fund(chain.TokenAccount(broke.Address, chain.SolanaUSDC), 1)
+	refuses("a Solana wallet without the money", w.onSolana(broke), x402.ReasonFunds)
+	if n := w.helper.Calls("verify") + w.helper.Calls("settle"); n != 0 {
+		t.Errorf("the facilitator was asked %d times", n)
+	}
+}
+
+// A contract wallet pays when its contract says that it signed, and only then.
+func TestContractWalletsPay(t *testing.T) {
+	t.Parallel()
+	w := begin(t, 2, nil)
+	owner := chain.NewPayer()
+	contract := "0x00000000000000000000000000000000000c0de5"
+	pay := func(signer *chain.Payer) *payment.Payment {
+		a := signer.As(contract).Authorization(receiver, 6_000_000, time.Now().Add(time.Hour))
+		return w.read(header(t, base, chain.EVMPayload(a, signer.SignAuthorization(w.evm, a))))
+	}
+	refuses := func(what string, p *payment.Payment) {
+		t.Helper()
+		if _, refused, err := w.Prepare(soon(t), p); err != nil || refused == nil || refused.Reason != x402.ReasonSignature {
+			t.Errorf("%s: %v %v", what, refused, err)
+		}
+	}
+	refuses("a wallet without a contract", pay(owner))
+	w.evm.Contract(contract, owner.Address)
+	refuses("another signer", pay(chain.NewPayer()))
+	p := w.prepared(pay(owner))
+	if r, err := w.Settle(soon(t), p); err != nil || !r.OK {
+		t.Fatalf("settle says %+v %v", r, err)
+	}
+	if f := w.finds(p, "", payment.Paid); p.Wallet != contract || !f.Settled {
+		t.Errorf("%s paid %+v", p.Wallet, f)
+	}
+	who, err := wallet.ParseAddress(contract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := [32]byte{1, 2, 3}
+	for signer, want := range map[*chain.Payer]bool{owner: true, chain.NewPayer(): false} {
+		if ok, err := w.ContractSigned(soon(t), base, who, hash, signer.SignDigest(hash[:])); err != nil || ok != want {
+			t.Errorf("the contract signed: %v %v, expected %v", ok, err, want)
+		}
+	}
+	if ok, err := w.ContractSigned(soon(t), solana, who, hash, nil); ok || err != nil {
+		t.Errorf("a contract signed on Solana: %v %v", ok, err)
+	}
+}
+
+// What a facilitator says is one thing and what is found on the chain another.
+func TestChainDecidesWhateverFacilitatorsSay(t *testing.T) {
+	t.Parallel()
+	w := begin(t, 2, nil)
+	for _, lie := range chain.Lies {
+		w.helper.Always("")
+		for _, p := range w.payments() {
+			p = w.prepared(p)
+			w.helper.Always(lie)
+			began := time.Now()
+			r, err := w.Settle(soon(t), p)
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("%s: settle took %v", lie, took)
+			}
+			known := err == nil && !r.Unclear
+			switch lie {
+			case "", chain.Enlarges, chain.Misnames, chain.Admits, chain.Rejects, chain.Claims:
+				if !known || !r.OK {
+					t.Errorf("%s: %+v %v", lie, r, err)
+				}
+			case chain.Denies, chain.Declines, chain.Twice:
+				if !known || r.OK || r.Reason == "" {
+					t.Errorf("%s: %+v %v", lie, r, err)
+				}
+			default:
+				if known || r.OK {
+					t.Errorf("%s: what is not clear counts as an answer: %+v %v", lie, r, err)
+				}
+			}
+			want := payment.Paid
+			if lie == chain.Claims || lie == chain.Declines || lie == chain.Hangs || lie == chain.Down {
+				want = payment.Open
+			}
+			w.finds(p, r.Transaction, want)
+		}
+	}
+	if c := w.helper.Complaints(); len(c) != 0 {
+		t.Errorf("the facilitator complains: %v", c)
+	}
+}
+
+// One node of three that lies or fails makes no finding and hinders none.
+func TestOneNodeDecidesNothing(t *testing.T) {
+	t.Parallel()
+	w := begin(t, 2, nil)
+	for _, fault := range []upstream.NodeFaults{{Lie: chain.Invents}, {Lie: chain.Hides}, {Lie: chain.Inflates},
+		{Lie: chain.Diverts}, {Lie: chain.Stranger}, {Status: 503}, {Truncate: true}, {Drop: true}, {Foreign: true},
+		{Empty: true}, {Lag: 1}, {Without: []string{"eth_getLogs", "getSignaturesForAddress"}}} {
+		for at := range 3 {
+			open, paid := w.payments(), w.payments()
+			for i := range open {
+				open[i], paid[i] = w.prepared(open[i]), w.prepared(paid[i])
+				if r, err := w.Verify(soon(t), open[i]); err != nil || !r.OK { // so that a node may invent it
+					t.Fatalf("verify says %+v %v", r, err)
+				}
+				if r, err := w.Settle(soon(t), paid[i]); err != nil || !r.OK {
+					t.Fatalf("settle says %+v %v", r, err)
+				}
+			}
+			w.nodes[at].Fault(fault)
+			w.nodes[3+at].Fault(fault)
+			for i := range open {
+				w.finds(open[i], "", payment.Open)
+				w.finds(paid[i], "", payment.Paid)
+			}
+			w.nodes[at].Fault(upstream.NodeFaults{})
+			w.nodes[3+at].Fault(upstream.NodeFaults{})
+		}
+	}
+}
+
+// Where the witnesses do not agree, nothing is known, and it says so.
+func TestDisagreementIsNoFinding(t *testing.T) {
+	t.Parallel()
+	w := begin(t, 3, nil)
+	for i, p := range w.payments() {
+		p = w.prepared(p)
+		if r, err := w.Verify(soon(t), p); err != nil || !r.OK {
+			t.Fatalf("verify says %+v %v", r, err)
+		}
+		w.nodes[3*i].Fault(upstream.NodeFaults{Lie: chain.Invents})
+		w.until("the nodes disagree", func() bool {
+			f, err := w.Find(soon(t), p, "")
+			if err == nil {
+				t.Fatalf("%s: a finding of two of three: %+v", p.Network, f)
+			}
+			return errors.Is(err, payment.ErrDisagree)
+		})
+		w.nodes[3*i].Fault(upstream.NodeFaults{Status: 500})
+		if _, err := w.Find(soon(t), p, ""); err == nil || errors.Is(err, payment.ErrDisagree) {
+			t.Errorf("%s: with two nodes of three it is %v", p.Network, err)
+		}
+	}
+}
+
+// What was not paid in time never will be, and what was canceled neither; a chain that
+// is reorganised loses what it had.
+func TestPaymentsEnd(t *testing.T) {
+	t.Parallel()
+	w := begin(t, 2, nil)
+	short := w.prepared(w.onEVM(chain.NewPayer(), time.Minute))
+	blockhash := w.prepared(w.onSolana(chain.NewSolanaPayer()))
+	spender := chain.NewPayer()
+	a := spender.Authorization(receiver, 6_000_000, time.Now().Add(time.Hour))
+	spent := w.prepared(w.read(header(t, base, chain.EVMPayload(a, spender.SignAuthorization(w.evm, a)))))
+	for _, p := range []*payment.Payment{short, blockhash, spent} {
+		w.finds(p, "", payment.Open)
+	}
+	w.evm.Cancel(a.From, a.Nonce)
+	if f := w.finds(spent, "", payment.Spent); f.Reason != "authorization_canceled" {
+		t.Errorf("a canceled one: %+v", f)
+	}
+	w.evm.Skip(2 * time.Minute)
+	w.sol.Skip(chain.HashSlots + 40)
+	if f := w.finds(short, "", payment.Over); f.Reason != "authorization_expired" {
+		t.Errorf("one that is too old: %+v", f)
+	}
+	if f := w.finds(blockhash, "", payment.Over); f.Reason != "blockhash_expired" {
+		t.Errorf("one whose blockhash is too old: %+v", f)
+	}
+	for _, p := range w.payments() {
+		p = w.prepared(p)
+		r, err := w.Settle(soon(t), p)
+		if err != nil || !r.OK {
+			t.Fatalf("settle says %+v %v", r, err)
+		}
+		w.finds(p, r.Transaction, payment.Paid)
+		lose, restore := w.evm.Reorganise, w.evm.Restore
+		if p.Network == solana {
+			lose, restore = w.sol.Reorganise, w.sol.Restore
+		}
+		if !lose(r.Transaction) {
+			t.Fatal("there is nothing to lose")
+		}
+		w.finds(p, r.Transaction, payment.Open)
+		if !restore(r.Transaction) {
+			t.Fatal("there is nothing to restore")
+		}
+		w.finds(p, "", payment.Paid)
+	}
+}
+
+// A payment that was paid long after it was prepared is found, also by nodes that give
+// few blocks of logs at once.
+func TestLatePaymentsAreFound(t *testing.T) {
+	t.Parallel()
+	w := begin(t, 2, nil)
+	from := chain.NewPayer()
+	a := from.Authorization(receiver, 6_000_000, time.Now().Add(time.Hour))
+	p := w.read(header(t, base, chain.EVMPayload(a, from.SignAuthorization(w.evm, a))))
+	o, err := x402.ParseOrder(p.Order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Order, err = o.At(w.evm.Head() - 30_000_000); err != nil { // years ago
+		t.Fatal(err)
+	}
+	hash, err := w.evm.Pay(a, from.SignAuthorization(w.evm, a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := w.finds(p, "", payment.Paid); f.Transaction != hash {
+		t.Errorf("found as %+v", f)
+	}
+}
+
+// The operator's try tells every step, and which one failed.
+func TestTryTellsEveryStep(t *testing.T) {
+	t.Parallel()
+	w := begin(t, 2, nil)
+	key, err := payer.ParseEVM(chain.NewPayer().Secret())
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(network string) (steps []Step, good bool) {
+		good = w.Try(soon(t), network, key, 1, func(s Step) { steps = append(steps, s) })
+		return steps, good
+	}
+	if steps, good := try("base"); !good || len(steps) != 6 {
+		t.Errorf("a good config: %v %+v", good, steps)
+	}
+	if steps, good := try("solana"); good || len(steps) != 1 || steps[0].Err == nil {
+		t.Errorf("a network that is none of EVM: %v %+v", good, steps)
+	}
+	w.evm.Fund(key.Address().String(), 0)
+	if steps, good := try(base); good || len(steps) != 3 || !strings.Contains(steps[2].Err.Error(), x402.ReasonFunds) {
+		t.Errorf("a wallet without money: %v %+v", good, steps)
+	}
+}
+
+// A facilitator that is simulated is used only where the config says so.
+func TestSimulatedFacilitatorsAreRefused(t *testing.T) {
+	t.Parallel()
+	w := begin(t, 2, nil)
+	p := w.prepared(w.onEVM(chain.NewPayer(), time.Hour))
+	real := *w.config
+	real.Simulated = false
+	d := *w.Desk
+	var err error
+	if d.Facilitators, err = facilitator.NewSet(&real, w.Facilitators); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := d.Verify(soon(t), p); err == nil || !strings.Contains(err.Error(), "simulated") {
+		t.Errorf("a simulated facilitator says %+v %v", r, err)
+	}
+	if d.Facilitators.Offer(solana) != "" {
+		t.Error("the fee payer of a simulated facilitator is offered")
+	}
+}
