@@ -17,7 +17,8 @@ type message struct {
 	chain          string // as it stands there
 	nonce          string
 	issued         time.Time
-	expires        time.Time // zero: none
+	expiring       bool
+	expires        time.Time // if expiring
 	notBefore      time.Time // zero: none
 }
 
@@ -131,6 +132,7 @@ func (m *message) body(l *lines) *Refusal {
 		return missing("Issued At")
 	}
 	expires, expiring := l.field("Expiration Time: ")
+	m.expiring = expiring
 	notBefore, waiting := l.field("Not Before: ")
 	request, _ := l.field("Request ID: ")
 	good := isURI(m.uri) && isPath(request)
@@ -190,10 +192,10 @@ func isNonce(s string) bool {
 	return len(s) >= minNonce && len(s) <= maxNonce
 }
 
-// readTime reads a time of RFC 3339, to the letter: the decoder of JSON is the strict
-// one.
+// readTime reads a time of RFC 3339, to the letter: the decoder of texts is the strict
+// one, but takes a comma before fractions of a second.
 func readTime(t *time.Time, s string) bool {
-	return t.UnmarshalText([]byte(s)) == nil && t.Year() > 1
+	return strings.IndexByte(s, ',') < 0 && t.UnmarshalText([]byte(s)) == nil
 }
 
 // rebuild makes the text that a wallet signed for the fields of a header, as the

@@ -92,7 +92,7 @@ func (r *Rules) Read(header []byte, now time.Time) (*SignIn, *Refusal) {
 	}
 	s := &SignIn{Wallet: address, Chain: c.chain, Nonce: m.nonce, IssuedAt: m.issued, Until: m.issued.Add(r.MaxAge),
 		forget: m.issued.Add(r.MaxAge + r.Skew + tokenGrace)}
-	if !m.expires.IsZero() && m.expires.Before(s.Until) {
+	if m.expiring && m.expires.Before(s.Until) {
 		s.Until = m.expires
 	}
 	if no := r.prove(s, c, text); no != nil {
@@ -177,7 +177,7 @@ func (r *Rules) time(c *claim, m *message, now time.Time) *Refusal {
 		return refuse(FutureTimestamp, "The message was issued in the future; set the clock that made it.")
 	case now.Sub(m.issued) > r.MaxAge:
 		return refuse(Expired, "The message is older than "+r.MaxAge.String()+"; sign a new one.")
-	case !m.expires.IsZero() && !now.Before(m.expires):
+	case m.expiring && !now.Before(m.expires):
 		return refuse(Expired, "The message has expired; sign a new one.")
 	case m.notBefore.After(now.Add(r.Skew)):
 		return refuse(NotBefore, "The message is not valid yet.")

@@ -313,6 +313,7 @@ func TestRefusalsNameTheirReason(t *testing.T) {
 	signed("long nonce", InvalidMessage, "0123456789abcdef", strings.Repeat("a", 129))
 	signed("no time", InvalidMessage, "T12:00:00.000Z", "")
 	signed("a time without zone", InvalidMessage, "T12:00:00.000Z", "T12:00:00")
+	signed("a comma in a time", InvalidMessage, "T12:00:00.000Z", "T12:00:00,000Z")
 	signed("the 32nd", InvalidMessage, "11-20T12:05", "11-32T12:05")
 	signed("a resource that is none", InvalidMessage, "T12:05:00.000Z", "T12:05:00.000Z\nResources:\n- a b")
 	f("a line in a field", InvalidMessage,
@@ -352,6 +353,7 @@ func TestRefusalsNameTheirReason(t *testing.T) {
 	header := encode(t, good)
 	refused("later than its end", Expired, header, at.Add(5*time.Minute))
 	long := encode(t, evm.said(evm.text("T12:05", "T13:05")))
+	signed("an end before all times", Expired, "2026-11-20T12:05:00.000Z", "0001-01-01T00:00:00Z")
 	refused("too old", Expired, long, at.Add(5*time.Minute+time.Millisecond))
 	refused("from the future", FutureTimestamp, header, at.Add(-30*time.Second-time.Millisecond))
 	signed("not valid yet", NotBefore, "T12:05:00.000Z", "T12:05:00.000Z\nNot Before: 2026-11-20T12:00:31Z")
