@@ -204,8 +204,12 @@ async function signedText(said, chain, solanaWallet) {
 }
 
 // oddities are what farebox alone refuses, and why.
-function oddities(said, m) {
+function oddities(json, said, m) {
   const list = [];
+  for (const name of ['address', 'message', 'signature', 'timestamp', 'chainId', 'type', 'signatureScheme', 'resources', ...Object.keys(values)]) {
+    const twin = (key) => key !== name && key.toLowerCase() === name.toLowerCase();
+    if (Object.keys(said).some(twin) || json.split(`"${name}":`).length > 2) list.push('a member twice, or in other letters');
+  }
   const fields = said.message === undefined ? Object.values(said).flat().filter((v) => typeof v === 'string') : [];
   if (fields.some((v) => /[^\x20-\x7e]/.test(v))) list.push('a field of several lines, or beyond ASCII');
   const uri = m.uri.replace(/^https?:\/\/[^/?#]*/i, (o) => o.toLowerCase()).replace(/^(https:\/\/[^/?#]*):443(?=[/?#]|$)/, '$1');
@@ -252,7 +256,7 @@ async function judge(header) {
   if (m.expirationTime && Date.parse(m.expirationTime) <= now) throw new Error('expired');
   if (m.notBefore && Date.parse(m.notBefore) > now + skew) throw new Error('not before');
   if (said.timestamp !== undefined && !(Math.abs(said.timestamp - issued) <= skew)) throw new Error('timestamp');
-  return { signer: solanaWallet ? signer : signer.toLowerCase(), nonce: m.nonce, odd: oddities(said, m).join(', ') };
+  return { signer: solanaWallet ? signer : signer.toLowerCase(), nonce: m.nonce, odd: oddities(json, said, m).join(', ') };
 }
 
 console.error = () => {}; // siwe reports addresses without a checksum

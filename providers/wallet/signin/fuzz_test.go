@@ -61,7 +61,8 @@ func FuzzRead(f *testing.F) {
 	}
 	for _, s := range []string{"", "{}", `{"address":"0x","signature":"0x","chainId":1e9,"message":"\ud800"}`,
 		`{"resources":[null],"domain":"\u0000","chainId":"solana:"}`, `{"timestamp":1e999}`,
-		`{"address":"1","signature":"","chainId":1,"message":"a wants you to sign in with your Ethereum account:\n1\n\n\n"}`} {
+		`{"address":"1","signature":"","chainId":1,` +
+			`"message":"a wants you to sign in with your Ethereum account:\n1\n\n\n"}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -113,8 +114,8 @@ func FuzzFields(f *testing.F) {
 		if !evm {
 			c.chain = solana
 		}
-		for id, text := range map[int]string{fieldDomain: domain, fieldStatement: statement, fieldURI: uri, fieldVersion: "1",
-			fieldNonce: nonce, fieldIssued: issued, fieldExpires: expires, fieldRequest: request} {
+		for id, text := range map[int]string{fieldDomain: domain, fieldStatement: statement, fieldURI: uri,
+			fieldVersion: "1", fieldNonce: nonce, fieldIssued: issued, fieldExpires: expires, fieldRequest: request} {
 			c.fields[id] = optional{text, text != ""}
 		}
 		text, no := c.rebuild(false)
@@ -133,7 +134,7 @@ func FuzzFields(f *testing.F) {
 			m.family != family(c.chain) || !strings.HasSuffix(c.chain, ":"+m.chain) || m.expiring != (expires != "") {
 			t.Fatalf("%+v is read from\n%s", m, text)
 		}
-		want, err := time.Parse(time.RFC3339, issued)
+		want, err := time.Parse(time.RFC3339, strings.ToUpper(issued))
 		if err != nil || !want.Equal(m.issued) || !m.notBefore.IsZero() {
 			t.Fatalf("%+v is read from\n%s", m, text)
 		}

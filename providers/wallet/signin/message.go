@@ -164,14 +164,7 @@ func missing(line string) *Refusal {
 
 // IsStatement says whether a text can be the statement of a message: one line of
 // letters, digits, spaces, and the other reserved and unreserved characters of RFC 3986.
-func IsStatement(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return s != "" && isStatement(s)
-}
+func IsStatement(s string) bool { return s != "" && isPrintable(s) && isStatement(s) }
 
 // isStatement is IsStatement for callers that looked for control characters.
 func isStatement(s string) bool {
@@ -192,78 +185,81 @@ func isNonce(s string) bool {
 	return len(s) >= minNonce && len(s) <= maxNonce
 }
 
-// readTime reads a time of RFC 3339, to the letter: the decoder of texts is the strict
-// one, but takes a comma before fractions of a second.
+// readTime reads a time of RFC 3339, whose letters may be small ones. The decoder of
+// texts is the strict one, but takes a comma before fractions of a second.
 func readTime(t *time.Time, s string) bool {
-	return strings.IndexByte(s, ',') < 0 && t.UnmarshalText([]byte(s)) == nil
+	return strings.IndexByte(s, ',') < 0 && t.UnmarshalText([]byte(strings.ToUpper(s))) == nil
 }
 
 // rebuild makes the text that a wallet signed for the fields of a header, as the
 // packages siwe and @x402/extensions make it. whole is for Solana: the chain's whole
 // name instead of what follows its colon.
 func (c *claim) rebuild(whole bool) (string, *Refusal) {
-	for _, f := range append(c.texts(), c.resources...) {
-		for i := range len(f) {
-			if f[i] < ' ' || f[i] >= 0x7f {
-				return "", refuse(InvalidMessage, "The fields of the sign-in header may have printable ASCII only.")
-			}
-		}
+	if !c.plain() {
+		return "", refuse(InvalidMessage, "The fields of the sign-in header may have printable ASCII only.")
 	}
 	_, chain, _ := strings.Cut(c.chain, ":")
 	if whole {
 		chain = c.chain
 	}
-	evm := family(c.chain) == wallet.EVM
-	var b strings.Builder
-	line := func(parts ...string) {
-		for _, p := range parts {
-			b.WriteString(p)
-		}
-		b.WriteByte('\n')
+	evm, asks := true, asksEVM
+	if family(c.chain) == wallet.Solana {
+		evm, asks = false, asksSolana
 	}
 	f := &c.fields
-	if evm {
-		line(f[fieldDomain].text, asksEVM)
-	} else {
-		line(f[fieldDomain].text, asksSolana)
-	}
-	line(c.shown())
-	line()
+	list := []string{f[fieldDomain].text + asks, c.shown(), ""}
 	if s := f[fieldStatement]; evm && s.given || s.text != "" {
-		line(s.text)
-		line()
+		list = append(list, s.text, "")
 	} else if evm {
-		line()
+		list = append(list, "")
 	}
-	line("URI: ", f[fieldURI].text)
-	line("Version: ", f[fieldVersion].text)
-	line("Chain ID: ", chain)
-	line("Nonce: ", f[fieldNonce].text)
-	b.WriteString("Issued At: " + f[fieldIssued].text)
-	if s := f[fieldExpires]; s.text != "" {
-		b.WriteString("\nExpiration Time: " + s.text)
-	}
-	if s := f[fieldNotBefore]; s.text != "" {
-		b.WriteString("\nNot Before: " + s.text)
-	}
-	if s := f[fieldRequest]; evm && s.given || s.text != "" {
-		b.WriteString("\nRequest ID: " + s.text)
-	}
-	if len(c.resources) > 0 || evm && c.listed {
-		b.WriteString("\nResources:")
-	}
-	for _, r := range c.resources {
-		b.WriteString("\n- " + r)
-	}
-	return b.String(), nil
+	list = append(list, "URI: "+f[fieldURI].text, "Version: "+f[fieldVersion].text, "Chain ID: "+chain,
+		"Nonce: "+f[fieldNonce].text, "Issued At: "+f[fieldIssued].text)
+	return strings.Join(c.further(list, evm), "\n"), nil
 }
 
-func (c *claim) texts() []string {
-	list := make([]string, 0, fieldCount+len(c.resources)+1)
-	for i := range c.fields {
-		list = append(list, c.fields[i].text)
+// further appends the lines that a message need not have.
+func (c *claim) further(list []string, evm bool) []string {
+	if s := c.fields[fieldExpires]; s.text != "" {
+		list = append(list, "Expiration Time: "+s.text)
 	}
-	return append(list, c.address)
+	if s := c.fields[fieldNotBefore]; s.text != "" {
+		list = append(list, "Not Before: "+s.text)
+	}
+	if s := c.fields[fieldRequest]; evm && s.given || s.text != "" {
+		list = append(list, "Request ID: "+s.text)
+	}
+	if len(c.resources) > 0 || evm && c.listed {
+		list = append(list, "Resources:")
+	}
+	for _, r := range c.resources {
+		list = append(list, "- "+r)
+	}
+	return list
+}
+
+// plain says whether every field can stand in a line.
+func (c *claim) plain() bool {
+	for i := range c.fields {
+		if !isPrintable(c.fields[i].text) {
+			return false
+		}
+	}
+	for _, r := range c.resources {
+		if !isPrintable(r) {
+			return false
+		}
+	}
+	return isPrintable(c.address)
+}
+
+func isPrintable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // shown is the address as it stands in a rebuilt text: siwe writes those of EVM with

@@ -150,6 +150,7 @@ func TestEveryFormOfEveryClientIsTaken(t *testing.T) {
 	take("another domain of ours", evm.said(evm.text("https://api.example.com", "http://127.0.0.1:8080",
 		"api.example.com wants", "127.0.0.1:8080 wants")), evm)
 	take("an offset", evm.said(evm.text("T12:00:00.000Z", "T14:00:00+02:00")), evm)
+	take("small letters in a time", evm.said(evm.text("T12:00:00.000Z", "t12:00:00.000z")), evm)
 	tail := "\nNot Before: 2026-11-20T12:00:00Z\nRequest ID: a%20b:c" +
 		"\nResources:\n- https://x.example/?q#f\n- ipfs://b/c\n- urn:a:b"
 	take("all lines", evm.said(evm.text()+tail), evm)
