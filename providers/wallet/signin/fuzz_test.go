@@ -105,7 +105,8 @@ func FuzzFields(f *testing.F) {
 	f.Add("api.example.com", "Sign in", "https://api.example.com", "8453abcd", "2026-11-20T12:00:00Z",
 		"2026-11-20T12:05:00Z", "x", "ipfs://a", true)
 	f.Add("a", "", "a:", "01234567", "2026-11-20T12:00:00Z", "", "", "", false)
-	f.Add("a://b", "a\n\nURI: a:", "a:b\nVersion: 1", "0123456\n", "x\nNonce: 12345678", "\n", "\nResources:", "\n- a:", true)
+	f.Add("a://b", "a\n\nURI: a:", "a:b\nVersion: 1", "0123456\n", "x\nNonce: 12345678", "\n", "\nResources:",
+		"\n- a:", true)
 	f.Add("a"+asksSolana, "URI: a:b", "a:b", "01234567", "0000-01-01T00:00:00+23:59", "9999-12-31T23:59:59.999999999Z",
 		"%41", "mailto:a@b", false)
 	f.Fuzz(func(t *testing.T, domain, statement, uri, nonce, issued, expires, request, resource string, evm bool) {
