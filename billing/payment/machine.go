@@ -50,11 +50,6 @@ const (
 	// looksPerSecond and looksAtOnce bound what the recoverer asks chains.
 	looksPerSecond = 50
 	looksAtOnce    = 8
-	// askLimit is how long one question to a chain may take.
-	askLimit = 20 * time.Second
-	// leaseMargin is what a lease has beyond the longest that its steps may take, for
-	// the store and for clocks that differ.
-	leaseMargin = 30 * time.Second
 	// closeLimit is how long Close waits for payments that are under way, cutLimit how
 	// long for those that it cut off.
 	closeLimit = 10 * time.Second
@@ -63,6 +58,8 @@ const (
 
 // timing is how long things take; tests have less time.
 type timing struct {
+	ask                          time.Duration // one question to a chain
+	margin                       time.Duration // of a lease, for the store and for clocks that differ
 	findFor, findEvery, findMost time.Duration // after a settlement
 	watchEvery, tallyEvery       time.Duration
 	lookMin, lookMost            time.Duration // between two looks at a payment
@@ -72,6 +69,7 @@ type timing struct {
 }
 
 var usual = timing{
+	ask: 20 * time.Second, margin: 30 * time.Second,
 	findFor: 20 * time.Second, findEvery: 300 * time.Millisecond, findMost: 3 * time.Second,
 	watchEvery: time.Second, tallyEvery: 10 * time.Second,
 	lookMin: 2 * time.Second, lookMost: 5 * time.Minute,
@@ -157,7 +155,7 @@ func (m *Machine) under() int {
 // all steps together.
 func (m *Machine) lease() time.Duration {
 	t := m.terms.Load()
-	return t.VerifyTimeout + t.SettleTimeout + m.t.findFor + 3*askLimit + leaseMargin
+	return t.VerifyTimeout + t.SettleTimeout + m.t.findFor + 3*m.t.ask + m.t.margin
 }
 
 // enter says that a client's submission is under way here, unless one is already.

@@ -117,7 +117,7 @@ func (m *Machine) pause(d time.Duration) bool {
 
 // find asks the chain.
 func (m *Machine) find(row *store.PaymentRow) (Finding, error) {
-	ctx, done := context.WithTimeout(m.ctx, askLimit)
+	ctx, done := context.WithTimeout(m.ctx, m.t.ask)
 	defer done()
 	m.stats.looks.Add(1)
 	f, err := m.o.Desk.Find(ctx, paymentOf(row), row.Transaction)

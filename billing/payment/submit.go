@@ -100,7 +100,7 @@ func (m *Machine) begin(p *Payment) Outcome {
 	case all >= t.MaxPending || own >= t.MaxPendingPerWallet:
 		return Outcome{Ending: Full}
 	}
-	ctx, done := context.WithTimeout(m.ctx, askLimit)
+	ctx, done := context.WithTimeout(m.ctx, m.t.ask)
 	order, no, err := m.o.Desk.Prepare(ctx, p)
 	done()
 	switch {
@@ -108,7 +108,7 @@ func (m *Machine) begin(p *Payment) Outcome {
 		m.noteDesk("prepare", p.ID, err)
 		return Outcome{Ending: NotSent}
 	case no != nil:
-		return Outcome{Ending: Refused, Refusal: *no}
+		return m.unlessKnown(p, no)
 	}
 	row := m.rowOf(p, order)
 	existing, err := m.o.Store.AddPayment(row, t.MaxPending, t.MaxPendingPerWallet)
@@ -121,6 +121,19 @@ func (m *Machine) begin(p *Payment) Outcome {
 		return m.again(p, existing) // another node was faster
 	}
 	return m.verify(row)
+}
+
+// unlessKnown refuses what the chain does not take, unless that is since another node has
+// settled it meanwhile.
+func (m *Machine) unlessKnown(p *Payment, no *Refusal) Outcome {
+	row, err := m.o.Store.Payment(p.ID)
+	switch {
+	case errors.Is(err, store.ErrNoRow):
+		return Outcome{Ending: Refused, Refusal: *no}
+	case !m.note(err):
+		return Outcome{Ending: NotSent}
+	}
+	return m.again(p, row)
 }
 
 // rowOf is a payment as it is written down, with this node at it.

@@ -48,7 +48,7 @@ func (m *Machine) round() {
 
 // look asks the chain once about a payment.
 func (m *Machine) look(row *store.PaymentRow) {
-	ok, err := m.o.Store.TakePayment(row, m.o.Node, m.after(askLimit+leaseMargin), m.o.Store.NowUs())
+	ok, err := m.o.Store.TakePayment(row, m.o.Node, m.after(m.t.ask+m.t.margin), m.o.Store.NowUs())
 	if !m.note(err) || !ok {
 		return
 	}

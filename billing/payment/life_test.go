@@ -1,0 +1,129 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"farebox/billing/store"
+)
+
+// life is that of a process, which ends between any two steps: from then on it does
+// nothing to the store or to anybody else, and hears nothing.
+type life struct{ left atomic.Int64 }
+
+var errDead = errors.New("this process is dead")
+
+// step says whether the process lives still.
+func (l *life) step() bool { return l.left.Add(-1) >= 0 }
+
+func (l *life) dead() bool { return l.left.Load() < 0 }
+
+// lived runs a call whose effect may be the last of its process.
+func lived(l *life, do func() error) error {
+	if !l.step() {
+		return errDead
+	}
+	err := do()
+	if !l.step() {
+		return errDead
+	}
+	return err
+}
+
+// mortal is the store of a process that may die. A call may fail although it was
+// carried out, and without having been.
+type mortal struct {
+	Store
+	*life
+	fails func() (before, after bool) // nil: never
+}
+
+func (m *mortal) do(f func() error) error {
+	return lived(m.life, func() error {
+		before, after := false, false
+		if m.fails != nil {
+			before, after = m.fails()
+		}
+		if before {
+			return errLost
+		}
+		err := f()
+		if err == nil && after {
+			err = errLost
+		}
+		return err
+	})
+}
+
+func (m *mortal) AddPayment(r *store.PaymentRow, most, own int) (existing *store.PaymentRow, err error) {
+	err = m.do(func() (err error) { existing, err = m.Store.AddPayment(r, most, own); return err })
+	return existing, err
+}
+
+func (m *mortal) Payment(id string) (row *store.PaymentRow, err error) {
+	err = m.do(func() (err error) { row, err = m.Store.Payment(id); return err })
+	return row, err
+}
+
+func (m *mortal) OpenPayments(wallet string) (all, own int, err error) {
+	err = m.do(func() (err error) { all, own, err = m.Store.OpenPayments(wallet); return err })
+	return all, own, err
+}
+
+func (m *mortal) TakePayment(r *store.PaymentRow, owner uint32, untilUs, nowUs int64) (ok bool, err error) {
+	err = m.do(func() (err error) { ok, err = m.Store.TakePayment(r, owner, untilUs, nowUs); return err })
+	return ok && err == nil, err
+}
+
+func (m *mortal) UpdatePayment(r *store.PaymentRow) (ok bool, err error) {
+	err = m.do(func() (err error) { ok, err = m.Store.UpdatePayment(r); return err })
+	return ok && err == nil, err
+}
+
+func (m *mortal) DuePayments(nowUs int64, most int) (list []*store.PaymentRow, err error) {
+	if m.dead() {
+		return nil, errDead
+	}
+	return m.Store.DuePayments(nowUs, most)
+}
+
+func (m *mortal) FreePayments(owner uint32, nowUs int64) error {
+	return m.do(func() error { return m.Store.FreePayments(owner, nowUs) })
+}
+
+func (m *mortal) CreditPayment(c *store.PaymentCredit) (row *store.PaymentRow, applied bool, err error) {
+	err = m.do(func() (err error) { row, applied, err = m.Store.CreditPayment(c); return err })
+	return row, applied && err == nil, err
+}
+
+func (m *mortal) ReversePayment(c *store.PaymentReversal) (row *store.PaymentRow, applied bool, err error) {
+	err = m.do(func() (err error) { row, applied, err = m.Store.ReversePayment(c); return err })
+	return row, applied && err == nil, err
+}
+
+// mortalDesk is the way of such a process to everybody else.
+type mortalDesk struct {
+	Desk
+	*life
+}
+
+func (d *mortalDesk) Prepare(ctx context.Context, p *Payment) (order []byte, no *Refusal, err error) {
+	err = lived(d.life, func() (err error) { order, no, err = d.Desk.Prepare(ctx, p); return err })
+	return order, no, err
+}
+
+func (d *mortalDesk) Verify(ctx context.Context, p *Payment) (r Reply, err error) {
+	err = lived(d.life, func() (err error) { r, err = d.Desk.Verify(ctx, p); return err })
+	return r, err
+}
+
+func (d *mortalDesk) Settle(ctx context.Context, p *Payment) (r Reply, err error) {
+	err = lived(d.life, func() (err error) { r, err = d.Desk.Settle(ctx, p); return err })
+	return r, err
+}
+
+func (d *mortalDesk) Find(ctx context.Context, p *Payment, txn string) (f Finding, err error) {
+	err = lived(d.life, func() (err error) { f, err = d.Desk.Find(ctx, p, txn); return err })
+	return f, err
+}

@@ -1,0 +1,433 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/billing/money"
+	"farebox/billing/store"
+	"farebox/tests/servers"
+)
+
+const aWallet = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
+
+// stage is a machine on a ledger, before a world.
+type stage struct {
+	*Machine
+	t     *testing.T
+	l     *billing.Ledger
+	world *world
+}
+
+func newStage(t *testing.T, adjust ...func(*Options)) *stage {
+	t.Helper()
+	s := &stage{t: t, l: ledgerOn(t, "", ""), world: newWorld(1)}
+	s.world.always = "fine"
+	s.Machine = s.machine(s.l, adjust...)
+	return s
+}
+
+// machine makes one that does not look after payments until Begin.
+func (s *stage) machine(l *billing.Ledger, adjust ...func(*Options)) *Machine {
+	o := Options{Store: l.Payments(), Desk: s.world, Node: l.NodeNo(), Terms: quickTerms, Log: zerolog.Nop()}
+	o.Terms.SettleTimeout, o.Terms.VerifyTimeout = 20*time.Millisecond, 20*time.Millisecond
+	for _, a := range adjust {
+		a(&o)
+	}
+	m := New(o)
+	m.t = quick
+	m.t.goneFor, m.t.margin, m.t.ask = 5*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond
+	s.t.Cleanup(m.Close)
+	return m
+}
+
+func (s *stage) begin() {
+	s.t.Helper()
+	if err := s.Begin(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func payment(id string) *Payment {
+	return &Payment{ID: id, Same: [32]byte{1}, Network: "eip155:8453", Asset: "0xa", Wallet: aWallet, Units: 5_000_000,
+		Amount: 5_000_000_000}
+}
+
+// submit submits a payment and expects an ending.
+func (s *stage) submit(p *Payment, want Ending) Outcome {
+	s.t.Helper()
+	out := s.Submit(context.Background(), p)
+	if out.Ending != want {
+		s.t.Fatalf("%s ended %s with %+v, expected %s", p.ID, EndingNames[out.Ending], out, EndingNames[want])
+	}
+	return out
+}
+
+func (s *stage) row(id string) *store.PaymentRow {
+	s.t.Helper()
+	row, err := s.l.Payments().Payment(id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return row
+}
+
+// becomes waits until a payment has come to a state.
+func (s *stage) becomes(id string, want store.PaymentState) *store.PaymentRow {
+	s.t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		row := s.row(id)
+		if row.State == want {
+			return row
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("%s stays %+v, expected %s", id, row, want)
+		}
+	}
+}
+
+// has expects USD of the wallet, and that the books add up.
+func (s *stage) has(want money.Nano) {
+	s.t.Helper()
+	a, err := s.l.WalletState(aWallet)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if b, err := s.l.Reports(a).Balance(); err != nil || b.USD != want {
+		s.t.Errorf("the wallet has %s, expected %s (%v)", b.USD, want, err)
+	}
+	audits(s.t, s.l)
+}
+
+// "I sent my payment twice because the answer was slow, and the second time it said that
+// somebody had stolen it": a repeat gets the first answer, for a day; another payment
+// with its nonce does not.
+func TestRepeatOfACreditedPaymentGetsItsFirstAnswer(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	first := s.submit(payment("pay_a"), Credited)
+	if first.Again || first.Balance != 5_000_000_000 || first.Transaction == "" {
+		t.Errorf("the first answer is %+v", first)
+	}
+	s.submit(payment("pay_b"), Credited)
+	again := s.submit(payment("pay_a"), Credited)
+	if first.Again = true; again != first {
+		t.Errorf("the second answer is %+v, the first was %+v", again, first)
+	}
+	other := payment("pay_a")
+	other.Same[5] = 9
+	if out := s.submit(other, Refused); out.Refusal != (Refusal{codeVerification, reasonUsed}) {
+		t.Errorf("another payment is answered with %+v", out.Refusal)
+	}
+	s.t.Log("a day later")
+	s.Machine.t.repeatFor = 0
+	if out := s.submit(payment("pay_a"), Refused); out.Refusal.Reason != reasonUsed {
+		t.Errorf("a day later: %+v", out.Refusal)
+	}
+	if s.world.settles != 2 {
+		t.Errorf("facilitators were asked %d times", s.world.settles)
+	}
+	s.has(10_000_000_000)
+}
+
+// What facilitators do, and what the payer hears: 402 only where the facilitator refused
+// at the first time and the chain does not have it; else it is not known, and comes out.
+func TestFacilitatorsThatDoNotSayWhatTheyDid(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault string
+		first Ending
+		last  store.PaymentState
+	}{
+		{"fine", Credited, store.PaymentFinal},
+		{"lost answer", Credited, store.PaymentFinal},
+		{"error after settling", Credited, store.PaymentFinal},
+		{"refuses what it settled", Credited, store.PaymentFinal},
+		{"twice", Credited, store.PaymentFinal},
+		{"refuses", Refused, store.PaymentDead},
+		{"late and refused", Refused, store.PaymentFinal},
+		{"lies", Unknown, store.PaymentDead},
+		{"never asked", Unknown, store.PaymentDead},
+		{"another amount", Refused, store.PaymentDead},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			s.world.always = c.fault
+			out := s.submit(payment("pay_a"), c.first)
+			if c.first == Refused && c.fault != "another amount" && out.Refusal.Code != codeSettlement {
+				t.Errorf("the refusal is %+v", out.Refusal)
+			}
+			s.begin()
+			row := s.becomes("pay_a", c.last)
+			if len(row.Order) != 0 || row.EndedUs == 0 {
+				t.Errorf("it ended as %+v", row)
+			}
+			if c.last == store.PaymentFinal {
+				s.has(5_000_000_000)
+			}
+			stats := s.Stats()
+			if c.fault == "lies" && stats.Contradictions == 0 {
+				t.Errorf("nobody is told of a lie: %+v", stats)
+			}
+		})
+	}
+}
+
+// "It said no, I signed another one, and then both were taken": whoever was told no and
+// sends the same again may get it; two sent with unknown outcome are not refused.
+func TestRefusalCountsOnlyTheFirstTime(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.world.always = "never asked"
+	s.submit(payment("pay_a"), Unknown)
+	s.world.always = "refuses"
+	if out := s.submit(payment("pay_a"), Unknown); out.Refusal != (Refusal{}) {
+		t.Errorf("a second refusal: %+v", out)
+	}
+	s.world.always = "fine"
+	s.submit(payment("pay_a"), Credited)
+	s.has(5_000_000_000)
+}
+
+// "The facilitator was down, and my payment was lost": nothing was sent, it says so, and
+// the same payment goes through later.
+func TestFacilitatorThatCannotBeAskedIsSentNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.world.verifies = "lost"
+	s.submit(payment("pay_a"), NotSent)
+	if row := s.row("pay_a"); row.State != store.PaymentSubmitted || row.Tries != 0 || s.world.settles != 0 {
+		t.Errorf("it is %+v, settled %d times", row, s.world.settles)
+	}
+	s.world.verifies = "no"
+	if out := s.submit(payment("pay_a"), Refused); out.Refusal != (Refusal{codeVerification, "insufficient_funds"}) {
+		t.Errorf("the refusal is %+v", out.Refusal)
+	}
+	s.world.verifies = ""
+	s.submit(payment("pay_a"), Credited)
+	s.has(5_000_000_000)
+}
+
+// "I hung up, and my money was gone": what was begun goes on without its client.
+func TestClientThatHangsUpIsCredited(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	slow := &slowDesk{Desk: s.world, wait: make(chan struct{})}
+	s.o.Desk = slow
+	ctx, stop := context.WithCancel(context.Background())
+	answer := make(chan Outcome)
+	go func() { answer <- s.Submit(ctx, payment("pay_a")) }()
+	slow.arrived(t)
+	stop()
+	if out := <-answer; out.Ending != Unknown {
+		t.Errorf("it ended with %+v", out)
+	}
+	s.submit(payment("pay_a"), InProgress)
+	close(slow.wait)
+	s.becomes("pay_a", store.PaymentCredited)
+	s.has(5_000_000_000)
+}
+
+// slowDesk settles when it is let.
+type slowDesk struct {
+	Desk
+	wait chan struct{}
+	mu   sync.Mutex
+	n    int
+}
+
+func (d *slowDesk) Settle(ctx context.Context, p *Payment) (Reply, error) {
+	d.mu.Lock()
+	d.n++
+	d.mu.Unlock()
+	<-d.wait
+	return d.Desk.Settle(ctx, p)
+}
+
+func (d *slowDesk) arrived(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		d.mu.Lock()
+		n := d.n
+		d.mu.Unlock()
+		if n > 0 {
+			return
+		}
+	}
+	t.Fatal("nothing was settled")
+}
+
+// "Three servers got my payment at the same moment, and I was credited three times."
+func TestThreeNodesCreditOnePaymentOnce(t *testing.T) {
+	t.Parallel()
+	address := servers.Database(t)
+	s := &stage{t: t, world: newWorld(2)}
+	s.world.always = "fine"
+	var machines []*Machine
+	for i := range 3 {
+		s.l = ledgerOn(t, address, fmt.Sprint("node-", i))
+		machines = append(machines, s.machine(s.l))
+	}
+	for round := range 5 {
+		p := payment(fmt.Sprint("pay_", round))
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		endings := map[Ending]int{}
+		for i := range 30 {
+			wg.Go(func() {
+				out := machines[i%3].Submit(context.Background(), p)
+				mu.Lock()
+				defer mu.Unlock()
+				endings[out.Ending]++
+				if out.Ending == Credited && !out.Again {
+					endings[0]++
+				}
+			})
+		}
+		wg.Wait()
+		if endings[0] != 1 || endings[Credited]+endings[InProgress]+endings[0] != 31 {
+			t.Errorf("round %d ended with %v", round, endings)
+		}
+	}
+	if s.world.settles != 5 {
+		t.Errorf("facilitators were asked %d times", s.world.settles)
+	}
+	s.has(25_000_000_000)
+}
+
+// "The node died while it settled, and nobody knew of my payment": another one goes on
+// when its lease is over.
+func TestAnotherNodeGoesOnWithWhatADeadOneLeft(t *testing.T) {
+	t.Parallel()
+	address := servers.Database(t)
+	s := &stage{t: t, world: newWorld(3)}
+	s.world.always = "fine"
+	first := ledgerOn(t, address, "node-1")
+	l := &life{}
+	l.left.Store(13) // up to where it was settled
+	m := s.machine(first, func(o *Options) {
+		o.Store, o.Desk = &mortal{Store: first.Payments(), life: l}, &mortalDesk{s.world, l}
+	})
+	out := m.Submit(context.Background(), payment("pay_a"))
+	s.l = ledgerOn(t, address, "node-2")
+	s.Machine = s.machine(s.l)
+	if row := s.row("pay_a"); out.Ending != Unknown || row.State != store.PaymentSubmitted || s.world.settles != 1 {
+		t.Fatalf("the first node left %+v, settled %d times", row, s.world.settles)
+	}
+	s.submit(payment("pay_a"), InProgress) // it may live yet
+	s.begin()
+	row := s.becomes("pay_a", store.PaymentFinal)
+	if row.Owner != s.l.NodeNo() || s.world.settles != 1 {
+		t.Errorf("it ended as %+v, settled %d times", row, s.world.settles)
+	}
+	s.has(5_000_000_000)
+}
+
+// "The block with my payment was dropped, and I kept the credit", and it came back in
+// another block.
+func TestCreditFollowsTheChainBackAndForth(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.submit(payment("pay_a"), Credited)
+	s.world.mu.Lock()
+	c := s.world.coin("pay_a")
+	c.at = 0
+	s.world.mu.Unlock()
+	s.begin()
+	row := s.becomes("pay_a", store.PaymentSubmitted)
+	if row.Epoch != 2 || row.CreditedUs != 0 {
+		t.Errorf("it is %+v", row)
+	}
+	s.has(0)
+	s.world.mu.Lock()
+	c.expires = 1 << 30
+	c.pending = s.world.height + 1
+	s.world.mu.Unlock()
+	s.becomes("pay_a", store.PaymentFinal)
+	s.has(5_000_000_000)
+	if stats := s.Stats(); stats.Reversed != 1 || stats.Credited != 2 {
+		t.Errorf("the figures are %+v", stats)
+	}
+}
+
+// "Somebody sent payments without end, and nobody else could pay": a wallet has a bound,
+// all of them have, and nothing is remembered of what is refused.
+func TestPaymentsWithoutAnOutcomeAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(o *Options) { o.Terms.MaxPending, o.Terms.MaxPendingPerWallet = 3, 2 })
+	s.world.always = "never asked"
+	s.Machine.t.findFor = time.Millisecond
+	s.submit(payment("pay_a"), Unknown)
+	s.submit(payment("pay_b"), Unknown)
+	s.submit(payment("pay_c"), Full)
+	other := payment("pay_d")
+	other.Wallet = strings.Replace(aWallet, "7", "8", 1)
+	s.submit(other, Unknown)
+	other.ID = "pay_e"
+	s.submit(other, Full)
+	s.world.always = "fine"
+	s.submit(payment("pay_a"), Credited) // what is there is taken up
+	s.submit(other, Credited)
+}
+
+// Ten thousand payments that nobody knows anything of cost a bounded number of looks a
+// second, and no memory.
+func TestManyPendingPaymentsAreLookedAtInTurn(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	p := s.l.Payments()
+	const many = 2000
+	for i := range many {
+		row := s.rowOf(payment(fmt.Sprint("pay_", i)), []byte("order of pay_"+fmt.Sprint(i)))
+		row.LeaseUs = 0
+		if _, err := p.AddPayment(row, many+1, many+1); err != nil {
+			t.Fatal(err)
+		}
+		s.world.coin(row.ID).expires = 1 << 30
+	}
+	s.Machine.t.watchEvery, s.Machine.t.lookMin, s.Machine.t.lookMost = 50*time.Millisecond, time.Hour, time.Hour
+	began := time.Now()
+	s.begin()
+	time.Sleep(700 * time.Millisecond)
+	rounds := int64(time.Since(began)/(25*time.Millisecond)) + 2
+	looks := s.Stats().Looks
+	if looks < looksPerSecond || looks > rounds*looksPerSecond {
+		t.Errorf("%d looks in %s", looks, time.Since(began))
+	}
+	due, err := p.DuePayments(p.NowUs(), many)
+	if err != nil || int64(len(due)) > many-looks+looksAtOnce {
+		t.Errorf("%d are due after %d looks (%v)", len(due), looks, err)
+	}
+}
+
+// A Desk that panics, or says nothing that can be read, decides nothing.
+func TestDeskThatFailsDecidesNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.o.Desk = &brokenDesk{s.world}
+	s.submit(payment("pay_a"), Unknown)
+	s.o.Desk = s.world
+	if stats := s.Stats(); stats.Panics != 1 {
+		t.Errorf("the figures are %+v", stats)
+	}
+	if row := s.row("pay_a"); row.State != store.PaymentSubmitted {
+		t.Errorf("it is %+v", row)
+	}
+	s.begin()
+	s.becomes("pay_a", store.PaymentFinal)
+}
+
+type brokenDesk struct{ Desk }
+
+func (d *brokenDesk) Settle(ctx context.Context, p *Payment) (Reply, error) {
+	_, _ = d.Desk.Settle(ctx, p)
+	panic("a bug")
+}
