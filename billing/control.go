@@ -53,6 +53,7 @@ type controlRequest struct {
 	Review   *NewReview          `json:"review,omitempty"`
 	Hide     bool                `json:"hide,omitempty"`
 	Most     int                 `json:"most,omitempty"`
+	Open     bool                `json:"open,omitempty"`
 }
 
 type controlResponse struct {
@@ -73,12 +74,19 @@ type controlResponse struct {
 	Reviews  []ReviewInfo  `json:"reviews,omitempty"`
 	Job      JobInfo       `json:"job,omitzero"`
 	Jobs     []JobInfo     `json:"jobs,omitempty"`
+	Wallet   WalletInfo    `json:"wallet,omitzero"`
+	Wallets  []WalletInfo  `json:"wallets,omitempty"`
+	Link     WalletLink    `json:"link,omitzero"`
+	Payment  PaymentInfo   `json:"payment,omitzero"`
+	Payments []PaymentInfo `json:"payments,omitempty"`
 }
 
 // knownErrors keep their identity across the socket.
 var knownErrors = map[string]error{"no_account": ErrNoAccount, "no_key": ErrNoKey, "name_taken": ErrNameTaken,
 	"suspended": ErrSuspended, "closed": ErrClosed, "no_review": ErrNoReview, "reviewed": ErrReviewed,
-	"no_job": ErrNoJob, "job_runs": ErrJobRuns, "job_given": ErrJobGiven}
+	"no_job": ErrNoJob, "job_runs": ErrJobRuns, "job_given": ErrJobGiven,
+	"linked": ErrLinked, "not_linked": ErrNotLinked, "funds": ErrFunds, "wallet_key": ErrWalletKey,
+	"no_payment": ErrNoPayment, "decided": ErrDecided, "payment_busy": ErrPaymentBusy}
 
 // controlServer serves operators on the control socket.
 type controlServer struct {
@@ -259,6 +267,20 @@ func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 		res.Job, err = op.JobOf(q.ID)
 	case "refund_job":
 		res.Job, err = op.GiveJobBack(q.ID)
+	case "wallets":
+		res.Wallets, err = op.WalletList(q.Most)
+	case "wallet":
+		res.Wallet, err = op.WalletOf(q.Name)
+	case "link_wallet":
+		res.Link, err = op.LinkWallet(q.Name, q.Account, q.Memo)
+	case "unlink_wallet":
+		err = op.UnlinkWallet(q.Name)
+	case "payments":
+		res.Payments, err = op.PaymentList(q.Name, q.Open, q.Most)
+	case "payment":
+		res.Payment, err = op.PaymentOf(q.ID)
+	case "credit_payment", "drop_payment":
+		res.Payment, err = op.ResolvePayment(q.ID, q.Op == "credit_payment", q.Name, q.Memo)
 	case "verify":
 		res.Report, err = op.Verify()
 	case "backup":

@@ -49,6 +49,17 @@ type Operator interface {
 	JobList(account string, most int) ([]JobInfo, error)
 	JobOf(id string) (JobInfo, error)
 	GiveJobBack(id string) (JobInfo, error)
+	// WalletList lists wallets that spend here; WalletOf gives one, with the account that
+	// it spends. LinkWallet has it spend another one, and UnlinkWallet its own again.
+	WalletList(most int) ([]WalletInfo, error)
+	WalletOf(address string) (WalletInfo, error)
+	LinkWallet(address, account, by string) (WalletLink, error)
+	UnlinkWallet(address string) error
+	// PaymentList lists payments of a wallet, or of all with "", newest first; PaymentOf
+	// gives one, and ResolvePayment decides one of unknown outcome.
+	PaymentList(wallet string, open bool, most int) ([]PaymentInfo, error)
+	PaymentOf(id string) (PaymentInfo, error)
+	ResolvePayment(id string, credit bool, by, reason string) (PaymentInfo, error)
 	// Verify recounts the books.
 	Verify() (store.Report, error)
 	// Backup writes the store to a new file.

@@ -17,7 +17,7 @@ import (
 // Commands are the operator's.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{accountCommand(), keyCommand(), usageCommand(), nodeCommand(), characterCommand(),
-		jobCommand(), verifyCommand(), backupCommand(), restoreCommand(), migrateCommand()}
+		jobCommand(), walletCommand(), verifyCommand(), backupCommand(), restoreCommand(), migrateCommand()}
 }
 
 var negative = regexp.MustCompile(`unknown shorthand flag: '[0-9.]' in (-[0-9.]+)`)

@@ -13,7 +13,8 @@ func verifyCommand() *cobra.Command {
 	f := &operatorFlags{}
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Recount the whole ledger and report everything that does not add up", Args: cobra.NoArgs,
-		Long: `Adds up balances, double entry, daily usage and single requests, each by itself, and compares them.
+		Long: `Adds up balances, double entry, daily usage, single requests and payments of wallets, each by itself, and
+compares them.
 Works beside a running server and without one; without one the journal and what would be in memory are compared, too.
 Ends with status 1 when something does not add up.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
@@ -23,7 +24,8 @@ Ends with status 1 when something does not add up.`,
 			}
 			rows := [][]string{
 				{"accounts", fmt.Sprint(r.Accounts)}, {"requests", fmt.Sprint(r.Requests)},
-				{"jobs", fmt.Sprint(r.Jobs)}, {"charged", r.Charged.String()}, {"shortfall", r.Shortfall.String()}, {"debt", r.Debt.String()},
+				{"jobs", fmt.Sprint(r.Jobs)}, {"payments", fmt.Sprint(r.Payments)}, {"credited for them", r.Credited.String()},
+				{"charged", r.Charged.String()}, {"shortfall", r.Shortfall.String()}, {"debt", r.Debt.String()},
 				{"faults", fmt.Sprint(len(r.Faults))},
 			}
 			if err := f.print(cmd, r, "", rows); err != nil {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"farebox/billing/money"
 )
@@ -33,6 +34,8 @@ type WalletStore interface {
 	// UnlinkWallet ends a link, or gives ErrNoRow. Where the wallet has an account of its
 	// own, key becomes one of that.
 	UnlinkWallet(address string, key *KeyRow) (retired int64, err error)
+	// WalletKeys gives the live keys of wallets, those that were made last first.
+	WalletKeys(most int) ([]*KeyRow, error)
 	// AddWalletKey makes the key of a wallet, unless there is one with its digest.
 	AddWalletKey(key *KeyRow) error
 }
@@ -97,12 +100,24 @@ func (t *tx) haveWalletKey(key *KeyRow) error {
 	return err
 }
 
+func (s *sqlStore) WalletKeys(most int) ([]*KeyRow, error) {
+	return s.keys("WHERE k.type = 3 AND k.revoked_us = 0 ORDER BY k.no DESC LIMIT $1", most)
+}
+
+// WalletOfKey is the wallet that a key is of; empty for one of no wallet.
+func WalletOfKey(key *KeyRow) string {
+	if key.Type != Wallet {
+		return ""
+	}
+	return strings.TrimPrefix(key.Description, walletKeyName)
+}
+
 func (s *sqlStore) AddWalletKey(key *KeyRow) error {
 	return s.write(func(t *tx) error {
 		if err := t.alonePayments(); err != nil {
 			return err
 		}
-		if err := t.walletHas(key.Description[len(walletKeyName):], key.Account); err != nil {
+		if err := t.walletHas(WalletOfKey(key), key.Account); err != nil {
 			return err
 		}
 		return t.haveWalletKey(key)

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"farebox/billing"
+	"farebox/providers/wallet"
+)
+
+func walletCommand() *cobra.Command {
+	f := &operatorFlags{}
+	cmd := &cobra.Command{Use: "wallet",
+		Short: "List wallets and their payments, link wallets to accounts, also beside a running server"}
+	cmd.AddCommand(f.listWallets(), f.showWallet(), f.listPayments(), f.showPayment(), f.resolvePayment(),
+		f.linkWallet(), f.unlinkWallet())
+	return f.register(cmd)
+}
+
+// addressOf reads a wallet's address as accounts are named.
+func addressOf(text string) (string, error) {
+	a, err := wallet.ParseAddress(text)
+	if err != nil {
+		return "", fmt.Errorf("cannot use the wallet %q: it %w", text, err)
+	}
+	return a.String(), nil
+}
+
+func (f *operatorFlags) listWallets() *cobra.Command {
+	var most int
+	cmd := &cobra.Command{
+		Use: "list", Short: "List wallets that spend here, with the accounts that they spend", Args: cobra.NoArgs,
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
+			list, err := op.WalletList(most)
+			if err != nil {
+				return err
+			}
+			rows := make([][]string, len(list))
+			for i := range list {
+				w, account := &list[i], "its own"
+				if w.Linked {
+					account = w.Account.Name
+				}
+				rows[i] = []string{w.Address, account, w.Account.Status.String(),
+					(w.Account.USD + w.Account.Leased.USD + w.Account.Held).String(), w.Account.Debt.String(), fmt.Sprint(w.Pending)}
+			}
+			return f.print(cmd, list, "WALLET ACCOUNT STATUS USD DEBT PENDING", rows)
+		}),
+	}
+	cmd.Flags().IntVar(&most, "limit", 100, "how many, at most 10000")
+	return cmd
+}
+
+func (f *operatorFlags) showWallet() *cobra.Command {
+	return &cobra.Command{
+		Use: "show WALLET", Short: "Show a wallet and the account that it spends", Args: cobra.ExactArgs(1),
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
+			address, err := addressOf(args[0])
+			if err != nil {
+				return err
+			}
+			w, err := op.WalletOf(address)
+			if errors.Is(err, billing.ErrNoAccount) {
+				err = fmt.Errorf("%w; it was never credited or linked", err)
+			}
+			if err != nil {
+				return err
+			}
+			rows := [][]string{{"wallet", w.Address}, {"account", w.Account.Name}, {"status", w.Account.Status.String()}}
+			if w.Linked {
+				rows = append(rows, []string{"linked", w.Since.Format(time.RFC3339) + " by " + w.By})
+			}
+			rows = append(rows, []string{"USD", w.Account.USD.String()}, []string{"leased", w.Account.Leased.USD.String()},
+				[]string{"held", w.Account.Held.String()}, []string{"spent", w.Account.Spent.String()},
+				[]string{"debt", w.Account.Debt.String()}, []string{"pending payments", fmt.Sprint(w.Pending)})
+			return f.print(cmd, w, "", rows)
+		}),
+	}
+}
+
+func (f *operatorFlags) listPayments() *cobra.Command {
+	var of string
+	var open bool
+	var most int
+	cmd := &cobra.Command{
+		Use: "payments", Short: "List payments of wallets, newest first", Args: cobra.NoArgs,
+		Long: `Lists payments. submitted: a facilitator may have it, and the chain does not say yet what became of it.
+refused: its payer was told so; it is watched until the chain does not take it any more. credited: the chain has it, and
+it is looked at once more when it is deep enough; final after that. dead: it never will be paid.`,
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
+			if of != "" {
+				address, err := addressOf(of)
+				if err != nil {
+					return err
+				}
+				of = address
+			}
+			list, err := op.PaymentList(of, open, most)
+			if err != nil {
+				return err
+			}
+			rows := make([][]string, len(list))
+			for i := range list {
+				p := &list[i]
+				rows[i] = []string{p.ID, p.Wallet, p.Network, p.Amount.String(), p.State, p.CreatedAt.Format(time.RFC3339),
+					cmp.Or(p.Transaction, "-"), cmp.Or(p.Reason, "-")}
+			}
+			return f.print(cmd, list, "ID WALLET NETWORK USD STATE CREATED TRANSACTION REASON", rows)
+		}),
+	}
+	cmd.Flags().StringVar(&of, "wallet", "", "only this wallet's")
+	cmd.Flags().BoolVar(&open, "pending", false, "only those without an outcome")
+	cmd.Flags().IntVar(&most, "limit", 100, "how many, at most 10000")
+	return cmd
+}
+
+func (f *operatorFlags) showPayment() *cobra.Command {
+	return &cobra.Command{
+		Use: "payment ID", Short: "Show a payment", Args: cobra.ExactArgs(1),
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
+			p, err := op.PaymentOf(args[0])
+			if err != nil {
+				return advisePayment(err)
+			}
+			return f.printPayment(cmd, p)
+		}),
+	}
+}
+
+func (f *operatorFlags) resolvePayment() *cobra.Command {
+	var reason, by string
+	cmd := &cobra.Command{
+		Use:   "resolve ID credit|drop --reason WHY",
+		Short: "Decide a payment whose outcome nobody can find out", Args: cobra.ExactArgs(2),
+		Long: `Decides a payment that is submitted or refused and of which the chain does not say what became of it; by itself
+farebox waits until the chain does. credit credits it, once, and the chain is not asked any more. drop ends it: it is not
+credited whatever the chain says later, so look at the chain first. Who decided, and why, stands in the payment.`,
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
+			if args[1] != "credit" && args[1] != "drop" {
+				return fmt.Errorf("cannot resolve a payment by %q: expected credit or drop", args[1])
+			}
+			p, err := op.ResolvePayment(args[0], args[1] == "credit", by, reason)
+			if err != nil {
+				return advisePayment(err)
+			}
+			return f.printPayment(cmd, p)
+		}),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why; the payment keeps it")
+	cmd.Flags().StringVar(&by, "by", whoami(), "who decides")
+	_ = cmd.MarkFlagRequired("reason")
+	return cmd
+}
+
+// whoami is the operator's name on this machine.
+func whoami() string { return cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("USER"), "operator") }
+
+func (f *operatorFlags) linkWallet() *cobra.Command {
+	var by string
+	cmd := &cobra.Command{
+		Use: "link WALLET ACCOUNT", Short: "Have a wallet pay for an account, and spend it", Args: cobra.ExactArgs(2),
+		Long: `From now on what the wallet pays is credited to the account, and the wallet spends the account when it signs
+in. A wallet that has money of its own, or owes some, is refused: it spends that first. Less than 0.1 USD stay in its own
+account, and are there again when the link ends.`,
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
+			address, err := addressOf(args[0])
+			if err != nil {
+				return err
+			}
+			w, err := op.LinkWallet(address, args[1], by)
+			if errors.Is(err, billing.ErrLinked) {
+				err = fmt.Errorf("%w; farebox wallet unlink ends that", err)
+			}
+			if err != nil {
+				return err
+			}
+			return f.print(cmd, w, "", [][]string{{"wallet", w.Address}, {"account", w.Account}, {"by", w.By}})
+		}),
+	}
+	cmd.Flags().StringVar(&by, "by", whoami(), "who links it")
+	return cmd
+}
+
+func (f *operatorFlags) unlinkWallet() *cobra.Command {
+	return &cobra.Command{
+		Use: "unlink WALLET", Short: "Have a wallet pay for, and spend, its own account again", Args: cobra.ExactArgs(1),
+		Long: `Ends the link of a wallet. What it has paid stays in the account that was credited.`,
+		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
+			address, err := addressOf(args[0])
+			if err != nil {
+				return err
+			}
+			if err := op.UnlinkWallet(address); err != nil {
+				return err
+			}
+			return f.print(cmd, map[string]string{"wallet": address}, "", [][]string{{"wallet", address}, {"account", "its own"}})
+		}),
+	}
+}
+
+func advisePayment(err error) error {
+	if errors.Is(err, billing.ErrNoPayment) {
+		return fmt.Errorf("%w; farebox wallet payments shows their ids", err)
+	}
+	return err
+}
+
+func (f *operatorFlags) printPayment(cmd *cobra.Command, p billing.PaymentInfo) error {
+	rows := [][]string{{"id", p.ID}, {"wallet", p.Wallet}, {"network", p.Network}, {"asset", p.Asset},
+		{"USD", p.Amount.String()}, {"state", p.State}, {"settle attempts", fmt.Sprint(p.Attempts)},
+		{"node", fmt.Sprint(p.Node)}}
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	at := func(name string, t time.Time) {
+		if !t.IsZero() {
+			add(name, t.Format(time.RFC3339))
+		}
+	}
+	add("account", p.AccountName)
+	add("transaction", p.Transaction)
+	add("reason", strings.TrimSpace(p.Code+" "+p.Reason))
+	add("resolved", p.Resolved)
+	if p.Epoch > 1 {
+		add("taken back", fmt.Sprintf("%d times", p.Epoch-1))
+	}
+	at("created", p.CreatedAt)
+	at("credited", p.CreditedAt)
+	at("ended", p.EndedAt)
+	at("next look", p.NextAt)
+	at("busy until", p.BusyUntil)
+	at("can be paid until", p.PayUntil)
+	return f.print(cmd, p, "", rows)
+}

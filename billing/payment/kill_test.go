@@ -1,0 +1,282 @@
+package payment
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/billing/money"
+	"farebox/billing/store"
+	"farebox/tests/servers"
+)
+
+// childDir says that this process takes payments until it is killed.
+const childDir = "FAREBOX_PAYMENT_CHILD"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		beKilled(dir, os.Getenv(childDir+"_SHARED"), os.Getenv(childDir+"_SEED"))
+		return
+	}
+	code := m.Run()
+	servers.End()
+	os.Exit(code)
+}
+
+// fileChain is a chain that outlives processes: a payment that is made is a file.
+type fileChain struct {
+	dir    string
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+func (c *fileChain) roll(n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.random.IntN(n)
+}
+
+func (c *fileChain) path(p *Payment) string { return filepath.Join(c.dir, p.ID) }
+
+func (c *fileChain) Prepare(_ context.Context, p *Payment) ([]byte, *Refusal, error) {
+	return []byte(p.ID), nil, nil
+}
+
+func (c *fileChain) Verify(context.Context, *Payment) (Reply, error) { return Reply{OK: true}, nil }
+
+// Settle pays, or does not, and says so, or does not. It pays nothing that has expired.
+func (c *fileChain) Settle(_ context.Context, p *Payment) (Reply, error) {
+	time.Sleep(time.Duration(c.roll(2000)) * time.Microsecond)
+	if time.Now().Before(p.Expires) && c.roll(4) > 0 {
+		f, err := os.OpenFile(c.path(p), os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return Reply{}, err
+		}
+		_ = f.Close()
+	}
+	switch c.roll(4) {
+	case 0:
+		return Reply{}, errLost
+	case 1:
+		return Reply{Reason: "refused"}, nil
+	}
+	return Reply{OK: true}, nil
+}
+
+func (c *fileChain) Find(_ context.Context, p *Payment, _ string) (Finding, error) {
+	// Whoever was settling at the last moment has done so.
+	over := time.Now().After(p.Expires.Add(200 * time.Millisecond))
+	at, err := os.Stat(c.path(p))
+	switch {
+	case err == nil:
+		return Finding{Fate: Paid, Settled: true, Final: time.Since(at.ModTime()) > 30*time.Millisecond,
+			Transaction: "0x" + p.ID}, nil
+	case !errors.Is(err, os.ErrNotExist):
+		return Finding{}, err
+	case over:
+		return Finding{Fate: Over}, nil
+	}
+	return Finding{Fate: Open}, nil
+}
+
+// childMachine is a machine of a process that is to be killed, or comes after one.
+func childMachine(l *billing.Ledger, dir string, seed uint64) *Machine {
+	m := New(Options{Store: l.Payments(), Node: l.NodeNo(), Log: zerolog.Nop(), Terms: quickTerms,
+		Desk: &fileChain{dir: filepath.Join(dir, "chain"), random: rand.New(rand.NewPCG(seed, 5))}})
+	m.t = quick
+	m.t.ask, m.t.margin = 200*time.Millisecond, 100*time.Millisecond
+	return m
+}
+
+const childWallets = 3
+
+// beKilled has payments submitted until somebody kills it. It tells on standard output
+// when a payment is about to be submitted (A), and when its payer hears that it is
+// credited (C).
+func beKilled(dir, shared, seed string) {
+	end := func(err error) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	number, err := strconv.ParseUint(seed, 10, 64)
+	if err != nil {
+		end(err)
+	}
+	l, err := billing.Open(billing.Options{Dir: filepath.Join(dir, "ledger"), Shared: shared, NodeName: "child",
+		Brand: "svc", Log: zerolog.Nop()})
+	if err != nil {
+		end(err)
+	}
+	m := childMachine(l, dir, number)
+	if err := m.Begin(); err != nil {
+		end(err)
+	}
+	fmt.Println("R - 0")
+	for w := range 4 {
+		go func() {
+			for n := 0; ; n++ {
+				p := childPayment(number, w, n)
+				fmt.Printf("A %s %d\n", p.ID, int64(p.Amount))
+				for range 3 {
+					if out := m.Submit(context.Background(), p); out.Ending == Credited {
+						fmt.Printf("C %s %d\n", p.ID, int64(out.Amount))
+						break
+					}
+				}
+			}
+		}()
+	}
+	select {}
+}
+
+func childPayment(seed uint64, w, n int) *Payment {
+	return &Payment{ID: fmt.Sprintf("pay_%d_%d_%d", seed, w, n), Same: [32]byte{byte(n)}, Network: "eip155:8453",
+		Asset: "0xa", Wallet: fmt.Sprintf("0x%040d", w%childWallets), Units: 5_000_000,
+		Amount: money.Nano(5_000_000_000 + n), Expires: time.Now().Add(150 * time.Millisecond)}
+}
+
+// "It was killed between the chain and the books": what the chain has is credited once,
+// and what it has not never.
+func TestKilledTakersOfPayments(t *testing.T) { killRounds(t, 8, 200_000, "") }
+
+func TestLongKilledTakersOfPayments(t *testing.T) { killRounds(t, 200, 150_000, "") }
+
+func TestLongKilledTakersOfPaymentsOnASharedStore(t *testing.T) {
+	killRounds(t, 40, 250_000, servers.Database(t))
+}
+
+func killRounds(t *testing.T, rounds, most int, shared string) {
+	t.Parallel()
+	seed := rand.Uint64() >> 1
+	t.Logf("seed %d", seed)
+	dir := quickDir(t)
+	for _, name := range []string{"chain", "ledger"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := map[string]string{}
+	random := rand.New(rand.NewPCG(seed, 2))
+	for round := 0; round < rounds || len(told) < 20 && round < 20*rounds; round++ {
+		killOnce(t, dir, shared, seed+uint64(round), time.Duration(random.IntN(most))*time.Microsecond, told)
+	}
+	checkKilled(t, dir, shared, told)
+}
+
+// killOnce lets a process take payments for a moment.
+func killOnce(t *testing.T, dir, shared string, seed uint64, after time.Duration, told map[string]string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childDir+"="+dir, childDir+"_SHARED="+shared, fmt.Sprintf("%s_SEED=%d", childDir, seed))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill := sync.OnceFunc(func() { _ = cmd.Process.Kill() })
+	limit := time.AfterFunc(time.Minute, kill)
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var kind, id string
+		var n int64
+		if _, err := fmt.Sscan(lines.Text(), &kind, &id, &n); err != nil {
+			break // the last line may be torn
+		}
+		if kind == "R" {
+			time.AfterFunc(after, kill)
+			continue
+		}
+		told[id] = kind
+	}
+	limit.Stop()
+	kill()
+	_ = cmd.Wait()
+}
+
+// checkKilled lets a last process finish, and compares the books with the chain.
+func checkKilled(t *testing.T, dir, shared string, told map[string]string) {
+	t.Helper()
+	l, err := billing.Open(billing.Options{Dir: filepath.Join(dir, "ledger"), Shared: shared, NodeName: "child",
+		Brand: "svc", Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	m := childMachine(l, dir, 0)
+	if err := m.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		tally, err := l.Payments().TallyPayments()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(tally.States) == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("some come to no end: %+v", tally)
+		}
+	}
+	m.Close()
+	credited, dead := 0, 0
+	want := money.Nano(0)
+	for id, kind := range told {
+		_, err := os.Stat(filepath.Join(dir, "chain", id))
+		paid := err == nil
+		row, err := l.Payments().Payment(id)
+		switch {
+		case errors.Is(err, store.ErrNoRow):
+			if paid || kind == "C" {
+				t.Errorf("the payment %s was made: %t, was credited: %s, and is nowhere", id, paid, kind)
+			}
+			continue
+		case err != nil:
+			t.Fatal(err)
+		case paid != (row.State == store.PaymentFinal) || kind == "C" && !paid || row.Epoch != 1:
+			t.Errorf("the payment %s was made: %t, told %s, and is %+v", id, paid, kind, row)
+		}
+		if paid {
+			credited++
+			want += row.Amount
+		} else {
+			dead++
+		}
+	}
+	if files, err := os.ReadDir(filepath.Join(dir, "chain")); err != nil || len(files) != credited {
+		t.Errorf("the chain has %d payments, %d are credited (%v)", len(files), credited, err)
+	}
+	accounts, err := l.Accounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range accounts {
+		want -= a.USD + a.Leased.USD
+	}
+	report := audits(t, l)
+	if want != 0 || report.Payments != int64(credited+dead) {
+		t.Errorf("%s is missing, the books have %d payments of %d", want, report.Payments, credited+dead)
+	}
+	t.Logf("%d credited, %d dead", credited, dead)
+	if credited < 5 || dead < 1 {
+		t.Error("the test tests little")
+	}
+}

@@ -1,0 +1,139 @@
+package billing
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"farebox/billing/store"
+	"farebox/tests/servers"
+)
+
+// everyWallet runs a test on every way to a ledger that takes payments.
+func everyWallet(t *testing.T, test func(t *testing.T, l *Ledger, op Operator)) {
+	t.Run("own", func(t *testing.T) { f := openLedger(t); test(t, f.Ledger, f.Ledger) })
+	t.Run("socket", func(t *testing.T) {
+		f := openLedger(t)
+		if err := f.ServeControl(); err != nil {
+			t.Fatal(err)
+		}
+		op, via, err := Operate(f.options.Dir, "svc")
+		if err != nil || !via {
+			t.Fatalf("via %v, %v", via, err)
+		}
+		t.Cleanup(func() { _ = op.Close() })
+		test(t, f.Ledger, op)
+	})
+	t.Run("shared", func(t *testing.T) {
+		address := servers.Database(t)
+		l := nodesOn(t, address, 1, func(int, *Options) {})[0]
+		op, err := OperateShared(address, "svc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = op.Close() })
+		test(t, l, op)
+	})
+}
+
+// undecided adds a payment of which nobody knows what became of it.
+func undecided(t *testing.T, l *Ledger, id string, lease int64) {
+	t.Helper()
+	p := l.Payments()
+	row := &store.PaymentRow{ID: id, Network: "eip155:8453", Asset: "0xa", Wallet: testWallet, Units: 5, Amount: 5 * usd,
+		State: store.PaymentSubmitted, Owner: l.NodeNo(), LeaseUs: p.NowUs() + lease, NextUs: p.NowUs(), CreatedUs: p.NowUs(),
+		Order: []byte("order")}
+	if existing, err := p.AddPayment(row, 100, 100); existing != nil || err != nil {
+		t.Fatalf("the payment %s: %+v, %v", id, existing, err)
+	}
+}
+
+// "The chain says nothing, and the customer waits": an operator decides, once, and the
+// books say who and why.
+func TestOperatorDecidesPaymentsOnce(t *testing.T) {
+	t.Parallel()
+	everyWallet(t, func(t *testing.T, l *Ledger, op Operator) {
+		undecided(t, l, "pay_a", 0)
+		undecided(t, l, "pay_b", 0)
+		undecided(t, l, "pay_busy", 1e9)
+		open, err := op.PaymentList(testWallet, true, 10)
+		if err != nil || len(open) != 3 {
+			t.Fatalf("%d are open (%v)", len(open), err)
+		}
+		if _, err := op.ResolvePayment("pay_a", true, "me", ""); err == nil || !strings.Contains(err.Error(), "give both") {
+			t.Errorf("without a reason: %v", err)
+		}
+		if _, err := op.ResolvePayment("pay_busy", true, "me", "because"); !errors.Is(err, ErrPaymentBusy) {
+			t.Errorf("one that a node is at: %v", err)
+		}
+		if _, err := op.ResolvePayment("pay_none", true, "me", "because"); !errors.Is(err, ErrNoPayment) {
+			t.Errorf("one that is not there: %v", err)
+		}
+		p, err := op.ResolvePayment("pay_a", true, "me", "it's there")
+		if err != nil || p.State != "final" || p.Resolved != "credited by me: it's there" || p.AccountName != testWallet {
+			t.Fatalf("credited: %+v, %v", p, err)
+		}
+		if p, err = op.ResolvePayment("pay_b", false, "me", "never came"); err != nil || p.State != "dead" ||
+			p.Resolved != "dropped by me: never came" || p.AccountName != "" {
+			t.Fatalf("dropped: %+v, %v", p, err)
+		}
+		for _, id := range []string{"pay_a", "pay_b"} {
+			for _, credit := range []bool{true, false} {
+				if _, err := op.ResolvePayment(id, credit, "me", "again"); !errors.Is(err, ErrDecided) {
+					t.Errorf("%s again, credit %t: %v", id, credit, err)
+				}
+			}
+		}
+		if p, err := op.PaymentOf("pay_busy"); err != nil || p.State != "submitted" || p.BusyUntil.IsZero() {
+			t.Errorf("the busy one is %+v (%v)", p, err)
+		}
+		w, err := op.WalletOf(testWallet)
+		if err != nil || w.Account.USD+w.Account.Leased.USD != 5*usd || w.Pending != 1 || w.Linked {
+			t.Errorf("the wallet is %+v (%v)", w, err)
+		}
+		if r, err := op.Verify(); err != nil || len(r.Faults) > 0 || r.Payments != 3 || r.Credited != 5*usd {
+			t.Errorf("the recount says %+v (%v)", r, err)
+		}
+	})
+}
+
+// An operator links and unlinks wallets, and sees whose they are.
+func TestOperatorLinksWallets(t *testing.T) {
+	t.Parallel()
+	everyWallet(t, func(t *testing.T, l *Ledger, op Operator) {
+		if _, err := op.CreateAccount("company"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := op.WalletOf(testWallet); !errors.Is(err, ErrNoAccount) {
+			t.Errorf("a wallet that nobody knows: %v", err)
+		}
+		if _, err := op.LinkWallet(testWallet, "nobody", "me"); !errors.Is(err, ErrNoAccount) {
+			t.Errorf("to no account: %v", err)
+		}
+		link, err := op.LinkWallet(testWallet, "company", "me")
+		if err != nil || link.Account != "company" || link.By != "me" {
+			t.Fatalf("%+v, %v", link, err)
+		}
+		if _, err := op.LinkWallet(testWallet, "company", "me"); !errors.Is(err, ErrLinked) {
+			t.Errorf("twice: %v", err)
+		}
+		payAs(t, l, "pay_a", testWallet, 5*usd)
+		list, err := op.WalletList(10)
+		if err != nil || len(list) != 1 || !list[0].Linked || list[0].Account.Name != "company" ||
+			list[0].Account.USD+list[0].Account.Leased.USD != 5*usd {
+			t.Errorf("the wallets are %+v (%v)", list, err)
+		}
+		if err := op.UnlinkWallet(testWallet); err != nil {
+			t.Fatal(err)
+		}
+		if err := op.UnlinkWallet(testWallet); !errors.Is(err, ErrNotLinked) {
+			t.Errorf("twice: %v", err)
+		}
+		if list, err := op.WalletList(10); err != nil || len(list) != 0 {
+			t.Errorf("the wallets are %+v (%v)", list, err)
+		}
+		if r, err := op.Verify(); err != nil || len(r.Faults) > 0 {
+			t.Errorf("the recount says %+v (%v)", r, err)
+		}
+	})
+}
