@@ -40,19 +40,21 @@ type witnesses struct {
 
 // node is one of them.
 type node struct {
-	*rpc.Node
-	proxy *proxy.Proxy
+	name string
+	// ask gives the result of one call, which has at most so many bytes. params are JSON.
+	ask func(ctx context.Context, method, params string, most int) ([]byte, error)
 }
 
-// ask is for one call.
-func (n *node) ask(ctx context.Context, method, params string, most int) ([]byte, error) {
-	return n.Call(ctx, n.proxy, method, params, most)
+func (w *witnesses) node(u *rpc.Node) *node {
+	return &node{u.Name, func(ctx context.Context, method, params string, most int) ([]byte, error) {
+		return u.Call(ctx, w.proxy, method, params, most)
+	}}
 }
 
 // checked says that a node is of the chain, with the token that we expect.
 func (w *witnesses) checked(ctx context.Context, n *node) error {
 	w.mu.Lock()
-	last := w.sound[n.Name]
+	last := w.sound[n.name]
 	w.mu.Unlock()
 	if time.Since(last) < soundFor {
 		return nil
@@ -62,7 +64,7 @@ func (w *witnesses) checked(ctx context.Context, n *node) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sound[n.Name] = time.Now()
+	w.sound[n.name] = time.Now()
 	return nil
 }
 
@@ -86,7 +88,7 @@ func agreed[T any](ctx context.Context, w *witnesses, look func(context.Context,
 		if len(waiting) == 0 {
 			return
 		}
-		n := &node{waiting[0], w.proxy}
+		n := w.node(waiting[0])
 		waiting = waiting[1:]
 		under++
 		go func() { answers <- looked(ctx, w, n, look) }()
@@ -119,7 +121,7 @@ func agreed[T any](ctx context.Context, w *witnesses, look func(context.Context,
 }
 
 func looked[T any](ctx context.Context, w *witnesses, n *node, look func(context.Context, *node) (T, error)) (v view[T]) {
-	v.name = n.Name
+	v.name = n.name
 	defer func() {
 		if why := recover(); why != nil { // what it said broke us: it said nothing
 			v.err = errors.New("its answers cannot be read")

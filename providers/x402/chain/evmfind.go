@@ -207,10 +207,29 @@ func (s *search) pays(logs []eventLog) bool {
 
 var errTooFar = errors.New("it cannot be searched as far back as the payment may be")
 
-// log finds what the nonce was used with, between a block and the head.
+// log finds what the nonce was used with, between a block and the head. Most payments
+// are recent, so that one question does; what is older, or more than the node gives at
+// once, is narrowed by the states of old blocks where it has them.
 func (s *search) log(ctx context.Context, from int64) (*eventLog, error) {
-	low, high := s.narrow(ctx, from-1, s.head)
-	for wide := int64(span); high > low; {
+	low, high := s.narrow(ctx, from-1, s.head, span)
+	wide := int64(span)
+	if high-low <= span {
+		l, err := s.logs(ctx, low+1, high)
+		if l != nil || ctx.Err() != nil {
+			return l, err
+		}
+		if err == nil {
+			return nil, errView // it is used, and nothing says by what
+		}
+		low, high = s.narrow(ctx, low, high, 1)
+		wide = max(1, (high-low)/spanShrink)
+	}
+	return s.backwards(ctx, low, high, wide)
+}
+
+// backwards goes through blocks from the newest on, as many at once as the node gives.
+func (s *search) backwards(ctx context.Context, low, high, wide int64) (*eventLog, error) {
+	for high > low {
 		if s.asked++; s.asked > searches {
 			return nil, errTooFar
 		}
@@ -222,18 +241,18 @@ func (s *search) log(ctx context.Context, from int64) (*eventLog, error) {
 		case err != nil && wide == 1, ctx.Err() != nil:
 			return nil, err
 		case err != nil:
-			wide = max(1, min(wide, high-low)/spanShrink)
+			wide = max(1, wide/spanShrink)
 		default:
 			high = first - 1
 		}
 	}
-	return nil, errView // it is used, and nothing says by what
+	return nil, errView
 }
 
-// narrow halves the blocks in which the nonce can have been used, for as long as the
-// node has the states of old blocks. low is one in which it was not.
-func (s *search) narrow(ctx context.Context, low, high int64) (int64, int64) {
-	for high-low > span && s.asked < searches/2 {
+// narrow halves the blocks in which the nonce can have been used until they are few,
+// for as long as the node has the states of old ones. low is one in which it was not.
+func (s *search) narrow(ctx context.Context, low, high, few int64) (int64, int64) {
+	for high-low > few && s.asked < searches/2 {
 		s.asked++
 		middle := low + (high-low)/2
 		used, err := s.used(ctx, s.node, s.asset, s.a, middle)
