@@ -26,7 +26,7 @@ func TestWitnessesAnswerOrFail(t *testing.T) {
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":3,"message":"execution reverted"}}`, id)
 		},
 		"page":   func(w http.ResponseWriter, id string) { _, _ = io.WriteString(w, "<html>") },
-		"failed": func(w http.ResponseWriter, id string) { http.Error(w, "no", 503) },
+		"failed": func(w http.ResponseWriter, id string) { http.Error(w, "no", http.StatusServiceUnavailable) },
 		"lies about its status": func(w http.ResponseWriter, id string) {
 			w.WriteHeader(500)
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":1}`, id)

@@ -157,7 +157,8 @@ func (m *mutator) provenEVM(o *Order) bool {
 	}
 	a, _, _, err := o.Authorization()
 	digest := a.Digest(m.separator)
-	return err == nil && !o.EVM.Contract && slices.ContainsFunc(m.evm, func(s signedEVM) bool { return s.digest == digest })
+	return err == nil && !o.EVM.Contract && slices.ContainsFunc(m.evm,
+		func(s signedEVM) bool { return s.digest == digest })
 }
 
 func (m *mutator) provenSolana(o *Order) bool {

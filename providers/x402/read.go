@@ -227,7 +227,8 @@ func (n *Network) signed(a *evm.Authorization, digest evm.Word, signature []byte
 		}
 	}
 	if !n.Contracts {
-		return false, unverified(ReasonSignature, "the signature is not the payer's; wallets that are contracts are not taken")
+		return false, unverified(ReasonSignature,
+			"the signature is not the payer's; wallets that are contracts are not taken")
 	}
 	return true, nil
 }

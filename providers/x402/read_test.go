@@ -116,12 +116,14 @@ func TestShapesOfClientsAreOnePayment(t *testing.T) {
 	p := signed(t, nil)
 	var first string
 	for name, text := range map[string]string{
-		"version 2":            v2(p),
-		"flat, bare network":   shape(p, `"x402Version":2,"scheme":"exact","network":"base"`),
-		"flat, CAIP-2":         shape(p, `"x402Version":2,"scheme":"exact","network":"eip155:8453"`),
-		"version 1":            shape(p, `"x402Version":1,"scheme":"exact","network":"base"`),
-		"with more beside":     shape(p, `"resource":{"url":"https://a/"},"extensions":{"x":[1,{"y":null}]},"x402Version":2,"accepted":{"network":"base","scheme":"exact","amount":1,"payTo":[]}`),
-		"other top-level lies": shape(p, `"x402Version":2,"scheme":"upto","network":"moon","accepted":{"network":"base","scheme":"exact"}`),
+		"version 2":          v2(p),
+		"flat, bare network": shape(p, `"x402Version":2,"scheme":"exact","network":"base"`),
+		"flat, CAIP-2":       shape(p, `"x402Version":2,"scheme":"exact","network":"eip155:8453"`),
+		"version 1":          shape(p, `"x402Version":1,"scheme":"exact","network":"base"`),
+		"with more beside": shape(p, `"resource":{"url":"https://a/"},"extensions":{"x":[1,{"y":null}]},`+
+			`"x402Version":2,"accepted":{"network":"base","scheme":"exact","amount":1,"payTo":[]}`),
+		"other top-level lies": shape(p, `"x402Version":2,"scheme":"upto","network":"moon",`+
+			`"accepted":{"network":"base","scheme":"exact"}`),
 	} {
 		got, err := terms.Read(encoded(text), now)
 		if err != nil {
@@ -146,7 +148,8 @@ func TestShapesOfClientsAreOnePayment(t *testing.T) {
 func TestFacilitatorsGetOurWords(t *testing.T) {
 	terms := testTerms(t, nil)
 	text := shape(signed(t, nil), `"x402Version":1,"scheme":"exact","network":"base","accepted":{"scheme":"exact",`+
-		`"network":"base","amount":"1","asset":"0x0000000000000000000000000000000000000001","payTo":"x","extra":{"name":"evil"}}`)
+		`"network":"base","amount":"1","asset":"0x0000000000000000000000000000000000000001",`+
+		`"payTo":"x","extra":{"name":"evil"}}`)
 	p, err := terms.Read(encoded(text), now)
 	if err != nil {
 		t.Fatal(err)
@@ -208,67 +211,95 @@ func TestWhatIsNoPaymentIsRefused(t *testing.T) {
 		return encoded(v2(p))
 	}
 	padded := encoded(v2(good) + "  ")
+	onSolana := func(transaction string) string {
+		return encoded(shape(map[string]string{"transaction": transaction},
+			`"x402Version":2,"scheme":"exact","network":"solana"`))
+	}
 	for name, c := range map[string]struct{ header, code, words string }{
-		"nothing":                    {"", CodeFormat, "JSON"},
-		"no base64":                  {"{}", CodeFormat, "base64"},
-		"too much padding":           {strings.TrimRight(padded, "=") + "===", CodeFormat, "base64"},
-		"line ends":                  {padded[:40] + "\n" + padded[40:], CodeFormat, "base64"},
-		"stray bits":                 {"e31=", CodeFormat, "base64"}, // {} has other last bits
-		"too long":                   {strings.Repeat("A", MaxHeader+1), CodeFormat, "too long"},
-		"an array":                   {encoded("[]"), CodeFormat, "object"},
-		"no JSON":                    {encoded(`{"a":}`), CodeFormat, "valid JSON"},
-		"bad escape":                 {encoded(`{"a":"\x"}`), CodeFormat, "valid JSON"},
-		"not UTF-8":                  {encoded("{\"a\":\"\xff\"}"), CodeFormat, "UTF-8"},
-		"something behind":           {encoded(v2(good) + "{}"), CodeFormat, "goes on"},
-		"too deep":                   {encoded(shape(good, flat+`,"x":`+strings.Repeat("[", 40)+strings.Repeat("]", 40))), CodeFormat, "deep"},
-		"a member twice":             {encoded(shape(good, flat+`,"network":"solana"`)), CodeFormat, "more than once"},
-		"a member in capitals":       {encoded(shape(good, flat+`,"Payload":{}`)), CodeFormat, "exactly"},
-		"an escaped member":          {encoded(shape(good, flat+`,"p\u0061yload":{}`)), CodeFormat, "exactly"},
-		"value twice":                {encoded(strings.Replace(v2(good), `"value":`, `"value":"1","value":`, 1)), CodeFormat, "value"},
-		"no version":                 {encoded(shape(good, `"scheme":"exact","network":"base"`)), CodePayment, "x402Version"},
-		"version as text":            {encoded(shape(good, `"x402Version":"2","scheme":"exact","network":"base"`)), CodePayment, "x402Version"},
-		"version 3":                  {encoded(shape(good, `"x402Version":3,"scheme":"exact","network":"base"`)), CodePayment, "expected 2"},
-		"version 2.0":                {encoded(shape(good, `"x402Version":2.0,"scheme":"exact","network":"base"`)), CodePayment, "expected 2"},
-		"no scheme":                  {encoded(shape(good, `"x402Version":2,"network":"base"`)), CodePayment, "scheme"},
-		"another scheme":             {encoded(shape(good, `"x402Version":2,"scheme":"upto","network":"base"`)), CodeScheme, "exact"},
-		"no network":                 {encoded(shape(good, `"x402Version":2,"scheme":"exact"`)), CodePayment, "network"},
-		"network null":               {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":null`)), CodePayment, "network"},
-		"another network":            {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":"eip155:1"`)), CodeNetwork, base},
-		"a testnet":                  {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":"base-sepolia"`)), CodeNetwork, base},
-		"accepted is text":           {encoded(shape(good, flat+`,"accepted":"x"`)), CodePayment, "accepted"},
-		"accepted is empty":          {encoded(shape(good, flat+`,"accepted":{}`)), CodePayment, "scheme"},
-		"no payload":                 {encoded(`{` + flat + `}`), CodePayment, "payload"},
-		"payload is text":            {encoded(`{` + flat + `,"payload":"x"}`), CodePayment, "payload"},
-		"no authorization":           {encoded(`{` + flat + `,"payload":{"signature":"0x"}}`), CodePayment, "authorization"},
-		"Solana's payload":           {encoded(`{` + flat + `,"payload":{"transaction":"AA=="}}`), CodePayment, "authorization"},
-		"no signature":               {encoded(strings.Replace(v2(good), `"signature"`, `"sign"`, 1)), CodePayment, "signature"},
-		"signature no hex":           {encoded(strings.Replace(v2(good), `"signature":"0x`, `"signature":"0xg`, 1)), CodePayment, "signature"},
-		"signature empty":            {encoded(strings.Replace(v2(good), good.Signature, "0x", 1)), CodePayment, "signature"},
-		"signature too long":         {encoded(strings.Replace(v2(good), good.Signature, "0x"+strings.Repeat("ab", 5000), 1)), CodePayment, "signature"},
-		"from no address":            {edit(func(a *payer.Authorization) { a.From = "0x12" }), CodePayer, "from"},
-		"from with a wrong checksum": {edit(func(a *payer.Authorization) { a.From = "0x70997970c51812dc3A010C7d01b50e0d17dc79C8" }), CodePayer, "from"},
-		"from of Solana":             {edit(func(a *payer.Authorization) { a.From = usdcSolana }), CodePayer, "from"},
-		"to no address":              {edit(func(a *payer.Authorization) { a.To = "" }), CodeRecipient, "to "},
-		"to somebody else":           {edit(func(a *payer.Authorization) { a.To = usdcBase }), CodeRecipient, receiver},
-		"from the receiver":          {edit(func(a *payer.Authorization) { a.From = receiver }), CodePayer, "another"},
-		"from nobody":                {edit(func(a *payer.Authorization) { a.From = "0x" + strings.Repeat("0", 40) }), CodePayer, "another"},
-		"value 07":                   {edit(func(a *payer.Authorization) { a.Value = "07000000" }), CodeAmount, "value"},
-		"value in hex":               {edit(func(a *payer.Authorization) { a.Value = "0x6acfc0" }), CodeAmount, "value"},
-		"value with a dot":           {edit(func(a *payer.Authorization) { a.Value = "7000000.0" }), CodeAmount, "value"},
-		"value negative":             {edit(func(a *payer.Authorization) { a.Value = "-7000000" }), CodeAmount, "value"},
-		"value 2^256":                {edit(func(a *payer.Authorization) { a.Value = new(big.Int).Lsh(big.NewInt(1), 256).String() }), CodeAmount, "value"},
-		"value 0":                    {edit(func(a *payer.Authorization) { a.Value = "0" }), CodeTooLow, "5000000"},
-		"value too low":              {edit(func(a *payer.Authorization) { a.Value = "4999999" }), CodeTooLow, "5000000"},
-		"value too high":             {edit(func(a *payer.Authorization) { a.Value = "10000000001" }), CodeTooHigh, "10000000000"},
-		"value 2^64 + 7000000":       {edit(func(a *payer.Authorization) { a.Value = "18446744073716551616" }), CodeTooHigh, "10000000000"},
-		"validAfter no number":       {edit(func(a *payer.Authorization) { a.ValidAfter = "" }), CodePayment, "validAfter"},
-		"validBefore no number":      {edit(func(a *payer.Authorization) { a.ValidBefore = "soon" }), CodePayment, "validBefore"},
-		"short nonce":                {edit(func(a *payer.Authorization) { a.Nonce = a.Nonce[:64] }), CodePayment, "nonce"},
-		"nonce without 0x":           {edit(func(a *payer.Authorization) { a.Nonce = a.Nonce[2:] }), CodePayment, "nonce"},
-		"number as value":            {encoded(strings.Replace(v2(good), `"value":"7000000"`, `"value":7000000`, 1)), CodeAmount, "string"},
-		"no transaction":             {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":"solana"`)), CodePayment, "transaction"},
-		"transaction no base64":      {encoded(`{"x402Version":2,"scheme":"exact","network":"solana","payload":{"transaction":"%"}}`), CodePayment, "base64"},
-		"transaction is noise":       {encoded(`{"x402Version":2,"scheme":"exact","network":"solana","payload":{"transaction":"AAAA"}}`), CodePayment, "transaction"},
+		"nothing":          {"", CodeFormat, "JSON"},
+		"no base64":        {"{}", CodeFormat, "base64"},
+		"too much padding": {strings.TrimRight(padded, "=") + "===", CodeFormat, "base64"},
+		"line ends":        {padded[:40] + "\n" + padded[40:], CodeFormat, "base64"},
+		"stray bits":       {"e31=", CodeFormat, "base64"}, // {} has other last bits
+		"too long":         {strings.Repeat("A", MaxHeader+1), CodeFormat, "too long"},
+		"an array":         {encoded("[]"), CodeFormat, "object"},
+		"no JSON":          {encoded(`{"a":}`), CodeFormat, "valid JSON"},
+		"bad escape":       {encoded(`{"a":"\x"}`), CodeFormat, "valid JSON"},
+		"not UTF-8":        {encoded("{\"a\":\"\xff\"}"), CodeFormat, "UTF-8"},
+		"something behind": {encoded(v2(good) + "{}"), CodeFormat, "goes on"},
+		"too deep": {encoded(shape(good, flat+`,"x":`+strings.Repeat("[", 40)+strings.Repeat("]", 40))),
+			CodeFormat, "deep"},
+		"a member twice":       {encoded(shape(good, flat+`,"network":"solana"`)), CodeFormat, "more than once"},
+		"a member in capitals": {encoded(shape(good, flat+`,"Payload":{}`)), CodeFormat, "exactly"},
+		"an escaped member":    {encoded(shape(good, flat+`,"p\u0061yload":{}`)), CodeFormat, "exactly"},
+		"value twice": {encoded(strings.Replace(v2(good), `"value":`, `"value":"1","value":`, 1)), CodeFormat,
+			"value"},
+		"no version": {encoded(shape(good, `"scheme":"exact","network":"base"`)), CodePayment, "x402Version"},
+		"version as text": {encoded(shape(good, `"x402Version":"2","scheme":"exact","network":"base"`)),
+			CodePayment, "x402Version"},
+		"version 3": {encoded(shape(good, `"x402Version":3,"scheme":"exact","network":"base"`)),
+			CodePayment, "expected 2"},
+		"version 2.0": {encoded(shape(good, `"x402Version":2.0,"scheme":"exact","network":"base"`)),
+			CodePayment, "expected 2"},
+		"no scheme": {encoded(shape(good, `"x402Version":2,"network":"base"`)), CodePayment, "scheme"},
+		"another scheme": {encoded(shape(good, `"x402Version":2,"scheme":"upto","network":"base"`)), CodeScheme,
+			"exact"},
+		"no network": {encoded(shape(good, `"x402Version":2,"scheme":"exact"`)), CodePayment, "network"},
+		"network null": {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":null`)), CodePayment,
+			"network"},
+		"another network": {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":"eip155:1"`)),
+			CodeNetwork, base},
+		"a testnet": {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":"base-sepolia"`)),
+			CodeNetwork, base},
+		"accepted is text":  {encoded(shape(good, flat+`,"accepted":"x"`)), CodePayment, "accepted"},
+		"accepted is empty": {encoded(shape(good, flat+`,"accepted":{}`)), CodePayment, "scheme"},
+		"no payload":        {encoded(`{` + flat + `}`), CodePayment, "payload"},
+		"payload is text":   {encoded(`{` + flat + `,"payload":"x"}`), CodePayment, "payload"},
+		"no authorization":  {encoded(`{` + flat + `,"payload":{"signature":"0x"}}`), CodePayment, "authorization"},
+		"Solana's payload": {encoded(`{` + flat + `,"payload":{"transaction":"AA=="}}`), CodePayment,
+			"authorization"},
+		"no signature": {encoded(strings.Replace(v2(good), `"signature"`, `"sign"`, 1)), CodePayment,
+			"signature"},
+		"signature no hex": {encoded(strings.Replace(v2(good), `"signature":"0x`, `"signature":"0xg`, 1)),
+			CodePayment, "signature"},
+		"signature empty": {encoded(strings.Replace(v2(good), good.Signature, "0x", 1)), CodePayment, "signature"},
+		"signature too long": {encoded(strings.Replace(v2(good), good.Signature, "0x"+strings.Repeat("ab", 5000),
+			1)), CodePayment, "signature"},
+		"from no address": {edit(func(a *payer.Authorization) { a.From = "0x12" }), CodePayer, "from"},
+		"from with a wrong checksum": {edit(func(a *payer.Authorization) {
+			a.From = "0x70997970c51812dc3A010C7d01b50e0d17dc79C8"
+		}), CodePayer, "from"},
+		"from of Solana":    {edit(func(a *payer.Authorization) { a.From = usdcSolana }), CodePayer, "from"},
+		"to no address":     {edit(func(a *payer.Authorization) { a.To = "" }), CodeRecipient, "to "},
+		"to somebody else":  {edit(func(a *payer.Authorization) { a.To = usdcBase }), CodeRecipient, receiver},
+		"from the receiver": {edit(func(a *payer.Authorization) { a.From = receiver }), CodePayer, "another"},
+		"from nobody": {edit(func(a *payer.Authorization) { a.From = "0x" + strings.Repeat("0", 40) }),
+			CodePayer, "another"},
+		"value 07":         {edit(func(a *payer.Authorization) { a.Value = "07000000" }), CodeAmount, "value"},
+		"value in hex":     {edit(func(a *payer.Authorization) { a.Value = "0x6acfc0" }), CodeAmount, "value"},
+		"value with a dot": {edit(func(a *payer.Authorization) { a.Value = "7000000.0" }), CodeAmount, "value"},
+		"value negative":   {edit(func(a *payer.Authorization) { a.Value = "-7000000" }), CodeAmount, "value"},
+		"value 2^256": {edit(func(a *payer.Authorization) {
+			a.Value = new(big.Int).Lsh(big.NewInt(1),
+				256).String()
+		}), CodeAmount, "value"},
+		"value 0":       {edit(func(a *payer.Authorization) { a.Value = "0" }), CodeTooLow, "5000000"},
+		"value too low": {edit(func(a *payer.Authorization) { a.Value = "4999999" }), CodeTooLow, "5000000"},
+		"value too high": {edit(func(a *payer.Authorization) { a.Value = "10000000001" }), CodeTooHigh,
+			"10000000000"},
+		"value 2^64 + 7000000": {edit(func(a *payer.Authorization) { a.Value = "18446744073716551616" }), CodeTooHigh,
+			"10000000000"},
+		"validAfter no number": {edit(func(a *payer.Authorization) { a.ValidAfter = "" }), CodePayment, "validAfter"},
+		"validBefore no number": {edit(func(a *payer.Authorization) { a.ValidBefore = "soon" }), CodePayment,
+			"validBefore"},
+		"short nonce":      {edit(func(a *payer.Authorization) { a.Nonce = a.Nonce[:64] }), CodePayment, "nonce"},
+		"nonce without 0x": {edit(func(a *payer.Authorization) { a.Nonce = a.Nonce[2:] }), CodePayment, "nonce"},
+		"number as value": {encoded(strings.Replace(v2(good), `"value":"7000000"`, `"value":7000000`, 1)),
+			CodeAmount, "string"},
+		"no transaction": {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":"solana"`)),
+			CodePayment, "transaction"},
+		"transaction no base64": {onSolana("%"), CodePayment, "base64"},
+		"transaction is noise":  {onSolana("AAAA"), CodePayment, "transaction"},
 	} {
 		if refusal := refusalOf(t, terms, c.header); refusal.Code != c.code || refusal.Status() != 400 ||
 			!strings.Contains(refusal.Text, c.words) {
@@ -293,12 +324,17 @@ func TestPaymentsThatDoNotHoldAreRefused(t *testing.T) {
 		return encoded(v2(p))
 	}
 	for name, c := range map[string]struct{ header, reason string }{
-		"expired":           {resign(func(a *evm.Authorization) { a.ValidBefore = evm.NumberOf(now.Unix() - 1) }), ReasonExpired},
-		"about to expire":   {resign(func(a *evm.Authorization) { a.ValidBefore = evm.NumberOf(now.Unix() + 9) }), ReasonExpired},
-		"not valid yet":     {resign(func(a *evm.Authorization) { a.ValidAfter = evm.NumberOf(now.Unix()) }), ReasonNotYetValid},
-		"never valid":       {resign(func(a *evm.Authorization) { a.ValidAfter = evm.WordNumber(evm.Word{0: 1}) }), ReasonNotYetValid},
-		"another value":     {edit(func(a *payer.Authorization) { a.Value = "7000001" }), ReasonSignature},
-		"another nonce":     {edit(func(a *payer.Authorization) { a.Nonce = "0x" + strings.Repeat("cd", 32) }), ReasonSignature},
+		"expired": {resign(func(a *evm.Authorization) { a.ValidBefore = evm.NumberOf(now.Unix() - 1) }),
+			ReasonExpired},
+		"about to expire": {resign(func(a *evm.Authorization) { a.ValidBefore = evm.NumberOf(now.Unix() + 9) }),
+			ReasonExpired},
+		"not valid yet": {resign(func(a *evm.Authorization) { a.ValidAfter = evm.NumberOf(now.Unix()) }),
+			ReasonNotYetValid},
+		"never valid": {resign(func(a *evm.Authorization) { a.ValidAfter = evm.WordNumber(evm.Word{0: 1}) }),
+			ReasonNotYetValid},
+		"another value": {edit(func(a *payer.Authorization) { a.Value = "7000001" }), ReasonSignature},
+		"another nonce": {edit(func(a *payer.Authorization) { a.Nonce = "0x" + strings.Repeat("cd", 32) }),
+			ReasonSignature},
 		"longer life":       {edit(func(a *payer.Authorization) { a.ValidBefore += "0" }), ReasonSignature},
 		"another wallet":    {edit(func(a *payer.Authorization) { a.From = usdcBase }), ReasonSignature},
 		"a bit of r":        {forge(func(s []byte) []byte { s[0] ^= 1; return s }), ReasonSignature},
@@ -306,7 +342,8 @@ func TestPaymentsThatDoNotHoldAreRefused(t *testing.T) {
 		"high s":            {forge(highS), ReasonSignature},
 		"compact signature": {forge(func(s []byte) []byte { return s[:64] }), ReasonSignature},
 		"a byte behind":     {forge(func(s []byte) []byte { return append(s, 0) }), ReasonSignature},
-		"not deployed":      {forge(func(s []byte) []byte { return append(s, strings.Repeat("\x64\x92", 16)...) }), ReasonWrapped},
+		"not deployed": {forge(func(s []byte) []byte { return append(s, strings.Repeat("\x64\x92", 16)...) }),
+			ReasonWrapped},
 	} {
 		if refusal := refusalOf(t, terms, c.header); refusal.Code != CodeVerification || refusal.Reason != c.reason ||
 			refusal.Status() != 402 {
@@ -381,7 +418,8 @@ func solanaPayment(t testing.TB, change func(d *svm.Draft)) payer.Payload {
 func TestSolanaPaymentsAreRead(t *testing.T) {
 	terms := testTerms(t, nil)
 	read := func(p payer.Payload, network string) (string, error) {
-		got, err := terms.Read(encoded(shape(p, `"x402Version":2,"accepted":{"scheme":"exact","network":"`+network+`"}`)), now)
+		got, err := terms.Read(encoded(shape(p, `"x402Version":2,"accepted":{"scheme":"exact","network":"`+network+`"}`)),
+			now)
 		return fmt.Sprintf("%+v", got), err
 	}
 	first, err := read(solanaPayment(t, nil), "solana")
@@ -406,7 +444,8 @@ func TestSolanaPaymentsAreRead(t *testing.T) {
 		"2^63 units":    {solanaPayment(t, func(d *svm.Draft) { d.Units = 1 << 63 }), CodeTooHigh, ""},
 		"another mint":  {solanaPayment(t, func(d *svm.Draft) { d.Mint = solanaWallet(3).Address() }), CodeToken, ""},
 		"somebody else": {solanaPayment(t, func(d *svm.Draft) { d.PayTo = solanaWallet(3).Address() }), CodeRecipient, ""},
-		"another fee payer": {solanaPayment(t, func(d *svm.Draft) { d.FeePayer = solanaWallet(3).Address() }), CodeVerification,
+		"another fee payer": {solanaPayment(t, func(d *svm.Draft) { d.FeePayer = solanaWallet(3).Address() }),
+			CodeVerification,
 			ReasonFeePayer},
 		"another signer": {solanaWallet(6).Pay(func() *svm.Transaction {
 			d := svm.Draft{FeePayer: solanaWallet(9).Address(), Payer: solanaWallet(7).Address(),
@@ -440,8 +479,8 @@ func TestIdentityIsWhatTheChainKnows(t *testing.T) {
 		return got.ID, got.Same
 	}
 	id, same := read(signed(t, nil))
-	if other, otherSame := read(signed(t, func(a *evm.Authorization) { a.Value = evm.NumberOf(8_000_000) })); other != id ||
-		otherSame == same {
+	other, otherSame := read(signed(t, func(a *evm.Authorization) { a.Value = evm.NumberOf(8_000_000) }))
+	if other != id || otherSame == same {
 		t.Error("another amount with the nonce of a payment is another payment, or the same one")
 	}
 	if other, _ := read(signed(t, func(a *evm.Authorization) { a.Nonce[31]++ })); other == id {

@@ -20,7 +20,8 @@ func TestAcceptsAreThoseOfTheSpecification(t *testing.T) {
 		return `{"scheme":"exact","network":"` + network + `","amount":"5000000","asset":"` + usdcSolana + `","payTo":"` +
 			solanaWallet(8).Address().String() + `","maxTimeoutSeconds":300,"extra":{"feePayer":"` + feePayer + `"}}`
 	}
-	want := `[{"scheme":"exact","network":"eip155:8453","amount":"5000000","asset":"` + usdcBase + `","payTo":"` + receiver +
+	want := `[{"scheme":"exact","network":"eip155:8453","amount":"5000000","asset":"` + usdcBase + `","payTo":"` +
+		receiver +
 		`","maxTimeoutSeconds":300,"extra":{"name":"USD Coin","version":"2"}},` + solanaEntry("solana") + `,` +
 		solanaEntry(solana) + `]`
 	if string(got) != want {

@@ -120,7 +120,8 @@ func agreed[T any](ctx context.Context, w *witnesses, look func(context.Context,
 	return nil, unknown(w, views, same)
 }
 
-func looked[T any](ctx context.Context, w *witnesses, n *node, look func(context.Context, *node) (T, error)) (v view[T]) {
+func looked[T any](ctx context.Context, w *witnesses, n *node, look func(context.Context, *node) (T,
+	error)) (v view[T]) {
 	v.name = n.name
 	defer func() {
 		if why := recover(); why != nil { // what it said broke us: it said nothing

@@ -112,7 +112,8 @@ func (c *Chain) word(ctx context.Context, n *node, to wallet.Address, data []byt
 }
 
 // used says whether an authorization's nonce is used up as of a block.
-func (c *Chain) used(ctx context.Context, n *node, asset wallet.Address, a *evm.Authorization, block int64) (bool, error) {
+func (c *Chain) used(ctx context.Context, n *node, asset wallet.Address, a *evm.Authorization, block int64) (bool,
+	error) {
 	w, err := c.word(ctx, n, asset, evm.StateCall(a.From, a.Nonce), hex(block))
 	if err != nil {
 		return false, err
@@ -184,7 +185,8 @@ func over(a *evm.Authorization, unix int64) bool {
 }
 
 // signed is Signed at one node.
-func (c *Chain) signed(ctx context.Context, n *node, who wallet.Address, hash [32]byte, signature []byte) (bool, error) {
+func (c *Chain) signed(ctx context.Context, n *node, who wallet.Address, hash [32]byte, signature []byte) (bool,
+	error) {
 	raw, err := n.ask(ctx, "eth_getCode", fmt.Sprintf(`[%q,"latest"]`, who.String()), codeMost)
 	if err != nil {
 		return false, err

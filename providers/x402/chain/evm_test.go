@@ -127,19 +127,24 @@ func TestOnlyItsOwnTransferPays(t *testing.T) {
 		want payment.Fate
 		ok   bool
 	}{
-		"paid":                  {[]string{used(4, 1), transfer(5, to, 7_000_000)}, payment.Paid, true},
-		"paid among others":     {[]string{used(1, 2), transfer(2, stranger, 7_000_000), used(3, 1), transfer(4, to, 7_000_000), transfer(5, to, 1)}, payment.Paid, true},
-		"too little":            {[]string{used(4, 1), transfer(5, to, 6_999_999)}, elsewhere, true},
-		"too much":              {[]string{used(4, 1), transfer(5, to, 7_000_001)}, elsewhere, true},
-		"somebody else":         {[]string{used(4, 1), transfer(5, stranger, 7_000_000)}, elsewhere, true},
-		"no transfer":           {[]string{used(4, 1)}, elsewhere, true},
-		"another one's, behind": {[]string{used(1, 1), transfer(2, stranger, 7_000_000), used(3, 2), transfer(4, to, 7_000_000)}, elsewhere, true},
-		"another one's, before": {[]string{used(1, 2), transfer(2, to, 7_000_000), used(3, 1), transfer(4, stranger, 7_000_000)}, elsewhere, true},
-		"not at once":           {[]string{used(1, 1), transfer(3, to, 7_000_000)}, elsewhere, true},
-		"removed":               {[]string{used(4, 1), strings.Replace(transfer(5, to, 7_000_000), `"removed":false`, `"removed":true`, 1)}, elsewhere, true},
+		"paid": {[]string{used(4, 1), transfer(5, to, 7_000_000)}, payment.Paid, true},
+		"paid among others": {[]string{used(1, 2), transfer(2, stranger, 7_000_000), used(3, 1), transfer(4, to,
+			7_000_000), transfer(5, to, 1)}, payment.Paid, true},
+		"too little":    {[]string{used(4, 1), transfer(5, to, 6_999_999)}, elsewhere, true},
+		"too much":      {[]string{used(4, 1), transfer(5, to, 7_000_001)}, elsewhere, true},
+		"somebody else": {[]string{used(4, 1), transfer(5, stranger, 7_000_000)}, elsewhere, true},
+		"no transfer":   {[]string{used(4, 1)}, elsewhere, true},
+		"another one's, behind": {[]string{used(1, 1), transfer(2, stranger, 7_000_000), used(3, 2), transfer(4, to,
+			7_000_000)}, elsewhere, true},
+		"another one's, before": {[]string{used(1, 2), transfer(2, to, 7_000_000), used(3, 1), transfer(4, stranger,
+			7_000_000)}, elsewhere, true},
+		"not at once": {[]string{used(1, 1), transfer(3, to, 7_000_000)}, elsewhere, true},
+		"removed": {[]string{used(4, 1), strings.Replace(transfer(5, to, 7_000_000), `"removed":false`,
+			`"removed":true`, 1)}, elsewhere, true},
 		"another token": {[]string{used(4, 1), strings.Replace(transfer(5, to, 7_000_000), asset, stranger, 1)},
 			elsewhere, true},
-		"another payer": {[]string{used(4, 1), strings.Replace(transfer(5, to, 7_000_000), padded(from), padded(stranger), 1)},
+		"another payer": {[]string{used(4, 1), strings.Replace(transfer(5, to, 7_000_000), padded(from), padded(stranger),
+			1)},
 			elsewhere, true},
 		"an address with more in it": {[]string{used(4, 1), strings.Replace(transfer(5, to, 7_000_000), padded(to),
 			"0x01"+padded(to)[4:], 1)}, elsewhere, true},
@@ -206,7 +211,8 @@ func TestTimeIsTheChains(t *testing.T) {
 	}
 	o := order(head)
 	o.EVM.ValidBefore = new(big.Int).Lsh(big.NewInt(1), 255).String()
-	if f, err := base(t).findEVM(context.Background(), truthful(t, false).node(), o, ""); err != nil || f.is != payment.Open {
+	if f, err := base(t).findEVM(context.Background(), truthful(t, false).node(), o, ""); err != nil ||
+		f.is != payment.Open {
 		t.Errorf("one that holds for ever: %+v %v", f, err)
 	}
 }

@@ -63,7 +63,8 @@ type contextual[T any] struct {
 }
 
 // blockhash says whether a blockhash is known and not too old, and as of which slot.
-func (c *Chain) blockhash(ctx context.Context, n *node, t *svm.Transaction, level string) (valid bool, slot int64, err error) {
+func (c *Chain) blockhash(ctx context.Context, n *node, t *svm.Transaction, level string) (valid bool, slot int64,
+	err error) {
 	raw, err := n.ask(ctx, "isBlockhashValid", fmt.Sprintf(`[%q,{"commitment":%q}]`, base58.Encode(t.Blockhash[:]), level),
 		callMost)
 	if err != nil {
@@ -249,7 +250,8 @@ func (c *Chain) landed(ctx context.Context, n *node, signature string, slot int6
 	}
 	status := answer.Value[0]
 	final := status.ConfirmationStatus == "finalized"
-	if status.Slot != slot || failed == "" || len(status.Err) == 0 || (failed == "null") != (string(status.Err) == "null") {
+	if status.Slot != slot || failed == "" || len(status.Err) == 0 ||
+		(failed == "null") != (string(status.Err) == "null") {
 		return nil, errView
 	}
 	switch {

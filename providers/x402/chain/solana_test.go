@@ -43,7 +43,8 @@ func got(wire, failed string) string {
 }
 
 func status(level, failed string) string {
-	return fmt.Sprintf(`{"context":{"slot":1},"value":[{"slot":%d,"confirmationStatus":%q,"err":%s}]}`, slot+5, level, failed)
+	return fmt.Sprintf(`{"context":{"slot":1},"value":[{"slot":%d,"confirmationStatus":%q,"err":%s}]}`, slot+5, level,
+		failed)
 }
 
 func listing(entries ...string) string {
@@ -67,29 +68,40 @@ func TestOnlyTheSignedTransactionPays(t *testing.T) {
 		want                        payment.Fate
 		settled, final, ok          bool
 	}{
-		"confirmed":       {listing(name), got(wire, "null"), status("confirmed", "null"), payment.Paid, true, false, true},
-		"finalized":       {listing(name), got(wire, "null"), status("finalized", "null"), payment.Paid, true, true, true},
-		"processed":       {listing(name), got(wire, "null"), status("processed", "null"), payment.Paid, false, false, true},
-		"failed":          {listing(name), got(wire, failure), status("finalized", failure), payment.Spent, true, true, true},
-		"failed just now": {listing(name), got(wire, failure), status("confirmed", failure), payment.Open, false, false, true},
-		"another one":     {listing(otherName), got(other, "null"), status("finalized", "null"), payment.Open, false, false, true},
-		"another one in its place": {listing(name), got(other, "null"), status("finalized", "null"), payment.Open, false, false,
+		"confirmed": {listing(name), got(wire, "null"), status("confirmed", "null"), payment.Paid, true, false, true},
+		"finalized": {listing(name), got(wire, "null"), status("finalized", "null"), payment.Paid, true, true, true},
+		"processed": {listing(name), got(wire, "null"), status("processed", "null"), payment.Paid, false, false, true},
+		"failed":    {listing(name), got(wire, failure), status("finalized", failure), payment.Spent, true, true, true},
+		"failed just now": {listing(name), got(wire, failure), status("confirmed", failure), payment.Open, false, false,
 			true},
-		"under another name":     {listing(otherName), got(wire, "null"), status("finalized", "null"), 0, false, false, false},
-		"nothing":                {listing(), "null", "null", payment.Open, false, false, true},
-		"listed and gone":        {listing(name), "null", "null", payment.Open, false, false, true},
-		"no status":              {listing(name), got(wire, "null"), `{"value":[null]}`, 0, false, false, false},
-		"two statuses":           {listing(name), got(wire, "null"), `{"value":[null,null]}`, 0, false, false, false},
-		"failed, says one":       {listing(name), got(wire, "null"), status("finalized", failure), 0, false, false, false},
-		"no word of failure":     {listing(name), strings.Replace(got(wire, "null"), `"err":null`, `"x":1`, 1), status("finalized", "null"), 0, false, false, false},
-		"no meta":                {listing(name), strings.Replace(got(wire, "null"), `"meta"`, `"m"`, 1), status("finalized", "null"), 0, false, false, false},
-		"another encoding":       {listing(name), strings.Replace(got(wire, "null"), `"base64"`, `"base58"`, 1), status("finalized", "null"), 0, false, false, false},
-		"another slot":           {listing(name), strings.Replace(got(wire, "null"), "5", "6", 1), status("finalized", "null"), 0, false, false, false},
-		"noise":                  {listing(name), got("!", "null"), status("finalized", "null"), 0, false, false, false},
-		"a name that is none":    {listing("0OIl"), got(wire, "null"), status("finalized", "null"), 0, false, false, false},
-		"long ago":               {fmt.Sprintf(`[{"signature":%q,"slot":%d}]`, name, slot-5000), got(wire, "null"), status("finalized", "null"), payment.Open, false, false, true},
-		"more than can be asked": {listing(strings.Split(strings.Repeat(otherName+" ", candidates+1), " ")[:candidates+1]...), got(other, "null"), "null", 0, false, false, false},
-		"a full page":            {listing(strings.Split(strings.Repeat(otherName+" ", listed), " ")[:listed]...), "null", "null", 0, false, false, false},
+		"another one": {listing(otherName), got(other, "null"), status("finalized", "null"), payment.Open, false, false,
+			true},
+		"another one in its place": {listing(name), got(other, "null"), status("finalized", "null"), payment.Open, false,
+			false,
+			true},
+		"under another name": {listing(otherName), got(wire, "null"), status("finalized", "null"), 0, false, false,
+			false},
+		"nothing":          {listing(), "null", "null", payment.Open, false, false, true},
+		"listed and gone":  {listing(name), "null", "null", payment.Open, false, false, true},
+		"no status":        {listing(name), got(wire, "null"), `{"value":[null]}`, 0, false, false, false},
+		"two statuses":     {listing(name), got(wire, "null"), `{"value":[null,null]}`, 0, false, false, false},
+		"failed, says one": {listing(name), got(wire, "null"), status("finalized", failure), 0, false, false, false},
+		"no word of failure": {listing(name), strings.Replace(got(wire, "null"), `"err":null`, `"x":1`, 1),
+			status("finalized", "null"), 0, false, false, false},
+		"no meta": {listing(name), strings.Replace(got(wire, "null"), `"meta"`, `"m"`, 1), status("finalized",
+			"null"), 0, false, false, false},
+		"another encoding": {listing(name), strings.Replace(got(wire, "null"), `"base64"`, `"base58"`, 1),
+			status("finalized", "null"), 0, false, false, false},
+		"another slot": {listing(name), strings.Replace(got(wire, "null"), "5", "6", 1), status("finalized",
+			"null"), 0, false, false, false},
+		"noise":               {listing(name), got("!", "null"), status("finalized", "null"), 0, false, false, false},
+		"a name that is none": {listing("0OIl"), got(wire, "null"), status("finalized", "null"), 0, false, false, false},
+		"long ago": {fmt.Sprintf(`[{"signature":%q,"slot":%d}]`, name, slot-5000), got(wire, "null"),
+			status("finalized", "null"), payment.Open, false, false, true},
+		"more than can be asked": {listing(strings.Split(strings.Repeat(otherName+" ", candidates+1),
+			" ")[:candidates+1]...), got(other, "null"), "null", 0, false, false, false},
+		"a full page": {listing(strings.Split(strings.Repeat(otherName+" ", listed), " ")[:listed]...), "null",
+			"null", 0, false, false, false},
 	} {
 		s := script{"getSignaturesForAddress": says(c.listed), "getTransaction": says(c.transaction),
 			"getSignatureStatuses": says(c.status), "isBlockhashValid": says(hashValid(true, slot))}
@@ -141,7 +153,8 @@ func TestBlockhashEndsAPayment(t *testing.T) {
 			t.Errorf("%s: %+v %v", name, f, err)
 		}
 	}
-	for _, bad := range []string{`null`, `{"value":false}`, `{"context":{"slot":1}}`, `{"context":{},"value":null}`, `false`} {
+	for _, bad := range []string{`null`, `{"value":false}`, `{"context":{"slot":1}}`, `{"context":{},"value":null}`,
+		`false`} {
 		s := script{"isBlockhashValid": says(bad), "getSignaturesForAddress": says(listing())}
 		if f, err := (&Chain{}).findSolana(context.Background(), s.node(), o, ""); err == nil {
 			t.Errorf("%s: %+v", bad, f)
@@ -176,7 +189,8 @@ func TestLookSeesTransactionAndMoney(t *testing.T) {
 			"getTokenAccountBalance": func([]json.RawMessage) (string, error) {
 				return fmt.Sprintf(`{"context":{"slot":1},"value":{"amount":%q,"decimals":6}}`, c.balance), c.err
 			}}
-		if got, err := (&Chain{}).lookSolana(context.Background(), s.node(), o); (err == nil) != c.ok || c.ok && got != c.want {
+		if got, err := (&Chain{}).lookSolana(context.Background(), s.node(), o); (err == nil) != c.ok || c.ok &&
+			got != c.want {
 			t.Errorf("%s: %+v %v", what, got, err)
 		}
 	}

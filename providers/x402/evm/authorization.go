@@ -13,7 +13,8 @@ import (
 type Word = [32]byte
 
 var (
-	domainType   = wallet.Keccak([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"))
+	domainType = wallet.Keccak([]byte("EIP712Domain(string name,string version,uint256 chainId," +
+		"address verifyingContract)"))
 	transferType = wallet.Keccak([]byte("TransferWithAuthorization(address from,address to,uint256 value," +
 		"uint256 validAfter,uint256 validBefore,bytes32 nonce)"))
 )

@@ -66,7 +66,8 @@ func TestCallsAreThoseOfTheToken(t *testing.T) {
 	}
 	// As viem's encodeFunctionData has it: the bytes begin at 64, and are filled up.
 	data := SignedCall(Word{31: 1}, []byte{0xaa, 0xbb})
-	if want := "1626ba7e" + strings.Repeat("0", 63) + "1" + strings.Repeat("0", 62) + "40" + strings.Repeat("0", 63) + "2" +
+	if want := "1626ba7e" + strings.Repeat("0", 63) + "1" + strings.Repeat("0", 62) + "40" + strings.Repeat("0", 63) +
+		"2" +
 		"aabb" + strings.Repeat("0", 60); hex.EncodeToString(data) != want {
 		t.Errorf("isValidSignature is called with %x", data)
 	}

@@ -34,7 +34,8 @@ const (
 	transaction
 )
 
-var answerShape = scan.NewShape(scan.Members(nil, "isValid", "invalidReason", "invalidMessage", "success", "errorReason",
+var answerShape = scan.NewShape(scan.Members(nil, "isValid", "invalidReason", "invalidMessage", "success",
+	"errorReason",
 	"errorMessage", "transaction")...)
 
 // sheet is an answer in which every member that is read stands once.

@@ -30,20 +30,23 @@ func TestAnswersAreReadByTheirMembers(t *testing.T) {
 			payment.Reply{Reason: "too  late"}, false},
 		"a long reason": {false, 200, `{"isValid":false,"invalidReason":"` + strings.Repeat("x", 9999) + `"}`,
 			payment.Reply{Reason: strings.Repeat("x", maxReason)}, false},
-		"validity as text":  {false, 200, `{"isValid":"true"}`, payment.Reply{}, true},
-		"validity missing":  {false, 200, `{"valid":true}`, payment.Reply{}, true},
-		"validity null":     {false, 200, `{"isValid":null}`, payment.Reply{}, true},
-		"validity twice":    {false, 200, `{"isValid":false,"isValid":true}`, payment.Reply{}, true},
-		"validity in caps":  {false, 200, `{"isvalid":true}`, payment.Reply{}, true},
-		"settle's answer":   {false, 200, `{"success":true}`, payment.Reply{}, true},
-		"a page":            {false, 502, `<html>`, payment.Reply{}, true},
-		"nothing":           {false, 200, ``, payment.Reply{}, true},
-		"a list":            {false, 200, `[{"isValid":true}]`, payment.Reply{}, true},
-		"something behind":  {false, 200, `{"isValid":true} x`, payment.Reply{}, true},
-		"a bad escape":      {false, 200, `{"isValid":true,"payer":"\x"}`, payment.Reply{}, true},
-		"too deep":          {false, 200, `{"isValid":true,"x":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}`, payment.Reply{}, true},
-		"too long":          {false, 200, `{"isValid":true,"x":"` + strings.Repeat("a", maxAnswer) + `"}`, payment.Reply{}, true},
-		"settled":           {true, 200, `{"success":true,"transaction":"0xabc"}`, payment.Reply{OK: true, Transaction: hash}, false},
+		"validity as text": {false, 200, `{"isValid":"true"}`, payment.Reply{}, true},
+		"validity missing": {false, 200, `{"valid":true}`, payment.Reply{}, true},
+		"validity null":    {false, 200, `{"isValid":null}`, payment.Reply{}, true},
+		"validity twice":   {false, 200, `{"isValid":false,"isValid":true}`, payment.Reply{}, true},
+		"validity in caps": {false, 200, `{"isvalid":true}`, payment.Reply{}, true},
+		"settle's answer":  {false, 200, `{"success":true}`, payment.Reply{}, true},
+		"a page":           {false, 502, `<html>`, payment.Reply{}, true},
+		"nothing":          {false, 200, ``, payment.Reply{}, true},
+		"a list":           {false, 200, `[{"isValid":true}]`, payment.Reply{}, true},
+		"something behind": {false, 200, `{"isValid":true} x`, payment.Reply{}, true},
+		"a bad escape":     {false, 200, `{"isValid":true,"payer":"\x"}`, payment.Reply{}, true},
+		"too deep": {false, 200, `{"isValid":true,"x":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}`,
+			payment.Reply{}, true},
+		"too long": {false, 200, `{"isValid":true,"x":"` + strings.Repeat("a", maxAnswer) + `"}`, payment.Reply{},
+			true},
+		"settled": {true, 200, `{"success":true,"transaction":"0xabc"}`, payment.Reply{OK: true,
+			Transaction: hash}, false},
 		"settled somewhere": {true, 200, `{"success":true}`, payment.Reply{OK: true}, false},
 		"settled, vast": {true, 200, `{"success":true,"transaction":"` + strings.Repeat("a", 200) + `"}`,
 			payment.Reply{OK: true}, false},
@@ -119,7 +122,8 @@ func TestSupportIsRead(t *testing.T) {
 func FuzzAnswer(f *testing.F) {
 	f.Add(200, []byte(`{"isValid":true,"success":false,"transaction":"0x1","errorReason":"a"}`))
 	f.Add(500, []byte(`{"success":false,"errorReason":"settlement_pending"}`))
-	f.Add(200, []byte(`{"kinds":[{"x402Version":2,"scheme":"exact","network":"a","extra":{"feePayer":"b"}}],"signers":{"a:*":["b"]}}`))
+	f.Add(200, []byte(`{"kinds":[{"x402Version":2,"scheme":"exact","network":"a","extra":{"feePayer":"b"}}],`+
+		`"signers":{"a:*":["b"]}}`))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
 		for name, read := range map[string]func(int, []byte) (payment.Reply, error){"isValid": readVerify,
 			"success": readSettle} {

@@ -98,8 +98,10 @@ func TestNobodySettlesWhatAnotherMayHave(t *testing.T) {
 		"half a body": func(w http.ResponseWriter, _ *http.Request) {
 			hijacked(w, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{")
 		},
-		"a page":        func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 502) },
-		"redirects":     func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, second.URL+"/settle", 307) },
+		"a page": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) },
+		"redirects": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, second.URL+"/settle", http.StatusTemporaryRedirect)
+		},
 		"talks forever": flood,
 		"trickles":      trickle,
 		"vast head": func(w http.ResponseWriter, _ *http.Request) {
