@@ -39,7 +39,26 @@ func filled(t testing.TB) (f *fixture, secret string) {
 		t.Fatal(err)
 	}
 	f.spend(k, 700, usd/100)
+	payAs(t, f.Ledger, "pay_filled", testWallet, 5*usd)
+	if _, err := f.LinkWallet("0xlinked", "poor", "me"); err != nil {
+		t.Fatal(err)
+	}
+	payAs(t, f.Ledger, "pay_linked", "0xlinked", usd)
 	return f, secret
+}
+
+// hasWallets expects the wallets of a filled ledger.
+func hasWallets(t testing.TB, l *Ledger) {
+	t.Helper()
+	for address, account := range map[string]string{testWallet: testWallet, "0xlinked": "poor"} {
+		if k, err := l.WalletKey(address); err != nil || k.Account.Name != account {
+			t.Errorf("the wallet %s has the key %v, %v", address, k, err)
+		}
+	}
+	row, applied, err := l.Payments().CreditPayment(&store.PaymentCredit{ID: "pay_filled", Epoch: 1})
+	if err != nil || applied || row.State != store.PaymentCredited || row.Balance != 5*usd {
+		t.Errorf("a payment of before: %+v, credited again %t, %v", row, applied, err)
+	}
 }
 
 func backupFile(t testing.TB, f *fixture) string {
@@ -130,6 +149,7 @@ func TestBackupMovesBetweenEngines(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.spend(k, 50, usd/100)
+	hasWallets(t, g.Ledger)
 	g.recount()
 	again := backupFile(t, g)
 	if err := g.Close(); err != nil {
@@ -143,6 +163,7 @@ func TestBackupMovesBetweenEngines(t *testing.T) {
 	h := &fixture{t: t, clock: f.clock, options: back}
 	h.open()
 	defer h.Close()
+	hasWallets(t, h.Ledger)
 	if r := h.recount(); r.Requests != 750 {
 		t.Errorf("%d requests came back", r.Requests)
 	}

@@ -1,11 +1,17 @@
 package store
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
+	"testing"
+	"time"
 
 	"farebox/billing/money"
+	"farebox/tests/servers"
 )
 
 func paymentRow(id, wallet string, amount money.Nano) *PaymentRow {
@@ -208,4 +214,107 @@ func conformWallets(c *conform) {
 	c.say("key: %s", fail(c.AddWalletKey(walletKeyRow("0xw", own))))
 	c.say("key: %s", fail(c.AddWalletKey(walletKeyRow("0xw", other))))
 	link("0xnew", other, 0) // a wallet that nobody knows
+}
+
+// "Somebody was credited twice, and verify said that all was well."
+func TestRecountFindsDamagedPayments(t *testing.T) {
+	t.Parallel()
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			for name, damage := range map[string]struct{ statement, found string }{
+				"amount changed":      {"UPDATE payment SET amount = amount + 1 WHERE id = 'p1'", "is credited 5 by its entry"},
+				"credit forgotten":    {"UPDATE payment SET state = 1, credited_us = 0 WHERE id = 'p1'", "is credited 5 by its entry"},
+				"credited by nothing": {"UPDATE payment SET state = 3, account = 1, credited_us = 9 WHERE id = 'p3'", "is credited 0"},
+				"another account":     {"UPDATE payment SET account = 2 WHERE id = 'p1'", "is credited 0"},
+				"entry lost":          {"UPDATE entry SET ref = 'x' WHERE ref = 'payment:p1:1'", "is credited 0"},
+				"entry of nobody":     {"UPDATE entry SET ref = 'payment:p9:1' WHERE ref = 'payment:p1:1'", "is credited 0"},
+				"one entry more": {"INSERT INTO entry(id, ts_us, kind, ref) VALUES(999, 1, 'TOP_UP', 'payment:p9:1')",
+					"credits were booked"},
+				"one reversal more": {"INSERT INTO entry(id, ts_us, kind, ref) VALUES(999, 1, 'ADJUST', 'payment:p1:1:reversed')",
+					"credits were booked"},
+				"epoch set back":    {"UPDATE payment SET epoch = 1 WHERE id = 'p2'", "credits were booked"},
+				"reversal lost":     {"UPDATE entry SET ref = 'x' WHERE ref = 'payment:p2:1:reversed'", "was taken back in epoch 1"},
+				"row lost":          {"DELETE FROM payment WHERE id = 'p1'", "credits were booked"},
+				"ended and is not":  {"UPDATE payment SET state = 4 WHERE id = 'p1'", "ended at 0"},
+				"a state of nobody": {"UPDATE payment SET state = 9 WHERE id = 'p3'", "in state 9"},
+			} {
+				t.Run(name, func(t *testing.T) {
+					c := e.open(t)
+					if c.shared != nil {
+						c.Store = c.shared
+					} else {
+						t.Cleanup(func() { _ = c.Close() })
+					}
+					c.t, c.b = t, NewBatch()
+					c.b.Begin(0)
+					own := c.account("0xw", money.Parts{})
+					c.account("other", money.Parts{})
+					for _, id := range []string{"p1", "p2", "p3"} {
+						c.addPayment(paymentRow(id, "0xw", 5_000_000_000), 9, 9)
+					}
+					c.creditPayment("p1", own, 1, false)
+					c.creditPayment("p2", own, 1, false)
+					if _, done, err := c.ReversePayment(&PaymentReversal{ID: "p2", Epoch: 1, Day: conformDay, NowUs: conformUs}); !done || err != nil {
+						t.Fatal(err)
+					}
+					c.recount()
+					if _, err := c.Store.(interface{ DB() *sql.DB }).DB().Exec(damage.statement); err != nil {
+						t.Fatal(err)
+					}
+					r, err := c.Recount(func() {})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if all := strings.Join(r.Report().Faults, "\n"); !strings.Contains(all, damage.found) {
+						t.Errorf("found: %q", all)
+					}
+				})
+			}
+		})
+	}
+}
+
+// An answer that was lost is found again: what is done once more gives the same.
+func TestPaymentsWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	cut, s := openThroughCut(t, servers.Database(t), "node")
+	own := addAccount(t, s, "0xw", money.Parts{})
+	stop := make(chan struct{})
+	var losing sync.WaitGroup
+	losing.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(60*time.Millisecond + rand.N(100*time.Millisecond)):
+				cut.LoseAnswer()
+			}
+		}
+	})
+	const many = 80
+	for i := range many {
+		id := fmt.Sprint("p", i)
+		if existing, err := s.AddPayment(paymentRow(id, "0xw", 5_000_000_000), 100, 100); existing != nil || err != nil {
+			t.Errorf("%s: %+v, %v", id, existing, err)
+		}
+		after, applied, err := s.CreditPayment(&PaymentCredit{ID: id, Epoch: 1, Account: own, Key: walletKeyRow("0xw", own),
+			NowUs: conformUs, Day: conformDay})
+		if err != nil || !applied || after.State != PaymentCredited {
+			t.Errorf("%s: %+v, applied %t, %v", id, after, applied, err)
+		}
+		if after, applied, err = s.ReversePayment(&PaymentReversal{ID: id, Epoch: 1, NowUs: conformUs,
+			Day: conformDay}); err != nil || !applied || after.Epoch != 2 {
+			t.Errorf("%s: %+v, applied %t, %v", id, after, applied, err)
+		}
+	}
+	close(stop)
+	losing.Wait()
+	if cut.Cuts() < 3 {
+		t.Errorf("%d answers were lost", cut.Cuts())
+	}
+	r, err := s.Recount(func() {})
+	if err != nil || len(r.Report().Faults) > 0 || r.Payments != many {
+		t.Errorf("the recount finds %+v (%v)", r.Report(), err)
+	}
 }
