@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -362,6 +363,78 @@ func listsAddUp(t *testing.T, l *Ledger, k *Key, topped Nano) {
 	for _, bad := range [][2]int{{0, 0}, {10, -1}, {100, report.MaxTransactions}} {
 		if _, err := l.Reports(k.Account).Transactions(bad[0], bad[1]); !errors.Is(err, report.ErrTooDeep) {
 			t.Errorf("%d transactions from %d: %v", bad[0], bad[1], err)
+		}
+	}
+}
+
+// "The list of my busy wallet took a minute", and on another node it was another one.
+func TestTransactionsOfNodesAddUp(t *testing.T) {
+	t.Parallel()
+	nodes := nodesOn(t, servers.Database(t), 2, func(int, *Options) {})
+	if _, err := nodes[0].CreateAccount("a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nodes[0].LinkWallet(testWallet, "a", "me"); err != nil {
+		t.Fatal(err)
+	}
+	payAs(t, nodes[0], "pay_a", testWallet, 50*usd)
+	var keys []*Key
+	for _, l := range nodes {
+		for end := time.Now().Add(4 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			k, err := l.WalletKey(testWallet)
+			if err == nil {
+				keys = append(keys, k)
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal(err)
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for i, k := range keys {
+		wg.Go(func() {
+			for n := range 300 {
+				var lines money.Lines
+				lines.Add(money.InputTokens, int64(100+n), 1_000_000)
+				h := &Hold{}
+				a := &Admission{Key: k, Slot: nodes[i].ModelNumber("model-x"), Hold: lines.Cost(), Now: nodes[i].at()}
+				if d := nodes[i].Admit(h, a); d.Code != Admitted {
+					t.Errorf("denied: %v", d)
+					return
+				}
+				h.Settle(Settlement{Cost: lines.Cost(), Lines: lines, Now: nodes[i].at()})
+			}
+		})
+	}
+	// Whenever it is asked, a list adds up to the balance that it says; what is on its way
+	// from the other node is missing from both.
+	for range 40 {
+		list, err := nodes[0].Reports(keys[0].Account).Transactions(100, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 1; i < len(list.List); i++ {
+			if list.List[i-1].BalanceAfter-list.List[i-1].Amount != list.List[i].BalanceAfter {
+				t.Fatalf("number %d does not add up", i)
+			}
+		}
+	}
+	wg.Wait()
+	whole := func(l *Ledger, k *Key) bool {
+		list, err := l.Reports(k.Account).Transactions(1000, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := list.List[len(list.List)-1]
+		if !list.More && last.BalanceAfter != last.Amount {
+			t.Fatalf("a list of %d, behind %t, ends with %+v", len(list.List), list.Behind, last)
+		}
+		return len(list.List) == 601 && !list.Behind
+	}
+	for end := time.Now().Add(10 * time.Second); !whole(nodes[0], keys[0]) || !whole(nodes[1], keys[1]); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the nodes do not come to have all")
 		}
 	}
 }

@@ -50,6 +50,8 @@ const (
 	// looksPerSecond and looksAtOnce bound what the recoverer asks chains.
 	looksPerSecond = 50
 	looksAtOnce    = 8
+	// tellEvery is how often it is logged that nobody answers.
+	tellEvery = 10 * time.Second
 	// closeLimit is how long Close waits for payments that are under way, cutLimit how
 	// long for those that it cut off.
 	closeLimit = 10 * time.Second
@@ -92,6 +94,7 @@ type Machine struct {
 
 	work  sync.WaitGroup // what is under way
 	looks chan struct{}
+	told  atomic.Int64 // when it was last logged that nobody answers, Unix ns
 	tally atomic.Pointer[store.PaymentTally]
 	stats counters
 }

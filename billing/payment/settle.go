@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"farebox/billing/store"
 )
 
@@ -227,16 +229,21 @@ func (m *Machine) ended(row *store.PaymentRow) Outcome {
 	return Outcome{Ending: InProgress, Transaction: row.Transaction}
 }
 
-// noteDesk counts and logs a question that nobody answered.
+// noteDesk counts a question that nobody answered, and logs it: of many only one in a
+// while, since a node that is away is asked about every payment.
 func (m *Machine) noteDesk(question, id string, err error) {
+	count, text := &m.stats.deskErrors, "payments: nobody answers"
 	if errors.Is(err, ErrDisagree) {
-		m.stats.disagreements.Add(1)
-		m.o.Log.Error().Err(err).Str("payment", id).Str("question", question).
-			Msg("payments: witnesses disagree; nothing is decided before they agree")
-		return
+		count, text = &m.stats.disagreements, "payments: witnesses disagree; nothing is decided before they agree"
 	}
-	m.stats.deskErrors.Add(1)
-	m.o.Log.Warn().Err(err).Str("payment", id).Str("question", question).Msg("payments: nobody answers")
+	count.Add(1)
+	level := zerolog.WarnLevel
+	if now := time.Now().UnixNano(); now-m.told.Load() < tellEvery.Nanoseconds() {
+		level = zerolog.DebugLevel
+	} else {
+		m.told.Store(now)
+	}
+	m.o.Log.WithLevel(level).Err(err).Str("payment", id).Str("question", question).Msg(text)
 }
 
 // contradicted counts and logs a facilitator that said what the chain does not.

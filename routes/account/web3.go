@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/store"
 	"farebox/config"
 	"farebox/providers/wallet"
 	"farebox/proxy"
@@ -78,6 +79,10 @@ func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
 	account, e := walletAccount(c, signer)
 	if e != nil {
 		return e
+	}
+	if account.ID != "" && account.Name != signer.String() && b.typ == store.Admin {
+		// The wallet spends an account that is not its own; it does not manage it.
+		return errWeb3("apiKeyType", "A wallet that is linked to an account cannot create ADMIN keys of that account.")
 	}
 	switch fresh, err := c.Accounts().UseToken(id, expires); {
 	case err != nil:
