@@ -46,8 +46,10 @@ type Client struct {
 	known  atomic.Pointer[support]
 	failed atomic.Pointer[string] // why support is not known or old
 	asking sync.Mutex             // one question for support at a time
-	close  context.CancelFunc
-	closed sync.WaitGroup
+
+	mu     sync.Mutex
+	cancel context.CancelFunc // nil: it is not asked in the background
+	asked  sync.WaitGroup
 }
 
 func newClient(c *config.X402Facilitator) (*Client, error) {
@@ -93,32 +95,43 @@ func (c *Client) like(o *config.X402Facilitator) bool { return reflect.DeepEqual
 
 // start asks for support in the background until stop.
 func (c *Client) start() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cancel != nil {
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c.close = cancel
-	c.closed.Go(func() {
-		soon := refreshSoon
-		for {
-			wait := refreshEvery
-			if c.refresh(ctx) != nil {
-				wait, soon = soon, min(2*soon, refreshEvery)
-			} else {
-				soon = refreshSoon
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(wait):
-			}
-		}
-	})
+	c.cancel = cancel
+	c.asked.Go(func() { c.refreshUntil(ctx) })
 }
 
+// stop ends start and waits for it.
 func (c *Client) stop() {
-	if c.close != nil {
-		c.close()
-		c.closed.Wait()
+	c.mu.Lock()
+	cancel := c.cancel
+	c.mu.Unlock()
+	if cancel != nil {
+		cancel()
+		c.asked.Wait()
 	}
 	c.http.CloseIdleConnections()
+}
+
+func (c *Client) refreshUntil(ctx context.Context) {
+	soon := refreshSoon
+	for {
+		wait := refreshEvery
+		if c.refresh(ctx) != nil {
+			wait, soon = soon, min(2*soon, refreshEvery)
+		} else {
+			soon = refreshSoon
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
 }
 
 // refresh asks for support. What was known stays when it fails.

@@ -57,12 +57,10 @@ func (s *Set) like(f *config.X402Facilitator) *Client {
 	return nil
 }
 
-// Start has facilitators asked in the background that are not asked yet.
+// Start has facilitators asked in the background what they support.
 func (s *Set) Start() {
 	for _, c := range s.list {
-		if c.close == nil {
-			c.start()
-		}
+		c.start()
 	}
 }
 
