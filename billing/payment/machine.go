@@ -30,7 +30,8 @@ type Store interface {
 type Terms struct {
 	MaxPending          int // payments without an outcome, of all wallets
 	MaxPendingPerWallet int
-	// VerifyTimeout and SettleTimeout are the longest of any facilitator.
+	// VerifyTimeout and SettleTimeout are of the Desk, which may ask one facilitator after
+	// the other: not shorter than the longest of any, and their sum where there are several.
 	VerifyTimeout, SettleTimeout time.Duration
 }
 

@@ -55,8 +55,9 @@ func (m *Machine) Submit(ctx context.Context, p *Payment) Outcome {
 	}
 	answer := make(chan Outcome, 1)
 	m.work.Go(func() {
-		defer m.leave(p.ID)
-		answer <- m.guard(func() Outcome { return m.submit(p) })
+		out := m.guard(func() Outcome { return m.submit(p) })
+		m.leave(p.ID) // before its client can come again
+		answer <- out
 	})
 	select {
 	case out := <-answer:
