@@ -11,6 +11,7 @@
 // from a node that is busy, broken or without the method. A [Network] has the
 // upstreams of one chain with their weights, healths, heads and what was learnt
 // of them; one that keeps answers has a cache for what cannot change (cache.go).
+// The gateway's own questions go to one node each (Witnesses, [Node.Call]).
 //
 // What may not enter: money, keys and clients' connections.
 package rpc

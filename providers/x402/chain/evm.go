@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"time"
 
 	"farebox/providers/rpc"
 	"farebox/providers/wallet"
@@ -29,6 +30,8 @@ const (
 	// verifies P-256 by itself takes about a million.
 	contractGas = "0x4c4b40"
 	reverted    = 3 // code of a call that a contract ended
+	// moment is how long a node that is behind the head it told is given.
+	moment = 300 * time.Millisecond
 )
 
 // errView is of a node whose answers do not fit together.
@@ -111,6 +114,22 @@ func (c *Chain) word(ctx context.Context, n *node, to wallet.Address, data []byt
 	return evm.Word(b), nil
 }
 
+// soon asks once more after a moment where a node answers with an error: behind one
+// address there may be several, of which one has not come to the newest block yet.
+func soon[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	answer, err := ask()
+	var said *rpc.CallError
+	if !errors.As(err, &said) {
+		return answer, err
+	}
+	select {
+	case <-ctx.Done():
+		return answer, err
+	case <-time.After(moment):
+		return ask()
+	}
+}
+
 // used says whether an authorization's nonce is used up as of a block.
 func (c *Chain) used(ctx context.Context, n *node, asset wallet.Address, a *evm.Authorization, block int64) (bool,
 	error) {
@@ -157,10 +176,13 @@ func (c *Chain) lookEVM(ctx context.Context, n *node, o *x402.Order) (s Standing
 	if err != nil {
 		return s, err
 	}
-	if s.Used, err = c.used(ctx, n, asset, &a, head); err != nil {
+	s.Used, err = soon(ctx, func() (bool, error) { return c.used(ctx, n, asset, &a, head) })
+	if err != nil {
 		return s, err
 	}
-	balance, err := c.word(ctx, n, asset, evm.BalanceCall(a.From), hex(head))
+	balance, err := soon(ctx, func() (evm.Word, error) {
+		return c.word(ctx, n, asset, evm.BalanceCall(a.From), hex(head))
+	})
 	if err != nil {
 		return s, err
 	}

@@ -337,6 +337,27 @@ func TestLookSeesNonceAndMoney(t *testing.T) {
 	}
 }
 
+// A node that is a moment behind the head that it told is asked again, once.
+func TestNodesMayBeAMomentBehind(t *testing.T) {
+	for _, c := range []struct {
+		behind int // so many calls
+		ok     bool
+	}{{0, true}, {1, true}, {2, false}} {
+		s := truthful(t, false)
+		answer, left := s["eth_call"], c.behind
+		s["eth_call"] = func(p []json.RawMessage) (string, error) {
+			if left--; left >= 0 {
+				return "", &rpc.CallError{Code: -32000, Message: "header not found"}
+			}
+			return answer(p)
+		}
+		f, err := base(t).findEVM(context.Background(), s.node(), order(head), "")
+		if (err == nil) != c.ok || c.ok && f.is != payment.Open {
+			t.Errorf("behind for %d calls: %+v %v", c.behind, f, err)
+		}
+	}
+}
+
 // Only the magic word of its contract is a signature of a contract wallet.
 func TestOnlyTheMagicWordIsASignature(t *testing.T) {
 	ask := func(code, answer string, err error) (bool, error) {

@@ -93,7 +93,7 @@ func (c *Chain) findEVM(ctx context.Context, n *node, o *x402.Order, hint string
 	if s.head, unix, err = c.block(ctx, n, "latest"); err != nil {
 		return fate{}, err
 	}
-	used, err := c.used(ctx, n, asset, &a, s.head)
+	used, err := soon(ctx, func() (bool, error) { return c.used(ctx, n, asset, &a, s.head) })
 	if err != nil {
 		return fate{}, err
 	}
