@@ -40,6 +40,7 @@ import (
 	"farebox/routes/responses"
 	"farebox/routes/rpc"
 	"farebox/routes/video"
+	"farebox/routes/wallet"
 )
 
 // version is the build stamp, set by the Makefile (addendum 3.7: YYYYMMDD.HHMMSS).
@@ -189,6 +190,7 @@ func serve(file string, override func(*config.Config)) error {
 		sounds,
 		video.New(links),
 		downloads,
+		wallet.New(),
 	)
 	if err != nil {
 		return err
@@ -201,10 +203,10 @@ func serve(file string, override func(*config.Config)) error {
 	if err := ledger.ServeControl(); err != nil {
 		return fmt.Errorf("cannot open the control socket in %s: %w", cfg.LedgerDir(), err)
 	}
-	if err := gw.BeginJobs(); err != nil {
+	if err := gw.Begin(); err != nil {
 		return err
 	}
-	defer gw.CloseJobs()
+	defer gw.Close()
 	srv := proxy.NewServer(gw.Handler(), gw.ServerOptions(cfg))
 	failed := make(chan error, 3)
 	go func() { failed <- srv.Serve(ln) }()
@@ -249,7 +251,7 @@ func serve(file string, override func(*config.Config)) error {
 	stopMetrics() // before the ledger, which a successor waits for
 	downloads.Close()
 	sounds.Close()
-	gw.CloseJobs()
+	gw.Close()
 	closeLedger = func() error { return nil }
 	if closing := ledger.Close(); closing != nil {
 		return errors.Join(err, fmt.Errorf("cannot close the ledger: %w", closing))

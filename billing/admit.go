@@ -23,6 +23,7 @@ type Admission struct {
 	Requests     int64        // how many requests it counts as, at most 8; 0: 1
 	Credits      int64        // blockchain credits that it may cost; they count where DailyCredits is not 0
 	DailyCredits int64        // credits of the account in 24 hours; 0: any number
+	Floor        Nano         // what it must have, where that is more than the operator's minimum
 	Now          window.Instant
 	RequestID    [16]byte
 	Stream       bool
@@ -222,7 +223,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	}
 	if a.Hold > 0 {
 		var code DenialCode
-		take, code = acct.allot(k, a.Hold, a.Min, Nano(l.floor.Load()))
+		take, code = acct.allot(k, a.Hold, a.Min, max(Nano(l.floor.Load()), a.Floor))
 		if acct.lease != nil && !final && acct.short(k, &take, a.Hold) {
 			acct.mu.Unlock()
 			return Denial{Code: code}, true

@@ -1,6 +1,8 @@
 package billing
 
 import (
+	"encoding/binary"
+	"net/netip"
 	"sync"
 
 	"farebox/billing/window"
@@ -105,14 +107,35 @@ func (b *budgets) blocked(k budgetKey, now int64) int64 {
 // against the failed-request budget, or against that of refused features; and
 // against that of the key as a whole.
 func (l *Ledger) NoteFailure(k *Key, slot int, user uint64, unsupported bool, now window.Instant) {
-	b := budgetKey{key: k.No, slot: int32(slot), user: user}
+	l.noteFailure(k.No, slot, user, unsupported, now)
+}
+
+// NoteFailureAt is NoteFailure for the request of a wallet: wallets cost nothing, so
+// that theirs count for the address that they come from (addendum 3.6).
+func (l *Ledger) NoteFailureAt(from netip.Addr, k *Key, slot int, user uint64, unsupported bool, now window.Instant) {
+	l.noteFailure(whoFails(from, k), slot, user, unsupported, now)
+}
+
+// whoFails stands for an address in the place of a key: below 0, where no key is. What
+// comes over a Unix socket has none, and counts for the key.
+func whoFails(from netip.Addr, k *Key) int64 {
+	if !from.IsValid() {
+		return k.No
+	}
+	b := from.As16()
+	x := binary.LittleEndian.Uint64(b[:8])*0x9e3779b97f4a7c15 ^ binary.LittleEndian.Uint64(b[8:])
+	return -1 - int64(x>>1)
+}
+
+func (l *Ledger) noteFailure(who int64, slot int, user uint64, unsupported bool, now window.Instant) {
+	b := budgetKey{key: who, slot: int32(slot), user: user}
 	limit := l.limits.Load().FailedRequests
 	if unsupported {
 		b.kind, limit = refusedFeatures, l.limits.Load().UnsupportedFeatures
 	}
 	l.budgets.note(b, &limit, now.Mono)
 	limit.Count *= keyBudget
-	l.keyBudgets.note(budgetKey{key: k.No, kind: b.kind}, &limit, now.Mono)
+	l.keyBudgets.note(budgetKey{key: who, kind: b.kind}, &limit, now.Mono)
 	l.failures.Store(true)
 }
 
@@ -126,6 +149,16 @@ func (l *Ledger) NoteAbort(k *Key, now window.Instant) {
 // too many failures, refused features or aborts, and for which: the kind of the
 // refusal (addendum 16.5). 0 when they are not.
 func (l *Ledger) FailureBlock(k *Key, slot int, user uint64, now window.Instant) (until int64, kind string) {
+	return l.failureBlock(k.No, k, slot, user, now)
+}
+
+// FailureBlockAt is FailureBlock for the request of a wallet.
+func (l *Ledger) FailureBlockAt(from netip.Addr, k *Key, slot int, user uint64, now window.Instant) (until int64,
+	kind string) {
+	return l.failureBlock(whoFails(from, k), k, slot, user, now)
+}
+
+func (l *Ledger) failureBlock(who int64, k *Key, slot int, user uint64, now window.Instant) (until int64, kind string) {
 	if !l.failures.Load() {
 		return 0, ""
 	}
@@ -138,14 +171,14 @@ func (l *Ledger) FailureBlock(k *Key, slot int, user uint64, now window.Instant)
 			mono, kind = other, name
 		}
 	}
-	one := budgetKey{key: k.No, slot: int32(slot), user: user}
-	all := budgetKey{key: k.No}
+	one := budgetKey{key: who, slot: int32(slot), user: user}
+	all := budgetKey{key: who}
 	check(&l.budgets, one, &limits.FailedRequests, FailedRequests)
 	check(&l.keyBudgets, all, &limits.FailedRequests, FailedRequests)
 	one.kind, all.kind = refusedFeatures, refusedFeatures
 	check(&l.budgets, one, &limits.UnsupportedFeatures, UnsupportedRequests)
 	check(&l.keyBudgets, all, &limits.UnsupportedFeatures, UnsupportedRequests)
-	all.kind = abortedRequests
+	all.key, all.kind = k.No, abortedRequests
 	check(&l.keyBudgets, all, &limits.AbortedRequests, AbortedRequests)
 	if mono == 0 {
 		return 0, ""

@@ -33,6 +33,13 @@ func (l *Ledger) noteWrong(from netip.Addr, err error) {
 	}
 }
 
+// SignInWait is how long an address may not try to sign in: signatures that wallets did
+// not make count like secrets of no key.
+func (l *Ledger) SignInWait(from netip.Addr) time.Duration { return l.mustWait(from) }
+
+// NoteWrongSignIn counts a signature that the wallet did not make.
+func (l *Ledger) NoteWrongSignIn(from netip.Addr) { l.noteWrong(from, ErrUnknownKey) }
+
 // addressKey has an address in the place of a key and its user.
 func addressKey(from netip.Addr) budgetKey {
 	b := from.As16()

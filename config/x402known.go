@@ -45,6 +45,16 @@ func (n *X402Network) family() (family, reference string) {
 	return "", ""
 }
 
+// ShortName is base, solana and the like, where a network has such a name.
+func (n *X402Network) ShortName() string {
+	for name, known := range knownChains {
+		if known.network == n.Network {
+			return name
+		}
+	}
+	return n.Network
+}
+
 // EVM says that wallets of the network have 0x addresses.
 func (n *X402Network) EVM() bool { family, _ := n.family(); return family == "evm" }
 

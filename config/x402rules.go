@@ -21,12 +21,14 @@ const (
 	maxSignInHosts  = 64
 	maxStatement    = 200
 	// microUSD is the least amount that a token with 6 decimals has.
-	microUSD        = 1000
-	mostUSD         = 1_000_000 * 1_000_000_000
-	networkOrName   = "expected eip155:8453, solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp, or base, base-sepolia, solana or solana-devnet"
+	microUSD      = 1000
+	mostUSD       = 1_000_000 * 1_000_000_000
+	networkOrName = "expected eip155:8453, solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp, or base, " +
+		"base-sepolia, solana or solana-devnet"
 	originExpected  = "expected https://host[:port] and nothing behind it"
 	domainExpected  = "expected a host in lower case, with the port where it is not the usual one"
-	facilitatorMust = "expected http://host[:port]/path or https://host[:port]/path, below which /verify, /settle and /supported are"
+	facilitatorMust = "expected http://host[:port]/path or https://host[:port]/path, below which /verify, " +
+		"/settle and /supported are"
 )
 
 var (

@@ -19,11 +19,15 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/credential"
 	"farebox/providers/health"
+	"farebox/providers/rpc"
 	"farebox/proxy"
 )
 
-// Catalog is an immutable snapshot of the models and of what serves them.
+// Catalog is an immutable snapshot of the models and blockchains and of what serves them.
 type Catalog struct {
+	// Networks are the blockchains, sold or not.
+	Networks *rpc.Networks
+
 	brand     string
 	models    []*Model
 	upstreams map[string]*endpoint
@@ -49,6 +53,14 @@ type endpoint struct {
 func NewCatalog(cfg *config.Config, prev *Catalog, now time.Time, log zerolog.Logger) (*Catalog,
 	error) {
 	c := &Catalog{brand: cfg.Brand, upstreams: map[string]*endpoint{}, clock: time.Now}
+	var before *rpc.Networks
+	if prev != nil {
+		before = prev.Networks
+	}
+	var err error
+	if c.Networks, err = rpc.NewNetworks(cfg, before); err != nil {
+		return nil, err
+	}
 	chat := dialect.ChatShape(cfg.Brand, cfg.BrandAliases, cfg.Drops())
 	for i := range cfg.Upstreams {
 		u, err := newUpstream(&cfg.Upstreams[i], prev, log)
@@ -80,6 +92,11 @@ func (c *Catalog) Models() []*Model { return c.models }
 // Close closes the connections of targets, and ends the credentials, that next
 // (nil: nobody) does not use any more.
 func (c *Catalog) Close(next *Catalog) {
+	var networks *rpc.Networks
+	if next != nil {
+		networks = next.Networks
+	}
+	c.Networks.Close(networks)
 	for name, u := range c.upstreams {
 		var kept *endpoint
 		if next != nil {

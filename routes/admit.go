@@ -15,6 +15,9 @@ func (c *Call) Denied(d *billing.Denial) *Error {
 	if url := c.Config().TopUpURL; url != "" {
 		topUp = " Top up at " + url + "."
 	}
+	if c.wallet != "" && (d.Code.OfMoney() || d.Code == billing.InDebt) {
+		return c.walletIsShort(c.balanceOf(c.Key), d.Owed)
+	}
 	switch d.Code {
 	case billing.BelowMinimum:
 		return &Error{Status: 402, Code: "INSUFFICIENT_BALANCE",
@@ -81,6 +84,9 @@ func ScopeText(scope string) string {
 // for it. The key, the time and the limits of the model or the route are filled in.
 func (c *Call) Admit(want *billing.Admission) billing.Denial {
 	want.Key, want.Now, want.RequestID = c.Key, billing.At(c.Began), c.raw
+	if c.wallet != "" {
+		want.Floor = c.snap.wallets.cfg.MinBalance
+	}
 	if w, ok := c.window(); ok {
 		want.Slot, want.Rate = w.slot, w.rate
 	}
@@ -136,6 +142,10 @@ const APITier = "paid"
 // within a time; the end of the request gives it back.
 func (c *Call) Occupy(most int, within time.Duration) (ok bool, cause proxy.Cause) {
 	account := c.Key.Account
+	if c.occupies { // as a request of a wallet, of the same slots
+		c.g.ledger.Release(account)
+		most = min(most, c.snap.wallets.cfg.MaxInFlight)
+	}
 	if c.occupies = c.g.ledger.TryAcquire(account, most); c.occupies {
 		return true, proxy.None
 	}

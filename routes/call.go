@@ -37,11 +37,13 @@ type Call struct {
 	ID      requestID
 	number  [24]byte
 
-	Key   *billing.Key
-	Model *dialect.Model
-	user  uint64 // hash of the OpenAI user string, 0 for none
-	Body  []byte // JSON, read into Doc
-	Doc   scan.Document
+	Key *billing.Key
+	// wallet signed the request; empty: it came with a key.
+	wallet string
+	Model  *dialect.Model
+	user   uint64 // hash of the OpenAI user string, 0 for none
+	Body   []byte // JSON, read into Doc
+	Doc    scan.Document
 
 	again    billing.Admission // of a repeat
 	occupies bool              // one of the requests that its account may have under way
@@ -134,7 +136,7 @@ func (c *Call) Catalog() *providers.Catalog { return c.snap.catalog }
 func (c *Call) fail(e *Error) {
 	c.errCode = e.Code
 	if c.Key != nil && e.counts() {
-		c.g.ledger.NoteFailure(c.Key, c.slot(), c.user, e.Unsupported, billing.At(c.Began))
+		c.noteFailure(e.Unsupported)
 	}
 	writeError(c.Ctx, e, c.errorShape(), c.ID[:])
 	if c.Key != nil {
@@ -287,7 +289,7 @@ func (c *Call) reset() {
 	c.hold.Reset()
 	c.Doc.Reset()
 	c.snap, c.Ctx, c.Row, c.Part = nil, nil, nil, nil
-	c.Key, c.Model, c.user, c.Body = nil, nil, 0, nil
+	c.Key, c.wallet, c.Model, c.user, c.Body = nil, "", nil, 0, nil
 	c.again = billing.Admission{}
 	c.quota = window.Quota{}
 	c.kept, c.Sold, c.Router = replay.Answer{}, Bill{}, ""

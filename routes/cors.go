@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/config"
+	"farebox/providers/x402"
 )
 
 // withCORS lets pages of the origins that the operator named (cors.origins) call
@@ -67,6 +68,9 @@ func newCrossOrigin(c *config.CORS, s *snapshot) *crossOrigin {
 	} {
 		list = append(list, string(name))
 	}
+	if s.wallets != nil {
+		list = append(list, x402.HeaderRequired, x402.HeaderResponse, x402.HeaderResponseV1, headerBalanceLeft)
+	}
 	for i := range s.views {
 		for _, name := range s.views[i].Headers {
 			list = append(list, string(name))
@@ -109,7 +113,7 @@ func (o *crossOrigin) preflight(ctx *fasthttp.RequestCtx) {
 	if asked := ctx.Request.Header.Peek("Access-Control-Request-Headers"); isHeaderList(asked) {
 		h.SetBytesV("Access-Control-Allow-Headers", asked)
 	} else {
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, "+walletHeaders)
 	}
 	h.Set("Access-Control-Max-Age", o.maxAge)
 	h.Add("Vary", "Access-Control-Request-Headers")

@@ -37,6 +37,9 @@ type Error struct {
 	Uncounted bool
 	// Unsupported counts into the unsupported-feature budget instead.
 	Unsupported bool
+	// Body is the whole answer of those that have one of their own (addendum 14.3,
+	// 14.4), whatever shape the client's package expects.
+	Body []byte
 	// Close ends the client's connection after the answer.
 	Close bool
 }
@@ -182,6 +185,9 @@ func writeError(ctx *fasthttp.RequestCtx, e *Error, shape ErrorShape, requestID 
 
 // AppendError appends the body of e in a shape.
 func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte {
+	if e.Body != nil {
+		return append(b, e.Body...)
+	}
 	if shape == ShapeMessages {
 		return appendMessagesError(b, e, requestID)
 	}

@@ -28,6 +28,9 @@ type Options struct {
 	// in place of what the catalog's targets speak.
 	Media media.Store
 	Maker job.Maker
+	// Desk, if not nil, is asked about payments in place of the config's facilitators
+	// and chains.
+	Desk WalletDesk
 }
 
 // Gateway answers requests. Its parts live as long as the process; what the
@@ -57,6 +60,11 @@ type Gateway struct {
 	jobs  *job.Machine // nil: none are taken
 	media media.Store
 
+	payments     *payments
+	newDesk      func(cfg *config.Config, catalog *providers.Catalog, before WalletDesk) (WalletDesk, error)
+	facilitators *facilitatorMeters
+	contracts    contracts
+
 	metricsHere bool
 	metrics     *meters
 	sampler     sampler
@@ -74,6 +82,7 @@ type snapshot struct {
 	windows   map[*RateClass]classWindow
 	books     map[*Row]*Rulebook
 	directory *directory
+	wallets   *wallets // nil: there is nothing for them
 }
 
 // New builds a gateway with some capabilities that serves cfg.
@@ -86,6 +95,7 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 	}
 	g.calls.New = func() any { return newCall(g) }
 	g.metrics = newMeters(g)
+	g.openPayments(&o)
 	if o.Media != nil {
 		g.openJobs(&o, cfg)
 		capabilities = append(slices.Clone(capabilities), &jobHooks{g})
@@ -124,6 +134,10 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		return fmt.Errorf("cannot build the model catalog: %w", err)
 	}
 	next := &snapshot{cfg: cfg, catalog: catalog, names: newHeaderNames(cfg.Brand)}
+	if next.wallets, err = g.newWallets(cfg, catalog, old); err != nil {
+		catalog.Close(prev)
+		return err
+	}
 	if err := g.load(next, old); err != nil {
 		catalog.Close(prev)
 		return err
@@ -146,6 +160,10 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		}
 	}
 	next.directory = g.newDirectory(next)
+	if err := g.payments.serve(next.wallets); err != nil {
+		next.close(old)
+		return err
+	}
 	g.ledger.Configure(cfg)
 	if g.jobs != nil {
 		g.jobs.Configure(jobTerms(cfg))
@@ -176,6 +194,9 @@ func (g *Gateway) Handler() fasthttp.RequestHandler {
 func (g *Gateway) Warm() {
 	g.serving.Store(true)
 	s := g.live.Load()
+	if s.wallets != nil {
+		s.wallets.desk.Start()
+	}
 	for i := range s.views {
 		if begin := s.views[i].Serve; begin != nil {
 			begin()
@@ -199,7 +220,7 @@ func (g *Gateway) serve(ctx *fasthttp.RequestCtx, row *Row) {
 			c.release() // the Call is not used again: who knows what it holds
 		}
 	}()
-	if err := c.identify(row.Access); err != nil {
+	if err := c.enter(); err != nil {
 		c.fail(err)
 	} else if err := c.readBody(); err != nil {
 		c.fail(err)

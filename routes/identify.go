@@ -15,15 +15,36 @@ import (
 // maxSecret bounds what is hashed for a credential; real secrets have about 62 bytes.
 const maxSecret = 256
 
+// enter lets a request in that its row may have: with a payment only where one is read,
+// with the credential that the row asks for.
+func (c *Call) enter() *Error {
+	if c.snap.wallets != nil {
+		if e := c.refusesPayment(); e != nil {
+			return e
+		}
+	}
+	return c.identify(c.Row.Access)
+}
+
+// Identify is for handlers of public rows that ask for a credential by the config.
+func (c *Call) Identify(need Access) *Error { return c.identify(need) }
+
 // identify finds the key behind the request's credential (design.md 2, step 1).
 func (c *Call) identify(need Access) *Error {
 	if need == Public || (need == Catalog && c.snap.cfg.Compat.PublicCatalog) {
 		return nil
 	}
+	if c.snap.wallets != nil {
+		if done, e := c.identifyWallet(need); done {
+			return e
+		}
+	}
 	key, e := c.g.lookup(c.Ctx, c.Row)
 	c.Key = key
 	if e == nil {
 		key.Touch(c.StartNs)
+	} else if e.Status == 401 && c.snap.wallets != nil {
+		return c.discovery(e)
 	}
 	if e == nil && need == Admin && key.Type != store.Admin {
 		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "This API key may not do this: it is of type " +

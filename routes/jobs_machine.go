@@ -16,7 +16,7 @@ import (
 	"farebox/providers/media"
 )
 
-// openJobs makes the machine that drives jobs. It does nothing until BeginJobs.
+// openJobs makes the machine that drives jobs. It does nothing until Begin.
 func (g *Gateway) openJobs(o *Options, cfg *config.Config) {
 	g.media = o.Media
 	maker := o.Maker
@@ -36,20 +36,20 @@ func jobTerms(cfg *config.Config) job.Terms {
 		MaxBytes: int64(m.MaxBytes)}
 }
 
-// BeginJobs goes on with the jobs that earlier processes left.
-func (g *Gateway) BeginJobs() error {
-	if g.jobs == nil {
-		return nil
+// Begin goes on with the jobs and payments that earlier processes left.
+func (g *Gateway) Begin() error {
+	if g.jobs != nil {
+		if err := g.jobs.Begin(); err != nil {
+			return fmt.Errorf("cannot go on with the jobs of the ledger: %w", err)
+		}
 	}
-	if err := g.jobs.Begin(); err != nil {
-		return fmt.Errorf("cannot go on with the jobs of the ledger: %w", err)
-	}
-	return nil
+	return g.payments.open()
 }
 
-// CloseJobs ends what is done for jobs, before the ledger is closed. The next process
-// goes on with them.
-func (g *Gateway) CloseJobs() {
+// Close ends what is done for jobs and payments, before the ledger is closed. The next
+// process goes on with them.
+func (g *Gateway) Close() {
+	g.payments.close()
 	if g.jobs != nil {
 		g.jobs.Close()
 	}

@@ -77,7 +77,7 @@ func (c *Call) NoteUser(name []byte) {
 
 // CheckFailures refuses a key that failed, or left, too often.
 func (c *Call) CheckFailures() *Error {
-	until, kind := c.g.ledger.FailureBlock(c.Key, c.slot(), c.user, billing.At(c.Began))
+	until, kind := c.failureBlock()
 	if until <= 0 {
 		return nil
 	}

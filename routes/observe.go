@@ -27,6 +27,7 @@ type meters struct {
 	panics   *metrics.Counter    // that were recovered
 	reloads  [2]*metrics.Counter // of the config: refused, applied
 	causes   sync.Map            // cause text -> *metrics.Counter
+	signIns  sync.Map            // result -> *metrics.Counter
 	mu       sync.Mutex
 	models   map[string]*modelMeters
 }
@@ -135,13 +136,22 @@ func (m *meters) status(code int) {
 	counter.Inc()
 }
 
-func (m *meters) cause(text string) {
-	if v, ok := m.causes.Load(text); ok {
+func (m *meters) cause(text string) { m.count(&m.causes, `farebox_ended_early_total{cause="`, text) }
+
+// signIn counts a header that a wallet signed, or not, by how it was judged.
+func (m *meters) signIn(result string) {
+	m.count(&m.signIns, `farebox_sign_ins_total{result="`, result)
+}
+
+// count counts in one of the series that begin alike. Their number is that of the words
+// in the source.
+func (m *meters) count(series *sync.Map, name, text string) {
+	if v, ok := series.Load(text); ok {
 		v.(*metrics.Counter).Inc()
 		return
 	}
-	counter := m.set.GetOrCreateCounter(`farebox_ended_early_total{cause="` + text + `"}`)
-	m.causes.Store(text, counter)
+	counter := m.set.GetOrCreateCounter(name + text + `"}`)
+	series.Store(text, counter)
 	counter.Inc()
 }
 
@@ -167,6 +177,9 @@ func (g *Gateway) ServeMetrics(ctx *fasthttp.RequestCtx) {
 	g.metrics.set.WritePrometheus(w)
 	s := g.live.Load()
 	s.catalog.WriteMetrics(w)
+	if s.wallets != nil {
+		s.wallets.desk.WriteMetrics(w)
+	}
 	for i := range s.views {
 		if write := s.views[i].Metrics; write != nil {
 			write(w)

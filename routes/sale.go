@@ -78,6 +78,7 @@ func (c *Call) Sell(w Work, t Terms) *Error {
 	if first != nil {
 		usd, diem, _ = c.Key.BalanceAt(c.StartNs) // the first may have been charged meanwhile
 		c.setServed(usd, diem)
+		c.setBalanceLeft()
 		c.replay(first)
 		if t.Compress {
 			c.Compress()
@@ -95,6 +96,7 @@ func (c *Call) Sell(w Work, t Terms) *Error {
 		}
 		c.Settle()
 	}
+	c.setBalanceLeft()
 	w.Respond()
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 func (g *Gateway) ServerOptions(cfg *config.Config) proxy.ServerOptions {
 	return proxy.ServerOptions{
 		Uploads: g.uploads, MaxConnections: cfg.Server.MaxConnections,
+		ReadBuffer:  headRoom(cfg),
 		ReadTimeout: cfg.Server.ReadTimeout, IdleTimeout: cfg.Server.IdleTimeout, WriteTimeout: cfg.Server.ClientStall,
 		Expect: g.expect, Refuse: g.unread, OnPanic: g.panicked,
 	}
@@ -103,6 +104,9 @@ func (g *Gateway) expect(ctx *fasthttp.RequestCtx, length int) int {
 	}
 	if row == nil || row.Access == Public {
 		return fasthttp.StatusContinue
+	}
+	if w := g.live.Load().wallets; w != nil && w.takes(row) && signInHeader(ctx) != nil {
+		return fasthttp.StatusContinue // who signed is found before the body is read, and once
 	}
 	_, e := g.lookup(ctx, row)
 	if e != nil {

@@ -71,8 +71,14 @@ type Row struct {
 	Method string
 	Path   string // below prefix
 	Access Access
-	Form   Form
-	Limit  Limit // nil: maxBody
+	// Wallet says that a wallet which signed in may ask in the place of a key, where
+	// x402.inference is on (addendum 3.2).
+	Wallet bool
+	// Payment says that a payment header is read; others are refused with one
+	// (addendum 14.3).
+	Payment bool
+	Form    Form
+	Limit   Limit // nil: maxBody
 	// FormLimit is that of multipart bodies, where those may have more.
 	FormLimit Limit
 	Rate      *RateClass
@@ -108,6 +114,8 @@ func (r *Row) mistake() string {
 		return "its form is not one of its method"
 	case r.FormLimit != nil && r.Form != JSONOrForm:
 		return "it has a limit of forms and takes none"
+	case r.Wallet && r.Access != Bearer && r.Access != Catalog:
+		return "a wallet has no key of another type"
 	case r.Access == Public && r.Limit == nil:
 		return "strangers may send as much as others"
 	case r.Rules == nil && r.Form != NoBody && r.Form != RawJSON:

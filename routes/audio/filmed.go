@@ -54,7 +54,7 @@ var filmBook = routes.NewRulebook(scan.NewShape(scan.Member{Name: "url"}, scan.M
 // filmRows is the endpoint; without a model for it there is none.
 func filmRows(of *Capability) []routes.Row {
 	return []routes.Row{{
-		Method: "POST", Path: "/video/transcriptions", Access: routes.Bearer, Form: routes.JSONBody,
+		Method: "POST", Path: "/video/transcriptions", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
 		Limit: routes.SmallBody, Rate: routes.ByModel, Counts: []*routes.RateClass{byFilms},
 		Operation: "transcription", Rules: routes.Always(filmBook), Offered: hearsFilms, Serve: of.serveFilm,
 	}}

@@ -34,19 +34,22 @@ const musicType = "music"
 func musicRows(of *Capability) []routes.Row {
 	return []routes.Row{
 		{
-			Method: "POST", Path: "/audio/quote", Access: routes.Bearer, Form: routes.JSONBody, Limit: routes.SmallBody,
+			Method: "POST", Path: "/audio/quote", Access: routes.Bearer, Wallet: true,
+			Form: routes.JSONBody, Limit: routes.SmallBody,
 			Rate: byQuotes, Rules: routes.Always(quoteBook), Serve: of.quoteMusic,
 		},
 		{
-			Method: "POST", Path: "/audio/queue", Access: routes.Bearer, Form: routes.JSONBody, Limit: musicBody,
+			Method: "POST", Path: "/audio/queue", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody, Limit: musicBody,
 			Rate: routes.ByModel, Operation: "music_generation", Rules: routes.Always(queueBook), Serve: of.queueMusic,
 		},
 		{
-			Method: "POST", Path: "/audio/retrieve", Access: routes.Bearer, Form: routes.JSONBody, Limit: routes.SmallBody,
+			Method: "POST", Path: "/audio/retrieve", Access: routes.Bearer, Wallet: true,
+			Form: routes.JSONBody, Limit: routes.SmallBody,
 			Rate: byRetrievals, Rules: routes.Always(retrieveBook), Serve: of.retrieveMusic,
 		},
 		{
-			Method: "POST", Path: "/audio/complete", Access: routes.Bearer, Form: routes.JSONBody, Limit: routes.SmallBody,
+			Method: "POST", Path: "/audio/complete", Access: routes.Bearer, Wallet: true,
+			Form: routes.JSONBody, Limit: routes.SmallBody,
 			Rate: byCompletions, Rules: routes.Always(completeBook), Serve: of.completeMusic,
 		},
 	}

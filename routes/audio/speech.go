@@ -69,12 +69,12 @@ func mostSpeech(*config.Config) int { return 128 << 10 }
 func speechRows(of *Capability) []routes.Row {
 	return []routes.Row{
 		{
-			Method: "POST", Path: "/audio/speech", Access: routes.Bearer, Form: routes.JSONBody, Limit: mostSpeech,
+			Method: "POST", Path: "/audio/speech", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody, Limit: mostSpeech,
 			Rate: routes.ByModel, Operation: "speech", Rules: routes.Always(speechBook), Offered: offersSpeech,
 			Serve: of.serveSpeech,
 		},
 		{
-			Method: "POST", Path: "/audio/voices", Access: routes.Bearer, Form: routes.FormBody, Limit: mostSample,
+			Method: "POST", Path: "/audio/voices", Access: routes.Bearer, Wallet: true, Form: routes.FormBody, Limit: mostSample,
 			Rate: routes.ByModel, Operation: "voice_cloning", Rules: routes.Always(voiceBook), Offered: offersVoices,
 			Serve: of.serveVoices,
 		},

@@ -23,7 +23,8 @@ import (
 // transcriptionRows are the endpoints of transcriptions.
 func transcriptionRows(of *Capability) []routes.Row {
 	return []routes.Row{{
-		Method: "POST", Path: "/audio/transcriptions", Access: routes.Bearer, Form: routes.FormBody, Limit: mostSound,
+		Method: "POST", Path: "/audio/transcriptions", Access: routes.Bearer, Wallet: true,
+		Form: routes.FormBody, Limit: mostSound,
 		Rate: routes.ByModel, Operation: "transcription", Rules: routes.Always(transcriptionBook),
 		Serve: of.serveTranscription,
 	}}

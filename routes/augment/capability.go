@@ -92,15 +92,18 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	}
 	return []routes.Row{
 		{
-			Method: "POST", Path: "/augment/scrape", Access: routes.Bearer, Form: routes.JSONBody, Limit: routes.SmallBody,
+			Method: "POST", Path: "/augment/scrape", Access: routes.Bearer, Wallet: true,
+			Form: routes.JSONBody, Limit: routes.SmallBody,
 			Rate: byScrapes, Rules: routes.Always(scrapeBook), Offered: offers(byScrapes), Serve: of.scrape,
 		},
 		{
-			Method: "POST", Path: "/augment/search", Access: routes.Bearer, Form: routes.JSONBody, Limit: routes.SmallBody,
+			Method: "POST", Path: "/augment/search", Access: routes.Bearer, Wallet: true,
+			Form: routes.JSONBody, Limit: routes.SmallBody,
 			Rate: bySearches, Rules: routes.Always(searchBook), Offered: offers(bySearches), Serve: of.search,
 		},
 		{
-			Method: "POST", Path: "/augment/text-parser", Access: routes.Bearer, Form: routes.FormBody, Limit: mostForm,
+			Method: "POST", Path: "/augment/text-parser", Access: routes.Bearer, Wallet: true,
+			Form: routes.FormBody, Limit: mostForm,
 			Rate: byDocuments, Rules: routes.Always(documentBook), Offered: offers(byDocuments), Serve: of.document,
 		},
 	}

@@ -40,9 +40,10 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	g.Metrics().NewGauge("farebox_draining_answers", func() float64 { return float64(of.drains.Load()) })
 	of.lookups = g.Metrics().NewCounter("farebox_chat_lookups_total")
 	return []routes.Row{
-		{Method: "POST", Path: "/chat/completions", Access: routes.Bearer, Form: routes.JSONBody,
+		{Method: "POST", Path: "/chat/completions", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
 			Rate: routes.ByModel, Operation: "chat", Rules: chatBook, Serve: of.serveChat},
-		{Method: "POST", Path: "/embeddings", Access: routes.Bearer, Form: routes.JSONBody, Rate: routes.ByModel,
+		{Method: "POST", Path: "/embeddings", Access: routes.Bearer, Wallet: true,
+			Form: routes.JSONBody, Rate: routes.ByModel,
 			Operation: "embeddings", Rules: routes.Always(embedBook), Serve: of.serveEmbeddings},
 	}
 }

@@ -30,12 +30,13 @@ func (of *Capability) Open(*routes.Gateway) []routes.Row {
 	offered := func(cfg *config.Config) bool { return *cfg.Compat.Messages }
 	return []routes.Row{
 		{
-			Method: "POST", Path: "/messages", Access: routes.Bearer, Form: routes.JSONBody, Rate: routes.ByModel,
+			Method: "POST", Path: "/messages", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody, Rate: routes.ByModel,
 			Operation: "chat", Errors: routes.ShapeMessages, KeyHeader: keyHeader, Rules: routes.Always(askBook),
 			Offered: offered, Serve: of.serve,
 		},
 		{
-			Method: "POST", Path: "/messages/count_tokens", Access: routes.Bearer, Form: routes.JSONBody, Rate: byCounts,
+			Method: "POST", Path: "/messages/count_tokens", Access: routes.Bearer, Wallet: true,
+			Form: routes.JSONBody, Rate: byCounts,
 			Errors: routes.ShapeMessages, KeyHeader: keyHeader, Rules: routes.Always(countBook), Offered: offered,
 			Serve: of.count,
 		},

@@ -16,12 +16,14 @@ func New() Capability { return Capability{} }
 // Open is routes.Capability.
 func (Capability) Open(*routes.Gateway) []routes.Row {
 	return []routes.Row{
-		{Method: "GET", Path: "/models", Access: routes.Catalog, Form: routes.NoBody, Params: modelParams, Serve: list},
-		{Method: "GET", Path: "/models/traits", Access: routes.Catalog, Form: routes.NoBody, Params: modelParams,
+		{Method: "GET", Path: "/models", Access: routes.Catalog, Wallet: true,
+			Form: routes.NoBody, Params: modelParams, Serve: list},
+		{Method: "GET", Path: "/models/traits", Access: routes.Catalog, Wallet: true,
+			Form: routes.NoBody, Params: modelParams,
 			Serve: traits},
-		{Method: "GET", Path: "/models/compatibility_mapping", Access: routes.Catalog, Form: routes.NoBody,
+		{Method: "GET", Path: "/models/compatibility_mapping", Access: routes.Catalog, Wallet: true, Form: routes.NoBody,
 			Params: modelParams, Serve: compatibility},
-		{Method: "GET", Path: "/models/{id:*}", Access: routes.Catalog, Form: routes.NoBody, Serve: one},
+		{Method: "GET", Path: "/models/{id:*}", Access: routes.Catalog, Wallet: true, Form: routes.NoBody, Serve: one},
 	}
 }
 

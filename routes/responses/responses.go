@@ -19,7 +19,7 @@ func New(texts routes.TextModels) *Capability { return &Capability{texts: texts}
 // Open is routes.Capability.
 func (of *Capability) Open(*routes.Gateway) []routes.Row {
 	return []routes.Row{{
-		Method: "POST", Path: "/responses", Access: routes.Bearer, Form: routes.JSONBody, Rate: routes.ByModel,
+		Method: "POST", Path: "/responses", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody, Rate: routes.ByModel,
 		Operation: "chat", Rules: book, Serve: of.serve,
 	}}
 }

@@ -82,10 +82,10 @@ func StartWith(t testing.TB, text, upstream string, change func(*routes.Options)
 	if r.Gateway, err = routes.New(o, cfg, capabilities...); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Gateway.BeginJobs(); err != nil {
+	if err := r.Gateway.Begin(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.Gateway.CloseJobs)
+	t.Cleanup(r.Gateway.Close)
 	srv := proxy.NewServer(r.Gateway.Handler(), r.Gateway.ServerOptions(cfg))
 	ln, err := proxy.Listen("127.0.0.1:0", "", "")
 	if err != nil {

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -37,7 +36,8 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	return []routes.Row{
 		{Method: "GET", Path: "/crypto/rpc/networks", Access: routes.Public, Form: routes.NoBody,
 			Limit: routes.SmallBody, Serve: of.list},
-		{Method: "POST", Path: "/crypto/rpc/{network}", Access: routes.Bearer, Form: routes.RawJSON, Limit: mostBody,
+		{Method: "POST", Path: "/crypto/rpc/{network}", Access: routes.Bearer, Wallet: true,
+			Form: routes.RawJSON, Limit: mostBody,
 			Rate: byCredits, Serve: of.serve, Each: func(own any) []string { return own.(*view).names }},
 	}
 }
@@ -71,36 +71,17 @@ var byCredits = &routes.RateClass{Name: "crypto-rpc", Rate: func(cfg *config.Con
 func mostBody(cfg *config.Config) int { return int(cfg.RPC.MaxBody) }
 
 // Load is routes.Loader.
-func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any) (routes.View, error) {
-	old, _ := before.(*view)
-	v, err := of.newView(cfg, old)
-	if err != nil {
-		return routes.View{}, fmt.Errorf("the RPC networks: %w", err)
-	}
+func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
+	v := of.newView(cfg, catalog.Networks)
 	of.watch(v.networks)
 	return routes.View{
 		Own: v, Headers: [][]byte{v.creditsHeader, v.costHeader},
 		Serve:   func() { v.networks.CheckChains(of.gateway.Proxy()) },
 		Metrics: func(w io.Writer) { v.networks.WriteMetrics(w, time.Now().UnixNano()) },
-		Close: func(other any) {
-			var kept *rpc.Networks
-			if o, ok := other.(*view); ok {
-				kept = o.networks
-			}
-			v.networks.Close(kept)
-		},
 	}, nil
 }
 
-func (of *Capability) newView(cfg *config.Config, old *view) (*view, error) {
-	var before *rpc.Networks
-	if old != nil {
-		before = old.networks
-	}
-	networks, err := rpc.NewNetworks(cfg, before)
-	if err != nil {
-		return nil, err
-	}
+func (of *Capability) newView(cfg *config.Config, networks *rpc.Networks) *view {
 	v := &view{
 		networks: networks, slots: map[string]int{}, meters: map[string]*meters{}, error: cfg.RPC.ErrorCredits,
 		price: cfg.RPC.CreditPrice,
@@ -124,7 +105,7 @@ func (of *Capability) newView(cfg *config.Config, old *view) (*view, error) {
 		list = append(append([]byte(`{"networks":`), list...), '}')
 	}
 	v.listing = list
-	return v, nil
+	return v
 }
 
 // sold are the lines of a request that took n credits.

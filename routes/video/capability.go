@@ -40,20 +40,21 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.gateway = g
 	return []routes.Row{
 		{
-			Method: "POST", Path: "/video/quote", Access: routes.Bearer, Form: routes.JSONBody, Rate: byQuotes,
+			Method: "POST", Path: "/video/quote", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody, Rate: byQuotes,
 			Counts: []*routes.RateClass{byProbes}, Rules: routes.Always(quoteBook), Serve: of.quote,
 		},
 		{
-			Method: "POST", Path: "/video/queue", Access: routes.Bearer, Form: routes.JSONBody, Rate: routes.ByModel,
+			Method: "POST", Path: "/video/queue", Access: routes.Bearer, Wallet: true,
+			Form: routes.JSONBody, Rate: routes.ByModel,
 			Counts: []*routes.RateClass{byProbes}, Operation: "video_generation", Rules: routes.Always(queueBook),
 			Serve: of.queue,
 		},
 		{
-			Method: "POST", Path: "/video/retrieve", Access: routes.Bearer, Form: routes.JSONBody,
+			Method: "POST", Path: "/video/retrieve", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
 			Limit: routes.SmallBody, Rate: byRetrievals, Rules: routes.Always(retrieveBook), Serve: of.retrieve,
 		},
 		{
-			Method: "POST", Path: "/video/complete", Access: routes.Bearer, Form: routes.JSONBody,
+			Method: "POST", Path: "/video/complete", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
 			Limit: routes.SmallBody, Rate: byCompletions, Rules: routes.Always(completeBook), Serve: of.complete,
 		},
 	}

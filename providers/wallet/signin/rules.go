@@ -41,6 +41,7 @@ func family(chain string) wallet.Family {
 type SignIn struct {
 	Wallet   wallet.Address
 	Chain    string // CAIP-2
+	URI      string // what it asks for, of one of our origins
 	Nonce    string
 	IssuedAt time.Time
 	Until    time.Time // when the header says nothing any more
@@ -90,7 +91,7 @@ func (r *Rules) Read(header []byte, now time.Time) (*SignIn, *Refusal) {
 	if no := r.time(c, m, now); no != nil {
 		return nil, no
 	}
-	s := &SignIn{Wallet: address, Chain: c.chain, Nonce: m.nonce, IssuedAt: m.issued, Until: m.issued.Add(r.MaxAge),
+	s := &SignIn{Wallet: address, Chain: c.chain, URI: m.uri, Nonce: m.nonce, IssuedAt: m.issued, Until: m.issued.Add(r.MaxAge),
 		forget: m.issued.Add(r.MaxAge + r.Skew + tokenGrace)}
 	if m.expiring && m.expires.Before(s.Until) {
 		s.Until = m.expires

@@ -1,0 +1,56 @@
+package routes
+
+import (
+	"sync"
+	"time"
+)
+
+// PerMinute counts the requests of each of many in the last minute, GCRA with a burst
+// of the whole limit: client addresses, wallets. Memory is bounded: when there are too
+// many, those go first that have nothing used. The zero value is ready.
+type PerMinute[K comparable] struct {
+	mu sync.Mutex
+	at map[K]int64 // theoretical arrival time, Unix ns
+}
+
+const (
+	// maxCounted is how many are counted at a time.
+	maxCounted = 1 << 14
+	// countedSeen is how many of them are looked at to make room for another: who comes
+	// from many addresses must not have each of them look through all.
+	countedSeen = 16
+)
+
+// Take counts a request of k, or says how long to wait. 0 is any number.
+func (p *PerMinute[K]) Take(k K, limit int64, now time.Time) (wait time.Duration) {
+	if limit == 0 {
+		return 0
+	}
+	ns, step := now.UnixNano(), int64(time.Minute)/limit
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := max(p.at[k], ns)
+	if over := at + step - ns - int64(time.Minute); over > 0 {
+		return time.Duration(over)
+	}
+	if p.at == nil {
+		p.at = map[K]int64{}
+	}
+	if len(p.at) >= maxCounted {
+		p.makeRoom(ns)
+	}
+	p.at[k] = at + step
+	return 0
+}
+
+func (p *PerMinute[K]) makeRoom(ns int64) {
+	n := 0
+	for k, at := range p.at {
+		if n++; at <= ns || n == countedSeen {
+			delete(p.at, k)
+		}
+		if n == countedSeen {
+			return
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package wallet
+
+import (
+	"net/netip"
+
+	"farebox/config"
+	"farebox/proxy/scan"
+	"farebox/routes"
+)
+
+// Capability is what main registers.
+type Capability struct {
+	topUps       routes.PerMinute[netip.Addr]
+	balances     routes.PerMinute[string] // by wallet
+	transactions routes.PerMinute[string]
+}
+
+// New makes the capability.
+func New() *Capability { return &Capability{} }
+
+// nothing is the body of requests that say all in their headers.
+var nothing = routes.Always(routes.NewRulebook(scan.NewShape(), nil))
+
+// Open is routes.Capability.
+func (of *Capability) Open(*routes.Gateway) []routes.Row {
+	return []routes.Row{
+		{Method: "POST", Path: "/x402/top-up", Access: routes.Public, Payment: true, Form: routes.JSONOrNone,
+			Limit: routes.SmallBody, Rules: nothing, Serve: of.topUp},
+		{Method: "GET", Path: "/x402/balance/{wallet}", Access: routes.Public, Form: routes.NoBody,
+			Limit: routes.SmallBody, Serve: of.balance},
+		{Method: "GET", Path: "/x402/transactions/{wallet}", Access: routes.Public, Form: routes.NoBody,
+			Limit: routes.SmallBody, Params: listParams, Serve: of.list},
+		{Method: "POST", Path: "/x402/link", Access: routes.Admin, Form: routes.JSONOrNone, Limit: routes.SmallBody,
+			Rules: nothing, Offered: linksByKey, Serve: link},
+	}
+}
+
+// linksByKey says that an ADMIN key may link a wallet.
+func linksByKey(cfg *config.Config) bool { return cfg.X402 != nil && cfg.X402.Link == "admin" }
+
+// offered refuses where the config has nothing for wallets.
+func offered(c *routes.Call) *routes.Error {
+	if c.Config().X402 == nil {
+		return problem(503, "X402_NOT_CONFIGURED", "Payments by wallets are not set up here.")
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package wallet
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/billing/payment"
+	"farebox/providers/x402"
+	"farebox/proxy"
+	"farebox/routes"
+)
+
+const (
+	// retryUnsent is when a payment may be sent again that nobody was asked about, and
+	// retryPending when one is likely to have an outcome.
+	retryUnsent  = 5 * time.Second
+	retryPending = 10 * time.Second
+)
+
+// topUp answers POST /x402/top-up: what a wallet signed becomes its credit (addendum
+// 14.3). Without a payment it says what is taken.
+func (of *Capability) topUp(c *routes.Call) *routes.Error {
+	if e := offered(c); e != nil {
+		return e
+	}
+	if e := of.mayTopUp(c); e != nil {
+		return e
+	}
+	header := c.PaymentHeader()
+	if len(header) == 0 {
+		return challenge(c, "PAYMENT_REQUIRED", "Payment required: choose an entry of accepts, sign it with the wallet "+
+			"that is to be credited, and send it in the header PAYMENT-SIGNATURE.", nil)
+	}
+	p, err := c.PayTerms().Read(string(header), c.Began)
+	var refusal *x402.Refusal
+	switch {
+	case errors.As(err, &refusal) && refusal.Status() == 402:
+		return refused(c, nil, payment.Refusal{Code: refusal.Code, Reason: refusal.Reason}, sentence(refusal.Text))
+	case refusal != nil:
+		return detailed(refusal.Status(), refusal.Code, sentence(refusal.Text), reason(refusal.Reason))
+	case err != nil:
+		c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("cannot read a payment")
+		return problem(500, "UNKNOWN_ERROR", "The payment could not be read; it was not used.")
+	}
+	if !c.Config().X402.MayUse(p.Wallet) {
+		return problem(403, "UNAUTHORIZED", "This wallet may not pay here; the payment was not used.")
+	}
+	out := c.Pay(p)
+	c.Logger().Info().Bytes("request_id", c.ID[:]).Str("payment", p.ID).Str("wallet", p.Wallet).
+		Str("network", p.Network).Str("amount_usd", p.Amount.String()).
+		Str("outcome", payment.EndingNames[out.Ending]).Str("transaction", out.Transaction).
+		Str("reason", out.Refusal.Reason).Bool("again", out.Again).Msg("a wallet paid")
+	return told(c, p, &out)
+}
+
+// mayTopUp asks for the key that the operator wants beside the payment, and counts the
+// request for its address.
+func (of *Capability) mayTopUp(c *routes.Call) *routes.Error {
+	x := c.Config().X402
+	if x.TopUpAuth == "bearer" || x.TopUpAuth == "optional" && len(c.Ctx.Request.Header.Peek("Authorization")) > 0 {
+		if e := c.Identify(routes.Bearer); e != nil {
+			return e
+		}
+	}
+	// What comes over a Unix socket has no address: the proxy in front must count it.
+	if from := proxy.Address(c.Ctx); from.IsValid() {
+		if wait := of.topUps.Take(from, x.TopUpPerIP, c.Began); wait > 0 {
+			return later(problem(429, "RATE_LIMIT_EXCEEDED", "Too many top-ups came from this address; the payment was "+
+				"not used."), max(routes.RetrySoon, wait))
+		}
+	}
+	return saysNothing(c)
+}
+
+// saysNothing refuses a body with members: one may stand for an amount.
+func saysNothing(c *routes.Call) *routes.Error {
+	if len(c.Ctx.Request.Body()) == 0 {
+		return nil
+	}
+	if _, e := c.ReadBody(); e != nil {
+		return e
+	}
+	var named []routes.Issue
+	gjson.ParseBytes(c.Body).ForEach(func(key, _ gjson.Result) bool {
+		named = append(named, routes.Issue{Code: "unrecognized_keys", Path: "", Named: routes.Excerpt([]byte(key.Str)),
+			Message: routes.Quoted(key.Str) + " has no meaning here: the body is empty, all is said in the header."})
+		return len(named) < routes.MaxIssues
+	})
+	if len(named) > 0 {
+		return routes.Invalid(named...)
+	}
+	return nil
+}
+
+func reason(text string) *details {
+	if text == "" {
+		return nil
+	}
+	return &details{Reason: text}
+}
+
+// challenge is an answer of 402, which says what is taken.
+func challenge(c *routes.Call, code, text string, more *details) *routes.Error {
+	p := c.Paywall(code, c.Config().X402.MinTopUp)
+	c.SetChallenge(&p.Challenge)
+	return &routes.Error{Status: 402, Code: code, Message: text, Uncounted: true,
+		Body: encode(refusedBody{p.Challenge, text, more})}
+}
+
+// refused is the answer to a payment that is not taken.
+func refused(c *routes.Call, p *payment.Payment, no payment.Refusal, text string) *routes.Error {
+	s := x402.Settlement{ErrorReason: no.Reason}
+	if p != nil {
+		s.Network, s.Payer = p.Network, p.Wallet
+	}
+	setSettlement(c, &s)
+	return challenge(c, no.Code, text, reason(no.Reason))
+}
+
+// setSettlement puts what became of a payment where packages of x402 look for it.
+func setSettlement(c *routes.Call, s *x402.Settlement) {
+	header, err := x402.AppendHeader(nil, s)
+	if err != nil {
+		panic(err) // it has nothing that could not be written
+	}
+	c.Ctx.Response.Header.SetBytesV(x402.HeaderResponse, header)
+	c.Ctx.Response.Header.SetBytesV(x402.HeaderResponseV1, header)
+}
+
+// credited is the answer to a payment that was taken.
+type credited struct {
+	Wallet    string      `json:"walletAddress"`
+	Amount    json.Number `json:"amountCredited"`
+	Balance   json.Number `json:"newBalance"`
+	PaymentID string      `json:"paymentId"`
+}
+
+// told is the answer to a payment by how its submission ended.
+func told(c *routes.Call, p *payment.Payment, out *payment.Outcome) *routes.Error {
+	known := &details{PaymentID: p.ID, Transaction: out.Transaction}
+	switch out.Ending {
+	case payment.Credited:
+		setSettlement(c, &x402.Settlement{Success: true, Transaction: out.Transaction, Network: p.Network,
+			Payer: p.Wallet})
+		return answer(c, credited{p.Wallet, usd(out.Amount), usd(out.Balance), p.ID})
+	case payment.Refused:
+		return refused(c, p, out.Refusal, refusalText(out.Refusal))
+	case payment.InProgress:
+		known.Retry = "same payment"
+		return later(detailed(409, "PAYMENT_IN_PROGRESS", "This payment is being settled already; ask for its result "+
+			"with the same payment, or read the balance. Do not sign another one for it.", known), retryPending)
+	case payment.NotSent, payment.Full:
+		known.Retry = "same payment"
+		return later(detailed(503, "X402_UNAVAILABLE", "The payment could not be sent right now, and no money was moved; "+
+			"send the same payment again later.", known), retryUnsent)
+	}
+	known.Retry = "same payment"
+	return later(detailed(504, "SETTLEMENT_TIMEOUT", "It is not known yet whether the payment was settled. If it was, "+
+		"the wallet is credited as soon as its chain shows it: read the balance, or send the same payment again. Do not "+
+		"sign another one for it.", known), retryPending)
+}
+
+// refusalText is for people; programs read the code and the reason.
+func refusalText(no payment.Refusal) string {
+	switch {
+	case no.Code == "SETTLEMENT_FAILED":
+		return "The payment was not settled, and no money was moved. If the chain takes it all the same, the wallet is " +
+			"credited."
+	case no.Reason == x402.ReasonNonceUsed:
+		return "This payment was used before; sign a new one."
+	case no.Reason == x402.ReasonFunds:
+		return "The wallet has not enough of the token for this payment."
+	case no.Reason == x402.ReasonExpired || no.Reason == x402.ReasonBlockhash:
+		return "The payment has expired; sign a new one."
+	}
+	return "The payment does not hold: " + no.Reason + "."
+}
