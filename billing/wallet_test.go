@@ -197,7 +197,8 @@ func TestNodesHearOfWalletsWithinASecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	becomes(testWallet)
-	if a, err := nodes[1].store.FindAccount("company", nodes[1].Today()); err != nil || a.Avail.Total()+a.Leased.Total() != 5*usd {
+	a, err := nodes[1].store.FindAccount("company", nodes[1].Today())
+	if err != nil || a.Avail.Total()+a.Leased.Total() != 5*usd {
 		t.Errorf("the company has %+v, %v", a, err)
 	}
 }
@@ -432,7 +433,8 @@ func TestTransactionsOfNodesAddUp(t *testing.T) {
 		}
 		return len(list.List) == 601 && !list.Behind
 	}
-	for end := time.Now().Add(10 * time.Second); !whole(nodes[0], keys[0]) || !whole(nodes[1], keys[1]); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); !whole(nodes[0], keys[0]) || !whole(nodes[1], keys[1]); {
+		time.Sleep(50 * time.Millisecond)
 		if time.Now().After(end) {
 			t.Fatal("the nodes do not come to have all")
 		}

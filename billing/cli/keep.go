@@ -24,7 +24,8 @@ Ends with status 1 when something does not add up.`,
 			}
 			rows := [][]string{
 				{"accounts", fmt.Sprint(r.Accounts)}, {"requests", fmt.Sprint(r.Requests)},
-				{"jobs", fmt.Sprint(r.Jobs)}, {"payments", fmt.Sprint(r.Payments)}, {"credited for them", r.Credited.String()},
+				{"jobs", fmt.Sprint(r.Jobs)}, {"payments", fmt.Sprint(r.Payments)},
+				{"credited for them", r.Credited.String()},
 				{"charged", r.Charged.String()}, {"shortfall", r.Shortfall.String()}, {"debt", r.Debt.String()},
 				{"faults", fmt.Sprint(len(r.Faults))},
 			}

@@ -48,7 +48,8 @@ func (f *operatorFlags) listWallets() *cobra.Command {
 					account = w.Account.Name
 				}
 				rows[i] = []string{w.Address, account, w.Account.Status.String(),
-					(w.Account.USD + w.Account.Leased.USD + w.Account.Held).String(), w.Account.Debt.String(), fmt.Sprint(w.Pending)}
+					(w.Account.USD + w.Account.Leased.USD + w.Account.Held).String(), w.Account.Debt.String(),
+					fmt.Sprint(w.Pending)}
 			}
 			return f.print(cmd, list, "WALLET ACCOUNT STATUS USD DEBT PENDING", rows)
 		}),
@@ -138,9 +139,10 @@ func (f *operatorFlags) resolvePayment() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resolve ID credit|drop --reason WHY",
 		Short: "Decide a payment whose outcome nobody can find out", Args: cobra.ExactArgs(2),
-		Long: `Decides a payment that is submitted or refused and of which the chain does not say what became of it; by itself
-farebox waits until the chain does. credit credits it, once, and the chain is not asked any more. drop ends it: it is not
-credited whatever the chain says later, so look at the chain first. Who decided, and why, stands in the payment.`,
+		Long: `Decides a payment that is submitted or refused and of which the chain does not say what became of it;
+by itself farebox waits until the chain does. credit credits it, once, and the chain is not asked any more. drop ends
+it: it is not credited whatever the chain says later, so look at the chain first. Who decided, and why, stands in the
+payment.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
 			if args[1] != "credit" && args[1] != "drop" {
 				return fmt.Errorf("cannot resolve a payment by %q: expected credit or drop", args[1])
@@ -165,9 +167,9 @@ func (f *operatorFlags) linkWallet() *cobra.Command {
 	var by string
 	cmd := &cobra.Command{
 		Use: "link WALLET ACCOUNT", Short: "Have a wallet pay for an account, and spend it", Args: cobra.ExactArgs(2),
-		Long: `From now on what the wallet pays is credited to the account, and the wallet spends the account when it signs
-in. A wallet that has money of its own, or owes some, is refused: it spends that first. Less than 0.1 USD stay in its own
-account, and are there again when the link ends.`,
+		Long: `From now on what the wallet pays is credited to the account, and the wallet spends the account when it
+signs in. A wallet that has money of its own, or owes some, is refused: it spends that first. Less than 0.1 USD stay in
+its own account, and are there again when the link ends.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
 			address, err := addressOf(args[0])
 			if err != nil {
@@ -199,7 +201,8 @@ func (f *operatorFlags) unlinkWallet() *cobra.Command {
 			if err := op.UnlinkWallet(address); err != nil {
 				return err
 			}
-			return f.print(cmd, map[string]string{"wallet": address}, "", [][]string{{"wallet", address}, {"account", "its own"}})
+			return f.print(cmd, map[string]string{"wallet": address}, "",
+				[][]string{{"wallet", address}, {"account", "its own"}})
 		}),
 	}
 }

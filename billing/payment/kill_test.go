@@ -179,7 +179,8 @@ func killRounds(t *testing.T, rounds, most int, shared string) {
 func killOnce(t *testing.T, dir, shared string, seed uint64, after time.Duration, told map[string]string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childDir+"="+dir, childDir+"_SHARED="+shared, fmt.Sprintf("%s_SEED=%d", childDir, seed))
+	cmd.Env = append(os.Environ(), childDir+"="+dir, childDir+"_SHARED="+shared,
+		fmt.Sprintf("%s_SEED=%d", childDir, seed))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -296,7 +296,8 @@ func (r *run) check() {
 			r.note("dead")
 		}
 		if int64(r.credits[p.ID]) > row.Epoch {
-			r.t.Errorf("seed %d: %s was said to be credited %d times, in %d epochs", r.seed, p.ID, r.credits[p.ID], row.Epoch)
+			r.t.Errorf("seed %d: %s was said to be credited %d times, in %d epochs", r.seed, p.ID, r.credits[p.ID],
+				row.Epoch)
 		}
 	}
 	for _, p := range r.payments {
@@ -309,7 +310,8 @@ func (r *run) check() {
 		}
 		b, err := r.ledgers[0].Reports(a).Balance()
 		if err != nil || b.USD != want[p.Wallet] || b.Debt != 0 {
-			r.t.Errorf("seed %d: %s has %s and owes %s, expected %s (%v)", r.seed, p.Wallet, b.USD, b.Debt, want[p.Wallet], err)
+			r.t.Errorf("seed %d: %s has %s and owes %s, expected %s (%v)", r.seed, p.Wallet, b.USD, b.Debt,
+				want[p.Wallet], err)
 		}
 	}
 	for what, n := range r.world.faults {

@@ -155,7 +155,8 @@ func (m *Machine) credit(row *store.PaymentRow, f Finding) Outcome {
 		m.stats.credited.Add(1)
 		m.stats.creditedNano.Add(int64(after.Amount))
 		m.o.Log.Info().Str("payment", row.ID).Str("wallet", row.Wallet).Str("network", row.Network).
-			Str("amount", after.Amount.String()).Str("transaction", f.Transaction).Msg("payments: a payment is credited")
+			Str("amount", after.Amount.String()).Str("transaction", f.Transaction).
+			Msg("payments: a payment is credited")
 	}
 	if !after.State.Paid() {
 		return m.ended(after)

@@ -204,7 +204,8 @@ func (m *Machine) unsent(row *store.PaymentRow) Outcome {
 }
 
 func creditedBefore(row *store.PaymentRow) Outcome {
-	return Outcome{Ending: Credited, Amount: row.Amount, Balance: row.Balance, Transaction: row.Transaction, Again: true}
+	return Outcome{Ending: Credited, Amount: row.Amount, Balance: row.Balance, Transaction: row.Transaction,
+		Again: true}
 }
 
 func refusedBefore(row *store.PaymentRow) Outcome {

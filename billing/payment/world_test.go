@@ -42,7 +42,8 @@ const (
 )
 
 func newWorld(seed uint64) *world {
-	return &world{random: rand.New(rand.NewPCG(seed, 7)), height: 10, coins: map[string]*coin{}, faults: map[string]int{}}
+	return &world{random: rand.New(rand.NewPCG(seed, 7)), height: 10, coins: map[string]*coin{},
+		faults: map[string]int{}}
 }
 
 func (w *world) coin(id string) *coin {
@@ -117,8 +118,8 @@ func (w *world) Verify(_ context.Context, p *Payment) (Reply, error) {
 }
 
 // settlings are what facilitators do.
-var settlings = []string{"fine", "fine", "lost answer", "hang", "error after settling", "refuses what it settled", "refuses",
-	"lies", "pending", "never asked", "another amount", "twice", "late and refused"}
+var settlings = []string{"fine", "fine", "lost answer", "hang", "error after settling", "refuses what it settled",
+	"refuses", "lies", "pending", "never asked", "another amount", "twice", "late and refused"}
 
 func (w *world) Settle(ctx context.Context, p *Payment) (Reply, error) {
 	w.mu.Lock()

@@ -165,7 +165,8 @@ func (x *index) unseen() (sum money.Nano, whole bool, err error) {
 		return 0, false, err
 	}
 	first := map[uint32]uint64{}
-	last := fmt.Sprintf("(SELECT id, node, kind, seq_first, seq_last FROM entry ORDER BY id DESC LIMIT %d) AS e", unseenMost)
+	last := fmt.Sprintf("(SELECT id, node, kind, seq_first, seq_last FROM entry ORDER BY id DESC LIMIT %d) AS e",
+		unseenMost)
 	err = x.Each(func(rows *sql.Rows) error {
 		var node uint32
 		var from, to uint64

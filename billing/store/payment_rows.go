@@ -21,8 +21,8 @@ const (
 	sqlPaymentList = "SELECT id, network, asset, wallet, account, units, amount, same, NULL, pay_until_us, state, " +
 		"epoch, version, owner, lease_us, tries, looks, next_us, gone_us, txn, code, reason, resolved, balance, " +
 		"created_us, credited_us, ended_us FROM payment WHERE "
-	sqlAddPayment = `INSERT INTO payment(id, network, asset, wallet, units, amount, same, ord, pay_until_us, state, owner,
-		lease_us, next_us, created_us) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13)
+	sqlAddPayment = `INSERT INTO payment(id, network, asset, wallet, units, amount, same, ord, pay_until_us, state,
+		owner, lease_us, next_us, created_us) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13)
 		ON CONFLICT(id) DO NOTHING`
 	sqlUpdatePayment = `UPDATE payment SET state = $3, owner = $4, lease_us = $5, tries = $6, looks = $7, next_us = $8,
 		gone_us = $9, txn = $10, code = $11, reason = $12, resolved = $13, ended_us = $14,
@@ -314,8 +314,8 @@ func (s *sqlStore) ReversePayment(c *PaymentReversal) (row *PaymentRow, applied 
 		row.LeaseUs, row.NextUs = 0, c.NextUs
 		row.Epoch++
 		row.Version++
-		_, err = t.exec(`UPDATE payment SET state = 1, epoch = epoch + 1, credited_us = 0, balance = 0, looks = 0, gone_us = 0,
-			lease_us = 0, next_us = $2, version = version + 1 WHERE id = $1`, row.ID, row.NextUs)
+		_, err = t.exec(`UPDATE payment SET state = 1, epoch = epoch + 1, credited_us = 0, balance = 0, looks = 0,
+			gone_us = 0, lease_us = 0, next_us = $2, version = version + 1 WHERE id = $1`, row.ID, row.NextUs)
 		return err
 	})
 	if err != nil {

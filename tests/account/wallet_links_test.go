@@ -24,7 +24,8 @@ func TestLinkedWalletIsNoAdministrator(t *testing.T) {
 			Pending int
 			Account struct{ Name string }
 		}
-		if _, err := g.TryCLI("wallet", "show", w.address); err == nil || !strings.Contains(err.Error(), "never credited") {
+		if _, err := g.TryCLI("wallet", "show", w.address); err == nil ||
+			!strings.Contains(err.Error(), "never credited") {
 			t.Errorf("a wallet that nobody knows: %v", err)
 		}
 		for _, bad := range []string{"0x1", "company", checksummed(w.address)[:41] + "g"} {
@@ -38,14 +39,16 @@ func TestLinkedWalletIsNoAdministrator(t *testing.T) {
 		if link.Wallet != w.address || link.AccountID != company || link.Account != "company" || link.By != "boss" {
 			t.Errorf("linked as %+v", link)
 		}
-		if _, err := g.TryCLI("wallet", "link", w.address, "company"); err == nil || !strings.Contains(err.Error(), "unlink") {
+		if _, err := g.TryCLI("wallet", "link", w.address, "company"); err == nil ||
+			!strings.Contains(err.Error(), "unlink") {
 			t.Errorf("linked twice: %v", err)
 		}
 		g.CLIJSON(&shown, "wallet", "show", w.address)
 		if shown.Wallet != w.address || !shown.Linked || shown.Account.Name != "company" || shown.By != "boss" {
 			t.Errorf("shown as %+v", shown)
 		}
-		if list := string(g.CLI("wallet", "list")); !strings.Contains(list, w.address) || !strings.Contains(list, "company") {
+		if list := string(g.CLI("wallet", "list")); !strings.Contains(list, w.address) ||
+			!strings.Contains(list, "company") {
 			t.Errorf("listed as %s", list)
 		}
 
@@ -62,7 +65,8 @@ func TestLinkedWalletIsNoAdministrator(t *testing.T) {
 		}
 
 		g.CLI("wallet", "unlink", w.address)
-		if _, err := g.TryCLI("wallet", "unlink", w.address); err == nil || !strings.Contains(err.Error(), "linked to no account") {
+		if _, err := g.TryCLI("wallet", "unlink", w.address); err == nil ||
+			!strings.Contains(err.Error(), "linked to no account") {
 			t.Errorf("unlinked twice: %v", err)
 		}
 		if list := string(g.CLI("wallet", "list")); strings.Contains(list, w.address) {
@@ -76,7 +80,8 @@ func TestLinkedWalletIsNoAdministrator(t *testing.T) {
 			!strings.Contains(err.Error(), "expected credit or drop") {
 			t.Errorf("resolved by nothing: %v", err)
 		}
-		if _, err := g.TryCLI("wallet", "resolve", "pay_none", "credit"); err == nil || !strings.Contains(err.Error(), "reason") {
+		if _, err := g.TryCLI("wallet", "resolve", "pay_none", "credit"); err == nil ||
+			!strings.Contains(err.Error(), "reason") {
 			t.Errorf("resolved without a reason: %v", err)
 		}
 		var payments []any
