@@ -2,6 +2,8 @@ package routes
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -53,21 +55,48 @@ func (d *realDesk) Offer(network string) string { return d.Facilitators.Offer(ne
 // Takes is x402.FeePayers.
 func (d *realDesk) Takes(network, account string) bool { return d.Facilitators.Takes(network, account) }
 
+// Prepare is payment.Desk.
+func (d *realDesk) Prepare(ctx context.Context, p *payment.Payment) ([]byte, *payment.Refusal, error) {
+	order, no, err := d.Desk.Prepare(ctx, (*x402.Payment)(p))
+	if no != nil {
+		return nil, &payment.Refusal{Code: no.Code, Reason: no.Reason}, nil
+	}
+	return order, nil, disagreement(err)
+}
+
 // Verify is payment.Desk.
 func (d *realDesk) Verify(ctx context.Context, p *payment.Payment) (payment.Reply, error) {
-	began := time.Now()
-	r, err := d.Desk.Verify(ctx, p)
-	d.meters.verify.note(&r, err, began)
-	return r, err
+	return d.meters.verify.ask(ctx, d.Desk.Verify, p)
 }
 
 // Settle is payment.Desk.
 func (d *realDesk) Settle(ctx context.Context, p *payment.Payment) (payment.Reply, error) {
-	began := time.Now()
-	r, err := d.Desk.Settle(ctx, p)
-	d.meters.settle.note(&r, err, began)
-	return r, err
+	return d.meters.settle.ask(ctx, d.Desk.Settle, p)
 }
+
+// Find is payment.Desk.
+func (d *realDesk) Find(ctx context.Context, p *payment.Payment, transaction string) (payment.Finding, error) {
+	f, err := d.Desk.Find(ctx, (*x402.Payment)(p), transaction)
+	return payment.Finding{Fate: payment.Fate(f.Fate), Transaction: f.Transaction, Settled: f.Settled, Final: f.Final,
+		Reason: f.Reason}, disagreement(err)
+}
+
+// disagreement tells the machine of payments which errors are of witnesses that do not
+// say the same.
+func disagreement(err error) error {
+	if errors.Is(err, x402.ErrDisagree) {
+		return fmt.Errorf("%w: %w", payment.ErrDisagree, err)
+	}
+	return err
+}
+
+// The fates of both rooms are the same numbers; these do not compile where they are not.
+const (
+	_ = uint(x402.Open-x402.Fate(payment.Open)) + uint(x402.Fate(payment.Open)-x402.Open)
+	_ = uint(x402.Paid-x402.Fate(payment.Paid)) + uint(x402.Fate(payment.Paid)-x402.Paid)
+	_ = uint(x402.Spent-x402.Fate(payment.Spent)) + uint(x402.Fate(payment.Spent)-x402.Spent)
+	_ = uint(x402.Over-x402.Fate(payment.Over)) + uint(x402.Fate(payment.Over)-x402.Over)
+)
 
 // Close is WalletDesk.
 func (d *realDesk) Close(next WalletDesk) {
@@ -105,7 +134,11 @@ func newFacilitatorMeters(set *metrics.Set) *facilitatorMeters {
 	return &facilitatorMeters{of("verify"), of("settle")}
 }
 
-func (m *callMeters) note(r *payment.Reply, err error, began time.Time) {
+// ask has a facilitator asked, and counts what it says.
+func (m *callMeters) ask(ctx context.Context, question func(context.Context, *x402.Payment) (x402.Reply, error),
+	p *payment.Payment) (payment.Reply, error) {
+	began := time.Now()
+	r, err := question(ctx, (*x402.Payment)(p))
 	m.times.Update(time.Since(began).Seconds())
 	switch {
 	case err != nil || r.Unclear:
@@ -115,4 +148,5 @@ func (m *callMeters) note(r *payment.Reply, err error, began time.Time) {
 	default:
 		m.said[0].Inc()
 	}
+	return payment.Reply(r), err
 }

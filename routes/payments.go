@@ -10,6 +10,7 @@ import (
 	"farebox/billing/payment"
 	"farebox/config"
 	"farebox/providers"
+	"farebox/providers/x402"
 	"farebox/proxy"
 )
 
@@ -146,9 +147,9 @@ func (p *payments) Find(ctx context.Context, of *payment.Payment, transaction st
 
 // Pay submits a payment, and waits for its outcome while the client does; the payment
 // goes on without it.
-func (c *Call) Pay(p *payment.Payment) (out payment.Outcome) {
+func (c *Call) Pay(p *x402.Payment) (out payment.Outcome) {
 	cause, _ := c.g.proxy.Await(c.Ctx, 0, func(ctx context.Context) error {
-		out = c.g.payments.machine.Submit(ctx, p)
+		out = c.g.payments.machine.Submit(ctx, (*payment.Payment)(p))
 		return nil
 	})
 	if cause != proxy.None {

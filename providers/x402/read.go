@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"farebox/billing/money"
-	"farebox/billing/payment"
 	"farebox/providers/wallet"
 	"farebox/providers/x402/evm"
 	"farebox/providers/x402/svm"
@@ -33,7 +32,7 @@ var latest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 // Read reads a payment from its header and checks all for which nobody is asked.
 // Where a contract wallet pays, its signature is still to be asked of the chain; the
 // payment's Order says so.
-func (t *Terms) Read(header string, now time.Time) (*payment.Payment, error) {
+func (t *Terms) Read(header string, now time.Time) (*Payment, error) {
 	s, refusal := open(header)
 	if refusal != nil {
 		return nil, refusal
@@ -98,7 +97,7 @@ func (t *Terms) names() string {
 	return strings.Join(names, ", ")
 }
 
-func (n *Network) readEVM(s *sheet, payload int32, now time.Time) (*payment.Payment, error) {
+func (n *Network) readEVM(s *sheet, payload int32, now time.Time) (*Payment, error) {
 	auth := s.member(payload, payloadAuthorization, scan.Object)
 	if auth < 0 {
 		return nil, invalid("payload.authorization is missing or no object; expected an authorization of EIP-3009")
@@ -242,7 +241,7 @@ func expiry(validBefore evm.Number) time.Time {
 	return time.Unix(until, 0).UTC()
 }
 
-func (t *Terms) readSolana(n *Network, s *sheet, payload int32) (*payment.Payment, error) {
+func (t *Terms) readSolana(n *Network, s *sheet, payload int32) (*Payment, error) {
 	text, ok := s.string(payload, payloadTransaction)
 	if !ok {
 		return nil, invalid("payload.transaction is missing or no string")
@@ -296,13 +295,13 @@ func (n *Network) solanaRefusal(err error) *Refusal {
 // idName is how payments are named: in 26 characters that need no escapes.
 var idName = base32.StdEncoding.WithPadding(base32.NoPadding)
 
-func (o *Order) payment(identity string, same [32]byte, expires time.Time) (*payment.Payment, error) {
+func (o *Order) payment(identity string, same [32]byte, expires time.Time) (*Payment, error) {
 	text, err := o.encode()
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the payment down: %w", err)
 	}
 	sum := sha256.Sum256([]byte(identity))
-	return &payment.Payment{ID: "pay_" + strings.ToLower(idName.EncodeToString(sum[:])[:26]), Same: same,
+	return &Payment{ID: "pay_" + strings.ToLower(idName.EncodeToString(sum[:])[:26]), Same: same,
 		Network: o.Network, Asset: o.Asset, Wallet: o.Payer, Units: o.Units, Amount: money.Nano(o.Units) * NanoPerUnit,
 		Order: text, Expires: expires}, nil
 }

@@ -111,7 +111,7 @@ func challenge(c *routes.Call, code, text string, more *details) *routes.Error {
 }
 
 // refused is the answer to a payment that is not taken.
-func refused(c *routes.Call, p *payment.Payment, no payment.Refusal, text string) *routes.Error {
+func refused(c *routes.Call, p *x402.Payment, no payment.Refusal, text string) *routes.Error {
 	s := x402.Settlement{ErrorReason: no.Reason}
 	if p != nil {
 		s.Network, s.Payer = p.Network, p.Wallet
@@ -139,7 +139,7 @@ type credited struct {
 }
 
 // told is the answer to a payment by how its submission ended.
-func told(c *routes.Call, p *payment.Payment, out *payment.Outcome) *routes.Error {
+func told(c *routes.Call, p *x402.Payment, out *payment.Outcome) *routes.Error {
 	known := &details{PaymentID: p.ID, Transaction: out.Transaction}
 	switch out.Ending {
 	case payment.Credited:

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"farebox/billing/payment"
 	"farebox/config"
 	"farebox/providers/rpc"
 	"farebox/providers/wallet"
@@ -82,7 +81,7 @@ func near(a, b int64) bool { return a-b <= apart && b-a <= apart }
 
 // fate is what one node says became of a payment.
 type fate struct {
-	is          payment.Fate
+	is          x402.Fate
 	transaction string
 	block       int64
 	reason      string
@@ -91,7 +90,7 @@ type fate struct {
 }
 
 // Find asks what became of a payment. transaction is where a facilitator says it is.
-func (c *Chain) Find(ctx context.Context, o *x402.Order, transaction string) (payment.Finding, error) {
+func (c *Chain) Find(ctx context.Context, o *x402.Order, transaction string) (x402.Finding, error) {
 	look := c.findEVM
 	if o.Solana != nil {
 		look = c.findSolana
@@ -102,9 +101,9 @@ func (c *Chain) Find(ctx context.Context, o *x402.Order, transaction string) (pa
 		return a.is == b.is && a.transaction == b.transaction && a.block == b.block && a.reason == b.reason
 	})
 	if err != nil {
-		return payment.Finding{}, err
+		return x402.Finding{}, err
 	}
-	f := payment.Finding{Fate: views[0].is, Transaction: views[0].transaction, Reason: views[0].reason,
+	f := x402.Finding{Fate: views[0].is, Transaction: views[0].transaction, Reason: views[0].reason,
 		Settled: true, Final: true}
 	for _, v := range views {
 		f.Settled, f.Final = f.Settled && v.settled, f.Final && v.final

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"farebox/billing/payment"
 	"farebox/providers/rpc"
 	"farebox/providers/wallet"
 	"farebox/providers/x402"
@@ -121,15 +120,15 @@ func receipt(status string, block int64, logs ...string) string {
 // A transfer counts for the authorization that it was made by, and for no other one
 // of the same transaction.
 func TestOnlyItsOwnTransferPays(t *testing.T) {
-	elsewhere := payment.Spent
+	elsewhere := x402.Spent
 	for name, c := range map[string]struct {
 		logs []string
-		want payment.Fate
+		want x402.Fate
 		ok   bool
 	}{
-		"paid": {[]string{used(4, 1), transfer(5, to, 7_000_000)}, payment.Paid, true},
+		"paid": {[]string{used(4, 1), transfer(5, to, 7_000_000)}, x402.Paid, true},
 		"paid among others": {[]string{used(1, 2), transfer(2, stranger, 7_000_000), used(3, 1), transfer(4, to,
-			7_000_000), transfer(5, to, 1)}, payment.Paid, true},
+			7_000_000), transfer(5, to, 1)}, x402.Paid, true},
 		"too little":    {[]string{used(4, 1), transfer(5, to, 6_999_999)}, elsewhere, true},
 		"too much":      {[]string{used(4, 1), transfer(5, to, 7_000_001)}, elsewhere, true},
 		"somebody else": {[]string{used(4, 1), transfer(5, stranger, 7_000_000)}, elsewhere, true},
@@ -160,7 +159,7 @@ func TestOnlyItsOwnTransferPays(t *testing.T) {
 			if (err == nil) != c.ok || f.is != c.want {
 				t.Errorf("%s, hint %q: %+v %v", name, hint, f, err)
 			}
-			if f.is == payment.Paid && (f.transaction != paidIn || !f.settled || !f.final) {
+			if f.is == x402.Paid && (f.transaction != paidIn || !f.settled || !f.final) {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}
@@ -176,13 +175,13 @@ func TestDepthDecides(t *testing.T) {
 		s := truthful(t, true, used(4, 1), transfer(5, to, 7_000_000))
 		s["eth_getTransactionReceipt"] = says(receipt("0x1", c.block, used(4, 1), transfer(5, to, 7_000_000)))
 		f, err := base(t).findEVM(context.Background(), s.node(), order(head-100), paidIn)
-		if err != nil || f.is != payment.Paid || f.settled != c.settled || f.final != c.final {
+		if err != nil || f.is != x402.Paid || f.settled != c.settled || f.final != c.final {
 			t.Errorf("at depth %d: %+v %v", head-c.block+1, f, err)
 		}
 		s["eth_getTransactionReceipt"] = says(receipt("0x1", c.block, used(4, 1)))
-		want := payment.Open // it may be undone
+		want := x402.Open // it may be undone
 		if c.final {
-			want = payment.Spent
+			want = x402.Spent
 		}
 		if f, err = base(t).findEVM(context.Background(), s.node(), order(head-100), paidIn); err != nil || f.is != want {
 			t.Errorf("used otherwise at depth %d: %+v %v", head-c.block+1, f, err)
@@ -194,13 +193,13 @@ func TestDepthDecides(t *testing.T) {
 func TestTimeIsTheChains(t *testing.T) {
 	for _, c := range []struct {
 		before int64
-		want   payment.Fate
+		want   x402.Fate
 	}{
-		{until - 99, payment.Open},   // after the head
-		{until - 100, payment.Open},  // at the head, which may be undone
-		{until - 111, payment.Open},  //
-		{until - 112, payment.Over},  // 12 blocks deep
-		{until - 1000, payment.Over}, //
+		{until - 99, x402.Open},   // after the head
+		{until - 100, x402.Open},  // at the head, which may be undone
+		{until - 111, x402.Open},  //
+		{until - 112, x402.Over},  // 12 blocks deep
+		{until - 1000, x402.Over}, //
 	} {
 		o := order(head - 100)
 		o.EVM.ValidBefore = fmt.Sprint(c.before)
@@ -212,7 +211,7 @@ func TestTimeIsTheChains(t *testing.T) {
 	o := order(head)
 	o.EVM.ValidBefore = new(big.Int).Lsh(big.NewInt(1), 255).String()
 	if f, err := base(t).findEVM(context.Background(), truthful(t, false).node(), o, ""); err != nil ||
-		f.is != payment.Open {
+		f.is != x402.Open {
 		t.Errorf("one that holds for ever: %+v %v", f, err)
 	}
 }
@@ -266,7 +265,7 @@ func TestSearchesFitTheNode(t *testing.T) {
 		{0, head, head - 6_000, false}, {500, 0, 0, true}, {50, 0, 0, false},
 	} {
 		f, err := base(t).findEVM(context.Background(), limited(c.widest, c.states).node(), order(c.since), "")
-		if (err == nil && f.is == payment.Paid) != c.ok || calls > searches+8 {
+		if (err == nil && f.is == x402.Paid) != c.ok || calls > searches+8 {
 			t.Errorf("%+v: %+v %v after %d calls", c, f, err, calls)
 		}
 	}
@@ -352,7 +351,7 @@ func TestNodesMayBeAMomentBehind(t *testing.T) {
 			return answer(p)
 		}
 		f, err := base(t).findEVM(context.Background(), s.node(), order(head), "")
-		if (err == nil) != c.ok || c.ok && f.is != payment.Open {
+		if (err == nil) != c.ok || c.ok && f.is != x402.Open {
 			t.Errorf("behind for %d calls: %+v %v", c.behind, f, err)
 		}
 	}
@@ -406,7 +405,7 @@ func FuzzEVMNode(f *testing.F) {
 		for _, hint := range []string{"", paidIn} {
 			found, err := c.findEVM(context.Background(), s.node(), o, hint)
 			topics := []string{evm.Hex(evm.Transfer[:])[2:], evm.Hex(evm.AuthorizationUsed[:])[2:]}
-			if err == nil && found.is == payment.Paid && !slices.ContainsFunc(topics, func(topic string) bool {
+			if err == nil && found.is == x402.Paid && !slices.ContainsFunc(topics, func(topic string) bool {
 				return strings.Contains(strings.ToLower(receipt), topic) || strings.Contains(receipt, `\u`)
 			}) {
 				t.Fatalf("paid by %q", receipt)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mr-tron/base58"
 
-	"farebox/billing/payment"
 	"farebox/providers/rpc"
 	"farebox/providers/x402"
 	"farebox/providers/x402/svm"
@@ -143,13 +142,13 @@ func (c *Chain) findSolana(ctx context.Context, n *node, o *x402.Order, hint str
 	}
 	valid, slot, err := c.blockhash(ctx, n, t, "finalized")
 	if err != nil || valid || slot < o.Since+known {
-		return fate{is: payment.Open}, err
+		return fate{is: x402.Open}, err
 	}
 	// It cannot come any more; it may have come since it was looked for.
 	if f, err := c.listedFate(ctx, n, o, t); err != nil || f != nil {
 		return opened(f), err
 	}
-	return fate{is: payment.Over, reason: reasonBlockhash, settled: true, final: true}, nil
+	return fate{is: x402.Over, reason: reasonBlockhash, settled: true, final: true}, nil
 }
 
 func opened(f *fate) fate {
@@ -256,10 +255,10 @@ func (c *Chain) landed(ctx context.Context, n *node, signature string, slot int6
 	}
 	switch {
 	case failed == "null":
-		return &fate{is: payment.Paid, transaction: signature, block: slot,
+		return &fate{is: x402.Paid, transaction: signature, block: slot,
 			settled: final || status.ConfirmationStatus == "confirmed", final: final}, nil
 	case final:
-		return &fate{is: payment.Spent, reason: reasonFailed, block: slot, settled: true, final: true}, nil
+		return &fate{is: x402.Spent, reason: reasonFailed, block: slot, settled: true, final: true}, nil
 	}
-	return &fate{is: payment.Open}, nil
+	return &fate{is: x402.Open}, nil
 }

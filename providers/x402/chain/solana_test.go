@@ -11,7 +11,6 @@ import (
 
 	"github.com/mr-tron/base58"
 
-	"farebox/billing/payment"
 	"farebox/providers/rpc"
 	"farebox/providers/x402"
 	"farebox/providers/x402/payer"
@@ -65,24 +64,24 @@ func TestOnlyTheSignedTransactionPays(t *testing.T) {
 	failure := `{"InstructionError":[2,{"Custom":1}]}`
 	for what, c := range map[string]struct {
 		listed, transaction, status string
-		want                        payment.Fate
+		want                        x402.Fate
 		settled, final, ok          bool
 	}{
-		"confirmed": {listing(name), got(wire, "null"), status("confirmed", "null"), payment.Paid, true, false, true},
-		"finalized": {listing(name), got(wire, "null"), status("finalized", "null"), payment.Paid, true, true, true},
-		"processed": {listing(name), got(wire, "null"), status("processed", "null"), payment.Paid, false, false, true},
-		"failed":    {listing(name), got(wire, failure), status("finalized", failure), payment.Spent, true, true, true},
-		"failed just now": {listing(name), got(wire, failure), status("confirmed", failure), payment.Open, false, false,
+		"confirmed": {listing(name), got(wire, "null"), status("confirmed", "null"), x402.Paid, true, false, true},
+		"finalized": {listing(name), got(wire, "null"), status("finalized", "null"), x402.Paid, true, true, true},
+		"processed": {listing(name), got(wire, "null"), status("processed", "null"), x402.Paid, false, false, true},
+		"failed":    {listing(name), got(wire, failure), status("finalized", failure), x402.Spent, true, true, true},
+		"failed just now": {listing(name), got(wire, failure), status("confirmed", failure), x402.Open, false, false,
 			true},
-		"another one": {listing(otherName), got(other, "null"), status("finalized", "null"), payment.Open, false, false,
+		"another one": {listing(otherName), got(other, "null"), status("finalized", "null"), x402.Open, false, false,
 			true},
-		"another one in its place": {listing(name), got(other, "null"), status("finalized", "null"), payment.Open, false,
+		"another one in its place": {listing(name), got(other, "null"), status("finalized", "null"), x402.Open, false,
 			false,
 			true},
 		"under another name": {listing(otherName), got(wire, "null"), status("finalized", "null"), 0, false, false,
 			false},
-		"nothing":          {listing(), "null", "null", payment.Open, false, false, true},
-		"listed and gone":  {listing(name), "null", "null", payment.Open, false, false, true},
+		"nothing":          {listing(), "null", "null", x402.Open, false, false, true},
+		"listed and gone":  {listing(name), "null", "null", x402.Open, false, false, true},
 		"no status":        {listing(name), got(wire, "null"), `{"value":[null]}`, 0, false, false, false},
 		"two statuses":     {listing(name), got(wire, "null"), `{"value":[null,null]}`, 0, false, false, false},
 		"failed, says one": {listing(name), got(wire, "null"), status("finalized", failure), 0, false, false, false},
@@ -97,7 +96,7 @@ func TestOnlyTheSignedTransactionPays(t *testing.T) {
 		"noise":               {listing(name), got("!", "null"), status("finalized", "null"), 0, false, false, false},
 		"a name that is none": {listing("0OIl"), got(wire, "null"), status("finalized", "null"), 0, false, false, false},
 		"long ago": {fmt.Sprintf(`[{"signature":%q,"slot":%d}]`, name, slot-5000), got(wire, "null"),
-			status("finalized", "null"), payment.Open, false, false, true},
+			status("finalized", "null"), x402.Open, false, false, true},
 		"more than can be asked": {listing(strings.Split(strings.Repeat(otherName+" ", candidates+1),
 			" ")[:candidates+1]...), got(other, "null"), "null", 0, false, false, false},
 		"a full page": {listing(strings.Split(strings.Repeat(otherName+" ", listed), " ")[:listed]...), "null",
@@ -109,13 +108,13 @@ func TestOnlyTheSignedTransactionPays(t *testing.T) {
 		if (err == nil) != c.ok || f.is != c.want || f.settled != c.settled || f.final != c.final {
 			t.Errorf("%s: %+v %v", what, f, err)
 		}
-		if f.is == payment.Paid && f.transaction != name {
+		if f.is == x402.Paid && f.transaction != name {
 			t.Errorf("%s: %+v", what, f)
 		}
 		// Where somebody says it is, nobody need look for it; and it is no more than a hint.
 		s["getSignaturesForAddress"] = says(listing())
-		if f, err = (&Chain{}).findSolana(context.Background(), s.node(), o, name); err == nil && f.is == payment.Paid &&
-			c.want != payment.Paid && !strings.Contains(what, "name") && what != "long ago" {
+		if f, err = (&Chain{}).findSolana(context.Background(), s.node(), o, name); err == nil && f.is == x402.Paid &&
+			c.want != x402.Paid && !strings.Contains(what, "name") && what != "long ago" {
 			t.Errorf("%s, with a hint: %+v", what, f)
 		}
 	}
@@ -142,12 +141,12 @@ func TestBlockhashEndsAPayment(t *testing.T) {
 		valid  bool
 		at     int64
 		second string
-		want   payment.Fate
+		want   x402.Fate
 	}{
-		"still valid":             {true, slot + 1000, listing(), payment.Open},
-		"the node is behind":      {false, slot + known - 1, listing(), payment.Open},
-		"too old":                 {false, slot + known, listing(), payment.Over},
-		"came at the last moment": {false, slot + 1000, listing(name), payment.Paid},
+		"still valid":             {true, slot + 1000, listing(), x402.Open},
+		"the node is behind":      {false, slot + known - 1, listing(), x402.Open},
+		"too old":                 {false, slot + known, listing(), x402.Over},
+		"came at the last moment": {false, slot + 1000, listing(name), x402.Paid},
 	} {
 		if f, err := find(c.valid, c.at, c.second); err != nil || f.is != c.want {
 			t.Errorf("%s: %+v %v", name, f, err)
@@ -215,7 +214,7 @@ func FuzzSolanaNode(f *testing.F) {
 			"getTokenAccountBalance": says(valid)}
 		for _, hint := range []string{"", name} {
 			found, err := (&Chain{}).findSolana(context.Background(), s.node(), o, hint)
-			if err == nil && found.is == payment.Paid && found.transaction != name {
+			if err == nil && found.is == x402.Paid && found.transaction != name {
 				t.Fatalf("paid by %q", transaction)
 			}
 		}

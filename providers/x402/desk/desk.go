@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"farebox/billing/payment"
 	"farebox/config"
 	"farebox/providers/rpc"
 	"farebox/providers/wallet"
@@ -14,15 +13,15 @@ import (
 	"farebox/proxy"
 )
 
-// Desk is payment.Desk under one config. Safe for concurrent use.
+// Desk asks facilitators and chains about payments under one config. Its errors say that
+// nobody could be asked, or that the answers do not agree: nothing is known then. Safe for
+// concurrent use.
 type Desk struct {
 	Terms        *x402.Terms
 	Facilitators *facilitator.Set
 	chains       map[string]*chain.Chain // by CAIP-2 name
 	config       *config.X402
 }
-
-var _ payment.Desk = (*Desk)(nil)
 
 // New is for a checked config with x402. networks are of the same config. Connections
 // to facilitators go on from before, which may be nil.
@@ -62,7 +61,7 @@ func (d *Desk) Close(next *Desk) {
 }
 
 // order reads a payment's, with the chain that it is for.
-func (d *Desk) order(p *payment.Payment) (*x402.Order, *chain.Chain, error) {
+func (d *Desk) order(p *x402.Payment) (*x402.Order, *chain.Chain, error) {
 	o, err := x402.ParseOrder(p.Order)
 	if err != nil {
 		return nil, nil, err
@@ -75,12 +74,14 @@ func (d *Desk) order(p *payment.Payment) (*x402.Order, *chain.Chain, error) {
 	return o, c, nil
 }
 
-func no(reason string) *payment.Refusal {
-	return &payment.Refusal{Code: x402.CodeVerification, Reason: reason}
+func no(reason string) *x402.Refusal {
+	return &x402.Refusal{Code: x402.CodeVerification, Reason: reason}
 }
 
-// Prepare is payment.Desk.
-func (d *Desk) Prepare(ctx context.Context, p *payment.Payment) ([]byte, *payment.Refusal, error) {
+// Prepare asks the chain, before anybody else hears of a payment, whether it could still be
+// spent and is covered, and gives its Order with what Find begins at. Where it is refused,
+// nobody is to be sent anything.
+func (d *Desk) Prepare(ctx context.Context, p *x402.Payment) ([]byte, *x402.Refusal, error) {
 	o, c, err := d.order(p)
 	if err != nil {
 		return nil, nil, err
@@ -115,7 +116,7 @@ func (d *Desk) Prepare(ctx context.Context, p *payment.Payment) ([]byte, *paymen
 	return text, nil, err
 }
 
-func (d *Desk) question(p *payment.Payment) (*facilitator.Question, error) {
+func (d *Desk) question(p *x402.Payment) (*facilitator.Question, error) {
 	o, err := x402.ParseOrder(p.Order)
 	if err != nil {
 		return nil, err
@@ -128,29 +129,31 @@ func (d *Desk) question(p *payment.Payment) (*facilitator.Question, error) {
 	return q, err
 }
 
-// Verify is payment.Desk.
-func (d *Desk) Verify(ctx context.Context, p *payment.Payment) (payment.Reply, error) {
+// Verify asks the facilitator that a payment belongs to whether it would settle it.
+func (d *Desk) Verify(ctx context.Context, p *x402.Payment) (x402.Reply, error) {
 	q, err := d.question(p)
 	if err != nil {
-		return payment.Reply{}, err
+		return x402.Reply{}, err
 	}
 	return d.Facilitators.Verify(ctx, q)
 }
 
-// Settle is payment.Desk.
-func (d *Desk) Settle(ctx context.Context, p *payment.Payment) (payment.Reply, error) {
+// Settle has that facilitator bring it onto the chain. What it answers is a hint for the
+// payer and for Find.
+func (d *Desk) Settle(ctx context.Context, p *x402.Payment) (x402.Reply, error) {
 	q, err := d.question(p)
 	if err != nil {
-		return payment.Reply{}, err
+		return x402.Reply{}, err
 	}
 	return d.Facilitators.Settle(ctx, q)
 }
 
-// Find is payment.Desk.
-func (d *Desk) Find(ctx context.Context, p *payment.Payment, transaction string) (payment.Finding, error) {
+// Find asks the chain what became of a payment. transaction is a hint, may be empty and is
+// not believed.
+func (d *Desk) Find(ctx context.Context, p *x402.Payment, transaction string) (x402.Finding, error) {
 	o, c, err := d.order(p)
 	if err != nil {
-		return payment.Finding{}, err
+		return x402.Finding{}, err
 	}
 	return c.Find(ctx, o, transaction)
 }

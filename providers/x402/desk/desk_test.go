@@ -11,7 +11,6 @@ import (
 
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
-	"farebox/billing/payment"
 	"farebox/config"
 	"farebox/providers/rpc"
 	"farebox/providers/wallet"
@@ -123,7 +122,7 @@ func header(t testing.TB, network string, p map[string]any) string {
 	return chain.Header(members)
 }
 
-func (w *world) read(header string) *payment.Payment {
+func (w *world) read(header string) *x402.Payment {
 	w.t.Helper()
 	p, err := w.Terms.Read(header, time.Now())
 	if err != nil {
@@ -133,13 +132,13 @@ func (w *world) read(header string) *payment.Payment {
 }
 
 // onEVM is a payment of 6 USD that holds for a while.
-func (w *world) onEVM(from *chain.Payer, holds time.Duration) *payment.Payment {
+func (w *world) onEVM(from *chain.Payer, holds time.Duration) *x402.Payment {
 	w.t.Helper()
 	a := from.Authorization(receiver, 6_000_000, time.Now().Add(holds))
 	return w.read(header(w.t, base, chain.EVMPayload(a, from.SignAuthorization(w.evm, a))))
 }
 
-func (w *world) onSolana(from *chain.Payer) *payment.Payment {
+func (w *world) onSolana(from *chain.Payer) *x402.Payment {
 	w.t.Helper()
 	return w.read(header(w.t, solana, chain.SolanaPayload(from.Transaction(chain.Order{
 		FeePayer: w.helper.FeePayer(), PayTo: solanaReceiver, Mint: chain.SolanaUSDC, Units: 6_000_000,
@@ -154,7 +153,7 @@ func soon(t testing.TB) context.Context {
 }
 
 // prepared is p with the order that Prepare gives.
-func (w *world) prepared(p *payment.Payment) *payment.Payment {
+func (w *world) prepared(p *x402.Payment) *x402.Payment {
 	w.t.Helper()
 	order, refused, err := w.Prepare(soon(w.t), p)
 	if err != nil || refused != nil {
@@ -165,9 +164,9 @@ func (w *world) prepared(p *payment.Payment) *payment.Payment {
 	return &q
 }
 
-func (w *world) finds(p *payment.Payment, hint string, want payment.Fate) payment.Finding {
+func (w *world) finds(p *x402.Payment, hint string, want x402.Fate) x402.Finding {
 	w.t.Helper()
-	var f payment.Finding
+	var f x402.Finding
 	w.until(fmt.Sprintf("fate %d of %s", want, p.ID), func() bool {
 		var err error
 		f, err = w.Find(soon(w.t), p, hint)
@@ -177,8 +176,8 @@ func (w *world) finds(p *payment.Payment, hint string, want payment.Fate) paymen
 }
 
 // payments are one of each chain.
-func (w *world) payments() []*payment.Payment {
-	return []*payment.Payment{w.onEVM(chain.NewPayer(), time.Hour), w.onSolana(chain.NewSolanaPayer())}
+func (w *world) payments() []*x402.Payment {
+	return []*x402.Payment{w.onEVM(chain.NewPayer(), time.Hour), w.onSolana(chain.NewSolanaPayer())}
 }
 
 // A payment goes the whole way on both chains, with and without a word of where it is.
@@ -190,13 +189,13 @@ func TestPaymentsGoTheWholeWay(t *testing.T) {
 		if r, err := w.Verify(soon(t), p); err != nil || !r.OK {
 			t.Fatalf("%s: verify says %+v %v; complaints %v", p.Network, r, err, w.helper.Complaints())
 		}
-		w.finds(p, "", payment.Open)
+		w.finds(p, "", x402.Open)
 		r, err := w.Settle(soon(t), p)
 		if err != nil || !r.OK || r.Transaction == "" {
 			t.Fatalf("%s: settle says %+v %v; complaints %v", p.Network, r, err, w.helper.Complaints())
 		}
 		for _, hint := range []string{r.Transaction, "", "0x12", strings.Repeat("z", 200), "0x" + strings.Repeat("ab", 32)} {
-			if f := w.finds(p, hint, payment.Paid); f.Transaction != r.Transaction || !f.Settled {
+			if f := w.finds(p, hint, x402.Paid); f.Transaction != r.Transaction || !f.Settled {
 				t.Errorf("%s with hint %q: %+v", p.Network, hint, f)
 			}
 		}
@@ -214,7 +213,7 @@ func TestPaymentsGoTheWholeWay(t *testing.T) {
 func TestChainIsAskedFirst(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, nil)
-	refuses := func(what string, p *payment.Payment, want string) {
+	refuses := func(what string, p *x402.Payment, want string) {
 		t.Helper()
 		if _, refused, err := w.Prepare(soon(t), p); err != nil || refused == nil || refused.Reason != want ||
 			refused.Code != x402.CodeVerification {
@@ -250,11 +249,11 @@ func TestContractWalletsPay(t *testing.T) {
 	w := begin(t, 2, nil)
 	owner := chain.NewPayer()
 	contract := "0x00000000000000000000000000000000000c0de5"
-	pay := func(signer *chain.Payer) *payment.Payment {
+	pay := func(signer *chain.Payer) *x402.Payment {
 		a := signer.As(contract).Authorization(receiver, 6_000_000, time.Now().Add(time.Hour))
 		return w.read(header(t, base, chain.EVMPayload(a, signer.SignAuthorization(w.evm, a))))
 	}
-	refuses := func(what string, p *payment.Payment) {
+	refuses := func(what string, p *x402.Payment) {
 		t.Helper()
 		if _, refused, err := w.Prepare(soon(t), p); err != nil || refused == nil || refused.Reason != x402.ReasonSignature {
 			t.Errorf("%s: %v %v", what, refused, err)
@@ -267,7 +266,7 @@ func TestContractWalletsPay(t *testing.T) {
 	if r, err := w.Settle(soon(t), p); err != nil || !r.OK {
 		t.Fatalf("settle says %+v %v", r, err)
 	}
-	if f := w.finds(p, "", payment.Paid); p.Wallet != contract || !f.Settled {
+	if f := w.finds(p, "", x402.Paid); p.Wallet != contract || !f.Settled {
 		t.Errorf("%s paid %+v", p.Wallet, f)
 	}
 	who, err := wallet.ParseAddress(contract)
@@ -314,9 +313,9 @@ func TestChainDecidesWhateverFacilitatorsSay(t *testing.T) {
 					t.Errorf("%s: what is not clear counts as an answer: %+v %v", lie, r, err)
 				}
 			}
-			want := payment.Paid
+			want := x402.Paid
 			if lie == chain.Claims || lie == chain.Declines || lie == chain.Hangs || lie == chain.Down {
-				want = payment.Open
+				want = x402.Open
 			}
 			w.finds(p, r.Transaction, want)
 		}
@@ -347,8 +346,8 @@ func TestOneNodeDecidesNothing(t *testing.T) {
 			w.nodes[at].Fault(fault)
 			w.nodes[3+at].Fault(fault)
 			for i := range open {
-				w.finds(open[i], "", payment.Open)
-				w.finds(paid[i], "", payment.Paid)
+				w.finds(open[i], "", x402.Open)
+				w.finds(paid[i], "", x402.Paid)
 			}
 			w.nodes[at].Fault(upstream.NodeFaults{})
 			w.nodes[3+at].Fault(upstream.NodeFaults{})
@@ -371,10 +370,10 @@ func TestDisagreementIsNoFinding(t *testing.T) {
 			if err == nil {
 				t.Fatalf("%s: a finding of two of three: %+v", p.Network, f)
 			}
-			return errors.Is(err, payment.ErrDisagree)
+			return errors.Is(err, x402.ErrDisagree)
 		})
 		w.nodes[3*i].Fault(upstream.NodeFaults{Status: 500})
-		if _, err := w.Find(soon(t), p, ""); err == nil || errors.Is(err, payment.ErrDisagree) {
+		if _, err := w.Find(soon(t), p, ""); err == nil || errors.Is(err, x402.ErrDisagree) {
 			t.Errorf("%s: with two nodes of three it is %v", p.Network, err)
 		}
 	}
@@ -390,19 +389,19 @@ func TestPaymentsEnd(t *testing.T) {
 	spender := chain.NewPayer()
 	a := spender.Authorization(receiver, 6_000_000, time.Now().Add(time.Hour))
 	spent := w.prepared(w.read(header(t, base, chain.EVMPayload(a, spender.SignAuthorization(w.evm, a)))))
-	for _, p := range []*payment.Payment{short, blockhash, spent} {
-		w.finds(p, "", payment.Open)
+	for _, p := range []*x402.Payment{short, blockhash, spent} {
+		w.finds(p, "", x402.Open)
 	}
 	w.evm.Cancel(a.From, a.Nonce)
-	if f := w.finds(spent, "", payment.Spent); f.Reason != "authorization_canceled" {
+	if f := w.finds(spent, "", x402.Spent); f.Reason != "authorization_canceled" {
 		t.Errorf("a canceled one: %+v", f)
 	}
 	w.evm.Skip(2 * time.Minute)
 	w.sol.Skip(chain.HashSlots + 40)
-	if f := w.finds(short, "", payment.Over); f.Reason != "authorization_expired" {
+	if f := w.finds(short, "", x402.Over); f.Reason != "authorization_expired" {
 		t.Errorf("one that is too old: %+v", f)
 	}
-	if f := w.finds(blockhash, "", payment.Over); f.Reason != "blockhash_expired" {
+	if f := w.finds(blockhash, "", x402.Over); f.Reason != "blockhash_expired" {
 		t.Errorf("one whose blockhash is too old: %+v", f)
 	}
 	for _, p := range w.payments() {
@@ -411,7 +410,7 @@ func TestPaymentsEnd(t *testing.T) {
 		if err != nil || !r.OK {
 			t.Fatalf("settle says %+v %v", r, err)
 		}
-		w.finds(p, r.Transaction, payment.Paid)
+		w.finds(p, r.Transaction, x402.Paid)
 		lose, restore := w.evm.Reorganise, w.evm.Restore
 		if p.Network == solana {
 			lose, restore = w.sol.Reorganise, w.sol.Restore
@@ -419,11 +418,11 @@ func TestPaymentsEnd(t *testing.T) {
 		if !lose(r.Transaction) {
 			t.Fatal("there is nothing to lose")
 		}
-		w.finds(p, r.Transaction, payment.Open)
+		w.finds(p, r.Transaction, x402.Open)
 		if !restore(r.Transaction) {
 			t.Fatal("there is nothing to restore")
 		}
-		w.finds(p, "", payment.Paid)
+		w.finds(p, "", x402.Paid)
 	}
 }
 
@@ -446,7 +445,7 @@ func TestLatePaymentsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := w.finds(p, "", payment.Paid); f.Transaction != hash {
+	if f := w.finds(p, "", x402.Paid); f.Transaction != hash {
 		t.Errorf("found as %+v", f)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"farebox/billing/money"
-	"farebox/billing/payment"
 	"farebox/providers/x402"
 	"farebox/providers/x402/evm"
 	"farebox/providers/x402/payer"
@@ -60,7 +59,7 @@ type try struct {
 	ctx         context.Context
 	key         *payer.EVM
 	units       int64
-	payment     *payment.Payment
+	payment     *x402.Payment
 	transaction string
 }
 
@@ -147,9 +146,9 @@ func (t *try) find() (string, error) {
 	for {
 		f, err := t.Find(ctx, t.payment, t.transaction)
 		switch {
-		case err == nil && f.Fate == payment.Paid && f.Settled:
+		case err == nil && f.Fate == x402.Paid && f.Settled:
 			return "transaction " + f.Transaction, nil
-		case err == nil && (f.Fate == payment.Spent || f.Fate == payment.Over):
+		case err == nil && (f.Fate == x402.Spent || f.Fate == x402.Over):
 			return "", fmt.Errorf("it never will: %s", f.Reason)
 		case err == nil:
 			err = errors.New("the nodes agree that it is not on the chain")

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"farebox/billing/payment"
+	"farebox/providers/x402"
 	"farebox/proxy/scan"
 )
 
@@ -106,7 +106,7 @@ func leavesOpen(status int, reason string) bool {
 }
 
 // readVerify reads an answer to verify.
-func readVerify(status int, body []byte) (r payment.Reply, err error) {
+func readVerify(status int, body []byte) (r x402.Reply, err error) {
 	s, err := open(body)
 	if err != nil {
 		return r, said(status, err)
@@ -122,7 +122,7 @@ func readVerify(status int, body []byte) (r payment.Reply, err error) {
 }
 
 // readSettle reads an answer to settle.
-func readSettle(status int, body []byte) (r payment.Reply, err error) {
+func readSettle(status int, body []byte) (r x402.Reply, err error) {
 	s, err := open(body)
 	if err != nil {
 		return r, said(status, err)

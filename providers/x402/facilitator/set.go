@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"farebox/billing/payment"
 	"farebox/config"
+	"farebox/providers/x402"
 )
 
 // maxRemembered bounds how many payments it is remembered of who verified them.
@@ -147,9 +147,9 @@ func (s *Set) usable(ctx context.Context, c *Client, q *Question) error {
 }
 
 // Verify asks the first facilitator that answers.
-func (s *Set) Verify(ctx context.Context, q *Question) (payment.Reply, error) {
+func (s *Set) Verify(ctx context.Context, q *Question) (x402.Reply, error) {
 	var why failures
-	var unclear *payment.Reply
+	var unclear *x402.Reply
 	for _, c := range s.asked(q) {
 		if err := s.usable(ctx, c, q); err != nil {
 			why.add(c, err)
@@ -172,12 +172,12 @@ func (s *Set) Verify(ctx context.Context, q *Question) (payment.Reply, error) {
 	if unclear != nil {
 		return *unclear, nil
 	}
-	return payment.Reply{}, why.error("verify")
+	return x402.Reply{}, why.error("verify")
 }
 
 // Settle asks the facilitator that verified the payment, else the first. Another one
 // is asked only while nobody can have heard of it.
-func (s *Set) Settle(ctx context.Context, q *Question) (payment.Reply, error) {
+func (s *Set) Settle(ctx context.Context, q *Question) (x402.Reply, error) {
 	var why failures
 	for _, c := range s.asked(q) {
 		if err := s.usable(ctx, c, q); err != nil {
@@ -190,10 +190,10 @@ func (s *Set) Settle(ctx context.Context, q *Question) (payment.Reply, error) {
 		}
 		why.add(c, err)
 		if sent || ctx.Err() != nil {
-			return payment.Reply{Unclear: true}, why.error("settle")
+			return x402.Reply{Unclear: true}, why.error("settle")
 		}
 	}
-	return payment.Reply{}, why.error("settle")
+	return x402.Reply{}, why.error("settle")
 }
 
 // Ask asks every facilitator anew what it supports, and says by name why it cannot be
