@@ -67,7 +67,7 @@ func command() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(serveCommand(), providers.CheckCommand(), versionCommand(), bench.Command())
+	root.AddCommand(serveCommand(), providers.CheckCommand(), providers.X402Command(), versionCommand(), bench.Command())
 	root.AddCommand(cli.Commands()...)
 	return root
 }

@@ -1,0 +1,139 @@
+package providers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"farebox/config"
+	"farebox/providers/rpc"
+	"farebox/providers/x402"
+	"farebox/providers/x402/desk"
+	"farebox/providers/x402/payer"
+	"farebox/proxy"
+)
+
+// maxKeyFile is far more than a private key has.
+const maxKeyFile = 4 << 10
+
+// X402Command is `farebox x402`.
+func X402Command() *cobra.Command {
+	cmd := &cobra.Command{Use: "x402", Short: "Try out payments by wallets", Args: cobra.NoArgs}
+	cmd.AddCommand(x402TestCommand())
+	return cmd
+}
+
+func x402TestCommand() *cobra.Command {
+	var file, network, keyFile, amount string
+	cmd := &cobra.Command{
+		Use:   "test -c FILE --network base [--key-file FILE]",
+		Short: "Ask facilitators what they support; with a wallet's key, pay a small real amount to pay_to",
+		Long: "Asks the facilitators of a config what they support. With --key-file a real payment goes the way of a " +
+			"top-up, step by step: signed, verified, settled, and found on the chain by the nodes of the config. The money " +
+			"goes to pay_to, and nobody is credited.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(file)
+			if err != nil {
+				return err
+			}
+			if cfg.X402 == nil {
+				return fmt.Errorf("cannot try payments: %s has no x402; expected one, as config/examples/wallets.yaml has it",
+					file)
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return tryX402(ctx, cmd.OutOrStdout(), cfg, network, keyFile, amount)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML)")
+	cmd.Flags().StringVar(&network, "network", "base", "of x402.networks, one of EVM")
+	cmd.Flags().StringVar(&keyFile, "key-file", "", "file with the private key of a wallet that has the amount; none: nothing is paid")
+	cmd.Flags().StringVar(&amount, "amount", "0.01", "USD to pay")
+	_ = cmd.MarkFlagRequired("config")
+	return cmd
+}
+
+func tryX402(ctx context.Context, out io.Writer, cfg *config.Config, network, keyFile, amount string) error {
+	networks, err := rpc.NewNetworks(cfg, nil)
+	if err != nil {
+		return err
+	}
+	defer networks.Close(nil)
+	px := proxy.New(proxy.Options{})
+	defer px.Close()
+	d, err := desk.New(cfg.X402, networks, px, nil)
+	if err != nil {
+		return fmt.Errorf("cannot try payments: %w", err)
+	}
+	defer d.Close(nil)
+	if keyFile == "" {
+		return askFacilitators(ctx, out, d, network)
+	}
+	key, err := readWalletKey(keyFile)
+	if err != nil {
+		return err
+	}
+	usd, err := config.ParseNano(amount)
+	if err != nil || usd <= 0 || usd%x402.NanoPerUnit != 0 {
+		return fmt.Errorf("cannot pay %q: expected an amount in USD with at most 6 decimals, such as 0.01", amount)
+	}
+	good := d.Try(ctx, network, key, int64(usd/x402.NanoPerUnit), func(s desk.Step) {
+		if s.Err != nil {
+			fmt.Fprintf(out, "  failed  %s: %v\n", s.Name, s.Err)
+			return
+		}
+		fmt.Fprintf(out, "  ok      %s: %s\n", s.Name, s.Did)
+	})
+	if !good {
+		return errors.New("the payment did not come to its end; what failed is said above")
+	}
+	fmt.Fprintln(out, "  payments work on "+network)
+	return nil
+}
+
+func askFacilitators(ctx context.Context, out io.Writer, d *desk.Desk, network string) error {
+	n := d.Terms.Network(network)
+	if n == nil {
+		return fmt.Errorf("cannot ask about %q: it is none of x402.networks; expected one of them", network)
+	}
+	bad, all := 0, 0
+	for name, err := range d.Facilitators.Ask(ctx, n.Name) {
+		if all++; err != nil {
+			bad++
+			fmt.Fprintf(out, "  failed  %s: %v\n", name, err)
+			continue
+		}
+		fmt.Fprintf(out, "  ok      %s takes payments on %s\n", name, n.Name)
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d facilitators cannot be used on %s", bad, all, n.Name)
+	}
+	return nil
+}
+
+// readWalletKey reads a private key from a file, which nothing else shows: arguments
+// stand in lists of processes.
+func readWalletKey(file string) (*payer.EVM, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the wallet's key: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the wallet's key: %w", err)
+	}
+	key, err := payer.ParseEVM(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the content of %s: it %w", file, err)
+	}
+	return key, nil
+}
