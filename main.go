@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,10 +128,7 @@ func serve(file string, override func(*config.Config)) error {
 	log := cfg.Log.Open()
 	// First of all, so that a taken port leaves nothing behind, least of all
 	// keys that were never shown.
-	ln, err := proxy.ListenWith(cfg.Listen, proxy.ListenOptions{
-		Cert: cfg.TLS.Cert, Key: cfg.TLS.Key, Front: frontOf(&cfg.Server), Inherited: inherited,
-		Unsent: int(cfg.Server.SendBuffer), Stall: cfg.Server.ClientStall,
-	})
+	ln, err := proxy.ListenWith(cfg.Listen, routes.ListenOptions(cfg, inherited))
 	if err != nil {
 		return err
 	}
@@ -174,9 +171,10 @@ func serve(file string, override func(*config.Config)) error {
 		return err
 	}
 	downloads := shelf.New(kept)
-	defer downloads.Close()
 	sounds := audio.New(links)
-	defer sounds.Close()
+	// What works in the background ends before the ledger, which a successor waits for.
+	rest := sync.OnceFunc(func() { downloads.Close(); sounds.Close() })
+	defer rest()
 	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Media: kept}, cfg,
 		texts,
 		image.New(links, texts),
@@ -248,9 +246,8 @@ func serve(file string, override func(*config.Config)) error {
 		life.Reload = watch.Reload
 	}
 	err = life.Run(signals)
-	stopMetrics() // before the ledger, which a successor waits for
-	downloads.Close()
-	sounds.Close()
+	stopMetrics()
+	rest()
 	gw.Close()
 	closeLedger = func() error { return nil }
 	if closing := ledger.Close(); closing != nil {
@@ -258,15 +255,6 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	log.Info().Msg("stopped; all charges are on disk")
 	return err
-}
-
-// frontOf is the proxies in front; nil: none.
-func frontOf(s *config.Server) *listen.Front {
-	if len(s.TrustedProxies) == 0 {
-		return nil
-	}
-	return &listen.Front{Trusted: config.Prefixes(s.TrustedProxies),
-		Unix: slices.Contains(s.TrustedProxies, config.Unix), ProxyProtocol: s.ProxyProtocol}
 }
 
 // loadOrDemo reads the config file, or starts the simulated upstream and gives

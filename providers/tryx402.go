@@ -55,7 +55,8 @@ func x402TestCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML)")
 	cmd.Flags().StringVar(&network, "network", "base", "of x402.networks, one of EVM")
-	cmd.Flags().StringVar(&keyFile, "key-file", "", "file with the private key of a wallet that has the amount; none: nothing is paid")
+	cmd.Flags().StringVar(&keyFile, "key-file", "",
+		"file with the private key of a wallet that has the amount; none: nothing is paid")
 	cmd.Flags().StringVar(&amount, "amount", "0.01", "USD to pay")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd

@@ -86,6 +86,7 @@ func newMeters(g *Gateway) *meters {
 	m.panics = m.set.NewCounter("farebox_panics_total")
 	m.reloads = [2]*metrics.Counter{m.set.NewCounter(`farebox_config_reloads_total{applied="false"}`),
 		m.set.NewCounter(`farebox_config_reloads_total{applied="true"}`)}
+	m.set.NewCounter(`farebox_sign_ins_total{result="new"}`) // of those there are, one to begin with
 	gauge("farebox_start_time_seconds", func() float64 { return float64(g.started.Unix()) })
 	return m
 }

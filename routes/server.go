@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 
 	"farebox/config"
 	"farebox/proxy"
+	"farebox/proxy/listen"
 )
 
 // ServerOptions are the limits of cfg towards clients, with refusals in the
@@ -20,6 +22,17 @@ func (g *Gateway) ServerOptions(cfg *config.Config) proxy.ServerOptions {
 		ReadTimeout: cfg.Server.ReadTimeout, IdleTimeout: cfg.Server.IdleTimeout, WriteTimeout: cfg.Server.ClientStall,
 		Expect: g.expect, Refuse: g.unread, OnPanic: g.panicked,
 	}
+}
+
+// ListenOptions are how clients are listened to under cfg.
+func ListenOptions(cfg *config.Config, inherited *listen.Inherited) proxy.ListenOptions {
+	o := proxy.ListenOptions{Cert: cfg.TLS.Cert, Key: cfg.TLS.Key, Inherited: inherited,
+		Unsent: int(cfg.Server.SendBuffer), Stall: cfg.Server.ClientStall}
+	if s := &cfg.Server; len(s.TrustedProxies) > 0 {
+		o.Front = &listen.Front{Trusted: config.Prefixes(s.TrustedProxies),
+			Unix: slices.Contains(s.TrustedProxies, config.Unix), ProxyProtocol: s.ProxyProtocol}
+	}
+	return o
 }
 
 // bodyLimit is how much of a request's body is read: what its row takes. Behind

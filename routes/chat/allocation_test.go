@@ -46,7 +46,23 @@ func TestRequestAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(2000, call); n != 0 {
 		t.Errorf("a non-stream request allocates %v times", n)
 	}
+	// Wallets cost those nothing who have a key.
+	call = routestest.Caller(t, allocConfig+allocWallets, []byte(head+wholeAnswer), "/chat/completions",
+		`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`, []byte("data: [DO"), chat.New(nil, nil))
+	if n := testing.AllocsPerRun(2000, call); n != 0 {
+		t.Errorf("beside wallets a request with a key allocates %v times", n)
+	}
 }
+
+const allocWallets = `
+public_url: https://shop.test
+rpc: { networks: [{ name: base-mainnet, upstreams: [{ name: node, url: "http://127.0.0.1:9" }] }] }
+x402:
+  inference: true
+  discovery: true
+  networks: [{ network: base, rpc: base-mainnet, pay_to: "0x2670B922ef37C7Df47158725C0CC407b5382293F" }]
+  facilitators: [{ name: none, url: "http://127.0.0.1:9" }]
+`
 
 func TestStreamAllocatesLittleAndItsEventsNothing(t *testing.T) {
 	stream := func(events int) []byte {
