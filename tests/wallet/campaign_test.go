@@ -1,0 +1,260 @@
+package wallet
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"farebox/bench/upstream"
+	"farebox/bench/upstream/chain"
+	"farebox/tests/rig"
+)
+
+// The campaign: wallets pay while the facilitator, a node of each chain and the wallets
+// themselves do what they should not, and farebox is killed again and again. When all is
+// quiet, every transfer that a chain holds is somebody's credit, once, and nothing else is.
+
+const (
+	payersAtOnce = 24
+	impatience   = 3 * time.Second
+)
+
+// campaign is one world under attack.
+type campaign struct {
+	*shop
+	mu     sync.Mutex
+	random *rand.Rand
+	paid   []*signed
+	client *http.Client
+	odd    []string // answers that may not be
+}
+
+func (c *campaign) draw(n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.random.IntN(n)
+}
+
+// lies that cost no more time than the campaign has. Hanging ones are rare.
+func (c *campaign) lie(call string) chain.Lie {
+	l := chain.Lies[c.draw(len(chain.Lies))]
+	hangs := l == chain.Hangs || l == chain.HangsAfter || l == chain.Floods
+	if c.draw(3) == 0 || hangs && c.draw(4) != 0 || call == "verify" && c.draw(3) != 0 {
+		return ""
+	}
+	return l
+}
+
+// nodeFaults are of one node of each chain at a time, so that two are honest or slow.
+func (c *campaign) nodeFaults() upstream.NodeFaults {
+	all := []upstream.NodeFaults{
+		{}, {Lie: chain.Invents}, {Lie: chain.Hides}, {Lie: chain.Inflates}, {Lie: chain.Diverts}, {Status: 503},
+		{Truncate: true}, {Share: 0.5, Drop: true}, {Lag: int64(c.draw(40))}, {Hidden: "public"}, {Delay: 200 * time.Millisecond},
+		{Trailing: true, Share: 0.5},
+	}
+	return all[c.draw(len(all))]
+}
+
+// pay is one wallet, which pays and perhaps asks again, as clients do.
+func (c *campaign) pay() {
+	p := chain.NewPayer()
+	if c.draw(3) == 0 {
+		p = chain.NewSolanaPayer()
+	}
+	payment := c.sign(p, int64(5*usd+c.draw(95*usd)))
+	c.mu.Lock()
+	c.paid = append(c.paid, payment)
+	c.mu.Unlock()
+	for range 1 + c.draw(3) {
+		if !c.send(payment) {
+			return
+		}
+		time.Sleep(time.Duration(c.draw(200)) * time.Millisecond)
+	}
+}
+
+// send gives false once there is a final answer.
+func (c *campaign) send(payment *signed) bool {
+	req, err := http.NewRequest("POST", c.URL+topUp, nil)
+	if err != nil {
+		c.T.Error(err)
+		return false
+	}
+	req.Header.Set("PAYMENT-SIGNATURE", payment.header())
+	res, err := c.client.Do(req)
+	if err != nil {
+		return true // it was killed, or takes too long
+	}
+	defer func() { _ = res.Body.Close() }()
+	var body struct {
+		Error string
+		Data  struct {
+			WalletAddress  string
+			AmountCredited json.Number
+		}
+	}
+	if err := json.NewDecoder(res.Body).Decode(&body); err != nil {
+		return true // it was killed while it answered
+	}
+	switch res.StatusCode {
+	case 200:
+		amount := fmt.Sprintf("%.6f", float64(payment.units)/usd)
+		got, _ := body.Data.AmountCredited.Float64()
+		if body.Data.WalletAddress != payment.payer.Address || fmt.Sprintf("%.6f", got) != amount {
+			c.strange("%s paid %s and was answered %+v", payment.payer.Address, amount, body)
+		}
+		return false
+	case 402, 409, 503, 504:
+		return true
+	}
+	c.strange("%s was answered %d %+v", payment.payer.Address, res.StatusCode, body)
+	return false
+}
+
+func (c *campaign) strange(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.odd) < 20 {
+		c.odd = append(c.odd, fmt.Sprintf(format, args...))
+	}
+}
+
+// reorganise takes a payment off its chain, sometimes for a while, before it is final.
+func (c *campaign) reorganise() {
+	if moves := c.evm.Moves(); len(moves) > 0 {
+		m := moves[len(moves)-1-c.draw(min(len(moves), 4))]
+		if c.evm.Head()-m.Block < 6 && c.evm.Reorganise(m.Hash) && c.draw(2) == 0 {
+			time.Sleep(time.Duration(c.draw(300)) * time.Millisecond)
+			c.evm.Restore(m.Hash)
+		}
+	}
+}
+
+// round is one life of the process: so many payments, then a kill in their midst.
+func (c *campaign) round(payments int) {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, payersAtOnce)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range payments {
+			slots <- struct{}{}
+			all.Go(func() { c.pay(); <-slots })
+		}
+		all.Wait()
+	}()
+	kill := time.After(time.Duration(300+c.draw(1500)) * time.Millisecond)
+	for tick := time.NewTicker(150 * time.Millisecond); ; {
+		select {
+		case <-tick.C:
+			c.evmNode[0].Fault(c.nodeFaults())
+			c.solanaNode[0].Fault(c.nodeFaults())
+			c.reorganise()
+		case <-kill:
+			c.Kill()
+			c.Start()
+		case <-done:
+			tick.Stop()
+			return
+		}
+	}
+}
+
+// run makes so many payments, in rounds of so many, and asserts what must hold then.
+func runCampaign(t *testing.T, store string, payments, each int) {
+	t.Helper()
+	s := openShopOn(t, store, options{network: ", final_depth: 30",
+		facilitator: ", settle_timeout: 1s, verify_timeout: 1s", x402: "max_pending_per_wallet: 1000"})
+	c := &campaign{shop: s, random: rig.Seeded(t)(1), client: &http.Client{Timeout: impatience,
+		Transport: &http.Transport{MaxIdleConnsPerHost: payersAtOnce}}}
+	s.facilitator.Draw(c.lie)
+	for left := payments; left > 0; left -= each {
+		c.round(min(left, each))
+	}
+	// Quiet: everybody tells the truth, and what was signed and never used is over.
+	s.facilitator.Always("")
+	s.evmNode[0].Fault(upstream.NodeFaults{})
+	s.solanaNode[0].Fault(upstream.NodeFaults{})
+	s.evm.Skip(10 * time.Minute)
+	s.solana.Skip(2 * chain.HashSlots)
+	wait := time.Now().Add(3 * time.Minute)
+	for ; !c.even(nil) && time.Now().Before(wait); time.Sleep(time.Second) {
+	}
+	if !c.even(t) {
+		t.Errorf("the ledger is not what the chains hold")
+	}
+	for _, odd := range c.odd {
+		t.Error(odd)
+	}
+	s.verified()
+	t.Logf("%d payments, %d of them on a chain; the facilitator was asked to settle %d times", len(c.paid), len(c.onChain()),
+		s.facilitator.Calls("settle"))
+}
+
+// onChain is what each wallet paid, by what the chains hold.
+func (c *campaign) onChain() map[string]int64 {
+	held := map[string]int64{}
+	for _, m := range c.evm.Moves() {
+		if strings.EqualFold(m.To, payEVM) {
+			held[m.From] += m.Value
+		}
+	}
+	to := chain.TokenAccount(paySVM, chain.SolanaUSDC)
+	for _, l := range c.solana.Transfers() {
+		if l.To == to {
+			held[l.Payer] += l.Units
+		}
+	}
+	return held
+}
+
+// even says whether each wallet has exactly what the chains hold of it; with t it says
+// what differs.
+func (c *campaign) even(t *testing.T) bool {
+	c.T.Helper()
+	held, accounts, right := c.onChain(), c.Accounts(), true
+	differs := func(format string, args ...any) {
+		right = false
+		if t != nil {
+			t.Errorf(format, args...)
+		}
+	}
+	for wallet, units := range held {
+		if a := accounts[wallet]; int64(a.USD) != units*1000 {
+			differs("%s paid %d units and has %s USD", wallet, units, a.USD)
+		}
+	}
+	for name, a := range accounts {
+		if held[name] == 0 && a.USD != 0 {
+			differs("%s has %s USD and no chain holds a payment", name, a.USD)
+		}
+	}
+	return right
+}
+
+// runs is how many payments a long campaign makes: FAREBOX_PAYMENTS, or the usual ones.
+func runs(usual int) int {
+	if n, err := strconv.Atoi(os.Getenv("FAREBOX_PAYMENTS")); err == nil && n > 0 {
+		return n
+	}
+	return usual
+}
+
+// A few payments among lies, with a kill in their midst, on both engines.
+func TestLiesAndKillsCreditNothingWrong(t *testing.T) {
+	t.Parallel()
+	rig.OnBothStores(t, func(t *testing.T, store string) { runCampaign(t, store, 40, 20) })
+}
+
+// A thousand of them on each engine.
+func TestLongLiesAndKillsCreditNothingWrong(t *testing.T) {
+	t.Parallel()
+	rig.OnBothStores(t, func(t *testing.T, store string) { runCampaign(t, store, runs(1000), 25) })
+}
