@@ -1,8 +1,10 @@
 package upstream
 
 import (
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"farebox/bench/upstream/chain"
 )
@@ -44,4 +46,28 @@ func (s *Server) nodeOptions(name string) NodeOptions {
 		o.Ledger = s.paid().solana
 	}
 	return o
+}
+
+// FirstPayment is what whoever tries a gateway before this server may pay with: a wallet,
+// whose key is nobody's secret, and 5 USD that it signed for.
+type FirstPayment struct {
+	Key, Address string
+	Header       string // of version 2 of x402, PAYMENT-SIGNATURE
+}
+
+const (
+	firstUnits = 5_000_000
+	firstHolds = 24 * time.Hour
+)
+
+// FirstPayment signs one to a receiver.
+func (s *Server) FirstPayment(payTo string) FirstPayment {
+	evm, wallet := s.paid().evm, chain.NewPayer()
+	a := wallet.Authorization(payTo, firstUnits, time.Now().Add(firstHolds))
+	return FirstPayment{Key: wallet.Secret(), Address: wallet.Address, Header: chain.Header(map[string]any{
+		"x402Version": 2, "payload": chain.EVMPayload(a, wallet.SignAuthorization(evm, a)),
+		"accepted": map[string]any{"scheme": "exact", "network": "eip155:8453", "amount": strconv.Itoa(firstUnits),
+			"asset": chain.USDC, "payTo": payTo, "maxTimeoutSeconds": 300,
+			"extra": map[string]string{"name": "USD Coin", "version": "2"}},
+	})}
 }

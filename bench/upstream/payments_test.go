@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"encoding/base64"
 	"io"
 	"net/http"
 	"strings"
@@ -54,5 +55,21 @@ func TestANodeTellsOfItsLedger(t *testing.T) {
 	n.Fault(NodeFaults{Lie: chain.Stranger})
 	if ask("eth_chainId") != "0x6" {
 		t.Error("the node does not lie")
+	}
+}
+
+// The payment for a first try settles at the server's own facilitator.
+func TestTheFirstPaymentSettles(t *testing.T) {
+	s, root := start(t, Options{})
+	first := s.FirstPayment("0x70997970c51812dc3a010c7d01b50e0d17dc79c8")
+	raw, err := base64.StdEncoding.DecodeString(first.Header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload := gjson.ParseBytes(raw)
+	body := `{"x402Version":2,"paymentPayload":` + payload.Raw + `,"paymentRequirements":` + payload.Get("accepted").Raw + `}`
+	got := post(t, root+PathFacilitator+"/settle", body)
+	if !gjson.GetBytes(got.body, "success").Bool() || gjson.GetBytes(got.body, "payer").Str != first.Address {
+		t.Errorf("settled as %s", got.body)
 	}
 }

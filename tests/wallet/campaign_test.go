@@ -56,8 +56,8 @@ func (c *campaign) lie(call string) chain.Lie {
 func (c *campaign) nodeFaults() upstream.NodeFaults {
 	all := []upstream.NodeFaults{
 		{}, {Lie: chain.Invents}, {Lie: chain.Hides}, {Lie: chain.Inflates}, {Lie: chain.Diverts}, {Status: 503},
-		{Truncate: true}, {Share: 0.5, Drop: true}, {Lag: int64(c.draw(40))}, {Hidden: "public"}, {Delay: 200 * time.Millisecond},
-		{Trailing: true, Share: 0.5},
+		{Truncate: true}, {Share: 0.5, Drop: true}, {Lag: int64(c.draw(40))}, {Hidden: "public"},
+		{Delay: 200 * time.Millisecond}, {Trailing: true, Share: 0.5},
 	}
 	return all[c.draw(len(all))]
 }
@@ -194,8 +194,8 @@ func runCampaign(t *testing.T, store string, payments, each int) {
 		t.Error(odd)
 	}
 	s.verified()
-	t.Logf("%d payments, %d of them on a chain; the facilitator was asked to settle %d times", len(c.paid), len(c.onChain()),
-		s.facilitator.Calls("settle"))
+	t.Logf("%d payments, %d wallets of them on a chain; the facilitator was asked to settle %d times", len(c.paid),
+		len(c.onChain()), s.facilitator.Calls("settle"))
 }
 
 // onChain is what each wallet paid, by what the chains hold.

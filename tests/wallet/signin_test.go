@@ -57,11 +57,12 @@ func TestWalletsSignInAsTheyAreUsedTo(t *testing.T) {
 		"plain": {p, nil, nil}, "a number": {p, nil, set("chainId", 8453)}, "a text": {p, nil, set("chainId", "8453")},
 		"CAIP-2": {p, nil, set("chainId", base)}, "lower case": {p, nil, set("address", p.Address)},
 		"with its time": {p, nil, set("timestamp", time.Now().UnixMilli())}, "with an end": {p, later, nil},
-		"with a statement": {p, func(i *chain.SignIn) { i.Statement = "Sign in to see your balance." }, nil},
-		"the bare origin":  {p, func(i *chain.SignIn) { i.URI = origin }, nil},
-		"in fields":        {p, nil, fields(p)},
-		"Solana":           {q, nil, nil}, "Solana, with a statement": {q, func(i *chain.SignIn) { i.Statement = "Hello." }, nil},
-		"Solana, bare": {q, bare, set("chainId", solana)}, "Solana, in fields": {q, bare, func(m map[string]any) {
+		"with a statement":         {p, func(i *chain.SignIn) { i.Statement = "Sign in to see your balance." }, nil},
+		"the bare origin":          {p, func(i *chain.SignIn) { i.URI = origin }, nil},
+		"in fields":                {p, nil, fields(p)},
+		"Solana":                   {q, nil, nil},
+		"Solana, with a statement": {q, func(i *chain.SignIn) { i.Statement = "Hello." }, nil},
+		"Solana, bare":             {q, bare, set("chainId", solana)}, "Solana, in fields": {q, bare, func(m map[string]any) {
 			fields(q)(m)
 			m["chainId"] = solana
 		}},
@@ -108,7 +109,8 @@ func TestSignInsAreRefusedByTheirCode(t *testing.T) {
 		{"another chain in the message", in(p, func(i *chain.SignIn) { i.ChainID = "1" }, set("chainId", 8453)),
 			"CHAIN_MISMATCH"},
 		{"another chain", in(p, func(i *chain.SignIn) { i.ChainID = "1" }, set("chainId", 1)), "UNSUPPORTED_CHAIN"},
-		{"another family", in(p, nil, set("chainId", solana)), "CHAIN_MISMATCH INVALID_WALLET ADDRESS_MISMATCH INVALID_PAYLOAD"},
+		{"another family", in(p, nil, set("chainId", solana)),
+			"CHAIN_MISMATCH INVALID_WALLET ADDRESS_MISMATCH INVALID_PAYLOAD"},
 		{"no nonce", in(p, nil, func(m map[string]any) {
 			text := m["message"].(string)
 			from := strings.Index(text, "\nNonce: ")
@@ -116,7 +118,8 @@ func TestSignInsAreRefusedByTheirCode(t *testing.T) {
 		}), "MISSING_NONCE INVALID_MESSAGE PARSE_ERROR"},
 		{"a short nonce", in(p, func(i *chain.SignIn) { i.Nonce = "abc" }, nil), "MISSING_NONCE INVALID_MESSAGE PARSE_ERROR"},
 		{"another site", in(p, func(i *chain.SignIn) { i.Domain = "evil.test" }, nil), "DOMAIN_MISMATCH"},
-		{"another site's address", in(p, func(i *chain.SignIn) { i.URI = "https://evil.test/api/v1" }, nil), "DOMAIN_MISMATCH"},
+		{"another site's address", in(p, func(i *chain.SignIn) { i.URI = "https://evil.test/api/v1" }, nil),
+			"DOMAIN_MISMATCH"},
 		{"the Host of the request", in(p, func(i *chain.SignIn) { i.Domain = s.Addr }, nil), "DOMAIN_MISMATCH"},
 		{"another time beside it", in(p, nil, set("timestamp", now.Add(-time.Minute).UnixMilli())), "TIMESTAMP_MISMATCH"},
 		{"too old", in(p, func(i *chain.SignIn) { i.IssuedAt = now.Add(-6 * time.Minute) }, nil), "EXPIRED"},
@@ -169,7 +172,8 @@ func TestAWalletSeesItsOwnLedgerOnly(t *testing.T) {
 		if r := s.tell("GET", path+p.Address, "", "Authorization", "Bearer "+key); r.status != 401 {
 			t.Errorf("a key opens %s: %s", path, r)
 		}
-		if r := s.tell("GET", path+p.Address, "", "Authorization", "Bearer nonsense", signInHeader, signIn(p)); r.status != 200 {
+		r := s.tell("GET", path+p.Address, "", "Authorization", "Bearer nonsense", signInHeader, signIn(p))
+		if r.status != 200 {
 			t.Errorf("a key beside it, on %s: %s", path, r)
 		}
 	}
