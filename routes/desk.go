@@ -52,9 +52,6 @@ func (g *Gateway) newRealDesk(cfg *config.Config, catalog *providers.Catalog, be
 // Offer is x402.FeePayers.
 func (d *realDesk) Offer(network string) string { return d.Facilitators.Offer(network) }
 
-// Takes is x402.FeePayers.
-func (d *realDesk) Takes(network, account string) bool { return d.Facilitators.Takes(network, account) }
-
 // Prepare is payment.Desk.
 func (d *realDesk) Prepare(ctx context.Context, p *payment.Payment) ([]byte, *payment.Refusal, error) {
 	order, no, err := d.Desk.Prepare(ctx, (*x402.Payment)(p))

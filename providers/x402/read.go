@@ -254,7 +254,7 @@ func (t *Terms) readSolana(n *Network, s *sheet, payload int32) (*Payment, error
 	if err != nil {
 		return nil, invalid("payload.transaction " + err.Error())
 	}
-	p, err := tx.Payment(n.Asset, n.PayTo, func(a wallet.Address) bool { return t.fees.Takes(n.Name, a.String()) })
+	p, err := tx.Payment(n.Asset, n.PayTo)
 	if err != nil {
 		return nil, n.solanaRefusal(err)
 	}

@@ -40,14 +40,6 @@ func solanaWallet(fill byte) *payer.Solana {
 type sponsors []string
 
 func (s sponsors) Offer(string) string { return s[0] }
-func (s sponsors) Takes(_, account string) bool {
-	for _, one := range s {
-		if one == account {
-			return true
-		}
-	}
-	return false
-}
 
 func testConfig() *config.X402 {
 	return &config.X402{MinTopUp: 5_000_000_000, MaxTopUp: 10_000_000_000_000, Networks: []config.X402Network{
@@ -429,7 +421,7 @@ func TestSolanaPaymentsAreRead(t *testing.T) {
 	if again, err := read(solanaPayment(t, nil), solana); err != nil || again != first {
 		t.Errorf("by its CAIP-2 name it is %s (%v)", again, err)
 	}
-	// A fee payer that was offered before is taken for as long as it pays.
+	// Whether a fee payer is one of now is asked when the payment is not known.
 	rotated, err := read(solanaPayment(t, func(d *svm.Draft) { d.FeePayer = solanaWallet(10).Address() }), "solana")
 	if err != nil || rotated == first {
 		t.Errorf("the fee payer of before: %v", err)
@@ -444,9 +436,6 @@ func TestSolanaPaymentsAreRead(t *testing.T) {
 		"2^63 units":    {solanaPayment(t, func(d *svm.Draft) { d.Units = 1 << 63 }), CodeTooHigh, ""},
 		"another mint":  {solanaPayment(t, func(d *svm.Draft) { d.Mint = solanaWallet(3).Address() }), CodeToken, ""},
 		"somebody else": {solanaPayment(t, func(d *svm.Draft) { d.PayTo = solanaWallet(3).Address() }), CodeRecipient, ""},
-		"another fee payer": {solanaPayment(t, func(d *svm.Draft) { d.FeePayer = solanaWallet(3).Address() }),
-			CodeVerification,
-			ReasonFeePayer},
 		"another signer": {solanaWallet(6).Pay(func() *svm.Transaction {
 			d := svm.Draft{FeePayer: solanaWallet(9).Address(), Payer: solanaWallet(7).Address(),
 				PayTo: solanaWallet(8).Address(), Mint: terms.Network("solana").Asset, Units: 5_000_000}

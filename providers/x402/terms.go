@@ -34,8 +34,6 @@ var bareNames = map[string]string{
 type FeePayers interface {
 	// Offer is the account to ask for on a network; empty: there is none.
 	Offer(network string) string
-	// Takes says that a facilitator still pays with an account.
-	Takes(network, account string) bool
 }
 
 // Network is where payments are taken.

@@ -108,13 +108,12 @@ func (d *desk) ContractSigned(context.Context, string, wallet.Address, [32]byte,
 	return d.signed, d.away
 }
 
-func (d *desk) Offer(string) string       { return "" }
-func (d *desk) Takes(string, string) bool { return false }
-func (d *desk) Start()                    {}
-func (d *desk) WriteMetrics(io.Writer)    {}
-func (d *desk) Close(routes.WalletDesk)   {}
-func (d *desk) set(change func(*desk))    { d.mu.Lock(); change(d); d.mu.Unlock() }
-func paid() *desk                         { return &desk{fate: payment.Paid, settle: payment.Reply{OK: true}} }
+func (d *desk) Offer(string) string     { return "" }
+func (d *desk) Start()                  {}
+func (d *desk) WriteMetrics(io.Writer)  {}
+func (d *desk) Close(routes.WalletDesk) {}
+func (d *desk) set(change func(*desk))  { d.mu.Lock(); change(d); d.mu.Unlock() }
+func paid() *desk                       { return &desk{fate: payment.Paid, settle: payment.Reply{OK: true}} }
 
 // shop is a gateway that wallets pay, with a desk of the test's.
 type shop struct {

@@ -13,7 +13,7 @@ func TestNoLogHasWhatWalletsSigned(t *testing.T) {
 	s := openShop(t, options{facilitator: ", auth: bearer, token: facilitator-secret-token"})
 	s.facilitator.Key = "facilitator-secret-token"
 	s.WriteConfig(strings.Replace(s.config(options{facilitator: ", auth: bearer, token: facilitator-secret-token"}),
-		"level: info", "level: trace", 1))
+		"level: info", "level: debug", 1))
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"farebox/bench/upstream/chain"
 	"farebox/tests/rig"
@@ -105,7 +106,7 @@ func TestANonceCountsOnceOnAllNodes(t *testing.T) {
 // A node that dies with a payment leaves it to the others.
 func TestAPaymentOfADeadNodeIsFinishedByAnother(t *testing.T) {
 	t.Parallel()
-	nodes := openChain(t, 2, options{facilitator: ", settle_timeout: 20s"})
+	nodes := openChain(t, 2, options{facilitator: ", settle_timeout: 2s, verify_timeout: 2s"})
 	p := chain.NewPayer()
 	payment := nodes[0].sign(p, 5*usd)
 	nodes[0].facilitator.Draw(func(call string) chain.Lie {
@@ -118,6 +119,6 @@ func TestAPaymentOfADeadNodeIsFinishedByAnother(t *testing.T) {
 	rig.Await(t, "it is on the chain", func() bool { return len(nodes[0].evm.Moves()) == 1 })
 	nodes[0].Kill()
 	nodes[1].facilitator.Always("")
-	nodes[1].has(p, "5")
+	nodes[1].hasWithin(2*time.Minute, p, "5") // once the lease of the dead one has ended
 	nodes[1].verified()
 }

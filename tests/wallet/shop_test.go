@@ -55,7 +55,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		t: t, evm: chain.NewEVM(chain.EVMOptions{BlockTime: 50 * time.Millisecond}),
-		solana: chain.NewSolana(chain.SolanaOptions{SlotTime: 50 * time.Millisecond}),
+		solana: chain.NewSolana(chain.SolanaOptions{SlotTime: 250 * time.Millisecond}),
 		sim:    rig.StartUpstream(t, upstream.Options{}),
 	}
 	w.facilitator = chain.NewFacilitator(w.evm, w.solana)
@@ -319,8 +319,13 @@ func (s *shop) balance(p *chain.Payer) reply {
 // has waits for a wallet to have exactly so many USD.
 func (s *shop) has(p *chain.Payer, want string) {
 	s.T.Helper()
+	s.hasWithin(30*time.Second, p, want)
+}
+
+func (s *shop) hasWithin(limit time.Duration, p *chain.Payer, want string) {
+	s.T.Helper()
 	var got reply
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if got = s.balance(p); got.Get("data.balanceUsd").Raw == want {
 			return
 		}

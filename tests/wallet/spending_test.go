@@ -327,7 +327,7 @@ func TestALinkedWalletSpendsItsAccount(t *testing.T) {
 	s.verified()
 	// And an operator links without anybody's key.
 	q := chain.NewPayer()
-	s.CLI("wallet", "link", q.Address, "--account", "team")
+	s.CLI("wallet", "link", q.Address, "team")
 	if r := s.spend(q, ""); r.status != 200 {
 		t.Errorf("a wallet that the operator linked is answered %s", r)
 	}

@@ -100,6 +100,15 @@ func TestPaymentsAreRefusedByTheirCode(t *testing.T) {
 		return encoded(map[string]any{"x402Version": 2, "accepted": accepted(solana),
 			"payload": chain.SolanaPayload(q.Transaction(o))})
 	}
+	elsewhere := func() string {
+		token := "0x" + strings.Repeat("12", 20)
+		other := chain.NewEVM(chain.EVMOptions{Asset: token})
+		a := p.Authorization(payEVM, 5*usd, time.Now().Add(time.Minute))
+		chosen := accepted(base)
+		chosen["asset"] = token
+		return encoded(map[string]any{"x402Version": 2, "accepted": chosen,
+			"payload": chain.EVMPayload(a, p.SignAuthorization(other, a))})
+	}
 	stranger := chain.NewSolanaPayer().Address
 	for _, c := range []struct {
 		name, header string
@@ -110,7 +119,7 @@ func TestPaymentsAreRefusedByTheirCode(t *testing.T) {
 		{"no JSON", base64.StdEncoding.EncodeToString([]byte("{")), 400, "INVALID_PAYMENT_FORMAT"},
 		{"a list", base64.StdEncoding.EncodeToString([]byte("[]")), 400, "INVALID_PAYMENT_FORMAT"},
 		{"too long", base64.StdEncoding.EncodeToString([]byte(`{"x":"` + strings.Repeat("x", 13000) + `"}`)), 400,
-			"INVALID_PAYMENT"},
+			"INVALID_PAYMENT_FORMAT"},
 		{"no payload", with(func(m map[string]any) { delete(m, "payload") }), 400, "INVALID_PAYMENT"},
 		{"no version", with(func(m map[string]any) { delete(m, "x402Version") }), 400, "INVALID_PAYMENT"},
 		{"version 3", with(func(m map[string]any) { m["x402Version"] = 3 }), 400, "INVALID_PAYMENT"},
@@ -118,7 +127,7 @@ func TestPaymentsAreRefusedByTheirCode(t *testing.T) {
 		{"a number for a text", auth("value", 5000000), 400, "INVALID_AMOUNT INVALID_PAYMENT"},
 		{"another network", choice("network", "eip155:1"), 400, "UNSUPPORTED_NETWORK"},
 		{"another scheme", choice("scheme", "upto"), 400, "UNSUPPORTED_SCHEME"},
-		{"another token", choice("asset", "0x"+strings.Repeat("12", 20)), 400, "UNSUPPORTED_TOKEN"},
+		{"another token", elsewhere(), 400, "UNSUPPORTED_TOKEN"},
 		{"another receiver", to("0x" + strings.Repeat("12", 20)), 400, "INVALID_PAYMENT_RECIPIENT"},
 		{"from us to us", auth("from", payEVM), 400, "INVALID_PAYMENT_PAYER"},
 		{"from nobody", auth("from", "0x"+strings.Repeat("0", 40)), 400, "INVALID_PAYMENT_PAYER"},
@@ -140,7 +149,7 @@ func TestPaymentsAreRefusedByTheirCode(t *testing.T) {
 		{"Solana, another token", onSolana(func(o *chain.Order) { o.Mint = stranger }), 400, "UNSUPPORTED_TOKEN"},
 		{"Solana, too little", onSolana(func(o *chain.Order) { o.Units = 4 * usd }), 400, "AMOUNT_TOO_LOW"},
 		{"Solana, too much", onSolana(func(o *chain.Order) { o.Units = 101 * usd }), 400, "AMOUNT_TOO_HIGH"},
-		{"Solana, other decimals", onSolana(func(o *chain.Order) { o.Decimals = 9 }), 400, "INVALID_PAYMENT"},
+		{"Solana, other decimals", onSolana(func(o *chain.Order) { o.Decimals = 9 }), 400, "UNSUPPORTED_TOKEN"},
 		{"Solana, another fee payer", onSolana(func(o *chain.Order) { o.FeePayer = stranger }), 402,
 			"PAYMENT_VERIFICATION_FAILED"},
 		{"Solana, no transaction", encoded(map[string]any{"x402Version": 2, "accepted": accepted(solana),

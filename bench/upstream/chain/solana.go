@@ -218,8 +218,8 @@ func (s *Solana) Restore(signature string) bool {
 	return true
 }
 
-// Wait returns when the next slot is there.
-func (s *Solana) Wait() { time.Sleep(s.o.SlotTime + time.Millisecond) }
+// Wait returns when what was landed is confirmed.
+func (s *Solana) Wait() { time.Sleep(3*s.o.SlotTime + time.Millisecond) }
 
 // Transfers are those on the chain as it stands, oldest first.
 func (s *Solana) Transfers() []Landed {

@@ -86,6 +86,16 @@ func (d *Desk) Prepare(ctx context.Context, p *x402.Payment) ([]byte, *x402.Refu
 	if err != nil {
 		return nil, nil, err
 	}
+	if o.Solana != nil {
+		// Not earlier: a payment that is known already is not refused because its fee
+		// payer is not any more, or because no facilitator was asked yet.
+		switch pays, err := d.Facilitators.Takes(ctx, o.Network, o.Solana.FeePayer); {
+		case err != nil:
+			return nil, nil, err
+		case !pays:
+			return nil, no(x402.ReasonFeePayer), nil
+		}
+	}
 	s, err := c.Look(ctx, o)
 	switch {
 	case err != nil:

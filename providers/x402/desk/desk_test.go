@@ -493,3 +493,28 @@ func TestSimulatedFacilitatorsAreRefused(t *testing.T) {
 		t.Error("the fee payer of a simulated facilitator is offered")
 	}
 }
+
+// A transaction whose fee payer no facilitator has is refused, and where it is not known
+// whose it is nobody says no: the payer would sign another one.
+func TestFeePayersOfOthersAreRefused(t *testing.T) {
+	w := begin(t, 2, nil)
+	from := chain.NewSolanaPayer()
+	foreign := w.read(header(t, solana, chain.SolanaPayload(from.Transaction(chain.Order{
+		FeePayer: chain.NewSolanaPayer().Address, PayTo: solanaReceiver, Mint: chain.SolanaUSDC, Units: 6_000_000,
+		Blockhash: w.sol.Blockhash()}))))
+	if _, no, err := w.Prepare(soon(t), foreign); err != nil || no == nil || no.Reason != x402.ReasonFeePayer {
+		t.Errorf("another's fee payer: %v, %v", no, err)
+	}
+	p := w.onSolana(from)
+	w.helper.Rotate()
+	w.prepared(p)
+	away, err := facilitator.NewSet(&config.X402{Facilitators: []config.X402Facilitator{{Name: "away",
+		URL: "http://127.0.0.1:9", Auth: "none", VerifyTimeout: time.Second, SettleTimeout: time.Second, MaxInFlight: 1}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer away.Close(nil)
+	if takes, err := away.Takes(soon(t), solana, w.helper.FeePayer()); takes || err == nil {
+		t.Errorf("with no facilitator at hand: %v, %v", takes, err)
+	}
+}

@@ -102,12 +102,28 @@ func (s *Set) Offer(network string) string {
 	return ""
 }
 
-// Takes is x402.FeePayers.
-func (s *Set) Takes(network, account string) bool {
-	return slices.ContainsFunc(s.list, func(c *Client) bool {
-		k := c.known.Load()
-		return k != nil && s.may(c, network) && s.real(k) && k.takes(network, account)
-	})
+// Takes says whether a facilitator still pays with an account. An error says that it is
+// not known: some did not tell what they support, and none of the others does.
+func (s *Set) Takes(ctx context.Context, network, account string) (bool, error) {
+	var why failures
+	unknown := false
+	for _, c := range s.list {
+		if !s.may(c, network) {
+			continue
+		}
+		k, err := c.support(ctx)
+		switch {
+		case err != nil:
+			unknown = true
+			why.add(c, err)
+		case s.real(k) && k.takes(network, account):
+			return true, nil
+		}
+	}
+	if unknown {
+		return false, why.error("tell who pays the fees of")
+	}
+	return false, nil
 }
 
 // may says that the operator uses a facilitator for a network.

@@ -336,7 +336,7 @@ func TestReloadKeepsFacilitators(t *testing.T) {
 	}
 	next.Start()
 	s.Close(next)
-	if next.list[1] != s.list[0] || next.list[0] == s.list[0] || !next.Takes("s:1", "payer") {
+	if next.list[1] != s.list[0] || next.list[0] == s.list[0] || !takes(t, next, "s:1", "payer") {
 		t.Error("what did not change was not kept")
 	}
 	next.Close(nil)
@@ -354,4 +354,13 @@ func TestReloadKeepsFacilitators(t *testing.T) {
 	if list := s.States(); list[0].Known || list[0].Err == "" {
 		t.Errorf("the states are %+v", list)
 	}
+}
+
+func takes(t *testing.T, s *Set, network, account string) bool {
+	t.Helper()
+	yes, err := s.Takes(context.Background(), network, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return yes
 }

@@ -65,7 +65,7 @@ var (
 	ErrRules     = errors.New("is not the transaction of a payment")
 	ErrToken     = errors.New("pays with another token")
 	ErrRecipient = errors.New("pays somebody else")
-	ErrFeePayer  = errors.New("has another fee payer than was offered, or uses it for more than the fee")
+	ErrFeePayer  = errors.New("uses its fee payer for more than the fee")
 	ErrSignature = errors.New("is not signed by the payer")
 )
 
@@ -79,15 +79,15 @@ func (r *rule) Error() string { return r.text }
 func (r *rule) Unwrap() error { return r.kind }
 
 // Payment is what the transaction pays to an owner of a token, by the rules of the
-// scheme exact. feePayer says whether an account was offered to pay fees.
-func (t *Transaction) Payment(mint, payTo wallet.Address, feePayer func(wallet.Address) bool) (*Payment, error) {
+// scheme exact. Whether somebody pays its fees is not known here.
+func (t *Transaction) Payment(mint, payTo wallet.Address) (*Payment, error) {
 	if n := len(t.Instructions); n < fewest || n > most {
 		return nil, &rule{ErrRules, "expected 3 to 7 instructions: compute limit, compute price, transfer, then memo"}
 	}
 	if t.Signers != 2 {
 		return nil, &rule{ErrRules, "expected two signers, the fee payer and the payer"}
 	}
-	if !feePayer(t.key(0)) || t.uses(0) {
+	if t.uses(0) {
 		return nil, ErrFeePayer
 	}
 	if err := t.extras(); err != nil {
