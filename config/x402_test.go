@@ -57,7 +57,7 @@ func TestOriginsFollowDomainsAndPublicURL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"https://api.example.com", "https://127.0.0.1:8080", "http://127.0.0.1:8080"}
+	want := []string{"http://127.0.0.1:8080", "https://api.example.com", "https://127.0.0.1:8080"}
 	if got := c.X402.SignIn.Origins; !slices.Equal(got, want) {
 		t.Errorf("origins are %v, want %v", got, want)
 	}

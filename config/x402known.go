@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 )
 
@@ -133,11 +132,15 @@ func (s *X402SignIn) complete(public, brand string) {
 		}
 	}
 	if s.Origins == nil {
-		for _, domain := range s.Domains {
-			s.Origins = append(s.Origins, "https://"+domain)
-		}
-		if own != "" && !slices.Contains(s.Origins, own) {
+		// The public address comes first: packages of wallets sign for nothing but the
+		// very origin that they called.
+		if own != "" {
 			s.Origins = append(s.Origins, own)
+		}
+		for _, domain := range s.Domains {
+			if secure := "https://" + domain; secure != own {
+				s.Origins = append(s.Origins, secure)
+			}
 		}
 	}
 	if s.Statement == "" && brand != "" {
