@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"farebox/bench/upstream/chain"
+	"farebox/tests/rig"
 )
 
 // Who sends no payment is told what is taken: an EVM, then Solana under the name of the
@@ -12,6 +13,8 @@ import (
 func TestWithoutAPaymentTheChallengeSaysWhatIsTaken(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
+	// Who pays fees on Solana is asked in the background.
+	rig.Await(t, "Solana is offered", func() bool { return s.tell("POST", topUp, "").Get("accepts.#").Int() == 3 })
 	for _, body := range []string{"", "{}"} {
 		r := s.tell("POST", topUp, body)
 		if r.status != 402 || r.Get("x402Version").Int() != 2 || r.Get("accepts.#").Int() != 3 {

@@ -104,7 +104,7 @@ func TestANonceCountsOnceOnAllNodes(t *testing.T) {
 }
 
 // A node that dies with a payment leaves it to the others.
-func TestAPaymentOfADeadNodeIsFinishedByAnother(t *testing.T) {
+func TestLongAPaymentOfADeadNodeIsFinishedByAnother(t *testing.T) {
 	t.Parallel()
 	nodes := openChain(t, 2, options{facilitator: ", settle_timeout: 2s, verify_timeout: 2s"})
 	p := chain.NewPayer()

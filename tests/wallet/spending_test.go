@@ -67,7 +67,8 @@ func TestAWalletPaysForEverythingThatIsSold(t *testing.T) {
 			if kind == "" {
 				kind = "application/json"
 			}
-			r := s.tell("POST", c.path, c.body, signInHeader, signIn(p), "Content-Type", kind, "Authorization", "Bearer none")
+			r := s.tell("POST", c.path, c.body, signInHeader, signIn(p), "Content-Type", kind, "Authorization",
+				"Bearer none")
 			if r.status != 200 {
 				t.Errorf("%s: %.300s", c.name, r)
 				continue
