@@ -236,6 +236,10 @@ func serve(file string, override func(*config.Config)) error {
 	go proxy.GiveMemoryBack(quiet)
 	gw.Warm()
 	cli.Banner(os.Stdout, version, cfg, ln.Addr(), metricsAt, ledger.NodeLabel(), secrets)
+	if sim != nil && cfg.X402 != nil {
+		first := cli.FirstTopUp(sim.FirstPayment(cfg.X402.Networks[0].PayTo))
+		cli.ShowTopUp(os.Stdout, ln.Addr(), &first)
+	}
 
 	life := proxy.Life{
 		Listener: ln, Server: srv, Proxy: px, Log: log, DrainDelay: cfg.Server.DrainDelay,

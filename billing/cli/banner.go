@@ -51,3 +51,14 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 			"'Content-Type: application/json' -d '{\"url\":\"%s/site/rivers\"}'\n", base, secret, cfg.SimulatedAt)
 	}
 }
+
+// FirstTopUp is a payment that a wallet of the demonstration signed.
+type FirstTopUp struct{ Key, Address, Header string }
+
+// ShowTopUp says how a wallet pays before simulated chains.
+func ShowTopUp(w io.Writer, addr net.Addr, t *FirstTopUp) {
+	fmt.Fprintf(w, "first top-up by a wallet, of 5 USD that nobody loses (SIMULATED facilitator and chains, where every "+
+		"wallet has funds):\n  curl -X POST http://%s/api/v1/x402/top-up -H 'PAYMENT-SIGNATURE: %s'\n"+
+		"  wallet         %s\n  its key        %s (nobody's secret; @x402/fetch pays and signs in with it)\n",
+		addr, t.Header, t.Address, t.Key)
+}

@@ -51,17 +51,17 @@ func TestFirstRunAndSecondStart(t *testing.T) {
 	}
 	cmd, out := start()
 	banner := out.String()
-	for _, want := range []string{"SIMULATED", "100 USD", "SVC_ADMIN_KEY_", "SVC_INFERENCE_KEY_",
+	for _, want := range []string{"SIMULATED", "100 USD", "first top-up by a wallet", "SVC_ADMIN_KEY_", "SVC_INFERENCE_KEY_",
 		"http://" + addr + "/api/v1"} {
 		if !strings.Contains(banner, want) {
 			t.Errorf("the banner does not say %q:\n%s", want, banner)
 		}
 	}
 	curls := regexp.MustCompile(`(?m)^\s*(curl .*)$`).FindAllStringSubmatch(banner, -1)
-	if len(curls) != 2 {
+	if len(curls) != 3 {
 		t.Fatalf("the banner has %d curl lines:\n%s", len(curls), banner)
 	}
-	for i, want := range []string{`"chat.completion"`, `"format":"markdown"`} {
+	for i, want := range []string{`"chat.completion"`, `"format":"markdown"`, `"amountCredited":5,"newBalance":5`} {
 		answer, err := exec.Command("sh", "-c", curls[i][1]+" -sS").CombinedOutput()
 		if err != nil || !strings.Contains(string(answer), want) {
 			t.Errorf("the pasted line gave %v: %s", err, answer)
@@ -86,7 +86,7 @@ func TestFirstRunAndSecondStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = models.Body.Close()
-	if models.StatusCode != 401 {
+	if models.StatusCode != 402 { // which says how a wallet could pay
 		t.Errorf("the catalog without a key is answered %d", models.StatusCode)
 	}
 	stop(cmd)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -362,14 +361,4 @@ func (s *shop) discreet(secrets ...string) {
 			s.T.Errorf("the log has %.60s…", secret)
 		}
 	}
-}
-
-// file is what a fixture holds.
-func file(t *testing.T, path string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
