@@ -64,6 +64,7 @@ type timing struct {
 	ask                          time.Duration // one question to a chain
 	margin                       time.Duration // of a lease, for the store and for clocks that differ
 	findFor, findEvery, findMost time.Duration // after a settlement
+	doubtFor                     time.Duration // that the chain is asked after a refusal before it is believed
 	watchEvery, tallyEvery       time.Duration
 	lookMin, lookMost            time.Duration // between two looks at a payment
 	finalEvery                   time.Duration // between two looks at a credited one
@@ -74,6 +75,7 @@ type timing struct {
 var usual = timing{
 	ask: 20 * time.Second, margin: 30 * time.Second,
 	findFor: 20 * time.Second, findEvery: 300 * time.Millisecond, findMost: 3 * time.Second,
+	doubtFor:   5 * time.Second,
 	watchEvery: time.Second, tallyEvery: 10 * time.Second,
 	lookMin: 2 * time.Second, lookMost: 5 * time.Minute,
 	finalEvery: 20 * time.Second, goneFor: time.Minute, repeatFor: 24 * time.Hour,

@@ -197,6 +197,22 @@ func TestRefusalCountsOnlyTheFirstTime(t *testing.T) {
 	s.has(5_000_000_000)
 }
 
+// "It said no, I signed another one, and a second later the first was taken, too": a
+// refusal is believed when the chain has said for a moment that the payment is not made.
+func TestRefusalWaitsForTheChain(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.Machine.t.doubtFor, s.Machine.t.findFor = 5*time.Second, 10*time.Second
+	s.world.always = "late and refused"
+	s.submit(payment("pay_a"), Credited)
+	s.has(5_000_000_000)
+	s.Machine.t.doubtFor = 10 * time.Millisecond
+	s.world.always = "refuses"
+	if out := s.submit(payment("pay_b"), Refused); out.Refusal.Reason != "insufficient_funds" {
+		t.Errorf("the refusal is %+v", out.Refusal)
+	}
+}
+
 // "The facilitator was down, and my payment was lost": nothing was sent, it says so, and
 // the same payment goes through later.
 func TestFacilitatorThatCannotBeAskedIsSentNothing(t *testing.T) {

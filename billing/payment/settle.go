@@ -76,11 +76,13 @@ func (m *Machine) settle(row *store.PaymentRow) Outcome {
 }
 
 // await asks the chain until it says what became of a payment, for a while. A refusal is
-// told where the facilitator was asked for the first time, and the chain says that the
-// payment is not made: it is watched all the same.
+// told where the facilitator was asked for the first time, and the chain still says after
+// a moment that the payment is not made: who is told so may sign another one. It is
+// watched all the same.
 func (m *Machine) await(row *store.PaymentRow, reply Reply, first bool) Outcome {
 	no := !reply.OK && !reply.Unclear
-	end := time.Now().Add(m.t.findFor)
+	began := time.Now()
+	end, doubtful := began.Add(m.t.findFor), began.Add(m.t.doubtFor)
 	for wait := m.t.findEvery; ; wait = min(2*wait, m.t.findMost) {
 		f, err := m.find(row)
 		if err == nil {
@@ -90,11 +92,14 @@ func (m *Machine) await(row *store.PaymentRow, reply Reply, first bool) Outcome 
 				}
 				return out
 			}
-			if no && first && f.Fate == Open {
-				return m.refuse(row, codeSettlement, reply.Reason)
+			if no && f.Fate == Open && !time.Now().Before(doubtful) {
+				if first {
+					return m.refuse(row, codeSettlement, reply.Reason)
+				}
+				break
 			}
 		}
-		if no && err == nil && f.Fate == Open || !time.Now().Add(wait).Before(end) || !m.pause(wait) {
+		if !time.Now().Add(wait).Before(end) || !m.pause(wait) {
 			break
 		}
 	}
