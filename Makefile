@@ -11,7 +11,7 @@ CLIENTS := bench/clients
 # deadlines and disks most of their time.
 AT_ONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # They begin first, so that none of them is left over at the end.
-LONGEST_BINARY := ./tests/billing ./tests/cluster
+LONGEST_BINARY := ./tests/billing ./tests/cluster ./tests/wallet
 LONGEST := ./billing $(LONGEST_BINARY)
 
 .PHONY: run build test test-long clocks long race fuzz bench bench-quick lint cover clean setup nginx
