@@ -16,7 +16,6 @@ import (
 	"farebox/providers/rpc"
 	"farebox/providers/x402"
 	"farebox/providers/x402/desk"
-	"farebox/providers/x402/payer"
 	"farebox/proxy"
 )
 
@@ -54,9 +53,10 @@ func x402TestCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML)")
-	cmd.Flags().StringVar(&network, "network", "base", "of x402.networks, one of EVM")
+	cmd.Flags().StringVar(&network, "network", "base", "of x402.networks")
 	cmd.Flags().StringVar(&keyFile, "key-file", "",
-		"file with the private key of a wallet that has the amount; none: nothing is paid")
+		"file with the private key of a wallet that has the amount: hexadecimal digits of EVM, a keypair of Solana; "+
+			"none: nothing is paid")
 	cmd.Flags().StringVar(&amount, "amount", "0.01", "USD to pay")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd
@@ -122,19 +122,15 @@ func askFacilitators(ctx context.Context, out io.Writer, d *desk.Desk, network s
 
 // readWalletKey reads a private key from a file, which nothing else shows: arguments
 // stand in lists of processes.
-func readWalletKey(file string) (*payer.EVM, error) {
+func readWalletKey(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the wallet's key: %w", err)
+		return "", fmt.Errorf("cannot read the wallet's key: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the wallet's key: %w", err)
+		return "", fmt.Errorf("cannot read the wallet's key: %w", err)
 	}
-	key, err := payer.ParseEVM(strings.TrimSpace(string(text)))
-	if err != nil {
-		return nil, fmt.Errorf("cannot use the content of %s: it %w", file, err)
-	}
-	return key, nil
+	return strings.TrimSpace(string(text)), nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mr-tron/base58"
 
@@ -261,4 +262,29 @@ func (c *Chain) landed(ctx context.Context, n *node, signature string, slot int6
 		return &fate{is: x402.Spent, reason: reasonFailed, block: slot, settled: true, final: true}, nil
 	}
 	return &fate{is: x402.Open}, nil
+}
+
+// Blockhash is one that a transaction can be made with. Which node names it decides
+// nothing: with one that is none the payment is not taken.
+func (c *Chain) Blockhash(ctx context.Context) (hash [32]byte, err error) {
+	alone := &witnesses{network: c.network, proxy: c.proxy, need: 1, check: c.check, sound: map[string]time.Time{}}
+	views, err := agreed(ctx, alone, func(ctx context.Context, n *node) ([32]byte, error) {
+		raw, err := n.ask(ctx, "getLatestBlockhash", `[{"commitment":"confirmed"}]`, callMost)
+		if err != nil {
+			return hash, err
+		}
+		var answer contextual[struct{ Blockhash string }]
+		if json.Unmarshal(raw, &answer) != nil {
+			return hash, errView
+		}
+		b, err := base58.Decode(answer.Value.Blockhash)
+		if err != nil || len(b) != len(hash) {
+			return hash, errView
+		}
+		return [32]byte(b), nil
+	}, func(a, b [32]byte) bool { return a == b })
+	if err != nil {
+		return hash, err
+	}
+	return views[0], nil
 }

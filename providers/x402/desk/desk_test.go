@@ -1,13 +1,17 @@
 package desk
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mr-tron/base58"
 
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
@@ -454,24 +458,49 @@ func TestLatePaymentsAreFound(t *testing.T) {
 func TestTryTellsEveryStep(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, nil)
-	key, err := payer.ParseEVM(chain.NewPayer().Secret())
+	secret := chain.NewPayer().Secret()
+	key, err := payer.ParseEVM(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	try := func(network string) (steps []Step, good bool) {
-		good = w.Try(soon(t), network, key, 1, func(s Step) { steps = append(steps, s) })
+	try := func(network, secret string) (steps []Step, good bool) {
+		good = w.Try(soon(t), network, secret, 1, func(s Step) { steps = append(steps, s) })
 		return steps, good
 	}
-	if steps, good := try("base"); !good || len(steps) != 6 {
+	if steps, good := try("base", secret); !good || len(steps) != 6 {
 		t.Errorf("a good config: %v %+v", good, steps)
 	}
-	if steps, good := try("solana"); good || len(steps) != 1 || steps[0].Err == nil {
-		t.Errorf("a network that is none of EVM: %v %+v", good, steps)
+	own := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
+	list, err := json.Marshal(numbers(own))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{base58.Encode(own), string(list)} {
+		if steps, good := try("solana", secret); !good || len(steps) != 6 {
+			t.Errorf("a good config: %v %+v", good, steps)
+		}
+	}
+	for _, wrong := range []string{"", "0x12", base58.Encode(own[:63]), "[1,2]", "[" + strings.Repeat("256,", 63) + "0]",
+		base58.Encode(append(bytes.Repeat([]byte{8}, 32), own[32:]...)), secret} {
+		if steps, good := try("solana", wrong); good || len(steps) != 2 || wrong != "" &&
+			strings.Contains(steps[1].Err.Error(), wrong) {
+			t.Errorf("a wrong key: %v %+v", good, steps)
+		}
+	}
+	if steps, good := try("tron", secret); good || len(steps) != 1 || steps[0].Err == nil {
+		t.Errorf("an unknown network: %v %+v", good, steps)
 	}
 	w.evm.Fund(key.Address().String(), 0)
-	if steps, good := try(base); good || len(steps) != 3 || !strings.Contains(steps[2].Err.Error(), x402.ReasonFunds) {
+	if steps, good := try(base, secret); good || len(steps) != 3 || !strings.Contains(steps[2].Err.Error(), x402.ReasonFunds) {
 		t.Errorf("a wallet without money: %v %+v", good, steps)
 	}
+}
+
+func numbers(b []byte) (list []int) {
+	for _, c := range b {
+		list = append(list, int(c))
+	}
+	return list
 }
 
 // A facilitator that is simulated is used only where the config says so.

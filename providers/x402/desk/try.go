@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/providers/wallet"
 	"farebox/providers/x402"
 	"farebox/providers/x402/evm"
 	"farebox/providers/x402/payer"
+	"farebox/providers/x402/svm"
 )
 
 const (
@@ -29,10 +31,10 @@ type Step struct {
 	Err  error  // why it failed, which ends the try
 }
 
-// Try makes a real payment of so many units on a network of EVM with a wallet's key,
-// and tells each step to told: the same ones that a top-up takes. The money goes to
-// pay_to and is credited to nobody. It says whether all went well.
-func (d *Desk) Try(ctx context.Context, network string, key *payer.EVM, units int64, told func(Step)) bool {
+// Try makes a real payment of so many units on a network with the text of a wallet's
+// private key, and tells each step to told: the same ones that a top-up takes. The money
+// goes to pay_to and is credited to nobody. It says whether all went well.
+func (d *Desk) Try(ctx context.Context, network, key string, units int64, told func(Step)) bool {
 	t := &try{Desk: d, ctx: ctx, key: key, units: units}
 	for _, step := range []struct {
 		name string
@@ -57,7 +59,7 @@ func (d *Desk) Try(ctx context.Context, network string, key *payer.EVM, units in
 type try struct {
 	*Desk
 	ctx         context.Context
-	key         *payer.EVM
+	key         string
 	units       int64
 	payment     *x402.Payment
 	transaction string
@@ -65,8 +67,8 @@ type try struct {
 
 func (t *try) supported(network string) (string, error) {
 	n := t.Terms.Network(network)
-	if n == nil || !n.EVM() {
-		return "", fmt.Errorf("%q is no network of EVM in x402.networks; expected one", network)
+	if n == nil {
+		return "", fmt.Errorf("%q is none of x402.networks; expected one of them", network)
 	}
 	var good, bad []string
 	for name, err := range t.Facilitators.Ask(t.ctx, n.Name) {
@@ -90,19 +92,51 @@ func (t *try) sign(network string) (string, error) {
 		return "", err
 	}
 	n := terms.Network(network)
-	a := &evm.Authorization{From: t.key.Address(), To: n.PayTo, Value: evm.NumberOf(t.units),
-		ValidBefore: evm.NumberOf(time.Now().Add(tryLife).Unix())}
-	if _, err := rand.Read(a.Nonce[:]); err != nil {
+	pay := t.onEVM
+	if !n.EVM() {
+		pay = t.onSolana
+	}
+	from, payload, err := pay(n)
+	if err != nil {
 		return "", err
 	}
-	header, err := payer.Header(n.Requirement(t.units), t.key.Pay(n.Separator(), a))
+	header, err := payer.Header(n.Requirement(t.units), payload)
 	if err != nil {
 		return "", err
 	}
 	if t.payment, err = terms.Read(header, time.Now()); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s pays %s USD to %s", a.From.Checksummed(), t.payment.Amount, a.To.Checksummed()), nil
+	return fmt.Sprintf("%s pays %s USD to %s", from.Checksummed(), t.payment.Amount, n.PayTo.Checksummed()), nil
+}
+
+func (t *try) onEVM(n *x402.Network) (from wallet.Address, p payer.Payload, err error) {
+	key, err := payer.ParseEVM(t.key)
+	if err != nil {
+		return from, p, fmt.Errorf("the wallet's key %w", err)
+	}
+	a := &evm.Authorization{From: key.Address(), To: n.PayTo, Value: evm.NumberOf(t.units),
+		ValidBefore: evm.NumberOf(time.Now().Add(tryLife).Unix())}
+	rand.Read(a.Nonce[:]) // never fails
+	return a.From, key.Pay(n.Separator(), a), nil
+}
+
+func (t *try) onSolana(n *x402.Network) (from wallet.Address, p payer.Payload, err error) {
+	key, err := payer.ParseSolana(t.key)
+	if err != nil {
+		return from, p, fmt.Errorf("the wallet's key %w", err)
+	}
+	feePayer, err := wallet.ParseAddress(t.Facilitators.Offer(n.Name))
+	if err != nil {
+		return from, p, errors.New("no facilitator names who pays the fee")
+	}
+	hash, err := t.chains[n.Name].Blockhash(t.ctx)
+	if err != nil {
+		return from, p, err
+	}
+	draft := &svm.Draft{FeePayer: feePayer, Payer: key.Address(), PayTo: n.PayTo, Mint: n.Asset, Units: uint64(t.units),
+		Blockhash: hash, Memo: rand.Text()}
+	return key.Address(), key.Pay(draft.Transaction()), nil
 }
 
 func (t *try) prepare() (string, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+	"github.com/mr-tron/base58"
 
 	"farebox/providers/wallet"
 	"farebox/providers/x402/evm"
@@ -58,6 +59,37 @@ func (e *EVM) Pay(separator evm.Word, a *evm.Authorization) Payload {
 
 // Solana is a wallet of Solana with its key.
 type Solana struct{ key ed25519.PrivateKey }
+
+// ErrSolanaKey says what a key of Solana must be. It holds nothing of the key.
+var ErrSolanaKey = errors.New("is not the private key of a Solana wallet: expected the 64 numbers of a keypair file, " +
+	"or 64 bytes in base58")
+
+// ParseSolana reads a private key: the file that solana-keygen writes, or base58 as
+// wallets show it. Its second half must be the public key of the first.
+func ParseSolana(text string) (*Solana, error) {
+	var numbers []uint8
+	b, err := base58.Decode(text)
+	if strings.HasPrefix(text, "[") {
+		var list []int
+		if err = json.Unmarshal([]byte(text), &list); err == nil {
+			for _, n := range list {
+				if n < 0 || n > 255 {
+					return nil, ErrSolanaKey
+				}
+				numbers = append(numbers, uint8(n))
+			}
+		}
+		b = numbers
+	}
+	if err != nil || len(b) != ed25519.PrivateKeySize {
+		return nil, ErrSolanaKey
+	}
+	key := ed25519.NewKeyFromSeed(b[:ed25519.SeedSize])
+	if !key.Equal(ed25519.PrivateKey(b)) {
+		return nil, ErrSolanaKey
+	}
+	return &Solana{key}, nil
+}
 
 // NewSolana is the wallet of a seed.
 func NewSolana(seed [32]byte) *Solana { return &Solana{ed25519.NewKeyFromSeed(seed[:])} }
