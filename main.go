@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log"
@@ -235,11 +236,13 @@ func serve(file string, override func(*config.Config)) error {
 	defer close(quiet)
 	go proxy.GiveMemoryBack(quiet)
 	gw.Warm()
-	cli.Banner(os.Stdout, version, cfg, ln.Addr(), metricsAt, ledger.NodeLabel(), secrets)
+	var banner bytes.Buffer // which is shown whole
+	cli.Banner(&banner, version, cfg, ln.Addr(), metricsAt, ledger.NodeLabel(), secrets)
 	if sim != nil && cfg.X402 != nil {
 		first := cli.FirstTopUp(sim.FirstPayment(cfg.X402.Networks[0].PayTo))
-		cli.ShowTopUp(os.Stdout, ln.Addr(), &first)
+		cli.ShowTopUp(&banner, ln.Addr(), &first)
 	}
+	_, _ = os.Stdout.Write(banner.Bytes()) // nobody has to read it
 
 	life := proxy.Life{
 		Listener: ln, Server: srv, Proxy: px, Log: log, DrainDelay: cfg.Server.DrainDelay,

@@ -117,6 +117,7 @@ func TestTranscriptionsFailOver(t *testing.T) {
 	if status, _, answer := e.hear(file, "model", "doubled"); status != 200 {
 		t.Errorf("a target that refuses: %d %s", status, answer)
 	}
+	e.sim.Idle(t) // else its end counts behind the reset
 	e.sim.Reset()
 	if status, _, answer := e.hear(file, "model", "doubled", "prompt", "[[sim status=0 cut=rst cut_after=10]]"); status != 502 {
 		t.Errorf("a target that breaks off: %d %s", status, answer)

@@ -89,7 +89,9 @@ func exampleNames(t *testing.T) (list []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := config.Parse(name, data, func(string) (string, bool) { return "AKIAEXAMPLEKEY23", true })
+		cfg, err := config.Parse(name, data, func(name string) (string, bool) {
+			return "AKIAEXAMPLEKEY23", name != "CDP_SECRET" // which has an example of its own
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
