@@ -1,0 +1,108 @@
+package gpu
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// capture is what real devices answered.
+type capture struct {
+	name    string
+	payload *Payload
+	nonce   [32]byte
+	at      time.Time
+}
+
+func captures(t testing.TB) (list []capture) {
+	t.Helper()
+	dir := os.Getenv("TEE_FIXTURES")
+	if dir == "" {
+		t.Skip("TEE_FIXTURES names no folder of captured attestations")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "attestation_*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f struct {
+			Nonce       string `json:"_client_nonce"`
+			Epoch       int64  `json:"_capture_epoch"`
+			Attestation struct {
+				Payload string `json:"nvidia_payload"`
+			} `json:"attestation"`
+		}
+		if err := json.Unmarshal(raw, &f); err != nil {
+			t.Fatal(err)
+		}
+		if f.Attestation.Payload == "" {
+			continue
+		}
+		c := capture{name: filepath.Base(file), at: time.Unix(f.Epoch, 0)}
+		if _, err := hex.Decode(c.nonce[:], []byte(f.Nonce)); err != nil {
+			t.Fatal(err)
+		}
+		if c.payload, err = Read([]byte(f.Attestation.Payload)); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		list = append(list, c)
+	}
+	if len(list) < 4 {
+		t.Fatalf("%d captures in TEE_FIXTURES", len(list))
+	}
+	return list
+}
+
+// What real devices answered holds, for their nonce alone.
+func TestEvidenceOfRealDevicesHolds(t *testing.T) {
+	t.Parallel()
+	devices := 0
+	for _, c := range captures(t) {
+		if err := c.payload.Check(c.nonce, NVIDIA, c.at); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		devices += len(c.payload.Evidence)
+		other := c.nonce
+		other[31] ^= 1
+		if err := c.payload.Check(other, NVIDIA, c.at); err == nil {
+			t.Errorf("%s: another nonce", c.name)
+		}
+		copied := *c.payload
+		copied.Nonce = hex.EncodeToString(other[:])
+		if err := copied.Check(other, NVIDIA, c.at); err == nil {
+			t.Errorf("%s: another nonce beside the evidence", c.name)
+		}
+		if err := c.payload.Check(c.nonce, Root{1}, c.at); err == nil {
+			t.Errorf("%s: another root", c.name)
+		}
+	}
+	t.Logf("%d devices", devices)
+}
+
+// No byte of what a device signed may be another.
+func TestNoByteOfEvidenceMayBeAnother(t *testing.T) {
+	t.Parallel()
+	c := captures(t)[0]
+	e := c.payload.Evidence[0]
+	raw, err := base64.StdEncoding.DecodeString(e.Evidence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; at < len(raw); at += 5 {
+		changed := bytes.Clone(raw)
+		changed[at] ^= 1 << (at % 8)
+		other := Evidence{Certificate: e.Certificate, Evidence: base64.StdEncoding.EncodeToString(changed)}
+		if other.check(c.nonce, NVIDIA, c.at) == nil {
+			t.Errorf("byte %d may be %#x instead of %#x", at, changed[at], raw[at])
+		}
+	}
+}

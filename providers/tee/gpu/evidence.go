@@ -1,0 +1,156 @@
+package gpu
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// Payload is the evidence of all processors of a domain.
+type Payload struct {
+	Nonce    string     `json:"nonce"`
+	Arch     string     `json:"arch"`
+	Evidence []Evidence `json:"evidence_list"`
+}
+
+// Evidence is that of one processor, as base64.
+type Evidence struct {
+	Certificate string `json:"certificate"` // a chain in PEM, the device first
+	Evidence    string `json:"evidence"`    // the request and the answer of SPDM 1.1
+	Arch        string `json:"arch"`
+}
+
+// Root is the SHA-256 of a certificate that the devices' chains must end at.
+type Root [sha256.Size]byte
+
+// NVIDIA is the NVIDIA Device Identity CA.
+var NVIDIA = Root{
+	0x10, 0x2b, 0xf6, 0x59, 0xd5, 0x41, 0x96, 0x14, 0xc9, 0xd8, 0xe6, 0xae, 0xce, 0xbc, 0x80, 0x45,
+	0x4e, 0xb2, 0x6b, 0x1d, 0xf6, 0xa7, 0x69, 0xac, 0x72, 0x0b, 0x9a, 0x69, 0x0b, 0x16, 0x7b, 0x48,
+}
+
+// Bounds of a payload.
+const (
+	maxPayload  = 2 << 20
+	maxDevices  = 16
+	maxChain    = 10
+	maxEvidence = 64 << 10
+)
+
+// Read reads the member nvidia_payload, a text that is JSON again.
+func Read(text []byte) (*Payload, error) {
+	if len(text) > maxPayload {
+		return nil, fmt.Errorf("cannot read the evidence: it has %d bytes; at most %d are read", len(text), maxPayload)
+	}
+	p := &Payload{}
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, errors.New("cannot read the evidence: it is not JSON of the known form")
+	}
+	if n := len(p.Evidence); n == 0 || n > maxDevices {
+		return nil, fmt.Errorf("cannot read the evidence: it is of %d devices; 1 to %d are read", n, maxDevices)
+	}
+	return p, nil
+}
+
+// Check checks every device's chain and signature, and that it answered the nonce.
+func (p *Payload) Check(nonce [32]byte, root Root, now time.Time) error {
+	if p.Nonce != hex.EncodeToString(nonce[:]) {
+		return errNonce
+	}
+	for i := range p.Evidence {
+		if err := p.Evidence[i].check(nonce, root, now); err != nil {
+			return fmt.Errorf("device %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// What does not hold, in words without a serial number.
+var (
+	errNonce     = errors.New("it answers another nonce")
+	errForm      = errors.New("its evidence is not of the known form")
+	errChain     = errors.New("its certificates do not lead to NVIDIA")
+	errSignature = errors.New("its evidence is not signed by it")
+)
+
+func (e *Evidence) check(nonce [32]byte, root Root, now time.Time) error {
+	device, err := e.device(root, now)
+	if err != nil {
+		return err
+	}
+	raw, err := base64.StdEncoding.DecodeString(e.Evidence)
+	if err != nil || len(raw) > maxEvidence {
+		return errForm
+	}
+	m, err := readMeasurements(raw)
+	if err != nil {
+		return err
+	}
+	if m.nonce != nonce {
+		return errNonce
+	}
+	sum := sha512.Sum384(m.signed)
+	r, s := new(big.Int).SetBytes(m.signature[:pairBytes/2]), new(big.Int).SetBytes(m.signature[pairBytes/2:])
+	if !ecdsa.Verify(device, sum[:], r, s) {
+		return errSignature
+	}
+	return nil
+}
+
+// device is the key of a device whose chain ends at the root.
+func (e *Evidence) device(root Root, now time.Time) (*ecdsa.PublicKey, error) {
+	text, err := base64.StdEncoding.DecodeString(e.Certificate)
+	if err != nil {
+		return nil, errChain
+	}
+	var chain []*x509.Certificate
+	for rest := trimmed(text); len(rest) > 0; rest = trimmed(rest) {
+		var block *pem.Block
+		block, rest = pem.Decode(rest)
+		if block == nil || block.Type != "CERTIFICATE" || len(chain) == maxChain {
+			return nil, errChain
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, errChain
+		}
+		chain = append(chain, c)
+	}
+	if len(chain) < 2 || sha256.Sum256(chain[len(chain)-1].Raw) != root {
+		return nil, errChain
+	}
+	for i, c := range chain {
+		issuer := chain[min(i+1, len(chain)-1)]
+		if now.Before(c.NotBefore) || now.After(c.NotAfter) || !bytes.Equal(c.RawIssuer, issuer.RawSubject) ||
+			signedBy(issuer, c) != nil {
+			return nil, errChain
+		}
+	}
+	k, ok := chain[0].PublicKey.(*ecdsa.PublicKey)
+	if !ok || k.Curve != elliptic.P384() {
+		return nil, errChain
+	}
+	return k, nil
+}
+
+// signedBy checks a signature; issuers must be marked as such.
+func signedBy(issuer, c *x509.Certificate) error {
+	if !issuer.IsCA || issuer.BasicConstraintsValid && issuer.KeyUsage != 0 && issuer.KeyUsage&x509.KeyUsageCertSign == 0 {
+		return errChain
+	}
+	return issuer.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature)
+}
+
+// trimmed cuts what devices fill their chains up with.
+func trimmed(text []byte) []byte { return bytes.Trim(text, "\x00 \r\n\t") }

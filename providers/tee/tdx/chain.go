@@ -1,0 +1,145 @@
+package tdx
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Root is a certificate that everything must come from, by the SHA-256 of its DER.
+type Root [sha256.Size]byte
+
+// Intel is the Intel SGX Root CA, valid until the end of 2049.
+var Intel = Root{
+	0x44, 0xa0, 0x19, 0x6b, 0x2b, 0x99, 0xf8, 0x89, 0xb8, 0xe1, 0x49, 0xe9, 0x5b, 0x80, 0x7a, 0x35,
+	0x0e, 0x74, 0x24, 0x96, 0x43, 0x99, 0xe8, 0x85, 0xa7, 0xcb, 0xb8, 0xcc, 0xfa, 0xb6, 0x74, 0xd3,
+}
+
+// RootOf is the Root that a certificate in PEM or DER is.
+func RootOf(file []byte) (Root, error) {
+	der := file
+	if block, _ := pem.Decode(file); block != nil {
+		der = block.Bytes
+	}
+	if _, err := x509.ParseCertificate(der); err != nil {
+		return Root{}, fmt.Errorf("cannot read the root certificate: %w", err)
+	}
+	return sha256.Sum256(der), nil
+}
+
+const maxChainBytes = 32 << 10
+
+// certificates reads a chain that is PEM and nothing else, but for zeros behind it.
+func certificates(text []byte, want int) ([]*x509.Certificate, error) {
+	if len(text) > maxChainBytes {
+		return nil, fmt.Errorf("the chain has %d bytes; at most %d are read", len(text), maxChainBytes)
+	}
+	var list []*x509.Certificate
+	rest := bytes.TrimSpace(bytes.TrimRight(text, "\x00"))
+	for len(rest) > 0 {
+		if len(list) == want || !bytes.HasPrefix(rest, []byte("-----BEGIN CERTIFICATE-----")) {
+			return nil, fmt.Errorf("the chain is not of %d certificates", want)
+		}
+		block, after := pem.Decode(rest)
+		if block == nil || block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
+			return nil, errors.New("the chain is not in PEM")
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("a certificate cannot be read: %w", err)
+		}
+		list, rest = append(list, c), bytes.TrimSpace(after)
+	}
+	if len(list) != want {
+		return nil, fmt.Errorf("the chain has %d certificates; expected %d", len(list), want)
+	}
+	return list, nil
+}
+
+// lead checks that each certificate is signed by the next, and the last is the root.
+func lead(chain []*x509.Certificate, root Root, now time.Time) error {
+	last := chain[len(chain)-1]
+	if sha256.Sum256(last.Raw) != root {
+		return errors.New("the chain does not end at the pinned root")
+	}
+	for i, c := range chain {
+		issuer := chain[min(i+1, len(chain)-1)]
+		switch {
+		case now.Before(c.NotBefore) || now.After(c.NotAfter):
+			return fmt.Errorf("the certificate %q is not valid at this time", c.Subject.CommonName)
+		case !bytes.Equal(c.RawIssuer, issuer.RawSubject):
+			return fmt.Errorf("the certificate %q is of another issuer", c.Subject.CommonName)
+		case len(c.UnhandledCriticalExtensions) > 0:
+			return fmt.Errorf("the certificate %q has a critical extension that is not known", c.Subject.CommonName)
+		}
+		if err := c.CheckSignatureFrom(issuer); err != nil {
+			return fmt.Errorf("the certificate %q is not signed by its issuer", c.Subject.CommonName)
+		}
+	}
+	return nil
+}
+
+// key is the P-256 key of a certificate.
+func key(c *x509.Certificate) (*ecdsa.PublicKey, error) {
+	k, ok := c.PublicKey.(*ecdsa.PublicKey)
+	if !ok || k.Curve != elliptic.P256() {
+		return nil, fmt.Errorf("the certificate %q has no key of P-256", c.Subject.CommonName)
+	}
+	return k, nil
+}
+
+// signedBy checks a signature r ‖ s over the SHA-256 of data.
+func signedBy(k *ecdsa.PublicKey, data, pair []byte) bool {
+	if len(pair) != pairBytes {
+		return false
+	}
+	sum := sha256.Sum256(data)
+	return ecdsa.VerifyASN1(k, sum[:], derPair(pair))
+}
+
+// derPair is a pair r ‖ s as the library reads it.
+func derPair(pair []byte) []byte {
+	integer := func(b []byte) []byte {
+		b = bytes.TrimLeft(b, "\x00")
+		if len(b) == 0 || b[0] >= 0x80 {
+			b = append([]byte{0}, b...)
+		}
+		return append([]byte{2, byte(len(b))}, b...)
+	}
+	half := len(pair) / 2
+	both := append(integer(pair[:half]), integer(pair[half:])...)
+	if len(both) > 0x7f { // P-384 stays below 256
+		return append([]byte{0x30, 0x81, byte(len(both))}, both...)
+	}
+	return append([]byte{0x30, byte(len(both))}, both...)
+}
+
+// revocations is a list of one issuer, in effect at a time.
+func revocations(der []byte, issuer *x509.Certificate, now time.Time) (*x509.RevocationList, error) {
+	list, err := x509.ParseRevocationList(der)
+	if err != nil {
+		return nil, fmt.Errorf("the revocation list of %q cannot be read: %w", issuer.Subject.CommonName, err)
+	}
+	switch {
+	case !bytes.Equal(list.RawIssuer, issuer.RawSubject) || list.CheckSignatureFrom(issuer) != nil:
+		return nil, fmt.Errorf("the revocation list is not signed by %q", issuer.Subject.CommonName)
+	case now.Before(list.ThisUpdate) || list.NextUpdate.IsZero() || now.After(list.NextUpdate):
+		return nil, fmt.Errorf("the revocation list of %q is not in effect at this time", issuer.Subject.CommonName)
+	}
+	return list, nil
+}
+
+func revoked(list *x509.RevocationList, c *x509.Certificate) bool {
+	for i := range list.RevokedCertificateEntries {
+		if list.RevokedCertificateEntries[i].SerialNumber.Cmp(c.SerialNumber) == 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,8 @@
+// Package tdx checks what an enclave of Intel TDX says of itself: a quote of version 4
+// or 5, signed by a key of the processor, against what Intel publishes of processors.
+// [Parse] takes a quote apart; [Quote.Verify] makes a [Verdict] of it, step by step,
+// with a [Collateral] that is itself checked. Nothing is asked of anybody here.
+//
+// Everything fails closed: what is absent, not understood or too old is a step that did
+// not pass. What the quote means for a model, a nonce or a key does not enter.
+package tdx

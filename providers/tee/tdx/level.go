@@ -1,0 +1,156 @@
+package tdx
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Statuses of a platform, as Intel names them.
+const (
+	UpToDate           = "UpToDate"
+	SWHardening        = "SWHardeningNeeded"
+	Configuration      = "ConfigurationNeeded"
+	ConfigurationAndSW = "ConfigurationAndSWHardeningNeeded"
+	OutOfDate          = "OutOfDate"
+	OutOfDateAndConfig = "OutOfDateConfigurationNeeded"
+	Revoked            = "Revoked"
+	maxAdvisories      = 256
+	maxLevels          = 1024
+	sgxComponents      = 16
+	teeComponents      = 16
+	moduleSVN          = 0 // in Body.TeeTCBSVN
+	moduleVersion      = 1
+	firstBesideModule  = 2
+	qeMiscSelect       = 16 // offsets in the report of an enclave
+	qeAttributes       = 48
+	qeMRSigner         = 128
+	qeISVProdID        = 256
+	qeISVSVN           = 258
+	qeReportData       = 320
+	signatureBytesOfQE = 32
+)
+
+// Statuses are all that a policy may accept.
+var Statuses = []string{UpToDate, SWHardening, Configuration, ConfigurationAndSW, OutOfDate, OutOfDateAndConfig}
+
+// standing is what Intel says of a level that something was found at.
+type standing struct {
+	status     string
+	advisories []string
+}
+
+var errNoLevel = errors.New("Intel lists no level that it reaches")
+
+// platform is where a processor and a TDX module stand together.
+func (info *tcbInfo) platform(p *processor, b *Body) (standing, error) {
+	if string(info.FMSPC) != string(p.fmspc[:]) || string(info.PCEID) != string(p.pceID[:]) {
+		return standing{}, errors.New("it is of another kind of processor")
+	}
+	from := 0
+	if b.TeeTCBSVN[moduleVersion] > 0 {
+		from = firstBesideModule
+	}
+	for i := range info.Levels[:min(len(info.Levels), maxLevels)] {
+		l := &info.Levels[i]
+		if len(l.TCB.SGX) != sgxComponents || len(l.TCB.TDX) != teeComponents || l.Status == "" {
+			return standing{}, errors.New("a level of it is not complete")
+		}
+		if l.reached(p, b, from) {
+			return standing{l.Status, l.Advisories}, nil
+		}
+	}
+	return standing{}, errNoLevel
+}
+
+func (l *level) reached(p *processor, b *Body, from int) bool {
+	for i := range l.TCB.SGX {
+		if p.svn[i] < l.TCB.SGX[i].SVN {
+			return false
+		}
+	}
+	if p.pceSVN < l.TCB.PCESVN {
+		return false
+	}
+	for i := from; i < teeComponents; i++ {
+		if int(b.TeeTCBSVN[i]) < l.TCB.TDX[i].SVN {
+			return false
+		}
+	}
+	return true
+}
+
+// module is where the TDX module stands. Modules of version 0 have no levels of their
+// own: what the platform says is all.
+func (info *tcbInfo) module(b *Body) (standing, error) {
+	m, version := &info.Module, b.TeeTCBSVN[moduleVersion]
+	if version > 0 {
+		id := fmt.Sprintf("TDX_%02x", version)
+		at := slices.IndexFunc(info.Modules, func(m module) bool { return equalFold(m.ID, id) })
+		if at < 0 {
+			return standing{}, errors.New("Intel does not list the TDX module " + id)
+		}
+		m = &info.Modules[at]
+	}
+	if string(m.MRSigner) != string(b.MRSignerSeam[:]) ||
+		!masked(b.SeamAttributes[:], m.Attributes, m.AttributesMask) {
+		return standing{}, errors.New("the TDX module is not Intel's")
+	}
+	if version == 0 {
+		return standing{status: UpToDate}, nil
+	}
+	return at(m.Levels, int(b.TeeTCBSVN[moduleSVN]))
+}
+
+// at is the first level that a version reaches.
+func at(levels []level, svn int) (standing, error) {
+	for i := range levels[:min(len(levels), maxLevels)] {
+		l := &levels[i]
+		if l.TCB.ISVSVN == nil || l.Status == "" {
+			return standing{}, errors.New("a level is not complete")
+		}
+		if svn >= *l.TCB.ISVSVN {
+			return standing{l.Status, l.Advisories}, nil
+		}
+	}
+	return standing{}, errNoLevel
+}
+
+// together is the status of a platform whose module and quoting enclave have theirs.
+func together(platform, module, qe standing) standing {
+	all := standing{status: platform.status}
+	for _, s := range []standing{platform, module, qe} {
+		for _, a := range s.advisories {
+			if !slices.Contains(all.advisories, a) && len(all.advisories) < maxAdvisories {
+				all.advisories = append(all.advisories, a)
+			}
+		}
+	}
+	for _, s := range []standing{module, qe} {
+		switch {
+		case s.status == Revoked || all.status == Revoked:
+			all.status = Revoked
+		case s.status == UpToDate:
+		case s.status == OutOfDate && (all.status == UpToDate || all.status == SWHardening):
+			all.status = OutOfDate
+		case s.status == OutOfDate && (all.status == Configuration || all.status == ConfigurationAndSW):
+			all.status = OutOfDateAndConfig
+		case s.status == OutOfDate:
+		default:
+			all.status = s.status // nothing else is known of these: it is named, and accepted by nobody unasked
+		}
+	}
+	return all
+}
+
+func equalFold(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if a[i]|0x20 != b[i]|0x20 {
+			return false
+		}
+	}
+	return true
+}

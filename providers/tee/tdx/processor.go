@@ -1,0 +1,99 @@
+package tdx
+
+import (
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+)
+
+// processor is what a PCK certificate says of the processor that it is for.
+type processor struct {
+	svn    [16]int
+	pceSVN int
+	pceID  [2]byte
+	fmspc  [6]byte
+}
+
+var (
+	oidSGX    = asn1.ObjectIdentifier{1, 2, 840, 113741, 1, 13, 1}
+	errNoSGX  = errors.New("the certificate of the processor does not say which it is for")
+	sgxTCB    = append(oidSGX[:len(oidSGX):len(oidSGX)], 2)
+	sgxPCEID  = append(oidSGX[:len(oidSGX):len(oidSGX)], 3)
+	sgxFMSPC  = append(oidSGX[:len(oidSGX):len(oidSGX)], 4)
+	sgxPCESVN = 17 // below sgxTCB
+)
+
+// member is one of an SGX extension: a name and what it is.
+type member struct {
+	ID    asn1.ObjectIdentifier
+	Value asn1.RawValue
+}
+
+// processorOf reads the extension of a PCK certificate, in which each member must stand
+// once.
+func processorOf(leaf *x509.Certificate) (*processor, error) {
+	var list []member
+	for _, ext := range leaf.Extensions {
+		if !ext.Id.Equal(oidSGX) {
+			continue
+		}
+		if rest, err := asn1.Unmarshal(ext.Value, &list); err != nil || len(rest) > 0 {
+			return nil, errNoSGX
+		}
+	}
+	p, seen := &processor{}, map[string]bool{}
+	for _, m := range list {
+		name := m.ID.String()
+		if seen[name] {
+			return nil, errNoSGX
+		}
+		seen[name] = true
+		switch {
+		case m.ID.Equal(sgxTCB):
+			if !p.levels(m.Value.FullBytes) {
+				return nil, errNoSGX
+			}
+		case m.ID.Equal(sgxPCEID):
+			if m.Value.Tag != asn1.TagOctetString || copy(p.pceID[:], m.Value.Bytes) != 2 || len(m.Value.Bytes) != 2 {
+				return nil, errNoSGX
+			}
+		case m.ID.Equal(sgxFMSPC):
+			if m.Value.Tag != asn1.TagOctetString || copy(p.fmspc[:], m.Value.Bytes) != 6 || len(m.Value.Bytes) != 6 {
+				return nil, errNoSGX
+			}
+		}
+	}
+	if !seen[sgxTCB.String()] || !seen[sgxPCEID.String()] || !seen[sgxFMSPC.String()] {
+		return nil, errNoSGX
+	}
+	return p, nil
+}
+
+// levels reads the security versions of a processor's parts.
+func (p *processor) levels(der []byte) bool {
+	var list []member
+	if rest, err := asn1.Unmarshal(der, &list); err != nil || len(rest) > 0 {
+		return false
+	}
+	seen := 0
+	for _, m := range list {
+		if len(m.ID) != len(sgxTCB)+1 || !m.ID[:len(sgxTCB)].Equal(sgxTCB) {
+			return false
+		}
+		at := m.ID[len(sgxTCB)]
+		if at < 1 || at > sgxPCESVN {
+			continue
+		}
+		var v int
+		if rest, err := asn1.Unmarshal(m.Value.FullBytes, &v); err != nil || len(rest) > 0 || v < 0 || seen&(1<<at) != 0 {
+			return false
+		}
+		seen |= 1 << at
+		if at == sgxPCESVN {
+			p.pceSVN = v
+		} else {
+			p.svn[at-1] = v
+		}
+	}
+	return seen == 1<<(sgxPCESVN+1)-2
+}
