@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,4 +128,66 @@ func unhex(t testing.TB, text string) []byte {
 		t.Fatal(err)
 	}
 	return raw
+}
+
+// Logs of real domains come to the registers of their quotes, and only those.
+func TestLogsOfRealDomainsAreReplayed(t *testing.T) {
+	t.Parallel()
+	replayed, composed := 0, 0
+	for _, c := range captures(t) {
+		var f struct {
+			Attestation struct {
+				Log  json.RawMessage `json:"event_log"`
+				Info struct {
+					Compose string `json:"compose_hash"`
+					TCB     struct {
+						Compose string `json:"app_compose"`
+					} `json:"tcb_info"`
+				} `json:"info"`
+			} `json:"attestation"`
+		}
+		if err := json.Unmarshal(c.raw, &f); err != nil || len(f.Attestation.Log) == 0 {
+			continue
+		}
+		q, err := ParseHex(c.quote)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log, err := ReadEvents(f.Attestation.Log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Body.Replay(log); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		replayed++
+		for _, change := range []func(e *Event){
+			func(e *Event) { e.Payload += "00" }, func(e *Event) { e.Name += "x" }, func(e *Event) { e.IMR = (e.IMR + 1) % 4 },
+			func(e *Event) { e.IMR = 4 }, func(e *Event) { e.Digest = "ab" + e.Digest },
+		} {
+			other := slices.Clone(log)
+			change(&other[len(other)-1])
+			if q.Body.Replay(other) == nil {
+				t.Errorf("%s: its last event may be another: %+v", c.name, other[len(other)-1])
+			}
+		}
+		if q.Body.Replay(log[:len(log)-1]) == nil {
+			t.Errorf("%s: its last event may be missing", c.name)
+		}
+		if text := f.Attestation.Info.TCB.Compose; text != "" {
+			composed++
+			if got := Value(log, "compose-hash"); got != f.Attestation.Info.Compose {
+				t.Errorf("%s: the log has composition %s", c.name, got)
+			}
+			if err := q.Body.ComposeOf([]byte(text)); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if q.Body.ComposeOf([]byte(text+" ")) == nil {
+				t.Errorf("%s: another composition", c.name)
+			}
+		}
+	}
+	if replayed < 4 || composed == 0 {
+		t.Errorf("%d logs, %d compositions", replayed, composed)
+	}
 }

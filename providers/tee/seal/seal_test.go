@@ -1,0 +1,97 @@
+package seal
+
+import (
+	"bytes"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+)
+
+// open is what an enclave does.
+func open(t testing.TB, own *secp256k1.PrivateKey, text string) []byte {
+	t.Helper()
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) < Overhead {
+		t.Fatalf("%q, %v", text, err)
+	}
+	from, err := secp256k1.ParsePubKey(raw[:keyBytes])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := box(secp256k1.GenerateSharedSecret(own, from))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := b.Open(nil, raw[keyBytes:keyBytes+nonceBytes], raw[keyBytes+nonceBytes:], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain
+}
+
+func private(b byte) *secp256k1.PrivateKey {
+	return secp256k1.PrivKeyFromBytes(bytes.Repeat([]byte{b}, 32))
+}
+
+// A vector that implementations of clients agree on.
+func TestSealedAsOthersDo(t *testing.T) {
+	t.Parallel()
+	const model = "044f355bdcb7cc0af728ef3cceb9615d90684bb5b2ca5f859ab0f0b704075871aa385b6b1b8ead809ca67454d9683fcf2ba03456d6fe2c4abe2b07f0fbdbb2f1c1"
+	k, err := ParseKey(model)
+	if err != nil || k.String() != model || !bytes.Equal(k.Bytes(), private(0x11).PubKey().SerializeUncompressed()) {
+		t.Fatalf("%s, %v", k, err)
+	}
+	got, err := k.with(private(0x22), [12]byte(bytes.Repeat([]byte{0x33}, 12)), []byte("hello"))
+	want := "04466d7fcae563e5cb09a0d1870bb580344804617879a14949cf22285f1bae3f276728176c3c6431f8eeda4538dc37c865e2784f3a9e77d044f33e407797e1278a33333333333333333333333351a8b9beddbf2a2acf0056fd5b05d757b7153c1b8f"
+	if err != nil || got != want {
+		t.Errorf("%s, %v", got, err)
+	}
+	if !Sealed(want) || Plain(len(want)) != 5 || string(open(t, private(0x11), want)) != "hello" {
+		t.Error("it is not seen as what it is")
+	}
+}
+
+// Two texts that are alike are not seen to be.
+func TestEverySealIsAnother(t *testing.T) {
+	t.Parallel()
+	k, err := ParseKey(hex.EncodeToString(private(0x11).PubKey().SerializeUncompressed())[2:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for range 20 {
+		text, err := k.To([]byte("the same"))
+		if err != nil || !Sealed(text) || seen[text[:2*keyBytes]] || string(open(t, private(0x11), text)) != "the same" {
+			t.Fatal(text, err)
+		}
+		seen[text[:2*keyBytes]] = true
+	}
+}
+
+func TestKeysThatAreNone(t *testing.T) {
+	t.Parallel()
+	good := hex.EncodeToString(private(0x11).PubKey().SerializeUncompressed())
+	for _, s := range []string{"", "04", good[:128], good + "00", "02" + good[2:], "06" + good[2:], strings.Repeat("00", 65),
+		"04" + strings.Repeat("ff", 64), "0x" + good[2:], good[:129] + "g", good[:129] + "0"} {
+		if len(s) == 130 && s == good {
+			continue
+		}
+		if k, err := ParseKey(s); err == nil {
+			t.Errorf("%q is read as %s", s, k)
+		}
+	}
+}
+
+func TestWhatLooksSealed(t *testing.T) {
+	t.Parallel()
+	least := strings.Repeat("aF", LeastDigits/2)
+	for text, want := range map[string]bool{least: true, least + "00": true, least + "0": false, least[2:]: false, "": false,
+		least[:10] + "g" + least[11:]: false, least[:10] + " " + least[11:]: false, least[:10] + "\x10" + least[11:]: false,
+		least[:10] + "@" + least[11:]: false, strings.ToUpper(least): true} {
+		if Sealed(text) != want || Sealed([]byte(text)) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
