@@ -66,7 +66,7 @@ func Read(text []byte) (*Payload, error) {
 // Check checks every device's chain and signature, and that it answered the nonce.
 func (p *Payload) Check(nonce [32]byte, root Root, now time.Time) error {
 	if p.Nonce != hex.EncodeToString(nonce[:]) {
-		return errNonce
+		return ErrNonce
 	}
 	for i := range p.Evidence {
 		if err := p.Evidence[i].check(nonce, root, now); err != nil {
@@ -76,9 +76,10 @@ func (p *Payload) Check(nonce [32]byte, root Root, now time.Time) error {
 	return nil
 }
 
-// What does not hold, in words without a serial number.
+// What does not hold, in words without a serial number. ErrNonce is evidence that was
+// made for another question.
 var (
-	errNonce     = errors.New("it answers another nonce")
+	ErrNonce     = errors.New("it answers another nonce")
 	errForm      = errors.New("its evidence is not of the known form")
 	errChain     = errors.New("its certificates do not lead to NVIDIA")
 	errSignature = errors.New("its evidence is not signed by it")
@@ -98,7 +99,7 @@ func (e *Evidence) check(nonce [32]byte, root Root, now time.Time) error {
 		return err
 	}
 	if m.nonce != nonce {
-		return errNonce
+		return ErrNonce
 	}
 	sum := sha512.Sum384(m.signed)
 	r, s := new(big.Int).SetBytes(m.signature[:pairBytes/2]), new(big.Int).SetBytes(m.signature[pairBytes/2:])

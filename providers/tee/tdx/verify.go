@@ -40,6 +40,9 @@ type Verdict struct {
 	Advisories []string
 	// Until is when the first of what this rests on ends.
 	Until time.Time
+	// Checked says that the lists of what is revoked were in effect and looked at, and
+	// Revoked that a certificate stands there.
+	Checked, Revoked bool
 }
 
 // Valid says that every check holds.
@@ -64,10 +67,10 @@ type Policy struct {
 	Accept []string // statuses; Revoked never is
 }
 
-var (
-	errNoCollateral = errors.New("there is no collateral for this processor")
-	errEarlier      = errors.New("an earlier check did not hold")
-)
+// ErrNoCollateral is why checks do not hold that need what Intel publishes.
+var ErrNoCollateral = errors.New("there is no collateral for this processor")
+
+var errEarlier = errors.New("an earlier check did not hold")
 
 // Verify checks a quote as of a time. Without a collateral only what the quote proves by
 // itself can hold.
@@ -117,7 +120,7 @@ func (q *Quote) revocation(c *Collateral, certs []*x509.Certificate, chained boo
 	case !chained:
 		return errEarlier
 	case c == nil:
-		return errNoCollateral
+		return ErrNoCollateral
 	}
 	ofRoot, err := revocations(c.RootCRL, certs[2], now)
 	if err != nil {
@@ -128,7 +131,8 @@ func (q *Quote) revocation(c *Collateral, certs []*x509.Certificate, chained boo
 		return err
 	}
 	v.Until = earlier(v.Until, earlier(ofRoot.NextUpdate, ofPCK.NextUpdate))
-	if revoked(ofRoot, certs[1]) || revoked(ofPCK, certs[0]) {
+	v.Checked, v.Revoked = true, revoked(ofRoot, certs[1]) || revoked(ofPCK, certs[0])
+	if v.Revoked {
 		return errors.New("a certificate of the processor is revoked")
 	}
 	return nil
@@ -200,13 +204,13 @@ func errEarlierOr(chained bool) error {
 	if !chained {
 		return errEarlier
 	}
-	return errNoCollateral
+	return ErrNoCollateral
 }
 
 // enclave checks that the quoting enclave is Intel's, and says where it stands.
 func (q *Quote) enclave(c *Collateral, p *Policy, v *Verdict, now time.Time) (s standing) {
 	if c == nil {
-		v.note(CheckQEIdentity, errNoCollateral)
+		v.note(CheckQEIdentity, ErrNoCollateral)
 		return s
 	}
 	id, ends, err := c.qeIdentity(p.Root, now)

@@ -1,0 +1,284 @@
+package tee
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/providers/tee/gpu"
+	"farebox/providers/tee/seal"
+	"farebox/providers/tee/tdx"
+	"farebox/providers/wallet"
+)
+
+// What is asked of evidence of graphics processors.
+const (
+	GPURemote  = "nras"    // NVIDIA's service judges it, too, where there is some
+	GPULocal   = "local"   // it must be signed by NVIDIA's devices, where there is some
+	GPURequire = "require" // there must be some, and NVIDIA's service judges it, too
+	GPUOff     = "off"     // it is not looked at; then a report that has some is not verified
+)
+
+// Policy is what is asked of a model's enclave.
+type Policy struct {
+	TDX     tdx.Policy
+	Devices gpu.Root
+	GPU     string
+	Scope   string // model_instance, or aggregator: what is attested is a gateway before the models
+	Pins    []Pin  // measurements that it must have
+}
+
+// Pin is a measurement, and the values that it may have.
+type Pin struct {
+	Name   string // mrtd, rtmr0 to rtmr3, mr_config_id, compose_hash
+	Values [][]byte
+}
+
+// Collaterals gives what Intel publishes of a kind of processor.
+type Collaterals interface {
+	Collateral(ctx context.Context, fmspc [6]byte, ca string) (*tdx.Collateral, error)
+}
+
+// Devices judges evidence by a service of NVIDIA's.
+type Devices interface {
+	Judge(ctx context.Context, payload string, nonce [32]byte, devices int) error
+}
+
+// Judge verifies reports.
+type Judge struct {
+	Collaterals Collaterals
+	Remote      Devices
+	Now         func() time.Time
+}
+
+// maxReport is the largest report that is read.
+const maxReport = 4 << 20
+
+var (
+	errHardware  = errors.New("the report has no quote of Intel TDX")
+	errNoSigner  = errors.New("the report shows no address of a signer")
+	errShownKey  = errors.New("the key that the report shows is none, or not the one of its address")
+	errReportKey = errors.New("the quote was made for another key")
+	errNonce     = errors.New("the quote answers another nonce")
+	errNoDevices = errors.New("the report has no evidence of graphics processors")
+	errOffDevice = errors.New("the report has evidence of graphics processors, which the policy does not look at")
+)
+
+// Verify judges a report, one object of JSON, that was asked for with a nonce.
+func (j *Judge) Verify(ctx context.Context, report []byte, nonce [32]byte, p *Policy) *Verification {
+	began := time.Now()
+	v := &Verification{At: j.Now(), policy: p, replayed: "unavailable", composed: "unavailable"}
+	defer func() { v.Took = time.Since(began) }()
+	r := gjson.ParseBytes(report)
+	if !j.quote(ctx, v, r) {
+		return v
+	}
+	v.note(CheckKeyBinding, v.bindKey(r))
+	v.note(CheckNonce, v.bindNonce(nonce))
+	j.devices(ctx, v, r.Get("nvidia_payload"), nonce)
+	if len(p.Pins) > 0 {
+		v.note(CheckPins, v.pinned())
+	}
+	v.log(r)
+	return v
+}
+
+// quote checks the quote itself.
+func (j *Judge) quote(ctx context.Context, v *Verification, r gjson.Result) bool {
+	text := r.Get("intel_quote")
+	if text.Type != gjson.String || text.Str == "" {
+		v.note(CheckHardware, errHardware)
+		return false
+	}
+	q, err := tdx.ParseHex(text.Str)
+	if !v.note(CheckQuote, err) {
+		return false
+	}
+	v.quote = q
+	var c *tdx.Collateral
+	fmspc, ca, err := q.FMSPC()
+	if err == nil {
+		c, err = j.Collaterals.Collateral(ctx, fmspc, ca)
+	}
+	v.verdict = q.Verify(c, &v.policy.TDX, v.At)
+	v.Until = v.verdict.Until
+	v.Checks = append(v.Checks, v.verdict.Checks...)
+	if err != nil && c == nil {
+		for i := range v.Checks {
+			if errors.Is(v.Checks[i].Err, tdx.ErrNoCollateral) {
+				v.Checks[i].Err = err
+			}
+		}
+	}
+	return true
+}
+
+// bindKey checks that the quote was made for the signer that the report shows, and
+// that the key which it shows is the signer's.
+func (v *Verification) bindKey(r gjson.Result) error {
+	shown, err := wallet.ParseAddress(r.Get("signing_address").Str)
+	if err != nil || shown.Family() != wallet.EVM {
+		return errNoSigner
+	}
+	data := &v.quote.Body.ReportData
+	v.Address = shown.EVM()
+	if !bytes.Equal(data[:20], v.Address[:]) || !bytes.Equal(data[20:32], make([]byte, 12)) {
+		return errReportKey
+	}
+	text := r.Get("signing_public_key").Str
+	if text == "" {
+		text = r.Get("signing_key").Str
+	}
+	if text == "" {
+		return nil // of a model that nothing is sealed to
+	}
+	k, err := seal.ParseKey(text)
+	if err != nil {
+		return errShownKey
+	}
+	sum := wallet.Keccak(k.Bytes()[1:])
+	if !bytes.Equal(sum[12:], v.Address[:]) {
+		return errShownKey
+	}
+	if second := r.Get("signing_key").Str; second != "" {
+		if other, err := seal.ParseKey(second); err != nil || other.String() != k.String() {
+			return errShownKey // clients read one or the other
+		}
+	}
+	v.Key = &k
+	return nil
+}
+
+func (v *Verification) bindNonce(nonce [32]byte) error {
+	if !bytes.Equal(v.quote.Body.ReportData[32:], nonce[:]) {
+		return errNonce
+	}
+	return nil
+}
+
+// devices checks the evidence of graphics processors as the policy asks.
+func (j *Judge) devices(ctx context.Context, v *Verification, payload gjson.Result, nonce [32]byte) {
+	if payload.Type != gjson.String || payload.Str == "" {
+		if payload.Exists() && payload.Type != gjson.Null && payload.Type != gjson.String {
+			v.note(CheckDevices, errors.New("the evidence of graphics processors is not a text"))
+		} else if v.policy.GPU == GPURequire {
+			v.note(CheckDevices, errNoDevices)
+		}
+		return
+	}
+	p, err := gpu.Read([]byte(payload.Str))
+	if err == nil {
+		v.devices = len(p.Evidence)
+	} else {
+		v.devices = 1
+	}
+	if v.policy.GPU == GPUOff {
+		v.note(CheckDevices, errOffDevice)
+		return
+	}
+	if err != nil {
+		v.note(CheckDevices, err)
+		return
+	}
+	err = p.Check(nonce, v.policy.Devices, v.At)
+	if errors.Is(err, gpu.ErrNonce) {
+		v.note(CheckDeviceNonce, err)
+		return
+	}
+	if !v.note(CheckDevices, err) {
+		return
+	}
+	v.note(CheckDeviceNonce, nil)
+	if v.policy.GPU == GPULocal {
+		return
+	}
+	if j.Remote == nil {
+		v.note(CheckJudged, errors.New("there is no service that could judge the evidence"))
+		return
+	}
+	v.judged = v.note(CheckJudged, j.Remote.Judge(ctx, payload.Str, nonce, len(p.Evidence)))
+}
+
+// measurement is one that can be pinned.
+func (v *Verification) measurement(name string) []byte {
+	b := &v.quote.Body
+	switch name {
+	case "mrtd":
+		return b.MRTD[:]
+	case "rtmr0", "rtmr1", "rtmr2", "rtmr3":
+		return b.RTMR[name[4]-'0'][:]
+	case "mr_config_id":
+		return b.MRConfigID[:]
+	case "compose_hash":
+		if b.MRConfigID[0] != 1 {
+			return nil
+		}
+		return b.MRConfigID[1:33]
+	}
+	return nil
+}
+
+func (v *Verification) pinned() error {
+	for _, pin := range v.policy.Pins {
+		got, ok := v.measurement(pin.Name), false
+		for _, want := range pin.Values {
+			ok = ok || len(got) > 0 && bytes.Equal(got, want)
+		}
+		if !ok {
+			return errors.New(pin.Name + " is not one of those that are pinned")
+		}
+	}
+	return nil
+}
+
+// log checks the event log and the composition, where the report has them.
+func (v *Verification) log(r gjson.Result) {
+	if text := r.Get("event_log"); text.Exists() && text.Type != gjson.Null && text.Raw != `""` && text.Raw != "[]" {
+		events, err := tdx.ReadEvents([]byte(text.Raw))
+		if err == nil {
+			err = v.quote.Body.Replay(events)
+		}
+		v.replayed = "false"
+		if v.note(CheckLog, err) {
+			v.replayed = "true"
+		}
+	}
+	compose := r.Get("info.tcb_info.app_compose")
+	if !compose.Exists() {
+		compose = appCompose(r.Get("info.tcb_info"))
+	}
+	if compose.Type == gjson.String && v.quote.Body.MRConfigID != [48]byte{} {
+		v.composed = "false"
+		if v.note(CheckCompose, v.quote.Body.ComposeOf([]byte(compose.Str))) {
+			v.composed = "true"
+		}
+	}
+}
+
+// appCompose is the composition where tcb_info is a text that is JSON again.
+func appCompose(info gjson.Result) (none gjson.Result) {
+	var text string
+	if info.Type != gjson.String || json.Unmarshal([]byte(info.Raw), &text) != nil || !gjson.Valid(text) {
+		return none
+	}
+	return gjson.Get(text, "app_compose")
+}
+
+// ParseNonce reads 64 lower-case hexadecimal digits (interface.md, TEE).
+func ParseNonce(s string) (nonce [32]byte, ok bool) {
+	if len(s) != 64 {
+		return nonce, false
+	}
+	for i := range len(s) {
+		if c := s[i]; c-'0' > 9 && c-'a' > 5 {
+			return nonce, false
+		}
+	}
+	_, err := hex.Decode(nonce[:], []byte(s))
+	return nonce, err == nil
+}
