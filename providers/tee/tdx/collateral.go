@@ -60,6 +60,39 @@ func ParseCollateral(file []byte) (*Collateral, error) {
 	return c, nil
 }
 
+// Check says whether all of it is signed under a root and of a kind of processor, and
+// until when. Verify checks it again.
+func (c *Collateral) Check(root Root, fmspc [6]byte, now time.Time) (until time.Time, err error) {
+	info, until, err := c.tcbInfo(root, now)
+	if err != nil {
+		return until, fmt.Errorf("the levels of the processor: %w", err)
+	}
+	if !bytes.Equal(info.FMSPC, fmspc[:]) {
+		return until, errors.New("the levels are of another kind of processor")
+	}
+	_, ends, err := c.qeIdentity(root, now)
+	if err != nil {
+		return until, fmt.Errorf("the identity of the quoting enclave: %w", err)
+	}
+	until = earlier(until, ends)
+	certs, err := certificates(c.PCKCRLChain, 2)
+	if err == nil {
+		err = lead(certs, root, now)
+	}
+	if err != nil {
+		return until, fmt.Errorf("the list of revoked processors: %w", err)
+	}
+	ofPCK, err := revocations(c.PCKCRL, certs[0], now)
+	if err != nil {
+		return until, err
+	}
+	ofRoot, err := revocations(c.RootCRL, certs[1], now)
+	if err != nil {
+		return until, err
+	}
+	return earlier(until, earlier(ofPCK.NextUpdate, ofRoot.NextUpdate)), nil
+}
+
 // tcbSigner is who signs what Intel says of processors and enclaves.
 const tcbSigner = "Intel SGX TCB Signing"
 
