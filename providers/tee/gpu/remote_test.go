@@ -1,0 +1,105 @@
+package gpu
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"farebox/bench/upstream/enclave"
+)
+
+// asked is the evidence of an enclave for a nonce.
+func asked(t *testing.T, base string, nonce [32]byte) string {
+	t.Helper()
+	r, err := http.Get(base + "/v1/attestation/report?signing_algo=ecdsa&nonce=" + hex.EncodeToString(nonce[:]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	raw, err := io.ReadAll(r.Body)
+	var f struct {
+		Payload string `json:"nvidia_payload"`
+	}
+	if err != nil || json.Unmarshal(raw, &f) != nil || f.Payload == "" {
+		t.Fatal(err, string(raw))
+	}
+	return f.Payload
+}
+
+// What the service says counts where it is signed, in time, for this question and of all
+// devices, and only then.
+func TestTheServiceIsBelievedWhereItSigned(t *testing.T) {
+	t.Parallel()
+	for lie, want := range map[string]error{"": nil, "fail": errFails, "nonce": errToken, "forged": errToken, "expired": errToken} {
+		e, err := enclave.New(enclave.Options{JudgeLie: lie, Devices: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, err := e.Start("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		r := &Remote{Base: base + "/nras", Issuer: NRAS, HTTP: http.DefaultClient, Now: time.Now}
+		nonce := [32]byte{1, 2}
+		payload := asked(t, base, nonce)
+		if err := r.Judge(t.Context(), payload, nonce, 3); !errors.Is(err, want) {
+			t.Errorf("%q: %v", lie, err)
+		}
+		if lie != "" {
+			continue
+		}
+		if err := r.Judge(t.Context(), payload, [32]byte{9}, 3); !errors.Is(err, errToken) {
+			t.Errorf("for another nonce: %v", err)
+		}
+		if err := r.Judge(t.Context(), payload, nonce, 2); !errors.Is(err, errToken) {
+			t.Errorf("about more devices: %v", err)
+		}
+		other := &Remote{Base: base + "/nras", Issuer: "https://other", HTTP: http.DefaultClient, Now: time.Now}
+		if err := other.Judge(t.Context(), payload, nonce, 3); !errors.Is(err, errToken) {
+			t.Errorf("of another issuer: %v", err)
+		}
+		for range 5 {
+			if err := r.Judge(t.Context(), payload, nonce, 3); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := e.Calls("/nras/.well-known/jwks.json"); n != 2 { // one for each Remote
+			t.Errorf("it was asked %d times for its keys", n)
+		}
+		e.Close()
+		if err := r.Judge(t.Context(), payload, nonce, 3); !errors.Is(err, errAway) {
+			t.Errorf("when it is gone: %v", err)
+		}
+	}
+}
+
+// No evidence, however broken, panics or holds.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"nonce":"00","evidence_list":[{"certificate":"AA==","evidence":"EQ=="}]}`))
+	f.Add([]byte(`{"evidence_list":[{}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := Read(text)
+		if err == nil && p.Check([32]byte{}, NVIDIA, time.Unix(1780598249, 0)) == nil {
+			t.Error("it holds")
+		}
+	})
+}
+
+func FuzzMeasurements(f *testing.F) {
+	f.Add(append(append([]byte{0x11, 0xe0}, make([]byte, 35)...), append([]byte{0x11, 0x60}, make([]byte, 200)...)...))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if m, err := readMeasurements(raw); err == nil && len(m.signed)+len(m.signature) != len(raw) {
+			t.Error("a part of it is neither signed nor a signature")
+		}
+	})
+}
+
+func FuzzKeys(f *testing.F) {
+	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-384","kid":"a","x":"AA","y":"AA"}]}`))
+	f.Fuzz(func(_ *testing.T, raw []byte) { _, _ = readKeys(raw) })
+}
