@@ -15,6 +15,8 @@ type Chat struct {
 	Capabilities        Capabilities `yaml:"capabilities"`
 	Constraints         Constraints  `yaml:"constraints"`
 	Price               *Price       `yaml:"price"` // required; `price: free` for free models
+	// Enclave says that it runs in one (tee.go); nil: it does not.
+	Enclave *Enclave `yaml:"tee"`
 }
 
 // Capabilities as in addendum 7.4 (text).

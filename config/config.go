@@ -52,6 +52,8 @@ type Config struct {
 	Web3Keys Web3Keys `yaml:"web3_keys"`
 	// X402 is what wallets may do (x402.go); nil: nothing.
 	X402 *X402 `yaml:"x402"`
+	// TEE is what is asked of enclaves (tee.go).
+	TEE TEE `yaml:"tee"`
 	// RPC are the blockchain networks (rpc.go).
 	RPC    RPC    `yaml:"rpc"`
 	Images Images `yaml:"images"`

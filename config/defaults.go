@@ -72,6 +72,7 @@ func newConfig() *Config {
 		Web3Keys:    Web3Keys{Require: "ledger", PerIP: 30},
 		Images:      defaultImages(),
 		RPC:         defaultRPC(),
+		TEE:         defaultTEE(),
 		Redis:       Redis{Timeout: 30 * time.Millisecond, Away: "local_share"},
 		Idempotency: DefaultIdempotency(),
 		Jobs:        DefaultJobs(),
