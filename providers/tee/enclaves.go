@@ -1,0 +1,280 @@
+package tee
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Enclave is one target of a model, with what it has proven of late.
+type Enclave struct {
+	Model    string // the public id
+	Upstream *Upstream
+	Name     string // of the upstream, for logs and metrics
+	Policy   *Policy
+
+	mu       sync.Mutex
+	now      Standing
+	keys     map[string]time.Time // proven, of 130 digits, and when
+	betrayed time.Time            // when it answered in the clear; zero: never, or verified since
+	asked    time.Time            // when it was asked last because of a key that was not known
+	under    chan struct{}        // closed when the look that is under way ends; nil: none is
+}
+
+// Standing is how an enclave stood when it was looked at last.
+type Standing struct {
+	At       time.Time // zero: never
+	Verified bool
+	Until    time.Time
+	Failed   []string // names of the checks that did not hold, or unreachable
+	Status   string   // of the platform
+	Turned   time.Time
+}
+
+const (
+	// keyLife is how long a key counts as proven, maxEnclaveKeys how many of one target
+	// are kept: several enclaves may stand behind it.
+	keyLife        = 24 * time.Hour
+	maxEnclaveKeys = 64
+	// learnApart is how often a target is asked because a client names an unknown key.
+	learnApart = 10 * time.Second
+	// stale is how many rechecks may fail before a verified enclave is one no more.
+	stale = 3
+)
+
+// Unreachable is the name of what failed where nothing could be judged.
+const Unreachable = "unreachable"
+
+// Watch looks after enclaves: it attests each of them again and again for our own sake,
+// in a slot of its own, so that no client can keep it from that.
+type Watch struct {
+	Judge   *Judge
+	Every   time.Duration
+	Enforce bool
+	Log     zerolog.Logger
+
+	each []*Enclave
+	ctx  context.Context
+	stop context.CancelFunc
+	work sync.WaitGroup
+}
+
+// Begin starts with these enclaves.
+func (w *Watch) Begin(each []*Enclave) {
+	w.each = each
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	for _, e := range each {
+		if e.keys == nil {
+			e.keys = map[string]time.Time{}
+		}
+		w.work.Go(func() { w.follow(e) })
+	}
+}
+
+// Close ends it, and waits.
+func (w *Watch) Close() {
+	if w.stop != nil {
+		w.stop()
+		w.work.Wait()
+	}
+}
+
+// Of are the enclaves of a model.
+func (w *Watch) Of(model string) (list []*Enclave) {
+	for _, e := range w.each {
+		if e.Model == model {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// All are all enclaves.
+func (w *Watch) All() []*Enclave { return slices.Clone(w.each) }
+
+// follow looks at an enclave every so often; sooner while it is not verified.
+func (w *Watch) follow(e *Enclave) {
+	for wait := time.Duration(0); ; {
+		t := time.NewTimer(wait)
+		select {
+		case <-w.ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+		}
+		w.Look(e)
+		if wait = w.Every; !e.Standing().Verified {
+			wait = min(w.Every, max(w.Every/10, time.Second))
+		}
+	}
+}
+
+// Look attests an enclave for our own sake. Who comes while another look is under way
+// waits for that one.
+func (w *Watch) Look(e *Enclave) {
+	e.mu.Lock()
+	if over := e.under; over != nil {
+		e.mu.Unlock()
+		select {
+		case <-over:
+		case <-w.ctx.Done():
+		}
+		return
+	}
+	over := make(chan struct{})
+	e.under = over
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		e.under = nil
+		e.mu.Unlock()
+		close(over)
+	}()
+	var nonce [32]byte
+	rand.Read(nonce[:]) // never fails
+	ctx, cancel := context.WithTimeout(w.ctx, e.Upstream.Timeout)
+	defer cancel()
+	_, v, _, _, err := w.Judge.Prove(ctx, nil, e.Upstream, nonce, e.Policy)
+	if w.ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		w.missed(e, err)
+		return
+	}
+	w.Note(e, v)
+}
+
+// missed is for a look that came to nothing: an enclave that was verified stays so for
+// a while.
+func (w *Watch) missed(e *Enclave, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := w.Judge.Now()
+	if e.now.Verified && now.Sub(e.now.At) < stale*w.Every && now.Before(e.now.Until) {
+		w.Log.Warn().Err(err).Str("model", e.Model).Str("upstream", e.Name).
+			Msg("tee: an enclave could not be attested again; what it has proven holds for a while")
+		return
+	}
+	e.turn(w, Standing{At: now, Failed: []string{Unreachable}})
+}
+
+// Note takes in what an enclave has proven, to us or to a client.
+func (w *Watch) Note(e *Enclave, v *Verification) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := Standing{At: v.At, Verified: v.Verified(), Until: v.Until, Failed: v.Failed()}
+	if v.verdict != nil {
+		s.Status = v.verdict.Status
+	}
+	if s.Verified {
+		e.betrayed = time.Time{}
+		if v.Key != nil {
+			e.learn(v.Key.String(), v.At)
+		}
+	}
+	e.turn(w, s)
+}
+
+// NoteClients takes in what an enclave has proven to a client. It can teach a key, but
+// not turn the standing: nonces of strangers and answers that they delay would.
+func (w *Watch) NoteClients(e *Enclave, v *Verification) {
+	if v.Verified() && v.Key != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.learn(v.Key.String(), v.At)
+	}
+}
+
+// turn sets the standing, and says so where it turns. The caller has mu.
+func (e *Enclave) turn(w *Watch, s Standing) {
+	s.Turned = e.now.Turned
+	if e.now.At.IsZero() || e.now.Verified != s.Verified {
+		s.Turned = s.At
+		event := w.Log.Info()
+		if !s.Verified {
+			event = w.Log.Error()
+		}
+		event.Str("model", e.Model).Str("upstream", e.Name).Bool("verified", s.Verified).Strs("failed", s.Failed).
+			Str("tcb_status", s.Status).Msg("tee: the verdict about an enclave")
+	}
+	e.now = s
+}
+
+// learn keeps a key; the oldest goes where there are too many. The caller has mu.
+func (e *Enclave) learn(key string, at time.Time) {
+	if _, known := e.keys[key]; !known && len(e.keys) >= maxEnclaveKeys {
+		oldest := ""
+		for k, t := range e.keys {
+			if oldest == "" || t.Before(e.keys[oldest]) {
+				oldest = k
+			}
+		}
+		delete(e.keys, oldest)
+	}
+	e.keys[key] = at
+}
+
+// Standing is how it stands.
+func (e *Enclave) Standing() Standing {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.now
+}
+
+// Keys is how many it has proven.
+func (e *Enclave) Keys() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.keys)
+}
+
+// Ready says whether an enclave may be asked: it is verified now, or the policy does
+// not enforce that. One that answered in the clear may not until it is verified again.
+func (w *Watch) Ready(e *Enclave) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := w.Judge.Now()
+	switch {
+	case !e.betrayed.IsZero():
+		return false
+	case !w.Enforce:
+		return true
+	}
+	return e.now.Verified && now.Before(e.now.Until) && now.Sub(e.now.At) < stale*w.Every
+}
+
+// Has says whether an enclave has proven a key.
+func (w *Watch) Has(e *Enclave, key string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at, ok := e.keys[key]
+	return ok && w.Judge.Now().Sub(at) < keyLife
+}
+
+// Learn asks an enclave what key it has now, because a client names one that is not
+// known. It is not asked often for that.
+func (w *Watch) Learn(e *Enclave) {
+	e.mu.Lock()
+	now := w.Judge.Now()
+	if !e.asked.IsZero() && now.Sub(e.asked) < learnApart {
+		e.mu.Unlock()
+		return
+	}
+	e.asked = now
+	e.mu.Unlock()
+	w.Look(e)
+}
+
+// Betrayed notes an enclave that answered a sealed chat in the clear.
+func (w *Watch) Betrayed(e *Enclave) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.betrayed = w.Judge.Now()
+	w.Log.Error().Str("model", e.Model).Str("upstream", e.Name).
+		Msg("tee: an enclave answered a sealed chat in the clear; it is asked for nothing until it is verified again")
+}

@@ -1,0 +1,74 @@
+package tee
+
+import (
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/providers/wallet"
+)
+
+// Signed is what an enclave signed for an answer.
+type Signed struct {
+	Address           [20]byte
+	Request, Response string // SHA-256 in hexadecimal digits; empty where the text has none
+	Valid             bool   // the signature is that of Address over the text
+}
+
+// ErrSignature is an answer about a signature that has none.
+var ErrSignature = errors.New("the enclave gave no signature for it")
+
+// maxText is how long a signed text may be.
+const maxText = 64 << 10
+
+// ReadSignature reads what an upstream said of a signature. Whatever it says of its own
+// validity is not looked at.
+func ReadSignature(raw []byte) (s Signed, err error) {
+	r, err := strict(raw)
+	if err != nil || !r.IsObject() {
+		return s, ErrAnswer
+	}
+	text, signature, address := r.Get("text"), r.Get("signature"), r.Get("signing_address")
+	if signature.IsObject() {
+		signature = signature.Get("value")
+	}
+	if text.Type != gjson.String || signature.Type != gjson.String || len(text.Str) > maxText {
+		return s, ErrSignature
+	}
+	s.Request, s.Response = hashes(text.Str)
+	shown, err := wallet.ParseAddress(address.Str)
+	if err != nil || shown.Family() != wallet.EVM {
+		return s, nil
+	}
+	s.Address = shown.EVM()
+	if algo := r.Get("signing_algo").Str; algo != "" && algo != "ecdsa" {
+		return s, nil
+	}
+	value, err := hex.DecodeString(strings.TrimPrefix(signature.Str, "0x"))
+	if err != nil {
+		return s, nil
+	}
+	by, err := wallet.Recover(value, wallet.PersonalHash(text.Str))
+	s.Valid = err == nil && by == shown
+	return s, nil
+}
+
+// hashes are the last two parts of request:response or model:request:response.
+func hashes(text string) (request, response string) {
+	parts := strings.Split(text, ":")
+	if len(parts) < 2 || len(parts) > 8 {
+		return "", ""
+	}
+	request, response = parts[len(parts)-2], parts[len(parts)-1]
+	if !isHash(request) || !isHash(response) {
+		return "", ""
+	}
+	return strings.ToLower(request), strings.ToLower(response)
+}
+
+func isHash(s string) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil && len(s) == 64
+}

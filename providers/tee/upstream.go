@@ -1,0 +1,187 @@
+package tee
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/valyala/fasthttp"
+
+	"farebox/proxy"
+	"farebox/proxy/scan"
+)
+
+// Kinds of what stands before a model in an enclave.
+const (
+	Dstack = "dstack" // dstack's proxy beside the model
+	Near   = "near"   // NEAR AI's cloud, which routes by the model's key
+	ACI    = "aci"    // a private gateway before models, itself in an enclave
+)
+
+// Upstream is where an enclave is asked.
+type Upstream struct {
+	Proxy    *proxy.Proxy
+	Endpoint *proxy.Endpoint
+	Kind     string
+	Model    string // its name there
+	Timeout  time.Duration
+}
+
+const (
+	maxCandidates = 16
+	// maxSignature is the largest answer about a signature.
+	maxSignature = 1 << 20
+	maxDepth     = 64
+)
+
+// Words for what an upstream did not do. None has anything of its answer.
+var (
+	ErrUnreached = errors.New("the enclave's provider does not answer")
+	ErrAnswer    = errors.New("the answer of the enclave's provider cannot be read")
+	ErrUnknown   = errors.New("the enclave's provider does not know it")
+)
+
+// get asks for something small. ctx is the client that waits, nil: nobody does.
+func (u *Upstream) get(ctx *fasthttp.RequestCtx, path string, most int) (status int, body []byte, err error) {
+	var x proxy.Exchange
+	defer x.Close()
+	res := u.Proxy.Ask(ctx, &x, u.Timeout, u.Endpoint, &proxy.Request{Path: []byte(path), Accept: "application/json"})
+	if res.Cause != proxy.None {
+		return 0, nil, fmt.Errorf("%w: %s", ErrUnreached, res.Cause)
+	}
+	body, cause, err := x.ReadAll(nil, most)
+	if cause != proxy.None {
+		return 0, nil, fmt.Errorf("%w: %s", ErrUnreached, cause)
+	}
+	if err != nil {
+		return 0, nil, ErrAnswer
+	}
+	return res.Status, body, nil
+}
+
+// shape are the members of a report that decide anything, for us or for a client: each
+// may stand once, in exactly these letters, since parsers differ in which they take.
+var shape = func() *scan.Shape {
+	tcb := scan.NewShape(scan.Members(nil, "app_compose")...)
+	info := scan.NewShape(scan.Members(map[string]*scan.Shape{"tcb_info": tcb}, "tcb_info", "compose_hash")...)
+	return scan.NewShape(scan.Members(map[string]*scan.Shape{"info": info}, "intel_quote", "quote", "signing_address",
+		"signing_algo", "signing_public_key", "signing_key", "nvidia_payload", "event_log", "info", "nonce",
+		"request_nonce", "all_attestations", "model_attestations", "verified", "server_verification")...)
+}()
+
+// Report asks for a report about a nonce. Where an upstream has several enclaves behind
+// it, all that it gives are there, each with bytes as they came.
+func (u *Upstream) Report(ctx *fasthttp.RequestCtx, nonce [32]byte) (candidates [][]byte, err error) {
+	path := "/attestation/report?nonce=" + hex.EncodeToString(nonce[:]) + "&signing_algo=ecdsa"
+	if u.Kind != Dstack {
+		path += "&model=" + url.QueryEscape(u.Model)
+	}
+	if u.Kind == ACI {
+		path += "&version=1"
+	}
+	status, body, err := u.get(ctx, path, maxReport)
+	switch {
+	case err != nil:
+		return nil, err
+	case status != 200:
+		return nil, fmt.Errorf("%w: status %d", ErrAnswer, status)
+	}
+	return split(body)
+}
+
+// split gives the reports of an answer.
+func split(body []byte) (candidates [][]byte, err error) {
+	r, err := strict(body)
+	if err != nil {
+		return nil, err
+	}
+	if r.Get("intel_quote").Exists() {
+		candidates = append(candidates, body)
+	}
+	for _, list := range []string{"model_attestations", "all_attestations"} {
+		at := r.Get(list)
+		if !at.IsArray() {
+			continue
+		}
+		for _, one := range at.Array() {
+			if len(candidates) == maxCandidates {
+				break
+			}
+			raw := []byte(one.Raw)
+			if _, err := strict(raw); err != nil {
+				return nil, err
+			}
+			candidates = append(candidates, raw)
+		}
+	}
+	if len(candidates) == 0 {
+		return nil, ErrAnswer
+	}
+	return candidates, nil
+}
+
+// strict reads a report that all parsers read alike, as far as it decides anything.
+func strict(raw []byte) (r gjson.Result, err error) {
+	begin := scan.Space(raw, 0)
+	if end, why := scan.Value(raw, begin, 0, maxDepth); why != 0 || scan.Space(raw, end) != len(raw) {
+		return r, ErrAnswer
+	}
+	var doc scan.Document
+	if doc.SkimStrict(raw, shape) != nil {
+		return r, ErrAnswer
+	}
+	return gjson.ParseBytes(raw), nil
+}
+
+// retries of a signature, which an enclave keeps when the last byte has left it.
+const (
+	retries    = 3
+	retryAfter = 200 * time.Millisecond
+)
+
+// Signature asks for what the enclave signed for an answer. fresh: it may not be there
+// yet.
+func (u *Upstream) Signature(ctx *fasthttp.RequestCtx, id string, fresh bool) ([]byte, error) {
+	path := "/signature/" + url.PathEscape(id) + "?signing_algo=ecdsa&model=" + url.QueryEscape(u.Model)
+	for try := 0; ; try++ {
+		status, body, err := u.get(ctx, path, maxSignature)
+		switch {
+		case err != nil:
+			return nil, err
+		case status == 404 && fresh && try < retries:
+			if cause := u.Proxy.Pause(ctx, retryAfter); cause != proxy.None {
+				return nil, fmt.Errorf("%w: %s", ErrUnreached, cause)
+			}
+			continue
+		case status == 404:
+			return nil, ErrUnknown
+		case status != 200:
+			return nil, fmt.Errorf("%w: status %d", ErrAnswer, status)
+		}
+		return body, nil
+	}
+}
+
+// Prove asks an upstream for reports, and judges them one after the other until one is
+// verified. Where none is, the first is given with what is wrong with it.
+func (j *Judge) Prove(wait context.Context, ctx *fasthttp.RequestCtx, u *Upstream, nonce [32]byte, p *Policy) (
+	report []byte, v *Verification, tried, offered int, err error) {
+	candidates, err := u.Report(ctx, nonce)
+	if err != nil {
+		return nil, nil, 0, 0, err
+	}
+	for i, raw := range candidates {
+		one := j.Verify(wait, raw, nonce, p)
+		if one.Verified() {
+			return raw, one, i + 1, len(candidates), nil
+		}
+		if v == nil {
+			report, v = raw, one
+		}
+	}
+	return report, v, len(candidates), len(candidates), nil
+}
