@@ -12,12 +12,12 @@ type Enclaves interface {
 	// is known yet is asked. The error is the refusal.
 	Attested(c *Call, m *dialect.Model, key string) (*dialect.Target, *Error)
 	// Ready says whether a target is verified now, or need not be.
-	Ready(m *dialect.Model, t *dialect.Target) bool
+	Ready(c *Call, t *dialect.Target) bool
 	// Answered notes an answer, so that its account can ask for the enclave's signature.
 	Answered(c *Call, a *EnclaveAnswer)
 	// Betrayed notes a target that answered a sealed chat in the clear: it is used for
 	// nothing until it is verified again.
-	Betrayed(m *dialect.Model, t *dialect.Target)
+	Betrayed(c *Call, t *dialect.Target)
 }
 
 // EnclaveAnswer is what is kept of an answer.

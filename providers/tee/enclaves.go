@@ -3,11 +3,15 @@ package tee
 import (
 	"context"
 	"crypto/rand"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"farebox/providers/tee/seal"
+	"farebox/providers/wallet"
 )
 
 // Enclave is one target of a model, with what it has proven of late.
@@ -20,6 +24,7 @@ type Enclave struct {
 	mu       sync.Mutex
 	now      Standing
 	keys     map[string]time.Time // proven, of 130 digits, and when
+	address  [20]byte             // of who signs, as proven last
 	betrayed time.Time            // when it answered in the clear; zero: never, or verified since
 	asked    time.Time            // when it was asked last because of a key that was not known
 	under    chan struct{}        // closed when the look that is under way ends; nil: none is
@@ -48,6 +53,16 @@ const (
 
 // Unreachable is the name of what failed where nothing could be judged.
 const Unreachable = "unreachable"
+
+// GoOn takes over what the same enclave has proven under a config before; nil: nothing.
+func (e *Enclave) GoOn(before *Enclave) {
+	if before == nil {
+		return
+	}
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	e.now, e.keys, e.betrayed, e.address = before.now, maps.Clone(before.keys), before.betrayed, before.address
+}
 
 // Watch looks after enclaves: it attests each of them again and again for our own sake,
 // in a slot of its own, so that no client can keep it from that.
@@ -98,7 +113,7 @@ func (w *Watch) All() []*Enclave { return slices.Clone(w.each) }
 
 // follow looks at an enclave every so often; sooner while it is not verified.
 func (w *Watch) follow(e *Enclave) {
-	for wait := time.Duration(0); ; {
+	for wait := e.rest(w); ; {
 		t := time.NewTimer(wait)
 		select {
 		case <-w.ctx.Done():
@@ -111,6 +126,15 @@ func (w *Watch) follow(e *Enclave) {
 			wait = min(w.Every, max(w.Every/10, time.Second))
 		}
 	}
+}
+
+// rest is how long what it has proven, under another config maybe, still rests.
+func (e *Enclave) rest(w *Watch) time.Duration {
+	s := e.Standing()
+	if !s.Verified {
+		return 0
+	}
+	return max(0, w.Every-w.Judge.Now().Sub(s.At))
 }
 
 // Look attests an enclave for our own sake. Who comes while another look is under way
@@ -138,7 +162,7 @@ func (w *Watch) Look(e *Enclave) {
 	rand.Read(nonce[:]) // never fails
 	ctx, cancel := context.WithTimeout(w.ctx, e.Upstream.Timeout)
 	defer cancel()
-	_, v, _, _, err := w.Judge.Prove(ctx, nil, e.Upstream, nonce, e.Policy)
+	candidates, err := e.Upstream.Report(nil, nonce)
 	if w.ctx.Err() != nil {
 		return
 	}
@@ -146,6 +170,7 @@ func (w *Watch) Look(e *Enclave) {
 		w.missed(e, err)
 		return
 	}
+	_, v, _ := w.Judge.First(ctx, candidates, nonce, e.Policy)
 	w.Note(e, v)
 }
 
@@ -172,7 +197,7 @@ func (w *Watch) Note(e *Enclave, v *Verification) {
 		s.Status = v.verdict.Status
 	}
 	if s.Verified {
-		e.betrayed = time.Time{}
+		e.betrayed, e.address = time.Time{}, v.Address
 		if v.Key != nil {
 			e.learn(v.Key.String(), v.At)
 		}
@@ -254,6 +279,23 @@ func (w *Watch) Has(e *Enclave, key string) bool {
 	defer e.mu.Unlock()
 	at, ok := e.keys[key]
 	return ok && w.Judge.Now().Sub(at) < keyLife
+}
+
+// Signs says whether an address is that of a key that an enclave has proven.
+func (w *Watch) Signs(e *Enclave, address [20]byte) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.address == address && address != [20]byte{} {
+		return true
+	}
+	for key := range e.keys {
+		if k, err := seal.ParseKey(key); err == nil {
+			if sum := wallet.Keccak(k.Bytes()[1:]); [20]byte(sum[12:]) == address {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Learn asks an enclave what key it has now, because a client names one that is not

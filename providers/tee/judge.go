@@ -33,9 +33,12 @@ type Policy struct {
 	Pins    []Pin  // measurements that it must have
 }
 
+// PinNames are the measurements that can be pinned.
+var PinNames = []string{"mrtd", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "mr_config_id", "compose_hash"}
+
 // Pin is a measurement, and the values that it may have.
 type Pin struct {
-	Name   string // mrtd, rtmr0 to rtmr3, mr_config_id, compose_hash
+	Name   string // of PinNames
 	Values [][]byte
 }
 

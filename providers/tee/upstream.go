@@ -166,22 +166,18 @@ func (u *Upstream) Signature(ctx *fasthttp.RequestCtx, id string, fresh bool) ([
 	}
 }
 
-// Prove asks an upstream for reports, and judges them one after the other until one is
-// verified. Where none is, the first is given with what is wrong with it.
-func (j *Judge) Prove(wait context.Context, ctx *fasthttp.RequestCtx, u *Upstream, nonce [32]byte, p *Policy) (
-	report []byte, v *Verification, tried, offered int, err error) {
-	candidates, err := u.Report(ctx, nonce)
-	if err != nil {
-		return nil, nil, 0, 0, err
-	}
+// First judges reports one after the other until one is verified. Where none is, the
+// first is given, with what is wrong with it.
+func (j *Judge) First(ctx context.Context, candidates [][]byte, nonce [32]byte, p *Policy) (report []byte,
+	v *Verification, tried int) {
 	for i, raw := range candidates {
-		one := j.Verify(wait, raw, nonce, p)
+		one := j.Verify(ctx, raw, nonce, p)
 		if one.Verified() {
-			return raw, one, i + 1, len(candidates), nil
+			return raw, one, i + 1
 		}
 		if v == nil {
 			report, v = raw, one
 		}
 	}
-	return report, v, len(candidates), len(candidates), nil
+	return report, v, len(candidates)
 }

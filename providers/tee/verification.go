@@ -78,6 +78,9 @@ func (v *Verification) Failed() []string {
 	return names
 }
 
+// TestRoot says that it rests on a root that is not Intel's, and proves nothing.
+func (v *Verification) TestRoot() bool { return v.policy.TDX.Root != tdx.Intel }
+
 func (v *Verification) note(name string, err error) bool {
 	v.Checks = append(v.Checks, Check{Name: name, Err: err})
 	return err == nil
@@ -180,7 +183,7 @@ func (v *Verification) JSON() []byte {
 	s := shown{
 		TDX: v.shownTDX(), At: v.At.UTC().Format(isoMs), TookMs: v.Took.Milliseconds(),
 		Policy: shownPolicy{v.policy.TDX.Accept, v.policy.GPU, len(v.policy.Pins) > 0}, Scope: v.policy.Scope,
-		Log: v.replayed, Compose: v.composed, Failed: v.Failed(), TestRoot: v.policy.TDX.Root != tdx.Intel,
+		Log: v.replayed, Compose: v.composed, Failed: v.Failed(), TestRoot: v.TestRoot(),
 		Address: shownAddress{Bound: v.Holds(CheckKeyBinding), Error: v.why(CheckKeyBinding)},
 		Nonce:   shownNonce{v.Holds(CheckNonce), "raw", v.why(CheckNonce)},
 	}

@@ -1,0 +1,115 @@
+package tee
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"farebox/billing"
+	"farebox/billing/store"
+	"farebox/routes"
+)
+
+// answer is what is kept of an answer of an enclave, for its account.
+type answer = billing.EnclaveAnswer
+
+const (
+	// freshFor is how long an enclave may take to have the signature of an answer.
+	freshFor = 5 * time.Second
+	// flushEvery is how long answers are gathered before they are written, and maxGathered
+	// how many: they are not money, and one write for each would be dear.
+	flushEvery  = 100 * time.Millisecond
+	maxGathered = 4096
+)
+
+// Records are where answers are kept for 24 hours (billing.Ledger).
+type Records interface {
+	AddEnclaveAnswers(list []*answer) error
+	FindEnclaveAnswer(account *billing.AccountState, id string) (*answer, error)
+	KeepEnclaveSignature(a *answer, signature []byte) error
+}
+
+// answers gathers what is to be kept.
+type answers struct {
+	records Records
+	log     zerolog.Logger
+
+	mu       sync.Mutex
+	gathered map[string]*answer // by account and id; nil: none
+	due      bool
+	lost     int64
+}
+
+func newAnswers(records Records, log zerolog.Logger) *answers {
+	return &answers{records: records, log: log, gathered: map[string]*answer{}}
+}
+
+func keyOf(account, id string) string { return account + " " + id }
+
+// add keeps an answer soon.
+func (a *answers) add(c *routes.Call, of *routes.EnclaveAnswer) {
+	if of.ID == "" || len(of.ID) > maxID {
+		return
+	}
+	r := &answer{Account: c.Key.Account, ID: of.ID, Model: of.Target.Model.ID, Upstream: of.Target.Upstream.Name,
+		UpstreamModel: of.Target.Name, Key: of.Key, Request: of.Request, Response: of.Response, At: time.Now()}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.gathered) >= maxGathered {
+		a.lost++
+		return
+	}
+	a.gathered[keyOf(c.Key.Account.ID, of.ID)] = r
+	if !a.due {
+		a.due = true
+		time.AfterFunc(flushEvery, a.flush)
+	}
+}
+
+// flush writes what was gathered. What the store does not take is tried again.
+func (a *answers) flush() {
+	a.mu.Lock()
+	list := make([]*answer, 0, len(a.gathered))
+	for _, r := range a.gathered {
+		list = append(list, r)
+	}
+	a.mu.Unlock()
+	err := a.records.AddEnclaveAnswers(list)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.log.Warn().Err(err).Msg("tee: answers cannot be written down; this is tried again")
+		time.AfterFunc(10*flushEvery, a.flush)
+		return
+	}
+	for _, r := range list {
+		delete(a.gathered, keyOf(r.Account.ID, r.ID))
+	}
+	if a.due = len(a.gathered) > 0; a.due {
+		time.AfterFunc(flushEvery, a.flush)
+	}
+}
+
+// find is an answer to the account of a request; nil: there is none of that id.
+func (a *answers) find(c *routes.Call, id string) (*answer, error) {
+	a.mu.Lock()
+	r := a.gathered[keyOf(c.Key.Account.ID, id)]
+	a.mu.Unlock()
+	if r != nil {
+		return r, nil
+	}
+	r, err := a.records.FindEnclaveAnswer(c.Key.Account, id)
+	if errors.Is(err, store.ErrNoRow) {
+		return nil, nil
+	}
+	return r, err
+}
+
+// keep keeps a signature beside its answer.
+func (a *answers) keep(c *routes.Call, r *answer, signature []byte) {
+	if err := a.records.KeepEnclaveSignature(r, signature); err != nil {
+		c.Logger().Warn().Err(err).Msg("tee: a signature cannot be kept; its enclave is asked again")
+	}
+}

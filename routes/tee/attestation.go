@@ -1,0 +1,185 @@
+package tee
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/providers/chat/dialect"
+	"farebox/providers/tee"
+	"farebox/proxy"
+	"farebox/routes"
+)
+
+// attestationParams are those of GET /tee/attestation. The nonce is read by itself: an
+// empty one is wrong, not absent.
+var attestationParams = routes.Params{"model": {Kinds: routes.String, Required: true}, "nonce": {Kinds: routes.String}}
+
+// attestation answers GET /tee/attestation (addendum 15.4). That a check does not hold is
+// an answer, not an error.
+func (of *Capability) attestation(c *routes.Call) *routes.Error {
+	q := c.Query()
+	id := q.Text("model")
+	if e := q.Refusal(); e != nil {
+		return e
+	}
+	nonce, source, e := nonceOf(c)
+	if e != nil {
+		return e
+	}
+	m, e := of.modelOf(c, id)
+	if e != nil {
+		return e
+	}
+	v := of.view(c)
+	if wait := of.tries.Take(proxy.Address(c.Ctx), v.cfg.PerIP, c.Began); wait > 0 {
+		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(routes.RetrySoon, wait),
+			Message: "Rate limit exceeded: too many attestations were asked for from this address."}
+	}
+	p, e := v.prove(c, m, nonce)
+	if e != nil {
+		return e
+	}
+	c.Ctx.Response.Header.Set("Cache-Control", "no-store")
+	return c.WriteJSON(p.body(c, m, nonce, source))
+}
+
+// nonceOf is the nonce of a client, or one of ours.
+func nonceOf(c *routes.Call) (nonce [32]byte, source string, e *routes.Error) {
+	args := c.Ctx.QueryArgs()
+	if !args.Has("nonce") {
+		rand.Read(nonce[:]) // never fails
+		return nonce, "server", nil
+	}
+	nonce, ok := tee.ParseNonce(string(args.Peek("nonce")))
+	if !ok {
+		return nonce, "", routes.Invalid(routes.Issue{Code: "invalid_string", Path: "nonce",
+			Message: "nonce: expected exactly 64 lower-case hexadecimal digits (32 bytes)."})
+	}
+	return nonce, "client", nil
+}
+
+// proof is what an enclave proved to a client.
+type proof struct {
+	enclave        *tee.Enclave
+	report         []byte
+	found          *tee.Verification
+	tried, offered int
+}
+
+var errAttestation = &routes.Error{Status: 502, Code: "TEE_ATTESTATION_FAILED", RetryAfter: routes.RetrySoon,
+	Message: "TEE attestation request failed. The enclave's provider did not answer in a usable form; please retry."}
+
+// prove asks the enclaves of a model in turn until one answers.
+func (v *view) prove(c *routes.Call, m *dialect.Model, nonce [32]byte) (*proof, *routes.Error) {
+	e := errAttestation
+	for _, one := range v.enclaves(m) {
+		select {
+		case v.inFlight[one] <- struct{}{}:
+		default:
+			e = &routes.Error{Status: 429, Code: "MODEL_OVERLOADED", RetryAfter: routes.RetrySoon,
+				Message: "Too many attestations of this model are being asked for; please retry."}
+			continue
+		}
+		p, err := v.ask(c, one, nonce)
+		<-v.inFlight[one]
+		if err == nil {
+			return p, nil
+		}
+		c.Logger().Warn().Err(err).Str("model", m.ID).Str("upstream", one.Name).Bytes("request_id", c.ID[:]).
+			Msg("tee: a client's attestation failed")
+	}
+	return nil, e
+}
+
+var errGone = errors.New("the client has left")
+
+func (v *view) ask(c *routes.Call, e *tee.Enclave, nonce [32]byte) (*proof, error) {
+	candidates, err := e.Upstream.Report(c.Ctx, nonce)
+	if err != nil {
+		return nil, err
+	}
+	var p *proof
+	cause, err := c.Proxy().Await(c.Ctx, v.cfg.Timeout, func(ctx context.Context) error {
+		select {
+		case v.verifying <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-v.verifying }()
+		report, found, tried := v.watch.Judge.First(ctx, candidates, nonce, e.Policy)
+		p = &proof{e, report, found, tried, len(candidates)}
+		return nil
+	})
+	switch {
+	case cause != proxy.None:
+		return nil, errGone
+	case err != nil:
+		return nil, err
+	}
+	v.watch.NoteClients(e, p.found)
+	return p, nil
+}
+
+// ours are the members that stand in an answer in the place of an upstream's.
+var ours = map[string]bool{"verified": true, "nonce": true, "nonce_source": true, "model": true, "upstream_model": true,
+	"tee_provider": true, "tee_hardware": true, "server_verification": true, "candidates_evaluated": true,
+	"candidates_available": true, "signing_public_key": true, "signing_key": true, "test_root": true}
+
+// body is the report as its enclave wrote it, and beside it what we say.
+func (p *proof) body(c *routes.Call, m *dialect.Model, nonce [32]byte, source string) []byte {
+	b := append(make([]byte, 0, len(p.report)+4096), `{"verified":`...)
+	b = strconv.AppendBool(b, p.found.Verified())
+	text := hex.EncodeToString(nonce[:])
+	b = routes.AppendString(append(b, `,"nonce":`...), text)
+	b = routes.AppendString(append(b, `,"nonce_source":`...), source)
+	b = routes.AppendString(append(b, `,"model":`...), m.ID)
+	b = routes.AppendString(append(b, `,"upstream_model":`...), p.enclave.Upstream.Model)
+	b = routes.AppendString(append(b, `,"tee_provider":`...), m.Chat.Enclave.Provider)
+	b = append(b, `,"tee_hardware":"intel-tdx"`...)
+	r := gjson.ParseBytes(p.report)
+	if key := shownKey(p, r); key != "" {
+		b = routes.AppendString(append(b, `,"signing_public_key":`...), key)
+		b = routes.AppendString(append(b, `,"signing_key":`...), key)
+	}
+	asked := false
+	r.ForEach(func(name, value gjson.Result) bool {
+		if ours[name.Str] {
+			return true
+		}
+		asked = asked || name.Str == "request_nonce"
+		b = append(append(append(append(b, ','), name.Raw...), ':'), value.Raw...)
+		return true
+	})
+	if !asked {
+		b = routes.AppendString(append(b, `,"request_nonce":`...), text)
+	}
+	b = append(append(b, `,"server_verification":`...), p.found.JSON()...)
+	b = strconv.AppendInt(append(b, `,"candidates_evaluated":`...), int64(p.tried), 10)
+	b = strconv.AppendInt(append(b, `,"candidates_available":`...), int64(p.offered), 10)
+	if p.found.TestRoot() {
+		b = append(b, `,"test_root":true`...)
+	}
+	return append(b, '}')
+}
+
+// shownKey is the key in 130 digits where it is one, else as the report has it, so that a
+// client sees what we have seen.
+func shownKey(p *proof, r gjson.Result) string {
+	if p.found.Key != nil {
+		return p.found.Key.String()
+	}
+	text := r.Get("signing_public_key").Str
+	if text == "" {
+		text = r.Get("signing_key").Str
+	}
+	if len(text) == 128 && !strings.HasPrefix(text, "0x") {
+		return "04" + text
+	}
+	return text
+}

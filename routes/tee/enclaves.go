@@ -1,0 +1,63 @@
+package tee
+
+import (
+	"farebox/providers/chat/dialect"
+	"farebox/providers/tee"
+	"farebox/routes"
+)
+
+// errKey is a key that none of a model's enclaves has proven.
+func errKey() *routes.Error {
+	return &routes.Error{Status: 400, Code: "e2ee_model_key_mismatch", Param: "headers",
+		Message: "Invalid E2EE headers: no enclave of this model has proven to have this model key; " +
+			"fetch a fresh attestation with GET " + routes.Prefix + "/tee/attestation."}
+}
+
+// Attested is routes.Enclaves. Enclaves that have not said what key they have, since
+// this process began or since it changed, are asked.
+func (of *Capability) Attested(c *routes.Call, m *dialect.Model, key string) (*dialect.Target, *routes.Error) {
+	v := of.view(c)
+	for _, learn := range []bool{false, true} {
+		for _, t := range m.Targets {
+			e := v.of[t]
+			if e == nil {
+				continue
+			}
+			if learn && !v.watch.Has(e, key) {
+				v.watch.Learn(e)
+			}
+			if v.watch.Has(e, key) {
+				return v.usable(m, t, e)
+			}
+		}
+	}
+	return nil, errKey()
+}
+
+// usable is a target that may be asked now.
+func (v *view) usable(m *dialect.Model, t *dialect.Target, e *tee.Enclave) (*dialect.Target, *routes.Error) {
+	if !v.watch.Ready(e) {
+		return nil, &routes.Error{Status: 503, Code: "MODEL_OFFLINE", RetryAfter: routes.OverloadRetry,
+			Message: "Model " + m.ID + " is not verified to run in its enclave right now; please retry later."}
+	}
+	return t, nil
+}
+
+// Ready is routes.Enclaves.
+func (of *Capability) Ready(c *routes.Call, t *dialect.Target) bool {
+	v := of.view(c)
+	e := v.of[t]
+	return e != nil && v.watch.Ready(e)
+}
+
+// Betrayed is routes.Enclaves.
+func (of *Capability) Betrayed(c *routes.Call, t *dialect.Target) {
+	if v := of.view(c); v.of[t] != nil {
+		v.watch.Betrayed(v.of[t])
+	}
+}
+
+// Answered is routes.Enclaves.
+func (of *Capability) Answered(c *routes.Call, a *routes.EnclaveAnswer) {
+	of.answers.add(c, a)
+}

@@ -1,0 +1,31 @@
+package tee
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// writeMetrics writes how the enclaves stand. Nothing here names a key or a machine.
+func (v *view) writeMetrics(w io.Writer) {
+	for _, e := range v.each {
+		s := e.Standing()
+		labels := "model=" + strconv.Quote(e.Model) + ",upstream=" + strconv.Quote(e.Name)
+		verified := 0
+		if s.Verified {
+			verified = 1
+		}
+		fmt.Fprintf(w, "farebox_tee_verified{%s} %d\n", labels, verified)
+		if !s.At.IsZero() {
+			fmt.Fprintf(w, "farebox_tee_attested_timestamp_seconds{%s} %d\n", labels, s.At.Unix())
+			fmt.Fprintf(w, "farebox_tee_turned_timestamp_seconds{%s} %d\n", labels, s.Turned.Unix())
+		}
+		for _, name := range s.Failed {
+			fmt.Fprintf(w, "farebox_tee_failed_check{%s,check=%q} 1\n", labels, name)
+		}
+		fmt.Fprintf(w, "farebox_tee_proven_keys{%s} %d\n", labels, e.Keys())
+	}
+	if ends := v.published.Ends(); !ends.IsZero() {
+		fmt.Fprintf(w, "farebox_tee_collateral_ends_timestamp_seconds %d\n", ends.Unix())
+	}
+}
