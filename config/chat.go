@@ -98,6 +98,7 @@ func (c *Chat) check(v *validator, path string, m *Model) {
 	}
 	v.constraints(path+".constraints", &c.Constraints)
 	v.tokenPrice(path+".price", c.Price, true, c.ContextTokens)
+	v.enclave(path+".tee", m, c.Enclave)
 }
 
 func (c *Chat) checkTokens(v *validator, path string, m *Model) {
@@ -186,6 +187,7 @@ func (v *validator) decimal(path string, d *Decimal, least, most int64) {
 func (c *Chat) checkTarget(v *validator, path string, m *Model, t *Target, u *Upstream) {
 	v.writes(path, t, u)
 	v.cloudName(path, t, u, m.ID)
+	v.enclaveTarget(path+".upstream", c.Enclave, u)
 	d, _ := u.speaks()
 	if c.Capabilities.XSearch && u.Dialect != "openai" {
 		v.wrong(path+".upstream", "the dialect of %s has no search of X; expected x_search: false, or an upstream of "+

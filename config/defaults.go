@@ -94,6 +94,7 @@ type entry interface{ defaults() }
 // complete fills what depends on other values.
 func (c *Config) complete() {
 	c.completeRPC()
+	c.completeTEE()
 	c.completeX402()
 	c.completeSearch()
 	c.Images.complete()

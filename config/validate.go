@@ -40,6 +40,7 @@ func (v *validator) run() {
 	v.models()
 	v.rpc()
 	v.x402()
+	v.tee()
 	v.augment()
 	v.media()
 	v.characters()

@@ -44,7 +44,7 @@ var writing = capability{
 		c := m.Spec.(*config.Chat)
 		w.number("availableContextTokens", c.ContextTokens)
 		w.number("maxCompletionTokens", c.MaxCompletionTokens)
-		w.capabilities(&c.Capabilities)
+		w.capabilities(c)
 		w.constraints(&c.Constraints)
 		w.pricing(c.Price)
 	},
@@ -107,7 +107,8 @@ func appendRecord(b []byte, m *Model, brand string, upscale *config.ImagePrice) 
 	return w.b
 }
 
-func (w *writer) capabilities(c *config.Capabilities) {
+func (w *writer) capabilities(chat *config.Chat) {
+	c, enclave := &chat.Capabilities, chat.Enclave
 	w.open("capabilities")
 	w.flag("optimizedForCode", c.Code)
 	w.text("quantization", c.Quantization)
@@ -121,8 +122,8 @@ func (w *writer) capabilities(c *config.Capabilities) {
 	w.flag("supportsVideoInput", c.Video)
 	w.flag("supportsWebSearch", c.WebSearch)
 	w.flag("supportsLogProbs", c.LogProbs)
-	w.flag("supportsTeeAttestation", false)
-	w.flag("supportsE2EE", false)
+	w.flag("supportsTeeAttestation", enclave != nil)
+	w.flag("supportsE2EE", enclave != nil && *enclave.Encrypted)
 	w.flag("supportsXSearch", c.XSearch)
 	if c.Vision && c.MaxImages > 1 {
 		w.number("maxImages", int64(c.MaxImages))

@@ -141,6 +141,16 @@ func (g *Gateway) Audience() Audience { return g.ledger }
 // Accounts is Call.Accounts for what has no Call.
 func (g *Gateway) Accounts() Accounts { return g.ledger }
 
+// EnclaveAnswers keeps what enclaves answered, for who wants their signatures.
+type EnclaveAnswers interface {
+	AddEnclaveAnswers(list []*billing.EnclaveAnswer) error
+	FindEnclaveAnswer(account *billing.AccountState, id string) (*billing.EnclaveAnswer, error)
+	KeepEnclaveSignature(a *billing.EnclaveAnswer, signature []byte) error
+}
+
+// EnclaveAnswers is what the ledger keeps of them.
+func (g *Gateway) EnclaveAnswers() EnclaveAnswers { return g.ledger }
+
 // Voices are the voices that accounts had cloned.
 func (g *Gateway) Voices() store.VoiceStore { return g.ledger.Voices() }
 

@@ -85,6 +85,7 @@ func TestConformance(t *testing.T) {
 		{"models", conformModels},
 		{"violations and tokens", conformViolations},
 		{"reviews and uses of characters", conformReviews},
+		{"answers of enclaves", conformEnclaves},
 		{"jobs", conformJobs},
 		{"what jobs cost and give back", conformRefunds},
 		{"cloned voices", conformVoices},

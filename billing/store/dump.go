@@ -74,6 +74,7 @@ var dumped = []dumpTable{
 	{"voice", strings.Split(strings.ReplaceAll(voiceColumns, " ", ""), ",")},
 	{"payment", strings.Split(strings.ReplaceAll(paymentColumns, " ", ""), ",")},
 	{"wallet_link", strings.Split(strings.ReplaceAll(walletLinkColumns, " ", ""), ",")},
+	{"enclave_answer", strings.Split(strings.ReplaceAll(enclaveColumns, " ", ""), ",")},
 }
 
 // dumpedDay4 is daily usage in dumps of schemas before 5.

@@ -10,7 +10,7 @@ import (
 )
 
 // Version is that of the schema that this farebox reads and writes.
-const Version = 8
+const Version = 9
 
 // schema makes an empty database, for every engine: words in braces are
 // replaced (dialect.words). Days are numbers such as 20261121, in UTC; times
@@ -55,7 +55,7 @@ CREATE TABLE posting(
   amount {I64} NOT NULL, balance_after {I64}, PRIMARY KEY(entry, book, account, currency)) {KEYED};
 -- Running sums of the books that belong to the house: cash, grants, revenue, debt, shortfall, late, breakage.
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
-` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8
+` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9
 
 // usageDay is what version 5 made anew: daily usage by what was sold.
 const usageDay = `
@@ -249,6 +249,17 @@ const markMoved = `
 UPDATE posting SET moved = 1 WHERE book = 'customer' AND entry IN (SELECT id FROM entry WHERE kind <> 'CHARGE');
 `
 
+// schema9 is what version 9 added: answers of enclaves, for who wants their signatures.
+const schema9 = `
+-- The answers that enclaves gave, for a day: by whose key they are sealed, and the
+-- SHA-256 of what was sent and relayed.
+CREATE TABLE enclave_answer(
+  account {I64} NOT NULL, id TEXT NOT NULL, model TEXT NOT NULL, upstream TEXT NOT NULL, named TEXT NOT NULL,
+  sealed_to TEXT NOT NULL, request {BLOB} NOT NULL, response {BLOB} NOT NULL, at_us {I64} NOT NULL,
+  signature {BLOB}, PRIMARY KEY(account, id)) {KEYED};
+CREATE INDEX enclave_answer_at ON enclave_answer(at_us);
+`
+
 // fence lets processes of an older farebox book nothing any more: it does not
 // know what this one writes. Their nodes come back with this one, and their
 // journals, too.
@@ -284,7 +295,7 @@ DROP TABLE open_progress1;
 `, schema3, schema4 + fence, `
 ALTER TABLE usage_day RENAME TO usage_day4;
 DROP INDEX usage_day_day;
-` + usageDay + fence, schema6 + fence, schema7 + fence, schema8 + markMoved + fence}
+` + usageDay + fence, schema6 + fence, schema7 + fence, schema8 + markMoved + fence, schema9 + fence}
 
 // steps follow the migration to a version where SQL alone cannot do it.
 var steps = map[int]func(*tx) error{3: (*tx).repackPages, 5: (*tx).divideDays}

@@ -40,6 +40,7 @@ type Store interface {
 	JobStore
 	refundStore
 	VoiceStore
+	EnclaveStore
 	PaymentStore
 	WalletStore
 

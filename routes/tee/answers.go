@@ -24,16 +24,9 @@ const (
 	maxGathered = 4096
 )
 
-// Records are where answers are kept for 24 hours (billing.Ledger).
-type Records interface {
-	AddEnclaveAnswers(list []*answer) error
-	FindEnclaveAnswer(account *billing.AccountState, id string) (*answer, error)
-	KeepEnclaveSignature(a *answer, signature []byte) error
-}
-
 // answers gathers what is to be kept.
 type answers struct {
-	records Records
+	records routes.EnclaveAnswers
 	log     zerolog.Logger
 
 	mu       sync.Mutex
@@ -42,7 +35,7 @@ type answers struct {
 	lost     int64
 }
 
-func newAnswers(records Records, log zerolog.Logger) *answers {
+func newAnswers(records routes.EnclaveAnswers, log zerolog.Logger) *answers {
 	return &answers{records: records, log: log, gathered: map[string]*answer{}}
 }
 

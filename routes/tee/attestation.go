@@ -24,12 +24,9 @@ var attestationParams = routes.Params{"model": {Kinds: routes.String, Required: 
 // an answer, not an error.
 func (of *Capability) attestation(c *routes.Call) *routes.Error {
 	q := c.Query()
-	id := q.Text("model")
+	id := needed(q, "model")
+	nonce, source := nonceOf(q)
 	if e := q.Refusal(); e != nil {
-		return e
-	}
-	nonce, source, e := nonceOf(c)
-	if e != nil {
 		return e
 	}
 	m, e := of.modelOf(c, id)
@@ -49,19 +46,29 @@ func (of *Capability) attestation(c *routes.Call) *routes.Error {
 	return c.WriteJSON(p.body(c, m, nonce, source))
 }
 
-// nonceOf is the nonce of a client, or one of ours.
-func nonceOf(c *routes.Call) (nonce [32]byte, source string, e *routes.Error) {
-	args := c.Ctx.QueryArgs()
-	if !args.Has("nonce") {
-		rand.Read(nonce[:]) // never fails
-		return nonce, "server", nil
+// needed is a parameter that must be there.
+func needed(q *routes.Query, name string) string {
+	text, given := q.Text(name)
+	if !given && len(q.Issues) == 0 || given && text == "" {
+		q.Wrong(routes.Issue{Code: "invalid_type", Path: name, Expected: "string", Received: "undefined",
+			Message: name + ": the parameter is missing."})
 	}
-	nonce, ok := tee.ParseNonce(string(args.Peek("nonce")))
+	return text
+}
+
+// nonceOf is the nonce of a client, or one of ours.
+func nonceOf(q *routes.Query) (nonce [32]byte, source string) {
+	text, given := q.Text("nonce")
+	if !given {
+		rand.Read(nonce[:]) // never fails
+		return nonce, "server"
+	}
+	nonce, ok := tee.ParseNonce(text)
 	if !ok {
-		return nonce, "", routes.Invalid(routes.Issue{Code: "invalid_string", Path: "nonce",
+		q.Wrong(routes.Issue{Code: "invalid_string", Path: "nonce",
 			Message: "nonce: expected exactly 64 lower-case hexadecimal digits (32 bytes)."})
 	}
-	return nonce, "client", nil
+	return nonce, "client"
 }
 
 // proof is what an enclave proved to a client.

@@ -28,7 +28,7 @@ var errNoAnswer = &routes.Error{Status: 404, Code: "REQUEST_ID_NOT_FOUND",
 // was given to. To all others, and for all models, an id that is not theirs is unknown.
 func (of *Capability) signature(c *routes.Call) *routes.Error {
 	q := c.Query()
-	id, request := q.Text("model"), q.Text("request_id")
+	id, request := needed(q, "model"), needed(q, "request_id")
 	if e := q.Refusal(); e != nil {
 		return e
 	}

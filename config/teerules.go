@@ -1,0 +1,135 @@
+package config
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What may be written about enclaves.
+var (
+	tcbStates = []string{"UpToDate", "SWHardeningNeeded", "ConfigurationNeeded", "ConfigurationAndSWHardeningNeeded",
+		"OutOfDate", "OutOfDateConfigurationNeeded"}
+	gpuPolicies = []string{"nras", "local", "require", "off"}
+	// pinned measurements with how many bytes they have.
+	pinned = map[string]int{"mrtd": 48, "rtmr0": 48, "rtmr1": 48, "rtmr2": 48, "rtmr3": 48, "mr_config_id": 48,
+		"compose_hash": 32}
+)
+
+// E2EEPrefix begins the ids of models that chats are encrypted to (interface.md, TEE).
+const E2EEPrefix = "e2ee-"
+
+const maxPins = 64
+
+func (c *Config) completeTEE() {
+	if t := &c.TEE; t.Collateral.Dir != "" && c.Source != "" && !filepath.IsAbs(t.Collateral.Dir) {
+		t.Collateral.Dir = filepath.Join(filepath.Dir(c.Source), t.Collateral.Dir)
+	}
+}
+
+func (v *validator) tee() {
+	t := &v.c.TEE
+	v.tcbStates("tee.tcb_accept", t.Accept)
+	if len(t.Accept) == 0 {
+		v.wrong("tee.tcb_accept", "nothing is accepted, so that no enclave could be verified; expected UpToDate")
+	}
+	v.oneOf("tee.gpu", t.GPU, gpuPolicies...)
+	v.webAddress("tee.nras_url", t.NRASURL)
+	v.oneOf("tee.collateral.source", t.Collateral.Source, "http", "file")
+	v.webAddress("tee.collateral.url", t.Collateral.URL)
+	v.webAddress("tee.collateral.root_crl_url", t.Collateral.RootCRLURL)
+	if t.Collateral.Source == "file" && t.Collateral.Dir == "" {
+		v.wrong("tee.collateral.dir", "there is no folder of collaterals; expected dir: with files <fmspc>.json, or "+
+			"source: http")
+	}
+	for path, file := range map[string]string{"tee.intel_root_file": t.IntelRoot, "tee.nvidia_root_file": t.NVIDIARoot} {
+		if file != "" && !t.AllowTestRoot {
+			v.wrong(path, "whoever has the key of another root can prove anything; expected Intel's and NVIDIA's own, or "+
+				"allow_test_root: true beside it, where nothing is to be believed")
+		}
+	}
+	v.duration("tee.recheck", t.Recheck, 10*time.Second, 24*time.Hour)
+	v.duration("tee.timeout", t.Timeout, time.Second, 5*time.Minute)
+	whole(v, "tee.per_ip", t.PerIP, 0, 1_000_000)
+	whole(v, "tee.in_flight", t.InFlight, 1, 1000)
+}
+
+func (v *validator) tcbStates(path string, list []string) {
+	for i, s := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		v.oneOf(at, s, tcbStates...)
+		if slices.Contains(list[:i], s) {
+			v.wrong(at, "%s is listed already; expected every state once", quote(s))
+		}
+	}
+}
+
+// webAddress checks an address of a service; empty is the usual one.
+func (v *validator) webAddress(path, text string) {
+	if text == "" {
+		return
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || badHost(u) || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
+		v.wrong(path, "%s is no address of a service; expected https://host[:port][/path]", v.shown(path))
+	}
+}
+
+// enclave checks what a text model says of its enclaves.
+func (v *validator) enclave(path string, m *Model, e *Enclave) {
+	if e == nil {
+		if strings.HasPrefix(m.ID, E2EEPrefix) {
+			v.wrong(path, "an id that begins with %s promises an enclave; expected tee: with its kind, or another id",
+				E2EEPrefix)
+		}
+		return
+	}
+	v.oneOf(path+".kind", e.Kind, "dstack", "near", "aci")
+	v.oneOf(path+".scope", e.Scope, "model_instance", "aggregator")
+	if e.GPU != "" {
+		v.oneOf(path+".gpu", e.GPU, gpuPolicies...)
+	}
+	v.tcbStates(path+".tcb_accept", e.Accept)
+	if *e.Encrypted && !strings.HasPrefix(m.ID, E2EEPrefix) && !v.c.TEE.AnyModelID {
+		v.wrong(path+".encrypted", "clients encrypt to models whose id begins with %s; expected such an id, "+
+			"encrypted: false, or tee.any_model_id: true", E2EEPrefix)
+	}
+	if len(e.Provider) > 64 || strings.ContainsFunc(e.Provider, func(r rune) bool { return r < ' ' || r > '~' }) {
+		v.wrong(path+".provider", "%s cannot be told in a header; expected at most 64 printable characters of ASCII",
+			v.shown(path+".provider"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Pin)) {
+		v.pin(path+".pin."+name, name, e.Pin[name])
+	}
+}
+
+func (v *validator) pin(path, name string, values []string) {
+	bytes, known := pinned[name]
+	if !known {
+		v.wrongKey(path, "%s is no measurement; expected %s", quote(name), choice(slices.Sorted(maps.Keys(pinned))))
+		return
+	}
+	if n := len(values); n == 0 || n > maxPins {
+		v.wrong(path, "%d values are listed; expected 1 to %d, of which an enclave must have one", n, maxPins)
+	}
+	for i, text := range values {
+		if raw, err := hex.DecodeString(text); err != nil || len(raw) != bytes {
+			v.wrong(fmt.Sprintf("%s[%d]", path, i), "this is no value of %s; expected %d hexadecimal digits", name, 2*bytes)
+		}
+	}
+}
+
+// enclaveTarget checks that an upstream can be an enclave: it is spoken to as OpenAI's,
+// and what is sent there stays what it is.
+func (v *validator) enclaveTarget(path string, e *Enclave, u *Upstream) {
+	if e != nil && u != nil && u.Dialect != dialects[0].name {
+		v.wrong(path, "%s speaks %s; expected an upstream of dialect %s, which is how enclaves are asked", quote(u.Name),
+			u.Dialect, dialects[0].name)
+	}
+}
