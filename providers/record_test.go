@@ -87,6 +87,7 @@ models:
     created: 1773792000
     context_tokens: 128000
     capabilities: { reasoning: true, reasoning_effort: [low, medium, high], default_reasoning_effort: low }
+    tee: { kind: dstack }
     price: { input: 0.13, output: 0.65 }
     targets: [{ upstream: a }]
   - id: example-embedding
@@ -176,10 +177,9 @@ models:
 `
 
 // notOurs are the fields of the sample that say what this service cannot do:
-// searches, enclaves, regions. We say no, or nothing.
+// searches, regions. We say no, or nothing.
 var notOurs = map[string]bool{
 	"model_spec.capabilities.supportsWebSearch": true, "model_spec.capabilities.supportsXSearch": true,
-	"model_spec.capabilities.supportsTeeAttestation": true, "model_spec.capabilities.supportsE2EE": true,
 	"model_spec.regionRestrictions": true, "model_spec.supportsOptimizePromptThinking": true,
 }
 

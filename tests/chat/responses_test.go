@@ -41,7 +41,7 @@ models:
   - { <<: *model, id: openai, targets: [{ upstream: openai, model: gpt-5 }] }
   - { <<: *model, id: anthropic, targets: [{ upstream: anthropic, model: claude-opus-4-5 }] }
   - { <<: *model, id: google, targets: [{ upstream: google, model: gemini-3-flash-preview }] }
-  - { <<: *model, id: e2ee-own }
+  - { <<: *model, id: e2ee-own, tee: { kind: dstack }, targets: [{ upstream: openai }] }
 `
 
 // startResponses starts a gateway before an upstream, and gives an account named a 100 USD.
