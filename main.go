@@ -68,7 +68,8 @@ func command() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(serveCommand(), providers.CheckCommand(), providers.X402Command(), versionCommand(), bench.Command())
+	root.AddCommand(serveCommand(), versionCommand(), bench.Command())
+	root.AddCommand(providers.Commands()...)
 	root.AddCommand(cli.Commands()...)
 	return root
 }

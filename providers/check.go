@@ -15,8 +15,11 @@ import (
 	"farebox/providers/media"
 )
 
-// CheckCommand is `farebox check`.
-func CheckCommand() *cobra.Command {
+// Commands are those about what is behind the gateway.
+func Commands() []*cobra.Command { return []*cobra.Command{checkCommand(), x402Command(), teeCommand()} }
+
+// checkCommand is `farebox check`.
+func checkCommand() *cobra.Command {
 	var file string
 	var online bool
 	cmd := &cobra.Command{

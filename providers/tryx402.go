@@ -22,8 +22,8 @@ import (
 // maxKeyFile is far more than a private key has.
 const maxKeyFile = 4 << 10
 
-// X402Command is `farebox x402`.
-func X402Command() *cobra.Command {
+// x402Command is `farebox x402`.
+func x402Command() *cobra.Command {
 	cmd := &cobra.Command{Use: "x402", Short: "Try out payments by wallets", Args: cobra.NoArgs}
 	cmd.AddCommand(x402TestCommand())
 	return cmd

@@ -25,7 +25,7 @@ func (v *view) writeMetrics(w io.Writer) {
 		}
 		fmt.Fprintf(w, "farebox_tee_proven_keys{%s} %d\n", labels, e.Keys())
 	}
-	if ends := v.published.Ends(); !ends.IsZero() {
+	if ends := v.setup.Published.Ends(); !ends.IsZero() {
 		fmt.Fprintf(w, "farebox_tee_collateral_ends_timestamp_seconds %d\n", ends.Unix())
 	}
 }
