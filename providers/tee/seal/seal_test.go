@@ -48,7 +48,7 @@ func TestSealedAsOthersDo(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("%s, %v", got, err)
 	}
-	if !Sealed(want) || Plain(len(want)) != 5 || string(open(t, private(0x11), want)) != "hello" {
+	if !Sealed([]byte(want)) || Plain(len(want)) != 5 || string(open(t, private(0x11), want)) != "hello" {
 		t.Error("it is not seen as what it is")
 	}
 }
@@ -63,7 +63,7 @@ func TestEverySealIsAnother(t *testing.T) {
 	seen := map[string]bool{}
 	for range 20 {
 		text, err := k.To([]byte("the same"))
-		if err != nil || !Sealed(text) || seen[text[:2*keyBytes]] || string(open(t, private(0x11), text)) != "the same" {
+		if err != nil || !Sealed([]byte(text)) || seen[text[:2*keyBytes]] || string(open(t, private(0x11), text)) != "the same" {
 			t.Fatal(text, err)
 		}
 		seen[text[:2*keyBytes]] = true
@@ -90,8 +90,59 @@ func TestWhatLooksSealed(t *testing.T) {
 	for text, want := range map[string]bool{least: true, least + "00": true, least + "0": false, least[2:]: false, "": false,
 		least[:10] + "g" + least[11:]: false, least[:10] + " " + least[11:]: false, least[:10] + "\x10" + least[11:]: false,
 		least[:10] + "@" + least[11:]: false, strings.ToUpper(least): true} {
-		if Sealed(text) != want || Sealed([]byte(text)) != want {
+		if Sealed([]byte(text)) != want {
 			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
+
+// Each byte that is no digit is seen, wherever it stands.
+func TestEveryByteIsLookedAt(t *testing.T) {
+	t.Parallel()
+	text := []byte(strings.Repeat("09afAF5c", LeastDigits/8+1))[:LeastDigits+2]
+	for at := range text {
+		was := text[at]
+		for c := range 256 {
+			digit := c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+			if text[at] = byte(c); Sealed(text) != digit {
+				t.Fatalf("byte %#x at %d: %v", c, at, !digit)
+			}
+		}
+		text[at] = was
+	}
+}
+
+// The texts of one request open as others do, and are no more alike.
+func TestTextsOfOneBox(t *testing.T) {
+	t.Parallel()
+	k, err := ParseKey(hex.EncodeToString(private(0x11).PubKey().SerializeUncompressed()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := k.Box()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, text := range []string{"the same", "the same", "", "\x00ü"} {
+		sealed := string(b.Append(nil, []byte(text)))
+		if got := string(open(t, private(0x11), sealed)); got != text || !Sealed([]byte(sealed)) || Plain(len(sealed)) != len(text) {
+			t.Errorf("%q became %q", text, got)
+		}
+		if rest := sealed[2*keyBytes:]; seen[rest] {
+			t.Error("two texts have the same nonce")
+		} else {
+			seen[rest] = true
+		}
+	}
+}
+
+func BenchmarkSealed(b *testing.B) {
+	text := []byte(strings.Repeat("0123456789abcdef", 14))
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if !Sealed(text) {
+			b.Fatal("it is")
 		}
 	}
 }
