@@ -52,7 +52,7 @@ func FuzzMeter(f *testing.F) {
 				"}\n\n"; !want.usage.Seen && strings.Contains(want.out, told) {
 				// Nobody else told the client what it used.
 				head, tail, _ := strings.Cut(want.out, told)
-				out = strings.TrimSuffix(head[:strings.LastIndex(head, "data: ")]+tail, done)
+				out = strings.TrimSuffix(head[:strings.LastIndex(head, "\ndata: ")+1]+tail, done)
 			}
 			if !strings.HasPrefix(sc.input, strings.TrimRight(out, "\n")) {
 				t.Fatalf("%q became %q", input, want.out)

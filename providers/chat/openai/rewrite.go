@@ -12,7 +12,6 @@ import (
 func (s *stream) write(src []byte, v verdict) {
 	switch v {
 	case last:
-		s.spans, s.priced = s.spans[:0], false
 		s.tell()
 		s.out = append(s.out, src[s.events.From:s.events.To]...)
 	case failure:

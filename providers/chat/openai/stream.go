@@ -166,6 +166,7 @@ func (s *stream) tells() bool { return !s.usage.Seen && !s.failed && !s.hide }
 
 // tell writes that event.
 func (s *stream) tell() {
+	s.spans, s.priced = s.spans[:0], false // those of the event before
 	u := s.Usage()
 	s.out = append(s.out, "data: "...)
 	if len(s.ident) == 0 {
