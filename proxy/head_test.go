@@ -57,9 +57,12 @@ func TestRequestHeadsCannotBeInjected(t *testing.T) {
 	f(Request{ID: []byte("1\r\nA: b")}, 0, "")
 	f(Request{ID: []byte("1\n")}, 0, "")
 	f(Request{Accept: "a\r\nb"}, 0, "")
-	f(Request{Further: [2]string{"X-A", "b"}}, 0, "GET /a%20b"+fields+"Accept: */*\r\nX-A: b\r\n\r\n")
-	f(Request{Further: [2]string{"X-A", "b\r\nc: d"}}, 0, "")
-	f(Request{Further: [2]string{"X A", "b"}}, 0, "")
+	f(Request{Further: Fields{{"X-A", "b"}}}, 0, "GET /a%20b"+fields+"Accept: */*\r\nX-A: b\r\n\r\n")
+	f(Request{Further: Fields{{"X-A", "b"}, {"X-B", ""}, {"X-C", "d"}}}, 0,
+		"GET /a%20b"+fields+"Accept: */*\r\nX-A: b\r\nX-B: \r\nX-C: d\r\n\r\n")
+	f(Request{Further: Fields{{"X-A", "b"}, {}, {"X-C", "d\r\nE: f"}}}, 0, "")
+	f(Request{Further: Fields{{"X-A", "b\r\nc: d"}}}, 0, "")
+	f(Request{Further: Fields{{"X A", "b"}}}, 0, "")
 	f(Request{Type: "a\x00b"}, 0, "")
 	f(Request{Method: "GET /x HTTP/1.1\r\n"}, 0, "")
 

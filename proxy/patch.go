@@ -1,5 +1,7 @@
 package proxy
 
+import "io"
+
 // Patch replaces Body[From:To] by With. The patches of a request are sorted and
 // disjoint, so that a body is changed without being copied: it leaves as
 // segments of itself and of the patches (send.go).
@@ -27,6 +29,18 @@ func AppendPatched(dst, body []byte, patches []Patch) []byte {
 		at = p.To
 	}
 	return append(dst, body[at:]...)
+}
+
+// WritePatched writes the patched body to a hash, or to what else never fails.
+func WritePatched(w io.Writer, body []byte, patches []Patch) {
+	at := 0
+	for i := range patches {
+		p := &patches[i]
+		_, _ = w.Write(body[at:p.From])
+		_, _ = w.Write(p.With)
+		at = p.To
+	}
+	_, _ = w.Write(body[at:])
 }
 
 // appendSegments appends the patched body to dst as pieces, none of them empty.

@@ -19,15 +19,45 @@ type Request struct {
 	Path    []byte // appended to the endpoint's base path, e.g. "/chat/completions"
 	Body    []byte
 	Patches []Patch
-	Source  Source    // instead of Body: it is written piece by piece
-	Accept  string    // empty: */*
-	Type    string    // Content-Type of the body; empty: application/json
-	ID      []byte    // X-Request-ID, empty for none
-	Further [2]string // name and value of one more header, empty for none
+	Source  Source // instead of Body: it is written piece by piece
+	Accept  string // empty: */*
+	Type    string // Content-Type of the body; empty: application/json
+	ID      []byte // X-Request-ID, empty for none
+	Further Fields // more headers
 	// FirstByte is how long the answer's head may take; 0: as the endpoint says.
 	FirstByte time.Duration
 	// Once: what was sent is not sent again, whatever the endpoint's RetrySafe says.
 	Once bool
+}
+
+// Fields are names and values of headers; an empty name stands for none.
+type Fields [3][2]string
+
+// size is room enough for them.
+func (f *Fields) size() (n int) {
+	for i := range f {
+		n += len(f[i][0]) + len(f[i][1]) + len(": \r\n")
+	}
+	return n
+}
+
+func (f *Fields) sendable() bool {
+	for i := range f {
+		if f[i][0] != "" && (!token([]byte(f[i][0])) || !fieldValue([]byte(f[i][1]))) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *Fields) append(buf []byte) []byte {
+	for i := range f {
+		if f[i][0] != "" {
+			buf = append(append(append(buf, "\r\n"...), f[i][0]...), ": "...)
+			buf = append(buf, f[i][1]...)
+		}
+	}
+	return buf
 }
 
 // method is the one that is sent.
@@ -53,7 +83,7 @@ func (x *Exchange) send(t *Endpoint, r *Request) (n int64, err error) {
 	size := PatchedLen(r.Body, r.Patches)
 	buf := x.in[:0]
 	whole := size <= oneWrite
-	if whole && size+len(t.fields)+len(x.proof)+len(t.prefix)+len(r.Path)+len(r.Further[1])+len(t.query)+512 > smallBuffer {
+	if whole && size+len(t.fields)+len(x.proof)+len(t.prefix)+len(r.Path)+r.Further.size()+len(t.query)+512 > smallBuffer {
 		x.grow()
 		buf = x.large[:0]
 	}
@@ -98,7 +128,7 @@ func (t *Endpoint) appendHead(buf []byte, r *Request, size int64, proof []byte) 
 		}
 	}
 	if !fieldValue(r.ID) || !fieldValue([]byte(r.Accept)) || !fieldValue([]byte(r.Type)) || !token([]byte(method)) ||
-		r.Further[0] != "" && (!token([]byte(r.Further[0])) || !fieldValue([]byte(r.Further[1]))) {
+		!r.Further.sendable() {
 		return buf, false
 	}
 	buf = append(buf, method...)
@@ -121,10 +151,7 @@ func (t *Endpoint) appendHead(buf []byte, r *Request, size int64, proof []byte) 
 		buf = append(buf, "\r\nX-Request-ID: "...)
 		buf = append(buf, r.ID...)
 	}
-	if r.Further[0] != "" {
-		buf = append(append(append(buf, "\r\n"...), r.Further[0]...), ": "...)
-		buf = append(buf, r.Further[1]...)
-	}
+	buf = r.Further.append(buf)
 	if method != "GET" && method != "HEAD" || size > 0 {
 		buf = append(buf, "\r\nContent-Type: "...)
 		buf = append(buf, orString(r.Type, "application/json")...)

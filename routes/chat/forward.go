@@ -51,7 +51,7 @@ func (c *inference) Fits(t *dialect.Target, now int64) bool {
 		return false // its limit is one for all attempts together
 	}
 	c.request.Patches = c.request.Patches[:0]
-	c.request.Body, c.request.ID, c.request.Further = c.chat.Body, c.call.ID[:], [2]string{}
+	c.request.Body, c.request.ID, c.request.Further = c.chat.Body, c.call.ID[:], proxy.Fields{}
 	if no := c.checkLinks(t); no != nil {
 		c.unsupported = no
 		return false

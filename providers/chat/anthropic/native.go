@@ -37,7 +37,7 @@ func (Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *d
 func tell(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) {
 	r.Path, r.Body, r.Accept = messagesPath, c.Told, acceptJSON
 	if f, ok := c.Form.(interface{ Beta() string }); ok && f.Beta() != "" {
-		r.Further = [2]string{betaHeader, f.Beta()}
+		r.Further = proxy.Fields{{betaHeader, f.Beta()}}
 	}
 	s.Buf, s.Cuts, s.Picks = s.Buf[:0], s.Cuts[:0], s.Picks[:0]
 	p := patcher{c: c, doc: c.ToldDoc, s: s, patches: r.Patches[:0]}

@@ -147,7 +147,7 @@ func TestOnlyKnownBetasGoOut(t *testing.T) {
 	if err := (Native{}).Request(&r, c, target(c), &dialect.Scratch{}); err != nil {
 		t.Fatal(err)
 	}
-	if r.Further != [2]string{"anthropic-beta", "claude-code-20250219,effort-2025-11-24"} || r.Accept != acceptStream ||
+	if r.Further[0] != [2]string{"anthropic-beta", "claude-code-20250219,effort-2025-11-24"} || r.Accept != acceptStream ||
 		string(r.Path) != "/messages" {
 		t.Errorf("%+v", r)
 	}

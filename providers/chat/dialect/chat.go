@@ -49,6 +49,12 @@ type Chat struct {
 	DropThinking bool
 	// SystemPrompt goes before the messages; nil: none.
 	SystemPrompt []byte
+	// Verbatim says that the model runs in an enclave, which signs for the bytes: of the
+	// request only what must be is changed, of the answer nothing.
+	Verbatim bool
+	// Sealed says that the contents of the messages are sealed to that enclave, and that
+	// every text of the answer must be sealed to the client.
+	Sealed bool
 	// Cost appends the cost member that stands behind a stream's usage (addendum
 	// 5.7), with the comma before it; nil: there is none.
 	Cost func(dst []byte, u *Usage) []byte

@@ -59,6 +59,7 @@ type Produced struct {
 	full  bool
 
 	looked int64 // no need to count before the estimate is above this
+	hidden int64 // bytes of reasoning that was sealed
 }
 
 // Add notes one delta; escaped is what stands between the quotes.
@@ -72,6 +73,15 @@ func (p *Produced) Add(key uint16, escaped []byte) {
 		return
 	}
 	p.keep(key, escaped)
+}
+
+// AddSealed notes one delta that nobody here can read, of so many bytes in the clear.
+func (p *Produced) AddSealed(key uint16, bytes int64) {
+	p.deltas++
+	p.bytes += bytes
+	if IsReasoning(key) {
+		p.hidden += bytes
+	}
 }
 
 // Texts takes the texts of an answer, as they stand between their quotes.
@@ -195,7 +205,8 @@ func (p *Produced) Estimate() int64 {
 // Empty says that no text was produced.
 func (p *Produced) Empty() bool { return p.deltas == 0 }
 
-// Count tokenises what was kept. exact says that this was all of it.
+// Count tokenises what was kept, and has tokenBytes stand for a token of what was sealed.
+// exact says that this was all of it.
 func (p *Produced) Count(vocabulary string) (tokens, reasoning int64, exact bool) {
 	if p.deltas == 0 {
 		return 0, 0, true
@@ -220,6 +231,7 @@ func (p *Produced) Count(vocabulary string) (tokens, reasoning int64, exact bool
 		return tokens, reasoning, true
 	}
 	kept := tokens
+	reasoning += (p.hidden + tokenBytes - 1) / tokenBytes
 	switch {
 	case kept == p.keptDeltas && kept > 0:
 		tokens = p.deltas

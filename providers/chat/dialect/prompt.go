@@ -3,6 +3,7 @@ package dialect
 import (
 	"bytes"
 
+	"farebox/providers/tee/seal"
 	"farebox/proxy/scan"
 )
 
@@ -25,7 +26,7 @@ const (
 // upstream at a length nobody knows here: inline ones count a token a byte,
 // linked ones as the model's whole context, and so do all videos, of which an hour
 // of one picture fits into a few bytes. likely is the usual number, for
-// token rate limits.
+// token rate limits. Of contents that are sealed only what is sealed in them counts.
 func EstimatePrompt(c *Chat, imageTokens int64) (upper, likely int64) {
 	text, images, more := measure(c, imageTokens)
 	return text + images + more, text/tokenBytes + images
@@ -34,7 +35,7 @@ func EstimatePrompt(c *Chat, imageTokens int64) (upper, likely int64) {
 // measure tells the bytes of a prompt that may be text, the tokens of what it
 // has attached at imageTokens each, and those that are more than that.
 func measure(c *Chat, imageTokens int64) (text, attached, more int64) {
-	text = int64(len(c.Body) + len(c.SystemPrompt))
+	text = int64(len(c.Body)+len(c.SystemPrompt)) - sealing(c)
 	eachPart(c, func(kind int16, data []byte) {
 		text -= int64(len(data))
 		attached += imageTokens
@@ -49,6 +50,21 @@ func measure(c *Chat, imageTokens int64) (text, attached, more int64) {
 	return text, attached, more
 }
 
+// sealing is how many bytes of a body are there since contents are sealed.
+func sealing(c *Chat) (n int64) {
+	if !c.Sealed {
+		return 0
+	}
+	doc := c.Doc
+	messages := doc.TopIndex(ChatMessages)
+	for m := messages + 1; messages >= 0 && m < doc.Fields[messages].Next; m = doc.Fields[m].Next {
+		if text := c.Text(doc.Member(m, MessageContent)); seal.Sealed(text) {
+			n += int64(len(text) - seal.Plain(len(text)))
+		}
+	}
+	return n
+}
+
 var httpPrefix = []byte("http")
 
 // BoundPrompt is EstimatePrompt's upper bound, made tighter by tokenising the
@@ -57,7 +73,8 @@ var httpPrefix = []byte("http")
 // it. All else, such as tools and what lies beyond maxPromptText, stays at one
 // token a byte, so that nothing a client writes can lower the bound noticeably
 // below what it will use; the frame is taken from text alone, never from what
-// pictures count. text is how many tokens were counted.
+// pictures count. What is sealed stays at one token a byte, too. text is how
+// many tokens were counted.
 func BoundPrompt(c *Chat, imageTokens, permille int64) (bound, text int64) {
 	written, attached, more := measure(c, imageTokens)
 	n := count(c)
@@ -65,7 +82,11 @@ func BoundPrompt(c *Chat, imageTokens, permille int64) (bound, text int64) {
 	if !c.Embedding {
 		frame = bodyFrame + n.messages*messageFrame
 	}
-	return max(0, written-n.raw-frame) + attached + more + (n.tokens*permille+999)/1000 + n.fixed, n.tokens
+	bound = max(0, written-n.raw-n.sealed-frame) + n.sealed + attached + more + (n.tokens*permille+999)/1000 + n.fixed
+	if c.Sealed {
+		return bound, 0 // what little was counted says nothing of the whole
+	}
+	return bound, n.tokens
 }
 
 const (
@@ -153,13 +174,15 @@ type counter struct {
 	tokens      int64 // of text
 	bytes, rest int64 // tokenised, and left
 	raw         int64 // bytes of the body that were tokenised, as written there
+	sealed      int64 // bytes that nobody here can read
 }
 
 func (n *counter) total() int64 {
+	whole := n.fixed + n.attached + n.tokens + (n.sealed+tokenBytes-1)/tokenBytes
 	if n.rest == 0 {
-		return n.fixed + n.attached + n.tokens
+		return whole
 	}
-	return n.fixed + n.attached + n.tokens + (n.rest*max(n.tokens, 1)+n.bytes-1)/max(n.bytes, 1)
+	return whole + (n.rest*max(n.tokens, 1)+n.bytes-1)/max(n.bytes, 1)
 }
 
 // value adds a message's content or an embedding's input.
@@ -170,7 +193,11 @@ func (n *counter) value(i int32) {
 	doc := n.c.Doc
 	switch f := &doc.Fields[i]; f.Kind {
 	case scan.String:
-		n.escaped(n.c.Text(i))
+		if text := n.c.Text(i); n.c.Sealed && seal.Sealed(text) {
+			n.sealed += int64(seal.Plain(len(text)))
+		} else {
+			n.escaped(text)
+		}
 	case scan.Array:
 		if n.c.Embedding {
 			n.list(f.Raw(n.c.Body))

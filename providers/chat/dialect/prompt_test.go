@@ -9,6 +9,7 @@ import (
 
 	"farebox/bench/upstream"
 	"farebox/config"
+	"farebox/providers/tee/seal"
 	"farebox/proxy/scan"
 )
 
@@ -169,5 +170,38 @@ func TestTokensAreThoseOfTheVocabulary(t *testing.T) {
 	if got, want := CountTokens("", []byte(blob)), upstream.CountText(blob); got < want ||
 		got > want+int64(len(blob))/pieceBytes+1 {
 		t.Errorf("%d tokens in pieces, %d at once", got, want)
+	}
+}
+
+// Of a sealed content counts what is sealed in it: as much as a token a byte in the
+// bound, a token for four where nothing better is known. Turns in the clear are counted.
+func TestSealedContentsInTheBound(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("the small river moves past old stone houses ", 20)
+	sealed := strings.Repeat("ab", seal.Overhead+len(text))
+	open, closed := chatOf(t, body(message("system", text), message("user", text))),
+		chatOf(t, body(message("system", sealed), message("user", sealed)))
+	closed.Sealed = true
+	upper, likely := EstimatePrompt(open, 85)
+	if u, l := EstimatePrompt(closed, 85); u != upper || l != likely {
+		t.Errorf("sealed: %d and %d, in the clear %d and %d", u, l, upper, likely)
+	}
+	bound, counted := BoundPrompt(closed, 85, 1250)
+	if least := int64(2 * len(text)); bound < least || bound > upper || counted != 0 {
+		t.Errorf("bound %d of %d, least %d; counted %d", bound, upper, least, counted)
+	}
+	fixed := int64(2*(messageTokens+roleTokens) + replyTokens)
+	if n, want := CountPrompt(closed), int64(2*len(text)/tokenBytes)+fixed; n != want {
+		t.Errorf("counted %d, want %d", n, want)
+	}
+	mixed := chatOf(t, body(message("assistant", text), message("user", sealed)))
+	mixed.Sealed = true
+	if n, want := CountPrompt(mixed), CountTokens("", []byte(text))+int64(len(text)/tokenBytes)+fixed; n != want {
+		t.Errorf("beside a turn in the clear: counted %d, want %d", n, want)
+	}
+	// What only looks sealed is text where nothing is.
+	closed.Sealed = false
+	if u, _ := EstimatePrompt(closed, 85); u < int64(2*len(sealed)) {
+		t.Errorf("digits are free: %d", u)
 	}
 }

@@ -47,6 +47,26 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 			s.Release()
 		}
 	}
+	sealed := sealedChat(t)
+	for name, event := range map[string]string{
+		"sealed event":           sealedDelta(`"content":"` + sealedText(5) + `"`),
+		"sealed thought":         sealedDelta(`"reasoning":"` + sealedText(5) + `"`),
+		"sealed event, its end":  choice(`"delta":{},"finish_reason":"stop"`),
+		"sealed event, its role": sealedDelta(`"role":"assistant","content":""`),
+		"usage of sealed events": usageChunk,
+	} {
+		s := Dialect{}.Stream(sealed, plain)
+		data := []byte(event)
+		f(name, func() { s.Pass(data) })
+		f(name+", split", func() {
+			s.Pass(data[:90])
+			s.Pass(data[90:])
+		})
+		if s.(*stream).Betrayed() {
+			t.Errorf("%s: it is not sealed", name)
+		}
+		s.Release()
+	}
 	first := []byte(roleChunk)
 	f("answer's beginning and end", func() {
 		s := Dialect{}.Stream(c, plain)

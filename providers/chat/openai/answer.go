@@ -59,7 +59,7 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialec
 	}
 	told := usageOf(body, &s.Doc, &u)
 	u = settle(u, body, &s.Doc, c)
-	if told && !t.Renames && !c.DropThinking {
+	if c.Verbatim || told && !t.Renames && !c.DropThinking {
 		return body, u, nil
 	}
 	return rewrite(body, c, t, s, told, &u), u, nil

@@ -101,7 +101,7 @@ func (m *BodyMeter) begin(c *dialect.Chat, t *dialect.Target, text *dialect.Prod
 	if text == nil {
 		m.text = &m.own
 	}
-	m.rename, m.strip = t.Renames, c.DropThinking
+	m.rename, m.strip = t.Renames && !c.Verbatim, c.DropThinking && !c.Verbatim
 }
 
 // rewrites says that Pass may return other bytes than it was given.

@@ -54,7 +54,9 @@ func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *
 		p.cut(dialect.ChatAnonUserID)
 		p.usage()
 		p.completion()
-		p.reasoning()
+		if !c.Verbatim {
+			p.reasoning()
+		}
 		p.messages()
 	}
 	r.Patches = p.finish()

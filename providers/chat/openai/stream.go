@@ -33,12 +33,14 @@ type stream struct {
 	usual    usual
 	chunks   int64         // events with data
 	ident    []byte        // of the first event, what stands before its choices
+	id       []byte        // of the completion; only enclaves' are kept
 	usage    dialect.Usage // the last one reported
 	final    bool          // …came with or after a finish_reason
 	finished bool          // a choice has a finish_reason
 	done     bool          // [DONE] was seen, or written
 	failed   bool          // the upstream reported an error
 	reason   []byte        // …in this JSON
+	betrayed bool          // something is not sealed
 	complete bool          // Finish was told so
 	priced   bool          // the event to rewrite gets the cost
 	dropped  bool          // the end of the last event did not go out
@@ -70,7 +72,8 @@ const (
 	drop
 	rewritten
 	failure
-	last // [DONE], before which the client is told the usage
+	betrayal // it is not sealed, and ends the answer
+	last     // [DONE], before which the client is told the usage
 )
 
 // Stream starts reading one streaming answer.
@@ -78,21 +81,36 @@ func (Dialect) Stream(c *dialect.Chat, t *dialect.Target) dialect.Stream {
 	s := streams.Get().(*stream)
 	s.c, s.t, s.choices = c, t, max(c.Choices, 1)
 	s.rename, s.strip, s.hide = t.Renames, c.DropThinking, c.HidesUsage()
+	if c.Verbatim {
+		s.rename, s.strip, s.hide = false, false, false
+	}
+	if c.Sealed {
+		s.events.Most = maxSealedEvent
+	}
 	return s
 }
 
 func (s *stream) Pass(p []byte) []byte {
+	if s.betrayed {
+		return nil
+	}
 	if s.events.Large() {
 		return s.passLarge(p)
 	}
 	src := s.events.Feed(p)
 	s.out = s.out[:0]
 	from, copying := s.relay(src, 0)
-	if s.events.TooLarge() {
-		return s.letGo(src, from, copying)
-	}
 	end := s.events.To
-	s.events.Keep()
+	switch {
+	case s.betrayed:
+		end = s.events.From
+	case s.events.TooLarge() && s.c.Sealed:
+		s.betrayed = true // who knows what it will be
+	case s.events.TooLarge():
+		return s.letGo(src, from, copying)
+	default:
+		s.events.Keep()
+	}
 	if !copying {
 		return src[:end]
 	}
@@ -110,6 +128,10 @@ func (s *stream) relay(src []byte, from int) (int, bool) {
 			s.dropped = false
 			continue
 		}
+		if v == betrayal {
+			s.betrayed = true
+			break
+		}
 		copying = true
 		s.out = append(s.out, src[from:s.events.From]...)
 		from = s.events.To
@@ -123,6 +145,9 @@ func (s *stream) relay(src []byte, from int) (int, bool) {
 // read judges one event.
 func (s *stream) read() verdict {
 	data := s.events.Data
+	if s.c.Sealed && !s.bare() {
+		return betrayal
+	}
 	if len(data) == 0 {
 		// A comment, an empty line, or the LF of a CR LF that was split. Empty
 		// lines behind what did not go out are part of it.
@@ -141,6 +166,9 @@ func (s *stream) read() verdict {
 	if len(s.events.Name) > 0 && bytes.Equal(s.events.Name, errorField) {
 		return failure
 	}
+	if s.c.Sealed {
+		return s.readSealed(data)
+	}
 	if !s.strip && s.usual.read(data, &s.produced) {
 		if s.rename {
 			return rewritten
@@ -150,9 +178,16 @@ func (s *stream) read() verdict {
 	return s.readFully(data)
 }
 
+// maxUntold is how many events may come before one has the completion's id.
+const maxUntold = 4
+
 // note counts an event, and keeps of the first one what the usage's will need.
 func (s *stream) note(data []byte) {
-	if s.chunks++; s.chunks > 1 {
+	s.chunks++
+	if s.c.Verbatim && len(s.id) == 0 && s.chunks <= maxUntold {
+		s.id = append(s.id, dialect.CompletionID(data)...)
+	}
+	if s.chunks > 1 {
 		return
 	}
 	if at := find(data, 0, choicesKey); at > 0 && at <= maxUsual && data[0] == '{' {
@@ -162,7 +197,7 @@ func (s *stream) note(data []byte) {
 
 // tells says that the client is to be told the usage that it is charged for,
 // since the upstream told none.
-func (s *stream) tells() bool { return !s.usage.Seen && !s.failed && !s.hide }
+func (s *stream) tells() bool { return !s.usage.Seen && !s.failed && !s.hide && !s.c.Verbatim }
 
 // tell writes that event.
 func (s *stream) tell() {
@@ -251,21 +286,32 @@ func (s *stream) passLarge(p []byte) []byte {
 // [DONE] that some servers forget.
 func (s *stream) Finish(complete bool) []byte {
 	s.out = s.out[:0]
-	if complete && s.events.AtEnd() && whole(s.events.Data) {
+	if s.betrayed {
+		return nil
+	}
+	if complete && s.events.AtEnd() && (whole(s.events.Data) || s.c.Verbatim && len(s.events.Data) == 0) {
 		src := s.events.Source()
-		if v := s.read(); v != pass {
-			s.write(src, v)
-		} else {
+		switch v := s.read(); v {
+		case betrayal:
+			s.betrayed = true
+			return nil
+		case pass:
 			s.out = append(s.out, src[s.events.From:s.events.To]...)
+		default:
+			s.write(src, v)
 		}
-		s.endEvent()
+		if !s.c.Verbatim || s.failed {
+			s.endEvent()
+		}
 	}
 	if complete && !s.done && (s.finished || s.failed) {
 		s.done = true
 		if s.tells() {
 			s.tell()
 		}
-		s.out = append(s.out, dialect.DoneEvent...)
+		if !s.c.Verbatim || s.failed {
+			s.out = append(s.out, dialect.DoneEvent...)
+		}
 	}
 	s.complete = complete && s.done
 	return s.out
@@ -311,12 +357,15 @@ func (s *stream) Failed() bool     { return s.failed }
 
 func (s *stream) FailedWith() []byte { return s.reason }
 
+func (s *stream) ID() []byte     { return s.id }
+func (s *stream) Betrayed() bool { return s.betrayed }
+
 func (s *stream) Release() {
 	s.events.Reset()
 	s.produced.Release()
 	s.usual.forget()
 	fresh := stream{events: s.events, usual: s.usual, out: s.out[:0], spans: s.spans[:0], modelName: s.modelName[:0],
-		ident: s.ident[:0]}
+		ident: s.ident[:0], id: s.id[:0]}
 	if cap(fresh.out) > keepOut {
 		fresh.out = nil
 	}

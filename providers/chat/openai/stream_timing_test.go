@@ -35,6 +35,20 @@ func plainTarget(c *dialect.Chat) *dialect.Target { return targetOf(c.Model, "m"
 
 func BenchmarkPlainEvent(b *testing.B) { feed(b, 1, chunk(" the"), plainTarget) }
 
+func sealedTarget(c *dialect.Chat) *dialect.Target {
+	c.Verbatim, c.Sealed = true, true
+	return plainTarget(c)
+}
+
+func BenchmarkSealedEvent(b *testing.B) { feed(b, 1, chunk(sealedText(4)), sealedTarget) }
+
+// BenchmarkLongPlainEvent is an event of the length of a sealed one.
+func BenchmarkLongPlainEvent(b *testing.B) { feed(b, 1, chunk(sealedText(4)), plainTarget) }
+
+func BenchmarkSealedEventReadInFull(b *testing.B) {
+	feed(b, 1, strings.Replace(chunk(sealedText(4)), `"content"`, `"refusal":null,"content"`, 1), sealedTarget)
+}
+
 func BenchmarkPlainEventsInOneRead(b *testing.B) {
 	feed(b, 16, strings.Repeat(chunk(" the"), 16), plainTarget)
 }

@@ -45,37 +45,41 @@ func harmless(behind []byte) bool {
 // read notes the text of an event that has the same surroundings and a delta
 // of one text; else it reports false and has noted nothing.
 func (u *usual) read(data []byte, text *dialect.Produced) bool {
-	if len(u.head) == 0 || len(data) < len(u.head)+len(u.tail) || !bytes.Equal(data[:len(u.head)], u.head) {
+	words, kind, rest, ok := u.find(data)
+	// Some upstreams end every event with a member of random length.
+	if !ok || !bytes.Equal(rest, u.rest) && (len(rest) > maxUsual || !harmless(rest)) {
 		return false
 	}
+	if len(words) > 0 {
+		text.Add(dialect.TextKey(0, kind, 0), words)
+	}
+	return true
+}
+
+// find is the text of such an event, and what stands behind its choices.
+func (u *usual) find(data []byte) (words []byte, kind int64, rest []byte, ok bool) {
+	if len(u.head) == 0 || len(data) < len(u.head)+len(u.tail) || !bytes.Equal(data[:len(u.head)], u.head) {
+		return nil, 0, nil, false
+	}
 	delta := data[len(u.head):]
-	kind, from := int64(dialect.KindContent), 0
+	from := 0
 	switch {
 	case bytes.HasPrefix(delta, contentHead):
-		from = len(contentHead)
+		kind, from = dialect.KindContent, len(contentHead)
 	case bytes.HasPrefix(delta, reasoningHead):
 		kind, from = dialect.KindReasoning, len(reasoningHead)
 	default:
-		return false
+		return nil, 0, nil, false
 	}
 	end := dialect.SkipString(delta, from-1)
 	if end < 0 || end >= len(delta) || delta[end] != '}' {
-		return false
+		return nil, 0, nil, false
 	}
 	behind := delta[end+1:]
 	if !bytes.HasPrefix(behind, u.tail) {
-		return false
+		return nil, 0, nil, false
 	}
-	if rest := behind[len(u.tail):]; !bytes.Equal(rest, u.rest) {
-		// Some upstreams end every event with a member of random length.
-		if len(rest) > maxUsual || !harmless(rest) {
-			return false
-		}
-	}
-	if end-1 > from {
-		text.Add(dialect.TextKey(0, kind, 0), delta[from:end-1])
-	}
-	return true
+	return delta[from : end-1], kind, behind[len(u.tail):], true
 }
 
 var (

@@ -92,7 +92,7 @@ func (Dialect) Submit(s *queue.Step, o *queue.Order, t *queue.Target, id queue.I
 	body, _ := json.Marshal(in)
 	s.Request = proxy.Request{Path: below(t.Kind, "queue"), Body: body}
 	if id.Key != "" {
-		s.Request.Further = [2]string{"Idempotency-Key", id.Key}
+		s.Request.Further = proxy.Fields{{"Idempotency-Key", id.Key}}
 	}
 }
 

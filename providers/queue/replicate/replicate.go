@@ -63,7 +63,7 @@ func (Dialect) Submit(s *queue.Step, o *queue.Order, t *queue.Target, id queue.I
 		path, body["version"] = "/predictions", t.Model
 	}
 	text, _ := json.Marshal(body)
-	s.Request = proxy.Request{Path: []byte(path), Body: text, Further: [2]string{"Prefer", "respond-async"}}
+	s.Request = proxy.Request{Path: []byte(path), Body: text, Further: proxy.Fields{{"Prefer", "respond-async"}}}
 	s.Most = maxPrediction
 }
 

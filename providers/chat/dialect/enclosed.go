@@ -1,0 +1,40 @@
+package dialect
+
+import "bytes"
+
+// Enclosed is a Stream of an answer that comes from an enclave (Chat.Verbatim).
+type Enclosed interface {
+	// ID is the completion's own, empty until it was told.
+	ID() []byte
+	// Betrayed says that a sealed chat was answered with what is not sealed (Chat.Sealed).
+	// Neither the event that has it nor any behind it was passed on.
+	Betrayed() bool
+}
+
+// maxID is the longest id of a completion that is taken for one.
+const maxID = 256
+
+// CompletionID is the id of a completion or of a chunk of one, as the upstream wrote it;
+// empty where it has none, or one that is no plain text. Of the completion its beginning
+// may do.
+func CompletionID(data []byte) []byte {
+	i := SkipSpace(data, 0)
+	if i >= len(data) || data[i] != '{' {
+		return nil
+	}
+	var m Member
+	for i, ok := NextMember(data, i+1, &m); ok; i, ok = NextMember(data, i, &m) {
+		if string(m.Key) != "id" {
+			continue
+		}
+		if data[m.From] != '"' || m.To-m.From > maxID+2 {
+			return nil
+		}
+		id := data[m.From+1 : m.To-1]
+		if bytes.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }) {
+			return nil
+		}
+		return id
+	}
+	return nil
+}
