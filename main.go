@@ -166,7 +166,7 @@ func serve(file string, override func(*config.Config)) error {
 	defer px.Close()
 	world := augment.New()
 	cast := characters.New()
-	texts := chat.New(world, cast)
+	texts := chat.New(world, cast, nil)
 	links := providers.NewFetcher(cfg.Fetch)
 	kept, err := media.New(cfg)
 	if err != nil {

@@ -188,7 +188,7 @@ func servePanics(t *testing.T) *panicRig {
 			_, _ = io.WriteString(w, wholeAnswerText)
 		}
 	})
-	return &panicRig{routestest.Start(t, panicConfig, up, chat.New(nil, nil), rpc.New())}
+	return &panicRig{routestest.Start(t, panicConfig, up, chat.New(nil, nil, nil), rpc.New())}
 }
 
 // awaitPanics gives the line of the nth panic.

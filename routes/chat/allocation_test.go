@@ -93,5 +93,5 @@ func TestStreamAllocatesLittleAndItsEventsNothing(t *testing.T) {
 func allocGateway(t *testing.T, answer []byte, more string, end []byte) func() {
 	t.Helper()
 	body := `{` + more + `"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello, \"you\"!"}],"temperature":0.7,"max_completion_tokens":500,"user":"someone"}`
-	return routestest.Caller(t, allocConfig, answer, "/chat/completions", body, end, chat.New(nil, nil))
+	return routestest.Caller(t, allocConfig, answer, "/chat/completions", body, end, chat.New(nil, nil, nil))
 }

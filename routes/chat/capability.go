@@ -18,17 +18,19 @@ type Capability struct {
 	gateway    *routes.Gateway
 	web        routes.Web
 	cast       routes.Characters // nil: there are none
+	enclaves   routes.Enclaves   // nil: nobody looks after any
 	inferences sync.Pool         // of inference
 	scratches  sync.Pool         // of dialect.Scratch
 	drains     atomic.Int64      // answers being read on after their client left
 	meters     map[string]*modelMeters
 	lookups    *metrics.Counter // searches and pages that chats had
+	unsealed   *metrics.Counter // answers of encrypted chats that were not
 }
 
 // New makes the capability. Chats search and read pages with web, and are held with
-// the characters of cast.
-func New(web routes.Web, cast routes.Characters) *Capability {
-	of := &Capability{web: web, cast: cast, meters: map[string]*modelMeters{}}
+// the characters of cast; enclaves knows those that models run in.
+func New(web routes.Web, cast routes.Characters, enclaves routes.Enclaves) *Capability {
+	of := &Capability{web: web, cast: cast, enclaves: enclaves, meters: map[string]*modelMeters{}}
 	of.inferences.New = func() any { return newInference(of) }
 	of.scratches.New = func() any { return new(dialect.Scratch) }
 	return of
@@ -39,6 +41,7 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.gateway = g
 	g.Metrics().NewGauge("farebox_draining_answers", func() float64 { return float64(of.drains.Load()) })
 	of.lookups = g.Metrics().NewCounter("farebox_chat_lookups_total")
+	of.unsealed = g.Metrics().NewCounter("farebox_chat_unsealed_answers_total")
 	return []routes.Row{
 		{Method: "POST", Path: "/chat/completions", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
 			Rate: routes.ByModel, Operation: "chat", Rules: chatBook, Serve: of.serveChat},
@@ -50,21 +53,25 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 
 // view is what one config says of text models.
 type view struct {
-	book       *routes.Rulebook // of chat bodies
-	meters     []*modelMeters   // by catalog index of the model
-	capHeader  []byte           // which cap on completion tokens was sent
-	webHeader  []byte           // what was looked up
-	schemas    *schema.Checker  // nil: every upstream sees to schemas itself
-	e2eeHeader string           // request header of end-to-end encryption
+	book      *routes.Rulebook // of chat bodies
+	meters    []*modelMeters   // by catalog index of the model
+	capHeader []byte           // which cap on completion tokens was sent
+	webHeader []byte           // what was looked up
+	schemas   *schema.Checker  // nil: every upstream sees to schemas itself
+	tee       teeNames         // of answers from enclaves
+	seals     []sealNames      // of requests that are encrypted, by the brand's words
 }
 
 // Load is routes.Loader.
 func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, before any) (routes.View, error) {
 	v := &view{
-		book:       chatBook(cfg),
-		capHeader:  routes.BrandHeader(cfg.Brand, "max-completion-tokens"),
-		webHeader:  routes.BrandHeader(cfg.Brand, "web-search"),
-		e2eeHeader: string(routes.BrandHeader(cfg.Brand, "tee-client-pub-key")),
+		book:      chatBook(cfg),
+		capHeader: routes.BrandHeader(cfg.Brand, "max-completion-tokens"),
+		webHeader: routes.BrandHeader(cfg.Brand, "web-search"),
+		tee:       newTEENames(cfg.Brand),
+	}
+	for _, word := range append([]string{cfg.Brand}, cfg.BrandAliases...) {
+		v.seals = append(v.seals, newSealNames(word))
 	}
 	for _, m := range catalog.Models() {
 		v.meters = append(v.meters, of.metersOf(m.ID))
@@ -72,6 +79,9 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, befor
 	headers := [][]byte{v.capHeader}
 	if cfg.Augment != (config.Augment{}) {
 		headers = append(headers, v.webHeader)
+	}
+	if runsEnclaves(cfg) {
+		headers = append(headers, v.tee.list()...)
 	}
 	if old, _ := before.(*view); checksSchemas(cfg) {
 		if old != nil && old.schemas != nil {

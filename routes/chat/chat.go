@@ -54,24 +54,38 @@ func (c *inference) serve(v *routes.Validator, use *features) *routes.Error {
 	if e := c.readFlags(v, &flags); e != nil {
 		return e
 	}
+	if e := c.enclose(v, use, &flags); e != nil {
+		return e
+	}
 	if e := c.gate(v, use, &flags); e != nil {
 		return e
 	}
-	if e := c.instruct(&flags); e != nil {
-		return e
+	if c.enclave.mode == noEnclave {
+		if e := c.enrich(use, &flags); e != nil {
+			return e
+		}
 	}
-	c.parses = use.files > 0 && !c.call.Model.Chat.Capabilities.Files
-	if c.flags = flags; c.call.Config().Compat.AnswerExtras {
-		c.chat.Cost = c.onCost
-	}
-	if e := c.plan(&flags); e != nil {
-		return e
-	}
-	c.chat.Prepare(flags.strip || flags.disable, flags.disable)
-	if e := c.tellable(); e != nil {
+	if e := c.reach(); e != nil {
 		return e
 	}
 	return c.infer()
+}
+
+// enrich plans what is put into the request, and done to the answer, for models that do
+// not run in an enclave.
+func (c *inference) enrich(use *features, flags *brandFlags) *routes.Error {
+	if e := c.instruct(flags); e != nil {
+		return e
+	}
+	c.parses = use.files > 0 && !c.call.Model.Chat.Capabilities.Files
+	if c.flags = *flags; c.call.Config().Compat.AnswerExtras {
+		c.chat.Cost = c.onCost
+	}
+	if e := c.plan(&c.flags); e != nil {
+		return e
+	}
+	c.chat.Prepare(flags.strip || flags.disable, flags.disable)
+	return c.tellable()
 }
 
 // readBody reads what a text model is asked and applies the rules of the row.

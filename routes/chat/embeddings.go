@@ -57,6 +57,9 @@ func (of *Capability) serveEmbeddings(call *routes.Call) *routes.Error {
 	if e := c.chooseModel("embedding", &v); e != nil {
 		return e
 	}
+	if c.view.asksToSeal(&c.call.Ctx.Request.Header) {
+		return routes.Unsupported("headers", "Model "+c.call.Model.ID+" does not support end-to-end encryption.")
+	}
 	if v.Member(-1, dialect.EmbedDimensions) != nil && !c.call.Model.Config.Spec.(*config.Embedding).CustomDimensions {
 		return routes.Unsupported("dimensions", "Model "+c.call.Model.ID+" does not support custom dimensions.")
 	}

@@ -18,7 +18,7 @@ import (
 func (c *inference) ask(ctx *fasthttp.RequestCtx, limit time.Duration) {
 	c.res, c.limit = proxy.Result{Cause: proxy.NoTarget}, limit
 	c.call.Proxy().Open(ctx, &c.x, limit)
-	c.targets.Begin(c.call.Model.Targets, c.call.Key.Account.Number())
+	c.targets.Begin(c.candidates(), c.call.Key.Account.Number())
 	c.targets.Run(c, c.targets.Fitting(c, c.call.StartNs))
 	if c.res.Cause != proxy.None {
 		c.x.Close()
@@ -50,6 +50,9 @@ func (c *inference) Fits(t *dialect.Target, now int64) bool {
 	if c.call.Attempts > 0 && total > 0 && now-c.call.StartNs >= int64(total) {
 		return false // its limit is one for all attempts together
 	}
+	if !c.mayAsk(t) {
+		return false
+	}
 	c.request.Patches = c.request.Patches[:0]
 	c.request.Body, c.request.ID, c.request.Further = c.chat.Body, c.call.ID[:], proxy.Fields{}
 	if no := c.checkLinks(t); no != nil {
@@ -66,6 +69,9 @@ func (c *inference) Fits(t *dialect.Target, now int64) bool {
 		c.call.Logger().Warn().Err(err).Str("upstream", t.Upstream.Name).Bytes("request_id", c.call.ID[:]).
 			Msg("cannot make the upstream request")
 	}
+	if err == nil {
+		c.enclave.complete(&c.request)
+	}
 	return err == nil
 }
 
@@ -78,6 +84,8 @@ func (c *inference) judge() attempt.Verdict {
 		return c.unanswered(c.res.Cause)
 	case c.res.Status < 200 || c.res.Status >= 300:
 		return c.readRefusal()
+	case c.chat.Sealed && !c.applied():
+		return c.betrayal()
 	case c.chat.Stream:
 		return c.beginStream()
 	}
@@ -136,6 +144,9 @@ func (c *inference) refuse(status int, retryAfter time.Duration, body []byte) at
 	c.reply.refused, c.reply.words = true, body
 	c.reply.failure = c.speaks(c.target).Error(status, retryAfter, body)
 	c.reply.failure.Veil(c.chat.SystemPrompt)
+	if c.chat.Sealed {
+		c.silence(body)
+	}
 	return c.reply.failure.Verdict
 }
 
@@ -191,11 +202,20 @@ func (c *inference) beginStream() attempt.Verdict {
 	}
 	c.releaseStream()
 	c.stream = c.speaks(c.target).Stream(&c.chat, c.target)
+	if c.chat.Verbatim {
+		var ok bool
+		if c.enclave.stream, ok = c.stream.(dialect.Enclosed); !ok {
+			return c.broken() // the config does not let such an upstream be one
+		}
+	}
 	c.answer = c.answer[:0]
 	for {
 		p, done, cause := c.x.First()
 		out := c.stream.Pass(p)
 		switch {
+		case c.isUnsealed() && len(out) == 0:
+			return c.betrayal()
+		case c.isUnsealed():
 		case c.stream.Failed():
 			words := c.stream.FailedWith()
 			if v := c.refuse(dialect.ErrorStatus(words), 0, words); v.Do != attempt.Accept {
@@ -236,7 +256,7 @@ func hasObject(p []byte) bool { return bytes.IndexByte(p, '{') >= 0 }
 func (c *inference) releaseStream() {
 	if c.stream != nil {
 		c.stream.Release()
-		c.stream = nil
+		c.stream, c.enclave.stream = nil, nil
 	}
 	if c.told != nil {
 		c.told.Release()
@@ -248,6 +268,8 @@ func (c *inference) releaseStream() {
 func (c *inference) noteFailure() {
 	t := attempt.Tried{Upstream: c.call.Upstream, Status: c.res.Status, Cause: c.reply.cause}
 	switch {
+	case c.chat.Verbatim && len(c.reply.words) > 0:
+		// What comes out of an enclave may be about what went in.
 	case len(c.reply.words) > 0:
 		t.Words = dialect.FirstWords(c.reply.words, c.chat.Body, c.chat.SystemPrompt)
 	case c.res.Err != nil:

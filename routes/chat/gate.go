@@ -16,6 +16,7 @@ import (
 // model suffix has overridden them (5.4).
 type brandFlags struct {
 	strip, disable, system, e2ee             bool
+	e2eeAsked                                bool // the client has written it
 	webSearch                                string
 	scraping, citations, inStream, documents bool
 	xSearch                                  bool
@@ -103,7 +104,7 @@ func (f *brandFlags) set(key, value, brand string) {
 	case "disable_thinking":
 		f.disable = on
 	case "enable_e2ee":
-		f.e2ee = on
+		f.e2ee, f.e2eeAsked = on, true
 	case "enable_web_search":
 		f.webSearch = value
 	case "enable_web_scraping":
@@ -128,7 +129,6 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 	no := func(path, what string) *routes.Error {
 		return routes.Unsupported(path, "Model "+c.call.Model.ID+" does not support "+what+".")
 	}
-	word := cmp.Or(f.word, c.brandWord(0)) // as the client wrote it
 	most := func(n int) int { return max(1, n) }
 	switch {
 	case use.images > 0 && !can.Vision:
@@ -152,11 +152,11 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 	case v.Integer(dialect.ChatTopLogprobs) > 0 && !can.LogProbs:
 		return no("top_logprobs", "log probabilities")
 	case f.webSearch != "" && f.webSearch != "off" && !can.WebSearch:
-		return no(word+"_parameters.enable_web_search", "web search")
+		return no(c.flagPath(f, "enable_web_search"), "web search")
 	case f.scraping && !(can.WebSearch && c.of.web.Offer(c.call).Pages):
-		return no(word+"_parameters.enable_web_scraping", "web scraping")
+		return no(c.flagPath(f, "enable_web_scraping"), "web scraping")
 	case f.xSearch && !can.XSearch:
-		return no(word+"_parameters.enable_x_search", "x search")
+		return no(c.flagPath(f, "enable_x_search"), "x search")
 	}
 	if i := v.Doc.TopIndex(dialect.ChatTools); i >= 0 && v.Doc.Fields[i].Len > 0 {
 		for t := i + 1; t < v.Doc.Fields[i].Next; t = v.Doc.Fields[t].Next {
@@ -175,9 +175,6 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 		if kind := v.Text(i, dialect.FormatType); string(kind) == "json_schema" && !can.ResponseSchema {
 			return no("response_format", "json_schema response formats")
 		}
-	}
-	if len(c.call.Ctx.Request.Header.Peek(c.view.e2eeHeader)) > 0 {
-		return no("", "end-to-end encryption")
 	}
 	return c.gateEffort(v)
 }

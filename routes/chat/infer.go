@@ -31,12 +31,12 @@ const (
 
 // infer sells a validated request with its model (design.md 2, steps 4 to 8).
 func (c *inference) infer() *routes.Error {
-	return c.call.Sell(c, routes.Terms{Patience: c.patience(), Compress: !c.chat.Stream})
+	return c.call.Sell(c, routes.Terms{Patience: c.patience(), Compress: !c.chat.Stream && !c.chat.Verbatim})
 }
 
 // CarryOut asks the upstreams until one has an answer.
 func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
-	if e := c.strict(); e != nil {
+	if e := c.prepare(); e != nil {
 		return false, e
 	}
 	if c.parses {
@@ -69,6 +69,13 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 		c.bill(c.reply.usage, flags)
 		return false, nil
 	}
+	if c.chat.Verbatim {
+		c.enclave.id = append(c.enclave.id[:0], dialect.CompletionID(c.reply.out)...)
+		c.sum(c.reply.out)
+		c.noteAnswer()
+		c.bill(c.reply.usage, flags)
+		return false, nil
+	}
 	if (c.call.Config().Compat.AnswerExtras || c.lookup.tells()) && !c.chat.Embedding && !c.native {
 		inPlace := c.inPlace()
 		if c.reply.out = c.appendExtras(c.reply.out, flags); inPlace {
@@ -80,6 +87,19 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 	}
 	c.bill(c.reply.usage, flags)
 	return false, nil
+}
+
+// prepare does what is left to do for the request once it is paid for. Of answers that
+// come from an enclave none is kept for a repeat.
+func (c *inference) prepare() *routes.Error {
+	if !c.chat.Verbatim {
+		return c.strict()
+	}
+	c.call.CutKept()
+	if c.chat.Sealed {
+		return c.sealTurns()
+	}
+	return nil
 }
 
 // inPlace says that the answer stands in the buffer that it was read into.
@@ -103,6 +123,7 @@ func (c *inference) KeepAnswer() {
 func (c *inference) Respond() {
 	c.setCap()
 	c.setLookup()
+	c.setEnclave()
 	r := &c.call.Ctx.Response
 	if c.call.Status == 422 {
 		r.SetStatusCode(422)
@@ -115,10 +136,17 @@ func (c *inference) Respond() {
 	case c.inPlace():
 		r.Header.SetContentType(routes.JSONType)
 		c.answer = r.SwapBody(c.reply.out)[:0]
-		c.call.Compress()
+		c.compress()
 	default:
 		r.Header.SetContentType(routes.JSONType)
 		r.SetBody(c.reply.out)
+		c.compress()
+	}
+}
+
+// compress makes a whole answer smaller, but for one that is signed for as it is.
+func (c *inference) compress() {
+	if !c.chat.Verbatim {
 		c.call.Compress()
 	}
 }
@@ -270,7 +298,7 @@ const promptSlack = 512
 // mostPrompt is the most prompt tokens that are charged. What images, files and
 // sound come to is the upstream's to say, up to the model's context.
 func (c *inference) mostPrompt(upper int64) int64 {
-	if upper == int64(len(c.chat.Body)+len(c.chat.SystemPrompt)) {
+	if c.chat.Sealed || upper == int64(len(c.chat.Body)+len(c.chat.SystemPrompt)) {
 		return upper + promptSlack
 	}
 	return max(c.call.Model.Room, upper+promptSlack)
@@ -281,6 +309,11 @@ func (c *inference) opened() *routes.Error {
 	switch {
 	case c.res.Cause == proxy.NoTarget && c.unsupported != nil:
 		return c.ownDoing(routes.Unsupported(c.unsupported.Path, c.unsupported.Text))
+	case c.enclave.betrayed && !c.reply.begun:
+		c.call.Cause = codeUnsealed
+		return errUnsealed()
+	case c.res.Cause == proxy.NoTarget && c.enclave.unready:
+		return c.offline()
 	case c.res.Cause != proxy.None:
 		c.call.Cause = c.res.Cause.String()
 		return c.unreachable(&c.res)
@@ -423,9 +456,10 @@ func (c *inference) bill(u dialect.Usage, flags journal.Flags) {
 }
 
 // setCap says which cap on completion tokens was sent where the account could
-// not pay for the one that was asked for.
+// not pay for the one that was asked for; of requests whose bytes count, also where none
+// was.
 func (c *inference) setCap() {
-	if c.lowered {
+	if c.lowered || c.chat.Verbatim && c.chat.MaxCompletion != c.chat.AskedCompletion {
 		c.call.Ctx.Response.Header.SetCanonical(c.view.capHeader,
 			strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
 	}

@@ -68,6 +68,8 @@ type inference struct {
 	tells      []byte      // what the first event of a stream is to say
 	shows      bool        // its first delta is to have what was found as a tool call
 	drains     atomic.Bool // it holds a slot in Capability.drains
+
+	enclave enclosure
 }
 
 func newInference(of *Capability) *inference {
@@ -130,6 +132,9 @@ func (c *inference) Log(e *zerolog.Event) *zerolog.Event {
 	if c.call.FirstByte > 0 {
 		e = e.Dur("first_byte_ms", c.call.FirstByte)
 	}
+	if mode := c.enclave.mode; mode != noEnclave {
+		e = e.Stringer("enclave", mode)
+	}
 	return e
 }
 
@@ -152,6 +157,7 @@ func (c *inference) Recycle() {
 	c.full, c.lowered, c.carries, c.toEnd = false, false, false, false
 	c.cut, c.endless, c.finished = false, false, false
 	c.finishing.Store(false)
+	c.enclave.reset()
 	c.tail = c.tail[:0]
 	if cap(c.answer) > maxBuffered {
 		c.answer = nil

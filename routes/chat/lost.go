@@ -20,7 +20,7 @@ func (c *inference) carryOn() {
 	b := &c.call.Config().Billing
 	c.carries = c.full || b.OnClientGone == "drain"
 	most := int64(b.Drain.Bytes)
-	if c.toEnd = c.call.Keeps(); c.toEnd {
+	if c.toEnd = c.call.Keeps() && !c.chat.Verbatim; c.toEnd {
 		most = 0
 	}
 	c.x.DrainOnGone(most, c.onGone)

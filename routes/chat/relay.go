@@ -36,7 +36,11 @@ func (c *inference) relayStream() {
 // the way: memory stays flat whatever its size.
 func (c *inference) relayLarge() {
 	c.call.Ctx.Response.Header.SetContentType("application/json")
-	c.call.CompressRelayed()
+	if c.chat.Verbatim {
+		c.enclave.id = append(c.enclave.id[:0], dialect.CompletionID(c.answer)...)
+	} else {
+		c.call.CompressRelayed()
+	}
 	c.stream = providers.NewBodyMeter(&c.chat, c.target)
 	c.attach()
 }
@@ -72,6 +76,9 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 		out = c.told.Pass(out)
 	}
 	c.call.Record(out)
+	if c.sum(out); c.isUnsealed() {
+		return out, true
+	}
 	if !c.finished && c.stream.Finished() {
 		c.finished = true
 		c.finishing.Store(true)
@@ -152,7 +159,12 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	usage := c.stream.Usage()
 	c.ended(cause)
 	var flags journal.Flags
+	if c.isUnsealed() {
+		c.betray()
+	}
 	switch {
+	case c.enclave.betrayed:
+		flags, c.call.Cause, complete = journal.FlagIncomplete, codeUnsealed, false
 	case c.cut:
 		flags, c.call.Cause = journal.FlagCut, "insufficient_balance"
 	case c.endless:
@@ -168,6 +180,10 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 		flags, c.call.Cause, complete = journal.FlagIncomplete, proxy.UpstreamTruncated.String(), false
 	}
 	out, clean = c.ending(gone, complete)
+	if complete && !c.stream.Failed() {
+		c.sum(out)
+		c.noteAnswer()
+	}
 	c.call.RecordEnd(out, clean)
 	c.bill(usage, flags)
 	c.call.Settle()
@@ -192,6 +208,8 @@ func (c *inference) ending(gone, complete bool) (out []byte, clean bool) {
 	switch {
 	case gone && !complete:
 		return nil, false
+	case c.enclave.betrayed:
+		return c.endWith(&unsealed), true
 	case c.cut:
 		return c.endWith(&spent), true
 	case complete && c.told != nil:

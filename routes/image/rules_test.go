@@ -14,7 +14,7 @@ import (
 func TestRulesHoldAtTheirEdges(t *testing.T) {
 	for _, extras := range []string{"false", "true"} {
 		with := map[string]string{"scale": `"enhance":true,`}
-		images := image.New(providers.NewFetcher(config.Fetch{}), chat.New(nil, nil))
+		images := image.New(providers.NewFetcher(config.Fetch{}), chat.New(nil, nil, nil))
 		routestest.Edges(t, "compat: { openai_extras: "+extras+" }", with, images)
 	}
 }

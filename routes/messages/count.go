@@ -40,6 +40,10 @@ func (of *Capability) count(call *routes.Call) *routes.Error {
 	if e := chooseModel(call, told.Issues); e != nil {
 		return e
 	}
+	if call.Model.Chat.Enclave != nil {
+		return routes.Unsupported("model", "Models that run in an enclave are not served here; use "+routes.Prefix+
+			"/chat/completions.")
+	}
 	if d := call.Count(byCounts, 1); d.Code != billing.Admitted {
 		return call.Overrun(byCounts, &d, call.Row.Path)
 	}

@@ -74,14 +74,16 @@ func named(v *routes.Validator) []byte {
 var encrypted = []byte("e2ee-")
 
 // refuseEncrypted refuses models that need end-to-end encryption, which this form of
-// asking has no room for (interface.md, Responses).
+// asking has no room for (interface.md, Responses), also those that are not there; and
+// others that run in enclaves, whose answers must not be told anew.
 func refuseEncrypted(call *routes.Call, v *routes.Validator) *routes.Error {
 	name := v.Text(-1, form.TopModel)
 	own, _ := providers.SplitSuffix(name)
 	model, _ := call.Catalog().Resolve(own, "text")
-	if !bytes.HasPrefix(name, encrypted) && (model == nil || !bytes.HasPrefix([]byte(model.ID), encrypted)) {
+	if !bytes.HasPrefix(name, encrypted) && (model == nil ||
+		model.Chat.Enclave == nil && !bytes.HasPrefix([]byte(model.ID), encrypted)) {
 		return nil
 	}
-	return routes.Unsupported("model", "Models with end-to-end encryption are not served by /responses; use "+
-		routes.Prefix+"/chat/completions.")
+	return routes.Unsupported("model", "Models with end-to-end encryption, and others that run in enclaves, are not "+
+		"served by /responses; use "+routes.Prefix+"/chat/completions.")
 }

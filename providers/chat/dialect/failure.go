@@ -73,6 +73,12 @@ func (e *upstreamError) failure(status int) Failure {
 // dialects whose vendors hide in them what has a status of its own.
 func ErrorCode(body []byte) string { e := readError(body); return e.code }
 
+// ErrorNames are the code and the type of an upstream's error answer.
+func ErrorNames(body []byte) [2]string {
+	e := readError(body)
+	return [2]string{e.code, e.kind}
+}
+
 // ErrorMessage is the text of an upstream's error answer, as the upstream wrote it.
 func ErrorMessage(body []byte) string { e := readError(body); return e.message }
 
@@ -170,12 +176,17 @@ func (f *Failure) Veil(prompt []byte) {
 	if len(prompt) == 0 || !repeats(f.Message, prompt) {
 		return
 	}
-	switch f.Code {
-	case codeContext:
+	f.Silence()
+}
+
+// Silence takes all words of the upstream from a failure; other texts are ours.
+func (f *Failure) Silence() {
+	switch {
+	case f.Code == codeContext:
 		f.Message = textContext
-	case codePolicy:
+	case f.Code == codePolicy:
 		f.Message = textPolicy
-	default:
+	case f.Status == 400:
 		f.Message = textRejected
 	}
 }
