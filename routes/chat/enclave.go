@@ -6,7 +6,6 @@ import (
 	"hash"
 	"strings"
 
-	"farebox/config"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/tee/seal"
@@ -63,20 +62,18 @@ func (n *enclosure) reset() {
 	*n = enclosure{digest: digest, id: id}
 }
 
-// encryptedPrefix begins the ids of models that chats are sealed to (interface.md, Chat).
-const encryptedPrefix = "e2ee-"
-
-// encrypts says that chats may be sealed to a model.
-func encrypts(cfg *config.Config, m *dialect.Model) bool {
+// encrypts says that chats may be sealed to a model: what its id must be for that is the
+// config's to check.
+func encrypts(m *dialect.Model) bool {
 	n := m.Chat.Enclave
-	return n != nil && *n.Encrypted && (cfg.TEE.AnyModelID || strings.HasPrefix(m.ID, encryptedPrefix))
+	return n != nil && *n.Encrypted
 }
 
 // enclose decides how a model that runs in an enclave is asked, and refuses what there is
 // no room for then. Nothing has been held or sent yet.
 func (c *inference) enclose(v *routes.Validator, use *features, f *brandFlags) *routes.Error {
 	m := c.call.Model
-	able := encrypts(c.call.Config(), m)
+	able := encrypts(m)
 	sent := c.view.asksToSeal(&c.call.Ctx.Request.Header)
 	switch {
 	case sent && !able && (f.e2ee || m.Chat.Enclave == nil):

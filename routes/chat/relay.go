@@ -36,12 +36,11 @@ func (c *inference) relayStream() {
 // the way: memory stays flat whatever its size.
 func (c *inference) relayLarge() {
 	c.call.Ctx.Response.Header.SetContentType("application/json")
-	if c.chat.Verbatim {
-		c.enclave.id = append(c.enclave.id[:0], dialect.CompletionID(c.answer)...)
-	} else {
+	if !c.chat.Verbatim {
 		c.call.CompressRelayed()
 	}
 	c.stream = providers.NewBodyMeter(&c.chat, c.target)
+	c.enclave.stream, _ = c.stream.(dialect.Enclosed)
 	c.attach()
 }
 

@@ -16,6 +16,13 @@ import (
 func Caller(t testing.TB, config string, answer []byte, path, body string, end []byte,
 	capabilities ...routes.Capability) func() {
 	t.Helper()
+	return CallerWith(t, config, answer, path, "", body, end, capabilities...)
+}
+
+// CallerWith is Caller with further lines of the request's head, each with its end.
+func CallerWith(t testing.TB, config string, answer []byte, path, head, body string, end []byte,
+	capabilities ...routes.Capability) func() {
+	t.Helper()
 	up, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +46,7 @@ func Caller(t testing.TB, config string, answer []byte, path, body string, end [
 
 	request := []byte("POST " + routes.Prefix + path +
 		" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + rig.Secret +
-		"\r\nUser-Agent: test\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+		"\r\n" + head + "User-Agent: test\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 	buf := make([]byte, 1<<20)
 	want := answer[bytes.Index(answer, []byte("\r\n\r\n"))+4:]
 	call := func() {

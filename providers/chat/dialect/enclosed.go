@@ -11,12 +11,17 @@ type Enclosed interface {
 	Betrayed() bool
 }
 
-// maxID is the longest id of a completion that is taken for one.
-const maxID = 256
+// MaxID is the longest id of a completion that is taken for one.
+const MaxID = 256
+
+// IsID says that a text may be one, as it stands between its quotes.
+func IsID(text []byte) bool {
+	return len(text) <= MaxID &&
+		!bytes.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' })
+}
 
 // CompletionID is the id of a completion or of a chunk of one, as the upstream wrote it;
-// empty where it has none, or one that is no plain text. Of the completion its beginning
-// may do.
+// empty where it has none, or one that is no plain text.
 func CompletionID(data []byte) []byte {
 	i := SkipSpace(data, 0)
 	if i >= len(data) || data[i] != '{' {
@@ -27,14 +32,10 @@ func CompletionID(data []byte) []byte {
 		if string(m.Key) != "id" {
 			continue
 		}
-		if data[m.From] != '"' || m.To-m.From > maxID+2 {
+		if data[m.From] != '"' || !IsID(data[m.From+1:m.To-1]) {
 			return nil
 		}
-		id := data[m.From+1 : m.To-1]
-		if bytes.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }) {
-			return nil
-		}
-		return id
+		return data[m.From+1 : m.To-1]
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ func TestIDsOfCompletions(t *testing.T) {
 		`{"id":"chatcmpl-1","choices":[]}`: "chatcmpl-1", ` { "choices" : [{"id":"no"}], "id" : "a" }`: "a",
 		`{"id":"chatcmpl-1","choices":[{"mess`: "chatcmpl-1", `{"choices":[{"mess`: "", `{"id":7}`: "", `{"id":""}`: "",
 		`{"id":"a\u0062"}`: "", `{"id":"a b"}`: "", "{\"id\":\"a\nb\"}": "", `{"id":"é"}`: "", `[{"id":"a"}]`: "", ``: "",
-		`{"id":"` + strings.Repeat("x", maxID) + `"}`:   strings.Repeat("x", maxID),
-		`{"id":"` + strings.Repeat("x", maxID+1) + `"}`: "",
+		`{"id":"` + strings.Repeat("x", MaxID) + `"}`:   strings.Repeat("x", MaxID),
+		`{"id":"` + strings.Repeat("x", MaxID+1) + `"}`: "",
 	} {
 		if got := string(CompletionID([]byte(data))); got != want {
 			t.Errorf("%q: %q, want %q", data, got, want)

@@ -54,6 +54,7 @@ type BodyMeter struct {
 	capture  int    // depth of the usage object being captured, 0: none
 	captured []byte
 
+	id      []byte // of the completion, where it comes from an enclave
 	out     []byte
 	copying bool
 	think   dialect.Think
@@ -81,6 +82,7 @@ const (
 	wantOther // text in a member that is read no further
 	wantModel
 	wantFinish
+	wantID
 )
 
 const (
@@ -97,7 +99,7 @@ func NewBodyMeter(c *dialect.Chat, t *dialect.Target) dialect.Stream {
 }
 
 func (m *BodyMeter) begin(c *dialect.Chat, t *dialect.Target, text *dialect.Produced) {
-	*m = BodyMeter{c: c, t: t, text: text, captured: m.captured[:0], out: m.out[:0]}
+	*m = BodyMeter{c: c, t: t, text: text, captured: m.captured[:0], out: m.out[:0], id: m.id[:0]}
 	if text == nil {
 		m.text = &m.own
 	}
@@ -318,6 +320,9 @@ func (m *BodyMeter) wanted() wanted {
 	case !known:
 	case m.depth == 1 && m.isKey("model"):
 		return wantModel
+	case m.depth == 1 && m.c.Verbatim && m.isKey("id"):
+		m.id = m.id[:0]
+		return wantID
 	case m.top != topChoices:
 		return nothing
 	case m.depth == 3 && m.isKey("finish_reason"):
@@ -366,6 +371,8 @@ func (m *BodyMeter) piece(p []byte, from, start int, text []byte, closed bool) i
 		tool = 2
 	case wantFinish:
 		m.finished = true
+	case wantID:
+		m.id = append(m.id, text[:min(len(text), dialect.MaxID+1-len(m.id))]...)
 	case wantModel:
 		if m.rename {
 			from = m.renamed(p, from, start, len(text), closed)
@@ -423,6 +430,17 @@ func (m *BodyMeter) Produced() int64 { return m.text.Estimate() }
 // Exceeds says that the texts have more than most tokens.
 func (m *BodyMeter) Exceeds(most int64) bool { return m.text.Exceeds(most, m.c.Vocabulary()) }
 
+// ID is the completion's, where it comes from an enclave.
+func (m *BodyMeter) ID() []byte {
+	if !dialect.IsID(m.id) {
+		return nil
+	}
+	return m.id
+}
+
+// Betrayed is false: encrypted answers are streams.
+func (m *BodyMeter) Betrayed() bool { return false }
+
 // FailedWith is nil: who takes an answer of 2xx at its word.
 func (m *BodyMeter) FailedWith() []byte { return nil }
 
@@ -444,6 +462,6 @@ func (m *BodyMeter) Release() {
 	if cap(m.out) > keepOut {
 		m.out = nil
 	}
-	*m = BodyMeter{captured: m.captured[:0], out: m.out[:0]}
+	*m = BodyMeter{captured: m.captured[:0], out: m.out[:0], id: m.id[:0]}
 	bodies.Put(m)
 }
