@@ -225,7 +225,8 @@ func keyRefused(err error) *Error {
 	}
 	return &Error{Status: 409, Code: "IDEMPOTENT_ANSWER_NOT_KEPT",
 		Message: "The first request with this " + headerKey +
-			" was carried out and charged, but its answer was too large to be kept, or was not received to its end. " +
+			" was carried out and charged, but its answer was not kept: it was too large, was not received to its end, " +
+			"or came from an enclave. " +
 			"It is not carried out again; use a new key to do so."}
 }
 

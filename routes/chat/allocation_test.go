@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/bench/upstream/enclave"
 	"farebox/routes/chat"
 	"farebox/routes/routestest"
 )
@@ -83,6 +84,46 @@ func TestStreamAllocatesLittleAndItsEventsNothing(t *testing.T) {
 		t.Errorf("a stream allocates %v times, at most 4 are allowed", few)
 	}
 	if many > 4 {
+		t.Errorf("a stream of 400 events allocates %v times, one of 1 event %v", many, few)
+	}
+}
+
+// Of an encrypted stream the beginning may allocate, since keys are read and headers
+// written; its events must not.
+func TestEventsOfEncryptedStreamsAllocateNothing(t *testing.T) {
+	one, err := enclave.New(enclave.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := enclave.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := strings.Replace(strings.Replace(allocConfig, "id: m", "id: e2ee-m", 1), "targets:", "tee: {}\n    targets:", 1)
+	head := "X-Svc-TEE-Client-Pub-Key: " + client.Public() + "\r\nX-Svc-TEE-Model-Pub-Key: " + one.Public() +
+		"\r\nX-Svc-TEE-Signing-Algo: ecdsa\r\n"
+	sealed, err := client.Seal(one.Public(), "Hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := `{"stream":true,"model":"e2ee-m","messages":[{"role":"user","content":"` + sealed + `"}],"max_completion_tokens":500}`
+	count := func(events int) float64 {
+		word, err := client.Seal(client.Public(), " word")
+		if err != nil {
+			t.Fatal(err)
+		}
+		event := strings.Replace(eventText, " word", word, 1)
+		last := strings.Replace(lastEvents, `"completion_tokens":9,"total_tokens":29`,
+			fmt.Sprintf(`"completion_tokens":%d,"total_tokens":%d`, events, events+20), 1)
+		answer := "HTTP/1.1 200 OK\r\nX-E2EE-Applied: true\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			strings.Repeat(strconv.FormatInt(int64(len(event)), 16)+"\r\n"+event+"\r\n", events) +
+			strconv.FormatInt(int64(len(last)), 16) + "\r\n" + last + "\r\n0\r\n\r\n"
+		k := &known{proven: map[string]string{one.Public(): "only"}, away: map[string]bool{}}
+		return testing.AllocsPerRun(200, routestest.CallerWith(t, config, []byte(answer), "/chat/completions", head, body,
+			[]byte("0\r\n\r\n"), chat.New(nil, nil, k)))
+	}
+	few, many := count(1), count(400)
+	if many > few+4 { // bytes of an event that came in two reads are held
 		t.Errorf("a stream of 400 events allocates %v times, one of 1 event %v", many, few)
 	}
 }

@@ -161,26 +161,28 @@ func usesTools(v *routes.Validator) (path string) {
 // checkTurn checks one message. What users and the system say must be sealed; published
 // clients leave in the clear what assistants have said.
 func (c *inference) checkTurn(v *routes.Validator, m int32) *routes.Error {
-	role, path := string(v.Text(m, dialect.MessageRole)), v.Doc.Path(m)
+	role := string(v.Text(m, dialect.MessageRole))
+	at := func(member string) string { return v.Doc.Path(m) + "." + member }
+	const noTools = "E2EE has no tools: calls and their results cannot be encrypted."
 	if role == "tool" {
-		return routes.Unsupported(path+".role", "E2EE has no tools: calls and their results cannot be encrypted.")
+		return routes.Unsupported(at("role"), noTools)
 	}
 	if f := v.Member(m, dialect.MessageToolCalls); f != nil && f.Len > 0 {
-		return routes.Unsupported(path+".tool_calls", "E2EE has no tools: calls and their results cannot be encrypted.")
+		return routes.Unsupported(at("tool_calls"), noTools)
 	}
 	content := v.Member(m, dialect.MessageContent)
 	switch {
 	case content == nil:
 		return nil
 	case content.Kind != scan.String:
-		return routes.Unsupported(path+".content", "E2EE has no content in parts: "+path+".content must be one string.")
+		return routes.Unsupported(at("content"), "E2EE has no content in parts: "+at("content")+" must be one string.")
 	case seal.Sealed(v.Text(m, dialect.MessageContent)):
 		return nil
 	case role != "user" && role != "system" && *c.call.Config().TEE.SealPlainTurns:
 		return nil // by us
 	}
-	return routes.Invalid(routes.Issue{Code: "invalid_string", Path: path + ".content",
-		Message: path + ".content: Encrypted field is not valid hex: expected what is sealed to the model's key, in " +
+	return routes.Invalid(routes.Issue{Code: "invalid_string", Path: at("content"),
+		Message: at("content") + ": Encrypted field is not valid hex: expected what is sealed to the model's key, in " +
 			"186 or more hexadecimal digits."})
 }
 
