@@ -40,6 +40,7 @@ import (
 	"farebox/routes/models"
 	"farebox/routes/responses"
 	"farebox/routes/rpc"
+	"farebox/routes/tee"
 	"farebox/routes/video"
 	"farebox/routes/wallet"
 )
@@ -166,7 +167,8 @@ func serve(file string, override func(*config.Config)) error {
 	defer px.Close()
 	world := augment.New()
 	cast := characters.New()
-	texts := chat.New(world, cast, nil)
+	enclaves := tee.New()
+	texts := chat.New(world, cast, enclaves)
 	links := providers.NewFetcher(cfg.Fetch)
 	kept, err := media.New(cfg)
 	if err != nil {
@@ -187,6 +189,7 @@ func serve(file string, override func(*config.Config)) error {
 		world,
 		models.New(),
 		cast,
+		enclaves,
 		sounds,
 		video.New(links),
 		downloads,

@@ -49,7 +49,7 @@ func TestRequestAllocatesNothing(t *testing.T) {
 	}
 	// Wallets cost those nothing who have a key.
 	call = routestest.Caller(t, allocConfig+allocWallets, []byte(head+wholeAnswer), "/chat/completions",
-		`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`, []byte("data: [DO"), chat.New(nil, nil))
+		`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`, []byte("data: [DO"), chat.New(nil, nil, nil))
 	if n := testing.AllocsPerRun(2000, call); n != 0 {
 		t.Errorf("beside wallets a request with a key allocates %v times", n)
 	}
