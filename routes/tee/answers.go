@@ -2,6 +2,8 @@ package tee
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,10 +66,7 @@ func (a *answers) add(c *routes.Call, of *routes.EnclaveAnswer) {
 // flush writes what was gathered. What the store does not take is tried again.
 func (a *answers) flush() {
 	a.mu.Lock()
-	list := make([]*answer, 0, len(a.gathered))
-	for _, r := range a.gathered {
-		list = append(list, r)
-	}
+	list := slices.Collect(maps.Values(a.gathered))
 	a.mu.Unlock()
 	err := a.records.AddEnclaveAnswers(list)
 	a.mu.Lock()
@@ -83,6 +82,17 @@ func (a *answers) flush() {
 	if a.due = len(a.gathered) > 0; a.due {
 		time.AfterFunc(flushEvery, a.flush)
 	}
+}
+
+// write has an answer be in the store before this returns, if it is still gathered.
+func (a *answers) write(r *answer) error {
+	a.mu.Lock()
+	gathered := a.gathered[keyOf(r.Account.ID, r.ID)] != nil
+	a.mu.Unlock()
+	if !gathered {
+		return nil
+	}
+	return a.records.AddEnclaveAnswers([]*answer{r})
 }
 
 // find is an answer to the account of a request; nil: there is none of that id.
@@ -102,7 +112,15 @@ func (a *answers) find(c *routes.Call, id string) (*answer, error) {
 
 // keep keeps a signature beside its answer.
 func (a *answers) keep(c *routes.Call, r *answer, signature []byte) {
-	if err := a.records.KeepEnclaveSignature(r, signature); err != nil {
-		c.Logger().Warn().Err(err).Msg("tee: a signature cannot be kept; its enclave is asked again")
+	err := a.write(r)
+	if err == nil {
+		err = a.records.KeepEnclaveSignature(r, signature)
 	}
+	if err != nil {
+		c.Logger().Warn().Err(err).Msg("tee: a signature cannot be kept; its enclave is asked again")
+		return
+	}
+	a.mu.Lock()
+	delete(a.gathered, keyOf(r.Account.ID, r.ID)) // the store knows more of it
+	a.mu.Unlock()
 }
