@@ -30,7 +30,7 @@ func (l *Ledger) AddEnclaveAnswers(list []*EnclaveAnswer) error {
 	for i, a := range list {
 		rows[i] = &store.EnclaveRow{Account: a.Account.no, ID: a.ID, Model: a.Model, Upstream: a.Upstream,
 			Named: a.UpstreamModel, SealedTo: a.Key, Request: a.Request[:], Response: a.Response[:],
-			AtUs: l.now() / 1000}
+			AtUs: a.At.UnixMicro()}
 	}
 	if err := l.store.AddEnclaveAnswers(rows); err != nil {
 		return fmt.Errorf("cannot keep answers of enclaves: %w", err)
