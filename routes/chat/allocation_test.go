@@ -106,7 +106,8 @@ func TestEventsOfEncryptedStreamsAllocateNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := `{"stream":true,"model":"e2ee-m","messages":[{"role":"user","content":"` + sealed + `"}],"max_completion_tokens":500}`
+	body := `{"stream":true,"model":"e2ee-m","messages":[{"role":"user","content":"` + sealed +
+		`"}],"max_completion_tokens":500}`
 	count := func(events int) float64 {
 		word, err := client.Seal(client.Public(), " word")
 		if err != nil {
@@ -115,7 +116,8 @@ func TestEventsOfEncryptedStreamsAllocateNothing(t *testing.T) {
 		event := strings.Replace(eventText, " word", word, 1)
 		last := strings.Replace(lastEvents, `"completion_tokens":9,"total_tokens":29`,
 			fmt.Sprintf(`"completion_tokens":%d,"total_tokens":%d`, events, events+20), 1)
-		answer := "HTTP/1.1 200 OK\r\nX-E2EE-Applied: true\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		answer := "HTTP/1.1 200 OK\r\nX-E2EE-Applied: true\r\nContent-Type: text/event-stream\r\n" +
+			"Transfer-Encoding: chunked\r\n\r\n" +
 			strings.Repeat(strconv.FormatInt(int64(len(event)), 16)+"\r\n"+event+"\r\n", events) +
 			strconv.FormatInt(int64(len(last)), 16) + "\r\n" + last + "\r\n0\r\n\r\n"
 		k := &known{proven: map[string]string{one.Public(): "only"}, away: map[string]bool{}}

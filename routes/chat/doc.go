@@ -5,7 +5,10 @@
 // infer.go holds what it may cost and says what it came to; forward.go has the
 // model's targets asked, relay.go meters the answer on its way, and lost.go decides
 // what a client that left costs. lookup.go searches and reads pages before that, and
-// found.go writes the message that they put into the prompt. Other capabilities ask text models through Ask
+// found.go writes the message that they put into the prompt. A model that runs in an
+// enclave is asked on the same way with a stricter plan: enclave.go decides it and keeps
+// what is signed for, sealing.go has the rules of encrypted chats; what their answers
+// must be is the dialect's to see to. Other capabilities ask text models through Ask
 // (routes.TextModels).
 //
 // Dialects, and what a usage or a prompt is, belong to providers; balances, limits

@@ -40,7 +40,8 @@ func (k *known) Attested(c *routes.Call, m *dialect.Model, key string) (*dialect
 			return t, nil
 		}
 	}
-	return nil, &routes.Error{Status: 400, Code: "e2ee_model_key_mismatch", Param: "headers", Message: "fetch a fresh attestation"}
+	return nil, &routes.Error{Status: 400, Code: "e2ee_model_key_mismatch", Param: "headers",
+		Message: "fetch a fresh attestation"}
 }
 
 func (k *known) Ready(_ *routes.Call, t *dialect.Target) bool {
@@ -170,10 +171,11 @@ func (s *sealing) seal(e *enclave.Enclave, text string) string {
 
 // ask is an encrypted chat of one turn, with more members.
 func (s *sealing) ask(e *enclave.Enclave, text, more string) string {
-	return fmt.Sprintf(`{"model":"e2ee-model","stream":true,"messages":[{"role":"user","content":%q}]%s}`, s.seal(e, text), more)
+	return fmt.Sprintf(`{"model":"e2ee-model","stream":true,"messages":[{"role":"user","content":%q}]%s}`,
+		s.seal(e, text), more)
 }
 
-// post sends a body with headers and gives the answer, of which the body may still come.
+// open posts a body with headers and gives the answer, of which the body may still come.
 func (s *sealing) open(path, body string, headers map[string]string) *http.Response {
 	s.t.Helper()
 	req, err := http.NewRequest("POST", "http://"+s.Address+routes.Prefix+path, strings.NewReader(body))

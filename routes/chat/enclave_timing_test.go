@@ -49,7 +49,8 @@ func BenchmarkEncryptedEvents(b *testing.B) {
 				id = "m"
 			}
 			up := paced(b, event, more)
-			config := strings.NewReplacer("id: m", "id: "+id+"\n    max_completion_tokens: 10000000", "context_tokens: 128000", "context_tokens: 10000000",
+			config := strings.NewReplacer("id: m", "id: "+id+"\n    max_completion_tokens: 10000000",
+				"context_tokens: 128000", "context_tokens: 10000000",
 				"targets:", row.config+"\n    targets:").Replace(allocConfig)
 			k := &known{proven: map[string]string{one.Public(): "only"}, away: map[string]bool{}}
 			rig := routestest.Start(b, config, up, chat.New(nil, nil, k))
@@ -58,9 +59,11 @@ func BenchmarkEncryptedEvents(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
-			body := `{"model":"` + id + `","stream":true,"max_completion_tokens":10000000,"messages":[{"role":"user","content":"` + seal(one.Public(), "Hello") + `"}]}`
-			if _, err := io.WriteString(conn, "POST "+routes.Prefix+"/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
-				"Authorization: Bearer "+rig.Secret+"\r\n"+row.head+"Content-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body); err != nil {
+			body := `{"model":"` + id + `","stream":true,"max_completion_tokens":10000000,"messages":[{"role":"user",` +
+				`"content":"` + seal(one.Public(), "Hello") + `"}]}`
+			if _, err := io.WriteString(conn, "POST "+routes.Prefix+"/chat/completions HTTP/1.1\r\nHost: x\r\n"+
+				"Content-Type: application/json\r\nAuthorization: Bearer "+rig.Secret+"\r\n"+row.head+
+				"Content-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body); err != nil {
 				b.Fatal(err)
 			}
 			buf := make([]byte, 1<<16)
@@ -108,7 +111,8 @@ func paced(b *testing.B, event []byte, more <-chan int) string {
 			return
 		}
 		_, _ = c.Read(make([]byte, 64<<10))
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX-E2EE-Applied: true\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX-E2EE-Applied: true\r\nContent-Type: text/event-stream\r\n"+
+			"Transfer-Encoding: chunked\r\n\r\n")
 		for range more {
 			_, _ = c.Write(chunk)
 		}

@@ -139,7 +139,7 @@ func openShop(t *testing.T, d *desk, lines ...string) *shop {
 		}
 		text = strings.Join(kept, "") + "  " + line + "\n"
 	}
-	world := []routes.Capability{chat.New(nil, nil), own.New()}
+	world := []routes.Capability{chat.New(nil, nil, nil), own.New()}
 	rig := routestest.StartWith(t, text, up, func(o *routes.Options) { o.Desk = d }, world...)
 	return &shop{rig, t, d}
 }

@@ -27,6 +27,7 @@ upstreams:
   - { name: openai, base_url: "%[1]s/v1", breaker: { failures: 0 } }
   - { name: anthropic, dialect: anthropic, base_url: "%[1]s/v1", breaker: { failures: 0 } }
   - { name: google, dialect: gemini, base_url: "%[1]s/v1beta", breaker: { failures: 0 } }
+  - { name: enclave, base_url: "http://127.0.0.1:9/v1" } # is asked for proofs, which others would count
 models:
   - &model
     id: own
@@ -41,7 +42,7 @@ models:
   - { <<: *model, id: openai, targets: [{ upstream: openai, model: gpt-5 }] }
   - { <<: *model, id: anthropic, targets: [{ upstream: anthropic, model: claude-opus-4-5 }] }
   - { <<: *model, id: google, targets: [{ upstream: google, model: gemini-3-flash-preview }] }
-  - { <<: *model, id: e2ee-own, tee: { kind: dstack }, targets: [{ upstream: openai }] }
+  - { <<: *model, id: e2ee-own, tee: { kind: dstack }, targets: [{ upstream: enclave }] }
 `
 
 // startResponses starts a gateway before an upstream, and gives an account named a 100 USD.

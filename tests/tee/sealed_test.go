@@ -42,7 +42,8 @@ func TestAnEncryptedConversationFromNonceToSignature(t *testing.T) {
 		t.Fatalf("%d %v %s", status, header, answer)
 	}
 	got := e.Requests()
-	if len(got) != 1 || fmt.Sprint(got[0].Turns) != "[Be brief. Who are you? A model. And now?]" || strings.Contains(string(got[0].Body), "A model.") {
+	if len(got) != 1 || fmt.Sprint(got[0].Turns) != "[Be brief. Who are you? A model. And now?]" ||
+		strings.Contains(string(got[0].Body), "A model.") {
 		t.Fatalf("the enclave has %q", got)
 	}
 	sum := sha256.Sum256(got[0].Body)
@@ -73,7 +74,8 @@ func TestEncryptedChatsFindTheirEnclave(t *testing.T) {
 	for i := range 6 {
 		e := []*enclave.Enclave{r.one, r.two}[i%2]
 		before := len(e.Requests())
-		if status, _, answer := r.sealed(e, body(user(r.seal(e, "Hello")), "")); status != 200 || r.text(answer) != "You said Hello." {
+		status, _, answer := r.sealed(e, body(user(r.seal(e, "Hello")), ""))
+		if status != 200 || r.text(answer) != "You said Hello." {
 			t.Fatalf("%d %s", status, answer)
 		}
 		if len(e.Requests()) != before+1 {
@@ -106,8 +108,8 @@ func TestABetrayalEndsWithTheNextProof(t *testing.T) {
 	r.one.Tell(enclave.PlainReply)
 	spent := r.spent(func() {
 		status, answer := ask()
-		if status != 200 || !strings.Contains(answer, `"code":"e2ee_plaintext_response"`) || strings.Contains(answer, enclave.KnownMarker) ||
-			strings.Contains(answer, "Hello") {
+		if status != 200 || !strings.Contains(answer, `"code":"e2ee_plaintext_response"`) ||
+			strings.Contains(answer, enclave.KnownMarker) || strings.Contains(answer, "Hello") {
 			t.Errorf("%d %s", status, answer)
 		}
 	})
@@ -225,11 +227,13 @@ func TestNothingOfEncryptedChatsStays(t *testing.T) {
 	r := startRoom(t, enclave.Honest)
 	const secret = "the-secret-of-this-test"
 	seen := []string{secret, enclave.KnownMarker, r.client.Public()}
-	for _, lie := range []string{enclave.Honest, enclave.NoUsage, enclave.WrongHash, enclave.NoHeader, enclave.PlainReply} {
+	for _, lie := range []string{enclave.Honest, enclave.NoUsage, enclave.WrongHash, enclave.NoHeader,
+		enclave.PlainReply} {
 		r.one.Tell(lie)
 		sealed := r.seal(r.one, secret)
 		messages := user(sealed) + `,{"role":"assistant","content":"` + secret + `"},` + user(sealed)
-		_, _, answer := r.sealed(r.one, body(messages, `,"user":"`+secret+`","metadata":{"a":"`+secret+`"}`), "Idempotency-Key", "key-"+lie)
+		_, _, answer := r.sealed(r.one, body(messages, `,"user":"`+secret+`","metadata":{"a":"`+secret+`"}`),
+			"Idempotency-Key", "key-"+lie)
 		for _, line := range strings.Split(answer, "\n") {
 			seen = append(seen, gjson.Get(strings.TrimPrefix(line, "data: "), "choices.0.delta.content").Str)
 		}

@@ -38,8 +38,8 @@ func guarded(t testing.TB, input string, complete bool, cuts ...int) (out string
 
 // choice is an event with these members in its one choice.
 func choice(members string) string {
-	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"theirs","choices":[{"index":0,` +
-		members + "}]}\n\n"
+	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"theirs",` +
+		`"choices":[{"index":0,` + members + "}]}\n\n"
 }
 
 func sealedDelta(members string) string {
@@ -154,7 +154,8 @@ func plainEvents() map[string]string {
 		"details":          sealedDelta(`"reasoning_details":[{"type":"reasoning.text","text":` + text + `}]`),
 		"unknown member":   sealedDelta(`"words":` + text),
 		"transcript":       sealedDelta(`"audio":{"transcript":` + text + `}`),
-		"probabilities":    choice(`"delta":{"content":"` + sealedText(2) + `"},"logprobs":{"content":[{"token":"FAREBOX-PLAIN"}]}`),
+		"probabilities": choice(`"delta":{"content":"` + sealedText(2) +
+			`"},"logprobs":{"content":[{"token":"FAREBOX-PLAIN"}]}`),
 		"bytes of tokens":  choice(`"delta":{},"logprobs":{"content":[{"bytes":[70,65]}]}`),
 		"token numbers":    choice(`"delta":{},"token_ids":[70,65,82]`),
 		"twice":            sealedDelta(`"content":"` + sealedText(2) + `","content":"` + sealedText(2) + `"`),
@@ -163,8 +164,8 @@ func plainEvents() map[string]string {
 		"escaped name":     sealedDelta(`"c\u006fntent":"` + sealedText(2) + `"`),
 		"another case":     sealedDelta(`"Content":` + text),
 		"a word as reason": choice(`"delta":{},"finish_reason":` + text),
-		"second choice": `data: {"choices":[{"index":0,"delta":{"content":"` + sealedText(2) + `"}},{"index":1,"delta":{"content":` +
-			text + "}}]}\n\n",
+		"second choice": `data: {"choices":[{"index":0,"delta":{"content":"` + sealedText(2) +
+			`"}},{"index":1,"delta":{"content":` + text + "}}]}\n\n",
 		"two lists of choices":  `data: {"choices":[],"choices":[{"delta":{"content":"` + sealedText(2) + "\"}}]}\n\n",
 		"choices in capitals":   `data: {"Choices":[{"delta":{"content":` + text + "}}]}\n\n",
 		"choices with a long s": `data: {"choice` + "\u017f" + `":[{"delta":{"content":` + text + "}}]}\n\n",
@@ -181,14 +182,15 @@ func plainEvents() map[string]string {
 		"cut off":               `data: {"choices":[{"delta":{"content":` + text + "\n\n",
 		"deep":                  `data: {"choices":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "}\n\n",
 		"two lines":             "data: {\"choices\":\ndata: [{\"delta\":{\"content\":" + text + "}}]}\n\n",
-		"two lines, sealed":     strings.Replace(sealedDelta(`"content":"`+sealedText(2)+`"`), `,"choices"`, ",\ndata: \"choices\"", 1),
-		"a line that is none":   " data: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
-		"a line in capitals":    "DATA: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
-		"behind a line":         "data: {\"choices\":[]}\n data: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
-		"a bare object":         "{\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
-		"before the end":        "data: [DONE]\n data: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
-		"a mark":                "\xef\xbb\xbfdata: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
-		"too large":             "data: {\"choices\":[],\"x\":" + strings.Repeat(" ", maxSealedEvent),
+		"two lines, sealed": strings.Replace(sealedDelta(`"content":"`+sealedText(2)+`"`), `,"choices"`,
+			",\ndata: \"choices\"", 1),
+		"a line that is none": " data: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
+		"a line in capitals":  "DATA: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
+		"behind a line":       "data: {\"choices\":[]}\n data: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
+		"a bare object":       "{\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
+		"before the end":      "data: [DONE]\n data: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
+		"a mark":              "\xef\xbb\xbfdata: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
+		"too large":           "data: {\"choices\":[],\"x\":" + strings.Repeat(" ", maxSealedEvent),
 	}
 	return events
 }
@@ -220,8 +222,8 @@ func TestNoPlainEventReachesTheClient(t *testing.T) {
 				}
 			}
 		}
-		if out, s := guarded(t, first+strings.TrimRight(event, "\n"), true); out != first && !strings.HasPrefix(name, "too") ||
-			strings.Contains(out, marker) {
+		out, s := guarded(t, first+strings.TrimRight(event, "\n"), true)
+		if out != first && !strings.HasPrefix(name, "too") || strings.Contains(out, marker) {
 			t.Errorf("%s, without its empty line: %q, betrayed %v", name, out, s.Betrayed())
 		}
 	}
@@ -361,8 +363,8 @@ func lookAt(t *testing.T, data string) {
 			}
 		}
 	}
-	for _, path := range []string{"choices.#.delta.content", "choices.#.delta.reasoning_content", "choices.#.delta.reasoning",
-		"choices.#.delta.refusal", "choices.#.delta.text", "choices.#.text", "choices.#.message.content",
+	for _, path := range []string{"choices.#.delta.content", "choices.#.delta.reasoning_content",
+		"choices.#.delta.reasoning", "choices.#.delta.refusal", "choices.#.delta.text", "choices.#.text", "choices.#.message.content",
 		"choices.#.delta.tool_calls.#.function.arguments"} {
 		for _, text := range textsIn(gjson.Get(data, path)) {
 			open("the first", text)
