@@ -13,10 +13,11 @@ type Enclaves interface {
 	Attested(c *Call, m *dialect.Model, key string) (*dialect.Target, *Error)
 	// Ready says whether a target is verified now, or need not be.
 	Ready(c *Call, t *dialect.Target) bool
-	// Answered notes an answer, so that its account can ask for the enclave's signature.
+	// Answered notes an answer, so that its account can ask for the enclave's signature. The
+	// Call's context may be over by then.
 	Answered(c *Call, a *EnclaveAnswer)
 	// Betrayed notes a target that answered a sealed chat in the clear: it is used for
-	// nothing until it is verified again.
+	// nothing until it is verified again. The same holds for the Call.
 	Betrayed(c *Call, t *dialect.Target)
 }
 

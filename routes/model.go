@@ -55,8 +55,12 @@ func (c *Call) MayUse(m *config.Model) bool {
 	return true
 }
 
-// isPrivate is what the record says of where prompts go.
-func isPrivate(m *config.Model) bool { return m.Privacy == "private" }
+// isPrivate is what the record says of where prompts go: to nobody who keeps them, or
+// into an enclave.
+func isPrivate(m *config.Model) bool {
+	text, _ := m.Spec.(*config.Chat)
+	return m.Privacy == "private" || text != nil && text.Enclave != nil
+}
 
 // PrivateScope names the models that a key may only use where they are private.
 func PrivateScope(p store.ModelPrivacy) string {

@@ -54,7 +54,7 @@ func TestAnswersInTheClearAreWithheld(t *testing.T) {
 	}
 	s.one.Tell(enclave.NoHeader)
 	spent = s.spent(func() {
-		s.known.away["one"] = false
+		s.known.leave("one", false)
 		status, _, answer := s.post("/chat/completions", s.ask(s.one, "Hello", ""), s.headers(s.one))
 		if status != 502 || gjson.Get(answer, "error.code").Str != "e2ee_plaintext_response" {
 			t.Errorf("%d %s", status, answer)
@@ -392,7 +392,7 @@ func TestAnswersOfEnclavesAreNotKept(t *testing.T) {
 			t.Errorf("try %d: %d %s", i, status, answer)
 		}
 		s.one.Tell(enclave.Honest)
-		s.known.away["one"] = false
+		s.known.leave("one", false)
 	}
 }
 
@@ -404,7 +404,7 @@ func TestNothingOfEncryptedChatsIsInTheLog(t *testing.T) {
 	var bodies []string
 	for _, lie := range []string{enclave.Honest, enclave.PlainReply, enclave.NoHeader, enclave.NoUsage} {
 		s.one.Tell(lie)
-		s.known.away["one"] = false
+		s.known.leave("one", false)
 		body := s.ask(s.one, secret, `,"user":"`+secret+`","metadata":{"a":"`+secret+`"}`)
 		bodies = append(bodies, gjson.Get(body, "messages.0.content").Str)
 		_, _, answer := s.post("/chat/completions", body, s.headers(s.one))

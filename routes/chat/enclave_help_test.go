@@ -63,6 +63,20 @@ func (k *known) Betrayed(_ *routes.Call, t *dialect.Target) {
 	k.away[t.Upstream.Name] = true
 }
 
+// lookups is how many keys were looked for.
+func (k *known) lookups() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.asked
+}
+
+// leave has an upstream not be ready, or be it again.
+func (k *known) leave(upstream string, away bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.away[upstream] = away
+}
+
 // noted are the answers and betrayals so far.
 func (k *known) noted() (answers []routes.EnclaveAnswer, betrayed []string) {
 	k.mu.Lock()

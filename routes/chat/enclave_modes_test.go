@@ -11,6 +11,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/bench/upstream/enclave"
+	"farebox/billing"
+	"farebox/billing/store"
 )
 
 // What there is no room for in an encrypted chat is refused before anything is asked or
@@ -143,8 +145,8 @@ func TestWhatEncryptedChatsHaveNoRoomFor(t *testing.T) {
 			t.Fatalf("%s: %s was charged, %d requests were sent", name, spent, s.requests())
 		}
 	}
-	if s.known.asked != 1 {
-		t.Errorf("%d keys were looked for", s.known.asked)
+	if n := s.known.lookups(); n != 1 {
+		t.Errorf("%d keys were looked for", n)
 	}
 }
 
@@ -313,7 +315,7 @@ func TestOnlyVerifiedEnclavesAreAsked(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
 	body := `{"model":"tee-model","messages":[{"role":"user","content":"Hello"}]}`
-	s.known.away["one"] = true
+	s.known.leave("one", true)
 	for range 20 {
 		if status, _, answer := s.post("/chat/completions", body, nil); status != 200 {
 			t.Fatalf("%d %s", status, answer)
@@ -322,7 +324,7 @@ func TestOnlyVerifiedEnclavesAreAsked(t *testing.T) {
 	if len(s.one.Requests()) != 0 || len(s.two.Requests()) != 20 {
 		t.Errorf("%d went to the one that is not verified", len(s.one.Requests()))
 	}
-	s.known.away["two"] = true
+	s.known.leave("two", true)
 	spent := s.spent(func() {
 		status, h, answer := s.post("/chat/completions", body, nil)
 		if status != 503 || gjson.Get(answer, "code").Str != "MODEL_OFFLINE" || h.Get("Retry-After") == "" {
@@ -331,5 +333,27 @@ func TestOnlyVerifiedEnclavesAreAsked(t *testing.T) {
 	})
 	if spent != 0 || s.requests() != 20 {
 		t.Errorf("%s was charged, %d requests", spent, s.requests())
+	}
+}
+
+// A key for private models may use those in enclaves, whoever runs them (addendum 16.1).
+func TestEnclavesArePrivate(t *testing.T) {
+	t.Parallel()
+	s := startSealing(t, "tier: unlimited", "tier: unlimited\n    privacy: anonymized")
+	accounts, err := s.Ledger.Accounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []store.ModelPrivacy{store.PrivateText, store.PrivateOnly} {
+		_, secret, err := s.Ledger.CreateKey(billing.NewKey{Account: accounts[0].ID, Type: store.Inference, Privacy: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for model, want := range map[string]int{"tee-model": 200, "e2ee-model": 200, "open-model": 403} {
+			body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"Hello"}]}`, model)
+			if status, answer := s.PostAs(secret, "/chat/completions", body); status != want {
+				t.Errorf("%v, %s: %d %s", p, model, status, answer)
+			}
+		}
 	}
 }

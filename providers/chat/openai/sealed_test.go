@@ -364,7 +364,8 @@ func lookAt(t *testing.T, data string) {
 		}
 	}
 	for _, path := range []string{"choices.#.delta.content", "choices.#.delta.reasoning_content",
-		"choices.#.delta.reasoning", "choices.#.delta.refusal", "choices.#.delta.text", "choices.#.text", "choices.#.message.content",
+		"choices.#.delta.reasoning", "choices.#.delta.refusal",
+		"choices.#.delta.text", "choices.#.text", "choices.#.message.content",
 		"choices.#.delta.tool_calls.#.function.arguments"} {
 		for _, text := range textsIn(gjson.Get(data, path)) {
 			open("the first", text)
