@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/enclave"
 	"farebox/tests/rig"
 )
 
@@ -42,6 +43,7 @@ func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 	sim := rig.StartUpstream(t, upstream.Options{})
 	tell(rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, sim.URL, "")+fmt.Sprintf("augment: { scrape: {}, text_parser: {}, "+
 		"search: { brave: [{ name: s, format: brave, base_url: %q, key: k }] } }\n", sim.URL)))
+	tell(beforeAnEnclave(t))
 
 	dir := filepath.Join("config", "deploy")
 	rules, err := os.ReadFile(filepath.Join(dir, "alerts.yaml"))
@@ -98,4 +100,30 @@ func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 	for _, a := range alerts {
 		check("the alert "+a[1], a[2])
 	}
+}
+
+// beforeAnEnclave is a gateway that has attested an enclave.
+func beforeAnEnclave(t *testing.T) *rig.Gateway {
+	t.Helper()
+	e, err := enclave.New(enclave.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := e.Start("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	root := filepath.Join(t.TempDir(), "root.pem")
+	if err := os.WriteFile(root, e.Root(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := rig.StartGateway(t, fmt.Sprintf(`
+tee: { allow_test_root: true, intel_root_file: %q, gpu: "off", collateral: { url: "%s/pcs" } }
+upstreams: [{ name: enclave, base_url: "%s/v1" }]
+models:
+  - { id: e2ee-m, context_tokens: 8192, price: free, tee: { kind: dstack }, targets: [{ upstream: enclave }] }
+`, root, base, base))
+	g.MetricIs("farebox_tee_collateral_ends_timestamp_seconds", func(v float64) bool { return v > 0 })
+	return g
 }
