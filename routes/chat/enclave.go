@@ -46,7 +46,7 @@ type enclosure struct {
 	stream dialect.Enclosed   // the answer; nil: it is no stream, or has not begun
 
 	unready  bool // no target was ready
-	betrayed bool // the answer is not sealed
+	withheld bool // the answer is not sealed
 	request  [sha256.Size]byte
 	digest   hash.Hash // of what is relayed, kept for other requests
 	sums     [sha256.Size]byte
@@ -212,20 +212,25 @@ func (c *inference) applied() bool {
 	return c.call.Model.Chat.Enclave.Kind == "near" || strings.EqualFold(string(c.x.Header("X-E2EE-Applied")), "true")
 }
 
-// betrayal judges an answer that is not sealed, before any of it went to the client.
-func (c *inference) betrayal() attempt.Verdict {
-	c.betray()
-	return attempt.Verdict{Do: attempt.Fail, Health: attempt.Bad}
+// unsealed judges an answer that is not sealed, before any of it went to the client.
+func (c *inference) unsealed() attempt.Verdict {
+	c.withhold()
+	return attempt.Verdict{Do: attempt.Fail}
 }
 
-// betray has the target not be asked until it is verified again.
-func (c *inference) betray() {
-	if c.enclave.betrayed {
+// withhold notes that the answer is not sealed. A target that has answered in the clear is
+// not asked until it is verified again; for all else that is not sealed a parameter of the
+// client's may be the reason, which is no reason to take the enclave from others.
+func (c *inference) withhold() {
+	n := &c.enclave
+	if n.withheld {
 		return
 	}
-	c.enclave.betrayed = true
+	n.withheld = true
 	c.of.unsealed.Inc()
-	c.of.enclaves.Betrayed(c.call, c.target)
+	if n.stream == nil || n.stream.Betrayed() {
+		c.of.enclaves.Betrayed(c.call, c.target)
+	}
 }
 
 const (
@@ -233,7 +238,7 @@ const (
 	textUnsealed = "The model's answer was not encrypted; it was withheld from here on."
 )
 
-var unsealed = fault{codeUnsealed, "server_error", textUnsealed}
+var notSealed = fault{codeUnsealed, "server_error", textUnsealed}
 
 // errUnsealed is the answer to a chat whose model's answer is not sealed from its start.
 func errUnsealed() *routes.Error {
@@ -243,7 +248,7 @@ func errUnsealed() *routes.Error {
 }
 
 // isUnsealed says that the stream was found not to be sealed.
-func (c *inference) isUnsealed() bool { return c.enclave.stream != nil && c.enclave.stream.Betrayed() }
+func (c *inference) isUnsealed() bool { return c.enclave.stream != nil && c.enclave.stream.Unsealed() }
 
 // sum takes the next bytes of the answer into the sum of what was relayed.
 func (c *inference) sum(out []byte) {

@@ -304,6 +304,25 @@ func TestWhatWasSealedBeforeABetrayalIsCharged(t *testing.T) {
 	}
 }
 
+// "One customer's parameters took the model from all others": what a request may have
+// caused ends that answer alone.
+func TestWhatAClientMayHaveCausedBetraysNobody(t *testing.T) {
+	t.Parallel()
+	s, events := startSlow(t)
+	for _, delta := range []string{`"tool_calls":[{"index":0,"function":{"name":"` + enclave.KnownMarker + `"}}]`,
+		`"audio":{"transcript":"` + enclave.KnownMarker + `"}`, `"reasoning":"` + enclave.KnownMarker + `"`} {
+		go func() { events <- s.content("word") + s.event(delta) }()
+		status, _, answer := s.post("/chat/completions", s.ask(s.one, "Hello", ""), s.headers(s.one))
+		if status != 200 || strings.Contains(answer, enclave.KnownMarker) ||
+			!strings.Contains(answer, "e2ee_plaintext_response") {
+			t.Errorf("%d %s", status, answer)
+		}
+	}
+	if _, betrayed := s.known.noted(); len(betrayed) != 0 {
+		t.Errorf("noted %v", betrayed)
+	}
+}
+
 // A client that leaves pays for the prompt and for what was produced, as everywhere.
 func TestLeavingAnEncryptedChat(t *testing.T) {
 	t.Parallel()

@@ -85,7 +85,7 @@ func (c *inference) judge() attempt.Verdict {
 	case c.res.Status < 200 || c.res.Status >= 300:
 		return c.readRefusal()
 	case c.chat.Sealed && !c.applied():
-		return c.betrayal()
+		return c.unsealed()
 	case c.chat.Stream:
 		return c.beginStream()
 	}
@@ -214,7 +214,7 @@ func (c *inference) beginStream() attempt.Verdict {
 		out := c.stream.Pass(p)
 		switch {
 		case c.isUnsealed() && len(out) == 0:
-			return c.betrayal()
+			return c.unsealed()
 		case c.isUnsealed():
 		case c.stream.Failed():
 			words := c.stream.FailedWith()

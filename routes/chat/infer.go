@@ -309,7 +309,7 @@ func (c *inference) opened() *routes.Error {
 	switch {
 	case c.res.Cause == proxy.NoTarget && c.unsupported != nil:
 		return c.ownDoing(routes.Unsupported(c.unsupported.Path, c.unsupported.Text))
-	case c.enclave.betrayed && !c.reply.begun:
+	case c.enclave.withheld && !c.reply.begun:
 		c.call.Cause = codeUnsealed
 		return errUnsealed()
 	case c.res.Cause == proxy.NoTarget && c.enclave.unready:

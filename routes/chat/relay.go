@@ -159,10 +159,10 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	c.ended(cause)
 	var flags journal.Flags
 	if c.isUnsealed() {
-		c.betray()
+		c.withhold()
 	}
 	switch {
-	case c.enclave.betrayed:
+	case c.enclave.withheld:
 		flags, c.call.Cause, complete = journal.FlagIncomplete, codeUnsealed, false
 	case c.cut:
 		flags, c.call.Cause = journal.FlagCut, "insufficient_balance"
@@ -207,8 +207,8 @@ func (c *inference) ending(gone, complete bool) (out []byte, clean bool) {
 	switch {
 	case gone && !complete:
 		return nil, false
-	case c.enclave.betrayed:
-		return c.endWith(&unsealed), true
+	case c.enclave.withheld:
+		return c.endWith(&notSealed), true
 	case c.cut:
 		return c.endWith(&spent), true
 	case complete && c.told != nil:

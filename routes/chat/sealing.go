@@ -137,6 +137,9 @@ func (c *inference) checkSealed(v *routes.Validator) *routes.Error {
 	if v.IsTrue(dialect.ChatLogprobs) || v.Integer(dialect.ChatTopLogprobs) > 0 {
 		return routes.Unsupported("logprobs", "E2EE has no log probabilities: they would show the answer's words.")
 	}
+	if name := asksInTheClear(v); name != "" {
+		return routes.Unsupported(name, "E2EE has no "+name+": what it asks for cannot be encrypted.")
+	}
 	messages := v.Doc.TopIndex(dialect.ChatMessages)
 	fields := v.Doc.Fields
 	for m := messages + 1; m < fields[messages].Next; m = fields[m].Next {
@@ -157,6 +160,31 @@ func usesTools(v *routes.Validator) (path string) {
 	}
 	return ""
 }
+
+// shown are members, most of them of one server or another, by which a client asks for
+// texts that no enclave seals. The answer would end at the first of them.
+var shown = map[string]bool{"functions": true, "function_call": true, "modalities": true, "audio": true, "echo": true,
+	"prompt_logprobs": true, "return_token_ids": true, "return_tokens_as_token_ids": true, "return_hidden_states": true}
+
+// asksInTheClear is the first of them; empty: there is none.
+func asksInTheClear(v *routes.Validator) string {
+	var m dialect.Member
+	for i, ok := dialect.NextMember(v.Body, v.Doc.Open, &m); ok; i, ok = dialect.NextMember(v.Body, i, &m) {
+		name := string(dialect.AppendUnescaped(nil, m.Key[:min(len(m.Key), 6*maxShown)]))
+		if !shown[name] {
+			continue
+		}
+		switch string(v.Body[m.From:m.To]) {
+		case "null", "false", "[]", `["text"]`, `"none"`:
+		default:
+			return name
+		}
+	}
+	return ""
+}
+
+// maxShown is the length of the longest name of them, and more.
+const maxShown = 32
 
 // checkTurn checks one message. What users and the system say must be sealed; published
 // clients leave in the clear what assistants have said.

@@ -6,8 +6,11 @@ import "bytes"
 type Enclosed interface {
 	// ID is the completion's own, empty until it was told.
 	ID() []byte
-	// Betrayed says that a sealed chat was answered with what is not sealed (Chat.Sealed).
-	// Neither the event that has it nor any behind it was passed on.
+	// Unsealed says that something of the answer to a sealed chat (Chat.Sealed) is not known
+	// to be sealed. Neither the event that has it nor any behind it was passed on.
+	Unsealed() bool
+	// Betrayed says that it was the answer's own content, which no parameter of a request
+	// can make an enclave tell in the clear.
 	Betrayed() bool
 }
 

@@ -438,7 +438,8 @@ func (m *BodyMeter) ID() []byte {
 	return m.id
 }
 
-// Betrayed is false: encrypted answers are streams.
+// Unsealed and Betrayed are false: encrypted answers are streams.
+func (m *BodyMeter) Unsealed() bool { return false }
 func (m *BodyMeter) Betrayed() bool { return false }
 
 // FailedWith is nil: who takes an answer of 2xx at its word.

@@ -19,9 +19,11 @@ const (
 	// maxSealedDepth is how deep its brackets may nest; usual ones have six.
 	maxSealedDepth = 32
 	// maxWord is the longest name of a role, a reason or an id; maxLabel that of what
-	// stands beside the choices, and of the client's own stop sequence.
+	// stands beside the choices.
 	maxWord  = 64
 	maxLabel = 256
+	// maxStop is the longest of the client's own stop sequences.
+	maxStop = 4096
 )
 
 // readSealed judges an event of a sealed answer.
@@ -31,14 +33,16 @@ func (s *stream) readSealed(data []byte) verdict {
 			return pass
 		}
 		if !seal.Sealed(text) {
-			return betrayal
+			s.betrayed = kind == dialect.KindContent
+			return unsealed
 		}
 		s.produced.AddSealed(dialect.TextKey(0, kind, 0), int64(seal.Plain(len(text))))
 		return pass
 	}
 	g := guard{data: data}
 	if !g.read() {
-		return betrayal
+		s.betrayed = g.betrayed
+		return unsealed
 	}
 	if g.failed {
 		return failure
@@ -100,15 +104,23 @@ func lineEnds(text []byte) bool {
 	return string(text) == "\n\n" || string(text) == "\r\n\r\n" || len(text) == 0
 }
 
-var fieldNames = [...][]byte{[]byte("data:"), []byte(":"), []byte("event:"), []byte("id:"), []byte("retry:")}
+var (
+	dataName   = []byte("data:")
+	fieldNames = [...][]byte{[]byte(":"), []byte("event:"), []byte("id:"), []byte("retry:")}
+)
 
+// isField says that a line is one of data, which is judged by itself, or a short one that
+// nobody takes for an object.
 func isField(line []byte) bool {
+	if bytes.HasPrefix(line, dataName) || string(line) == "data" {
+		return true
+	}
 	for _, name := range fieldNames {
 		if bytes.HasPrefix(line, name) {
-			return true
+			return len(line) <= maxLabel && bytes.IndexByte(line, '{') < 0
 		}
 	}
-	return string(line) == "data"
+	return false
 }
 
 // guard goes over one event of a sealed answer.
@@ -118,6 +130,7 @@ type guard struct {
 	choices  bool                             // they were seen
 	finished bool                             // a choice has a finish_reason
 	failed   bool                             // it reports a failure
+	betrayed bool                             // a content is in the clear
 }
 
 // read says that all texts of the event are sealed. It is
@@ -273,8 +286,10 @@ func (g *guard) text(name, text []byte, in zone, beside names) bool {
 		return isWord(text)
 	case "role", "type", "object", "id", "native_finish_reason":
 		return isWord(text)
-	case "stop_reason":
-		return len(text) <= maxLabel // the client's own stop sequence, which it sent in the clear
+	case "stop_reason", "matched_stop":
+		return len(text) <= maxStop // the client's own, which it sent in the clear
+	case "content":
+		g.betrayed = g.betrayed || in == ofChoices
 	}
 	return false
 }

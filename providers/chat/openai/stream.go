@@ -40,7 +40,8 @@ type stream struct {
 	done     bool          // [DONE] was seen, or written
 	failed   bool          // the upstream reported an error
 	reason   []byte        // …in this JSON
-	betrayed bool          // something is not sealed
+	unsealed bool          // something is not known to be sealed
+	betrayed bool          // …and it is the answer's content
 	complete bool          // Finish was told so
 	priced   bool          // the event to rewrite gets the cost
 	dropped  bool          // the end of the last event did not go out
@@ -72,7 +73,7 @@ const (
 	drop
 	rewritten
 	failure
-	betrayal // it is not sealed, and ends the answer
+	unsealed // it ends the answer
 	last     // [DONE], before which the client is told the usage
 )
 
@@ -91,7 +92,7 @@ func (Dialect) Stream(c *dialect.Chat, t *dialect.Target) dialect.Stream {
 }
 
 func (s *stream) Pass(p []byte) []byte {
-	if s.betrayed {
+	if s.unsealed {
 		return nil
 	}
 	if s.events.Large() {
@@ -102,10 +103,10 @@ func (s *stream) Pass(p []byte) []byte {
 	from, copying := s.relay(src, 0)
 	end := s.events.To
 	switch {
-	case s.betrayed:
+	case s.unsealed:
 		end = s.events.From
 	case s.events.TooLarge() && s.c.Sealed:
-		s.betrayed = true // who knows what it will be
+		s.unsealed = true // who knows what it will be
 	case s.events.TooLarge():
 		return s.letGo(src, from, copying)
 	default:
@@ -128,8 +129,8 @@ func (s *stream) relay(src []byte, from int) (int, bool) {
 			s.dropped = false
 			continue
 		}
-		if v == betrayal {
-			s.betrayed = true
+		if v == unsealed {
+			s.unsealed = true
 			break
 		}
 		copying = true
@@ -146,7 +147,7 @@ func (s *stream) relay(src []byte, from int) (int, bool) {
 func (s *stream) read() verdict {
 	data := s.events.Data
 	if s.c.Sealed && !s.bare() {
-		return betrayal
+		return unsealed
 	}
 	if len(data) == 0 {
 		// A comment, an empty line, or the LF of a CR LF that was split. Empty
@@ -286,14 +287,14 @@ func (s *stream) passLarge(p []byte) []byte {
 // [DONE] that some servers forget.
 func (s *stream) Finish(complete bool) []byte {
 	s.out = s.out[:0]
-	if s.betrayed {
+	if s.unsealed {
 		return nil
 	}
 	if complete && s.events.AtEnd() && (whole(s.events.Data) || s.c.Verbatim && len(s.events.Data) == 0) {
 		src := s.events.Source()
 		switch v := s.read(); v {
-		case betrayal:
-			s.betrayed = true
+		case unsealed:
+			s.unsealed = true
 			return nil
 		case pass:
 			s.out = append(s.out, src[s.events.From:s.events.To]...)
@@ -358,6 +359,7 @@ func (s *stream) Failed() bool     { return s.failed }
 func (s *stream) FailedWith() []byte { return s.reason }
 
 func (s *stream) ID() []byte     { return s.id }
+func (s *stream) Unsealed() bool { return s.unsealed }
 func (s *stream) Betrayed() bool { return s.betrayed }
 
 func (s *stream) Release() {
