@@ -110,6 +110,9 @@ func (c *inference) readSealHeaders() *routes.Error {
 	return c.takeKeys(values)
 }
 
+// invalidKey begins with the words that clients know (addendum 15.2).
+const invalidKey = "Invalid public key: expected 130 hexadecimal digits, 04 and a point of secp256k1."
+
 // takeKeys checks the values of the headers.
 func (c *inference) takeKeys(values [3]string) *routes.Error {
 	if !strings.EqualFold(values[2], algorithm) {
@@ -117,10 +120,10 @@ func (c *inference) takeKeys(values [3]string) *routes.Error {
 	}
 	client, err := seal.ParseKey(values[0])
 	if err != nil || len(values[0]) != len(client.String()) {
-		return badHeaders("e2ee_invalid_public_key", "the client's key: "+seal.ErrKey.Error()+".")
+		return badHeaders("e2ee_invalid_public_key", "the client's key: "+invalidKey)
 	}
 	if c.enclave.to, err = seal.ParseKey(values[1]); err != nil {
-		return badHeaders("e2ee_invalid_public_key", "the model's key: "+seal.ErrKey.Error()+".")
+		return badHeaders("e2ee_invalid_public_key", "the model's key: "+invalidKey)
 	}
 	c.enclave.client, c.enclave.key = client.String(), c.enclave.to.String()
 	return nil

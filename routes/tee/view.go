@@ -13,16 +13,15 @@ import (
 
 // view is what a config says of enclaves.
 type view struct {
-	cfg        *config.TEE
-	setup      *tee.Setup
-	watch      *tee.Watch
-	each       []*tee.Enclave
-	of         map[*dialect.Target]*tee.Enclave
-	inFlight   map[*tee.Enclave]chan struct{} // questions of clients
-	verifying  chan struct{}
-	testRoot   bool
-	began      bool
-	hash, mode []byte // headers of answers
+	cfg       *config.TEE
+	setup     *tee.Setup
+	watch     *tee.Watch
+	each      []*tee.Enclave
+	of        map[*dialect.Target]*tee.Enclave
+	inFlight  map[*tee.Enclave]chan struct{} // questions of clients
+	verifying chan struct{}
+	testRoot  bool
+	began     bool
 }
 
 // verifyAtOnce is how many reports are judged at a time: it is work of some

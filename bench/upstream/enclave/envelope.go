@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"strconv"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
@@ -59,7 +58,15 @@ func cipherOf(own *secp256k1.PrivateKey, other *secp256k1.PublicKey) (cipher.AEA
 	return cipher.NewGCM(block)
 }
 
-var errSealed = errors.New("Encrypted field is not valid hex")
+// fault is what enclaves say of a field, in their words.
+type fault string
+
+func (f fault) Error() string { return string(f) }
+
+const (
+	errSealed = fault("Encrypted field is not valid hex")
+	errOpened = fault("Failed to decrypt field")
+)
 
 // open opens a content that was sealed to the enclave.
 func (i identity) open(text string) (string, error) {
@@ -69,7 +76,7 @@ func (i identity) open(text string) (string, error) {
 	}
 	from, err := secp256k1.ParsePubKey(raw[:keyBytes])
 	if err != nil {
-		return "", errors.New("Failed to decrypt field")
+		return "", errOpened
 	}
 	c, err := cipherOf(i.key, from)
 	if err != nil {
@@ -77,7 +84,7 @@ func (i identity) open(text string) (string, error) {
 	}
 	plain, err := c.Open(nil, raw[keyBytes:keyBytes+nonceBytes], raw[keyBytes+nonceBytes:], nil)
 	if err != nil {
-		return "", errors.New("Failed to decrypt field")
+		return "", errOpened
 	}
 	return string(plain), nil
 }

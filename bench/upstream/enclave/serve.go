@@ -165,7 +165,7 @@ func (e *Enclave) collateralFor(w http.ResponseWriter) (*Collateral, bool) {
 	away := e.away
 	e.mu.Unlock()
 	if away {
-		http.Error(w, "down for maintenance", 503)
+		http.Error(w, "down for maintenance", http.StatusServiceUnavailable)
 		return nil, false
 	}
 	c, err := e.machine.collateral(e.published())

@@ -28,7 +28,7 @@ const (
 )
 
 // ErrKey is a key that is none.
-var ErrKey = errors.New("Invalid public key: expected 130 hexadecimal digits, 04 and a point of secp256k1")
+var ErrKey = errors.New("no public key: expected 130 hexadecimal digits, 04 and a point of secp256k1")
 
 // Key is the public key of an enclave or of a client.
 type Key struct{ point *secp256k1.PublicKey }

@@ -27,9 +27,6 @@ type Collateral struct {
 	QEIdentitySignature []byte
 }
 
-// maxCollateralBytes bounds each part.
-const maxCollateralBytes = 1 << 20
-
 // ParseCollateral reads a file as saved by tools of dstack: members with the names of
 // Intel's library, lists and signatures in hexadecimal digits.
 func ParseCollateral(file []byte) (*Collateral, error) {

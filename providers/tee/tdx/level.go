@@ -40,7 +40,7 @@ type standing struct {
 	advisories []string
 }
 
-var errNoLevel = errors.New("Intel lists no level that it reaches")
+var errNoLevel = errors.New("it reaches no level that Intel lists")
 
 // platform is where a processor and a TDX module stand together.
 func (info *tcbInfo) platform(p *processor, b *Body) (standing, error) {
