@@ -28,6 +28,7 @@ type Enclave struct {
 	betrayed time.Time            // when it answered in the clear; zero: never, or verified since
 	asked    time.Time            // when it was asked last because of a key that was not known
 	under    chan struct{}        // closed when the look that is under way ends; nil: none is
+	wake     chan struct{}        // has it looked at soon
 }
 
 // Standing is how an enclave stood when it was looked at last.
@@ -86,6 +87,7 @@ func (w *Watch) Begin(each []*Enclave) {
 		if e.keys == nil {
 			e.keys = map[string]time.Time{}
 		}
+		e.wake = make(chan struct{}, 1)
 		w.work.Go(func() { w.follow(e) })
 	}
 }
@@ -119,12 +121,31 @@ func (w *Watch) follow(e *Enclave) {
 		case <-w.ctx.Done():
 			t.Stop()
 			return
+		case <-e.wake:
+			t.Stop()
+			if !w.pause(min(w.Every, soon)) {
+				return
+			}
 		case <-t.C:
 		}
 		w.Look(e)
 		if wait = w.Every; !e.Standing().Verified {
 			wait = min(w.Every, max(w.Every/10, time.Second))
 		}
+	}
+}
+
+// soon is when an enclave is looked at that has betrayed a chat.
+const soon = time.Second
+
+func (w *Watch) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-w.ctx.Done():
+		return false
 	}
 }
 
@@ -317,6 +338,10 @@ func (w *Watch) Betrayed(e *Enclave) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.betrayed = w.Judge.Now()
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
 	w.Log.Error().Str("model", e.Model).Str("upstream", e.Name).
 		Msg("tee: an enclave answered a sealed chat in the clear; it is asked for nothing until it is verified again")
 }
