@@ -79,8 +79,9 @@ type Watch struct {
 	work sync.WaitGroup
 }
 
-// Begin starts with these enclaves.
-func (w *Watch) Begin(each []*Enclave) {
+// Over gives the Watch its enclaves. From here on it can be asked about them: requests may
+// be there before Begin.
+func (w *Watch) Over(each []*Enclave) {
 	w.each = each
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	for _, e := range each {
@@ -88,6 +89,12 @@ func (w *Watch) Begin(each []*Enclave) {
 			e.keys = map[string]time.Time{}
 		}
 		e.wake = make(chan struct{}, 1)
+	}
+}
+
+// Begin starts to follow them.
+func (w *Watch) Begin() {
+	for _, e := range w.each {
 		w.work.Go(func() { w.follow(e) })
 	}
 }

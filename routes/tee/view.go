@@ -21,7 +21,6 @@ type view struct {
 	inFlight  map[*tee.Enclave]chan struct{} // questions of clients
 	verifying chan struct{}
 	testRoot  bool
-	began     bool
 }
 
 // verifyAtOnce is how many reports are judged at a time: it is work of some
@@ -57,6 +56,7 @@ func (of *Capability) newView(cfg *config.Config, catalog *providers.Catalog, be
 			v.inFlight[e] = make(chan struct{}, cfg.TEE.InFlight)
 		}
 	}
+	v.watch.Over(v.each)
 	return v, nil
 }
 
@@ -74,14 +74,11 @@ func (v *view) like(e *tee.Enclave) *tee.Enclave {
 
 // serve begins to look after the enclaves.
 func (v *view) serve() {
-	v.began = true
-	v.watch.Begin(v.each)
+	v.watch.Begin()
 }
 
 func (v *view) close(any) {
-	if v.began {
-		v.watch.Close()
-	}
+	v.watch.Close()
 	v.setup.Close()
 }
 
