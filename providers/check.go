@@ -16,7 +16,9 @@ import (
 )
 
 // Commands are those about what is behind the gateway.
-func Commands() []*cobra.Command { return []*cobra.Command{checkCommand(), x402Command(), teeCommand()} }
+func Commands() []*cobra.Command {
+	return []*cobra.Command{checkCommand(), x402Command(), teeCommand()}
+}
 
 // checkCommand is `farebox check`.
 func checkCommand() *cobra.Command {
