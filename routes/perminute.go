@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -53,4 +54,17 @@ func (p *PerMinute[K]) makeRoom(ns int64) {
 			return
 		}
 	}
+}
+
+// PerAddress counts the requests of each client address (proxy.Address). What comes over a
+// Unix socket without a trusted header has none, and is not counted: all clients of the
+// proxy there would share one.
+type PerAddress struct{ of PerMinute[netip.Addr] }
+
+// Take is PerMinute.Take.
+func (p *PerAddress) Take(from netip.Addr, limit int64, now time.Time) (wait time.Duration) {
+	if !from.IsValid() {
+		return 0
+	}
+	return p.of.Take(from, limit, now)
 }

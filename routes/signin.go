@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"time"
@@ -223,11 +222,9 @@ func (c *Call) ConfirmSignIn(s *SignedIn) *Error {
 		return nil
 	}
 	from := proxy.Address(c.Ctx)
-	if from.IsValid() {
-		if wait := c.g.contracts.tries.Take(from, contractTries, c.Began); wait > 0 {
-			return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(RetrySoon, wait), Uncounted: true,
-				Message: "Too many sign-ins of contract wallets came from this address."}
-		}
+	if wait := c.g.contracts.tries.Take(from, contractTries, c.Began); wait > 0 {
+		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(RetrySoon, wait), Uncounted: true,
+			Message: "Too many sign-ins of contract wallets came from this address."}
 	}
 	select {
 	case c.g.contracts.seats <- struct{}{}:
@@ -263,7 +260,7 @@ func contractAway() *Error {
 // contracts bounds what strangers make be asked of chains.
 type contracts struct {
 	seats chan struct{}
-	tries PerMinute[netip.Addr]
+	tries PerAddress
 }
 
 // knownWallet is who made a header, where one holds for several requests.

@@ -3,15 +3,11 @@ package account
 import (
 	"encoding/hex"
 	"errors"
-	"net/netip"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"farebox/billing"
 	"farebox/billing/store"
-	"farebox/config"
 	"farebox/providers/wallet"
 	"farebox/proxy"
 	"farebox/routes"
@@ -27,7 +23,7 @@ var byAddress = &routes.RateClass{Name: "address"}
 // web3Desk is where wallets make keys for themselves.
 type web3Desk struct {
 	tokens *web3Tokens
-	tries  tries
+	tries  routes.PerAddress
 }
 
 func newWeb3Desk(l routes.Accounts) *web3Desk {
@@ -144,57 +140,10 @@ func (of *Capability) mayTryWeb3(c *routes.Call) *routes.Error {
 	if rules.Require == "deny" {
 		return &routes.Error{Status: 403, Code: "UNAUTHORIZED", Message: "Wallets cannot create API keys here."}
 	}
-	if wait := of.web3.tries.take(proxy.Address(c.Ctx), rules, c.Began); wait > 0 {
+	if wait := of.web3.tries.Take(proxy.Address(c.Ctx), rules.PerIP, c.Began); wait > 0 {
 		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED",
 			Message:    "Rate limit exceeded: too many requests for wallet keys from this address.",
 			RetryAfter: max(routes.RetrySoon, wait)}
 	}
 	return nil
-}
-
-// tries count the requests of each client address in the last minute, GCRA with
-// a burst of the whole limit. Memory is bounded: when there are too many
-// addresses those go first that have nothing used.
-type tries struct {
-	mu sync.Mutex
-	at map[netip.Addr]int64 // theoretical arrival time, Unix ns
-}
-
-// maxTries is how many addresses are counted at a time.
-const maxTries = 1 << 14
-
-// triesSeen is how many of them are looked at to make room for another.
-const triesSeen = 16
-
-// take counts a request, or says how long to wait. What comes over a Unix
-// socket has no address and is not counted: the proxy in front must do that.
-func (t *tries) take(addr netip.Addr, rules *config.Web3Keys, now time.Time) (wait time.Duration) {
-	if !addr.IsValid() || rules.PerIP == 0 {
-		return 0
-	}
-	ns, step := now.UnixNano(), int64(time.Minute)/rules.PerIP
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	at := max(t.at[addr], ns)
-	if over := at + step - ns - int64(time.Minute); over > 0 {
-		return time.Duration(over)
-	}
-	if t.at == nil {
-		t.at = map[netip.Addr]int64{}
-	}
-	if len(t.at) >= maxTries {
-		// A few at random: who comes from many addresses must not have each of them
-		// look through all.
-		n := 0
-		for a, at := range t.at {
-			if n++; at <= ns || n == triesSeen {
-				delete(t.at, a)
-			}
-			if n == triesSeen {
-				break
-			}
-		}
-	}
-	t.at[addr] = at + step
-	return 0
 }

@@ -3,16 +3,13 @@ package account
 import (
 	"encoding/hex"
 	"errors"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"farebox/config"
 	"farebox/providers/wallet"
-	"farebox/proxy"
 )
 
 // The signature may be written with 0x or without, in either case.
@@ -86,38 +83,6 @@ func TestTokensHoldFifteenMinutes(t *testing.T) {
 	if _, _, err := newWeb3Tokens([]byte("another"), func() time.Time { return now }).check(token); !errors.Is(err,
 		errTokenSignature) {
 		t.Errorf("another service takes it: %v", err)
-	}
-}
-
-// "A script with many addresses filled the memory."
-func TestTriesAreBounded(t *testing.T) {
-	var tr tries
-	rules := &config.Web3Keys{PerIP: 2}
-	now := time.Unix(1_795_000_000, 0)
-	from := func(ip string) netip.Addr { return proxy.Counted(netip.MustParseAddr(ip).Unmap()) }
-	for i, want := range []bool{true, true, false, false} {
-		if wait := tr.take(from("192.0.2.1"), rules, now); (wait == 0) != want {
-			t.Errorf("try %d waits %s", i, wait)
-		}
-	}
-	if tr.take(from("192.0.2.2"), rules, now) != 0 || tr.take(from("::ffff:192.0.2.1"), rules, now) == 0 {
-		t.Error("addresses are mixed up")
-	}
-	if tr.take(from("2001:db8::1"), rules, now) != 0 || tr.take(from("2001:db8::2"), rules, now) != 0 ||
-		tr.take(from("2001:db8::3"), rules, now) == 0 {
-		t.Error("one customer's /64 is not counted together")
-	}
-	if tr.take(from("192.0.2.1"), rules, now.Add(30*time.Second)) != 0 {
-		t.Error("half a minute later there is no room for one of two a minute")
-	}
-	if tr.take(netip.Addr{}, rules, now) != 0 || tr.take(from("192.0.2.1"), &config.Web3Keys{}, now) != 0 {
-		t.Error("what is not counted is refused")
-	}
-	for i := range 3 * maxTries {
-		tr.take(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), rules, now)
-	}
-	if len(tr.at) > maxTries {
-		t.Errorf("%d addresses are kept", len(tr.at))
 	}
 }
 

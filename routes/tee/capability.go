@@ -2,7 +2,6 @@ package tee
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"farebox/config"
@@ -15,7 +14,7 @@ import (
 // Capability is what main registers.
 type Capability struct {
 	gateway *routes.Gateway
-	tries   routes.PerMinute[netip.Addr]
+	tries   routes.PerAddress
 	answers *answers
 }
 

@@ -1,8 +1,6 @@
 package wallet
 
 import (
-	"net/netip"
-
 	"farebox/config"
 	"farebox/proxy/scan"
 	"farebox/routes"
@@ -10,7 +8,7 @@ import (
 
 // Capability is what main registers.
 type Capability struct {
-	topUps       routes.PerMinute[netip.Addr]
+	topUps       routes.PerAddress
 	balances     routes.PerMinute[string] // by wallet
 	transactions routes.PerMinute[string]
 }

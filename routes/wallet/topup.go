@@ -65,12 +65,9 @@ func (of *Capability) mayTopUp(c *routes.Call) *routes.Error {
 			return e
 		}
 	}
-	// What comes over a Unix socket has no address: the proxy in front must count it.
-	if from := proxy.Address(c.Ctx); from.IsValid() {
-		if wait := of.topUps.Take(from, x.TopUpPerIP, c.Began); wait > 0 {
-			return later(problem(429, "RATE_LIMIT_EXCEEDED", "Too many top-ups came from this address; the payment was "+
-				"not used."), max(routes.RetrySoon, wait))
-		}
+	if wait := of.topUps.Take(proxy.Address(c.Ctx), x.TopUpPerIP, c.Began); wait > 0 {
+		return later(problem(429, "RATE_LIMIT_EXCEEDED", "Too many top-ups came from this address; the payment was "+
+			"not used."), max(routes.RetrySoon, wait))
 	}
 	return saysNothing(c)
 }
