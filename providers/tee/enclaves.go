@@ -198,8 +198,13 @@ func (w *Watch) Look(e *Enclave) {
 		w.missed(e, err)
 		return
 	}
-	_, v, _ := w.Judge.First(ctx, candidates, nonce, e.Policy)
+	_, v, tried := w.Judge.First(ctx, candidates, nonce, e.Policy)
 	w.Note(e, v)
+	// Others stand behind the same upstream. Clients may have been told of any of them, by
+	// another node.
+	for _, raw := range candidates[tried:] {
+		w.NoteClients(e, w.Judge.Verify(ctx, raw, nonce, e.Policy))
+	}
 }
 
 // missed is for a look that came to nothing: an enclave that was verified stays so for
@@ -233,8 +238,9 @@ func (w *Watch) Note(e *Enclave, v *Verification) {
 	e.turn(w, s)
 }
 
-// NoteClients takes in what an enclave has proven to a client. It can teach a key, but
-// not turn the standing: nonces of strangers and answers that they delay would.
+// NoteClients takes in what an enclave has proven to a client, or beside another. It can
+// teach a key, but not turn the standing: nonces of strangers and answers that they delay
+// would.
 func (w *Watch) NoteClients(e *Enclave, v *Verification) {
 	if v.Verified() && v.Key != nil {
 		e.mu.Lock()

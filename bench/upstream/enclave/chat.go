@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +59,13 @@ func (e *Enclave) chat(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 400, "bad_request", "malformed request")
 		return
 	}
+	for _, other := range e.behind() {
+		if strings.EqualFold(r.Header.Get("X-Model-Pub-Key"), other.Public()) {
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			other.chat(w, r)
+			return
+		}
+	}
 	client, sealed, refusal := e.client(r.Header)
 	if refusal != "" {
 		refuse(w, 400, refusal, "E2EE: "+refusal)
@@ -68,7 +76,7 @@ func (e *Enclave) chat(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 400, "e2ee_decryption_failed", err.Error())
 		return
 	}
-	at := e.note(Request{Header: r.Header.Clone(), Body: body, Turns: turns})
+	at := e.note(&Request{Header: r.Header.Clone(), Body: body, Turns: turns})
 	lie := e.Lie()
 	if sealed && lie != NoHeader {
 		w.Header().Set("X-E2EE-Applied", "true")
@@ -123,15 +131,17 @@ func (e *Enclave) client(h http.Header) (key *secp256k1.PublicKey, sealed bool, 
 	return key, true, ""
 }
 
-func (e *Enclave) note(r Request) int {
+func (e *Enclave) note(r *Request) *Request {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.requests = append(e.requests, r)
-	return len(e.requests) - 1
+	if e.requests = append(e.requests, r); len(e.requests) > keptRequests {
+		e.requests = slices.Delete(e.requests, 0, keptRequests/2)
+	}
+	return r
 }
 
 // sign keeps what the enclave signs for an answer.
-func (e *Enclave) sign(at int, id string, request, response [32]byte, answer []byte, lie string) {
+func (e *Enclave) sign(at *Request, id string, request, response [32]byte, answer []byte, lie string) {
 	if lie == WrongHash {
 		response[0] ^= 1
 	}
@@ -143,7 +153,7 @@ func (e *Enclave) sign(at int, id string, request, response [32]byte, answer []b
 	s := signed{text, by.sign(text)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.requests[at].Answer = answer
+	at.Answer = answer
 	if lie == NoSignature {
 		return
 	}

@@ -84,12 +84,14 @@ func measured(c *cert, nonce [32]byte) ([]byte, error) {
 	return append(raw, signature...), err
 }
 
+// issuer is who signs the tokens of NVIDIA's service, wherever it is asked.
+const issuer = "https://nras.attestation.nvidia.com"
+
 // judge is NVIDIA's service that judges evidence: it answers with tokens that it
 // signed.
 type judge struct {
 	key *ecdsa.PrivateKey
 	id  string
-	url string // that it says it is
 }
 
 func newJudge() (*judge, error) {
@@ -148,7 +150,7 @@ func (j *judge) verdict(payload []byte, lie string, now time.Time) (any, error) 
 		expires = now.Add(-time.Hour)
 	}
 	base := func() object {
-		return object{"iss": j.url, "iat": now.Add(-time.Second).Unix(), "nbf": now.Add(-time.Second).Unix(),
+		return object{"iss": issuer, "iat": now.Add(-time.Second).Unix(), "nbf": now.Add(-time.Second).Unix(),
 			"exp": expires.Unix(), "eat_nonce": nonce}
 	}
 	each, digests := object{}, object{}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha512"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"slices"
@@ -67,13 +68,13 @@ type Enclave struct {
 
 	mu       sync.Mutex
 	lie      string
-	away     bool // of what is published
+	others   []*Enclave // that stand behind this one
+	away     bool       // of what is published
 	answers  map[string]signed
 	order    []string
-	requests []Request
+	requests []*Request     // the last ones
 	calls    map[string]int // by path
 	server   *http.Server
-	base     string
 }
 
 // Request is a chat as it came.
@@ -87,8 +88,11 @@ type Request struct {
 // signed is what an enclave keeps of an answer.
 type signed struct{ text, signature string }
 
-// keptAnswers bounds them.
-const keptAnswers = 4096
+// What is kept at most: answers to be asked for, and requests to be looked at.
+const (
+	keptAnswers  = 4096
+	keptRequests = 1 << 14
+)
 
 // New makes an enclave. It serves after Start.
 func New(o Options) (*Enclave, error) {
@@ -118,6 +122,7 @@ func New(o Options) (*Enclave, error) {
 		return nil, err
 	}
 	e.measure()
+	e.server = &http.Server{Handler: e.routes(), ReadHeaderTimeout: 10 * time.Second}
 	return e, nil
 }
 
@@ -200,6 +205,20 @@ func (e *Enclave) Away(away bool) {
 	e.away = away
 }
 
+// Fronts has others stand behind this one: its reports show theirs, too, and chats that
+// are sealed to one of them go there.
+func (e *Enclave) Fronts(others ...*Enclave) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.others = others
+}
+
+func (e *Enclave) behind() []*Enclave {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.others
+}
+
 // Root is the certificate that quotes come from, in PEM; DeviceRoot that of devices.
 func (e *Enclave) Root() []byte { return pems(e.by.root.Certificate) }
 
@@ -209,11 +228,14 @@ func (e *Enclave) DeviceRoot() []byte { return pems(e.devices.certificateOf()) }
 // Public is the enclave's key in 130 hexadecimal digits.
 func (e *Enclave) Public() string { return hex.EncodeToString(e.identity.public()) }
 
-// Requests are the chats that came, oldest first.
-func (e *Enclave) Requests() []Request {
+// Requests are the last chats that came, oldest first.
+func (e *Enclave) Requests() (list []Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Clone(e.requests)
+	for _, r := range e.requests {
+		list = append(list, *r)
+	}
+	return list
 }
 
 // Calls is how often a path was asked.
@@ -255,18 +277,17 @@ func (e *Enclave) Start(address string) (base string, err error) {
 	if err != nil {
 		return "", err
 	}
-	e.base = "http://" + ln.Addr().String()
-	if e.o.Share == nil {
-		e.judge.url = "https://nras.attestation.nvidia.com"
+	go func() { _ = e.Serve(ln) }()
+	return "http://" + ln.Addr().String(), nil
+}
+
+// Serve serves on a listener until Close.
+func (e *Enclave) Serve(ln net.Listener) error {
+	if err := e.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
 	}
-	e.server = &http.Server{Handler: e.routes(), ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = e.server.Serve(ln) }()
-	return e.base, nil
+	return nil
 }
 
 // Close ends the server.
-func (e *Enclave) Close() {
-	if e.server != nil {
-		_ = e.server.Close()
-	}
-}
+func (e *Enclave) Close() { _ = e.server.Close() }

@@ -66,7 +66,29 @@ func (e *Enclave) report(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 400, "bad_request", "nonce must be 32 bytes in hexadecimal digits, signing_algo ecdsa")
 		return
 	}
-	nonce, lie := [32]byte(raw), e.Lie()
+	body, err := e.reported([32]byte(raw))
+	if err != nil {
+		refuse(w, 500, "internal", err.Error())
+		return
+	}
+	all := []object{}
+	for _, other := range e.behind() {
+		one, err := other.reported([32]byte(raw))
+		if err != nil {
+			refuse(w, 500, "internal", err.Error())
+			return
+		}
+		all = append(all, one)
+	}
+	if len(all) > 0 {
+		body["all_attestations"] = all
+	}
+	answer(w, 200, body)
+}
+
+// reported is a report about a nonce.
+func (e *Enclave) reported(nonce [32]byte) (object, error) {
+	asked, lie := hex.EncodeToString(nonce[:]), e.Lie()
 	key, address := e.identity.public(), addressOf(e.identity.public())
 	var data [64]byte
 	copy(data[:], address)
@@ -77,14 +99,12 @@ func (e *Enclave) report(w http.ResponseWriter, r *http.Request) {
 	copy(data[32:], proven[:])
 	quote, err := e.Quote(data)
 	if err != nil {
-		refuse(w, 500, "internal", err.Error())
-		return
+		return nil, err
 	}
 	if lie == SwapKey || lie == SwapAddress {
 		other, err := newIdentity()
 		if err != nil {
-			refuse(w, 500, "internal", err.Error())
-			return
+			return nil, err
 		}
 		if lie == SwapKey {
 			key = other.public()
@@ -104,12 +124,11 @@ func (e *Enclave) report(w http.ResponseWriter, r *http.Request) {
 		}
 		payload, err := e.devices.payload(nonce, lie == GPUFail)
 		if err != nil {
-			refuse(w, 500, "internal", err.Error())
-			return
+			return nil, err
 		}
 		body["nvidia_payload"] = payload
 	}
-	answer(w, 200, body)
+	return body, nil
 }
 
 // shown is the event log, as a text that is JSON again.
@@ -126,15 +145,26 @@ func (e *Enclave) shown(lie string) string {
 }
 
 func (e *Enclave) signatureOf(w http.ResponseWriter, r *http.Request) {
-	e.mu.Lock()
-	s, ok := e.answers[r.PathValue("id")]
-	e.mu.Unlock()
+	for _, other := range e.behind() {
+		if _, ok := other.answerOf(r.PathValue("id")); ok {
+			other.signatureOf(w, r)
+			return
+		}
+	}
+	s, ok := e.answerOf(r.PathValue("id"))
 	if !ok {
 		refuse(w, 404, "not_found", "Chat id not found or expired")
 		return
 	}
 	answer(w, 200, object{"text": s.text, "signature": s.signature,
 		"signing_address": "0x" + hex.EncodeToString(addressOf(e.identity.public())), "signing_algo": "ecdsa"})
+}
+
+func (e *Enclave) answerOf(id string) (s signed, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s, ok = e.answers[id]
+	return s, ok
 }
 
 // publish answers as Intel's service does: the signed bytes as they are, the chain in a
