@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -276,14 +275,10 @@ func loadOrDemo(file string) (*config.Config, *upstream.Server, error) {
 		return cfg, nil, err
 	}
 	sim := upstream.New(upstream.Options{})
-	base, err := sim.Start()
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot start the simulated upstream: %w", err)
-	}
-	account, err := sim.AccountFile()
+	where, err := sim.StartAll()
 	if err != nil {
 		sim.Close()
-		return nil, nil, fmt.Errorf("cannot write a key for the simulated upstream: %w", err)
+		return nil, nil, fmt.Errorf("cannot start the simulated upstream: %w", err)
 	}
-	return config.Demo(strings.TrimSuffix(base, "/v1"), account), sim, nil
+	return config.Demo(where), sim, nil
 }

@@ -35,7 +35,7 @@ shows in all requests that had to wait for it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.register(cmd)
-	cmd.AddCommand(upstreamCommand(), relayCommand(), compareCommand(), mixedCommand(), overspendCommand(),
+	cmd.AddCommand(upstreamCommand(), enclaveCommand(), relayCommand(), compareCommand(), mixedCommand(), overspendCommand(),
 		attackCommand())
 	return cmd
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +16,7 @@ import (
 
 	"farebox/bench/relay"
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/enclave"
 )
 
 // upstreamCommand is the simulated upstream as its own process.
@@ -72,6 +76,56 @@ redacted; ignore_cap=1, endless=1 and run_on=1 go on where they should stop.`,
 	fl.Int64Var(&o.Price.Prompt, "price-input", 0, "what /_sim/made counts a prompt token with, in 1e-9 USD")
 	fl.Int64Var(&o.Price.Completion, "price-output", 0, "the same for a completion token")
 	fl.IntVar(&o.Keep, "keep", 16, "requests kept for /_sim/last")
+	return cmd
+}
+
+// enclaveCommand is the simulated enclave as its own process.
+func enclaveCommand() *cobra.Command {
+	var o enclave.Options
+	var listen, roots string
+	cmd := &cobra.Command{
+		Use:   "enclave",
+		Short: "Run a simulated enclave of a test root, honest or lying",
+		Long: `Serves a chat model as dstack's proxy before an enclave does: GET
+/v1/attestation/report, POST /v1/chat/completions, sealed and in the clear, GET
+/v1/signature/ID. What Intel publishes is below /pcs, NVIDIA's judge below /nras.
+Its certificates are made anew, below roots that say TEST ONLY: a gateway takes
+them with tee.allow_test_root alone, and says so in every attestation.
+
+Lies: ` + strings.Join(enclave.Lies[1:], ", ") + `.`,
+		Example: `  farebox bench enclave --listen 127.0.0.1:9010 --roots ./roots
+  farebox bench enclave --listen 127.0.0.1:9010 --roots ./roots --lie debug`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(enclave.Lies, o.Lie) {
+				return fmt.Errorf("%q is no lie; choose one of %s", o.Lie, strings.Join(enclave.Lies[1:], ", "))
+			}
+			if o.Version != 4 && o.Version != 5 {
+				return fmt.Errorf("--quotes %d: quotes of TDX have version 4 or 5", o.Version)
+			}
+			e, err := enclave.New(o)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(roots, 0o700); err != nil {
+				return fmt.Errorf("cannot make the folder of roots: %w", err)
+			}
+			for name, pem := range map[string][]byte{"intel.pem": e.Root(), "nvidia.pem": e.DeviceRoot()} {
+				if err := os.WriteFile(filepath.Join(roots, name), pem, 0o600); err != nil {
+					return fmt.Errorf("cannot write a root: %w", err)
+				}
+			}
+			return serveUntilInterrupt(cmd, listen, "simulated enclave, with roots in "+roots,
+				func(net.Listener) (func(net.Listener) error, func()) { return e.Serve, e.Close })
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&listen, "listen", "127.0.0.1:9010", "address to listen on")
+	fl.StringVar(&roots, "roots", "farebox-test-roots", "folder that gets intel.pem and nvidia.pem")
+	fl.StringVar(&o.Lie, "lie", enclave.Honest, "what it lies about; default: nothing")
+	fl.StringVar(&o.Key, "key", "", "demand this key; default: none is needed")
+	fl.IntVar(&o.Version, "quotes", 4, "version of quotes: 4 or 5")
+	fl.IntVar(&o.Devices, "gpus", 1, "graphics processors with evidence; below 0: none")
 	return cmd
 }
 

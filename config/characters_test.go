@@ -45,7 +45,7 @@ func TestPublicAddress(t *testing.T) {
 
 // What `make run` shows is good, and has pictures.
 func TestCharactersOfTheDemonstration(t *testing.T) {
-	set, err := Demo("http://127.0.0.1:9099", "/account.json").Characters.Read()
+	set, err := Demo(simulation).Characters.Read()
 	if err != nil || len(set.List) != 3 || len(set.Wrong) > 0 {
 		t.Fatalf("%+v (%v)", set, err)
 	}

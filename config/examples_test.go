@@ -161,9 +161,13 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("completion", full.Models[1].Spec.(*Chat).MaxCompletionTokens, int64(16384))
 }
 
+// simulation is where the demonstration could be.
+var simulation = map[string]string{"SIM_URL": "http://127.0.0.1:9099", "SIM_ENCLAVE": "http://127.0.0.1:9099",
+	"SIM_ACCOUNT": "/account.json", "SIM_INTEL_ROOT": "/intel.pem", "SIM_NVIDIA_ROOT": "/nvidia.pem"}
+
 // The first run must work, and nobody may take it for the real thing.
 func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
-	c := Demo("http://127.0.0.1:9099", "/account.json")
+	c := Demo(simulation)
 	if !c.Simulated || c.Source != "" || c.Listen != "127.0.0.1:8080" || c.Brand != "svc" ||
 		c.Store != "./farebox-data" {
 		t.Errorf("the head of the demo config is wrong: %+v", c)

@@ -113,23 +113,23 @@ var demoFile []byte
 //go:embed demo
 var demoFolder embed.FS
 
-// Demo is the built-in config of `make run`: simulated models at the given
-// address, http://host:port without a path, so that everything can be tried
-// without an account anywhere. accountFile is the key of the service account that
-// the simulated Google knows.
+// Demo is the built-in config of `make run`: simulated models, so that everything can be
+// tried without an account anywhere. where has the variables of demo.yaml: SIM_URL and
+// SIM_ENCLAVE, both http://host:port without a path, and the files SIM_ACCOUNT, the key of
+// the service account that the simulated Google knows, and SIM_INTEL_ROOT and
+// SIM_NVIDIA_ROOT, who vouch for the enclave.
 //
-// It panics when the address is not usable, since both come with the program.
-func Demo(simURL, accountFile string) *Config {
-	values := map[string]string{"SIM_URL": simURL, "SIM_ACCOUNT": accountFile}
+// It panics when an address is not usable, since both come with the program.
+func Demo(where map[string]string) *Config {
 	c, err := Parse("demo.yaml", demoFile, func(name string) (string, bool) {
-		value, ok := values[name]
+		value, ok := where[name]
 		return value, ok
 	})
 	if err != nil {
-		panic(fmt.Sprintf("config: the built-in config cannot be used with %s: %v", simURL, err))
+		panic(fmt.Sprintf("config: the built-in config cannot be used with %s: %v", where["SIM_URL"], err))
 	}
 	c.Source = ""
-	c.Simulated, c.SimulatedAt = true, simURL
+	c.Simulated, c.SimulatedAt = true, where["SIM_URL"]
 	c.Characters = CharactersIn("")
 	if c.Characters.files, err = fs.Sub(demoFolder, "demo"); err != nil {
 		panic(fmt.Sprintf("config: the characters of the demonstration are not there: %v", err))

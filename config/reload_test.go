@@ -282,7 +282,7 @@ func TestCloseWaitsForARunningApply(t *testing.T) {
 }
 
 func TestWatchNeedsAFile(t *testing.T) {
-	if _, err := Demo("http://127.0.0.1:9099", "/account.json").Watch(nil, nil); err == nil {
+	if _, err := Demo(simulation).Watch(nil, nil); err == nil {
 		t.Error("the built-in config is watched")
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {

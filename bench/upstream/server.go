@@ -4,9 +4,13 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"farebox/bench/upstream/enclave"
 )
 
 // Options of a Server; the zero value is a well-behaved server without a key.
@@ -57,7 +61,8 @@ type Server struct {
 	nodes     map[string]*Node
 	jobs      map[string]*job
 	voices    map[string]int // cloned ones, with the bytes of their samples
-	account   string         // the file of AccountFile; empty: none was asked for
+	files     string         // the folder of what others must read; empty: there is none
+	enclosed  *enclave.Enclave
 	orders    map[string]*order
 	payments  payments
 	running   sync.WaitGroup
@@ -154,25 +159,59 @@ func (s *Server) Start() (baseURL string, err error) {
 func (s *Server) AccountFile() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.account != "" {
-		return s.account, nil
-	}
-	file, err := os.CreateTemp("", "farebox-simulated-*.json") // for its owner alone
+	return s.file("account.json", s.identity.ServiceAccount("https://oauth2.googleapis.com/token"))
+}
+
+// StartAll serves an enclave beside the upstream, and gives what the demonstration's config has to know:
+// addresses without a path, and files that are there until Close.
+func (s *Server) StartAll() (where map[string]string, err error) {
+	base, err := s.Start()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	s.account = file.Name()
-	_, err = file.Write(s.identity.ServiceAccount("https://oauth2.googleapis.com/token"))
-	return s.account, errors.Join(err, file.Close())
+	account, err := s.AccountFile()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.enclosed, err = enclave.New(enclave.Options{}); err != nil {
+		return nil, err
+	}
+	at, err := s.enclosed.Start("127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	intel, err := s.file("intel.pem", s.enclosed.Root())
+	if err != nil {
+		return nil, err
+	}
+	nvidia, err := s.file("nvidia.pem", s.enclosed.DeviceRoot())
+	return map[string]string{"SIM_URL": strings.TrimSuffix(base, "/v1"), "SIM_ACCOUNT": account, "SIM_ENCLAVE": at,
+		"SIM_INTEL_ROOT": intel, "SIM_NVIDIA_ROOT": nvidia}, err
+}
+
+// file writes what others must read, for its owner alone. The caller has mu.
+func (s *Server) file(name string, content []byte) (path string, err error) {
+	if s.files == "" {
+		if s.files, err = os.MkdirTemp("", "farebox-simulated-*"); err != nil {
+			return "", err
+		}
+	}
+	path = filepath.Join(s.files, name)
+	return path, os.WriteFile(path, content, 0o600)
 }
 
 // Close ends all listeners and connections and waits for them.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
-	if s.account != "" {
-		_ = os.Remove(s.account)
-		s.account = ""
+	if s.enclosed != nil {
+		s.enclosed.Close()
+	}
+	if s.files != "" {
+		_ = os.RemoveAll(s.files)
+		s.files = ""
 	}
 	for ln := range s.listeners {
 		_ = ln.Close()

@@ -50,6 +50,13 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 		fmt.Fprintf(w, "a page of the simulation as Markdown:\n  curl %s/augment/scrape -H 'Authorization: Bearer %s' -H "+
 			"'Content-Type: application/json' -d '{\"url\":\"%s/site/rivers\"}'\n", base, secret, cfg.SimulatedAt)
 	}
+	for _, m := range cfg.Models {
+		if chat, ok := m.Spec.(*config.Chat); ok && chat.Enclave != nil && cfg.Simulated {
+			fmt.Fprintf(w, "what a simulated enclave proves (TEST ROOT, nothing is confidential):\n  curl "+
+				"'%s/tee/attestation?model=%s'\n", base, m.ID)
+			break
+		}
+	}
 }
 
 // FirstTopUp is a payment that a wallet of the demonstration signed.

@@ -20,7 +20,6 @@ type view struct {
 	of        map[*dialect.Target]*tee.Enclave
 	inFlight  map[*tee.Enclave]chan struct{} // questions of clients
 	verifying chan struct{}
-	testRoot  bool
 }
 
 // verifyAtOnce is how many reports are judged at a time: it is work of some
@@ -29,12 +28,16 @@ const verifyAtOnce = 2
 
 func (of *Capability) newView(cfg *config.Config, catalog *providers.Catalog, before *view) (*view, error) {
 	v := &view{cfg: &cfg.TEE, of: map[*dialect.Target]*tee.Enclave{}, inFlight: map[*tee.Enclave]chan struct{}{},
-		verifying: make(chan struct{}, verifyAtOnce), testRoot: cfg.TEE.AllowTestRoot}
+		verifying: make(chan struct{}, verifyAtOnce)}
 	setup, err := tee.NewSetup(&cfg.TEE, *of.gateway.Logger())
 	if err != nil {
 		return nil, err
 	}
 	v.setup = setup
+	if cfg.TEE.AllowTestRoot {
+		of.gateway.Logger().Warn().Msg("tee.allow_test_root: whoever has the keys of the roots in the config can prove " +
+			"anything, and every attestation says that it proves nothing")
+	}
 	v.watch = &tee.Watch{Judge: setup.Judge, Every: cfg.TEE.Recheck, Enforce: *cfg.TEE.Enforce, Log: *of.gateway.Logger()}
 	for _, m := range catalog.Models() {
 		if m.Chat == nil || m.Chat.Enclave == nil {

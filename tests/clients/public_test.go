@@ -27,13 +27,17 @@ type publicGateway struct {
 // startDemonstration is what `farebox serve` without a config serves.
 func startDemonstration(t *testing.T) *publicGateway {
 	t.Helper()
-	s := rig.StartUpstream(t, upstream.Options{})
-	account, err := s.AccountFile()
+	s := upstream.New(upstream.Options{})
+	t.Cleanup(s.Close)
+	where, err := s.StartAll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startPublic(t, filepath.Join("config", "demo.yaml"),
-		[]string{"${SIM_URL}", strings.TrimSuffix(s.URL, "/v1"), "${SIM_ACCOUNT}", account},
+	var variables []string
+	for name, value := range where {
+		variables = append(variables, "${"+name+"}", value)
+	}
+	return startPublic(t, filepath.Join("config", "demo.yaml"), variables,
 		"FAREBOX_MODEL=sim-chat-small", "FAREBOX_EMBEDDING_MODEL=sim-embed", "FAREBOX_STRICT=1")
 }
 

@@ -58,10 +58,11 @@ func TestFirstRunAndSecondStart(t *testing.T) {
 		}
 	}
 	curls := regexp.MustCompile(`(?m)^\s*(curl .*)$`).FindAllStringSubmatch(banner, -1)
-	if len(curls) != 3 {
+	if len(curls) != 4 {
 		t.Fatalf("the banner has %d curl lines:\n%s", len(curls), banner)
 	}
-	for i, want := range []string{`"chat.completion"`, `"format":"markdown"`, `"amountCredited":5,"newBalance":5`} {
+	for i, want := range []string{`"chat.completion"`, `"format":"markdown"`, `"testRoot":true`,
+		`"amountCredited":5,"newBalance":5`} {
 		answer, err := exec.Command("sh", "-c", curls[i][1]+" -sS").CombinedOutput()
 		if err != nil || !strings.Contains(string(answer), want) {
 			t.Errorf("the pasted line gave %v: %s", err, answer)
