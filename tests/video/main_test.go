@@ -103,7 +103,7 @@ func start(t *testing.T, jobs, media, groups string) *cinema {
 // startWith starts one with further upstreams and models.
 func startWith(t *testing.T, jobs, media, groups, upstreams, models string) *cinema {
 	t.Helper()
-	s := &cinema{sim: rig.StartUpstream(t, upstream.Options{}), media: filepath.Join(t.TempDir(), "media")}
+	s := &cinema{sim: rig.StartUpstream(t, upstream.Options{Keep: 256}), media: filepath.Join(t.TempDir(), "media")}
 	text := strings.Replace(videoConfig, "models:\n", strings.TrimPrefix(upstreams, "\n")+"models:\n", 1) +
 		strings.TrimPrefix(models, "\n")
 	s.Gateway = rig.StartGateway(t, fmt.Sprintf(text, strings.TrimSuffix(s.sim.URL, "/v1"), s.media, jobs, groups, media))
