@@ -136,13 +136,15 @@ func (w *Watch) follow(e *Enclave) {
 		case <-t.C:
 		}
 		w.Look(e)
-		if wait = w.Every; !e.Standing().Verified {
-			wait = min(w.Every, max(w.Every/10, time.Second))
+		if wait = w.Every / 10; e.Standing().Verified {
+			wait = e.rest(w)
 		}
+		wait = max(wait, soon)
 	}
 }
 
-// soon is when an enclave is looked at that has betrayed a chat.
+// soon is when an enclave is looked at that has betrayed a chat, and how often any is at
+// most.
 const soon = time.Second
 
 func (w *Watch) pause(d time.Duration) bool {
@@ -156,13 +158,14 @@ func (w *Watch) pause(d time.Duration) bool {
 	}
 }
 
-// rest is how long what it has proven, under another config maybe, still rests.
+// rest is how long what it has proven, under another config maybe, is left alone.
 func (e *Enclave) rest(w *Watch) time.Duration {
 	s := e.Standing()
 	if !s.Verified {
 		return 0
 	}
-	return max(0, w.Every-w.Judge.Now().Sub(s.At))
+	now := w.Judge.Now()
+	return max(0, min(w.Every-now.Sub(s.At), s.Until.Sub(now)))
 }
 
 // Look attests an enclave for our own sake. Who comes while another look is under way
@@ -213,7 +216,7 @@ func (w *Watch) missed(e *Enclave, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := w.Judge.Now()
-	if e.now.Verified && now.Sub(e.now.At) < stale*w.Every && now.Before(e.now.Until) {
+	if e.now.holds(now, w.Every) {
 		w.Log.Warn().Err(err).Str("model", e.Model).Str("upstream", e.Name).
 			Msg("tee: an enclave could not be attested again; what it has proven holds for a while")
 		return
@@ -304,7 +307,16 @@ func (w *Watch) Ready(e *Enclave) bool {
 	case !w.Enforce:
 		return true
 	}
-	return e.now.Verified && now.Before(e.now.Until) && now.Sub(e.now.At) < stale*w.Every
+	return e.now.holds(now, w.Every)
+}
+
+// Verified says whether an enclave is verified now, whatever the policy makes of it.
+func (w *Watch) Verified(e *Enclave) bool {
+	return e.Standing().holds(w.Judge.Now(), w.Every)
+}
+
+func (s Standing) holds(now time.Time, every time.Duration) bool {
+	return s.Verified && now.Before(s.Until) && now.Sub(s.At) < stale*every
 }
 
 // Has says whether an enclave has proven a key.

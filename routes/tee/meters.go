@@ -12,7 +12,7 @@ func (v *view) writeMetrics(w io.Writer) {
 		s := e.Standing()
 		labels := "model=" + strconv.Quote(e.Model) + ",upstream=" + strconv.Quote(e.Name)
 		verified := 0
-		if s.Verified {
+		if v.watch.Verified(e) {
 			verified = 1
 		}
 		fmt.Fprintf(w, "farebox_tee_verified{%s} %d\n", labels, verified)

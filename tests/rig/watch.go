@@ -70,12 +70,13 @@ func (g *Gateway) MetricsURL() string {
 	}
 }
 
-// Metric reads one value of /metrics; ok is false when it is not there.
-func (g *Gateway) Metric(name string) (value float64, ok bool) {
+// Metrics is the page of metrics; it is empty while farebox starts again, before its
+// banner is there.
+func (g *Gateway) Metrics() string {
 	g.T.Helper()
 	res, err := Client.Get(g.MetricsURL())
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return 0, false // that was before a restart, whose banner is not there yet
+		return ""
 	}
 	if err != nil {
 		g.T.Fatal(err)
@@ -85,9 +86,15 @@ func (g *Gateway) Metric(name string) (value float64, ok bool) {
 	if err != nil {
 		g.T.Fatal(err)
 	}
-	for line := range strings.Lines(string(page)) {
+	return string(page)
+}
+
+// Metric reads one value of /metrics; ok is false when it is not there.
+func (g *Gateway) Metric(name string) (value float64, ok bool) {
+	g.T.Helper()
+	for line := range strings.Lines(g.Metrics()) {
 		if text, found := strings.CutPrefix(line, name+" "); found {
-			value, err = strconv.ParseFloat(strings.TrimSpace(text), 64)
+			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 			return value, err == nil
 		}
 	}
