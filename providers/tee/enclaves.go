@@ -26,6 +26,7 @@ type Enclave struct {
 	keys     map[string]time.Time // proven, of 130 digits, and when
 	address  [20]byte             // of who signs, as proven last
 	betrayed time.Time            // when it answered in the clear; zero: never, or verified since
+	plain    int64                // how often it did
 	asked    time.Time            // when it was asked last because of a key that was not known
 	under    chan struct{}        // closed when the look that is under way ends; nil: none is
 	wake     chan struct{}        // has it looked at soon
@@ -63,6 +64,7 @@ func (e *Enclave) GoOn(before *Enclave) {
 	before.mu.Lock()
 	defer before.mu.Unlock()
 	e.now, e.keys, e.betrayed, e.address = before.now, maps.Clone(before.keys), before.betrayed, before.address
+	e.plain = before.plain
 }
 
 // Watch looks after enclaves: it attests each of them again and again for our own sake,
@@ -288,11 +290,12 @@ func (e *Enclave) Standing() Standing {
 	return e.now
 }
 
-// Keys is how many it has proven.
-func (e *Enclave) Keys() int {
+// Counts are how many keys it has proven, and how often it answered a sealed chat in the
+// clear.
+func (e *Enclave) Counts() (keys int, plain int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.keys)
+	return len(e.keys), e.plain
 }
 
 // Ready says whether an enclave may be asked: it is verified now, or the policy does
@@ -363,6 +366,7 @@ func (w *Watch) Betrayed(e *Enclave) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.betrayed = w.Judge.Now()
+	e.plain++
 	select {
 	case e.wake <- struct{}{}:
 	default:

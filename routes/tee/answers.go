@@ -63,6 +63,13 @@ func (a *answers) add(c *routes.Call, of *routes.EnclaveAnswer) {
 	}
 }
 
+// lostSoFar is how many answers were not kept, since the store took none for too long.
+func (a *answers) lostSoFar() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lost
+}
+
 // flush writes what was gathered. What the store does not take is tried again.
 func (a *answers) flush() {
 	a.mu.Lock()

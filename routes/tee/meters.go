@@ -23,8 +23,10 @@ func (v *view) writeMetrics(w io.Writer) {
 		for _, name := range s.Failed {
 			fmt.Fprintf(w, "farebox_tee_failed_check{%s,check=%q} 1\n", labels, name)
 		}
-		fmt.Fprintf(w, "farebox_tee_proven_keys{%s} %d\n", labels, e.Keys())
+		keys, plain := e.Counts()
+		fmt.Fprintf(w, "farebox_tee_proven_keys{%s} %d\nfarebox_tee_plain_answers_total{%s} %d\n", labels, keys, labels, plain)
 	}
+	fmt.Fprintf(w, "farebox_tee_answers_lost_total %d\n", v.answers.lostSoFar())
 	if ends := v.setup.Published.Ends(); !ends.IsZero() {
 		fmt.Fprintf(w, "farebox_tee_collateral_ends_timestamp_seconds %d\n", ends.Unix())
 	}

@@ -20,6 +20,7 @@ type view struct {
 	of        map[*dialect.Target]*tee.Enclave
 	inFlight  map[*tee.Enclave]chan struct{} // questions of clients
 	verifying chan struct{}
+	answers   *answers
 }
 
 // verifyAtOnce is how many reports are judged at a time: it is work of some
@@ -28,7 +29,7 @@ const verifyAtOnce = 2
 
 func (of *Capability) newView(cfg *config.Config, catalog *providers.Catalog, before *view) (*view, error) {
 	v := &view{cfg: &cfg.TEE, of: map[*dialect.Target]*tee.Enclave{}, inFlight: map[*tee.Enclave]chan struct{}{},
-		verifying: make(chan struct{}, verifyAtOnce)}
+		verifying: make(chan struct{}, verifyAtOnce), answers: of.answers}
 	setup, err := tee.NewSetup(&cfg.TEE, *of.gateway.Logger())
 	if err != nil {
 		return nil, err
