@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,64 +70,6 @@ func openHouse(t *testing.T, args ...string) house {
 	return h
 }
 
-// startNode runs a real EVM node of chain 8453 until the test ends; the command gets its
-// port as the last argument.
-func startNode(t *testing.T, dir, name string, args ...string) string {
-	t.Helper()
-	addr := rig.FreeAddr(t)
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := &rig.Output{}
-	cmd := exec.Command(name, append(args, port)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
-	cmd.Env = append(os.Environ(), "HARDHAT_DISABLE_TELEMETRY_PROMPT=true", "NO_COLOR=1")
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("cannot start %s: %v; run make setup", name, err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if c, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
-			_ = c.Close()
-			return "http://" + addr
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s does not listen on %s\n%s", name, addr, out)
-		}
-	}
-}
-
-func absolute(t *testing.T, parts ...string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join(parts...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func startAnvil(t *testing.T) string {
-	binary := absolute(t, rig.NodeDir, "node_modules", "@foundry-rs", "anvil-linux-amd64", "bin", "anvil")
-	if _, err := exec.Command(binary, "--version").Output(); err != nil {
-		// npm has it for one kind of machine here.
-		if binary, err = exec.LookPath("anvil"); err != nil {
-			t.Fatalf("anvil is not installed in %s: run make setup, or install Foundry", rig.NodeDir)
-		}
-	}
-	return startNode(t, t.TempDir(), binary, "--silent", "--chain-id", "8453", "--block-time", "1", "--host",
-		"127.0.0.1", "--port")
-}
-
-func startHardhat(t *testing.T) string {
-	script := absolute(t, rig.NodeDir, "node_modules", "hardhat", "internal", "cli", "bootstrap.js")
-	return startNode(t, filepath.Join(rig.NodeDir, "chain"), "node", script, "--config", "base.config.cjs", "node",
-		"--hostname", "127.0.0.1", "--port")
-}
-
 const packageConfig = `
 log: { level: info, format: json, sample_above: 0 }
 billing: { minimum_balance: 0 }
@@ -175,7 +116,10 @@ func try(t *testing.T, h house, network, payTo, suite string) {
 // Wallets of viem, ethers and siwe, and contracts, before anvil and hardhat.
 func TestLongWalletPackagesOnAnEVM(t *testing.T) {
 	t.Parallel()
-	for kind, start := range map[string]func(*testing.T) string{"anvil": startAnvil, "hardhat": startHardhat} {
+	for kind, start := range map[string]func(*testing.T) string{
+		"anvil":   func(t *testing.T) string { return rig.StartAnvil(t, "--chain-id", "8453", "--block-time", "1") },
+		"hardhat": func(t *testing.T) string { return rig.StartHardhat(t, "--config", "base.config.cjs") },
+	} {
 		t.Run("they pay on "+kind, func(t *testing.T) {
 			t.Parallel()
 			node := start(t)
