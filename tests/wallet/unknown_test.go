@@ -115,7 +115,7 @@ func TestAFacilitatorThatIsAwayCostsNothing(t *testing.T) {
 // leaves changes nothing.
 func TestAPaymentThatSettlesSlowlyIsNotSentTwice(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, options{facilitator: ", settle_timeout: 4s"})
+	s := openShop(t, options{facilitator: ", settle_timeout: 10s"})
 	s.facilitator.Draw(func(call string) chain.Lie {
 		if call == "settle" {
 			return chain.HangsAfter
