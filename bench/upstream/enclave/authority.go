@@ -63,6 +63,9 @@ func issue(by *cert, name pkix.Name, ca bool, now time.Time, curve elliptic.Curv
 	t := &x509.Certificate{SerialNumber: serial, Subject: name, NotBefore: now.Add(-24 * time.Hour),
 		NotAfter: now.AddDate(10, 0, 0), IsCA: ca, BasicConstraintsValid: true, KeyUsage: usage, ExtraExtensions: more,
 		CRLDistributionPoints: []string{"https://certificates.example/root.crl"}}
+	if t.SubjectKeyId, err = keyID(c.key); err != nil {
+		return c, err
+	}
 	parent, key := t, c.key
 	if by != nil {
 		parent, key = by.Certificate, by.key
@@ -73,6 +76,14 @@ func issue(by *cert, name pkix.Name, ca bool, now time.Time, curve elliptic.Curv
 	}
 	c.Certificate, err = x509.ParseCertificate(der)
 	return c, err
+}
+
+// keyID is the name of a key: real certificates of processors have it, and readers count
+// their extensions.
+func keyID(key *ecdsa.PrivateKey) ([]byte, error) {
+	point, err := key.PublicKey.Bytes()
+	sum := sha256.Sum256(point)
+	return sum[:20], err
 }
 
 // crl is a list of what an issuer has revoked.

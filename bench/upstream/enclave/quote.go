@@ -17,6 +17,8 @@ type machine struct {
 	of    processor
 	pck   cert
 	quote *ecdsa.PrivateKey
+
+	forgery Forgery
 }
 
 func newMachine(a *authority, now time.Time) (*machine, error) {
@@ -116,6 +118,9 @@ func (m *machine) quoteOf(d *Domain) ([]byte, error) {
 		q = le.AppendUint32(le.AppendUint16(q, 3), uint32(len(body)))
 	}
 	q = append(q, body...)
+	if change := m.forgery.Signed; change != nil {
+		change(q)
+	}
 	sum := sha256.Sum256(q)
 	signature, err := pair(m.quote, sum[:])
 	if err != nil {
@@ -132,6 +137,9 @@ func (m *machine) quoteOf(d *Domain) ([]byte, error) {
 		return nil, err
 	}
 	chain := pems(m.pck.Certificate, m.by.pckCA.Certificate, m.by.root.Certificate)
+	if change := m.forgery.Chain; change != nil {
+		chain = change(chain)
+	}
 	inner := le.AppendUint16(report, uint16(len(auth)))
 	inner = append(inner, auth...)
 	inner = le.AppendUint32(le.AppendUint16(inner, 5), uint32(len(chain)))
@@ -153,6 +161,9 @@ func (m *machine) report(point, auth []byte) ([]byte, error) {
 	binary.LittleEndian.PutUint16(r[258:], qeSVN)
 	sum := sha256.Sum256(append(append([]byte{}, point...), auth...))
 	copy(r[320:], sum[:])
+	if change := m.forgery.Report; change != nil {
+		change(r)
+	}
 	signature, err := m.pck.sign(r)
 	return append(r, signature...), err
 }

@@ -35,41 +35,48 @@ func RootOf(file []byte) (Root, error) {
 
 const maxChainBytes = 32 << 10
 
-// certificates reads a chain that is PEM and nothing else, but for zeros behind it.
+// certificates reads a chain that is PEM and nothing else, but for one zero behind it.
 func certificates(text []byte, want int) ([]*x509.Certificate, error) {
 	if len(text) > maxChainBytes {
 		return nil, fmt.Errorf("the chain has %d bytes; at most %d are read", len(text), maxChainBytes)
 	}
-	var list []*x509.Certificate
-	rest := bytes.TrimSpace(bytes.TrimRight(text, "\x00"))
-	for len(rest) > 0 {
-		if len(list) == want || !bytes.HasPrefix(rest, []byte("-----BEGIN CERTIFICATE-----")) {
-			return nil, fmt.Errorf("the chain is not of %d certificates", want)
-		}
+	list, rest := make([]*x509.Certificate, 0, want), text
+	for range want {
+		rest = bytes.TrimLeft(rest, "\r\n")
 		block, after := pem.Decode(rest)
-		if block == nil || block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
+		switch {
+		case !bytes.HasPrefix(rest, pemBegin):
+			return nil, fmt.Errorf("the chain is not of %d certificates", want)
+		case block == nil || block.Type != "CERTIFICATE" || len(block.Headers) > 0,
+			bytes.Count(rest[:len(rest)-len(after)], pemBegin) != 1: // blocks that are broken are passed over
 			return nil, errors.New("the chain is not in PEM")
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			return nil, fmt.Errorf("a certificate cannot be read: %w", err)
 		}
-		list, rest = append(list, c), bytes.TrimSpace(after)
+		list, rest = append(list, c), after
 	}
-	if len(list) != want {
-		return nil, fmt.Errorf("the chain has %d certificates; expected %d", len(list), want)
+	if len(rest) > 1 || len(rest) == 1 && rest[0] != 0 {
+		return nil, fmt.Errorf("the chain is not of %d certificates alone", want)
 	}
 	return list, nil
 }
 
-// lead checks that each certificate is signed by the next, and the last is the root.
+var pemBegin = []byte("-----BEGIN CERTIFICATE-----")
+
+// lead checks that each certificate is signed by the next, and the last is the root,
+// whose own signature is in what is pinned.
 func lead(chain []*x509.Certificate, root Root, now time.Time) error {
-	last := chain[len(chain)-1]
-	if sha256.Sum256(last.Raw) != root {
+	last := len(chain) - 1
+	if sha256.Sum256(chain[last].Raw) != root {
 		return errors.New("the chain does not end at the pinned root")
 	}
 	for i, c := range chain {
-		issuer := chain[min(i+1, len(chain)-1)]
+		issuer := chain[min(i+1, last)]
+		if _, err := key(c); err != nil || c.Version != 3 || c.SignatureAlgorithm != x509.ECDSAWithSHA256 {
+			return fmt.Errorf("the certificate %q is not of the form of Intel's", c.Subject.CommonName)
+		}
 		switch {
 		case now.Before(c.NotBefore) || now.After(c.NotAfter):
 			return fmt.Errorf("the certificate %q is not valid at this time", c.Subject.CommonName)
@@ -78,9 +85,26 @@ func lead(chain []*x509.Certificate, root Root, now time.Time) error {
 		case len(c.UnhandledCriticalExtensions) > 0:
 			return fmt.Errorf("the certificate %q has a critical extension that is not known", c.Subject.CommonName)
 		}
-		if err := c.CheckSignatureFrom(issuer); err != nil {
+		if i < last && c.CheckSignatureFrom(issuer) != nil {
 			return fmt.Errorf("the certificate %q is not signed by its issuer", c.Subject.CommonName)
 		}
+	}
+	return nil
+}
+
+// Names of a processor's certificate, and of those who certify processors.
+const (
+	pckName        = "Intel SGX PCK Certificate"
+	pckPlatformCA  = "Intel SGX PCK Platform CA"
+	pckProcessorCA = "Intel SGX PCK Processor CA"
+)
+
+// ofProcessor checks that a chain is that of a processor, and not of something else that
+// Intel certifies.
+func ofProcessor(chain []*x509.Certificate) error {
+	by := chain[1].Subject.CommonName
+	if chain[0].Subject.CommonName != pckName || by != pckPlatformCA && by != pckProcessorCA {
+		return errors.New("a certificate of the processor has another name than Intel gives it")
 	}
 	return nil
 }

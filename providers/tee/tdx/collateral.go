@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -249,7 +248,7 @@ func (q *Quote) FMSPC() (fmspc [6]byte, ca string, err error) {
 		return fmspc, "", err
 	}
 	ca = "processor"
-	if strings.Contains(certs[0].Issuer.CommonName, "Platform") {
+	if certs[0].Issuer.CommonName == pckPlatformCA {
 		ca = "platform"
 	}
 	return p.fmspc, ca, nil

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/asn1"
 	"errors"
+	"math"
 )
 
 // processor is what a PCK certificate says of the processor that it is for.
@@ -85,7 +86,12 @@ func (p *processor) levels(der []byte) bool {
 			continue
 		}
 		var v int
-		if rest, err := asn1.Unmarshal(m.Value.FullBytes, &v); err != nil || len(rest) > 0 || v < 0 || seen&(1<<at) != 0 {
+		most := math.MaxUint8
+		if at == sgxPCESVN {
+			most = math.MaxUint16
+		}
+		if rest, err := asn1.Unmarshal(m.Value.FullBytes, &v); err != nil || len(rest) > 0 || v < 0 || v > most ||
+			seen&(1<<at) != 0 {
 			return false
 		}
 		seen |= 1 << at

@@ -80,6 +80,9 @@ func (q *Quote) Verify(c *Collateral, p *Policy, now time.Time) *Verdict {
 	if err == nil {
 		err = lead(certs, p.Root, now)
 	}
+	if err == nil {
+		err = ofProcessor(certs)
+	}
 	chained := v.note(CheckChain, err)
 	if chained {
 		v.Until = certs[0].NotAfter
