@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // Root is a certificate that everything must come from, by the SHA-256 of its DER.
@@ -67,7 +66,7 @@ var pemBegin = []byte("-----BEGIN CERTIFICATE-----")
 
 // lead checks that each certificate is signed by the next, and the last is the root,
 // whose own signature is in what is pinned.
-func lead(chain []*x509.Certificate, root Root, now time.Time) error {
+func lead(chain []*x509.Certificate, root Root) error {
 	last := len(chain) - 1
 	if sha256.Sum256(chain[last].Raw) != root {
 		return errors.New("the chain does not end at the pinned root")
@@ -78,8 +77,6 @@ func lead(chain []*x509.Certificate, root Root, now time.Time) error {
 			return fmt.Errorf("the certificate %q is not of the form of Intel's", c.Subject.CommonName)
 		}
 		switch {
-		case now.Before(c.NotBefore) || now.After(c.NotAfter):
-			return fmt.Errorf("the certificate %q is not valid at this time", c.Subject.CommonName)
 		case !bytes.Equal(c.RawIssuer, issuer.RawSubject):
 			return fmt.Errorf("the certificate %q is of another issuer", c.Subject.CommonName)
 		case len(c.UnhandledCriticalExtensions) > 0:
@@ -90,6 +87,15 @@ func lead(chain []*x509.Certificate, root Root, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// spansOf is when certificates are in effect.
+func spansOf(chain []*x509.Certificate) []span {
+	spans := make([]span, 0, len(chain)+2) // two more in a collateral
+	for _, c := range chain {
+		spans = append(spans, span{"the certificate " + c.Subject.CommonName, c.NotBefore, c.NotAfter})
+	}
+	return spans
 }
 
 // Names of a processor's certificate, and of those who certify processors.
@@ -142,28 +148,4 @@ func derPair(pair []byte) []byte {
 		return append([]byte{0x30, 0x81, byte(len(both))}, both...)
 	}
 	return append([]byte{0x30, byte(len(both))}, both...)
-}
-
-// revocations is a list of one issuer, in effect at a time.
-func revocations(der []byte, issuer *x509.Certificate, now time.Time) (*x509.RevocationList, error) {
-	list, err := x509.ParseRevocationList(der)
-	if err != nil {
-		return nil, fmt.Errorf("the revocation list of %q cannot be read: %w", issuer.Subject.CommonName, err)
-	}
-	switch {
-	case !bytes.Equal(list.RawIssuer, issuer.RawSubject) || list.CheckSignatureFrom(issuer) != nil:
-		return nil, fmt.Errorf("the revocation list is not signed by %q", issuer.Subject.CommonName)
-	case now.Before(list.ThisUpdate) || list.NextUpdate.IsZero() || now.After(list.NextUpdate):
-		return nil, fmt.Errorf("the revocation list of %q is not in effect at this time", issuer.Subject.CommonName)
-	}
-	return list, nil
-}
-
-func revoked(list *x509.RevocationList, c *x509.Certificate) bool {
-	for i := range list.RevokedCertificateEntries {
-		if list.RevokedCertificateEntries[i].SerialNumber.Cmp(c.SerialNumber) == 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -191,7 +191,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func BenchmarkVerify(b *testing.B) {
-	q, c, p := made(b, enclave.Options{})
+	q, c, p := fetched(b, enclave.Options{})
 	now := time.Now()
 	for b.Loop() {
 		if !q.Verify(c, p, now).Valid() {

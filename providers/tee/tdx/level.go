@@ -1,6 +1,7 @@
 package tdx
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,6 +34,59 @@ const (
 
 // Statuses are all that a policy may accept.
 var Statuses = []string{UpToDate, SWHardening, Configuration, ConfigurationAndSW, OutOfDate, OutOfDateAndConfig}
+
+// hexBytes are bytes that stand in hexadecimal digits of either case.
+type hexBytes []byte
+
+func (h *hexBytes) UnmarshalText(text []byte) (err error) {
+	*h, err = hex.DecodeString(string(text))
+	return err
+}
+
+// level is a state of patches and what Intel says of it.
+type level struct {
+	TCB struct {
+		ISVSVN *int `json:"isvsvn"`
+		SGX    []struct {
+			SVN int `json:"svn"`
+		} `json:"sgxtcbcomponents"`
+		PCESVN int `json:"pcesvn"`
+		TDX    []struct {
+			SVN int `json:"svn"`
+		} `json:"tdxtcbcomponents"`
+	} `json:"tcb"`
+	Status     string   `json:"tcbStatus"`
+	Advisories []string `json:"advisoryIDs"`
+}
+
+// module is the TDX module that a domain may run under.
+type module struct {
+	ID             string   `json:"id"`
+	MRSigner       hexBytes `json:"mrsigner"`
+	Attributes     hexBytes `json:"attributes"`
+	AttributesMask hexBytes `json:"attributesMask"`
+	Levels         []level  `json:"tcbLevels"`
+}
+
+// tcbInfo is what Intel says of processors of one kind.
+type tcbInfo struct {
+	FMSPC   hexBytes `json:"fmspc"`
+	PCEID   hexBytes `json:"pceId"`
+	Module  module   `json:"tdxModule"`
+	Modules []module `json:"tdxModuleIdentities"`
+	Levels  []level  `json:"tcbLevels"`
+}
+
+// qeIdentity is what Intel says of its quoting enclave.
+type qeIdentity struct {
+	MiscSelect     hexBytes `json:"miscselect"`
+	MiscSelectMask hexBytes `json:"miscselectMask"`
+	Attributes     hexBytes `json:"attributes"`
+	AttributesMask hexBytes `json:"attributesMask"`
+	MRSigner       hexBytes `json:"mrsigner"`
+	ISVProdID      int      `json:"isvprodid"`
+	Levels         []level  `json:"tcbLevels"`
+}
 
 // standing is what Intel says of a level that something was found at.
 type standing struct {
@@ -149,6 +203,20 @@ func equalFold(a, b string) bool {
 	}
 	for i := range len(a) {
 		if a[i]|0x20 != b[i]|0x20 {
+			return false
+		}
+	}
+	return true
+}
+
+// masked says whether two values agree where the mask has ones. All must be of one
+// length, which is not none.
+func masked(got, want, mask []byte) bool {
+	if len(got) == 0 || len(got) != len(want) || len(got) != len(mask) {
+		return false
+	}
+	for i := range got {
+		if got[i]&mask[i] != want[i]&mask[i] {
 			return false
 		}
 	}

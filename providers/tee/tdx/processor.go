@@ -103,3 +103,21 @@ func (p *processor) levels(der []byte) bool {
 	}
 	return seen == 1<<(sgxPCESVN+1)-2
 }
+
+// FMSPC names the kind of processor that a quote comes from, and CA which intermediate
+// certified it: what its collateral is found by. Neither is checked here.
+func (q *Quote) FMSPC() (fmspc [6]byte, ca string, err error) {
+	certs, err := certificates(q.chain, 3)
+	if err != nil {
+		return fmspc, "", err
+	}
+	p, err := processorOf(certs[0])
+	if err != nil {
+		return fmspc, "", err
+	}
+	ca = "processor"
+	if certs[0].Issuer.CommonName == pckPlatformCA {
+		ca = "platform"
+	}
+	return p.fmspc, ca, nil
+}

@@ -78,24 +78,25 @@ func (q *Quote) Verify(c *Collateral, p *Policy, now time.Time) *Verdict {
 	v := &Verdict{}
 	certs, err := certificates(q.chain, 3)
 	if err == nil {
-		err = lead(certs, p.Root, now)
+		err = lead(certs, p.Root)
 	}
 	if err == nil {
 		err = ofProcessor(certs)
 	}
-	chained := v.note(CheckChain, err)
-	if chained {
-		v.Until = certs[0].NotAfter
-		for _, cert := range certs {
-			v.Until = earlier(v.Until, cert.NotAfter)
-		}
+	if err == nil {
+		v.Until, err = within(spansOf(certs), now)
 	}
-	v.note(CheckRevocation, q.revocation(c, certs, chained, v, now))
+	chained := v.note(CheckChain, err)
+	var o *opened
+	if c != nil {
+		o = c.under(p.Root)
+	}
+	v.note(CheckRevocation, q.revocation(o, certs, chained, v, now))
 	v.note(CheckQE, q.report(certs, chained))
 	v.note(CheckKey, q.bound())
 	v.note(CheckSignature, q.signatureOf())
-	platform, module := q.standings(c, p, certs, chained, v, now)
-	qe := q.enclave(c, p, v, now)
+	platform, module := q.standings(o, certs, chained, v, now)
+	qe := q.enclave(o, v, now)
 	if v.Holds(CheckTCBInfo) && v.Holds(CheckQEIdentity) {
 		all := together(platform, module, qe)
 		v.Status, v.Advisories = all.status, all.advisories
@@ -118,23 +119,24 @@ func accepted(status string, accept []string) error {
 	return nil
 }
 
-func (q *Quote) revocation(c *Collateral, certs []*x509.Certificate, chained bool, v *Verdict, now time.Time) error {
+func (q *Quote) revocation(o *opened, certs []*x509.Certificate, chained bool, v *Verdict, now time.Time) error {
 	switch {
 	case !chained:
 		return errEarlier
-	case c == nil:
+	case o == nil:
 		return ErrNoCollateral
 	}
-	ofRoot, err := revocations(c.RootCRL, certs[2], now)
+	ends, err := o.lists.at(now)
 	if err != nil {
 		return err
 	}
-	ofPCK, err := c.pckCRL(certs[1], now)
-	if err != nil {
-		return err
+	// Another certificate of the same key signs the same lists.
+	if by := certs[1]; !bytes.Equal(by.RawSubject, o.between.RawSubject) ||
+		!bytes.Equal(by.RawSubjectPublicKeyInfo, o.between.RawSubjectPublicKeyInfo) {
+		return errors.New("the revocation list is of another issuer")
 	}
-	v.Until = earlier(v.Until, earlier(ofRoot.NextUpdate, ofPCK.NextUpdate))
-	v.Checked, v.Revoked = true, revoked(ofRoot, certs[1]) || revoked(ofPCK, certs[0])
+	v.Until = earlier(v.Until, ends)
+	v.Checked, v.Revoked = true, revoked(o.rootCRL, certs[1]) || revoked(o.pckCRL, certs[0])
 	if v.Revoked {
 		return errors.New("a certificate of the processor is revoked")
 	}
@@ -180,22 +182,22 @@ func (q *Quote) signatureOf() error {
 }
 
 // standings are those of the platform and of its TDX module.
-func (q *Quote) standings(c *Collateral, p *Policy, certs []*x509.Certificate, chained bool, v *Verdict,
+func (q *Quote) standings(o *opened, certs []*x509.Certificate, chained bool, v *Verdict,
 	now time.Time) (platform, module standing) {
-	if !chained || c == nil {
+	if !chained || o == nil {
 		v.note(CheckTCBInfo, errEarlierOr(chained))
 		return platform, module
 	}
-	info, ends, err := c.tcbInfo(p.Root, now)
+	ends, err := o.levels.at(now)
 	var of *processor
 	if err == nil {
 		of, err = processorOf(certs[0])
 	}
 	if err == nil {
-		platform, err = info.platform(of, &q.Body)
+		platform, err = o.info.platform(of, &q.Body)
 	}
 	if err == nil {
-		module, err = info.module(&q.Body)
+		module, err = o.info.module(&q.Body)
 	}
 	if v.note(CheckTCBInfo, err) {
 		v.Until = earlier(v.Until, ends)
@@ -211,14 +213,14 @@ func errEarlierOr(chained bool) error {
 }
 
 // enclave checks that the quoting enclave is Intel's, and says where it stands.
-func (q *Quote) enclave(c *Collateral, p *Policy, v *Verdict, now time.Time) (s standing) {
-	if c == nil {
+func (q *Quote) enclave(o *opened, v *Verdict, now time.Time) (s standing) {
+	if o == nil {
 		v.note(CheckQEIdentity, ErrNoCollateral)
 		return s
 	}
-	id, ends, err := c.qeIdentity(p.Root, now)
+	ends, err := o.identity.at(now)
 	if err == nil {
-		s, err = id.standing(q.qeReport)
+		s, err = o.id.standing(q.qeReport)
 	}
 	if v.note(CheckQEIdentity, err) {
 		v.Until = earlier(v.Until, ends)
