@@ -57,6 +57,8 @@ type Judge struct {
 	Collaterals Collaterals
 	Remote      Devices
 	Now         func() time.Time
+
+	known gpu.Known
 }
 
 // maxReport is the largest report that is read.
@@ -188,7 +190,7 @@ func (j *Judge) devices(ctx context.Context, v *Verification, payload gjson.Resu
 		v.note(CheckDevices, err)
 		return
 	}
-	err = p.Check(nonce, v.policy.Devices, v.At)
+	err = j.known.Check(p, nonce, v.policy.Devices, v.At)
 	if errors.Is(err, gpu.ErrNonce) {
 		v.note(CheckDeviceNonce, err)
 		return

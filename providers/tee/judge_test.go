@@ -37,7 +37,7 @@ func (s shelf) Collateral(context.Context, [6]byte, string) (*tdx.Collateral, er
 }
 
 // started is an enclave that serves, with a policy under which it can be verified.
-func started(t *testing.T, o enclave.Options) (*enclave.Enclave, string, *Policy, *Judge) {
+func started(t testing.TB, o enclave.Options) (*enclave.Enclave, string, *Policy, *Judge) {
 	t.Helper()
 	e, err := enclave.New(o)
 	if err != nil {
@@ -64,7 +64,7 @@ func started(t *testing.T, o enclave.Options) (*enclave.Enclave, string, *Policy
 		GPU: GPULocal, Scope: "model_instance"}, &Judge{Collaterals: shelf{c}, Now: time.Now}
 }
 
-func deviceRoot(t *testing.T, e *enclave.Enclave) gpu.Root {
+func deviceRoot(t testing.TB, e *enclave.Enclave) gpu.Root {
 	t.Helper()
 	block, _ := pem.Decode(e.DeviceRoot())
 	c, err := x509.ParseCertificate(block.Bytes)
@@ -75,7 +75,7 @@ func deviceRoot(t *testing.T, e *enclave.Enclave) gpu.Root {
 }
 
 // report asks an enclave for a report.
-func report(t *testing.T, base string, nonce [32]byte) []byte {
+func report(t testing.TB, base string, nonce [32]byte) []byte {
 	t.Helper()
 	r, err := http.Get(base + "/v1/attestation/report?signing_algo=ecdsa&nonce=" + hex.EncodeToString(nonce[:]))
 	if err != nil {

@@ -3,14 +3,12 @@ package gpu
 import (
 	"bytes"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"math/big"
@@ -63,13 +61,18 @@ func Read(text []byte) (*Payload, error) {
 	return p, nil
 }
 
-// Check checks every device's chain and signature, and that it answered the nonce.
+// Check is that of a Known that knows nothing.
 func (p *Payload) Check(nonce [32]byte, root Root, now time.Time) error {
+	return new(Known).Check(p, nonce, root, now)
+}
+
+// Check checks every device's chain and signature, and that it answered the nonce.
+func (k *Known) Check(p *Payload, nonce [32]byte, root Root, now time.Time) error {
 	if p.Nonce != hex.EncodeToString(nonce[:]) {
 		return ErrNonce
 	}
 	for i := range p.Evidence {
-		if err := p.Evidence[i].check(nonce, root, now); err != nil {
+		if err := k.check(&p.Evidence[i], nonce, root, now); err != nil {
 			return fmt.Errorf("device %d: %w", i, err)
 		}
 	}
@@ -85,8 +88,8 @@ var (
 	errSignature = errors.New("its evidence is not signed by it")
 )
 
-func (e *Evidence) check(nonce [32]byte, root Root, now time.Time) error {
-	device, err := e.device(root, now)
+func (k *Known) check(e *Evidence, nonce [32]byte, root Root, now time.Time) error {
+	device, err := k.device(e, root, now)
 	if err != nil {
 		return err
 	}
@@ -109,48 +112,11 @@ func (e *Evidence) check(nonce [32]byte, root Root, now time.Time) error {
 	return nil
 }
 
-// device is the key of a device whose chain ends at the root.
-func (e *Evidence) device(root Root, now time.Time) (*ecdsa.PublicKey, error) {
-	text, err := base64.StdEncoding.DecodeString(e.Certificate)
-	if err != nil {
-		return nil, errChain
-	}
-	var chain []*x509.Certificate
-	for rest := trimmed(text); len(rest) > 0; rest = trimmed(rest) {
-		var block *pem.Block
-		block, rest = pem.Decode(rest)
-		if block == nil || block.Type != "CERTIFICATE" || len(chain) == maxChain {
-			return nil, errChain
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, errChain
-		}
-		chain = append(chain, c)
-	}
-	if len(chain) < 2 || sha256.Sum256(chain[len(chain)-1].Raw) != root {
-		return nil, errChain
-	}
-	for i, c := range chain {
-		issuer := chain[min(i+1, len(chain)-1)]
-		if now.Before(c.NotBefore) || now.After(c.NotAfter) || !bytes.Equal(c.RawIssuer, issuer.RawSubject) ||
-			signedBy(issuer, c) != nil {
-			return nil, errChain
-		}
-	}
-	k, ok := chain[0].PublicKey.(*ecdsa.PublicKey)
-	if !ok || k.Curve != elliptic.P384() {
-		return nil, errChain
-	}
-	return k, nil
-}
-
-// signedBy checks a signature; issuers must be marked as such.
-func signedBy(issuer, c *x509.Certificate) error {
-	if !issuer.IsCA || issuer.BasicConstraintsValid && issuer.KeyUsage != 0 && issuer.KeyUsage&x509.KeyUsageCertSign == 0 {
-		return errChain
-	}
-	return issuer.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature)
+// signs checks that an issuer, who is marked as such, signed a certificate.
+func signs(issuer, c *x509.Certificate) bool {
+	return issuer.IsCA && (issuer.KeyUsage == 0 || issuer.KeyUsage&x509.KeyUsageCertSign != 0) &&
+		bytes.Equal(c.RawIssuer, issuer.RawSubject) &&
+		issuer.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }
 
 // trimmed cuts what devices fill their chains up with.

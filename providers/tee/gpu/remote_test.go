@@ -13,7 +13,7 @@ import (
 )
 
 // asked is the evidence of an enclave for a nonce.
-func asked(t *testing.T, base string, nonce [32]byte) string {
+func asked(t testing.TB, base string, nonce [32]byte) string {
 	t.Helper()
 	r, err := http.Get(base + "/v1/attestation/report?signing_algo=ecdsa&nonce=" + hex.EncodeToString(nonce[:]))
 	if err != nil {

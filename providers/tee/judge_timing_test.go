@@ -1,0 +1,107 @@
+package tee
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/bench/upstream/enclave"
+	"farebox/providers/tee/gpu"
+	"farebox/providers/tee/tdx"
+)
+
+// asked is a report with all that it takes to verify it.
+type asked struct {
+	j      *Judge
+	report []byte
+	nonce  [32]byte
+	p      *Policy
+}
+
+func (a *asked) verify(t testing.TB) {
+	t.Helper()
+	if v := a.j.Verify(t.Context(), a.report, a.nonce, a.p); !v.Verified() {
+		t.Fatalf("%+v", v.Checks)
+	}
+}
+
+// generated is the report of a test enclave with eight processors.
+func generated(t testing.TB) *asked {
+	t.Helper()
+	_, base, p, j := started(t, enclave.Options{Devices: 8})
+	a := &asked{j: j, p: p}
+	rand.Read(a.nonce[:])
+	a.report = report(t, base, a.nonce)
+	a.fetched(t)
+	return a
+}
+
+// fetched has its collateral be as the store of what is published gives it.
+func (a *asked) fetched(t testing.TB) {
+	t.Helper()
+	q, err := tdx.ParseHex(gjson.GetBytes(a.report, "intel_quote").Str)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmspc, ca, err := q.FMSPC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := a.j.Collaterals.Collateral(t.Context(), fmspc, ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Check(a.p.TDX.Root, fmspc, a.j.Now()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// captured is the report of a real service with eight processors.
+func captured(t testing.TB) *asked {
+	t.Helper()
+	dir := os.Getenv("TEE_FIXTURES")
+	if dir == "" {
+		t.Skip("TEE_FIXTURES names no folder of captured attestations")
+	}
+	read := func(name string) []byte {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	c, err := tdx.ParseCollateral(read("collateral_glm_5_1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := gjson.ParseBytes(read("attestation_glm_5_1.json"))
+	at := time.Unix(f.Get("_capture_epoch").Int(), 0)
+	nonce, ok := ParseNonce(f.Get("_client_nonce").Str)
+	if !ok {
+		t.Fatal("its nonce is none")
+	}
+	a := &asked{&Judge{Collaterals: shelf{c}, Now: func() time.Time { return at }}, []byte(f.Get("attestation").Raw), nonce,
+		&Policy{TDX: tdx.Policy{Root: tdx.Intel, Accept: []string{tdx.UpToDate}}, Devices: gpu.NVIDIA, GPU: GPULocal}}
+	a.fetched(t)
+	return a
+}
+
+// A whole report: the quote, what Intel publishes of it, eight graphics processors and
+// the event log, as every verification after the first costs.
+func BenchmarkReport(b *testing.B) {
+	for name, of := range map[string]func(testing.TB) *asked{"captured": captured, "generated": generated} {
+		b.Run(name, func(b *testing.B) {
+			a := of(b)
+			a.verify(b)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(a.report)))
+			for b.Loop() {
+				a.verify(b)
+			}
+		})
+	}
+}
