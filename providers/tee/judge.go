@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"farebox/providers/tee/seal"
 	"farebox/providers/tee/tdx"
 	"farebox/providers/wallet"
+	"farebox/proxy/scan"
 )
 
 // What is asked of evidence of graphics processors.
@@ -65,12 +65,14 @@ type Judge struct {
 const maxReport = 4 << 20
 
 var (
+	errReport    = errors.New("the report is none, or can be read in two ways")
 	errHardware  = errors.New("the report has no quote of Intel TDX")
 	errNoSigner  = errors.New("the report shows no address of a signer")
 	errShownKey  = errors.New("the key that the report shows is none, or not the one of its address")
 	errReportKey = errors.New("the quote was made for another key")
 	errNonce     = errors.New("the quote answers another nonce")
 	errNoDevices = errors.New("the report has no evidence of graphics processors")
+	errCompose   = errors.New("the report has a composition that is none, or can be read in two ways")
 	errOffDevice = errors.New("the report has evidence of graphics processors, which the policy does not look at")
 )
 
@@ -79,13 +81,18 @@ func (j *Judge) Verify(ctx context.Context, report []byte, nonce [32]byte, p *Po
 	began := time.Now()
 	v := &Verification{At: j.Now(), policy: p, replayed: "unavailable", composed: "unavailable"}
 	defer func() { v.Took = time.Since(began) }()
-	r := gjson.ParseBytes(report)
+	var doc scan.Document
+	if doc.SkimStrict(report, shape) != nil {
+		v.note(CheckHardware, errReport)
+		return v
+	}
+	r := members{report, &doc}
 	if !j.quote(ctx, v, r) {
 		return v
 	}
 	v.note(CheckKeyBinding, v.bindKey(r))
 	v.note(CheckNonce, v.bindNonce(nonce))
-	j.devices(ctx, v, r.Get("nvidia_payload"), nonce)
+	j.devices(ctx, v, r.get("nvidia_payload"), nonce)
 	if len(p.Pins) > 0 {
 		v.note(CheckPins, v.pinned())
 	}
@@ -93,9 +100,24 @@ func (j *Judge) Verify(ctx context.Context, report []byte, nonce [32]byte, p *Po
 	return v
 }
 
+// members are those of a report that decide anything.
+type members struct {
+	report []byte
+	doc    *scan.Document
+}
+
+// get is one of them; it does not exist where there is none.
+func (m members) get(name string) (none gjson.Result) {
+	f, ok := m.doc.Top(shape.ID(name))
+	if !ok {
+		return none
+	}
+	return gjson.ParseBytes(f.Raw(m.report))
+}
+
 // quote checks the quote itself.
-func (j *Judge) quote(ctx context.Context, v *Verification, r gjson.Result) bool {
-	text := r.Get("intel_quote")
+func (j *Judge) quote(ctx context.Context, v *Verification, r members) bool {
+	text := r.get("intel_quote")
 	if text.Type != gjson.String || text.Str == "" {
 		v.note(CheckHardware, errHardware)
 		return false
@@ -125,8 +147,8 @@ func (j *Judge) quote(ctx context.Context, v *Verification, r gjson.Result) bool
 
 // bindKey checks that the quote was made for the signer that the report shows, and
 // that the key which it shows is the signer's.
-func (v *Verification) bindKey(r gjson.Result) error {
-	shown, err := wallet.ParseAddress(r.Get("signing_address").Str)
+func (v *Verification) bindKey(r members) error {
+	shown, err := wallet.ParseAddress(r.get("signing_address").Str)
 	if err != nil || shown.Family() != wallet.EVM {
 		return errNoSigner
 	}
@@ -135,9 +157,9 @@ func (v *Verification) bindKey(r gjson.Result) error {
 	if !bytes.Equal(data[:20], v.Address[:]) || !bytes.Equal(data[20:32], make([]byte, 12)) {
 		return errReportKey
 	}
-	text := r.Get("signing_public_key").Str
+	text, second := r.get("signing_public_key").Str, r.get("signing_key").Str
 	if text == "" {
-		text = r.Get("signing_key").Str
+		text = second
 	}
 	if text == "" {
 		return nil // of a model that nothing is sealed to
@@ -150,7 +172,7 @@ func (v *Verification) bindKey(r gjson.Result) error {
 	if !bytes.Equal(sum[12:], v.Address[:]) {
 		return errShownKey
 	}
-	if second := r.Get("signing_key").Str; second != "" {
+	if second != "" {
 		if other, err := seal.ParseKey(second); err != nil || other.String() != k.String() {
 			return errShownKey // clients read one or the other
 		}
@@ -242,8 +264,8 @@ func (v *Verification) pinned() error {
 }
 
 // log checks the event log and the composition, where the report has them.
-func (v *Verification) log(r gjson.Result) {
-	if text := r.Get("event_log"); text.Exists() && text.Type != gjson.Null && text.Raw != `""` && text.Raw != "[]" {
+func (v *Verification) log(r members) {
+	if text := r.get("event_log"); text.Exists() && text.Type != gjson.Null && text.Raw != `""` && text.Raw != "[]" {
 		events, err := tdx.ReadEvents([]byte(text.Raw))
 		if err == nil {
 			err = v.quote.Body.Replay(events)
@@ -253,25 +275,38 @@ func (v *Verification) log(r gjson.Result) {
 			v.replayed = "true"
 		}
 	}
-	compose := r.Get("info.tcb_info.app_compose")
-	if !compose.Exists() {
-		compose = appCompose(r.Get("info.tcb_info"))
+	compose, err := composition(r.get("info").Get("tcb_info"))
+	if err == nil && compose.Type != gjson.String || v.quote.Body.MRConfigID == [48]byte{} {
+		return
 	}
-	if compose.Type == gjson.String && v.quote.Body.MRConfigID != [48]byte{} {
-		v.composed = "false"
-		if v.note(CheckCompose, v.quote.Body.ComposeOf([]byte(compose.Str))) {
-			v.composed = "true"
-		}
+	if err == nil {
+		err = v.quote.Body.ComposeOf([]byte(compose.Str))
+	}
+	v.composed = "false"
+	if v.note(CheckCompose, err) {
+		v.composed = "true"
 	}
 }
 
-// appCompose is the composition where tcb_info is a text that is JSON again.
-func appCompose(info gjson.Result) (none gjson.Result) {
-	var text string
-	if info.Type != gjson.String || json.Unmarshal([]byte(info.Raw), &text) != nil || !gjson.Valid(text) {
-		return none
+// composition is the one that a report shows; it does not exist where there is none.
+// tcb_info may be a text that is JSON again.
+func composition(info gjson.Result) (compose gjson.Result, err error) {
+	if info.Type != gjson.String || info.Str == "" {
+		return info.Get("app_compose"), nil
 	}
-	return gjson.Get(text, "app_compose")
+	text := []byte(info.Str)
+	begin := scan.Space(text, 0)
+	if end, why := scan.Value(text, begin, 0, maxDepth); why != 0 || scan.Space(text, end) != len(text) {
+		return compose, errCompose
+	}
+	var doc scan.Document
+	if doc.SkimStrict(text, tcbShape) != nil {
+		return compose, errCompose
+	}
+	if f, ok := doc.Top(0); ok {
+		compose = gjson.ParseBytes(f.Raw(text))
+	}
+	return compose, nil
 }
 
 // ParseNonce reads 64 lower-case hexadecimal digits (interface.md, TEE).

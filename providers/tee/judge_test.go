@@ -196,11 +196,26 @@ func TestReportsThatAreNone(t *testing.T) {
 		}
 		return string(out)
 	}
+	compose, err := json.Marshal(gjson.Get(good, "info.tcb_info.app_compose").Str)
+	if err != nil || len(compose) < 10 {
+		t.Fatal(string(compose), err)
+	}
+	one, err := json.Marshal(`{"app_compose":` + string(compose) + `}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := j.Verify(t.Context(), []byte(set("info", `{"tcb_info":`+string(one)+`}`)), nonce, p); !v.Verified() || v.composed != "true" {
+		t.Error(v.Failed(), v.composed)
+	}
+	twice := string(one[:len(one)-2]) + `,\"app_compose\":\"another\"}"`
 	for _, text := range []string{"", "null", "[]", "{}", `{"intel_quote":null}`, `{"intel_quote":7}`, `{"intel_quote":"zz"}`,
 		set("intel_quote", ""), set("signing_address", ""), set("signing_address", `"0x00"`), set("signing_address", "{}"),
 		set("signing_public_key", `"04"`), set("signing_key", `"`+strings.Repeat("ab", 64)+`"`), set("nvidia_payload", `"{}"`),
+		good[:len(good)-1] + `,"signing_address":"0x00"}`, good[:len(good)-1] + `,"Signing_Address":"0x00"}`,
+		good[:len(good)-1] + `,"intel_quot\u0065":""}`, good + "{}", good[:len(good)-1],
 		set("nvidia_payload", `{"nonce":"x"}`), set("event_log", `"x"`), set("event_log", `[{}]`), set("event_log", `{}`),
-		set("info", `{"tcb_info":{"app_compose":"other"}}`), set("info", `{"tcb_info":"{\"app_compose\":\"other\"}"}`)} {
+		set("info", `{"tcb_info":{"app_compose":"other"}}`), set("info", `{"tcb_info":"{\"app_compose\":\"other\"}"}`),
+		set("info", `{"tcb_info":`+twice+`}`), set("info", `{"tcb_info":"no JSON"}`)} {
 		if v := j.Verify(t.Context(), []byte(text), nonce, p); v.Verified() || len(v.Failed()) == 0 || !json.Valid(v.JSON()) {
 			t.Errorf("%.200s is verified", text)
 		}

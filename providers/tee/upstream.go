@@ -65,13 +65,13 @@ func (u *Upstream) get(ctx *fasthttp.RequestCtx, path string, most int) (status 
 
 // shape are the members of a report that decide anything, for us or for a client: each
 // may stand once, in exactly these letters, since parsers differ in which they take.
-var shape = func() *scan.Shape {
-	tcb := scan.NewShape(scan.Members(nil, "app_compose")...)
-	info := scan.NewShape(scan.Members(map[string]*scan.Shape{"tcb_info": tcb}, "tcb_info", "compose_hash")...)
-	return scan.NewShape(scan.Members(map[string]*scan.Shape{"info": info}, "intel_quote", "quote", "signing_address",
+var (
+	tcbShape  = scan.NewShape(scan.Members(nil, "app_compose")...)
+	infoShape = scan.NewShape(scan.Members(map[string]*scan.Shape{"tcb_info": tcbShape}, "tcb_info", "compose_hash")...)
+	shape     = scan.NewShape(scan.Members(map[string]*scan.Shape{"info": infoShape}, "intel_quote", "quote", "signing_address",
 		"signing_algo", "signing_public_key", "signing_key", "nvidia_payload", "event_log", "info", "nonce",
 		"request_nonce", "all_attestations", "model_attestations", "verified", "server_verification")...)
-}()
+)
 
 // Report asks for a report about a nonce. Where an upstream has several enclaves behind
 // it, all that it gives are there, each with bytes as they came.

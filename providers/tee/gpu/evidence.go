@@ -8,26 +8,11 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
 	"time"
 )
-
-// Payload is the evidence of all processors of a domain.
-type Payload struct {
-	Nonce    string     `json:"nonce"`
-	Arch     string     `json:"arch"`
-	Evidence []Evidence `json:"evidence_list"`
-}
-
-// Evidence is that of one processor, as base64.
-type Evidence struct {
-	Certificate string `json:"certificate"` // a chain in PEM, the device first
-	Evidence    string `json:"evidence"`    // the request and the answer of SPDM 1.1
-	Arch        string `json:"arch"`
-}
 
 // Root is the SHA-256 of a certificate that the devices' chains must end at.
 type Root [sha256.Size]byte
@@ -36,29 +21,6 @@ type Root [sha256.Size]byte
 var NVIDIA = Root{
 	0x10, 0x2b, 0xf6, 0x59, 0xd5, 0x41, 0x96, 0x14, 0xc9, 0xd8, 0xe6, 0xae, 0xce, 0xbc, 0x80, 0x45,
 	0x4e, 0xb2, 0x6b, 0x1d, 0xf6, 0xa7, 0x69, 0xac, 0x72, 0x0b, 0x9a, 0x69, 0x0b, 0x16, 0x7b, 0x48,
-}
-
-// Bounds of a payload.
-const (
-	maxPayload  = 2 << 20
-	maxDevices  = 16
-	maxChain    = 10
-	maxEvidence = 64 << 10
-)
-
-// Read reads the member nvidia_payload, a text that is JSON again.
-func Read(text []byte) (*Payload, error) {
-	if len(text) > maxPayload {
-		return nil, fmt.Errorf("cannot read the evidence: it has %d bytes; at most %d are read", len(text), maxPayload)
-	}
-	p := &Payload{}
-	if err := json.Unmarshal(text, p); err != nil {
-		return nil, errors.New("cannot read the evidence: it is not JSON of the known form")
-	}
-	if n := len(p.Evidence); n == 0 || n > maxDevices {
-		return nil, fmt.Errorf("cannot read the evidence: it is of %d devices; 1 to %d are read", n, maxDevices)
-	}
-	return p, nil
 }
 
 // Check is that of a Known that knows nothing.

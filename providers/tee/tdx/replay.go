@@ -9,20 +9,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+
+	"farebox/proxy/scan"
 )
 
 // Event is one that a domain's software measured.
 type Event struct {
-	IMR     int    `json:"imr"`
-	Type    uint32 `json:"event_type"`
-	Digest  string `json:"digest"`
-	Name    string `json:"event"`
-	Payload string `json:"event_payload"`
+	IMR     int
+	Type    uint32
+	Digest  string // hexadecimal digits; some leave it out
+	Name    string
+	Payload string // hexadecimal digits
 }
 
 const (
 	maxEvents = 4096
 	maxLog    = 2 << 20
+	maxDepth  = 16
 	// runtimeEvent is one that dstack measured after the start, whose digest says what it is.
 	runtimeEvent = 0x08000001
 )
@@ -39,14 +44,84 @@ func ReadEvents(raw []byte) ([]Event, error) {
 		}
 		raw = []byte(text)
 	}
-	var list []Event
-	if err := json.Unmarshal(raw, &list); err != nil {
+	return events(raw)
+}
+
+// What is read of a log: each may stand once and in these letters, since clients read it
+// with parsers of their own.
+var (
+	eventShape = scan.NewShape(scan.Members(nil, "imr", "event_type", "digest", "event", "event_payload")...)
+	logShape   = scan.NewShape(scan.Members(map[string]*scan.Shape{"event_log": eventShape}, "event_log")...)
+)
+
+func events(raw []byte) ([]Event, error) {
+	raw = slices.Concat([]byte(`{"event_log":`), raw, []byte("}"))
+	if end, why := scan.Value(raw, 0, 0, maxDepth); why != 0 || end != len(raw) {
 		return nil, errLog
 	}
-	if len(list) > maxEvents {
-		return nil, fmt.Errorf("cannot read the event log: it has %d events; at most %d are read", len(list), maxEvents)
+	var doc scan.Document
+	if doc.SkimStrict(raw, logShape) != nil || doc.Members != 1 || doc.Fields[0].Kind != scan.Array {
+		return nil, errLog
+	}
+	n := int(doc.Fields[0].Len)
+	if n > maxEvents {
+		return nil, fmt.Errorf("cannot read the event log: it has %d events; at most %d are read", n, maxEvents)
+	}
+	list := make([]Event, 0, n)
+	for i := int32(1); i < doc.Fields[0].Next; i = doc.Fields[i].Next {
+		if doc.Fields[i].Kind != scan.Object {
+			return nil, errLog
+		}
+		at := members{raw, &doc, i}
+		kind := at.number("event_type")
+		e := Event{at.number("imr"), uint32(kind), at.text("digest"), at.text("event"), at.text("event_payload")}
+		if at.doc == nil {
+			return nil, errLog
+		}
+		list = append(list, e)
 	}
 	return list, nil
+}
+
+// members reads those of one event. doc is nil after one that is not what it should be.
+type members struct {
+	raw []byte
+	doc *scan.Document
+	at  int32
+}
+
+func (m *members) field(name string) *scan.Field {
+	if m.doc == nil {
+		return nil
+	}
+	if at := m.doc.Member(m.at, eventShape.ID(name)); at >= 0 {
+		return &m.doc.Fields[at]
+	}
+	return nil
+}
+
+// number must be there.
+func (m *members) number(name string) int {
+	f := m.field(name)
+	if f != nil {
+		if n, err := strconv.ParseUint(string(f.Raw(m.raw)), 10, 32); err == nil {
+			return int(n)
+		}
+	}
+	m.doc = nil
+	return 0
+}
+
+// text may be missing, or null.
+func (m *members) text(name string) (text string) {
+	f := m.field(name)
+	if f == nil || f.Kind == scan.Null {
+		return ""
+	}
+	if f.Kind != scan.String || json.Unmarshal(f.Raw(m.raw), &text) != nil {
+		m.doc = nil
+	}
+	return text
 }
 
 var errLog = errors.New("cannot read the event log: it is not an array of events")

@@ -1,0 +1,94 @@
+package gpu
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"farebox/proxy/scan"
+)
+
+// Payload is the evidence of all processors of a domain.
+type Payload struct {
+	Nonce    string     `json:"nonce"`
+	Arch     string     `json:"arch"`
+	Evidence []Evidence `json:"evidence_list"`
+}
+
+// Evidence is that of one processor, as base64.
+type Evidence struct {
+	Certificate string `json:"certificate"` // a chain in PEM, the device first
+	Evidence    string `json:"evidence"`    // the request and the answer of SPDM 1.1
+	Arch        string `json:"arch"`
+}
+
+// Bounds of a payload.
+const (
+	maxPayload  = 2 << 20
+	maxDevices  = 16
+	maxChain    = 10
+	maxEvidence = 64 << 10
+	maxDepth    = 32
+)
+
+// What is read of a payload: each may stand once and in these letters, since clients and
+// NVIDIA's service read it with parsers of their own.
+var (
+	deviceShape = scan.NewShape(scan.Members(nil, "certificate", "evidence", "arch")...)
+	shape       = scan.NewShape(scan.Members(map[string]*scan.Shape{"evidence_list": deviceShape}, "nonce", "arch",
+		"evidence_list")...)
+	errPayload = errors.New("cannot read the evidence: it is not JSON of the known form")
+)
+
+// Read reads the member nvidia_payload, a text that is JSON again.
+func Read(text []byte) (*Payload, error) {
+	if len(text) > maxPayload {
+		return nil, fmt.Errorf("cannot read the evidence: it has %d bytes; at most %d are read", len(text), maxPayload)
+	}
+	begin := scan.Space(text, 0)
+	if end, why := scan.Value(text, begin, 0, maxDepth); why != 0 || scan.Space(text, end) != len(text) {
+		return nil, errPayload
+	}
+	var doc scan.Document
+	if doc.SkimStrict(text, shape) != nil {
+		return nil, errPayload
+	}
+	list := doc.TopIndex(shape.ID("evidence_list"))
+	if list < 0 || doc.Fields[list].Kind != scan.Array {
+		return nil, errPayload
+	}
+	if n := doc.Fields[list].Len; n == 0 || n > maxDevices {
+		return nil, fmt.Errorf("cannot read the evidence: it is of %d devices; 1 to %d are read", n, maxDevices)
+	}
+	p := &Payload{Evidence: make([]Evidence, 0, doc.Fields[list].Len)}
+	top := func(name string) int32 { return doc.TopIndex(shape.ID(name)) }
+	ok := read(text, &doc, top("nonce"), &p.Nonce, false) && read(text, &doc, top("arch"), &p.Arch, true)
+	for i := list + 1; i < doc.Fields[list].Next; i = doc.Fields[i].Next {
+		var e Evidence
+		member := func(name string) int32 { return doc.Member(i, deviceShape.ID(name)) }
+		ok = ok && doc.Fields[i].Kind == scan.Object && read(text, &doc, member("certificate"), &e.Certificate, false) &&
+			read(text, &doc, member("evidence"), &e.Evidence, false) && read(text, &doc, member("arch"), &e.Arch, true)
+		p.Evidence = append(p.Evidence, e)
+	}
+	if !ok || len(p.Evidence) != int(doc.Fields[list].Len) {
+		return nil, errPayload
+	}
+	return p, nil
+}
+
+// read reads a text; some may be missing, or null.
+func read(text []byte, doc *scan.Document, at int32, into *string, missing bool) bool {
+	if at < 0 || missing && doc.Fields[at].Kind == scan.Null {
+		return missing
+	}
+	raw := doc.Fields[at].Raw(text)
+	if doc.Fields[at].Kind != scan.String {
+		return false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		*into = string(raw[1 : len(raw)-1])
+		return true
+	}
+	return json.Unmarshal(raw, into) == nil
+}
