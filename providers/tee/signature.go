@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/providers/wallet"
+	"farebox/proxy/scan"
 )
 
 // Signed is what an enclave signed for an answer.
@@ -23,11 +24,18 @@ var ErrSignature = errors.New("the enclave gave no signature for it")
 // maxText is how long a signed text may be.
 const maxText = 64 << 10
 
+// signatureShape are the members of an answer that decide anything, for us or for a client.
+var signatureShape = func() *scan.Shape {
+	of := scan.NewShape(scan.Members(nil, "value")...)
+	return scan.NewShape(scan.Members(map[string]*scan.Shape{"signature": of}, "text", "signature", "signing_address",
+		"signing_algo", "server_verification")...)
+}()
+
 // ReadSignature reads what an upstream said of a signature. Whatever it says of its own
 // validity is not looked at.
 func ReadSignature(raw []byte) (s Signed, err error) {
-	r, err := strict(raw)
-	if err != nil || !r.IsObject() {
+	r, err := strict(raw, signatureShape)
+	if err != nil {
 		return s, ErrAnswer
 	}
 	text, signature, address := r.Get("text"), r.Get("signature"), r.Get("signing_address")

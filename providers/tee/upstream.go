@@ -95,7 +95,7 @@ func (u *Upstream) Report(ctx *fasthttp.RequestCtx, nonce [32]byte) (candidates 
 
 // split gives the reports of an answer.
 func split(body []byte) (candidates [][]byte, err error) {
-	r, err := strict(body)
+	r, err := strict(body, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func split(body []byte) (candidates [][]byte, err error) {
 				break
 			}
 			raw := []byte(one.Raw)
-			if _, err := strict(raw); err != nil {
+			if _, err := strict(raw, shape); err != nil {
 				return nil, err
 			}
 			candidates = append(candidates, raw)
@@ -124,8 +124,8 @@ func split(body []byte) (candidates [][]byte, err error) {
 	return candidates, nil
 }
 
-// strict reads a report that all parsers read alike, as far as it decides anything.
-func strict(raw []byte) (r gjson.Result, err error) {
+// strict reads what all parsers read alike, as far as it decides anything.
+func strict(raw []byte, shape *scan.Shape) (r gjson.Result, err error) {
 	begin := scan.Space(raw, 0)
 	if end, why := scan.Value(raw, begin, 0, maxDepth); why != 0 || scan.Space(raw, end) != len(raw) {
 		return r, ErrAnswer
