@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 )
 
@@ -28,15 +29,26 @@ func (p *Payload) Check(nonce [32]byte, root Root, now time.Time) error {
 	return new(Known).Check(p, nonce, root, now)
 }
 
-// Check checks every device's chain and signature, and that it answered the nonce.
+// Check checks every device's chain and signature, and that it answered the nonce, once.
 func (k *Known) Check(p *Payload, nonce [32]byte, root Root, now time.Time) error {
 	if p.Nonce != hex.EncodeToString(nonce[:]) {
 		return ErrNonce
 	}
+	seen := make([]*ecdsa.PublicKey, 0, maxDevices)
 	for i := range p.Evidence {
-		if err := k.check(&p.Evidence[i], nonce, root, now); err != nil {
+		e := &p.Evidence[i]
+		device, err := k.device(e, root, now)
+		switch {
+		case err != nil:
+		case slices.ContainsFunc(seen, func(other *ecdsa.PublicKey) bool { return other.Equal(device) }):
+			err = errTwice
+		default:
+			err = e.answered(nonce, device)
+		}
+		if err != nil {
 			return fmt.Errorf("device %d: %w", i, err)
 		}
+		seen = append(seen, device)
 	}
 	return nil
 }
@@ -47,14 +59,12 @@ var (
 	ErrNonce     = errors.New("it answers another nonce")
 	errForm      = errors.New("its evidence is not of the known form")
 	errChain     = errors.New("its certificates do not lead to NVIDIA")
+	errTwice     = errors.New("it is one that stands in the list before")
 	errSignature = errors.New("its evidence is not signed by it")
 )
 
-func (k *Known) check(e *Evidence, nonce [32]byte, root Root, now time.Time) error {
-	device, err := k.device(e, root, now)
-	if err != nil {
-		return err
-	}
+// answered checks that a device signed measurements for a nonce.
+func (e *Evidence) answered(nonce [32]byte, device *ecdsa.PublicKey) error {
 	raw, err := base64.StdEncoding.DecodeString(e.Evidence)
 	if err != nil || len(raw) > maxEvidence {
 		return errForm

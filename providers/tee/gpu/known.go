@@ -93,7 +93,7 @@ func (k *Known) next(name [sha256.Size]byte, der []byte, issuer *link, root Root
 // chain are the certificates of a device, the device's own first.
 func (e *Evidence) chain() (ders [][]byte, err error) {
 	text, err := base64.StdEncoding.DecodeString(e.Certificate)
-	if err != nil {
+	if err != nil || len(text) > maxChainBytes {
 		return nil, errChain
 	}
 	for rest := trimmed(text); len(rest) > 0; rest = trimmed(rest) {

@@ -1,10 +1,14 @@
 package gpu
 
 import (
+	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/pem"
+	"errors"
+	"math/big"
 	"slices"
 	"strings"
 	"sync"
@@ -114,6 +118,59 @@ func TestWhatIsKnownProvesNothingElse(t *testing.T) {
 	if len(k.links) != size {
 		t.Errorf("%d became known of what does not lead to the root", len(k.links)-size)
 	}
+}
+
+// "One processor stood in the list eight times, and we counted eight": each answers once.
+func TestADeviceAnswersOnce(t *testing.T) {
+	t.Parallel()
+	nonce, now := [32]byte{7}, time.Now()
+	p, root := eight(t, nonce)
+	again := *p
+	again.Evidence = slices.Clone(p.Evidence)
+	again.Evidence[7] = p.Evidence[2]
+	if err := again.Check(nonce, root, now); !errors.Is(err, errTwice) {
+		t.Error(err)
+	}
+	spaced := blocks(t, p.Evidence[2].Certificate)
+	again.Evidence[7].Certificate = joined(spaced[0], "\n", spaced[1], spaced[2])
+	if err := again.Check(nonce, root, now); !errors.Is(err, errTwice) {
+		t.Error(err)
+	}
+}
+
+// Signatures that are no pair of numbers below the order of the curve, or nothing, are none.
+func TestOddSignaturesOfDevices(t *testing.T) {
+	t.Parallel()
+	nonce, now := [32]byte{7}, time.Now()
+	p, root := eight(t, nonce)
+	raw, err := base64.StdEncoding.DecodeString(p.Evidence[0].Evidence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := elliptic.P384().Params().N
+	at := len(raw) - pairBytes
+	for name, pair := range map[string][2]*big.Int{
+		"zeros": {new(big.Int), new(big.Int)}, "r 0": {new(big.Int), big.NewInt(1)}, "s 0": {big.NewInt(1), new(big.Int)},
+		"r of the order": {n, big.NewInt(1)}, "s of the order": {big.NewInt(1), n}, "ones": {big.NewInt(1), big.NewInt(1)},
+	} {
+		changed := slices.Clone(raw)
+		pair[0].FillBytes(changed[at : at+48])
+		pair[1].FillBytes(changed[at+48:])
+		e := Evidence{Certificate: p.Evidence[0].Certificate, Evidence: base64.StdEncoding.EncodeToString(changed)}
+		if err := e.check(nonce, root, now); !errors.Is(err, errSignature) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	long := p.Evidence[0]
+	long.Certificate = joined(append([]string{strings.Repeat("\n", maxChainBytes)}, blocks(t, long.Certificate)...)...)
+	if err := long.check(nonce, root, now); !errors.Is(err, errChain) {
+		t.Errorf("a long chain: %v", err)
+	}
+}
+
+func (e *Evidence) check(nonce [32]byte, root Root, now time.Time) error {
+	p := Payload{Nonce: hex.EncodeToString(nonce[:]), Evidence: []Evidence{*e}}
+	return p.Check(nonce, root, now)
 }
 
 func blocks(t testing.TB, certificate string) (list []string) {

@@ -25,11 +25,12 @@ type Evidence struct {
 
 // Bounds of a payload.
 const (
-	maxPayload  = 2 << 20
-	maxDevices  = 16
-	maxChain    = 10
-	maxEvidence = 64 << 10
-	maxDepth    = 32
+	maxPayload    = 2 << 20
+	maxDevices    = 16
+	maxChain      = 10       // certificates
+	maxChainBytes = 64 << 10 // in PEM; real ones have six
+	maxEvidence   = 64 << 10
+	maxDepth      = 32
 )
 
 // What is read of a payload: each may stand once and in these letters, since clients and
