@@ -128,7 +128,7 @@ func (j *Judge) quote(ctx context.Context, v *Verification, r members) bool {
 	}
 	v.quote = q
 	var c *tdx.Collateral
-	fmspc, ca, err := q.FMSPC()
+	fmspc, ca, err := q.FMSPC(v.policy.TDX.Root, v.At)
 	if err == nil {
 		c, err = j.Collaterals.Collateral(ctx, fmspc, ca)
 	}

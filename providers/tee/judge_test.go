@@ -222,6 +222,38 @@ func TestReportsThatAreNone(t *testing.T) {
 	}
 }
 
+// counted counts how often it is asked.
+type counted struct {
+	shelf
+	asked int
+}
+
+func (c *counted) Collateral(ctx context.Context, fmspc [6]byte, ca string) (*tdx.Collateral, error) {
+	c.asked++
+	return c.shelf.Collateral(ctx, fmspc, ca)
+}
+
+// "A host made up kinds of processors, and we asked Intel about each": nobody is asked
+// before the certificates lead to the root.
+func TestNobodyIsAskedAboutStrangers(t *testing.T) {
+	t.Parallel()
+	_, base, p, j := started(t, enclave.Options{})
+	_, strangers, _, _ := started(t, enclave.Options{})
+	shelf := &counted{shelf: j.Collaterals.(shelf)}
+	j.Collaterals = shelf
+	nonce := fresh()
+	if v := j.Verify(t.Context(), report(t, strangers, nonce), nonce, p); v.Verified() || v.Holds(tdx.CheckChain) || shelf.asked != 0 {
+		t.Errorf("asked %d times, %q", shelf.asked, v.Failed())
+	}
+	later := &Judge{Collaterals: shelf, Now: func() time.Time { return time.Now().AddDate(20, 0, 0) }}
+	if v := later.Verify(t.Context(), report(t, base, nonce), nonce, p); v.Verified() || shelf.asked != 0 {
+		t.Errorf("asked %d times about what has ended, %q", shelf.asked, v.Failed())
+	}
+	if v := j.Verify(t.Context(), report(t, base, nonce), nonce, p); !v.Verified() || shelf.asked != 1 {
+		t.Errorf("asked %d times, %q", shelf.asked, v.Failed())
+	}
+}
+
 // Reports of real services hold for their nonce, but for what only NVIDIA can say.
 func TestReportsOfRealServices(t *testing.T) {
 	t.Parallel()

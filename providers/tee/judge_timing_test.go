@@ -47,7 +47,7 @@ func (a *asked) fetched(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmspc, ca, err := q.FMSPC()
+	fmspc, ca, err := q.FMSPC(a.p.TDX.Root, a.j.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

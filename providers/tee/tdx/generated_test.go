@@ -186,7 +186,7 @@ func FuzzParse(f *testing.F) {
 		if q.Verify(nil, strict, time.Now()).Valid() {
 			t.Error("it is valid")
 		}
-		_, _, _ = q.FMSPC()
+		_, _, _ = q.FMSPC(Intel, time.Now())
 	})
 }
 

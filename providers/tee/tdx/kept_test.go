@@ -13,7 +13,7 @@ import (
 func fetched(t testing.TB, o enclave.Options) (*Quote, *Collateral, *Policy) {
 	t.Helper()
 	q, c, p := made(t, o)
-	fmspc, _, err := q.FMSPC()
+	fmspc, _, err := q.FMSPC(p.Root, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestWhatIsRememberedIsWhatWasFound(t *testing.T) {
 	} {
 		q, c, policy := made(t, enclave.Options{Published: p})
 		fresh := q.Verify(c, policy, now)
-		fmspc, _, err := q.FMSPC()
+		fmspc, _, err := q.FMSPC(policy.Root, now)
 		if err != nil {
 			t.Fatal(err)
 		}

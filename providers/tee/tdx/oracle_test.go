@@ -41,7 +41,7 @@ func ours(raw []byte, root Root, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := q.FMSPC(); err != nil {
+	if _, _, err := q.FMSPC(root, now); err != nil {
 		return err
 	}
 	v := q.Verify(nil, &Policy{Root: root}, now)

@@ -1,10 +1,12 @@
 package tdx
 
 import (
+	"bytes"
 	"crypto/x509"
 	"encoding/asn1"
 	"errors"
 	"math"
+	"time"
 )
 
 // processor is what a PCK certificate says of the processor that it is for.
@@ -104,13 +106,41 @@ func (p *processor) levels(der []byte) bool {
 	return seen == 1<<(sgxPCESVN+1)-2
 }
 
-// FMSPC names the kind of processor that a quote comes from, and CA which intermediate
-// certified it: what its collateral is found by. Neither is checked here.
-func (q *Quote) FMSPC() (fmspc [6]byte, ca string, err error) {
+// led is a chain that was found to lead to a root.
+type led struct {
+	chain []byte
+	root  Root
+	certs []*x509.Certificate
+}
+
+// certificates are those of the processor, the intermediate and the root.
+func (q *Quote) certificates(root Root) ([]*x509.Certificate, error) {
+	if q.led != nil && q.led.root == root && bytes.Equal(q.led.chain, q.chain) {
+		return q.led.certs, nil
+	}
 	certs, err := certificates(q.chain, 3)
+	if err == nil {
+		err = lead(certs, root)
+	}
+	if err == nil {
+		err = ofProcessor(certs)
+	}
+	return certs, err
+}
+
+// FMSPC names the kind of processor that a quote comes from, and CA which intermediate
+// certified it: what its collateral is found by. The certificates that say so must lead
+// to the root: nobody is asked about what a host made up. Verify goes on with them, so
+// that it must not be under way.
+func (q *Quote) FMSPC(root Root, now time.Time) (fmspc [6]byte, ca string, err error) {
+	certs, err := q.certificates(root)
+	if err == nil {
+		_, err = within(spansOf(certs), now)
+	}
 	if err != nil {
 		return fmspc, "", err
 	}
+	q.led = &led{q.chain, root, certs}
 	p, err := processorOf(certs[0])
 	if err != nil {
 		return fmspc, "", err

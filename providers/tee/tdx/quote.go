@@ -21,6 +21,8 @@ type Quote struct {
 	qeSignature []byte // r ‖ s, by the PCK
 	qeAuth      []byte
 	chain       []byte // PEM: leaf, intermediate, root
+
+	led *led // what FMSPC read of the chain; nil: nothing
 }
 
 // Body is what a quote says of a trust domain.

@@ -76,13 +76,7 @@ var errEarlier = errors.New("an earlier check did not hold")
 // itself can hold.
 func (q *Quote) Verify(c *Collateral, p *Policy, now time.Time) *Verdict {
 	v := &Verdict{}
-	certs, err := certificates(q.chain, 3)
-	if err == nil {
-		err = lead(certs, p.Root)
-	}
-	if err == nil {
-		err = ofProcessor(certs)
-	}
+	certs, err := q.certificates(p.Root)
 	if err == nil {
 		v.Until, err = within(spansOf(certs), now)
 	}
