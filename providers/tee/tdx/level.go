@@ -180,21 +180,35 @@ func together(platform, module, qe standing) standing {
 			}
 		}
 	}
-	for _, s := range []standing{module, qe} {
-		switch {
-		case s.status == Revoked || all.status == Revoked:
-			all.status = Revoked
-		case s.status == UpToDate:
-		case s.status == OutOfDate && (all.status == UpToDate || all.status == SWHardening):
-			all.status = OutOfDate
-		case s.status == OutOfDate && (all.status == Configuration || all.status == ConfigurationAndSW):
-			all.status = OutOfDateAndConfig
-		case s.status == OutOfDate:
-		default:
-			all.status = s.status // nothing else is known of these: it is named, and accepted by nobody unasked
-		}
-	}
+	all.status = worse(worse(platform.status, module.status), qe.status)
 	return all
+}
+
+// What is wrong with something, and the statuses that say so: what is out of date needs
+// more than hardening.
+const (
+	toHarden = 1 << iota
+	toConfigure
+	old
+)
+
+var faults = [...]string{0: UpToDate, toHarden: SWHardening, toConfigure: Configuration,
+	toHarden | toConfigure: ConfigurationAndSW, old: OutOfDate, old | toHarden: OutOfDate,
+	old | toConfigure: OutOfDateAndConfig, old | toHarden | toConfigure: OutOfDateAndConfig}
+
+// worse is the status of two things together. One that nobody knows stays: it is named,
+// and accepted by nobody unasked.
+func worse(a, b string) string {
+	first, second := slices.Index(faults[:], a), slices.Index(faults[:], b)
+	switch {
+	case a == Revoked || b == Revoked:
+		return Revoked
+	case first < 0:
+		return a
+	case second < 0:
+		return b
+	}
+	return faults[first|second]
 }
 
 func equalFold(a, b string) bool {
