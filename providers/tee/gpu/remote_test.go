@@ -6,8 +6,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"farebox/bench/upstream/enclave"
 )
@@ -76,6 +79,68 @@ func TestTheServiceIsBelievedWhereItSigned(t *testing.T) {
 			t.Errorf("when it is gone: %v", err)
 		}
 	}
+}
+
+// roundTrip answers in the place of a server.
+type roundTrip func(*http.Request) *http.Response
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+// FuzzAnswer: no answer of the service panics, and none counts in which its own token
+// does not stand.
+func FuzzAnswer(f *testing.F) {
+	e, err := enclave.New(enclave.Options{Devices: 2})
+	if err != nil {
+		f.Fatal(err)
+	}
+	base, err := e.Start("127.0.0.1:0")
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer e.Close()
+	nonce := [32]byte{3}
+	get := func(path, body string) string {
+		r, err := http.Post(base+"/nras"+path, "application/json", strings.NewReader(body))
+		if body == "" {
+			r, err = http.Get(base + "/nras" + path)
+		}
+		if err != nil {
+			f.Fatal(err)
+		}
+		defer func() { _ = r.Body.Close() }()
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return string(raw)
+	}
+	keys, good := get("/.well-known/jwks.json", ""), get("/v3/attest/gpu", asked(f, base, nonce))
+	token := gjson.Get(good, "0.1").Str
+	var answer string
+	r := &Remote{Base: base, Issuer: NRAS, Now: time.Now, HTTP: &http.Client{Transport: roundTrip(func(q *http.Request) *http.Response {
+		body := answer
+		if q.Method == http.MethodGet {
+			body = keys
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}
+	})}}
+	answer = good
+	if err := r.Judge(f.Context(), "{}", nonce, 2); err != nil || token == "" {
+		f.Fatal(err, good)
+	}
+	for _, s := range []string{good, strings.ReplaceAll(good, ".", "!"), `[["JWT",""],{"GPU-0":"","GPU-1":""}]`, `[["JWT"],{}]`,
+		`[["JWT","a.b.c"],{"GPU-0":"a.b.c","GPU-1":"e30.e30."}]`, `[]`, `null`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		answer = s
+		if r.Judge(t.Context(), "{}", nonce, 2) == nil && !strings.Contains(strings.ReplaceAll(s, `\u002e`, "."), token) {
+			var parts [2]any
+			if err := json.Unmarshal([]byte(s), &parts); err != nil || parts[0].([]any)[1] != token {
+				t.Errorf("%q counts", s)
+			}
+		}
+	})
 }
 
 // No evidence, however broken, panics or holds.

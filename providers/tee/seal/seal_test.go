@@ -137,6 +137,40 @@ func TestTextsOfOneBox(t *testing.T) {
 	}
 }
 
+// FuzzSealed: what looks sealed is hexadecimal digits and long enough, and nothing else.
+func FuzzSealed(f *testing.F) {
+	least := strings.Repeat("aF", LeastDigits/2)
+	for _, s := range []string{least, least + "0", least[2:], least[:20] + "\x80" + least[21:], strings.Repeat("\u00e4", LeastDigits), ""} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		raw, err := hex.DecodeString(string(text))
+		if want := err == nil && len(raw) >= Overhead; Sealed(text) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+		if n := Plain(len(text)); n < 0 || Sealed(text) && n != len(raw)-Overhead {
+			t.Errorf("%q seals %d bytes", text, n)
+		}
+	})
+}
+
+// FuzzParseKey: a key that is read is a point of the curve, and written as it was.
+func FuzzParseKey(f *testing.F) {
+	good := hex.EncodeToString(private(0x11).PubKey().SerializeUncompressed())
+	for _, s := range []string{good, good[2:], strings.ToUpper(good), "02" + good[2:66], "06" + good[2:], strings.Repeat("0", 130)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		k, err := ParseKey(text)
+		if err != nil {
+			return
+		}
+		if s := k.String(); !strings.EqualFold(s, text) && !strings.EqualFold(s[2:], text) || !k.point.IsOnCurve() {
+			t.Errorf("%q is %s", text, s)
+		}
+	})
+}
+
 func BenchmarkSealed(b *testing.B) {
 	text := []byte(strings.Repeat("0123456789abcdef", 14))
 	b.SetBytes(int64(len(text)))
