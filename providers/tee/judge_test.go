@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +22,7 @@ import (
 	"farebox/bench/upstream/enclave"
 	"farebox/providers/tee/gpu"
 	"farebox/providers/tee/tdx"
+	"farebox/providers/tee/teetest"
 )
 
 // shelf has the collateral of one kind of processor.
@@ -257,50 +256,37 @@ func TestNobodyIsAskedAboutStrangers(t *testing.T) {
 // Reports of real services hold for their nonce, but for what only NVIDIA can say.
 func TestReportsOfRealServices(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("TEE_FIXTURES")
-	if dir == "" {
-		t.Skip("TEE_FIXTURES names no folder of captured attestations")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "collateral_*.json"))
-	if err != nil || len(files) < 5 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
+	for _, of := range teetest.Captures(t) {
+		if of.Collateral == nil {
+			continue
+		}
+		c, err := tdx.ParseCollateral(of.Collateral)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := tdx.ParseCollateral(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if raw, err = os.ReadFile(strings.Replace(file, "collateral_", "attestation_", 1)); err != nil {
-			t.Fatal(err)
-		}
-		f := gjson.ParseBytes(raw)
-		nonce, ok := ParseNonce(f.Get("_client_nonce").Str)
+		nonce, ok := ParseNonce(of.Nonce)
 		if !ok {
 			t.Fatal("its nonce is none")
 		}
-		j := &Judge{Collaterals: shelf{c}, Now: func() time.Time { return time.Unix(f.Get("_capture_epoch").Int(), 0) }}
+		j := &Judge{Collaterals: shelf{c}, Now: func() time.Time { return of.At }}
 		p := &Policy{TDX: tdx.Policy{Root: tdx.Intel, Accept: []string{tdx.UpToDate}}, Devices: gpu.NVIDIA, GPU: GPULocal}
-		v := j.Verify(t.Context(), []byte(f.Get("attestation").Raw), nonce, p)
+		v := j.Verify(t.Context(), of.Report, nonce, p)
 		if !v.Verified() {
-			t.Errorf("%s: %+v", filepath.Base(file), v.Checks)
+			t.Errorf("%s: %+v", of.Name, v.Checks)
 		}
-		theirs, ours := f.Get("attestation.server_verification"), gjson.ParseBytes(v.JSON())
+		theirs, ours := gjson.GetBytes(of.Report, "server_verification"), gjson.ParseBytes(v.JSON())
 		for _, member := range []string{"tdx.valid", "tdx.reportData", "tdx.measurements", "signingAddressBinding.bound",
 			"nonceBinding", "nvidiaNonceBinding", "nvidia.valid", "tdx.crlCheck"} {
 			if want := theirs.Get(member); want.Exists() && want.Raw != ours.Get(member).Raw &&
 				want.Get("@ugly").Raw != ours.Get(member).Get("@ugly").Raw {
-				t.Errorf("%s: %s is %s; the service says %s", filepath.Base(file), member, ours.Get(member), want)
+				t.Errorf("%s: %s is %s; the service says %s", of.Name, member, ours.Get(member), want)
 			}
 		}
 		if ours.Get("testRoot").Exists() {
 			t.Error("it is said to be of a test root")
 		}
 		nonce[0] ^= 1
-		if v := j.Verify(t.Context(), []byte(f.Get("attestation").Raw), nonce, p); v.Verified() || v.Holds(CheckNonce) {
+		if v := j.Verify(t.Context(), of.Report, nonce, p); v.Verified() || v.Holds(CheckNonce) {
 			t.Error("for another nonce")
 		}
 	}

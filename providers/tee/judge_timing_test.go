@@ -2,8 +2,7 @@ package tee
 
 import (
 	"crypto/rand"
-	"os"
-	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"farebox/bench/upstream/enclave"
 	"farebox/providers/tee/gpu"
 	"farebox/providers/tee/tdx"
+	"farebox/providers/tee/teetest"
 )
 
 // asked is a report with all that it takes to verify it.
@@ -63,28 +63,17 @@ func (a *asked) fetched(t testing.TB) {
 // captured is the report of a real service with eight processors.
 func captured(t testing.TB) *asked {
 	t.Helper()
-	dir := os.Getenv("TEE_FIXTURES")
-	if dir == "" {
-		t.Skip("TEE_FIXTURES names no folder of captured attestations")
-	}
-	read := func(name string) []byte {
-		raw, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
-	}
-	c, err := tdx.ParseCollateral(read("collateral_glm_5_1.json"))
+	list := teetest.Captures(t)
+	of := &list[slices.IndexFunc(list, func(c teetest.Capture) bool { return c.Name == "attestation_glm_5_1.json" })]
+	c, err := tdx.ParseCollateral(of.Collateral)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := gjson.ParseBytes(read("attestation_glm_5_1.json"))
-	at := time.Unix(f.Get("_capture_epoch").Int(), 0)
-	nonce, ok := ParseNonce(f.Get("_client_nonce").Str)
+	nonce, ok := ParseNonce(of.Nonce)
 	if !ok {
 		t.Fatal("its nonce is none")
 	}
-	a := &asked{&Judge{Collaterals: shelf{c}, Now: func() time.Time { return at }}, []byte(f.Get("attestation").Raw), nonce,
+	a := &asked{&Judge{Collaterals: shelf{c}, Now: func() time.Time { return of.At }}, of.Report, nonce,
 		&Policy{TDX: tdx.Policy{Root: tdx.Intel, Accept: []string{tdx.UpToDate}}, Devices: gpu.NVIDIA, GPU: GPULocal}}
 	a.fetched(t)
 	return a

@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
+
+	"farebox/providers/tee/teetest"
 )
 
 // capture is what real devices answered.
@@ -21,43 +20,23 @@ type capture struct {
 
 func captures(t testing.TB) (list []capture) {
 	t.Helper()
-	dir := os.Getenv("TEE_FIXTURES")
-	if dir == "" {
-		t.Skip("TEE_FIXTURES names no folder of captured attestations")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "attestation_*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var f struct {
-			Nonce       string `json:"_client_nonce"`
-			Epoch       int64  `json:"_capture_epoch"`
-			Attestation struct {
-				Payload string `json:"nvidia_payload"`
-			} `json:"attestation"`
-		}
-		if err := json.Unmarshal(raw, &f); err != nil {
-			t.Fatal(err)
-		}
-		if f.Attestation.Payload == "" {
+	for _, of := range teetest.Captures(t) {
+		text := of.Text("nvidia_payload")
+		if text == "" {
 			continue
 		}
-		c := capture{name: filepath.Base(file), at: time.Unix(f.Epoch, 0)}
-		if _, err := hex.Decode(c.nonce[:], []byte(f.Nonce)); err != nil {
+		c := capture{name: of.Name, at: of.At}
+		if _, err := hex.Decode(c.nonce[:], []byte(of.Nonce)); err != nil {
 			t.Fatal(err)
 		}
-		if c.payload, err = Read([]byte(f.Attestation.Payload)); err != nil {
+		var err error
+		if c.payload, err = Read([]byte(text)); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		list = append(list, c)
 	}
 	if len(list) < 4 {
-		t.Fatalf("%d captures in TEE_FIXTURES", len(list))
+		t.Fatalf("%d captures have evidence", len(list))
 	}
 	return list
 }

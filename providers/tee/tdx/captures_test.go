@@ -4,64 +4,32 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-	"time"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/providers/tee/teetest"
 )
 
 // capture is an attestation of a real service with what Intel published at that time.
 type capture struct {
-	name       string
-	raw        []byte
-	quote      string // hexadecimal digits
-	nonce      string
-	at         time.Time
+	teetest.Capture
 	collateral *Collateral
 }
 
-// captures reads those of TEE_FIXTURES that have a whole quote.
+// captures are those that have a whole quote.
 func captures(t testing.TB) (list []capture) {
 	t.Helper()
-	dir := os.Getenv("TEE_FIXTURES")
-	if dir == "" {
-		t.Skip("TEE_FIXTURES names no folder of captured attestations")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "attestation_*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
+	for _, c := range teetest.Captures(t) {
+		if c.Collateral == nil {
+			continue
+		}
+		of, err := ParseCollateral(c.Collateral)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var f struct {
-			Nonce       string `json:"_client_nonce"`
-			Epoch       int64  `json:"_capture_epoch"`
-			Attestation struct {
-				Quote string `json:"intel_quote"`
-			} `json:"attestation"`
-		}
-		if err := json.Unmarshal(raw, &f); err != nil {
-			t.Fatal(err)
-		}
-		other, err := os.ReadFile(strings.Replace(file, "attestation_", "collateral_", 1))
-		if err != nil {
-			continue // its quote was cut short
-		}
-		c, err := ParseCollateral(other)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, capture{name: filepath.Base(file), raw: raw, quote: f.Attestation.Quote, nonce: f.Nonce,
-			at: time.Unix(f.Epoch, 0), collateral: c})
-	}
-	if len(list) < 5 {
-		t.Fatalf("%d captures in TEE_FIXTURES", len(list))
+		list = append(list, capture{c, of})
 	}
 	return list
 }
@@ -72,19 +40,19 @@ var strict = &Policy{Root: Intel, Accept: []string{UpToDate}}
 func TestQuotesOfRealMachinesHold(t *testing.T) {
 	t.Parallel()
 	for _, c := range captures(t) {
-		q, err := ParseHex(c.quote)
+		q, err := ParseHex(c.Text("intel_quote"))
 		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: %v", c.Name, err)
 			continue
 		}
-		v := q.Verify(c.collateral, strict, c.at)
+		v := q.Verify(c.collateral, strict, c.At)
 		for _, check := range v.Checks {
 			if check.Err != nil {
-				t.Errorf("%s: %s: %v", c.name, check.Name, check.Err)
+				t.Errorf("%s: %s: %v", c.Name, check.Name, check.Err)
 			}
 		}
-		if !v.Valid() || v.Status != UpToDate || !v.Until.After(c.at) {
-			t.Errorf("%s: %+v", c.name, v)
+		if !v.Valid() || v.Status != UpToDate || !v.Until.After(c.At) {
+			t.Errorf("%s: %+v", c.Name, v)
 		}
 	}
 }
@@ -94,7 +62,7 @@ func TestQuotesOfRealMachinesHold(t *testing.T) {
 func TestNoByteOfAQuoteMayBeAnother(t *testing.T) {
 	t.Parallel()
 	for i, c := range captures(t) {
-		raw := unhex(t, c.quote)
+		raw := unhex(t, c.Text("intel_quote"))
 		end := quoteEnd(t, raw)
 		step := 7 // in turn, so that all captures together have each
 		if testing.Short() {
@@ -107,8 +75,8 @@ func TestNoByteOfAQuoteMayBeAnother(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			if q.Verify(c.collateral, strict, c.at).Valid() {
-				t.Errorf("%s: byte %d may be %#x instead of %#x", c.name, at, changed[at], raw[at])
+			if q.Verify(c.collateral, strict, c.At).Valid() {
+				t.Errorf("%s: byte %d may be %#x instead of %#x", c.Name, at, changed[at], raw[at])
 			}
 		}
 	}
@@ -135,30 +103,20 @@ func TestLogsOfRealDomainsAreReplayed(t *testing.T) {
 	t.Parallel()
 	replayed, composed := 0, 0
 	for _, c := range captures(t) {
-		var f struct {
-			Attestation struct {
-				Log  json.RawMessage `json:"event_log"`
-				Info struct {
-					Compose string `json:"compose_hash"`
-					TCB     struct {
-						Compose string `json:"app_compose"`
-					} `json:"tcb_info"`
-				} `json:"info"`
-			} `json:"attestation"`
-		}
-		if err := json.Unmarshal(c.raw, &f); err != nil || len(f.Attestation.Log) == 0 {
+		logged := gjson.GetBytes(c.Report, "event_log")
+		if !logged.Exists() {
 			continue
 		}
-		q, err := ParseHex(c.quote)
+		q, err := ParseHex(c.Text("intel_quote"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		log, err := ReadEvents(f.Attestation.Log)
+		log, err := ReadEvents([]byte(logged.Raw))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := q.Body.Replay(log); err != nil {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: %v", c.Name, err)
 		}
 		replayed++
 		for _, change := range []func(e *Event){
@@ -168,22 +126,22 @@ func TestLogsOfRealDomainsAreReplayed(t *testing.T) {
 			other := slices.Clone(log)
 			change(&other[len(other)-1])
 			if q.Body.Replay(other) == nil {
-				t.Errorf("%s: its last event may be another: %+v", c.name, other[len(other)-1])
+				t.Errorf("%s: its last event may be another: %+v", c.Name, other[len(other)-1])
 			}
 		}
 		if q.Body.Replay(log[:len(log)-1]) == nil {
-			t.Errorf("%s: its last event may be missing", c.name)
+			t.Errorf("%s: its last event may be missing", c.Name)
 		}
-		if text := f.Attestation.Info.TCB.Compose; text != "" {
+		if text := c.Text("info.tcb_info.app_compose"); text != "" {
 			composed++
-			if got := Value(log, "compose-hash"); got != f.Attestation.Info.Compose {
-				t.Errorf("%s: the log has composition %s", c.name, got)
+			if got := Value(log, "compose-hash"); got != c.Text("info.compose_hash") {
+				t.Errorf("%s: the log has composition %s", c.Name, got)
 			}
 			if err := q.Body.ComposeOf([]byte(text)); err != nil {
-				t.Errorf("%s: %v", c.name, err)
+				t.Errorf("%s: %v", c.Name, err)
 			}
 			if q.Body.ComposeOf([]byte(text+" ")) == nil {
-				t.Errorf("%s: another composition", c.name)
+				t.Errorf("%s: another composition", c.Name)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package tdx
 
 import (
+	"bytes"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -63,10 +64,7 @@ func (c *Collateral) open(root Root) *opened {
 	o := &opened{}
 	o.levels = c.statement(c.TCBInfoChain, c.TCBInfo, c.TCBInfoSignature, root, &o.info, "TDX", 3)
 	o.identity = c.statement(c.QEIdentityChain, c.QEIdentity, c.QEIdentitySignature, root, &o.id, "TD_QE", 2)
-	certs, err := certificates(c.PCKCRLChain, 2)
-	if err == nil {
-		err = lead(certs, root)
-	}
+	certs, err := signers(c.PCKCRLChain, root)
 	if err == nil {
 		o.lists.spans = spansOf(certs)
 		o.between = certs[0]
@@ -85,10 +83,7 @@ const tcbSigner = "Intel SGX TCB Signing"
 // statement reads what Intel says, which must be signed by a certificate that was made
 // for this and that the root has not revoked.
 func (c *Collateral) statement(chain, data, signature []byte, root Root, into any, id string, version int) (p part) {
-	certs, err := certificates(chain, 2)
-	if err == nil {
-		err = lead(certs, root)
-	}
+	certs, err := signers(chain, root)
 	if err != nil {
 		return part{err: err}
 	}
@@ -118,6 +113,16 @@ func (c *Collateral) statement(chain, data, signature []byte, root Root, into an
 	p.err = err
 	p.spans = append(p.spans, span{"it", head.IssueDate, head.NextUpdate})
 	return p
+}
+
+// signers are who signed a part of a collateral, and the root. Mirrors and files may have
+// white space around them.
+func signers(chain []byte, root Root) ([]*x509.Certificate, error) {
+	certs, err := certificates(bytes.TrimSpace(chain), 2)
+	if err == nil {
+		err = lead(certs, root)
+	}
+	return certs, err
 }
 
 // revocations reads a list, which its issuer must have signed.
