@@ -152,6 +152,10 @@ func (s *Store) fetch(k kind, e *kept, over chan struct{}) {
 		s.log.Warn().Err(err).Time("holds_until", e.until).Msg("tee: collateral cannot be fetched; what is kept holds on")
 		return
 	}
+	if e.c != nil && now.Before(e.until) && c.Older(e.c, s.root) {
+		s.log.Warn().Time("holds_until", e.until).Msg("tee: what is kept was published later than what was fetched, and stays")
+		c, until = e.c, e.until
+	}
 	e.c, e.until, e.err = c, until, nil
 	e.refresh = now.Add(min(until.Sub(now)/2, keepMost))
 }

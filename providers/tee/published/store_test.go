@@ -190,6 +190,57 @@ func TestWhatIsKeptHoldsUntilItEnds(t *testing.T) {
 	})
 }
 
+// "The mirror went back to last week, when the hole was not known": what was published
+// before takes the place of nothing that holds.
+func TestAMirrorCannotGoBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		e, err := enclave.New(enclave.Options{CollateralFor: 10 * 24 * time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, err := enclave.New(enclave.Options{Share: e, Published: enclave.Published{At: now.Add(-5 * 24 * time.Hour),
+			Next: now.Add(20 * 24 * time.Hour)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, err := tdx.RootOf(e.Root())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmspc, source := fmspcOf(t, e), &fake{e: e}
+		s := New(source, root, zerolog.Nop(), nil)
+		defer s.Close()
+		get := func() *tdx.Collateral {
+			c, err := s.Collateral(t.Context(), fmspc, "platform")
+			synctest.Wait()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		first := get()
+		source.mu.Lock()
+		source.e = old
+		source.mu.Unlock()
+		for range 3 {
+			time.Sleep(25 * time.Hour)
+			get()
+			if get() != first {
+				t.Error("it went back")
+			}
+		}
+		if source.asked != 4 {
+			t.Errorf("it was asked %d times in three days", source.asked)
+		}
+		time.Sleep(8 * 24 * time.Hour)
+		if c := get(); c == first { // what is old is better than what has ended
+			t.Error("it holds after its end")
+		}
+	})
+}
+
 // Envelopes with two readings are refused.
 func TestEnvelopesAreStrict(t *testing.T) {
 	t.Parallel()

@@ -86,6 +86,18 @@ func (c *Collateral) Check(root Root, fmspc [6]byte, now time.Time) (until time.
 	return until, nil
 }
 
+// Older says whether a part of it was published before that of another: a mirror may
+// show what Intel said before a hole was known. Both were checked under the root.
+func (c *Collateral) Older(than *Collateral, root Root) bool {
+	before := than.under(root).published
+	for i, at := range c.under(root).published {
+		if at.Before(before[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // kept is what was found of a collateral and a root, which go by the hash of all their
 // bytes: nothing can be taken for another, be it a copy with a member changed.
 type kept struct {

@@ -17,6 +17,7 @@ type opened struct {
 	between          *x509.Certificate // whose list pckCRL is
 	levels, identity part              // whether info and id may be believed
 	lists            part              // whether both lists may be
+	published        [4]time.Time      // info, id, pckCRL and rootCRL
 }
 
 // part is what must hold of a part of a collateral.
@@ -38,6 +39,9 @@ func (p *part) at(now time.Time) (until time.Time, err error) {
 	}
 	return within(p.spans, now)
 }
+
+// last is when what a part says was published.
+func (p *part) last() time.Time { return p.spans[len(p.spans)-1].from }
 
 // within says whether everything is in effect, and until when it will be.
 func within(spans []span, now time.Time) (until time.Time, err error) {
@@ -74,6 +78,9 @@ func (c *Collateral) open(root Root) *opened {
 		o.rootCRL, err = o.lists.revocations(c.RootCRL, certs[1])
 	}
 	o.lists.err = err
+	if o.levels.err == nil && o.identity.err == nil && err == nil {
+		o.published = [4]time.Time{o.levels.last(), o.identity.last(), o.pckCRL.ThisUpdate, o.rootCRL.ThisUpdate}
+	}
 	return o
 }
 
