@@ -68,8 +68,8 @@ func (u *Upstream) get(ctx *fasthttp.RequestCtx, path string, most int) (status 
 var (
 	tcbShape  = scan.NewShape(scan.Members(nil, "app_compose")...)
 	infoShape = scan.NewShape(scan.Members(map[string]*scan.Shape{"tcb_info": tcbShape}, "tcb_info", "compose_hash")...)
-	shape     = scan.NewShape(scan.Members(map[string]*scan.Shape{"info": infoShape}, "intel_quote", "quote", "signing_address",
-		"signing_algo", "signing_public_key", "signing_key", "nvidia_payload", "event_log", "info", "nonce",
+	shape     = scan.NewShape(scan.Members(map[string]*scan.Shape{"info": infoShape}, "intel_quote", "quote",
+		"signing_address", "signing_algo", "signing_public_key", "signing_key", "nvidia_payload", "event_log", "info", "nonce",
 		"request_nonce", "all_attestations", "model_attestations", "verified", "server_verification")...)
 )
 
