@@ -414,14 +414,28 @@ func (w *world) certified(k map[string]func() []byte) {
 	k["leaf of no processor"] = func() []byte {
 		return w.forge(w.here, enclave.Forgery{Leaf: func(c *x509.Certificate) { c.ExtraExtensions = nil }})
 	}
-	k["leaf of an odd processor"] = func() []byte {
-		return w.forge(w.here, enclave.Forgery{Leaf: func(c *x509.Certificate) {
-			value := bytes.Clone(c.ExtraExtensions[0].Value)
-			value[w.rand.IntN(len(value))] ^= 1 << w.rand.IntN(8)
-			c.ExtraExtensions = slices.Clone(c.ExtraExtensions)
-			c.ExtraExtensions[0].Value = value
-		}})
+	k["leaf of an odd processor"] = func() []byte { return w.processor(w.rand.IntN(8 * 2048)) }
+}
+
+// processor is a quote in whose certificate a bit of the extension of SGX is another.
+func (w *world) processor(bit int) []byte {
+	return w.forge(w.here, enclave.Forgery{Leaf: func(c *x509.Certificate) {
+		value := bytes.Clone(c.ExtraExtensions[0].Value)
+		value[bit/8%len(value)] ^= 1 << (bit % 8)
+		c.ExtraExtensions = slices.Clone(c.ExtraExtensions)
+		c.ExtraExtensions[0].Value = value
+	}})
+}
+
+// Each bit of what a certificate says of the processor is read as the library reads it.
+func TestEachBitOfAProcessor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	count := map[string]int{}
+	for bit := 0; bit < 8*600; bit += 7 {
+		compare(t, fmt.Sprintf("bit %d of the processor", bit), w.processor(bit), w.root, w.roots, w.now, count)
 	}
+	t.Log(count)
 }
 
 // chains are other texts of the same certificates, or others.

@@ -20,16 +20,25 @@ type processor struct {
 var (
 	oidSGX    = asn1.ObjectIdentifier{1, 2, 840, 113741, 1, 13, 1}
 	errNoSGX  = errors.New("the certificate of the processor does not say which it is for")
+	sgxPPID   = append(oidSGX[:len(oidSGX):len(oidSGX)], 1)
 	sgxTCB    = append(oidSGX[:len(oidSGX):len(oidSGX)], 2)
 	sgxPCEID  = append(oidSGX[:len(oidSGX):len(oidSGX)], 3)
 	sgxFMSPC  = append(oidSGX[:len(oidSGX):len(oidSGX)], 4)
 	sgxPCESVN = 17 // below sgxTCB
+	sgxCPUSVN = 18 // the others in the processor's own form
 )
 
 // member is one of an SGX extension: a name and what it is.
 type member struct {
 	ID    asn1.ObjectIdentifier
 	Value asn1.RawValue
+}
+
+// octets reads a member that is as many bytes.
+func (m *member) octets(into []byte) bool {
+	v := &m.Value
+	return v.Class == asn1.ClassUniversal && v.Tag == asn1.TagOctetString && !v.IsCompound &&
+		len(v.Bytes) == len(into) && copy(into, v.Bytes) == len(into)
 }
 
 // processorOf reads the extension of a PCK certificate, in which each member must stand
@@ -47,23 +56,23 @@ func processorOf(leaf *x509.Certificate) (*processor, error) {
 	p, seen := &processor{}, map[string]bool{}
 	for _, m := range list {
 		name := m.ID.String()
-		if seen[name] {
+		if seen[name] || len(m.ID) != len(oidSGX)+1 || !m.ID[:len(oidSGX)].Equal(oidSGX) {
 			return nil, errNoSGX
 		}
 		seen[name] = true
+		ok := true
 		switch {
+		case m.ID.Equal(sgxPPID):
+			ok = m.octets(make([]byte, 16))
 		case m.ID.Equal(sgxTCB):
-			if !p.levels(m.Value.FullBytes) {
-				return nil, errNoSGX
-			}
+			ok = p.levels(m.Value.FullBytes)
 		case m.ID.Equal(sgxPCEID):
-			if m.Value.Tag != asn1.TagOctetString || copy(p.pceID[:], m.Value.Bytes) != 2 || len(m.Value.Bytes) != 2 {
-				return nil, errNoSGX
-			}
+			ok = m.octets(p.pceID[:])
 		case m.ID.Equal(sgxFMSPC):
-			if m.Value.Tag != asn1.TagOctetString || copy(p.fmspc[:], m.Value.Bytes) != 6 || len(m.Value.Bytes) != 6 {
-				return nil, errNoSGX
-			}
+			ok = m.octets(p.fmspc[:])
+		}
+		if !ok {
+			return nil, errNoSGX
 		}
 	}
 	if !seen[sgxTCB.String()] || !seen[sgxPCEID.String()] || !seen[sgxFMSPC.String()] {
@@ -75,7 +84,7 @@ func processorOf(leaf *x509.Certificate) (*processor, error) {
 // levels reads the security versions of a processor's parts.
 func (p *processor) levels(der []byte) bool {
 	var list []member
-	if rest, err := asn1.Unmarshal(der, &list); err != nil || len(rest) > 0 {
+	if rest, err := asn1.Unmarshal(der, &list); err != nil || len(rest) > 0 || len(list) != sgxCPUSVN {
 		return false
 	}
 	seen := 0
@@ -84,6 +93,9 @@ func (p *processor) levels(der []byte) bool {
 			return false
 		}
 		at := m.ID[len(sgxTCB)]
+		if at == sgxCPUSVN && !m.octets(make([]byte, 16)) {
+			return false
+		}
 		if at < 1 || at > sgxPCESVN {
 			continue
 		}
