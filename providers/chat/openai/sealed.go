@@ -168,7 +168,7 @@ func (g *guard) member(m *dialect.Member) bool {
 		return true // it is told in our words
 	}
 	if likeText(m.Key) {
-		return g.closed(value, ofOthers)
+		return !isBare(value[0]) && g.closed(value, ofOthers)
 	}
 	if value[0] == '"' {
 		text := value[1 : len(value)-1]
@@ -206,7 +206,8 @@ const (
 )
 
 // closed says that a value, which is valid JSON, has no text that is not sealed. Numbers
-// in a list are text, too: those of tokens or of bytes.
+// in a list are text, too: those of tokens or of bytes. So is what stands in the place of
+// a text and needs no quotes: 42 is an answer.
 func (g *guard) closed(value []byte, in zone) bool {
 	var objects uint64 // a bit for each open bracket
 	var seen [maxSealedDepth + 1]names
@@ -251,7 +252,11 @@ func (g *guard) closed(value []byte, in zone) bool {
 		case ' ', '\t', '\n', '\r', ',', ':':
 			i++
 		default:
-			if depth > 0 && objects&1 == 0 && (c == '-' || c-'0' <= 9) {
+			switch {
+			case depth > 0 && objects&1 == 0 && (c == '-' || c-'0' <= 9):
+				return false
+			case in != ofUsage && isBare(c) && likeText(name):
+				g.betrayed = g.betrayed || in == ofChoices && nameOf(name) == nameContent
 				return false
 			}
 			i = dialect.SkipValue(value, i)
@@ -350,6 +355,9 @@ func nameOf(name []byte) names {
 
 // isCall says that a member holds calls of tools, of which no part is sealed.
 func isCall(name []byte) bool { return string(name) == "tool_calls" || string(name) == "function_call" }
+
+// isBare says that a value that begins so is a number, true or false.
+func isBare(c byte) bool { return c == '-' || c-'0' <= 9 || c == 't' || c == 'f' }
 
 // empty says that a bracket is closed again at once.
 func empty(value []byte) bool {

@@ -156,14 +156,22 @@ func plainEvents() map[string]string {
 		"transcript":       sealedDelta(`"audio":{"transcript":` + text + `}`),
 		"probabilities": choice(`"delta":{"content":"` + sealedText(2) +
 			`"},"logprobs":{"content":[{"token":"FAREBOX-PLAIN"}]}`),
-		"bytes of tokens":  choice(`"delta":{},"logprobs":{"content":[{"bytes":[70,65]}]}`),
-		"token numbers":    choice(`"delta":{},"token_ids":[70,65,82]`),
-		"twice":            sealedDelta(`"content":"` + sealedText(2) + `","content":"` + sealedText(2) + `"`),
-		"twice, one plain": sealedDelta(`"content":` + text + `,"content":"` + sealedText(2) + `"`),
-		"two deltas":       choice(`"delta":{"content":"` + sealedText(2) + `"},"delta":{}`),
-		"escaped name":     sealedDelta(`"c\u006fntent":"` + sealedText(2) + `"`),
-		"another case":     sealedDelta(`"Content":` + text),
-		"a word as reason": choice(`"delta":{},"finish_reason":` + text),
+		"bytes of tokens":    choice(`"delta":{},"logprobs":{"content":[{"bytes":[70,65]}]}`),
+		"token numbers":      choice(`"delta":{},"token_ids":[70,65,82]`),
+		"twice":              sealedDelta(`"content":"` + sealedText(2) + `","content":"` + sealedText(2) + `"`),
+		"twice, one plain":   sealedDelta(`"content":` + text + `,"content":"` + sealedText(2) + `"`),
+		"two deltas":         choice(`"delta":{"content":"` + sealedText(2) + `"},"delta":{}`),
+		"escaped name":       sealedDelta(`"c\u006fntent":"` + sealedText(2) + `"`),
+		"another case":       sealedDelta(`"Content":` + text),
+		"a number":           sealedDelta(`"content":42`),
+		"a number below":     sealedDelta(`"content": -4.2e1`),
+		"a number, capital":  sealedDelta(`"Content":42`),
+		"a truth":            sealedDelta(`"content":true`),
+		"a numbered thought": sealedDelta(`"reasoning":42`),
+		"a choice's number":  choice(`"text":42`),
+		"a number beside":    "data: {\"choices\":[],\"content\":42}\n\n",
+		"a falsehood beside": "data: {\"choices\":[],\"output_text\":false}\n\n",
+		"a word as reason":   choice(`"delta":{},"finish_reason":` + text),
 		"second choice": `data: {"choices":[{"index":0,"delta":{"content":"` + sealedText(2) +
 			`"}},{"index":1,"delta":{"content":` + text + "}}]}\n\n",
 		"two lists of choices":  `data: {"choices":[],"choices":[{"delta":{"content":"` + sealedText(2) + "\"}}]}\n\n",
@@ -201,7 +209,8 @@ func plainEvents() map[string]string {
 // contents are those of them whose content is in the clear. All others some parameter of
 // a client's may have caused, which must not take the enclave from everybody else.
 var contents = map[string]bool{"content": true, "one letter": true, "odd digits": true, "few digits": true,
-	"no digit": true, "escaped digits": true, "message": true, "twice, one plain": true, "second choice": true}
+	"no digit": true, "escaped digits": true, "message": true, "a number": true, "a number below": true, "a truth": true,
+	"twice, one plain": true, "second choice": true}
 
 // "Half of the answer came in the clear." Nothing of an event that is not sealed is passed
 // on, and nothing behind it.
@@ -351,9 +360,13 @@ func lookAt(t *testing.T, data string) {
 		}
 	}
 	see := func(v any) {
-		if text, is := v.(string); is {
+		switch text := v.(type) {
+		case nil:
+		case string:
 			open("the last", text)
-		} else if v != nil {
+		case float64, bool:
+			t.Fatalf("the last reads %v of %q", text, data)
+		default:
 			raw, _ := json.Marshal(v)
 			for _, text := range textsIn(gjson.ParseBytes(raw)) {
 				open("the last, below,", text)
