@@ -3,6 +3,7 @@ package tee
 import (
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -24,11 +25,12 @@ var ErrSignature = errors.New("the enclave gave no signature for it")
 // maxText is how long a signed text may be.
 const maxText = 64 << 10
 
-// signatureShape are the members of an answer that decide anything, for us or for a client.
+// signatureShape are the members of an answer that decide anything, for us or for a client,
+// and those that we write.
 var signatureShape = func() *scan.Shape {
 	of := scan.NewShape(scan.Members(nil, "value")...)
-	return scan.NewShape(scan.Members(map[string]*scan.Shape{"signature": of}, "text", "signature", "signing_address",
-		"signing_algo", "server_verification")...)
+	return scan.NewShape(scan.Members(map[string]*scan.Shape{"signature": of}, slices.Concat(OursOfSignature,
+		[]string{"text", "signature", "signing_address", "signing_algo", "receipt"})...)...)
 }()
 
 // ReadSignature reads what an upstream said of a signature. Whatever it says of its own

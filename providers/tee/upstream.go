@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -63,14 +64,25 @@ func (u *Upstream) get(ctx *fasthttp.RequestCtx, path string, most int) (status 
 	return res.Status, body, nil
 }
 
-// shape are the members of a report that decide anything, for us or for a client: each
-// may stand once, in exactly these letters, since parsers differ in which they take.
+// Ours are members of a report that clients are told by us, whatever an upstream says in
+// them, and OursOfSignature those of a signature.
+var (
+	Ours = []string{"verified", "nonce", "nonce_source", "model", "upstream_model", "tee_provider", "tee_hardware",
+		"server_verification", "candidates_evaluated", "candidates_available", "signing_public_key", "signing_key",
+		"test_root"}
+	OursOfSignature = []string{"model", "upstream_model", "request_id", "requested_request_id", "tee_provider",
+		"tee_hardware", "verification", "server_verification", "payload"}
+)
+
+// Shapes are the members of reports and of signatures that decide anything, for us or for
+// a client, and those that we write: each may stand once, in exactly these letters, since
+// parsers differ in which they take, and some mind no case.
 var (
 	tcbShape  = scan.NewShape(scan.Members(nil, "app_compose")...)
 	infoShape = scan.NewShape(scan.Members(map[string]*scan.Shape{"tcb_info": tcbShape}, "tcb_info", "compose_hash")...)
-	shape     = scan.NewShape(scan.Members(map[string]*scan.Shape{"info": infoShape}, "intel_quote", "quote",
-		"signing_address", "signing_algo", "signing_public_key", "signing_key", "nvidia_payload", "event_log", "info", "nonce",
-		"request_nonce", "all_attestations", "model_attestations", "verified", "server_verification")...)
+	shape     = scan.NewShape(scan.Members(map[string]*scan.Shape{"info": infoShape}, slices.Concat(Ours,
+		[]string{"intel_quote", "quote", "signing_address", "signing_algo", "nvidia_payload", "event_log", "info",
+			"request_nonce", "all_attestations", "model_attestations"})...)...)
 )
 
 // Report asks for a report about a nonce. Where an upstream has several enclaves behind
@@ -124,7 +136,7 @@ func split(body []byte) (candidates [][]byte, err error) {
 	return candidates, nil
 }
 
-// strict reads what all parsers read alike, as far as it decides anything.
+// strict reads an object that all parsers read alike, as far as it decides anything.
 func strict(raw []byte, shape *scan.Shape) (r gjson.Result, err error) {
 	begin := scan.Space(raw, 0)
 	if end, why := scan.Value(raw, begin, 0, maxDepth); why != 0 || scan.Space(raw, end) != len(raw) {

@@ -134,9 +134,15 @@ func (v *view) ask(c *routes.Call, e *tee.Enclave, nonce [32]byte) (*proof, erro
 }
 
 // ours are the members that stand in an answer in the place of an upstream's.
-var ours = map[string]bool{"verified": true, "nonce": true, "nonce_source": true, "model": true, "upstream_model": true,
-	"tee_provider": true, "tee_hardware": true, "server_verification": true, "candidates_evaluated": true,
-	"candidates_available": true, "signing_public_key": true, "signing_key": true, "test_root": true}
+var ours = setOf(tee.Ours)
+
+func setOf(names []string) map[string]bool {
+	set := map[string]bool{}
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
 
 // body is the report as its enclave wrote it, and beside it what we say.
 func (p *proof) body(c *routes.Call, m *dialect.Model, nonce [32]byte, source string) []byte {

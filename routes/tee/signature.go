@@ -101,9 +101,7 @@ type shownSignature struct {
 	Relayed  string `json:"relayed_response_sha256"`
 }
 
-var oursOfSignature = map[string]bool{"model": true, "upstream_model": true, "request_id": true,
-	"requested_request_id": true, "tee_provider": true, "tee_hardware": true, "verification": true,
-	"server_verification": true, "payload": true}
+var oursOfSignature = setOf(tee.OursOfSignature)
 
 // signatureBody is what the enclave's provider wrote, and beside it what we say.
 func (v *view) signatureBody(c *routes.Call, m *dialect.Model, kept *answer, raw []byte, s tee.Signed) []byte {
