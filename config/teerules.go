@@ -92,6 +92,10 @@ func (v *validator) enclave(path string, m *Model, e *Enclave) {
 	}
 	v.oneOf(path+".kind", e.Kind, "dstack", "near", "aci")
 	v.oneOf(path+".scope", e.Scope, "model_instance", "aggregator")
+	if e.Kind == "aci" && e.Scope == "model_instance" {
+		v.wrong(path+".scope", "what attests itself there is a gateway before the models; expected scope: aggregator, "+
+			"which clients are told")
+	}
 	if e.GPU != "" {
 		v.oneOf(path+".gpu", e.GPU, gpuPolicies...)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -24,12 +25,18 @@ const (
 	GPUOff     = "off"     // it is not looked at; then a report that has some is not verified
 )
 
+// What is attested.
+const (
+	ModelInstance = "model_instance" // where the model runs
+	Aggregator    = "aggregator"     // a gateway before the models
+)
+
 // Policy is what is asked of a model's enclave.
 type Policy struct {
 	TDX     tdx.Policy
 	Devices gpu.Root
 	GPU     string
-	Scope   string // model_instance, or aggregator: what is attested is a gateway before the models
+	Scope   string // ModelInstance, Aggregator
 	Pins    []Pin  // measurements that it must have
 }
 
@@ -73,6 +80,7 @@ var (
 	errNonce     = errors.New("the quote answers another nonce")
 	errNoDevices = errors.New("the report has no evidence of graphics processors")
 	errCompose   = errors.New("the report has a composition that is none, or can be read in two ways")
+	errScope     = errors.New("what is attested is a gateway before models, not where the model runs")
 	errOffDevice = errors.New("the report has evidence of graphics processors, which the policy does not look at")
 )
 
@@ -97,6 +105,9 @@ func (j *Judge) Verify(ctx context.Context, report []byte, nonce [32]byte, p *Po
 		v.note(CheckPins, v.pinned())
 	}
 	v.log(r)
+	if p.Scope == ModelInstance {
+		v.note(CheckScope, ofInstance(gjson.ParseBytes(report)))
+	}
 	return v
 }
 
@@ -143,6 +154,20 @@ func (j *Judge) quote(ctx context.Context, v *Verification, r members) bool {
 		}
 	}
 	return true
+}
+
+// ofInstance is an error for the report of a gateway before models. It is the report's own
+// word, which no quote covers: pins are what holds against a host that leaves it out.
+func ofInstance(r gjson.Result) error {
+	for _, path := range []string{"serving", "service_capabilities.serving", "attestation.serving", "info.serving"} {
+		if r.Get(path).Str == Aggregator {
+			return errScope
+		}
+	}
+	if strings.HasPrefix(r.Get("api_version").Str, "aci/") || r.Get("workload_keyset_digest").Exists() {
+		return errScope
+	}
+	return nil
 }
 
 // bindKey checks that the quote was made for the signer that the report shows, and

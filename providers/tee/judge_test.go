@@ -144,6 +144,8 @@ func TestPoliciesAskForMore(t *testing.T) {
 	_, bare, bareP, bareJ := started(t, enclave.Options{Devices: -1})
 	nonce := fresh()
 	raw, without := report(t, base, nonce), report(t, bare, nonce)
+	says := func(member string) []byte { return append([]byte("{"+member+","), raw[1:]...) }
+	aggregates := says(`"service_capabilities":{"serving":"aggregator"}`)
 	mrtd := j.Verify(t.Context(), raw, nonce, p).quote.Body.MRTD
 	with := func(from *Policy, change func(p *Policy)) *Policy {
 		other := *from
@@ -156,13 +158,16 @@ func TestPoliciesAskForMore(t *testing.T) {
 		p      *Policy
 		failed []string
 	}{
-		"a pinned measurement": {j, raw, with(p, func(p *Policy) { p.Pins = []Pin{{"mrtd", [][]byte{{1}, mrtd[:]}}} }), []string{}},
-		"another measurement":  {j, raw, with(p, func(p *Policy) { p.Pins = []Pin{{"mrtd", [][]byte{{1}}}} }), []string{CheckPins}},
-		"a pin of nothing":     {j, raw, with(p, func(p *Policy) { p.Pins = []Pin{{"rtmr1", nil}} }), []string{CheckPins}},
-		"no devices wanted":    {j, raw, with(p, func(p *Policy) { p.GPU = GPUOff }), []string{CheckDevices}},
-		"no devices there":     {bareJ, without, bareP, []string{}},
-		"devices wanted":       {bareJ, without, with(bareP, func(p *Policy) { p.GPU = GPURequire }), []string{CheckDevices}},
-		"nobody to judge them": {j, raw, with(p, func(p *Policy) { p.GPU = GPURemote }), []string{CheckJudged}},
+		"a pinned measurement":     {j, raw, with(p, func(p *Policy) { p.Pins = []Pin{{"mrtd", [][]byte{{1}, mrtd[:]}}} }), []string{}},
+		"another measurement":      {j, raw, with(p, func(p *Policy) { p.Pins = []Pin{{"mrtd", [][]byte{{1}}}} }), []string{CheckPins}},
+		"a pin of nothing":         {j, raw, with(p, func(p *Policy) { p.Pins = []Pin{{"rtmr1", nil}} }), []string{CheckPins}},
+		"a gateway":                {j, aggregates, p, []string{CheckScope}},
+		"a gateway by its form":    {j, says(`"api_version":"aci/1"`), p, []string{CheckScope}},
+		"a gateway, as it is told": {j, aggregates, with(p, func(p *Policy) { p.Scope = Aggregator }), []string{}},
+		"no devices wanted":        {j, raw, with(p, func(p *Policy) { p.GPU = GPUOff }), []string{CheckDevices}},
+		"no devices there":         {bareJ, without, bareP, []string{}},
+		"devices wanted":           {bareJ, without, with(bareP, func(p *Policy) { p.GPU = GPURequire }), []string{CheckDevices}},
+		"nobody to judge them":     {j, raw, with(p, func(p *Policy) { p.GPU = GPURemote }), []string{CheckJudged}},
 		"nothing published": {&Judge{Collaterals: shelf{}, Now: time.Now}, raw, p,
 			[]string{tdx.CheckRevocation, tdx.CheckTCBInfo, tdx.CheckQEIdentity, tdx.CheckTCB}},
 		"later": {&Judge{Collaterals: j.Collaterals, Now: func() time.Time { return time.Now().Add(31 * 24 * time.Hour) }}, raw, p,

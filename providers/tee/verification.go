@@ -24,6 +24,7 @@ const (
 	CheckPins        = "measurements_pinned"
 	CheckLog         = "event_log"
 	CheckCompose     = "compose"
+	CheckScope       = "scope"
 )
 
 // Verification is what was found of a report.
