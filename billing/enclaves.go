@@ -14,14 +14,14 @@ type EnclaveAnswer struct {
 	Model         string
 	Upstream      string // the operator's label
 	UpstreamModel string
-	Key           string // that the chat was sealed to; empty: it was not
-	Request       [32]byte
+	Key           string   // that the chat was sealed to; empty: it was not
+	Request       [32]byte // the sums are zero where the upstream has given the id to several answers
 	Response      [32]byte
 	At            time.Time
 	Signature     []byte // what its enclave said of its signature; nil: nobody has asked
 }
 
-// purgedAtOnce is how many old answers go when new ones come.
+// purgedAtOnce is how many old answers go in one transaction.
 const purgedAtOnce = 1000
 
 // AddEnclaveAnswers keeps answers, and lets old ones go.
@@ -35,10 +35,20 @@ func (l *Ledger) AddEnclaveAnswers(list []*EnclaveAnswer) error {
 	if err := l.store.AddEnclaveAnswers(rows); err != nil {
 		return fmt.Errorf("cannot keep answers of enclaves: %w", err)
 	}
-	if _, err := l.store.PurgeEnclaveAnswers(l.now()/1000, purgedAtOnce); err != nil {
-		return fmt.Errorf("cannot remove old answers of enclaves: %w", err)
+	return l.PurgeEnclaveAnswers()
+}
+
+// PurgeEnclaveAnswers lets old ones go, where no new ones come.
+func (l *Ledger) PurgeEnclaveAnswers() error {
+	for {
+		n, err := l.store.PurgeEnclaveAnswers(l.now()/1000, purgedAtOnce)
+		if err != nil {
+			return fmt.Errorf("cannot remove old answers of enclaves: %w", err)
+		}
+		if n < purgedAtOnce {
+			return nil
+		}
 	}
-	return nil
 }
 
 // FindEnclaveAnswer gives an answer to an account, or store.ErrNoRow.

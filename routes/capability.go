@@ -146,6 +146,7 @@ type EnclaveAnswers interface {
 	AddEnclaveAnswers(list []*billing.EnclaveAnswer) error
 	FindEnclaveAnswer(account *billing.AccountState, id string) (*billing.EnclaveAnswer, error)
 	KeepEnclaveSignature(a *billing.EnclaveAnswer, signature []byte) error
+	PurgeEnclaveAnswers() error
 }
 
 // EnclaveAnswers is what the ledger keeps of them.

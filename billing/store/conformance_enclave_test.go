@@ -25,7 +25,13 @@ func conformEnclaves(c *conform) {
 	}
 	c.must(c.AddEnclaveAnswers([]*EnclaveRow{row(a, "x", conformUs, "m"), row(b, "x", conformUs, "n"),
 		row(a, "y", conformUs-day/2, "m")}))
-	c.must(c.AddEnclaveAnswers([]*EnclaveRow{row(a, "x", conformUs+1, "other")}))
+	c.must(c.AddEnclaveAnswers([]*EnclaveRow{row(a, "x", conformUs, "m"), row(b, "x", conformUs+1, "other")})) // the one again
+	if r, err := c.EnclaveAnswer(a, "x", conformUs); err != nil || len(r.Request) != 2 || len(r.Response) != 1 {
+		c.t.Errorf("added again: %+v, %v", r, err)
+	}
+	if r, err := c.EnclaveAnswer(b, "x", conformUs); err != nil || len(r.Request)+len(r.Response) > 0 || r.Model != "n" {
+		c.t.Errorf("another of the same id: %+v, %v", r, err)
+	}
 	for _, account := range []uint32{a, b} {
 		for _, id := range []string{"x", "y", "z"} {
 			show(account, id, conformUs)

@@ -19,8 +19,9 @@ type EnclaveRow struct {
 
 // EnclaveStore keeps answers of enclaves for a day.
 type EnclaveStore interface {
-	// AddEnclaveAnswers adds answers. One of an id that the account has already stays as
-	// it is: whoever answers twice with one id is not believed the second time.
+	// AddEnclaveAnswers adds answers; to add one again changes nothing. Where the account
+	// has another answer of that id, it loses its sums: who answers twice with one id would
+	// have the signature of one answer stand for the other.
 	AddEnclaveAnswers(rows []*EnclaveRow) error
 	// EnclaveAnswer gives an answer of an account that is not older than a day, or ErrNoRow.
 	EnclaveAnswer(account uint32, id string, nowUs int64) (*EnclaveRow, error)
@@ -39,8 +40,9 @@ func (s *sqlStore) AddEnclaveAnswers(rows []*EnclaveRow) error {
 	return s.write(func(t *tx) error {
 		for _, r := range rows {
 			_, err := t.exec("INSERT INTO enclave_answer("+enclaveColumns+
-				") VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL) ON CONFLICT(account, id) DO NOTHING", r.Account, r.ID,
-				r.Model, r.Upstream, r.Named, r.SealedTo, r.Request, r.Response, r.AtUs)
+				") VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL) ON CONFLICT(account, id) DO UPDATE SET request = $10, "+
+				"response = $10 WHERE enclave_answer.at_us <> excluded.at_us", r.Account, r.ID, r.Model, r.Upstream, r.Named,
+				r.SealedTo, r.Request, r.Response, r.AtUs, []byte{})
 			if err != nil {
 				return err
 			}

@@ -24,6 +24,10 @@ const (
 	// how many: they are not money, and one write for each would be dear.
 	flushEvery  = 100 * time.Millisecond
 	maxGathered = 4096
+	// purgeEvery is how often old ones are looked for, whether new ones come or not.
+	purgeEvery = time.Hour
+	// maxKept is the largest signature that is kept.
+	maxKept = 64 << 10
 )
 
 // answers gathers what is to be kept.
@@ -52,11 +56,16 @@ func (a *answers) add(c *routes.Call, of *routes.EnclaveAnswer) {
 		UpstreamModel: of.Target.Name, Key: of.Key, Request: of.Request, Response: of.Response, At: time.Now()}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.gathered) >= maxGathered {
-		a.lost++
+	key := keyOf(c.Key.Account.ID, of.ID)
+	if a.gathered[key] != nil {
+		r.Request, r.Response = [32]byte{}, [32]byte{} // of which of the two?
+	} else if len(a.gathered) >= maxGathered {
+		if a.lost++; a.lost%maxGathered == 1 {
+			a.log.Warn().Int64("lost", a.lost).Msg("tee: too many answers wait to be written down; these have no record")
+		}
 		return
 	}
-	a.gathered[keyOf(c.Key.Account.ID, of.ID)] = r
+	a.gathered[key] = r
 	if !a.due {
 		a.due = true
 		time.AfterFunc(flushEvery, a.flush)
@@ -74,7 +83,11 @@ func (a *answers) lostSoFar() int64 {
 func (a *answers) flush() {
 	a.mu.Lock()
 	list := slices.Collect(maps.Values(a.gathered))
+	a.due = len(list) > 0
 	a.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
 	err := a.records.AddEnclaveAnswers(list)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,17 +97,40 @@ func (a *answers) flush() {
 		return
 	}
 	for _, r := range list {
-		delete(a.gathered, keyOf(r.Account.ID, r.ID))
+		a.written(r)
 	}
 	if a.due = len(a.gathered) > 0; a.due {
 		time.AfterFunc(flushEvery, a.flush)
 	}
 }
 
+// written is for what the store has: it knows all of it. The caller has mu.
+func (a *answers) written(r *answer) {
+	if key := keyOf(r.Account.ID, r.ID); a.gathered[key] == r {
+		delete(a.gathered, key)
+	}
+}
+
+// purge lets old ones go every so often, until done.
+func (a *answers) purge(done <-chan struct{}) {
+	t := time.NewTicker(purgeEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-t.C:
+			if err := a.records.PurgeEnclaveAnswers(); err != nil {
+				a.log.Warn().Err(err).Msg("tee: old answers cannot be removed; this is tried again")
+			}
+		}
+	}
+}
+
 // write has an answer be in the store before this returns, if it is still gathered.
 func (a *answers) write(r *answer) error {
 	a.mu.Lock()
-	gathered := a.gathered[keyOf(r.Account.ID, r.ID)] != nil
+	gathered := a.gathered[keyOf(r.Account.ID, r.ID)] == r
 	a.mu.Unlock()
 	if !gathered {
 		return nil
@@ -119,6 +155,9 @@ func (a *answers) find(c *routes.Call, id string) (*answer, error) {
 
 // keep keeps a signature beside its answer.
 func (a *answers) keep(c *routes.Call, r *answer, signature []byte) {
+	if len(signature) > maxKept {
+		return
+	}
 	err := a.write(r)
 	if err == nil {
 		err = a.records.KeepEnclaveSignature(r, signature)
@@ -128,6 +167,6 @@ func (a *answers) keep(c *routes.Call, r *answer, signature []byte) {
 		return
 	}
 	a.mu.Lock()
-	delete(a.gathered, keyOf(r.Account.ID, r.ID)) // the store knows more of it
+	a.written(r)
 	a.mu.Unlock()
 }

@@ -86,17 +86,14 @@ var errAttestation = &routes.Error{Status: 502, Code: "TEE_ATTESTATION_FAILED", 
 func (v *view) prove(c *routes.Call, m *dialect.Model, nonce [32]byte) (*proof, *routes.Error) {
 	e := errAttestation
 	for _, one := range v.enclaves(m) {
-		select {
-		case v.inFlight[one] <- struct{}{}:
-		default:
+		p, err := v.ask(c, one, nonce)
+		if err == nil {
+			return p, nil
+		}
+		if errors.Is(err, errBusy) {
 			e = &routes.Error{Status: 429, Code: "MODEL_OVERLOADED", RetryAfter: routes.RetrySoon,
 				Message: "Too many attestations of this model are being asked for; please retry."}
 			continue
-		}
-		p, err := v.ask(c, one, nonce)
-		<-v.inFlight[one]
-		if err == nil {
-			return p, nil
 		}
 		c.Logger().Warn().Err(err).Str("model", m.ID).Str("upstream", one.Name).Bytes("request_id", c.ID[:]).
 			Msg("tee: a client's attestation failed")
@@ -104,9 +101,18 @@ func (v *view) prove(c *routes.Call, m *dialect.Model, nonce [32]byte) (*proof, 
 	return nil, e
 }
 
-var errGone = errors.New("the client has left")
+var (
+	errGone = errors.New("the client has left")
+	errBusy = errors.New("it is being asked by others")
+)
 
 func (v *view) ask(c *routes.Call, e *tee.Enclave, nonce [32]byte) (*proof, error) {
+	select {
+	case v.inFlight[e] <- struct{}{}:
+		defer func() { <-v.inFlight[e] }() // whatever becomes of it: there are few
+	default:
+		return nil, errBusy
+	}
 	candidates, err := e.Upstream.Report(c.Ctx, nonce)
 	if err != nil {
 		return nil, err

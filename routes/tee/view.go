@@ -21,6 +21,7 @@ type view struct {
 	inFlight  map[*tee.Enclave]chan struct{} // questions of clients
 	verifying chan struct{}
 	answers   *answers
+	done      chan struct{} // closed when it is served no more
 }
 
 // verifyAtOnce is how many reports are judged at a time: it is work of some
@@ -29,7 +30,7 @@ const verifyAtOnce = 2
 
 func (of *Capability) newView(cfg *config.Config, catalog *providers.Catalog, before *view) (*view, error) {
 	v := &view{cfg: &cfg.TEE, of: map[*dialect.Target]*tee.Enclave{}, inFlight: map[*tee.Enclave]chan struct{}{},
-		verifying: make(chan struct{}, verifyAtOnce), answers: of.answers}
+		verifying: make(chan struct{}, verifyAtOnce), answers: of.answers, done: make(chan struct{})}
 	setup, err := tee.NewSetup(&cfg.TEE, *of.gateway.Logger())
 	if err != nil {
 		return nil, err
@@ -79,9 +80,12 @@ func (v *view) like(e *tee.Enclave) *tee.Enclave {
 // serve begins to look after the enclaves.
 func (v *view) serve() {
 	v.watch.Begin()
+	go v.answers.purge(v.done)
 }
 
 func (v *view) close(any) {
+	close(v.done)
+	v.answers.flush()
 	v.watch.Close()
 	v.setup.Close()
 }
