@@ -195,7 +195,7 @@ func (w *Watch) Look(e *Enclave) {
 	rand.Read(nonce[:]) // never fails
 	ctx, cancel := context.WithTimeout(w.ctx, e.Upstream.Timeout)
 	defer cancel()
-	candidates, err := e.Upstream.Report(nil, nonce)
+	candidates, err := w.report(e, nonce)
 	if w.ctx.Err() != nil {
 		return
 	}
@@ -209,6 +209,25 @@ func (w *Watch) Look(e *Enclave) {
 	// another node.
 	for _, raw := range candidates[tried:] {
 		w.NoteClients(e, w.Judge.Verify(ctx, raw, nonce, e.Policy))
+	}
+}
+
+// report asks for one, unless the Watch ends before it comes.
+func (w *Watch) report(e *Enclave, nonce [32]byte) ([][]byte, error) {
+	type answer struct {
+		candidates [][]byte
+		err        error
+	}
+	said := make(chan answer, 1)
+	go func() {
+		candidates, err := e.Upstream.Report(nil, nonce)
+		said <- answer{candidates, err}
+	}()
+	select {
+	case a := <-said:
+		return a.candidates, a.err
+	case <-w.ctx.Done():
+		return nil, w.ctx.Err()
 	}
 }
 
@@ -235,7 +254,9 @@ func (w *Watch) Note(e *Enclave, v *Verification) {
 		s.Status = v.verdict.Status
 	}
 	if s.Verified {
-		e.betrayed, e.address = time.Time{}, v.Address
+		if e.address = v.Address; v.At.After(e.betrayed) {
+			e.betrayed = time.Time{}
+		}
 		if v.Key != nil {
 			e.learn(v.Key.String(), v.At)
 		}
@@ -348,11 +369,11 @@ func (w *Watch) Signs(e *Enclave, address [20]byte) bool {
 }
 
 // Learn asks an enclave what key it has now, because a client names one that is not
-// known. It is not asked often for that.
+// known. It is not asked often for that; what it is being asked already is waited for.
 func (w *Watch) Learn(e *Enclave) {
 	e.mu.Lock()
 	now := w.Judge.Now()
-	if !e.asked.IsZero() && now.Sub(e.asked) < learnApart {
+	if e.under == nil && !e.asked.IsZero() && now.Sub(e.asked) < learnApart {
 		e.mu.Unlock()
 		return
 	}
