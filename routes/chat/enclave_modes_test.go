@@ -264,6 +264,21 @@ func TestClientsOfAnotherBrandEncrypt(t *testing.T) {
 	}
 }
 
+// "My package says yes, the wrapper around it says no": where the words of two brands differ,
+// nobody is answered in the clear.
+func TestTwoBrandsThatDiffer(t *testing.T) {
+	t.Parallel()
+	s := startSealing(t)
+	for _, words := range [][2]string{{"true", "false"}, {"false", "true"}, {"true", "null"}, {"null", "null"}} {
+		body := s.ask(s.one, "Hello", fmt.Sprintf(`,"svc_parameters":{"enable_e2ee":%s},"venice_parameters":{"enable_e2ee":%s}`,
+			words[0], words[1]))
+		status, header, answer := s.post("/chat/completions", body, s.headers(s.one))
+		if status != 200 || header.Get("X-Svc-TEE-Mode") != "e2ee" || s.text(answer) != "You said Hello." {
+			t.Errorf("%v: %d %v", words, status, header)
+		}
+	}
+}
+
 // Who leaves the headers out, or says that they do not count, is answered in the clear by
 // an enclave all the same, byte for byte.
 func TestChatsInTheClearWithEnclaves(t *testing.T) {

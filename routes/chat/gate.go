@@ -104,7 +104,8 @@ func (f *brandFlags) set(key, value, brand string) {
 	case "disable_thinking":
 		f.disable = on
 	case "enable_e2ee":
-		f.e2ee, f.e2eeAsked = on, true
+		// Who has said yes under one word of the brand is not answered in the clear.
+		f.e2ee, f.e2eeAsked = on || f.e2eeAsked && f.e2ee, true
 	case "enable_web_search":
 		f.webSearch = value
 	case "enable_web_scraping":
