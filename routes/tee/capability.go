@@ -15,6 +15,7 @@ import (
 type Capability struct {
 	gateway *routes.Gateway
 	tries   routes.PerAddress
+	wanted  routes.PerMinute[string] // signatures of answers, by account and id
 	answers *answers
 }
 

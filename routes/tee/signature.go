@@ -21,6 +21,10 @@ var signatureParams = routes.Params{"model": {Kinds: routes.String, Required: tr
 // maxID is more than any completion's id has.
 const maxID = 256
 
+// askedAtMost is how often an enclave is asked for the signature of one answer a minute,
+// which costs nothing, until it has given one.
+const askedAtMost = 10
+
 var errNoAnswer = &routes.Error{Status: 404, Code: "REQUEST_ID_NOT_FOUND",
 	Message: "Request ID is invalid: no answer of this account has it, or it is older than 24 hours."}
 
@@ -73,6 +77,10 @@ func (of *Capability) fetch(c *routes.Call, m *dialect.Model, kept *answer) ([]b
 	if len(raw) == 0 {
 		if e == nil {
 			return nil, errSignature
+		}
+		if wait := of.wanted.Take(keyOf(c.Key.Account.ID, kept.ID), askedAtMost, c.Began); wait > 0 {
+			return nil, &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(routes.RetrySoon, wait),
+				Message: "Rate limit exceeded: the enclave was asked for the signature of this answer too often."}
 		}
 		var err error
 		if raw, err = e.Upstream.Signature(c.Ctx, kept.ID, c.Began.Sub(kept.At) < freshFor); err != nil {

@@ -125,6 +125,12 @@ func TestSignaturesAreTheirAccounts(t *testing.T) {
 			!strings.Contains(string(body), "TEE_SIGNATURE_FAILED") {
 			t.Errorf("no signature: %d %s", status, body)
 		}
+		asked := 0
+		for status := 0; status != 429; asked++ {
+			if status, _, _ = s.Get("/tee/signature?model="+model+"&request_id="+id, s.key); asked > 20 {
+				t.Fatalf("the enclave is asked for nothing again and again: %d", status)
+			}
+		}
 	})
 }
 

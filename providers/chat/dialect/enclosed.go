@@ -19,7 +19,7 @@ const MaxID = 256
 
 // IsID says that a text may be one, as it stands between its quotes.
 func IsID(text []byte) bool {
-	return len(text) <= MaxID &&
+	return len(text) <= MaxID && string(text) != "." && string(text) != ".." && // it stands in a path
 		!bytes.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' })
 }
 
