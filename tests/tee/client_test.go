@@ -11,13 +11,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/tidwall/gjson"
+
+	"farebox/tests/rig"
 )
 
 // client is who chats with an enclave: it has a key for this one session.
@@ -100,8 +102,8 @@ func (c *client) opens(text string) string {
 // turn is one of a chat: role and text; those of users and systems are sealed.
 type turn [2]string
 
-// chats asks and gives every byte of the answer, with its head.
-func (c *client) chats(s *shop, key string, turns []turn, more string) (*http.Response, []byte) {
+// body is a sealed chat, with more members.
+func (c *client) body(turns []turn, more string) string {
 	c.t.Helper()
 	var list []map[string]string
 	for _, t := range turns {
@@ -115,26 +117,31 @@ func (c *client) chats(s *shop, key string, turns []turn, more string) (*http.Re
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	body := fmt.Sprintf(`{"model":%q,"stream":true,"messages":%s%s}`, model, messages, more)
-	r, err := http.NewRequest(http.MethodPost, s.URL+"/chat/completions", strings.NewReader(body))
+	return fmt.Sprintf(`{"model":%q,"stream":true,"messages":%s%s}`, model, messages, more)
+}
+
+// headers are those of a sealed chat, under a word of the brand.
+func (c *client) headers(word string) []string {
+	return []string{"X-" + word + "-TEE-Client-Pub-Key", hex.EncodeToString(c.own.PubKey().SerializeUncompressed()),
+		"X-" + word + "-TEE-Model-Pub-Key", c.key, "X-" + word + "-TEE-Signing-Algo", "ecdsa"}
+}
+
+// posts a body with those headers, and others, and gives every byte of the answer, with
+// its head.
+func (c *client) posts(s *shop, key, body string, others ...string) (*http.Response, []byte) {
+	c.t.Helper()
+	status, header, answer, err := rig.Try(rig.Client, s.URL+"/chat/completions", key, body,
+		append(c.headers("Svc"), others...)...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+key)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("X-Svc-TEE-Client-Pub-Key", hex.EncodeToString(c.own.PubKey().SerializeUncompressed()))
-	r.Header.Set("X-Svc-TEE-Model-Pub-Key", c.key)
-	r.Header.Set("X-Svc-TEE-Signing-Algo", "ecdsa")
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	all, err := io.ReadAll(res.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return res, all
+	return &http.Response{StatusCode: status, Status: strconv.Itoa(status), Header: header}, []byte(answer)
+}
+
+// chats posts a chat of these turns.
+func (c *client) chats(s *shop, key string, turns []turn, more string) (*http.Response, []byte) {
+	c.t.Helper()
+	return c.posts(s, key, c.body(turns, more))
 }
 
 // reads what a stream says, opened, and its id and usage.

@@ -126,3 +126,38 @@ func (s *shop) attest(query string) gjson.Result {
 	}
 	return gjson.ParseBytes(body)
 }
+
+// spent is what a call costs.
+func (s *shop) spent(call func()) rig.Money {
+	s.T.Helper()
+	before := s.Settled()["a"].Spent
+	call()
+	return s.Settled()["a"].Spent - before
+}
+
+// asked is how many chats the enclaves had.
+func (s *shop) asked() (n int) {
+	for _, e := range s.enclaves {
+		n += len(e.Requests())
+	}
+	return n
+}
+
+// kept is all that the gateway has written: its log and its store.
+func (s *shop) kept() string {
+	s.T.Helper()
+	var b strings.Builder
+	b.WriteString(s.Log())
+	err := filepath.Walk(s.Store, func(path string, info os.FileInfo, err error) error {
+		if err != nil || !info.Mode().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		b.Write(raw)
+		return err
+	})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return b.String()
+}
