@@ -220,8 +220,14 @@ func (w *Watch) report(e *Enclave, nonce [32]byte) ([][]byte, error) {
 	}
 	said := make(chan answer, 1)
 	go func() {
-		candidates, err := e.Upstream.Report(nil, nonce)
-		said <- answer{candidates, err}
+		a := answer{err: ErrAnswer}
+		defer func() {
+			if recover() != nil { // what it says broke us
+				a = answer{err: ErrAnswer}
+			}
+			said <- a
+		}()
+		a.candidates, a.err = e.Upstream.Report(nil, nonce)
 	}()
 	select {
 	case a := <-said:

@@ -80,15 +80,24 @@ var (
 	errNonce     = errors.New("the quote answers another nonce")
 	errNoDevices = errors.New("the report has no evidence of graphics processors")
 	errCompose   = errors.New("the report has a composition that is none, or can be read in two ways")
+	errBroken    = errors.New("the report cannot be judged")
 	errScope     = errors.New("what is attested is a gateway before models, not where the model runs")
 	errOffDevice = errors.New("the report has evidence of graphics processors, which the policy does not look at")
 )
 
 // Verify judges a report, one object of JSON, that was asked for with a nonce.
-func (j *Judge) Verify(ctx context.Context, report []byte, nonce [32]byte, p *Policy) *Verification {
+func (j *Judge) Verify(ctx context.Context, report []byte, nonce [32]byte, p *Policy) (v *Verification) {
 	began := time.Now()
-	v := &Verification{At: j.Now(), policy: p, replayed: "unavailable", composed: "unavailable"}
-	defer func() { v.Took = time.Since(began) }()
+	v = &Verification{At: j.Now(), policy: p, replayed: "unavailable", composed: "unavailable"}
+	defer func() {
+		if recover() != nil { // what it says broke us
+			v.note(CheckReport, errBroken)
+			if v.verdict == nil {
+				v.quote = nil
+			}
+		}
+		v.Took = time.Since(began)
+	}()
 	var doc scan.Document
 	if doc.SkimStrict(report, shape) != nil {
 		v.note(CheckHardware, errReport)

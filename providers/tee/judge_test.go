@@ -258,6 +258,23 @@ func TestNobodyIsAskedAboutStrangers(t *testing.T) {
 	}
 }
 
+// broken is a shelf that falls on whoever takes something from it.
+type broken struct{}
+
+func (broken) Collateral(context.Context, [6]byte, string) (*tdx.Collateral, error) { panic("it fell") }
+
+// "One enclave's report took the gateway from everybody": what breaks its judge is not
+// verified, and that is all.
+func TestAReportThatBreaksItsJudge(t *testing.T) {
+	t.Parallel()
+	_, base, p, j := started(t, enclave.Options{})
+	nonce := fresh()
+	v := (&Judge{Collaterals: broken{}, Now: j.Now}).Verify(t.Context(), report(t, base, nonce), nonce, p)
+	if v.Verified() || !slices.Equal(v.Failed(), []string{CheckReport}) || !json.Valid(v.JSON()) {
+		t.Errorf("%v: %s", v.Verified(), v.JSON())
+	}
+}
+
 // Reports of real services hold for their nonce, but for what only NVIDIA can say.
 func TestReportsOfRealServices(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ type Check = tdx.Check
 
 // Names of the checks that are made beside those of the quote.
 const (
+	CheckReport      = "report" // named only where it does not hold
 	CheckQuote       = "quote"
 	CheckHardware    = "tee_hardware"
 	CheckKeyBinding  = "signing_key_bound"
