@@ -27,6 +27,7 @@ const (
 type Upstream struct {
 	Proxy    *proxy.Proxy
 	Endpoint *proxy.Endpoint
+	At       string // where that is; what stands elsewhere is another enclave
 	Kind     string
 	Model    string // its name there
 	Timeout  time.Duration

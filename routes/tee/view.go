@@ -51,8 +51,8 @@ func (of *Capability) newView(cfg *config.Config, catalog *providers.Catalog, be
 		}
 		for _, t := range m.Targets {
 			e := &tee.Enclave{Model: m.ID, Name: t.Upstream.Name, Policy: policy,
-				Upstream: &tee.Upstream{Proxy: of.gateway.Proxy(), Endpoint: t.Upstream.Proxy, Kind: m.Chat.Enclave.Kind,
-					Model: t.Name, Timeout: cfg.TEE.Timeout}}
+				Upstream: &tee.Upstream{Proxy: of.gateway.Proxy(), Endpoint: t.Upstream.Proxy, At: addressed(t.Upstream.Config),
+					Kind: m.Chat.Enclave.Kind, Model: t.Name, Timeout: cfg.TEE.Timeout}}
 			if before != nil {
 				e.GoOn(before.like(e))
 			}
@@ -65,11 +65,16 @@ func (of *Capability) newView(cfg *config.Config, catalog *providers.Catalog, be
 	return v, nil
 }
 
-// like is the same enclave of another config, asked about in the same way; nil: there
-// is none.
+// addressed is what decides whom an upstream reaches.
+func addressed(u *config.Upstream) string {
+	return u.EndpointURL() + " " + u.Query() + " " + u.CAFile
+}
+
+// like is the same enclave of another config, at the same place and asked about in the
+// same way; nil: there is none.
 func (v *view) like(e *tee.Enclave) *tee.Enclave {
 	for _, o := range v.each {
-		if o.Model == e.Model && o.Name == e.Name && o.Upstream.Kind == e.Upstream.Kind &&
+		if o.Model == e.Model && o.Name == e.Name && o.Upstream.At == e.Upstream.At && o.Upstream.Kind == e.Upstream.Kind &&
 			o.Upstream.Model == e.Upstream.Model && reflect.DeepEqual(o.Policy, e.Policy) {
 			return o
 		}
