@@ -3,6 +3,7 @@ package tee
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"farebox/config"
 	"farebox/providers"
@@ -17,6 +18,7 @@ type Capability struct {
 	tries   routes.PerAddress
 	wanted  routes.PerMinute[string] // signatures of answers, by account and id
 	answers *answers
+	live    atomic.Pointer[view] // of the config that is served now
 }
 
 // New makes the capability.
@@ -41,7 +43,7 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, befor
 	if err != nil {
 		return routes.View{}, fmt.Errorf("the enclaves: %w", err)
 	}
-	return routes.View{Own: v, Serve: v.serve, Close: v.close, Metrics: v.writeMetrics}, nil
+	return routes.View{Own: v, Serve: func() { of.live.Store(v); v.serve() }, Close: v.close, Metrics: v.writeMetrics}, nil
 }
 
 func (of *Capability) view(c *routes.Call) *view { return c.Own(of).(*view) }

@@ -52,8 +52,21 @@ func (of *Capability) Ready(c *routes.Call, t *dialect.Target) bool {
 
 // Betrayed is routes.Enclaves.
 func (of *Capability) Betrayed(c *routes.Call, t *dialect.Target) {
-	if v := of.view(c); v.of[t] != nil {
-		v.watch.Betrayed(v.of[t])
+	v := of.view(c)
+	of.betrayed(v, v.of[t])
+}
+
+// betrayed is for an enclave of a config that the request began with, which need not be the
+// one that is served now.
+func (of *Capability) betrayed(v *view, e *tee.Enclave) {
+	if e == nil {
+		return
+	}
+	v.watch.Betrayed(e)
+	if now := of.live.Load(); now != nil && now != v {
+		if same := now.like(e); same != nil {
+			now.watch.Betrayed(same)
+		}
 	}
 }
 
