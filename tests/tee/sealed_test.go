@@ -225,3 +225,21 @@ func TestNoSilentDowngrade(t *testing.T) {
 		}
 	}
 }
+
+// Version 1 of the protocol binds a message to the enclave's key alone: who has it and may
+// ask can have it opened, under a key of their own. SECURITY.md says so; where this does not
+// hold any more, it says too little of us.
+func TestWhatTheProtocolDoesNotKeep(t *testing.T) {
+	t.Parallel()
+	s := open(t, telling, "").verified()
+	victim, other := meets(t, s.enclaves[0].Public()), meets(t, s.enclaves[0].Public())
+	taken := victim.body([]turn{{"user", secret}}, "")
+	s.NewAccount("b", "1")
+	res, answer := other.posts(s, s.Key("b"), taken)
+	if res.StatusCode != 200 {
+		t.Fatalf("%d %s", res.StatusCode, answer)
+	}
+	if text, _, _ := other.reads(answer); text != "You said "+secret+"." {
+		t.Errorf("it says %q", text)
+	}
+}
