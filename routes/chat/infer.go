@@ -2,7 +2,6 @@ package chat
 
 import (
 	"strconv"
-	"time"
 
 	"farebox/billing"
 	"farebox/billing/journal"
@@ -476,30 +475,3 @@ func (c *inference) setLookup() {
 		c.shows = c.lookup.documents(&c.flags)
 	}
 }
-
-// patience is how long carrying out an inference can take.
-func (c *inference) patience() (longest time.Duration) {
-	if !c.call.Keyed() {
-		return 0
-	}
-	for _, t := range c.call.Model.Targets {
-		total := t.Upstream.Config.Timeouts.Total
-		if total <= 0 {
-			return keyedLongest
-		}
-		longest = max(longest, total)
-	}
-	longest *= time.Duration(len(c.call.Model.Targets))
-	if c.parses || c.lookup.asks() {
-		longest += keyedBefore
-	}
-	return min(longest, keyedLongest)
-}
-
-// keyedLongest is how long an answer may take whose upstreams have no limit for
-// the whole of it.
-const keyedLongest = time.Hour
-
-// keyedBefore is how long what comes before the model may take: files, and what is
-// looked up.
-const keyedBefore = 10 * time.Minute

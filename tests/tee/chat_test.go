@@ -162,6 +162,8 @@ func TestAPlainAnswerIsWithheld(t *testing.T) {
 		t.Errorf("%s %s", res.Status, stream)
 	}
 	s.AwaitLog("answered a sealed chat in the clear")
+	s.MetricIs(fmt.Sprintf(`farebox_tee_plain_answers_total{model=%q,upstream="enclave0"}`, model),
+		func(v float64) bool { return v == 1 })
 	s.enclaves[0].Tell(enclave.NoHeader)
 	rig.Await(t, "it is asked again", func() bool {
 		res, stream = c.chats(s, s.key, []turn{{"user", "hello"}}, "")
