@@ -3,13 +3,14 @@ package tee
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"farebox/providers/tee/gpu"
 	"farebox/providers/tee/seal"
 	"farebox/providers/wallet"
 )
@@ -109,19 +110,6 @@ func (w *Watch) Close() {
 	}
 }
 
-// Of are the enclaves of a model.
-func (w *Watch) Of(model string) (list []*Enclave) {
-	for _, e := range w.each {
-		if e.Model == model {
-			list = append(list, e)
-		}
-	}
-	return list
-}
-
-// All are all enclaves.
-func (w *Watch) All() []*Enclave { return slices.Clone(w.each) }
-
 // follow looks at an enclave every so often; sooner while it is not verified.
 func (w *Watch) follow(e *Enclave) {
 	for wait := e.rest(w); ; {
@@ -204,6 +192,10 @@ func (w *Watch) Look(e *Enclave) {
 		return
 	}
 	_, v, tried := w.Judge.First(ctx, candidates, nonce, e.Policy)
+	if v.unjudged() {
+		w.missed(e, gpu.ErrAway)
+		return
+	}
 	w.Note(e, v)
 	// Others stand behind the same upstream. Clients may have been told of any of them, by
 	// another node.
@@ -237,8 +229,8 @@ func (w *Watch) report(e *Enclave, nonce [32]byte) ([][]byte, error) {
 	}
 }
 
-// missed is for a look that came to nothing: an enclave that was verified stays so for
-// a while.
+// missed is for a look that came to nothing, since the enclave or NVIDIA's service does not
+// answer: an enclave that was verified stays so for a while.
 func (w *Watch) missed(e *Enclave, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -248,7 +240,11 @@ func (w *Watch) missed(e *Enclave, err error) {
 			Msg("tee: an enclave could not be attested again; what it has proven holds for a while")
 		return
 	}
-	e.turn(w, Standing{At: now, Failed: []string{Unreachable}})
+	failed := Unreachable
+	if errors.Is(err, gpu.ErrAway) {
+		failed = CheckJudged
+	}
+	e.turn(w, Standing{At: now, Failed: []string{failed}})
 }
 
 // Note takes in what an enclave has proven, to us or to a client.

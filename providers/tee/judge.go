@@ -262,7 +262,8 @@ func (j *Judge) devices(ctx context.Context, v *Verification, payload gjson.Resu
 		v.note(CheckJudged, errors.New("there is no service that could judge the evidence"))
 		return
 	}
-	v.judged = v.note(CheckJudged, j.Remote.Judge(ctx, payload.Str, nonce, len(p.Evidence)))
+	err = j.Remote.Judge(ctx, payload.Str, nonce, len(p.Evidence))
+	v.judged, v.away = v.note(CheckJudged, err), errors.Is(err, gpu.ErrAway)
 }
 
 // measurement is one that can be pinned.

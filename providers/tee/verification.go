@@ -44,6 +44,7 @@ type Verification struct {
 	verdict  *tdx.Verdict
 	devices  int // that gave evidence
 	judged   bool
+	away     bool   // NVIDIA's service did not answer
 	replayed string // true, false, unavailable
 	composed string
 	policy   *Policy
@@ -57,6 +58,12 @@ func (v *Verification) Verified() bool {
 		}
 	}
 	return len(v.Checks) > 0 && v.verdict != nil
+}
+
+// unjudged says that NVIDIA's service did not answer, and everything else holds.
+func (v *Verification) unjudged() bool {
+	failed := v.Failed()
+	return len(failed) == 1 && failed[0] == CheckJudged && v.away
 }
 
 // Holds says that a check was made and holds.

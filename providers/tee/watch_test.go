@@ -1,17 +1,21 @@
 package tee
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"farebox/bench/upstream/enclave"
+	"farebox/providers/tee/gpu"
 	"farebox/proxy"
 )
 
@@ -86,5 +90,50 @@ func TestAHostThatAnswersNothingHoldsNothingUp(t *testing.T) {
 	began := time.Now()
 	if w.Close(); time.Since(began) > 3*time.Second {
 		t.Errorf("it took %v to end", time.Since(began))
+	}
+}
+
+// answering is NVIDIA's service, or nobody at its address.
+type answering struct{ away atomic.Bool }
+
+func (s *answering) Judge(context.Context, string, [32]byte, int) error {
+	if s.away.Load() {
+		return fmt.Errorf("asked: %w", gpu.ErrAway)
+	}
+	return nil
+}
+
+// While NVIDIA's service does not answer, an enclave that was verified is one still, for as
+// long as if it did not answer itself. Clients are told that it was not judged.
+func TestAServiceThatIsAwayTurnsNoVerdictAtOnce(t *testing.T) {
+	t.Parallel()
+	w, one, e, _, letGo := watched(t, 10*time.Second)
+	letGo()
+	service, now := &answering{}, time.Now()
+	w.Judge.Remote, w.Judge.Now = service, func() time.Time { return now }
+	one.Policy.GPU = GPURemote
+	service.away.Store(true)
+	if w.Look(one); w.Ready(one) || one.Standing().Failed[0] != CheckJudged {
+		t.Errorf("one that was never judged is %+v", one.Standing())
+	}
+	service.away.Store(false)
+	if w.Look(one); !w.Ready(one) {
+		t.Fatalf("judged, it is %+v", one.Standing())
+	}
+	service.away.Store(true)
+	for now = now.Add(w.Every); now.Sub(one.Standing().At) < stale*w.Every; now = now.Add(w.Every) {
+		if w.Look(one); !w.Ready(one) {
+			t.Fatalf("unjudged for %s it is %+v", now.Sub(one.Standing().At), one.Standing())
+		}
+	}
+	if w.Look(one); w.Ready(one) || one.Standing().Failed[0] != CheckJudged {
+		t.Errorf("unjudged for long it is %+v", one.Standing())
+	}
+	service.away.Store(false)
+	w.Look(one)
+	service.away.Store(true)
+	e.Tell(enclave.Debug)
+	if w.Look(one); w.Ready(one) {
+		t.Error("what else does not hold is passed over")
 	}
 }

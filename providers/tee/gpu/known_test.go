@@ -30,7 +30,7 @@ func eight(t testing.TB, nonce [32]byte) (*Payload, Root) {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	p, err := Read([]byte(asked(t, base, nonce)))
+	p, err := Read([]byte(evidenceOf(t, base, nonce)))
 	if err != nil {
 		t.Fatal(err)
 	}

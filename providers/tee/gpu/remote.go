@@ -30,6 +30,8 @@ const (
 	keysFor = 12 * time.Hour
 	// keysApart is how often it is asked for them again when a token names another.
 	keysApart = 30 * time.Second
+	// awayFor is how long who waited for a question that was not answered does not ask anew.
+	awayFor = 5 * time.Second
 	// skew allows for clocks that differ.
 	skew = time.Minute
 )
@@ -44,10 +46,13 @@ type Remote struct {
 	mu    sync.Mutex // one question for keys at a time
 	keys  map[string]*ecdsa.PublicKey
 	asked time.Time
+	away  time.Time // when it did not answer last
 }
 
+// ErrAway is for a service that does not answer, which says nothing about the devices.
+var ErrAway = errors.New("NVIDIA's service does not answer")
+
 var (
-	errAway  = errors.New("NVIDIA's service does not answer")
 	errToken = errors.New("the answer of NVIDIA's service is not signed by it, or not for this question")
 	errFails = errors.New("NVIDIA's service does not approve of the devices")
 )
@@ -143,8 +148,8 @@ func (r *Remote) read(ctx context.Context, token, nonce string, into interface {
 		return r.key(ctx, id)
 	})
 	switch {
-	case errors.Is(err, errAway):
-		return errAway
+	case errors.Is(err, ErrAway):
+		return ErrAway
 	case err != nil, into.nonce() != nonce:
 		return errToken
 	}
@@ -163,8 +168,12 @@ func (r *Remote) key(ctx context.Context, id string) (*ecdsa.PublicKey, error) {
 	if r.keys != nil && age < keysApart {
 		return nil, errToken
 	}
+	if now := r.Now(); !r.away.IsZero() && now.Sub(r.away) < awayFor {
+		return nil, ErrAway
+	}
 	raw, err := r.ask(ctx, http.MethodGet, "/.well-known/jwks.json", nil)
 	if err != nil {
+		r.away = r.Now()
 		return nil, err
 	}
 	keys, err := readKeys(raw)
@@ -204,20 +213,20 @@ func readKeys(raw []byte) (map[string]*ecdsa.PublicKey, error) {
 func (r *Remote) ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	q, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(r.Base, "/")+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("%w: its address is none", errAway)
+		return nil, fmt.Errorf("%w: its address is none", ErrAway)
 	}
 	q.Header.Set("Content-Type", "application/json")
 	a, err := r.HTTP.Do(q)
 	if err != nil {
-		return nil, errAway
+		return nil, ErrAway
 	}
 	defer func() { _ = a.Body.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(a.Body, maxAnswer+1))
 	switch {
 	case err != nil || len(raw) > maxAnswer:
-		return nil, errAway
+		return nil, ErrAway
 	case a.StatusCode >= 500 || a.StatusCode == http.StatusTooManyRequests:
-		return nil, errAway
+		return nil, ErrAway
 	case a.StatusCode != http.StatusOK:
 		return nil, errFails
 	}

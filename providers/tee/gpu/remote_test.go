@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +17,8 @@ import (
 	"farebox/bench/upstream/enclave"
 )
 
-// asked is the evidence of an enclave for a nonce.
-func asked(t testing.TB, base string, nonce [32]byte) string {
+// evidenceOf is that of an enclave for a nonce.
+func evidenceOf(t testing.TB, base string, nonce [32]byte) string {
 	t.Helper()
 	r, err := http.Get(base + "/v1/attestation/report?signing_algo=ecdsa&nonce=" + hex.EncodeToString(nonce[:]))
 	if err != nil {
@@ -49,7 +51,7 @@ func TestTheServiceIsBelievedWhereItSigned(t *testing.T) {
 		defer e.Close()
 		r := &Remote{Base: base + "/nras", Issuer: NRAS, HTTP: http.DefaultClient, Now: time.Now}
 		nonce := [32]byte{1, 2}
-		payload := asked(t, base, nonce)
+		payload := evidenceOf(t, base, nonce)
 		if err := r.Judge(t.Context(), payload, nonce, 3); !errors.Is(err, want) {
 			t.Errorf("%q: %v", lie, err)
 		}
@@ -75,9 +77,56 @@ func TestTheServiceIsBelievedWhereItSigned(t *testing.T) {
 			t.Errorf("it was asked %d times for its keys", n)
 		}
 		e.Close()
-		if err := r.Judge(t.Context(), payload, nonce, 3); !errors.Is(err, errAway) {
+		if err := r.Judge(t.Context(), payload, nonce, 3); !errors.Is(err, ErrAway) {
 			t.Errorf("when it is gone: %v", err)
 		}
+	}
+}
+
+// Who waited for keys that nobody gave does not ask for them again, one after the other.
+func TestKeysThatNobodyGivesAreAskedForOnce(t *testing.T) {
+	t.Parallel()
+	e, err := enclave.New(enclave.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := e.Start("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	var asked atomic.Int64
+	now := time.Now()
+	r := &Remote{Base: base + "/nras", Issuer: NRAS, Now: func() time.Time { return now },
+		HTTP: &http.Client{Transport: roundTrip(func(q *http.Request) *http.Response {
+			if strings.HasSuffix(q.URL.Path, "/jwks.json") {
+				asked.Add(1)
+				time.Sleep(50 * time.Millisecond)
+				return &http.Response{StatusCode: 503, Body: http.NoBody}
+			}
+			a, err := http.DefaultTransport.RoundTrip(q)
+			if err != nil {
+				t.Error(err)
+			}
+			return a
+		})}}
+	nonce := [32]byte{1, 2}
+	payload := evidenceOf(t, base, nonce)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := r.Judge(t.Context(), payload, nonce, 1); !errors.Is(err, ErrAway) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the keys were asked for %d times", n)
+	}
+	now = now.Add(awayFor)
+	if _ = r.Judge(t.Context(), payload, nonce, 1); asked.Load() != 2 {
+		t.Error("they are not asked for later")
 	}
 }
 
@@ -114,7 +163,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		return string(raw)
 	}
-	keys, good := get("/.well-known/jwks.json", ""), get("/v3/attest/gpu", asked(f, base, nonce))
+	keys, good := get("/.well-known/jwks.json", ""), get("/v3/attest/gpu", evidenceOf(f, base, nonce))
 	token := gjson.Get(good, "0.1").Str
 	var answer string
 	r := &Remote{Base: base, Issuer: NRAS, Now: time.Now, HTTP: &http.Client{Transport: roundTrip(func(q *http.Request) *http.Response {
