@@ -43,7 +43,7 @@ func (of *Capability) attestation(c *routes.Call) *routes.Error {
 		return e
 	}
 	c.Ctx.Response.Header.Set("Cache-Control", "no-store")
-	return c.WriteJSON(p.body(c, m, nonce, source))
+	return c.WriteJSON(p.body(id, m, nonce, source))
 }
 
 // needed is a parameter that must be there.
@@ -150,14 +150,15 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// body is the report as its enclave wrote it, and beside it what we say.
-func (p *proof) body(c *routes.Call, m *dialect.Model, nonce [32]byte, source string) []byte {
+// body is the report as its enclave wrote it, and beside it what we say. The model is the
+// one that was asked for, as clients compare them: it may be an alias.
+func (p *proof) body(named string, m *dialect.Model, nonce [32]byte, source string) []byte {
 	b := append(make([]byte, 0, len(p.report)+4096), `{"verified":`...)
 	b = strconv.AppendBool(b, p.found.Verified())
 	text := hex.EncodeToString(nonce[:])
 	b = routes.AppendString(append(b, `,"nonce":`...), text)
 	b = routes.AppendString(append(b, `,"nonce_source":`...), source)
-	b = routes.AppendString(append(b, `,"model":`...), m.ID)
+	b = routes.AppendString(append(b, `,"model":`...), named)
 	b = routes.AppendString(append(b, `,"upstream_model":`...), p.enclave.Upstream.Model)
 	b = routes.AppendString(append(b, `,"tee_provider":`...), m.Chat.Enclave.Provider)
 	b = append(b, `,"tee_hardware":"intel-tdx"`...)

@@ -52,7 +52,7 @@ func (of *Capability) signature(c *routes.Call) *routes.Error {
 	if kept == nil || kept.Model != m.ID {
 		return errNoAnswer
 	}
-	raw, e := of.fetch(c, m, kept)
+	raw, e := of.fetch(c, id, m, kept)
 	if e != nil {
 		return e
 	}
@@ -65,7 +65,7 @@ var errSignature = &routes.Error{Status: 502, Code: "TEE_SIGNATURE_FAILED", Retr
 
 // fetch asks the enclave that answered, or takes what it said before: it is forgotten
 // there sooner than here.
-func (of *Capability) fetch(c *routes.Call, m *dialect.Model, kept *answer) ([]byte, *routes.Error) {
+func (of *Capability) fetch(c *routes.Call, named string, m *dialect.Model, kept *answer) ([]byte, *routes.Error) {
 	v := of.view(c)
 	var e *tee.Enclave
 	for _, t := range m.Targets {
@@ -96,7 +96,7 @@ func (of *Capability) fetch(c *routes.Call, m *dialect.Model, kept *answer) ([]b
 	if signed.Valid && len(kept.Signature) == 0 {
 		of.answers.keep(c, kept, raw)
 	}
-	return v.signatureBody(c, m, kept, raw, signed), nil
+	return v.signatureBody(named, m, kept, raw, signed), nil
 }
 
 // shownSignature is our word on a signature.
@@ -111,8 +111,9 @@ type shownSignature struct {
 
 var oursOfSignature = setOf(tee.OursOfSignature)
 
-// signatureBody is what the enclave's provider wrote, and beside it what we say.
-func (v *view) signatureBody(c *routes.Call, m *dialect.Model, kept *answer, raw []byte, s tee.Signed) []byte {
+// signatureBody is what the enclave's provider wrote, and beside it what we say. The model
+// is the one that was asked for.
+func (v *view) signatureBody(named string, m *dialect.Model, kept *answer, raw []byte, s tee.Signed) []byte {
 	sent, relayed := hex.EncodeToString(kept.Request[:]), hex.EncodeToString(kept.Response[:])
 	judged, err := json.Marshal(shownSignature{s.Valid, s.Valid && v.attested(m, kept, s), s.Request == sent,
 		s.Response == relayed, sent, relayed})
@@ -129,7 +130,7 @@ func (v *view) signatureBody(c *routes.Call, m *dialect.Model, kept *answer, raw
 	text := func(name, value string) {
 		b = routes.AppendString(append(routes.AppendString(routes.Comma(b, len(b)-1), name), ':'), value)
 	}
-	text("model", m.ID)
+	text("model", named)
 	text("upstream_model", kept.UpstreamModel)
 	text("request_id", kept.ID)
 	text("requested_request_id", kept.ID)

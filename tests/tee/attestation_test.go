@@ -47,6 +47,10 @@ func TestAnybodySeesWhatAnEnclaveProves(t *testing.T) {
 		one.Get("nonce").Str == two.Get("nonce").Str || !one.Get("verified").Bool() {
 		t.Errorf("without a nonce: %s", one.Get("nonce"))
 	}
+	status, _, body := s.Get("/tee/attestation?model=e2ee-alias", "")
+	if status != 200 || !strings.Contains(string(body), `"model":"e2ee-alias"`) { // clients compare
+		t.Errorf("asked for by another name: %d %s", status, body)
+	}
 	if after := s.Settled()["a"].USD; after != before {
 		t.Errorf("it cost %s", before-after)
 	}

@@ -86,6 +86,7 @@ upstreams:
 %s
 models:
   - id: %s
+    aliases: [e2ee-alias]
     context_tokens: 8192
     price: { input: 1, output: 2 }
     tee: { kind: dstack, provider: testers%s }
