@@ -37,7 +37,7 @@ func TestWhatEncryptedChatsHaveNoRoomFor(t *testing.T) {
 		return fmt.Sprintf(`{"model":"e2ee-model","stream":true,"messages":[%s]%s}`, messages, more)
 	}
 	const client, model, algo = "Client-Pub-Key", "Model-Pub-Key", "Signing-Algo"
-	off := s.two.Public()[:128] + "00"
+	off := s.two.Public()[:66] + s.client.Public()[66:]
 	nobody, err := enclave.NewClient()
 	if err != nil {
 		t.Fatal(err)
