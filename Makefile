@@ -39,10 +39,11 @@ clocks race: export FAREBOX_RAPID_CHECKS = 10
 clocks:               ## no test may depend on its day: in 40 days, and in 400 at five minutes before midnight UTC
 	./.ci/clocks test -p $(AT_ONCE) -vet=off -skip '^TestLong' $$(./.ci/packages clocked)
 
-# Tests of attacks measure what others notice, so that nothing runs beside them.
+# Many wait for leases, deadlines and chains. Tests of attacks measure what others notice, so that nothing runs
+# beside them.
 long: build           ## kills, millions, clusters, large counts, the public clients of other languages
 	@failed=; long='-vet=off -parallel 2 -timeout 25m -run ^TestLong'; export FAREBOX_BIN=$(CURDIR)/farebox; \
-	  ./.ci/gotest "the long tests" -p 2 $$long $(LONGEST) $$(./.ci/packages long | grep -v /tests/security) || failed=1; \
+	  ./.ci/gotest "the long tests" -p $(AT_ONCE) $$long $(LONGEST) $$(./.ci/packages long | grep -v /tests/security) || failed=1; \
 	  ./.ci/gotest "the long attacks" $$long ./tests/security || failed=1; \
 	  [ -z "$$failed" ]
 

@@ -151,10 +151,10 @@ func childPayment(seed uint64, w, n int) *Payment {
 // and what it has not never.
 func TestKilledTakersOfPayments(t *testing.T) { killRounds(t, 8, 200_000, "") }
 
-func TestLongKilledTakersOfPayments(t *testing.T) { killRounds(t, 200, 150_000, "") }
+func TestLongKilledTakersOfPayments(t *testing.T) { killRounds(t, 100, 150_000, "") }
 
 func TestLongKilledTakersOfPaymentsOnASharedStore(t *testing.T) {
-	killRounds(t, 40, 250_000, servers.Database(t))
+	killRounds(t, 20, 250_000, servers.Database(t))
 }
 
 func killRounds(t *testing.T, rounds, most int, shared string) {

@@ -59,7 +59,7 @@ func TestMoneyFollowsTheChainWhereverProcessesDie(t *testing.T) {
 
 func TestLongMoneyFollowsTheChainWhereverProcessesDie(t *testing.T) {
 	t.Parallel()
-	randomRuns(t, []*billing.Ledger{ledgerOn(t, "", "")}, 4_000)
+	randomRuns(t, []*billing.Ledger{ledgerOn(t, "", "")}, 2_000)
 }
 
 // Three nodes have the same payments submitted, and die.
@@ -70,7 +70,7 @@ func TestMoneyFollowsTheChainOnThreeNodes(t *testing.T) {
 
 func TestLongMoneyFollowsTheChainOnThreeNodes(t *testing.T) {
 	t.Parallel()
-	randomRuns(t, threeNodes(t), 150)
+	randomRuns(t, threeNodes(t), 100)
 }
 
 func threeNodes(t *testing.T) (nodes []*billing.Ledger) {

@@ -14,7 +14,7 @@ import (
 )
 
 // judged is how many headers others are asked about.
-const judged = 10_000
+const judged = 5_000
 
 // verdict is what siwe, viem, ethers, tweetnacl and @x402/extensions say of a header.
 type verdict struct {
