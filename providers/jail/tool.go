@@ -15,10 +15,10 @@ const toolWord = "tool"
 
 // Run has a program of the operator's work on in, which it reads from stdin, and
 // returns what it writes to stdout. The program has a child's limits, none of the
-// gateway's environment and, on Linux, neither network nor processes nor anything
-// to write to; unlike a child it may open files for reading, which it cannot
-// start without. A program that fails is a *Refusal, whose Code is its exit code
-// and whose Text the first line that it wrote to stderr.
+// gateway's environment, one thread to reckon in, and, on Linux, neither network nor
+// processes nor anything to write to; unlike a child it may open files for reading,
+// which it cannot start without. A program that fails is a *Refusal, whose Code is its
+// exit code and whose Text the first line that it wrote to stderr.
 func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -45,6 +45,7 @@ func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) 
 
 	s := settings{memory: p.o.Memory, cpu: p.o.CPU}
 	cmd := p.command(append([]string{toolWord, s.String(), path}, args...)...)
+	cmd.Env = []string{oneThread}
 	out := &boundedBuffer{most: p.o.MaxOut}
 	said := &firstBytes{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, said
@@ -86,6 +87,11 @@ func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) 
 	}
 	return nil, &Refusal{Code: fmt.Sprint(code), Text: string(said.bytes())}
 }
+
+// oneThread keeps programs that share their work among threads (OpenMP: tesseract) from
+// having them wait for each other in loops, which takes the longer the busier the machine
+// is, and counts as processor time.
+const oneThread = "OMP_THREAD_LIMIT=1"
 
 // exitNotStarted says that the program could not be started.
 const exitNotStarted = 120
