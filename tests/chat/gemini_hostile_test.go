@@ -108,8 +108,9 @@ func TestGeminiUpstreamsOfIllWillCostNobody(t *testing.T) {
 	answers := make(chan []byte)
 	for range 4 {
 		go func() {
-			_, _, answer := g.Post("/chat/completions", key, rig.Ask("m", "Hello", `,"stream":true`))
-			answers <- answer
+			var answer []byte
+			defer func() { answers <- answer }() // also where the call ends the test
+			_, _, answer = g.Post("/chat/completions", key, rig.Ask("m", "Hello", `,"stream":true`))
 		}()
 	}
 	for range 4 {
