@@ -18,8 +18,8 @@ func attackCommand() *cobra.Command {
 	var rounds []string
 	var files outputs
 	var what strings.Builder
-	for _, r := range attack.Rounds {
-		what.WriteString("\n  " + r.Name + strings.Repeat(" ", max(1, 17-len(r.Name))) + r.What)
+	for _, r := range attack.AllRounds {
+		what.WriteString("\n  " + r.Name + strings.Repeat(" ", max(1, 19-len(r.Name))) + r.What)
 	}
 	cmd := &cobra.Command{
 		Use:   "attack",
@@ -68,6 +68,11 @@ The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(
 	fl.StringVar(&o.Voice, "voice", "", "model for speech; empty: none")
 	fl.StringVar(&o.Ear, "ear", "", "model for transcriptions; empty: none")
 	fl.StringVar(&o.Song, "song", "", "model for music; empty: none")
+	fl.StringVar(&o.Strict, "strict", "", "chat model whose upstream has enforces_schema: false; empty: none")
+	fl.BoolVar(&o.Documents, "documents", false, "the gateway reads documents (augment.text_parser)")
+	fl.BoolVar(&o.Pages, "pages", false, "the gateway reads pages (augment.scrape) of 127.0.0.0/8 (fetch.allow)")
+	fl.StringSliceVar(&o.Unpaid, "unpaid", nil, "keys of accounts that were never credited")
+	fl.BoolVar(&o.Forwarded, "forwarded", false, "the gateway takes X-Forwarded-For from here (server.trusted_proxies)")
 	fl.IntVar(&o.Customers, "customers", 50, "ordinary customers")
 	fl.Float64Var(&o.Rate, "rate", 2, "requests a second of each of them")
 	fl.StringArrayVar(&rounds, "round", nil, "NAME or NAME=RATE, may be repeated; default: all")

@@ -43,8 +43,9 @@ type AccountState struct {
 	Name    string
 	credits *window.Hours       // nil: none were ever counted
 	deletes bool                // keys; guarded by registry.mu
+	paid    bool                // it was ever credited; see Paid
 	status  store.AccountStatus // guarded by registry.mu; its keys' gates say the same
-	_       [78]byte            // up to a size that begins with a pair of cache lines
+	_       [77]byte            // up to a size that begins with a pair of cache lines
 }
 
 // No is the account's number in the store.
@@ -52,6 +53,18 @@ func (a *AccountState) No() uint32 { return a.no }
 
 // Number tells the account from all others of this process; it is never 0.
 func (a *AccountState) Number() uint64 { return uint64(a.no) + 1 }
+
+// Paid says that the account was ever credited, in any currency, or has an allowance
+// of DIEM. A paid account has a share of its own in what all customers use
+// (config/fair). It never becomes unpaid.
+func (a *AccountState) Paid() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.paid {
+		a.paid = a.refill > 0 || a.balance()+a.spent.Total()+a.stale > 0
+	}
+	return a.paid
+}
 
 // balance is what the account has, what is held included.
 func (a *AccountState) balance() Nano {

@@ -123,7 +123,7 @@ func TestDirectoryWithPatternCharacters(t *testing.T) {
 	f.k, secret = f.key("a")
 	claim := f.claim("key", "request")
 	claim.Fingerprint = sha256.Sum256([]byte("request"))
-	lead, _, err := f.Idempotency().Begin(claim)
+	lead, _, err := f.begin(claim)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (n *node) changed(c *store.Change) error {
 		}
 		n.l.setStatus(a, row.Status)
 		a.mu.Lock()
-		a.refill = row.DIEMDaily
+		a.refill, a.paid = row.DIEMDaily, a.paid || row.Paid
 		n.queue.look(a)
 		a.mu.Unlock()
 	}

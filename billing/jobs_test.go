@@ -270,7 +270,7 @@ func TestKeyedJobIsChargedAlsoWhereItsAnswerIsNotKept(t *testing.T) {
 	f := openKeyed(t, nil)
 	_, secret := f.key("a")
 	k := f.find(secret)
-	lead, _, err := f.Idempotency().Begin(f.claim("key", "request"))
+	lead, _, err := f.begin(f.claim("key", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}

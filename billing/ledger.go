@@ -65,6 +65,7 @@ type Ledger struct {
 	budgets        budgets      // of keys by model and user
 	keyBudgets     budgets      // of keys
 	addressBudgets budgets      // of those who try secrets
+	tokens         *tokenRoom
 	failures       atomic.Bool  // some failure has been noted; until then no budget needs a look
 	shortfall      atomic.Int64 // Nano that became debt, since the ledger exists
 	debt           atomic.Int64 // Nano that all accounts owe, on an embedded store
@@ -131,7 +132,7 @@ func Open(o Options) (*Ledger, error) {
 	}
 	l := &Ledger{
 		dir: dir, brand: o.Brand, log: o.Log, clock: o.Clock, detailNow: o.detailNow, idle: o.idle,
-		fresh: freshener{turn: make(chan struct{}, 1)},
+		fresh: freshener{turn: make(chan struct{}, 1)}, tokens: newTokenRoom(mostTokens),
 	}
 	l.reports = report.New(reportSource{l})
 	l.characters.l = l

@@ -156,7 +156,7 @@ func (l *Ledger) LookupFrom(from netip.Addr, secret []byte) (*Key, error) {
 			return nil, &TooManyWrong{After: after}
 		}
 		var err error
-		if k, err = l.loadKey(&d); err != nil {
+		if k, err = l.loadKey(from, &d); err != nil {
 			l.noteWrong(from, err)
 			return nil, err
 		}
@@ -179,7 +179,7 @@ func (l *Ledger) valid(k *Key) bool {
 func (l *Ledger) Live(k *Key) bool { return !k.outdated.Load() && l.valid(k) }
 
 // loadKey reads a key at its first use: once for all who ask at the same time.
-func (l *Ledger) loadKey(d *store.Digest) (*Key, error) {
+func (l *Ledger) loadKey(from netip.Addr, d *store.Digest) (*Key, error) {
 	r := l.registry
 	if r.isUnknown(d) {
 		return nil, ErrUnknownKey
@@ -204,16 +204,16 @@ func (l *Ledger) loadKey(d *store.Digest) (*Key, error) {
 		r.mu.Unlock()
 		close(f.over)
 	}()
-	f.key, f.err = l.findKey(d)
+	f.key, f.err = l.findKey(from, d)
 	return f.key, f.err
 }
 
 // errMoved is a key that keeps changing while it is read.
 var errMoved = errors.New("it keeps changing")
 
-func (l *Ledger) findKey(d *store.Digest) (*Key, error) {
+func (l *Ledger) findKey(from netip.Addr, d *store.Digest) (*Key, error) {
 	r := l.registry
-	leave, err := r.strangers.enter(d)
+	leave, err := r.strangers.enter(from, d)
 	if err != nil {
 		return nil, err
 	}

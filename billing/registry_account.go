@@ -120,7 +120,7 @@ func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
 	read := r.accountSlab.Take()
 	r.mu.Unlock()
 	*read = AccountState{ID: row.ID, Name: row.Name, no: no, ledger: l, day: day, avail: row.Avail,
-		refill: row.DIEMDaily, spent: row.Spent, debt: row.Debt, status: row.Status, slot: noSlot}
+		refill: row.DIEMDaily, spent: row.Spent, debt: row.Debt, paid: row.Paid, status: row.Status, slot: noSlot}
 	switch {
 	case l.node != nil:
 		if err := l.node.lease(read); err != nil {

@@ -81,6 +81,9 @@ func beKilledKeyed(dir, redis string) {
 				if d := l.Admit(&h, &a); d.Code != Admitted {
 					fail("denied:", d.Code)
 				}
+				if err := lead.Claim(); err != nil {
+					fail("claim:", err)
+				}
 				if rnd.IntN(4) == 0 {
 					time.Sleep(time.Duration(rnd.IntN(2000)) * time.Microsecond)
 				}
@@ -184,9 +187,8 @@ func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
 	for n := range answered {
 		last = max(last, n)
 	}
-	i := f.Idempotency()
 	for n := range last + 1 {
-		lead, a, err := i.Begin(f.claim(fmt.Sprint(n), "request"))
+		lead, a, err := f.begin(f.claim(fmt.Sprint(n), "request"))
 		switch {
 		case err != nil:
 			t.Fatalf("request %d: %v", n, err)

@@ -34,6 +34,9 @@ func BenchmarkKeyed(b *testing.B) {
 			a.RequestID = lead.RequestID()
 			var h Hold
 			f.Admit(&h, a)
+			if err := lead.Claim(); err != nil {
+				b.Fatal(err)
+			}
 			h.SettleKept(Settlement{Cost: 20, Now: f.at()}, lead, &replay.Answer{Status: 200, Body: body})
 		}
 	}

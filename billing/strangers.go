@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"farebox/billing/store"
+	"farebox/config/fair"
 )
 
 // TooManyWrong is an address that has tried too many secrets of no key.
@@ -52,12 +54,11 @@ func addressKey(from netip.Addr) budgetKey {
 var ErrManyStrangers = errors.New("too many secrets that nobody knows are being tried")
 
 // strangers bounds how many reads of the store secrets can cause that are not in
-// memory: few at once, few that wait, all others are refused without a read.
-// Keys that were made here of late are no strangers: their first use waits for
-// nobody.
+// memory: few at once, few that wait, by client address, and all others are refused
+// without a read. Keys that were made here of late are no strangers: their first
+// use waits for nobody.
 type strangers struct {
-	seats chan struct{}
-	line  chan struct{} // those with a seat and those who wait for one
+	turns *fair.Turns
 
 	mu        sync.Mutex
 	announced map[store.Digest]struct{}
@@ -76,8 +77,7 @@ const (
 )
 
 func newStrangers() *strangers {
-	return &strangers{seats: make(chan struct{}, strangerSeats), line: make(chan struct{}, strangerLine),
-		announced: map[store.Digest]struct{}{}}
+	return &strangers{turns: fair.NewTurns(strangerSeats, strangerLine-strangerSeats), announced: map[store.Digest]struct{}{}}
 }
 
 // announce says that a digest will be one of a key.
@@ -102,23 +102,14 @@ func (s *strangers) expected(d *store.Digest) bool {
 	return ok
 }
 
-// enter waits for a seat. leave gives it back; it may be called twice.
-func (s *strangers) enter(d *store.Digest) (leave func(), err error) {
+// enter waits for a turn of a client. leave ends it; it may be called twice.
+func (s *strangers) enter(from netip.Addr, d *store.Digest) (leave func(), err error) {
 	if s.expected(d) {
 		return func() {}, nil
 	}
-	select {
-	case s.line <- struct{}{}:
-	default:
+	place, err := s.turns.Take(context.Background(), fair.Unpaid(from))
+	if err != nil {
 		return nil, ErrManyStrangers
 	}
-	s.seats <- struct{}{}
-	left := false
-	return func() {
-		if !left {
-			left = true
-			<-s.seats
-			<-s.line
-		}
-	}, nil
+	return sync.OnceFunc(place.Done), nil
 }

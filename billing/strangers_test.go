@@ -283,3 +283,52 @@ func TestExpiredKeysLeaveMemory(t *testing.T) {
 	}
 	f.recount()
 }
+
+// "Somebody tries random keys from one address, and the first request with my key since
+// the restart is refused."
+func TestOneAddressDoesNotTakeTheReadsOfUnknownKeys(t *testing.T) {
+	var db *stuckStore
+	f := openLedger(t, func(o *Options) {
+		o.wrapStore = func(inner store.Store) store.Store {
+			db = &stuckStore{Store: inner, free: make(chan struct{})}
+			return db
+		}
+	})
+	f.account("a", usd)
+	_, secret := f.key("a")
+	f.reopen() // nothing is in memory, and no key was announced
+	db.known.Store(f.hasher.digest([]byte(secret)), true)
+	var wg sync.WaitGroup
+	for i := range strangerLine {
+		wg.Go(func() {
+			_, _ = f.LookupFrom(netip.MustParseAddr("192.0.2.1"), fmt.Appendf(nil, "SVC_INFERENCE_KEY_%d", i))
+		})
+	}
+	for f.registry.strangers.turns.Waiting() < strangerLine {
+		time.Sleep(time.Millisecond)
+	}
+	found := make(chan error)
+	go func() {
+		_, err := f.LookupFrom(netip.MustParseAddr("192.0.2.2"), []byte(secret))
+		found <- err
+	}()
+	for n := range strangerSeats {
+		db.free <- struct{}{} // one read of the greedy address ends, then the next
+		select {
+		case err := <-found:
+			if err != nil {
+				t.Errorf("a key that exists gives %v", err)
+			}
+			close(db.free)
+			wg.Wait()
+			return
+		case <-time.After(2 * time.Second):
+			if n == strangerSeats-1 {
+				t.Error("it waits for more than the reads that were under way")
+			}
+		}
+	}
+	close(db.free)
+	wg.Wait()
+	<-found
+}

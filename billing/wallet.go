@@ -3,9 +3,11 @@ package billing
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"farebox/billing/store"
+	"farebox/config/fair"
 )
 
 // A wallet is an account that has its address for a name, as wallet.Address writes it.
@@ -43,8 +45,12 @@ func (l *Ledger) DeriveSecret(purpose string) []byte {
 }
 
 // UseToken records that a single-use token was used; fresh is false when it
-// was before, on whichever node.
-func (l *Ledger) UseToken(id string, expires time.Time) (fresh bool, err error) {
+// was before, on whichever node. ErrManyTokens says that o has used its share of
+// those that are remembered.
+func (l *Ledger) UseToken(o fair.Owner, id string, expires time.Time) (fresh bool, err error) {
+	if !l.tokens.take(o, expires, l.now()) {
+		return false, ErrManyTokens
+	}
 	fresh, err = l.store.UseToken(id, expires.UnixMicro(), l.now()/1000)
 	if err != nil {
 		return false, fmt.Errorf("cannot record the use of a token: %w", err)
@@ -111,11 +117,17 @@ func (l *Ledger) WalletState(address string) (*AccountState, error) {
 // secret: in memory, but for its first use. ErrUnknownKey is a wallet that was never
 // credited and never linked; ErrSuspended and ErrClosed are of its account.
 func (l *Ledger) WalletKey(address string) (*Key, error) {
+	return l.WalletKeyFrom(netip.Addr{}, address)
+}
+
+// WalletKeyFrom is WalletKey for a client's address, which waits for its turn where the
+// store has to be read.
+func (l *Ledger) WalletKeyFrom(from netip.Addr, address string) (*Key, error) {
 	d := l.wallets.digest([]byte(address))
 	k := l.registry.get(&d)
 	if k == nil {
 		var err error
-		if k, err = l.loadKey(&d); err != nil {
+		if k, err = l.loadKey(from, &d); err != nil {
 			return nil, err
 		}
 	}

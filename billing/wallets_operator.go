@@ -215,7 +215,7 @@ func (l *Ledger) walletInfo(address string, account uint32) (WalletInfo, error) 
 			return WalletInfo{}, err
 		}
 	}
-	_, info.Pending, err = l.store.OpenPayments(address)
+	info.Pending, err = l.store.OpenPayments(address)
 	return info, err
 }
 

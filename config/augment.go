@@ -72,8 +72,8 @@ type Scrape struct {
 	// MinText is how many characters a page must have; one with fewer is rendered
 	// where that is set up. Default 200, 0 to 100000.
 	MinText int `yaml:"min_text"`
-	// Parallel is how many pages are fetched at once, PerHost of one host; what
-	// comes beyond waits. Defaults 64 and 4.
+	// Parallel is how many pages are fetched at once, PerHost of one host; others wait
+	// for the turn of their account. Defaults 64 and 4.
 	Parallel int         `yaml:"parallel"`
 	PerHost  int         `yaml:"per_host"`
 	Cache    ScrapeCache `yaml:"cache"`
@@ -115,8 +115,9 @@ func (s *Scrape) defaults() {
 // reach the network nor files.
 type TextParser struct {
 	Price Each `yaml:"price"` // USD a document; default 0.01, 0 to 10000
-	Rate  Rate `yaml:"rate"`  // of an account; default: none
-	// Workers is how many documents are read at once; what comes beyond waits.
+	Rate  Rate `yaml:"rate"`  // of an account; default rpm: 60
+	// Workers is how many documents and pages are read at once; others wait for the turn
+	// of their account.
 	// Default 2, 1 to 64. Each may have Memory (default 512MB, 128MB to 16GB) and
 	// takes Timeout (default 20s, 1s to 5m) for a document at the most.
 	Workers int `yaml:"workers"`
@@ -144,7 +145,7 @@ type OCR struct {
 
 func (t *TextParser) defaults() {
 	*t = TextParser{
-		Price: callPrice, Workers: 2, PerChild: 200, Memory: 512 << 20, Timeout: 20 * time.Second,
+		Price: callPrice, Rate: Rate{RPM: 60}, Workers: 2, PerChild: 200, Memory: 512 << 20, Timeout: 20 * time.Second,
 		Engine: "builtin", Path: "pdftotext", OCR: OCR{Engine: "none", Path: "tesseract", Languages: "eng", Pages: 20},
 	}
 }

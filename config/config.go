@@ -273,11 +273,15 @@ type Limits struct {
 	// UnsupportedFeatures is the second budget, for capability refusals.
 	UnsupportedFeatures Budget `yaml:"unsupported_features"`
 	// AbortedRequests blocks a key whose clients leave too often while an
-	// upstream works for them.
+	// upstream works for them. It is off by default: they pay for what they caused.
 	AbortedRequests Budget `yaml:"aborted_requests"`
 	// WrongKeys refuses an address that tries too many keys that are none; keys
 	// that are in use are served from there all the same.
 	WrongKeys Budget `yaml:"wrong_keys"`
+	// UnpaidWork is the processor time a minute that children may spend on documents,
+	// pages and schemas for requests of an account that are not charged. Default 20s,
+	// 1s to 10m; 0: any.
+	UnpaidWork time.Duration `yaml:"unpaid_work"`
 }
 
 // Rate is a set of throughput limits; 0 means unlimited.
@@ -294,8 +298,8 @@ type Rate struct {
 }
 
 // Budget counts failures in a window and then blocks; Count 0 switches it off.
-// Defaults: 20 failed requests, 200 refused features and 200 aborted requests in
-// 30s, blocked for 30s; 100 wrong keys in 1m, refused for 1m.
+// Defaults: 20 failed requests and 200 refused features in 30s, blocked for 30s; 100
+// wrong keys in 1m, refused for 1m; any number of aborted requests.
 type Budget struct {
 	Count  int           `yaml:"count"`
 	Window time.Duration `yaml:"window"`

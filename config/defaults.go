@@ -82,8 +82,9 @@ func newConfig() *Config {
 			Tiers:               builtinTiers(),
 			FailedRequests:      Budget{Count: 20, Window: 30 * time.Second, Block: 30 * time.Second},
 			UnsupportedFeatures: Budget{Count: 200, Window: 30 * time.Second, Block: 30 * time.Second},
-			AbortedRequests:     Budget{Count: 200, Window: 30 * time.Second, Block: 30 * time.Second},
+			AbortedRequests:     Budget{Window: 30 * time.Second, Block: 30 * time.Second},
 			WrongKeys:           Budget{Count: 100, Window: time.Minute, Block: time.Minute},
+			UnpaidWork:          20 * time.Second,
 		},
 	}
 }

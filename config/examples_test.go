@@ -144,6 +144,7 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("limits.unsupported_features", full.Limits.UnsupportedFeatures, plain.Limits.UnsupportedFeatures)
 	f("limits.aborted_requests", full.Limits.AbortedRequests, plain.Limits.AbortedRequests)
 	f("limits.wrong_keys", full.Limits.WrongKeys, plain.Limits.WrongKeys)
+	f("limits.unpaid_work", full.Limits.UnpaidWork, plain.Limits.UnpaidWork)
 	for name, rate := range plain.Limits.Tiers {
 		f("tier "+name, full.Limits.Tiers[name], rate)
 	}

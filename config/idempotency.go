@@ -16,12 +16,14 @@ type Idempotency struct {
 	// MaxAnswer is the largest answer that is kept; a repeat of a larger one is
 	// refused with 409, never carried out again. Default 16MB, 1KB to 256MB.
 	MaxAnswer Size `yaml:"max_answer"`
-	// MaxStored bounds what all answers take on disk; without room for an
-	// answer only the fact that there was one is kept, as with MaxAnswer.
-	// Default 4GB, 1MB to 1TB. Not in Redis, which has a limit of its own.
+	// MaxStored bounds what all answers take on disk, or in Redis; without room
+	// for an answer only the fact that there was one is kept, as with MaxAnswer.
+	// A paid account has at most seven times what stays free, alone seven eighths,
+	// and so have all other callers together. Default 4GB, 1MB to 1TB.
 	MaxStored Size `yaml:"max_stored"`
-	// MaxKeys bounds the keys in memory, about 100 bytes each; further requests
-	// with a key get 503. Default 1000000, 1 to 100000000. Not in Redis.
+	// MaxKeys bounds the keys, in memory about 100 bytes each, or in Redis; they are
+	// shared like MaxStored. Requests with a key beyond that get 503. Default
+	// 1000000, 1 to 100000000.
 	MaxKeys int `yaml:"max_keys"`
 	// Unattended is how many requests with a key go on when their client left,
 	// so that its retry gets the answer; what is beyond ends as without a key,

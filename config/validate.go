@@ -218,6 +218,9 @@ func (v *validator) limits() {
 	v.budget("limits.unsupported_features", l.UnsupportedFeatures)
 	v.budget("limits.aborted_requests", l.AbortedRequests)
 	v.budget("limits.wrong_keys", l.WrongKeys)
+	if l.UnpaidWork != 0 {
+		v.duration("limits.unpaid_work", l.UnpaidWork, time.Second, 10*time.Minute)
+	}
 }
 
 func (v *validator) rate(path string, r Rate) {

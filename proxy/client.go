@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"farebox/config/fair"
 	"farebox/proxy/listen"
 )
 
@@ -23,6 +24,9 @@ type ClientConn struct {
 	// Kept is the handler's: what it wants to find again in the next request of
 	// this connection.
 	Kept any
+	// Owner is the handler's, too: whose share the request uses that is being served. It is set
+	// before an exchange begins.
+	Owner fair.Owner
 
 	net.Conn
 	wire

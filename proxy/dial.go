@@ -20,7 +20,7 @@ func (t *Endpoint) dial(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{Conn: conn, fd: rawFD(conn), vec: true}
+	l := &link{Conn: conn, of: t, fd: rawFD(conn), vec: true}
 	if t.tls == nil {
 		return l, nil
 	}

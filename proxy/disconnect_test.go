@@ -3,12 +3,17 @@ package proxy
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"farebox/config/fair"
 )
 
 // talking streams events until its peer closes and reports when it noticed.
@@ -176,4 +181,50 @@ func TestACutClientConnectionIsClosed(t *testing.T) {
 		!strings.Contains(err.Error(), "reset") {
 		t.Fatalf("%q %v", b, err)
 	}
+}
+
+// "Clients that left hold all connections to the upstream, and mine is refused."
+func TestAnswersWithoutClientsLeaveConnectionsToOthers(t *testing.T) {
+	ended := make(chan bool)
+	defer close(ended)
+	u := newUpstream(t, func(c net.Conn, r *bufio.Reader, _ int) {
+		_, _, _ = readRequest(r)
+		_, _ = io.WriteString(c, sseHead+chunk("first"))
+		<-ended
+	})
+	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.MaxConns = 4 })
+	relay := streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, nil }, func(x *Exchange) {
+		x.DrainOnGone(0, func() (time.Duration, bool) { return time.Minute, true })
+	})
+	g := newGateway(t, Options{HalfCloseGone: true}, ServerOptions{}, func(g *gateway, ctx *fasthttp.RequestCtx) {
+		ClientOf(ctx.Conn()).Owner = fair.Paid(uint64(len(ctx.PostBody())))
+		relay(g, ctx)
+	})
+	ask := func(account int) net.Conn {
+		c := g.dial()
+		_, _ = io.WriteString(c, post(strings.Repeat("x", account)))
+		b := make([]byte, 100)
+		if n, err := c.Read(b); err != nil || !strings.Contains(string(b[:n]), " 200 ") {
+			t.Fatalf("account %d is answered %q (%v)", account, b[:n], err)
+		}
+		return c
+	}
+	leave := func(clients ...net.Conn) {
+		for _, c := range clients {
+			_ = c.Close()
+		}
+	}
+	open := func(want int) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%d connections are open", want), func() bool { n, _ := tg.Conns(); return n == want })
+	}
+	leave(ask(1), ask(1), ask(1), ask(1))
+	open(1)
+	leave(ask(2), ask(2))
+	open(2)
+	leave(ask(1), ask(2))
+	open(2)
+	stays := []net.Conn{ask(3), ask(3)}
+	open(4)
+	leave(stays...)
 }

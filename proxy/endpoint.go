@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"farebox/config/fair"
 )
 
 // Defaults of TargetOptions, as the config documents them.
@@ -59,7 +61,13 @@ type Endpoint struct {
 	open   int     // idle ones, those in use and those being dialled
 	closed bool
 	timer  *time.Timer // runs while there are idle connections
+
+	drains *fair.Room // connections whose answers are read on without a client
 }
+
+// drainPart is the part of an endpoint's connections that answers without a client may
+// use together. The others stay for clients that wait.
+const drainPart = 2
 
 // link is one connection to an upstream. It has one owner at a time: the pool
 // or an exchange.
@@ -67,9 +75,27 @@ type link struct {
 	net.Conn
 	fd     int
 	probe  *probe // below TLS, else nil
-	usedNs int64  // when it was last given back
+	of     *Endpoint
+	usedNs int64 // when it was last given back
 	reused bool
 	vec    bool // writes to it can be gathered
+	drains bool // it has one of Endpoint.drains…
+	owner  fair.Owner
+}
+
+// drain takes one of the endpoint's drains, under the guard's lock. It reports whether
+// the connection may be used without its client.
+func (l *link) drain(o fair.Owner) bool {
+	l.drains, l.owner = l.of.drains.Take(o, 1), o
+	return l.drains
+}
+
+// undrain gives it back.
+func (l *link) undrain() {
+	if l.drains {
+		l.drains = false
+		l.of.drains.Give(l.owner, 1)
+	}
 }
 
 // quiet says that the connection is open and that nothing has come on it. What
@@ -96,7 +122,7 @@ func NewEndpoint(o EndpointOptions) (*Endpoint, error) {
 	if o.MaxConns <= 0 {
 		o.MaxConns = defaultMaxConns
 	}
-	t := &Endpoint{o: o}
+	t := &Endpoint{o: o, drains: fair.NewRoom(int64(max(1, o.MaxConns/drainPart)))}
 	host, err := t.locate(o.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the base URL of upstream %q: %w", o.Name, err)
@@ -253,6 +279,7 @@ func (t *Endpoint) take(nowNs int64, fresh bool) (*link, Cause) {
 
 // give takes a connection back whose last answer was read to its end.
 func (t *Endpoint) give(l *link, nowNs int64) {
+	l.undrain()
 	l.usedNs = nowNs
 	t.mu.Lock()
 	if t.closed {
@@ -269,6 +296,7 @@ func (t *Endpoint) give(l *link, nowNs int64) {
 
 // drop closes a connection that must not be used again.
 func (t *Endpoint) drop(l *link) {
+	l.undrain()
 	_ = l.Close()
 	t.release()
 }

@@ -3,11 +3,11 @@ package proxy
 import (
 	"errors"
 	"net"
-	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"farebox/config/fair"
 )
 
 const (
@@ -22,10 +22,6 @@ const (
 	uploadGrowth = 4
 	// maxChunkedBody bounds a body that does not announce its length.
 	maxChunkedBody = 8 << 20
-	// accountShare and addressShare are the parts of all room that one account,
-	// and one address, may have. Several customers may come from one address.
-	accountShare = 4
-	addressShare = 2
 	// uploadPatience is how long a body may take before it must have come at
 	// minUploadRate bytes a second on average. Who is slower holds room that
 	// others need.
@@ -33,33 +29,31 @@ const (
 	minUploadRate  = 16 << 10
 )
 
-// Uploads bounds the request bodies of all clients together, and the part of
-// each. It counts what has arrived: an announcement costs nothing.
+// Uploads bounds the request bodies of all clients together, which customers share. It
+// counts what has arrived: an announcement costs nothing.
 type Uploads struct {
-	most      int64 // 0: any number
-	mu        sync.Mutex
-	used      int64
-	accounts  map[string]int64
-	addresses map[netip.Addr]int64
+	most int64
+	room *fair.Room
 }
+
+// unlimited is more than any machine has.
+const unlimited = 1 << 60
 
 // NewUploads lets most bytes be there at a time; 0 is no limit.
 func NewUploads(most int64) *Uploads {
-	return &Uploads{most: most, accounts: map[string]int64{}, addresses: map[netip.Addr]int64{}}
+	if most == 0 {
+		most = unlimited
+	}
+	return &Uploads{most: most, room: fair.NewRoom(most)}
 }
 
 // Used is how many bytes are there now.
-func (u *Uploads) Used() int64 {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.used
-}
+func (u *Uploads) Used() int64 { return u.room.Used() }
 
 // Sender is who sends a body, and how much it may have.
 type Sender struct {
-	Most    int
-	Account string     // empty: none
-	Address netip.Addr // zero: unknown
+	Most  int
+	Owner fair.Owner
 }
 
 // upload is the body of the request that a connection is serving. Its goroutine
@@ -290,50 +284,30 @@ func (p *upload) drop() {
 
 // count takes n more bytes of room for an upload, or gives them back.
 func (u *Uploads) count(p *upload, n int64) (why Refusal, ok bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if why, ok = u.room(p, n); !ok {
-		return why, false
+	if n <= 0 {
+		u.room.Give(p.from.Owner, -n)
+	} else if !u.room.Grow(p.from.Owner, p.counted, n) {
+		return u.full(n), false
 	}
 	p.counted += n
-	u.used += n
-	add(u.accounts, p.from.Account, n)
-	add(u.addresses, p.from.Address, n)
 	return 0, true
 }
 
 // fits says whether there is room as it stands for n bytes: who would be refused
 // later is refused before sending them. It takes none of it.
 func (u *Uploads) fits(p *upload, n int64) (why Refusal, ok bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.room(p, n)
-}
-
-// room is the rule, under u.mu. One body always fits into the share of a sender
-// that has no other.
-func (u *Uploads) room(p *upload, n int64) (why Refusal, ok bool) {
-	if u.most == 0 || n <= 0 {
-		return 0, true
-	}
-	share := func(part int64) int64 { return max(u.most/part, int64(p.from.Most)+smallBody) }
-	switch {
-	case u.used+n > u.most:
-		return ServerIsFull, false
-	case p.from.Account != "" && u.accounts[p.from.Account]+n > share(accountShare),
-		p.from.Address.IsValid() && u.addresses[p.from.Address]+n > share(addressShare):
-		return SenderIsFull, false
+	if n > 0 && !u.room.Fits(p.from.Owner, n) {
+		return u.full(n), false
 	}
 	return 0, true
 }
 
-// add keeps no zeros, so that the map is as large as what is under way.
-func add[K comparable](m map[K]int64, k K, n int64) {
-	if n += m[k]; n == 0 {
-		delete(m, k)
-		return
+// full is why n bytes do not fit.
+func (u *Uploads) full(n int64) Refusal {
+	if u.room.Used()+n > u.most {
+		return ServerIsFull
 	}
-	m[k] = n
+	return SenderIsFull
 }
 
 // state is told when a connection goes idle or closes: its response is written.

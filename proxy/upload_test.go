@@ -24,7 +24,7 @@ func newLimited(t *testing.T, o ServerOptions, most int64, handler fasthttp.Requ
 // much is told 503 and may come again.
 func TestBodiesInFlightAreLimited(t *testing.T) {
 	hold := make(chan bool)
-	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, ReadTimeout: 10 * time.Second}, 250<<10,
+	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, ReadTimeout: 10 * time.Second}, 263<<10,
 		func(ctx *fasthttp.RequestCtx) {
 			if len(ctx.PostBody()) > 1000 {
 				<-hold

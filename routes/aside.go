@@ -52,7 +52,7 @@ type Retold struct {
 // BeginAside gives a Call for an Aside. Whoever took it gives it back with EndAside.
 func (c *Call) BeginAside(model *providers.Model) *Call {
 	a := c.g.calls.Get().(*Call)
-	a.snap, a.Key, a.Model = c.snap, c.Key, model
+	a.snap, a.Key, a.owner, a.Model = c.snap, c.Key, c.owner, model
 	a.Began = time.Now()
 	a.StartNs, a.ID = a.Began.UnixNano(), c.ID
 	return a

@@ -12,6 +12,7 @@ import (
 	"farebox/billing/replay"
 	"farebox/billing/window"
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
@@ -37,7 +38,8 @@ type Call struct {
 	ID      requestID
 	number  [24]byte
 
-	Key *billing.Key
+	Key   *billing.Key
+	owner fair.Owner // once the key is known; see Owner
 	// wallet signed the request; empty: it came with a key.
 	wallet string
 	Model  *dialect.Model
@@ -50,9 +52,10 @@ type Call struct {
 	hold     billing.Hold
 	quota    window.Quota
 	// lead is held by a request with an idempotency key (idempotency.go).
-	lead *replay.Lead
-	kept replay.Answer // of a request with a lead, until it is charged
-	Sold Bill          // what it came to
+	lead  *replay.Lead
+	kept  replay.Answer // of a request with a lead, until it is charged
+	Sold  Bill          // what it came to
+	meter *fair.Meter   // of work in children; nil: there was none
 	// finishes says that it holds a slot in Gateway.finishes, since it goes on
 	// without its client.
 	finishes atomic.Bool
@@ -110,6 +113,38 @@ func (c *Call) begin(ctx *fasthttp.RequestCtx, row *Row) {
 
 // Accounts is what the ledger knows of accounts and their keys.
 func (c *Call) Accounts() Accounts { return c.g.ledger }
+
+// Owner is the customer whose share the request uses of what all customers share.
+// With a key it may be called from any goroutine until the request ends.
+func (c *Call) Owner() fair.Owner {
+	if c.Key == nil {
+		return fair.Unpaid(proxy.Address(c.Ctx))
+	}
+	return c.owner
+}
+
+// noteOwner finds the owner of a request that has a key. The watcher needs it when the
+// client leaves, and the request's context may be gone by then. A connection remembers
+// that an account is paid, which takes the account's lock to learn.
+func (c *Call) noteOwner() {
+	client := proxy.ClientOf(c.Ctx.Conn())
+	var last *remembered
+	if client != nil {
+		last, _ = client.Kept.(*remembered)
+	}
+	known := last != nil && last.key == c.Key
+	if known && last.paid || c.Key.Account.Paid() {
+		c.owner = fair.Paid(c.Key.Account.Number())
+	} else {
+		c.owner = fair.Unpaid(proxy.Address(c.Ctx))
+	}
+	if known {
+		last.paid = c.owner.Account != 0
+	}
+	if client != nil {
+		client.Owner = c.owner
+	}
+}
 
 // Hold is what pays for the request, once Admit opened it.
 func (c *Call) Hold() Hold { return &c.hold }
@@ -230,7 +265,7 @@ func (c *Call) release() {
 	defer c.g.metrics.active.Add(-1)
 	defer func() {
 		if c.finishes.Swap(false) {
-			c.g.finishes.Add(-1)
+			c.g.finishes.Give(c.owner, 1)
 		}
 	}()
 	defer func() {
@@ -251,6 +286,10 @@ func (c *Call) release() {
 			c.lead = nil
 		}
 	}()
+	if c.meter != nil {
+		c.meter.End(c.Settled)
+		c.meter = nil
+	}
 	if c.hold.Open() {
 		// It belongs to a request that failed: nothing of it is charged.
 		c.hold.Void(billing.At(time.Now()))
@@ -289,7 +328,7 @@ func (c *Call) reset() {
 	c.hold.Reset()
 	c.Doc.Reset()
 	c.snap, c.Ctx, c.Row, c.Part = nil, nil, nil, nil
-	c.Key, c.wallet, c.Model, c.user, c.Body = nil, "", nil, 0, nil
+	c.Key, c.owner, c.wallet, c.Model, c.user, c.Body = nil, fair.Owner{}, "", nil, 0, nil
 	c.again = billing.Admission{}
 	c.quota = window.Quota{}
 	c.kept, c.Sold, c.Router = replay.Answer{}, Bill{}, ""

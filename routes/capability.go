@@ -14,6 +14,7 @@ import (
 	"farebox/billing/store"
 	"farebox/billing/window"
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers"
 	"farebox/proxy"
 )
@@ -121,7 +122,7 @@ type Accounts interface {
 	DeleteKey(a *billing.AccountState, id string) error
 	WalletAccount(address string, open bool) (billing.Account, error)
 	LinkWallet(address, account, by string) (billing.WalletLink, error)
-	UseToken(id string, expires time.Time) (fresh bool, err error)
+	UseToken(o fair.Owner, id string, expires time.Time) (fresh bool, err error)
 	DeriveSecret(purpose string) []byte
 }
 

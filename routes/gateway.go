@@ -13,6 +13,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/job"
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers"
 	"farebox/providers/media"
 	"farebox/proxy"
@@ -54,8 +55,8 @@ type Gateway struct {
 	leaving  atomic.Bool
 	unready  atomic.Bool // the last answer of /readyz was that the ledger cannot record
 
-	finishes atomic.Int64 // requests with an idempotency key that go on without their client
-	serving  atomic.Bool  // Warm was called
+	finishes *fair.Room  // requests with an idempotency key that go on without their client
+	serving  atomic.Bool // Warm was called
 
 	jobs  *job.Machine // nil: none are taken
 	media media.Store
@@ -64,6 +65,7 @@ type Gateway struct {
 	newDesk      func(cfg *config.Config, catalog *providers.Catalog, before WalletDesk) (WalletDesk, error)
 	facilitators *facilitatorMeters
 	contracts    contracts
+	unpaid       *fair.Budget // processor time of children
 
 	metricsHere bool
 	metrics     *meters
@@ -91,6 +93,8 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 		capabilities: capabilities,
 		ledger:       o.Ledger, proxy: o.Proxy, log: o.Log, version: []byte(o.Version),
 		started: time.Now(), uploads: proxy.NewUploads(int64(cfg.Server.MaxInFlight)),
+		finishes:    fair.NewRoom(int64(cfg.Idempotency.Unattended)),
+		unpaid:      fair.NewBudget(cfg.Limits.UnpaidWork),
 		metricsHere: cfg.Server.MetricsListen == config.MetricsOnListen,
 	}
 	g.calls.New = func() any { return newCall(g) }
@@ -110,6 +114,7 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 			g.rows = append(g.rows, row)
 		}
 	}
+	g.log.Debug().Strs("endpoints", rowNames(g.rows)).Msg("these are all endpoints, offered or not")
 	o.Proxy.OnPanic(func(v any) { g.NotePanic("an answer on its way", v) })
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
 	if err := g.Reload(cfg); err != nil {
@@ -168,6 +173,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	if g.jobs != nil {
 		g.jobs.Configure(jobTerms(cfg))
 	}
+	g.unpaid.Resize(cfg.Limits.UnpaidWork)
 	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
 	g.noteRests(next)
 	g.live.Store(next)

@@ -27,13 +27,11 @@ var headerReplayed = canonical("idempotent-replayed")
 // Keyed says that the client sent an idempotency key.
 func (c *Call) Keyed() bool { return c.Ctx.Request.Header.Peek(headerKey) != nil }
 
-// keyed is for endpoints that charge, after a request was checked and before it
-// is admitted. It gives the answer of the first request with this key; or
-// neither answer nor error, and then the request goes on. If it has a key,
-// c.lead is set: the request ends in charge, or in release, which forgets it.
-// patience is how long carrying it out can take; write says that it changes
-// something outside.
-func (c *Call) keyed(patience time.Duration, write bool) (*replay.Answer, *Error) {
+// lookUp gives the answer of the first request with this key. It writes nothing and
+// needs no money, so that an account that is empty by now gets what it paid for. With
+// neither answer nor error the request goes on. If it has a key, c.lead is set then: the
+// request ends in charge, or in release, which forgets it.
+func (c *Call) lookUp(t Terms) (*replay.Answer, *Error) {
 	key := c.Ctx.Request.Header.Peek(headerKey)
 	if key == nil {
 		return nil, nil
@@ -47,11 +45,10 @@ func (c *Call) keyed(patience time.Duration, write bool) (*replay.Answer, *Error
 			Message: headerKey + ": must be one header of 1 to 255 letters A-Z a-z, digits, _ and -. Nothing was " +
 				"carried out."})
 	}
-	claim := replay.Claim{
-		Account: c.Key.Account.No(), Key: key, Fingerprint: fingerprint(&c.Ctx.Request), Patience: patience,
-		Wait: keyedWait, Write: write,
-	}
-	lead, answer, err := c.g.ledger.Idempotency().Begin(&claim)
+	lead, answer, err := c.g.ledger.Idempotency().Begin(&replay.Claim{
+		Account: c.Key.Account.No(), Owner: c.Owner(), Key: key, Fingerprint: fingerprint(&c.Ctx.Request),
+		Patience: t.Patience, Wait: keyedWait, Write: t.Writes,
+	})
 	if err != nil {
 		return nil, keyRefused(err)
 	}
@@ -59,10 +56,38 @@ func (c *Call) keyed(patience time.Duration, write bool) (*replay.Answer, *Error
 		return answer, nil
 	}
 	// The charge stands under an id made of the key; the answer says the same.
-	c.lead, c.raw = lead, lead.RequestID()
-	hex.Encode(c.ID[:], c.raw[:])
-	c.setCommon()
+	c.lead = lead
+	c.identifyAs(lead.RequestID())
 	return nil, nil
+}
+
+// claim writes the key of an admitted request down. Where another node was faster, the
+// hold is voided and that node's answer given: the request counts in the limits like
+// any repeat.
+func (c *Call) claim() (*replay.Answer, *Error) {
+	err := c.lead.Claim()
+	if err == nil {
+		return nil, nil
+	}
+	var answer *replay.Answer
+	if errors.Is(err, replay.ErrLost) {
+		c.hold.Void(billing.At(time.Now()))
+		answer, err = c.lead.Follow()
+	}
+	c.lead = nil
+	if err != nil {
+		return nil, keyRefused(err)
+	}
+	raw, _ := newRequestID() // a repeat has an id of its own
+	c.identifyAs(raw)
+	return answer, nil
+}
+
+// identifyAs gives the request another id.
+func (c *Call) identifyAs(raw [16]byte) {
+	c.raw = raw
+	hex.Encode(c.ID[:], raw[:])
+	c.setCommon()
 }
 
 // fingerprint is of what makes a request what it is: its method, its path and
@@ -193,15 +218,16 @@ func (c *Call) charge(s *billing.Settlement) {
 }
 
 // MayFinish takes one of the slots for requests that go on without their
-// client since they have an idempotency key: the retry is to get the answer.
+// client since they have an idempotency key: the retry is to get the answer. Customers
+// share the slots.
 // The watcher asks it, from its own goroutine; what has a slot is asked again by each
 // of its steps.
 func (c *Call) MayFinish() bool {
 	if c.finishes.Load() {
 		return true
 	}
-	if c.g.finishes.Add(1) > int64(c.g.live.Load().cfg.Idempotency.Unattended) {
-		c.g.finishes.Add(-1)
+	c.g.finishes.Resize(int64(c.g.live.Load().cfg.Idempotency.Unattended))
+	if !c.g.finishes.Take(c.Owner(), 1) {
 		return false
 	}
 	c.finishes.Store(true)
@@ -219,6 +245,10 @@ func keyRefused(err error) *Error {
 			Message: "The first request with this " + headerKey +
 				" is still under way; retry later with the same key.",
 			RetryAfter: RetrySoon, Uncounted: true}
+	case errors.Is(err, replay.ErrFull):
+		return &Error{Status: 503, Code: "IDEMPOTENCY_STORE_FULL", Message: "This account has its share of the kept " +
+			"answers for requests with an " + headerKey + "; nothing was carried out. Earlier ones expire with time; " +
+			"requests without the header are served.", RetryAfter: OverloadRetry}
 	case errors.Is(err, replay.ErrAway):
 		return &Error{Status: 503, Message: "Requests with an " + headerKey +
 			" cannot be taken right now; nothing was carried out. Please retry.", RetryAfter: RetrySoon}

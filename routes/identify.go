@@ -42,6 +42,7 @@ func (c *Call) identify(need Access) *Error {
 	key, e := c.g.lookup(c.Ctx, c.Row)
 	c.Key = key
 	if e == nil {
+		c.noteOwner()
 		key.Touch(c.StartNs)
 	} else if e.Status == 401 && c.snap.wallets != nil {
 		return c.discovery(e)
@@ -59,6 +60,7 @@ type remembered struct {
 	header []byte
 	bare   bool // the header was the key alone
 	key    *billing.Key
+	paid   bool // its account is
 }
 
 // lookup finds the live key that a request to a row names.
@@ -80,7 +82,7 @@ func (g *Gateway) lookup(ctx *fasthttp.RequestCtx, row *Row) (*billing.Key, *Err
 	}
 	key, e := g.lookupHeader(ctx, header, bare)
 	if e == nil {
-		client.Kept = &remembered{bytes.Clone(header), bare, key}
+		client.Kept = &remembered{header: bytes.Clone(header), bare: bare, key: key}
 	}
 	return key, e
 }

@@ -49,7 +49,7 @@ func newMeters(g *Gateway) *meters {
 	m := &meters{set: metrics.NewSet(), models: map[string]*modelMeters{}}
 	gauge := func(name string, f func() float64) { m.set.NewGauge(name, f) }
 	gauge("http_server_active_requests", func() float64 { return float64(m.active.Load()) })
-	gauge("farebox_unattended_keyed", func() float64 { return float64(g.finishes.Load()) })
+	gauge("farebox_unattended_keyed", func() float64 { return float64(g.finishes.Used()) })
 	gauge("farebox_holds_open", func() float64 { return float64(g.ledger.Stats().OpenHolds) })
 	gauge("farebox_held_nano", func() float64 { return float64(g.ledger.Stats().Held) })
 	// What became debt since the ledger exists, and what of it is owed still.
@@ -78,7 +78,8 @@ func newMeters(g *Gateway) *meters {
 			return s.Replayed
 		},
 		"reused": func(s replay.Stats) int64 { return s.Reused }, "busy": func(s replay.Stats) int64 { return s.Busy },
-		"away": func(s replay.Stats) int64 { return s.Away }, "free": func(s replay.Stats) int64 { return s.Free },
+		"away": func(s replay.Stats) int64 { return s.Away }, "full": func(s replay.Stats) int64 { return s.Full },
+		"free": func(s replay.Stats) int64 { return s.Free },
 	} {
 		gauge(`farebox_idempotency_total{outcome="`+outcome+`"}`,
 			func() float64 { return float64(f(g.ledger.Idempotency().Stats())) })

@@ -9,6 +9,7 @@ import (
 
 	"farebox/billing/payment"
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers"
 	"farebox/providers/x402"
 	"farebox/proxy"
@@ -33,7 +34,7 @@ var errNoDesk = errors.New("nobody can be asked about payments: the config has n
 func (g *Gateway) openPayments(o *Options) {
 	p := &payments{}
 	p.machine = payment.New(payment.Options{Store: g.ledger.Payments(), Desk: p, Node: g.ledger.NodeNo(), Log: g.log})
-	g.payments, g.contracts.seats = p, make(chan struct{}, contractAsks)
+	g.payments, g.contracts.turns = p, fair.NewTurns(contractAsks, contractQueue)
 	g.facilitators, g.newDesk = newFacilitatorMeters(g.metrics.set), g.newRealDesk
 	if o.Desk != nil {
 		g.newDesk = func(*config.Config, *providers.Catalog, WalletDesk) (WalletDesk, error) { return o.Desk, nil }
@@ -148,8 +149,13 @@ func (p *payments) Find(ctx context.Context, of *payment.Payment, transaction st
 // Pay submits a payment, and waits for its outcome while the client does; the payment
 // goes on without it.
 func (c *Call) Pay(p *x402.Payment) (out payment.Outcome) {
-	cause, _ := c.g.proxy.Await(c.Ctx, 0, func(ctx context.Context) error {
-		out = c.g.payments.machine.Submit(ctx, (*payment.Payment)(p))
+	cause, _ := c.Await(0, func(ctx context.Context) error {
+		share := fair.Of(ctx)
+		// A wallet that paid before has the share of its account, wherever it pays from.
+		if a, err := c.g.ledger.WalletState(p.Wallet); err == nil && a.Paid() {
+			share = fair.Paid(a.Number())
+		}
+		out = c.g.payments.machine.Submit(ctx, (*payment.Payment)(p), share)
 		return nil
 	})
 	if cause != proxy.None {

@@ -63,17 +63,24 @@ type Bill struct {
 }
 
 // Sell is the one path of everything that has a price (design.md 1): an answer
-// that was paid for is given again; else the worst is held, the work done and the
-// hold settled, once, before the last byte leaves. Who leaves, a panic and every
+// that was paid for is given again; else the worst is held, the idempotency key
+// claimed, the work done and the hold settled, once, before the last byte leaves.
+// Nothing is written or sent before admission: a refused request leaves only its
+// count in the limits (design.md, P10). A client that leaves, a panic and every
 // error end in release, which voids what was not settled, or in lost.go.
 func (c *Call) Sell(w Work, t Terms) *Error {
 	usd, diem, _ := c.Key.BalanceAt(c.StartNs)
-	first, e := c.keyed(t.Patience, t.Writes)
+	first, e := c.lookUp(t)
 	if e != nil {
 		return e
 	}
 	if e := w.Admit(first != nil); e != nil {
 		return e
+	}
+	if c.lead != nil {
+		if first, e = c.claim(); e != nil {
+			return e
+		}
 	}
 	if first != nil {
 		usd, diem, _ = c.Key.BalanceAt(c.StartNs) // the first may have been charged meanwhile

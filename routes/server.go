@@ -75,10 +75,7 @@ func (c *Call) readBody() *Error {
 	if !proxy.BodyPending(c.Ctx) {
 		return nil
 	}
-	from := proxy.Sender{Most: c.g.bodyLimit(c.Ctx, c.Row), Address: proxy.Address(c.Ctx)}
-	if c.Key != nil {
-		from.Account = c.Key.Account.ID
-	}
+	from := proxy.Sender{Most: c.g.bodyLimit(c.Ctx, c.Row), Owner: c.Owner()}
 	if why, ok := c.g.uploads.Read(c.Ctx, from); !ok {
 		return c.g.unreadable(c.Ctx, why)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+	"farebox/config/fair"
 	"farebox/providers/wallet"
 	"farebox/providers/wallet/signin"
 	"farebox/proxy"
@@ -24,13 +25,15 @@ const (
 	headerSignIn    = "SIGN-IN-WITH-X"
 	headerSignInOld = "X-Sign-In-With-X"
 
-	// contractAsks is how many contracts are asked at a time whether they signed, and
-	// contractTries how many a minute for one client address: a stranger's header can
-	// cause the question, and nodes are paid for.
+	// contractAsks is how many contracts are asked at a time whether they signed,
+	// contractQueue how many requests wait for that, and contractTries how many a minute
+	// one client address may cause: a stranger's header can, and nodes are paid for.
 	contractAsks  = 16
+	contractQueue = 64
 	contractTries = 30
-	// contractTime is for one question to all witnesses.
+	// contractTime is for one question to all witnesses, and contractWait for the turn.
 	contractTime = 5 * time.Second
+	contractWait = 10 * time.Second
 )
 
 // SignedIn is a wallet that says who it is.
@@ -95,6 +98,7 @@ func (c *Call) occupyWallet(key *billing.Key, s *SignedIn) *Error {
 				" are served at the same time."}
 	}
 	c.Key, c.wallet, c.occupies = key, s.Wallet.String(), true
+	c.noteOwner()
 	return nil
 }
 
@@ -164,7 +168,7 @@ func (c *Call) walletMayUse(a wallet.Address) *Error {
 
 // KeyOfWallet is what a wallet spends through; nil: it has no ledger.
 func (c *Call) KeyOfWallet(a wallet.Address) (*billing.Key, *Error) {
-	key, err := c.g.ledger.WalletKey(a.String())
+	key, err := c.g.ledger.WalletKeyFrom(proxy.Address(c.Ctx), a.String())
 	switch {
 	case err == nil:
 		return key, nil
@@ -204,7 +208,9 @@ func (c *Call) UseSignIn(s *SignedIn) *Error {
 // SpendSignIn lets a message be sent once, whatever the operator has.
 func (c *Call) SpendSignIn(s *SignedIn) *Error {
 	id, expires := s.sign.Token()
-	switch fresh, err := c.g.ledger.UseToken(id, expires); {
+	switch fresh, err := c.g.ledger.UseToken(c.Owner(), id, expires); {
+	case errors.Is(err, billing.ErrManyTokens):
+		return ManyTokens()
 	case err != nil:
 		c.g.log.Error().Err(err).Msg("cannot record a sign-in")
 		return walletsAway()
@@ -213,6 +219,13 @@ func (c *Call) SpendSignIn(s *SignedIn) *Error {
 	}
 	c.g.metrics.signIn("new")
 	return nil
+}
+
+// ManyTokens is the answer to an owner that has its share of the used tokens.
+func ManyTokens() *Error {
+	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: time.Minute, Uncounted: true,
+		Message: "Too many sign-ins of this account or address have not expired; retry after the time in the " +
+			"Retry-After header."}
 }
 
 // ConfirmSignIn asks the chain whether a wallet that is a contract signed (EIP-1271). It
@@ -226,20 +239,25 @@ func (c *Call) ConfirmSignIn(s *SignedIn) *Error {
 		return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(RetrySoon, wait), Uncounted: true,
 			Message: "Too many sign-ins of contract wallets came from this address."}
 	}
-	select {
-	case c.g.contracts.seats <- struct{}{}:
-		defer func() { <-c.g.contracts.seats }()
-	default:
-		return contractAway()
-	}
 	var signed bool
-	cause, err := c.g.proxy.Await(c.Ctx, contractTime, func(ctx context.Context) (err error) {
+	cause, err := c.g.proxy.Await(c.Ctx, contractWait+contractTime, func(ctx context.Context) (err error) {
+		waiting, enough := context.WithTimeout(ctx, contractWait)
+		defer enough()
+		place, err := c.g.contracts.turns.Take(waiting, fair.Unpaid(from)) // it has proven no account yet
+		if err != nil {
+			return err
+		}
+		defer place.Done()
+		ctx, cancel := context.WithTimeout(ctx, contractTime)
+		defer cancel()
 		signed, err = c.snap.wallets.desk.ContractSigned(ctx, s.sign.Chain, s.Wallet, s.sign.Hash, s.sign.Signature)
 		return err
 	})
 	switch {
 	case cause == proxy.ClientGone || cause == proxy.ClientStalled:
 		return c.Unreachable(&proxy.Result{Cause: cause})
+	case errors.Is(err, fair.ErrFull):
+		return contractAway()
 	case err != nil || cause != proxy.None:
 		c.g.log.Warn().Err(err).Str("cause", cause.String()).Str("network", s.sign.Chain).Msg(
 			"the nodes of a chain could not say whether a contract wallet signed")
@@ -259,7 +277,7 @@ func contractAway() *Error {
 
 // contracts bounds what strangers make be asked of chains.
 type contracts struct {
-	seats chan struct{}
+	turns *fair.Turns
 	tries PerAddress
 }
 

@@ -126,6 +126,14 @@ func (r *Row) mistake() string {
 	return ""
 }
 
+// rowNames are the methods and paths of rows.
+func rowNames(rows []Row) (names []string) {
+	for i := range rows {
+		names = append(names, rows[i].Method+" "+rows[i].Path)
+	}
+	return names
+}
+
 // fixed is what stands in the paths of a route before their parameter.
 func (r *Row) fixed() string {
 	before, _, _ := strings.Cut(r.Path, "{")

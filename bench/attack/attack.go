@@ -24,6 +24,14 @@ type Options struct {
 	Voice     string // model for speech; empty: none
 	Ear       string // model for transcriptions; empty: none
 	Song      string // model for music; empty: none
+	Strict    string // chat model whose answers the gateway checks against their schema; empty: none
+	Documents bool   // the gateway reads documents
+	// Pages says that the gateway fetches pages from 127.0.0.0/8, where they are served.
+	Pages bool
+	// Unpaid are keys of accounts that were never credited.
+	Unpaid []string
+	// Forwarded says that the gateway takes X-Forwarded-For from here.
+	Forwarded bool
 	Customers int
 	Rate      float64 // requests a second of each customer
 	Rounds    []Round
@@ -71,6 +79,8 @@ type arena struct {
 	o       *Options
 	base    *url.URL
 	address string
+	// sites are addresses of pages: those of attacks, and those of ordinary customers.
+	sites [2]string
 }
 
 func (o *Options) check() (*arena, error) {
@@ -110,8 +120,13 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	closeSites, err := a.serve()
+	if err != nil {
+		return nil, err
+	}
+	defer closeSites()
 	r := &Result{Started: time.Now(), URL: o.URL, Customers: o.Customers, Rate: o.Rate}
-	c := newCrowd(&o)
+	c := newCrowd(a)
 	defer c.leave()
 	groups := [][]Round{nil}
 	if o.Together {

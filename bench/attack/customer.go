@@ -1,10 +1,10 @@
 package attack
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -27,11 +27,27 @@ type Customers struct {
 	P99Ms    float64          `json:"p99_ms"`
 	MaxMs    float64          `json:"max_ms"`
 	Errors   map[string]int64 `json:"errors,omitempty"`
+	// Kinds are the same by kind of request.
+	Kinds []Kind `json:"kinds,omitempty"`
+}
+
+// Kind is what became of one kind of ordinary requests. Its latency counts from when a
+// request was sent, so that none includes the wait of a customer for another kind.
+type Kind struct {
+	Name     string  `json:"name"`
+	Sent     int64   `json:"sent"`
+	Answered int64   `json:"answered"`
+	Refused  int64   `json:"refused"` // with a status of its own, instead of no answer
+	P50Ms    float64 `json:"p50_ms"`
+	P99Ms    float64 `json:"p99_ms"`
+
+	took []time.Duration
 }
 
 // crowd are the ordinary customers while they are at it.
 type crowd struct {
-	o       *Options
+	*arena
+	kinds   []kind
 	clients []*http.Client // each customer has connections of its own
 
 	mu   sync.Mutex
@@ -39,10 +55,15 @@ type crowd struct {
 	took []time.Duration
 }
 
-func newCrowd(o *Options) *crowd {
-	c := &crowd{o: o, clients: make([]*http.Client, o.Customers)}
+func newCrowd(a *arena) *crowd {
+	c := &crowd{arena: a, clients: make([]*http.Client, a.o.Customers)}
+	for _, k := range kinds {
+		if k.needs == nil || k.needs(a.o) != "" {
+			c.kinds = append(c.kinds, k)
+		}
+	}
 	for i := range c.clients {
-		c.clients[i] = &http.Client{Timeout: o.Timeout, Transport: &http.Transport{DisableCompression: true}}
+		c.clients[i] = &http.Client{Timeout: a.o.Timeout, Transport: &http.Transport{DisableCompression: true}}
 	}
 	return c
 }
@@ -58,7 +79,7 @@ func (c *crowd) leave() {
 // answer shows how long it waited.
 func (c *crowd) run(ctx context.Context, length time.Duration) Customers {
 	c.mu.Lock()
-	c.sum, c.took = Customers{Errors: map[string]int64{}}, c.took[:0]
+	c.sum, c.took = Customers{Errors: map[string]int64{}, Kinds: make([]Kind, len(c.kinds))}, c.took[:0]
 	c.mu.Unlock()
 	every := time.Duration(float64(time.Second) / c.o.Rate)
 	begin := time.Now()
@@ -81,10 +102,11 @@ func (c *crowd) result() Customers {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.sum
-	slices.Sort(c.took)
-	if n := len(c.took); n > 0 {
-		ms := func(at int) float64 { return float64(c.took[min(at, n-1)]) / 1e6 }
-		s.P50Ms, s.P99Ms, s.MaxMs = ms(n/2), ms(n*99/100), ms(n-1)
+	s.P50Ms, s.P99Ms, s.MaxMs = percentiles(c.took)
+	for i := range s.Kinds {
+		k := &s.Kinds[i]
+		k.Name = c.kinds[i].name
+		k.P50Ms, k.P99Ms, _ = percentiles(k.took)
 	}
 	if s.Sent > 0 {
 		s.Share = float64(s.Answered) / float64(s.Sent)
@@ -92,37 +114,46 @@ func (c *crowd) result() Customers {
 	return s
 }
 
+func percentiles(took []time.Duration) (p50, p99, most float64) {
+	slices.Sort(took)
+	n := len(took)
+	if n == 0 {
+		return 0, 0, 0
+	}
+	ms := func(at int) float64 { return float64(took[min(at, n-1)]) / 1e6 }
+	return ms(n / 2), ms(n * 99 / 100), ms(n - 1)
+}
+
 // one sends a request that only this customer sends, and looks for its own
 // answer.
 func (c *crowd) one(ctx context.Context, customer, n int, due time.Time) {
 	mark := fmt.Sprintf("m%dn%dr%d", customer, n, rand.Uint32())
-	var said string
-	var err error
-	switch {
-	case c.o.RPC != "" && n%4 == 3:
-		said, err = c.rpc(ctx, customer, mark, n/4)
-	case n%4 == 1:
-		said, err = c.chat(ctx, customer, mark, true, false)
-	default:
-		said, err = c.chat(ctx, customer, mark, false, n%4 == 2)
-	}
-	took := time.Since(due)
+	at := (customer + n) % len(c.kinds)
+	sent := time.Now()
+	said, err := c.kinds[at].do(c, ctx, customer, mark, n)
+	alone, took := time.Since(sent), time.Since(due)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err != nil && ctx.Err() != nil {
+		return
+	}
+	k := &c.sum.Kinds[at]
 	c.sum.Sent++
-	c.took = append(c.took, took)
+	k.Sent++
+	c.took, k.took = append(c.took, took), append(k.took, alone)
+	var refused *refusal
+	if errors.As(err, &refused) {
+		k.Refused++
+	}
 	switch {
 	case err != nil:
-		if ctx.Err() != nil {
-			c.sum.Sent--
-			return
-		}
 		c.sum.Errors[clipped(err.Error())]++
 	case said != mark:
 		c.sum.Astray++
 		c.sum.Errors[clipped("astray: "+strings.Trim(said, "0123456789"))]++
 	default:
 		c.sum.Answered++
+		k.Answered++
 	}
 }
 
@@ -133,69 +164,26 @@ func clipped(s string) string {
 	return s
 }
 
-// longText makes a body of 20 KB, for which servers often take another path.
-var longText = strings.Repeat(" the small river moves past old stone houses", 460)
-
-func (c *crowd) chat(ctx context.Context, customer int, mark string, stream, large bool) (string, error) {
-	body := chatBody(c.o.Model, "echo="+mark, stream, nil)
-	if large {
-		body = bytes.Replace(body, []byte("]] hello"), []byte("]] hello"+longText), 1)
-	}
-	res, err := c.post(ctx, customer, "/chat/completions", body)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = res.Body.Close() }()
-	if !stream {
-		b, err := io.ReadAll(res.Body)
-		return gjson.GetBytes(b, "choices.0.message.content").Str, err
-	}
-	said, done := "", false
-	in := bufio.NewReader(res.Body)
-	for {
-		line, err := in.ReadBytes('\n')
-		if data, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data: ")); ok {
-			done = done || string(data) == "[DONE]"
-			said += gjson.GetBytes(data, "choices.0.delta.content").Str
-		}
-		if err == io.EOF && done {
-			return said, nil
-		}
-		if err != nil {
-			return said, fmt.Errorf("a stream broke off: %w", err)
-		}
-	}
+// refusal is an answer with another status than 200.
+type refusal struct {
+	status int
+	code   string
 }
 
-// rpcCalls are ordinary calls of the methods that the rounds aim at.
-var rpcCalls = []string{
-	`"eth_feeHistory","params":["0x5","latest",[]]`,
-	`"debug_traceCall","params":[{"to":"0x1"},"latest",{"tracer":"callTracer"}]`,
-	`"eth_call","params":[{"to":"0x1"},"latest"]`,
-}
+func (r *refusal) Error() string { return fmt.Sprintf("status %d %s", r.status, r.code) }
 
-func (c *crowd) rpc(ctx context.Context, customer int, mark string, n int) (string, error) {
-	body := `{"jsonrpc":"2.0","id":"` + mark + `","method":` + rpcCalls[n%len(rpcCalls)] + "}"
-	res, err := c.post(ctx, customer, "/crypto/rpc/"+c.o.RPC, []byte(body))
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = res.Body.Close() }()
-	b, err := io.ReadAll(res.Body)
-	if err == nil && !gjson.GetBytes(b, "result").Exists() {
-		err = fmt.Errorf("an RPC error: %.80s", gjson.GetBytes(b, "error.message").Str)
-	}
-	return gjson.GetBytes(b, "id").Str, err
-}
-
-// post gives an answer with status 200; its body is the caller's to close.
-func (c *crowd) post(ctx context.Context, customer int, path string, body []byte) (*http.Response, error) {
+// post gives an answer with status 200; its body is the caller's to close. Further
+// headers are names and values.
+func (c *crowd) post(ctx context.Context, customer int, path string, body []byte, headers ...string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+c.o.Keys[customer%len(c.o.Keys)])
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
 	res, err := c.clients[customer].Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("no answer: %w", unwrapped(err))
@@ -203,7 +191,7 @@ func (c *crowd) post(ctx context.Context, customer int, path string, body []byte
 	if res.StatusCode != http.StatusOK {
 		b, _ := io.ReadAll(io.LimitReader(res.Body, 512))
 		_ = res.Body.Close()
-		return nil, fmt.Errorf("status %d %s", res.StatusCode, gjson.GetBytes(b, "code").Str)
+		return nil, &refusal{res.StatusCode, gjson.GetBytes(b, "code").Str}
 	}
 	return res, nil
 }

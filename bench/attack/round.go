@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,9 +26,18 @@ type Round struct {
 	// open is how long a socket is kept; 0: until its answer.
 	open time.Duration
 	most int // sockets at once
+	// drip reads the answer drop by drop for as long.
+	drip time.Duration
+	// gone is after how long the client leaves; 0: it stays.
+	gone time.Duration
 	do   func(a *attacker) []byte
 	// needs is the model or network that it cannot do without; nil: none.
 	needs func(o *Options) string
+	// crowds says that many unpaid accounts can do it, too.
+	crowds bool
+	// from is the address of request n, for the proxy in front of the gateway; nil: the
+	// attacker has one, and a paid account.
+	from func(n int) string
 }
 
 func (o *Options) network() string  { return o.RPC }
@@ -43,8 +53,14 @@ const (
 	longSpeech  = 4000 // characters
 )
 
-// Rounds are all attacks.
-var Rounds = []Round{
+// Rounds are all attacks of one customer or stranger, and AllRounds those of crowds, too.
+var (
+	Rounds    = slices.Concat(Lies, takings)
+	AllRounds = slices.Concat(Rounds, crowded())
+)
+
+// Lies are rounds that say what is not so.
+var Lies = []Round{
 	{Name: "dots", What: "a member's name of a million dots, which errors echo", Rate: 2, do: func(a *attacker) []byte {
 		name := strings.Repeat(".", manyDots)
 		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "tokens=1", false,
@@ -122,7 +138,7 @@ var Rounds = []Round{
 func RoundsNamed(names []string, o *Options) ([]Round, error) {
 	var list []Round
 	can := func(r *Round) bool { return r.needs == nil || r.needs(o) != "" }
-	for _, r := range Rounds {
+	for _, r := range AllRounds {
 		if len(names) == 0 && can(&r) {
 			list = append(list, r)
 		}
@@ -130,7 +146,7 @@ func RoundsNamed(names []string, o *Options) ([]Round, error) {
 	for _, want := range names {
 		name, rate, rated := strings.Cut(want, "=")
 		found := false
-		for _, r := range Rounds {
+		for _, r := range AllRounds {
 			if r.Name != name {
 				continue
 			}
@@ -141,15 +157,15 @@ func RoundsNamed(names []string, o *Options) ([]Round, error) {
 				}
 			}
 			if !can(&r) {
-				return nil, fmt.Errorf("cannot run %s without its model or network: give --rpc, --voice, --ear or --song",
-					name)
+				return nil, fmt.Errorf("cannot run %s without what it needs: give --rpc, --voice, --ear, --song, --strict, "+
+					"--documents, --pages, --unpaid or --forwarded", name)
 			}
 			list, found = append(list, r), true
 		}
 		if !found {
-			known := make([]string, len(Rounds))
-			for i := range Rounds {
-				known[i] = Rounds[i].Name
+			known := make([]string, len(AllRounds))
+			for i := range AllRounds {
+				known[i] = AllRounds[i].Name
 			}
 			return nil, fmt.Errorf("cannot run the round %q: known are %s", name, strings.Join(known, ", "))
 		}
@@ -280,11 +296,23 @@ func (a *attacker) send(ctx context.Context) (status string, size int64) {
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
 	defer stop()
-	_ = conn.SetDeadline(time.Now().Add(a.o.Timeout + a.round.open))
-	if _, err := conn.Write(a.round.do(a)); err != nil {
+	_ = conn.SetDeadline(time.Now().Add(a.o.Timeout + a.round.open + a.round.drip))
+	request := a.round.do(a)
+	if a.round.from != nil {
+		request = bytes.Replace(request, []byte("\r\nHost:"),
+			[]byte("\r\nX-Forwarded-For: "+a.round.from(a.next())+"\r\nHost:"), 1)
+	}
+	if _, err := conn.Write(request); err != nil {
 		return "refused while sending", 0
 	}
 	in := bufio.NewReader(conn)
+	if a.round.gone > 0 {
+		_ = conn.SetReadDeadline(time.Now().Add(a.round.gone))
+		if res, err := http.ReadResponse(in, nil); err == nil {
+			return fmt.Sprint(res.StatusCode), 0
+		}
+		return "left", 0
+	}
 	if a.round.open > 0 {
 		// Hold the socket; of an answer only the head is read.
 		if res, err := http.ReadResponse(in, nil); err == nil {
@@ -293,9 +321,15 @@ func (a *attacker) send(ctx context.Context) (status string, size int64) {
 		}
 		return "held", 0
 	}
+	if a.round.drip > 0 {
+		_ = conn.(*net.TCPConn).SetReadBuffer(dripWindow)
+	}
 	res, err := http.ReadResponse(in, nil)
 	if err != nil {
 		return "no answer", 0
+	}
+	if a.round.drip > 0 {
+		return fmt.Sprint(res.StatusCode), a.dripFrom(ctx, res.Body)
 	}
 	n, _ := io.Copy(io.Discard, res.Body)
 	return fmt.Sprint(res.StatusCode), n

@@ -12,6 +12,21 @@ import (
 // Head names the columns of Texts.
 var Head = []string{"", "ordinary sent", "answered", "astray", "p50 ms", "p99 ms", "x quiet", "max ms", "peak MB"}
 
+// KindHead names the columns of KindTexts.
+var KindHead = []string{"", "ordinary", "sent", "answered", "refused", "p50 ms", "p99 ms", "x quiet"}
+
+// KindTexts are the columns of each kind of ordinary requests in each phase.
+func (r *Result) KindTexts() (rows [][]string) {
+	for _, p := range r.Phases {
+		for i, k := range p.Customers.Kinds {
+			quiet := r.Phases[0].Customers.Kinds[i].P99Ms
+			rows = append(rows, []string{p.Name, k.Name, fmt.Sprint(k.Sent), fmt.Sprint(k.Answered), fmt.Sprint(k.Refused),
+				fmt.Sprintf("%.1f", k.P50Ms), fmt.Sprintf("%.1f", k.P99Ms), fmt.Sprintf("%.2f", k.P99Ms/max(quiet, 0.001))})
+		}
+	}
+	return rows
+}
+
 // AssaultHead names the columns of an attack.
 var AssaultHead = []string{"", "a second", "sent", "let through", "skipped", "largest answer", "slowest ms", "answers"}
 
@@ -71,6 +86,8 @@ func (r *Result) Print(out io.Writer) {
 			fmt.Fprintf(out, "  %s: %d x %s\n", p.Name, p.Customers.Errors[kind], kind)
 		}
 	}
+	fmt.Fprintln(out)
+	table(KindHead, r.KindTexts())
 	fmt.Fprintln(out)
 	table(AssaultHead, r.AssaultTexts())
 	if r.QuietBytes > 0 {

@@ -28,16 +28,21 @@ func OfAttack(r *attack.Result) Page {
 		latency.Groups = append(latency.Groups, Group{Name: r.Phases[i].Name,
 			Bars: []Bar{{Name: "p99", Color: 3, Value: c.P99Ms}}})
 	}
+	kinds := &Table{Head: attack.KindHead}
+	for _, texts := range r.KindTexts() {
+		kinds.Rows = append(kinds.Rows, cells(texts...))
+	}
 	attacks := &Table{Head: attack.AssaultHead}
 	for _, texts := range r.AssaultTexts() {
 		attacks.Rows = append(attacks.Rows, cells(texts...))
 	}
 	var what []string
-	for _, round := range attack.Rounds {
+	for _, round := range attack.AllRounds {
 		what = append(what, round.Name+": "+round.What+".")
 	}
 	p.Sections = append(p.Sections,
 		Section{Title: "Ordinary customers", Table: phases, Charts: []Chart{latency}},
+		Section{Title: "Ordinary customers, by kind of request", Table: kinds},
 		Section{Title: "Attacks", Table: attacks, Text: what})
 	return p
 }

@@ -83,11 +83,14 @@ func (c *conn) serveBench(model string) bool {
 	if sc.Delay > 0 && !c.benchDelay(sc) {
 		return false
 	}
+	t := &c.srv.truth
+	t.open.Add(1)
+	defer t.open.Add(-1) // after the counters, so that WaitIdle means that all is booked
 	if _, err := c.nc.Write(benchAnswer); err != nil {
 		return false
 	}
-	c.srv.truth.bench.Add(1)
-	c.srv.truth.benchTokens.Add(benchCompletion)
+	t.bench.Add(1)
+	t.benchTokens.Add(benchCompletion)
 	return true
 }
 

@@ -57,7 +57,7 @@ type FirstPayment struct {
 
 const (
 	firstUnits = 5_000_000
-	firstHolds = 24 * time.Hour
+	firstHolds = time.Hour
 )
 
 // FirstPayment signs one to a receiver.

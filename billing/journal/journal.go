@@ -72,8 +72,6 @@ const (
 // errFull says that the journal cannot promise room for one more hold.
 var errFull = errors.New("the journal cannot grow")
 
-var errUnprepared = errors.New("the journal is being prepared")
-
 // New goes on after sequence last in dir; refs are the segments that
 // are still there.
 func New(dir string, size int, power bool, last uint64, refs []Ref, log zerolog.Logger) *Journal {
@@ -312,8 +310,8 @@ func (j *Journal) Ready() {
 func (j *Journal) Healthy() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.failed == nil && j.seg == nil && j.next == nil {
-		return errUnprepared // whether there is room for the first one is not known yet
+	if j.failed == nil && j.seg == nil && !j.closed {
+		j.prepareNow() // as the first append would: until then it is not known whether there is room
 	}
 	return errors.Join(j.failed, j.unnamed)
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -76,5 +77,20 @@ func TestJournalKeepsOrderUnderConcurrency(t *testing.T) {
 		if !strings.HasSuffix(e.Name(), spareSuffix) {
 			t.Errorf("%s stayed although everything is applied", e.Name())
 		}
+	}
+}
+
+// A load balancer that asked a process right after its start was told that the ledger
+// cannot record, although the first request would have been recorded.
+func TestTheJournalIsHealthyBeforeItsFirstSegmentIsPrepared(t *testing.T) {
+	j := New(t.TempDir(), 16<<10, false, 0, nil, zerolog.Nop()) // nothing prepares segments beside it
+	if err := j.Healthy(); err != nil {
+		t.Errorf("before the first record: %v", err)
+	}
+	full := errors.New("no room")
+	j = New(t.TempDir(), 16<<10, false, 0, nil, zerolog.Nop())
+	j.Fail(nil, full)
+	if err := j.Healthy(); !errors.Is(err, full) {
+		t.Errorf("without room for the first segment: %v", err)
 	}
 }

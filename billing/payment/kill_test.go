@@ -19,6 +19,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/money"
 	"farebox/billing/store"
+	"farebox/config/fair"
 	"farebox/tests/servers"
 )
 
@@ -130,7 +131,7 @@ func beKilled(dir, shared, seed string) {
 				p := childPayment(number, w, n)
 				fmt.Printf("A %s %d\n", p.ID, int64(p.Amount))
 				for range 3 {
-					if out := m.Submit(context.Background(), p); out.Ending == Credited {
+					if out := m.Submit(context.Background(), p, fair.Owner{}); out.Ending == Credited {
 						fmt.Printf("C %s %d\n", p.ID, int64(out.Amount))
 						break
 					}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"farebox/billing/store"
+	"farebox/config/fair"
 )
 
 // life is that of a process, which ends between any two steps: from then on it does
@@ -66,9 +67,9 @@ func (m *mortal) Payment(id string) (row *store.PaymentRow, err error) {
 	return row, err
 }
 
-func (m *mortal) OpenPayments(wallet string) (all, own int, err error) {
-	err = m.do(func() (err error) { all, own, err = m.Store.OpenPayments(wallet); return err })
-	return all, own, err
+func (m *mortal) PaymentFits(wallet string, share fair.Owner, most, own int) (fits bool, err error) {
+	err = m.do(func() (err error) { fits, err = m.Store.PaymentFits(wallet, share, most, own); return err })
+	return fits, err
 }
 
 func (m *mortal) TakePayment(r *store.PaymentRow, owner uint32, untilUs, nowUs int64) (ok bool, err error) {

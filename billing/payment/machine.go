@@ -9,13 +9,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing/store"
+	"farebox/config/fair"
 )
 
 // Store is where payments are (billing.Payments).
 type Store interface {
 	AddPayment(r *store.PaymentRow, most, mostOfWallet int) (existing *store.PaymentRow, err error)
 	Payment(id string) (*store.PaymentRow, error)
-	OpenPayments(wallet string) (all, own int, err error)
+	PaymentFits(wallet string, share fair.Owner, most, mostOfWallet int) (bool, error)
 	TakePayment(r *store.PaymentRow, owner uint32, untilUs, nowUs int64) (ok bool, err error)
 	UpdatePayment(r *store.PaymentRow) (ok bool, err error)
 	DuePayments(nowUs int64, most int) ([]*store.PaymentRow, error)
@@ -28,7 +29,7 @@ type Store interface {
 
 // Terms are what an operator may change while payments are under way.
 type Terms struct {
-	MaxPending          int // payments without an outcome, of all wallets
+	MaxPending          int // payments without an outcome, of all wallets; an owner has a fair share
 	MaxPendingPerWallet int
 	// VerifyTimeout and SettleTimeout are of the Desk, which may ask one facilitator after
 	// the other: not shorter than the longest of any, and their sum where there are several.
@@ -46,7 +47,8 @@ type Options struct {
 
 // Bounds of a machine.
 const (
-	// maxSubmits is how many payments may be under way at a node at a time.
+	// maxSubmits is how many payments may be under way at a node at a time. Whoever
+	// submits them has a fair share of it.
 	maxSubmits = 64
 	// looksPerSecond and looksAtOnce bound what the recoverer asks chains.
 	looksPerSecond = 50
@@ -93,6 +95,7 @@ type Machine struct {
 
 	mu      sync.Mutex
 	flights map[string]bool // payments that clients of this process submitted
+	submits *fair.Room      // places of flights
 	closed  bool
 
 	work  sync.WaitGroup // what is under way
@@ -104,7 +107,8 @@ type Machine struct {
 
 // New makes a Machine that does nothing until Begin.
 func New(o Options) *Machine {
-	m := &Machine{o: o, t: usual, flights: map[string]bool{}, looks: make(chan struct{}, looksAtOnce)}
+	m := &Machine{o: o, t: usual, flights: map[string]bool{}, submits: fair.NewRoom(maxSubmits),
+		looks: make(chan struct{}, looksAtOnce)}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.Configure(o.Terms)
 	m.tally.Store(&store.PaymentTally{})
@@ -165,7 +169,7 @@ func (m *Machine) lease() time.Duration {
 }
 
 // enter says that a client's submission is under way here, unless one is already.
-func (m *Machine) enter(id string) (ok, full bool) {
+func (m *Machine) enter(id string, from fair.Owner) (ok, full bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -173,17 +177,18 @@ func (m *Machine) enter(id string) (ok, full bool) {
 		return false, true
 	case m.flights[id]:
 		return false, false
-	case len(m.flights) >= maxSubmits:
+	case !m.submits.Take(from, 1):
 		return false, true
 	}
 	m.flights[id] = true
 	return true, false
 }
 
-func (m *Machine) leave(id string) {
+func (m *Machine) leave(id string, from fair.Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.flights, id)
+	m.submits.Give(from, 1)
 }
 
 // after is a time that much from now, as rows have it.

@@ -3,7 +3,7 @@ package payment
 import (
 	"context"
 	"fmt"
-	"strings"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +13,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/money"
 	"farebox/billing/store"
+	"farebox/config/fair"
 	"farebox/tests/servers"
 )
 
@@ -63,7 +64,7 @@ func payment(id string) *Payment {
 // submit submits a payment and expects an ending.
 func (s *stage) submit(p *Payment, want Ending) Outcome {
 	s.t.Helper()
-	out := s.Submit(context.Background(), p)
+	out := s.Submit(context.Background(), p, fair.Owner{})
 	if out.Ending != want {
 		s.t.Fatalf("%s ended %s with %+v, expected %s", p.ID, EndingNames[out.Ending], out, EndingNames[want])
 	}
@@ -240,7 +241,7 @@ func TestClientThatHangsUpIsCredited(t *testing.T) {
 	s.o.Desk = slow
 	ctx, stop := context.WithCancel(context.Background())
 	answer := make(chan Outcome)
-	go func() { answer <- s.Submit(ctx, payment("pay_a")) }()
+	go func() { answer <- s.Submit(ctx, payment("pay_a"), fair.Owner{}) }()
 	slow.arrived(t)
 	stop()
 	if out := <-answer; out.Ending != Unknown {
@@ -299,7 +300,7 @@ func TestThreeNodesCreditOnePaymentOnce(t *testing.T) {
 		endings := map[Ending]int{}
 		for i := range 30 {
 			wg.Go(func() {
-				out := machines[i%3].Submit(context.Background(), p)
+				out := machines[i%3].Submit(context.Background(), p, fair.Owner{})
 				mu.Lock()
 				defer mu.Unlock()
 				endings[out.Ending]++
@@ -332,7 +333,7 @@ func TestAnotherNodeGoesOnWithWhatADeadOneLeft(t *testing.T) {
 	m := s.machine(first, func(o *Options) {
 		o.Store, o.Desk = &mortal{Store: first.Payments(), life: l}, &mortalDesk{s.world, l}
 	})
-	out := m.Submit(context.Background(), payment("pay_a"))
+	out := m.Submit(context.Background(), payment("pay_a"), fair.Owner{})
 	s.l = ledgerOn(t, address, "node-2")
 	s.Machine = s.machine(s.l)
 	if row := s.row("pay_a"); out.Ending != Unknown || row.State != store.PaymentSubmitted || s.world.settles != 1 {
@@ -378,20 +379,56 @@ func TestCreditFollowsTheChainBackAndForth(t *testing.T) {
 // all of them have, and nothing is remembered of what is refused.
 func TestPaymentsWithoutAnOutcomeAreBounded(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, func(o *Options) { o.Terms.MaxPending, o.Terms.MaxPendingPerWallet = 3, 2 })
+	s := newStage(t, func(o *Options) { o.Terms.MaxPending, o.Terms.MaxPendingPerWallet = 40, 2 })
 	s.world.always = "never asked"
 	s.Machine.t.findFor = time.Millisecond
 	s.submit(payment("pay_a"), Unknown)
 	s.submit(payment("pay_b"), Unknown)
 	s.submit(payment("pay_c"), Full)
-	other := payment("pay_d")
-	other.Wallet = strings.Replace(aWallet, "7", "8", 1)
-	s.submit(other, Unknown)
-	other.ID = "pay_e"
-	s.submit(other, Full)
 	s.world.always = "fine"
-	s.submit(payment("pay_a"), Credited) // what is there is taken up
-	s.submit(other, Credited)
+	s.submit(payment("pay_a"), Credited) // a payment that has its place already goes on
+	s.world.always = "never asked"
+	another := func(i int) *Payment {
+		p := payment(fmt.Sprint("pay_of_", i))
+		p.Wallet = fmt.Sprintf("0x%040d", i)
+		return p
+	}
+	greedy, full := fair.Unpaid(netip.MustParseAddr("192.0.2.1")), 0
+	for i := range 40 {
+		if s.Submit(t.Context(), another(i), greedy).Ending == Full {
+			full++
+		}
+	}
+	if full < 8 || full > 20 {
+		t.Errorf("%d of 40 payments from one address found no place, expected a quarter or so", full)
+	}
+	for i, o := range []fair.Owner{fair.Unpaid(netip.MustParseAddr("192.0.2.2")), fair.Paid(7)} {
+		if out := s.Submit(t.Context(), another(100+i), o); out.Ending != Unknown {
+			t.Errorf("beside it another owner's payment ended %s", EndingNames[out.Ending])
+		}
+	}
+}
+
+// "A wallet that says yes to us and no to its token paid forty times, and then nobody
+// could": what was refused takes no place from those whose outcome is open.
+func TestRefusedPaymentsTakeNoPlaceFromOthers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(o *Options) { o.Terms.MaxPending, o.Terms.MaxPendingPerWallet = 8, 8 })
+	s.world.verifies = "no"
+	same := fair.Unpaid(netip.MustParseAddr("192.0.2.1"))
+	for i := range 6 {
+		if out := s.Submit(t.Context(), payment(fmt.Sprint("pay_", i)), same); out.Ending != Refused {
+			t.Fatalf("payment %d ended %s", i, EndingNames[out.Ending])
+		}
+	}
+	s.world.verifies, s.world.always = "", "fine"
+	for i, from := range []string{"192.0.2.2", "192.0.2.3", "192.0.2.4"} {
+		p := payment(fmt.Sprint("pay_honest_", i))
+		p.Wallet = fmt.Sprintf("0x%040d", i)
+		if out := s.Submit(t.Context(), p, fair.Unpaid(netip.MustParseAddr(from))); out.Ending != Credited {
+			t.Errorf("an honest payment ended %s", EndingNames[out.Ending])
+		}
+	}
 }
 
 // Ten thousand payments that nobody knows anything of cost a bounded number of looks a
@@ -404,7 +441,7 @@ func TestManyPendingPaymentsAreLookedAtInTurn(t *testing.T) {
 	for i := range many {
 		row := s.rowOf(payment(fmt.Sprint("pay_", i)), []byte("order of pay_"+fmt.Sprint(i)))
 		row.LeaseUs = 0
-		if _, err := p.AddPayment(row, many+1, many+1); err != nil {
+		if _, err := p.AddPayment(row, 2*many, many+1); err != nil {
 			t.Fatal(err)
 		}
 		s.world.coin(row.ID).expires = 1 << 30

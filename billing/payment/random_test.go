@@ -14,6 +14,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/money"
 	"farebox/billing/store"
+	"farebox/config/fair"
 	"farebox/tests/servers"
 )
 
@@ -217,7 +218,7 @@ func (r *run) client(m *Machine, l *life, p *Payment) {
 		if r.chance(8) { // it hangs up
 			ctx, done = context.WithTimeout(ctx, time.Millisecond)
 		}
-		out := m.Submit(ctx, p)
+		out := m.Submit(ctx, p, fair.Owner{})
 		done()
 		if l.dead() {
 			return // nobody heard

@@ -8,6 +8,7 @@ import (
 
 	"farebox/billing/money"
 	"farebox/billing/store"
+	"farebox/config/fair"
 )
 
 // Ending is how a submission ended, for its payer.
@@ -45,9 +46,12 @@ func refused(code, reason string) Outcome {
 }
 
 // Submit takes a payment that passed every check for which nobody is asked, and gives
-// what became of it. Where ctx ends first it says Unknown, and the work goes on.
-func (m *Machine) Submit(ctx context.Context, p *Payment) Outcome {
-	switch ok, full := m.enter(p.ID); {
+// what became of it. While it is under way it takes a place of this node from the owner of
+// the request, whom ctx names (fair.Of); without an outcome, one of the store's from share,
+// the owner of the wallet. Where ctx ends first Submit says Unknown, and the work goes on.
+func (m *Machine) Submit(ctx context.Context, p *Payment, share fair.Owner) Outcome {
+	from := fair.Of(ctx)
+	switch ok, full := m.enter(p.ID, from); {
 	case full:
 		return m.stats.count(Outcome{Ending: Full})
 	case !ok:
@@ -55,8 +59,8 @@ func (m *Machine) Submit(ctx context.Context, p *Payment) Outcome {
 	}
 	answer := make(chan Outcome, 1)
 	m.work.Go(func() {
-		out := m.guard(func() Outcome { return m.submit(p) })
-		m.leave(p.ID) // before its client can come again
+		out := m.guard(func() Outcome { return m.submit(p, share) })
+		m.leave(p.ID, from) // before its client can come again
 		answer <- out
 	})
 	select {
@@ -79,11 +83,11 @@ func (m *Machine) guard(do func() Outcome) (out Outcome) {
 	return do()
 }
 
-func (m *Machine) submit(p *Payment) Outcome {
+func (m *Machine) submit(p *Payment, share fair.Owner) Outcome {
 	row, err := m.o.Store.Payment(p.ID)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
-		return m.begin(p)
+		return m.begin(p, share)
 	case !m.note(err):
 		return Outcome{Ending: NotSent}
 	}
@@ -92,13 +96,13 @@ func (m *Machine) submit(p *Payment) Outcome {
 
 // begin is for a payment that nobody knows: the chain is asked, then it is written down,
 // and only then a facilitator hears of it.
-func (m *Machine) begin(p *Payment) Outcome {
+func (m *Machine) begin(p *Payment, share fair.Owner) Outcome {
 	t := m.terms.Load()
-	all, own, err := m.o.Store.OpenPayments(p.Wallet)
+	fits, err := m.o.Store.PaymentFits(p.Wallet, share, t.MaxPending, t.MaxPendingPerWallet)
 	switch {
 	case !m.note(err):
 		return Outcome{Ending: NotSent}
-	case all >= t.MaxPending || own >= t.MaxPendingPerWallet:
+	case !fits:
 		return Outcome{Ending: Full}
 	}
 	ctx, done := context.WithTimeout(m.ctx, m.t.ask)
@@ -112,6 +116,7 @@ func (m *Machine) begin(p *Payment) Outcome {
 		return m.unlessKnown(p, no)
 	}
 	row := m.rowOf(p, order)
+	row.Share = share
 	existing, err := m.o.Store.AddPayment(row, t.MaxPending, t.MaxPendingPerWallet)
 	switch {
 	case errors.Is(err, store.ErrManyPayments):

@@ -2,14 +2,21 @@
 // is asked twice is carried out and charged once.
 //
 // [Keys.Begin] takes a [Claim] and gives the [Answer] of the first request with
-// this key, or a [Lead]: the right and the duty to carry the request out, which
-// ends in [Lead.Keep] or [Lead.Forget]. Answers are kept in files beside the
-// journal (files.go), or in Redis when the nodes share one (redis.go).
+// this key, or a [Lead]. It writes nothing, since the request may yet be refused.
+// An admitted one claims its key with [Lead.Claim], and ends in [Lead.Keep] or
+// [Lead.Forget]. Answers are kept in files beside the journal (files.go), or in
+// Redis when the nodes share one (redis.go). Keys and bytes are shared by owner
+// (package fair, shares.go).
+//
+// The files are our own, not bbolt: a record is one write without an fsync of its
+// own, the expiry of an hour is an unlink, and the index has no pointers for the
+// garbage collector to follow. bbolt writes pages and an fsync for each
+// transaction, and has to delete what expires key by key.
 //
 // It knows nothing of what is asked, so that any endpoint can use it, and of
 // money only the number of a hold: a kept answer says that this hold is charged
 // (billing's Hold.SettleKept tells how that survives kill -9).
 //
 // What may not enter: endpoints, HTTP, accounts and prices. It imports config,
-// billing/dial and billing/disk.
+// config/fair, billing/dial and billing/disk.
 package replay

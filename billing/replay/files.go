@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing/disk"
+	"farebox/config/fair"
 )
 
 // fileStore keeps keyed requests in files of one hour each, to which records
@@ -27,19 +27,20 @@ import (
 // write is on disk before it goes upstream; the rest is on disk a second later,
 // or at once with durability power.
 type fileStore struct {
-	dir       string
-	windowMs  int64
-	maxStored int64
-	maxKeys   int
-	power     bool
-	log       zerolog.Logger
-	now       func() int64
+	dir      string
+	windowMs int64
+	power    bool
+	log      zerolog.Logger
+	now      func() int64
 
-	mu     sync.Mutex
-	index  map[requestID]location
-	hours  map[uint32]*hourFile
-	last   *hourFile // what is appended to; nil: none yet
-	stored int64     // bytes in all files
+	mu    sync.Mutex
+	index map[requestID]location
+	hours map[uint32]*hourFile
+	last  *hourFile // what is appended to; nil: none yet
+
+	// Shares of the owners. They change with index and hours, under mu.
+	keys  *fair.Room // of index
+	bytes *fair.Room // of records on disk
 
 	stop    chan struct{}
 	stopped sync.WaitGroup
@@ -48,21 +49,26 @@ type fileStore struct {
 // location is where the newest record of a key is. It has no pointers, so
 // that a million of them cost the garbage collector nothing.
 type location struct {
-	atMs int64
-	at   int64
-	size uint32
-	hour uint32
-	done bool
+	atMs  int64
+	at    int64
+	size  uint32
+	hour  uint32
+	owner fair.Owner
 }
 
 type hourFile struct {
-	hour uint32
-	file *os.File
-	end  int64 // guarded by fileStore.mu
+	hour   uint32
+	file   *os.File
+	end    int64                // guarded by fileStore.mu
+	shares map[fair.Owner]share // guarded by fileStore.mu
 
 	syncing sync.Mutex
 	synced  int64 // guarded by syncing
 }
+
+// share is what an owner has in a file: keys whose newest record is there, and bytes of
+// all records. It goes with the file.
+type share struct{ keys, bytes int64 }
 
 const (
 	filesDir   = "idempotency"
@@ -71,14 +77,16 @@ const (
 	hourMs     = int64(time.Hour / time.Millisecond)
 	// tendEvery is the pace of syncs and of looking for what has expired.
 	tendEvery = time.Second
+	// dropAtOnce is how many keys are looked at before others get the lock.
+	dropAtOnce = 4096
 )
 
 // openFiles reads what an earlier process left.
 func openFiles(o *Options) (*fileStore, error) {
 	c := &o.Config
 	f := &fileStore{
-		dir: filepath.Join(o.Dir, filesDir), windowMs: c.Window.Milliseconds(), maxStored: int64(c.MaxStored),
-		maxKeys: c.MaxKeys, power: o.Power, log: o.Log, now: o.Now,
+		dir: filepath.Join(o.Dir, filesDir), windowMs: c.Window.Milliseconds(), power: o.Power, log: o.Log, now: o.Now,
+		keys: fair.NewRoom(int64(c.MaxKeys)), bytes: fair.NewRoom(int64(c.MaxStored)),
 		index: map[requestID]location{}, hours: map[uint32]*hourFile{}, stop: make(chan struct{}),
 	}
 	if err := f.recover(); err != nil {
@@ -134,13 +142,13 @@ func (f *fileStore) recoverFile(hour uint32, path string, newest bool) error {
 	if err != nil {
 		return err
 	}
-	k := &hourFile{hour: hour, file: file}
+	k := newHourFile(hour, file)
 	f.hours[hour], f.last = k, k
 	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
-	k.end, err = scan(file, info.Size(), newest, func(r *record, at int64) { f.put(r, at, hour) })
+	k.end, err = scan(file, info.Size(), newest, func(r *record, at int64) { f.put(r, at, k) })
 	if err != nil {
 		return err
 	}
@@ -153,8 +161,11 @@ func (f *fileStore) recoverFile(hour uint32, path string, newest bool) error {
 		}
 	}
 	k.synced = 0
-	f.stored += k.end
 	return nil
+}
+
+func newHourFile(hour uint32, file *os.File) *hourFile {
+	return &hourFile{hour: hour, file: file, shares: map[fair.Owner]share{}}
 }
 
 // restart cuts a file off behind its last whole record.
@@ -170,7 +181,7 @@ func (f *fileStore) restart(k *hourFile) error {
 
 // scan reads the heads of all records up to the first that is torn or
 // damaged, whose place it gives. Bodies are only read with bodies set.
-func scan(file io.ReadSeeker, size int64, bodies bool, each func(*record, int64)) (end int64, err error) {
+func scan(file io.ReadSeeker, length int64, bodies bool, each func(*record, int64)) (end int64, err error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
@@ -180,14 +191,18 @@ func scan(file io.ReadSeeker, size int64, bodies bool, each func(*record, int64)
 		return 0, torn(err)
 	}
 	end = int64(len(fileMagic))
-	head, sum := make([]byte, headSize), crc32.New(castagnoli)
+	head, sum := make([]byte, ownedSize), crc32.New(castagnoli)
 	var r record
 	for {
-		if _, err := io.ReadFull(in, head); err != nil || !r.readHead(head) {
+		if _, err := io.ReadFull(in, head[:headSize]); err != nil {
 			return end, torn(err)
 		}
-		next := end + headSize + int64(r.size)
-		if next > size {
+		size := headIn(head)
+		if _, err := io.ReadFull(in, head[headSize:size]); err != nil || !r.readHead(head[:size]) {
+			return end, torn(err)
+		}
+		next := end + r.stored()
+		if next > length {
 			return end, nil
 		}
 		switch {
@@ -219,13 +234,35 @@ func torn(err error) error {
 	return err
 }
 
-// put makes a record the newest of its key.
-func (f *fileStore) put(r *record, at int64, hour uint32) {
+// put makes a record of a file the newest of its key, and counts it.
+func (f *fileStore) put(r *record, at int64, k *hourFile) {
+	f.count(k, r.owner, share{bytes: r.stored()})
+	if old, was := f.locate(r.id); was != nil {
+		f.count(was, old.owner, share{keys: -1})
+	}
 	if r.kind == kindForgotten {
 		delete(f.index, r.id)
 		return
 	}
-	f.index[r.id] = location{atMs: r.atMs, at: at, size: headSize + r.size, hour: hour, done: r.kind == kindDone}
+	f.index[r.id] = location{atMs: r.atMs, at: at, size: uint32(r.stored()), hour: k.hour, owner: r.owner}
+	f.count(k, r.owner, share{keys: 1})
+}
+
+// count adds n to what an owner has in a file.
+func (f *fileStore) count(k *hourFile, o fair.Owner, n share) {
+	has := k.shares[o]
+	k.shares[o] = share{has.keys + n.keys, has.bytes + n.bytes}
+	f.keys.Put(o, n.keys)
+	f.bytes.Put(o, n.bytes)
+}
+
+// locate is where the newest record of an id is; no file: nowhere.
+func (f *fileStore) locate(id requestID) (location, *hourFile) {
+	place, ok := f.index[id]
+	if !ok {
+		return place, nil
+	}
+	return place, f.hours[place.hour]
 }
 
 // past says that all records of an hour have expired.
@@ -233,15 +270,19 @@ func (f *fileStore) past(hour uint32, nowMs int64) bool {
 	return (int64(hour)+1)*hourMs+f.windowMs <= nowMs
 }
 
-func (f *fileStore) begin(p *record, durable bool) (*record, error) {
+func (f *fileStore) find(p *record) (*record, error) {
 	found, err := f.look(p.id)
-	if err != nil {
-		return nil, err
+	if found != nil && found.kind == kindPending && found.fingerprint == p.fingerprint {
+		return nil, err // whoever led it here is dead: otherwise nobody would ask
 	}
-	// Who led a pending request here is dead: otherwise nobody would ask.
-	if found != nil && (found.kind == kindDone || found.fingerprint != p.fingerprint) {
-		return found, nil
+	return found, err
+}
+
+func (f *fileStore) begin(p *record, durable bool) (*record, error) {
+	if found, err := f.find(p); found != nil || err != nil {
+		return found, err
 	}
+	p.flags |= flagOwned
 	k, end, err := f.append(p, true)
 	if err != nil {
 		return nil, err
@@ -256,11 +297,7 @@ func (f *fileStore) begin(p *record, durable bool) (*record, error) {
 
 func (f *fileStore) look(id requestID) (*record, error) {
 	f.mu.Lock()
-	place, ok := f.index[id]
-	var k *hourFile
-	if ok {
-		k = f.hours[place.hour]
-	}
+	place, k := f.locate(id)
 	f.mu.Unlock()
 	if k == nil || place.atMs+f.windowMs <= f.now()/1e6 {
 		return nil, nil
@@ -305,20 +342,18 @@ func (f *fileStore) finish(p, done *record, _ func()) error {
 	return nil
 }
 
-// errFull is more than the config lets the store hold.
-var errFull = errors.New("the store of idempotency keys is full (idempotency.max_keys, max_stored)")
-
-// append writes a record and makes it the newest of its key. A new request
-// needs room, also for its end; an answer without room is kept without its
-// body.
+// append writes a record and makes it the newest of its key. A new request needs space
+// for its key, for its record and for that of its end; an answer without space is kept
+// without its body.
 func (f *fileStore) append(r *record, fresh bool) (*hourFile, int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fresh {
-		if _, known := f.index[r.id]; !known && len(f.index) >= f.maxKeys || f.stored+3*headSize > f.maxStored {
+		_, known := f.locate(r.id)
+		if known == nil && !f.keys.Fits(r.owner, 1) || !f.bytes.Fits(r.owner, 2*ownedSize) {
 			return nil, 0, errFull
 		}
-	} else if r.size > 0 && f.stored+headSize+int64(r.size) > f.maxStored {
+	} else if r.size > 0 && !f.bytes.Fits(r.owner, r.stored()) {
 		r = r.tooLarge()
 	}
 	k, err := f.current()
@@ -330,9 +365,8 @@ func (f *fileStore) append(r *record, fresh bool) (*hourFile, int64, error) {
 		// What follows the end is not read; the next record overwrites it.
 		return nil, 0, errors.Join(err, k.file.Truncate(k.end))
 	}
-	f.put(r, k.end, k.hour)
+	f.put(r, k.end, k)
 	k.end += int64(len(b))
-	f.stored += int64(len(b))
 	return k, k.end, nil
 }
 
@@ -347,12 +381,11 @@ func (f *fileStore) current() (*hourFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &hourFile{hour: hour, file: file}
+	k := newHourFile(hour, file)
 	if err := errors.Join(f.restart(k), disk.Sync(f.dir)); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	f.last, f.hours[hour] = k, k
-	f.stored += k.end
 	return k, nil
 }
 
@@ -396,21 +429,24 @@ func (f *fileStore) tend() {
 		if f.past(hour, nowMs) {
 			gone = append(gone, k)
 			delete(f.hours, hour)
-			f.stored -= k.end
 			if f.last == k {
 				f.last = nil
 			}
 		}
-	}
-	if len(gone) > 0 {
-		maps.DeleteFunc(f.index, func(_ requestID, p location) bool { return f.hours[p.hour] == nil })
 	}
 	ends := make(map[*hourFile]int64, len(f.hours))
 	for _, k := range f.hours {
 		ends[k] = k.end
 	}
 	f.mu.Unlock()
+	if len(gone) > 0 {
+		f.dropExpired()
+	}
 	for _, k := range gone {
+		for o, has := range k.shares { // nobody else has the file any more
+			f.keys.Give(o, has.keys)
+			f.bytes.Give(o, has.bytes)
+		}
 		if err := errors.Join(os.Remove(k.file.Name()), k.file.Close()); err != nil {
 			f.log.Warn().Err(err).Msg("cannot remove expired idempotency keys")
 		}
@@ -418,6 +454,23 @@ func (f *fileStore) tend() {
 	for k, end := range ends {
 		if err := k.sync(end); err != nil {
 			f.log.Error().Err(err).Msg("cannot put idempotency keys on disk")
+		}
+	}
+}
+
+// dropExpired takes the keys of files that are gone out of the index, some thousand at a
+// time: requests do not wait for a walk over a million of them.
+func (f *fileStore) dropExpired() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for id, place := range f.index {
+		if f.hours[place.hour] == nil {
+			delete(f.index, id)
+		}
+		if n++; n%dropAtOnce == 0 {
+			f.mu.Unlock()
+			f.mu.Lock()
 		}
 	}
 }

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"crypto/sha256"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -80,4 +81,20 @@ func (f *fixture) carryOut(l *Lead, cost int64, body string) (charged int64) {
 	}
 	f.charged.Add(cost)
 	return cost
+}
+
+// begin is what a route does with a request that is admitted at once.
+func begin(k *Keys, c *Claim) (*Lead, *Answer, error) {
+	lead, answer, err := k.Begin(c)
+	if lead == nil {
+		return nil, answer, err
+	}
+	switch err := lead.Claim(); {
+	case errors.Is(err, ErrLost):
+		answer, err = lead.Follow()
+		return nil, answer, err
+	case err != nil:
+		return nil, nil, err
+	}
+	return lead, nil, nil
 }

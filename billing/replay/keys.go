@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/config"
+	"farebox/config/fair"
 )
 
 // Keys remembers requests that carry an Idempotency-Key (addendum 13): what is
@@ -35,9 +36,12 @@ type Keys struct {
 
 // store keeps what is known of keys, for one window each.
 type store interface {
-	// begin writes p down, unless something is known of its id already that
-	// stands in the way; then it gives that. A pending request whose process is
-	// dead does not stand in the way of its own repetition.
+	// find gives what stands in the way of p, nil for nothing, and writes nothing. A
+	// pending request whose process is dead does not stand in the way of its own
+	// repetition.
+	find(p *record) (*record, error)
+	// begin writes p down, unless find gives something: then it gives that. errFull
+	// says that the owner of p has its share of the store.
 	begin(p *record, durable bool) (found *record, err error)
 	// finish replaces p by done, or by nothing when done is nil. errTaken says
 	// that somebody else has taken the request over. With errLater the store
@@ -54,7 +58,11 @@ var (
 	ErrBusy     = errors.New("the first request with this idempotency key is still under way")
 	ErrTooLarge = errors.New("the first answer under this idempotency key was too large to keep")
 	ErrAway     = errors.New("idempotency keys cannot be looked up now")
+	ErrFull     = errors.New("the owner of the request has its share of all idempotency keys")
+	// ErrLost says that another node claimed the key first.
+	ErrLost = errors.New("another node carries the keyed request out")
 
+	errFull  = errors.New("a share of the store of idempotency keys is used up")
 	errTaken = errors.New("somebody else has taken the keyed request over")
 	errLater = errors.New("the keyed request ends when its store is back")
 )
@@ -79,7 +87,7 @@ const (
 )
 
 type counters struct {
-	led, replayed, reused, busy, away, free atomic.Int64
+	led, replayed, reused, busy, away, full, free atomic.Int64
 }
 
 // Stats are figures of requests with an idempotency key.
@@ -88,7 +96,8 @@ type Stats struct {
 	Replayed int64
 	Reused   int64 // refused: another request under the same key
 	Busy     int64 // refused: the first one took too long
-	Away     int64 // refused: the store did not answer or is full
+	Away     int64 // refused: the store did not answer
+	Full     int64 // refused: the owner has its share of the store
 	Free     int64 // carried out but not charged, since the answer could not be kept
 }
 
@@ -149,8 +158,9 @@ type requestID = [16]byte
 
 // Claim is a request with a key.
 type Claim struct {
-	Account uint32 // its number
-	Key     []byte // valid by ValidKey
+	Account uint32     // its number
+	Owner   fair.Owner // whose share of the store the key and its answer use
+	Key     []byte     // valid by ValidKey
 	// Fingerprint is a hash of all that makes the request what it is: its path
 	// and its body.
 	Fingerprint [32]byte
@@ -160,7 +170,7 @@ type Claim struct {
 	// Wait is how long to wait for a leader.
 	Wait time.Duration
 	// Write says that the request changes something outside: it is on disk as
-	// begun before Begin returns.
+	// begun before Lead.Claim returns.
 	Write bool
 }
 
@@ -175,8 +185,9 @@ func (c *Claim) RequestID() [16]byte {
 	return requestID(sum[:16])
 }
 
-// Begin gives one of three: the lead, when the request is to be carried out;
-// the answer of the first request with this key; or an error, one of ErrKey….
+// Begin looks a key up, and writes nothing. It gives one of three: the answer of the
+// first request with this key; an error; or the lead of a request of which nothing is
+// known. Others of this process with the same key wait until that ends.
 func (k *Keys) Begin(c *Claim) (*Lead, *Answer, error) {
 	id := c.RequestID()
 	deadline := time.NewTimer(max(c.Wait, 0))
@@ -196,11 +207,13 @@ func (k *Keys) Begin(c *Claim) (*Lead, *Answer, error) {
 				return nil, nil, ErrBusy
 			}
 		}
-		lead, answer, err := k.begin(id, f, c, deadline)
-		if lead == nil {
-			k.leave(id, f)
+		l := k.newLead(id, f, c)
+		answer, err := l.find(deadline.C)
+		if answer != nil || err != nil {
+			l.leave()
+			return nil, answer, err
 		}
-		return lead, answer, err
+		return l, nil, nil
 	}
 }
 
@@ -224,44 +237,6 @@ func (k *Keys) leave(id requestID, f *flight) {
 	close(f.over)
 }
 
-// begin asks the store, until the request can be led or answered.
-func (k *Keys) begin(id requestID, f *flight, c *Claim, deadline *time.Timer) (*Lead, *Answer, error) {
-	pause := pollEvery
-	for {
-		p := &record{
-			kind: kindPending, id: id, fingerprint: c.Fingerprint, atMs: k.now() / 1e6, token: rand.Uint64(),
-			node: k.node, boot: k.boot, patienceMs: uint32(min((c.Patience+patienceSlack)/time.Millisecond, 1<<31)),
-		}
-		found, err := k.store.begin(p, c.Write)
-		switch {
-		case err != nil:
-			k.stats.away.Add(1)
-			k.log.Warn().Err(err).Msg("a request with an idempotency key was refused: it cannot be written down")
-			return nil, nil, ErrAway
-		case found == nil:
-			k.stats.led.Add(1)
-			return &Lead{keys: k, pending: p, flight: f}, nil, nil
-		case found.fingerprint != c.Fingerprint:
-			k.stats.reused.Add(1)
-			return nil, nil, ErrReused
-		case found.kind == kindDone:
-			a, err := found.answer(k.maxAnswer)
-			if err != nil {
-				return nil, nil, err
-			}
-			k.stats.replayed.Add(1)
-			return nil, a, nil
-		}
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, 5*pollEvery)
-		case <-deadline.C:
-			k.stats.busy.Add(1)
-			return nil, nil, ErrBusy
-		}
-	}
-}
-
 // Kept says whether the request of a hold whose process died ended with an
 // answer that was kept.
 func (k *Keys) Kept(id [16]byte, hold uint64) bool {
@@ -279,7 +254,7 @@ func (k *Keys) Stats() Stats {
 	s := &k.stats
 	return Stats{
 		Led: s.led.Load(), Replayed: s.replayed.Load(), Reused: s.reused.Load(),
-		Busy: s.busy.Load(), Away: s.away.Load(), Free: s.free.Load(),
+		Busy: s.busy.Load(), Away: s.away.Load(), Full: s.full.Load(), Free: s.free.Load(),
 	}
 }
 

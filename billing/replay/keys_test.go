@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
-	"farebox/config"
 )
 
 func TestKeyedRequestIsCarriedOutOnceAndChargedOnce(t *testing.T) {
@@ -24,7 +22,7 @@ func TestKeyedRequestIsCarriedOutOnceAndChargedOnce(t *testing.T) {
 		large := string(bytes.Repeat([]byte("0123456789abcdef"), 10_000))
 		for n, body := range []string{`{"result":"0x1"}`, large} {
 			key := fmt.Sprint("key-", n)
-			lead, answer, err := i.Begin(f.claim(key, "request"))
+			lead, answer, err := begin(i, f.claim(key, "request"))
 			if err != nil || lead == nil || answer != nil {
 				t.Fatalf("the first request: %v %v %v", lead, answer, err)
 			}
@@ -32,7 +30,7 @@ func TestKeyedRequestIsCarriedOutOnceAndChargedOnce(t *testing.T) {
 				t.Errorf("charged %d", charged)
 			}
 			for range 3 {
-				lead, answer, err = i.Begin(f.claim(key, "request"))
+				lead, answer, err = begin(i, f.claim(key, "request"))
 				if err != nil || lead != nil {
 					t.Fatalf("a repeat: %v %v", lead, err)
 				}
@@ -41,7 +39,7 @@ func TestKeyedRequestIsCarriedOutOnceAndChargedOnce(t *testing.T) {
 					t.Errorf("the repeat differs: %d %v, %d bytes", answer.Status, answer.Header, len(answer.Body))
 				}
 			}
-			if _, _, err := i.Begin(f.claim(key, "another request")); !errors.Is(err, ErrReused) {
+			if _, _, err := begin(i, f.claim(key, "another request")); !errors.Is(err, ErrReused) {
 				t.Errorf("the key with another request: %v", err)
 			}
 		}
@@ -64,13 +62,13 @@ func TestConcurrentDuplicatesWaitForTheFirst(t *testing.T) {
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
-				lead, answer, err := i.Begin(f.claim("k", "request"))
+				lead, answer, err := begin(i, f.claim("k", "request"))
 				switch {
 				case err != nil:
 					t.Error(err)
 				case lead != nil:
 					led.Add(1)
-					if _, _, err := i.Begin(f.claim("k", "other")); !errors.Is(err, ErrReused) {
+					if _, _, err := begin(i, f.claim("k", "other")); !errors.Is(err, ErrReused) {
 						t.Errorf("another request under the key of a pending one: %v", err)
 					}
 					time.Sleep(20 * time.Millisecond)
@@ -97,7 +95,7 @@ func TestWaiterLeadsWhenTheLeaderFails(t *testing.T) {
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
-				lead, answer, err := i.Begin(f.claim("k", "request"))
+				lead, answer, err := begin(i, f.claim("k", "request"))
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -121,13 +119,13 @@ func TestWaiterLeadsWhenTheLeaderFails(t *testing.T) {
 func TestWaitingForASlowLeaderEnds(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		i := f.Keys
-		lead, _, err := i.Begin(f.claim("k", "request"))
+		lead, _, err := begin(i, f.claim("k", "request"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := f.claim("k", "request")
 		c.Wait = 10 * time.Millisecond
-		if _, _, err := i.Begin(c); !errors.Is(err, ErrBusy) {
+		if _, _, err := begin(i, c); !errors.Is(err, ErrBusy) {
 			t.Errorf("got %v", err)
 		}
 		lead.Forget()
@@ -137,14 +135,14 @@ func TestWaitingForASlowLeaderEnds(t *testing.T) {
 func TestKeysOfOtherAccountsAreOtherKeys(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		i := f.Keys
-		lead, _, err := i.Begin(f.claim("k", "request"))
+		lead, _, err := begin(i, f.claim("k", "request"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.carryOut(lead, 1, "mine")
 		c := f.claim("k", "request")
 		c.Account = 2
-		lead, _, err = i.Begin(c)
+		lead, _, err = begin(i, c)
 		if err != nil || lead == nil {
 			t.Fatalf("the other account got %v, %v", lead, err)
 		}
@@ -158,7 +156,7 @@ func TestTooLargeAnswerIsNotCarriedOutAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		i := f.Keys
 		i.maxAnswer = 1000
-		lead, _, err := i.Begin(f.claim("k", "request"))
+		lead, _, err := begin(i, f.claim("k", "request"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +166,7 @@ func TestTooLargeAnswerIsNotCarriedOutAgain(t *testing.T) {
 		if !lead.Keep(1, &Answer{Status: 200}) {
 			t.Error("that there was an answer is not kept")
 		}
-		if _, _, err := i.Begin(f.claim("k", "request")); !errors.Is(err, ErrTooLarge) {
+		if _, _, err := begin(i, f.claim("k", "request")); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -178,14 +176,14 @@ func TestRecordedPiecesAreTheAnswer(t *testing.T) {
 	t.Parallel()
 	f := open(t, nil)
 	i := f.Keys
-	lead, _, err := i.Begin(f.claim("k", "request"))
+	lead, _, err := begin(i, f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	lead.Record([]byte("one "))
 	lead.Record([]byte("two"))
 	lead.Keep(1, &Answer{Status: 200})
-	if _, a, err := i.Begin(f.claim("k", "request")); err != nil || string(a.Body) != "one two" {
+	if _, a, err := begin(i, f.claim("k", "request")); err != nil || string(a.Body) != "one two" {
 		t.Errorf("got %v, %v", a, err)
 	}
 }
@@ -193,28 +191,28 @@ func TestRecordedPiecesAreTheAnswer(t *testing.T) {
 // A restart in between forgets nothing, and what was under way can be led again.
 func TestKeysOutliveARestart(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		lead, _, err := f.Begin(f.claim("done", "request"))
+		lead, _, err := begin(f.Keys, f.claim("done", "request"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.carryOut(lead, 1, "answer")
-		if lead, _, err = f.Begin(f.claim("failed", "request")); err != nil {
+		if lead, _, err = begin(f.Keys, f.claim("failed", "request")); err != nil {
 			t.Fatal(err)
 		}
 		lead.Forget()
-		if _, _, err = f.Begin(f.claim("pending", "request")); err != nil {
+		if _, _, err = begin(f.Keys, f.claim("pending", "request")); err != nil {
 			t.Fatal(err)
 		}
 		f.reopen()
 		i := f.Keys
-		if _, a, err := i.Begin(f.claim("done", "request")); err != nil || a == nil || string(a.Body) != "answer" {
+		if _, a, err := begin(i, f.claim("done", "request")); err != nil || a == nil || string(a.Body) != "answer" {
 			t.Errorf("the answer is gone: %v %v", a, err)
 		}
-		if _, _, err := i.Begin(f.claim("pending", "other")); !errors.Is(err, ErrReused) {
+		if _, _, err := begin(i, f.claim("pending", "other")); !errors.Is(err, ErrReused) {
 			t.Errorf("a pending key was forgotten: %v", err)
 		}
 		for _, key := range []string{"failed", "pending"} {
-			lead, _, err := i.Begin(f.claim(key, "request"))
+			lead, _, err := begin(i, f.claim(key, "request"))
 			if err != nil || lead == nil {
 				t.Fatalf("%s: %v", key, err)
 			}
@@ -229,7 +227,7 @@ func TestKeysExpireAndTheirFilesGo(t *testing.T) {
 	i := f.Keys
 	files := i.store.(*fileStore)
 	for n := range 30 {
-		lead, _, err := i.Begin(f.claim(fmt.Sprint("k", n), "request"))
+		lead, _, err := begin(i, f.claim(fmt.Sprint("k", n), "request"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,13 +245,16 @@ func TestKeysExpireAndTheirFilesGo(t *testing.T) {
 	}
 	// 23 hours and 24: 29 was begun an hour ago, 7 is 23 hours old, 6 is 24.
 	for n, known := range map[int]bool{29: true, 7: true, 6: false, 0: false} {
-		lead, a, err := i.Begin(f.claim(fmt.Sprint("k", n), "request"))
+		lead, a, err := begin(i, f.claim(fmt.Sprint("k", n), "request"))
 		if err != nil || (a != nil) != known {
 			t.Errorf("key %d: %v %v", n, a, err)
 		}
 		if lead != nil {
 			lead.Forget()
 		}
+	}
+	if left, err = filepath.Glob(filepath.Join(files.dir, "*")); err != nil {
+		t.Fatal(err)
 	}
 	var size int64
 	for _, path := range left {
@@ -263,54 +264,9 @@ func TestKeysExpireAndTheirFilesGo(t *testing.T) {
 		}
 		size += info.Size()
 	}
-	files.mu.Lock()
-	stored := files.stored
-	files.mu.Unlock()
-	if grown := int64(4 * headSize); stored < size || stored > size+grown+2*int64(len(fileMagic)) {
-		t.Errorf("%d bytes are counted, %d on disk", stored, size)
-	}
-}
-
-func TestFullStoreRefusesNewKeysAndKeepsOldOnes(t *testing.T) {
-	t.Parallel()
-	f := open(t, nil, func(o *Options) {
-		o.Config = config.DefaultIdempotency()
-		o.Config.MaxKeys = 3
-	})
-	i := f.Keys
-	for n := range 4 {
-		lead, _, err := i.Begin(f.claim(fmt.Sprint(n), "request"))
-		if n == 3 {
-			if !errors.Is(err, ErrAway) {
-				t.Errorf("the fourth key: %v", err)
-			}
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.carryOut(lead, 1, "answer")
-	}
-	if _, a, err := i.Begin(f.claim("0", "request")); err != nil || a == nil {
-		t.Errorf("the first key: %v", err)
-	}
-	// Without room for its body the answer is still known to have been given.
-	files := i.store.(*fileStore)
-	files.mu.Lock()
-	files.maxKeys, files.maxStored = 100, files.stored+4*headSize
-	files.mu.Unlock()
-	lead, _, err := i.Begin(f.claim("4", "request"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if charged := f.carryOut(lead, 9, strings.Repeat("a body that is longer than what is left ", 9)); charged != 9 {
-		t.Errorf("charged %d", charged)
-	}
-	if _, _, err := i.Begin(f.claim("4", "request")); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("got %v", err)
-	}
-	if _, _, err := i.Begin(f.claim("5", "request")); !errors.Is(err, ErrAway) {
-		t.Errorf("got %v", err)
+	heads := int64(len(left)) * int64(len(fileMagic))
+	if stored := files.bytes.Used(); stored != size-heads {
+		t.Errorf("%d bytes are counted, %d on disk", stored, size-heads)
 	}
 }
 
@@ -320,7 +276,7 @@ func TestAnswerThatCannotBeKeptIsNotCharged(t *testing.T) {
 	t.Parallel()
 	f := open(t, nil)
 	i := f.Keys
-	lead, _, err := i.Begin(f.claim("k", "request"))
+	lead, _, err := begin(i, f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +290,7 @@ func TestAnswerThatCannotBeKeptIsNotCharged(t *testing.T) {
 	}
 	_ = files.last.file.Close()
 	files.last.file = good
-	lead, _, err = i.Begin(f.claim("k", "request"))
+	lead, _, err = begin(i, f.claim("k", "request"))
 	if err != nil || lead == nil {
 		t.Fatal(lead, err)
 	}
@@ -350,7 +306,7 @@ func TestWhatIsChargedAlreadyIsNotToldAsFree(t *testing.T) {
 	t.Parallel()
 	var told bytes.Buffer
 	f := open(t, nil, func(o *Options) { o.Log = zerolog.New(&told) })
-	lead, _, err := f.Begin(f.claim("k", "request"))
+	lead, _, err := begin(f.Keys, f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +337,7 @@ func TestTornEndIsCutOff(t *testing.T) {
 	for _, cut := range []int64{1, headSize - 1, headSize, headSize + 3} {
 		f := open(t, nil)
 		for n := range 3 {
-			lead, _, err := f.Begin(f.claim(fmt.Sprint(n), "request"))
+			lead, _, err := begin(f.Keys, f.claim(fmt.Sprint(n), "request"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -401,11 +357,11 @@ func TestTornEndIsCutOff(t *testing.T) {
 		f.open()
 		i := f.Keys
 		for n := range 2 {
-			if _, a, err := i.Begin(f.claim(fmt.Sprint(n), "request")); err != nil || a == nil {
+			if _, a, err := begin(i, f.claim(fmt.Sprint(n), "request")); err != nil || a == nil {
 				t.Errorf("cut %d: key %d is gone: %v", cut, n, err)
 			}
 		}
-		lead, a, err := i.Begin(f.claim("2", "request"))
+		lead, a, err := begin(i, f.claim("2", "request"))
 		if err != nil || a != nil {
 			t.Fatalf("cut %d: the torn answer: %v %v", cut, a, err)
 		}
@@ -420,7 +376,7 @@ func TestDamagedAnswerIsNotGiven(t *testing.T) {
 	t.Parallel()
 	f := open(t, nil)
 	i := f.Keys
-	lead, _, err := i.Begin(f.claim("k", "request"))
+	lead, _, err := begin(i, f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -429,7 +385,7 @@ func TestDamagedAnswerIsNotGiven(t *testing.T) {
 	if _, err := last.file.WriteAt([]byte("X"), last.end-1); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := i.Begin(f.claim("k", "request")); !errors.Is(err, ErrTooLarge) {
+	if _, _, err := begin(i, f.claim("k", "request")); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
 }

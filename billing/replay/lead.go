@@ -2,20 +2,114 @@ package replay
 
 import (
 	"errors"
+	"math/rand/v2"
+	"time"
 )
 
-// Lead is the right and the duty to carry a keyed request out. It ends in
-// exactly one Keep or Forget; a second end changes nothing. One goroutine
-// has it.
+// Lead is the right to carry a keyed request out, once Claim has written it down, and
+// then the duty. It ends in exactly one Keep or Forget; a second end changes nothing.
+// One goroutine has it.
 type Lead struct {
 	keys    *Keys
 	pending *record
 	flight  *flight
+	until   time.Time // when it waits for another node no longer
+	durable bool
 	body    []byte
 	size    int64 // counted in Keys.recording
 	over    bool  // the body cannot be kept
+	claimed bool
 	ended   bool
 	kept    bool
+}
+
+func (k *Keys) newLead(id requestID, f *flight, c *Claim) *Lead {
+	return &Lead{keys: k, flight: f, until: time.Now().Add(c.Wait), durable: c.Write, pending: &record{
+		kind: kindPending, id: id, fingerprint: c.Fingerprint, owner: c.Owner, token: rand.Uint64(), node: k.node,
+		boot: k.boot, patienceMs: uint32(min((c.Patience+patienceSlack)/time.Millisecond, 1<<31)),
+	}}
+}
+
+// Claim writes an admitted request down, in one step. ErrLost says that another node was
+// faster: the caller voids its hold, and Follow gives the answer. After any other error
+// the lead has ended.
+func (l *Lead) Claim() error {
+	k := l.keys
+	l.pending.atMs = k.now() / 1e6
+	found, err := k.store.begin(l.pending, l.durable)
+	switch {
+	case errors.Is(err, errFull):
+		k.stats.full.Add(1)
+		l.leave()
+		return ErrFull
+	case err != nil:
+		l.leave()
+		return k.away(err)
+	case found != nil:
+		return ErrLost
+	}
+	l.claimed = true
+	k.stats.led.Add(1)
+	return nil
+}
+
+// Follow waits for the answer of the node that was faster, and ends the lead. ErrBusy
+// says that it has none in time, or that it failed.
+func (l *Lead) Follow() (*Answer, error) {
+	defer l.leave()
+	deadline := time.NewTimer(max(0, time.Until(l.until)))
+	defer deadline.Stop()
+	answer, err := l.find(deadline.C)
+	if answer == nil && err == nil {
+		l.keys.stats.busy.Add(1)
+		err = ErrBusy
+	}
+	return answer, err
+}
+
+// find gives the answer of an earlier request with the key, and waits for one that
+// another node carries out. Without answer and error nothing stands in the way.
+func (l *Lead) find(deadline <-chan time.Time) (*Answer, error) {
+	k, pause := l.keys, pollEvery
+	for {
+		found, err := k.store.find(l.pending)
+		switch {
+		case err != nil:
+			return nil, k.away(err)
+		case found == nil:
+			return nil, nil
+		case found.fingerprint != l.pending.fingerprint:
+			k.stats.reused.Add(1)
+			return nil, ErrReused
+		case found.kind == kindDone:
+			a, err := found.answer(k.maxAnswer)
+			if err == nil {
+				k.stats.replayed.Add(1)
+			}
+			return a, err
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, 5*pollEvery)
+		case <-deadline:
+			k.stats.busy.Add(1)
+			return nil, ErrBusy
+		}
+	}
+}
+
+// away notes that the store does not answer.
+func (k *Keys) away(err error) error {
+	k.stats.away.Add(1)
+	k.log.Warn().Err(err).Msg("a request with an idempotency key was refused: its key cannot be looked up or written down")
+	return ErrAway
+}
+
+// leave ends the lead without a word to the store. Those who wait in this process go on.
+func (l *Lead) leave() {
+	l.ended = true
+	l.drop()
+	l.keys.leave(l.pending.id, l.flight)
 }
 
 // RequestID is the id under which the request must be admitted.
@@ -59,7 +153,7 @@ func (l *Lead) Ended() bool { return l.ended }
 // body. The answer decides whether what hold stands for is charged: it may be
 // charged if this is true, and must not be otherwise, since the next try will be.
 func (l *Lead) Keep(hold uint64, a *Answer) bool {
-	if l.ended {
+	if l.ended || !l.claimed {
 		return false
 	}
 	err := l.keep(hold, a)
@@ -73,7 +167,7 @@ func (l *Lead) Keep(hold uint64, a *Answer) bool {
 
 // KeepCharged is Keep for what is charged already, since something else has decided.
 func (l *Lead) KeepCharged(hold uint64, a *Answer) {
-	if l.ended {
+	if l.ended || !l.claimed {
 		return
 	}
 	if err := l.keep(hold, a); err != nil {
@@ -92,6 +186,10 @@ func (l *Lead) keep(hold uint64, a *Answer) error {
 // carried out. Its hold is the caller's to void.
 func (l *Lead) Forget() {
 	if l.ended {
+		return
+	}
+	if !l.claimed {
+		l.leave()
 		return
 	}
 	if err := l.finish(nil); err != nil && !errors.Is(err, errTaken) && !errors.Is(err, errLater) {

@@ -7,6 +7,8 @@ import (
 	"math"
 
 	"github.com/klauspost/compress/s2"
+
+	"farebox/config/fair"
 )
 
 // Kinds of records. The numbers are stored.
@@ -20,6 +22,7 @@ const (
 const (
 	flagTooLarge   = 1 << iota // the answer was too large to be kept
 	flagCompressed             // its body is in S2 form
+	flagOwned                  // its head has an owner
 )
 
 // record is what is known of a key: in files and in Redis a head of fixed
@@ -28,6 +31,13 @@ const (
 //	0 crc32c of [4:96]   4 kind   5 flags   6 status   8 id   24 fingerprint
 //	56 Unix ms   64 token   72 node   76 size and 80 crc32c of what follows
 //	84 patience in ms   88 boot
+//
+// With flagOwned the head goes on, and the sum of [4:112] covers that, too:
+//
+//	96 account   104 net
+//
+// Records in files have it. Those of earlier versions have not: they belong to the zero
+// Owner.
 type record struct {
 	kind, flags byte
 	status      uint16
@@ -40,19 +50,33 @@ type record struct {
 	sum         uint32
 	patienceMs  uint32
 	boot        uint64
+	owner       fair.Owner // stored with flagOwned
 
-	rest []byte // what follows the head; nil when it was not read
+	rest  []byte // what follows the head; nil when it was not read
+	ageMs int64  // since it was written, where the store knows
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const (
-	headSize = 96
+	headSize  = 96
+	ownedSize = headSize + 16
 	// compressFrom is the size from which a body is worth compressing.
 	compressFrom = 1 << 10
 	// maxAnswerHeaders bounds the kept headers of an answer.
 	maxAnswerHeaders = 64
 )
+
+// headSize is the size of the head.
+func (r *record) headSize() int {
+	if r.flags&flagOwned != 0 {
+		return ownedSize
+	}
+	return headSize
+}
+
+// stored is the size of the whole record.
+func (r *record) stored() int64 { return int64(r.headSize()) + int64(r.size) }
 
 // appendHead appends the head of r.
 func (r *record) appendHead(b []byte) []byte {
@@ -69,19 +93,25 @@ func (r *record) appendHead(b []byte) []byte {
 	b = le.AppendUint32(b, r.sum)
 	b = le.AppendUint32(b, r.patienceMs)
 	b = le.AppendUint64(b, r.boot)
+	if r.flags&flagOwned != 0 {
+		b = le.AppendUint64(le.AppendUint64(b, r.owner.Account), r.owner.Net)
+	}
 	le.PutUint32(b[at:], crc32.Checksum(b[at+4:], castagnoli))
 	return b
 }
 
 // bytes is the whole record.
 func (r *record) bytes() []byte {
-	return append(r.appendHead(make([]byte, 0, headSize+len(r.rest))), r.rest...)
+	return append(r.appendHead(make([]byte, 0, r.headSize()+len(r.rest))), r.rest...)
 }
+
+// headIn is the size of a head whose first headSize bytes are b.
+func headIn(b []byte) int { return (&record{flags: b[5]}).headSize() }
 
 // readHead reads a head; false when it is torn or damaged.
 func (r *record) readHead(b []byte) bool {
 	le := binary.LittleEndian
-	if len(b) < headSize || le.Uint32(b) != crc32.Checksum(b[4:headSize], castagnoli) ||
+	if len(b) < headSize || len(b) < headIn(b) || le.Uint32(b) != crc32.Checksum(b[4:headIn(b)], castagnoli) ||
 		b[4] < kindPending || b[4] > kindForgotten {
 		return false
 	}
@@ -90,15 +120,18 @@ func (r *record) readHead(b []byte) bool {
 		atMs: int64(le.Uint64(b[56:])), token: le.Uint64(b[64:]), node: le.Uint32(b[72:]), size: le.Uint32(b[76:]),
 		sum: le.Uint32(b[80:]), patienceMs: le.Uint32(b[84:]), boot: le.Uint64(b[88:]),
 	}
+	if r.flags&flagOwned != 0 {
+		r.owner = fair.Owner{Account: le.Uint64(b[headSize:]), Net: le.Uint64(b[headSize+8:])}
+	}
 	return r.kind == kindDone || r.size == 0
 }
 
 // read reads a whole record.
 func (r *record) read(b []byte) bool {
-	if !r.readHead(b) || uint64(len(b)-headSize) != uint64(r.size) {
+	if !r.readHead(b) || int64(len(b)) != r.stored() {
 		return false
 	}
-	r.rest = b[headSize:]
+	r.rest = b[r.headSize():]
 	return crc32.Checksum(r.rest, castagnoli) == r.sum
 }
 
@@ -135,7 +168,7 @@ func (r *record) keep(a *Answer, body []byte) {
 
 // tooLarge is r without its answer.
 func (r record) tooLarge() *record {
-	r.flags, r.rest, r.size, r.sum = flagTooLarge, nil, 0, 0
+	r.flags, r.rest, r.size, r.sum = flagTooLarge|r.flags&flagOwned, nil, 0, 0
 	return &r
 }
 

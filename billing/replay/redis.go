@@ -26,9 +26,12 @@ type redisStore struct {
 	client   redis.UniversalClient
 	prefix   string
 	windowMs int64
+	maxKeys  int
+	maxBytes int64
 	node     uint32
 	boot     uint64
 	log      zerolog.Logger
+	now      func() int64
 
 	mu     sync.Mutex
 	away   bool
@@ -63,6 +66,9 @@ const (
 )
 
 var (
+	findScript = redis.NewScript(`
+local v = redis.call('GET', KEYS[1])
+return v and {v, redis.call('PTTL', KEYS[1])}`)
 	beginScript = redis.NewScript(`
 local v = redis.call('GET', KEYS[1])
 if not v then
@@ -92,7 +98,8 @@ func openRedis(o *Options, boot uint64) *redisStore {
 	})
 	r := &redisStore{
 		client: client, prefix: o.Prefix,
-		windowMs: o.Config.Window.Milliseconds(), node: o.Node, boot: boot, log: o.Log,
+		windowMs: o.Config.Window.Milliseconds(), maxKeys: o.Config.MaxKeys, maxBytes: int64(o.Config.MaxStored),
+		node: o.Node, boot: boot, log: o.Log, now: o.Now,
 		backAt: time.Now(), wake: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	r.stopped.Go(r.run)
@@ -115,28 +122,65 @@ func (r *redisStore) note(err error) {
 	r.mu.Unlock()
 }
 
+func (r *redisStore) find(p *record) (*record, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), redisCall)
+	defer cancel()
+	found, _, err := r.read(findScript.Run(ctx, r.client, r.name(p.id)))
+	if found != nil && r.stale(found, p) {
+		return nil, nil
+	}
+	return found, err
+}
+
+// read is the answer of a script that found a record, with its text.
+func (r *redisStore) read(answer *redis.Cmd) (found *record, text string, err error) {
+	v, err := answer.Slice()
+	r.note(err)
+	if errors.Is(err, redis.Nil) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	found = &record{}
+	text, _ = v[0].(string)
+	leftMs, _ := v[1].(int64)
+	if !found.read([]byte(text)) {
+		return nil, "", errUnreadable
+	}
+	found.ageMs = r.windowMs - leftMs
+	return found, text, nil
+}
+
+// stale says that a record does not stand in the way of p: its leader is dead.
+func (r *redisStore) stale(found, p *record) bool {
+	return found.kind == kindPending && found.fingerprint == p.fingerprint && r.dead(found)
+}
+
 func (r *redisStore) begin(p *record, _ bool) (*record, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), redisCall)
 	defer cancel()
+	switch fits, err := r.take(ctx, p.owner, r.bucket(p.atMs), share{1, headSize}); {
+	case err != nil:
+		return nil, err
+	case !fits:
+		return nil, errFull
+	}
 	mine := p.bytes()
 	for {
-		v, err := beginScript.Run(ctx, r.client, r.name(p.id), mine, r.windowMs).Slice()
-		r.note(err)
-		if errors.Is(err, redis.Nil) {
-			return nil, nil
-		}
-		if err != nil {
+		found, text, err := r.read(beginScript.Run(ctx, r.client, r.name(p.id), mine, r.windowMs))
+		switch {
+		case errors.Is(err, errUnreadable):
+			r.give(ctx, p)
+			return nil, err
+		case err != nil:
 			// It may have been written down all the same.
 			r.later(ending{p: p})
 			return nil, err
-		}
-		found := &record{}
-		text, _ := v[0].(string)
-		leftMs, _ := v[1].(int64)
-		if !found.read([]byte(text)) {
-			return nil, errUnreadable
-		}
-		if found.kind == kindDone || found.fingerprint != p.fingerprint || !r.dead(found, r.windowMs-leftMs) {
+		case found == nil:
+			return nil, nil
+		case !r.stale(found, p):
+			r.give(ctx, p)
 			return found, nil
 		}
 		taken, err := takeScript.Run(ctx, r.client, r.name(p.id), text, mine, r.windowMs).Int()
@@ -151,15 +195,15 @@ func (r *redisStore) begin(p *record, _ bool) (*record, error) {
 	}
 }
 
-// dead says whether the leader of a pending request that is ageMs old is gone.
-func (r *redisStore) dead(p *record, ageMs int64) bool {
+// dead says whether the leader of a pending request is gone.
+func (r *redisStore) dead(p *record) bool {
 	if p.node == r.node && p.boot != r.boot {
 		return true // an earlier process of this node
 	}
 	r.mu.Lock()
 	settled := !r.away && time.Since(r.backAt) > awayGrace
 	r.mu.Unlock()
-	return settled && ageMs > int64(p.patienceMs)
+	return settled && p.ageMs > int64(p.patienceMs)
 }
 
 func (r *redisStore) look(id requestID) (*record, error) {
@@ -182,6 +226,13 @@ func (r *redisStore) look(id requestID) (*record, error) {
 func (r *redisStore) finish(p, done *record, ended func()) error {
 	ctx, cancel := context.WithTimeout(context.Background(), finishFor)
 	defer cancel()
+	if done != nil && done.size > 0 {
+		// Without Redis the answer waits among the late ones, which are few.
+		fits, err := r.take(ctx, p.owner, r.bucket(r.now()/1e6), share{bytes: int64(done.size)})
+		if err == nil && !fits {
+			done = done.tooLarge()
+		}
+	}
 	for {
 		err := r.end(ctx, p, done)
 		if err == nil || errors.Is(err, errTaken) {
@@ -199,7 +250,9 @@ func (r *redisStore) finish(p, done *record, ended func()) error {
 func (r *redisStore) end(ctx context.Context, p, done *record) (err error) {
 	var ok int
 	if done == nil {
-		ok, err = forgetScript.Run(ctx, r.client, r.name(p.id), p.bytes()).Int()
+		if ok, err = forgetScript.Run(ctx, r.client, r.name(p.id), p.bytes()).Int(); ok == 1 {
+			r.give(ctx, p)
+		}
 	} else {
 		ok, err = finishScript.Run(ctx, r.client, r.name(p.id), p.bytes(), done.bytes(), r.windowMs).Int()
 	}

@@ -28,16 +28,16 @@ func TestNodesShareKeys(t *testing.T) {
 	t.Parallel()
 	f := open(t, servers.StartRedis(t))
 	here, there := f.Keys, f.second(t, 2)
-	lead, _, err := here.Begin(f.claim("k", "request"))
+	lead, _, err := begin(here, f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := there.Begin(f.claim("k", "other")); !errors.Is(err, ErrReused) {
+	if _, _, err := begin(there, f.claim("k", "other")); !errors.Is(err, ErrReused) {
 		t.Errorf("another request under the key: %v", err)
 	}
 	c := f.claim("k", "request")
 	c.Wait = time.Millisecond
-	if _, _, err := there.Begin(c); !errors.Is(err, ErrBusy) {
+	if _, _, err := begin(there, c); !errors.Is(err, ErrBusy) {
 		t.Errorf("while it is pending: %v", err)
 	}
 	type result struct {
@@ -46,7 +46,7 @@ func TestNodesShareKeys(t *testing.T) {
 	}
 	got := make(chan result)
 	go func() {
-		_, a, err := there.Begin(f.claim("k", "request"))
+		_, a, err := begin(there, f.claim("k", "request"))
 		got <- result{a, err}
 	}()
 	f.carryOut(lead, 500, "answer")
@@ -66,12 +66,12 @@ func TestLateLeaderIsNotCharged(t *testing.T) {
 	here, there := f.Keys, f.second(t, 2)
 	c := f.claim("k", "request")
 	c.Patience = -patienceSlack
-	slow, _, err := here.Begin(c)
+	slow, _, err := begin(here, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(5 * time.Millisecond)
-	next, _, err := there.Begin(f.claim("k", "request"))
+	next, _, err := begin(there, f.claim("k", "request"))
 	if err != nil || next == nil {
 		t.Fatalf("the lead of a slow one was not taken over: %v", err)
 	}
@@ -81,7 +81,7 @@ func TestLateLeaderIsNotCharged(t *testing.T) {
 	if charged := f.carryOut(next, 500, "in time"); charged != 500 {
 		t.Errorf("charged %d", charged)
 	}
-	if _, a, err := here.Begin(f.claim("k", "request")); err != nil || string(a.Body) != "in time" {
+	if _, a, err := begin(here, f.claim("k", "request")); err != nil || string(a.Body) != "in time" {
 		t.Errorf("got %v %v", a, err)
 	}
 }
@@ -91,10 +91,10 @@ func TestRestartedNodeGoesOnWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	f := open(t, servers.StartRedis(t))
 	earlier := f.second(t, 1)
-	if _, _, err := earlier.Begin(f.claim("k", "request")); err != nil {
+	if _, _, err := begin(earlier, f.claim("k", "request")); err != nil {
 		t.Fatal(err)
 	}
-	lead, _, err := f.Begin(f.claim("k", "request"))
+	lead, _, err := begin(f.Keys, f.claim("k", "request"))
 	if err != nil || lead == nil {
 		t.Fatal(lead, err)
 	}
@@ -109,14 +109,14 @@ func TestRedisLostWhilePending(t *testing.T) {
 	r := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	f := open(t, r)
 	here, there := f.Keys, f.second(t, 2)
-	lead, _, err := here.Begin(f.claim("k", "request"))
+	lead, _, err := begin(here, f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Kill()
 	for _, i := range []*Keys{there, here} {
 		for n := range 3 {
-			if _, _, err := i.Begin(f.claim(fmt.Sprint("new-", n), "request")); !errors.Is(err, ErrAway) {
+			if _, _, err := begin(i, f.claim(fmt.Sprint("new-", n), "request")); !errors.Is(err, ErrAway) {
 				t.Errorf("a request was begun without Redis: %v", err)
 			}
 		}
@@ -126,15 +126,15 @@ func TestRedisLostWhilePending(t *testing.T) {
 	}
 	c := f.claim("k", "request")
 	c.Wait = time.Millisecond
-	if _, _, err := here.Begin(c); !errors.Is(err, ErrBusy) {
+	if _, _, err := begin(here, c); !errors.Is(err, ErrBusy) {
 		t.Errorf("the request can be begun again while its end is not known: %v", err)
 	}
-	if _, _, err := there.Begin(c); !errors.Is(err, ErrAway) {
+	if _, _, err := begin(there, c); !errors.Is(err, ErrAway) {
 		t.Errorf("on another node: %v", err)
 	}
 	r.Start()
 	for _, i := range []*Keys{there, here} {
-		lead, a, err := i.Begin(f.claim("k", "request"))
+		lead, a, err := begin(i, f.claim("k", "request"))
 		if err != nil || lead != nil || string(a.Body) != "answer" {
 			t.Errorf("after Redis was back: %v %v %v", lead, a, err)
 		}
@@ -153,7 +153,7 @@ func TestLeaderHasGraceAfterRedisWasAway(t *testing.T) {
 	there := f.second(t, 2)
 	c := f.claim("k", "request")
 	c.Patience = -patienceSlack
-	if _, _, err := f.Begin(c); err != nil {
+	if _, _, err := begin(f.Keys, c); err != nil {
 		t.Fatal(err)
 	}
 	store := there.store.(*redisStore)
@@ -162,13 +162,13 @@ func TestLeaderHasGraceAfterRedisWasAway(t *testing.T) {
 	store.mu.Unlock()
 	quick := f.claim("k", "request")
 	quick.Wait = 10 * time.Millisecond
-	if _, _, err := there.Begin(quick); !errors.Is(err, ErrBusy) {
+	if _, _, err := begin(there, quick); !errors.Is(err, ErrBusy) {
 		t.Errorf("the lead was taken at once: %v", err)
 	}
 	store.mu.Lock()
 	store.backAt = time.Now().Add(-awayGrace - time.Second)
 	store.mu.Unlock()
-	lead, _, err := there.Begin(quick)
+	lead, _, err := begin(there, quick)
 	if err != nil || lead == nil {
 		t.Fatalf("the lead was not taken later: %v", err)
 	}
@@ -180,7 +180,7 @@ func TestRedisThatLostItsDataLearnsTheAnswer(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t)
 	f := open(t, r)
-	lead, _, err := f.Begin(f.claim("k", "request"))
+	lead, _, err := begin(f.Keys, f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestRedisThatLostItsDataLearnsTheAnswer(t *testing.T) {
 	if charged := f.carryOut(lead, 500, "answer"); charged != 500 {
 		t.Errorf("charged %d", charged)
 	}
-	if _, a, err := f.Begin(f.claim("k", "request")); err != nil || a == nil {
+	if _, a, err := begin(f.Keys, f.claim("k", "request")); err != nil || a == nil {
 		t.Errorf("got %v %v", a, err)
 	}
 }
@@ -201,14 +201,14 @@ func TestKeysExpireInRedis(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t)
 	f := open(t, r)
-	lead, _, err := f.Begin(f.claim("k", "request"))
+	lead, _, err := begin(f.Keys, f.claim("k", "request"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.carryOut(lead, 1, "answer")
 	client := r.Client()
 	defer func() { _ = client.Close() }()
-	keys, err := client.Keys(t.Context(), "svc:keys:*").Result()
+	keys, err := client.Keys(t.Context(), "svc:keys:0:[0-9a-f]*").Result()
 	if err != nil || len(keys) != 1 {
 		t.Fatal(keys, err)
 	}

@@ -41,7 +41,8 @@ const selectAccounts = `SELECT a.no, a.id, a.name, a.created_us, a.diem_daily,
   CAST(coalesce(sum(CASE WHEN currency = 1 THEN escrow END), 0) AS {I64}),
   CAST(coalesce(sum(CASE WHEN currency = 2 THEN spent END), 0) AS {I64}),
   CAST(coalesce(sum(CASE WHEN currency = 4 THEN spent END), 0) AS {I64}),
-  CAST(coalesce(sum(CASE WHEN currency = 1 THEN spent END), 0) AS {I64})
+  CAST(coalesce(sum(CASE WHEN currency = 1 THEN spent END), 0) AS {I64}),
+  coalesce(max(CASE WHEN granted > 0 THEN 1 END), 0)
   FROM account a LEFT JOIN bucket b ON b.account = a.no `
 
 const (
@@ -51,11 +52,12 @@ const (
 
 func scanAccount(scan func(...any) error) (*AccountRow, error) {
 	r := &AccountRow{}
-	booked, last := 0, int64(0)
+	booked, granted, last := 0, 0, int64(0)
 	err := scan(&r.No, &r.ID, &r.Name, &r.CreatedUs, &r.DIEMDaily, &r.Debt, &r.Status, &r.StatusUs, &booked, &last,
 		&r.Avail[money.InDIEM], &r.Avail[money.InBundled], &r.Avail[money.InUSD],
 		&r.Leased[money.InDIEM], &r.Leased[money.InBundled], &r.Leased[money.InUSD], &r.Spent[money.InDIEM],
-		&r.Spent[money.InBundled], &r.Spent[money.InUSD])
+		&r.Spent[money.InBundled], &r.Spent[money.InUSD], &granted)
+	r.Paid = granted > 0 || r.DIEMDaily > 0
 	if err == nil && booked == 0 {
 		r.Avail[money.InDIEM] += r.DIEMDaily
 	}

@@ -93,7 +93,7 @@ func schemaOn(t *testing.T, address string, version int) *sql.DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	text := strings.TrimSuffix(strings.TrimSuffix(schema, schema9), schema8)
+	text := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(schema, schema10), schema9), schema8)
 	if version < 7 {
 		text = strings.TrimSuffix(text, schema7)
 	}

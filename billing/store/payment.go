@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"farebox/billing/money"
+	"farebox/config/fair"
 )
 
 // PaymentState is where a payment of a wallet stands. The numbers are stored.
@@ -43,9 +44,10 @@ type PaymentRow struct {
 	Account        uint32 // that was credited last; 0: none was
 	Units          int64  // of the asset
 	Amount         money.Nano
-	Same           [32]byte // of the whole of what was signed
-	Order          []byte   // what it can be sent and found by; empty once it has ended
-	PayUntilUs     int64    // when the chain does not take it any more; 0: not known
+	Same           [32]byte   // of the whole of what was signed
+	Order          []byte     // what it can be sent and found by; empty once it has ended
+	Share          fair.Owner // whose share of the places it takes
+	PayUntilUs     int64      // when the chain does not take it any more; 0: not known
 	State          PaymentState
 	Epoch          int64      // counts credits from 1, the one to come included
 	Version        int64      // counts changes from 1: who has an older one changes nothing
@@ -108,13 +110,16 @@ var ErrManyPayments = errors.New("too many payments are without an outcome")
 // PaymentStore keeps payments of wallets.
 type PaymentStore interface {
 	// AddPayment adds a payment, unless there is one of its ID: then that is given. It
-	// refuses more undecided ones than most of all wallets, and mostOfWallet of its own.
+	// refuses more undecided ones than most of all wallets, of which the row's owner has a
+	// fair share (config/fair), and more than mostOfWallet of its own.
 	// The same row may be added again: after an error it is not known whether it is there.
 	AddPayment(r *PaymentRow, most, mostOfWallet int) (existing *PaymentRow, err error)
 	// Payment gives a payment, or ErrNoRow.
 	Payment(id string) (*PaymentRow, error)
-	// OpenPayments counts the undecided payments, of all wallets and of one.
-	OpenPayments(wallet string) (all, own int, err error)
+	// OpenPayments counts the undecided payments of a wallet.
+	OpenPayments(wallet string) (int, error)
+	// PaymentFits says whether AddPayment would take a payment of a wallet and an owner.
+	PaymentFits(wallet string, share fair.Owner, most, mostOfWallet int) (bool, error)
 	// TakePayment makes a node the only one that is at a payment until a time, unless the
 	// row has changed, or has ended, or somebody else is at it. It writes that into r.
 	TakePayment(r *PaymentRow, owner uint32, untilUs, nowUs int64) (ok bool, err error)

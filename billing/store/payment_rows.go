@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"farebox/billing/money"
+	"farebox/config/fair"
 )
 
 const (
@@ -16,13 +17,14 @@ const (
 
 	paymentColumns = "id, network, asset, wallet, account, units, amount, same, ord, pay_until_us, state, epoch, " +
 		"version, owner, lease_us, tries, looks, next_us, gone_us, txn, code, reason, resolved, balance, created_us, " +
-		"credited_us, ended_us"
+		"credited_us, ended_us, share_account, share_net"
 	sqlPayment     = "SELECT " + paymentColumns + " FROM payment WHERE "
 	sqlPaymentList = "SELECT id, network, asset, wallet, account, units, amount, same, NULL, pay_until_us, state, " +
 		"epoch, version, owner, lease_us, tries, looks, next_us, gone_us, txn, code, reason, resolved, balance, " +
-		"created_us, credited_us, ended_us FROM payment WHERE "
+		"created_us, credited_us, ended_us, share_account, share_net FROM payment WHERE "
 	sqlAddPayment = `INSERT INTO payment(id, network, asset, wallet, units, amount, same, ord, pay_until_us, state,
-		owner, lease_us, next_us, created_us) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13)
+		owner, lease_us, next_us, created_us, share_account, share_net)
+		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15)
 		ON CONFLICT(id) DO NOTHING`
 	sqlUpdatePayment = `UPDATE payment SET state = $3, owner = $4, lease_us = $5, tries = $6, looks = $7, next_us = $8,
 		gone_us = $9, txn = $10, code = $11, reason = $12, resolved = $13, ended_us = $14,
@@ -33,9 +35,12 @@ const (
 func scanPayment(scan func(...any) error) (*PaymentRow, error) {
 	r := &PaymentRow{}
 	var same []byte
+	var account, net int64
 	err := scan(&r.ID, &r.Network, &r.Asset, &r.Wallet, &r.Account, &r.Units, &r.Amount, &same, &r.Order,
 		&r.PayUntilUs, &r.State, &r.Epoch, &r.Version, &r.Owner, &r.LeaseUs, &r.Tries, &r.Looks, &r.NextUs, &r.GoneUs,
-		&r.Transaction, &r.Code, &r.Reason, &r.Resolved, &r.Balance, &r.CreatedUs, &r.CreditedUs, &r.EndedUs)
+		&r.Transaction, &r.Code, &r.Reason, &r.Resolved, &r.Balance, &r.CreatedUs, &r.CreditedUs, &r.EndedUs,
+		&account, &net)
+	r.Share = fair.Owner{Account: uint64(account), Net: uint64(net)}
 	copy(r.Same[:], same)
 	return r, noRow(err)
 }
@@ -52,18 +57,38 @@ func (s *sqlStore) payments(text string, args ...any) (all []*PaymentRow, err er
 	return all, err
 }
 
-func (q *Query) openPayments(wallet string) (all, own int, err error) {
-	err = q.Row("SELECT (SELECT count(*) FROM payment WHERE "+paymentOpen+"), (SELECT count(*) FROM payment WHERE "+
-		paymentOpen+" AND wallet = $1)", wallet).Scan(&all, &own)
-	return all, own, err
+func (s *sqlStore) OpenPayments(wallet string) (n int, err error) {
+	err = s.read(func(q *Query) error {
+		return q.Row("SELECT count(*) FROM payment WHERE "+paymentOpen+" AND wallet = $1", wallet).Scan(&n)
+	})
+	return n, err
 }
 
-func (s *sqlStore) OpenPayments(wallet string) (all, own int, err error) {
+// paymentFits says whether a wallet may have one more undecided payment. Payments whose
+// outcome is unknown, and those that were refused and are still watched, are counted
+// apart: what a facilitator refused takes no place from others.
+func (q *Query) paymentFits(wallet string, share fair.Owner, most, mostOfWallet int) (fits bool, err error) {
+	fits = true
+	ofWallet := int64(0)
+	err = q.Each(func(rows *sql.Rows) error {
+		var all, account, net, own int64
+		err := rows.Scan(&all, &account, &net, &own)
+		ofWallet += own
+		fits = fits && fair.Fits(share, 1, int64(most), all, account, net)
+		return err
+	}, `SELECT count(*), CAST(coalesce(sum(CASE WHEN share_account = $1 THEN 1 END), 0) AS {I64}),
+		CAST(coalesce(sum(CASE WHEN share_account = $1 AND share_net = $2 THEN 1 END), 0) AS {I64}),
+		CAST(coalesce(sum(CASE WHEN wallet = $3 THEN 1 END), 0) AS {I64})
+		FROM payment WHERE `+paymentOpen+" GROUP BY state", int64(share.Account), int64(share.Net), wallet)
+	return fits && ofWallet < int64(mostOfWallet), err
+}
+
+func (s *sqlStore) PaymentFits(wallet string, share fair.Owner, most, mostOfWallet int) (fits bool, err error) {
 	err = s.read(func(q *Query) error {
-		all, own, err = q.openPayments(wallet)
+		fits, err = q.paymentFits(wallet, share, most, mostOfWallet)
 		return err
 	})
-	return all, own, err
+	return fits, err
 }
 
 func (s *sqlStore) AddPayment(r *PaymentRow, most, mostOfWallet int) (existing *PaymentRow, err error) {
@@ -84,16 +109,16 @@ func (s *sqlStore) AddPayment(r *PaymentRow, most, mostOfWallet int) (existing *
 		if !errors.Is(err, ErrNoRow) {
 			return err
 		}
-		all, own, err := t.openPayments(r.Wallet)
+		fits, err := t.paymentFits(r.Wallet, r.Share, most, mostOfWallet)
 		if err != nil {
 			return err
 		}
-		if all >= most || own >= mostOfWallet {
+		if !fits {
 			return ErrManyPayments
 		}
 		existing = r // until it is known that this attempt came through
 		res, err := t.exec(sqlAddPayment, r.ID, r.Network, r.Asset, r.Wallet, r.Units, int64(r.Amount), r.Same[:],
-			order, r.PayUntilUs, r.Owner, r.LeaseUs, r.NextUs, r.CreatedUs)
+			order, r.PayUntilUs, r.Owner, r.LeaseUs, r.NextUs, r.CreatedUs, int64(r.Share.Account), int64(r.Share.Net))
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // Version is that of the schema that this farebox reads and writes.
-const Version = 9
+const Version = 10
 
 // schema makes an empty database, for every engine: words in braces are
 // replaced (dialect.words). Days are numbers such as 20261121, in UTC; times
@@ -55,7 +55,7 @@ CREATE TABLE posting(
   amount {I64} NOT NULL, balance_after {I64}, PRIMARY KEY(entry, book, account, currency)) {KEYED};
 -- Running sums of the books that belong to the house: cash, grants, revenue, debt, shortfall, late, breakage.
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
-` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9
+` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9 + schema10
 
 // usageDay is what version 5 made anew: daily usage by what was sold.
 const usageDay = `
@@ -260,6 +260,14 @@ CREATE TABLE enclave_answer(
 CREATE INDEX enclave_answer_at ON enclave_answer(at_us);
 `
 
+// schema10 is what version 10 added: whose share a payment takes (fair.Owner). Payments
+// from before it belong to unpaid callers without an address.
+const schema10 = `
+ALTER TABLE payment ADD COLUMN share_account {I64} NOT NULL DEFAULT 0;
+ALTER TABLE payment ADD COLUMN share_net {I64} NOT NULL DEFAULT 0;
+CREATE INDEX payment_share ON payment(state, share_account, share_net, wallet) WHERE ` + paymentOpen + `;
+`
+
 // fence lets processes of an older farebox book nothing any more: it does not
 // know what this one writes. Their nodes come back with this one, and their
 // journals, too.
@@ -295,7 +303,8 @@ DROP TABLE open_progress1;
 `, schema3, schema4 + fence, `
 ALTER TABLE usage_day RENAME TO usage_day4;
 DROP INDEX usage_day_day;
-` + usageDay + fence, schema6 + fence, schema7 + fence, schema8 + markMoved + fence, schema9 + fence}
+` + usageDay + fence, schema6 + fence, schema7 + fence, schema8 + markMoved + fence, schema9 + fence,
+	schema10 + fence}
 
 // steps follow the migration to a version where SQL alone cannot do it.
 var steps = map[int]func(*tx) error{3: (*tx).repackPages, 5: (*tx).divideDays}

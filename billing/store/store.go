@@ -98,6 +98,7 @@ type AccountRow struct {
 	Leased    money.Parts // to nodes, what their open holds set aside included; DIEM: of the asked day
 	Spent     money.Parts // since the account exists
 	Debt      money.Nano  // what it owes
+	Paid      bool        // it was ever credited, in any currency, or has an allowance
 	Status    AccountStatus
 	StatusUs  int64
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	brotli "github.com/molecule-man/go-brrr"
+
+	"farebox/config/fair"
 )
 
 // Ask is a fetch whose status, type and final URL matter to who asks.
@@ -71,18 +73,17 @@ func (c *Client) Do(ctx context.Context, a Ask) (*Answer, error) {
 	if err := allowed(u); err != nil {
 		return nil, ended(ctx, err)
 	}
+	place, err := take(ctx, c.turns, c.o.Limit)
+	if err != nil {
+		return nil, err
+	}
+	defer place.Done()
 	outer := ctx
 	if a.Limit <= 0 || a.Limit > c.o.Limit {
 		a.Limit = c.o.Limit
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.Limit)
+	ctx, cancel := fair.WithLimit(ctx, a.Limit)
 	defer cancel()
-	select {
-	case c.seats <- struct{}{}:
-		defer func() { <-c.seats }()
-	case <-ctx.Done():
-		return nil, ended(outer, &Error{Reason: Busy})
-	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, &Error{Reason: BadURL}

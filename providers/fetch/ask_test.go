@@ -236,15 +236,16 @@ func TestAHostIsNotFlooded(t *testing.T) {
 		go func() { _, err := c.Do(ctx, Ask{URL: held.URL, Most: 9}); ends <- err }()
 	}
 	p := c.http.Transport.(*perHost)
+	p.wait = 50 * time.Millisecond
 	for sitting := 0; sitting < 2; {
 		p.mu.Lock()
 		if q := p.hosts["127.0.0.1"]; q != nil {
-			sitting = len(q.seats)
+			sitting = q.turns.Waiting()
 		}
 		p.mu.Unlock()
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := c.Do(context.Background(), Ask{URL: held.URL, Most: 9, Limit: 50 * time.Millisecond}); reason(err) !=
+	if _, err := c.Do(context.Background(), Ask{URL: held.URL, Most: 9}); reason(err) !=
 		"busy" {
 		t.Error(err)
 	}

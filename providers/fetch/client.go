@@ -12,6 +12,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"farebox/config/fair"
 )
 
 const (
@@ -24,6 +26,12 @@ const (
 	maxHead = 32 << 10
 	// firstRead is what is read before an announced length is believed.
 	firstRead = 64 << 10
+	// waiters is how many fetches may wait, and requests of one host, for each that
+	// runs.
+	waiters = 16
+	// readGrowth is by how much a full buffer grows: with 4, a file and the buffer before
+	// it take at most 1.3 times its size, where io.ReadAll takes 2.3 times.
+	readGrowth = 4
 	// acceptLen is how many first bytes Options.Accept is shown.
 	acceptLen = 512
 )
@@ -33,12 +41,14 @@ type Options struct {
 	// Allow opens addresses that are refused otherwise, at any port: an
 	// operator's own image server. Deny refuses further ones.
 	Allow, Deny []netip.Prefix
-	// Limit is the time for all of one fetch; 0: 20s.
+	// Limit is the time for all of one fetch; 0: 20s. A fetch may wait as long for its
+	// turn, and again for that at its host; the clock stops meanwhile.
 	Limit time.Duration
-	// Parallel is how many fetches go on at once; others wait. 0: 64.
+	// Parallel is how many fetches run at once; others wait for the turn of their
+	// owner ([fair.Of]). 0: 64.
 	Parallel int
-	// PerHost is how many requests one host gets at once; others wait. 0: any
-	// number.
+	// PerHost is how many requests one host gets at once; others wait in the same
+	// way. 0: any number.
 	PerHost int
 	// Ports are reached on public addresses; none: 80 and 443.
 	Ports []uint16
@@ -58,7 +68,7 @@ type Client struct {
 	o      Options
 	http   *http.Client
 	dialer *net.Dialer
-	seats  chan struct{}
+	turns  *fair.Turns
 }
 
 // New makes a Client.
@@ -73,7 +83,7 @@ func New(o Options) *Client {
 		o.Redirects = defaultRedirects
 	}
 	g := newGuard(o.Allow, o.Deny, o.Ports...)
-	c := &Client{o: o, seats: make(chan struct{}, o.Parallel),
+	c := &Client{o: o, turns: fair.NewTurns(o.Parallel, waiters*o.Parallel),
 		dialer: &net.Dialer{Timeout: o.Limit / 2, Resolver: o.Resolver, ControlContext: g.control}}
 	c.http = &http.Client{
 		Transport: &http.Transport{
@@ -96,7 +106,7 @@ func New(o Options) *Client {
 		},
 	}
 	if o.PerHost > 0 {
-		c.http.Transport = &perHost{next: c.http.Transport, most: o.PerHost, hosts: map[string]*queue{}}
+		c.http.Transport = &perHost{next: c.http.Transport, most: o.PerHost, wait: o.Limit, hosts: map[string]*queue{}}
 	}
 	return c
 }
@@ -124,7 +134,7 @@ const (
 	TooLarge                       //
 	TooSlow                        //
 	Unwanted                       // Options.Accept said no, or an encoding that was not asked for
-	Busy                           // no seat in time; Get, which waits, says TooSlow
+	Busy                           // no place in time
 )
 
 var texts = [...]string{
@@ -161,15 +171,14 @@ func (c *Client) Get(ctx context.Context, rawURL string, most int64) ([]byte, er
 	if err := check(u); err != nil {
 		return nil, err
 	}
-	outer := ctx
-	ctx, cancel := context.WithTimeout(ctx, c.o.Limit)
-	defer cancel()
-	select {
-	case c.seats <- struct{}{}:
-		defer func() { <-c.seats }()
-	case <-ctx.Done():
-		return nil, ended(outer, ctx.Err())
+	place, err := take(ctx, c.turns, c.o.Limit)
+	if err != nil {
+		return nil, err
 	}
+	defer place.Done()
+	outer := ctx
+	ctx, cancel := fair.WithLimit(ctx, c.o.Limit)
+	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, &Error{Reason: BadURL}
@@ -189,28 +198,43 @@ func (c *Client) Get(ctx context.Context, rawURL string, most int64) ([]byte, er
 	case resp.Header.Get("Content-Encoding") != "" && resp.Header.Get("Content-Encoding") != "identity":
 		return nil, &Error{Reason: Unwanted}
 	}
-	body, err := c.read(resp, most)
+	body, err := read(resp, most, c.o.Accept)
 	if err != nil {
 		return nil, ended(outer, err)
 	}
 	return body, nil
 }
 
-// read takes memory as bytes arrive: an announced length alone gets none.
-func (c *Client) read(resp *http.Response, most int64) ([]byte, error) {
+// take waits for the turn of ctx's owner. The error is an *Error, or ctx's.
+func take(ctx context.Context, turns *fair.Turns, wait time.Duration) (fair.Place, error) {
+	waits, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	place, err := turns.Take(waits, fair.Of(ctx))
+	switch {
+	case err == nil:
+		return place, nil
+	case ctx.Err() != nil:
+		return place, ctx.Err()
+	}
+	return place, &Error{Reason: Busy}
+}
+
+// read takes memory as bytes arrive: an announced length alone gets none. accept is
+// Options.Accept.
+func read(resp *http.Response, most int64, accept func(first []byte) bool) ([]byte, error) {
 	buf := make([]byte, min(firstRead, most+1))
-	n, judged := 0, false
+	n := 0
 	for {
 		k, err := resp.Body.Read(buf[n:])
 		n += k
 		if int64(n) > most {
 			return nil, &Error{Reason: TooLarge}
 		}
-		if !judged && (n >= acceptLen || err != nil) {
-			if c.o.Accept != nil && !c.o.Accept(buf[:min(n, acceptLen)]) {
+		if accept != nil && (n >= acceptLen || err != nil) {
+			if !accept(buf[:min(n, acceptLen)]) {
 				return nil, &Error{Reason: Unwanted}
 			}
-			judged = true
+			accept = nil
 		}
 		if err == io.EOF {
 			return buf[:n:n], nil
@@ -221,9 +245,9 @@ func (c *Client) read(resp *http.Response, most int64) ([]byte, error) {
 		if n < len(buf) {
 			continue
 		}
-		size := min(2*int64(len(buf)), most+1)
+		size := min(readGrowth*int64(len(buf)), most+1)
 		if resp.ContentLength > int64(n) {
-			size = resp.ContentLength + 1
+			size = min(resp.ContentLength, most) + 1
 		}
 		grown := make([]byte, size)
 		copy(grown, buf)

@@ -263,7 +263,7 @@ func TestAFetchEndsWithItsCaller(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(began) != 0 || len(c.seats) != 0 {
+	if len(began) != 0 || c.turns.Waiting() != 0 {
 		t.Error("something is left")
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
+
+	"farebox/config/fair"
 )
 
 // perHost lets a host have few requests at once, those that redirects lead to
@@ -12,31 +15,31 @@ import (
 type perHost struct {
 	next http.RoundTripper
 	most int
+	wait time.Duration // for a turn
 
 	mu    sync.Mutex
 	hosts map[string]*queue // only those with requests
 }
 
-// queue is the seats of one host.
+// queue is the turns at one host.
 type queue struct {
-	seats chan struct{}
-	users int // who sit or wait; under perHost.mu
+	turns *fair.Turns
+	users int // requests that run or wait; under perHost.mu
 }
 
-// RoundTrip waits for a seat, which the end of the body gives back.
+// RoundTrip waits for a turn, which ends with the body.
 func (p *perHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	host := strings.ToLower(strings.TrimSuffix(r.URL.Hostname(), "."))
 	q := p.enter(host)
-	select {
-	case q.seats <- struct{}{}:
-	case <-r.Context().Done():
+	place, err := take(r.Context(), q.turns, p.wait)
+	if err != nil {
 		p.leave(host, q)
-		return nil, &Error{Reason: Busy}
+		return nil, err
 	}
 	var once sync.Once
 	done := func() {
 		once.Do(func() {
-			<-q.seats
+			place.Done()
 			p.leave(host, q)
 		})
 	}
@@ -54,7 +57,7 @@ func (p *perHost) enter(host string) *queue {
 	defer p.mu.Unlock()
 	q := p.hosts[host]
 	if q == nil {
-		q = &queue{seats: make(chan struct{}, p.most)}
+		q = &queue{turns: fair.NewTurns(p.most, waiters*p.most)}
 		p.hosts[host] = q
 	}
 	q.users++

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"farebox/config/fair"
 )
 
 // Open asks for what rawURL points to and gives its body while it comes, at most most
@@ -25,20 +27,18 @@ func (c *Client) Open(ctx context.Context, rawURL string, most int64) (io.ReadCl
 	if err := check(u); err != nil {
 		return nil, "", err
 	}
+	place, err := take(ctx, c.turns, c.o.Limit)
+	if err != nil {
+		return nil, "", err
+	}
 	inner, cancel := context.WithCancel(ctx)
-	b := &opened{outer: ctx, cancel: cancel, left: most, limit: c.o.Limit}
+	b := &opened{outer: ctx, cancel: cancel, place: place, left: most, limit: c.o.Limit}
 	b.silent = time.AfterFunc(c.o.Limit, func() {
 		b.mu.Lock()
 		b.slow = true
 		b.mu.Unlock()
 		cancel()
 	})
-	select {
-	case c.seats <- struct{}{}:
-		b.seat = func() { <-c.seats }
-	case <-inner.Done():
-		return nil, "", b.fail(inner.Err())
-	}
 	r, err := http.NewRequestWithContext(inner, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, "", b.fail(&Error{Reason: BadURL})
@@ -67,7 +67,7 @@ func (c *Client) Open(ctx context.Context, rawURL string, most int64) (io.ReadCl
 type opened struct {
 	outer  context.Context
 	cancel context.CancelFunc
-	seat   func()
+	place  fair.Place
 	body   io.ReadCloser
 	left   int64
 	limit  time.Duration
@@ -113,9 +113,7 @@ func (b *opened) end() {
 		if b.body != nil {
 			_ = b.body.Close()
 		}
-		if b.seat != nil {
-			b.seat()
-		}
+		b.place.Done()
 	})
 }
 

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"farebox/config/fair"
 )
 
 // Part is some bytes of what a link leads to.
@@ -24,15 +26,14 @@ func (c *Client) Part(ctx context.Context, rawURL string, from, length int64) (P
 	if err != nil {
 		return Part{}, err
 	}
-	outer := ctx
-	ctx, cancel := context.WithTimeout(ctx, c.o.Limit)
-	defer cancel()
-	select {
-	case c.seats <- struct{}{}:
-		defer func() { <-c.seats }()
-	case <-ctx.Done():
-		return Part{}, ended(outer, ctx.Err())
+	place, err := take(ctx, c.turns, c.o.Limit)
+	if err != nil {
+		return Part{}, err
 	}
+	defer place.Done()
+	outer := ctx
+	ctx, cancel := fair.WithLimit(ctx, c.o.Limit)
+	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return Part{}, &Error{Reason: BadURL}
@@ -45,12 +46,13 @@ func (c *Client) Part(ctx context.Context, rawURL string, from, length int64) (P
 	if err != nil {
 		return Part{}, ended(outer, err)
 	}
-	defer resp.Body.Close()
+	defer resp.Body.Close() // the whole body, not the part below
 	size, err := wholeOf(resp, from)
 	if err != nil {
 		return Part{}, err
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, length))
+	resp.Body = io.NopCloser(io.LimitReader(resp.Body, length))
+	body, err := read(resp, length, nil)
 	if err != nil {
 		return Part{}, ended(outer, err)
 	}

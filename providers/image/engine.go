@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"farebox/config/fair"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/image/picture"
@@ -168,7 +169,8 @@ func (w *work) client() *fasthttp.RequestCtx {
 func (w *work) await(limit time.Duration, f func(context.Context) error) (proxy.Cause, error) {
 	for ends := time.Now().Add(limit); ; {
 		client := w.client()
-		cause, err := w.e.o.Proxy.Await(client, max(time.Millisecond, time.Until(ends)), f)
+		cause, err := w.e.o.Proxy.Await(client, max(time.Millisecond, time.Until(ends)),
+			func(ctx context.Context) error { return f(fair.With(ctx, w.job.Owner)) })
 		if client == nil || cause != proxy.ClientGone && cause != proxy.ClientStalled || !w.stays() {
 			return cause, err
 		}

@@ -1,6 +1,9 @@
 package image
 
-import "farebox/providers/image/picture"
+import (
+	"farebox/config/fair"
+	"farebox/providers/image/picture"
+)
 
 // Kind is what is done with images.
 type Kind uint8
@@ -43,6 +46,9 @@ type Job struct {
 	// Stay is asked once, when the client left, from any goroutine: true lets the
 	// job go on for nobody. nil: it ends.
 	Stay func() bool
+
+	// Owner is the customer whose turns its fetches and conversions take.
+	Owner fair.Owner
 
 	Kind           Kind
 	Prompt         string

@@ -129,6 +129,10 @@ func (c *child) ended() string {
 
 // cpuWatch kills a child whose job took more processor time than it may.
 type cpuWatch struct {
+	start time.Time
+	began time.Duration // processor time of the child before the job
+	known bool          // the system tells it
+
 	mu    sync.Mutex
 	timer *time.Timer
 	over  bool
@@ -142,9 +146,8 @@ const firstLook = 50 * time.Millisecond
 // threads running: a system that cannot tell another process's time is watched
 // by the clock alone.
 func watchCPU(c *child, most time.Duration) *cpuWatch {
-	w := &cpuWatch{}
-	began, ok := cpuOf(c.cmd.Process.Pid)
-	if !ok {
+	w := &cpuWatch{start: time.Now()}
+	if w.began, w.known = cpuOf(c.cmd.Process.Pid); !w.known {
 		return w
 	}
 	w.mu.Lock()
@@ -153,7 +156,7 @@ func watchCPU(c *child, most time.Duration) *cpuWatch {
 		used, ok := cpuOf(c.cmd.Process.Pid)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		switch left := most - (used - began); {
+		switch left := most - (used - w.began); {
 		case w.ended || !ok:
 		case left <= 0:
 			w.over = true
@@ -174,4 +177,20 @@ func (w *cpuWatch) stop() (over bool) {
 		w.timer.Stop()
 	}
 	return w.over
+}
+
+// used is the processor time of the job so far. Where the system does not tell it, it is
+// the time that has passed.
+func (w *cpuWatch) used(c *child) time.Duration {
+	select {
+	case <-c.gone:
+		if w.known && c.state != nil {
+			return c.state.UserTime() + c.state.SystemTime() - w.began
+		}
+	default:
+		if now, ok := cpuOf(c.cmd.Process.Pid); ok && w.known {
+			return now - w.began
+		}
+	}
+	return time.Since(w.start)
 }

@@ -61,6 +61,11 @@ func misdeeds() Jobs {
 				runtime.KeepAlive(n)
 			}
 		},
+		"nap": func(_ []byte, word string) ([]byte, error) {
+			d, err := time.ParseDuration(word)
+			time.Sleep(d)
+			return nil, err
+		},
 		"sleep": func([]byte, string) ([]byte, error) { time.Sleep(time.Hour); return nil, nil },
 		"bomb": func([]byte, string) ([]byte, error) {
 			for {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"farebox/config/fair"
 )
 
 // Word is the argument that makes this binary a child: main calls [Main] first
@@ -70,9 +72,9 @@ type Options struct {
 	// there, before their jail closes, what is slow to make; it runs in the next
 	// child. None: nothing is kept.
 	Cache string
-	// Workers is how many jobs go on at once; 0: 2.
+	// Workers is how many jobs and programs run at once; 0: 2.
 	Workers int
-	// Queue is how many more may wait; 0: 128.
+	// Queue is how many more may wait, by turns of their owners; 0: 128.
 	Queue int
 	// Memory is a child's address space beyond that of its start; 0: 512 MiB.
 	Memory int64
@@ -90,11 +92,10 @@ type Options struct {
 // Pool hands jobs to its children. Safe for concurrent use.
 type Pool struct {
 	o             Options
-	calls         chan *call
-	taken         atomic.Int64  // calls that wait or are worked on
-	tools         chan struct{} // a place for each program that runs
-	forks         chan func()   // run on the one thread that children hang on
-	first         sync.Mutex    // until one child has filled the cache, the others wait
+	turns         *fair.Turns // places for jobs and programs together
+	calls         chan *call  // of jobs that have their turn
+	forks         chan func() // run on the one thread that children hang on
+	first         sync.Mutex  // until one child has filled the cache, the others wait
 	warmed        atomic.Bool
 	started, died atomic.Int64
 
@@ -136,7 +137,7 @@ func New(o Options) *Pool {
 		}
 	}
 	p := &Pool{
-		o: o, calls: make(chan *call), tools: make(chan struct{}, o.Workers),
+		o: o, turns: fair.NewTurns(o.Workers, o.Queue), calls: make(chan *call),
 		forks: make(chan func()), ended: make(chan struct{}),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -162,18 +163,18 @@ func (p *Pool) fork() {
 }
 
 // Do has a child do a job on in, which it does not keep. word is the job's
-// parameter, at most 4 KiB. The error is a *Refusal, one of the Err…, or ctx's.
+// parameter, at most 4 KiB. The job waits for the turn of its owner ([fair.Of]), and
+// its processor time counts in the meter of ctx ([fair.MeterOf]). The error is a
+// *Refusal, one of the Err…, or ctx's.
 func (p *Pool) Do(ctx context.Context, job, word string, in []byte) ([]byte, error) {
 	if len(in) > maxIn || len(word) > maxWord || len(job) > maxJob {
 		return nil, ErrTooLarge
 	}
-	if err := ctx.Err(); err != nil {
+	place, err := p.turn(ctx)
+	if err != nil {
 		return nil, err
 	}
-	defer p.taken.Add(-1)
-	if p.taken.Add(1) > int64(p.o.Workers+p.o.Queue) {
-		return nil, ErrBusy
-	}
+	defer place.Done()
 	c := &call{ctx: ctx, job: job, word: word, in: in, done: make(chan struct{})}
 	select {
 	case p.calls <- c:
@@ -184,6 +185,26 @@ func (p *Pool) Do(ctx context.Context, job, word string, in []byte) ([]byte, err
 	}
 	<-c.done // soon after ctx ends: the child is killed
 	return c.out, c.err
+}
+
+// turn waits for a place. Work of an owner that may use no more unpaid time is refused.
+func (p *Pool) turn(ctx context.Context) (fair.Place, error) {
+	waits, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	place, err := p.turns.Take(waits, fair.Of(ctx))
+	switch {
+	case err == nil && fair.MeterOf(ctx).Wait() > 0:
+		place.Done()
+		return place, ErrBusy
+	case err == nil:
+		return place, nil
+	case errors.Is(err, fair.ErrFull):
+		return place, ErrBusy
+	case ctx.Err() != nil:
+		return place, ctx.Err()
+	}
+	return place, ErrUnavailable
 }
 
 // onStart is where a context has what OnStart was given.
@@ -202,6 +223,9 @@ func Begun(ctx context.Context) {
 	}
 }
 
+// Limit is the time of one job.
+func (p *Pool) Limit() time.Duration { return p.o.Limit }
+
 // Close kills the children and ends what they do with ErrUnavailable.
 func (p *Pool) Close() error {
 	p.once.Do(func() {
@@ -214,7 +238,7 @@ func (p *Pool) Close() error {
 
 // Waiting is how many jobs wait or are worked on; Started and Died are how many
 // children were started and how many of them died.
-func (p *Pool) Waiting() int64 { return p.taken.Load() }
+func (p *Pool) Waiting() int64 { return int64(p.turns.Waiting()) }
 
 // Started is how many children were started so far.
 func (p *Pool) Started() int64 { return p.started.Load() }
@@ -290,6 +314,7 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 	inTime, open := late(), closed()
 	if err != nil || s == panicked {
 		kid.end()
+		fair.MeterOf(c.ctx).Add(watch.used(kid))
 		switch {
 		case c.ctx.Err() != nil:
 			err = c.ctx.Err()
@@ -304,6 +329,7 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 		c.end(nil, err)
 		return false
 	}
+	fair.MeterOf(c.ctx).Add(watch.used(kid))
 	switch s {
 	case done:
 		c.end(out, nil)

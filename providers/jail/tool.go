@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"farebox/config/fair"
 )
 
 // toolWord stands before the settings of a child that becomes another program.
@@ -20,25 +22,15 @@ const toolWord = "tool"
 // which it cannot start without. A program that fails is a *Refusal, whose Code is its
 // exit code and whose Text the first line that it wrote to stderr.
 func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	path, err := exec.LookPath(path)
 	if err != nil {
 		return nil, ErrUnavailable
 	}
-	defer p.taken.Add(-1)
-	if p.taken.Add(1) > int64(p.o.Workers+p.o.Queue) {
-		return nil, ErrBusy
+	place, err := p.turn(ctx)
+	if err != nil {
+		return nil, err
 	}
-	select {
-	case p.tools <- struct{}{}:
-		defer func() { <-p.tools }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-p.ctx.Done():
-		return nil, ErrUnavailable
-	}
+	defer place.Done()
 	limited, cancel := context.WithTimeout(ctx, p.o.Limit)
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)()
@@ -64,6 +56,7 @@ func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) 
 	stop := context.AfterFunc(limited, func() { killGroup(cmd.Process) })
 	err = cmd.Wait()
 	inTime := stop()
+	fair.MeterOf(ctx).Add(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

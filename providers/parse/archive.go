@@ -94,8 +94,9 @@ func (p *partReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// sound unpacks the parts whose names end so, for their sizes and checksums.
-func (a *archive) sound(suffix string) error {
+// sound unpacks the parts whose names end so, for their sizes and checksums, and shows
+// them to see.
+func (a *archive) sound(suffix string, see func(name string) io.Writer) error {
 	for name := range a.parts {
 		if !strings.HasSuffix(name, suffix) {
 			continue
@@ -104,7 +105,7 @@ func (a *archive) sound(suffix string) error {
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(io.Discard, r)
+		_, err = io.Copy(see(name), r)
 		_ = r.Close()
 		if err != nil {
 			return err

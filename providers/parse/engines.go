@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"farebox/config/fair"
 	"farebox/providers/jail"
 )
 
@@ -145,7 +146,7 @@ func kindOf(doc []byte) Kind {
 
 // scan has pages drawn in the jail, one after the other, and read by tesseract.
 func (p *Parser) scan(ctx context.Context, doc []byte) (Text, error) {
-	limited, cancel := context.WithTimeout(ctx, scanLimit)
+	limited, cancel := fair.WithLimit(ctx, scanLimit)
 	defer cancel()
 	s := &sink{}
 	languages := p.o.Languages

@@ -75,7 +75,7 @@ func (j *Job) askBatch(a *attempt, u *Node, q question) reply {
 	}
 	status := a.x.Status()
 	n := j.from.Network
-	a.spool = spool{mem: a.buf[:0], most: n.batchMemory, room: n.room}
+	a.spool = spool{mem: a.buf[:0], most: n.batchMemory, room: n.room, owner: j.from.Owner}
 	most := n.batchMost
 	if status >= 300 {
 		most = maxRefusal
@@ -294,7 +294,7 @@ func (j *Job) compose(list pieces, parts []part) Result {
 		j.out = list.appendTo(j.out[:0])
 		return Result{Body: j.out}
 	}
-	s := &Stream{Size: list.size(), list: list, client: j.from.Ctx.Conn(), stall: maxPause}
+	s := &Stream{Size: list.size(), list: list, client: j.from.Ctx.Conn()}
 	// What the pieces point into must live as long as the stream.
 	kept := make([]spool, 1+len(parts))
 	moved := map[*spool]*spool{&j.main.spool: &kept[0]}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"farebox/config/fair"
 	"farebox/proxy"
 )
 
@@ -76,7 +77,7 @@ func (j *Job) each(calls []int, parts []part, not *Node, now int64) Result {
 		defer func() { a.release() }()
 		r := j.call(new(asking), &a, i, j.appendSingle(nil, i), defaultID, not, now)
 		if r.Cause == proxy.None {
-			r.Cause = a.keep(&parts[i], n)
+			r.Cause = a.keep(&parts[i], n, j.from.Owner)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -136,14 +137,14 @@ func sideBySide(n, parallel int, f func(i int)) {
 
 // keep moves the answer of a single call into a part, and reads a large one to
 // its end.
-func (a *attempt) keep(p *part, n *Network) proxy.Cause {
+func (a *attempt) keep(p *part, n *Network, o fair.Owner) proxy.Cause {
 	if !a.large {
 		p.spool = spool{mem: slices.Clone(a.buf), most: len(a.buf), size: int64(len(a.buf))}
 		p.answer, p.done = a.judge.Answers[0], true
 		return proxy.None
 	}
 	a.large = false
-	a.spool = spool{most: n.batchMemory / MaxBatch, room: n.room}
+	a.spool = spool{most: n.batchMemory / MaxBatch, room: n.room, owner: o}
 	if a.spool.write(a.buf) != nil {
 		a.x.Close()
 		return proxy.NoFreeConn

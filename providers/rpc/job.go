@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"farebox/config/fair"
 	policy "farebox/providers/attempt"
 	"farebox/proxy"
 )
@@ -68,6 +69,7 @@ type Trip struct {
 	Ctx     *fasthttp.RequestCtx
 	Network *Network
 	Account string // whose reads follow its writes
+	Owner   fair.Owner
 	// Alone: what was begun is carried to its end though the client leaves.
 	Alone bool
 	ID    []byte // sent to nodes as X-Request-ID

@@ -34,6 +34,9 @@ func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 	fmt.Fprint(w, "# HELP farebox_rpc_spool_failures_total Large answers to batches that could not be held; the log "+
 		"says why.\n# TYPE farebox_rpc_spool_failures_total counter\n")
 	fmt.Fprintf(w, "farebox_rpc_spool_failures_total %d\n", all.room.failures.Load())
+	fmt.Fprint(w, "# HELP farebox_rpc_spool_bytes What answers to batches take now, in memory and on the disk.\n"+
+		"# TYPE farebox_rpc_spool_bytes gauge\n")
+	fmt.Fprintf(w, "farebox_rpc_spool_bytes %d\n", all.room.memory.Used()+all.room.disk.Used())
 	fmt.Fprint(w, "# HELP farebox_rpc_node_odd_chain 1 when the node is on another chain than its network, and gets "+
 		"no requests.\n")
 	each("farebox_rpc_node_odd_chain", "gauge", func(u *Node) int64 {

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"farebox/config"
+	"farebox/config/fair"
 )
 
 // room is what all spools together may take, so that many large batches at once
-// fill neither the memory nor the disk.
+// fill neither the memory nor the disk. Customers share it.
 type room struct {
-	memory, disk         atomic.Int64 // taken
-	mostMemory, mostDisk int64
+	memory, disk *fair.Room
 
 	dir      string      // of what goes to the disk
 	tell     func(error) // why something could not be held; nil: nobody
@@ -26,11 +26,13 @@ type room struct {
 	failures *atomic.Int64
 }
 
-// roomFor is how many times the limits of one batch all batches may take.
+// roomFor is how many times the limits of one batch all batches may take. An eighth
+// stays free of one customer, so that the largest answer of another one fits.
 const roomFor = 8
 
 func newRoom(memory, disk int64, dir string) *room {
-	return &room{mostMemory: roomFor * memory, mostDisk: roomFor * disk, dir: dir, failures: new(atomic.Int64)}
+	return &room{memory: fair.NewRoom(roomFor * memory), disk: fair.NewRoom(roomFor * disk), dir: dir,
+		failures: new(atomic.Int64)}
 }
 
 var errNoRoom = errors.New(
@@ -86,22 +88,14 @@ func (r *room) newFile() (*os.File, error) {
 	return f, nil
 }
 
-// take takes n bytes of a kind, or nothing.
-func take(used *atomic.Int64, most int64, n int) bool {
-	if used.Add(int64(n)) > most {
-		used.Add(-int64(n))
-		return false
-	}
-	return true
-}
-
 // spool holds an answer that must be known whole before any of it goes out: its
 // beginning in memory, the rest in a file that has no name any more.
 type spool struct {
 	mem   []byte
 	most  int   // of mem
 	room  *room // nil: it stays in memory
-	taken int   // of its memory
+	owner fair.Owner
+	taken int // of its memory
 	file  *os.File
 	size  int64
 }
@@ -117,12 +111,12 @@ func (s *spool) write(p []byte) error {
 
 func (s *spool) append(p []byte) error {
 	if s.file == nil && len(s.mem)+len(p) <= s.most && (s.room == nil ||
-		take(&s.room.memory, s.room.mostMemory, len(p))) {
+		s.room.memory.Grow(s.owner, int64(s.taken), int64(len(p)))) {
 		s.mem, s.taken = append(s.mem, p...), s.taken+len(p)
 		s.size += int64(len(p))
 		return nil
 	}
-	if s.room != nil && !take(&s.room.disk, s.room.mostDisk, len(p)) {
+	if s.room != nil && !s.room.disk.Grow(s.owner, s.size-int64(s.taken), int64(len(p))) {
 		return errNoRoom
 	}
 	s.size += int64(len(p))
@@ -148,8 +142,8 @@ func (s *spool) close() {
 		s.file = nil
 	}
 	if s.room != nil {
-		s.room.memory.Add(-int64(s.taken))
-		s.room.disk.Add(int64(s.taken) - s.size)
+		s.room.memory.Give(s.owner, int64(s.taken))
+		s.room.disk.Give(s.owner, s.size-int64(s.taken))
 		s.room, s.taken = nil, 0
 	}
 }
@@ -231,24 +225,42 @@ type Stream struct {
 	list   pieces
 	spools []*spool
 	client net.Conn
-	stall  time.Duration
+	due    time.Time // when the client must have taken what was read
 }
 
-// maxPause is how long a client may not take anything of a Stream.
-const maxPause = 30 * time.Second
+// A client that takes nothing of a Stream for streamPause, or less than minStreamRate bytes
+// a second on average, is cut: it holds space that others need.
+const (
+	streamPause   = 10 * time.Second
+	minStreamRate = 32 << 10
+)
 
 // Read is io.Reader. Each read gives the client time to take what it brings.
 func (s *Stream) Read(p []byte) (int, error) {
+	n, err := s.next(p)
+	if s.client == nil || n == 0 {
+		return n, err
+	}
+	now := time.Now()
+	if s.due.IsZero() {
+		s.due = now.Add(streamPause / 2)
+	}
+	s.due = s.due.Add(time.Duration(n) * time.Second / minStreamRate)
+	if latest := now.Add(streamPause); s.due.After(latest) {
+		s.due = latest
+	}
+	if err := s.client.SetWriteDeadline(s.due); err != nil {
+		return 0, err
+	}
+	return n, err
+}
+
+func (s *Stream) next(p []byte) (int, error) {
 	for len(s.list) > 0 && s.list[0].size() == 0 {
 		s.list = s.list[1:]
 	}
 	if len(s.list) == 0 {
 		return 0, io.EOF
-	}
-	if s.client != nil {
-		if err := s.client.SetWriteDeadline(time.Now().Add(s.stall)); err != nil {
-			return 0, err
-		}
 	}
 	first := &s.list[0]
 	if first.spool == nil {

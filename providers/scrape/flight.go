@@ -5,13 +5,21 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
+
+	"farebox/config/fair"
 )
 
-// flights let those who ask for the same page at once share one reading of it,
-// which goes on as long as one of them waits.
+// flights let requests of one owner for the same page at once share one reading of it,
+// which goes on as long as one of them waits. Another owner does not share it: it would
+// wait in a queue behind all that the first one asked for.
 type flights struct {
 	mu sync.Mutex
-	m  map[string]*flight
+	m  map[flightKey]*flight
+}
+
+type flightKey struct {
+	owner fair.Owner
+	url   string
 }
 
 type flight struct {
@@ -23,14 +31,14 @@ type flight struct {
 	err     error
 }
 
-func (s *flights) do(ctx context.Context, key string, read func(context.Context) (Page, error)) (Page, error) {
+func (s *flights) do(ctx context.Context, key flightKey, read func(context.Context) (Page, error)) (Page, error) {
 	if err := ctx.Err(); err != nil {
 		return Page{}, err
 	}
 	s.mu.Lock()
 	f := s.m[key]
 	if f == nil {
-		f = s.begin(key, read)
+		f = s.begin(ctx, key, read)
 	}
 	f.waiting++
 	s.mu.Unlock()
@@ -44,14 +52,14 @@ func (s *flights) do(ctx context.Context, key string, read func(context.Context)
 	}
 }
 
-// begin is for callers that hold mu. What it begins belongs to nobody: whoever asked
-// first may leave before the others.
-func (s *flights) begin(key string, read func(context.Context) (Page, error)) *flight {
-	ctx, cancel := context.WithCancel(context.Background())
+// begin is for callers that hold mu. What it begins does not end with the request
+// that asked first, which may leave before the others.
+func (s *flights) begin(of context.Context, key flightKey, read func(context.Context) (Page, error)) *flight {
+	ctx, cancel := context.WithCancel(fair.WithMeter(fair.With(context.Background(), key.owner), fair.MeterOf(of)))
 	f := &flight{cancel: cancel, done: make(chan struct{})}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { f.asked.Store(true) }})
 	if s.m == nil {
-		s.m = map[string]*flight{}
+		s.m = map[flightKey]*flight{}
 	}
 	s.m[key] = f
 	go func() {
@@ -64,7 +72,7 @@ func (s *flights) begin(key string, read func(context.Context) (Page, error)) *f
 }
 
 // land takes a flight off the list: who comes from here on asks anew.
-func (s *flights) land(key string, f *flight) {
+func (s *flights) land(key flightKey, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.m[key] == f {
@@ -73,7 +81,7 @@ func (s *flights) land(key string, f *flight) {
 }
 
 // leave ends a flight that nobody waits for any more.
-func (s *flights) leave(key string, f *flight) {
+func (s *flights) leave(key flightKey, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.waiting--; f.waiting > 0 {

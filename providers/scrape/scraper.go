@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"farebox/config/fair"
 	"farebox/providers/fetch"
 	"farebox/providers/jail"
 )
@@ -19,7 +20,7 @@ const (
 	defaultAgent    = "farebox/1"
 	defaultLimit    = 10 * time.Second
 	defaultParallel = 32
-	defaultWait     = 2 * time.Second
+	defaultWait     = 20 * time.Second
 	defaultPage     = 3 << 20
 	defaultDocument = 25 << 20
 	defaultMinText  = 200
@@ -67,9 +68,12 @@ type Options struct {
 	// Fetch lets through at any port. Both are as in Fetch's own options.
 	Ports []uint16
 	Allow []netip.Prefix
-	// Limit is the time for all of a page; 0: 10s.
+	// Limit is the time for all of a page; 0: 10s. It does not run while the page waits
+	// for the turn of its owner ([fair.Of]).
 	Limit time.Duration
-	// Parallel is how many pages are read at once, 0: 32; more wait for Wait, 0: 2s.
+	// Parallel is how many pages are read at once; 0: 32. Wait is how long others may wait
+	// for that, and again for fetches and children; 0: 20s. It should be the longest time
+	// of one piece of work.
 	Parallel int
 	Wait     time.Duration
 	// MaxPage and MaxDocument bound what is read of a page, 0: 3 MB, and of a
@@ -97,8 +101,11 @@ type Scraper struct {
 	robots *robots
 	kept   *shelf
 	shared flights
-	seats  chan struct{}
+	turns  *fair.Turns
 }
+
+// waiters is how many pages may wait for each that is read.
+const waiters = 16
 
 // New makes a Scraper.
 func New(o Options) (*Scraper, error) {
@@ -113,7 +120,7 @@ func New(o Options) (*Scraper, error) {
 	o.MinText = cmp.Or(o.MinText, defaultMinText)
 	o.MaxPage = cmp.Or(o.MaxPage, defaultPage)
 	o.MaxDocument = cmp.Or(o.MaxDocument, defaultDocument)
-	s := &Scraper{o: o, rules: newRules(&o), seats: make(chan struct{}, o.Parallel)}
+	s := &Scraper{o: o, rules: newRules(&o), turns: fair.NewTurns(o.Parallel, waiters*o.Parallel)}
 	var err error
 	if s.robots, err = newRobots(&o, s.rules); err != nil {
 		return nil, fmt.Errorf("cannot make the cache of robots.txt: %w", err)
@@ -131,8 +138,11 @@ func (s *Scraper) Close() error {
 	return nil
 }
 
-// Page reads what url leads to. The error is an *Error, or ctx's. Who asks for a
-// page that is being read already gets the same.
+// Longest is how long a page can take, with all waiting.
+func (s *Scraper) Longest() time.Duration { return 2*s.o.Wait + s.o.Limit }
+
+// Page reads what url leads to. The error is an *Error, or ctx's. An owner that asks
+// for a page that is being read for it already gets the same.
 func (s *Scraper) Page(ctx context.Context, url string) (Page, error) {
 	u, err := s.rules.address(url)
 	if err != nil {
@@ -142,7 +152,7 @@ func (s *Scraper) Page(ctx context.Context, url string) (Page, error) {
 	if p, ok := s.kept.find(key); ok {
 		return p, nil
 	}
-	return s.shared.do(ctx, key, func(ctx context.Context) (Page, error) {
+	return s.shared.do(ctx, flightKey{fair.Of(ctx), key}, func(ctx context.Context) (Page, error) {
 		p, err := s.read(ctx, key)
 		if err != nil {
 			return Page{}, failed(err)
@@ -153,16 +163,26 @@ func (s *Scraper) Page(ctx context.Context, url string) (Page, error) {
 
 // read is one page from the first request to its Markdown.
 func (s *Scraper) read(ctx context.Context, url string) (p Page, err error) {
-	select {
-	case s.seats <- struct{}{}:
-		defer func() { <-s.seats }()
-	case <-ctx.Done():
+	waits, cancel := context.WithTimeout(ctx, s.o.Wait)
+	place, err := s.turns.Take(waits, fair.Of(ctx))
+	cancel()
+	switch {
+	case err == nil:
+		defer place.Done()
+	case ctx.Err() != nil:
 		return p, ctx.Err()
-	case <-time.After(s.o.Wait):
+	default:
 		return p, &Error{Reason: Busy}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.Limit)
+	whole, cancelWhole := context.WithTimeout(ctx, s.o.Wait+s.o.Limit)
+	defer cancelWhole()
+	ctx, cancel = fair.WithLimit(whole, s.o.Limit)
 	defer cancel()
+	defer func() {
+		if left, _ := fair.Left(ctx); err != nil && left > 0 && whole.Err() != nil {
+			err = &Error{Reason: Busy} // it waited for all of its time
+		}
+	}()
 	a, err := s.get(ctx, url)
 	if err != nil {
 		return p, err
@@ -265,8 +285,8 @@ func (s *Scraper) extract(ctx context.Context, body []byte, contentType, url str
 		return found{}, nil
 	}
 	inner, cancel := ctx, context.CancelFunc(func() {})
-	if until, ok := ctx.Deadline(); ok {
-		inner, cancel = context.WithDeadline(ctx, until.Add(-time.Until(until)/3))
+	if left, ok := fair.Left(ctx); ok {
+		inner, cancel = fair.WithLimit(ctx, left/3*2)
 	}
 	defer cancel()
 	out, err := s.o.Jail.Do(inner, pageJob, t.word(), body)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/config/fair"
 	"farebox/providers/fetch"
 	"farebox/providers/fetch/fetchtest"
 )
@@ -281,7 +282,7 @@ func TestOnePageIsReadOnce(t *testing.T) {
 	}
 	for waiting := 0; waiting < 6; time.Sleep(time.Millisecond) {
 		s.shared.mu.Lock()
-		waiting = s.shared.m[u+"/a"].waiting
+		waiting = s.shared.m[flightKey{fair.Owner{}, u + "/a"}].waiting
 		s.shared.mu.Unlock()
 	}
 	leave()
@@ -298,10 +299,10 @@ func TestOnePageIsReadOnce(t *testing.T) {
 	leave()
 	<-left
 	all.Wait()
-	for end := time.Now().Add(10 * time.Second); len(s.seats) != 0 && time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Second); s.turns.Waiting() != 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	if len(s.shared.m) != 0 || len(s.seats) != 0 {
+	if len(s.shared.m) != 0 || s.turns.Waiting() != 0 {
 		t.Error("something is left")
 	}
 }

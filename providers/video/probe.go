@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"farebox/config/fair"
 	"farebox/providers/audio/container"
 	"farebox/providers/fetch"
 )
@@ -36,7 +37,7 @@ type Fetcher interface {
 // Prober looks into what links lead to.
 type Prober struct {
 	from  Fetcher
-	seats chan struct{} // so that files that are read whole share the memory of a few
+	turns *fair.Turns // so that files that are read whole share the memory of a few
 }
 
 const (
@@ -50,12 +51,16 @@ const (
 	// MaxWhole is the largest file that is read from its beginning to its end.
 	MaxWhole   = 50 << 20
 	maxReaders = 4
+	// maxWaiters is how many wait for that.
+	maxWaiters = 64
 	// maxRate is how many pictures a second are taken for what they are.
 	maxRate = 120
 )
 
 // NewProber makes a Prober.
-func NewProber(f Fetcher) *Prober { return &Prober{from: f, seats: make(chan struct{}, maxReaders)} }
+func NewProber(f Fetcher) *Prober {
+	return &Prober{from: f, turns: fair.NewTurns(maxReaders, maxWaiters)}
+}
 
 // Allowed says whether a link may be given to upstreams.
 func (p *Prober) Allowed(ctx context.Context, link string) error { return p.from.Allowed(ctx, link) }
@@ -98,12 +103,11 @@ func (p *Prober) readWhole(ctx context.Context, link string, most int64) (Media,
 	if most > 0 {
 		limit = min(most, limit)
 	}
-	select {
-	case p.seats <- struct{}{}:
-		defer func() { <-p.seats }()
-	case <-ctx.Done():
-		return Media{}, &fetch.Error{Reason: fetch.TooSlow}
+	place, err := p.turns.Take(ctx, fair.Of(ctx))
+	if err != nil {
+		return Media{}, &fetch.Error{Reason: fetch.Busy}
 	}
+	defer place.Done()
 	all, err := p.from.Part(ctx, link, 0, limit+1)
 	switch {
 	case err != nil:

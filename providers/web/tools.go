@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers/fetch"
 	"farebox/providers/jail"
 	"farebox/providers/parse"
@@ -25,7 +26,7 @@ import (
 
 // Tools are what one config reads the world with; what it does not offer is nil.
 type Tools struct {
-	Pages     *Pages
+	Pages     *scrape.Scraper
 	Search    *search.Service
 	Documents *Documents
 
@@ -70,46 +71,46 @@ func Work() {
 	jail.Main(jobs, parse.Warm)
 }
 
-// Pages reads pages.
-type Pages struct {
-	*scrape.Scraper
-	longest time.Duration
-}
-
-// Longest is how long a page can take.
-func (p *Pages) Longest() time.Duration { return p.longest }
-
 // Documents reads documents.
 type Documents struct {
 	parser *parse.Parser
-	limit  time.Duration
+	limit  time.Duration // of a document
+	wait   time.Duration // for children, beside limit
 	links  *fetch.Client
-	seats  chan struct{} // of documents that are links: each is in memory whole
+	linked *fair.Turns // of documents that are links: each is in memory whole
 }
 
 const (
 	// linkLimit is how long a document behind a link may take until it is here.
 	linkLimit = 20 * time.Second
-	// maxLinked is how many such documents there are at once.
-	maxLinked = 16
+	// maxLinked is how many such documents there are at once, and linkedQueue how many
+	// wait.
+	maxLinked, linkedQueue = 16, 256
+	// restart is how long the child of a piece of work that took too long needs to be
+	// replaced, on a busy machine.
+	restart = 5 * time.Second
 )
 
-// Longest is how long a document can take.
-func (d *Documents) Longest() time.Duration { return d.limit }
+// Longest is how long a document can take, with all waiting.
+func (d *Documents) Longest() time.Duration { return d.wait + d.limit }
 
-// LongestLinked is Longest for one that is a link.
-func (d *Documents) LongestLinked() time.Duration { return 2*linkLimit + d.limit }
+// LongestLinked is Longest for one that is a link. It may wait for another one, and for
+// its fetch.
+func (d *Documents) LongestLinked() time.Duration { return 2 * (2*linkLimit + d.Longest()) }
 
 // Linked reads the document that a link leads to, of at most most bytes. The error is a
 // *fetch.Error, or one of Text's.
 func (d *Documents) Linked(ctx context.Context, link string, most int64) (parse.Text, error) {
-	select {
-	case d.seats <- struct{}{}:
-		defer func() { <-d.seats }()
-	case <-time.After(linkLimit):
-		return parse.Text{}, &fetch.Error{Reason: fetch.Busy}
-	case <-ctx.Done():
+	waits, cancel := context.WithTimeout(ctx, d.LongestLinked()/2)
+	place, err := d.linked.Take(waits, fair.Of(ctx))
+	cancel()
+	switch {
+	case err == nil:
+		defer place.Done()
+	case ctx.Err() != nil:
 		return parse.Text{}, ctx.Err()
+	default:
+		return parse.Text{}, &fetch.Error{Reason: fetch.Busy}
 	}
 	doc, err := d.links.Get(ctx, link, most)
 	if err != nil {
@@ -120,7 +121,9 @@ func (d *Documents) Linked(ctx context.Context, link string, most int64) (parse.
 
 // Text reads a document. The error is a *parse.Error, or ctx's.
 func (d *Documents) Text(ctx context.Context, doc []byte) (parse.Text, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.limit)
+	whole, cancelWhole := context.WithTimeout(ctx, d.Longest())
+	defer cancelWhole()
+	ctx, cancel := fair.WithLimit(whole, d.limit)
 	defer cancel()
 	return d.parser.Text(ctx, doc)
 }
@@ -180,8 +183,9 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 		}
 		links := fetch.New(fetch.Options{Allow: config.Prefixes(cfg.Fetch.Allow), Deny: config.Prefixes(cfg.Fetch.Deny),
 			Limit: linkLimit, Parallel: maxLinked})
-		// Of the limit one half is to wait for a child.
-		t.Documents = &Documents{parse.New(t.jail, o), 2 * c.Timeout, links, make(chan struct{}, maxLinked)}
+		// A scan is many pieces of work, for which the timeout holds one by one.
+		t.Documents = &Documents{parse.New(t.jail, o), 2 * c.Timeout, c.Timeout + restart, links,
+			fair.NewTurns(maxLinked, linkedQueue)}
 	}
 	if a.Scrape == nil {
 		return nil
@@ -231,11 +235,12 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 		longest += js.Timeout
 	}
 	o.Limit = longest // each hop has the fetcher's own
+	o.Wait = max(longest, t.jail.Limit()) + restart
 	pages, err := scrape.New(o)
 	if err != nil {
 		return fmt.Errorf("augment.scrape: %w", err)
 	}
-	t.Pages = &Pages{pages, longest}
+	t.Pages = pages
 	return nil
 }
 

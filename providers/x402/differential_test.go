@@ -28,6 +28,8 @@ var stricter = []string{
 	"TransferChecked with source", "6 decimals", "associated token account as the source", "to be writable",
 	"signature of the fee payer", "two signers", "compute limit", "compute price", "fee payer for more",
 	"second signer",
+	// An authorization that would keep a place that others need.
+	"holds for too long",
 }
 
 // verdict is what a package says of a payment.

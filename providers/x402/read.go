@@ -22,12 +22,13 @@ const (
 	// leastLife is how long an authorization must still hold, so that it can be
 	// brought onto a chain: facilitators want 6 seconds.
 	leastLife = 10 * time.Second
+	// mostLife is how long an authorization may hold at most: an hour, which the MCP
+	// and Go clients sign, and ten minutes for clocks that differ. Until it expires, the
+	// payment may take a place that others need.
+	mostLife = 70 * time.Minute
 	// maxSignature of a contract wallet.
 	maxSignature = 4 << 10
 )
-
-// latest is as far as a time of expiry is told; what holds longer holds for ever.
-var latest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Read reads a payment from its header and checks all for which nobody is asked.
 // Where a contract wallet pays, its signature is still to be asked of the chain; the
@@ -123,10 +124,11 @@ func (n *Network) readEVM(s *sheet, payload int32, now time.Time) (*Payment, err
 		return nil, refusal
 	}
 	units, _ := a.Value.Int()
+	until, _ := a.ValidBefore.Int()
 	o := &Order{Network: n.Name, Asset: n.Asset.String(), PayTo: n.PayTo.String(), Payer: a.From.String(), Units: units,
 		Requirement: n.Requirement(units), EVM: newEVMOrder(a, digest, signature, contract)}
 	return o.payment(fmt.Sprintf("evm:%s:%s:%s:%x", strings.TrimPrefix(n.Name, "eip155:"), o.Asset, o.Payer, a.Nonce),
-		sha256.Sum256(append([]byte("evm payment:"), digest[:]...)), expiry(a.ValidBefore))
+		sha256.Sum256(append([]byte("evm payment:"), digest[:]...)), time.Unix(until, 0).UTC())
 }
 
 // foreign says that a payment names another token than ours.
@@ -197,6 +199,10 @@ func (n *Network) rules(a *evm.Authorization, now time.Time) *Refusal {
 		return unverified(ReasonExpired, "the authorization has expired or is about to; expected validBefore at least "+
 			"10 seconds from now")
 	}
+	if until, fits := a.ValidBefore.Int(); !fits || until > now.Add(mostLife).Unix() {
+		return unverified(ReasonTooLong, "the authorization holds for too long; expected validBefore at most "+
+			strconv.Itoa(int(mostLife/time.Second))+" seconds from now")
+	}
 	return nil
 }
 
@@ -230,15 +236,6 @@ func (n *Network) signed(a *evm.Authorization, digest evm.Word, signature []byte
 			"the signature is not the payer's; wallets that are contracts are not taken")
 	}
 	return true, nil
-}
-
-// expiry is when a chain stops to take an authorization.
-func expiry(validBefore evm.Number) time.Time {
-	until, fits := validBefore.Int()
-	if !fits || until > latest.Unix() {
-		return latest
-	}
-	return time.Unix(until, 0).UTC()
 }
 
 func (t *Terms) readSolana(n *Network, s *sheet, payload int32) (*Payment, error) {

@@ -21,6 +21,7 @@ const (
 const (
 	ReasonExpired     = "authorization_expired"
 	ReasonNotYetValid = "authorization_not_yet_valid"
+	ReasonTooLong     = "authorization_holds_too_long"
 	ReasonSignature   = "signature_mismatch"
 	ReasonWrapped     = "erc6492_not_supported"
 	ReasonFeePayer    = "fee_payer_mismatch"

@@ -80,7 +80,9 @@ func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
 		// The wallet spends an account that is not its own; it does not manage it.
 		return errWeb3("apiKeyType", "A wallet that is linked to an account cannot create ADMIN keys of that account.")
 	}
-	switch fresh, err := c.Accounts().UseToken(id, expires); {
+	switch fresh, err := c.Accounts().UseToken(c.Owner(), id, expires); {
+	case errors.Is(err, billing.ErrManyTokens):
+		return routes.ManyTokens()
 	case err != nil:
 		return keyError(c, err)
 	case !fresh:

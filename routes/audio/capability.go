@@ -9,6 +9,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers"
 	"farebox/providers/video"
 	"farebox/routes"
@@ -25,7 +26,7 @@ type Capability struct {
 
 // New makes the capability. Videos on the web are fetched by links.
 func New(links video.Fetcher) *Capability {
-	of := &Capability{sweeper: newSweeper(), films: films{from: links, seats: make(chan struct{}, filmsAtOnce)}}
+	of := &Capability{sweeper: newSweeper(), films: films{from: links, turns: fair.NewTurns(filmsAtOnce, filmsWaiting)}}
 	of.speeches.New = func() any { return newSpeech(of) }
 	return of
 }

@@ -7,6 +7,7 @@ import (
 
 	"farebox/billing"
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers/fetch"
 	"farebox/providers/video"
 	"farebox/proxy"
@@ -20,15 +21,18 @@ import (
 const (
 	// filmLimit is how long a page and the file of its video may take together, and
 	// filmsAtOnce how many files of them, of maxSound each, are in memory at once.
-	filmLimit   = 60 * time.Second
-	filmsAtOnce = 8
-	maxFilmLink = 4 << 10
+	// filmsWaiting more may wait, filmWait each.
+	filmLimit    = 60 * time.Second
+	filmsAtOnce  = 8
+	filmsWaiting = 128
+	filmWait     = filmLimit + listenLimit
+	maxFilmLink  = 4 << 10
 )
 
 // films is a link's request beside what all transcriptions have.
 type films struct {
 	from  video.Fetcher
-	seats chan struct{}
+	turns *fair.Turns
 }
 
 // hearsFilms says that a config has a model for videos on the web.
@@ -81,7 +85,7 @@ func (of *Capability) serveFilm(c *routes.Call) *routes.Error {
 	if e := t.form.gate(&t.hearing, c.Model.ID, &t.spec.Capabilities); e != nil {
 		return e
 	}
-	return c.Sell(t, routes.Terms{Patience: filmLimit + listenLimit + listenPatience, Compress: true})
+	return c.Sell(t, routes.Terms{Patience: filmWait + filmLimit + listenLimit + listenPatience, Compress: true})
 }
 
 // fetch has the file there, and measures it.
@@ -90,15 +94,22 @@ func (t *transcription) fetch() *routes.Error {
 	if d := c.Count(byFilms, 1); d.Code != billing.Admitted {
 		return c.Overrun(byFilms, &d, c.Row.Path)
 	}
-	select {
-	case t.of.films.seats <- struct{}{}:
+	cause, err := c.Await(filmWait, func(ctx context.Context) (err error) {
+		t.place, err = t.of.films.turns.Take(ctx, c.Owner())
+		return err
+	})
+	switch {
+	case err == nil && cause == proxy.None:
 		t.seated = true
+	case cause == proxy.None || cause == proxy.TotalTimeout:
+		return busyFilms()
 	default:
-		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: routes.OverloadRetry,
-			Message: "Too many videos are being transcribed at the moment; please retry."}
+		t.seated = err == nil
+		c.Cause = cause.String()
+		return c.Unreachable(&proxy.Result{Cause: cause})
 	}
 	var file []byte
-	cause, err := c.Proxy().Await(c.Ctx, filmLimit, func(ctx context.Context) (err error) {
+	cause, err = c.Await(filmLimit, func(ctx context.Context) (err error) {
 		file, err = video.Find(ctx, t.of.films.from, t.link, maxSound)
 		return err
 	})
@@ -109,6 +120,8 @@ func (t *transcription) fetch() *routes.Error {
 	case cause != proxy.None:
 		c.Cause = cause.String()
 		return c.Unreachable(&proxy.Result{Cause: cause})
+	case errors.As(err, &no) && no.Reason == fetch.Busy:
+		return busyFilms()
 	case errors.As(err, &no):
 		return t.unheard(no.Text())
 	case errors.Is(err, video.ErrNoFilm):
@@ -120,11 +133,16 @@ func (t *transcription) fetch() *routes.Error {
 	return t.measure()
 }
 
-// leave gives the seat of a file back.
+func busyFilms() *routes.Error {
+	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: routes.OverloadRetry,
+		Message: "Too many videos are being transcribed at the moment; please retry."}
+}
+
+// leave gives the place of a file back.
 func (t *transcription) leave() {
 	if t.seated {
 		t.seated = false
-		<-t.of.films.seats
+		t.place.Done()
 	}
 }
 

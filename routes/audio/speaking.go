@@ -30,6 +30,7 @@ type speech struct {
 	text       []byte // of speech, without escapes
 	characters int64
 	clonedAt   string // the upstream that has the account's own voice; empty: it is none
+	unnoted    string // id of that voice, whose use is to be written down
 	want       billing.Admission
 	onGone     func() (time.Duration, bool)
 }
@@ -63,7 +64,7 @@ func (s *speech) Recycle() {
 	clear(s.text[:cap(s.text)]) // no text stays in memory that others use
 	s.v = routes.Validator{Issues: s.v.Issues[:0]}
 	s.call, s.view, s.spec, s.speech, s.text = nil, nil, nil, audio.Speech{}, s.text[:0]
-	s.characters, s.clonedAt, s.want = 0, "", billing.Admission{}
+	s.characters, s.clonedAt, s.unnoted, s.want = 0, "", "", billing.Admission{}
 	s.of.speeches.Put(s)
 }
 
@@ -101,6 +102,9 @@ func (s *speech) linesOf(characters int64) (l money.Lines) {
 
 // CarryOut asks the upstreams until one begins to speak.
 func (s *speech) CarryOut() (relayed bool, e *routes.Error) {
+	if e := s.noteClone(); e != nil {
+		return false, e
+	}
 	k := &s.talk
 	k.Begin(audio.Trip{Proxy: s.call.Proxy(), Ctx: s.call.Ctx, ID: s.call.ID[:], Account: s.call.Key.Account.Number(),
 		Began: s.call.StartNs}, &s.speech, s.onGone)

@@ -13,6 +13,7 @@ import (
 	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers"
 	"farebox/providers/audio"
 	"farebox/providers/audio/container"
@@ -55,6 +56,7 @@ type transcription struct {
 	form    transcriptionForm
 	link    string // to a video (filmed.go); empty: the sound came with the request
 	seated  bool
+	place   fair.Place // while seated
 	spec    *config.Transcription
 	sound   container.Info
 	hearing audio.Hearing
@@ -76,7 +78,7 @@ func (of *Capability) serveTranscription(c *routes.Call) *routes.Error {
 	return c.Sell(t, routes.Terms{Patience: listenLimit + listenPatience, Compress: true})
 }
 
-// read reads the request, and measures its sound.
+// read reads the request. Its sound is read once it is admitted.
 func (t *transcription) read() *routes.Error {
 	if e := t.form.read(t.call); e != nil {
 		return e
@@ -84,10 +86,7 @@ func (t *transcription) read() *routes.Error {
 	if e := t.choose(); e != nil {
 		return e
 	}
-	if e := t.form.gate(&t.hearing, t.call.Model.ID, &t.spec.Capabilities); e != nil {
-		return e
-	}
-	return t.measure()
+	return t.form.gate(&t.hearing, t.call.Model.ID, &t.spec.Capabilities)
 }
 
 // choose finds the model, by its name or as the default one.
@@ -208,17 +207,13 @@ func (t *transcription) lines(seconds int64) (l money.Lines) {
 	return l
 }
 
-// Admit holds the most.
+// Admit holds a second: a link is followed, and up to 25 MB of sound are read, only for
+// an account that can pay for some of it.
 func (t *transcription) Admit(again bool) *routes.Error {
 	if again {
 		return t.call.AdmitAgain(1)
 	}
-	if t.link != "" && t.form.file == nil {
-		if e := t.fetch(); e != nil {
-			return e
-		}
-	}
-	sold := t.lines(t.most())
+	sold := t.lines(1)
 	cost := sold.Cost()
 	want := billing.Admission{Hold: cost, Min: cost, Requests: 1}
 	if d := t.call.Admit(&want); d.Code != billing.Admitted {
@@ -227,8 +222,33 @@ func (t *transcription) Admit(again bool) *routes.Error {
 	return nil
 }
 
+// cover has the hold pay for the most, once the length is known.
+func (t *transcription) cover() *routes.Error {
+	sold, hold := t.lines(t.most()), t.call.Hold()
+	more := sold.Cost() - hold.Granted()
+	if more <= 0 || hold.Extend(more) {
+		return nil
+	}
+	no := billing.Denial{Code: billing.InsufficientBalance}
+	if usd, diem, _ := t.call.Key.BalanceAt(t.call.StartNs); usd+diem >= sold.Cost() {
+		no.Code = billing.KeyLimitUSD
+	}
+	return t.call.Denied(&no)
+}
+
 // CarryOut has the sound written down.
-func (t *transcription) CarryOut() (relayed bool, _ *routes.Error) {
+func (t *transcription) CarryOut() (relayed bool, e *routes.Error) {
+	if t.link != "" {
+		e = t.fetch()
+	} else {
+		e = t.measure()
+	}
+	if e != nil {
+		return false, e
+	}
+	if e := t.cover(); e != nil {
+		return false, e
+	}
 	c := t.call
 	l := audio.Transcribing{
 		Proxy: c.Proxy(), Hearing: &t.hearing, ID: c.ID[:], Limit: listenLimit,

@@ -67,9 +67,6 @@ func (of *Capability) serveVoices(c *routes.Call) *routes.Error {
 	if e := v.choose(); e != nil {
 		return e
 	}
-	if e := v.listen(); e != nil {
-		return e
-	}
 	return c.Sell(v, routes.Terms{Patience: cloneLimit + clonePatience, Writes: true})
 }
 
@@ -170,6 +167,9 @@ func (v *cloning) Admit(again bool) *routes.Error {
 
 // CarryOut has the voice cloned, whether or not its client stays, and keeps it.
 func (v *cloning) CarryOut() (relayed bool, _ *routes.Error) {
+	if e := v.listen(); e != nil {
+		return false, e
+	}
 	c, voices := v.call, v.of.gateway.Voices()
 	account := c.Key.Account.No()
 	if list, err := voices.Voices(account); err != nil {
@@ -299,9 +299,20 @@ func (s *speech) useClone(name string) *routes.Error {
 	}
 	s.speech.Voice, s.speech.Cloned, s.clonedAt = row.Voice, true, row.Upstream
 	if s.spec.VoiceCloning.Mode == "persistent" && now.Sub(time.UnixMicro(row.UsedUs)) > noteEvery {
-		if err := voices.TouchVoice(row.ID, now.UnixMicro(), expiry(s.spec.VoiceCloning, now).UnixMicro()); err != nil {
-			return voicesAway()
-		}
+		s.unnoted = row.ID
+	}
+	return nil
+}
+
+// noteClone writes down that a voice is used, for a request that was admitted.
+func (s *speech) noteClone() *routes.Error {
+	if s.unnoted == "" {
+		return nil
+	}
+	now := time.UnixMicro(s.call.StartNs / 1000)
+	until := expiry(s.spec.VoiceCloning, now).UnixMicro()
+	if err := s.of.gateway.Voices().TouchVoice(s.unnoted, now.UnixMicro(), until); err != nil {
+		return voicesAway()
 	}
 	return nil
 }

@@ -58,6 +58,11 @@ func (c *call) Admit(again bool) *routes.Error {
 	if again {
 		n = 0
 	}
+	if !again && c.ware != searches {
+		if e := c.call.MayWork(); e != nil {
+			return e
+		}
+	}
 	sold := c.lines(n)
 	full := sold.Cost()
 	c.want = billing.Admission{Hold: full, Min: full}
@@ -79,7 +84,7 @@ func (c *call) CarryOut() (relayed bool, e *routes.Error) {
 		c.bill(journal.FlagAborted)
 		c.call.Settle()
 	}
-	return false, e
+	return false, c.call.Overworked(e)
 }
 
 func (c *call) bill(flags journal.Flags) {
@@ -95,7 +100,7 @@ const grace = 3 * time.Second
 // answer is to be kept for its retry goes on without it.
 func (of *Capability) attend(rc *routes.Call, within time.Duration, f func(context.Context) error) (proxy.Cause,
 	error) {
-	ctx, cancel := context.WithTimeout(context.Background(), within+grace)
+	ctx, cancel := context.WithTimeout(rc.Share(context.Background()), within+grace)
 	done := make(chan struct{})
 	var err error
 	go func() {

@@ -104,6 +104,8 @@ func (of *Capability) page(ctx context.Context, rc *routes.Call, link string) (t
 			of.gateway.NotePanic(rc.Row.Path, v)
 		}
 	}()
+	ctx, end := rc.Piece(ctx)
+	defer func() { end(paid) }()
 	page, err := rc.Own(of).(*view).tools.Pages.Page(ctx, link)
 	var no *scrape.Error
 	switch {
@@ -139,7 +141,7 @@ func (of *Capability) Document(rc *routes.Call, d *routes.WebDocument) (string, 
 	case cause != proxy.None:
 		return "", rc.Unreachable(&proxy.Result{Cause: cause})
 	case err != nil:
-		return "", noText(d.Path, err)
+		return "", rc.Overworked(noText(d.Path, err))
 	}
 	return text, nil
 }

@@ -2,11 +2,11 @@ package chat
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/VictoriaMetrics/metrics"
 
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/chat/schema"
@@ -21,7 +21,7 @@ type Capability struct {
 	enclaves   routes.Enclaves   // nil: nobody looks after any
 	inferences sync.Pool         // of inference
 	scratches  sync.Pool         // of dialect.Scratch
-	drains     atomic.Int64      // answers being read on after their client left
+	drains     *fair.Room        // answers being read on after their client left
 	meters     map[string]*modelMeters
 	lookups    *metrics.Counter // searches and pages that chats had
 	unsealed   *metrics.Counter // answers of encrypted chats that were not
@@ -30,7 +30,8 @@ type Capability struct {
 // New makes the capability. Chats search and read pages with web, and are held with
 // the characters of cast; enclaves knows those that models run in.
 func New(web routes.Web, cast routes.Characters, enclaves routes.Enclaves) *Capability {
-	of := &Capability{web: web, cast: cast, enclaves: enclaves, meters: map[string]*modelMeters{}}
+	of := &Capability{web: web, cast: cast, enclaves: enclaves, drains: fair.NewRoom(0),
+		meters: map[string]*modelMeters{}}
 	of.inferences.New = func() any { return newInference(of) }
 	of.scratches.New = func() any { return new(dialect.Scratch) }
 	return of
@@ -39,7 +40,7 @@ func New(web routes.Web, cast routes.Characters, enclaves routes.Enclaves) *Capa
 // Open is routes.Capability.
 func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.gateway = g
-	g.Metrics().NewGauge("farebox_draining_answers", func() float64 { return float64(of.drains.Load()) })
+	g.Metrics().NewGauge("farebox_draining_answers", func() float64 { return float64(of.drains.Used()) })
 	of.lookups = g.Metrics().NewCounter("farebox_chat_lookups_total")
 	of.unsealed = g.Metrics().NewCounter("farebox_chat_unsealed_answers_total")
 	return []routes.Row{

@@ -64,9 +64,11 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 		flags, c.call.Cause = journal.FlagAborted, gone.String()
 	}
 	c.call.Status = 200
-	if c.violated() {
-		c.bill(c.reply.usage, flags)
-		return false, nil
+	if violated, e := c.violated(); violated || e != nil {
+		if e == nil {
+			c.bill(c.reply.usage, flags)
+		}
+		return false, e
 	}
 	if c.chat.Verbatim {
 		c.enclave.id = append(c.enclave.id[:0], dialect.CompletionID(c.reply.out)...)
@@ -160,6 +162,11 @@ func (c *inference) Admit(again bool) *routes.Error {
 	}
 	if c.parses {
 		if e := c.setFilesAside(); e != nil {
+			return e
+		}
+	}
+	if c.parses || c.lookup.reads() || c.schemaAt() >= 0 {
+		if e := c.call.MayWork(); e != nil {
 			return e
 		}
 	}

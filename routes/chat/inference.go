@@ -90,7 +90,7 @@ func (of *Capability) begin(call *routes.Call) *inference {
 func (c *inference) Close() {
 	defer func() {
 		if c.drains.Swap(false) {
-			c.of.drains.Add(-1)
+			c.of.drains.Give(c.call.Owner(), 1)
 		}
 	}()
 	defer c.targets.End()

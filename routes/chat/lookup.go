@@ -98,6 +98,9 @@ func (c *inference) callsBack() bool {
 // asks says that something is looked up.
 func (l *lookup) asks() bool { return l != nil && (l.query != "" || len(l.links) > 0) }
 
+// reads says that pages are read, which children do.
+func (l *lookup) reads() bool { return l != nil && len(l.links) > 0 }
+
 // tells says that the answer says what was looked up.
 func (l *lookup) tells() bool { return l.asks() }
 

@@ -26,7 +26,7 @@ func (c *inference) carryOn() {
 	c.x.DrainOnGone(most, c.onGone)
 }
 
-// mayDrain takes one of the slots for answers that are read on. The watcher
+// mayDrain takes one of the slots for answers that are read on, which customers share. The watcher
 // asks it, from its own goroutine.
 func (c *inference) mayDrain() (time.Duration, bool) {
 	if c.toEnd && c.call.MayFinish() {
@@ -39,8 +39,8 @@ func (c *inference) mayDrain() (time.Duration, bool) {
 		return 0, false
 	}
 	drain := &c.of.gateway.Config().Billing.Drain
-	if c.of.drains.Add(1) > int64(drain.Streams) {
-		c.of.drains.Add(-1)
+	c.of.drains.Resize(int64(drain.Streams))
+	if !c.of.drains.Take(c.call.Owner(), 1) {
 		return 0, false
 	}
 	c.drains.Store(true)

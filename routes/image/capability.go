@@ -9,6 +9,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers"
 	"farebox/providers/image"
 	"farebox/routes"
@@ -19,7 +20,7 @@ type Capability struct {
 	fetcher  image.Fetcher
 	texts    routes.TextModels
 	engine   *image.Engine
-	carried  atomic.Int64        // requests that go on without their client
+	carried  *fair.Room          // requests that go on without their client
 	fetched  atomic.Int64        // bytes of pictures from links, held until their job is done
 	warm     sync.Once           // the engine
 	rewrites [2]*metrics.Counter // prompts that were to be rewritten: not applied, applied
@@ -29,14 +30,14 @@ type Capability struct {
 // New makes the capability. fetcher gets pictures that clients and upstreams name
 // by their links, and texts rewrite prompts.
 func New(fetcher image.Fetcher, texts routes.TextModels) *Capability {
-	return &Capability{fetcher: fetcher, texts: texts}
+	return &Capability{fetcher: fetcher, texts: texts, carried: fair.NewRoom(0)}
 }
 
 // Open is routes.Capability.
 func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.gateway = g
 	set := g.Metrics()
-	set.NewGauge("farebox_unattended_images", func() float64 { return float64(of.carried.Load()) })
+	set.NewGauge("farebox_unattended_images", func() float64 { return float64(of.carried.Used()) })
 	for i, applied := range []string{"false", "true"} {
 		of.rewrites[i] = set.NewCounter(`farebox_prompt_rewrites_total{applied="` + applied + `"}`)
 	}

@@ -87,7 +87,7 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *routes.Error
 		return nil, nil
 	}
 	var file []byte
-	cause, err := p.call.Proxy().Await(p.call.Ctx, max(time.Millisecond, time.Until(ends)),
+	cause, err := p.call.Await(max(time.Millisecond, time.Until(ends)),
 		func(ctx context.Context) (err error) {
 			file, err = p.of.fetcher.Get(ctx, link, picture.MaxSize-1)
 			return err
@@ -128,6 +128,9 @@ func unfetched(path string, err error) *routes.Error {
 		no = &fetch.Error{Reason: fetch.Unreachable}
 	}
 	switch no.Reason {
+	case fetch.Busy:
+		return &routes.Error{Status: 503, Code: "MODEL_AT_CAPACITY", RetryAfter: routes.RetrySoon,
+			Message: "Too many pictures are being fetched right now; nothing was charged. Please retry."}
 	case fetch.TooLarge:
 		return refused(path, picture.Header{Size: picture.MaxSize}.Accept())
 	case fetch.Unwanted:

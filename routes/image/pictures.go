@@ -189,7 +189,7 @@ func (p *pictures) CarryOut() (relayed bool, _ *routes.Error) {
 	if e := p.rewrite(); e != nil {
 		return false, e
 	}
-	p.job.Stay = p.carry
+	p.job.Stay, p.job.Owner = p.carry, p.call.Owner()
 	result, failed := p.of.engine.Do(p.call.Ctx, &p.job, providers.PictureTargets(p.call.Model),
 		p.call.Key.Account.Number())
 	if failed != nil {
@@ -212,25 +212,26 @@ func (p *pictures) bill(lines money.Lines, flags journal.Flags) {
 }
 
 // carry is asked when the client left while its pictures are being made: they
-// are carried to their end, within images.unattended. The watcher asks it, from
+// are carried to their end, within images.unattended, which customers share. The watcher asks it, from
 // its own goroutine.
 func (p *pictures) carry() bool {
 	if p.carried.Load() {
 		return true // its prompt was rewritten without the client already
 	}
-	if p.of.carried.Add(1) > int64(p.call.Config().Images.Unattended) {
-		p.of.carried.Add(-1)
+	owner := p.call.Owner()
+	p.of.carried.Resize(int64(p.of.gateway.Config().Images.Unattended))
+	if !p.of.carried.Take(owner, 1) {
 		return false
 	}
 	if p.carried.Swap(true) {
-		p.of.carried.Add(-1)
+		p.of.carried.Give(owner, 1)
 	}
 	return true
 }
 
 func (p *pictures) uncarry() {
 	if p.carried.Swap(false) {
-		p.of.carried.Add(-1)
+		p.of.carried.Give(p.call.Owner(), 1)
 	}
 }
 

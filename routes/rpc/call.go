@@ -36,7 +36,7 @@ type request struct {
 func (r *request) Close() {
 	if r.carried {
 		r.carried = false
-		r.of.alone.give(r.call.Key.Account)
+		r.of.alone.Give(r.call.Owner(), 1)
 	}
 	r.job.Close()
 }
@@ -192,10 +192,10 @@ func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 	if e := r.occupy(); e != nil {
 		return false, e
 	}
-	r.carried = (r.call.Keeps() || r.job.Writes()) && r.of.alone.take(r.call.Key.Account)
+	r.carried = (r.call.Keeps() || r.job.Writes()) && r.of.alone.Take(r.call.Owner(), 1)
 	r.result = r.job.Run(rpc.Trip{
 		Proxy: r.call.Proxy(), Ctx: r.call.Ctx, Network: r.network, Account: r.call.Key.Account.ID, ID: r.call.ID[:],
-		Alone: r.carried,
+		Owner: r.call.Owner(), Alone: r.carried,
 	})
 	r.call.Attempts = r.job.Attempts
 	if r.result.Cause != proxy.None {

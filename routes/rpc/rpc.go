@@ -9,22 +9,30 @@ import (
 
 	"farebox/billing/money"
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers"
 	"farebox/providers/health"
 	"farebox/providers/rpc"
 	"farebox/routes"
 )
 
+// maxCarried bounds blockchain requests that are carried to their end though their
+// client leaves: writes, which a node may have taken already, and those with an
+// idempotency key, whose repetition is to find an answer. A node that hangs holds each
+// for rpc.networks[].timeouts.total. Those beyond are cut when their client leaves, and
+// charged all the same. Customers share the slots.
+const maxCarried = 4096
+
 // Capability is what main registers.
 type Capability struct {
 	gateway  *routes.Gateway
-	requests sync.Pool // of request
-	alone    carrier   // requests that do not end with their client
+	requests sync.Pool  // of request
+	alone    *fair.Room // requests that do not end with their client
 }
 
 // New makes the capability.
 func New() *Capability {
-	of := &Capability{}
+	of := &Capability{alone: fair.NewRoom(maxCarried)}
 	of.requests.New = func() any { return &request{of: of} }
 	return of
 }
@@ -32,7 +40,7 @@ func New() *Capability {
 // Open is routes.Capability.
 func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.gateway = g
-	g.Metrics().NewGauge("farebox_rpc_carried_requests", func() float64 { return float64(of.alone.count()) })
+	g.Metrics().NewGauge("farebox_rpc_carried_requests", func() float64 { return float64(of.alone.Used()) })
 	return []routes.Row{
 		{Method: "GET", Path: "/crypto/rpc/networks", Access: routes.Public, Form: routes.NoBody,
 			Limit: routes.SmallBody, Serve: of.list},

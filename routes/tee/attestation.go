@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"farebox/config/fair"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/tee"
 	"farebox/proxy"
@@ -107,24 +108,30 @@ var (
 )
 
 func (v *view) ask(c *routes.Call, e *tee.Enclave, nonce [32]byte) (*proof, error) {
-	select {
-	case v.inFlight[e] <- struct{}{}:
-		defer func() { <-v.inFlight[e] }() // whatever becomes of it: there are few
-	default:
+	var place fair.Place
+	cause, err := c.Await(v.cfg.Timeout, func(ctx context.Context) (err error) {
+		place, err = v.inFlight[e].Take(ctx, c.Owner())
+		return err
+	})
+	switch {
+	case cause == proxy.None && err == nil:
+		defer place.Done() // whatever becomes of it: there are few
+	case cause == proxy.None || cause == proxy.TotalTimeout:
 		return nil, errBusy
+	default:
+		return nil, errGone
 	}
 	candidates, err := e.Upstream.Report(c.Ctx, nonce)
 	if err != nil {
 		return nil, err
 	}
 	var p *proof
-	cause, err := c.Proxy().Await(c.Ctx, v.cfg.Timeout, func(ctx context.Context) error {
-		select {
-		case v.verifying <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
+	cause, err = c.Await(v.cfg.Timeout, func(ctx context.Context) error {
+		place, err := v.verifying.Take(ctx, c.Owner())
+		if err != nil {
+			return errBusy
 		}
-		defer func() { <-v.verifying }()
+		defer place.Done()
 		report, found, tried := v.watch.Judge.First(ctx, candidates, nonce, e.Policy)
 		p = &proof{e, report, found, tried, len(candidates)}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/tee"
@@ -18,19 +19,23 @@ type view struct {
 	watch     *tee.Watch
 	each      []*tee.Enclave
 	of        map[*dialect.Target]*tee.Enclave
-	inFlight  map[*tee.Enclave]chan struct{} // questions of clients
-	verifying chan struct{}
+	inFlight  map[*tee.Enclave]*fair.Turns // questions of clients
+	verifying *fair.Turns
 	answers   *answers
 	done      chan struct{} // closed when it is served no more
 }
 
-// verifyAtOnce is how many reports are judged at a time: it is work of some
-// milliseconds, which strangers can cause.
-const verifyAtOnce = 2
+const (
+	// verifyAtOnce is how many reports are judged at a time: it is work of some
+	// milliseconds, which callers without a key can cause.
+	verifyAtOnce = 2
+	// waitAtOnce is how many questions may wait for that, and for each enclave.
+	waitAtOnce = 256
+)
 
 func (of *Capability) newView(cfg *config.Config, catalog *providers.Catalog, before *view) (*view, error) {
-	v := &view{cfg: &cfg.TEE, of: map[*dialect.Target]*tee.Enclave{}, inFlight: map[*tee.Enclave]chan struct{}{},
-		verifying: make(chan struct{}, verifyAtOnce), answers: of.answers, done: make(chan struct{})}
+	v := &view{cfg: &cfg.TEE, of: map[*dialect.Target]*tee.Enclave{}, inFlight: map[*tee.Enclave]*fair.Turns{},
+		verifying: fair.NewTurns(verifyAtOnce, waitAtOnce), answers: of.answers, done: make(chan struct{})}
 	setup, err := tee.NewSetup(&cfg.TEE, *of.gateway.Logger())
 	if err != nil {
 		return nil, err
@@ -58,7 +63,7 @@ func (of *Capability) newView(cfg *config.Config, catalog *providers.Catalog, be
 			}
 			v.each = append(v.each, e)
 			v.of[t] = e
-			v.inFlight[e] = make(chan struct{}, cfg.TEE.InFlight)
+			v.inFlight[e] = fair.NewTurns(cfg.TEE.InFlight, waitAtOnce)
 		}
 	}
 	v.watch.Over(v.each)

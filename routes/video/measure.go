@@ -59,7 +59,7 @@ func (of *Capability) measure(c *routes.Call, f *form, list []input) *routes.Err
 // what the client is told.
 func (of *Capability) follow(c *routes.Call, list []input) *routes.Error {
 	wrong := make([]*routes.Error, len(list))
-	cause, err := c.Proxy().Await(c.Ctx, probeLimit, func(ctx context.Context) error {
+	cause, err := c.Await(probeLimit, func(ctx context.Context) error {
 		var all sync.WaitGroup
 		seats := make(chan struct{}, probesAtOnce)
 		for i := range list {
@@ -131,6 +131,9 @@ func (in *input) unfetched(err error) *routes.Error {
 		return nil
 	case !errors.As(err, &no):
 		no = &fetch.Error{Reason: fetch.Unreachable}
+	case no.Reason == fetch.Busy:
+		return &routes.Error{Status: 503, RetryAfter: routes.RetrySoon,
+			Message: "Too many links are being followed right now; nothing was charged. Please retry."}
 	}
 	return in.wrong(no.Text())
 }

@@ -25,7 +25,7 @@ import (
 func (e *engines) all(more string) string {
 	return strings.Replace(e.searches("    rate: { rpm: 0 }", quiet), "augment:\n",
 		"augment:\n  scrape: { timeout: 5s, per_host: 1000, parallel: 1000, rate: { rpm: 0 } }\n"+
-			"  text_parser: {}\n", 1) + more
+			"  text_parser: { rate: { rpm: 0 } }\n", 1) + more
 }
 
 // offers are the three endpoints, each with a call that is well.

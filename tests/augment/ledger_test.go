@@ -224,7 +224,7 @@ func ledger(t *testing.T, calls, workers int) {
 func TestLongBombsBesideChats(t *testing.T) {
 	sim := rig.StartUpstream(t, upstream.Options{})
 	models := rig.LoneConfig[strings.Index(rig.LoneConfig, "upstreams"):]
-	s := start(t, settings+fmt.Sprintf(models, sim.URL, "")+"augment: { text_parser: {} }\n", "1000")
+	s := start(t, settings+fmt.Sprintf(models, sim.URL, "")+"augment: { text_parser: { rate: { rpm: 0 } } }\n", "1000")
 	rig.Await(t, "the children are ready", func() bool {
 		status, _ := s.parse(t, "a", []byte("stork"))
 		return status == 200

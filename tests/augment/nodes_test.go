@@ -24,8 +24,7 @@ func TestNodesSellTogether(t *testing.T) {
 	var nodes []*shop
 	for i := range 2 {
 		dir := filepath.Join(t.TempDir(), "node")
-		rates := strings.NewReplacer("rate: { rpm: 0 }", fmt.Sprintf("rate: { rpm: %d }", limit),
-			"text_parser: {}", fmt.Sprintf("text_parser: { rate: { rpm: %d } }", limit))
+		rates := strings.NewReplacer("rate: { rpm: 0 }", fmt.Sprintf("rate: { rpm: %d }", limit))
 		g := rig.NewGateway(t, rates.Replace(e.all(fmt.Sprintf("redis: { addresses: [%q] }\nnode: { name: n%d, dir: %q }\n",
 			redis, i, dir))))
 		g.Store = store

@@ -85,9 +85,10 @@ func TestHandOverRefusesNobodyAndCutsNoStream(t *testing.T) {
 					t.Errorf("request %d: %v", n, err)
 					return
 				}
+				answer, _ := io.ReadAll(res.Body)
 				_ = res.Body.Close()
 				if res.StatusCode != 200 {
-					t.Errorf("request %d: status %d", n, res.StatusCode)
+					t.Errorf("request %d: status %d, %s", n, res.StatusCode, answer)
 				}
 			}
 		})

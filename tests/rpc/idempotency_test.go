@@ -130,6 +130,7 @@ func TestConcurrentKeyedDuplicatesAreOneCall(t *testing.T) {
 			t.Errorf("the node had %d requests", s.Requests)
 		}
 		c.spent(20)
+		c.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
 	})
 }
 

@@ -2,12 +2,16 @@ package rpc
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
@@ -70,6 +74,58 @@ func TestLargeBatchesNeedNoFolderForTemporaryFiles(t *testing.T) {
 	}
 	c.MetricIs("farebox_rpc_spool_failures_total", func(v float64) bool { return v == 3 })
 	c.spent(80)
+}
+
+// "Another customer reads twelve answers drop by drop, and my batches are refused for half a minute."
+func TestAnswersReadDropByDropLeaveSpaceToOthers(t *testing.T) {
+	t.Parallel()
+	n, url := startSimulated(t, upstream.NodeOptions{})
+	n.Fault(upstream.NodeFaults{Large: 900 << 10})
+	g := rig.StartGateway(t, fmt.Sprintf(
+		"log: { level: info, format: json, sample_above: 0 }\nrpc:\n  rate: { rpm: 0 }\n  batch_memory: 64KB\n"+
+			"  batch_answer: 1MB\n  networks: [{ name: ethereum-sepolia, upstreams: [{ name: node, url: %q }] }]\n", url))
+	g.NewAccount("greedy", chainCredit.String())
+	g.NewAccount("honest", chainCredit.String())
+	const batch = `[{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}]`
+	greedy, honest := g.Key("greedy"), g.Key("honest")
+	var readers sync.WaitGroup
+	ended := make(chan struct{})
+	dripping := atomic.Int64{}
+	for range 12 {
+		conn, err := net.Dial("tcp", g.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		_, _ = fmt.Fprintf(conn, "POST /api/v1/crypto/rpc/ethereum-sepolia HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", greedy, len(batch), batch)
+		readers.Go(func() {
+			drop := make([]byte, 256)
+			if _, err := conn.Read(drop); err != nil || !strings.Contains(string(drop), " 200 ") {
+				return // it has its share already
+			}
+			dripping.Add(1)
+			for err := error(nil); err == nil; {
+				select {
+				case <-ended:
+					return
+				case <-time.After(100 * time.Millisecond):
+				}
+				_, err = conn.Read(drop)
+			}
+		})
+	}
+	rig.Await(t, "answers are read drop by drop", func() bool { return dripping.Load() >= 7 })
+	for i := range 10 {
+		if status, _, answer := g.Post("/crypto/rpc/ethereum-sepolia", honest, batch); status != 200 || len(answer) < 900<<10 {
+			t.Errorf("batch %d of the honest one is answered %d %.300s", i, status, answer)
+		}
+	}
+	// Those that read drops are cut, long before they are done.
+	g.MetricIs("farebox_rpc_spool_bytes", func(n float64) bool { return n == 0 })
+	close(ended)
+	readers.Wait()
 }
 
 // What an upstream says of when to come back is not told on without bounds.

@@ -193,8 +193,8 @@ func TestAnEmptyAccountStaysAnEmptyAccount(t *testing.T) {
 	g.Must(200, "POST", "/chat/completions", key, rig.Ask("sim-chat", "x", ""), nil)
 }
 
-// Clients that leave again and again while an upstream works are stopped; the
-// other keys of the account are not.
+// Operators may limit how often the clients of a key leave while an upstream works. The
+// other keys of the account are not limited.
 func TestClientsThatKeepLeavingAreStopped(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -202,9 +202,59 @@ func TestClientsThatKeepLeavingAreStopped(t *testing.T) {
 		"billing: { drain: { time: 1s },", 1)+"limits: { aborted_requests: { count: 20 } }\n")
 	g.NewAccount("a", "1")
 	key, other := g.Key("a"), g.Key("a")
-	body := rig.Ask("sim-chat", "[[sim hang=1]] x", `,"stream":true`)
+	leave(t, sim, g, key, 21, `,"stream":true`)
+	g.MetricIs("http_server_active_requests", func(n float64) bool { return n == 0 })
+	status, header, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", "x", ""))
+	if status != 429 || header.Get("Retry-After") == "" || !strings.Contains(string(answer), "left before their end") {
+		t.Errorf("after 21 requests that were left: %d %v %s", status, header, answer)
+	}
+	g.Must(200, "POST", "/chat/completions", other, rig.Ask("sim-chat", "x", ""), nil)
+}
+
+// "200 of our clients restarted within 30 s, and then all requests of our key were refused."
+func TestAKeyIsServedAfterManyOfItsClientsLeft(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{})
+	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(defaultBudgets, sim.URL), "billing: {",
+		"billing: { drain: { time: 1s },", 1))
+	g.NewAccount("a", "1")
+	key := g.Key("a")
+	leave(t, sim, g, key, 240, `,"stream":true`)
+	g.MetricIs("http_server_active_requests", func(n float64) bool { return n == 0 })
+	g.Must(200, "POST", "/chat/completions", key, rig.Ask("sim-chat", "x", ""), nil)
+	if a := g.Settled()["a"]; a.Spent < 240*1000 {
+		t.Errorf("240 clients that left paid %s USD, expected at least their prompts", a.Spent)
+	}
+}
+
+// "Another customer's clients leave all the time, and what mine left behind is cut off."
+func TestAnswersOfManyThatLeftAreReadOnBesideThoseOfOthers(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{})
+	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(defaultBudgets, sim.URL), "billing: {",
+		"server: { drain_timeout: 0s }\nbilling: { drain: { streams: 8, time: 1m },", 1))
+	g.NewAccount("a", "1")
+	g.NewAccount("b", "1")
+	greedy, honest := g.Key("a"), g.Key("b")
+	readOn := func(want float64) {
+		t.Helper()
+		g.MetricIs("http_server_active_requests", func(n float64) bool { return n == want })
+		g.MetricIs("farebox_draining_answers", func(n float64) bool { return n == want })
+	}
+	leave(t, sim, g, greedy, 40, "")
+	readOn(7)
+	leave(t, sim, g, honest, 1, "")
+	readOn(8)
+	g.Must(200, "POST", "/chat/completions", honest, rig.Ask("sim-chat", "x", ""), nil)
+}
+
+// leave has clients ask for answers that do not come, and go away.
+func leave(t *testing.T, sim *rig.Simulated, g *rig.Gateway, key string, clients int64, more string) {
+	t.Helper()
+	body := rig.Ask("sim-chat", "[[sim hang=1]] x", more)
+	before := sim.Stats().Open
 	var left []net.Conn
-	for range 21 {
+	for range clients {
 		conn, err := net.Dial("tcp", g.Addr)
 		if err != nil {
 			t.Fatal(err)
@@ -214,15 +264,8 @@ func TestClientsThatKeepLeavingAreStopped(t *testing.T) {
 			"POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: "+
 				"application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
 	}
-	g.MetricIs("http_server_active_requests", func(n float64) bool { return n == 21 })
-	rig.Await(t, "the last of them is with the upstream", func() bool { return sim.Stats().Open == 21 })
+	rig.Await(t, "the last of them is with the upstream", func() bool { return sim.Stats().Open == before+clients })
 	for _, conn := range left {
 		_ = conn.Close()
 	}
-	g.MetricIs("http_server_active_requests", func(n float64) bool { return n == 0 })
-	status, header, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", "x", ""))
-	if status != 429 || header.Get("Retry-After") == "" || !strings.Contains(string(answer), "left before their end") {
-		t.Errorf("after 21 requests that were left: %d %v %s", status, header, answer)
-	}
-	g.Must(200, "POST", "/chat/completions", other, rig.Ask("sim-chat", "x", ""), nil)
 }

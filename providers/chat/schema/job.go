@@ -110,6 +110,9 @@ func compile(raw []byte) (*jsonschema.Schema, error) {
 	var inner *jsonschema.ValidationError
 	var remote *jsonschema.LoadURLError
 	switch {
+	case err == nil && counter{}.steps(s) > maxSteps:
+		return nil, bad("needs too many steps to be checked: more than " + strconv.Itoa(maxSteps) +
+			" subschemas, with all references followed.")
 	case err == nil:
 		return s, nil
 	case errors.As(err, &remote):

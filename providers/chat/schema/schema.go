@@ -24,7 +24,8 @@ const (
 	memory  = 256 << 20
 	cpu     = 2 * time.Second
 	limit   = 3 * time.Second
-	// patience is how long a check may wait for a child, and then take.
+	// patience is how long a check may wait for its turn, and then take. One that runs
+	// already, and the child that replaces its one, take limit and some time.
 	patience = 10 * time.Second
 )
 
@@ -39,6 +40,10 @@ type Bad struct{ Text string }
 
 func (b *Bad) Error() string { return b.Text }
 
+// ErrUnchecked says that nobody knows whether an answer follows its schema: there was no
+// place for the check, or it took too much time or memory.
+var ErrUnchecked = errors.New("the answer could not be checked against its schema")
+
 // Checker checks answers. Safe for concurrent use.
 type Checker struct{ children *jail.Pool }
 
@@ -52,12 +57,13 @@ func New(log zerolog.Logger) *Checker {
 // Close ends the children.
 func (c *Checker) Close() { _ = c.children.Close() }
 
-// Compiles says what is wrong with a schema: a *Bad, or why nobody knows.
-func (c *Checker) Compiles(schema []byte) error {
+// Compiles says what is wrong with a schema: a *Bad, or why nobody knows. The child works
+// for the owner and the meter of ctx, as with all of package jail.
+func (c *Checker) Compiles(ctx context.Context, schema []byte) error {
 	if len(schema) > MaxSchema {
 		return &Bad{"has more than 64 KiB; with strict: true a schema may have 64 KiB at most."}
 	}
-	err := c.ask(compileJob, task{Schema: schema})
+	err := c.ask(ctx, compileJob, task{Schema: schema})
 	var no *jail.Refusal
 	switch {
 	case err == nil:
@@ -70,9 +76,9 @@ func (c *Checker) Compiles(schema []byte) error {
 	return err
 }
 
-// Conforms says which of the answers does not follow the schema, a *Violation. What
-// cannot be checked is one, too: strict demands what was checked.
-func (c *Checker) Conforms(schema []byte, answers []string) error {
+// Conforms says which of the answers does not follow the schema, a *Violation; or it is
+// ErrUnchecked, or ctx's error.
+func (c *Checker) Conforms(ctx context.Context, schema []byte, answers []string) error {
 	size := 0
 	for _, answer := range answers {
 		size += len(answer)
@@ -80,21 +86,21 @@ func (c *Checker) Conforms(schema []byte, answers []string) error {
 	if size > MaxAnswer {
 		return &Violation{"The answer is too large to be checked against its schema; 8 MiB at most are."}
 	}
-	err := c.ask(checkJob, task{Schema: schema, Answers: answers})
+	err := c.ask(ctx, checkJob, task{Schema: schema, Answers: answers})
 	var no *jail.Refusal
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &no) && no.Code == codeAnswer:
 		return &Violation{no.Text}
-	case errors.Is(err, jail.ErrTooSlow), errors.Is(err, jail.ErrDied):
-		return &Violation{"The answer could not be checked against its schema within 2 seconds of processor time."}
+	case ctx.Err() != nil:
+		return ctx.Err()
 	}
-	return &Violation{"The answer could not be checked against its schema: too much is being checked right now."}
+	return ErrUnchecked
 }
 
-func (c *Checker) ask(job string, t task) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (c *Checker) ask(ctx context.Context, job string, t task) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	_, err := c.children.Do(ctx, job, "", t.encode())
 	return err

@@ -1,12 +1,20 @@
 package schema
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
+
+	"farebox/config/fair"
+	"farebox/providers/jail"
 )
 
 func TestMain(m *testing.M) {
@@ -35,7 +43,7 @@ func TestAnswersAreChecked(t *testing.T) {
 			`{"next":{"next":{"next":1}}}`, "at /next/next/next: got number, want object"},
 		{`{"type":"integer"}`, `123456789012345678901234567890`, ""},
 	} {
-		err := c.Conforms([]byte(x.schema), []string{x.answer})
+		err := c.Conforms(t.Context(), []byte(x.schema), []string{x.answer})
 		var no *Violation
 		switch {
 		case x.want == "" && err != nil:
@@ -44,7 +52,7 @@ func TestAnswersAreChecked(t *testing.T) {
 			t.Errorf("%s: %v; expected %q", x.answer, err, x.want)
 		}
 	}
-	err := c.Conforms([]byte(person), []string{`{"name":"a","age":3}`, `{}`})
+	err := c.Conforms(t.Context(), []byte(person), []string{`{"name":"a","age":3}`, `{}`})
 	if err == nil || !strings.HasPrefix(err.Error(), "Choice 1 does not follow") {
 		t.Errorf("of two choices: %v", err)
 	}
@@ -66,7 +74,7 @@ func TestBadSchemasSayWhy(t *testing.T) {
 		deep:                                     "nested deeper than 64",
 		`{"description":"` + strings.Repeat("x", MaxSchema) + `"}`: "64 KiB",
 	} {
-		err := c.Compiles([]byte(schema))
+		err := c.Compiles(t.Context(), []byte(schema))
 		var bad *Bad
 		switch {
 		case want == "" && err != nil:
@@ -89,14 +97,90 @@ func TestEndlessChecksEnd(t *testing.T) {
 		{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["x"]},
 		{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["y"]}]}}}`
 	answer := strings.Repeat(`{"a":`, 60) + "{}" + strings.Repeat("}", 60)
-	err := c.Conforms([]byte(doubling), []string{answer})
-	var no *Violation
-	if !errors.As(err, &no) || !strings.Contains(no.Text, "could not be checked") {
+	err := c.Conforms(t.Context(), []byte(doubling), []string{answer})
+	if !errors.Is(err, ErrUnchecked) {
 		t.Errorf("an endless check came to: %v", err)
 	}
-	if err := c.Conforms([]byte(person), []string{`{"name":"a","age":3}`}); err != nil {
+	if err := c.Conforms(t.Context(), []byte(person), []string{`{"name":"a","age":3}`}); err != nil {
 		t.Errorf("the next one: %v", err)
 	}
+}
+
+// nested are n definitions, each of which refers to the next one twice.
+func nested(n int, refers string) string {
+	b := `{"$ref":"#/$defs/d0","$defs":{`
+	for i := range n {
+		b += fmt.Sprintf(`"d%d":%s,`, i, strings.ReplaceAll(refers, "NEXT", fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i+1)))
+	}
+	return b + fmt.Sprintf(`"d%d":{"type":"string"}}}`, n)
+}
+
+// "A schema of 2 KB takes two seconds, and I pay for the answer alone."
+func TestSchemasOfTooManyStepsAreRefused(t *testing.T) {
+	c := New(zerolog.Nop())
+	defer c.Close()
+	var large strings.Builder // 400 members that share a definition of 20
+	for i := range 400 {
+		fmt.Fprintf(&large, `"p%d":{"$ref":"#/$defs/s"},`, i)
+	}
+	shared := `{"properties":{` + strings.Repeat(`"x%":{"type":"string"},`, 20)
+	for i := range 20 {
+		shared = strings.Replace(shared, "%", fmt.Sprint(i), 1)
+	}
+	shared = shared[:len(shared)-1] + "}}"
+	for schema, steps := range map[string]bool{
+		nested(34, `{"anyOf":[NEXT,NEXT]}`):                                                true,
+		nested(34, `{"allOf":[NEXT],"oneOf":[NEXT]}`):                                      true,
+		nested(34, `{"not":NEXT,"if":NEXT}`):                                               true,
+		nested(34, `{"properties":{"a":NEXT},"additionalProperties":NEXT}`):                true,
+		nested(34, `{"items":NEXT,"contains":NEXT}`):                                       true,
+		nested(34, `{"prefixItems":[NEXT],"patternProperties":{"^a":NEXT}}`):               true,
+		nested(34, `{"dependentSchemas":{"a":NEXT},"propertyNames":NEXT}`):                 true,
+		nested(10, `{"anyOf":[NEXT,NEXT]}`):                                                false,
+		nested(60, `{"anyOf":[NEXT,{"type":"null"}]}`):                                     false,
+		`{"properties":{` + large.String() + `"z":{}},"$defs":{"s":` + shared + `}}`:       false,
+		`{"$ref":"#/$defs/n","$defs":{"n":{"properties":{"a":{"$ref":"#/$defs/n"}}}}}`:     false,
+		`{"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#"}},{"$ref":"#"}]}`: false,
+	} {
+		began := time.Now()
+		err := c.Compiles(t.Context(), []byte(schema))
+		var bad *Bad
+		if steps != (errors.As(err, &bad) && strings.Contains(bad.Text, "too many steps")) || !steps && err != nil {
+			t.Errorf("%.100s: %v", schema, err)
+		}
+		t.Logf("%6d bytes, %v: %.60s", len(schema), time.Since(began).Round(time.Millisecond), schema)
+	}
+}
+
+// "Somebody checks a hundred answers at once, and mine is withheld."
+func TestAnHonestCheckWaitsForOneRunningCheck(t *testing.T) {
+	c := New(zerolog.Nop())
+	defer c.Close()
+	const doubling = `{"$ref":"#/$defs/n","$defs":{"n":{"anyOf":[
+		{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["x"]},
+		{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["y"]}]}}}`
+	answer := strings.Repeat(`{"a":`, 60) + "{}" + strings.Repeat("}", 60)
+	ctx, stop := context.WithCancel(fair.With(t.Context(), fair.Paid(1)))
+	var began atomic.Int64
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			_ = c.Conforms(jail.OnStart(ctx, func() { began.Add(1) }), []byte(doubling), []string{answer})
+		})
+	}
+	for c.children.Waiting() < workers+queue || began.Load() < workers {
+		time.Sleep(time.Millisecond)
+	}
+	before, ahead := began.Load(), int64(0)
+	honest := jail.OnStart(fair.With(t.Context(), fair.Paid(2)), func() { ahead = began.Load() - before })
+	if err := c.Conforms(honest, []byte(person), []string{`{"name":"a","age":3}`}); err != nil {
+		t.Errorf("the honest answer: %v", err)
+	}
+	if ahead > workers {
+		t.Errorf("%d more checks of the greedy one began before it", ahead)
+	}
+	stop()
+	all.Wait()
 }
 
 func FuzzCheck(f *testing.F) {

@@ -16,6 +16,8 @@ import (
 	"github.com/gen2brain/webp"
 	xdraw "golang.org/x/image/draw"
 	xwebp "golang.org/x/image/webp"
+
+	"farebox/config/fair"
 )
 
 const (
@@ -25,7 +27,9 @@ const (
 	// defaultParallel is how many conversions go on at once: they are the only
 	// thing here that takes a processor for long (a megapixel: 60 to 170 ms).
 	defaultParallel = 2
-	defaultQuality  = 90
+	// maxWaiting is how many may wait, each with a picture in memory.
+	maxWaiting     = 1024
+	defaultQuality = 90
 	// webpMethod is libwebp's effort: 2 takes a third of the time of 4, and the
 	// files are some percent larger.
 	webpMethod = 2
@@ -47,24 +51,24 @@ func Warm() {
 }
 
 // Converter decodes and encodes pixels, a few images at a time.
-type Converter struct{ seats chan struct{} }
+type Converter struct{ turns *fair.Turns }
 
 // NewConverter makes a Converter of so many conversions at once; 0: 2.
 func NewConverter(parallel int) *Converter {
 	if parallel <= 0 {
 		parallel = defaultParallel
 	}
-	return &Converter{seats: make(chan struct{}, parallel)}
+	return &Converter{turns: fair.NewTurns(parallel, maxWaiting)}
 }
 
-// do makes a file when its turn comes, which it waits for as long as ctx lasts.
+// do makes a file when the turn of its owner comes, which it waits for as long as ctx
+// lasts.
 func (c *Converter) do(ctx context.Context, f func() ([]byte, error)) ([]byte, error) {
-	select {
-	case c.seats <- struct{}{}:
-		defer func() { <-c.seats }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	place, err := c.turns.Take(ctx, fair.Of(ctx))
+	if err != nil {
+		return nil, err
 	}
+	defer place.Done()
 	return f()
 }
 
@@ -73,6 +77,9 @@ func (c *Converter) do(ctx context.Context, f func() ([]byte, error)) ([]byte, e
 // transparent becomes white where the format has no transparency. It waits for
 // its turn as long as ctx lasts.
 func (c *Converter) Convert(ctx context.Context, h Header, text, raw []byte, to Format, quality int) ([]byte, error) {
+	if !decodable(h) {
+		return nil, errConvert
+	}
 	return c.do(ctx, func() ([]byte, error) {
 		m, err := decode(h, text, raw)
 		if err != nil {
@@ -86,7 +93,7 @@ func (c *Converter) Convert(ctx context.Context, h Header, text, raw []byte, to 
 // for that, and what is too much is taken off. It is Convert otherwise.
 func (c *Converter) Shrink(ctx context.Context, h Header, text, raw []byte, width, height int, to Format) ([]byte,
 	error) {
-	if width < 1 || height < 1 || width > h.Width || height > h.Height {
+	if !decodable(h) || width < 1 || height < 1 || width > h.Width || height > h.Height {
 		return nil, errConvert
 	}
 	return c.do(ctx, func() ([]byte, error) {
@@ -111,11 +118,10 @@ func (c *Converter) Blank(ctx context.Context, width, height int, to Format) ([]
 	})
 }
 
-// decode refuses what would take too much memory before it reads a pixel.
+// decodable refuses what would take too much memory, before a place is taken for it.
+func decodable(h Header) bool { return h.Pixels() <= MaxDecoded && h.Frames <= 1 }
+
 func decode(h Header, text, raw []byte) (m stdimage.Image, err error) {
-	if h.Pixels() > MaxDecoded || h.Frames > 1 {
-		return nil, errConvert
-	}
 	w := open(text, raw)
 	defer w.release()
 	switch h.Format {

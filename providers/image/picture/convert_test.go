@@ -10,6 +10,8 @@ import (
 	"image/png"
 	"sync"
 	"testing"
+
+	"farebox/config/fair"
 )
 
 // Every format becomes every other, from raw bytes and from base64.
@@ -130,7 +132,10 @@ func TestConversionsAreBounded(t *testing.T) {
 func TestConversionsWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
 	c := NewConverter(1)
-	c.seats <- struct{}{}
+	place, ok := c.turns.Try(fair.Paid(1))
+	if !ok {
+		t.Fatal("no place is free")
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	file := pngOf(60, 60)
@@ -141,7 +146,7 @@ func TestConversionsWaitForTheirTurn(t *testing.T) {
 	if _, err := c.Blank(ctx, 9, 9, PNG); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	<-c.seats
+	place.Done()
 	var all sync.WaitGroup
 	for range 8 {
 		all.Add(1)

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/remote"
 	"github.com/rs/zerolog"
 
+	"farebox/config/fair"
 	"farebox/providers/fetch"
 	"farebox/providers/scrape"
 )
@@ -29,6 +30,8 @@ const (
 )
 
 const (
+	// waiters is how many pages may wait for each that there is.
+	waiters = 16
 	// startLimit is how long a browser may take to be there.
 	startLimit = 20 * time.Second
 	// maxPages is after how many a browser is replaced: they grow.
@@ -75,7 +78,7 @@ type Options struct {
 type Renderer struct {
 	o     Options
 	proxy *guardProxy
-	seats chan struct{}
+	turns *fair.Turns
 
 	mu     sync.Mutex
 	now    *browserRun // nil: none
@@ -111,24 +114,23 @@ func New(o Options) (*Renderer, error) {
 		return nil, fmt.Errorf("cannot listen for the browser's pages: %w", err)
 	}
 	o.Proxy = cmp.Or(o.Proxy, local(proxy.listen))
-	return &Renderer{o: o, proxy: proxy, seats: make(chan struct{}, o.Parallel)}, nil
+	return &Renderer{o: o, proxy: proxy, turns: fair.NewTurns(o.Parallel, waiters*o.Parallel)}, nil
 }
 
 // Render gives a page's HTML after its scripts have run, and where it is by then.
 func (r *Renderer) Render(ctx context.Context, url string) (html []byte, final string, err error) {
-	select {
-	case r.seats <- struct{}{}:
-	case <-ctx.Done():
+	place, err := r.turns.Take(ctx, fair.Of(ctx))
+	if err != nil {
 		return nil, "", &scrape.Error{Reason: scrape.Busy}
 	}
 	b, err := r.enter(ctx)
 	if err != nil {
-		<-r.seats
+		place.Done()
 		return nil, "", err
 	}
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if r.o.Limit > 0 {
-		limited, cancel = context.WithTimeout(ctx, r.o.Limit)
+		limited, cancel = fair.WithLimit(ctx, r.o.Limit)
 	}
 	html, final, end, err := r.page(limited, b, url)
 	if err != nil && limited.Err() != nil {
@@ -137,7 +139,7 @@ func (r *Renderer) Render(ctx context.Context, url string) (html []byte, final s
 	go func() { // a page takes half a second to be gone, for which nobody need wait
 		r.leave(b, end())
 		cancel()
-		<-r.seats
+		place.Done()
 	}()
 	return html, final, err
 }
