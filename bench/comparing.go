@@ -45,6 +45,9 @@ itself. Takes about ten minutes, with --quick about two.`,
 			if err != nil {
 				return err
 			}
+			if n := len(c.Failed); n > 0 {
+				return fmt.Errorf("%d measurements failed: the notes above say why", n)
+			}
 			if missed := c.Missed(); strict && missed > 0 {
 				return fmt.Errorf("%d goals were missed", missed)
 			}
@@ -52,7 +55,7 @@ itself. Takes about ten minutes, with --quick about two.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.BoolVar(&o.Quick, "quick", false, "shorter rounds, about a minute altogether")
+	fl.BoolVar(&o.Quick, "quick", false, "shorter rounds, about two minutes altogether")
 	fl.StringSliceVar(&o.Only, "only", nil, "scenarios to run: "+fmt.Sprint(compare.Names()))
 	fl.StringSliceVar(&o.Without, "without", nil, "contenders to leave out: "+fmt.Sprint(compare.Contenders))
 	fl.IntVar(&o.Rounds, "rounds", 0, "rounds of every scenario; default 5, with --quick 3")

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -31,7 +32,15 @@ type Comparison struct {
 	Aborts    map[string]Abort  `json:"aborts"`
 	Large     map[string]Large  `json:"large"`
 	Goals     []Goal            `json:"goals"`
+	Failed    []Failure         `json:"failed"`
 	Notes     []string          `json:"notes"`
+}
+
+// Failure is a measurement that gave no figures. The others are made all the same.
+type Failure struct {
+	Scenario  string `json:"scenario"` // empty: the contender did not start
+	Contender string `json:"contender"`
+	Reason    string `json:"reason"`
 }
 
 // Machine says what the figures were measured on.
@@ -63,7 +72,8 @@ const settleTime = 150 * time.Millisecond
 const longest = 30 * time.Second
 
 // Run measures everything and gives the comparison, also when ctx ends early
-// (with what there is by then and ctx's error).
+// (with what there is by then and ctx's error). Comparison.Failed names the
+// measurements that failed.
 func Run(ctx context.Context, o Options) (*Comparison, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -189,39 +199,22 @@ func (p *plan) step(seconds float64, line string) {
 
 func (p *plan) run(ctx context.Context) error {
 	gateways := map[string]*gateway{}
-	defer func() {
-		for _, g := range gateways {
-			g.stop()
-		}
-	}()
+	defer func() { stopAll(gateways) }()
 	for _, name := range p.contenders() {
 		g, err := starters[name](p.l)
-		gateways[name] = g
 		if err != nil {
-			return err
+			g.stop()
+			if err := p.failed(ctx, "", name, err); err != nil {
+				return err
+			}
+			continue
 		}
+		gateways[name] = g
 	}
 	for _, s := range p.list {
-		out := Outcome{Name: s.Name, Title: s.Title, Unit: s.Unit, Figures: map[string]Figures{},
-			Runs: map[string][]*load.Result{}}
-		for round := range s.Rounds {
-			for _, name := range p.contenders() {
-				if !s.takes(name) {
-					continue
-				}
-				p.step(0, fmt.Sprintf("%s, round %d of %d: %s", s.Name, round+1, s.Rounds, name))
-				r, err := p.one(ctx, s, gateways[name])
-				if err != nil {
-					return err
-				}
-				out.Runs[name] = append(out.Runs[name], r)
-				p.step((s.Warmup + s.Measure + settleTime).Seconds(), s.Name)
-			}
+		if err := p.scenario(ctx, s, gateways); err != nil {
+			return err
 		}
-		for name, runs := range out.Runs {
-			out.Figures[name] = figures(s.Unit, runs)
-		}
-		p.c.Scenarios = append(p.c.Scenarios, out)
 	}
 	if p.wants("abort") {
 		if err := p.aborts(ctx, gateways); err != nil {
@@ -239,9 +232,59 @@ func (p *plan) run(ctx context.Context) error {
 	return nil
 }
 
+var errNotStarted = errors.New("it did not start")
+
+// failed notes a measurement that failed, so that the next can be made; it gives ctx's error.
+func (p *plan) failed(ctx context.Context, scenario, contender string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	p.c.Failed = append(p.c.Failed, Failure{Scenario: scenario, Contender: contender, Reason: err.Error()})
+	return nil
+}
+
+// scenario measures all contenders in turn, round by round. A contender that fails in a
+// round has no figures.
+func (p *plan) scenario(ctx context.Context, s Scenario, gateways map[string]*gateway) error {
+	out := Outcome{Name: s.Name, Title: s.Title, Unit: s.Unit, Figures: map[string]Figures{},
+		Runs: map[string][]*load.Result{}}
+	for round := range s.Rounds {
+		for _, name := range p.contenders() {
+			g := gateways[name]
+			if !s.takes(name) || p.c.hasFailed(s.Name, name) {
+				continue
+			}
+			p.step(0, fmt.Sprintf("%s, round %d of %d: %s", s.Name, round+1, s.Rounds, name))
+			r, err := p.one(ctx, s, g)
+			if err == nil {
+				out.Runs[name] = append(out.Runs[name], r)
+			} else if err := p.failed(ctx, s.Name, name, err); err != nil {
+				return err
+			} else {
+				delete(out.Runs, name)
+			}
+			p.step((s.Warmup + s.Measure + settleTime).Seconds(), s.Name)
+		}
+	}
+	for name, runs := range out.Runs {
+		out.Figures[name] = figures(s.Unit, runs)
+	}
+	p.c.Scenarios = append(p.c.Scenarios, out)
+	return nil
+}
+
+func (c *Comparison) hasFailed(scenario, contender string) bool {
+	return slices.ContainsFunc(c.Failed, func(f Failure) bool {
+		return f.Contender == contender && f.Scenario == scenario
+	})
+}
+
 func (p *plan) one(ctx context.Context, s Scenario, g *gateway) (*load.Result, error) {
 	o := s.Load
 	streams := o.Stream || s.Streams
+	if g == nil {
+		return nil, errNotStarted
+	}
 	o.URL, o.Key, o.PIDs = g.address(streams), g.key, g.pids(streams)
 	o.Path = g.path(s.Path, s.Ours)
 	o.Mates = []int{p.l.upstream.pid()}
@@ -251,12 +294,11 @@ func (p *plan) one(ctx context.Context, s Scenario, g *gateway) (*load.Result, e
 	}
 	r, err := load.Run(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("cannot measure %s through %s: %w", s.Name, g.name, err)
+		return nil, err
 	}
 	r.Name = g.name
 	if r.Requests == 0 && r.Events == 0 {
-		return nil, fmt.Errorf("cannot measure %s through %s: no request succeeded, errors: %v; its output: %s", s.Name,
-			g.name, r.Errors, g.said())
+		return nil, fmt.Errorf("no request succeeded, errors: %v; its output: %s", r.Errors, g.said())
 	}
 	time.Sleep(settleTime)
 	return r, nil
@@ -270,10 +312,11 @@ func (p *plan) aborts(ctx context.Context, gateways map[string]*gateway) error {
 	for _, name := range p.but(bodyContender) {
 		p.step(0, "abort: "+name)
 		a, err := p.l.measureAborts(ctx, gateways[name], tries)
-		if err != nil {
+		if err == nil {
+			p.c.Aborts[name] = a
+		} else if err := p.failed(ctx, "abort", name, err); err != nil {
 			return err
 		}
-		p.c.Aborts[name] = a
 		p.step(abortSeconds, "abort")
 	}
 	return nil
@@ -288,10 +331,11 @@ func (p *plan) memory(ctx context.Context, gateways map[string]*gateway) error {
 	for _, name := range p.but("direct", bodyContender) {
 		p.step(0, fmt.Sprintf("memory of %d streams: %s", streams, name))
 		m, err := p.l.measureMemory(ctx, name, streams, ramp, settle)
-		if err != nil {
-			return fmt.Errorf("cannot measure the memory of %s: %w", name, err)
+		if err == nil {
+			p.c.Memory[name] = m
+		} else if err := p.failed(ctx, "memory", name, err); err != nil {
+			return err
 		}
-		p.c.Memory[name] = m
 		p.step(memorySeconds, "memory")
 	}
 	return nil
@@ -314,10 +358,11 @@ func (p *plan) large(ctx context.Context, gateways map[string]*gateway) error {
 	for _, name := range p.but(bodyContender) {
 		p.step(0, "answers of 100 MB: "+name)
 		m, err := p.l.measureLarge(ctx, name, answers)
-		if err != nil {
-			return fmt.Errorf("cannot measure large answers through %s: %w", name, err)
+		if err == nil {
+			p.c.Large[name] = m
+		} else if err := p.failed(ctx, "rpc_100mb", name, err); err != nil {
+			return err
 		}
-		p.c.Large[name] = m
 		p.step(largeSeconds, "rpc_100mb")
 	}
 	return nil
@@ -342,6 +387,16 @@ func (c *Comparison) figures(scenario, name string) (Figures, bool) {
 
 // notes adds what a reader must know to trust the figures.
 func (c *Comparison) notes() {
+	for _, f := range c.Failed {
+		if f.Reason == errNotStarted.Error() {
+			continue // the start has its own note
+		}
+		what := f.Scenario + " through " + f.Contender
+		if f.Scenario == "" {
+			what = "the start of " + f.Contender
+		}
+		c.Notes = append(c.Notes, fmt.Sprintf("%s FAILED: %s", what, f.Reason))
+	}
 	worst := 0.0
 	for _, s := range c.Scenarios {
 		for name, f := range s.Figures {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"farebox/bench/upstream"
@@ -12,7 +13,8 @@ import (
 
 // Everything the comparison knows of farebox's command line and config is in
 // this file. All that a paying customer gets is on: authentication, limits
-// (of the tier without any), hold, meter, settlement, journal.
+// (of the tier without any), hold, meter, settlement, journal. No limit refuses
+// the bench's key, whatever it sends.
 const (
 	fareboxHead = `listen: %s
 store: %s
@@ -20,6 +22,8 @@ log: { level: warn }
 server: { max_body: 64MB }
 limits:
   failed_requests: { count: 0 }
+  unsupported_features: { count: 0 }
+  aborted_requests: { count: 0 }
 upstreams:
   - name: simulated
     base_url: http://%s/v1
@@ -37,8 +41,10 @@ models:
     context_tokens: 4000000
     max_completion_tokens: 2000000
     price: { input: 0.10, output: 0.40 }
-    targets: [{ upstream: simulated }]
+    targets: [{ upstream: simulated }]%s
 `
+	// Answers of other models are read to their end after their client left.
+	fareboxAborts = "\n    hold: slice"
 	fareboxPictures = `  - id: ` + upstream.BenchImageModel + `
     type: image
     tier: unlimited
@@ -74,7 +80,11 @@ func startFarebox(l *lab) (*gateway, error) {
 	store, conf := filepath.Join(dir, "store"), filepath.Join(dir, "farebox.yaml")
 	text := fmt.Sprintf(fareboxHead, addr, store, l.upstreamAddr, l.upstreamAddr, upstream.BenchRPCPath)
 	for _, model := range upstream.BenchModels() {
-		text += fmt.Sprintf(fareboxModel, model)
+		hold := ""
+		if slices.Contains(abortModels, model) {
+			hold = fareboxAborts
+		}
+		text += fmt.Sprintf(fareboxModel, model, hold)
 	}
 	text += fareboxPictures
 	for _, model := range []string{upstream.BenchSpeechModel, upstream.BenchPacedModel} {

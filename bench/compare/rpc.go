@@ -172,7 +172,7 @@ func (c *Comparison) rpcGoals(add func(name string, limit float64, unit string, 
 }
 
 func (c *Comparison) printLarge(out io.Writer) {
-	printTable(out, fmt.Sprintf("rpc_100mb: JSON-RPC, answers of 100 MB, one at a time and %d side by side", largeSide),
+	printTable(c, out, "rpc_100mb", fmt.Sprintf("rpc_100mb: JSON-RPC, answers of 100 MB, one at a time and %d side by side", largeSide),
 		"answers\tfirst byte ms\twhole ms\tCPU ms\tidle MB\tgrowth MB\tside by side: growth MB\tfirst byte ms\tfailed",
 		c.Large, func(m Large) string {
 			return fmt.Sprintf("%d\t%.2f\t%.0f\t%s\t%s\t%s\t%s\t%.1f\t%d", m.Answers, m.FirstByteMs, m.TookMs,

@@ -2,9 +2,12 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,5 +118,50 @@ func TestNoProcessOfOursIsLeft(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("%s is still there", dir)
+	}
+}
+
+// A contender that answers nothing, and one that does not start, cost the others no figure.
+func TestAMeasurementThatFailsIsMarkedAndTheRestGoesOn(t *testing.T) {
+	silent, dead := starters["nginx"], starters["nginx-2m"]
+	t.Cleanup(func() { starters["nginx"], starters["nginx-2m"] = silent, dead })
+	starters["nginx"] = func(*lab) (*gateway, error) {
+		addr, err := freeAddress()
+		return &gateway{name: "nginx", url: "http://" + addr}, err
+	}
+	starters["nginx-2m"] = func(*lab) (*gateway, error) { return nil, errors.New("there is no such program") }
+	c, err := Run(context.Background(), Options{Quick: true, Rounds: 2, Only: []string{"json_1k", "json_256k", "abort"},
+		Without: []string{"farebox"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed []string
+	for _, f := range c.Failed {
+		failed = append(failed, f.Scenario+" "+f.Contender)
+		if f.Reason == "" {
+			t.Errorf("%+v has no reason", f)
+		}
+	}
+	want := []string{" nginx-2m", "json_1k nginx", "json_256k nginx", "json_256k nginx-2m", "abort nginx"}
+	if !slices.Equal(failed, want) {
+		t.Errorf("failed: %q, want %q", failed, want)
+	}
+	for _, s := range c.Scenarios {
+		if s.Figures["relay"].Runs != 2 || s.Figures["nginx"].Runs != 0 {
+			t.Errorf("%s: %+v", s.Name, s.Figures)
+		}
+	}
+	if c.Aborts["direct"].StreamSeen == 0 || len(c.Scenarios) != 2 {
+		t.Errorf("%d scenarios, aborts %+v", len(c.Scenarios), c.Aborts)
+	}
+	var b strings.Builder
+	c.Print(&b)
+	for _, line := range []string{"the start of nginx-2m FAILED: there is no such program", "json_1k through nginx FAILED: "} {
+		if !strings.Contains(b.String(), line) {
+			t.Errorf("no %q in\n%s", line, b.String())
+		}
+	}
+	if n := len(regexp.MustCompile(`(?m)^ *nginx +FAILED *$`).FindAllString(b.String(), -1)); n != 3 {
+		t.Errorf("%d rows are marked as failed:\n%s", n, b.String())
 	}
 }

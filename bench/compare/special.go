@@ -65,6 +65,9 @@ type Abort struct {
 	WaitMaxMs      float64 `json:"wait_max_ms"`
 }
 
+// abortModels are asked for streams whose client leaves: one sends events, one nothing.
+var abortModels = []string{"bench-hold", "bench-wait"}
+
 const (
 	abortLimit  = 2 * time.Second
 	abortGiveUp = 2 // unseen ones in a row
@@ -72,14 +75,15 @@ const (
 
 func (l *lab) measureAborts(ctx context.Context, g *gateway, tries int) (Abort, error) {
 	a := Abort{Tries: tries}
-	for _, kind := range []struct {
-		model       string
-		streams     bool
+	if g == nil {
+		return a, errNotStarted
+	}
+	for i, kind := range []struct {
 		seen        *int
 		median, max *float64
 	}{
-		{"bench-hold", true, &a.StreamSeen, &a.StreamMedianMs, &a.StreamMaxMs},
-		{"bench-wait", false, &a.WaitSeen, &a.WaitMedianMs, &a.WaitMaxMs},
+		{&a.StreamSeen, &a.StreamMedianMs, &a.StreamMaxMs},
+		{&a.WaitSeen, &a.WaitMedianMs, &a.WaitMaxMs},
 	} {
 		var took []float64
 		unseen := 0
@@ -87,7 +91,7 @@ func (l *lab) measureAborts(ctx context.Context, g *gateway, tries int) (Abort, 
 			if unseen == abortGiveUp {
 				break
 			}
-			d, err := l.abortOnce(ctx, g, kind.model, kind.streams)
+			d, err := l.abortOnce(ctx, g, abortModels[i], i == 0)
 			switch {
 			case errors.Is(err, errUnseen):
 				unseen++
@@ -106,13 +110,14 @@ func (l *lab) measureAborts(ctx context.Context, g *gateway, tries int) (Abort, 
 
 var errUnseen = errors.New("the upstream did not learn that the client left")
 
-// abortOnce sends one request, leaves, and asks the upstream when it noticed.
-func (l *lab) abortOnce(ctx context.Context, g *gateway, model string, streams bool) (time.Duration, error) {
+// abortOnce asks for a stream, leaves, after some events or before the first byte, and
+// asks the upstream when it noticed.
+func (l *lab) abortOnce(ctx context.Context, g *gateway, model string, begun bool) (time.Duration, error) {
 	before, err := l.truth.Stats(ctx)
 	if err != nil {
 		return 0, err
 	}
-	u, err := url.Parse(g.address(streams))
+	u, err := url.Parse(g.address(true))
 	if err != nil {
 		return 0, err
 	}
@@ -122,7 +127,7 @@ func (l *lab) abortOnce(ctx context.Context, g *gateway, model string, streams b
 	}
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(abortLimit))
-	body := fmt.Sprintf(`{"model":"%s","stream":%t,"messages":[{"role":"user","content":"hi"}]}`, model, streams)
+	body := fmt.Sprintf(`{"model":"%s","stream":true,"messages":[{"role":"user","content":"hi"}]}`, model)
 	req, err := http.NewRequest(http.MethodPost, u.String()+"/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return 0, err
@@ -134,7 +139,7 @@ func (l *lab) abortOnce(ctx context.Context, g *gateway, model string, streams b
 	if err := req.Write(nc); err != nil {
 		return 0, err
 	}
-	if streams {
+	if begun {
 		br := bufio.NewReader(nc)
 		for events := 0; events < 10; {
 			line, err := br.ReadString('\n')

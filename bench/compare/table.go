@@ -3,6 +3,8 @@ package compare
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -18,7 +20,7 @@ func (c *Comparison) Print(out io.Writer) {
 		title := s.Name + ": " + s.Title
 		base := s.Figures[anchor]
 		if s.Unit == "event" {
-			printTable(out, title, "events/s\tCPU µs/event\tx nginx\tcore\tfirst p50 µs\tevent delay p50 / p99 "+
+			printTable(c, out, s.Name, title, "events/s\tCPU µs/event\tx nginx\tcore\tfirst p50 µs\tevent delay p50 / p99 "+
 				"µs\tpeak MB", s.Figures, func(f Figures) string {
 				return fmt.Sprintf("%.0f\t%s\t%s\t%.0f %%\t%.0f\t%.0f / %.0f\t%s", f.Events, micro(f.CPUUs),
 					ratio(f.CPUUs, base.CPUUs), 100*f.CPUShare, f.FirstP50Us, f.DelayP50Us, f.DelayP99Us,
@@ -26,7 +28,7 @@ func (c *Comparison) Print(out io.Writer) {
 			})
 			continue
 		}
-		printTable(out, title, "req/s\tx nginx\tCPU µs/request\tx nginx\tcore\tp50 / p99 µs\tfirst p50 / p99 "+
+		printTable(c, out, s.Name, title, "req/s\tx nginx\tCPU µs/request\tx nginx\tcore\tp50 / p99 µs\tfirst p50 / p99 "+
 			"µs\tpeak MB", s.Figures, func(f Figures) string {
 			first := "-"
 			if f.FirstP50Us > 0 {
@@ -46,9 +48,10 @@ func (c *Comparison) Print(out io.Writer) {
 	}
 }
 
-// printTable writes a table with a row of every contender that has one.
-func printTable[T any](out io.Writer, title, head string, rows map[string]T, row func(T) string) {
-	if len(rows) == 0 {
+// printTable writes a table with a row of every contender that was measured, or failed.
+func printTable[T any](c *Comparison, out io.Writer, scenario, title, head string, rows map[string]T, row func(T) string) {
+	failed := func(name string) bool { return c.hasFailed(scenario, name) }
+	if len(rows) == 0 && !slices.ContainsFunc(Contenders, failed) {
 		return
 	}
 	fmt.Fprintf(out, "\n%s\n", title)
@@ -57,13 +60,15 @@ func printTable[T any](out io.Writer, title, head string, rows map[string]T, row
 	for _, name := range Contenders {
 		if r, ok := rows[name]; ok {
 			fmt.Fprintf(w, "%s\t%s\t\n", name, row(r))
+		} else if failed(name) {
+			fmt.Fprintf(w, "%s\tFAILED\t%s\n", name, strings.Repeat("\t", strings.Count(head, "\t")))
 		}
 	}
 	_ = w.Flush()
 }
 
 func (c *Comparison) printMemory(out io.Writer) {
-	printTable(out, "memory of open streams, one event in 500 ms",
+	printTable(c, out, "memory", "memory of open streams, one event in 500 ms",
 		"streams\tidle MB\topen MB\tKB a stream\tx nginx\tCPU µs/event\tfailed", c.Memory, func(m Memory) string {
 			return fmt.Sprintf("%d\t%s\t%s\t%.1f\t%s\t%s\t%d", m.Streams, megabytes(float64(m.IdleBytes)),
 				megabytes(float64(m.OpenBytes)), m.KBPerStream, ratio(m.KBPerStream, c.Memory[anchor].KBPerStream),
@@ -72,7 +77,7 @@ func (c *Comparison) printMemory(out io.Writer) {
 }
 
 func (c *Comparison) printAborts(out io.Writer) {
-	printTable(out, "client gone to upstream told, ms",
+	printTable(c, out, "abort", "client gone to upstream told, ms",
 		"streaming: seen\tmedian\tmax\tfirst byte awaited: seen\tmedian\tmax", c.Aborts, func(a Abort) string {
 			return fmt.Sprintf("%d of %d\t%.1f\t%.1f\t%d of %d\t%.1f\t%.1f", a.StreamSeen, a.Tries, a.StreamMedianMs,
 				a.StreamMaxMs, a.WaitSeen, a.Tries, a.WaitMedianMs, a.WaitMaxMs)

@@ -25,7 +25,7 @@ server: { max_in_flight: 64MB, max_body: 35MB, client_stall: 5s, trusted_proxies
 billing: { minimum_balance: 0 }
 idempotency: { max_stored: 1MB, max_keys: 2000, max_answer: 256KB }
 fetch: { allow: [127.0.0.0/8] }
-augment: { text_parser: {}, scrape: { rate: { rpm: 0 }, robots: ignore } }
+augment: { text_parser: { rate: { rpm: 0 } }, scrape: { rate: { rpm: 0 }, robots: ignore } }
 upstreams:
   - { name: only, base_url: %[1]s, max_connections: 4096 }
   - { name: lax, base_url: %[1]s, max_connections: 4096, enforces_schema: false }

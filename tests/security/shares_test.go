@@ -3,6 +3,7 @@ package security
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -98,21 +99,29 @@ func (s *shares) beside(t *testing.T, c *shared, g greedy, f func(*crowd)) {
 }
 
 // walk asserts that nothing of the honest account is refused beside a greedy kind, and
-// that it waits for no more pieces than were running.
+// that it waits for no more pieces than were running. A piece can end while the honest
+// request is on its way to the gateway, so that the best of three requests counts.
 func (s *shares) walk(t *testing.T, c *shared, g greedy) {
 	t.Helper()
 	if status, answer := c.honest(s); status != 200 {
 		t.Errorf("alone: an honest request is answered %d %.300s", status, answer)
 	}
+	most := int64(c.places * max(1, c.turns))
 	s.beside(t, c, g, func(crowd *crowd) {
-		before := crowd.aligned(c.places > 0 && c.most == 0)
-		status, answer := c.honest(s)
-		n := crowd.ran.Load() - before
-		if status != 200 {
-			t.Errorf("beside %s: an honest request is answered %d %.300s", g.name, status, answer)
+		fewest := int64(math.MaxInt64)
+		for try := 0; try < 3 && fewest > most; try++ {
+			before := crowd.aligned(c.places > 0 && c.most == 0)
+			status, answer := c.honest(s)
+			fewest = min(fewest, crowd.ran.Load()-before)
+			if status != 200 {
+				t.Errorf("beside %s: an honest request is answered %d %.300s", g.name, status, answer)
+			}
+			if c.places == 0 {
+				return
+			}
 		}
-		if most := int64(c.places * max(1, c.turns)); c.places > 0 && n > most {
-			t.Errorf("beside %s: %d greedy pieces ended before the honest one, at most %d were running", g.name, n, most)
+		if fewest > most {
+			t.Errorf("beside %s: %d greedy pieces ended before the honest one, at most %d were running", g.name, fewest, most)
 		}
 	})
 }

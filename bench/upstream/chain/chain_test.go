@@ -211,7 +211,7 @@ func callEVM(t *testing.T, e *EVM, v View, method, params string) gjson.Result {
 }
 
 func TestAReorganisedPaymentIsGoneUntilItComesBack(t *testing.T) {
-	e := NewEVM(EVMOptions{BlockTime: 10 * time.Millisecond})
+	e := NewEVM(EVMOptions{BlockTime: 250 * time.Millisecond})
 	p := NewPayer()
 	a := p.Authorization(payTo, 5_000_000, time.Now().Add(time.Minute))
 	hash, err := e.Pay(a, p.SignAuthorization(e, a))
