@@ -14,7 +14,7 @@ AT_ONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 LONGEST_BINARY := ./tests/billing ./tests/cluster ./tests/wallet
 LONGEST := ./billing $(LONGEST_BINARY)
 
-.PHONY: run build test test-long clocks long race fuzz bench bench-quick lint cover clean setup nginx
+.PHONY: run build test test-long clocks long race fuzz bench bench-quick lint cover clean setup setup-long nginx
 
 run: build            ## build and start on 127.0.0.1:8080 with a simulated upstream
 	./farebox serve
@@ -22,14 +22,17 @@ run: build            ## build and start on 127.0.0.1:8080 with a simulated upst
 build:                ## the one static binary
 	$(BUILD) -o farebox .
 
-setup:                ## what the tests need beside Go: Node and its packages, Python's openai and anthropic where Python is at hand
+setup:                ## what `make test` needs beside Go: servers, programs, Node's and Python's packages of two vendors
 	./.ci/setup
+
+setup-long:           ## what the long tests need, too: public clients, wallets, chains, libraries that make documents
+	./.ci/setup long
 
 test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation gates, the real binary on real servers
 	go vet -tags nodynamic ./...
 	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -vet=off -skip '^TestLong' $(LONGEST) ./...
 
-test-long: setup build ## the rest: every TestLong…, then those of `make test` on other days and under the race detector
+test-long: setup-long build ## the rest: every TestLong…, then those of `make test` on other days and under the race detector
 	@failed=; for part in clocks long race; do $(MAKE) $$part || failed+=" $$part"; done; \
 	  [ -z "$$failed" ] || { echo "make test-long: failed:$$failed"; exit 1; }
 

@@ -44,7 +44,7 @@ models:
     targets: [{ upstream: simulated }]%s
 `
 	// Answers of other models are read to their end after their client left.
-	fareboxAborts = "\n    hold: slice"
+	fareboxAborts   = "\n    hold: slice"
 	fareboxPictures = `  - id: ` + upstream.BenchImageModel + `
     type: image
     tier: unlimited

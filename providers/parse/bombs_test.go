@@ -348,11 +348,15 @@ func watchHeap() (stop func() int64, began int64) {
 	}, first
 }
 
-func TestTruncatedAndMutatedFilesEndWithATypedError(t *testing.T) { mutate(t, 6) }
+func TestTruncatedAndMutatedFilesEndWithATypedError(t *testing.T) {
+	mutate(t, 6, map[string][]byte{
+		"pdf":  sample(t, "hello_world_compressed_stream.pdf"),
+		"epub": book1(t, "<html><body><p>one</p></body></html>"),
+		"docx": word(t, "<w:p><w:r><w:t>one</w:t></w:r></w:p>"),
+	})
+}
 
-func TestLongTruncatedAndMutatedFilesEndWithATypedError(t *testing.T) { mutate(t, 400) }
-
-func mutate(t *testing.T, rounds int) {
+func TestLongTruncatedAndMutatedFilesEndWithATypedError(t *testing.T) {
 	dir := made(t, 5)
 	docs := map[string][]byte{
 		"pdf":  sample(t, "hello_world_compressed_stream.pdf"),
@@ -361,6 +365,10 @@ func mutate(t *testing.T, rounds int) {
 	for _, kind := range []string{"docx", "pptx", "xlsx", "xls"} {
 		docs[kind] = file(t, filepath.Join(dir, "made."+kind))
 	}
+	mutate(t, 400, docs)
+}
+
+func mutate(t *testing.T, rounds int, docs map[string][]byte) {
 	pool := jail.New(jail.Options{Workers: 2, Cache: sharedCache, Limit: 10 * time.Second})
 	defer pool.Close()
 	p := New(pool, Options{})

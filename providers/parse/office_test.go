@@ -30,7 +30,7 @@ func made(t *testing.T, size int) (dir string) {
 	return dir
 }
 
-func TestDocumentsOfOthersAreReadWhole(t *testing.T) { readMade(t, 20) }
+func TestLongDocumentsOfOthersAreReadWhole(t *testing.T) { readMade(t, 20) }
 
 func TestLongLargeDocumentsOfOthersAreReadWhole(t *testing.T) { readMade(t, 4000) }
 

@@ -43,7 +43,7 @@ func askPackages(t *testing.T, headers []string) []verdict {
 	t.Helper()
 	dir := filepath.Join("..", "..", "bench", "clients", "wallets")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", "@x402", "svm")); err != nil {
-		t.Fatalf("the packages are not installed in %s: run make setup", dir)
+		t.Fatalf("the packages are not installed in %s: run make setup-long", dir)
 	}
 	terms := map[string]any{"payTo": receiver, "asset": usdcBase, "least": 5_000_000, "most": int64(10_000_000_000),
 		"now": now.Unix(), "mint": usdcSolana, "solanaPayTo": solanaWallet(8).Address().String(),

@@ -50,7 +50,7 @@ func (s *shop) parse(t testing.TB, name string, doc []byte, more ...part) (int, 
 // Documents are read, refused and charged as they should be.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
-	s := start(t, settings+"augment: { text_parser: { rate: { rpm: 0 }, workers: 2, timeout: 5s } }\n", "100")
+	s := start(t, settings+"augment: { text_parser: { rate: { rpm: 0 }, workers: 2, timeout: 30s } }\n", "100")
 	text := part{"response_format", "", "text"}
 	t.Run("a text has its tokens and is one line on the bill", func(t *testing.T) {
 		for _, n := range []int{1, 3, 4, 16, 17, 32, 33, 320, 321} {

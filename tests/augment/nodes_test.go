@@ -25,7 +25,7 @@ func TestNodesSellTogether(t *testing.T) {
 	for i := range 2 {
 		dir := filepath.Join(t.TempDir(), "node")
 		rates := strings.NewReplacer("rate: { rpm: 0 }", fmt.Sprintf("rate: { rpm: %d }", limit))
-		g := rig.NewGateway(t, rates.Replace(e.all(fmt.Sprintf("redis: { addresses: [%q] }\nnode: { name: n%d, dir: %q }\n",
+		g := rig.NewGateway(t, rates.Replace(e.all(fmt.Sprintf("redis: { addresses: [%q], timeout: 1s }\nnode: { name: n%d, dir: %q }\n",
 			redis, i, dir))))
 		g.Store = store
 		shareCache(t, dir)

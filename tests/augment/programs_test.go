@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"farebox/tests/rig"
@@ -22,6 +23,9 @@ func script(t testing.TB, text string) (path string) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path = filepath.Join(dir, "program")
+	// A child that another test starts meanwhile would inherit the open file: text file busy.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +41,7 @@ func TestDocumentsAreReadByOtherEngines(t *testing.T) {
 	t.Parallel()
 	pdftotext, tesseract := servers.Tool(t, "pdftotext"), servers.Tool(t, "tesseract")
 	config := func(parser string) string {
-		return settings + "augment: { text_parser: { workers: 1, timeout: 20s, " + parser + " } }\n"
+		return settings + "augment: { text_parser: { workers: 1, timeout: 60s, " + parser + " } }\n"
 	}
 	s := start(t, config("engine: pdftotext, path: "+pdftotext), "10")
 	text := part{"response_format", "", "text"}

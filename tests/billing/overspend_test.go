@@ -327,7 +327,7 @@ func startLab(t *testing.T, nodes int) *lab {
 	for i := range nodes {
 		g := rig.NewGateway(t, "")
 		g.Store = l.store
-		g.WriteConfig(text + fmt.Sprintf("node: { name: n%d, dir: %s }\nredis: { addresses: [%q] }\n", i,
+		g.WriteConfig(text + fmt.Sprintf("node: { name: n%d, dir: %s }\nredis: { addresses: [%q], timeout: 1s }\n", i,
 			filepath.Join(g.Dir, "node"), redis))
 		g.ListenAndStart()
 		l.nodes = append(l.nodes, g)

@@ -94,12 +94,12 @@ func conversations(t *testing.T, count int) {
 
 // openai-agents and Vercel's AI SDK work as they come: on /responses, and on /messages
 // with the provider for Anthropic.
-func TestPackagesOnResponsesNode(t *testing.T) {
+func TestLongPackagesOnResponsesNode(t *testing.T) {
 	form(t, "public/node", "node_modules/@ai-sdk/anthropic", nodeCount, append(node, "responses.suite.mjs")...)
 }
 
 // openai-agents of PyPI works as it comes, on /responses.
-func TestPackagesOnResponsesPython(t *testing.T) {
+func TestLongPackagesOnResponsesPython(t *testing.T) {
 	form(t, "public/python", ".venv", pythonCount, python(t, "public/python", ".venv"), "-m", "unittest", "-v",
 		"responses_suite")
 }

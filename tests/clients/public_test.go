@@ -94,7 +94,7 @@ func onPublicGateways(t *testing.T, test func(t *testing.T, g *publicGateway)) {
 func TestLongPublicClientsOfNode(t *testing.T) {
 	dir := filepath.Join("bench", "clients", "public", "node")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", "ai")); err != nil {
-		t.Fatalf("the packages are not installed in %s: run make setup", dir)
+		t.Fatalf("the packages are not installed in %s: run make setup-long", dir)
 	}
 	onPublicGateways(t, func(t *testing.T, g *publicGateway) {
 		g.try(t, dir, `(?m)^\S* ?tests (\d+)$`, "node", "--test", "--test-reporter=spec")

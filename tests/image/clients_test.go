@@ -13,7 +13,7 @@ import (
 func TestLongOpenAINodeImages(t *testing.T) {
 	dir := filepath.Join("bench", "clients", "node")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", "openai")); err != nil {
-		t.Fatalf("the openai package is not installed in %s: run make setup", dir)
+		t.Fatalf("the openai package is not installed in %s: run make setup-long", dir)
 	}
 	s := startStudio(t, "10")
 	picture := filepath.Join(t.TempDir(), "picture.png")

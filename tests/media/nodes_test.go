@@ -23,7 +23,7 @@ func pair(t *testing.T) (a, b *place) {
 		name := fmt.Sprintf("n%d", i+1)
 		g := c.NewNode(name)
 		g.WriteConfig(fmt.Sprintf(mediaConfig, c.Sim.URL, jobsConfig+fmt.Sprintf(
-			"node: { name: %s, dir: %q }\nredis: { addresses: [%q] }\nmedia: { dir: %q, links: true, free_bytes: 0 }", name,
+			"node: { name: %s, dir: %q }\nredis: { addresses: [%q], timeout: 1s }\nmedia: { dir: %q, links: true, free_bytes: 0 }", name,
 			filepath.Join(g.Dir, "node"), c.Redis, filepath.Join(dir, "media"))))
 		g.ListenAndStart()
 		nodes[i] = &place{Gateway: g, sim: c.Sim}

@@ -15,7 +15,7 @@ import (
 const clusterConfig = `
 log: { level: error, format: json }
 node: { name: %s, dir: %s }
-redis: { addresses: [%q] }
+redis: { addresses: [%q], timeout: 1s }
 billing: { minimum_balance: 0, stream_slice_tokens: 16 }
 limits: { failed_requests: { count: 0 }, tiers: { few: { rpm: 30 }, many: { rpm: 600000, tpm: 1000000000 } } }
 upstreams:

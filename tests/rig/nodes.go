@@ -16,7 +16,7 @@ func StartAnvil(t *testing.T, args ...string) string {
 	if _, err := exec.Command(binary, "--version").Output(); err != nil {
 		// npm has it for one kind of machine here.
 		if binary, err = exec.LookPath("anvil"); err != nil {
-			t.Fatalf("anvil is not installed in %s: run make setup, or install Foundry", NodeDir)
+			t.Fatalf("anvil is not installed in %s: run make setup-long, or install Foundry", NodeDir)
 		}
 	}
 	return startNode(t, t.TempDir(), binary, append(args, "--silent", "--host", "127.0.0.1", "--port")...)
@@ -52,7 +52,7 @@ func startNode(t *testing.T, dir, name string, args ...string) string {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.Env = append(os.Environ(), "HARDHAT_DISABLE_TELEMETRY_PROMPT=true", "NO_COLOR=1")
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("cannot start %s: %v; run make setup", name, err)
+		t.Fatalf("cannot start %s: %v; run make setup-long", name, err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()

@@ -18,7 +18,7 @@ const sealedClients = "bench/clients/sealed"
 func needPackages(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(sealedClients, "node_modules", "veniceai-cli")); err != nil {
-		t.Fatalf("the packages are not installed in %s: run make setup", sealedClients)
+		t.Fatalf("the packages are not installed in %s: run make setup-long", sealedClients)
 	}
 }
 

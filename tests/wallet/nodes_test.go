@@ -20,7 +20,7 @@ func openChain(t *testing.T, nodes int, o options) []*shop {
 	all := make([]*shop, nodes)
 	for i := range all {
 		own := o
-		own.more += fmt.Sprintf("\nnode: { name: n%d, dir: %q }\nredis: { addresses: [%q] }\n", i+1,
+		own.more += fmt.Sprintf("\nnode: { name: n%d, dir: %q }\nredis: { addresses: [%q], timeout: 1s }\n", i+1,
 			filepath.Join(t.TempDir(), "node"), redis)
 		g := rig.NewGateway(t, w.config(own))
 		g.Store = database

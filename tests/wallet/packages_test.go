@@ -36,7 +36,7 @@ type house struct {
 func openHouse(t *testing.T, args ...string) house {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(packages, "node_modules", "@x402", "fetch")); err != nil {
-		t.Fatalf("the packages are not installed in %s: run make setup", packages)
+		t.Fatalf("the packages are not installed in %s: run make setup-long", packages)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "node", args...)

@@ -68,7 +68,7 @@ func othersVerdicts(t *testing.T, n int) []verdict {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("cannot start Node: %v; run make setup", err)
+		t.Fatalf("cannot start Node: %v; run make setup-long", err)
 	}
 	var list []verdict
 	lines := bufio.NewScanner(out)
@@ -81,7 +81,7 @@ func othersVerdicts(t *testing.T, n int) []verdict {
 		list = append(list, v)
 	}
 	if err := cmd.Wait(); err != nil || lines.Err() != nil || len(list) != n {
-		t.Fatalf("Node judged %d of %d headers: %v, %v; run make setup\n%s", len(list), n, err, lines.Err(), &complaint)
+		t.Fatalf("Node judged %d of %d headers: %v, %v; run make setup-long\n%s", len(list), n, err, lines.Err(), &complaint)
 	}
 	return list
 }
