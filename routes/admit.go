@@ -93,6 +93,19 @@ func (c *Call) Admit(want *billing.Admission) billing.Denial {
 	return c.g.ledger.Admit(&c.hold, want)
 }
 
+// Cover has the hold pay for cost, where that is known only after admission.
+func (c *Call) Cover(cost billing.Nano) *Error {
+	more := cost - c.hold.Granted()
+	if more <= 0 || c.hold.Extend(more) {
+		return nil
+	}
+	no := billing.Denial{Code: billing.InsufficientBalance}
+	if usd, diem, _ := c.Key.BalanceAt(c.StartNs); usd+diem >= cost {
+		no.Code = billing.KeyLimitUSD
+	}
+	return c.Denied(&no)
+}
+
 // Count counts n of what a route sells besides in the limits of its class, for a
 // request that was admitted already: a chat that searches. Who has used them up is
 // told so by Overrun.

@@ -54,7 +54,7 @@ type Options struct {
 // Engine carries jobs to their images. Safe for concurrent use.
 type Engine struct {
 	o         Options
-	held      atomic.Int64 // of Room
+	held      *fair.Room // Options.Room, which customers share
 	exchanges sync.Pool
 	convert   *picture.Converter
 }
@@ -76,7 +76,7 @@ func New(o Options) *Engine {
 	if o.OnPanic == nil {
 		o.OnPanic = func(any) {}
 	}
-	e := &Engine{o: o, convert: picture.NewConverter(o.Conversions)}
+	e := &Engine{o: o, held: fair.NewRoom(o.Room), convert: picture.NewConverter(o.Conversions)}
 	e.exchanges.New = func() any { return new(proxy.Exchange) }
 	return e
 }
@@ -97,7 +97,7 @@ func (e *Engine) Warm(done func(took time.Duration)) {
 }
 
 // Held is how many bytes of answers are in memory.
-func (e *Engine) Held() int64 { return e.held.Load() }
+func (e *Engine) Held() int64 { return e.held.Used() }
 
 // Do carries j to its images, or says why there are none. ctx's client is
 // watched all the while; when it leaves, upstreams are told to stop unless
@@ -197,7 +197,7 @@ func (w *work) begin() *line {
 
 // collect makes one Result of what the lines came to.
 func (w *work) collect(lines []*line, took time.Duration) (*Result, *Failed) {
-	r := &Result{engine: w.e}
+	r := &Result{engine: w.e, owner: w.job.Owner}
 	var missing *Failed
 	for _, l := range lines {
 		r.held += l.held

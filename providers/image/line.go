@@ -455,15 +455,14 @@ func (l *line) note(m *Image) picture.Note {
 
 // reserve takes room for an answer.
 func (l *line) reserve(size int64) (int64, *Failed) {
-	if l.e.held.Add(size) > l.e.o.Room {
-		l.e.held.Add(-size)
+	if !l.e.held.Take(l.job.Owner, size) {
 		return 0, &Failed{Failure: dialect.Failure{Status: 503, Code: "MODEL_AT_CAPACITY", Type: "server_error",
 			Message: textRoom, RetryAfter: 5 * time.Second}, RetryAfter: 5 * time.Second}
 	}
 	return size, nil
 }
 
-func (l *line) unreserve(room int64) { l.e.held.Add(-room) }
+func (l *line) unreserve(room int64) { l.e.held.Give(l.job.Owner, room) }
 
 // settle counts what the answer really took, until the Result is released.
 // Words about a job's state are not worth it.
@@ -471,6 +470,6 @@ func (l *line) settle(room int64, size int) {
 	if size < leastHeld {
 		size = 0
 	}
-	l.e.held.Add(int64(size) - room)
+	l.e.held.Put(l.job.Owner, int64(size)-room)
 	l.held += int64(size)
 }

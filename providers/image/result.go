@@ -3,6 +3,7 @@ package image
 import (
 	"time"
 
+	"farebox/config/fair"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/image/picture"
@@ -53,6 +54,7 @@ type Result struct {
 	Tried                       []attempt.Tried
 
 	engine *Engine
+	owner  fair.Owner
 	held   int64 // of the engine's room
 }
 
@@ -60,7 +62,7 @@ type Result struct {
 // it. It may be called more than once.
 func (r *Result) Release() {
 	if r.engine != nil {
-		r.engine.held.Add(-r.held)
+		r.engine.held.Give(r.owner, r.held)
 		r.engine, r.held, r.Images = nil, 0, nil
 	}
 }

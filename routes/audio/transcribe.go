@@ -224,16 +224,8 @@ func (t *transcription) Admit(again bool) *routes.Error {
 
 // cover has the hold pay for the most, once the length is known.
 func (t *transcription) cover() *routes.Error {
-	sold, hold := t.lines(t.most()), t.call.Hold()
-	more := sold.Cost() - hold.Granted()
-	if more <= 0 || hold.Extend(more) {
-		return nil
-	}
-	no := billing.Denial{Code: billing.InsufficientBalance}
-	if usd, diem, _ := t.call.Key.BalanceAt(t.call.StartNs); usd+diem >= sold.Cost() {
-		no.Code = billing.KeyLimitUSD
-	}
-	return t.call.Denied(&no)
+	sold := t.lines(t.most())
+	return t.call.Cover(sold.Cost())
 }
 
 // CarryOut has the sound written down.

@@ -3,7 +3,6 @@ package image
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -21,7 +20,7 @@ type Capability struct {
 	texts    routes.TextModels
 	engine   *image.Engine
 	carried  *fair.Room          // requests that go on without their client
-	fetched  atomic.Int64        // bytes of pictures from links, held until their job is done
+	fetched  *fair.Room          // bytes of pictures from links, held until their job is done
 	warm     sync.Once           // the engine
 	rewrites [2]*metrics.Counter // prompts that were to be rewritten: not applied, applied
 	gateway  *routes.Gateway
@@ -30,7 +29,7 @@ type Capability struct {
 // New makes the capability. fetcher gets pictures that clients and upstreams name
 // by their links, and texts rewrite prompts.
 func New(fetcher image.Fetcher, texts routes.TextModels) *Capability {
-	return &Capability{fetcher: fetcher, texts: texts, carried: fair.NewRoom(0)}
+	return &Capability{fetcher: fetcher, texts: texts, carried: fair.NewRoom(0), fetched: fair.NewRoom(0)}
 }
 
 // Open is routes.Capability.

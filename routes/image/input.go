@@ -15,7 +15,7 @@ import (
 // fetchLimit is how long the links of one request may take together.
 const fetchLimit = 30 * time.Second
 
-// readInputs reads the headers of the pictures that came along.
+// readInputs reads the headers of the pictures that came along, with the hold open.
 func (p *pictures) readInputs() *routes.Error {
 	for i := range p.sources {
 		if p.sources[i].link() != "" {
@@ -102,12 +102,13 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *routes.Error
 		return nil, unfetched(s.path, err)
 	}
 	size := int64(cap(file))
-	p.fetched += size
-	if p.of.fetched.Add(size) > int64(p.call.Config().Images.Memory) {
+	p.of.fetched.Resize(int64(p.call.Config().Images.Memory))
+	if !p.of.fetched.Grow(p.call.Owner(), p.fetched, size) {
 		return nil, &routes.Error{Status: 503, Code: "MODEL_AT_CAPACITY",
 			Message:    "The service is holding as many fetched pictures as it may right now; please retry.",
 			RetryAfter: 5 * time.Second}
 	}
+	p.fetched += size
 	in, err := image.ReadRaw(file)
 	if err != nil {
 		return nil, refused(s.path, err)
@@ -117,7 +118,7 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *routes.Error
 
 // forgetFetched gives back the room of pictures that were fetched.
 func (p *pictures) forgetFetched() {
-	p.of.fetched.Add(-p.fetched)
+	p.of.fetched.Give(p.call.Owner(), p.fetched)
 	p.fetched = 0
 }
 

@@ -179,6 +179,9 @@ func (p *pictures) make(answer func() (body proxy.Source, contentType string)) *
 func (p *pictures) CarryOut() (relayed bool, _ *routes.Error) {
 	defer p.forgetFetched()
 	defer p.uncarry()
+	if e := p.readInputs(); e != nil {
+		return false, e
+	}
 	if e := p.fetchInputs(); e != nil {
 		return false, e
 	}
@@ -258,9 +261,6 @@ func (p *pictures) Admit(again bool) *routes.Error {
 	p.sale.Images = int64(p.job.Count)
 	if again {
 		return p.call.AdmitAgain(p.sale.Images)
-	}
-	if e := p.readInputs(); e != nil {
-		return e
 	}
 	p.sale.Inputs = int64(len(p.sources))
 	cost := p.sale.Cost(p.sale.Images)

@@ -9,6 +9,7 @@ import (
 	"farebox/billing"
 	"farebox/providers/media"
 	"farebox/providers/queue"
+	"farebox/providers/video"
 	"farebox/routes"
 )
 
@@ -106,16 +107,14 @@ func (f *form) promptFits() *routes.Error {
 	return nil
 }
 
-// Admit measures what the price depends on and holds it: all of it or nothing.
+// Admit holds what the job costs at least: links are followed, and films read, only for
+// an account that can pay for that.
 func (j *film) Admit(again bool) *routes.Error {
 	if again {
 		return j.call.AdmitAgain(1)
 	}
-	if e := j.capability.measure(j.call, j.form, j.inputs); e != nil {
-		return e
-	}
-	j.bill = billOf(j.form.of, j.choice, j.form.enlarged(j.inputs), clipTime(j.inputs))
-	lines := j.bill.lines()
+	least := billOf(j.form.of, j.choice, &video.Media{Length: time.Second, Height: 1}, 0)
+	lines := least.lines()
 	cost := lines.Cost()
 	if d := j.call.Admit(&billing.Admission{Hold: cost, Min: cost, Requests: 1}); d.Code != billing.Admitted {
 		return j.call.Denied(&d)
@@ -131,9 +130,16 @@ func (j *film) linked() bool {
 // linkGood is how long a link for one download is good (addendum 10.1).
 const linkGood = 24 * time.Hour
 
-// CarryOut has the job queued.
+// CarryOut measures what the price depends on, holds all of it, and has the job queued.
 func (j *film) CarryOut() (relayed bool, e *routes.Error) {
+	if e := j.capability.measure(j.call, j.form, j.inputs); e != nil {
+		return false, e
+	}
+	j.bill = billOf(j.form.of, j.choice, j.form.enlarged(j.inputs), clipTime(j.inputs))
 	lines := j.bill.lines()
+	if e := j.call.Cover(lines.Cost()); e != nil {
+		return false, e
+	}
 	j.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Status: 200}
 	id, e := j.call.Queue(&routes.JobSale{Kind: queue.Video, Order: j.order, Detail: j.detail(),
 		Named: j.form.words(videoModel)})

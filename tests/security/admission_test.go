@@ -59,7 +59,13 @@ models:
   - { id: voice, type: tts, tier: unlimited, voices: [Aurora], voice_cloning: { accepted_formats: [wav], price: 0.5 }, price: { input: 100 }, targets: [{ upstream: labs }] }
   - { id: ears, type: asr, tier: unlimited, traits: [default], max_seconds: 60, video_links: true, capabilities: { timestamps: [segment] }, price: { per_audio_second: 0.0001 }, targets: [{ upstream: only, model: whisper-large }] }
   - { id: tune, type: music, tier: unlimited, constraints: { min_duration: 1, max_duration: 60 }, price: { per_second: 0.01 }, targets: [{ upstream: native }] }
-  - { id: film, type: video, tier: unlimited, constraints: { durations: [5s] }, inputs: { image: optional }, price: { second: { any: 0.05 } }, targets: [{ upstream: fal, model: sim/video }] }
+  - id: film
+    type: video
+    tier: unlimited
+    constraints: { model_type: video }
+    inputs: { upscale_factors: [2], video_min_seconds: 1, video_max_seconds: 30 }
+    price: { upscale: [{ second: 0.05 }] }
+    targets: [{ upstream: native, model: sim-video-upscale }]
 rpc:
   networks: [{ name: ethereum-mainnet, head_every: 0s, upstreams: [{ name: node, url: %[1]q }] }]
 %[4]s
@@ -120,7 +126,7 @@ func asks(t *testing.T, site string) map[string]ask {
 		"POST /image/generate":              sold(`{"model":"paint","prompt":"a cat"}`),
 		"POST /images/generations":          sold(`{"model":"paint","prompt":"a cat"}`),
 		"POST /image/edit":                  sold(`{"model":"edit","prompt":"a hat","image":"` + site + `/picture.png"}`),
-		"POST /images/edits":                sold(`{"model":"edit","prompt":"a hat","image":"` + site + `/picture.png"}`),
+		"POST /images/edits":                sold(`{"model":"edit","prompt":"a hat","image":"data:image/png;base64,AAAA"}`), // not read
 		"POST /image/multi-edit":            sold(`{"modelId":"edit","prompt":"a hat","images":["` + site + `/picture.png"]}`),
 		"POST /image/upscale":               sold(`{"image":"` + picture + `","scale":2}`),
 		"POST /images/upscale":              free(`{"image":"` + picture + `"}`), // not offered
@@ -135,7 +141,7 @@ func asks(t *testing.T, site string) map[string]ask {
 		"POST /audio/retrieve":              free(`{"model":"tune","queue_id":"none"}`),
 		"POST /audio/complete":              free(`{"model":"tune","queue_id":"none"}`),
 		"POST /video/quote":                 free(`{"model":"film","duration":"5s"}`),
-		"POST /video/queue":                 sold(`{"model":"film","prompt":"rain","duration":"5s"}`),
+		"POST /video/queue":                 sold(`{"model":"film","video_url":"` + site + `/film.mp4"}`),
 		"POST /video/retrieve":              free(`{"model":"film","queue_id":"none"}`),
 		"POST /video/complete":              free(`{"model":"film","queue_id":"none"}`),
 		"POST /augment/scrape":              sold(`{"url":"` + site + `/page"}`),
