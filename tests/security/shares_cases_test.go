@@ -1,8 +1,12 @@
 package security
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"image"
+	"image/png"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -99,6 +103,17 @@ var whatIsShared = []shared{
 		honest: func(s *shares) (int, string) {
 			return s.post(context.Background(), s.honest, "/image/generate", pictureAsk(64))
 		},
+	},
+	{
+		resource: "memory of pictures", workers: 30, most: 30, full: answered(1),
+		piece: func(s *shares, ctx context.Context, c caller) int {
+			status, _ := s.post(ctx, c, "/image/edit", s.editAsk("left-edit", "<p"+s.mark()+".>"))
+			return status
+		},
+		honest: func(s *shares) (int, string) {
+			return s.post(context.Background(), s.honest, "/image/edit", s.editAsk("edit", "Go"))
+		},
+		after: func(s *shares) { s.left.finish("p") },
 	},
 	{
 		resource: "media probes", places: 4, turns: 2, workers: 16, full: answered(1), apart: true,
@@ -238,6 +253,22 @@ func pictureAsk(side int) string {
 	return fmt.Sprintf(`{"model":"painter","prompt":"a cat","width":%d,"height":%[1]d,"format":"webp","return_binary":true}`,
 		side)
 }
+
+func (s *shares) editAsk(model, prompt string) string {
+	return `{"model":"` + model + `","prompt":"` + prompt + `","image":"` + s.site + `/` + s.mark() + `/picture"}`
+}
+
+// noise is a PNG of 3 MB.
+var noise = sync.OnceValue(func() []byte {
+	m := image.NewRGBA(image.Rect(0, 0, 1000, 1000))
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range m.Pix {
+		m.Pix[i] = byte(r.Uint32()) | byte(i&3/3*0xff) // opaque
+	}
+	var b bytes.Buffer
+	_ = png.Encode(&b, m) // a bytes.Buffer takes all
+	return b.Bytes()
+})
 
 func filmAsk(link string) string {
 	return `{"model":"larger","upscale_factor":2,"video_url":"` + link + `"}`

@@ -35,6 +35,7 @@ limits:
   unsupported_features: { count: 0 }
   aborted_requests: { count: 0 }
 web3_keys: { require: none, per_ip: 20 }
+images: { memory: 64MB }
 idempotency: { max_stored: 1MB, max_keys: %[6]d, max_answer: 64KB, unattended: 8 }
 fetch: { allow: [127.0.0.0/8] }
 %[1]supstreams:
@@ -42,6 +43,7 @@ fetch: { allow: [127.0.0.0/8] }
   - { name: loose, base_url: %[2]q, max_connections: 4096, enforces_schema: false, breaker: { failures: 0 } }
   - { name: left, base_url: %[8]q, max_connections: 4096, breaker: { failures: 0 } }
   - { name: native, dialect: native, base_url: %[2]q, breaker: { failures: 0 } }
+  - { name: left-native, dialect: native, base_url: %[8]q, breaker: { failures: 0 } }
 models:
   - { id: gift, tier: unlimited, context_tokens: 128000, max_completion_tokens: 8000, price: free, targets: [{ upstream: only, model: sim-chat }] }
   - { id: sold, tier: unlimited, context_tokens: 128000, max_completion_tokens: 8000, price: { input: 1, output: 2 }, targets: [{ upstream: only, model: sim-chat }] }
@@ -59,6 +61,8 @@ models:
     constraints: { size_divisor: 8 }
     price: free
     targets: [{ upstream: only, options: { format: fixed } }]
+  - { id: edit, type: inpaint, tier: unlimited, price: free, targets: [{ upstream: native }] }
+  - { id: left-edit, type: inpaint, tier: unlimited, price: free, targets: [{ upstream: left-native }] }
   - id: larger
     type: video
     tier: unlimited
@@ -176,6 +180,11 @@ func (s *shares) startSite() string {
 			w.WriteHeader(http.StatusOK)
 			w.(http.Flusher).Flush()
 			_, _ = w.Write(padded)
+			return
+		}
+		if strings.HasSuffix(r.URL.Path, "picture") {
+			w.Header().Set("Content-Type", "image/png")
+			_, _ = w.Write(noise())
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
