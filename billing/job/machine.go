@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing/store"
+	"farebox/config/fair"
 )
 
 // Store is where jobs are (store.JobStore, by billing.Jobs).
@@ -113,7 +114,7 @@ func New(o Options) *Machine {
 	m := &Machine{o: o, entries: map[id]*entry{}, dropping: map[id]bool{}, places: map[place]*place{}, lanes: map[string]*lane{},
 		selling: map[uint32]int{}, timing: map[string]*timing{}, wake: make(chan struct{}, 1),
 		tally: tally{mine: map[uint32]int64{}, theirs: map[uint32]int64{}, bytes: map[uint32]int64{}}}
-	m.ctx, m.stop = context.WithCancel(context.Background())
+	m.ctx, m.stop = context.WithCancel(fair.With(context.Background(), fair.Operator))
 	m.Configure(o.Terms)
 	return m
 }

@@ -109,7 +109,7 @@ type Machine struct {
 func New(o Options) *Machine {
 	m := &Machine{o: o, t: usual, flights: map[string]bool{}, submits: fair.NewRoom(maxSubmits),
 		looks: make(chan struct{}, looksAtOnce)}
-	m.ctx, m.stop = context.WithCancel(context.Background())
+	m.ctx, m.stop = context.WithCancel(fair.With(context.Background(), fair.Operator))
 	m.Configure(o.Terms)
 	m.tally.Store(&store.PaymentTally{})
 	return m

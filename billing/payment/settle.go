@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing/store"
+	"farebox/config/fair"
 )
 
 // The steps of a payment at which this node is alone, by its lease.
@@ -18,7 +19,7 @@ func (m *Machine) verify(row *store.PaymentRow) Outcome {
 	if row.Tries > 0 {
 		return m.settle(row)
 	}
-	ctx, done := context.WithTimeout(m.ctx, m.terms.Load().VerifyTimeout)
+	ctx, done := context.WithTimeout(fair.With(m.ctx, row.Share), m.terms.Load().VerifyTimeout)
 	defer done()
 	reply, err := m.o.Desk.Verify(ctx, paymentOf(row))
 	switch {
@@ -61,7 +62,7 @@ func (m *Machine) settle(row *store.PaymentRow) Outcome {
 	case !ok:
 		return m.moved(row) // an operator was faster, or the lease has ended
 	}
-	ctx, done := context.WithTimeout(m.ctx, m.terms.Load().SettleTimeout)
+	ctx, done := context.WithTimeout(fair.With(m.ctx, row.Share), m.terms.Load().SettleTimeout)
 	defer done()
 	m.stats.settles.Add(1)
 	reply, err := m.o.Desk.Settle(ctx, paymentOf(row))

@@ -96,10 +96,10 @@ func (s *sqlStore) Accounts(day int32) (list []*AccountRow, err error) {
 // Credit books money from outside: an entry with two postings and the bucket.
 // A ref that was used before changes nothing when it was for the same credit.
 func (s *sqlStore) Credit(c *Credit) (applied bool, err error) {
+	tried := false // whether an earlier attempt got as far as writing
 	err = s.write(func(t *tx) error {
 		// When an earlier attempt got as far as this and only its answer was lost,
 		// the entry that is found is its own.
-		tried := applied
 		applied = false
 		day, kind, book := int64(0), "TOP_UP", "cash"
 		switch {
@@ -123,7 +123,7 @@ func (s *sqlStore) Credit(c *Credit) (applied bool, err error) {
 			applied = tried && err == nil
 			return err
 		}
-		applied = true
+		applied, tried = true, true
 		t.change(ChangeCredit, c.Account, 0)
 		if err := t.grant(id, book, c.Account, c.Currency, day, c.Amount); err != nil {
 			return err

@@ -29,9 +29,10 @@ func (e *ShortError) Error() string { return "only " + e.Free.String() + " is fr
 // Debit books a correction: less was granted, and what the bucket does not have
 // becomes debt.
 func (s *sqlStore) Debit(d *Debit) (applied bool, err error) {
+	tried := false // whether an earlier attempt got as far as writing
 	err = s.write(func(t *tx) error {
-		tried := applied
 		applied, err = t.debit(d)
+		tried = tried || applied
 		if err != nil || applied {
 			return err
 		}

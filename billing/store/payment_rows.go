@@ -96,12 +96,12 @@ func (s *sqlStore) AddPayment(r *PaymentRow, most, mostOfWallet int) (existing *
 		return nil, fmt.Errorf("cannot add the payment %q of %s in state %d", r.ID, r.Amount, r.State)
 	}
 	order := append([]byte{}, r.Order...)
+	tried := false // whether an earlier attempt got as far as writing
 	err = s.write(func(t *tx) error {
-		mine := existing // of an earlier attempt whose answer was lost
 		existing = nil
 		found, err := scanPayment(t.Row(sqlPayment+"id = $1", r.ID).Scan)
 		if err == nil {
-			if mine == nil || found.Version != 1 || found.Owner != r.Owner || found.LeaseUs != r.LeaseUs {
+			if !tried || found.Version != 1 || found.Owner != r.Owner || found.LeaseUs != r.LeaseUs {
 				existing = found
 			}
 			return nil
@@ -116,7 +116,7 @@ func (s *sqlStore) AddPayment(r *PaymentRow, most, mostOfWallet int) (existing *
 		if !fits {
 			return ErrManyPayments
 		}
-		existing = r // until it is known that this attempt came through
+		tried = true
 		res, err := t.exec(sqlAddPayment, r.ID, r.Network, r.Asset, r.Wallet, r.Units, int64(r.Amount), r.Same[:],
 			order, r.PayUntilUs, r.Owner, r.LeaseUs, r.NextUs, r.CreatedUs, int64(r.Share.Account), int64(r.Share.Net))
 		if err != nil {
@@ -128,13 +128,13 @@ func (s *sqlStore) AddPayment(r *PaymentRow, most, mostOfWallet int) (existing *
 		}
 		return err
 	})
-	if existing == r || err != nil {
-		existing = nil
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && existing == nil {
+	if existing == nil {
 		r.Epoch, r.Version = 1, 1
 	}
-	return existing, err
+	return existing, nil
 }
 
 func (s *sqlStore) Payment(id string) (*PaymentRow, error) {
@@ -242,8 +242,8 @@ func paymentRef(id string, epoch int64) string { return fmt.Sprintf("payment:%s:
 const paymentBack = ":reversed"
 
 func (s *sqlStore) CreditPayment(c *PaymentCredit) (row *PaymentRow, applied bool, err error) {
+	tried := false // whether an earlier attempt got as far as writing
 	err = s.write(func(t *tx) error {
-		tried := applied
 		applied = false
 		if err := t.alonePayments(); err != nil {
 			return err
@@ -256,7 +256,7 @@ func (s *sqlStore) CreditPayment(c *PaymentCredit) (row *PaymentRow, applied boo
 			applied = tried && row.State.Paid() && row.Epoch == c.Epoch
 			return nil
 		}
-		applied = true
+		applied, tried = true, true
 		if err := t.walletHas(row.Wallet, c.Account); err != nil {
 			return err
 		}
@@ -315,8 +315,8 @@ func (t *tx) walletBalance(account uint32) (n money.Nano, err error) {
 }
 
 func (s *sqlStore) ReversePayment(c *PaymentReversal) (row *PaymentRow, applied bool, err error) {
+	tried := false // whether an earlier attempt got as far as writing
 	err = s.write(func(t *tx) error {
-		tried := applied
 		applied = false
 		if row, err = t.payment(c.ID); err != nil {
 			return err
@@ -334,7 +334,7 @@ func (s *sqlStore) ReversePayment(c *PaymentReversal) (row *PaymentRow, applied 
 		if err != nil {
 			return err
 		}
-		applied = true
+		applied, tried = true, true
 		row.State, row.CreditedUs, row.Balance, row.Looks, row.GoneUs = PaymentSubmitted, 0, 0, 0, 0
 		row.LeaseUs, row.NextUs = 0, c.NextUs
 		row.Epoch++

@@ -17,7 +17,7 @@ type Cut struct {
 	listener  net.Listener
 	refuse    atomic.Bool
 	hole      atomic.Bool
-	lose      atomic.Bool
+	lose      atomic.Int64 // answers
 	delay     atomic.Int64
 	cuts      atomic.Int64
 	mu        sync.Mutex
@@ -88,7 +88,20 @@ func (c *Cut) Hole(on bool) {
 // LoseAnswer lets the next thing that a client sends reach the server, and
 // breaks the connection when the server answers it. Who waited cannot know
 // whether it was done.
-func (c *Cut) LoseAnswer() { c.lose.Store(true) }
+func (c *Cut) LoseAnswer() { c.LoseAnswers(1) }
+
+// LoseAnswers does that to the next n answers.
+func (c *Cut) LoseAnswers(n int64) { c.lose.Store(n) }
+
+// loses says whether the answer at hand is to be lost.
+func (c *Cut) loses() bool {
+	for n := c.lose.Load(); n > 0; n = c.lose.Load() {
+		if c.lose.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+	return false
+}
 
 // Delay holds back everything for d in each direction.
 func (c *Cut) Delay(d time.Duration) { c.delay.Store(int64(d)) }
@@ -132,7 +145,7 @@ func (c *Cut) copy(p *pair, from, to net.Conn, answers bool) {
 			if d := time.Duration(c.delay.Load()); d > 0 {
 				time.Sleep(d)
 			}
-			if answers && c.lose.CompareAndSwap(true, false) {
+			if answers && c.loses() {
 				c.cuts.Add(1)
 				return
 			}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers/x402"
 )
 
@@ -31,6 +32,8 @@ const (
 	connectLimit = 5 * time.Second
 	// turnLimit is how long a question waits while as many are under way as may be.
 	turnLimit = 5 * time.Second
+	// turnQueue is how many questions may wait.
+	turnQueue = 256
 	maxHead   = 32 << 10 // of the headers of an answer
 )
 
@@ -41,7 +44,7 @@ type Client struct {
 	base   string
 	proof  proof
 	http   http.Client
-	turns  chan struct{}
+	turns  *fair.Turns
 
 	known  atomic.Pointer[support]
 	failed atomic.Pointer[string] // why support is not known or old
@@ -69,7 +72,7 @@ func newClient(c *config.X402Facilitator) (*Client, error) {
 		}
 	}
 	return &Client{Name: c.Name, config: *c, base: strings.TrimRight(c.URL.Reveal(), "/"), proof: p,
-		turns: make(chan struct{}, max(1, c.MaxInFlight)),
+		turns: fair.NewTurns(c.MaxInFlight, turnQueue),
 		http: http.Client{Transport: t,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
 }
@@ -138,7 +141,7 @@ func (c *Client) refreshUntil(ctx context.Context) {
 func (c *Client) refresh(ctx context.Context) error {
 	c.asking.Lock()
 	defer c.asking.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, c.config.VerifyTimeout)
+	ctx, cancel := context.WithTimeout(fair.With(ctx, fair.Operator), c.config.VerifyTimeout)
 	defer cancel()
 	status, body, _, err := c.ask(ctx, http.MethodGet, "/supported", nil)
 	var s *support
@@ -193,10 +196,11 @@ func (c *Client) Settle(ctx context.Context, body []byte) (r x402.Reply, sent bo
 // ask sends one request and reads the whole answer.
 func (c *Client) ask(ctx context.Context, method, path string, body []byte) (status int, answer []byte, sent bool,
 	err error) {
-	if err := c.turn(ctx); err != nil {
+	place, err := c.turn(ctx)
+	if err != nil {
 		return 0, nil, false, err
 	}
-	defer func() { <-c.turns }()
+	defer place.Done()
 	var connected atomic.Bool
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}), method, c.base+path, bytes.NewReader(body))
@@ -227,17 +231,17 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte) (sta
 	return resp.StatusCode, answer, true, nil
 }
 
-// turn waits until fewer questions are under way than may be.
-func (c *Client) turn(ctx context.Context) error {
-	t := time.NewTimer(turnLimit)
-	defer t.Stop()
-	select {
-	case c.turns <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-	case <-t.C:
+// turn waits until fewer questions are under way than may be, and it is the turn of
+// ctx's owner ([fair.Of]).
+func (c *Client) turn(ctx context.Context) (fair.Place, error) {
+	waits, cancel := context.WithTimeout(ctx, turnLimit)
+	defer cancel()
+	place, err := c.turns.Take(waits, fair.Of(ctx))
+	if err != nil {
+		err = fmt.Errorf("%d questions are under way already; expected fewer, or a larger max_in_flight",
+			c.config.MaxInFlight)
 	}
-	return fmt.Errorf("%d questions are under way already; expected fewer, or a larger max_in_flight", cap(c.turns))
+	return place, err
 }
 
 // unasked says why there was no answer, without addresses and credentials.
