@@ -28,7 +28,7 @@ func TestNodesSellTogether(t *testing.T) {
 		g := rig.NewGateway(t, rates.Replace(e.all(fmt.Sprintf("redis: { addresses: [%q], timeout: 1s }\nnode: { name: n%d, dir: %q }\n",
 			redis, i, dir))))
 		g.Store = store
-		shareCache(t, dir)
+		rig.ShareJail(t, dir)
 		g.ListenAndStart()
 		nodes = append(nodes, &shop{Gateway: g})
 	}

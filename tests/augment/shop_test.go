@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -42,27 +39,11 @@ type shop struct {
 func start(t testing.TB, config, usd string) *shop {
 	t.Helper()
 	g := rig.NewGateway(t, config)
-	shareCache(t, g.Store)
 	g.ListenAndStart()
 	g.NewAccount("a", usd)
 	s := &shop{Gateway: g, key: g.Key("a"), admin: g.Key("a", "--type", "ADMIN")}
 	s.had = s.has()
 	return s
-}
-
-// shareCache has the children of all gateways find what one of them made, which
-// takes seconds. store is the folder that has a gateway's ledger.
-func shareCache(t testing.TB, store string) {
-	t.Helper()
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("farebox-test-jail-%d", os.Getuid()))
-	for _, d := range []string{dir, store} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Symlink(dir, filepath.Join(store, "jail")); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // idle waits until nothing is held.

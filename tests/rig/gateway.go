@@ -1,7 +1,9 @@
 package rig
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -85,10 +87,29 @@ func NewGateway(t testing.TB, configText string, args ...string) *Gateway {
 	return g
 }
 
+// ShareJail has a gateway on a store or a node's folder find what its children make once:
+// compiling their programs takes seconds of processor time.
+func ShareJail(t testing.TB, store string) {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("farebox-test-jail-%d", os.Getuid()))
+	for _, d := range []string{dir, store} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(dir, filepath.Join(store, "jail")); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
+	}
+}
+
 // ListenAndStart finds a port and starts farebox on it, until the test ends.
 func (g *Gateway) ListenAndStart() {
 	t := g.T
 	t.Helper()
+	if text, err := os.ReadFile(g.Config); err == nil && strings.Contains(string(text), "augment:") &&
+		!strings.Contains(g.Store, "://") {
+		ShareJail(t, g.Store)
+	}
 	for try := 1; ; try++ {
 		g.Addr = FreeAddr(t)
 		g.Origin = "http://" + g.Addr

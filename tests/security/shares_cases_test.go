@@ -175,6 +175,19 @@ var whatIsShared = []shared{
 		},
 	},
 	{
+		// The honest payment asks twice, and quick questions pass through other places meanwhile.
+		resource: "questions to facilitators", places: 4, turns: 3, workers: 12, full: answered(1), apart: true,
+		piece: func(s *shares, ctx context.Context, c caller) int {
+			p := chain.NewPayer()
+			s.slow.Store(strings.ToLower(p.Address), true)
+			status, _ := s.topUp(ctx, p, c)
+			return status
+		},
+		honest: func(s *shares) (int, string) {
+			return s.topUp(context.Background(), chain.NewPayer(), s.honest)
+		},
+	},
+	{
 		resource: "uploads", workers: 50, most: 50, full: answered(50),
 		piece: func(s *shares, _ context.Context, c caller) int { return s.stallUpload(c) },
 		honest: func(s *shares) (int, string) {

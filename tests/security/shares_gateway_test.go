@@ -91,7 +91,7 @@ x402:
   max_pending: 16
   sign_in: { domains: [shop.test], origins: ["http://shop.test"] }
   networks: [{ network: base, rpc: base-mainnet, pay_to: "` + sharesPayTo + `" }]
-  facilitators: [{ name: simulated, url: %[5]q, max_in_flight: 64, settle_timeout: 1s }]
+  facilitators: [{ name: simulated, url: %[5]q, max_in_flight: 4, settle_timeout: 1s }]
 `
 
 const (
@@ -121,6 +121,7 @@ type shares struct {
 
 	contracts struct{ honest, greedy *chain.Payer } // wallets that are contracts, and have paid
 	holding   sync.Map                              // addresses of wallets whose payments never settle
+	slow      sync.Map                              // addresses of wallets whose payments are verified slowly
 	mu        sync.Mutex
 	stalled   []net.Conn // of clients that neither read nor write on
 	left      leavable
@@ -225,7 +226,8 @@ func (s *shares) delaysContracts(body []byte) {
 	}
 }
 
-// startFacilitator serves a facilitator that settles no payment of some wallets.
+// startFacilitator serves a facilitator that settles no payment of some wallets, and
+// verifies those of others slowly.
 func (s *shares) startFacilitator() string {
 	f := chain.NewFacilitator(s.evm, nil)
 	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -235,6 +237,9 @@ func (s *shares) startFacilitator() string {
 		if _, holds := s.holding.Load(strings.ToLower(from)); holds && strings.HasSuffix(r.URL.Path, "/settle") {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
+		}
+		if _, slow := s.slow.Load(strings.ToLower(from)); slow && strings.HasSuffix(r.URL.Path, "/verify") {
+			time.Sleep(slowly)
 		}
 		f.ServeHTTP(w, r)
 	}))

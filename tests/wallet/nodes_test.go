@@ -19,9 +19,10 @@ func openChain(t *testing.T, nodes int, o options) []*shop {
 	database, redis := servers.Database(t), servers.StartRedis(t).Addr
 	all := make([]*shop, nodes)
 	for i := range all {
-		own := o
+		own, dir := o, filepath.Join(t.TempDir(), "node")
+		rig.ShareJail(t, dir)
 		own.more += fmt.Sprintf("\nnode: { name: n%d, dir: %q }\nredis: { addresses: [%q], timeout: 1s }\n", i+1,
-			filepath.Join(t.TempDir(), "node"), redis)
+			dir, redis)
 		g := rig.NewGateway(t, w.config(own))
 		g.Store = database
 		g.ListenAndStart()
