@@ -154,7 +154,7 @@ func TestExamplesOfCloudsAreServed(t *testing.T) {
 func TestTokensAreRotatedUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := startClouds(t)
-	c.Identity().Life(2 * time.Second)
+	c.Identity().Life(3 * time.Second)
 	g := rig.StartGateway(t, c.config(""))
 	g.NewAccount("rich", "100")
 	key := g.Key("rich")
