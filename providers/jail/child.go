@@ -76,6 +76,7 @@ func newChild(cmd *exec.Cmd, forks chan<- func()) (*child, error) {
 	}
 	// Not cmd.Wait, which would close the pipe that the last reply may be in.
 	go func() {
+		lowerThread()
 		state, _ := cmd.Process.Wait()
 		c.state = state
 		close(c.gone)
@@ -110,10 +111,17 @@ func (c *child) grown(by int64) bool {
 // kill ends the child and all of its group.
 func (c *child) kill() { killGroup(c.cmd.Process) }
 
-// end kills the child and waits until it is gone.
+// goneSoon is how long an end waits for a child that was killed. The kernel may take longer
+// to clean up after it, and the next child need not wait for that.
+const goneSoon = 100 * time.Millisecond
+
+// end kills the child and waits until it is gone, or soon will be.
 func (c *child) end() {
 	c.kill()
-	<-c.gone
+	select {
+	case <-c.gone:
+	case <-time.After(goneSoon):
+	}
 	<-c.heard
 	_ = c.in.Close()
 	_ = c.out.Close()
@@ -121,6 +129,11 @@ func (c *child) end() {
 
 // ended is how the process ended, such as "signal: killed".
 func (c *child) ended() string {
+	select {
+	case <-c.gone:
+	default:
+		return "not cleaned up yet"
+	}
 	if c.state == nil {
 		return errors.ErrUnsupported.Error()
 	}

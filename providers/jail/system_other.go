@@ -28,6 +28,8 @@ func memoryOf(int) int64 { return 0 }
 
 func cpuOf(int) (time.Duration, bool) { return 0, false }
 
+func lowerThread() {}
+
 func preferForOOM() {}
 
 func closeInherited() {}
